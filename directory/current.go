@@ -1,0 +1,128 @@
+package directory
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Current is the newest snapshot this process has seen. Reading it costs one
+// atomic load and never waits for the store.
+type Current struct {
+	store Store
+	log   *slog.Logger
+	snap  atomic.Pointer[Snapshot]
+	first chan struct{} // closed when snap is first set
+
+	mu  sync.Mutex
+	err error // why the watch is not running; nil while it is
+}
+
+// NewCurrent returns a holder that is empty until Run has loaded a snapshot.
+func NewCurrent(store Store, log *slog.Logger) *Current {
+	return &Current{store: store, log: log, first: make(chan struct{}), err: errors.New("not loaded yet")}
+}
+
+// Snapshot returns the newest snapshot, or nil before the first was loaded.
+func (c *Current) Snapshot() *Snapshot { return c.snap.Load() }
+
+// Wait returns the snapshot as soon as there is one.
+func (c *Current) Wait(ctx context.Context) (*Snapshot, error) {
+	select {
+	case <-c.first:
+		return c.snap.Load(), nil
+	case <-ctx.Done():
+		return nil, errors.Join(context.Cause(ctx), c.Err())
+	}
+}
+
+// Err says why the snapshot may be out of date; nil while it is kept fresh.
+func (c *Current) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// Pauses between two attempts to watch a store that does not answer. The upper
+// bound is also how long a change can stay unseen after the store came back.
+const (
+	minRetry = 100 * time.Millisecond
+	maxRetry = 3 * time.Second
+)
+
+// Run keeps the snapshot fresh until ctx ends, through any outage of the
+// store. It returns nil then; its only other end is ErrDenied before the first
+// snapshot, when there is nothing to serve from and no hope.
+func (c *Current) Run(ctx context.Context) error {
+	retry := minRetry
+	for {
+		err := c.store.Watch(ctx, func(s *Snapshot) {
+			retry = minRetry
+			c.accept(s)
+		})
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err == nil {
+			err = errors.New("watch ended")
+		}
+		if c.snap.Load() == nil && errors.Is(err, ErrDenied) {
+			return err
+		}
+		c.fail(err)
+		select {
+		case <-time.After(retry/2 + rand.N(retry)):
+		case <-ctx.Done():
+			return nil
+		}
+		retry = min(retry*2, maxRetry)
+	}
+}
+
+func (c *Current) accept(s *Snapshot) {
+	old := c.snap.Load()
+	if old != nil && old.Cluster != s.Cluster {
+		// Connections, prepared transactions and plans of this process belong
+		// to the cluster it started with.
+		c.fail(errors.New("the directory now describes cluster " + s.Cluster + ", not " + old.Cluster + ": restart to serve it"))
+		return
+	}
+	c.mu.Lock()
+	back := c.err != nil && old != nil
+	c.err = nil
+	c.mu.Unlock()
+	if old != nil && old.Version == s.Version {
+		if back {
+			c.log.Info("directory is back", "version", s.Version)
+		}
+		return
+	}
+	if old != nil && s.Version < old.Version {
+		c.log.Warn("directory went back to an older version, as after a restore", "from", old.Version, "to", s.Version)
+	}
+	c.snap.Store(s)
+	if old == nil {
+		close(c.first)
+	}
+	c.log.Info("directory snapshot", "version", s.Version, "cluster", s.Cluster, "shards", len(s.Shards))
+}
+
+// fail records why the snapshot is not fresh, and logs it once per reason.
+func (c *Current) fail(err error) {
+	c.mu.Lock()
+	same := c.err != nil && c.err.Error() == err.Error()
+	c.err = err
+	c.mu.Unlock()
+	if same {
+		return
+	}
+	if s := c.snap.Load(); s != nil {
+		c.log.Warn("directory not watched, serving from the last snapshot", "version", s.Version, "err", err)
+	} else {
+		c.log.Warn("waiting for the directory", "err", err)
+	}
+}

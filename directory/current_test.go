@@ -1,0 +1,100 @@
+package directory
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// script is a store whose watch does one step after the other.
+type script struct {
+	Store
+	steps []func(ctx context.Context, fn func(*Snapshot)) error
+}
+
+func (s *script) Watch(ctx context.Context, fn func(*Snapshot)) error {
+	if len(s.steps) == 0 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	step := s.steps[0]
+	s.steps = s.steps[1:]
+	return step(ctx, fn)
+}
+
+func TestCurrent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := func(n int64) *Snapshot { s := sample(); s.Cluster = "c"; s.Version = n; return s }
+		other := v(9)
+		other.Cluster = "d"
+		fails := func(context.Context, func(*Snapshot)) error { return ErrUnavailable }
+		gives := func(snaps ...*Snapshot) func(context.Context, func(*Snapshot)) error {
+			return func(ctx context.Context, fn func(*Snapshot)) error {
+				for _, s := range snaps {
+					fn(s)
+					time.Sleep(time.Minute) // for the test to look
+				}
+				return ErrUnavailable
+			}
+		}
+		store := &script{}
+		for range 50 { // an outage of over a minute before the first snapshot
+			store.steps = append(store.steps, fails)
+		}
+		store.steps = append(store.steps, gives(v(1), v(5)), fails, gives(v(5)), gives(other), gives(v(3)))
+
+		c := NewCurrent(store, slog.New(slog.DiscardHandler))
+		if c.Snapshot() != nil {
+			t.Error("a snapshot before the first")
+		}
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		if _, err := c.Wait(short); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Wait: %v", err)
+		}
+		cancel()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- c.Run(ctx) }()
+		if s, err := c.Wait(t.Context()); err != nil || s.Version != 1 {
+			t.Fatalf("Wait: %+v, %v", s, err)
+		}
+		look := func(version int64, reason string) {
+			t.Helper()
+			synctest.Wait()
+			if got := c.Snapshot().Version; got != version {
+				t.Errorf("version %d, want %d", got, version)
+			}
+			if err := c.Err(); (err == nil) != (reason == "") || err != nil && !strings.Contains(err.Error(), reason) {
+				t.Errorf("Err %v, want %q", err, reason)
+			}
+		}
+		look(1, "")
+		time.Sleep(time.Minute)
+		look(5, "")
+		time.Sleep(time.Minute)
+		look(5, "unavailable")
+		time.Sleep(10 * time.Second)
+		look(5, "") // back, unchanged
+		time.Sleep(time.Minute)
+		look(5, "now describes cluster d")
+		time.Sleep(time.Minute)
+		look(3, "") // restored from a backup
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestCurrentDenied(t *testing.T) {
+	store := &script{steps: []func(context.Context, func(*Snapshot)) error{
+		func(context.Context, func(*Snapshot)) error { return ErrDenied },
+	}}
+	if err := NewCurrent(store, slog.New(slog.DiscardHandler)).Run(t.Context()); !errors.Is(err, ErrDenied) {
+		t.Errorf("got %v", err)
+	}
+}

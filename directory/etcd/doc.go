@@ -1,0 +1,20 @@
+// Package etcd keeps a cluster's directory in etcd.
+//
+//	directory.Store, directory.Registry
+//	        ▲
+//	   etcd.Store ──clientv3──▶ etcd
+//
+// Below its prefix (/weft/<cluster name>/ unless configured) it uses:
+//
+//	snapshot       the cluster, as directory.Snapshot.Encode writes it;
+//	               its mod revision is the snapshot's Version
+//	proxies/<id>   one per live proxy, under a lease; its mod revision is
+//	               the proxy's Epoch
+//
+// Every request has a time limit of its own, so that no caller hangs on an
+// etcd that is away, whatever context it passes. A Store starts no goroutine
+// that outlives the call that needed it; the client underneath does, until
+// Close.
+//
+// Start reading at Open.
+package etcd

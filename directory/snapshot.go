@@ -1,0 +1,91 @@
+package directory
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"maps"
+	"slices"
+)
+
+// DefaultBucketCount is how many buckets a cluster has when nobody says
+// otherwise: enough to spread over hundreds of shards evenly, few enough that
+// the placement map is a page of memory.
+const DefaultBucketCount = 4096
+
+// MaxBucketCount keeps a bucket number in 16 bits.
+const MaxBucketCount = 1 << 16
+
+// Snapshot is the cluster at one version. It is immutable: whoever wants a
+// change works on a Clone inside Store.Update.
+type Snapshot struct {
+	// Version is the store's revision of this snapshot. It grows with every
+	// change and is set by the store, never by the author of a change.
+	Version int64 `json:"-"`
+
+	// Cluster is a random id given at creation. It appears in the names of
+	// prepared transactions, so that two clusters sharing a server never
+	// resolve each other's, and it tells a re-created cluster from the old one.
+	Cluster string `json:"cluster"`
+
+	// BucketCount is a power of two, fixed at creation.
+	BucketCount int `json:"bucket_count"`
+
+	// Home is the name of the shard that holds every table nobody declared.
+	Home string `json:"home"`
+
+	// Shards in the order they were declared.
+	Shards []Shard `json:"shards"`
+}
+
+// Shard is one PostgreSQL server, or one primary with its standbys.
+type Shard struct {
+	Name string `json:"name"`
+
+	// Hosts are "host:port". If there are several, one is the primary; the
+	// pool finds out which.
+	Hosts []string `json:"hosts"`
+
+	// Options are libpq connection keywords beyond host, port, user, password
+	// and dbname, such as sslmode and sslrootcert. See shardOptions.
+	Options map[string]string `json:"options,omitempty"`
+
+	// Weight is this shard's share of the buckets relative to the others'.
+	// 0 means that it gets none.
+	Weight int `json:"weight"`
+}
+
+// New returns the first snapshot of a new cluster, with a fresh cluster id.
+func New(bucketCount int, home string, shards []Shard) *Snapshot {
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the process instead
+	s := &Snapshot{Cluster: hex.EncodeToString(id[:]), BucketCount: bucketCount, Home: home, Shards: shards}
+	return s.Clone()
+}
+
+// Clone returns a deep copy that the caller may change.
+func (s *Snapshot) Clone() *Snapshot {
+	c := *s
+	c.Shards = slices.Clone(s.Shards)
+	for i := range c.Shards {
+		c.Shards[i].Hosts = slices.Clone(c.Shards[i].Hosts)
+		c.Shards[i].Options = maps.Clone(c.Shards[i].Options)
+	}
+	return &c
+}
+
+// Shard returns the shard of that name. The result shares memory with the
+// snapshot: read only.
+func (s *Snapshot) Shard(name string) (*Shard, bool) {
+	for i := range s.Shards {
+		if s.Shards[i].Name == name {
+			return &s.Shards[i], true
+		}
+	}
+	return nil, false
+}
+
+// HomeShard returns the home shard. A validated snapshot always has one.
+func (s *Snapshot) HomeShard() *Shard {
+	h, _ := s.Shard(s.Home)
+	return h
+}

@@ -1,0 +1,135 @@
+package directory
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/bits"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Problem is one thing wrong with a snapshot: where and why.
+type Problem struct {
+	Place  string // a path such as shards[1].hosts[0]
+	Reason string
+}
+
+func (p *Problem) Error() string { return p.Place + ": " + p.Reason }
+
+// shardName keeps names usable as a part of a prepared transaction's gid (no
+// colon, bounded length), in metrics and on a command line.
+var shardName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,62}$`)
+
+// shardOptions are the libpq keywords that a shard may set. Anything else is
+// refused: pgconn would send an unknown keyword to the server as a run-time
+// parameter, and a misspelt sslmode must not end in a connection without TLS.
+// Host, port, user, password and dbname are weft's own to set.
+var shardOptions = map[string][]string{
+	"sslmode":         {"disable", "allow", "prefer", "require", "verify-ca", "verify-full"},
+	"sslrootcert":     nil,
+	"sslcert":         nil,
+	"sslkey":          nil,
+	"sslpassword":     nil,
+	"sslsni":          {"0", "1"},
+	"sslnegotiation":  {"postgres", "direct"},
+	"channel_binding": {"disable", "prefer", "require"},
+	"require_auth":    nil,
+	"krbsrvname":      nil,
+	"krbspn":          nil,
+}
+
+// Validate reports every problem of s, joined; each is a *Problem.
+func (s *Snapshot) Validate() error {
+	var errs []error
+	bad := func(place, format string, args ...any) {
+		errs = append(errs, &Problem{place, fmt.Sprintf(format, args...)})
+	}
+	if s.Cluster == "" {
+		bad("cluster", "is empty")
+	}
+	if n := s.BucketCount; n < 1 || n > MaxBucketCount || bits.OnesCount(uint(n)) != 1 {
+		bad("bucket_count", "must be a power of two from 1 to %d, not %d", MaxBucketCount, n)
+	}
+	if len(s.Shards) == 0 {
+		bad("shards", "at least one is needed")
+	}
+	names := map[string]int{}
+	hosts := map[string]string{}
+	for i := range s.Shards {
+		sh := &s.Shards[i]
+		place := fmt.Sprintf("shards[%d]", i)
+		if !shardName.MatchString(sh.Name) {
+			bad(place+".name", "%q must start with a lower-case letter and hold only a-z, 0-9, _ and - (63 at most)", sh.Name)
+		} else if j, dup := names[sh.Name]; dup {
+			bad(place+".name", "%q is also the name of shards[%d]", sh.Name, j)
+		} else {
+			names[sh.Name] = i
+		}
+		sh.validate(place, hosts, bad)
+	}
+	if s.Home == "" {
+		bad("home", "is empty: name the shard that holds undeclared tables")
+	} else if _, ok := s.Shard(s.Home); !ok && len(s.Shards) > 0 {
+		bad("home", "%q is not one of the shards", s.Home)
+	}
+	return errors.Join(errs...)
+}
+
+func (sh *Shard) validate(place string, hosts map[string]string, bad func(place, format string, args ...any)) {
+	if len(sh.Hosts) == 0 {
+		bad(place+".hosts", "at least one host:port is needed")
+	}
+	for i, h := range sh.Hosts {
+		at := fmt.Sprintf("%s.hosts[%d]", place, i)
+		host, port, err := net.SplitHostPort(h)
+		n, perr := strconv.ParseUint(port, 10, 16)
+		switch {
+		case err != nil || host == "" || strings.ContainsAny(host, ", /"):
+			bad(at, "%q is not host:port, for example 10.0.0.1:5432", h)
+		case perr != nil || n == 0:
+			bad(at, "%q has no port between 1 and 65535", h)
+		case hosts[h] != "":
+			// One server as two shards would return every row twice.
+			bad(at, "%s already belongs to %s", h, hosts[h])
+		default:
+			hosts[h] = place
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(sh.Options)) {
+		allowed, known := shardOptions[k]
+		if !known {
+			bad(place+".options."+k, "is not an option of a shard; those are %s",
+				strings.Join(slices.Sorted(maps.Keys(shardOptions)), ", "))
+		} else if v := sh.Options[k]; len(allowed) > 0 && !slices.Contains(allowed, v) {
+			bad(place+".options."+k, "%q must be one of %s", v, strings.Join(allowed, ", "))
+		}
+	}
+	if sh.Weight < 0 || sh.Weight > 1000 {
+		bad(place+".weight", "must be from 0 to 1000, not %d", sh.Weight)
+	}
+}
+
+// ValidateChange reports what makes s an impossible successor of old, beside
+// s.Validate. old is nil when s creates the cluster.
+func (s *Snapshot) ValidateChange(old *Snapshot) error {
+	if old == nil {
+		return nil
+	}
+	var errs []error
+	if s.Cluster != old.Cluster {
+		errs = append(errs, &Problem{"cluster", fmt.Sprintf("is %s for the life of the cluster; %s is another", old.Cluster, s.Cluster)})
+	}
+	if s.BucketCount != old.BucketCount {
+		// A row's bucket is the top bits of its keyspace ID: another count
+		// would put every row elsewhere.
+		errs = append(errs, &Problem{"bucket_count", fmt.Sprintf("is fixed at %d since the cluster was created", old.BucketCount)})
+	}
+	if s.Home != old.Home {
+		errs = append(errs, &Problem{"home", fmt.Sprintf("cannot move from %s to %s: undeclared tables live there", old.Home, s.Home)})
+	}
+	return errors.Join(errs...)
+}
