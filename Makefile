@@ -1,0 +1,60 @@
+# make dev runs everything on this machine; make test tests everything. Both need
+# Go, a C compiler (for the SQL parser) and PostgreSQL, which they install.
+
+GO       ?= go
+ARGS     ?=
+PKG      ?= ./...
+FUZZTIME ?= 30s
+# Directory of initdb and postgres; found by itself when empty.
+PG_BIN   ?=
+export PG_BIN
+ifneq ($(PG_BIN),)
+export PATH := $(PG_BIN):$(PATH)
+endif
+
+# Version control is asked for the version that weft prints, unless it cannot
+# answer: a checkout without history, or one that belongs to somebody else.
+VCS := $(shell git rev-parse --verify -q HEAD >/dev/null 2>&1 && echo auto || echo false)
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "  make dev ARGS='--shards 2'    pass flags on to weft dev, or to the benchmark"
+	@echo "  make test PKG=./pgserver/...  test only some packages"
+
+.PHONY: dev
+dev: build postgresql ## build weft and run a whole cluster here
+	@exec bin/weft dev $(if $(PG_BIN),--pg-bin $(PG_BIN)) $(ARGS)
+
+.PHONY: build
+build: ## build bin/weft
+	$(GO) build -buildvcs=$(VCS) -o bin/weft ./cmd/weft
+
+.PHONY: test
+test: postgresql ## run all tests, against real servers
+	$(GO) test -race -timeout 15m $(PKG)
+
+.PHONY: lint
+lint: ## vet, staticcheck, formatting, go.mod
+	@tools/lint.sh
+
+.PHONY: fmt
+fmt: ## format the source
+	$(GO) tool gofumpt -w .
+
+.PHONY: bench
+bench: build postgresql ## measure against PgBouncer and PostgreSQL
+	$(GO) run ./bench $(ARGS)
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME
+	@tools/fuzz.sh $(FUZZTIME)
+
+.PHONY: postgresql
+postgresql: ## install PostgreSQL if it is missing
+	@tools/install-postgresql.sh --quiet
+
+.PHONY: clean
+clean: ## remove what was built; data in weft-dev stays
+	rm -rf bin
