@@ -63,21 +63,31 @@ func Find(bin string) (Install, error) {
 		}
 		return inst, nil
 	}
-	return find(append(onPath(), usual()...))
+	return find(append(onPath(), usual()...), 0)
 }
 
-// find returns the first usable installation among dirs. One that is too old
-// does not stop the search but is named if nothing better turns up.
-func find(dirs []string) (Install, error) {
+// FindMajor is Find without a directory for one major version: that of a data
+// directory which is already there.
+func FindMajor(major int) (Install, error) {
+	return find(append(onPath(), usual()...), major)
+}
+
+// find returns the first usable installation among dirs, of the given major
+// version unless that is 0. One that is too old does not stop the search but is
+// named if nothing better turns up.
+func find(dirs []string, major int) (Install, error) {
 	var tooOld error
 	for _, dir := range dirs {
 		inst, err := open(dir)
-		if err == nil {
+		if err == nil && (major == 0 || inst.Major == major) {
 			return inst, nil
 		}
 		if errors.As(err, new(*versionError)) && tooOld == nil {
 			tooOld = err
 		}
+	}
+	if major != 0 {
+		return Install{}, fmt.Errorf("%w: version %d is needed", ErrNotFound, major)
 	}
 	if tooOld != nil {
 		return Install{}, fmt.Errorf("%w; install a newer one: %s", tooOld, advice())

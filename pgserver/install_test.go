@@ -63,11 +63,11 @@ func TestFindFollowsLinkOnPath(t *testing.T) {
 
 func TestFindPrefersUsableOverOld(t *testing.T) {
 	old, good := fake(t, "13.1", "initdb", "postgres"), fake(t, "17.0", "initdb", "postgres")
-	inst, err := find([]string{old, good})
+	inst, err := find([]string{old, good}, 0)
 	if err != nil || inst.Bin != good {
 		t.Errorf("got %v, %v", inst, err)
 	}
-	if _, err := find([]string{old}); err == nil || !strings.Contains(err.Error(), "too old") {
+	if _, err := find([]string{old}, 0); err == nil || !strings.Contains(err.Error(), "too old") {
 		t.Errorf("got %v, want too old", err)
 	}
 }
@@ -78,8 +78,18 @@ func TestNotFoundSaysWhatToType(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir)
-	_, err := find(nil)
+	_, err := find(nil, 0)
 	if !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "apt-get install -y postgresql") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestFindMajor(t *testing.T) {
+	dirs := []string{fake(t, "17.0", "initdb", "postgres"), fake(t, "16.3", "initdb", "postgres")}
+	if inst, err := find(dirs, 16); err != nil || inst.Bin != dirs[1] {
+		t.Errorf("got %v, %v", inst, err)
+	}
+	if _, err := find(dirs, 15); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "version 15") {
 		t.Errorf("got %v", err)
 	}
 }
