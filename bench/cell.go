@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// figures is one target in one cell: a single run, or the medians over the rounds.
+type figures struct {
+	TPS       float64 `json:"tps"`
+	LatencyMS float64 `json:"latency_ms"`
+	CPUMicros float64 `json:"cpu_us_per_transaction,omitempty"` // of the proxy; 0 for direct
+	Error     string  `json:"error,omitempty"`
+}
+
+// cell is a workload in one mode with one number of clients.
+type cell struct {
+	Workload string             `json:"workload"`
+	Mode     string             `json:"mode"`
+	Clients  int                `json:"clients"`
+	Targets  map[string]figures `json:"targets"`
+}
+
+func (b *bench) measureWorkload(ctx context.Context, w workload) error {
+	for _, mode := range b.opts.Modes {
+		for _, clients := range b.opts.Clients {
+			c, err := b.measureCell(ctx, w, mode, clients)
+			if err != nil {
+				return err
+			}
+			b.report.Cells = append(b.report.Cells, c)
+		}
+	}
+	return nil
+}
+
+// measureCell visits the targets in turn, round after round. A target that fails is left out of later rounds and its
+// error reported; only the end of ctx ends the measurement.
+func (b *bench) measureCell(ctx context.Context, w workload, mode string, clients int) (cell, error) {
+	c := cell{Workload: w.Name, Mode: mode, Clients: clients, Targets: map[string]figures{}}
+	if err := execute(ctx, b.lab.server, w.Tidy...); err != nil {
+		return c, err
+	}
+	runs := map[string][]figures{}
+	for round := range b.opts.Rounds {
+		for _, t := range b.lab.targets {
+			if c.Targets[t.Name].Error != "" {
+				continue
+			}
+			b.lab.progress("%s, %s, %d clients, round %d of %d: %s", w.Name, mode, clients, round+1, b.opts.Rounds, t.Title)
+			f, err := b.measureRun(ctx, t, w, mode, clients)
+			if ctx.Err() != nil {
+				return c, ctx.Err()
+			}
+			if err != nil {
+				b.lab.progress("failed: %v", err)
+				c.Targets[t.Name] = figures{Error: err.Error()}
+				continue
+			}
+			runs[t.Name] = append(runs[t.Name], f)
+		}
+	}
+	for name, rs := range runs {
+		if c.Targets[name].Error == "" {
+			c.Targets[name] = medians(rs)
+		}
+	}
+	return c, nil
+}
+
+// measureRun is one run of pgbench. Connecting is part of the proxy's CPU time: 64 clients of it spread over tens of
+// thousands of transactions is less than a percent.
+func (b *bench) measureRun(ctx context.Context, t target, w workload, mode string, clients int) (figures, error) {
+	// A second of the same makes pools, caches and prepared plans what they are in the middle of a long run.
+	if _, err := b.lab.runPgbench(ctx, t, w, mode, clients, 1); err != nil {
+		return figures{}, err
+	}
+	stopProfile := b.profile(ctx, t, w, mode, clients)
+	before, err := proxyCPU(t)
+	if err != nil {
+		return figures{}, err
+	}
+	res, err := b.lab.runPgbench(ctx, t, w, mode, clients, b.opts.Seconds)
+	if profileErr := stopProfile(); err == nil {
+		err = profileErr
+	}
+	if err != nil {
+		return figures{}, err
+	}
+	after, err := proxyCPU(t)
+	if err != nil {
+		return figures{}, err
+	}
+	if res.Failed > 0 {
+		return figures{}, fmt.Errorf("%d of %d transactions failed", res.Failed, res.Transactions+res.Failed)
+	}
+	return figures{
+		TPS:       res.TPS,
+		LatencyMS: float64(res.Latency) / float64(time.Millisecond),
+		CPUMicros: float64(after-before) / float64(time.Microsecond) / float64(res.Transactions),
+	}, nil
+}
+
+func proxyCPU(t target) (time.Duration, error) {
+	if t.PID == 0 {
+		return 0, nil
+	}
+	return cpuTime(t.PID)
+}
+
+func medians(runs []figures) figures {
+	return figures{
+		TPS:       median(runs, func(f figures) float64 { return f.TPS }),
+		LatencyMS: median(runs, func(f figures) float64 { return f.LatencyMS }),
+		CPUMicros: median(runs, func(f figures) float64 { return f.CPUMicros }),
+	}
+}
+
+// median of a non-empty list; of an even number of values the mean of the middle two.
+func median[T any](list []T, value func(T) float64) float64 {
+	v := make([]float64, 0, len(list))
+	for _, x := range list {
+		v = append(v, value(x))
+	}
+	slices.Sort(v)
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}

@@ -1,0 +1,26 @@
+// Command bench measures what weft costs: the same work sent to PostgreSQL directly, through PgBouncer and
+// through weft, all three on one and the same PostgreSQL server.
+//
+//	          ┌──────────── direct ────────────┐
+//	pgbench ──┼── PgBouncer ───────────────────┼──▶ shard 0 of `weft dev --shards 1`
+//	          ├── weft serve (the one measured)┤
+//	          └── passthrough (-baseline) ─────┘
+//
+// A run goes like this:
+//
+//  1. main parses the options and makes a lab: a temporary directory and the processes in it (lab.go).
+//  2. `weft dev` brings up PostgreSQL and etcd. The proxy that is measured is a second one, `weft serve`, so that
+//     etcd's own work is not counted as the proxy's.
+//  3. The pgbench tables are filled straight on the server.
+//  4. Idle memory and streaming come first, while the proxies are fresh: a Go process keeps the heap of
+//     earlier work for a while, and growth measured afterwards would look like nothing.
+//  5. Every cell (workload, mode, clients) is run in rounds, each round visiting all targets, and the median of the
+//     rounds is printed. A neighbour that wakes up on the machine then disturbs all targets alike.
+//  6. The lab stops what it started, in reverse order, also on Ctrl-C.
+//
+// The figure to look at is CPU per transaction. Transactions per second through any proxy on a small machine say
+// mostly how the scheduler shared two cores between pgbench, the proxy and PostgreSQL; the CPU time of the proxy's
+// process, read with nanosecond precision from the kernel's per-process clock, says what the proxy itself did.
+//
+// Start reading at main.go, then lab.go and cell.go.
+package main

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"weft/pgserver"
+)
+
+// startDev runs `weft dev` for its PostgreSQL server and its etcd; the proxy in it serves nobody.
+func (l *lab) startDev(ctx context.Context) error {
+	if l.opts.WeftBin == "" {
+		l.progress("building weft")
+		bin, err := l.build(ctx, "weft/cmd/weft", "weft")
+		if err != nil {
+			return err
+		}
+		l.opts.WeftBin = bin
+	}
+	listen, err := freeAddr()
+	if err != nil {
+		return err
+	}
+	web, err := freeAddr()
+	if err != nil {
+		return err
+	}
+	shard, err := pgserver.FreePort()
+	if err != nil {
+		return err
+	}
+	args := []string{
+		l.opts.WeftBin, "dev", "--shards", "1", "--listen", listen, "--http", web,
+		"--dir", l.devDir(), "--port-base", strconv.Itoa(shard), "--demo=false", "--pg-bin", l.install.Bin,
+	}
+	l.progress("starting weft dev")
+	p, err := l.spawn("weft-dev", false, args...)
+	if err != nil {
+		return err
+	}
+	if err := p.waitReady(time.Minute, func() error { return readyz(ctx, web) }); err != nil {
+		return err
+	}
+	l.server = target{Name: targetDirect, Title: "PostgreSQL", Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(shard))}
+	return nil
+}
+
+// startWeft runs the proxy that is measured: a second one on the cluster of weft dev, in the production form.
+func (l *lab) startWeft(ctx context.Context) (target, error) {
+	listen, err := freeAddr()
+	if err != nil {
+		return target{}, err
+	}
+	web, err := freeAddr()
+	if err != nil {
+		return target{}, err
+	}
+	p, err := l.spawn("weft-serve", false, l.opts.WeftBin, "serve",
+		"-c", filepath.Join(l.devDir(), "weft.yaml"), "--listen", listen, "--http", web)
+	if err != nil {
+		return target{}, err
+	}
+	t := target{Name: targetWeft, Title: "weft", Addr: listen, PID: p.pid(), HTTP: web}
+	return t, p.waitReady(15*time.Second, func() error {
+		if err := readyz(ctx, web); err != nil {
+			return err
+		}
+		return answers(ctx, t)
+	})
+}
+
+// startBaseline runs the bare relay of package passthrough.
+func (l *lab) startBaseline(ctx context.Context) (target, error) {
+	bin, err := l.build(ctx, "weft/bench/passthrough", "passthrough")
+	if err != nil {
+		return target{}, err
+	}
+	listen, err := freeAddr()
+	if err != nil {
+		return target{}, err
+	}
+	p, err := l.spawn("passthrough", false, bin, "-listen", listen, "-server", l.server.Addr)
+	if err != nil {
+		return target{}, err
+	}
+	t := target{Name: targetBaseline, Title: "Go relay", Addr: listen, PID: p.pid()}
+	l.notes = append(l.notes, "Go relay is passthrough: one goroutine and one server connection per client, "+
+		"frames counted but not looked at.")
+	return t, p.waitReady(10*time.Second, func() error { return answers(ctx, t) })
+}
+
+func (l *lab) devDir() string { return filepath.Join(l.dir, "dev") }
+
+func (l *lab) build(ctx context.Context, pkg, name string) (string, error) {
+	bin := filepath.Join(l.dir, name)
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", bin, pkg).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+	}
+	return bin, nil
+}
+
+func readyz(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("readyz: %s", res.Status)
+	}
+	return nil
+}
