@@ -1,0 +1,254 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"weft/pgserver"
+)
+
+// Database is the database that tests use.
+const Database = "app"
+
+// Target is something a PostgreSQL client can connect to.
+type Target struct {
+	Name string // "postgres" or "weft"
+	Addr string // host:port for clients
+
+	// Home is the PostgreSQL server that holds the data: the plain server
+	// itself, or weft's home shard.
+	Home *pgserver.Temp
+
+	admin *adminConn
+	logs  func(t testing.TB, failed func() bool)
+}
+
+// ConnString returns a keyword/value connection string to the database app.
+func (t *Target) ConnString(user string, more ...string) string {
+	host, port, _ := net.SplitHostPort(t.Addr)
+	s := fmt.Sprintf("host=%s port=%s user=%s dbname=%s sslmode=disable connect_timeout=10", host, port, user, Database)
+	for _, m := range more {
+		s += " " + m
+	}
+	return s
+}
+
+// Env returns the environment with which libpq programs reach the target.
+func (t *Target) Env() []string {
+	host, port, _ := net.SplitHostPort(t.Addr)
+	env := []string{
+		"PGHOST=" + host, "PGPORT=" + port, "PGUSER=postgres", "PGDATABASE=" + Database,
+		"PGSSLMODE=disable", "PGCONNECT_TIMEOUT=10", "PGTZ=UTC", "LC_ALL=C.UTF-8", "PSQLRC=/dev/null", "PAGER=cat",
+	}
+	for _, kv := range os.Environ() {
+		if name, _, _ := strings.Cut(kv, "="); !strings.HasPrefix(name, "PG") && name != "LC_ALL" && name != "PAGER" {
+			env = append(env, kv)
+		}
+	}
+	return env
+}
+
+// Connect opens a pgx connection and closes it when the test ends.
+func (t *Target) Connect(tb testing.TB, user string, more ...string) *pgx.Conn {
+	tb.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), 15*time.Second)
+	defer stop()
+	conn, err := pgx.Connect(ctx, t.ConnString(user, more...))
+	if err != nil {
+		tb.Fatalf("connect to %s: %v", t.Name, err)
+	}
+	tb.Cleanup(func() {
+		ctx, stop := context.WithTimeout(context.Background(), 5*time.Second)
+		defer stop()
+		_ = conn.Close(ctx) // a test may have broken it on purpose
+	})
+	return conn
+}
+
+// Admin runs a statement on the home server itself, never through weft.
+func (t *Target) Admin(ctx context.Context, sql string, args ...any) error {
+	return t.admin.do(ctx, func(c *pgx.Conn) error {
+		_, err := c.Exec(ctx, sql, args...)
+		return err
+	})
+}
+
+// AdminBool asks the home server itself a yes-or-no question.
+func (t *Target) AdminBool(ctx context.Context, sql string, args ...any) (ok bool, err error) {
+	err = t.admin.do(ctx, func(c *pgx.Conn) error {
+		return c.QueryRow(ctx, sql, args...).Scan(&ok)
+	})
+	return ok, err
+}
+
+// Await polls AdminBool until it says yes.
+func (t *Target) Await(tb testing.TB, sql string, args ...any) {
+	tb.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	defer stop()
+	for {
+		ok, err := t.AdminBool(ctx, sql, args...)
+		if ok {
+			return
+		}
+		if err != nil {
+			tb.Fatalf("await %s: %v", sql, err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// Reset empties the database app: whatever an earlier test left in it is gone.
+// Server connections that weft keeps stay as they are; that is part of the test.
+func (t *Target) Reset(tb testing.TB) {
+	tb.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), 20*time.Second)
+	defer stop()
+	if err := t.Admin(ctx, resetSQL); err != nil {
+		tb.Fatalf("reset %s: %v", t.Name, err)
+	}
+	t.ShowLogs(tb)
+}
+
+// ShowLogs prints what the servers log from now on if the test fails.
+func (t *Target) ShowLogs(tb testing.TB) {
+	t.logs(tb, tb.Failed)
+}
+
+// resetSQL drops every schema, large object and publication that is not
+// PostgreSQL's own.
+const resetSQL = `
+set lock_timeout = '10s';
+set client_min_messages = warning;
+do $$
+declare n name; o oid;
+begin
+	for n in select nspname from pg_namespace where nspname !~ '^pg_' and nspname <> 'information_schema' loop
+		execute format('drop schema %I cascade', n);
+	end loop;
+	for n in select pubname from pg_publication loop
+		execute format('drop publication %I', n);
+	end loop;
+	for o in select oid from pg_largeobject_metadata loop
+		perform lo_unlink(o);
+	end loop;
+	create schema public;
+	grant all on schema public to public;
+end $$;
+`
+
+// adminConn is a connection that is opened again after its server was away.
+type adminConn struct {
+	mu     sync.Mutex
+	server *pgserver.Temp
+	conn   *pgx.Conn
+}
+
+func (a *adminConn) do(ctx context.Context, f func(*pgx.Conn) error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.conn != nil && a.conn.IsClosed() {
+		a.conn = nil
+	}
+	if a.conn == nil {
+		conn, err := pgx.Connect(ctx, a.server.ConnString(Database)+" application_name=harness")
+		if err != nil {
+			return fmt.Errorf("admin connection: %w", err)
+		}
+		a.conn = conn
+	}
+	return f(a.conn)
+}
+
+func (a *adminConn) close(ctx context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.conn == nil {
+		return nil
+	}
+	return a.conn.Close(ctx)
+}
+
+// roles exist on every server. Loopback is trusted except where hba says so.
+const roles = `
+create role alice login;
+create role bob login;
+create role nologin;
+create role carol login password 'secret';
+create role dave login connection limit 0;
+create role reader;
+grant reader to alice;
+`
+
+// settings are those of both targets.
+func settings() map[string]string {
+	return map[string]string{
+		"TimeZone":                "UTC",
+		"datestyle":               "ISO, MDY",
+		"lc_messages":             "C",
+		"log_min_error_statement": "panic", // errors are what these tests are about
+		"deadlock_timeout":        "200ms",
+		"max_connections":         "200",
+	}
+}
+
+// startServer starts and fills one server.
+func startServer(ctx context.Context) (*pgserver.Temp, error) {
+	s, err := pgserver.StartTemp(ctx, pgserver.Config{Settings: settings()})
+	if err != nil {
+		return nil, err
+	}
+	if err := fill(ctx, s); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func fill(ctx context.Context, s *pgserver.Temp) error {
+	conn, err := pgx.Connect(ctx, s.ConnString("postgres"))
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, roles); err != nil {
+		return fmt.Errorf("create roles: %w", err)
+	}
+	if _, err := conn.Exec(ctx, "create database "+Database); err != nil {
+		return fmt.Errorf("create database: %w", err)
+	}
+	return nil
+}
+
+// tailOnFailure prints what was appended to files when the test has failed.
+func tailOnFailure(tb testing.TB, failed func() bool, files ...string) {
+	const most = 8 << 10
+	sizes := make([]int64, len(files))
+	for i, f := range files {
+		if info, err := os.Stat(f); err == nil {
+			sizes[i] = info.Size()
+		}
+	}
+	tb.Cleanup(func() {
+		if !failed() {
+			return
+		}
+		for i, f := range files {
+			text, err := os.ReadFile(f)
+			if err != nil || int64(len(text)) <= sizes[i] {
+				continue
+			}
+			text = text[sizes[i]:]
+			text = text[max(0, len(text)-most):]
+			tb.Logf("log of %s:\n%s", f, text)
+		}
+	})
+}

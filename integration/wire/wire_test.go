@@ -1,0 +1,119 @@
+package wire_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/pmezard/go-difflib/difflib"
+
+	"weft/integration/harness"
+	"weft/integration/wire"
+)
+
+func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
+
+// TestPostgres plays every script against PostgreSQL: the transcripts in the
+// files are its. With -rewrite they are written anew.
+func TestPostgres(t *testing.T) {
+	target := harness.Postgres(t)
+	eachScript(t, func(t *testing.T, path string) {
+		target.Reset(t)
+		if !rewriting() {
+			if diff := play(t, target, path); diff != "" {
+				t.Errorf("%s: PostgreSQL itself says otherwise:\n%s", path, diff)
+			}
+			return
+		}
+		script := wire.NewScript(wireTarget(target))
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			out, err := script.Run(d)
+			if err != nil {
+				t.Errorf("%s: %v", d.Pos, err)
+			}
+			return out
+		})
+		if left := script.Close(); left != "" {
+			t.Error(left)
+		}
+	})
+}
+
+func rewriting() bool {
+	return datadrivenFlag("rewrite") == "true"
+}
+
+// eachScript runs f for every file under testdata, as a subtest named after it.
+func eachScript(t *testing.T, f func(t *testing.T, path string)) {
+	err := filepath.WalkDir("testdata", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || filepath.Base(path) == "known" {
+			return err
+		}
+		name, err := filepath.Rel("testdata", path)
+		if err != nil {
+			return err
+		}
+		t.Run(name, func(t *testing.T) { f(t, path) })
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wireTarget(target *harness.Target) wire.Target {
+	return wire.Target{
+		Addr: target.Addr, User: "postgres", Database: harness.Database,
+		Poll: func(ctx context.Context, query string) (bool, error) { return target.AdminBool(ctx, query) },
+	}
+}
+
+// play runs a script to its end and returns the difference between the
+// transcript in the file and the one that came, or "".
+func play(t *testing.T, target *harness.Target, path string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := wire.NewScript(wireTarget(target))
+	var want, got strings.Builder
+	broken := false
+	datadriven.RunTestFromString(t, string(text), func(t *testing.T, d *datadriven.TestData) string {
+		_, line, _ := strings.Cut(d.Pos, ":")
+		head := fmt.Sprintf("%s:%s: %s\n", path, line, d.String())
+		want.WriteString(head + d.Expected)
+		if broken {
+			return d.Expected // the rest of the diff says that it was not played
+		}
+		out, err := script.Run(d)
+		if err != nil {
+			out += "NOT PLAYED FURTHER: " + err.Error() + "\n"
+			broken = true
+		}
+		got.WriteString(head + out)
+		return d.Expected
+	})
+	got.WriteString(script.Close())
+	if want.String() == got.String() {
+		return ""
+	}
+	diff, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+		A: difflib.SplitLines(want.String()), B: difflib.SplitLines(got.String()),
+		FromFile: "want", ToFile: target.Name, Context: 4,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if routine.ReplaceAllString(want.String(), "") == routine.ReplaceAllString(got.String(), "") {
+		diff = "(only the routine field of errors differs)\n" + diff
+	}
+	return diff
+}
+
+var routine = regexp.MustCompile(` R=\S+`)
