@@ -71,7 +71,7 @@ func (s *Snapshot) Validate() error {
 		}
 		sh.validate(place, hosts, bad)
 	}
-	if s.Home == "" {
+	if s.Home == "" && len(s.Shards) > 0 {
 		bad("home", "is empty: name the shard that holds undeclared tables")
 	} else if _, ok := s.Shard(s.Home); !ok && len(s.Shards) > 0 {
 		bad("home", "%q is not one of the shards", s.Home)

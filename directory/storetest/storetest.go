@@ -3,7 +3,6 @@ package storetest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -324,7 +323,7 @@ func next[T any](t *testing.T, c <-chan T) T {
 	case v := <-c:
 		return v
 	case <-time.After(Patience):
-		t.Fatal(fmt.Sprintf("nothing came within %v", Patience))
+		t.Fatalf("nothing came within %v", Patience)
 		panic("unreachable")
 	}
 }

@@ -1,0 +1,151 @@
+package config
+
+import (
+	"time"
+
+	"weft/auth"
+)
+
+// Config is weft.yaml. Shards are not in it: they are in the directory, where
+// every proxy sees the same ones.
+type Config struct {
+	// Cluster is the name under which the directory keeps the cluster.
+	Cluster string `yaml:"cluster"`
+	// Etcd says where the directory is.
+	Etcd Etcd `yaml:"etcd"`
+	// Listen is the address for PostgreSQL clients.
+	Listen string `yaml:"listen"`
+	// AdminDatabase is the name of the database that answers about weft
+	// itself. A real database of that name cannot be reached.
+	AdminDatabase string `yaml:"admin_database"`
+
+	HTTP   HTTP        `yaml:"http"`
+	TLS    TLS         `yaml:"tls,omitempty"`
+	Auth   auth.Config `yaml:"auth"`
+	Pool   Pool        `yaml:"pool"`
+	Limits Limits      `yaml:"limits"`
+	Log    Log         `yaml:"log"`
+}
+
+// Etcd says where the directory is and how to get in.
+type Etcd struct {
+	Endpoints []string `yaml:"endpoints"`        // http://host:port, https://host:port or host:port
+	Prefix    string   `yaml:"prefix,omitempty"` // of all keys; empty: /weft/<cluster>/
+	Username  string   `yaml:"username,omitempty"`
+	Password  string   `yaml:"password,omitempty"`
+	TLS       EtcdTLS  `yaml:"tls,omitempty"`
+	// Timeout bounds each request.
+	Timeout time.Duration `yaml:"timeout"`
+}
+
+// EtcdTLS is needed beside an https endpoint when the system's certificate
+// authorities do not do or etcd asks for a client certificate.
+type EtcdTLS struct {
+	CA         string `yaml:"ca,omitempty"`
+	Cert       string `yaml:"cert,omitempty"`
+	Key        string `yaml:"key,omitempty"`
+	ServerName string `yaml:"server_name,omitempty"`
+}
+
+// HTTP is the endpoint for health, metrics and profiles.
+type HTTP struct {
+	Listen string `yaml:"listen,omitempty"` // empty: no HTTP
+	// Pprof serves /debug/pprof. It shows statement texts to whoever asks.
+	Pprof bool `yaml:"pprof"`
+}
+
+// How clients may use TLS.
+const (
+	TLSDisable = "disable"
+	TLSAllow   = "allow"
+	TLSRequire = "require"
+)
+
+// TLS is for connections from clients. Those to shards are encrypted by the
+// shard's own options in the directory.
+type TLS struct {
+	// Mode is TLSDisable, TLSAllow (the client chooses) or TLSRequire. Empty:
+	// TLSAllow if there is a certificate, else TLSDisable.
+	Mode string `yaml:"mode,omitempty"`
+	Cert string `yaml:"cert,omitempty"` // PEM files
+	Key  string `yaml:"key,omitempty"`
+	// ClientCA, if set, makes every TLS client show a certificate signed by it.
+	ClientCA string `yaml:"client_ca,omitempty"`
+	// MinVersion is 1.2 or 1.3.
+	MinVersion string `yaml:"min_version,omitempty"`
+}
+
+// Pool bounds the connections to the shards.
+type Pool struct {
+	// Mode is transaction or session, for users who have none of their own.
+	Mode string `yaml:"mode"`
+	// MaxPerShard bounds the connections of this proxy to one shard.
+	MaxPerShard int `yaml:"max_per_shard"`
+	// MaxPerUser bounds those of one user to one shard. 0: MaxPerShard alone.
+	MaxPerUser int `yaml:"max_per_user"`
+	// MaxPrepared bounds the prepared statements kept on one backend.
+	MaxPrepared int `yaml:"max_prepared"`
+	// QueueTimeout is how long a client waits for a free connection.
+	QueueTimeout time.Duration `yaml:"queue_timeout"`
+	// IdleTimeout closes connections unused for so long.
+	IdleTimeout time.Duration `yaml:"idle_timeout"`
+	// MaxLifetime closes connections this old once they are free.
+	MaxLifetime time.Duration `yaml:"max_lifetime"`
+	// ConnectTimeout bounds dialling and logging in to a shard.
+	ConnectTimeout time.Duration `yaml:"connect_timeout"`
+	// HealthInterval is how often idle connections are looked at.
+	HealthInterval time.Duration `yaml:"health_interval"`
+}
+
+// Limits keep one client, or many, from taking everything.
+type Limits struct {
+	MaxClients int `yaml:"max_clients"`
+	// StartupTimeout is how long a client may take to log in.
+	StartupTimeout time.Duration `yaml:"startup_timeout"`
+	// DrainTimeout is how long running transactions may take to finish after
+	// the first SIGTERM.
+	DrainTimeout time.Duration `yaml:"drain_timeout"`
+	// MaxQueryBytes bounds one message of a client: a statement's text or its
+	// parameters. COPY data passes in many messages and has no bound.
+	MaxQueryBytes Size `yaml:"max_query_bytes"`
+}
+
+// Log says what is logged and how.
+type Log struct {
+	Level  string `yaml:"level"`  // debug, info, warn or error
+	Format string `yaml:"format"` // text or json
+}
+
+// Default is what holds where weft.yaml says nothing. It is valid but for the
+// endpoints of etcd.
+func Default() Config {
+	return Config{
+		Cluster:       "main",
+		Etcd:          Etcd{Timeout: 5 * time.Second},
+		Listen:        "127.0.0.1:6432",
+		AdminDatabase: "weft",
+		// On loopback: metrics name users and databases.
+		HTTP: HTTP{Listen: "127.0.0.1:6480"},
+		TLS:  TLS{MinVersion: "1.2"},
+		Auth: auth.Config{Method: auth.MethodScramSHA256},
+		Pool: Pool{
+			Mode: "transaction",
+			// Under PostgreSQL's own max_connections of 100, with room for
+			// superusers, replication and a psql of one's own.
+			MaxPerShard:    80,
+			MaxPrepared:    500,
+			QueueTimeout:   30 * time.Second,
+			IdleTimeout:    10 * time.Minute,
+			MaxLifetime:    time.Hour,
+			ConnectTimeout: 5 * time.Second,
+			HealthInterval: time.Second,
+		},
+		Limits: Limits{
+			MaxClients:     10_000,
+			StartupTimeout: time.Minute, // PostgreSQL's authentication_timeout
+			DrainTimeout:   30 * time.Second,
+			MaxQueryBytes:  256 << 20,
+		},
+		Log: Log{Level: "info", Format: "text"},
+	}
+}

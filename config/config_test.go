@@ -1,0 +1,211 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"weft/auth"
+	"weft/directory"
+)
+
+// testdata/*: "config" and "cluster" print what a user of weft check sees.
+func TestProblems(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			var err error
+			switch d.Cmd {
+			case "config":
+				_, err = Parse("weft.yaml", []byte(d.Input))
+			case "cluster":
+				_, err = ParseCluster("cluster.yaml", []byte(d.Input))
+			default:
+				t.Fatalf("unknown command %s", d.Cmd)
+			}
+			if err != nil {
+				return err.Error()
+			}
+			return "ok"
+		})
+	})
+}
+
+// The example says that its values are the defaults: then they must be.
+func TestExample(t *testing.T) {
+	got, err := Load("example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Default()
+	want.Etcd.Endpoints = got.Etcd.Endpoints
+	want.Auth.Users = []auth.User{{Name: "app", Password: "file:/etc/weft/app.password"}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if len(got.Etcd.Endpoints) != 3 {
+		t.Errorf("endpoints %v", got.Etcd.Endpoints)
+	}
+}
+
+// Whatever the example shows behind a # must be accepted too.
+func TestExampleComments(t *testing.T) {
+	b, err := os.ReadFile("example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A setting is "# key:" or "# - {key:"; everything else is a sentence.
+	setting := regexp.MustCompile(`(?m)^( *)# ( *(?:- )?\{?[a-z_]+:(?: |$))`)
+	text := setting.ReplaceAllString(string(b), "$1$2")
+	text = strings.ReplaceAll(text, "http://10", "https://10") // there is tls now
+	c, err := Parse("example.yaml", []byte(text))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if c.TLS.Mode != TLSRequire || c.Etcd.TLS.ServerName != "etcd.internal" || len(c.Auth.Rules) != 2 || c.Auth.Users[0].MaxConnections != 20 || c.TLS.MinVersion != "1.2" {
+		t.Errorf("not everything was read: %+v", c)
+	}
+}
+
+func TestDefaultIsValid(t *testing.T) {
+	c := Default()
+	var ps Problems
+	if err := c.Validate(); !errors.As(err, &ps) || len(ps) != 1 || ps[0].Path != "etcd.endpoints" {
+		t.Errorf("Default: %v", err)
+	}
+	c.Etcd.Endpoints = []string{"127.0.0.1:2379"}
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Every field can be written and read back.
+func TestMarshal(t *testing.T) {
+	want := Config{
+		Cluster:       "c",
+		Etcd:          Etcd{Endpoints: []string{"https://[::1]:2379"}, Prefix: "/p/", Username: "u", Password: "p: #x", TLS: EtcdTLS{"a", "b", "c", "d"}, Timeout: time.Second},
+		Listen:        "[::]:1",
+		AdminDatabase: "adm",
+		HTTP:          HTTP{Listen: ":2", Pprof: true},
+		TLS:           TLS{Mode: TLSRequire, Cert: "c", Key: "k", ClientCA: "ca", MinVersion: "1.3"},
+		Auth: auth.Config{
+			Method: auth.MethodMD5, MockSecret: "0123",
+			Users: []auth.User{{Name: "n", Password: "true", Databases: []string{"d"}, PoolMode: "session", MaxConnections: 3, ServerUser: "s", ServerPassword: "1e3"}},
+			Rules: []auth.Rule{{Type: "host", Databases: []string{"d"}, Users: []string{"u"}, Address: "10.0.0.0/8", Method: auth.MethodTrust}},
+		},
+		Pool: Pool{
+			Mode: "session", MaxPerShard: 10, MaxPerUser: 5, MaxPrepared: 7, QueueTimeout: 90 * time.Second, IdleTimeout: time.Minute,
+			MaxLifetime: 25 * time.Hour, ConnectTimeout: 250 * time.Millisecond, HealthInterval: 2 * time.Second,
+		},
+		Limits: Limits{MaxClients: 4, StartupTimeout: 5 * time.Second, DrainTimeout: 6 * time.Second, MaxQueryBytes: 3 << 20},
+		Log:    Log{Level: "debug", Format: "json"},
+	}
+	b, err := want.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Parse("weft.yaml", b)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s\ngot  %+v\nwant %+v", b, got, want)
+	}
+}
+
+func TestResolveSecrets(t *testing.T) {
+	from := Sources{
+		Env: func(n string) (string, bool) {
+			v, ok := map[string]string{"A": "alpha", "EMPTY": ""}[n]
+			return v, ok
+		},
+		File: func(p string) ([]byte, error) {
+			if b, ok := map[string]string{"/b": "beta\n", "/empty": "\n"}[p]; ok {
+				return []byte(b), nil
+			}
+			return nil, &os.PathError{Op: "open", Path: p, Err: os.ErrNotExist}
+		},
+	}
+	c := Default()
+	c.Etcd.Password = "env:A"
+	c.Auth.Users = []auth.User{{Name: "u", Password: "file:/b", ServerPassword: "plain"}}
+	if err := c.ResolveSecrets(from); err != nil {
+		t.Fatal(err)
+	}
+	if c.Etcd.Password != "alpha" || c.Auth.Users[0].Password != "beta" || c.Auth.Users[0].ServerPassword != "plain" {
+		t.Errorf("got %q, %q, %q", c.Etcd.Password, c.Auth.Users[0].Password, c.Auth.Users[0].ServerPassword)
+	}
+	c.Etcd.Password = "env:NONE"
+	c.Auth.MockSecret = "env:EMPTY"
+	c.Auth.Users[0].Password = "file:/none"
+	c.Auth.Users[0].ServerPassword = "file:/empty"
+	err := c.ResolveSecrets(from)
+	want := "etcd.password: the environment variable NONE is not set\n" +
+		"auth.mock_secret: the environment variable EMPTY is not set\n" +
+		"auth.users[0].password: open /none: file does not exist\n" +
+		"auth.users[0].server_password: the file /empty is empty"
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+func TestSize(t *testing.T) {
+	for in, want := range map[string]Size{"0": 0, "17": 17, "17B": 17, "64MiB": 64 << 20, "2 KiB": 2048, "1GiB": 1 << 30} {
+		var got Size
+		if err := got.UnmarshalText([]byte(in)); err != nil || got != want {
+			t.Errorf("%s: %d, %v", in, got, err)
+		}
+	}
+	for _, in := range []string{"", "MiB", "1.5MiB", "-1", "64MB", "64mib", "9999999999999GiB", "0x10"} {
+		var got Size
+		if err := got.UnmarshalText([]byte(in)); err == nil {
+			t.Errorf("%s: read as %d", in, got)
+		}
+	}
+	for s, want := range map[Size]string{0: "0B", 1: "1B", 1536: "1536B", 2048: "2KiB", 3 << 30: "3GiB"} {
+		if s.String() != want {
+			t.Errorf("%d prints as %s", int64(s), s)
+		}
+	}
+}
+
+func TestMerge(t *testing.T) {
+	parse := func(text string) Cluster {
+		t.Helper()
+		c, err := ParseCluster("cluster.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	two := parse("shards:\n- {name: a, hosts: ['a:1']}\n- {name: b, hosts: ['b:1'], weight: 0}\n")
+	first, err := two.Merge(nil, false)
+	if err != nil || first.BucketCount != directory.DefaultBucketCount || first.Home != "a" || first.Shards[0].Weight != 1 || first.Shards[1].Weight != 0 {
+		t.Fatalf("first: %+v, %v", first, err)
+	}
+	again, err := two.Merge(first, false)
+	if err != nil || len(directory.Diff(first, again)) != 0 || again.Cluster != first.Cluster {
+		t.Errorf("the same file again: %v, %v", directory.Diff(first, again), err)
+	}
+	reordered := parse("shards:\n- {name: c, hosts: ['c:1']}\n- {name: b, hosts: ['b:2', 'b:3'], weight: 0}\n- {name: a, hosts: ['a:1']}\n")
+	next, err := reordered.Merge(first, false)
+	want := "~ shard b b:1 weight=0 -> b:2,b:3 weight=0\n+ shard c c:1"
+	if got := strings.Join(directory.Diff(first, next), "\n"); err != nil || got != want || next.Shards[2].Name != "c" {
+		t.Errorf("got %s, %v", got, err)
+	}
+	if first.Shards[1].Hosts[0] != "b:1" {
+		t.Error("Merge changed the old snapshot")
+	}
+	one := parse("shards:\n- {name: a, hosts: ['a:1']}\n")
+	if _, err := one.Merge(next, false); err == nil || !strings.Contains(err.Error(), "b, c") || !strings.Contains(err.Error(), "--prune") {
+		t.Errorf("without --prune: %v", err)
+	}
+	if pruned, err := one.Merge(next, true); err != nil || len(pruned.Shards) != 1 {
+		t.Errorf("with --prune: %+v, %v", pruned, err)
+	}
+}

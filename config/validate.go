@@ -1,0 +1,156 @@
+package config
+
+import (
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// clusterName is a part of an etcd key.
+var clusterName = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,62}$`)
+
+// Validate reports everything that is wrong with c as Problems.
+func (c Config) Validate() error { return c.problems().err() }
+
+func (c Config) problems() Problems {
+	var ps Problems
+	if !clusterName.MatchString(c.Cluster) {
+		ps.add("cluster", "%q must hold only a-z, 0-9, _, - and . (63 at most)", c.Cluster)
+	}
+	ps.address("listen", c.Listen)
+	if c.HTTP.Listen != "" {
+		ps.address("http.listen", c.HTTP.Listen)
+		if c.HTTP.Listen == c.Listen && !strings.HasSuffix(c.Listen, ":0") {
+			ps.add("http.listen", "is the address of listen too: %s", c.Listen)
+		}
+	}
+	if c.AdminDatabase == "" {
+		ps.add("admin_database", "is empty")
+	}
+	c.Etcd.problems(&ps)
+	c.TLS.problems(&ps)
+	if err := c.Auth.Validate(); err != nil {
+		for _, e := range each(err) {
+			ps.add("auth", "%v", e)
+		}
+	}
+	c.Pool.problems(&ps)
+	c.Limits.problems(&ps)
+	ps.choice("log.level", c.Log.Level, "debug", "info", "warn", "error")
+	ps.choice("log.format", c.Log.Format, "text", "json")
+	return ps
+}
+
+func (e Etcd) problems(ps *Problems) {
+	if len(e.Endpoints) == 0 {
+		ps.add("etcd.endpoints", "at least one is needed, for example http://127.0.0.1:2379")
+	}
+	secure := 0
+	for i, ep := range e.Endpoints {
+		path := "etcd.endpoints[" + strconv.Itoa(i) + "]"
+		host := ep
+		if strings.Contains(ep, "://") {
+			u, err := url.Parse(ep)
+			if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Path != "" && u.Path != "/" {
+				ps.add(path, "%q is not http://host:port or https://host:port", ep)
+				continue
+			}
+			host = u.Host
+			if u.Scheme == "https" {
+				secure++
+			}
+		}
+		ps.address(path, host)
+	}
+	if secure > 0 && secure < len(e.Endpoints) {
+		ps.add("etcd.endpoints", "some are https and some are not")
+	}
+	if e.Prefix != "" && (!strings.HasPrefix(e.Prefix, "/") || !strings.HasSuffix(e.Prefix, "/") || e.Prefix == "/") {
+		ps.add("etcd.prefix", "%q must begin and end with /", e.Prefix)
+	}
+	if e.Password != "" && e.Username == "" {
+		ps.add("etcd.username", "is empty although there is a password")
+	}
+	if (e.TLS.Cert == "") != (e.TLS.Key == "") {
+		ps.add("etcd.tls", "cert and key need each other")
+	}
+	ps.positive("etcd.timeout", e.Timeout)
+}
+
+func (t TLS) problems(ps *Problems) {
+	if t.Mode != "" {
+		ps.choice("tls.mode", t.Mode, TLSDisable, TLSAllow, TLSRequire)
+	}
+	ps.choice("tls.min_version", t.MinVersion, "1.2", "1.3")
+	switch {
+	case (t.Cert == "") != (t.Key == ""):
+		ps.add("tls", "cert and key need each other")
+	case t.Cert == "" && (t.Mode == TLSAllow || t.Mode == TLSRequire):
+		ps.add("tls.cert", "is empty, and mode %s needs a certificate", t.Mode)
+	case t.Cert == "" && t.ClientCA != "":
+		ps.add("tls.client_ca", "has no effect without cert and key")
+	}
+}
+
+func (p Pool) problems(ps *Problems) {
+	ps.choice("pool.mode", p.Mode, "transaction", "session")
+	ps.between("pool.max_per_shard", p.MaxPerShard, 1, 100_000)
+	ps.between("pool.max_per_user", p.MaxPerUser, 0, p.MaxPerShard)
+	ps.between("pool.max_prepared", p.MaxPrepared, 1, 100_000)
+	ps.positive("pool.queue_timeout", p.QueueTimeout)
+	ps.positive("pool.idle_timeout", p.IdleTimeout)
+	ps.positive("pool.max_lifetime", p.MaxLifetime)
+	ps.positive("pool.connect_timeout", p.ConnectTimeout)
+	ps.positive("pool.health_interval", p.HealthInterval)
+}
+
+func (l Limits) problems(ps *Problems) {
+	ps.between("limits.max_clients", l.MaxClients, 1, 1_000_000)
+	ps.positive("limits.startup_timeout", l.StartupTimeout)
+	ps.positive("limits.drain_timeout", l.DrainTimeout)
+	// PostgreSQL takes no message of 1 GiB or more.
+	if l.MaxQueryBytes < 64<<10 || l.MaxQueryBytes > 1<<30 {
+		ps.add("limits.max_query_bytes", "must be from 64KiB to 1GiB, not %v", l.MaxQueryBytes)
+	}
+}
+
+func (ps *Problems) address(path, addr string) {
+	_, port, err := net.SplitHostPort(addr)
+	if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n > 65535 {
+		ps.add(path, "%q is not host:port", addr)
+	}
+}
+
+func (ps *Problems) choice(path, got string, allowed ...string) {
+	if !slices.Contains(allowed, got) {
+		ps.add(path, "%q must be one of %s%s", got, strings.Join(allowed, ", "), suggest(got, allowed))
+	}
+}
+
+func (ps *Problems) between(path string, n, low, high int) {
+	if n < low || n > high {
+		ps.add(path, "must be from %d to %d, not %d", low, high, n)
+	}
+}
+
+func (ps *Problems) positive(path string, d time.Duration) {
+	if d <= 0 {
+		ps.add(path, "must be more than 0, not %v", d)
+	}
+}
+
+// each takes joined errors apart.
+func each(err error) []error {
+	if j, ok := err.(interface{ Unwrap() []error }); ok {
+		var out []error
+		for _, e := range j.Unwrap() {
+			out = append(out, each(e)...)
+		}
+		return out
+	}
+	return []error{err}
+}
