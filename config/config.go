@@ -18,6 +18,8 @@ type Config struct {
 	// AdminDatabase is the name of the database that answers about weft
 	// itself. A real database of that name cannot be reached.
 	AdminDatabase string `yaml:"admin_database"`
+	// AdminUsers may enter it. Empty: everyone who may connect.
+	AdminUsers []string `yaml:"admin_users,omitempty"`
 
 	HTTP   HTTP        `yaml:"http"`
 	TLS    TLS         `yaml:"tls,omitempty"`
@@ -105,8 +107,7 @@ type Limits struct {
 	// DrainTimeout is how long running transactions may take to finish after
 	// the first SIGTERM.
 	DrainTimeout time.Duration `yaml:"drain_timeout"`
-	// MaxQueryBytes bounds one message of a client: a statement's text or its
-	// parameters. COPY data passes in many messages and has no bound.
+	// MaxQueryBytes bounds the text of one statement.
 	MaxQueryBytes Size `yaml:"max_query_bytes"`
 }
 
@@ -144,7 +145,7 @@ func Default() Config {
 			MaxClients:     10_000,
 			StartupTimeout: time.Minute, // PostgreSQL's authentication_timeout
 			DrainTimeout:   30 * time.Second,
-			MaxQueryBytes:  256 << 20,
+			MaxQueryBytes:  1 << 30, // PostgreSQL's own bound
 		},
 		Log: Log{Level: "info", Format: "text"},
 	}

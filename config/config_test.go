@@ -91,6 +91,7 @@ func TestMarshal(t *testing.T) {
 		Etcd:          Etcd{Endpoints: []string{"https://[::1]:2379"}, Prefix: "/p/", Username: "u", Password: "p: #x", TLS: EtcdTLS{"a", "b", "c", "d"}, Timeout: time.Second},
 		Listen:        "[::]:1",
 		AdminDatabase: "adm",
+		AdminUsers:    []string{"ops"},
 		HTTP:          HTTP{Listen: ":2", Pprof: true},
 		TLS:           TLS{Mode: TLSRequire, Cert: "c", Key: "k", ClientCA: "ca", MinVersion: "1.3"},
 		Auth: auth.Config{

@@ -1,0 +1,77 @@
+package http
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Config is what the endpoint shows.
+type Config struct {
+	// Ready returns nil when queries can be served, else why not. Required.
+	Ready func(context.Context) error
+	// ReadyTimeout bounds a call of Ready. Default 2s: under the patience of
+	// most probes.
+	ReadyTimeout time.Duration
+	// Metrics is what /metrics shows; nil for no /metrics.
+	Metrics prometheus.Gatherer
+	// Pprof serves /debug/pprof. Default off: a heap profile shows what is in
+	// memory, statements included.
+	Pprof bool
+	// Log receives what goes wrong. Default: discarded.
+	Log *slog.Logger
+}
+
+// Handler returns the endpoint.
+func Handler(cfg Config) http.Handler {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.ReadyTimeout == 0 {
+		cfg.ReadyTimeout = 2 * time.Second
+	}
+	mux := http.NewServeMux()
+	index := "/readyz\n/livez\n"
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), cfg.ReadyTimeout)
+		defer cancel()
+		answer(w, cfg.Ready(ctx))
+	})
+	// Alive as long as it answers. What a restart would not heal, such as a
+	// shard that is down, must not make an orchestrator restart the proxy.
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { answer(w, nil) })
+	if cfg.Metrics != nil {
+		index += "/metrics\n"
+		mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{
+			ErrorLog:      slog.NewLogLogger(cfg.Log.Handler(), slog.LevelWarn),
+			ErrorHandling: promhttp.ContinueOnError, // one bad metric must not hide the rest
+		}))
+	}
+	if cfg.Pprof {
+		index += "/debug/pprof/\n"
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	}
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, index) })
+	return mux
+}
+
+func answer(w http.ResponseWriter, err error) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	if err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintln(w, err)
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}
