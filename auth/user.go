@@ -1,0 +1,152 @@
+package auth
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+)
+
+// User is someone weft knows: how they prove it and what the pool gives them.
+type User struct {
+	// Name is the name in the startup packet.
+	Name string `yaml:"name"`
+
+	// Password is clear text, "md5" and 32 hex digits, or a verifier
+	// "SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey", the last two as in
+	// pg_authid.rolpassword. Empty: no password is right.
+	Password string `yaml:"password,omitempty"`
+
+	// Databases the user may connect to. Empty: all.
+	Databases []string `yaml:"databases,omitempty"`
+
+	// PoolMode is "transaction" or "session". Empty: the pool's default.
+	PoolMode string `yaml:"pool_mode,omitempty"`
+
+	// MaxConnections bounds the shard connections the user holds at a time.
+	// 0: the pool's default.
+	MaxConnections int `yaml:"max_connections,omitempty"`
+
+	// ServerUser is the role weft logs in to shards as. Empty: Name.
+	ServerUser string `yaml:"server_user,omitempty"`
+
+	// ServerPassword is what weft proves to shards. Empty: Password if that is
+	// clear text, else none.
+	ServerPassword string `yaml:"server_password,omitempty"`
+}
+
+// ServerLogin returns the role and the clear-text password, perhaps empty, for
+// connections to shards on behalf of u.
+func (u *User) ServerLogin() (role, password string) {
+	role, password = u.ServerUser, u.ServerPassword
+	if role == "" {
+		role = u.Name
+	}
+	if password == "" && formOf(u.Password) == formClear {
+		password = u.Password
+	}
+	return role, password
+}
+
+// String returns the name, so that printing a user prints no password.
+func (u User) String() string { return u.Name }
+
+// LogValue is the name, for the same reason.
+func (u User) LogValue() slog.Value { return slog.StringValue(u.Name) }
+
+func (u *User) validate() error {
+	var errs []error
+	if err := checkName("name", u.Name); err != nil {
+		errs = append(errs, err)
+	}
+	for i, d := range u.Databases {
+		if err := checkName(fmt.Sprintf("database %d", i+1), d); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if strings.ContainsRune(u.Password, 0) {
+		errs = append(errs, errors.New("password contains a zero byte"))
+	}
+	if strings.HasPrefix(u.Password, verifierPrefix) {
+		// PostgreSQL would take a broken verifier for clear text; here it is
+		// far likelier to be a copying mistake.
+		if _, err := parseVerifier(u.Password); err != nil {
+			errs = append(errs, fmt.Errorf("password: %w", err))
+		}
+	}
+	switch u.PoolMode {
+	case "", "transaction", "session":
+	default:
+		errs = append(errs, fmt.Errorf("pool_mode %q is not one of transaction, session", u.PoolMode))
+	}
+	if u.MaxConnections < 0 {
+		errs = append(errs, fmt.Errorf("max_connections is %d, must not be negative", u.MaxConnections))
+	}
+	if strings.ContainsRune(u.ServerUser, 0) {
+		errs = append(errs, errors.New("server_user contains a zero byte"))
+	}
+	if strings.ContainsRune(u.ServerPassword, 0) {
+		errs = append(errs, errors.New("server_password contains a zero byte"))
+	}
+	if f := formOf(u.ServerPassword); f == formMD5 || f == formVerifier {
+		errs = append(errs, errors.New("server_password must be clear text: a hash cannot log in to a shard"))
+	}
+	return errors.Join(errs...)
+}
+
+// form is how a stored password is written.
+type form int
+
+const (
+	formNone form = iota
+	formClear
+	formMD5
+	formVerifier
+)
+
+func formOf(password string) form {
+	switch {
+	case password == "":
+		return formNone
+	case isMD5(password):
+		return formMD5
+	case strings.HasPrefix(password, verifierPrefix):
+		return formVerifier
+	}
+	return formClear
+}
+
+// account is a user made ready for checking.
+type account struct {
+	user     User
+	md5      string    // "md5…"; empty if the stored form cannot answer MD5
+	verifier *verifier // nil if the stored form cannot answer SCRAM
+}
+
+// newAccount prepares u. A clear-text password is good for both methods; its
+// verifier is derived only if some client can be asked for SCRAM.
+func newAccount(u User, m mock, scram bool) (*account, error) {
+	a := &account{user: u}
+	switch formOf(u.Password) {
+	case formMD5:
+		a.md5 = u.Password
+	case formVerifier:
+		v, err := parseVerifier(u.Password)
+		if err != nil {
+			return nil, err
+		}
+		a.verifier = v
+	case formClear:
+		a.md5 = md5Password(u.Password, u.Name)
+		if scram {
+			// The salt an unknown user of this name would be shown: clear-text
+			// users and strangers cannot be told apart by their salts.
+			v, err := deriveVerifier(u.Password, m.salt(u.Name), defaultIterations)
+			if err != nil {
+				return nil, err
+			}
+			a.verifier = v
+		}
+	}
+	return a, nil
+}
