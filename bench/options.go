@@ -52,7 +52,7 @@ func parseOptions(args []string, usage io.Writer) (options, error) {
 	fs.IntVar(&o.Seconds, "seconds", 5, "seconds of one run of one target in one cell")
 	fs.IntVar(&o.Rounds, "rounds", 3, "runs of each target per cell; the median is reported")
 	fs.IntVar(&o.Scale, "scale", 10, "pgbench scale")
-	fs.IntVar(&o.Pool, "pool", 20, "server connections of PgBouncer in transaction pooling")
+	fs.IntVar(&o.Pool, "pool", 20, "server connections of a proxy in transaction pooling")
 	fs.IntVar(&o.Idle, "idle", 1000, "clients of the idle test")
 	fs.IntVar(&o.StreamMB, "stream-mb", 1000, "size of the streamed result in MB")
 	fs.StringVar(&o.WeftBin, "weft", "", "weft `binary` to measure instead of building one")

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"time"
 
+	"weft/config"
 	"weft/pgserver"
 )
 
@@ -37,7 +39,7 @@ func (l *lab) startDev(ctx context.Context) error {
 	}
 	args := []string{
 		l.opts.WeftBin, "dev", "--shards", "1", "--listen", listen, "--http", web,
-		"--dir", l.devDir(), "--port-base", strconv.Itoa(shard), "--demo=false", "--pg-bin", l.install.Bin,
+		"--dir", l.devDir(), "--port-base", strconv.Itoa(shard), "--pg-bin", l.install.Bin,
 	}
 	l.progress("starting weft dev")
 	p, err := l.spawn("weft-dev", false, args...)
@@ -61,8 +63,11 @@ func (l *lab) startWeft(ctx context.Context) (target, error) {
 	if err != nil {
 		return target{}, err
 	}
-	p, err := l.spawn("weft-serve", false, l.opts.WeftBin, "serve",
-		"-c", filepath.Join(l.devDir(), "weft.yaml"), "--listen", listen, "--http", web)
+	file := filepath.Join(l.dir, "weft.yaml")
+	if err := l.writeConfig(file, listen, web); err != nil {
+		return target{}, err
+	}
+	p, err := l.spawn("weft-serve", false, l.opts.WeftBin, "serve", "-c", file)
 	if err != nil {
 		return target{}, err
 	}
@@ -73,6 +78,22 @@ func (l *lab) startWeft(ctx context.Context) (target, error) {
 		}
 		return answers(ctx, t)
 	})
+}
+
+// writeConfig writes weft.yaml: the one weft dev left for further proxies, with a pool as large as PgBouncer's.
+func (l *lab) writeConfig(file, listen, web string) error {
+	cfg, err := config.Load(filepath.Join(l.devDir(), "weft.yaml"))
+	if err != nil {
+		return err
+	}
+	cfg.Listen = listen
+	cfg.HTTP = config.HTTP{Listen: web, Pprof: true}
+	cfg.Pool.MaxPerShard = l.opts.Pool
+	text, err := cfg.Marshal()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, text, 0o644)
 }
 
 // startBaseline runs the bare relay of package passthrough.
