@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"weft/pgserver"
 )
 
 // Main runs a package's tests and then stops every server they started:
@@ -26,7 +28,7 @@ func Main(m *testing.M) (code int) {
 var shared registry
 
 type registry struct {
-	postgres, weft lazyTarget
+	postgres lazyTarget
 
 	mu    sync.Mutex
 	stops []func() error // in the order of starting
@@ -84,7 +86,10 @@ func startPostgres(ctx context.Context) (*Target, error) {
 		return nil, fmt.Errorf("plain server: %w", err)
 	}
 	shared.onStop(s.Close)
-	t := &Target{Name: "postgres", Addr: s.Addr(), Home: s, admin: &adminConn{server: s}}
+	if err := requirePasswords(ctx, s); err != nil {
+		return nil, fmt.Errorf("plain server: pg_hba.conf: %w", err)
+	}
+	t := &Target{Name: "postgres", Addr: s.Addr(), Home: s, servers: []*pgserver.Temp{s}, admin: &adminConn{server: s}}
 	t.logs = func(tb testing.TB, failed func() bool) { tailOnFailure(tb, failed, s.LogFile()) }
 	shared.onStop(func() error { return t.admin.close(context.Background()) })
 	return t, nil

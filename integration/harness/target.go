@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -28,8 +29,9 @@ type Target struct {
 	// itself, or weft's home shard.
 	Home *pgserver.Temp
 
-	admin *adminConn
-	logs  func(t testing.TB, failed func() bool)
+	servers []*pgserver.Temp // every PostgreSQL server behind Addr
+	admin   *adminConn
+	logs    func(t testing.TB, failed func() bool)
 }
 
 // ConnString returns a keyword/value connection string to the database app.
@@ -141,7 +143,8 @@ begin
 	for o in select oid from pg_largeobject_metadata loop
 		perform lo_unlink(o);
 	end loop;
-	create schema public;
+	create schema public authorization pg_database_owner;
+	comment on schema public is 'standard public schema';
 	grant all on schema public to public;
 end $$;
 `
@@ -178,16 +181,63 @@ func (a *adminConn) close(ctx context.Context) error {
 	return a.conn.Close(ctx)
 }
 
-// roles exist on every server. Loopback is trusted except where hba says so.
+// roles exist on every server. Everyone is trusted but carol and frank, who
+// prove a password with SCRAM, erin, who does with md5, and grace, who is
+// rejected: see hba for PostgreSQL and rules for weft.
 const roles = `
 create role alice login;
 create role bob login;
 create role nologin;
-create role carol login password 'secret';
 create role dave login connection limit 0;
+set password_encryption = 'scram-sha-256';
+create role carol login password 'secret';
+create role frank login;
+create role grace login;
+set password_encryption = 'md5';
+create role erin login password 'secret';
+reset password_encryption;
 create role reader;
 grant reader to alice;
 `
+
+// hba are the lines of pg_hba.conf before those that trust.
+const hba = `
+host all carol,frank 127.0.0.1/32 scram-sha-256
+host all erin 127.0.0.1/32 md5
+host all grace 127.0.0.1/32 reject
+`
+
+// requirePasswords puts hba in force.
+func requirePasswords(ctx context.Context, s *pgserver.Temp) error {
+	file := filepath.Join(s.Dir(), "pg_hba.conf")
+	old, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	// In place, so that the file keeps its owner.
+	if err := os.WriteFile(file, append([]byte(hba), old...), 0o600); err != nil {
+		return err
+	}
+	if err := onServer(ctx, s, "select pg_reload_conf()"); err != nil {
+		return err
+	}
+	for ctx.Err() == nil { // the postmaster reads it when it gets to it
+		err := login(ctx, s, "grace")
+		if err != nil {
+			return nil
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return context.Cause(ctx)
+}
+
+func login(ctx context.Context, s *pgserver.Temp, user string) error {
+	conn, err := pgx.Connect(ctx, fmt.Sprintf("host=127.0.0.1 port=%d user=%s dbname=%s sslmode=disable", s.Port(), user, Database))
+	if err != nil {
+		return err
+	}
+	return conn.Close(ctx)
+}
 
 // settings are those of both targets.
 func settings() map[string]string {
@@ -214,16 +264,8 @@ func startServer(ctx context.Context) (*pgserver.Temp, error) {
 }
 
 func fill(ctx context.Context, s *pgserver.Temp) error {
-	conn, err := pgx.Connect(ctx, s.ConnString("postgres"))
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	if _, err := conn.Exec(ctx, roles); err != nil {
-		return fmt.Errorf("create roles: %w", err)
-	}
-	if _, err := conn.Exec(ctx, "create database "+Database); err != nil {
-		return fmt.Errorf("create database: %w", err)
+	if err := onServer(ctx, s, roles, "create database "+Database); err != nil {
+		return fmt.Errorf("fill server: %w", err)
 	}
 	return nil
 }
@@ -251,4 +293,51 @@ func tailOnFailure(tb testing.TB, failed func() bool, files ...string) {
 			tb.Logf("log of %s:\n%s", f, text)
 		}
 	})
+}
+
+// CreateDatabase makes a database on every server of the target and drops it
+// when the test ends.
+func (t *Target) CreateDatabase(tb testing.TB, name string) {
+	tb.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), 20*time.Second)
+	defer stop()
+	for _, s := range t.servers {
+		if err := onServer(ctx, s, "drop database if exists "+name+" with (force)", "create database "+name); err != nil {
+			tb.Fatalf("create database %s: %v", name, err)
+		}
+	}
+	tb.Cleanup(func() {
+		ctx, stop := context.WithTimeout(context.Background(), 20*time.Second)
+		defer stop()
+		for _, s := range t.servers {
+			if err := onServer(ctx, s, "drop database "+name+" with (force)"); err != nil {
+				tb.Errorf("drop database %s: %v", name, err)
+			}
+		}
+	})
+}
+
+func onServer(ctx context.Context, s *pgserver.Temp, statements ...string) error {
+	conn, err := pgx.Connect(ctx, s.ConnString("postgres"))
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	for _, sql := range statements {
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Shards returns every PostgreSQL server behind the target, home first.
+func (t *Target) Shards() []*pgserver.Temp { return t.servers }
+
+// AdminInt asks the home server itself for a number.
+func (t *Target) AdminInt(ctx context.Context, sql string, args ...any) (n int, err error) {
+	err = t.admin.do(ctx, func(c *pgx.Conn) error {
+		return c.QueryRow(ctx, sql, args...).Scan(&n)
+	})
+	return n, err
 }

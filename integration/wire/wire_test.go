@@ -117,3 +117,53 @@ func play(t *testing.T, target *harness.Target, path string) string {
 }
 
 var routine = regexp.MustCompile(` R=\S+`)
+
+// TestWeft plays the same scripts against weft, which must not be told apart.
+func TestWeft(t *testing.T) {
+	if rewriting() {
+		t.Skip("transcripts are taken from PostgreSQL, never from weft")
+	}
+	target := harness.Weft(t)
+	known := knownDifferences(t)
+	eachScript(t, func(t *testing.T, path string) {
+		target.Reset(t)
+		name := strings.TrimPrefix(filepath.ToSlash(path), "testdata/")
+		diff := play(t, target, path)
+		reason, isKnown := known[name]
+		switch {
+		case diff != "" && isKnown:
+			t.Skipf("known to differ: %s\n%s", reason, diff)
+		case diff != "":
+			t.Errorf("weft answers differently:\n%s", diff)
+		case isKnown:
+			t.Errorf("weft now answers like PostgreSQL: take %s out of testdata/known", name)
+		}
+	})
+	for name := range known {
+		if _, err := os.Stat(filepath.Join("testdata", name)); err != nil {
+			t.Errorf("testdata/known: %v", err)
+		}
+	}
+}
+
+// knownDifferences reads testdata/known: a script's name and why weft does not
+// answer like PostgreSQL yet, one a line.
+func knownDifferences(t *testing.T) map[string]string {
+	text, err := os.ReadFile(filepath.Join("testdata", "known"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		name, reason, _ := strings.Cut(line, " ")
+		if reason = strings.TrimSpace(reason); reason == "" {
+			t.Errorf("testdata/known: %s has no reason", name)
+		}
+		known[name] = reason
+	}
+	return known
+}
