@@ -1,0 +1,86 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"weft/wire"
+)
+
+// Cancel asks the shard to cancel what the backend is doing. The backend is
+// not given to anybody else until the request has been delivered, so it can
+// only ever hit the session it was meant for.
+//
+// The caller must make sure, by a lock of its own, that the backend belongs to
+// that session when BeginCancel is called; Cancel itself may then run without
+// the lock.
+func (c *Conn) Cancel(ctx context.Context) error {
+	defer c.endCancel()
+	ctx, stop := context.WithTimeout(ctx, c.lane.shard.pool.cfg.ConnectTimeout)
+	defer stop()
+	conn, err := c.endpoint.dialCancel(ctx)
+	if err != nil {
+		return fmt.Errorf("cancel on %s: %w", c.Shard(), err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(c.lane.shard.pool.cfg.ConnectTimeout))
+	if _, err := conn.Write(wire.AppendCancel(nil, c.PID, c.secret)); err != nil {
+		return fmt.Errorf("cancel on %s: %w", c.Shard(), err)
+	}
+	// The server closes the connection once the signal is sent.
+	var one [1]byte
+	if _, err := conn.Read(one[:]); err != nil && err != io.EOF {
+		return fmt.Errorf("cancel on %s: %w", c.Shard(), err)
+	}
+	return nil
+}
+
+// BeginCancel keeps the backend from being released until Cancel returns.
+func (c *Conn) BeginCancel() {
+	c.cancelMu.Lock()
+	c.cancels++
+	c.cancelMu.Unlock()
+}
+
+func (c *Conn) endCancel() {
+	c.cancelMu.Lock()
+	c.cancels--
+	if c.cancels == 0 && c.cancelled != nil {
+		c.cancelled.Broadcast()
+	}
+	c.cancelMu.Unlock()
+}
+
+func (c *Conn) awaitCancels() {
+	c.cancelMu.Lock()
+	for c.cancels > 0 {
+		if c.cancelled == nil {
+			c.cancelled = sync.NewCond(&c.cancelMu)
+		}
+		c.cancelled.Wait()
+	}
+	c.cancelMu.Unlock()
+}
+
+// endpoint is where a backend was reached, for cancel requests.
+type endpoint struct {
+	network, address string
+	upgrade          func(ctx context.Context, c net.Conn) (net.Conn, error) // TLS, nil without
+}
+
+func (e endpoint) dialCancel(ctx context.Context) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, e.network, e.address)
+	if err != nil || e.upgrade == nil {
+		return conn, err
+	}
+	up, err := e.upgrade(ctx, conn)
+	if err != nil {
+		conn.Close()
+	}
+	return up, err
+}

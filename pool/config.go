@@ -1,0 +1,121 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// How long a client keeps a backend.
+const (
+	// ModeTransaction lends a backend for one transaction.
+	ModeTransaction = "transaction"
+	// ModeSession lends a backend until the client disconnects.
+	ModeSession = "session"
+)
+
+// Config bounds the connections to the shards.
+type Config struct {
+	// Mode is ModeTransaction (default) or ModeSession.
+	Mode string
+	// MaxPerShard bounds the connections to one shard over all users and
+	// databases. Default 80: it fits under PostgreSQL's max_connections of 100.
+	MaxPerShard int
+	// MaxPerUser bounds the connections of one user to one shard. Default 0:
+	// no bound of its own.
+	MaxPerUser int
+	// MaxPrepared bounds the prepared statements kept on one backend. Default 500.
+	MaxPrepared int
+	// QueueTimeout bounds the wait for a free connection. Default 30s.
+	QueueTimeout time.Duration
+	// IdleTimeout closes connections unused for this long. Default 10m.
+	IdleTimeout time.Duration
+	// MaxLifetime closes connections older than this when they are given
+	// back. Default 1h.
+	MaxLifetime time.Duration
+	// ConnectTimeout bounds dialling a shard. Default 5s.
+	ConnectTimeout time.Duration
+	// HealthInterval is how often idle connections are looked at. Default 1s.
+	HealthInterval time.Duration
+	// Users holds what differs for single users.
+	Users map[string]User
+	// Log receives what operators should know. Default: discarded.
+	Log *slog.Logger
+}
+
+// User overrides the configuration for one user.
+type User struct {
+	Mode           string // empty: as Config.Mode
+	MaxConnections int    // 0: as Config.MaxPerUser
+	ServerUser     string // role to log in as on the shards; empty: the same name
+	ServerPassword string
+}
+
+// WithDefaults returns c with every zero field set to its default.
+func (c Config) WithDefaults() Config {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	if c.Mode == "" {
+		c.Mode = ModeTransaction
+	}
+	if c.MaxPerShard == 0 {
+		c.MaxPerShard = 80
+	}
+	if c.MaxPrepared == 0 {
+		c.MaxPrepared = 500
+	}
+	def(&c.QueueTimeout, 30*time.Second)
+	def(&c.IdleTimeout, 10*time.Minute)
+	def(&c.MaxLifetime, time.Hour)
+	def(&c.ConnectTimeout, 5*time.Second)
+	def(&c.HealthInterval, time.Second)
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Validate reports every field that cannot be meant.
+func (c Config) Validate() error {
+	var errs []error
+	mode := func(where, m string) {
+		if m != "" && m != ModeTransaction && m != ModeSession {
+			errs = append(errs, fmt.Errorf("%s: unknown pool mode %q: use %q or %q", where, m, ModeTransaction, ModeSession))
+		}
+	}
+	mode("pool", c.Mode)
+	for name, u := range c.Users {
+		mode(fmt.Sprintf("user %q", name), u.Mode)
+		if u.MaxConnections < 0 {
+			errs = append(errs, fmt.Errorf("user %q: max_connections must not be negative", name))
+		}
+	}
+	for _, f := range []struct {
+		name string
+		n    int
+	}{{"max_per_shard", c.MaxPerShard}, {"max_per_user", c.MaxPerUser}, {"max_prepared", c.MaxPrepared}} {
+		if f.n < 0 {
+			errs = append(errs, fmt.Errorf("pool: %s must not be negative", f.name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// UserMode returns the pool mode of a user.
+func (c Config) UserMode(user string) string {
+	if u := c.Users[user]; u.Mode != "" {
+		return u.Mode
+	}
+	return c.Mode
+}
+
+func (c Config) userLimit(user string) int {
+	if u := c.Users[user]; u.MaxConnections > 0 {
+		return u.MaxConnections
+	}
+	return c.MaxPerUser
+}

@@ -1,0 +1,186 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"weft/pgerr"
+	"weft/wire"
+)
+
+// Conn is one backend: a logged-in connection to a shard. Between Acquire and
+// Release it belongs to one session, which may read and write its fields.
+type Conn struct {
+	*wire.Stream
+	// PID is the backend's process ID on the shard.
+	PID int32
+	// Params are the parameters the backend reports, as last reported.
+	Params map[string]string
+	// Settings is what has been applied on top of the login's defaults.
+	Settings *Settings
+	// Placeholders are the custom parameters ever set here. They cannot be
+	// unset, only emptied, so only sessions that set them too may see them.
+	Placeholders map[string]bool
+	// Status is the transaction state of the last ReadyForQuery.
+	Status byte
+	// UnnamedBy tags the statement the backend holds under the empty name, by
+	// a number its owner chose; 0 if there is none that a session relies on.
+	UnnamedBy uint64
+	// LastSession is the session that used it last.
+	LastSession int32
+	// Notifier is the session that last sent a NOTIFY through it.
+	Notifier int32
+	// Listening says that LISTEN was run on it for its present session.
+	Listening bool
+
+	lane     *Lane
+	secret   []byte
+	endpoint endpoint
+	prepared prepared
+	created  time.Time
+	idleFrom time.Time
+	inIdle   bool   // guarded by the shard's mutex
+	epoch    uint64 // of the lane when it was dialled
+
+	cancelMu  sync.Mutex
+	cancelled *sync.Cond
+	cancels   int
+}
+
+// Prepared reports whether the backend knows s, and marks it as used.
+func (c *Conn) Prepared(s *Statement) bool { return c.prepared.touch(s.Name) }
+
+// MarkPrepared notes that the backend knows s now.
+func (c *Conn) MarkPrepared(s *Statement) { c.prepared.add(s.Name) }
+
+// Unprepare notes that the backend does not know this name any more.
+func (c *Conn) Unprepare(name string) { c.prepared.remove(name) }
+
+// UnprepareAll notes that the backend has forgotten all statements.
+func (c *Conn) UnprepareAll() {
+	c.prepared.reset()
+	c.UnnamedBy = 0
+}
+
+// Evict returns the name of a statement that should be closed because the
+// backend knows more than it should.
+func (c *Conn) Evict() (string, bool) {
+	return c.prepared.oldest(c.lane.shard.pool.cfg.MaxPrepared)
+}
+
+// Release gives the backend back for others to use. The caller vouches that it
+// is idle, fully read, and holds nothing of its session but what the fields
+// say.
+func (c *Conn) Release() {
+	c.awaitCancels()
+	c.lane.shard.release(c)
+}
+
+// Discard closes the backend instead of giving it back.
+func (c *Conn) Discard() {
+	c.Stream.Release()
+	_ = c.Stream.Close()
+	c.awaitCancels()
+	c.lane.shard.closed(c)
+}
+
+// Terminate says good-bye to the shard and discards the backend.
+func (c *Conn) Terminate() {
+	_ = c.Conn().SetWriteDeadline(time.Now().Add(time.Second))
+	_, _ = c.Write(wire.AppendEmpty(nil, wire.Terminate))
+	c.Discard()
+}
+
+// Exec runs a simple query outside any client's dialogue and returns the rows
+// of its results as text, NULL as "". An ErrorResponse comes back as an error,
+// after which the backend is still usable; any other error means it is not.
+func (c *Conn) Exec(sql string) ([][]string, error) {
+	if _, err := c.Write(wire.AppendQuery(nil, sql)); err != nil {
+		return nil, c.Lost(err)
+	}
+	var rows [][]string
+	var failed error
+	for {
+		typ, body, err := c.Next(wire.LargeLimit)
+		if err != nil {
+			return nil, c.Lost(err)
+		}
+		switch typ {
+		case wire.DataRow:
+			values, err := wire.DecodeRow(nil, body)
+			if err != nil {
+				return nil, c.Lost(err)
+			}
+			row := make([]string, len(values))
+			for i, v := range values {
+				row[i] = string(v)
+			}
+			rows = append(rows, row)
+		case wire.ErrorResponse:
+			failed = ServerError(body)
+		case wire.ParameterStatus:
+			c.noteParameter(body)
+		case wire.ReadyForQuery:
+			if len(body) == 1 {
+				c.Status = body[0]
+			}
+		}
+		c.Consume(wire.HeaderLen + len(body))
+		if typ == wire.ReadyForQuery {
+			c.UnnamedBy = 0
+			return rows, failed
+		}
+	}
+}
+
+func (c *Conn) noteParameter(body []byte) {
+	if name, value, ok := wire.DecodeParameterStatus(body); ok {
+		c.Params[name] = value
+	}
+}
+
+// ErrLost marks errors after which the backend's state is unknown.
+var ErrLost = errors.New("connection to the shard is lost")
+
+// Lost wraps an I/O error on the backend as the client should see it.
+func (c *Conn) Lost(err error) error {
+	return pgerr.New(pgerr.ConnectionFailure, "shard %q closed the connection unexpectedly", c.Shard()).
+		WithDetail("The statement may or may not have been executed.").
+		WithHint("The server terminated or became unreachable while processing the request; weft connects again by itself.").
+		WithCause(fmt.Errorf("%w: %w", ErrLost, err))
+}
+
+// Shard returns the name of the shard the backend belongs to.
+func (c *Conn) Shard() string { return c.lane.shard.Name }
+
+// Lane returns the lane the backend belongs to.
+func (c *Conn) Lane() *Lane { return c.lane }
+
+// compatible reports whether a session that set these custom parameters may
+// use the backend.
+func (c *Conn) compatible(own map[string]bool) bool {
+	for name := range c.Placeholders {
+		if !own[name] {
+			return false
+		}
+	}
+	return true
+}
+
+// ServerError turns the body of a shard's ErrorResponse into an error with the
+// same fields.
+func ServerError(body []byte) *pgerr.Error {
+	field := func(code byte) string {
+		v, _ := wire.ErrorField(body, code)
+		return v
+	}
+	e := &pgerr.Error{
+		Severity: pgerr.Severity(field('V')), Code: field('C'), Message: field('M'), Detail: field('D'), Hint: field('H'),
+		File: field('F'), Routine: field('R'),
+	}
+	_, _ = fmt.Sscan(field('P'), &e.Position)
+	_, _ = fmt.Sscan(field('L'), &e.Line)
+	return e
+}

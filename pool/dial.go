@@ -1,0 +1,140 @@
+package pool
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"weft/pgerr"
+	"weft/wire"
+)
+
+// dial logs in to the shard. Of several hosts the one that accepts writes is
+// taken.
+func (l *Lane) dial(ctx context.Context) (*Conn, error) {
+	cfg := l.shard.pool.cfg
+	pc, err := l.shard.connConfig(l.key)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithTimeout(ctx, cfg.ConnectTimeout)
+	defer stop()
+	pg, err := pgconn.ConnectConfig(ctx, pc)
+	if err != nil {
+		return nil, l.shard.dialError(err)
+	}
+	h, err := pg.Hijack()
+	if err != nil {
+		return nil, fmt.Errorf("dial %s: %w", l.shard.Name, err)
+	}
+	if tcp, ok := h.Conn.(*net.TCPConn); ok {
+		_ = tcp.SetNoDelay(true)
+	}
+	_ = h.Conn.SetDeadline(time.Time{})
+	c := &Conn{
+		Stream: wire.NewStream(h.Conn), PID: int32(h.PID), secret: h.SecretKey,
+		Params: h.ParameterStatuses, Status: wire.TxIdle, lane: l, created: time.Now(),
+		endpoint: endpoint{network: h.Conn.RemoteAddr().Network(), address: h.Conn.RemoteAddr().String()},
+	}
+	if h.TLSConfig != nil {
+		c.endpoint.upgrade = sslUpgrade(h.TLSConfig)
+	}
+	c.prepared.reset()
+	return c, nil
+}
+
+// connConfig makes pgconn's configuration for a key: everything is said
+// explicitly, so that the environment of the process cannot change it.
+func (sh *Shard) connConfig(key Key) (*pgconn.Config, error) {
+	spec := sh.spec.Load()
+	var hosts, ports []string
+	for _, h := range spec.Hosts {
+		host, port, err := net.SplitHostPort(h)
+		if err != nil {
+			return nil, pgerr.New(pgerr.InternalError, "shard %q has a bad endpoint %q", sh.Name, h).WithCause(err)
+		}
+		hosts, ports = append(hosts, host), append(ports, port)
+	}
+	user := key.User
+	u := sh.pool.cfg.Users[key.User]
+	if u.ServerUser != "" {
+		user = u.ServerUser
+	}
+	var b strings.Builder
+	kv := func(k, v string) {
+		fmt.Fprintf(&b, "%s='%s' ", k, strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(v))
+	}
+	kv("host", strings.Join(hosts, ","))
+	kv("port", strings.Join(ports, ","))
+	kv("user", user)
+	kv("database", key.Database)
+	kv("password", u.ServerPassword)
+	if _, ok := spec.Options["sslmode"]; !ok {
+		kv("sslmode", "prefer")
+	}
+	if len(hosts) > 1 {
+		if _, ok := spec.Options["target_session_attrs"]; !ok {
+			kv("target_session_attrs", "read-write")
+		}
+	}
+	for k, v := range spec.Options {
+		kv(k, v)
+	}
+	pc, err := pgconn.ParseConfig(b.String())
+	if err != nil {
+		return nil, pgerr.New(pgerr.InternalError, "shard %q cannot be dialled: %s", sh.Name, err)
+	}
+	pc.RuntimeParams = key.params()
+	return pc, nil
+}
+
+// dialError words a failed dial for the client: what the server said, field by
+// field, or that it could not be reached.
+func (sh *Shard) dialError(err error) error {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return &pgerr.Error{
+			Severity: pgerr.Severity(pg.SeverityUnlocalized), Code: pg.Code, Message: pg.Message,
+			Detail: pg.Detail, Hint: pg.Hint, File: pg.File, Line: int(pg.Line), Routine: pg.Routine,
+		}
+	}
+	reason := err.Error()
+	var op *net.OpError
+	switch {
+	case errors.As(err, &op):
+		reason = op.Err.Error()
+	case errors.Is(err, context.DeadlineExceeded):
+		reason = "timed out"
+	}
+	return pgerr.New(pgerr.ConnectionFailure, "could not connect to shard %q: %s", sh.Name, reason).
+		WithHint("Is the server running on %s?", strings.Join(sh.spec.Load().Hosts, ", ")).WithCause(err)
+}
+
+// sslUpgrade returns what a cancel request does to reach a server that wants
+// TLS.
+func sslUpgrade(cfg *tls.Config) func(context.Context, net.Conn) (net.Conn, error) {
+	return func(ctx context.Context, c net.Conn) (net.Conn, error) {
+		var req [8]byte
+		binary.BigEndian.PutUint32(req[:], 8)
+		binary.BigEndian.PutUint32(req[4:], wire.SSLRequestCode)
+		if _, err := c.Write(req[:]); err != nil {
+			return nil, err
+		}
+		var answer [1]byte
+		if _, err := c.Read(answer[:]); err != nil {
+			return nil, err
+		}
+		if answer[0] != 'S' {
+			return nil, errors.New("server refused TLS")
+		}
+		t := tls.Client(c, cfg)
+		return t, t.HandshakeContext(ctx)
+	}
+}

@@ -1,0 +1,216 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"weft/directory"
+	"weft/pgerr"
+)
+
+// Pool holds the connections to all shards.
+type Pool struct {
+	cfg   Config
+	stats Stats
+
+	mu        sync.Mutex
+	shards    map[string]*Shard
+	databases map[string]*Database
+}
+
+// Stats counts what happened since the start.
+type Stats struct {
+	Waits    atomic.Int64 // times a session had to queue
+	Timeouts atomic.Int64 // times it waited in vain
+}
+
+// New returns a pool. It dials nothing until somebody acquires.
+func New(cfg Config) (*Pool, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return &Pool{cfg: cfg, shards: map[string]*Shard{}, databases: map[string]*Database{}}, nil
+}
+
+// Config returns the configuration with defaults filled in.
+func (p *Pool) Config() Config { return p.cfg }
+
+// Stats returns the pool's counters.
+func (p *Pool) Stats() *Stats { return &p.stats }
+
+// Shard returns the connections to a shard of the snapshot. When the shard's
+// endpoint has changed, connections to the old one are not used again.
+func (p *Pool) Shard(s *directory.Shard) *Shard {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	sh := p.shards[s.Name]
+	if sh == nil {
+		sh = &Shard{Name: s.Name, pool: p, lanes: map[Key]*Lane{}, users: map[string]int{}}
+		sh.spec.Store(s)
+		p.shards[s.Name] = sh
+		return sh
+	}
+	if old := sh.spec.Load(); old != s && !sameEndpoint(old, s) {
+		sh.spec.Store(s)
+		sh.retire(func(*Lane) bool { return true })
+	}
+	return sh
+}
+
+func sameEndpoint(a, b *directory.Shard) bool {
+	if len(a.Hosts) != len(b.Hosts) || len(a.Options) != len(b.Options) {
+		return false
+	}
+	for i := range a.Hosts {
+		if a.Hosts[i] != b.Hosts[i] {
+			return false
+		}
+	}
+	for k, v := range a.Options {
+		if w, ok := b.Options[k]; !ok || v != w {
+			return false
+		}
+	}
+	return true
+}
+
+// Database returns what the sessions on a database share.
+func (p *Pool) Database(name string) *Database {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d := p.databases[name]
+	if d == nil {
+		d = newDatabase(name)
+		p.databases[name] = d
+	}
+	return d
+}
+
+// Retire makes connections of matching keys go away as soon as they are idle:
+// after ALTER ROLE … SET a new login has other defaults, and DROP DATABASE
+// wants nobody inside.
+func (p *Pool) Retire(match func(Key) bool) {
+	for _, sh := range p.all() {
+		sh.retire(func(l *Lane) bool { return match(l.key) })
+	}
+}
+
+func (sh *Shard) retire(match func(*Lane) bool) {
+	sh.mu.Lock()
+	var gone []*Conn
+	for _, l := range sh.lanes {
+		if !match(l) {
+			continue
+		}
+		l.epoch++
+		l.welcome = nil
+		for _, c := range l.idle {
+			c.inIdle = false
+			sh.forget(l)
+			gone = append(gone, c)
+		}
+		l.idle = nil
+	}
+	sh.serveQueue()
+	sh.mu.Unlock()
+	for _, c := range gone {
+		c.hangUp()
+	}
+}
+
+// InUse counts the connections of matching keys that sessions hold.
+func (p *Pool) InUse(match func(Key) bool) int {
+	n := 0
+	for _, sh := range p.all() {
+		sh.mu.Lock()
+		for _, l := range sh.lanes {
+			if match(l.key) {
+				n += l.open - len(l.idle)
+			}
+		}
+		sh.mu.Unlock()
+	}
+	return n
+}
+
+func (p *Pool) all() []*Shard {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := make([]*Shard, 0, len(p.shards))
+	for _, sh := range p.shards {
+		out = append(out, sh)
+	}
+	return out
+}
+
+// Run looks after idle connections until ctx ends, then closes them all.
+func (p *Pool) Run(ctx context.Context) error {
+	tick := time.NewTicker(p.cfg.HealthInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			p.Retire(func(Key) bool { return true })
+			return nil
+		case now := <-tick.C:
+			for _, sh := range p.all() {
+				sh.sweep(now)
+			}
+		}
+	}
+}
+
+// LaneStats is what SHOW POOLS tells about one lane.
+type LaneStats struct {
+	Shard   string
+	Key     Key
+	Open    int
+	Idle    int
+	Waiting int
+}
+
+// Lanes returns the state of every lane.
+func (p *Pool) Lanes() []LaneStats {
+	var out []LaneStats
+	for _, sh := range p.all() {
+		sh.mu.Lock()
+		for _, l := range sh.lanes {
+			s := LaneStats{Shard: sh.Name, Key: l.key, Open: l.open, Idle: len(l.idle)}
+			for _, w := range sh.waiters {
+				if w.lane == l {
+					s.Waiting++
+				}
+			}
+			out = append(out, s)
+		}
+		sh.mu.Unlock()
+	}
+	return out
+}
+
+// Reachable reports whether a server answers on the shard's primary port: a
+// login that is turned away is an answer too, except that the server is not
+// ready for any.
+func (sh *Shard) Reachable(ctx context.Context) error {
+	pc, err := sh.connConfig(Key{Database: "postgres", User: "postgres"})
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(ctx, sh.pool.cfg.ConnectTimeout)
+	defer stop()
+	c, err := pgconn.ConnectConfig(ctx, pc)
+	if err == nil {
+		return c.Close(ctx)
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code != pgerr.CannotConnectNow && pg.Code != pgerr.TooManyConnections {
+		return nil
+	}
+	return sh.dialError(err)
+}

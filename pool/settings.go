@@ -1,0 +1,189 @@
+package pool
+
+import (
+	"hash/maphash"
+	"slices"
+	"strings"
+)
+
+// Settings are the run-time parameters a client has changed in its session,
+// by name. A Settings value never changes, so sessions, backends and
+// statements can share it; nil means nothing is changed.
+type Settings struct {
+	list []Setting
+	hash uint64
+}
+
+// Setting is one parameter and its value as current_setting() words it.
+type Setting struct{ Name, Value string }
+
+var settingsSeed = maphash.MakeSeed()
+
+func newSettings(list []Setting) *Settings {
+	if len(list) == 0 {
+		return nil
+	}
+	var h maphash.Hash
+	h.SetSeed(settingsSeed)
+	for _, s := range list {
+		h.WriteString(s.Name)
+		h.WriteByte(0)
+		h.WriteString(s.Value)
+		h.WriteByte(0)
+	}
+	return &Settings{list: list, hash: h.Sum64()}
+}
+
+// SettingsOf returns the settings in the map.
+func SettingsOf(m map[string]string) *Settings {
+	list := make([]Setting, 0, len(m))
+	for n, v := range m {
+		list = append(list, Setting{n, v})
+	}
+	slices.SortFunc(list, func(a, b Setting) int { return strings.Compare(a.Name, b.Name) })
+	return newSettings(list)
+}
+
+// All returns the settings ordered by name. The caller must not change them.
+func (s *Settings) All() []Setting {
+	if s == nil {
+		return nil
+	}
+	return s.list
+}
+
+// Get returns the value of one setting.
+func (s *Settings) Get(name string) (string, bool) {
+	if i, ok := s.find(name); ok {
+		return s.list[i].Value, true
+	}
+	return "", false
+}
+
+// With returns s with one setting changed.
+func (s *Settings) With(name, value string) *Settings {
+	i, ok := s.find(name)
+	list := slices.Clone(s.All())
+	if ok {
+		if list[i].Value == value {
+			return s
+		}
+		list[i].Value = value
+	} else {
+		list = slices.Insert(list, i, Setting{name, value})
+	}
+	return newSettings(list)
+}
+
+// Without returns s with one setting back at its default.
+func (s *Settings) Without(name string) *Settings {
+	i, ok := s.find(name)
+	if !ok {
+		return s
+	}
+	return newSettings(slices.Delete(slices.Clone(s.list), i, i+1))
+}
+
+func (s *Settings) find(name string) (int, bool) {
+	return slices.BinarySearchFunc(s.All(), name, func(e Setting, n string) int { return strings.Compare(e.Name, n) })
+}
+
+// Equal reports whether both hold the same.
+func (s *Settings) Equal(t *Settings) bool {
+	if s == t {
+		return true
+	}
+	if s == nil || t == nil {
+		return false
+	}
+	return s.hash == t.hash && slices.Equal(s.list, t.list)
+}
+
+// Identity settings come first off and last on: what a role may set depends
+// on who it is.
+var identity = []string{"session_authorization", "role"}
+
+// Switch returns the SQL that takes a backend from settings s to settings t,
+// or "" if there is nothing to do.
+func (s *Settings) Switch(t *Settings) string {
+	if s.Equal(t) {
+		return ""
+	}
+	var b strings.Builder
+	changesIdentity := false
+	for _, n := range identity {
+		from, _ := s.Get(n)
+		to, _ := t.Get(n)
+		changesIdentity = changesIdentity || from != to
+	}
+	// While another role is on, nothing else can safely be changed.
+	_, roleOn := s.Get("role")
+	_, authOn := s.Get("session_authorization")
+	reset := changesIdentity || roleOn || authOn
+	if reset {
+		if roleOn {
+			b.WriteString("RESET ROLE;")
+		}
+		if authOn {
+			b.WriteString("RESET SESSION AUTHORIZATION;")
+		}
+	}
+	for _, e := range s.All() {
+		if slices.Contains(identity, e.Name) {
+			continue
+		}
+		if _, ok := t.Get(e.Name); !ok {
+			b.WriteString("RESET ")
+			writeName(&b, e.Name)
+			b.WriteByte(';')
+		}
+	}
+	for _, e := range t.All() {
+		if slices.Contains(identity, e.Name) {
+			continue
+		}
+		if v, ok := s.Get(e.Name); !ok || v != e.Value {
+			writeSet(&b, e)
+		}
+	}
+	for _, n := range identity {
+		if v, ok := t.Get(n); ok {
+			writeSet(&b, Setting{n, v})
+		}
+	}
+	return b.String()
+}
+
+func writeSet(b *strings.Builder, s Setting) {
+	// set_config takes a list value such as search_path's as one string,
+	// which SET would take for one identifier.
+	b.WriteString("SELECT pg_catalog.set_config(")
+	b.WriteString(QuoteLiteral(s.Name))
+	b.WriteByte(',')
+	b.WriteString(QuoteLiteral(s.Value))
+	b.WriteString(",false);")
+}
+
+// writeName writes a parameter name; each part of a custom name is quoted by
+// itself.
+func writeName(b *strings.Builder, name string) {
+	for i, part := range strings.Split(name, ".") {
+		if i > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(QuoteIdent(part))
+	}
+}
+
+// QuoteLiteral returns s as a string literal that reads the same under either
+// setting of standard_conforming_strings.
+func QuoteLiteral(s string) string {
+	q := "'" + strings.ReplaceAll(s, "'", "''") + "'"
+	if strings.Contains(s, `\`) {
+		return " E" + strings.ReplaceAll(q, `\`, `\\`)
+	}
+	return q
+}
+
+// QuoteIdent returns s as a quoted identifier.
+func QuoteIdent(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }

@@ -1,0 +1,356 @@
+package pool
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weft/directory"
+	"weft/pgerr"
+)
+
+// Shard holds the connections to one shard, all lanes together, because the
+// server's max_connections is one number.
+type Shard struct {
+	Name string
+	pool *Pool
+	spec atomic.Pointer[directory.Shard]
+
+	// mu guards everything below and the idle lists of the lanes. It is never
+	// held across the network.
+	mu      sync.Mutex
+	lanes   map[Key]*Lane
+	total   int            // connections open or being dialled
+	users   map[string]int // the same by user
+	waiters []*waiter      // in order of arrival
+}
+
+// Lane is the connections of one key on one shard.
+type Lane struct {
+	shard *Shard
+	key   Key
+
+	// Guarded by shard.mu.
+	idle    []*Conn // the last one was used last
+	open    int
+	refs    int
+	epoch   uint64 // connections dialled before it are not used again
+	welcome map[string]string
+}
+
+// Want says which connection a session would like.
+type Want struct {
+	Session      int32
+	Prefer       *Conn           // the one it used last, if still there
+	Placeholders map[string]bool // custom parameters it has set itself
+	Settings     *Settings       // what it would have to apply
+	// Cancel ends the wait in the queue when it delivers.
+	Cancel <-chan struct{}
+}
+
+// waiter is a session in the queue. It is sent a connection, or nil for the
+// right to dial one.
+type waiter struct {
+	lane  *Lane
+	want  Want
+	ready chan *Conn
+	since time.Time
+}
+
+// patience is how long the head of the queue lets others with a fitting
+// connection overtake, before a connection of another lane is closed for it.
+const patience = 50 * time.Millisecond
+
+// freshFor is how long an idle connection is trusted without a look at it.
+const freshFor = time.Second
+
+// OpenLane returns the lane for a key. CloseLane undoes it.
+func (sh *Shard) OpenLane(key Key) *Lane {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	l := sh.lanes[key]
+	if l == nil {
+		l = &Lane{shard: sh, key: key}
+		sh.lanes[key] = l
+	}
+	l.refs++
+	return l
+}
+
+// CloseLane says that the caller will not acquire from the lane any more.
+func (l *Lane) CloseLane() {
+	l.shard.mu.Lock()
+	l.refs--
+	l.shard.mu.Unlock()
+}
+
+// Key returns the key of the lane.
+func (l *Lane) Key() Key { return l.key }
+
+// Shard returns the shard of the lane.
+func (l *Lane) Shard() *Shard { return l.shard }
+
+// LoginRole returns the role a fresh connection of the lane is.
+func (l *Lane) LoginRole() string {
+	l.shard.mu.Lock()
+	defer l.shard.mu.Unlock()
+	if r, ok := l.welcome["session_authorization"]; ok {
+		return r
+	}
+	return l.key.User
+}
+
+// Acquire lends a connection: an idle one, else a new one, else the next that
+// becomes free within the queue timeout.
+func (l *Lane) Acquire(ctx context.Context, want Want) (*Conn, error) {
+	sh := l.shard
+	for {
+		sh.mu.Lock()
+		if c := l.takeIdle(want); c != nil {
+			sh.mu.Unlock()
+			if time.Since(c.idleFrom) > freshFor && !c.alive() {
+				c.Discard()
+				continue
+			}
+			return c, nil
+		}
+		if sh.reserve(l) {
+			sh.mu.Unlock()
+			return l.open1(ctx)
+		}
+		w := &waiter{lane: l, want: want, ready: make(chan *Conn, 1), since: time.Now()}
+		sh.waiters = append(sh.waiters, w)
+		sh.mu.Unlock()
+		return w.wait(ctx)
+	}
+}
+
+func (w *waiter) wait(ctx context.Context) (*Conn, error) {
+	sh := w.lane.shard
+	timeout := time.NewTimer(sh.pool.cfg.QueueTimeout)
+	defer timeout.Stop()
+	sh.pool.stats.Waits.Add(1)
+	var err error
+	select {
+	case c := <-w.ready:
+		return w.got(ctx, c)
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-w.want.Cancel:
+		err = pgerr.New(pgerr.QueryCanceled, "canceling statement due to user request")
+	case <-timeout.C:
+		err = pgerr.New(pgerr.TooManyConnections, "no connection to shard %q became free within %s", sh.Name, sh.pool.cfg.QueueTimeout).
+			WithDetail("All connections this user may have to the shard are in use.").
+			WithHint("Raise pool.max_per_shard (or the user's max_connections), or look for long transactions with SHOW CLIENTS in the admin database.")
+		sh.pool.stats.Timeouts.Add(1)
+	}
+	sh.mu.Lock()
+	for i, o := range sh.waiters {
+		if o == w {
+			sh.waiters = append(sh.waiters[:i], sh.waiters[i+1:]...)
+			sh.mu.Unlock()
+			return nil, err
+		}
+	}
+	sh.mu.Unlock()
+	// Served at the same moment: take it, nothing is lost.
+	return w.got(ctx, <-w.ready)
+}
+
+func (w *waiter) got(ctx context.Context, c *Conn) (*Conn, error) {
+	if c != nil {
+		return c, nil
+	}
+	return w.lane.open1(ctx)
+}
+
+// takeIdle takes the best idle connection of the lane: the session's own if it
+// is there, else the one used last. mu is held.
+func (l *Lane) takeIdle(want Want) *Conn {
+	n := len(l.idle)
+	if n == 0 {
+		return nil
+	}
+	at := -1
+	if p := want.Prefer; p != nil && p.inIdle && p.lane == l {
+		for i := n - 1; i >= 0; i-- {
+			if l.idle[i] == p {
+				at = i
+				break
+			}
+		}
+	}
+	// The one used last is the warmest; but one that has the settings already
+	// saves a round trip, so look a little further for it.
+	const far = 8
+	for i, fit := n-1, -1; at < 0; i-- {
+		if i < 0 || (i < n-far && fit >= 0) {
+			at = fit
+			break
+		}
+		if c := l.idle[i]; c.compatible(want.Placeholders) {
+			if c.Settings.Equal(want.Settings) {
+				at = i
+			} else if fit < 0 {
+				fit = i
+			}
+		}
+	}
+	if at < 0 {
+		return nil
+	}
+	c := l.idle[at]
+	copy(l.idle[at:], l.idle[at+1:])
+	l.idle[n-1] = nil
+	l.idle = l.idle[:n-1]
+	c.inIdle = false
+	return c
+}
+
+// reserve takes the right to dial one connection for the lane, closing an idle
+// one of somebody else if the shard is full. mu is held.
+func (sh *Shard) reserve(l *Lane) bool {
+	user := l.key.User
+	if limit := sh.pool.cfg.userLimit(user); limit > 0 && sh.users[user] >= limit {
+		if !sh.evict(func(o *Lane) bool { return o.key.User == user }) {
+			return false
+		}
+	} else if sh.total >= sh.pool.cfg.MaxPerShard && !sh.evict(func(*Lane) bool { return true }) {
+		return false
+	}
+	sh.total++
+	sh.users[user]++
+	l.open++
+	return true
+}
+
+// evict closes the idle connection unused for longest among the lanes that
+// match. mu is held.
+func (sh *Shard) evict(match func(*Lane) bool) bool {
+	var oldest *Conn
+	for _, l := range sh.lanes {
+		if len(l.idle) > 0 && match(l) && (oldest == nil || l.idle[0].idleFrom.Before(oldest.idleFrom)) {
+			oldest = l.idle[0]
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	l := oldest.lane
+	l.idle = append(l.idle[:0], l.idle[1:]...)
+	oldest.inIdle = false
+	sh.forget(l)
+	// The good-bye is one small write into an empty socket buffer: it does not
+	// wait, but it is a system call, so not under the lock's callers' time.
+	go oldest.hangUp()
+	return true
+}
+
+// forget takes one connection of the lane off the books. mu is held.
+func (sh *Shard) forget(l *Lane) {
+	sh.total--
+	l.open--
+	if sh.users[l.key.User]--; sh.users[l.key.User] <= 0 {
+		delete(sh.users, l.key.User)
+	}
+}
+
+// open1 dials with a right that reserve gave, and returns the right if it
+// fails.
+func (l *Lane) open1(ctx context.Context) (*Conn, error) {
+	sh := l.shard
+	sh.mu.Lock()
+	epoch := l.epoch
+	sh.mu.Unlock()
+	c, err := l.dial(ctx)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if err != nil {
+		l.welcome = nil
+		sh.forget(l)
+		sh.serveQueue()
+		return nil, err
+	}
+	c.epoch = epoch
+	l.welcome = cloneParams(c.Params)
+	return c, nil
+}
+
+// release puts a clean connection back or hands it to somebody who waits.
+func (sh *Shard) release(c *Conn) {
+	now := time.Now()
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	l := c.lane
+	if c.epoch != l.epoch || now.Sub(c.created) > sh.pool.cfg.MaxLifetime {
+		sh.forget(l)
+		go c.hangUp()
+		sh.serveQueue()
+		return
+	}
+	c.idleFrom, c.inIdle = now, true
+	l.idle = append(l.idle, c)
+	if len(sh.waiters) > 0 {
+		sh.serveQueue()
+	}
+}
+
+// closed takes a discarded connection off the books.
+func (sh *Shard) closed(c *Conn) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.forget(c.lane)
+	sh.serveQueue()
+}
+
+// serveQueue gives waiters what has become free: connections of their lane in
+// order of arrival, else the right to dial. mu is held.
+func (sh *Shard) serveQueue() {
+	for i := 0; i < len(sh.waiters); {
+		w := sh.waiters[i]
+		c := w.lane.takeIdle(w.want)
+		if c == nil {
+			// Somebody behind may fit what is free; but the head of the queue
+			// does not wait for ever, or a busy lane would starve the others.
+			free := sh.total < sh.pool.cfg.MaxPerShard
+			if (!free && (i > 0 || time.Since(w.since) < patience)) || !sh.reserve(w.lane) {
+				i++
+				continue
+			}
+		}
+		sh.waiters = append(sh.waiters[:i], sh.waiters[i+1:]...)
+		w.ready <- c
+	}
+}
+
+// Welcome returns the parameters a fresh connection of the lane reports. It
+// dials one if none has been dialled yet, so that what is wrong with the
+// user, the database or the options is said when the client connects.
+func (l *Lane) Welcome(ctx context.Context) (map[string]string, error) {
+	l.shard.mu.Lock()
+	w, open := l.welcome, l.open
+	l.shard.mu.Unlock()
+	if w != nil && open > 0 {
+		return w, nil
+	}
+	c, err := l.Acquire(ctx, Want{})
+	if err != nil {
+		return nil, err
+	}
+	c.Release()
+	l.shard.mu.Lock()
+	defer l.shard.mu.Unlock()
+	if l.welcome == nil { // lost again in between
+		return cloneParams(c.Params), nil
+	}
+	return l.welcome, nil
+}
+
+func cloneParams(m map[string]string) map[string]string {
+	out := make(map[string]string, len(m))
+	for k, v := range m {
+		out[k] = v
+	}
+	return out
+}

@@ -1,0 +1,166 @@
+package pool
+
+import (
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"weft/catalog"
+)
+
+// Statement is one prepared statement as backends know it: the same text,
+// parameter types and settings under one name, whoever the client was. A
+// backend learns it when it is first needed there.
+type Statement struct {
+	// Name is the name on every backend that knows it. It starts with a
+	// control character so that it never meets a name a client chose.
+	Name string
+	// SQL is the text; for a statement made with PREPARE, the whole PREPARE
+	// command with Name in the place of the client's name.
+	SQL string
+	// OIDs is the tail of the Parse message: count and parameter types.
+	OIDs string
+	// ViaSQL says that SQL is a PREPARE command.
+	ViaSQL bool
+	// Settings were in force when the client prepared it: literals such as
+	// dates were read under them.
+	Settings *Settings
+	// Generation is the schema generation it was prepared under.
+	Generation uint64
+
+	// Description is the result's RowDescription body (nil: not seen yet,
+	// empty: no result), as the client was or would have been told.
+	Description atomic.Pointer[[]byte]
+
+	key  statementKey
+	refs int
+}
+
+type statementKey struct {
+	sql, oids  string
+	viaSQL     bool
+	settings   uint64
+	generation uint64
+}
+
+// Database is what all sessions on one database share.
+type Database struct {
+	Name string
+	// Generation counts the schema changes seen. A statement prepared under an
+	// earlier one may have another result by now.
+	Generation atomic.Uint64
+	// ReadsSequences is set once a client asked for currval or lastval: from
+	// then on sessions that write keep their backend.
+	ReadsSequences atomic.Bool
+	// Effects says which functions may change a session; nil: not known yet.
+	Effects atomic.Pointer[catalog.Effects]
+
+	mu    sync.Mutex
+	known map[statementKey]*Statement
+	next  uint64
+}
+
+func newDatabase(name string) *Database {
+	return &Database{Name: name, known: map[statementKey]*Statement{}}
+}
+
+// Statement returns the shared statement for this text, making it if needed,
+// and counts the caller as one of its users.
+func (d *Database) Statement(sql, oids string, viaSQL bool, settings *Settings) *Statement {
+	k := statementKey{sql: sql, oids: oids, viaSQL: viaSQL, generation: d.Generation.Load()}
+	if settings != nil {
+		k.settings = settings.hash
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.known[k]
+	if s != nil && !s.Settings.Equal(settings) { // hashes met
+		s = nil
+	}
+	if s == nil {
+		s = &Statement{
+			Name: NamePrefix + strconv.FormatUint(d.next, 36), SQL: sql, OIDs: oids, ViaSQL: viaSQL,
+			Settings: settings, Generation: k.generation, key: k,
+		}
+		d.next++
+		d.known[k] = s
+	}
+	s.refs++
+	return s
+}
+
+// Forget takes back one use of s.
+func (d *Database) Forget(s *Statement) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.refs--
+	if s.refs == 0 && d.known[s.key] == s {
+		delete(d.known, s.key)
+	}
+}
+
+// NamePrefix starts the name of every statement weft makes on a backend.
+const NamePrefix = "\x01w"
+
+// prepared is what one backend has prepared, most recently used first.
+type prepared struct {
+	byName map[string]*preparedNode
+	head   preparedNode // ring
+}
+
+type preparedNode struct {
+	name       string
+	prev, next *preparedNode
+}
+
+func (p *prepared) touch(name string) bool {
+	n := p.byName[name]
+	if n == nil {
+		return false
+	}
+	if p.head.next != n {
+		n.unlink()
+		p.push(n)
+	}
+	return true
+}
+
+func (p *prepared) add(name string) {
+	if p.touch(name) {
+		return
+	}
+	if p.byName == nil {
+		p.reset()
+	}
+	n := &preparedNode{name: name}
+	p.byName[name] = n
+	p.push(n)
+}
+
+func (p *prepared) remove(name string) {
+	if n := p.byName[name]; n != nil {
+		n.unlink()
+		delete(p.byName, name)
+	}
+}
+
+// oldest returns the least recently used name if there are more than limit.
+func (p *prepared) oldest(limit int) (string, bool) {
+	if len(p.byName) <= limit {
+		return "", false
+	}
+	return p.head.prev.name, true
+}
+
+func (p *prepared) reset() {
+	p.byName = map[string]*preparedNode{}
+	p.head.prev, p.head.next = &p.head, &p.head
+}
+
+func (p *prepared) push(n *preparedNode) {
+	n.prev, n.next = &p.head, p.head.next
+	p.head.next.prev = n
+	p.head.next = n
+}
+
+func (n *preparedNode) unlink() { n.prev.next, n.next.prev = n.next, n.prev }

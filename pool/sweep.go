@@ -1,0 +1,97 @@
+package pool
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weft/wire"
+)
+
+// sweep closes what has been idle too long, finds connections that died in
+// their sleep, and wakes waiters whose patience is over.
+func (sh *Shard) sweep(now time.Time) {
+	var gone, look []*Conn
+	sh.mu.Lock()
+	for key, l := range sh.lanes {
+		keep := l.idle[:0]
+		for _, c := range l.idle {
+			switch {
+			case now.Sub(c.idleFrom) > sh.pool.cfg.IdleTimeout || now.Sub(c.created) > sh.pool.cfg.MaxLifetime:
+				c.inIdle = false
+				sh.forget(l)
+				gone = append(gone, c)
+			case now.Sub(c.idleFrom) > freshFor && c.readable():
+				c.inIdle = false
+				look = append(look, c)
+			default:
+				keep = append(keep, c)
+			}
+		}
+		clear(l.idle[len(keep):])
+		l.idle = keep
+		if l.open == 0 && l.refs == 0 {
+			delete(sh.lanes, key)
+		}
+	}
+	sh.serveQueue()
+	sh.mu.Unlock()
+	for _, c := range gone {
+		c.hangUp()
+	}
+	for _, c := range look {
+		if c.alive() {
+			sh.mu.Lock()
+			c.inIdle = true
+			c.lane.idle = append([]*Conn{c}, c.lane.idle...)
+			sh.serveQueue()
+			sh.mu.Unlock()
+		} else {
+			c.Discard()
+		}
+	}
+}
+
+// readable reports whether bytes or an end of file wait on the socket. Under
+// TLS only a read can tell, so it says yes.
+func (c *Conn) readable() bool {
+	got := true
+	ok := c.Raw(func(fd uintptr) {
+		p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(p, 0)
+		got = err == nil && n > 0
+	})
+	return !ok || got
+}
+
+// alive reads what an idle backend may have sent by itself, such as a changed
+// parameter, and reports whether it is still there.
+func (c *Conn) alive() bool {
+	for c.readable() {
+		_ = c.Conn().SetReadDeadline(time.Now().Add(time.Millisecond))
+		typ, body, err := c.Next(wire.LargeLimit)
+		_ = c.Conn().SetReadDeadline(time.Time{})
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return len(c.Buffered()) == 0
+		case err != nil:
+			return false
+		case typ == wire.ParameterStatus:
+			c.noteParameter(body)
+		case typ != wire.NoticeResponse && typ != wire.NotificationResponse:
+			return false
+		}
+		c.Consume(wire.HeaderLen + len(body))
+	}
+	return true
+}
+
+// hangUp says good-bye on a connection that is already off the books.
+func (c *Conn) hangUp() {
+	_ = c.Conn().SetWriteDeadline(time.Now().Add(time.Second))
+	_, _ = c.Write(wire.AppendEmpty(nil, wire.Terminate))
+	c.Stream.Release()
+	_ = c.Stream.Close()
+}

@@ -1,0 +1,89 @@
+package proxy
+
+import (
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"weft/auth"
+	"weft/directory"
+	"weft/pool"
+)
+
+// Config is what a Server needs from outside.
+type Config struct {
+	// Snapshot returns the cluster as it is now. Required.
+	Snapshot func() *directory.Snapshot
+	// Auth lets clients in. Required.
+	Auth *auth.Authenticator
+	// TLS is offered to clients that ask for it; nil answers N.
+	TLS *tls.Config
+	// RequireTLS turns away clients that do not ask for it.
+	RequireTLS bool
+	// Pool bounds the connections to the shards.
+	Pool pool.Config
+	// AdminDatabase is the name of weft's own console. Default "weft".
+	AdminDatabase string
+	// AdminUsers may enter it. Default: every user that may connect.
+	AdminUsers []string
+	// MaxClients bounds the client connections. Default 10000.
+	MaxClients int
+	// StartupTimeout bounds the dialogue before the first query. Default 60s.
+	StartupTimeout time.Duration
+	// DrainTimeout is how long running transactions may take at the end.
+	// Default 30s.
+	DrainTimeout time.Duration
+	// MaxQueryBytes bounds one query text. Default: PostgreSQL's own 1 GB.
+	MaxQueryBytes int
+	// FactsBytes bounds the memory of what is known about query texts.
+	// Default 32 MiB.
+	FactsBytes int64
+	// Log receives what operators should know. Default: discarded.
+	Log *slog.Logger
+	// Metrics receives the proxy's metrics; nil for none.
+	Metrics prometheus.Registerer
+}
+
+func (c Config) withDefaults() Config {
+	if c.AdminDatabase == "" {
+		c.AdminDatabase = "weft"
+	}
+	if c.MaxClients == 0 {
+		c.MaxClients = 10000
+	}
+	if c.StartupTimeout == 0 {
+		c.StartupTimeout = time.Minute
+	}
+	if c.DrainTimeout == 0 {
+		c.DrainTimeout = 30 * time.Second
+	}
+	if c.FactsBytes == 0 {
+		c.FactsBytes = 32 << 20
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	c.Pool.Log = c.Log
+	return c
+}
+
+// Validate reports what cannot be meant.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Snapshot == nil {
+		errs = append(errs, errors.New("proxy: Snapshot is required"))
+	}
+	if c.Auth == nil {
+		errs = append(errs, errors.New("proxy: Auth is required"))
+	}
+	if c.RequireTLS && c.TLS == nil {
+		errs = append(errs, errors.New("proxy: TLS is required of clients but no certificate is configured"))
+	}
+	if c.MaxClients < 0 || c.StartupTimeout < 0 || c.DrainTimeout < 0 || c.MaxQueryBytes < 0 {
+		errs = append(errs, errors.New("proxy: limits must not be negative"))
+	}
+	return errors.Join(append(errs, c.Pool.Validate())...)
+}

@@ -1,0 +1,125 @@
+package proxy
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"weft/wire"
+)
+
+// copyIn passes the client's COPY data to the backend. Beside it a second
+// goroutine listens to the backend, which may give up at any moment; while
+// both run, this one owns reading from the client and writing to the backend,
+// the other the opposite directions and everything else of the session.
+func (s *Session) copyIn() error {
+	if err := s.flushOrEnd(); err != nil {
+		return err
+	}
+	c := s.conn
+	if s.ops.first().kind == opExecute {
+		s.ops.dropSyncs()
+	}
+	over := make(chan struct{})
+	var heard error
+	go func() {
+		heard = s.relayCopy()
+		close(over)
+		s.wake()
+	}()
+	sendErr := s.sendCopy(over)
+	if errors.Is(sendErr, errEnd) {
+		// The client is gone: closing the backend makes it abort the COPY.
+		_ = c.Conn().SetDeadline(time.Unix(1, 0))
+	}
+	<-over
+	_ = s.client.Conn().SetReadDeadline(time.Time{})
+	if errors.Is(sendErr, errEnd) {
+		return errEnd
+	}
+	if heard != nil {
+		return heard
+	}
+	if sendErr != nil {
+		return c.Lost(sendErr)
+	}
+	return s.checkKilled()
+}
+
+// relayCopy passes the backend's messages on until the COPY is decided.
+func (s *Session) relayCopy() error {
+	c := s.conn
+	for {
+		typ, body, err := c.Next(wire.LargeLimit)
+		if err != nil {
+			return c.Lost(err)
+		}
+		o := s.ops.first()
+		if err := s.answer(c, o, typ, body); err != nil {
+			return err
+		}
+		c.Consume(wire.HeaderLen + len(body))
+		if typ == wire.ErrorResponse || typ == wire.CommandComplete {
+			return s.flushOrEnd()
+		}
+		if err := s.flushOrEnd(); err != nil {
+			return err
+		}
+	}
+}
+
+// sendCopy sends COPY messages until the client ends them or the backend has
+// decided.
+func (s *Session) sendCopy(over <-chan struct{}) error {
+	ended := func() bool {
+		select {
+		case <-over:
+			return true
+		default:
+			return false
+		}
+	}
+	rem := 0         // bytes of the current message still to pass
+	last := false    // it is the one that ends the COPY
+	discard := false // the backend is not interested any more
+	for {
+		if rem == 0 && (last || ended()) {
+			return nil
+		}
+		b := s.client.Buffered()
+		switch {
+		case rem > 0 && len(b) > 0:
+			n := min(rem, len(b))
+			if !discard && ended() {
+				// The rest of this message is still owed to keep the framing.
+				discard = false
+			}
+			if _, err := s.conn.Write(b[:n]); err != nil {
+				return err
+			}
+			s.client.Consume(n)
+			rem -= n
+			continue
+		case rem == 0 && len(b) >= wire.HeaderLen:
+			typ, length, _ := s.client.Header()
+			limit := wire.FrontendLimit(typ)
+			if limit == 0 || length < 4 || length > limit || typ == wire.Terminate {
+				return errEnd
+			}
+			// Anything but data, Flush and Sync ends the COPY: the backend
+			// says how.
+			last = typ != wire.CopyData && typ != wire.Flush && typ != wire.Sync
+			rem = length + 1
+			continue
+		}
+		if err := s.client.Fill(); err != nil {
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				return errEnd
+			}
+			_ = s.client.Conn().SetReadDeadline(time.Time{})
+			if s.killed.Load() != nil {
+				return errEnd
+			}
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+
+	"weft/catalog"
+	"weft/parser"
+	"weft/pgerr"
+	"weft/pool"
+)
+
+// CREATE and DROP DATABASE are the one kind of command that already goes to
+// every shard: the home shard decides, the others follow.
+
+// beforeDatabase makes way for a command that wants a database to be unused:
+// the backends that idle in it are weft's own business.
+func (s *Session) beforeDatabase(text string, f *parser.Facts) error {
+	names, force := parser.Databases(text)
+	for _, name := range names {
+		if f.Effects&parser.DropsDatabase != 0 && !force {
+			if n := s.srv.sessionsOn(name, s); n > 0 {
+				return inUse(name, n)
+			}
+		}
+		if force {
+			s.srv.killOn(name, s)
+		}
+		s.srv.pool.Retire(func(k pool.Key) bool { return k.Database == name })
+	}
+	return nil
+}
+
+func inUse(name string, n int) error {
+	e := pgerr.New(pgerr.ObjectInUse, "database %q is being accessed by other users", name)
+	if n == 1 {
+		return e.WithDetail("There is 1 other session using the database.")
+	}
+	return e.WithDetail("There are %d other sessions using the database.", n)
+}
+
+// sessionsOn counts the sessions on a database other than one.
+func (s *Server) sessionsOn(database string, but *Session) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, sess := range s.sessions {
+		if sess != but && sess.db != nil && sess.db.Name == database {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *Server) killOn(database string, but *Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sess := range s.sessions {
+		if sess != but && sess.db != nil && sess.db.Name == database {
+			sess.kill(pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command"))
+		}
+	}
+}
+
+// onEveryShard repeats on the other shards what the home shard has done. If
+// one fails the client is told which ones have it.
+func (s *Session) onEveryShard(text string) *pgerr.Error {
+	snap := s.srv.cfg.Snapshot()
+	var done []string
+	for i := range snap.Shards {
+		shard := &snap.Shards[i]
+		if shard.Name == snap.Home {
+			continue
+		}
+		if err := s.onShard(s.ctx, s.srv.pool.Shard(shard), text); err != nil {
+			e := pgerr.From(err)
+			return &pgerr.Error{
+				Code: e.Code, Message: fmt.Sprintf("shard %q: %s", shard.Name, e.Message),
+				Detail: fmt.Sprintf("The command was carried out on %q and %q, not on the shards after them.", snap.Home, done),
+				Hint:   "Remove the cause and run the command again with IF EXISTS, or on the named shard itself.",
+			}
+		}
+		done = append(done, shard.Name)
+	}
+	return nil
+}
+
+// onShard runs a text on another shard as the session's user.
+func (s *Session) onShard(ctx context.Context, sh *pool.Shard, text string) error {
+	lane := sh.OpenLane(s.lane.Key())
+	defer lane.CloseLane()
+	c, err := lane.Acquire(ctx, pool.Want{Session: s.id})
+	if err != nil {
+		return err
+	}
+	if sql := c.Settings.Switch(s.settings); sql != "" {
+		if _, err := c.Exec(sql); err != nil {
+			c.Discard()
+			return err
+		}
+		c.Settings = s.settings
+	}
+	_, err = c.Exec(text)
+	// Whatever the text was, the backend may have been changed by it.
+	c.Terminate()
+	return err
+}
+
+// learnEffects loads what functions of the database may do to sessions.
+func (s *Server) learnEffects(db *pool.Database, c *pool.Conn) error {
+	rows, err := c.Exec(catalog.EffectsQuery)
+	if err != nil {
+		return err
+	}
+	db.Effects.Store(catalog.NewEffects(rows))
+	return nil
+}

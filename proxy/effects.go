@@ -1,0 +1,275 @@
+package proxy
+
+import (
+	"fmt"
+	"strings"
+
+	"weft/parser"
+	"weft/pgerr"
+	"weft/pool"
+	"weft/wire"
+)
+
+// pin is why a session keeps its backend between transactions.
+type pin uint16
+
+const (
+	pinSessionMode pin = 1 << iota
+	pinTemp
+	pinAdvisory
+	pinHoldCursor
+	pinSequence
+	pinLoad
+	pinSeed
+
+	// pinForever marks what DISCARD ALL does not undo: such a backend is
+	// closed with its session.
+	pinForever = pinLoad | pinSeed
+	// pinFound marks what inspect finds out by itself.
+	pinFound = pinTemp | pinAdvisory | pinHoldCursor
+)
+
+var pinNames = []string{
+	"session pooling", "temporary objects", "advisory lock", "cursor with hold", "sequence values", "loaded library", "random seed",
+}
+
+func (p pin) String() string {
+	var names []string
+	for i, n := range pinNames {
+		if p&(1<<i) != 0 {
+			names = append(names, n)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// Effects that do not concern the session once their transaction is over.
+const harmless = parser.TxBegin | parser.TxEnd | parser.Savepoint | parser.Writes | parser.CopyIn | parser.CopyOut |
+	parser.Cursors | parser.NonTransactional | parser.TwoPhase
+
+// Effects after which only the backend itself knows what the session is like.
+const uncertain = parser.ChangesSettings | parser.ChangesAllSettings | parser.Temp | parser.AdvisoryLock |
+	parser.HoldCursor | parser.Opaque | parser.DiscardAll | parser.DiscardTemp
+
+// effects collects what the open transaction has done to the session, until
+// it ends and the truth can be asked for.
+type effects struct {
+	bits     parser.Effect
+	failed   bool   // an error has been seen
+	lastTag  string // of the last command
+	prepared []sqlPrepared
+	stray    []string // statements to be removed from the backend
+	text     string   // of a command that goes to every shard
+}
+
+func (d *effects) any() bool { return d.bits != 0 || d.stray != nil }
+
+func (d *effects) add(e parser.Effect) { d.bits |= e }
+
+// watchesTags reports whether command tags must be looked at.
+func (d *effects) watchesTags() bool { return d.bits != 0 }
+
+// special reports whether a text must be looked at before it is sent.
+func (s *Session) special(f *parser.Facts) bool {
+	return f.Effects&^harmless != 0 || s.suspicious(f) ||
+		f.Effects&parser.Writes != 0 && s.db.ReadsSequences.Load()
+}
+
+// suspicious reports whether the text calls something of the user's that may
+// change the session.
+func (s *Session) suspicious(f *parser.Facts) bool {
+	e := s.db.Effects.Load()
+	return e != nil && e.Touches(f.Funcs, f.Effects&parser.Writes != 0)
+}
+
+// note adds what a text is about to do.
+func (d *effects) note(s *Session, f *parser.Facts) {
+	if !s.special(f) {
+		return
+	}
+	d.bits |= f.Effects
+	if s.suspicious(f) {
+		d.bits |= parser.Opaque
+	}
+	if f.Effects&(parser.Writes|parser.ReadsSequence) != 0 && s.db.ReadsSequences.Load() {
+		s.pins |= pinSequence
+	}
+	if f.Effects&parser.Notifies != 0 {
+		s.srv.notifiers.Store(s.conn.PID, s.id)
+	}
+	for _, set := range f.Settings {
+		if strings.Contains(set.Name, ".") {
+			s.addPlaceholder(set.Name)
+		}
+	}
+	if f.Effects&parser.Opaque != 0 || d.bits&parser.Opaque != 0 {
+		if e := s.db.Effects.Load(); e != nil {
+			for _, name := range e.Placeholders {
+				s.addPlaceholder(name)
+			}
+		}
+	}
+}
+
+func (s *Session) addPlaceholder(name string) {
+	if s.placeholders == nil {
+		s.placeholders = map[string]bool{}
+	}
+	s.placeholders[name] = true
+	notePlaceholder(s.conn, name)
+}
+
+func notePlaceholder(c *pool.Conn, name string) {
+	if c.Placeholders == nil {
+		c.Placeholders = map[string]bool{}
+	}
+	c.Placeholders[name] = true
+}
+
+// settle brings the session's record up to date after a transaction. The
+// backend is idle; the client has not heard of it yet.
+func (s *Session) settle(c *pool.Conn) error {
+	d := s.done
+	s.done = effects{}
+	for _, name := range d.stray {
+		_, _ = c.Exec("DEALLOCATE " + pool.QuoteIdent(name))
+	}
+	if d.bits&parser.DDL != 0 {
+		s.db.Generation.Add(1)
+		if err := s.srv.learnEffects(s.db, c); err != nil {
+			return c.Lost(err)
+		}
+	}
+	if d.bits&parser.Reconfigures != 0 {
+		s.srv.pool.Retire(func(pool.Key) bool { return true })
+	}
+	if d.bits&(parser.Load|parser.Seed) != 0 {
+		if d.bits&parser.Load != 0 {
+			s.pins |= pinLoad
+		}
+		if d.bits&parser.Seed != 0 {
+			s.pins |= pinSeed
+		}
+	}
+	if d.bits&parser.DiscardAll != 0 && d.lastTag == "DISCARD ALL" {
+		s.pins &= pinSessionMode | pinForever
+	}
+	if d.bits&(parser.DiscardSequences|parser.DiscardAll) != 0 && !d.failed {
+		s.pins &^= pinSequence
+	}
+	if c.Listening {
+		if err := s.settleChannels(c, &d); err != nil {
+			return err
+		}
+	}
+	if d.bits&uncertain != 0 {
+		return s.inspect(c, d.bits)
+	}
+	return nil
+}
+
+// inspectSQL asks a backend for everything that outlives a transaction. It
+// runs under no timeout of the client's.
+const inspectSQL = `BEGIN;
+SET LOCAL statement_timeout = 0;
+SELECT 's', name, setting FROM pg_catalog.pg_settings WHERE source = 'session' AND context <> 'internal'
+UNION ALL SELECT 'r', 'role', pg_catalog.current_setting('role')
+UNION ALL SELECT 'u', 'session_authorization', session_user::text
+UNION ALL SELECT 't', '', 'temp' WHERE pg_catalog.pg_my_temp_schema() <> 0 AND (
+  EXISTS (SELECT FROM pg_catalog.pg_class WHERE relnamespace = pg_catalog.pg_my_temp_schema())
+  OR EXISTS (SELECT FROM pg_catalog.pg_proc WHERE pronamespace = pg_catalog.pg_my_temp_schema())
+  OR EXISTS (SELECT FROM pg_catalog.pg_type WHERE typnamespace = pg_catalog.pg_my_temp_schema()))
+UNION ALL SELECT 'a', '', 'lock' WHERE EXISTS (SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND pid = pg_catalog.pg_backend_pid())
+UNION ALL SELECT 'h', '', 'hold' WHERE EXISTS (SELECT FROM pg_catalog.pg_cursors WHERE is_holdable)`
+
+// neverCarried are settings that inspect may find but that belong to the
+// moment, not to the session.
+var neverCarried = map[string]bool{
+	"statement_timeout_local": true, "transaction_isolation": true, "transaction_read_only": true,
+	"transaction_deferrable": true, "seed": true,
+}
+
+// inspect asks the backend what the session has become.
+func (s *Session) inspect(c *pool.Conn, bits parser.Effect) error {
+	var b strings.Builder
+	b.WriteString(inspectSQL)
+	for name := range s.placeholders {
+		fmt.Fprintf(&b, "\nUNION ALL SELECT 'c', %s, pg_catalog.current_setting(%[1]s, true) WHERE pg_catalog.current_setting(%[1]s, true) IS NOT NULL", pool.QuoteLiteral(name))
+	}
+	b.WriteString(";\nCOMMIT")
+	rows, err := c.Exec(b.String())
+	if err != nil {
+		return c.Lost(fmt.Errorf("inspect: %w", err))
+	}
+	found := map[string]string{}
+	s.pins &^= pinFound
+	for _, r := range rows {
+		switch r[0] {
+		case "s", "c":
+			if !neverCarried[r[1]] {
+				found[strings.ToLower(r[1])] = r[2]
+			}
+		case "r":
+			if r[2] != "none" {
+				found["role"] = r[2]
+			}
+		case "u":
+			if r[2] != s.lane.LoginRole() {
+				found["session_authorization"] = r[2]
+			}
+		case "t":
+			s.pins |= pinTemp
+		case "a":
+			s.pins |= pinAdvisory
+		case "h":
+			s.pins |= pinHoldCursor
+		}
+	}
+	if v, local := found["statement_timeout"]; local && v == "0" {
+		// SET LOCAL above hides what the session had.
+		delete(found, "statement_timeout")
+		if err := s.sessionTimeout(c, found); err != nil {
+			return err
+		}
+	}
+	c.Settings = pool.SettingsOf(found)
+	s.settings = c.Settings
+	if name := s.startup.Get("application_name"); name != "" && bits&(parser.ChangesAllSettings|parser.DiscardAll) != 0 {
+		if _, set := s.settings.Get("application_name"); !set {
+			// RESET goes back to what the client connected with, which the
+			// backend does not know.
+			s.settings = s.settings.With("application_name", clean(name))
+		}
+	}
+	s.oldStrings = c.Params["standard_conforming_strings"] == "off"
+	return nil
+}
+
+// sessionTimeout asks for the one setting that inspect itself changes.
+func (s *Session) sessionTimeout(c *pool.Conn, found map[string]string) error {
+	rows, err := c.Exec("SELECT setting, source FROM pg_catalog.pg_settings WHERE name = 'statement_timeout'")
+	if err != nil {
+		return c.Lost(fmt.Errorf("inspect: %w", err))
+	}
+	if len(rows) == 1 && rows[0][1] == "session" {
+		found["statement_timeout"] = rows[0][0]
+	}
+	return nil
+}
+
+// onTag looks at the tag of a command that has just completed.
+func (s *Session) onTag(body []byte) *pgerr.Error {
+	tag, _, _ := wire.CString(body)
+	d := &s.done
+	d.lastTag = string(tag)
+	switch {
+	case d.lastTag == "PREPARE" || d.lastTag == "DEALLOCATE" || d.lastTag == "DEALLOCATE ALL":
+		s.onPreparedTag(d.lastTag)
+	case d.lastTag == "DISCARD ALL":
+		s.forgetStatements()
+		s.conn.UnprepareAll()
+	case d.text != "" && (strings.HasSuffix(d.lastTag, " DATABASE")):
+		return s.onEveryShard(d.text)
+	}
+	return nil
+}

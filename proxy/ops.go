@@ -1,0 +1,84 @@
+package proxy
+
+import "weft/pool"
+
+// opKind is what weft waits for from a backend, in the order it was sent.
+type opKind uint8
+
+const (
+	opQuery    opKind = iota // simple query: everything up to ReadyForQuery
+	opFunction               // function call: the same
+	opSync                   // ReadyForQuery
+	opParse
+	opBind
+	opDescribeStatement
+	opDescribePortal
+	opExecute
+	opClose
+	opLocal // answered by weft itself, in its place among the others
+	opNone  // nothing is outstanding
+)
+
+// noOp stands for the answer nobody waits for.
+var noOp = op{kind: opNone}
+
+// op is one expected answer.
+type op struct {
+	kind opKind
+	// injected ops were sent by weft, not by the client, who must not see the
+	// answer.
+	injected bool
+	// answer is the frame an opLocal sends.
+	answer byte
+	// stmt is the server's statement of an opParse.
+	stmt *pool.Statement
+	// client is the client's statement of an opParse it sent itself.
+	client *statement
+}
+
+// ends reports whether the answer is a ReadyForQuery.
+func (o *op) ends() bool { return o.kind <= opSync }
+
+// opQueue is a first-in-first-out queue that reuses its memory.
+type opQueue struct {
+	ops  []op
+	head int
+}
+
+func (q *opQueue) push(o op)   { q.ops = append(q.ops, o) }
+func (q *opQueue) empty() bool { return q.head == len(q.ops) }
+
+// first returns the op answered next; its kind is opNone if none is
+// outstanding.
+func (q *opQueue) first() *op {
+	if q.empty() {
+		return &noOp
+	}
+	return &q.ops[q.head]
+}
+
+func (q *opQueue) pop() {
+	q.ops[q.head] = op{}
+	q.head++
+	if q.head == len(q.ops) {
+		q.ops, q.head = q.ops[:0], 0
+		if cap(q.ops) > 1024 {
+			q.ops = nil
+		}
+	}
+}
+
+// dropSyncs forgets the Syncs behind the first op: a backend that reads COPY
+// data takes no notice of them.
+func (q *opQueue) dropSyncs() {
+	kept := q.ops[:q.head+1]
+	for _, o := range q.ops[q.head+1:] {
+		if o.kind != opSync {
+			kept = append(kept, o)
+		}
+	}
+	q.ops = kept
+}
+
+// reset forgets everything outstanding.
+func (q *opQueue) reset() { *q = opQueue{} }

@@ -1,0 +1,128 @@
+package proxy
+
+import (
+	"weft/parser"
+	"weft/pool"
+	"weft/wire"
+)
+
+// unnamedTag identifies this version of the unnamed statement among all that
+// backends may hold.
+func (s *Session) unnamedTag() uint64 { return uint64(s.id)<<32 | uint64(s.unnamed.version) }
+
+// parseNamed prepares a statement under a name of the client's.
+func (s *Session) parseNamed(p wire.ParseBody, facts *parser.Facts) error {
+	name := string(p.Name)
+	if s.statements[name] != nil {
+		return s.parseDuplicate(name, p)
+	}
+	st := &statement{
+		name: name, facts: facts,
+		server: s.db.Statement(string(p.SQL), string(p.OIDs), false, s.parseSettings()),
+	}
+	if s.statements == nil {
+		s.statements = map[string]*statement{}
+	}
+	s.statements[name] = st
+	if s.special(facts) {
+		return s.parseSpecial(p, facts)
+	}
+	// In a failed transaction only the backend knows what may be parsed.
+	if s.conn.Status != wire.TxFailed && s.conn.Prepared(st.server) {
+		s.ops.push(op{kind: opLocal, answer: wire.ParseComplete, client: st})
+		return nil
+	}
+	s.prepare(st.server, op{kind: opParse, client: st})
+	return s.drain()
+}
+
+// parseSettings are the settings that a text may be read differently under.
+func (s *Session) parseSettings() *pool.Settings { return s.settings.Without("application_name") }
+
+// prepare sends a Parse for a shared statement and notes it as o.
+func (s *Session) prepare(st *pool.Statement, o op) {
+	if name, ok := s.conn.Evict(); ok {
+		s.toServer.B = wire.AppendClose(s.toServer.B, 'S', name)
+		s.ops.push(op{kind: opClose, injected: true})
+		s.conn.Unprepare(name)
+	}
+	s.toServer.B = wire.AppendParse(s.toServer.B, st.Name, st.SQL, []byte(st.OIDs))
+	o.stmt = st
+	s.ops.push(o)
+	s.conn.MarkPrepared(st)
+}
+
+// ensurePrepared makes sure that the backend knows the statement.
+func (s *Session) ensurePrepared(st *pool.Statement) error {
+	if s.conn.Prepared(st) {
+		return nil
+	}
+	if st.ViaSQL {
+		if err := s.pushAll(); err != nil {
+			return err
+		}
+		_, err := s.conn.Exec(st.SQL)
+		if err == nil {
+			s.conn.MarkPrepared(st)
+		}
+		return err
+	}
+	s.prepare(st, op{kind: opParse, injected: true})
+	return nil
+}
+
+// reparseUnnamed makes the client's unnamed statement on this backend too.
+func (s *Session) reparseUnnamed() error {
+	p, err := wire.DecodeParse(s.unnamed.body)
+	if err != nil {
+		return err
+	}
+	s.conn.UnnamedBy = s.unnamedTag()
+	s.toServer.B = wire.AppendParse(s.toServer.B, "", string(p.SQL), p.OIDs)
+	s.ops.push(op{kind: opParse, injected: true})
+	return nil
+}
+
+// parseDuplicate lets the backend find that the name is taken: it is given a
+// statement of that name first, so that the error comes from where the
+// transaction is.
+func (s *Session) parseDuplicate(name string, p wire.ParseBody) error {
+	s.toServer.B = wire.AppendParse(s.toServer.B, name, "", nil)
+	s.ops.push(op{kind: opParse, injected: true, stmt: &pool.Statement{Name: name}})
+	s.toServer.B = wire.AppendParse(s.toServer.B, name, string(p.SQL), p.OIDs)
+	s.ops.push(op{kind: opParse, stmt: &pool.Statement{Name: name}})
+	s.done.stray = append(s.done.stray, name)
+	return s.drain()
+}
+
+// forgetStatement takes a statement out of the session.
+func (s *Session) forgetStatement(st *statement) {
+	if s.statements[st.name] == st {
+		delete(s.statements, st.name)
+	}
+	s.db.Forget(st.server)
+}
+
+// forgetStatements takes all of them out.
+func (s *Session) forgetStatements() {
+	for _, st := range s.statements {
+		s.db.Forget(st.server)
+	}
+	s.statements = nil
+	s.unnamed.valid = false
+}
+
+// onDescribed keeps what the client has been told about a statement's result.
+func (s *Session) onDescribed(o *op, typ byte, body []byte) {
+	if o.client == nil {
+		return
+	}
+	o.client.described = true
+	if o.client.server.Description.Load() == nil {
+		d := []byte{}
+		if typ == wire.RowDescription {
+			d = append(d, body...)
+		}
+		o.client.server.Description.CompareAndSwap(nil, &d)
+	}
+}

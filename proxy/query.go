@@ -1,0 +1,145 @@
+package proxy
+
+import (
+	"encoding/binary"
+
+	"weft/parser"
+	"weft/pgerr"
+	"weft/wire"
+)
+
+// onQuery handles a simple query: one text, any number of statements.
+func (s *Session) onQuery() error {
+	body, err := s.frame()
+	if err != nil {
+		return err
+	}
+	text, rest, ok := wire.CString(body)
+	if !ok || len(rest) > 0 {
+		return pgerr.Fatal(pgerr.ProtocolViolation, "invalid message format")
+	}
+	facts := s.facts(text)
+	s.unnamed.valid = false // a simple query drops it
+	if s.lostTx {
+		return s.afterQuery(s.queryInLostTx(facts, len(body)))
+	}
+	if s.special(facts) {
+		return s.afterQuery(s.specialQuery(string(text), facts, len(body)))
+	}
+	if err := s.acquire(); err != nil {
+		s.client.Consume(wire.HeaderLen + len(body))
+		return s.afterQuery(s.refused(err))
+	}
+	s.conn.UnnamedBy = 0
+	s.toServer.Grow()
+	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Query, body)
+	s.client.Consume(wire.HeaderLen + len(body))
+	s.ops.push(op{kind: opQuery})
+	return s.afterQuery(s.exchange())
+}
+
+// afterQuery lets the client have everything and gives the backend back.
+func (s *Session) afterQuery(err error) error {
+	if err != nil {
+		return err
+	}
+	if err := s.flushOrEnd(); err != nil {
+		return err
+	}
+	s.release()
+	return s.checkKilled()
+}
+
+// refused answers a message that ends with ReadyForQuery by an error of
+// weft's own.
+func (s *Session) refused(err error) error {
+	if err := s.refuse(err); err != nil {
+		return err
+	}
+	s.tellReady()
+	return nil
+}
+
+// sendQuery runs a text on the session's backend in the place of the client's
+// own: edits says how the two differ.
+func (s *Session) sendQuery(text string, edits parser.Edits) error {
+	s.edits = edits
+	s.conn.UnnamedBy = 0
+	s.toServer.Grow()
+	s.toServer.B = wire.AppendQuery(s.toServer.B, text)
+	s.ops.push(op{kind: opQuery})
+	return s.exchange()
+}
+
+// queryInLostTx answers as PostgreSQL does in a failed transaction: only its
+// end is let through, and there is no backend to be told.
+func (s *Session) queryInLostTx(facts *parser.Facts, n int) error {
+	s.client.Consume(wire.HeaderLen + n)
+	switch {
+	case facts.Statements == 0:
+		s.toClient.Grow()
+		s.toClient.B = wire.AppendEmpty(s.toClient.B, wire.EmptyQueryResponse)
+	case facts.Effects&parser.TxEnd != 0 && facts.Statements == 1:
+		s.lostTx = false
+		s.toClient.Grow()
+		s.toClient.B = wire.AppendCommandComplete(s.toClient.B, "ROLLBACK")
+	default:
+		s.tell(errLostTx())
+	}
+	s.tellReady()
+	return nil
+}
+
+func errLostTx() *pgerr.Error {
+	return pgerr.New(pgerr.InFailedSQLTransaction, "current transaction is aborted, commands ignored until end of transaction block").
+		WithDetail("The connection to the shard was lost during the transaction.")
+}
+
+// onFunctionCall passes a function call on: the oldest way to call one.
+func (s *Session) onFunctionCall() error {
+	body, err := s.frame()
+	if err != nil {
+		return err
+	}
+	defer s.client.Consume(wire.HeaderLen + len(body))
+	if s.lostTx {
+		s.tell(errLostTx())
+		s.tellReady()
+		return s.flushOrEnd()
+	}
+	if err := s.acquire(); err != nil {
+		return s.afterQuery(s.refused(err))
+	}
+	const firstUserOID = 16384
+	if len(body) < 4 || binary.BigEndian.Uint32(body) >= firstUserOID || changesSession[binary.BigEndian.Uint32(body)] {
+		s.done.add(parser.Opaque)
+	}
+	s.toServer.Grow()
+	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.FunctionCall, body)
+	s.ops.push(op{kind: opFunction})
+	return s.afterQuery(s.exchange())
+}
+
+// changesSession lists the built-in functions that change more than their
+// transaction, by OID as pg_proc has had it since they exist.
+var changesSession = map[uint32]bool{
+	2077: true, 2078: true, // current_setting's sibling set_config
+	2880: true, 2881: true, 2882: true, 2883: true, 2884: true, 2885: true, // pg_advisory_lock family, one key
+	2886: true, 2887: true, 2888: true, 2889: true, 2890: true, 2891: true, 2892: true, // two keys, unlock_all
+	1599: true, // setseed
+}
+
+// facts returns what the text does to the session.
+func (s *Session) facts(text []byte) *parser.Facts {
+	sc := s.srv.scanners.Get().(*parser.Scanner)
+	f := s.srv.texts.Facts(sc, text, parser.Options{NonStandardStrings: s.oldStrings})
+	s.srv.scanners.Put(sc)
+	return f
+}
+
+func (s *Session) checkKilled() error {
+	if e := s.killed.Load(); e != nil {
+		return e
+	}
+	return nil
+}

@@ -1,0 +1,331 @@
+package proxy
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"time"
+
+	"weft/pool"
+	"weft/wire"
+)
+
+// direct is how many bytes of rows are written to the client straight from the
+// backend's buffer instead of being collected first.
+const direct = 4 << 10
+
+// exchange sends what waits for the backend and passes its answers on until
+// none is outstanding. When it returns nil the session goes on, even if the
+// backend was lost: then the client has been told.
+func (s *Session) exchange() error {
+	for {
+		if err := s.relay(false); err != nil {
+			return s.failed(err)
+		}
+		if !s.copying {
+			return nil
+		}
+		s.copying = false
+		if err := s.copyIn(); err != nil {
+			return s.failed(err)
+		}
+	}
+}
+
+// failed sorts an error of the relay: the client is gone, or the backend.
+func (s *Session) failed(err error) error {
+	if errors.Is(err, pool.ErrLost) {
+		return s.lost(err)
+	}
+	return err
+}
+
+// relay passes the backend's answers to the client until none is outstanding
+// or a COPY wants the client's data. Rows pass unopened. With endless it goes
+// on until a deadline on the backend's connection ends it.
+func (s *Session) relay(endless bool) error {
+	c := s.conn
+	for (endless || !s.ops.empty()) && !s.copying {
+		o := s.ops.first()
+		if o.kind == opLocal {
+			s.toClient.Grow()
+			s.toClient.B = wire.AppendEmpty(s.toClient.B, o.answer)
+			s.ops.pop()
+			continue
+		}
+		b := c.Buffered()
+		n := 0
+		if s.rem > 0 {
+			n = min(s.rem, len(b))
+			s.rem -= n
+		}
+		for s.rem == 0 && n+wire.HeaderLen <= len(b) && passes(b[n]) {
+			l := int(binary.BigEndian.Uint32(b[n+1:])) + 1
+			if l > len(b)-n {
+				s.rem = l - (len(b) - n)
+				l = len(b) - n
+			}
+			n += l
+		}
+		if n > 0 {
+			if !o.injected {
+				if err := s.pass(b[:n]); err != nil {
+					return err
+				}
+			}
+			c.Consume(n)
+			continue
+		}
+		l := wire.HeaderLen
+		if len(b) >= l {
+			l = int(binary.BigEndian.Uint32(b[1:])) + 1
+			if l < wire.HeaderLen {
+				return c.Lost(wire.ErrFrameLength)
+			}
+		}
+		if len(b) < l {
+			if err := s.await(c, l); err != nil {
+				return err
+			}
+			continue
+		}
+		if b[0] == wire.ReadyForQuery {
+			status := b[l-1]
+			c.Consume(l) // settling talks to the backend
+			if err := s.onReady(c, o, status); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := s.answer(c, o, b[0], b[wire.HeaderLen:l]); err != nil {
+			return err
+		}
+		c.Consume(l)
+	}
+	return nil
+}
+
+// passes reports whether frames of this type can go to the client without
+// being seen whole.
+func passes(typ byte) bool {
+	return typ == wire.DataRow || typ == wire.CopyData || typ == wire.NoticeResponse
+}
+
+// pass hands bytes to the client: small ones are collected, large ones are
+// written at once.
+func (s *Session) pass(b []byte) error {
+	if len(b) < direct {
+		s.toClient.Grow()
+		s.toClient.B = append(s.toClient.B, b...)
+		if !s.toClient.Full() {
+			return nil
+		}
+		return s.flushOrEnd()
+	}
+	if err := s.flushOrEnd(); err != nil {
+		return err
+	}
+	if _, err := s.client.Write(b); err != nil {
+		return errEnd
+	}
+	return nil
+}
+
+// await blocks until the backend has sent n bytes of the next frame, or at
+// least some: what waits in either direction goes out first.
+func (s *Session) await(c *pool.Conn, n int) error {
+	var err error
+	if s.toServer.Len() > 0 {
+		// The answer to a Sync or Query is still to come, so nothing can be
+		// overlooked.
+		err = c.WriteAndFill(s.toServer.B)
+		s.toServer.Reset()
+	} else {
+		if err := s.flushOrEnd(); err != nil {
+			return err
+		}
+		if n > wire.HeaderLen {
+			err = c.Need(n)
+		} else {
+			err = c.Fill()
+		}
+	}
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		return c.Lost(err)
+	}
+	return err
+}
+
+// answer handles one whole frame of the backend.
+func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
+	visible := !o.injected
+	switch typ {
+	case wire.ErrorResponse:
+		s.onError(c, body)
+		return nil
+	case wire.ParameterStatus:
+		visible = s.onParameterStatus(c, body) && visible
+	case wire.NotificationResponse:
+		s.onBackendNotification(c, body)
+		return nil
+	case wire.ParseComplete, wire.BindComplete, wire.CloseComplete:
+		s.ops.pop()
+	case wire.RowDescription, wire.NoData:
+		switch o.kind {
+		case opDescribeStatement:
+			s.onDescribed(o, typ, body)
+			s.ops.pop()
+		case opDescribePortal:
+			s.ops.pop()
+		}
+	case wire.CommandComplete:
+		if s.done.watchesTags() {
+			if e := s.onTag(body); e != nil {
+				s.tell(e)
+				visible = false
+			}
+		}
+		if o.kind == opExecute {
+			s.ops.pop()
+		}
+	case wire.EmptyQueryResponse, wire.PortalSuspended:
+		if o.kind == opExecute {
+			s.ops.pop()
+		}
+	case wire.CopyInResponse:
+		s.copying = true
+	case wire.CopyBothResponse:
+		return c.Lost(errors.New("replication is not supported"))
+	}
+	if visible {
+		s.toClient.Grow()
+		s.toClient.B = wire.AppendFrame(s.toClient.B, typ, body)
+	}
+	return nil
+}
+
+// onReady ends one exchange. What the transaction has changed in the session
+// is settled before the client hears that it is over.
+func (s *Session) onReady(c *pool.Conn, o *op, status byte) error {
+	if !o.ends() {
+		return c.Lost(wire.ErrMalformed)
+	}
+	c.Status = status
+	injected := o.injected
+	if o.kind == opSync || o.kind == opQuery {
+		s.skipping = false
+	}
+	s.ops.pop()
+	if injected {
+		return nil
+	}
+	if c.Status == wire.TxIdle {
+		if s.done.any() {
+			if err := s.settle(c); err != nil {
+				return err
+			}
+		}
+		if len(s.channels) > 0 {
+			s.srv.hub(s.db).sync()
+			s.deliver()
+		}
+	}
+	s.edits, s.editedText = nil, ""
+	s.toClient.Grow()
+	s.toClient.B = wire.AppendReadyForQuery(s.toClient.B, c.Status)
+	return nil
+}
+
+// onError passes an error on, its position pointing into the client's own
+// text, and drops what the backend will skip because of it.
+func (s *Session) onError(c *pool.Conn, body []byte) {
+	if sev, _ := wire.ErrorField(body, 'V'); sev == "FATAL" || sev == "PANIC" {
+		s.fatal = true
+	}
+	s.done.failed = true
+	if s.edits != nil {
+		body = s.mapPosition(body)
+	}
+	s.toClient.Grow()
+	s.toClient.B = wire.AppendFrame(s.toClient.B, wire.ErrorResponse, body)
+	for !s.ops.empty() {
+		o := s.ops.first()
+		if o.ends() {
+			return
+		}
+		s.undo(c, o)
+		s.ops.pop()
+	}
+	// The client has yet to send the Sync that ends this.
+	s.skipping = !s.fatal
+}
+
+// undo takes back what was noted for an op that the backend did not carry out.
+func (s *Session) undo(c *pool.Conn, o *op) {
+	if o.kind != opParse && o.kind != opLocal {
+		return
+	}
+	if o.stmt != nil && o.kind == opParse {
+		c.Unprepare(o.stmt.Name)
+	}
+	if o.client != nil {
+		s.forgetStatement(o.client)
+	} else if o.kind == opParse && o.stmt == nil {
+		c.UnnamedBy = 0
+		s.unnamed.valid = s.unnamed.valid && o.injected
+	}
+}
+
+// onParameterStatus keeps both views of a parameter and reports whether the
+// client should be told.
+func (s *Session) onParameterStatus(c *pool.Conn, body []byte) bool {
+	name, value, ok := wire.DecodeParameterStatus(body)
+	if !ok {
+		return false
+	}
+	c.Params[name] = value
+	return s.report(name, value)
+}
+
+// report notes what the client knows of a parameter; false means it knew.
+func (s *Session) report(name, value string) bool {
+	if v, ok := s.reported[name]; ok && v == value {
+		return false
+	}
+	if !s.ownsRep {
+		own := make(map[string]string, len(s.reported)+1)
+		for k, v := range s.reported {
+			own[k] = v
+		}
+		s.reported, s.ownsRep = own, true
+	}
+	s.reported[name] = value
+	return true
+}
+
+// push writes what waits for the backend without waiting for answers. The
+// backend may be unable to read on until somebody takes its answers, so they
+// are passed on meanwhile.
+func (s *Session) push(p []byte) error {
+	c := s.conn
+	written := make(chan error, 1)
+	go func() {
+		_, err := c.Write(p)
+		// Ends the relay's wait below; answers it has not read yet stay.
+		_ = c.Conn().SetReadDeadline(time.Unix(1, 0))
+		written <- err
+	}()
+	err := s.relay(true)
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		// The backend or the client is gone: the write must not wait for it.
+		_ = c.Conn().SetDeadline(time.Unix(1, 0))
+		<-written
+		return err
+	}
+	werr := <-written
+	_ = c.Conn().SetReadDeadline(time.Time{})
+	if werr != nil {
+		return c.Lost(werr)
+	}
+	return nil
+}

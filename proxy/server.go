@@ -1,0 +1,290 @@
+package proxy
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weft/parser"
+	"weft/pgerr"
+	"weft/pool"
+)
+
+// Server accepts clients and runs their sessions.
+type Server struct {
+	cfg      Config
+	log      *slog.Logger
+	pool     *pool.Pool
+	texts    *parser.Cache
+	scanners sync.Pool
+	metrics  *metrics
+
+	ctx    context.Context
+	stop   context.CancelCauseFunc
+	wg     sync.WaitGroup // sessions and background work
+	drain  atomic.Bool
+	nextID atomic.Int32
+
+	// holders maps a backend's PID to the session that holds it.
+	holders sync.Map
+	// notifiers maps a backend's PID to the session that last sent a NOTIFY
+	// through it.
+	notifiers sync.Map
+
+	mu        sync.Mutex
+	sessions  map[int32]*Session
+	starting  int // clients that have not got through startup
+	hubs      map[string]*hub
+	listeners map[net.Listener]bool
+}
+
+// firstID is where the process IDs that clients see begin: above every process
+// ID an operating system gives, so that the two are never mistaken.
+const firstID = 1 << 23
+
+// New returns a server that is ready to Serve.
+func New(cfg Config) (*Server, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	p, err := pool.New(cfg.Pool)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		cfg: cfg, log: cfg.Log, pool: p, texts: parser.NewCache(cfg.FactsBytes),
+		sessions: map[int32]*Session{}, hubs: map[string]*hub{}, listeners: map[net.Listener]bool{},
+	}
+	s.scanners.New = func() any { return new(parser.Scanner) }
+	s.nextID.Store(firstID)
+	s.ctx, s.stop = context.WithCancelCause(context.Background())
+	s.metrics = newMetrics(s, cfg.Metrics)
+	s.wg.Go(func() { _ = p.Run(s.ctx) })
+	return s, nil
+}
+
+// Serve accepts clients on l until it is closed or the server is.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	s.mu.Lock()
+	if s.drain.Load() {
+		s.mu.Unlock()
+		return l.Close()
+	}
+	s.listeners[l] = true
+	s.mu.Unlock()
+	defer context.AfterFunc(ctx, func() { l.Close() })()
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return nil
+			}
+			// Out of descriptors, most likely: it passes.
+			s.log.Warn("accept failed", "err", err)
+			select {
+			case <-time.After(50 * time.Millisecond):
+				continue
+			case <-s.ctx.Done():
+				return nil
+			}
+		}
+		s.wg.Go(func() { s.handle(conn) })
+	}
+}
+
+// handle runs a client's connection from its first byte.
+func (s *Server) handle(conn net.Conn) {
+	s.mu.Lock()
+	s.starting++
+	s.mu.Unlock()
+	sess := s.protect(conn, func() *Session { return s.start(conn) })
+	s.mu.Lock()
+	s.starting--
+	s.mu.Unlock()
+	if sess == nil {
+		conn.Close()
+		return
+	}
+	// The dialogue above needs a deep stack, a waiting session does not: a new
+	// goroutine begins with a small one.
+	s.wg.Go(func() { s.run(sess) })
+}
+
+func (s *Server) run(sess *Session) {
+	defer s.end(sess)
+	s.protect(sess.client.Conn(), func() *Session {
+		sess.serve()
+		return nil
+	})
+}
+
+// protect keeps a panic, which is a bug of ours, to the one session.
+func (s *Server) protect(conn net.Conn, f func() *Session) (sess *Session) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.log.Error("panic in session", "panic", r, "client", conn.RemoteAddr(), "stack", string(debug.Stack()))
+			sess = nil
+		}
+	}()
+	return f()
+}
+
+// end takes a session apart, whatever state it is in.
+func (s *Server) end(sess *Session) {
+	s.mu.Lock()
+	delete(s.sessions, sess.id)
+	s.mu.Unlock()
+	func() {
+		defer func() {
+			if r := recover(); r != nil {
+				s.log.Error("panic while closing a session", "panic", r, "stack", string(debug.Stack()))
+			}
+		}()
+		sess.close()
+		if sess.db != nil {
+			sess.forgetStatements()
+			sess.lane.CloseLane()
+		}
+	}()
+	sess.client.Close()
+	s.metrics.clientGone()
+}
+
+// admit registers a session that got through startup, unless there are too
+// many or the server is about to end.
+func (s *Server) admit(sess *Session) *pgerr.Error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.drain.Load() {
+		return pgerr.Fatal(pgerr.CannotConnectNow, "the database system is shutting down")
+	}
+	if len(s.sessions) >= s.cfg.MaxClients {
+		return pgerr.Fatal(pgerr.TooManyConnections, "sorry, too many clients already").
+			WithHint("weft's limits.max_clients is %d.", s.cfg.MaxClients)
+	}
+	for sess.id = s.nextID.Add(1); s.sessions[sess.id] != nil || sess.id < firstID; sess.id = s.nextID.Add(1) {
+		if sess.id < firstID {
+			s.nextID.Store(firstID)
+		}
+	}
+	s.sessions[sess.id] = sess
+	return nil
+}
+
+// newSecret returns a cancel key of n random bytes.
+func newSecret(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails: crypto/rand ends the process instead
+	return b
+}
+
+// cancel cancels what a session is doing, if the key is right. As in
+// PostgreSQL nobody is told whether it was.
+func (s *Server) cancel(id int32, secret []byte) {
+	s.mu.Lock()
+	sess := s.sessions[id]
+	s.mu.Unlock()
+	if sess == nil || subtle.ConstantTimeCompare(sess.secret, secret) != 1 {
+		s.log.Info("cancel request with a wrong key", "session", id)
+		return
+	}
+	sess.cancel()
+}
+
+// cancel passes a cancel request to the backend the session holds.
+func (s *Session) cancel() {
+	s.mu.Lock()
+	c := s.current
+	if c != nil {
+		c.BeginCancel()
+	}
+	s.mu.Unlock()
+	if c == nil {
+		select {
+		case s.cancelled <- struct{}{}:
+		default:
+		}
+		return
+	}
+	if err := c.Cancel(s.srv.ctx); err != nil {
+		s.log.Warn("cancel failed", "err", err)
+	}
+}
+
+// Ready reports whether queries can be served: the home shard answers.
+func (s *Server) Ready(ctx context.Context) error {
+	if s.drain.Load() {
+		return errors.New("draining")
+	}
+	snap := s.cfg.Snapshot()
+	if snap == nil {
+		return errors.New("the cluster has not been loaded yet")
+	}
+	return s.probe(ctx, s.pool.Shard(snap.HomeShard()))
+}
+
+func (s *Server) draining() bool { return s.drain.Load() }
+
+// Drain stops taking work: no new clients, idle sessions end, others when
+// their transaction does. It returns when all have ended or ctx has.
+func (s *Server) Drain(ctx context.Context) error {
+	s.mu.Lock()
+	s.drain.Store(true)
+	for l := range s.listeners {
+		l.Close()
+	}
+	s.mu.Unlock()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		s.mu.Lock()
+		n := len(s.sessions) + s.starting
+		for _, sess := range s.sessions {
+			sess.wake()
+		}
+		s.mu.Unlock()
+		if n == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
+// Close ends everything at once and waits for it.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	s.drain.Store(true)
+	for l := range s.listeners {
+		l.Close()
+	}
+	for _, sess := range s.sessions {
+		sess.killed.CompareAndSwap(nil, pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command"))
+		sess.wake()
+		sess.mu.Lock()
+		if c := sess.current; c != nil {
+			_ = c.Conn().SetDeadline(time.Unix(1, 0))
+		}
+		sess.mu.Unlock()
+	}
+	hubs := s.hubs
+	s.hubs = map[string]*hub{}
+	s.mu.Unlock()
+	for _, h := range hubs {
+		h.close()
+	}
+	s.stop(pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command"))
+	s.wg.Wait()
+	return nil
+}

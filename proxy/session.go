@@ -1,0 +1,474 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weft/parser"
+	"weft/pgerr"
+	"weft/pool"
+	"weft/wire"
+)
+
+// Session is one client's connection. Its state is here and not on the stack
+// of the goroutine that runs it, so that another runner can take over between
+// two messages.
+type Session struct {
+	srv    *Server
+	id     int32  // the process ID the client knows
+	secret []byte // its cancel key
+	client *wire.Stream
+	log    *slog.Logger
+	ctx    context.Context
+
+	user     string
+	startup  *wire.Packet
+	db       *pool.Database
+	lane     *pool.Lane
+	reported map[string]string // parameters as last told to the client; shared until changed
+	ownsRep  bool              // reported is this session's own copy
+
+	// What the client has made of its session.
+	settings     *pool.Settings
+	placeholders map[string]bool
+	statements   map[string]*statement
+	unnamed      unnamed
+	channels     map[string]bool // LISTENed to
+	pins         pin
+	inbox        inbox
+
+	// The dialogue with the backend.
+	conn     *pool.Conn
+	lastConn *pool.Conn
+	toServer wire.Out
+	toClient wire.Out
+	rem      int // bytes of a row still to pass to the client
+	ops      opQueue
+	skipping bool    // an error has been answered: skip to Sync
+	lostTx   bool    // the transaction's backend is gone: only ROLLBACK helps
+	fatal    bool    // the backend said FATAL: pass it on and end
+	copying  bool    // the relay met a CopyInResponse
+	done     effects // what the open transaction has done so far
+
+	// How the text the backend has differs from the client's.
+	edits      parser.Edits
+	editedText string
+
+	listenedInTx bool // LISTEN was repeated on the backend inside a transaction
+
+	// mu guards what others may touch: which backend to cancel.
+	mu        sync.Mutex
+	current   *pool.Conn
+	cancelled chan struct{} // ends the wait for a backend
+
+	killed     atomic.Pointer[pgerr.Error] // why somebody wants it to end
+	shownPins  atomic.Uint32               // pins, for others to read
+	oldStrings bool                        // standard_conforming_strings is off
+	admin      bool                        // talks to weft's console
+	started    time.Time
+}
+
+// statement is a prepared statement as the client knows it.
+type statement struct {
+	name   string
+	server *pool.Statement
+	facts  *parser.Facts
+	// described says that the client has been told the result's columns.
+	described bool
+}
+
+// unnamed is the client's unnamed statement, kept so that it can be made again
+// on another backend.
+type unnamed struct {
+	body    []byte // of the Parse message
+	facts   *parser.Facts
+	version uint32
+	valid   bool
+}
+
+// errEnd ends a session without a word: the client is gone or has been told.
+var errEnd = errors.New("session ends")
+
+// serve runs the session until it ends.
+func (s *Session) serve() {
+	err := s.loop()
+	var e *pgerr.Error
+	if errors.As(err, &e) && !errors.Is(err, errEnd) {
+		// A failed session is told why, whatever state it is in.
+		fatal := *e
+		fatal.Severity = pgerr.SeverityFatal
+		s.tell(&fatal)
+		_ = s.client.Conn().SetWriteDeadline(time.Now().Add(5 * time.Second))
+		_ = s.flushClient()
+	}
+}
+
+func (s *Session) loop() error {
+	step := s.step
+	if s.admin {
+		step = s.stepAdmin
+	}
+	for {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+}
+
+// step handles one message of the client.
+func (s *Session) step() error {
+	typ, length, err := s.header()
+	if err != nil {
+		return err
+	}
+	limit := wire.FrontendLimit(typ)
+	if limit == 0 {
+		return pgerr.Fatal(pgerr.ProtocolViolation, "invalid frontend message type %d", typ)
+	}
+	if length < 4 || length > limit {
+		// PostgreSQL cannot find the next message either: it closes.
+		s.log.Warn("invalid message length", "type", string(typ), "length", length)
+		return errEnd
+	}
+	if s.skipping && typ != wire.Sync && typ != wire.Terminate {
+		return s.skip(length + 1)
+	}
+	switch typ {
+	case wire.Query:
+		return s.onQuery()
+	case wire.Parse:
+		return s.onParse()
+	case wire.Bind:
+		return s.onBind(length)
+	case wire.Describe:
+		return s.onDescribe()
+	case wire.Execute:
+		return s.onExecute()
+	case wire.Close:
+		return s.onClose()
+	case wire.Sync:
+		return s.onSync()
+	case wire.Flush:
+		return s.onFlush()
+	case wire.FunctionCall:
+		return s.onFunctionCall()
+	case wire.CopyData, wire.CopyDone, wire.CopyFail:
+		// Left over from a COPY that failed: the client had not heard yet.
+		return s.skip(length + 1)
+	default: // wire.Terminate
+		return errEnd
+	}
+}
+
+// header blocks for the next message's header. What weft has to say by itself
+// goes out while it waits.
+func (s *Session) header() (typ byte, length int, err error) {
+	for {
+		if typ, length, ok := s.client.Header(); ok {
+			return typ, length, nil
+		}
+		if err := s.flushClient(); err != nil {
+			return 0, 0, errEnd
+		}
+		err := s.client.Fill()
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+				s.log.Debug("client read failed", "err", err)
+			}
+			return 0, 0, errEnd
+		}
+		if err := s.woken(); err != nil {
+			return 0, 0, err
+		}
+	}
+}
+
+// wake makes the session's goroutine leave its wait for the client.
+func (s *Session) wake() { _ = s.client.Conn().SetReadDeadline(time.Unix(1, 0)) }
+
+// woken handles why wake was called.
+func (s *Session) woken() error {
+	_ = s.client.Conn().SetReadDeadline(time.Time{})
+	if e := s.killed.Load(); e != nil {
+		return e
+	}
+	if s.srv.draining() && s.idle() {
+		return pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command")
+	}
+	if s.idle() {
+		s.deliver()
+	}
+	return nil
+}
+
+// idle reports whether no transaction is open and no answer outstanding.
+func (s *Session) idle() bool {
+	return s.ops.empty() && !s.lostTx && (s.conn == nil || s.conn.Status == wire.TxIdle) && s.toServer.Len() == 0
+}
+
+// kill ends the session with e at the next message boundary, at once if it is
+// waiting for the client.
+func (s *Session) kill(e *pgerr.Error) {
+	s.killed.CompareAndSwap(nil, e)
+	s.wake()
+}
+
+// frame blocks until the next message is whole and returns its body. The
+// caller discards it.
+func (s *Session) frame() ([]byte, error) {
+	_, length, _ := s.client.Header()
+	if m := s.srv.cfg.MaxQueryBytes; m > 0 && length > m {
+		return nil, pgerr.Fatal(pgerr.ConfigurationLimitExceeded, "message of %d bytes is over weft's limit of %d", length, m).
+			WithHint("Raise limits.max_query_bytes.")
+	}
+	for {
+		_, body, err := s.client.Next(wire.LargeLimit)
+		if err == nil {
+			return body, nil
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil, errEnd
+		}
+		if err := s.woken(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// skip discards n bytes of the client's.
+func (s *Session) skip(n int) error {
+	for n > 0 {
+		if have := min(n, len(s.client.Buffered())); have > 0 {
+			s.client.Consume(have)
+			n -= have
+			continue
+		}
+		if err := s.client.Fill(); err != nil {
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				return errEnd
+			}
+			if err := s.woken(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// flushClient writes what is waiting for the client.
+func (s *Session) flushClient() error {
+	if s.toClient.Len() == 0 {
+		return nil
+	}
+	_, err := s.client.Write(s.toClient.B)
+	s.toClient.Reset()
+	return err
+}
+
+// tell adds an error or notice of weft's own to what waits for the client.
+func (s *Session) tell(e *pgerr.Error) {
+	s.toClient.Grow()
+	s.toClient.B = wire.AppendError(s.toClient.B, e)
+}
+
+// ready adds a ReadyForQuery of weft's own.
+func (s *Session) tellReady() {
+	s.toClient.Grow()
+	s.toClient.B = wire.AppendReadyForQuery(s.toClient.B, s.localStatus())
+}
+
+// acquire makes sure that the session holds a backend with its settings.
+func (s *Session) acquire() error {
+	if s.conn != nil {
+		return nil
+	}
+	select {
+	case <-s.cancelled: // meant for an earlier statement
+	default:
+	}
+	c, err := s.lane.Acquire(s.ctx, pool.Want{
+		Session: s.id, Prefer: s.lastConn, Placeholders: s.placeholders, Settings: s.settings, Cancel: s.cancelled,
+	})
+	if err != nil {
+		return err
+	}
+	if !c.Settings.Equal(s.settings) {
+		if _, err := c.Exec(c.Settings.Switch(s.settings)); err != nil {
+			c.Discard()
+			return err
+		}
+		c.Settings = s.settings
+		for name := range s.placeholders {
+			if _, set := s.settings.Get(name); set {
+				notePlaceholder(c, name)
+			}
+		}
+	}
+	if err := s.meet(c); err != nil {
+		c.Discard()
+		return err
+	}
+	s.hold(c)
+	return nil
+}
+
+// meet does what a backend needs once before this session uses it.
+func (s *Session) meet(c *pool.Conn) error {
+	if s.db.Effects.Load() == nil {
+		if err := s.srv.learnEffects(s.db, c); err != nil {
+			return err
+		}
+	}
+	if c.LastSession != s.id && c.LastSession != 0 && s.db.ReadsSequences.Load() {
+		_, err := c.Exec("DISCARD SEQUENCES")
+		return err
+	}
+	return nil
+}
+
+func (s *Session) hold(c *pool.Conn) {
+	s.mu.Lock()
+	s.conn, s.current = c, c
+	s.mu.Unlock()
+	s.srv.holders.Store(c.PID, s)
+}
+
+// letGo takes the backend away from the session, so that a cancel request no
+// longer reaches it.
+func (s *Session) letGo() *pool.Conn {
+	s.mu.Lock()
+	c := s.conn
+	s.conn, s.current = nil, nil
+	s.mu.Unlock()
+	if c != nil {
+		s.srv.holders.Delete(c.PID)
+	}
+	return c
+}
+
+// release gives the backend back if nothing ties the session to it.
+func (s *Session) release() {
+	if uint32(s.pins) != s.shownPins.Load() {
+		s.shownPins.Store(uint32(s.pins))
+	}
+	if s.conn == nil || s.conn.Status != wire.TxIdle || s.pins != 0 || s.toServer.Len() > 0 || !s.ops.empty() {
+		return
+	}
+	c := s.letGo()
+	s.lastConn = c
+	c.LastSession = s.id
+	c.Release()
+}
+
+// drop closes the backend: its state is unknown.
+func (s *Session) drop() {
+	if c := s.letGo(); c != nil {
+		c.Discard()
+	}
+	s.ops.reset()
+	s.toServer.Reset()
+	s.rem = 0
+	s.pins &= pinSessionMode
+}
+
+// close ends the session: the backend goes back if it can be made clean.
+func (s *Session) close() {
+	s.inbox.close()
+	if s.db == nil {
+		return // the console
+	}
+	s.srv.hub(s.db).forget(s)
+	c := s.letGo()
+	if c == nil {
+		return
+	}
+	if c.Status != wire.TxIdle || !s.ops.empty() || s.toServer.Len() > 0 || s.pins&pinForever != 0 {
+		c.Discard()
+		return
+	}
+	if s.pins != 0 {
+		if _, err := c.Exec("DISCARD ALL"); err != nil {
+			c.Discard()
+			return
+		}
+		c.UnprepareAll()
+		c.Settings = nil
+		c.Listening = false
+	}
+	c.Release()
+}
+
+// localStatus is the transaction state weft reports by itself.
+func (s *Session) localStatus() byte {
+	switch {
+	case s.lostTx:
+		return wire.TxFailed
+	case s.conn != nil:
+		return s.conn.Status
+	}
+	return wire.TxIdle
+}
+
+// refuse answers the client with an error of weft's own. Inside a transaction
+// the backend's transaction must fail too, so the caller chooses it only where
+// no backend is involved or it has been dropped.
+func (s *Session) refuse(err error) error {
+	e := pgerr.From(err)
+	if e.IsFatal() {
+		return e
+	}
+	s.tell(e)
+	return nil
+}
+
+// lost handles a backend that died under the session. An open transaction is
+// gone with it, and the client must not go on as if it had none.
+func (s *Session) lost(err error) error {
+	if s.fatal {
+		_ = s.flushClient()
+		s.drop()
+		return errEnd
+	}
+	open := s.conn != nil && s.conn.Status != wire.TxIdle
+	synced := s.pendingSync()
+	s.drop()
+	s.log.Warn("backend lost", "err", err)
+	s.done = effects{}
+	s.lostTx = s.lostTx || open
+	if err := s.refuse(err); err != nil {
+		return err
+	}
+	if synced {
+		s.tellReady()
+		return s.flushOrEnd()
+	}
+	s.skipping = true
+	return s.flushOrEnd()
+}
+
+// pendingSync reports whether the client is owed a ReadyForQuery.
+func (s *Session) pendingSync() bool {
+	for i := s.ops.head; i < len(s.ops.ops); i++ {
+		if o := &s.ops.ops[i]; o.ends() && !o.injected {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Session) flushOrEnd() error {
+	if err := s.flushClient(); err != nil {
+		return errEnd
+	}
+	return nil
+}

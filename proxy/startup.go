@@ -1,0 +1,333 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"weft/auth"
+	"weft/pgerr"
+	"weft/pool"
+	"weft/wire"
+)
+
+// start runs the dialogue before the first query. It returns nil when there is
+// no session to run: a cancel request, or the client was turned away.
+func (s *Server) start(conn net.Conn) *Session {
+	deadline := time.Now().Add(s.cfg.StartupTimeout)
+	_ = conn.SetDeadline(deadline)
+	ctx, stop := context.WithDeadline(s.ctx, deadline)
+	defer stop()
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetNoDelay(true)
+	}
+	st := &starter{srv: s, stream: wire.NewStream(conn)}
+	sess, err := st.run(ctx)
+	if err == nil {
+		if sess != nil {
+			_ = sess.client.Conn().SetDeadline(time.Time{})
+		}
+		return sess
+	}
+	var e *pgerr.Error
+	if errors.As(err, &e) {
+		e.Severity = pgerr.SeverityFatal
+		_ = conn.SetWriteDeadline(time.Now().Add(5 * time.Second))
+		if st.version == 2 {
+			_, _ = st.stream.Write(append(append([]byte{'E'}, "FATAL:  "+e.Message+"\n"...), 0))
+		} else {
+			_, _ = st.stream.Write(wire.AppendError(nil, e))
+		}
+		s.log.Info("client turned away", "client", conn.RemoteAddr(), "err", err)
+	} else if !errors.Is(err, io.EOF) {
+		s.log.Info("startup failed", "client", conn.RemoteAddr(), "err", err)
+	}
+	if errors.Is(err, errGone) {
+		return nil
+	}
+	_ = st.stream.Close()
+	return nil
+}
+
+var errGone = errors.New("client went away")
+
+// starter is one client's startup dialogue.
+type starter struct {
+	srv     *Server
+	stream  *wire.Stream
+	tls     *tls.ConnectionState
+	cert    []byte
+	packet  *wire.Packet
+	version int
+}
+
+func (st *starter) run(ctx context.Context) (*Session, error) {
+	if err := st.open(ctx); err != nil || st.packet.Kind == wire.PacketCancel {
+		return nil, err
+	}
+	p := st.packet
+	user, database := p.Get("user"), p.Get("database")
+	if user == "" {
+		return nil, pgerr.Fatal(pgerr.InvalidAuthorizationSpec, "no PostgreSQL user name specified in startup packet")
+	}
+	if database == "" {
+		database = user
+	}
+	if r := p.Get("replication"); r != "" && !isFalse(r) {
+		return nil, pgerr.Fatal(pgerr.FeatureNotSupported, "replication connections are not supported through weft").
+			WithHint("Connect to the shard itself for replication.")
+	}
+	if err := st.negotiate(); err != nil {
+		return nil, err
+	}
+	if st.srv.cfg.RequireTLS && st.tls == nil {
+		return nil, pgerr.Fatal(pgerr.InvalidAuthorizationSpec, "weft requires TLS for this connection").
+			WithHint("Add sslmode=require to the connection string.")
+	}
+	who, err := st.srv.cfg.Auth.Authenticate(ctx, st, auth.Request{
+		User: user, Database: database, Remote: st.stream.Conn().RemoteAddr(), TLS: st.tls, ServerCertificate: st.cert,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return st.welcome(ctx, who.Name, database)
+}
+
+// open reads packets until the one that is a startup or a cancel.
+func (st *starter) open(ctx context.Context) error {
+	var sslDone, gssDone bool
+	for {
+		p, err := wire.ReadPacket(st.stream)
+		var bad wire.VersionError
+		switch {
+		case errors.As(err, &bad):
+			if bad.Version>>16 == 2 {
+				st.version = 2
+			}
+			return pgerr.Fatal(pgerr.FeatureNotSupported, "%s", bad.Error())
+		case errors.Is(err, wire.ErrStartupLayout):
+			return pgerr.Fatal(pgerr.ProtocolViolation, "%s", err.Error())
+		case err != nil:
+			return err
+		}
+		switch {
+		case p.Kind == wire.PacketSSL && !sslDone:
+			sslDone = true
+			if st.srv.cfg.TLS == nil || st.tls != nil {
+				if _, err := st.stream.Write([]byte{'N'}); err != nil {
+					return err
+				}
+				continue
+			}
+			if err := st.startTLS(ctx); err != nil {
+				return err
+			}
+			gssDone = true
+		case p.Kind == wire.PacketGSS && !gssDone:
+			gssDone = true
+			if _, err := st.stream.Write([]byte{'N'}); err != nil {
+				return err
+			}
+		case p.Kind == wire.PacketSSL || p.Kind == wire.PacketGSS:
+			v := uint32(wire.SSLRequestCode)
+			if p.Kind == wire.PacketGSS {
+				v++
+			}
+			return pgerr.Fatal(pgerr.FeatureNotSupported, "%s", wire.VersionError{Version: v}.Error())
+		case p.Kind == wire.PacketCancel:
+			st.packet = p
+			st.srv.cancel(p.PID, p.Secret)
+			return nil
+		default:
+			st.packet = p
+			return nil
+		}
+	}
+}
+
+func (st *starter) startTLS(ctx context.Context) error {
+	if len(st.stream.Buffered()) > 0 {
+		// Bytes before the handshake may be somebody else's.
+		return pgerr.Fatal(pgerr.ProtocolViolation, "received unencrypted data after SSL request").
+			WithDetail("This could be either a client-software bug or evidence of an attempted man-in-the-middle attack.")
+	}
+	if _, err := st.stream.Write([]byte{'S'}); err != nil {
+		return err
+	}
+	cfg := st.srv.cfg.TLS.Clone()
+	choose := cfg.GetCertificate
+	if choose == nil && len(cfg.Certificates) > 0 {
+		certs := cfg.Certificates
+		choose = func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			for i := range certs {
+				if h.SupportsCertificate(&certs[i]) == nil {
+					return &certs[i], nil
+				}
+			}
+			return &certs[0], nil
+		}
+	}
+	cfg.GetCertificate = func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		c, err := choose(h)
+		if err == nil && len(c.Certificate) > 0 {
+			st.cert = c.Certificate[0]
+		}
+		return c, err
+	}
+	t := tls.Server(st.stream.Conn(), cfg)
+	if err := t.HandshakeContext(ctx); err != nil {
+		return err
+	}
+	state := t.ConnectionState()
+	st.tls = &state
+	st.stream = wire.NewStream(t)
+	return nil
+}
+
+// negotiate tells a client that asked for a newer minor version or for
+// protocol options what it gets.
+func (st *starter) negotiate() error {
+	minor := st.packet.Version & 0xffff
+	var unknown []string
+	for _, o := range st.packet.Options {
+		if strings.HasPrefix(o.Name, "_pq_.") {
+			unknown = append(unknown, o.Name)
+		}
+	}
+	got := uint32(0)
+	if minor >= 2 {
+		got = 2
+	}
+	if minor == got && len(unknown) == 0 {
+		return nil
+	}
+	st.packet.Version = wire.Protocol30 | got
+	_, err := st.stream.Write(wire.AppendNegotiateProtocolVersion(nil, wire.Protocol30|got, unknown))
+	return err
+}
+
+// SendAuth implements auth.Client.
+func (st *starter) SendAuth(body []byte) error {
+	_, err := st.stream.Write(wire.AppendAuthentication(nil, body))
+	return err
+}
+
+// ReceivePassword implements auth.Client.
+func (st *starter) ReceivePassword(limit int) ([]byte, error) {
+	if err := st.stream.Need(wire.HeaderLen); err != nil {
+		return nil, err
+	}
+	typ, _, _ := st.stream.Header()
+	if typ != wire.Password {
+		return nil, auth.MessageTypeError(typ)
+	}
+	_, body, err := st.stream.Next(limit + 4)
+	if err != nil {
+		return nil, err
+	}
+	// The next packet may overwrite the buffer.
+	own := slices.Clone(body)
+	st.stream.Consume(wire.HeaderLen + len(body))
+	return own, nil
+}
+
+// welcome admits an authenticated client: it gets a session and is told the
+// parameters a backend of its own would report.
+func (st *starter) welcome(ctx context.Context, user, database string) (*Session, error) {
+	s := st.srv
+	snap := s.cfg.Snapshot()
+	if snap == nil {
+		return nil, pgerr.Fatal(pgerr.CannotConnectNow, "weft has not loaded its cluster yet").WithHint("Is etcd reachable?")
+	}
+	sess := &Session{
+		srv: s, client: st.stream, ctx: s.ctx, user: user, startup: st.packet, started: time.Now(),
+		cancelled: make(chan struct{}, 1),
+	}
+	if database == s.cfg.AdminDatabase {
+		return st.welcomeAdmin(sess)
+	}
+	home := s.pool.Shard(snap.HomeShard())
+	lane := home.OpenLane(pool.NewKey(database, user, st.packet.Options))
+	params, err := lane.Welcome(ctx)
+	if err != nil {
+		lane.CloseLane()
+		return nil, err
+	}
+	sess.db, sess.lane = s.pool.Database(database), lane
+	if err := st.admitted(sess, params); err != nil {
+		lane.CloseLane()
+		return nil, err
+	}
+	if s.cfg.Pool.UserMode(user) == pool.ModeSession {
+		sess.pins = pinSessionMode
+	}
+	s.metrics.clientCame()
+	return sess, nil
+}
+
+// admitted registers the session and greets the client.
+func (st *starter) admitted(sess *Session, params map[string]string) error {
+	s := st.srv
+	if e := s.admit(sess); e != nil {
+		return e
+	}
+	sess.log = s.log.With("session", sess.id)
+	n := 4
+	if st.packet.Version == wire.Protocol32 {
+		n = 32
+	}
+	sess.secret = newSecret(n)
+	sess.reported = params
+	if name := st.packet.Get("application_name"); name != "" {
+		name = clean(name)
+		sess.settings = sess.settings.With("application_name", name)
+		sess.report("application_name", name)
+	}
+	sess.oldStrings = params["standard_conforming_strings"] == "off"
+	b := wire.AppendAuthenticationOk(nil)
+	names := make([]string, 0, len(sess.reported))
+	for n := range sess.reported {
+		names = append(names, n)
+	}
+	slices.SortFunc(names, func(a, b string) int { return strings.Compare(strings.ToLower(a), strings.ToLower(b)) })
+	for _, n := range names {
+		b = wire.AppendParameterStatus(b, n, sess.reported[n])
+	}
+	b = wire.AppendBackendKeyData(b, sess.id, sess.secret)
+	b = wire.AppendReadyForQuery(b, wire.TxIdle)
+	if _, err := st.stream.Write(b); err != nil {
+		s.mu.Lock()
+		delete(s.sessions, sess.id)
+		s.mu.Unlock()
+		return err
+	}
+	return nil
+}
+
+// clean makes an application name what PostgreSQL makes of it: bytes that are
+// not printable ASCII become question marks, and it is cut at 63 bytes.
+func clean(name string) string {
+	b := []byte(name)
+	if len(b) > 63 {
+		b = b[:63]
+	}
+	for i, c := range b {
+		if c < 32 || c > 126 {
+			b[i] = '?'
+		}
+	}
+	return string(b)
+}
+
+func isFalse(v string) bool {
+	switch strings.ToLower(v) {
+	case "0", "f", "false", "n", "no", "of", "off":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,264 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// HeaderLen is the type byte and the length word of a frame.
+const HeaderLen = 5
+
+// ErrFrameLength means the peer declared a length no frame can have.
+var ErrFrameLength = errors.New("invalid message length")
+
+// Stream reads frames from a connection and writes bytes to it.
+type Stream struct {
+	conn net.Conn
+	raw  syscall.RawConn // nil under TLS: then reads go through conn
+
+	buf   []byte // nil while nothing is buffered
+	owned *[chunk]byte
+	r, w  int
+
+	// State of the read callback, kept here so that a read allocates nothing.
+	readFn  func(fd uintptr) bool
+	n       int
+	err     error
+	pending []byte // written inside the callback, before waiting
+}
+
+// NewStream returns a stream over conn. It owns conn from here on.
+func NewStream(conn net.Conn) *Stream {
+	s := &Stream{conn: conn}
+	if sc, ok := conn.(syscall.Conn); ok {
+		if raw, err := sc.SyscallConn(); err == nil {
+			s.raw = raw
+			s.readFn = s.tryRead
+		}
+	}
+	return s
+}
+
+// Conn returns the connection below, for deadlines and addresses.
+func (s *Stream) Conn() net.Conn { return s.conn }
+
+// Raw calls f with the descriptor and reports whether it could: there is none
+// to look at under TLS.
+func (s *Stream) Raw(f func(fd uintptr)) bool { return s.raw != nil && s.raw.Control(f) == nil }
+
+// Close closes the connection. Buffers are given back by Release.
+func (s *Stream) Close() error { return s.conn.Close() }
+
+// Buffered returns the bytes read and not yet discarded, valid until the next
+// Fill or Consume.
+func (s *Stream) Buffered() []byte { return s.buf[s.r:s.w] }
+
+// Consume takes n buffered bytes. The memory goes back when none is left.
+func (s *Stream) Consume(n int) {
+	s.r += n
+	if s.r == s.w {
+		s.Release()
+	}
+}
+
+// Release drops everything buffered and gives the memory back.
+func (s *Stream) Release() {
+	s.r, s.w = 0, 0
+	s.buf = nil
+	if s.owned != nil {
+		chunks.Put(s.owned)
+		s.owned = nil
+	}
+}
+
+// Fill blocks until at least one more byte is buffered. A deadline set on the
+// connection ends it with os.ErrDeadlineExceeded and loses nothing.
+func (s *Stream) Fill() error { return s.fill(nil) }
+
+// WriteAndFill writes p and then fills. Writing from inside the wait saves the
+// read that would fail because the answer cannot be there yet. Use it only
+// where nothing but an answer to p is expected: bytes that had already arrived
+// would go unnoticed until the peer sends more.
+func (s *Stream) WriteAndFill(p []byte) error {
+	if s.raw == nil || len(p) > chunk || s.w > s.r {
+		if _, err := s.conn.Write(p); err != nil {
+			return err
+		}
+		return s.fill(nil)
+	}
+	return s.fill(p)
+}
+
+func (s *Stream) fill(first []byte) error {
+	if s.w > s.r { // room behind what is buffered, or make some
+		if s.w == len(s.buf) {
+			s.makeRoom(chunk / 2)
+		}
+	}
+	if s.raw == nil {
+		if s.buf == nil {
+			s.borrow()
+		}
+		n, err := s.conn.Read(s.buf[s.w:])
+		s.w += n
+		if n > 0 {
+			return nil
+		}
+		if s.w == s.r {
+			s.Release()
+		}
+		if err == nil {
+			err = io.ErrNoProgress
+		}
+		return err
+	}
+	s.pending, s.n, s.err = first, 0, nil
+	err := s.raw.Read(s.readFn)
+	s.pending = nil
+	if err == nil {
+		err = s.err
+	}
+	if err != nil {
+		return err
+	}
+	s.w += s.n
+	return nil
+}
+
+// tryRead is called by the runtime's poller with the descriptor; false means
+// wait until it is readable. The buffer is borrowed for the attempt only.
+func (s *Stream) tryRead(fd uintptr) bool {
+	if len(s.pending) > 0 {
+		n, err := unix.Write(int(fd), s.pending)
+		for err == unix.EINTR {
+			n, err = unix.Write(int(fd), s.pending)
+		}
+		if err == nil {
+			s.pending = s.pending[n:]
+			if len(s.pending) == 0 {
+				return false
+			}
+			err = unix.EAGAIN
+		}
+		if err != unix.EAGAIN {
+			s.err = fmt.Errorf("write: %w", err)
+			return true
+		}
+		// The socket buffer is full: leave the poller and write the rest the
+		// ordinary way.
+		rest := s.pending
+		s.pending = nil
+		if _, err := s.conn.Write(rest); err != nil {
+			s.err = err
+			return true
+		}
+		// Fall through to a read attempt: time has passed.
+	}
+	borrowed := s.buf == nil
+	if borrowed {
+		s.borrow()
+	}
+	n, err := unix.Read(int(fd), s.buf[s.w:])
+	for err == unix.EINTR {
+		n, err = unix.Read(int(fd), s.buf[s.w:])
+	}
+	if n > 0 {
+		s.n = n
+		return true
+	}
+	if borrowed {
+		s.Release()
+	}
+	switch {
+	case err == unix.EAGAIN:
+		return false
+	case err == nil:
+		s.err = io.EOF
+	default:
+		s.err = fmt.Errorf("read: %w", err)
+	}
+	return true
+}
+
+func (s *Stream) borrow() {
+	s.owned = chunks.Get().(*[chunk]byte)
+	s.buf = s.owned[:]
+	s.r, s.w = 0, 0
+}
+
+// makeRoom moves the buffered bytes to the front, and to larger memory if less
+// than n bytes would be free behind them.
+func (s *Stream) makeRoom(n int) {
+	have := s.w - s.r
+	if len(s.buf)-have >= n {
+		copy(s.buf, s.buf[s.r:s.w])
+	} else {
+		b := make([]byte, have+n)
+		copy(b, s.buf[s.r:s.w])
+		if s.owned != nil {
+			chunks.Put(s.owned)
+			s.owned = nil
+		}
+		s.buf = b
+	}
+	s.r, s.w = 0, have
+}
+
+// Header returns the type and the declared length of the first buffered
+// frame. ok is false while fewer than HeaderLen bytes are buffered.
+func (s *Stream) Header() (typ byte, length int, ok bool) {
+	if s.w-s.r < HeaderLen {
+		return 0, 0, false
+	}
+	b := s.buf[s.r:s.w]
+	return b[0], int(int32(binary.BigEndian.Uint32(b[1:]))), true
+}
+
+// Need blocks until n bytes are buffered.
+func (s *Stream) Need(n int) error {
+	if s.w-s.r >= n {
+		return nil
+	}
+	if s.buf != nil && len(s.buf)-s.r < n {
+		// Grow geometrically while the bytes really come: a declared length
+		// alone must not make us reserve it.
+		s.makeRoom(min(n, max(2*(s.w-s.r), chunk)) - (s.w - s.r))
+	}
+	for s.w-s.r < n {
+		if s.w == len(s.buf) && s.buf != nil {
+			have := s.w - s.r
+			s.makeRoom(min(n-have, max(have, chunk)))
+		}
+		if err := s.fill(nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Next blocks until the first frame is whole and returns it. body is valid
+// until the next call that fills or discards; the caller discards
+// HeaderLen+len(body) bytes when done with it. limit bounds the declared
+// length; beyond it Next returns ErrFrameLength.
+func (s *Stream) Next(limit int) (typ byte, body []byte, err error) {
+	if err := s.Need(HeaderLen); err != nil {
+		return 0, nil, err
+	}
+	typ, length, _ := s.Header()
+	if length < 4 || length > limit {
+		return typ, nil, ErrFrameLength
+	}
+	if err := s.Need(length + 1); err != nil {
+		return typ, nil, err
+	}
+	return typ, s.buf[s.r+HeaderLen : s.r+length+1], nil
+}
+
+// Write writes all of p to the connection.
+func (s *Stream) Write(p []byte) (int, error) { return s.conn.Write(p) }
