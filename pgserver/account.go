@@ -67,23 +67,58 @@ func (a account) own(path string) error {
 	return os.Lchown(path, a.uid, a.gid)
 }
 
-// reach says whether the account can enter every directory above dir. Without
-// this question initdb would answer it, naming only the last directory.
-func (a account) reach(dir string) error {
-	if !a.drop {
+// entrance is the way by which a program of the account gets to a directory.
+type entrance struct {
+	path string
+	file *os.File // the directory for the program to inherit; nil if the path does
+}
+
+// entrance finds the way to dir, which must exist and belong to the account. The
+// directories above it may be closed to the account, as /root and a test's
+// TempDir are. Then the program gets dir as an open file and a path that leads
+// through it. The caller closes the entrance once the program runs.
+func (a account) entrance(dir string) (entrance, error) {
+	closed, err := a.barrier(dir)
+	if err != nil || closed == "" {
+		return entrance{path: dir}, err
+	}
+	if inheritedPath == "" {
+		return entrance{}, fmt.Errorf("the servers run as user %s, who may not enter %s: choose a directory elsewhere, or type: chmod a+x %s",
+			a.name, closed, closed)
+	}
+	f, err := os.Open(dir)
+	return entrance{path: inheritedPath, file: f}, err
+}
+
+func (e entrance) close() {
+	if e.file != nil {
+		_ = e.file.Close() // read only
+	}
+}
+
+// inherited is for exec.Cmd.ExtraFiles.
+func (e entrance) inherited() []*os.File {
+	if e.file == nil {
 		return nil
+	}
+	return []*os.File{e.file}
+}
+
+// barrier returns the directory above dir that the account may not enter, if any.
+func (a account) barrier(dir string) (string, error) {
+	if !a.drop {
+		return "", nil
 	}
 	for parent := filepath.Dir(dir); ; parent = filepath.Dir(parent) {
 		info, err := os.Stat(parent)
 		if err != nil {
-			return err
+			return "", err
 		}
 		if !a.mayEnter(info) {
-			return fmt.Errorf("the servers run as user %s, who may not enter %s: choose a directory elsewhere, or type: chmod a+x %s",
-				a.name, parent, parent)
+			return parent, nil
 		}
 		if parent == filepath.Dir(parent) {
-			return nil
+			return "", nil
 		}
 	}
 }

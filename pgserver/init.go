@@ -36,9 +36,6 @@ func (c Config) Init(ctx context.Context) error {
 	if err := vacant(c.Dir); err != nil {
 		return err
 	}
-	if err := as.reach(c.Dir); err != nil {
-		return err
-	}
 	parent, base := filepath.Split(c.Dir)
 	stale, _ := filepath.Glob(filepath.Join(parent, "."+base+".init-*")) // errs only on a bad pattern
 	for _, dir := range stale {
@@ -54,8 +51,13 @@ func (c Config) Init(ctx context.Context) error {
 	if err := as.own(tmp); err != nil {
 		return err
 	}
+	way, err := as.entrance(tmp)
+	if err != nil {
+		return err
+	}
+	defer way.close()
 	began := time.Now()
-	if _, err := run(ctx, as, tmp, c.Install.Program("initdb"), c.initArgs(ctx, as, tmp)...); err != nil {
+	if _, err := run(ctx, as, way.inherited(), c.Install.Program("initdb"), c.initArgs(ctx, as, way.path)...); err != nil {
 		return err
 	}
 	if err := include(filepath.Join(tmp, "postgresql.conf")); err != nil {
@@ -92,7 +94,7 @@ func (c Config) initArgs(ctx context.Context, as account, dir string) []string {
 		return append(args, "--locale="+c.Locale)
 	}
 	args = append(args, "--locale=C")
-	if ctype := utf8Locale(ctx, as, dir); ctype != "" {
+	if ctype := utf8Locale(ctx, as); ctype != "" {
 		args = append(args, "--lc-ctype="+ctype)
 	}
 	return args
@@ -100,8 +102,8 @@ func (c Config) initArgs(ctx context.Context, as account, dir string) []string {
 
 // utf8Locale returns the name of the C locale that knows UTF-8, or nothing. It
 // is C.UTF-8 or C.utf8, and missing on some systems.
-func utf8Locale(ctx context.Context, as account, dir string) string {
-	out, err := run(ctx, as, dir, "locale", "-a")
+func utf8Locale(ctx context.Context, as account) string {
+	out, err := run(ctx, as, nil, "locale", "-a")
 	if err != nil {
 		return "" // no such program: stay with plain C
 	}

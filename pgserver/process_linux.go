@@ -9,6 +9,11 @@ import (
 	"syscall"
 )
 
+// inheritedPath leads to the first file a child inherits beyond the standard
+// three. The kernel follows it to the open directory itself, past whatever its
+// path leads through.
+const inheritedPath = "/proc/self/fd/3"
+
 // attributes of a child: its own process group, so that a terminal's Ctrl-C does
 // not reach it, and a signal for when the caller is killed.
 func attributes(as account, onDeath syscall.Signal) *syscall.SysProcAttr {

@@ -13,6 +13,9 @@ import (
 	"syscall"
 )
 
+// inheritedPath is empty: here no path leads through an inherited directory.
+const inheritedPath = ""
+
 // attributes of a child: its own process group, so that a terminal's Ctrl-C does
 // not reach it. There is no parent-death signal here: after a kill -9 of the
 // caller, the next Start cleans up.

@@ -21,15 +21,16 @@ func environ() []string {
 	return append(env, "LC_ALL=C")
 }
 
-// run runs a program to its end as the account and returns what it printed. The
-// program and its children die with ctx, and with the caller.
-func run(ctx context.Context, as account, dir, program string, args ...string) (string, error) {
+// run runs a program to its end as the account, inheriting files, and returns
+// what it printed. The program and its children die with ctx, and with the caller.
+func run(ctx context.Context, as account, files []*os.File, program string, args ...string) (string, error) {
 	// A parent-death signal is sent when the thread that forked ends, so the
 	// thread must stay as long as the child does.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Dir = dir
+	cmd.Dir = "/" // the caller's may be closed to the account
+	cmd.ExtraFiles = files
 	cmd.Env = environ()
 	cmd.SysProcAttr = attributes(as, syscall.SIGKILL)
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -60,9 +60,6 @@ func (c Config) Start(ctx context.Context) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := as.reach(c.Dir); err != nil {
-		return nil, err
-	}
 	if _, err := c.clear(ctx); err != nil {
 		return nil, err
 	}
@@ -119,13 +116,19 @@ func (s *Server) launch(as account) error {
 		return err
 	}
 	defer out.Close() // the child has its own copy
-	cmd := exec.Command(s.cfg.Install.Program("postgres"), "-D", s.cfg.Dir,
+	way, err := as.entrance(s.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	defer way.close()
+	cmd := exec.Command(s.cfg.Install.Program("postgres"), "-D", way.path,
 		// On the command line, so that no file can move the server elsewhere.
 		// No Unix socket: its path may be at most about 100 bytes long.
 		"-c", "listen_addresses=127.0.0.1",
 		"-c", "port="+strconv.Itoa(s.cfg.Port),
 		"-c", "unix_socket_directories=")
-	cmd.Dir = s.cfg.Dir
+	cmd.Dir = "/" // postgres goes to its data directory by itself
+	cmd.ExtraFiles = way.inherited()
 	cmd.Env = environ()
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = attributes(as, syscall.SIGINT)
@@ -273,7 +276,7 @@ func (s *Server) Err() error {
 	if s.err == nil {
 		return errors.New("postgres exited")
 	}
-	return fmt.Errorf("postgres ended: %w: %w", s.err, s.lastWords())
+	return fmt.Errorf("postgres ended: %w (log: %s)", s.err, s.LogFile())
 }
 
 // Stop shuts the server down: clients are disconnected and a checkpoint is

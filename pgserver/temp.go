@@ -75,8 +75,9 @@ func (t *Temp) Close() error {
 	return errors.Join(t.quit(), os.RemoveAll(t.root))
 }
 
-// TempDir makes a directory that the servers' user can reach, which one made by
-// os.MkdirTemp or a test's TempDir is not when the caller is root.
+// TempDir makes a directory that the servers' user can enter, which one made by
+// os.MkdirTemp or a test's TempDir is not when the caller is root: then programs
+// that run as that user, psql reading a file say, work in it too.
 func TempDir() (string, error) {
 	dir, err := os.MkdirTemp("", "weft-*")
 	if err != nil {

@@ -31,9 +31,6 @@ func (c Config) InitFromTemplate(ctx context.Context) error {
 	if err := vacant(c.Dir); err != nil {
 		return err
 	}
-	if err := as.reach(c.Dir); err != nil {
-		return err
-	}
 	template, err := c.template(ctx, as)
 	if err != nil {
 		return fmt.Errorf("make a template: %w", err)
