@@ -21,9 +21,9 @@ func main() {
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	err = run(ctx, opts, os.Stdout, os.Stderr)
-	stop()
-	if err != nil {
+	// The first signal ends the run in good order; a second one ends us, and the kernel tells the servers.
+	context.AfterFunc(ctx, stop)
+	if err := run(ctx, opts, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}

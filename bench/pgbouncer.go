@@ -57,7 +57,7 @@ func (l *lab) startPgBouncer(ctx context.Context) (target, error) {
 		return target{}, err
 	}
 	t.PID = p.pid()
-	return t, p.waitReady(10*time.Second, func() error { return answers(ctx, t) })
+	return t, p.waitReady(ctx, 10*time.Second, func() error { return answers(ctx, t) })
 }
 
 func (o options) modeWanted(mode string) bool {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -58,8 +59,8 @@ func startProcess(name, dir string, cred *syscall.Credential, argv ...string) (*
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
-// waitReady calls ready until it succeeds, the process ends, or the time is over.
-func (p *process) waitReady(timeout time.Duration, ready func() error) error {
+// waitReady calls ready until it succeeds, the process ends, or the time or ctx is over.
+func (p *process) waitReady(ctx context.Context, timeout time.Duration, ready func() error) error {
 	deadline := time.Now().Add(timeout)
 	for {
 		err := ready()
@@ -70,6 +71,8 @@ func (p *process) waitReady(timeout time.Duration, ready func() error) error {
 			return fmt.Errorf("%s not ready after %s: %w\n%s", p.name, timeout, err, p.tail())
 		}
 		select {
+		case <-ctx.Done():
+			return ctx.Err()
 		case <-p.ended:
 			return fmt.Errorf("%s ended at start:\n%s", p.name, p.tail())
 		case <-time.After(100 * time.Millisecond):

@@ -25,7 +25,7 @@ func TestProcessThatWillNotStopIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.grace = 300 * time.Millisecond
-	if err := p.waitReady(5*time.Second, func() error {
+	if err := p.waitReady(t.Context(), 5*time.Second, func() error {
 		if strings.Contains(p.tail(), "deaf") {
 			return nil
 		}
@@ -44,7 +44,7 @@ func TestProcessThatEndsEarlyIsReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = p.waitReady(10*time.Second, func() error { return errors.New("never") })
+	err = p.waitReady(t.Context(), 10*time.Second, func() error { return errors.New("never") })
 	if err == nil || !strings.Contains(err.Error(), "no such luck") {
 		t.Errorf("got %v, want the process's own words", err)
 	}

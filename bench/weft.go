@@ -46,7 +46,7 @@ func (l *lab) startDev(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.waitReady(time.Minute, func() error { return readyz(ctx, web) }); err != nil {
+	if err := p.waitReady(ctx, time.Minute, func() error { return readyz(ctx, web) }); err != nil {
 		return err
 	}
 	l.server = target{Name: targetDirect, Title: "PostgreSQL", Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(shard))}
@@ -72,7 +72,7 @@ func (l *lab) startWeft(ctx context.Context) (target, error) {
 		return target{}, err
 	}
 	t := target{Name: targetWeft, Title: "weft", Addr: listen, PID: p.pid(), HTTP: web}
-	return t, p.waitReady(15*time.Second, func() error {
+	return t, p.waitReady(ctx, 15*time.Second, func() error {
 		if err := readyz(ctx, web); err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (l *lab) startBaseline(ctx context.Context) (target, error) {
 	t := target{Name: targetBaseline, Title: "Go relay", Addr: listen, PID: p.pid()}
 	l.notes = append(l.notes, "Go relay is passthrough: one goroutine and one server connection per client, "+
 		"frames counted but not looked at.")
-	return t, p.waitReady(10*time.Second, func() error { return answers(ctx, t) })
+	return t, p.waitReady(ctx, 10*time.Second, func() error { return answers(ctx, t) })
 }
 
 func (l *lab) devDir() string { return filepath.Join(l.dir, "dev") }
