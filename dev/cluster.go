@@ -1,0 +1,45 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"weft/directory"
+)
+
+// declare writes the cluster into the directory: a new one, or the ports of this
+// run into the one that is there.
+func declare(ctx context.Context, store directory.Store, st *state, shards []*shard) error {
+	_, err := store.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		if old == nil {
+			list := make([]directory.Shard, len(shards))
+			for i, s := range shards {
+				list[i] = directory.Shard{
+					Name:    s.name,
+					Hosts:   []string{s.addr()},
+					Options: map[string]string{"sslmode": "disable"}, // loopback, and the servers have no certificate
+					Weight:  1,
+				}
+			}
+			return directory.New(st.BucketCount, shards[0].name, list), nil
+		}
+		next := old.Clone()
+		for _, s := range shards {
+			d, ok := next.Shard(s.name)
+			if !ok {
+				// Removed from the cluster on purpose; its server may run on.
+				continue
+			}
+			d.Hosts = []string{s.addr()}
+		}
+		return next, nil
+	})
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	if err != nil {
+		return fmt.Errorf("declare the cluster: %w", err)
+	}
+	return nil
+}

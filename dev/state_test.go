@@ -1,0 +1,71 @@
+package dev
+
+import (
+	"strings"
+	"testing"
+
+	"weft/directory"
+)
+
+func TestSettle(t *testing.T) {
+	old := &state{Shards: 2, BucketCount: 16, Locale: "C", PGMajor: 15, PortBase: 7000, EtcdPort: 9, Complete: true}
+	for _, tc := range []struct {
+		name string
+		old  *state
+		opts Options
+		want state
+		err  string // a part of it
+	}{
+		{name: "new, all defaults", want: state{Shards: DefaultShards, BucketCount: directory.DefaultBucketCount, PortBase: DefaultPortBase}},
+		{
+			name: "new, all given", opts: Options{Shards: 1, BucketCount: 8, Locale: "C", PortBase: 1},
+			want: state{Shards: 1, BucketCount: 8, Locale: "C", PortBase: 1},
+		},
+		{name: "as it was", old: old, want: *old},
+		{name: "the same said again", old: old, opts: Options{Shards: 2, BucketCount: 16, Locale: "C"}, want: *old},
+		{
+			name: "other ports", old: old, opts: Options{PortBase: 8000},
+			want: state{Shards: 2, BucketCount: 16, Locale: "C", PGMajor: 15, PortBase: 8000, EtcdPort: 9, Complete: true},
+		},
+		{name: "other shards", old: old, opts: Options{Shards: 3}, err: "a cluster of 2 shards, not 3: start without the flag"},
+		{name: "other buckets", old: old, opts: Options{BucketCount: 32}, err: "16 buckets, not 32"},
+		{name: "other locale", old: old, opts: Options{Locale: "sv_SE.UTF-8"}, err: `locale "C", not "sv_SE.UTF-8"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := settle(tc.old, tc.opts)
+			if tc.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.err) {
+					t.Errorf("got error %v, want %q in it", err, tc.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if *got != tc.want {
+				t.Errorf("got %+v, want %+v", *got, tc.want)
+			}
+		})
+	}
+}
+
+func TestStateSurvives(t *testing.T) {
+	dir := t.TempDir()
+	if s, err := loadState(dir); s != nil || err != nil {
+		t.Fatalf("empty directory: %v, %v", s, err)
+	}
+	want := state{Shards: 3, BucketCount: 64, Locale: "C", PGMajor: 15, PortBase: 7000, EtcdPort: 7999, Complete: true}
+	if err := want.save(dir); err != nil {
+		t.Fatal(err)
+	}
+	got, err := loadState(dir)
+	if err != nil || *got != want {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if err := writeFile(statePath(dir), []byte("{")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := loadState(dir); err == nil || !strings.Contains(err.Error(), statePath(dir)) {
+		t.Errorf("broken file: %v", err)
+	}
+}
