@@ -175,7 +175,7 @@ func TestSessionPooling(t *testing.T) {
 		t.Errorf("two sessions on one backend %s", first)
 	}
 	// What belongs to a session needs no pinning here.
-	mustExec(t, a, "create temp table tt (a int); load 'plpgsql'")
+	mustExec(t, a, "create temp table tt (a int)")
 	mustExec(t, a, "insert into tt values (1)")
 }
 

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"weft/config"
 	"weft/integration/harness"
@@ -19,7 +20,9 @@ func TestPgbench(t *testing.T) {
 		total := 0
 		for _, mode := range []string{"simple", "extended", "prepared"} {
 			const clients, each = 16, 15
-			out := program(t, target, "", "pgbench", "-n", "-M", mode, "-c", fmt.Sprint(clients), "-j", "2", "-t", fmt.Sprint(each))
+			// A thread per client: pgbench prepares in a blocking call, so a thread
+			// with two clients can wait for a connection that its other client holds.
+			out := program(t, target, "", "pgbench", "-n", "-M", mode, "-c", fmt.Sprint(clients), "-j", fmt.Sprint(clients), "-t", fmt.Sprint(each))
 			if out.err != nil {
 				t.Fatalf("pgbench -M %s: %v\n%s%s", mode, out.err, out.stdout, out.stderr)
 			}
@@ -42,7 +45,10 @@ func TestPgbench(t *testing.T) {
 	}
 	t.Run("postgres", func(t *testing.T) { bench(t, harness.Postgres(t)) })
 	t.Run("weft", func(t *testing.T) {
-		bench(t, harness.StartWeft(t, func(c *config.Config) { c.Pool.MaxPerShard = 4 }))
+		bench(t, harness.StartWeft(t, func(c *config.Config) {
+			c.Pool.MaxPerShard = 4
+			c.Pool.QueueTimeout = 8 * time.Second
+		}))
 	})
 }
 

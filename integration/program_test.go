@@ -23,7 +23,7 @@ type output struct {
 // the server's own version are used, because pg_dump refuses a newer server.
 func program(t *testing.T, target *harness.Target, stdin, name string, args ...string) output {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
 	defer stop()
 	cmd := exec.CommandContext(ctx, target.Home.Config().Install.Program(name), args...)
 	cmd.Env = target.Env()

@@ -62,7 +62,8 @@ func TestPsqlDescribe(t *testing.T) {
 	const commands = `
 \set ECHO queries
 \conninfo_is_left_out_because_of_the_port
-\dt *.*
+\dt shop.*
+\dtS pg_catalog.*
 \d
 \d+ shop.*
 \d shop.customer

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"weft/pgserver"
+	"weft/server"
 )
 
 // Database is the database that tests use.
@@ -28,6 +29,9 @@ type Target struct {
 	// Home is the PostgreSQL server that holds the data: the plain server
 	// itself, or weft's home shard.
 	Home *pgserver.Temp
+
+	// Server is weft itself when it runs in this process, else nil.
+	Server *server.Server
 
 	servers []*pgserver.Temp // every PostgreSQL server behind Addr
 	admin   *adminConn
@@ -109,7 +113,8 @@ func (t *Target) Await(tb testing.TB, sql string, args ...any) {
 	}
 }
 
-// Reset empties the database app: whatever an earlier test left in it is gone.
+// Reset empties the database app: whatever an earlier test left in it is gone,
+// and what a failed one left running is cancelled.
 // Server connections that weft keeps stay as they are; that is part of the test.
 func (t *Target) Reset(tb testing.TB) {
 	tb.Helper()
@@ -130,6 +135,7 @@ func (t *Target) ShowLogs(tb testing.TB) {
 // PostgreSQL's own.
 const resetSQL = `
 set lock_timeout = '10s';
+select pg_cancel_backend(pid) from pg_stat_activity where datname = current_database() and state = 'active' and pid <> pg_backend_pid();
 set client_min_messages = warning;
 do $$
 declare n name; o oid;
@@ -159,6 +165,10 @@ type adminConn struct {
 func (a *adminConn) do(ctx context.Context, f func(*pgx.Conn) error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	return a.run(ctx, f, true)
+}
+
+func (a *adminConn) run(ctx context.Context, f func(*pgx.Conn) error, again bool) error {
 	if a.conn != nil && a.conn.IsClosed() {
 		a.conn = nil
 	}
@@ -169,7 +179,11 @@ func (a *adminConn) do(ctx context.Context, f func(*pgx.Conn) error) error {
 		}
 		a.conn = conn
 	}
-	return f(a.conn)
+	err := f(a.conn)
+	if err != nil && a.conn.IsClosed() && again {
+		return a.run(ctx, f, false) // its server was away and may be back
+	}
+	return err
 }
 
 func (a *adminConn) close(ctx context.Context) error {

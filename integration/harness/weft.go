@@ -1,19 +1,185 @@
 package harness
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
 	"testing"
+	"time"
 
+	"weft/auth"
 	"weft/config"
+	"weft/directory"
+	"weft/directory/embedded"
+	"weft/pgserver"
+	"weft/server"
 )
 
-// Weft returns the weft cluster of this test binary.
+// shardCount is two: enough to tell home from elsewhere.
+const shardCount = 2
+
+const clusterName = "test"
+
+// cluster is what every weft of this test binary serves: shards and directory.
+type cluster struct {
+	shards []*pgserver.Temp
+	etcd   *embedded.Server
+	dir    string // logs, etcd's data, the built program
+}
+
+var theCluster = sync.OnceValues(startCluster)
+
+func startCluster() (*cluster, error) {
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	dir, err := os.MkdirTemp("", "weft-cluster-*")
+	if err != nil {
+		return nil, err
+	}
+	shared.onStop(func() error { return os.RemoveAll(dir) })
+	c := &cluster{dir: dir, shards: make([]*pgserver.Temp, shardCount)}
+	errs := make([]error, shardCount)
+	var wg sync.WaitGroup
+	for i := range c.shards {
+		wg.Go(func() { c.shards[i], errs[i] = startServer(ctx) })
+	}
+	wg.Wait()
+	for _, s := range c.shards {
+		if s != nil {
+			shared.onStop(s.Close)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("shards: %w", err)
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	c.etcd, err = embedded.Start(ctx, embedded.Config{Dir: filepath.Join(dir, "etcd"), Listen: "127.0.0.1:0", Log: quiet})
+	if err != nil {
+		return nil, err
+	}
+	shared.onStop(c.etcd.Close)
+	return c, c.declare(ctx)
+}
+
+// declare writes the shards into the directory; shard-0 is home.
+func (c *cluster) declare(ctx context.Context) error {
+	store, err := c.etcd.Store(clusterName)
+	if err != nil {
+		return err
+	}
+	_, err = store.Update(ctx, func(*directory.Snapshot) (*directory.Snapshot, error) {
+		list := make([]directory.Shard, len(c.shards))
+		for i, s := range c.shards {
+			list[i] = directory.Shard{
+				Name: fmt.Sprintf("shard-%d", i), Hosts: []string{s.Addr()},
+				Options: map[string]string{"sslmode": "disable"}, Weight: 1,
+			}
+		}
+		return directory.New(64, list[0].Name, list), nil
+	})
+	return err
+}
+
+// config is what a test may change before its weft starts: everyone trusted,
+// no HTTP, a free port.
+func (c *cluster) config() config.Config {
+	cfg := config.Default()
+	cfg.Cluster = clusterName
+	cfg.Etcd.Endpoints = []string{c.etcd.Endpoint()}
+	cfg.Listen = "127.0.0.1:0"
+	cfg.HTTP.Listen = ""
+	cfg.Auth = auth.Config{
+		Method: auth.MethodTrust,
+		Users:  []auth.User{{Name: "carol", Password: "secret"}, {Name: "erin", Password: "secret"}},
+		Rules: []auth.Rule{ // as hba
+			{Type: "host", Users: []string{"carol", "frank"}, Method: auth.MethodScramSHA256},
+			{Type: "host", Users: []string{"erin"}, Method: auth.MethodMD5},
+			{Type: "host", Users: []string{"grace"}, Method: auth.MethodReject},
+			{Type: "host", Method: auth.MethodTrust},
+		},
+	}
+	cfg.Pool.MaxPerShard = 40
+	return cfg
+}
+
+var sharedWeft lazyTarget
+
+// Weft returns the weft cluster of this test binary: the proxy runs in this
+// process, so that the race detector sees it.
 func Weft(tb testing.TB) *Target {
 	tb.Helper()
-	tb.Skip("weft does not build yet")
-	return nil
+	return sharedWeft.get(tb, func(ctx context.Context) (*Target, error) {
+		t, stop, err := startWeft(ctx, "shared", func(*config.Config) {})
+		if err == nil {
+			shared.onStop(stop)
+		}
+		return t, err
+	})
 }
 
 // StartWeft starts one more proxy over the same shards, for one test alone.
 func StartWeft(tb testing.TB, configure func(*config.Config)) *Target {
-	return Weft(tb)
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	t, stop, err := startWeft(ctx, "own", configure)
+	if err != nil {
+		tb.Fatalf("start weft: %v", err)
+	}
+	tb.Cleanup(func() {
+		if err := stop(); err != nil {
+			tb.Errorf("stop weft: %v", err)
+		}
+	})
+	t.Reset(tb)
+	return t
+}
+
+func startWeft(ctx context.Context, name string, configure func(*config.Config)) (*Target, func() error, error) {
+	c, err := theCluster()
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg := c.config()
+	configure(&cfg)
+	l, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return nil, nil, err
+	}
+	log, err := os.CreateTemp(c.dir, name+"-*.log")
+	if err != nil {
+		return nil, nil, errors.Join(err, l.Close())
+	}
+	s, err := server.Start(ctx, server.Options{
+		Config: cfg, Listener: l,
+		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelInfo})),
+	})
+	if err != nil {
+		return nil, nil, errors.Join(err, log.Close())
+	}
+	t := c.target(s.Addr().String(), log.Name())
+	t.Server = s
+	stop := func() error {
+		return errors.Join(t.admin.close(context.Background()), s.Close(), log.Close())
+	}
+	return t, stop, nil
+}
+
+// target is a proxy over the cluster's shards.
+func (c *cluster) target(addr, log string) *Target {
+	home := c.shards[0]
+	t := &Target{Name: "weft", Addr: addr, Home: home, servers: c.shards, admin: &adminConn{server: home}}
+	t.logs = func(tb testing.TB, failed func() bool) {
+		files := []string{log}
+		for _, s := range c.shards {
+			files = append(files, s.LogFile())
+		}
+		tailOnFailure(tb, failed, files...)
+	}
+	return t
 }

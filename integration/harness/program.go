@@ -1,0 +1,201 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"weft/config"
+)
+
+// Program is weft as it is shipped: the built binary in a process of its own,
+// for tests of its memory, its signals and its death.
+type Program struct {
+	*Target
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the process has ended
+	err  error         // how; valid when done is closed
+}
+
+// build compiles cmd/weft once per test binary, without the race detector:
+// its memory and speed are what is measured.
+var build = sync.OnceValues(func() (string, error) {
+	c, err := theCluster()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(c.dir, "weft")
+	out, err := exec.Command("go", "build", "-o", path, "weft/cmd/weft").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build weft: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// StartProgram runs `weft serve` over the shared shards until the test ends.
+func StartProgram(tb testing.TB, configure func(*config.Config)) *Program {
+	tb.Helper()
+	path, err := build()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	c, err := theCluster()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	cfg := c.config()
+	cfg.Listen = freeAddr(tb)
+	cfg.HTTP.Listen = freeAddr(tb)
+	cfg.Log.Level = "info"
+	configure(&cfg)
+	text, err := yaml.Marshal(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	file := filepath.Join(tb.TempDir(), "weft.yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	log, err := os.CreateTemp(c.dir, "program-*.log")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p := &Program{Target: c.target(cfg.Listen, log.Name()), done: make(chan struct{})}
+	p.ShowLogs(tb)
+	p.cmd = exec.Command(path, "serve", "-c", file)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.SysProcAttr = dieWithParent()
+	started := make(chan error)
+	go func() {
+		// The kernel ends the child when the thread that forked it does: keep it.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = p.cmd.Wait()
+			close(p.done)
+		}
+	}()
+	if err := <-started; err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		_ = p.cmd.Process.Kill() // gone already is fine
+		<-p.done
+		_ = log.Close()
+		_ = p.admin.close(context.Background())
+	})
+	p.awaitReady(tb)
+	p.Reset(tb)
+	return p
+}
+
+func freeAddr(tb testing.TB) string {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func (p *Program) awaitReady(tb testing.TB) {
+	tb.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		c, err := net.DialTimeout("tcp", p.Addr, time.Second)
+		if err == nil {
+			_ = c.Close()
+			return
+		}
+		select {
+		case <-p.done:
+			tb.Fatalf("weft ended at start: %v", p.err)
+		default:
+		}
+		if time.Now().After(deadline) {
+			tb.Fatalf("weft does not listen: %v", err)
+		}
+	}
+}
+
+// Signal sends the process a signal.
+func (p *Program) Signal(tb testing.TB, sig syscall.Signal) {
+	tb.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		tb.Fatalf("signal weft: %v", err)
+	}
+}
+
+// WaitExit fails the test if the process lives longer than d.
+func (p *Program) WaitExit(tb testing.TB, d time.Duration) {
+	tb.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(d):
+		tb.Fatalf("weft still runs after %v", d)
+	}
+}
+
+// RSS is the process's resident memory in bytes, without files it maps.
+func (p *Program) RSS(tb testing.TB) int64 {
+	tb.Helper()
+	rss, err := p.rss()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return rss
+}
+
+func (p *Program) rss() (int64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
+			kb, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
+			return kb << 10, err
+		}
+	}
+	return 0, errors.New("no RssAnon in /proc status")
+}
+
+// WatchRSS samples the process's memory until the returned function is called,
+// which gives the greatest value seen.
+func (p *Program) WatchRSS(tb testing.TB) (peak func() int64) {
+	tb.Helper()
+	stop, result := make(chan struct{}), make(chan int64, 1)
+	go func() {
+		var most int64
+		for {
+			if rss, err := p.rss(); err == nil {
+				most = max(most, rss)
+			}
+			select {
+			case <-stop:
+				result <- most
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	}()
+	return func() int64 {
+		close(stop)
+		return <-result
+	}
+}
