@@ -30,6 +30,8 @@ type Server struct {
 	etcd     *embed.Etcd
 	endpoint string
 
+	closing sync.Once // etcd panics when closed twice
+
 	mu     sync.Mutex
 	rpc    []*grpc.Server
 	stores []*etcd.Store // closed with the server
@@ -133,7 +135,12 @@ func (s *Server) Store(cluster string) (*etcd.Store, error) {
 
 // Close stops the server and the stores it handed out, and returns when its
 // files and port are free.
-func (s *Server) Close() error {
+func (s *Server) Close() (err error) {
+	s.closing.Do(func() { err = s.close() })
+	return err
+}
+
+func (s *Server) close() error {
 	s.mu.Lock()
 	stores := s.stores
 	s.stores = nil

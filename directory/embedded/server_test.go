@@ -91,6 +91,9 @@ func TestCloseIsQuick(t *testing.T) {
 	cancel()
 	<-done
 	<-done
+	if err := s.Close(); err != nil {
+		t.Errorf("closed again: %v", err)
+	}
 }
 
 func open(t *testing.T, endpoint string) *etcd.Store {

@@ -1,0 +1,79 @@
+package server
+
+import (
+	"log/slog"
+	"net"
+
+	"weft/auth"
+	"weft/config"
+	"weft/directory"
+	"weft/directory/etcd"
+	"weft/pool"
+)
+
+// Options is what Start needs.
+type Options struct {
+	// Config must be valid and its secrets resolved.
+	Config config.Config
+	// Store, if set, is used instead of the etcd that Config names, and is not
+	// closed by the server.
+	Store directory.Store
+	// Listener, if set, is used instead of Config.Listen, and is closed by the
+	// server.
+	Listener net.Listener
+	// Version of the binary, for weft status.
+	Version string
+	// Log. Default: discarded.
+	Log *slog.Logger
+}
+
+// OpenDirectory opens the store that cfg names. An etcd that is away fails here
+// only if there is a user to log in; then the error wraps
+// directory.ErrUnavailable.
+func OpenDirectory(cfg config.Config, log *slog.Logger) (*etcd.Store, error) {
+	tls, err := cfg.Etcd.TLS.Load()
+	if err != nil {
+		return nil, err
+	}
+	prefix := cfg.Etcd.Prefix
+	if prefix == "" {
+		prefix = etcd.Prefix(cfg.Cluster)
+	}
+	return etcd.Open(etcd.Config{
+		Endpoints:      cfg.Etcd.Endpoints,
+		Prefix:         prefix,
+		TLS:            tls,
+		Username:       cfg.Etcd.Username,
+		Password:       cfg.Etcd.Password,
+		RequestTimeout: cfg.Etcd.Timeout,
+		Log:            log,
+	})
+}
+
+// poolConfig translates cfg, with each user's own settings.
+func poolConfig(cfg config.Pool, users []auth.User, log *slog.Logger) pool.Config {
+	c := pool.Config{
+		Mode:           cfg.Mode,
+		MaxPerShard:    cfg.MaxPerShard,
+		MaxPerUser:     cfg.MaxPerUser,
+		MaxPrepared:    cfg.MaxPrepared,
+		QueueTimeout:   cfg.QueueTimeout,
+		IdleTimeout:    cfg.IdleTimeout,
+		MaxLifetime:    cfg.MaxLifetime,
+		ConnectTimeout: cfg.ConnectTimeout,
+		HealthInterval: cfg.HealthInterval,
+		Users:          make(map[string]pool.User, len(users)),
+		Log:            log,
+	}
+	for i := range users {
+		u := &users[i]
+		role, password := u.ServerLogin()
+		c.Users[u.Name] = pool.User{
+			Mode:           u.PoolMode,
+			MaxConnections: u.MaxConnections,
+			ServerUser:     role,
+			ServerPassword: password,
+		}
+	}
+	return c
+}

@@ -1,0 +1,26 @@
+package server
+
+import (
+	"crypto/tls"
+
+	"weft/auth"
+)
+
+// parts is what a proxy is made of beside the directory.
+type parts struct {
+	opt  Options
+	auth *auth.Authenticator
+	tls  *tls.Config // nil without TLS
+}
+
+func loadParts(opt Options) (parts, error) {
+	p := parts{opt: opt}
+	cfg := opt.Config.Auth
+	cfg.Logger = opt.Log
+	var err error
+	if p.auth, err = auth.New(cfg); err != nil {
+		return p, err
+	}
+	p.tls, err = opt.Config.TLS.Load()
+	return p, err
+}

@@ -1,0 +1,32 @@
+package server
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"weft/directory"
+	"weft/proxy"
+)
+
+// newProxy is the maker of all but the tests of this package.
+func newProxy(p parts, snapshot func() *directory.Snapshot, metrics prometheus.Registerer) (frontend, error) {
+	cfg := p.opt.Config
+	srv, err := proxy.New(proxy.Config{
+		Snapshot:       snapshot,
+		Auth:           p.auth,
+		TLS:            p.tls,
+		RequireTLS:     cfg.TLS.Required(),
+		Pool:           poolConfig(cfg.Pool, cfg.Auth.Users, p.opt.Log),
+		AdminDatabase:  cfg.AdminDatabase,
+		AdminUsers:     cfg.AdminUsers,
+		MaxClients:     cfg.Limits.MaxClients,
+		StartupTimeout: cfg.Limits.StartupTimeout,
+		DrainTimeout:   cfg.Limits.DrainTimeout,
+		MaxQueryBytes:  int(cfg.Limits.MaxQueryBytes),
+		Log:            p.opt.Log,
+		Metrics:        metrics,
+	})
+	if err != nil {
+		return nil, err // not srv: a nil *proxy.Server is no nil frontend
+	}
+	return srv, nil
+}

@@ -1,0 +1,268 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"weft/directory"
+	"weft/http"
+)
+
+// frontend is the part of proxy.Server that a Server runs.
+type frontend interface {
+	Serve(ctx context.Context, l net.Listener) error
+	Ready(ctx context.Context) error
+	Drain(ctx context.Context) error
+	Close() error
+}
+
+// Server is one running proxy with everything it needs.
+type Server struct {
+	opt      Options
+	log      *slog.Logger
+	metrics  *prometheus.Registry
+	current  *directory.Current
+	front    atomic.Pointer[frontend] // nil until the directory is there
+	http     *http.Server             // nil if not configured
+	listener net.Listener
+	closers  []func() error // of what Start opened, in that order
+
+	ctx      context.Context // of the background goroutines
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+	draining atomic.Bool
+
+	ended  chan struct{} // closed with the first failure or by Close
+	endOne sync.Once
+	err    error // why; valid when ended is closed
+
+	closing sync.Once
+}
+
+// Start returns a server that accepts clients. It waits for the directory as
+// long as ctx lives; later ctx plays no part.
+func Start(ctx context.Context, opt Options) (*Server, error) {
+	return start(ctx, opt, newProxy)
+}
+
+// maker makes the frontend once there is a snapshot.
+type maker func(parts, func() *directory.Snapshot, prometheus.Registerer) (frontend, error)
+
+func start(ctx context.Context, opt Options, front maker) (*Server, error) {
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	if opt.Store != nil && len(opt.Config.Etcd.Endpoints) == 0 {
+		// Not used, so it need not be there; the rest must be right.
+		opt.Config.Etcd.Endpoints = []string{"127.0.0.1:2379"}
+	}
+	s := &Server{opt: opt, log: opt.Log, listener: opt.Listener, metrics: newRegistry(opt.Version), ended: make(chan struct{})}
+	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if err := s.start(ctx, front); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Server) start(ctx context.Context, make maker) error {
+	if err := s.opt.Config.Validate(); err != nil {
+		return err
+	}
+	// Mistakes in files before anything that waits.
+	parts, err := loadParts(s.opt)
+	if err != nil {
+		return err
+	}
+	if err := s.startHTTP(); err != nil {
+		return err
+	}
+	store, err := s.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	s.current = directory.NewCurrent(store, s.log)
+	registerDirectory(s.metrics, s.current)
+	first, failed := context.WithCancelCause(ctx)
+	defer failed(nil)
+	s.background("directory", func(ctx context.Context) error {
+		err := s.current.Run(ctx)
+		failed(err)
+		return err
+	})
+	if _, err := s.current.Wait(first); err != nil {
+		return fmt.Errorf("directory: %w", err)
+	}
+	front, err := make(parts, s.current.Snapshot, s.metrics)
+	if err != nil {
+		return err
+	}
+	s.front.Store(&front)
+	if err := s.listen(); err != nil {
+		return err
+	}
+	s.background("accept", func(ctx context.Context) error { return front.Serve(ctx, s.listener) })
+	s.register(store)
+	s.log.Info("accepting clients", "listen", s.Addr().String(), "cluster", s.opt.Config.Cluster)
+	return nil
+}
+
+func (s *Server) startHTTP() error {
+	if s.opt.Config.HTTP.Listen == "" {
+		return nil
+	}
+	l, err := net.Listen("tcp", s.opt.Config.HTTP.Listen)
+	if err != nil {
+		return fmt.Errorf("http: %w", err)
+	}
+	s.http = http.Start(http.Config{Ready: s.Ready, Metrics: s.metrics, Pprof: s.opt.Config.HTTP.Pprof, Log: s.log}, l)
+	s.closers = append(s.closers, s.http.Close)
+	return nil
+}
+
+// openStore waits out an etcd that is away. Only one that asks for a password
+// can be away here.
+func (s *Server) openStore(ctx context.Context) (directory.Store, error) {
+	if s.opt.Store != nil {
+		return s.opt.Store, nil
+	}
+	for warned := false; ; {
+		store, err := OpenDirectory(s.opt.Config, s.log)
+		if err == nil {
+			s.closers = append(s.closers, store.Close)
+			return store, nil
+		}
+		if !errors.Is(err, directory.ErrUnavailable) {
+			return nil, err
+		}
+		if !warned {
+			s.log.Warn("waiting for the directory", "err", err)
+			warned = true
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return nil, errors.Join(context.Cause(ctx), err)
+		}
+	}
+}
+
+func (s *Server) listen() error {
+	if s.listener != nil {
+		return nil
+	}
+	l, err := net.Listen("tcp", s.opt.Config.Listen)
+	if err != nil {
+		return fmt.Errorf("listen for clients: %w", err)
+	}
+	s.listener = l
+	return nil
+}
+
+// register lists this proxy in the directory, if the store keeps a list.
+func (s *Server) register(store directory.Store) {
+	reg, ok := store.(directory.Registry)
+	if !ok {
+		return
+	}
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the process instead
+	p := directory.Proxy{ID: hex.EncodeToString(id[:]), Address: s.Addr().String(), Version: s.opt.Version}
+	p.Host, _ = os.Hostname() // a list without it is still a list
+	if a := s.HTTPAddr(); a != nil {
+		p.HTTP = a.String()
+	}
+	s.background("register", func(ctx context.Context) error {
+		return reg.Register(ctx, p, func(int64) {})
+	})
+}
+
+// background runs f until Close. If it fails by itself the server has failed.
+func (s *Server) background(what string, f func(context.Context) error) {
+	s.running.Go(func() {
+		err := f(s.ctx)
+		if s.ctx.Err() != nil || s.draining.Load() {
+			return
+		}
+		if err == nil {
+			err = errors.New("ended without being asked to")
+		}
+		s.end(fmt.Errorf("%s: %w", what, err))
+	})
+}
+
+func (s *Server) end(err error) {
+	s.endOne.Do(func() {
+		s.err = err
+		close(s.ended)
+	})
+}
+
+// Addr is where clients connect.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// HTTPAddr is where HTTP is served, or nil.
+func (s *Server) HTTPAddr() net.Addr {
+	if s.http == nil {
+		return nil
+	}
+	return s.http.Addr()
+}
+
+// Ready returns nil when queries can be served, else why not.
+func (s *Server) Ready(ctx context.Context) error {
+	if s.draining.Load() {
+		return errors.New("draining")
+	}
+	f := s.front.Load()
+	if f == nil {
+		return errors.New("waiting for the directory")
+	}
+	return (*f).Ready(ctx)
+}
+
+// Drain accepts no more clients and returns when the sessions have ended or
+// ctx is over, whichever is first, with an error in the second case.
+func (s *Server) Drain(ctx context.Context) error {
+	s.draining.Store(true)
+	_ = s.listener.Close() // closed twice does no harm
+	return (*s.front.Load()).Drain(ctx)
+}
+
+// Wait returns when the server has failed or was closed: the failure, or nil.
+func (s *Server) Wait() error {
+	<-s.ended
+	return s.err
+}
+
+// Close ends everything, sessions included, and waits.
+func (s *Server) Close() error {
+	var errs []error
+	s.closing.Do(func() {
+		s.draining.Store(true) // what ends from here on was asked to
+		if s.listener != nil {
+			_ = s.listener.Close()
+		}
+		// Sessions before the background: they need the snapshot to the end.
+		if f := s.front.Load(); f != nil {
+			errs = append(errs, (*f).Close())
+		}
+		s.cancel()
+		s.running.Wait()
+		for i := len(s.closers) - 1; i >= 0; i-- {
+			errs = append(errs, s.closers[i]())
+		}
+		s.end(nil)
+	})
+	return errors.Join(errs...)
+}
