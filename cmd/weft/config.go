@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"weft/config"
+	"weft/directory/etcd"
+	"weft/server"
+)
+
+// loadConfig reads weft.yaml with its secrets.
+func loadConfig(file string) (config.Config, error) {
+	cfg, err := config.Load(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return cfg, fmt.Errorf("%w: name the file with -c; config/example.yaml is one to start from", err)
+	}
+	if err != nil {
+		return cfg, fmt.Errorf("invalid configuration:\n%w", err)
+	}
+	if err := cfg.ResolveSecrets(secrets()); err != nil {
+		return cfg, fmt.Errorf("%s: %w", file, err)
+	}
+	return cfg, nil
+}
+
+func secrets() config.Sources {
+	return config.Sources{Env: os.LookupEnv, File: os.ReadFile}
+}
+
+// newLogger writes to w as cfg says; cfg is valid.
+func newLogger(cfg config.Log, w io.Writer) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(cfg.Level)) // validated: one of the four
+	opts := &slog.HandlerOptions{Level: level}
+	if cfg.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, opts))
+	}
+	return slog.New(slog.NewTextHandler(w, opts))
+}
+
+// source is the flags of a command that looks into the directory: a weft.yaml,
+// or endpoints and a cluster's name.
+type source struct {
+	config  string
+	etcd    []string
+	cluster string
+}
+
+func (s *source) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVarP(&s.config, "config", "c", "", "weft.yaml that says where the directory is")
+	f.StringSliceVar(&s.etcd, "etcd", nil, "etcd endpoints, instead of --config")
+	f.StringVar(&s.cluster, "cluster", "", "name of the cluster, beside --etcd (default "+config.Default().Cluster+")")
+}
+
+func (s *source) open() (*etcd.Store, error) {
+	cfg := config.Default()
+	switch {
+	case s.config != "" && (len(s.etcd) > 0 || s.cluster != ""):
+		return nil, &usageError{errors.New("--config already says where the directory is: leave out --etcd and --cluster")}
+	case s.config == "" && len(s.etcd) == 0:
+		return nil, &usageError{errors.New("where is the directory? give --config weft.yaml or --etcd host:port")}
+	case s.config != "":
+		c, err := config.Load(s.config)
+		if err != nil {
+			return nil, fmt.Errorf("invalid configuration:\n%w", err)
+		}
+		// Users' passwords are none of this command's business, and need not
+		// be there on the machine it runs on.
+		cfg.Cluster, cfg.Etcd = c.Cluster, c.Etcd
+	default:
+		cfg.Etcd.Endpoints = s.etcd
+		if s.cluster != "" {
+			cfg.Cluster = s.cluster
+		}
+		if err := cfg.Validate(); err != nil {
+			return nil, &usageError{err}
+		}
+	}
+	if err := cfg.ResolveSecrets(secrets()); err != nil {
+		return nil, err
+	}
+	// etcd's own messages would only come between the lines of ours.
+	return server.OpenDirectory(cfg, slog.New(slog.DiscardHandler))
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"weft/directory/embedded"
+)
+
+// weft runs a command line in this process.
+func weft(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// succeed runs a command line that must work, and returns what it printed.
+func succeed(t *testing.T, args ...string) string {
+	t.Helper()
+	code, out, errs := weft(t, args...)
+	if code != 0 || errs != "" {
+		t.Fatalf("weft %s: exit code %d, stderr %q, stdout %q", strings.Join(args, " "), code, errs, out)
+	}
+	return out
+}
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func testEtcd(t *testing.T, listen string) *embedded.Server {
+	t.Helper()
+	e, err := embedded.Start(t.Context(), embedded.Config{Dir: t.TempDir(), Listen: listen, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() }) // a second Close does no harm
+	return e
+}
+
+func TestMistakes(t *testing.T) {
+	bad := write(t, "weft.yaml", "etcd: {endpoints: ['127.0.0.1:2379']}\npools: {}\nlisten: x\n")
+	for line, want := range map[string]string{
+		"serv":                      `there is no command "serv"; did you mean dev or serve?`,
+		"zzz":                       `there is no command "zzz"`,
+		"serve --zzz":               "unknown flag: --zzz",
+		"serve now":                 `"now" is one word too many`,
+		"serve -c /none.yaml":       "config/example.yaml",
+		"serve -c " + bad:           "weft.yaml:2:1: pools: unknown key; did you mean pool?",
+		"check":                     "what to check?",
+		"apply":                     "-f cluster.yaml",
+		"apply -f /none.yaml":       "/none.yaml: no such file",
+		"status":                    "where is the directory?",
+		"status --etcd x":           `etcd.endpoints[0]: "x" is not host:port`,
+		"status -c a --etcd b":      "leave out --etcd",
+		"status -c a --cluster b":   "leave out --etcd and --cluster",
+		"status --etcd 127.0.0.1:1": "the directory is unavailable: etcd 127.0.0.1:1",
+	} {
+		code, out, errs := weft(t, strings.Fields(line)...)
+		if code != 1 || !strings.Contains(errs, want) || out != "" {
+			t.Errorf("weft %s: exit code %d\nstderr %s\nstdout %s\nwant %s", line, code, errs, out, want)
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	root := rootCommand()
+	for _, c := range root.Commands() {
+		if c.Name() == "help" || c.Hidden {
+			continue
+		}
+		out := succeed(t, c.Name(), "--help")
+		if !strings.Contains(out, "Examples:\n  weft "+c.Name()) && !strings.Contains(out, "\n  weft "+c.Name()) {
+			t.Errorf("weft %s --help has no example:\n%s", c.Name(), out)
+		}
+	}
+	if out := succeed(t); !strings.Contains(out, "weft dev") {
+		t.Errorf("weft alone printed\n%s", out)
+	}
+	if out := succeed(t, "version"); !strings.HasPrefix(out, "weft ") {
+		t.Errorf("weft version printed %s", out)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	good := write(t, "weft.yaml", "etcd: {endpoints: ['127.0.0.1:2379']}\nauth: {users: [{name: a, password: 'env:WEFT_TEST_PASSWORD'}]}\n")
+	t.Setenv("WEFT_TEST_PASSWORD", "secret")
+	if out := succeed(t, "check", "-c", good); out != "ok\n" {
+		t.Errorf("printed %q", out)
+	}
+	// What the file refers to must be there, and be right.
+	for value, want := range map[string]string{
+		"":                "auth.users[0].password: the environment variable WEFT_TEST_PASSWORD is not set",
+		"SCRAM-SHA-256$x": `user "a": password`,
+	} {
+		t.Setenv("WEFT_TEST_PASSWORD", value)
+		if code, out, errs := weft(t, "check", "-c", good); code != 1 || !strings.Contains(out, want) || errs != "" {
+			t.Errorf("password %q: exit code %d, %q, %q", value, code, out, errs)
+		}
+	}
+	files := write(t, "weft.yaml", "etcd: {endpoints: ['127.0.0.1:2379'], tls: {ca: /none/ca}}\ntls: {cert: /none/cert, key: /none/key}\n")
+	code, out, _ := weft(t, "check", "-c", files)
+	if code != 1 || !strings.Contains(out, "tls: open /none/cert") || !strings.Contains(out, "etcd.tls.ca: open /none/ca") {
+		t.Errorf("missing files: exit code %d, %s", code, out)
+	}
+	bad := write(t, "cluster.yaml", "shards:\n- {name: A, hosts: ['a']}\n")
+	code, out, _ = weft(t, "check", "-f", bad)
+	if code != 1 || !strings.Contains(out, "cluster.yaml:2:4: shards[0].name:") || !strings.Contains(out, "cluster.yaml:2:21: shards[0].hosts[0]:") {
+		t.Errorf("cluster.yaml: exit code %d, %s", code, out)
+	}
+}
+
+func TestApplyAndStatus(t *testing.T) {
+	e := testEtcd(t, "127.0.0.1:0")
+	// One host answers, the other does not.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	up, down := l.Addr().String(), "127.0.0.1:1"
+	config := write(t, "weft.yaml", "cluster: shop\netcd: {endpoints: ['"+e.Endpoint()+"']}\n"+
+		"auth: {users: [{name: a, password: 'env:NOT_SET_HERE'}]}\n") // not needed by these commands
+	at := []string{"-c", config}
+	apply := func(text string, more ...string) (int, string, string) {
+		t.Helper()
+		return weft(t, append(append([]string{"apply", "-f", write(t, "cluster.yaml", text)}, at...), more...)...)
+	}
+	expect := func(text, want string, more ...string) {
+		t.Helper()
+		code, out, errs := apply(text, more...)
+		out = regexp.MustCompile(`cluster [0-9a-f]{16}|version \d+`).ReplaceAllStringFunc(out, func(s string) string { return strings.Fields(s)[0] + " N" })
+		if code != 0 || errs != "" || out != want {
+			t.Errorf("exit code %d, stderr %q\n got %s\nwant %s", code, errs, out, want)
+		}
+	}
+	if code, _, errs := weft(t, append([]string{"status"}, at...)...); code != 1 || !strings.Contains(errs, "weft apply") {
+		t.Errorf("status without a cluster: %d %q", code, errs)
+	}
+
+	two := "bucket_count: 64\nshards:\n- {name: a, hosts: ['" + up + "', '" + down + "'], options: {sslmode: disable, sslpassword: hush}}\n- {name: b, hosts: ['127.0.0.1:2']}\n"
+	created := "+ cluster N, 64 buckets, home a\n+ shard a " + up + "," + down + " sslmode=disable sslpassword=***\n+ shard b 127.0.0.1:2\n"
+	expect(two, created+"not applied: this was a dry run\n", "--dry-run")
+	expect(two, created+"applied: the cluster is at version N\n")
+	expect(two, "nothing to change\n")
+	expect(two, "nothing to change\n", "--dry-run")
+
+	one := strings.Join(strings.SplitAfter(two, "\n")[:3], "")
+	if code, _, errs := apply(one); code != 1 || !strings.Contains(errs, "--prune") {
+		t.Errorf("without --prune: %d %q", code, errs)
+	}
+	for text, want := range map[string]string{
+		strings.Replace(two, "64", "128", 1): "bucket_count: is fixed at 64",
+		"home: b\n" + two:                    "home: cannot move from a to b",
+	} {
+		for _, flag := range []string{"--dry-run", "--dry-run=false"} {
+			if code, _, errs := apply(text, flag); code != 1 || !strings.Contains(errs, want) {
+				t.Errorf("%s: %d %q", want, code, errs)
+			}
+		}
+	}
+	expect(one, "- shard b 127.0.0.1:2\napplied: the cluster is at version N\n", "--prune")
+
+	out := succeed(t, "status", "--etcd", e.Endpoint(), "--cluster", "shop")
+	for _, want := range []string{
+		`(?m)^cluster [0-9a-f]{16}, version \d+, 64 buckets, home a$`,
+		`(?m)^a +` + up + ` +yes +1 +sslmode=disable sslpassword=\*\*\*$`,
+		`(?m)^ +` + down + ` +no *$`,
+		`(?m)^no proxy is running`,
+	} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("status has no %s:\n%s", want, out)
+		}
+	}
+	var st status
+	if err := json.Unmarshal([]byte(succeed(t, append([]string{"status", "--json"}, at...)...)), &st); err != nil {
+		t.Fatal(err)
+	}
+	if len(st.Shards) != 1 || len(st.Shards[0].Hosts) != 2 || st.Shards[0].Hosts[0].Error != "" || st.Shards[0].Hosts[1].Error == "" || st.Shards[0].Options["sslpassword"] != "***" {
+		t.Errorf("status --json: %+v", st)
+	}
+}

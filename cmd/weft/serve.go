@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"weft/server"
+)
+
+func serveCommand() *cobra.Command {
+	var file, listen, http string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a proxy",
+		Long: `Run a proxy: accept PostgreSQL clients and serve them from the shards that the
+directory lists. Any number of proxies may serve one cluster.
+
+If etcd does not answer at start, weft waits for it; once it has seen the
+cluster it serves on without it.
+
+SIGTERM or SIGINT drains: no new clients, and running transactions may finish
+within limits.drain_timeout. A second one ends at once.`,
+		Example: `  weft check -c weft.yaml
+  weft apply -c weft.yaml -f cluster.yaml
+  weft serve -c weft.yaml
+  weft serve -c weft.yaml --listen 127.0.0.1:6433 --http 127.0.0.1:6481`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := loadConfig(file)
+			if err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("listen") {
+				cfg.Listen = listen
+			}
+			if cmd.Flags().Changed("http") {
+				cfg.HTTP.Listen = http
+			}
+			if err := cfg.Validate(); err != nil {
+				return &usageError{err}
+			}
+			log := newLogger(cfg.Log, cmd.ErrOrStderr())
+			log.Info("starting", "version", buildVersion(), "pid", os.Getpid())
+			return untilSignal(cmd.Context(), func(ctx context.Context) error {
+				return server.Run(ctx, server.Options{Config: cfg, Version: buildVersion(), Log: log})
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVarP(&file, "config", "c", "weft.yaml", "configuration file")
+	f.StringVar(&listen, "listen", "", "address for PostgreSQL clients, instead of the file's")
+	f.StringVar(&http, "http", "", "address for health and metrics, instead of the file's; empty for none")
+	return cmd
+}
+
+// errAborted is how a second signal ends a command.
+var errAborted = errors.New("ended by a second signal, without waiting for sessions")
+
+// untilSignal runs f with a context that the first SIGINT or SIGTERM ends. The
+// second does not wait for f.
+func untilSignal(parent context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(parent)
+	defer cancel()
+	got := make(chan os.Signal, 2)
+	signal.Notify(got, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(got)
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
+	for signals := 0; ; {
+		select {
+		case err := <-done:
+			return err
+		case <-got:
+			if signals++; signals > 1 {
+				return errAborted
+			}
+			cancel()
+		}
+	}
+}
