@@ -19,16 +19,13 @@ type idleFigures struct {
 	Error        string  `json:"error,omitempty"`
 }
 
-// settle is how long a proxy gets to put away what a burst of work left behind.
-const settle = 2 * time.Second
-
 func (b *bench) measureIdle(ctx context.Context) error {
 	for _, t := range b.lab.targets {
 		if t.PID == 0 || t.Name == targetBaseline { // The relay would need a server connection per client.
 			continue
 		}
 		b.lab.progress("%d idle clients: %s", b.opts.Idle, t.Title)
-		f, err := idleCost(ctx, t, b.opts.Idle)
+		f, err := idleCost(ctx, t, b.opts.Idle, b.opts.settle)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -42,7 +39,7 @@ func (b *bench) measureIdle(ctx context.Context) error {
 	return nil
 }
 
-func idleCost(ctx context.Context, t target, n int) (f idleFigures, err error) {
+func idleCost(ctx context.Context, t target, n int, settle time.Duration) (f idleFigures, err error) {
 	conns := make([]*pgconn.PgConn, n)
 	defer func() {
 		for _, c := range conns {
@@ -55,7 +52,7 @@ func idleCost(ctx context.Context, t target, n int) (f idleFigures, err error) {
 	if err := execute(ctx, t, "SELECT 1"); err != nil {
 		return f, err
 	}
-	base, err := settledKiB(ctx, t.PID)
+	base, err := settledKiB(ctx, t.PID, settle)
 	if err != nil {
 		return f, err
 	}
@@ -65,7 +62,7 @@ func idleCost(ctx context.Context, t target, n int) (f idleFigures, err error) {
 	}); err != nil {
 		return f, fmt.Errorf("open idle clients: %w", err)
 	}
-	connected, err := settledKiB(ctx, t.PID)
+	connected, err := settledKiB(ctx, t.PID, settle)
 	if err != nil {
 		return f, err
 	}
@@ -75,7 +72,7 @@ func idleCost(ctx context.Context, t target, n int) (f idleFigures, err error) {
 	}); err != nil {
 		return f, fmt.Errorf("one query per idle client: %w", err)
 	}
-	used, err := settledKiB(ctx, t.PID)
+	used, err := settledKiB(ctx, t.PID, settle)
 	if err != nil {
 		return f, err
 	}
@@ -106,7 +103,7 @@ func each(ctx context.Context, n int, f func(context.Context, int) error) error 
 	return g.Wait()
 }
 
-func settledKiB(ctx context.Context, pid int) (int64, error) {
+func settledKiB(ctx context.Context, pid int, settle time.Duration) (int64, error) {
 	if err := sleep(ctx, settle); err != nil {
 		return 0, err
 	}

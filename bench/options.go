@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Names of targets and of the two workloads that are not pgbench scripts.
@@ -33,6 +34,9 @@ type options struct {
 	Idle      int      `json:"idle_clients"`
 	StreamMB  int      `json:"stream_mb"`
 
+	// settle is how long a proxy gets to put away what a burst of work left behind.
+	settle time.Duration
+
 	WeftBin string `json:"-"`
 	PgBin   string `json:"-"`
 	Profile string `json:"-"`
@@ -40,7 +44,7 @@ type options struct {
 }
 
 func parseOptions(args []string, usage io.Writer) (options, error) {
-	o := options{}
+	o := options{settle: 2 * time.Second}
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(usage)
 	wl := fs.String("workloads", "idle,stream,select,readwrite", "what to measure")
