@@ -317,6 +317,19 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
+// denied is a directory that knows us and refuses.
+type denied struct{ directory.Store }
+
+func (denied) Watch(context.Context, func(*directory.Snapshot)) error { return directory.ErrDenied }
+
+// No use in waiting for what will not change by itself.
+func TestStartDenied(t *testing.T) {
+	_, err := start(t.Context(), Options{Config: testConfig(), Store: denied{}, Log: quiet}, newEcho(t).maker)
+	if !errors.Is(err, directory.ErrDenied) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestFailureEndsWait(t *testing.T) {
 	e := etcdServer(t)
 	store, _ := e.Store("main")
