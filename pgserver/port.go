@@ -6,6 +6,7 @@ import (
 	"net"
 	"strconv"
 	"syscall"
+	"time"
 )
 
 // PortError says that an address is taken, and by whom if that can be seen.
@@ -26,16 +27,20 @@ func (e *PortError) Error() string {
 }
 
 // CheckPort returns a *PortError if something listens on a TCP address, and nil
-// if a server can listen there now.
+// if nothing does.
+//
+// It asks by connecting. To listen there for a moment would tell more, but a
+// program that another goroutine starts in that moment holds the socket until it
+// has been executed, and whoever binds the port next finds it taken.
 func CheckPort(addr string) error {
-	l, err := net.Listen("tcp", addr)
+	conn, err := net.DialTimeout("tcp", addr, time.Second)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return nil
+	}
 	if err == nil {
-		return l.Close()
+		_ = conn.Close() // nothing was sent
 	}
-	if !errors.Is(err, syscall.EADDRINUSE) {
-		return err
-	}
-	return PortInUse(addr)
+	return PortInUse(addr) // also when a full queue kept us from connecting
 }
 
 // PortInUse returns the error for an address that turned out to be taken.

@@ -139,8 +139,11 @@ func TestLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv.Kill()
-	if alive(srv.PID()) || alive(pid) {
-		t.Error("processes live on after Kill")
+	// It has let go of everything, but may need a moment more to be gone.
+	for end := time.Now().Add(5 * time.Second); alive(srv.PID()) || alive(pid); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("processes live on after Kill")
+		}
 	}
 	if srv, err = cfg.Start(ctx); err != nil {
 		t.Fatal(err)
@@ -199,8 +202,10 @@ func TestStartEndsOrphans(t *testing.T) {
 	if err := srv.Restart(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if alive(backend) {
-		t.Error("orphaned backend lives on")
+	for end := time.Now().Add(5 * time.Second); alive(backend); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("orphaned backend lives on")
+		}
 	}
 	mustQuery(t, srv.ConnString("postgres"), "select 1")
 }
@@ -276,7 +281,7 @@ func TestInitKilled(t *testing.T) {
 		found, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), ".shard-0.init-*", "*"))
 		return found
 	}
-	for deadline := time.Now().Add(10 * time.Second); len(leftovers()) < 3 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(30 * time.Second); len(leftovers()) < 3 && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	if err := helper.Process.Kill(); err != nil {
