@@ -10,7 +10,7 @@
 //  1. The directory is locked: one run at a time, and the lock says whose.
 //  2. What the directory was made with is read, or written for a new one. The
 //     number of shards, of buckets and the locale cannot change afterwards.
-//  3. Shards and etcd start at the same time. A missing data directory is made
+//  3. etcd starts, then all shards at the same time. A missing data directory is made
 //     with initdb, never copied: shards need system identifiers of their own.
 //  4. The cluster is declared in etcd; DIR/weft.yaml is written, with which weft
 //     serve joins as another proxy.

@@ -16,7 +16,7 @@ import (
 func (c *cluster) choosePorts() error {
 	used := map[int]string{}
 	for i := range c.state.Shards {
-		used[c.state.PortBase+i] = fmt.Sprintf("shard-%d", i)
+		used[c.state.PortBase+i] = shardName(i)
 	}
 	for _, a := range []struct{ flag, addr string }{{"--listen", c.opts.Listen}, {"--http", c.opts.HTTP}} {
 		port := portOf(a.addr)

@@ -87,6 +87,9 @@ func (c *cluster) prepare() (pgserver.Install, error) {
 	if err != nil {
 		return pgserver.Install{}, err
 	}
+	if old != nil && old.blank(c.opts.Dir) {
+		old = nil
+	}
 	if c.state, err = settle(old, c.opts); err != nil {
 		return pgserver.Install{}, err
 	}
@@ -119,8 +122,12 @@ func (c *cluster) prepare() (pgserver.Install, error) {
 
 // start brings everything up. What it started is in c, also when it fails.
 func (c *cluster) start(ctx context.Context, listener net.Listener) error {
+	// Before the shards: etcd looks whether its port is free by listening on it
+	// for a moment, and a server forked in that moment would hold it.
+	if err := c.startEtcd(ctx); err != nil {
+		return err
+	}
 	up, upCtx := errgroup.WithContext(ctx)
-	up.Go(func() error { return c.startEtcd(upCtx) })
 	for _, s := range c.shards {
 		up.Go(func() error { return c.startShard(upCtx, s) })
 	}

@@ -31,12 +31,16 @@ type shard struct {
 	srv *pgserver.Server // nil while there is none
 }
 
+func shardName(i int) string { return fmt.Sprintf("shard-%d", i) }
+
+func shardDir(dir string, i int) string { return filepath.Join(dir, shardName(i)) }
+
 func newShard(i int, st *state, o Options, inst pgserver.Install) *shard {
-	name := fmt.Sprintf("shard-%d", i)
+	name := shardName(i)
 	log := o.Log.With("shard", name)
 	return &shard{name: name, log: log, cfg: pgserver.Config{
 		Install: inst,
-		Dir:     filepath.Join(o.Dir, name),
+		Dir:     shardDir(o.Dir, i),
 		Port:    st.PortBase + i,
 		Locale:  st.Locale,
 		User:    superuser,

@@ -46,6 +46,20 @@ func loadState(dir string) (*state, error) {
 	return s, nil
 }
 
+// blank reports whether a first start ended before it made any shard, for want of
+// the locale say. Then the next one is free to choose again.
+func (s *state) blank(dir string) bool {
+	if s.Complete {
+		return false
+	}
+	for i := range s.Shards {
+		if _, err := os.Stat(shardDir(dir, i)); err == nil {
+			return false
+		}
+	}
+	return true
+}
+
 // settle merges what the directory was made with and what is asked for now. It
 // refuses what cannot change.
 func settle(old *state, o Options) (*state, error) {

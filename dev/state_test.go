@@ -1,6 +1,7 @@
 package dev
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -67,5 +68,22 @@ func TestStateSurvives(t *testing.T) {
 	}
 	if _, err := loadState(dir); err == nil || !strings.Contains(err.Error(), statePath(dir)) {
 		t.Errorf("broken file: %v", err)
+	}
+}
+
+func TestBlank(t *testing.T) {
+	dir := t.TempDir()
+	s := &state{Shards: 2}
+	if !s.blank(dir) {
+		t.Error("no shard made: not blank")
+	}
+	if err := os.Mkdir(shardDir(dir, 1), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if s.blank(dir) {
+		t.Error("one shard made: blank")
+	}
+	if (&state{Shards: 1, Complete: true}).blank(dir) {
+		t.Error("complete once, all shards lost: blank")
 	}
 }
