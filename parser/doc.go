@@ -17,7 +17,8 @@
 // Facts never say too little of what is in the text: where it is not plain, they say more (Opaque at the most). What a
 // called function does inside they do not know.
 //
-// Edits change a client's text in places, so that positions in a server's errors can be followed back.
+// Edits change a client's text in places, so that positions in a server's errors can be followed back. IdentityEdits are
+// those that make process ids mean sessions of weft.
 //
 // A Scanner belongs to one session; everything else is immutable or safe for concurrent use, and no goroutines are started.
 // Start reading at Cache.Facts.

@@ -3,6 +3,7 @@ package parser
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -155,22 +156,29 @@ func otherLiterals(text string, lits []Literal) string {
 	return e.Apply(text)
 }
 
-// statements is every input line of the golden files.
+// statements is every input line of the golden files of facts.
 func statements(t testing.TB) []string {
+	files, err := filepath.Glob("testdata/facts/*")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no golden files: ", err)
+	}
 	var out []string
-	files, err := os.ReadDir("testdata/facts")
+	for _, file := range files {
+		out = append(out, inputs(t, file)...)
+	}
+	return out
+}
+
+// inputs is every line of a golden file that is not indented, once.
+func inputs(t testing.TB, file string) []string {
+	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range files {
-		data, err := os.ReadFile("testdata/facts/" + file.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, line := range strings.Split(string(data), "\n") {
-			if line != "" && !strings.ContainsAny(line[:1], " #-") && !slices.Contains(out, line) {
-				out = append(out, line)
-			}
+	var out []string
+	for _, line := range strings.Split(string(data), "\n") {
+		if line != "" && !strings.ContainsAny(line[:1], " #-") && !slices.Contains(out, line) {
+			out = append(out, line)
 		}
 	}
 	return out
