@@ -44,7 +44,7 @@ fmt: ## format the source
 	$(GO) tool gofumpt -w .
 
 .PHONY: bench
-bench: build postgresql ## measure against PgBouncer and PostgreSQL
+bench: postgresql ## measure against PgBouncer and PostgreSQL
 	$(GO) run ./bench $(ARGS)
 
 .PHONY: fuzz
