@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	maxCached    = 64 << 10 // longer texts are parsed anew each time: they are rarely sent twice
+	maxCached    = 64 << 10 // longer keys are not kept: such texts are rarely sent twice
 	cacheShards  = 16
 	cacheWays    = 8   // slots an entry can be in
 	bytesPerSlot = 512 // what an entry is guessed to take when the table is laid out
@@ -20,7 +20,7 @@ const (
 // Cache keeps the facts of texts by their Norm, within a bound of memory. It is safe for concurrent use: a hit takes no lock
 // and does not allocate.
 type Cache struct {
-	norms table // by Norm; nil facts say that the facts depend on the literals
+	norms table // by shortened Norm; nil facts say that the facts depend on the literals
 	texts table // by text, for those
 }
 
@@ -35,11 +35,19 @@ func NewCache(maxBytes int64) *Cache {
 // Facts returns the facts of a text, parsing it only if no text of the same Norm was seen lately. The scan is left in s for
 // the caller. The facts of a text that cannot be scanned or parsed have Err set; they are not kept.
 func (c *Cache) Facts(s *Scanner, text []byte, opt Options) *Facts {
-	if !s.Scan(text, opt) || len(text) > maxCached {
+	if !s.Scan(text, opt) {
 		return parseFacts(string(text), opt)
 	}
-	hash := c.norms.hash(s.Norm)
-	known := c.norms.get(hash, s.Norm, Options{})
+	key := shorten(s.short, s.Norm)
+	short := len(key) < len(s.Norm)
+	if short {
+		s.short = key
+	}
+	if len(key) > maxCached {
+		return parseFacts(string(text), opt)
+	}
+	hash := c.norms.hash(key)
+	known := c.norms.get(hash, key, Options{})
 	if known != nil && known.facts != nil {
 		return known.facts
 	}
@@ -50,15 +58,21 @@ func (c *Cache) Facts(s *Scanner, text []byte, opt Options) *Facts {
 			return e.facts
 		}
 	}
-	facts := parseFacts(string(text), opt)
+	var facts *Facts
+	if short && known == nil {
+		facts = ParseFacts(dummyText(key))
+	}
+	if facts == nil || facts.Err != nil || facts.Exact {
+		facts = parseFacts(string(text), opt)
+	}
 	switch {
 	case facts.Err != nil:
 	case !facts.Exact:
 		// Texts of one Norm have the same tokens whatever the options were that cut them.
-		c.norms.put(&entry{hash: hash, key: bytes.Clone(s.Norm), facts: facts})
+		c.norms.put(&entry{hash: hash, key: bytes.Clone(key), facts: facts})
 	case known == nil:
-		c.norms.put(&entry{hash: hash, key: bytes.Clone(s.Norm)})
-	default:
+		c.norms.put(&entry{hash: hash, key: bytes.Clone(key)})
+	case len(text) <= maxCached:
 		c.texts.put(&entry{hash: textHash, key: bytes.Clone(text), opt: opt, facts: facts})
 	}
 	return facts

@@ -127,6 +127,12 @@ func FuzzFacts(f *testing.F) {
 		if !s.Scan([]byte(text), Options{}) {
 			t.Fatalf("%q parses but does not scan", text)
 		}
+		// A bulk statement has the facts of its short form.
+		pad := strings.Repeat(" ", shortenAbove)
+		long := append([]byte(pad), s.Norm...)
+		if short := ParseFacts(dummyText(shorten(nil, long))); short.Err == nil && show("", short, "") != show("", facts, "") {
+			t.Fatalf("%q\n%s\nshort: %q\n%s", text, show("", facts, ""), shorten(nil, long)[len(pad):], show("", short, ""))
+		}
 		other := otherLiterals(text, s.Literals)
 		if facts2 := ParseFacts(other); facts2.Err == nil && show("", facts, "") != show("", facts2, "") {
 			t.Fatalf("%q\n%s\n%q\n%s", text, show("", facts, ""), other, show("", facts2, ""))

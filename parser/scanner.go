@@ -23,6 +23,8 @@ type Scanner struct {
 	Norm []byte
 	// Literals are the literals of the last scan, in the order of the text. Valid until the next Scan.
 	Literals []Literal
+
+	short []byte // a buffer of Cache.Facts
 }
 
 // Scan cuts text the way PostgreSQL's lexer does (that of version 17, which reads every text older servers accept alike)
@@ -42,6 +44,9 @@ func (s *Scanner) Scan(text []byte, opt Options) (ok bool) {
 	}
 	if cap(s.Literals) > maxKeep/8 && n <= maxKeep {
 		s.Literals = nil
+	}
+	if cap(s.short) > maxKeep && n <= maxKeep {
+		s.short = nil
 	}
 	norm, lits := s.Norm[:0], s.Literals[:0]
 
