@@ -30,7 +30,7 @@ func serve(t *testing.T, endpoint, settings string) *served {
 		listen: fmt.Sprintf("127.0.0.1:%d", freePorts(t, 1)),
 		http:   fmt.Sprintf("127.0.0.1:%d", freePorts(t, 1)),
 	}
-	s.config = write(t, "weft.yaml", fmt.Sprintf("etcd: {endpoints: [%q], timeout: 1s}\nlisten: 127.0.0.1:1\nhttp: {listen: %q}\nauth: {method: trust}\n%s",
+	s.config = write(t, "weft.yaml", fmt.Sprintf("etcd: {endpoints: [%q], timeout: 3s}\nlisten: 127.0.0.1:1\nhttp: {listen: %q}\nauth: {method: trust}\n%s",
 		endpoint, s.http, settings))
 	s.process = startWeft(t, "serve", "-c", s.config, "--listen", s.listen)
 	return s
@@ -45,14 +45,14 @@ func (s *served) apply(t *testing.T, shard *pgserver.Temp) {
 
 func (s *served) await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(40 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
 		select {
 		case <-s.done:
 			t.Fatalf("%s: ended with code %d", what, s.cmd.ProcessState.ExitCode())
 		default:
 		}
 		if time.Now().After(end) {
-			t.Fatalf("%s: not within 20s", what)
+			t.Fatalf("%s: not within 40s", what)
 		}
 	}
 }

@@ -100,7 +100,7 @@ func open(t *testing.T, endpoint string) *etcd.Store {
 	t.Helper()
 	st, err := etcd.Open(etcd.Config{
 		Endpoints: []string{endpoint}, Prefix: etcd.Prefix("c"), Log: quiet,
-		RequestTimeout: 500 * time.Millisecond, ProbeInterval: 200 * time.Millisecond, LeaseTTL: time.Second,
+		RequestTimeout: 2 * time.Second, ProbeInterval: 200 * time.Millisecond, LeaseTTL: time.Second,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -171,6 +171,30 @@ func TestOutage(t *testing.T) {
 		if err := <-ran; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// The server goes away after the snapshot was read and before the watch stands.
+func TestOutageBeforeWatch(t *testing.T) {
+	srv := start(t, t.TempDir(), "127.0.0.1:0")
+	st := open(t, srv.Endpoint())
+	defer st.Close()
+	storetest.Create(t, st)
+	done := make(chan error, 1)
+	go func() {
+		done <- st.Watch(t.Context(), func(*directory.Snapshot) {
+			if err := srv.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}()
+	select {
+	case err := <-done:
+		if !errors.Is(err, directory.ErrUnavailable) {
+			t.Errorf("Watch: %v", err)
+		}
+	case <-time.After(storetest.Patience):
+		t.Error("Watch did not notice")
 	}
 }
 

@@ -58,7 +58,9 @@ func secured(t *testing.T) (etcd.Config, *clientv3.Client) {
 		Prefix:    "/somewhere/else/",
 		TLS:       &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		Username:  "weft", Password: "thread",
-		RequestTimeout: 2 * time.Second, ProbeInterval: 100 * time.Millisecond, LeaseTTL: time.Second,
+		// Patient, because a TLS handshake and a login take their time on a
+		// machine that is busy with other tests.
+		RequestTimeout: 15 * time.Second, ProbeInterval: 100 * time.Millisecond,
 		Log: quiet,
 	}
 	root, err := clientv3.New(clientv3.Config{Endpoints: cfg.Endpoints, TLS: cfg.TLS, Logger: etcd.ZapLogger(quiet)})

@@ -28,7 +28,13 @@ func (s *Store) Watch(ctx context.Context, fn func(*directory.Snapshot)) error {
 	// ends the stream when the member we talk to is cut off from the others.
 	wctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
+	// The call waits until the server has taken the watch up: for ever, if the
+	// server went away after Load.
+	late := time.AfterFunc(s.cfg.RequestTimeout, cancel)
 	events := s.client.Watch(wctx, s.key, clientv3.WithRev(last+1))
+	if !late.Stop() && ctx.Err() == nil {
+		return s.wrap("watch", context.DeadlineExceeded)
+	}
 
 	deliver := func(kv *mvccpb.KeyValue) error {
 		if kv.ModRevision <= last { // the probe saw it before the stream did
