@@ -79,9 +79,8 @@ func (s *Session) sendCopy(over <-chan struct{}) error {
 			return false
 		}
 	}
-	rem := 0         // bytes of the current message still to pass
-	last := false    // it is the one that ends the COPY
-	discard := false // the backend is not interested any more
+	rem := 0      // bytes of the current message still to pass
+	last := false // it is the one that ends the COPY
 	for {
 		if rem == 0 && (last || ended()) {
 			return nil
@@ -89,11 +88,9 @@ func (s *Session) sendCopy(over <-chan struct{}) error {
 		b := s.client.Buffered()
 		switch {
 		case rem > 0 && len(b) > 0:
+			// Also when the COPY has ended: the backend counts on the rest of
+			// a message that has begun.
 			n := min(rem, len(b))
-			if !discard && ended() {
-				// The rest of this message is still owed to keep the framing.
-				discard = false
-			}
 			if _, err := s.conn.Write(b[:n]); err != nil {
 				return err
 			}

@@ -57,6 +57,9 @@ type effects struct {
 	bits     parser.Effect
 	failed   bool   // an error has been seen
 	lastTag  string // of the last command
+	texts    int    // how many texts with effects there were
+	alone    bool   // the only one was a transaction of its own
+	sets     []parser.Setting
 	prepared []sqlPrepared
 	stray    []string // statements to be removed from the backend
 	text     string   // of a command that goes to every shard
@@ -88,6 +91,9 @@ func (d *effects) note(s *Session, f *parser.Facts) {
 		return
 	}
 	d.bits |= f.Effects
+	d.texts++
+	d.alone = d.texts == 1 && f.Statements == 1 && s.conn.Status == wire.TxIdle && s.ops.only(opParse, opDescribeStatement)
+	d.sets = append(d.sets, f.Settings...)
 	if s.suspicious(f) {
 		d.bits |= parser.Opaque
 	}
@@ -162,10 +168,84 @@ func (s *Session) settle(c *pool.Conn) error {
 			return err
 		}
 	}
-	if d.bits&uncertain != 0 {
-		return s.inspect(c, d.bits)
+	switch {
+	case d.bits&uncertain == 0:
+		return nil
+	case d.bits&uncertain == parser.ChangesSettings && d.alone && s.plainSettings(d.sets):
+		if d.failed {
+			return nil
+		}
+		return s.learn(c, d.sets)
 	}
+	return s.inspect(c, d.bits)
+}
+
+// plainSettings reports whether the settings can be asked for one by one. Who
+// the session is depends on more than one of them.
+func (s *Session) plainSettings(sets []parser.Setting) bool {
+	for _, set := range sets {
+		if set.Name == "role" || set.Name == "session_authorization" || neverCarried[set.Name] {
+			return false
+		}
+	}
+	return true
+}
+
+// learn asks for the values that a SET has just changed.
+func (s *Session) learn(c *pool.Conn, sets []parser.Setting) error {
+	var b strings.Builder
+	for _, set := range sets {
+		custom := strings.Contains(set.Name, ".")
+		if set.Local && !custom {
+			continue
+		}
+		if set.Reset && !custom {
+			c.Settings = c.Settings.Without(set.Name)
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteString(" UNION ALL ")
+		}
+		fmt.Fprintf(&b, "SELECT %s, pg_catalog.current_setting(%[1]s, true)", pool.QuoteLiteral(set.Name))
+	}
+	if b.Len() > 0 {
+		rows, err := c.Exec("BEGIN; SET LOCAL statement_timeout = 0; " + b.String() + "; COMMIT")
+		if err != nil {
+			return c.Lost(fmt.Errorf("learn settings: %w", err))
+		}
+		for _, r := range rows {
+			if r[0] == "statement_timeout" { // hidden by the SET LOCAL
+				found := map[string]string{}
+				if err := s.sessionTimeout(c, found); err != nil {
+					return err
+				}
+				r[1] = found[r[0]]
+			}
+			c.Settings = c.Settings.With(r[0], r[1])
+		}
+	}
+	s.adopt(c, parser.ChangesSettings)
 	return nil
+}
+
+// adopt makes the backend's settings the session's.
+func (s *Session) adopt(c *pool.Conn, bits parser.Effect) {
+	s.settings = c.Settings
+	if name := s.startup.Get("application_name"); name != "" && bits&(parser.ChangesSettings|parser.ChangesAllSettings|parser.DiscardAll) != 0 {
+		if _, set := s.settings.Get("application_name"); !set {
+			// RESET goes back to what the client connected with, which the
+			// backend does not know.
+			s.settings = s.settings.With("application_name", clean(name))
+		}
+	}
+	s.oldStrings = c.Params["standard_conforming_strings"] == "off"
+	s.oddEncoding = oddEncodings[c.Params["client_encoding"]]
+}
+
+// oddEncodings use bytes of ASCII as second bytes of a character, so that a
+// text in them cannot be scanned.
+var oddEncodings = map[string]bool{
+	"SJIS": true, "BIG5": true, "GBK": true, "UHC": true, "GB18030": true, "JOHAB": true, "SHIFT_JIS_2004": true,
 }
 
 // inspectSQL asks a backend for everything that outlives a transaction. It
@@ -233,15 +313,7 @@ func (s *Session) inspect(c *pool.Conn, bits parser.Effect) error {
 		}
 	}
 	c.Settings = pool.SettingsOf(found)
-	s.settings = c.Settings
-	if name := s.startup.Get("application_name"); name != "" && bits&(parser.ChangesAllSettings|parser.DiscardAll) != 0 {
-		if _, set := s.settings.Get("application_name"); !set {
-			// RESET goes back to what the client connected with, which the
-			// backend does not know.
-			s.settings = s.settings.With("application_name", clean(name))
-		}
-	}
-	s.oldStrings = c.Params["standard_conforming_strings"] == "off"
+	s.adopt(c, bits)
 	return nil
 }
 

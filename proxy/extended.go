@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"os"
+	"unicode/utf8"
 
 	"weft/parser"
 	"weft/pgerr"
@@ -17,8 +18,7 @@ import (
 // false when the client has been told why not and skips to Sync.
 func (s *Session) begin() (ok bool, err error) {
 	if s.lostTx {
-		s.tell(errLostTx())
-		s.skipping = true
+		s.failInLostTx()
 		return false, nil
 	}
 	if err := s.acquire(); err != nil {
@@ -41,8 +41,10 @@ func (s *Session) pushAll() error {
 	if s.toServer.Len() == 0 {
 		return nil
 	}
-	err := s.push(s.toServer.B)
-	s.toServer.Reset()
+	out := s.toServer
+	s.toServer = wire.Out{} // the relay must not send it a second time
+	err := s.push(out.B)
+	out.Reset()
 	if err != nil {
 		return s.failed(err)
 	}
@@ -62,12 +64,13 @@ func (s *Session) onParse() error {
 	}
 	defer s.client.Consume(wire.HeaderLen + len(body))
 	p, err := wire.DecodeParse(body)
-	if err != nil {
-		return pgerr.Fatal(pgerr.ProtocolViolation, "invalid message format")
+	if err != nil || !s.validName(p.Name) {
+		return s.malformed(wire.Parse, body, op{kind: opParse})
 	}
 	facts := s.facts(p.SQL)
-	if s.lostTx && facts.Effects&parser.TxEnd != 0 && facts.Statements == 1 {
-		return s.parseInLostTx(string(p.Name), facts)
+	if s.lostTx {
+		s.parseInLostTx(p, body, facts)
+		return nil
 	}
 	if ok, err := s.begin(); !ok {
 		return err
@@ -110,13 +113,16 @@ func (s *Session) onBind(length int) error {
 	}
 	body := s.client.Buffered()[wire.HeaderLen:need]
 	portal, name, rest, ok := wire.BindNames(body)
-	if !ok {
-		return pgerr.Fatal(pgerr.ProtocolViolation, "invalid message format")
+	if !ok && whole {
+		defer s.client.Consume(need)
+		return s.malformed(wire.Bind, body, op{kind: opBind})
 	}
-	if s.lostTx && s.unnamed.facts == endOfTx {
-		s.client.Consume(need)
-		s.ops.push(op{kind: opLocal, answer: wire.BindComplete})
-		return s.skip(length + 1 - need)
+	if !ok {
+		return pgerr.Fatal(pgerr.ProtocolViolation, "names in the bind message are too long")
+	}
+	if s.lostTx {
+		s.bindInLostTx(name)
+		return s.skip(length + 1)
 	}
 	if ok, err := s.begin(); !ok {
 		if err != nil {
@@ -132,7 +138,16 @@ func (s *Session) onBind(length int) error {
 		}
 		return s.skip(length + 1 - need)
 	}
-	if facts != nil {
+	if facts != nil && s.special(facts) {
+		if err := s.bindSpecial(s.textOf(name), facts); err != nil || s.skipping || s.conn == nil {
+			s.client.Consume(need)
+			if err != nil {
+				if err := s.failed(err); err != nil {
+					return err
+				}
+			}
+			return s.skip(length + 1 - need)
+		}
 		s.done.note(s, facts)
 	}
 	tail := length + 1 - need
@@ -212,10 +227,19 @@ func (s *Session) bound(name []byte) (*parser.Facts, string, error) {
 	if st == nil {
 		return nil, string(name), nil
 	}
-	if err := s.ensurePrepared(st.server); err != nil {
+	if err := s.ensurePrepared(st.server, s.inject); err != nil {
 		return nil, "", err
 	}
 	return st.facts, st.server.Name, nil
+}
+
+// textOf returns the text of a statement that bound has found.
+func (s *Session) textOf(name []byte) string {
+	if len(name) > 0 {
+		return s.statements[string(name)].server.SQL
+	}
+	p, _ := wire.DecodeParse(s.unnamed.body)
+	return string(p.SQL)
 }
 
 func (s *Session) onDescribe() error {
@@ -226,13 +250,10 @@ func (s *Session) onDescribe() error {
 	defer s.client.Consume(wire.HeaderLen + len(body))
 	kind, name, ok := wire.DescribeName(body)
 	if !ok || (kind != 'S' && kind != 'P') {
-		return s.invalidSubtype("DESCRIBE", body)
+		return s.malformed(wire.Describe, body, op{kind: opDescribePortal})
 	}
-	if s.lostTx && s.unnamed.facts == endOfTx {
-		if kind == 'S' {
-			s.ops.push(op{kind: opLocal, answer: wire.ParameterDescription})
-		}
-		s.ops.push(op{kind: opLocal, answer: wire.NoData})
+	if s.lostTx {
+		s.describeInLostTx(kind, name)
 		return nil
 	}
 	if ok, err := s.begin(); !ok {
@@ -258,14 +279,8 @@ func (s *Session) onExecute() error {
 		return err
 	}
 	defer s.client.Consume(wire.HeaderLen + len(body))
-	if s.lostTx && s.unnamed.facts == endOfTx {
-		s.lostTx = false
-		s.unnamed.facts, s.unnamed.valid = nil, false
-		if err := s.emitLocal(); err != nil {
-			return err
-		}
-		s.toClient.Grow()
-		s.toClient.B = wire.AppendCommandComplete(s.toClient.B, "ROLLBACK")
+	if s.lostTx {
+		s.executeInLostTx()
 		return nil
 	}
 	if ok, err := s.begin(); !ok {
@@ -286,7 +301,7 @@ func (s *Session) onClose() error {
 	defer s.client.Consume(wire.HeaderLen + len(body))
 	kind, name, ok := wire.DescribeName(body)
 	if !ok || (kind != 'S' && kind != 'P') {
-		return s.invalidSubtype("CLOSE", body)
+		return s.malformed(wire.Close, body, op{kind: opClose})
 	}
 	if kind == 'P' && s.conn != nil {
 		s.toServer.Grow()
@@ -305,42 +320,45 @@ func (s *Session) onClose() error {
 	return nil
 }
 
-func (s *Session) invalidSubtype(what string, body []byte) error {
-	var sub byte
-	if len(body) > 0 {
-		sub = body[0]
-	}
-	if sub == 'S' || sub == 'P' {
-		return pgerr.Fatal(pgerr.ProtocolViolation, "invalid message format")
-	}
-	// PostgreSQL reports this as an ordinary error and skips to Sync; letting
-	// it say so keeps its transaction state right.
+// malformed passes on a message that is not what it should be: the backend
+// says what is wrong with it, and its transaction fails as it should.
+func (s *Session) malformed(typ byte, body []byte, o op) error {
 	if ok, err := s.begin(); !ok {
 		return err
 	}
-	typ := byte(wire.Describe)
-	kind := opDescribePortal
-	if what == "CLOSE" {
-		typ, kind = wire.Close, opClose
-	}
 	s.toServer.B = wire.AppendFrame(s.toServer.B, typ, body)
-	s.ops.push(op{kind: kind})
+	s.ops.push(o)
 	return s.drain()
+}
+
+// validName reports whether a backend would take the name for valid text; if
+// not it shall say so itself.
+func (s *Session) validName(name []byte) bool {
+	return utf8.Valid(name) || s.reported["client_encoding"] != "UTF8"
 }
 
 // onSync ends a group of extended messages.
 func (s *Session) onSync() error {
-	s.client.Consume(wire.HeaderLen)
-	if s.conn == nil {
-		if err := s.emitLocal(); err != nil {
-			return err
+	body, err := s.frame()
+	if err != nil {
+		return err
+	}
+	if s.conn == nil && len(body) > 0 && !s.lostTx {
+		if err := s.acquire(); err != nil {
+			s.client.Consume(wire.HeaderLen + len(body))
+			return s.afterQuery(s.refused(err))
 		}
+	}
+	if s.conn == nil {
+		s.client.Consume(wire.HeaderLen + len(body))
+		s.emitLocal()
 		s.skipping = false
 		s.tellReady()
 		return s.flushOrEnd()
 	}
 	s.toServer.Grow()
-	s.toServer.B = wire.AppendEmpty(s.toServer.B, wire.Sync)
+	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Sync, body)
+	s.client.Consume(wire.HeaderLen + len(body))
 	s.ops.push(op{kind: opSync})
 	s.skipping = false
 	return s.afterQuery(s.exchange())
@@ -348,54 +366,43 @@ func (s *Session) onSync() error {
 
 // onFlush asks for the answers so far.
 func (s *Session) onFlush() error {
-	s.client.Consume(wire.HeaderLen)
-	if s.conn == nil {
-		if err := s.emitLocal(); err != nil {
+	body, err := s.frame()
+	if err != nil {
+		return err
+	}
+	defer s.client.Consume(wire.HeaderLen + len(body))
+	if len(body) > 0 {
+		// Not a Flush after all: expect the error that says so.
+		if err := s.malformed(wire.Flush, body, op{kind: opClose}); err != nil || s.conn == nil {
 			return err
 		}
-		return s.flushOrEnd()
+	}
+	if err := s.flush(); err != nil {
+		return err
+	}
+	return s.flushOrEnd()
+}
+
+// flush gets the answers to everything sent so far.
+func (s *Session) flush() error {
+	if s.conn == nil {
+		s.emitLocal()
+		return nil
 	}
 	s.toServer.Grow()
 	s.toServer.B = wire.AppendEmpty(s.toServer.B, wire.Flush)
 	if err := s.pushAll(); err != nil || s.conn == nil {
 		return err
 	}
-	if err := s.exchange(); err != nil {
-		return err
-	}
-	return s.flushOrEnd()
+	return s.exchange()
 }
 
 // emitLocal sends the answers weft gives by itself; there is no backend whose
 // answers could stand before them.
-func (s *Session) emitLocal() error {
+func (s *Session) emitLocal() {
 	for !s.ops.empty() {
-		o := s.ops.first()
 		s.toClient.Grow()
-		switch o.answer {
-		case wire.ParameterDescription:
-			s.toClient.B = append(s.toClient.B, wire.ParameterDescription, 0, 0, 0, 6, 0, 0)
-		default:
-			s.toClient.B = wire.AppendEmpty(s.toClient.B, o.answer)
-		}
+		s.toClient.B = wire.AppendEmpty(s.toClient.B, s.ops.first().answer)
 		s.ops.pop()
 	}
-	return nil
-}
-
-// endOfTx is what the unnamed statement is while a lost transaction is being
-// ended through the extended protocol.
-var endOfTx = &parser.Facts{Effects: parser.TxEnd, Statements: 1}
-
-// parseInLostTx accepts the statement that ends a transaction whose backend is
-// gone.
-func (s *Session) parseInLostTx(name string, facts *parser.Facts) error {
-	if name != "" {
-		s.tell(errLostTx())
-		s.skipping = true
-		return nil
-	}
-	s.unnamed.facts, s.unnamed.valid = endOfTx, true
-	s.ops.push(op{kind: opLocal, answer: wire.ParseComplete})
-	return nil
 }

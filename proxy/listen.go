@@ -282,21 +282,18 @@ func (s *Session) onBackendNotification(c *pool.Conn, body []byte) {
 
 // listenHere makes the backend listen to what the session does, so that
 // LISTEN, UNLISTEN and pg_listening_channels() act on the truth.
-func (s *Session) listenHere(c *pool.Conn) error {
+func (s *Session) listenHere(c *pool.Conn, exec func(sql string) error) error {
 	if c.Listening {
 		return nil
 	}
 	c.Listening = true
-	s.listenedInTx = c.Status != wire.TxIdle
-	if len(s.channels) == 0 {
-		return nil
-	}
-	var b strings.Builder
+	s.listenedInTx = c.Status != wire.TxIdle || !s.ops.empty()
 	for ch := range s.channels {
-		b.WriteString("LISTEN " + pool.QuoteIdent(ch) + ";")
+		if err := exec("LISTEN " + pool.QuoteIdent(ch)); err != nil {
+			return err
+		}
 	}
-	_, err := c.Exec(b.String())
-	return err
+	return nil
 }
 
 // settleChannels hands what the backend listens to over to the hub.

@@ -1,6 +1,10 @@
 package proxy
 
-import "weft/pool"
+import (
+	"slices"
+
+	"weft/pool"
+)
 
 // opKind is what weft waits for from a backend, in the order it was sent.
 type opKind uint8
@@ -47,6 +51,16 @@ type opQueue struct {
 
 func (q *opQueue) push(o op)   { q.ops = append(q.ops, o) }
 func (q *opQueue) empty() bool { return q.head == len(q.ops) }
+
+// only reports whether nothing but these kinds is outstanding.
+func (q *opQueue) only(kinds ...opKind) bool {
+	for _, o := range q.ops[q.head:] {
+		if !slices.Contains(kinds, o.kind) {
+			return false
+		}
+	}
+	return true
+}
 
 // first returns the op answered next; its kind is opNone if none is
 // outstanding.

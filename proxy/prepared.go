@@ -52,21 +52,20 @@ func (s *Session) prepare(st *pool.Statement, o op) {
 	s.conn.MarkPrepared(st)
 }
 
-// ensurePrepared makes sure that the backend knows the statement.
-func (s *Session) ensurePrepared(st *pool.Statement) error {
+// ensurePrepared makes sure that the backend knows the statement; exec is how
+// an SQL command can be run on it now.
+func (s *Session) ensurePrepared(st *pool.Statement, exec func(sql string) error) error {
 	if s.conn.Prepared(st) {
 		return nil
 	}
 	if st.ViaSQL {
-		if err := s.pushAll(); err != nil {
+		if err := exec(st.SQL); err != nil {
 			return err
 		}
-		_, err := s.conn.Exec(st.SQL)
-		if err == nil {
-			s.conn.MarkPrepared(st)
-		}
-		return err
+		s.conn.MarkPrepared(st)
+		return nil
 	}
+	s.toServer.Grow()
 	s.prepare(st, op{kind: opParse, injected: true})
 	return nil
 }

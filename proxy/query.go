@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 
 	"weft/parser"
-	"weft/pgerr"
 	"weft/wire"
 )
 
@@ -14,11 +13,22 @@ func (s *Session) onQuery() error {
 	if err != nil {
 		return err
 	}
-	text, rest, ok := wire.CString(body)
-	if !ok || len(rest) > 0 {
-		return pgerr.Fatal(pgerr.ProtocolViolation, "invalid message format")
+	if !s.ops.empty() {
+		// Extended messages without a Sync stand before it: if they fail, it
+		// is skipped with them.
+		if err := s.flush(); err != nil {
+			return err
+		}
+		if s.skipping {
+			s.client.Consume(wire.HeaderLen + len(body))
+			return s.flushOrEnd()
+		}
 	}
-	facts := s.facts(text)
+	text, rest, ok := wire.CString(body)
+	facts := malformedText
+	if ok && len(rest) == 0 {
+		facts = s.facts(text)
+	}
 	s.unnamed.valid = false // a simple query drops it
 	if s.lostTx {
 		return s.afterQuery(s.queryInLostTx(facts, len(body)))
@@ -37,6 +47,9 @@ func (s *Session) onQuery() error {
 	s.ops.push(op{kind: opQuery})
 	return s.afterQuery(s.exchange())
 }
+
+// malformedText stands for a message that the backend will not accept.
+var malformedText = &parser.Facts{Statements: 1}
 
 // afterQuery lets the client have everything and gives the backend back.
 func (s *Session) afterQuery(err error) error {
@@ -71,30 +84,6 @@ func (s *Session) sendQuery(text string, edits parser.Edits) error {
 	return s.exchange()
 }
 
-// queryInLostTx answers as PostgreSQL does in a failed transaction: only its
-// end is let through, and there is no backend to be told.
-func (s *Session) queryInLostTx(facts *parser.Facts, n int) error {
-	s.client.Consume(wire.HeaderLen + n)
-	switch {
-	case facts.Statements == 0:
-		s.toClient.Grow()
-		s.toClient.B = wire.AppendEmpty(s.toClient.B, wire.EmptyQueryResponse)
-	case facts.Effects&parser.TxEnd != 0 && facts.Statements == 1:
-		s.lostTx = false
-		s.toClient.Grow()
-		s.toClient.B = wire.AppendCommandComplete(s.toClient.B, "ROLLBACK")
-	default:
-		s.tell(errLostTx())
-	}
-	s.tellReady()
-	return nil
-}
-
-func errLostTx() *pgerr.Error {
-	return pgerr.New(pgerr.InFailedSQLTransaction, "current transaction is aborted, commands ignored until end of transaction block").
-		WithDetail("The connection to the shard was lost during the transaction.")
-}
-
 // onFunctionCall passes a function call on: the oldest way to call one.
 func (s *Session) onFunctionCall() error {
 	body, err := s.frame()
@@ -102,6 +91,11 @@ func (s *Session) onFunctionCall() error {
 		return err
 	}
 	defer s.client.Consume(wire.HeaderLen + len(body))
+	if !s.ops.empty() {
+		if err := s.flush(); err != nil || s.skipping {
+			return err
+		}
+	}
 	if s.lostTx {
 		s.tell(errLostTx())
 		s.tellReady()
@@ -131,6 +125,9 @@ var changesSession = map[uint32]bool{
 
 // facts returns what the text does to the session.
 func (s *Session) facts(text []byte) *parser.Facts {
+	if s.oddEncoding {
+		return &parser.Facts{Effects: parser.Opaque, Statements: 1}
+	}
 	sc := s.srv.scanners.Get().(*parser.Scanner)
 	f := s.srv.texts.Facts(sc, text, parser.Options{NonStandardStrings: s.oldStrings})
 	s.srv.scanners.Put(sc)

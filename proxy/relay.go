@@ -1,11 +1,13 @@
 package proxy
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"os"
 	"time"
 
+	"weft/parser"
 	"weft/pool"
 	"weft/wire"
 )
@@ -179,7 +181,7 @@ func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 			s.ops.pop()
 		}
 	case wire.CommandComplete:
-		if s.done.watchesTags() {
+		if visible && s.done.watchesTags() {
 			if e := s.onTag(body); e != nil {
 				s.tell(e)
 				visible = false
@@ -243,8 +245,8 @@ func (s *Session) onError(c *pool.Conn, body []byte) {
 		s.fatal = true
 	}
 	s.done.failed = true
-	if s.edits != nil {
-		body = s.mapPosition(body)
+	if s.edits != nil || bytes.Contains(body, serverName) {
+		body = s.clientsWords(body)
 	}
 	s.toClient.Grow()
 	s.toClient.B = wire.AppendFrame(s.toClient.B, wire.ErrorResponse, body)
@@ -284,6 +286,16 @@ func (s *Session) onParameterStatus(c *pool.Conn, body []byte) bool {
 		return false
 	}
 	c.Params[name] = value
+	if name == "application_name" && value == "" && s.done.bits&(parser.ChangesAllSettings|parser.DiscardAll) != 0 {
+		// RESET goes back to the client's own startup value; adopt sees to it.
+		if own := clean(s.startup.Get(name)); own != "" {
+			if s.report(name, own) {
+				s.toClient.Grow()
+				s.toClient.B = wire.AppendParameterStatus(s.toClient.B, name, own)
+			}
+			return false
+		}
+	}
 	return s.report(name, value)
 }
 

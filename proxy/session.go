@@ -45,17 +45,18 @@ type Session struct {
 	inbox        inbox
 
 	// The dialogue with the backend.
-	conn     *pool.Conn
-	lastConn *pool.Conn
-	toServer wire.Out
-	toClient wire.Out
-	rem      int // bytes of a row still to pass to the client
-	ops      opQueue
-	skipping bool    // an error has been answered: skip to Sync
-	lostTx   bool    // the transaction's backend is gone: only ROLLBACK helps
-	fatal    bool    // the backend said FATAL: pass it on and end
-	copying  bool    // the relay met a CopyInResponse
-	done     effects // what the open transaction has done so far
+	conn       *pool.Conn
+	lastConn   *pool.Conn
+	toServer   wire.Out
+	toClient   wire.Out
+	rem        int // bytes of a row still to pass to the client
+	ops        opQueue
+	skipping   bool    // an error has been answered: skip to Sync
+	lostTx     bool    // the transaction's backend is gone: only ROLLBACK helps
+	fatal      bool    // the backend said FATAL: pass it on and end
+	endsLostTx bool    // what is bound ends the lost transaction
+	copying    bool    // the relay met a CopyInResponse
+	done       effects // what the open transaction has done so far
 
 	// How the text the backend has differs from the client's.
 	edits      parser.Edits
@@ -71,8 +72,10 @@ type Session struct {
 	killed     atomic.Pointer[pgerr.Error] // why somebody wants it to end
 	shownPins  atomic.Uint32               // pins, for others to read
 	oldStrings bool                        // standard_conforming_strings is off
-	admin      bool                        // talks to weft's console
-	started    time.Time
+	// oddEncoding says that texts cannot be scanned in the client's encoding.
+	oddEncoding bool
+	admin       bool // talks to weft's console
+	started     time.Time
 }
 
 // statement is a prepared statement as the client knows it.
@@ -130,7 +133,12 @@ func (s *Session) step() error {
 	}
 	limit := wire.FrontendLimit(typ)
 	if limit == 0 {
-		return pgerr.Fatal(pgerr.ProtocolViolation, "invalid frontend message type %d", typ)
+		if err := s.flush(); err != nil { // what came before is answered first
+			return err
+		}
+		e := pgerr.Fatal(pgerr.ProtocolViolation, "invalid frontend message type %d", typ)
+		e.File, e.Routine = "postgres.c", "SocketBackend"
+		return e
 	}
 	if length < 4 || length > limit {
 		// PostgreSQL cannot find the next message either: it closes.

@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"errors"
 	"strconv"
+	"strings"
 
 	"weft/parser"
 	"weft/pgerr"
@@ -15,22 +17,75 @@ func (s *Session) specialQuery(text string, f *parser.Facts, n int) error {
 	if err := s.acquire(); err != nil {
 		return s.refused(err)
 	}
-	if err := s.prepareToRun(text, f); err != nil {
-		return s.failedToPrepare(err)
+	exec := func(sql string) error {
+		_, err := s.conn.Exec(sql)
+		return err
+	}
+	if err := s.prepareToRun(text, f, exec); err != nil {
+		return s.refusedHere(err)
 	}
 	edited, edits := s.rewrite(text, f)
 	s.done.note(s, f)
 	return s.sendQuery(edited, edits)
 }
 
-// failedToPrepare answers when weft could not get ready for a statement. If
-// that has cost the backend, its transaction is lost.
-func (s *Session) failedToPrepare(err error) error {
+// refusedHere refuses a statement after a backend has been involved. If a
+// transaction was open it must not go on without the statement.
+func (s *Session) refusedHere(err error) error {
+	if errors.Is(err, pool.ErrLost) {
+		s.ops.push(op{kind: opQuery})
+		return s.lost(err)
+	}
 	if s.conn.Status != wire.TxIdle {
 		s.drop()
 		s.lostTx = true
 	}
 	return s.refused(err)
+}
+
+// bindSpecial gets the backend ready for a statement that is about to be
+// bound. What weft runs for it goes through the extended protocol too: a
+// simple query would end the implicit transaction of what was sent before.
+func (s *Session) bindSpecial(text string, f *parser.Facts) error {
+	err := s.prepareToRun(text, f, s.inject)
+	if err == nil || errors.Is(err, pool.ErrLost) || errors.Is(err, errEnd) {
+		return err
+	}
+	// Let what was sent before be answered, then say no.
+	if err := s.flush(); err != nil || s.conn == nil {
+		return err
+	}
+	if s.conn.Status != wire.TxIdle {
+		s.drop()
+		s.lostTx = true
+	}
+	s.skipping = true
+	return s.refuse(err)
+}
+
+// inject runs one statement of weft's own among the client's extended
+// messages. If it fails, the client sees the error and skips to Sync.
+func (s *Session) inject(sql string) error {
+	const name = "\x01i"
+	b := s.toServer.B
+	b = wire.AppendParse(b, name, sql, nil)
+	var at int
+	b, at = wire.Begin(b, wire.Bind)
+	b = wire.AppendCString(wire.AppendCString(b, name), name)
+	b = wire.End(append(b, 0, 0, 0, 0, 0, 0), at)
+	b, at = wire.Begin(b, wire.Execute)
+	b = wire.End(append(wire.AppendCString(b, name), 0, 0, 0, 0), at)
+	b = wire.AppendClose(b, 'P', name)
+	b = wire.AppendClose(b, 'S', name)
+	s.toServer.B = b
+	for _, k := range []opKind{opParse, opBind, opExecute, opClose, opClose} {
+		o := op{kind: k, injected: true}
+		if k == opParse {
+			o.stmt = &pool.Statement{Name: name}
+		}
+		s.ops.push(o)
+	}
+	return nil
 }
 
 // parseSpecial is the same for a Parse: what the text says about sessions is
@@ -60,7 +115,7 @@ func (s *Session) parseSpecial(p wire.ParseBody, f *parser.Facts) error {
 }
 
 // prepareToRun does on the backend what a text relies on, before the text.
-func (s *Session) prepareToRun(text string, f *parser.Facts) error {
+func (s *Session) prepareToRun(text string, f *parser.Facts, exec func(sql string) error) error {
 	c := s.conn
 	if f.Effects&parser.ReadsSequence != 0 {
 		if err := s.checkSequences(c); err != nil {
@@ -68,7 +123,7 @@ func (s *Session) prepareToRun(text string, f *parser.Facts) error {
 		}
 	}
 	if f.Effects&(parser.Listens|parser.Unlistens|parser.ReadsListening|parser.DiscardAll) != 0 && c.Status != wire.TxFailed {
-		if err := s.listenHere(c); err != nil {
+		if err := s.listenHere(c, exec); err != nil {
 			return err
 		}
 	}
@@ -79,7 +134,7 @@ func (s *Session) prepareToRun(text string, f *parser.Facts) error {
 		s.done.text = text
 	}
 	if f.Effects&(parser.Prepares|parser.Executes|parser.Deallocates) != 0 && c.Status != wire.TxFailed {
-		return s.prepareSQL(text, f)
+		return s.prepareSQL(f, exec)
 	}
 	return nil
 }
@@ -100,11 +155,19 @@ func (s *Session) rewrite(text string, f *parser.Facts) (string, parser.Edits) {
 	return edits.Apply(text), edits
 }
 
-// mapPosition makes an error's position point into the client's own text.
-func (s *Session) mapPosition(body []byte) []byte {
+var serverName = []byte(pool.NamePrefix)
+
+// clientsWords makes an error speak of what the client knows: its own text and
+// its own names.
+func (s *Session) clientsWords(body []byte) []byte {
 	return wire.MapError(body, func(code byte, v string) string {
-		if pos, err := strconv.Atoi(v); err == nil && code == 'P' {
+		if pos, err := strconv.Atoi(v); err == nil && code == 'P' && s.edits != nil {
 			return strconv.Itoa(s.edits.ClientPosition(s.editedText, pos))
+		}
+		if strings.Contains(v, pool.NamePrefix) {
+			for _, st := range s.statements {
+				v = strings.ReplaceAll(v, `"`+st.server.Name+`"`, `"`+st.name+`"`)
+			}
 		}
 		return v
 	})

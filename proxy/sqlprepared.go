@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"strconv"
+
 	"weft/parser"
 	"weft/pool"
 )
@@ -16,53 +18,35 @@ type sqlPrepared struct {
 	name string
 }
 
-// dummyName names a statement that is made to be deallocated.
-const dummyName = "\x01d"
+// dummyName names the i-th statement that is made to be deallocated.
+func dummyName(i int) string { return "\x01d" + strconv.Itoa(i) }
 
 // prepareSQL gets the backend ready for the text: what is executed must be
 // there, what is prepared again must be taken, what is deallocated must not be
 // the one others use.
-func (s *Session) prepareSQL(text string, f *parser.Facts) error {
-	c := s.conn
+func (s *Session) prepareSQL(f *parser.Facts, exec func(sql string) error) error {
 	made := map[string]bool{}
-	for _, p := range f.Prepared {
+	for i, p := range f.Prepared {
 		st := s.statements[p.Name]
+		var err error
 		switch {
+		case p.Kind == parser.Deallocate && (st != nil || made[p.Name]):
+			err = exec("PREPARE " + pool.QuoteIdent(dummyName(i)) + " AS SELECT 1")
+			s.done.stray = append(s.done.stray, dummyName(i))
 		case p.Kind == parser.Prepare && st == nil:
 			made[p.Name] = true
 		case st == nil || made[p.Name]:
 		case p.Kind == parser.Execute:
-			if !c.Prepared(st.server) {
-				if err := s.prepareNow(st.server); err != nil {
-					return err
-				}
-			}
+			err = s.ensurePrepared(st.server, exec)
 		case p.Kind == parser.Prepare: // taken: the backend shall say so
-			if _, err := c.Exec("PREPARE " + pool.QuoteIdent(p.Name) + " AS SELECT 1"); err != nil {
-				return err
-			}
+			err = exec("PREPARE " + pool.QuoteIdent(p.Name) + " AS SELECT 1")
 			s.done.stray = append(s.done.stray, p.Name)
-		case p.Kind == parser.Deallocate:
-			if _, err := c.Exec("PREPARE " + pool.QuoteIdent(dummyName) + " AS SELECT 1"); err != nil {
-				return err
-			}
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-// prepareNow makes a shared statement on the backend and waits for it.
-func (s *Session) prepareNow(st *pool.Statement) error {
-	if st.ViaSQL {
-		if _, err := s.conn.Exec(st.SQL); err != nil {
-			return err
-		}
-		s.conn.MarkPrepared(st)
-		return nil
-	}
-	s.toServer.Grow()
-	s.prepare(st, op{kind: opParse, injected: true})
-	return s.pushAll()
 }
 
 // preparedEdits puts the backend's names into the text and notes what the
@@ -73,7 +57,7 @@ func (s *Session) preparedEdits(text string, f *parser.Facts) parser.Edits {
 	rename := func(p parser.Prepared, name string) {
 		edits = append(edits, parser.Edit{Start: p.NameStart, End: p.NameEnd, New: pool.QuoteIdent(name)})
 	}
-	for _, p := range f.Prepared {
+	for i, p := range f.Prepared {
 		st := s.statements[p.Name]
 		if st == nil {
 			st = made[p.Name]
@@ -102,7 +86,7 @@ func (s *Session) preparedEdits(text string, f *parser.Facts) parser.Edits {
 			}
 		case parser.Deallocate:
 			if st != nil {
-				rename(p, dummyName)
+				rename(p, dummyName(i))
 			}
 			s.done.prepared = append(s.done.prepared, sqlPrepared{kind: p.Kind, name: p.Name})
 		case parser.DeallocateAll:

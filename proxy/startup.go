@@ -38,10 +38,10 @@ func (s *Server) start(conn net.Conn) *Session {
 	if errors.As(err, &e) {
 		e.Severity = pgerr.SeverityFatal
 		_ = conn.SetWriteDeadline(time.Now().Add(5 * time.Second))
-		if st.version == 2 {
+		if st.old {
 			_, _ = st.stream.Write(append(append([]byte{'E'}, "FATAL:  "+e.Message+"\n"...), 0))
 		} else {
-			_, _ = st.stream.Write(wire.AppendError(nil, e))
+			_, _ = st.stream.Write(wire.AppendError(st.greeted, e))
 		}
 		s.log.Info("client turned away", "client", conn.RemoteAddr(), "err", err)
 	} else if !errors.Is(err, io.EOF) {
@@ -63,7 +63,8 @@ type starter struct {
 	tls     *tls.ConnectionState
 	cert    []byte
 	packet  *wire.Packet
-	version int
+	old     bool   // speaks a protocol before 3: errors are plain text
+	greeted []byte // AuthenticationOk, once the client is authenticated
 }
 
 func (st *starter) run(ctx context.Context) (*Session, error) {
@@ -95,6 +96,7 @@ func (st *starter) run(ctx context.Context) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	st.greeted = wire.AppendAuthenticationOk(nil)
 	return st.welcome(ctx, who.Name, database)
 }
 
@@ -106,12 +108,14 @@ func (st *starter) open(ctx context.Context) error {
 		var bad wire.VersionError
 		switch {
 		case errors.As(err, &bad):
-			if bad.Version>>16 == 2 {
-				st.version = 2
-			}
-			return pgerr.Fatal(pgerr.FeatureNotSupported, "%s", bad.Error())
+			st.old = bad.Version>>16 < 3
+			e := pgerr.Fatal(pgerr.FeatureNotSupported, "%s", bad.Error())
+			e.File, e.Routine = "postmaster.c", "ProcessStartupPacket"
+			return e
 		case errors.Is(err, wire.ErrStartupLayout):
-			return pgerr.Fatal(pgerr.ProtocolViolation, "%s", err.Error())
+			e := pgerr.Fatal(pgerr.ProtocolViolation, "%s", err.Error())
+			e.File, e.Routine = "postmaster.c", "ProcessStartupPacket"
+			return e
 		case err != nil:
 			return err
 		}
@@ -227,6 +231,9 @@ func (st *starter) ReceivePassword(limit int) ([]byte, error) {
 		return nil, auth.MessageTypeError(typ)
 	}
 	_, body, err := st.stream.Next(limit + 4)
+	if errors.Is(err, wire.ErrFrameLength) {
+		return nil, auth.ErrMessageTooLong
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -289,7 +296,8 @@ func (st *starter) admitted(sess *Session, params map[string]string) error {
 		sess.report("application_name", name)
 	}
 	sess.oldStrings = params["standard_conforming_strings"] == "off"
-	b := wire.AppendAuthenticationOk(nil)
+	sess.oddEncoding = oddEncodings[params["client_encoding"]]
+	b := st.greeted
 	names := make([]string, 0, len(sess.reported))
 	for n := range sess.reported {
 		names = append(names, n)

@@ -1,0 +1,105 @@
+package proxy
+
+import (
+	"weft/parser"
+	"weft/pgerr"
+	"weft/wire"
+)
+
+// When a backend dies its transaction is gone, but the client believes to be
+// inside it. Going on in autocommit would commit half of what it meant, so the
+// session behaves as in a failed transaction, with no backend, until the
+// client ends it.
+
+// queryInLostTx answers as PostgreSQL does in a failed transaction: only its
+// end is let through, and there is no backend to be told.
+func (s *Session) queryInLostTx(facts *parser.Facts, n int) error {
+	s.client.Consume(wire.HeaderLen + n)
+	switch {
+	case facts.Statements == 0:
+		s.toClient.Grow()
+		s.toClient.B = wire.AppendEmpty(s.toClient.B, wire.EmptyQueryResponse)
+	case endsTx(facts):
+		s.lostTx = false
+		s.toClient.Grow()
+		s.toClient.B = wire.AppendCommandComplete(s.toClient.B, "ROLLBACK")
+	default:
+		s.tell(errLostTx())
+	}
+	s.tellReady()
+	return nil
+}
+
+func errLostTx() *pgerr.Error {
+	return pgerr.New(pgerr.InFailedSQLTransaction, "current transaction is aborted, commands ignored until end of transaction block").
+		WithDetail("The connection to the shard was lost during the transaction.")
+}
+
+// endsTx reports whether the text does nothing but end a transaction.
+func endsTx(f *parser.Facts) bool {
+	return f != nil && f.Statements == 1 && f.Effects&parser.TxEnd != 0 && f.Effects&parser.TwoPhase == 0
+}
+
+func (s *Session) failInLostTx() {
+	s.emitLocal()
+	s.tell(errLostTx())
+	s.skipping = true
+}
+
+func (s *Session) parseInLostTx(p wire.ParseBody, body []byte, f *parser.Facts) {
+	if !endsTx(f) || s.statements[string(p.Name)] != nil {
+		s.failInLostTx()
+		return
+	}
+	if len(p.Name) == 0 {
+		s.unnamed.body = append(s.unnamed.body[:0], body...)
+		s.unnamed.facts, s.unnamed.valid = f, true
+		s.unnamed.version++
+	} else {
+		if s.statements == nil {
+			s.statements = map[string]*statement{}
+		}
+		s.statements[string(p.Name)] = &statement{
+			name: string(p.Name), facts: f, server: s.db.Statement(string(p.SQL), string(p.OIDs), false, s.parseSettings()),
+		}
+	}
+	s.ops.push(op{kind: opLocal, answer: wire.ParseComplete})
+}
+
+func (s *Session) bindInLostTx(name []byte) {
+	f := s.unnamed.facts
+	if len(name) > 0 {
+		f = nil
+		if st := s.statements[string(name)]; st != nil {
+			f = st.facts
+		}
+	} else if !s.unnamed.valid {
+		f = nil
+	}
+	if !endsTx(f) {
+		s.failInLostTx()
+		return
+	}
+	s.endsLostTx = true
+	s.ops.push(op{kind: opLocal, answer: wire.BindComplete})
+}
+
+func (s *Session) describeInLostTx(kind byte, name []byte) {
+	s.emitLocal()
+	s.toClient.Grow()
+	if kind == 'S' {
+		s.toClient.B = append(s.toClient.B, wire.ParameterDescription, 0, 0, 0, 6, 0, 0)
+	}
+	s.toClient.B = wire.AppendEmpty(s.toClient.B, wire.NoData)
+}
+
+func (s *Session) executeInLostTx() {
+	if !s.endsLostTx {
+		s.failInLostTx()
+		return
+	}
+	s.emitLocal()
+	s.lostTx, s.endsLostTx = false, false
+	s.toClient.Grow()
+	s.toClient.B = wire.AppendCommandComplete(s.toClient.B, "ROLLBACK")
+}
