@@ -153,3 +153,60 @@ func TestServerHangs(t *testing.T) {
 	resume()
 	mustExec(t, target.Connect(t, "postgres"), "select 3")
 }
+
+// TestIdleBackendEnded: server connections that nobody was using are ended by
+// an administrator. No client notices, whichever way it asks next.
+func TestIdleBackendEnded(t *testing.T) {
+	target := harness.StartWeft(t, func(c *config.Config) { c.Pool.HealthInterval = time.Hour })
+	ask := []struct {
+		name string
+		do   func(conn *pgx.Conn) error
+	}{
+		{"simple", func(c *pgx.Conn) error {
+			_, err := c.PgConn().Exec(context.Background(), "select 1").ReadAll()
+			return err
+		}},
+		{"extended", func(c *pgx.Conn) error {
+			var n int
+			return c.QueryRow(context.Background(), "select $1::int", 1).Scan(&n)
+		}},
+		{"copy", func(c *pgx.Conn) error {
+			_, err := c.CopyFrom(context.Background(), pgx.Identifier{"idle"}, []string{"a"}, pgx.CopyFromRows([][]any{{1}}))
+			return err
+		}},
+		{"begin", func(c *pgx.Conn) error {
+			_, err := c.PgConn().Exec(context.Background(), "begin; select 1; commit").ReadAll()
+			return err
+		}},
+	}
+	mustExec(t, target.Connect(t, "postgres"), "create table idle (a int)")
+	conns := make([]*pgx.Conn, len(ask))
+	for i, a := range ask {
+		conns[i] = target.Connect(t, "postgres")
+		mustExec(t, conns[i], "set my.own = 'kept'")
+		mustExec(t, conns[i], "begin")
+		if err := a.do(conns[i]); err != nil {
+			t.Fatalf("before: %v", err)
+		}
+	}
+	for _, conn := range conns { // each had a server connection of its own
+		mustExec(t, conn, "commit")
+	}
+	err := target.Admin(within(t, 10*time.Second), "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// weft trusts a connection that was used less than a second ago without
+	// looking at it.
+	time.Sleep(1100 * time.Millisecond)
+	for i, a := range ask {
+		t.Run(a.name, func(t *testing.T) {
+			if err := a.do(conns[i]); err != nil {
+				t.Errorf("after: %v", err)
+			}
+			if got := rows(t, conns[i], "show my.own"); got != "kept\n" {
+				t.Errorf("my.own is %q", got)
+			}
+		})
+	}
+}
