@@ -62,8 +62,9 @@ type waiter struct {
 // connection overtake, before a connection of another lane is closed for it.
 const patience = 50 * time.Millisecond
 
-// freshFor is how long an idle connection is trusted without a look at it.
-const freshFor = time.Second
+// freshFor is how long an idle connection is trusted without a look at it. On
+// a busy shard connections are not idle for longer, and the look is free.
+const freshFor = 5 * time.Millisecond
 
 // OpenLane returns the lane for a key. CloseLane undoes it.
 func (sh *Shard) OpenLane(key Key) *Lane {

@@ -23,7 +23,7 @@ func (sh *Shard) sweep(now time.Time) {
 				c.inIdle = false
 				sh.forget(l)
 				gone = append(gone, c)
-			case now.Sub(c.idleFrom) > freshFor && c.readable():
+			case now.Sub(c.idleFrom) > freshFor && c.Readable():
 				c.inIdle = false
 				look = append(look, c)
 			default:
@@ -54,9 +54,9 @@ func (sh *Shard) sweep(now time.Time) {
 	}
 }
 
-// readable reports whether bytes or an end of file wait on the socket. Under
+// Readable reports whether bytes or an end of file wait on the socket. Under
 // TLS only a read can tell, so it says yes.
-func (c *Conn) readable() bool {
+func (c *Conn) Readable() bool {
 	got := true
 	ok := c.Raw(func(fd uintptr) {
 		p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
@@ -69,7 +69,7 @@ func (c *Conn) readable() bool {
 // alive reads what an idle backend may have sent by itself, such as a changed
 // parameter, and reports whether it is still there.
 func (c *Conn) alive() bool {
-	for c.readable() {
+	for c.Readable() {
 		_ = c.Conn().SetReadDeadline(time.Now().Add(time.Millisecond))
 		typ, body, err := c.Next(wire.LargeLimit)
 		_ = c.Conn().SetReadDeadline(time.Time{})

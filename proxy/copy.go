@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"weft/pgerr"
 	"weft/wire"
 )
 
@@ -17,6 +18,10 @@ func (s *Session) copyIn() error {
 		return err
 	}
 	c := s.conn
+	if s.midFrame {
+		// The client goes on with other messages where its data should be.
+		return pgerr.Fatal(pgerr.ProtocolViolation, "terminating connection because protocol synchronization was lost")
+	}
 	if s.ops.first().kind == opExecute {
 		s.ops.dropSyncs()
 	}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"weft/parser"
@@ -63,6 +64,9 @@ type effects struct {
 	prepared []sqlPrepared
 	stray    []string // statements to be removed from the backend
 	text     string   // of a command that goes to every shard
+	shown    bool     // the backend holds the client's own names
+	// terminates: pg_terminate_backend was called.
+	terminates bool
 }
 
 func (d *effects) any() bool { return d.bits != 0 || d.stray != nil }
@@ -94,6 +98,7 @@ func (d *effects) note(s *Session, f *parser.Facts) {
 	d.texts++
 	d.alone = d.texts == 1 && f.Statements == 1 && s.conn.Status == wire.TxIdle && s.ops.only(opParse, opDescribeStatement)
 	d.sets = append(d.sets, f.Settings...)
+	d.terminates = d.terminates || slices.Contains(f.Funcs, "pg_terminate_backend")
 	if s.suspicious(f) {
 		d.bits |= parser.Opaque
 	}
@@ -139,6 +144,12 @@ func (s *Session) settle(c *pool.Conn) error {
 	s.done = effects{}
 	for _, name := range d.stray {
 		_, _ = c.Exec("DEALLOCATE " + pool.QuoteIdent(name))
+	}
+	if d.shown {
+		if _, err := c.Exec("DEALLOCATE ALL"); err != nil {
+			return c.Lost(err)
+		}
+		c.UnprepareAll()
 	}
 	if d.bits&parser.DDL != 0 {
 		s.db.Generation.Add(1)
@@ -240,6 +251,8 @@ func (s *Session) adopt(c *pool.Conn, bits parser.Effect) {
 	}
 	s.oldStrings = c.Params["standard_conforming_strings"] == "off"
 	s.oddEncoding = oddEncodings[c.Params["client_encoding"]]
+	timeout, _ := s.settings.Get("idle_session_timeout")
+	s.idleTimeout = gucDuration(timeout)
 }
 
 // oddEncodings use bytes of ASCII as second bytes of a character, so that a

@@ -26,7 +26,25 @@ func (s *Session) begin() (ok bool, err error) {
 		return false, s.refuse(err)
 	}
 	s.toServer.Grow()
+	s.unsynced = true
 	return true, nil
+}
+
+// extended handles a message that is collected. Only when the client's buffer
+// has let go of it may the dialogue go on: a COPY would read from there.
+func (s *Session) extended(handle func(body []byte) error) error {
+	body, err := s.frame()
+	if err != nil {
+		return err
+	}
+	s.midFrame = true
+	err = handle(body)
+	s.midFrame = false
+	s.client.Consume(wire.HeaderLen + len(body))
+	if err != nil {
+		return err
+	}
+	return s.drain()
 }
 
 // drain sends what has been collected once it is more than a little.
@@ -57,12 +75,7 @@ func (s *Session) pushAll() error {
 	return nil
 }
 
-func (s *Session) onParse() error {
-	body, err := s.frame()
-	if err != nil {
-		return err
-	}
-	defer s.client.Consume(wire.HeaderLen + len(body))
+func (s *Session) onParse(body []byte) error {
 	p, err := wire.DecodeParse(body)
 	if err != nil || !s.validName(p.Name) {
 		return s.malformed(wire.Parse, body, op{kind: opParse})
@@ -88,7 +101,7 @@ func (s *Session) onParse() error {
 	}
 	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Parse, body)
 	s.ops.push(op{kind: opParse})
-	return s.drain()
+	return nil
 }
 
 // onBind binds a statement under the name the backend knows it by. A large
@@ -114,8 +127,7 @@ func (s *Session) onBind(length int) error {
 	body := s.client.Buffered()[wire.HeaderLen:need]
 	portal, name, rest, ok := wire.BindNames(body)
 	if !ok && whole {
-		defer s.client.Consume(need)
-		return s.malformed(wire.Bind, body, op{kind: opBind})
+		return s.extended(func(body []byte) error { return s.malformed(wire.Bind, body, op{kind: opBind}) })
 	}
 	if !ok {
 		return pgerr.Fatal(pgerr.ProtocolViolation, "names in the bind message are too long")
@@ -149,6 +161,14 @@ func (s *Session) onBind(length int) error {
 			return s.skip(length + 1 - need)
 		}
 		s.done.note(s, facts)
+		switch {
+		case s.done.shown && len(name) > 0:
+			server = string(name)
+		case facts.Effects&parser.SessionID != 0:
+			if original, oids := s.originalOf(name); original != "" {
+				server = s.rebindIdentity(original, oids, rest)
+			}
+		}
 	}
 	tail := length + 1 - need
 	var at int
@@ -242,12 +262,18 @@ func (s *Session) textOf(name []byte) string {
 	return string(p.SQL)
 }
 
-func (s *Session) onDescribe() error {
-	body, err := s.frame()
-	if err != nil {
-		return err
+// originalOf returns the client's own text and parameter types where the
+// backend was given another text.
+func (s *Session) originalOf(name []byte) (text, oids string) {
+	if len(name) > 0 {
+		st := s.statements[string(name)]
+		return st.original, st.server.OIDs
 	}
-	defer s.client.Consume(wire.HeaderLen + len(body))
+	p, _ := wire.DecodeParse(s.unnamed.body)
+	return s.unnamed.original, string(p.OIDs)
+}
+
+func (s *Session) onDescribe(body []byte) error {
 	kind, name, ok := wire.DescribeName(body)
 	if !ok || (kind != 'S' && kind != 'P') {
 		return s.malformed(wire.Describe, body, op{kind: opDescribePortal})
@@ -262,7 +288,7 @@ func (s *Session) onDescribe() error {
 	if kind == 'P' {
 		s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Describe, body)
 		s.ops.push(op{kind: opDescribePortal})
-		return s.drain()
+		return nil
 	}
 	_, server, err := s.bound(name)
 	if err != nil {
@@ -270,15 +296,10 @@ func (s *Session) onDescribe() error {
 	}
 	s.toServer.B = wire.AppendDescribe(s.toServer.B, 'S', server)
 	s.ops.push(op{kind: opDescribeStatement, client: s.statements[string(name)]})
-	return s.drain()
+	return nil
 }
 
-func (s *Session) onExecute() error {
-	body, err := s.frame()
-	if err != nil {
-		return err
-	}
-	defer s.client.Consume(wire.HeaderLen + len(body))
+func (s *Session) onExecute(body []byte) error {
 	if s.lostTx {
 		s.executeInLostTx()
 		return nil
@@ -288,17 +309,12 @@ func (s *Session) onExecute() error {
 	}
 	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Execute, body)
 	s.ops.push(op{kind: opExecute})
-	return s.drain()
+	return nil
 }
 
 // onClose closes a portal on the backend, a statement in the session only: on
 // the backends others may be using it.
-func (s *Session) onClose() error {
-	body, err := s.frame()
-	if err != nil {
-		return err
-	}
-	defer s.client.Consume(wire.HeaderLen + len(body))
+func (s *Session) onClose(body []byte) error {
 	kind, name, ok := wire.DescribeName(body)
 	if !ok || (kind != 'S' && kind != 'P') {
 		return s.malformed(wire.Close, body, op{kind: opClose})
@@ -307,7 +323,7 @@ func (s *Session) onClose() error {
 		s.toServer.Grow()
 		s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Close, body)
 		s.ops.push(op{kind: opClose})
-		return s.drain()
+		return nil
 	}
 	if kind == 'S' {
 		if len(name) == 0 {
@@ -328,7 +344,7 @@ func (s *Session) malformed(typ byte, body []byte, o op) error {
 	}
 	s.toServer.B = wire.AppendFrame(s.toServer.B, typ, body)
 	s.ops.push(o)
-	return s.drain()
+	return nil
 }
 
 // validName reports whether a backend would take the name for valid text; if
@@ -366,16 +382,15 @@ func (s *Session) onSync() error {
 
 // onFlush asks for the answers so far.
 func (s *Session) onFlush() error {
-	body, err := s.frame()
+	err := s.extended(func(body []byte) error {
+		if len(body) == 0 {
+			return nil
+		}
+		// Not a Flush after all: expect the error that says so.
+		return s.malformed(wire.Flush, body, op{kind: opClose})
+	})
 	if err != nil {
 		return err
-	}
-	defer s.client.Consume(wire.HeaderLen + len(body))
-	if len(body) > 0 {
-		// Not a Flush after all: expect the error that says so.
-		if err := s.malformed(wire.Flush, body, op{kind: opClose}); err != nil || s.conn == nil {
-			return err
-		}
 	}
 	if err := s.flush(); err != nil {
 		return err

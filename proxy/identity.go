@@ -1,18 +1,182 @@
 package proxy
 
-import "weft/parser"
+import (
+	"encoding/binary"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
 
-// identityEdits makes the functions and views that speak of process IDs speak
-// of sessions: a client's backend changes, its session does not.
-func (s *Session) identityEdits(text string) parser.Edits {
+	"weft/parser"
+	"weft/pool"
+	"weft/wire"
+)
+
+// Clients know sessions by IDs of weft's; backends know process IDs. The
+// functions and views that speak of one are made to speak of the other.
+
+// loan is a backend lent to an idle session for the time of a statement that
+// names it, so that pg_cancel_backend and pg_terminate_backend have something
+// to act on: the server then decides who may, and answers as it would.
+type loan struct {
+	to   *Session
+	conn *pool.Conn
+}
+
+// loanWait is how long a backend that was told to terminate may take.
+const loanWait = 500 * time.Millisecond
+
+// identityEdits rewrites a text for one execution. ids are the numbers it may
+// mean by a session.
+func (s *Session) identityEdits(text string, ids []int32) parser.Edits {
 	id := parser.Identity{Self: s.id, Options: parser.Options{NonStandardStrings: s.oldStrings}}
 	s.srv.holders.Range(func(pid, sess any) bool {
 		id.Pairs = append(id.Pairs, parser.Pair{Session: sess.(*Session).id, Backend: pid.(int32)})
 		return true
 	})
+	for _, n := range ids {
+		if c := s.lend(n); c != nil {
+			id.Pairs = append(id.Pairs, parser.Pair{Session: n, Backend: c.PID})
+		}
+	}
 	edits, err := parser.IdentityEdits(text, id)
 	if err != nil {
 		return nil // the backend will find it wrong too
 	}
 	return edits
+}
+
+// signals reports whether the text acts on sessions it names.
+func signals(f *parser.Facts) bool {
+	return slices.Contains(f.Funcs, "pg_terminate_backend") || slices.Contains(f.Funcs, "pg_cancel_backend")
+}
+
+var sessionNumber = regexp.MustCompile(`\b[0-9]{7,10}\b`)
+
+// namedSessions returns the numbers in a text that can be session IDs.
+func namedSessions(text string) []int32 {
+	var ids []int32
+	for _, m := range sessionNumber.FindAllString(text, -1) {
+		if n, err := strconv.ParseInt(m, 10, 32); err == nil && n >= firstID {
+			ids = append(ids, int32(n))
+		}
+	}
+	return ids
+}
+
+// boundSessions returns the parameters of a Bind message that can be session
+// IDs. rest is the body behind the names.
+func boundSessions(rest []byte) []int32 {
+	word := func() int {
+		if len(rest) < 2 {
+			rest = nil
+			return 0
+		}
+		n := int(binary.BigEndian.Uint16(rest))
+		rest = rest[2:]
+		return n
+	}
+	n := word()
+	if len(rest) < 2*n {
+		return nil
+	}
+	formats := rest[:2*n]
+	rest = rest[2*n:]
+	binaryAt := func(i int) bool {
+		switch {
+		case n == 0:
+			return false
+		case n == 1:
+			i = 0
+		case i >= n:
+			return false
+		}
+		return binary.BigEndian.Uint16(formats[2*i:]) == 1
+	}
+	var ids []int32
+	for i, count := 0, word(); i < count && len(rest) >= 4; i++ {
+		size := int(int32(binary.BigEndian.Uint32(rest)))
+		rest = rest[4:]
+		if size < 0 || size > len(rest) {
+			continue
+		}
+		v := rest[:size]
+		rest = rest[size:]
+		var id int64
+		switch {
+		case !binaryAt(i):
+			id, _ = strconv.ParseInt(string(v), 10, 32)
+		case size == 4:
+			id = int64(int32(binary.BigEndian.Uint32(v)))
+		case size == 8:
+			id = int64(binary.BigEndian.Uint64(v))
+		}
+		if id >= firstID && id <= 1<<31-1 {
+			ids = append(ids, int32(id))
+		}
+	}
+	return ids
+}
+
+// lend borrows a backend for an idle session. It returns nil if there is no
+// such session or it has one.
+func (s *Session) lend(id int32) *pool.Conn {
+	if slices.ContainsFunc(s.loans, func(l loan) bool { return l.to.id == id }) {
+		return nil
+	}
+	s.srv.mu.Lock()
+	to := s.srv.sessions[id]
+	s.srv.mu.Unlock()
+	if to == nil || to == s || to.lane == nil {
+		return nil
+	}
+	to.mu.Lock()
+	busy := to.current != nil
+	to.mu.Unlock()
+	if busy {
+		return nil
+	}
+	c, err := to.lane.Acquire(s.ctx, pool.Want{Cancel: s.cancelled, Placeholders: nil})
+	if err != nil {
+		return nil
+	}
+	s.loans = append(s.loans, loan{to, c})
+	return c
+}
+
+// returnLoans ends the loans. A backend that was terminated takes the session
+// with it that it stood for.
+func (s *Session) returnLoans() {
+	wait := time.Millisecond
+	if s.done.terminates && !s.done.failed {
+		wait = loanWait
+	}
+	for _, l := range s.loans {
+		_ = l.conn.Conn().SetReadDeadline(time.Now().Add(wait))
+		typ, body, err := l.conn.Next(wire.LargeLimit)
+		_ = l.conn.Conn().SetReadDeadline(time.Time{})
+		switch {
+		case err == nil && typ == wire.ErrorResponse:
+			l.to.kill(pool.ServerError(body))
+			l.conn.Discard()
+		case err == nil || len(l.conn.Buffered()) > 0:
+			l.conn.Discard() // nothing we understand
+		default:
+			l.conn.Release()
+		}
+	}
+	s.loans = nil
+}
+
+// rebindIdentity prepares a text that names sessions anew, for the execution
+// that is about to be bound, and returns the name it has on the backend.
+func (s *Session) rebindIdentity(original, oids string, rest []byte) string {
+	const name = "\x01t"
+	edits := s.identityEdits(original, append(namedSessions(original), boundSessions(rest)...))
+	s.edits, s.editedText = edits, original
+	s.toServer.B = wire.AppendClose(s.toServer.B, 'S', name)
+	s.ops.push(op{kind: opClose, injected: true})
+	s.toServer.B = wire.AppendParse(s.toServer.B, name, edits.Apply(original), []byte(oids))
+	s.ops.push(op{kind: opParse, injected: true, stmt: &pool.Statement{Name: name}})
+	return name
 }

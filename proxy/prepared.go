@@ -33,7 +33,7 @@ func (s *Session) parseNamed(p wire.ParseBody, facts *parser.Facts) error {
 		return nil
 	}
 	s.prepare(st.server, op{kind: opParse, client: st})
-	return s.drain()
+	return nil
 }
 
 // parseSettings are the settings that a text may be read differently under.
@@ -91,7 +91,7 @@ func (s *Session) parseDuplicate(name string, p wire.ParseBody) error {
 	s.toServer.B = wire.AppendParse(s.toServer.B, name, string(p.SQL), p.OIDs)
 	s.ops.push(op{kind: opParse, stmt: &pool.Statement{Name: name}})
 	s.done.stray = append(s.done.stray, name)
-	return s.drain()
+	return nil
 }
 
 // forgetStatement takes a statement out of the session.
@@ -116,7 +116,6 @@ func (s *Session) onDescribed(o *op, typ byte, body []byte) {
 	if o.client == nil {
 		return
 	}
-	o.client.described = true
 	if o.client.server.Description.Load() == nil {
 		d := []byte{}
 		if typ == wire.RowDescription {
@@ -124,4 +123,29 @@ func (s *Session) onDescribed(o *op, typ byte, body []byte) {
 		}
 		o.client.server.Description.CompareAndSwap(nil, &d)
 	}
+}
+
+// showPrepared makes the backend hold just what the client has prepared, under
+// the client's names, for a text that looks at pg_prepared_statements. All of
+// it goes away again when the transaction is over.
+func (s *Session) showPrepared(exec func(sql string) error) error {
+	if err := exec("DEALLOCATE ALL"); err != nil {
+		return err
+	}
+	unnamed := s.conn.UnnamedBy
+	s.conn.UnprepareAll()
+	s.conn.UnnamedBy = unnamed
+	s.done.shown = true
+	s.toServer.Grow()
+	for name, st := range s.statements {
+		if st.server.ViaSQL {
+			if err := exec(st.original); err != nil {
+				return err
+			}
+			continue
+		}
+		s.toServer.B = wire.AppendParse(s.toServer.B, name, st.server.SQL, []byte(st.server.OIDs))
+		s.ops.push(op{kind: opParse, injected: true, stmt: &pool.Statement{Name: name}})
+	}
+	return nil
 }

@@ -16,7 +16,10 @@ func (s *Session) onQuery() error {
 	if !s.ops.empty() {
 		// Extended messages without a Sync stand before it: if they fail, it
 		// is skipped with them.
-		if err := s.flush(); err != nil {
+		s.midFrame = true
+		err := s.flush()
+		s.midFrame = false
+		if err != nil {
 			return err
 		}
 		if s.skipping {
@@ -92,7 +95,10 @@ func (s *Session) onFunctionCall() error {
 	}
 	defer s.client.Consume(wire.HeaderLen + len(body))
 	if !s.ops.empty() {
-		if err := s.flush(); err != nil || s.skipping {
+		s.midFrame = true
+		err := s.flush()
+		s.midFrame = false
+		if err != nil || s.skipping {
 			return err
 		}
 	}

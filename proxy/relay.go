@@ -221,6 +221,10 @@ func (s *Session) onReady(c *pool.Conn, o *op, status byte) error {
 	if injected {
 		return nil
 	}
+	s.unsynced = false
+	if s.loans != nil {
+		s.returnLoans()
+	}
 	if c.Status == wire.TxIdle {
 		if s.done.any() {
 			if err := s.settle(c); err != nil {

@@ -68,6 +68,7 @@ func New(cfg Config) (*Server, error) {
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	s.metrics = newMetrics(s, cfg.Metrics)
 	s.wg.Go(func() { _ = p.Run(s.ctx) })
+	s.wg.Go(func() { s.watch(s.ctx) })
 	return s, nil
 }
 

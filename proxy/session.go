@@ -52,16 +52,19 @@ type Session struct {
 	rem        int // bytes of a row still to pass to the client
 	ops        opQueue
 	skipping   bool    // an error has been answered: skip to Sync
+	unsynced   bool    // extended messages have been sent, the Sync has not
 	lostTx     bool    // the transaction's backend is gone: only ROLLBACK helps
 	fatal      bool    // the backend said FATAL: pass it on and end
 	endsLostTx bool    // what is bound ends the lost transaction
 	copying    bool    // the relay met a CopyInResponse
+	midFrame   bool    // a message of the client is still in its buffer
 	done       effects // what the open transaction has done so far
 
 	// How the text the backend has differs from the client's.
 	edits      parser.Edits
 	editedText string
 
+	loans        []loan
 	listenedInTx bool // LISTEN was repeated on the backend inside a transaction
 
 	// mu guards what others may touch: which backend to cancel.
@@ -69,9 +72,12 @@ type Session struct {
 	current   *pool.Conn
 	cancelled chan struct{} // ends the wait for a backend
 
-	killed     atomic.Pointer[pgerr.Error] // why somebody wants it to end
-	shownPins  atomic.Uint32               // pins, for others to read
-	oldStrings bool                        // standard_conforming_strings is off
+	waiting     atomic.Bool // for its client, with a backend in hand
+	idleTimeout time.Duration
+	idleUntil   time.Time
+	killed      atomic.Pointer[pgerr.Error] // why somebody wants it to end
+	shownPins   atomic.Uint32               // pins, for others to read
+	oldStrings  bool                        // standard_conforming_strings is off
 	// oddEncoding says that texts cannot be scanned in the client's encoding.
 	oddEncoding bool
 	admin       bool // talks to weft's console
@@ -83,8 +89,8 @@ type statement struct {
 	name   string
 	server *pool.Statement
 	facts  *parser.Facts
-	// described says that the client has been told the result's columns.
-	described bool
+	// original is the client's text, where the backend's differs from it.
+	original string
 }
 
 // unnamed is the client's unnamed statement, kept so that it can be made again
@@ -94,6 +100,8 @@ type unnamed struct {
 	facts   *parser.Facts
 	version uint32
 	valid   bool
+	// original is the client's text, where body's differs from it.
+	original string
 }
 
 // errEnd ends a session without a word: the client is gone or has been told.
@@ -152,15 +160,15 @@ func (s *Session) step() error {
 	case wire.Query:
 		return s.onQuery()
 	case wire.Parse:
-		return s.onParse()
+		return s.extended(s.onParse)
 	case wire.Bind:
 		return s.onBind(length)
 	case wire.Describe:
-		return s.onDescribe()
+		return s.extended(s.onDescribe)
 	case wire.Execute:
-		return s.onExecute()
+		return s.extended(s.onExecute)
 	case wire.Close:
-		return s.onClose()
+		return s.extended(s.onClose)
 	case wire.Sync:
 		return s.onSync()
 	case wire.Flush:
@@ -185,8 +193,19 @@ func (s *Session) header() (typ byte, length int, err error) {
 		if err := s.flushClient(); err != nil {
 			return 0, 0, errEnd
 		}
+		timed := s.idleTimeout > 0 && s.idleDeadline()
+		if s.conn != nil {
+			s.waiting.Store(true)
+		}
 		err := s.client.Fill()
+		if s.conn != nil {
+			s.waiting.Store(false)
+		}
 		if err == nil {
+			if timed {
+				_ = s.client.Conn().SetReadDeadline(time.Time{})
+				s.idleUntil = time.Time{}
+			}
 			continue
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -213,6 +232,14 @@ func (s *Session) woken() error {
 	if s.srv.draining() && s.idle() {
 		return pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command")
 	}
+	if u := s.idleUntil; !u.IsZero() && !time.Now().Before(u) {
+		e := pgerr.Fatal(pgerr.IdleSessionTimeout, "terminating connection due to idle-session timeout")
+		e.File, e.Routine = "postgres.c", "ProcessInterrupts"
+		return e
+	}
+	if err := s.hear(); err != nil {
+		return err
+	}
 	if s.idle() {
 		s.deliver()
 	}
@@ -221,7 +248,7 @@ func (s *Session) woken() error {
 
 // idle reports whether no transaction is open and no answer outstanding.
 func (s *Session) idle() bool {
-	return s.ops.empty() && !s.lostTx && (s.conn == nil || s.conn.Status == wire.TxIdle) && s.toServer.Len() == 0
+	return s.ops.empty() && !s.lostTx && !s.unsynced && !s.skipping && (s.conn == nil || s.conn.Status == wire.TxIdle) && s.toServer.Len() == 0
 }
 
 // kill ends the session with e at the next message boundary, at once if it is
@@ -369,8 +396,16 @@ func (s *Session) release() {
 	if uint32(s.pins) != s.shownPins.Load() {
 		s.shownPins.Store(uint32(s.pins))
 	}
-	if s.conn == nil || s.conn.Status != wire.TxIdle || s.pins != 0 || s.toServer.Len() > 0 || !s.ops.empty() {
+	if s.conn == nil || s.conn.Status != wire.TxIdle || s.pins != 0 || s.toServer.Len() > 0 || !s.ops.empty() || s.unsynced {
 		return
+	}
+	if s.idleTimeout > 0 {
+		// It is the client's idleness that counts, not the backend's.
+		if _, err := s.conn.Exec("RESET idle_session_timeout"); err != nil {
+			s.drop()
+			return
+		}
+		s.conn.Settings = s.conn.Settings.Without("idle_session_timeout")
 	}
 	c := s.letGo()
 	s.lastConn = c
@@ -386,6 +421,7 @@ func (s *Session) drop() {
 	s.ops.reset()
 	s.toServer.Reset()
 	s.rem = 0
+	s.unsynced = false
 	s.pins &= pinSessionMode
 }
 
@@ -396,11 +432,14 @@ func (s *Session) close() {
 		return // the console
 	}
 	s.srv.hub(s.db).forget(s)
+	if s.loans != nil {
+		s.returnLoans()
+	}
 	c := s.letGo()
 	if c == nil {
 		return
 	}
-	if c.Status != wire.TxIdle || !s.ops.empty() || s.toServer.Len() > 0 || s.pins&pinForever != 0 {
+	if c.Status != wire.TxIdle || s.unsynced || !s.ops.empty() || s.toServer.Len() > 0 || s.pins&pinForever != 0 {
 		c.Discard()
 		return
 	}
@@ -448,10 +487,15 @@ func (s *Session) lost(err error) error {
 		return errEnd
 	}
 	open := s.conn != nil && s.conn.Status != wire.TxIdle
+	pinned := s.pins&^pinSessionMode != 0
 	synced := s.pendingSync()
 	s.drop()
 	s.log.Warn("backend lost", "err", err)
 	s.done = effects{}
+	if pinned {
+		// Temporary tables and the like went with it.
+		return pgerr.From(err)
+	}
 	s.lostTx = s.lostTx || open
 	if err := s.refuse(err); err != nil {
 		return err

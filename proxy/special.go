@@ -94,14 +94,21 @@ func (s *Session) parseSpecial(p wire.ParseBody, f *parser.Facts) error {
 	edited, edits := s.rewrite(string(p.SQL), f)
 	s.edits = edits
 	if len(p.Name) == 0 {
+		s.unnamed.original = ""
+		if f.Effects&parser.SessionID != 0 {
+			s.unnamed.original = string(p.SQL)
+		}
 		body := append(s.unnamed.body[:0], 0)
 		body = wire.AppendCString(body, edited)
 		s.unnamed.body = append(body, p.OIDs...)
 		s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Parse, s.unnamed.body)
 		s.ops.push(op{kind: opParse})
-		return s.drain()
+		return nil
 	}
 	st := s.statements[string(p.Name)]
+	if f.Effects&parser.SessionID != 0 {
+		st.original = string(p.SQL)
+	}
 	if edits != nil {
 		s.db.Forget(st.server)
 		st.server = s.db.Statement(edited, string(p.OIDs), false, s.parseSettings())
@@ -111,7 +118,7 @@ func (s *Session) parseSpecial(p wire.ParseBody, f *parser.Facts) error {
 		return nil
 	}
 	s.prepare(st.server, op{kind: opParse, client: st})
-	return s.drain()
+	return nil
 }
 
 // prepareToRun does on the backend what a text relies on, before the text.
@@ -133,6 +140,9 @@ func (s *Session) prepareToRun(text string, f *parser.Facts, exec func(sql strin
 		}
 		s.done.text = text
 	}
+	if f.Effects&parser.ReadsPrepared != 0 && c.Status != wire.TxFailed {
+		return s.showPrepared(exec)
+	}
 	if f.Effects&(parser.Prepares|parser.Executes|parser.Deallocates) != 0 && c.Status != wire.TxFailed {
 		return s.prepareSQL(f, exec)
 	}
@@ -143,7 +153,11 @@ func (s *Session) prepareToRun(text string, f *parser.Facts, exec func(sql strin
 func (s *Session) rewrite(text string, f *parser.Facts) (string, parser.Edits) {
 	var edits parser.Edits
 	if f.Effects&parser.SessionID != 0 {
-		edits = s.identityEdits(text)
+		var ids []int32
+		if signals(f) {
+			ids = namedSessions(text)
+		}
+		edits = s.identityEdits(text, ids)
 	}
 	if f.Effects&(parser.Prepares|parser.Executes|parser.Deallocates) != 0 {
 		edits = edits.With(s.preparedEdits(text, f)...)

@@ -68,7 +68,10 @@ func (s *Session) preparedEdits(text string, f *parser.Facts) parser.Edits {
 				s.done.prepared = append(s.done.prepared, sqlPrepared{kind: p.Kind, name: p.Name})
 				continue
 			}
-			st = &statement{name: p.Name, facts: p.Body}
+			st = &statement{name: p.Name, facts: p.Body, original: text}
+			if f.Statements > 1 {
+				st.original = "PREPARE " + text[p.NameStart:p.BodyEnd]
+			}
 			// The command as other backends will need it, with the name left
 			// out of what tells statements apart.
 			head, tail := "PREPARE ", text[p.NameEnd:p.BodyEnd]

@@ -1,0 +1,114 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"weft/pgerr"
+	"weft/wire"
+)
+
+// A session that waits for its client while it holds a backend does not hear
+// the backend: that it was terminated, or timed out inside the transaction.
+// One goroutine looks after all of them, so that waiting costs them nothing.
+
+// watchInterval is how late a session may hear of it.
+const watchInterval = 100 * time.Millisecond
+
+// watch wakes sessions whose backend has something to say.
+func (s *Server) watch(ctx context.Context) {
+	tick := time.NewTicker(watchInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s.holders.Range(func(_, v any) bool {
+			sess := v.(*Session)
+			if !sess.waiting.Load() {
+				return true
+			}
+			sess.mu.Lock()
+			speaks := sess.current != nil && sess.current.Readable()
+			sess.mu.Unlock()
+			if speaks {
+				sess.wake()
+			}
+			return true
+		})
+	}
+}
+
+// hear passes on what the backend says by itself. It returns an error when
+// that ends the session.
+func (s *Session) hear() error {
+	for s.conn != nil && s.ops.empty() && s.conn.Readable() {
+		c := s.conn
+		_ = c.Conn().SetReadDeadline(time.Now().Add(time.Millisecond))
+		typ, body, err := c.Next(wire.LargeLimit)
+		_ = c.Conn().SetReadDeadline(time.Time{})
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return nil
+		case err != nil:
+			return s.bereft(c.Lost(err))
+		}
+		if err := s.answer(c, &noOp, typ, body); err != nil {
+			return s.bereft(err)
+		}
+		c.Consume(wire.HeaderLen + len(body))
+		if s.fatal {
+			_ = s.flushClient()
+			s.drop()
+			return errEnd
+		}
+	}
+	return nil
+}
+
+// bereft drops a backend that is gone while the session was waiting for its
+// client. What it held for the session beyond settings is gone too, and the
+// client must not go on without it.
+func (s *Session) bereft(err error) error {
+	pinned := s.pins&^pinSessionMode != 0
+	open := s.conn.Status != wire.TxIdle || s.unsynced
+	s.drop()
+	s.done = effects{}
+	if pinned {
+		return pgerr.From(err)
+	}
+	s.lostTx = s.lostTx || open
+	return nil
+}
+
+// idleDeadline bounds the wait for the next statement if the client has set
+// idle_session_timeout.
+func (s *Session) idleDeadline() bool {
+	if s.idleTimeout <= 0 || !s.idle() {
+		return false
+	}
+	s.idleUntil = time.Now().Add(s.idleTimeout)
+	_ = s.client.Conn().SetReadDeadline(s.idleUntil)
+	return true
+}
+
+// gucDuration reads a time as PostgreSQL writes one: 100ms, 5s, 1min, 2h, 1d,
+// or a plain number of milliseconds.
+func gucDuration(v string) time.Duration {
+	num := strings.TrimRight(v, "abcdefghijklmnopqrstuvwxyz")
+	n, err := strconv.ParseInt(num, 10, 64)
+	if err != nil {
+		return 0
+	}
+	unit := map[string]time.Duration{
+		"": time.Millisecond, "us": time.Microsecond, "ms": time.Millisecond, "s": time.Second,
+		"min": time.Minute, "h": time.Hour, "d": 24 * time.Hour,
+	}[v[len(num):]]
+	return time.Duration(n) * unit
+}
