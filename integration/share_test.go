@@ -185,6 +185,75 @@ func TestManyDatabases(t *testing.T) {
 	})
 }
 
+// TestCreateDatabase makes and drops a database through weft: it is then there,
+// and gone, on every shard.
+func TestCreateDatabase(t *testing.T) {
+	both(t, func(t *testing.T, target *harness.Target) {
+		ctx := within(t, 30*time.Second)
+		exists := func(want bool) {
+			t.Helper()
+			for i, s := range target.Shards() {
+				conn, err := pgx.Connect(ctx, s.ConnString("postgres"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got bool
+				err = conn.QueryRow(ctx, "select exists (select from pg_database where datname = 'made')").Scan(&got)
+				_ = conn.Close(ctx)
+				if err != nil || got != want {
+					t.Errorf("server %d: database made exists: %v, want %v; %v", i, got, want, err)
+				}
+			}
+		}
+		conn := target.Connect(t, "postgres")
+		mustExec(t, conn, "create database made")
+		exists(true)
+		if got := try(conn, "create database made"); got != "42P04" {
+			t.Errorf("made twice: %q, want 42P04", got)
+		}
+		inside, err := pgx.Connect(ctx, target.ConnString("postgres", "dbname=made"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustExec(t, inside, "create table in_made (a int)")
+		if got := try(conn, "drop database made"); got != "55006" {
+			t.Errorf("dropped in use: %q, want 55006", got)
+		}
+		if err := inside.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		// The server may take a moment to notice the client's end.
+		for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			got := try(conn, "drop database made")
+			if got == "" {
+				break
+			}
+			if got != "55006" || time.Now().After(deadline) {
+				t.Fatalf("drop: %s", got)
+			}
+		}
+		exists(false)
+		if got := try(conn, "drop database made"); got != "3D000" {
+			t.Errorf("dropped twice: %q, want 3D000", got)
+		}
+	})
+}
+
+// TestDirectoryAway: without etcd weft serves from what it knows, old clients
+// and new ones.
+func TestDirectoryAway(t *testing.T) {
+	endpoint, stop := harness.StartEtcd(t)
+	target := harness.StartWeft(t, func(c *config.Config) { c.Etcd.Endpoints = []string{endpoint} })
+	old := target.Connect(t, "postgres")
+	mustExec(t, old, "create table d (a int)")
+	stop()
+	time.Sleep(200 * time.Millisecond) // so that its watch has noticed
+	mustExec(t, old, "insert into d values (1)")
+	if got := rows(t, target.Connect(t, "alice"), "select 1"); got != "1\n" {
+		t.Errorf("a new client of a new user: %q", got)
+	}
+}
+
 // TestConcurrentSessions interleaves transactions of many sessions over few
 // server connections; each sees its own.
 func TestConcurrentSessions(t *testing.T) {

@@ -63,12 +63,12 @@ func startCluster() (*cluster, error) {
 		return nil, err
 	}
 	shared.onStop(c.etcd.Close)
-	return c, c.declare(ctx)
+	return c, c.declare(ctx, c.etcd)
 }
 
-// declare writes the shards into the directory; shard-0 is home.
-func (c *cluster) declare(ctx context.Context) error {
-	store, err := c.etcd.Store(clusterName)
+// declare writes the shards into a directory; shard-0 is home.
+func (c *cluster) declare(ctx context.Context, etcd *embedded.Server) error {
+	store, err := etcd.Store(clusterName)
 	if err != nil {
 		return err
 	}
@@ -120,6 +120,32 @@ func Weft(tb testing.TB) *Target {
 		}
 		return t, err
 	})
+}
+
+// StartEtcd starts an etcd of the test's own that knows the shared shards; a
+// weft uses it if configured with the endpoint. The test may stop it.
+func StartEtcd(tb testing.TB) (endpoint string, stop func()) {
+	tb.Helper()
+	c, err := theCluster()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	etcd, err := embedded.Start(ctx, embedded.Config{Dir: tb.TempDir(), Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	stop = sync.OnceFunc(func() {
+		if err := etcd.Close(); err != nil {
+			tb.Errorf("stop etcd: %v", err)
+		}
+	})
+	tb.Cleanup(stop)
+	if err := c.declare(ctx, etcd); err != nil {
+		tb.Fatal(err)
+	}
+	return etcd.Endpoint(), stop
 }
 
 // StartWeft starts one more proxy over the same shards, for one test alone.
