@@ -52,6 +52,10 @@ func (b *bench) measureCell(ctx context.Context, w workload, mode string, client
 			}
 			b.lab.progress("%s, %s, %d clients, round %d of %d: %s", w.Name, mode, clients, round+1, b.opts.Rounds, t.Title)
 			f, err := b.measureRun(ctx, t, w, mode, clients)
+			for try := 1; errors.Is(err, errNoTransaction) && try < 3; try++ {
+				b.lab.progress("again: the machine was too busy for pgbench to get under way")
+				f, err = b.measureRun(ctx, t, w, mode, clients)
+			}
 			if ctx.Err() != nil {
 				return c, ctx.Err()
 			}
@@ -74,6 +78,7 @@ func (b *bench) measureCell(ctx context.Context, w workload, mode string, client
 // measureRun is one run of pgbench. Connecting is part of the proxy's CPU time: 64 clients of it spread over tens of
 // thousands of transactions is less than a percent.
 func (b *bench) measureRun(ctx context.Context, t target, w workload, mode string, clients int) (figures, error) {
+	t = t.in(mode)
 	// A second of the same makes pools, caches and prepared plans what they are in the middle of a long run.
 	if _, err := b.lab.runPgbench(ctx, t, w, mode, clients, 1); err != nil && !errors.Is(err, errNoTransaction) {
 		return figures{}, err

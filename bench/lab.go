@@ -137,9 +137,9 @@ func (l *lab) startServer(ctx context.Context) error {
 		return err
 	}
 	l.postgres = pg
-	l.server = target{Name: targetDirect, Title: "PostgreSQL", Addr: pg.Addr()}
+	l.server = target{Name: targetDirect, Title: "PostgreSQL", endpoint: endpoint{Addr: pg.Addr()}}
 	admin := l.server
-	admin.Databases = map[string]string{"": "postgres"}
+	admin.Database = "postgres"
 	return execute(ctx, admin, "CREATE DATABASE "+benchDatabase)
 }
 
@@ -159,9 +159,18 @@ func (o options) needsTables() bool {
 	return slices.ContainsFunc(workloadNames(), o.has)
 }
 
+// needsPrepared says whether pgbench will run in prepared mode, and with how many clients at most.
+func (o options) needsPrepared() (clients int, ok bool) {
+	return slices.Max(o.Clients), o.needsTables() && slices.Contains(o.Modes, modePrepared)
+}
+
 func (l *lab) progress(format string, args ...any) {
 	fmt.Fprintf(l.log, "# "+format+"\n", args...)
 }
+
+// idleTimeout is how long proxies keep idle server connections: over the pause between a warm-up and its run, but not
+// until another target's turn. The server would not have room for the connections of all.
+const idleTimeout = 2 * time.Second
 
 // execute runs statements one by one, each on its own: VACUUM refuses to be part of a transaction.
 func execute(ctx context.Context, t target, statements ...string) error {

@@ -10,12 +10,14 @@ import (
 	"time"
 )
 
-// Names of targets and of the two workloads that are not pgbench scripts.
+// Names of targets, of the query mode that needs care, and of the two workloads that are not pgbench scripts.
 const (
 	targetDirect    = "direct"
 	targetPgBouncer = "pgbouncer"
 	targetWeft      = "weft"
 	targetBaseline  = "baseline"
+
+	modePrepared = "prepared"
 
 	workloadIdle   = "idle"
 	workloadStream = "stream"
@@ -107,7 +109,7 @@ func (o options) validate() error {
 		got, known []string
 	}{
 		{"workloads", o.Workloads, append(workloadNames(), workloadIdle, workloadStream)},
-		{"modes", o.Modes, []string{"simple", "extended", "prepared"}},
+		{"modes", o.Modes, []string{"simple", "extended", modePrepared}},
 		{"targets", o.Targets, []string{targetDirect, targetPgBouncer, targetWeft, targetBaseline}},
 	} {
 		for _, s := range c.got {

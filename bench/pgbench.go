@@ -24,7 +24,7 @@ type pgbenchResult struct {
 }
 
 func (l *lab) initPgbench(ctx context.Context) error {
-	cmd := l.pgbenchCommand(ctx, l.server, "", "--initialize", "--quiet", "--scale", strconv.Itoa(l.opts.Scale))
+	cmd := l.pgbenchCommand(ctx, l.server, "--initialize", "--quiet", "--scale", strconv.Itoa(l.opts.Scale))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("pgbench --initialize: %w\n%s", err, out)
 	}
@@ -37,7 +37,7 @@ func (l *lab) runPgbench(ctx context.Context, t target, w workload, mode string,
 	if err := os.WriteFile(script, []byte(w.Script), 0o644); err != nil {
 		return pgbenchResult{}, err
 	}
-	cmd := l.pgbenchCommand(ctx, t, mode,
+	cmd := l.pgbenchCommand(ctx, t,
 		"--no-vacuum", "--jobs", "1", "--client", strconv.Itoa(clients), "--time", strconv.Itoa(seconds),
 		"--protocol", mode, "--define", "scale="+strconv.Itoa(l.opts.Scale), "--file", script)
 	var stdout, stderr bytes.Buffer
@@ -51,9 +51,9 @@ func (l *lab) runPgbench(ctx context.Context, t target, w workload, mode string,
 	return parsePgbench(stdout.String())
 }
 
-func (l *lab) pgbenchCommand(ctx context.Context, t target, mode string, args ...string) *exec.Cmd {
+func (l *lab) pgbenchCommand(ctx context.Context, t target, args ...string) *exec.Cmd {
 	host, port := t.hostPort()
-	args = append(args, "--host", host, "--port", port, "--username", benchUser, t.database(mode))
+	args = append(args, "--host", host, "--port", port, "--username", benchUser, t.database())
 	cmd := exec.CommandContext(ctx, l.pgbench, args...)
 	cmd.Env = append(os.Environ(), "PGSSLMODE=disable", "PGGSSENCMODE=disable")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// sessionDatabase is the name under which PgBouncer offers the database in session pooling.
-const sessionDatabase = benchDatabase + "_session"
+// preparedDatabase is the name under which PgBouncer offers the database for prepared mode.
+const preparedDatabase = benchDatabase + "_prepared"
 
 // startPgBouncer runs PgBouncer from the distribution's package with its defaults, but for what the test needs:
 // addresses, trust, room for the clients.
@@ -36,60 +36,49 @@ func (l *lab) startPgBouncer(ctx context.Context) (target, error) {
 	if err != nil {
 		return target{}, err
 	}
-	t := target{Name: targetPgBouncer, Title: "PgBouncer", Addr: addr}
+	t := target{Name: targetPgBouncer, Title: "PgBouncer", endpoint: endpoint{Addr: addr}}
 	ini := filepath.Join(l.dir, "pgbouncer.ini")
 	users := filepath.Join(l.dir, "pgbouncer.users")
-	sessions := l.maxClients()
-	text := bouncerConfig(addr, l.server.Addr, users, l.opts.Pool, sessions, l.opts.Idle, version.prepares())
+	clients, prepared := l.opts.needsPrepared()
+	text := bouncerConfig(t.endpoint, l.server.endpoint, users, l.opts.Pool, clients, l.opts.Idle, version.prepares())
 	if err := os.WriteFile(ini, []byte(text), 0o644); err != nil {
 		return target{}, err
 	}
 	if err := os.WriteFile(users, []byte(`"`+benchUser+`" ""`+"\n"), 0o644); err != nil {
 		return target{}, err
 	}
-	if !version.prepares() && l.opts.modeWanted("prepared") {
-		t.Databases = map[string]string{"prepared": sessionDatabase}
-		l.notes = append(l.notes, fmt.Sprintf("PgBouncer %s knows no prepared statements in transaction pooling: "+
-			"in prepared mode it pools by session, with a server connection for every client.", version))
-	}
 	p, err := l.spawn("pgbouncer", true, bin, ini)
 	if err != nil {
 		return target{}, err
 	}
 	t.PID = p.pid()
+	if prepared {
+		e := t.endpoint
+		e.Database = preparedDatabase
+		t.prepared = &e
+		if !version.prepares() {
+			l.notes = append(l.notes, fmt.Sprintf("PgBouncer %s knows no prepared statements in transaction pooling: "+
+				"in prepared mode it pools by session.", version))
+		}
+	}
 	return t, p.waitReady(ctx, 10*time.Second, func() error { return answers(ctx, t) })
 }
 
-func (o options) modeWanted(mode string) bool {
-	for _, m := range o.Modes {
-		if m == mode {
-			return o.needsTables()
-		}
+func bouncerConfig(listen, server endpoint, users string, pool, clients, idle int, prepares bool) string {
+	host, port := listen.hostPort()
+	shost, sport := server.hostPort()
+	preparedMode := "session"
+	if prepares {
+		preparedMode = "transaction"
 	}
-	return false
-}
-
-func (l *lab) maxClients() int {
-	n := 1
-	for _, c := range l.opts.Clients {
-		n = max(n, c)
-	}
-	return n
-}
-
-func bouncerConfig(addr, server, users string, pool, sessions, idle int, prepares bool) string {
-	bind := target{Addr: addr}
-	host, port := bind.hostPort()
-	shost, sport := target{Addr: server}.hostPort()
 	var b strings.Builder
 	fmt.Fprintf(&b, "[databases]\n")
 	fmt.Fprintf(&b, "%s = host=%s port=%s dbname=%s pool_size=%d\n", benchDatabase, shost, sport, benchDatabase, pool)
-	fmt.Fprintf(&b, "%s = host=%s port=%s dbname=%s pool_mode=session pool_size=%d\n", sessionDatabase, shost, sport, benchDatabase, sessions)
+	fmt.Fprintf(&b, "%s = host=%s port=%s dbname=%s pool_mode=%s pool_size=%d\n", preparedDatabase, shost, sport, benchDatabase, preparedMode, max(pool, clients))
 	fmt.Fprintf(&b, "\n[pgbouncer]\nlisten_addr = %s\nlisten_port = %s\nunix_socket_dir =\n", host, port)
 	fmt.Fprintf(&b, "auth_type = trust\nauth_file = %s\n", users)
-	fmt.Fprintf(&b, "pool_mode = transaction\nmax_client_conn = %d\n", max(idle, sessions)+100)
-	// Idle server connections go soon, so that those of one mode are not in the way of the next.
-	fmt.Fprintf(&b, "server_idle_timeout = 10\nlog_connections = 0\nlog_disconnections = 0\nlog_stats = 0\n")
+	fmt.Fprintf(&b, "pool_mode = transaction\nmax_client_conn = %d\n", max(idle, clients)+100)
+	fmt.Fprintf(&b, "server_idle_timeout = %.0f\nlog_connections = 0\nlog_disconnections = 0\nlog_stats = 0\n", idleTimeout.Seconds())
 	if prepares {
 		fmt.Fprintf(&b, "max_prepared_statements = 200\n")
 	}

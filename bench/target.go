@@ -12,11 +12,21 @@ import (
 type target struct {
 	Name  string
 	Title string
-	Addr  string
-	// Database by query mode where it is not the usual one: PgBouncer offers the same database under two names.
-	Databases map[string]string
-	PID       int    // of the proxy; 0 when there is none
-	HTTP      string // where a CPU profile can be fetched, if anywhere
+	endpoint
+	// prepared is the endpoint for pgbench's prepared mode, where it is another one.
+	//
+	// In that mode pgbench prepares a client's statements with a call that blocks its only thread. Once clients in the
+	// middle of their transactions hold all server connections of a pool, that call waits for ever for one that
+	// only the same thread could free. So in this mode there has to be a server connection for every client.
+	prepared *endpoint
+}
+
+// endpoint is where a target is reached and which process is behind it.
+type endpoint struct {
+	Addr     string
+	Database string // empty: benchDatabase
+	PID      int    // of the proxy; 0 when there is none
+	HTTP     string // where a CPU profile can be fetched, if anywhere
 }
 
 const (
@@ -24,23 +34,30 @@ const (
 	benchDatabase = "app"
 )
 
-func (t target) database(mode string) string {
-	if db, ok := t.Databases[mode]; ok {
-		return db
+// in is the target as a query mode of pgbench has to reach it.
+func (t target) in(mode string) target {
+	if mode == modePrepared && t.prepared != nil {
+		t.endpoint = *t.prepared
 	}
-	return benchDatabase
+	return t
 }
 
-// dsn is the connection string for mode "", which is every use but pgbench.
-func (t target) dsn() string {
-	host, port := t.hostPort()
-	return fmt.Sprintf("host=%s port=%s user=%s dbname=%s sslmode=disable", host, port, benchUser, t.database(""))
+func (e endpoint) database() string {
+	if e.Database == "" {
+		return benchDatabase
+	}
+	return e.Database
 }
 
-func (t target) hostPort() (host, port string) {
-	host, port, err := net.SplitHostPort(t.Addr)
+func (e endpoint) dsn() string {
+	host, port := e.hostPort()
+	return fmt.Sprintf("host=%s port=%s user=%s dbname=%s sslmode=disable", host, port, benchUser, e.database())
+}
+
+func (e endpoint) hostPort() (host, port string) {
+	host, port, err := net.SplitHostPort(e.Addr)
 	if err != nil {
-		panic(fmt.Sprintf("target %s: address %q: %v", t.Name, t.Addr, err)) // Checked when the target was made.
+		panic(fmt.Sprintf("address %q: %v", e.Addr, err)) // All addresses are our own making.
 	}
 	return host, port
 }

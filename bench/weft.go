@@ -49,46 +49,67 @@ func (l *lab) startDev(ctx context.Context) error {
 	if err := p.waitReady(ctx, time.Minute, func() error { return readyz(ctx, web) }); err != nil {
 		return err
 	}
-	l.server = target{Name: targetDirect, Title: "PostgreSQL", Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(shard))}
+	l.server = target{Name: targetDirect, Title: "PostgreSQL", endpoint: endpoint{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(shard))}}
 	return nil
 }
 
-// startWeft runs the proxy that is measured: a second one on the cluster of weft dev, in the production form.
+// startWeft runs the proxy that is measured: a second one on the cluster of weft dev, in the production form. Prepared
+// mode with more clients than the pool has connections gets a third one with a larger pool.
 func (l *lab) startWeft(ctx context.Context) (target, error) {
-	listen, err := freeAddr()
+	e, err := l.serve(ctx, "weft", l.opts.Pool)
 	if err != nil {
 		return target{}, err
+	}
+	t := target{Name: targetWeft, Title: "weft", endpoint: e}
+	if clients, ok := l.opts.needsPrepared(); ok && clients > l.opts.Pool {
+		e, err := l.serve(ctx, "weft-prepared", clients)
+		if err != nil {
+			return target{}, err
+		}
+		t.prepared = &e
+		l.notes = append(l.notes, fmt.Sprintf("Proxies have %d server connections; in prepared mode as many as clients, for pgbench "+
+			"would otherwise wait for itself.", l.opts.Pool))
+	}
+	return t, nil
+}
+
+// serve starts one `weft serve`; name is also that of its log and its configuration.
+func (l *lab) serve(ctx context.Context, name string, pool int) (endpoint, error) {
+	listen, err := freeAddr()
+	if err != nil {
+		return endpoint{}, err
 	}
 	web, err := freeAddr()
 	if err != nil {
-		return target{}, err
+		return endpoint{}, err
 	}
-	file := filepath.Join(l.dir, "weft.yaml")
-	if err := l.writeConfig(file, listen, web); err != nil {
-		return target{}, err
+	file := filepath.Join(l.dir, name+".yaml")
+	if err := l.writeConfig(file, listen, web, pool); err != nil {
+		return endpoint{}, err
 	}
-	p, err := l.spawn("weft-serve", false, l.opts.WeftBin, "serve", "-c", file)
+	p, err := l.spawn(name, false, l.opts.WeftBin, "serve", "-c", file)
 	if err != nil {
-		return target{}, err
+		return endpoint{}, err
 	}
-	t := target{Name: targetWeft, Title: "weft", Addr: listen, PID: p.pid(), HTTP: web}
-	return t, p.waitReady(ctx, 15*time.Second, func() error {
+	e := endpoint{Addr: listen, PID: p.pid(), HTTP: web}
+	return e, p.waitReady(ctx, 15*time.Second, func() error {
 		if err := readyz(ctx, web); err != nil {
 			return err
 		}
-		return answers(ctx, t)
+		return answers(ctx, target{endpoint: e})
 	})
 }
 
-// writeConfig writes weft.yaml: the one weft dev left for further proxies, with a pool as large as PgBouncer's.
-func (l *lab) writeConfig(file, listen, web string) error {
+// writeConfig writes the configuration that weft dev left for further proxies, with addresses and a pool of its own.
+func (l *lab) writeConfig(file, listen, web string, pool int) error {
 	cfg, err := config.Load(filepath.Join(l.devDir(), "weft.yaml"))
 	if err != nil {
 		return err
 	}
 	cfg.Listen = listen
 	cfg.HTTP = config.HTTP{Listen: web, Pprof: true}
-	cfg.Pool.MaxPerShard = l.opts.Pool
+	cfg.Pool.MaxPerShard = pool
+	cfg.Pool.IdleTimeout = idleTimeout
 	text, err := cfg.Marshal()
 	if err != nil {
 		return err
@@ -110,7 +131,7 @@ func (l *lab) startBaseline(ctx context.Context) (target, error) {
 	if err != nil {
 		return target{}, err
 	}
-	t := target{Name: targetBaseline, Title: "Go relay", Addr: listen, PID: p.pid()}
+	t := target{Name: targetBaseline, Title: "Go relay", endpoint: endpoint{Addr: listen, PID: p.pid()}}
 	l.notes = append(l.notes, "Go relay is passthrough: one goroutine and one server connection per client, "+
 		"frames counted but not looked at.")
 	return t, p.waitReady(ctx, 10*time.Second, func() error { return answers(ctx, t) })
