@@ -27,18 +27,24 @@ func (s *Session) copyIn() error {
 	}
 	over := make(chan struct{})
 	var heard error
+	extended := s.ops.first().kind == opExecute
 	go func() {
 		heard = s.relayCopy()
 		close(over)
 		s.wake()
 	}()
 	sendErr := s.sendCopy(over)
+	if sendErr == nil && extended {
+		// The backend keeps its answer until the client sends a Sync.
+		_ = c.Conn().SetReadDeadline(time.Unix(1, 0))
+	}
 	if errors.Is(sendErr, errEnd) {
 		// The client is gone: closing the backend makes it abort the COPY.
 		_ = c.Conn().SetDeadline(time.Unix(1, 0))
 	}
 	<-over
 	_ = s.client.Conn().SetReadDeadline(time.Time{})
+	_ = c.Conn().SetReadDeadline(time.Time{})
 	if errors.Is(sendErr, errEnd) {
 		return errEnd
 	}
@@ -56,6 +62,9 @@ func (s *Session) relayCopy() error {
 	c := s.conn
 	for {
 		typ, body, err := c.Next(wire.LargeLimit)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil // not decided yet
+		}
 		if err != nil {
 			return c.Lost(err)
 		}

@@ -76,6 +76,12 @@ func (d *effects) add(e parser.Effect) { d.bits |= e }
 // watchesTags reports whether command tags must be looked at.
 func (d *effects) watchesTags() bool { return d.bits != 0 }
 
+// resets reports whether a parameter has been put back to its default.
+func (d *effects) resets(name string) bool {
+	return d.bits&(parser.ChangesAllSettings|parser.DiscardAll) != 0 ||
+		slices.ContainsFunc(d.sets, func(s parser.Setting) bool { return s.Reset && s.Name == name })
+}
+
 // special reports whether a text must be looked at before it is sent.
 func (s *Session) special(f *parser.Facts) bool {
 	return f.Effects&^harmless != 0 || s.suspicious(f) ||

@@ -7,7 +7,6 @@ import (
 	"os"
 	"time"
 
-	"weft/parser"
 	"weft/pool"
 	"weft/wire"
 )
@@ -30,6 +29,9 @@ func (s *Session) exchange() error {
 		s.copying = false
 		if err := s.copyIn(); err != nil {
 			return s.failed(err)
+		}
+		if s.ops.first().kind == opExecute {
+			return nil // answered with the Sync that is still to come
 		}
 	}
 }
@@ -290,7 +292,7 @@ func (s *Session) onParameterStatus(c *pool.Conn, body []byte) bool {
 		return false
 	}
 	c.Params[name] = value
-	if name == "application_name" && value == "" && s.done.bits&(parser.ChangesAllSettings|parser.DiscardAll) != 0 {
+	if name == "application_name" && value == "" && s.done.resets(name) {
 		// RESET goes back to the client's own startup value; adopt sees to it.
 		if own := clean(s.startup.Get(name)); own != "" {
 			if s.report(name, own) {

@@ -176,6 +176,11 @@ func (s *Session) step() error {
 	case wire.FunctionCall:
 		return s.onFunctionCall()
 	case wire.CopyData, wire.CopyDone, wire.CopyFail:
+		if !s.ops.empty() {
+			// The COPY may stand among what has been collected. If so, sending
+			// that makes copyIn take this message.
+			return s.flush()
+		}
 		// Left over from a COPY that failed: the client had not heard yet.
 		return s.skip(length + 1)
 	default: // wire.Terminate

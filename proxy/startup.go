@@ -108,7 +108,7 @@ func (st *starter) open(ctx context.Context) error {
 		var bad wire.VersionError
 		switch {
 		case errors.As(err, &bad):
-			st.old = bad.Version>>16 < 3
+			st.old = bad.Version>>16 < 3 && bad.Version != 0
 			e := pgerr.Fatal(pgerr.FeatureNotSupported, "%s", bad.Error())
 			e.File, e.Routine = "postmaster.c", "ProcessStartupPacket"
 			return e
