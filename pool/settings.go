@@ -105,74 +105,52 @@ var identity = []string{"session_authorization", "role"}
 
 // Switch returns the SQL that takes a backend from settings s to settings t,
 // or "" if there is nothing to do.
-func (s *Settings) Switch(t *Settings) string {
+func (s *Settings) Switch(t *Settings) string { return strings.Join(s.Steps(t), ";") }
+
+// Steps returns the same as single statements.
+func (s *Settings) Steps(t *Settings) []string {
 	if s.Equal(t) {
-		return ""
+		return nil
 	}
-	var b strings.Builder
-	changesIdentity := false
-	for _, n := range identity {
-		from, _ := s.Get(n)
-		to, _ := t.Get(n)
-		changesIdentity = changesIdentity || from != to
-	}
+	var steps []string
 	// While another role is on, nothing else can safely be changed.
-	_, roleOn := s.Get("role")
-	_, authOn := s.Get("session_authorization")
-	reset := changesIdentity || roleOn || authOn
-	if reset {
-		if roleOn {
-			b.WriteString("RESET ROLE;")
-		}
-		if authOn {
-			b.WriteString("RESET SESSION AUTHORIZATION;")
-		}
+	if _, on := s.Get("role"); on {
+		steps = append(steps, "RESET ROLE")
+	}
+	if _, on := s.Get("session_authorization"); on {
+		steps = append(steps, "RESET SESSION AUTHORIZATION")
 	}
 	for _, e := range s.All() {
-		if slices.Contains(identity, e.Name) {
-			continue
-		}
-		if _, ok := t.Get(e.Name); !ok {
-			b.WriteString("RESET ")
-			writeName(&b, e.Name)
-			b.WriteByte(';')
+		if _, ok := t.Get(e.Name); !ok && !slices.Contains(identity, e.Name) {
+			steps = append(steps, "RESET "+quoteName(e.Name))
 		}
 	}
 	for _, e := range t.All() {
-		if slices.Contains(identity, e.Name) {
-			continue
-		}
-		if v, ok := s.Get(e.Name); !ok || v != e.Value {
-			writeSet(&b, e)
+		if v, ok := s.Get(e.Name); (!ok || v != e.Value) && !slices.Contains(identity, e.Name) {
+			steps = append(steps, setConfig(e))
 		}
 	}
 	for _, n := range identity {
 		if v, ok := t.Get(n); ok {
-			writeSet(&b, Setting{n, v})
+			steps = append(steps, setConfig(Setting{n, v}))
 		}
 	}
-	return b.String()
+	return steps
 }
 
-func writeSet(b *strings.Builder, s Setting) {
-	// set_config takes a list value such as search_path's as one string,
-	// which SET would take for one identifier.
-	b.WriteString("SELECT pg_catalog.set_config(")
-	b.WriteString(QuoteLiteral(s.Name))
-	b.WriteByte(',')
-	b.WriteString(QuoteLiteral(s.Value))
-	b.WriteString(",false);")
+// setConfig is a SET as a function call, which takes a list value such as
+// search_path's as one string; SET would take it for one identifier.
+func setConfig(s Setting) string {
+	return "SELECT pg_catalog.set_config(" + QuoteLiteral(s.Name) + "," + QuoteLiteral(s.Value) + ",false)"
 }
 
-// writeName writes a parameter name; each part of a custom name is quoted by
-// itself.
-func writeName(b *strings.Builder, name string) {
-	for i, part := range strings.Split(name, ".") {
-		if i > 0 {
-			b.WriteByte('.')
-		}
-		b.WriteString(QuoteIdent(part))
+// quoteName quotes a parameter's name, each part of a custom one by itself.
+func quoteName(name string) string {
+	parts := strings.Split(name, ".")
+	for i := range parts {
+		parts[i] = QuoteIdent(parts[i])
 	}
+	return strings.Join(parts, ".")
 }
 
 // QuoteLiteral returns s as a string literal that reads the same under either

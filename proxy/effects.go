@@ -59,6 +59,7 @@ type effects struct {
 	failed   bool   // an error has been seen
 	lastTag  string // of the last command
 	texts    int    // how many texts with effects there were
+	schema   bool   // the schema that others see has changed
 	alone    bool   // the only one was a transaction of its own
 	sets     []parser.Setting
 	prepared []sqlPrepared
@@ -101,6 +102,9 @@ func (d *effects) note(s *Session, f *parser.Facts) {
 		return
 	}
 	d.bits |= f.Effects
+	if f.Effects&parser.DDL != 0 && f.Effects&parser.Temp == 0 {
+		d.schema = true
+	}
 	d.texts++
 	d.alone = d.texts == 1 && f.Statements == 1 && s.conn.Status == wire.TxIdle && s.ops.only(opParse, opDescribeStatement)
 	d.sets = append(d.sets, f.Settings...)
@@ -157,7 +161,7 @@ func (s *Session) settle(c *pool.Conn) error {
 		}
 		c.UnprepareAll()
 	}
-	if d.bits&parser.DDL != 0 {
+	if d.schema {
 		s.db.Generation.Add(1)
 		if err := s.srv.learnEffects(s.db, c); err != nil {
 			return c.Lost(err)
@@ -188,6 +192,9 @@ func (s *Session) settle(c *pool.Conn) error {
 	switch {
 	case d.bits&uncertain == 0:
 		return nil
+	case d.bits&uncertain == parser.ChangesSettings && !d.failed && allLocal(d.sets):
+		s.keepPlaceholders(c, d.sets)
+		return nil
 	case d.bits&uncertain == parser.ChangesSettings && d.alone && s.plainSettings(d.sets):
 		if d.failed {
 			return nil
@@ -195,6 +202,22 @@ func (s *Session) settle(c *pool.Conn) error {
 		return s.learn(c, d.sets)
 	}
 	return s.inspect(c, d.bits)
+}
+
+func allLocal(sets []parser.Setting) bool {
+	return !slices.ContainsFunc(sets, func(s parser.Setting) bool { return !s.Local })
+}
+
+// keepPlaceholders notes what SET LOCAL of a custom parameter leaves behind:
+// the value is what it was before, but if there was none it is empty now and
+// not unknown.
+func (s *Session) keepPlaceholders(c *pool.Conn, sets []parser.Setting) {
+	for _, set := range sets {
+		if _, known := c.Settings.Get(set.Name); !known && strings.Contains(set.Name, ".") {
+			c.Settings = c.Settings.With(set.Name, "")
+			s.settings = s.settings.With(set.Name, "")
+		}
+	}
 }
 
 // plainSettings reports whether the settings can be asked for one by one. Who
@@ -359,7 +382,7 @@ func (s *Session) onTag(body []byte) *pgerr.Error {
 	case d.lastTag == "DISCARD ALL":
 		s.forgetStatements()
 		s.conn.UnprepareAll()
-	case d.text != "" && (strings.HasSuffix(d.lastTag, " DATABASE")):
+	case d.text != "" && strings.HasSuffix(d.lastTag, " DATABASE"):
 		return s.onEveryShard(d.text)
 	}
 	return nil

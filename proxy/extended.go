@@ -7,6 +7,7 @@ import (
 
 	"weft/parser"
 	"weft/pgerr"
+	"weft/pool"
 	"weft/wire"
 )
 
@@ -142,16 +143,19 @@ func (s *Session) onBind(length int) error {
 		}
 		return s.skip(length + 1)
 	}
+	s.midFrame = true
 	facts, server, err := s.bound(name)
-	if err != nil {
+	s.midFrame = false
+	if err != nil || s.skipping || s.conn == nil {
 		s.client.Consume(need)
-		if ferr := s.failed(err); ferr != nil {
-			return ferr
+		if err := s.notBound(err); err != nil {
+			return err
 		}
 		return s.skip(length + 1 - need)
 	}
 	if facts != nil && s.special(facts) {
-		if err := s.bindSpecial(s.textOf(name), facts); err != nil || s.skipping || s.conn == nil {
+		ok, err := s.bindSpecial(s.textOf(name), facts)
+		if !ok {
 			s.client.Consume(need)
 			if err != nil {
 				if err := s.failed(err); err != nil {
@@ -253,6 +257,19 @@ func (s *Session) bound(name []byte) (*parser.Facts, string, error) {
 	return st.facts, st.server.Name, nil
 }
 
+// notBound ends a message whose statement could not be had: the client is told
+// why, unless it has been already.
+func (s *Session) notBound(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, pool.ErrLost), errors.Is(err, errEnd), s.conn == nil:
+		return s.failed(err)
+	}
+	s.refuseMessage(err)
+	return nil
+}
+
 // textOf returns the text of a statement that bound has found.
 func (s *Session) textOf(name []byte) string {
 	if len(name) > 0 {
@@ -291,8 +308,8 @@ func (s *Session) onDescribe(body []byte) error {
 		return nil
 	}
 	_, server, err := s.bound(name)
-	if err != nil {
-		return s.failed(err)
+	if err != nil || s.skipping || s.conn == nil {
+		return s.notBound(err)
 	}
 	s.toServer.B = wire.AppendDescribe(s.toServer.B, 'S', server)
 	s.ops.push(op{kind: opDescribeStatement, client: s.statements[string(name)]})

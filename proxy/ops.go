@@ -3,6 +3,7 @@ package proxy
 import (
 	"slices"
 
+	"weft/pgerr"
 	"weft/pool"
 )
 
@@ -38,6 +39,11 @@ type op struct {
 	stmt *pool.Statement
 	// client is the client's statement of an opParse it sent itself.
 	client *statement
+	// described receives the columns an opDescribeStatement is told.
+	described *[]byte
+	// err is what the client is told in the place of the backend's error: weft
+	// provoked that to make the transaction fail.
+	err *pgerr.Error
 }
 
 // ends reports whether the answer is a ReadyForQuery.

@@ -1,7 +1,10 @@
 package proxy
 
 import (
+	"bytes"
+
 	"weft/parser"
+	"weft/pgerr"
 	"weft/pool"
 	"weft/wire"
 )
@@ -66,8 +69,44 @@ func (s *Session) ensurePrepared(st *pool.Statement, exec func(sql string) error
 		return nil
 	}
 	s.toServer.Grow()
+	// The text is read under the settings it was prepared with.
+	now := s.parseSettings()
+	for _, sql := range now.Steps(st.Settings) {
+		if err := s.inject(sql); err != nil {
+			return err
+		}
+	}
 	s.prepare(st, op{kind: opParse, injected: true})
-	return nil
+	for _, sql := range st.Settings.Steps(now) {
+		if err := s.inject(sql); err != nil {
+			return err
+		}
+	}
+	if st.Generation == s.db.Generation.Load() || st.Description.Load() == nil {
+		return nil
+	}
+	return s.checkResult(st)
+}
+
+// checkResult makes sure that a statement which is prepared again after the
+// schema has changed still has the result its client was told of.
+func (s *Session) checkResult(st *pool.Statement) error {
+	var got []byte
+	s.toServer.B = wire.AppendDescribe(s.toServer.B, 'S', st.Name)
+	s.ops.push(op{kind: opDescribeStatement, injected: true, described: &got})
+	if err := s.flush(); err != nil || s.conn == nil || s.skipping {
+		return err
+	}
+	if bytes.Equal(got, *st.Description.Load()) {
+		return nil
+	}
+	s.conn.Unprepare(st.Name)
+	s.toServer.Grow()
+	s.toServer.B = wire.AppendClose(s.toServer.B, 'S', st.Name)
+	s.ops.push(op{kind: opClose, injected: true})
+	e := pgerr.New(pgerr.FeatureNotSupported, "cached plan must not change result type")
+	e.File, e.Routine = "plancache.c", "RevalidateCachedQuery"
+	return e
 }
 
 // reparseUnnamed makes the client's unnamed statement on this backend too.
@@ -113,15 +152,15 @@ func (s *Session) forgetStatements() {
 
 // onDescribed keeps what the client has been told about a statement's result.
 func (s *Session) onDescribed(o *op, typ byte, body []byte) {
-	if o.client == nil {
-		return
+	columns := []byte{}
+	if typ == wire.RowDescription {
+		columns = append(columns, body...)
 	}
-	if o.client.server.Description.Load() == nil {
-		d := []byte{}
-		if typ == wire.RowDescription {
-			d = append(d, body...)
-		}
-		o.client.server.Description.CompareAndSwap(nil, &d)
+	if o.described != nil {
+		*o.described = columns
+	}
+	if o.client != nil && o.client.server.Description.Load() == nil {
+		o.client.server.Description.CompareAndSwap(nil, &columns)
 	}
 }
 

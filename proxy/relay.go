@@ -251,11 +251,17 @@ func (s *Session) onError(c *pool.Conn, body []byte) {
 		s.fatal = true
 	}
 	s.done.failed = true
-	if s.edits != nil || bytes.Contains(body, serverName) {
+	o := s.ops.first()
+	if o.err != nil && !s.fatal {
+		s.tell(o.err)
+		body = nil
+	} else if s.edits != nil || bytes.Contains(body, serverName) {
 		body = s.clientsWords(body)
 	}
-	s.toClient.Grow()
-	s.toClient.B = wire.AppendFrame(s.toClient.B, wire.ErrorResponse, body)
+	if body != nil {
+		s.toClient.Grow()
+		s.toClient.B = wire.AppendFrame(s.toClient.B, wire.ErrorResponse, body)
+	}
 	for !s.ops.empty() {
 		o := s.ops.first()
 		if o.ends() {

@@ -29,38 +29,47 @@ func (s *Session) specialQuery(text string, f *parser.Facts, n int) error {
 	return s.sendQuery(edited, edits)
 }
 
-// refusedHere refuses a statement after a backend has been involved. If a
-// transaction was open it must not go on without the statement.
+// provoke is a text no backend accepts.
+const provoke = "weft refuses"
+
+// refusedHere refuses a statement after a backend has been involved. An open
+// transaction fails with it, as it would by an error of the backend's own.
 func (s *Session) refusedHere(err error) error {
 	if errors.Is(err, pool.ErrLost) {
 		s.ops.push(op{kind: opQuery})
 		return s.lost(err)
 	}
-	if s.conn.Status != wire.TxIdle {
-		s.drop()
-		s.lostTx = true
+	if s.conn.Status == wire.TxIdle {
+		return s.refused(err)
 	}
-	return s.refused(err)
+	s.toServer.Grow()
+	s.toServer.B = wire.AppendQuery(s.toServer.B, provoke)
+	s.ops.push(op{kind: opQuery, err: pgerr.From(err)})
+	return s.exchange()
+}
+
+// refuseMessage does the same among extended messages: what was sent before is
+// answered, what follows is skipped.
+func (s *Session) refuseMessage(err error) {
+	s.toServer.Grow()
+	s.toServer.B = wire.AppendParse(s.toServer.B, "", provoke, nil)
+	s.conn.UnnamedBy = 0
+	s.ops.push(op{kind: opParse, injected: true, err: pgerr.From(err), stmt: &pool.Statement{}})
 }
 
 // bindSpecial gets the backend ready for a statement that is about to be
 // bound. What weft runs for it goes through the extended protocol too: a
 // simple query would end the implicit transaction of what was sent before.
-func (s *Session) bindSpecial(text string, f *parser.Facts) error {
-	err := s.prepareToRun(text, f, s.inject)
-	if err == nil || errors.Is(err, pool.ErrLost) || errors.Is(err, errEnd) {
-		return err
+func (s *Session) bindSpecial(text string, f *parser.Facts) (ok bool, err error) {
+	err = s.prepareToRun(text, f, s.inject)
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, pool.ErrLost), errors.Is(err, errEnd):
+		return false, err
 	}
-	// Let what was sent before be answered, then say no.
-	if err := s.flush(); err != nil || s.conn == nil {
-		return err
-	}
-	if s.conn.Status != wire.TxIdle {
-		s.drop()
-		s.lostTx = true
-	}
-	s.skipping = true
-	return s.refuse(err)
+	s.refuseMessage(err)
+	return false, nil
 }
 
 // inject runs one statement of weft's own among the client's extended
