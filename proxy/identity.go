@@ -30,9 +30,8 @@ const loanWait = 500 * time.Millisecond
 // mean by a session.
 func (s *Session) identityEdits(text string, ids []int32) parser.Edits {
 	id := parser.Identity{Self: s.id, Options: parser.Options{NonStandardStrings: s.oldStrings}}
-	s.srv.holders.Range(func(pid, sess any) bool {
-		id.Pairs = append(id.Pairs, parser.Pair{Session: sess.(*Session).id, Backend: pid.(int32)})
-		return true
+	s.srv.holders(func(sess *Session, c *pool.Conn) {
+		id.Pairs = append(id.Pairs, parser.Pair{Session: sess.id, Backend: c.PID})
 	})
 	for _, n := range ids {
 		if c := s.lend(n); c != nil {

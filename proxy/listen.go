@@ -217,10 +217,13 @@ func (s *Server) sessionOf(pid int32) int32 {
 	if id, ok := s.notifiers.Load(pid); ok {
 		return id.(int32)
 	}
-	if sess, ok := s.holders.Load(pid); ok {
-		return sess.(*Session).id
-	}
-	return pid
+	id := pid
+	s.holders(func(sess *Session, c *pool.Conn) {
+		if c.PID == pid {
+			id = sess.id
+		}
+	})
+	return id
 }
 
 // inbox holds notifications until the session may hear of them.

@@ -32,8 +32,6 @@ type Server struct {
 	drain  atomic.Bool
 	nextID atomic.Int32
 
-	// holders maps a backend's PID to the session that holds it.
-	holders sync.Map
 	// notifiers maps a backend's PID to the session that last sent a NOTIFY
 	// through it.
 	notifiers sync.Map
@@ -178,6 +176,19 @@ func (s *Server) admit(sess *Session) *pgerr.Error {
 	}
 	s.sessions[sess.id] = sess
 	return nil
+}
+
+// holders calls f for each session that holds a backend now.
+func (s *Server) holders(f func(sess *Session, c *pool.Conn)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sess := range s.sessions {
+		sess.mu.Lock()
+		if sess.current != nil {
+			f(sess, sess.current)
+		}
+		sess.mu.Unlock()
+	}
 }
 
 // newSecret returns a cancel key of n random bytes.

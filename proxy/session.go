@@ -380,7 +380,6 @@ func (s *Session) hold(c *pool.Conn) {
 	s.mu.Lock()
 	s.conn, s.current = c, c
 	s.mu.Unlock()
-	s.srv.holders.Store(c.PID, s)
 }
 
 // letGo takes the backend away from the session, so that a cancel request no
@@ -390,9 +389,6 @@ func (s *Session) letGo() *pool.Conn {
 	c := s.conn
 	s.conn, s.current = nil, nil
 	s.mu.Unlock()
-	if c != nil {
-		s.srv.holders.Delete(c.PID)
-	}
 	return c
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weft/pgerr"
+	"weft/pool"
 	"weft/wire"
 )
 
@@ -29,18 +30,10 @@ func (s *Server) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		s.holders.Range(func(_, v any) bool {
-			sess := v.(*Session)
-			if !sess.waiting.Load() {
-				return true
-			}
-			sess.mu.Lock()
-			speaks := sess.current != nil && sess.current.Readable()
-			sess.mu.Unlock()
-			if speaks {
+		s.holders(func(sess *Session, c *pool.Conn) {
+			if sess.waiting.Load() && c.Readable() {
 				sess.wake()
 			}
-			return true
 		})
 	}
 }
