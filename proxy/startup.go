@@ -175,6 +175,7 @@ func (st *starter) startTLS(ctx context.Context) error {
 			}
 			return &certs[0], nil
 		}
+		cfg.Certificates = nil // or a client without a server name is not asked for
 	}
 	cfg.GetCertificate = func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		c, err := choose(h)
