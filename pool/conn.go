@@ -35,14 +35,15 @@ type Conn struct {
 	// Listening says that LISTEN was run on it for its present session.
 	Listening bool
 
-	lane     *Lane
-	secret   []byte
-	endpoint endpoint
-	prepared prepared
-	created  time.Time
-	idleFrom time.Time
-	inIdle   bool   // guarded by the shard's mutex
-	epoch    uint64 // of the lane when it was dialled
+	lane      *Lane
+	secret    []byte
+	endpoint  endpoint
+	prepared  prepared
+	created   time.Time
+	idleFrom  time.Time
+	dedicated bool
+	inIdle    bool   // guarded by the shard's mutex
+	epoch     uint64 // of the lane when it was dialled
 
 	cancelMu  sync.Mutex
 	cancelled *sync.Cond

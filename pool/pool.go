@@ -92,6 +92,16 @@ func (p *Pool) Database(name string) *Database {
 	return d
 }
 
+// ForgetEffects makes the next session on each database ask again what its
+// functions do: somebody may have changed them without weft.
+func (p *Pool) ForgetEffects() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, d := range p.databases {
+		d.Effects.Store(nil)
+	}
+}
+
 // Retire makes connections of matching keys go away as soon as they are idle:
 // after ALTER ROLE … SET a new login has other defaults, and DROP DATABASE
 // wants nobody inside.

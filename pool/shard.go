@@ -278,8 +278,24 @@ func (l *Lane) open1(ctx context.Context) (*Conn, error) {
 	return c, nil
 }
 
+// Dedicated dials a connection that stays outside the limits and is never lent
+// to anybody else: for work that must not wait for the sessions that wait for
+// it.
+func (l *Lane) Dedicated(ctx context.Context) (*Conn, error) {
+	c, err := l.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.dedicated = true
+	return c, nil
+}
+
 // release puts a clean connection back or hands it to somebody who waits.
 func (sh *Shard) release(c *Conn) {
+	if c.dedicated {
+		c.hangUp()
+		return
+	}
 	now := time.Now()
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -299,6 +315,9 @@ func (sh *Shard) release(c *Conn) {
 
 // closed takes a discarded connection off the books.
 func (sh *Shard) closed(c *Conn) {
+	if c.dedicated {
+		return
+	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	sh.forget(c.lane)

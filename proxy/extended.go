@@ -50,11 +50,18 @@ func (s *Session) extended(handle func(body []byte) error) error {
 
 // drain sends what has been collected once it is more than a little.
 func (s *Session) drain() error {
+	if s.ops.len() > maxOps {
+		return s.flush()
+	}
 	if !s.toServer.Full() {
 		return nil
 	}
 	return s.pushAll()
 }
+
+// maxOps bounds the answers a client may leave outstanding before weft asks
+// for them by itself.
+const maxOps = 4096
 
 func (s *Session) pushAll() error {
 	if s.toServer.Len() == 0 {
@@ -92,10 +99,7 @@ func (s *Session) onParse(body []byte) error {
 	if len(p.Name) > 0 {
 		return s.parseNamed(p, facts)
 	}
-	s.unnamed.body = append(s.unnamed.body[:0], body...)
-	s.unnamed.facts = facts
-	s.unnamed.valid = true
-	s.unnamed.version++
+	s.unnamed.set(body, facts)
 	s.conn.UnnamedBy = s.unnamedTag()
 	if s.special(facts) {
 		return s.parseSpecial(p, facts)
@@ -419,6 +423,9 @@ func (s *Session) onFlush() error {
 func (s *Session) flush() error {
 	if s.conn == nil {
 		s.emitLocal()
+		if s.toClient.Full() {
+			return s.flushOrEnd()
+		}
 		return nil
 	}
 	s.toServer.Grow()

@@ -135,7 +135,7 @@ func (s *Session) lend(id int32) *pool.Conn {
 	if busy {
 		return nil
 	}
-	c, err := to.lane.Acquire(s.ctx, pool.Want{Cancel: s.cancelled, Placeholders: nil})
+	c, err := to.lane.Dedicated(s.ctx)
 	if err != nil {
 		return nil
 	}

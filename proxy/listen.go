@@ -121,7 +121,7 @@ func (h *hub) command(sql string) error {
 
 // connect gives the hub a backend, logged in as the session that needs it.
 func (h *hub) connect(s *Session) error {
-	c, err := s.lane.Acquire(s.ctx, pool.Want{Session: s.id, Placeholders: s.placeholders})
+	c, err := s.lane.Dedicated(s.ctx)
 	if err != nil {
 		return err
 	}

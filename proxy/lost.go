@@ -52,9 +52,7 @@ func (s *Session) parseInLostTx(p wire.ParseBody, body []byte, f *parser.Facts) 
 		return
 	}
 	if len(p.Name) == 0 {
-		s.unnamed.body = append(s.unnamed.body[:0], body...)
-		s.unnamed.facts, s.unnamed.valid = f, true
-		s.unnamed.version++
+		s.unnamed.set(body, f)
 	} else {
 		if s.statements == nil {
 			s.statements = map[string]*statement{}

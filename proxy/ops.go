@@ -57,6 +57,7 @@ type opQueue struct {
 
 func (q *opQueue) push(o op)   { q.ops = append(q.ops, o) }
 func (q *opQueue) empty() bool { return q.head == len(q.ops) }
+func (q *opQueue) len() int    { return len(q.ops) - q.head }
 
 // only reports whether nothing but these kinds is outstanding.
 func (q *opQueue) only(kinds ...opKind) bool {

@@ -13,12 +13,31 @@ import (
 // backends may hold.
 func (s *Session) unnamedTag() uint64 { return uint64(s.id)<<32 | uint64(s.unnamed.version) }
 
+// set makes a Parse message the unnamed statement.
+func (u *unnamed) set(body []byte, facts *parser.Facts) {
+	if cap(u.body) > 64<<10 && len(body) < 4<<10 {
+		u.body = nil
+	}
+	u.body = append(u.body[:0], body...)
+	u.facts, u.valid, u.original = facts, true, ""
+	u.version++
+}
+
+// maxStatementBytes bounds the texts of the statements one client prepares.
+const maxStatementBytes = 64 << 20
+
 // parseNamed prepares a statement under a name of the client's.
 func (s *Session) parseNamed(p wire.ParseBody, facts *parser.Facts) error {
 	name := string(p.Name)
 	if s.statements[name] != nil {
 		return s.parseDuplicate(name, p)
 	}
+	if s.statementBytes+len(p.SQL) > maxStatementBytes {
+		s.refuseMessage(pgerr.New(pgerr.ConfigurationLimitExceeded, "the prepared statements of this session are over %d MiB", maxStatementBytes>>20).
+			WithHint("Close statements that are not used any more."))
+		return nil
+	}
+	s.statementBytes += len(p.SQL)
 	st := &statement{
 		name: name, facts: facts,
 		server: s.db.Statement(string(p.SQL), string(p.OIDs), false, s.parseSettings()),
@@ -137,6 +156,7 @@ func (s *Session) parseDuplicate(name string, p wire.ParseBody) error {
 func (s *Session) forgetStatement(st *statement) {
 	if s.statements[st.name] == st {
 		delete(s.statements, st.name)
+		s.statementBytes -= min(s.statementBytes, len(st.server.SQL))
 	}
 	s.db.Forget(st.server)
 }
@@ -146,7 +166,7 @@ func (s *Session) forgetStatements() {
 	for _, st := range s.statements {
 		s.db.Forget(st.server)
 	}
-	s.statements = nil
+	s.statements, s.statementBytes = nil, 0
 	s.unnamed.valid = false
 }
 

@@ -36,13 +36,14 @@ type Session struct {
 	ownsRep  bool              // reported is this session's own copy
 
 	// What the client has made of its session.
-	settings     *pool.Settings
-	placeholders map[string]bool
-	statements   map[string]*statement
-	unnamed      unnamed
-	channels     map[string]bool // LISTENed to
-	pins         pin
-	inbox        inbox
+	settings       *pool.Settings
+	placeholders   map[string]bool
+	statements     map[string]*statement
+	statementBytes int
+	unnamed        unnamed
+	channels       map[string]bool // LISTENed to
+	pins           pin
+	inbox          inbox
 
 	// The dialogue with the backend.
 	conn       *pool.Conn

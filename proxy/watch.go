@@ -20,14 +20,22 @@ import (
 // watchInterval is how late a session may hear of it.
 const watchInterval = 100 * time.Millisecond
 
+// relearnInterval is how long a function that somebody made without weft's
+// knowledge may change sessions unnoticed.
+const relearnInterval = time.Minute
+
 // watch wakes sessions whose backend has something to say.
 func (s *Server) watch(ctx context.Context) {
-	tick := time.NewTicker(watchInterval)
+	tick, relearn := time.NewTicker(watchInterval), time.NewTicker(relearnInterval)
 	defer tick.Stop()
+	defer relearn.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-relearn.C:
+			s.pool.ForgetEffects()
+			continue
 		case <-tick.C:
 		}
 		s.holders(func(sess *Session, c *pool.Conn) {
