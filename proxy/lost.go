@@ -24,13 +24,19 @@ func (s *Session) queryInLostTx(facts *parser.Facts, n int) error {
 		s.toClient.Grow()
 		s.toClient.B = wire.AppendCommandComplete(s.toClient.B, "ROLLBACK")
 	default:
-		s.tell(errLostTx())
+		s.tell(s.lostTxError())
 	}
 	s.tellReady()
 	return nil
 }
 
-func errLostTx() *pgerr.Error {
+// lostTxError is what the client is told: first how its transaction was lost,
+// if it has not heard, and then that it is over.
+func (s *Session) lostTxError() *pgerr.Error {
+	if e := s.lostCause; e != nil {
+		s.lostCause = nil
+		return e
+	}
 	return pgerr.New(pgerr.InFailedSQLTransaction, "current transaction is aborted, commands ignored until end of transaction block").
 		WithDetail("The connection to the shard was lost during the transaction.")
 }
@@ -42,7 +48,7 @@ func endsTx(f *parser.Facts) bool {
 
 func (s *Session) failInLostTx() {
 	s.emitLocal()
-	s.tell(errLostTx())
+	s.tell(s.lostTxError())
 	s.skipping = true
 }
 

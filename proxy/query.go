@@ -103,7 +103,7 @@ func (s *Session) onFunctionCall() error {
 		}
 	}
 	if s.lostTx {
-		s.tell(errLostTx())
+		s.tell(s.lostTxError())
 		s.tellReady()
 		return s.flushOrEnd()
 	}

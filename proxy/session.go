@@ -52,14 +52,15 @@ type Session struct {
 	toClient   wire.Out
 	rem        int // bytes of a row still to pass to the client
 	ops        opQueue
-	skipping   bool    // an error has been answered: skip to Sync
-	unsynced   bool    // extended messages have been sent, the Sync has not
-	lostTx     bool    // the transaction's backend is gone: only ROLLBACK helps
-	fatal      bool    // the backend said FATAL: pass it on and end
-	endsLostTx bool    // what is bound ends the lost transaction
-	copying    bool    // the relay met a CopyInResponse
-	midFrame   bool    // a message of the client is still in its buffer
-	done       effects // what the open transaction has done so far
+	skipping   bool         // an error has been answered: skip to Sync
+	unsynced   bool         // extended messages have been sent, the Sync has not
+	lostCause  *pgerr.Error // how it was lost, if the client has not heard
+	lostTx     bool         // the transaction's backend is gone: only ROLLBACK helps
+	fatal      bool         // the backend said FATAL: pass it on and end
+	endsLostTx bool         // what is bound ends the lost transaction
+	copying    bool         // the relay met a CopyInResponse
+	midFrame   bool         // a message of the client is still in its buffer
+	done       effects      // what the open transaction has done so far
 
 	// How the text the backend has differs from the client's.
 	edits      parser.Edits

@@ -84,7 +84,9 @@ func (s *Session) bereft(err error) error {
 	if pinned {
 		return pgerr.From(err)
 	}
-	s.lostTx = s.lostTx || open
+	if open {
+		s.lostTx, s.lostCause = true, pgerr.From(err)
+	}
 	return nil
 }
 
