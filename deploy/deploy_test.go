@@ -1,0 +1,273 @@
+// Package deploy_test reads the files of this directory together: each names
+// things that another must have.
+package deploy_test
+
+import (
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"weft/config"
+)
+
+type compose struct {
+	Services map[string]service `yaml:"services"`
+	Volumes  map[string]any     `yaml:"volumes"`
+}
+
+type service struct {
+	Image       string                                `yaml:"image"`
+	Build       *struct{ Context, Dockerfile string } `yaml:"build"`
+	Command     []string                              `yaml:"command"`
+	Environment map[string]string                     `yaml:"environment"`
+	Volumes     []string                              `yaml:"volumes"`
+	Ports       []string                              `yaml:"ports"`
+	DependsOn   map[string]struct{ Condition string } `yaml:"depends_on"`
+	Healthcheck *struct{ Test []string }              `yaml:"healthcheck"`
+	StopGrace   string                                `yaml:"stop_grace_period"`
+}
+
+func load(t *testing.T) (compose, config.Config, config.Cluster) {
+	t.Helper()
+	data, err := os.ReadFile("docker-compose.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c compose
+	if err := yaml.Unmarshal(data, &c); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load("weft.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := config.LoadCluster("cluster.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, cfg, cluster
+}
+
+func TestShards(t *testing.T) {
+	c, cfg, cluster := load(t)
+	if len(cluster.Shards) != 4 {
+		t.Errorf("%d shards, want 4", len(cluster.Shards))
+	}
+	for _, shard := range cluster.Shards {
+		for _, addr := range shard.Hosts {
+			host, port, err := net.SplitHostPort(addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, ok := c.Services[host]
+			if !ok || port != "5432" || !strings.HasPrefix(s.Image, "postgres:") {
+				t.Errorf("%s: no PostgreSQL in docker-compose.yml is %s", shard.Name, addr)
+				continue
+			}
+			if !slices.Contains(s.Command, "wal_level=logical") {
+				t.Errorf("%s: wal_level is not logical", host)
+			}
+			if n := setting(s.Command, "max_prepared_transactions"); n < cfg.Pool.MaxPerShard {
+				t.Errorf("%s: max_prepared_transactions is %d, pool.max_per_shard %d", host, n, cfg.Pool.MaxPerShard)
+			}
+			if n := setting(s.Command, "max_connections"); n <= cfg.Pool.MaxPerShard {
+				t.Errorf("%s: max_connections is %d, pool.max_per_shard %d", host, n, cfg.Pool.MaxPerShard)
+			}
+			if c.Services["weft"].DependsOn[host].Condition != "service_healthy" {
+				t.Errorf("weft does not wait for %s", host)
+			}
+		}
+	}
+	// A shard nobody declared would be a server that nobody uses.
+	for name, s := range c.Services {
+		if strings.HasPrefix(s.Image, "postgres:") && !slices.ContainsFunc(cluster.Shards, func(sh config.Shard) bool {
+			return slices.Contains(sh.Hosts, name+":5432")
+		}) {
+			t.Errorf("%s is not in cluster.yaml", name)
+		}
+	}
+}
+
+// setting returns the value of a "-c name=value" argument, or 0.
+func setting(args []string, name string) int {
+	for _, a := range args {
+		if v, ok := strings.CutPrefix(a, name+"="); ok {
+			n, _ := strconv.Atoi(v) // what is no number is 0, which no test takes
+			return n
+		}
+	}
+	return 0
+}
+
+func TestEtcd(t *testing.T) {
+	c, cfg, _ := load(t)
+	for _, e := range cfg.Etcd.Endpoints {
+		u, err := url.Parse(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, ok := c.Services[u.Hostname()]
+		if !ok || !slices.Contains(s.Command, "--listen-client-urls=http://0.0.0.0:"+u.Port()) || !slices.Contains(s.Command, "--advertise-client-urls="+e) {
+			t.Errorf("no etcd in docker-compose.yml listens on %s", e)
+		}
+		// The version that weft is tested with.
+		_, tag, _ := strings.Cut(s.Image, ":")
+		if want := goMod(t, `(?m)^\s+go\.etcd\.io/etcd/server/v3 (\S+)`); tag != want {
+			t.Errorf("etcd's image is %s, go.mod has %s", tag, want)
+		}
+	}
+	if c.Services["apply"].DependsOn["etcd"].Condition != "service_healthy" {
+		t.Error("apply does not wait for etcd")
+	}
+	if c.Services["weft"].DependsOn["apply"].Condition != "service_completed_successfully" {
+		t.Error("weft does not wait for apply")
+	}
+}
+
+// What weft.yaml says must be what the containers get.
+func TestProxy(t *testing.T) {
+	c, cfg, _ := load(t)
+	s := c.Services["weft"]
+	for _, addr := range []string{cfg.Listen, cfg.HTTP.Listen} {
+		host, port, err := net.SplitHostPort(addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if host != "0.0.0.0" {
+			t.Errorf("%s cannot be reached from outside its container", addr)
+		}
+		if !slices.Contains(s.Ports, "127.0.0.1:"+port+":"+port) {
+			t.Errorf("port %s is not published on loopback: %q", port, s.Ports)
+		}
+	}
+	_, httpPort, _ := net.SplitHostPort(cfg.HTTP.Listen) // split above
+	if s.Healthcheck == nil || !strings.Contains(strings.Join(s.Healthcheck.Test, " "), "/dev/tcp/127.0.0.1/"+httpPort) {
+		t.Error("the health check does not ask http.listen")
+	}
+	if grace, err := time.ParseDuration(s.StopGrace); err != nil || grace <= cfg.Limits.DrainTimeout {
+		t.Errorf("stop_grace_period %s is not longer than limits.drain_timeout %s", s.StopGrace, cfg.Limits.DrainTimeout)
+	}
+	for _, name := range []string{"apply", "weft"} {
+		_, cfg, _ = load(t) // resolving changes it
+		err := cfg.ResolveSecrets(config.Sources{
+			Env: func(key string) (string, bool) { v, ok := c.Services[name].Environment[key]; return v, ok },
+		})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// The role that weft logs in as, with the same password.
+	for _, u := range cfg.Auth.Users {
+		if env := c.Services["shard-0"].Environment; env["POSTGRES_USER"] != u.Name || env["POSTGRES_PASSWORD"] != u.Password {
+			t.Errorf("user %s cannot log in to the shards", u.Name)
+		}
+	}
+}
+
+func TestFiles(t *testing.T) {
+	c, _, _ := load(t)
+	for name, s := range c.Services {
+		mounted := map[string]bool{}
+		for _, v := range s.Volumes {
+			from, rest, _ := strings.Cut(v, ":")
+			to, _, _ := strings.Cut(rest, ":")
+			mounted[to] = true
+			if strings.HasPrefix(from, ".") {
+				if _, err := os.Stat(from); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			} else if _, ok := c.Volumes[from]; !ok {
+				t.Errorf("%s: volume %s is not declared", name, from)
+			}
+		}
+		for _, arg := range s.Command {
+			if strings.HasPrefix(arg, "/etc/weft/") && !mounted[arg] {
+				t.Errorf("%s: %s is not mounted", name, arg)
+			}
+		}
+		switch {
+		case s.Build != nil:
+			for _, f := range []string{s.Build.Dockerfile, s.Build.Dockerfile + ".dockerignore", "go.mod"} {
+				if _, err := os.Stat(filepath.Join(s.Build.Context, f)); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		case !regexp.MustCompile(`:v?[0-9]`).MatchString(s.Image):
+			t.Errorf("%s: image %q names no version", name, s.Image)
+		}
+		if name != "apply" && s.Healthcheck == nil {
+			t.Errorf("%s has no health check", name)
+		}
+	}
+}
+
+func TestDockerfile(t *testing.T) {
+	data, err := os.ReadFile("Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	minor := goMod(t, `(?m)^go (\d+\.\d+)`)
+	for _, want := range []string{
+		"FROM golang:" + minor + "-bookworm AS build",
+		"CGO_ENABLED=1",
+		"\nFROM debian:bookworm-slim\n", // the builder's glibc, not musl
+		"\nUSER weft\n",
+		`CMD ["serve", "-c", "/etc/weft/weft.yaml"]`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	for _, m := range regexp.MustCompile(`docs/decisions/\S+\.md`).FindAllString(text, -1) {
+		if _, err := os.Stat(filepath.Join("..", m)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// goMod returns what a pattern's group matches in go.mod.
+func goMod(t *testing.T, pattern string) string {
+	t.Helper()
+	data, err := os.ReadFile("../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(pattern).FindSubmatch(data)
+	if m == nil {
+		t.Fatalf("go.mod has no %s", pattern)
+	}
+	return string(m[1])
+}
+
+func TestComposeConfig(t *testing.T) {
+	argv := []string{"docker-compose"}
+	if _, err := exec.LookPath(argv[0]); err != nil {
+		argv = []string{"docker", "compose"}
+		if exec.Command(argv[0], "compose", "version").Run() != nil {
+			t.Skip("neither docker-compose nor docker compose is installed: the file's syntax is checked by the other tests alone")
+		}
+	}
+	run := func(env ...string) (string, error) {
+		cmd := exec.Command(argv[0], append(argv[1:], "-f", "docker-compose.yml", "config")...)
+		cmd.Env = append(slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "APP_PASSWORD=") }), env...)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := run("APP_PASSWORD=secret"); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := run(); err == nil || !strings.Contains(out, "is not set") {
+		t.Errorf("without a password: %v\n%s", err, out)
+	}
+}
