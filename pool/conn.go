@@ -136,6 +136,33 @@ func (c *Conn) Exec(sql string) ([][]string, error) {
 	}
 }
 
+// DescribeStatement asks for the result of a prepared statement: the body of
+// its RowDescription, empty if it has none, nil if there is no such statement.
+func (c *Conn) DescribeStatement(name string) ([]byte, error) {
+	if _, err := c.Write(wire.AppendEmpty(wire.AppendDescribe(nil, 'S', name), wire.Sync)); err != nil {
+		return nil, c.Lost(err)
+	}
+	var columns []byte
+	for {
+		typ, body, err := c.Next(wire.LargeLimit)
+		if err != nil {
+			return nil, c.Lost(err)
+		}
+		switch typ {
+		case wire.RowDescription:
+			columns = append([]byte{}, body...)
+		case wire.NoData:
+			columns = []byte{}
+		case wire.ReadyForQuery:
+			c.Status = body[0]
+		}
+		c.Consume(wire.HeaderLen + len(body))
+		if typ == wire.ReadyForQuery {
+			return columns, nil
+		}
+	}
+}
+
 func (c *Conn) noteParameter(body []byte) {
 	if name, value, ok := wire.DecodeParameterStatus(body); ok {
 		c.Params[name] = value

@@ -174,7 +174,7 @@ func (l *Lane) takeIdle(want Want) *Conn {
 		return nil
 	}
 	at := -1
-	if p := want.Prefer; p != nil && p.inIdle && p.lane == l {
+	if p := want.Prefer; p != nil && p.inIdle && p.lane == l && p.compatible(want.Placeholders) {
 		for i := n - 1; i >= 0; i-- {
 			if l.idle[i] == p {
 				at = i

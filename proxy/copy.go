@@ -34,6 +34,7 @@ func (s *Session) copyIn() error {
 		s.wake()
 	}()
 	sendErr := s.sendCopy(over)
+	s.copied = extended
 	if sendErr == nil && extended {
 		// The backend keeps its answer until the client sends a Sync.
 		_ = c.Conn().SetReadDeadline(time.Unix(1, 0))

@@ -63,9 +63,10 @@ type effects struct {
 	alone    bool   // the only one was a transaction of its own
 	sets     []parser.Setting
 	prepared []sqlPrepared
-	stray    []string // statements to be removed from the backend
-	text     string   // of a command that goes to every shard
-	shown    bool     // the backend holds the client's own names
+	describe []*pool.Statement // made with PREPARE
+	stray    []string          // statements to be removed from the backend
+	text     string            // of a command that goes to every shard
+	shown    bool              // the backend holds the client's own names
 	// terminates: pg_terminate_backend was called.
 	terminates bool
 }
@@ -154,6 +155,16 @@ func (s *Session) settle(c *pool.Conn) error {
 	s.done = effects{}
 	for _, name := range d.stray {
 		_, _ = c.Exec("DEALLOCATE " + pool.QuoteIdent(name))
+	}
+	for _, st := range d.describe {
+		// Should the schema change, their results must not.
+		columns, err := c.DescribeStatement(st.Name)
+		if err != nil {
+			return err
+		}
+		if columns != nil {
+			st.Description.CompareAndSwap(nil, &columns)
+		}
 	}
 	if d.shown {
 		if _, err := c.Exec("DEALLOCATE ALL"); err != nil {

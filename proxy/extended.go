@@ -430,7 +430,8 @@ func (s *Session) flush() error {
 	}
 	s.toServer.Grow()
 	s.toServer.B = wire.AppendEmpty(s.toServer.B, wire.Flush)
-	if err := s.pushAll(); err != nil || s.conn == nil {
+	s.copied = false
+	if err := s.pushAll(); err != nil || s.conn == nil || s.copied {
 		return err
 	}
 	return s.exchange()

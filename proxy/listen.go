@@ -73,6 +73,14 @@ func (h *hub) set(s *Session, channels map[string]bool) error {
 			}
 		}
 	}
+	if len(h.subs) == 0 && h.conn != nil {
+		// Nobody listens any more: the backend goes.
+		c := h.conn
+		h.conn = nil
+		h.mu.Unlock()
+		_ = c.Conn().SetReadDeadline(time.Unix(1, 0))
+		return nil
+	}
 	if len(fresh)+len(stale) == 0 || h.conn == nil {
 		h.mu.Unlock()
 		return nil
@@ -140,6 +148,11 @@ func (h *hub) connect(s *Session) error {
 func (h *hub) run(c *pool.Conn) {
 	err := h.read(c)
 	h.mu.Lock()
+	if h.conn != c { // dismissed
+		h.mu.Unlock()
+		c.Terminate()
+		return
+	}
 	waiting := h.waiting
 	subs := h.subs
 	h.conn, h.waiting, h.subs = nil, nil, map[string]map[*Session]bool{}

@@ -85,10 +85,19 @@ func (s *Session) ensurePrepared(st *pool.Statement, exec func(sql string) error
 			return err
 		}
 		s.conn.MarkPrepared(st)
+	} else if err := s.prepareAsBefore(st); err != nil {
+		return err
+	}
+	if st.Generation == s.db.Generation.Load() || st.Description.Load() == nil {
 		return nil
 	}
+	return s.checkResult(st)
+}
+
+// prepareAsBefore sends a Parse that is read under the settings the statement
+// was first prepared with.
+func (s *Session) prepareAsBefore(st *pool.Statement) error {
 	s.toServer.Grow()
-	// The text is read under the settings it was prepared with.
 	now := s.parseSettings()
 	for _, sql := range now.Steps(st.Settings) {
 		if err := s.inject(sql); err != nil {
@@ -101,16 +110,14 @@ func (s *Session) ensurePrepared(st *pool.Statement, exec func(sql string) error
 			return err
 		}
 	}
-	if st.Generation == s.db.Generation.Load() || st.Description.Load() == nil {
-		return nil
-	}
-	return s.checkResult(st)
+	return nil
 }
 
 // checkResult makes sure that a statement which is prepared again after the
 // schema has changed still has the result its client was told of.
 func (s *Session) checkResult(st *pool.Statement) error {
 	var got []byte
+	s.toServer.Grow()
 	s.toServer.B = wire.AppendDescribe(s.toServer.B, 'S', st.Name)
 	s.ops.push(op{kind: opDescribeStatement, injected: true, described: &got})
 	if err := s.flush(); err != nil || s.conn == nil || s.skipping {

@@ -26,11 +26,11 @@ func (s *Session) exchange() error {
 		if !s.copying {
 			return nil
 		}
-		s.copying = false
+		s.copying, s.copied = false, false
 		if err := s.copyIn(); err != nil {
 			return s.failed(err)
 		}
-		if s.ops.first().kind == opExecute {
+		if s.copied {
 			return nil // answered with the Sync that is still to come
 		}
 	}

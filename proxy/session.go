@@ -58,6 +58,7 @@ type Session struct {
 	lostTx     bool         // the transaction's backend is gone: only ROLLBACK helps
 	fatal      bool         // the backend said FATAL: pass it on and end
 	endsLostTx bool         // what is bound ends the lost transaction
+	copied     bool         // a COPY in the extended protocol awaits its Sync
 	copying    bool         // the relay met a CopyInResponse
 	midFrame   bool         // a message of the client is still in its buffer
 	done       effects      // what the open transaction has done so far
@@ -74,6 +75,7 @@ type Session struct {
 	current   *pool.Conn
 	cancelled chan struct{} // ends the wait for a backend
 
+	woke        atomic.Bool // wake was called
 	waiting     atomic.Bool // for its client, with a backend in hand
 	idleTimeout time.Duration
 	idleUntil   time.Time
@@ -197,6 +199,11 @@ func (s *Session) header() (typ byte, length int, err error) {
 		if typ, length, ok := s.client.Header(); ok {
 			return typ, length, nil
 		}
+		if s.woke.Load() {
+			if err := s.woken(); err != nil {
+				return 0, 0, err
+			}
+		}
 		if err := s.flushClient(); err != nil {
 			return 0, 0, errEnd
 		}
@@ -228,10 +235,15 @@ func (s *Session) header() (typ byte, length int, err error) {
 }
 
 // wake makes the session's goroutine leave its wait for the client.
-func (s *Session) wake() { _ = s.client.Conn().SetReadDeadline(time.Unix(1, 0)) }
+func (s *Session) wake() {
+	// The flag first: whoever clears the deadline looks at it afterwards.
+	s.woke.Store(true)
+	_ = s.client.Conn().SetReadDeadline(time.Unix(1, 0))
+}
 
 // woken handles why wake was called.
 func (s *Session) woken() error {
+	s.woke.Store(false)
 	_ = s.client.Conn().SetReadDeadline(time.Time{})
 	if e := s.killed.Load(); e != nil {
 		return e

@@ -118,6 +118,7 @@ func (s *Session) onPreparedTag(tag string) {
 			}
 			s.statements[p.name] = p.stmt
 			s.conn.MarkPrepared(p.stmt.server)
+			s.done.describe = append(s.done.describe, p.stmt.server)
 		}
 	case parser.Deallocate:
 		if st := s.statements[p.name]; st != nil {
