@@ -96,6 +96,11 @@ func (s *Session) onParse(body []byte) error {
 	if ok, err := s.begin(); !ok {
 		return err
 	}
+	if s.channels != nil && facts.Effects&parser.TxBegin != 0 {
+		if err := s.listenInBlock(); err != nil {
+			return s.failed(err)
+		}
+	}
 	if len(p.Name) > 0 {
 		return s.parseNamed(p, facts)
 	}

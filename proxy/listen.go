@@ -312,6 +312,18 @@ func (s *Session) listenHere(c *pool.Conn, exec func(sql string) error) error {
 	return nil
 }
 
+// listenInBlock does so before a transaction block begins: LISTEN inside it
+// would show only when it is over.
+func (s *Session) listenInBlock() error {
+	if s.conn.Status != wire.TxIdle || !s.ops.empty() || s.toServer.Len() > 0 {
+		return nil
+	}
+	return s.listenHere(s.conn, func(sql string) error {
+		_, err := s.conn.Exec(sql)
+		return err
+	})
+}
+
 // settleChannels hands what the backend listens to over to the hub.
 func (s *Session) settleChannels(c *pool.Conn, d *effects) error {
 	undone := d.lastTag == "ROLLBACK" || d.failed

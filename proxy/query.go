@@ -43,6 +43,12 @@ func (s *Session) onQuery() error {
 		s.client.Consume(wire.HeaderLen + len(body))
 		return s.afterQuery(s.refused(err))
 	}
+	if s.channels != nil && facts.Effects&parser.TxBegin != 0 {
+		if err := s.listenInBlock(); err != nil {
+			s.client.Consume(wire.HeaderLen + len(body))
+			return s.afterQuery(s.refusedHere(err))
+		}
+	}
 	s.conn.UnnamedBy = 0
 	s.toServer.Grow()
 	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Query, body)

@@ -228,7 +228,7 @@ func (s *Session) onReady(c *pool.Conn, o *op, status byte) error {
 		s.returnLoans()
 	}
 	if c.Status == wire.TxIdle {
-		if s.done.any() {
+		if s.done.any() || c.Listening {
 			if err := s.settle(c); err != nil {
 				return err
 			}
