@@ -122,7 +122,19 @@ func (s *Session) serve() {
 		s.tell(&fatal)
 		_ = s.client.Conn().SetWriteDeadline(time.Now().Add(5 * time.Second))
 		_ = s.flushClient()
+		linger(s.client.Conn())
 	}
+}
+
+// linger lets a client read the last word: closing a socket with unread bytes
+// sends RST, which may overtake what was written.
+func linger(c net.Conn) {
+	w, ok := c.(interface{ CloseWrite() error })
+	if !ok || w.CloseWrite() != nil {
+		return
+	}
+	_ = c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+	_, _ = io.CopyN(io.Discard, c, 1<<20)
 }
 
 func (s *Session) loop() error {

@@ -43,6 +43,7 @@ func (s *Server) start(conn net.Conn) *Session {
 		} else {
 			_, _ = st.stream.Write(wire.AppendError(st.greeted, e))
 		}
+		linger(conn)
 		s.log.Info("client turned away", "client", conn.RemoteAddr(), "err", err)
 	} else if !errors.Is(err, io.EOF) {
 		s.log.Info("startup failed", "client", conn.RemoteAddr(), "err", err)

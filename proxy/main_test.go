@@ -1,0 +1,136 @@
+package proxy_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"weft/auth"
+	"weft/directory"
+	"weft/pgserver"
+	"weft/pool"
+	"weft/proxy"
+)
+
+// postgres is the one server behind the tests of this package.
+var postgres *pgserver.Temp
+
+func TestMain(m *testing.M) {
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	var err error
+	postgres, err = pgserver.StartTemp(ctx, pgserver.Config{})
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "start PostgreSQL:", err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if err := postgres.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, "close PostgreSQL:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// weft is a proxy in front of one server, with what a test may want to change.
+type weft struct {
+	*proxy.Server
+	addr   string
+	served chan error
+}
+
+// startWeft starts a proxy in front of the package's server. It is closed, and
+// must close, when the test ends.
+func startWeft(tb testing.TB, p pool.Config, more ...func(*proxy.Config)) *weft {
+	tb.Helper()
+	w, err := newWeft(postgres.Addr(), p, more...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { w.close(tb) })
+	return w
+}
+
+func newWeft(shard string, p pool.Config, more ...func(*proxy.Config)) (*weft, error) {
+	a, err := auth.New(auth.Config{Method: auth.MethodTrust})
+	if err != nil {
+		return nil, err
+	}
+	snap := directory.New(16, "home", []directory.Shard{
+		{Name: "home", Hosts: []string{shard}, Options: map[string]string{"sslmode": "disable"}, Weight: 1},
+	})
+	cfg := proxy.Config{Snapshot: func() *directory.Snapshot { return snap }, Auth: a, Pool: p}
+	for _, f := range more {
+		f(&cfg)
+	}
+	s, err := proxy.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	w := &weft{Server: s, addr: l.Addr().String(), served: make(chan error, 1)}
+	go func() { w.served <- s.Serve(context.Background(), l) }()
+	return w, nil
+}
+
+// close ends the proxy and complains if that takes long.
+func (w *weft) close(tb testing.TB) {
+	tb.Helper()
+	done := make(chan error, 1)
+	go func() { done <- w.Close() }()
+	select {
+	case err := <-done:
+		if err != nil {
+			tb.Errorf("close: %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		tb.Error("Close did not return within 20 s")
+		return
+	}
+	if err := <-w.served; err != nil {
+		tb.Errorf("serve: %v", err)
+	}
+}
+
+var databases struct {
+	sync.Mutex
+	n int
+}
+
+// database makes a database of the test's own and returns its name.
+func database(tb testing.TB, setup string) string {
+	tb.Helper()
+	databases.Lock()
+	databases.n++
+	name := fmt.Sprintf("t%d", databases.n)
+	databases.Unlock()
+	direct(tb, "postgres", "CREATE DATABASE "+name)
+	if setup != "" {
+		direct(tb, name, setup)
+	}
+	return name
+}
+
+// direct runs SQL on the server itself, without weft.
+func direct(tb testing.TB, database, sql string) {
+	tb.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	c, err := pgx.Connect(ctx, postgres.ConnString(database))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer c.Close(ctx)
+	if _, err := c.PgConn().Exec(ctx, sql).ReadAll(); err != nil {
+		tb.Fatalf("%s: %v", sql, err)
+	}
+}

@@ -1,0 +1,612 @@
+package proxy_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"weft/pool"
+	"weft/wire"
+)
+
+var (
+	pipelines        = flag.Int("pipelines", 60, "how many random dialogues TestPipelines plays")
+	pipelineFailures = flag.Int("pipeline-failures", 1, "after how many failures TestPipelines gives up")
+	pipeline         = flag.Uint64("pipeline", 0, "the seed of the one dialogue to play, as a failure names it")
+)
+
+// TestPipelines plays random dialogues of the extended and simple protocol,
+// with errors, and demands that weft answers message by message what
+// PostgreSQL does. Beside it another client of weft uses the same backends.
+func TestPipelines(t *testing.T) {
+	p := newPlayer(t)
+	seeds := make([]uint64, *pipelines)
+	for i := range seeds {
+		seeds[i] = rand.Uint64()
+	}
+	if *pipeline != 0 {
+		seeds = []uint64{*pipeline}
+	}
+	failed := 0
+	for _, seed := range seeds {
+		s := newScript(seed)
+		diff := p.play(s)
+		if diff == "" {
+			continue
+		}
+		s, diff = p.shrink(s, diff)
+		t.Errorf("seed %d: -pipeline=%d plays it again\n%s\n%s", seed, seed, s, diff)
+		if failed++; failed == *pipelineFailures {
+			return // the next ones fail for the same reason more often than not
+		}
+	}
+}
+
+// script is a dialogue.
+type script struct {
+	seed  uint64
+	pool  pool.Config
+	items []item
+}
+
+// item is one message of the client, or a moment to wait until everything is
+// answered.
+type item struct {
+	label string
+	data  []byte
+	ready int    // how many ReadyForQuery it leads to
+	wait  bool   // wait for them
+	noise string // what the other client does meanwhile
+	cut   int    // write so many bytes first, the rest a little later
+}
+
+func (s script) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d connections, %d statements each:\n", s.pool.MaxPerShard, s.pool.MaxPrepared)
+	for _, it := range s.items {
+		switch {
+		case it.wait && it.noise != "":
+			fmt.Fprintf(&b, "  -- wait; the other client: %s\n", it.noise)
+		case it.wait:
+			b.WriteString("  -- wait\n")
+		default:
+			fmt.Fprintf(&b, "  %s\n", it.label)
+		}
+	}
+	return b.String()
+}
+
+// texts are what dialogues are made of. $1 may be given or not.
+var texts = []string{
+	"SELECT $1::int + 1", "SELECT 1 AS x, 'abc'::text AS y", "SELECT $1::text, $2::int4", "SELECT generate_series(1, 5)",
+	"SELECT generate_series(1, $1::int)", "INSERT INTO t(v) VALUES ($1) RETURNING id", "UPDATE t SET v = v || 'x' WHERE id <= 3",
+	"DELETE FROM t WHERE id = 4", "SELECT count(*), sum(length(v)) FROM t", "SELECT id, v FROM t ORDER BY id",
+	"BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT s", "ROLLBACK TO s", "RELEASE s", "BEGIN", "COMMIT",
+	"SET work_mem = '5MB'", "SHOW work_mem", "SET LOCAL work_mem = '7MB'", "RESET work_mem", "SET work_mem TO DEFAULT",
+	"SELECT set_config('my.v', 'one', false)", "SELECT current_setting('my.v', true)", "SET my.v = 'two'", "SET LOCAL my.v = 'three'",
+	"SELECT f_set('four')", "SET timezone = 'Asia/Tokyo'", "SHOW timezone", "RESET ALL", "SET search_path = s2, public", "SELECT * FROM w",
+	"", ";", "bad syntax here", "SELECT 1/0", "SELECT nosuch FROM t", "SELECT repeat('x', 20000)", "SELECT repeat('y', 9000) FROM generate_series(1, 30)",
+	"LISTEN ch", "UNLISTEN ch", "NOTIFY ch, 'hello'", "SELECT pg_listening_channels()", "SELECT pg_notify('ch', 'there')",
+	"DECLARE c CURSOR FOR SELECT generate_series(1, 5)", "FETCH 2 FROM c", "CLOSE c", "DECLARE h CURSOR WITH HOLD FOR SELECT 1", "FETCH 1 FROM h", "CLOSE h",
+	"PREPARE a AS SELECT $1::int * 2", "EXECUTE a(4)", "DEALLOCATE a", "PREPARE b AS SELECT 'prepared b'", "EXECUTE b", "DEALLOCATE b", "DEALLOCATE ALL", "DISCARD ALL",
+	"CREATE TEMP TABLE tt(x int)", "INSERT INTO tt VALUES (1)", "SELECT * FROM tt", "DROP TABLE tt", "CREATE TABLE u(x int)", "SELECT * FROM u", "DROP TABLE u",
+	"ALTER TABLE t2 ADD COLUMN c int", "ALTER TABLE t2 DROP COLUMN c", "SELECT * FROM t2", "COPY t2 TO STDOUT", "COPY (SELECT 1, 2) TO STDOUT",
+	"DO $$ BEGIN RAISE NOTICE 'hi'; END $$", "DO $$ BEGIN PERFORM set_config('work_mem', '9MB', false); END $$",
+	"SELECT pg_advisory_lock(1)", "SELECT pg_advisory_unlock(1)", "SELECT name, statement FROM pg_prepared_statements ORDER BY 1",
+	"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()",
+}
+
+var (
+	statementNames = []string{"", "", "", "a", "b", "c"}
+	portalNames    = []string{"", "", "", "p", "q"}
+)
+
+func newScript(seed uint64) script {
+	r := rand.New(rand.NewPCG(seed, 7))
+	g := generator{r: r}
+	for range 3 + r.IntN(10) {
+		g.group()
+	}
+	return script{seed: seed, items: g.items, pool: pool.Config{
+		MaxPerShard: 2 + r.IntN(3), MaxPrepared: 1 + r.IntN(5), QueueTimeout: 300 * time.Millisecond,
+	}}
+}
+
+type generator struct {
+	r     *rand.Rand
+	items []item
+}
+
+func pick[T any](r *rand.Rand, of []T) T { return of[r.IntN(len(of))] }
+
+func (g *generator) add(label string, data []byte, ready int) {
+	it := item{label: label, data: data, ready: ready}
+	if g.r.IntN(8) == 0 {
+		it.cut = 1 + g.r.IntN(len(data))
+	}
+	g.items = append(g.items, it)
+}
+
+// group adds messages up to a ReadyForQuery.
+func (g *generator) group() {
+	switch n := g.r.IntN(20); {
+	case n < 4:
+		g.simple()
+	case n < 5:
+		g.copyIn()
+	case n < 6:
+		g.function()
+	default:
+		for range 1 + g.r.IntN(8) {
+			g.extended()
+		}
+		g.add("Sync", synced(), 1)
+	}
+	if g.r.IntN(3) > 0 {
+		it := item{wait: true}
+		if g.r.IntN(2) == 0 {
+			it.noise = pick(g.r, noises)
+		}
+		g.items = append(g.items, it)
+	}
+}
+
+func (g *generator) simple() {
+	var parts []string
+	for range 1 + g.r.IntN(3) {
+		parts = append(parts, pick(g.r, texts))
+	}
+	sql := strings.Join(parts, "; ")
+	g.add("Query "+sql, query(sql), 1)
+}
+
+func (g *generator) extended() {
+	stmt, portal := pick(g.r, statementNames), pick(g.r, portalNames)
+	switch g.r.IntN(16) {
+	case 0, 1, 2:
+		g.parse(stmt)
+	case 3, 4:
+		g.bind(portal, stmt)
+	case 5:
+		g.add(fmt.Sprintf("Describe S %q", stmt), describe('S', stmt), 0)
+	case 6:
+		g.add(fmt.Sprintf("Describe P %q", portal), describe('P', portal), 0)
+	case 7, 8:
+		n := pick(g.r, []uint32{0, 0, 1, 2})
+		g.add(fmt.Sprintf("Execute %q %d", portal, n), execute(portal, n), 0)
+	case 9:
+		g.add(fmt.Sprintf("Close S %q", stmt), closing('S', stmt), 0)
+	case 10:
+		g.add(fmt.Sprintf("Close P %q", portal), closing('P', portal), 0)
+	case 11:
+		g.add("Flush", flush(), 0)
+	default: // what drivers do
+		g.parse(stmt)
+		g.bind(portal, stmt)
+		if g.r.IntN(2) == 0 {
+			g.add(fmt.Sprintf("Describe P %q", portal), describe('P', portal), 0)
+		}
+		g.add(fmt.Sprintf("Execute %q 0", portal), execute(portal, 0), 0)
+	}
+}
+
+func (g *generator) parse(stmt string) {
+	sql := pick(g.r, texts)
+	if g.r.IntN(25) == 0 {
+		sql += " /* " + strings.Repeat("long ", 4000) + "*/"
+	}
+	g.add(fmt.Sprintf("Parse %q %.60s", stmt, sql), parse(stmt, sql), 0)
+}
+
+func (g *generator) bind(portal, stmt string) {
+	var args []string
+	for range pick(g.r, []int{0, 0, 1, 1, 1, 2}) {
+		args = append(args, pick(g.r, []string{"1", "3", "abc", "7", "\x00", "é\xff"}))
+	}
+	if len(args) > 0 && g.r.IntN(20) == 0 {
+		args[0] = strings.Repeat("large", 20000)
+	}
+	label := fmt.Sprintf("Bind %q %q %.40q", portal, stmt, args)
+	g.add(label, bind(portal, stmt, args...), 0)
+}
+
+func (g *generator) copyIn() {
+	ready := 0
+	if g.r.IntN(2) == 0 {
+		g.add("Query COPY t2 FROM STDIN", query("COPY t2(a, b) FROM STDIN"), 1)
+	} else {
+		ready = 1
+		name := fmt.Sprintf("copy%d", len(g.items))
+		g.add("Parse COPY t2 FROM STDIN", parse(name, "COPY t2(a, b) FROM STDIN"), 0)
+		g.add("Bind "+name, bind(name, name), 0)
+		g.add("Execute "+name, execute(name, 0), 0)
+		if g.r.IntN(2) == 0 {
+			g.add("Flush", flush(), 0)
+		}
+	}
+	for range g.r.IntN(4) {
+		line := pick(g.r, []string{"1\tone\n", "2\ttwo\n", "3\t" + strings.Repeat("x", 30000) + "\n", "bad\tline\n"})
+		g.add(fmt.Sprintf("CopyData %.20q", line), copyData(line), 0)
+	}
+	if g.r.IntN(4) == 0 {
+		g.add("CopyFail", copyFail("no more"), 0)
+	} else {
+		g.add("CopyDone", copyDone(), 0)
+	}
+	if ready > 0 {
+		g.add("Sync", synced(), 1)
+	}
+}
+
+// function calls length(text), by its OID.
+func (g *generator) function() {
+	b, at := wire.Begin(nil, wire.FunctionCall)
+	b = append(b, 0, 0, 0x05, 0x25, 0, 0, 0, 1, 0, 0, 0, 3, 'a', 'b', 'c', 0, byte(g.r.IntN(2)))
+	g.add("FunctionCall length", wire.End(b, at), 1)
+}
+
+// noises are what the other client does. Each starts and ends outside a
+// transaction, but for hold and free.
+var noises = []string{"look", "unnamed", "named", "set", "custom", "prepare", "stray", "hold", "hold", "listen", "temp"}
+
+// player plays scripts against PostgreSQL and weft.
+type player struct {
+	t        *testing.T
+	db       [2]string // what PostgreSQL and weft play in
+	admin    [2]*pgx.Conn
+	patience time.Duration
+}
+
+func newPlayer(t *testing.T) *player {
+	p := &player{t: t, patience: patience}
+	ctx := context.Background()
+	for i := range p.db {
+		p.db[i] = database(t, `CREATE TABLE t(id serial PRIMARY KEY, v text); CREATE SCHEMA s2; CREATE TABLE public.w AS SELECT 'public' AS w; CREATE TABLE s2.w AS SELECT 2 AS w;
+			CREATE FUNCTION f_set(v text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN PERFORM set_config('my.v', v, false); RETURN v; END $$`)
+		c, err := pgx.Connect(ctx, postgres.ConnString(p.db[i]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close(ctx) })
+		p.admin[i] = c
+	}
+	return p
+}
+
+func (p *player) reset() error {
+	for _, c := range p.admin {
+		_, err := c.PgConn().Exec(context.Background(), `SET client_min_messages = error;
+			TRUNCATE t RESTART IDENTITY; INSERT INTO t(v) SELECT 'row ' || i FROM generate_series(1, 5) i;
+			DROP TABLE IF EXISTS t2, u; CREATE TABLE t2(a int, b text); INSERT INTO t2 VALUES (1, 'uno')`).ReadAll()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// play returns how weft's answers differ, or "".
+func (p *player) play(s script) string {
+	if err := p.reset(); err != nil {
+		return "reset: " + err.Error()
+	}
+	want, waits, err := p.run(s, postgres.Addr(), p.db[0], nil)
+	if err != nil {
+		p.t.Fatalf("PostgreSQL itself: %v\n%s\n%s", err, s, strings.Join(want, "\n"))
+	}
+	if slices.ContainsFunc(want, func(l string) bool { return strings.Contains(l, "C=54001") }) {
+		return "" // a statement that executes itself
+	}
+	w, err := newWeft(postgres.Addr(), s.pool)
+	if err != nil {
+		return err.Error()
+	}
+	defer w.close(p.t)
+	n := &noise{addr: w.addr, db: p.db[1], statuses: waits}
+	defer n.close()
+	got, _, err := p.run(s, w.addr, p.db[1], n)
+	if err != nil {
+		got = append(got, "!! "+err.Error())
+	}
+	if n.err != nil {
+		return "the other client: " + n.err.Error()
+	}
+	return difference(want, got)
+}
+
+// run plays a script on one server and returns the transcript, and the
+// transaction status at each wait.
+func (p *player) run(s script, addr, db string, n *noise) (out []string, statuses []byte, err error) {
+	c, err := tryDial(addr, db)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer c.nc.Close()
+	type event struct {
+		m   message
+		err error
+	}
+	events := make(chan event, 16)
+	go func() {
+		defer close(events)
+		for {
+			m, err := c.read()
+			events <- event{m, err}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	defer func() {
+		c.nc.Close()
+		for range events {
+		}
+	}()
+	ready, ended := 0, false
+	var status byte = 'I'
+	collect := func(until int) error {
+		timeout := time.After(p.patience)
+		for !ended && ready < until {
+			select {
+			case e := <-events:
+				if e.err != nil {
+					ended = true
+					var t interface{ Timeout() bool }
+					if errors.As(e.err, &t) && t.Timeout() || errors.Is(e.err, io.ErrUnexpectedEOF) {
+						return e.err
+					}
+					out = append(out, "EOF")
+					return nil
+				}
+				out = append(out, e.m.String())
+				if e.m.typ == wire.ReadyForQuery {
+					ready++
+					status = e.m.body[0]
+				}
+			case <-timeout:
+				return fmt.Errorf("no answer within %v, %d of %d ReadyForQuery", p.patience, ready, until)
+			}
+		}
+		return nil
+	}
+	expected := 0
+	var batch []byte
+	write := func(b []byte) error {
+		// A server that has closed is no error: the transcript says so.
+		for done := make(chan bool, 1); ; {
+			go func() { c.nc.Write(b); done <- true }()
+			for {
+				select {
+				case <-done:
+					return nil
+				case e, ok := <-events: // it may have to be read to read on
+					if !ok {
+						<-done
+						return nil
+					}
+					if e.err != nil {
+						if !ended {
+							out = append(out, "EOF")
+						}
+						ended = true
+						c.nc.Close()
+						<-done
+						return nil
+					}
+					out = append(out, e.m.String())
+					if e.m.typ == wire.ReadyForQuery {
+						ready++
+						status = e.m.body[0]
+					}
+				case <-time.After(p.patience):
+					return fmt.Errorf("not read within %v", p.patience)
+				}
+			}
+		}
+	}
+	for _, it := range s.items {
+		expected += it.ready
+		if !it.wait {
+			batch = append(batch, it.data...)
+			if it.cut > 0 {
+				if err := write(batch[:len(batch)-len(it.data)+it.cut]); err != nil {
+					return out, statuses, err
+				}
+				time.Sleep(time.Duration(it.cut%3) * time.Millisecond)
+				batch = slices.Clone(it.data[it.cut:])
+			}
+			continue
+		}
+		if err := write(batch); err != nil {
+			return out, statuses, err
+		}
+		batch = nil
+		if err := collect(expected); err != nil {
+			return out, statuses, err
+		}
+		statuses = append(statuses, status)
+		n.act(it.noise, status)
+	}
+	if err := write(append(append(batch, synced()...), terminate()...)); err != nil {
+		return out, statuses, err
+	}
+	return out, statuses, collect(1 << 30)
+}
+
+func difference(want, got []string) string {
+	i := 0
+	for i < len(want) && i < len(got) && want[i] == got[i] {
+		i++
+	}
+	if i == len(want) && i == len(got) {
+		return ""
+	}
+	from := max(0, i-6)
+	var b strings.Builder
+	for _, l := range want[from:i] {
+		fmt.Fprintf(&b, "    %.300s\n", l)
+	}
+	for _, l := range want[i:min(len(want), i+6)] {
+		fmt.Fprintf(&b, "  - %.300s\n", l)
+	}
+	for _, l := range got[i:min(len(got), i+6)] {
+		fmt.Fprintf(&b, "  + %.300s\n", l)
+	}
+	return b.String()
+}
+
+// shrink takes items away as long as the script still fails.
+func (p *player) shrink(s script, diff string) (script, string) {
+	p.patience = 3 * time.Second
+	defer func() { p.patience = patience }()
+	deadline := time.Now().Add(2 * time.Minute)
+	for size := len(s.items) / 2; size > 0; {
+		shrunk := false
+		for at := 0; at+size <= len(s.items) && time.Now().Before(deadline); {
+			t := s
+			t.items = slices.Delete(slices.Clone(s.items), at, at+size)
+			if d := p.play(t); d != "" && playable(t) {
+				s, diff, shrunk = t, d, true
+			} else {
+				at += size
+			}
+		}
+		if !shrunk || size > len(s.items)/2 {
+			size /= 2
+		}
+	}
+	return s, diff
+}
+
+// playable reports whether a script still ends its COPYs.
+func playable(s script) bool {
+	open := false
+	for _, it := range s.items {
+		switch {
+		case strings.Contains(it.label, "COPY t2 FROM STDIN"):
+			open = true
+		case it.label == "CopyDone" || it.label == "CopyFail":
+			open = false
+		case open && (it.wait || it.label == "Sync" || strings.HasPrefix(it.label, "Query")):
+			return false
+		}
+	}
+	return !open
+}
+
+// noise is the other client.
+type noise struct {
+	addr, db string
+	statuses []byte
+	c        *client
+	holds    bool
+	err      error
+}
+
+// act does something while the first client waits with this status.
+func (n *noise) act(what string, status byte) {
+	if n == nil || what == "" && !n.holds || n.err != nil {
+		return
+	}
+	if n.c == nil {
+		if n.c, n.err = tryDial(n.addr, n.db); n.err != nil {
+			return
+		}
+	}
+	if n.holds {
+		n.holds = false
+		n.expect("COMMIT", "")
+		return
+	}
+	switch what {
+	case "look":
+		n.expect("SELECT current_setting('my.v', true)", "∅")
+		n.expect("SHOW work_mem", "4MB")
+		n.expect("SELECT name FROM pg_prepared_statements", "")
+		n.expect("SELECT pg_my_temp_schema()::regnamespace::text, count(*) FROM pg_class WHERE relnamespace = pg_my_temp_schema() GROUP BY 1", "")
+		n.expect("SELECT pg_listening_channels()", "")
+	case "unnamed":
+		n.run("SELECT 'noise'", parse("", "SELECT 'noise'"), bind("", ""), execute("", 0))
+	case "named":
+		n.run("SELECT 'noise a'", parse("a", "SELECT 'noise a'"), bind("", "a"), execute("", 0), closing('S', "a"))
+	case "set":
+		n.expect("SET work_mem = '99MB'", "")
+		n.expect("SHOW work_mem", "99MB")
+		n.expect("RESET work_mem", "")
+	case "custom":
+		n.expect("SET my.n = 'noise'", "")
+		n.expect("SELECT current_setting('my.n')", "noise")
+	case "prepare":
+		n.expect("PREPARE a AS SELECT 'noise'", "")
+		n.expect("EXECUTE a", "noise")
+		n.expect("DEALLOCATE a", "")
+	case "stray":
+		n.run("error 26000", bind("", "nosuch"), parse("", "SELECT 'stray noise'"))
+		n.run("error 26000", bind("", ""), execute("", 0))
+	case "hold":
+		n.expect("BEGIN", "")
+		n.holds = n.err == nil && n.c.status == 'T'
+	case "listen":
+		n.expect("LISTEN other", "")
+		n.expect("SELECT pg_listening_channels()", "other")
+		n.expect("UNLISTEN *", "")
+	case "temp":
+		n.expect("CREATE TEMP TABLE tt(noise text); INSERT INTO tt VALUES ('noise')", "")
+		n.expect("SELECT * FROM tt", "noise")
+		n.expect("DISCARD ALL", "")
+	}
+}
+
+// expect runs a simple query. That there is no free backend is no error: the
+// first client may need all there are.
+func (n *noise) expect(sql, want string) {
+	if n.err == nil {
+		n.roundTrip(query(sql), sql, want)
+	}
+}
+
+func (n *noise) run(label string, frames ...[]byte) {
+	if n.err == nil {
+		n.roundTrip(append(slices.Concat(frames...), synced()...), label, strings.TrimSuffix(strings.TrimPrefix(label, "SELECT '"), "'"))
+	}
+}
+
+func (n *noise) roundTrip(b []byte, label, want string) {
+	if _, n.err = n.c.nc.Write(b); n.err != nil {
+		return
+	}
+	var ms []message
+	for {
+		m, err := n.c.read()
+		if err != nil {
+			n.err = fmt.Errorf("%s: %w", label, err)
+			return
+		}
+		ms = append(ms, m)
+		if m.typ == wire.ReadyForQuery {
+			break
+		}
+	}
+	got := values(ms)
+	if strings.HasPrefix(got, "error 53300") || strings.HasPrefix(got, want) && want != "" {
+		return
+	}
+	if got != want {
+		n.err = fmt.Errorf("%s: %q, not %q", label, got, want)
+	}
+}
+
+func (n *noise) close() {
+	if n.c != nil {
+		n.c.nc.Close()
+	}
+}
