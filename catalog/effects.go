@@ -17,34 +17,57 @@ type Effects struct {
 	functions map[string]bool
 	// triggers: one of them is a trigger's, so any write may call it.
 	triggers bool
+	// hidden: a view, default, constraint, operator or the like may call one,
+	// so any use of a relation may.
+	hidden bool
 	// Placeholders are the custom parameters the functions name.
 	Placeholders []string
 }
 
-// EffectsQuery returns the source of every function whose text looks as if it
-// changed its session, and of every function that is small enough to call one
-// of those: name, whether it looks so itself, whether it is a trigger, source.
-const EffectsQuery = `SELECT p.proname, src ~* '` + changes + `' AS changes, p.prorettype IN ('trigger'::regtype, 'event_trigger'::regtype), src
+// EffectsQuery returns one row about the database as a whole, with an empty
+// name: whether a view, default or constraint calls a built-in function that
+// changes sessions. If there is any function whose source looks as if it
+// changed its session, it also returns all functions that may call one: name,
+// whether it looks so itself, whether it is a trigger's, whether something but
+// a trigger depends on it, and its source.
+var EffectsQuery = `SELECT '', EXISTS (SELECT FROM pg_catalog.pg_rewrite WHERE oid >= 16384 AND ev_action::text ~ ` + quote(builtins) + `)
+  OR EXISTS (SELECT FROM pg_catalog.pg_attrdef WHERE adbin::text ~ ` + quote(builtins) + `)
+  OR EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conbin::text ~ ` + quote(builtins) + `), false, false, ''
+UNION ALL
+SELECT p.proname, src ~* ` + quote(changes) + `, p.prorettype IN (2279, 3838),
+  EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.refclassid = 1255 AND d.refobjid = p.oid AND d.classid <> 2620 AND d.deptype <> 'e'), src
 FROM pg_catalog.pg_proc p
 JOIN pg_catalog.pg_language l ON l.oid = p.prolang,
 LATERAL (SELECT p.prosrc || coalesce(pg_catalog.pg_get_function_sqlbody(p.oid), '') AS src) s
 WHERE p.oid >= 16384 AND l.lanname NOT IN ('c', 'internal')
 AND EXISTS (SELECT FROM pg_catalog.pg_proc q JOIN pg_catalog.pg_language m ON m.oid = q.prolang
   WHERE q.oid >= 16384 AND m.lanname NOT IN ('c', 'internal')
-  AND q.prosrc || coalesce(pg_catalog.pg_get_function_sqlbody(q.oid), '') ~* '` + changes + `')`
+  AND q.prosrc || coalesce(pg_catalog.pg_get_function_sqlbody(q.oid), '') ~* ` + quote(changes) + `)`
+
+// quote writes a literal that reads the same under either setting of
+// standard_conforming_strings. The patterns have their quotes doubled already.
+func quote(s string) string { return "E'" + strings.ReplaceAll(s, `\`, `\\`) + "'" }
+
+// builtins matches a stored expression that calls set_config, setseed or a
+// function that takes a session-level advisory lock.
+const builtins = `:funcid (2078|1599|2880|2881|2882|2883|2884|2885|2886|2887|2888|2889|2890|2891|2892) `
 
 // changes matches source text that may change the session. SET counts at the
 // start of a statement only: UPDATE has one too.
 const changes = `\mset_config\M|\mpg_temp|\mtemp(orary)?\M|advisory_(un)?lock|advisory_lock|\msetseed\M|\mdblink_connect` +
-	`|\mwith\s+hold\M|(^|;|\m(begin|then|else|loop)\M|'''')(\s|--[^\n]*\n|/\*.*?\*/)*\m(set|reset|discard|listen|unlisten|load|prepare|deallocate)\M`
+	`|\mwith\s+hold\M|\m(create|alter|drop)\M|(^|;|\m(begin|then|else|loop)\M|'')(\s|--[^\n]*\n|/\*.*?\*/)*\m(set|reset|discard|listen|unlisten|load|prepare|deallocate)\M`
 
 var customName = regexp.MustCompile(`(?i)['\s]([a-z_][a-z0-9_$]*\.[a-z_][a-z0-9_$.]*)['\s=]`)
 
 // NewEffects makes Effects of the rows that EffectsQuery returns.
 func NewEffects(rows [][]string) *Effects {
 	e := &Effects{functions: map[string]bool{}}
-	if len(rows) == 0 {
-		return e
+	for i, r := range rows {
+		if r[0] == "" {
+			e.hidden = r[1] == "t"
+			rows = append(rows[:i:i], rows[i+1:]...)
+			break
+		}
 	}
 	for _, r := range rows {
 		if r[1] == "t" {
@@ -56,7 +79,7 @@ func NewEffects(rows [][]string) *Effects {
 		changed = false
 		for _, r := range rows {
 			name := strings.ToLower(r[0])
-			if !e.functions[name] && mentions(strings.ToLower(r[3]), e.functions) {
+			if !e.functions[name] && mentions(strings.ToLower(r[4]), e.functions) {
 				e.functions[name], changed = true, true
 			}
 		}
@@ -66,7 +89,8 @@ func NewEffects(rows [][]string) *Effects {
 			continue
 		}
 		e.triggers = e.triggers || r[2] == "t"
-		for _, m := range customName.FindAllStringSubmatch(r[3], -1) {
+		e.hidden = e.hidden || r[3] == "t"
+		for _, m := range customName.FindAllStringSubmatch(r[4], -1) {
 			if name := strings.ToLower(m[1]); !slices.Contains(e.Placeholders, name) {
 				e.Placeholders = append(e.Placeholders, name)
 			}
@@ -86,13 +110,10 @@ func mentions(source string, names map[string]bool) bool {
 	return false
 }
 
-// Touches reports whether a statement that calls these functions, or writes,
-// may change its session.
-func (e *Effects) Touches(functions []string, writes bool) bool {
-	if len(e.functions) == 0 {
-		return false
-	}
-	if writes && e.triggers {
+// Touches reports whether a statement that calls these functions, names these
+// relations, or writes, may change its session.
+func (e *Effects) Touches(functions, relations []string, writes bool) bool {
+	if e.hidden && len(relations) > 0 || e.triggers && writes {
 		return true
 	}
 	for _, f := range functions {

@@ -50,6 +50,9 @@ type Conn struct {
 	cancels   int
 }
 
+// UnnamedUnknown is UnnamedBy when nobody can say what is there.
+const UnnamedUnknown = ^uint64(0)
+
 // Prepared reports whether the backend knows s, and marks it as used.
 func (c *Conn) Prepared(s *Statement) bool { return c.prepared.touch(s.Name) }
 
@@ -63,6 +66,15 @@ func (c *Conn) Unprepare(name string) { c.prepared.remove(name) }
 func (c *Conn) UnprepareAll() {
 	c.prepared.reset()
 	c.UnnamedBy = 0
+}
+
+// OnlyPrepared notes that the backend knows these statements and no others.
+func (c *Conn) OnlyPrepared(names map[string]bool) {
+	for name := range c.prepared.byName {
+		if !names[name] {
+			c.prepared.remove(name)
+		}
+	}
 }
 
 // Evict returns the name of a statement that should be closed because the
@@ -132,6 +144,23 @@ func (c *Conn) Exec(sql string) ([][]string, error) {
 		if typ == wire.ReadyForQuery {
 			c.UnnamedBy = 0
 			return rows, failed
+		}
+	}
+}
+
+// Ask is Exec for weft's own questions. A cancel request that was meant for
+// the client's statement and came late must not make them fail.
+func (c *Conn) Ask(sql string) ([][]string, error) {
+	for try := 0; ; try++ {
+		rows, err := c.Exec(sql)
+		var e *pgerr.Error
+		if err == nil || !errors.As(err, &e) || e.Code != pgerr.QueryCanceled || try == 3 {
+			return rows, err
+		}
+		if c.Status != wire.TxIdle {
+			if _, err := c.Exec("ROLLBACK"); err != nil {
+				return nil, err
+			}
 		}
 	}
 }

@@ -213,7 +213,7 @@ func (l *Lane) takeIdle(want Want) *Conn {
 // one of somebody else if the shard is full. mu is held.
 func (sh *Shard) reserve(l *Lane) bool {
 	user := l.key.User
-	if limit := sh.pool.cfg.userLimit(user); limit > 0 && sh.users[user] >= limit {
+	if sh.userFull(user) {
 		if !sh.evict(func(o *Lane) bool { return o.key.User == user }) {
 			return false
 		}
@@ -224,6 +224,12 @@ func (sh *Shard) reserve(l *Lane) bool {
 	sh.users[user]++
 	l.open++
 	return true
+}
+
+// userFull reports whether a user has all connections it may have. mu is held.
+func (sh *Shard) userFull(user string) bool {
+	limit := sh.pool.cfg.userLimit(user)
+	return limit > 0 && sh.users[user] >= limit
 }
 
 // evict closes the idle connection unused for longest among the lanes that
@@ -268,7 +274,9 @@ func (l *Lane) open1(ctx context.Context) (*Conn, error) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if err != nil {
-		l.welcome = nil
+		if e := pgerr.From(err); e.Code != pgerr.ConnectionFailure {
+			l.welcome = nil // the server itself says no
+		}
 		sh.forget(l)
 		sh.serveQueue()
 		return nil, err
@@ -327,6 +335,7 @@ func (sh *Shard) closed(c *Conn) {
 // serveQueue gives waiters what has become free: connections of their lane in
 // order of arrival, else the right to dial. mu is held.
 func (sh *Shard) serveQueue() {
+	head := true // nobody before this one could be helped by closing a connection
 	for i := 0; i < len(sh.waiters); {
 		w := sh.waiters[i]
 		c := w.lane.takeIdle(w.want)
@@ -334,7 +343,8 @@ func (sh *Shard) serveQueue() {
 			// Somebody behind may fit what is free; but the head of the queue
 			// does not wait for ever, or a busy lane would starve the others.
 			free := sh.total < sh.pool.cfg.MaxPerShard
-			if (!free && (i > 0 || time.Since(w.since) < patience)) || !sh.reserve(w.lane) {
+			if (!free && (!head || time.Since(w.since) < patience)) || !sh.reserve(w.lane) {
+				head = head && sh.userFull(w.lane.key.User)
 				i++
 				continue
 			}
@@ -358,13 +368,16 @@ func (l *Lane) Welcome(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Release()
-	l.shard.mu.Lock()
-	defer l.shard.mu.Unlock()
-	if l.welcome == nil { // lost again in between
-		return cloneParams(c.Params), nil
+	if c.Settings != nil {
+		if _, err := c.Ask(c.Settings.Switch(nil)); err != nil {
+			c.Discard()
+			return nil, err
+		}
+		c.Settings = nil
 	}
-	return l.welcome, nil
+	fresh := cloneParams(c.Params)
+	c.Release()
+	return fresh, nil
 }
 
 func cloneParams(m map[string]string) map[string]string {

@@ -15,8 +15,8 @@ type Statement struct {
 	// Name is the name on every backend that knows it. It starts with a
 	// control character so that it never meets a name a client chose.
 	Name string
-	// SQL is the text; for a statement made with PREPARE, the whole PREPARE
-	// command with Name in the place of the client's name.
+	// SQL is the text; for a statement made with PREPARE, the whole command
+	// with Name in the place of the client's name.
 	SQL string
 	// OIDs is the tail of the Parse message: count and parameter types.
 	OIDs string
@@ -65,7 +65,8 @@ func newDatabase(name string) *Database {
 }
 
 // Statement returns the shared statement for this text, making it if needed,
-// and counts the caller as one of its users.
+// and counts the caller as one of its users. With viaSQL the text is what
+// follows the name in a PREPARE command.
 func (d *Database) Statement(sql, oids string, viaSQL bool, settings *Settings) *Statement {
 	k := statementKey{sql: sql, oids: oids, viaSQL: viaSQL, generation: d.Generation.Load()}
 	if settings != nil {
@@ -81,6 +82,9 @@ func (d *Database) Statement(sql, oids string, viaSQL bool, settings *Settings) 
 		s = &Statement{
 			Name: NamePrefix + strconv.FormatUint(d.next, 36), SQL: sql, OIDs: oids, ViaSQL: viaSQL,
 			Settings: settings, Generation: k.generation, key: k,
+		}
+		if viaSQL {
+			s.SQL = "PREPARE " + QuoteIdent(s.Name) + sql
 		}
 		d.next++
 		d.known[k] = s

@@ -43,11 +43,7 @@ func (sh *Shard) sweep(now time.Time) {
 	}
 	for _, c := range look {
 		if c.alive() {
-			sh.mu.Lock()
-			c.inIdle = true
-			c.lane.idle = append([]*Conn{c}, c.lane.idle...)
-			sh.serveQueue()
-			sh.mu.Unlock()
+			sh.release(c)
 		} else {
 			c.Discard()
 		}

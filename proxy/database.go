@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"weft/catalog"
 	"weft/parser"
@@ -66,7 +67,7 @@ func (s *Server) killOn(database string, but *Session) {
 // one fails the client is told which ones have it.
 func (s *Session) onEveryShard(text string) *pgerr.Error {
 	snap := s.srv.cfg.Snapshot()
-	var done []string
+	done := []string{snap.Home}
 	for i := range snap.Shards {
 		shard := &snap.Shards[i]
 		if shard.Name == snap.Home {
@@ -76,8 +77,8 @@ func (s *Session) onEveryShard(text string) *pgerr.Error {
 			e := pgerr.From(err)
 			return &pgerr.Error{
 				Code: e.Code, Message: fmt.Sprintf("shard %q: %s", shard.Name, e.Message),
-				Detail: fmt.Sprintf("The command was carried out on %q and %q, not on the shards after them.", snap.Home, done),
-				Hint:   "Remove the cause and run the command again with IF EXISTS, or on the named shard itself.",
+				Detail: fmt.Sprintf("It was carried out on %s only.", strings.Join(done, ", ")),
+				Hint:   "Remove the cause, then run the command on the other shards themselves.",
 			}
 		}
 		done = append(done, shard.Name)
@@ -108,7 +109,7 @@ func (s *Session) onShard(ctx context.Context, sh *pool.Shard, text string) erro
 
 // learnEffects loads what functions of the database may do to sessions.
 func (s *Server) learnEffects(db *pool.Database, c *pool.Conn) error {
-	rows, err := c.Exec("BEGIN; SET LOCAL statement_timeout = 0; " + catalog.EffectsQuery + "; COMMIT")
+	rows, err := c.Ask("BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL search_path = pg_catalog; " + catalog.EffectsQuery + "; COMMIT")
 	if err != nil {
 		return err
 	}

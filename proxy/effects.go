@@ -22,16 +22,19 @@ const (
 	pinSequence
 	pinLoad
 	pinSeed
+	pinPrepared
+	pinCustom
 
 	// pinForever marks what DISCARD ALL does not undo: such a backend is
 	// closed with its session.
-	pinForever = pinLoad | pinSeed
+	pinForever = pinLoad | pinSeed | pinCustom
 	// pinFound marks what inspect finds out by itself.
-	pinFound = pinTemp | pinAdvisory | pinHoldCursor
+	pinFound = pinTemp | pinAdvisory | pinHoldCursor | pinPrepared
 )
 
 var pinNames = []string{
 	"session pooling", "temporary objects", "advisory lock", "cursor with hold", "sequence values", "loaded library", "random seed",
+	"prepared by a function", "parameter of unknown name",
 }
 
 func (p pin) String() string {
@@ -71,7 +74,18 @@ type effects struct {
 	terminates bool
 }
 
-func (d *effects) any() bool { return d.bits != 0 || d.stray != nil }
+func (d *effects) any() bool { return d.bits != 0 || d.stray != nil || d.shown }
+
+// fail notes that a text has failed: what it was about to prepare is not.
+func (d *effects) fail(s *Session) {
+	d.failed, d.lastTag = true, ""
+	for _, p := range d.prepared {
+		if p.stmt != nil {
+			s.db.Forget(p.stmt.server)
+		}
+	}
+	d.prepared = nil
+}
 
 func (d *effects) add(e parser.Effect) { d.bits |= e }
 
@@ -94,7 +108,10 @@ func (s *Session) special(f *parser.Facts) bool {
 // change the session.
 func (s *Session) suspicious(f *parser.Facts) bool {
 	e := s.db.Effects.Load()
-	return e != nil && e.Touches(f.Funcs, f.Effects&parser.Writes != 0)
+	if e == nil { // not learnt yet
+		return len(f.Funcs) > 0 || len(f.Relations) > 0
+	}
+	return e.Touches(f.Funcs, f.Relations, f.Effects&parser.Writes != 0)
 }
 
 // note adds what a text is about to do.
@@ -103,8 +120,10 @@ func (d *effects) note(s *Session, f *parser.Facts) {
 		return
 	}
 	d.bits |= f.Effects
-	if f.Effects&parser.DDL != 0 && f.Effects&parser.Temp == 0 {
+	if f.Effects&(parser.DDL|parser.Opaque) != 0 && f.Effects&parser.Temp == 0 || s.suspicious(f) {
+		// From now on, and once more when others see it.
 		d.schema = true
+		s.db.Generation.Add(1)
 	}
 	d.texts++
 	d.alone = d.texts == 1 && f.Statements == 1 && s.conn.Status == wire.TxIdle && s.ops.only(opParse, opDescribeStatement)
@@ -112,6 +131,10 @@ func (d *effects) note(s *Session, f *parser.Facts) {
 	d.terminates = d.terminates || slices.Contains(f.Funcs, "pg_terminate_backend")
 	if s.suspicious(f) {
 		d.bits |= parser.Opaque
+	}
+	if f.Effects&parser.ChangesAllSettings != 0 && slices.Contains(f.Funcs, "set_config") {
+		// Custom parameters cannot be listed, only asked for by name.
+		s.pins |= pinCustom
 	}
 	if f.Effects&(parser.Writes|parser.ReadsSequence) != 0 && s.db.ReadsSequences.Load() {
 		s.pins |= pinSequence
@@ -154,7 +177,7 @@ func (s *Session) settle(c *pool.Conn) error {
 	d := s.done
 	s.done = effects{}
 	for _, name := range d.stray {
-		_, _ = c.Exec("DEALLOCATE " + pool.QuoteIdent(name))
+		_, _ = c.Ask("DEALLOCATE " + pool.QuoteIdent(name))
 	}
 	for _, st := range d.describe {
 		// Should the schema change, their results must not.
@@ -167,7 +190,7 @@ func (s *Session) settle(c *pool.Conn) error {
 		}
 	}
 	if d.shown {
-		if _, err := c.Exec("DEALLOCATE ALL"); err != nil {
+		if _, err := c.Ask("DEALLOCATE ALL"); err != nil {
 			return c.Lost(err)
 		}
 		c.UnprepareAll()
@@ -199,6 +222,9 @@ func (s *Session) settle(c *pool.Conn) error {
 		if err := s.settleChannels(c, &d); err != nil {
 			return err
 		}
+	}
+	if s.pins&pinFound != 0 && d.bits&parser.DDL != 0 {
+		return s.inspect(c, d.bits) // what ties the session may be gone
 	}
 	switch {
 	case d.bits&uncertain == 0:
@@ -260,7 +286,7 @@ func (s *Session) learn(c *pool.Conn, sets []parser.Setting) error {
 		fmt.Fprintf(&b, "SELECT %s, pg_catalog.current_setting(%[1]s, true)", pool.QuoteLiteral(set.Name))
 	}
 	if b.Len() > 0 {
-		rows, err := c.Exec("BEGIN; SET LOCAL statement_timeout = 0; " + b.String() + "; COMMIT")
+		rows, err := c.Ask("BEGIN; SET LOCAL statement_timeout = 0; " + b.String() + "; COMMIT")
 		if err != nil {
 			return c.Lost(fmt.Errorf("learn settings: %w", err))
 		}
@@ -313,7 +339,9 @@ UNION ALL SELECT 't', '', 'temp' WHERE pg_catalog.pg_my_temp_schema() <> 0 AND (
   OR EXISTS (SELECT FROM pg_catalog.pg_proc WHERE pronamespace = pg_catalog.pg_my_temp_schema())
   OR EXISTS (SELECT FROM pg_catalog.pg_type WHERE typnamespace = pg_catalog.pg_my_temp_schema()))
 UNION ALL SELECT 'a', '', 'lock' WHERE EXISTS (SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND pid = pg_catalog.pg_backend_pid())
-UNION ALL SELECT 'h', '', 'hold' WHERE EXISTS (SELECT FROM pg_catalog.pg_cursors WHERE is_holdable)`
+UNION ALL SELECT 'h', '', 'hold' WHERE EXISTS (SELECT FROM pg_catalog.pg_cursors WHERE is_holdable)
+UNION ALL SELECT 'p', name, '' FROM pg_catalog.pg_prepared_statements
+UNION ALL SELECT 'l', c, '' FROM pg_catalog.pg_listening_channels() c`
 
 // neverCarried are settings that inspect may find but that belong to the
 // moment, not to the session.
@@ -330,11 +358,12 @@ func (s *Session) inspect(c *pool.Conn, bits parser.Effect) error {
 		fmt.Fprintf(&b, "\nUNION ALL SELECT 'c', %s, pg_catalog.current_setting(%[1]s, true) WHERE pg_catalog.current_setting(%[1]s, true) IS NOT NULL", pool.QuoteLiteral(name))
 	}
 	b.WriteString(";\nCOMMIT")
-	rows, err := c.Exec(b.String())
+	rows, err := c.Ask(b.String())
 	if err != nil {
 		return c.Lost(fmt.Errorf("inspect: %w", err))
 	}
 	found := map[string]string{}
+	prepared, channels := map[string]bool{}, map[string]bool{}
 	s.pins &^= pinFound
 	for _, r := range rows {
 		switch r[0] {
@@ -356,6 +385,19 @@ func (s *Session) inspect(c *pool.Conn, bits parser.Effect) error {
 			s.pins |= pinAdvisory
 		case "h":
 			s.pins |= pinHoldCursor
+		case "p":
+			prepared[r[1]] = true
+			if !strings.HasPrefix(r[1], "\x01") {
+				s.pins |= pinPrepared // made by a function, out of our sight
+			}
+		case "l":
+			channels[r[1]] = true
+		}
+	}
+	c.OnlyPrepared(prepared)
+	if len(channels) > 0 && !c.Listening {
+		if err := s.listenUnseen(c, channels); err != nil {
+			return err
 		}
 	}
 	if v, local := found["statement_timeout"]; local && v == "0" {
@@ -372,7 +414,7 @@ func (s *Session) inspect(c *pool.Conn, bits parser.Effect) error {
 
 // sessionTimeout asks for the one setting that inspect itself changes.
 func (s *Session) sessionTimeout(c *pool.Conn, found map[string]string) error {
-	rows, err := c.Exec("SELECT setting, source FROM pg_catalog.pg_settings WHERE name = 'statement_timeout'")
+	rows, err := c.Ask("SELECT setting, source FROM pg_catalog.pg_settings WHERE name = 'statement_timeout'")
 	if err != nil {
 		return c.Lost(fmt.Errorf("inspect: %w", err))
 	}

@@ -23,6 +23,7 @@ func (s *Session) begin() (ok bool, err error) {
 		return false, nil
 	}
 	if err := s.acquire(); err != nil {
+		s.emitLocal()
 		s.skipping = true
 		return false, s.refuse(err)
 	}
@@ -104,13 +105,13 @@ func (s *Session) onParse(body []byte) error {
 	if len(p.Name) > 0 {
 		return s.parseNamed(p, facts)
 	}
-	s.unnamed.set(body, facts)
+	prev := s.replaceUnnamed(body, facts)
 	s.conn.UnnamedBy = s.unnamedTag()
 	if s.special(facts) {
-		return s.parseSpecial(p, facts)
+		return s.parseSpecial(p, facts, prev)
 	}
 	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Parse, body)
-	s.ops.push(op{kind: opParse})
+	s.ops.push(op{kind: opParse, prev: prev})
 	return nil
 }
 
@@ -153,7 +154,7 @@ func (s *Session) onBind(length int) error {
 		return s.skip(length + 1)
 	}
 	s.midFrame = true
-	facts, server, err := s.bound(name)
+	facts, server, client, err := s.bound(name)
 	s.midFrame = false
 	if err != nil || s.skipping || s.conn == nil {
 		s.client.Consume(need)
@@ -162,6 +163,7 @@ func (s *Session) onBind(length int) error {
 		}
 		return s.skip(length + 1 - need)
 	}
+	var changed *edited
 	if facts != nil && s.special(facts) {
 		ok, err := s.bindSpecial(s.textOf(name), facts)
 		if !ok {
@@ -179,7 +181,7 @@ func (s *Session) onBind(length int) error {
 			server = string(name)
 		case facts.Effects&parser.SessionID != 0:
 			if original, oids := s.originalOf(name); original != "" {
-				server = s.rebindIdentity(original, oids, rest)
+				server, changed = s.rebindIdentity(original, oids, rest)
 			}
 		}
 	}
@@ -190,7 +192,7 @@ func (s *Session) onBind(length int) error {
 	s.toServer.B = wire.AppendCString(s.toServer.B, server)
 	s.toServer.B = append(s.toServer.B, rest...)
 	wire.EndLong(s.toServer.B, at, tail)
-	s.ops.push(op{kind: opBind})
+	s.ops.push(op{kind: opBind, text: changed, server: server, name: client})
 	s.client.Consume(need)
 	if whole {
 		return s.drain()
@@ -235,10 +237,17 @@ func (s *Session) stream(n int) error {
 	return nil
 }
 
-// bound returns the facts of the statement with this name and the name the
-// backend knows it by, after making sure that it does. A name nobody prepared
+// bound returns the facts of the statement with this name and the names the
+// backend and the client know it by, after making sure that it does. A name nobody prepared
 // goes to the backend as it is: its error is the answer.
-func (s *Session) bound(name []byte) (*parser.Facts, string, error) {
+func (s *Session) bound(name []byte) (f *parser.Facts, server, client string, err error) {
+	if len(s.done.prepared) > 0 && !s.ops.empty() {
+		// Names may change by SQL that has been sent and is not answered yet.
+		if err := s.flush(); err != nil || s.conn == nil || s.skipping {
+			return nil, "", "", err
+		}
+		s.toServer.Grow()
+	}
 	if len(name) == 0 {
 		if !s.unnamed.valid {
 			if s.conn.UnnamedBy != 0 {
@@ -247,23 +256,23 @@ func (s *Session) bound(name []byte) (*parser.Facts, string, error) {
 				s.ops.push(op{kind: opClose, injected: true})
 				s.conn.UnnamedBy = 0
 			}
-			return nil, "", nil
+			return nil, "", "", nil
 		}
 		if s.conn.UnnamedBy != s.unnamedTag() {
 			if err := s.reparseUnnamed(); err != nil {
-				return nil, "", err
+				return nil, "", "", err
 			}
 		}
-		return s.unnamed.facts, "", nil
+		return s.unnamed.facts, "", "", nil
 	}
 	st := s.statements[string(name)]
 	if st == nil {
-		return nil, string(name), nil
+		return nil, string(name), string(name), nil
 	}
 	if err := s.ensurePrepared(st.server, s.inject); err != nil {
-		return nil, "", err
+		return nil, "", "", err
 	}
-	return st.facts, st.server.Name, nil
+	return st.facts, st.server.Name, st.name, nil
 }
 
 // notBound ends a message whose statement could not be had: the client is told
@@ -316,12 +325,12 @@ func (s *Session) onDescribe(body []byte) error {
 		s.ops.push(op{kind: opDescribePortal})
 		return nil
 	}
-	_, server, err := s.bound(name)
+	_, server, client, err := s.bound(name)
 	if err != nil || s.skipping || s.conn == nil {
 		return s.notBound(err)
 	}
 	s.toServer.B = wire.AppendDescribe(s.toServer.B, 'S', server)
-	s.ops.push(op{kind: opDescribeStatement, client: s.statements[string(name)]})
+	s.ops.push(op{kind: opDescribeStatement, client: s.statements[string(name)], server: server, name: client})
 	return nil
 }
 
@@ -351,14 +360,17 @@ func (s *Session) onClose(body []byte) error {
 		s.ops.push(op{kind: opClose})
 		return nil
 	}
+	o := op{kind: opLocal, answer: wire.CloseComplete}
 	if kind == 'S' {
 		if len(name) == 0 {
-			s.unnamed.valid = false
+			prev := s.unnamed
+			o.prev, s.unnamed.valid = &prev, false
 		} else if st := s.statements[string(name)]; st != nil {
-			s.forgetStatement(st)
+			s.takeOut(st)
+			o.client = st
 		}
 	}
-	s.ops.push(op{kind: opLocal, answer: wire.CloseComplete})
+	s.ops.push(o)
 	return nil
 }
 
@@ -446,8 +458,7 @@ func (s *Session) flush() error {
 // answers could stand before them.
 func (s *Session) emitLocal() {
 	for !s.ops.empty() {
-		s.toClient.Grow()
-		s.toClient.B = wire.AppendEmpty(s.toClient.B, s.ops.first().answer)
+		s.answerLocal(s.ops.first())
 		s.ops.pop()
 	}
 }

@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"encoding/binary"
+	"errors"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -158,10 +160,10 @@ func (s *Session) returnLoans() {
 		case err == nil && typ == wire.ErrorResponse:
 			l.to.kill(pool.ServerError(body))
 			l.conn.Discard()
-		case err == nil || len(l.conn.Buffered()) > 0:
-			l.conn.Discard() // nothing we understand
-		default:
+		case errors.Is(err, os.ErrDeadlineExceeded) && len(l.conn.Buffered()) == 0:
 			l.conn.Release()
+		default:
+			l.conn.Discard()
 		}
 	}
 	s.loans = nil
@@ -169,13 +171,13 @@ func (s *Session) returnLoans() {
 
 // rebindIdentity prepares a text that names sessions anew, for the execution
 // that is about to be bound, and returns the name it has on the backend.
-func (s *Session) rebindIdentity(original, oids string, rest []byte) string {
+func (s *Session) rebindIdentity(original, oids string, rest []byte) (string, *edited) {
 	const name = "\x01t"
 	edits := s.identityEdits(original, append(namedSessions(original), boundSessions(rest)...))
-	s.edits, s.editedText = edits, original
+	changed := &edited{original, edits}
 	s.toServer.B = wire.AppendClose(s.toServer.B, 'S', name)
 	s.ops.push(op{kind: opClose, injected: true})
 	s.toServer.B = wire.AppendParse(s.toServer.B, name, edits.Apply(original), []byte(oids))
-	s.ops.push(op{kind: opParse, injected: true, stmt: &pool.Statement{Name: name}})
-	return name
+	s.ops.push(op{kind: opParse, injected: true, stmt: &pool.Statement{Name: name}, text: changed})
+	return name, changed
 }

@@ -73,12 +73,9 @@ func (h *hub) set(s *Session, channels map[string]bool) error {
 			}
 		}
 	}
-	if len(h.subs) == 0 && h.conn != nil {
-		// Nobody listens any more: the backend goes.
-		c := h.conn
-		h.conn = nil
+	if c := h.dismiss(); c != nil {
 		h.mu.Unlock()
-		_ = c.Conn().SetReadDeadline(time.Unix(1, 0))
+		_ = c.Conn().SetReadDeadline(time.Unix(1, 0)) // the reader hangs up
 		return nil
 	}
 	if len(fresh)+len(stale) == 0 || h.conn == nil {
@@ -93,6 +90,17 @@ func (h *hub) set(s *Session, channels map[string]bool) error {
 		b.WriteString("UNLISTEN " + pool.QuoteIdent(ch) + ";")
 	}
 	return h.command(b.String())
+}
+
+// dismiss takes the backend from a hub that nobody listens to or waits for.
+// mu is held.
+func (h *hub) dismiss() *pool.Conn {
+	if len(h.subs) > 0 || len(h.waiting) > 0 {
+		return nil
+	}
+	c := h.conn
+	h.conn = nil
+	return c
 }
 
 // forget takes a session out that has ended.
@@ -129,7 +137,11 @@ func (h *hub) command(sql string) error {
 
 // connect gives the hub a backend, logged in as the session that needs it.
 func (h *hub) connect(s *Session) error {
-	c, err := s.lane.Dedicated(s.ctx)
+	// Without the session's startup parameters: others will use it too.
+	key := s.lane.Key()
+	lane := s.lane.Shard().OpenLane(pool.Key{Database: key.Database, User: key.User})
+	c, err := lane.Dedicated(s.ctx)
+	lane.CloseLane()
 	if err != nil {
 		return err
 	}
@@ -191,7 +203,11 @@ func (h *hub) read(c *pool.Conn) error {
 				h.waiting[0] <- failed
 				h.waiting = h.waiting[1:]
 			}
+			over := h.dismiss() != nil
 			h.mu.Unlock()
+			if over {
+				return nil
+			}
 			failed = nil
 		}
 		c.Consume(wire.HeaderLen + len(body))
@@ -326,9 +342,9 @@ func (s *Session) listenInBlock() error {
 
 // settleChannels hands what the backend listens to over to the hub.
 func (s *Session) settleChannels(c *pool.Conn, d *effects) error {
-	undone := d.lastTag == "ROLLBACK" || d.failed
+	undone := d.lastTag == "ROLLBACK" || d.lastTag == "" && d.failed
 	if !(undone && s.listenedInTx) {
-		rows, err := c.Exec("SELECT pg_catalog.pg_listening_channels()")
+		rows, err := c.Ask("SELECT pg_catalog.pg_listening_channels()")
 		if err != nil {
 			return c.Lost(err)
 		}
@@ -336,17 +352,41 @@ func (s *Session) settleChannels(c *pool.Conn, d *effects) error {
 		for _, r := range rows {
 			now[r[0]] = true
 		}
-		if !maps.Equal(now, s.channels) {
-			if err := s.srv.hub(s.db).set(s, now); err != nil && !errors.Is(err, context.Canceled) {
-				return c.Lost(err)
-			}
-			s.channels = now
-			if len(now) == 0 {
-				s.channels = nil
-			}
+		if err := s.listenTo(c, now); err != nil {
+			return err
 		}
 	}
-	if _, err := c.Exec("UNLISTEN *"); err != nil {
+	return stopListening(c)
+}
+
+// listenTo makes the hub deliver just these channels.
+func (s *Session) listenTo(c *pool.Conn, now map[string]bool) error {
+	if maps.Equal(now, s.channels) {
+		return nil
+	}
+	if err := s.srv.hub(s.db).set(s, now); err != nil && !errors.Is(err, context.Canceled) {
+		return c.Lost(err)
+	}
+	s.channels = now
+	if len(now) == 0 {
+		s.channels = nil
+	}
+	return nil
+}
+
+// listenUnseen takes over what a function has listened to.
+func (s *Session) listenUnseen(c *pool.Conn, channels map[string]bool) error {
+	for ch := range s.channels {
+		channels[ch] = true
+	}
+	if err := s.listenTo(c, channels); err != nil {
+		return err
+	}
+	return stopListening(c)
+}
+
+func stopListening(c *pool.Conn) error {
+	if _, err := c.Ask("UNLISTEN *"); err != nil {
 		return c.Lost(err)
 	}
 	c.Listening = false

@@ -3,6 +3,7 @@ package proxy
 import (
 	"slices"
 
+	"weft/parser"
 	"weft/pgerr"
 	"weft/pool"
 )
@@ -37,13 +38,28 @@ type op struct {
 	answer byte
 	// stmt is the server's statement of an opParse.
 	stmt *pool.Statement
-	// client is the client's statement of an opParse it sent itself.
+	// client is the client's statement of an opParse it sent itself, or the
+	// one that a Close has taken out.
 	client *statement
+	// prev is the unnamed statement before this op replaced it, kept where an
+	// earlier op may still fail.
+	prev *unnamed
 	// described receives the columns an opDescribeStatement is told.
 	described *[]byte
+	// text says how the text that went to the backend differs from the
+	// client's; nil if it does not.
+	text *edited
+	// server and name are what the backend and the client call the statement.
+	server, name string
 	// err is what the client is told in the place of the backend's error: weft
 	// provoked that to make the transaction fail.
 	err *pgerr.Error
+}
+
+// edited is a text that weft has changed.
+type edited struct {
+	original string
+	edits    parser.Edits
 }
 
 // ends reports whether the answer is a ReadyForQuery.
@@ -67,6 +83,15 @@ func (q *opQueue) only(kinds ...opKind) bool {
 		}
 	}
 	return true
+}
+
+// lastExecute returns the newest opExecute; there must be one.
+func (q *opQueue) lastExecute() *op {
+	for i := len(q.ops) - 1; ; i-- {
+		if q.ops[i].kind == opExecute {
+			return &q.ops[i]
+		}
+	}
 }
 
 // first returns the op answered next; its kind is opNone if none is

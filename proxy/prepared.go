@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"errors"
 
 	"weft/parser"
 	"weft/pgerr"
@@ -12,6 +13,20 @@ import (
 // unnamedTag identifies this version of the unnamed statement among all that
 // backends may hold.
 func (s *Session) unnamedTag() uint64 { return uint64(s.id)<<32 | uint64(s.unnamed.version) }
+
+// replaceUnnamed makes a Parse message the unnamed statement. It returns the
+// one before if that may have to come back, because something that was sent
+// earlier and is not answered yet may fail.
+func (s *Session) replaceUnnamed(body []byte, facts *parser.Facts) *unnamed {
+	if s.ops.empty() {
+		s.unnamed.set(body, facts)
+		return nil
+	}
+	prev := s.unnamed
+	s.unnamed.body = nil // prev has it now
+	s.unnamed.set(body, facts)
+	return &prev
+}
 
 // set makes a Parse message the unnamed statement.
 func (u *unnamed) set(body []byte, facts *parser.Facts) {
@@ -29,6 +44,12 @@ const maxStatementBytes = 64 << 20
 // parseNamed prepares a statement under a name of the client's.
 func (s *Session) parseNamed(p wire.ParseBody, facts *parser.Facts) error {
 	name := string(p.Name)
+	if len(s.done.prepared) > 0 && !s.ops.empty() {
+		if err := s.flush(); err != nil || s.conn == nil || s.skipping {
+			return err
+		}
+		s.toServer.Grow()
+	}
 	if s.statements[name] != nil {
 		return s.parseDuplicate(name, p)
 	}
@@ -47,7 +68,7 @@ func (s *Session) parseNamed(p wire.ParseBody, facts *parser.Facts) error {
 	}
 	s.statements[name] = st
 	if s.special(facts) {
-		return s.parseSpecial(p, facts)
+		return s.parseSpecial(p, facts, nil)
 	}
 	// In a failed transaction only the backend knows what may be parsed.
 	if s.conn.Status != wire.TxFailed && s.conn.Prepared(st.server) {
@@ -65,7 +86,7 @@ func (s *Session) parseSettings() *pool.Settings { return s.settings.Without("ap
 func (s *Session) prepare(st *pool.Statement, o op) {
 	if name, ok := s.conn.Evict(); ok {
 		s.toServer.B = wire.AppendClose(s.toServer.B, 'S', name)
-		s.ops.push(op{kind: opClose, injected: true})
+		s.ops.push(op{kind: opClose, injected: true, stmt: &pool.Statement{Name: name}})
 		s.conn.Unprepare(name)
 	}
 	s.toServer.B = wire.AppendParse(s.toServer.B, st.Name, st.SQL, []byte(st.OIDs))
@@ -83,6 +104,9 @@ func (s *Session) ensurePrepared(st *pool.Statement, exec func(sql string) error
 	if st.ViaSQL {
 		if err := exec(st.SQL); err != nil {
 			return err
+		}
+		if !s.ops.empty() { // injected: it may still fail
+			s.ops.lastExecute().stmt = st
 		}
 		s.conn.MarkPrepared(st)
 	} else if err := s.prepareAsBefore(st); err != nil {
@@ -159,12 +183,17 @@ func (s *Session) parseDuplicate(name string, p wire.ParseBody) error {
 	return nil
 }
 
-// forgetStatement takes a statement out of the session.
-func (s *Session) forgetStatement(st *statement) {
+// takeOut takes a statement out of the session; forgetStatement also says that
+// it will not come back.
+func (s *Session) takeOut(st *statement) {
 	if s.statements[st.name] == st {
 		delete(s.statements, st.name)
 		s.statementBytes -= min(s.statementBytes, len(st.server.SQL))
 	}
+}
+
+func (s *Session) forgetStatement(st *statement) {
+	s.takeOut(st)
 	s.db.Forget(st.server)
 }
 
@@ -191,6 +220,20 @@ func (s *Session) onDescribed(o *op, typ byte, body []byte) {
 	}
 }
 
+// mayExecute reports whether the text may execute, out of weft's sight, what
+// the client has prepared with SQL.
+func (s *Session) mayExecute(f *parser.Facts) bool {
+	if f.Effects&parser.Opaque == 0 && !s.suspicious(f) {
+		return false
+	}
+	for _, st := range s.statements {
+		if st.server.ViaSQL {
+			return true
+		}
+	}
+	return false
+}
+
 // showPrepared makes the backend hold just what the client has prepared, under
 // the client's names, for a text that looks at pg_prepared_statements. All of
 // it goes away again when the transaction is over.
@@ -205,7 +248,8 @@ func (s *Session) showPrepared(exec func(sql string) error) error {
 	s.toServer.Grow()
 	for name, st := range s.statements {
 		if st.server.ViaSQL {
-			if err := exec(st.original); err != nil {
+			// One that cannot be prepared any more is left out.
+			if err := exec(st.original); errors.Is(err, pool.ErrLost) || err != nil && s.conn.Status != wire.TxIdle {
 				return err
 			}
 			continue

@@ -83,13 +83,12 @@ func (s *Session) refused(err error) error {
 }
 
 // sendQuery runs a text on the session's backend in the place of the client's
-// own: edits says how the two differ.
-func (s *Session) sendQuery(text string, edits parser.Edits) error {
-	s.edits = edits
+// own; changed says how the two differ.
+func (s *Session) sendQuery(text string, changed *edited) error {
 	s.conn.UnnamedBy = 0
 	s.toServer.Grow()
 	s.toServer.B = wire.AppendQuery(s.toServer.B, text)
-	s.ops.push(op{kind: opQuery})
+	s.ops.push(op{kind: opQuery, text: changed})
 	return s.exchange()
 }
 

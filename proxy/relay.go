@@ -52,8 +52,7 @@ func (s *Session) relay(endless bool) error {
 	for (endless || !s.ops.empty()) && !s.copying {
 		o := s.ops.first()
 		if o.kind == opLocal {
-			s.toClient.Grow()
-			s.toClient.B = wire.AppendEmpty(s.toClient.B, o.answer)
+			s.answerLocal(o)
 			s.ops.pop()
 			continue
 		}
@@ -93,6 +92,9 @@ func (s *Session) relay(endless bool) error {
 			}
 			continue
 		}
+		if b[0] == wire.ReadyForQuery && endless {
+			return nil // settling talks to the backend: not while push writes
+		}
 		if b[0] == wire.ReadyForQuery {
 			status := b[l-1]
 			c.Consume(l) // settling talks to the backend
@@ -107,6 +109,15 @@ func (s *Session) relay(endless bool) error {
 		c.Consume(l)
 	}
 	return nil
+}
+
+// answerLocal gives an answer of weft's own in its turn.
+func (s *Session) answerLocal(o *op) {
+	s.toClient.Grow()
+	s.toClient.B = wire.AppendEmpty(s.toClient.B, o.answer)
+	if o.client != nil && o.answer == wire.CloseComplete {
+		s.db.Forget(o.client.server)
+	}
 }
 
 // passes reports whether frames of this type can go to the client without
@@ -139,8 +150,17 @@ func (s *Session) pass(b []byte) error {
 // least some: what waits in either direction goes out first.
 func (s *Session) await(c *pool.Conn, n int) error {
 	var err error
+	if s.toServer.Len() > 0 && s.pushed {
+		// Answers may be waiting already, and the backend may be unable to
+		// read on before they are taken.
+		out := s.toServer
+		s.toServer = wire.Out{}
+		err := s.push(out.B)
+		out.Reset()
+		return err
+	}
 	if s.toServer.Len() > 0 {
-		// The answer to a Sync or Query is still to come, so nothing can be
+		// The backend is idle: the answer is still to come, so nothing can be
 		// overlooked.
 		err = c.WriteAndFill(s.toServer.B)
 		s.toServer.Reset()
@@ -219,11 +239,11 @@ func (s *Session) onReady(c *pool.Conn, o *op, status byte) error {
 	if o.kind == opSync || o.kind == opQuery {
 		s.skipping = false
 	}
-	s.ops.pop()
 	if injected {
+		s.ops.pop()
 		return nil
 	}
-	s.unsynced = false
+	s.unsynced, s.pushed = false, false
 	if s.loans != nil {
 		s.returnLoans()
 	}
@@ -238,7 +258,7 @@ func (s *Session) onReady(c *pool.Conn, o *op, status byte) error {
 			s.deliver()
 		}
 	}
-	s.edits, s.editedText = nil, ""
+	s.ops.pop() // only now: until here the client is owed an answer
 	s.toClient.Grow()
 	s.toClient.B = wire.AppendReadyForQuery(s.toClient.B, c.Status)
 	return nil
@@ -250,43 +270,68 @@ func (s *Session) onError(c *pool.Conn, body []byte) {
 	if sev, _ := wire.ErrorField(body, 'V'); sev == "FATAL" || sev == "PANIC" {
 		s.fatal = true
 	}
-	s.done.failed = true
+	s.done.fail(s)
 	o := s.ops.first()
 	if o.err != nil && !s.fatal {
 		s.tell(o.err)
 		body = nil
-	} else if s.edits != nil || bytes.Contains(body, serverName) {
-		body = s.clientsWords(body)
+	} else if o.text != nil || bytes.IndexByte(body, pool.NamePrefix[0]) >= 0 {
+		body = s.clientsWords(o, body)
+	}
+	if code, _ := wire.ErrorField(body, 'R'); code == "RevalidateCachedQuery" {
+		// The schema has changed without weft: what is prepared from now on
+		// is not to be taken for what was prepared before.
+		s.db.Generation.Add(1)
 	}
 	if body != nil {
 		s.toClient.Grow()
 		s.toClient.B = wire.AppendFrame(s.toClient.B, wire.ErrorResponse, body)
 	}
-	for !s.ops.empty() {
+	restored := false
+	for first := true; !s.ops.empty(); first = false {
 		o := s.ops.first()
 		if o.ends() {
 			return
 		}
-		s.undo(c, o)
+		s.undo(c, o, first)
+		if o.prev != nil && !first && !restored {
+			s.unnamed, restored = *o.prev, true
+		}
 		s.ops.pop()
 	}
 	// The client has yet to send the Sync that ends this.
 	s.skipping = !s.fatal
 }
 
-// undo takes back what was noted for an op that the backend did not carry out.
-func (s *Session) undo(c *pool.Conn, o *op) {
-	if o.kind != opParse && o.kind != opLocal {
-		return
-	}
-	if o.stmt != nil && o.kind == opParse {
+// undo takes back what was noted for an op that failed, or that the backend
+// skips because an earlier one did.
+func (s *Session) undo(c *pool.Conn, o *op, failed bool) {
+	switch {
+	case o.kind == opParse && o.stmt != nil:
 		c.Unprepare(o.stmt.Name)
-	}
-	if o.client != nil {
+		if o.client != nil {
+			s.forgetStatement(o.client)
+		}
+	case o.kind == opParse: // the unnamed statement
+		if failed {
+			c.UnnamedBy = 0 // PostgreSQL drops it before it parses
+			s.unnamed.valid = s.unnamed.valid && o.injected
+		} else {
+			c.UnnamedBy = pool.UnnamedUnknown
+		}
+	case o.kind == opExecute && o.stmt != nil: // a PREPARE of weft's own
+		c.Unprepare(o.stmt.Name)
+	case o.kind == opClose && o.stmt != nil: // weft's own, to make room
+		c.MarkPrepared(o.stmt)
+	case o.kind == opClose && o.injected:
+		c.UnnamedBy = pool.UnnamedUnknown
+	case o.kind == opLocal && o.client != nil && o.answer == wire.ParseComplete:
 		s.forgetStatement(o.client)
-	} else if o.kind == opParse && o.stmt == nil {
-		c.UnnamedBy = 0
-		s.unnamed.valid = s.unnamed.valid && o.injected
+	case o.kind == opLocal && o.client != nil: // a Close that did not happen
+		if s.statements == nil {
+			s.statements = map[string]*statement{}
+		}
+		s.statements[o.client.name] = o.client
 	}
 }
 
@@ -332,6 +377,7 @@ func (s *Session) report(name, value string) bool {
 // are passed on meanwhile.
 func (s *Session) push(p []byte) error {
 	c := s.conn
+	s.pushed = true
 	written := make(chan error, 1)
 	go func() {
 		_, err := c.Write(p)

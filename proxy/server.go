@@ -38,7 +38,7 @@ type Server struct {
 
 	mu        sync.Mutex
 	sessions  map[int32]*Session
-	starting  int // clients that have not got through startup
+	starting  map[net.Conn]bool // clients that have not got through startup
 	hubs      map[string]*hub
 	listeners map[net.Listener]bool
 }
@@ -60,6 +60,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, log: cfg.Log, pool: p, texts: parser.NewCache(cfg.FactsBytes),
 		sessions: map[int32]*Session{}, hubs: map[string]*hub{}, listeners: map[net.Listener]bool{},
+		starting: map[net.Conn]bool{},
 	}
 	s.scanners.New = func() any { return new(parser.Scanner) }
 	s.nextID.Store(firstID)
@@ -102,11 +103,11 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // handle runs a client's connection from its first byte.
 func (s *Server) handle(conn net.Conn) {
 	s.mu.Lock()
-	s.starting++
+	s.starting[conn] = true
 	s.mu.Unlock()
 	sess := s.protect(conn, func() *Session { return s.start(conn) })
 	s.mu.Lock()
-	s.starting--
+	delete(s.starting, conn)
 	s.mu.Unlock()
 	if sess == nil {
 		conn.Close()
@@ -174,6 +175,7 @@ func (s *Server) admit(sess *Session) *pgerr.Error {
 			s.nextID.Store(firstID)
 		}
 	}
+	sess.log = s.log.With("session", sess.id)
 	s.sessions[sess.id] = sess
 	return nil
 }
@@ -258,7 +260,8 @@ func (s *Server) Drain(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		s.mu.Lock()
-		n := len(s.sessions) + s.starting
+		n := len(s.sessions) + len(s.starting)
+		s.stopStarting()
 		for _, sess := range s.sessions {
 			sess.wake()
 		}
@@ -274,6 +277,17 @@ func (s *Server) Drain(ctx context.Context) error {
 	}
 }
 
+// closeGrace is how long a client may take to read the last word.
+const closeGrace = 2 * time.Second
+
+// stopStarting turns away the clients that are not through startup. mu is
+// held.
+func (s *Server) stopStarting() {
+	for conn := range s.starting {
+		_ = conn.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
 // Close ends everything at once and waits for it.
 func (s *Server) Close() error {
 	s.mu.Lock()
@@ -284,12 +298,15 @@ func (s *Server) Close() error {
 	for _, sess := range s.sessions {
 		sess.killed.CompareAndSwap(nil, pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command"))
 		sess.wake()
+		// A client that does not read must not keep us.
+		_ = sess.client.Conn().SetWriteDeadline(time.Now().Add(closeGrace))
 		sess.mu.Lock()
 		if c := sess.current; c != nil {
 			_ = c.Conn().SetDeadline(time.Unix(1, 0))
 		}
 		sess.mu.Unlock()
 	}
+	s.stopStarting()
 	hubs := s.hubs
 	s.hubs = map[string]*hub{}
 	s.mu.Unlock()

@@ -53,6 +53,7 @@ type Session struct {
 	rem        int // bytes of a row still to pass to the client
 	ops        opQueue
 	skipping   bool         // an error has been answered: skip to Sync
+	pushed     bool         // something was sent whose answers have not been awaited
 	unsynced   bool         // extended messages have been sent, the Sync has not
 	lostCause  *pgerr.Error // how it was lost, if the client has not heard
 	lostTx     bool         // the transaction's backend is gone: only ROLLBACK helps
@@ -62,10 +63,6 @@ type Session struct {
 	copying    bool         // the relay met a CopyInResponse
 	midFrame   bool         // a message of the client is still in its buffer
 	done       effects      // what the open transaction has done so far
-
-	// How the text the backend has differs from the client's.
-	edits      parser.Edits
-	editedText string
 
 	loans        []loan
 	listenedInTx bool // LISTEN was repeated on the backend inside a transaction
@@ -220,6 +217,9 @@ func (s *Session) header() (typ byte, length int, err error) {
 			return 0, 0, errEnd
 		}
 		timed := s.idleTimeout > 0 && s.idleDeadline()
+		if timed && s.woke.Load() {
+			continue // its deadline has just been overwritten
+		}
 		if s.conn != nil {
 			s.waiting.Store(true)
 		}
@@ -369,9 +369,14 @@ func (s *Session) acquire() error {
 		return err
 	}
 	if !c.Settings.Equal(s.settings) {
-		if _, err := c.Exec(c.Settings.Switch(s.settings)); err != nil {
+		if _, err := c.Ask(c.Settings.Switch(s.settings)); err != nil {
 			c.Discard()
-			return err
+			if errors.Is(err, pool.ErrLost) {
+				return err
+			}
+			// A role or object is gone that the session stands on. Going on
+			// without would run statements as somebody else.
+			return pgerr.Fatal(pgerr.From(err).Code, "the session's settings cannot be applied any more: %s", pgerr.From(err).Message)
 		}
 		c.Settings = s.settings
 		for name := range s.placeholders {
@@ -396,7 +401,7 @@ func (s *Session) meet(c *pool.Conn) error {
 		}
 	}
 	if c.LastSession != s.id && c.LastSession != 0 && s.db.ReadsSequences.Load() {
-		_, err := c.Exec("DISCARD SEQUENCES")
+		_, err := c.Ask("DISCARD SEQUENCES")
 		return err
 	}
 	return nil
@@ -426,9 +431,15 @@ func (s *Session) release() {
 	if s.conn == nil || s.conn.Status != wire.TxIdle || s.pins != 0 || s.toServer.Len() > 0 || !s.ops.empty() || s.unsynced {
 		return
 	}
+	if s.conn.Listening || s.done.any() {
+		if err := s.settle(s.conn); err != nil {
+			s.drop()
+			return
+		}
+	}
 	if s.idleTimeout > 0 {
 		// It is the client's idleness that counts, not the backend's.
-		if _, err := s.conn.Exec("RESET idle_session_timeout"); err != nil {
+		if _, err := s.conn.Ask("RESET idle_session_timeout"); err != nil {
 			s.drop()
 			return
 		}
@@ -448,7 +459,7 @@ func (s *Session) drop() {
 	s.ops.reset()
 	s.toServer.Reset()
 	s.rem = 0
-	s.unsynced = false
+	s.unsynced, s.pushed = false, false
 	s.pins &= pinSessionMode
 }
 
@@ -471,7 +482,7 @@ func (s *Session) close() {
 		return
 	}
 	if s.pins != 0 {
-		if _, err := c.Exec("DISCARD ALL"); err != nil {
+		if _, err := c.Ask("DISCARD ALL"); err != nil {
 			c.Discard()
 			return
 		}
@@ -508,7 +519,8 @@ func (s *Session) refuse(err error) error {
 // lost handles a backend that died under the session. An open transaction is
 // gone with it, and the client must not go on as if it had none.
 func (s *Session) lost(err error) error {
-	if s.fatal {
+	if s.fatal || s.rem > 0 {
+		// The client has been told, or has half a row and cannot be.
 		_ = s.flushClient()
 		s.drop()
 		return errEnd

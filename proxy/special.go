@@ -24,9 +24,9 @@ func (s *Session) specialQuery(text string, f *parser.Facts, n int) error {
 	if err := s.prepareToRun(text, f, exec); err != nil {
 		return s.refusedHere(err)
 	}
-	edited, edits := s.rewrite(text, f)
+	sent, changed := s.rewrite(text, f)
 	s.done.note(s, f)
-	return s.sendQuery(edited, edits)
+	return s.sendQuery(sent, changed)
 }
 
 // provoke is a text no backend accepts.
@@ -76,7 +76,8 @@ func (s *Session) bindSpecial(text string, f *parser.Facts) (ok bool, err error)
 // messages. If it fails, the client sees the error and skips to Sync.
 func (s *Session) inject(sql string) error {
 	const name = "\x01i"
-	b := s.toServer.B
+	// Close first: a statement that failed half way leaves its name behind.
+	b := wire.AppendClose(s.toServer.B, 'S', name)
 	b = wire.AppendParse(b, name, sql, nil)
 	var at int
 	b, at = wire.Begin(b, wire.Bind)
@@ -87,7 +88,7 @@ func (s *Session) inject(sql string) error {
 	b = wire.AppendClose(b, 'P', name)
 	b = wire.AppendClose(b, 'S', name)
 	s.toServer.B = b
-	for _, k := range []opKind{opParse, opBind, opExecute, opClose, opClose} {
+	for _, k := range []opKind{opClose, opParse, opBind, opExecute, opClose, opClose} {
 		o := op{kind: k, injected: true}
 		if k == opParse {
 			o.stmt = &pool.Statement{Name: name}
@@ -99,34 +100,33 @@ func (s *Session) inject(sql string) error {
 
 // parseSpecial is the same for a Parse: what the text says about sessions is
 // put right before the backend sees it.
-func (s *Session) parseSpecial(p wire.ParseBody, f *parser.Facts) error {
-	edited, edits := s.rewrite(string(p.SQL), f)
-	s.edits = edits
+func (s *Session) parseSpecial(p wire.ParseBody, f *parser.Facts, prev *unnamed) error {
+	sent, changed := s.rewrite(string(p.SQL), f)
 	if len(p.Name) == 0 {
 		s.unnamed.original = ""
 		if f.Effects&parser.SessionID != 0 {
 			s.unnamed.original = string(p.SQL)
 		}
 		body := append(s.unnamed.body[:0], 0)
-		body = wire.AppendCString(body, edited)
+		body = wire.AppendCString(body, sent)
 		s.unnamed.body = append(body, p.OIDs...)
 		s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Parse, s.unnamed.body)
-		s.ops.push(op{kind: opParse})
+		s.ops.push(op{kind: opParse, prev: prev, text: changed})
 		return nil
 	}
 	st := s.statements[string(p.Name)]
 	if f.Effects&parser.SessionID != 0 {
 		st.original = string(p.SQL)
 	}
-	if edits != nil {
+	if changed != nil {
 		s.db.Forget(st.server)
-		st.server = s.db.Statement(edited, string(p.OIDs), false, s.parseSettings())
+		st.server = s.db.Statement(sent, string(p.OIDs), false, s.parseSettings())
 	}
 	if s.conn.Status != wire.TxFailed && s.conn.Prepared(st.server) {
 		s.ops.push(op{kind: opLocal, answer: wire.ParseComplete, client: st})
 		return nil
 	}
-	s.prepare(st.server, op{kind: opParse, client: st})
+	s.prepare(st.server, op{kind: opParse, client: st, text: changed})
 	return nil
 }
 
@@ -149,8 +149,11 @@ func (s *Session) prepareToRun(text string, f *parser.Facts, exec func(sql strin
 		}
 		s.done.text = text
 	}
-	if f.Effects&parser.ReadsPrepared != 0 && c.Status != wire.TxFailed {
+	if (f.Effects&parser.ReadsPrepared != 0 || s.mayExecute(f)) && c.Status != wire.TxFailed && !s.done.shown {
 		return s.showPrepared(exec)
+	}
+	if s.done.shown {
+		return nil // the backend holds the client's own names
 	}
 	if f.Effects&(parser.Prepares|parser.Executes|parser.Deallocates) != 0 && c.Status != wire.TxFailed {
 		return s.prepareSQL(f, exec)
@@ -159,7 +162,7 @@ func (s *Session) prepareToRun(text string, f *parser.Facts, exec func(sql strin
 }
 
 // rewrite puts weft's own names into a text: session IDs, prepared statements.
-func (s *Session) rewrite(text string, f *parser.Facts) (string, parser.Edits) {
+func (s *Session) rewrite(text string, f *parser.Facts) (string, *edited) {
 	var edits parser.Edits
 	if f.Effects&parser.SessionID != 0 {
 		var ids []int32
@@ -168,26 +171,26 @@ func (s *Session) rewrite(text string, f *parser.Facts) (string, parser.Edits) {
 		}
 		edits = s.identityEdits(text, ids)
 	}
-	if f.Effects&(parser.Prepares|parser.Executes|parser.Deallocates) != 0 {
+	if f.Effects&(parser.Prepares|parser.Executes|parser.Deallocates) != 0 && !s.done.shown {
 		edits = edits.With(s.preparedEdits(text, f)...)
 	}
 	if len(edits) == 0 {
 		return text, nil
 	}
-	s.editedText = text
-	return edits.Apply(text), edits
+	return edits.Apply(text), &edited{text, edits}
 }
-
-var serverName = []byte(pool.NamePrefix)
 
 // clientsWords makes an error speak of what the client knows: its own text and
 // its own names.
-func (s *Session) clientsWords(body []byte) []byte {
+func (s *Session) clientsWords(o *op, body []byte) []byte {
 	return wire.MapError(body, func(code byte, v string) string {
-		if pos, err := strconv.Atoi(v); err == nil && code == 'P' && s.edits != nil {
-			return strconv.Itoa(s.edits.ClientPosition(s.editedText, pos))
+		if pos, err := strconv.Atoi(v); err == nil && code == 'P' && o.text != nil {
+			return strconv.Itoa(o.text.edits.ClientPosition(o.text.original, pos))
 		}
-		if strings.Contains(v, pool.NamePrefix) {
+		if strings.Contains(v, pool.NamePrefix[:1]) {
+			if o.server != "" {
+				v = strings.ReplaceAll(v, `"`+o.server+`"`, `"`+o.name+`"`)
+			}
 			for _, st := range s.statements {
 				v = strings.ReplaceAll(v, `"`+st.server.Name+`"`, `"`+st.name+`"`)
 			}

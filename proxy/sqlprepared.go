@@ -72,15 +72,16 @@ func (s *Session) preparedEdits(text string, f *parser.Facts) parser.Edits {
 			if f.Statements > 1 {
 				st.original = "PREPARE " + text[p.NameStart:p.BodyEnd]
 			}
-			// The command as other backends will need it, with the name left
-			// out of what tells statements apart.
-			head, tail := "PREPARE ", text[p.NameEnd:p.BodyEnd]
-			st.server = s.db.Statement(tail, "", true, s.parseSettings())
-			if st.server.SQL == tail {
-				st.server.SQL = head + pool.QuoteIdent(st.server.Name) + tail
-			}
+			st.server = s.db.Statement(text[p.NameEnd:p.BodyEnd], "", true, s.parseSettings())
 			made[p.Name] = st
-			rename(p, st.server.Name)
+			if s.conn.Prepared(st.server) {
+				// Another client has made it here already: let the backend
+				// judge the command under a name that goes away again.
+				rename(p, dummyName(i))
+				s.done.stray = append(s.done.stray, dummyName(i))
+			} else {
+				rename(p, st.server.Name)
+			}
 			s.done.prepared = append(s.done.prepared, sqlPrepared{kind: p.Kind, name: p.Name, stmt: st})
 		case parser.Execute:
 			if st != nil {

@@ -282,15 +282,14 @@ func (st *starter) welcome(ctx context.Context, user, database string) (*Session
 // admitted registers the session and greets the client.
 func (st *starter) admitted(sess *Session, params map[string]string) error {
 	s := st.srv
-	if e := s.admit(sess); e != nil {
-		return e
-	}
-	sess.log = s.log.With("session", sess.id)
 	n := 4
 	if st.packet.Version == wire.Protocol32 {
 		n = 32
 	}
 	sess.secret = newSecret(n)
+	if e := s.admit(sess); e != nil {
+		return e
+	}
 	sess.reported = params
 	if name := st.packet.Get("application_name"); name != "" {
 		name = clean(name)
