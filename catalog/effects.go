@@ -55,7 +55,7 @@ const builtins = `:funcid (2078|1599|2880|2881|2882|2883|2884|2885|2886|2887|288
 // changes matches source text that may change the session. SET counts at the
 // start of a statement only: UPDATE has one too.
 const changes = `\mset_config\M|\mpg_temp|\mtemp(orary)?\M|advisory_(un)?lock|advisory_lock|\msetseed\M|\mdblink_connect` +
-	`|\mwith\s+hold\M|\m(create|alter|drop)\M|(^|;|\m(begin|then|else|loop)\M|'')(\s|--[^\n]*\n|/\*.*?\*/)*\m(set|reset|discard|listen|unlisten|load|prepare|deallocate)\M`
+	`|\mwith\s+hold\M|\m(create|alter|drop)\M|(^|;|\m(begin|then|else|loop)\M|''|\$\w*\$)(\s|--[^\n]*\n|/\*.*?\*/)*\m(set|reset|discard|listen|unlisten|load|prepare|deallocate)\M`
 
 var customName = regexp.MustCompile(`(?i)['\s]([a-z_][a-z0-9_$]*\.[a-z_][a-z0-9_$.]*)['\s=]`)
 

@@ -179,7 +179,7 @@ func (c *Conn) DescribeStatement(name string) ([]byte, error) {
 		}
 		switch typ {
 		case wire.RowDescription:
-			columns = append([]byte{}, body...)
+			columns = wire.WithoutFormats(body)
 		case wire.NoData:
 			columns = []byte{}
 		case wire.ReadyForQuery:

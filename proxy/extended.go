@@ -193,6 +193,12 @@ func (s *Session) onBind(length int) error {
 	s.toServer.B = append(s.toServer.B, rest...)
 	wire.EndLong(s.toServer.B, at, tail)
 	s.ops.push(op{kind: opBind, text: changed, server: server, name: client})
+	if len(portal) == 0 {
+		s.lastBound = nil
+		if len(name) > 0 {
+			s.lastBound = s.statements[string(name)]
+		}
+	}
 	s.client.Consume(need)
 	if whole {
 		return s.drain()
@@ -322,7 +328,11 @@ func (s *Session) onDescribe(body []byte) error {
 	}
 	if kind == 'P' {
 		s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Describe, body)
-		s.ops.push(op{kind: opDescribePortal})
+		o := op{kind: opDescribePortal}
+		if len(name) == 0 && s.lastBound != nil && s.lastBound.server.Description.Load() == nil {
+			o.client = s.lastBound
+		}
+		s.ops.push(o)
 		return nil
 	}
 	_, server, client, err := s.bound(name)

@@ -210,7 +210,7 @@ func (s *Session) forgetStatements() {
 func (s *Session) onDescribed(o *op, typ byte, body []byte) {
 	columns := []byte{}
 	if typ == wire.RowDescription {
-		columns = append(columns, body...)
+		columns = wire.WithoutFormats(body)
 	}
 	if o.described != nil {
 		*o.described = columns

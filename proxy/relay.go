@@ -200,6 +200,9 @@ func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 			s.onDescribed(o, typ, body)
 			s.ops.pop()
 		case opDescribePortal:
+			if o.client != nil {
+				s.onDescribed(o, typ, body)
+			}
 			s.ops.pop()
 		}
 	case wire.CommandComplete:
@@ -252,6 +255,8 @@ func (s *Session) onReady(c *pool.Conn, o *op, status byte) error {
 			if err := s.settle(c); err != nil {
 				return err
 			}
+		} else if s.done.failed {
+			s.done = effects{} // an error is the transaction's, not the session's
 		}
 		if len(s.channels) > 0 {
 			s.srv.hub(s.db).sync()

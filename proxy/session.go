@@ -41,6 +41,7 @@ type Session struct {
 	statements     map[string]*statement
 	statementBytes int
 	unnamed        unnamed
+	lastBound      *statement      // what the unnamed portal was made of; nil for the unnamed statement
 	channels       map[string]bool // LISTENed to
 	pins           pin
 	inbox          inbox

@@ -117,6 +117,25 @@ func DecodeNotification(body []byte) (pid int32, channel, payload string, ok boo
 	return pid, string(c), string(p), ok
 }
 
+// WithoutFormats returns a copy of a RowDescription's body in which every
+// column is in text format, as the description of a statement has it.
+func WithoutFormats(body []byte) []byte {
+	out := append([]byte{}, body...)
+	if len(out) < 2 {
+		return out
+	}
+	rest := out[2:]
+	for range binary.BigEndian.Uint16(out) {
+		_, tail, ok := CString(rest)
+		if !ok || len(tail) < 18 {
+			return out
+		}
+		tail[16], tail[17] = 0, 0
+		rest = tail[18:]
+	}
+	return out
+}
+
 // DecodeRow appends the values of a DataRow to dst; nil is NULL. The values
 // point into body.
 func DecodeRow(dst [][]byte, body []byte) ([][]byte, error) {
