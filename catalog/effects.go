@@ -17,8 +17,8 @@ type Effects struct {
 	functions map[string]bool
 	// triggers: one of them is a trigger's, so any write may call it.
 	triggers bool
-	// hidden: a view, default, constraint, operator or the like may call one,
-	// so any use of a relation may.
+	// hidden: a view, default, constraint, operator, cast or the like may call
+	// one, so any statement may.
 	hidden bool
 	// Placeholders are the custom parameters the functions name.
 	Placeholders []string
@@ -110,10 +110,10 @@ func mentions(source string, names map[string]bool) bool {
 	return false
 }
 
-// Touches reports whether a statement that calls these functions, names these
-// relations, or writes, may change its session.
-func (e *Effects) Touches(functions, relations []string, writes bool) bool {
-	if e.hidden && len(relations) > 0 || e.triggers && writes {
+// Touches reports whether a statement that calls these functions, or writes,
+// may change its session.
+func (e *Effects) Touches(functions []string, writes bool) bool {
+	if e.hidden || e.triggers && writes {
 		return true
 	}
 	for _, f := range functions {

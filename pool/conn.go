@@ -151,14 +151,15 @@ func (c *Conn) Exec(sql string) ([][]string, error) {
 // Ask is Exec for weft's own questions. A cancel request that was meant for
 // the client's statement and came late must not make them fail.
 func (c *Conn) Ask(sql string) ([][]string, error) {
+	const enough = 100 // each needs another cancel request to fail
 	for try := 0; ; try++ {
 		rows, err := c.Exec(sql)
 		var e *pgerr.Error
-		if err == nil || !errors.As(err, &e) || e.Code != pgerr.QueryCanceled || try == 3 {
+		if err == nil || !errors.As(err, &e) || e.Code != pgerr.QueryCanceled || try == enough {
 			return rows, err
 		}
-		if c.Status != wire.TxIdle {
-			if _, err := c.Exec("ROLLBACK"); err != nil {
+		if c.Status != wire.TxIdle && sql != "ROLLBACK" {
+			if _, err := c.Ask("ROLLBACK"); err != nil {
 				return nil, err
 			}
 		}

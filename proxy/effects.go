@@ -111,7 +111,7 @@ func (s *Session) suspicious(f *parser.Facts) bool {
 	if e == nil { // not learnt yet
 		return len(f.Funcs) > 0 || len(f.Relations) > 0
 	}
-	return e.Touches(f.Funcs, f.Relations, f.Effects&parser.Writes != 0)
+	return e.Touches(f.Funcs, f.Effects&parser.Writes != 0)
 }
 
 // note adds what a text is about to do.

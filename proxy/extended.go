@@ -179,7 +179,7 @@ func (s *Session) onBind(length int) error {
 		switch {
 		case s.done.shown && len(name) > 0:
 			server = string(name)
-		case facts.Effects&parser.SessionID != 0:
+		case facts.Effects&parser.SessionID != 0 && s.conn.Status != wire.TxFailed:
 			if original, oids := s.originalOf(name); original != "" {
 				server, changed = s.rebindIdentity(original, oids, rest)
 			}
