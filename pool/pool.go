@@ -17,6 +17,8 @@ import (
 type Pool struct {
 	cfg   Config
 	stats Stats
+	// farewells are the connections being closed in the background.
+	farewells sync.WaitGroup
 
 	mu        sync.Mutex
 	shards    map[string]*Shard
@@ -167,6 +169,7 @@ func (p *Pool) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			p.Retire(func(Key) bool { return true })
+			p.farewells.Wait()
 			return nil
 		case now := <-tick.C:
 			for _, sh := range p.all() {

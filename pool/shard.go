@@ -248,9 +248,7 @@ func (sh *Shard) evict(match func(*Lane) bool) bool {
 	l.idle = append(l.idle[:0], l.idle[1:]...)
 	oldest.inIdle = false
 	sh.forget(l)
-	// The good-bye is one small write into an empty socket buffer: it does not
-	// wait, but it is a system call, so not under the lock's callers' time.
-	go oldest.hangUp()
+	sh.pool.farewells.Go(oldest.hangUp) // not while the lock is held
 	return true
 }
 
@@ -310,7 +308,7 @@ func (sh *Shard) release(c *Conn) {
 	l := c.lane
 	if c.epoch != l.epoch || now.Sub(c.created) > sh.pool.cfg.MaxLifetime {
 		sh.forget(l)
-		go c.hangUp()
+		sh.pool.farewells.Go(c.hangUp)
 		sh.serveQueue()
 		return
 	}

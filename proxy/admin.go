@@ -17,7 +17,7 @@ func (st *starter) welcomeAdmin(sess *Session) (*Session, error) {
 			WithHint("Add the user to admin_users in weft.yaml.")
 	}
 	err := st.admitted(sess, map[string]string{
-		"server_version": "15.0 (weft " + Version + ")", "client_encoding": "UTF8", "server_encoding": "UTF8",
+		"server_version": "15.0 (weft " + st.srv.cfg.Version + ")", "client_encoding": "UTF8", "server_encoding": "UTF8",
 		"DateStyle": "ISO, MDY", "integer_datetimes": "on", "standard_conforming_strings": "on", "TimeZone": "UTC",
 		"is_superuser": "off", "session_authorization": sess.user, "application_name": "",
 	})
@@ -94,10 +94,7 @@ func (s *Session) answerAdmin(text string) {
 // adminSource is the server as the console sees it.
 type adminSource struct{ srv *Server }
 
-// Version is weft's version, set by the build.
-var Version = "dev"
-
-func (a adminSource) Version() string { return Version }
+func (a adminSource) Version() string { return a.srv.cfg.Version }
 
 func (a adminSource) Clients() []console.Client {
 	a.srv.mu.Lock()

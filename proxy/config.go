@@ -41,6 +41,8 @@ type Config struct {
 	// FactsBytes bounds the memory of what is known about query texts.
 	// Default 32 MiB.
 	FactsBytes int64
+	// Version is weft's own, for SHOW VERSION. Default "dev".
+	Version string
 	// Log receives what operators should know. Default: discarded.
 	Log *slog.Logger
 	// Metrics receives the proxy's metrics; nil for none.
@@ -62,6 +64,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.FactsBytes == 0 {
 		c.FactsBytes = 32 << 20
+	}
+	if c.Version == "" {
+		c.Version = "dev"
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

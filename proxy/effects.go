@@ -24,17 +24,18 @@ const (
 	pinSeed
 	pinPrepared
 	pinCustom
+	pinEncoding
 
 	// pinForever marks what DISCARD ALL does not undo: such a backend is
 	// closed with its session.
-	pinForever = pinLoad | pinSeed | pinCustom
+	pinForever = pinLoad | pinSeed | pinCustom | pinEncoding
 	// pinFound marks what inspect finds out by itself.
 	pinFound = pinTemp | pinAdvisory | pinHoldCursor | pinPrepared
 )
 
 var pinNames = []string{
 	"session pooling", "temporary objects", "advisory lock", "cursor with hold", "sequence values", "loaded library", "random seed",
-	"prepared by a function", "parameter of unknown name",
+	"prepared by a function", "parameter of unknown name", "client encoding",
 }
 
 func (p pin) String() string {
@@ -321,9 +322,18 @@ func (s *Session) adopt(c *pool.Conn, bits parser.Effect) {
 		}
 	}
 	s.oldStrings = c.Params["standard_conforming_strings"] == "off"
-	s.oddEncoding = oddEncodings[c.Params["client_encoding"]]
+	s.setEncoding(c.Params["client_encoding"])
 	timeout, _ := s.settings.Get("idle_session_timeout")
 	s.idleTimeout = gucDuration(timeout)
+}
+
+// setEncoding notes the encoding of the client's texts. If they cannot be
+// scanned, nobody else may use the backend they run on.
+func (s *Session) setEncoding(name string) {
+	s.oddEncoding = oddEncodings[name]
+	if s.oddEncoding {
+		s.pins |= pinEncoding
+	}
 }
 
 // oddEncodings use bytes of ASCII as second bytes of a character, so that a

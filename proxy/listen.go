@@ -305,7 +305,7 @@ func (s *Session) deliver() {
 // otherwise the hub does.
 func (s *Session) onBackendNotification(c *pool.Conn, body []byte) {
 	pid, channel, payload, ok := wire.DecodeNotification(body)
-	if !ok || !c.Listening || s.channels[channel] {
+	if !ok || (!c.Listening || s.channels[channel]) && s.pins&pinEncoding == 0 {
 		return // the hub delivers it
 	}
 	s.toClient.Grow()

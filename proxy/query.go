@@ -134,10 +134,14 @@ var changesSession = map[uint32]bool{
 	1599: true, // setseed
 }
 
+// unreadable stands for a text that cannot be scanned. The session is pinned,
+// so that what it does need not be known.
+var unreadable = &parser.Facts{Statements: 1}
+
 // facts returns what the text does to the session.
 func (s *Session) facts(text []byte) *parser.Facts {
 	if s.oddEncoding {
-		return &parser.Facts{Effects: parser.Opaque, Statements: 1}
+		return unreadable
 	}
 	sc := s.srv.scanners.Get().(*parser.Scanner)
 	f := s.srv.texts.Facts(sc, text, parser.Options{NonStandardStrings: s.oldStrings})

@@ -315,5 +315,7 @@ func (s *Server) Close() error {
 	}
 	s.stop(pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command"))
 	s.wg.Wait()
+	// Sessions that ended last have given backends back.
+	s.pool.Retire(func(pool.Key) bool { return true })
 	return nil
 }

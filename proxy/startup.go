@@ -273,7 +273,7 @@ func (st *starter) welcome(ctx context.Context, user, database string) (*Session
 		return nil, err
 	}
 	if s.cfg.Pool.UserMode(user) == pool.ModeSession {
-		sess.pins = pinSessionMode
+		sess.pins |= pinSessionMode
 	}
 	s.metrics.clientCame()
 	return sess, nil
@@ -297,7 +297,7 @@ func (st *starter) admitted(sess *Session, params map[string]string) error {
 		sess.report("application_name", name)
 	}
 	sess.oldStrings = params["standard_conforming_strings"] == "off"
-	sess.oddEncoding = oddEncodings[params["client_encoding"]]
+	sess.setEncoding(params["client_encoding"])
 	b := st.greeted
 	names := make([]string, 0, len(sess.reported))
 	for n := range sess.reported {

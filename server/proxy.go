@@ -22,6 +22,7 @@ func newProxy(p parts, snapshot func() *directory.Snapshot, metrics prometheus.R
 		StartupTimeout: cfg.Limits.StartupTimeout,
 		DrainTimeout:   cfg.Limits.DrainTimeout,
 		MaxQueryBytes:  int(cfg.Limits.MaxQueryBytes),
+		Version:        p.opt.Version,
 		Log:            p.opt.Log,
 		Metrics:        metrics,
 	})
