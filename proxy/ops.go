@@ -114,6 +114,16 @@ func (q *opQueue) pop() {
 	}
 }
 
+// upToEnd returns the ops before the first that ends with ReadyForQuery.
+func (q *opQueue) upToEnd() []op {
+	for i := q.head; i < len(q.ops); i++ {
+		if q.ops[i].ends() {
+			return q.ops[q.head:i]
+		}
+	}
+	return q.ops[q.head:]
+}
+
 // dropSyncs forgets the Syncs behind the first op: a backend that reads COPY
 // data takes no notice of them.
 func (q *opQueue) dropSyncs() {

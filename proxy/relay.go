@@ -292,25 +292,25 @@ func (s *Session) onError(c *pool.Conn, body []byte) {
 		s.toClient.Grow()
 		s.toClient.B = wire.AppendFrame(s.toClient.B, wire.ErrorResponse, body)
 	}
-	restored := false
-	for first := true; !s.ops.empty(); first = false {
-		o := s.ops.first()
-		if o.ends() {
-			return
-		}
-		s.undo(c, o, first)
-		if o.prev != nil && !first && !restored {
-			s.unnamed, restored = *o.prev, true
-		}
+	skipped := s.ops.upToEnd()
+	for i := len(skipped) - 1; i >= 0; i-- {
+		s.undo(c, &skipped[i], i == 0)
+	}
+	for range skipped {
 		s.ops.pop()
 	}
-	// The client has yet to send the Sync that ends this.
-	s.skipping = !s.fatal
+	if s.ops.empty() {
+		// The client has yet to send the Sync that ends this.
+		s.skipping = !s.fatal
+	}
 }
 
 // undo takes back what was noted for an op that failed, or that the backend
-// skips because an earlier one did.
+// skips because an earlier one did. The latest goes first.
 func (s *Session) undo(c *pool.Conn, o *op, failed bool) {
+	if o.prev != nil && !failed {
+		s.unnamed = *o.prev
+	}
 	switch {
 	case o.kind == opParse && o.stmt != nil:
 		c.Unprepare(o.stmt.Name)

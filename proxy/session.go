@@ -478,8 +478,8 @@ func (s *Session) close() {
 	if c == nil {
 		return
 	}
-	if c.Status != wire.TxIdle || s.unsynced || !s.ops.empty() || s.toServer.Len() > 0 || s.pins&pinForever != 0 {
-		c.Discard()
+	if c.Status != wire.TxIdle || s.unsynced || !s.ops.empty() || s.toServer.Len() > 0 || s.pins&(pinForever|pinTemp) != 0 {
+		c.Discard() // DISCARD ALL would leave traces, such as a temporary schema
 		return
 	}
 	if s.pins != 0 {
