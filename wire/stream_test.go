@@ -1,0 +1,326 @@
+package wire_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"weft/wire"
+)
+
+// ends returns a stream and the other end of its connection: over TCP, where
+// it reads through the descriptor, or over a pipe, as it reads under TLS.
+func ends(tb testing.TB, tcp bool) (*wire.Stream, net.Conn) {
+	tb.Helper()
+	if !tcp {
+		a, b := net.Pipe()
+		tb.Cleanup(func() { a.Close(); b.Close() })
+		return wire.NewStream(a), b
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer l.Close()
+	peer, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	conn, err := l.Accept()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { conn.Close(); peer.Close() })
+	return wire.NewStream(conn), peer
+}
+
+func both(t *testing.T, f func(t *testing.T, tcp bool)) {
+	t.Run("tcp", func(t *testing.T) { f(t, true) })
+	t.Run("pipe", func(t *testing.T) { f(t, false) })
+}
+
+// TestNextAtEverySplit sends the same frames cut in two at every place.
+func TestNextAtEverySplit(t *testing.T) {
+	both(t, func(t *testing.T, tcp bool) {
+		bodies := [][]byte{nil, []byte("x"), []byte("four"), bytes.Repeat([]byte("y"), 20), nil, []byte("end")}
+		var all []byte
+		for i, b := range bodies {
+			all = wire.AppendFrame(all, byte('a'+i), b)
+		}
+		s, peer := ends(t, tcp)
+		for cut := 1; cut < len(all); cut++ {
+			go func() {
+				_, _ = peer.Write(all[:cut])
+				_, _ = peer.Write(all[cut:])
+			}()
+			for i, want := range bodies {
+				typ, body, err := s.Next(wire.LargeLimit)
+				if err != nil || typ != byte('a'+i) || !bytes.Equal(body, want) {
+					t.Fatalf("cut at %d, frame %d: %c %q %v", cut, i, typ, body, err)
+				}
+				s.Consume(wire.HeaderLen + len(body))
+			}
+			if n := len(s.Buffered()); n != 0 {
+				t.Fatalf("cut at %d: %d bytes left", cut, n)
+			}
+		}
+	})
+}
+
+// TestNextLarge passes frames around the size of a buffer and far beyond.
+func TestNextLarge(t *testing.T) {
+	both(t, func(t *testing.T, tcp bool) {
+		s, peer := ends(t, tcp)
+		sizes := []int{16<<10 - 6, 16<<10 - 5, 16<<10 - 4, 16 << 10, 16<<10 + 1, 32 << 10, 100_000, 3 << 20, 0, 7}
+		go func() {
+			for i, n := range sizes {
+				if _, err := peer.Write(wire.AppendFrame(nil, 'D', bytes.Repeat([]byte{byte(i)}, n))); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		for i, n := range sizes {
+			_, body, err := s.Next(wire.LargeLimit)
+			if err != nil || !bytes.Equal(body, bytes.Repeat([]byte{byte(i)}, n)) {
+				t.Fatalf("frame %d of %d bytes: %d bytes, %v", i, n, len(body), err)
+			}
+			s.Consume(wire.HeaderLen + n)
+		}
+	})
+}
+
+// TestNextBadLength: a length that cannot be is found before memory is spent on
+// it.
+func TestNextBadLength(t *testing.T) {
+	for _, length := range []uint32{0, 3, 1<<31 - 1, 1 << 31, 1<<32 - 1, 101} {
+		s, peer := ends(t, true)
+		_, _ = peer.Write(binary.BigEndian.AppendUint32([]byte{'Q'}, length))
+		if _, _, err := s.Next(100); !errors.Is(err, wire.ErrFrameLength) {
+			t.Errorf("length %d: %v", length, err)
+		}
+	}
+}
+
+// TestNextReservesLittle: a peer that declares a large frame and sends little of
+// it gets little memory.
+func TestNextReservesLittle(t *testing.T) {
+	s, peer := ends(t, true)
+	_, _ = peer.Write(binary.BigEndian.AppendUint32([]byte{'Q'}, 1<<29))
+	_, _ = peer.Write(make([]byte, 1000))
+	_ = s.Conn().SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	if _, _, err := s.Next(wire.LargeLimit); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatal(err)
+	}
+	if c := cap(s.Buffered()); c > 64<<10 {
+		t.Errorf("%d bytes of memory for 1005 bytes sent", c)
+	}
+}
+
+// TestDeadlineLosesNothing: an interrupted wait goes on where it stopped.
+func TestDeadlineLosesNothing(t *testing.T) {
+	both(t, func(t *testing.T, tcp bool) {
+		s, peer := ends(t, tcp)
+		frame := wire.AppendQuery(nil, "SELECT 1")
+		for i := range frame {
+			go func() { _, _ = peer.Write(frame[i : i+1]) }()
+			_ = s.Conn().SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+			typ, body, err := s.Next(wire.LargeLimit)
+			if i < len(frame)-1 {
+				if !errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Fatalf("byte %d: %v", i, err)
+				}
+				continue
+			}
+			if err != nil || typ != wire.Query || string(body) != "SELECT 1\x00" {
+				t.Fatalf("%c %q %v", typ, body, err)
+			}
+		}
+	})
+}
+
+// TestEnd: the end of the connection inside a frame and between two.
+func TestEnd(t *testing.T) {
+	both(t, func(t *testing.T, tcp bool) {
+		frame := wire.AppendQuery(nil, "SELECT 1")
+		for n := range len(frame) {
+			s, peer := ends(t, tcp)
+			go func() {
+				if n > 0 {
+					_, _ = peer.Write(frame[:n])
+				}
+				peer.Close()
+			}()
+			if _, _, err := s.Next(wire.LargeLimit); !errors.Is(err, io.EOF) {
+				t.Errorf("after %d bytes: %v", n, err)
+			}
+		}
+	})
+}
+
+// TestWriteAndFill: the answer is read wherever the bytes of the question ended
+// up.
+func TestWriteAndFill(t *testing.T) {
+	both(t, func(t *testing.T, tcp bool) {
+		s, peer := ends(t, tcp)
+		go func() { // answers each frame with its length
+			in := wire.NewStream(peer)
+			for {
+				_, body, err := in.Next(wire.LargeLimit)
+				if err != nil {
+					return
+				}
+				n := len(body)
+				in.Consume(wire.HeaderLen + n)
+				_, _ = peer.Write(wire.AppendFrame(nil, 'n', fmt.Append(nil, n)))
+			}
+		}()
+		for _, size := range []int{0, 1, 1000, 16<<10 - 5, 16 << 10, 1 << 20, 0} {
+			if err := s.WriteAndFill(wire.AppendFrame(nil, 'Q', make([]byte, size))); err != nil {
+				t.Fatal(err)
+			}
+			_, body, err := s.Next(100)
+			if err != nil || string(body) != fmt.Sprint(size) {
+				t.Fatalf("%d bytes: %q %v", size, body, err)
+			}
+			s.Consume(wire.HeaderLen + len(body))
+		}
+		peer.Close()
+		if err := s.WriteAndFill(wire.AppendEmpty(nil, wire.Sync)); err == nil {
+			t.Error("no error from a closed connection")
+		}
+	})
+}
+
+// TestWriteAndFillBlocked: a question that does not fit into the socket at once
+// is written whole.
+func TestWriteAndFillBlocked(t *testing.T) {
+	s, peer := ends(t, true)
+	_ = s.Conn().(*net.TCPConn).SetWriteBuffer(4 << 10)
+	_ = peer.(*net.TCPConn).SetReadBuffer(4 << 10)
+	// Fill the socket until nothing fits.
+	filled := 0
+	_ = s.Conn().SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	for {
+		n, err := s.Conn().Write(make([]byte, 64<<10))
+		filled += n
+		if err != nil {
+			break
+		}
+	}
+	_ = s.Conn().SetWriteDeadline(time.Time{})
+	question := wire.AppendFrame(nil, 'Q', bytes.Repeat([]byte("q"), 10_000))
+	got := make(chan []byte)
+	go func() {
+		time.Sleep(20 * time.Millisecond)
+		b := make([]byte, filled+len(question))
+		_, _ = io.ReadFull(peer, b)
+		_, _ = peer.Write([]byte("answer"))
+		got <- b[filled:]
+	}()
+	_ = s.Conn().SetReadDeadline(time.Now().Add(10 * time.Second))
+	if err := s.WriteAndFill(question); err != nil {
+		t.Fatal(err)
+	}
+	if b := <-got; !bytes.Equal(b, question) {
+		t.Errorf("the peer got %d bytes, %.20q", len(b), b)
+	}
+	if string(s.Buffered()) != "answer" {
+		t.Errorf("answer %q", s.Buffered())
+	}
+}
+
+// TestIdleStreamHoldsNothing: a stream gives its buffer back as soon as all is
+// consumed.
+func TestIdleStreamHoldsNothing(t *testing.T) {
+	s, peer := ends(t, true)
+	_, _ = peer.Write(wire.AppendQuery(nil, "SELECT 1"))
+	_, body, err := s.Next(100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Consume(wire.HeaderLen + len(body))
+	if cap(s.Buffered()) != 0 {
+		t.Errorf("%d bytes kept", cap(s.Buffered()))
+	}
+	var o wire.Out
+	if o.Grow(); cap(o.B) == 0 || o.Len() != 0 {
+		t.Errorf("grown: %d of %d", o.Len(), cap(o.B))
+	}
+	o.B = append(o.B, 1)
+	if o.Reset(); o.B != nil || o.Full() {
+		t.Error("not empty after Reset")
+	}
+}
+
+// given is a connection that delivers bytes and then ends.
+type given struct {
+	net.Conn
+	b    []byte
+	step int
+}
+
+func (g *given) Read(p []byte) (int, error) {
+	if len(g.b) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p[:min(len(p), g.step)], g.b)
+	g.b = g.b[n:]
+	return n, nil
+}
+
+// FuzzFrames feeds any bytes in pieces of any size: what comes out is what went
+// in.
+func FuzzFrames(f *testing.F) {
+	f.Add(wire.AppendQuery(nil, "SELECT 1"), 1)
+	f.Add(append(wire.AppendEmpty(nil, wire.Sync), wire.AppendParse(nil, "s", "SELECT $1", nil)...), 3)
+	f.Add([]byte{'Q', 0, 0, 0, 3}, 5)
+	f.Add([]byte{'Q', 0xff, 0xff, 0xff, 0xff, 0}, 2)
+	f.Add([]byte{'Q', 0x3f, 0xff, 0xff, 0xff, 'x'}, 100)
+	f.Add(wire.AppendFrame(nil, 'd', make([]byte, 20<<10)), 7000)
+	f.Fuzz(func(t *testing.T, in []byte, step int) {
+		if step < 1 {
+			step = 1
+		}
+		s := wire.NewStream(&given{b: in, step: step})
+		rest := in
+		for {
+			typ, body, err := s.Next(wire.LargeLimit)
+			if err != nil {
+				if len(rest) >= wire.HeaderLen {
+					n := int(int32(binary.BigEndian.Uint32(rest[1:])))
+					short := n >= 4 && n <= wire.LargeLimit && n+1 > len(rest)
+					bad := n < 4 || n > wire.LargeLimit
+					if bad != errors.Is(err, wire.ErrFrameLength) || short && !errors.Is(err, io.EOF) || !bad && !short {
+						t.Fatalf("%v for %.10q", err, rest)
+					}
+				}
+				if c := cap(s.Buffered()); c > 2*len(in)+64<<10 {
+					t.Fatalf("%d bytes of memory for %d", c, len(in))
+				}
+				return
+			}
+			frame := wire.AppendFrame(nil, typ, body)
+			if !bytes.HasPrefix(rest, frame) {
+				t.Fatalf("%q is not the beginning of %q", frame, rest)
+			}
+			rest = rest[len(frame):]
+			s.Consume(len(frame))
+			_, _ = wire.DecodeParse(body)
+			_, _, _, _ = wire.BindNames(body)
+			_, _, _ = wire.DescribeName(body)
+			_, _ = wire.ErrorField(body, 'C')
+			_ = wire.MapError(body, func(_ byte, v string) string { return v })
+			_, _, _ = wire.DecodeParameterStatus(body)
+			_, _, _, _ = wire.DecodeNotification(body)
+			if rows, err := wire.DecodeRow(nil, body); err == nil && len(rows) > len(body) {
+				t.Fatalf("%d values in %d bytes", len(rows), len(body))
+			}
+		}
+	})
+}
