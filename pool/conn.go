@@ -3,6 +3,7 @@ package pool
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -62,10 +63,9 @@ func (c *Conn) MarkPrepared(s *Statement) { c.prepared.add(s.Name) }
 // Unprepare notes that the backend does not know this name any more.
 func (c *Conn) Unprepare(name string) { c.prepared.remove(name) }
 
-// UnprepareAll notes that the backend has forgotten all statements.
+// UnprepareAll notes that the backend has forgotten all named statements.
 func (c *Conn) UnprepareAll() {
 	c.prepared.reset()
-	c.UnnamedBy = 0
 }
 
 // OnlyPrepared notes that the backend knows these statements and no others.
@@ -146,6 +146,27 @@ func (c *Conn) Exec(sql string) ([][]string, error) {
 			return rows, failed
 		}
 	}
+}
+
+// Apply gives the backend the settings t. After an error it must be discarded.
+func (c *Conn) Apply(t *Settings) error {
+	steps := c.Settings.Steps(t)
+	for i, s := range steps {
+		if strings.Contains(s, "client_encoding") { // takes effect before the rest is read
+			if _, err := c.Ask(strings.Join(steps[:i+1], ";")); err != nil {
+				return err
+			}
+			steps = steps[i+1:]
+			break
+		}
+	}
+	if len(steps) > 0 {
+		if _, err := c.Ask(strings.Join(steps, ";")); err != nil {
+			return err
+		}
+	}
+	c.Settings = t
+	return nil
 }
 
 // Ask is Exec for weft's own questions. A cancel request that was meant for

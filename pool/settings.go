@@ -103,11 +103,14 @@ func (s *Settings) Equal(t *Settings) bool {
 // on who it is.
 var identity = []string{"session_authorization", "role"}
 
-// Switch returns the SQL that takes a backend from settings s to settings t,
-// or "" if there is nothing to do.
-func (s *Settings) Switch(t *Settings) string { return strings.Join(s.Steps(t), ";") }
+func (s *Settings) value(name string) string {
+	v, _ := s.Get(name)
+	return v
+}
 
-// Steps returns the same as single statements.
+// Steps returns the statements that take a backend from settings s to settings
+// t. A change of client_encoding stands before all values, which are in the
+// new one.
 func (s *Settings) Steps(t *Settings) []string {
 	if s.Equal(t) {
 		return nil
@@ -120,12 +123,26 @@ func (s *Settings) Steps(t *Settings) []string {
 	if _, on := s.Get("session_authorization"); on {
 		steps = append(steps, "RESET SESSION AUTHORIZATION")
 	}
+	// Values are in the encoding of the session they belong to.
+	if from, to := s.value("client_encoding"), t.value("client_encoding"); from != to {
+		if to == "" {
+			steps = append(steps, "RESET client_encoding")
+		} else {
+			steps = append(steps, setConfig(Setting{"client_encoding", to}))
+		}
+	}
 	for _, e := range s.All() {
+		if e.Name == "client_encoding" {
+			continue
+		}
 		if _, ok := t.Get(e.Name); !ok && !slices.Contains(identity, e.Name) {
 			steps = append(steps, "RESET "+quoteName(e.Name))
 		}
 	}
 	for _, e := range t.All() {
+		if e.Name == "client_encoding" {
+			continue
+		}
 		if v, ok := s.Get(e.Name); (!ok || v != e.Value) && !slices.Contains(identity, e.Name) {
 			steps = append(steps, setConfig(e))
 		}

@@ -366,12 +366,9 @@ func (l *Lane) Welcome(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Settings != nil {
-		if _, err := c.Ask(c.Settings.Switch(nil)); err != nil {
-			c.Discard()
-			return nil, err
-		}
-		c.Settings = nil
+	if err := c.Apply(nil); err != nil {
+		c.Discard()
+		return nil, err
 	}
 	fresh := cloneParams(c.Params)
 	c.Release()

@@ -94,12 +94,9 @@ func (s *Session) onShard(ctx context.Context, sh *pool.Shard, text string) erro
 	if err != nil {
 		return err
 	}
-	if sql := c.Settings.Switch(s.settings); sql != "" {
-		if _, err := c.Exec(sql); err != nil {
-			c.Discard()
-			return err
-		}
-		c.Settings = s.settings
+	if err := c.Apply(s.settings); err != nil {
+		c.Discard()
+		return err
 	}
 	_, err = c.Exec(text)
 	// Whatever the text was, the backend may have been changed by it.

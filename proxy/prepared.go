@@ -175,6 +175,8 @@ func (s *Session) reparseUnnamed() error {
 // statement of that name first, so that the error comes from where the
 // transaction is.
 func (s *Session) parseDuplicate(name string, p wire.ParseBody) error {
+	s.toServer.B = wire.AppendClose(s.toServer.B, 'S', name) // left by an earlier one
+	s.ops.push(op{kind: opClose, injected: true})
 	s.toServer.B = wire.AppendParse(s.toServer.B, name, "", nil)
 	s.ops.push(op{kind: opParse, injected: true, stmt: &pool.Statement{Name: name}})
 	s.toServer.B = wire.AppendParse(s.toServer.B, name, string(p.SQL), p.OIDs)
@@ -203,7 +205,6 @@ func (s *Session) forgetStatements() {
 		s.db.Forget(st.server)
 	}
 	s.statements, s.statementBytes = nil, 0
-	s.unnamed.valid = false
 }
 
 // onDescribed keeps what the client has been told about a statement's result.
@@ -241,9 +242,7 @@ func (s *Session) showPrepared(exec func(sql string) error) error {
 	if err := exec("DEALLOCATE ALL"); err != nil {
 		return err
 	}
-	unnamed := s.conn.UnnamedBy
 	s.conn.UnprepareAll()
-	s.conn.UnnamedBy = unnamed
 	s.done.shown = true
 	s.toServer.Grow()
 	for name, st := range s.statements {

@@ -370,7 +370,7 @@ func (s *Session) acquire() error {
 		return err
 	}
 	if !c.Settings.Equal(s.settings) {
-		if _, err := c.Ask(c.Settings.Switch(s.settings)); err != nil {
+		if err := c.Apply(s.settings); err != nil {
 			c.Discard()
 			if errors.Is(err, pool.ErrLost) {
 				return err
@@ -379,7 +379,6 @@ func (s *Session) acquire() error {
 			// without would run statements as somebody else.
 			return pgerr.Fatal(pgerr.From(err).Code, "the session's settings cannot be applied any more: %s", pgerr.From(err).Message)
 		}
-		c.Settings = s.settings
 		for name := range s.placeholders {
 			if _, set := s.settings.Get(name); set {
 				notePlaceholder(c, name)
