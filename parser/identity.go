@@ -174,7 +174,7 @@ func (r *identityRewriter) function(f *pg_query.FuncCall) {
 		if len(f.Args) == 0 {
 			r.self(f)
 		}
-	case "pg_cancel_backend", "pg_terminate_backend", "pg_blocking_pids":
+	case "pg_cancel_backend", "pg_terminate_backend", "pg_blocking_pids", "pg_log_backend_memory_contexts":
 		if len(f.Args) == 0 || len(r.Pairs) == 0 {
 			return
 		}
