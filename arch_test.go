@@ -1,0 +1,181 @@
+// Package weft_test holds the rules that no compiler knows: which package may
+// import which, and what only the commands may do.
+package weft_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// layers lists the packages from the top down: each may import those below it
+// and none above. Those on one line do not know each other. A new package gets
+// its place here.
+var layers = [][]string{
+	{"cmd/weft"},
+	{"dev", "bench"},
+	{"server"},
+	{"http", "config"},
+	{"proxy"},
+	{"console"},
+	{"reshard", "heat", "deadlock"},
+	{"schema"},
+	{"executor"},
+	{"finish", "sequence", "twopc"},
+	{"planner"},
+	{"pool"},
+	{"stream"},
+	{"plan"},
+	{"directory/embedded"},
+	{"directory/etcd"},
+	{"directory/storetest"},
+	{"directory"},
+	{"vindex"},
+	{"catalog"},
+	{"datum"},
+	{"parser", "auth", "wire", "pgserver/pgtest"},
+	{"pgserver"},
+	{"pgerr"},
+}
+
+// pure packages take values and return values: no clock, no I/O.
+var pure = []string{"parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "console", "pgerr"}
+
+// impure is what they must not import.
+var impure = []string{"net", "os", "os/exec", "net/http", "syscall", "golang.org/x/sys/unix", "log/slog"}
+
+// programs may read flags and the environment, and end the process.
+var programs = []string{"cmd", "bench", "integration", "tools"}
+
+type source struct {
+	dir  string // of the package, from the root
+	name string
+	file *ast.File
+	set  *token.FileSet
+}
+
+// sources parses every file that is compiled into a package, not its tests.
+func sources(t *testing.T, mode parser.Mode) []source {
+	t.Helper()
+	var out []source
+	set := token.NewFileSet()
+	err := fs.WalkDir(os.DirFS("."), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if base := path.Base(name); name != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "bin") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		f, err := parser.ParseFile(set, name, nil, mode)
+		if err != nil {
+			return err
+		}
+		out = append(out, source{path.Dir(name), name, f, set})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out) < 50 {
+		t.Fatalf("only %d files found", len(out))
+	}
+	return out
+}
+
+func (s source) imports() []string {
+	var out []string
+	for _, i := range s.file.Imports {
+		p, _ := strconv.Unquote(i.Path.Value)
+		out = append(out, p)
+	}
+	return out
+}
+
+func layer(dir string) int {
+	return slices.IndexFunc(layers, func(l []string) bool { return slices.Contains(l, dir) })
+}
+
+func isProgram(dir string) bool {
+	top, _, _ := strings.Cut(dir, "/")
+	return slices.Contains(programs, top)
+}
+
+// TestImportsPointDown keeps the order of the packages.
+func TestImportsPointDown(t *testing.T) {
+	for _, s := range sources(t, parser.ImportsOnly) {
+		from := layer(s.dir)
+		if from < 0 && !isProgram(s.dir) {
+			t.Errorf("%s: the package %s has no place in layers", s.name, s.dir)
+			continue
+		}
+		for _, p := range s.imports() {
+			to, own := strings.CutPrefix(p, "weft/")
+			switch {
+			case !own:
+			case strings.HasPrefix(to, "cmd/") || strings.HasPrefix(to, "integration/") && !strings.HasPrefix(s.dir, "integration"):
+				t.Errorf("%s imports a program: %s", s.name, p)
+			case from >= 0 && layer(to) <= from:
+				t.Errorf("%s imports %s, which is not below it", s.name, p)
+			}
+		}
+		if slices.Contains(pure, s.dir) {
+			for _, p := range s.imports() {
+				if slices.Contains(impure, p) {
+					t.Errorf("%s is pure and imports %s", s.name, p)
+				}
+			}
+		}
+	}
+}
+
+// TestOnlyProgramsEndTheProcess: below the commands nobody exits, and nobody
+// reads flags or the environment.
+func TestOnlyProgramsEndTheProcess(t *testing.T) {
+	forbidden := map[string]bool{
+		"os.Exit": true, "log.Fatal": true, "log.Fatalf": true, "log.Fatalln": true, "os.Args": true,
+		"os.Getenv": true, "os.LookupEnv": true, "flag.Parse": true,
+	}
+	for _, s := range sources(t, parser.SkipObjectResolution) {
+		// pgserver looks for programs where a shell would, in PATH.
+		if isProgram(s.dir) || s.dir == "pgserver" {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if x, ok := sel.X.(*ast.Ident); ok && forbidden[x.Name+"."+sel.Sel.Name] {
+				t.Errorf("%s: %s.%s", s.set.Position(n.Pos()), x.Name, sel.Sel.Name)
+			}
+			return true
+		})
+	}
+}
+
+// TestEveryPackageHasDoc: a package opens with doc.go.
+func TestEveryPackageHasDoc(t *testing.T) {
+	has := map[string]bool{}
+	for _, s := range sources(t, parser.ImportsOnly|parser.ParseComments) {
+		has[s.dir] = has[s.dir] || s.file.Doc != nil && strings.HasPrefix(s.file.Doc.Text(), "Package "+s.file.Name.Name) ||
+			s.file.Name.Name == "main" && s.file.Doc != nil
+	}
+	for dir, doc := range has {
+		if !doc && layer(dir) >= 0 {
+			t.Errorf("%s has no package comment", dir)
+		}
+	}
+}
