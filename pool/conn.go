@@ -115,16 +115,12 @@ func (c *Conn) Exec(sql string) ([][]string, error) {
 	}
 	var rows [][]string
 	var failed error
-	for {
-		typ, body, err := c.Next(wire.LargeLimit)
-		if err != nil {
-			return nil, c.Lost(err)
-		}
+	err := c.untilReady(func(typ byte, body []byte) {
 		switch typ {
 		case wire.DataRow:
 			values, err := wire.DecodeRow(nil, body)
 			if err != nil {
-				return nil, c.Lost(err)
+				failed = err
 			}
 			row := make([]string, len(values))
 			for i, v := range values {
@@ -133,19 +129,13 @@ func (c *Conn) Exec(sql string) ([][]string, error) {
 			rows = append(rows, row)
 		case wire.ErrorResponse:
 			failed = ServerError(body)
-		case wire.ParameterStatus:
-			c.noteParameter(body)
-		case wire.ReadyForQuery:
-			if len(body) == 1 {
-				c.Status = body[0]
-			}
 		}
-		c.Consume(wire.HeaderLen + len(body))
-		if typ == wire.ReadyForQuery {
-			c.UnnamedBy = 0
-			return rows, failed
-		}
+	})
+	c.UnnamedBy = 0
+	if err != nil {
+		return nil, err
 	}
+	return rows, failed
 }
 
 // Apply gives the backend the settings t. After an error it must be discarded.
@@ -194,22 +184,55 @@ func (c *Conn) DescribeStatement(name string) ([]byte, error) {
 		return nil, c.Lost(err)
 	}
 	var columns []byte
-	for {
-		typ, body, err := c.Next(wire.LargeLimit)
-		if err != nil {
-			return nil, c.Lost(err)
-		}
+	err := c.untilReady(func(typ byte, body []byte) {
 		switch typ {
 		case wire.RowDescription:
 			columns = wire.WithoutFormats(body)
 		case wire.NoData:
 			columns = []byte{}
+		}
+	})
+	return columns, err
+}
+
+// Prepare prepares a statement under a name that is not weft's own. An error
+// of the backend's leaves it usable, as with Exec.
+func (c *Conn) Prepare(name, sql string, oids []byte) error {
+	if _, err := c.Write(wire.AppendEmpty(wire.AppendParse(nil, name, sql, oids), wire.Sync)); err != nil {
+		return c.Lost(err)
+	}
+	var failed error
+	err := c.untilReady(func(typ byte, body []byte) {
+		if typ == wire.ErrorResponse {
+			failed = ServerError(body)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return failed
+}
+
+// untilReady reads the answers to weft's own messages and shows them to f.
+func (c *Conn) untilReady(f func(typ byte, body []byte)) error {
+	for {
+		typ, body, err := c.Next(wire.LargeLimit)
+		if err != nil {
+			return c.Lost(err)
+		}
+		switch typ {
+		case wire.ParameterStatus:
+			c.noteParameter(body)
 		case wire.ReadyForQuery:
-			c.Status = body[0]
+			if len(body) == 1 {
+				c.Status = body[0]
+			}
+		default:
+			f(typ, body)
 		}
 		c.Consume(wire.HeaderLen + len(body))
 		if typ == wire.ReadyForQuery {
-			return columns, nil
+			return nil
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"time"
 
@@ -37,7 +38,10 @@ func (l *Lane) dial(ctx context.Context) (*Conn, error) {
 	if tcp, ok := h.Conn.(*net.TCPConn); ok {
 		_ = tcp.SetNoDelay(true)
 	}
-	_ = h.Conn.SetDeadline(time.Time{})
+	if err := quiet(h.Conn); err != nil {
+		_ = h.Conn.Close()
+		return nil, fmt.Errorf("dial %s: %w", l.shard.Name, err)
+	}
 	c := &Conn{
 		Stream: wire.NewStream(h.Conn), PID: int32(h.PID), secret: h.SecretKey,
 		Params: h.ParameterStatuses, Status: wire.TxIdle, lane: l, created: time.Now(),
@@ -48,6 +52,19 @@ func (l *Lane) dial(ctx context.Context) (*Conn, error) {
 	}
 	c.prepared.reset()
 	return c, nil
+}
+
+// quiet ends the background read that pgconn starts when a write is slow, and
+// that outlives its Hijack. It would keep the socket's read lock until bytes
+// come, and then eat them.
+func quiet(conn net.Conn) error {
+	_ = conn.SetDeadline(time.Unix(1, 0))
+	var one [1]byte
+	n, err := conn.Read(one[:]) // has the lock only when the other has left
+	if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("unexpected answer after login: %w", err)
+	}
+	return conn.SetDeadline(time.Time{})
 }
 
 // connConfig makes pgconn's configuration for a key: everything is said

@@ -336,6 +336,10 @@ func (s *Session) onDescribe(body []byte) error {
 		return nil
 	}
 	_, server, client, err := s.bound(name)
+	if changed := (resultChanged{}); errors.As(err, &changed) {
+		s.toClient.Grow()
+		s.toClient.B = wire.AppendFrame(s.toClient.B, wire.ParameterDescription, changed.params)
+	}
 	if err != nil || s.skipping || s.conn == nil {
 		return s.notBound(err)
 	}

@@ -44,8 +44,8 @@ type op struct {
 	// prev is the unnamed statement before this op replaced it, kept where an
 	// earlier op may still fail.
 	prev *unnamed
-	// described receives the columns an opDescribeStatement is told.
-	described *[]byte
+	// described receives what an opDescribeStatement is told.
+	described *description
 	// text says how the text that went to the backend differs from the
 	// client's; nil if it does not.
 	text *edited

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"errors"
+	"strings"
 
 	"weft/parser"
 	"weft/pgerr"
@@ -140,14 +141,14 @@ func (s *Session) prepareAsBefore(st *pool.Statement) error {
 // checkResult makes sure that a statement which is prepared again after the
 // schema has changed still has the result its client was told of.
 func (s *Session) checkResult(st *pool.Statement) error {
-	var got []byte
+	var got description
 	s.toServer.Grow()
 	s.toServer.B = wire.AppendDescribe(s.toServer.B, 'S', st.Name)
 	s.ops.push(op{kind: opDescribeStatement, injected: true, described: &got})
 	if err := s.flush(); err != nil || s.conn == nil || s.skipping {
 		return err
 	}
-	if bytes.Equal(got, *st.Description.Load()) {
+	if bytes.Equal(got.columns, *st.Description.Load()) {
 		return nil
 	}
 	s.conn.Unprepare(st.Name)
@@ -156,8 +157,24 @@ func (s *Session) checkResult(st *pool.Statement) error {
 	s.ops.push(op{kind: opClose, injected: true})
 	e := pgerr.New(pgerr.FeatureNotSupported, "cached plan must not change result type")
 	e.File, e.Routine = "plancache.c", "RevalidateCachedQuery"
-	return e
+	return resultChanged{e, got.params}
 }
+
+// description is what a Describe of a statement answers.
+type description struct {
+	params  []byte // body of the ParameterDescription
+	columns []byte // body of the RowDescription
+}
+
+// resultChanged is the error of a statement whose result is not what its
+// client was told. A Describe still answers with the parameters first.
+type resultChanged struct {
+	err    *pgerr.Error
+	params []byte
+}
+
+func (e resultChanged) Error() string { return e.err.Error() }
+func (e resultChanged) Unwrap() error { return e.err }
 
 // reparseUnnamed makes the client's unnamed statement on this backend too.
 func (s *Session) reparseUnnamed() error {
@@ -214,7 +231,7 @@ func (s *Session) onDescribed(o *op, typ byte, body []byte) {
 		columns = wire.WithoutFormats(body)
 	}
 	if o.described != nil {
-		*o.described = columns
+		o.described.columns = columns
 	}
 	if o.client != nil && o.client.server.Description.Load() == nil {
 		o.client.server.Description.CompareAndSwap(nil, &columns)
@@ -223,8 +240,8 @@ func (s *Session) onDescribed(o *op, typ byte, body []byte) {
 
 // mayExecute reports whether the text may execute, out of weft's sight, what
 // the client has prepared with SQL.
-func (s *Session) mayExecute(f *parser.Facts) bool {
-	if f.Effects&parser.Opaque == 0 && !s.suspicious(f) {
+func (s *Session) mayExecute(text string, f *parser.Facts) bool {
+	if f.Effects&parser.Opaque == 0 && !s.suspicious(f) || !strings.Contains(strings.ToLower(text), "execute") {
 		return false
 	}
 	for _, st := range s.statements {
@@ -244,17 +261,51 @@ func (s *Session) showPrepared(exec func(sql string) error) error {
 	}
 	s.conn.UnprepareAll()
 	s.done.shown = true
-	s.toServer.Grow()
-	for name, st := range s.statements {
-		if st.server.ViaSQL {
-			// One that cannot be prepared any more is left out.
-			if err := exec(st.original); errors.Is(err, pool.ErrLost) || err != nil && s.conn.Status != wire.TxIdle {
-				return err
-			}
-			continue
+	for _, st := range s.statements {
+		if err := s.showStatement(st, exec); err != nil {
+			return err
 		}
-		s.toServer.B = wire.AppendParse(s.toServer.B, name, st.server.SQL, []byte(st.server.OIDs))
-		s.ops.push(op{kind: opParse, injected: true, stmt: &pool.Statement{Name: name}})
 	}
 	return nil
+}
+
+// showStatement prepares one statement under the client's name. One that
+// cannot be prepared any more, because a table is gone, is left out, which
+// must not cost the client its transaction.
+func (s *Session) showStatement(st *statement, exec func(sql string) error) error {
+	c := s.conn
+	if s.unsynced { // among extended messages there is no way back
+		if st.server.ViaSQL {
+			return exec(st.original)
+		}
+		s.toServer.Grow()
+		s.toServer.B = wire.AppendParse(s.toServer.B, st.name, st.server.SQL, []byte(st.server.OIDs))
+		s.ops.push(op{kind: opParse, injected: true, stmt: &pool.Statement{Name: st.name}})
+		return nil
+	}
+	const point = `"\x01s"`
+	inBlock := c.Status == wire.TxActive
+	if inBlock {
+		if err := exec("SAVEPOINT " + point); err != nil {
+			return err
+		}
+	}
+	var err error
+	if st.server.ViaSQL {
+		err = exec(st.original)
+	} else {
+		err = c.Prepare(st.name, st.server.SQL, []byte(st.server.OIDs))
+	}
+	if errors.Is(err, pool.ErrLost) {
+		return err
+	}
+	if !inBlock {
+		return nil
+	}
+	if err != nil {
+		if err := exec("ROLLBACK TO " + point); err != nil {
+			return err
+		}
+	}
+	return exec("RELEASE " + point)
 }

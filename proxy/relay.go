@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"os"
+	"strings"
 	"time"
 
 	"weft/pool"
@@ -194,6 +195,10 @@ func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 		return nil
 	case wire.ParseComplete, wire.BindComplete, wire.CloseComplete:
 		s.ops.pop()
+	case wire.ParameterDescription:
+		if o.described != nil {
+			o.described.params = append([]byte{}, body...)
+		}
 	case wire.RowDescription, wire.NoData:
 		switch o.kind {
 		case opDescribeStatement:
@@ -287,6 +292,11 @@ func (s *Session) onError(c *pool.Conn, body []byte) {
 		// The schema has changed without weft: what is prepared from now on
 		// is not to be taken for what was prepared before.
 		s.db.Generation.Add(1)
+		if strings.HasPrefix(o.server, pool.NamePrefix) {
+			// Next time it is prepared anew here, and its result checked.
+			c.Unprepare(o.server)
+			s.done.stray = append(s.done.stray, o.server)
+		}
 	}
 	if body != nil {
 		s.toClient.Grow()
