@@ -51,9 +51,6 @@ type Conn struct {
 	cancels   int
 }
 
-// UnnamedUnknown is UnnamedBy when nobody can say what is there.
-const UnnamedUnknown = ^uint64(0)
-
 // Prepared reports whether the backend knows s, and marks it as used.
 func (c *Conn) Prepared(s *Statement) bool { return c.prepared.touch(s.Name) }
 

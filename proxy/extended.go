@@ -106,12 +106,13 @@ func (s *Session) onParse(body []byte) error {
 		return s.parseNamed(p, facts)
 	}
 	prev := s.replaceUnnamed(body, facts)
+	o := op{kind: opParse, prev: prev, unnamedBy: s.conn.UnnamedBy}
 	s.conn.UnnamedBy = s.unnamedTag()
 	if s.special(facts) {
-		return s.parseSpecial(p, facts, prev)
+		return s.parseSpecial(p, facts, o)
 	}
 	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Parse, body)
-	s.ops.push(op{kind: opParse, prev: prev})
+	s.ops.push(o)
 	return nil
 }
 
@@ -259,7 +260,7 @@ func (s *Session) bound(name []byte) (f *parser.Facts, server, client string, er
 			if s.conn.UnnamedBy != 0 {
 				// Somebody else's is there under the empty name.
 				s.toServer.B = wire.AppendClose(s.toServer.B, 'S', "")
-				s.ops.push(op{kind: opClose, injected: true})
+				s.ops.push(op{kind: opClose, injected: true, unnamedBy: s.conn.UnnamedBy})
 				s.conn.UnnamedBy = 0
 			}
 			return nil, "", "", nil

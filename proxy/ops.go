@@ -44,6 +44,8 @@ type op struct {
 	// prev is the unnamed statement before this op replaced it, kept where an
 	// earlier op may still fail.
 	prev *unnamed
+	// unnamedBy is what the backend held under the empty name before.
+	unnamedBy uint64
 	// described receives what an opDescribeStatement is told.
 	described *description
 	// text says how the text that went to the backend differs from the

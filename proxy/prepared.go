@@ -69,7 +69,7 @@ func (s *Session) parseNamed(p wire.ParseBody, facts *parser.Facts) error {
 	}
 	s.statements[name] = st
 	if s.special(facts) {
-		return s.parseSpecial(p, facts, nil)
+		return s.parseSpecial(p, facts, op{})
 	}
 	// In a failed transaction only the backend knows what may be parsed.
 	if s.conn.Status != wire.TxFailed && s.conn.Prepared(st.server) {
@@ -182,9 +182,9 @@ func (s *Session) reparseUnnamed() error {
 	if err != nil {
 		return err
 	}
+	s.ops.push(op{kind: opParse, injected: true, unnamedBy: s.conn.UnnamedBy})
 	s.conn.UnnamedBy = s.unnamedTag()
 	s.toServer.B = wire.AppendParse(s.toServer.B, "", string(p.SQL), p.OIDs)
-	s.ops.push(op{kind: opParse, injected: true})
 	return nil
 }
 

@@ -332,14 +332,14 @@ func (s *Session) undo(c *pool.Conn, o *op, failed bool) {
 			c.UnnamedBy = 0 // PostgreSQL drops it before it parses
 			s.unnamed.valid = s.unnamed.valid && o.injected
 		} else {
-			c.UnnamedBy = pool.UnnamedUnknown
+			c.UnnamedBy = o.unnamedBy
 		}
 	case o.kind == opExecute && o.stmt != nil: // a PREPARE of weft's own
 		c.Unprepare(o.stmt.Name)
 	case o.kind == opClose && o.stmt != nil: // weft's own, to make room
 		c.MarkPrepared(o.stmt)
-	case o.kind == opClose && o.injected:
-		c.UnnamedBy = pool.UnnamedUnknown
+	case o.kind == opClose && o.unnamedBy != 0:
+		c.UnnamedBy = o.unnamedBy
 	case o.kind == opLocal && o.client != nil && o.answer == wire.ParseComplete:
 		s.forgetStatement(o.client)
 	case o.kind == opLocal && o.client != nil: // a Close that did not happen

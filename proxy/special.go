@@ -53,8 +53,8 @@ func (s *Session) refusedHere(err error) error {
 func (s *Session) refuseMessage(err error) {
 	s.toServer.Grow()
 	s.toServer.B = wire.AppendParse(s.toServer.B, "", provoke, nil)
+	s.ops.push(op{kind: opParse, injected: true, err: pgerr.From(err), unnamedBy: s.conn.UnnamedBy})
 	s.conn.UnnamedBy = 0
-	s.ops.push(op{kind: opParse, injected: true, err: pgerr.From(err), stmt: &pool.Statement{}})
 }
 
 // bindSpecial gets the backend ready for a statement that is about to be
@@ -100,7 +100,7 @@ func (s *Session) inject(sql string) error {
 
 // parseSpecial is the same for a Parse: what the text says about sessions is
 // put right before the backend sees it.
-func (s *Session) parseSpecial(p wire.ParseBody, f *parser.Facts, prev *unnamed) error {
+func (s *Session) parseSpecial(p wire.ParseBody, f *parser.Facts, o op) error {
 	sent, changed := s.rewrite(string(p.SQL), f)
 	if len(p.Name) == 0 {
 		s.unnamed.original = ""
@@ -111,7 +111,8 @@ func (s *Session) parseSpecial(p wire.ParseBody, f *parser.Facts, prev *unnamed)
 		body = wire.AppendCString(body, sent)
 		s.unnamed.body = append(body, p.OIDs...)
 		s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Parse, s.unnamed.body)
-		s.ops.push(op{kind: opParse, prev: prev, text: changed})
+		o.text = changed
+		s.ops.push(o)
 		return nil
 	}
 	st := s.statements[string(p.Name)]
@@ -171,7 +172,7 @@ func (s *Session) rewrite(text string, f *parser.Facts) (string, *edited) {
 		}
 		edits = s.identityEdits(text, ids)
 	}
-	if f.Effects&(parser.Prepares|parser.Executes|parser.Deallocates) != 0 && !s.done.shown {
+	if f.Effects&(parser.Prepares|parser.Executes|parser.Deallocates) != 0 {
 		edits = edits.With(s.preparedEdits(text, f)...)
 	}
 	if len(edits) == 0 {

@@ -55,6 +55,9 @@ func (s *Session) preparedEdits(text string, f *parser.Facts) parser.Edits {
 	var edits parser.Edits
 	made := map[string]*statement{}
 	rename := func(p parser.Prepared, name string) {
+		if s.done.shown {
+			return // the backend holds the client's own names
+		}
 		edits = append(edits, parser.Edit{Start: p.NameStart, End: p.NameEnd, New: pool.QuoteIdent(name)})
 	}
 	for i, p := range f.Prepared {
@@ -74,7 +77,7 @@ func (s *Session) preparedEdits(text string, f *parser.Facts) parser.Edits {
 			}
 			st.server = s.db.Statement(text[p.NameEnd:p.BodyEnd], "", true, s.parseSettings())
 			made[p.Name] = st
-			if s.conn.Prepared(st.server) {
+			if !s.done.shown && s.conn.Prepared(st.server) {
 				// Another client has made it here already: let the backend
 				// judge the command under a name that goes away again.
 				rename(p, dummyName(i))
@@ -118,8 +121,10 @@ func (s *Session) onPreparedTag(tag string) {
 				s.statements = map[string]*statement{}
 			}
 			s.statements[p.name] = p.stmt
-			s.conn.MarkPrepared(p.stmt.server)
-			s.done.describe = append(s.done.describe, p.stmt.server)
+			if !s.done.shown {
+				s.conn.MarkPrepared(p.stmt.server)
+				s.done.describe = append(s.done.describe, p.stmt.server)
+			}
 		}
 	case parser.Deallocate:
 		if st := s.statements[p.name]; st != nil {
