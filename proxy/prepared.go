@@ -238,6 +238,17 @@ func (s *Session) onDescribed(o *op, typ byte, body []byte) {
 	}
 }
 
+// readsPrepared reports whether the text looks at pg_prepared_statements, by
+// itself or by executing a statement that does.
+func (s *Session) readsPrepared(f *parser.Facts) bool {
+	for _, p := range f.Prepared {
+		if st := s.statements[p.Name]; p.Kind == parser.Execute && st != nil && st.facts.Effects&parser.ReadsPrepared != 0 {
+			return true
+		}
+	}
+	return f.Effects&parser.ReadsPrepared != 0
+}
+
 // mayExecute reports whether the text may execute, out of weft's sight, what
 // the client has prepared with SQL.
 func (s *Session) mayExecute(text string, f *parser.Facts) bool {

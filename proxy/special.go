@@ -150,7 +150,7 @@ func (s *Session) prepareToRun(text string, f *parser.Facts, exec func(sql strin
 		}
 		s.done.text = text
 	}
-	if (f.Effects&parser.ReadsPrepared != 0 || s.mayExecute(text, f)) && c.Status != wire.TxFailed && !s.done.shown {
+	if (s.readsPrepared(f) || s.mayExecute(text, f)) && c.Status != wire.TxFailed && !s.done.shown {
 		return s.showPrepared(exec)
 	}
 	if s.done.shown {
