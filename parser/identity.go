@@ -30,7 +30,7 @@ var ErrIdentity = errors.New("cannot translate session ids here")
 //
 //   - pg_backend_pid() is Self;
 //   - the arguments of pg_cancel_backend, pg_terminate_backend and pg_blocking_pids are translated from session to backend;
-//   - the result of pg_blocking_pids, and the pids that pg_stat_activity and pg_locks show, from backend to session.
+//   - the result of pg_blocking_pids, and the pids that pg_stat_activity, pg_stat_ssl and pg_locks show, from backend to session.
 //
 // Names and types of the result's columns stay. What is defined and not run (views, functions) is left alone. The pairs
 // are written into the text, so it is good for one execution only.
@@ -356,6 +356,10 @@ var identityViews = map[string]struct{ columns, pids []string }{
 			"wait_event", "state", "backend_xid", "backend_xmin", "query_id", "query", "backend_type",
 		},
 		pids: []string{"pid", "leader_pid"},
+	},
+	"pg_stat_ssl": {
+		columns: []string{"pid", "ssl", "version", "cipher", "bits", "client_dn", "client_serial", "issuer_dn"},
+		pids:    []string{"pid"},
 	},
 	"pg_locks": {
 		columns: []string{

@@ -52,6 +52,7 @@ var functionEffects = map[string]Effect{
 var relationEffects = map[string]Effect{
 	"pg_stat_activity":       SessionID,
 	"pg_locks":               SessionID,
+	"pg_stat_ssl":            SessionID,
 	"pg_prepared_statements": ReadsPrepared,
 }
 

@@ -65,55 +65,15 @@ func namedSessions(text string) []int32 {
 	return ids
 }
 
-// boundSessions returns the parameters of a Bind message that can be session
-// IDs. rest is the body behind the names.
+// boundSessions returns what can be a session ID among the parameters of a
+// Bind message: written out, or as a binary integer wherever it stands, so
+// that arrays are searched too. rest is the body behind the names. A number
+// that happens to be an ID costs a loan nobody uses.
 func boundSessions(rest []byte) []int32 {
-	word := func() int {
-		if len(rest) < 2 {
-			rest = nil
-			return 0
-		}
-		n := int(binary.BigEndian.Uint16(rest))
-		rest = rest[2:]
-		return n
-	}
-	n := word()
-	if len(rest) < 2*n {
-		return nil
-	}
-	formats := rest[:2*n]
-	rest = rest[2*n:]
-	binaryAt := func(i int) bool {
-		switch {
-		case n == 0:
-			return false
-		case n == 1:
-			i = 0
-		case i >= n:
-			return false
-		}
-		return binary.BigEndian.Uint16(formats[2*i:]) == 1
-	}
-	var ids []int32
-	for i, count := 0, word(); i < count && len(rest) >= 4; i++ {
-		size := int(int32(binary.BigEndian.Uint32(rest)))
-		rest = rest[4:]
-		if size < 0 || size > len(rest) {
-			continue
-		}
-		v := rest[:size]
-		rest = rest[size:]
-		var id int64
-		switch {
-		case !binaryAt(i):
-			id, _ = strconv.ParseInt(string(v), 10, 32)
-		case size == 4:
-			id = int64(int32(binary.BigEndian.Uint32(v)))
-		case size == 8:
-			id = int64(binary.BigEndian.Uint64(v))
-		}
-		if id >= firstID && id <= 1<<31-1 {
-			ids = append(ids, int32(id))
+	ids := namedSessions(string(rest))
+	for i := 0; i+4 <= len(rest) && len(ids) < 1000; i++ {
+		if id := int32(binary.BigEndian.Uint32(rest[i:])); id >= firstID {
+			ids = append(ids, id)
 		}
 	}
 	return ids

@@ -214,6 +214,13 @@ func (s *Session) header() (typ byte, length int, err error) {
 				return 0, 0, err
 			}
 		}
+		if s.toServer.Len() > 0 {
+			// The client pauses without asking for answers: PostgreSQL would
+			// have begun to work.
+			if err := s.pushAll(); err != nil {
+				return 0, 0, err
+			}
+		}
 		if err := s.flushClient(); err != nil {
 			return 0, 0, errEnd
 		}
