@@ -81,7 +81,17 @@ func (s *Session) parseNamed(p wire.ParseBody, facts *parser.Facts) error {
 }
 
 // parseSettings are the settings that a text may be read differently under.
-func (s *Session) parseSettings() *pool.Settings { return s.settings.Without("application_name") }
+func (s *Session) parseSettings() *pool.Settings {
+	if s.parseFrom != s.settings {
+		s.parseFrom, s.parse = s.settings, s.settings.Without("application_name")
+		for _, e := range s.settings.All() {
+			if strings.Contains(e.Name, ".") { // the application's own
+				s.parse = s.parse.Without(e.Name)
+			}
+		}
+	}
+	return s.parse
+}
 
 // prepare sends a Parse for a shared statement and notes it as o.
 func (s *Session) prepare(st *pool.Statement, o op) {
@@ -124,6 +134,9 @@ func (s *Session) ensurePrepared(st *pool.Statement, exec func(sql string) error
 func (s *Session) prepareAsBefore(st *pool.Statement) error {
 	s.toServer.Grow()
 	now := s.parseSettings()
+	if s.done.bits&(parser.ChangesSettings|parser.ChangesAllSettings|parser.Opaque) != 0 {
+		now = st.Settings // the transaction has its own: leave them
+	}
 	for _, sql := range now.Steps(st.Settings) {
 		if err := s.inject(sql); err != nil {
 			return err

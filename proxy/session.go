@@ -36,6 +36,8 @@ type Session struct {
 	ownsRep  bool              // reported is this session's own copy
 
 	// What the client has made of its session.
+	parseFrom      *pool.Settings // what parse was made of
+	parse          *pool.Settings // see parseSettings
 	settings       *pool.Settings
 	placeholders   map[string]bool
 	statements     map[string]*statement
