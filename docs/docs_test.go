@@ -118,6 +118,9 @@ func TestPackages(t *testing.T) {
 		if slices.Contains(ignored, "/"+pkg+"/") || strings.HasPrefix(pkg, ".") && pkg != ".." || e.Name() == "testdata" {
 			return fs.SkipDir
 		}
+		if pkg == ".." { // the rules about all packages are no package to look into
+			return nil
+		}
 		if files, _ := filepath.Glob(filepath.Join(path, "*.go")); len(files) > 0 && !strings.Contains(page, "`"+pkg+"`") {
 			t.Errorf("ARCHITECTURE.md does not name the package %s", pkg)
 		}
