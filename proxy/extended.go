@@ -248,12 +248,8 @@ func (s *Session) stream(n int) error {
 // backend and the client know it by, after making sure that it does. A name nobody prepared
 // goes to the backend as it is: its error is the answer.
 func (s *Session) bound(name []byte) (f *parser.Facts, server, client string, err error) {
-	if len(s.done.prepared) > 0 && !s.ops.empty() {
-		// Names may change by SQL that has been sent and is not answered yet.
-		if err := s.flush(); err != nil || s.conn == nil || s.skipping {
-			return nil, "", "", err
-		}
-		s.toServer.Grow()
+	if err := s.settleNames(); err != nil || s.conn == nil || s.skipping {
+		return nil, "", "", err
 	}
 	if len(name) == 0 {
 		if !s.unnamed.valid {

@@ -39,17 +39,26 @@ func (u *unnamed) set(body []byte, facts *parser.Facts) {
 	u.version++
 }
 
+// settleNames waits for SQL that has been sent and may change what names mean.
+func (s *Session) settleNames() error {
+	if s.ops.empty() || len(s.done.prepared) == 0 && s.done.bits&(parser.DiscardAll|parser.Opaque) == 0 {
+		return nil
+	}
+	if err := s.flush(); err != nil || s.conn == nil {
+		return err
+	}
+	s.toServer.Grow()
+	return nil
+}
+
 // maxStatementBytes bounds the texts of the statements one client prepares.
 const maxStatementBytes = 64 << 20
 
 // parseNamed prepares a statement under a name of the client's.
 func (s *Session) parseNamed(p wire.ParseBody, facts *parser.Facts) error {
 	name := string(p.Name)
-	if len(s.done.prepared) > 0 && !s.ops.empty() {
-		if err := s.flush(); err != nil || s.conn == nil || s.skipping {
-			return err
-		}
-		s.toServer.Grow()
+	if err := s.settleNames(); err != nil || s.conn == nil || s.skipping {
+		return err
 	}
 	if s.statements[name] != nil {
 		return s.parseDuplicate(name, p)

@@ -24,6 +24,9 @@ func (s *Session) specialQuery(text string, f *parser.Facts, n int) error {
 	if err := s.prepareToRun(text, f, exec); err != nil {
 		return s.refusedHere(err)
 	}
+	if s.conn == nil {
+		return nil // lost meanwhile: the client has been told
+	}
 	sent, changed := s.rewrite(text, f)
 	s.done.note(s, f)
 	return s.sendQuery(sent, changed)
@@ -64,7 +67,8 @@ func (s *Session) bindSpecial(text string, f *parser.Facts) (ok bool, err error)
 	err = s.prepareToRun(text, f, s.inject)
 	switch {
 	case err == nil:
-		return true, nil
+		// Getting ready may have brought an earlier message's failure to light.
+		return !s.skipping && s.conn != nil, nil
 	case errors.Is(err, pool.ErrLost), errors.Is(err, errEnd):
 		return false, err
 	}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"slices"
 	"strconv"
 
 	"weft/parser"
@@ -25,12 +26,20 @@ func dummyName(i int) string { return "\x01d" + strconv.Itoa(i) }
 // there, what is prepared again must be taken, what is deallocated must not be
 // the one others use.
 func (s *Session) prepareSQL(f *parser.Facts, exec func(sql string) error) error {
-	made := map[string]bool{}
+	made, gone := map[string]bool{}, map[string]bool{}
 	for i, p := range f.Prepared {
 		st := s.statements[p.Name]
+		if gone[p.Name] || gone[""] {
+			st = nil
+		}
 		var err error
 		switch {
+		case p.Kind == parser.DeallocateAll:
+			gone[""] = true
+			clear(made)
 		case p.Kind == parser.Deallocate && (st != nil || made[p.Name]):
+			gone[p.Name] = true
+			delete(made, p.Name)
 			err = exec("PREPARE " + pool.QuoteIdent(dummyName(i)) + " AS SELECT 1")
 			s.done.stray = append(s.done.stray, dummyName(i))
 		case p.Kind == parser.Prepare && st == nil:
@@ -38,6 +47,7 @@ func (s *Session) prepareSQL(f *parser.Facts, exec func(sql string) error) error
 		case st == nil || made[p.Name]:
 		case p.Kind == parser.Execute:
 			err = s.ensurePrepared(st.server, exec)
+		case p.Kind == parser.Prepare && slices.Contains(s.done.stray, p.Name): // arranged already
 		case p.Kind == parser.Prepare: // taken: the backend shall say so
 			err = exec("PREPARE " + pool.QuoteIdent(p.Name) + " AS SELECT 1")
 			s.done.stray = append(s.done.stray, p.Name)
@@ -53,7 +63,7 @@ func (s *Session) prepareSQL(f *parser.Facts, exec func(sql string) error) error
 // command tags will confirm.
 func (s *Session) preparedEdits(text string, f *parser.Facts) parser.Edits {
 	var edits parser.Edits
-	made := map[string]*statement{}
+	made, gone := map[string]*statement{}, map[string]bool{}
 	rename := func(p parser.Prepared, name string) {
 		if s.done.shown {
 			return // the backend holds the client's own names
@@ -62,6 +72,9 @@ func (s *Session) preparedEdits(text string, f *parser.Facts) parser.Edits {
 	}
 	for i, p := range f.Prepared {
 		st := s.statements[p.Name]
+		if gone[p.Name] || gone[""] {
+			st = nil
+		}
 		if st == nil {
 			st = made[p.Name]
 		}
@@ -94,9 +107,13 @@ func (s *Session) preparedEdits(text string, f *parser.Facts) parser.Edits {
 		case parser.Deallocate:
 			if st != nil {
 				rename(p, dummyName(i))
+				gone[p.Name] = true
+				delete(made, p.Name)
 			}
 			s.done.prepared = append(s.done.prepared, sqlPrepared{kind: p.Kind, name: p.Name})
 		case parser.DeallocateAll:
+			gone[""] = true
+			clear(made)
 			s.done.prepared = append(s.done.prepared, sqlPrepared{kind: p.Kind})
 		}
 	}
