@@ -22,8 +22,17 @@ func (c Column) uuid(v Value) (Key, error) {
 }
 
 // parseUUID reads 32 hexadecimal digits of either case, with a hyphen allowed
-// after each four and braces around it all. Spaces are not.
+// after each four and braces around it all. Spaces are not. The usual spelling
+// goes a shorter way.
 func parseUUID(s []byte) (Key, error) {
+	if len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' {
+		high, bad1 := hexDigits(s[0:8], s[9:13], s[14:18])
+		low, bad2 := hexDigits(s[19:23], s[24:36])
+		if bad1 || bad2 {
+			return Key{}, errNotUUID
+		}
+		return Key{class: Identifier, n: int64(high), low: low}, nil
+	}
 	if n := len(s); n > 0 && s[0] == '{' {
 		if s[n-1] != '}' {
 			return Key{}, errNotUUID
@@ -49,6 +58,19 @@ func parseUUID(s []byte) (Key, error) {
 		return Key{}, errNotUUID
 	}
 	return Key{class: Identifier, n: int64(half[0]), low: half[1]}, nil
+}
+
+// hexDigits reads the hexadecimal digits of some runs as one number.
+func hexDigits(runs ...[]byte) (n uint64, bad bool) {
+	var all uint8
+	for _, run := range runs {
+		for _, b := range run {
+			d := hexDigit[b]
+			all |= d
+			n = n<<4 | uint64(d)
+		}
+	}
+	return n, all > 15
 }
 
 // hexDigit holds each byte's value as a hexadecimal digit, 16 for none.
