@@ -20,19 +20,27 @@ type Effects struct {
 	// hidden: a view, default, constraint, operator, cast or the like may call
 	// one, so any statement may.
 	hidden bool
+	// ReadsSequences: something stored in the database reads currval or
+	// lastval, so a text need not name them.
+	ReadsSequences bool
 	// Placeholders are the custom parameters the functions name.
 	Placeholders []string
 }
 
 // EffectsQuery returns one row about the database as a whole, with an empty
 // name: whether a view, default or constraint calls a built-in function that
-// changes sessions. If there is any function whose source looks as if it
+// changes sessions, and whether any of them or a function reads currval or
+// lastval. If there is any function whose source looks as if it
 // changed its session, it also returns all functions that may call one: name,
 // whether it looks so itself, whether it is a trigger's, whether something but
 // a trigger depends on it, and its source.
 var EffectsQuery = `SELECT '', EXISTS (SELECT FROM pg_catalog.pg_rewrite WHERE oid >= 16384 AND ev_action::text ~ ` + quote(builtins) + `)
   OR EXISTS (SELECT FROM pg_catalog.pg_attrdef WHERE adbin::text ~ ` + quote(builtins) + `)
-  OR EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conbin::text ~ ` + quote(builtins) + `), false, false, ''
+  OR EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conbin::text ~ ` + quote(builtins) + `),
+  EXISTS (SELECT FROM pg_catalog.pg_rewrite WHERE oid >= 16384 AND ev_action::text ~ ` + quote(sequenceReaders) + `)
+  OR EXISTS (SELECT FROM pg_catalog.pg_attrdef WHERE adbin::text ~ ` + quote(sequenceReaders) + `)
+  OR EXISTS (SELECT FROM pg_catalog.pg_proc WHERE oid >= 16384 AND prosrc || coalesce(pg_catalog.pg_get_function_sqlbody(oid), '') ~* ` + quote(`\m(currval|lastval)\M`) + `),
+  false, ''
 UNION ALL
 SELECT p.proname, src ~* ` + quote(changes) + `, p.prorettype IN (2279, 3838),
   EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.refclassid = 1255 AND d.refobjid = p.oid AND d.classid <> 2620 AND d.deptype <> 'e'), src
@@ -52,6 +60,9 @@ func quote(s string) string { return "E'" + strings.ReplaceAll(s, `\`, `\\`) + "
 // function that takes a session-level advisory lock.
 const builtins = `:funcid (2078|1599|2880|2881|2882|2883|2884|2885|2886|2887|2888|2889|2890|2891|2892) `
 
+// sequenceReaders matches one that calls currval or lastval.
+const sequenceReaders = `:funcid (1575|2559) `
+
 // changes matches source text that may change the session. SET counts at the
 // start of a statement only: UPDATE has one too.
 const changes = `\mset_config\M|\mpg_temp|\mtemp(orary)?\M|advisory_(un)?lock|advisory_lock|\msetseed\M|\mdblink_connect` +
@@ -64,7 +75,7 @@ func NewEffects(rows [][]string) *Effects {
 	e := &Effects{functions: map[string]bool{}}
 	for i, r := range rows {
 		if r[0] == "" {
-			e.hidden = r[1] == "t"
+			e.hidden, e.ReadsSequences = r[1] == "t", r[2] == "t"
 			rows = append(rows[:i:i], rows[i+1:]...)
 			break
 		}

@@ -110,6 +110,10 @@ func (s *Server) learnEffects(db *pool.Database, c *pool.Conn) error {
 	if err != nil {
 		return err
 	}
-	db.Effects.Store(catalog.NewEffects(rows))
+	e := catalog.NewEffects(rows)
+	if e.ReadsSequences {
+		db.ReadsSequences.Store(true)
+	}
+	db.Effects.Store(e)
 	return nil
 }

@@ -50,7 +50,7 @@ func (p pin) String() string {
 
 // Effects that do not concern the session once their transaction is over.
 const harmless = parser.TxBegin | parser.TxEnd | parser.Savepoint | parser.Writes | parser.CopyIn | parser.CopyOut |
-	parser.Cursors | parser.NonTransactional | parser.TwoPhase
+	parser.Cursors | parser.NonTransactional | parser.TwoPhase | parser.AdvancesSequence
 
 // Effects after which only the backend itself knows what the session is like.
 const uncertain = parser.ChangesSettings | parser.ChangesAllSettings | parser.Temp | parser.AdvisoryLock |
@@ -102,7 +102,7 @@ func (d *effects) resets(name string) bool {
 // special reports whether a text must be looked at before it is sent.
 func (s *Session) special(f *parser.Facts) bool {
 	return f.Effects&^harmless != 0 || s.suspicious(f) ||
-		f.Effects&parser.Writes != 0 && s.db.ReadsSequences.Load()
+		f.Effects&(parser.Writes|parser.AdvancesSequence) != 0 && s.db.ReadsSequences.Load()
 }
 
 // suspicious reports whether the text calls something of the user's that may
@@ -137,7 +137,7 @@ func (d *effects) note(s *Session, f *parser.Facts) {
 		// Custom parameters cannot be listed, only asked for by name.
 		s.pins |= pinCustom
 	}
-	if f.Effects&(parser.Writes|parser.ReadsSequence) != 0 && s.db.ReadsSequences.Load() {
+	if f.Effects&(parser.Writes|parser.ReadsSequence|parser.AdvancesSequence) != 0 && s.db.ReadsSequences.Load() {
 		s.pins |= pinSequence
 	}
 	if f.Effects&parser.Notifies != 0 {
