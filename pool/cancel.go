@@ -55,7 +55,8 @@ func (c *Conn) endCancel() {
 	c.cancelMu.Unlock()
 }
 
-func (c *Conn) awaitCancels() {
+// AwaitCancels waits until no cancel request is under way.
+func (c *Conn) AwaitCancels() {
 	c.cancelMu.Lock()
 	for c.cancels > 0 {
 		if c.cancelled == nil {

@@ -84,7 +84,7 @@ func (c *Conn) Evict() (string, bool) {
 // is idle, fully read, and holds nothing of its session but what the fields
 // say.
 func (c *Conn) Release() {
-	c.awaitCancels()
+	c.AwaitCancels()
 	c.lane.shard.release(c)
 }
 
@@ -92,7 +92,7 @@ func (c *Conn) Release() {
 func (c *Conn) Discard() {
 	c.Stream.Release()
 	_ = c.Stream.Close()
-	c.awaitCancels()
+	c.AwaitCancels()
 	c.lane.shard.closed(c)
 }
 
@@ -140,7 +140,7 @@ func (c *Conn) Apply(t *Settings) error {
 	steps := c.Settings.Steps(t)
 	for i, s := range steps {
 		if strings.Contains(s, "client_encoding") { // takes effect before the rest is read
-			if _, err := c.Ask(strings.Join(steps[:i+1], ";")); err != nil {
+			if _, err := c.Exec(strings.Join(steps[:i+1], ";")); err != nil {
 				return err
 			}
 			steps = steps[i+1:]
@@ -148,30 +148,12 @@ func (c *Conn) Apply(t *Settings) error {
 		}
 	}
 	if len(steps) > 0 {
-		if _, err := c.Ask(strings.Join(steps, ";")); err != nil {
+		if _, err := c.Exec(strings.Join(steps, ";")); err != nil {
 			return err
 		}
 	}
 	c.Settings = t
 	return nil
-}
-
-// Ask is Exec for weft's own questions. A cancel request that was meant for
-// the client's statement and came late must not make them fail.
-func (c *Conn) Ask(sql string) ([][]string, error) {
-	const enough = 100 // each needs another cancel request to fail
-	for try := 0; ; try++ {
-		rows, err := c.Exec(sql)
-		var e *pgerr.Error
-		if err == nil || !errors.As(err, &e) || e.Code != pgerr.QueryCanceled || try == enough {
-			return rows, err
-		}
-		if c.Status != wire.TxIdle && sql != "ROLLBACK" {
-			if _, err := c.Ask("ROLLBACK"); err != nil {
-				return nil, err
-			}
-		}
-	}
 }
 
 // DescribeStatement asks for the result of a prepared statement: the body of

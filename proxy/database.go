@@ -106,7 +106,7 @@ func (s *Session) onShard(ctx context.Context, sh *pool.Shard, text string) erro
 
 // learnEffects loads what functions of the database may do to sessions.
 func (s *Server) learnEffects(db *pool.Database, c *pool.Conn) error {
-	rows, err := c.Ask("BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL search_path = pg_catalog; " + catalog.EffectsQuery + "; COMMIT")
+	rows, err := c.Exec("BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL search_path = pg_catalog; " + catalog.EffectsQuery + "; COMMIT")
 	if err != nil {
 		return err
 	}

@@ -177,13 +177,27 @@ func notePlaceholder(c *pool.Conn, name string) {
 	c.Placeholders[name] = true
 }
 
+// settleAlone settles where no cancel request can reach: the client's statement
+// is over, and weft's own questions are none of its business.
+func (s *Session) settleAlone(c *pool.Conn) error {
+	s.mu.Lock()
+	s.current = nil
+	s.mu.Unlock()
+	c.AwaitCancels()
+	err := s.settle(c)
+	s.mu.Lock()
+	s.current = c
+	s.mu.Unlock()
+	return err
+}
+
 // settle brings the session's record up to date after a transaction. The
 // backend is idle; the client has not heard of it yet.
 func (s *Session) settle(c *pool.Conn) error {
 	d := s.done
 	s.done = effects{}
 	for _, name := range d.stray {
-		_, _ = c.Ask("DEALLOCATE " + pool.QuoteIdent(name))
+		_, _ = c.Exec("DEALLOCATE " + pool.QuoteIdent(name))
 	}
 	for _, st := range d.describe {
 		// Should the schema change, their results must not.
@@ -196,7 +210,7 @@ func (s *Session) settle(c *pool.Conn) error {
 		}
 	}
 	if d.shown {
-		if _, err := c.Ask("DEALLOCATE ALL"); err != nil {
+		if _, err := c.Exec("DEALLOCATE ALL"); err != nil {
 			return c.Lost(err)
 		}
 		c.UnprepareAll()
@@ -292,7 +306,7 @@ func (s *Session) learn(c *pool.Conn, sets []parser.Setting) error {
 		fmt.Fprintf(&b, "SELECT %s, pg_catalog.current_setting(%[1]s, true)", pool.QuoteLiteral(set.Name))
 	}
 	if b.Len() > 0 {
-		rows, err := c.Ask("BEGIN; SET LOCAL statement_timeout = 0; " + b.String() + "; COMMIT")
+		rows, err := c.Exec("BEGIN; SET LOCAL statement_timeout = 0; " + b.String() + "; COMMIT")
 		if err != nil {
 			return c.Lost(fmt.Errorf("learn settings: %w", err))
 		}
@@ -373,7 +387,7 @@ func (s *Session) inspect(c *pool.Conn, bits parser.Effect) error {
 		fmt.Fprintf(&b, "\nUNION ALL SELECT 'c', %s, pg_catalog.current_setting(%[1]s, true) WHERE pg_catalog.current_setting(%[1]s, true) IS NOT NULL", pool.QuoteLiteral(name))
 	}
 	b.WriteString(";\nCOMMIT")
-	rows, err := c.Ask(b.String())
+	rows, err := c.Exec(b.String())
 	if err != nil {
 		return c.Lost(fmt.Errorf("inspect: %w", err))
 	}
@@ -429,7 +443,7 @@ func (s *Session) inspect(c *pool.Conn, bits parser.Effect) error {
 
 // sessionTimeout asks for the one setting that inspect itself changes.
 func (s *Session) sessionTimeout(c *pool.Conn, found map[string]string) error {
-	rows, err := c.Ask("SELECT setting, source FROM pg_catalog.pg_settings WHERE name = 'statement_timeout'")
+	rows, err := c.Exec("SELECT setting, source FROM pg_catalog.pg_settings WHERE name = 'statement_timeout'")
 	if err != nil {
 		return c.Lost(fmt.Errorf("inspect: %w", err))
 	}

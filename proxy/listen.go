@@ -344,7 +344,7 @@ func (s *Session) listenInBlock() error {
 func (s *Session) settleChannels(c *pool.Conn, d *effects) error {
 	undone := d.lastTag == "ROLLBACK" || d.lastTag == "" && d.failed
 	if !(undone && s.listenedInTx) {
-		rows, err := c.Ask("SELECT pg_catalog.pg_listening_channels()")
+		rows, err := c.Exec("SELECT pg_catalog.pg_listening_channels()")
 		if err != nil {
 			return c.Lost(err)
 		}
@@ -386,7 +386,7 @@ func (s *Session) listenUnseen(c *pool.Conn, channels map[string]bool) error {
 }
 
 func stopListening(c *pool.Conn) error {
-	if _, err := c.Ask("UNLISTEN *"); err != nil {
+	if _, err := c.Exec("UNLISTEN *"); err != nil {
 		return c.Lost(err)
 	}
 	c.Listening = false

@@ -257,7 +257,7 @@ func (s *Session) onReady(c *pool.Conn, o *op, status byte) error {
 	}
 	if c.Status == wire.TxIdle {
 		if s.done.any() || c.Listening {
-			if err := s.settle(c); err != nil {
+			if err := s.settleAlone(c); err != nil {
 				return err
 			}
 		} else if s.done.failed {

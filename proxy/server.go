@@ -26,11 +26,15 @@ type Server struct {
 	scanners sync.Pool
 	metrics  *metrics
 
-	ctx    context.Context
-	stop   context.CancelCauseFunc
-	wg     sync.WaitGroup // sessions and background work
-	drain  atomic.Bool
-	nextID atomic.Int32
+	ctx  context.Context
+	stop context.CancelCauseFunc
+	wg   sync.WaitGroup // sessions and what serves them
+	// The pool is looked after until the last session has given its backend
+	// back.
+	stopPool context.CancelFunc
+	poolDone sync.WaitGroup
+	drain    atomic.Bool
+	nextID   atomic.Int32
 
 	// notifiers maps a backend's PID to the session that last sent a NOTIFY
 	// through it.
@@ -66,7 +70,9 @@ func New(cfg Config) (*Server, error) {
 	s.nextID.Store(firstID)
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	s.metrics = newMetrics(s, cfg.Metrics)
-	s.wg.Go(func() { _ = p.Run(s.ctx) })
+	poolCtx, stopPool := context.WithCancel(context.Background())
+	s.stopPool = stopPool
+	s.poolDone.Go(func() { _ = p.Run(poolCtx) })
 	s.wg.Go(func() { s.watch(s.ctx) })
 	return s, nil
 }
@@ -315,7 +321,7 @@ func (s *Server) Close() error {
 	}
 	s.stop(pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command"))
 	s.wg.Wait()
-	// Sessions that ended last have given backends back.
-	s.pool.Retire(func(pool.Key) bool { return true })
+	s.stopPool()
+	s.poolDone.Wait()
 	return nil
 }

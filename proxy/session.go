@@ -410,7 +410,7 @@ func (s *Session) meet(c *pool.Conn) error {
 		}
 	}
 	if c.LastSession != s.id && c.LastSession != 0 && s.db.ReadsSequences.Load() {
-		_, err := c.Ask("DISCARD SEQUENCES")
+		_, err := c.Exec("DISCARD SEQUENCES")
 		return err
 	}
 	return nil
@@ -441,14 +441,14 @@ func (s *Session) release() {
 		return
 	}
 	if s.conn.Listening || s.done.any() {
-		if err := s.settle(s.conn); err != nil {
+		if err := s.settleAlone(s.conn); err != nil {
 			s.drop()
 			return
 		}
 	}
 	if s.idleTimeout > 0 {
 		// It is the client's idleness that counts, not the backend's.
-		if _, err := s.conn.Ask("RESET idle_session_timeout"); err != nil {
+		if _, err := s.conn.Exec("RESET idle_session_timeout"); err != nil {
 			s.drop()
 			return
 		}
@@ -491,7 +491,7 @@ func (s *Session) close() {
 		return
 	}
 	if s.pins != 0 {
-		if _, err := c.Ask("DISCARD ALL"); err != nil {
+		if _, err := c.Exec("DISCARD ALL"); err != nil {
 			c.Discard()
 			return
 		}
