@@ -34,13 +34,28 @@ func (s *Session) begin() (ok bool, err error) {
 
 // extended handles a message that is collected. Only when the client's buffer
 // has let go of it may the dialogue go on: a COPY would read from there.
-func (s *Session) extended(handle func(body []byte) error) error {
+func (s *Session) extended(typ byte) error {
 	body, err := s.frame()
 	if err != nil {
 		return err
 	}
 	s.midFrame = true
-	err = handle(body)
+	switch typ {
+	case wire.Parse:
+		err = s.onParse(body)
+	case wire.Describe:
+		err = s.onDescribe(body)
+	case wire.Execute:
+		err = s.onExecute(body)
+	case wire.Close:
+		err = s.onClose(body)
+	case wire.Bind: // one that onBind could make no sense of
+		err = s.malformed(typ, body, op{kind: opBind})
+	case wire.Flush:
+		if len(body) > 0 { // not a Flush after all: expect the error that says so
+			err = s.malformed(typ, body, op{kind: opClose})
+		}
+	}
 	s.midFrame = false
 	s.client.Consume(wire.HeaderLen + len(body))
 	if err != nil {
@@ -139,7 +154,7 @@ func (s *Session) onBind(length int) error {
 	body := s.client.Buffered()[wire.HeaderLen:need]
 	portal, name, rest, ok := wire.BindNames(body)
 	if !ok && whole {
-		return s.extended(func(body []byte) error { return s.malformed(wire.Bind, body, op{kind: opBind}) })
+		return s.extended(wire.Bind)
 	}
 	if !ok {
 		return pgerr.Fatal(pgerr.ProtocolViolation, "names in the bind message are too long")
@@ -431,14 +446,7 @@ func (s *Session) onSync() error {
 
 // onFlush asks for the answers so far.
 func (s *Session) onFlush() error {
-	err := s.extended(func(body []byte) error {
-		if len(body) == 0 {
-			return nil
-		}
-		// Not a Flush after all: expect the error that says so.
-		return s.malformed(wire.Flush, body, op{kind: opClose})
-	})
-	if err != nil {
+	if err := s.extended(wire.Flush); err != nil {
 		return err
 	}
 	if err := s.flush(); err != nil {

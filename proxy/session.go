@@ -175,16 +175,10 @@ func (s *Session) step() error {
 	switch typ {
 	case wire.Query:
 		return s.onQuery()
-	case wire.Parse:
-		return s.extended(s.onParse)
 	case wire.Bind:
 		return s.onBind(length)
-	case wire.Describe:
-		return s.extended(s.onDescribe)
-	case wire.Execute:
-		return s.extended(s.onExecute)
-	case wire.Close:
-		return s.extended(s.onClose)
+	case wire.Parse, wire.Describe, wire.Execute, wire.Close:
+		return s.extended(typ)
 	case wire.Sync:
 		return s.onSync()
 	case wire.Flush:
