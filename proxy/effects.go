@@ -234,6 +234,11 @@ func (s *Session) settle(c *pool.Conn) error {
 	}
 	if d.bits&parser.DiscardAll != 0 && d.lastTag == "DISCARD ALL" {
 		s.pins &= pinSessionMode | pinForever
+		if s.channels != nil {
+			if err := s.listenTo(c, map[string]bool{}); err != nil {
+				return err
+			}
+		}
 	}
 	if d.bits&(parser.DiscardSequences|parser.DiscardAll) != 0 && !d.failed {
 		s.pins &^= pinSequence

@@ -192,6 +192,7 @@ func (s *Session) onBind(length int) error {
 			return s.skip(length + 1 - need)
 		}
 		s.done.note(s, facts)
+		s.done.prepared = append(s.done.prepared, s.commandsOf(name)...)
 		switch {
 		case s.done.shown && len(name) > 0:
 			server = string(name)
@@ -313,6 +314,14 @@ func (s *Session) textOf(name []byte) string {
 	}
 	p, _ := wire.DecodeParse(s.unnamed.body)
 	return string(p.SQL)
+}
+
+// commandsOf returns what a statement does to prepared statements.
+func (s *Session) commandsOf(name []byte) []sqlPrepared {
+	if len(name) == 0 {
+		return s.unnamed.commands
+	}
+	return s.statements[string(name)].commands
 }
 
 // originalOf returns the client's own text and parameter types where the

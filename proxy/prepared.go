@@ -35,7 +35,7 @@ func (u *unnamed) set(body []byte, facts *parser.Facts) {
 		u.body = nil
 	}
 	u.body = append(u.body[:0], body...)
-	u.facts, u.valid, u.original = facts, true, ""
+	u.facts, u.valid, u.original, u.commands = facts, true, "", nil
 	u.version++
 }
 

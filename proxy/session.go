@@ -95,6 +95,8 @@ type statement struct {
 	facts  *parser.Facts
 	// original is the client's text, where the backend's differs from it.
 	original string
+	// commands are the PREPAREs and DEALLOCATEs of its text.
+	commands []sqlPrepared
 }
 
 // unnamed is the client's unnamed statement, kept so that it can be made again
@@ -106,6 +108,7 @@ type unnamed struct {
 	valid   bool
 	// original is the client's text, where body's differs from it.
 	original string
+	commands []sqlPrepared
 }
 
 // errEnd ends a session without a word: the client is gone or has been told.
@@ -393,7 +396,13 @@ func (s *Session) acquire() error {
 		return err
 	}
 	s.hold(c)
-	return nil
+	select {
+	case <-s.cancelled: // came while the backend was being got ready
+		s.letGo().Release()
+		return pgerr.New(pgerr.QueryCanceled, "canceling statement due to user request")
+	default:
+		return nil
+	}
 }
 
 // meet does what a backend needs once before this session uses it.

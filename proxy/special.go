@@ -27,8 +27,9 @@ func (s *Session) specialQuery(text string, f *parser.Facts, n int) error {
 	if s.conn == nil {
 		return nil // lost meanwhile: the client has been told
 	}
-	sent, changed := s.rewrite(text, f)
+	sent, changed, commands := s.rewrite(text, f)
 	s.done.note(s, f)
+	s.done.prepared = append(s.done.prepared, commands...)
 	return s.sendQuery(sent, changed)
 }
 
@@ -105,9 +106,19 @@ func (s *Session) inject(sql string) error {
 // parseSpecial is the same for a Parse: what the text says about sessions is
 // put right before the backend sees it.
 func (s *Session) parseSpecial(p wire.ParseBody, f *parser.Facts, o op) error {
-	sent, changed := s.rewrite(string(p.SQL), f)
+	if err := s.prepareExecuted(f); err != nil {
+		if errors.Is(err, pool.ErrLost) || errors.Is(err, errEnd) {
+			return s.failed(err)
+		}
+		s.refuseMessage(err)
+		return nil
+	}
+	if s.skipping || s.conn == nil {
+		return nil
+	}
+	sent, changed, commands := s.rewrite(string(p.SQL), f)
 	if len(p.Name) == 0 {
-		s.unnamed.original = ""
+		s.unnamed.original, s.unnamed.commands = "", commands
 		if f.Effects&parser.SessionID != 0 {
 			s.unnamed.original = string(p.SQL)
 		}
@@ -120,6 +131,7 @@ func (s *Session) parseSpecial(p wire.ParseBody, f *parser.Facts, o op) error {
 		return nil
 	}
 	st := s.statements[string(p.Name)]
+	st.commands = commands
 	if f.Effects&parser.SessionID != 0 {
 		st.original = string(p.SQL)
 	}
@@ -143,7 +155,7 @@ func (s *Session) prepareToRun(text string, f *parser.Facts, exec func(sql strin
 			return err
 		}
 	}
-	if f.Effects&(parser.Listens|parser.Unlistens|parser.ReadsListening|parser.DiscardAll) != 0 && c.Status != wire.TxFailed {
+	if f.Effects&(parser.Listens|parser.Unlistens|parser.ReadsListening) != 0 && c.Status != wire.TxFailed {
 		if err := s.listenHere(c, exec); err != nil {
 			return err
 		}
@@ -167,7 +179,8 @@ func (s *Session) prepareToRun(text string, f *parser.Facts, exec func(sql strin
 }
 
 // rewrite puts weft's own names into a text: session IDs, prepared statements.
-func (s *Session) rewrite(text string, f *parser.Facts) (string, *edited) {
+// commands are what the text does to prepared statements when it is executed.
+func (s *Session) rewrite(text string, f *parser.Facts) (sent string, changed *edited, commands []sqlPrepared) {
 	var edits parser.Edits
 	if f.Effects&parser.SessionID != 0 {
 		var ids []int32
@@ -177,12 +190,14 @@ func (s *Session) rewrite(text string, f *parser.Facts) (string, *edited) {
 		edits = s.identityEdits(text, ids)
 	}
 	if f.Effects&(parser.Prepares|parser.Executes|parser.Deallocates) != 0 {
-		edits = edits.With(s.preparedEdits(text, f)...)
+		var renames parser.Edits
+		renames, commands = s.preparedEdits(text, f)
+		edits = edits.With(renames...)
 	}
 	if len(edits) == 0 {
-		return text, nil
+		return text, nil, commands
 	}
-	return edits.Apply(text), &edited{text, edits}
+	return edits.Apply(text), &edited{text, edits}, commands
 }
 
 // clientsWords makes an error speak of what the client knows: its own text and

@@ -6,6 +6,7 @@ import (
 
 	"weft/parser"
 	"weft/pool"
+	"weft/wire"
 )
 
 // SQL's PREPARE, EXECUTE and DEALLOCATE share their names with the protocol's
@@ -59,10 +60,9 @@ func (s *Session) prepareSQL(f *parser.Facts, exec func(sql string) error) error
 	return nil
 }
 
-// preparedEdits puts the backend's names into the text and notes what the
+// preparedEdits puts the backend's names into the text and returns what the
 // command tags will confirm.
-func (s *Session) preparedEdits(text string, f *parser.Facts) parser.Edits {
-	var edits parser.Edits
+func (s *Session) preparedEdits(text string, f *parser.Facts) (edits parser.Edits, commands []sqlPrepared) {
 	made, gone := map[string]*statement{}, map[string]bool{}
 	rename := func(p parser.Prepared, name string) {
 		if s.done.shown {
@@ -81,7 +81,7 @@ func (s *Session) preparedEdits(text string, f *parser.Facts) parser.Edits {
 		switch p.Kind {
 		case parser.Prepare:
 			if st != nil {
-				s.done.prepared = append(s.done.prepared, sqlPrepared{kind: p.Kind, name: p.Name})
+				commands = append(commands, sqlPrepared{kind: p.Kind, name: p.Name})
 				continue
 			}
 			st = &statement{name: p.Name, facts: p.Body, original: text}
@@ -98,7 +98,7 @@ func (s *Session) preparedEdits(text string, f *parser.Facts) parser.Edits {
 			} else {
 				rename(p, st.server.Name)
 			}
-			s.done.prepared = append(s.done.prepared, sqlPrepared{kind: p.Kind, name: p.Name, stmt: st})
+			commands = append(commands, sqlPrepared{kind: p.Kind, name: p.Name, stmt: st})
 		case parser.Execute:
 			if st != nil {
 				rename(p, st.server.Name)
@@ -110,14 +110,29 @@ func (s *Session) preparedEdits(text string, f *parser.Facts) parser.Edits {
 				gone[p.Name] = true
 				delete(made, p.Name)
 			}
-			s.done.prepared = append(s.done.prepared, sqlPrepared{kind: p.Kind, name: p.Name})
+			commands = append(commands, sqlPrepared{kind: p.Kind, name: p.Name})
 		case parser.DeallocateAll:
 			gone[""] = true
 			clear(made)
-			s.done.prepared = append(s.done.prepared, sqlPrepared{kind: p.Kind})
+			commands = append(commands, sqlPrepared{kind: p.Kind})
 		}
 	}
-	return edits
+	return edits, commands
+}
+
+// prepareExecuted makes sure that the backend knows what the text executes,
+// before it is parsed: a Describe asks for its result.
+func (s *Session) prepareExecuted(f *parser.Facts) error {
+	for _, p := range f.Prepared {
+		st := s.statements[p.Name]
+		if p.Kind != parser.Execute || st == nil || s.done.shown || s.conn.Status == wire.TxFailed {
+			continue
+		}
+		if err := s.ensurePrepared(st.server, s.inject); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // onPreparedTag carries out in the session what the backend has confirmed.
