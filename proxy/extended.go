@@ -192,7 +192,7 @@ func (s *Session) onBind(length int) error {
 			return s.skip(length + 1 - need)
 		}
 		s.done.note(s, facts)
-		s.done.prepared = append(s.done.prepared, s.commandsOf(name)...)
+		s.makeRoomFor(s.commandsOf(name))
 		switch {
 		case s.done.shown && len(name) > 0:
 			server = string(name)

@@ -120,6 +120,20 @@ func (s *Session) preparedEdits(text string, f *parser.Facts) (edits parser.Edit
 	return edits, commands
 }
 
+// makeRoomFor notes the commands of a text that is about to be executed. What
+// a PREPARE makes may be on the backend already, from an earlier execution or
+// another client: it goes, and comes back the same.
+func (s *Session) makeRoomFor(commands []sqlPrepared) {
+	for _, p := range commands {
+		if p.kind == parser.Prepare && p.stmt != nil && s.statements[p.name] == nil && s.conn.Prepared(p.stmt.server) {
+			s.toServer.B = wire.AppendClose(s.toServer.B, 'S', p.stmt.server.Name)
+			s.ops.push(op{kind: opClose, injected: true, stmt: p.stmt.server})
+			s.conn.Unprepare(p.stmt.server.Name)
+		}
+	}
+	s.done.prepared = append(s.done.prepared, commands...)
+}
+
 // prepareExecuted makes sure that the backend knows what the text executes,
 // before it is parsed: a Describe asks for its result.
 func (s *Session) prepareExecuted(f *parser.Facts) error {
