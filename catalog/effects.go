@@ -39,18 +39,24 @@ var EffectsQuery = `SELECT '', EXISTS (SELECT FROM pg_catalog.pg_rewrite WHERE o
   OR EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conbin::text ~ ` + quote(builtins) + `),
   EXISTS (SELECT FROM pg_catalog.pg_rewrite WHERE oid >= 16384 AND ev_action::text ~ ` + quote(sequenceReaders) + `)
   OR EXISTS (SELECT FROM pg_catalog.pg_attrdef WHERE adbin::text ~ ` + quote(sequenceReaders) + `)
-  OR EXISTS (SELECT FROM pg_catalog.pg_proc WHERE oid >= 16384 AND prosrc || coalesce(pg_catalog.pg_get_function_sqlbody(oid), '') ~* ` + quote(`\m(currval|lastval)\M`) + `),
+  OR EXISTS (SELECT FROM pg_catalog.pg_proc WHERE oid >= 16384 AND (prosrc ~* ` + quote(`\m(currval|lastval)\M`) + ` OR prosqlbody::text ~ ` + quote(sequenceReaders) + `)),
   false, ''
 UNION ALL
-SELECT p.proname, src ~* ` + quote(changes) + `, p.prorettype IN (2279, 3838),
-  EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.refclassid = 1255 AND d.refobjid = p.oid AND d.classid <> 2620 AND d.deptype <> 'e'), src
+SELECT p.proname, ` + changing("p") + `, p.prorettype IN (2279, 3838),
+  EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.refclassid = 1255 AND d.refobjid = p.oid AND d.classid <> 2620 AND d.deptype <> 'e'), p.prosrc
 FROM pg_catalog.pg_proc p
-JOIN pg_catalog.pg_language l ON l.oid = p.prolang,
-LATERAL (SELECT p.prosrc || coalesce(pg_catalog.pg_get_function_sqlbody(p.oid), '') AS src) s
+JOIN pg_catalog.pg_language l ON l.oid = p.prolang
 WHERE p.oid >= 16384 AND l.lanname NOT IN ('c', 'internal')
 AND EXISTS (SELECT FROM pg_catalog.pg_proc q JOIN pg_catalog.pg_language m ON m.oid = q.prolang
   WHERE q.oid >= 16384 AND m.lanname NOT IN ('c', 'internal')
-  AND q.prosrc || coalesce(pg_catalog.pg_get_function_sqlbody(q.oid), '') ~* ` + quote(changes) + `)`
+  AND ` + changing("q") + `)`
+
+// changing is true of a function that looks as if it changed its session. The
+// stored tree of a body in standard SQL is looked at as it is: asking for its
+// text would lock every table it names.
+func changing(p string) string {
+	return "(" + p + ".prosrc ~* " + quote(changes) + " OR coalesce(" + p + ".prosqlbody::text ~ " + quote(builtins) + ", false))"
+}
 
 // quote writes a literal that reads the same under either setting of
 // standard_conforming_strings. The patterns have their quotes doubled already.

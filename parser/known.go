@@ -58,8 +58,6 @@ var relationEffects = map[string]Effect{
 
 // settingAliases are old names that PostgreSQL still takes.
 var settingAliases = map[string]string{
-	"sort_mem":            "work_mem",
-	"vacuum_mem":          "maintenance_work_mem",
-	"ssl_ecdh_curve":      "ssl_groups",
-	"force_parallel_mode": "debug_parallel_query",
+	"sort_mem":   "work_mem",
+	"vacuum_mem": "maintenance_work_mem",
 }

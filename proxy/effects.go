@@ -64,6 +64,7 @@ type effects struct {
 	lastTag  string // of the last command
 	texts    int    // how many texts with effects there were
 	schema   bool   // the schema that others see has changed
+	relearn  bool   // in a way that may concern what functions do
 	alone    bool   // the only one was a transaction of its own
 	sets     []parser.Setting
 	prepared []sqlPrepared
@@ -217,6 +218,8 @@ func (s *Session) settle(c *pool.Conn) error {
 	}
 	if d.schema {
 		s.db.Generation.Add(1)
+	}
+	if d.relearn {
 		if err := s.srv.learnEffects(s.db, c); err != nil {
 			return c.Lost(err)
 		}
@@ -369,9 +372,7 @@ SELECT 's', name, setting FROM pg_catalog.pg_settings WHERE source = 'session' A
 UNION ALL SELECT 'r', 'role', pg_catalog.current_setting('role')
 UNION ALL SELECT 'u', 'session_authorization', session_user::text
 UNION ALL SELECT 't', '', 'temp' WHERE pg_catalog.pg_my_temp_schema() <> 0 AND (
-  EXISTS (SELECT FROM pg_catalog.pg_class WHERE relnamespace = pg_catalog.pg_my_temp_schema())
-  OR EXISTS (SELECT FROM pg_catalog.pg_proc WHERE pronamespace = pg_catalog.pg_my_temp_schema())
-  OR EXISTS (SELECT FROM pg_catalog.pg_type WHERE typnamespace = pg_catalog.pg_my_temp_schema()))
+  EXISTS (SELECT FROM pg_catalog.pg_depend WHERE refclassid = 2615 AND refobjid = pg_catalog.pg_my_temp_schema()))
 UNION ALL SELECT 'a', '', 'lock' WHERE EXISTS (SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND pid = pg_catalog.pg_backend_pid())
 UNION ALL SELECT 'h', '', 'hold' WHERE EXISTS (SELECT FROM pg_catalog.pg_cursors WHERE is_holdable)
 UNION ALL SELECT 'p', name, '' FROM pg_catalog.pg_prepared_statements

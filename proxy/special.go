@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -147,9 +148,17 @@ func (s *Session) parseSpecial(p wire.ParseBody, f *parser.Facts, o op) error {
 	return nil
 }
 
+// effectWords are in texts that may change what calling something does to a
+// session. To ask again after every other DDL would be slow.
+var effectWords = regexp.MustCompile(`(?i)function|procedure|routine|trigger|view|rule|operator|cast|aggregate|extension|domain|` +
+	`default|check|policy|set_config|advisory|setseed|currval|lastval|import`)
+
 // prepareToRun does on the backend what a text relies on, before the text.
 func (s *Session) prepareToRun(text string, f *parser.Facts, exec func(sql string) error) error {
 	c := s.conn
+	if f.Effects&(parser.DDL|parser.Opaque) != 0 && effectWords.MatchString(text) {
+		s.done.relearn = true
+	}
 	if f.Effects&parser.ReadsSequence != 0 {
 		if err := s.checkSequences(c); err != nil {
 			return err
