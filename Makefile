@@ -47,6 +47,10 @@ fmt: ## format the source
 bench: postgresql ## measure against PgBouncer and PostgreSQL
 	$(GO) run ./bench $(ARGS)
 
+.PHONY: regress
+regress: postgresql ## run PostgreSQL's own regression scripts through weft (minutes, needs the network)
+	$(GO) test -tags regress -timeout 60m ./integration/regress -v $(ARGS)
+
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME
 	@tools/fuzz.sh $(FUZZTIME)
