@@ -186,6 +186,9 @@ func (s *Session) settleAlone(c *pool.Conn) error {
 	s.mu.Unlock()
 	c.AwaitCancels()
 	err := s.settle(c)
+	if err == nil && s.pins != 0 && !c.Settings.Equal(s.settings) {
+		err = c.Apply(s.settings) // a session that keeps its backend does not acquire it again
+	}
 	s.mu.Lock()
 	s.current = c
 	s.mu.Unlock()

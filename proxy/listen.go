@@ -158,7 +158,10 @@ func (h *hub) connect(s *Session) error {
 
 // run reads from the hub's backend until it dies or is closed.
 func (h *hub) run(c *pool.Conn) {
+	// A hub may be made while the server is closing: it ends all the same.
+	stop := context.AfterFunc(h.srv.ctx, func() { _ = c.Conn().SetDeadline(time.Unix(1, 0)) })
 	err := h.read(c)
+	stop()
 	h.mu.Lock()
 	if h.conn != c { // dismissed
 		h.mu.Unlock()

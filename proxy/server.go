@@ -108,7 +108,14 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 
 // handle runs a client's connection from its first byte.
 func (s *Server) handle(conn net.Conn) {
+	// The deadline first: Close overrides it for those it finds registered.
+	_ = conn.SetDeadline(time.Now().Add(s.cfg.StartupTimeout))
 	s.mu.Lock()
+	if s.drain.Load() {
+		s.mu.Unlock()
+		conn.Close()
+		return
+	}
 	s.starting[conn] = true
 	s.mu.Unlock()
 	sess := s.protect(conn, func() *Session { return s.start(conn) })

@@ -373,7 +373,7 @@ func (s *Session) acquire() error {
 		Session: s.id, Prefer: s.lastConn, Placeholders: s.placeholders, Settings: s.settings, Cancel: s.cancelled,
 	})
 	if err != nil {
-		return err
+		return survivable(err)
 	}
 	if !c.Settings.Equal(s.settings) {
 		if err := c.Apply(s.settings); err != nil {
@@ -403,6 +403,18 @@ func (s *Session) acquire() error {
 	default:
 		return nil
 	}
+}
+
+// survivable makes an ERROR of what a server says at login: the session has
+// been let in before and can try again.
+func survivable(err error) error {
+	var e *pgerr.Error
+	if !errors.As(err, &e) || !e.IsFatal() || e.Code == pgerr.AdminShutdown {
+		return err
+	}
+	mild := *e
+	mild.Severity = pgerr.SeverityError
+	return &mild
 }
 
 // meet does what a backend needs once before this session uses it.

@@ -19,9 +19,7 @@ import (
 // start runs the dialogue before the first query. It returns nil when there is
 // no session to run: a cancel request, or the client was turned away.
 func (s *Server) start(conn net.Conn) *Session {
-	deadline := time.Now().Add(s.cfg.StartupTimeout)
-	_ = conn.SetDeadline(deadline)
-	ctx, stop := context.WithDeadline(s.ctx, deadline)
+	ctx, stop := context.WithTimeout(s.ctx, s.cfg.StartupTimeout)
 	defer stop()
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetNoDelay(true)
@@ -36,7 +34,9 @@ func (s *Server) start(conn net.Conn) *Session {
 	}
 	var e *pgerr.Error
 	if errors.As(err, &e) {
-		e.Severity = pgerr.SeverityFatal
+		fatal := *e // it may be shared
+		fatal.Severity = pgerr.SeverityFatal
+		e = &fatal
 		_ = conn.SetWriteDeadline(time.Now().Add(5 * time.Second))
 		if st.old {
 			_, _ = st.stream.Write(append(append([]byte{'E'}, "FATAL:  "+e.Message+"\n"...), 0))
