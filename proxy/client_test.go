@@ -64,14 +64,19 @@ func tryDial(addr, database string, options ...string) (*client, error) {
 	return c, nil
 }
 
-func (c *client) start(options []string) error {
+// startupPacket opens a connection with keys and values.
+func startupPacket(options ...string) []byte {
 	b := binary.BigEndian.AppendUint32(make([]byte, 4), wire.Protocol30)
 	for _, o := range options {
 		b = wire.AppendCString(b, o)
 	}
 	b = append(b, 0)
 	binary.BigEndian.PutUint32(b, uint32(len(b)))
-	if _, err := c.nc.Write(b); err != nil {
+	return b
+}
+
+func (c *client) start(options []string) error {
+	if _, err := c.nc.Write(startupPacket(options...)); err != nil {
 		return err
 	}
 	for {

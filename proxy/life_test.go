@@ -2,7 +2,6 @@ package proxy_test
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -334,10 +333,7 @@ func TestOneByteAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	var b []byte
-	b = binary.BigEndian.AppendUint32(make([]byte, 4), wire.Protocol30)
-	b = append(b, "user\x00postgres\x00database\x00postgres\x00\x00"...)
-	binary.BigEndian.PutUint32(b, uint32(len(b)))
+	b := startupPacket("user", "postgres", "database", "postgres")
 	for _, f := range [][]byte{
 		query("SELECT 'one'"), parse("s", "SELECT $1::text"), bind("", "s", "two"), execute("", 0), closing('S', "s"), synced(),
 		query("COPY (SELECT 'three') TO STDOUT"), query("SELECT 1/0"), terminate(),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"runtime"
 	"strings"
 	"sync"
@@ -65,6 +66,22 @@ func chatter(addr string, r *rand.Rand) {
 	}
 }
 
+// knock connects all the time until nobody is there, and says nothing on every
+// other connection.
+func knock(addr string) {
+	for i := 0; ; i++ {
+		nc, err := net.DialTimeout("tcp", addr, time.Second)
+		if err != nil {
+			return
+		}
+		defer nc.Close()
+		if i%2 == 0 {
+			_, _ = nc.Write(startupPacket("user", "postgres", "database", "postgres"))
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
 // TestCloseUnderLoad ends weft at any moment, and everything it started with
 // it.
 func TestCloseUnderLoad(t *testing.T) {
@@ -79,6 +96,7 @@ func TestCloseUnderLoad(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(round), uint64(i)))
 			wg.Go(func() { chatter(w.addr, r) })
 		}
+		wg.Go(func() { knock(w.addr) })
 		time.Sleep(time.Duration(50+60*round) * time.Millisecond)
 		if round%2 == 1 {
 			ctx, stop := context.WithTimeout(context.Background(), 100*time.Millisecond)
