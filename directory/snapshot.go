@@ -35,6 +35,21 @@ type Snapshot struct {
 
 	// Shards in the order they were declared.
 	Shards []Shard `json:"shards"`
+
+	// Placement maps buckets to indexes into Shards. Beyond BucketCount come
+	// the buckets of pinned lookup values, one each.
+	Placement []uint16 `json:"placement"`
+
+	// Tables are the declared tables, ordered by database, schema and name.
+	Tables []Table `json:"tables,omitempty"`
+
+	// Schemas counts, by database, the changes of its schema: whoever holds a
+	// schema of an older count must read it again.
+	Schemas map[string]int64 `json:"schemas,omitempty"`
+
+	// Sequences counts, by database, the times that values of sequences were
+	// set back or forth: values drawn in advance before that are void.
+	Sequences map[string]int64 `json:"sequences,omitempty"`
 }
 
 // Shard is one PostgreSQL server, or one primary with its standbys.

@@ -1,0 +1,139 @@
+package plan
+
+import (
+	"weft/datum"
+	"weft/pgerr"
+	"weft/vindex"
+)
+
+// Route says how the shards of a text are found.
+type Route uint8
+
+// The routes.
+const (
+	// Home: the home shard.
+	Home Route = iota
+	// Any: no table is read or written. The backend at hand will do, else the
+	// home shard.
+	Any
+	// AnyCopy: only reference tables are read. Any shard will do.
+	AnyCopy
+	// Keyed: the shards that Instances name.
+	Keyed
+	// Every: all shards, home first: DDL on declared tables and on what they
+	// are made of.
+	Every
+	// Call: a weft.* function, which weft runs itself.
+	Call
+	// Refused: Refusal says why.
+	Refused
+)
+
+// Plan is what is to be done with one text, which may hold several statements.
+type Plan struct {
+	Route Route
+
+	// Instances are all appearances of sharded tables, for Keyed: rows read
+	// and rows stored. The text can run on one shard if all of them land there.
+	Instances []Instance
+
+	// Writes: it may change or lock rows, or call something that may.
+	Writes bool
+
+	// Generate is what weft fills into INSERTs: values of sequences that all
+	// shards share. Nil for none.
+	Generate *Generate
+
+	// Change is what DDL does to declarations. Nil for none.
+	Change *Change
+
+	// Function is the call of a weft.* function, for Call.
+	Function *Function
+
+	// Refusal is what the client is told, for Refused; for Keyed, what it is
+	// told when the instances do not land on one shard.
+	Refusal *pgerr.Error
+
+	// Params are the types of $1, $2, … as the server will resolve them, 0
+	// where that is not known here.
+	Params []datum.Type
+
+	// Why are lines for people: what led to the route.
+	Why []string
+
+	// Exact: the plan depends on the values of literals, and holds for this
+	// very text only.
+	Exact bool
+}
+
+// Table is a declared table as a plan needs it.
+type Table struct {
+	Schema, Name string
+	Reference    bool
+	// Vindex is nil for a reference table.
+	Vindex vindex.Vindex
+	// Lookup is the name under which a lookup vindex keeps its entries.
+	Lookup string
+}
+
+// Instance is one appearance of a sharded table in a text.
+type Instance struct {
+	Table *Table
+	Name  string // what the text calls it
+
+	// Stored: the instance is a row being written, and its key what is stored
+	// there; not a condition on rows.
+	Stored bool
+
+	// Keys has one element per key column, in the order of the vindex. Each is
+	// a list of sets; the column's value is in all of them. An empty list
+	// means that nothing is known.
+	Keys [][]Set
+}
+
+// Set is a list of values one of which a column has. An empty Set has none:
+// no row matches.
+type Set []Source
+
+// SourceKind says where a value comes from.
+type SourceKind uint8
+
+// The kinds of sources.
+const (
+	// Null is the key of rows whose key column IS NULL. (A comparison with
+	// NULL matches nothing: an empty Set.)
+	Null SourceKind = iota
+	// Literal is the Index-th literal of the scan, counted from 0.
+	Literal
+	// Array is a literal that spells an array, '{1,2}': each element counts.
+	Array
+	// Param is parameter Index, counted from 0.
+	Param
+	// ParamArray is a parameter that holds an array: = ANY($1).
+	ParamArray
+	// Generated is the Index-th value that Generate supplies.
+	Generated
+	// Computed is Expr's value.
+	Computed
+	// Constant is Text, a value that stands in the schema (a column default).
+	Constant
+)
+
+// Source is one value.
+type Source struct {
+	Kind  SourceKind
+	Index int
+	// Type is what PostgreSQL takes the value for: Unknown for a bare string
+	// literal; what it is cast to; of an array, the type of its elements.
+	Type datum.Type
+	// Negative: a minus sign stands before the number.
+	Negative bool
+	Expr     *Expr
+	Text     string
+}
+
+// Expr is integer arithmetic on sources.
+type Expr struct {
+	Op          byte // '+', '-', '*'
+	Left, Right Source
+}
