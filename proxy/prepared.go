@@ -80,13 +80,27 @@ func (s *Session) parseNamed(p wire.ParseBody, facts *parser.Facts) error {
 	if s.special(facts) {
 		return s.parseSpecial(p, facts, op{})
 	}
-	// In a failed transaction only the backend knows what may be parsed.
-	if s.conn.Status != wire.TxFailed && s.conn.Prepared(st.server) {
-		s.ops.push(op{kind: opLocal, answer: wire.ParseComplete, client: st})
-		return nil
-	}
-	s.prepare(st.server, op{kind: opParse, client: st})
+	s.parseShared(st, nil)
 	return nil
+}
+
+// parseShared answers the Parse of a statement whose text went to the backend
+// as changed says.
+func (s *Session) parseShared(st *statement, changed *edited) {
+	switch {
+	case !s.conn.Prepared(st.server):
+		s.prepare(st.server, op{kind: opParse, client: st, text: changed})
+	case s.conn.Status == wire.TxFailed:
+		// Only the backend knows what may be parsed now; but the name it has
+		// for this text is taken, and others rely on it.
+		const name = "\x01f"
+		s.toServer.B = wire.AppendParse(s.toServer.B, name, st.server.SQL, []byte(st.server.OIDs))
+		s.toServer.B = wire.AppendClose(s.toServer.B, 'S', name)
+		s.ops.push(op{kind: opParse, stmt: &pool.Statement{Name: name}, client: st, text: changed})
+		s.ops.push(op{kind: opClose, injected: true})
+	default:
+		s.ops.push(op{kind: opLocal, answer: wire.ParseComplete, client: st})
+	}
 }
 
 // parseSettings are the settings that a text may be read differently under.
@@ -143,8 +157,11 @@ func (s *Session) ensurePrepared(st *pool.Statement, exec func(sql string) error
 func (s *Session) prepareAsBefore(st *pool.Statement) error {
 	s.toServer.Grow()
 	now := s.parseSettings()
-	if s.done.bits&(parser.ChangesSettings|parser.ChangesAllSettings|parser.Opaque) != 0 {
+	switch {
+	case s.done.bits&(parser.ChangesSettings|parser.ChangesAllSettings|parser.Opaque) != 0:
 		now = st.Settings // the transaction has its own: leave them
+	case s.conn.Status == wire.TxFailed && s.facts([]byte(st.SQL)).Effects&(parser.TxEnd|parser.Savepoint) != 0:
+		now = st.Settings // it takes no SET, and its end reads the same under any
 	}
 	for _, sql := range now.Steps(st.Settings) {
 		if err := s.inject(sql); err != nil {

@@ -347,6 +347,7 @@ func (s *Session) undo(c *pool.Conn, o *op, failed bool) {
 			s.statements = map[string]*statement{}
 		}
 		s.statements[o.client.name] = o.client
+		s.statementBytes += len(o.client.server.SQL)
 	}
 }
 

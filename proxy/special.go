@@ -140,11 +140,7 @@ func (s *Session) parseSpecial(p wire.ParseBody, f *parser.Facts, o op) error {
 		s.db.Forget(st.server)
 		st.server = s.db.Statement(sent, string(p.OIDs), false, s.parseSettings())
 	}
-	if s.conn.Status != wire.TxFailed && s.conn.Prepared(st.server) {
-		s.ops.push(op{kind: opLocal, answer: wire.ParseComplete, client: st})
-		return nil
-	}
-	s.prepare(st.server, op{kind: opParse, client: st, text: changed})
+	s.parseShared(st, changed)
 	return nil
 }
 
