@@ -156,7 +156,7 @@ func (c *Conn) Apply(t *Settings) error {
 	return nil
 }
 
-// DescribeStatement asks for the result of a prepared statement: the body of
+// DescribeStatement asks for the result of a prepared statement: the shape of
 // its RowDescription, empty if it has none, nil if there is no such statement.
 func (c *Conn) DescribeStatement(name string) ([]byte, error) {
 	if _, err := c.Write(wire.AppendEmpty(wire.AppendDescribe(nil, 'S', name), wire.Sync)); err != nil {
@@ -166,7 +166,7 @@ func (c *Conn) DescribeStatement(name string) ([]byte, error) {
 	err := c.untilReady(func(typ byte, body []byte) {
 		switch typ {
 		case wire.RowDescription:
-			columns = wire.WithoutFormats(body)
+			columns = wire.ResultShape(body)
 		case wire.NoData:
 			columns = []byte{}
 		}

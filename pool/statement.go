@@ -28,8 +28,8 @@ type Statement struct {
 	// Generation is the schema generation it was prepared under.
 	Generation uint64
 
-	// Description is the result's RowDescription body (nil: not seen yet,
-	// empty: no result), as the client was or would have been told.
+	// Description is the shape of the result's RowDescription (nil: not seen
+	// yet, empty: no result), as the client was or would have been told.
 	Description atomic.Pointer[[]byte]
 
 	key  statementKey

@@ -202,7 +202,7 @@ func (s *Session) checkResult(st *pool.Statement) error {
 // description is what a Describe of a statement answers.
 type description struct {
 	params  []byte // body of the ParameterDescription
-	columns []byte // body of the RowDescription
+	columns []byte // shape of the RowDescription
 }
 
 // resultChanged is the error of a statement whose result is not what its
@@ -267,7 +267,7 @@ func (s *Session) forgetStatements() {
 func (s *Session) onDescribed(o *op, typ byte, body []byte) {
 	columns := []byte{}
 	if typ == wire.RowDescription {
-		columns = wire.WithoutFormats(body)
+		columns = wire.ResultShape(body)
 	}
 	if o.described != nil {
 		o.described.columns = columns

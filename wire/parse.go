@@ -117,9 +117,10 @@ func DecodeNotification(body []byte) (pid int32, channel, payload string, ok boo
 	return pid, string(c), string(p), ok
 }
 
-// WithoutFormats returns a copy of a RowDescription's body in which every
-// column is in text format, as the description of a statement has it.
-func WithoutFormats(body []byte) []byte {
+// ResultShape returns a copy of a RowDescription's body without what may change
+// under a prepared statement: the tables its columns come from, and the
+// formats.
+func ResultShape(body []byte) []byte {
 	out := append([]byte{}, body...)
 	if len(out) < 2 {
 		return out
@@ -130,7 +131,8 @@ func WithoutFormats(body []byte) []byte {
 		if !ok || len(tail) < 18 {
 			return out
 		}
-		tail[16], tail[17] = 0, 0
+		clear(tail[:6])
+		clear(tail[16:18])
 		rest = tail[18:]
 	}
 	return out
