@@ -713,22 +713,25 @@ func TestSettingsValue(t *testing.T) {
 func TestStatements(t *testing.T) {
 	p, sh := home(t, pool.Config{MaxPrepared: 2})
 	d := p.Database("postgres")
-	a := d.Statement("SELECT 1", "", false, nil)
-	if d.Statement("SELECT 1", "", false, nil) != a || p.Database("postgres") != d {
+	k := lane(t, sh).Key()
+	a := d.Statement(k, "SELECT 1", "", false, nil)
+	if d.Statement(k, "SELECT 1", "", false, nil) != a || p.Database("postgres") != d {
 		t.Error("the same text made two statements")
 	}
 	for _, other := range []*pool.Statement{
-		d.Statement("SELECT 2", "", false, nil),
-		d.Statement("SELECT 1", "\x00\x00", false, nil),
-		d.Statement("SELECT 1", "", true, nil),
-		d.Statement("SELECT 1", "", false, pool.SettingsOf(map[string]string{"search_path": "x"})),
+		d.Statement(k, "SELECT 2", "", false, nil),
+		d.Statement(k, "SELECT 1", "\x00\x00", false, nil),
+		d.Statement(k, "SELECT 1", "", true, nil),
+		d.Statement(k, "SELECT 1", "", false, pool.SettingsOf(map[string]string{"search_path": "x"})),
+		d.Statement(pool.Key{Database: k.Database, User: "other"}, "SELECT 1", "", false, nil),
+		d.Statement(pool.Key{Database: k.Database, User: k.User, Params: "search_path\x00x\x00"}, "SELECT 1", "", false, nil),
 	} {
 		if other == a || other.Name == a.Name {
 			t.Errorf("%+v is taken for the same", other)
 		}
 	}
 	d.Generation.Add(1)
-	if b := d.Statement("SELECT 1", "", false, nil); b == a {
+	if b := d.Statement(k, "SELECT 1", "", false, nil); b == a {
 		t.Error("a statement of before a change of the schema")
 	} else {
 		d.Forget(b)
@@ -741,7 +744,7 @@ func TestStatements(t *testing.T) {
 	defer c.Release()
 	var all []*pool.Statement
 	for i := range 3 {
-		all = append(all, d.Statement(fmt.Sprint("SELECT ", i), "", false, nil))
+		all = append(all, d.Statement(k, fmt.Sprint("SELECT ", i), "", false, nil))
 		if c.Prepared(all[i]) {
 			t.Errorf("%d is known already", i)
 		}

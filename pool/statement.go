@@ -9,8 +9,8 @@ import (
 )
 
 // Statement is one prepared statement as backends know it: the same text,
-// parameter types and settings under one name, whoever the client was. A
-// backend learns it when it is first needed there.
+// parameter types and settings under one name, whichever client of a lane sent
+// it. A backend learns it when it is first needed there.
 type Statement struct {
 	// Name is the name on every backend that knows it. It starts with a
 	// control character so that it never meets a name a client chose.
@@ -37,6 +37,7 @@ type Statement struct {
 }
 
 type statementKey struct {
+	lane       Key
 	sql, oids  string
 	viaSQL     bool
 	settings   uint64
@@ -65,10 +66,11 @@ func newDatabase(name string) *Database {
 }
 
 // Statement returns the shared statement for this text, making it if needed,
-// and counts the caller as one of its users. With viaSQL the text is what
-// follows the name in a PREPARE command.
-func (d *Database) Statement(sql, oids string, viaSQL bool, settings *Settings) *Statement {
-	k := statementKey{sql: sql, oids: oids, viaSQL: viaSQL, generation: d.Generation.Load()}
+// and counts the caller as one of its users. It belongs to the lanes of one
+// key: elsewhere the same names may mean other tables. With viaSQL the text is
+// what follows the name in a PREPARE command.
+func (d *Database) Statement(lane Key, sql, oids string, viaSQL bool, settings *Settings) *Statement {
+	k := statementKey{lane: lane, sql: sql, oids: oids, viaSQL: viaSQL, generation: d.Generation.Load()}
 	if settings != nil {
 		k.settings = settings.hash
 	}

@@ -64,7 +64,7 @@ func (s *Session) parseInLostTx(p wire.ParseBody, body []byte, f *parser.Facts) 
 			s.statements = map[string]*statement{}
 		}
 		s.statements[string(p.Name)] = &statement{
-			name: string(p.Name), facts: f, server: s.db.Statement(string(p.SQL), string(p.OIDs), false, s.parseSettings()),
+			name: string(p.Name), facts: f, server: s.shared(string(p.SQL), string(p.OIDs), false),
 		}
 	}
 	s.ops.push(op{kind: opLocal, answer: wire.ParseComplete})

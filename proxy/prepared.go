@@ -71,7 +71,7 @@ func (s *Session) parseNamed(p wire.ParseBody, facts *parser.Facts) error {
 	s.statementBytes += len(p.SQL)
 	st := &statement{
 		name: name, facts: facts,
-		server: s.db.Statement(string(p.SQL), string(p.OIDs), false, s.parseSettings()),
+		server: s.shared(string(p.SQL), string(p.OIDs), false),
 	}
 	if s.statements == nil {
 		s.statements = map[string]*statement{}
@@ -101,6 +101,11 @@ func (s *Session) parseShared(st *statement, changed *edited) {
 	default:
 		s.ops.push(op{kind: opLocal, answer: wire.ParseComplete, client: st})
 	}
+}
+
+// shared returns the statement that sessions like this one share for a text.
+func (s *Session) shared(sql, oids string, viaSQL bool) *pool.Statement {
+	return s.db.Statement(s.lane.Key(), sql, oids, viaSQL, s.parseSettings())
 }
 
 // parseSettings are the settings that a text may be read differently under.

@@ -138,7 +138,7 @@ func (s *Session) parseSpecial(p wire.ParseBody, f *parser.Facts, o op) error {
 	}
 	if changed != nil {
 		s.db.Forget(st.server)
-		st.server = s.db.Statement(sent, string(p.OIDs), false, s.parseSettings())
+		st.server = s.shared(sent, string(p.OIDs), false)
 	}
 	s.parseShared(st, changed)
 	return nil

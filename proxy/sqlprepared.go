@@ -88,7 +88,7 @@ func (s *Session) preparedEdits(text string, f *parser.Facts) (edits parser.Edit
 			if f.Statements > 1 {
 				st.original = "PREPARE " + text[p.NameStart:p.BodyEnd]
 			}
-			st.server = s.db.Statement(text[p.NameEnd:p.BodyEnd], "", true, s.parseSettings())
+			st.server = s.shared(text[p.NameEnd:p.BodyEnd], "", true)
 			made[p.Name] = st
 			if !s.done.shown && s.conn.Prepared(st.server) {
 				// Another client has made it here already: let the backend
