@@ -2,28 +2,49 @@ package parser
 
 import pg_query "github.com/pganalyze/pg_query_go/v6"
 
-// Databases returns the databases that the text's CREATE, DROP and ALTER DATABASE … RENAME name, and whether a DROP has FORCE.
-func Databases(text string) (names []string, force bool) {
+// Databases are the databases that a text's commands want to be unused.
+type Databases struct {
+	// Names are what CREATE, DROP and ALTER DATABASE name.
+	Names []string
+	// Templates are what CREATE DATABASE copies.
+	Templates []string
+	// Force says that a DROP ends the sessions in its database.
+	Force bool
+}
+
+// DatabasesOf returns the databases of a text.
+func DatabasesOf(text string) (d Databases) {
 	tree, _, err := parse(text, Options{})
 	if err != nil {
-		return nil, false
+		return d
 	}
 	for _, raw := range tree.Stmts {
 		switch n := raw.Stmt.Node.(type) {
 		case *pg_query.Node_CreatedbStmt:
-			names = append(names, n.CreatedbStmt.Dbname)
+			d.Names = append(d.Names, n.CreatedbStmt.Dbname)
+			d.Templates = append(d.Templates, template(n.CreatedbStmt))
 		case *pg_query.Node_DropdbStmt:
-			names = append(names, n.DropdbStmt.Dbname)
+			d.Names = append(d.Names, n.DropdbStmt.Dbname)
 			for _, o := range n.DropdbStmt.Options {
-				force = force || o.GetDefElem().GetDefname() == "force"
+				d.Force = d.Force || o.GetDefElem().GetDefname() == "force"
 			}
 		case *pg_query.Node_AlterDatabaseStmt:
-			names = append(names, n.AlterDatabaseStmt.Dbname)
+			d.Names = append(d.Names, n.AlterDatabaseStmt.Dbname)
 		case *pg_query.Node_RenameStmt:
 			if n.RenameStmt.RenameType == pg_query.ObjectType_OBJECT_DATABASE {
-				names = append(names, n.RenameStmt.Subname)
+				d.Names = append(d.Names, n.RenameStmt.Subname)
 			}
 		}
 	}
-	return names, force
+	return d
+}
+
+// template returns the database that a CREATE DATABASE copies.
+func template(n *pg_query.CreatedbStmt) string {
+	for _, o := range n.Options {
+		if e := o.GetDefElem(); e.GetDefname() == "template" && e.GetArg() != nil { // nil: DEFAULT
+			return e.GetArg().GetString_().GetSval()
+		}
+	}
+	return "template1"
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"weft/catalog"
 	"weft/parser"
@@ -17,23 +18,59 @@ import (
 // beforeDatabase makes way for a command that wants a database to be unused:
 // the backends that idle in it are weft's own business.
 func (s *Session) beforeDatabase(text string, f *parser.Facts) error {
-	names, force := parser.Databases(text)
-	for _, name := range names {
-		if f.Effects&parser.DropsDatabase != 0 && !force {
-			if n := s.srv.sessionsOn(name, s); n > 0 {
-				return inUse(name, n)
+	d := parser.DatabasesOf(text)
+	for _, name := range d.Names {
+		if f.Effects&parser.DropsDatabase != 0 && !d.Force {
+			if err := s.awaitUnused("database", name); err != nil {
+				return err
 			}
 		}
-		if force {
+		if d.Force {
 			s.srv.killOn(name, s)
 		}
-		s.srv.pool.Retire(func(k pool.Key) bool { return k.Database == name })
+		s.vacate(name)
+	}
+	for _, name := range d.Templates {
+		if err := s.awaitUnused("source database", name); err != nil {
+			return err
+		}
+		s.vacate(name)
 	}
 	return nil
 }
 
-func inUse(name string, n int) error {
-	e := pgerr.New(pgerr.ObjectInUse, "database %q is being accessed by other users", name)
+// leaving is how long PostgreSQL, and weft, waits for the sessions in a
+// database to end: a client that has just hung up may not have been noticed.
+const leaving = 5 * time.Second
+
+// awaitUnused waits until no other session is in the database.
+func (s *Session) awaitUnused(what, name string) error {
+	for until := time.Now().Add(leaving); ; {
+		n := s.srv.sessionsOn(name, s)
+		switch {
+		case n == 0:
+			return nil
+		case time.Now().After(until):
+			return inUse(what, name, n)
+		}
+		select {
+		case <-s.ctx.Done():
+			return context.Cause(s.ctx)
+		case <-time.After(10 * time.Millisecond):
+		}
+		if err := s.checkKilled(); err != nil {
+			return err
+		}
+	}
+}
+
+// vacate ends the idle backends in a database.
+func (s *Session) vacate(database string) {
+	s.srv.pool.Retire(func(k pool.Key) bool { return k.Database == database })
+}
+
+func inUse(what, name string, n int) error {
+	e := pgerr.New(pgerr.ObjectInUse, "%s %q is being accessed by other users", what, name)
 	if n == 1 {
 		return e.WithDetail("There is 1 other session using the database.")
 	}
