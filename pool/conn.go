@@ -29,8 +29,9 @@ type Conn struct {
 	// UnnamedBy tags the statement the backend holds under the empty name, by
 	// a number its owner chose; 0 if there is none that a session relies on.
 	UnnamedBy uint64
-	// LastSession is the session that used it last.
-	LastSession int32
+	// SoleSession is the only session that has used it since its sequence
+	// values were discarded: 0 if none has, -1 if several have.
+	SoleSession int32
 	// Notifier is the session that last sent a NOTIFY through it.
 	Notifier int32
 	// Listening says that LISTEN was run on it for its present session.
@@ -78,6 +79,16 @@ func (c *Conn) OnlyPrepared(names map[string]bool) {
 // backend knows more than it should.
 func (c *Conn) Evict() (string, bool) {
 	return c.prepared.oldest(c.lane.shard.pool.cfg.MaxPrepared)
+}
+
+// UsedBy notes that a session has used the backend.
+func (c *Conn) UsedBy(session int32) {
+	switch c.SoleSession {
+	case 0, session:
+		c.SoleSession = session
+	default:
+		c.SoleSession = -1
+	}
 }
 
 // Release gives the backend back for others to use. The caller vouches that it

@@ -424,9 +424,11 @@ func (s *Session) meet(c *pool.Conn) error {
 			return err
 		}
 	}
-	if c.LastSession != s.id && c.LastSession != 0 && s.db.ReadsSequences.Load() {
-		_, err := c.Exec("DISCARD SEQUENCES")
-		return err
+	if c.SoleSession != s.id && c.SoleSession != 0 && s.db.ReadsSequences.Load() {
+		if _, err := c.Exec("DISCARD SEQUENCES"); err != nil {
+			return err
+		}
+		c.SoleSession = 0
 	}
 	return nil
 }
@@ -471,7 +473,7 @@ func (s *Session) release() {
 	}
 	c := s.letGo()
 	s.lastConn = c
-	c.LastSession = s.id
+	c.UsedBy(s.id)
 	c.Release()
 }
 
@@ -513,6 +515,9 @@ func (s *Session) close() {
 		c.UnprepareAll()
 		c.Settings = nil
 		c.Listening = false
+		c.SoleSession = 0
+	} else {
+		c.UsedBy(s.id)
 	}
 	c.Release()
 }

@@ -229,7 +229,7 @@ func (s *Session) clientsWords(o *op, body []byte) []byte {
 // sessions that write keep their backend, so it happens once at most.
 func (s *Session) checkSequences(c *pool.Conn) error {
 	first := !s.db.ReadsSequences.Swap(true)
-	if !first || c.LastSession == s.id || c.LastSession == 0 {
+	if !first || c.SoleSession == s.id || c.SoleSession == 0 {
 		return nil
 	}
 	return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "the last sequence values of this session are not known to weft").

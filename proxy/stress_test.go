@@ -215,6 +215,23 @@ func TestSequences(t *testing.T) {
 	}
 }
 
+// TestSequencesOfAnother: nor where nobody had asked before, so that the
+// backend has passed from one client to the other.
+func TestSequencesOfAnother(t *testing.T) {
+	db := database(t, "CREATE SEQUENCE s")
+	for _, before := range []string{"SELECT 1", "SELECT lastval()"} {
+		t.Run(before, func(t *testing.T) {
+			w := startWeft(t, one)
+			a, b := dial(t, w.addr, db), dial(t, w.addr, db)
+			a.exec("SELECT nextval('s')")
+			b.query(before)
+			if got := b.query("SELECT lastval()"); !strings.HasPrefix(got, "error 55000") {
+				t.Errorf("another client gets %q", got)
+			}
+		})
+	}
+}
+
 // TestSessionMode: in session mode a client keeps its backend, and leaves it
 // clean.
 func TestSessionMode(t *testing.T) {
