@@ -42,11 +42,11 @@ var layers = [][]string{
 	{"datum"},
 	{"parser", "auth", "wire", "pgserver/pgtest"},
 	{"pgserver"},
-	{"pgerr"},
+	{"pgerr", "memo"},
 }
 
 // pure packages take values and return values: no clock, no I/O.
-var pure = []string{"parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "console", "pgerr"}
+var pure = []string{"parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "console", "pgerr", "memo"}
 
 // impure is what they must not import.
 var impure = []string{"net", "os", "os/exec", "net/http", "syscall", "golang.org/x/sys/unix", "log/slog"}

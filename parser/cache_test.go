@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"weft/memo"
 )
 
 func TestCacheHitParsesNothing(t *testing.T) {
@@ -87,7 +89,9 @@ func TestCacheStaysBoundedUnderAFlood(t *testing.T) {
 	for i := range 20000 {
 		// Through put, not Facts: parsing twenty thousand texts shows nothing more.
 		text := fmt.Appendf(nil, "SELECT col%d FROM t WHERE id = 1 %s", i, strings.Repeat("x", i%500))
-		c.norms.put(&entry{hash: c.norms.hash(text), key: text, facts: &Facts{Relations: []string{"t"}}})
+		key := memo.Key{Text: text}
+		facts := &Facts{Relations: []string{"t"}}
+		c.norms.Put(c.norms.Hash(key), key, facts, facts.size())
 		if got := c.Facts(&s, hot, Options{}); got != want {
 			want = got
 			lost++
