@@ -20,7 +20,7 @@ func (s *Session) queryInLostTx(facts *parser.Facts, n int) error {
 		s.toClient.Grow()
 		s.toClient.B = wire.AppendEmpty(s.toClient.B, wire.EmptyQueryResponse)
 	case endsTx(facts):
-		s.lostTx = false
+		s.lostTx, s.failedHere = false, false
 		s.toClient.Grow()
 		s.toClient.B = wire.AppendCommandComplete(s.toClient.B, "ROLLBACK")
 	default:
@@ -37,8 +37,11 @@ func (s *Session) lostTxError() *pgerr.Error {
 		s.lostCause = nil
 		return e
 	}
-	return pgerr.New(pgerr.InFailedSQLTransaction, "current transaction is aborted, commands ignored until end of transaction block").
-		WithDetail("The connection to the shard was lost during the transaction.")
+	e := pgerr.New(pgerr.InFailedSQLTransaction, "current transaction is aborted, commands ignored until end of transaction block")
+	if !s.failedHere {
+		e.Detail = "The connection to the shard was lost during the transaction."
+	}
+	return e
 }
 
 // endsTx reports whether the text does nothing but end a transaction.
@@ -103,7 +106,7 @@ func (s *Session) executeInLostTx() {
 		return
 	}
 	s.emitLocal()
-	s.lostTx, s.endsLostTx = false, false
+	s.lostTx, s.endsLostTx, s.failedHere = false, false, false
 	s.toClient.Grow()
 	s.toClient.B = wire.AppendCommandComplete(s.toClient.B, "ROLLBACK")
 }

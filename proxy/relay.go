@@ -211,6 +211,10 @@ func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 			s.ops.pop()
 		}
 	case wire.CommandComplete:
+		if visible && s.block.open && len(s.parked) > 0 {
+			tag, _, _ := wire.CString(body)
+			s.block.tag = string(tag)
+		}
 		if visible && s.done.watchesTags() {
 			if e := s.onTag(body); e != nil {
 				s.tell(e)
@@ -243,15 +247,14 @@ func (s *Session) onReady(c *pool.Conn, o *op, status byte) error {
 		return c.Lost(wire.ErrMalformed)
 	}
 	c.Status = status
-	injected := o.injected
-	if o.kind == opSync || o.kind == opQuery {
-		s.skipping = false
-	}
-	if injected {
+	if o.injected {
 		s.ops.pop()
 		return nil
 	}
-	s.unsynced, s.pushed = false, false
+	if o.kind == opSync || o.kind == opQuery {
+		s.skipping = false
+	}
+	s.unsynced, s.pushed, s.piped = false, false, false
 	if s.loans != nil {
 		s.returnLoans()
 	}
@@ -268,6 +271,7 @@ func (s *Session) onReady(c *pool.Conn, o *op, status byte) error {
 			s.deliver()
 		}
 	}
+	s.settleBlock(c)
 	s.ops.pop() // only now: until here the client is owed an answer
 	s.toClient.Grow()
 	s.toClient.B = wire.AppendReadyForQuery(s.toClient.B, c.Status)
@@ -309,7 +313,7 @@ func (s *Session) onError(c *pool.Conn, body []byte) {
 	for range skipped {
 		s.ops.pop()
 	}
-	if s.ops.empty() {
+	if s.ops.empty() || s.ops.first().injected {
 		// The client has yet to send the Sync that ends this.
 		s.skipping = !s.fatal
 	}

@@ -164,7 +164,7 @@ func (s *Server) end(sess *Session) {
 		sess.close()
 		if sess.db != nil {
 			sess.forgetStatements()
-			sess.lane.CloseLane()
+			sess.closeLanes()
 		}
 	}()
 	sess.client.Close()

@@ -50,7 +50,11 @@ type Session struct {
 
 	// The dialogue with the backend.
 	conn       *pool.Conn
-	lastConn   *pool.Conn
+	parked     []*pool.Conn // held too, but not talked to now
+	lastConn   *pool.Conn   // of the home shard
+	lanes      []shardLane  // by index of the shard
+	block      block
+	piped      bool // extended messages without a Sync may have written
 	toServer   wire.Out
 	toClient   wire.Out
 	rem        int // bytes of a row still to pass to the client
@@ -60,6 +64,7 @@ type Session struct {
 	unsynced   bool         // extended messages have been sent, the Sync has not
 	lostCause  *pgerr.Error // how it was lost, if the client has not heard
 	lostTx     bool         // the transaction's backend is gone: only ROLLBACK helps
+	failedHere bool         // it was weft that made it fail, before any shard took part
 	fatal      bool         // the backend said FATAL: pass it on and end
 	endsLostTx bool         // what is bound ends the lost transaction
 	copied     bool         // a COPY in the extended protocol awaits its Sync
@@ -286,7 +291,7 @@ func (s *Session) woken() error {
 
 // idle reports whether no transaction is open and no answer outstanding.
 func (s *Session) idle() bool {
-	return s.ops.empty() && !s.lostTx && !s.unsynced && !s.skipping && (s.conn == nil || s.conn.Status == wire.TxIdle) && s.toServer.Len() == 0
+	return s.ops.empty() && !s.lostTx && !s.block.open && !s.unsynced && !s.skipping && (s.conn == nil || s.conn.Status == wire.TxIdle) && s.toServer.Len() == 0
 }
 
 // kill ends the session with e at the next message boundary, at once if it is
@@ -360,51 +365,6 @@ func (s *Session) tellReady() {
 	s.toClient.B = wire.AppendReadyForQuery(s.toClient.B, s.localStatus())
 }
 
-// acquire makes sure that the session holds a backend with its settings.
-func (s *Session) acquire() error {
-	if s.conn != nil {
-		return nil
-	}
-	select {
-	case <-s.cancelled: // meant for an earlier statement
-	default:
-	}
-	c, err := s.lane.Acquire(s.ctx, pool.Want{
-		Session: s.id, Prefer: s.lastConn, Placeholders: s.placeholders, Settings: s.settings, Cancel: s.cancelled,
-	})
-	if err != nil {
-		return survivable(err)
-	}
-	if !c.Settings.Equal(s.settings) {
-		if err := c.Apply(s.settings); err != nil {
-			c.Discard()
-			if errors.Is(err, pool.ErrLost) {
-				return err
-			}
-			// A role or object is gone that the session stands on. Going on
-			// without would run statements as somebody else.
-			return pgerr.Fatal(pgerr.From(err).Code, "the session's settings cannot be applied any more: %s", pgerr.From(err).Message)
-		}
-		for name := range s.placeholders {
-			if _, set := s.settings.Get(name); set {
-				notePlaceholder(c, name)
-			}
-		}
-	}
-	if err := s.meet(c); err != nil {
-		c.Discard()
-		return err
-	}
-	s.hold(c)
-	select {
-	case <-s.cancelled: // came while the backend was being got ready
-		s.letGo().Release()
-		return pgerr.New(pgerr.QueryCanceled, "canceling statement due to user request")
-	default:
-		return nil
-	}
-}
-
 // survivable makes an ERROR of what a server says at login: the session has
 // been let in before and can try again.
 func survivable(err error) error {
@@ -454,39 +414,52 @@ func (s *Session) release() {
 	if uint32(s.pins) != s.shownPins.Load() {
 		s.shownPins.Store(uint32(s.pins))
 	}
-	if s.conn == nil || s.conn.Status != wire.TxIdle || s.pins != 0 || s.toServer.Len() > 0 || !s.ops.empty() || s.unsynced {
+	if s.conn == nil || s.conn.Status != wire.TxIdle || s.block.open || s.keeps(s.conn) || s.toServer.Len() > 0 || !s.ops.empty() || s.unsynced {
 		return
 	}
+	_ = s.giveBack()
+}
+
+// giveBack lets others use the backend, which is idle. It is closed if it
+// cannot be made clean.
+func (s *Session) giveBack() error {
 	if s.conn.Listening || s.done.any() {
 		if err := s.settleAlone(s.conn); err != nil {
 			s.drop()
-			return
+			return err
+		}
+		if s.keeps(s.conn) {
+			s.parked = append(s.parked, s.letGo())
+			return nil
 		}
 	}
 	if s.idleTimeout > 0 {
 		// It is the client's idleness that counts, not the backend's.
 		if _, err := s.conn.Exec("RESET idle_session_timeout"); err != nil {
 			s.drop()
-			return
+			return err
 		}
 		s.conn.Settings = s.conn.Settings.Without("idle_session_timeout")
 	}
 	c := s.letGo()
-	s.lastConn = c
+	*s.lastOf(c.Lane()) = c
 	c.UsedBy(s.id)
 	c.Release()
+	return nil
 }
 
 // drop closes the backend: its state is unknown.
 func (s *Session) drop() {
 	if c := s.letGo(); c != nil {
+		if s.keeps(c) {
+			s.pins &= pinSessionMode
+		}
 		c.Discard()
 	}
 	s.ops.reset()
 	s.toServer.Reset()
 	s.rem = 0
-	s.unsynced, s.pushed = false, false
-	s.pins &= pinSessionMode
+	s.unsynced, s.pushed, s.piped = false, false, false
 }
 
 // close ends the session: the backend goes back if it can be made clean.
@@ -499,15 +472,28 @@ func (s *Session) close() {
 	if s.loans != nil {
 		s.returnLoans()
 	}
+	for _, c := range s.parked {
+		s.leave(c)
+	}
+	s.parked = nil
 	c := s.letGo()
 	if c == nil {
 		return
 	}
-	if c.Status != wire.TxIdle || s.unsynced || !s.ops.empty() || s.toServer.Len() > 0 || s.pins&(pinForever|pinTemp) != 0 {
+	if s.unsynced || !s.ops.empty() || s.toServer.Len() > 0 {
+		c.Discard()
+		return
+	}
+	s.leave(c)
+}
+
+// leave gives a backend back for the last time, or closes it.
+func (s *Session) leave(c *pool.Conn) {
+	if c.Status != wire.TxIdle || s.keeps(c) && s.pins&(pinForever|pinTemp) != 0 {
 		c.Discard() // DISCARD ALL would leave traces, such as a temporary schema
 		return
 	}
-	if s.pins != 0 {
+	if s.keeps(c) {
 		if _, err := c.Exec("DISCARD ALL"); err != nil {
 			c.Discard()
 			return
@@ -527,6 +513,8 @@ func (s *Session) localStatus() byte {
 	switch {
 	case s.lostTx:
 		return wire.TxFailed
+	case s.block.open && (s.conn == nil || s.conn.Status == wire.TxIdle):
+		return wire.TxActive
 	case s.conn != nil:
 		return s.conn.Status
 	}
@@ -554,8 +542,8 @@ func (s *Session) lost(err error) error {
 		s.drop()
 		return errEnd
 	}
-	open := s.conn != nil && s.conn.Status != wire.TxIdle
-	pinned := s.pins&^pinSessionMode != 0
+	open := s.conn != nil && s.conn.Status != wire.TxIdle || s.block.open
+	pinned := s.pins&^pinSessionMode != 0 && (s.conn == nil || s.conn.Lane() == s.lane)
 	synced := s.pendingSync()
 	s.drop()
 	s.log.Warn("backend lost", "err", err)
@@ -565,6 +553,7 @@ func (s *Session) lost(err error) error {
 		return pgerr.From(err)
 	}
 	s.lostTx = s.lostTx || open
+	s.abandon()
 	if err := s.refuse(err); err != nil {
 		return err
 	}

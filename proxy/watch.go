@@ -77,9 +77,10 @@ func (s *Session) hear() error {
 // client. What it held for the session beyond settings is gone too, and the
 // client must not go on without it.
 func (s *Session) bereft(err error) error {
-	pinned := s.pins&^pinSessionMode != 0
-	open := s.conn.Status != wire.TxIdle || s.unsynced
+	pinned := s.pins&^pinSessionMode != 0 && s.conn.Lane() == s.lane
+	open := s.conn.Status != wire.TxIdle || s.unsynced || s.block.open
 	s.drop()
+	s.abandon()
 	s.done = effects{}
 	if pinned {
 		return pgerr.From(err)

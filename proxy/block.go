@@ -1,0 +1,293 @@
+package proxy
+
+import (
+	"slices"
+	"strings"
+
+	"weft/parser"
+	"weft/pgerr"
+	"weft/pool"
+	"weft/wire"
+)
+
+// In a database with declared tables BEGIN touches nobody, because nobody
+// knows yet where the transaction will go. A shard joins when it is first
+// used: it is sent the BEGIN and what the block has done since that every
+// participant must have (savepoints, settings).
+
+// block is the client's transaction block.
+type block struct {
+	open   bool
+	begin  string   // the command that opened it
+	plain  bool     // and it has no options, so it cannot fail
+	replay []string // what a shard that joins must run after it
+	sets   bool     // settings are among it
+	// sealed: it was opened in the middle of a text, so nobody can join.
+	sealed bool
+	// writer is the participant that may have written. There is at most one.
+	writer *pool.Conn
+	// everywhere: all shards take part and all have been changed alike.
+	everywhere bool
+	ddl        bool   // the schema may look different from inside
+	chain      bool   // it is about to end, and the next one begins with that
+	tag        string // of the last command, while there are several participants
+}
+
+// opensBlock reports whether the text does nothing but open a block.
+func opensBlock(f *parser.Facts) bool {
+	return f != nil && f.Statements == 1 && f.Effects&(parser.TxBegin|parser.TxEnd) == parser.TxBegin
+}
+
+// start opens the block. It returns the command tag.
+func (b *block) start(text string) string {
+	words := strings.Fields(strings.ToLower(strings.TrimRight(text, "; \t\r\n")))
+	*b = block{open: true, begin: text}
+	switch {
+	case len(words) == 1, len(words) == 2 && (words[1] == "transaction" || words[1] == "work"):
+		b.plain = words[0] == "begin" || words[0] == "start"
+	}
+	if len(words) > 0 && words[0] == "start" {
+		return "START TRANSACTION"
+	}
+	return "BEGIN"
+}
+
+// join makes the backend at hand take part in the block.
+func (s *Session) join() error {
+	b := &s.block
+	if b.sealed {
+		return crossShardBlock()
+	}
+	if b.plain && len(b.replay) == 0 {
+		// It goes with the statement, and nobody waits for its answer.
+		s.toServer.Grow()
+		s.toServer.B = wire.AppendQuery(s.toServer.B, b.begin)
+		s.ops.push(op{kind: opQuery, injected: true})
+		s.conn.Status, s.conn.UnnamedBy = wire.TxActive, 0
+		return nil
+	}
+	s.conn.UnnamedBy = 0
+	for i := -1; i < len(b.replay); i++ {
+		sql := b.begin
+		if i >= 0 {
+			sql = b.replay[i]
+		}
+		if _, err := s.conn.Exec(sql); err != nil {
+			s.letGo().Discard()
+			return err
+		}
+	}
+	return nil
+}
+
+// sent makes sure that nothing waits to be sent or answered, so that weft can
+// talk to the backend itself.
+func (s *Session) sent() error {
+	if s.ops.empty() && s.toServer.Len() == 0 {
+		return nil
+	}
+	if err := s.exchange(); err != nil {
+		return err
+	}
+	if s.conn == nil || s.skipping {
+		return errTold
+	}
+	return nil
+}
+
+// participant returns the index of a parked backend that is in the block.
+func (s *Session) participant() int {
+	return slices.IndexFunc(s.parked, func(c *pool.Conn) bool { return c.Status != wire.TxIdle })
+}
+
+// writes notes that the backend at hand is about to write. At most one may.
+func (s *Session) writes() error {
+	if !s.block.open {
+		s.piped = true
+		return nil
+	}
+	if s.block.everywhere {
+		return nil
+	}
+	if s.block.writer != nil && s.block.writer != s.conn {
+		return crossShardWrite()
+	}
+	s.block.writer = s.conn
+	return nil
+}
+
+// toAll reports whether a text is one that every participant must run.
+func toAll(f *parser.Facts) bool {
+	return f.Effects&(parser.Savepoint|parser.ChangesSettings|parser.ChangesAllSettings) != 0
+}
+
+// onAll repeats on the other participants what the backend at hand is about to
+// run, and remembers it for those that join later.
+func (s *Session) onAll(text string, f *parser.Facts) error {
+	for _, c := range s.parked {
+		if c.Status == wire.TxIdle {
+			continue
+		}
+		if _, err := c.Exec(text); err != nil {
+			return err
+		}
+	}
+	b := &s.block
+	b.sets = b.sets || f.Effects&(parser.ChangesSettings|parser.ChangesAllSettings) != 0
+	if len(b.replay) >= maxReplay {
+		b.sealed = true // whoever joins now would not know where it is
+		return nil
+	}
+	b.replay = append(b.replay, text)
+	return nil
+}
+
+// maxReplay bounds what is remembered for shards that join later.
+const maxReplay = 1000
+
+// ends chooses the backend whose answer to COMMIT or ROLLBACK is the client's:
+// the one that failed, else the one that wrote. It returns false when nobody
+// has joined.
+func (s *Session) ends() bool {
+	if s.conn != nil && s.conn.Status == wire.TxFailed {
+		return true
+	}
+	if w := s.block.writer; w != nil && w != s.conn {
+		if i := slices.Index(s.parked, w); i >= 0 {
+			if s.conn != nil {
+				s.parked = append(s.parked, s.letGo())
+			}
+			s.unpark(i)
+		}
+	}
+	if s.conn == nil || s.conn.Status == wire.TxIdle {
+		i := s.participant()
+		if i < 0 {
+			return false
+		}
+		if s.conn != nil {
+			s.parked = append(s.parked, s.letGo())
+		}
+		s.unpark(i)
+	}
+	return true
+}
+
+// settleBlock follows what a ReadyForQuery says about the block.
+func (s *Session) settleBlock(c *pool.Conn) {
+	b := &s.block
+	switch {
+	case c.Status == wire.TxIdle && b.open:
+		s.endOthers(c)
+		s.block = block{}
+	case c.Status != wire.TxIdle && !b.open:
+		s.block = block{open: true, sealed: true, writer: c}
+	case b.chain && c.Status == wire.TxActive:
+		s.endOthers(c)
+		*b = block{open: true, begin: b.begin, plain: b.plain, sealed: b.sealed}
+	default:
+		b.chain = false
+	}
+}
+
+// endOthers ends the block on the participants whose answers the client does
+// not see.
+func (s *Session) endOthers(main *pool.Conn) {
+	if len(s.parked) == 0 {
+		return
+	}
+	verb := "ROLLBACK"
+	if s.block.tag == "COMMIT" {
+		verb = "COMMIT"
+	}
+	kept := s.parked[:0]
+	for _, c := range s.parked {
+		if c.Status != wire.TxIdle {
+			if _, err := c.Exec(verb); err != nil {
+				s.log.Warn("a shard could not end the transaction", "shard", c.Shard(), "err", err)
+				c.Discard()
+				continue
+			}
+			if s.block.sets {
+				c.Settings = main.Settings
+			}
+		}
+		if s.keeps(c) {
+			kept = append(kept, c)
+			continue
+		}
+		*s.lastOf(c.Lane()) = c
+		c.UsedBy(s.id)
+		c.Release()
+	}
+	clear(s.parked[len(kept):])
+	s.parked = kept
+}
+
+// abandon gives up the block after a participant was lost: the others roll
+// back with their connections.
+func (s *Session) abandon() {
+	kept := s.parked[:0]
+	for _, c := range s.parked {
+		if c.Status != wire.TxIdle {
+			if s.keeps(c) {
+				s.pins &= pinSessionMode
+			}
+			c.Discard()
+			continue
+		}
+		kept = append(kept, c)
+	}
+	clear(s.parked[len(kept):])
+	s.parked = kept
+	s.block = block{}
+}
+
+// refuseStatement answers a simple query with an error of weft's own. An open
+// transaction fails with it.
+func (s *Session) refuseStatement(err error) error {
+	if !s.atParticipant() {
+		return s.refused(err)
+	}
+	return s.refusedHere(err)
+}
+
+// refuseBound does the same among extended messages.
+func (s *Session) refuseBound(err error) error {
+	if s.atParticipant() {
+		s.toServer.Grow()
+		s.unsynced = true
+		s.refuseMessage(err)
+		return nil
+	}
+	s.emitLocal()
+	s.skipping = true
+	return s.refuse(err)
+}
+
+// atParticipant makes sure that the backend at hand is one whose transaction
+// can be made to fail. If there is none, the block fails in weft.
+func (s *Session) atParticipant() bool {
+	if s.conn != nil && (s.conn.Status != wire.TxIdle || !s.block.open) {
+		return true
+	}
+	if !s.block.open {
+		return false
+	}
+	if i := s.participant(); i >= 0 {
+		if s.conn != nil {
+			s.parked = append(s.parked, s.letGo())
+		}
+		s.unpark(i)
+		return true
+	}
+	s.block = block{}
+	s.lostTx, s.failedHere = true, true
+	return false
+}
+
+func crossShardBlock() *pgerr.Error {
+	return pgerr.New(pgerr.FeatureNotSupported, "another shard cannot join this transaction").
+		WithDetail("The transaction was begun in the middle of a text with several statements, or has set too many savepoints.").
+		WithHint("Send BEGIN as a statement of its own.")
+}

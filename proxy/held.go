@@ -1,0 +1,201 @@
+package proxy
+
+import (
+	"errors"
+	"slices"
+
+	"weft/directory"
+	"weft/pgerr"
+	"weft/pool"
+	"weft/wire"
+)
+
+// A session talks to one backend at a time, s.conn. Inside a transaction block
+// it may hold several, one per shard that has been used; and a pin ties it to
+// one of the home shard's. Those it is not talking to are parked.
+
+// shardLane is the session's way to one shard.
+type shardLane struct {
+	name string
+	lane *pool.Lane
+	last *pool.Conn // the one used last, preferred
+}
+
+// laneOf returns the session's lane to a shard of the snapshot.
+func (s *Session) laneOf(snap *directory.Snapshot, shard int) *shardLane {
+	if shard < len(s.lanes) && s.lanes[shard].name == snap.Shards[shard].Name {
+		return &s.lanes[shard]
+	}
+	for len(s.lanes) <= shard {
+		s.lanes = append(s.lanes, shardLane{})
+	}
+	l := &s.lanes[shard]
+	s.closeLane(l)
+	l.name, l.lane = snap.Shards[shard].Name, s.lane
+	if l.name != s.lane.Shard().Name {
+		l.lane = s.srv.pool.Shard(&snap.Shards[shard]).OpenLane(s.lane.Key())
+	}
+	return l
+}
+
+func (s *Session) closeLane(l *shardLane) {
+	if l.lane != nil && l.lane != s.lane {
+		l.lane.CloseLane()
+	}
+	*l = shardLane{}
+}
+
+func (s *Session) closeLanes() {
+	for i := range s.lanes {
+		s.closeLane(&s.lanes[i])
+	}
+	s.lane.CloseLane()
+}
+
+// errTold is the error of a step that could not be taken for a reason the
+// client has heard of already.
+var errTold = errors.New("the client has been told")
+
+// use makes a backend of the shard the one the dialogue is with.
+func (s *Session) use(snap *directory.Snapshot, shard int) error {
+	return s.useLane(s.laneOf(snap, shard).lane)
+}
+
+// acquire makes sure that the session holds a backend with its settings:
+// the one at hand, else one of the home shard.
+func (s *Session) acquire() error {
+	if s.conn != nil {
+		return nil
+	}
+	return s.useLane(s.lane)
+}
+
+func (s *Session) useLane(l *pool.Lane) error {
+	if s.conn != nil && s.conn.Lane() != l {
+		if err := s.park(); err != nil {
+			return err
+		}
+	}
+	if s.conn == nil {
+		if i := slices.IndexFunc(s.parked, func(c *pool.Conn) bool { return c.Lane() == l }); i >= 0 {
+			s.unpark(i)
+		} else if err := s.acquireFrom(l); err != nil {
+			return err
+		}
+	}
+	if s.block.open && s.conn.Status == wire.TxIdle {
+		return s.join()
+	}
+	return nil
+}
+
+// acquireFrom borrows a backend and gives it the session's settings.
+func (s *Session) acquireFrom(l *pool.Lane) error {
+	select {
+	case <-s.cancelled: // meant for an earlier statement
+	default:
+	}
+	c, err := l.Acquire(s.ctx, pool.Want{
+		Session: s.id, Prefer: *s.lastOf(l), Placeholders: s.placeholders, Settings: s.settings, Cancel: s.cancelled,
+	})
+	if err != nil {
+		return survivable(err)
+	}
+	if !c.Settings.Equal(s.settings) {
+		if err := c.Apply(s.settings); err != nil {
+			c.Discard()
+			if errors.Is(err, pool.ErrLost) {
+				return err
+			}
+			// A role or object is gone that the session stands on. Going on
+			// without would run statements as somebody else.
+			return pgerr.Fatal(pgerr.From(err).Code, "the session's settings cannot be applied any more: %s", pgerr.From(err).Message)
+		}
+		for name := range s.placeholders {
+			if _, set := s.settings.Get(name); set {
+				notePlaceholder(c, name)
+			}
+		}
+	}
+	if err := s.meet(c); err != nil {
+		c.Discard()
+		return err
+	}
+	s.hold(c)
+	select {
+	case <-s.cancelled: // came while the backend was being got ready
+		s.letGo().Release()
+		return pgerr.New(pgerr.QueryCanceled, "canceling statement due to user request")
+	default:
+		return nil
+	}
+}
+
+// lastOf is where the backend is noted that was used last of a lane.
+func (s *Session) lastOf(l *pool.Lane) **pool.Conn {
+	if l != s.lane {
+		for i := range s.lanes {
+			if s.lanes[i].lane == l {
+				return &s.lanes[i].last
+			}
+		}
+	}
+	return &s.lastConn
+}
+
+// park ends the dialogue with the backend at hand for now. What has been sent
+// is answered first.
+func (s *Session) park() error {
+	if !s.ops.empty() || s.toServer.Len() > 0 {
+		if err := s.flush(); err != nil {
+			return err
+		}
+		if s.conn == nil || s.skipping {
+			return errTold
+		}
+	}
+	c := s.conn
+	if c.Status == wire.TxIdle && s.unsynced {
+		// The messages so far are a transaction of their own, as nothing they
+		// have done needs to be undone should a later one fail.
+		if s.piped {
+			return crossShardWrite()
+		}
+		if err := s.endImplicit(); err != nil {
+			return err
+		}
+		if s.conn == nil {
+			return errTold
+		}
+	}
+	if c.Status == wire.TxIdle && !s.keeps(c) {
+		return s.giveBack()
+	}
+	s.parked = append(s.parked, s.letGo())
+	return nil
+}
+
+// endImplicit ends the transaction that extended messages without a Sync are.
+func (s *Session) endImplicit() error {
+	s.toServer.Grow()
+	s.toServer.B = wire.AppendEmpty(s.toServer.B, wire.Sync)
+	s.ops.push(op{kind: opSync, injected: true})
+	return s.exchange()
+}
+
+// unpark goes on with a parked backend.
+func (s *Session) unpark(i int) {
+	c := s.parked[i]
+	s.parked = slices.Delete(s.parked, i, i+1)
+	s.hold(c)
+}
+
+// keeps reports whether a pin ties the session to the backend.
+func (s *Session) keeps(c *pool.Conn) bool { return s.pins != 0 && c.Lane() == s.lane }
+
+// crossShardWrite refuses what only two-phase commit could make atomic.
+func crossShardWrite() *pgerr.Error {
+	return pgerr.New(pgerr.FeatureNotSupported, "a transaction cannot write on more than one shard yet").
+		WithDetail("An earlier statement of this transaction wrote on another shard.").
+		WithHint("Keep the statements of a transaction to one value of the shard key, or run them in transactions of their own.")
+}
