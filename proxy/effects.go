@@ -72,6 +72,7 @@ type effects struct {
 	stray    []string          // statements to be removed from the backend
 	text     string            // of a command that goes to every shard
 	shown    bool              // the backend holds the client's own names
+	own      map[string]bool   // which of them
 	// terminates: pg_terminate_backend was called.
 	terminates bool
 }

@@ -194,7 +194,7 @@ func (s *Session) onBind(length int) error {
 		s.done.note(s, facts)
 		s.makeRoomFor(s.commandsOf(name))
 		switch {
-		case s.done.shown && len(name) > 0:
+		case s.done.own[string(name)]:
 			server = string(name)
 		case facts.Effects&parser.SessionID != 0 && s.conn.Status != wire.TxFailed:
 			if original, oids := s.originalOf(name); original != "" {
@@ -287,6 +287,9 @@ func (s *Session) bound(name []byte) (f *parser.Facts, server, client string, er
 	st := s.statements[string(name)]
 	if st == nil {
 		return nil, string(name), string(name), nil
+	}
+	if s.done.own[st.name] {
+		return st.facts, st.name, st.name, nil
 	}
 	if err := s.ensurePrepared(st.server, s.inject); err != nil {
 		return nil, "", "", err
@@ -396,6 +399,16 @@ func (s *Session) onClose(body []byte) error {
 		return nil
 	}
 	o := op{kind: opLocal, answer: wire.CloseComplete}
+	if kind == 'S' && len(name) > 0 {
+		if err := s.settleNames(); err != nil || s.skipping {
+			return err
+		}
+		if s.done.own[string(name)] {
+			s.toServer.Grow()
+			s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Close, body)
+			s.ops.push(op{kind: opClose, injected: true})
+		}
+	}
 	if kind == 'S' {
 		if len(name) == 0 {
 			prev := s.unnamed

@@ -88,6 +88,8 @@ func (s *Session) parseNamed(p wire.ParseBody, facts *parser.Facts) error {
 // as changed says.
 func (s *Session) parseShared(st *statement, changed *edited) {
 	switch {
+	case s.done.shown:
+		s.showParsed(st, op{kind: opParse, client: st, text: changed})
 	case !s.conn.Prepared(st.server):
 		s.prepare(st.server, op{kind: opParse, client: st, text: changed})
 	case s.conn.Status == wire.TxFailed:
@@ -251,6 +253,7 @@ func (s *Session) parseDuplicate(name string, p wire.ParseBody) error {
 func (s *Session) takeOut(st *statement) {
 	if s.statements[st.name] == st {
 		delete(s.statements, st.name)
+		delete(s.done.own, st.name)
 		s.statementBytes -= min(s.statementBytes, len(st.server.SQL))
 	}
 }
@@ -266,6 +269,7 @@ func (s *Session) forgetStatements() {
 		s.db.Forget(st.server)
 	}
 	s.statements, s.statementBytes = nil, 0
+	clear(s.done.own)
 }
 
 // onDescribed keeps what the client has been told about a statement's result.
@@ -315,13 +319,21 @@ func (s *Session) showPrepared(exec func(sql string) error) error {
 		return err
 	}
 	s.conn.UnprepareAll()
-	s.done.shown = true
+	s.done.shown, s.done.own = true, map[string]bool{}
 	for _, st := range s.statements {
 		if err := s.showStatement(st, exec); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// showParsed sends a Parse under the client's name and notes it as o.
+func (s *Session) showParsed(st *statement, o op) {
+	s.toServer.B = wire.AppendParse(s.toServer.B, st.name, st.server.SQL, []byte(st.server.OIDs))
+	o.stmt = &pool.Statement{Name: st.name}
+	s.ops.push(o)
+	s.done.own[st.name] = true
 }
 
 // showStatement prepares one statement under the client's name. One that
@@ -331,11 +343,11 @@ func (s *Session) showStatement(st *statement, exec func(sql string) error) erro
 	c := s.conn
 	if s.unsynced { // among extended messages there is no way back
 		if st.server.ViaSQL {
+			s.done.own[st.name] = true
 			return exec(st.original)
 		}
 		s.toServer.Grow()
-		s.toServer.B = wire.AppendParse(s.toServer.B, st.name, st.server.SQL, []byte(st.server.OIDs))
-		s.ops.push(op{kind: opParse, injected: true, stmt: &pool.Statement{Name: st.name}})
+		s.showParsed(st, op{kind: opParse, injected: true})
 		return nil
 	}
 	const point = `"\x01s"`
@@ -354,6 +366,7 @@ func (s *Session) showStatement(st *statement, exec func(sql string) error) erro
 	if errors.Is(err, pool.ErrLost) {
 		return err
 	}
+	s.done.own[st.name] = err == nil
 	if !inBlock {
 		return nil
 	}

@@ -328,6 +328,7 @@ func (s *Session) undo(c *pool.Conn, o *op, failed bool) {
 	switch {
 	case o.kind == opParse && o.stmt != nil:
 		c.Unprepare(o.stmt.Name)
+		delete(s.done.own, o.stmt.Name)
 		if o.client != nil {
 			s.forgetStatement(o.client)
 		}

@@ -167,10 +167,12 @@ func (s *Session) onPreparedTag(tag string) {
 				s.statements = map[string]*statement{}
 			}
 			s.statements[p.name] = p.stmt
-			if !s.done.shown {
-				s.conn.MarkPrepared(p.stmt.server)
-				s.done.describe = append(s.done.describe, p.stmt.server)
+			if s.done.shown {
+				s.done.own[p.name] = true
+				break
 			}
+			s.conn.MarkPrepared(p.stmt.server)
+			s.done.describe = append(s.done.describe, p.stmt.server)
 		}
 	case parser.Deallocate:
 		if st := s.statements[p.name]; st != nil {
