@@ -1,8 +1,19 @@
 // Package catalog holds what weft knows of a database's schema, as values.
 //
-//	pool runs a query on a shard ──rows──▶ catalog ──value──▶ proxy
+//	pool runs a query on a shard ──rows──▶ catalog ──value──▶ planner, proxy
+//	pg_dump --schema-only ──text──▶ FromDump ──value──▶ weft plan, tests
 //
-// Nothing here does I/O: whoever loads a value passes rows in. Start reading
-// at Effects: which of the user's functions may change the session that calls
-// them.
+// Nothing here does I/O: whoever loads a value passes rows in, or a function
+// that fetches them. The values are immutable and shared, and no goroutines are
+// started.
+//
+// A Schema is read from the home shard in one round trip (Load), under the
+// schema version that the directory has at that moment; a change of the schema
+// makes a new version and a new Schema. It knows tables, views, sequences and
+// functions by name, and of functions what relations they may touch.
+//
+// Effects is another view of the same functions: which of them may change the
+// session that calls them.
+//
+// Start reading at Schema, then Load.
 package catalog

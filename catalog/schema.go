@@ -11,6 +11,11 @@ type Schema struct {
 	// so what equality means depends on search_path. Nothing is routed by it.
 	CustomEquality bool
 
+	// Incomplete: some definitions could not be read without waiting, because
+	// a transaction under way is changing what they name. The relations are
+	// Busy. Load again when it may have ended.
+	Incomplete bool
+
 	relations map[Name]*Relation
 	functions map[string][]*Function // by name without schema
 }
@@ -40,24 +45,33 @@ type Relation struct {
 	OID   uint32
 	Kind  RelationKind
 	Owner string
-	// Definition is a view's query.
+	// Definition is a view's query, all names in it qualified but for those of
+	// pg_catalog. Empty if Busy.
 	Definition string
+	// Busy: see Schema.Incomplete.
+	Busy bool
 	// Columns in the order of the table, without dropped ones. Not loaded for
 	// system relations.
 	Columns []Column
-	Unique  []Unique
+	// Unique has the primary key first, then the others by name.
+	Unique []Unique
 	// ForeignKeys are those this table has on others, Referenced those others
-	// have on it.
+	// have on it. What PostgreSQL repeats for each partition is told of the
+	// partitioned table alone.
 	ForeignKeys []ForeignKey
 	Referenced  []ForeignKey
-	// Triggers are the names of the functions of user triggers.
+	// Triggers are the user's triggers, those of the partitioned tables above
+	// included.
 	Triggers []Trigger
-	// Parent is the partitioned or inherited table, Children the other way.
+	// Parent is the partitioned or inherited table, the first if there are
+	// several; Children the other way, all of them.
 	Parent    *Relation
 	Children  []*Relation
 	Inherited bool // Parent by INHERITS and not as a partition
 	// OwnedBy is the table whose column owns this sequence, or the table of this index.
 	OwnedBy Name
+	// OwnedColumn is the column of OwnedBy that owns this sequence.
+	OwnedColumn string
 	// Rules: it has rewrite rules other than a view's own.
 	Rules bool
 	// RowSecurity: policies apply.
@@ -70,18 +84,23 @@ type Column struct {
 	Num      int16
 	Type     uint32 // OID on the home shard
 	Base     uint32 // the type below a domain, else Type
-	TypeName string // format_type
-	Mod      int32
-	NotNull  bool
-	// Default is the expression's text, also of a generated column.
+	TypeName string // format_type, without the schema only if that is pg_catalog
+	// Mod is the modifier of Base, -1 for none: that of a domain counts.
+	Mod int32
+	// NotNull: the column or its domain says so.
+	NotNull bool
+	// Default is the expression's text, also of a generated column, and that
+	// of the column's domain if the column has none.
 	Default string
-	// Sequence is what Default or the identity draws from.
+	// Sequence is what the column draws from: it is an identity, or Default is
+	// nextval of that sequence and nothing more.
 	Sequence  Name
 	Identity  byte // 'a' always, 'd' by default, 0 none
 	Generated bool
-	Enum      bool
-	// Nondeterministic collation.
-	Nondeterministic bool
+	Enum      bool // Base is an enum
+	// Collation is empty for the database's default and for types without.
+	Collation        Name
+	Nondeterministic bool // the Collation is
 }
 
 // Unique is a unique index or constraint.
@@ -115,9 +134,12 @@ type Function struct {
 	Name
 	Volatility byte // i, s, v
 	// Mentions are words in its body, and in those of the functions it calls,
-	// that are names of relations: what it may read or write.
+	// that are names of relations: what it may read or write. What views,
+	// triggers and operators do behind those names is not in it.
 	Mentions []Name
-	// Opaque: what it reads cannot be told (language C and the like, dynamic SQL).
+	// Opaque: what it reads cannot be told (language C and the like, dynamic
+	// SQL). C functions of extensions are taken for harmless, but for those
+	// extensions that are known to run SQL.
 	Opaque bool
 }
 

@@ -1,0 +1,326 @@
+package catalog
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Load reads the schema of a database. run executes one text of several
+// statements as a simple query, outside a transaction block, and returns the
+// rows of all of them as text, with NULL as the empty string. It is called once.
+//
+// Load takes no lock that it would have to wait for longer than a moment; what
+// cannot be read for that reason is marked Busy.
+func Load(version int64, run func(sql string) ([][]string, error)) (*Schema, error) {
+	rows, err := run(query)
+	if err != nil {
+		return nil, fmt.Errorf("load schema: %w", err)
+	}
+	l := loader{
+		relations: map[string]*Relation{},
+		columns:   map[string]map[string]int{},
+		types:     map[string]*baseType{},
+		functions: map[string]*source{},
+	}
+	for _, r := range rows {
+		if err := l.row(r); err != nil {
+			return nil, fmt.Errorf("load schema: row %.200q: %w", r, err)
+		}
+	}
+	l.finish()
+	s := New(version, l.customEquality, l.all, closeSources(l.sources, l.all))
+	return s, nil
+}
+
+// loader puts rows together. All keys are OIDs as text.
+type loader struct {
+	all       []*Relation
+	relations map[string]*Relation
+	columns   map[string]map[string]int // relation → attnum → index of the column
+	types     map[string]*baseType
+	domains   []domainColumn
+	sources   []*source
+	functions map[string]*source
+
+	customEquality bool
+}
+
+// baseType is a domain or an enum.
+type baseType struct {
+	kind     string
+	base     string
+	mod      int32
+	notNull  bool
+	def      string
+	sequence string
+}
+
+// domainColumn is a column that may be of a domain or enum.
+type domainColumn struct {
+	relation *Relation
+	index    int
+	typ      string
+}
+
+// widths is how many columns each kind of row has.
+var widths = map[string]int{
+	"r": 7, "y": 8, "c": 14, "n": 4, "o": 5, "i": 9, "k": 7, "t": 5, "p": 4, "u": 2, "v": 4, "f": 11, "d": 4, "e": 2,
+}
+
+func (l *loader) row(r []string) error {
+	if len(r) == 0 || widths[r[0]] != len(r) {
+		return fmt.Errorf("unexpected")
+	}
+	switch r[0] {
+	case "r":
+		return l.relation(r)
+	case "y":
+		mod, err := strconv.ParseInt(r[4], 10, 32)
+		l.types[r[1]] = &baseType{kind: r[2], base: r[3], mod: int32(mod), notNull: r[5] == "t", def: r[6], sequence: r[7]}
+		return err
+	case "c":
+		return l.column(r)
+	case "n":
+		l.draws(l.relations[r[1]], r[2], r[3])
+	case "o":
+		l.owned(r)
+	case "i":
+		return l.index(r)
+	case "k":
+		l.foreignKey(r)
+	case "t":
+		if rel := l.relations[r[1]]; rel != nil {
+			rel.Triggers = append(rel.Triggers, Trigger{Name: r[2], Function: Name{r[3], r[4]}})
+		}
+	case "p":
+		l.parent(r)
+	case "u":
+		if rel := l.relations[r[1]]; rel != nil {
+			rel.Rules = true
+		}
+	case "v":
+		if rel := l.relations[r[1]]; rel != nil {
+			rel.Busy = rel.Busy || r[2] == "t"
+			rel.Definition = cleanQuery(r[3])
+		}
+	case "f":
+		s := &source{
+			function: &Function{Name: Name{r[2], r[3]}, Volatility: r[4][0]},
+			language: r[5], aggregate: r[6] == "a", extension: r[7], body: r[8], runs: r[9] == "t", parsed: r[10] == "t",
+		}
+		l.functions[r[1]] = s
+		l.sources = append(l.sources, s)
+	case "d":
+		l.dependency(r)
+	case "e":
+		l.customEquality = r[1] == "t"
+	}
+	return nil
+}
+
+// cleanQuery takes off what pg_get_viewdef puts around the query.
+func cleanQuery(s string) string {
+	return strings.TrimSuffix(strings.TrimSpace(s), ";")
+}
+
+func (l *loader) relation(r []string) error {
+	oid, err := strconv.ParseUint(r[1], 10, 32)
+	if err != nil {
+		return err
+	}
+	rel := &Relation{
+		Name: Name{r[2], r[3]}, OID: uint32(oid), Kind: RelationKind(r[4][0]),
+		Owner: r[5], RowSecurity: r[6] == "t",
+	}
+	l.all = append(l.all, rel)
+	if !rel.System() {
+		l.relations[r[1]] = rel
+	}
+	return nil
+}
+
+func (l *loader) column(r []string) error {
+	rel := l.relations[r[1]]
+	if rel == nil {
+		return nil
+	}
+	num, err := strconv.ParseInt(r[3], 10, 16)
+	if err != nil {
+		return err
+	}
+	typ, err := strconv.ParseUint(r[4], 10, 32)
+	if err != nil {
+		return err
+	}
+	mod, err := strconv.ParseInt(r[6], 10, 32)
+	if err != nil {
+		return err
+	}
+	c := Column{
+		Name: r[2], Num: int16(num), Type: uint32(typ), Base: uint32(typ), TypeName: r[5], Mod: int32(mod),
+		NotNull: r[7] == "t", Default: r[8], Generated: r[10] != "",
+		Collation: Name{r[11], r[12]}, Nondeterministic: r[13] == "f",
+	}
+	if r[9] != "" {
+		c.Identity = r[9][0]
+	}
+	if c.Generated && c.Default == "" {
+		rel.Busy = true
+	}
+	if l.types[r[4]] != nil {
+		l.domains = append(l.domains, domainColumn{rel, len(rel.Columns), r[4]})
+	}
+	byNum := l.columns[r[1]]
+	if byNum == nil {
+		byNum = map[string]int{}
+		l.columns[r[1]] = byNum
+	}
+	byNum[r[3]] = len(rel.Columns)
+	rel.Columns = append(rel.Columns, c)
+	return nil
+}
+
+// columnAt returns a relation's column by its number, or nil.
+func (l *loader) columnAt(rel *Relation, oid, num string) *Column {
+	if i, ok := l.columns[oid][num]; ok && rel != nil {
+		return &rel.Columns[i]
+	}
+	return nil
+}
+
+func (l *loader) draws(rel *Relation, num, sequence string) {
+	if rel == nil {
+		return
+	}
+	c, seq := l.columnAt(rel, strconv.FormatUint(uint64(rel.OID), 10), num), l.relations[sequence]
+	if c != nil && seq != nil && isNextval(c.Default) {
+		c.Sequence = seq.Name
+	}
+}
+
+// isNextval reports whether a default as PostgreSQL writes it is a draw from a
+// sequence and nothing else. Somebody else's nextval would have its schema.
+func isNextval(def string) bool {
+	name, ok := strings.CutPrefix(def, "nextval('")
+	if !ok {
+		return false
+	}
+	name, ok = strings.CutSuffix(name, "'::regclass)")
+	return ok && !strings.Contains(strings.ReplaceAll(name, "''", ""), "'")
+}
+
+func (l *loader) owned(r []string) {
+	seq, rel := l.relations[r[1]], l.relations[r[2]]
+	c := l.columnAt(rel, r[2], r[3])
+	if seq == nil || c == nil {
+		return
+	}
+	seq.OwnedBy, seq.OwnedColumn = rel.Name, c.Name
+	if r[4] == "i" {
+		c.Sequence = seq.Name
+	}
+}
+
+func (l *loader) index(r []string) error {
+	index, rel := l.relations[r[1]], l.relations[r[2]]
+	if index == nil || rel == nil {
+		return nil
+	}
+	index.OwnedBy = rel.Name
+	if r[3] != "t" && r[5] != "t" {
+		return nil
+	}
+	keys, err := strconv.Atoi(r[7])
+	nums := strings.Fields(r[8])
+	if err != nil || keys > len(nums) {
+		return fmt.Errorf("an index of %s columns", r[7])
+	}
+	u := Unique{Name: index.Name.Name, Primary: r[4] == "t", Exclusion: r[5] == "t", Partial: r[6] == "t"}
+	for _, num := range nums[:keys] {
+		name := ""
+		if c := l.columnAt(rel, r[2], num); c != nil {
+			name = c.Name
+		}
+		u.Columns = append(u.Columns, name)
+	}
+	rel.Unique = append(rel.Unique, u)
+	return nil
+}
+
+func (l *loader) foreignKey(r []string) {
+	from, to := l.relations[r[2]], l.relations[r[4]]
+	if from == nil || to == nil {
+		return
+	}
+	from.ForeignKeys = append(from.ForeignKeys, ForeignKey{
+		Name: r[1], Table: from.Name, Columns: l.names(from, r[2], r[3]),
+		References: to.Name, RefColumns: l.names(to, r[4], r[5]), Definition: r[6],
+	})
+}
+
+// names are those of the columns whose numbers an array holds.
+func (l *loader) names(rel *Relation, oid, nums string) []string {
+	var out []string
+	for num := range strings.SplitSeq(strings.Trim(nums, "{}"), ",") {
+		if c := l.columnAt(rel, oid, num); c != nil {
+			out = append(out, c.Name)
+		}
+	}
+	return out
+}
+
+func (l *loader) parent(r []string) {
+	child, parent := l.relations[r[1]], l.relations[r[2]]
+	if child == nil || parent == nil {
+		return
+	}
+	parent.Children = append(parent.Children, child)
+	if child.Parent == nil {
+		child.Parent, child.Inherited = parent, r[3] != "t"
+	}
+}
+
+func (l *loader) dependency(r []string) {
+	s := l.functions[r[1]]
+	if s == nil {
+		return
+	}
+	if r[2] != "t" {
+		if f := l.functions[r[3]]; f != nil {
+			s.calls = append(s.calls, f.function.Name.Name)
+		}
+	} else if rel := l.relations[r[3]]; rel != nil {
+		s.mentions = append(s.mentions, rel.Name)
+	}
+}
+
+// finish looks below domains, once all rows are there.
+func (l *loader) finish() {
+	for _, d := range l.domains {
+		c := &d.relation.Columns[d.index]
+		typ, sequence := d.typ, ""
+		table := d.relation.Kind != View && d.relation.Kind != MaterializedView && d.relation.Kind != Composite
+		for range 64 { // no chain of domains is longer
+			t := l.types[typ]
+			if t == nil || t.kind != "d" {
+				c.Enum = t != nil
+				break
+			}
+			if c.Mod < 0 {
+				c.Mod = t.mod
+			}
+			c.NotNull = c.NotNull || t.notNull && table
+			if c.Default == "" && table && !c.Generated && c.Identity == 0 {
+				c.Default, sequence = t.def, t.sequence
+			}
+			typ = t.base
+		}
+		if base, err := strconv.ParseUint(typ, 10, 32); err == nil {
+			c.Base = uint32(base)
+		}
+		if seq := l.relations[sequence]; seq != nil && isNextval(c.Default) {
+			c.Sequence = seq.Name
+		}
+	}
+}

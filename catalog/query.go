@@ -1,0 +1,119 @@
+package catalog
+
+import "strings"
+
+// query asks for everything in one round trip and one snapshot. Each row begins
+// with a letter that says what it is about. The settings are those that change
+// how PostgreSQL writes expressions; they end with the text.
+//
+// Nothing here may wait for a lock, or an idle transaction that has altered one
+// table would keep all proxies from learning about another. What PostgreSQL
+// writes out only under a lock (views, generated columns) is left out if
+// somebody is changing what it names. The timeout is for the moment between
+// looking and locking.
+var query = strings.Join([]string{
+	`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY`,
+	`SET LOCAL search_path = pg_catalog, pg_temp`,
+	`SET LOCAL lock_timeout = '3s'`,
+	`SET LOCAL jit = off`,
+	`SET LOCAL quote_all_identifiers = off`,
+	`SET LOCAL datestyle = 'ISO'`,
+	`SET LOCAL intervalstyle = 'postgres'`,
+	`SET LOCAL extra_float_digits = 1`,
+
+	// A relation.
+	`SELECT 'r', c.oid, n.nspname, c.relname, c.relkind, pg_catalog.pg_get_userbyid(c.relowner), c.relrowsecurity
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE ` + userSchema + ` AND c.relkind <> 't'
+ OR n.nspname IN ('pg_catalog', 'information_schema') AND c.relkind IN ('r', 'v')`,
+
+	// A domain or enum.
+	`SELECT 'y', t.oid, t.typtype, t.typbasetype, t.typtypmod, t.typnotnull, pg_catalog.pg_get_expr(t.typdefaultbin, 0),
+ (SELECT d.refobjid FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_class s ON s.oid = d.refobjid AND s.relkind = 'S'
+  WHERE d.classid = 1247 AND d.objid = t.oid AND d.refclassid = 1259 LIMIT 1)
+FROM pg_catalog.pg_type t WHERE t.typtype IN ('d', 'e')`,
+
+	// A column.
+	busy + `SELECT 'c', a.attrelid, a.attname, a.attnum, a.atttypid, pg_catalog.format_type(a.atttypid, a.atttypmod), a.atttypmod,
+ a.attnotnull, CASE WHEN a.attgenerated = '' THEN pg_catalog.pg_get_expr(d.adbin, 0)
+  WHEN a.attrelid NOT IN (SELECT b.oid FROM busy b) THEN pg_catalog.pg_get_expr(d.adbin, a.attrelid) END,
+ a.attidentity, a.attgenerated, co.nspname, co.collname, co.collisdeterministic
+FROM pg_catalog.pg_attribute a
+JOIN pg_catalog.pg_class c ON c.oid = a.attrelid AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'c')
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND ` + userSchema + `
+LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+LEFT JOIN (SELECT l.oid, l.collname, l.collisdeterministic, m.nspname
+ FROM pg_catalog.pg_collation l JOIN pg_catalog.pg_namespace m ON m.oid = l.collnamespace) co ON co.oid = a.attcollation AND co.oid <> 100
+WHERE a.attnum > 0 AND NOT a.attisdropped
+ORDER BY a.attrelid, a.attnum`,
+
+	// A default that names a sequence.
+	`SELECT 'n', ad.adrelid, ad.adnum, d.refobjid
+FROM pg_catalog.pg_depend d
+JOIN pg_catalog.pg_class s ON s.oid = d.refobjid AND s.relkind = 'S'
+JOIN pg_catalog.pg_attrdef ad ON ad.oid = d.objid
+WHERE d.classid = 2604 AND d.refclassid = 1259`,
+
+	// A sequence that a column owns.
+	`SELECT 'o', d.objid, d.refobjid, d.refobjsubid, d.deptype
+FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_class s ON s.oid = d.objid AND s.relkind = 'S'
+WHERE d.classid = 1259 AND d.refclassid = 1259 AND d.refobjsubid > 0 AND d.deptype IN ('a', 'i')`,
+
+	// An index.
+	`SELECT 'i', i.indexrelid, i.indrelid, i.indisunique, i.indisprimary, i.indisexclusion, i.indpred IS NOT NULL, i.indnkeyatts, i.indkey
+FROM pg_catalog.pg_index i WHERE i.indexrelid >= 16384 AND i.indislive`,
+
+	// A foreign key.
+	`SELECT 'k', k.conname, k.conrelid, k.conkey, k.confrelid, k.confkey, pg_catalog.pg_get_constraintdef(k.oid)
+FROM pg_catalog.pg_constraint k WHERE k.contype = 'f' AND k.conparentid = 0`,
+
+	// A trigger.
+	`SELECT 't', t.tgrelid, t.tgname, n.nspname, p.proname
+FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+WHERE NOT t.tgisinternal`,
+
+	// A parent.
+	`SELECT 'p', h.inhrelid, h.inhparent, c.relispartition
+FROM pg_catalog.pg_inherits h JOIN pg_catalog.pg_class c ON c.oid = h.inhrelid AND c.relkind IN ('r', 'p', 'f')
+ORDER BY h.inhrelid, h.inhseqno`,
+
+	// A relation with rules.
+	`SELECT DISTINCT 'u', w.ev_class FROM pg_catalog.pg_rewrite w WHERE w.rulename <> '_RETURN' AND w.oid >= 16384`,
+
+	// A view's definition.
+	busy + `SELECT 'v', c.oid, b.bad, CASE WHEN NOT b.bad THEN pg_catalog.pg_get_viewdef(c.oid) END
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND ` + userSchema + `
+JOIN pg_catalog.pg_rewrite w ON w.ev_class = c.oid AND w.rulename = '_RETURN'
+CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM pg_catalog.pg_depend d JOIN busy ON busy.oid = d.refobjid
+ WHERE d.classid = 2618 AND d.objid = w.oid AND d.refclassid = 1259) AS bad OFFSET 0) b
+WHERE c.relkind IN ('v', 'm')`,
+
+	// A function.
+	`SELECT 'f', p.oid, n.nspname, p.proname, p.provolatile, l.lanname, p.prokind, e.extname, p.prosrc,
+ p.prosqlbody IS NOT NULL AND EXISTS (SELECT FROM pg_catalog.pg_proc q
+  WHERE q.proname IN ('` + strings.Join(runners, "', '") + `') AND pg_catalog.strpos(p.prosqlbody::text, ':funcid ' || q.oid || ' ') > 0),
+ p.prosqlbody IS NOT NULL
+FROM pg_catalog.pg_proc p
+JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+JOIN pg_catalog.pg_language l ON l.oid = p.prolang
+LEFT JOIN pg_catalog.pg_depend d ON d.classid = 1255 AND d.objid = p.oid AND d.refclassid = 3079 AND d.deptype = 'e'
+LEFT JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid
+WHERE p.oid >= 16384`,
+
+	// What a function's parsed body names: relations, functions.
+	`SELECT DISTINCT 'd', d.objid, d.refclassid = 1259, d.refobjid
+FROM pg_catalog.pg_depend d
+WHERE d.classid = 1255 AND d.objid >= 16384 AND d.refobjid >= 16384 AND d.refclassid IN (1255, 1259)`,
+
+	// Whether somebody redefined equality.
+	`SELECT 'e', EXISTS (SELECT FROM pg_catalog.pg_operator o WHERE o.oid >= 16384 AND o.oprname = '=' AND o.oprleft < 16384 AND o.oprright < 16384)`,
+}, ";\n")
+
+const userSchema = `n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'`
+
+// busy is what another transaction, also a prepared one, has locked or wants to
+// lock so that reading its definition would wait.
+const busy = `WITH busy AS MATERIALIZED (SELECT l.relation AS oid FROM pg_catalog.pg_locks l
+ WHERE l.locktype = 'relation' AND l.mode = 'AccessExclusiveLock' AND l.relation IS NOT NULL AND l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()
+ AND l.database = (SELECT b.oid FROM pg_catalog.pg_database b WHERE b.datname = pg_catalog.current_database()))
+`
