@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"weft/directory"
@@ -19,6 +20,8 @@ type Cluster struct {
 	// is, or the first shard.
 	Home   string  `yaml:"home"`
 	Shards []Shard `yaml:"shards"`
+	// Pins keep ranges of buckets on shards.
+	Pins []Pin `yaml:"pins"`
 }
 
 // Shard declares a directory.Shard.
@@ -27,6 +30,30 @@ type Shard struct {
 	Hosts   []string          `yaml:"hosts"`
 	Options map[string]string `yaml:"options"`
 	Weight  *int              `yaml:"weight"` // absent: 1
+}
+
+// Pin declares a directory.Pin.
+type Pin struct {
+	Buckets *Buckets `yaml:"buckets"`
+	Shard   string   `yaml:"shard"`
+}
+
+// Buckets is a range of buckets, both ends included: 0-99, or 7 alone.
+type Buckets struct{ First, Last int }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (b *Buckets) UnmarshalText(text []byte) error {
+	first, last, isRange := strings.Cut(string(text), "-")
+	if !isRange {
+		last = first
+	}
+	var err1, err2 error
+	b.First, err1 = strconv.Atoi(strings.TrimSpace(first))
+	b.Last, err2 = strconv.Atoi(strings.TrimSpace(last))
+	if err1 != nil || err2 != nil {
+		return fmt.Errorf("%q is not a range of buckets: write first-last, for example 0-99", text)
+	}
+	return nil
 }
 
 // LoadCluster reads cluster.yaml. The error holds every problem of the file.
@@ -52,15 +79,31 @@ func ParseCluster(file string, data []byte) (Cluster, error) {
 
 func (c Cluster) problems(s *directory.Snapshot) Problems {
 	var ps Problems
+	for i, p := range c.Pins {
+		if p.Buckets == nil {
+			ps.add(fmt.Sprintf("pins[%d].buckets", i), "is needed: a range of buckets, for example 0-99")
+		}
+	}
 	if err := s.Validate(); err != nil {
 		for _, e := range each(err) {
 			var p *directory.Problem
-			if errors.As(e, &p) {
+			if errors.As(e, &p) && !c.missing(p.Place) {
 				ps.add(p.Place, "%s", p.Reason)
 			}
 		}
 	}
 	return ps
+}
+
+// missing tells whether a place is that of a pin's range that is not there,
+// which has been said.
+func (c Cluster) missing(place string) bool {
+	for i, p := range c.Pins {
+		if p.Buckets == nil && place == fmt.Sprintf("pins[%d].buckets", i) {
+			return true
+		}
+	}
+	return false
 }
 
 // Merge returns the successor of old that c declares; old is nil for a new
@@ -73,6 +116,14 @@ func (c Cluster) Merge(old *directory.Snapshot, prune bool) (*directory.Snapshot
 			declared[i].Weight = *s.Weight
 		}
 	}
+	var pins []directory.Pin
+	for _, p := range c.Pins {
+		pin := directory.Pin{First: -1, Last: -1, Shard: p.Shard} // no range, unless there is one
+		if p.Buckets != nil {
+			pin.First, pin.Last = p.Buckets.First, p.Buckets.Last
+		}
+		pins = append(pins, pin)
+	}
 	if old == nil {
 		home, count := c.Home, c.BucketCount
 		if home == "" && len(declared) > 0 {
@@ -81,7 +132,7 @@ func (c Cluster) Merge(old *directory.Snapshot, prune bool) (*directory.Snapshot
 		if count == 0 {
 			count = directory.DefaultBucketCount
 		}
-		return directory.New(count, home, declared), nil
+		return directory.New(count, home, declared, pins...), nil
 	}
 	next := old.Clone()
 	if c.BucketCount != 0 {
@@ -92,17 +143,17 @@ func (c Cluster) Merge(old *directory.Snapshot, prune bool) (*directory.Snapshot
 	}
 	// Known shards keep their place, new ones come last.
 	var gone []string
-	next.Shards = next.Shards[:0]
+	shards := make([]directory.Shard, 0, len(declared))
 	for _, was := range old.Shards {
 		i := slices.IndexFunc(declared, func(s directory.Shard) bool { return s.Name == was.Name })
 		if i < 0 {
 			gone = append(gone, was.Name)
 			continue
 		}
-		next.Shards = append(next.Shards, declared[i])
+		shards = append(shards, declared[i])
 		declared = slices.Delete(declared, i, i+1)
 	}
-	next.Shards = append(next.Shards, declared...)
+	next.SetShards(append(shards, declared...), pins)
 	if len(gone) > 0 && !prune {
 		return nil, fmt.Errorf("the directory has shards that the file does not: %s: add them to the file, or pass --prune to remove them",
 			strings.Join(gone, ", "))

@@ -195,9 +195,23 @@ func TestMerge(t *testing.T) {
 	}
 	reordered := parse("shards:\n- {name: c, hosts: ['c:1']}\n- {name: b, hosts: ['b:2', 'b:3'], weight: 0}\n- {name: a, hosts: ['a:1']}\n")
 	next, err := reordered.Merge(first, false)
-	want := "~ shard b b:1 weight=0 -> b:2,b:3 weight=0\n+ shard c c:1"
+	want := "~ shard b b:1 weight=0 -> b:2,b:3 weight=0\n+ shard c c:1\n~ placement: 2048 of 4096 buckets move"
 	if got := strings.Join(directory.Diff(first, next), "\n"); err != nil || got != want || next.Shards[2].Name != "c" {
 		t.Errorf("got %s, %v", got, err)
+	}
+	pinned := parse("shards:\n- {name: a, hosts: ['a:1']}\n- {name: b, hosts: ['b:1'], weight: 0}\npins:\n- {buckets: 10-19, shard: b}\n- {buckets: 7, shard: b}\n")
+	next2, err := pinned.Merge(first, false)
+	want = "+ pin buckets 10-19 on b\n+ pin buckets 7-7 on b\n~ placement: 11 of 4096 buckets move"
+	if got := strings.Join(directory.Diff(first, next2), "\n"); err != nil || got != want || next2.Validate() != nil {
+		t.Errorf("got %s, %v", got, err)
+	}
+	_, err = ParseCluster("c.yaml", []byte("shards:\n- {name: a, hosts: ['a:1']}\npins:\n- {buckets: 10-5000, shard: a}\n- {buckets: x, shard: a}\n- {bucket: 1, shard: b}\n"))
+	want = "c.yaml:4:4: pins[0].buckets: 10-5000 is no range of the buckets 0-4095\n" +
+		`c.yaml:5:13: pins[1].buckets: "x" is not a range of buckets: write first-last, for example 0-99` + "\n" +
+		"c.yaml:6:3: pins[2].buckets: is needed: a range of buckets, for example 0-99\n" +
+		"c.yaml:6:4: pins[2].bucket: unknown key; did you mean buckets?\n" + `c.yaml:6:15: pins[2].shard: "b" is not one of the shards`
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
 	if first.Shards[1].Hosts[0] != "b:1" {
 		t.Error("Merge changed the old snapshot")

@@ -29,7 +29,79 @@ func Diff(old, next *Snapshot) []string {
 			out = append(out, "- shard "+o.describe())
 		}
 	}
+	for _, p := range next.Pins {
+		if !slices.Contains(old.Pins, p) {
+			out = append(out, "+ pin "+p.describe())
+		}
+	}
+	for _, p := range old.Pins {
+		if !slices.Contains(next.Pins, p) {
+			out = append(out, "- pin "+p.describe())
+		}
+	}
+	if n, _ := moves(old, next); n > 0 {
+		out = append(out, fmt.Sprintf("~ placement: %d of %d buckets move", n, next.BucketCount))
+	}
+	return append(out, diffTables(old, next)...)
+}
+
+// diffTables walks two ordered lists.
+func diffTables(old, next *Snapshot) []string {
+	var out []string
+	a, b := old.Tables, next.Tables
+	for len(a) > 0 || len(b) > 0 {
+		order := 0
+		switch {
+		case len(a) == 0:
+			order = 1
+		case len(b) == 0:
+			order = -1
+		default:
+			order = a[0].compare(b[0].Database, b[0].Schema, b[0].Name)
+		}
+		switch {
+		case order < 0:
+			out = append(out, "- table "+a[0].describe())
+			a = a[1:]
+		case order > 0:
+			out = append(out, "+ table "+b[0].describe())
+			b = b[1:]
+		default:
+			if !a[0].Equal(&b[0]) {
+				out = append(out, "~ table "+a[0].describe()+" -> "+strings.TrimPrefix(b[0].describe(), b[0].title()+" "))
+			}
+			a, b = a[1:], b[1:]
+		}
+	}
 	return out
+}
+
+func (p Pin) describe() string {
+	return fmt.Sprintf("buckets %d-%d on %s", p.First, p.Last, p.Shard)
+}
+
+func (t *Table) title() string { return t.Database + " " + t.Schema + "." + t.Name }
+
+// describe prints a declaration on one line.
+func (t *Table) describe() string {
+	var b strings.Builder
+	b.WriteString(t.title())
+	if t.Kind == Sharded {
+		b.WriteString(" " + t.Vindex.String() + "(")
+		for i, c := range t.Columns {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			b.WriteString(c.Name)
+		}
+		b.WriteString(")")
+	} else {
+		b.WriteString(" " + string(t.Kind))
+	}
+	if t.State != Active {
+		b.WriteString(", " + string(t.State))
+	}
+	return b.String()
 }
 
 // describe prints a shard on one line, its options in a fixed order. The

@@ -46,6 +46,11 @@ func Decode(b []byte, version int64) (*Snapshot, error) {
 		return nil, fmt.Errorf("decode snapshot %d: was it written by a newer weft? %w", version, err)
 	}
 	e.Snapshot.Version = version
+	if len(e.Snapshot.Placement) == 0 {
+		// Written before buckets were placed, so no table was declared then:
+		// any placement is right as long as all agree on it.
+		e.Snapshot.SetShards(e.Snapshot.Shards, e.Snapshot.Pins)
+	}
 	if err := e.Snapshot.Validate(); err != nil {
 		return nil, fmt.Errorf("decode snapshot %d: %w", version, err)
 	}

@@ -36,8 +36,12 @@ type Snapshot struct {
 	// Shards in the order they were declared.
 	Shards []Shard `json:"shards"`
 
+	// Pins are ranges of buckets that stay on a shard, in order.
+	Pins []Pin `json:"pins,omitempty"`
+
 	// Placement maps buckets to indexes into Shards. Beyond BucketCount come
-	// the buckets of pinned lookup values, one each.
+	// the buckets of pinned lookup values, one each, or Unused. SetShards keeps
+	// it in step with Shards and Pins.
 	Placement []uint16 `json:"placement"`
 
 	// Tables are the declared tables, ordered by database, schema and name.
@@ -69,11 +73,13 @@ type Shard struct {
 	Weight int `json:"weight"`
 }
 
-// New returns the first snapshot of a new cluster, with a fresh cluster id.
-func New(bucketCount int, home string, shards []Shard) *Snapshot {
+// New returns the first snapshot of a new cluster, with a fresh cluster id and
+// its buckets placed.
+func New(bucketCount int, home string, shards []Shard, pins ...Pin) *Snapshot {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the process instead
-	s := &Snapshot{Cluster: hex.EncodeToString(id[:]), BucketCount: bucketCount, Home: home, Shards: shards}
+	s := &Snapshot{Cluster: hex.EncodeToString(id[:]), BucketCount: bucketCount, Home: home}
+	s.SetShards(shards, pins)
 	return s.Clone()
 }
 
@@ -85,6 +91,14 @@ func (s *Snapshot) Clone() *Snapshot {
 		c.Shards[i].Hosts = slices.Clone(c.Shards[i].Hosts)
 		c.Shards[i].Options = maps.Clone(c.Shards[i].Options)
 	}
+	c.Pins = slices.Clone(s.Pins)
+	c.Placement = slices.Clone(s.Placement)
+	c.Tables = slices.Clone(s.Tables)
+	for i := range c.Tables {
+		c.Tables[i].clone()
+	}
+	c.Schemas = maps.Clone(s.Schemas)
+	c.Sequences = maps.Clone(s.Sequences)
 	return &c
 }
 

@@ -20,7 +20,7 @@ func TestValidate(t *testing.T) {
 	}{
 		{"valid", func(*Snapshot) {}, ""},
 		{"weight zero", func(s *Snapshot) { s.Shards[1].Weight = 0 }, ""},
-		{"one bucket", func(s *Snapshot) { s.BucketCount = 1 }, ""},
+		{"one bucket", func(s *Snapshot) { s.BucketCount, s.Placement = 1, []uint16{1} }, ""},
 		{"no cluster id", func(s *Snapshot) { s.Cluster = "" }, "cluster: is empty"},
 		{"bucket count", func(s *Snapshot) { s.BucketCount = 100 }, "bucket_count: must be a power of two from 1 to 65536, not 100"},
 		{"no buckets", func(s *Snapshot) { s.BucketCount = 0 }, "bucket_count: must be a power of two from 1 to 65536, not 0"},
@@ -40,6 +40,14 @@ func TestValidate(t *testing.T) {
 		{"weight", func(s *Snapshot) { s.Shards[1].Weight = -1 }, `shards[1].weight: must be from 0 to 1000, not -1`},
 		{"no home", func(s *Snapshot) { s.Home = "" }, "home: is empty: name the shard that holds undeclared tables"},
 		{"home", func(s *Snapshot) { s.Home = "c" }, `home: "c" is not one of the shards`},
+		{"pin", func(s *Snapshot) { s.Pins = []Pin{{0, 16, "a"}, {3, 2, "z"}} }, `pins[0].buckets: 0-16 is no range of the buckets 0-15|pins[1].shard: "z" is not one of the shards|pins[1].buckets: 3-2 is no range of the buckets 0-15`},
+		{"pins overlap", func(s *Snapshot) { s.SetShards(s.Shards, []Pin{{0, 4, "a"}, {6, 9, "b"}, {4, 5, "a"}}) }, `pins[2].buckets: 4-5 overlaps pins[0], 0-4`},
+		{"pin not kept", func(s *Snapshot) { s.Pins = []Pin{{1, 1, "a"}} }, `placement[1]: is on b, and pins[0] wants it on a`},
+		{"short map", func(s *Snapshot) { s.Placement = s.Placement[:3] }, "placement: has 3 of 16 buckets"},
+		{"hole", func(s *Snapshot) { s.Placement[5] = Unused }, "placement[5]: is a hole: the bucket has no shard"},
+		{"missing shard", func(s *Snapshot) { s.Placement[5] = 2 }, "placement[5]: is shard number 2, and there are 2"},
+		{"own buckets", func(s *Snapshot) { s.Placement = append(s.Placement, 1, Unused) }, ""},
+		{"own bucket", func(s *Snapshot) { s.Placement = append(s.Placement, 1, 7) }, "placement[17]: is shard number 7, and there are 2"},
 		{"several", func(s *Snapshot) { s.Home, s.BucketCount = "c", 3 }, `bucket_count: must be a power of two from 1 to 65536, not 3|home: "c" is not one of the shards`},
 	} {
 		s := sample()
@@ -73,7 +81,7 @@ func TestClusterIDs(t *testing.T) {
 
 func TestEncode(t *testing.T) {
 	s := sample()
-	s.Cluster, s.Version = "cafe", 42
+	s.Cluster, s.Version, s.Placement = "cafe", 42, nil
 	b, err := s.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +89,7 @@ func TestEncode(t *testing.T) {
 	// This text is in every etcd out there: changing it needs a new format.
 	const want = `{"format":1,"cluster":"cafe","bucket_count":16,"home":"a","shards":[` +
 		`{"name":"a","hosts":["10.0.0.1:5432"],"weight":1},` +
-		`{"name":"b","hosts":["[::1]:5432","db.example:5433"],"options":{"sslmode":"require"},"weight":1}]}`
+		`{"name":"b","hosts":["[::1]:5432","db.example:5433"],"options":{"sslmode":"require"},"weight":1}],"placement":null}`
 	if string(b) != want {
 		t.Errorf("encoded\n got %s\nwant %s", b, want)
 	}
@@ -93,8 +101,8 @@ func TestEncode(t *testing.T) {
 		"":             "unexpected end",
 		`{"format":2}`: "format 2",
 		`{}`:           "format 0",
-		strings.Replace(want, `"home"`, `"tables":[],"home"`, 1): "newer weft",
-		strings.Replace(want, `16`, `17`, 1):                     "power of two",
+		strings.Replace(want, `"home"`, `"zones":[],"home"`, 1): "newer weft",
+		strings.Replace(want, `16`, `17`, 1):                    "power of two",
 	} {
 		if _, err := Decode([]byte(in), 1); err == nil || !strings.Contains(err.Error(), reason) {
 			t.Errorf("Decode(%s): %v, want %q", in, err, reason)
@@ -104,17 +112,24 @@ func TestEncode(t *testing.T) {
 
 func TestDiff(t *testing.T) {
 	old := sample()
+	old.Tables = declared()
 	next := old.Clone()
+	next.Pins = []Pin{{0, 7, "a"}}
+	next.DropTable("app", "public", "items")
+	next.Table("app", "public", "customers").State = Declaring
+	next.PutTable(Table{Database: "app", Schema: "public", Name: "new", Kind: Reference})
 	next.Shards[0].Hosts = []string{"10.0.0.9:5432"}
 	next.Shards[1] = Shard{Name: "c", Hosts: []string{"c:1"}, Options: map[string]string{"sslpassword": "secret", "sslkey": "k"}, Weight: 3}
-	want := "~ shard a 10.0.0.1:5432 -> 10.0.0.9:5432\n+ shard c c:1 sslkey=k sslpassword=*** weight=3\n- shard b [::1]:5432,db.example:5433 sslmode=require"
+	want := "~ shard a 10.0.0.1:5432 -> 10.0.0.9:5432\n+ shard c c:1 sslkey=k sslpassword=*** weight=3\n- shard b [::1]:5432,db.example:5433 sslmode=require\n" +
+		"+ pin buckets 0-7 on a\n~ placement: 8 of 16 buckets move\n" +
+		"~ table app public.customers hash(id) -> hash(id), declaring\n- table app public.items hash(order_id)\n+ table app public.new reference"
 	if got := strings.Join(Diff(old, next), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if got := Diff(old, old.Clone()); len(got) != 0 {
 		t.Errorf("no change: %q", got)
 	}
-	if got := Diff(nil, old); len(got) != 3 || got[0] != "+ cluster "+old.Cluster+", 16 buckets, home a" {
+	if got := Diff(nil, old); len(got) != 3+len(old.Tables) || got[0] != "+ cluster "+old.Cluster+", 16 buckets, home a" {
 		t.Errorf("new cluster: %q", got)
 	}
 }

@@ -69,7 +69,7 @@ func Successor(old, next *Snapshot) error {
 	if next == nil {
 		return errors.New("update returned no snapshot")
 	}
-	if err := errors.Join(next.Validate(), next.ValidateChange(old)); err != nil {
+	if err := errors.Join(next.ValidateChange(old), next.Validate()); err != nil {
 		return fmt.Errorf("invalid snapshot: %w", err)
 	}
 	return nil

@@ -1,5 +1,15 @@
 package directory
 
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	"weft/datum"
+	"weft/vindex"
+)
+
 // TableKind says on which shards a declared table's rows are. A table that
 // nobody declared is on the home shard alone.
 type TableKind string
@@ -78,4 +88,152 @@ type ForeignKey struct {
 	Table      string `json:"table"`
 	Name       string `json:"name"`
 	Definition string `json:"definition"`
+}
+
+// clone makes t's own what it shares with the table it was copied from.
+func (t *Table) clone() {
+	t.Columns = slices.Clone(t.Columns)
+	t.Vindex.Params = cloneParams(t.Vindex.Params)
+	t.ForeignKeys = slices.Clone(t.ForeignKeys)
+}
+
+func cloneParams(m map[string]any) map[string]any {
+	if m == nil {
+		return nil
+	}
+	c := make(map[string]any, len(m))
+	for k, v := range m {
+		c[k] = cloneParam(v)
+	}
+	return c
+}
+
+func cloneParam(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		return cloneParams(v)
+	case []any:
+		c := make([]any, len(v))
+		for i := range v {
+			c[i] = cloneParam(v[i])
+		}
+		return c
+	}
+	return v
+}
+
+// compare orders tables by database, schema and name.
+func (t *Table) compare(database, schema, name string) int {
+	return cmp.Or(cmp.Compare(t.Database, database), cmp.Compare(t.Schema, schema), cmp.Compare(t.Name, name))
+}
+
+// search returns where the table is in Tables, or would be.
+func (s *Snapshot) search(database, schema, name string) (int, bool) {
+	low, high := 0, len(s.Tables)
+	for low < high {
+		mid := int(uint(low+high) >> 1)
+		switch c := s.Tables[mid].compare(database, schema, name); {
+		case c == 0:
+			return mid, true
+		case c < 0:
+			low = mid + 1
+		default:
+			high = mid
+		}
+	}
+	return low, false
+}
+
+// Table returns the declaration of a table, or nil if nobody declared it. It
+// shares memory with the snapshot: read only.
+func (s *Snapshot) Table(database, schema, name string) *Table {
+	if i, ok := s.search(database, schema, name); ok {
+		return &s.Tables[i]
+	}
+	return nil
+}
+
+// Declared returns the declared tables of a database. It shares memory with the
+// snapshot: read only.
+func (s *Snapshot) Declared(database string) []Table {
+	first, _ := s.search(database, "", "")
+	last, high := first, len(s.Tables)
+	for last < high {
+		if mid := int(uint(last+high) >> 1); s.Tables[mid].Database == database {
+			last = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return s.Tables[first:last:last]
+}
+
+// PutTable adds a declaration, or replaces that of the same table, for whoever
+// changes a Clone.
+func (s *Snapshot) PutTable(t Table) {
+	i, ok := s.search(t.Database, t.Schema, t.Name)
+	if ok {
+		s.Tables[i] = t
+		return
+	}
+	s.Tables = slices.Insert(s.Tables, i, t)
+}
+
+// DropTable takes a declaration away, and tells whether there was one.
+func (s *Snapshot) DropTable(database, schema, name string) bool {
+	i, ok := s.search(database, schema, name)
+	if ok {
+		s.Tables = slices.Delete(s.Tables, i, i+1)
+	}
+	return ok
+}
+
+// NewVindex makes the vindex that a sharded table's declaration names, for a
+// cluster of that many buckets.
+func (t *Table) NewVindex(buckets int) (vindex.Vindex, error) {
+	d := vindex.Declaration{Kind: t.Vindex.Kind, Params: t.Vindex.Params, Buckets: buckets}
+	for _, c := range t.Columns {
+		d.Columns = append(d.Columns, vindex.Column{
+			Name: c.Name, Column: datum.Column{Type: datum.Type(c.Type), Mod: c.Mod}, TypeName: c.TypeName,
+		})
+	}
+	return vindex.New(d)
+}
+
+// String prints the vindex as a person would name it.
+func (v Vindex) String() string {
+	out := v.Kind
+	if v.Name != "" {
+		out += " " + v.Name
+	}
+	if len(v.Params) > 0 {
+		if b, err := json.Marshal(v.Params); err == nil {
+			out += " " + string(b)
+		}
+	}
+	return out
+}
+
+// Lookup tells whether places are kept one by one, under Name.
+func (v *Vindex) Lookup() bool { return v.Kind == "lookup" || v.Kind == "lookup_unique" }
+
+// Equal tells whether two declarations say the same.
+func (t *Table) Equal(o *Table) bool {
+	return t.Database == o.Database && t.Schema == o.Schema && t.Name == o.Name &&
+		t.Kind == o.Kind && t.State == o.State && t.Job == o.Job &&
+		slices.Equal(t.Columns, o.Columns) && slices.Equal(t.ForeignKeys, o.ForeignKeys) && t.Vindex.Equal(&o.Vindex)
+}
+
+// Equal tells whether two vindexes put every key in the same place. Numbers are
+// equal however they were decoded.
+func (v *Vindex) Equal(o *Vindex) bool {
+	if v.Name != o.Name || v.Kind != o.Kind || len(v.Params) != len(o.Params) {
+		return false
+	}
+	if len(v.Params) == 0 {
+		return true
+	}
+	a, err1 := json.Marshal(v.Params) // sorts keys
+	b, err2 := json.Marshal(o.Params)
+	return err1 == nil && err2 == nil && bytes.Equal(a, b)
 }

@@ -24,6 +24,9 @@ func (p *Problem) Error() string { return p.Place + ": " + p.Reason }
 // colon, bounded length), in metrics and on a command line.
 var shardName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,62}$`)
 
+// MaxShards keeps the index of a shard apart from Unused.
+const MaxShards = 1 << 15
+
 // shardOptions are the libpq keywords that a shard may set. Anything else is
 // refused: pgconn would send an unknown keyword to the server as a run-time
 // parameter, and a misspelt sslmode must not end in a connection without TLS.
@@ -57,6 +60,9 @@ func (s *Snapshot) Validate() error {
 	if len(s.Shards) == 0 {
 		bad("shards", "at least one is needed")
 	}
+	if n := len(s.Shards); n > MaxShards {
+		bad("shards", "%d are more than %d", n, MaxShards)
+	}
 	names := map[string]int{}
 	hosts := map[string]string{}
 	for i := range s.Shards {
@@ -76,6 +82,12 @@ func (s *Snapshot) Validate() error {
 	} else if _, ok := s.Shard(s.Home); !ok && len(s.Shards) > 0 {
 		bad("home", "%q is not one of the shards", s.Home)
 	}
+	if len(errs) > 0 {
+		return errors.Join(errs...) // the rest is said in terms of these
+	}
+	s.validatePins(bad)
+	s.validatePlacement(bad)
+	s.validateTables(bad)
 	return errors.Join(errs...)
 }
 
@@ -111,25 +123,4 @@ func (sh *Shard) validate(place string, hosts map[string]string, bad func(place,
 	if sh.Weight < 0 || sh.Weight > 1000 {
 		bad(place+".weight", "must be from 0 to 1000, not %d", sh.Weight)
 	}
-}
-
-// ValidateChange reports what makes s an impossible successor of old, beside
-// s.Validate. old is nil when s creates the cluster.
-func (s *Snapshot) ValidateChange(old *Snapshot) error {
-	if old == nil {
-		return nil
-	}
-	var errs []error
-	if s.Cluster != old.Cluster {
-		errs = append(errs, &Problem{"cluster", fmt.Sprintf("is %s for the life of the cluster; %s is another", old.Cluster, s.Cluster)})
-	}
-	if s.BucketCount != old.BucketCount {
-		// A row's bucket is the top bits of its keyspace ID: another count
-		// would put every row elsewhere.
-		errs = append(errs, &Problem{"bucket_count", fmt.Sprintf("is fixed at %d since the cluster was created", old.BucketCount)})
-	}
-	if s.Home != old.Home {
-		errs = append(errs, &Problem{"home", fmt.Sprintf("cannot move from %s to %s: undeclared tables live there", old.Home, s.Home)})
-	}
-	return errors.Join(errs...)
 }

@@ -172,7 +172,7 @@ func TestApplyAndStatus(t *testing.T) {
 			}
 		}
 	}
-	expect(one, "- shard b 127.0.0.1:2\napplied: the cluster is at version N\n", "--prune")
+	expect(one, "- shard b 127.0.0.1:2\n~ placement: 32 of 64 buckets move\napplied: the cluster is at version N\n", "--prune")
 
 	out := succeed(t, "status", "--etcd", e.Endpoint(), "--cluster", "shop")
 	for _, want := range []string{

@@ -1,0 +1,80 @@
+package directory
+
+import "regexp"
+
+// lookupName keeps names of lookups usable in a key of the store.
+var lookupName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_$.-]{0,62}$`)
+
+// place names the declaration in a Problem.
+func (t *Table) place() string {
+	return "tables[" + t.Database + "." + t.Schema + "." + t.Name + "]"
+}
+
+func (s *Snapshot) validateTables(bad func(place, format string, args ...any)) {
+	lookups := map[string]*Table{}
+	for i := range s.Tables {
+		t := &s.Tables[i]
+		if i > 0 {
+			prev := &s.Tables[i-1]
+			if c := prev.compare(t.Database, t.Schema, t.Name); c == 0 {
+				bad(t.place(), "is declared twice")
+			} else if c > 0 {
+				bad(t.place(), "is out of order: it comes after %s", prev.place())
+			}
+		}
+		t.validate(s.BucketCount, bad)
+		if !t.Vindex.Lookup() || len(t.Columns) != 1 || t.Vindex.Name == "" {
+			continue
+		}
+		// Entries are kept by the text of the key: of two types, the same text
+		// may be two values.
+		first := lookups[t.Vindex.Name]
+		if first == nil {
+			lookups[t.Vindex.Name] = t
+		} else if a, b := &first.Columns[0], &t.Columns[0]; first.Vindex.Kind != t.Vindex.Kind || a.Type != b.Type {
+			bad(t.place()+".vindex.name", "%q is a %s of %s for %s: it cannot be a %s of %s here",
+				t.Vindex.Name, first.Vindex.Kind, a.TypeName, first.place(), t.Vindex.Kind, b.TypeName)
+		}
+	}
+}
+
+func (t *Table) validate(buckets int, bad func(place, format string, args ...any)) {
+	place := t.place()
+	if t.Database == "" || t.Schema == "" || t.Name == "" {
+		bad(place, "database, schema and name are all needed")
+	}
+	switch t.State {
+	case Active, Declaring, Undeclaring:
+	default:
+		bad(place+".state", "%q is unknown; known are %q and %q", t.State, Declaring, Undeclaring)
+	}
+	switch t.Kind {
+	case Reference:
+		if len(t.Columns) > 0 || t.Vindex.Kind != "" || t.Vindex.Name != "" || len(t.Vindex.Params) > 0 {
+			bad(place, "a reference table has neither key columns nor a vindex")
+		}
+	case Sharded:
+		t.validateVindex(place, buckets, bad)
+	default:
+		bad(place+".kind", "%q is unknown; known are %q and %q", t.Kind, Sharded, Reference)
+	}
+}
+
+func (t *Table) validateVindex(place string, buckets int, bad func(place, format string, args ...any)) {
+	if len(t.Columns) == 0 {
+		bad(place+".columns", "a sharded table needs at least one")
+		return
+	}
+	if _, err := t.NewVindex(buckets); err != nil {
+		bad(place+".vindex", "%v", err)
+		return
+	}
+	switch name := t.Vindex.Name; {
+	case t.Vindex.Lookup() && name == "":
+		bad(place+".vindex.name", "is empty: a %s needs a name to keep its entries under", t.Vindex.Kind)
+	case t.Vindex.Lookup() && !lookupName.MatchString(name):
+		bad(place+".vindex.name", "%q must start with a letter and hold only letters, digits and _ $ . - (63 at most)", name)
+	case !t.Vindex.Lookup() && name != "":
+		bad(place+".vindex.name", "%q: only lookups have a name, and this is a %s", name, t.Vindex.Kind)
+	}
+}
