@@ -1,0 +1,174 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"weft/pgerr"
+	"weft/wire"
+)
+
+// copyChunk is how much CopyIn reads and sends at once.
+const copyChunk = 64 << 10
+
+// CopyOut runs a COPY … TO STDOUT outside any client's dialogue and writes its
+// data to w, frame by frame; a frame is at most one row. As with Exec, an
+// ErrorResponse leaves the backend usable. An error of w does not: the rest of
+// the data is still under way.
+func (c *Conn) CopyOut(sql string, w io.Writer) error {
+	if _, err := c.Write(wire.AppendQuery(nil, sql)); err != nil {
+		return c.Lost(err)
+	}
+	c.UnnamedBy = 0
+	var failed error
+	for {
+		typ, body, err := c.Next(wire.LargeLimit)
+		if err != nil {
+			return c.Lost(err)
+		}
+		switch typ {
+		case wire.CopyData:
+			if _, err := w.Write(body); err != nil {
+				return fmt.Errorf("%w: %w", ErrLost, err)
+			}
+		case wire.CopyInResponse:
+			return fmt.Errorf("%w: COPY FROM given to CopyOut", ErrLost)
+		case wire.ErrorResponse:
+			failed = ServerError(body)
+		case wire.ParameterStatus:
+			c.noteParameter(body)
+		case wire.ReadyForQuery:
+			if len(body) == 1 {
+				c.Status = body[0]
+			}
+		}
+		c.Consume(wire.HeaderLen + len(body))
+		if typ == wire.ReadyForQuery {
+			return failed
+		}
+	}
+}
+
+// CopyIn runs a COPY … FROM STDIN outside any client's dialogue with the data
+// that r holds, and returns how many rows the shard took. When r fails, the
+// COPY fails with its error; the backend is usable after that and after an
+// ErrorResponse, as with Exec.
+func (c *Conn) CopyIn(sql string, r io.Reader) (int64, error) {
+	if _, err := c.Write(wire.AppendQuery(nil, sql)); err != nil {
+		return 0, c.Lost(err)
+	}
+	c.UnnamedBy = 0
+	if err := c.awaitCopyIn(); err != nil {
+		return 0, err
+	}
+	// Reading goes on beside writing: an error of the shard's is noticed at
+	// once, and its notices cannot fill the pipe while it waits for data.
+	var rows int64
+	var failed, lost error
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		lost = c.untilReady(func(typ byte, body []byte) {
+			switch typ {
+			case wire.CommandComplete:
+				_, _ = fmt.Sscanf(string(body), "COPY %d", &rows)
+			case wire.ErrorResponse:
+				failed = ServerError(body)
+			}
+		})
+	}()
+	sent := c.sendCopy(r, over)
+	if sent != nil && errors.Is(sent, ErrLost) {
+		_ = c.Conn().SetReadDeadline(time.Unix(1, 0)) // or the reader waits for ever
+	}
+	<-over
+	switch {
+	case lost != nil:
+		return 0, lost
+	case sent != nil:
+		return 0, sent
+	}
+	return rows, failed
+}
+
+// awaitCopyIn reads up to CopyInResponse, or to the end of a statement that
+// does not come so far.
+func (c *Conn) awaitCopyIn() error {
+	var failed error
+	for {
+		typ, body, err := c.Next(wire.LargeLimit)
+		if err != nil {
+			return c.Lost(err)
+		}
+		switch typ {
+		case wire.ErrorResponse:
+			failed = ServerError(body)
+		case wire.ParameterStatus:
+			c.noteParameter(body)
+		case wire.CopyOutResponse:
+			return fmt.Errorf("%w: COPY TO given to CopyIn", ErrLost)
+		case wire.ReadyForQuery:
+			if len(body) == 1 {
+				c.Status = body[0]
+			}
+			if failed == nil {
+				failed = pgerr.New(pgerr.InternalError, "not a COPY FROM STDIN")
+			}
+		}
+		c.Consume(wire.HeaderLen + len(body))
+		switch typ {
+		case wire.CopyInResponse:
+			return nil
+		case wire.ReadyForQuery:
+			return failed
+		}
+	}
+}
+
+// sendCopy sends what r holds until it ends or the shard has stopped listening.
+func (c *Conn) sendCopy(r io.Reader, over <-chan struct{}) error {
+	frame := make([]byte, wire.HeaderLen+copyChunk)
+	for {
+		n, err := r.Read(frame[wire.HeaderLen:])
+		if n > 0 {
+			out, start := wire.Begin(frame[:0], wire.CopyData)
+			out = wire.End(append(out, frame[wire.HeaderLen:wire.HeaderLen+n]...), start)
+			if _, werr := c.Write(out); werr != nil {
+				return c.Lost(werr)
+			}
+		}
+		if err == nil {
+			select {
+			case <-over:
+				return nil // it said why
+			default:
+				continue
+			}
+		}
+		last := wire.AppendEmpty(nil, wire.CopyDone)
+		if err == io.EOF {
+			err = nil
+		} else {
+			last = wire.AppendFrame(nil, wire.CopyFail, wire.AppendCString(nil, "no more data: "+err.Error()))
+		}
+		if _, werr := c.Write(last); werr != nil {
+			return c.Lost(werr)
+		}
+		return err
+	}
+}
+
+// Interrupt ends, from another goroutine, whatever Exec, CopyIn or CopyOut are
+// doing: the shard is asked to cancel, and if that does not end it within a
+// moment the connection is given up.
+func (c *Conn) Interrupt() {
+	c.BeginCancel()
+	_ = c.Cancel(context.Background())
+	_ = c.Conn().SetDeadline(time.Now().Add(interruptGrace))
+}
+
+// interruptGrace is how long a cancelled statement may take to end.
+const interruptGrace = 5 * time.Second
