@@ -1,0 +1,127 @@
+package schema
+
+import (
+	"context"
+	"io"
+	"strings"
+
+	"weft/pgerr"
+)
+
+// Conn is a connection to a shard that nobody else uses. *pool.Conn is one.
+type Conn interface {
+	// Exec runs a simple query and returns its rows as text, NULL as "". An
+	// ErrorResponse is a *pgerr.Error and leaves the connection usable.
+	Exec(sql string) ([][]string, error)
+	// CopyOut runs COPY … TO STDOUT and writes the data to w, whole rows at a
+	// time.
+	CopyOut(sql string, w io.Writer) error
+	// CopyIn runs COPY … FROM STDIN with the data of r and returns the number
+	// of rows.
+	CopyIn(sql string, r io.Reader) (int64, error)
+	// Interrupt ends what the others are doing, from another goroutine.
+	Interrupt()
+	// Terminate closes the connection; an open transaction is rolled back.
+	Terminate()
+}
+
+// Shards dials the cluster's servers.
+type Shards interface {
+	// Dial opens a connection of its own to a shard, logged in as user.
+	Dial(ctx context.Context, shard, database, user string) (Conn, error)
+}
+
+// session is a Conn that is interrupted when its context ends.
+type session struct {
+	Conn
+	shard string
+	ctx   context.Context
+	stop  func() bool
+}
+
+// settings make a session's texts mean the same on every shard, whatever its
+// role's defaults are. They are those of pg_dump, which has the same needs;
+// pg_catalog alone in search_path makes names come out qualified.
+const settings = `SET search_path = ''; SET client_encoding = 'UTF8'; SET standard_conforming_strings = on; SET DateStyle = ISO; SET IntervalStyle = postgres;
+SET TimeZone = 'UTC'; SET extra_float_digits = 3; SET bytea_output = hex; SET xmloption = content; SET check_function_bodies = off; SET row_security = off;
+SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET client_min_messages = error;
+SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off;
+SET default_tablespace = ''; SET synchronous_commit = on; SET default_table_access_method = heap; SET quote_all_identifiers = off; SET synchronize_seqscans = off; SET application_name = `
+
+// open dials a shard and brings the connection into a known state.
+func open(ctx context.Context, shards Shards, shard, database, user, application string) (*session, error) {
+	c, err := shards.Dial(ctx, shard, database, user)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{Conn: c, shard: shard, ctx: ctx}
+	s.stop = context.AfterFunc(ctx, c.Interrupt)
+	if _, err := s.Exec(settings + literal(application)); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// close ends the connection and with it an open transaction.
+func (s *session) close() {
+	if s != nil {
+		s.stop()
+		s.Terminate()
+	}
+}
+
+// Exec runs a query unless the context has ended.
+func (s *session) Exec(sql string) ([][]string, error) {
+	if err := context.Cause(s.ctx); err != nil {
+		return nil, err
+	}
+	rows, err := s.Conn.Exec(sql)
+	return rows, s.explain(err)
+}
+
+// run is Exec of statements that return nothing of interest.
+func (s *session) run(statements ...string) error {
+	for _, sql := range statements {
+		if _, err := s.Exec(sql); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// one returns the only value of a query, "" if it has no row.
+func (s *session) one(sql string) (string, error) {
+	rows, err := s.Exec(sql)
+	if err != nil || len(rows) == 0 {
+		return "", err
+	}
+	return rows[0][0], nil
+}
+
+// explain says why a statement ended that our context has interrupted, and on
+// which shard one failed that only weft knows of.
+func (s *session) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if cause := context.Cause(s.ctx); cause != nil {
+		return cause
+	}
+	if e, ok := err.(*pgerr.Error); ok && s.shard != "" {
+		copied := *e
+		copied.Position = 0 // it points into weft's text, not the client's
+		where := "On shard " + s.shard + "."
+		if copied.Detail != "" {
+			where = copied.Detail + " " + where
+		}
+		return copied.WithDetail("%s", where)
+	}
+	return err
+}
+
+// literal quotes a string for a statement.
+func literal(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+// ident quotes a name for a statement, always.
+func ident(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }

@@ -1,0 +1,25 @@
+// Package schema carries tables from the home shard to all shards and back.
+//
+//	proxy ── SELECT weft.shard_table(…) ──▶ Mover ──▶ directory: who waits, what holds
+//	                                          │
+//	                                          ├──▶ home shard: lock, read, delete
+//	                                          └──▶ other shards: define, fill
+//
+// The life of a declaration:
+//
+//  1. Facts about the table are read from the home shard's catalogs and judged
+//     against the directory (facts.go, validate.go): a declaration that cannot
+//     be right is refused before anything has happened.
+//  2. The directory gets the table in state Declaring, and every proxy holds
+//     back the statements that name it.
+//  3. Under an ACCESS EXCLUSIVE lock the table's whole Definition is made on
+//     the other shards and its rows are split among them (split.go).
+//  4. The home shard's COMMIT decides; what comes after it is repeated by
+//     recovery until it has happened, what came before it is undone
+//     (job.go says what is where when something dies).
+//
+// A Mover starts goroutines only inside its calls and waits for them. Nothing
+// here parses what clients wrote: names arrive resolved.
+//
+// Start reading at Mover, then Definition.
+package schema

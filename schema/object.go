@@ -1,0 +1,125 @@
+package schema
+
+import "regexp"
+
+// objectQueries read how to make an object of a kind, by the name that
+// pg_identify_object gives: statements that create it, in rows. The same query
+// on another shard tells whether it has the object and whether it is equal.
+// No row: there is none.
+var objectQueries = map[string]string{
+	"schema": `SELECT format('CREATE SCHEMA %I', nspname) FROM pg_namespace WHERE quote_ident(nspname) = $name OR nspname = $name`,
+
+	"extension": `SELECT format('CREATE EXTENSION %I WITH SCHEMA %I', extname, n.nspname)
+FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = $name OR quote_ident(extname) = $name`,
+
+	"type": `SELECT CASE t.typtype
+  WHEN 'e' THEN format('CREATE TYPE %s AS ENUM (%s)', t.oid::regtype, (SELECT string_agg(quote_literal(enumlabel), ', ' ORDER BY enumsortorder) FROM pg_enum WHERE enumtypid = t.oid))
+  WHEN 'c' THEN format('CREATE TYPE %s AS (%s)', t.oid::regtype, (SELECT string_agg(format('%I %s%s', attname, format_type(atttypid, atttypmod),
+      CASE WHEN attcollation <> 0 AND attcollation <> y.typcollation THEN ' COLLATE ' || attcollation::regcollation END), ', ' ORDER BY attnum)
+      FROM pg_attribute JOIN pg_type y ON y.oid = atttypid WHERE attrelid = t.typrelid AND attnum > 0 AND NOT attisdropped))
+  WHEN 'r' THEN (SELECT format('CREATE TYPE %s AS RANGE (SUBTYPE = %s, SUBTYPE_OPCLASS = %I.%I%s%s%s)', t.oid::regtype, rngsubtype::regtype, n.nspname, o.opcname,
+      CASE WHEN rngcollation <> 0 AND rngcollation <> y.typcollation THEN ', COLLATION = ' || rngcollation::regcollation END,
+      CASE WHEN rngsubdiff <> 0 THEN ', SUBTYPE_DIFF = ' || rngsubdiff::regproc END,
+      CASE WHEN to_jsonb(g)->>'rngmultitypid' IS NOT NULL THEN ', MULTIRANGE_TYPE_NAME = ' || ((to_jsonb(g)->>'rngmultitypid')::oid)::regtype END)
+      FROM pg_range g JOIN pg_opclass o ON o.oid = rngsubopc JOIN pg_namespace n ON n.oid = o.opcnamespace JOIN pg_type y ON y.oid = rngsubtype
+      WHERE rngtypid = t.oid AND rngcanonical = 0)
+END FROM pg_type t WHERE t.oid = to_regtype($name) AND t.typtype IN ('e', 'c', 'r')`,
+
+	"domain": `SELECT format('CREATE DOMAIN %s AS %s%s%s%s', t.oid::regtype, format_type(t.typbasetype, t.typtypmod),
+  CASE WHEN t.typcollation <> 0 AND t.typcollation <> b.typcollation THEN ' COLLATE ' || t.typcollation::regcollation END,
+  ' DEFAULT ' || pg_get_expr(t.typdefaultbin, 0), CASE WHEN t.typnotnull THEN ' NOT NULL' END)
+FROM pg_type t JOIN pg_type b ON b.oid = t.typbasetype WHERE t.oid = to_regtype($name) AND t.typtype = 'd'
+UNION ALL SELECT * FROM (SELECT format('ALTER DOMAIN %s ADD CONSTRAINT %I %s', contypid::regtype, conname, pg_get_constraintdef(oid))
+FROM pg_constraint WHERE contypid = to_regtype($name) AND contypid <> 0 AND contype = 'c' ORDER BY conname) c`,
+
+	"collation": `SELECT format('CREATE COLLATION %s (PROVIDER = %s, DETERMINISTIC = %s, %s)', c.oid::regcollation,
+  CASE collprovider WHEN 'i' THEN 'icu' WHEN 'b' THEN 'builtin' ELSE 'libc' END, collisdeterministic::text,
+  CASE WHEN collprovider = 'c' THEN format('LC_COLLATE = %L, LC_CTYPE = %L', collcollate, collctype)
+    ELSE format('LOCALE = %L', coalesce(to_jsonb(c)->>'colliculocale', to_jsonb(c)->>'colllocale', collcollate)) END)
+FROM pg_collation c WHERE c.oid = to_regcollation($name)`,
+
+	"function": `SELECT pg_get_functiondef(oid) FROM pg_proc WHERE oid = to_regprocedure($name) AND prokind IN ('f', 'p', 'w')`,
+
+	// Nobody draws from a sequence but on the home shard: the values of all
+	// others are used up, so that a DEFAULT that weft did not fill in fails
+	// instead of giving an id twice.
+	"sequence": `SELECT unnest(ARRAY[format('CREATE SEQUENCE %s AS %s INCREMENT BY %s MINVALUE %s MAXVALUE %s START WITH %s CACHE %s NO CYCLE',
+  seqrelid::regclass, seqtypid::regtype, seqincrement, seqmin, seqmax, seqstart, seqcache),
+  format('SELECT pg_catalog.setval(%L, %s, true)', seqrelid::regclass::text, CASE WHEN seqincrement > 0 THEN seqmax ELSE seqmin END)])
+FROM pg_sequence WHERE seqrelid = to_regclass($name)`,
+
+	"operator":                  `SELECT '' FROM pg_operator WHERE oid = to_regoperator($name)`,
+	"language":                  `SELECT '' FROM pg_language WHERE lanname = $name`,
+	"aggregate":                 `SELECT '' FROM pg_proc WHERE oid = to_regprocedure($name)`,
+	"base type":                 `SELECT '' FROM pg_type WHERE oid = to_regtype($name)`,
+	"text search configuration": `SELECT '' FROM pg_ts_config c WHERE (pg_identify_object('pg_ts_config'::regclass, c.oid, 0)).identity = $name`,
+	"text search dictionary":    `SELECT '' FROM pg_ts_dict c WHERE (pg_identify_object('pg_ts_dict'::regclass, c.oid, 0)).identity = $name`,
+	"operator class":            `SELECT '' FROM pg_opclass c WHERE (pg_identify_object('pg_opclass'::regclass, c.oid, 0)).identity = $name`,
+	"operator family":           `SELECT '' FROM pg_opfamily c WHERE (pg_identify_object('pg_opfamily'::regclass, c.oid, 0)).identity = $name`,
+	"access method":             `SELECT '' FROM pg_am WHERE amname = $name`,
+	"cast":                      `SELECT '' FROM pg_cast c WHERE (pg_identify_object('pg_cast'::regclass, c.oid, 0)).identity = $name`,
+}
+
+// dressQueries read owner, grants and comment of an object.
+var dressQueries = map[string]string{
+	"schema":    dress("SCHEMA", "quote_ident(o.nspname)", "pg_namespace o", "quote_ident(o.nspname) = $name OR o.nspname = $name", "nspowner", "nspacl", "pg_namespace"),
+	"type":      dress("TYPE", "o.oid::regtype::text", "pg_type o", "o.oid = to_regtype($name)", "typowner", "typacl", "pg_type"),
+	"domain":    dress("DOMAIN", "o.oid::regtype::text", "pg_type o", "o.oid = to_regtype($name)", "typowner", "typacl", "pg_type"),
+	"function":  dress("ROUTINE", "o.oid::regprocedure::text", "pg_proc o", "o.oid = to_regprocedure($name)", "proowner", "proacl", "pg_proc"),
+	"collation": dress("COLLATION", "o.oid::regcollation::text", "pg_collation o", "o.oid = to_regcollation($name)", "collowner", "NULL::aclitem[]", "pg_collation"),
+	"sequence":  dress("SEQUENCE", "o.oid::regclass::text", "pg_class o", "o.oid = to_regclass($name)", "relowner", "relacl", "pg_class"),
+}
+
+// dress returns a query for ALTER … OWNER, GRANT and COMMENT of an object.
+func dress(keyword, name, from, where, owner, acl, class string) string {
+	return `WITH o AS (SELECT ` + name + ` AS name, o.oid, ` + owner + ` AS owner, ` + acl + ` AS acl FROM ` + from + ` WHERE ` + where + `)
+SELECT format('ALTER ` + keyword + ` %s OWNER TO %I', name, pg_get_userbyid(owner)) FROM o
+UNION ALL ` + grantsOf(keyword, "name", "o", "owner", "acl") + `
+UNION ALL SELECT format('COMMENT ON ` + keyword + ` %s IS %L', name, obj_description(oid, '` + class + `')) FROM o WHERE obj_description(oid, '` + class + `') IS NOT NULL`
+}
+
+// grantsOf returns a query for what an access list says, as REVOKE and GRANT.
+// A list of NULL is the default and stays so.
+func grantsOf(keyword, name, from, owner, acl string) string {
+	if keyword == "DOMAIN" {
+		keyword = "TYPE" // PostgreSQL spells it so in GRANT
+	}
+	return `SELECT format('REVOKE ALL ON ` + keyword + ` %s FROM PUBLIC, %I', ` + name + `, pg_get_userbyid(` + owner + `)) FROM ` + from + ` WHERE ` + acl + ` IS NOT NULL
+UNION ALL SELECT format('GRANT %s ON ` + keyword + ` %s TO %s%s', string_agg(x.privilege_type, ', '), ` + name + `,
+  CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END, CASE WHEN x.is_grantable THEN ' WITH GRANT OPTION' END)
+FROM ` + from + `, aclexplode(` + acl + `) x GROUP BY ` + name + `, x.grantee, x.is_grantable`
+}
+
+// readObject returns how to make an object, or nil if the shard has none.
+func readObject(s *session, kind, name string) (*Object, error) {
+	query, known := objectQueries[kind]
+	if !known {
+		return &Object{Kind: kind, Name: name}, nil
+	}
+	rows, err := s.Exec(named(query, name))
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	o := &Object{Kind: kind, Name: name}
+	for _, row := range rows {
+		if row[0] != "" {
+			o.Create = append(o.Create, row[0])
+		}
+	}
+	if query, ok := dressQueries[kind]; ok {
+		rows, err := s.Exec(named(query, name))
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			o.Dress = append(o.Dress, row[0])
+		}
+	}
+	return o, nil
+}
+
+var placeholder = regexp.MustCompile(`\$name\b`)
+
+func named(query, name string) string {
+	return placeholder.ReplaceAllLiteralString(query, literal(name))
+}

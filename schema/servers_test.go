@@ -1,0 +1,148 @@
+package schema
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"weft/directory"
+	"weft/pgserver"
+	"weft/pool"
+	"weft/wire"
+)
+
+// Three real servers for the whole package: home and two more.
+var (
+	names   = []string{"home", "east", "west"}
+	servers = map[string]*pgserver.Temp{}
+	shared  *pool.Pool
+)
+
+func TestMain(m *testing.M) {
+	code := 1
+	defer func() { os.Exit(code) }()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	for _, n := range names {
+		starting, done := context.WithTimeout(ctx, time.Minute)
+		s, err := pgserver.StartTemp(starting, pgserver.Config{})
+		done()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "start PostgreSQL:", err)
+			return
+		}
+		defer func() { _ = s.Close() }()
+		servers[n] = s
+	}
+	var err error
+	if shared, err = pool.New(pool.Config{}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return
+	}
+	go func() { _ = shared.Run(ctx) }()
+	code = m.Run()
+}
+
+// dialer is Shards over the test's servers.
+type dialer struct{}
+
+func (dialer) Dial(ctx context.Context, shard, database, user string) (Conn, error) {
+	s := servers[shard]
+	if s == nil {
+		return nil, fmt.Errorf("no shard %q", shard)
+	}
+	l := shared.Shard(spec(shard)).OpenLane(pool.NewKey(database, user, []wire.Option{}))
+	defer l.CloseLane()
+	c, err := l.Dedicated(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func spec(name string) *directory.Shard {
+	return &directory.Shard{Name: name, Hosts: []string{servers[name].Addr()}, Options: map[string]string{"sslmode": "disable"}, Weight: 1}
+}
+
+// database makes a database of the test's own on every server.
+func database(t *testing.T) string {
+	t.Helper()
+	name := "t" + regexp.MustCompile(`\W+`).ReplaceAllString(strings.ToLower(t.Name()), "_")
+	for _, s := range names {
+		on(t, s, "postgres").run(t, "CREATE DATABASE "+name)
+	}
+	t.Cleanup(func() {
+		for _, s := range names {
+			on(t, s, "postgres").run(t, "DROP DATABASE "+name+" WITH (FORCE)")
+		}
+	})
+	return name
+}
+
+// place is a database on a server, for setting up and looking.
+type place struct{ server, database string }
+
+func on(t *testing.T, server, database string) place {
+	t.Helper()
+	return place{server, database}
+}
+
+func (p place) exec(t *testing.T, sql string) ([][]string, error) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	c, err := dialer{}.Dial(ctx, p.server, p.database, "postgres")
+	if err != nil {
+		t.Fatalf("dial %s: %v", p.server, err)
+	}
+	defer c.Terminate()
+	return c.Exec(sql)
+}
+
+func (p place) run(t *testing.T, sql string) {
+	t.Helper()
+	if _, err := p.exec(t, sql); err != nil {
+		t.Fatalf("%s: %.200s: %v", p.server, sql, err)
+	}
+}
+
+// get returns a query's rows, columns joined by |.
+func (p place) get(t *testing.T, sql string) string {
+	t.Helper()
+	rows, err := p.exec(t, sql)
+	if err != nil {
+		t.Fatalf("%s: %.200s: %v", p.server, sql, err)
+	}
+	var lines []string
+	for _, r := range rows {
+		lines = append(lines, strings.Join(r, "|"))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// dump returns the database's schema as pg_dump writes it.
+func (p place) dump(t *testing.T) string {
+	t.Helper()
+	s := servers[p.server]
+	bin, err := pgserver.Find("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(bin.Bin, "pg_dump"), "--schema-only", "-d", s.ConnString(p.database))
+	out, err := cmd.Output()
+	if err != nil {
+		var e *exec.ExitError
+		if errors.As(err, &e) {
+			t.Fatalf("pg_dump: %s", e.Stderr)
+		}
+		t.Fatal(err)
+	}
+	return regexp.MustCompile(`(?m)^\\(un)?restrict .*$`).ReplaceAllString(string(out), "")
+}
