@@ -115,6 +115,7 @@ func (s *Session) onFunctionCall() error {
 	if err := s.acquire(); err != nil {
 		return s.afterQuery(s.refused(err))
 	}
+	s.advanced = true
 	const firstUserOID = 16384
 	if len(body) < 4 || binary.BigEndian.Uint32(body) >= firstUserOID || changesSession[binary.BigEndian.Uint32(body)] {
 		s.done.add(parser.Opaque)
@@ -141,11 +142,13 @@ var unreadable = &parser.Facts{Statements: 1}
 // facts returns what the text does to the session.
 func (s *Session) facts(text []byte) *parser.Facts {
 	if s.oddEncoding {
+		s.advanced = true // for all we know
 		return unreadable
 	}
 	sc := s.srv.scanners.Get().(*parser.Scanner)
 	f := s.srv.texts.Facts(sc, text, parser.Options{NonStandardStrings: s.oldStrings})
 	s.srv.scanners.Put(sc)
+	s.advanced = s.advanced || f.Effects&parser.ReadsSequence == 0 && mayAdvance(f)
 	return f
 }
 

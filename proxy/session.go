@@ -40,6 +40,7 @@ type Session struct {
 	parse          *pool.Settings // see parseSettings
 	settings       *pool.Settings
 	placeholders   map[string]bool
+	advanced       bool // a sequence, perhaps
 	statements     map[string]*statement
 	statementBytes int
 	unnamed        unnamed

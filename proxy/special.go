@@ -156,7 +156,7 @@ func (s *Session) prepareToRun(text string, f *parser.Facts, exec func(sql strin
 		s.done.relearn = true
 	}
 	if f.Effects&parser.ReadsSequence != 0 {
-		if err := s.checkSequences(c); err != nil {
+		if err := s.checkSequences(c, exec); err != nil {
 			return err
 		}
 	}
@@ -224,13 +224,31 @@ func (s *Session) clientsWords(o *op, body []byte) []byte {
 	})
 }
 
-// checkSequences refuses currval and lastval when the backend may hold what
-// another client's statements left there. From the first such call on,
-// sessions that write keep their backend, so it happens once at most.
-func (s *Session) checkSequences(c *pool.Conn) error {
-	first := !s.db.ReadsSequences.Swap(true)
-	if !first || c.SoleSession == s.id || c.SoleSession == 0 {
+// mayAdvance reports whether a text may call nextval, however hidden.
+func mayAdvance(f *parser.Facts) bool {
+	const does = parser.Writes | parser.AdvancesSequence | parser.CopyIn | parser.Executes | parser.Opaque
+	return f.Effects&does != 0 || len(f.Funcs) > 0 || len(f.Relations) > 0 && f.Effects&parser.DDL == 0
+}
+
+// checkSequences refuses currval and lastval when the backend holds what other
+// clients' statements left there, and takes that away. From the first such call
+// on sessions that write keep their backend, so it happens once at most.
+func (s *Session) checkSequences(c *pool.Conn, exec func(sql string) error) error {
+	s.db.ReadsSequences.Store(true)
+	if c.SoleSession == s.id || c.SoleSession == 0 || c.Status == wire.TxFailed {
 		return nil
+	}
+	if err := exec("DISCARD SEQUENCES"); err != nil {
+		return err
+	}
+	if !s.ops.empty() {
+		if err := s.flush(); err != nil || s.conn == nil || s.skipping {
+			return err
+		}
+	}
+	c.SoleSession = s.id
+	if !s.advanced {
+		return nil // it has none: the backend shall say so
 	}
 	return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "the last sequence values of this session are not known to weft").
 		WithDetail("The session's earlier statements may have run on another connection to the shard.").

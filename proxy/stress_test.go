@@ -219,14 +219,23 @@ func TestSequences(t *testing.T) {
 // backend has passed from one client to the other.
 func TestSequencesOfAnother(t *testing.T) {
 	db := database(t, "CREATE SEQUENCE s")
-	for _, before := range []string{"SELECT 1", "SELECT lastval()"} {
+	for _, before := range []string{
+		"SELECT 1", "SELECT lastval()", "SELECT now();;SELECT lastval()", "BEGIN;;SAVEPOINT a;;SELECT lastval();;ROLLBACK TO a",
+		"BEGIN;;SAVEPOINT a;;SELECT 1/0;;SELECT lastval();;ROLLBACK TO a", "SELECT now();;BEGIN;;SAVEPOINT a;;SELECT lastval();;ROLLBACK TO a",
+	} {
 		t.Run(before, func(t *testing.T) {
 			w := startWeft(t, one)
 			a, b := dial(t, w.addr, db), dial(t, w.addr, db)
 			a.exec("SELECT nextval('s')")
-			b.query(before)
-			if got := b.query("SELECT lastval()"); !strings.HasPrefix(got, "error 55000") {
+			for sql := range strings.SplitSeq(before, ";;") {
+				b.query(sql)
+			}
+			if got := b.run("SELECT lastval()"); !strings.HasPrefix(got, "error 55000") {
 				t.Errorf("another client gets %q", got)
+			}
+			b.query("ROLLBACK TO a")
+			if got := b.exec("SELECT nextval('s')"); got != b.run("SELECT lastval()") {
+				t.Error("its own value is not there")
 			}
 		})
 	}
