@@ -3,6 +3,7 @@ package directory
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -18,13 +19,14 @@ type Current struct {
 	snap  atomic.Pointer[Snapshot]
 	first chan struct{} // closed when snap is first set
 
-	mu  sync.Mutex
-	err error // why the watch is not running; nil while it is
+	mu      sync.Mutex
+	err     error         // why the watch is not running; nil while it is
+	changed chan struct{} // closed and replaced when snap changes
 }
 
 // NewCurrent returns a holder that is empty until Run has loaded a snapshot.
 func NewCurrent(store Store, log *slog.Logger) *Current {
-	return &Current{store: store, log: log, first: make(chan struct{}), err: errors.New("not loaded yet")}
+	return &Current{store: store, log: log, first: make(chan struct{}), changed: make(chan struct{}), err: errors.New("not loaded yet")}
 }
 
 // Snapshot returns the newest snapshot, or nil before the first was loaded.
@@ -37,6 +39,34 @@ func (c *Current) Wait(ctx context.Context) (*Snapshot, error) {
 		return c.snap.Load(), nil
 	case <-ctx.Done():
 		return nil, errors.Join(context.Cause(ctx), c.Err())
+	}
+}
+
+// Serving returns the version of the newest snapshot, 0 before the first, and a
+// channel that is closed when there is another.
+func (c *Current) Serving() (version int64, changed <-chan struct{}) {
+	c.mu.Lock()
+	changed = c.changed
+	c.mu.Unlock()
+	if s := c.snap.Load(); s != nil {
+		version = s.Version
+	}
+	return version, changed
+}
+
+// Reach returns the snapshot once it is at version or newer: a change that this
+// process made comes back to it like all others, a moment later.
+func (c *Current) Reach(ctx context.Context, version int64) (*Snapshot, error) {
+	for {
+		_, changed := c.Serving()
+		if s := c.snap.Load(); s != nil && s.Version >= version {
+			return s, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waiting for version %d of the directory: %w", version, errors.Join(context.Cause(ctx), c.Err()))
+		}
 	}
 }
 
@@ -108,6 +138,10 @@ func (c *Current) accept(s *Snapshot) {
 	if old == nil {
 		close(c.first)
 	}
+	c.mu.Lock()
+	close(c.changed)
+	c.changed = make(chan struct{})
+	c.mu.Unlock()
 	c.log.Info("directory snapshot", "version", s.Version, "cluster", s.Cluster, "shards", len(s.Shards))
 }
 

@@ -46,21 +46,38 @@ type Proxy struct {
 	Host    string `json:"host"`           // the machine's own name
 	Version string `json:"version"`        // of the binary
 
+	// Serves is the version of the snapshot that its statements begin with. Set
+	// by the registry.
+	Serves int64 `json:"-"`
+
 	// Epoch is the store's revision at which the entry was made. A proxy whose
 	// lease ran out gets a new, larger one when it comes back, so a fence can
 	// tell its connections of before from those after. Set by the registry.
 	Epoch int64 `json:"-"`
 }
 
+// Serving tells which version a proxy serves. Current does.
+type Serving interface {
+	// Serving returns the version, and a channel that is closed when it changes.
+	Serving() (version int64, changed <-chan struct{})
+}
+
 // Registry is the ability of a Store to keep the list of live proxies.
 type Registry interface {
 	// Register keeps p listed until ctx ends, renewing its lease and entering
-	// it again whenever the lease was lost, and then takes it off the list.
-	// registered is called with each new epoch.
-	Register(ctx context.Context, p Proxy, registered func(epoch int64)) error
+	// it again whenever the lease was lost, and then takes it off the list. It
+	// tells what p serves, soon after each change. registered is called with
+	// each new epoch.
+	Register(ctx context.Context, p Proxy, serving Serving, registered func(epoch int64)) error
 
 	// Proxies lists those whose lease lives, ordered by epoch.
 	Proxies(ctx context.Context) ([]Proxy, error)
+
+	// Acknowledged returns when every live proxy serves version or a newer one:
+	// from then on no statement begins with an older snapshot. Statements that
+	// began before may still run. A proxy that stopped answering is waited for
+	// until its lease ends. If ctx ends first, the error names who is behind.
+	Acknowledged(ctx context.Context, version int64) error
 }
 
 // Successor checks that next may replace old: what every Store does between

@@ -111,8 +111,10 @@ func (s *Server) start(ctx context.Context, make maker) error {
 	if err := s.listen(); err != nil {
 		return err
 	}
+	if err := s.register(ctx, store); err != nil {
+		return err
+	}
 	s.background("accept", func(ctx context.Context) error { return front.Serve(ctx, s.listener) })
-	s.register(store)
 	s.log.Info("accepting clients", "listen", s.Addr().String(), "cluster", s.opt.Config.Cluster)
 	return nil
 }
@@ -169,11 +171,14 @@ func (s *Server) listen() error {
 	return nil
 }
 
-// register lists this proxy in the directory, if the store keeps a list.
-func (s *Server) register(store directory.Store) {
+// register lists this proxy in the directory, if the store keeps a list, and
+// returns when it is listed and serves what was current then. Clients come in
+// only after that: whoever waits for a version to be acknowledged by all must
+// not miss us.
+func (s *Server) register(ctx context.Context, store directory.Store) error {
 	reg, ok := store.(directory.Registry)
 	if !ok {
-		return
+		return nil
 	}
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the process instead
@@ -182,9 +187,33 @@ func (s *Server) register(store directory.Store) {
 	if a := s.HTTPAddr(); a != nil {
 		p.HTTP = a.String()
 	}
+	listed := make(chan struct{})
+	var once sync.Once
 	s.background("register", func(ctx context.Context) error {
-		return reg.Register(ctx, p, func(int64) {})
+		return reg.Register(ctx, p, s.current, func(int64) { once.Do(func() { close(listed) }) })
 	})
+	select {
+	case <-listed:
+	case <-s.ended:
+		return s.err
+	case <-ctx.Done():
+		return fmt.Errorf("register in the directory: %w", context.Cause(ctx))
+	}
+	for {
+		snap, err := store.Load(ctx)
+		switch {
+		case err == nil:
+			_, err = s.current.Reach(ctx, snap.Version)
+			return err
+		case !errors.Is(err, directory.ErrUnavailable):
+			return err
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		}
+	}
 }
 
 // background runs f until Close. If it fails by itself the server has failed.

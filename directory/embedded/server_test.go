@@ -78,7 +78,9 @@ func TestCloseIsQuick(t *testing.T) {
 	done := make(chan error, 2)
 	go func() { done <- other.Watch(ctx, func(*directory.Snapshot) { seen <- struct{}{} }) }()
 	<-seen
-	go func() { done <- other.Register(ctx, directory.Proxy{ID: "p"}, func(int64) { seen <- struct{}{} }) }()
+	go func() {
+		done <- other.Register(ctx, directory.Proxy{ID: "p"}, storetest.NewServing(1), func(int64) { seen <- struct{}{} })
+	}()
 	<-seen
 	time.Sleep(100 * time.Millisecond) // the stream opens after the first call
 	began := time.Now()
@@ -124,7 +126,7 @@ func TestOutage(t *testing.T) {
 	go func() { ran <- cur.Run(ctx) }()
 	epochs := make(chan int64, 10)
 	go func() {
-		ran <- st.Register(ctx, directory.Proxy{ID: "p"}, func(e int64) { epochs <- e })
+		ran <- st.Register(ctx, directory.Proxy{ID: "p"}, storetest.NewServing(1), func(e int64) { epochs <- e })
 	}()
 	if got, err := cur.Wait(t.Context()); err != nil || got.Version != made.Version {
 		t.Fatalf("first snapshot: %+v, %v", got, err)

@@ -10,6 +10,7 @@
 //	               its mod revision is the snapshot's Version
 //	proxies/<id>   one per live proxy, under a lease; its mod revision is
 //	               the proxy's Epoch
+//	serves/<id>    the version that proxy serves, under the same lease
 //
 // Every request has a time limit of its own, so that no caller hangs on an
 // etcd that is away, whatever context it passes. A Store starts no goroutine

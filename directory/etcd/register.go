@@ -4,23 +4,35 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"weft/directory"
 )
 
+// Where a proxy's entry and the version it serves are, below the prefix. Two
+// keys, because the first one's revision is the proxy's epoch, and the second
+// changes with every version. No other keys lie between the two.
+const (
+	proxyKeys  = "proxies/"
+	servesKeys = "serves/"
+)
+
 // Register implements directory.Registry. It returns nil when ctx ends.
-func (s *Store) Register(ctx context.Context, p directory.Proxy, registered func(epoch int64)) error {
+func (s *Store) Register(ctx context.Context, p directory.Proxy, serving directory.Serving, registered func(epoch int64)) error {
 	value, err := json.Marshal(p)
 	if err != nil {
 		return fmt.Errorf("register proxy: %w", err)
 	}
 	for warned := false; ; {
-		err := s.registerOnce(ctx, s.cfg.Prefix+"proxies/"+p.ID, string(value), func(epoch int64) {
+		err := s.registerOnce(ctx, p.ID, string(value), serving, func(epoch int64) {
 			warned = false
 			s.cfg.Log.Info("registered in the directory", "proxy", p.ID, "epoch", epoch)
 			registered(epoch)
@@ -40,9 +52,9 @@ func (s *Store) Register(ctx context.Context, p directory.Proxy, registered func
 	}
 }
 
-// registerOnce takes a lease, enters the proxy and keeps the lease alive until
-// that fails or ctx ends.
-func (s *Store) registerOnce(ctx context.Context, key, value string, registered func(epoch int64)) error {
+// registerOnce takes a lease, enters the proxy, keeps the lease alive and tells
+// what is served until that fails or ctx ends.
+func (s *Store) registerOnce(ctx context.Context, id, value string, serving directory.Serving, registered func(epoch int64)) error {
 	rctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
 	defer cancel()
 	lease, err := s.client.Grant(rctx, max(1, int64(s.cfg.LeaseTTL/time.Second)))
@@ -64,11 +76,17 @@ func (s *Store) registerOnce(ctx context.Context, key, value string, registered 
 	if err != nil {
 		return s.wrap("register", err)
 	}
-	put, err := s.client.Put(rctx, key, value, clientv3.WithLease(lease.ID))
+	version, changed := serving.Serving()
+	// In this order: whoever watches learns of the proxy first.
+	put, err := s.client.Txn(rctx).Then(
+		clientv3.OpPut(s.cfg.Prefix+proxyKeys+id, value, clientv3.WithLease(lease.ID)),
+		s.serves(id, version, lease.ID),
+	).Commit()
 	if err != nil {
 		return s.wrap("register", err)
 	}
 	registered(put.Header.Revision)
+	var retry <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -77,27 +95,68 @@ func (s *Store) registerOnce(ctx context.Context, key, value string, registered 
 			if !open {
 				return fmt.Errorf("register: the lease ran out: %w", directory.ErrUnavailable)
 			}
+			continue
+		case <-changed:
+		case <-retry:
+		}
+		version, changed = serving.Serving()
+		retry = nil
+		if err := s.tell(ctx, s.serves(id, version, lease.ID)); err != nil {
+			if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+				return s.wrap("register", err)
+			}
+			// The lease may outlive this: the entry stands, and with it the
+			// version we served before.
+			retry = time.After(s.cfg.LeaseTTL / 50)
 		}
 	}
 }
 
-// Proxies implements directory.Registry.
-func (s *Store) Proxies(ctx context.Context) ([]directory.Proxy, error) {
+// serves is the operation that says which version a proxy serves.
+func (s *Store) serves(id string, version int64, lease clientv3.LeaseID) clientv3.Op {
+	return clientv3.OpPut(s.cfg.Prefix+servesKeys+id, strconv.FormatInt(version, 10), clientv3.WithLease(lease))
+}
+
+func (s *Store) tell(ctx context.Context, op clientv3.Op) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
 	defer cancel()
-	resp, err := s.client.Get(ctx, s.cfg.Prefix+"proxies/", clientv3.WithPrefix())
+	_, err := s.client.Do(ctx, op)
+	return err
+}
+
+// Proxies implements directory.Registry.
+func (s *Store) Proxies(ctx context.Context) ([]directory.Proxy, error) {
+	list, _, err := s.proxies(ctx)
+	return list, err
+}
+
+// proxies also returns the revision at which the list was right.
+func (s *Store) proxies(ctx context.Context) ([]directory.Proxy, int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
+	defer cancel()
+	resp, err := s.client.Txn(ctx).Then(
+		clientv3.OpGet(s.cfg.Prefix+proxyKeys, clientv3.WithPrefix()),
+		clientv3.OpGet(s.cfg.Prefix+servesKeys, clientv3.WithPrefix()),
+	).Commit()
 	if err != nil {
-		return nil, s.wrap("list proxies", err)
+		return nil, 0, s.wrap("list proxies", err)
 	}
-	out := make([]directory.Proxy, 0, len(resp.Kvs))
-	for _, kv := range resp.Kvs {
+	serves := map[string]int64{}
+	for _, kv := range resp.Responses[1].GetResponseRange().Kvs {
+		// One that we cannot read counts as none: it is waited for.
+		serves[strings.TrimPrefix(string(kv.Key), s.cfg.Prefix+servesKeys)], _ = strconv.ParseInt(string(kv.Value), 10, 64)
+	}
+	out := []directory.Proxy{}
+	for _, kv := range resp.Responses[0].GetResponseRange().Kvs {
 		var p directory.Proxy
 		if err := json.Unmarshal(kv.Value, &p); err != nil {
-			return nil, fmt.Errorf("list proxies: %s: %w", kv.Key, err)
+			return nil, 0, fmt.Errorf("list proxies: %s: %w", kv.Key, err)
 		}
+		p.ID = strings.TrimPrefix(string(kv.Key), s.cfg.Prefix+proxyKeys)
 		p.Epoch = kv.ModRevision
+		p.Serves = serves[p.ID]
 		out = append(out, p)
 	}
 	slices.SortFunc(out, func(a, b directory.Proxy) int { return cmp.Compare(a.Epoch, b.Epoch) })
-	return out, nil
+	return out, resp.Header.Revision, nil
 }

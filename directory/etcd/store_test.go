@@ -148,7 +148,7 @@ func TestLostLease(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	epochs, done := make(chan int64, 10), make(chan error, 1)
 	go func() {
-		done <- st.Register(ctx, directory.Proxy{ID: "p"}, func(e int64) { epochs <- e })
+		done <- st.Register(ctx, directory.Proxy{ID: "p"}, storetest.NewServing(1), func(e int64) { epochs <- e })
 	}()
 	first := <-epochs
 	leases, err := admin.Leases(t.Context())
@@ -176,6 +176,32 @@ func TestLostLease(t *testing.T) {
 	}
 	if leases, err := admin.Leases(t.Context()); err != nil || len(leases.Leases) != 0 {
 		t.Errorf("leases left: %v, %v", leases, err)
+	}
+}
+
+// A proxy that died is waited for as long as its lease lives, and no longer.
+func TestAcknowledgedByTheDead(t *testing.T) {
+	cfg, admin := secured(t)
+	st := open(t, cfg)
+	defer storetest.Join(t, st, "alive", storetest.NewServing(9))()
+	lease, err := admin.Grant(t.Context(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for key, value := range map[string]string{"proxies/dead": `{"address":"nowhere:1"}`, "serves/dead": "8"} {
+		if _, err := admin.Put(t.Context(), cfg.Prefix+key, value, clientv3.WithLease(lease.ID)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := st.Acknowledged(t.Context(), 8); err != nil || time.Since(began) > 1500*time.Millisecond {
+		t.Errorf("a version it serves: %v after %v", err, time.Since(began))
+	}
+	if err := st.Acknowledged(t.Context(), 9); err != nil || time.Since(began) < 1500*time.Millisecond {
+		t.Errorf("a version it does not serve: %v after %v", err, time.Since(began))
+	}
+	if list, err := st.Proxies(t.Context()); err != nil || len(list) != 1 || list[0].ID != "alive" {
+		t.Errorf("proxies: %v, %v", list, err)
 	}
 }
 

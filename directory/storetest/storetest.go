@@ -18,18 +18,20 @@ const Patience = 20 * time.Second
 // returns another one.
 func Run(t *testing.T, open func(t *testing.T) directory.Store) {
 	for name, test := range map[string]func(*testing.T, directory.Store){
-		"empty":           testEmpty,
-		"create":          testCreate,
-		"create once":     testCreateOnce,
-		"update":          testUpdate,
-		"no change":       testNoChange,
-		"refuse":          testRefuse,
-		"abort":           testAbort,
-		"compare-and-set": testCompareAndSet,
-		"watch":           testWatch,
-		"watch empty":     testWatchEmpty,
-		"watch end":       testWatchEnd,
-		"register":        testRegister,
+		"empty":            testEmpty,
+		"create":           testCreate,
+		"create once":      testCreateOnce,
+		"update":           testUpdate,
+		"no change":        testNoChange,
+		"refuse":           testRefuse,
+		"abort":            testAbort,
+		"compare-and-set":  testCompareAndSet,
+		"watch":            testWatch,
+		"watch empty":      testWatchEmpty,
+		"watch end":        testWatchEnd,
+		"register":         testRegister,
+		"acknowledge":      testAcknowledge,
+		"acknowledge late": testAcknowledgeLate,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
@@ -292,7 +294,7 @@ func testRegister(t *testing.T, s directory.Store) {
 		ctx, cancel := context.WithCancel(t.Context())
 		epochs, done := make(chan int64, 10), make(chan error, 1)
 		go func() {
-			done <- reg.Register(ctx, directory.Proxy{ID: id, Address: "127.0.0.1:1"}, func(e int64) { epochs <- e })
+			done <- reg.Register(ctx, directory.Proxy{ID: id, Address: "127.0.0.1:1"}, NewServing(7), func(e int64) { epochs <- e })
 		}()
 		return func() {
 			cancel()
@@ -307,7 +309,7 @@ func testRegister(t *testing.T, s directory.Store) {
 		t.Errorf("epochs %d, %d", epoch1, epoch2)
 	}
 	list, err := reg.Proxies(t.Context())
-	if err != nil || len(list) != 2 || list[0].ID != "one" || list[0].Epoch != epoch1 || list[1].ID != "two" || list[1].Epoch != epoch2 {
+	if err != nil || len(list) != 2 || list[0].ID != "one" || list[0].Epoch != epoch1 || list[0].Serves != 7 || list[1].ID != "two" || list[1].Epoch != epoch2 {
 		t.Errorf("proxies: %+v, %v", list, err)
 	}
 	stop1()

@@ -1,0 +1,103 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Acknowledged implements directory.Registry.
+func (s *Store) Acknowledged(ctx context.Context, version int64) error {
+	for {
+		b, rev, err := s.behind(ctx, version)
+		if err != nil || len(b.who) == 0 {
+			return err
+		}
+		done, err := s.follow(ctx, b, rev)
+		if err != nil || done {
+			return err
+		}
+	}
+}
+
+// behind is who is waited for.
+type behind struct {
+	version int64
+	who     map[string]string // by id: what to say of it
+}
+
+func (s *Store) behind(ctx context.Context, version int64) (*behind, int64, error) {
+	list, rev, err := s.proxies(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	b := &behind{version, map[string]string{}}
+	for _, p := range list {
+		if p.Serves < version {
+			b.who[p.ID] = fmt.Sprintf("%s at %s serves version %d", p.ID, p.Address, p.Serves)
+		}
+	}
+	return b, rev, nil
+}
+
+// follow watches until nobody is behind. It returns false when it is time to
+// list anew: the stream ended, or a while has gone by, in which it may have
+// been cut without a word.
+func (s *Store) follow(ctx context.Context, b *behind, rev int64) (bool, error) {
+	wctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	late := time.AfterFunc(s.cfg.RequestTimeout, cancel) // see Watch
+	first, last := s.cfg.Prefix+proxyKeys, clientv3.GetPrefixRangeEnd(s.cfg.Prefix+servesKeys)
+	events := s.client.Watch(wctx, first, clientv3.WithRange(last), clientv3.WithRev(rev+1))
+	late.Stop()
+	again := time.NewTimer(s.cfg.ProbeInterval)
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false, fmt.Errorf("not every proxy serves version %d yet: %s: %w", b.version,
+				strings.Join(slices.Sorted(maps.Values(b.who)), ", "), context.Cause(ctx))
+		case resp, open := <-events:
+			if !open || resp.Err() != nil {
+				select { // not at once: etcd may be on its way out
+				case <-time.After(50 * time.Millisecond):
+				case <-ctx.Done():
+				}
+				return false, nil
+			}
+			for _, ev := range resp.Events {
+				s.observe(b, ev)
+			}
+			if len(b.who) == 0 {
+				return true, nil
+			}
+		case <-again.C:
+			return false, nil
+		}
+	}
+}
+
+// observe takes one event into account.
+func (s *Store) observe(b *behind, ev *clientv3.Event) {
+	key := strings.TrimPrefix(string(ev.Kv.Key), s.cfg.Prefix)
+	gone := ev.Type == clientv3.EventTypeDelete
+	if id, ok := strings.CutPrefix(key, proxyKeys); ok {
+		if gone {
+			delete(b.who, id)
+		} else { // new: it may have read the directory before the version was written
+			b.who[id] = id + " has just come"
+		}
+		return
+	}
+	if id, ok := strings.CutPrefix(key, servesKeys); ok && !gone {
+		if v, err := strconv.ParseInt(string(ev.Kv.Value), 10, 64); err == nil && v >= b.version {
+			delete(b.who, id)
+		}
+	}
+}
