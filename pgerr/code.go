@@ -10,6 +10,7 @@ const (
 	FeatureNotSupported          = "0A000"
 	InvalidParameterValue        = "22023"
 	CharacterNotInRepertoire     = "22021"
+	CheckViolation               = "23514"
 	ActiveSQLTransaction         = "25001"
 	InFailedSQLTransaction       = "25P02"
 	InvalidSQLStatementName      = "26000"

@@ -1,0 +1,115 @@
+package executor
+
+import (
+	"encoding/binary"
+
+	"weft/datum"
+	"weft/parser"
+)
+
+// Args are the values of one execution. All bytes stay the caller's.
+type Args struct {
+	// Text is the client's text and Literals what its scan found, under Options.
+	Text     []byte
+	Literals []parser.Literal
+	Options  parser.Options
+
+	// Params are the values of a Bind message.
+	Params Params
+	// Types are the types of the parameters as the server resolved them, 0
+	// where that is not known. They overrule those of the plan.
+	Types []datum.Type
+
+	// Generated are the values weft supplies, as text.
+	Generated [][]byte
+
+	// Entries finds the entries of lookups; nil if there are none.
+	Entries Entries
+
+	// ASCII: client_encoding or the server's is not UTF8, so only values of
+	// plain ASCII are known to be stored as they were sent.
+	ASCII bool
+}
+
+// Entries finds the bucket of a lookup's value.
+type Entries interface {
+	Entry(name string, key []byte) (bucket int, ok bool)
+}
+
+// Params is a view of the parameters in the body of a Bind message.
+type Params struct {
+	formats []byte // two bytes each
+	values  []byte // from the first length on; what follows the last value is not looked at
+	count   int
+}
+
+// DecodeParams reads what follows the names in the body of a Bind message. It
+// reports false if that is malformed; values are looked at when they are
+// needed.
+func DecodeParams(body []byte) (Params, bool) {
+	if len(body) < 2 {
+		return Params{}, false
+	}
+	n := 2 * int(binary.BigEndian.Uint16(body))
+	if len(body) < 2+n+2 {
+		return Params{}, false
+	}
+	p := Params{formats: body[2 : 2+n], values: body[2+n+2:], count: int(binary.BigEndian.Uint16(body[2+n:]))}
+	if n > 2 && n != 2*p.count {
+		return Params{}, false
+	}
+	return p, true
+}
+
+// Len returns the number of parameters.
+func (p Params) Len() int { return p.count }
+
+// format returns the format of parameter i: no code means text for all, one
+// code is for all.
+func (p Params) format(i int) datum.Format {
+	switch len(p.formats) {
+	case 0:
+		return datum.TextFormat
+	case 2:
+		i = 0
+	}
+	return datum.Format(binary.BigEndian.Uint16(p.formats[2*i:]))
+}
+
+// value cuts the value at an offset out of values: nil is NULL. next is the
+// offset of the value after it.
+func (p Params) value(at int) (v []byte, next int, ok bool) {
+	if len(p.values)-at < 4 {
+		return nil, 0, false
+	}
+	size := int(int32(binary.BigEndian.Uint32(p.values[at:])))
+	at += 4
+	switch {
+	case size == -1:
+		return nil, at, true
+	case size < 0 || size > len(p.values)-at:
+		return nil, 0, false
+	}
+	return p.values[at : at+size : at+size], at + size, true
+}
+
+// param returns parameter i. The offsets of those before it are kept, so that
+// asking for all of them in any order takes one walk.
+func (b *Binder) param(i int) (v []byte, ok bool) {
+	p := &b.args.Params
+	if i < 0 || i >= p.count {
+		return nil, false
+	}
+	if len(b.offsets) == 0 {
+		b.offsets = append(b.offsets, 0)
+	}
+	for len(b.offsets) <= i {
+		_, next, ok := p.value(b.offsets[len(b.offsets)-1])
+		if !ok {
+			return nil, false
+		}
+		b.offsets = append(b.offsets, next)
+	}
+	v, _, ok = p.value(b.offsets[i])
+	return v, ok
+}

@@ -1,0 +1,355 @@
+package executor
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"weft/datum"
+	"weft/directory"
+	"weft/pgerr"
+	"weft/plan"
+	"weft/vindex"
+)
+
+const (
+	// maxKeys bounds how many values of a column are held at a time, and
+	// maxRows how many combinations of several columns are tried. Beyond them
+	// the values restrict nothing. A list of values for the one key column of a
+	// table is not held and has no bound.
+	maxKeys = 10_000
+	maxRows = 100_000
+
+	// maxBuckets bounds how many buckets of ranges one Bind looks at, before it
+	// takes all shards.
+	maxBuckets = 1 << 20
+
+	// maxKeep bounds the buffers kept between executions: sessions are many.
+	maxKeep = 16 << 10
+)
+
+// Binder finds shards. It holds the buffers that are reused from one execution
+// to the next: the zero value is ready, and it serves one goroutine at a time.
+type Binder struct {
+	plan *plan.Plan
+	snap *directory.Snapshot
+	args *Args
+	bits int // of a bucket's number
+
+	shards  collection
+	missing []Missing
+	buckets int // looked at so far, of ranges
+
+	buf     []byte         // values of literals
+	offsets []int          // of parameters
+	columns [][]datum.Key  // values of each key column
+	row     []datum.Key    // one combination of them
+	at      []int          // which one
+	ranges  []vindex.Range // of one combination
+	request []byte         // of a lookup
+}
+
+// Bind returns the shards that one execution of a plan visits: all that hold
+// rows it could read or write, by the placement of snap. The result is valid
+// until the next Bind.
+//
+// An error is for the client: the plan's own refusal, or a row that has no
+// place.
+func (b *Binder) Bind(p *plan.Plan, snap *directory.Snapshot, a *Args) (Shards, error) {
+	b.reset(p, snap, a)
+	defer b.release()
+	switch p.Route {
+	case plan.Refused:
+		return Shards{}, p.Refusal
+	case plan.Keyed:
+		for i := range p.Instances {
+			if err := b.instance(&p.Instances[i]); err != nil {
+				return Shards{}, err
+			}
+		}
+	case plan.Every:
+		b.shards.addAll()
+	}
+	free := b.shards.count == 0
+	if free {
+		b.shards.add(b.home())
+		free = p.Route != plan.Home && p.Route != plan.Call
+	}
+	c := &b.shards
+	s := Shards{first: c.first, count: c.count, any: free, Missing: distinct(b.missing)}
+	if c.count > 1 {
+		s.set = c.set
+	}
+	return s, nil
+}
+
+func (b *Binder) reset(p *plan.Plan, snap *directory.Snapshot, a *Args) {
+	b.plan, b.snap, b.args = p, snap, a
+	b.bits = bits.Len(uint(snap.BucketCount)) - 1
+	b.shards.reset(snap)
+	b.missing, b.buckets = nil, 0
+	b.buf, b.offsets = b.buf[:0], b.offsets[:0]
+}
+
+// release lets go of what belongs to the caller, and of large buffers.
+func (b *Binder) release() {
+	b.plan, b.snap, b.args = nil, nil, nil
+	if cap(b.buf) > maxKeep {
+		b.buf = nil
+	}
+	if cap(b.offsets) > maxKeep/8 {
+		b.offsets = nil
+	}
+	if cap(b.ranges) > maxKeep/16 {
+		b.ranges = nil
+	}
+	clear(b.row)
+	for i, keys := range b.columns {
+		if clear(keys); cap(keys) > maxKeep/64 {
+			b.columns[i] = nil
+		}
+	}
+}
+
+func (b *Binder) home() int {
+	return slices.IndexFunc(b.snap.Shards, func(s directory.Shard) bool { return s.Name == b.snap.Home })
+}
+
+// instance adds the shards of one appearance of a table.
+func (b *Binder) instance(in *plan.Instance) error {
+	columns := in.Table.Vindex.Columns()
+	if len(columns) == 1 && len(in.Keys) == 1 && len(in.Keys[0]) == 1 {
+		return b.stream(in, columns[0].Column, in.Keys[0][0])
+	}
+	for len(b.columns) < len(columns) {
+		b.columns = append(b.columns, nil)
+	}
+	known := 0 // how many leading columns have values
+	for i := range columns {
+		if i >= len(in.Keys) || len(in.Keys[i]) == 0 {
+			continue
+		}
+		keys, ok := b.column(b.columns[i][:0], in, columns[i].Column, in.Keys[i])
+		b.columns[i] = keys
+		switch {
+		case ok && len(keys) == 0:
+			return nil // no row has that
+		case ok && known == i:
+			known++
+		}
+	}
+	if known < len(columns) {
+		if _, ok := in.Table.Vindex.(vindex.Lookup); ok {
+			known = 0 // there are no entries for a part of a key
+		}
+	}
+	return b.product(in, b.columns[:b.bounded(known)])
+}
+
+// bounded returns how many of the leading columns can be tried in all
+// combinations.
+func (b *Binder) bounded(known int) int {
+	rows := 1
+	for i := range known {
+		if rows *= len(b.columns[i]); rows > maxRows {
+			return i
+		}
+	}
+	return known
+}
+
+// stream adds the shards of a set of values of the only key column, without
+// holding the values.
+func (b *Binder) stream(in *plan.Instance, c datum.Column, set plan.Set) error {
+	if cap(b.row) < 1 {
+		b.row = make([]datum.Key, 1, 4)
+	}
+	b.row = b.row[:1]
+	for w := b.walk(in, c, set); ; {
+		key, state := w.next()
+		switch state {
+		case none:
+			return nil
+		case unknown:
+			b.shards.addAll()
+			return nil
+		}
+		b.row[0] = key
+		if err := b.place(in, b.row); err != nil {
+			return err
+		}
+	}
+}
+
+// column appends the values that a column has by all of the sets to dst. It
+// reports false if they do not restrict it.
+func (b *Binder) column(dst []datum.Key, in *plan.Instance, c datum.Column, sets []plan.Set) ([]datum.Key, bool) {
+	restricted := false
+	for _, set := range sets {
+		start := len(dst)
+		keys, ok := b.keys(dst, in, c, set)
+		switch {
+		case !ok:
+			dst = keys[:start]
+		case !restricted:
+			dst, restricted = keys, true
+		default:
+			dst = intersect(keys[:start], keys[start:])
+		}
+	}
+	return dst, restricted
+}
+
+// keys appends the values of one set to dst. It reports false if one of them
+// is not known, or if they are too many.
+func (b *Binder) keys(dst []datum.Key, in *plan.Instance, c datum.Column, set plan.Set) ([]datum.Key, bool) {
+	start := len(dst)
+	for w := b.walk(in, c, set); ; {
+		key, state := w.next()
+		switch {
+		case state == none:
+			return dst, true
+		case state == unknown || len(dst)-start == maxKeys:
+			return dst, false
+		}
+		dst = append(dst, key)
+	}
+}
+
+// intersect leaves in a what is also in b. Where that is too much work it
+// leaves a, which is more and so never wrong.
+func intersect(a, b []datum.Key) []datum.Key {
+	if len(a)*len(b) > maxRows {
+		return a
+	}
+	return slices.DeleteFunc(a, func(k datum.Key) bool {
+		return !slices.ContainsFunc(b, func(o datum.Key) bool { return k.Compare(o) == 0 })
+	})
+}
+
+// product adds the shards of all combinations of the leading columns' values.
+func (b *Binder) product(in *plan.Instance, columns [][]datum.Key) error {
+	b.row, b.at = b.row[:0], b.at[:0]
+	for _, keys := range columns {
+		b.row, b.at = append(b.row, keys[0]), append(b.at, 0)
+	}
+	for {
+		if err := b.place(in, b.row); err != nil {
+			return err
+		}
+		i := len(columns) - 1
+		for ; i >= 0; i-- {
+			if b.at[i]++; b.at[i] < len(columns[i]) {
+				b.row[i] = columns[i][b.at[i]]
+				break
+			}
+			b.at[i], b.row[i] = 0, columns[i][0]
+		}
+		if i < 0 {
+			return nil
+		}
+	}
+}
+
+// place adds the shards of the rows whose leading key columns have keys.
+func (b *Binder) place(in *plan.Instance, keys []datum.Key) error {
+	if len(keys) == 0 {
+		b.shards.addAll()
+		return nil
+	}
+	if l, ok := in.Table.Vindex.(vindex.Lookup); ok {
+		return b.lookup(in, l, keys)
+	}
+	v, ok := in.Table.Vindex.(vindex.Computed)
+	if !ok {
+		return fmt.Errorf("vindex %s of %s.%s can neither be computed nor looked up", in.Table.Vindex.Kind(), in.Table.Schema, in.Table.Name)
+	}
+	if len(keys) == len(v.Columns()) {
+		id, err := v.ID(keys)
+		if err != nil {
+			return b.noPlace(in, err)
+		}
+		return b.bucket(in, id.Bucket(b.bits))
+	}
+	var err error
+	if b.ranges, err = v.Ranges(b.ranges[:0], keys); err != nil {
+		return b.noPlace(in, err)
+	}
+	for _, r := range b.ranges {
+		first, last := r.Buckets(b.bits)
+		for i := first; i <= last && !b.shards.full(); i++ {
+			if b.buckets++; b.buckets > maxBuckets {
+				b.shards.addAll()
+				return nil
+			}
+			if err := b.bucket(in, i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// noPlace says what it means that a key has no place: nothing is found there,
+// and nothing can be stored.
+func (b *Binder) noPlace(in *plan.Instance, err error) error {
+	if !errors.Is(err, vindex.ErrNoPlace) {
+		return fmt.Errorf("place a row of %s.%s: %w", in.Table.Schema, in.Table.Name, err)
+	}
+	if !in.Stored {
+		return nil
+	}
+	columns := ""
+	for i, c := range in.Table.Vindex.Columns() {
+		if i > 0 {
+			columns += ", "
+		}
+		columns += c.Name
+	}
+	return pgerr.New(pgerr.CheckViolation, "new row for table %q has no place: no shard is declared for its key (%s)", in.Table.Name, columns).
+		WithDetail("The %s vindex of the table says: %s.", in.Table.Vindex.Kind(), err).
+		WithHint("Declare a zone for the value, or one that takes all other values.").WithCause(err)
+}
+
+func (b *Binder) lookup(in *plan.Instance, l vindex.Lookup, keys []datum.Key) error {
+	r, err := l.Request(keys, b.request)
+	if err != nil {
+		return fmt.Errorf("look up a key of %s.%s: %w", in.Table.Schema, in.Table.Name, err)
+	}
+	if r.Key != nil {
+		b.request = r.Key
+		if b.args.Entries != nil {
+			if bucket, ok := b.args.Entries.Entry(in.Table.Lookup, r.Key); ok {
+				return b.bucket(in, bucket)
+			}
+		}
+		if in.Stored {
+			b.missing = append(b.missing, Missing{in.Table.Lookup, bytes.Clone(r.Key), r.Default.Bucket(b.bits)})
+		}
+	}
+	// Rows come with an entry, and an entry that another proxy makes meanwhile
+	// has this very bucket.
+	return b.bucket(in, r.Default.Bucket(b.bits))
+}
+
+func (b *Binder) bucket(in *plan.Instance, bucket int) error {
+	if uint(bucket) >= uint(len(b.snap.Placement)) || int(b.snap.Placement[bucket]) >= len(b.snap.Shards) {
+		return pgerr.New(pgerr.InternalError, "bucket %d of table %q has no shard in version %d of the directory", bucket, in.Table.Name, b.snap.Version)
+	}
+	b.shards.add(int(b.snap.Placement[bucket]))
+	return nil
+}
+
+func distinct(missing []Missing) []Missing {
+	if len(missing) < 2 {
+		return missing
+	}
+	order := func(x, y Missing) int {
+		return cmp.Or(cmp.Compare(x.Lookup, y.Lookup), bytes.Compare(x.Key, y.Key))
+	}
+	slices.SortFunc(missing, order)
+	return slices.CompactFunc(missing, func(x, y Missing) bool { return order(x, y) == 0 })
+}

@@ -1,0 +1,97 @@
+package executor
+
+import (
+	"weft/datum"
+	"weft/plan"
+)
+
+// state says what a walk has come to.
+type state uint8
+
+const (
+	found   state = iota // a value
+	none                 // the end
+	unknown              // a value that only the server knows: the set restricts nothing
+)
+
+// walk goes through the keys of a set.
+type walk struct {
+	b      *Binder
+	column datum.Column
+	set    plan.Set
+	stored bool
+	array  array // the one being walked through
+	inside bool  // it is
+}
+
+func (b *Binder) walk(in *plan.Instance, c datum.Column, set plan.Set) walk {
+	return walk{b: b, column: c, set: set, stored: in.Stored}
+}
+
+// next returns the next key. Values that no row has are passed over.
+func (w *walk) next() (datum.Key, state) {
+	for {
+		var v datum.Value
+		switch {
+		case w.inside:
+			var more, ok bool
+			if v, more, ok = w.array.next(&w.b.buf); !ok {
+				return datum.Key{}, unknown
+			}
+			if w.inside = more; !more {
+				continue
+			}
+			if v.Bytes == nil {
+				// Without array_nulls this is a text.
+				if w.array.bare && w.column.Type != datum.Int8 && w.column.Type != datum.Int4 {
+					return datum.Key{}, unknown
+				}
+				continue
+			}
+			if w.b.args.ASCII && !isASCII(v) {
+				return datum.Key{}, unknown
+			}
+		case len(w.set) == 0:
+			return datum.Key{}, none
+		default:
+			src := &w.set[0]
+			w.set = w.set[1:]
+			switch src.Kind {
+			case plan.Null:
+				return datum.Key{}, found
+			case plan.Array, plan.ParamArray:
+				a, null, ok := w.b.elements(src)
+				if !ok || w.stored {
+					return datum.Key{}, unknown
+				}
+				w.array, w.inside = a, !null
+				continue
+			}
+			var ok bool
+			if v, ok = w.b.value(src); !ok {
+				return datum.Key{}, unknown
+			}
+		}
+		key, err := w.key(v)
+		if err == nil {
+			return key, found
+		}
+		if w.undecided(err) {
+			return datum.Key{}, unknown
+		}
+	}
+}
+
+func (w *walk) key(v datum.Value) (datum.Key, error) {
+	if w.stored {
+		return w.column.Store(v)
+	}
+	return w.column.Match(v)
+}
+
+// undecided reports whether a value could be any. Else it is none: nothing
+// equals it, or PostgreSQL refuses it on whichever shard.
+func (w *walk) undecided(err error) bool {
+	e, ok := err.(*datum.Error)
+	return !ok || e.Verdict == datum.Undecided || w.stored && e.Verdict != datum.Invalid
+}

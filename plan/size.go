@@ -1,0 +1,76 @@
+package plan
+
+import "unsafe"
+
+// Size returns about how many bytes the plan holds, for a cache that is bounded
+// in bytes. Tables are not counted: all plans of a schema share them.
+func (p *Plan) Size() int64 {
+	if p == nil {
+		return 0
+	}
+	const piece = 16 // what the allocator adds to one
+	n := int64(unsafe.Sizeof(*p)) + piece
+	for i := range p.Instances {
+		in := &p.Instances[i]
+		n += int64(unsafe.Sizeof(*in)) + int64(len(in.Name)) + piece
+		for _, sets := range in.Keys {
+			n += int64(unsafe.Sizeof(sets)) + piece
+			for _, set := range sets {
+				n += int64(unsafe.Sizeof(set)) + piece
+				for j := range set {
+					n += set[j].size()
+				}
+			}
+		}
+	}
+	if g := p.Generate; g != nil {
+		n += int64(unsafe.Sizeof(*g)) + 3*piece
+		for i := range g.Values {
+			n += int64(unsafe.Sizeof(g.Values[i])) + int64(len(g.Values[i].Sequence)+len(g.Values[i].Type))
+		}
+		for i := range g.Edits {
+			n += int64(unsafe.Sizeof(g.Edits[i])) + int64(len(g.Edits[i].Text))
+		}
+		n += stringsSize(g.Columns)
+	}
+	if c := p.Change; c != nil {
+		n += int64(unsafe.Sizeof(*c)) + 3*piece
+		for _, d := range c.Drops {
+			n += d.size()
+		}
+		for _, r := range c.Renames {
+			n += r.From.size() + r.To.size()
+		}
+		for _, r := range c.Columns {
+			n += int64(unsafe.Sizeof(r)) + r.Table.size() + int64(len(r.From)+len(r.To))
+		}
+	}
+	if f := p.Function; f != nil {
+		n += int64(unsafe.Sizeof(*f)) + int64(len(f.Name)+len(f.Column)) + 64
+		for name, a := range f.Args {
+			n += 2*int64(unsafe.Sizeof(a)) + int64(len(name)+len(a.Text)) + 2*piece
+		}
+	}
+	if e := p.Refusal; e != nil {
+		n += int64(unsafe.Sizeof(*e)) + int64(len(e.Message)+len(e.Detail)+len(e.Hint)) + 4*piece
+	}
+	return n + int64(len(p.Params))*4 + stringsSize(p.Why) + 2*piece
+}
+
+func (s *Source) size() int64 {
+	n := int64(unsafe.Sizeof(*s)) + int64(len(s.Text))
+	if s.Expr != nil {
+		n += 16 + s.Expr.Left.size() + s.Expr.Right.size()
+	}
+	return n
+}
+
+func (n Name) size() int64 { return int64(unsafe.Sizeof(n)) + int64(len(n.Schema)+len(n.Table)) }
+
+func stringsSize(list []string) int64 {
+	n := int64(0)
+	for _, s := range list {
+		n += int64(unsafe.Sizeof(s)) + int64(len(s)) + 8
+	}
+	return n
+}
