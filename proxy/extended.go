@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"os"
+	"slices"
 	"unicode/utf8"
 
 	"weft/parser"
@@ -286,6 +287,9 @@ func (s *Session) bound(name []byte) (f *parser.Facts, server, client string, er
 	}
 	st := s.statements[string(name)]
 	if st == nil {
+		if slices.Contains(s.done.stray, string(name)) {
+			s.closeStray(string(name))
+		}
 		return nil, string(name), string(name), nil
 	}
 	if s.done.own[st.name] {
@@ -406,7 +410,7 @@ func (s *Session) onClose(body []byte) error {
 		if s.done.own[string(name)] {
 			s.toServer.Grow()
 			s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Close, body)
-			s.ops.push(op{kind: opClose, injected: true})
+			s.ops.push(op{kind: opClose, injected: true, name: string(name)})
 		}
 	}
 	if kind == 'S' {

@@ -238,14 +238,21 @@ func (s *Session) reparseUnnamed() error {
 // statement of that name first, so that the error comes from where the
 // transaction is.
 func (s *Session) parseDuplicate(name string, p wire.ParseBody) error {
-	s.toServer.B = wire.AppendClose(s.toServer.B, 'S', name) // left by an earlier one
-	s.ops.push(op{kind: opClose, injected: true})
-	s.toServer.B = wire.AppendParse(s.toServer.B, name, "", nil)
-	s.ops.push(op{kind: opParse, injected: true, stmt: &pool.Statement{Name: name}})
+	if !s.done.own[name] {
+		s.closeStray(name) // left by an earlier one
+		s.toServer.B = wire.AppendParse(s.toServer.B, name, "", nil)
+		s.ops.push(op{kind: opParse, injected: true, stmt: &pool.Statement{Name: name}})
+		s.done.stray = append(s.done.stray, name)
+	}
 	s.toServer.B = wire.AppendParse(s.toServer.B, name, string(p.SQL), p.OIDs)
 	s.ops.push(op{kind: opParse, stmt: &pool.Statement{Name: name}})
-	s.done.stray = append(s.done.stray, name)
 	return nil
+}
+
+// closeStray takes away what weft has made under a name of the client's.
+func (s *Session) closeStray(name string) {
+	s.toServer.B = wire.AppendClose(s.toServer.B, 'S', name)
+	s.ops.push(op{kind: opClose, injected: true})
 }
 
 // takeOut takes a statement out of the session; forgetStatement also says that
@@ -331,7 +338,7 @@ func (s *Session) showPrepared(exec func(sql string) error) error {
 // showParsed sends a Parse under the client's name and notes it as o.
 func (s *Session) showParsed(st *statement, o op) {
 	s.toServer.B = wire.AppendParse(s.toServer.B, st.name, st.server.SQL, []byte(st.server.OIDs))
-	o.stmt = &pool.Statement{Name: st.name}
+	o.stmt, o.name = &pool.Statement{Name: st.name}, st.name
 	s.ops.push(o)
 	s.done.own[st.name] = true
 }

@@ -328,7 +328,7 @@ func (s *Session) undo(c *pool.Conn, o *op, failed bool) {
 	switch {
 	case o.kind == opParse && o.stmt != nil:
 		c.Unprepare(o.stmt.Name)
-		delete(s.done.own, o.stmt.Name)
+		delete(s.done.own, o.name)
 		if o.client != nil {
 			s.forgetStatement(o.client)
 		}
@@ -343,6 +343,8 @@ func (s *Session) undo(c *pool.Conn, o *op, failed bool) {
 		c.Unprepare(o.stmt.Name)
 	case o.kind == opClose && o.stmt != nil: // weft's own, to make room
 		c.MarkPrepared(o.stmt)
+	case o.kind == opClose && o.name != "": // of one that is shown
+		s.done.own[o.name] = true
 	case o.kind == opClose && o.unnamedBy != 0:
 		c.UnnamedBy = o.unnamedBy
 	case o.kind == opLocal && o.client != nil && o.answer == wire.ParseComplete:

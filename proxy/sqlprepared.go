@@ -45,6 +45,9 @@ func (s *Session) prepareSQL(f *parser.Facts, exec func(sql string) error) error
 			s.done.stray = append(s.done.stray, dummyName(i))
 		case p.Kind == parser.Prepare && st == nil:
 			made[p.Name] = true
+		case st == nil && !made[p.Name] && slices.Contains(s.done.stray, p.Name): // the backend has one of weft's own
+			err = exec("DEALLOCATE " + pool.QuoteIdent(p.Name))
+			s.done.stray = slices.DeleteFunc(s.done.stray, func(n string) bool { return n == p.Name })
 		case st == nil || made[p.Name]:
 		case p.Kind == parser.Execute:
 			err = s.ensurePrepared(st.server, exec)
