@@ -255,6 +255,7 @@ func TestBindSources(t *testing.T) {
 
 		{"array", ints, set(arr(0)), scanned(t, "'{1, 2 ,NULL}'"), []string{"1", "2"}},
 		{"empty array", ints, set(arr(0)), scanned(t, "' { } '"), none},
+		{"array with spaces", texts, set(arr(0)), scanned(t, `'{ a b , "c" }'`), []string{"a b", "c"}},
 		{"array of texts", texts, set(arr(0)), scanned(t, `'{a b,"c,\"d"," e ",""}'`), []string{"a b", `c,"d`, " e ", ""}},
 		{"NULL may be a text", texts, set(arr(0)), scanned(t, `'{null}'`), all},
 		{"quoted NULL is a text", texts, set(arr(0)), scanned(t, `'{"NULL"}'`), []string{"NULL"}},
