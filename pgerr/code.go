@@ -36,6 +36,7 @@ const (
 	OutOfMemory                  = "53200"
 	TooManyConnections           = "53300"
 	ConfigurationLimitExceeded   = "53400"
+	ProgramLimitExceeded         = "54000"
 	ObjectNotInPrerequisiteState = "55000"
 	ObjectInUse                  = "55006"
 	QueryCanceled                = "57014"
