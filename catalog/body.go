@@ -129,8 +129,8 @@ func (v *vocabulary) look(s *source) {
 		v.note(s, word, seen)
 		v.note(s, lower(word), seen)
 		if len(word) >= nameLength {
-			v.note(s, clip(lower(word)), seen)
-			v.note(s, clip(word), seen)
+			v.note(s, cut(lower(word), nameLength-1), seen)
+			v.note(s, cut(word, nameLength-1), seen)
 		}
 	}
 	if len(v.odd) == 0 {
@@ -165,15 +165,15 @@ func (v *vocabulary) note(s *source, name string, seen map[string]bool) {
 // nameLength is where PostgreSQL cuts names off.
 const nameLength = 64
 
-func clip(name string) string {
-	if len(name) < nameLength {
+// cut shortens a name to at most n bytes without splitting a character.
+func cut(name string, n int) string {
+	if len(name) <= n {
 		return name
 	}
-	end := nameLength - 1
-	for end > 0 && !utf8.RuneStart(name[end]) {
-		end--
+	for n > 0 && !utf8.RuneStart(name[n]) {
+		n--
 	}
-	return name[:end]
+	return name[:n]
 }
 
 // plainWord reports whether a name is found by cutting a text into words.

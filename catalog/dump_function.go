@@ -1,0 +1,155 @@
+package catalog
+
+import (
+	"fmt"
+	"slices"
+
+	pg_query "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/parser"
+)
+
+func (d *dump) createFunction(s *pg_query.CreateFunctionStmt) error {
+	n, err := d.place(nameOf(s.Funcname))
+	if err != nil {
+		return err
+	}
+	src := &source{function: &Function{Name: n, Volatility: 'v'}, language: "sql"}
+	for _, o := range s.Options {
+		e := o.GetDefElem()
+		switch e.GetDefname() {
+		case "language":
+			src.language = lower(e.GetArg().GetString_().GetSval())
+		case "volatility":
+			if v := e.GetArg().GetString_().GetSval(); v != "" {
+				src.function.Volatility = v[0]
+			}
+		case "as":
+			src.body = lastName(e.GetArg().GetList().GetItems())
+		}
+	}
+	if s.SqlBody != nil {
+		src.parsed = true
+		d.readTree(src, s.SqlBody)
+	}
+	if s.Replace {
+		// Which of several functions of this name it replaces would need their
+		// arguments; one too many does no harm.
+		d.sources = slices.DeleteFunc(d.sources, func(o *source) bool { return o.function.Name == n && o.body == src.body && !src.parsed })
+	}
+	d.sources = append(d.sources, src)
+	return nil
+}
+
+// readTree notes what a parsed body names.
+func (d *dump) readTree(src *source, n *pg_query.Node) {
+	parser.Walk(n, func(m any) bool {
+		switch m := m.(type) {
+		case *pg_query.RangeVar:
+			if r := d.find(rangeName(m)); r != nil && !r.System() {
+				src.mentions = append(src.mentions, r.Name)
+			}
+		case *pg_query.FuncCall:
+			name := lastName(m.Funcname)
+			src.calls = append(src.calls, name)
+			src.runs = src.runs || slices.Contains(runners, name)
+		}
+		return true
+	})
+}
+
+// define follows CREATE AGGREGATE, OPERATOR, COLLATION and TYPE.
+func (d *dump) define(s *pg_query.DefineStmt) error {
+	switch s.Kind {
+	case pg_query.ObjectType_OBJECT_TYPE:
+		_, err := d.addType(s.Defnames, &dumpType{kind: kindOf(s)})
+		return err
+	case pg_query.ObjectType_OBJECT_COLLATION:
+		n, err := d.place(nameOf(s.Defnames))
+		if err != nil {
+			return err
+		}
+		d.loose[n] = false
+		if e := defined(s, "deterministic"); e != nil {
+			v := lower(e.GetString_().GetSval())
+			d.loose[n] = v == "false" || v == "off" || v == "0" || e.GetBoolean() != nil && !e.GetBoolean().Boolval
+		}
+	case pg_query.ObjectType_OBJECT_AGGREGATE:
+		n, err := d.place(nameOf(s.Defnames))
+		if err != nil {
+			return err
+		}
+		src := &source{function: &Function{Name: n, Volatility: 'i'}, aggregate: true}
+		for _, o := range s.Definition {
+			if t := o.GetDefElem().GetArg().GetTypeName(); t != nil {
+				src.calls = append(src.calls, lastName(t.Names))
+			}
+		}
+		d.sources = append(d.sources, src)
+	case pg_query.ObjectType_OBJECT_OPERATOR:
+		if lastName(s.Defnames) == "=" {
+			d.customEquality = d.customEquality || d.isBuiltin(defined(s, "leftarg")) && d.isBuiltin(defined(s, "rightarg"))
+		}
+	}
+	return nil
+}
+
+// kindOf is 0 for a shell type, which is defined later.
+func kindOf(s *pg_query.DefineStmt) byte {
+	if len(s.Definition) == 0 {
+		return 0
+	}
+	return 'b'
+}
+
+func defined(s *pg_query.DefineStmt, name string) *pg_query.Node {
+	for _, o := range s.Definition {
+		if e := o.GetDefElem(); e.GetDefname() == name {
+			return e.GetArg()
+		}
+	}
+	return nil
+}
+
+func (d *dump) isBuiltin(n *pg_query.Node) bool {
+	t, err := d.resolve(n.GetTypeName())
+	return err == nil && t.oid < 16384
+}
+
+func (d *dump) createTrigger(s *pg_query.CreateTrigStmt) error {
+	r, err := d.need(rangeName(s.Relation))
+	if err != nil {
+		return err
+	}
+	f := nameOf(s.Funcname)
+	if f.Schema == "" {
+		for _, src := range d.sources {
+			if src.function.Name.Name == f.Name && slices.Contains(d.path, src.function.Schema) {
+				f = src.function.Name
+				break
+			}
+		}
+	}
+	if f.Schema == "" {
+		f.Schema = "pg_catalog" // suppress_redundant_updates_trigger and the like
+	}
+	t := Trigger{Name: s.Trigname, Function: f}
+	if i := slices.IndexFunc(r.Triggers, func(o Trigger) bool { return o.Name == t.Name }); i >= 0 {
+		if !s.Replace {
+			return fmt.Errorf("trigger %s of %s already exists", quoteIdent(t.Name), r.quoted())
+		}
+		r.Triggers[i] = t
+		return nil
+	}
+	r.Triggers = append(r.Triggers, t)
+	return nil
+}
+
+func (d *dump) createRule(s *pg_query.RuleStmt) error {
+	r, err := d.need(rangeName(s.Relation))
+	if err != nil {
+		return err
+	}
+	r.Rules = r.Rules || s.Rulename != "_RETURN"
+	return nil
+}

@@ -1,0 +1,136 @@
+package catalog
+
+import (
+	"fmt"
+	"maps"
+
+	pg_query "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/parser"
+)
+
+func (d *dump) createView(s *pg_query.ViewStmt) error {
+	if s.View.GetRelpersistence() == "t" {
+		return nil
+	}
+	n, err := d.place(rangeName(s.View))
+	if err != nil {
+		return err
+	}
+	var r *Relation
+	if old := d.relations[n]; s.Replace && old != nil && old.Kind == View {
+		r = old
+	} else {
+		if r, err = d.add(n, View); err != nil {
+			return err
+		}
+		if err := d.rowType(r); err != nil {
+			return err
+		}
+	}
+	return d.fillView(r, s.Query, s.Aliases)
+}
+
+func (d *dump) createTableAs(s *pg_query.CreateTableAsStmt) error {
+	if s.Into.GetRel().GetRelpersistence() == "t" {
+		return nil
+	}
+	n, err := d.place(rangeName(s.Into.GetRel()))
+	if err != nil {
+		return err
+	}
+	if s.IfNotExists && d.relations[n] != nil {
+		return nil
+	}
+	kind := Table
+	if s.Objtype == pg_query.ObjectType_OBJECT_MATVIEW {
+		kind = MaterializedView
+	}
+	r, err := d.add(n, kind)
+	if err != nil {
+		return err
+	}
+	if err := d.rowType(r); err != nil {
+		return err
+	}
+	if err := d.fillView(r, s.Query, s.Into.ColNames); err != nil {
+		return err
+	}
+	if kind == Table {
+		r.Definition = ""
+	}
+	return nil
+}
+
+func (d *dump) fillView(r *Relation, query *pg_query.Node, aliases []*pg_query.Node) error {
+	sel := query.GetSelectStmt()
+	if sel == nil {
+		return fmt.Errorf("%s: not a query", r.quoted())
+	}
+	if err := d.qualify(sel, nil); err != nil {
+		return err
+	}
+	r.Columns = d.outputs(sel, nil)
+	for i, a := range aliases {
+		if i < len(r.Columns) {
+			r.Columns[i].Name = a.GetString_().GetSval()
+		}
+	}
+	for i := range r.Columns {
+		r.Columns[i].Num = int16(i + 1)
+	}
+	var err error
+	r.Definition, err = d.deparseQuery(query)
+	return err
+}
+
+// qualify gives the relations of a query their schemas, as a view keeps them.
+func (d *dump) qualify(sel *pg_query.SelectStmt, ctes map[string]bool) error {
+	var err error
+	if sel.WithClause != nil {
+		ctes = maps.Clone(ctes)
+		if ctes == nil {
+			ctes = map[string]bool{}
+		}
+		// One sees those before it, and with RECURSIVE all.
+		for _, n := range sel.WithClause.Ctes {
+			c := n.GetCommonTableExpr()
+			if sel.WithClause.Recursive {
+				ctes[c.GetCtename()] = true
+			}
+		}
+		for _, n := range sel.WithClause.Ctes {
+			c := n.GetCommonTableExpr()
+			if q := c.GetCtequery().GetSelectStmt(); q != nil {
+				if err := d.qualify(q, ctes); err != nil {
+					return err
+				}
+			}
+			ctes[c.GetCtename()] = true
+		}
+	}
+	parser.Walk(sel, func(m any) bool {
+		if err != nil {
+			return false
+		}
+		switch m := m.(type) {
+		case *pg_query.WithClause:
+			return m != sel.WithClause // done above
+		case *pg_query.SelectStmt:
+			if m != sel {
+				err = d.qualify(m, ctes)
+				return false
+			}
+		case *pg_query.RangeVar:
+			if m.Schemaname == "" && ctes[m.Relname] {
+				return false
+			}
+			var r *Relation
+			if r, err = d.need(rangeName(m)); err == nil && r.Schema != "pg_catalog" {
+				m.Schemaname = r.Schema
+			}
+		}
+		return true
+	})
+	return err
+}
