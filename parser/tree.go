@@ -11,3 +11,28 @@ func Parse(text string) (*pg_query.ParseResult, error) {
 
 // Walk visits a message of a parse tree and, where visit returns true, everything below it, in the order of the fields.
 func Walk(message any, visit func(message any) bool) { walk(message, visit) }
+
+// Tree is a parsed text, under whatever settings it was read.
+type Tree struct {
+	Statements []*pg_query.RawStmt
+
+	edits Edits
+}
+
+// ParseTree is Parse for a text that is read under opt.
+func ParseTree(text string, opt Options) (*Tree, error) {
+	tree, edits, err := parse(text, opt)
+	if err != nil {
+		return nil, err
+	}
+	return &Tree{Statements: tree.Stmts, edits: edits}, nil
+}
+
+// Offset returns where in the text that was parsed a location of the tree is, in bytes. (With
+// standard_conforming_strings off, pg_query has read an edited text.)
+func (t *Tree) Offset(location int32) int {
+	if len(t.edits) == 0 {
+		return int(location)
+	}
+	return t.edits.clientOffset(int(location))
+}

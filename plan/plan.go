@@ -54,6 +54,10 @@ type Plan struct {
 	// told when the instances do not land on one shard.
 	Refusal *pgerr.Error
 
+	// Waits: it is refused only because rows of a table are being moved between
+	// shards; it is worth another try when that is done.
+	Waits bool
+
 	// Params are the types of $1, $2, … as the server will resolve them, 0
 	// where that is not known here.
 	Params []datum.Type

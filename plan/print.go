@@ -1,0 +1,214 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"weft/datum"
+)
+
+// String returns the route's name.
+func (r Route) String() string {
+	switch r {
+	case Home:
+		return "home"
+	case Any:
+		return "any"
+	case AnyCopy:
+		return "any copy"
+	case Keyed:
+		return "keyed"
+	case Every:
+		return "every"
+	case Call:
+		return "call"
+	case Refused:
+		return "refused"
+	}
+	return "route " + strconv.Itoa(int(r))
+}
+
+// String prints the plan for people and for golden files. Literals and
+// parameters are told by their numbers: 'n' is the n-th literal, $n the n-th
+// parameter, both counted from 1.
+func (p *Plan) String() string {
+	var b strings.Builder
+	b.WriteString(p.Route.String())
+	for _, f := range []struct {
+		set  bool
+		name string
+	}{{p.Writes, "writes"}, {p.Exact, "exact"}, {p.Waits, "waits"}} {
+		if f.set {
+			b.WriteString(", " + f.name)
+		}
+	}
+	b.WriteByte('\n')
+	for i := range p.Instances {
+		b.WriteString("  " + p.Instances[i].String() + "\n")
+	}
+	if p.Generate != nil {
+		p.Generate.print(&b)
+	}
+	if p.Change != nil {
+		p.Change.print(&b)
+	}
+	if p.Function != nil {
+		p.Function.print(&b)
+	}
+	if p.Route == Refused && p.Refusal != nil {
+		fmt.Fprintf(&b, "  %s: %s\n", p.Refusal.Code, p.Refusal.Message)
+		if p.Refusal.Hint != "" {
+			fmt.Fprintf(&b, "  hint: %s\n", p.Refusal.Hint)
+		}
+	}
+	var known []string
+	for i, t := range p.Params {
+		if t != 0 {
+			known = append(known, fmt.Sprintf("$%d %s", i+1, typeName(t)))
+		}
+	}
+	if len(known) > 0 {
+		b.WriteString("  params: " + strings.Join(known, ", ") + "\n")
+	}
+	return b.String()
+}
+
+// String says what is known of the instance's key.
+func (in *Instance) String() string {
+	var b strings.Builder
+	b.WriteString(in.Name)
+	if in.Stored {
+		b.WriteString(" stores")
+	}
+	b.WriteByte(':')
+	sep := " "
+	for i, sets := range in.Keys {
+		name := strconv.Itoa(i + 1)
+		if in.Table != nil && in.Table.Vindex != nil && i < len(in.Table.Vindex.Columns()) {
+			name = in.Table.Vindex.Columns()[i].Name
+		}
+		if len(sets) == 0 {
+			b.WriteString(sep + name + " unknown")
+			sep = ", "
+		}
+		for _, s := range sets {
+			b.WriteString(sep + name + " " + s.String())
+			sep = ", "
+		}
+	}
+	return b.String()
+}
+
+// String prints the set as a condition: = $1, IN ('1', '2').
+func (s Set) String() string {
+	switch {
+	case len(s) == 0:
+		return "is never true"
+	case len(s) == 1 && s[0].Kind == Null:
+		return "IS NULL"
+	case len(s) == 1 && (s[0].Kind == Array || s[0].Kind == ParamArray):
+		return "= ANY (" + s[0].String() + ")"
+	case len(s) == 1:
+		return "= " + s[0].String()
+	}
+	var parts []string
+	for _, v := range s {
+		parts = append(parts, v.String())
+	}
+	return "IN (" + strings.Join(parts, ", ") + ")"
+}
+
+// String prints the source.
+func (s Source) String() string {
+	var out string
+	switch s.Kind {
+	case Null:
+		return "NULL"
+	case Literal, Array:
+		out = "'" + strconv.Itoa(s.Index+1) + "'"
+	case Param, ParamArray:
+		out = "$" + strconv.Itoa(s.Index+1)
+	case Generated:
+		return "generated " + strconv.Itoa(s.Index+1)
+	case Computed:
+		return "(" + s.Expr.Left.String() + " " + string(s.Expr.Op) + " " + s.Expr.Right.String() + ")"
+	case Constant:
+		out = "constant " + strconv.Quote(s.Text)
+	}
+	if s.Negative {
+		out = "-" + out
+	}
+	if s.Type != 0 && s.Type != datum.Unknown {
+		out += "::" + s.Type.String()
+		if s.Kind == Array || s.Kind == ParamArray {
+			out += "[]"
+		}
+	}
+	return out
+}
+
+func typeName(t datum.Type) string { return t.String() }
+
+func (g *Generate) print(b *strings.Builder) {
+	for i, v := range g.Values {
+		from := "random uuid"
+		if v.Sequence != "" {
+			from = v.Sequence
+		}
+		fmt.Fprintf(b, "  value %d: %s from %s\n", i+1, v.Type, from)
+	}
+	for _, e := range g.Edits {
+		place := fmt.Sprintf("byte %d", e.Offset)
+		if e.After >= 0 {
+			place = fmt.Sprintf("%d after '%d'", e.Offset, e.After+1)
+		}
+		text := strconv.Quote(e.Text)
+		if e.Value >= 0 {
+			text = fmt.Sprintf("value %d", e.Value+1)
+		}
+		fmt.Fprintf(b, "  edit %s, delete %d: %s\n", place, e.Delete, text)
+	}
+}
+
+func (c *Change) print(b *strings.Builder) {
+	for _, d := range c.Drops {
+		fmt.Fprintf(b, "  drops %s.%s\n", d.Schema, d.Table)
+	}
+	for _, r := range c.Renames {
+		fmt.Fprintf(b, "  renames %s.%s to %s.%s\n", r.From.Schema, r.From.Table, r.To.Schema, r.To.Table)
+	}
+	for _, r := range c.Columns {
+		fmt.Fprintf(b, "  renames key %s of %s.%s to %s\n", r.From, r.Table.Schema, r.Table.Table, r.To)
+	}
+	if c.Alone {
+		b.WriteString("  alone\n")
+	}
+}
+
+func (f *Function) print(b *strings.Builder) {
+	fmt.Fprintf(b, "  %s", f.Name)
+	var parts []string
+	for _, name := range sortedArgs(f.Args) {
+		a := f.Args[name]
+		v := strconv.Quote(a.Text)
+		switch {
+		case a.Null:
+			v = "NULL"
+		case a.Param > 0:
+			v = "$" + strconv.Itoa(a.Param)
+		}
+		parts = append(parts, name+" => "+v)
+	}
+	fmt.Fprintf(b, "(%s) as %s\n", strings.Join(parts, ", "), f.Column)
+}
+
+func sortedArgs(args map[string]Arg) []string {
+	names := make([]string, 0, len(args))
+	for name := range args {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,199 @@
+package planner
+
+import (
+	"fmt"
+	"strings"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/catalog"
+	"weft/datum"
+	"weft/parser"
+	"weft/pgerr"
+	"weft/plan"
+)
+
+// analysis is the work on one text.
+type analysis struct {
+	env  *Env
+	text text
+	out  *plan.Plan
+
+	params    *params
+	instances []*instance
+	touched   touched
+	functions []*catalog.Function
+	views     int // how deep in views
+	edits     []textEdit
+}
+
+// text is where constants stand: the client's text, or a view's definition.
+type text struct {
+	sql      string
+	tree     *parser.Tree
+	literals []parser.Literal
+	path     []string
+	stored   bool // in the schema: constants are told by value
+}
+
+// touched is what a statement names, in its own words.
+type touched struct {
+	sharded, reference, home []string
+	missing                  []*pg.RangeVar
+	waits                    []string
+	// session functions run on the home shard, catalog functions look at it.
+	homely     []string // functions that belong to the home shard
+	sequences  []string // nextval and the like
+	advisory   bool
+	catalog    bool // names of objects are looked up
+	writesHome bool
+}
+
+// instance is an appearance of a sharded table.
+type instance struct {
+	table  *table
+	name   string
+	scope  *scope
+	cols   map[string]*column
+	stored bool
+	// keys is what is known of a stored row, per key column: values, or a
+	// column whose facts hold.
+	keys []storedKey
+}
+
+// storedKey is what is known of a key that is stored.
+type storedKey struct {
+	known  bool
+	set    plan.Set
+	column *column
+}
+
+// solve turns an instance into what the plan says of it.
+func (x *instance) solve() plan.Instance {
+	out := plan.Instance{Table: &x.table.Table, Name: x.name, Stored: x.stored}
+	cl := newClasses(x.scope)
+	for i, k := range x.table.keys {
+		var sets []plan.Set
+		switch {
+		case !x.stored:
+			if c := x.cols[k.Name]; c != nil {
+				sets = cl.sets(c)
+			}
+		case x.keys[i].column != nil:
+			// What is stored is the column's value; of another type it may
+			// change on the way.
+			if c := x.keys[i].column; class(datum.Type(k.Type)) == c.class() && c.class() != 0 {
+				for _, s := range cl.sets(c) {
+					sets = append(sets, typed(s, c, &column{typ: datum.Type(k.Type)}))
+				}
+			}
+		case x.keys[i].known:
+			sets = []plan.Set{x.keys[i].set}
+		}
+		out.Keys = append(out.Keys, sets)
+	}
+	return out
+}
+
+// refuse makes the plan a refusal. The first reason stays.
+func (a *analysis) refuse(code, hint, format string, args ...any) {
+	if a.out.Refusal != nil && a.out.Route == plan.Refused {
+		return
+	}
+	a.out.Route = plan.Refused
+	a.out.Refusal = pgerr.New(code, format, args...)
+	if hint != "" {
+		a.out.Refusal.Hint = hint
+	}
+}
+
+func (a *analysis) unsupported(hint, format string, args ...any) {
+	a.refuse(pgerr.FeatureNotSupported, hint, format, args...)
+}
+
+func (a *analysis) refused() bool { return a.out.Route == plan.Refused }
+
+// relation finds what a name means: a relation of the schema, or nil, and its
+// declaration, or nil.
+func (a *analysis) relation(rv *pg.RangeVar) (*catalog.Relation, *table) {
+	rel := a.find(rv.Schemaname, rv.Relname)
+	return rel, a.declared(rel)
+}
+
+func (a *analysis) find(schema, name string) *catalog.Relation {
+	switch {
+	case a.env.Schema == nil:
+		return nil
+	case schema != "":
+		return a.env.Schema.Relation(catalog.Name{Schema: schema, Name: name})
+	}
+	return a.env.Schema.Resolve(a.text.path, name)
+}
+
+// declared returns a relation's declaration. A partition is where its parent's
+// rows are.
+func (a *analysis) declared(rel *catalog.Relation) *table {
+	for ; rel != nil; rel = rel.Parent {
+		if t := a.env.Tables.find(rel.Name); t != nil {
+			return t
+		}
+		if rel.Inherited {
+			break
+		}
+	}
+	return nil
+}
+
+// temporary reports whether a name is that of a temporary relation of the
+// session: these come first in the search path.
+func (a *analysis) temporary(rv *pg.RangeVar) bool {
+	if rv.Schemaname != "" {
+		return isTemporary(rv.Schemaname)
+	}
+	return !a.text.stored && a.env.Temporary[rv.Relname]
+}
+
+func isTemporary(schema string) bool {
+	return schema == "pg_temp" || strings.HasPrefix(schema, "pg_temp_")
+}
+
+// columns makes the columns of a relation.
+func columns(rel *catalog.Relation, x *instance) []output {
+	var out []output
+	for i := range rel.Columns {
+		c := newColumn(&rel.Columns[i], x)
+		out = append(out, output{c.name, c})
+		if x != nil {
+			x.cols[c.name] = c
+		}
+	}
+	return out
+}
+
+// appear notes a sharded table.
+func (a *analysis) appear(t *table, name string, s *scope) *instance {
+	x := &instance{table: t, name: name, scope: s, cols: map[string]*column{}}
+	a.instances = append(a.instances, x)
+	return x
+}
+
+// touch notes that a declared table is named. It reports false if that alone
+// decides the plan.
+func (a *analysis) touch(t *table, name string) {
+	switch {
+	case t.broken != nil:
+		a.refuse(pgerr.ObjectNotInPrerequisiteState, "", "%s", t.broken.Error())
+	case t.state != "":
+		a.touched.waits = append(a.touched.waits, name)
+	}
+	if t.Reference {
+		a.touched.reference = append(a.touched.reference, name)
+	} else {
+		a.touched.sharded = append(a.touched.sharded, name)
+	}
+}
+
+// why adds a line for people.
+func (a *analysis) why(format string, args ...any) {
+	a.out.Why = append(a.out.Why, fmt.Sprintf(format, args...))
+}

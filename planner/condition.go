@@ -1,0 +1,289 @@
+package planner
+
+import (
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/plan"
+)
+
+// condition takes the conjuncts of a condition into the level's scope, and
+// analyses what is called and queried in it.
+func (l *level) condition(n *pg.Node) {
+	if n == nil {
+		return
+	}
+	if b := n.GetBoolExpr(); b != nil && b.Boolop == pg.BoolExprType_AND_EXPR {
+		for _, arg := range b.Args {
+			l.condition(arg)
+		}
+		return
+	}
+	if s := n.GetSubLink(); s != nil && l.semijoin(s) {
+		return
+	}
+	l.scope.add(l.facts(n)...)
+	l.expression(n)
+}
+
+// facts returns what a condition says of columns when it is true. Most say
+// nothing that is of use here.
+func (l *level) facts(n *pg.Node) []fact {
+	if l.env.Schema == nil || l.env.Schema.CustomEquality {
+		return nil
+	}
+	switch n := n.GetNode().(type) {
+	case *pg.Node_BoolExpr:
+		switch n.BoolExpr.Boolop {
+		case pg.BoolExprType_AND_EXPR:
+			var out []fact
+			for _, arg := range n.BoolExpr.Args {
+				out = append(out, l.facts(arg)...)
+			}
+			return out
+		case pg.BoolExprType_OR_EXPR:
+			return l.disjunction(n.BoolExpr.Args)
+		}
+	case *pg.Node_NullTest:
+		if n.NullTest.Nulltesttype == pg.NullTestType_IS_NULL {
+			if c := l.column(n.NullTest.Arg); c != nil {
+				return []fact{{left: c, set: plan.Set{{Kind: plan.Null}}, null: true}}
+			}
+		}
+	case *pg.Node_AExpr:
+		return l.comparison(n.AExpr)
+	}
+	return nil
+}
+
+// disjunction: one of the arms is true, so a column that every arm confines has
+// a value that some arm allows.
+func (l *level) disjunction(arms []*pg.Node) []fact {
+	var out []fact
+	for i, arm := range arms {
+		facts := l.facts(arm)
+		if i == 0 {
+			for _, f := range facts {
+				if f.right == nil {
+					out = append(out, fact{left: f.left, set: append(plan.Set(nil), f.set...), null: f.null})
+				}
+			}
+			continue
+		}
+		kept := out[:0]
+		for _, o := range out {
+			for _, f := range facts {
+				if f.right == nil && f.left == o.left {
+					o.set, o.null = append(o.set, f.set...), o.null || f.null
+					kept = append(kept, o)
+					break
+				}
+			}
+		}
+		out = kept
+	}
+	return out
+}
+
+// isEquality: the operator is =, the built-in one. (A schema with one of its
+// own has been sorted out before.)
+func isEquality(name []*pg.Node) bool {
+	names := nameList(name)
+	switch len(names) {
+	case 1:
+		return names[0] == "="
+	case 2:
+		return names[0] == "pg_catalog" && names[1] == "="
+	}
+	return false
+}
+
+func (l *level) comparison(e *pg.A_Expr) []fact {
+	switch e.Kind {
+	case pg.A_Expr_Kind_AEXPR_OP:
+		if isEquality(e.Name) {
+			return l.equality(e.Lexpr, e.Rexpr)
+		}
+	case pg.A_Expr_Kind_AEXPR_IN:
+		if names := nameList(e.Name); len(names) == 1 && names[0] == "=" {
+			return l.in(e.Lexpr, e.Rexpr.GetList().GetItems())
+		}
+	case pg.A_Expr_Kind_AEXPR_OP_ANY:
+		if isEquality(e.Name) {
+			return l.any(e.Lexpr, e.Rexpr)
+		}
+	case pg.A_Expr_Kind_AEXPR_NOT_DISTINCT:
+		return l.notDistinct(e.Lexpr, e.Rexpr)
+	}
+	return nil
+}
+
+// equality of columns, constants, or rows of them.
+func (l *level) equality(left, right *pg.Node) []fact {
+	if a, b := left.GetRowExpr(), right.GetRowExpr(); a != nil && b != nil {
+		if len(a.Args) != len(b.Args) {
+			return nil
+		}
+		var out []fact
+		for i := range a.Args {
+			out = append(out, l.equality(a.Args[i], b.Args[i])...)
+		}
+		return out
+	}
+	a, b := l.column(left), l.column(right)
+	switch {
+	case a != nil && b != nil:
+		if a.class() != 0 && a.class() == b.class() {
+			return []fact{{left: a, right: b}}
+		}
+	case a != nil:
+		return l.constantFact(a, right)
+	case b != nil:
+		return l.constantFact(b, left)
+	}
+	return nil
+}
+
+func (l *level) constantFact(c *column, n *pg.Node) []fact {
+	if c.apart {
+		return nil
+	}
+	src, ok := l.constant(n)
+	if !ok {
+		return nil
+	}
+	if src.Kind == plan.Null {
+		return []fact{{left: c, set: plan.Set{}}} // nothing equals NULL
+	}
+	return []fact{{left: c, set: plan.Set{src}}}
+}
+
+// in is a column in a list: the union of its equalities.
+func (l *level) in(left *pg.Node, items []*pg.Node) []fact {
+	if row := left.GetRowExpr(); row != nil {
+		var out []fact
+		for i, item := range items {
+			other := item.GetRowExpr()
+			if other == nil || len(other.Args) != len(row.Args) {
+				return nil
+			}
+			for j := range row.Args {
+				c := l.column(row.Args[j])
+				if i == 0 {
+					out = append(out, fact{left: c, set: plan.Set{}})
+				}
+				if out[j].left == nil {
+					continue
+				}
+				f := l.constantFact(c, other.Args[j])
+				if f == nil {
+					out[j].left = nil
+					continue
+				}
+				out[j].set = append(out[j].set, f[0].set...)
+			}
+		}
+		return named(out)
+	}
+	c := l.column(left)
+	if c == nil {
+		return nil
+	}
+	out := fact{left: c, set: plan.Set{}}
+	for _, item := range items {
+		f := l.constantFact(c, item)
+		if f == nil {
+			return nil
+		}
+		out.set = append(out.set, f[0].set...)
+	}
+	return []fact{out}
+}
+
+// named drops what is said of nothing.
+func named(facts []fact) []fact {
+	kept := facts[:0]
+	for _, f := range facts {
+		if f.left != nil {
+			kept = append(kept, f)
+		}
+	}
+	return kept
+}
+
+// any is column = ANY (array).
+func (l *level) any(left, right *pg.Node) []fact {
+	c := l.column(left)
+	if c == nil || c.apart {
+		return nil
+	}
+	if set, ok := l.array(right); ok {
+		return []fact{{left: c, set: set}}
+	}
+	return nil
+}
+
+// notDistinct is =, but for NULL. A parameter may be NULL, so it says nothing.
+func (l *level) notDistinct(left, right *pg.Node) []fact {
+	c := l.column(left)
+	if c == nil {
+		if c = l.column(right); c == nil {
+			return nil
+		}
+		right = left
+	}
+	if c.apart {
+		return nil
+	}
+	src, ok := l.constant(right)
+	switch {
+	case !ok || src.Kind == plan.Param || src.Kind == plan.Computed:
+		return nil
+	case src.Kind == plan.Null:
+		return []fact{{left: c, set: plan.Set{src}, null: true}}
+	}
+	return []fact{{left: c, set: plan.Set{src}}}
+}
+
+// semijoin takes EXISTS (…) or x IN (SELECT …) as a conjunct: some row of the
+// subquery satisfies its conditions beside this level's row, so they are facts
+// of this level too, if the subquery is no more than a filtered join. It reports
+// whether it has taken it.
+func (l *level) semijoin(s *pg.SubLink) bool {
+	sel := s.Subselect.GetSelectStmt()
+	if !l.plainJoin(sel) {
+		return false
+	}
+	switch s.SubLinkType {
+	case pg.SubLinkType_EXISTS_SUBLINK:
+		l.inner(l.scope).query(sel)
+		return true
+	case pg.SubLinkType_ANY_SUBLINK:
+		if len(s.OperName) > 0 && !isEquality(s.OperName) {
+			return false
+		}
+		l.expression(s.Testexpr)
+		cols, opaque := l.inner(l.scope).query(sel)
+		if opaque || l.env.Schema.CustomEquality {
+			return true
+		}
+		tests := []*pg.Node{s.Testexpr}
+		if row := s.Testexpr.GetRowExpr(); row != nil {
+			tests = row.Args
+		}
+		if len(tests) != len(cols) {
+			return true
+		}
+		for i, t := range tests {
+			c := cols[i].column
+			if x := l.column(t); x != nil {
+				if x.class() != 0 && x.class() == c.class() {
+					l.scope.add(fact{left: x, right: c})
+				}
+			} else if c.class() != 0 {
+				l.scope.add(l.constantFact(c, t)...)
+			}
+		}
+		return true
+	}
+	return false
+}

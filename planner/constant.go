@@ -1,0 +1,308 @@
+package planner
+
+import (
+	"sort"
+	"strconv"
+	"strings"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/datum"
+	"weft/parser"
+	"weft/plan"
+)
+
+// constant returns where a value comes from that is the same for the whole
+// statement and known before it runs. ok is false for everything else.
+func (l *level) constant(n *pg.Node) (plan.Source, bool) {
+	switch n := n.GetNode().(type) {
+	case *pg.Node_AConst:
+		return l.literal(n.AConst)
+	case *pg.Node_ParamRef:
+		if n.ParamRef.Number < 1 || l.text.stored {
+			return plan.Source{}, false
+		}
+		i := int(n.ParamRef.Number) - 1
+		return plan.Source{Kind: plan.Param, Index: i, Type: l.params.declared(i)}, true
+	case *pg.Node_TypeCast:
+		return l.cast(n.TypeCast)
+	case *pg.Node_AExpr:
+		return l.arithmetic(n.AExpr)
+	}
+	return plan.Source{}, false
+}
+
+// literal finds the literal of the scan that a constant of the tree is.
+func (l *level) literal(c *pg.A_Const) (plan.Source, bool) {
+	if c.Isnull {
+		return plan.Source{Kind: plan.Null}, true
+	}
+	if l.text.stored {
+		return storedConstant(c)
+	}
+	if c.GetBoolval() != nil || c.GetBsval() != nil {
+		return plan.Source{}, false
+	}
+	at := l.text.tree.Offset(c.Location)
+	lits := l.text.literals
+	i := sort.Search(len(lits), func(i int) bool { return int(lits[i].Start) >= at })
+	if i == len(lits) || at < 0 {
+		return plan.Source{}, false
+	}
+	src := plan.Source{Kind: plan.Literal, Index: i}
+	if start := int(lits[i].Start); start > at {
+		// The grammar folds signs into a number, and brackets vanish: the
+		// constant then stands where the first sign does.
+		between := l.text.sql[at:start]
+		if between[0] != '-' || strings.Trim(between, "-( \t\n\r\f\v") != "" || strings.Contains(between, "--") {
+			return plan.Source{}, false
+		}
+		src.Negative = strings.Count(between, "-")%2 == 1
+	}
+	switch lits[i].Kind {
+	case parser.String:
+		src.Type = datum.Unknown
+		if c.GetSval() == nil {
+			return plan.Source{}, false
+		}
+	case parser.Int:
+		src.Type = datum.Int4
+	case parser.Int8:
+		src.Type = datum.Int8
+	case parser.Numeric:
+		src.Type = datum.Numeric
+	case parser.IntMin:
+		src.Type = datum.Int8
+		if src.Negative {
+			src.Type = datum.Int4
+		}
+	case parser.Int8Min:
+		src.Type = datum.Numeric
+		if src.Negative {
+			src.Type = datum.Int8
+		}
+	default:
+		return plan.Source{}, false
+	}
+	return src, true
+}
+
+// storedConstant is a constant in a view's definition.
+func storedConstant(c *pg.A_Const) (plan.Source, bool) {
+	src := plan.Source{Kind: plan.Constant}
+	switch v := c.Val.(type) {
+	case *pg.A_Const_Sval:
+		src.Text, src.Type = v.Sval.GetSval(), datum.Unknown
+	case *pg.A_Const_Ival:
+		src.Text, src.Type = strconv.Itoa(int(v.Ival.GetIval())), datum.Int4
+	case *pg.A_Const_Fval:
+		src.Text, src.Type = v.Fval.GetFval(), datum.Numeric
+		if n, err := strconv.ParseInt(src.Text, 10, 64); err == nil {
+			src.Type = datum.Int8
+			if int64(int32(n)) == n {
+				src.Type = datum.Int4
+			}
+		}
+	default:
+		return plan.Source{}, false
+	}
+	return src, true
+}
+
+// cast is value::type. A string is read as that type, which says all; a value
+// of another type is converted, which is understood only where it keeps the
+// value: between integers, and to text of text.
+func (l *level) cast(c *pg.TypeCast) (plan.Source, bool) {
+	t := l.typeName(c.TypeName)
+	if t == 0 {
+		return plan.Source{}, false
+	}
+	src, ok := l.constant(c.Arg)
+	if !ok || src.Kind == plan.Null {
+		return src, ok
+	}
+	switch {
+	case src.Kind == plan.Computed:
+		return src, class(t) == datum.Int8
+	case src.Type == datum.Unknown || src.Type == 0:
+		// '42'::bigint, or $1::bigint where the client declared no type: the
+		// parameter then has this one.
+		if src.Kind == plan.Param && c.Arg.GetParamRef() == nil {
+			return plan.Source{}, false
+		}
+		src.Type = t
+		return src, true
+	case class(src.Type) == class(t) && class(t) != 0 && t != datum.Bpchar && (class(t) == datum.Int8 || class(t) == datum.Text || src.Type == t):
+		return src, true
+	case src.Type == datum.Int4 && t == datum.Numeric, src.Type == datum.Int8 && t == datum.Numeric:
+		return src, true
+	}
+	return plan.Source{}, false
+}
+
+// typeName returns the built-in type a name means, 0 if it is none that matters
+// here, or has modifiers.
+func (l *level) typeName(n *pg.TypeName) datum.Type {
+	if n == nil || n.Setof || n.PctType || len(n.ArrayBounds) > 0 {
+		return 0
+	}
+	names := nameList(n.Names)
+	if len(names) == 2 && names[0] == "pg_catalog" {
+		names = names[1:]
+	}
+	if len(names) != 1 {
+		return 0
+	}
+	t := typeNames[names[0]]
+	if len(n.Typmods) > 0 {
+		return 0
+	}
+	return t
+}
+
+// typeNames are the names under which the tree has built-in types. A schema in
+// the search path could have a type of such a name only by coming before
+// pg_catalog, and the grammar's own spellings are qualified.
+var typeNames = map[string]datum.Type{
+	"int2": datum.Int2, "int4": datum.Int4, "int8": datum.Int8,
+	"text": datum.Text, "varchar": datum.Varchar, "uuid": datum.UUID, "date": datum.Date,
+	"timestamp": datum.Timestamp, "timestamptz": datum.Timestamptz, "numeric": datum.Numeric,
+	"float4": datum.Float4, "float8": datum.Float8,
+}
+
+// arithmetic is + - * of integers.
+func (l *level) arithmetic(e *pg.A_Expr) (plan.Source, bool) {
+	names := nameList(e.Name)
+	if e.Kind != pg.A_Expr_Kind_AEXPR_OP || len(names) != 1 || len(names[0]) != 1 || !strings.Contains("+-*", names[0]) {
+		return plan.Source{}, false
+	}
+	right, ok := l.integer(e.Rexpr)
+	if !ok {
+		return plan.Source{}, false
+	}
+	if e.Lexpr == nil {
+		if names[0] == "+" && right.Kind != plan.Computed {
+			return right, true
+		}
+		return plan.Source{}, false
+	}
+	left, ok := l.integer(e.Lexpr)
+	if !ok {
+		return plan.Source{}, false
+	}
+	t := datum.Int4
+	if left.Type == datum.Int8 || right.Type == datum.Int8 {
+		t = datum.Int8
+	}
+	return plan.Source{Kind: plan.Computed, Type: t, Expr: &plan.Expr{Op: names[0][0], Left: left, Right: right}}, true
+}
+
+// integer is a constant that is an int4 or int8 whatever stands beside it.
+func (l *level) integer(n *pg.Node) (plan.Source, bool) {
+	src, ok := l.constant(n)
+	if !ok || src.Type != datum.Int4 && src.Type != datum.Int8 {
+		return plan.Source{}, false
+	}
+	return src, true
+}
+
+// array returns the values of a constant array: ARRAY[…], '{…}' or a parameter.
+func (l *level) array(n *pg.Node) (plan.Set, bool) {
+	var element datum.Type
+	if c := n.GetTypeCast(); c != nil {
+		t := c.TypeName
+		if t == nil || len(t.ArrayBounds) == 0 || t.Setof || t.PctType {
+			return nil, false
+		}
+		element = l.typeName(&pg.TypeName{Names: t.Names, Typmods: t.Typmods})
+		if element == 0 {
+			return nil, false
+		}
+		n = c.Arg
+	}
+	switch v := n.GetNode().(type) {
+	case *pg.Node_AArrayExpr:
+		set := plan.Set{}
+		for _, e := range v.AArrayExpr.Elements {
+			if element != 0 {
+				e = &pg.Node{Node: &pg.Node_TypeCast{TypeCast: &pg.TypeCast{Arg: e, TypeName: n2type(n, element)}}}
+			}
+			src, ok := l.constant(e)
+			if !ok {
+				return nil, false
+			}
+			if src.Kind != plan.Null {
+				set = append(set, src)
+			}
+		}
+		return set, true
+	case *pg.Node_AConst:
+		src, ok := l.literal(v.AConst)
+		switch {
+		case !ok:
+			return nil, false
+		case src.Kind == plan.Null:
+			return plan.Set{}, true
+		case src.Kind != plan.Literal || src.Type != datum.Unknown:
+			return nil, false
+		}
+		src.Kind, src.Type = plan.Array, datum.Unknown
+		if element != 0 {
+			src.Type = element
+		}
+		return plan.Set{src}, true
+	case *pg.Node_ParamRef:
+		if v.ParamRef.Number < 1 || l.text.stored {
+			return nil, false
+		}
+		i := int(v.ParamRef.Number) - 1
+		src := plan.Source{Kind: plan.ParamArray, Index: i}
+		if t := l.params.declared(i); t != 0 {
+			if src.Type = elementOf(t); src.Type == 0 {
+				return nil, false
+			}
+			if element != 0 && class(element) != class(src.Type) {
+				return nil, false
+			}
+		} else if element != 0 {
+			src.Type = element
+		}
+		return plan.Set{src}, true
+	}
+	return nil, false
+}
+
+func n2type(_ *pg.Node, t datum.Type) *pg.TypeName {
+	for name, typ := range typeNames {
+		if typ == t {
+			return &pg.TypeName{Names: []*pg.Node{pg.MakeStrNode("pg_catalog"), pg.MakeStrNode(name)}}
+		}
+	}
+	return nil
+}
+
+// arrays are the array types of the types that matter.
+var arrays = map[datum.Type]datum.Type{
+	datum.Int2: 1005, datum.Int4: 1007, datum.Int8: 1016, datum.Text: 1009, datum.Varchar: 1015, datum.Bpchar: 1014,
+	datum.UUID: 2951, datum.Date: 1182, datum.Timestamp: 1115, datum.Timestamptz: 1185, datum.Numeric: 1231,
+	datum.Float4: 1021, datum.Float8: 1022,
+}
+
+func elementOf(array datum.Type) datum.Type {
+	for e, a := range arrays {
+		if a == array {
+			return e
+		}
+	}
+	return 0
+}
+
+// outputType is the type of a constant in a target list: a string becomes text.
+func outputType(src plan.Source) datum.Type {
+	if src.Type == datum.Unknown {
+		return datum.Text
+	}
+	return src.Type
+}
+
+func columnNumber(i int) string { return "column" + strconv.Itoa(i+1) }

@@ -1,0 +1,292 @@
+package planner
+
+import (
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/catalog"
+	"weft/datum"
+	"weft/plan"
+)
+
+// target is the table that a statement writes.
+type target struct {
+	rel   *catalog.Relation
+	table *table // nil if it is on the home shard alone
+	name  string
+}
+
+// target finds the table that is written, and refuses what cannot be written.
+func (l *level) target(rv *pg.RangeVar, inserts bool) *target {
+	l.out.Writes = true
+	if l.temporary(rv) {
+		l.touched.home = append(l.touched.home, rv.Relname)
+		return &target{name: rv.Relname}
+	}
+	rel, t := l.relation(rv)
+	if rel == nil {
+		l.touched.missing = append(l.touched.missing, rv)
+		return &target{name: rv.Relname}
+	}
+	out := &target{rel: rel, table: t, name: rel.Name.Name}
+	switch {
+	case t == nil && rel.Kind == catalog.View:
+		sharded, _ := l.viewReads(rel, 0)
+		if sharded != "" || l.viewDeclared(rel) {
+			l.unsupported("Write to the table itself.", "writing through view %q of a declared table is not supported yet", rel.Name.Name)
+		}
+		l.touched.home = append(l.touched.home, rel.Name.Name)
+	case t == nil:
+		l.touched.home = append(l.touched.home, rel.Name.Name)
+		l.touched.writesHome = true
+		l.homeForeignKeys(rel)
+	case t.Reference:
+		l.touch(t, rel.Name.Name)
+		l.unsupported("Reference tables can be read; writes to all their copies come with a later version.",
+			"writes to reference tables are not supported yet: %s", rel.Name.Name)
+	default:
+		l.touch(t, rel.Name.Name)
+		l.written(rel, t, inserts)
+	}
+	return out
+}
+
+// homeForeignKeys refuses writes to a home table that references a table whose
+// rows are elsewhere: nobody could check them.
+func (l *level) homeForeignKeys(rel *catalog.Relation) {
+	for _, fk := range rel.ForeignKeys {
+		if t := l.env.Tables.find(fk.References); t != nil && !t.Reference {
+			l.unsupported(declareHint(rel.Name.Name, fk.Columns),
+				"%q has a foreign key to sharded table %q, which cannot be checked from the home shard", rel.Name.Name, t.Name)
+		}
+	}
+	for _, t := range l.allTables() {
+		for _, fk := range t.foreignKeys {
+			if fk.Schema == rel.Schema && fk.Table == rel.Name.Name {
+				l.unsupported(declareHint(rel.Name.Name, nil),
+					"%q has a foreign key to %q, whose rows are on other shards", rel.Name.Name, t.Name)
+			}
+		}
+	}
+}
+
+func declareHint(name string, columns []string) string {
+	column := "…"
+	if len(columns) > 0 {
+		column = columns[0]
+	}
+	return "Declare it: SELECT weft.shard_table('" + name + "', '" + column + "')."
+}
+
+// written refuses writes to a sharded table that something else would have to
+// follow, and cannot.
+func (l *level) written(rel *catalog.Relation, t *table, inserts bool) {
+	if rel.Rules {
+		l.unsupported("Drop its rules.", "sharded table %q has rewrite rules", rel.Name.Name)
+	}
+	for _, tr := range rel.Triggers {
+		for _, f := range l.userFunctions(tr.Function.Schema, tr.Function.Name) {
+			sharded, home := l.mentioned(f)
+			if other := sharded + home; other != "" && sharded != t.Name || f.Opaque {
+				if other == "" {
+					other = "tables that cannot be told"
+				}
+				l.unsupported("A trigger sees only the shard it runs on.", "trigger %q of %q may touch %s", tr.Name, rel.Name.Name, other)
+			}
+		}
+	}
+	if inserts {
+		return
+	}
+	for _, fk := range t.foreignKeys {
+		l.unsupported(declareHint(fk.Table, nil), "%q is referenced by %q, which is on the home shard alone", rel.Name.Name, fk.Table)
+	}
+	for _, fk := range rel.Referenced {
+		if l.declared(l.env.Schema.Relation(fk.Table)) == nil {
+			l.unsupported(declareHint(fk.Table.Name, fk.Columns), "%q is referenced by %q, which is on the home shard alone", rel.Name.Name, fk.Table.Name)
+		}
+	}
+}
+
+// source makes the written table an element of FROM.
+func (l *level) targetSource(tg *target, rv *pg.RangeVar) *source {
+	if tg.rel == nil {
+		return simple(rv.Relname, "", rv.Alias, nil, true)
+	}
+	var x *instance
+	if tg.table != nil && !tg.table.Reference {
+		x = l.appear(tg.table, called(rv), l.scope)
+	}
+	return simple(rv.Relname, tg.rel.Schema, rv.Alias, columns(tg.rel, x), len(tg.rel.Columns) == 0)
+}
+
+// update analyses UPDATE. Its FROM is joined with the target.
+func (l *level) update(n *pg.UpdateStmt) []output {
+	l.withClause(n.WithClause, n)
+	tg := l.target(n.Relation, false)
+	src := l.targetSource(tg, n.Relation)
+	l.sources = append(l.sources, src)
+	l.from(n.FromClause)
+	l.condition(n.WhereClause)
+	l.assignments(tg, n.TargetList, called(n.Relation), nil)
+	return l.returning(n.ReturningList)
+}
+
+// remove analyses DELETE.
+func (l *level) remove(n *pg.DeleteStmt) []output {
+	l.withClause(n.WithClause, n)
+	tg := l.target(n.Relation, false)
+	l.sources = append(l.sources, l.targetSource(tg, n.Relation))
+	l.from(n.UsingClause)
+	l.condition(n.WhereClause)
+	return l.returning(n.ReturningList)
+}
+
+func (l *level) returning(list []*pg.Node) []output {
+	l.expressions(list)
+	cols, opaque := l.outputs(&pg.SelectStmt{TargetList: list}, plainShape)
+	if opaque {
+		return nil
+	}
+	return fresh(cols)
+}
+
+// assignments analyses SET. A new key is a row that is stored: the statement can
+// run on one shard only if it belongs there. unchanged tells which columns hold
+// a value of the row's own shard.
+func (l *level) assignments(tg *target, list []*pg.Node, name string, unchanged func(key string, n *pg.Node) bool) {
+	stored := map[string]storedKey{}
+	for _, n := range list {
+		t := n.GetResTarget()
+		if t == nil {
+			continue
+		}
+		val := t.Val
+		if m := val.GetMultiAssignRef(); m != nil {
+			val = nil
+			if row := m.Source.GetRowExpr(); row != nil && int(m.Colno) <= len(row.Args) {
+				val = row.Args[m.Colno-1]
+			}
+			if m.Colno == 1 {
+				l.expression(m.Source)
+			}
+		} else {
+			l.expression(val)
+		}
+		if tg.rel == nil {
+			continue
+		}
+		c := findColumn(tg.rel, t.Name)
+		if c != nil && val != nil && len(t.Indirection) == 0 {
+			l.params.infer(val, datum.Type(c.Base))
+		}
+		if tg.table == nil || c == nil || !isKey(tg.table, t.Name) {
+			continue
+		}
+		if x := l.column(val); x != nil && x.instance != nil && x.instance == l.targetInstance(tg) && x.name == t.Name {
+			continue // to itself
+		}
+		if unchanged != nil && unchanged(t.Name, val) {
+			continue
+		}
+		k := storedKey{}
+		if len(t.Indirection) == 0 {
+			k = l.stored(val, c)
+		}
+		stored[t.Name] = k
+	}
+	if len(stored) == 0 || tg.table == nil || tg.table.Reference {
+		return
+	}
+	x := l.appear(tg.table, name, l.scope)
+	x.stored = true
+	row := l.targetInstance(tg)
+	for _, k := range tg.table.keys {
+		if s, ok := stored[k.Name]; ok {
+			x.keys = append(x.keys, s)
+		} else if row != nil {
+			x.keys = append(x.keys, storedKey{column: row.cols[k.Name]})
+		} else {
+			x.keys = append(x.keys, storedKey{})
+		}
+	}
+}
+
+// targetInstance is the instance of the table that is written, as its rows are
+// read.
+func (l *level) targetInstance(tg *target) *instance {
+	if len(l.sources) > 0 {
+		for _, o := range l.sources[0].cols {
+			return o.column.instance
+		}
+	}
+	return nil
+}
+
+// stored is what is known of a value that is assigned to a key column.
+func (l *level) stored(n *pg.Node, c *catalog.Column) storedKey {
+	if n == nil {
+		return storedKey{}
+	}
+	if n.GetSetToDefault() != nil {
+		return l.defaultKey(c)
+	}
+	if x := l.column(n); x != nil {
+		return storedKey{column: x}
+	}
+	src, ok := l.constant(n)
+	if !ok {
+		return storedKey{}
+	}
+	return storedKey{known: true, set: plan.Set{src}}
+}
+
+func findColumn(rel *catalog.Relation, name string) *catalog.Column {
+	for i := range rel.Columns {
+		if rel.Columns[i].Name == name {
+			return &rel.Columns[i]
+		}
+	}
+	return nil
+}
+
+func isKey(t *table, name string) bool {
+	for _, k := range t.keys {
+		if k.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// modifying analyses INSERT, UPDATE or DELETE in WITH. Its rows are changed
+// whatever becomes of what it returns, so no condition reaches into it.
+func (l *level) modifying(c *cte) {
+	l.scope = l.outside()
+	switch n := c.node.Ctequery.GetNode().(type) {
+	case *pg.Node_InsertStmt:
+		c.cols = l.insert(n.InsertStmt)
+	case *pg.Node_UpdateStmt:
+		c.cols = l.update(n.UpdateStmt)
+	case *pg.Node_DeleteStmt:
+		c.cols = l.remove(n.DeleteStmt)
+	case *pg.Node_MergeStmt:
+		l.merge(n.MergeStmt)
+	default:
+		l.unsupported("", "this form of WITH is not supported")
+	}
+	c.opaque = len(c.cols) == 0
+}
+
+// merge: only where no sharded table is written.
+func (l *level) merge(n *pg.MergeStmt) {
+	l.withClause(n.WithClause, n)
+	tg := l.target(n.Relation, false)
+	if tg.table != nil {
+		l.unsupported("Use INSERT … ON CONFLICT, UPDATE or DELETE.", "MERGE into sharded table %q is not supported yet", tg.name)
+	}
+	l.sources = append(l.sources, l.targetSource(tg, n.Relation))
+	l.from([]*pg.Node{n.SourceRelation})
+	l.expression(n.JoinCondition)
+	l.expressions(n.MergeWhenClauses)
+	l.expressions(n.ReturningList)
+}

@@ -1,0 +1,25 @@
+// Package planner decides what is to be done with a statement: which shards it
+// visits, or why it is refused.
+//
+//	text, schema, declarations ──Plan──▶ plan.Plan ──▶ Cache ──▶ executor
+//
+// It is pure: the same input gives the same plan. The life of a plan:
+//
+//  1. pg_query parses the text. A text that does not parse goes to the home
+//     shard, whose error is the answer.
+//  2. Each statement is analysed level by level (level): names are resolved as
+//     PostgreSQL does (item), each appearance of a sharded table becomes an
+//     instance, and conditions become facts of a scope: column = column, column
+//     in a set of constants.
+//  3. For each instance the facts of its scope and of those above are put
+//     together (solve): every constant that its key must equal is found, also
+//     through chains of equalities.
+//  4. What kinds of tables were touched, and which functions are called, decides
+//     the route (decide).
+//
+// The rule behind every line: a plan must never visit too few shards. An
+// instance about which nothing is known means all of them. Why a fact may be
+// used for an instance is proved in scope.go.
+//
+// Start reading at Plan.
+package planner

@@ -1,0 +1,100 @@
+package planner
+
+import (
+	"fmt"
+
+	"weft/catalog"
+	"weft/datum"
+	"weft/directory"
+	"weft/parser"
+	"weft/plan"
+	"weft/vindex"
+)
+
+// Env is everything beside the text that a plan depends on.
+type Env struct {
+	Database string
+	// Path is the effective search path with the implicit schemas, without the
+	// temporary one.
+	Path   []string
+	Schema *catalog.Schema
+	Tables *Tables
+	// Home is the name of the home shard, for messages.
+	Home string
+	// Temporary are the names of the session's temporary relations. They live
+	// on the home shard.
+	Temporary map[string]bool
+	// Options are the settings the text is read under.
+	Options parser.Options
+}
+
+// Tables are the declared tables of one database. Immutable.
+type Tables struct {
+	byName map[catalog.Name]*table
+}
+
+// table is a declared table.
+type table struct {
+	plan.Table
+	keys        []directory.Column
+	state       directory.TableState
+	foreignKeys []directory.ForeignKey
+	broken      error // its vindex cannot be made
+}
+
+func (t *table) name() catalog.Name { return catalog.Name{Schema: t.Schema, Name: t.Name} }
+
+// NewTables makes the vindexes of a database's declared tables. A declaration
+// that cannot be right refuses the statements that name its table, and no
+// others.
+func NewTables(snap *directory.Snapshot, database string) *Tables {
+	ts := &Tables{byName: map[catalog.Name]*table{}}
+	for i := range snap.Tables {
+		d := &snap.Tables[i]
+		if d.Database != database {
+			continue
+		}
+		t := &table{
+			Table: plan.Table{Schema: d.Schema, Name: d.Name, Reference: d.Kind == directory.Reference, Lookup: d.Vindex.Name},
+			keys:  d.Columns, state: d.State, foreignKeys: d.ForeignKeys,
+		}
+		if !t.Reference {
+			t.Vindex, t.broken = makeVindex(d, snap.BucketCount)
+		}
+		ts.byName[t.name()] = t
+	}
+	return ts
+}
+
+func makeVindex(d *directory.Table, buckets int) (vindex.Vindex, error) {
+	v := vindex.Declaration{Kind: d.Vindex.Kind, Params: d.Vindex.Params, Buckets: buckets}
+	for _, c := range d.Columns {
+		v.Columns = append(v.Columns, vindex.Column{
+			Name: c.Name, TypeName: c.TypeName,
+			Column: datum.Column{Type: datum.Type(c.Type), Mod: c.Mod},
+		})
+	}
+	x, err := vindex.New(v)
+	if err != nil {
+		return nil, fmt.Errorf("declaration of %s.%s: %w", d.Schema, d.Name, err)
+	}
+	return x, nil
+}
+
+// Empty reports whether nothing is declared.
+func (ts *Tables) Empty() bool { return ts == nil || len(ts.byName) == 0 }
+
+// Find returns the declared table of that name as plans have it, or nil.
+func (ts *Tables) Find(schema, name string) *plan.Table {
+	if t := ts.find(catalog.Name{Schema: schema, Name: name}); t != nil {
+		return &t.Table
+	}
+	return nil
+}
+
+func (ts *Tables) find(n catalog.Name) *table {
+	if ts == nil {
+		return nil
+	}
+	return ts.byName[n]
+}

@@ -1,0 +1,297 @@
+package planner
+
+import (
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/catalog"
+	"weft/plan"
+)
+
+// from adds the elements of a FROM clause to the level. Each can name those
+// before it only if it is LATERAL.
+func (l *level) from(nodes []*pg.Node) {
+	for _, n := range nodes {
+		s := l.element(n, l.scope, nil)
+		l.sources = append(l.sources, s)
+	}
+}
+
+// element analyses one element of FROM whose rows are in scope s. left is what
+// stands left of it in its own join tree, for LATERAL.
+func (l *level) element(n *pg.Node, s *scope, left []*source) *source {
+	switch n := n.GetNode().(type) {
+	case *pg.Node_RangeVar:
+		return l.table(n.RangeVar, s)
+	case *pg.Node_RangeSubselect:
+		return l.subselect(n.RangeSubselect, s, left)
+	case *pg.Node_JoinExpr:
+		return l.join(n.JoinExpr, s, left)
+	case *pg.Node_RangeFunction:
+		l.lateral(s, left).expressions(n.RangeFunction.Functions)
+		l.expressions(n.RangeFunction.Coldeflist)
+		return opaque(n.RangeFunction.Alias)
+	case *pg.Node_RangeTableSample:
+		l.lateral(s, left).expressions(n.RangeTableSample.Args)
+		return l.element(n.RangeTableSample.Relation, s, left)
+	case *pg.Node_RangeTableFunc:
+		l.lateral(s, left).expression(&pg.Node{Node: n})
+		return opaque(n.RangeTableFunc.Alias)
+	}
+	l.lateral(s, left).expression(n) // JSON_TABLE and whatever comes
+	return &source{opaque: true}
+}
+
+// lateral returns a level that can name what stands before an element of FROM.
+func (l *level) lateral(s *scope, left []*source) *level {
+	return &level{analysis: l.analysis, parent: l.parent, with: l.with, scope: s, sources: append(append([]*source(nil), l.sources...), left...)}
+}
+
+// opaque is something whose columns are not known.
+func opaque(alias *pg.Alias) *source {
+	s := &source{opaque: true}
+	if alias != nil {
+		s.items = []*item{{name: alias.Aliasname, opaque: true}}
+	}
+	return s
+}
+
+// simple is one named thing with columns.
+func simple(name, schema string, alias *pg.Alias, cols []output, opaque bool) *source {
+	if alias != nil {
+		name, schema = alias.Aliasname, ""
+		if opaque && len(alias.Colnames) > 0 {
+			cols = nil // which is renamed cannot be told
+		}
+		cols = rename(cols, alias.Colnames)
+	}
+	return &source{items: []*item{{name: name, schema: schema, cols: cols, opaque: opaque}}, cols: cols, opaque: opaque}
+}
+
+// table analyses a name in FROM: a CTE, a table or a view.
+func (l *level) table(rv *pg.RangeVar, s *scope) *source {
+	if rv.Schemaname == "" {
+		if c := l.with.find(rv.Relname); c != nil {
+			return l.reference(c, rv, s)
+		}
+	}
+	if l.temporary(rv) {
+		l.touched.home = append(l.touched.home, rv.Relname)
+		return simple(rv.Relname, "", rv.Alias, nil, true)
+	}
+	rel, t := l.relation(rv)
+	switch {
+	case rel == nil:
+		l.touched.missing = append(l.touched.missing, rv)
+		return simple(rv.Relname, rv.Schemaname, rv.Alias, nil, true)
+	case t != nil:
+		l.touch(t, rel.Name.Name)
+		var x *instance
+		if !t.Reference {
+			x = l.appear(t, called(rv), s)
+		}
+		return simple(rv.Relname, rel.Schema, rv.Alias, columns(rel, x), false)
+	case rel.Kind == catalog.View && rel.Definition != "":
+		return l.view(rel, rv, s)
+	}
+	l.touched.home = append(l.touched.home, rel.Name.Name)
+	return simple(rv.Relname, rel.Schema, rv.Alias, columns(rel, nil), len(rel.Columns) == 0)
+}
+
+// called is what a text calls a table.
+func called(rv *pg.RangeVar) string {
+	if rv.Alias != nil && rv.Alias.Aliasname != rv.Relname {
+		return rv.Relname + " " + rv.Alias.Aliasname
+	}
+	return rv.Relname
+}
+
+// subselect analyses a subquery in FROM.
+func (l *level) subselect(n *pg.RangeSubselect, s *scope, left []*source) *source {
+	in := l.beside(s)
+	if n.Lateral {
+		in = l.lateral(s, left).inner(s)
+	}
+	name := ""
+	cols, opaque := in.query(n.Subquery.GetSelectStmt())
+	if n.Alias == nil { // PostgreSQL 16 allows that
+		return &source{cols: cols, opaque: opaque}
+	}
+	return simple(name, "", n.Alias, cols, opaque)
+}
+
+// join analyses a join. Whose rows may be missing gets a scope of its own; see
+// scope for what that means.
+func (l *level) join(n *pg.JoinExpr, s *scope, left []*source) *source {
+	ls, rs, on := s, s, s
+	switch n.Jointype {
+	case pg.JoinType_JOIN_LEFT:
+		rs = s.child(true)
+		on = rs
+	case pg.JoinType_JOIN_RIGHT:
+		ls = s.child(true)
+		on = ls
+	case pg.JoinType_JOIN_FULL:
+		ls, rs, on = s.child(true), s.child(true), nil
+	}
+	a := l.element(n.Larg, ls, left)
+	b := l.element(n.Rarg, rs, append(append([]*source(nil), left...), a))
+	out := &source{items: append(append([]*item(nil), a.items...), b.items...), opaque: a.opaque || b.opaque}
+
+	names := nameList(n.UsingClause)
+	if n.IsNatural && !out.opaque {
+		names = common(a, b)
+	}
+	if n.IsNatural && out.opaque {
+		// Which columns are equated, and so which name means what, is unknown.
+		return &source{items: out.items, opaque: true}
+	}
+	rest := merge(out, a, b, names, n.Jointype, on)
+	out.cols = append(out.cols, rest...)
+
+	if n.Quals != nil {
+		at := &level{analysis: l.analysis, parent: l.parent, with: l.with, sources: []*source{a, b}}
+		switch {
+		case on == nil:
+			at.scope = l.outside()
+			at.expression(n.Quals)
+		case on != s || s != l.scope:
+			// Whether ON is true decides if there is a row of NULLs: what holds
+			// for rows of the result need not hold there.
+			at.scope = l.outside()
+			on.add(at.facts(n.Quals)...)
+			at.expression(n.Quals)
+		default:
+			at.scope = s
+			at.condition(n.Quals)
+		}
+	}
+	if n.Alias != nil {
+		out.cols = rename(out.cols, n.Alias.Colnames)
+		out.items = []*item{{name: n.Alias.Aliasname, cols: out.cols, opaque: out.opaque}}
+	}
+	if n.JoinUsingAlias != nil {
+		out.items = append(out.items, &item{name: n.JoinUsingAlias.Aliasname, cols: out.cols[:min(len(names), len(out.cols))]})
+	}
+	return out
+}
+
+// outside is a scope in which nothing of this level holds, but what holds
+// around it does.
+func (l *level) outside() *scope {
+	s := l.scope
+	if l.parent != nil {
+		s = l.parent.scope
+	} else {
+		s = nil
+	}
+	return &scope{parent: s}
+}
+
+// common returns the names of the columns that both sides have, for NATURAL.
+func common(a, b *source) []string {
+	var out []string
+	for _, x := range a.cols {
+		for _, y := range b.cols {
+			if x.name == y.name {
+				out = append(out, x.name)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// merge puts the columns of USING first, equates them, and returns the others.
+func merge(out, a, b *source, names []string, kind pg.JoinType, on *scope) (rest []output) {
+	used := map[string]bool{}
+	for _, name := range names {
+		used[name] = true
+		x, y := only(a, name), only(b, name)
+		if x == nil || y == nil {
+			if !a.opaque && !b.opaque {
+				continue // the server will say so
+			}
+			out.cols = append(out.cols, output{name, &column{name: name}})
+			continue
+		}
+		if on != nil && x.class() != 0 && x.class() == y.class() {
+			on.add(fact{left: x, right: y})
+		}
+		switch kind {
+		case pg.JoinType_JOIN_RIGHT:
+			out.cols = append(out.cols, output{name, y})
+		case pg.JoinType_JOIN_FULL:
+			out.cols = append(out.cols, output{name, &column{name: name, typ: x.typ, declared: x.declared}})
+		default:
+			out.cols = append(out.cols, output{name, x})
+		}
+	}
+	for _, s := range []*source{a, b} {
+		for _, o := range s.cols {
+			if !used[o.name] {
+				rest = append(rest, o)
+			}
+		}
+	}
+	return rest
+}
+
+func only(s *source, name string) (c *column) {
+	for _, o := range s.cols {
+		if o.name == name {
+			if c != nil {
+				return nil
+			}
+			c = o.column
+		}
+	}
+	return c
+}
+
+// values analyses rows of constants.
+func (l *level) values(lists []*pg.Node) []output {
+	var out []output
+	for i, row := range lists {
+		items := row.GetList().GetItems()
+		for j, n := range items {
+			l.expression(n)
+			if i == 0 {
+				out = append(out, output{columnNumber(j), &column{name: columnNumber(j)}})
+			}
+		}
+	}
+	for j := range out {
+		l.valuesColumn(out[j].column, lists, j)
+	}
+	return out
+}
+
+// valuesColumn finds the type and the values of column j, if all are constants
+// of one kind.
+func (l *level) valuesColumn(c *column, lists []*pg.Node, j int) {
+	var set plan.Set
+	for _, row := range lists {
+		items := row.GetList().GetItems()
+		if j >= len(items) {
+			return
+		}
+		src, ok := l.constant(items[j])
+		if !ok || src.Kind == plan.Null {
+			return
+		}
+		t := outputType(src)
+		if class(t) == 0 || c.typ != 0 && class(t) != class(c.typ) {
+			c.typ = 0
+			return
+		}
+		if c.typ == 0 || t > c.typ {
+			c.typ = t
+		}
+		src.Type = t
+		set = append(set, src)
+	}
+	c.declared = c.typ
+	if c.typ != 0 {
+		l.scope.add(fact{left: c, set: set})
+	}
+}

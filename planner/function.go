@@ -1,0 +1,102 @@
+package planner
+
+import (
+	"slices"
+	"strings"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/catalog"
+)
+
+// call notes a function that the statement calls.
+func (l *level) call(f *pg.FuncCall) {
+	names := nameList(f.Funcname)
+	name := names[len(names)-1]
+	schema := ""
+	if len(names) > 1 {
+		schema = names[len(names)-2]
+	}
+	if schema == "weft" {
+		l.unsupported("Call it as the only item of a SELECT: SELECT weft."+name+"(…).",
+			"weft.%s cannot be part of a larger statement", name)
+		return
+	}
+	if users := l.userFunctions(schema, name); len(users) > 0 {
+		l.functions = append(l.functions, users...)
+		return
+	}
+	switch {
+	case name == "nextval" || name == "currval" || name == "lastval" || name == "setval":
+		l.touched.sequences = append(l.touched.sequences, name)
+	case strings.Contains(name, "advisory"):
+		l.touched.homely = append(l.touched.homely, name)
+		l.touched.advisory = true
+	case homely(name):
+		l.touched.homely = append(l.touched.homely, name)
+	}
+}
+
+// userFunctions returns the user's functions that a call may mean.
+func (a *analysis) userFunctions(schema, name string) []*catalog.Function {
+	if a.env.Schema == nil || schema == "pg_catalog" {
+		return nil
+	}
+	all := a.env.Schema.Functions(name)
+	if schema == "" {
+		return all
+	}
+	var out []*catalog.Function
+	for _, f := range all {
+		if f.Schema == schema {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// homely reports whether a built-in function looks at or changes what belongs to
+// the server it runs on, and so is called on the home shard where nothing else
+// decides.
+func homely(name string) bool {
+	switch name {
+	case "pg_typeof", "pg_sleep", "pg_backend_pid", "pg_column_size", "pg_client_encoding", "pg_is_in_recovery":
+		return false
+	case "set_config", "setseed", "obj_description", "col_description", "shobj_description", "format_type", "query_to_xml",
+		"table_to_xml", "database_to_xml", "schema_to_xml", "query_to_xmlschema", "query_to_xml_and_xmlschema", "cursor_to_xml",
+		"inet_server_addr", "inet_server_port", "current_setting", "row_security_active":
+		return true
+	}
+	for _, prefix := range []string{"pg_", "lo_", "lo", "has_", "to_reg", "txid_", "dblink", "binary_upgrade"} {
+		if prefix != "lo" && strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return slices.Contains([]string{"loread", "lowrite", "lo"}, name)
+}
+
+// mentioned says what a function may read or write: names of declared sharded
+// tables, and of others that are on the home shard alone.
+func (a *analysis) mentioned(f *catalog.Function) (sharded, home string) {
+	for _, n := range f.Mentions {
+		rel := a.env.Schema.Relation(n)
+		if rel == nil || n.Schema == "pg_catalog" || n.Schema == "information_schema" {
+			continue
+		}
+		switch t := a.declared(rel); {
+		case t == nil && rel.Kind == catalog.View:
+			s, h := a.viewReads(rel, 0)
+			if s != "" {
+				sharded = s
+			}
+			if h != "" {
+				home = h
+			}
+		case t == nil:
+			home = n.Name
+		case !t.Reference:
+			sharded = n.Name
+		}
+	}
+	return sharded, home
+}

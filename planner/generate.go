@@ -1,0 +1,282 @@
+package planner
+
+import (
+	"strings"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/catalog"
+	"weft/datum"
+	"weft/plan"
+)
+
+// generator plans the values that weft supplies to the rows of an INSERT: those
+// of sequences, of which every shard has one of its own, and random keys, which
+// must be known before a shard is chosen.
+type generator struct {
+	*writer
+	given   int // values per row in the text
+	columns []*catalog.Column
+	edits   []textEdit
+	values  [][]int // per row, indexes of values for columns
+}
+
+// textEdit is an edit at an offset of the text.
+type textEdit struct {
+	at, remove int
+	text       string
+	value      int
+}
+
+func (w *writer) generator(given int) *generator {
+	return &generator{writer: w, given: given}
+}
+
+// generates reports whether weft supplies the values of a column that the
+// INSERT leaves out.
+func (g *generator) generates(c *catalog.Column) bool {
+	return drawsFrom(c) || randomUUID(c) && isKey(g.target.table, c.Name)
+}
+
+// replaces reports whether v, given for column c, is to be replaced by a
+// generated value: DEFAULT, or nextval of the column's own sequence.
+func (g *generator) replaces(c *catalog.Column, v *pg.Node) bool {
+	if !g.generates(c) {
+		return false
+	}
+	return v.GetSetToDefault() != nil || drawsFrom(c) && g.isNextval(c, v)
+}
+
+// isNextval reports whether v is nextval('…') of c's sequence.
+func (g *generator) isNextval(c *catalog.Column, v *pg.Node) bool {
+	f := v.GetFuncCall()
+	if f == nil || len(f.Args) != 1 {
+		return false
+	}
+	names := nameList(f.Funcname)
+	if names[len(names)-1] != "nextval" || len(names) == 2 && names[0] != "pg_catalog" {
+		return false
+	}
+	arg := f.Args[0]
+	if t := arg.GetTypeCast(); t != nil {
+		arg = t.Arg
+	}
+	name := arg.GetAConst().GetSval().GetSval()
+	if name == "" {
+		return false
+	}
+	g.out.Exact = true
+	schema, rel, ok := regclass(name)
+	if !ok {
+		return false
+	}
+	if schema == "" {
+		r := g.find("", rel)
+		return r != nil && r.Name == c.Sequence
+	}
+	return catalog.Name{Schema: schema, Name: rel} == c.Sequence
+}
+
+// value makes another value to be generated and returns its index.
+func (g *generator) value(c *catalog.Column) int {
+	if g.out.Generate == nil {
+		g.out.Generate = &plan.Generate{}
+	}
+	v := plan.Value{Type: c.TypeName}
+	if drawsFrom(c) {
+		v.Sequence = quoteName(c.Sequence)
+	}
+	g.out.Generate.Values = append(g.out.Generate.Values, v)
+	return len(g.out.Generate.Values) - 1
+}
+
+func generated(c *catalog.Column, i int) storedKey {
+	return storedKey{known: true, set: plan.Set{{Kind: plan.Generated, Index: i, Type: datum.Type(c.Base)}}}
+}
+
+// replace plans a generated value in the place of v.
+func (g *generator) replace(_ int, c *catalog.Column, v *pg.Node) storedKey {
+	i := g.value(c)
+	var start, end int
+	if d := v.GetSetToDefault(); d != nil {
+		start = g.text.tree.Offset(d.Location)
+		end = start + len("DEFAULT")
+		if end > len(g.text.sql) || !strings.EqualFold(g.text.sql[start:end], "default") {
+			g.unsupported("", "weft cannot find DEFAULT in this statement")
+			return storedKey{}
+		}
+	} else {
+		f := v.GetFuncCall()
+		start = g.text.tree.Offset(f.Location)
+		end = g.closing(start)
+		if end < 0 {
+			g.unsupported("", "weft cannot find the end of nextval in this statement")
+			return storedKey{}
+		}
+	}
+	g.edits = append(g.edits, textEdit{at: start, remove: end - start, value: i})
+	if c.Identity == 'a' {
+		g.overriding()
+	}
+	return generated(c, i)
+}
+
+// add plans a generated value for a column that row r leaves out.
+func (g *generator) add(r int, c *catalog.Column) storedKey {
+	i := g.value(c)
+	if r == 0 {
+		g.columns = append(g.columns, c)
+		g.out.Generate.Columns = append(g.out.Generate.Columns, c.Name)
+	}
+	for len(g.values) <= r {
+		g.values = append(g.values, nil)
+	}
+	g.values[r] = append(g.values[r], i)
+	return generated(c, i)
+}
+
+// overriding lets values through to a column that is GENERATED ALWAYS.
+func (g *generator) overriding() {
+	for _, e := range g.edits {
+		if strings.Contains(e.text, "OVERRIDING") {
+			return
+		}
+	}
+	switch g.stmt.Override {
+	case pg.OverridingKind_OVERRIDING_NOT_SET:
+		if at := g.valuesAt(); at >= 0 {
+			g.edits = append(g.edits, textEdit{at: at, text: "OVERRIDING SYSTEM VALUE ", value: -1})
+			return
+		}
+		g.unsupported("", "weft cannot find VALUES in this statement")
+	case pg.OverridingKind_OVERRIDING_USER_VALUE:
+		g.unsupported("Leave OVERRIDING USER VALUE out.", "OVERRIDING USER VALUE is not supported for sharded table %q", g.target.name)
+	}
+}
+
+// finish plans the edits that add the columns.
+func (g *generator) finish(lists []*pg.Node) {
+	if len(g.columns) > 0 {
+		g.addColumns(lists)
+	}
+	g.analysis.edits = append(g.analysis.edits, g.edits...)
+}
+
+// addColumns plans the edits for columns that the INSERT does not name.
+func (g *generator) addColumns(lists []*pg.Node) {
+	tokens := g.tokens()
+	values := tokens.valuesKeyword
+	if values < 0 {
+		g.unsupported("Name the columns in the INSERT.", "weft cannot find VALUES in this statement")
+		return
+	}
+	always := false
+	var names []string
+	for _, c := range g.columns {
+		names = append(names, quoteIdent(c.Name))
+		always = always || c.Identity == 'a'
+	}
+	over := ""
+	if always {
+		switch g.stmt.Override {
+		case pg.OverridingKind_OVERRIDING_NOT_SET:
+			over = "OVERRIDING SYSTEM VALUE "
+		case pg.OverridingKind_OVERRIDING_USER_VALUE:
+			g.overriding()
+			return
+		}
+	}
+	switch {
+	case tokens.defaultValues >= 0: // DEFAULT VALUES
+		end := values + len("VALUES")
+		g.edits = append(g.edits,
+			textEdit{at: tokens.defaultValues, remove: len("DEFAULT"), text: "(" + strings.Join(names, ", ") + ") " + over, value: -1},
+			textEdit{at: end, text: " (", value: -1})
+		g.fill(end, g.values[0], false)
+		g.edits = append(g.edits, textEdit{at: end, text: ")", value: -1})
+		return
+	case g.listed:
+		g.edits = append(g.edits, textEdit{at: tokens.columnsEnd, text: ", " + strings.Join(names, ", "), value: -1})
+	default:
+		var all []string
+		for _, c := range g.cols[:min(g.given, len(g.cols))] {
+			all = append(all, quoteIdent(c.Name))
+		}
+		at := tokens.valuesKeyword
+		if tokens.overriding >= 0 {
+			at = tokens.overriding
+		}
+		g.edits = append(g.edits, textEdit{at: at, text: "(" + strings.Join(append(all, names...), ", ") + ") ", value: -1})
+	}
+	if over != "" {
+		g.edits = append(g.edits, textEdit{at: values, text: over, value: -1})
+	}
+	if len(tokens.rowsEnd) != len(lists) {
+		g.unsupported("Send the rows in statements of their own.", "weft cannot find the rows of this statement")
+		return
+	}
+	for r := range lists {
+		g.fill(tokens.rowsEnd[r], g.values[r], true)
+	}
+}
+
+// fill adds values at the end of a row.
+func (g *generator) fill(at int, values []int, comma bool) {
+	for i, v := range values {
+		if comma || i > 0 {
+			g.edits = append(g.edits, textEdit{at: at, text: ", ", value: -1})
+		}
+		g.edits = append(g.edits, textEdit{at: at, value: v})
+	}
+}
+
+func quoteIdent(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
+func quoteName(n catalog.Name) string { return quoteIdent(n.Schema) + "." + quoteIdent(n.Name) }
+
+// regclass splits the text of a name.
+func regclass(s string) (schema, name string, ok bool) {
+	var parts []string
+	for s != "" {
+		if s[0] == '"' {
+			end := 1
+			var b strings.Builder
+			for {
+				i := strings.IndexByte(s[end:], '"')
+				if i < 0 {
+					return "", "", false
+				}
+				b.WriteString(s[end : end+i])
+				end += i + 1
+				if end < len(s) && s[end] == '"' {
+					b.WriteByte('"')
+					end++
+					continue
+				}
+				break
+			}
+			parts = append(parts, b.String())
+			s = s[end:]
+		} else {
+			i := strings.IndexByte(s, '.')
+			if i < 0 {
+				i = len(s)
+			}
+			parts = append(parts, strings.ToLower(strings.TrimSpace(s[:i])))
+			s = s[i:]
+		}
+		if s != "" {
+			if s[0] != '.' || len(s) == 1 {
+				return "", "", false
+			}
+			s = s[1:]
+		}
+	}
+	switch len(parts) {
+	case 1:
+		return "", parts[0], parts[0] != ""
+	case 2:
+		return parts[0], parts[1], true
+	}
+	return "", "", false
+}

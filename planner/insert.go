@@ -1,0 +1,275 @@
+package planner
+
+import (
+	"strings"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/catalog"
+	"weft/datum"
+	"weft/parser"
+	"weft/plan"
+)
+
+// insert analyses INSERT. Each row of VALUES is an instance: the shard that its
+// key names.
+func (l *level) insert(n *pg.InsertStmt) []output {
+	l.withClause(n.WithClause, n)
+	updates := n.OnConflictClause != nil && n.OnConflictClause.Action == pg.OnConflictAction_ONCONFLICT_UPDATE
+	tg := l.target(n.Relation, !updates)
+	var names []string
+	for _, c := range n.Cols {
+		t := c.GetResTarget()
+		names = append(names, t.GetName())
+		if len(t.GetIndirection()) > 0 {
+			names[len(names)-1] = "" // a part of a column
+		}
+	}
+	sel := n.SelectStmt.GetSelectStmt()
+	if tg.rel == nil || tg.table == nil || tg.table.Reference {
+		l.inserted(tg, names, sel)
+	} else {
+		l.sharded(tg, n, names, sel)
+	}
+	if c := n.OnConflictClause; c != nil {
+		l.conflict(tg, n, c)
+	}
+	at := l.beside(l.outside())
+	at.sources = []*source{l.plainTarget(tg, n.Relation)}
+	return at.returning(n.ReturningList)
+}
+
+// plainTarget is the written table for names in RETURNING and ON CONFLICT: its
+// rows are not read elsewhere than they are written.
+func (l *level) plainTarget(tg *target, rv *pg.RangeVar) *source {
+	if tg.rel == nil {
+		return simple(rv.Relname, "", rv.Alias, nil, true)
+	}
+	return simple(rv.Relname, tg.rel.Schema, rv.Alias, columns(tg.rel, nil), len(tg.rel.Columns) == 0)
+}
+
+// inserted analyses what goes into a table that needs no key.
+func (l *level) inserted(tg *target, names []string, sel *pg.SelectStmt) {
+	if sel == nil {
+		return
+	}
+	if len(sel.ValuesLists) > 0 && sel.WithClause == nil && tg.rel != nil {
+		cols := insertColumns(tg.rel, names)
+		for _, row := range sel.ValuesLists {
+			for i, v := range row.GetList().GetItems() {
+				l.expression(v)
+				if i < len(cols) && cols[i] != nil {
+					l.params.infer(v, datum.Type(cols[i].Base))
+				}
+			}
+		}
+		return
+	}
+	l.beside(l.outside()).query(sel)
+}
+
+// insertColumns are the columns that the values are for, in order; nil for
+// names that are none.
+func insertColumns(rel *catalog.Relation, names []string) []*catalog.Column {
+	var out []*catalog.Column
+	if len(names) == 0 {
+		for i := range rel.Columns {
+			out = append(out, &rel.Columns[i])
+		}
+		return out
+	}
+	for _, name := range names {
+		out = append(out, findColumn(rel, name))
+	}
+	return out
+}
+
+// sharded analyses what goes into a sharded table.
+func (l *level) sharded(tg *target, n *pg.InsertStmt, names []string, sel *pg.SelectStmt) {
+	cols := insertColumns(tg.rel, names)
+	w := &writer{level: l, target: tg, stmt: n, cols: cols, listed: len(names) > 0, name: called(n.Relation)}
+	switch {
+	case sel == nil:
+		w.defaultValues()
+	case len(sel.ValuesLists) > 0 && sel.WithClause == nil && len(sel.SortClause) == 0 && sel.LimitCount == nil && sel.LimitOffset == nil:
+		w.rows(sel.ValuesLists)
+	default:
+		w.query(sel)
+	}
+}
+
+// writer analyses the rows of an INSERT into a sharded table.
+type writer struct {
+	*level
+	target *target
+	stmt   *pg.InsertStmt
+	cols   []*catalog.Column
+	listed bool
+	name   string
+}
+
+// row starts a stored row.
+func (w *writer) row(s *scope) *instance {
+	x := w.appear(w.target.table, w.name, s)
+	x.stored = true
+	x.keys = make([]storedKey, len(w.target.table.keys))
+	return x
+}
+
+// set notes the value of a column, if it is a key column.
+func (w *writer) set(x *instance, c *catalog.Column, k storedKey) {
+	for i, key := range w.target.table.keys {
+		if c != nil && key.Name == c.Name {
+			x.keys[i] = k
+		}
+	}
+}
+
+// position is where in the list of values a column's value is: -1 if not there.
+func (w *writer) position(name string, count int) int {
+	for i, c := range w.cols {
+		if c != nil && c.Name == name && i < count {
+			return i
+		}
+	}
+	return -1
+}
+
+// rows analyses VALUES.
+func (w *writer) rows(lists []*pg.Node) {
+	g := w.generator(len(lists[0].GetList().GetItems()))
+	for r, row := range lists {
+		x := w.row(w.scope)
+		items := row.GetList().GetItems()
+		for i, v := range items {
+			var c *catalog.Column
+			if i < len(w.cols) {
+				c = w.cols[i]
+			}
+			if c != nil && g.replaces(c, v) {
+				w.set(x, c, g.replace(r, c, v))
+				continue
+			}
+			w.expression(v)
+			if c != nil {
+				w.params.infer(v, datum.Type(c.Base))
+				w.set(x, c, w.level.stored(v, c))
+			}
+		}
+		w.missing(x, len(items), g, r)
+	}
+	g.finish(lists)
+}
+
+// missing notes the key columns that a row leaves to their defaults.
+func (w *writer) missing(x *instance, count int, g *generator, r int) {
+	for i := range w.target.rel.Columns {
+		c := &w.target.rel.Columns[i]
+		if w.position(c.Name, count) >= 0 {
+			continue
+		}
+		if g.generates(c) {
+			w.set(x, c, g.add(r, c))
+		} else if isKey(w.target.table, c.Name) {
+			w.set(x, c, w.defaultKey(c))
+		}
+	}
+}
+
+func (w *writer) defaultValues() {
+	g := w.generator(0)
+	x := w.row(w.scope)
+	w.cols = nil
+	w.missing(x, 0, g, 0)
+	g.finish(nil)
+}
+
+// query analyses INSERT … SELECT: the key is an output column.
+func (w *writer) query(sel *pg.SelectStmt) {
+	in := w.beside(w.outside())
+	cols, opaque := in.query(sel)
+	x := w.row(in.scope)
+	for i, o := range cols {
+		if opaque || i >= len(w.cols) {
+			break
+		}
+		if w.cols[i] != nil {
+			w.set(x, w.cols[i], storedKey{column: o.column})
+		}
+	}
+	g := w.generator(len(cols))
+	for i := range w.target.rel.Columns {
+		c := &w.target.rel.Columns[i]
+		if w.position(c.Name, len(cols)) >= 0 {
+			continue
+		}
+		switch {
+		case opaque && !w.listed:
+		case g.generates(c):
+			w.unsupported("Name the column "+c.Name+" in the INSERT, and give it a value.",
+				"INSERT … SELECT into sharded table %q would take %q from a sequence of each shard", w.target.name, c.Name)
+		case isKey(w.target.table, c.Name):
+			w.set(x, c, w.defaultKey(c))
+		}
+	}
+}
+
+// defaultKey is what is known of a key column's default.
+func (a *analysis) defaultKey(c *catalog.Column) storedKey {
+	if c.Default == "" {
+		return storedKey{known: true, set: plan.Set{{Kind: plan.Null}}}
+	}
+	sql := "SELECT " + c.Default
+	tree, err := parser.ParseTree(sql, parser.Options{})
+	if err != nil || len(tree.Statements) != 1 {
+		return storedKey{}
+	}
+	sel := tree.Statements[0].Stmt.GetSelectStmt()
+	if len(sel.GetTargetList()) != 1 {
+		return storedKey{}
+	}
+	outer := a.text
+	a.text = text{sql: sql, tree: tree, path: []string{"pg_catalog"}, stored: true}
+	defer func() { a.text = outer }()
+	src, ok := (&level{analysis: a}).constant(sel.TargetList[0].GetResTarget().GetVal())
+	if !ok || src.Kind != plan.Null && src.Kind != plan.Constant {
+		return storedKey{}
+	}
+	return storedKey{known: true, set: plan.Set{src}}
+}
+
+// conflict analyses ON CONFLICT.
+func (l *level) conflict(tg *target, n *pg.InsertStmt, c *pg.OnConflictClause) {
+	at := l.beside(l.outside())
+	at.sources = []*source{l.plainTarget(tg, n.Relation)}
+	var excluded []output
+	if tg.rel != nil {
+		excluded = columns(tg.rel, nil)
+	}
+	// Named by its qualifier only.
+	at.sources = append(at.sources, &source{items: []*item{{name: "excluded", cols: excluded}}})
+	if c.Infer != nil {
+		at.expressions(c.Infer.IndexElems)
+		at.expression(c.Infer.WhereClause)
+	}
+	at.expression(c.WhereClause)
+	own := at.sources[0]
+	at.assignments(tg, c.TargetList, called(n.Relation), func(key string, v *pg.Node) bool {
+		// Both the row that is there and the one that was to be inserted are
+		// on the shard where the statement runs.
+		x := at.column(v)
+		return x != nil && x.name == key && (x == only(own, key) || x == only(&source{cols: excluded}, key))
+	})
+}
+
+// drawsFrom reports whether a default takes its value from a sequence.
+func drawsFrom(c *catalog.Column) bool { return c.Sequence.Name != "" }
+
+// randomUUID reports whether a default is a random uuid.
+func randomUUID(c *catalog.Column) bool {
+	d := strings.TrimSuffix(c.Default, "()")
+	if i := strings.LastIndexByte(d, '.'); i >= 0 {
+		d = d[i+1:]
+	}
+	return d != c.Default && (d == "gen_random_uuid" || d == "uuid_generate_v4")
+}

@@ -1,0 +1,170 @@
+package planner
+
+import (
+	pg "github.com/pganalyze/pg_query_go/v6"
+)
+
+// output is a column that something in FROM, or a query, yields.
+type output struct {
+	name   string
+	column *column // never nil
+}
+
+// item is a name that columns can be qualified with.
+type item struct {
+	name, schema string
+	cols         []output
+	opaque       bool // it may have columns that are not listed
+}
+
+// source is an element of FROM: the names in it, and the columns that can be
+// named without one, which are also those of *.
+type source struct {
+	items  []*item
+	cols   []output
+	opaque bool
+}
+
+// level is one query level: what names mean in it, and the facts of its rows.
+type level struct {
+	*analysis
+	parent  *level // whose columns can be named too
+	with    *with
+	sources []*source
+	scope   *scope
+}
+
+// inner returns a level that can name l's columns.
+func (l *level) inner(s *scope) *level {
+	return &level{analysis: l.analysis, parent: l, with: l.with, scope: s}
+}
+
+// beside returns a level for something in FROM that cannot name l's columns.
+func (l *level) beside(s *scope) *level {
+	return &level{analysis: l.analysis, parent: l.parent, with: l.with, scope: s}
+}
+
+// column returns what a node names if it is a plain column whose meaning is
+// certain, else nil. An ambiguous or unknown name means nothing: the server
+// will say so.
+func (l *level) column(n *pg.Node) *column {
+	ref := n.GetColumnRef()
+	if ref == nil {
+		return nil
+	}
+	names := nameList(ref.Fields)
+	if len(names) != len(ref.Fields) { // t.*
+		return nil
+	}
+	for ; l != nil; l = l.parent {
+		if c, known := l.lookup(names); known {
+			return c
+		}
+	}
+	return nil
+}
+
+// lookup finds a column in this level. known is false if the name must be one
+// of a level further out.
+func (l *level) lookup(names []string) (c *column, known bool) {
+	name := names[len(names)-1]
+	opaque := false
+	found := 0
+	if len(names) == 1 {
+		for _, s := range l.sources {
+			opaque = opaque || s.opaque
+			for _, o := range s.cols {
+				if o.name == name {
+					c = o.column
+					found++
+				}
+			}
+		}
+	} else {
+		it, ok := l.item(names[:len(names)-1])
+		if it == nil {
+			return nil, ok
+		}
+		opaque = true // it can only be here
+		for _, o := range it.cols {
+			if o.name == name {
+				c = o.column
+				found++
+			}
+		}
+	}
+	switch {
+	case found == 1:
+		return c, true
+	case found > 1:
+		return nil, true
+	}
+	return nil, opaque
+}
+
+// item finds what a qualifier names. ambiguous: several.
+func (l *level) item(names []string) (found *item, ambiguous bool) {
+	name, schema := names[len(names)-1], ""
+	if len(names) > 1 {
+		schema = names[len(names)-2]
+	}
+	for _, s := range l.sources {
+		for _, it := range s.items {
+			if it.name != name || schema != "" && it.schema != schema {
+				continue
+			}
+			if found != nil {
+				return nil, true
+			}
+			found = it
+		}
+	}
+	return found, false
+}
+
+// star lists what a * or t.* in a target list stands for, and whether it may
+// stand for more.
+func (l *level) star(fields []*pg.Node) (cols []output, opaque bool) {
+	names := nameList(fields)
+	if len(names) == 0 {
+		for _, s := range l.sources {
+			cols = append(cols, s.cols...)
+			opaque = opaque || s.opaque
+		}
+		return cols, opaque
+	}
+	for ; l != nil; l = l.parent {
+		it, ambiguous := l.item(names)
+		if it != nil {
+			return it.cols, it.opaque
+		}
+		if ambiguous {
+			break
+		}
+	}
+	return nil, true
+}
+
+// nameList returns the names of a dotted name, without a star.
+func nameList(nodes []*pg.Node) []string {
+	var out []string
+	for _, n := range nodes {
+		if s := n.GetString_(); s != nil {
+			out = append(out, s.Sval)
+		}
+	}
+	return out
+}
+
+// rename gives columns the names of an alias's list.
+func rename(cols []output, names []*pg.Node) []output {
+	list := nameList(names)
+	if len(list) == 0 {
+		return cols
+	}
+	out := append([]output(nil), cols...)
+	for i := range min(len(out), len(list)) {
+		out[i].name = list[i]
+	}
+	return out
+}

@@ -1,0 +1,360 @@
+package planner
+
+import (
+	"sort"
+	"strings"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/directory"
+	"weft/parser"
+	"weft/pgerr"
+	"weft/plan"
+)
+
+// Plan decides what is to be done with a text. literals are those the scanner
+// found in it, paramTypes the types the client declared, 0 for those it did not.
+// It always returns a plan: what does not parse goes to the home shard, whose
+// error is the answer.
+func Plan(env *Env, sql string, literals []parser.Literal, paramTypes []uint32) (p *plan.Plan) {
+	defer func() {
+		// A tree of a shape nobody thought of is refused; the session lives on.
+		if r := recover(); r != nil {
+			p = &plan.Plan{Route: plan.Refused, Exact: true, Refusal: pgerr.New(pgerr.InternalError, "planner: %v", r)}
+		}
+	}()
+	return makePlan(env, sql, literals, paramTypes)
+}
+
+func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint32) *plan.Plan {
+	tree, err := parser.ParseTree(sql, env.Options)
+	if err != nil {
+		return &plan.Plan{Route: plan.Home, Writes: true, Why: []string{"it does not parse"}}
+	}
+	a := &analysis{
+		env:    env,
+		text:   text{sql: sql, tree: tree, literals: literals, path: env.Path},
+		out:    &plan.Plan{Route: plan.Any},
+		params: newParams(paramTypes),
+	}
+	for i, raw := range tree.Statements {
+		r := a.statement(raw.Stmt)
+		if a.refused() {
+			break
+		}
+		if i == 0 {
+			a.out.Route = r
+		} else {
+			a.combine(r)
+		}
+	}
+	a.finish()
+	return a.out
+}
+
+// combine puts another statement's route to those before it.
+func (a *analysis) combine(r plan.Route) {
+	was := a.out.Route
+	switch {
+	case a.out.Function != nil:
+		a.unsupported("Send it alone.", "a weft function cannot be called together with other statements")
+	case r == was && r != plan.Call, r == plan.Any:
+	case was == plan.Any:
+		a.out.Route = r
+	case was == plan.AnyCopy && (r == plan.Keyed || r == plan.Home):
+		a.out.Route = r
+	case r == plan.AnyCopy && (was == plan.Keyed || was == plan.Home):
+	default:
+		a.unsupported("Send the statements one by one.", "these statements do not run on the same shards")
+	}
+}
+
+// finish fills in what is known only after all statements.
+func (a *analysis) finish() {
+	out := a.out
+	for i := range a.params.used {
+		t, _ := a.params.resolve(i)
+		out.Params = append(out.Params, t)
+	}
+	if out.Route == plan.Refused {
+		out.Instances, out.Generate, out.Change = nil, nil, nil
+		return
+	}
+	if out.Route == plan.Keyed {
+		a.solve()
+	}
+	a.placeEdits()
+}
+
+// solve finds what is known of each instance.
+func (a *analysis) solve() {
+	var free []string
+	for _, x := range a.instances {
+		in := x.solve()
+		for i := range in.Keys {
+			in.Keys[i] = a.settle(in.Keys[i])
+		}
+		a.out.Instances = append(a.out.Instances, in)
+		key := x.table.keys[0].Name
+		if len(in.Keys[0]) == 0 {
+			free = append(free, x.name+" has no "+condition(x)+" "+key)
+		}
+		a.out.Why = append(a.out.Why, describe(&in, x.table.keys))
+	}
+	e := pgerr.New(pgerr.FeatureNotSupported, "this statement visits more than one shard")
+	if len(free) > 0 {
+		e.Message += ": " + free[0]
+		e.Hint = "Add " + a.keyOf(free[0]) + " = … to WHERE. Statements over several shards are not supported yet."
+		if strings.Contains(free[0], "no known value") {
+			e.Hint = "Give the shard key as a constant or a parameter. Statements over several shards are not supported yet."
+		}
+	} else {
+		e.Hint = "Statements over several shards are not supported yet."
+	}
+	a.out.Refusal = e
+}
+
+func condition(x *instance) string {
+	if x.stored {
+		return "known value for"
+	}
+	return "condition on"
+}
+
+func (a *analysis) keyOf(s string) string { return s[strings.LastIndexByte(s, ' ')+1:] }
+
+// settle gives parameters their types. A set with a parameter whose type cannot
+// be told is no knowledge.
+func (a *analysis) settle(sets []plan.Set) []plan.Set {
+	var out []plan.Set
+	for _, s := range sets {
+		settled := make(plan.Set, len(s))
+		ok := true
+		for i, src := range s {
+			settled[i], ok = a.settleSource(src)
+			if !ok {
+				break
+			}
+		}
+		if ok {
+			out = append(out, settled)
+		}
+	}
+	return out
+}
+
+func (a *analysis) settleSource(src plan.Source) (plan.Source, bool) {
+	switch src.Kind {
+	case plan.Param, plan.ParamArray:
+		t, sure := a.params.resolve(src.Index)
+		if !sure {
+			return src, false
+		}
+		if src.Kind == plan.ParamArray {
+			if t != 0 {
+				t = elementOf(t)
+				if t == 0 {
+					return src, false
+				}
+			}
+		}
+		src.Type = t
+	case plan.Computed:
+		e := *src.Expr
+		var l, r bool
+		e.Left, l = a.settleSource(e.Left)
+		e.Right, r = a.settleSource(e.Right)
+		src.Expr = &e
+		return src, l && r
+	}
+	return src, true
+}
+
+// placeEdits tells the edits relative to literals.
+func (a *analysis) placeEdits() {
+	if len(a.edits) == 0 {
+		return
+	}
+	sort.SliceStable(a.edits, func(i, j int) bool { return a.edits[i].at < a.edits[j].at })
+	lit := 0
+	for _, e := range a.edits {
+		for lit < len(a.text.literals) && int(a.text.literals[lit].End) <= e.at {
+			lit++
+		}
+		from := 0
+		if lit > 0 {
+			from = int(a.text.literals[lit-1].End)
+		}
+		a.out.Generate.Edits = append(a.out.Generate.Edits, plan.Edit{
+			After: lit - 1, Offset: a.normDistance(from, e.at), Delete: e.remove, Text: e.text, Value: e.value,
+		})
+	}
+}
+
+// normDistance is how many bytes of the Norm lie between two places of a text
+// with no literal between them: a comment counts for one.
+func (a *analysis) normDistance(from, to int) int {
+	n := 0
+	sc := wordScanner{text: a.text, at: from}
+	for sc.at < to {
+		switch {
+		case sc.comment():
+		case a.text.sql[sc.at] == '"':
+			start := sc.at
+			sc.next()
+			n += sc.at - start - 1
+		default:
+			sc.at++
+		}
+		n++
+	}
+	return n
+}
+
+// top is the level of a statement.
+func (a *analysis) top() *level { return &level{analysis: a, scope: &scope{}} }
+
+// statement analyses one statement and returns its route.
+func (a *analysis) statement(n *pg.Node) plan.Route {
+	a.touched, a.functions = touched{}, nil
+	switch n := n.GetNode().(type) {
+	case *pg.Node_SelectStmt:
+		if r, ok := a.weftCall(n.SelectStmt); ok {
+			return r
+		}
+		if into := n.SelectStmt.IntoClause; into != nil {
+			return a.selectInto(n.SelectStmt)
+		}
+		a.top().query(n.SelectStmt)
+	case *pg.Node_InsertStmt:
+		a.top().insert(n.InsertStmt)
+	case *pg.Node_UpdateStmt:
+		a.top().update(n.UpdateStmt)
+	case *pg.Node_DeleteStmt:
+		a.top().remove(n.DeleteStmt)
+	case *pg.Node_MergeStmt:
+		a.top().merge(n.MergeStmt)
+	default:
+		return a.utility(n)
+	}
+	return a.decide()
+}
+
+// describe says what is known of an instance.
+func describe(in *plan.Instance, keys []directory.Column) string {
+	var parts []string
+	for i, sets := range in.Keys {
+		for _, s := range sets {
+			parts = append(parts, keys[i].Name+" "+s.String())
+		}
+		if len(sets) == 0 && i == 0 {
+			parts = append(parts, "no condition on "+keys[i].Name)
+			if in.Stored {
+				parts[len(parts)-1] = "no known value for " + keys[i].Name
+			}
+		}
+	}
+	verb := ": "
+	if in.Stored {
+		verb = " stores: "
+	}
+	return in.Name + verb + strings.Join(parts, ", ")
+}
+
+// decide finds the route of a query or DML from what it touches.
+func (a *analysis) decide() plan.Route {
+	if a.refused() {
+		return plan.Refused
+	}
+	t := &a.touched
+	if len(t.waits) > 0 {
+		a.out.Waits = true
+		a.refuse(pgerr.ObjectInUse, "Try again when that is done.", "table %q is being moved between shards", t.waits[0])
+		return plan.Refused
+	}
+	homely, opaque := a.called()
+	if a.refused() {
+		return plan.Refused
+	}
+	switch {
+	case len(t.sharded) > 0:
+		return a.decideSharded(homely, opaque)
+	case len(t.home) > 0 || len(t.missing) > 0:
+		a.why("%s is on the home shard", append(t.home, names(t.missing)...)[0])
+		return plan.Home
+	case homely != "" || opaque != "" || len(t.homely) > 0 || len(t.sequences) > 0 || t.catalog:
+		return plan.Home
+	case len(t.reference) > 0 && a.out.Writes:
+		a.why("%s is locked on the home shard first", t.reference[0])
+		return plan.Home
+	case len(t.reference) > 0:
+		a.why("%s is on every shard", t.reference[0])
+		return plan.AnyCopy
+	}
+	for _, f := range a.functions {
+		if f.Volatility == 'v' {
+			return plan.Home
+		}
+	}
+	return plan.Any
+}
+
+func (a *analysis) decideSharded(homely, opaque string) plan.Route {
+	t := &a.touched
+	switch {
+	case len(t.missing) > 0:
+		rv := t.missing[0]
+		name := rv.Relname
+		if rv.Schemaname != "" {
+			name = rv.Schemaname + "." + name
+		}
+		a.refuse("42P01", "", "relation %q does not exist", name)
+	case len(t.home) > 0:
+		a.unsupported(reachHint(t.home[0]), "%q is on the home shard alone, and %q is on all shards", t.home[0], t.sharded[0])
+	case homely != "":
+		a.unsupported("A function sees only the shard it runs on.", "function %s, and sharded table %q is on all shards", homely, t.sharded[0])
+	case opaque != "":
+		a.unsupported("A function sees only the shard it runs on.",
+			"what tables function %s touches cannot be told, and %q is on all shards", opaque, t.sharded[0])
+	case len(t.sequences) > 0:
+		a.unsupported("Call it in a statement of its own.", "%s runs on the home shard, and %q is on all shards", t.sequences[0], t.sharded[0])
+	case t.advisory:
+		a.unsupported("Take the lock in a statement of its own.", "advisory locks are on the home shard, and %q is on all shards", t.sharded[0])
+	}
+	if a.refused() {
+		return plan.Refused
+	}
+	return plan.Keyed
+}
+
+func reachHint(name string) string {
+	return "Declare it: SELECT weft.reference_table('" + name + "') or SELECT weft.shard_table('" + name + "', …)."
+}
+
+// called looks at the functions: one that touches home tables, one of which
+// nothing can be told. One that touches sharded tables is refused.
+func (a *analysis) called() (homely, opaque string) {
+	for _, f := range a.functions {
+		if f.Volatility == 'v' {
+			a.out.Writes = true
+		}
+		sharded, home := a.mentioned(f)
+		switch {
+		case sharded != "":
+			a.unsupported("A function sees only the shard it runs on.", "function %q touches sharded table %q", f.Name.Name, sharded)
+		case home != "":
+			homely = `"` + f.Name.Name + `" touches "` + home + `" on the home shard`
+		case f.Opaque:
+			opaque = `"` + f.Name.Name + `"`
+		}
+	}
+	return homely, opaque
+}
+
+func names(list []*pg.RangeVar) []string {
+	var out []string
+	for _, rv := range list {
+		out = append(out, rv.Relname)
+	}
+	return out
+}

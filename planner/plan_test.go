@@ -1,0 +1,181 @@
+package planner
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/jackc/pgx/v5"
+
+	"weft/catalog"
+	"weft/directory"
+	"weft/parser"
+	"weft/pgserver"
+	"weft/pgserver/pgtest"
+	"weft/plan"
+)
+
+// planOf plans a text as a session would.
+func planOf(env *Env, sql string, params ...uint32) *plan.Plan {
+	var s parser.Scanner
+	s.Scan([]byte(sql), env.Options)
+	return Plan(env, sql, s.Literals, params)
+}
+
+// connect opens a connection that ends with the test.
+func connect(t testing.TB, srv *pgserver.Temp, database string) *pgx.Conn {
+	t.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	c, err := pgx.Connect(ctx, srv.ConnString(database))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c
+}
+
+// load reads the schema of a real database.
+func load(t testing.TB, c *pgx.Conn) *catalog.Schema {
+	t.Helper()
+	s, err := catalog.Load(1, func(sql string) ([][]string, error) {
+		results, err := c.PgConn().Exec(context.Background(), sql).ReadAll()
+		if err != nil {
+			return nil, err
+		}
+		var rows [][]string
+		for _, res := range results {
+			for _, r := range res.Rows {
+				var row []string
+				for _, v := range r {
+					row = append(row, string(v))
+				}
+				rows = append(rows, row)
+			}
+		}
+		return rows, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// declare adds a table to a snapshot, as its declaration would.
+func declare(t testing.TB, snap *directory.Snapshot, s *catalog.Schema, line string) {
+	t.Helper()
+	f := strings.Fields(line)
+	schema, name, ok := strings.Cut(f[1], ".")
+	if !ok {
+		schema, name = "public", f[1]
+	}
+	d := directory.Table{Database: "app", Schema: schema, Name: name, Kind: directory.TableKind(f[0])}
+	rel := s.Relation(catalog.Name{Schema: schema, Name: name})
+	if rel == nil {
+		t.Fatalf("declare %s: no such table", line)
+	}
+	if d.Kind == directory.Sharded {
+		d.Vindex.Kind = "hash"
+		for _, c := range strings.Split(f[2], ",") {
+			col := findColumn(rel, c)
+			if col == nil {
+				t.Fatalf("declare %s: no column %q", line, c)
+			}
+			d.Columns = append(d.Columns, directory.Column{Name: c, Type: col.Base, TypeName: col.TypeName, Mod: col.Mod})
+		}
+		if len(d.Columns) > 1 {
+			d.Vindex.Kind = "composite"
+		}
+	}
+	for _, o := range f {
+		switch v, _ := strings.CutPrefix(o, "state="); v {
+		case "declaring", "undeclaring":
+			d.State = directory.TableState(v)
+		}
+		if v, ok := strings.CutPrefix(o, "fk="); ok {
+			d.ForeignKeys = append(d.ForeignKeys, directory.ForeignKey{Schema: "public", Table: v, Name: v + "_fkey"})
+		}
+	}
+	snap.Tables = append(snap.Tables, d)
+}
+
+// TestPlan holds the golden plans: testdata/*, each with a schema and
+// declarations of its own.
+//
+//	schema            SQL that makes the schema
+//	declare           sharded TABLE COLUMN[,COLUMN] | reference TABLE, a line each
+//	plan [params=(oid,…)] [path=(schema,…)] [temp=(name,…)]   statements, separated by lines with ---
+func TestPlan(t *testing.T) {
+	srv := pgtest.Start(t, pgserver.Config{})
+	admin := connect(t, srv, "postgres")
+	databases := 0
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		if strings.Contains(path, "fuzz") {
+			return
+		}
+		env := &Env{Database: "app", Path: []string{"pg_catalog", "public"}, Home: "shard-0"}
+		snap := directory.New(64, "shard-0", []directory.Shard{{Name: "shard-0"}, {Name: "shard-1"}})
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			switch d.Cmd {
+			case "schema":
+				databases++
+				name := "d" + strconv.Itoa(databases)
+				if _, err := admin.Exec(context.Background(), "CREATE DATABASE "+name); err != nil {
+					t.Fatal(err)
+				}
+				c := connect(t, srv, name)
+				if _, err := c.Exec(context.Background(), d.Input); err != nil {
+					d.Fatalf(t, "%v", err)
+				}
+				env.Schema = load(t, c)
+				env.Tables = NewTables(snap, "app")
+				return ""
+			case "declare":
+				for _, line := range strings.Split(d.Input, "\n") {
+					declare(t, snap, env.Schema, line)
+				}
+				env.Tables = NewTables(snap, "app")
+				return ""
+			case "plan":
+				return goldenPlans(t, env, d)
+			}
+			d.Fatalf(t, "unknown command %s", d.Cmd)
+			return ""
+		})
+	})
+}
+
+func goldenPlans(t *testing.T, env *Env, d *datadriven.TestData) string {
+	with := *env
+	var params []uint32
+	for _, arg := range d.CmdArgs {
+		switch arg.Key {
+		case "params":
+			for _, v := range arg.Vals {
+				n, err := strconv.Atoi(v)
+				if err != nil {
+					d.Fatalf(t, "%v", err)
+				}
+				params = append(params, uint32(n))
+			}
+		case "path":
+			with.Path = append([]string{"pg_catalog"}, arg.Vals...)
+		case "temp":
+			with.Temporary = set(arg.Vals...)
+		case "nonstandard":
+			with.Options.NonStandardStrings = true
+		default:
+			d.Fatalf(t, "unknown argument %s", arg.Key)
+		}
+	}
+	var b strings.Builder
+	for _, sql := range strings.Split(d.Input, "\n---\n") {
+		p := planOf(&with, sql, params...)
+		fmt.Fprintf(&b, "%s\n=> %s", sql, p)
+	}
+	return b.String()
+}

@@ -1,0 +1,329 @@
+package planner
+
+import (
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/datum"
+	"weft/parser"
+	"weft/plan"
+)
+
+// query analyses a SELECT, VALUES or set operation in a level made for it, and
+// returns what it yields. A plain join stays in the level's scope; anything else
+// gets one below it.
+func (l *level) query(sel *pg.SelectStmt) (cols []output, opaque bool) {
+	if sel == nil {
+		return nil, true
+	}
+	l.withClause(sel.WithClause, sel)
+	if len(sel.LockingClause) > 0 {
+		l.out.Writes = true
+	}
+	if sel.Op != pg.SetOperation_SETOP_NONE {
+		return l.setOperation(sel)
+	}
+	shape := l.shape(sel)
+	if shape != plainShape {
+		l.scope = l.scope.child(false)
+	}
+	if len(sel.ValuesLists) > 0 {
+		cols = l.values(sel.ValuesLists)
+	} else {
+		l.from(sel.FromClause)
+		l.condition(sel.WhereClause)
+		l.expressions(sel.TargetList)
+		cols, opaque = l.outputs(sel, shape)
+	}
+	l.expressions(sel.DistinctClause)
+	l.expressions(sel.GroupClause)
+	l.expression(sel.HavingClause)
+	l.expressions(sel.WindowClause)
+	l.expressions(sel.SortClause)
+	l.limit(sel)
+	return cols, opaque
+}
+
+// limit analyses LIMIT and OFFSET, which no row of the level is near.
+func (l *level) limit(sel *pg.SelectStmt) {
+	at := &level{analysis: l.analysis, parent: l.parent, with: l.with, scope: l.outside()}
+	at.expression(sel.LimitCount)
+	at.expression(sel.LimitOffset)
+}
+
+// shape is what of a query's form decides which facts pass through it.
+type shape uint8
+
+const (
+	// plainShape is a filtered join: its conditions hold for whoever uses its
+	// rows, and conditions on its columns for its rows.
+	plainShape shape = iota
+	// groupedShape yields rows of its own making. A condition on a column it
+	// groups by may be applied to its rows before.
+	groupedShape
+	// closedShape depends on which other rows there are (LIMIT, windows,
+	// DISTINCT ON), or locks them: no condition may be moved into it.
+	closedShape
+)
+
+func (l *level) shape(sel *pg.SelectStmt) shape {
+	switch {
+	case sel.LimitCount != nil, sel.LimitOffset != nil, len(sel.LockingClause) > 0, len(sel.WindowClause) > 0,
+		len(sel.DistinctClause) > 0 && sel.DistinctClause[0].GetNode() != nil:
+		return closedShape
+	}
+	calls, windows := false, false
+	for _, list := range [][]*pg.Node{sel.TargetList, sel.SortClause} {
+		for _, n := range list {
+			c, w := calledIn(n)
+			calls, windows = calls || c, windows || w
+		}
+	}
+	switch {
+	case windows:
+		return closedShape
+	case len(sel.GroupClause) > 0, sel.HavingClause != nil, calls:
+		return groupedShape
+	}
+	return plainShape
+}
+
+// plainJoin reports whether a subquery is a filtered join and no more.
+func (l *level) plainJoin(sel *pg.SelectStmt) bool {
+	return sel != nil && sel.Op == pg.SetOperation_SETOP_NONE && len(sel.ValuesLists) == 0 && l.shape(sel) == plainShape
+}
+
+// calledIn reports whether an expression calls a function that may be an
+// aggregate, and whether it calls one over a window.
+func calledIn(n *pg.Node) (aggregate, window bool) {
+	parser.Walk(n, func(m any) bool {
+		switch m := m.(type) {
+		case *pg.FuncCall:
+			window = window || m.Over != nil
+			names := nameList(m.Funcname)
+			aggregate = aggregate || m.AggStar || !scalar[names[len(names)-1]]
+		case *pg.JsonObjectAgg, *pg.JsonArrayAgg:
+			aggregate = true
+		}
+		return true
+	})
+	return aggregate, window
+}
+
+// scalar are built-in functions that are no aggregates, and so common that it
+// pays to know them. A user's own aggregate could have such a name; then the
+// columns beside it are grouped ones.
+var scalar = set("lower", "upper", "length", "char_length", "substring", "substr", "btrim", "ltrim", "rtrim", "trim", "replace",
+	"concat", "concat_ws", "left", "right", "round", "abs", "ceil", "floor", "trunc", "mod", "power", "now", "date_trunc",
+	"date_part", "extract", "to_char", "to_date", "to_timestamp", "to_number", "timezone", "age", "md5", "random",
+	"clock_timestamp", "jsonb_build_object", "json_build_object", "to_json", "to_jsonb", "row_to_json", "split_part", "strpos",
+	"position", "array_length", "cardinality", "nullif", "format", "encode", "decode")
+
+func set(names ...string) map[string]bool {
+	m := make(map[string]bool, len(names))
+	for _, n := range names {
+		m[n] = true
+	}
+	return m
+}
+
+// outputs lists the columns a target list yields.
+func (l *level) outputs(sel *pg.SelectStmt, how shape) (cols []output, opaque bool) {
+	for _, n := range sel.TargetList {
+		t := n.GetResTarget()
+		if t == nil {
+			return nil, true
+		}
+		if ref := t.Val.GetColumnRef(); ref != nil && ref.Fields[len(ref.Fields)-1].GetAStar() != nil {
+			more, o := l.star(ref.Fields)
+			for _, m := range more {
+				cols = append(cols, output{m.name, l.pass(m.column, sel, how)})
+			}
+			opaque = opaque || o
+			continue
+		}
+		cols = append(cols, output{outputName(t), l.pass(l.outputColumn(t), sel, how)})
+	}
+	return cols, opaque
+}
+
+// outputColumn is the column that an expression of the target list is, or a new
+// one with what is known of its value.
+func (l *level) outputColumn(t *pg.ResTarget) *column {
+	if c := l.column(t.Val); c != nil {
+		return c
+	}
+	c := &column{name: outputName(t)}
+	if src, ok := l.constant(t.Val); ok && src.Kind != plan.Null {
+		if src.Kind == plan.Param && src.Type == 0 {
+			return c
+		}
+		c.typ = outputType(src)
+		c.declared = c.typ
+		if class(c.typ) != 0 {
+			src.Type = c.typ
+			l.scope.add(fact{left: c, set: plan.Set{src}})
+		}
+	}
+	return c
+}
+
+// pass returns a column as the query's user sees it: itself, if conditions on it
+// may be moved inside, else one of which only the type is known.
+func (l *level) pass(c *column, sel *pg.SelectStmt, how shape) *column {
+	if how == plainShape || how == groupedShape && (len(sel.GroupClause) == 0 || l.groups(c, sel)) {
+		return c
+	}
+	return &column{name: c.name, typ: c.typ, declared: c.declared, apart: c.apart}
+}
+
+// groups reports whether a query groups by the column as such.
+func (l *level) groups(c *column, sel *pg.SelectStmt) bool {
+	found := false
+	for _, g := range sel.GroupClause {
+		ref := g.GetColumnRef()
+		if g.GetGroupingSet() != nil {
+			return false
+		}
+		if ref == nil {
+			continue
+		}
+		// A name is first one of FROM, then one of the target list.
+		names := nameList(ref.Fields)
+		if len(names) != len(ref.Fields) {
+			continue
+		}
+		x, known := l.lookup(names)
+		if !known && len(names) == 1 {
+			for _, n := range sel.TargetList {
+				if t := n.GetResTarget(); t.GetName() == names[0] {
+					x = l.column(t.Val)
+				}
+			}
+		}
+		found = found || x == c
+	}
+	return found
+}
+
+// outputName is what PostgreSQL calls a column of a target list.
+func outputName(t *pg.ResTarget) string {
+	if t.Name != "" {
+		return t.Name
+	}
+	return figureName(t.Val)
+}
+
+func figureName(n *pg.Node) string {
+	switch v := n.GetNode().(type) {
+	case *pg.Node_ColumnRef:
+		if names := nameList(v.ColumnRef.Fields); len(names) > 0 {
+			return names[len(names)-1]
+		}
+	case *pg.Node_FuncCall:
+		names := nameList(v.FuncCall.Funcname)
+		return names[len(names)-1]
+	case *pg.Node_TypeCast:
+		if name := figureName(v.TypeCast.Arg); name != "?column?" {
+			return name
+		}
+		if names := nameList(v.TypeCast.TypeName.GetNames()); len(names) > 0 {
+			return names[len(names)-1]
+		}
+	case *pg.Node_CoalesceExpr:
+		return "coalesce"
+	case *pg.Node_CaseExpr:
+		if d := v.CaseExpr.Defresult; d != nil {
+			if name := figureName(d); name != "?column?" {
+				return name
+			}
+		}
+		return "case"
+	}
+	return "?column?"
+}
+
+// setOperation analyses UNION, INTERSECT and EXCEPT. The arms know nothing of
+// each other, so each has a scope of its own. A condition on an output column
+// may be applied to each arm's rows before, unless there is a LIMIT.
+func (l *level) setOperation(sel *pg.SelectStmt) (cols []output, opaque bool) {
+	closed := sel.LimitCount != nil || sel.LimitOffset != nil || len(sel.LockingClause) > 0
+	var arms [2][]output
+	var scopes [2]*scope
+	for i, arm := range []*pg.SelectStmt{sel.Larg, sel.Rarg} {
+		scopes[i] = l.scope.child(false)
+		at := &level{analysis: l.analysis, parent: l.parent, with: l.with, scope: scopes[i]}
+		var o bool
+		arms[i], o = at.query(arm)
+		opaque = opaque || o
+	}
+	l.expressions(sel.SortClause)
+	l.limit(sel)
+	if opaque || len(arms[0]) != len(arms[1]) {
+		return nil, true
+	}
+	for i, a := range arms[0] {
+		b := arms[1][i]
+		c := &column{name: a.name}
+		if a.column.class() != 0 && a.column.class() == b.column.class() {
+			c.typ, c.declared = a.column.typ, a.column.declared
+			if !closed {
+				scopes[0].add(fact{left: a.column, right: c})
+				scopes[1].add(fact{left: b.column, right: c})
+			}
+		}
+		cols = append(cols, output{a.name, c})
+	}
+	return cols, false
+}
+
+// expressions analyses what is called and queried in expressions.
+func (l *level) expressions(nodes []*pg.Node) {
+	for _, n := range nodes {
+		l.expression(n)
+	}
+}
+
+func (l *level) expression(n *pg.Node) {
+	if n == nil {
+		return
+	}
+	parser.Walk(n, func(m any) bool {
+		switch m := m.(type) {
+		case *pg.SubLink:
+			l.expression(m.Testexpr)
+			l.inner(l.scope.child(false)).query(m.Subselect.GetSelectStmt())
+			return false
+		case *pg.FuncCall:
+			l.call(m)
+		case *pg.ParamRef:
+			l.params.use(m)
+		case *pg.TypeCast:
+			l.params.cast(l, m)
+			if names := nameList(m.TypeName.GetNames()); len(names) > 0 && isCatalogType(names[len(names)-1]) {
+				l.touched.catalog = true
+			}
+		case *pg.A_Expr:
+			l.params.compare(l, m)
+		case *pg.SetToDefault, *pg.A_Const, *pg.ColumnRef:
+			return false
+		}
+		return true
+	})
+}
+
+// isCatalogType: reading or printing a value of the type looks into the
+// catalogs.
+func isCatalogType(name string) bool {
+	return len(name) > 3 && name[:3] == "reg"
+}
+
+// typeOf is the type of an expression where it is plain, else 0.
+func (l *level) typeOf(n *pg.Node) datum.Type {
+	if c := l.column(n); c != nil {
+		return c.typ
+	}
+	if src, ok := l.constant(n); ok {
+		return src.Type
+	}
+	return 0
+}

@@ -1,0 +1,187 @@
+package planner
+
+import (
+	"weft/catalog"
+	"weft/datum"
+	"weft/plan"
+)
+
+// A scope holds the facts of conditions that are true together: for every
+// combination of rows that the scope lets through, all of them hold.
+//
+// The tree of scopes follows the joins. The conditions of WHERE and of inner
+// joins are in one scope. The nullable side of an outer join is a child: its
+// conditions (ON, and what is inside that side) hold only for combinations in
+// which that side has a row. A FULL join has two children, and its ON is a fact
+// for neither. A subquery is pulled up into the scope in which it stands, or is
+// a child where grouping, set operations or the like forbid that.
+//
+// What is claimed for an instance X: let F be the facts of X's scope and of all
+// scopes above, P a condition on X's key that follows from F by logic alone.
+// Then rows of X that do not satisfy P can be taken away without changing the
+// statement's result.
+//
+// Proof. Let x be a row without P.
+//
+// (1) No combination with x reaches the result: it would satisfy all of F, by
+// what a scope is, and so P.
+//
+// (2) Taking x away adds nothing. New combinations can only arise at an outer
+// join on whose nullable side X is: some row l of the other side matched x, and
+// now stands there with NULLs. Suppose that combination, with some rows r of
+// joins further out, satisfied the facts of the scopes above. All of these are
+// strict: a comparison with a NULL is not true. So none of them names a column
+// of the nullable side, and they hold for (l, r) alone. The facts of the scopes
+// from X's up to that join hold for (l, x), because x matched. So all of F holds
+// for (l, x, r), hence P for x: a contradiction. (IS NULL is the one fact that
+// is not strict; it is used only for rows of the scope it stands in, and not
+// for those of a nullable side: see solve.)
+//
+// (3) A correlated subquery: let l be a row of the level above, and x a row that
+// the subquery's own conditions let through beside l. If any result of the
+// subquery could let l through the facts above, these and the subquery's would
+// hold together for (l, x), and so P for x. So whatever the subquery yields for
+// l, l is not in the result. This holds for every form of subquery (aggregates,
+// LIMIT, NOT EXISTS): the subquery's scope may always have the scope it stands in
+// above it, as long as the columns it yields are not taken for its own rows'.
+//
+// The facts are conditions of the text, not of the data, so all instances may be
+// restricted at once: after one is, the text and so the facts are the same.
+type scope struct {
+	parent *scope
+	// nullable: its rows may be missing where the parent's are there.
+	nullable bool
+	equal    [][2]*column
+	among    []among
+}
+
+// among is the fact that a column has one of some values.
+type among struct {
+	column *column
+	set    plan.Set
+	null   bool // the set has NULL: the fact is not strict
+}
+
+func (s *scope) child(nullable bool) *scope { return &scope{parent: s, nullable: nullable} }
+
+// present returns the outermost scope whose combinations all have a row here.
+func (s *scope) present() *scope {
+	for s.parent != nil && !s.nullable {
+		s = s.parent
+	}
+	return s
+}
+
+// column is a column of one appearance of a table, or an output column of a
+// subquery that is not simply one of those.
+type column struct {
+	name string
+	typ  datum.Type // below any domain; 0 if unknown
+	// declared is the type itself: a domain's, maybe.
+	declared datum.Type
+	apart    bool // equal values of it may be different keys
+	instance *instance
+}
+
+// class says which types have the same key for equal values.
+func (c *column) class() datum.Type {
+	if c.apart {
+		return 0
+	}
+	return class(c.typ)
+}
+
+func class(t datum.Type) datum.Type {
+	switch t {
+	case datum.Int2, datum.Int4, datum.Int8:
+		return datum.Int8
+	case datum.Text, datum.Varchar:
+		return datum.Text
+	case datum.Bpchar, datum.UUID, datum.Date, datum.Timestamp, datum.Timestamptz, datum.Numeric:
+		return t
+	}
+	return 0
+}
+
+func newColumn(c *catalog.Column, x *instance) *column {
+	return &column{
+		name: c.Name, typ: datum.Type(c.Base), declared: datum.Type(c.Type), instance: x,
+		apart: c.Enum || c.Nondeterministic,
+	}
+}
+
+// fact is one condition that was understood: left = right, or left in a set.
+type fact struct {
+	left, right *column
+	set         plan.Set
+	null        bool
+}
+
+func (s *scope) add(facts ...fact) {
+	for _, f := range facts {
+		if f.right != nil {
+			s.equal = append(s.equal, [2]*column{f.left, f.right})
+		} else {
+			s.among = append(s.among, among{f.left, f.set, f.null})
+		}
+	}
+}
+
+// classes are the equality classes of the columns in a scope and above.
+type classes struct {
+	scope *scope
+	root  map[*column]*column
+}
+
+func newClasses(s *scope) *classes {
+	c := &classes{scope: s, root: map[*column]*column{}}
+	for ; s != nil; s = s.parent {
+		for _, e := range s.equal {
+			if a, b := c.find(e[0]), c.find(e[1]); a != b {
+				c.root[a] = b
+			}
+		}
+	}
+	return c
+}
+
+func (c *classes) find(x *column) *column {
+	for c.root[x] != nil {
+		x = c.root[x]
+	}
+	return x
+}
+
+// sets returns what is known of a column: sets that its value is in.
+func (c *classes) sets(x *column) []plan.Set {
+	var out []plan.Set
+	root := c.find(x)
+	for s := c.scope; s != nil; s = s.parent {
+		for _, f := range s.among {
+			switch {
+			case f.null && (f.column != x || s.present() != c.scope.present()):
+				// Not strict: no fact for a nullable side, nor for columns
+				// that are equal to it.
+			case c.find(f.column) == root:
+				out = append(out, typed(f.set, f.column, x))
+			}
+		}
+	}
+	return out
+}
+
+// typed returns the values of a set that was compared with column from, for use
+// with column to: a literal without a type has been read as from's type.
+func typed(set plan.Set, from, to *column) plan.Set {
+	if from.typ == to.typ {
+		return set
+	}
+	out := make(plan.Set, len(set))
+	for i, s := range set {
+		if (s.Type == datum.Unknown || s.Type == 0) && (s.Kind == plan.Literal || s.Kind == plan.Array || s.Kind == plan.Constant) {
+			s.Type = from.typ
+		}
+		out[i] = s
+	}
+	return out
+}

@@ -1,0 +1,163 @@
+package planner
+
+import (
+	"strings"
+)
+
+// insertTokens are the places in the text of an INSERT, as offsets; -1 for what
+// is not there.
+type insertTokens struct {
+	columnsEnd    int // the bracket that closes the column list
+	overriding    int // OVERRIDING
+	valuesKeyword int
+	defaultValues int   // the DEFAULT of DEFAULT VALUES
+	rowsEnd       []int // the bracket that closes each row
+}
+
+// tokens finds the places. It starts at the table's name and knows brackets,
+// literals, quoted names and comments; everything else is words.
+func (g *generator) tokens() insertTokens {
+	out := insertTokens{columnsEnd: -1, overriding: -1, valuesKeyword: -1, defaultValues: -1}
+	sc := wordScanner{text: g.text, at: g.text.tree.Offset(g.stmt.Relation.Location)}
+	depth := 0
+	lastDefault := -1
+	for {
+		word, start := sc.next()
+		if word == "" {
+			return out
+		}
+		switch {
+		case word == "(":
+			depth++
+		case word == ")":
+			depth--
+			if depth < 0 {
+				return out // the statement was inside brackets
+			}
+			if depth == 0 && out.valuesKeyword < 0 {
+				out.columnsEnd = start
+			}
+			if depth == 0 && out.valuesKeyword >= 0 {
+				out.rowsEnd = append(out.rowsEnd, start)
+			}
+		case depth > 0:
+		case word == ";":
+			return out
+		case out.valuesKeyword >= 0 && word != ",":
+			return out // after the rows
+		case strings.EqualFold(word, "overriding"):
+			out.overriding = start
+		case strings.EqualFold(word, "default"):
+			lastDefault = start
+		case strings.EqualFold(word, "values"):
+			out.valuesKeyword = start
+			if lastDefault >= 0 {
+				out.defaultValues = lastDefault
+				return out
+			}
+		}
+	}
+}
+
+// valuesAt is where VALUES stands, or -1.
+func (g *generator) valuesAt() int { return g.tokens().valuesKeyword }
+
+// closing returns the end of a function call that starts at offset at.
+func (g *generator) closing(at int) int {
+	sc := wordScanner{text: g.text, at: at}
+	depth := 0
+	for {
+		word, start := sc.next()
+		switch word {
+		case "":
+			return -1
+		case "(":
+			depth++
+		case ")":
+			if depth--; depth == 0 {
+				return start + 1
+			}
+		}
+	}
+}
+
+// wordScanner cuts a text into words and single characters, passing over
+// literals, which it returns as "'", and comments.
+type wordScanner struct {
+	text text
+	at   int
+	lit  int
+}
+
+// next returns a word and where it starts; "" at the end.
+func (s *wordScanner) next() (word string, start int) {
+	sql := s.text.sql
+	for s.at < len(sql) {
+		for s.lit < len(s.text.literals) && int(s.text.literals[s.lit].End) <= s.at {
+			s.lit++
+		}
+		if s.lit < len(s.text.literals) && int(s.text.literals[s.lit].Start) <= s.at {
+			start, s.at = s.at, int(s.text.literals[s.lit].End)
+			return "'", start
+		}
+		c := sql[s.at]
+		start = s.at
+		switch {
+		case c == ' ' || c >= '\t' && c <= '\r':
+			s.at++
+		case s.comment():
+		case c == '"':
+			s.at++
+			for s.at < len(sql) && sql[s.at] != '"' {
+				s.at++ // a doubled quote ends one name and starts another: the same
+			}
+			s.at = min(s.at+1, len(sql))
+			return sql[start:s.at], start
+		case isWord(c):
+			for s.at < len(sql) && isWord(sql[s.at]) {
+				s.at++
+			}
+			return sql[start:s.at], start
+		default:
+			s.at++
+			return sql[start:s.at], start
+		}
+	}
+	return "", len(sql)
+}
+
+// comment passes over a comment, with those inside it, if there is one.
+func (s *wordScanner) comment() bool {
+	rest := s.text.sql[s.at:]
+	if strings.HasPrefix(rest, "--") {
+		i := strings.IndexAny(rest, "\n\r")
+		if i < 0 {
+			i = len(rest)
+		}
+		s.at += i
+		return true
+	}
+	if !strings.HasPrefix(rest, "/*") {
+		return false
+	}
+	depth := 0
+	for s.at < len(s.text.sql) {
+		switch rest := s.text.sql[s.at:]; {
+		case strings.HasPrefix(rest, "/*"):
+			depth++
+			s.at += 2
+		case strings.HasPrefix(rest, "*/"):
+			s.at += 2
+			if depth--; depth == 0 {
+				return true
+			}
+		default:
+			s.at++
+		}
+	}
+	return true
+}
+
+func isWord(c byte) bool {
+	return c == '_' || c == '$' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
+}

@@ -1,0 +1,37 @@
+package planner
+
+import (
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/catalog"
+	"weft/parser"
+)
+
+// maxViews is how deep views may be built on each other before they are not
+// looked into.
+const maxViews = 32
+
+// view analyses a view as the subquery it is. Its definition is printed with
+// every name qualified, and was parsed under a search path of its own.
+func (l *level) view(rel *catalog.Relation, rv *pg.RangeVar, s *scope) *source {
+	tree, err := parser.ParseTree(rel.Definition, parser.Options{})
+	if err != nil || len(tree.Statements) != 1 || l.views >= maxViews || tree.Statements[0].Stmt.GetSelectStmt() == nil {
+		l.unsupported("", "weft cannot look into view %q", rel.Name.Name)
+		return simple(rv.Relname, rel.Schema, rv.Alias, nil, true)
+	}
+	outer := l.text
+	l.text = text{sql: rel.Definition, tree: tree, path: []string{"pg_catalog"}, stored: true}
+	l.views++
+	in := &level{analysis: l.analysis, scope: s}
+	cols, opaque := in.query(tree.Statements[0].Stmt.GetSelectStmt())
+	l.views--
+	l.text = outer
+	if len(rel.Columns) == len(cols) && !opaque {
+		named := make([]output, len(cols))
+		for i := range cols {
+			named[i] = output{rel.Columns[i].Name, cols[i].column}
+		}
+		cols = named
+	}
+	return simple(rv.Relname, rel.Schema, rv.Alias, cols, opaque)
+}

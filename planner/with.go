@@ -1,0 +1,135 @@
+package planner
+
+import (
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/parser"
+)
+
+// with is a WITH clause and those around it.
+type with struct {
+	parent *with
+	ctes   []*cte
+}
+
+// cte is one of its queries.
+type cte struct {
+	node *pg.CommonTableExpr
+	at   *level // in which its query is analysed
+	// once: it is named in one place, and its rows are used nowhere else.
+	once   bool
+	done   bool
+	cols   []output
+	opaque bool
+}
+
+func (w *with) find(name string) *cte {
+	for ; w != nil; w = w.parent {
+		for i := len(w.ctes) - 1; i >= 0; i-- {
+			if w.ctes[i].node.Ctename == name {
+				return w.ctes[i]
+			}
+		}
+	}
+	return nil
+}
+
+// withClause makes the queries of a WITH known to the level. whole is the
+// statement that has it.
+func (l *level) withClause(w *pg.WithClause, whole any) {
+	if w == nil {
+		return
+	}
+	in := &with{parent: l.with}
+	for _, n := range w.Ctes {
+		e := n.GetCommonTableExpr()
+		if e == nil {
+			continue
+		}
+		c := &cte{node: e, at: &level{analysis: l.analysis, parent: l.parent, with: in, scope: l.outside()}}
+		if !w.Recursive {
+			// It can name those before it.
+			c.at.with = &with{parent: l.with, ctes: in.ctes}
+		}
+		self := w.Recursive && uses(e.Ctequery, e.Ctename) > 0
+		c.once = e.Ctequery.GetSelectStmt() != nil && !self && uses(whole, e.Ctename) == 1
+		c.opaque = self
+		in.ctes = append(in.ctes[:len(in.ctes):len(in.ctes)], c)
+	}
+	for _, c := range in.ctes {
+		c.analyse()
+	}
+	l.with = in
+}
+
+// analyse looks into a query that is not looked into where it is used.
+func (c *cte) analyse() {
+	if c.once || c.done {
+		return
+	}
+	c.done = true
+	sel := c.node.Ctequery.GetSelectStmt()
+	switch {
+	case sel == nil:
+		c.at.modifying(c)
+	case c.opaque: // It names itself: its rows come from any of its rounds.
+		cols, _ := c.at.query(sel)
+		c.cols = append(c.cols, fresh(cols)...)
+		for i := range c.cols {
+			c.cols[i].column.typ = 0
+		}
+		c.opaque = len(cols) == 0
+		if e := c.node.CycleClause; e != nil {
+			c.at.expression(e.CycleMarkValue)
+			c.at.expression(e.CycleMarkDefault)
+		}
+		c.opaque = c.opaque || c.node.CycleClause != nil || c.node.SearchClause != nil
+	default:
+		c.cols, c.opaque = c.at.query(sel)
+	}
+}
+
+// uses counts the places where a name stands for a relation, which may be more
+// than those that mean the CTE.
+func uses(whole any, name string) int {
+	n := 0
+	parser.Walk(whole, func(m any) bool {
+		if rv, ok := m.(*pg.RangeVar); ok && rv.Schemaname == "" && rv.Relname == name {
+			n++
+		}
+		return true
+	})
+	return n
+}
+
+// reference is a CTE named in FROM.
+func (l *level) reference(c *cte, rv *pg.RangeVar, s *scope) *source {
+	if c.once && !c.done {
+		// Its rows are used here and nowhere else: it is a subquery.
+		c.done = true
+		c.at.scope = s
+		c.cols, c.opaque = c.at.query(c.node.Ctequery.GetSelectStmt())
+	}
+	c.analyse()
+	cols := c.cols
+	if len(c.node.Aliascolnames) > 0 {
+		if c.opaque {
+			cols = nil
+		}
+		cols = rename(cols, c.node.Aliascolnames)
+	}
+	if !c.once {
+		// Conditions here are not conditions on rows used elsewhere.
+		cols = fresh(cols)
+	}
+	return simple(rv.Relname, "", rv.Alias, cols, c.opaque)
+}
+
+// fresh returns columns of the same types of which nothing else is known.
+func fresh(cols []output) []output {
+	out := make([]output, len(cols))
+	for i, o := range cols {
+		out[i] = output{o.name, &column{name: o.name, typ: o.column.typ, declared: o.column.declared, apart: o.column.apart}}
+	}
+	return out
+}
