@@ -278,6 +278,9 @@ func (s *Session) bound(name []byte) (f *parser.Facts, server, client string, er
 			}
 			return nil, "", "", nil
 		}
+		if err := s.renewUnnamed(); err != nil || s.skipping || s.conn == nil {
+			return nil, "", "", err
+		}
 		if s.conn.UnnamedBy != s.unnamedTag() {
 			if err := s.reparseUnnamed(); err != nil {
 				return nil, "", "", err
@@ -291,6 +294,9 @@ func (s *Session) bound(name []byte) (f *parser.Facts, server, client string, er
 			s.closeStray(string(name))
 		}
 		return nil, string(name), string(name), nil
+	}
+	if err := s.renewNamed(st); err != nil || s.skipping || s.conn == nil {
+		return nil, "", "", err
 	}
 	if s.done.own[st.name] {
 		return st.facts, st.name, st.name, nil

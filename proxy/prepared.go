@@ -337,10 +337,18 @@ func (s *Session) showPrepared(exec func(sql string) error) error {
 
 // showParsed sends a Parse under the client's name and notes it as o.
 func (s *Session) showParsed(st *statement, o op) {
-	s.toServer.B = wire.AppendParse(s.toServer.B, st.name, st.server.SQL, []byte(st.server.OIDs))
+	s.toServer.B = wire.AppendParse(s.toServer.B, st.name, st.shownText(), []byte(st.server.OIDs))
 	o.stmt, o.name = &pool.Statement{Name: st.name}, st.name
 	s.ops.push(o)
 	s.done.own[st.name] = true
+}
+
+// shownText is the text as it reads where the backend holds the client's names.
+func (st *statement) shownText() string {
+	if st.facts.Effects&sqlNames != 0 && st.facts.Effects&parser.SessionID == 0 && st.original != "" {
+		return st.original
+	}
+	return st.server.SQL
 }
 
 // showStatement prepares one statement under the client's name. One that
@@ -368,7 +376,7 @@ func (s *Session) showStatement(st *statement, exec func(sql string) error) erro
 	if st.server.ViaSQL {
 		err = exec(st.original)
 	} else {
-		err = c.Prepare(st.name, st.server.SQL, []byte(st.server.OIDs))
+		err = c.Prepare(st.name, st.shownText(), []byte(st.server.OIDs))
 	}
 	if errors.Is(err, pool.ErrLost) {
 		return err

@@ -103,6 +103,8 @@ type statement struct {
 	original string
 	// commands are the PREPAREs and DEALLOCATEs of its text.
 	commands []sqlPrepared
+	// meaning is what the names in its text meant when it was rewritten.
+	meaning string
 }
 
 // unnamed is the client's unnamed statement, kept so that it can be made again
@@ -115,6 +117,7 @@ type unnamed struct {
 	// original is the client's text, where body's differs from it.
 	original string
 	commands []sqlPrepared
+	meaning  string
 }
 
 // errEnd ends a session without a word: the client is gone or has been told.

@@ -119,8 +119,8 @@ func (s *Session) parseSpecial(p wire.ParseBody, f *parser.Facts, o op) error {
 	}
 	sent, changed, commands := s.rewrite(string(p.SQL), f)
 	if len(p.Name) == 0 {
-		s.unnamed.original, s.unnamed.commands = "", commands
-		if f.Effects&parser.SessionID != 0 {
+		s.unnamed.original, s.unnamed.commands, s.unnamed.meaning = "", commands, s.meaning(f)
+		if f.Effects&(parser.SessionID|sqlNames) != 0 {
 			s.unnamed.original = string(p.SQL)
 		}
 		body := append(s.unnamed.body[:0], 0)
@@ -132,8 +132,8 @@ func (s *Session) parseSpecial(p wire.ParseBody, f *parser.Facts, o op) error {
 		return nil
 	}
 	st := s.statements[string(p.Name)]
-	st.commands = commands
-	if f.Effects&parser.SessionID != 0 {
+	st.commands, st.meaning = commands, s.meaning(f)
+	if f.Effects&(parser.SessionID|sqlNames) != 0 {
 		st.original = string(p.SQL)
 	}
 	if changed != nil {

@@ -123,6 +123,70 @@ func (s *Session) preparedEdits(text string, f *parser.Facts) (edits parser.Edit
 	return edits, commands
 }
 
+// sqlNames marks texts that name prepared statements.
+const sqlNames = parser.Prepares | parser.Executes | parser.Deallocates
+
+// meaning says what the names in a text stand for now.
+func (s *Session) meaning(f *parser.Facts) string {
+	if f.Effects&sqlNames == 0 {
+		return ""
+	}
+	b := []byte{'-'}
+	if s.done.shown {
+		b[0] = '+'
+	}
+	for _, p := range f.Prepared {
+		if st := s.statements[p.Name]; st != nil {
+			b = append(b, st.server.Name...)
+		}
+		b = append(b, 0)
+	}
+	return string(b)
+}
+
+// renewNamed rewrites the text of a named statement if the names in it have
+// come to mean something else since it was parsed.
+func (s *Session) renewNamed(st *statement) error {
+	if st.facts.Effects&sqlNames == 0 || st.server.ViaSQL || s.conn.Status == wire.TxFailed {
+		return nil
+	}
+	now := s.meaning(st.facts)
+	if now == st.meaning {
+		return nil
+	}
+	sent, _, commands := s.rewrite(st.original, st.facts)
+	st.commands, st.meaning = commands, now
+	if s.done.own[st.name] {
+		return nil // it is there with the client's names in it
+	}
+	old := st.server
+	st.server = s.shared(sent, old.OIDs, false)
+	s.db.Forget(old)
+	return s.prepareExecuted(st.facts)
+}
+
+// renewUnnamed does the same for the unnamed one.
+func (s *Session) renewUnnamed() error {
+	u := &s.unnamed
+	if u.facts.Effects&sqlNames == 0 || s.conn.Status == wire.TxFailed {
+		return nil
+	}
+	now := s.meaning(u.facts)
+	if now == u.meaning {
+		return nil
+	}
+	p, err := wire.DecodeParse(u.body)
+	if err != nil {
+		return err
+	}
+	oids := append([]byte{}, p.OIDs...)
+	sent, _, commands := s.rewrite(u.original, u.facts)
+	u.body = append(wire.AppendCString([]byte{0}, sent), oids...)
+	u.commands, u.meaning = commands, now
+	u.version++
+	return s.prepareExecuted(u.facts)
+}
+
 // makeRoomFor notes the commands of a text that is about to be executed. What
 // a PREPARE makes may be on the backend already, from an earlier execution or
 // another client: it goes, and comes back the same.
