@@ -5,6 +5,7 @@ GO       ?= go
 ARGS     ?=
 PKG      ?= ./...
 FUZZTIME ?= 30s
+ROUTETIME ?= 10m
 # Directory of initdb and postgres; found by itself when empty.
 PG_BIN   ?=
 export PG_BIN
@@ -50,6 +51,10 @@ bench: postgresql ## measure against PgBouncer and PostgreSQL
 .PHONY: regress
 regress: postgresql ## run PostgreSQL's own regression scripts through weft (minutes, needs the network)
 	$(GO) test -tags regress -timeout 60m ./integration/regress -v $(ARGS)
+
+.PHONY: routefuzz
+routefuzz: postgresql ## ask weft and PostgreSQL random statements for ROUTETIME
+	$(GO) test -timeout 24h ./integration/routing -run TestRandom -v -args -for $(ROUTETIME) -seed $$(date +%s) $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME

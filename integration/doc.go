@@ -2,6 +2,7 @@
 //
 //	integration/*_test.go   scenarios: drivers, psql, pg_dump, pgbench, crashes, limits
 //	integration/wire        scripted dialogues, message by message
+//	integration/routing     sharded tables beside unsharded ones, by script and at random
 //	integration/harness     the servers both of them talk to
 //
 // Most scenarios run twice: against a plain PostgreSQL, so that the test itself

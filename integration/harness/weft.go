@@ -20,8 +20,9 @@ import (
 	"weft/server"
 )
 
-// shardCount is two: enough to tell home from elsewhere.
-const shardCount = 2
+// ShardCount is how many shards the cluster gets, for a TestMain to set. Two are
+// enough to tell home from elsewhere.
+var ShardCount = 2
 
 const clusterName = "test"
 
@@ -42,8 +43,8 @@ func startCluster() (*cluster, error) {
 		return nil, err
 	}
 	shared.onStop(func() error { return os.RemoveAll(dir) })
-	c := &cluster{dir: dir, shards: make([]*pgserver.Temp, shardCount)}
-	errs := make([]error, shardCount)
+	c := &cluster{dir: dir, shards: make([]*pgserver.Temp, ShardCount)}
+	errs := make([]error, ShardCount)
 	var wg sync.WaitGroup
 	for i := range c.shards {
 		wg.Go(func() { c.shards[i], errs[i] = startServer(ctx) })
@@ -83,6 +84,26 @@ func (c *cluster) declare(ctx context.Context, etcd *embedded.Server) error {
 		return directory.New(64, list[0].Name, list), nil
 	})
 	return err
+}
+
+// Snapshot returns the cluster as the directory has it now.
+func Snapshot(tb testing.TB) *directory.Snapshot {
+	tb.Helper()
+	c, err := theCluster()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	store, err := c.etcd.Store(clusterName)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	defer stop()
+	s, err := store.Load(ctx)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
 }
 
 // config is what a test may change before its weft starts: everyone trusted,

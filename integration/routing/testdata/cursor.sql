@@ -1,0 +1,86 @@
+@include shop
+
+@route
+begin;
+declare c cursor for select id from orders where customer_id = 3 order by id;
+fetch 1 from c;
+fetch next from c;
+fetch all from c;
+move backward 2 from c;
+fetch 1 from c;
+close c;
+commit;
+
+begin;
+declare a scroll cursor for select id, status from orders where customer_id = 3 order by id;
+declare b scroll cursor for select id from order_items where customer_id = 3 order by id;
+fetch 2 from a;
+fetch 2 from b;
+fetch prior from a;
+fetch last from b;
+fetch absolute 1 from b;
+update orders set status = 'cursor' where customer_id = 3 and id = 107;
+close all;
+rollback;
+
+begin;
+declare u cursor for select id from orders where customer_id = 5 order by id for update;
+fetch 1 from u;
+update orders set note = 'at the cursor' where current of u;
+rollback;
+
+begin;
+declare b2 binary cursor for select id from customers where id = 3;
+fetch 1 from b2;
+commit;
+
+@error
+fetch 1 from nosuch;
+declare outside cursor for select id from customers where id = 3;
+
+@route
+prepare p (bigint) as select name from customers where id = $1;
+execute p (1);
+execute p (2);
+execute p (3);
+execute p ('4');
+execute p (2 + 3);
+deallocate p;
+prepare q as select id from orders where customer_id = $1 and status = $2;
+execute q (1, 'new');
+execute q (5, 'paid');
+execute q (null, 'paid');
+prepare w (bigint, text) as update customers set name = $2 where id = $1 returning id, name;
+execute w (1, 'prepared');
+execute w (6, 'prepared');
+begin;
+execute w (7, 'prepared');
+execute q (7, 'sent');
+rollback;
+prepare h as select value from settings where key = $1;
+execute h ('color');
+prepare i (bigint, bigint) as insert into orders (id, customer_id) values ($1, $2) returning id;
+execute i (5000, 1);
+execute i (5001, 2);
+select name from pg_prepared_statements order by name;
+deallocate all;
+@error
+execute p (1);
+@route
+explain (costs off) select * from customers where id = 3;
+
+@maybe
+begin;
+declare every cursor for select id from orders order by id;
+fetch 2 from every;
+rollback;
+declare hold cursor with hold for select id from orders where customer_id = 3 order by id;
+fetch 1 from hold;
+select name from customers where id = 4;
+fetch 1 from hold;
+close hold;
+prepare s as select count(*) from customers;
+execute s;
+deallocate all;
+
+@tables

@@ -1,0 +1,106 @@
+# Values of sequences are the same as PostgreSQL's as long as nobody else draws
+# from them. Where a statement fails PostgreSQL has drawn for the rows before the
+# failing one only; that is why nothing fails here.
+@include shop
+@setup
+create table accounts (id integer generated always as identity primary key, name text);
+create table tickets (id serial primary key, account_id int not null, title text default 'untitled');
+create table tokens (id uuid primary key default gen_random_uuid(), account_id int, label text);
+create table devices (id uuid primary key default gen_random_uuid(), label text);
+create sequence free_seq increment 10 start 100;
+create table numbered (n bigint default nextval('free_seq'), k int not null);
+@weft
+select weft.shard_table('accounts', 'id');
+select weft.shard_table('tickets', 'account_id');
+select weft.shard_table('tokens', 'account_id');
+select weft.shard_table('devices', 'id');
+select weft.shard_table('numbered', 'k');
+@data
+truncate accounts, tickets, tokens, devices, numbered restart identity;
+select setval('free_seq', 100, false);
+
+@route
+insert into customers (name) values ('first') returning id;
+insert into customers (name) values ('second') returning id, name;
+insert into customers (name, email) values ('third', 'x') returning *;
+insert into customers values (default, 'fourth') returning id;
+insert into customers (id, name) values (default, 'fifth') returning id;
+select lastval();
+select currval('customers_id_seq');
+select currval('public.customers_id_seq'::regclass);
+insert into orders (customer_id) values (1) returning id;
+insert into orders (customer_id, total) values (2, 5), (2, 6), (2, 7) returning id, total;
+insert into orders (id, customer_id) values (default, 3) returning id;
+select lastval();
+select currval('orders_id_seq'), currval('customers_id_seq');
+insert into orders (customer_id, note) values ($1, $2) returning id;
+  -- int8:1 | text:a
+  -- int8:2 | text:b
+  -- int8:3 | text:c
+insert into orders (customer_id) select 2 returning id;
+insert into order_items (customer_id, order_id) values (2, 2) returning id;
+insert into order_items (customer_id, order_id) values (2, 3) returning id;
+insert into accounts (name) values ('a') returning id;
+insert into accounts (name) values ('b') returning id;
+insert into accounts default values returning id;
+insert into accounts (id, name) values (default, 'd') returning id;
+insert into accounts (id, name) overriding system value values (100, 'e') returning id;
+insert into accounts (id, name) overriding user value values (100, 'f') returning id;
+insert into accounts (name) values ($1) returning id;
+  -- text:g
+  -- text:h
+insert into tickets (account_id) values (1) returning *;
+insert into tickets (account_id, title) values (1, 'x'), (1, default) returning *;
+insert into tickets values (default, 2, 'positional') returning id;
+select id from tickets where account_id = 1 order by id;
+insert into numbered (k) values (1) returning n;
+insert into numbered (k) values (2) returning n;
+insert into numbered (n, k) values (default, 3) returning n;
+select nextval('free_seq');
+insert into numbered (n, k) values (nextval('free_seq'), 3) returning n;
+select setval('free_seq', 1000);
+insert into numbered (k) values (4) returning n;
+select nextval('free_seq'), 'beside';
+select setval('free_seq', 2000, false);
+insert into numbered (k) values (4) returning n;
+select currval('free_seq');
+select lastval();
+alter sequence free_seq restart with 5000;
+insert into numbered (k) values (5) returning n;
+alter sequence free_seq increment 1;
+insert into numbered (k) values (5) returning n;
+select nextval('customers_id_seq');
+insert into customers (name) values ('after nextval') returning id;
+select setval('customers_id_seq', 500);
+insert into customers (name) values ('after setval') returning id;
+select setval('customers_id_seq', (select max(id) from customers where id = 501));
+insert into customers (name) values ('after setval') returning id;
+select setval(pg_get_serial_sequence('customers', 'id'), 600, true);
+insert into customers (name) values ('after setval') returning id;
+select nextval(pg_get_serial_sequence('customers', 'id'));
+begin;
+insert into customers (name) values ('in a transaction') returning id;
+select currval('customers_id_seq');
+insert into orders (customer_id) values (603) returning customer_id;
+rollback;
+insert into customers (name) values ('gaps are kept') returning id;
+
+# uuid keys: only their shape can be compared.
+insert into devices (label) values ('a') returning label, id is not null as made, length(id::text) as len;
+insert into devices (id, label) values (default, 'b') returning label, id is not null as made;
+insert into devices (id, label) values ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', 'c') returning *;
+insert into devices (id, label) values ('{A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A12}', 'd') returning *;
+select label from devices where id = 'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11';
+insert into tokens (account_id, label) values (1, 't') returning label;
+insert into tokens (account_id, label) values (1, 'u'), (1, 'v') returning label;
+insert into devices (label) values ($1) returning label;
+  -- text:p1
+  -- text:p2
+
+@maybe
+insert into customers (name) values ('m1'), ('m2'), ('m3') returning name;
+insert into tickets (account_id, title) values (3, 'x'), (4, 'y') returning title;
+select last_value >= 5000 from free_seq;
+
+@mask id
+@tables
