@@ -13,6 +13,9 @@ import (
 
 // Env is everything beside the text that a plan depends on.
 type Env struct {
+	// ID stands for all the rest in the keys of a Cache: see NewID.
+	ID ID
+
 	Database string
 	// Path is the effective search path with the implicit schemas, without the
 	// temporary one.

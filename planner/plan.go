@@ -29,7 +29,9 @@ func Plan(env *Env, sql string, literals []parser.Literal, paramTypes []uint32) 
 func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint32) *plan.Plan {
 	tree, err := parser.ParseTree(sql, env.Options)
 	if err != nil {
-		return &plan.Plan{Route: plan.Home, Writes: true, Why: []string{"it does not parse"}}
+		// Exact: what does not parse may be the escape in a literal, and a text
+		// with another literal there does.
+		return &plan.Plan{Route: plan.Home, Writes: true, Exact: true, Why: []string{"it does not parse"}}
 	}
 	a := &analysis{
 		env:    env,

@@ -1,0 +1,108 @@
+package planner
+
+import (
+	"bytes"
+	"encoding/binary"
+	"sync/atomic"
+
+	"weft/memo"
+	"weft/parser"
+	"weft/plan"
+)
+
+const (
+	maxCached  = 64 << 10 // longer texts are planned each time: they are rarely sent twice
+	exactShare = 8        // this fraction of the memory is for plans that hold for one text only
+)
+
+// ID stands for one Env in the keys of a Cache. Zero is that of an Env whose
+// plans are not kept.
+type ID uint64
+
+var lastID atomic.Uint64
+
+// NewID returns an ID that no Env of this process has had. Whoever makes an Env
+// gives it one, and makes a new Env whenever the database, the role, the search
+// path, the settings, the schema or the declarations are others: so a plan that
+// was made for what is no longer so is never found again, and ages out.
+func NewID() ID { return ID(lastID.Add(1)) }
+
+// Cache keeps plans, within a bound of memory. It is safe for concurrent use: a
+// hit takes no lock and does not allocate.
+//
+// Placement and lookup entries take no part in plans, so nothing is thrown out
+// when buckets move or entries come.
+type Cache struct {
+	norms *memo.Table[*plan.Plan] // by Norm; nil says that the plan depends on the literals
+	texts *memo.Table[*plan.Plan] // by text, for those
+
+	// planning is Plan, but in tests.
+	planning func(env *Env, text string, literals []parser.Literal, paramTypes []uint32) *plan.Plan
+}
+
+// NewCache returns a cache that keeps at most about maxBytes.
+func NewCache(maxBytes int64) *Cache {
+	return &Cache{
+		norms:    memo.New[*plan.Plan](maxBytes - maxBytes/exactShare),
+		texts:    memo.New[*plan.Plan](maxBytes / exactShare),
+		planning: Plan,
+	}
+}
+
+// Plan returns the plan of a text in an environment, making it only if no text
+// of the same Norm with the same declared parameter types was seen lately. The
+// scan of the text is in s, as parser.Cache.Facts leaves it there. oids are the
+// declared types as they stand in a Parse message, count and all; nil for none.
+func (c *Cache) Plan(env *Env, s *parser.Scanner, text, oids []byte) *plan.Plan {
+	if len(oids) <= 2 {
+		oids = nil
+	}
+	scanned := len(s.Norm) > 0 || len(text) == 0
+	if !scanned || len(s.Norm) > maxCached || env.ID == 0 || len(env.Temporary) > 0 {
+		return c.planning(env, string(text), s.Literals, types(oids))
+	}
+	norm := memo.Key{Tag: uint64(env.ID), Text: s.Norm, More: oids}
+	hash := c.norms.Hash(norm)
+	p, known := c.norms.Get(hash, norm)
+	if p != nil {
+		return p
+	}
+	// The settings that change how a text is cut are part of the Env.
+	exact := memo.Key{Tag: uint64(env.ID), Text: text, More: oids}
+	var exactHash uint64
+	if known {
+		exactHash = c.texts.Hash(exact)
+		if p, ok := c.texts.Get(exactHash, exact); ok {
+			return p
+		}
+	}
+	p = c.planning(env, string(text), s.Literals, types(oids))
+	switch {
+	case !exactOnly(p, s.Norm):
+		c.norms.Put(hash, norm, p, p.Size())
+	case !known:
+		c.norms.Put(hash, norm, nil, 0)
+	case len(text) <= maxCached:
+		c.texts.Put(exactHash, exact, p, p.Size())
+	}
+	return p
+}
+
+// exactOnly reports whether a plan holds for its very text only: its maker says
+// so, or it has what literals say in it. The name that U&"…" means depends on
+// the literal of a UESCAPE clause.
+func exactOnly(p *plan.Plan, norm []byte) bool {
+	return p.Exact || p.Function != nil || bytes.Contains(norm, []byte(`u&"`)) || bytes.Contains(norm, []byte(`U&"`))
+}
+
+// Bytes returns about how much memory the cache holds now.
+func (c *Cache) Bytes() int64 { return c.norms.Bytes() + c.texts.Bytes() }
+
+// types decodes the types of a Parse message.
+func types(oids []byte) []uint32 {
+	var out []uint32
+	for i := 2; i+4 <= len(oids); i += 4 {
+		out = append(out, binary.BigEndian.Uint32(oids[i:]))
+	}
+	return out
+}
