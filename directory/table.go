@@ -80,7 +80,25 @@ type Vindex struct {
 type Job struct {
 	ID    string `json:"id"`
 	Proxy string `json:"proxy"`
+	// User is as whom the shards were dialled, and are again to finish or undo.
+	User string `json:"user,omitempty"`
+	// Phase is how far it has come.
+	Phase JobPhase `json:"phase,omitempty"`
 }
+
+// JobPhase says what may exist besides the directory's entry.
+type JobPhase string
+
+// The phases of a job.
+const (
+	// Begun: no shard holds anything of it but open transactions.
+	Begun JobPhase = ""
+	// Filled: other shards may hold tables of it. Whether they count, the home
+	// shard tells.
+	Filled JobPhase = "filled"
+	// Moved: the home shard has committed. What is left is to be finished.
+	Moved JobPhase = "moved"
+)
 
 // ForeignKey is a constraint that waits for its table to be declared.
 type ForeignKey struct {
