@@ -34,7 +34,11 @@ type Definition struct {
 }
 
 // Body is a function's source.
-type Body struct{ Function, Source string }
+type Body struct {
+	Name     catalog.Name
+	Function string // with the types of its arguments
+	Source   string
+}
 
 // Object is something a table needs.
 type Object struct {

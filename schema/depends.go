@@ -258,14 +258,14 @@ AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AN
 		if len(oids) == 0 {
 			return nil
 		}
-		rows, err := r.Exec(`SELECT p.oid, p.oid::regprocedure::text, prosrc FROM pg_proc p JOIN pg_language l ON l.oid = prolang
+		rows, err := r.Exec(`SELECT p.oid, p.oid::regprocedure::text, prosrc, nspname, proname FROM pg_proc p JOIN pg_language l ON l.oid = prolang JOIN pg_namespace n ON n.oid = pronamespace
 WHERE p.oid = ANY('{` + strings.Join(oids, ",") + `}') AND lanname NOT IN ('c', 'internal') ORDER BY 2`)
 		if err != nil {
 			return err
 		}
 		var more []*vertex
 		for _, row := range rows {
-			r.def.Bodies = append(r.def.Bodies, Body{row[1], row[2]})
+			r.def.Bodies = append(r.def.Bodies, Body{catalog.Name{Schema: row[3], Name: row[4]}, row[1], row[2]})
 			for _, w := range word.FindAllString(strings.ToLower(row[2]), -1) {
 				for _, oid := range byName[w] {
 					n := node{class, oid}

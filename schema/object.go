@@ -48,6 +48,9 @@ FROM pg_collation c WHERE c.oid = to_regcollation($name)`,
   format('SELECT pg_catalog.setval(%L, %s, true)', seqrelid::regclass::text, CASE WHEN seqincrement > 0 THEN seqmax ELSE seqmin END)])
 FROM pg_sequence WHERE seqrelid = to_regclass($name)`,
 
+	"view": `SELECT format('CREATE VIEW %s%s AS %s', c.oid::regclass, ' WITH (' || ` + options("c.reloptions", "") + ` || ')', rtrim(pg_get_viewdef(c.oid), ';'))
+FROM pg_class c WHERE c.oid = to_regclass($name) AND c.relkind = 'v'`,
+
 	"operator":                  `SELECT '' FROM pg_operator WHERE oid = to_regoperator($name)`,
 	"language":                  `SELECT '' FROM pg_language WHERE lanname = $name`,
 	"aggregate":                 `SELECT '' FROM pg_proc WHERE oid = to_regprocedure($name)`,
@@ -68,6 +71,7 @@ var dressQueries = map[string]string{
 	"function":  dress("ROUTINE", "o.oid::regprocedure::text", "pg_proc o", "o.oid = to_regprocedure($name)", "proowner", "proacl", "pg_proc"),
 	"collation": dress("COLLATION", "o.oid::regcollation::text", "pg_collation o", "o.oid = to_regcollation($name)", "collowner", "NULL::aclitem[]", "pg_collation"),
 	"sequence":  dress("SEQUENCE", "o.oid::regclass::text", "pg_class o", "o.oid = to_regclass($name)", "relowner", "relacl", "pg_class"),
+	"view":      dress("VIEW", "o.oid::regclass::text", "pg_class o", "o.oid = to_regclass($name)", "relowner", "relacl", "pg_class"),
 }
 
 // dress returns a query for ALTER … OWNER, GRANT and COMMENT of an object.
@@ -81,8 +85,11 @@ UNION ALL SELECT format('COMMENT ON ` + keyword + ` %s IS %L', name, obj_descrip
 // grantsOf returns a query for what an access list says, as REVOKE and GRANT.
 // A list of NULL is the default and stays so.
 func grantsOf(keyword, name, from, owner, acl string) string {
-	if keyword == "DOMAIN" {
-		keyword = "TYPE" // PostgreSQL spells it so in GRANT
+	switch keyword { // GRANT has its own words
+	case "DOMAIN":
+		keyword = "TYPE"
+	case "VIEW":
+		keyword = "TABLE"
 	}
 	return `SELECT format('REVOKE ALL ON ` + keyword + ` %s FROM PUBLIC, %I', ` + name + `, pg_get_userbyid(` + owner + `)) FROM ` + from + ` WHERE ` + acl + ` IS NOT NULL
 UNION ALL SELECT format('GRANT %s ON ` + keyword + ` %s TO %s%s', string_agg(x.privilege_type, ', '), ` + name + `,

@@ -1,0 +1,367 @@
+package schema
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"weft/catalog"
+	"weft/directory"
+	"weft/pgerr"
+	"weft/vindex"
+)
+
+// declare declares a table. What happens when is told in job.go.
+func (m *Mover) declare(ctx context.Context, req *Request, kind directory.TableKind, notice Notice) error {
+	snap, err := m.cfg.Directory.Load(ctx)
+	if err != nil {
+		return err
+	}
+	// First without disturbing anybody: most refusals come here.
+	facts, err := open(ctx, m.cfg.Shards, snap.Home, req.Database, req.User, "weft")
+	if err != nil {
+		return err
+	}
+	seen, err := m.look(facts, facts, snap, req, kind)
+	facts.close()
+	if err != nil {
+		return m.ended(ctx, err)
+	}
+	t := seen.verdict.table
+	t.State, t.Job = directory.Declaring, m.newJob(req)
+	defer m.run(t.Job.ID, false)
+	err = m.announce(ctx, t)
+	if err == nil {
+		err = m.cfg.step("announced")
+	}
+	if err == nil {
+		d := &declaration{Mover: m, ctx: ctx, req: req, kind: kind, table: t, notice: notice}
+		err = d.move()
+	}
+	if err != nil {
+		return m.ended(ctx, m.conclude(ctx, t, err))
+	}
+	return nil
+}
+
+// ended words the end of the caller's context as PostgreSQL does.
+func (m *Mover) ended(ctx context.Context, err error) error {
+	var e *pgerr.Error
+	if err != nil && ctx.Err() != nil && !errors.As(err, &e) {
+		return pgerr.New(pgerr.QueryCanceled, "canceling statement due to user request").WithCause(err)
+	}
+	return err
+}
+
+// declaration is one that is under way.
+type declaration struct {
+	*Mover
+	ctx    context.Context
+	req    *Request
+	kind   directory.TableKind
+	table  directory.Table // as announced
+	notice Notice
+
+	snap   *directory.Snapshot
+	home   *session
+	facts  *session
+	shards []*session
+	seen   *sight
+	views  []Object
+
+	bucket  string // SQL for the bucket
+	moving  int64  // rows that will leave home, or be copied
+	dropped []directory.ForeignKey
+}
+
+// move does all from dialling to the directory's last entry.
+func (d *declaration) move() error {
+	defer d.close()
+	for _, s := range []struct {
+		name string
+		run  func() error
+	}{
+		{"dialled", d.dial},
+		{"locked", d.lock},
+		{"counted", d.count},
+		{"defined", d.define},
+		{"copied", d.copy},
+		{"indexed", d.index},
+		{"emptied", d.empty},
+		{"filled", d.fill},
+		{"shards committed", d.commitShards},
+		{"home committed", func() error { return d.home.run("COMMIT") }},
+	} {
+		if err := s.run(); err != nil {
+			return err
+		}
+		if err := d.cfg.step(s.name); err != nil {
+			return err
+		}
+	}
+	if err := d.home.run("BEGIN"); err != nil {
+		return err
+	}
+	return d.finish(d.ctx, d.home, d.snap, &d.table)
+}
+
+func (d *declaration) close() {
+	d.home.close()
+	d.facts.close()
+	for _, s := range d.shards {
+		s.close()
+	}
+}
+
+// dial opens all connections, before the look at the directory that makes sure
+// the job is still ours: a recovery must find them.
+func (d *declaration) dial() error {
+	snap, err := d.cfg.Directory.Load(d.ctx)
+	if err != nil {
+		return err
+	}
+	d.snap = snap
+	dial := func(shard string) (*session, error) {
+		return open(d.ctx, d.cfg.Shards, shard, d.req.Database, d.req.User, application(d.table.Job.ID))
+	}
+	if d.home, err = dial(snap.Home); err != nil {
+		return err
+	}
+	if d.facts, err = dial(snap.Home); err != nil {
+		return err
+	}
+	for _, name := range others(snap) {
+		s, err := dial(name)
+		if err != nil {
+			return err
+		}
+		d.shards = append(d.shards, s)
+	}
+	return nil
+}
+
+// lock takes the table's lock at home and judges again what can no longer
+// change.
+func (d *declaration) lock() error {
+	err := lockTable(d.home, d.req)
+	if err != nil {
+		return err
+	}
+	if d.snap, err = d.cfg.Directory.Load(d.ctx); err != nil {
+		return err
+	}
+	own := d.snap.Table(d.table.Database, d.table.Schema, d.table.Name)
+	if own == nil || own.Job.ID != d.table.Job.ID || own.Job.Proxy != d.table.Job.Proxy {
+		return errSuperseded
+	}
+	if d.seen, err = d.look(d.facts, d.home, d.snap, d.req, d.kind); err != nil {
+		return err
+	}
+	for _, n := range d.seen.verdict.notices {
+		d.notice(n)
+	}
+	return nil
+}
+
+// lockTable begins a transaction that nobody else can use the table beside.
+func lockTable(s *session, req *Request) error {
+	err := s.run("BEGIN", fmt.Sprintf("SET LOCAL lock_timeout = %d", max(1, req.lockTimeout().Milliseconds())))
+	if err == nil {
+		err = s.run("LOCK TABLE " + quoted(req.Table) + " IN ACCESS EXCLUSIVE MODE")
+	}
+	var e *pgerr.Error
+	if errors.As(err, &e) && e.Code == pgerr.LockNotAvailable && e.Hint == "" {
+		return e.WithHint("A transaction that uses %s is still open after %s. End it, or SET lock_timeout to wait longer; new statements that name the table wait meanwhile.",
+			req.name(), req.lockTimeout().Round(time.Millisecond))
+	}
+	return err
+}
+
+// count finds out how many rows will move, and whether the key spreads them.
+func (d *declaration) count() error {
+	name := quoted(d.req.Table)
+	if d.kind == directory.Reference {
+		n, err := d.home.one("SELECT count(*) FROM " + name)
+		if err != nil {
+			return err
+		}
+		d.moving = number(n)
+		d.notice.tell("%s: %d rows will be copied to %d other shards", d.req.name(), d.moving, len(d.shards))
+		return nil
+	}
+	if err := d.bucketSQL(); err != nil {
+		return err
+	}
+	rows, err := d.home.Exec("SELECT " + d.bucket + ", count(*) FROM " + name + " GROUP BY 1")
+	if err != nil {
+		return err
+	}
+	var total int64
+	for _, r := range rows {
+		if r[0] == "" {
+			return pgerr.New(pgerr.InvalidParameterValue, "%s rows of %q have a key that the vindex has no place for", r[1], d.req.name()).
+				WithHint("Give the vindex a zone for all other values, or change the rows.")
+		}
+		b, n := number(r[0]), number(r[1])
+		total += n
+		if d.leaves(b) {
+			d.moving += n
+		}
+	}
+	d.notice.tell("%s: %d of %d rows will move from the home shard to %d others", d.req.name(), d.moving, total, len(d.shards))
+	return d.skew(rows, total)
+}
+
+// bucketSQL makes the expression for a row's bucket at home.
+func (d *declaration) bucketSQL() error {
+	var columns []string
+	for _, c := range d.req.Columns {
+		columns = append(columns, ident(c))
+	}
+	var err error
+	switch v := d.seen.verdict.vindex.(type) {
+	case vindex.Computed:
+		d.bucket, err = vindex.BucketSQL(v, columns, d.snap.BucketCount)
+	case vindex.Lookup:
+		d.bucket, err = d.lookupSQL(v, columns)
+	default:
+		err = fmt.Errorf("vindex %s can place no rows", v.Kind())
+	}
+	d.bucket = "(" + d.bucket + ")"
+	return err
+}
+
+// leaves tells whether a bucket is not on the home shard.
+func (d *declaration) leaves(bucket int64) bool {
+	if bucket < 0 || bucket >= int64(len(d.snap.Placement)) {
+		return true // copying will complain
+	}
+	at := int(d.snap.Placement[bucket])
+	return at >= len(d.snap.Shards) || d.snap.Shards[at].Name != d.snap.Home
+}
+
+// leaving is the condition that is true of rows that leave home. A bit for each
+// bucket is looked up faster than a list of buckets.
+func (d *declaration) leaving() string {
+	mask := make([]byte, (len(d.snap.Placement)+7)/8)
+	for b := range d.snap.Placement {
+		if d.leaves(int64(b)) {
+			mask[b/8] |= 1 << (b % 8) // get_bit counts from the least
+		}
+	}
+	return fmt.Sprintf(`get_bit('\x%x'::bytea, %s::int) = 1`, mask, d.bucket)
+}
+
+// define makes the table on the other shards, empty and without indexes.
+func (d *declaration) define() error {
+	var err error
+	if d.views, err = d.copiedViews(); err != nil {
+		return err
+	}
+	for _, s := range d.shards {
+		if err := s.run("BEGIN", fmt.Sprintf("SET LOCAL lock_timeout = %d", max(1, d.req.lockTimeout().Milliseconds()))); err != nil {
+			return err
+		}
+		if err := d.seen.def.apply(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copy fills the tables on the other shards.
+func (d *declaration) copy() error {
+	if len(d.shards) == 0 || d.moving == 0 {
+		return nil
+	}
+	if err := d.exempt(d.home); err != nil {
+		return err
+	}
+	columns := d.seen.def.Columns
+	s := &splitter{
+		placement: d.snap.Placement, shards: d.snap.Shards, all: d.kind == directory.Reference,
+		progress: func(n int64) {
+			d.notice.tell("%s: %d of %d rows copied (%d %%)", d.req.name(), n, d.moving, int(math.Floor(float64(n)/float64(d.moving)*100)))
+		},
+	}
+	from := " FROM " + quoted(d.req.Table)
+	query := "SELECT " + strings.Join(columns, ", ") + from
+	if !s.all {
+		query = "SELECT " + strings.Join(append([]string{d.bucket}, columns...), ", ") + from + " WHERE " + d.leaving()
+	}
+	taken, err := copyRows(d.home, query, d.shards, quoted(d.req.Table)+columnList(columns), s)
+	if err != nil {
+		return err
+	}
+	var sum int64
+	for shard, n := range taken {
+		sum += n
+		if s.all && n != d.moving {
+			return fmt.Errorf("shard %s took %d rows of %d", shard, n, d.moving)
+		}
+	}
+	if !s.all && sum != d.moving {
+		return fmt.Errorf("the shards took %d rows of %d", sum, d.moving)
+	}
+	return nil
+}
+
+// exempt keeps policies that bind the owner too from hiding rows. It is undone
+// with include, or by a rollback.
+func (d *declaration) exempt(s *session) error { return rowSecurity(s, d.req.Table, "NO FORCE") }
+
+// rowSecurity changes the tables that bind their owner to policies.
+func rowSecurity(s *session, table catalog.Name, to string) error {
+	rows, err := s.Exec(`SELECT c.oid::regclass FROM pg_class c WHERE relforcerowsecurity AND oid IN (SELECT ` + literal(quoted(table)) + `::regclass UNION ALL SELECT relid FROM pg_partition_tree(` + literal(quoted(table)) + `))`)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if err := s.run("ALTER TABLE " + r[0] + " " + to + " ROW LEVEL SECURITY"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// index makes what comes after the rows on all shards at once.
+func (d *declaration) index() error {
+	var g errgroup.Group
+	for _, s := range d.shards {
+		g.Go(func() error {
+			if err := s.run(d.seen.def.After...); err != nil {
+				return err
+			}
+			if err := applyObjects(s, d.views); err != nil {
+				return err
+			}
+			return s.run("ANALYZE " + quoted(d.req.Table))
+		})
+	}
+	return g.Wait()
+}
+
+// fill notes, before any shard commits, that they may hold the table.
+func (d *declaration) fill() error {
+	return d.phase(d.ctx, &d.table, directory.Filled, func(_ *directory.Snapshot, own *directory.Table) {
+		own.Columns, own.Vindex = d.seen.verdict.table.Columns, d.seen.verdict.table.Vindex
+		own.ForeignKeys = d.dropped
+	})
+}
+
+func (d *declaration) commitShards() error {
+	for _, s := range d.shards {
+		if err := s.run("COMMIT"); err != nil {
+			return err
+		}
+		if err := d.cfg.step("committed on " + s.shard); err != nil {
+			return err
+		}
+	}
+	return nil
+}

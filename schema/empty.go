@@ -1,0 +1,137 @@
+package schema
+
+import (
+	"fmt"
+	"strings"
+
+	"weft/catalog"
+	"weft/directory"
+	"weft/pgerr"
+)
+
+// empty takes the rows that other shards hold now away from home, in the
+// transaction that is committed last, and marks the table.
+func (d *declaration) empty() error {
+	if err := d.releaseForeignKeys(); err != nil {
+		return err
+	}
+	if d.kind == directory.Sharded && d.moving > 0 {
+		if err := d.deleteMoved(); err != nil {
+			return err
+		}
+	}
+	if err := d.home.run(d.forced()...); err != nil {
+		return err
+	}
+	for _, fk := range d.seen.verdict.restored {
+		if err := d.home.run(restore(fk)); err != nil {
+			return err
+		}
+	}
+	return d.home.run("SET CONSTRAINTS ALL IMMEDIATE", addMark(d.req.Table, d.table.Job.ID))
+}
+
+func addMark(table catalog.Name, id string) string {
+	return "ALTER TABLE " + quoted(table) + " ADD CONSTRAINT " + ident(mark(id)) + " CHECK (true) NOT VALID"
+}
+
+// deleteMoved deletes without the user's triggers: nothing is deleted, the rows
+// are elsewhere.
+func (d *declaration) deleteMoved() error {
+	on, err := quietTriggers(d.home, d.req.Table)
+	if err != nil {
+		return err
+	}
+	n, err := d.home.one("WITH gone AS (DELETE FROM " + quoted(d.req.Table) + " WHERE " + d.leaving() + " RETURNING 1) SELECT count(*) FROM gone")
+	if err != nil {
+		return err
+	}
+	if number(n) != d.moving {
+		return fmt.Errorf("%s rows left the home shard, %d were copied", n, d.moving)
+	}
+	return d.home.run(on...)
+}
+
+// forced returns the statements that bind the owner to policies again, as the
+// definition says it was.
+func (d *declaration) forced() []string {
+	var out []string
+	for _, s := range d.seen.def.After {
+		if strings.HasPrefix(s, "ALTER TABLE ") && strings.HasSuffix(s, " FORCE ROW LEVEL SECURITY") {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// quietTriggers switches the user's triggers off and returns the statements
+// that put them back as they were.
+func quietTriggers(s *session, table catalog.Name) ([]string, error) {
+	rows, err := s.Exec(`SELECT format('ALTER TABLE %s DISABLE TRIGGER %I', tgrelid::regclass, tgname), format('ALTER TABLE %s %s TRIGGER %I', tgrelid::regclass,
+  CASE tgenabled WHEN 'O' THEN 'ENABLE' WHEN 'R' THEN 'ENABLE REPLICA' ELSE 'ENABLE ALWAYS' END, tgname)
+FROM pg_trigger WHERE NOT tgisinternal AND tgenabled <> 'D' AND tgrelid IN (SELECT ` + literal(quoted(table)) + `::regclass UNION SELECT relid FROM pg_partition_tree(` + literal(quoted(table)) + `))
+ORDER BY tgparentid <> 0, tgrelid::regclass::text, tgname`)
+	if err != nil {
+		return nil, err
+	}
+	var on []string
+	for _, r := range rows {
+		if err := s.run(r[0]); err != nil {
+			return nil, err
+		}
+		on = append(on, r[1])
+	}
+	return on, nil
+}
+
+// releaseForeignKeys takes off the foreign keys of home tables that have rows:
+// the rows they reference are about to leave. An empty table keeps its own.
+func (d *declaration) releaseForeignKeys() error {
+	for _, fk := range d.seen.verdict.incoming {
+		name := quoted(fk.Table)
+		if err := d.home.run("LOCK TABLE " + name + " IN SHARE ROW EXCLUSIVE MODE"); err != nil {
+			return err
+		}
+		rows, err := d.home.one("SELECT EXISTS (SELECT FROM " + name + ")")
+		if err != nil {
+			return err
+		}
+		if rows != "t" {
+			continue
+		}
+		definition, err := d.home.one("SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = " + literal(name) + "::regclass AND conname = " + literal(fk.Name))
+		if err != nil {
+			return err
+		}
+		if definition == "" {
+			continue // dropped meanwhile: only our table is locked all along
+		}
+		if err := d.home.run("ALTER TABLE " + name + " DROP CONSTRAINT " + ident(fk.Name)); err != nil {
+			return err
+		}
+		d.dropped = append(d.dropped, directory.ForeignKey{Schema: fk.Table.Schema, Table: fk.Table.Name, Name: fk.Name, Definition: definition})
+		d.notice(&pgerr.Error{
+			Severity: pgerr.SeverityNotice, Code: "00000",
+			Message: fmt.Sprintf("foreign key %q of %s is taken off, because the rows it references leave the home shard; writes that it would check are refused until %s is declared too, which brings it back",
+				fk.Name, display(fk.Table), display(fk.Table)),
+			Hint: d.next(fk),
+		})
+	}
+	return nil
+}
+
+// next suggests how to declare the table that references this one.
+func (d *declaration) next(fk catalog.ForeignKey) string {
+	var key []string
+	for _, c := range d.seen.verdict.table.Columns {
+		for i, ref := range fk.RefColumns {
+			if ref == c.Name {
+				key = append(key, fk.Columns[i])
+			}
+		}
+	}
+	if len(key) != len(d.seen.verdict.table.Columns) {
+		return fmt.Sprintf("The foreign key does not contain the shard key of %s: %s cannot be sharded beside it before it does.", d.req.name(), display(fk.Table))
+	}
+	return fmt.Sprintf("SELECT weft.shard_table(%s, %s);", literal(display(fk.Table)), literal(strings.Join(key, ", ")))
+}

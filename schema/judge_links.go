@@ -1,0 +1,144 @@
+package schema
+
+import (
+	"slices"
+	"strings"
+
+	"weft/catalog"
+	"weft/directory"
+	"weft/pgerr"
+)
+
+// declared returns the declaration of a table, or of the partitioned table it
+// is a part of; the table that is being declared counts.
+func (j *judgement) declared(n catalog.Name) *directory.Table {
+	for r := j.schema.Relation(n); r != nil; r = r.Parent {
+		if r.Name == j.req.Table {
+			return &j.out.table
+		}
+		if t := j.snap.Table(j.req.Database, r.Schema, r.Name.Name); t != nil && t.State == directory.Active {
+			return t
+		}
+	}
+	return nil
+}
+
+// outgoing judges the table's foreign keys on others, and those that are to
+// come back.
+func (j *judgement) outgoing() error {
+	for _, rel := range tree(j.rel) {
+		for _, fk := range rel.ForeignKeys {
+			if err := j.foreignKey(fk, &j.out.table, j.declared(fk.References)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// foreignKey judges one constraint between declared tables.
+func (j *judgement) foreignKey(fk catalog.ForeignKey, from, to *directory.Table) error {
+	about := func(why string, args ...any) *pgerr.Error {
+		return refuse(pgerr.InvalidForeignKey, "foreign key %q of %q on %q would cross shards: "+why,
+			append([]any{fk.Name, display(fk.Table), display(fk.References)}, args...)...)
+	}
+	switch {
+	case to == nil:
+		return about("%s is on the home shard alone", display(fk.References)).
+			WithHint("Declare %s first: SELECT weft.shard_table(%s, …) with the column that %s references, or weft.reference_table(%s) if it is small and seldom written.",
+				display(fk.References), literal(display(fk.References)), strings.Join(fk.Columns, ", "), literal(display(fk.References)))
+	case to.Kind == directory.Reference:
+		return nil
+	case from.Kind == directory.Reference:
+		return about("%s is a reference table, whose rows are on every shard, and %s is sharded", display(fk.Table), display(fk.References)).
+			WithHint("A reference table can reference reference tables only.")
+	case !colocated(from, to):
+		return about("%s is %s with vindex %s, %s is %s with vindex %s", display(fk.Table), describe(from), from.Vindex, display(fk.References), describe(to), to.Vindex).
+			WithHint("Shard both by the same vindex and key.")
+	}
+	for i, key := range from.Columns {
+		at := slices.Index(fk.Columns, key.Name)
+		if at < 0 || at >= len(fk.RefColumns) || fk.RefColumns[at] != to.Columns[i].Name {
+			return about("it does not map the key column %s to %s's key column %s", key.Name, display(fk.References), to.Columns[i].Name).
+				WithHint("Let the foreign key contain the shard key of both tables, or shard by the column that references.")
+		}
+	}
+	return nil
+}
+
+// incoming judges other tables' foreign keys on the table.
+func (j *judgement) incoming() error {
+	for _, rel := range tree(j.rel) {
+		for _, fk := range rel.Referenced {
+			from := j.declared(fk.Table)
+			switch {
+			case from == &j.out.table: // judged as outgoing
+			case from != nil:
+				if err := j.foreignKey(fk, from, &j.out.table); err != nil {
+					return err
+				}
+			case j.kind == directory.Sharded:
+				j.out.incoming = append(j.out.incoming, fk)
+			}
+		}
+	}
+	return nil
+}
+
+// code judges what the table's triggers, defaults, checks and policies read.
+func (j *judgement) code() error {
+	for _, n := range j.def.Uses {
+		if err := j.reads("A policy, default, check or trigger of the table", n); err != nil {
+			return err
+		}
+	}
+	return j.bodies(j.def.Bodies)
+}
+
+// bodies judges what functions read.
+func (j *judgement) bodies(list []Body) error {
+	for _, body := range list {
+		for _, f := range j.schema.Functions(body.Name.Name) {
+			if f.Name != body.Name {
+				continue
+			}
+			if f.Opaque {
+				return refuse(pgerr.FeatureNotSupported, "function %s, which %q uses, runs statements that weft cannot read", body.Function, j.req.name()).
+					WithDetail("On a shard it would see a part of the rows only.").
+					WithHint("Name the tables in the function's text instead of building statements at run time, or drop what calls it.")
+			}
+			for _, n := range f.Mentions {
+				if err := j.reads("Function "+body.Function, n); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// reads refuses a relation that is not, or not wholly, where the table's rows
+// will be.
+func (j *judgement) reads(who string, n catalog.Name) error {
+	r := j.schema.Relation(n)
+	if r == nil || r.System() {
+		return nil
+	}
+	switch r.Kind {
+	case catalog.Table, catalog.PartitionedTable, catalog.View, catalog.MaterializedView, catalog.ForeignTable:
+	default:
+		return nil
+	}
+	t := j.declared(n)
+	switch {
+	case t != nil && (t == &j.out.table || t.Kind == directory.Reference || colocated(t, &j.out.table)):
+		return nil
+	case t == nil:
+		return refuse(pgerr.FeatureNotSupported, "%q uses %q, which is on the home shard alone", j.req.name(), display(n)).
+			WithDetail("%s names it.", who).
+			WithHint("Declare %s first, as a reference table or sharded like %s; or drop what names it.", display(n), j.req.name())
+	}
+	return refuse(pgerr.FeatureNotSupported, "%q uses %q, whose rows are on other shards than its own", j.req.name(), display(n)).
+		WithDetail("%s names it. It is %s with vindex %s.", who, describe(t), t.Vindex).
+		WithHint("Shard both by the same vindex and key.")
+}

@@ -1,0 +1,110 @@
+package schema
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"weft/datum"
+	"weft/pgerr"
+	"weft/vindex"
+)
+
+// Entries keeps the places of lookup vindexes, value by value.
+type Entries interface {
+	// Ensure returns the buckets of values, in their order: that of its entry
+	// if a value has one, else the default, which is entered.
+	Ensure(ctx context.Context, lookup string, keys [][]byte, defaults []int) ([]int, error)
+	// Pin gives a value a bucket of its own on a shard. It tells whether it
+	// did: false if the value has an entry.
+	Pin(ctx context.Context, lookup string, key []byte, shard string) (bool, error)
+}
+
+// lookupSQL makes entries for all values that the table holds, and returns the
+// expression for a row's bucket: the default, but for values that have been
+// given another place.
+func (d *declaration) lookupSQL(v vindex.Lookup, columns []string) (string, error) {
+	if d.cfg.Entries == nil {
+		return "", pgerr.New(pgerr.FeatureNotSupported, "lookups are not kept here")
+	}
+	hash, err := vindex.New(vindex.Declaration{Kind: "hash", Columns: v.Columns(), Buckets: d.snap.BucketCount})
+	if err != nil {
+		return "", err
+	}
+	bits, err := vindex.Bits(d.snap.BucketCount)
+	if err != nil {
+		return "", err
+	}
+	w := &entryWriter{d: d, vindex: v, bits: bits}
+	query := "COPY (SELECT DISTINCT " + columns[0] + "::text FROM " + quoted(d.req.Table) + " WHERE " + columns[0] + " IS NOT NULL) TO STDOUT"
+	if err := d.home.explain(d.home.CopyOut(query, w)); err != nil {
+		return "", err
+	}
+	if err := w.flush(); err != nil {
+		return "", err
+	}
+	base, err := vindex.BucketSQL(hash.(vindex.Computed), columns, d.snap.BucketCount)
+	if err != nil || len(w.elsewhere) == 0 {
+		return base, err
+	}
+	return fmt.Sprintf("coalesce((SELECT x.b FROM (VALUES %s) AS x(v, b) WHERE x.v = %s::text), %s)", strings.Join(w.elsewhere, ", "), columns[0], base), nil
+}
+
+// entryWriter is the writer of a COPY TO of values: it makes their entries.
+type entryWriter struct {
+	d      *declaration
+	vindex vindex.Lookup
+	bits   int
+
+	texts     []string
+	keys      [][]byte
+	defaults  []int
+	elsewhere []string // rows of VALUES; as many as there are pinned values at most
+}
+
+// entryBatch is how many values are looked up at once.
+const entryBatch = 256
+
+func (w *entryWriter) Write(row []byte) (int, error) {
+	text := unescape(strings.TrimSuffix(string(row), "\n"))
+	k, err := w.vindex.Columns()[0].Store(datum.Literal([]byte(text)))
+	if err != nil {
+		return 0, fmt.Errorf("key %q: %w", text, err)
+	}
+	r, err := w.vindex.Request([]datum.Key{k}, nil)
+	if err != nil {
+		return 0, err
+	}
+	w.texts = append(w.texts, text)
+	w.keys = append(w.keys, r.Key)
+	w.defaults = append(w.defaults, r.Default.Bucket(w.bits))
+	if len(w.keys) == entryBatch {
+		return len(row), w.flush()
+	}
+	return len(row), nil
+}
+
+func (w *entryWriter) flush() error {
+	if len(w.keys) == 0 {
+		return nil
+	}
+	buckets, err := w.d.cfg.Entries.Ensure(w.d.ctx, w.d.seen.verdict.table.Vindex.Name, w.keys, w.defaults)
+	if err != nil {
+		return err
+	}
+	for i, b := range buckets {
+		if b != w.defaults[i] {
+			w.elsewhere = append(w.elsewhere, fmt.Sprintf("(%s, %d::int8)", literal(w.texts[i]), b))
+		}
+	}
+	w.texts, w.keys, w.defaults = w.texts[:0], nil, w.defaults[:0]
+	return nil
+}
+
+// unescape reads one value of COPY's text format.
+func unescape(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	return strings.NewReplacer(`\\`, `\`, `\n`, "\n", `\t`, "\t", `\r`, "\r", `\b`, "\b", `\f`, "\f", `\v`, "\v").Replace(s)
+}

@@ -1,0 +1,197 @@
+package schema
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"weft/catalog"
+	"weft/directory"
+	"weft/pgerr"
+)
+
+// Directory is what a Mover needs of the directory.
+type Directory interface {
+	Load(ctx context.Context) (*directory.Snapshot, error)
+	Update(ctx context.Context, fn func(*directory.Snapshot) (*directory.Snapshot, error)) (*directory.Snapshot, error)
+	// Acknowledged waits until no statement begins with an older snapshot.
+	Acknowledged(ctx context.Context, version int64) error
+}
+
+// Config says what a Mover works with. All but Entries and Log are needed.
+type Config struct {
+	Shards    Shards
+	Directory Directory
+	// Entries keeps the places of lookup vindexes. Without it tables cannot be
+	// declared by one.
+	Entries Entries
+	// Proxy is the id of this process in the directory.
+	Proxy string
+	// Log receives what nobody waits for. Default: discarded.
+	Log *slog.Logger
+
+	// step is called between steps, for tests that die there.
+	step func(name string) error
+}
+
+// Mover declares tables and takes declarations back. One serves a process; its
+// methods may be called by several goroutines.
+type Mover struct {
+	cfg Config
+
+	mu      sync.Mutex
+	running map[string]bool // ids of the jobs this process works on
+}
+
+// New returns a Mover.
+func New(cfg Config) *Mover {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.step == nil {
+		cfg.step = func(string) error { return nil }
+	}
+	return &Mover{cfg: cfg, running: map[string]bool{}}
+}
+
+// Notice tells the client something on the way: NOTICE or WARNING. It is
+// called by the goroutine that called the Mover.
+type Notice func(*pgerr.Error)
+
+func (n Notice) tell(format string, args ...any) {
+	n(&pgerr.Error{Severity: pgerr.SeverityNotice, Code: "00000", Message: fmt.Sprintf(format, args...)})
+}
+
+// Shard declares a table as sharded and distributes its rows.
+func (m *Mover) Shard(ctx context.Context, req Request, notice Notice) error {
+	return m.declare(ctx, &req, directory.Sharded, notice)
+}
+
+// Reference declares a table as a reference table and copies its rows to every
+// shard.
+func (m *Mover) Reference(ctx context.Context, req Request, notice Notice) error {
+	return m.declare(ctx, &req, directory.Reference, notice)
+}
+
+// newJob gives a job its id and counts it as running here.
+func (m *Mover) newJob(req *Request) directory.Job {
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the process instead
+	j := directory.Job{ID: hex.EncodeToString(id[:]), Proxy: m.cfg.Proxy, User: req.User}
+	m.run(j.ID, true)
+	return j
+}
+
+func (m *Mover) run(id string, running bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if running {
+		m.running[id] = true
+	} else {
+		delete(m.running, id)
+	}
+}
+
+// Running tells whether a job is being worked on in this process.
+func (m *Mover) Running(id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.running[id]
+}
+
+// sight is what a judgement is made from, read from the home shard.
+type sight struct {
+	judgement *judgement
+	verdict   *verdict
+	def       *Definition
+}
+
+// look reads and judges. facts is a session on the home shard outside any
+// transaction; reading holds the table's lock, or is facts if nobody does.
+func (m *Mover) look(facts, reading *session, snap *directory.Snapshot, req *Request, kind directory.TableKind) (*sight, error) {
+	schema, err := catalog.Load(0, facts.Exec)
+	if err != nil {
+		return nil, err
+	}
+	rel := schema.Relation(req.Table)
+	if rel == nil {
+		return nil, pgerr.New(pgerr.UndefinedTable, "relation %q does not exist", req.name())
+	}
+	def := &Definition{}
+	if rel.Kind == catalog.Table || rel.Kind == catalog.PartitionedTable {
+		if err := owner(reading, req); err != nil {
+			return nil, err
+		}
+		if def, err = readDefinition(reading, req.Table); err != nil {
+			return nil, err
+		}
+	}
+	equal, err := exclusions(reading, req.Table)
+	if err != nil {
+		return nil, err
+	}
+	j := &judgement{snap: snap, schema: schema, def: def, equal: equal, req: req, kind: kind}
+	v, err := judge(j)
+	if err != nil {
+		return nil, err
+	}
+	for _, fk := range v.restored {
+		def.After = append(def.After, restore(fk))
+	}
+	return &sight{j, v, def}, nil
+}
+
+// restore is the statement that brings a foreign key back.
+func restore(fk directory.ForeignKey) string {
+	return "ALTER TABLE " + quoted(catalog.Name{Schema: fk.Schema, Name: fk.Table}) + " ADD CONSTRAINT " + ident(fk.Name) + " " + fk.Definition
+}
+
+// owner refuses whoever is not the table's owner, nor a member of that role,
+// nor a superuser.
+func owner(s *session, req *Request) error {
+	rows, err := s.Exec("SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = to_regclass(" + literal(quoted(req.Table)) + ")")
+	if err != nil {
+		return err
+	}
+	if len(rows) == 1 && rows[0][0] != "t" {
+		return pgerr.New(pgerr.InsufficientPrivilege, "must be owner of table %s", req.Table.Name)
+	}
+	return nil
+}
+
+// exclusions returns the columns that exclusion constraints compare with =.
+func exclusions(s *session, table catalog.Name) (map[string][]string, error) {
+	rows, err := s.Exec(`SELECT k.conname, a.attname FROM pg_constraint k
+CROSS JOIN LATERAL unnest(k.conkey, k.conexclop) AS e(num, op) JOIN pg_operator o ON o.oid = e.op AND o.oprname = '='
+JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = e.num
+WHERE k.contype = 'x' AND k.conrelid IN (SELECT to_regclass(` + literal(quoted(table)) + `) UNION ALL SELECT relid FROM pg_partition_tree(to_regclass(` + literal(quoted(table)) + `)))`)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]string{}
+	for _, r := range rows {
+		if !slices.Contains(out[r[0]], r[1]) {
+			out[r[0]] = append(out[r[0]], r[1])
+		}
+	}
+	return out, nil
+}
+
+// others returns the shards but home.
+func others(snap *directory.Snapshot) []string {
+	var out []string
+	for i := range snap.Shards {
+		if snap.Shards[i].Name != snap.Home {
+			out = append(out, snap.Shards[i].Name)
+		}
+	}
+	return out
+}
+
+// errSuperseded: the directory's entry is not this job's any more.
+var errSuperseded = errors.New("somebody else has taken this over")

@@ -1,0 +1,103 @@
+package schema
+
+import (
+	"context"
+	"fmt"
+
+	"weft/catalog"
+	"weft/datum"
+	"weft/directory"
+	"weft/pgerr"
+	"weft/vindex"
+)
+
+// Pin gives a value of a lookup vindex a bucket of its own on a shard. It is
+// refused when rows of that value exist, because they would have to move, and
+// to anybody but a superuser.
+func (m *Mover) Pin(ctx context.Context, database, user, lookup, value, shard string) error {
+	snap, err := m.cfg.Directory.Load(ctx)
+	if err != nil {
+		return err
+	}
+	if _, ok := snap.Shard(shard); !ok {
+		return pgerr.New(pgerr.UndefinedObject, "shard %q does not exist", shard)
+	}
+	if m.cfg.Entries == nil {
+		return pgerr.New(pgerr.FeatureNotSupported, "lookups are not kept here")
+	}
+	home, err := open(ctx, m.cfg.Shards, snap.Home, database, user, "weft")
+	if err != nil {
+		return err
+	}
+	defer home.close()
+	if super, err := home.one("SELECT rolsuper FROM pg_roles WHERE rolname = current_user"); err != nil {
+		return err
+	} else if super != "t" {
+		return pgerr.New(pgerr.InsufficientPrivilege, "must be superuser to pin a value to a shard")
+	}
+	var used []*directory.Table
+	for i := range snap.Tables {
+		if t := &snap.Tables[i]; t.Vindex.Lookup() && t.Vindex.Name == lookup {
+			used = append(used, t)
+		}
+	}
+	if len(used) == 0 {
+		return pgerr.New(pgerr.UndefinedObject, "no table is declared with a lookup named %q", lookup).
+			WithHint("Declare one first: SELECT weft.shard_table('…', 'tenant_id', vindex => 'lookup_unique', vindex_name => %s).", literal(lookup))
+	}
+	v, err := used[0].NewVindex(snap.BucketCount)
+	if err != nil {
+		return err
+	}
+	l, ok := v.(vindex.Lookup)
+	if !ok {
+		return fmt.Errorf("vindex %q is no lookup", lookup)
+	}
+	key, err := l.Columns()[0].Store(datum.Literal([]byte(value)))
+	if err != nil {
+		return pgerr.New(pgerr.InvalidParameterValue, "%q is not a value of type %s: %s", value, used[0].Columns[0].TypeName, err)
+	}
+	r, err := l.Request([]datum.Key{key}, nil)
+	if err != nil {
+		return err
+	}
+	for _, t := range used {
+		if err := m.hasRows(ctx, snap, t, user, lookup, value); err != nil {
+			return err
+		}
+	}
+	pinned, err := m.cfg.Entries.Pin(ctx, lookup, r.Key, shard)
+	if err != nil {
+		return err
+	}
+	if !pinned {
+		return pgerr.New(pgerr.ObjectInUse, "value %q of lookup %q has its place already", value, lookup).
+			WithHint("A value can be pinned before its first row is stored. Moving rows to another shard comes later.")
+	}
+	return nil
+}
+
+// hasRows refuses a value that a table holds rows of. Every shard is asked:
+// it is a rare question, and then the answer does not hang on the entry.
+func (m *Mover) hasRows(ctx context.Context, snap *directory.Snapshot, t *directory.Table, user, lookup, value string) error {
+	name := catalog.Name{Schema: t.Schema, Name: t.Name}
+	if t.State != directory.Active {
+		return pgerr.New(pgerr.ObjectInUse, "%q is being %s", display(name), progress(t.State))
+	}
+	for i := range snap.Shards {
+		s, err := open(ctx, m.cfg.Shards, snap.Shards[i].Name, t.Database, user, "weft")
+		if err != nil {
+			return err
+		}
+		found, err := s.one("SELECT EXISTS (SELECT FROM " + quoted(name) + " WHERE " + ident(t.Columns[0].Name) + " = " + literal(value) + ")")
+		s.close()
+		if err != nil {
+			return err
+		}
+		if found == "t" {
+			return pgerr.New(pgerr.ObjectInUse, "value %q of lookup %q has rows in %q", value, lookup, display(name)).
+				WithHint("A value can be pinned before its first row is stored. Moving rows to another shard comes later.")
+		}
+	}
+	return nil
+}
