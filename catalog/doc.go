@@ -12,6 +12,10 @@
 // makes a new version and a new Schema. It knows tables, views, sequences and
 // functions by name, and of functions what relations they may touch.
 //
+// Types are what one shard's types and relations are called and numbered. A
+// Translation of two of them makes a shard's messages look as if the home shard
+// had sent them; its comment says when to call what.
+//
 // Effects is another view of the same functions: which of them may change the
 // session that calls them.
 //
