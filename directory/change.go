@@ -3,7 +3,6 @@ package directory
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -61,8 +60,8 @@ func (s *Snapshot) validateStay(old *Snapshot, bad func(place, format string, ar
 		}
 	}
 	// What the author should have done to Placement, and what it did.
-	want := old.Clone()
-	want.SetShards(slices.Clone(s.Shards), slices.Clone(s.Pins))
+	want := &Snapshot{BucketCount: old.BucketCount, Shards: old.Shards, Pins: old.Pins, Placement: old.Placement}
+	want.SetShards(s.Shards, s.Pins)
 	for _, next := range []*Snapshot{want, s} {
 		n, at := moves(old, next)
 		if n == 0 {

@@ -126,6 +126,9 @@ func (c *Current) accept(s *Snapshot) {
 	c.err = nil
 	c.mu.Unlock()
 	if old != nil && old.Version == s.Version {
+		if old.Entries != s.Entries { // a new watch keeps its own
+			c.snap.Store(s)
+		}
 		if back {
 			c.log.Info("directory is back", "version", s.Version)
 		}

@@ -15,13 +15,23 @@
 //  4. A statement loads that pointer once and lives with that version to its
 //     end. Nobody ever changes a snapshot in place: Clone it.
 //
-// The whole snapshot is one value under one key. Then a single
-// compare-and-swap covers any change, however many parts it touches; a watcher
-// never sees half of one; and the version of the key is the version of the
-// cluster. It stays small (a placement map of 4096 buckets is about 8 KB, a
-// table's declaration about 200 bytes), far below etcd's limit of 1.5 MiB per
-// value. What is unbounded or short-lived does not go in: proxies are entries
-// of their own that vanish with their lease (Registry), and have no version.
+// The snapshot is one document to whoever changes it: a single compare-and-swap
+// covers any change, however many parts it touches, and a watcher never sees
+// half of one. A store keeps it as a head, which is written with every change
+// and whose revision is the version, and parts beside it: the placement, and
+// the declared tables in chunks. A change writes the parts that changed, so
+// that the count of schema changes, which every DDL moves on, costs the same
+// with 10,000 tables as with ten; all of it fits in one transaction of etcd.
+//
+// What is unbounded or short-lived does not go in. Proxies are entries of their
+// own that vanish with their lease (Registry); each tells which version it
+// serves, so that whoever must know can wait until all have seen a change. The
+// entries of lookups (Lookups) come and go one by one beside the snapshot; a
+// watch brings both in the order in which they were written, so a process that
+// serves a version knows every entry older than it.
+//
+// Where buckets are: see SetShards. Where the place of a value of a lookup is:
+// see Snapshot.Entry.
 //
 // The encoding carries a format number, and fields this binary does not know
 // are refused: a proxy that ignored them would route wrongly, and an Update

@@ -2,57 +2,205 @@ package directory
 
 import (
 	"bytes"
+	"compress/flate"
+	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
 )
 
 // format is the number of the encoding. It grows when a reader of the old
 // format would misread the new one; a mere new field needs no new number,
 // because unknown fields are refused.
-const format = 1
+//
+//	1  one JSON document, without a placement
+//	2  a head, and parts beside it
+const format = 2
 
-type encoded struct {
-	Format int `json:"format"`
-	*Snapshot
+// chunks is how many parts the declared tables are spread over. Few enough that
+// all fit in one transaction of etcd (128 operations), many enough that a
+// change of one table among 10,000 writes some kilobytes.
+const chunks = 64
+
+const placementPart = "placement"
+
+// tablePart names the part that holds a table's declaration, in this order so
+// that names sort as numbers do.
+func tablePart(t *Table) string { return fmt.Sprintf("tables-%02d", chunkOf(t)) }
+
+// chunkOf is FNV-1a of the three names, each ended by a zero.
+func chunkOf(t *Table) int {
+	h := uint32(2166136261)
+	for _, s := range [...]string{t.Database, t.Schema, t.Name} {
+		for i := range len(s) {
+			h = (h ^ uint32(s[i])) * 16777619
+		}
+		h *= 16777619
+	}
+	return int(h % chunks)
 }
 
-// Encode returns s as the store keeps it. The Version is not part of it: the
-// store's revision is.
-func (s *Snapshot) Encode() ([]byte, error) {
-	b, err := json.Marshal(encoded{format, s})
+// head is the part that is written with every change: it is small, and names
+// all the others.
+type head struct {
+	Format      int              `json:"format"`
+	Cluster     string           `json:"cluster"`
+	BucketCount int              `json:"bucket_count"`
+	Home        string           `json:"home"`
+	Shards      []Shard          `json:"shards"`
+	Pins        []Pin            `json:"pins,omitempty"`
+	Schemas     map[string]int64 `json:"schemas,omitempty"`
+	Sequences   map[string]int64 `json:"sequences,omitempty"`
+	// Parts are the sums of the parts by name. A part that is not here is not
+	// of this snapshot, whatever the store still holds.
+	Parts map[string]string `json:"parts"`
+}
+
+// Encoded is a snapshot as a store keeps it, or rather what differs from
+// another one that it keeps already.
+type Encoded struct {
+	Head  []byte
+	Parts map[string][]byte // to be written
+	Gone  []string          // parts to be deleted
+
+	from *Snapshot
+	sums map[string]string
+	same bool
+}
+
+// Encode returns what has to be written to turn old, which the store holds, into
+// s. old may be nil. The Version is not part of it: the store's revision is.
+func (s *Snapshot) Encode(old *Snapshot) (*Encoded, error) {
+	e := &Encoded{Parts: map[string][]byte{}, from: s, sums: map[string]string{}}
+	var before map[string]string
+	if old != nil {
+		before = old.sums
+	}
+	put := func(name string, encode func() ([]byte, error), same bool) error {
+		if sum, ok := before[name]; ok && same {
+			e.sums[name] = sum
+			return nil
+		}
+		b, err := encode()
+		if err != nil {
+			return fmt.Errorf("encode snapshot: %s: %w", name, err)
+		}
+		e.sums[name] = sum(b)
+		e.Parts[name] = b
+		return nil
+	}
+	err := put(placementPart, func() ([]byte, error) { return encodePlacement(s.Placement) },
+		old != nil && slices.Equal(old.Placement, s.Placement))
+	if err != nil {
+		return nil, err
+	}
+	var was [chunks][]*Table
+	if old != nil {
+		was = old.chunks()
+	}
+	for i, now := range s.chunks() {
+		if len(now) == 0 {
+			continue
+		}
+		err := put(tablePart(now[0]), func() ([]byte, error) { return encodeTables(now) }, slices.EqualFunc(was[i], now, (*Table).Equal))
+		if err != nil {
+			return nil, err
+		}
+	}
+	for name := range before {
+		if e.sums[name] == "" {
+			e.Gone = append(e.Gone, name)
+		}
+	}
+	slices.Sort(e.Gone)
+	if e.Head, err = s.encodeHead(e.sums); err != nil {
+		return nil, err
+	}
+	if old != nil && maps.Equal(before, e.sums) {
+		h, err := old.encodeHead(before)
+		e.same = err == nil && bytes.Equal(h, e.Head)
+	}
+	return e, nil
+}
+
+// Same tells whether there is nothing to write.
+func (e *Encoded) Same() bool { return e.same }
+
+// Stored returns the snapshot as it is once e was written at version.
+func (e *Encoded) Stored(version int64) *Snapshot {
+	s := e.from.Clone()
+	s.Version, s.sums = version, e.sums
+	return s
+}
+
+// chunks returns the tables of each chunk, in order.
+func (s *Snapshot) chunks() (out [chunks][]*Table) {
+	for i := range s.Tables {
+		c := chunkOf(&s.Tables[i])
+		out[c] = append(out[c], &s.Tables[i])
+	}
+	return out
+}
+
+func (s *Snapshot) encodeHead(sums map[string]string) ([]byte, error) {
+	b, err := json.Marshal(head{
+		Format: format, Cluster: s.Cluster, BucketCount: s.BucketCount, Home: s.Home, Shards: s.Shards, Pins: s.Pins,
+		Schemas: s.Schemas, Sequences: s.Sequences, Parts: sums,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("encode snapshot: %w", err)
 	}
 	return b, nil
 }
 
-// Decode reads what Encode wrote and gives it the store's version. It returns
-// only valid snapshots.
-func Decode(b []byte, version int64) (*Snapshot, error) {
-	var head struct {
-		Format int `json:"format"`
+// sum tells parts apart. It guards against a store that lost one, not against
+// an enemy.
+func sum(b []byte) string {
+	h := fnv.New64a()
+	_, _ = h.Write(b)
+	return strconv.FormatUint(h.Sum64(), 16)
+}
+
+func encodePlacement(p []uint16) ([]byte, error) {
+	raw := make([]byte, 0, 2*len(p))
+	for _, i := range p {
+		raw = binary.LittleEndian.AppendUint16(raw, i)
 	}
-	if err := json.Unmarshal(b, &head); err != nil {
-		return nil, fmt.Errorf("decode snapshot %d: %w", version, err)
+	return deflate(raw)
+}
+
+func encodeTables(ts []*Table) ([]byte, error) {
+	raw, err := json.Marshal(ts)
+	if err != nil {
+		return nil, err
 	}
-	if head.Format != format {
-		return nil, fmt.Errorf("decode snapshot %d: it has format %d, this weft reads format %d: use the weft version that wrote it",
-			version, head.Format, format)
+	return deflate(raw)
+}
+
+func deflate(raw []byte) ([]byte, error) {
+	var b bytes.Buffer
+	w, err := flate.NewWriter(&b, flate.DefaultCompression)
+	if err != nil {
+		return nil, err
 	}
-	e := encoded{Snapshot: &Snapshot{}}
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&e); err != nil {
-		return nil, fmt.Errorf("decode snapshot %d: was it written by a newer weft? %w", version, err)
+	if _, err = w.Write(raw); err == nil {
+		err = w.Close()
 	}
-	e.Snapshot.Version = version
-	if len(e.Snapshot.Placement) == 0 {
-		// Written before buckets were placed, so no table was declared then:
-		// any placement is right as long as all agree on it.
-		e.Snapshot.SetShards(e.Snapshot.Shards, e.Snapshot.Pins)
+	return b.Bytes(), err
+}
+
+// maxPart bounds what a damaged part may swell to.
+const maxPart = 256 << 20
+
+func inflate(b []byte) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(b)), maxPart+1))
+	if err == nil && len(raw) > maxPart {
+		err = errors.New("too long")
 	}
-	if err := e.Snapshot.Validate(); err != nil {
-		return nil, fmt.Errorf("decode snapshot %d: %w", version, err)
-	}
-	return e.Snapshot, nil
+	return raw, err
 }

@@ -54,6 +54,14 @@ type Snapshot struct {
 	// Sequences counts, by database, the times that values of sequences were
 	// set back or forth: values drawn in advance before that are void.
 	Sequences map[string]int64 `json:"sequences,omitempty"`
+
+	// Entries are the entries of lookups, which go on changing beside the
+	// snapshot. Nil where nobody watches. See Entry.
+	Entries *Entries `json:"-"`
+
+	// sums are those of the encoded parts, where s was stored or loaded. The
+	// map is shared between copies and never changed.
+	sums map[string]string
 }
 
 // Shard is one PostgreSQL server, or one primary with its standbys.

@@ -79,37 +79,6 @@ func TestClusterIDs(t *testing.T) {
 	}
 }
 
-func TestEncode(t *testing.T) {
-	s := sample()
-	s.Cluster, s.Version, s.Placement = "cafe", 42, nil
-	b, err := s.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	// This text is in every etcd out there: changing it needs a new format.
-	const want = `{"format":1,"cluster":"cafe","bucket_count":16,"home":"a","shards":[` +
-		`{"name":"a","hosts":["10.0.0.1:5432"],"weight":1},` +
-		`{"name":"b","hosts":["[::1]:5432","db.example:5433"],"options":{"sslmode":"require"},"weight":1}],"placement":null}`
-	if string(b) != want {
-		t.Errorf("encoded\n got %s\nwant %s", b, want)
-	}
-	d, err := Decode(b, 7)
-	if err != nil || d.Version != 7 || d.Cluster != "cafe" || len(Diff(s, d)) != 0 {
-		t.Errorf("decoded %+v, %v", d, err)
-	}
-	for in, reason := range map[string]string{
-		"":             "unexpected end",
-		`{"format":2}`: "format 2",
-		`{}`:           "format 0",
-		strings.Replace(want, `"home"`, `"zones":[],"home"`, 1): "newer weft",
-		strings.Replace(want, `16`, `17`, 1):                    "power of two",
-	} {
-		if _, err := Decode([]byte(in), 1); err == nil || !strings.Contains(err.Error(), reason) {
-			t.Errorf("Decode(%s): %v, want %q", in, err, reason)
-		}
-	}
-}
-
 func TestDiff(t *testing.T) {
 	old := sample()
 	old.Tables = declared()

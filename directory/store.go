@@ -86,7 +86,7 @@ func Successor(old, next *Snapshot) error {
 	if next == nil {
 		return errors.New("update returned no snapshot")
 	}
-	if err := errors.Join(next.ValidateChange(old), next.Validate()); err != nil {
+	if err := errors.Join(next.ValidateChange(old), next.validate(old)); err != nil {
 		return fmt.Errorf("invalid snapshot: %w", err)
 	}
 	return nil

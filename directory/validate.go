@@ -46,7 +46,11 @@ var shardOptions = map[string][]string{
 }
 
 // Validate reports every problem of s, joined; each is a *Problem.
-func (s *Snapshot) Validate() error {
+func (s *Snapshot) Validate() error { return s.validate(nil) }
+
+// validate is Validate, and passes over the tables that are as in known, which
+// is valid.
+func (s *Snapshot) validate(known *Snapshot) error {
 	var errs []error
 	bad := func(place, format string, args ...any) {
 		errs = append(errs, &Problem{place, fmt.Sprintf(format, args...)})
@@ -87,7 +91,10 @@ func (s *Snapshot) Validate() error {
 	}
 	s.validatePins(bad)
 	s.validatePlacement(bad)
-	s.validateTables(bad)
+	if known != nil && known.BucketCount != s.BucketCount {
+		known = nil
+	}
+	s.validateTables(known, bad)
 	return errors.Join(errs...)
 }
 

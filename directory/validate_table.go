@@ -10,7 +10,10 @@ func (t *Table) place() string {
 	return "tables[" + t.Database + "." + t.Schema + "." + t.Name + "]"
 }
 
-func (s *Snapshot) validateTables(bad func(place, format string, args ...any)) {
+func (s *Snapshot) validateTables(known *Snapshot, bad func(place, format string, args ...any)) {
+	if known != nil && len(known.Tables) == len(s.Tables) && (len(s.Tables) == 0 || &known.Tables[0] == &s.Tables[0]) {
+		return // the very same
+	}
 	lookups := map[string]*Table{}
 	for i := range s.Tables {
 		t := &s.Tables[i]
@@ -22,7 +25,13 @@ func (s *Snapshot) validateTables(bad func(place, format string, args ...any)) {
 				bad(t.place(), "is out of order: it comes after %s", prev.place())
 			}
 		}
-		t.validate(s.BucketCount, bad)
+		var same *Table
+		if known != nil {
+			same = known.Table(t.Database, t.Schema, t.Name)
+		}
+		if same == nil || !same.Equal(t) {
+			t.validate(s.BucketCount, bad)
+		}
 		if !t.Vindex.Lookup() || len(t.Columns) != 1 || t.Vindex.Name == "" {
 			continue
 		}

@@ -118,7 +118,14 @@ func TestOutage(t *testing.T) {
 	listen := strings.TrimPrefix(srv.Endpoint(), "http://")
 	st := open(t, srv.Endpoint())
 	defer st.Close()
-	made := storetest.Create(t, st)
+	storetest.Create(t, st)
+	made, err := st.Update(t.Context(), storetest.Tenants)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.PutEntries(t.Context(), "tenants", []directory.Entry{{Key: []byte("42"), Bucket: 7}}); err != nil {
+		t.Fatal(err)
+	}
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cur := directory.NewCurrent(st, quiet)
@@ -142,8 +149,21 @@ func TestOutage(t *testing.T) {
 	}
 	if got := cur.Snapshot(); got == nil || got.Version != made.Version {
 		t.Errorf("while etcd is away: %+v", got)
+	} else if tab := got.Table("app", "public", "accounts"); tab == nil || len(got.Placement) != 64 {
+		t.Errorf("while etcd is away: table %+v, %d buckets", tab, len(got.Placement))
+	} else if b, ok := got.Entry("tenants", []byte("42")); !ok || b != 7 {
+		t.Errorf("while etcd is away: entry %d, %v", b, ok)
 	}
-	_, err := st.Update(t.Context(), storetest.SetWeight(9))
+	if _, err := cur.Place(t.Context(), "tenants", []byte("43"), 8); !errors.Is(err, directory.ErrUnavailable) {
+		t.Errorf("an entry while etcd is away: %v", err)
+	}
+	if _, err := cur.Pin(t.Context(), "tenants", []byte("43"), "b"); !errors.Is(err, directory.ErrUnavailable) {
+		t.Errorf("a pin while etcd is away: %v", err)
+	}
+	if err := st.Acknowledged(t.Context(), made.Version); !errors.Is(err, directory.ErrUnavailable) {
+		t.Errorf("Acknowledged while etcd is away: %v", err)
+	}
+	_, err = st.Update(t.Context(), storetest.SetHost("h:9"))
 	if !errors.Is(err, directory.ErrUnavailable) || !strings.Contains(err.Error(), srv.Endpoint()) {
 		t.Errorf("Update while etcd is away: %v", err)
 	}
@@ -157,12 +177,18 @@ func TestOutage(t *testing.T) {
 	eventually(t, "the watch resumes", func() bool { return cur.Err() == nil })
 	var after *directory.Snapshot
 	eventually(t, "changes are taken again", func() bool {
-		after, err = st.Update(t.Context(), storetest.SetWeight(11))
+		after, err = st.Update(t.Context(), storetest.SetHost("h:11"))
 		return err == nil
 	})
 	eventually(t, "the change arrives", func() bool { return cur.Snapshot().Version == after.Version })
-	if w := cur.Snapshot().Shards[0].Weight; w != 11 {
-		t.Errorf("weight %d", w)
+	if h := cur.Snapshot().Shards[0].Hosts[0]; h != "h:11" {
+		t.Errorf("host %s", h)
+	}
+	if b, err := cur.Place(t.Context(), "tenants", []byte("43"), 8); err != nil || b != 8 {
+		t.Errorf("an entry after the outage: %d, %v", b, err)
+	}
+	if b, ok := cur.Snapshot().Entry("tenants", []byte("42")); !ok || b != 7 {
+		t.Errorf("after the outage: entry %d, %v", b, ok)
 	}
 	eventually(t, "the proxy is listed again", func() bool {
 		list, err := st.Proxies(t.Context())

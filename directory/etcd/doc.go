@@ -6,11 +6,13 @@
 //
 // Below its prefix (/weft/<cluster name>/ unless configured) it uses:
 //
-//	snapshot       the cluster, as directory.Snapshot.Encode writes it;
-//	               its mod revision is the snapshot's Version
-//	proxies/<id>   one per live proxy, under a lease; its mod revision is
-//	               the proxy's Epoch
-//	serves/<id>    the version that proxy serves, under the same lease
+//	snapshot                     the head of the cluster's snapshot; its mod
+//	                             revision is the Version
+//	snapshot/part/<name>         its parts, see directory.Encoded
+//	snapshot/entry/<name>/<key>  one per lookup entry; its value is a bucket
+//	proxies/<id>                 one per live proxy, under a lease; its mod
+//	                             revision is the proxy's Epoch
+//	serves/<id>                  the version it serves, under the same lease
 //
 // Every request has a time limit of its own, so that no caller hangs on an
 // etcd that is away, whatever context it passes. A Store starts no goroutine

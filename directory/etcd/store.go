@@ -1,7 +1,6 @@
 package etcd
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,14 +20,24 @@ import (
 var (
 	_ directory.Store    = (*Store)(nil)
 	_ directory.Registry = (*Store)(nil)
+	_ directory.Lookups  = (*Store)(nil)
 )
 
 // Store is a directory in etcd. Its methods may be called concurrently.
 type Store struct {
 	cfg    Config
 	client *clientv3.Client
-	key    string // of the snapshot
+	key    string // of the snapshot's head
+	parts  parts
 }
+
+// Below the head's key. They sort between it and keysEnd, so that one watch
+// sees all of them in the order in which they changed.
+const (
+	partKeys  = "/part/"
+	entryKeys = "/entry/"
+	keysEnd   = "0" // the character after /
+)
 
 // Open returns a store. It contacts etcd only if there is a user name, to log
 // in; otherwise an etcd that is away shows at first use.
@@ -71,7 +80,7 @@ func (s *Store) Close() error {
 
 // Load implements directory.Store.
 func (s *Store) Load(ctx context.Context) (*directory.Snapshot, error) {
-	snap, err := s.load(ctx)
+	snap, _, err := s.load(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -81,25 +90,51 @@ func (s *Store) Load(ctx context.Context) (*directory.Snapshot, error) {
 	return snap, nil
 }
 
-// load returns nil without an error if there is no cluster.
-func (s *Store) load(ctx context.Context) (*directory.Snapshot, error) {
-	rctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
-	defer cancel()
-	resp, err := s.client.Get(rctx, s.key)
-	if err != nil {
-		return nil, s.wrap("load", err)
+// load returns nil without an error if there is no cluster, and the revision
+// at which that was so.
+func (s *Store) load(ctx context.Context) (*directory.Snapshot, int64, error) {
+	snap, rev, err := s.loadSince(ctx, s.parts.since())
+	if errors.Is(err, directory.ErrPart) {
+		snap, rev, err = s.loadSince(ctx, 0)
 	}
-	if len(resp.Kvs) == 0 {
-		return nil, nil
-	}
-	return directory.Decode(resp.Kvs[0].Value, resp.Kvs[0].ModRevision)
+	return snap, rev, err
 }
 
-// Update implements directory.Store. The number of attempts is not limited:
-// whenever one fails, another writer has succeeded.
+// loadSince reads the head, and those parts that changed after a revision.
+func (s *Store) loadSince(ctx context.Context, since int64) (*directory.Snapshot, int64, error) {
+	rctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
+	defer cancel()
+	resp, err := s.client.Txn(rctx).Then(
+		clientv3.OpGet(s.key),
+		clientv3.OpGet(s.key+partKeys, clientv3.WithPrefix(), clientv3.WithMinModRev(since+1)),
+	).Commit()
+	if err != nil {
+		return nil, 0, s.wrap("load", err)
+	}
+	rev := resp.Header.Revision
+	head := resp.Responses[0].GetResponseRange().Kvs
+	if len(head) == 0 {
+		return nil, rev, nil
+	}
+	snap, err := s.parts.decode(head[0], resp.Responses[1].GetResponseRange().Kvs, s.key+partKeys, rev)
+	return snap, rev, err
+}
+
+// Update implements directory.Store.
 func (s *Store) Update(ctx context.Context, fn func(*directory.Snapshot) (*directory.Snapshot, error)) (*directory.Snapshot, error) {
+	return s.update(ctx, fn, nil)
+}
+
+// with is what a change does beside the snapshot, in the same transaction and
+// only if its conditions hold. It is asked for each attempt, with the snapshot
+// to be stored.
+type with func(next *directory.Snapshot) (conditions []clientv3.Cmp, ops []clientv3.Op)
+
+// update tries until it wins. The number of attempts is not limited: whenever
+// one fails, another writer has succeeded.
+func (s *Store) update(ctx context.Context, fn func(*directory.Snapshot) (*directory.Snapshot, error), more with) (*directory.Snapshot, error) {
 	for {
-		old, err := s.load(ctx)
+		old, _, err := s.load(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -110,25 +145,23 @@ func (s *Store) Update(ctx context.Context, fn func(*directory.Snapshot) (*direc
 		if err := directory.Successor(old, next); err != nil {
 			return nil, err
 		}
-		value, err := next.Encode()
+		e, err := next.Encode(old)
 		if err != nil {
 			return nil, err
+		}
+		if e.Same() {
+			return old, nil
 		}
 		var expect int64 // 0: the key does not exist
 		if old != nil {
 			expect = old.Version
-			if was, err := old.Encode(); err == nil && bytes.Equal(was, value) {
-				return old, nil
-			}
 		}
-		version, err := s.swap(ctx, expect, value)
+		version, err := s.swap(ctx, expect, e, next, more)
 		if err != nil {
 			return nil, err
 		}
 		if version != 0 {
-			next = next.Clone()
-			next.Version = version
-			return next, nil
+			return e.Stored(version), nil
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("update directory: %w", err)
@@ -136,15 +169,24 @@ func (s *Store) Update(ctx context.Context, fn func(*directory.Snapshot) (*direc
 	}
 }
 
-// swap writes value if the key is still at revision expect, and returns the
-// new revision, or 0 if another writer came first.
-func (s *Store) swap(ctx context.Context, expect int64, value []byte) (int64, error) {
+// swap writes e if the head is still at revision expect, and returns the new
+// revision, or 0 if another writer came first.
+func (s *Store) swap(ctx context.Context, expect int64, e *directory.Encoded, next *directory.Snapshot, more with) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
 	defer cancel()
-	resp, err := s.client.Txn(ctx).
-		If(clientv3.Compare(clientv3.ModRevision(s.key), "=", expect)).
-		Then(clientv3.OpPut(s.key, string(value))).
-		Commit()
+	conditions := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(s.key), "=", expect)}
+	ops := []clientv3.Op{clientv3.OpPut(s.key, string(e.Head))}
+	for name, value := range e.Parts {
+		ops = append(ops, clientv3.OpPut(s.key+partKeys+name, string(value)))
+	}
+	for _, name := range e.Gone {
+		ops = append(ops, clientv3.OpDelete(s.key+partKeys+name))
+	}
+	if more != nil {
+		c, o := more(next)
+		conditions, ops = append(conditions, c...), append(ops, o...)
+	}
+	resp, err := s.client.Txn(ctx).If(conditions...).Then(ops...).Commit()
 	if err != nil {
 		// The request may have arrived and the answer not. Doing it again
 		// would run fn on its own result, so the caller must look first.

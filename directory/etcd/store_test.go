@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -244,6 +245,67 @@ func TestGarbage(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
+}
+
+// A damaged part or entry is refused with its place; what was served goes on.
+func TestDamage(t *testing.T) {
+	cfg, admin := secured(t)
+	var log strings.Builder
+	var mu sync.Mutex
+	cfg.Log = slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))
+	st := open(t, cfg)
+	storetest.Create(t, st)
+	made, err := st.Update(t.Context(), storetest.Tenants)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cur := directory.NewCurrent(st, quiet)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- cur.Run(ctx) }()
+	if _, err := cur.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	put := func(key, value string) {
+		t.Helper()
+		if _, err := admin.Put(t.Context(), cfg.Prefix+key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("snapshot/entry/tenants/1", "nonsense")
+	put("snapshot/entry/tenants/2", "4096")
+	put("snapshot/entry/", "7")
+	wait(t, func() bool { b, ok := cur.Snapshot().Entry("tenants", []byte("1")); return ok && b < 0 })
+	wait(t, func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return strings.Contains(log.String(), `msg="lookup entry is not usable: its value is not a bucket" lookup=tenants key=1`) &&
+			strings.Contains(log.String(), `msg="lookup entry is not usable: its bucket does not exist" lookup=tenants key=2 bucket=4096 buckets=64`) &&
+			strings.Contains(log.String(), `msg="ignoring a lookup entry without a name"`)
+	})
+	put("snapshot/part/placement", "nonsense")
+	fresh := open(t, cfg) // has not read the good one
+	if _, err := fresh.Load(t.Context()); !errors.Is(err, directory.ErrPart) || !strings.Contains(err.Error(), "placement") {
+		t.Errorf("damaged placement: %v", err)
+	}
+	if got := cur.Snapshot(); got.Version != made.Version {
+		t.Errorf("serving %+v", got)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+type lockedWriter struct {
+	mu *sync.Mutex
+	b  *strings.Builder
+}
+
+func (w lockedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.Write(p)
 }
 
 func wait(t *testing.T, ok func() bool) {

@@ -31,6 +31,11 @@ func Run(t *testing.T, open func(t *testing.T) directory.Store) {
 		"watch end":        testWatchEnd,
 		"register":         testRegister,
 		"acknowledge":      testAcknowledge,
+		"entries":          testEntries,
+		"broken entry":     testBrokenEntry,
+		"pin":              testPin,
+		"many entries":     testManyEntries,
+		"big":              testBig,
 		"acknowledge late": testAcknowledgeLate,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
@@ -60,6 +65,15 @@ func SetWeight(w int) func(*directory.Snapshot) (*directory.Snapshot, error) {
 	return func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		next := old.Clone()
 		next.Shards[0].Weight = w
+		return next, nil
+	}
+}
+
+// SetHost makes a change that is possible whatever is declared.
+func SetHost(h string) func(*directory.Snapshot) (*directory.Snapshot, error) {
+	return func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		next := old.Clone()
+		next.Shards[0].Hosts[0] = h
 		return next, nil
 	}
 }

@@ -1,0 +1,160 @@
+package directory
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// ErrPart is what Decode wraps when a part that the head names has not been
+// given to Add as the head knows it.
+var ErrPart = errors.New("a part is missing or damaged")
+
+// Decoder turns what a store keeps into snapshots. It remembers the parts it
+// has seen, so that a change is read at the cost of what changed. It is not
+// safe for concurrent use.
+type Decoder struct {
+	raw    map[string][]byte  // given and not decoded yet
+	parts  map[string]decoded // decoded, by name
+	newest *Snapshot          // the last that was decoded
+}
+
+// decoded is a part.
+type decoded struct {
+	sum       string
+	placement []uint16
+	tables    []Table
+}
+
+// Add gives the decoder a part as the store holds it.
+func (d *Decoder) Add(name string, value []byte) {
+	if d.raw == nil {
+		d.raw, d.parts = map[string][]byte{}, map[string]decoded{}
+	}
+	d.raw[name] = value
+}
+
+// Decode reads what Encode wrote and gives it the store's version. It returns
+// only valid snapshots.
+func (d *Decoder) Decode(b []byte, version int64) (*Snapshot, error) {
+	s, err := d.decode(b)
+	if err == nil {
+		s.Version = version
+		err = s.validate(d.newest)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("decode snapshot %d: %w", version, err)
+	}
+	d.newest = s
+	return s, nil
+}
+
+func (d *Decoder) decode(b []byte) (*Snapshot, error) {
+	var h head
+	if err := json.Unmarshal(b, &struct{ Format *int }{&h.Format}); err != nil {
+		return nil, err
+	}
+	switch h.Format {
+	case 1:
+		s := &Snapshot{}
+		if err := strict(b, &struct {
+			Format int `json:"format"`
+			*Snapshot
+		}{Snapshot: s}); err != nil {
+			return nil, err
+		}
+		if len(s.Placement) == 0 {
+			// Written before buckets were placed, so no table was declared
+			// then: any placement is right as long as all agree on it.
+			s.SetShards(s.Shards, s.Pins)
+		}
+		return s, nil
+	case format:
+	default:
+		return nil, fmt.Errorf("it has format %d, this weft reads formats 1 to %d: use the weft version that wrote it", h.Format, format)
+	}
+	if err := strict(b, &h); err != nil {
+		return nil, err
+	}
+	s := &Snapshot{
+		Cluster: h.Cluster, BucketCount: h.BucketCount, Home: h.Home, Shards: h.Shards, Pins: h.Pins,
+		Schemas: h.Schemas, Sequences: h.Sequences, sums: h.Parts,
+	}
+	return s, d.fill(s)
+}
+
+// strict refuses fields that this binary does not know.
+func strict(b []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	d.UseNumber()
+	if err := d.Decode(into); err != nil {
+		return fmt.Errorf("was it written by a newer weft? %w", err)
+	}
+	return nil
+}
+
+// fill takes the parts together that s names.
+func (d *Decoder) fill(s *Snapshot) error {
+	var tables int
+	same := d.newest != nil && len(d.newest.sums) == len(s.sums)
+	for _, name := range slices.Sorted(maps.Keys(s.sums)) {
+		p, err := d.part(name, s.sums[name])
+		if err != nil {
+			return err
+		}
+		if name == placementPart {
+			s.Placement = p.placement
+			continue
+		}
+		tables += len(p.tables)
+		same = same && d.newest.sums[name] == p.sum
+	}
+	if same { // often: most changes are of the head alone
+		s.Tables = d.newest.Tables
+		return nil
+	}
+	s.Tables = make([]Table, 0, tables)
+	for name := range s.sums {
+		s.Tables = append(s.Tables, d.parts[name].tables...)
+	}
+	slices.SortFunc(s.Tables, func(a, b Table) int { return a.compare(b.Database, b.Schema, b.Name) })
+	return nil
+}
+
+func (d *Decoder) part(name, want string) (decoded, error) {
+	if p, ok := d.parts[name]; ok && p.sum == want {
+		return p, nil
+	}
+	b, ok := d.raw[name]
+	if !ok || sum(b) != want {
+		return decoded{}, fmt.Errorf("%s: %w", name, ErrPart)
+	}
+	p := decoded{sum: want}
+	raw, err := inflate(b)
+	switch {
+	case err != nil:
+	case name == placementPart && len(raw)%2 != 0:
+		err = errors.New("half a number at its end")
+	case name == placementPart:
+		p.placement = make([]uint16, len(raw)/2)
+		for i := range p.placement {
+			p.placement[i] = binary.LittleEndian.Uint16(raw[2*i:])
+		}
+	case strings.HasPrefix(name, "tables-"):
+		err = strict(raw, &p.tables)
+	default:
+		err = errors.New("this weft does not know such a part: was it written by a newer one?")
+	}
+	if err != nil {
+		return p, fmt.Errorf("%s: %w", name, err)
+	}
+	delete(d.raw, name)
+	d.parts[name] = p
+	return p, nil
+}

@@ -1,0 +1,138 @@
+package directory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// ErrPlaced is what pinning a value that has an entry already fails with: it
+// may have rows, and they would have to move.
+var ErrPlaced = errors.New("the value has a place already")
+
+// MaxEntryKey bounds the length of a key.
+const MaxEntryKey = 1024
+
+// Entry says which bucket a value of a lookup has.
+type Entry struct {
+	Key      []byte // see vindex.Request
+	Bucket   int
+	Revision int64 // at which it was made; set by the store
+}
+
+// Lookups is the ability of a Store to keep lookup entries. They are many and
+// come one by one, so they are no part of what Update writes; Watch brings them
+// with the snapshots.
+type Lookups interface {
+	// PutEntries gives each value a bucket unless it has one, and returns the
+	// entries that stand, one for each. If it fails, some may have been made.
+	PutEntries(ctx context.Context, name string, want []Entry) ([]Entry, error)
+
+	// PinEntry gives a value a bucket of its own on a shard. It fails with
+	// ErrPlaced if the value has an entry.
+	PinEntry(ctx context.Context, name string, key []byte, shard string) (*Snapshot, int, error)
+
+	// DropEntries deletes all entries of a lookup that no table uses any more,
+	// with the buckets that were their own.
+	DropEntries(ctx context.Context, name string) error
+
+	// CountEntries returns how many entries a lookup has.
+	CountEntries(ctx context.Context, name string) (int, error)
+}
+
+// CheckEntry refuses what no store keeps.
+func CheckEntry(name string, key []byte) error {
+	if !lookupName.MatchString(name) {
+		return fmt.Errorf("%q is no name of a lookup", name)
+	}
+	if n := len(key); n > MaxEntryKey {
+		return fmt.Errorf("a value of lookup %s has %d bytes, more than %d", name, n, MaxEntryKey)
+	}
+	return nil
+}
+
+// Place returns the bucket of a value of a lookup, which is want if the value
+// has none yet. The entry is stored, and known here, before it returns.
+func (c *Current) Place(ctx context.Context, name string, key []byte, want int) (int, error) {
+	store, ok := c.store.(Lookups)
+	if !ok {
+		return 0, errors.New("this directory keeps no lookup entries")
+	}
+	got, err := store.PutEntries(ctx, name, []Entry{{Key: key, Bucket: want}})
+	if err != nil {
+		return 0, err
+	}
+	e := got[0]
+	snap := c.Snapshot()
+	if snap == nil || snap.Version < e.Revision && e.Bucket >= len(snap.Placement) {
+		// Pinned just now, by another process: its bucket is on the way.
+		if snap, err = c.Reach(ctx, e.Revision); err != nil {
+			return 0, err
+		}
+	}
+	if e.Bucket < 0 || e.Bucket >= len(snap.Placement) || snap.Placement[e.Bucket] == Unused {
+		return 0, fmt.Errorf("entry %q of lookup %s points to bucket %d, which does not exist", key, name, e.Bucket)
+	}
+	if snap.Entries != nil {
+		snap.Entries.Put(name, key, e.Bucket, e.Revision)
+	}
+	return e.Bucket, nil
+}
+
+// Pin gives a value of a lookup a bucket of its own on a shard, and returns the
+// version that knows it, which this process serves then. A proxy that does not
+// know it yet looks for the value's rows in the default place, where there are
+// none, and learns of it when it places a first row. So the caller waits until
+// all have acknowledged the version before it tells anybody.
+func (c *Current) Pin(ctx context.Context, name string, key []byte, shard string) (version int64, err error) {
+	store, ok := c.store.(Lookups)
+	if !ok {
+		return 0, errors.New("this directory keeps no lookup entries")
+	}
+	snap, _, err := store.PinEntry(ctx, name, key, shard)
+	if err != nil {
+		return 0, err
+	}
+	_, err = c.Reach(ctx, snap.Version)
+	return snap.Version, err
+}
+
+// HasLookup tells whether some table uses the lookup of that name.
+func (s *Snapshot) HasLookup(name string) bool {
+	return slices.ContainsFunc(s.Tables, func(t Table) bool { return t.Vindex.Lookup() && t.Vindex.Name == name })
+}
+
+// OwnBucket adds a bucket beyond BucketCount for one value of a lookup.
+func (s *Snapshot) OwnBucket(lookup, shard string) (int, error) {
+	if !s.HasLookup(lookup) {
+		return 0, fmt.Errorf("no table has a lookup called %q", lookup)
+	}
+	at := slices.IndexFunc(s.Shards, func(sh Shard) bool { return sh.Name == shard })
+	if at < 0 {
+		return 0, fmt.Errorf("%q is not one of the shards", shard)
+	}
+	if i := slices.Index(s.Placement[s.BucketCount:], Unused); i >= 0 {
+		s.Placement[s.BucketCount+i] = uint16(at)
+		return s.BucketCount + i, nil
+	}
+	if len(s.Placement) >= s.BucketCount+MaxPinned {
+		return 0, fmt.Errorf("there are %d pinned values already", MaxPinned)
+	}
+	s.Placement = append(s.Placement, uint16(at))
+	return len(s.Placement) - 1, nil
+}
+
+// FreeBuckets takes buckets back that OwnBucket gave.
+func (s *Snapshot) FreeBuckets(own []int) {
+	for _, b := range own {
+		if b >= s.BucketCount && b < len(s.Placement) {
+			s.Placement[b] = Unused
+		}
+	}
+	n := len(s.Placement)
+	for n > s.BucketCount && s.Placement[n-1] == Unused {
+		n--
+	}
+	s.Placement = s.Placement[:n]
+}
