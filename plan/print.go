@@ -57,7 +57,7 @@ func (p *Plan) String() string {
 	if p.Function != nil {
 		p.Function.print(&b)
 	}
-	if p.Route == Refused && p.Refusal != nil {
+	if p.Refusal != nil && (p.Route == Refused || p.open()) {
 		fmt.Fprintf(&b, "  %s: %s\n", p.Refusal.Code, p.Refusal.Message)
 		if p.Refusal.Hint != "" {
 			fmt.Fprintf(&b, "  hint: %s\n", p.Refusal.Hint)
@@ -73,6 +73,12 @@ func (p *Plan) String() string {
 		b.WriteString("  params: " + strings.Join(known, ", ") + "\n")
 	}
 	return b.String()
+}
+
+// open reports whether nothing is known of the leading key column of some
+// instance.
+func (p *Plan) open() bool {
+	return slices.ContainsFunc(p.Instances, func(in Instance) bool { return len(in.Keys) == 0 || len(in.Keys[0]) == 0 })
 }
 
 // String says what is known of the instance's key.

@@ -24,6 +24,8 @@ type analysis struct {
 	touched   touched
 	functions []*catalog.Function
 	views     int // how deep in views
+	expanded  int // how many views in all
+	reads     map[*catalog.Relation]reads
 	edits     []textEdit
 }
 

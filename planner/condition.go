@@ -182,7 +182,7 @@ func (l *level) in(left *pg.Node, items []*pg.Node) []fact {
 				out[j].set = append(out[j].set, f[0].set...)
 			}
 		}
-		return named(out)
+		return aboutColumns(out)
 	}
 	c := l.column(left)
 	if c == nil {
@@ -199,8 +199,8 @@ func (l *level) in(left *pg.Node, items []*pg.Node) []fact {
 	return []fact{out}
 }
 
-// named drops what is said of nothing.
-func named(facts []fact) []fact {
+// aboutColumns drops what is said of nothing.
+func aboutColumns(facts []fact) []fact {
 	kept := facts[:0]
 	for _, f := range facts {
 		if f.left != nil {

@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"slices"
+
 	pg "github.com/pganalyze/pg_query_go/v6"
 
 	"weft/catalog"
@@ -16,7 +18,7 @@ type target struct {
 }
 
 // target finds the table that is written, and refuses what cannot be written.
-func (l *level) target(rv *pg.RangeVar, inserts bool) *target {
+func (l *level) target(rv *pg.RangeVar, c *changes) *target {
 	l.out.Writes = true
 	if l.temporary(rv) {
 		l.touched.home = append(l.touched.home, rv.Relname)
@@ -30,8 +32,7 @@ func (l *level) target(rv *pg.RangeVar, inserts bool) *target {
 	out := &target{rel: rel, table: t, name: rel.Name.Name}
 	switch {
 	case t == nil && rel.Kind == catalog.View:
-		sharded, _ := l.viewReads(rel, 0)
-		if sharded != "" || l.viewDeclared(rel) {
+		if r := l.viewReads(rel); r.sharded != "" || r.home == "" && r.reference != "" {
 			l.unsupported("Write to the table itself.", "writing through view %q of a declared table is not supported yet", rel.Name.Name)
 		}
 		l.touched.home = append(l.touched.home, rel.Name.Name)
@@ -45,7 +46,7 @@ func (l *level) target(rv *pg.RangeVar, inserts bool) *target {
 			"writes to reference tables are not supported yet: %s", rel.Name.Name)
 	default:
 		l.touch(t, rel.Name.Name)
-		l.written(rel, t, inserts)
+		l.written(rel, t, c)
 	}
 	return out
 }
@@ -79,7 +80,7 @@ func declareHint(name string, columns []string) string {
 
 // written refuses writes to a sharded table that something else would have to
 // follow, and cannot.
-func (l *level) written(rel *catalog.Relation, t *table, inserts bool) {
+func (l *level) written(rel *catalog.Relation, t *table, changes *changes) {
 	if rel.Rules {
 		l.unsupported("Drop its rules.", "sharded table %q has rewrite rules", rel.Name.Name)
 	}
@@ -94,20 +95,44 @@ func (l *level) written(rel *catalog.Relation, t *table, inserts bool) {
 			}
 		}
 	}
-	if inserts {
+	if changes == nil {
 		return
 	}
 	for _, fk := range t.foreignKeys {
-		l.unsupported(declareHint(fk.Table, nil), "%q is referenced by %q, which is on the home shard alone", rel.Name.Name, fk.Table)
+		for _, u := range rel.Unique {
+			if changes.any(u.Columns) {
+				l.unsupported(declareHint(fk.Table, nil), "%q is referenced by %q, which is on the home shard alone", rel.Name.Name, fk.Table)
+			}
+		}
 	}
 	for _, fk := range rel.Referenced {
-		if l.declared(l.env.Schema.Relation(fk.Table)) == nil {
+		if changes.any(fk.RefColumns) && l.declared(l.env.Schema.Relation(fk.Table)) == nil {
 			l.unsupported(declareHint(fk.Table.Name, fk.Columns), "%q is referenced by %q, which is on the home shard alone", rel.Name.Name, fk.Table.Name)
 		}
 	}
 }
 
-// source makes the written table an element of FROM.
+// changes is what a statement changes in rows that are there: some columns, or
+// all with the row itself.
+type changes struct {
+	all     bool
+	columns []string
+}
+
+func (c *changes) any(columns []string) bool {
+	return c.all || slices.ContainsFunc(columns, func(name string) bool { return slices.Contains(c.columns, name) })
+}
+
+// setting lists the columns that SET changes.
+func setting(list []*pg.Node) *changes {
+	c := &changes{}
+	for _, n := range list {
+		c.columns = append(c.columns, n.GetResTarget().GetName())
+	}
+	return c
+}
+
+// targetSource makes the written table an element of FROM.
 func (l *level) targetSource(tg *target, rv *pg.RangeVar) *source {
 	if tg.rel == nil {
 		return simple(rv.Relname, "", rv.Alias, nil, true)
@@ -122,7 +147,7 @@ func (l *level) targetSource(tg *target, rv *pg.RangeVar) *source {
 // update analyses UPDATE. Its FROM is joined with the target.
 func (l *level) update(n *pg.UpdateStmt) []output {
 	l.withClause(n.WithClause, n)
-	tg := l.target(n.Relation, false)
+	tg := l.target(n.Relation, setting(n.TargetList))
 	src := l.targetSource(tg, n.Relation)
 	l.sources = append(l.sources, src)
 	l.from(n.FromClause)
@@ -134,7 +159,7 @@ func (l *level) update(n *pg.UpdateStmt) []output {
 // remove analyses DELETE.
 func (l *level) remove(n *pg.DeleteStmt) []output {
 	l.withClause(n.WithClause, n)
-	tg := l.target(n.Relation, false)
+	tg := l.target(n.Relation, &changes{all: true})
 	l.sources = append(l.sources, l.targetSource(tg, n.Relation))
 	l.from(n.UsingClause)
 	l.condition(n.WhereClause)
@@ -280,7 +305,7 @@ func (l *level) modifying(c *cte) {
 // merge: only where no sharded table is written.
 func (l *level) merge(n *pg.MergeStmt) {
 	l.withClause(n.WithClause, n)
-	tg := l.target(n.Relation, false)
+	tg := l.target(n.Relation, &changes{all: true})
 	if tg.table != nil {
 		l.unsupported("Use INSERT … ON CONFLICT, UPDATE or DELETE.", "MERGE into sharded table %q is not supported yet", tg.name)
 	}

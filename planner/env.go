@@ -42,6 +42,7 @@ type table struct {
 	keys        []directory.Column
 	state       directory.TableState
 	foreignKeys []directory.ForeignKey
+	vindex      directory.Vindex
 	broken      error // its vindex cannot be made
 }
 
@@ -59,7 +60,7 @@ func NewTables(snap *directory.Snapshot, database string) *Tables {
 		}
 		t := &table{
 			Table: plan.Table{Schema: d.Schema, Name: d.Name, Reference: d.Kind == directory.Reference, Lookup: d.Vindex.Name},
-			keys:  d.Columns, state: d.State, foreignKeys: d.ForeignKeys,
+			keys:  d.Columns, state: d.State, foreignKeys: d.ForeignKeys, vindex: d.Vindex,
 		}
 		if !t.Reference {
 			t.Vindex, t.broken = makeVindex(d, snap.BucketCount)

@@ -90,7 +90,7 @@ func (l *level) table(rv *pg.RangeVar, s *scope) *source {
 			x = l.appear(t, called(rv), s)
 		}
 		return simple(rv.Relname, rel.Schema, rv.Alias, columns(rel, x), false)
-	case rel.Kind == catalog.View && rel.Definition != "":
+	case rel.Kind == catalog.View && !rel.System():
 		return l.view(rel, rv, s)
 	}
 	l.touched.home = append(l.touched.home, rel.Name.Name)
@@ -178,13 +178,10 @@ func (l *level) join(n *pg.JoinExpr, s *scope, left []*source) *source {
 // outside is a scope in which nothing of this level holds, but what holds
 // around it does.
 func (l *level) outside() *scope {
-	s := l.scope
-	if l.parent != nil {
-		s = l.parent.scope
-	} else {
-		s = nil
+	if l.parent == nil {
+		return &scope{}
 	}
-	return &scope{parent: s}
+	return &scope{parent: l.parent.scope}
 }
 
 // common returns the names of the columns that both sides have, for NATURAL.

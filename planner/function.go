@@ -85,13 +85,14 @@ func (a *analysis) mentioned(f *catalog.Function) (sharded, home string) {
 		}
 		switch t := a.declared(rel); {
 		case t == nil && rel.Kind == catalog.View:
-			s, h := a.viewReads(rel, 0)
-			if s != "" {
-				sharded = s
+			r := a.viewReads(rel)
+			if r.sharded != "" {
+				sharded = r.sharded
 			}
-			if h != "" {
-				home = h
+			if r.home != "" {
+				home = r.home
 			}
+		case t == nil && (rel.Kind == catalog.Index || rel.Kind == catalog.Composite || rel.Kind == catalog.PartitionedIndex):
 		case t == nil:
 			home = n.Name
 		case !t.Reference:

@@ -15,8 +15,11 @@ import (
 // key names.
 func (l *level) insert(n *pg.InsertStmt) []output {
 	l.withClause(n.WithClause, n)
-	updates := n.OnConflictClause != nil && n.OnConflictClause.Action == pg.OnConflictAction_ONCONFLICT_UPDATE
-	tg := l.target(n.Relation, !updates)
+	var c *changes
+	if n.OnConflictClause != nil {
+		c = setting(n.OnConflictClause.TargetList)
+	}
+	tg := l.target(n.Relation, c)
 	var names []string
 	for _, c := range n.Cols {
 		t := c.GetResTarget()

@@ -270,8 +270,7 @@ func (a *analysis) decide() plan.Route {
 	}
 	t := &a.touched
 	if len(t.waits) > 0 {
-		a.out.Waits = true
-		a.refuse(pgerr.ObjectInUse, "Try again when that is done.", "table %q is being moved between shards", t.waits[0])
+		a.wait()
 		return plan.Refused
 	}
 	homely, opaque := a.called()
@@ -310,9 +309,9 @@ func (a *analysis) decideSharded(homely, opaque string) plan.Route {
 		if rv.Schemaname != "" {
 			name = rv.Schemaname + "." + name
 		}
-		a.refuse("42P01", "", "relation %q does not exist", name)
+		a.refuse(pgerr.UndefinedTable, "", "relation %q does not exist", name)
 	case len(t.home) > 0:
-		a.unsupported(reachHint(t.home[0]), "%q is on the home shard alone, and %q is on all shards", t.home[0], t.sharded[0])
+		a.unsupported(a.reachHint(t.home[0]), "%q is on the home shard alone, and %q is on all shards", t.home[0], t.sharded[0])
 	case homely != "":
 		a.unsupported("A function sees only the shard it runs on.", "function %s, and sharded table %q is on all shards", homely, t.sharded[0])
 	case opaque != "":
@@ -329,7 +328,11 @@ func (a *analysis) decideSharded(homely, opaque string) plan.Route {
 	return plan.Keyed
 }
 
-func reachHint(name string) string {
+// reachHint says how to get at a home table beside a sharded one.
+func (a *analysis) reachHint(name string) string {
+	if rel := a.find("", name); rel != nil && rel.System() {
+		return "Ask the system catalogs in a statement of their own."
+	}
 	return "Declare it: SELECT weft.reference_table('" + name + "') or SELECT weft.shard_table('" + name + "', …)."
 }
 

@@ -3,7 +3,6 @@ package planner
 import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 
-	"weft/datum"
 	"weft/parser"
 	"weft/plan"
 )
@@ -315,15 +314,4 @@ func (l *level) expression(n *pg.Node) {
 // catalogs.
 func isCatalogType(name string) bool {
 	return len(name) > 3 && name[:3] == "reg"
-}
-
-// typeOf is the type of an expression where it is plain, else 0.
-func (l *level) typeOf(n *pg.Node) datum.Type {
-	if c := l.column(n); c != nil {
-		return c.typ
-	}
-	if src, ok := l.constant(n); ok {
-		return src.Type
-	}
-	return 0
 }

@@ -3,97 +3,272 @@ package planner
 import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 
-	"weft/catalog"
 	"weft/parser"
 	"weft/plan"
 )
 
-// weftCall, selectInto and utility come with the next step.
-func (a *analysis) weftCall(*pg.SelectStmt) (plan.Route, bool) { return 0, false }
+// utility finds the route of everything that is neither a query nor DML.
+func (a *analysis) utility(n any) plan.Route {
+	switch n := n.(type) {
+	case *pg.Node_TransactionStmt, *pg.Node_VariableSetStmt, *pg.Node_VariableShowStmt, *pg.Node_DiscardStmt,
+		*pg.Node_DeallocateStmt, *pg.Node_ConstraintsSetStmt, *pg.Node_FetchStmt, *pg.Node_ClosePortalStmt:
+		return plan.Any
+	case *pg.Node_ExplainStmt:
+		return a.explain(n.ExplainStmt)
+	case *pg.Node_DeclareCursorStmt:
+		return a.nested(n.DeclareCursorStmt.Query, "DECLARE")
+	case *pg.Node_PrepareStmt:
+		return a.prepare(n.PrepareStmt)
+	case *pg.Node_ExecuteStmt:
+		a.top().expressions(n.ExecuteStmt.Params)
+		return a.onHome("EXECUTE")
+	case *pg.Node_CallStmt:
+		a.top().expression(&pg.Node{Node: &pg.Node_FuncCall{FuncCall: n.CallStmt.Funccall}})
+		a.out.Writes = true
+		return a.onHome("CALL")
+	case *pg.Node_DoStmt:
+		return a.do(n.DoStmt)
+	case *pg.Node_CopyStmt:
+		return a.copy(n.CopyStmt)
+	case *pg.Node_TruncateStmt:
+		return a.truncate(n.TruncateStmt)
+	case *pg.Node_LockStmt:
+		return a.across(rangeVars(n.LockStmt.Relations)...)
+	case *pg.Node_VacuumStmt:
+		return a.vacuum(n.VacuumStmt)
+	case *pg.Node_ClusterStmt:
+		if n.ClusterStmt.Relation == nil {
+			return a.alone(a.global())
+		}
+		return a.across(rangeVar(n.ClusterStmt.Relation))
+	case *pg.Node_ReindexStmt:
+		return a.reindex(n.ReindexStmt)
+	case *pg.Node_RefreshMatViewStmt:
+		a.out.Writes = true
+		return plan.Home
+	}
+	return a.ddl(n)
+}
 
-func (a *analysis) selectInto(n *pg.SelectStmt) plan.Route {
-	into := n.IntoClause
-	n.IntoClause = nil
-	a.top().query(n)
-	n.IntoClause = into
-	a.out.Writes = true
-	if len(a.touched.sharded) > 0 {
-		a.unsupported("Create the table first, then INSERT … SELECT.", "a table cannot be made from sharded table %q", a.touched.sharded[0])
+// onHome is the route of what runs on the home shard, and may call functions.
+func (a *analysis) onHome(what string) plan.Route {
+	switch r := a.decide(); {
+	case a.refused():
+		return plan.Refused
+	case r == plan.Keyed:
+		a.unsupported("", "%s cannot touch sharded table %q", what, a.touched.sharded[0])
 		return plan.Refused
 	}
-	a.decide()
 	return plan.Home
 }
 
-func (a *analysis) utility(n any) plan.Route {
-	r := plan.Home
-	parser.Walk(n, func(m any) bool {
-		if rv, ok := m.(*pg.RangeVar); ok {
-			if _, t := a.relation(rv); t != nil {
-				a.unsupported("", "this statement is not supported for declared table %q", t.Name)
-				r = plan.Refused
-			}
-		}
-		return true
-	})
+// nested is the route of a statement inside another.
+func (a *analysis) nested(n *pg.Node, what string) plan.Route {
+	r := a.statement(n)
+	if r == plan.Call {
+		a.out.Function = nil
+		a.unsupported("Call it as the only item of a SELECT.", "%s cannot be applied to a weft function", what)
+		return plan.Refused
+	}
 	return r
 }
 
-// allTables lists the declared tables.
-func (a *analysis) allTables() []*table {
-	if a.env.Tables == nil {
-		return nil
+// explain is the route of what it explains. Only ANALYZE runs it.
+func (a *analysis) explain(n *pg.ExplainStmt) plan.Route {
+	writes := a.out.Writes
+	r := a.nested(n.Query, "EXPLAIN")
+	for _, o := range n.Options {
+		if o.GetDefElem().GetDefname() == "analyze" {
+			return r
+		}
 	}
-	var out []*table
-	for _, t := range a.env.Tables.byName {
-		out = append(out, t)
-	}
-	return out
+	a.out.Writes = writes
+	return r
 }
 
-// viewReads names a sharded and a home table that a view reads, if any.
-func (a *analysis) viewReads(rel *catalog.Relation, depth int) (sharded, home string) {
-	if depth > maxViews {
-		return rel.Name.Name, rel.Name.Name
+// prepare: a statement prepared in SQL stays on the backend that has it.
+func (a *analysis) prepare(n *pg.PrepareStmt) plan.Route {
+	outer := a.params
+	a.params = newParams(nil)
+	r := a.nested(n.Query, "PREPARE")
+	a.params = outer
+	switch {
+	case a.refused():
+		return plan.Refused
+	case r == plan.Keyed:
+		a.unsupported("Prepare it through the protocol, as drivers do.", "PREPARE of a statement on sharded table %q is not supported yet", a.touched.sharded[0])
+		return plan.Refused
 	}
-	tree, err := parser.ParseTree(rel.Definition, parser.Options{})
-	if err != nil {
-		return rel.Name.Name, rel.Name.Name
-	}
-	for _, s := range tree.Statements {
-		parser.Walk(s, func(m any) bool {
-			rv, ok := m.(*pg.RangeVar)
-			if !ok || rv.Schemaname == "" && a.env.Schema.Relation(catalog.Name{Schema: "pg_catalog", Name: rv.Relname}) == nil {
-				return true // a CTE
-			}
-			schema := rv.Schemaname
-			if schema == "" {
-				schema = "pg_catalog"
-			}
-			r := a.env.Schema.Relation(catalog.Name{Schema: schema, Name: rv.Relname})
-			switch t := a.declared(r); {
-			case t != nil && !t.Reference:
-				sharded = t.Name
-			case t != nil:
-			case r != nil && r.Kind == catalog.View:
-				s, h := a.viewReads(r, depth+1)
-				if s != "" {
-					sharded = s
-				}
-				if h != "" {
-					home = h
-				}
-			default:
-				home = rv.Relname
-			}
-			return true
-		})
-	}
-	return sharded, home
+	a.instances = nil
+	return plan.Home
 }
 
-// viewDeclared reports whether a view reads any declared table.
-func (a *analysis) viewDeclared(rel *catalog.Relation) bool {
-	sharded, home := a.viewReads(rel, 0)
-	return sharded != "" || home == ""
+// do runs on the home shard, and must not touch sharded tables.
+func (a *analysis) do(n *pg.DoStmt) plan.Route {
+	a.out.Writes, a.out.Exact = true, true
+	for _, arg := range n.Args {
+		if s := arg.GetDefElem().GetArg().GetString_(); s != nil {
+			if r := a.bodyReads(s.Sval); r.sharded != "" {
+				a.unsupported("Send its statements one by one.", "DO mentions sharded table %q, and would see one shard", r.sharded)
+				return plan.Refused
+			}
+		}
+	}
+	return plan.Home
+}
+
+func (a *analysis) copy(n *pg.CopyStmt) plan.Route {
+	if n.Relation == nil {
+		return a.nested(n.Query, "COPY")
+	}
+	a.out.Writes = n.IsFrom
+	a.top().expression(n.WhereClause)
+	rel := a.named(rangeVar(n.Relation))
+	t := a.declared(rel)
+	if rel == nil || t == nil {
+		if n.IsFrom && rel != nil {
+			a.top().homeForeignKeys(rel)
+		}
+		return a.refusedOr(plan.Home)
+	}
+	a.touch(t, t.Name)
+	switch {
+	case len(a.touched.waits) > 0:
+		a.wait()
+	case !t.Reference && n.IsFrom:
+		a.unsupported("Use INSERT, or load before the table is declared.", "COPY into sharded table %q is not supported yet", t.Name)
+	case !t.Reference:
+		a.unsupported("Use COPY (SELECT … WHERE "+t.keys[0].Name+" = …) TO …", "COPY of sharded table %q visits more than one shard", t.Name)
+	case n.IsFrom:
+		a.unsupported("Load before the table is declared.", "writes to reference tables are not supported yet: %s", t.Name)
+	}
+	return a.refusedOr(plan.AnyCopy)
+}
+
+func (a *analysis) refusedOr(r plan.Route) plan.Route {
+	if a.refused() {
+		return plan.Refused
+	}
+	return r
+}
+
+func (a *analysis) truncate(n *pg.TruncateStmt) plan.Route {
+	list := rangeVars(n.Relations)
+	r := a.across(list...)
+	if r != plan.Every {
+		return r
+	}
+	for _, x := range list {
+		rel := a.named(x)
+		for _, fk := range rel.Referenced {
+			if a.declared(a.env.Schema.Relation(fk.Table)) == nil {
+				a.unsupported(declareHint(fk.Table.Name, fk.Columns), "%q is referenced by %q, which is on the home shard alone", x.name, fk.Table.Name)
+			}
+		}
+		for _, fk := range a.declared(rel).foreignKeys {
+			a.unsupported(declareHint(fk.Table, nil), "%q is referenced by %q, which is on the home shard alone", x.name, fk.Table)
+		}
+	}
+	return a.refusedOr(plan.Every)
+}
+
+// alone marks a command that cannot run in a transaction block.
+func (a *analysis) alone(r plan.Route) plan.Route {
+	if r == plan.Every {
+		a.change().Alone = true
+	}
+	return r
+}
+
+func (a *analysis) vacuum(n *pg.VacuumStmt) plan.Route {
+	var list []named
+	for _, r := range n.Rels {
+		if v := r.GetVacuumRelation(); v.GetRelation() != nil {
+			list = append(list, rangeVar(v.Relation))
+		}
+	}
+	r := a.global()
+	if len(list) > 0 {
+		r = a.across(list...)
+	}
+	if n.IsVacuumcmd {
+		return a.alone(r)
+	}
+	return r
+}
+
+func (a *analysis) reindex(n *pg.ReindexStmt) plan.Route {
+	r := a.global()
+	if n.Relation != nil {
+		r = a.across(rangeVar(n.Relation))
+	}
+	concurrently := n.Relation == nil
+	for _, p := range n.Params {
+		concurrently = concurrently || p.GetDefElem().GetDefname() == "concurrently"
+	}
+	if concurrently {
+		return a.alone(r)
+	}
+	return r
+}
+
+// selectInto: a new table is on the home shard.
+func (a *analysis) selectInto(n *pg.SelectStmt) plan.Route {
+	a.top().query(n)
+	return a.madeFrom("a table")
+}
+
+// madeFrom is the route of a table made from a query.
+func (a *analysis) madeFrom(what string) plan.Route {
+	a.out.Writes = true
+	if len(a.touched.sharded) > 0 {
+		a.unsupported("Create the table first, declare it, then INSERT … SELECT.", "%s cannot be made from sharded table %q yet", what, a.touched.sharded[0])
+	}
+	a.decide()
+	return a.refusedOr(plan.Home)
+}
+
+// bodyReads says which relations a text of some language mentions.
+func (a *analysis) bodyReads(body string) (out reads) {
+	if a.env.Schema == nil {
+		return out
+	}
+	var s parser.Scanner
+	t := text{sql: body}
+	if s.Scan([]byte(body), parser.Options{}) {
+		t.literals = s.Literals
+	}
+	sc := wordScanner{text: t}
+	before := "" // the name before a dot
+	dot := false
+	for {
+		word, start := sc.next()
+		if word == "" {
+			return out
+		}
+		if word == "'" {
+			if inner := body[start:sc.at]; len(inner) > 2 {
+				out.add(a.bodyReads(inner[1 : len(inner)-1])) // dynamic SQL, or a nested body
+			}
+		}
+		if word == "." {
+			dot = before != ""
+			continue
+		}
+		_, name, ok := regclass(word)
+		if !ok || !isWord(name[0]) {
+			before, dot = "", false
+			continue
+		}
+		schema := ""
+		if dot {
+			schema = before
+		}
+		before, dot = name, false
+		rel := a.find(schema, name)
+		if rel == nil || rel.System() {
+			continue
+		}
+		out.add(a.relationReads(rel))
+	}
 }

@@ -5,23 +5,38 @@ import (
 
 	"weft/catalog"
 	"weft/parser"
+	"weft/pgerr"
 )
 
 // maxViews is how deep views may be built on each other before they are not
 // looked into.
 const maxViews = 32
 
+// maxExpanded is how many views one text may look into, each counted as often as
+// it is read.
+const maxExpanded = 1000
+
 // view analyses a view as the subquery it is. Its definition is printed with
 // every name qualified, and was parsed under a search path of its own.
 func (l *level) view(rel *catalog.Relation, rv *pg.RangeVar, s *scope) *source {
+	if rel.Busy {
+		l.out.Waits = true
+		l.refuse(pgerr.ObjectInUse, "Try again when that is done.", "view %q, or what it reads, is being changed", rel.Name.Name)
+		return simple(rv.Relname, rel.Schema, rv.Alias, nil, true)
+	}
+	if r := l.viewReads(rel); r.sharded == "" && r.reference == "" {
+		// It is nowhere else, even if it reads no table.
+		l.touched.home = append(l.touched.home, rel.Name.Name)
+	}
 	tree, err := parser.ParseTree(rel.Definition, parser.Options{})
-	if err != nil || len(tree.Statements) != 1 || l.views >= maxViews || tree.Statements[0].Stmt.GetSelectStmt() == nil {
+	if err != nil || len(tree.Statements) != 1 || l.views >= maxViews || l.expanded >= maxExpanded || tree.Statements[0].Stmt.GetSelectStmt() == nil {
 		l.unsupported("", "weft cannot look into view %q", rel.Name.Name)
 		return simple(rv.Relname, rel.Schema, rv.Alias, nil, true)
 	}
 	outer := l.text
 	l.text = text{sql: rel.Definition, tree: tree, path: []string{"pg_catalog"}, stored: true}
 	l.views++
+	l.expanded++
 	in := &level{analysis: l.analysis, scope: s}
 	cols, opaque := in.query(tree.Statements[0].Stmt.GetSelectStmt())
 	l.views--

@@ -1,0 +1,189 @@
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/pgerr"
+	"weft/plan"
+)
+
+// signature is one of weft's functions.
+type signature struct {
+	name   string   // weft's own
+	params []string // in order, under weft's names
+	alias  []string // what callers call them, where that differs
+	needed int
+	open   bool // takes other named arguments
+}
+
+// own are the functions in schema weft, citus those that Citus's users know.
+var (
+	own = map[string]signature{
+		"shard_table":     {name: "shard_table", params: []string{"table", "columns", "vindex", "name", "params"}, needed: 2, open: true},
+		"reference_table": {name: "reference_table", params: []string{"table"}, needed: 1},
+		"unshard_table":   {name: "unshard_table", params: []string{"table"}, needed: 1},
+		"pin":             {name: "pin", params: []string{"vindex", "value", "shard"}, needed: 3},
+	}
+	citus = map[string]signature{
+		"create_distributed_table": {
+			name: "shard_table", needed: 2,
+			params: []string{"table", "columns", "distribution_type", "colocate_with", "shard_count"},
+			alias:  []string{"table_name", "distribution_column"},
+		},
+		"create_reference_table": {name: "reference_table", params: []string{"table"}, alias: []string{"table_name"}, needed: 1},
+		"undistribute_table": {
+			name: "unshard_table", params: []string{"table", "cascade_via_foreign_keys"}, alias: []string{"table_name"}, needed: 1,
+		},
+	}
+)
+
+// weftCall plans SELECT weft.f(…), if that is what it is.
+func (a *analysis) weftCall(sel *pg.SelectStmt) (plan.Route, bool) {
+	if len(sel.TargetList) != 1 || len(sel.FromClause) > 0 || sel.WhereClause != nil || sel.Op != pg.SetOperation_SETOP_NONE ||
+		sel.WithClause != nil || len(sel.SortClause) > 0 || sel.LimitCount != nil || sel.LimitOffset != nil ||
+		len(sel.GroupClause) > 0 || sel.HavingClause != nil || sel.IntoClause != nil || len(sel.LockingClause) > 0 || len(sel.DistinctClause) > 0 {
+		return 0, false
+	}
+	t := sel.TargetList[0].GetResTarget()
+	f := t.GetVal().GetFuncCall()
+	if f == nil {
+		return 0, false
+	}
+	names := nameList(f.Funcname)
+	name := names[len(names)-1]
+	sig, ok := signature{}, false
+	switch {
+	case len(names) == 2 && names[0] == "weft":
+		if sig, ok = own[name]; !ok {
+			a.noFunction(names, f)
+			return plan.Refused, true
+		}
+	case len(names) == 1 && len(a.userFunctions("", name)) == 0:
+		sig, ok = citus[name]
+	}
+	if !ok {
+		return 0, false
+	}
+	a.out.Exact = true
+	a.out.Writes = true
+	call := &plan.Function{Name: sig.name, Args: map[string]plan.Arg{}, Column: name}
+	if t.Name != "" {
+		call.Column = t.Name
+	}
+	if !a.arguments(call, sig, names, f) {
+		return plan.Refused, true
+	}
+	a.out.Function = call
+	return plan.Call, true
+}
+
+// arguments binds the arguments of a call to its parameters.
+func (a *analysis) arguments(call *plan.Function, sig signature, names []string, f *pg.FuncCall) bool {
+	if f.AggStar || f.AggDistinct || f.FuncVariadic || f.Over != nil || f.AggFilter != nil || len(f.AggOrder) > 0 {
+		a.noFunction(names, f)
+		return false
+	}
+	for i, n := range f.Args {
+		param := ""
+		if named := n.GetNamedArgExpr(); named != nil {
+			param, n = named.Name, named.Arg
+			if at := slices.Index(sig.alias, param); at >= 0 {
+				param = sig.params[at]
+			} else if !slices.Contains(sig.params, param) && !sig.open || slices.Contains(sig.params[:len(sig.alias)], param) {
+				a.noFunction(names, f)
+				return false
+			}
+		} else if i < len(sig.params) {
+			param = sig.params[i]
+		} else {
+			a.noFunction(names, f)
+			return false
+		}
+		arg, ok := argument(n)
+		if !ok {
+			a.unsupported("Give constants or parameters.", "an argument of %s is neither a constant nor a parameter", strings.Join(names, "."))
+			return false
+		}
+		if _, twice := call.Args[param]; twice {
+			a.noFunction(names, f)
+			return false
+		}
+		call.Args[param] = arg
+		if arg.Param > 0 {
+			u := a.params.at(arg.Param - 1)
+			u.uses++
+		}
+	}
+	for _, p := range sig.params[:sig.needed] {
+		if _, ok := call.Args[p]; !ok {
+			a.noFunction(names, f)
+			return false
+		}
+	}
+	return true
+}
+
+// argument is a constant or a parameter, with casts or without.
+func argument(n *pg.Node) (plan.Arg, bool) {
+	for n.GetTypeCast() != nil {
+		n = n.GetTypeCast().Arg
+	}
+	if p := n.GetParamRef(); p != nil && p.Number >= 1 && p.Number <= maxParams {
+		return plan.Arg{Param: int(p.Number)}, true
+	}
+	c := n.GetAConst()
+	if c == nil {
+		return plan.Arg{}, false
+	}
+	if c.Isnull {
+		return plan.Arg{Null: true}, true
+	}
+	switch v := c.Val.(type) {
+	case *pg.A_Const_Sval:
+		return plan.Arg{Text: v.Sval.GetSval()}, true
+	case *pg.A_Const_Ival:
+		return plan.Arg{Text: strconv.Itoa(int(v.Ival.GetIval()))}, true
+	case *pg.A_Const_Fval:
+		return plan.Arg{Text: v.Fval.GetFval()}, true
+	case *pg.A_Const_Boolval:
+		return plan.Arg{Text: strconv.FormatBool(v.Boolval.GetBoolval())}, true
+	}
+	return plan.Arg{}, false
+}
+
+// noFunction refuses a call as PostgreSQL does.
+func (a *analysis) noFunction(names []string, f *pg.FuncCall) {
+	var args []string
+	for _, n := range f.Args {
+		prefix := ""
+		if named := n.GetNamedArgExpr(); named != nil {
+			prefix, n = named.Name+" => ", named.Arg
+		}
+		args = append(args, prefix+argumentType(n))
+	}
+	a.refuse(pgerr.UndefinedFunction, "No function matches the given name and argument types. You might need to add explicit type casts.",
+		"%s", fmt.Sprintf("function %s(%s) does not exist", strings.Join(names, "."), strings.Join(args, ", ")))
+}
+
+func argumentType(n *pg.Node) string {
+	if c := n.GetTypeCast(); c != nil {
+		names := nameList(c.TypeName.GetNames())
+		if len(names) > 0 {
+			return names[len(names)-1]
+		}
+	}
+	switch n.GetAConst().GetVal().(type) {
+	case *pg.A_Const_Ival:
+		return "integer"
+	case *pg.A_Const_Fval:
+		return "numeric"
+	case *pg.A_Const_Boolval:
+		return "boolean"
+	}
+	return "unknown"
+}

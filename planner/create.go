@@ -1,0 +1,302 @@
+package planner
+
+import (
+	"slices"
+	"strings"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/catalog"
+	"weft/parser"
+	"weft/plan"
+)
+
+// createTable: a new table is on the home shard until it is declared. A new
+// partition of a declared table is where that is.
+func (a *analysis) createTable(n *pg.CreateStmt) plan.Route {
+	for _, p := range n.InhRelations {
+		rel := a.named(rangeVar(p.GetRangeVar()))
+		t := a.declared(rel)
+		switch {
+		case t == nil:
+		case n.Partbound != nil:
+			return a.across(rangeVar(p.GetRangeVar()))
+		default:
+			a.unsupported("", "a table cannot inherit from declared table %q", t.Name)
+			return plan.Refused
+		}
+	}
+	return plan.Home
+}
+
+func (a *analysis) createTableAs(n *pg.CreateTableAsStmt) plan.Route {
+	if e := n.Query.GetExecuteStmt(); e != nil {
+		a.top().expressions(e.Params)
+		return a.madeFrom("a table")
+	}
+	a.top().query(n.Query.GetSelectStmt())
+	if n.Objtype == pg.ObjectType_OBJECT_MATVIEW {
+		return a.madeFrom("a materialized view")
+	}
+	return a.madeFrom("a table")
+}
+
+// createView: a view is where the tables are that it reads.
+func (a *analysis) createView(n *pg.ViewStmt) plan.Route {
+	a.top().query(n.Query.GetSelectStmt())
+	a.instances = nil
+	t := &a.touched
+	switch {
+	case a.refused():
+		return plan.Refused
+	case n.View.Relpersistence == "t" && len(t.sharded) > 0:
+		a.unsupported("", "a temporary view of sharded table %q is not supported", t.sharded[0])
+	case len(t.sharded) > 0 && len(t.home)+len(t.missing) > 0:
+		home := append(slices.Clone(t.home), names(t.missing)...)[0]
+		a.unsupported(a.reachHint(home), "a view cannot read %q on the home shard and sharded table %q", home, t.sharded[0])
+	case len(t.home)+len(t.missing) > 0 || len(t.sharded)+len(t.reference) == 0 || n.View.Relpersistence == "t":
+		return plan.Home
+	default:
+		return a.everywhere()
+	}
+	return plan.Refused
+}
+
+// createFunction: a function that mentions home tables stays with them.
+func (a *analysis) createFunction(n *pg.CreateFunctionStmt) plan.Route {
+	var r reads
+	for _, o := range n.Options {
+		d := o.GetDefElem()
+		if d.GetDefname() != "as" {
+			continue
+		}
+		a.out.Exact = true
+		for _, s := range nameList(d.Arg.GetList().GetItems()) {
+			r.add(a.bodyReads(s))
+		}
+	}
+	if n.SqlBody != nil {
+		parser.Walk(n.SqlBody, func(m any) bool {
+			if rv, ok := m.(*pg.RangeVar); ok {
+				if rel := a.named(rangeVar(rv)); rel != nil && !rel.System() {
+					r.add(a.relationReads(rel))
+				}
+			}
+			return true
+		})
+	}
+	if r.home != "" {
+		a.why("the function mentions %s, which is on the home shard", r.home)
+		return plan.Home
+	}
+	return a.global()
+}
+
+// createIndex: a unique index keeps values apart on each shard alone.
+func (a *analysis) createIndex(n *pg.IndexStmt) plan.Route {
+	r := a.across(rangeVar(n.Relation))
+	if r != plan.Every {
+		return r
+	}
+	if n.Unique {
+		var columns []string
+		for _, p := range n.IndexParams {
+			columns = append(columns, p.GetIndexElem().GetName())
+		}
+		rel := a.named(rangeVar(n.Relation))
+		a.uniqueness(rel, a.declared(rel), columns, "unique index", nil)
+	}
+	if n.Concurrent {
+		a.alone(r)
+	}
+	return a.refusedOr(r)
+}
+
+// uniqueness refuses a unique index that one shard alone cannot keep: it must
+// have the shard key, or a column whose values weft or chance makes unique.
+func (a *analysis) uniqueness(rel *catalog.Relation, t *table, columns []string, what string, added map[string]bool) {
+	if t == nil || t.Reference {
+		return
+	}
+	all := true
+	for _, k := range t.keys {
+		all = all && slices.Contains(columns, k.Name)
+	}
+	if all {
+		return
+	}
+	for _, name := range columns {
+		if added[name] {
+			return
+		}
+		if c := findColumn(rel, name); c != nil && (drawsFrom(c) || randomUUID(c)) {
+			return
+		}
+	}
+	a.unsupported("Add "+t.keys[0].Name+" to its columns. Uniqueness of other columns over all shards needs a unique lookup, which comes with a later version.",
+		"one shard alone cannot keep a %s on (%s) of sharded table %q", what, strings.Join(expressions(columns), ", "), rel.Name.Name)
+}
+
+// expressions names what has no name in a list of columns.
+func expressions(columns []string) []string {
+	out := slices.Clone(columns)
+	for i, c := range out {
+		if c == "" {
+			out[i] = "an expression"
+		}
+	}
+	return out
+}
+
+// alterTable checks what ALTER TABLE does to a declared table.
+func (a *analysis) alterTable(n *pg.AlterTableStmt) plan.Route {
+	switch n.Objtype {
+	case pg.ObjectType_OBJECT_TYPE:
+		return a.global()
+	}
+	list := []named{rangeVar(n.Relation)}
+	for _, c := range n.Cmds {
+		// ATTACH names another table.
+		if d := c.GetAlterTableCmd().GetDef(); d.GetPartitionCmd() != nil {
+			list = append(list, rangeVar(d.GetPartitionCmd().Name))
+		}
+	}
+	rel := a.named(list[0])
+	t := a.declared(rel)
+	if len(list) > 1 {
+		for _, x := range list {
+			if other := a.declared(a.named(x)); other != nil {
+				a.unsupported("", "partitions of declared table %q cannot be attached or detached", other.Name)
+				return plan.Refused
+			}
+		}
+	}
+	r := a.across(list...)
+	if r != plan.Every || t == nil || rel.Kind == catalog.Index || rel.Kind == catalog.PartitionedIndex {
+		return r
+	}
+	for _, c := range n.Cmds {
+		a.alterCommand(rel, t, c.GetAlterTableCmd())
+	}
+	return a.refusedOr(r)
+}
+
+func (a *analysis) alterCommand(rel *catalog.Relation, t *table, c *pg.AlterTableCmd) {
+	switch c.GetSubtype() {
+	case pg.AlterTableType_AT_DropColumn:
+		if isKey(t, c.Name) {
+			a.unsupported("Undeclare the table first: SELECT weft.unshard_table('"+t.Name+"').", "column %q is the shard key of %q and cannot be dropped", c.Name, t.Name)
+		}
+	case pg.AlterTableType_AT_AlterColumnType:
+		if isKey(t, c.Name) {
+			a.unsupported("Undeclare the table first: SELECT weft.unshard_table('"+t.Name+"').", "column %q is the shard key of %q and cannot change its type", c.Name, t.Name)
+		}
+	case pg.AlterTableType_AT_AddConstraint:
+		a.constraint(rel, t, c.Def.GetConstraint(), nil, nil)
+	case pg.AlterTableType_AT_AddColumn:
+		a.addColumn(rel, t, c.Def.GetColumnDef())
+	case pg.AlterTableType_AT_AddInherit, pg.AlterTableType_AT_DropInherit, pg.AlterTableType_AT_AddOf,
+		pg.AlterTableType_AT_AttachPartition, pg.AlterTableType_AT_DetachPartition, pg.AlterTableType_AT_DetachPartitionFinalize:
+		a.unsupported("", "what declared table %q inherits from cannot be changed", t.Name)
+	}
+}
+
+// addColumn checks the constraints of a new column.
+func (a *analysis) addColumn(rel *catalog.Relation, t *table, d *pg.ColumnDef) {
+	if d == nil {
+		return
+	}
+	added := map[string]bool{}
+	if names := nameList(d.TypeName.GetNames()); len(names) > 0 && strings.Contains(names[len(names)-1], "serial") {
+		added[d.Colname] = true
+	}
+	for _, n := range d.Constraints {
+		c := n.GetConstraint()
+		switch c.GetContype() {
+		case pg.ConstrType_CONSTR_IDENTITY:
+			added[d.Colname] = true
+		case pg.ConstrType_CONSTR_DEFAULT:
+			if f := c.RawExpr.GetFuncCall(); f != nil {
+				names := nameList(f.Funcname)
+				name := names[len(names)-1]
+				added[d.Colname] = added[d.Colname] || name == "gen_random_uuid" || name == "uuid_generate_v4" || name == "nextval"
+			}
+		}
+	}
+	for _, n := range d.Constraints {
+		a.constraint(rel, t, n.GetConstraint(), []string{d.Colname}, added)
+	}
+}
+
+// constraint checks a constraint that a declared table gets.
+func (a *analysis) constraint(rel *catalog.Relation, t *table, c *pg.Constraint, own []string, added map[string]bool) {
+	columns := nameList(c.GetKeys())
+	if len(columns) == 0 {
+		columns = own
+	}
+	switch c.GetContype() {
+	case pg.ConstrType_CONSTR_PRIMARY, pg.ConstrType_CONSTR_UNIQUE:
+		if c.Indexname != "" { // USING INDEX: it was checked when it was made
+			return
+		}
+		what := "unique constraint"
+		if c.Contype == pg.ConstrType_CONSTR_PRIMARY {
+			what = "primary key"
+		}
+		a.uniqueness(rel, t, columns, what, added)
+	case pg.ConstrType_CONSTR_EXCLUSION:
+		a.exclusion(rel, t, c)
+	case pg.ConstrType_CONSTR_FOREIGN:
+		a.foreignKey(rel, t, c, own)
+	}
+}
+
+// exclusion: the shard key must be compared with =.
+func (a *analysis) exclusion(rel *catalog.Relation, t *table, c *pg.Constraint) {
+	var columns []string
+	for _, e := range c.Exclusions {
+		items := e.GetList().GetItems()
+		if len(items) == 2 && isEquality(items[1].GetList().GetItems()) {
+			columns = append(columns, items[0].GetIndexElem().GetName())
+		}
+	}
+	a.uniqueness(rel, t, columns, "constraint by =", nil)
+}
+
+// foreignKey refuses one that would cross shards.
+func (a *analysis) foreignKey(rel *catalog.Relation, t *table, c *pg.Constraint, own []string) {
+	to := a.named(rangeVar(c.Pktable))
+	if to == nil {
+		return // the server will say so
+	}
+	other := a.declared(to)
+	switch {
+	case other == nil:
+		a.unsupported(a.reachHint(to.Name.Name), "a foreign key of declared table %q cannot reference %q, which is on the home shard alone", rel.Name.Name, to.Name.Name)
+		return
+	case other.Reference:
+		return
+	case t.Reference:
+		a.unsupported("", "a foreign key of reference table %q cannot reference sharded table %q", rel.Name.Name, to.Name.Name)
+		return
+	}
+	from, refs := nameList(c.FkAttrs), nameList(c.PkAttrs)
+	if len(from) == 0 {
+		from = own
+	}
+	if len(refs) == 0 && len(to.Unique) > 0 && to.Unique[0].Primary {
+		refs = to.Unique[0].Columns
+	}
+	if !colocated(t, other) {
+		a.unsupported("Declare both with the same vindex and key type.", "a foreign key of %q would cross shards: %q is not colocated with it", rel.Name.Name, to.Name.Name)
+		return
+	}
+	for i, k := range t.keys {
+		at := slices.Index(from, k.Name)
+		if at < 0 || at >= len(refs) || refs[at] != other.keys[i].Name {
+			a.unsupported("Let the foreign key have the shard keys of both tables in the same place.",
+				"a foreign key of %q would cross shards: it does not match %q with %q", rel.Name.Name, k.Name, other.keys[i].Name)
+			return
+		}
+	}
+}

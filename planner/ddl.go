@@ -1,0 +1,275 @@
+package planner
+
+import (
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/catalog"
+	"weft/plan"
+)
+
+// relationReads says what reading a relation reads.
+func (a *analysis) relationReads(rel *catalog.Relation) reads {
+	switch t := a.declared(rel); {
+	case t != nil && t.Reference:
+		return reads{reference: t.Name}
+	case t != nil:
+		return reads{sharded: t.Name}
+	case rel.Kind == catalog.View && !rel.System():
+		return a.viewReads(rel)
+	case rel.Kind == catalog.Table, rel.Kind == catalog.PartitionedTable, rel.Kind == catalog.MaterializedView, rel.Kind == catalog.ForeignTable:
+		return reads{home: rel.Name.Name}
+	}
+	return reads{}
+}
+
+// ddl finds the route of a command on the schema.
+func (a *analysis) ddl(n any) plan.Route {
+	a.out.Writes = true
+	switch n := n.(type) {
+	case *pg.Node_AlterTableStmt:
+		return a.alterTable(n.AlterTableStmt)
+	case *pg.Node_IndexStmt:
+		return a.createIndex(n.IndexStmt)
+	case *pg.Node_DropStmt:
+		return a.drop(n.DropStmt)
+	case *pg.Node_RenameStmt:
+		return a.rename(n.RenameStmt)
+	case *pg.Node_AlterObjectSchemaStmt:
+		return a.moveSchema(n.AlterObjectSchemaStmt)
+	case *pg.Node_AlterOwnerStmt:
+		return a.object(n.AlterOwnerStmt.ObjectType, n.AlterOwnerStmt.Object)
+	case *pg.Node_CommentStmt:
+		return a.object(n.CommentStmt.Objtype, n.CommentStmt.Object)
+	case *pg.Node_SecLabelStmt:
+		return a.object(n.SecLabelStmt.Objtype, n.SecLabelStmt.Object)
+	case *pg.Node_GrantStmt:
+		return a.grant(n.GrantStmt)
+	case *pg.Node_CreateTrigStmt:
+		return a.createTrigger(n.CreateTrigStmt)
+	case *pg.Node_CreatePolicyStmt:
+		return a.across(rangeVar(n.CreatePolicyStmt.Table))
+	case *pg.Node_AlterPolicyStmt:
+		return a.across(rangeVar(n.AlterPolicyStmt.Table))
+	case *pg.Node_RuleStmt:
+		return a.across(rangeVar(n.RuleStmt.Relation))
+	case *pg.Node_CreateStatsStmt:
+		return a.across(rangeVars(n.CreateStatsStmt.Relations)...)
+	case *pg.Node_CreateStmt:
+		return a.createTable(n.CreateStmt)
+	case *pg.Node_CreateTableAsStmt:
+		return a.createTableAs(n.CreateTableAsStmt)
+	case *pg.Node_ViewStmt:
+		return a.createView(n.ViewStmt)
+	case *pg.Node_CreateFunctionStmt:
+		return a.createFunction(n.CreateFunctionStmt)
+	case *pg.Node_AlterFunctionStmt:
+		return a.functionPlace(nameList(n.AlterFunctionStmt.Func.GetObjname()))
+	case *pg.Node_CreateSchemaStmt:
+		if len(n.CreateSchemaStmt.SchemaElts) > 0 && !a.env.Tables.Empty() {
+			a.unsupported("Create the schema first, then what is in it.", "CREATE SCHEMA with elements is not supported here")
+			return plan.Refused
+		}
+		return a.global()
+	case *pg.Node_DropOwnedStmt:
+		if !a.env.Tables.Empty() {
+			a.unsupported("Drop the objects one by one.", "DROP OWNED is not supported while tables are declared")
+			return plan.Refused
+		}
+		return plan.Home
+	case *pg.Node_CompositeTypeStmt, *pg.Node_CreateEnumStmt, *pg.Node_CreateRangeStmt, *pg.Node_AlterEnumStmt,
+		*pg.Node_CreateDomainStmt, *pg.Node_AlterDomainStmt, *pg.Node_DefineStmt, *pg.Node_CreateCastStmt,
+		*pg.Node_CreateExtensionStmt, *pg.Node_AlterExtensionStmt, *pg.Node_AlterExtensionContentsStmt,
+		*pg.Node_CreateRoleStmt, *pg.Node_AlterRoleStmt, *pg.Node_AlterRoleSetStmt, *pg.Node_DropRoleStmt,
+		*pg.Node_GrantRoleStmt, *pg.Node_AlterDefaultPrivilegesStmt, *pg.Node_ReassignOwnedStmt,
+		*pg.Node_CreateConversionStmt, *pg.Node_CreateOpClassStmt, *pg.Node_CreateOpFamilyStmt, *pg.Node_AlterOpFamilyStmt,
+		*pg.Node_AlterOperatorStmt, *pg.Node_AlterTypeStmt, *pg.Node_AlterCollationStmt, *pg.Node_CreateTransformStmt,
+		*pg.Node_CreatePlangStmt, *pg.Node_CreateAmStmt, *pg.Node_AlterTsdictionaryStmt, *pg.Node_AlterTsconfigurationStmt:
+		return a.global()
+	}
+	return plan.Home
+}
+
+// object is the route of a command on whatever object.
+func (a *analysis) object(kind pg.ObjectType, n *pg.Node) plan.Route {
+	drop := 0
+	switch kind {
+	case pg.ObjectType_OBJECT_TABLE, pg.ObjectType_OBJECT_INDEX, pg.ObjectType_OBJECT_VIEW, pg.ObjectType_OBJECT_MATVIEW,
+		pg.ObjectType_OBJECT_FOREIGN_TABLE, pg.ObjectType_OBJECT_SEQUENCE:
+	case pg.ObjectType_OBJECT_COLUMN, pg.ObjectType_OBJECT_TABCONSTRAINT, pg.ObjectType_OBJECT_TRIGGER,
+		pg.ObjectType_OBJECT_POLICY, pg.ObjectType_OBJECT_RULE:
+		drop = 1
+	case pg.ObjectType_OBJECT_FUNCTION, pg.ObjectType_OBJECT_PROCEDURE, pg.ObjectType_OBJECT_ROUTINE:
+		return a.functionPlace(nameList(n.GetObjectWithArgs().GetObjname()))
+	case pg.ObjectType_OBJECT_DATABASE, pg.ObjectType_OBJECT_TABLESPACE, pg.ObjectType_OBJECT_LARGEOBJECT,
+		pg.ObjectType_OBJECT_FDW, pg.ObjectType_OBJECT_FOREIGN_SERVER, pg.ObjectType_OBJECT_PUBLICATION,
+		pg.ObjectType_OBJECT_SUBSCRIPTION, pg.ObjectType_OBJECT_STATISTIC_EXT, pg.ObjectType_OBJECT_EVENT_TRIGGER,
+		pg.ObjectType_OBJECT_USER_MAPPING, pg.ObjectType_OBJECT_PARAMETER_ACL:
+		return plan.Home
+	default:
+		return a.global()
+	}
+	if x, ok := dotted(n, drop); ok {
+		return a.across(x)
+	}
+	return plan.Home
+}
+
+// functionPlace: a function that mentions home tables is on the home shard.
+func (a *analysis) functionPlace(names []string) plan.Route {
+	if len(names) == 0 {
+		return a.global()
+	}
+	schema := ""
+	if len(names) > 1 {
+		schema = names[len(names)-2]
+	}
+	for _, f := range a.userFunctions(schema, names[len(names)-1]) {
+		if _, home := a.mentioned(f); home != "" {
+			return plan.Home
+		}
+	}
+	return a.global()
+}
+
+func (a *analysis) drop(n *pg.DropStmt) plan.Route {
+	switch n.RemoveType {
+	case pg.ObjectType_OBJECT_TABLE, pg.ObjectType_OBJECT_INDEX, pg.ObjectType_OBJECT_VIEW, pg.ObjectType_OBJECT_MATVIEW,
+		pg.ObjectType_OBJECT_FOREIGN_TABLE, pg.ObjectType_OBJECT_SEQUENCE:
+		return a.dropRelations(n)
+	case pg.ObjectType_OBJECT_SCHEMA:
+		for _, o := range n.Objects {
+			for _, t := range a.allTables() {
+				if t.Schema == o.GetString_().GetSval() && n.Behavior == pg.DropBehavior_DROP_CASCADE {
+					a.change().Drops = append(a.change().Drops, plan.Name{Schema: t.Schema, Table: t.Name})
+				}
+			}
+		}
+		return a.global()
+	}
+	var route plan.Route
+	for i, o := range n.Objects {
+		r := a.object(n.RemoveType, o)
+		if a.refused() {
+			return plan.Refused
+		}
+		if i > 0 && route != r {
+			a.unsupported("Use a command for each.", "one command cannot drop what is on all shards and what is on the home shard alone")
+			return plan.Refused
+		}
+		route = r
+	}
+	return route
+}
+
+func (a *analysis) dropRelations(n *pg.DropStmt) plan.Route {
+	var list []named
+	for _, o := range n.Objects {
+		if x, ok := dotted(o, 0); ok {
+			list = append(list, x)
+		}
+	}
+	r := a.across(list...)
+	if r != plan.Every {
+		return r
+	}
+	for _, x := range list {
+		if rel := a.named(x); rel != nil {
+			if t := a.env.Tables.find(rel.Name); t != nil {
+				a.change().Drops = append(a.change().Drops, plan.Name{Schema: t.Schema, Table: t.Name})
+			}
+		}
+	}
+	if n.Concurrent {
+		return a.alone(r)
+	}
+	return r
+}
+
+func (a *analysis) rename(n *pg.RenameStmt) plan.Route {
+	switch n.RenameType {
+	case pg.ObjectType_OBJECT_SCHEMA:
+		for _, t := range a.allTables() {
+			if t.Schema == n.Subname {
+				a.renamed(t, n.Newname, t.Name)
+			}
+		}
+		return a.global()
+	case pg.ObjectType_OBJECT_DATABASE, pg.ObjectType_OBJECT_TABLESPACE:
+		return plan.Home
+	}
+	if n.Relation == nil {
+		return a.object(n.RenameType, n.Object)
+	}
+	r := a.across(rangeVar(n.Relation))
+	if r != plan.Every {
+		return r
+	}
+	rel := a.named(rangeVar(n.Relation))
+	t := a.env.Tables.find(rel.Name)
+	if t == nil {
+		if t = a.declared(rel); t != nil && n.RenameType == pg.ObjectType_OBJECT_COLUMN && isKey(t, n.Subname) {
+			a.unsupported("Rename it in the partitioned table.", "%q is the shard key of %q", n.Subname, t.Name)
+			return plan.Refused
+		}
+		return r
+	}
+	switch n.RenameType {
+	case pg.ObjectType_OBJECT_TABLE:
+		a.renamed(t, t.Schema, n.Newname)
+	case pg.ObjectType_OBJECT_COLUMN:
+		if isKey(t, n.Subname) {
+			a.change().Columns = append(a.change().Columns, plan.ColumnRename{
+				Table: plan.Name{Schema: t.Schema, Table: t.Name}, From: n.Subname, To: n.Newname,
+			})
+		}
+	}
+	return r
+}
+
+func (a *analysis) renamed(t *table, schema, name string) {
+	a.change().Renames = append(a.change().Renames, plan.Rename{
+		From: plan.Name{Schema: t.Schema, Table: t.Name}, To: plan.Name{Schema: schema, Table: name},
+	})
+}
+
+func (a *analysis) moveSchema(n *pg.AlterObjectSchemaStmt) plan.Route {
+	if n.Relation == nil {
+		return a.object(n.ObjectType, n.Object)
+	}
+	r := a.across(rangeVar(n.Relation))
+	if r == plan.Every {
+		if t := a.env.Tables.find(a.named(rangeVar(n.Relation)).Name); t != nil {
+			a.renamed(t, n.Newschema, t.Name)
+		}
+	}
+	return r
+}
+
+func (a *analysis) grant(n *pg.GrantStmt) plan.Route {
+	if n.Objtype != pg.ObjectType_OBJECT_TABLE && n.Objtype != pg.ObjectType_OBJECT_SEQUENCE || n.Targtype != pg.GrantTargetType_ACL_TARGET_OBJECT {
+		switch n.Objtype {
+		case pg.ObjectType_OBJECT_DATABASE, pg.ObjectType_OBJECT_TABLESPACE, pg.ObjectType_OBJECT_LARGEOBJECT,
+			pg.ObjectType_OBJECT_FDW, pg.ObjectType_OBJECT_FOREIGN_SERVER, pg.ObjectType_OBJECT_PARAMETER_ACL:
+			return plan.Home
+		case pg.ObjectType_OBJECT_FUNCTION, pg.ObjectType_OBJECT_PROCEDURE, pg.ObjectType_OBJECT_ROUTINE:
+			if n.Targtype == pg.GrantTargetType_ACL_TARGET_OBJECT && len(n.Objects) == 1 {
+				return a.functionPlace(nameList(n.Objects[0].GetObjectWithArgs().GetObjname()))
+			}
+		}
+		return a.global()
+	}
+	return a.across(rangeVars(n.Objects)...)
+}
+
+func (a *analysis) createTrigger(n *pg.CreateTrigStmt) plan.Route {
+	r := a.across(rangeVar(n.Relation))
+	if r != plan.Every {
+		return r
+	}
+	if a.functionPlace(nameList(n.Funcname)) == plan.Home {
+		a.unsupported("A trigger sees only the shard it runs on.",
+			"trigger function %q mentions tables of the home shard alone", nameList(n.Funcname)[len(n.Funcname)-1])
+		return plan.Refused
+	}
+	return r
+}

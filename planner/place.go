@@ -1,0 +1,215 @@
+package planner
+
+import (
+	"slices"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/catalog"
+	"weft/parser"
+	"weft/pgerr"
+	"weft/plan"
+)
+
+// place says where something is.
+type place uint8
+
+const (
+	onHome  place = iota // on the home shard alone
+	onEvery              // on all shards: it belongs to declared tables
+)
+
+// named is a relation that a command names.
+type named struct{ schema, name string }
+
+func rangeVar(rv *pg.RangeVar) named { return named{rv.GetSchemaname(), rv.GetRelname()} }
+
+func rangeVars(nodes []*pg.Node) []named {
+	var out []named
+	for _, n := range nodes {
+		if rv := n.GetRangeVar(); rv != nil {
+			out = append(out, rangeVar(rv))
+		}
+	}
+	return out
+}
+
+// dotted makes a name of a list of names, without the last drop of them.
+func dotted(n *pg.Node, drop int) (named, bool) {
+	names := nameList(n.GetList().GetItems())
+	if len(names) <= drop {
+		return named{}, false
+	}
+	names = names[:len(names)-drop]
+	out := named{name: names[len(names)-1]}
+	if len(names) > 1 {
+		out.schema = names[len(names)-2]
+	}
+	return out, true
+}
+
+// lookup finds a relation that a command names.
+func (a *analysis) named(n named) *catalog.Relation {
+	if n.schema == "" && a.env.Temporary[n.name] || isTemporary(n.schema) {
+		return nil
+	}
+	return a.find(n.schema, n.name)
+}
+
+// placeOf says where a relation is: a table by its declaration, what belongs to
+// a table beside it, a view by what it reads.
+func (a *analysis) placeOf(rel *catalog.Relation) place {
+	switch {
+	case rel == nil:
+		return onHome
+	case rel.Kind == catalog.Index || rel.Kind == catalog.PartitionedIndex || rel.Kind == catalog.Sequence:
+		if rel.OwnedBy.Name == "" {
+			return onHome
+		}
+		rel = a.env.Schema.Relation(rel.OwnedBy)
+	case rel.Kind == catalog.View:
+		if r := a.viewReads(rel); r.home == "" && (r.sharded != "" || r.reference != "") {
+			return onEvery
+		}
+		return onHome
+	}
+	if t := a.declared(rel); t != nil {
+		if t.state != "" {
+			a.touched.waits = append(a.touched.waits, t.Name)
+		}
+		return onEvery
+	}
+	return onHome
+}
+
+// across is the route of a command on relations: they must all be in one place.
+func (a *analysis) across(list ...named) plan.Route {
+	a.out.Writes = true
+	var home, every string
+	for _, n := range list {
+		if a.placeOf(a.named(n)) == onEvery {
+			every = n.name
+		} else {
+			home = n.name
+		}
+	}
+	switch {
+	case every == "":
+		return plan.Home
+	case home != "":
+		a.unsupported("Use a command for each.", "%q is on all shards and %q on the home shard alone: one command cannot change both", every, home)
+		return plan.Refused
+	}
+	return a.everywhere()
+}
+
+// everywhere is the route of a command on what all shards have.
+func (a *analysis) everywhere() plan.Route {
+	a.out.Writes = true
+	if len(a.touched.waits) > 0 {
+		a.wait()
+		return plan.Refused
+	}
+	return plan.Every
+}
+
+func (a *analysis) wait() {
+	a.out.Waits = true
+	a.refuse(pgerr.ObjectInUse, "Try again when that is done.", "rows of table %q are being moved between shards", a.touched.waits[0])
+}
+
+// global is the route of a command on what is not a table's: types, functions,
+// roles. All shards have them once a table is declared.
+func (a *analysis) global() plan.Route {
+	a.out.Writes = true
+	if a.env.Tables.Empty() {
+		return plan.Home
+	}
+	return plan.Every
+}
+
+// change returns the plan's change of declarations.
+func (a *analysis) change() *plan.Change {
+	if a.out.Change == nil {
+		a.out.Change = &plan.Change{}
+	}
+	return a.out.Change
+}
+
+// allTables lists the declared tables in a fixed order.
+func (a *analysis) allTables() []*table {
+	if a.env.Tables == nil {
+		return nil
+	}
+	var out []*table
+	for _, t := range a.env.Tables.byName {
+		out = append(out, t)
+	}
+	slices.SortFunc(out, func(x, y *table) int {
+		if x.Schema+"\x00"+x.Name < y.Schema+"\x00"+y.Name {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// reads is what something reads, one name of each kind.
+type reads struct{ sharded, reference, home string }
+
+func (r *reads) add(o reads) {
+	if o.sharded != "" {
+		r.sharded = o.sharded
+	}
+	if o.reference != "" {
+		r.reference = o.reference
+	}
+	if o.home != "" {
+		r.home = o.home
+	}
+}
+
+// viewReads says what a view reads. One that cannot be looked into reads
+// everything.
+func (a *analysis) viewReads(rel *catalog.Relation) reads { return a.readsOf(rel, 0) }
+
+func (a *analysis) readsOf(rel *catalog.Relation, depth int) (out reads) {
+	name := rel.Name.Name
+	if r, ok := a.reads[rel]; ok {
+		return r
+	}
+	if a.reads == nil {
+		a.reads = map[*catalog.Relation]reads{}
+	}
+	defer func() { a.reads[rel] = out }()
+	tree, err := parser.ParseTree(rel.Definition, parser.Options{})
+	if err != nil || depth > maxViews || rel.Definition == "" {
+		return reads{name, name, name}
+	}
+	for _, s := range tree.Statements {
+		parser.Walk(s, func(m any) bool {
+			rv, ok := m.(*pg.RangeVar)
+			if !ok {
+				return true
+			}
+			n := catalog.Name{Schema: rv.Schemaname, Name: rv.Relname}
+			if n.Schema == "" {
+				n.Schema = "pg_catalog"
+			}
+			r := a.env.Schema.Relation(n)
+			switch t := a.declared(r); {
+			case r == nil && rv.Schemaname == "": // a CTE
+			case t != nil && t.Reference:
+				out.reference = t.Name
+			case t != nil:
+				out.sharded = t.Name
+			case r != nil && r.Kind == catalog.View && !r.System():
+				out.add(a.readsOf(r, depth+1))
+			default:
+				out.home = rv.Relname
+			}
+			return true
+		})
+	}
+	return out
+}
