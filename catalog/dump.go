@@ -111,10 +111,10 @@ func (d *dump) finish() *Schema {
 		for i := range r.Columns {
 			d.belowDomain(r, &r.Columns[i])
 		}
-		if r.Kind == Index || r.Kind == PartitionedIndex {
-			if table := d.relations[r.OwnedBy]; table != nil {
-				r.Owner = table.Owner
-			}
+		// Indexes and sequences belong to whom their table belongs to; what
+		// pg_dump says of sequences is the same.
+		if table := d.relations[r.OwnedBy]; table != nil {
+			r.Owner = table.Owner
 		}
 	}
 	return New(1, d.customEquality, d.all, closeSources(d.sources, d.all))

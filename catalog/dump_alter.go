@@ -74,11 +74,6 @@ func (d *dump) alter(r *Relation, s *pg_query.AlterTableCmd) error {
 		d.dropConstraint(r, s.Name)
 	case pg_query.AlterTableType_AT_ChangeOwner:
 		r.Owner = s.Newowner.GetRolename()
-		for _, o := range d.all { // what belongs to it follows
-			if o.Kind == Sequence && o.OwnedBy == r.Name {
-				o.Owner = r.Owner
-			}
-		}
 	case pg_query.AlterTableType_AT_EnableRowSecurity:
 		r.RowSecurity = true
 	case pg_query.AlterTableType_AT_DisableRowSecurity:
@@ -91,7 +86,11 @@ func (d *dump) alter(r *Relation, s *pg_query.AlterTableCmd) error {
 		if err := d.inherit(p, &pg_query.RangeVar{Schemaname: r.Schema, Relname: r.Name.Name}, false); err != nil {
 			return err
 		}
-		return nil // pg_dump makes the indexes later
+		// pg_dump attaches before there are any.
+		if err := d.cloneIndexes(r, p); err != nil {
+			return err
+		}
+		return d.toPartitions(p, func(c *Relation) error { return d.cloneIndexes(r, c) })
 	case pg_query.AlterTableType_AT_DetachPartition:
 		p, err := d.need(rangeName(s.Def.GetPartitionCmd().GetName()))
 		if err != nil {

@@ -28,6 +28,9 @@ func (d *dump) createFunction(s *pg_query.CreateFunctionStmt) error {
 			src.body = lastName(e.GetArg().GetList().GetItems())
 		}
 	}
+	for _, p := range s.Parameters { // their defaults
+		d.readTree(src, p)
+	}
 	if s.SqlBody != nil {
 		src.parsed = true
 		d.readTree(src, s.SqlBody)

@@ -220,7 +220,7 @@ func (d *dump) identity(r *Relation, c *Column, kind byte, options []*pg_query.N
 	if err != nil {
 		return err
 	}
-	seq.OwnedBy, seq.OwnedColumn, seq.Owner = r.Name, c.Name, r.Owner
+	seq.OwnedBy, seq.OwnedColumn = r.Name, c.Name
 	c.Identity, c.Sequence, c.NotNull = kind, seq.Name, true
 	return nil
 }

@@ -132,6 +132,8 @@ func TestFromDumpByHand(t *testing.T) {
 		CREATE TABLE events_1 PARTITION OF events FOR VALUES IN (1);
 		ALTER TABLE events ADD PRIMARY KEY (k, d), ADD COLUMN extra text;
 		CREATE VIEW v (a, b) AS SELECT c.*, o.customer_id + 1 FROM customers c JOIN orders o ON o.customer_id = c.id;
+		CREATE TABLE events_2 (k int, d date, extra text); ALTER TABLE events ATTACH PARTITION events_2 FOR VALUES IN (2);
+		CREATE FUNCTION g(n bigint DEFAULT app.f()) RETURNS bigint LANGUAGE sql AS 'SELECT n';
 		CREATE TABLE copy (LIKE customers INCLUDING ALL);
 		CREATE TABLE gone (a int); DROP TABLE gone; DROP TABLE IF EXISTS never;
 		CREATE TABLE old (a int UNIQUE, b int REFERENCES old (a)); ALTER TABLE old RENAME TO new; ALTER TABLE new RENAME a TO z;
@@ -152,6 +154,8 @@ func TestFromDumpByHand(t *testing.T) {
 		`{"public" "customers"} key "orders_customer_id_fkey" of {"public" "orders"} ["customer_id"] on {"public" "customers"} ["id"]`,
 		`{"public" "events_1"} unique "events_1_pkey" ["k" "d"] primary true partial false exclusion false`,
 		`{"public" "events_1"} column "extra" num 3 default `,
+		`{"public" "events_2"} unique "events_2_pkey" ["k" "d"] primary true partial false exclusion false`,
+		`function {"public" "g"} v opaque false mentions [{"public" "orders"}]`,
 		`{"public" "v"} column "a" type 20 base 20 bigint mod -1 notnull false seq {"" ""} ident '\x00' gen false enum false coll {"" ""} nd false hasdef false`,
 		`{"public" "v"} column "b" type 1043 base 1043 character varying(20) mod 24 notnull false seq {"" ""} ident '\x00' gen false enum false coll {"" ""} nd false hasdef false`,
 		`{"public" "v"} column "?column?" type 0 base 0  mod -1 notnull false seq {"" ""} ident '\x00' gen false enum false coll {"" ""} nd false hasdef false`,

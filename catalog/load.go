@@ -69,7 +69,7 @@ var widths = map[string]int{
 }
 
 func (l *loader) row(r []string) error {
-	if len(r) == 0 || widths[r[0]] != len(r) {
+	if len(r) == 0 || widths[r[0]] != len(r) || (r[0] == "r" || r[0] == "f") && r[4] == "" {
 		return fmt.Errorf("unexpected")
 	}
 	switch r[0] {

@@ -225,7 +225,7 @@ func TestLoadErrors(t *testing.T) {
 	if _, err := catalog.Load(1, func(string) ([][]string, error) { return nil, boom }); err == nil || !strings.Contains(err.Error(), "boom") {
 		t.Error(err)
 	}
-	for _, row := range [][]string{{}, {"x"}, {"r", "1"}, {"r", "x", "s", "n", "r", "o", "f"}} {
+	for _, row := range [][]string{{}, {"x"}, {"r", "1"}, {"r", "x", "s", "n", "r", "o", "f"}, {"r", "1", "s", "n", "", "o", "f"}, make([]string, 7)} {
 		if _, err := catalog.Load(1, func(string) ([][]string, error) { return [][]string{row}, nil }); err == nil {
 			t.Errorf("%q is taken", row)
 		}

@@ -88,3 +88,4 @@ CREATE TRIGGER "Trigger One" BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTI
 CREATE FUNCTION step(bigint, bigint) RETURNS bigint LANGUAGE sql AS 'SELECT $1 + count(*) FROM base';
 CREATE AGGREGATE stepped(bigint) (SFUNC = step, STYPE = bigint, INITCOND = '0');
 CREATE PROCEDURE proc() LANGUAGE plpgsql AS $$ BEGIN PERFORM dyn('x'); END $$;
+CREATE FUNCTION with_default(n numeric DEFAULT app.total(1)) RETURNS numeric LANGUAGE sql AS 'SELECT n';
