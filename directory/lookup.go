@@ -55,48 +55,73 @@ func CheckEntry(name string, key []byte) error {
 // Place returns the bucket of a value of a lookup, which is want if the value
 // has none yet. The entry is stored, and known here, before it returns.
 func (c *Current) Place(ctx context.Context, name string, key []byte, want int) (int, error) {
-	store, ok := c.store.(Lookups)
-	if !ok {
-		return 0, errors.New("this directory keeps no lookup entries")
-	}
-	got, err := store.PutEntries(ctx, name, []Entry{{Key: key, Bucket: want}})
+	got, err := c.Ensure(ctx, name, [][]byte{key}, []int{want})
 	if err != nil {
 		return 0, err
 	}
-	e := got[0]
-	snap := c.Snapshot()
-	if snap == nil || snap.Version < e.Revision && e.Bucket >= len(snap.Placement) {
-		// Pinned just now, by another process: its bucket is on the way.
-		if snap, err = c.Reach(ctx, e.Revision); err != nil {
-			return 0, err
-		}
-	}
-	if e.Bucket < 0 || e.Bucket >= len(snap.Placement) || snap.Placement[e.Bucket] == Unused {
-		return 0, fmt.Errorf("entry %q of lookup %s points to bucket %d, which does not exist", key, name, e.Bucket)
-	}
-	if snap.Entries != nil {
-		snap.Entries.Put(name, key, e.Bucket, e.Revision)
-	}
-	return e.Bucket, nil
+	return got[0], nil
 }
 
-// Pin gives a value of a lookup a bucket of its own on a shard, and returns the
-// version that knows it, which this process serves then. A proxy that does not
-// know it yet looks for the value's rows in the default place, where there are
-// none, and learns of it when it places a first row. So the caller waits until
-// all have acknowledged the version before it tells anybody.
-func (c *Current) Pin(ctx context.Context, name string, key []byte, shard string) (version int64, err error) {
+// Ensure is Place for many values, in their order.
+func (c *Current) Ensure(ctx context.Context, name string, keys [][]byte, wants []int) ([]int, error) {
 	store, ok := c.store.(Lookups)
 	if !ok {
-		return 0, errors.New("this directory keeps no lookup entries")
+		return nil, errNoLookups
+	}
+	want := make([]Entry, len(keys))
+	for i := range keys {
+		want[i] = Entry{Key: keys[i], Bucket: wants[i]}
+	}
+	got, err := store.PutEntries(ctx, name, want)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]int, len(got))
+	for i, e := range got {
+		snap := c.Snapshot()
+		if snap == nil || snap.Version < e.Revision && e.Bucket >= len(snap.Placement) {
+			// Pinned just now, by another process: its bucket is on the way.
+			if snap, err = c.Reach(ctx, e.Revision); err != nil {
+				return nil, err
+			}
+		}
+		if e.Bucket < 0 || e.Bucket >= len(snap.Placement) || snap.Placement[e.Bucket] == Unused {
+			return nil, fmt.Errorf("entry %q of lookup %s points to bucket %d, which does not exist", e.Key, name, e.Bucket)
+		}
+		if snap.Entries != nil {
+			snap.Entries.Put(name, e.Key, e.Bucket, e.Revision)
+		}
+		out[i] = e.Bucket
+	}
+	return out, nil
+}
+
+// Pin gives a value of a lookup a bucket of its own on a shard, and returns when
+// all proxies know it. (One that did not would look for the value's rows in the
+// default place, where there are none.) It returns false if the value has an
+// entry already.
+func (c *Current) Pin(ctx context.Context, name string, key []byte, shard string) (bool, error) {
+	store, ok := c.store.(Lookups)
+	if !ok {
+		return false, errNoLookups
 	}
 	snap, _, err := store.PinEntry(ctx, name, key, shard)
-	if err != nil {
-		return 0, err
+	if errors.Is(err, ErrPlaced) {
+		return false, nil
 	}
-	_, err = c.Reach(ctx, snap.Version)
-	return snap.Version, err
+	if err != nil {
+		return false, err
+	}
+	if _, err = c.Reach(ctx, snap.Version); err != nil {
+		return true, err
+	}
+	if reg, ok := c.store.(Registry); ok {
+		err = reg.Acknowledged(ctx, snap.Version)
+	}
+	return true, err
 }
+
+var errNoLookups = errors.New("this directory keeps no lookup entries")
 
 // HasLookup tells whether some table uses the lookup of that name.
 func (s *Snapshot) HasLookup(name string) bool {

@@ -157,7 +157,10 @@ func testPin(t *testing.T, s directory.Store) {
 	if _, err := one.Place(t.Context(), "tenants", key(1), 3); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := one.Pin(t.Context(), "tenants", key(1), "b"); !errors.Is(err, directory.ErrPlaced) {
+	if did, err := one.Pin(t.Context(), "tenants", key(1), "b"); did || err != nil {
+		t.Errorf("a value with a place: %v, %v", did, err)
+	}
+	if _, _, err := l.PinEntry(t.Context(), "tenants", key(1), "b"); !errors.Is(err, directory.ErrPlaced) {
 		t.Errorf("a value with a place: %v", err)
 	}
 	if _, err := one.Pin(t.Context(), "tenants", key(2), "z"); err == nil || !strings.Contains(err.Error(), `"z" is not one of the shards`) {
@@ -175,13 +178,13 @@ func testPin(t *testing.T, s directory.Store) {
 	placed := 0
 	for i := range 12 {
 		wg.Go(func() {
-			_, err := []*directory.Current{one, two}[i%2].Pin(t.Context(), "tenants", key(10+i%6), []string{"a", "b"}[i%6%2])
+			did, err := []*directory.Current{one, two}[i%2].Pin(t.Context(), "tenants", key(10+i%6), []string{"a", "b"}[i%6%2])
 			mu.Lock()
 			defer mu.Unlock()
-			if errors.Is(err, directory.ErrPlaced) {
-				placed++
-			} else if err != nil {
+			if err != nil {
 				t.Error(err)
+			} else if !did {
+				placed++
 			}
 		})
 	}
