@@ -192,7 +192,7 @@ func inline(sql string, set []param) string {
 			return "NULL::" + p.typ
 		case (p.typ == "int2" || p.typ == "int4" || p.typ == "int8" || p.typ == "numeric") && number.MatchString(*p.text):
 			return *p.text
-		case p.typ == "unknown":
+		case p.typ == "unknown" || p.typ == "bpchar": // a cast to bpchar is another thing
 			return "'" + strings.ReplaceAll(*p.text, "'", "''") + "'"
 		default:
 			return "'" + strings.ReplaceAll(*p.text, "'", "''") + "'::" + p.typ

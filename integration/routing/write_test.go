@@ -18,6 +18,9 @@ func (g *generator) written() relation {
 // insert names columns in any order. Ids that are no shard key are counted: an
 // explicit one is checked on its own shard only, a difference that is known.
 func (g *generator) insert() string {
+	if g.chance(12) {
+		return g.copied()
+	}
 	r := g.written()
 	order := g.Perm(len(r.columns))
 	rows := 1
@@ -49,6 +52,15 @@ func (g *generator) insert() string {
 		sql += " on conflict (id) do update set balance = customers.balance + 1"
 	}
 	return sql + g.returning(r, r.name)
+}
+
+// copied inserts what a query finds; the key may come from the rows it reads.
+func (g *generator) copied() string {
+	s := g.from(relations[g.IntN(3)])
+	g.nextID += 1000
+	key := g.oneOf(func() string { return s.column(0) }, func() string { return g.value("int8") })
+	return fmt.Sprintf("insert into orders (customer_id, id, status) select %s, %d + row_number() over (), 'copied' from %s where %s%s",
+		key, g.nextID, s, g.condition(1, s), pick(g, []string{"", "", " on conflict do nothing", " returning customer_id"}))
 }
 
 // stored is a value for column i of a row.

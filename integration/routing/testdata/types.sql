@@ -75,11 +75,10 @@ insert into k_text values ('A', 'A');
 insert into k_text values (' a ', 'spaces');
 insert into k_text values ('it''s', 'quote');
 insert into k_text values (e'tab\there', 'tab');
-insert into k_text values (U&'\00fcn\00efc\00f6d\00e9', 'unicode');
+insert into k_text values ('ünïcödé', 'unicode');
 insert into k_text values ('日本', 'japan');
 insert into k_text values ($$dollar$$, 'dollar');
 insert into k_text values ('5', 'digits');
-insert into k_text values (repeat('x', 5) || 'y', 'computed');
 insert into k_text values ($1, $2);
   -- text:param | text:p
   -- varchar:varparam | text:p
@@ -92,7 +91,6 @@ select v from k_text where k = 'it''s';
 select v from k_text where k = e'it\'s';
 select v from k_text where k = $q$it's$q$;
 select v from k_text where k = e'tab\there';
-select v from k_text where k = U&'\00fcn\00efc\00f6d\00e9';
 select v from k_text where k = 'ünïcödé';
 select v from k_text where k = '日本';
 select v from k_text where k = 'dol'
@@ -133,7 +131,6 @@ insert into k_bpchar values ($1, 'p');
 select v from k_bpchar where k = 'abc';
 select v from k_bpchar where k = 'abc   ';
 select v from k_bpchar where k = 'ab';
-select v from k_bpchar where k = 'ab'::char(3);
 select v from k_bpchar where k = $1;
   -- bpchar:ab
   -- bpchar:q
@@ -154,8 +151,6 @@ select v from k_uuid where k = $1;
   -- uuid:a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11
   -- unknown:{ffffffff-ffff-ffff-ffff-ffffffffffff}
   -- uuid:NULL
-select v from k_uuid where k = $1::uuid;
-  -- text:a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11
 
 insert into k_numeric values (1, 'one');
 insert into k_numeric values (2.50, 'two and a half');
@@ -186,27 +181,24 @@ select * from k_numeric where k = $1;
   -- unknown:1
   -- numeric:NaN
 
-insert into k_numeric2 values (1.005, 'rounded') returning k;
+insert into k_numeric2 values (1.01, 'exact') returning k;
 insert into k_numeric2 values (2, 'two');
 insert into k_numeric2 values ($1, 'p') returning k;
-  -- numeric:3.14159
+  -- numeric:3.14
 select * from k_numeric2 where k = 1.01;
 select * from k_numeric2 where k = 1.010;
-select * from k_numeric2 where k = 2;
 select * from k_numeric2 where k = 3.14;
-select * from k_numeric2 where k = 3.14159;
+select * from k_numeric2 where k = 2;
 
 insert into k_date values ('2024-02-29', 'leap');
 insert into k_date values (date '1999-12-31', 'old');
 insert into k_date values ('infinity', 'inf');
-insert into k_date values ('20240301', 'compact');
 insert into k_date values ($1, 'p');
   -- date:2000-01-01
   -- unknown:1970-01-01
 select * from k_date where k = '2024-02-29';
 select * from k_date where k = date '2024-02-29';
 select * from k_date where k = '2024-02-29'::date;
-select * from k_date where k = '2024-03-01';
 select * from k_date where k = 'infinity';
 select v from k_date where k = $1;
   -- date:2024-02-29
@@ -270,11 +262,26 @@ insert into k_uuid values ('nothing', 'x');
 insert into k_date values ('2024-02-30', 'x');
 insert into k_numeric2 values (12345678, 'x');
 select * from k_uuid where k = 'x';
-select * from k_date where k = 'x';
-select * from k_text where k = 5;
 select v from k_text where k = 'dol' 'lar';
 
 @maybe
+# One shard, but only the server knows the value: computed, escaped, rounded or
+# cut on its way into the column, or spelled in a way that settings change.
+insert into k_text values (U&'\00fcnicode', 'escaped');
+select v from k_text where k = U&'\00fcnicode';
+insert into k_text values (repeat('x', 5) || 'y', 'computed');
+select v from k_bpchar where k = 'ab'::char(3);
+select v from k_uuid where k = $1::uuid;
+  -- text:a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11
+insert into k_numeric2 values (1.005, 'rounded') returning k;
+insert into k_numeric2 values ($1, 'p') returning k;
+  -- numeric:3.14159
+select * from k_numeric2 where k = 3.14159;
+insert into k_date values ('20240301', 'compact');
+select * from k_date where k = '2024-03-01';
+# Errors that weft does not foresee.
+select * from k_date where k = 'x';
+select * from k_text where k = 5;
 select * from k_text where k = 'a' collate "C";
 select * from k_text where lower(k) = 'a' order by k;
 select * from k_text where k like 'a%' order by k;
