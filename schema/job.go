@@ -173,8 +173,11 @@ func (m *Mover) Recover(ctx context.Context, t directory.Table) error {
 // undoes it.
 func (m *Mover) resolve(ctx context.Context, t directory.Table) (committed bool, err error) {
 	snap, own, err := m.takeOver(ctx, t)
-	if err != nil || own == nil {
+	if err != nil {
 		return false, err
+	}
+	if own == nil {
+		return over(snap, &t), nil
 	}
 	home, err := open(ctx, m.cfg.Shards, snap.Home, own.Database, own.Job.User, "weft recovery")
 	if err != nil {
@@ -190,7 +193,7 @@ func (m *Mover) resolve(ctx context.Context, t directory.Table) (committed bool,
 	}
 	now := snap.Table(own.Database, own.Schema, own.Name)
 	if now == nil || now.Job.ID != own.Job.ID {
-		return own.State == directory.Declaring && now != nil && now.State == directory.Active, nil
+		return over(snap, &t), nil
 	}
 	own = now
 	if err := m.endBackends(ctx, home, snap, own); err != nil {
@@ -204,6 +207,16 @@ func (m *Mover) resolve(ctx context.Context, t directory.Table) (committed bool,
 		return true, m.finish(ctx, home, snap, own)
 	}
 	return false, m.undo(ctx, home, snap, own)
+}
+
+// over tells whether a job that is no longer in the directory has reached its
+// end, and not its beginning.
+func over(snap *directory.Snapshot, t *directory.Table) bool {
+	now := snap.Table(t.Database, t.Schema, t.Name)
+	if t.State == directory.Undeclaring {
+		return now == nil
+	}
+	return now != nil && now.State == directory.Active
 }
 
 // takeOver makes a job this proxy's. own is nil if there is nothing to do.
@@ -252,9 +265,15 @@ func (m *Mover) endBackends(ctx context.Context, home *session, snap *directory.
 	return nil
 }
 
-// marked tells whether the job has committed at home. When it returns, the
-// home session holds the table's lock, if there still is a table.
+// marked tells whether the job has committed at home. If it may have, the home
+// session holds the table's lock afterwards, if there still is a table.
 func (m *Mover) marked(home *session, t *directory.Table) (bool, error) {
+	if t.Job.Phase == directory.Begun {
+		// The home shard commits after Filled is noted, and nobody but us can
+		// note it now. So a lock that somebody holds on the table, which may be
+		// why the job failed, does not keep it from being undone.
+		return false, nil
+	}
 	name := quoted(catalog.Name{Schema: t.Schema, Name: t.Name})
 	there, err := home.one("SELECT to_regclass(" + literal(name) + ")")
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -80,6 +81,7 @@ func database(t *testing.T) string {
 	}
 	t.Cleanup(func() {
 		for _, s := range names {
+			place{s, name}.leave()
 			on(t, s, "postgres").run(t, "DROP DATABASE "+name+" WITH (FORCE)")
 		}
 	})
@@ -94,16 +96,38 @@ func on(t *testing.T, server, database string) place {
 	return place{server, database}
 }
 
+// looking are the connections that tests set up and look with, one for each
+// place: dialling for every question would take most of the time.
+var (
+	lookingMu sync.Mutex
+	looking   = map[place]Conn{}
+)
+
 func (p place) exec(t *testing.T, sql string) ([][]string, error) {
 	t.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
-	defer stop()
-	c, err := dialer{}.Dial(ctx, p.server, p.database, "postgres")
-	if err != nil {
-		t.Fatalf("dial %s: %v", p.server, err)
+	lookingMu.Lock()
+	defer lookingMu.Unlock()
+	c := looking[p]
+	if c == nil {
+		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+		defer stop()
+		var err error
+		if c, err = (dialer{}).Dial(ctx, p.server, p.database, "postgres"); err != nil {
+			t.Fatalf("dial %s: %v", p.server, err)
+		}
+		looking[p] = c
 	}
-	defer c.Terminate()
 	return c.Exec(sql)
+}
+
+// leave closes the connection to a place, if there is one.
+func (p place) leave() {
+	lookingMu.Lock()
+	defer lookingMu.Unlock()
+	if c := looking[p]; c != nil {
+		c.Terminate()
+		delete(looking, p)
+	}
 }
 
 func (p place) run(t *testing.T, sql string) {

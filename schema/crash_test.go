@@ -1,0 +1,296 @@
+package schema
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"weft/directory"
+)
+
+const crashRows = 300
+
+// crash is a cluster with a table to declare, again and again.
+type crash struct {
+	*cluster
+	op func(*Mover, context.Context) error
+	// from brings the table into the state that op starts from.
+	from func()
+}
+
+func newCrash(t *testing.T, kind string) *crash {
+	c := &crash{cluster: newCluster(t)}
+	c.cluster.home(`CREATE TABLE parent (id bigint PRIMARY KEY); INSERT INTO parent SELECT generate_series(0, 39);
+CREATE TABLE t (id bigserial, k bigint REFERENCES parent, s text, PRIMARY KEY (k, id));
+INSERT INTO t(k, s) SELECT i % 40, 'row ' || i FROM generate_series(1, 300) i;
+CREATE TABLE child (id bigint, k bigint, t bigint, FOREIGN KEY (k, t) REFERENCES t(k, id)); INSERT INTO child SELECT 1, k, id FROM t LIMIT 1;
+CREATE VIEW v AS SELECT * FROM t`)
+	if kind != "reference" {
+		c.shard("parent", "id")
+	} else {
+		c.cluster.reference("parent")
+	}
+	switch kind {
+	case "shard":
+		c.op = func(m *Mover, ctx context.Context) error { return m.Shard(ctx, c.request("t", "k"), c.notice) }
+	case "reference":
+		c.op = func(m *Mover, ctx context.Context) error { return m.Reference(ctx, c.request("t", ""), c.notice) }
+	case "unshard":
+		c.op = func(m *Mover, ctx context.Context) error { return m.Unshard(ctx, c.request("t", ""), c.notice) }
+	}
+	c.from = func() {
+		c.Helper()
+		switch declared := c.table("t") != nil; {
+		case kind == "unshard" && !declared:
+			c.shard("t", "k")
+		case kind != "unshard" && declared:
+			c.unshard("t")
+		}
+	}
+	return c
+}
+
+// steps returns the names of all steps, in order.
+func (c *crash) steps() []string {
+	c.Helper()
+	c.from()
+	var names []string
+	m := c.proxy("dry")
+	m.cfg.step = func(name string) error { names = append(names, name); return nil }
+	c.must(c.op(m, c.context()))
+	return names
+}
+
+// verify fails unless all is done or nothing is, and the foreign keys fit.
+func (c *crash) verify(when string) (declared bool) {
+	c.Helper()
+	declared = c.check("t", "k", crashRows)
+	outgoing := c.each("SELECT count(*) FROM pg_constraint WHERE conname = 't_k_fkey'")
+	incoming := c.each("SELECT count(*) FROM pg_constraint WHERE conname = 'child_k_t_fkey'")["home"]
+	views := c.each("SELECT count(*) FROM pg_class WHERE relname = 'v'")
+	wantOut, wantIn, waits := "1", "0", len(c.table("parent").ForeignKeys)
+	if !declared {
+		wantIn = "1"
+		if c.table("parent").Kind == directory.Sharded {
+			wantOut = "0"
+		}
+	} else if c.table("t").Kind == directory.Reference {
+		wantIn = "1"
+	}
+	if outgoing["home"] != wantOut || declared && (outgoing["east"] != "1" || views["east"] != "1") || !declared && views["east"] != "0" || incoming != wantIn || (waits > 0) != (wantOut == "0") {
+		c.Errorf("%s: declared %v, foreign keys %v, %s at home, %d waiting, views %v", when, declared, outgoing, incoming, waits, views)
+	}
+	if c.Failed() {
+		c.Fatalf("%s", when)
+	}
+	return declared
+}
+
+// recoverAll does what a proxy does with the jobs of those that are gone.
+func (c *crash) recoverAll(m *Mover) {
+	c.Helper()
+	for _, t := range c.store.snap.Declared(c.db) {
+		c.must(m.Recover(c.context(), t))
+	}
+}
+
+// committed tells whether after this step the job must be finished.
+func committed(step string) bool {
+	switch {
+	case step == "home committed" || step == "moved" || step == "unmarked" || step == "active" || strings.HasPrefix(step, "dropped"):
+		return true
+	}
+	return false
+}
+
+func forEachStep(t *testing.T, kinds []string, run func(c *crash, m *Mover, step string)) {
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			c := newCrash(t, kind)
+			steps := c.steps()
+			if len(steps) < 10 {
+				t.Fatalf("only %q", steps)
+			}
+			for _, step := range steps {
+				c.from()
+				run(c, c.proxy("p-"+strings.ReplaceAll(step, " ", "-")), step)
+				done := c.verify("after " + step)
+				if undeclaring := kind == "unshard"; committed(step) != (done != undeclaring) {
+					t.Fatalf("after %s: declared %v", step, done)
+				}
+			}
+			t.Logf("%d steps: %q", len(steps), steps)
+		})
+	}
+}
+
+// TestError: a step fails, and the same call undoes or finishes all.
+func TestError(t *testing.T) {
+	forEachStep(t, []string{"shard", "reference", "unshard"}, func(c *crash, m *Mover, step string) {
+		once := errors.New("failed on purpose")
+		failed := false
+		m.cfg.step = func(name string) error {
+			if name == step && !failed {
+				failed = true
+				return once
+			}
+			return nil
+		}
+		if err := c.op(m, c.context()); errors.Is(err, once) == committed(step) || err != nil && committed(step) {
+			c.Fatalf("%s: %v", step, err)
+		}
+	})
+}
+
+// TestCancel: the client gives up.
+func TestCancel(t *testing.T) {
+	forEachStep(t, []string{"shard", "unshard"}, func(c *crash, m *Mover, step string) {
+		ctx, cancel := context.WithCancel(c.context())
+		defer cancel()
+		m.cfg.step = func(name string) error {
+			if name == step {
+				cancel()
+			}
+			return nil
+		}
+		if err := c.op(m, ctx); (err == nil) != committed(step) {
+			c.Fatalf("%s: %v", step, err)
+		}
+	})
+}
+
+// TestDeath: the process ends at a step, and another one recovers.
+func TestDeath(t *testing.T) {
+	forEachStep(t, []string{"shard", "reference", "unshard"}, func(c *crash, m *Mover, step string) {
+		c.dies(m, step, func() { _ = c.op(m, c.context()) })
+		c.recoverAll(c.proxy("second"))
+	})
+}
+
+// dies runs f in a process that ends at a step: its connections close, and
+// nothing of it goes on.
+func (c *crash) dies(m *Mover, step string, f func()) {
+	m.cfg.step = func(name string) error {
+		if name == step {
+			runtime.Goexit()
+		}
+		return nil
+	}
+	var wg sync.WaitGroup
+	wg.Go(f)
+	wg.Wait()
+}
+
+// TestHang: the process stops at a step with all its connections open, is
+// believed dead and recovered from, and then goes on.
+func TestHang(t *testing.T) {
+	forEachStep(t, []string{"shard", "unshard"}, func(c *crash, m *Mover, step string) {
+		reached, goOn := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		m.cfg.step = func(name string) error {
+			if name == step {
+				once.Do(func() {
+					close(reached)
+					<-goOn
+				})
+			}
+			return nil
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = c.op(m, c.context()) })
+		<-reached
+		c.recoverAll(c.proxy("second"))
+		c.verify("recovered while hanging at " + step)
+		close(goOn)
+		wg.Wait()
+	})
+}
+
+// TestBackendsEnd: somebody ends the backends of one server at a step.
+func TestBackendsEnd(t *testing.T) {
+	for _, server := range []string{"home", "east"} {
+		for _, kind := range []string{"shard", "unshard"} {
+			t.Run(server+" "+kind, func(t *testing.T) {
+				c := newCrash(t, kind)
+				for _, step := range c.steps() {
+					c.from()
+					m := c.proxy("p")
+					var once sync.Once
+					m.cfg.step = func(name string) error {
+						if name == step {
+							once.Do(func() {
+								on(t, server, c.db).run(t, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'weft %' AND pid <> pg_backend_pid()")
+							})
+						}
+						return nil
+					}
+					err := c.op(m, c.context())
+					c.recoverAll(c.proxy("second")) // if undoing failed too
+					done := c.verify(step)
+					if err == nil && done != (kind != "unshard") {
+						t.Fatalf("%s: said to be done, and is not", step)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestRecoveryDies: recovery itself ends at each of its steps, and two others
+// recover at once.
+func TestRecoveryDies(t *testing.T) {
+	for _, kind := range []string{"shard", "unshard"} {
+		t.Run(kind, func(t *testing.T) {
+			c := newCrash(t, kind)
+			for _, first := range []string{"filled", "committed on east", "home committed"} {
+				for _, step := range []string{"dropped on east", "dropped on west", "undone", "moved", "unmarked", "active"} {
+					c.from()
+					m := c.proxy("first")
+					c.dies(m, first, func() { _ = c.op(m, c.context()) })
+					second := c.proxy("second")
+					c.dies(second, step, func() {
+						for _, t := range c.store.snap.Declared(c.db) {
+							_ = second.Recover(c.context(), t)
+						}
+					})
+					left := c.store.snap.Declared(c.db)
+					var wg sync.WaitGroup
+					for _, id := range []string{"third", "fourth"} {
+						wg.Go(func() {
+							for _, t := range left {
+								if err := c.proxy(id).Recover(c.context(), t); err != nil {
+									c.Errorf("%s: %v", id, err)
+								}
+							}
+						})
+					}
+					wg.Wait()
+					c.verify(first + ", then " + step)
+				}
+			}
+		})
+	}
+}
+
+// TestLockTimeout: a transaction that uses the table is waited for no longer
+// than asked, and nothing is left.
+func TestLockTimeout(t *testing.T) {
+	c := newCrash(t, "shard")
+	s := openAt(t, "home", c.db)
+	if err := s.run("BEGIN", "LOCK TABLE public.t IN ACCESS SHARE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	err := c.op(c.mover, c.context())
+	if err == nil || !strings.Contains(err.Error(), "lock timeout") || time.Since(began) > 20*time.Second {
+		t.Errorf("%v after %v", err, time.Since(began))
+	}
+	s.close()
+	if c.verify("timeout") {
+		t.Error("declared")
+	}
+}
