@@ -22,6 +22,8 @@ type Cluster struct {
 	Shards []Shard `yaml:"shards"`
 	// Pins keep ranges of buckets on shards.
 	Pins []Pin `yaml:"pins"`
+	// Tables in the order in which they are to be declared.
+	Tables []Table `yaml:"tables"`
 }
 
 // Shard declares a directory.Shard.
@@ -84,6 +86,7 @@ func (c Cluster) problems(s *directory.Snapshot) Problems {
 			ps.add(fmt.Sprintf("pins[%d].buckets", i), "is needed: a range of buckets, for example 0-99")
 		}
 	}
+	c.tableProblems(&ps)
 	if err := s.Validate(); err != nil {
 		for _, e := range each(err) {
 			var p *directory.Problem

@@ -148,6 +148,10 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path string) {
 		for i, item := range seq.Values {
 			d.value(item, v.Index(i), fmt.Sprintf("%s[%d]", path, i))
 		}
+	case reflect.Interface:
+		if x := d.any(n, path); x != nil {
+			v.Set(reflect.ValueOf(x))
+		}
 	case reflect.Pointer:
 		p := reflect.New(v.Type().Elem())
 		d.value(n, p.Elem(), path)
@@ -155,6 +159,32 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path string) {
 	default:
 		d.scalar(n, v, path)
 	}
+}
+
+// any reads a value whose shape the file decides: strings, numbers, booleans,
+// lists ([]any) and maps (map[string]any).
+func (d *decoder) any(n ast.Node, path string) any {
+	switch n := n.(type) {
+	case *ast.NullNode:
+		return nil
+	case *ast.BoolNode:
+		return n.Value
+	case *ast.IntegerNode:
+		return n.Value
+	case *ast.FloatNode:
+		return n.Value
+	case *ast.SequenceNode:
+		var l []any
+		d.value(n, reflect.ValueOf(&l).Elem(), path)
+		return l
+	case *ast.MappingNode, *ast.MappingValueNode:
+		var m map[string]any
+		d.value(n, reflect.ValueOf(&m).Elem(), path)
+		return m
+	}
+	var s string
+	d.scalar(n, reflect.ValueOf(&s).Elem(), path)
+	return s
 }
 
 func (d *decoder) mapping(n ast.Node, path string, each func(key string, value ast.Node)) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
 	"weft/config"
@@ -18,12 +19,18 @@ func applyCommand() *cobra.Command {
 		file   string
 		dryRun bool
 		prune  bool
+		proxy  string
 	)
 	cmd := &cobra.Command{
 		Use:   "apply",
-		Short: "Declare the shards of a cluster",
+		Short: "Declare the shards and tables of a cluster",
 		Long: `Make the directory say what cluster.yaml says, and print what changed. The
 cluster is created if there is none. Running proxies follow by themselves.
+
+Tables are declared through a proxy, because their rows move: with --proxy those
+that the directory does not have yet are declared in the order of the file (a
+table before those that reference it), without it the statements are printed. A
+table that the file does not list stays declared.
 
   # cluster.yaml
   bucket_count: 4096            # fixed when the cluster is created
@@ -34,9 +41,16 @@ cluster is created if there is none. Running proxies follow by themselves.
       options: {sslmode: verify-full, sslrootcert: /etc/weft/ca.pem}
     - name: shard-1
       hosts: [10.0.0.3:5432]
-      weight: 2                 # twice the share of the others`,
+      weight: 2                 # twice the share of the others
+  pins:
+    - {buckets: 0-99, shard: shard-1}
+  tables:
+    - {database: app, table: public.customers, columns: [id]}
+    - {database: app, table: public.accounts, columns: [tenant], vindex: lookup_unique, name: tenants}
+    - {database: app, table: public.products, reference: true}`,
 		Example: `  weft apply -c weft.yaml -f cluster.yaml --dry-run
   weft apply -c weft.yaml -f cluster.yaml
+  weft apply -c weft.yaml -f cluster.yaml --proxy postgres://app@127.0.0.1:6432
   weft apply --etcd 127.0.0.1:2379 --cluster main -f cluster.yaml`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -47,12 +61,19 @@ cluster is created if there is none. Running proxies follow by themselves.
 			if err != nil {
 				return err
 			}
+			var through *pgx.ConnConfig
+			if proxy != "" {
+				if through, err = pgx.ParseConfig(proxy); err != nil {
+					return &usageError{fmt.Errorf("--proxy: %w", err)}
+				}
+			}
 			store, err := src.open()
 			if err != nil {
 				return err
 			}
 			defer store.Close()
-			return apply(cmd.Context(), store, want, prune, dryRun, cmd.OutOrStdout())
+			a := applying{store: store, want: want, prune: prune, dryRun: dryRun, proxy: through, out: cmd.OutOrStdout()}
+			return a.run(cmd.Context())
 		},
 	}
 	f := cmd.Flags()
@@ -61,42 +82,56 @@ cluster is created if there is none. Running proxies follow by themselves.
 	src.flags(cmd)
 	f.BoolVar(&dryRun, "dry-run", false, "print what would change and change nothing")
 	f.BoolVar(&prune, "prune", false, "remove shards that the file does not list")
+	f.StringVar(&proxy, "proxy", "", "URL of a proxy to declare tables through, as their owner; the database is the table's")
 	return cmd
 }
 
-// apply stores what want declares, or only says what it would store.
-func apply(ctx context.Context, store directory.Store, want config.Cluster, prune, dryRun bool, out io.Writer) error {
+// applying is one run of the command.
+type applying struct {
+	store         directory.Store
+	want          config.Cluster
+	prune, dryRun bool
+	proxy         *pgx.ConnConfig // nil: none
+	out           io.Writer
+}
+
+// run stores what want declares, or only says what it would store.
+func (a *applying) run(ctx context.Context) error {
 	var changes []string
-	change := func(old *directory.Snapshot) (*directory.Snapshot, error) {
-		next, err := want.Merge(old, prune)
+	var tables []config.Table
+	snap, err := a.store.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		next, err := a.want.Merge(old, a.prune)
 		if err != nil {
 			return nil, err
 		}
+		// Before anything is stored: a mistake in a table stops all of it.
+		if tables, err = a.want.Undeclared(next); err != nil {
+			return nil, err
+		}
 		changes = directory.Diff(old, next) // of the last attempt, the one that counts
-		if dryRun {
+		if a.dryRun {
 			if err := directory.Successor(old, next); err != nil {
 				return nil, err
 			}
 			return nil, errDryRun
 		}
 		return next, nil
-	}
-	snap, err := store.Update(ctx, change)
+	})
 	if err != nil && !errors.Is(err, errDryRun) {
 		return err
 	}
 	for _, c := range changes {
-		fmt.Fprintln(out, c)
+		fmt.Fprintln(a.out, c)
 	}
 	switch {
-	case len(changes) == 0:
-		fmt.Fprintln(out, "nothing to change")
-	case dryRun:
-		fmt.Fprintln(out, "not applied: this was a dry run")
-	default:
-		fmt.Fprintf(out, "applied: the cluster is at version %d\n", snap.Version)
+	case len(changes) == 0 && len(tables) == 0:
+		fmt.Fprintln(a.out, "nothing to change")
+	case a.dryRun && len(tables) == 0:
+		fmt.Fprintln(a.out, "not applied: this was a dry run")
+	case !a.dryRun && len(changes) > 0:
+		fmt.Fprintf(a.out, "applied: the cluster is at version %d\n", snap.Version)
 	}
-	return nil
+	return a.declare(ctx, tables)
 }
 
 // errDryRun leaves Update before it writes.

@@ -25,9 +25,11 @@ func statusCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show a cluster's shards and proxies",
+		Short: "Show a cluster's shards, tables and proxies",
 		Long: `Show what the directory says: the cluster, its shards with whether this machine
-can reach their hosts, and the proxies that are running.`,
+can reach their hosts and how many buckets they hold, pinned buckets, declared
+tables, lookups with how many values have a place, and the proxies that are
+running with the version of the directory they serve.`,
 		Example: `  weft status -c weft.yaml
   weft status --etcd 127.0.0.1:2379 --cluster main --json`,
 		Args: noArgs,
@@ -57,17 +59,23 @@ can reach their hosts, and the proxies that are running.`,
 
 // status is what the command prints.
 type status struct {
-	Cluster     string        `json:"cluster"`
-	Version     int64         `json:"version"`
-	BucketCount int           `json:"bucket_count"`
-	Home        string        `json:"home"`
-	Shards      []shardStatus `json:"shards"`
-	Proxies     []proxyStatus `json:"proxies"`
+	Cluster     string         `json:"cluster"`
+	Version     int64          `json:"version"`
+	BucketCount int            `json:"bucket_count"`
+	Home        string         `json:"home"`
+	Shards      []shardStatus  `json:"shards"`
+	Pins        []pinStatus    `json:"pins"`
+	Tables      []tableStatus  `json:"tables"`
+	Lookups     []lookupStatus `json:"lookups"`
+	Proxies     []proxyStatus  `json:"proxies"`
 }
 
 type shardStatus struct {
 	Name    string            `json:"name"`
 	Weight  int               `json:"weight"`
+	Buckets int               `json:"buckets"`
+	Share   float64           `json:"share"`            // of all buckets, 0 to 1
+	Pinned  int               `json:"pinned,omitempty"` // buckets of pinned values beside those
 	Options map[string]string `json:"options,omitempty"`
 	Hosts   []hostStatus      `json:"hosts"`
 }
@@ -77,20 +85,47 @@ type hostStatus struct {
 	Error   string `json:"error,omitempty"` // why it cannot be reached
 }
 
+type pinStatus struct {
+	First int    `json:"first"`
+	Last  int    `json:"last"`
+	Shard string `json:"shard"`
+}
+
+type tableStatus struct {
+	Database string         `json:"database"`
+	Schema   string         `json:"schema"`
+	Name     string         `json:"name"`
+	Kind     string         `json:"kind"`
+	State    string         `json:"state,omitempty"`
+	Columns  []string       `json:"columns,omitempty"`
+	Vindex   string         `json:"vindex,omitempty"`
+	Lookup   string         `json:"lookup,omitempty"`
+	Params   map[string]any `json:"params,omitempty"`
+}
+
+type lookupStatus struct {
+	Name    string `json:"name"`
+	Entries int    `json:"entries"`
+}
+
 type proxyStatus struct {
 	ID      string `json:"id"`
 	Epoch   int64  `json:"epoch"`
+	Serves  int64  `json:"serves"`
 	Address string `json:"address"`
 	HTTP    string `json:"http,omitempty"`
 	Host    string `json:"host"`
 	Version string `json:"version"`
 }
 
-func readStatus(ctx context.Context, store interface {
+// statusStore is what the command reads from.
+type statusStore interface {
 	directory.Store
 	directory.Registry
-},
-) (*status, error) {
+	directory.Lookups
+}
+
+func readStatus(ctx context.Context, store statusStore) (*status, error) {
 	snap, err := store.Load(ctx)
 	if err != nil {
 		return nil, err
@@ -99,10 +134,44 @@ func readStatus(ctx context.Context, store interface {
 	if err != nil {
 		return nil, err
 	}
-	st := &status{Cluster: snap.Cluster, Version: snap.Version, BucketCount: snap.BucketCount, Home: snap.Home}
-	for _, p := range proxies {
-		st.Proxies = append(st.Proxies, proxyStatus{p.ID, p.Epoch, p.Address, p.HTTP, p.Host, p.Version})
+	st := &status{
+		Cluster: snap.Cluster, Version: snap.Version, BucketCount: snap.BucketCount, Home: snap.Home,
+		Shards: shardStatuses(snap), Pins: []pinStatus{}, Tables: []tableStatus{}, Lookups: []lookupStatus{}, Proxies: []proxyStatus{},
 	}
+	for _, p := range proxies {
+		st.Proxies = append(st.Proxies, proxyStatus{p.ID, p.Epoch, p.Serves, p.Address, p.HTTP, p.Host, p.Version})
+	}
+	for _, p := range snap.Pins {
+		st.Pins = append(st.Pins, pinStatus(p))
+	}
+	lookups := map[string]bool{}
+	for i := range snap.Tables {
+		t := &snap.Tables[i]
+		ts := tableStatus{
+			Database: t.Database, Schema: t.Schema, Name: t.Name, Kind: string(t.Kind), State: string(t.State),
+			Vindex: t.Vindex.Kind, Lookup: t.Vindex.Name, Params: t.Vindex.Params,
+		}
+		for _, c := range t.Columns {
+			ts.Columns = append(ts.Columns, c.Name)
+		}
+		st.Tables = append(st.Tables, ts)
+		if t.Vindex.Lookup() {
+			lookups[t.Vindex.Name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(lookups)) {
+		n, err := store.CountEntries(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		st.Lookups = append(st.Lookups, lookupStatus{name, n})
+	}
+	st.reach(ctx)
+	return st, nil
+}
+
+func shardStatuses(snap *directory.Snapshot) []shardStatus {
+	out := make([]shardStatus, 0, len(snap.Shards))
 	for _, sh := range snap.Shards {
 		s := shardStatus{Name: sh.Name, Weight: sh.Weight, Options: maps.Clone(sh.Options)}
 		if s.Options["sslpassword"] != "" {
@@ -111,10 +180,21 @@ func readStatus(ctx context.Context, store interface {
 		for _, h := range sh.Hosts {
 			s.Hosts = append(s.Hosts, hostStatus{Address: h})
 		}
-		st.Shards = append(st.Shards, s)
+		out = append(out, s)
 	}
-	st.reach(ctx)
-	return st, nil
+	for b, i := range snap.Placement {
+		switch {
+		case i == directory.Unused:
+		case b < snap.BucketCount:
+			out[i].Buckets++
+		default:
+			out[i].Pinned++
+		}
+	}
+	for i := range out {
+		out[i].Share = float64(out[i].Buckets) / float64(snap.BucketCount)
+	}
+	return out
 }
 
 // reach dials every host at once: a cluster with dead ones is when this
@@ -143,31 +223,72 @@ func (st *status) reach(ctx context.Context) {
 func (st *status) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "cluster %s, version %d, %d buckets, home %s\n\n", st.Cluster, st.Version, st.BucketCount, st.Home)
-	fmt.Fprintln(w, "SHARD\tHOST\tREACHABLE\tWEIGHT\tOPTIONS")
+	st.printShards(w)
+	if len(st.Pins) > 0 {
+		fmt.Fprintln(w, "PINNED BUCKETS\tSHARD")
+		for _, p := range st.Pins {
+			fmt.Fprintf(w, "%d-%d\t%s\n", p.First, p.Last, p.Shard)
+		}
+		fmt.Fprintln(w)
+	}
+	st.printTables(w)
+	if len(st.Proxies) == 0 {
+		fmt.Fprintln(w, "no proxy is running: start one with weft serve")
+		return w.Flush()
+	}
+	fmt.Fprintln(w, "PROXY\tADDRESS\tHTTP\tHOST\tSERVES\tVERSION")
+	for _, p := range st.Proxies {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\n", p.ID, p.Address, p.HTTP, p.Host, p.Serves, p.Version)
+	}
+	return w.Flush()
+}
+
+func (st *status) printShards(w io.Writer) {
+	fmt.Fprintln(w, "SHARD\tHOST\tREACHABLE\tWEIGHT\tBUCKETS\tSHARE\tOPTIONS")
 	for _, s := range st.Shards {
 		var opts []string
 		for _, k := range slices.Sorted(maps.Keys(s.Options)) {
 			opts = append(opts, k+"="+s.Options[k])
 		}
+		buckets := fmt.Sprint(s.Buckets)
+		if s.Pinned > 0 {
+			buckets += fmt.Sprintf(" + %d own", s.Pinned)
+		}
 		for i, h := range s.Hosts {
-			name, weight, reach := s.Name, fmt.Sprint(s.Weight), "yes"
-			if i > 0 { // said once per shard
-				name, weight, opts = "", "", nil
-			}
+			reach := "yes"
 			if h.Error != "" {
 				reach = "no"
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", name, h.Address, reach, weight, strings.Join(opts, " "))
+			if i > 0 { // the rest is said once per shard
+				fmt.Fprintf(w, "\t%s\t%s\n", h.Address, reach)
+				continue
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%.1f%%\t%s\n", s.Name, h.Address, reach, s.Weight, buckets, 100*s.Share, strings.Join(opts, " "))
 		}
 	}
 	fmt.Fprintln(w)
-	if len(st.Proxies) == 0 {
-		fmt.Fprintln(w, "no proxy is running: start one with weft serve")
-		return w.Flush()
+}
+
+func (st *status) printTables(w io.Writer) {
+	if len(st.Tables) == 0 {
+		fmt.Fprintf(w, "no table is declared: all are on the home shard, %s\n\n", st.Home)
+		return
 	}
-	fmt.Fprintln(w, "PROXY\tADDRESS\tHTTP\tHOST\tVERSION")
-	for _, p := range st.Proxies {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", p.ID, p.Address, p.HTTP, p.Host, p.Version)
+	fmt.Fprintln(w, "DATABASE\tTABLE\tKIND\tKEY\tVINDEX\tSTATE")
+	for _, t := range st.Tables {
+		v := directory.Vindex{Name: t.Lookup, Kind: t.Vindex, Params: t.Params}
+		state := t.State
+		if state == "" {
+			state = "active"
+		}
+		fmt.Fprintf(w, "%s\t%s.%s\t%s\t%s\t%s\t%s\n", t.Database, t.Schema, t.Name, t.Kind, strings.Join(t.Columns, ", "), v.String(), state)
 	}
-	return w.Flush()
+	fmt.Fprintln(w)
+	if len(st.Lookups) > 0 {
+		fmt.Fprintln(w, "LOOKUP\tENTRIES")
+		for _, l := range st.Lookups {
+			fmt.Fprintf(w, "%s\t%d\n", l.Name, l.Entries)
+		}
+		fmt.Fprintln(w)
+	}
 }

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"weft/directory"
+	"weft/directory/embedded"
+)
+
+// declarer speaks for a proxy: it takes each statement, lets declare do what a
+// proxy does with it, and answers with a notice.
+type declarer struct {
+	listener net.Listener
+	declare  func(database, statement string) error
+
+	mu   sync.Mutex
+	seen []string
+}
+
+func startDeclarer(t *testing.T, declare func(database, statement string) error) *declarer {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &declarer{listener: l, declare: declare}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() {
+				defer c.Close()
+				_ = d.serve(c) // the client's side says what went wrong
+			})
+		}
+	})
+	t.Cleanup(func() { l.Close(); running.Wait() })
+	return d
+}
+
+func (d *declarer) serve(c net.Conn) error {
+	b := pgproto3.NewBackend(c, c)
+	m, err := b.ReceiveStartupMessage()
+	if err != nil {
+		return err
+	}
+	start, ok := m.(*pgproto3.StartupMessage)
+	if !ok {
+		return fmt.Errorf("%T", m)
+	}
+	b.Send(&pgproto3.AuthenticationOk{})
+	for {
+		b.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+		if err := b.Flush(); err != nil {
+			return err
+		}
+		m, err := b.Receive()
+		if err != nil {
+			return err
+		}
+		q, ok := m.(*pgproto3.Query)
+		if !ok {
+			return nil
+		}
+		d.mu.Lock()
+		d.seen = append(d.seen, start.Parameters["database"]+": "+q.String)
+		err = d.declare(start.Parameters["database"], q.String)
+		d.mu.Unlock()
+		if err != nil {
+			b.Send(&pgproto3.ErrorResponse{Severity: "ERROR", Code: "42P16", Message: err.Error(), Hint: "Look again."})
+			continue
+		}
+		b.Send(&pgproto3.NoticeResponse{Severity: "NOTICE", Code: "00000", Message: "7 rows will move"})
+		b.Send(&pgproto3.CommandComplete{CommandTag: []byte("SELECT 1")})
+	}
+}
+
+func TestApplyTables(t *testing.T) {
+	e := testEtcd(t, "127.0.0.1:0")
+	store, err := e.Store("main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(table directory.Table) error {
+		_, err := store.Update(context.WithoutCancel(t.Context()), func(old *directory.Snapshot) (*directory.Snapshot, error) {
+			next := old.Clone()
+			next.PutTable(table)
+			return next, nil
+		})
+		return err
+	}
+	column := func(n string) []directory.Column {
+		return []directory.Column{{Name: n, Type: 20, TypeName: "bigint", Mod: -1}}
+	}
+	var fail error
+	proxy := startDeclarer(t, func(database, statement string) error {
+		switch {
+		case strings.Contains(statement, "accounts"):
+			return put(directory.Table{Database: database, Schema: "public", Name: "accounts", Kind: directory.Sharded, Columns: column("tenant"), Vindex: directory.Vindex{Kind: "lookup_unique", Name: "tenants"}})
+		case strings.Contains(statement, "Products"):
+			return put(directory.Table{Database: database, Schema: "shop", Name: "Products", Kind: directory.Reference})
+		}
+		return fail
+	})
+
+	const file = "bucket_count: 64\nshards: [{name: a, hosts: ['127.0.0.1:1']}, {name: b, hosts: ['127.0.0.1:2']}]\npins: [{buckets: 0-9, shard: b}]\n" +
+		"tables:\n- {database: app, table: accounts, columns: [tenant], vindex: lookup_unique, name: tenants}\n" +
+		"- {database: other, table: 'shop.\"Products\"', reference: true}\n"
+	apply := func(text string, more ...string) (int, string, string) {
+		t.Helper()
+		args := []string{"apply", "-f", write(t, "cluster.yaml", text), "--etcd", e.Endpoint(), "--cluster", "main"}
+		code, out, errs := weft(t, append(args, more...)...)
+		out = regexp.MustCompile(`cluster [0-9a-f]{16}|version \d+`).ReplaceAllStringFunc(out, func(s string) string { return strings.Fields(s)[0] + " N" })
+		return code, out, errs
+	}
+	expect := func(text, want string, more ...string) {
+		t.Helper()
+		if code, out, errs := apply(text, more...); code != 0 || errs != "" || out != want {
+			t.Errorf("exit code %d, stderr %q\n got %s\nwant %s", code, errs, out, want)
+		}
+	}
+	const (
+		created = "+ cluster N, 64 buckets, home a\n+ shard a 127.0.0.1:1\n+ shard b 127.0.0.1:2\n+ pin buckets 0-9 on b\n"
+		first   = "SELECT weft.shard_table('accounts', 'tenant', vindex => 'lookup_unique', name => 'tenants')"
+		second  = `SELECT weft.reference_table('shop."Products"')`
+		list    = "  \\connect app\n  " + first + ";\n  \\connect other\n  " + second + ";\n"
+	)
+	expect(file, created+"not applied: this was a dry run; these tables would be declared, through a proxy:\n"+list, "--dry-run")
+	expect(file, created+"applied: the cluster is at version N\nthese tables are not declared yet; pass --proxy, or run through a proxy, as their owner:\n"+list)
+	at := "postgres://u@" + proxy.listener.Addr().String() + "?sslmode=disable"
+
+	// A proxy of another cluster says yes, and nothing happens here.
+	if code, _, errs := apply(file+"- {database: app, table: orders, columns: [id]}\n", "--proxy", at); code != 1 || !strings.Contains(errs, "orders in database app is still not declared here") {
+		t.Errorf("a proxy that does nothing: %d %q", code, errs)
+	}
+	proxy.mu.Lock()
+	if got, want := strings.Join(proxy.seen, "\n"), "app: "+first+"\nother: "+second+"\napp: SELECT weft.shard_table('orders', 'id')"; got != want {
+		t.Errorf("the proxy saw\n%s\nwant\n%s", got, want)
+	}
+	fail = errors.New("no such column")
+	proxy.mu.Unlock()
+	code, out, errs := apply(file+"- {database: app, table: orders, columns: [it's], params: {a: [1, 'b\\\"']}}\n", "--proxy", at)
+	if code != 1 || !strings.Contains(errs, "declare orders in database app: ERROR: no such column (SQLSTATE 42P16)\nHINT: Look again.") ||
+		!strings.Contains(out, `app: SELECT weft.shard_table('orders', 'it''s', params => `) {
+		t.Errorf("a refused one: %d %q %q", code, out, errs)
+	}
+	expect(file, "nothing to change\n")
+	expect(file, "nothing to change\n", "--proxy", at)
+	for change, want := range map[string]string{
+		"name: tenants": "its vindex is lookup_unique tenants",
+		"[tenant]":      "by tenant",
+	} {
+		text := strings.Replace(file, change, strings.Replace(change, "tenant", "other", 1), 1)
+		if code, _, errs := apply(text, "--proxy", at); code != 1 || !strings.Contains(errs, "tables[0]: accounts in database app is declared otherwise: "+want) {
+			t.Errorf("%s: %d %q", change, code, errs)
+		}
+	}
+	if code, _, errs := apply(strings.Replace(file, "0-9", "0-40", 1)); code != 1 || !strings.Contains(errs, "buckets would move") {
+		t.Errorf("a pin that moves rows: %d %q", code, errs)
+	}
+	if code, _, errs := apply(file, "--proxy", "mysql:x=y z"); code == 0 || !strings.Contains(errs, "--proxy: cannot parse") {
+		t.Errorf("no URL: %d %q", code, errs)
+	}
+	checkStatus(t, e, store)
+}
+
+func checkStatus(t *testing.T, e *embedded.Server, store interface {
+	directory.Lookups
+	directory.Registry
+},
+) {
+	t.Helper()
+	if _, err := store.PutEntries(t.Context(), "tenants", []directory.Entry{{Key: []byte("1")}, {Key: []byte("2")}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := store.PinEntry(t.Context(), "tenants", []byte("3"), "b"); err != nil {
+		t.Fatal(err)
+	}
+	out := succeed(t, "status", "--etcd", e.Endpoint(), "--cluster", "main")
+	for _, want := range []string{
+		`(?m)^SHARD +HOST +REACHABLE +WEIGHT +BUCKETS +SHARE +OPTIONS$`,
+		`(?m)^a +127.0.0.1:1 +no +1 +32 +50.0% *$`,
+		`(?m)^b +127.0.0.1:2 +no +1 +32 \+ 1 own +50.0% *$`,
+		`(?m)^0-9 +b$`,
+		`(?m)^app +public.accounts +sharded +tenant +lookup_unique tenants +active$`,
+		`(?m)^other +shop.Products +reference +active$`,
+		`(?m)^tenants +3$`,
+	} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("status has no %s:\n%s", want, out)
+		}
+	}
+}
