@@ -1,4 +1,4 @@
-package planner
+package planner_test
 
 import (
 	"context"
@@ -17,13 +17,14 @@ import (
 	"weft/pgserver"
 	"weft/pgserver/pgtest"
 	"weft/plan"
+	"weft/planner"
 )
 
 // planOf plans a text as a session would.
-func planOf(env *Env, sql string, params ...uint32) *plan.Plan {
+func planOf(env *planner.Env, sql string, params ...uint32) *plan.Plan {
 	var s parser.Scanner
 	s.Scan([]byte(sql), env.Options)
-	return Plan(env, sql, s.Literals, params)
+	return planner.Plan(env, sql, s.Literals, params)
 }
 
 // connect opens a connection that ends with the test.
@@ -65,44 +66,6 @@ func load(t testing.TB, c *pgx.Conn) *catalog.Schema {
 	return s
 }
 
-// declare adds a table to a snapshot, as its declaration would.
-func declare(t testing.TB, snap *directory.Snapshot, s *catalog.Schema, line string) {
-	t.Helper()
-	f := strings.Fields(line)
-	schema, name, ok := strings.Cut(f[1], ".")
-	if !ok {
-		schema, name = "public", f[1]
-	}
-	d := directory.Table{Database: "app", Schema: schema, Name: name, Kind: directory.TableKind(f[0])}
-	rel := s.Relation(catalog.Name{Schema: schema, Name: name})
-	if rel == nil {
-		t.Fatalf("declare %s: no such table", line)
-	}
-	if d.Kind == directory.Sharded {
-		d.Vindex.Kind = "hash"
-		for _, c := range strings.Split(f[2], ",") {
-			col := findColumn(rel, c)
-			if col == nil {
-				t.Fatalf("declare %s: no column %q", line, c)
-			}
-			d.Columns = append(d.Columns, directory.Column{Name: c, Type: col.Base, TypeName: col.TypeName, Mod: col.Mod})
-		}
-		if len(d.Columns) > 1 {
-			d.Vindex.Kind = "composite"
-		}
-	}
-	for _, o := range f {
-		switch v, _ := strings.CutPrefix(o, "state="); v {
-		case "declaring", "undeclaring":
-			d.State = directory.TableState(v)
-		}
-		if v, ok := strings.CutPrefix(o, "fk="); ok {
-			d.ForeignKeys = append(d.ForeignKeys, directory.ForeignKey{Schema: "public", Table: v, Name: v + "_fkey"})
-		}
-	}
-	snap.Tables = append(snap.Tables, d)
-}
-
 // TestPlan holds the golden plans: testdata/*, each with a schema and
 // declarations of its own.
 //
@@ -117,7 +80,7 @@ func TestPlan(t *testing.T) {
 		if strings.Contains(path, "fuzz") {
 			return
 		}
-		env := &Env{Database: "app", Path: []string{"pg_catalog", "public"}, Home: "shard-0"}
+		env := &planner.Env{Database: "app", Path: []string{"pg_catalog", "public"}, Home: "shard-0"}
 		snap := directory.New(64, "shard-0", []directory.Shard{{Name: "shard-0"}, {Name: "shard-1"}})
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
@@ -132,13 +95,13 @@ func TestPlan(t *testing.T) {
 					d.Fatalf(t, "%v", err)
 				}
 				env.Schema = load(t, c)
-				env.Tables = NewTables(snap, "app")
+				env.Tables = planner.NewTables(snap, "app")
 				return ""
 			case "declare":
 				for _, line := range strings.Split(d.Input, "\n") {
-					declare(t, snap, env.Schema, line)
+					planner.Declare(t, snap, env.Schema, line)
 				}
-				env.Tables = NewTables(snap, "app")
+				env.Tables = planner.NewTables(snap, "app")
 				return ""
 			case "plan":
 				return goldenPlans(t, env, d)
@@ -149,7 +112,7 @@ func TestPlan(t *testing.T) {
 	})
 }
 
-func goldenPlans(t *testing.T, env *Env, d *datadriven.TestData) string {
+func goldenPlans(t *testing.T, env *planner.Env, d *datadriven.TestData) string {
 	with := *env
 	var params []uint32
 	for _, arg := range d.CmdArgs {
@@ -165,7 +128,10 @@ func goldenPlans(t *testing.T, env *Env, d *datadriven.TestData) string {
 		case "path":
 			with.Path = append([]string{"pg_catalog"}, arg.Vals...)
 		case "temp":
-			with.Temporary = set(arg.Vals...)
+			with.Temporary = map[string]bool{}
+			for _, name := range arg.Vals {
+				with.Temporary[name] = true
+			}
 		case "nonstandard":
 			with.Options.NonStandardStrings = true
 		default:

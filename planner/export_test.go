@@ -1,0 +1,52 @@
+package planner
+
+import (
+	"strings"
+	"testing"
+
+	"weft/catalog"
+	"weft/directory"
+)
+
+// Declare adds a table to a snapshot, as its declaration would.
+func Declare(t testing.TB, snap *directory.Snapshot, s *catalog.Schema, line string) {
+	t.Helper()
+	f := strings.Fields(line)
+	schema, name, ok := strings.Cut(f[1], ".")
+	if !ok {
+		schema, name = "public", f[1]
+	}
+	d := directory.Table{Database: "app", Schema: schema, Name: name, Kind: directory.TableKind(f[0])}
+	rel := s.Relation(catalog.Name{Schema: schema, Name: name})
+	if rel == nil {
+		t.Fatalf("declare %s: no such table", line)
+	}
+	if d.Kind == directory.Sharded {
+		d.Vindex.Kind = "hash"
+		for _, c := range strings.Split(f[2], ",") {
+			col := rel.Column(c)
+			if col == nil {
+				t.Fatalf("declare %s: no column %q", line, c)
+			}
+			d.Columns = append(d.Columns, directory.Column{Name: c, Type: col.Base, TypeName: col.TypeName, Mod: col.Mod})
+		}
+		if len(d.Columns) > 1 {
+			d.Vindex.Kind = "composite"
+		}
+	}
+	for _, o := range f {
+		switch v, _ := strings.CutPrefix(o, "state="); v {
+		case "declaring", "undeclaring":
+			d.State = directory.TableState(v)
+		}
+		if v, ok := strings.CutPrefix(o, "fk="); ok {
+			d.ForeignKeys = append(d.ForeignKeys, directory.ForeignKey{Schema: "public", Table: v, Name: v + "_fkey"})
+		}
+	}
+	snap.Tables = append(snap.Tables, d)
+}
+
+func declare(t testing.TB, snap *directory.Snapshot, s *catalog.Schema, line string) {
+	t.Helper()
+	Declare(t, snap, s, line)
+}
