@@ -23,17 +23,9 @@ type Args struct {
 	// Generated are the values weft supplies, as text.
 	Generated [][]byte
 
-	// Entries finds the entries of lookups; nil if there are none.
-	Entries Entries
-
 	// ASCII: client_encoding or the server's is not UTF8, so only values of
 	// plain ASCII are known to be stored as they were sent.
 	ASCII bool
-}
-
-// Entries finds the bucket of a lookup's value.
-type Entries interface {
-	Entry(name string, key []byte) (bucket int, ok bool)
 }
 
 // Params is a view of the parameters in the body of a Bind message.
@@ -112,4 +104,18 @@ func (b *Binder) param(i int) (v []byte, ok bool) {
 	}
 	v, _, ok = p.value(b.offsets[i])
 	return v, ok
+}
+
+// TextParams returns parameters that come from no message, all in text format;
+// nil is NULL.
+func TextParams(values [][]byte) Params {
+	p := Params{count: len(values)}
+	for _, v := range values {
+		size := uint32(len(v))
+		if v == nil {
+			size = 0xffffffff
+		}
+		p.values = append(binary.BigEndian.AppendUint32(p.values, size), v...)
+	}
+	return p
 }

@@ -321,10 +321,12 @@ func (b *Binder) lookup(in *plan.Instance, l vindex.Lookup, keys []datum.Key) er
 	}
 	if r.Key != nil {
 		b.request = r.Key
-		if b.args.Entries != nil {
-			if bucket, ok := b.args.Entries.Entry(in.Table.Lookup, r.Key); ok {
-				return b.bucket(in, bucket)
+		if bucket, ok := b.snap.Entry(in.Table.Lookup, r.Key); ok {
+			if bucket < 0 {
+				return pgerr.New(pgerr.InternalError, "an entry of lookup %q points to a bucket that does not exist, in version %d of the directory",
+					in.Table.Lookup, b.snap.Version).WithDetail("The rows of table %q with that key cannot be found.", in.Table.Name)
 			}
+			return b.bucket(in, bucket)
 		}
 		if in.Stored {
 			b.missing = append(b.missing, Missing{in.Table.Lookup, bytes.Clone(r.Key), r.Default.Bucket(b.bits)})

@@ -493,22 +493,17 @@ func TestBindWithoutPlace(t *testing.T) {
 	}
 }
 
-type entries map[string]int
-
-func (e entries) Entry(name string, key []byte) (int, bool) {
-	bucket, ok := e[name+"/"+string(key)]
-	return bucket, ok
-}
-
 func TestBindLookup(t *testing.T) {
 	for _, kind := range []string{"lookup", "lookup_unique"} {
 		table := declare(t, kind, nil, 64, column{"tenant", datum.Int8})
 		snap := cluster(64, 64)
 		snap.Placement = append(snap.Placement, 17) // bucket 64, of a pinned tenant
+		snap.Entries = directory.NewEntries()
+		snap.Entries.Put("dir", []byte("42"), 64, 1)
+		snap.Entries.Put("dir", []byte("43"), 3, 1)
 		var b Binder
 		bind := func(p *plan.Plan, text string) ([]int, []Missing) {
 			a := scanned(t, text)
-			a.Entries = entries{"dir/42": 64, "dir/43": 3}
 			s, err := b.Bind(p, snap, a)
 			if err != nil {
 				t.Fatal(err)
@@ -551,14 +546,15 @@ func TestBindRefusesHoles(t *testing.T) {
 	table := declare(t, "lookup_unique", nil, 64, column{"tenant", datum.Int8})
 	p := keyed(table, sets(set(lit(0))))
 	var b Binder
-	for name, break_ := range map[string]func(*directory.Snapshot, *Args){
-		"an entry beyond the placement": func(_ *directory.Snapshot, a *Args) { a.Entries = entries{"dir/1": 99} },
-		"an entry below it":             func(_ *directory.Snapshot, a *Args) { a.Entries = entries{"dir/1": -1} },
-		"a short placement":             func(s *directory.Snapshot, _ *Args) { s.Placement = s.Placement[:0] },
-		"a shard that is not there":     func(s *directory.Snapshot, _ *Args) { s.Shards = s.Shards[:0] },
+	for name, spoil := range map[string]func(*directory.Snapshot){
+		"an entry beyond the placement": func(s *directory.Snapshot) { s.Entries.Put("dir", []byte("1"), 99, 1) },
+		"an entry below it":             func(s *directory.Snapshot) { s.Entries.Put("dir", []byte("1"), -1, 1) },
+		"a short placement":             func(s *directory.Snapshot) { s.Placement = s.Placement[:0] },
+		"a shard that is not there":     func(s *directory.Snapshot) { s.Shards = s.Shards[:0] },
 	} {
 		snap, a := cluster(64, 4), scanned(t, "1")
-		break_(snap, a)
+		snap.Entries = directory.NewEntries()
+		spoil(snap)
 		_, err := b.Bind(p, snap, a)
 		if err == nil || !strings.Contains(err.Error(), "bucket") || !strings.Contains(err.Error(), "version 7") {
 			t.Errorf("%s: %v", name, err)

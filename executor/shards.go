@@ -20,7 +20,9 @@ type Shards struct {
 	Missing []Missing
 }
 
-// Missing is an entry that a lookup does not have yet.
+// Missing is an entry that a lookup does not have yet. If it turns out to have
+// one, made by somebody else meanwhile, Bind has to be asked again with a
+// snapshot that knows it: it may be in another bucket.
 type Missing struct {
 	Lookup string // the name its entries are kept under
 	Key    []byte // the value's canonical spelling
