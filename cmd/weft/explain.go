@@ -1,0 +1,146 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"weft/executor"
+	"weft/parser"
+	"weft/plan"
+	"weft/planner"
+)
+
+// print writes the plan of a text and the shards it visits.
+func (e *explainer) print(out io.Writer, text string, params []string) error {
+	var scan parser.Scanner
+	scan.Scan([]byte(text), e.env.Options)
+	p := planner.Plan(e.env, text, scan.Literals, nil)
+	if len(params) > 0 && len(params) != len(p.Params) {
+		return &usageError{fmt.Errorf("the statement has %d parameters, and --param is given %d times", len(p.Params), len(params))}
+	}
+	fmt.Fprint(out, p)
+	for _, i := range literals(p) {
+		l := scan.Literals[i]
+		fmt.Fprintf(out, "  '%d' is %s\n", i+1, text[l.Start:l.End])
+	}
+	if p.Route != plan.Keyed { // what is known of the keys is said above
+		for _, why := range p.Why {
+			fmt.Fprintf(out, "  because %s\n", why)
+		}
+	}
+	switch {
+	case p.Route == plan.Refused:
+		return nil
+	case p.Route == plan.Call:
+		fmt.Fprintln(out, "visits no shard as it is: weft runs the function itself")
+		return nil
+	case p.Route == plan.Keyed && len(p.Params) > 0 && len(params) == 0:
+		fmt.Fprintln(out, "visits the shards that its parameters say: give --param for each to see them")
+		return nil
+	}
+	var b executor.Binder
+	shards, err := b.Bind(p, e.snap, &executor.Args{
+		Text: []byte(text), Literals: scan.Literals, Options: e.env.Options,
+		Params: executor.TextParams(values(params)), Generated: samples(p),
+	})
+	if err != nil {
+		fmt.Fprintf(out, "refused: %v\n", err)
+		return nil
+	}
+	e.visits(out, p, shards)
+	return nil
+}
+
+// visits says which shards a statement goes to.
+func (e *explainer) visits(out io.Writer, p *plan.Plan, shards executor.Shards) {
+	var names []string
+	for i := range shards.All() {
+		names = append(names, e.snap.Shards[i].Name)
+	}
+	switch {
+	case shards.Any() && p.Route == plan.Keyed:
+		fmt.Fprintf(out, "visits any shard, such as %s: no row can match\n", names[0])
+	case shards.Any():
+		fmt.Fprintf(out, "visits any shard, such as %s\n", names[0])
+	case len(names) == 1:
+		fmt.Fprintf(out, "visits %s\n", names[0])
+	default:
+		fmt.Fprintf(out, "visits %d of %d shards: %s\n", len(names), len(e.snap.Shards), strings.Join(names, ", "))
+	}
+	if generatedKey(p) {
+		fmt.Fprintln(out, "weft supplies the key; it was taken to be 1 and so on, and another may be on another shard")
+	}
+	if len(names) > 1 && p.Route == plan.Keyed && p.Refusal != nil {
+		fmt.Fprintf(out, "refused with SQLSTATE %s: %s\n", p.Refusal.Code, p.Refusal.Message)
+	}
+}
+
+// sources calls f for everything that a plan takes key values from.
+func sources(p *plan.Plan, f func(plan.Source)) {
+	var visit func(s plan.Source)
+	visit = func(s plan.Source) {
+		f(s)
+		if s.Expr != nil {
+			visit(s.Expr.Left)
+			visit(s.Expr.Right)
+		}
+	}
+	for _, in := range p.Instances {
+		for _, sets := range in.Keys {
+			for _, set := range sets {
+				for _, s := range set {
+					visit(s)
+				}
+			}
+		}
+	}
+}
+
+// literals returns the literals that keys come from, in order.
+func literals(p *plan.Plan) []int {
+	var out []int
+	sources(p, func(s plan.Source) {
+		if s.Kind == plan.Literal || s.Kind == plan.Array {
+			out = append(out, s.Index)
+		}
+	})
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func generatedKey(p *plan.Plan) bool {
+	found := false
+	sources(p, func(s plan.Source) { found = found || s.Kind == plan.Generated })
+	return found
+}
+
+// samples stand for the values that weft would supply.
+func samples(p *plan.Plan) [][]byte {
+	if p.Generate == nil {
+		return nil
+	}
+	var out [][]byte
+	for i, v := range p.Generate.Values {
+		if v.Sequence == "" {
+			out = append(out, fmt.Appendf(nil, "00000000-0000-4000-8000-%012d", i+1))
+			continue
+		}
+		out = append(out, strconv.AppendInt(nil, int64(i+1), 10))
+	}
+	return out
+}
+
+func values(params []string) [][]byte {
+	var out [][]byte
+	for _, p := range params {
+		if p == "NULL" {
+			out = append(out, nil)
+			continue
+		}
+		out = append(out, append([]byte{}, p...))
+	}
+	return out
+}

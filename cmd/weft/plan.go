@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/spf13/cobra"
+
+	"weft/catalog"
+	"weft/config"
+	"weft/directory"
+	"weft/planner"
+)
+
+func planCommand() *cobra.Command {
+	var (
+		src      source
+		schema   string
+		database string
+		role     string
+		path     []string
+		params   []string
+	)
+	cmd := &cobra.Command{
+		Use:   "plan SQL",
+		Short: "Show where a statement goes and why",
+		Long: `Print the plan of a statement: its route, the shards it visits and what led
+there. The statement is not run.
+
+From a running cluster the declarations come from the directory and the schema
+from the home shard, as the user whose statement it is; its password is taken
+from PGPASSWORD or ~/.pgpass, as psql does. Offline, both come from files: what
+pg_dump --schema-only wrote, and a cluster.yaml with shards and tables.
+
+Parameters are given in the order of $1, $2, … as text; the word NULL is NULL.`,
+		Example: `  weft plan -c weft.yaml --database app "SELECT * FROM orders WHERE customer_id = 42"
+  weft plan -c weft.yaml --database app --param 42 "DELETE FROM orders WHERE customer_id = $1"
+  weft plan --schema dump.sql --cluster cluster.yaml "SELECT count(*) FROM orders"`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return &usageError{fmt.Errorf("want one statement, in quotes, got %d words", len(args))}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var (
+				e   *explainer
+				err error
+			)
+			if schema != "" {
+				e, err = offline(schema, src, database)
+			} else {
+				e, err = online(cmd.Context(), src, database, role)
+			}
+			if err != nil {
+				return err
+			}
+			if len(path) > 0 {
+				e.env.Path = append([]string{"pg_catalog"}, path...)
+			}
+			return e.print(cmd.OutOrStdout(), args[0], params)
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	src.flags(cmd)
+	f.Lookup("cluster").Usage = "name of the cluster, beside --etcd (default " + config.Default().Cluster + "); cluster.yaml, beside --schema"
+	f.StringVar(&database, "database", "", "database the statement is for (default: the user's name; offline the only one there is)")
+	f.StringVarP(&role, "user", "U", "", "user whose statement it is (default: yours)")
+	f.StringVar(&schema, "schema", "", "file with the schema, instead of a running cluster")
+	f.StringSliceVar(&path, "search-path", nil, "schemas to look for names in (default: the user's; offline public)")
+	f.StringArrayVar(&params, "param", nil, "value of the next parameter; repeat it for each")
+	return cmd
+}
+
+// explainer is all that a plan depends on.
+type explainer struct {
+	snap *directory.Snapshot
+	env  *planner.Env
+}
+
+func newExplainer(snap *directory.Snapshot, schema *catalog.Schema, database string, path []string) *explainer {
+	return &explainer{snap: snap, env: &planner.Env{
+		Database: database, Path: path, Schema: schema, Tables: planner.NewTables(snap, database), Home: snap.Home,
+	}}
+}
+
+// offline takes cluster and schema from files.
+func offline(schemaFile string, src source, database string) (*explainer, error) {
+	switch {
+	case src.config != "" || len(src.etcd) > 0:
+		return nil, &usageError{errors.New("--schema is for planning without a cluster: leave out --config and --etcd")}
+	case src.cluster == "":
+		return nil, &usageError{errors.New("which cluster? give --cluster cluster.yaml beside --schema")}
+	}
+	want, err := config.LoadCluster(src.cluster)
+	if err != nil {
+		return nil, err
+	}
+	snap, err := want.Merge(nil, false)
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(schemaFile)
+	if err != nil {
+		return nil, fmt.Errorf("read schema: %w", err)
+	}
+	schema, err := catalog.FromDump(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", schemaFile, err)
+	}
+	if database, err = onlyDatabase(snap, database); err != nil {
+		return nil, err
+	}
+	if err := complete(snap, schema, database); err != nil {
+		return nil, fmt.Errorf("%s: %w", src.cluster, err)
+	}
+	return newExplainer(snap, schema, database, []string{"pg_catalog", "public"}), nil
+}
+
+// onlyDatabase returns the database whose tables are declared, unless one is
+// named.
+func onlyDatabase(snap *directory.Snapshot, database string) (string, error) {
+	for _, t := range snap.Tables {
+		switch database {
+		case "":
+			database = t.Database
+		case t.Database:
+		default:
+			return "", &usageError{fmt.Errorf("tables of several databases are declared: give --database %s or another", t.Database)}
+		}
+	}
+	return database, nil
+}
+
+// complete looks up what a file does not say of key columns: their types.
+func complete(snap *directory.Snapshot, schema *catalog.Schema, database string) error {
+	for i := range snap.Tables {
+		t := &snap.Tables[i]
+		if t.Database != database {
+			continue
+		}
+		rel := schema.Relation(catalog.Name{Schema: t.Schema, Name: t.Name})
+		if rel == nil {
+			return fmt.Errorf("table %s.%s is declared, and the schema has none of that name", t.Schema, t.Name)
+		}
+		for j := range t.Columns {
+			c := &t.Columns[j]
+			if c.Type != 0 {
+				continue
+			}
+			col := rel.Column(c.Name)
+			if col == nil {
+				return fmt.Errorf("table %s.%s is declared by column %q, and has none of that name", t.Schema, t.Name, c.Name)
+			}
+			c.Type, c.TypeName, c.Mod = col.Base, col.TypeName, col.Mod
+		}
+	}
+	return nil
+}
+
+// online takes the cluster from the directory and the schema from its home
+// shard.
+func online(ctx context.Context, src source, database, role string) (*explainer, error) {
+	store, err := src.open()
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	snap, err := store.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if role == "" {
+		u, err := user.Current()
+		if err != nil {
+			return nil, &usageError{fmt.Errorf("who asks? give --user: %w", err)}
+		}
+		role = u.Username
+	}
+	if database == "" {
+		database = role
+	}
+	conn, err := connectHome(ctx, snap, database, role)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	run := func(sql string) ([][]string, error) { return query(ctx, conn, sql) }
+	// Before Load, which sets a search_path of its own.
+	rows, err := run("SELECT unnest(current_schemas(true))")
+	if err != nil {
+		return nil, fmt.Errorf("read search_path: %w", err)
+	}
+	var path []string
+	for _, r := range rows {
+		if !strings.HasPrefix(r[0], "pg_temp") {
+			path = append(path, r[0])
+		}
+	}
+	schema, err := catalog.Load(snap.Schemas[database], run)
+	if err != nil {
+		return nil, fmt.Errorf("load the schema of %s: %w", database, err)
+	}
+	return newExplainer(snap, schema, database, path), nil
+}
+
+func connectHome(ctx context.Context, snap *directory.Snapshot, database, role string) (*pgconn.PgConn, error) {
+	home := snap.HomeShard()
+	var hosts, ports []string
+	for _, h := range home.Hosts {
+		host, port, err := net.SplitHostPort(h)
+		if err != nil {
+			return nil, fmt.Errorf("shard %s: %w", home.Name, err)
+		}
+		hosts, ports = append(hosts, host), append(ports, port)
+	}
+	settings := map[string]string{
+		"host": strings.Join(hosts, ","), "port": strings.Join(ports, ","), "user": role, "dbname": database,
+		"application_name": "weft plan", "client_encoding": "UTF8",
+	}
+	if len(hosts) > 1 {
+		settings["target_session_attrs"] = "read-write"
+	}
+	for k, v := range home.Options {
+		settings[k] = v
+	}
+	var b strings.Builder
+	for k, v := range settings {
+		fmt.Fprintf(&b, "%s='%s' ", k, strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(v))
+	}
+	conn, err := pgconn.Connect(ctx, b.String())
+	if err != nil {
+		return nil, fmt.Errorf("connect to the home shard: %w", err)
+	}
+	return conn, nil
+}
+
+// query runs a text and returns the rows of all its statements; NULL is "".
+func query(ctx context.Context, conn *pgconn.PgConn, sql string) ([][]string, error) {
+	results, err := conn.Exec(ctx, sql).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	var rows [][]string
+	for _, result := range results {
+		for _, r := range result.Rows {
+			row := make([]string, len(r))
+			for i, v := range r {
+				row[i] = string(v)
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
+}
