@@ -66,6 +66,9 @@ func (p *peer) ask(m mode, sql string, set []param, mask map[string]bool) answer
 	} else {
 		err = p.askExtended(ctx, m, sql, set, mask, &a)
 	}
+	if lower := strings.ToLower(sql); err == nil && (strings.HasPrefix(lower, "deallocate all") || strings.HasPrefix(lower, "discard all")) {
+		clear(p.known)
+	}
 	a = a.failed(err)
 	a.status = p.conn.TxStatus()
 	return a

@@ -39,6 +39,13 @@ fetch 1 from nosuch;
 declare outside cursor for select id from customers where id = 3;
 
 @route
+prepare h as select value from settings where key = $1;
+execute h ('color');
+execute h ('size');
+deallocate h;
+
+# SQL's own PREPARE over sharded tables. Drivers use the protocol's.
+@maybe
 prepare p (bigint) as select name from customers where id = $1;
 execute p (1);
 execute p (2);
@@ -57,12 +64,12 @@ begin;
 execute w (7, 'prepared');
 execute q (7, 'sent');
 rollback;
-prepare h as select value from settings where key = $1;
-execute h ('color');
 prepare i (bigint, bigint) as insert into orders (id, customer_id) values ($1, $2) returning id;
 execute i (5000, 1);
 execute i (5001, 2);
 select name from pg_prepared_statements order by name;
+deallocate all;
+@route
 deallocate all;
 @error
 execute p (1);
