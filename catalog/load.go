@@ -13,7 +13,19 @@ import (
 // Load takes no lock that it would have to wait for longer than a moment; what
 // cannot be read for that reason is marked Busy.
 func Load(version int64, run func(sql string) ([][]string, error)) (*Schema, error) {
-	rows, err := run(query)
+	return load(version, query, run)
+}
+
+// LoadInside is Load inside an open transaction, which sees its own changes. It
+// leaves nothing behind there.
+func LoadInside(version int64, run func(sql string) ([][]string, error)) (*Schema, error) {
+	const point = `"\x01l"`
+	_, text, _ := strings.Cut(query, ";\n") // a transaction has its isolation already
+	return load(version, "SAVEPOINT "+point+";\n"+text+";\nROLLBACK TO "+point+";\nRELEASE "+point, run)
+}
+
+func load(version int64, text string, run func(sql string) ([][]string, error)) (*Schema, error) {
+	rows, err := run(text)
 	if err != nil {
 		return nil, fmt.Errorf("load schema: %w", err)
 	}

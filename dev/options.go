@@ -54,6 +54,9 @@ type Options struct {
 	// directory.DefaultBucketCount.
 	BucketCount int
 
+	// Demo loads example tables into a database that has none.
+	Demo bool
+
 	// Locale is fixed when Dir is made. Empty: as Dir has it, or what
 	// pgserver.Config.Locale says.
 	Locale string

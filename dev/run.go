@@ -70,6 +70,9 @@ func (c *cluster) run(ctx context.Context) error {
 	}
 	c.report.begin(inst, c.state, c.opts.Dir)
 	err = c.start(ctx, listener)
+	if err == nil && c.opts.Demo {
+		err = c.loadDemo(ctx)
+	}
 	if err == nil {
 		c.report.ready(c)
 		err = c.wait(ctx)

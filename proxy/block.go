@@ -40,7 +40,7 @@ func opensBlock(f *parser.Facts) bool {
 
 // start opens the block. It returns the command tag.
 func (b *block) start(text string) string {
-	words := strings.Fields(strings.ToLower(strings.TrimRight(text, "; \t\r\n")))
+	words := words(text)
 	*b = block{open: true, begin: text}
 	switch {
 	case len(words) == 1, len(words) == 2 && (words[1] == "transaction" || words[1] == "work"):
@@ -118,7 +118,8 @@ func (s *Session) writes() error {
 
 // toAll reports whether a text is one that every participant must run.
 func toAll(f *parser.Facts) bool {
-	return f.Effects&(parser.Savepoint|parser.ChangesSettings|parser.ChangesAllSettings) != 0
+	return f.Statements == 1 && len(f.Relations) == 0 && f.Effects&parser.Opaque == 0 &&
+		f.Effects&(parser.Savepoint|parser.ChangesSettings|parser.ChangesAllSettings) != 0
 }
 
 // onAll repeats on the other participants what the backend at hand is about to
@@ -173,27 +174,10 @@ func (s *Session) ends() bool {
 	return true
 }
 
-// settleBlock follows what a ReadyForQuery says about the block.
-func (s *Session) settleBlock(c *pool.Conn) {
-	b := &s.block
-	switch {
-	case c.Status == wire.TxIdle && b.open:
-		s.endOthers(c)
-		s.block = block{}
-	case c.Status != wire.TxIdle && !b.open:
-		s.block = block{open: true, sealed: true, writer: c}
-	case b.chain && c.Status == wire.TxActive:
-		s.endOthers(c)
-		*b = block{open: true, begin: b.begin, plain: b.plain, sealed: b.sealed}
-	default:
-		b.chain = false
-	}
-}
-
-// endOthers ends the block on the participants whose answers the client does
-// not see.
-func (s *Session) endOthers(main *pool.Conn) {
-	if len(s.parked) == 0 {
+// conclude ends the block on the participants whose answers the client does
+// not see, after the one that answered has ended it.
+func (s *Session) conclude(c *pool.Conn) {
+	if len(s.parked) == 0 || !(s.block.open && c.Status == wire.TxIdle || s.block.chain && c.Status == wire.TxActive) {
 		return
 	}
 	verb := "ROLLBACK"
@@ -204,13 +188,42 @@ func (s *Session) endOthers(main *pool.Conn) {
 	for _, c := range s.parked {
 		if c.Status != wire.TxIdle {
 			if _, err := c.Exec(verb); err != nil {
-				s.log.Warn("a shard could not end the transaction", "shard", c.Shard(), "err", err)
+				s.log.Warn("a shard could not end the transaction", "shard", c.Shard(), "verb", verb, "err", err)
 				c.Discard()
 				continue
 			}
-			if s.block.sets {
-				c.Settings = main.Settings
-			}
+		}
+		kept = append(kept, c)
+	}
+	clear(s.parked[len(kept):])
+	s.parked = kept
+}
+
+// settleBlock follows what a ReadyForQuery says about the block.
+func (s *Session) settleBlock(c *pool.Conn) {
+	b := &s.block
+	switch {
+	case c.Status == wire.TxIdle && b.open:
+		s.giveOthersBack(c)
+		s.block = block{}
+		s.portalLane = nil
+		clear(s.portals)
+	case c.Status != wire.TxIdle && !b.open:
+		s.block = block{open: true, sealed: true, writer: c}
+	case b.chain && c.Status == wire.TxActive:
+		s.giveOthersBack(c)
+		*b = block{open: true, begin: b.begin, plain: b.plain, sealed: b.sealed}
+	default:
+		b.chain = false
+	}
+}
+
+// giveOthersBack releases the participants, whose transactions are over.
+func (s *Session) giveOthersBack(main *pool.Conn) {
+	kept := s.parked[:0]
+	for _, c := range s.parked {
+		if s.block.sets {
+			c.Settings = main.Settings // all have run the same commands
 		}
 		if s.keeps(c) {
 			kept = append(kept, c)
@@ -290,4 +303,13 @@ func crossShardBlock() *pgerr.Error {
 	return pgerr.New(pgerr.FeatureNotSupported, "another shard cannot join this transaction").
 		WithDetail("The transaction was begun in the middle of a text with several statements, or has set too many savepoints.").
 		WithHint("Send BEGIN as a statement of its own.")
+}
+
+// words returns the words of a short command in lower case, without comments.
+func words(text string) []string {
+	var sc parser.Scanner
+	if sc.Scan([]byte(text), parser.Options{}) {
+		text = string(sc.Norm)
+	}
+	return strings.Fields(strings.ToLower(strings.TrimRight(text, "; \t\r\n")))
 }

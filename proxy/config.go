@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"log/slog"
@@ -17,6 +18,14 @@ import (
 type Config struct {
 	// Snapshot returns the cluster as it is now. Required.
 	Snapshot func() *directory.Snapshot
+	// Directory is where declarations are changed. Nil: they cannot be.
+	Directory Directory
+	// Reach waits until Snapshot returns that version or a newer one.
+	Reach func(ctx context.Context, version int64) (*directory.Snapshot, error)
+	// Stale says why Snapshot may be out of date; nil while it is kept fresh.
+	Stale func() error
+	// Proxy is this proxy's id in the directory.
+	Proxy string
 	// Auth lets clients in. Required.
 	Auth *auth.Authenticator
 	// TLS is offered to clients that ask for it; nil answers N.
@@ -41,12 +50,22 @@ type Config struct {
 	// FactsBytes bounds the memory of what is known about query texts.
 	// Default 32 MiB.
 	FactsBytes int64
+	// PlanBytes bounds the memory of plans. Default 64 MiB.
+	PlanBytes int64
 	// Version is weft's own, for SHOW VERSION. Default "dev".
 	Version string
 	// Log receives what operators should know. Default: discarded.
 	Log *slog.Logger
 	// Metrics receives the proxy's metrics; nil for none.
 	Metrics prometheus.Registerer
+}
+
+// Directory is the part of the directory's store that changes it.
+type Directory interface {
+	Load(ctx context.Context) (*directory.Snapshot, error)
+	Update(ctx context.Context, fn func(*directory.Snapshot) (*directory.Snapshot, error)) (*directory.Snapshot, error)
+	Acknowledged(ctx context.Context, version int64) error
+	Proxies(ctx context.Context) ([]directory.Proxy, error)
 }
 
 func (c Config) withDefaults() Config {
@@ -64,6 +83,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.FactsBytes == 0 {
 		c.FactsBytes = 32 << 20
+	}
+	if c.PlanBytes == 0 {
+		c.PlanBytes = 64 << 20
 	}
 	if c.Version == "" {
 		c.Version = "dev"

@@ -7,6 +7,7 @@ import (
 
 	"weft/parser"
 	"weft/pgerr"
+	"weft/plan"
 	"weft/pool"
 	"weft/wire"
 )
@@ -59,20 +60,23 @@ const uncertain = parser.ChangesSettings | parser.ChangesAllSettings | parser.Te
 // effects collects what the open transaction has done to the session, until
 // it ends and the truth can be asked for.
 type effects struct {
-	bits     parser.Effect
-	failed   bool   // an error has been seen
-	lastTag  string // of the last command
-	texts    int    // how many texts with effects there were
-	schema   bool   // the schema that others see has changed
-	relearn  bool   // in a way that may concern what functions do
-	alone    bool   // the only one was a transaction of its own
-	sets     []parser.Setting
-	prepared []sqlPrepared
-	describe []*pool.Statement // made with PREPARE
-	stray    []string          // statements to be removed from the backend
-	text     string            // of a command that goes to every shard
-	shown    bool              // the backend holds the client's own names
-	own      map[string]bool   // which of them
+	bits    parser.Effect
+	failed  bool   // an error has been seen
+	lastTag string // of the last command
+	texts   int    // how many texts with effects there were
+	schema  bool   // the schema that others see has changed
+	relearn bool   // in a way that may concern what functions do
+	alone   bool   // the only one was a transaction of its own
+	changes []*plan.Change
+	// resets: sequences may have been set to other values.
+	resequence bool
+	sets       []parser.Setting
+	prepared   []sqlPrepared
+	describe   []*pool.Statement // made with PREPARE
+	stray      []string          // statements to be removed from the backend
+	text       string            // of a command that goes to every shard
+	shown      bool              // the backend holds the client's own names
+	own        map[string]bool   // which of them
 	// terminates: pg_terminate_backend was called.
 	terminates bool
 }
@@ -222,6 +226,12 @@ func (s *Session) settle(c *pool.Conn) error {
 	}
 	if d.schema {
 		s.db.Generation.Add(1)
+	}
+	if d.schema && s.hasTables {
+		if s.block.tag == "ROLLBACK" {
+			d.changes = nil
+		}
+		s.publish(d.changes)
 	}
 	if d.relearn {
 		if err := s.srv.learnEffects(s.db, c); err != nil {

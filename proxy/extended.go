@@ -19,14 +19,17 @@ import (
 // begin makes sure that extended messages have a backend to go to. ok is
 // false when the client has been told why not and skips to Sync.
 func (s *Session) begin() (ok bool, err error) {
+	if s.hasPending {
+		if err := s.settleParse(); err != nil || s.skipping {
+			return false, err
+		}
+	}
 	if s.lostTx {
 		s.failInLostTx()
 		return false, nil
 	}
 	if err := s.acquire(); err != nil {
-		s.emitLocal()
-		s.skipping = true
-		return false, s.refuse(err)
+		return false, s.refuseBoundRead(err)
 	}
 	s.toServer.Grow()
 	s.unsynced = true
@@ -105,11 +108,24 @@ func (s *Session) onParse(body []byte) error {
 	if err != nil || !s.validName(p.Name) {
 		return s.malformed(wire.Parse, body, op{kind: opParse})
 	}
+	if s.routed() {
+		return s.keepParse(body)
+	}
 	facts := s.facts(p.SQL)
 	if s.lostTx {
 		s.parseInLostTx(p, body, facts)
 		return nil
 	}
+	if callsWeft(facts) {
+		s.calls = true
+		return s.keepParse(body)
+	}
+	return s.parseHere(p, body, facts, nil)
+}
+
+// parseHere parses on the backend at hand. changed says how the text differs
+// from the client's.
+func (s *Session) parseHere(p wire.ParseBody, body []byte, facts *parser.Facts, changed *edited) error {
 	if ok, err := s.begin(); !ok {
 		return err
 	}
@@ -119,10 +135,10 @@ func (s *Session) onParse(body []byte) error {
 		}
 	}
 	if len(p.Name) > 0 {
-		return s.parseNamed(p, facts)
+		return s.parseNamed(p, facts, changed)
 	}
 	prev := s.replaceUnnamed(body, facts)
-	o := op{kind: opParse, prev: prev, unnamedBy: s.conn.UnnamedBy}
+	o := op{kind: opParse, prev: prev, unnamedBy: s.conn.UnnamedBy, text: changed}
 	s.conn.UnnamedBy = s.unnamedTag()
 	if s.special(facts) {
 		return s.parseSpecial(p, facts, o)
@@ -135,7 +151,8 @@ func (s *Session) onParse(body []byte) error {
 // onBind binds a statement under the name the backend knows it by. A large
 // Bind passes in pieces.
 func (s *Session) onBind(length int) error {
-	whole := length+1 <= largeBind
+	routed := s.routing()
+	whole := routed || length+1 <= largeBind
 	need := length + 1
 	if !whole {
 		need = largeBind / 2 // the names are at the front
@@ -160,9 +177,21 @@ func (s *Session) onBind(length int) error {
 	if !ok {
 		return pgerr.Fatal(pgerr.ProtocolViolation, "names in the bind message are too long")
 	}
-	if s.lostTx {
+	if s.lostTx && !s.hasPending {
 		s.bindInLostTx(name)
 		return s.skip(length + 1)
+	}
+	if routed {
+		s.midFrame = true
+		done, err := s.routeBind(portal, name, &rest)
+		s.midFrame = false
+		if done || err != nil || s.skipping {
+			s.client.Consume(need)
+			if err != nil {
+				return err
+			}
+			return s.drain()
+		}
 	}
 	if ok, err := s.begin(); !ok {
 		if err != nil {
@@ -353,6 +382,11 @@ func (s *Session) onDescribe(body []byte) error {
 	if !ok || (kind != 'S' && kind != 'P') {
 		return s.malformed(wire.Describe, body, op{kind: opDescribePortal})
 	}
+	if s.routing() {
+		if done, err := s.describeLocal(kind, name); done || err != nil {
+			return err
+		}
+	}
 	if s.lostTx {
 		s.describeInLostTx(kind, name)
 		return nil
@@ -378,11 +412,18 @@ func (s *Session) onDescribe(body []byte) error {
 		return s.notBound(err)
 	}
 	s.toServer.B = wire.AppendDescribe(s.toServer.B, 'S', server)
-	s.ops.push(op{kind: opDescribeStatement, client: s.statements[string(name)], server: server, name: client})
+	s.ops.push(op{
+		kind: opDescribeStatement, client: s.statements[string(name)], server: server, name: client, hidden: s.hiddenParams(name),
+	})
 	return nil
 }
 
 func (s *Session) onExecute(body []byte) error {
+	if s.routing() {
+		if done, err := s.executeRouted(body); done || err != nil {
+			return err
+		}
+	}
 	if s.lostTx {
 		s.executeInLostTx()
 		return nil
@@ -392,6 +433,11 @@ func (s *Session) onExecute(body []byte) error {
 	}
 	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Execute, body)
 	s.ops.push(op{kind: opExecute})
+	if s.ending {
+		// What follows may go elsewhere, so it must be known how this ended.
+		s.ending = false
+		return s.endTransaction()
+	}
 	return nil
 }
 
@@ -401,6 +447,11 @@ func (s *Session) onClose(body []byte) error {
 	kind, name, ok := wire.DescribeName(body)
 	if !ok || (kind != 'S' && kind != 'P') {
 		return s.malformed(wire.Close, body, op{kind: opClose})
+	}
+	if s.routing() {
+		if done, err := s.closeLocal(kind, name); done || err != nil {
+			return err
+		}
 	}
 	if kind == 'P' && s.conn != nil {
 		s.toServer.Grow()
@@ -455,6 +506,14 @@ func (s *Session) onSync() error {
 	if err != nil {
 		return err
 	}
+	if s.hasPending {
+		s.midFrame = true
+		err := s.settleParse()
+		s.midFrame = false
+		if err != nil {
+			return err
+		}
+	}
 	if s.conn == nil && len(body) > 0 && !s.lostTx {
 		if err := s.acquire(); err != nil {
 			s.client.Consume(wire.HeaderLen + len(body))
@@ -478,6 +537,9 @@ func (s *Session) onSync() error {
 
 // onFlush asks for the answers so far.
 func (s *Session) onFlush() error {
+	if err := s.settleParse(); err != nil {
+		return err
+	}
 	if err := s.extended(wire.Flush); err != nil {
 		return err
 	}

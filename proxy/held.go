@@ -89,36 +89,14 @@ func (s *Session) useLane(l *pool.Lane) error {
 	return nil
 }
 
-// acquireFrom borrows a backend and gives it the session's settings.
+// acquireFrom borrows a backend for the dialogue.
 func (s *Session) acquireFrom(l *pool.Lane) error {
 	select {
 	case <-s.cancelled: // meant for an earlier statement
 	default:
 	}
-	c, err := l.Acquire(s.ctx, pool.Want{
-		Session: s.id, Prefer: *s.lastOf(l), Placeholders: s.placeholders, Settings: s.settings, Cancel: s.cancelled,
-	})
+	c, err := s.borrow(l)
 	if err != nil {
-		return survivable(err)
-	}
-	if !c.Settings.Equal(s.settings) {
-		if err := c.Apply(s.settings); err != nil {
-			c.Discard()
-			if errors.Is(err, pool.ErrLost) {
-				return err
-			}
-			// A role or object is gone that the session stands on. Going on
-			// without would run statements as somebody else.
-			return pgerr.Fatal(pgerr.From(err).Code, "the session's settings cannot be applied any more: %s", pgerr.From(err).Message)
-		}
-		for name := range s.placeholders {
-			if _, set := s.settings.Get(name); set {
-				notePlaceholder(c, name)
-			}
-		}
-	}
-	if err := s.meet(c); err != nil {
-		c.Discard()
 		return err
 	}
 	s.hold(c)
@@ -129,6 +107,37 @@ func (s *Session) acquireFrom(l *pool.Lane) error {
 	default:
 		return nil
 	}
+}
+
+// borrow takes a backend from the pool and gives it the session's settings.
+func (s *Session) borrow(l *pool.Lane) (*pool.Conn, error) {
+	c, err := l.Acquire(s.ctx, pool.Want{
+		Session: s.id, Prefer: *s.lastOf(l), Placeholders: s.placeholders, Settings: s.settings, Cancel: s.cancelled,
+	})
+	if err != nil {
+		return nil, survivable(err)
+	}
+	if !c.Settings.Equal(s.settings) {
+		if err := c.Apply(s.settings); err != nil {
+			c.Discard()
+			if errors.Is(err, pool.ErrLost) {
+				return nil, err
+			}
+			// A role or object is gone that the session stands on. Going on
+			// without would run statements as somebody else.
+			return nil, pgerr.Fatal(pgerr.From(err).Code, "the session's settings cannot be applied any more: %s", pgerr.From(err).Message)
+		}
+		for name := range s.placeholders {
+			if _, set := s.settings.Get(name); set {
+				notePlaceholder(c, name)
+			}
+		}
+	}
+	if err := s.meet(c); err != nil {
+		c.Discard()
+		return nil, err
+	}
+	return c, nil
 }
 
 // lastOf is where the backend is noted that was used last of a lane.

@@ -34,8 +34,17 @@ type op struct {
 	// injected ops were sent by weft, not by the client, who must not see the
 	// answer.
 	injected bool
-	// answer is the frame an opLocal sends.
+	// answer is the frame an opLocal sends, or frame if that is set.
 	answer byte
+	frame  []byte
+	// begins: it opens a transaction block.
+	begins bool
+	// spread is the command that goes to the other shards when this completes.
+	spread *spread
+	// settles: a Sync of weft's own that tells how a transaction ended.
+	settles bool
+	// hidden is how many of the parameters are weft's own and not the client's.
+	hidden int
 	// stmt is the server's statement of an opParse.
 	stmt *pool.Statement
 	// client is the client's statement of an opParse it sent itself, or the

@@ -24,7 +24,7 @@ func (s *Session) replaceUnnamed(body []byte, facts *parser.Facts) *unnamed {
 		return nil
 	}
 	prev := s.unnamed
-	s.unnamed.body = nil // prev has it now
+	s.unnamed.body, s.unnamed.planned = nil, planned{} // prev has them now
 	s.unnamed.set(body, facts)
 	return &prev
 }
@@ -35,7 +35,7 @@ func (u *unnamed) set(body []byte, facts *parser.Facts) {
 		u.body = nil
 	}
 	u.body = append(u.body[:0], body...)
-	u.facts, u.valid, u.original, u.commands = facts, true, "", nil
+	u.facts, u.valid, u.original, u.commands, u.planned.plan = facts, true, "", nil, nil
 	u.version++
 }
 
@@ -55,7 +55,7 @@ func (s *Session) settleNames() error {
 const maxStatementBytes = 64 << 20
 
 // parseNamed prepares a statement under a name of the client's.
-func (s *Session) parseNamed(p wire.ParseBody, facts *parser.Facts) error {
+func (s *Session) parseNamed(p wire.ParseBody, facts *parser.Facts, changed *edited) error {
 	name := string(p.Name)
 	if err := s.settleNames(); err != nil || s.conn == nil || s.skipping {
 		return err
@@ -80,7 +80,7 @@ func (s *Session) parseNamed(p wire.ParseBody, facts *parser.Facts) error {
 	if s.special(facts) {
 		return s.parseSpecial(p, facts, op{})
 	}
-	s.parseShared(st, nil)
+	s.parseShared(st, changed)
 	return nil
 }
 

@@ -13,11 +13,14 @@ func (s *Session) onQuery() error {
 	if err != nil {
 		return err
 	}
-	if !s.ops.empty() {
+	if !s.ops.empty() || s.hasPending {
 		// Extended messages without a Sync stand before it: if they fail, it
 		// is skipped with them.
 		s.midFrame = true
-		err := s.flush()
+		err := s.settleParse()
+		if err == nil {
+			err = s.flush()
+		}
 		s.midFrame = false
 		if err != nil {
 			return err
@@ -29,32 +32,44 @@ func (s *Session) onQuery() error {
 	}
 	text, rest, ok := wire.CString(body)
 	facts := malformedText
-	if ok && len(rest) == 0 {
-		facts = s.facts(text)
-	}
 	s.unnamed.valid = false // a simple query drops it
+	if ok && len(rest) == 0 {
+		if s.routed() {
+			return s.afterQuery(s.routedQuery(text, len(body)))
+		}
+		facts = s.facts(text)
+		if callsWeft(facts) && !s.lostTx {
+			return s.afterQuery(s.routedQuery(text, len(body)))
+		}
+	}
 	if s.lostTx {
 		return s.afterQuery(s.queryInLostTx(facts, len(body)))
 	}
+	return s.afterQuery(s.runQuery(text, facts, len(body)))
+}
+
+// runQuery runs a simple query on the backend at hand, else on the home shard.
+// n is the length of the message's body, which is still in the client's buffer.
+func (s *Session) runQuery(text []byte, facts *parser.Facts, n int) error {
 	if s.special(facts) {
-		return s.afterQuery(s.specialQuery(string(text), facts, len(body)))
+		return s.specialQuery(string(text), facts, n)
 	}
 	if err := s.acquire(); err != nil {
-		s.client.Consume(wire.HeaderLen + len(body))
-		return s.afterQuery(s.refused(err))
+		s.client.Consume(wire.HeaderLen + n)
+		return s.refuseRead(err)
 	}
 	if s.channels != nil && facts.Effects&parser.TxBegin != 0 {
 		if err := s.listenInBlock(); err != nil {
-			s.client.Consume(wire.HeaderLen + len(body))
-			return s.afterQuery(s.refusedHere(err))
+			s.client.Consume(wire.HeaderLen + n)
+			return s.refusedHere(err)
 		}
 	}
 	s.conn.UnnamedBy = 0
 	s.toServer.Grow()
-	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Query, body)
-	s.client.Consume(wire.HeaderLen + len(body))
+	s.toServer.B = append(s.toServer.B, s.client.Buffered()[:wire.HeaderLen+n]...)
+	s.client.Consume(wire.HeaderLen + n)
 	s.ops.push(op{kind: opQuery})
-	return s.afterQuery(s.exchange())
+	return s.exchange()
 }
 
 // malformedText stands for a message that the backend will not accept.
@@ -99,9 +114,12 @@ func (s *Session) onFunctionCall() error {
 		return err
 	}
 	defer s.client.Consume(wire.HeaderLen + len(body))
-	if !s.ops.empty() {
+	if !s.ops.empty() || s.hasPending {
 		s.midFrame = true
-		err := s.flush()
+		err := s.settleParse()
+		if err == nil {
+			err = s.flush()
+		}
 		s.midFrame = false
 		if err != nil || s.skipping {
 			return err
@@ -112,8 +130,8 @@ func (s *Session) onFunctionCall() error {
 		s.tellReady()
 		return s.flushOrEnd()
 	}
-	if err := s.acquire(); err != nil {
-		return s.afterQuery(s.refused(err))
+	if err := s.useLane(s.lane); err != nil {
+		return s.afterQuery(s.refuseRead(err))
 	}
 	s.advanced = true
 	const firstUserOID = 16384

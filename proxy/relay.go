@@ -115,6 +115,10 @@ func (s *Session) relay(endless bool) error {
 // answerLocal gives an answer of weft's own in its turn.
 func (s *Session) answerLocal(o *op) {
 	s.toClient.Grow()
+	if o.frame != nil {
+		s.toClient.B = append(s.toClient.B, o.frame...)
+		return
+	}
 	s.toClient.B = wire.AppendEmpty(s.toClient.B, o.answer)
 	if o.client != nil && o.answer == wire.CloseComplete {
 		s.db.Forget(o.client.server)
@@ -196,6 +200,9 @@ func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 	case wire.ParseComplete, wire.BindComplete, wire.CloseComplete:
 		s.ops.pop()
 	case wire.ParameterDescription:
+		if o.hidden > 0 {
+			body = wire.FewerParameters(body, o.hidden)
+		}
 		if o.described != nil {
 			o.described.params = append([]byte{}, body...)
 		}
@@ -219,6 +226,15 @@ func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 			if e := s.onTag(body); e != nil {
 				s.tell(e)
 				visible = false
+			}
+		}
+		if o.spread != nil {
+			s.onSpread(o.spread)
+			if e := o.spread.err; e != nil {
+				visible = false
+				if o.kind == opQuery {
+					s.tell(e)
+				}
 			}
 		}
 		if o.kind == opExecute {
@@ -247,9 +263,12 @@ func (s *Session) onReady(c *pool.Conn, o *op, status byte) error {
 		return c.Lost(wire.ErrMalformed)
 	}
 	c.Status = status
-	if o.injected {
+	if o.injected && !o.settles {
 		s.ops.pop()
 		return nil
+	}
+	if o.settles {
+		return s.onEnded(c)
 	}
 	if o.kind == opSync || o.kind == opQuery {
 		s.skipping = false
@@ -258,6 +277,32 @@ func (s *Session) onReady(c *pool.Conn, o *op, status byte) error {
 	if s.loans != nil {
 		s.returnLoans()
 	}
+	if o.spread != nil {
+		if err := s.afterSpread(c, o.spread); err != nil {
+			return err
+		}
+	}
+	if err := s.afterBlock(c); err != nil {
+		return err
+	}
+	s.ops.pop() // only now: until here the client is owed an answer
+	s.toClient.Grow()
+	s.toClient.B = wire.AppendReadyForQuery(s.toClient.B, c.Status)
+	return nil
+}
+
+// onEnded is onReady for a Sync of weft's own behind a COMMIT or ROLLBACK.
+func (s *Session) onEnded(c *pool.Conn) error {
+	if err := s.afterBlock(c); err != nil {
+		return err
+	}
+	s.ops.pop()
+	return nil
+}
+
+// afterBlock settles what a transaction has changed, if it is over.
+func (s *Session) afterBlock(c *pool.Conn) error {
+	s.conclude(c)
 	if c.Status == wire.TxIdle {
 		if s.done.any() || c.Listening {
 			if err := s.settleAlone(c); err != nil {
@@ -272,9 +317,6 @@ func (s *Session) onReady(c *pool.Conn, o *op, status byte) error {
 		}
 	}
 	s.settleBlock(c)
-	s.ops.pop() // only now: until here the client is owed an answer
-	s.toClient.Grow()
-	s.toClient.B = wire.AppendReadyForQuery(s.toClient.B, c.Status)
 	return nil
 }
 
@@ -326,6 +368,8 @@ func (s *Session) undo(c *pool.Conn, o *op, failed bool) {
 		s.unnamed = *o.prev
 	}
 	switch {
+	case o.begins:
+		s.block = block{}
 	case o.kind == opParse && o.stmt != nil:
 		c.Unprepare(o.stmt.Name)
 		delete(s.done.own, o.name)

@@ -14,17 +14,25 @@ import (
 
 	"weft/parser"
 	"weft/pgerr"
+	"weft/planner"
 	"weft/pool"
+	"weft/schema"
+	"weft/sequence"
 )
 
 // Server accepts clients and runs their sessions.
 type Server struct {
-	cfg      Config
-	log      *slog.Logger
-	pool     *pool.Pool
-	texts    *parser.Cache
-	scanners sync.Pool
-	metrics  *metrics
+	cfg       Config
+	log       *slog.Logger
+	pool      *pool.Pool
+	texts     *parser.Cache
+	scanners  sync.Pool
+	routers   sync.Pool
+	plans     *planner.Cache
+	envs      *environments
+	sequences *sequence.Allocator
+	mover     *schema.Mover
+	metrics   *metrics
 
 	ctx  context.Context
 	stop context.CancelCauseFunc
@@ -66,6 +74,10 @@ func New(cfg Config) (*Server, error) {
 		sessions: map[int32]*Session{}, hubs: map[string]*hub{}, listeners: map[net.Listener]bool{},
 		starting: map[net.Conn]bool{},
 	}
+	s.routers.New = func() any { return new(router) }
+	s.sequences = sequence.New(source{s}, sequence.Config{})
+	s.mover = schema.New(schema.Config{Shards: dialer{s}, Directory: cfg.Directory, Proxy: cfg.Proxy, Log: cfg.Log})
+	s.plans, s.envs = planner.NewCache(cfg.PlanBytes), newEnvironments()
 	s.scanners.New = func() any { return new(parser.Scanner) }
 	s.nextID.Store(firstID)
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
@@ -74,6 +86,7 @@ func New(cfg Config) (*Server, error) {
 	s.stopPool = stopPool
 	s.poolDone.Go(func() { _ = p.Run(poolCtx) })
 	s.wg.Go(func() { s.watch(s.ctx) })
+	s.wg.Go(func() { s.recoverMoves(s.ctx) })
 	return s, nil
 }
 
@@ -328,6 +341,7 @@ func (s *Server) Close() error {
 	}
 	s.stop(pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command"))
 	s.wg.Wait()
+	s.sequences.Close()
 	s.stopPool()
 	s.poolDone.Wait()
 	return nil

@@ -11,8 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weft/directory"
 	"weft/parser"
 	"weft/pgerr"
+	"weft/planner"
 	"weft/pool"
 	"weft/wire"
 )
@@ -50,12 +52,29 @@ type Session struct {
 	inbox          inbox
 
 	// The dialogue with the backend.
-	conn       *pool.Conn
-	parked     []*pool.Conn // held too, but not talked to now
-	lastConn   *pool.Conn   // of the home shard
-	lanes      []shardLane  // by index of the shard
-	block      block
-	piped      bool // extended messages without a Sync may have written
+	conn     *pool.Conn
+	parked   []*pool.Conn // held too, but not talked to now
+	lastConn *pool.Conn   // of the home shard
+	lanes    []shardLane  // by index of the shard
+	block    block
+	piped    bool // extended messages without a Sync may have written
+
+	// Routing, in a database with declared tables.
+	snap       *directory.Snapshot // as last seen
+	hasTables  bool                // it declares tables of this database
+	env        *planner.Env
+	envFor     *pool.Settings
+	pending    []byte // a Parse message that has not been sent
+	hasPending bool
+	local      map[string]*localPortal
+	portalLane *pool.Lane // where the unnamed portal is
+	portals    map[string]*pool.Lane
+	ending     bool             // what was bound last ends the block
+	drawn      map[string]int64 // values weft drew for it, by sequence
+	lastDrawn  string
+	calls      bool               // a weft.* function has been parsed
+	everywhere map[string]*spread // portals whose execution goes to every shard
+
 	toServer   wire.Out
 	toClient   wire.Out
 	rem        int // bytes of a row still to pass to the client
@@ -105,6 +124,7 @@ type statement struct {
 	commands []sqlPrepared
 	// meaning is what the names in its text meant when it was rewritten.
 	meaning string
+	planned planned
 }
 
 // unnamed is the client's unnamed statement, kept so that it can be made again
@@ -118,6 +138,7 @@ type unnamed struct {
 	original string
 	commands []sqlPrepared
 	meaning  string
+	planned  planned
 }
 
 // errEnd ends a session without a word: the client is gone or has been told.
@@ -169,7 +190,11 @@ func (s *Session) step() error {
 	}
 	limit := wire.FrontendLimit(typ)
 	if limit == 0 {
-		if err := s.flush(); err != nil { // what came before is answered first
+		err := s.settleParse()
+		if err == nil {
+			err = s.flush() // what came before is answered first
+		}
+		if err != nil {
 			return err
 		}
 		e := pgerr.Fatal(pgerr.ProtocolViolation, "invalid frontend message type %d", typ)

@@ -16,7 +16,10 @@ import (
 func (s *Session) specialQuery(text string, f *parser.Facts, n int) error {
 	s.client.Consume(wire.HeaderLen + n)
 	if err := s.acquire(); err != nil {
-		return s.refused(err)
+		return s.refuseRead(err)
+	}
+	if err := s.sent(); err != nil {
+		return s.refuseRead(err)
 	}
 	exec := func(sql string) error {
 		_, err := s.conn.Exec(sql)

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 
 	"weft/auth"
+	"weft/directory"
 )
 
 // parts is what a proxy is made of beside the directory.
@@ -11,6 +12,11 @@ type parts struct {
 	opt  Options
 	auth *auth.Authenticator
 	tls  *tls.Config // nil without TLS
+
+	// The directory: what changes it, what follows it, and who we are in it.
+	store   directory.Store
+	current *directory.Current
+	id      string
 }
 
 func loadParts(opt Options) (parts, error) {

@@ -10,8 +10,13 @@ import (
 // newProxy is the maker of all but the tests of this package.
 func newProxy(p parts, snapshot func() *directory.Snapshot, metrics prometheus.Registerer) (frontend, error) {
 	cfg := p.opt.Config
+	dir, _ := p.store.(proxy.Directory) // a store that lists no proxies cannot tell when all know a change
 	srv, err := proxy.New(proxy.Config{
 		Snapshot:       snapshot,
+		Directory:      dir,
+		Reach:          p.current.Reach,
+		Stale:          p.current.Err,
+		Proxy:          p.id,
 		Auth:           p.auth,
 		TLS:            p.tls,
 		RequireTLS:     cfg.TLS.Required(),

@@ -103,6 +103,9 @@ func (s *Server) start(ctx context.Context, make maker) error {
 	if _, err := s.current.Wait(first); err != nil {
 		return fmt.Errorf("directory: %w", err)
 	}
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the process instead
+	parts.store, parts.current, parts.id = store, s.current, hex.EncodeToString(id[:])
 	front, err := make(parts, s.current.Snapshot, s.metrics)
 	if err != nil {
 		return err
@@ -111,7 +114,7 @@ func (s *Server) start(ctx context.Context, make maker) error {
 	if err := s.listen(); err != nil {
 		return err
 	}
-	if err := s.register(ctx, store); err != nil {
+	if err := s.register(ctx, store, parts.id); err != nil {
 		return err
 	}
 	s.background("accept", func(ctx context.Context) error { return front.Serve(ctx, s.listener) })
@@ -175,14 +178,12 @@ func (s *Server) listen() error {
 // returns when it is listed and serves what was current then. Clients come in
 // only after that: whoever waits for a version to be acknowledged by all must
 // not miss us.
-func (s *Server) register(ctx context.Context, store directory.Store) error {
+func (s *Server) register(ctx context.Context, store directory.Store, id string) error {
 	reg, ok := store.(directory.Registry)
 	if !ok {
 		return nil
 	}
-	var id [8]byte
-	_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the process instead
-	p := directory.Proxy{ID: hex.EncodeToString(id[:]), Address: s.Addr().String(), Version: s.opt.Version}
+	p := directory.Proxy{ID: id, Address: s.Addr().String(), Version: s.opt.Version}
 	p.Host, _ = os.Hostname() // a list without it is still a list
 	if a := s.HTTPAddr(); a != nil {
 		p.HTTP = a.String()

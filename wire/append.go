@@ -191,3 +191,16 @@ func AppendTextRow(b []byte, values []*string) []byte {
 	}
 	return End(b, at)
 }
+
+// FewerParameters returns the body of a ParameterDescription without its last
+// n parameters.
+func FewerParameters(body []byte, n int) []byte {
+	if len(body) < 2 {
+		return body
+	}
+	have := int(binary.BigEndian.Uint16(body))
+	if n > have || len(body) != 2+4*have {
+		return body
+	}
+	return append(binary.BigEndian.AppendUint16(nil, uint16(have-n)), body[2:len(body)-4*n]...)
+}

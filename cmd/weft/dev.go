@@ -63,10 +63,7 @@ as the user postgres, or nobody where there is none.`,
 	f.IntVar(&opts.BucketCount, "bucket-count", directory.DefaultBucketCount, "number of buckets, a power of two; fixed when the directory is made")
 	f.StringVar(&opts.Locale, "locale", "", "locale of the servers (default C, with UTF-8 characters); fixed when the directory is made")
 	f.BoolVarP(&verbose, "verbose", "v", false, "log what happens inside")
-	// Accepted, so that scripts which turn it off keep working once there is
-	// something to load. Until then nothing is loaded either way.
-	f.Bool("demo", false, "load example data")
-	_ = f.MarkHidden("demo") // errs only for a flag that does not exist
+	f.BoolVar(&opts.Demo, "demo", true, "load example tables, sharded by customer, into an empty database")
 	return cmd
 }
 

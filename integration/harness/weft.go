@@ -24,7 +24,11 @@ import (
 // enough to tell home from elsewhere.
 var ShardCount = 2
 
-const clusterName = "test"
+const (
+	clusterName = "test"
+	// routedName is a directory that declares a table of the test database.
+	routedName = "routed"
+)
 
 // cluster is what every weft of this test binary serves: shards and directory.
 type cluster struct {
@@ -64,12 +68,14 @@ func startCluster() (*cluster, error) {
 		return nil, err
 	}
 	shared.onStop(c.etcd.Close)
-	return c, c.declare(ctx, c.etcd)
+	return c, errors.Join(c.declare(ctx, c.etcd, clusterName), c.declare(ctx, c.etcd, routedName, directory.Table{
+		Database: Database, Schema: "public", Name: "declared", Kind: directory.Reference,
+	}))
 }
 
 // declare writes the shards into a directory; shard-0 is home.
-func (c *cluster) declare(ctx context.Context, etcd *embedded.Server) error {
-	store, err := etcd.Store(clusterName)
+func (c *cluster) declare(ctx context.Context, etcd *embedded.Server, name string, tables ...directory.Table) error {
+	store, err := etcd.Store(name)
 	if err != nil {
 		return err
 	}
@@ -81,7 +87,11 @@ func (c *cluster) declare(ctx context.Context, etcd *embedded.Server) error {
 				Options: map[string]string{"sslmode": "disable"}, Weight: 1,
 			}
 		}
-		return directory.New(64, list[0].Name, list), nil
+		snap := directory.New(64, list[0].Name, list)
+		for _, t := range tables {
+			snap.PutTable(t)
+		}
+		return snap, nil
 	})
 	return err
 }
@@ -128,7 +138,21 @@ func (c *cluster) config() config.Config {
 	return cfg
 }
 
-var sharedWeft lazyTarget
+var sharedWeft, sharedRouted lazyTarget
+
+// Routed returns a proxy over the same shards for which the test database has
+// a declared table, though nobody uses it: so every statement is planned and
+// routed, and must do what it does without.
+func Routed(tb testing.TB) *Target {
+	tb.Helper()
+	return sharedRouted.get(tb, func(ctx context.Context) (*Target, error) {
+		t, stop, err := startWeft(ctx, "routed", func(cfg *config.Config) { cfg.Cluster = routedName })
+		if err == nil {
+			shared.onStop(stop)
+		}
+		return t, err
+	})
+}
 
 // Weft returns the weft cluster of this test binary: the proxy runs in this
 // process, so that the race detector sees it.
@@ -163,7 +187,7 @@ func StartEtcd(tb testing.TB) (endpoint string, stop func()) {
 		}
 	})
 	tb.Cleanup(stop)
-	if err := c.declare(ctx, etcd); err != nil {
+	if err := c.declare(ctx, etcd, clusterName); err != nil {
 		tb.Fatal(err)
 	}
 	return etcd.Endpoint(), stop

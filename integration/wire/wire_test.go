@@ -136,7 +136,19 @@ func TestWeft(t *testing.T) {
 	if rewriting() {
 		t.Skip("transcripts are taken from PostgreSQL, never from weft")
 	}
-	target := harness.Weft(t)
+	playAll(t, harness.Weft(t))
+}
+
+// TestRouted plays them in a database with a declared table, where every
+// statement is planned and BEGIN touches nobody.
+func TestRouted(t *testing.T) {
+	if rewriting() {
+		t.Skip("transcripts are taken from PostgreSQL, never from weft")
+	}
+	playAll(t, harness.Routed(t))
+}
+
+func playAll(t *testing.T, target *harness.Target) {
 	known := knownDifferences(t)
 	eachScript(t, func(t *testing.T, path string) {
 		target.Reset(t)

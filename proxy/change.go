@@ -1,0 +1,124 @@
+package proxy
+
+import (
+	"context"
+	"time"
+
+	"weft/directory"
+	"weft/pgerr"
+	"weft/plan"
+)
+
+// When DDL has changed a schema that statements are planned by, every proxy
+// must know before the client is told that it is done.
+
+// changeTimeout bounds how long a change of the directory is waited for. A
+// proxy that does not answer is waited for until its lease ends.
+const changeTimeout = 30 * time.Second
+
+// mayChange refuses changes while the directory is away: other proxies would
+// not hear of them.
+func (s *Session) mayChange() error {
+	if s.srv.cfg.Directory == nil {
+		return pgerr.New(pgerr.FeatureNotSupported, "this proxy cannot change the directory")
+	}
+	if s.srv.cfg.Stale == nil {
+		return nil
+	}
+	if err := s.srv.cfg.Stale(); err != nil {
+		return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "the directory cannot be reached, so schemas with sharded tables cannot be changed").
+			WithDetail("%s", err.Error()).WithHint("Try again when etcd is back. Reads and writes go on meanwhile.")
+	}
+	return nil
+}
+
+// noteChange notes what a command does to declarations, for when it commits.
+func (s *Session) noteChange(p *plan.Plan) {
+	s.done.schema = true
+	if p.Change != nil {
+		s.done.changes = append(s.done.changes, p.Change)
+	}
+}
+
+// publish makes every proxy read the schema anew.
+func (s *Session) publish(changes []*plan.Change) {
+	ctx, cancel := context.WithTimeout(s.ctx, changeTimeout)
+	defer cancel()
+	if err := s.srv.publish(ctx, s.db.Name, changes); err != nil {
+		s.log.Error("schema change not published", "database", s.db.Name, "err", err)
+		e := pgerr.New("01000", "other proxies may not know of this change of the schema yet").WithDetail("%s", err.Error())
+		e.Severity = pgerr.SeverityWarning
+		s.tell(e)
+		s.srv.wg.Go(func() { s.srv.publishLater(s.db.Name, changes) })
+	}
+	s.routed()
+}
+
+func (s *Server) publish(ctx context.Context, database string, changes []*plan.Change) error {
+	next, err := s.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		next := old.Clone()
+		if next.Schemas == nil {
+			next.Schemas = map[string]int64{}
+		}
+		next.Schemas[database]++
+		for _, c := range changes {
+			applyChange(next, database, c)
+		}
+		return next, nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.spreadVersion(ctx, next.Version)
+}
+
+// spreadVersion waits until this and every other proxy serves a version.
+func (s *Server) spreadVersion(ctx context.Context, version int64) error {
+	if s.cfg.Reach != nil {
+		if _, err := s.cfg.Reach(ctx, version); err != nil {
+			return err
+		}
+	}
+	return s.cfg.Directory.Acknowledged(ctx, version)
+}
+
+// publishLater tries until it works.
+func (s *Server) publishLater(database string, changes []*plan.Change) {
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
+		ctx, cancel := context.WithTimeout(s.ctx, changeTimeout)
+		err := s.publish(ctx, database, changes)
+		cancel()
+		if err == nil {
+			return
+		}
+	}
+}
+
+// applyChange does to the declarations what DDL has done to the tables.
+func applyChange(snap *directory.Snapshot, database string, c *plan.Change) {
+	for _, n := range c.Drops {
+		snap.DropTable(database, n.Schema, n.Table)
+	}
+	for _, r := range c.Columns {
+		if t := snap.Table(database, r.Table.Schema, r.Table.Table); t != nil {
+			for i := range t.Columns {
+				if t.Columns[i].Name == r.From {
+					t.Columns[i].Name = r.To
+				}
+			}
+		}
+	}
+	for _, r := range c.Renames {
+		if t := snap.Table(database, r.From.Schema, r.From.Table); t != nil {
+			moved := *t
+			snap.DropTable(database, r.From.Schema, r.From.Table)
+			moved.Schema, moved.Name = r.To.Schema, r.To.Table
+			snap.PutTable(moved)
+		}
+	}
+}

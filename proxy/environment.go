@@ -1,0 +1,289 @@
+package proxy
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"weft/catalog"
+	"weft/directory"
+	"weft/parser"
+	"weft/planner"
+	"weft/pool"
+	"weft/wire"
+)
+
+// A plan depends on more than its text: on the schema, on what is declared, on
+// search_path. All of that is a planner.Env; sessions for which it is the same
+// share one, and with it their plans.
+
+// environments holds what sessions share of it.
+type environments struct {
+	mu     sync.Mutex
+	tables map[string]*declared
+	paths  map[pathKey][]string
+	envs   map[envKey]*planner.Env
+	loaded map[string]*schemaSlot
+}
+
+// declared is the declarations of one database.
+type declared struct {
+	list   []directory.Table
+	tables *planner.Tables
+}
+
+// pathKey is what the effective search path depends on.
+type pathKey struct {
+	lane    pool.Key
+	path    string
+	role    string
+	version int64
+}
+
+type envKey struct {
+	tables  *planner.Tables
+	schema  *catalog.Schema
+	path    string
+	options parser.Options
+}
+
+// schemaSlot holds a database's schema as last read. Its turn is taken by whoever
+// reads it anew.
+type schemaSlot struct {
+	turn   chan struct{}
+	schema *catalog.Schema // guarded by turn
+}
+
+// maxEnvironments bounds what is remembered; it is made anew when asked for.
+const maxEnvironments = 10000
+
+func newEnvironments() *environments {
+	return &environments{
+		tables: map[string]*declared{}, paths: map[pathKey][]string{}, envs: map[envKey]*planner.Env{}, loaded: map[string]*schemaSlot{},
+	}
+}
+
+// declaredIn returns the declarations of a database, the same value for as long
+// as they are the same.
+func (e *environments) declaredIn(snap *directory.Snapshot, database string) *planner.Tables {
+	list := snap.Declared(database)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	d := e.tables[database]
+	if d == nil || !reflect.DeepEqual(d.list, list) {
+		d = &declared{list: list, tables: planner.NewTables(snap, database)}
+		e.tables[database] = d
+	}
+	return d.tables
+}
+
+// slot returns where a database's schema is kept.
+func (e *environments) slot(database string) *schemaSlot {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.loaded[database]
+	if s == nil {
+		s = &schemaSlot{turn: make(chan struct{}, 1)}
+		e.loaded[database] = s
+	}
+	return s
+}
+
+// at returns the schema of that version or a newer one, reading it if need be.
+func (sl *schemaSlot) at(ctx context.Context, version int64, load func() (*catalog.Schema, error)) (*catalog.Schema, error) {
+	select {
+	case sl.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-sl.turn }()
+	if sl.schema != nil && sl.schema.Version >= version {
+		return sl.schema, nil
+	}
+	schema, err := load()
+	if err != nil {
+		return nil, err
+	}
+	sl.schema = schema
+	return schema, nil
+}
+
+// env returns the environment for these parts.
+func (e *environments) env(key envKey, make func() *planner.Env) *planner.Env {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	env := e.envs[key]
+	if env == nil {
+		if len(e.envs) >= maxEnvironments {
+			clear(e.envs)
+		}
+		env = make()
+		e.envs[key] = env
+	}
+	return env
+}
+
+// routed reports whether the session's database has declared tables; only then
+// is there anything to route.
+func (s *Session) routed() bool {
+	if snap := s.srv.cfg.Snapshot(); snap != s.snap {
+		s.snap, s.env = snap, nil
+		s.hasTables = len(snap.Declared(s.db.Name)) > 0
+	}
+	return s.hasTables
+}
+
+// environment returns what the session's texts are planned under, now.
+func (s *Session) environment() (*planner.Env, error) {
+	private := s.inFlux()
+	if !private && s.env != nil && s.envFor == s.settings {
+		return s.env, nil
+	}
+	version := s.snap.Schemas[s.db.Name]
+	tables := s.srv.envs.declaredIn(s.snap, s.db.Name)
+	load := func() (*catalog.Schema, error) { return catalog.Load(version, s.askHome) }
+	var schema *catalog.Schema
+	var err error
+	if private && s.done.bits&(parser.DDL|parser.Opaque) != 0 && s.holdsHome() {
+		schema, err = catalog.LoadInside(version, s.askHome) // as this transaction sees it
+	} else {
+		schema, err = s.srv.envs.slot(s.db.Name).at(s.ctx, version, load)
+	}
+	if err != nil {
+		return nil, err
+	}
+	path, err := s.path(schema.Version, private)
+	if err != nil {
+		return nil, err
+	}
+	build := func() *planner.Env {
+		return &planner.Env{
+			ID: planner.NewID(), Database: s.db.Name, Path: path, Schema: schema, Tables: tables, Home: s.snap.Home, Options: s.scanOptions(),
+		}
+	}
+	if s.pins&pinTemp != 0 || s.done.bits&parser.Temp != 0 {
+		env := build()
+		if env.Temporary, err = s.temporary(); err != nil {
+			return nil, err
+		}
+		if !private {
+			s.env, s.envFor = env, s.settings
+		}
+		return env, nil
+	}
+	env := s.srv.envs.env(envKey{tables, schema, strings.Join(path, "\x00"), s.scanOptions()}, build)
+	if !private {
+		s.env, s.envFor = env, s.settings
+	}
+	return env, nil
+}
+
+// holdsHome reports whether a backend of the home shard takes part in the block.
+func (s *Session) holdsHome() bool {
+	in := func(c *pool.Conn) bool { return c.Lane() == s.lane && c.Status == wire.TxActive }
+	return s.block.open && (s.conn != nil && in(s.conn) || slices.ContainsFunc(s.parked, in))
+}
+
+// inFlux reports whether the open transaction has changed what texts mean, in
+// a way that only its own backend knows.
+func (s *Session) inFlux() bool {
+	switch d := &s.done; {
+	case d.bits&(parser.Temp|parser.DDL|parser.Opaque|parser.ChangesAllSettings|parser.DiscardAll|parser.DiscardTemp) != 0:
+		return true
+	case d.bits&parser.ChangesSettings != 0:
+		return slices.ContainsFunc(d.sets, func(set parser.Setting) bool {
+			return set.Name == "search_path" || set.Name == "role" || set.Name == "session_authorization"
+		})
+	}
+	return false
+}
+
+// path returns the schemas that unqualified names are looked for in.
+func (s *Session) path(version int64, private bool) ([]string, error) {
+	key := pathKey{lane: s.lane.Key(), version: version}
+	key.path, _ = s.settings.Get("search_path")
+	role, _ := s.settings.Get("role")
+	user, _ := s.settings.Get("session_authorization")
+	key.role = role + "\x00" + user
+	e := s.srv.envs
+	if !private {
+		e.mu.Lock()
+		path, ok := e.paths[key]
+		e.mu.Unlock()
+		if ok {
+			return path, nil
+		}
+	}
+	rows, err := s.askHome("SELECT n FROM pg_catalog.unnest(pg_catalog.current_schemas(true)) WITH ORDINALITY u(n, i) WHERE n !~ '^pg_temp_' ORDER BY i")
+	if err != nil {
+		return nil, err
+	}
+	path := make([]string, len(rows))
+	for i, r := range rows {
+		path[i] = r[0]
+	}
+	if !private {
+		e.mu.Lock()
+		if len(e.paths) >= maxEnvironments {
+			clear(e.paths)
+		}
+		e.paths[key] = path
+		e.mu.Unlock()
+	}
+	return path, nil
+}
+
+// temporary returns the names of the session's temporary relations.
+func (s *Session) temporary() (map[string]bool, error) {
+	rows, err := s.askHome("SELECT relname FROM pg_catalog.pg_class WHERE relnamespace = pg_catalog.pg_my_temp_schema()")
+	if err != nil {
+		return nil, err
+	}
+	names := make(map[string]bool, len(rows))
+	for _, r := range rows {
+		names[r[0]] = true
+	}
+	return names, nil
+}
+
+// askHome asks the home shard something about the schema as the session sees
+// it: on the backend it has there, else on one that is borrowed for it.
+func (s *Session) askHome(sql string) ([][]string, error) {
+	if c := s.conn; c != nil && c.Lane() == s.lane && (!s.unsynced || s.block.open) && c.Status != wire.TxFailed {
+		if !s.ops.empty() {
+			if err := s.flush(); err != nil {
+				return nil, err
+			}
+			if s.conn == nil || s.skipping {
+				return nil, errTold
+			}
+		}
+		c.UnnamedBy = 0
+		return c.Exec(sql)
+	}
+	for _, c := range s.parked {
+		if c.Lane() == s.lane && c.Status != wire.TxFailed {
+			c.UnnamedBy = 0
+			return c.Exec(sql)
+		}
+	}
+	c, err := s.lane.Acquire(s.ctx, pool.Want{Session: s.id, Placeholders: s.placeholders, Settings: s.settings})
+	if err != nil {
+		return nil, survivable(err)
+	}
+	if err := c.Apply(s.settings); err != nil {
+		c.Discard()
+		return nil, err
+	}
+	rows, err := c.Exec(sql)
+	c.UsedBy(s.id)
+	if err != nil {
+		c.Discard()
+		return nil, err
+	}
+	c.UnnamedBy = 0
+	c.Release()
+	return rows, nil
+}

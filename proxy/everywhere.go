@@ -1,0 +1,243 @@
+package proxy
+
+import (
+	"weft/parser"
+	"weft/pgerr"
+	"weft/plan"
+	"weft/pool"
+	"weft/wire"
+)
+
+// DDL on declared tables, and on what they are made of, goes to every shard:
+// the home shard first, whose answer is the client's, then the others. All of
+// it is one transaction per shard; what any of them refuses is rolled back on
+// all.
+
+// spread is a command that goes to every shard.
+type spread struct {
+	text  string
+	plan  *plan.Plan
+	facts *parser.Facts
+	// own: weft opened the transaction for it, and ends it.
+	own bool
+	err *pgerr.Error // what another shard said
+}
+
+// alone reports whether the command cannot run inside a transaction.
+func (e *spread) alone() bool { return e.plan.Change != nil && e.plan.Change.Alone }
+
+// everyQuery runs a simple query on every shard.
+func (s *Session) everyQuery(p *plan.Plan, text []byte, f *parser.Facts, n int) error {
+	if err := s.mayChange(); err != nil {
+		return s.refuseQuery(err, n)
+	}
+	e := &spread{text: string(text), plan: p, facts: f}
+	e.own = !s.block.open && !e.alone()
+	if e.own {
+		s.block.start("BEGIN")
+	}
+	err := s.useLane(s.lane)
+	if err == nil && !e.alone() {
+		err = s.mayWriteEverywhere()
+	}
+	if err == nil {
+		err = s.sent()
+	}
+	if err != nil {
+		if e.own {
+			s.rollBackOwn()
+		}
+		return s.refuseQuery(err, n)
+	}
+	s.client.Consume(wire.HeaderLen + n)
+	if s.special(f) {
+		s.done.note(s, f)
+		s.done.relearn = s.done.relearn || effectWords.MatchString(e.text)
+	}
+	s.noteChange(p)
+	s.conn.UnnamedBy = 0
+	s.toServer.Grow()
+	s.toServer.B = wire.AppendQuery(s.toServer.B, e.text)
+	s.ops.push(op{kind: opQuery, spread: e})
+	return s.exchange()
+}
+
+// mayWriteEverywhere makes the open block one that all shards write in.
+func (s *Session) mayWriteEverywhere() error {
+	b := &s.block
+	if b.sealed {
+		return crossShardBlock()
+	}
+	if b.writer != nil && b.writer.Lane() != s.lane && !b.everywhere {
+		return crossShardWrite()
+	}
+	b.everywhere, b.writer = true, s.conn
+	return nil
+}
+
+// onSpread runs the command on the other shards, after the home shard has
+// accepted it.
+func (s *Session) onSpread(e *spread) {
+	for i := range s.snap.Shards {
+		lane := s.laneOf(s.snap, i).lane
+		if lane == s.lane {
+			continue
+		}
+		var err error
+		if e.alone() {
+			err = s.onShard(s.ctx, lane.Shard(), e.text)
+		} else {
+			var c *pool.Conn
+			if c, err = s.enlist(lane); err == nil {
+				_, err = c.Exec(e.text)
+			}
+		}
+		if err != nil {
+			told := *pgerr.From(err)
+			told.Severity = pgerr.SeverityError
+			if told.Detail == "" {
+				told.Detail = "This is what shard " + s.snap.Shards[i].Name + " said."
+			}
+			if e.alone() {
+				told.Hint = "The command was carried out on the shards before it: remove the cause and run it again with IF NOT EXISTS or IF EXISTS."
+			}
+			e.err = &told
+			return
+		}
+	}
+}
+
+// enlist returns a backend of the lane that takes part in the block, parked.
+func (s *Session) enlist(lane *pool.Lane) (*pool.Conn, error) {
+	for _, c := range s.parked {
+		if c.Lane() == lane && c.Status != wire.TxIdle {
+			return c, nil
+		}
+	}
+	c, err := s.borrow(lane)
+	if err != nil {
+		return nil, err
+	}
+	c.UnnamedBy = 0
+	for i := -1; i < len(s.block.replay); i++ {
+		sql := s.block.begin
+		if i >= 0 {
+			sql = s.block.replay[i]
+		}
+		if _, err := c.Exec(sql); err != nil {
+			c.Discard()
+			return nil, err
+		}
+	}
+	s.parked = append(s.parked, c)
+	return c, nil
+}
+
+// afterSpread ends what a command on every shard has begun, once the home
+// shard is ready again.
+func (s *Session) afterSpread(c *pool.Conn, e *spread) error {
+	failed := e.err != nil || c.Status == wire.TxFailed
+	switch {
+	case e.alone():
+		return nil
+	case e.own && failed:
+		s.block.tag = "ROLLBACK"
+		_, err := c.Exec("ROLLBACK")
+		return s.endedOwn(c, err)
+	case e.own:
+		_, err := c.Exec("COMMIT")
+		if s.block.tag = "COMMIT"; err != nil {
+			s.block.tag = "ROLLBACK"
+			s.tell(pgerr.From(err))
+		}
+		return s.endedOwn(c, err)
+	case e.err != nil:
+		// The client has been told; its transaction must know it too.
+		_, _ = c.Exec(provoke)
+	}
+	return nil
+}
+
+// endedOwn closes the block that weft opened around a command.
+func (s *Session) endedOwn(c *pool.Conn, err error) error {
+	if err != nil && c.Status != wire.TxIdle {
+		return c.Lost(err)
+	}
+	return nil
+}
+
+// rollBackOwn gives up a block that weft opened, before it was used.
+func (s *Session) rollBackOwn() {
+	if s.conn != nil && (s.conn.Status != wire.TxIdle || !s.ops.empty()) {
+		s.drop()
+	}
+	s.abandon()
+}
+
+// everyBound notes that a portal's execution goes to every shard.
+func (s *Session) everyBound(portal []byte, pl *planned, f *parser.Facts) error {
+	if err := s.mayChange(); err != nil {
+		return err
+	}
+	e := &spread{text: string(pl.text), plan: pl.plan, facts: f}
+	if !e.alone() {
+		if e.own = !s.block.open; e.own {
+			if err := s.inject("BEGIN"); err != nil {
+				return err
+			}
+			s.block.start("BEGIN")
+			s.conn.Status = wire.TxActive
+		}
+		if err := s.mayWriteEverywhere(); err != nil {
+			return err
+		}
+	}
+	if s.everywhere == nil {
+		s.everywhere = map[string]*spread{}
+	}
+	s.everywhere[string(portal)] = e
+	return nil
+}
+
+// everyExecute executes such a portal. Its Execute is waited for: only then
+// may the other shards begin.
+func (s *Session) everyExecute(body []byte, e *spread) error {
+	name, _, _ := wire.CString(body)
+	delete(s.everywhere, string(name))
+	if ok, err := s.begin(); !ok {
+		return err
+	}
+	s.noteChange(e.plan)
+	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Execute, body)
+	s.ops.push(op{kind: opExecute, spread: e})
+	if err := s.flush(); err != nil || s.conn == nil {
+		return err
+	}
+	if e.err != nil {
+		s.toServer.Grow()
+		s.refuseMessage(e.err)
+		if err := s.flush(); err != nil || s.conn == nil {
+			return err
+		}
+	}
+	if !e.own {
+		return nil
+	}
+	// A Sync of weft's own leaves the extended protocol, so that the block can
+	// be ended; the client's Sync is still to come.
+	if err := s.endImplicit(); err != nil || s.conn == nil {
+		return err
+	}
+	if err := s.afterSpread(s.conn, e); err != nil {
+		return s.failed(err)
+	}
+	return s.failed2(s.afterBlock(s.conn))
+}
+
+// failed2 is failed for an error that may be nil.
+func (s *Session) failed2(err error) error {
+	if err == nil {
+		return nil
+	}
+	return s.failed(err)
+}

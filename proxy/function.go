@@ -1,0 +1,150 @@
+package proxy
+
+import (
+	"context"
+	"slices"
+
+	"weft/executor"
+	"weft/parser"
+	"weft/pgerr"
+	"weft/plan"
+	"weft/wire"
+)
+
+// weft's own functions look like functions of the database to clients:
+// SELECT weft.shard_table('orders', 'customer_id').
+
+// ownFunctions are the names, without schema, by which a text may call one.
+var ownFunctions = []string{
+	"shard_table", "reference_table", "unshard_table", "pin",
+	"create_distributed_table", "create_reference_table", "undistribute_table",
+}
+
+// callsWeft reports whether a text may call one of weft's functions.
+func callsWeft(f *parser.Facts) bool {
+	return len(f.Funcs) == 1 && f.Statements == 1 && len(f.Relations) == 0 && slices.Contains(ownFunctions, f.Funcs[0])
+}
+
+// callQuery answers a simple query that calls a function of weft's own.
+func (s *Session) callQuery(p *plan.Plan, n int) error {
+	s.client.Consume(wire.HeaderLen + n)
+	if err := s.call(p.Function, nil); err != nil {
+		return s.refuseRead(err)
+	}
+	s.toClient.Grow()
+	s.toClient.B = append(s.toClient.B, describeCall(p)...)
+	s.toClient.B = append(s.toClient.B, callResult()...)
+	s.tellReady()
+	return nil
+}
+
+// bindCall makes a portal of a call.
+func (s *Session) bindCall(portal []byte, p *plan.Plan, tail []byte) error {
+	params, ok := executor.DecodeParams(tail)
+	if !ok {
+		return s.refuseBound(pgerr.New(pgerr.ProtocolViolation, "invalid message format"))
+	}
+	lp := &localPortal{plan: p}
+	values, ok := params.Texts()
+	if !ok {
+		return s.refuseBound(pgerr.New(pgerr.FeatureNotSupported, "binary parameters of weft's functions are not supported").
+			WithHint("Send them as text, or write the values into the statement."))
+	}
+	for _, v := range values {
+		lp.args = append(lp.args, slices.Clone(v))
+	}
+	return s.bindLocal(portal, lp)
+}
+
+// executeCall executes a portal that calls a function of weft's own.
+func (s *Session) executeCall(lp *localPortal) error {
+	if err := s.flush(); err != nil || s.skipping {
+		return err
+	}
+	if err := s.call(lp.plan.Function, lp.args); err != nil {
+		return s.refuseBoundRead(err)
+	}
+	s.ops.push(op{kind: opLocal, frame: callResult()})
+	return nil
+}
+
+const (
+	oidText = 25
+	oidVoid = 2278
+)
+
+// describeParams is the ParameterDescription of a statement weft executes.
+func describeParams(p *plan.Plan) []byte {
+	n := 0
+	if p != nil {
+		for _, a := range p.Function.Args {
+			n = max(n, a.Param)
+		}
+	}
+	b, at := wire.Begin(nil, wire.ParameterDescription)
+	b = append(b, byte(n>>8), byte(n))
+	for range n {
+		b = append(b, 0, 0, 0, oidText)
+	}
+	return wire.End(b, at)
+}
+
+// describeCall is the RowDescription of a call.
+func describeCall(p *plan.Plan) []byte {
+	return wire.AppendRowDescription(nil, []wire.Column{{Name: p.Function.Column, OID: oidVoid, Size: 4}})
+}
+
+// callResult is the row of a call and its command tag.
+func callResult() []byte {
+	return wire.AppendCommandComplete(wire.AppendTextRow(nil, []*string{new(string)}), "SELECT 1")
+}
+
+// call runs one of weft's functions. Notices reach the client as they come.
+func (s *Session) call(f *plan.Function, params [][]byte) error {
+	if s.block.open || s.localStatus() != wire.TxIdle {
+		e := pgerr.New(pgerr.ActiveSQLTransaction, "weft.%s cannot run inside a transaction block", f.Name)
+		return e
+	}
+	if err := s.mayChange(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	defer cancel(nil)
+	select {
+	case <-s.cancelled:
+	default:
+	}
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-s.cancelled:
+			cancel(pgerr.New(pgerr.QueryCanceled, "canceling statement due to user request"))
+		case <-done:
+		}
+	}()
+	return s.callFunction(ctx, f, arguments(f, params))
+}
+
+// arguments returns the arguments by name, parameters filled in; NULL ones are
+// left out.
+func arguments(f *plan.Function, params [][]byte) map[string]string {
+	args := map[string]string{}
+	for name, a := range f.Args {
+		switch {
+		case a.Param > 0 && a.Param <= len(params) && params[a.Param-1] != nil:
+			args[name] = string(params[a.Param-1])
+		case a.Param == 0 && !a.Null:
+			args[name] = a.Text
+		}
+	}
+	return args
+}
+
+// notice tells the client something while a function runs.
+func (s *Session) notice(format string, args ...any) {
+	e := pgerr.New("00000", format, args...)
+	e.Severity = pgerr.SeverityNotice
+	s.tell(e)
+	_ = s.flushClient()
+}

@@ -1,0 +1,162 @@
+package proxy
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"strconv"
+	"strings"
+
+	"weft/executor"
+	"weft/parser"
+	"weft/pgerr"
+	"weft/plan"
+	"weft/pool"
+	"weft/sequence"
+	"weft/wire"
+)
+
+// Columns that count up would count on every shard for themselves. So weft
+// draws their values from the home shard's sequence and writes them into the
+// INSERT: as literals into a simple query, as parameters behind the client's
+// own in the extended protocol.
+
+// generate makes the values that a plan's execution needs.
+func (s *Session) generate(r *router, p *plan.Plan) error {
+	values := p.Generate.Values
+	r.args.Generated = r.args.Generated[:0]
+	for range values {
+		r.args.Generated = append(r.args.Generated, nil)
+	}
+	for i := range values {
+		if r.args.Generated[i] != nil {
+			continue
+		}
+		if values[i].Sequence == "" {
+			r.args.Generated[i] = randomUUID()
+			continue
+		}
+		n := 0
+		for j := i; j < len(values); j++ {
+			if values[j].Sequence == values[i].Sequence {
+				n++
+			}
+		}
+		drawn, err := s.draw(values[i].Sequence, n)
+		if err != nil {
+			return err
+		}
+		for j := i; j < len(values); j++ {
+			if values[j].Sequence == values[i].Sequence {
+				r.args.Generated[j] = strconv.AppendInt(nil, drawn[0], 10)
+				drawn = drawn[1:]
+			}
+		}
+	}
+	return nil
+}
+
+// draw takes values of a sequence and remembers the last for currval.
+func (s *Session) draw(name string, n int) ([]int64, error) {
+	role, _ := s.settings.Get("role")
+	if user, ok := s.settings.Get("session_authorization"); ok && role == "" {
+		role = user
+	}
+	if role != "" {
+		role = s.lane.Key().User + "\x00" + role
+	} else {
+		role = s.lane.Key().User
+	}
+	drawn, err := s.srv.sequences.Take(s.ctx, sequence.Name{Database: s.db.Name, Sequence: name, Role: role},
+		s.snap.Sequences[s.db.Name], n, nil)
+	if err != nil {
+		return nil, err
+	}
+	if s.drawn == nil {
+		s.drawn = map[string]int64{}
+	}
+	s.drawn[name] = drawn[n-1]
+	s.lastDrawn = name
+	return drawn, nil
+}
+
+// source draws blocks of values from the home shard.
+type source struct{ srv *Server }
+
+// Draw implements sequence.Source.
+func (d source) Draw(ctx context.Context, name sequence.Name, n int) ([]int64, error) {
+	snap := d.srv.cfg.Snapshot()
+	user, role, _ := strings.Cut(name.Role, "\x00")
+	lane := d.srv.pool.Shard(snap.HomeShard()).OpenLane(pool.Key{Database: name.Database, User: user})
+	defer lane.CloseLane()
+	c, err := lane.Acquire(ctx, pool.Want{})
+	if err != nil {
+		return nil, err
+	}
+	sql := sequence.Query(name.Sequence, n)
+	if role != "" {
+		sql = "BEGIN; SET LOCAL ROLE " + pool.QuoteIdent(role) + "; " + sql + "; COMMIT"
+	}
+	if !c.Settings.Equal(nil) {
+		if err := c.Apply(nil); err != nil {
+			c.Discard()
+			return nil, err
+		}
+	}
+	rows, err := c.Exec(sql)
+	if err != nil {
+		c.Terminate()
+		return nil, err
+	}
+	c.UsedBy(-1) // it has somebody's values now
+	c.Release()
+	out := make([]int64, 0, len(rows))
+	for _, r := range rows {
+		v, err := strconv.ParseInt(r[0], 10, 64)
+		if err != nil {
+			return nil, pgerr.New(pgerr.InternalError, "the home shard gave no number for a sequence")
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// randomUUID returns what gen_random_uuid would: a version 4 UUID.
+func randomUUID() []byte {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	h := hex.EncodeToString(b[:])
+	return []byte(h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:])
+}
+
+// generatedQuery runs a simple query with the values written into it.
+func (s *Session) generatedQuery(r *router, p *plan.Plan, text []byte, f *parser.Facts, n int) error {
+	edits, err := executor.LiteralEdits(p.Generate, text, r.scan.Literals, r.args.Generated)
+	if err != nil {
+		return s.refuseQuery(err, n)
+	}
+	original := string(text)
+	changed := &edited{original, edits}
+	s.client.Consume(wire.HeaderLen + n)
+	if s.special(f) {
+		if err := s.sent(); err != nil {
+			return s.refuseRead(err)
+		}
+		s.done.note(s, f)
+	}
+	return s.sendQuery(edits.Apply(original), changed)
+}
+
+// generatedParse returns a Parse message whose text takes the values as
+// parameters behind the client's own.
+func (s *Session) generatedParse(r *router, pl *plan.Plan, p wire.ParseBody) ([]byte, *edited, error) {
+	edits, err := executor.ParamEdits(pl.Generate, p.SQL, r.scan.Literals, len(pl.Params))
+	if err != nil {
+		return nil, nil, err
+	}
+	original := string(p.SQL)
+	body := wire.AppendCString(nil, string(p.Name))
+	body = wire.AppendCString(body, edits.Apply(original))
+	return append(body, p.OIDs...), &edited{original, edits}, nil
+}

@@ -1,0 +1,173 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"weft/catalog"
+	"weft/directory"
+	"weft/pgerr"
+	"weft/plan"
+	"weft/pool"
+	"weft/schema"
+)
+
+// dialer opens connections for the moving of rows: outside the pool's limits,
+// because sessions that hold the rest may be waiting for the move.
+type dialer struct{ srv *Server }
+
+// Dial implements schema.Shards.
+func (d dialer) Dial(ctx context.Context, shard, database, user string) (schema.Conn, error) {
+	spec, ok := d.srv.cfg.Snapshot().Shard(shard)
+	if !ok {
+		return nil, pgerr.New(pgerr.UndefinedObject, "there is no shard %q", shard)
+	}
+	lane := d.srv.pool.Shard(spec).OpenLane(pool.Key{Database: database, User: user})
+	defer lane.CloseLane()
+	c, err := lane.Dedicated(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// callFunction runs one of weft's functions with arguments by name.
+func (s *Session) callFunction(ctx context.Context, f *plan.Function, args map[string]string) error {
+	mover := s.srv.mover
+	tell := func(e *pgerr.Error) {
+		s.tell(e)
+		_ = s.flushClient()
+	}
+	if f.Name == "pin" {
+		return mover.Pin(ctx, s.db.Name, s.user, args["vindex"], args["value"], args["shard"])
+	}
+	req, err := s.request(args)
+	if err != nil {
+		return err
+	}
+	switch f.Name {
+	case "shard_table":
+		if err := declaration(req, args); err != nil {
+			return err
+		}
+		err = mover.Shard(ctx, *req, tell)
+	case "reference_table":
+		err = mover.Reference(ctx, *req, tell)
+	case "unshard_table":
+		err = mover.Unshard(ctx, *req, tell)
+	default:
+		err = pgerr.New("42883", "function weft.%s does not exist", f.Name)
+	}
+	if err == nil {
+		s.db.Generation.Add(1)
+	}
+	return err
+}
+
+// request finds the table a function was called for.
+func (s *Session) request(args map[string]string) (*schema.Request, error) {
+	name, ok := args["table"]
+	if !ok {
+		return nil, pgerr.New("22004", "the table must not be null")
+	}
+	rows, err := s.askHome("SELECT n.nspname, c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace " +
+		"WHERE c.oid = " + pool.QuoteLiteral(name) + "::pg_catalog.regclass")
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) == 0 {
+		return nil, pgerr.New(pgerr.UndefinedTable, "relation %q does not exist", name)
+	}
+	timeout, _ := s.settings.Get("lock_timeout")
+	user, _ := s.settings.Get("session_authorization")
+	if user == "" {
+		user = s.user
+	}
+	return &schema.Request{
+		Database: s.db.Name, User: user, Table: catalog.Name{Schema: rows[0][0], Name: rows[0][1]}, LockTimeout: gucDuration(timeout),
+	}, nil
+}
+
+// declaration reads the arguments of shard_table.
+func declaration(req *schema.Request, args map[string]string) error {
+	for _, c := range strings.Split(args["columns"], ",") {
+		if c = strings.TrimSpace(c); c != "" {
+			req.Columns = append(req.Columns, unquote(c))
+		}
+	}
+	req.Vindex = directory.Vindex{Kind: args["vindex"], Name: args["name"]}
+	params := map[string]any{}
+	if text, ok := args["params"]; ok {
+		d := json.NewDecoder(strings.NewReader(text))
+		d.UseNumber()
+		if err := d.Decode(&params); err != nil {
+			return pgerr.New(pgerr.InvalidParameterValue, "params is not a JSON object: %s", err.Error())
+		}
+	}
+	for name, v := range args {
+		if !slices.Contains([]string{"table", "columns", "vindex", "name", "params", "colocate_with", "shard_count", "distribution_type"}, name) {
+			params[name] = v
+		}
+	}
+	for name, v := range params {
+		if n, ok := v.(json.Number); ok {
+			params[name] = n.String()
+		}
+	}
+	if len(params) > 0 {
+		req.Vindex.Params = params
+	}
+	if d := args["distribution_type"]; d != "" && d != "hash" {
+		return pgerr.New(pgerr.FeatureNotSupported, "distribution type %q is not supported", d).WithHint("Use weft.shard_table with vindex => '…'.")
+	}
+	return nil
+}
+
+// unquote reads an identifier as SQL does.
+func unquote(name string) string {
+	if len(name) >= 2 && name[0] == '"' && name[len(name)-1] == '"' {
+		return strings.ReplaceAll(name[1:len(name)-1], `""`, `"`)
+	}
+	return strings.ToLower(name)
+}
+
+// recoverInterval is how often unfinished moves of others are looked for.
+const recoverInterval = 2 * time.Second
+
+// recoverMoves finishes or undoes what a proxy that is gone was moving.
+func (s *Server) recoverMoves(ctx context.Context) {
+	tick := time.NewTicker(recoverInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		snap := s.cfg.Snapshot()
+		if snap == nil || s.cfg.Directory == nil {
+			continue
+		}
+		for i := range snap.Tables {
+			t := snap.Tables[i]
+			if t.State == directory.Active || s.mover.Running(t.Job.ID) {
+				continue
+			}
+			if t.Job.Proxy != s.cfg.Proxy && s.alive(ctx, t.Job.Proxy) {
+				continue
+			}
+			if err := s.mover.Recover(ctx, t); err != nil && ctx.Err() == nil {
+				s.log.Warn("unfinished move of a table", "table", t.Schema+"."+t.Name, "err", err)
+			}
+		}
+	}
+}
+
+// alive reports whether a proxy is still registered. In doubt it is.
+func (s *Server) alive(ctx context.Context, id string) bool {
+	live, err := s.cfg.Directory.Proxies(ctx)
+	return err != nil || slices.ContainsFunc(live, func(p directory.Proxy) bool { return p.ID == id })
+}

@@ -1,0 +1,480 @@
+package proxy
+
+import (
+	"errors"
+
+	"weft/executor"
+	"weft/parser"
+	"weft/plan"
+	"weft/planner"
+	"weft/pool"
+	"weft/wire"
+)
+
+// In a database with declared tables the shard of a prepared statement is
+// known when values are bound to it, not when it is parsed. So a Parse is kept
+// until the next message: if that is the Bind, both go to the same shard, and
+// the first execution costs no more than on a plain server.
+
+// planned is where a prepared statement goes.
+type planned struct {
+	plan     *plan.Plan
+	env      *planner.Env
+	text     []byte // the client's
+	oids     []byte // the types the client declared
+	literals []parser.Literal
+}
+
+// localPortal is a portal that weft executes itself.
+type localPortal struct {
+	plan *plan.Plan
+	text string
+	ends *parser.Facts // a COMMIT or ROLLBACK
+	args [][]byte
+}
+
+// keepParse keeps a Parse message until it is known where it goes.
+func (s *Session) keepParse(body []byte) error {
+	if err := s.settleParse(); err != nil || s.skipping {
+		return err
+	}
+	s.pending = append(s.pending[:0], body...)
+	s.hasPending = true
+	return nil
+}
+
+// settleParse sends a Parse that has been kept, to whatever shard: what comes
+// next is not its Bind.
+func (s *Session) settleParse() error {
+	if !s.hasPending {
+		return nil
+	}
+	return s.parseFor(nil)
+}
+
+// parseFor sends the Parse that has been kept. bind is the rest of the Bind
+// message that follows it, nil if another follows.
+func (s *Session) parseFor(bind []byte) error {
+	s.hasPending = false
+	p, err := wire.DecodeParse(s.pending)
+	if err != nil {
+		return err
+	}
+	r := s.srv.routers.Get().(*router)
+	defer s.srv.routers.Put(r)
+	f := s.read(r, p.SQL)
+	if s.lostTx {
+		s.parseInLostTx(p, s.pending, f)
+		return nil
+	}
+	if s.conn != nil && s.conn.Status == wire.TxFailed {
+		return s.parseHere(p, s.pending, f, nil)
+	}
+	if (opensBlock(f) || endsTx(f) || toAll(f)) && s.statements[string(p.Name)] == nil {
+		s.parseLocal(p, s.pending, f, nil)
+		return nil
+	}
+	pl, err := s.plan(r, p.SQL, p.OIDs)
+	if err == nil && pl.Route == plan.Refused {
+		err = pl.Refusal
+	}
+	if err != nil {
+		return s.refuseBoundRead(err)
+	}
+	if pl.Route == plan.Call {
+		s.parseLocal(p, s.pending, f, pl)
+		return nil
+	}
+	lane := s.lane
+	switch {
+	case bind == nil && (pl.Route == plan.Keyed || pl.Route == plan.AnyCopy):
+		lane = s.atHand()
+	case pl.Route != plan.Every:
+		r.args.Text, r.args.Literals, r.args.Options = p.SQL, r.scan.Literals, s.scanOptions()
+		lane, err = s.laneForBind(r, pl, f, bind)
+	}
+	if err == nil {
+		err = s.useLane(lane)
+	}
+	if err != nil {
+		return s.refuseBoundRead(err)
+	}
+	body := s.pending
+	var changed *edited
+	if pl.Generate != nil {
+		if body, changed, err = s.generatedParse(r, pl, p); err != nil {
+			return s.refuseBoundRead(err)
+		}
+		if p, err = wire.DecodeParse(body); err != nil {
+			return err
+		}
+	}
+	if err := s.parseHere(p, body, f, changed); err != nil || s.skipping || s.conn == nil {
+		return err
+	}
+	s.notePlan(r, p.Name, pl)
+	return nil
+}
+
+// laneForBind is laneFor with the values of a Bind message.
+func (s *Session) laneForBind(r *router, pl *plan.Plan, f *parser.Facts, bind []byte) (*pool.Lane, error) {
+	if pl.Route == plan.Keyed {
+		params, ok := executor.DecodeParams(bind)
+		if !ok {
+			return s.atHand(), nil // the backend shall say what is wrong with it
+		}
+		r.args.Params = params
+		if pl.Generate != nil {
+			if err := s.generate(r, pl); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s.laneFor(r, pl, f)
+}
+
+// notePlan keeps the plan with the statement it was made for.
+func (s *Session) notePlan(r *router, name []byte, pl *plan.Plan) {
+	p, err := wire.DecodeParse(s.pending)
+	if err != nil {
+		return
+	}
+	dst := &s.unnamed.planned
+	if len(name) > 0 {
+		st := s.statements[string(name)]
+		if st == nil {
+			return
+		}
+		dst = &st.planned
+	}
+	dst.plan, dst.env = pl, s.env
+	dst.text = append(dst.text[:0], p.SQL...)
+	dst.oids = append(dst.oids[:0], p.OIDs...)
+	dst.literals = append(dst.literals[:0], r.scan.Literals...)
+}
+
+// parseLocal makes a statement that weft executes itself, or whose backend is
+// chosen when it is bound.
+func (s *Session) parseLocal(p wire.ParseBody, body []byte, f *parser.Facts, pl *plan.Plan) {
+	o := op{kind: opLocal, answer: wire.ParseComplete}
+	if len(p.Name) == 0 {
+		o.prev = s.replaceUnnamed(body, f)
+		s.unnamed.planned.plan = pl
+		s.unnamed.planned.text = append(s.unnamed.planned.text[:0], p.SQL...)
+	} else {
+		st := &statement{name: string(p.Name), facts: f, server: s.shared(string(p.SQL), string(p.OIDs), false)}
+		st.planned.plan = pl
+		st.planned.text = []byte(string(p.SQL))
+		if s.statements == nil {
+			s.statements = map[string]*statement{}
+		}
+		s.statements[st.name] = st
+		o.client = st
+	}
+	s.ops.push(o)
+}
+
+// routeBind finds the backend for a Bind and makes it the one at hand. done
+// says that there is nothing to send: weft executes the portal itself, or the
+// client has been told why it cannot be bound. tail is what the Bind carries
+// beyond the names.
+func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err error) {
+	delete(s.local, string(portal))
+	if s.hasPending {
+		p, err := wire.DecodeParse(s.pending)
+		if err == nil && string(p.Name) == string(name) {
+			err = s.parseFor(*tail)
+		} else if err == nil {
+			err = s.settleParse()
+		}
+		if err != nil || s.skipping {
+			return true, err
+		}
+		if s.lostTx {
+			s.bindInLostTx(name)
+			return true, nil
+		}
+	}
+	f, pl := s.unnamed.facts, &s.unnamed.planned
+	if len(name) > 0 {
+		st := s.statements[string(name)]
+		if st == nil {
+			return false, s.useOrRefuse(s.atHand())
+		}
+		f, pl = st.facts, &st.planned
+	} else if !s.unnamed.valid {
+		return false, s.useOrRefuse(s.atHand())
+	}
+	if s.conn != nil && s.conn.Status == wire.TxFailed {
+		return false, nil
+	}
+	switch {
+	case opensBlock(f) && !s.block.open && (s.conn == nil || !s.unsynced && s.ops.empty()):
+		return true, s.bindLocal(portal, &localPortal{text: string(pl.text)})
+	case endsTx(f) && s.block.open:
+		if !s.ends() {
+			return true, s.bindLocal(portal, &localPortal{text: string(pl.text), ends: f})
+		}
+		s.block.chain, s.ending = f.Effects&parser.TxBegin != 0, true
+		return false, nil
+	case toAll(f):
+		if err := s.useForAll(string(pl.text), f); err != nil {
+			return true, s.refuseBoundRead(err)
+		}
+		return false, nil
+	case pl.plan != nil && pl.plan.Route == plan.Call:
+		return true, s.bindCall(portal, pl.plan, *tail)
+	}
+	return s.routePlanned(portal, f, pl, tail)
+}
+
+// routePlanned is the part of routeBind for what shards execute.
+func (s *Session) routePlanned(portal []byte, f *parser.Facts, pl *planned, tail *[]byte) (done bool, err error) {
+	r := s.srv.routers.Get().(*router)
+	defer s.srv.routers.Put(r)
+	env, err := s.environment()
+	if err != nil {
+		return true, s.refuseBoundRead(err)
+	}
+	r.args.Generated = r.args.Generated[:0]
+	if pl.plan == nil || pl.env != env || pl.plan.Waits {
+		s.read(r, pl.text)
+		if pl.plan, err = s.plan(r, pl.text, pl.oids); err != nil {
+			return true, s.refuseBoundRead(err)
+		}
+		pl.env = s.env
+	}
+	r.args.Text, r.args.Literals, r.args.Options = pl.text, pl.literals, s.scanOptions()
+	lane := s.lane
+	if pl.plan.Route != plan.Every {
+		lane, err = s.laneForBind(r, pl.plan, f, *tail)
+	}
+	if err == nil {
+		err = s.useFor(lane, pl.plan, f)
+	}
+	if err != nil {
+		return true, s.refuseBoundRead(err)
+	}
+	if pl.plan.Generate != nil {
+		if *tail, err = executor.AppendBind(nil, *tail, r.args.Generated); err != nil {
+			return true, s.refuseBoundRead(err)
+		}
+	}
+	s.notePortal(portal, lane)
+	if pl.plan.Route == plan.Every {
+		if err := s.everyBound(portal, pl, f); err != nil {
+			return true, s.refuseBoundRead(err)
+		}
+	}
+	return false, nil
+}
+
+func (s *Session) useOrRefuse(lane *pool.Lane) error {
+	if err := s.useLane(lane); err != nil {
+		return s.refuseBoundRead(err)
+	}
+	return nil
+}
+
+// bindLocal makes a portal that weft executes itself.
+func (s *Session) bindLocal(portal []byte, lp *localPortal) error {
+	if s.local == nil {
+		s.local = map[string]*localPortal{}
+	}
+	s.local[string(portal)] = lp
+	s.ops.push(op{kind: opLocal, answer: wire.BindComplete})
+	return nil
+}
+
+// executeLocal executes a portal of weft's own.
+func (s *Session) executeLocal(lp *localPortal) error {
+	switch {
+	case lp.plan != nil:
+		return s.executeCall(lp)
+	case lp.ends != nil:
+		tag := s.endLocally([]byte(lp.text), lp.ends)
+		s.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, tag)})
+	default:
+		tag := s.block.start(lp.text)
+		s.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, tag), begins: true})
+	}
+	return nil
+}
+
+// notePortal remembers where a portal is.
+func (s *Session) notePortal(portal []byte, lane *pool.Lane) {
+	if len(portal) == 0 {
+		s.portalLane = lane
+		return
+	}
+	if s.portals == nil {
+		s.portals = map[string]*pool.Lane{}
+	}
+	s.portals[string(portal)] = lane
+}
+
+// usePortal goes back to the backend that has the portal.
+func (s *Session) usePortal(portal []byte) error {
+	lane := s.portalLane
+	if len(portal) > 0 {
+		lane = s.portals[string(portal)]
+	}
+	if lane == nil || s.conn != nil && s.conn.Lane() == lane {
+		return nil
+	}
+	if !s.block.open && s.conn == nil {
+		return nil // its transaction is over, and it with it
+	}
+	return s.useLane(lane)
+}
+
+// refuseBoundRead refuses an extended message for an error of whatever kind.
+func (s *Session) refuseBoundRead(err error) error {
+	switch {
+	case errors.Is(err, errTold):
+		return nil
+	case errors.Is(err, errEnd):
+		return err
+	case errors.Is(err, pool.ErrLost):
+		s.forsake()
+		s.emitLocal()
+		s.skipping = true
+		return s.refuse(err)
+	}
+	return s.refuseBound(err)
+}
+
+// refuseRead does the same for a simple query.
+func (s *Session) refuseRead(err error) error {
+	switch {
+	case errors.Is(err, errTold):
+		s.skipping = false
+		s.tellReady()
+		return nil
+	case errors.Is(err, errEnd):
+		return err
+	case errors.Is(err, pool.ErrLost):
+		s.forsake()
+		return s.refused(err)
+	}
+	return s.refuseStatement(err)
+}
+
+// forsake gives up the transaction after one of its backends was lost while
+// weft talked to it itself. Which one does not matter: all are closed.
+func (s *Session) forsake() {
+	open := s.block.open
+	if s.conn != nil && (open || s.conn.Status != wire.TxIdle || !s.ops.empty()) {
+		s.drop()
+	}
+	s.abandon()
+	s.lostTx = s.lostTx || open
+}
+
+// routing reports whether extended messages must be looked at by planned.go.
+func (s *Session) routing() bool { return s.routed() || s.hasPending || s.calls || s.block.open }
+
+// describeLocal answers a Describe of what weft executes itself.
+func (s *Session) describeLocal(kind byte, name []byte) (done bool, err error) {
+	if err := s.settleParse(); err != nil || s.skipping {
+		return true, err
+	}
+	var pl *plan.Plan
+	if kind == 'P' {
+		lp := s.local[string(name)]
+		if lp == nil {
+			return false, s.usePortalOrRefuse(name)
+		}
+		pl = lp.plan
+	} else {
+		f, st := s.parsed(name)
+		if st == nil || s.lostTx || !opensBlock(f) && !endsTx(f) && (st.plan == nil || st.plan.Route != plan.Call) {
+			return false, nil
+		}
+		if s.conn != nil && s.conn.Status == wire.TxFailed {
+			return false, nil
+		}
+		pl = st.plan
+		s.ops.push(op{kind: opLocal, frame: describeParams(pl)})
+	}
+	if pl != nil {
+		s.ops.push(op{kind: opLocal, frame: describeCall(pl)})
+		return true, nil
+	}
+	s.ops.push(op{kind: opLocal, answer: wire.NoData})
+	return true, nil
+}
+
+// parsed returns the client's statement of that name, nil if there is none.
+func (s *Session) parsed(name []byte) (*parser.Facts, *planned) {
+	if len(name) > 0 {
+		if st := s.statements[string(name)]; st != nil {
+			return st.facts, &st.planned
+		}
+		return nil, nil
+	}
+	if !s.unnamed.valid {
+		return nil, nil
+	}
+	return s.unnamed.facts, &s.unnamed.planned
+}
+
+// hiddenParams is how many parameters of a statement are weft's own.
+func (s *Session) hiddenParams(name []byte) int {
+	if _, st := s.parsed(name); st != nil && st.plan != nil && st.plan.Generate != nil {
+		return len(st.plan.Generate.Values)
+	}
+	return 0
+}
+
+// executeRouted executes a portal of weft's own, or goes to the backend that
+// has it.
+func (s *Session) executeRouted(body []byte) (done bool, err error) {
+	name, _, ok := wire.CString(body)
+	if err := s.settleParse(); err != nil || s.skipping || !ok {
+		return err != nil || s.skipping, err
+	}
+	if lp := s.local[string(name)]; lp != nil {
+		return true, s.executeLocal(lp)
+	}
+	if ev := s.everywhere[string(name)]; ev != nil {
+		return true, s.everyExecute(body, ev)
+	}
+	return s.skipping, s.usePortalOrRefuse(name)
+}
+
+func (s *Session) usePortalOrRefuse(portal []byte) error {
+	if s.lostTx {
+		return nil
+	}
+	if err := s.usePortal(portal); err != nil {
+		return s.refuseBoundRead(err)
+	}
+	return nil
+}
+
+// closeLocal closes a portal of weft's own, or goes to the backend that has it.
+func (s *Session) closeLocal(kind byte, name []byte) (done bool, err error) {
+	if err := s.settleParse(); err != nil || s.skipping {
+		return true, err
+	}
+	if kind != 'P' {
+		return false, nil
+	}
+	if s.local[string(name)] != nil {
+		delete(s.local, string(name))
+		s.ops.push(op{kind: opLocal, answer: wire.CloseComplete})
+		return true, nil
+	}
+	err = s.usePortalOrRefuse(name)
+	delete(s.portals, string(name))
+	return s.skipping, err
+}
+
+// endTransaction waits for the end of a block inside a pipeline.
+func (s *Session) endTransaction() error {
+	s.toServer.Grow()
+	s.toServer.B = wire.AppendEmpty(s.toServer.B, wire.Sync)
+	s.ops.push(op{kind: opSync, injected: true, settles: true})
+	return s.exchange()
+}

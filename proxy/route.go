@@ -1,0 +1,261 @@
+package proxy
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"weft/executor"
+	"weft/parser"
+	"weft/pgerr"
+	"weft/plan"
+	"weft/pool"
+	"weft/wire"
+)
+
+// router is what routing one text needs of buffers. Sessions borrow them.
+type router struct {
+	scan parser.Scanner
+	bind executor.Binder
+	args executor.Args
+}
+
+// read scans a text and returns what it does to the session.
+func (s *Session) read(r *router, text []byte) *parser.Facts {
+	if s.oddEncoding {
+		return unreadable
+	}
+	return s.srv.texts.Facts(&r.scan, text, s.scanOptions())
+}
+
+func (s *Session) scanOptions() parser.Options {
+	return parser.Options{NonStandardStrings: s.oldStrings}
+}
+
+// plan returns where a text goes; the scan is r's. Statements on a table whose
+// rows are being moved wait here.
+func (s *Session) plan(r *router, text, oids []byte) (*plan.Plan, error) {
+	if s.oddEncoding {
+		return nil, pgerr.New(pgerr.FeatureNotSupported, "client_encoding %s is not supported in a database with sharded tables", s.reported["client_encoding"]).
+			WithHint("SET client_encoding = 'UTF8'.")
+	}
+	for {
+		env, err := s.environment()
+		if err != nil {
+			return nil, err
+		}
+		p := s.srv.plans.Plan(env, &r.scan, text, oids)
+		if !p.Waits {
+			return p, nil
+		}
+		if s.block.open && (s.conn != nil || len(s.parked) > 0) {
+			// The move may be waiting for a lock this transaction holds.
+			return nil, p.Refusal
+		}
+		if err := s.awaitMove(p); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// awaitMove waits for the cluster to change.
+func (s *Session) awaitMove(p *plan.Plan) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	old := s.snap
+	for s.srv.cfg.Snapshot() == old {
+		select {
+		case <-s.cancelled:
+			return pgerr.New(pgerr.QueryCanceled, "canceling statement due to user request")
+		case <-s.ctx.Done():
+			return p.Refusal
+		case <-tick.C:
+			if e := s.killed.Load(); e != nil {
+				return e
+			}
+		}
+	}
+	s.routed()
+	return nil
+}
+
+// laneFor returns the lane to the one shard a plan's execution visits.
+func (s *Session) laneFor(r *router, p *plan.Plan, f *parser.Facts) (*pool.Lane, error) {
+	switch p.Route {
+	case plan.Refused:
+		return nil, p.Refusal
+	case plan.Any:
+		if !needsHome(f) {
+			return s.atHand(), nil
+		}
+	case plan.AnyCopy:
+		if s.block.open {
+			return s.atHand(), nil
+		}
+		return s.laneOf(s.snap, int(s.id)%len(s.snap.Shards)).lane, nil
+	case plan.Keyed:
+		r.args.ASCII = s.reported["client_encoding"] != "UTF8"
+		shards, err := r.bind.Bind(p, s.snap, &r.args)
+		if err != nil {
+			return nil, err
+		}
+		one, ok := shards.One()
+		if !ok {
+			return nil, p.Refusal
+		}
+		if len(shards.Missing) > 0 {
+			if err := s.enter(shards.Missing); err != nil {
+				return nil, err
+			}
+		}
+		return s.laneOf(s.snap, one).lane, nil
+	}
+	return s.lane, nil
+}
+
+// atHand returns the lane of a backend that takes part already, so that
+// functions such as now() give what they gave before.
+func (s *Session) atHand() *pool.Lane {
+	switch {
+	case s.conn != nil:
+		return s.conn.Lane()
+	case s.block.writer != nil:
+		return s.block.writer.Lane()
+	}
+	if i := s.participant(); i >= 0 {
+		return s.parked[i].Lane()
+	}
+	return s.lane
+}
+
+// homeEffects concern what lives on the home shard alone.
+const homeEffects = parser.Temp | parser.AdvisoryLock | parser.HoldCursor | parser.Load | parser.Seed | parser.Listens | parser.Unlistens |
+	parser.Notifies | parser.Prepares | parser.Executes | parser.Deallocates | parser.DiscardAll | parser.DiscardTemp | parser.DiscardPlans |
+	parser.DiscardSequences | parser.DDL | parser.CreatesDatabase | parser.DropsDatabase | parser.Reconfigures | parser.ReadsSequence |
+	parser.AdvancesSequence | parser.SessionID | parser.ReadsPrepared | parser.ReadsListening | parser.Opaque | parser.CopyIn | parser.TwoPhase
+
+// needsHome reports whether a text without tables must run on the home shard:
+// locks and sequences are there.
+func needsHome(f *parser.Facts) bool {
+	return f.Effects&homeEffects != 0 || slices.ContainsFunc(f.Funcs, func(name string) bool {
+		return strings.Contains(name, "advisory") || strings.HasPrefix(name, "lo_")
+	})
+}
+
+// routedQuery handles a simple query in a database with declared tables.
+func (s *Session) routedQuery(text []byte, n int) error {
+	r := s.srv.routers.Get().(*router)
+	defer s.srv.routers.Put(r)
+	f := s.read(r, text)
+	switch {
+	case s.lostTx:
+		return s.queryInLostTx(f, n)
+	case s.conn != nil && s.conn.Status == wire.TxFailed:
+		if endsTx(f) {
+			s.block.chain = f.Effects&parser.TxBegin != 0
+		} else if f.Statements == 1 && f.Effects&parser.Savepoint != 0 {
+			// ROLLBACK TO is for all of them.
+			if err := s.onAll(string(text), f); err != nil {
+				s.client.Consume(wire.HeaderLen + n)
+				return s.refuseStatement(err)
+			}
+		}
+		return s.runQuery(text, f, n)
+	case opensBlock(f) && !s.block.open:
+		tag := s.block.start(string(text))
+		return s.answerCommand(tag, n)
+	case endsTx(f) && s.block.open:
+		if !s.ends() {
+			tag := s.endLocally(text, f)
+			return s.answerCommand(tag, n)
+		}
+		s.block.chain = f.Effects&parser.TxBegin != 0
+		return s.runQuery(text, f, n)
+	}
+	if toAll(f) {
+		if err := s.useForAll(string(text), f); err != nil {
+			return s.refuseQuery(err, n)
+		}
+		return s.runQuery(text, f, n)
+	}
+	p, err := s.plan(r, text, nil)
+	if err != nil {
+		return s.refuseQuery(err, n)
+	}
+	switch p.Route {
+	case plan.Call:
+		return s.callQuery(p, n)
+	case plan.Every:
+		return s.everyQuery(p, text, f, n)
+	}
+	if p.Generate != nil {
+		if err := s.generate(r, p); err != nil {
+			return s.refuseQuery(err, n)
+		}
+	}
+	r.args.Text, r.args.Literals, r.args.Options = text, r.scan.Literals, s.scanOptions()
+	lane, err := s.laneFor(r, p, f)
+	if err == nil {
+		err = s.useFor(lane, p, f)
+	}
+	if err != nil {
+		return s.refuseQuery(err, n)
+	}
+	if p.Generate != nil {
+		return s.generatedQuery(r, p, text, f, n)
+	}
+	return s.runQuery(text, f, n)
+}
+
+// useFor makes the lane's backend ready to run a text of that plan.
+func (s *Session) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts) error {
+	if err := s.useLane(lane); err != nil {
+		return err
+	}
+	if p.Writes || f.Effects&(parser.Writes|homeEffects&^(parser.Executes|parser.ReadsPrepared|parser.ReadsListening|parser.SessionID)) != 0 {
+		if err := s.writes(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// useForAll makes a backend ready to run what all participants must run.
+func (s *Session) useForAll(text string, f *parser.Facts) error {
+	if err := s.useLane(s.atHand()); err != nil || !s.block.open {
+		return err
+	}
+	return s.onAll(text, f)
+}
+
+// refuseQuery answers a simple query of n bytes with an error of weft's own.
+func (s *Session) refuseQuery(err error, n int) error {
+	s.client.Consume(wire.HeaderLen + n)
+	return s.refuseRead(err)
+}
+
+// answerCommand answers a simple query with nothing but a command tag.
+func (s *Session) answerCommand(tag string, n int) error {
+	s.client.Consume(wire.HeaderLen + n)
+	s.toClient.Grow()
+	s.toClient.B = wire.AppendCommandComplete(s.toClient.B, tag)
+	s.tellReady()
+	return nil
+}
+
+// endLocally ends a block nobody has joined. It returns the command tag.
+func (s *Session) endLocally(text []byte, f *parser.Facts) string {
+	tag := "COMMIT"
+	if w := words(string(text)); len(w) > 0 && (w[0] == "rollback" || w[0] == "abort") {
+		tag = "ROLLBACK"
+	}
+	if f.Effects&parser.TxBegin == 0 { // not AND CHAIN
+		s.block = block{}
+	}
+	return tag
+}
+
+// enter makes the lookup entries of values that are stored for the first time.
+func (s *Session) enter(missing []executor.Missing) error {
+	return pgerr.New(pgerr.FeatureNotSupported, "lookup entries cannot be made yet")
+}
