@@ -150,8 +150,7 @@ func (d *dump) statement(n *pg_query.Node) error {
 		_, err := d.addType(s.CreateEnumStmt.TypeName, &dumpType{kind: 'e'})
 		return err
 	case *pg_query.Node_CreateRangeStmt:
-		_, err := d.addType(s.CreateRangeStmt.TypeName, &dumpType{kind: 'r'})
-		return err
+		return d.createRange(s.CreateRangeStmt)
 	case *pg_query.Node_CreateDomainStmt:
 		return d.createDomain(s.CreateDomainStmt)
 	case *pg_query.Node_AlterDomainStmt:

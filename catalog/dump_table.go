@@ -159,6 +159,12 @@ var serials = map[string]string{
 }
 
 func (d *dump) addColumn(r *Relation, def *pg_query.ColumnDef) error {
+	if def.TypeName == nil { // of a typed table or a partition: more about a column it has
+		if r.Column(def.Colname) == nil {
+			return fmt.Errorf("column %s of %s does not exist", quoteIdent(def.Colname), r.quoted())
+		}
+		return nil
+	}
 	c := Column{Name: def.Colname, Num: int16(len(r.Columns) + 1), Mod: -1, NotNull: def.IsNotNull}
 	serial := ""
 	if len(def.TypeName.GetNames()) == 1 && len(def.TypeName.GetArrayBounds()) == 0 {

@@ -10,7 +10,7 @@ import (
 // dumpType is a user's type.
 type dumpType struct {
 	name       Name
-	kind       byte // pg_type.typtype: b, c, d, e, r
+	kind       byte // pg_type.typtype: b, c, d, e, m, r
 	oid, array uint32
 	// Of a domain:
 	base      typeRef
@@ -190,6 +190,33 @@ func displayType(name string, b builtin, mod int32, mods []*pg_query.Node) strin
 	return fmt.Sprintf("%s(%s)", show, strings.Join(args, ","))
 }
 
+// createRange makes a range type and the multirange that goes with it.
+func (d *dump) createRange(s *pg_query.CreateRangeStmt) error {
+	t, err := d.addType(s.TypeName, &dumpType{kind: 'r'})
+	if err != nil {
+		return err
+	}
+	multi := Name{t.name.Schema, t.name.Name + "_multirange"}
+	if before, after, ok := strings.Cut(t.name.Name, "range"); ok {
+		multi.Name = before + "multirange" + after
+	}
+	multi.Name = cut(multi.Name, nameLength-1)
+	for _, p := range s.Params {
+		if e := p.GetDefElem(); e.GetDefname() == "multirange_type_name" {
+			given := nameOf(e.GetArg().GetTypeName().GetNames())
+			if multi.Name = given.Name; given.Schema != "" {
+				multi.Schema = given.Schema
+			}
+		}
+	}
+	if d.types[multi] != nil {
+		return fmt.Errorf("type %s already exists", multi.quoted())
+	}
+	m := &dumpType{name: multi, kind: 'm', oid: d.oid(), array: d.oid()}
+	d.types[multi], d.byOID[m.oid] = m, m
+	return nil
+}
+
 func (d *dump) createDomain(s *pg_query.CreateDomainStmt) error {
 	base, err := d.resolve(s.TypeName)
 	if err != nil {
@@ -278,6 +305,9 @@ func (d *dump) collation(c *pg_query.CollateClause) Name {
 // belowDomain looks below the domain of a column, as loader.finish does.
 func (d *dump) belowDomain(r *Relation, c *Column) {
 	c.Base = c.Type
+	if name := builtinTypes["name"]; (c.Type == name.oid || c.Type == name.array) && c.Collation == (Name{}) {
+		c.Collation = Name{"pg_catalog", "C"} // the one type with a collation of its own
+	}
 	table := r.Kind != View && r.Kind != MaterializedView && r.Kind != Composite
 	for t := d.byOID[c.Base]; t != nil; t = d.byOID[c.Base] {
 		c.Enum = t.kind == 'e'

@@ -88,7 +88,7 @@ CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM pg_catalog.pg_depend d JOIN busy 
  WHERE d.classid = 2618 AND d.objid = w.oid AND d.refclassid = 1259) AS bad OFFSET 0) b
 WHERE c.relkind IN ('v', 'm')`,
 
-	// A function.
+	// A function, but for those that come with a range type.
 	`SELECT 'f', p.oid, n.nspname, p.proname, p.provolatile, l.lanname, p.prokind, e.extname, p.prosrc,
  p.prosqlbody IS NOT NULL AND EXISTS (SELECT FROM pg_catalog.pg_proc q
   WHERE q.proname IN ('` + strings.Join(runners, "', '") + `') AND pg_catalog.strpos(p.prosqlbody::text, ':funcid ' || q.oid || ' ') > 0),
@@ -98,7 +98,8 @@ JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
 JOIN pg_catalog.pg_language l ON l.oid = p.prolang
 LEFT JOIN pg_catalog.pg_depend d ON d.classid = 1255 AND d.objid = p.oid AND d.refclassid = 3079 AND d.deptype = 'e'
 LEFT JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid
-WHERE p.oid >= 16384`,
+WHERE p.oid >= 16384
+AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend i WHERE i.classid = 1255 AND i.objid = p.oid AND i.refclassid = 1247 AND i.deptype = 'i')`,
 
 	// What a function's parsed body names: relations, functions.
 	`SELECT DISTINCT 'd', d.objid, d.refclassid = 1259, d.refobjid

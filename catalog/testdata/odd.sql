@@ -89,3 +89,7 @@ CREATE FUNCTION step(bigint, bigint) RETURNS bigint LANGUAGE sql AS 'SELECT $1 +
 CREATE AGGREGATE stepped(bigint) (SFUNC = step, STYPE = bigint, INITCOND = '0');
 CREATE PROCEDURE proc() LANGUAGE plpgsql AS $$ BEGIN PERFORM dyn('x'); END $$;
 CREATE FUNCTION with_default(n numeric DEFAULT app.total(1)) RETURNS numeric LANGUAGE sql AS 'SELECT n';
+CREATE TYPE app.textrange AS RANGE (subtype = text);
+CREATE TABLE named (n name, ns name[], r app.textrange, m app.textmultirange[]);
+CREATE TYPE app.row AS (a integer, b text);
+CREATE TABLE typed OF app.row (a WITH OPTIONS DEFAULT 7 PRIMARY KEY);
