@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"weft/catalog"
 	"weft/directory"
 	"weft/pgerr"
 	"weft/vindex"
@@ -77,6 +76,7 @@ type declaration struct {
 	bucket  string // SQL for the bucket
 	moving  int64  // rows that will leave home, or be copied
 	dropped []directory.ForeignKey
+	forced  []string // statements that bind the owner to policies again
 }
 
 // move does all from dialling to the directory's last entry.
@@ -165,7 +165,8 @@ func (d *declaration) lock() error {
 	for _, n := range d.seen.verdict.notices {
 		d.notice(n)
 	}
-	return nil
+	d.forced, err = exempt(d.home, d.req.Table)
+	return err
 }
 
 // lockTable begins a transaction that nobody else can use the table beside.
@@ -279,9 +280,6 @@ func (d *declaration) copy() error {
 	if len(d.shards) == 0 || d.moving == 0 {
 		return nil
 	}
-	if err := d.exempt(d.home); err != nil {
-		return err
-	}
 	columns := d.seen.def.Columns
 	s := &splitter{
 		placement: d.snap.Placement, shards: d.snap.Shards, all: d.kind == directory.Reference,
@@ -307,24 +305,6 @@ func (d *declaration) copy() error {
 	}
 	if !s.all && sum != d.moving {
 		return fmt.Errorf("the shards took %d rows of %d", sum, d.moving)
-	}
-	return nil
-}
-
-// exempt keeps policies that bind the owner too from hiding rows. It is undone
-// with include, or by a rollback.
-func (d *declaration) exempt(s *session) error { return rowSecurity(s, d.req.Table, "NO FORCE") }
-
-// rowSecurity changes the tables that bind their owner to policies.
-func rowSecurity(s *session, table catalog.Name, to string) error {
-	rows, err := s.Exec(`SELECT c.oid::regclass FROM pg_class c WHERE relforcerowsecurity AND oid IN (SELECT ` + literal(quoted(table)) + `::regclass UNION ALL SELECT relid FROM pg_partition_tree(` + literal(quoted(table)) + `))`)
-	if err != nil {
-		return err
-	}
-	for _, r := range rows {
-		if err := s.run("ALTER TABLE " + r[0] + " " + to + " ROW LEVEL SECURITY"); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ func (d *declaration) empty() error {
 			return err
 		}
 	}
-	if err := d.home.run(d.forced()...); err != nil {
+	if err := d.home.run(d.forced...); err != nil {
 		return err
 	}
 	for _, fk := range d.seen.verdict.restored {
@@ -52,16 +52,21 @@ func (d *declaration) deleteMoved() error {
 	return d.home.run(on...)
 }
 
-// forced returns the statements that bind the owner to policies again, as the
-// definition says it was.
-func (d *declaration) forced() []string {
-	var out []string
-	for _, s := range d.seen.def.After {
-		if strings.HasPrefix(s, "ALTER TABLE ") && strings.HasSuffix(s, " FORCE ROW LEVEL SECURITY") {
-			out = append(out, s)
-		}
+// exempt keeps policies that bind the owner too from hiding rows, and returns
+// the statements that make them do so again.
+func exempt(s *session, table catalog.Name) ([]string, error) {
+	rows, err := s.Exec(`SELECT c.oid::regclass FROM pg_class c WHERE relforcerowsecurity AND oid IN (SELECT ` + literal(quoted(table)) + `::regclass UNION ALL SELECT relid FROM pg_partition_tree(` + literal(quoted(table)) + `))`)
+	if err != nil {
+		return nil, err
 	}
-	return out
+	var again []string
+	for _, r := range rows {
+		if err := s.run("ALTER TABLE " + r[0] + " NO FORCE ROW LEVEL SECURITY"); err != nil {
+			return nil, err
+		}
+		again = append(again, "ALTER TABLE "+r[0]+" FORCE ROW LEVEL SECURITY")
+	}
+	return again, nil
 }
 
 // quietTriggers switches the user's triggers off and returns the statements

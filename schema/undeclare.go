@@ -137,11 +137,12 @@ func (u *homecoming) lock() error {
 		if err := lockTable(s, u.req); err != nil {
 			return err
 		}
-		if err := u.exempt(s); err != nil {
+		if _, err := exempt(s, u.req.Table); err != nil { // rolled back later
 			return err
 		}
 	}
-	return nil
+	u.forced, err = exempt(u.home, u.req.Table)
+	return err
 }
 
 // release takes off the foreign keys that a home table cannot have: those on
@@ -175,10 +176,7 @@ func (u *homecoming) collect() error {
 	if u.table.Kind == directory.Reference {
 		return nil
 	}
-	columns, err := u.columns()
-	if err != nil {
-		return err
-	}
+	columns := u.columns()
 	var total int64
 	for _, s := range u.shards {
 		n, err := s.one("SELECT count(*) FROM " + quoted(u.req.Table))
@@ -210,14 +208,14 @@ func (u *homecoming) collect() error {
 }
 
 // columns returns the quoted columns that hold data.
-func (u *homecoming) columns() ([]string, error) {
+func (u *homecoming) columns() []string {
 	var out []string
 	for _, c := range u.rel.Columns {
 		if !c.Generated {
 			out = append(out, ident(c.Name))
 		}
 	}
-	return out, nil
+	return out
 }
 
 // restore brings back the foreign keys that were taken off when the table was
@@ -235,6 +233,9 @@ func (u *homecoming) restore() error {
 		if err := u.home.run(restore(fk)); err != nil {
 			return err
 		}
+	}
+	if err := u.home.run(u.forced...); err != nil {
+		return err
 	}
 	return u.home.run("SET CONSTRAINTS ALL IMMEDIATE", addMark(u.req.Table, u.table.Job.ID))
 }
