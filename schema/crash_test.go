@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weft/directory"
+	"weft/pgerr"
 )
 
 const crashRows = 300
@@ -292,5 +293,36 @@ func TestLockTimeout(t *testing.T) {
 	s.close()
 	if c.verify("timeout") {
 		t.Error("declared")
+	}
+}
+
+// TestCancelMidway: the client gives up while rows are under way.
+func TestCancelMidway(t *testing.T) {
+	c := newCluster(t)
+	c.home("CREATE TABLE t (id bigint, k bigint); INSERT INTO t SELECT i, i % 1000 FROM generate_series(1, 200000) i")
+	for _, wait := range []time.Duration{0, 5 * time.Millisecond, 50 * time.Millisecond, 150 * time.Millisecond} {
+		ctx, cancel := context.WithCancel(c.context())
+		m := c.proxy("p")
+		m.cfg.step = func(name string) error {
+			if name == "defined" {
+				time.AfterFunc(wait, cancel)
+			}
+			return nil
+		}
+		err := m.Shard(ctx, c.request("t", "k"), c.notice)
+		cancel()
+		var e *pgerr.Error
+		if err != nil && (!errors.As(err, &e) || e.Code != pgerr.QueryCanceled) {
+			t.Fatalf("after %v: %v", wait, err)
+		}
+		if err == nil {
+			c.unshard("t") // it was faster
+		}
+		if got := c.each("SELECT count(*) || ' ' || sum(id) FROM t"); got["home"] != "200000 20000100000" || got["east"] != "-" || len(c.store.snap.Tables) != 0 {
+			t.Fatalf("after %v: %v", wait, got)
+		}
+		if busy := c.each("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'weft job%'"); busy["home"] != "0" || busy["east"] != "0" {
+			t.Errorf("after %v: %v backends are left", wait, busy)
+		}
 	}
 }

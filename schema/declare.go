@@ -220,9 +220,10 @@ func (d *declaration) count() error {
 
 // bucketSQL makes the expression for a row's bucket at home.
 func (d *declaration) bucketSQL() error {
+	// Qualified, because a lookup's expression has names of its own inside.
 	var columns []string
 	for _, c := range d.req.Columns {
-		columns = append(columns, ident(c))
+		columns = append(columns, quoted(d.req.Table)+"."+ident(c))
 	}
 	var err error
 	switch v := d.seen.verdict.vindex.(type) {

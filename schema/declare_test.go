@@ -120,6 +120,13 @@ func TestForeignKeysWait(t *testing.T) {
 	if fk := c.table("customers").ForeignKeys; len(fk) != 1 || c.each(fks)["home"] != "0" {
 		t.Fatalf("%+v", fk)
 	}
+	var e *pgerr.Error
+	if err := c.mover.Shard(c.context(), c.request("orders", "note"), c.notice); !errors.As(err, &e) || e.Code != pgerr.InvalidForeignKey {
+		t.Errorf("the one that waits would cross shards: %v", err)
+	}
+	if err := c.mover.Reference(c.context(), c.request("orders", ""), c.notice); !errors.As(err, &e) || e.Code != pgerr.InvalidForeignKey {
+		t.Errorf("the one that waits would cross shards: %v", err)
+	}
 	c.unshard("customers")
 	c.check("customers", "", 500)
 	if n := c.each(fks)["home"]; n != "1" {
@@ -136,7 +143,6 @@ func TestForeignKeysWait(t *testing.T) {
 		t.Errorf("still waiting: %+v", fk)
 	}
 	err := c.mover.Unshard(c.context(), c.request("customers", ""), c.notice)
-	var e *pgerr.Error
 	if !errors.As(err, &e) || e.Code != pgerr.ObjectInUse {
 		t.Errorf("%v", err)
 	}
@@ -195,16 +201,16 @@ CREATE VIEW vt AS SELECT id FROM a; CREATE RULE r AS ON INSERT TO vt DO INSTEAD 
 // TestLookup: pinned values go to their shard.
 func TestLookup(t *testing.T) {
 	c := newCluster(t)
-	c.home("CREATE TABLE tenants (id int PRIMARY KEY); CREATE TABLE users (id int, tenant int, PRIMARY KEY (id, tenant)); INSERT INTO users SELECT i, i % 50 FROM generate_series(1, 1000) i")
-	req := c.request("tenants", "id")
+	c.home("CREATE TABLE tenants (v int PRIMARY KEY); CREATE TABLE users (id int, v int, PRIMARY KEY (id, v)); INSERT INTO users SELECT i, i % 50 FROM generate_series(1, 1000) i")
+	req := c.request("tenants", "v")
 	req.Vindex = directory.Vindex{Kind: "lookup_unique", Name: "dir"}
 	c.must(c.mover.Shard(c.context(), req, c.notice))
 	c.must(c.mover.Pin(c.context(), c.db, "postgres", "dir", "7", "west"))
 	c.must(c.mover.Pin(c.context(), c.db, "postgres", "dir", "8", "home"))
-	req = c.request("users", "tenant")
+	req = c.request("users", "v")
 	req.Vindex = directory.Vindex{Kind: "lookup_unique", Name: "dir"}
 	c.must(c.mover.Shard(c.context(), req, c.notice))
-	where := c.each("SELECT string_agg(DISTINCT tenant::text, ',') FROM users WHERE tenant IN (7, 8)")
+	where := c.each("SELECT string_agg(DISTINCT v::text, ',') FROM users WHERE v IN (7, 8)")
 	if where["west"] != "7" || where["home"] != "8" || where["east"] != "" {
 		t.Errorf("%v", where)
 	}

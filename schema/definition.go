@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -50,8 +51,29 @@ type Object struct {
 	Dress []string
 }
 
-// ReadDefinition reads a table's definition. It must run in a transaction that
-// keeps the table from changing, with settings applied.
+// ReadDefinition reads a table's definition from a connection that it brings
+// into a state of its own: nobody else should use it afterwards. The caller keeps
+// the table from changing meanwhile.
+func ReadDefinition(ctx context.Context, c Conn, name catalog.Name) (*Definition, error) {
+	s := &session{Conn: c, ctx: ctx}
+	if err := s.run(settings + literal("weft")); err != nil {
+		return nil, err
+	}
+	return readDefinition(s, name)
+}
+
+// Apply makes the table on another shard, without what After says, over a
+// connection of which the same holds. It must run in a transaction: an error
+// leaves what was made before it.
+func (d *Definition) Apply(ctx context.Context, c Conn, shard string) error {
+	s := &session{Conn: c, ctx: ctx, shard: shard}
+	if err := s.run(settings + literal("weft")); err != nil {
+		return err
+	}
+	return d.apply(s)
+}
+
+// readDefinition reads over a session that has its settings.
 func readDefinition(s *session, name catalog.Name) (*Definition, error) {
 	r := &reader{session: s, def: &Definition{Name: name}}
 	if err := r.tree(name); err != nil {

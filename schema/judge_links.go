@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -33,7 +35,51 @@ func (j *judgement) outgoing() error {
 			}
 		}
 	}
+	for _, fk := range j.out.restored {
+		parsed, err := parseForeignKey(fk)
+		if err != nil {
+			return err
+		}
+		if err := j.foreignKey(parsed, &j.out.table, j.declared(parsed.References)); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// name is an identifier as PostgreSQL writes it.
+const name = `(?:"(?:[^"]|"")+"|[^\s",.()]+)`
+
+var (
+	foreignKeyText = regexp.MustCompile(`^FOREIGN KEY \(((?:` + name + `(?:, )?)+)\) REFERENCES (` + name + `)\.(` + name + `)\(((?:` + name + `(?:, )?)+)\)`)
+	oneName        = regexp.MustCompile(name)
+)
+
+// parseForeignKey reads what pg_get_constraintdef wrote of a constraint that
+// exists no more.
+func parseForeignKey(fk directory.ForeignKey) (catalog.ForeignKey, error) {
+	m := foreignKeyText.FindStringSubmatch(fk.Definition)
+	if m == nil {
+		return catalog.ForeignKey{}, fmt.Errorf("foreign key %q: cannot read %q", fk.Name, fk.Definition)
+	}
+	list := func(s string) []string {
+		var out []string
+		for _, n := range oneName.FindAllString(s, -1) {
+			out = append(out, unquote(n))
+		}
+		return out
+	}
+	return catalog.ForeignKey{
+		Name: fk.Name, Table: catalog.Name{Schema: fk.Schema, Name: fk.Table}, Columns: list(m[1]),
+		References: catalog.Name{Schema: unquote(m[2]), Name: unquote(m[3])}, RefColumns: list(m[4]), Definition: fk.Definition,
+	}, nil
+}
+
+func unquote(s string) string {
+	if len(s) < 2 || s[0] != '"' {
+		return s
+	}
+	return strings.ReplaceAll(s[1:len(s)-1], `""`, `"`)
 }
 
 // foreignKey judges one constraint between declared tables.
