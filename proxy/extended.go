@@ -106,7 +106,7 @@ func (s *Session) pushAll() error {
 func (s *Session) onParse(body []byte) error {
 	p, err := wire.DecodeParse(body)
 	if err != nil || !s.validName(p.Name) {
-		return s.malformed(wire.Parse, body, op{kind: opParse})
+		return s.malformed(wire.Parse, body, op{kind: opClose}) // it replaces no statement
 	}
 	if s.routed() {
 		return s.keepParse(body)

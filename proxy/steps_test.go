@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weft/pool"
+	"weft/wire"
 )
 
 // TestPrepareInSteps: drivers parse and describe a text in one round trip and
@@ -56,5 +57,23 @@ func TestPrepareInSteps(t *testing.T) {
 	a.exec("LISTEN ch")
 	if got := step(parse("", "DISCARD ALL"), bind("", ""), execute("", 0)); !strings.Contains(got, `C "DISCARD ALL`) {
 		t.Errorf("DISCARD ALL: %s", got)
+	}
+}
+
+// TestMalformedParse: a Parse that cannot be read replaces no statement.
+func TestMalformedParse(t *testing.T) {
+	w := startWeft(t, one)
+	c := dial(t, w.addr, "postgres")
+	c.send(parse("", "SELECT 'kept'"), synced())
+	c.untilReady()
+	for _, body := range []string{"x", "\x00SELECT 1", "\x00SELECT 1\x00\x00\x00\x00", "\xff\x00SELECT 1\x00\x00\x00"} {
+		c.send(wire.AppendFrame(nil, wire.Parse, []byte(body)), synced())
+		if got := fmt.Sprint(c.untilReady()); !strings.Contains(got, "Error ") {
+			t.Fatalf("Parse %q: %s", body, got)
+		}
+		c.send(bind("", ""), execute("", 0), synced())
+		if got := values(c.untilReady()); got != "kept" {
+			t.Errorf("after Parse %q: %s", body, got)
+		}
 	}
 }
