@@ -29,6 +29,11 @@ type Conn struct {
 	// UnnamedBy tags the statement the backend holds under the empty name, by
 	// a number its owner chose; 0 if there is none that a session relies on.
 	UnnamedBy uint64
+	// StalePortal says that a simple query has failed and no Bind has replaced
+	// the unnamed portal since. In a failed transaction the portal outlives
+	// the memory its statements are in: PostgreSQL may crash, with everybody
+	// on it, when it is executed.
+	StalePortal bool
 	// SoleSession is the only session that has used it since its sequence
 	// values were discarded: 0 if none has, -1 if several have.
 	SoleSession int32
@@ -137,6 +142,7 @@ func (c *Conn) Exec(sql string) ([][]string, error) {
 			rows = append(rows, row)
 		case wire.ErrorResponse:
 			failed = ServerError(body)
+			c.StalePortal = true
 		}
 	})
 	c.UnnamedBy = 0

@@ -239,13 +239,15 @@ func (s *Session) onBind(length int) error {
 	s.toServer.B = wire.AppendCString(s.toServer.B, server)
 	s.toServer.B = append(s.toServer.B, rest...)
 	wire.EndLong(s.toServer.B, at, tail)
-	s.ops.push(op{kind: opBind, text: changed, server: server, name: client})
+	o := op{kind: opBind, text: changed, server: server, name: client}
 	if len(portal) == 0 {
+		o.stalePortal, s.conn.StalePortal = s.conn.StalePortal, false
 		s.lastBound = nil
 		if len(name) > 0 {
 			s.lastBound = s.statements[string(name)]
 		}
 	}
+	s.ops.push(o)
 	s.client.Consume(need)
 	if whole {
 		return s.drain()
@@ -430,6 +432,10 @@ func (s *Session) onExecute(body []byte) error {
 	}
 	if ok, err := s.begin(); !ok {
 		return err
+	}
+	if s.conn.StalePortal && s.conn.Status == wire.TxFailed && len(body) > 0 && body[0] == 0 {
+		s.refuseMessage(transactionFailed()) // the backend could crash
+		return nil
 	}
 	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Execute, body)
 	s.ops.push(op{kind: opExecute})

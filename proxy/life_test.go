@@ -72,6 +72,7 @@ func TestBackendDiesInsideRow(t *testing.T) {
 // TestCloseWithStuckClient: a client that does not read must not keep weft from
 // ending.
 func TestCloseWithStuckClient(t *testing.T) {
+	blameCrashes(t)
 	w, err := newWeft(postgres.Addr(), pool.Config{})
 	if err != nil {
 		t.Fatal(err)

@@ -37,11 +37,17 @@ func (s *Session) lostTxError() *pgerr.Error {
 		s.lostCause = nil
 		return e
 	}
-	e := pgerr.New(pgerr.InFailedSQLTransaction, "current transaction is aborted, commands ignored until end of transaction block")
+	e := transactionFailed()
 	if !s.failedHere {
 		e.Detail = "The connection to the shard was lost during the transaction."
 	}
 	return e
+}
+
+// transactionFailed is PostgreSQL's answer to everything in a failed
+// transaction.
+func transactionFailed() *pgerr.Error {
+	return pgerr.New(pgerr.InFailedSQLTransaction, "current transaction is aborted, commands ignored until end of transaction block")
 }
 
 // endsTx reports whether the text does nothing but end a transaction.

@@ -31,6 +31,10 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
+	if crashes := crashLog.take(); crashes != "" || crashLog.unclaimed {
+		fmt.Fprintln(os.Stderr, "PostgreSQL has crashed", crashes)
+		code = 1
+	}
 	if err := postgres.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, "close PostgreSQL:", err)
 		code = 1
@@ -49,6 +53,7 @@ type weft struct {
 // must close, when the test ends.
 func startWeft(tb testing.TB, p pool.Config, more ...func(*proxy.Config)) *weft {
 	tb.Helper()
+	blameCrashes(tb)
 	w, err := newWeft(postgres.Addr(), p, more...)
 	if err != nil {
 		tb.Fatal(err)
@@ -109,6 +114,7 @@ var databases struct {
 // database makes a database of the test's own and returns its name.
 func database(tb testing.TB, setup string) string {
 	tb.Helper()
+	blameCrashes(tb)
 	databases.Lock()
 	databases.n++
 	name := fmt.Sprintf("t%d", databases.n)

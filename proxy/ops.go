@@ -55,6 +55,8 @@ type op struct {
 	prev *unnamed
 	// unnamedBy is what the backend held under the empty name before.
 	unnamedBy uint64
+	// stalePortal: a Bind of the unnamed portal takes the place of a stale one.
+	stalePortal bool
 	// described receives what an opDescribeStatement is told.
 	described *description
 	// text says how the text that went to the backend differs from the

@@ -162,9 +162,39 @@ func newScript(seed uint64, texts []string) script {
 	for range 3 + r.IntN(10) {
 		g.group()
 	}
+	for i := deadly(g.items); i >= 0; i = deadly(g.items) {
+		g.items = slices.Delete(g.items, i, i+1)
+	}
 	return script{seed: seed, items: g.items, pool: pool.Config{
 		MaxPerShard: 2 + r.IntN(3), MaxPrepared: 1 + r.IntN(5), QueueTimeout: 300 * time.Millisecond,
 	}}
+}
+
+// deadly returns the index of a message that may crash PostgreSQL without weft
+// (see TestExecuteOfFailedQuery), or -1: an Execute of the unnamed portal that
+// a simple query before it may have left behind, because no Bind stands between
+// them. A Bind of an earlier group does not count, as it may have failed.
+func deadly(items []item) int {
+	queried, bound := false, false
+	for i, it := range items {
+		if it.wait {
+			continue
+		}
+		unnamed := len(it.data) > wire.HeaderLen && it.data[wire.HeaderLen] == 0
+		switch it.data[0] {
+		case wire.Query:
+			queried, bound = true, false
+		case wire.Sync:
+			bound = false
+		case wire.Bind:
+			bound = bound || unnamed
+		case wire.Execute:
+			if queried && !bound && unnamed {
+				return i
+			}
+		}
+	}
+	return -1
 }
 
 type generator struct {
@@ -438,9 +468,9 @@ func (p *player) play(s script) string {
 		p.t.Fatalf("PostgreSQL itself: %v\n%s\n%s", err, s, strings.Join(want, "\n"))
 	}
 	if p.crashed(s, want) {
-		// PostgreSQL 15 crashes when a portal is executed whose simple query
-		// failed in a transaction.
-		p.t.Logf("seed %d crashes PostgreSQL itself", s.seed)
+		if !p.shrinking {
+			p.t.Errorf("seed %d crashes PostgreSQL itself\n%s", s.seed, s)
+		}
 		p.connect()
 		return ""
 	}
@@ -640,7 +670,8 @@ func (p *player) shrink(s script, diff string) (script, string) {
 	return s, diff
 }
 
-// playable reports whether a script still ends its COPYs.
+// playable reports whether a script still ends its COPYs and lets the server
+// live.
 func playable(s script) bool {
 	open := false
 	for _, it := range s.items {
@@ -653,7 +684,7 @@ func playable(s script) bool {
 			return false
 		}
 	}
-	return !open
+	return !open && deadly(s.items) < 0
 }
 
 // noise is the other client.

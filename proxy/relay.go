@@ -328,6 +328,9 @@ func (s *Session) onError(c *pool.Conn, body []byte) {
 	}
 	s.done.fail(s)
 	o := s.ops.first()
+	if o.kind == opQuery {
+		c.StalePortal = true
+	}
 	if o.err != nil && !s.fatal {
 		s.tell(o.err)
 		body = nil
@@ -383,6 +386,8 @@ func (s *Session) undo(c *pool.Conn, o *op, failed bool) {
 		} else {
 			c.UnnamedBy = o.unnamedBy
 		}
+	case o.stalePortal:
+		c.StalePortal = true
 	case o.kind == opExecute && o.stmt != nil: // a PREPARE of weft's own
 		c.Unprepare(o.stmt.Name)
 	case o.kind == opClose && o.stmt != nil: // weft's own, to make room

@@ -85,6 +85,7 @@ func knock(addr string) {
 // TestCloseUnderLoad ends weft at any moment, and everything it started with
 // it.
 func TestCloseUnderLoad(t *testing.T) {
+	blameCrashes(t)
 	before := runtime.NumGoroutine()
 	for round := range 6 {
 		w, err := newWeft(postgres.Addr(), pool.Config{MaxPerShard: 1 + round, QueueTimeout: time.Second, HealthInterval: 10 * time.Millisecond})
