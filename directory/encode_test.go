@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -95,6 +96,83 @@ func TestEncode(t *testing.T) {
 	}
 	if d, err = k.read(&Decoder{}, 8); err != nil || len(Diff(last, d)) != 0 {
 		t.Errorf("decoded %+v, %v", d, err)
+	}
+}
+
+// fillIn sets every field below v to something.
+func fillIn(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() && v.Type().Field(i).Tag.Get("json") != "-" {
+				fillIn(v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fillIn(v.Index(0))
+	case reflect.Map:
+		e := reflect.New(v.Type().Elem()).Elem()
+		if e.Kind() == reflect.Interface {
+			e.Set(reflect.ValueOf("x"))
+		} else {
+			fillIn(e)
+		}
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.ValueOf("x"), e)
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		v.SetInt(7)
+	case reflect.Uint16, reflect.Uint32:
+		v.SetUint(7)
+	default:
+		panic("a field of type " + v.Type().String() + ": teach the test, and Encode, Equal and Clone")
+	}
+}
+
+// A field that somebody adds and Encode, Clone or Equal does not know would be
+// lost without a word.
+func TestEveryFieldIsKept(t *testing.T) {
+	s := &Snapshot{}
+	fillIn(reflect.ValueOf(s).Elem())
+	s.Version = 0
+	var k kept
+	e := k.write(t, nil, s.Clone())
+	var d Decoder
+	for name, b := range k.parts {
+		d.Add(name, b)
+	}
+	got, err := d.decode(e.Head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.sums = nil
+	if !reflect.DeepEqual(got, s) {
+		t.Errorf("stored %+v\n  read %+v", s, got)
+	}
+	// Each field of a table counts.
+	full := s.Tables[0]
+	for i := range reflect.TypeFor[Table]().NumField() {
+		other := full
+		f := reflect.ValueOf(&other).Elem().Field(i)
+		f.SetZero()
+		if full.Equal(&other) {
+			t.Errorf("Equal does not look at %s", reflect.TypeFor[Table]().Field(i).Name)
+		}
+	}
+	// And each of the snapshot makes a change that is written.
+	old := e.Stored(1)
+	for i := range reflect.TypeFor[Snapshot]().NumField() {
+		f := reflect.TypeFor[Snapshot]().Field(i)
+		if !f.IsExported() || f.Tag.Get("json") == "-" {
+			continue
+		}
+		other := old.Clone()
+		reflect.ValueOf(other).Elem().Field(i).SetZero()
+		if e, err := other.Encode(old); err != nil || e.Same() {
+			t.Errorf("a change of %s is not written, %v", f.Name, err)
+		}
 	}
 }
 
@@ -230,4 +308,18 @@ func BenchmarkSchemaBump(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkTable: finding a declaration among few and many.
+func BenchmarkTable(b *testing.B) {
+	for _, n := range []int{10, 10_000} {
+		s := big(n)
+		name := s.Tables[n/3].Name
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				s.Table("app", "public", name)
+			}
+		})
+	}
 }

@@ -179,7 +179,11 @@ func TestPlacementIsFixed(t *testing.T) {
 }
 
 func BenchmarkSetShards(b *testing.B) {
-	for b.Loop() {
-		New(65536, "shard-0", equalFleet(64))
+	for _, size := range [][2]int{{4096, 4}, {65536, 64}} {
+		b.Run(fmt.Sprint(size[0], "x", size[1]), func(b *testing.B) {
+			for b.Loop() {
+				New(size[0], "shard-0", equalFleet(size[1]))
+			}
+		})
 	}
 }

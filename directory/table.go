@@ -2,9 +2,9 @@ package directory
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"weft/datum"
 	"weft/vindex"
@@ -142,7 +142,14 @@ func cloneParam(v any) any {
 
 // compare orders tables by database, schema and name.
 func (t *Table) compare(database, schema, name string) int {
-	return cmp.Or(cmp.Compare(t.Database, database), cmp.Compare(t.Schema, schema), cmp.Compare(t.Name, name))
+	// Not cmp.Or, which would compare all three each time.
+	if t.Database != database {
+		return strings.Compare(t.Database, database)
+	}
+	if t.Schema != schema {
+		return strings.Compare(t.Schema, schema)
+	}
+	return strings.Compare(t.Name, name)
 }
 
 // search returns where the table is in Tables, or would be.

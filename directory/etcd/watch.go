@@ -62,7 +62,7 @@ func (s *Store) Watch(ctx context.Context, fn func(*directory.Snapshot)) error {
 			if !open {
 				return errors.Join(ctx.Err(), fmt.Errorf("watch directory at %s: the stream ended", s.where()))
 			}
-			if err := w.take(resp.Events); err != nil {
+			if err := w.take(ctx, resp.Events); err != nil {
 				return err
 			}
 		case <-probe.C:
@@ -131,7 +131,7 @@ func (w *watch) fill(ctx context.Context, snap *directory.Snapshot, rev int64) e
 
 // take delivers what a batch of events leads to. A transaction's events are
 // never spread over two batches.
-func (w *watch) take(events []*clientv3.Event) error {
+func (w *watch) take(ctx context.Context, events []*clientv3.Event) error {
 	var head *mvccpb.KeyValue
 	var parts, entries []*mvccpb.KeyValue
 	for _, ev := range events {
@@ -155,7 +155,7 @@ func (w *watch) take(events []*clientv3.Event) error {
 	snap := w.last
 	if head != nil {
 		var err error
-		if snap, err = w.decode(head, parts); err != nil {
+		if snap, err = w.decode(ctx, head, parts); err != nil {
 			return err
 		}
 	}
@@ -171,11 +171,9 @@ func (w *watch) take(events []*clientv3.Event) error {
 // decode reads the snapshot of the newest head. A load elsewhere may have seen
 // later parts by now; then a later head is on its way too, and this one is
 // passed over.
-func (w *watch) decode(head *mvccpb.KeyValue, parts []*mvccpb.KeyValue) (*directory.Snapshot, error) {
+func (w *watch) decode(ctx context.Context, head *mvccpb.KeyValue, parts []*mvccpb.KeyValue) (*directory.Snapshot, error) {
 	snap, err := w.store.parts.decode(head, parts, w.store.key+partKeys, 0)
 	if errors.Is(err, directory.ErrPart) {
-		ctx, cancel := context.WithTimeout(context.Background(), w.store.cfg.RequestTimeout)
-		defer cancel()
 		var newer int64
 		if newer, err = w.store.headRevision(ctx); err == nil && newer > head.ModRevision {
 			return w.last, nil
