@@ -15,9 +15,8 @@ import (
 
 // spread is a command that goes to every shard.
 type spread struct {
-	text  string
-	plan  *plan.Plan
-	facts *parser.Facts
+	text string
+	plan *plan.Plan
 	// own: weft opened the transaction for it, and ends it.
 	own bool
 	err *pgerr.Error // what another shard said
@@ -28,15 +27,21 @@ func (e *spread) alone() bool { return e.plan.Change != nil && e.plan.Change.Alo
 
 // everyQuery runs a simple query on every shard.
 func (s *Session) everyQuery(p *plan.Plan, text []byte, f *parser.Facts, n int) error {
-	if err := s.mayChange(); err != nil {
-		return s.refuseQuery(err, n)
+	sql := string(text)
+	s.client.Consume(wire.HeaderLen + n)
+	if p.Change != nil && p.Change.Alone {
+		return s.everyPart(p, sql, f)
 	}
-	e := &spread{text: string(text), plan: p, facts: f}
-	e.own = !s.block.open && !e.alone()
-	if e.own {
-		s.block.start("BEGIN")
+	return s.inOwnBlock(func() error { return s.everyPart(p, sql, f) })
+}
+
+// everyPart runs a statement on every shard, in the open block if it can.
+func (s *Session) everyPart(p *plan.Plan, text string, f *parser.Facts) error {
+	e := &spread{text: text, plan: p}
+	err := s.mayChange()
+	if err == nil {
+		err = s.useLane(s.lane)
 	}
-	err := s.useLane(s.lane)
 	if err == nil && !e.alone() {
 		err = s.mayWriteEverywhere()
 	}
@@ -44,21 +49,15 @@ func (s *Session) everyQuery(p *plan.Plan, text []byte, f *parser.Facts, n int) 
 		err = s.sent()
 	}
 	if err != nil {
-		if e.own {
-			s.rollBackOwn()
-		}
-		return s.refuseQuery(err, n)
+		return s.refuseRead(err)
 	}
-	s.client.Consume(wire.HeaderLen + n)
-	if s.special(f) {
-		s.done.note(s, f)
-		s.done.relearn = s.done.relearn || effectWords.MatchString(e.text)
-	}
+	s.done.note(s, f)
+	s.done.relearn = s.done.relearn || effectWords.MatchString(text)
 	s.noteChange(p)
 	s.conn.UnnamedBy = 0
 	s.toServer.Grow()
-	s.toServer.B = wire.AppendQuery(s.toServer.B, e.text)
-	s.ops.push(op{kind: opQuery, spread: e})
+	s.toServer.B = wire.AppendQuery(s.toServer.B, text)
+	s.ops.push(op{kind: opQuery, spread: e, quiet: s.quiet})
 	return s.exchange()
 }
 
@@ -133,53 +132,12 @@ func (s *Session) enlist(lane *pool.Lane) (*pool.Conn, error) {
 	return c, nil
 }
 
-// afterSpread ends what a command on every shard has begun, once the home
-// shard is ready again.
-func (s *Session) afterSpread(c *pool.Conn, e *spread) error {
-	failed := e.err != nil || c.Status == wire.TxFailed
-	switch {
-	case e.alone():
-		return nil
-	case e.own && failed:
-		s.block.tag = "ROLLBACK"
-		_, err := c.Exec("ROLLBACK")
-		return s.endedOwn(c, err)
-	case e.own:
-		_, err := c.Exec("COMMIT")
-		if s.block.tag = "COMMIT"; err != nil {
-			s.block.tag = "ROLLBACK"
-			s.tell(pgerr.From(err))
-		}
-		return s.endedOwn(c, err)
-	case e.err != nil:
-		// The client has been told; its transaction must know it too.
-		_, _ = c.Exec(provoke)
-	}
-	return nil
-}
-
-// endedOwn closes the block that weft opened around a command.
-func (s *Session) endedOwn(c *pool.Conn, err error) error {
-	if err != nil && c.Status != wire.TxIdle {
-		return c.Lost(err)
-	}
-	return nil
-}
-
-// rollBackOwn gives up a block that weft opened, before it was used.
-func (s *Session) rollBackOwn() {
-	if s.conn != nil && (s.conn.Status != wire.TxIdle || !s.ops.empty()) {
-		s.drop()
-	}
-	s.abandon()
-}
-
 // everyBound notes that a portal's execution goes to every shard.
-func (s *Session) everyBound(portal []byte, pl *planned, f *parser.Facts) error {
+func (s *Session) everyBound(portal []byte, pl *planned) error {
 	if err := s.mayChange(); err != nil {
 		return err
 	}
-	e := &spread{text: string(pl.text), plan: pl.plan, facts: f}
+	e := &spread{text: string(pl.text), plan: pl.plan}
 	if !e.alone() {
 		if e.own = !s.block.open; e.own {
 			if err := s.inject("BEGIN"); err != nil {
@@ -228,16 +186,6 @@ func (s *Session) everyExecute(body []byte, e *spread) error {
 	if err := s.endImplicit(); err != nil || s.conn == nil {
 		return err
 	}
-	if err := s.afterSpread(s.conn, e); err != nil {
-		return s.failed(err)
-	}
-	return s.failed2(s.afterBlock(s.conn))
-}
-
-// failed2 is failed for an error that may be nil.
-func (s *Session) failed2(err error) error {
-	if err == nil {
-		return nil
-	}
-	return s.failed(err)
+	s.quietFailed = e.err != nil
+	return s.endOwn()
 }

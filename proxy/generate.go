@@ -130,22 +130,15 @@ func randomUUID() []byte {
 	return []byte(h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:])
 }
 
-// generatedQuery runs a simple query with the values written into it.
-func (s *Session) generatedQuery(r *router, p *plan.Plan, text []byte, f *parser.Facts, n int) error {
-	edits, err := executor.LiteralEdits(p.Generate, text, r.scan.Literals, r.args.Generated)
-	if err != nil {
-		return s.refuseQuery(err, n)
-	}
-	original := string(text)
-	changed := &edited{original, edits}
-	s.client.Consume(wire.HeaderLen + n)
+// sendEdited runs a simple query with values of weft's own written into it.
+func (s *Session) sendEdited(text string, edits parser.Edits, f *parser.Facts) error {
 	if s.special(f) {
 		if err := s.sent(); err != nil {
 			return s.refuseRead(err)
 		}
 		s.done.note(s, f)
 	}
-	return s.sendQuery(edits.Apply(original), changed)
+	return s.sendQuery(edits.Apply(text), &edited{text, edits})
 }
 
 // generatedParse returns a Parse message whose text takes the values as

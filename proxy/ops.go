@@ -41,6 +41,8 @@ type op struct {
 	begins bool
 	// spread is the command that goes to the other shards when this completes.
 	spread *spread
+	// quiet: the client sees the answer, but not that the backend is ready.
+	quiet bool
 	// settles: a Sync of weft's own that tells how a transaction ended.
 	settles bool
 	// hidden is how many of the parameters are weft's own and not the client's.

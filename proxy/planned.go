@@ -262,7 +262,7 @@ func (s *Session) routePlanned(portal []byte, f *parser.Facts, pl *planned, tail
 	}
 	s.notePortal(portal, lane)
 	if pl.plan.Route == plan.Every {
-		if err := s.everyBound(portal, pl, f); err != nil {
+		if err := s.everyBound(portal, pl); err != nil {
 			return true, s.refuseBoundRead(err)
 		}
 	}

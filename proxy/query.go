@@ -103,7 +103,7 @@ func (s *Session) sendQuery(text string, changed *edited) error {
 	s.conn.UnnamedBy = 0
 	s.toServer.Grow()
 	s.toServer.B = wire.AppendQuery(s.toServer.B, text)
-	s.ops.push(op{kind: opQuery, text: changed})
+	s.ops.push(op{kind: opQuery, text: changed, quiet: s.quiet})
 	return s.exchange()
 }
 

@@ -231,7 +231,7 @@ func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 		if o.spread != nil {
 			s.onSpread(o.spread)
 			if e := o.spread.err; e != nil {
-				visible = false
+				visible, s.quietFailed = false, true
 				if o.kind == opQuery {
 					s.tell(e)
 				}
@@ -263,7 +263,11 @@ func (s *Session) onReady(c *pool.Conn, o *op, status byte) error {
 		return c.Lost(wire.ErrMalformed)
 	}
 	c.Status = status
-	if o.injected && !o.settles {
+	if o.spread != nil && o.spread.err != nil && c.Status == wire.TxActive {
+		// The client has been told; its transaction must know it too.
+		_, _ = c.Exec(provoke)
+	}
+	if o.injected && !o.settles || o.quiet {
 		s.ops.pop()
 		return nil
 	}
@@ -276,11 +280,6 @@ func (s *Session) onReady(c *pool.Conn, o *op, status byte) error {
 	s.unsynced, s.pushed, s.piped = false, false, false
 	if s.loans != nil {
 		s.returnLoans()
-	}
-	if o.spread != nil {
-		if err := s.afterSpread(c, o.spread); err != nil {
-			return err
-		}
 	}
 	if err := s.afterBlock(c); err != nil {
 		return err
@@ -327,6 +326,7 @@ func (s *Session) onError(c *pool.Conn, body []byte) {
 		s.fatal = true
 	}
 	s.done.fail(s)
+	s.quietFailed = true
 	o := s.ops.first()
 	if o.kind == opQuery {
 		c.StalePortal = true

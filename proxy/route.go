@@ -185,26 +185,44 @@ func (s *Session) routedQuery(text []byte, n int) error {
 	switch p.Route {
 	case plan.Call:
 		return s.callQuery(p, n)
-	case plan.Every:
-		return s.everyQuery(p, text, f, n)
-	}
-	if p.Generate != nil {
-		if err := s.generate(r, p); err != nil {
-			return s.refuseQuery(err, n)
+	case plan.Every, plan.Refused:
+		if ok, err := s.seriesQuery(text, f, n); ok {
+			return err
 		}
 	}
+	if p.Route == plan.Every {
+		return s.everyQuery(p, text, f, n)
+	}
+	edits, err := s.place(r, p, text, f)
+	if err != nil {
+		return s.refuseQuery(err, n)
+	}
+	if edits != nil {
+		sql := string(text)
+		s.client.Consume(wire.HeaderLen + n)
+		return s.sendEdited(sql, edits, f)
+	}
+	return s.runQuery(text, f, n)
+}
+
+// place makes a backend ready to run a text of that plan, and returns the edits
+// that put values of weft's own into it.
+func (s *Session) place(r *router, p *plan.Plan, text []byte, f *parser.Facts) (parser.Edits, error) {
 	r.args.Text, r.args.Literals, r.args.Options = text, r.scan.Literals, s.scanOptions()
+	r.args.Params = executor.Params{}
+	if p.Generate != nil {
+		if err := s.generate(r, p); err != nil {
+			return nil, err
+		}
+	}
 	lane, err := s.laneFor(r, p, f)
 	if err == nil {
 		err = s.useFor(lane, p, f)
 	}
-	if err != nil {
-		return s.refuseQuery(err, n)
+	if err != nil || p.Generate == nil {
+		return nil, err
 	}
-	if p.Generate != nil {
-		return s.generatedQuery(r, p, text, f, n)
-	}
-	return s.runQuery(text, f, n)
+	return executor.LiteralEdits(p.Generate, text, r.scan.Literals, r.args.Generated)
 }
 
 // useFor makes the lane's backend ready to run a text of that plan.

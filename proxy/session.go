@@ -60,20 +60,22 @@ type Session struct {
 	piped    bool // extended messages without a Sync may have written
 
 	// Routing, in a database with declared tables.
-	snap       *directory.Snapshot // as last seen
-	hasTables  bool                // it declares tables of this database
-	env        *planner.Env
-	envFor     *pool.Settings
-	pending    []byte // a Parse message that has not been sent
-	hasPending bool
-	local      map[string]*localPortal
-	portalLane *pool.Lane // where the unnamed portal is
-	portals    map[string]*pool.Lane
-	ending     bool             // what was bound last ends the block
-	drawn      map[string]int64 // values weft drew for it, by sequence
-	lastDrawn  string
-	calls      bool               // a weft.* function has been parsed
-	everywhere map[string]*spread // portals whose execution goes to every shard
+	snap        *directory.Snapshot // as last seen
+	hasTables   bool                // it declares tables of this database
+	env         *planner.Env
+	envFor      *pool.Settings
+	pending     []byte // a Parse message that has not been sent
+	hasPending  bool
+	local       map[string]*localPortal
+	portalLane  *pool.Lane // where the unnamed portal is
+	portals     map[string]*pool.Lane
+	ending      bool             // what was bound last ends the block
+	quiet       bool             // what runs is a part: the client is not told that weft is ready
+	quietFailed bool             // and it has failed
+	drawn       map[string]int64 // values weft drew for it, by sequence
+	lastDrawn   string
+	calls       bool               // a weft.* function has been parsed
+	everywhere  map[string]*spread // portals whose execution goes to every shard
 
 	toServer   wire.Out
 	toClient   wire.Out
@@ -390,6 +392,9 @@ func (s *Session) tell(e *pgerr.Error) {
 
 // ready adds a ReadyForQuery of weft's own.
 func (s *Session) tellReady() {
+	if s.quiet {
+		return
+	}
 	s.toClient.Grow()
 	s.toClient.B = wire.AppendReadyForQuery(s.toClient.B, s.localStatus())
 }
@@ -558,6 +563,7 @@ func (s *Session) refuse(err error) error {
 	if e.IsFatal() {
 		return e
 	}
+	s.quietFailed = true
 	s.tell(e)
 	return nil
 }

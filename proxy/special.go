@@ -52,7 +52,7 @@ func (s *Session) refusedHere(err error) error {
 	}
 	s.toServer.Grow()
 	s.toServer.B = wire.AppendQuery(s.toServer.B, provoke)
-	s.ops.push(op{kind: opQuery, err: pgerr.From(err)})
+	s.ops.push(op{kind: opQuery, err: pgerr.From(err), quiet: s.quiet})
 	return s.exchange()
 }
 

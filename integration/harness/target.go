@@ -35,6 +35,7 @@ type Target struct {
 
 	servers []*pgserver.Temp // every PostgreSQL server behind Addr
 	admin   *adminConn
+	others  []*adminConn // of the shards that a test may change too
 	logs    func(t testing.TB, failed func() bool)
 }
 
@@ -129,6 +130,12 @@ func (t *Target) Reset(tb testing.TB) {
 			err = t.Admin(ctx, resetSQL)
 		}
 		time.Sleep(1100 * time.Millisecond) // weft trusts a connection for a second
+	}
+	for _, a := range t.others {
+		err = errors.Join(err, a.do(ctx, func(c *pgx.Conn) error {
+			_, err := c.Exec(ctx, resetSQL)
+			return err
+		}))
 	}
 	if err != nil {
 		tb.Fatalf("reset %s: %v", t.Name, err)

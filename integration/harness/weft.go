@@ -147,10 +147,16 @@ func Routed(tb testing.TB) *Target {
 	tb.Helper()
 	return sharedRouted.get(tb, func(ctx context.Context) (*Target, error) {
 		t, stop, err := startWeft(ctx, "routed", func(cfg *config.Config) { cfg.Cluster = routedName })
-		if err == nil {
-			shared.onStop(stop)
+		if err != nil {
+			return nil, err
 		}
-		return t, err
+		shared.onStop(stop)
+		for _, s := range t.servers[1:] {
+			a := &adminConn{server: s}
+			t.others = append(t.others, a)
+			shared.onStop(func() error { return a.close(context.Background()) })
+		}
+		return t, nil
 	})
 }
 
