@@ -155,7 +155,18 @@ func (s Source) String() string {
 	return out
 }
 
-func typeName(t datum.Type) string { return t.String() }
+// typeName is PostgreSQL's name for a type that a parameter may have.
+func typeName(t datum.Type) string {
+	for element, array := range map[datum.Type]datum.Type{
+		datum.Int2: 1005, datum.Int4: 1007, datum.Int8: 1016, datum.Text: 1009, datum.Varchar: 1015, datum.Bpchar: 1014,
+		datum.UUID: 2951, datum.Date: 1182, datum.Timestamp: 1115, datum.Timestamptz: 1185, datum.Numeric: 1231,
+	} {
+		if t == array {
+			return element.String() + "[]"
+		}
+	}
+	return t.String()
+}
 
 func (g *Generate) print(b *strings.Builder) {
 	for i, v := range g.Values {

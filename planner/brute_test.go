@@ -293,7 +293,47 @@ var traps = []string{
 	"SELECT * FROM a GROUP BY k, x HAVING k = %[1]d",
 	"SELECT k, x FROM a WHERE k = %[1]d GROUP BY ROLLUP (k, x)",
 	"SELECT a.k FROM a, b WHERE a.k = b.x AND b.k = %[1]d",
+	"SELECT * FROM (SELECT k FROM a WHERE k = %[1]d ORDER BY x LIMIT 2) q JOIN b ON b.k = q.k",
+	"SELECT * FROM (SELECT k FROM a WHERE k = %[1]d ORDER BY x LIMIT 2) q LEFT JOIN b ON b.k = q.k",
+	"SELECT * FROM b LEFT JOIN (SELECT k FROM a WHERE k = %[1]d ORDER BY x LIMIT 2) q ON b.k = q.k",
+	"SELECT * FROM (SELECT k, count(*) FROM a WHERE k = %[1]d GROUP BY k) q JOIN b ON b.k = q.k",
+	"SELECT * FROM (SELECT k, count(*) FROM a WHERE k = %[1]d GROUP BY ROLLUP (k)) q, b WHERE b.k = q.k OR q.k IS NULL",
+	"SELECT * FROM (SELECT max(k) AS k FROM a WHERE k = %[1]d) q JOIN b ON b.k = q.k",
+	"SELECT * FROM (SELECT k FROM a WHERE k = %[1]d UNION SELECT %[1]d) q JOIN b ON b.k = q.k",
+	"SELECT * FROM (SELECT k FROM a WHERE k = %[1]d UNION SELECT k FROM d) q JOIN b ON b.k = q.k",
+	"WITH w AS (SELECT k FROM a WHERE k = %[1]d) SELECT * FROM w w1, w w2, b WHERE w1.k = b.k",
+	"WITH w AS (SELECT k FROM a WHERE k IS NULL) SELECT * FROM w w1, w w2, b WHERE w1.k IS NOT DISTINCT FROM b.k",
+	"SELECT * FROM (SELECT k FROM a WHERE k IS NULL ORDER BY x LIMIT 2) q RIGHT JOIN b ON true",
 	"SELECT * FROM a a1, a a2 WHERE a1.k = %[1]d AND a1.x = a2.x",
+}
+
+// writes are such statements that change rows.
+var writes = []string{
+	"WITH w AS (DELETE FROM a WHERE k = %[1]d RETURNING k, x) INSERT INTO b SELECT k, x FROM w",
+	"WITH w AS (UPDATE a SET x = 9 WHERE k = %[1]d RETURNING k, x) INSERT INTO b SELECT k, x FROM w",
+	"WITH w AS (UPDATE a SET k = 3 WHERE k = %[1]d RETURNING k, x) INSERT INTO b SELECT k, x FROM w",
+	"WITH w AS (UPDATE a SET k = d.x FROM d WHERE a.k = d.k AND a.k = %[1]d RETURNING a.k, d.k AS dk) INSERT INTO b SELECT dk, k FROM w",
+	"WITH w AS (INSERT INTO a VALUES (%[1]d, 1) RETURNING k, x) INSERT INTO b SELECT k, x FROM w",
+	"WITH w AS (DELETE FROM a RETURNING k, x) SELECT * FROM w WHERE k = %[1]d",
+	"UPDATE a SET k = %[1]d WHERE k = %[1]d RETURNING k, x",
+	"UPDATE a SET k = 5 WHERE k = %[1]d RETURNING k, x",
+	"UPDATE a SET k = b.k FROM b WHERE a.k = %[1]d AND b.k = %[1]d",
+	"UPDATE a SET k = b.x FROM b WHERE a.k = %[1]d AND b.k = %[1]d AND b.x = 1",
+	"UPDATE a SET (k, x) = (%[1]d, 1) WHERE k = %[1]d",
+	"UPDATE a SET (k, x) = (SELECT 3, 1) WHERE k = %[1]d",
+	"UPDATE a SET x = (SELECT count(*) FROM b WHERE b.k = a.k) WHERE k = %[1]d",
+	"UPDATE a SET x = (SELECT count(*) FROM b) WHERE k = %[1]d",
+	"DELETE FROM a USING b WHERE a.k = b.k AND b.k = %[1]d RETURNING a.k",
+	"DELETE FROM a WHERE k = %[1]d OR x = 1",
+	"DELETE FROM a WHERE NOT EXISTS (SELECT FROM b WHERE b.k = a.k AND b.k = %[1]d)",
+	"INSERT INTO a SELECT x, k FROM b WHERE k = %[1]d",
+	"INSERT INTO a SELECT k, x FROM b WHERE k = %[1]d",
+	"INSERT INTO c SELECT k, x FROM b WHERE k = %[1]d",
+	"INSERT INTO a VALUES (%[1]d, 1), (NULL, 2)",
+	"INSERT INTO a (x) VALUES (%[1]d)",
+	"INSERT INTO a SELECT k, x FROM (SELECT k, x FROM b WHERE k = %[1]d ORDER BY x LIMIT 1) q",
+	"INSERT INTO a (k) SELECT k FROM a WHERE k = %[1]d UNION ALL SELECT %[1]d",
+	"INSERT INTO a (k) SELECT k FROM a WHERE k = %[1]d UNION ALL SELECT 3",
 }
 
 // TestTraps checks those, and that the comparison finds the mistakes they are
@@ -307,6 +347,11 @@ func TestTraps(t *testing.T) {
 				text = fmt.Sprintf(sql, k)
 			}
 			b.check(text, true)
+		}
+	}
+	for _, sql := range writes {
+		for k := range 8 {
+			b.check(fmt.Sprintf(sql, k), false)
 		}
 	}
 	if b.failed > 0 {

@@ -16,7 +16,7 @@ import (
 type signature struct {
 	name   string   // weft's own
 	params []string // in order, under weft's names
-	alias  []string // what callers call them, where that differs
+	alias  []string // what callers call the first of them: "table" is a reserved word
 	needed int
 	open   bool // takes other named arguments
 }
@@ -24,9 +24,9 @@ type signature struct {
 // own are the functions in schema weft, citus those that Citus's users know.
 var (
 	own = map[string]signature{
-		"shard_table":     {name: "shard_table", params: []string{"table", "columns", "vindex", "name", "params"}, needed: 2, open: true},
-		"reference_table": {name: "reference_table", params: []string{"table"}, needed: 1},
-		"unshard_table":   {name: "unshard_table", params: []string{"table"}, needed: 1},
+		"shard_table":     {name: "shard_table", params: []string{"table", "columns", "vindex", "name", "params"}, alias: []string{"table_name"}, needed: 2, open: true},
+		"reference_table": {name: "reference_table", params: []string{"table"}, alias: []string{"table_name"}, needed: 1},
+		"unshard_table":   {name: "unshard_table", params: []string{"table"}, alias: []string{"table_name"}, needed: 1},
 		"pin":             {name: "pin", params: []string{"vindex", "value", "shard"}, needed: 3},
 	}
 	citus = map[string]signature{

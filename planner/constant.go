@@ -147,22 +147,19 @@ func (l *level) typeName(n *pg.TypeName) datum.Type {
 		return 0
 	}
 	names := nameList(n.Names)
-	if len(names) == 2 && names[0] == "pg_catalog" {
-		names = names[1:]
-	}
-	if len(names) != 1 {
+	switch {
+	case len(n.Typmods) > 0:
 		return 0
+	case len(names) == 2 && names[0] == "pg_catalog":
+		return typeNames[names[1]]
+	case len(names) == 1 && len(l.text.path) > 0 && l.text.path[0] == "pg_catalog":
+		// Nobody else's type of that name comes first.
+		return typeNames[names[0]]
 	}
-	t := typeNames[names[0]]
-	if len(n.Typmods) > 0 {
-		return 0
-	}
-	return t
+	return 0
 }
 
-// typeNames are the names under which the tree has built-in types. A schema in
-// the search path could have a type of such a name only by coming before
-// pg_catalog, and the grammar's own spellings are qualified.
+// typeNames are the names under which the tree has built-in types.
 var typeNames = map[string]datum.Type{
 	"int2": datum.Int2, "int4": datum.Int4, "int8": datum.Int8,
 	"text": datum.Text, "varchar": datum.Varchar, "uuid": datum.UUID, "date": datum.Date,
@@ -181,7 +178,11 @@ func (l *level) arithmetic(e *pg.A_Expr) (plan.Source, bool) {
 		return plan.Source{}, false
 	}
 	if e.Lexpr == nil {
-		if names[0] == "+" && right.Kind != plan.Computed {
+		switch {
+		case names[0] == "+" && right.Kind != plan.Computed:
+			return right, true
+		case names[0] == "-" && right.Kind == plan.Literal:
+			right.Negative = !right.Negative
 			return right, true
 		}
 		return plan.Source{}, false
@@ -225,7 +226,7 @@ func (l *level) array(n *pg.Node) (plan.Set, bool) {
 		set := plan.Set{}
 		for _, e := range v.AArrayExpr.Elements {
 			if element != 0 {
-				e = &pg.Node{Node: &pg.Node_TypeCast{TypeCast: &pg.TypeCast{Arg: e, TypeName: n2type(n, element)}}}
+				e = castTo(e, element)
 			}
 			src, ok := l.constant(e)
 			if !ok {
@@ -272,13 +273,16 @@ func (l *level) array(n *pg.Node) (plan.Set, bool) {
 	return nil, false
 }
 
-func n2type(_ *pg.Node, t datum.Type) *pg.TypeName {
+// castTo is value::type.
+func castTo(n *pg.Node, t datum.Type) *pg.Node {
 	for name, typ := range typeNames {
 		if typ == t {
-			return &pg.TypeName{Names: []*pg.Node{pg.MakeStrNode("pg_catalog"), pg.MakeStrNode(name)}}
+			return &pg.Node{Node: &pg.Node_TypeCast{TypeCast: &pg.TypeCast{
+				Arg: n, TypeName: &pg.TypeName{Names: []*pg.Node{pg.MakeStrNode("pg_catalog"), pg.MakeStrNode(name)}},
+			}}}
 		}
 	}
-	return nil
+	return n
 }
 
 // arrays are the array types of the types that matter.

@@ -87,12 +87,17 @@ func (l *level) written(rel *catalog.Relation, t *table, changes *changes) {
 	for _, tr := range rel.Triggers {
 		for _, f := range l.userFunctions(tr.Function.Schema, tr.Function.Name) {
 			sharded, home := l.mentioned(f)
-			if other := sharded + home; other != "" && sharded != t.Name || f.Opaque {
-				if other == "" {
-					other = "tables that cannot be told"
-				}
-				l.unsupported("A trigger sees only the shard it runs on.", "trigger %q of %q may touch %s", tr.Name, rel.Name.Name, other)
+			other := sharded
+			switch {
+			case other != "":
+			case home != "":
+				other = home
+			case f.Opaque:
+				other = "tables that cannot be told"
+			default:
+				continue
 			}
+			l.unsupported("A trigger sees only the shard it runs on.", "trigger %q of %q may touch %s", tr.Name, rel.Name.Name, other)
 		}
 	}
 	if changes == nil {
@@ -153,7 +158,15 @@ func (l *level) update(n *pg.UpdateStmt) []output {
 	l.from(n.FromClause)
 	l.condition(n.WhereClause)
 	l.assignments(tg, n.TargetList, called(n.Relation), nil)
-	return l.returning(n.ReturningList)
+	cols := l.returning(n.ReturningList)
+	set := setting(n.TargetList)
+	row := l.targetInstance(tg)
+	for i, o := range cols {
+		if x := o.column.instance; row == nil || x == row && slices.Contains(set.columns, o.column.name) {
+			cols[i] = fresh(cols[i : i+1])[0] // what was found there is gone
+		}
+	}
+	return cols
 }
 
 // remove analyses DELETE.
@@ -172,7 +185,7 @@ func (l *level) returning(list []*pg.Node) []output {
 	if opaque {
 		return nil
 	}
-	return fresh(cols)
+	return cols
 }
 
 // assignments analyses SET. A new key is a row that is stored: the statement can
@@ -286,7 +299,6 @@ func isKey(t *table, name string) bool {
 // modifying analyses INSERT, UPDATE or DELETE in WITH. Its rows are changed
 // whatever becomes of what it returns, so no condition reaches into it.
 func (l *level) modifying(c *cte) {
-	l.scope = l.outside()
 	switch n := c.node.Ctequery.GetNode().(type) {
 	case *pg.Node_InsertStmt:
 		c.cols = l.insert(n.InsertStmt)

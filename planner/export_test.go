@@ -31,7 +31,7 @@ func Declare(t testing.TB, snap *directory.Snapshot, s *catalog.Schema, line str
 			d.Columns = append(d.Columns, directory.Column{Name: c, Type: col.Base, TypeName: col.TypeName, Mod: col.Mod})
 		}
 		if len(d.Columns) > 1 {
-			d.Vindex.Kind = "composite"
+			d.Vindex.Kind, d.Vindex.Params = "composite", map[string]any{"bits": []any{3}}
 		}
 	}
 	for _, o := range f {

@@ -39,12 +39,26 @@ func (g *generator) generates(c *catalog.Column) bool {
 }
 
 // replaces reports whether v, given for column c, is to be replaced by a
-// generated value: DEFAULT, or nextval of the column's own sequence.
+// generated value: DEFAULT, nextval of the column's own sequence, a random uuid.
 func (g *generator) replaces(c *catalog.Column, v *pg.Node) bool {
-	if !g.generates(c) {
+	switch {
+	case c.Base == uint32(datum.UUID) && isKey(g.target.table, c.Name) && g.isRandom(v):
+		return true
+	case !g.generates(c):
 		return false
 	}
 	return v.GetSetToDefault() != nil || drawsFrom(c) && g.isNextval(c, v)
+}
+
+// isRandom reports whether v calls a function that makes a random uuid.
+func (g *generator) isRandom(v *pg.Node) bool {
+	f := v.GetFuncCall()
+	if f == nil || len(f.Args) > 0 {
+		return false
+	}
+	names := nameList(f.Funcname)
+	name := names[len(names)-1]
+	return name == "gen_random_uuid" && len(g.userFunctions("", name)) == 0 || name == "uuid_generate_v4"
 }
 
 // isNextval reports whether v is nextval('…') of c's sequence.
@@ -110,8 +124,11 @@ func (g *generator) replace(_ int, c *catalog.Column, v *pg.Node) storedKey {
 		start = g.text.tree.Offset(f.Location)
 		end = g.closing(start)
 		if end < 0 {
-			g.unsupported("", "weft cannot find the end of nextval in this statement")
+			g.unsupported("", "weft cannot find the end of a call in this statement")
 			return storedKey{}
+		}
+		if text := g.text.sql[start:end]; strings.Contains(text, "--") || strings.Contains(text, "/*") {
+			g.out.Exact = true // as many bytes go in this text, not in all of its form
 		}
 	}
 	g.edits = append(g.edits, textEdit{at: start, remove: end - start, value: i})
@@ -142,16 +159,14 @@ func (g *generator) overriding() {
 			return
 		}
 	}
-	switch g.stmt.Override {
-	case pg.OverridingKind_OVERRIDING_NOT_SET:
-		if at := g.valuesAt(); at >= 0 {
-			g.edits = append(g.edits, textEdit{at: at, text: "OVERRIDING SYSTEM VALUE ", value: -1})
-			return
-		}
-		g.unsupported("", "weft cannot find VALUES in this statement")
-	case pg.OverridingKind_OVERRIDING_USER_VALUE:
-		g.unsupported("Leave OVERRIDING USER VALUE out.", "OVERRIDING USER VALUE is not supported for sharded table %q", g.target.name)
+	if g.stmt.Override != pg.OverridingKind_OVERRIDING_NOT_SET {
+		return
 	}
+	if at := g.valuesAt(); at >= 0 {
+		g.edits = append(g.edits, textEdit{at: at, text: "OVERRIDING SYSTEM VALUE ", value: -1})
+		return
+	}
+	g.unsupported("", "weft cannot find VALUES in this statement")
 }
 
 // finish plans the edits that add the columns.
@@ -177,14 +192,8 @@ func (g *generator) addColumns(lists []*pg.Node) {
 		always = always || c.Identity == 'a'
 	}
 	over := ""
-	if always {
-		switch g.stmt.Override {
-		case pg.OverridingKind_OVERRIDING_NOT_SET:
-			over = "OVERRIDING SYSTEM VALUE "
-		case pg.OverridingKind_OVERRIDING_USER_VALUE:
-			g.overriding()
-			return
-		}
+	if always && g.stmt.Override == pg.OverridingKind_OVERRIDING_NOT_SET {
+		over = "OVERRIDING SYSTEM VALUE "
 	}
 	switch {
 	case tokens.defaultValues >= 0: // DEFAULT VALUES

@@ -89,6 +89,10 @@ func insertColumns(rel *catalog.Relation, names []string) []*catalog.Column {
 
 // sharded analyses what goes into a sharded table.
 func (l *level) sharded(tg *target, n *pg.InsertStmt, names []string, sel *pg.SelectStmt) {
+	if n.Override == pg.OverridingKind_OVERRIDING_USER_VALUE {
+		l.unsupported("Leave OVERRIDING USER VALUE out.", "OVERRIDING USER VALUE is not supported for sharded table %q", tg.name)
+		return
+	}
 	cols := insertColumns(tg.rel, names)
 	w := &writer{level: l, target: tg, stmt: n, cols: cols, listed: len(names) > 0, name: called(n.Relation)}
 	switch {
@@ -173,8 +177,13 @@ func (w *writer) missing(x *instance, count int, g *generator, r int) {
 		}
 		if g.generates(c) {
 			w.set(x, c, g.add(r, c))
-		} else if isKey(w.target.table, c.Name) {
+			continue
+		}
+		if isKey(w.target.table, c.Name) {
 			w.set(x, c, w.defaultKey(c))
+		}
+		if r == 0 {
+			w.calledBy(c)
 		}
 	}
 }
@@ -213,8 +222,33 @@ func (w *writer) query(sel *pg.SelectStmt) {
 				"INSERT … SELECT into sharded table %q would take %q from a sequence of each shard", w.target.name, c.Name)
 		case isKey(w.target.table, c.Name):
 			w.set(x, c, w.defaultKey(c))
+			fallthrough
+		default:
+			w.calledBy(c)
 		}
 	}
+}
+
+// calledBy notes the functions that a column's default calls.
+func (l *level) calledBy(c *catalog.Column) {
+	l.withDefault(c, func(n *pg.Node) { (&level{analysis: l.analysis, scope: &scope{}}).expression(n) })
+}
+
+// withDefault hands out a column's default, in the schema's own words.
+func (a *analysis) withDefault(c *catalog.Column, use func(*pg.Node)) {
+	if c.Default == "" || c.Generated {
+		return
+	}
+	sql := "SELECT " + c.Default
+	tree, err := parser.ParseTree(sql, parser.Options{})
+	if err != nil || len(tree.Statements) != 1 || len(tree.Statements[0].Stmt.GetSelectStmt().GetTargetList()) != 1 {
+		a.unsupported("Give the column a value.", "weft cannot read the default of column %q", c.Name)
+		return
+	}
+	outer := a.text
+	a.text = text{sql: sql, tree: tree, path: []string{"pg_catalog"}, stored: true}
+	defer func() { a.text = outer }()
+	use(tree.Statements[0].Stmt.GetSelectStmt().TargetList[0].GetResTarget().GetVal())
 }
 
 // defaultKey is what is known of a key column's default.
@@ -222,23 +256,13 @@ func (a *analysis) defaultKey(c *catalog.Column) storedKey {
 	if c.Default == "" {
 		return storedKey{known: true, set: plan.Set{{Kind: plan.Null}}}
 	}
-	sql := "SELECT " + c.Default
-	tree, err := parser.ParseTree(sql, parser.Options{})
-	if err != nil || len(tree.Statements) != 1 {
-		return storedKey{}
-	}
-	sel := tree.Statements[0].Stmt.GetSelectStmt()
-	if len(sel.GetTargetList()) != 1 {
-		return storedKey{}
-	}
-	outer := a.text
-	a.text = text{sql: sql, tree: tree, path: []string{"pg_catalog"}, stored: true}
-	defer func() { a.text = outer }()
-	src, ok := (&level{analysis: a}).constant(sel.TargetList[0].GetResTarget().GetVal())
-	if !ok || src.Kind != plan.Null && src.Kind != plan.Constant {
-		return storedKey{}
-	}
-	return storedKey{known: true, set: plan.Set{src}}
+	var k storedKey
+	a.withDefault(c, func(n *pg.Node) {
+		if src, ok := (&level{analysis: a}).constant(n); ok && (src.Kind == plan.Null || src.Kind == plan.Constant) {
+			k = storedKey{known: true, set: plan.Set{src}}
+		}
+	})
+	return k
 }
 
 // conflict analyses ON CONFLICT.

@@ -6,6 +6,7 @@ import (
 
 	pg "github.com/pganalyze/pg_query_go/v6"
 
+	"weft/catalog"
 	"weft/directory"
 	"weft/parser"
 	"weft/pgerr"
@@ -79,7 +80,7 @@ func (a *analysis) finish() {
 		out.Params = append(out.Params, t)
 	}
 	if out.Route == plan.Refused {
-		out.Instances, out.Generate, out.Change = nil, nil, nil
+		out.Instances, out.Generate, out.Change, out.Function = nil, nil, nil, nil
 		return
 	}
 	if out.Route == plan.Keyed {
@@ -330,8 +331,11 @@ func (a *analysis) decideSharded(homely, opaque string) plan.Route {
 
 // reachHint says how to get at a home table beside a sharded one.
 func (a *analysis) reachHint(name string) string {
-	if rel := a.find("", name); rel != nil && rel.System() {
+	switch rel := a.find("", name); {
+	case rel != nil && rel.System():
 		return "Ask the system catalogs in a statement of their own."
+	case rel != nil && rel.Kind == catalog.View:
+		return "Declare the tables that the view reads."
 	}
 	return "Declare it: SELECT weft.reference_table('" + name + "') or SELECT weft.shard_table('" + name + "', …)."
 }

@@ -15,7 +15,6 @@ import (
 	"weft/directory"
 	"weft/parser"
 	"weft/pgserver"
-	"weft/pgserver/pgtest"
 	"weft/plan"
 	"weft/planner"
 )
@@ -73,9 +72,6 @@ func load(t testing.TB, c *pgx.Conn) *catalog.Schema {
 //	declare           sharded TABLE COLUMN[,COLUMN] | reference TABLE, a line each
 //	plan [params=(oid,…)] [path=(schema,…)] [temp=(name,…)]   statements, separated by lines with ---
 func TestPlan(t *testing.T) {
-	srv := pgtest.Start(t, pgserver.Config{})
-	admin := connect(t, srv, "postgres")
-	databases := 0
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		if strings.Contains(path, "fuzz") {
 			return
@@ -85,16 +81,11 @@ func TestPlan(t *testing.T) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
 			case "schema":
-				databases++
-				name := "d" + strconv.Itoa(databases)
-				if _, err := admin.Exec(context.Background(), "CREATE DATABASE "+name); err != nil {
-					t.Fatal(err)
-				}
-				c := connect(t, srv, name)
-				if _, err := c.Exec(context.Background(), d.Input); err != nil {
+				schema, err := catalog.FromDump(d.Input)
+				if err != nil {
 					d.Fatalf(t, "%v", err)
 				}
-				env.Schema = load(t, c)
+				env.Schema = schema
 				env.Tables = planner.NewTables(snap, "app")
 				return ""
 			case "declare":

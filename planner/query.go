@@ -127,6 +127,9 @@ func set(names ...string) map[string]bool {
 
 // outputs lists the columns a target list yields.
 func (l *level) outputs(sel *pg.SelectStmt, how shape) (cols []output, opaque bool) {
+	if how != plainShape {
+		defer func() { l.publish(cols) }()
+	}
 	for _, n := range sel.TargetList {
 		t := n.GetResTarget()
 		if t == nil {
@@ -166,13 +169,29 @@ func (l *level) outputColumn(t *pg.ResTarget) *column {
 	return c
 }
 
+// publish tells the scope around a query what is known of its columns.
+func (l *level) publish(cols []output) {
+	inner := newClasses(l.scope)
+	for _, o := range cols {
+		x := o.column
+		if x.inside != nil {
+			x = x.inside
+		}
+		l.scope.parent.add(inner.outward(x, o.column)...)
+	}
+}
+
 // pass returns a column as the query's user sees it: itself, if conditions on it
-// may be moved inside, else one of which only the type is known.
+// may be moved inside, else one that has its value.
 func (l *level) pass(c *column, sel *pg.SelectStmt, how shape) *column {
 	if how == plainShape || how == groupedShape && (len(sel.GroupClause) == 0 || l.groups(c, sel)) {
 		return c
 	}
-	return &column{name: c.name, typ: c.typ, declared: c.declared, apart: c.apart}
+	out := &column{name: c.name, typ: c.typ, declared: c.declared, apart: c.apart}
+	if how == closedShape && len(sel.GroupClause) == 0 {
+		out.inside = c // some of its rows, as they are
+	}
+	return out
 }
 
 // groups reports whether a query groups by the column as such.
@@ -269,10 +288,19 @@ func (l *level) setOperation(sel *pg.SelectStmt) (cols []output, opaque bool) {
 				scopes[0].add(fact{left: a.column, right: c})
 				scopes[1].add(fact{left: b.column, right: c})
 			}
+			l.scope.add(either(newClasses(scopes[0]).outward(a.column, c), newClasses(scopes[1]).outward(b.column, c))...)
 		}
 		cols = append(cols, output{a.name, c})
 	}
 	return cols, false
+}
+
+// either is what is known of a column that comes from one of two arms.
+func either(a, b []fact) []fact {
+	if len(a) == 0 || len(b) == 0 {
+		return nil
+	}
+	return []fact{{left: a[0].left, set: append(append(plan.Set(nil), a[0].set...), b[0].set...)}}
 }
 
 // expressions analyses what is called and queried in expressions.

@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"slices"
+
 	"weft/catalog"
 	"weft/datum"
 	"weft/plan"
@@ -14,7 +16,8 @@ import (
 // conditions (ON, and what is inside that side) hold only for combinations in
 // which that side has a row. A FULL join has two children, and its ON is a fact
 // for neither. A subquery is pulled up into the scope in which it stands, or is
-// a child where grouping, set operations or the like forbid that.
+// a child where grouping, set operations or the like forbid that; then what its
+// conditions say of the columns it yields is repeated outside (outward).
 //
 // What is claimed for an instance X: let F be the facts of X's scope and of all
 // scopes above, P a condition on X's key that follows from F by logic alone.
@@ -81,6 +84,9 @@ type column struct {
 	declared datum.Type
 	apart    bool // equal values of it may be different keys
 	instance *instance
+	// inside is the column of a subquery whose value this one has, where
+	// conditions on this one are none on that.
+	inside *column
 }
 
 // class says which types have the same key for equal values.
@@ -163,8 +169,24 @@ func (c *classes) sets(x *column) []plan.Set {
 				// Not strict: no fact for a nullable side, nor for columns
 				// that are equal to it.
 			case c.find(f.column) == root:
-				out = append(out, typed(f.set, f.column, x))
+				set := typed(f.set, f.column, x)
+				if !slices.ContainsFunc(out, func(o plan.Set) bool { return slices.Equal(o, set) }) {
+					out = append(out, set)
+				}
 			}
+		}
+	}
+	return out
+}
+
+// outward returns what is known of a column here as facts of another that has
+// its value, for a scope outside: every row that comes out has been through all
+// conditions inside. (Not that it is NULL: see sets.)
+func (c *classes) outward(x, as *column) []fact {
+	var out []fact
+	for _, s := range c.sets(x) {
+		if !slices.ContainsFunc(s, func(v plan.Source) bool { return v.Kind == plan.Null }) {
+			out = append(out, fact{left: as, set: typed(s, x, as)})
 		}
 	}
 	return out

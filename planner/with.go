@@ -16,6 +16,9 @@ type with struct {
 type cte struct {
 	node *pg.CommonTableExpr
 	at   *level // in which its query is analysed
+	// scope has the facts of what it yields, if it is not analysed where it is
+	// used.
+	scope *scope
 	// once: it is named in one place, and its rows are used nowhere else.
 	once   bool
 	done   bool
@@ -68,6 +71,7 @@ func (c *cte) analyse() {
 		return
 	}
 	c.done = true
+	c.scope = c.at.scope
 	sel := c.node.Ctequery.GetSelectStmt()
 	switch {
 	case sel == nil:
@@ -119,8 +123,14 @@ func (l *level) reference(c *cte, rv *pg.RangeVar, s *scope) *source {
 		cols = rename(cols, c.node.Aliascolnames)
 	}
 	if !c.once {
-		// Conditions here are not conditions on rows used elsewhere.
-		cols = fresh(cols)
+		// Conditions here are not conditions on rows used elsewhere. But what
+		// holds for all its rows holds for these.
+		inner := newClasses(c.scope)
+		named := fresh(cols)
+		for i := range named {
+			s.add(inner.outward(cols[i].column, named[i].column)...)
+		}
+		cols = named
 	}
 	return simple(rv.Relname, "", rv.Alias, cols, c.opaque)
 }
