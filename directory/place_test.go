@@ -3,6 +3,7 @@ package directory
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 )
@@ -185,5 +186,72 @@ func BenchmarkSetShards(b *testing.B) {
 				New(size[0], "shard-0", equalFleet(size[1]))
 			}
 		})
+	}
+}
+
+// TestPlacementHistory: after any series of changes every bucket has a shard,
+// pins hold, each shard has its quota, and a change moved no more than it had to.
+func TestPlacementHistory(t *testing.T) {
+	for seed := range uint64(20) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		s := New(1024, "shard-0", equalFleet(3))
+		born := 3
+		for step := range 60 {
+			shards, pins := slices.Clone(s.Shards), slices.Clone(s.Pins)
+			switch what := rnd.IntN(4); {
+			case what == 0 && len(shards) < 20:
+				shards = append(shards, Shard{Name: fmt.Sprintf("shard-%d", born), Hosts: []string{fmt.Sprintf("h%d:1", born)}, Weight: rnd.IntN(5)})
+				born++
+			case what == 1 && len(shards) > 2:
+				i := 1 + rnd.IntN(len(shards)-1)
+				pins = slices.DeleteFunc(pins, func(p Pin) bool { return p.Shard == shards[i].Name })
+				shards = slices.Delete(shards, i, i+1)
+			case what == 2:
+				shards[rnd.IntN(len(shards))].Weight = rnd.IntN(5)
+			default:
+				first := rnd.IntN(900)
+				p := Pin{first, first + rnd.IntN(100), shards[rnd.IntN(len(shards))].Name}
+				pins = append(slices.DeleteFunc(pins, func(o Pin) bool { return p.First <= o.Last && o.First <= p.Last }), p)
+			}
+			old := s.Clone()
+			s.SetShards(shards, pins)
+			if err := s.Validate(); err != nil {
+				t.Fatalf("seed %d, step %d: %v", seed, step, err)
+			}
+			checkQuotas(t, fmt.Sprintf("seed %d, step %d", seed, step), old, s)
+		}
+	}
+}
+
+// checkQuotas holds s to its quotas, and to the fewest moves from old: a shard
+// gives up what is above its quota or pinned elsewhere, and no more.
+func checkQuotas(t *testing.T, what string, old, s *Snapshot) {
+	t.Helper()
+	pinned := make([]string, s.BucketCount)
+	held := make([]int, len(s.Shards))
+	for _, p := range s.Pins {
+		for b := p.First; b <= p.Last; b++ {
+			pinned[b] = p.Shard
+			held[slices.IndexFunc(s.Shards, func(sh Shard) bool { return sh.Name == p.Shard })]++
+		}
+	}
+	quota, has := quotas(s.Shards, held, s.BucketCount), counts(s)
+	for i, sh := range s.Shards {
+		if has[sh.Name] != quota[i] {
+			t.Errorf("%s: %s has %d buckets, its quota is %d", what, sh.Name, has[sh.Name], quota[i])
+		}
+		// Of the buckets it may keep it gave up as many as it had to.
+		mine, gave := held[i], 0
+		for b := range s.BucketCount {
+			if pinned[b] == "" && old.where(b) == sh.Name {
+				mine++
+				if s.where(b) != sh.Name {
+					gave++
+				}
+			}
+		}
+		if gave != max(0, mine-quota[i]) {
+			t.Errorf("%s: %s gave up %d of %d buckets, its quota is %d", what, sh.Name, gave, mine, quota[i])
+		}
 	}
 }

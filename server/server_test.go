@@ -160,10 +160,12 @@ func TestLife(t *testing.T) {
 		t.Errorf("pprof is on by default: %d", code)
 	}
 
-	// It is listed, and leaves the list when it ends.
-	var list []directory.Proxy
-	wait(t, func() bool { list, _ = store.Proxies(t.Context()); return len(list) == 1 })
-	if list[0].Address != s.Addr().String() || list[0].HTTP != s.HTTPAddr().String() || list[0].Version != "v-test" {
+	// It is listed before it lets clients in, and leaves the list when it ends.
+	list, err := store.Proxies(t.Context())
+	if err != nil || len(list) != 1 {
+		t.Fatalf("proxies: %v, %v", list, err)
+	}
+	if list[0].Serves != front.snapshot().Version || list[0].Address != s.Addr().String() || list[0].HTTP != s.HTTPAddr().String() || list[0].Version != "v-test" {
 		t.Errorf("listed as %+v", list[0])
 	}
 
@@ -172,7 +174,12 @@ func TestLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wait(t, func() bool { return front.snapshot().Version == next.Version })
+	if err := store.Acknowledged(t.Context(), next.Version); err != nil {
+		t.Fatal(err)
+	}
+	if got := front.snapshot().Version; got != next.Version {
+		t.Errorf("version %d was acknowledged, %d is served", next.Version, got)
+	}
 
 	// Draining: no new clients, the old one goes on, and its end is the end.
 	c := talk(t, s.Addr())
