@@ -36,7 +36,7 @@ type Snapshot struct {
 	// Shards in the order they were declared.
 	Shards []Shard `json:"shards"`
 
-	// Pins are ranges of buckets that stay on a shard, in order.
+	// Pins are ranges of buckets that stay on a shard. They do not overlap.
 	Pins []Pin `json:"pins,omitempty"`
 
 	// Placement maps buckets to indexes into Shards. Beyond BucketCount come
