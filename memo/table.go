@@ -1,7 +1,6 @@
 package memo
 
 import (
-	"bytes"
 	"hash/maphash"
 	"math/bits"
 	"sync"
@@ -48,16 +47,16 @@ type part[V any] struct {
 type entry[V any] struct {
 	hash  uint64
 	tag   uint64
-	text  []byte // Text and, from cut on, More
-	cut   int
+	text  []byte // of the key; more is behind it in the same memory
+	more  []byte
 	size  int64 // all it holds in memory
 	value V
 	used  atomic.Bool
 }
 
-func (e *entry[V]) is(hash uint64, k Key) bool {
-	return e.hash == hash && e.tag == k.Tag && len(e.text) == len(k.Text)+len(k.More) && e.cut == len(k.Text) &&
-		bytes.Equal(e.text[:e.cut], k.Text) && bytes.Equal(e.text[e.cut:], k.More)
+// is compares the key; the hash has been.
+func (e *entry[V]) is(k *Key) bool {
+	return e.tag == k.Tag && string(e.text) == string(k.Text) && string(e.more) == string(k.More)
 }
 
 // New returns a table that keeps at most about maxBytes.
@@ -72,9 +71,8 @@ func New[V any](maxBytes int64) *Table[V] {
 	return t
 }
 
-// Hash returns the hash that Get and Put want to be given with the key, so that
-// a miss does not compute it twice.
-func (t *Table[V]) Hash(k Key) uint64 {
+// hash returns a key's hash.
+func (t *Table[V]) hash(k *Key) uint64 {
 	h := maphash.Bytes(t.seed, k.Text)
 	if len(k.More) > 0 {
 		h = bits.RotateLeft64(h, 23) ^ maphash.Bytes(t.seed, k.More)
@@ -91,11 +89,13 @@ func (t *Table[V]) find(hash uint64) (*part[V], int) {
 }
 
 // Get returns the value of a key. ok is false if there is none.
-func (t *Table[V]) Get(hash uint64, k Key) (value V, ok bool) {
+func (t *Table[V]) Get(k *Key) (value V, ok bool) { return t.get(t.hash(k), k) }
+
+func (t *Table[V]) get(hash uint64, k *Key) (value V, ok bool) {
 	p, first := t.find(hash)
 	for i := range ways {
 		e := p.slots[first+i].Load()
-		if e != nil && e.is(hash, k) {
+		if e != nil && e.hash == hash && e.is(k) {
 			// Look before writing: a line that every core only reads stays in every core's cache.
 			if !e.used.Load() {
 				e.used.Store(true)
@@ -108,15 +108,20 @@ func (t *Table[V]) Get(hash uint64, k Key) (value V, ok bool) {
 
 // Put keeps a value that holds size bytes. A value too large for the table is
 // not kept.
-func (t *Table[V]) Put(hash uint64, k Key, value V, size int64) {
+func (t *Table[V]) Put(k *Key, value V, size int64) {
+	t.put(t.hash(k), k, value, size)
+}
+
+func (t *Table[V]) put(hash uint64, k *Key, value V, size int64) {
 	p, first := t.find(hash)
-	e := &entry[V]{hash: hash, tag: k.Tag, cut: len(k.Text), value: value}
+	e := &entry[V]{hash: hash, tag: k.Tag, value: value}
 	// The allocator adds a little to each piece.
 	e.size = int64(unsafe.Sizeof(*e)) + 32 + int64(len(k.Text)+len(k.More)) + size
 	if e.size > p.max {
 		return
 	}
-	e.text = append(append(make([]byte, 0, len(k.Text)+len(k.More)), k.Text...), k.More...)
+	both := append(append(make([]byte, 0, len(k.Text)+len(k.More)), k.Text...), k.More...)
+	e.text, e.more = both[:len(k.Text)], both[len(k.Text):]
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	slot := p.room(hash, k, first)
@@ -133,13 +138,13 @@ func (t *Table[V]) Put(hash uint64, k Key, value V, size int64) {
 // room chooses the slot for a key: its own, else a free one, else that of an
 // entry not used since the last look. The look begins one slot further each
 // time, so that what has just come is not the first to go.
-func (p *part[V]) room(hash uint64, k Key, first int) int {
+func (p *part[V]) room(hash uint64, k *Key, first int) int {
 	free := -1
 	for i := first; i < first+ways; i++ {
 		old := p.slots[i].Load()
 		if old == nil {
 			free = i
-		} else if old.is(hash, k) {
+		} else if old.hash == hash && old.is(k) {
 			return i
 		}
 	}

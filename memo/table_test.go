@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-func put(t *Table[*int], k Key, v int) { t.Put(t.Hash(k), k, &v, 8) }
+func put(t *Table[*int], k Key, v int) { t.Put(&k, &v, 8) }
 
 func get(t *Table[*int], k Key) int {
-	if v, ok := t.Get(t.Hash(k), k); ok {
+	if v, ok := t.Get(&k); ok {
 		return *v
 	}
 	return -1
@@ -50,10 +50,10 @@ func TestHashesMayCollide(t *testing.T) {
 	table := New[*int](1 << 20)
 	one, two := 1, 2
 	a, b := Key{Text: []byte("a")}, Key{Text: []byte("b")}
-	table.Put(7, a, &one, 8)
-	table.Put(7, b, &two, 8)
+	table.put(7, &a, &one, 8)
+	table.put(7, &b, &two, 8)
 	for k, want := range map[string]int{"a": 1, "b": 2} {
-		if v, ok := table.Get(7, Key{Text: []byte(k)}); !ok || *v != want {
+		if v, ok := table.get(7, &Key{Text: []byte(k)}); !ok || *v != want {
 			t.Errorf("%s: %v", k, v)
 		}
 	}
@@ -81,7 +81,7 @@ func TestOldTagsAgeOut(t *testing.T) {
 		for i := range 1000 {
 			k := key(tag, i)
 			v := i
-			table.Put(table.Hash(k), k, &v, int64(i%700))
+			table.Put(&k, &v, int64(i%700))
 			if get(table, hot) < 0 {
 				lost++
 				put(table, hot, 1)
@@ -105,7 +105,7 @@ func TestOldTagsAgeOut(t *testing.T) {
 	}
 	huge := Key{Text: []byte("huge")}
 	v := 1
-	table.Put(table.Hash(huge), huge, &v, limit)
+	table.Put(&huge, &v, limit)
 	if get(table, huge) >= 0 {
 		t.Error("a value larger than the table was kept")
 	}
@@ -115,7 +115,7 @@ func TestHitDoesNotAllocate(t *testing.T) {
 	table := New[*int](1 << 20)
 	k := Key{Tag: 3, Text: []byte("SELECT 1"), More: []byte{0, 1, 2}}
 	put(table, k, 1)
-	if n := testing.AllocsPerRun(100, func() { table.Get(table.Hash(k), k) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { table.Get(&k) }); n != 0 {
 		t.Errorf("a hit allocates %v times", n)
 	}
 }

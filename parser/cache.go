@@ -38,16 +38,13 @@ func (c *Cache) Facts(s *Scanner, text []byte, opt Options) *Facts {
 		return parseFacts(string(text), opt)
 	}
 	norm := memo.Key{Text: key}
-	hash := c.norms.Hash(norm)
-	facts, known := c.norms.Get(hash, norm)
+	facts, known := c.norms.Get(&norm)
 	if facts != nil {
 		return facts
 	}
 	exact := memo.Key{Tag: opt.Tag(), Text: text}
-	var exactHash uint64
 	if known {
-		exactHash = c.texts.Hash(exact)
-		if facts, ok := c.texts.Get(exactHash, exact); ok {
+		if facts, ok := c.texts.Get(&exact); ok {
 			return facts
 		}
 	}
@@ -61,11 +58,11 @@ func (c *Cache) Facts(s *Scanner, text []byte, opt Options) *Facts {
 	case facts.Err != nil:
 	case !facts.Exact:
 		// Texts of one Norm have the same tokens whatever the options were that cut them.
-		c.norms.Put(hash, norm, facts, facts.size())
+		c.norms.Put(&norm, facts, facts.size())
 	case !known:
-		c.norms.Put(hash, norm, nil, 0)
+		c.norms.Put(&norm, nil, 0)
 	case len(text) <= maxCached:
-		c.texts.Put(exactHash, exact, facts, facts.size())
+		c.texts.Put(&exact, facts, facts.size())
 	}
 	return facts
 }

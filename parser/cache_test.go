@@ -91,7 +91,7 @@ func TestCacheStaysBoundedUnderAFlood(t *testing.T) {
 		text := fmt.Appendf(nil, "SELECT col%d FROM t WHERE id = 1 %s", i, strings.Repeat("x", i%500))
 		key := memo.Key{Text: text}
 		facts := &Facts{Relations: []string{"t"}}
-		c.norms.Put(c.norms.Hash(key), key, facts, facts.size())
+		c.norms.Put(&key, facts, facts.size())
 		if got := c.Facts(&s, hot, Options{}); got != want {
 			want = got
 			lost++

@@ -62,28 +62,25 @@ func (c *Cache) Plan(env *Env, s *parser.Scanner, text, oids []byte) *plan.Plan 
 		return c.planning(env, string(text), s.Literals, types(oids))
 	}
 	norm := memo.Key{Tag: uint64(env.ID), Text: s.Norm, More: oids}
-	hash := c.norms.Hash(norm)
-	p, known := c.norms.Get(hash, norm)
+	p, known := c.norms.Get(&norm)
 	if p != nil {
 		return p
 	}
 	// The settings that change how a text is cut are part of the Env.
 	exact := memo.Key{Tag: uint64(env.ID), Text: text, More: oids}
-	var exactHash uint64
 	if known {
-		exactHash = c.texts.Hash(exact)
-		if p, ok := c.texts.Get(exactHash, exact); ok {
+		if p, ok := c.texts.Get(&exact); ok {
 			return p
 		}
 	}
 	p = c.planning(env, string(text), s.Literals, types(oids))
 	switch {
 	case !exactOnly(p, s.Norm):
-		c.norms.Put(hash, norm, p, p.Size())
+		c.norms.Put(&norm, p, p.Size())
 	case !known:
-		c.norms.Put(hash, norm, nil, 0)
+		c.norms.Put(&norm, nil, 0)
 	case len(text) <= maxCached:
-		c.texts.Put(exactHash, exact, p, p.Size())
+		c.texts.Put(&exact, p, p.Size())
 	}
 	return p
 }
