@@ -116,6 +116,9 @@ func offline(schemaFile string, src source, database string) (*explainer, error)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", schemaFile, err)
 	}
+	if err := declare(snap, want); err != nil {
+		return nil, fmt.Errorf("%s: %w", src.cluster, err)
+	}
 	if database, err = onlyDatabase(snap, database); err != nil {
 		return nil, err
 	}
@@ -125,19 +128,43 @@ func offline(schemaFile string, src source, database string) (*explainer, error)
 	return newExplainer(snap, schema, database, []string{"pg_catalog", "public"}), nil
 }
 
-// onlyDatabase returns the database whose tables are declared, unless one is
-// named.
-func onlyDatabase(snap *directory.Snapshot, database string) (string, error) {
-	for _, t := range snap.Tables {
-		switch database {
-		case "":
-			database = t.Database
-		case t.Database:
-		default:
-			return "", &usageError{fmt.Errorf("tables of several databases are declared: give --database %s or another", t.Database)}
+// declare does what weft apply asks a proxy to do: it puts the tables of a file
+// into the snapshot.
+func declare(snap *directory.Snapshot, c config.Cluster) error {
+	for _, t := range c.Tables {
+		n, err := t.Resolve()
+		if err != nil {
+			return err
 		}
+		d := directory.Table{Database: n.Database, Schema: n.Schema, Name: n.Table, Kind: directory.Reference}
+		if !t.Reference {
+			d.Kind = directory.Sharded
+			d.Vindex = directory.Vindex{Name: t.Name, Kind: t.Vindex, Params: t.Params}
+			if d.Vindex.Kind == "" {
+				d.Vindex.Kind = "hash"
+			}
+			for _, c := range t.Columns {
+				d.Columns = append(d.Columns, directory.Column{Name: c})
+			}
+		}
+		snap.PutTable(d)
 	}
-	return database, nil
+	return nil
+}
+
+// onlyDatabase returns the database that is named, else the only one that
+// tables are declared in.
+func onlyDatabase(snap *directory.Snapshot, named string) (string, error) {
+	if named != "" {
+		return named, nil
+	}
+	for _, t := range snap.Tables {
+		if named != "" && named != t.Database {
+			return "", &usageError{fmt.Errorf("tables of several databases are declared: give --database %s or another", named)}
+		}
+		named = t.Database
+	}
+	return named, nil
 }
 
 // complete looks up what a file does not say of key columns: their types.

@@ -144,6 +144,49 @@ func TestPlanOffline(t *testing.T) {
 		"home\n  because settings is on the home shard\nvisits a\n"; got != want {
 		t.Errorf("printed\n%swant\n%s", got, want)
 	}
+	declared := write(t, "cluster.yaml", `bucket_count: 64
+shards: [{name: a, hosts: ['h:1']}, {name: b, hosts: ['h:2']}, {name: c, hosts: ['h:3']}]
+tables:
+- {database: app, table: customers, columns: [id]}
+- {database: app, table: public.orders, columns: [customer_id], vindex: hash}
+- {database: app, table: products, reference: true}
+`)
+	for _, test := range planCases {
+		args := []string{"plan", "--schema", schema, "--cluster", declared}
+		for _, p := range test.params {
+			args = append(args, "--param", p)
+		}
+		if got := "\n" + succeed(t, append(args, test.text)...); got != test.want {
+			t.Errorf("%s: printed%swant%s", test.text, got, test.want)
+		}
+	}
+	zones := write(t, "cluster.yaml", `bucket_count: 64
+shards: [{name: a, hosts: ['h:1']}, {name: b, hosts: ['h:2']}]
+pins: [{buckets: 0-31, shard: b}, {buckets: 32-63, shard: a}]
+tables:
+- database: app
+  table: orders
+  columns: [note]
+  vindex: list
+  params: {zones: [{values: [eu], buckets: 0-31}, {values: [us], buckets: 32-63}]}
+`)
+	for text, want := range map[string]string{
+		"SELECT * FROM orders WHERE note = 'eu'":            "visits b\n",
+		"SELECT * FROM orders WHERE note = 'mars'":          "visits any shard",
+		"INSERT INTO orders (note) VALUES ('us')":           "visits a\n",
+		"INSERT INTO orders (note) VALUES ('mars')":         "has no place",
+		"SELECT * FROM orders WHERE note = ANY ('{us,eu}')": "visits 2 of 2 shards: a, b\n",
+	} {
+		if got := succeed(t, "plan", "--schema", schema, "--cluster", zones, text); !strings.Contains(got, want) {
+			t.Errorf("%s: printed\n%swant %s", text, got, want)
+		}
+	}
+	two := write(t, "cluster.yaml", `shards: [{name: a, hosts: ['h:1']}]
+tables: [{database: app, table: products, reference: true}, {database: other, table: products, reference: true}]
+`)
+	if got := succeed(t, "plan", "--schema", schema, "--cluster", two, "--database", "other", "SELECT * FROM products"); !strings.Contains(got, "every shard") {
+		t.Errorf("with --database: %s", got)
+	}
 	broken := write(t, "dump.sql", "CREATE TABL x (a int)")
 	for line, want := range map[string]string{
 		"plan":                           "want one statement",
@@ -154,6 +197,7 @@ func TestPlanOffline(t *testing.T) {
 		"plan --schema /none --cluster " + cluster + " x":                        "/none",
 		"plan --schema " + schema + " --cluster /none x":                         "/none",
 		"plan --schema " + broken + " --cluster " + cluster + " x":               "dump.sql: ",
+		"plan --schema " + schema + " --cluster " + two + " x":                   "give --database",
 		"plan --param 1 --schema " + schema + " --cluster " + cluster + " SELEC": "has 0 parameters",
 	} {
 		code, out, errs := weft(t, strings.Fields(line)...)
