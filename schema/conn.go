@@ -43,7 +43,7 @@ type session struct {
 // role's defaults are. They are those of pg_dump, which has the same needs;
 // pg_catalog alone in search_path makes names come out qualified.
 const settings = `SET search_path = ''; SET client_encoding = 'UTF8'; SET standard_conforming_strings = on; SET DateStyle = ISO; SET IntervalStyle = postgres;
-SET TimeZone = 'UTC'; SET extra_float_digits = 3; SET bytea_output = hex; SET xmloption = content; SET check_function_bodies = off; SET row_security = off;
+SET TimeZone = 'UTC'; SET extra_float_digits = 3; SET bytea_output = hex; SET xmloption = content; SET lc_monetary = 'C'; SET check_function_bodies = off; SET row_security = off;
 SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET client_min_messages = error;
 SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off;
 SET default_tablespace = ''; SET synchronous_commit = on; SET default_table_access_method = heap; SET quote_all_identifiers = off; SET synchronize_seqscans = off; SET application_name = `

@@ -326,3 +326,57 @@ func TestCancelMidway(t *testing.T) {
 		}
 	}
 }
+
+// liar is a dialer whose home connections lose the answer to a COMMIT, or the
+// COMMIT itself.
+type liar struct {
+	executes bool
+	told     *sync.Once
+}
+
+type lyingConn struct {
+	Conn
+	liar
+}
+
+func (l liar) Dial(ctx context.Context, shard, database, user string) (Conn, error) {
+	c, err := dialer{}.Dial(ctx, shard, database, user)
+	if err != nil || shard != "home" {
+		return c, err
+	}
+	return &lyingConn{c, l}, nil
+}
+
+func (c *lyingConn) Exec(sql string) ([][]string, error) {
+	lost := false
+	if sql == "COMMIT" {
+		c.told.Do(func() { lost = true })
+	}
+	if lost && !c.executes {
+		return nil, errors.New("connection lost")
+	}
+	rows, err := c.Conn.Exec(sql)
+	if lost && err == nil {
+		err = errors.New("connection lost")
+	}
+	return rows, err
+}
+
+// TestLostCommit: the connection to home is lost in the moment of COMMIT, and
+// what the client hears is what happened.
+func TestLostCommit(t *testing.T) {
+	for _, kind := range []string{"shard", "unshard"} {
+		t.Run(kind, func(t *testing.T) {
+			c := newCrash(t, kind)
+			for _, executes := range []bool{true, false} {
+				c.from()
+				m := c.proxy("p")
+				m.cfg.Shards = liar{executes, new(sync.Once)}
+				err := c.op(m, c.context())
+				if done := c.verify("COMMIT"); done != (executes != (kind == "unshard")) || executes != (err == nil) {
+					t.Errorf("executed %v: declared %v, %v", executes, done, err)
+				}
+			}
+		})
+	}
+}

@@ -34,10 +34,10 @@ func (m *Mover) declare(ctx context.Context, req *Request, kind directory.TableK
 	t := seen.verdict.table
 	t.State, t.Job = directory.Declaring, m.newJob(req)
 	defer m.run(t.Job.ID, false)
-	err = m.announce(ctx, t)
-	if err == nil {
-		err = m.cfg.step("announced")
+	if err := m.announce(ctx, t); err != nil {
+		return m.ended(ctx, m.withdraw(ctx, t, err))
 	}
+	err = m.cfg.step("announced")
 	if err == nil {
 		d := &declaration{Mover: m, ctx: ctx, req: req, kind: kind, table: t, notice: notice}
 		err = d.move()
@@ -141,6 +141,32 @@ func (d *declaration) dial() error {
 			return err
 		}
 		d.shards = append(d.shards, s)
+	}
+	return d.alike()
+}
+
+// alike refuses shards whose databases would not treat a row alike.
+func (d *declaration) alike() error {
+	const query = "SELECT pg_encoding_to_char(encoding), current_setting('server_version_num')::int / 10000, datcollate || ', ' || datctype FROM pg_database WHERE datname = current_database()"
+	want, err := d.home.Exec(query)
+	if err != nil {
+		return err
+	}
+	for _, s := range d.shards {
+		got, err := s.Exec(query)
+		if err != nil {
+			return err
+		}
+		for i, what := range []string{"encoding", "major version"} {
+			if got[0][i] != want[0][i] {
+				return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "database %q has %s %s on shard %q and %s on the home shard", d.req.Database, what, got[0][i], s.shard, want[0][i]).
+					WithHint("All shards of a database must be of one version and encoding.")
+			}
+		}
+		if got[0][2] != want[0][2] {
+			d.warn(fmt.Sprintf("database %q sorts text by %s on shard %q and by %s on the home shard", d.req.Database, got[0][2], s.shard, want[0][2]),
+				"The same statement may give another order there: create the database with the same locale on all shards.")
+		}
 	}
 	return nil
 }

@@ -2,9 +2,13 @@ package schema
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"weft/catalog"
 	"weft/directory"
 	"weft/pgerr"
 )
@@ -228,4 +232,61 @@ func TestLookup(t *testing.T) {
 	}
 	c.unshard("users")
 	c.check("users", "", 1000)
+}
+
+// TestNames: names are quoted wherever they go.
+func TestNames(t *testing.T) {
+	c := newCluster(t)
+	c.home(`CREATE SCHEMA "Odd ""schema"; CREATE TABLE "Odd ""schema"."T a'b" ("I d" bigserial PRIMARY KEY, "K""'k" varchar(20), "x y" money, UNIQUE ("K""'k", "x y"));
+INSERT INTO "Odd ""schema"."T a'b" ("K""'k", "x y") SELECT 'k' || i, i FROM generate_series(1, 400) i;
+CREATE TABLE "Odd ""schema"."Ref er" (r bigint REFERENCES "Odd ""schema"."T a'b"); INSERT INTO "Odd ""schema"."Ref er" VALUES (1)`)
+	req := c.request("", "")
+	req.Table = catalog.Name{Schema: `Odd "schema`, Name: "T a'b"}
+	req.Columns = []string{`K"'k`}
+	c.must(c.mover.Shard(c.context(), req, c.notice))
+	var n int64
+	for _, s := range c.each(`SELECT count(*) FROM "Odd ""schema"."T a'b"`) {
+		n += number(s)
+	}
+	if n != 400 {
+		t.Errorf("%d rows", n)
+	}
+	if e, h := on(t, "east", c.db), on(t, "home", c.db); strings.Contains(e.dump(t), "T a'b") != strings.Contains(h.dump(t), "T a'b") {
+		t.Error("not there")
+	}
+	c.must(c.mover.Unshard(c.context(), req, c.notice))
+	if got := c.each(`SELECT count(*) || ' ' || sum("x y"::numeric) FROM "Odd ""schema"."T a'b"`); got["home"] != "400 80200.00" {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestTogether: of several who declare a table at once, one does.
+func TestTogether(t *testing.T) {
+	c := newCluster(t)
+	c.home("CREATE TABLE t AS SELECT i AS id, i AS k, i AS l FROM generate_series(1, 1000) i; CREATE TABLE u AS SELECT i AS id, i AS k FROM generate_series(1, 1000) i")
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var done []string
+	silent := func(*pgerr.Error) {}
+	for i, request := range []Request{c.request("t", "k"), c.request("t", "l"), c.request("t", "k"), c.request("u", "k")} {
+		m := c.proxy(fmt.Sprintf("p%d", i))
+		wg.Go(func() {
+			err := m.Shard(c.context(), request, silent)
+			var e *pgerr.Error
+			if err == nil {
+				mu.Lock()
+				done = append(done, request.Table.Name)
+				mu.Unlock()
+			} else if !errors.As(err, &e) || e.Code != pgerr.ObjectInUse && e.Code != pgerr.DuplicateObject {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	wg.Wait()
+	slices.Sort(done)
+	if !slices.Equal(done, []string{"t", "u"}) {
+		t.Errorf("declared: %q", done)
+	}
+	c.check("t", c.table("t").Columns[0].Name, 1000)
+	c.check("u", "k", 1000)
 }

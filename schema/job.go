@@ -154,6 +154,15 @@ func (m *Mover) conclude(ctx context.Context, t directory.Table, failed error) e
 	return failed
 }
 
+// withdraw ends a job that was not announced to all, whether its entry was made
+// or not.
+func (m *Mover) withdraw(ctx context.Context, t directory.Table, failed error) error {
+	if err := m.conclude(ctx, t, failed); err != nil {
+		return err
+	}
+	return failed // the entry that is there is another's
+}
+
 // Recover finishes or undoes what was begun with a table by a proxy that is
 // gone, or by this one without success. It does nothing to a table whose state
 // is Active or whose job is running in this process. It may be called again,

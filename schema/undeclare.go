@@ -33,10 +33,10 @@ func (m *Mover) Unshard(ctx context.Context, req Request, notice Notice) error {
 	own := *t
 	own.State, own.Job = directory.Undeclaring, m.newJob(&req)
 	defer m.run(own.Job.ID, false)
-	err = m.announce(ctx, own)
-	if err == nil {
-		err = m.cfg.step("announced")
+	if err := m.announce(ctx, own); err != nil {
+		return m.ended(ctx, m.withdraw(ctx, own, err))
 	}
+	err = m.cfg.step("announced")
 	if err == nil {
 		u := &homecoming{declaration: declaration{Mover: m, ctx: ctx, req: &req, table: own, notice: notice}}
 		err = u.move()
