@@ -28,6 +28,10 @@ func (r Rows) Deep() bool {
 	return false
 }
 
+// MayBeDeep reports whether DataRow would have something to do if all columns
+// were binary.
+func (r Rows) MayBeDeep() bool { return len(r.columns) > 0 }
+
 // Formats returns the rows under the result formats of a Bind: the count and
 // the codes as they stand at its end.
 func (r Rows) Formats(codes []byte) (Rows, error) {

@@ -28,7 +28,6 @@ type block struct {
 	writer *pool.Conn
 	// everywhere: all shards take part and all have been changed alike.
 	everywhere bool
-	ddl        bool   // the schema may look different from inside
 	chain      bool   // it is about to end, and the next one begins with that
 	tag        string // of the last command, while there are several participants
 }
@@ -227,6 +226,11 @@ func (s *Session) giveOthersBack(main *pool.Conn) {
 		}
 		if s.keeps(c) {
 			kept = append(kept, c)
+			continue
+		}
+		if s.soiled == c {
+			s.soiled = nil
+			c.Discard()
 			continue
 		}
 		*s.lastOf(c.Lane()) = c

@@ -187,15 +187,20 @@ func notePlaceholder(c *pool.Conn, name string) {
 // is over, and weft's own questions are none of its business.
 func (s *Session) settleAlone(c *pool.Conn) error {
 	s.mu.Lock()
-	s.current = nil
+	s.current, s.settling = nil, c
 	s.mu.Unlock()
 	c.AwaitCancels()
+	before := s.pins
 	err := s.settle(c)
-	if err == nil && s.pins != 0 && !c.Settings.Equal(s.settings) {
+	if c.Lane() != s.lane && s.pins&^before != 0 {
+		// Only a backend of the home shard can be kept for a session.
+		s.pins, s.soiled = before, c
+	}
+	if err == nil && s.keeps(c) && !c.Settings.Equal(s.settings) {
 		err = c.Apply(s.settings) // a session that keeps its backend does not acquire it again
 	}
 	s.mu.Lock()
-	s.current = c
+	s.current, s.settling = c, nil
 	s.mu.Unlock()
 	return err
 }

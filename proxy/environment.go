@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"weft/catalog"
 	"weft/directory"
@@ -54,7 +55,11 @@ type envKey struct {
 type schemaSlot struct {
 	turn   chan struct{}
 	schema *catalog.Schema // guarded by turn
+	read   time.Time
 }
+
+// rereadAfter is how long an incomplete schema is used.
+const rereadAfter = time.Second
 
 // maxEnvironments bounds what is remembered; it is made anew when asked for.
 const maxEnvironments = 10000
@@ -99,14 +104,15 @@ func (sl *schemaSlot) at(ctx context.Context, version int64, load func() (*catal
 		return nil, context.Cause(ctx)
 	}
 	defer func() { <-sl.turn }()
-	if sl.schema != nil && sl.schema.Version >= version {
+	// What could not be read because somebody was changing it is tried again.
+	if sl.schema != nil && sl.schema.Version >= version && (!sl.schema.Incomplete || time.Since(sl.read) < rereadAfter) {
 		return sl.schema, nil
 	}
 	schema, err := load()
 	if err != nil {
 		return nil, err
 	}
-	sl.schema = schema
+	sl.schema, sl.read = schema, time.Now()
 	return schema, nil
 }
 
@@ -138,7 +144,7 @@ func (s *Session) routed() bool {
 // environment returns what the session's texts are planned under, now.
 func (s *Session) environment() (*planner.Env, error) {
 	private := s.inFlux()
-	if !private && s.env != nil && s.envFor == s.settings {
+	if !private && s.env != nil && s.envFor == s.settings && !s.env.Schema.Incomplete {
 		return s.env, nil
 	}
 	version := s.snap.Schemas[s.db.Name]
@@ -248,10 +254,13 @@ func (s *Session) temporary() (map[string]bool, error) {
 	return names, nil
 }
 
-// askHome asks the home shard something about the schema as the session sees
-// it: on the backend it has there, else on one that is borrowed for it.
-func (s *Session) askHome(sql string) ([][]string, error) {
-	if c := s.conn; c != nil && c.Lane() == s.lane && (!s.unsynced || s.block.open) && c.Status != wire.TxFailed {
+// askHome asks the home shard something about the schema as the session sees it.
+func (s *Session) askHome(sql string) ([][]string, error) { return s.ask(s.lane, sql) }
+
+// ask asks a shard something: on the backend the session has there, else on one
+// that is borrowed for it.
+func (s *Session) ask(l *pool.Lane, sql string) ([][]string, error) {
+	if c := s.conn; c != nil && c.Lane() == l && (!s.unsynced || s.block.open) && c.Status != wire.TxFailed {
 		if !s.ops.empty() {
 			if err := s.flush(); err != nil {
 				return nil, err
@@ -264,17 +273,13 @@ func (s *Session) askHome(sql string) ([][]string, error) {
 		return c.Exec(sql)
 	}
 	for _, c := range s.parked {
-		if c.Lane() == s.lane && c.Status != wire.TxFailed {
+		if c.Lane() == l && c.Status != wire.TxFailed {
 			c.UnnamedBy = 0
 			return c.Exec(sql)
 		}
 	}
-	c, err := s.lane.Acquire(s.ctx, pool.Want{Session: s.id, Placeholders: s.placeholders, Settings: s.settings})
+	c, err := s.borrow(l)
 	if err != nil {
-		return nil, survivable(err)
-	}
-	if err := c.Apply(s.settings); err != nil {
-		c.Discard()
 		return nil, err
 	}
 	rows, err := c.Exec(sql)

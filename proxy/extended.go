@@ -143,7 +143,11 @@ func (s *Session) parseHere(p wire.ParseBody, body []byte, facts *parser.Facts, 
 	if s.special(facts) {
 		return s.parseSpecial(p, facts, o)
 	}
-	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Parse, body)
+	if s.translate == nil {
+		s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Parse, body)
+	} else {
+		s.toServer.B = wire.AppendParse(s.toServer.B, "", string(p.SQL), s.oidsHere(p.OIDs))
+	}
 	s.ops.push(o)
 	return nil
 }
@@ -248,6 +252,11 @@ func (s *Session) onBind(length int) error {
 		}
 	}
 	s.ops.push(o)
+	if s.translate != nil {
+		if _, st := s.parsed(name); st != nil {
+			s.describeBound(portal, st, rest)
+		}
+	}
 	s.client.Consume(need)
 	if whole {
 		return s.drain()
@@ -416,6 +425,7 @@ func (s *Session) onDescribe(body []byte) error {
 	s.toServer.B = wire.AppendDescribe(s.toServer.B, 'S', server)
 	s.ops.push(op{
 		kind: opDescribeStatement, client: s.statements[string(name)], server: server, name: client, hidden: s.hiddenParams(name),
+		learns: s.described(name), version: s.unnamed.version,
 	})
 	return nil
 }
@@ -438,7 +448,11 @@ func (s *Session) onExecute(body []byte) error {
 		return nil
 	}
 	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Execute, body)
-	s.ops.push(op{kind: opExecute})
+	o := op{kind: opExecute}
+	if s.translate != nil {
+		o.rows = s.portalRows
+	}
+	s.ops.push(o)
 	if s.ending {
 		// What follows may go elsewhere, so it must be known how this ended.
 		s.ending = false

@@ -140,11 +140,3 @@ func arguments(f *plan.Function, params [][]byte) map[string]string {
 	}
 	return args
 }
-
-// notice tells the client something while a function runs.
-func (s *Session) notice(format string, args ...any) {
-	e := pgerr.New("00000", format, args...)
-	e.Severity = pgerr.SeverityNotice
-	s.tell(e)
-	_ = s.flushClient()
-}

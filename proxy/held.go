@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"weft/catalog"
 	"weft/directory"
 	"weft/pgerr"
 	"weft/pool"
@@ -19,6 +20,10 @@ type shardLane struct {
 	name string
 	lane *pool.Lane
 	last *pool.Conn // the one used last, preferred
+
+	// translation is good for what the snapshot translates says.
+	translates  *directory.Snapshot
+	translation *catalog.Translation
 }
 
 // laneOf returns the session's lane to a shard of the snapshot.
@@ -56,11 +61,6 @@ func (s *Session) closeLanes() {
 // client has heard of already.
 var errTold = errors.New("the client has been told")
 
-// use makes a backend of the shard the one the dialogue is with.
-func (s *Session) use(snap *directory.Snapshot, shard int) error {
-	return s.useLane(s.laneOf(snap, shard).lane)
-}
-
 // acquire makes sure that the session holds a backend with its settings:
 // the one at hand, else one of the home shard.
 func (s *Session) acquire() error {
@@ -84,9 +84,13 @@ func (s *Session) useLane(l *pool.Lane) error {
 		}
 	}
 	if s.block.open && s.conn.Status == wire.TxIdle {
-		return s.join()
+		if err := s.join(); err != nil {
+			return err
+		}
 	}
-	return nil
+	var err error
+	s.translate, err = s.translationTo(l)
+	return err
 }
 
 // acquireFrom borrows a backend for the dialogue.
@@ -142,14 +146,20 @@ func (s *Session) borrow(l *pool.Lane) (*pool.Conn, error) {
 
 // lastOf is where the backend is noted that was used last of a lane.
 func (s *Session) lastOf(l *pool.Lane) **pool.Conn {
-	if l != s.lane {
-		for i := range s.lanes {
-			if s.lanes[i].lane == l {
-				return &s.lanes[i].last
-			}
-		}
+	if way := s.way(l); way != nil && l != s.lane {
+		return &way.last
 	}
 	return &s.lastConn
+}
+
+// way returns the session's record of a lane that laneOf has opened.
+func (s *Session) way(l *pool.Lane) *shardLane {
+	for i := range s.lanes {
+		if s.lanes[i].lane == l {
+			return &s.lanes[i]
+		}
+	}
+	return nil
 }
 
 // park ends the dialogue with the backend at hand for now. What has been sent

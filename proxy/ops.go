@@ -3,6 +3,7 @@ package proxy
 import (
 	"slices"
 
+	"weft/catalog"
 	"weft/parser"
 	"weft/pgerr"
 	"weft/pool"
@@ -41,6 +42,12 @@ type op struct {
 	begins bool
 	// spread is the command that goes to the other shards when this completes.
 	spread *spread
+	// rows receives which columns of the result hold OIDs, or says so.
+	rows *catalog.Rows
+	// learns is the statement that is described; version is the unnamed
+	// statement's, which may be another by the time of the answer.
+	learns  *planned
+	version uint32
 	// quiet: the client sees the answer, but not that the backend is ready.
 	quiet bool
 	// settles: a Sync of weft's own that tells how a transaction ended.

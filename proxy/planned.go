@@ -23,6 +23,8 @@ type planned struct {
 	text     []byte // the client's
 	oids     []byte // the types the client declared
 	literals []parser.Literal
+	params   []byte // its ParameterDescription's body, if it has been described
+	shape    shape
 }
 
 // localPortal is a portal that weft executes itself.
@@ -147,7 +149,7 @@ func (s *Session) notePlan(r *router, name []byte, pl *plan.Plan) {
 		}
 		dst = &st.planned
 	}
-	dst.plan, dst.env = pl, s.env
+	dst.plan, dst.env, dst.params, dst.shape = pl, s.env, nil, unseen
 	dst.text = append(dst.text[:0], p.SQL...)
 	dst.oids = append(dst.oids[:0], p.OIDs...)
 	dst.literals = append(dst.literals[:0], r.scan.Literals...)
@@ -254,6 +256,9 @@ func (s *Session) routePlanned(portal []byte, f *parser.Facts, pl *planned, tail
 	}
 	if err != nil {
 		return true, s.refuseBoundRead(err)
+	}
+	if s.translate != nil {
+		*tail = s.bindHere(pl, *tail)
 	}
 	if pl.plan.Generate != nil {
 		if *tail, err = executor.AppendBind(nil, *tail, r.args.Generated); err != nil {
@@ -372,7 +377,7 @@ func (s *Session) forsake() {
 }
 
 // routing reports whether extended messages must be looked at by planned.go.
-func (s *Session) routing() bool { return s.routed() || s.hasPending || s.calls || s.block.open }
+func (s *Session) routing() bool { return s.routed() || s.hasPending || s.calls }
 
 // describeLocal answers a Describe of what weft executes itself.
 func (s *Session) describeLocal(kind byte, name []byte) (done bool, err error) {
@@ -477,4 +482,13 @@ func (s *Session) endTransaction() error {
 	s.toServer.B = wire.AppendEmpty(s.toServer.B, wire.Sync)
 	s.ops.push(op{kind: opSync, injected: true, settles: true})
 	return s.exchange()
+}
+
+// described returns where to note what a Describe tells of a statement.
+func (s *Session) described(name []byte) *planned {
+	if !s.hasTables {
+		return nil
+	}
+	_, st := s.parsed(name)
+	return st
 }

@@ -96,7 +96,7 @@ func (s *Session) parseShared(st *statement, changed *edited) {
 		// Only the backend knows what may be parsed now; but the name it has
 		// for this text is taken, and others rely on it.
 		const name = "\x01f"
-		s.toServer.B = wire.AppendParse(s.toServer.B, name, st.server.SQL, []byte(st.server.OIDs))
+		s.toServer.B = wire.AppendParse(s.toServer.B, name, st.server.SQL, s.oidsHere([]byte(st.server.OIDs)))
 		s.toServer.B = wire.AppendClose(s.toServer.B, 'S', name)
 		s.ops.push(op{kind: opParse, stmt: &pool.Statement{Name: name}, client: st, text: changed})
 		s.ops.push(op{kind: opClose, injected: true})
@@ -130,7 +130,7 @@ func (s *Session) prepare(st *pool.Statement, o op) {
 		s.ops.push(op{kind: opClose, injected: true, stmt: &pool.Statement{Name: name}})
 		s.conn.Unprepare(name)
 	}
-	s.toServer.B = wire.AppendParse(s.toServer.B, st.Name, st.SQL, []byte(st.OIDs))
+	s.toServer.B = wire.AppendParse(s.toServer.B, st.Name, st.SQL, s.oidsHere([]byte(st.OIDs)))
 	o.stmt = st
 	s.ops.push(o)
 	s.conn.MarkPrepared(st)
@@ -230,7 +230,7 @@ func (s *Session) reparseUnnamed() error {
 	}
 	s.ops.push(op{kind: opParse, injected: true, unnamedBy: s.conn.UnnamedBy})
 	s.conn.UnnamedBy = s.unnamedTag()
-	s.toServer.B = wire.AppendParse(s.toServer.B, "", string(p.SQL), p.OIDs)
+	s.toServer.B = wire.AppendParse(s.toServer.B, "", string(p.SQL), s.oidsHere(p.OIDs))
 	return nil
 }
 
@@ -244,7 +244,7 @@ func (s *Session) parseDuplicate(name string, p wire.ParseBody) error {
 		s.ops.push(op{kind: opParse, injected: true, stmt: &pool.Statement{Name: name}})
 		s.done.stray = append(s.done.stray, name)
 	}
-	s.toServer.B = wire.AppendParse(s.toServer.B, name, string(p.SQL), p.OIDs)
+	s.toServer.B = wire.AppendParse(s.toServer.B, name, string(p.SQL), s.oidsHere(p.OIDs))
 	s.ops.push(op{kind: opParse, stmt: &pool.Statement{Name: name}})
 	return nil
 }

@@ -63,7 +63,7 @@ func (s *Session) relay(endless bool) error {
 			n = min(s.rem, len(b))
 			s.rem -= n
 		}
-		for s.rem == 0 && n+wire.HeaderLen <= len(b) && passes(b[n]) {
+		for s.rem == 0 && n+wire.HeaderLen <= len(b) && passes(b[n]) && (o.rows == nil || b[n] != wire.DataRow || !o.rows.Deep()) {
 			l := int(binary.BigEndian.Uint32(b[n+1:])) + 1
 			if l > len(b)-n {
 				s.rem = l - (len(b) - n)
@@ -199,7 +199,19 @@ func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 		return nil
 	case wire.ParseComplete, wire.BindComplete, wire.CloseComplete:
 		s.ops.pop()
+	case wire.DataRow: // one that may hold OIDs
+		if err := s.translate.DataRow(body, *o.rows); err != nil {
+			return c.Lost(untranslatable(err))
+		}
 	case wire.ParameterDescription:
+		if s.translate != nil {
+			if err := s.translate.ParameterDescription(body); err != nil {
+				return c.Lost(untranslatable(err))
+			}
+		}
+		if st := s.learning(o); st != nil {
+			st.params = append(st.params[:0], body...)
+		}
 		if o.hidden > 0 {
 			body = wire.FewerParameters(body, o.hidden)
 		}
@@ -207,6 +219,13 @@ func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 			o.described.params = append([]byte{}, body...)
 		}
 	case wire.RowDescription, wire.NoData:
+		if typ == wire.RowDescription && s.translate != nil {
+			if err := s.describeRows(o, body); err != nil {
+				return c.Lost(err)
+			}
+		} else if st := s.learning(o); st != nil {
+			st.shape = shallow
+		}
 		switch o.kind {
 		case opDescribeStatement:
 			s.onDescribed(o, typ, body)

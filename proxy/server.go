@@ -22,17 +22,18 @@ import (
 
 // Server accepts clients and runs their sessions.
 type Server struct {
-	cfg       Config
-	log       *slog.Logger
-	pool      *pool.Pool
-	texts     *parser.Cache
-	scanners  sync.Pool
-	routers   sync.Pool
-	plans     *planner.Cache
-	envs      *environments
-	sequences *sequence.Allocator
-	mover     *schema.Mover
-	metrics   *metrics
+	cfg          Config
+	log          *slog.Logger
+	pool         *pool.Pool
+	texts        *parser.Cache
+	scanners     sync.Pool
+	routers      sync.Pool
+	plans        *planner.Cache
+	envs         *environments
+	translations translations
+	sequences    *sequence.Allocator
+	mover        *schema.Mover
+	metrics      *metrics
 
 	ctx  context.Context
 	stop context.CancelCauseFunc
@@ -327,8 +328,10 @@ func (s *Server) Close() error {
 		// A client that does not read must not keep us.
 		_ = sess.client.Conn().SetWriteDeadline(time.Now().Add(closeGrace))
 		sess.mu.Lock()
-		if c := sess.current; c != nil {
-			_ = c.Conn().SetDeadline(time.Unix(1, 0))
+		for _, c := range []*pool.Conn{sess.current, sess.settling} {
+			if c != nil {
+				_ = c.Conn().SetDeadline(time.Unix(1, 0))
+			}
 		}
 		sess.mu.Unlock()
 	}

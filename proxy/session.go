@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weft/catalog"
 	"weft/directory"
 	"weft/parser"
 	"weft/pgerr"
@@ -67,7 +68,9 @@ type Session struct {
 	pending     []byte // a Parse message that has not been sent
 	hasPending  bool
 	local       map[string]*localPortal
-	portalLane  *pool.Lane // where the unnamed portal is
+	portalLane  *pool.Lane           // where the unnamed portal is
+	translate   *catalog.Translation // of the backend at hand
+	portalRows  *catalog.Rows        // of what was bound last
 	portals     map[string]*pool.Lane
 	ending      bool             // what was bound last ends the block
 	quiet       bool             // what runs is a part: the client is not told that weft is ready
@@ -93,6 +96,7 @@ type Session struct {
 	copying    bool         // the relay met a CopyInResponse
 	midFrame   bool         // a message of the client is still in its buffer
 	done       effects      // what the open transaction has done so far
+	soiled     *pool.Conn   // a backend that has something of the session's and must go
 
 	loans        []loan
 	listenedInTx bool // LISTEN was repeated on the backend inside a transaction
@@ -100,6 +104,7 @@ type Session struct {
 	// mu guards what others may touch: which backend to cancel.
 	mu        sync.Mutex
 	current   *pool.Conn
+	settling  *pool.Conn    // the backend weft itself is asking
 	cancelled chan struct{} // ends the wait for a backend
 
 	woke        atomic.Bool // wake was called
@@ -428,6 +433,12 @@ func (s *Session) meet(c *pool.Conn) error {
 }
 
 func (s *Session) hold(c *pool.Conn) {
+	s.translate = nil
+	if c.Lane() != s.lane {
+		if way := s.way(c.Lane()); way != nil {
+			s.translate = way.translation
+		}
+	}
 	s.mu.Lock()
 	s.conn, s.current = c, c
 	s.mu.Unlock()
@@ -474,6 +485,11 @@ func (s *Session) giveBack() error {
 			return err
 		}
 		s.conn.Settings = s.conn.Settings.Without("idle_session_timeout")
+	}
+	if s.soiled == s.conn {
+		s.soiled = nil
+		s.drop()
+		return nil
 	}
 	c := s.letGo()
 	*s.lastOf(c.Lane()) = c

@@ -1,0 +1,217 @@
+package proxy
+
+import (
+	"encoding/binary"
+	"sync"
+
+	"weft/catalog"
+	"weft/parser"
+	"weft/pgerr"
+	"weft/pool"
+	"weft/wire"
+)
+
+// Types and tables that users make have other OIDs on every shard. Clients
+// know those of the home shard, so what other shards say and are told is
+// translated.
+
+// translations are those of all databases and shards, at their last version.
+type translations struct {
+	mu     sync.Mutex
+	byLane map[translationKey]*translation
+	homes  map[string]*homeTypes
+}
+
+type translationKey struct{ database, shard string }
+
+type translation struct {
+	version int64
+	*catalog.Translation
+}
+
+type homeTypes struct {
+	version int64
+	types   *catalog.Types
+}
+
+// translationTo returns how the session's words must be changed for a shard; nil
+// means not at all.
+func (s *Session) translationTo(l *pool.Lane) (*catalog.Translation, error) {
+	if l == s.lane || !s.hasTables {
+		return nil, nil
+	}
+	if s.done.bits&(parser.DDL|parser.Opaque) != 0 && s.holdsHome() && s.conn != nil && s.conn.Lane() == l {
+		return s.privateTranslation()
+	}
+	version := s.snap.Schemas[s.db.Name]
+	way := s.way(l)
+	if way.translates == s.snap {
+		return way.translation, nil
+	}
+	t := &s.srv.translations
+	key := translationKey{s.db.Name, l.Shard().Name}
+	t.mu.Lock()
+	known, home := t.byLane[key], t.homes[s.db.Name]
+	t.mu.Unlock()
+	if known == nil || known.version != version {
+		if home == nil || home.version != version {
+			types, err := catalog.LoadTypes(s.askHome)
+			if err != nil {
+				return nil, err
+			}
+			home = &homeTypes{version, types}
+		}
+		types, err := catalog.LoadTypes(func(sql string) ([][]string, error) { return s.ask(l, sql) })
+		if err != nil {
+			return nil, err
+		}
+		known = &translation{version, catalog.NewTranslation(home.types, types)}
+		t.mu.Lock()
+		if t.byLane == nil {
+			t.byLane, t.homes = map[translationKey]*translation{}, map[string]*homeTypes{}
+		}
+		t.byLane[key], t.homes[s.db.Name] = known, home
+		t.mu.Unlock()
+	}
+	way.translates, way.translation = s.snap, known.Translation
+	return known.Translation, nil
+}
+
+// privateTranslation is for a transaction that has made types of its own.
+func (s *Session) privateTranslation() (*catalog.Translation, error) {
+	if err := s.sent(); err != nil {
+		return nil, err
+	}
+	home, err := catalog.LoadTypes(s.askHome)
+	if err != nil {
+		return nil, err
+	}
+	s.conn.UnnamedBy = 0
+	here, err := catalog.LoadTypes(s.conn.Exec)
+	if err != nil {
+		return nil, err
+	}
+	return catalog.NewTranslation(home, here), nil
+}
+
+// untranslatable is the error for a type that only one shard has.
+func untranslatable(err error) *pgerr.Error {
+	return pgerr.New(pgerr.InternalError, "the shard's answer cannot be translated: %s", err.Error()).
+		WithHint("Was the schema changed on a shard without weft?")
+}
+
+// describeRows translates a RowDescription in place and notes which columns of
+// the rows that follow must be translated too.
+func (s *Session) describeRows(o *op, body []byte) error {
+	rows, err := s.translate.RowDescription(body)
+	if err != nil {
+		return untranslatable(err)
+	}
+	switch {
+	case o.rows != nil:
+		*o.rows = rows
+	case rows.Deep() && o.kind == opQuery:
+		o.rows = &rows
+	}
+	if st := s.learning(o); st != nil {
+		if st.shape = shallow; rows.MayBeDeep() {
+			st.shape = deep
+		}
+	}
+	return nil
+}
+
+// learning returns the statement that an answer describes, if it is still there.
+func (s *Session) learning(o *op) *planned {
+	if o.learns == &s.unnamed.planned && o.version != s.unnamed.version {
+		return nil
+	}
+	return o.learns
+}
+
+// shape says whether rows of a statement can hold OIDs.
+type shape uint8
+
+const (
+	unseen shape = iota
+	shallow
+	deep
+)
+
+// describeBound has the backend describe a portal whose binary rows may hold
+// OIDs, so that they can be found. The client does not see it.
+func (s *Session) describeBound(portal []byte, pl *planned, tail []byte) {
+	if pl.shape == shallow || !binaryResult(tail) {
+		s.portalRows = nil
+		return
+	}
+	s.portalRows = new(catalog.Rows)
+	s.toServer.B = wire.AppendDescribe(s.toServer.B, 'P', string(portal))
+	s.ops.push(op{kind: opDescribePortal, injected: true, learns: pl, version: s.unnamed.version, rows: s.portalRows})
+}
+
+// binaryResult reports whether a Bind asks for binary results; tail is what
+// follows the names.
+func binaryResult(tail []byte) bool {
+	skip16 := func(b []byte) ([]byte, bool) {
+		if len(b) < 2 {
+			return nil, false
+		}
+		n := 2 * int(binary.BigEndian.Uint16(b))
+		return b[2:], len(b) >= 2+n
+	}
+	b, ok := skip16(tail)
+	if !ok {
+		return false
+	}
+	b = b[2*int(binary.BigEndian.Uint16(tail)):]
+	if len(b) < 2 {
+		return false
+	}
+	n := int(binary.BigEndian.Uint16(b))
+	b = b[2:]
+	for range n {
+		if len(b) < 4 {
+			return false
+		}
+		l := int32(binary.BigEndian.Uint32(b))
+		b = b[4:]
+		if l > 0 {
+			if int(l) > len(b) {
+				return false
+			}
+			b = b[l:]
+		}
+	}
+	if b, ok = skip16(b); !ok {
+		return false
+	}
+	for i := 1; i < len(b); i += 2 {
+		if b[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// oidsHere returns the types of a Parse as the backend at hand knows them. If it
+// has no such type it shall say so itself.
+func (s *Session) oidsHere(oids []byte) []byte {
+	if here, err := s.translate.ParseOIDs(oids); err == nil {
+		return here
+	}
+	return oids
+}
+
+// bindHere translates what a Bind's binary parameters hold. If that cannot be
+// done, the backend shall say what is wrong with them.
+func (s *Session) bindHere(pl *planned, tail []byte) []byte {
+	types := pl.params
+	if types == nil {
+		types = pl.oids
+	}
+	if here, err := s.translate.Bind(tail, types); err == nil {
+		return here
+	}
+	return tail
+}
