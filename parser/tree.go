@@ -12,6 +12,9 @@ func Parse(text string) (*pg_query.ParseResult, error) {
 // Walk visits a message of a parse tree and, where visit returns true, everything below it, in the order of the fields.
 func Walk(message any, visit func(message any) bool) { walk(message, visit) }
 
+// ErrDeep is the error of a text that is not parsed because its tree could be too deep. The server may well accept it.
+var ErrDeep = errDeep
+
 // Tree is a parsed text, under whatever settings it was read.
 type Tree struct {
 	Statements []*pg_query.RawStmt

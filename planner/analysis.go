@@ -71,9 +71,8 @@ type storedKey struct {
 }
 
 // solve turns an instance into what the plan says of it.
-func (x *instance) solve() plan.Instance {
+func (x *instance) solve(cl *classes) plan.Instance {
 	out := plan.Instance{Table: &x.table.Table, Name: x.name, Stored: x.stored}
-	cl := newClasses(x.scope)
 	for i, k := range x.table.keys {
 		var sets []plan.Set
 		switch {

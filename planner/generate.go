@@ -19,6 +19,8 @@ type generator struct {
 	columns []*catalog.Column
 	edits   []textEdit
 	values  [][]int // per row, indexes of values for columns
+	// overrides: OVERRIDING SYSTEM VALUE has been planned.
+	overrides bool
 }
 
 // textEdit is an edit at an offset of the text.
@@ -154,14 +156,10 @@ func (g *generator) add(r int, c *catalog.Column) storedKey {
 
 // overriding lets values through to a column that is GENERATED ALWAYS.
 func (g *generator) overriding() {
-	for _, e := range g.edits {
-		if strings.Contains(e.text, "OVERRIDING") {
-			return
-		}
-	}
-	if g.stmt.Override != pg.OverridingKind_OVERRIDING_NOT_SET {
+	if g.overrides || g.stmt.Override != pg.OverridingKind_OVERRIDING_NOT_SET {
 		return
 	}
+	g.overrides = true
 	if at := g.valuesAt(); at >= 0 {
 		g.edits = append(g.edits, textEdit{at: at, text: "OVERRIDING SYSTEM VALUE ", value: -1})
 		return
@@ -192,7 +190,7 @@ func (g *generator) addColumns(lists []*pg.Node) {
 		always = always || c.Identity == 'a'
 	}
 	over := ""
-	if always && g.stmt.Override == pg.OverridingKind_OVERRIDING_NOT_SET {
+	if always && !g.overrides && g.stmt.Override == pg.OverridingKind_OVERRIDING_NOT_SET {
 		over = "OVERRIDING SYSTEM VALUE "
 	}
 	switch {

@@ -1,8 +1,10 @@
 package planner
 
 import (
+	"errors"
 	"sort"
 	"strings"
+	"unicode/utf8"
 
 	pg "github.com/pganalyze/pg_query_go/v6"
 
@@ -29,6 +31,13 @@ func Plan(env *Env, sql string, literals []parser.Literal, paramTypes []uint32) 
 
 func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint32) *plan.Plan {
 	tree, err := parser.ParseTree(sql, env.Options)
+	if errors.Is(err, parser.ErrDeep) && !env.Tables.Empty() {
+		// No error of the server's: it might answer, with the rows of one shard.
+		return &plan.Plan{
+			Route: plan.Refused, Exact: true,
+			Refusal: pgerr.New(pgerr.FeatureNotSupported, "%s", err.Error()).WithHint("Send it in parts, or with fewer brackets, joins and set operations."),
+		}
+	}
 	if err != nil {
 		// Exact: what does not parse may be the escape in a literal, and a text
 		// with another literal there does.
@@ -52,6 +61,10 @@ func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint
 		}
 	}
 	a.finish()
+	// The meaning of U&"…" depends on the literal of its UESCAPE.
+	if i := strings.IndexAny(sql, "uU"); i >= 0 && strings.Contains(strings.ToLower(sql[i:]), `u&"`) {
+		a.out.Exact = true
+	}
 	return a.out
 }
 
@@ -92,8 +105,12 @@ func (a *analysis) finish() {
 // solve finds what is known of each instance.
 func (a *analysis) solve() {
 	var free []string
+	known := map[*scope]*classes{}
 	for _, x := range a.instances {
-		in := x.solve()
+		if known[x.scope] == nil {
+			known[x.scope] = newClasses(x.scope)
+		}
+		in := x.solve(known[x.scope])
 		for i := range in.Keys {
 			in.Keys[i] = a.settle(in.Keys[i])
 		}
@@ -311,6 +328,7 @@ func (a *analysis) decideSharded(homely, opaque string) plan.Route {
 			name = rv.Schemaname + "." + name
 		}
 		a.refuse(pgerr.UndefinedTable, "", "relation %q does not exist", name)
+		a.out.Refusal.Position = a.position(rv.Location)
 	case len(t.home) > 0:
 		a.unsupported(a.reachHint(t.home[0]), "%q is on the home shard alone, and %q is on all shards", t.home[0], t.sharded[0])
 	case homely != "":
@@ -327,6 +345,15 @@ func (a *analysis) decideSharded(homely, opaque string) plan.Route {
 		return plan.Refused
 	}
 	return plan.Keyed
+}
+
+// position is a place of the tree as an error tells it: in characters, from 1.
+func (a *analysis) position(location int32) int {
+	at := a.text.tree.Offset(location)
+	if a.text.stored || at < 0 || at > len(a.text.sql) {
+		return 0
+	}
+	return utf8.RuneCountInString(a.text.sql[:at]) + 1
 }
 
 // reachHint says how to get at a home table beside a sharded one.

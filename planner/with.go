@@ -44,6 +44,7 @@ func (l *level) withClause(w *pg.WithClause, whole any) {
 		return
 	}
 	in := &with{parent: l.with}
+	named := uses(whole)
 	for _, n := range w.Ctes {
 		e := n.GetCommonTableExpr()
 		if e == nil {
@@ -54,8 +55,8 @@ func (l *level) withClause(w *pg.WithClause, whole any) {
 			// It can name those before it.
 			c.at.with = &with{parent: l.with, ctes: in.ctes}
 		}
-		self := w.Recursive && uses(e.Ctequery, e.Ctename) > 0
-		c.once = e.Ctequery.GetSelectStmt() != nil && !self && uses(whole, e.Ctename) == 1
+		self := w.Recursive && uses(e.Ctequery)[e.Ctename] > 0
+		c.once = e.Ctequery.GetSelectStmt() != nil && !self && named[e.Ctename] == 1
 		c.opaque = self
 		in.ctes = append(in.ctes[:len(in.ctes):len(in.ctes)], c)
 	}
@@ -94,12 +95,12 @@ func (c *cte) analyse() {
 }
 
 // uses counts the places where a name stands for a relation, which may be more
-// than those that mean the CTE.
-func uses(whole any, name string) int {
-	n := 0
+// than those that mean a CTE.
+func uses(whole any) map[string]int {
+	n := map[string]int{}
 	parser.Walk(whole, func(m any) bool {
-		if rv, ok := m.(*pg.RangeVar); ok && rv.Schemaname == "" && rv.Relname == name {
-			n++
+		if rv, ok := m.(*pg.RangeVar); ok && rv.Schemaname == "" {
+			n[rv.Relname]++
 		}
 		return true
 	})
