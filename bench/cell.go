@@ -22,6 +22,15 @@ type cell struct {
 	Mode     string             `json:"mode"`
 	Clients  int                `json:"clients"`
 	Targets  map[string]figures `json:"targets"`
+	// Against are the targets divided by PgBouncer.
+	Against map[string]ratios `json:"against_pgbouncer,omitempty"`
+}
+
+// ratios are medians over the rounds of one target's figures divided by PgBouncer's of the same round: what else runs on the machine
+// changes from minute to minute, and hits both sides of such a ratio alike.
+type ratios struct {
+	TPS float64 `json:"tps"`
+	CPU float64 `json:"cpu"`
 }
 
 func (b *bench) measureWorkload(ctx context.Context, w workload) error {
@@ -41,7 +50,7 @@ func (b *bench) measureWorkload(ctx context.Context, w workload) error {
 // error reported; only the end of ctx ends the measurement.
 func (b *bench) measureCell(ctx context.Context, w workload, mode string, clients int) (cell, error) {
 	c := cell{Workload: w.Name, Mode: mode, Clients: clients, Targets: map[string]figures{}}
-	if err := execute(ctx, b.lab.server, w.Tidy...); err != nil {
+	if err := b.lab.tidy(ctx, w); err != nil {
 		return c, err
 	}
 	runs := map[string][]figures{}
@@ -72,13 +81,37 @@ func (b *bench) measureCell(ctx context.Context, w workload, mode string, client
 			c.Targets[name] = medians(rs)
 		}
 	}
+	c.Against = against(runs, b.opts.Rounds)
 	return c, nil
+}
+
+// against divides the targets that finished all rounds by PgBouncer.
+func against(runs map[string][]figures, rounds int) map[string]ratios {
+	base := runs[targetPgBouncer]
+	if len(base) != rounds {
+		return nil
+	}
+	out := map[string]ratios{}
+	for name, rs := range runs {
+		if len(rs) != rounds || name == targetPgBouncer {
+			continue
+		}
+		each := make([]ratios, rounds)
+		for i, f := range rs {
+			each[i] = ratios{TPS: f.TPS / base[i].TPS, CPU: f.CPUMicros / base[i].CPUMicros}
+		}
+		out[name] = ratios{
+			TPS: median(each, func(r ratios) float64 { return r.TPS }),
+			CPU: median(each, func(r ratios) float64 { return r.CPU }),
+		}
+	}
+	return out
 }
 
 // measureRun is one run of pgbench. Connecting is part of the proxy's CPU time: 64 clients of it spread over tens of
 // thousands of transactions is less than a percent.
 func (b *bench) measureRun(ctx context.Context, t target, w workload, mode string, clients int) (figures, error) {
-	t = t.in(mode)
+	t = t.in(w, mode)
 	// A second of the same makes pools, caches and prepared plans what they are in the middle of a long run.
 	if _, err := b.lab.runPgbench(ctx, t, w, mode, clients, 1); err != nil && !errors.Is(err, errNoTransaction) {
 		return figures{}, err

@@ -25,6 +25,8 @@ type lab struct {
 
 	server    target           // PostgreSQL itself
 	postgres  *pgserver.Server // its process, unless it is weft dev's
+	shards    []target         // the servers of weft dev, home shard first; server is the first, in another database
+	admin     target           // weft dev's own proxy
 	targets   []target
 	processes []*process // in the order of their start
 	notes     []string   // what a reader of the tables must know
@@ -117,12 +119,22 @@ func (l *lab) startAs(name string, asUser bool, argv []string) (*process, error)
 	return startProcess(name, l.dir, cred, argv...)
 }
 
-// startServer brings up the one PostgreSQL server all targets lead to: that of weft dev, or a bare one with the same
-// settings when weft is not asked for.
+// startServer brings up PostgreSQL: the servers of weft dev, or a bare one with the same settings when weft is not
+// asked for. The unsharded database is on the first.
 func (l *lab) startServer(ctx context.Context) error {
+	start := l.startPostgres
 	if l.opts.wants(targetWeft) {
-		return l.startDev(ctx)
+		start = l.startDev
 	}
+	if err := start(ctx); err != nil {
+		return err
+	}
+	admin := l.server
+	admin.Database = "postgres"
+	return execute(ctx, admin, "CREATE DATABASE "+plainDatabase)
+}
+
+func (l *lab) startPostgres(ctx context.Context) error {
 	l.progress("starting PostgreSQL")
 	port, err := pgserver.FreePort()
 	if err != nil {
@@ -138,25 +150,7 @@ func (l *lab) startServer(ctx context.Context) error {
 	}
 	l.postgres = pg
 	l.server = target{Name: targetDirect, Title: "PostgreSQL", endpoint: endpoint{Addr: pg.Addr()}}
-	admin := l.server
-	admin.Database = "postgres"
-	return execute(ctx, admin, "CREATE DATABASE "+benchDatabase)
-}
-
-// fill makes pgbench's tables and brings them into the server's cache.
-func (l *lab) fill(ctx context.Context) error {
-	if !l.opts.needsTables() {
-		return nil
-	}
-	l.progress("filling pgbench tables at scale %d", l.opts.Scale)
-	if err := l.initPgbench(ctx); err != nil {
-		return err
-	}
-	return execute(ctx, l.server, "SELECT sum(abalance) FROM pgbench_accounts", "CHECKPOINT")
-}
-
-func (o options) needsTables() bool {
-	return slices.ContainsFunc(workloadNames(), o.has)
+	return nil
 }
 
 // needsPrepared says whether pgbench will run in prepared mode, and with how many clients at most.

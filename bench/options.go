@@ -32,7 +32,8 @@ type options struct {
 	Seconds   int      `json:"seconds"` // of one run of one target in one cell
 	Rounds    int      `json:"rounds"`
 	Scale     int      `json:"scale"`
-	Pool      int      `json:"pool"` // server connections per proxy in transaction pooling
+	Shards    int      `json:"shards"`
+	Pool      int      `json:"pool"` // connections to a server per proxy in transaction pooling
 	Idle      int      `json:"idle_clients"`
 	StreamMB  int      `json:"stream_mb"`
 
@@ -49,16 +50,17 @@ func parseOptions(args []string, usage io.Writer) (options, error) {
 	o := options{settle: 2 * time.Second}
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(usage)
-	wl := fs.String("workloads", "idle,stream,select,readwrite", "what to measure")
+	wl := fs.String("workloads", "idle,stream,select,update,readwrite,insert,home-select,home-readwrite", "what to measure")
 	modes := fs.String("modes", "simple,extended,prepared", "pgbench query modes")
-	clients := fs.String("clients", "1,16,64", "numbers of pgbench clients")
+	clients := fs.String("clients", "16", "numbers of pgbench clients, such as 1,16,64")
 	targets := fs.String("targets", "direct,pgbouncer,weft", "where to send the work")
 	baseline := fs.Bool("baseline", false, "also measure a bare Go relay, the floor of any Go proxy here")
-	quick := fs.Bool("quick", false, "16 clients, 2 s, one round, 200 MB streamed, unless those flags are given")
+	quick := fs.Bool("quick", false, "2 s, one round, 200 MB streamed, unless those flags are given")
 	fs.IntVar(&o.Seconds, "seconds", 5, "seconds of one run of one target in one cell")
 	fs.IntVar(&o.Rounds, "rounds", 3, "runs of each target per cell; the median is reported")
 	fs.IntVar(&o.Scale, "scale", 10, "pgbench scale")
-	fs.IntVar(&o.Pool, "pool", 20, "server connections of a proxy in transaction pooling")
+	fs.IntVar(&o.Shards, "shards", 4, "shards of the cluster that weft stands before")
+	fs.IntVar(&o.Pool, "pool", 20, "connections of a proxy to a server in transaction pooling")
 	fs.IntVar(&o.Idle, "idle", 1000, "clients of the idle test")
 	fs.IntVar(&o.StreamMB, "stream-mb", 1000, "size of the streamed result in MB")
 	fs.StringVar(&o.WeftBin, "weft", "", "weft `binary` to measure instead of building one")
@@ -74,9 +76,6 @@ func parseOptions(args []string, usage io.Writer) (options, error) {
 	if *quick {
 		given := map[string]bool{}
 		fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
-		if !given["clients"] {
-			*clients = "16"
-		}
 		if !given["seconds"] {
 			o.Seconds = 2
 		}
@@ -125,6 +124,7 @@ func (o options) validate() error {
 		{"seconds", o.Seconds},
 		{"rounds", o.Rounds},
 		{"scale", o.Scale},
+		{"shards", o.Shards},
 		{"pool", o.Pool},
 		{"idle", o.Idle},
 		{"stream-mb", o.StreamMB},

@@ -23,8 +23,8 @@ type pgbenchResult struct {
 	Latency      time.Duration
 }
 
-func (l *lab) initPgbench(ctx context.Context) error {
-	cmd := l.pgbenchCommand(ctx, l.server, "--initialize", "--quiet", "--scale", strconv.Itoa(l.opts.Scale))
+func (l *lab) initPgbench(ctx context.Context, t target) error {
+	cmd := l.pgbenchCommand(ctx, t, "--initialize", "--quiet", "--scale", strconv.Itoa(l.opts.Scale))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("pgbench --initialize: %w\n%s", err, out)
 	}

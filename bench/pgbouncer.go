@@ -13,7 +13,7 @@ import (
 )
 
 // preparedDatabase is the name under which PgBouncer offers the database for prepared mode.
-const preparedDatabase = benchDatabase + "_prepared"
+const preparedDatabase = plainDatabase + "_prepared"
 
 // startPgBouncer runs PgBouncer from the distribution's package with its defaults, but for what the test needs:
 // addresses, trust, room for the clients.
@@ -73,8 +73,8 @@ func bouncerConfig(listen, server endpoint, users string, pool, clients, idle in
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "[databases]\n")
-	fmt.Fprintf(&b, "%s = host=%s port=%s dbname=%s pool_size=%d\n", benchDatabase, shost, sport, benchDatabase, pool)
-	fmt.Fprintf(&b, "%s = host=%s port=%s dbname=%s pool_mode=%s pool_size=%d\n", preparedDatabase, shost, sport, benchDatabase, preparedMode, max(pool, clients))
+	fmt.Fprintf(&b, "%s = host=%s port=%s dbname=%s pool_size=%d\n", plainDatabase, shost, sport, plainDatabase, pool)
+	fmt.Fprintf(&b, "%s = host=%s port=%s dbname=%s pool_mode=%s pool_size=%d\n", preparedDatabase, shost, sport, plainDatabase, preparedMode, max(pool, clients))
 	fmt.Fprintf(&b, "\n[pgbouncer]\nlisten_addr = %s\nlisten_port = %s\nunix_socket_dir =\n", host, port)
 	fmt.Fprintf(&b, "auth_type = trust\nauth_file = %s\n", users)
 	fmt.Fprintf(&b, "pool_mode = transaction\nmax_client_conn = %d\n", max(idle, clients)+100)

@@ -39,7 +39,11 @@ func (r *report) workloadTable(w workload, l *lab) *table {
 	for _, tg := range l.targets {
 		if withPgBouncer && tg.PID != 0 && tg.Name != targetPgBouncer {
 			compared = append(compared, tg)
-			t.groups = append(t.groups, group{tg.Title + " ÷ PgBouncer", []string{"tps", "CPU"}})
+			columns := []string{"tps", "CPU"}
+			if w.Sharded && tg.Name == targetWeft {
+				columns = []string{"tps", "want", "CPU", "want"}
+			}
+			t.groups = append(t.groups, group{tg.Title + " ÷ PgBouncer", columns})
 		}
 	}
 	for _, c := range r.Cells {
@@ -59,10 +63,14 @@ func (r *report) workloadTable(w workload, l *lab) *table {
 				row = append(row, positive(f.CPUMicros, "%.1f"))
 			}
 		}
-		p := c.Targets[targetPgBouncer]
 		for _, tg := range compared {
-			f := c.Targets[tg.Name]
-			row = append(row, ratio(f.TPS, p.TPS), ratio(f.CPUMicros, p.CPUMicros))
+			r := c.Against[tg.Name]
+			tps, cpu := positive(r.TPS, "%.2f"), positive(r.CPU, "%.2f")
+			if w.Sharded && tg.Name == targetWeft {
+				row = append(row, tps, w.wantTPS(c.Mode, c.Clients), cpu, fmt.Sprintf("≤ %.2f", goalCPU))
+			} else {
+				row = append(row, tps, cpu)
+			}
 		}
 		t.add(row...)
 	}

@@ -24,27 +24,33 @@ type target struct {
 // endpoint is where a target is reached and which process is behind it.
 type endpoint struct {
 	Addr     string
-	Database string // empty: benchDatabase
+	Database string // empty: plainDatabase
 	PID      int    // of the proxy; 0 when there is none
 	HTTP     string // where a CPU profile can be fetched, if anywhere
 }
 
 const (
-	benchUser     = "postgres"
-	benchDatabase = "app"
+	benchUser = "postgres"
+	// plainDatabase holds every table on one server and declares none.
+	plainDatabase = "plain"
+	// shardedDatabase holds the same rows over all shards.
+	shardedDatabase = "app"
 )
 
-// in is the target as a query mode of pgbench has to reach it.
-func (t target) in(mode string) target {
+// in is the target as a workload in a query mode of pgbench has to reach it.
+func (t target) in(w workload, mode string) target {
 	if mode == modePrepared && t.prepared != nil {
 		t.endpoint = *t.prepared
+	}
+	if w.Sharded && t.Name == targetWeft {
+		t.Database = shardedDatabase
 	}
 	return t
 }
 
 func (e endpoint) database() string {
 	if e.Database == "" {
-		return benchDatabase
+		return plainDatabase
 	}
 	return e.Database
 }

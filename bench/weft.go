@@ -12,10 +12,9 @@ import (
 	"time"
 
 	"weft/config"
-	"weft/pgserver"
 )
 
-// startDev runs `weft dev` for its PostgreSQL server and its etcd; the proxy in it serves nobody.
+// startDev runs `weft dev` for its PostgreSQL servers and its etcd; the proxy in it only declares tables.
 func (l *lab) startDev(ctx context.Context) error {
 	if l.opts.WeftBin == "" {
 		l.progress("building weft")
@@ -33,13 +32,13 @@ func (l *lab) startDev(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	shard, err := pgserver.FreePort()
+	base, err := freePorts(l.opts.Shards)
 	if err != nil {
 		return err
 	}
 	args := []string{
-		l.opts.WeftBin, "dev", "--shards", "1", "--listen", listen, "--http", web,
-		"--dir", l.devDir(), "--port-base", strconv.Itoa(shard), "--pg-bin", l.install.Bin,
+		l.opts.WeftBin, "dev", "--demo=false", "--shards", strconv.Itoa(l.opts.Shards), "--listen", listen, "--http", web,
+		"--dir", l.devDir(), "--port-base", strconv.Itoa(base), "--pg-bin", l.install.Bin,
 	}
 	l.progress("starting weft dev")
 	p, err := l.spawn("weft-dev", false, args...)
@@ -49,7 +48,12 @@ func (l *lab) startDev(ctx context.Context) error {
 	if err := p.waitReady(ctx, time.Minute, func() error { return readyz(ctx, web) }); err != nil {
 		return err
 	}
-	l.server = target{Name: targetDirect, Title: "PostgreSQL", endpoint: endpoint{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(shard))}}
+	for i := range l.opts.Shards {
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(base+i))
+		l.shards = append(l.shards, target{Title: fmt.Sprintf("shard %d", i), endpoint: endpoint{Addr: addr, Database: shardedDatabase}})
+	}
+	l.admin = target{Title: "weft dev", endpoint: endpoint{Addr: listen, Database: shardedDatabase}}
+	l.server = target{Name: targetDirect, Title: "PostgreSQL", endpoint: endpoint{Addr: l.shards[0].Addr}}
 	return nil
 }
 
@@ -67,7 +71,7 @@ func (l *lab) startWeft(ctx context.Context) (target, error) {
 			return target{}, err
 		}
 		t.prepared = &e
-		l.notes = append(l.notes, fmt.Sprintf("Proxies have %d server connections; in prepared mode as many as clients, for pgbench "+
+		l.notes = append(l.notes, fmt.Sprintf("Proxies have %d connections to a server; in prepared mode as many as clients, for pgbench "+
 			"would otherwise wait for itself.", l.opts.Pool))
 	}
 	return t, nil
