@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -204,6 +205,7 @@ func words(text string, tokens []*pg_query.ScanToken) string {
 func TestScanAgreesWithPostgreSQL(t *testing.T) {
 	for _, text := range corpus(t) {
 		checkAgainstLexer(t, text)
+		checkNonStandard(t, text)
 	}
 }
 
@@ -213,18 +215,46 @@ func FuzzScan(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		checkAgainstLexer(t, text)
-		// The other setting shares no oracle; it must still neither panic nor lose text.
-		var s Scanner
-		if s.Scan([]byte(text), Options{NonStandardStrings: true}) {
-			last := int32(0)
-			for _, l := range s.Literals {
-				if l.Start < last || l.End <= l.Start || int(l.End) > len(text) {
-					t.Fatalf("%q: literals out of order: %v", text, s.Literals)
-				}
-				last = l.End
-			}
-		}
+		checkNonStandard(t, text)
 	})
+}
+
+// checkNonStandard asks the lexer, which knows only standard strings, about the text as it would be written for it: each
+// string with a backslash is marked as one with escapes. A string cut in the wrong place leaves other tokens.
+func checkNonStandard(t *testing.T, text string) {
+	t.Helper()
+	var s Scanner
+	if len(text) > 1<<16 || !s.Scan([]byte(text), Options{NonStandardStrings: true}) {
+		return
+	}
+	last := int32(0)
+	for _, l := range s.Literals {
+		if l.Start < last || l.End <= l.Start || int(l.End) > len(text) {
+			t.Fatalf("%q: literals out of order: %v", text, s.Literals)
+		}
+		last = l.End
+	}
+	blank := string(blankContinuations([]byte(text), s.Literals, Options{NonStandardStrings: true}))
+	theirs, err := pg_query.Scan(standardStrings(blank, s.Literals).Apply(blank))
+	if err != nil {
+		return // values of escapes, which this scan does not look at
+	}
+	var kinds []LiteralKind
+	for _, tok := range significant(theirs.Tokens) {
+		if k := kindOf(standardStrings(blank, s.Literals).Apply(blank), tok); k != 0 {
+			kinds = append(kinds, k)
+		}
+	}
+	var ours []LiteralKind
+	for _, l := range s.Literals {
+		if l.Kind == NationalString {
+			l.Kind = String // to the lexer a word and a string
+		}
+		ours = append(ours, l.Kind)
+	}
+	if !slices.Equal(kinds, ours) {
+		t.Fatalf("%q: %v, the lexer has %v", text, ours, kinds)
+	}
 }
 
 // corpus is every line of the golden file, and a few texts more.
