@@ -304,6 +304,12 @@ var traps = []string{
 	"WITH w AS (SELECT k FROM a WHERE k = %[1]d) SELECT * FROM w w1, w w2, b WHERE w1.k = b.k",
 	"WITH w AS (SELECT k FROM a WHERE k IS NULL) SELECT * FROM w w1, w w2, b WHERE w1.k IS NOT DISTINCT FROM b.k",
 	"SELECT * FROM (SELECT k FROM a WHERE k IS NULL ORDER BY x LIMIT 2) q RIGHT JOIN b ON true",
+	"SELECT * FROM (generate_series(1, 2) JOIN a ON true) AS j(p, q, r) WHERE j.p = %[1]d",
+	"SELECT * FROM (generate_series(1, 8) JOIN a ON true) AS j(p, q, r) WHERE j.q = %[1]d",
+	"SELECT * FROM a WHERE EXISTS (SELECT FROM generate_series(0, 7) WHERE generate_series = %[1]d AND generate_series.generate_series = a.x)",
+	"SELECT * FROM a JOIN generate_series(%[1]d, %[1]d) g(k) USING (k)",
+	"SELECT * FROM a NATURAL JOIN generate_series(%[1]d, %[1]d) g(k) WHERE k = %[1]d",
+	"SELECT * FROM (SELECT g.*, a.x FROM a, generate_series(%[1]d, %[1]d) g) q(k, x) WHERE k = %[1]d",
 	"SELECT * FROM a a1, a a2 WHERE a1.k = %[1]d AND a1.x = a2.x",
 }
 
@@ -334,6 +340,8 @@ var writes = []string{
 	"INSERT INTO a SELECT k, x FROM (SELECT k, x FROM b WHERE k = %[1]d ORDER BY x LIMIT 1) q",
 	"INSERT INTO a (k) SELECT k FROM a WHERE k = %[1]d UNION ALL SELECT %[1]d",
 	"INSERT INTO a (k) SELECT k FROM a WHERE k = %[1]d UNION ALL SELECT 3",
+	"INSERT INTO a (k, x) SELECT * FROM generate_series(1, 2) g, LATERAL (SELECT b.x FROM b WHERE b.k = %[1]d) q",
+	"INSERT INTO a (x, k) SELECT g.*, b.k FROM generate_series(1, 2) g, b WHERE b.k = %[1]d",
 }
 
 // TestTraps checks those, and that the comparison finds the mistakes they are

@@ -38,7 +38,7 @@ func (l *level) element(n *pg.Node, s *scope, left []*source) *source {
 		return opaque(n.RangeTableFunc.Alias)
 	}
 	l.lateral(s, left).expression(n) // JSON_TABLE and whatever comes
-	return &source{opaque: true}
+	return opaque(nil)
 }
 
 // lateral returns a level that can name what stands before an element of FROM.
@@ -48,11 +48,10 @@ func (l *level) lateral(s *scope, left []*source) *level {
 
 // opaque is something whose columns are not known.
 func opaque(alias *pg.Alias) *source {
-	s := &source{opaque: true}
-	if alias != nil {
-		s.items = []*item{{name: alias.Aliasname, opaque: true}}
+	if alias == nil {
+		return &source{opaque: true, nameless: true}
 	}
-	return s
+	return &source{opaque: true, items: []*item{{name: alias.Aliasname, opaque: true}}}
 }
 
 // simple is one named thing with columns.
@@ -135,7 +134,10 @@ func (l *level) join(n *pg.JoinExpr, s *scope, left []*source) *source {
 	}
 	a := l.element(n.Larg, ls, left)
 	b := l.element(n.Rarg, rs, append(append([]*source(nil), left...), a))
-	out := &source{items: append(append([]*item(nil), a.items...), b.items...), opaque: a.opaque || b.opaque}
+	out := &source{
+		items:  append(append([]*item(nil), a.items...), b.items...),
+		opaque: a.opaque || b.opaque, nameless: a.nameless || b.nameless,
+	}
 
 	names := nameList(n.UsingClause)
 	if n.IsNatural && !out.opaque {
@@ -143,7 +145,8 @@ func (l *level) join(n *pg.JoinExpr, s *scope, left []*source) *source {
 	}
 	if n.IsNatural && out.opaque {
 		// Which columns are equated, and so which name means what, is unknown.
-		return &source{items: out.items, opaque: true}
+		out.cols = nil
+		return out
 	}
 	rest := merge(out, a, b, names, n.Jointype, on)
 	out.cols = append(out.cols, rest...)
@@ -166,8 +169,11 @@ func (l *level) join(n *pg.JoinExpr, s *scope, left []*source) *source {
 		}
 	}
 	if n.Alias != nil {
+		if out.opaque && len(n.Alias.Colnames) > 0 {
+			out.cols = nil // which is renamed cannot be told
+		}
 		out.cols = rename(out.cols, n.Alias.Colnames)
-		out.items = []*item{{name: n.Alias.Aliasname, cols: out.cols, opaque: out.opaque}}
+		out.items, out.nameless = []*item{{name: n.Alias.Aliasname, cols: out.cols, opaque: out.opaque}}, false
 	}
 	if n.JoinUsingAlias != nil {
 		out.items = append(out.items, &item{name: n.JoinUsingAlias.Aliasname, cols: out.cols[:min(len(names), len(out.cols))]})

@@ -42,13 +42,9 @@ func (a *analysis) userFunctions(schema, name string) []*catalog.Function {
 	if a.env.Schema == nil || schema == "pg_catalog" {
 		return nil
 	}
-	all := a.env.Schema.Functions(name)
-	if schema == "" {
-		return all
-	}
 	var out []*catalog.Function
-	for _, f := range all {
-		if f.Schema == schema {
+	for _, f := range a.env.Schema.Functions(name) {
+		if f.Schema == schema || schema == "" && slices.Contains(a.text.path, f.Schema) {
 			out = append(out, f)
 		}
 	}
@@ -67,12 +63,12 @@ func homely(name string) bool {
 		"inet_server_addr", "inet_server_port", "current_setting", "row_security_active":
 		return true
 	}
-	for _, prefix := range []string{"pg_", "lo_", "lo", "has_", "to_reg", "txid_", "dblink", "binary_upgrade"} {
-		if prefix != "lo" && strings.HasPrefix(name, prefix) {
+	for _, prefix := range []string{"pg_", "lo_", "has_", "to_reg", "txid_", "dblink", "binary_upgrade"} {
+		if strings.HasPrefix(name, prefix) {
 			return true
 		}
 	}
-	return slices.Contains([]string{"loread", "lowrite", "lo"}, name)
+	return name == "loread" || name == "lowrite"
 }
 
 // mentioned says what a function may read or write: names of declared sharded

@@ -209,14 +209,17 @@ func (w *writer) query(sel *pg.SelectStmt) {
 			w.set(x, w.cols[i], storedKey{column: o.column})
 		}
 	}
-	g := w.generator(len(cols))
+	count := len(cols)
+	if opaque {
+		count = len(w.cols) // as many as there are at most
+	}
+	g := w.generator(count)
 	for i := range w.target.rel.Columns {
 		c := &w.target.rel.Columns[i]
-		if w.position(c.Name, len(cols)) >= 0 {
+		if w.position(c.Name, count) >= 0 {
 			continue
 		}
 		switch {
-		case opaque && !w.listed:
 		case g.generates(c):
 			w.unsupported("Name the column "+c.Name+" in the INSERT, and give it a value.",
 				"INSERT … SELECT into sharded table %q would take %q from a sequence of each shard", w.target.name, c.Name)

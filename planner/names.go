@@ -23,6 +23,8 @@ type source struct {
 	items  []*item
 	cols   []output
 	opaque bool
+	// nameless: it can be qualified with a name that is not known here.
+	nameless bool
 }
 
 // level is one query level: what names mean in it, and the facts of its rows.
@@ -102,13 +104,15 @@ func (l *level) lookup(names []string) (c *column, known bool) {
 	return nil, opaque
 }
 
-// item finds what a qualifier names. ambiguous: several.
+// item finds what a qualifier names. ambiguous: several things, or one that is
+// not known.
 func (l *level) item(names []string) (found *item, ambiguous bool) {
 	name, schema := names[len(names)-1], ""
 	if len(names) > 1 {
 		schema = names[len(names)-2]
 	}
 	for _, s := range l.sources {
+		ambiguous = ambiguous || s.nameless
 		for _, it := range s.items {
 			if it.name != name || schema != "" && it.schema != schema {
 				continue
@@ -119,7 +123,7 @@ func (l *level) item(names []string) (found *item, ambiguous bool) {
 			found = it
 		}
 	}
-	return found, false
+	return found, ambiguous
 }
 
 // star lists what a * or t.* in a target list stands for, and whether it may

@@ -41,7 +41,10 @@ func (l *level) view(rel *catalog.Relation, rv *pg.RangeVar, s *scope) *source {
 	cols, opaque := in.query(tree.Statements[0].Stmt.GetSelectStmt())
 	l.views--
 	l.text = outer
-	if len(rel.Columns) == len(cols) && !opaque {
+	if opaque {
+		cols = nil
+	}
+	if len(rel.Columns) == len(cols) {
 		named := make([]output, len(cols))
 		for i := range cols {
 			named[i] = output{rel.Columns[i].Name, cols[i].column}
