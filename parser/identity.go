@@ -16,6 +16,9 @@ type Identity struct {
 	Self int32
 	// Pairs are the sessions that hold a backend now. Ids that are in no pair pass as they are.
 	Pairs []Pair
+	// Sequence returns what currval of a sequence is, by its argument, or lastval by the empty one, where the session's
+	// backend does not know. Nil: it always does.
+	Sequence func(argument string) (value int64, ok bool)
 	// Options are those the text is to be scanned with.
 	Options Options
 }
@@ -30,6 +33,7 @@ var ErrIdentity = errors.New("cannot translate session ids here")
 //
 //   - pg_backend_pid() is Self;
 //   - the arguments of pg_cancel_backend, pg_terminate_backend and pg_blocking_pids are translated from session to backend;
+//   - currval and lastval are what Sequence says;
 //   - the result of pg_blocking_pids, and the pids that pg_stat_activity, pg_stat_ssl and pg_locks show, from backend to session.
 //
 // Names and types of the result's columns stay. What is defined and not run (views, functions) is left alone. The pairs
@@ -174,6 +178,10 @@ func (r *identityRewriter) function(f *pg_query.FuncCall) {
 		if len(f.Args) == 0 {
 			r.self(f)
 		}
+	case "currval", "lastval":
+		if r.Sequence != nil {
+			r.sequence(f, name)
+		}
 	case "pg_cancel_backend", "pg_terminate_backend", "pg_blocking_pids", "pg_log_backend_memory_contexts":
 		if len(f.Args) == 0 || len(r.Pairs) == 0 {
 			return
@@ -209,6 +217,38 @@ func (r *identityRewriter) self(f *pg_query.FuncCall) {
 	default:
 		// A column made of a subquery takes the name of the subquery's column.
 		r.replace(start, end, "(SELECT "+id+" AS pg_backend_pid)")
+	}
+}
+
+// sequence puts the value in the place of a call of currval or lastval.
+func (r *identityRewriter) sequence(f *pg_query.FuncCall, name string) {
+	argument := ""
+	if len(f.Args) == 1 {
+		arg := f.Args[0]
+		if cast := arg.GetTypeCast(); cast != nil {
+			arg = cast.Arg
+		}
+		if argument = arg.GetAConst().GetSval().GetSval(); argument == "" {
+			return
+		}
+	}
+	value, ok := r.Sequence(argument)
+	if !ok {
+		return
+	}
+	start, end, _ := r.call(f)
+	if r.err != nil {
+		return
+	}
+	v := "'" + strconv.FormatInt(value, 10) + "'::pg_catalog.int8"
+	switch {
+	case r.called[f] != nil:
+		r.replace(start, end, "pg_catalog.int8larger("+v+", "+v+")")
+		r.aliasCall(f, name)
+	case r.plain:
+		r.replace(start, end, v)
+	default:
+		r.replace(start, end, "(SELECT "+v+" AS "+name+")")
 	}
 }
 

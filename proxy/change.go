@@ -40,29 +40,40 @@ func (s *Session) noteChange(p *plan.Plan) {
 	}
 }
 
-// publish makes every proxy read the schema anew.
-func (s *Session) publish(changes []*plan.Change) {
+// news is what other proxies must hear of.
+type news struct {
+	database string
+	schema   bool // it has changed
+	changes  []*plan.Change
+	// resequence: values drawn in advance are void.
+	resequence bool
+}
+
+// publish tells every proxy.
+func (s *Session) publish(n news) {
 	ctx, cancel := context.WithTimeout(s.ctx, changeTimeout)
 	defer cancel()
-	if err := s.srv.publish(ctx, s.db.Name, changes); err != nil {
+	if err := s.srv.publish(ctx, n); err != nil {
 		s.log.Error("schema change not published", "database", s.db.Name, "err", err)
 		e := pgerr.New("01000", "other proxies may not know of this change of the schema yet").WithDetail("%s", err.Error())
 		e.Severity = pgerr.SeverityWarning
 		s.tell(e)
-		s.srv.wg.Go(func() { s.srv.publishLater(s.db.Name, changes) })
+		s.srv.wg.Go(func() { s.srv.publishLater(n) })
 	}
 	s.routed()
 }
 
-func (s *Server) publish(ctx context.Context, database string, changes []*plan.Change) error {
+func (s *Server) publish(ctx context.Context, n news) error {
 	next, err := s.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		next := old.Clone()
-		if next.Schemas == nil {
-			next.Schemas = map[string]int64{}
+		if n.schema {
+			next.Schemas = counted(next.Schemas, n.database)
 		}
-		next.Schemas[database]++
-		for _, c := range changes {
-			applyChange(next, database, c)
+		if n.resequence {
+			next.Sequences = counted(next.Sequences, n.database)
+		}
+		for _, c := range n.changes {
+			applyChange(next, n.database, c)
 		}
 		return next, nil
 	})
@@ -70,6 +81,15 @@ func (s *Server) publish(ctx context.Context, database string, changes []*plan.C
 		return err
 	}
 	return s.spreadVersion(ctx, next.Version)
+}
+
+// counted counts one more change of a database.
+func counted(m map[string]int64, database string) map[string]int64 {
+	if m == nil {
+		m = map[string]int64{}
+	}
+	m[database]++
+	return m
 }
 
 // spreadVersion waits until this and every other proxy serves a version.
@@ -83,7 +103,7 @@ func (s *Server) spreadVersion(ctx context.Context, version int64) error {
 }
 
 // publishLater tries until it works.
-func (s *Server) publishLater(database string, changes []*plan.Change) {
+func (s *Server) publishLater(n news) {
 	for {
 		select {
 		case <-s.ctx.Done():
@@ -91,7 +111,7 @@ func (s *Server) publishLater(database string, changes []*plan.Change) {
 		case <-time.After(time.Second):
 		}
 		ctx, cancel := context.WithTimeout(s.ctx, changeTimeout)
-		err := s.publish(ctx, database, changes)
+		err := s.publish(ctx, n)
 		cancel()
 		if err == nil {
 			return

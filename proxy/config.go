@@ -12,6 +12,7 @@ import (
 	"weft/auth"
 	"weft/directory"
 	"weft/pool"
+	"weft/schema"
 )
 
 // Config is what a Server needs from outside.
@@ -20,6 +21,8 @@ type Config struct {
 	Snapshot func() *directory.Snapshot
 	// Directory is where declarations are changed. Nil: they cannot be.
 	Directory Directory
+	// Entries keeps the places of lookup vindexes. Nil: there are none.
+	Entries schema.Entries
 	// Reach waits until Snapshot returns that version or a newer one.
 	Reach func(ctx context.Context, version int64) (*directory.Snapshot, error)
 	// Stale says why Snapshot may be out of date; nil while it is kept fresh.

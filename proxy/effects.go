@@ -68,7 +68,7 @@ type effects struct {
 	relearn bool   // in a way that may concern what functions do
 	alone   bool   // the only one was a transaction of its own
 	changes []*plan.Change
-	// resets: sequences may have been set to other values.
+	// resequence: sequences may have been set to other values.
 	resequence bool
 	sets       []parser.Setting
 	prepared   []sqlPrepared
@@ -232,11 +232,11 @@ func (s *Session) settle(c *pool.Conn) error {
 	if d.schema {
 		s.db.Generation.Add(1)
 	}
-	if d.schema && s.hasTables {
+	if (d.schema || d.resequence) && s.hasTables {
 		if s.block.tag == "ROLLBACK" {
 			d.changes = nil
 		}
-		s.publish(d.changes)
+		s.publish(news{database: s.db.Name, schema: d.schema, changes: d.changes, resequence: d.resequence})
 	}
 	if d.relearn {
 		if err := s.srv.learnEffects(s.db, c); err != nil {

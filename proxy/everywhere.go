@@ -54,6 +54,7 @@ func (s *Session) everyPart(p *plan.Plan, text string, f *parser.Facts) error {
 	s.done.note(s, f)
 	s.done.relearn = s.done.relearn || effectWords.MatchString(text)
 	s.noteChange(p)
+	s.noteSequences(f, []byte(text))
 	s.conn.UnnamedBy = 0
 	s.toServer.Grow()
 	s.toServer.B = wire.AppendQuery(s.toServer.B, text)
@@ -166,6 +167,7 @@ func (s *Session) everyExecute(body []byte, e *spread) error {
 		return err
 	}
 	s.noteChange(e.plan)
+	s.done.resequence = s.done.resequence || setsSequence.MatchString(e.text)
 	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Execute, body)
 	s.ops.push(op{kind: opExecute, spread: e})
 	if err := s.flush(); err != nil || s.conn == nil {

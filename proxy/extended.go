@@ -230,7 +230,7 @@ func (s *Session) onBind(length int) error {
 		switch {
 		case s.done.own[string(name)]:
 			server = string(name)
-		case facts.Effects&parser.SessionID != 0 && s.conn.Status != wire.TxFailed:
+		case (facts.Effects&parser.SessionID != 0 || s.readsDrawn(facts)) && s.conn.Status != wire.TxFailed:
 			if original, oids := s.originalOf(name); original != "" {
 				server, changed = s.rebindIdentity(original, oids, rest)
 			}

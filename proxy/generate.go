@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -75,10 +77,88 @@ func (s *Session) draw(name string, n int) ([]int64, error) {
 	if s.drawn == nil {
 		s.drawn = map[string]int64{}
 	}
-	s.drawn[name] = drawn[n-1]
-	s.lastDrawn = name
+	s.lastDrawn = strings.Join(identifiers(name), ".")
+	s.drawn[s.lastDrawn] = drawn[n-1]
 	return drawn, nil
 }
+
+// readsDrawn reports whether a text asks for values that weft may have drawn.
+func (s *Session) readsDrawn(f *parser.Facts) bool {
+	return f.Effects&parser.ReadsSequence != 0 && s.hasTables
+}
+
+// drawnValue is currval of a sequence, or lastval, if weft drew the value.
+func (s *Session) drawnValue(argument string) (int64, bool) {
+	if argument == "" {
+		v, ok := s.drawn[s.lastDrawn]
+		return v, ok
+	}
+	name := identifiers(argument)
+	if len(name) == 1 && s.env != nil {
+		if rel := s.env.Schema.Resolve(s.env.Path, name[0]); rel != nil {
+			name = []string{rel.Schema, rel.Name.Name}
+		}
+	}
+	v, ok := s.drawn[strings.Join(name, ".")]
+	return v, ok
+}
+
+// drawnAll reports whether all values that a text asks for were drawn by weft.
+func (s *Session) drawnAll(text string) bool {
+	if s.drawn == nil {
+		return false
+	}
+	all := true
+	_, err := parser.IdentityEdits(text, parser.Identity{Options: s.scanOptions(), Sequence: func(argument string) (int64, bool) {
+		v, ok := s.drawnValue(argument)
+		all = all && ok
+		return v, ok
+	}})
+	return err == nil && all
+}
+
+// identifiers splits a qualified name and takes the quotes off.
+func identifiers(name string) []string {
+	var out []string
+	for name != "" {
+		name = strings.TrimSpace(name)
+		end := strings.IndexByte(name, '.')
+		if strings.HasPrefix(name, `"`) {
+			end = 1
+			for end < len(name) && (name[end] != '"' || strings.HasPrefix(name[end+1:], `"`)) {
+				if name[end] == '"' {
+					end++
+				}
+				end++
+			}
+			end++
+		}
+		if end < 0 || end >= len(name) {
+			return append(out, unquote(strings.TrimSpace(name)))
+		}
+		out = append(out, unquote(strings.TrimSpace(name[:end])))
+		name = strings.TrimPrefix(strings.TrimSpace(name[end:]), ".")
+	}
+	return out
+}
+
+// noteSequences notes what a text that runs on a backend itself does to the
+// values weft has drawn: the backend knows the newer ones.
+func (s *Session) noteSequences(f *parser.Facts, text []byte) {
+	if f.Effects&parser.AdvancesSequence != 0 || f.Effects&(parser.DiscardAll|parser.DiscardSequences) != 0 {
+		s.drawn, s.lastDrawn = nil, ""
+	}
+	if f.Effects&parser.Writes != 0 {
+		s.lastDrawn = "" // a home table may have a serial column of its own
+	}
+	if slices.Contains(f.Funcs, "setval") || f.Effects&(parser.DDL|parser.Writes) != 0 && setsSequence.Match(text) {
+		s.done.resequence = true
+		s.done.bits |= parser.AdvancesSequence
+	}
+}
+
+// setsSequence finds commands that may set a sequence to another value.
+var setsSequence = regexp.MustCompile(`(?i)\brestart\b|\balter\s+sequence\b|\bowned\b`)
 
 // source draws blocks of values from the home shard.
 type source struct{ srv *Server }

@@ -32,6 +32,9 @@ const loanWait = 500 * time.Millisecond
 // mean by a session.
 func (s *Session) identityEdits(text string, ids []int32) parser.Edits {
 	id := parser.Identity{Self: s.id, Options: parser.Options{NonStandardStrings: s.oldStrings}}
+	if s.drawn != nil {
+		id.Sequence = s.drawnValue
+	}
 	s.srv.holders(func(sess *Session, c *pool.Conn) {
 		id.Pairs = append(id.Pairs, parser.Pair{Session: sess.id, Backend: c.PID})
 	})

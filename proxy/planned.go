@@ -257,6 +257,9 @@ func (s *Session) routePlanned(portal []byte, f *parser.Facts, pl *planned, tail
 	if err != nil {
 		return true, s.refuseBoundRead(err)
 	}
+	if pl.plan.Route == plan.Home {
+		s.noteSequences(f, pl.text)
+	}
 	if s.translate != nil {
 		*tail = s.bindHere(pl, *tail)
 	}

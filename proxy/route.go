@@ -103,12 +103,15 @@ func (s *Session) laneFor(r *router, p *plan.Plan, f *parser.Facts) (*pool.Lane,
 		if !ok {
 			return nil, p.Refusal
 		}
-		if len(shards.Missing) > 0 {
-			if err := s.enter(shards.Missing); err != nil {
-				return nil, err
-			}
+		if len(shards.Missing) == 0 {
+			return s.laneOf(s.snap, one).lane, nil
 		}
-		return s.laneOf(s.snap, one).lane, nil
+		// Somebody may have given a value another place meanwhile.
+		if err := s.enter(shards.Missing); err != nil {
+			return nil, err
+		}
+		s.routed()
+		return s.laneFor(r, p, f)
 	}
 	return s.lane, nil
 }
@@ -219,6 +222,9 @@ func (s *Session) place(r *router, p *plan.Plan, text []byte, f *parser.Facts) (
 	if err == nil {
 		err = s.useFor(lane, p, f)
 	}
+	if p.Route == plan.Home {
+		s.noteSequences(f, text)
+	}
 	if err != nil || p.Generate == nil {
 		return nil, err
 	}
@@ -275,5 +281,14 @@ func (s *Session) endLocally(text []byte, f *parser.Facts) string {
 
 // enter makes the lookup entries of values that are stored for the first time.
 func (s *Session) enter(missing []executor.Missing) error {
-	return pgerr.New(pgerr.FeatureNotSupported, "lookup entries cannot be made yet")
+	if s.srv.cfg.Entries == nil {
+		return pgerr.New(pgerr.FeatureNotSupported, "this proxy cannot make lookup entries")
+	}
+	for _, m := range missing {
+		if _, err := s.srv.cfg.Entries.Ensure(s.ctx, m.Lookup, [][]byte{m.Key}, []int{m.Bucket}); err != nil {
+			return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "a place for a new value of lookup %q cannot be entered", m.Lookup).
+				WithDetail("%s", err.Error()).WithHint("Is etcd reachable? Values that have a place are not concerned.")
+		}
+	}
+	return nil
 }

@@ -123,7 +123,7 @@ func (s *Session) parseSpecial(p wire.ParseBody, f *parser.Facts, o op) error {
 	sent, changed, commands := s.rewrite(string(p.SQL), f)
 	if len(p.Name) == 0 {
 		s.unnamed.original, s.unnamed.commands, s.unnamed.meaning = "", commands, s.meaning(f)
-		if f.Effects&(parser.SessionID|sqlNames) != 0 {
+		if f.Effects&(parser.SessionID|sqlNames) != 0 || s.readsDrawn(f) {
 			s.unnamed.original = string(p.SQL)
 		}
 		body := append(s.unnamed.body[:0], 0)
@@ -136,7 +136,7 @@ func (s *Session) parseSpecial(p wire.ParseBody, f *parser.Facts, o op) error {
 	}
 	st := s.statements[string(p.Name)]
 	st.commands, st.meaning = commands, s.meaning(f)
-	if f.Effects&(parser.SessionID|sqlNames) != 0 {
+	if f.Effects&(parser.SessionID|sqlNames) != 0 || s.readsDrawn(f) {
 		st.original = string(p.SQL)
 	}
 	if changed != nil {
@@ -158,7 +158,7 @@ func (s *Session) prepareToRun(text string, f *parser.Facts, exec func(sql strin
 	if f.Effects&(parser.DDL|parser.Opaque) != 0 && effectWords.MatchString(text) {
 		s.done.relearn = true
 	}
-	if f.Effects&parser.ReadsSequence != 0 {
+	if f.Effects&parser.ReadsSequence != 0 && !s.drawnAll(text) {
 		if err := s.checkSequences(c, exec); err != nil {
 			return err
 		}
@@ -190,7 +190,7 @@ func (s *Session) prepareToRun(text string, f *parser.Facts, exec func(sql strin
 // commands are what the text does to prepared statements when it is executed.
 func (s *Session) rewrite(text string, f *parser.Facts) (sent string, changed *edited, commands []sqlPrepared) {
 	var edits parser.Edits
-	if f.Effects&parser.SessionID != 0 {
+	if f.Effects&parser.SessionID != 0 || s.readsDrawn(f) {
 		var ids []int32
 		if signals(f) {
 			ids = namedSessions(text)

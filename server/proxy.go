@@ -14,6 +14,7 @@ func newProxy(p parts, snapshot func() *directory.Snapshot, metrics prometheus.R
 	srv, err := proxy.New(proxy.Config{
 		Snapshot:       snapshot,
 		Directory:      dir,
+		Entries:        p.current,
 		Reach:          p.current.Reach,
 		Stale:          p.current.Err,
 		Proxy:          p.id,
