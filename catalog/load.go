@@ -13,19 +13,7 @@ import (
 // Load takes no lock that it would have to wait for longer than a moment; what
 // cannot be read for that reason is marked Busy.
 func Load(version int64, run func(sql string) ([][]string, error)) (*Schema, error) {
-	return load(version, query, run)
-}
-
-// LoadInside is Load inside an open transaction, which sees its own changes. It
-// leaves nothing behind there.
-func LoadInside(version int64, run func(sql string) ([][]string, error)) (*Schema, error) {
-	const point = `"\x01l"`
-	_, text, _ := strings.Cut(query, ";\n") // a transaction has its isolation already
-	return load(version, "SAVEPOINT "+point+";\n"+text+";\nROLLBACK TO "+point+";\nRELEASE "+point, run)
-}
-
-func load(version int64, text string, run func(sql string) ([][]string, error)) (*Schema, error) {
-	rows, err := run(text)
+	rows, err := run(query)
 	if err != nil {
 		return nil, fmt.Errorf("load schema: %w", err)
 	}
@@ -335,4 +323,14 @@ func (l *loader) finish() {
 			c.Sequence = seq.Name
 		}
 	}
+}
+
+// Inside returns what a text of Load or LoadTypes has to be inside an open
+// transaction: it sees its changes, and nothing is left behind there.
+func Inside(text string) string {
+	const point = `"\x01l"`
+	if first, rest, ok := strings.Cut(text, ";\n"); ok && strings.HasPrefix(first, "SET TRANSACTION") {
+		text = rest // it has its isolation already
+	}
+	return "SAVEPOINT " + point + ";\n" + text + ";\nROLLBACK TO " + point + ";\nRELEASE " + point
 }

@@ -19,6 +19,9 @@ type Identity struct {
 	// Sequence returns what currval of a sequence is, by its argument, or lastval by the empty one, where the session's
 	// backend does not know. Nil: it always does.
 	Sequence func(argument string) (value int64, ok bool)
+	// Next draws the next value of a sequence, by nextval's argument, where that is not the backend's to do. It is asked
+	// only for calls that are evaluated exactly once. Nil: never.
+	Next func(argument string) (value int64, ok bool)
 	// Options are those the text is to be scanned with.
 	Options Options
 }
@@ -50,6 +53,7 @@ func IdentityEdits(text string, m Identity) (Edits, error) {
 	}
 	r := identityRewriter{Identity: m, text: parsed, tokens: significantTokens(scan.Tokens), called: map[*pg_query.FuncCall]*pg_query.RangeFunction{}}
 	for _, raw := range tree.Stmts {
+		r.onceIn(raw.Stmt.GetSelectStmt())
 		r.statement(raw.Stmt)
 	}
 	if r.err != nil {
@@ -69,6 +73,7 @@ func significantTokens(tokens []*pg_query.ScanToken) []*pg_query.ScanToken {
 }
 
 type identityRewriter struct {
+	once map[*pg_query.FuncCall]bool // calls that are evaluated exactly once
 	Identity
 	text   string
 	tokens []*pg_query.ScanToken
@@ -166,6 +171,26 @@ func (r *identityRewriter) query(message any) {
 	}
 }
 
+// onceIn notes the calls that are items of a SELECT which returns one row whatever happens.
+func (r *identityRewriter) onceIn(s *pg_query.SelectStmt) {
+	if s == nil || len(s.FromClause) > 0 || s.WhereClause != nil || s.HavingClause != nil || s.LimitCount != nil || s.LimitOffset != nil ||
+		len(s.GroupClause) > 0 || s.WithClause != nil || len(s.TargetList) == 0 {
+		return
+	}
+	for _, t := range s.TargetList {
+		item := t.GetResTarget().GetVal()
+		for item.GetTypeCast() != nil {
+			item = item.GetTypeCast().Arg
+		}
+		if f := item.GetFuncCall(); f != nil {
+			if r.once == nil {
+				r.once = map[*pg_query.FuncCall]bool{}
+			}
+			r.once[f] = true
+		}
+	}
+}
+
 // The functions.
 
 func (r *identityRewriter) function(f *pg_query.FuncCall) {
@@ -180,7 +205,11 @@ func (r *identityRewriter) function(f *pg_query.FuncCall) {
 		}
 	case "currval", "lastval":
 		if r.Sequence != nil {
-			r.sequence(f, name)
+			r.sequence(f, name, r.Sequence)
+		}
+	case "nextval":
+		if r.Next != nil && r.once[f] {
+			r.sequence(f, name, r.Next)
 		}
 	case "pg_cancel_backend", "pg_terminate_backend", "pg_blocking_pids", "pg_log_backend_memory_contexts":
 		if len(f.Args) == 0 || len(r.Pairs) == 0 {
@@ -220,8 +249,8 @@ func (r *identityRewriter) self(f *pg_query.FuncCall) {
 	}
 }
 
-// sequence puts the value in the place of a call of currval or lastval.
-func (r *identityRewriter) sequence(f *pg_query.FuncCall, name string) {
+// sequence puts the value in the place of a call of currval, lastval or nextval.
+func (r *identityRewriter) sequence(f *pg_query.FuncCall, name string, value func(string) (int64, bool)) {
 	argument := ""
 	if len(f.Args) == 1 {
 		arg := f.Args[0]
@@ -232,15 +261,15 @@ func (r *identityRewriter) sequence(f *pg_query.FuncCall, name string) {
 			return
 		}
 	}
-	value, ok := r.Sequence(argument)
-	if !ok {
-		return
-	}
 	start, end, _ := r.call(f)
 	if r.err != nil {
 		return
 	}
-	v := "'" + strconv.FormatInt(value, 10) + "'::pg_catalog.int8"
+	n, ok := value(argument)
+	if !ok {
+		return
+	}
+	v := "'" + strconv.FormatInt(n, 10) + "'::pg_catalog.int8"
 	switch {
 	case r.called[f] != nil:
 		r.replace(start, end, "pg_catalog.int8larger("+v+", "+v+")")

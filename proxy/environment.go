@@ -153,7 +153,7 @@ func (s *Session) environment() (*planner.Env, error) {
 	var schema *catalog.Schema
 	var err error
 	if private && s.done.bits&(parser.DDL|parser.Opaque) != 0 && s.holdsHome() {
-		schema, err = catalog.LoadInside(version, s.askHome) // as this transaction sees it
+		schema, err = load() // as this transaction sees it
 	} else {
 		schema, err = s.srv.envs.slot(s.db.Name).at(s.ctx, version, load)
 	}
@@ -269,13 +269,11 @@ func (s *Session) ask(l *pool.Lane, sql string) ([][]string, error) {
 				return nil, errTold
 			}
 		}
-		c.UnnamedBy = 0
-		return c.Exec(sql)
+		return askHere(c, sql)
 	}
 	for _, c := range s.parked {
 		if c.Lane() == l && c.Status != wire.TxFailed {
-			c.UnnamedBy = 0
-			return c.Exec(sql)
+			return askHere(c, sql)
 		}
 	}
 	c, err := s.borrow(l)
@@ -291,4 +289,13 @@ func (s *Session) ask(l *pool.Lane, sql string) ([][]string, error) {
 	c.UnnamedBy = 0
 	c.Release()
 	return rows, nil
+}
+
+// askHere asks a backend of the session's, inside its transaction if it has one.
+func askHere(c *pool.Conn, sql string) ([][]string, error) {
+	c.UnnamedBy = 0
+	if c.Status == wire.TxActive {
+		sql = catalog.Inside(sql)
+	}
+	return c.Exec(sql)
 }

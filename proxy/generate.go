@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"weft/catalog"
 	"weft/executor"
 	"weft/parser"
 	"weft/pgerr"
@@ -69,7 +71,12 @@ func (s *Session) draw(name string, n int) ([]int64, error) {
 	} else {
 		role = s.lane.Key().User
 	}
-	drawn, err := s.srv.sequences.Take(s.ctx, sequence.Name{Database: s.db.Name, Sequence: name, Role: role},
+	ids := identifiers(name)
+	for i := range ids {
+		ids[i] = pool.QuoteIdent(ids[i])
+	}
+	// One spelling, so that all ask for the same block.
+	drawn, err := s.srv.sequences.Take(s.ctx, sequence.Name{Database: s.db.Name, Sequence: strings.Join(ids, "."), Role: role},
 		s.snap.Sequences[s.db.Name], n, nil)
 	if err != nil {
 		return nil, err
@@ -84,7 +91,42 @@ func (s *Session) draw(name string, n int) ([]int64, error) {
 
 // readsDrawn reports whether a text asks for values that weft may have drawn.
 func (s *Session) readsDrawn(f *parser.Facts) bool {
-	return f.Effects&parser.ReadsSequence != 0 && s.hasTables
+	return f.Effects&(parser.ReadsSequence|parser.AdvancesSequence) != 0 && s.hasTables
+}
+
+// errHome says that a sequence is the home shard's own.
+var errHome = errors.New("not a sequence of a sharded table")
+
+// nextDrawn draws the next value of a sequence that columns of sharded tables
+// draw from, so that it comes after those that INSERTs were given.
+func (s *Session) nextDrawn(argument string) (int64, error) {
+	if s.env == nil {
+		return 0, errHome
+	}
+	name := s.sequenceName(argument)
+	if len(name) != 2 {
+		return 0, errHome
+	}
+	seq := s.env.Schema.Relation(catalog.Name{Schema: name[0], Name: name[1]})
+	if seq == nil || s.env.Tables.Find(seq.OwnedBy.Schema, seq.OwnedBy.Name) == nil {
+		return 0, errHome
+	}
+	drawn, err := s.draw(pool.QuoteIdent(name[0])+"."+pool.QuoteIdent(name[1]), 1)
+	if err != nil {
+		return 0, err
+	}
+	return drawn[0], nil
+}
+
+// sequenceName resolves the argument of nextval and its like.
+func (s *Session) sequenceName(argument string) []string {
+	name := identifiers(argument)
+	if len(name) == 1 && s.env != nil {
+		if rel := s.env.Schema.Resolve(s.env.Path, name[0]); rel != nil {
+			name = []string{rel.Schema, rel.Name.Name}
+		}
+	}
+	return name
 }
 
 // drawnValue is currval of a sequence, or lastval, if weft drew the value.
@@ -93,13 +135,7 @@ func (s *Session) drawnValue(argument string) (int64, bool) {
 		v, ok := s.drawn[s.lastDrawn]
 		return v, ok
 	}
-	name := identifiers(argument)
-	if len(name) == 1 && s.env != nil {
-		if rel := s.env.Schema.Resolve(s.env.Path, name[0]); rel != nil {
-			name = []string{rel.Schema, rel.Name.Name}
-		}
-	}
-	v, ok := s.drawn[strings.Join(name, ".")]
+	v, ok := s.drawn[strings.Join(s.sequenceName(argument), ".")]
 	return v, ok
 }
 

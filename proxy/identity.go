@@ -35,6 +35,12 @@ func (s *Session) identityEdits(text string, ids []int32) parser.Edits {
 	if s.drawn != nil {
 		id.Sequence = s.drawnValue
 	}
+	if s.hasTables && !s.parsing {
+		id.Next = func(argument string) (int64, bool) {
+			v, err := s.nextDrawn(argument)
+			return v, err == nil // the home shard will find out what is wrong
+		}
+	}
 	s.srv.holders(func(sess *Session, c *pool.Conn) {
 		id.Pairs = append(id.Pairs, parser.Pair{Session: sess.id, Backend: c.PID})
 	})

@@ -120,7 +120,9 @@ func (s *Session) parseSpecial(p wire.ParseBody, f *parser.Facts, o op) error {
 	if s.skipping || s.conn == nil {
 		return nil
 	}
+	s.parsing = true
 	sent, changed, commands := s.rewrite(string(p.SQL), f)
+	s.parsing = false
 	if len(p.Name) == 0 {
 		s.unnamed.original, s.unnamed.commands, s.unnamed.meaning = "", commands, s.meaning(f)
 		if f.Effects&(parser.SessionID|sqlNames) != 0 || s.readsDrawn(f) {

@@ -86,8 +86,7 @@ func (s *Session) privateTranslation() (*catalog.Translation, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.conn.UnnamedBy = 0
-	here, err := catalog.LoadTypes(s.conn.Exec)
+	here, err := catalog.LoadTypes(func(sql string) ([][]string, error) { return askHere(s.conn, sql) })
 	if err != nil {
 		return nil, err
 	}
