@@ -345,6 +345,9 @@ func (m *Mover) finish(ctx context.Context, home *session, snap *directory.Snaps
 	if err := m.cfg.Directory.Acknowledged(ctx, done.Version); err != nil {
 		m.cfg.Log.Warn("not every proxy knows a declaration yet", "database", t.Database, "table", t.Name, "err", err)
 	}
+	if t.State == directory.Undeclaring {
+		m.forgetEntries(ctx, t)
+	}
 	return nil
 }
 
@@ -382,6 +385,9 @@ func (m *Mover) undo(ctx context.Context, home *session, snap *directory.Snapsho
 	})
 	if err != nil {
 		return err
+	}
+	if t.State == directory.Declaring {
+		m.forgetEntries(ctx, t)
 	}
 	return home.run("ROLLBACK")
 }

@@ -6,11 +6,13 @@ import (
 	"strings"
 
 	"weft/datum"
+	"weft/directory"
 	"weft/pgerr"
 	"weft/vindex"
 )
 
-// Entries keeps the places of lookup vindexes, value by value.
+// Entries keeps the places of lookup vindexes, value by value. A
+// *directory.Current does.
 type Entries interface {
 	// Ensure returns the buckets of values, in their order: that of its entry
 	// if a value has one, else the default, which is entered.
@@ -18,6 +20,25 @@ type Entries interface {
 	// Pin gives a value a bucket of its own on a shard. It tells whether it
 	// did: false if the value has an entry.
 	Pin(ctx context.Context, lookup string, key []byte, shard string) (bool, error)
+}
+
+// forgetEntries deletes the entries of a lookup that no table uses any more, if
+// the directory can. Entries that stay because it fails do no harm: they are
+// those a table declared by that name would make, but for pins.
+func (m *Mover) forgetEntries(ctx context.Context, t *directory.Table) {
+	d, ok := m.cfg.Directory.(interface {
+		DropEntries(ctx context.Context, lookup string) error
+	})
+	if !ok || !t.Vindex.Lookup() {
+		return
+	}
+	snap, err := m.cfg.Directory.Load(ctx)
+	if err == nil && !snap.HasLookup(t.Vindex.Name) {
+		err = d.DropEntries(ctx, t.Vindex.Name)
+	}
+	if err != nil {
+		m.cfg.Log.Warn("entries of a lookup are left that no table uses", "lookup", t.Vindex.Name, "err", err)
+	}
 }
 
 // lookupSQL makes entries for all values that the table holds, and returns the
@@ -41,6 +62,10 @@ func (d *declaration) lookupSQL(v vindex.Lookup, columns []string) (string, erro
 		return "", err
 	}
 	if err := w.flush(); err != nil {
+		return "", err
+	}
+	// A value may have been pinned after we looked: its bucket is a new one.
+	if d.snap, err = d.cfg.Directory.Load(d.ctx); err != nil {
 		return "", err
 	}
 	base, err := vindex.BucketSQL(hash.(vindex.Computed), columns, d.snap.BucketCount)
