@@ -29,6 +29,8 @@ func (l *level) call(f *pg.FuncCall) {
 	switch {
 	case name == "nextval" || name == "currval" || name == "lastval" || name == "setval":
 		l.touched.sequences = append(l.touched.sequences, name)
+	case runsSQL[name] && !l.env.Tables.Empty():
+		l.unsupported("Send the query itself.", "%s runs a query that cannot be looked into, and would see one shard", name)
 	case strings.Contains(name, "advisory"):
 		l.touched.homely = append(l.touched.homely, name)
 		l.touched.advisory = true
@@ -36,6 +38,12 @@ func (l *level) call(f *pg.FuncCall) {
 		l.touched.homely = append(l.touched.homely, name)
 	}
 }
+
+// runsSQL are the built-in functions that run a query given as text, or read
+// tables given by name.
+var runsSQL = set("query_to_xml", "query_to_xmlschema", "query_to_xml_and_xmlschema", "table_to_xml", "table_to_xmlschema",
+	"table_to_xml_and_xmlschema", "schema_to_xml", "schema_to_xmlschema", "schema_to_xml_and_xmlschema", "database_to_xml",
+	"database_to_xmlschema", "database_to_xml_and_xmlschema", "ts_stat", "ts_rewrite")
 
 // userFunctions returns the user's functions that a call may mean.
 func (a *analysis) userFunctions(schema, name string) []*catalog.Function {
@@ -58,9 +66,8 @@ func homely(name string) bool {
 	switch name {
 	case "pg_typeof", "pg_sleep", "pg_backend_pid", "pg_column_size", "pg_client_encoding", "pg_is_in_recovery":
 		return false
-	case "set_config", "setseed", "obj_description", "col_description", "shobj_description", "format_type", "query_to_xml",
-		"table_to_xml", "database_to_xml", "schema_to_xml", "query_to_xmlschema", "query_to_xml_and_xmlschema", "cursor_to_xml",
-		"inet_server_addr", "inet_server_port", "current_setting", "row_security_active":
+	case "set_config", "setseed", "obj_description", "col_description", "shobj_description", "format_type",
+		"cursor_to_xml", "cursor_to_xmlschema", "inet_server_addr", "inet_server_port", "row_security_active":
 		return true
 	}
 	for _, prefix := range []string{"pg_", "lo_", "has_", "to_reg", "txid_", "dblink", "binary_upgrade"} {

@@ -285,8 +285,8 @@ func (l *level) setOperation(sel *pg.SelectStmt) (cols []output, opaque bool) {
 		if a.column.class() != 0 && a.column.class() == b.column.class() {
 			c.typ, c.declared = a.column.typ, a.column.declared
 			if !closed {
-				scopes[0].add(fact{left: a.column, right: c})
-				scopes[1].add(fact{left: b.column, right: c})
+				scopes[0].same = append(scopes[0].same, [2]*column{a.column, c})
+				scopes[1].same = append(scopes[1].same, [2]*column{b.column, c})
 			}
 			l.scope.add(either(newClasses(scopes[0]).outward(a.column, c), newClasses(scopes[1]).outward(b.column, c))...)
 		}

@@ -56,6 +56,11 @@ type scope struct {
 	nullable bool
 	equal    [][2]*column
 	among    []among
+	// same are pairs of columns with the same value, NULL included: one is the
+	// other as it comes out of an arm of a set operation. No condition says so,
+	// hence it does not mean that there is a value. In the proof it takes part
+	// only beside a condition on the column that comes out, and that is strict.
+	same [][2]*column
 }
 
 // among is the fact that a column has one of some values.
@@ -133,22 +138,70 @@ func (s *scope) add(facts ...fact) {
 	}
 }
 
-// classes are the equality classes of the columns in a scope and above.
+// classes are the equality classes of the columns by the facts that can be used
+// for rows of a scope.
 type classes struct {
 	scope *scope
+	facts []*scope
 	root  map[*column]*column
 }
 
 func newClasses(s *scope) *classes {
-	c := &classes{scope: s, root: map[*column]*column{}}
-	for ; s != nil; s = s.parent {
-		for _, e := range s.equal {
-			if a, b := c.find(e[0]), c.find(e[1]); a != b {
-				c.root[a] = b
+	c := &classes{scope: s, facts: usable(s), root: map[*column]*column{}}
+	for _, s := range c.facts {
+		for _, pairs := range [][][2]*column{s.equal, s.same} {
+			for _, e := range pairs {
+				if a, b := c.find(e[0]), c.find(e[1]); a != b {
+					c.root[a] = b
+				}
 			}
 		}
 	}
 	return c
+}
+
+// usable returns the scopes whose facts hold for a combination with a row of s in
+// it: s, those above, and every nullable side of which one of these facts names a
+// column. That fact is strict, so that side has a row, and its own facts hold: a
+// LEFT JOIN b ON a.k = b.k WHERE b.x = 1 is an inner join. The proof above stands:
+// in (2), a combination that satisfies the facts above has a row on that side
+// too, and the facts of that side are strict like all others.
+func usable(s *scope) []*scope {
+	var out []*scope
+	in := map[*scope]bool{}
+	for ; s != nil; s = s.parent {
+		out = append(out, s)
+		in[s] = true
+	}
+	reach := func(c *column) {
+		if c.instance == nil {
+			return
+		}
+		var path []*scope
+		at := c.instance.scope
+		for ; at != nil && !in[at]; at = at.parent {
+			path = append(path, at)
+		}
+		if at == nil {
+			return
+		}
+		for _, p := range path {
+			out = append(out, p)
+			in[p] = true
+		}
+	}
+	for i := 0; i < len(out); i++ {
+		for _, e := range out[i].equal {
+			reach(e[0])
+			reach(e[1])
+		}
+		for _, f := range out[i].among {
+			if !f.null {
+				reach(f.column)
+			}
+		}
+	}
+	return out
 }
 
 func (c *classes) find(x *column) *column {
@@ -162,7 +215,7 @@ func (c *classes) find(x *column) *column {
 func (c *classes) sets(x *column) []plan.Set {
 	var out []plan.Set
 	root := c.find(x)
-	for s := c.scope; s != nil; s = s.parent {
+	for _, s := range c.facts {
 		for _, f := range s.among {
 			switch {
 			case f.null && (f.column != x || s.present() != c.scope.present()):
