@@ -21,6 +21,7 @@ type block struct {
 	begin  string   // the command that opened it
 	plain  bool     // and it has no options, so it cannot fail
 	replay []string // what a shard that joins must run after it
+	trial  bool     // the last of it is still to succeed
 	sets   bool     // settings are among it
 	// sealed: it was opened in the middle of a text, so nobody can join.
 	sealed bool
@@ -138,8 +139,16 @@ func (s *Session) onAll(text string, f *parser.Facts) error {
 		b.sealed = true // whoever joins now would not know where it is
 		return nil
 	}
-	b.replay = append(b.replay, text)
+	b.replay, b.trial = append(b.replay, text), true
 	return nil
+}
+
+// tried notes how the command went that was to be remembered.
+func (b *block) tried(ok bool) {
+	if b.trial && !ok {
+		b.replay = b.replay[:len(b.replay)-1]
+	}
+	b.trial = false
 }
 
 // maxReplay bounds what is remembered for shards that join later.

@@ -22,10 +22,10 @@ func (s *Session) mayChange() error {
 	if s.srv.cfg.Directory == nil {
 		return pgerr.New(pgerr.FeatureNotSupported, "this proxy cannot change the directory")
 	}
-	if s.srv.cfg.Stale == nil {
-		return nil
-	}
-	if err := s.srv.cfg.Stale(); err != nil {
+	// Ask: that the watch has heard nothing yet does not mean that it is there.
+	ctx, cancel := context.WithTimeout(s.ctx, 3*time.Second)
+	defer cancel()
+	if _, err := s.srv.cfg.Directory.Load(ctx); err != nil {
 		return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "the directory cannot be reached, so schemas with sharded tables cannot be changed").
 			WithDetail("%s", err.Error()).WithHint("Try again when etcd is back. Reads and writes go on meanwhile.")
 	}

@@ -25,8 +25,6 @@ type Config struct {
 	Entries schema.Entries
 	// Reach waits until Snapshot returns that version or a newer one.
 	Reach func(ctx context.Context, version int64) (*directory.Snapshot, error)
-	// Stale says why Snapshot may be out of date; nil while it is kept fresh.
-	Stale func() error
 	// Proxy is this proxy's id in the directory.
 	Proxy string
 	// Auth lets clients in. Required.

@@ -203,6 +203,9 @@ func (s *Session) onBind(length int) error {
 		}
 		return s.skip(length + 1)
 	}
+	if routed {
+		s.notePortal(portal, s.conn.Lane())
+	}
 	s.midFrame = true
 	facts, server, client, err := s.bound(name)
 	s.midFrame = false

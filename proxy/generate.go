@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -75,18 +76,58 @@ func (s *Session) draw(name string, n int) ([]int64, error) {
 	for i := range ids {
 		ids[i] = pool.QuoteIdent(ids[i])
 	}
+	if s.done.resequence && s.holdsHome() {
+		// Others wait until it is decided what the sequence is set to.
+		return s.drawInside(strings.Join(ids, "."), n)
+	}
 	// One spelling, so that all ask for the same block.
 	drawn, err := s.srv.sequences.Take(s.ctx, sequence.Name{Database: s.db.Name, Sequence: strings.Join(ids, "."), Role: role},
 		s.snap.Sequences[s.db.Name], n, nil)
 	if err != nil {
 		return nil, err
 	}
+	s.noteDrawn(name, drawn[n-1])
+	return drawn, nil
+}
+
+// drawInside draws values inside the session's own transaction.
+func (s *Session) drawInside(name string, n int) ([]int64, error) {
+	var drawn []int64
+	for len(drawn) < n {
+		rows, err := s.askHome(sequence.Query(name, n-len(drawn)))
+		if err != nil {
+			return nil, err
+		}
+		more, err := numbers(rows)
+		if err != nil {
+			return nil, err
+		}
+		drawn = append(drawn, more...)
+	}
+	s.noteDrawn(name, drawn[n-1])
+	return drawn, nil
+}
+
+// noteDrawn remembers a sequence's last value for currval and lastval.
+func (s *Session) noteDrawn(name string, v int64) {
 	if s.drawn == nil {
 		s.drawn = map[string]int64{}
 	}
 	s.lastDrawn = strings.Join(identifiers(name), ".")
-	s.drawn[s.lastDrawn] = drawn[n-1]
-	return drawn, nil
+	s.drawn[s.lastDrawn] = v
+}
+
+// numbers reads the rows of a draw.
+func numbers(rows [][]string) ([]int64, error) {
+	out := make([]int64, 0, len(rows))
+	for _, r := range rows {
+		v, err := strconv.ParseInt(r[0], 10, 64)
+		if err != nil {
+			return nil, pgerr.New(pgerr.InternalError, "the home shard gave no number for a sequence")
+		}
+		out = append(out, v)
+	}
+	return out, nil
 }
 
 // readsDrawn reports whether a text asks for values that weft may have drawn.
@@ -181,8 +222,17 @@ func identifiers(name string) []string {
 // noteSequences notes what a text that runs on a backend itself does to the
 // values weft has drawn: the backend knows the newer ones.
 func (s *Session) noteSequences(f *parser.Facts, text []byte) {
-	if f.Effects&parser.AdvancesSequence != 0 || f.Effects&(parser.DiscardAll|parser.DiscardSequences) != 0 {
+	if f.Effects&(parser.DiscardAll|parser.DiscardSequences) != 0 {
 		s.drawn, s.lastDrawn = nil, ""
+	}
+	if f.Effects&parser.AdvancesSequence != 0 {
+		s.lastDrawn = ""
+		for name := range s.drawn {
+			_, short, _ := strings.Cut(name, ".")
+			if bytes.Contains(text, []byte(short)) || bytes.IndexByte(text, '$') >= 0 {
+				delete(s.drawn, name)
+			}
+		}
 	}
 	if f.Effects&parser.Writes != 0 {
 		s.lastDrawn = "" // a home table may have a serial column of its own
@@ -209,9 +259,11 @@ func (d source) Draw(ctx context.Context, name sequence.Name, n int) ([]int64, e
 	if err != nil {
 		return nil, err
 	}
-	sql := sequence.Query(name.Sequence, n)
+	// What the backend keeps of the sequence must not outlive this: values
+	// cached there, and currval.
+	sql := sequence.Query(name.Sequence, n) + "; DISCARD SEQUENCES"
 	if role != "" {
-		sql = "BEGIN; SET LOCAL ROLE " + pool.QuoteIdent(role) + "; " + sql + "; COMMIT"
+		sql = "BEGIN; SET LOCAL ROLE " + pool.QuoteIdent(role) + "; " + sequence.Query(name.Sequence, n) + "; COMMIT; DISCARD SEQUENCES"
 	}
 	if !c.Settings.Equal(nil) {
 		if err := c.Apply(nil); err != nil {
@@ -224,17 +276,8 @@ func (d source) Draw(ctx context.Context, name sequence.Name, n int) ([]int64, e
 		c.Terminate()
 		return nil, err
 	}
-	c.UsedBy(-1) // it has somebody's values now
 	c.Release()
-	out := make([]int64, 0, len(rows))
-	for _, r := range rows {
-		v, err := strconv.ParseInt(r[0], 10, 64)
-		if err != nil {
-			return nil, pgerr.New(pgerr.InternalError, "the home shard gave no number for a sequence")
-		}
-		out = append(out, v)
-	}
-	return out, nil
+	return numbers(rows)
 }
 
 // randomUUID returns what gen_random_uuid would: a version 4 UUID.

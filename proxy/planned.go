@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"slices"
 
 	"weft/executor"
 	"weft/parser"
@@ -103,7 +104,10 @@ func (s *Session) parseFor(bind []byte) error {
 	}
 	body := s.pending
 	var changed *edited
-	if pl.Generate != nil {
+	if s.fresh = nil; pl.Generate != nil {
+		if bind != nil {
+			s.fresh = slices.Clone(r.args.Generated)
+		}
 		if body, changed, err = s.generatedParse(r, pl, p); err != nil {
 			return s.refuseBoundRead(err)
 		}
@@ -126,7 +130,9 @@ func (s *Session) laneForBind(r *router, pl *plan.Plan, f *parser.Facts, bind []
 			return s.atHand(), nil // the backend shall say what is wrong with it
 		}
 		r.args.Params = params
-		if pl.Generate != nil {
+		if pl.Generate != nil && len(s.fresh) == len(pl.Generate.Values) {
+			r.args.Generated, s.fresh = append(r.args.Generated[:0], s.fresh...), nil // drawn with the Parse
+		} else if pl.Generate != nil {
 			if err := s.generate(r, pl); err != nil {
 				return nil, err
 			}
@@ -208,7 +214,7 @@ func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err e
 		return false, s.useOrRefuse(s.atHand())
 	}
 	if s.conn != nil && s.conn.Status == wire.TxFailed {
-		return false, nil
+		return false, s.bindInFailed(f, pl)
 	}
 	switch {
 	case opensBlock(f) && !s.block.open && (s.conn == nil || !s.unsynced && s.ops.empty()):
@@ -228,6 +234,19 @@ func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err e
 		return true, s.bindCall(portal, pl.plan, *tail)
 	}
 	return s.routePlanned(portal, f, pl, tail)
+}
+
+// bindInFailed notes what a statement does that a failed transaction may run.
+func (s *Session) bindInFailed(f *parser.Facts, pl *planned) error {
+	switch {
+	case endsTx(f):
+		s.block.chain, s.ending = f.Effects&parser.TxBegin != 0, true
+	case f.Statements == 1 && f.Effects&parser.Savepoint != 0:
+		if err := s.onAll(string(pl.text), f); err != nil {
+			return s.refuseBoundRead(err)
+		}
+	}
+	return nil
 }
 
 // routePlanned is the part of routeBind for what shards execute.
@@ -252,7 +271,7 @@ func (s *Session) routePlanned(portal []byte, f *parser.Facts, pl *planned, tail
 		lane, err = s.laneForBind(r, pl.plan, f, *tail)
 	}
 	if err == nil {
-		err = s.useFor(lane, pl.plan, f)
+		err = s.useFor(lane, pl.plan, f, r.free)
 	}
 	if err != nil {
 		return true, s.refuseBoundRead(err)
@@ -268,7 +287,6 @@ func (s *Session) routePlanned(portal []byte, f *parser.Facts, pl *planned, tail
 			return true, s.refuseBoundRead(err)
 		}
 	}
-	s.notePortal(portal, lane)
 	if pl.plan.Route == plan.Every {
 		if err := s.everyBound(portal, pl); err != nil {
 			return true, s.refuseBoundRead(err)

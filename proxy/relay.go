@@ -237,6 +237,9 @@ func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 			s.ops.pop()
 		}
 	case wire.CommandComplete:
+		if visible {
+			s.block.tried(true)
+		}
 		if visible && s.block.open && len(s.parked) > 0 {
 			tag, _, _ := wire.CString(body)
 			s.block.tag = string(tag)
@@ -346,6 +349,7 @@ func (s *Session) onError(c *pool.Conn, body []byte) {
 	}
 	s.done.fail(s)
 	s.quietFailed = true
+	s.block.tried(false)
 	o := s.ops.first()
 	if o.kind == opQuery {
 		c.StalePortal = true

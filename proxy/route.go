@@ -18,6 +18,7 @@ type router struct {
 	scan parser.Scanner
 	bind executor.Binder
 	args executor.Args
+	free bool // no row can be touched: any shard will do
 }
 
 // read scans a text and returns what it does to the session.
@@ -81,6 +82,7 @@ func (s *Session) awaitMove(p *plan.Plan) error {
 
 // laneFor returns the lane to the one shard a plan's execution visits.
 func (s *Session) laneFor(r *router, p *plan.Plan, f *parser.Facts) (*pool.Lane, error) {
+	r.free = false
 	switch p.Route {
 	case plan.Refused:
 		return nil, p.Refusal
@@ -102,6 +104,10 @@ func (s *Session) laneFor(r *router, p *plan.Plan, f *parser.Facts) (*pool.Lane,
 		one, ok := shards.One()
 		if !ok {
 			return nil, p.Refusal
+		}
+		if shards.Any() && s.block.open {
+			r.free = true
+			return s.atHand(), nil
 		}
 		if len(shards.Missing) == 0 {
 			return s.laneOf(s.snap, one).lane, nil
@@ -220,7 +226,7 @@ func (s *Session) place(r *router, p *plan.Plan, text []byte, f *parser.Facts) (
 	}
 	lane, err := s.laneFor(r, p, f)
 	if err == nil {
-		err = s.useFor(lane, p, f)
+		err = s.useFor(lane, p, f, r.free)
 	}
 	if p.Route == plan.Home {
 		s.noteSequences(f, text)
@@ -232,17 +238,28 @@ func (s *Session) place(r *router, p *plan.Plan, text []byte, f *parser.Facts) (
 }
 
 // useFor makes the lane's backend ready to run a text of that plan.
-func (s *Session) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts) error {
-	if err := s.useLane(lane); err != nil {
-		return err
-	}
-	if p.Writes || f.Effects&(parser.Writes|homeEffects&^(parser.Executes|parser.ReadsPrepared|parser.ReadsListening|parser.SessionID)) != 0 {
-		if err := s.writes(); err != nil {
+func (s *Session) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free bool) error {
+	if f.Effects&parser.DDL != 0 && f.Effects&parser.Temp == 0 {
+		if err := s.mayChange(); err != nil {
 			return err
 		}
 	}
+	if f.Effects&parser.HoldCursor != 0 && lane != s.lane {
+		return pgerr.New(pgerr.FeatureNotSupported, "a cursor WITH HOLD over a declared table is not supported yet").
+			WithHint("Use it inside a transaction block, without WITH HOLD.")
+	}
+	if err := s.useLane(lane); err != nil {
+		return err
+	}
+	if !free && (p.Writes || f.Effects&(parser.Writes|transactional) != 0) {
+		return s.writes()
+	}
 	return nil
 }
+
+// transactional are effects that COMMIT decides about, as it does about rows.
+const transactional = homeEffects &^ (parser.Executes | parser.ReadsPrepared | parser.ReadsListening | parser.SessionID |
+	parser.ReadsSequence | parser.AdvancesSequence | parser.Seed | parser.Load)
 
 // useForAll makes a backend ready to run what all participants must run.
 func (s *Session) useForAll(text string, f *parser.Facts) error {

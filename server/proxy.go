@@ -16,7 +16,6 @@ func newProxy(p parts, snapshot func() *directory.Snapshot, metrics prometheus.R
 		Directory:      dir,
 		Entries:        p.current,
 		Reach:          p.current.Reach,
-		Stale:          p.current.Err,
 		Proxy:          p.id,
 		Auth:           p.auth,
 		TLS:            p.tls,
