@@ -101,7 +101,7 @@ func TestTwoProxies(t *testing.T) {
 	wg.Wait()
 	one.must(t, "select setval('p_id_seq', 10000)")
 	for i, p := range []*peer{two, one} {
-		if a := p.must(t, "insert into p (v) values ('after') returning id > 10000 and id < 10100"); len(a.results[0].rows) != 1 || a.results[0].rows[0] != "t | " {
+		if a := p.must(t, "insert into p (v) values ('after') returning id > 10000 and id < 20000"); len(a.results[0].rows) != 1 || a.results[0].rows[0] != "t | " {
 			t.Errorf("proxy %d after setval on the other: %v", i, a.results)
 		}
 	}

@@ -10,24 +10,33 @@ import (
 var (
 	seedFlag  = flag.Uint64("seed", 1, "first seed of TestRandom")
 	countFlag = flag.Int("statements", 2000, "how many statements TestRandom makes up")
+	traceFlag = flag.Bool("verbose", false, "log every statement of TestRandom")
+	modeFlag  = flag.String("mode", "", "put all statements of TestRandom in this way")
+	blockFlag = flag.Int("blocks", 10, "how many of a hundred statements of TestRandomBlocks begin a transaction block")
 	forFlag   = flag.Duration("for", 0, "go on with further seeds for so long")
 )
 
 // TestRandom asks both sides statements that nobody wrote: never a wrong answer,
 // never a hang, never a row in the wrong place.
-func TestRandom(t *testing.T) {
+func TestRandom(t *testing.T) { randomly(t, 0) }
+
+// TestRandomBlocks is the same with transaction blocks and savepoints.
+func TestRandomBlocks(t *testing.T) { randomly(t, *blockFlag) }
+
+func randomly(t *testing.T, blocks int) {
 	needsRouting(t)
+	skipKnown(t)
 	deadline := time.Now().Add(*forFlag)
 	for seed := *seedFlag; ; seed++ {
-		ok := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { random(t, seed, *countFlag) })
+		ok := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { random(t, seed, *countFlag, blocks) })
 		if !ok || time.Now().After(deadline) {
 			return
 		}
 	}
 }
 
-func random(t *testing.T, seed uint64, count int) {
-	db := database(t, fmt.Sprintf("random_%d", seed))
+func random(t *testing.T, seed uint64, count, blocks int) {
+	db := database(t, fmt.Sprintf("random_%d_%d", seed, blocks))
 	p := newPair(t, db)
 	for _, name := range []string{"shop", "types"} {
 		for _, s := range readScript(t, name) {
@@ -47,12 +56,15 @@ func random(t *testing.T, seed uint64, count int) {
 	fine := 0   // statements that did what they say
 	inside := 0 // statements left in the transaction
 	for i := range count {
-		if inside == 0 && g.chance(10) {
+		if inside == 0 && g.chance(blocks) {
 			p.both(t, "begin", "begin")
 			inside = 1 + g.IntN(5)
 		}
 		sql, set := g.statement()
 		m := pick(g, modes)
+		if *modeFlag != "" {
+			m = mode(*modeFlag)
+		}
 		if m == prepared && len(p.weft.known) > 200 {
 			m = text // there is a limit to what a session may prepare
 		}
@@ -60,6 +72,9 @@ func random(t *testing.T, seed uint64, count int) {
 			sql, set, m = pick(g, []string{"savepoint a", "rollback to a", "release a"}), nil, simple
 		}
 		wrong, want, got := p.run(m, sql, set)
+		if *traceFlag {
+			t.Logf("%d %s: %s %s: %q %c", i, m, sql, show(set), got.code, got.status)
+		}
 		if wrong != "" && want.code != "57014" { // both may be too slow, at different moments
 			t.Errorf("statement %d, %s: %s\n  parameters %s\n  %s", i, m, inline(sql, set), show(set), wrong)
 		}

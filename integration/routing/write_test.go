@@ -57,10 +57,11 @@ func (g *generator) insert() string {
 // copied inserts what a query finds; the key may come from the rows it reads.
 func (g *generator) copied() string {
 	s := g.from(relations[g.IntN(3)])
-	g.nextID += 1000
+	first := g.nextID
+	g.nextID += 1000 // more than there are rows to copy
 	key := g.oneOf(func() string { return s.column(0) }, func() string { return g.value("int8") })
 	return fmt.Sprintf("insert into orders (customer_id, id, status) select %s, %d + row_number() over (), 'copied' from %s where %s%s",
-		key, g.nextID, s, g.condition(1, s), pick(g, []string{"", "", " on conflict do nothing", " returning customer_id"}))
+		key, first, s, g.condition(1, s), pick(g, []string{"", "", " on conflict do nothing", " returning customer_id"}))
 }
 
 // stored is a value for column i of a row.

@@ -23,11 +23,14 @@ update orders set status = 'cursor' where customer_id = 3 and id = 107;
 close all;
 rollback;
 
+@maybe
 begin;
 declare u cursor for select id from orders where customer_id = 5 order by id for update;
 fetch 1 from u;
+# Where the cursor stands only its shard knows.
 update orders set note = 'at the cursor' where current of u;
 rollback;
+@route
 
 begin;
 declare b2 binary cursor for select id from customers where id = 3;
@@ -67,8 +70,6 @@ rollback;
 prepare i (bigint, bigint) as insert into orders (id, customer_id) values ($1, $2) returning id;
 execute i (5000, 1);
 execute i (5001, 2);
-select name from pg_prepared_statements order by name;
-deallocate all;
 @route
 deallocate all;
 @error

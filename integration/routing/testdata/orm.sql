@@ -2,7 +2,8 @@
 # Hibernate, Ecto, Prisma. Their schema is the shop's.
 @include shop
 
-@mask id
+# Ids are weft's to choose: PostgreSQL's next value or a later one.
+@mask id t1_r0 orders_id id_1
 @route
 SELECT "customers".* FROM "customers" WHERE "customers"."id" = $1 LIMIT $2;
   -- int8:3 | int8:1

@@ -169,7 +169,7 @@ select name from customers where id = 5;
 reset search_path;
 select name from only customers where id = 5;
 select name from customers * where id = 5;
-select tableoid::regclass, name from customers where id = 5;
+select tableoid::regclass::text, name from customers where id = 5;
 select xmin is not null, name from customers where id = 5;
 select c from customers c where c.id = 5;
 select to_jsonb(c) from customers c where c.id = 5;
