@@ -127,11 +127,13 @@ func (c *Conn) Exec(sql string) ([][]string, error) {
 		return nil, c.Lost(err)
 	}
 	var rows [][]string
+	var values [][]byte
 	var failed error
 	err := c.untilReady(func(typ byte, body []byte) {
 		switch typ {
 		case wire.DataRow:
-			values, err := wire.DecodeRow(nil, body)
+			var err error
+			values, err = wire.DecodeRow(values[:0], body)
 			if err != nil {
 				failed = err
 			}

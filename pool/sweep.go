@@ -3,6 +3,7 @@ package pool
 import (
 	"errors"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -53,13 +54,29 @@ func (sh *Shard) sweep(now time.Time) {
 // Readable reports whether bytes or an end of file wait on the socket. Under
 // TLS only a read can tell, so it says yes.
 func (c *Conn) Readable() bool {
-	got := true
-	ok := c.Raw(func(fd uintptr) {
-		p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		n, err := unix.Poll(p, 0)
-		got = err == nil && n > 0
-	})
-	return !ok || got
+	p := probes.Get().(*probe)
+	defer probes.Put(p)
+	return !c.Raw(p.look) || p.got
+}
+
+// probe is a look at a socket. Where many shards share the work, each of their
+// connections is idle long enough to be looked at, so it must not allocate.
+type probe struct {
+	fds  [1]unix.PollFd
+	got  bool
+	look func(fd uintptr)
+}
+
+var probes = sync.Pool{New: func() any {
+	p := &probe{}
+	p.look = p.poll
+	return p
+}}
+
+func (p *probe) poll(fd uintptr) {
+	p.fds[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
+	n, err := unix.Poll(p.fds[:], 0)
+	p.got = err == nil && n > 0
 }
 
 // alive reads what an idle backend may have sent by itself, such as a changed
