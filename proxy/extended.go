@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"slices"
@@ -143,10 +144,10 @@ func (s *Session) parseHere(p wire.ParseBody, body []byte, facts *parser.Facts, 
 	if s.special(facts) {
 		return s.parseSpecial(p, facts, o)
 	}
-	if s.translate == nil {
+	if oids := s.oidsHere(p.OIDs); bytes.Equal(oids, p.OIDs) {
 		s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Parse, body)
 	} else {
-		s.toServer.B = wire.AppendParse(s.toServer.B, "", string(p.SQL), s.oidsHere(p.OIDs))
+		s.toServer.B = wire.AppendParse(s.toServer.B, "", string(p.SQL), oids)
 	}
 	s.ops.push(o)
 	return nil

@@ -110,7 +110,8 @@ func (s *Session) describeRows(o *op, body []byte) error {
 	case o.rows != nil:
 		*o.rows = rows
 	case rows.Deep() && o.kind == opQuery:
-		o.rows = &rows
+		kept := rows // only here it is to outlive the message
+		o.rows = &kept
 	}
 	if st := s.learning(o); st != nil {
 		if st.shape = shallow; rows.MayBeDeep() {
