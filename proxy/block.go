@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -38,8 +39,28 @@ func opensBlock(f *parser.Facts) bool {
 	return f != nil && f.Statements == 1 && f.Effects&(parser.TxBegin|parser.TxEnd) == parser.TxBegin
 }
 
+// plainBegin is the text that nearly all blocks are opened with. Texts that
+// differ from it in spelling only become it, so that it is not taken apart and
+// kept anew for every transaction.
+const plainBegin = "BEGIN"
+
+// beginText returns the text of a command that opens a block.
+func beginText(text []byte) string {
+	if bytes.EqualFold(bytes.TrimRight(text, "; \t\r\n"), []byte(plainBegin)) {
+		return plainBegin
+	}
+	return string(text)
+}
+
+// begun is the answer to it.
+var begun = wire.AppendCommandComplete(nil, "BEGIN")
+
 // start opens the block. It returns the command tag.
 func (b *block) start(text string) string {
+	if text == plainBegin {
+		*b = block{open: true, begin: plainBegin, plain: true}
+		return "BEGIN"
+	}
 	words := words(text)
 	*b = block{open: true, begin: text}
 	switch {
@@ -62,7 +83,7 @@ func (s *Session) join() error {
 		// It goes with the statement, and nobody waits for its answer.
 		s.toServer.Grow()
 		s.toServer.B = wire.AppendQuery(s.toServer.B, b.begin)
-		s.ops.push(op{kind: opQuery, injected: true})
+		s.ops.push(op{kind: opQuery, injected: true, sure: true})
 		s.conn.Status, s.conn.UnnamedBy = wire.TxActive, 0
 		return nil
 	}

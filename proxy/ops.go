@@ -50,6 +50,8 @@ type op struct {
 	version uint32
 	// quiet: the client sees the answer, but not that the backend is ready.
 	quiet bool
+	// sure: if it fails, its backend is lost.
+	sure bool
 	// settles: a Sync of weft's own that tells how a transaction ended.
 	settles bool
 	// hidden is how many of the parameters are weft's own and not the client's.
@@ -96,6 +98,9 @@ type opQueue struct {
 func (q *opQueue) push(o op)   { q.ops = append(q.ops, o) }
 func (q *opQueue) empty() bool { return q.head == len(q.ops) }
 func (q *opQueue) len() int    { return len(q.ops) - q.head }
+
+// mayFail reports whether an error may still come of what is outstanding.
+func (q *opQueue) mayFail() bool { return q.len() > 1 || q.len() == 1 && !q.ops[q.head].sure }
 
 // only reports whether nothing but these kinds is outstanding.
 func (q *opQueue) only(kinds ...opKind) bool {

@@ -36,6 +36,9 @@ type localPortal struct {
 	args [][]byte
 }
 
+// localBegin is shared by all: nothing of a portal changes once it is made.
+var localBegin = &localPortal{text: plainBegin}
+
 // keepParse keeps a Parse message until it is known where it goes.
 func (s *Session) keepParse(body []byte) error {
 	if err := s.settleParse(); err != nil || s.skipping {
@@ -218,7 +221,12 @@ func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err e
 	}
 	switch {
 	case opensBlock(f) && !s.block.open && (s.conn == nil || !s.unsynced && s.ops.empty()):
-		return true, s.bindLocal(portal, &localPortal{text: string(pl.text)})
+		text := beginText(pl.text)
+		lp := localBegin
+		if text != plainBegin {
+			lp = &localPortal{text: text}
+		}
+		return true, s.bindLocal(portal, lp)
 	case endsTx(f) && s.block.open:
 		if !s.ends() {
 			return true, s.bindLocal(portal, &localPortal{text: string(pl.text), ends: f})
@@ -321,8 +329,11 @@ func (s *Session) executeLocal(lp *localPortal) error {
 		tag := s.endLocally([]byte(lp.text), lp.ends)
 		s.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, tag)})
 	default:
-		tag := s.block.start(lp.text)
-		s.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, tag), begins: true})
+		frame := begun
+		if tag := s.block.start(lp.text); tag != "BEGIN" {
+			frame = wire.AppendCommandComplete(nil, tag)
+		}
+		s.ops.push(op{kind: opLocal, frame: frame, begins: true})
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func (s *Session) unnamedTag() uint64 { return uint64(s.id)<<32 | uint64(s.unnam
 // one before if that may have to come back, because something that was sent
 // earlier and is not answered yet may fail.
 func (s *Session) replaceUnnamed(body []byte, facts *parser.Facts) *unnamed {
-	if s.ops.empty() {
+	if !s.ops.mayFail() {
 		s.unnamed.set(body, facts)
 		return nil
 	}

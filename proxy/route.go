@@ -171,7 +171,7 @@ func (s *Session) routedQuery(text []byte, n int) error {
 		}
 		return s.runQuery(text, f, n)
 	case opensBlock(f) && !s.block.open:
-		tag := s.block.start(string(text))
+		tag := s.block.start(beginText(text))
 		return s.answerCommand(tag, n)
 	case endsTx(f) && s.block.open:
 		if !s.ends() {
