@@ -208,3 +208,7 @@ func lower(s string) string {
 	}
 	return s
 }
+
+// Dynamic reports whether a PL/pgSQL body runs SQL that it puts together while
+// it runs, so that nobody can tell what it reads.
+func Dynamic(body string) bool { return readBody(body).dynamic }

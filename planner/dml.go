@@ -31,7 +31,7 @@ func (l *level) target(rv *pg.RangeVar, c *changes) *target {
 	}
 	out := &target{rel: rel, table: t, name: rel.Name.Name}
 	switch {
-	case t == nil && rel.Kind == catalog.View:
+	case t == nil && rel.Kind == catalog.View && !rel.System():
 		if r := l.viewReads(rel); r.sharded != "" || r.home == "" && r.reference != "" {
 			l.unsupported("Write to the table itself.", "writing through view %q of a declared table is not supported yet", rel.Name.Name)
 		}

@@ -3,6 +3,7 @@ package planner
 import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 
+	"weft/catalog"
 	"weft/parser"
 	"weft/plan"
 )
@@ -110,6 +111,10 @@ func (a *analysis) do(n *pg.DoStmt) plan.Route {
 		if s := arg.GetDefElem().GetArg().GetString_(); s != nil {
 			if r := a.bodyReads(s.Sval); r.sharded != "" {
 				a.unsupported("Send its statements one by one.", "DO mentions sharded table %q, and would see one shard", r.sharded)
+				return plan.Refused
+			}
+			if catalog.Dynamic(s.Sval) && !a.env.Tables.Empty() {
+				a.unsupported("Send its statements one by one.", "DO runs SQL that cannot be looked into, and would see one shard")
 				return plan.Refused
 			}
 		}

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -77,7 +76,7 @@ func (e *environments) declaredIn(snap *directory.Snapshot, database string) *pl
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	d := e.tables[database]
-	if d == nil || !reflect.DeepEqual(d.list, list) {
+	if d == nil || !slices.EqualFunc(d.list, list, directory.Table.Equal) {
 		d = &declared{list: list, tables: planner.NewTables(snap, database)}
 		e.tables[database] = d
 	}

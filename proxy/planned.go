@@ -281,6 +281,13 @@ func (s *Session) routePlanned(portal []byte, f *parser.Facts, pl *planned, tail
 	if err == nil {
 		err = s.useFor(lane, pl.plan, f, r.free)
 	}
+	if err == nil {
+		err = s.stillTrue()
+	}
+	if errors.Is(err, errMoved) {
+		pl.plan = nil
+		return s.routePlanned(portal, f, pl, tail)
+	}
 	if err != nil {
 		return true, s.refuseBoundRead(err)
 	}

@@ -1,10 +1,12 @@
 package proxy
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"time"
 
+	"weft/directory"
 	"weft/executor"
 	"weft/parser"
 	"weft/pgerr"
@@ -187,6 +189,11 @@ func (s *Session) routedQuery(text []byte, n int) error {
 		}
 		return s.runQuery(text, f, n)
 	}
+	return s.plannedQuery(r, text, f, n)
+}
+
+// plannedQuery is routedQuery for what is planned.
+func (s *Session) plannedQuery(r *router, text []byte, f *parser.Facts, n int) error {
 	p, err := s.plan(r, text, nil)
 	if err != nil {
 		return s.refuseQuery(err, n)
@@ -203,6 +210,9 @@ func (s *Session) routedQuery(text []byte, n int) error {
 		return s.everyQuery(p, text, f, n)
 	}
 	edits, err := s.place(r, p, text, f)
+	if errors.Is(err, errMoved) {
+		return s.plannedQuery(r, text, f, n)
+	}
 	if err != nil {
 		return s.refuseQuery(err, n)
 	}
@@ -228,6 +238,9 @@ func (s *Session) place(r *router, p *plan.Plan, text []byte, f *parser.Facts) (
 	if err == nil {
 		err = s.useFor(lane, p, f, r.free)
 	}
+	if err == nil {
+		err = s.stillTrue()
+	}
 	if p.Route == plan.Home {
 		s.noteSequences(f, text)
 	}
@@ -235,6 +248,23 @@ func (s *Session) place(r *router, p *plan.Plan, text []byte, f *parser.Facts) (
 		return nil, err
 	}
 	return executor.LiteralEdits(p.Generate, text, r.scan.Literals, r.args.Generated)
+}
+
+// errMoved says that tables have been declared since the statement was planned.
+var errMoved = errors.New("declarations have changed")
+
+// stillTrue looks once more whether what the statement was planned by holds: it
+// may have waited for a backend, and rows may be on their way elsewhere.
+func (s *Session) stillTrue() error {
+	if s.srv.cfg.Snapshot() == s.snap {
+		return nil
+	}
+	before := s.snap.Declared(s.db.Name)
+	s.routed()
+	if slices.EqualFunc(before, s.snap.Declared(s.db.Name), directory.Table.Equal) {
+		return nil
+	}
+	return errMoved
 }
 
 // useFor makes the lane's backend ready to run a text of that plan.

@@ -132,6 +132,9 @@ func (s *Session) runPart(text []byte) error {
 		return s.everyPart(p, string(text), f)
 	}
 	edits, err := s.place(r, p, text, f)
+	if errors.Is(err, errMoved) {
+		return s.runPart(text)
+	}
 	if err != nil {
 		return s.refuseRead(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -52,7 +53,7 @@ func rewriting() bool {
 // eachScript runs f for every file under testdata, as a subtest named after it.
 func eachScript(t *testing.T, f func(t *testing.T, path string)) {
 	err := filepath.WalkDir("testdata", func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || filepath.Base(path) == "known" {
+		if err != nil || e.IsDir() || strings.HasPrefix(filepath.Base(path), "known") {
 			return err
 		}
 		name, err := filepath.Rel("testdata", path)
@@ -136,7 +137,7 @@ func TestWeft(t *testing.T) {
 	if rewriting() {
 		t.Skip("transcripts are taken from PostgreSQL, never from weft")
 	}
-	playAll(t, harness.Weft(t))
+	playAll(t, harness.Weft(t), knownDifferences(t, "known"))
 }
 
 // TestRouted plays them in a database with a declared table, where every
@@ -145,11 +146,12 @@ func TestRouted(t *testing.T) {
 	if rewriting() {
 		t.Skip("transcripts are taken from PostgreSQL, never from weft")
 	}
-	playAll(t, harness.Routed(t))
+	known := knownDifferences(t, "known")
+	maps.Copy(known, knownDifferences(t, "known_routed"))
+	playAll(t, harness.Routed(t), known)
 }
 
-func playAll(t *testing.T, target *harness.Target) {
-	known := knownDifferences(t)
+func playAll(t *testing.T, target *harness.Target, known map[string]string) {
 	eachScript(t, func(t *testing.T, path string) {
 		target.Reset(t)
 		name := strings.TrimPrefix(filepath.ToSlash(path), "testdata/")
@@ -171,10 +173,10 @@ func playAll(t *testing.T, target *harness.Target) {
 	}
 }
 
-// knownDifferences reads testdata/known: a script's name and why weft does not
+// knownDifferences reads a file of testdata: a script's name and why weft does not
 // answer like PostgreSQL yet, one a line.
-func knownDifferences(t *testing.T) map[string]string {
-	text, err := os.ReadFile(filepath.Join("testdata", "known"))
+func knownDifferences(t *testing.T, file string) map[string]string {
+	text, err := os.ReadFile(filepath.Join("testdata", file))
 	if err != nil {
 		t.Fatal(err)
 	}
