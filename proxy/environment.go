@@ -76,11 +76,16 @@ func (e *environments) declaredIn(snap *directory.Snapshot, database string) *pl
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	d := e.tables[database]
-	if d == nil || !slices.EqualFunc(d.list, list, directory.Table.Equal) {
+	if d == nil || !sameTables(d.list, list) {
 		d = &declared{list: list, tables: planner.NewTables(snap, database)}
 		e.tables[database] = d
 	}
 	return d.tables
+}
+
+// sameTables reports whether two lists of declarations say the same.
+func sameTables(a, b []directory.Table) bool {
+	return slices.EqualFunc(a, b, func(x, y directory.Table) bool { return x.Equal(&y) })
 }
 
 // slot returns where a database's schema is kept.

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"weft/directory"
 	"weft/executor"
 	"weft/parser"
 	"weft/pgerr"
@@ -261,7 +260,7 @@ func (s *Session) stillTrue() error {
 	}
 	before := s.snap.Declared(s.db.Name)
 	s.routed()
-	if slices.EqualFunc(before, s.snap.Declared(s.db.Name), directory.Table.Equal) {
+	if sameTables(before, s.snap.Declared(s.db.Name)) {
 		return nil
 	}
 	return errMoved
