@@ -89,7 +89,7 @@ func (s *Session) onSpread(e *spread) {
 		} else {
 			var c *pool.Conn
 			if c, err = s.enlist(lane); err == nil {
-				_, err = c.Exec(e.text)
+				err = s.execBeside(c, e.text)
 			}
 		}
 		if err != nil {
@@ -105,6 +105,21 @@ func (s *Session) onSpread(e *spread) {
 			return
 		}
 	}
+}
+
+// execBeside runs a text on a backend other than the one at hand, where a cancel
+// request of the client must reach it.
+func (s *Session) execBeside(c *pool.Conn, text string) error {
+	s.mu.Lock()
+	main := s.current
+	s.current = c
+	s.mu.Unlock()
+	_, err := c.Exec(text)
+	s.mu.Lock()
+	s.current = main
+	s.mu.Unlock()
+	c.AwaitCancels()
+	return err
 }
 
 // enlist returns a backend of the lane that takes part in the block, parked.
