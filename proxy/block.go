@@ -67,7 +67,12 @@ func (b *block) start(text string) string {
 	case len(words) == 1, len(words) == 2 && (words[1] == "transaction" || words[1] == "work"):
 		b.plain = words[0] == "begin" || words[0] == "start"
 	}
-	if len(words) > 0 && words[0] == "start" {
+	return beginTag(text)
+}
+
+// beginTag is the command tag of what opens a block.
+func beginTag(text string) string {
+	if words := words(text); len(words) > 0 && words[0] == "start" {
 		return "START TRANSACTION"
 	}
 	return "BEGIN"
@@ -203,6 +208,22 @@ func (s *Session) ends() bool {
 	return true
 }
 
+// beforeEnds waits for what the backend at hand has been sent, if ends is going
+// to leave it.
+func (s *Session) beforeEnds() error {
+	c, w := s.conn, s.block.writer
+	if c == nil || c.Status != wire.TxIdle && (w == nil || w == c) || s.ops.empty() && s.toServer.Len() == 0 {
+		return nil
+	}
+	if err := s.flush(); err != nil {
+		return err
+	}
+	if s.conn == nil || s.skipping {
+		return errTold
+	}
+	return nil
+}
+
 // conclude ends the block on the participants whose answers the client does
 // not see, after the one that answered has ended it.
 func (s *Session) conclude(c *pool.Conn) {
@@ -235,8 +256,7 @@ func (s *Session) settleBlock(c *pool.Conn) {
 	case c.Status == wire.TxIdle && b.open:
 		s.giveOthersBack(c)
 		s.block = block{}
-		s.portalLane = nil
-		clear(s.portals)
+		s.forgetPortals()
 	case c.Status != wire.TxIdle && !b.open:
 		s.block = block{open: true, sealed: true, writer: c}
 	case b.chain && c.Status == wire.TxActive:
@@ -245,6 +265,13 @@ func (s *Session) settleBlock(c *pool.Conn) {
 	default:
 		b.chain = false
 	}
+}
+
+// forgetPortals follows the end of a transaction, which no portal outlives.
+func (s *Session) forgetPortals() {
+	s.portalLane = nil
+	clear(s.portals)
+	clear(s.local)
 }
 
 // giveOthersBack releases the participants, whose transactions are over.

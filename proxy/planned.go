@@ -6,6 +6,7 @@ import (
 
 	"weft/executor"
 	"weft/parser"
+	"weft/pgerr"
 	"weft/plan"
 	"weft/planner"
 	"weft/pool"
@@ -74,7 +75,11 @@ func (s *Session) parseFor(bind []byte) error {
 		return nil
 	}
 	if s.conn != nil && s.conn.Status == wire.TxFailed {
-		return s.parseHere(p, s.pending, f, nil)
+		if err := s.parseHere(p, s.pending, f, nil); err != nil || s.skipping || s.conn == nil {
+			return err
+		}
+		s.notePlan(r, p.Name, nil)
+		return nil
 	}
 	if (opensBlock(f) || endsTx(f) || toAll(f)) && s.statements[string(p.Name)] == nil {
 		s.parseLocal(p, s.pending, f, nil)
@@ -129,7 +134,7 @@ func (s *Session) parseFor(bind []byte) error {
 func (s *Session) laneForBind(r *router, pl *plan.Plan, f *parser.Facts, bind []byte) (*pool.Lane, error) {
 	if pl.Route == plan.Keyed {
 		params, ok := executor.DecodeParams(bind)
-		if !ok {
+		if !ok || params.Len() != len(pl.Params) {
 			return s.atHand(), nil // the backend shall say what is wrong with it
 		}
 		r.args.Params = params
@@ -217,21 +222,19 @@ func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err e
 		return false, s.useOrRefuse(s.atHand())
 	}
 	if s.conn != nil && s.conn.Status == wire.TxFailed {
-		return false, s.bindInFailed(f, pl)
+		return s.bindInFailed(f, pl)
 	}
 	switch {
-	case opensBlock(f) && !s.block.open && (s.conn == nil || !s.unsynced && s.ops.empty()):
-		text := beginText(pl.text)
-		lp := localBegin
-		if text != plainBegin {
-			lp = &localPortal{text: text}
-		}
-		return true, s.bindLocal(portal, lp)
+	case opensBlock(f) && !s.block.open:
+		return s.bindBegin(portal, f, pl)
 	case endsTx(f) && s.block.open:
+		if err := s.beforeEnds(); err != nil {
+			return true, s.refuseBoundRead(err)
+		}
 		if !s.ends() {
 			return true, s.bindLocal(portal, &localPortal{text: string(pl.text), ends: f})
 		}
-		s.block.chain, s.ending = f.Effects&parser.TxBegin != 0, true
+		s.bindEnding(f)
 		return false, nil
 	case toAll(f):
 		if err := s.useForAll(string(pl.text), f); err != nil {
@@ -244,17 +247,46 @@ func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err e
 	return s.routePlanned(portal, f, pl, tail)
 }
 
-// bindInFailed notes what a statement does that a failed transaction may run.
-func (s *Session) bindInFailed(f *parser.Facts, pl *planned) error {
-	switch {
-	case endsTx(f):
-		s.block.chain, s.ending = f.Effects&parser.TxBegin != 0, true
-	case f.Statements == 1 && f.Effects&parser.Savepoint != 0:
-		if err := s.onAll(string(pl.text), f); err != nil {
-			return s.refuseBoundRead(err)
+// bindBegin is routeBind for what opens a block. Messages before it without a
+// Sync between are a transaction already: if they have written, it becomes the
+// block, and nobody can join it any more.
+func (s *Session) bindBegin(portal []byte, f *parser.Facts, pl *planned) (done bool, err error) {
+	if s.conn != nil && (s.unsynced || !s.ops.empty()) {
+		if s.piped {
+			s.bindEnding(f)
+			return false, nil
+		}
+		if err := s.park(); err != nil {
+			return true, s.refuseBoundRead(err)
 		}
 	}
-	return nil
+	text := beginText(pl.text)
+	lp := localBegin
+	if text != plainBegin {
+		lp = &localPortal{text: text}
+	}
+	return true, s.bindLocal(portal, lp)
+}
+
+// bindEnding notes that what is bound ends the block, or its failure: how, must
+// be known before what follows can be sent.
+func (s *Session) bindEnding(f *parser.Facts) {
+	s.block.chain, s.ending = endsTx(f) && f.Effects&parser.TxBegin != 0, true
+}
+
+// bindInFailed is routeBind for a failed transaction: it takes no more than
+// its end, or the way back to a savepoint, which is for all participants.
+func (s *Session) bindInFailed(f *parser.Facts, pl *planned) (done bool, err error) {
+	switch {
+	case endsTx(f):
+		s.bindEnding(f)
+	case f.Statements == 1 && f.Effects&parser.Savepoint != 0:
+		if err := s.onAll(string(pl.text), f); err != nil {
+			return true, s.refuseBoundRead(err)
+		}
+		s.bindEnding(f)
+	}
+	return false, nil
 }
 
 // routePlanned is the part of routeBind for what shards execute.
@@ -335,6 +367,10 @@ func (s *Session) executeLocal(lp *localPortal) error {
 	case lp.ends != nil:
 		tag := s.endLocally([]byte(lp.text), lp.ends)
 		s.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, tag)})
+	case s.block.open: // by another portal, after this one was bound
+		warning := pgerr.New(pgerr.ActiveSQLTransaction, "there is already a transaction in progress")
+		warning.Severity = pgerr.SeverityWarning
+		s.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(wire.AppendError(nil, warning), beginTag(lp.text))})
 	default:
 		frame := begun
 		if tag := s.block.start(lp.text); tag != "BEGIN" {

@@ -300,6 +300,9 @@ func (s *Session) onReady(c *pool.Conn, o *op, status byte) error {
 		s.skipping = false
 	}
 	s.unsynced, s.pushed, s.piped = false, false, false
+	if status == wire.TxIdle {
+		s.forgetPortals()
+	}
 	if s.loans != nil {
 		s.returnLoans()
 	}
@@ -317,6 +320,7 @@ func (s *Session) onEnded(c *pool.Conn) error {
 	if err := s.afterBlock(c); err != nil {
 		return err
 	}
+	s.piped = s.piped && c.Status != wire.TxIdle
 	s.ops.pop()
 	return nil
 }

@@ -157,6 +157,8 @@ func (s *Session) routedQuery(text []byte, n int) error {
 	r := s.srv.routers.Get().(*router)
 	defer s.srv.routers.Put(r)
 	f := s.read(r, text)
+	s.portalLane = nil // a simple query takes the unnamed portal away
+	delete(s.local, "")
 	switch {
 	case s.lostTx:
 		return s.queryInLostTx(f, n)
