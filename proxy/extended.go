@@ -460,9 +460,19 @@ func (s *Session) onExecute(body []byte) error {
 	if s.ending {
 		// What follows may go elsewhere, so it must be known how this ended.
 		s.ending = false
+		if s.syncFollows(len(body)) {
+			return nil // whose answer tells
+		}
 		return s.endTransaction()
 	}
 	return nil
+}
+
+// syncFollows reports whether a Sync has arrived behind the message whose body
+// of n bytes is being handled.
+func (s *Session) syncFollows(n int) bool {
+	b := s.client.Buffered()
+	return len(b) >= 2*wire.HeaderLen+n && b[wire.HeaderLen+n] == wire.Sync
 }
 
 // onClose closes a portal on the backend, a statement in the session only: on
