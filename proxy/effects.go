@@ -211,6 +211,9 @@ func (s *Session) settleAlone(c *pool.Conn) error {
 func (s *Session) settle(c *pool.Conn) error {
 	d := s.done
 	s.done = effects{}
+	if d.bits&(parser.Temp|parser.DDL|parser.Opaque|parser.DiscardAll|parser.DiscardTemp) != 0 {
+		s.env = nil // names may mean temporary relations now, or no longer
+	}
 	for _, name := range d.stray {
 		_, _ = c.Exec("DEALLOCATE " + pool.QuoteIdent(name))
 	}
