@@ -115,8 +115,15 @@ func (s *Session) acquireFrom(l *pool.Lane) error {
 
 // borrow takes a backend from the pool and gives it the session's settings.
 func (s *Session) borrow(l *pool.Lane) (*pool.Conn, error) {
+	prefer := *s.lastOf(l)
+	if s.hasTables {
+		// A session that visits many shards comes back to each of them late. If
+		// it insisted on the same backend, there would soon be one per session
+		// on every shard, all of them cold; the one used last by anybody is warm.
+		prefer = nil
+	}
 	c, err := l.Acquire(s.ctx, pool.Want{
-		Session: s.id, Prefer: *s.lastOf(l), Placeholders: s.placeholders, Settings: s.settings, Cancel: s.cancelled,
+		Session: s.id, Prefer: prefer, Placeholders: s.placeholders, Settings: s.settings, Cancel: s.cancelled,
 	})
 	if err != nil {
 		return nil, survivable(err)
