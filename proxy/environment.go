@@ -138,7 +138,12 @@ func (e *environments) env(key envKey, make func() *planner.Env) *planner.Env {
 // routed reports whether the session's database has declared tables; only then
 // is there anything to route.
 func (s *Session) routed() bool {
+	if s.srv.stoodStill() {
+		s.srv.awake(s.ctx)
+	}
+	s.unsent = true
 	if snap := s.srv.cfg.Snapshot(); snap != s.snap {
+		s.outdated = s.toServer.Len() > 0 && (s.outdated || s.boundUnsent() && !sameDeclared(snap, s.snap, s.db.Name))
 		s.snap, s.env = snap, nil
 		s.hasTables = len(snap.Declared(s.db.Name)) > 0
 	}

@@ -88,6 +88,9 @@ func (s *Session) pushAll() error {
 	if s.toServer.Len() == 0 {
 		return nil
 	}
+	if err := s.mayGo(); err != nil {
+		return s.failed(err)
+	}
 	out := s.toServer
 	s.toServer = wire.Out{} // the relay must not send it a second time
 	err := s.push(out.B)

@@ -110,6 +110,10 @@ func (s *Session) parseFor(bind []byte) error {
 	if err != nil {
 		return s.refuseBoundRead(err)
 	}
+	if s.replan() {
+		s.hasPending = true
+		return s.parseFor(bind)
+	}
 	body := s.pending
 	var changed *edited
 	if s.fresh = nil; pl.Generate != nil {

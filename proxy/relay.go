@@ -155,6 +155,11 @@ func (s *Session) pass(b []byte) error {
 // least some: what waits in either direction goes out first.
 func (s *Session) await(c *pool.Conn, n int) error {
 	var err error
+	if s.toServer.Len() > 0 {
+		if err := s.mayGo(); err != nil {
+			return err
+		}
+	}
 	if s.toServer.Len() > 0 && s.pushed {
 		// Answers may be waiting already, and the backend may be unable to
 		// read on before they are taken.

@@ -44,6 +44,7 @@ type Server struct {
 	poolDone sync.WaitGroup
 	drain    atomic.Bool
 	nextID   atomic.Int32
+	pulse    atomic.Int64 // when this process last ran for certain, see beat
 
 	// notifiers maps a backend's PID to the session that last sent a NOTIFY
 	// through it.
@@ -86,6 +87,8 @@ func New(cfg Config) (*Server, error) {
 	poolCtx, stopPool := context.WithCancel(context.Background())
 	s.stopPool = stopPool
 	s.poolDone.Go(func() { _ = p.Run(poolCtx) })
+	s.pulse.Store(time.Now().UnixNano())
+	s.wg.Go(func() { s.beat(s.ctx) })
 	s.wg.Go(func() { s.watch(s.ctx) })
 	s.wg.Go(func() { s.recoverMoves(s.ctx) })
 	return s, nil

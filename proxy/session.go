@@ -63,6 +63,8 @@ type Session struct {
 	// Routing, in a database with declared tables.
 	snap        *directory.Snapshot // as last seen
 	hasTables   bool                // it declares tables of this database
+	unsent      bool                // something was planned by it that has not been sent
+	outdated    bool                // and something by one before it, with other declarations
 	env         *planner.Env
 	envFor      *pool.Settings
 	pending     []byte // a Parse message that has not been sent

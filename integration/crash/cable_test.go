@@ -1,0 +1,112 @@
+package crash
+
+import (
+	"io"
+	"net"
+	"sync"
+	"testing"
+)
+
+// cable is the network between a proxy and a server: it can be frozen, so that
+// nothing comes through and nobody is told, or cut.
+type cable struct {
+	listener net.Listener
+	to       string
+
+	mu     sync.Mutex
+	thaw   *sync.Cond
+	frozen bool
+	cut    bool
+	conns  map[net.Conn]bool
+}
+
+func newCable(t *testing.T, to string) *cable {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cable{listener: l, to: to, conns: map[net.Conn]bool{}}
+	c.thaw = sync.NewCond(&c.mu)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { c.join(near) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		c.set(false, true)
+		wg.Wait()
+	})
+	return c
+}
+
+func (c *cable) addr() string { return c.listener.Addr().String() }
+
+func (c *cable) join(near net.Conn) {
+	defer near.Close()
+	far, err := net.Dial("tcp", c.to)
+	if err != nil {
+		return
+	}
+	defer far.Close()
+	c.mu.Lock()
+	if c.cut {
+		c.mu.Unlock()
+		return
+	}
+	c.conns[near], c.conns[far] = true, true
+	c.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, way := range [][2]net.Conn{{near, far}, {far, near}} {
+		wg.Go(func() {
+			c.carry(way[0], way[1])
+			_ = near.Close()
+			_ = far.Close()
+		})
+	}
+	wg.Wait()
+	c.mu.Lock()
+	delete(c.conns, near)
+	delete(c.conns, far)
+	c.mu.Unlock()
+}
+
+func (c *cable) carry(from io.Reader, to io.Writer) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if err != nil {
+			return
+		}
+		c.mu.Lock()
+		for c.frozen && !c.cut {
+			c.thaw.Wait()
+		}
+		c.mu.Unlock()
+		if _, err := to.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func (c *cable) set(frozen, cut bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.frozen, c.cut = frozen, cut
+	if cut {
+		for conn := range c.conns {
+			_ = conn.Close()
+		}
+	}
+	c.thaw.Broadcast()
+}
+
+func (c *cable) freeze()    { c.set(true, false) }
+func (c *cable) sever()     { c.set(false, true) }
+func (c *cable) reconnect() { c.set(false, false) }

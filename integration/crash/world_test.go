@@ -1,0 +1,297 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"weft/config"
+	"weft/directory"
+	"weft/directory/etcd"
+	"weft/integration/harness"
+	"weft/vindex"
+)
+
+var (
+	rounds = flag.Int("rounds", 1, "how many rounds of random deaths")
+	long   = flag.Duration("for", 8*time.Second, "how long the load lasts")
+	seed   = flag.Uint64("seed", 1, "of the random deaths")
+)
+
+func TestMain(m *testing.M) {
+	harness.ShardCount = 4
+	os.Exit(harness.Main(m))
+}
+
+// patience is how long something may take that must happen: a proxy that died
+// is given up after ten seconds.
+const patience = 40 * time.Second
+
+// world is one cluster.
+type world struct {
+	t     *testing.T
+	db    string
+	etcd  string // its endpoint
+	stop  func() // ends etcd
+	store *etcd.Store
+	weft  []*harness.Program
+	wire  []*cable // to etcd, of each proxy
+	any   *harness.Target
+
+	// busy is held by whoever writes; quiesce keeps them from it.
+	busy sync.RWMutex
+	mu   sync.Mutex // guards weft and wire when proxies are replaced, and passed
+	// passed are the clients that have got an answer since it was emptied.
+	passed map[int]bool
+}
+
+// quiesce runs f while no client has a statement under way.
+func (w *world) quiesce(f func()) {
+	w.busy.Lock()
+	defer w.busy.Unlock()
+	f()
+}
+
+func newWorld(t *testing.T, db string, configure func(*config.Config)) *world {
+	t.Helper()
+	w := &world{t: t, db: db}
+	w.etcd, w.stop = harness.StartEtcd(t)
+	store, err := etcd.Open(etcd.Config{Endpoints: []string{w.etcd}, Prefix: etcd.Prefix("test"), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	w.store = store
+	w.proxy(configure)
+	w.any = w.weft[0].Target
+	w.any.CreateDatabase(t, db)
+	return w
+}
+
+// proxy starts one more proxy.
+func (w *world) proxy(configure func(*config.Config)) *harness.Program {
+	w.t.Helper()
+	c := newCable(w.t, strings.TrimPrefix(w.etcd, "http://"))
+	p := harness.StartProgram(w.t, func(cfg *config.Config) {
+		cfg.Etcd.Endpoints = []string{"http://" + c.addr()}
+		cfg.Etcd.Timeout = 2 * time.Second
+		if configure != nil {
+			configure(cfg)
+		}
+	})
+	w.weft, w.wire = append(w.weft, p), append(w.wire, c)
+	return p
+}
+
+// snapshot is the cluster as etcd has it now.
+func (w *world) snapshot() *directory.Snapshot {
+	w.t.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	defer stop()
+	s, err := w.store.Load(ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+func (w *world) conn(i int) *pgx.Conn {
+	w.t.Helper()
+	return w.weft[i].Connect(w.t, "postgres", "dbname="+w.db)
+}
+
+// direct connects to a shard itself.
+func (w *world) direct(shard int) *pgx.Conn {
+	w.t.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	defer stop()
+	c, err := pgx.Connect(ctx, w.any.Shards()[shard].ConnString(w.db))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c
+}
+
+// keyOn returns the n-th key from 1 that lives on the shard.
+func (w *world) keyOn(shard, n int) int64 {
+	snap := w.snapshot()
+	for k := int64(1); ; k++ {
+		if w.shardOf(snap, k) == shard {
+			if n--; n < 0 {
+				return k
+			}
+		}
+	}
+}
+
+func (w *world) shardOf(snap *directory.Snapshot, key int64) int {
+	c := w.direct0(0)
+	defer c.Close(context.Background())
+	var bucket int
+	err := c.QueryRow(context.Background(), fmt.Sprintf("select ((hashint8extended(%d, 0) >> 58) & 63)::int", key)).Scan(&bucket)
+	if err != nil || snap.BucketCount != 64 {
+		w.t.Fatal(err, snap.BucketCount)
+	}
+	return int(snap.Placement[bucket])
+}
+
+func (w *world) direct0(shard int) *pgx.Conn {
+	c, err := pgx.Connect(context.Background(), w.any.Shards()[shard].ConnString("postgres"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+func must(t testing.TB, c *pgx.Conn, sql string, args ...any) pgconn.CommandTag {
+	t.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	tag, err := c.Exec(ctx, sql, args...)
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return tag
+}
+
+// value is the only value of a query.
+func value[T any](t testing.TB, c *pgx.Conn, sql string, args ...any) (v T) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	if err := c.QueryRow(ctx, sql, args...).Scan(&v); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return v
+}
+
+// code is the SQLSTATE of an error, "" for none, "?" if it has no such.
+func code(err error) string {
+	var e *pgconn.PgError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &e):
+		return e.Code
+	}
+	return "?"
+}
+
+// exec runs a statement for at most d and returns its SQLSTATE.
+func exec(c *pgx.Conn, d time.Duration, sql string, args ...any) (string, error) {
+	ctx, stop := context.WithTimeout(context.Background(), d)
+	defer stop()
+	_, err := c.Exec(ctx, sql, args...)
+	return code(err), err
+}
+
+func within(t testing.TB, d time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(d); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within %s: %s", d, what)
+		}
+	}
+}
+
+// settled waits until no table is on its way, and returns the directory's word
+// on the table.
+func (w *world) settled(table string) *directory.Table {
+	w.t.Helper()
+	var found *directory.Table
+	within(w.t, patience, table+" is declared or not", func() bool {
+		found = w.snapshot().Table(w.db, "public", table)
+		return found == nil || found.State == directory.Active
+	})
+	return found
+}
+
+// rowsOf returns the values v by key of a table, read on the shards themselves,
+// and complains of rows that are twice or where they do not belong.
+func (w *world) rowsOf(table string) map[int64]int64 {
+	w.t.Helper()
+	snap := w.snapshot()
+	d := snap.Table(w.db, "public", table)
+	bucket := "0"
+	if d != nil && d.Kind == directory.Sharded {
+		v, err := d.NewVindex(snap.BucketCount)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if bucket, err = vindex.BucketSQL(v.(vindex.Computed), []string{"id"}, snap.BucketCount); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	ctx := context.Background()
+	got := map[int64]int64{}
+	for shard := range w.any.Shards() {
+		c := w.direct(shard)
+		if !value[bool](w.t, c, "select to_regclass($1) is not null", table) {
+			if d != nil || shard == 0 {
+				w.t.Errorf("shard %d has no table %s", shard, table)
+			}
+			continue
+		}
+		if d == nil && shard > 0 {
+			w.t.Errorf("%s is a home table, and shard %d has a twin", table, shard)
+		}
+		rows, err := c.Query(ctx, "select id, v, ("+bucket+")::int from "+table)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		here := map[int64]int64{}
+		var id, v int64
+		var b int
+		if _, err := pgx.ForEachRow(rows, []any{&id, &v, &b}, func() error {
+			if bucket != "0" && int(snap.Placement[b]) != shard {
+				w.t.Errorf("%s: key %d is on shard %d and belongs to %d", table, id, shard, snap.Placement[b])
+			}
+			if _, twice := here[id]; twice {
+				w.t.Errorf("%s: key %d is twice on shard %d", table, id, shard)
+			}
+			here[id] = v
+			return nil
+		}); err != nil {
+			w.t.Fatal(err)
+		}
+		for id, v := range here {
+			if old, twice := got[id]; twice && (d == nil || d.Kind == directory.Sharded || old != v) {
+				w.t.Errorf("%s: key %d is on two shards, or differs: %d and %d", table, id, old, v)
+			}
+			got[id] = v
+		}
+		if d != nil && d.Kind == directory.Reference && len(here) != len(got) {
+			w.t.Errorf("%s: the copies differ: %d rows on shard %d, %d before", table, len(here), shard, len(got))
+		}
+	}
+	return got
+}
+
+// clean complains of what no move may leave behind.
+func (w *world) clean(table string) {
+	w.t.Helper()
+	for shard := range w.any.Shards() {
+		c := w.direct(shard)
+		within(w.t, 10*time.Second, fmt.Sprintf("shard %d is quiet", shard), func() bool {
+			return value[int](w.t, c, `select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
+				and (state like 'idle in transaction%' or application_name ~ '^weft (job|recovery)')`) == 0
+		})
+		if n := value[int](w.t, c, "select count(*) from pg_constraint where conname ~ '^weft job'"); n != 0 {
+			w.t.Errorf("shard %d has %d marks left", shard, n)
+		}
+	}
+}
+
+func newRand(more uint64) *rand.Rand { return rand.New(rand.NewPCG(*seed, more)) }
