@@ -168,6 +168,9 @@ func (s *Session) notePlan(r *router, name []byte, pl *plan.Plan) {
 		dst = &st.planned
 	}
 	dst.plan, dst.env, dst.params, dst.shape = pl, s.env, nil, unseen
+	if pl == nil {
+		dst.env = nil
+	}
 	dst.text = append(dst.text[:0], p.SQL...)
 	dst.oids = append(dst.oids[:0], p.OIDs...)
 	dst.literals = append(dst.literals[:0], r.scan.Literals...)
@@ -219,11 +222,13 @@ func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err e
 	if len(name) > 0 {
 		st := s.statements[string(name)]
 		if st == nil {
-			return false, s.useOrRefuse(s.atHand())
+			err := s.useOrRefuse(s.atHand())
+			return s.skipping, err
 		}
 		f, pl = st.facts, &st.planned
 	} else if !s.unnamed.valid {
-		return false, s.useOrRefuse(s.atHand())
+		err := s.useOrRefuse(s.atHand())
+		return s.skipping, err
 	}
 	if s.conn != nil && s.conn.Status == wire.TxFailed {
 		return s.bindInFailed(f, pl)
@@ -327,7 +332,7 @@ func (s *Session) routePlanned(portal []byte, f *parser.Facts, pl *planned, tail
 	if err != nil {
 		return true, s.refuseBoundRead(err)
 	}
-	if pl.plan.Route == plan.Home {
+	if pl.plan.Route == plan.Home || pl.plan.Route == plan.Any {
 		s.noteSequences(f, pl.text)
 	}
 	if s.translate != nil {
@@ -467,7 +472,8 @@ func (s *Session) describeLocal(kind byte, name []byte) (done bool, err error) {
 	if kind == 'P' {
 		lp := s.local[string(name)]
 		if lp == nil {
-			return false, s.usePortalOrRefuse(name)
+			err := s.usePortalOrRefuse(name)
+			return s.skipping, err
 		}
 		pl = lp.plan
 	} else {
@@ -524,7 +530,8 @@ func (s *Session) executeRouted(body []byte) (done bool, err error) {
 	if ev := s.everywhere[string(name)]; ev != nil {
 		return true, s.everyExecute(body, ev)
 	}
-	return s.skipping, s.usePortalOrRefuse(name)
+	err = s.usePortalOrRefuse(name)
+	return s.skipping, err
 }
 
 func (s *Session) usePortalOrRefuse(portal []byte) error {

@@ -242,7 +242,7 @@ func (s *Session) place(r *router, p *plan.Plan, text []byte, f *parser.Facts) (
 	if err == nil {
 		err = s.stillTrue()
 	}
-	if p.Route == plan.Home {
+	if p.Route == plan.Home || p.Route == plan.Any {
 		s.noteSequences(f, text)
 	}
 	if err != nil || p.Generate == nil {
