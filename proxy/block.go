@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"weft/executor"
 	"weft/parser"
 	"weft/pgerr"
+	"weft/plan"
 	"weft/pool"
 	"weft/wire"
 )
@@ -358,6 +360,36 @@ func (s *Session) atParticipant() bool {
 	s.block = block{}
 	s.lostTx, s.failedHere = true, true
 	return false
+}
+
+// goesOn reports whether a text ends the open block, or its failure, and goes on
+// with what cannot be left to the only backend that takes part.
+func (s *Session) goesOn(r *router, text []byte, f *parser.Facts) bool {
+	failed := s.conn != nil && s.conn.Status == wire.TxFailed
+	if f.Statements < 2 || !failed && (!s.block.open || f.Effects&parser.TxEnd == 0) || f.Effects&(parser.TxEnd|parser.Savepoint) == 0 {
+		return false
+	}
+	joined := s.participant() >= 0
+	if s.conn != nil && s.conn.Status != wire.TxIdle {
+		if joined {
+			return true
+		}
+		joined = true
+	} else if joined {
+		return true // not at hand: rare, and not worth more
+	}
+	p, err := s.plan(r, text, nil)
+	if err != nil || p.Generate != nil || p.Route != plan.Any && p.Route != plan.AnyCopy && p.Route != plan.Home && p.Route != plan.Keyed {
+		return true
+	}
+	r.args.Text, r.args.Literals, r.args.Options, r.args.Params = text, r.scan.Literals, s.scanOptions(), executor.Params{}
+	lane, err := s.laneFor(r, p, f)
+	return err != nil || joined && lane != s.conn.Lane()
+}
+
+func endsAndGoesOn() *pgerr.Error {
+	return pgerr.New(pgerr.FeatureNotSupported, "a text cannot end a transaction and go on with other statements in a database with sharded tables").
+		WithHint("Send COMMIT or ROLLBACK as a statement of its own.")
 }
 
 func crossShardBlock() *pgerr.Error {

@@ -162,6 +162,8 @@ func (s *Session) routedQuery(text []byte, n int) error {
 	switch {
 	case s.lostTx:
 		return s.queryInLostTx(f, n)
+	case s.goesOn(r, text, f):
+		return s.refuseQuery(endsAndGoesOn(), n)
 	case s.conn != nil && s.conn.Status == wire.TxFailed:
 		if endsTx(f) {
 			s.block.chain = f.Effects&parser.TxBegin != 0
@@ -199,10 +201,10 @@ func (s *Session) plannedQuery(r *router, text []byte, f *parser.Facts, n int) e
 	if err != nil {
 		return s.refuseQuery(err, n)
 	}
-	switch p.Route {
-	case plan.Call:
+	switch {
+	case p.Route == plan.Call:
 		return s.callQuery(p, n)
-	case plan.Every, plan.Refused:
+	case p.Route == plan.Every, p.Route == plan.Refused, s.block.open && f.Effects&(parser.Savepoint|parser.ChangesSettings|parser.ChangesAllSettings) != 0:
 		if ok, err := s.seriesQuery(text, f, n); ok {
 			return err
 		}
@@ -213,6 +215,11 @@ func (s *Session) plannedQuery(r *router, text []byte, f *parser.Facts, n int) e
 	edits, err := s.place(r, p, text, f)
 	if errors.Is(err, errMoved) {
 		return s.plannedQuery(r, text, f, n)
+	}
+	if refusal := error(p.Refusal); err != nil && err == refusal { //nolint:errorlint // it is this one
+		if ok, err := s.seriesQuery(text, f, n); ok {
+			return err
+		}
 	}
 	if err != nil {
 		return s.refuseQuery(err, n)

@@ -3,6 +3,7 @@ package routing
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,6 +109,51 @@ func TestConversations(t *testing.T) {
 	}
 }
 
+// TestTextEndsBlock ends blocks in the middle of a text. weft may refuse that,
+// and then nothing of it has happened; or it does what one server does.
+func TestTextEndsBlock(t *testing.T) {
+	needsRouting(t)
+	db, _ := pairs(t, "ends", 50)
+	k := keysOfShards(t, db, 3)
+	query := func(sql string) talk {
+		return talk{&pgproto3.Query{String: strings.NewReplacer("{a}", k[0], "{b}", k[1], "{c}", k[2]).Replace(sql)}}
+	}
+	fails := query("select 1 / (k - k) from pairs where k = {c}")
+	opens := map[string][]talk{
+		"nobody":  {query("begin")},
+		"writer":  {query("begin"), x(bump, k[0])},
+		"two":     {query("begin"), x(bump, k[0]), x(read, k[1])},
+		"failed":  {query("begin"), x(bump, k[0]), fails},
+		"failed1": {query("begin"), query("selec")},
+	}
+	for name, open := range opens {
+		for _, text := range []string{
+			"commit; begin", "rollback; begin", "commit; select n from pairs where k = {b}", "rollback; select v from pairs where k = {b}",
+			"commit; update pairs set n = n + 1 where k = {b}", "rollback; update pairs set n = n + 1 where k = {c}",
+			"rollback; insert into pairs select 1000 + {b}, 0; delete from pairs where k >= 1000", "commit and chain; select 1",
+		} {
+			t.Run(name+"/"+text, func(t *testing.T) {
+				groups := append(slices.Clone(open), query(text))
+				got := converse(t, harness.Weft(t), db, groups)
+				if strings.Contains(got[len(open)], "0A000") {
+					groups[len(open)] = query("rollback")
+					got = got[:len(open)] // its connection is closed: rolled back
+				}
+				want := converse(t, harness.Postgres(t), db, groups)
+				for i := range got {
+					if want[i] != got[i] {
+						t.Errorf("group %d:\nPostgreSQL %s\nweft       %s", i, want[i], got[i])
+					}
+				}
+				after := []talk{x(look, k[0]), x(look, k[1]), x(look, k[2])}
+				if want, got := converse(t, harness.Postgres(t), db, after), converse(t, harness.Weft(t), db, after); !slices.Equal(want, got) {
+					t.Errorf("afterwards:\nPostgreSQL %s\nweft       %s", want, got)
+				}
+			})
+		}
+	}
+}
+
 // keysOfShards returns keys of pairs on as many shards.
 func keysOfShards(t *testing.T, db string, n int) []string {
 	t.Helper()
@@ -143,7 +189,9 @@ func converse(t *testing.T, target *harness.Target, db string, groups []talk) []
 		for _, m := range group {
 			fe.Send(m)
 		}
-		fe.Send(&pgproto3.Sync{})
+		if _, simple := group[len(group)-1].(*pgproto3.Query); !simple {
+			fe.Send(&pgproto3.Sync{})
+		}
 		if err := fe.Flush(); err != nil {
 			t.Fatal(err)
 		}
