@@ -7,7 +7,6 @@ import (
 	"weft/directory"
 	"weft/pgerr"
 	"weft/pool"
-	"weft/wire"
 )
 
 // A statement is planned by one snapshot of the cluster and sent a moment later,
@@ -96,16 +95,6 @@ func (s *Session) boundUnsent() bool {
 		}
 	}
 	return false
-}
-
-// replan reports whether the statement at hand must be planned anew, and can
-// be: nothing of it is on its way.
-func (s *Session) replan() bool {
-	if s.block.open || s.unsynced || s.toServer.Len() > 0 || s.conn == nil || s.conn.Status != wire.TxIdle || !s.overtaken() {
-		return false
-	}
-	s.routed()
-	return true
 }
 
 // mayGo is asked right before planned statements are sent. Its error gives the

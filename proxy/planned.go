@@ -110,7 +110,7 @@ func (s *Session) parseFor(bind []byte) error {
 	if err != nil {
 		return s.refuseBoundRead(err)
 	}
-	if s.replan() {
+	if s.stillTrue() != nil {
 		s.hasPending = true
 		return s.parseFor(bind)
 	}

@@ -58,9 +58,6 @@ func (s *Session) runQuery(text []byte, facts *parser.Facts, n int) error {
 		s.client.Consume(wire.HeaderLen + n)
 		return s.refuseRead(err)
 	}
-	if s.unsent && s.replan() {
-		return s.routedQuery(text, n)
-	}
 	if s.channels != nil && facts.Effects&parser.TxBegin != 0 {
 		if err := s.listenInBlock(); err != nil {
 			s.client.Consume(wire.HeaderLen + n)

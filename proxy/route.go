@@ -262,16 +262,13 @@ func (s *Session) place(r *router, p *plan.Plan, text []byte, f *parser.Facts) (
 var errMoved = errors.New("declarations have changed")
 
 // stillTrue looks once more whether what the statement was planned by holds: it
-// may have waited for a backend, and rows may be on their way elsewhere.
+// may have waited for a backend, and rows may be on their way elsewhere. Nothing
+// of it has been sent, so it can be planned anew.
 func (s *Session) stillTrue() error {
-	if s.srv.cfg.Snapshot() == s.snap {
+	if !s.overtaken() {
 		return nil
 	}
-	before := s.snap.Declared(s.db.Name)
 	s.routed()
-	if sameTables(before, s.snap.Declared(s.db.Name)) {
-		return nil
-	}
 	return errMoved
 }
 
