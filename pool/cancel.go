@@ -20,6 +20,22 @@ import (
 // the lock.
 func (c *Conn) Cancel(ctx context.Context) error {
 	defer c.endCancel()
+	return c.requestCancel(ctx)
+}
+
+// CancelOrGiveUp is Cancel, but a shard that does not take the request loses the
+// connection: whoever waits for it holds locks on other shards, perhaps, and
+// must be able to let go.
+func (c *Conn) CancelOrGiveUp(ctx context.Context) error {
+	defer c.endCancel()
+	err := c.requestCancel(ctx)
+	if err != nil {
+		_ = c.Conn().Close()
+	}
+	return err
+}
+
+func (c *Conn) requestCancel(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, c.lane.shard.pool.cfg.ConnectTimeout)
 	defer stop()
 	conn, err := c.endpoint.dialCancel(ctx)

@@ -139,7 +139,7 @@ func (s *Session) enlist(lane *pool.Lane) (*pool.Conn, error) {
 		if i >= 0 {
 			sql = s.block.replay[i]
 		}
-		if _, err := c.Exec(sql); err != nil {
+		if err := s.execBeside(c, sql); err != nil {
 			c.Discard()
 			return nil, err
 		}

@@ -258,8 +258,8 @@ func (s *Session) cancel() {
 		}
 		return
 	}
-	if err := c.Cancel(s.srv.ctx); err != nil {
-		s.log.Warn("cancel failed", "err", err)
+	if err := c.CancelOrGiveUp(s.srv.ctx); err != nil {
+		s.log.Warn("cancel failed, connection given up", "err", err)
 	}
 }
 
