@@ -2,8 +2,10 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"slices"
 
+	"weft/directory"
 	"weft/executor"
 	"weft/parser"
 	"weft/pgerr"
@@ -123,7 +125,22 @@ func (s *Session) call(f *plan.Function, params [][]byte) error {
 		case <-done:
 		}
 	}()
-	return s.callFunction(ctx, f, arguments(f, params))
+	return callError(ctx, s.callFunction(ctx, f, arguments(f, params)))
+}
+
+// callError words what has kept a function from its work.
+func callError(ctx context.Context, err error) error {
+	var e *pgerr.Error
+	switch known := errors.As(err, &e); {
+	case err == nil:
+		return nil
+	case !known && errors.Is(err, directory.ErrUnavailable):
+		return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "the directory cannot be reached, so declarations cannot be changed").
+			WithDetail("%s", err.Error()).WithHint("Try again when etcd is back. What was begun is finished or undone by then.").WithCause(err)
+	case known && e.Code == pgerr.ConnectionFailure && errors.As(context.Cause(ctx), &e):
+		return e // it was a cancel request that ended the connection
+	}
+	return err
 }
 
 // arguments returns the arguments by name, parameters filled in; NULL ones are
