@@ -237,10 +237,13 @@ func (s *Session) conclude(c *pool.Conn) {
 		verb = "COMMIT"
 	}
 	kept := s.parked[:0]
+	var failed []string
+	var cause error
 	for _, c := range s.parked {
 		if c.Status != wire.TxIdle {
 			if _, err := c.Exec(verb); err != nil {
 				s.log.Warn("a shard could not end the transaction", "shard", c.Shard(), "verb", verb, "err", err)
+				failed, cause = append(failed, c.Shard()), err
 				c.Discard()
 				continue
 			}
@@ -249,6 +252,9 @@ func (s *Session) conclude(c *pool.Conn) {
 	}
 	clear(s.parked[len(kept):])
 	s.parked = kept
+	if len(failed) > 0 && s.block.everywhere && verb == "COMMIT" {
+		s.tell(halfCommitted(failed, cause))
+	}
 }
 
 // settleBlock follows what a ReadyForQuery says about the block.

@@ -243,6 +243,11 @@ func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err e
 		if !s.ends() {
 			return true, s.bindLocal(portal, &localPortal{text: string(pl.text), ends: f})
 		}
+		if commits(string(pl.text)) {
+			if err := s.agree(); err != nil {
+				return true, s.refuseBoundRead(err)
+			}
+		}
 		s.bindEnding(f)
 		return false, nil
 	case toAll(f):

@@ -64,6 +64,7 @@ func (s *Session) runQuery(text []byte, facts *parser.Facts, n int) error {
 			return s.refusedHere(err)
 		}
 	}
+	s.noteEnding(text, facts)
 	s.conn.UnnamedBy = 0
 	s.toServer.Grow()
 	s.toServer.B = append(s.toServer.B, s.client.Buffered()[:wire.HeaderLen+n]...)

@@ -289,7 +289,7 @@ func (s *Session) onReady(c *pool.Conn, o *op, status byte) error {
 	if !o.ends() {
 		return c.Lost(wire.ErrMalformed)
 	}
-	c.Status = status
+	c.Status, s.committing = status, false
 	if o.spread != nil && o.spread.err != nil && c.Status == wire.TxActive {
 		// The client has been told; its transaction must know it too.
 		_, _ = c.Exec(provoke)

@@ -183,6 +183,11 @@ func (s *Session) routedQuery(text []byte, n int) error {
 			tag := s.endLocally(text, f)
 			return s.answerCommand(tag, n)
 		}
+		if commits(string(text)) {
+			if err := s.agree(); err != nil {
+				return s.refuseQuery(err, n)
+			}
+		}
 		s.block.chain = f.Effects&parser.TxBegin != 0
 		return s.runQuery(text, f, n)
 	}

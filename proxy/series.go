@@ -61,6 +61,14 @@ func (s *Session) endOwn() error {
 	s.block.tag = "COMMIT"
 	if s.quietFailed || c.Status == wire.TxFailed {
 		s.block.tag = "ROLLBACK"
+	} else if err := s.agree(); err != nil {
+		if errors.Is(err, pool.ErrLost) {
+			s.forsake()
+			s.lostTx = false
+			return s.refuse(err)
+		}
+		s.tell(pgerr.From(err))
+		s.block.tag = "ROLLBACK"
 	}
 	if _, err := c.Exec(s.block.tag); err != nil {
 		s.block.tag = "ROLLBACK"

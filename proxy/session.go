@@ -64,6 +64,7 @@ type Session struct {
 	snap        *directory.Snapshot // as last seen
 	hasTables   bool                // it declares tables of this database
 	unsent      bool                // something was planned by it that has not been sent
+	committing  bool                // a COMMIT is on its way
 	outdated    bool                // and something by one before it, with other declarations
 	env         *planner.Env
 	envFor      *pool.Settings
@@ -602,6 +603,10 @@ func (s *Session) lost(err error) error {
 	synced := s.pendingSync()
 	s.drop()
 	s.log.Warn("backend lost", "err", err)
+	if s.committing {
+		err, open = unknownEnd(err), false // whatever it has become, it is over
+	}
+	s.committing = false
 	s.done = effects{}
 	if pinned {
 		// Temporary tables and the like went with it.
