@@ -6,6 +6,7 @@ ARGS     ?=
 PKG      ?= ./...
 FUZZTIME ?= 30s
 ROUTETIME ?= 10m
+ROUNDS   ?= 50
 # Directory of initdb and postgres; found by itself when empty.
 PG_BIN   ?=
 export PG_BIN
@@ -55,6 +56,10 @@ regress: postgresql ## run PostgreSQL's own regression scripts through weft (min
 .PHONY: routefuzz
 routefuzz: postgresql ## ask weft and PostgreSQL random statements for ROUTETIME
 	$(GO) test -timeout 24h ./integration/routing -run TestRandom -v -args -for $(ROUTETIME) -seed $$(date +%s) $(ARGS)
+
+.PHONY: crash
+crash: postgresql ## kill, stop and cut off processes under load for ROUNDS rounds (many minutes)
+	$(GO) test -timeout 24h ./integration/crash -v -args -rounds $(ROUNDS) -for 10m -seed $$(date +%s) $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME

@@ -25,7 +25,7 @@ import (
 
 var (
 	rounds = flag.Int("rounds", 1, "how many rounds of random deaths")
-	long   = flag.Duration("for", 8*time.Second, "how long the load lasts")
+	long   = flag.Duration("for", 4*time.Second, "how long the load lasts")
 	seed   = flag.Uint64("seed", 1, "of the random deaths")
 )
 
@@ -85,7 +85,7 @@ func (w *world) proxy(configure func(*config.Config)) *harness.Program {
 	c := newCable(w.t, strings.TrimPrefix(w.etcd, "http://"))
 	p := harness.StartProgram(w.t, func(cfg *config.Config) {
 		cfg.Etcd.Endpoints = []string{"http://" + c.addr()}
-		cfg.Etcd.Timeout = 2 * time.Second
+		cfg.Etcd.Timeout = time.Second
 		if configure != nil {
 			configure(cfg)
 		}
