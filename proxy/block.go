@@ -114,7 +114,11 @@ func (s *Session) sent() error {
 	if s.ops.empty() && s.toServer.Len() == 0 {
 		return nil
 	}
-	if err := s.exchange(); err != nil {
+	wait := s.exchange
+	if s.unsynced {
+		wait = s.flush // extended messages are not answered by themselves
+	}
+	if err := wait(); err != nil {
 		return err
 	}
 	if s.conn == nil || s.skipping {

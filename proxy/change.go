@@ -2,11 +2,15 @@ package proxy
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"weft/directory"
+	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
+	"weft/planner"
 )
 
 // When DDL has changed a schema that statements are planned by, every proxy
@@ -36,8 +40,68 @@ func (s *Session) mayChange() error {
 func (s *Session) noteChange(p *plan.Plan) {
 	s.done.schema = true
 	if p.Change != nil {
-		s.done.changes = append(s.done.changes, p.Change)
+		s.done.changes = append(s.done.changes, changed{p.Change, len(s.block.replay)})
 	}
+}
+
+// changed is a change of declarations that an open transaction has made, after
+// so many commands of its block that all participants run.
+type changed struct {
+	*plan.Change
+	after int
+}
+
+// changesLeft returns the changes that no ROLLBACK TO has taken back.
+func (s *Session) changesLeft(noted []changed) []*plan.Change {
+	type point struct {
+		name    string
+		changes int
+	}
+	var left []*plan.Change
+	var points []point
+	for i, text := range append(slices.Clip(s.block.replay), "") {
+		for len(noted) > 0 && noted[0].after <= i {
+			left, noted = append(left, noted[0].Change), noted[1:]
+		}
+		w := words(text)
+		if len(w) < 2 {
+			continue
+		}
+		name := strings.Trim(w[len(w)-1], `"`)
+		at := len(points) - 1
+		for at >= 0 && points[at].name != name {
+			at--
+		}
+		switch {
+		case w[0] == "savepoint":
+			points = append(points, point{name, len(left)})
+		case at < 0:
+		case w[0] == "release":
+			points = points[:at]
+		case w[0] == "rollback":
+			left, points = left[:points[at].changes], points[:at+1]
+		}
+	}
+	return left
+}
+
+// tablesInBlock are the declarations as the open transaction has left them.
+func (s *Session) tablesInBlock() *planner.Tables {
+	snap := s.snap.Clone()
+	for _, c := range s.changesLeft(s.done.changes) {
+		applyChange(snap, s.db.Name, c)
+	}
+	return planner.NewTables(snap, s.db.Name)
+}
+
+// mayChain refuses AND CHAIN where others must hear of a change first: the next
+// transaction may end otherwise than the one that made it.
+func (s *Session) mayChain(f *parser.Facts) error {
+	if f.Effects&parser.TxBegin == 0 || len(s.done.changes) == 0 {
+		return nil
+	}
+	return pgerr.New(pgerr.FeatureNotSupported, "AND CHAIN is not supported after a change of sharded tables").
+		WithHint("Send COMMIT and BEGIN.")
 }
 
 // news is what other proxies must hear of.

@@ -67,7 +67,7 @@ type effects struct {
 	schema  bool   // the schema that others see has changed
 	relearn bool   // in a way that may concern what functions do
 	alone   bool   // the only one was a transaction of its own
-	changes []*plan.Change
+	changes []changed
 	// resequence: sequences may have been set to other values.
 	resequence bool
 	sets       []parser.Setting
@@ -237,10 +237,11 @@ func (s *Session) settle(c *pool.Conn) error {
 		s.db.Generation.Add(1)
 	}
 	if (d.schema || d.resequence) && s.hasTables {
-		if s.block.tag == "ROLLBACK" {
-			d.changes = nil
+		var changes []*plan.Change
+		if s.block.tag != "ROLLBACK" {
+			changes = s.changesLeft(d.changes)
 		}
-		s.publish(news{database: s.db.Name, schema: d.schema, changes: d.changes, resequence: d.resequence})
+		s.publish(news{database: s.db.Name, schema: d.schema, changes: changes, resequence: d.resequence})
 	}
 	if d.relearn {
 		if err := s.srv.learnEffects(s.db, c); err != nil {

@@ -173,6 +173,10 @@ func (s *Session) environment() (*planner.Env, error) {
 	if err != nil {
 		return nil, err
 	}
+	renamed := private && len(s.done.changes) > 0
+	if renamed {
+		tables = s.tablesInBlock()
+	}
 	build := func() *planner.Env {
 		return &planner.Env{
 			ID: planner.NewID(), Database: s.db.Name, Path: path, Schema: schema, Tables: tables, Home: s.snap.Home, Options: s.scanOptions(),
@@ -186,6 +190,11 @@ func (s *Session) environment() (*planner.Env, error) {
 		if !private {
 			s.env, s.envFor = env, s.settings
 		}
+		return env, nil
+	}
+	if renamed {
+		env := build()
+		env.ID = 0 // nobody else's, and not for long: plans are not kept
 		return env, nil
 	}
 	env := s.srv.envs.env(envKey{tables, schema, strings.Join(path, "\x00"), s.scanOptions()}, build)

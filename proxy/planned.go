@@ -237,7 +237,11 @@ func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err e
 	case opensBlock(f) && !s.block.open:
 		return s.bindBegin(portal, f, pl)
 	case endsTx(f) && s.block.open:
-		if err := s.beforeEnds(); err != nil {
+		err := s.mayChain(f)
+		if err == nil {
+			err = s.beforeEnds()
+		}
+		if err != nil {
 			return true, s.refuseBoundRead(err)
 		}
 		if !s.ends() {

@@ -179,6 +179,9 @@ func (s *Session) routedQuery(text []byte, n int) error {
 		tag := s.block.start(beginText(text))
 		return s.answerCommand(tag, n)
 	case endsTx(f) && s.block.open:
+		if err := s.mayChain(f); err != nil {
+			return s.refuseQuery(err, n)
+		}
 		if !s.ends() {
 			tag := s.endLocally(text, f)
 			return s.answerCommand(tag, n)
