@@ -447,6 +447,12 @@ func (s *Session) onParameterStatus(c *pool.Conn, body []byte) bool {
 		return false
 	}
 	c.Params[name] = value
+	switch name { // texts are read otherwise at once, not when the block ends
+	case "standard_conforming_strings":
+		s.oldStrings = value == "off"
+	case "client_encoding":
+		s.setEncoding(value)
+	}
 	if name == "application_name" && value == "" && s.done.resets(name) {
 		// RESET goes back to the client's own startup value; adopt sees to it.
 		if own := clean(s.startup.Get(name)); own != "" {

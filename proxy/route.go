@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"weft/executor"
 	"weft/parser"
@@ -38,8 +39,13 @@ func (s *Session) scanOptions() parser.Options {
 // rows are being moved wait here.
 func (s *Session) plan(r *router, text, oids []byte) (*plan.Plan, error) {
 	if s.oddEncoding {
-		return nil, pgerr.New(pgerr.FeatureNotSupported, "client_encoding %s is not supported in a database with sharded tables", s.reported["client_encoding"]).
-			WithHint("SET client_encoding = 'UTF8'.")
+		return nil, s.unreadText()
+	}
+	foreign := !utf8.Valid(text) && s.reported["client_encoding"] != "UTF8"
+	if foreign {
+		if text = masked(text, r.scan.Literals); text == nil {
+			return nil, s.unreadText()
+		}
 	}
 	for {
 		env, err := s.environment()
@@ -47,6 +53,9 @@ func (s *Session) plan(r *router, text, oids []byte) (*plan.Plan, error) {
 			return nil, err
 		}
 		p := s.srv.plans.Plan(env, &r.scan, text, oids)
+		if foreign && p.Route != plan.Home && p.Route != plan.Any {
+			return nil, s.unreadText()
+		}
 		if !p.Waits {
 			return p, nil
 		}
@@ -58,6 +67,29 @@ func (s *Session) plan(r *router, text, oids []byte) (*plan.Plan, error) {
 			return nil, err
 		}
 	}
+}
+
+// unreadText refuses a text whose characters weft does not know.
+func (s *Session) unreadText() error {
+	return pgerr.New(pgerr.FeatureNotSupported, "client_encoding %s is not supported in this text, in a database with sharded tables", s.reported["client_encoding"]).
+		WithHint("SET client_encoding = 'UTF8', or give what is not ASCII as parameters.")
+}
+
+// masked returns a text with something else in the place of the characters in
+// its literals that are not ASCII, nil if there are such outside of literals.
+// It has the same tables. Without that it could not be parsed, and would be
+// taken for a mistake that the home shard shall tell.
+func masked(text []byte, literals []parser.Literal) []byte {
+	text = slices.Clone(text)
+	for _, l := range literals {
+		for i := l.Start; i < l.End; i++ {
+			text[i] = min(text[i], 0x7f)
+		}
+	}
+	if slices.ContainsFunc(text, func(c byte) bool { return c >= utf8.RuneSelf }) {
+		return nil
+	}
+	return text
 }
 
 // awaitMove waits for the cluster to change.

@@ -1,0 +1,51 @@
+package routing
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"weft/integration/harness"
+)
+
+// TestForeignEncoding sends texts that are no UTF-8. They must not be taken for
+// mistakes that the home shard shall tell: it would run them.
+func TestForeignEncoding(t *testing.T) {
+	needsRouting(t)
+	db, _ := pairs(t, "encoding", 50)
+	k := keysOfShards(t, db, 2)
+	query := func(sql string) talk { return talk{&pgproto3.Query{String: sql}} }
+	for _, sql := range []string{
+		"select v, '\xe9' from pairs where k = " + k[1], "update pairs set n = length('\xe9') where k = " + k[1] + " returning n",
+		"select v as \"\xe9\" from pairs where k = " + k[1], "select '\xe9'", "select relname, '\xe9' from pg_class where relname = 'pg_class'",
+	} {
+		groups := []talk{query("set client_encoding = 'LATIN1'"), query(sql), query("select v from pairs where k = " + k[1])}
+		want, got := converse(t, harness.Postgres(t), db, groups), converse(t, harness.Weft(t), db, groups)
+		for i := range want {
+			refused := strings.HasPrefix(got[i], "0A000") && strings.Contains(sql, "pairs")
+			if want[i] != got[i] && !refused {
+				t.Errorf("%q, group %d:\nPostgreSQL %q\nweft       %q", sql, i, want[i], got[i])
+			}
+		}
+	}
+}
+
+// TestStringsInBlock changes how strings are read inside a block.
+func TestStringsInBlock(t *testing.T) {
+	needsRouting(t)
+	db, _ := pairs(t, "strings", 50)
+	k := keysOfShards(t, db, 2)
+	query := func(sql string) talk { return talk{&pgproto3.Query{String: sql}} }
+	old, standard := query(`select v, 'a\' or k = 0' from pairs where k = `+k[1]), query(`select v, 'a\' from pairs where k = `+k[1])
+	groups := []talk{
+		query("set escape_string_warning = off"), query("begin"), query("set local standard_conforming_strings = off"), old, query("commit"), standard,
+		query("set standard_conforming_strings = off"), query("begin"), query("set local standard_conforming_strings = on"), standard, query("rollback"), old,
+	}
+	want, got := converse(t, harness.Postgres(t), db, groups), converse(t, harness.Weft(t), db, groups)
+	for i := range want {
+		if want[i] != got[i] {
+			t.Errorf("group %d:\nPostgreSQL %q\nweft       %q", i, want[i], got[i])
+		}
+	}
+}
