@@ -404,8 +404,8 @@ func endsAndGoesOn() *pgerr.Error {
 
 func crossShardBlock() *pgerr.Error {
 	return pgerr.New(pgerr.FeatureNotSupported, "another shard cannot join this transaction").
-		WithDetail("The transaction was begun in the middle of a text with several statements, or has set too many savepoints.").
-		WithHint("Send BEGIN as a statement of its own.")
+		WithDetail("The transaction was begun in the middle of a text with several statements, has set too many savepoints, or a setting from a row.").
+		WithHint("Send BEGIN as a statement of its own, and set_config without FROM.")
 }
 
 // words returns the words of a short command in lower case, without comments.

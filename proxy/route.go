@@ -326,6 +326,13 @@ func (s *Session) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free bo
 	if err := s.useLane(lane); err != nil {
 		return err
 	}
+	if s.block.open && len(f.Relations) > 0 && f.Effects&(parser.ChangesSettings|parser.ChangesAllSettings) != 0 {
+		// set_config with a value of a row: the others cannot repeat it.
+		if s.participant() >= 0 {
+			return crossShardBlock()
+		}
+		s.block.sealed = true
+	}
 	if !free && (p.Writes || f.Effects&(parser.Writes|transactional) != 0) {
 		return s.writes()
 	}

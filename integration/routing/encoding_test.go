@@ -49,3 +49,18 @@ func TestStringsInBlock(t *testing.T) {
 		}
 	}
 }
+
+// TestSettingFromRow sets a parameter to a value of one shard's row in a block:
+// statements on other shards must see it, or be refused.
+func TestSettingFromRow(t *testing.T) {
+	needsRouting(t)
+	db, _ := pairs(t, "setting", 50)
+	k := keysOfShards(t, db, 2)
+	groups := []talk{x("begin"), x("select set_config('my.v', v::text, false) from pairs where k = $1", k[0]), x("select v, current_setting('my.v', true) from pairs where k = $1", k[1])}
+	want, got := converse(t, harness.Postgres(t), db, groups), converse(t, harness.Weft(t), db, groups)
+	for i := range want {
+		if want[i] != got[i] && !strings.HasPrefix(got[i], "0A000") {
+			t.Errorf("group %d:\nPostgreSQL %q\nweft       %q", i, want[i], got[i])
+		}
+	}
+}
