@@ -55,6 +55,9 @@ type Snapshot struct {
 	// set back or forth: values drawn in advance before that are void.
 	Sequences map[string]int64 `json:"sequences,omitempty"`
 
+	// Pending are changes of schemas that are being committed.
+	Pending []Pending `json:"pending,omitempty"`
+
 	// Entries are the entries of lookups, which go on changing beside the
 	// snapshot. Nil where nobody watches. See Entry.
 	Entries *Entries `json:"-"`
@@ -107,6 +110,7 @@ func (s *Snapshot) Clone() *Snapshot {
 	}
 	c.Schemas = maps.Clone(s.Schemas)
 	c.Sequences = maps.Clone(s.Sequences)
+	c.Pending = slices.Clone(s.Pending)
 	return &c
 }
 

@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"weft/pgerr"
 	"weft/plan"
 	"weft/planner"
+	"weft/pool"
 )
 
 // When DDL has changed a schema that statements are planned by, every proxy
@@ -30,8 +33,7 @@ func (s *Session) mayChange() error {
 	ctx, cancel := context.WithTimeout(s.ctx, 3*time.Second)
 	defer cancel()
 	if _, err := s.srv.cfg.Directory.Load(ctx); err != nil {
-		return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "the directory cannot be reached, so schemas with sharded tables cannot be changed").
-			WithDetail("%s", err.Error()).WithHint("Try again when etcd is back. Reads and writes go on meanwhile.")
+		return unreachable(err)
 	}
 	return nil
 }
@@ -111,6 +113,83 @@ type news struct {
 	changes  []*plan.Change
 	// resequence: values drawn in advance are void.
 	resequence bool
+	// pending is what intend has entered; undo are names it declared that the
+	// tables did not get.
+	pending string
+	undo    []plan.Name
+}
+
+// intend tells every proxy, right before COMMIT, that the schema is about to
+// change: should this process die before it can tell that it has, they do not
+// go on with what they know. Tables that get another name are declared under
+// both until then.
+func (s *Session) intend() error {
+	changes := s.changesLeft(s.done.changes)
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the process instead
+	p := directory.Pending{ID: hex.EncodeToString(id[:]), Proxy: s.srv.cfg.Proxy, Database: s.db.Name, User: s.lane.Key().User}
+	var undo []plan.Name
+	ctx, cancel := context.WithTimeout(s.ctx, changeTimeout)
+	defer cancel()
+	next, err := s.srv.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		next := old.Clone()
+		next.Pending = append(next.Pending, p)
+		undo = undo[:0]
+		for _, c := range changes {
+			for _, r := range c.Renames {
+				t := next.Table(s.db.Name, r.From.Schema, r.From.Table)
+				if t == nil || next.Table(s.db.Name, r.To.Schema, r.To.Table) != nil {
+					continue
+				}
+				also := *t
+				also.Schema, also.Name = r.To.Schema, r.To.Table
+				next.PutTable(also)
+				undo = append(undo, r.To)
+			}
+		}
+		return next, nil
+	})
+	if err == nil {
+		err = s.srv.spreadVersion(ctx, next.Version)
+	}
+	s.done.pending, s.done.undo = p.ID, undo
+	if err != nil {
+		return unreachable(err)
+	}
+	s.routed() // the declarations that have just changed are this block's own
+	return nil
+}
+
+// unreachable refuses a change that other proxies could not be told of.
+func unreachable(err error) *pgerr.Error {
+	return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "the directory cannot be reached, so schemas with sharded tables cannot be changed").
+		WithDetail("%s", err.Error()).WithHint("Try again when etcd is back. Reads and writes go on meanwhile.")
+}
+
+// settlePending finds out how a change ended whose proxy is gone, and tells all.
+func (s *Server) settlePending(ctx context.Context, p directory.Pending) error {
+	snap := s.cfg.Snapshot()
+	c, err := dialer{s}.Dial(ctx, snap.Home, p.Database, p.User)
+	if err != nil {
+		return err
+	}
+	defer c.Terminate()
+	var gone []plan.Name
+	for _, t := range snap.Declared(p.Database) {
+		if t.State != directory.Active {
+			continue
+		}
+		// A lock that its transaction may still hold is waited for.
+		name := pool.QuoteIdent(t.Schema) + "." + pool.QuoteIdent(t.Name)
+		rows, err := c.Exec("SELECT pg_catalog.to_regclass(" + pool.QuoteLiteral(name) + ") IS NULL")
+		if err != nil {
+			return err
+		}
+		if len(rows) == 1 && rows[0][0] == "t" {
+			gone = append(gone, plan.Name{Schema: t.Schema, Table: t.Name})
+		}
+	}
+	return s.publish(ctx, news{database: p.Database, schema: true, resequence: true, pending: p.ID, undo: gone})
 }
 
 // publish tells every proxy.
@@ -135,6 +214,10 @@ func (s *Server) publish(ctx context.Context, n news) error {
 		}
 		if n.resequence {
 			next.Sequences = counted(next.Sequences, n.database)
+		}
+		next.Settle(n.pending)
+		for _, name := range n.undo {
+			next.DropTable(n.database, name.Schema, name.Table)
 		}
 		for _, c := range n.changes {
 			applyChange(next, n.database, c)

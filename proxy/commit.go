@@ -26,7 +26,10 @@ func (s *Session) agree() error {
 			return err
 		}
 	}
-	return nil
+	if !s.done.schema {
+		return nil
+	}
+	return s.intend()
 }
 
 // halfCommitted tells of shards that have not followed.

@@ -68,6 +68,8 @@ type effects struct {
 	relearn bool   // in a way that may concern what functions do
 	alone   bool   // the only one was a transaction of its own
 	changes []changed
+	pending string      // the change has been entered in the directory as this
+	undo    []plan.Name // and these names are declared for it
 	// resequence: sequences may have been set to other values.
 	resequence bool
 	sets       []parser.Setting
@@ -237,11 +239,13 @@ func (s *Session) settle(c *pool.Conn) error {
 		s.db.Generation.Add(1)
 	}
 	if (d.schema || d.resequence) && s.hasTables {
-		var changes []*plan.Change
+		n := news{database: s.db.Name, schema: d.schema, resequence: d.resequence, pending: d.pending}
 		if s.block.tag != "ROLLBACK" {
-			changes = s.changesLeft(d.changes)
+			n.changes = s.changesLeft(d.changes)
+		} else {
+			n.undo = d.undo
 		}
-		s.publish(news{database: s.db.Name, schema: d.schema, changes: changes, resequence: d.resequence})
+		s.publish(n)
 	}
 	if d.relearn {
 		if err := s.srv.learnEffects(s.db, c); err != nil {

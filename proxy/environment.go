@@ -153,7 +153,8 @@ func (s *Session) routed() bool {
 // environment returns what the session's texts are planned under, now.
 func (s *Session) environment() (*planner.Env, error) {
 	private := s.inFlux()
-	if !private && s.env != nil && s.envFor == s.settings && !s.env.Schema.Incomplete {
+	changing := s.snap.Changing(s.db.Name)
+	if !private && !changing && s.env != nil && s.envFor == s.settings && !s.env.Schema.Incomplete {
 		return s.env, nil
 	}
 	version := s.snap.Schemas[s.db.Name]
@@ -163,6 +164,8 @@ func (s *Session) environment() (*planner.Env, error) {
 	var err error
 	if private && s.done.bits&(parser.DDL|parser.Opaque) != 0 && s.holdsHome() {
 		schema, err = load() // as this transaction sees it
+	} else if changing {
+		schema, err = load() // it may be another one any moment
 	} else {
 		schema, err = s.srv.envs.slot(s.db.Name).at(s.ctx, version, load)
 	}
@@ -195,6 +198,11 @@ func (s *Session) environment() (*planner.Env, error) {
 	if renamed {
 		env := build()
 		env.ID = 0 // nobody else's, and not for long: plans are not kept
+		return env, nil
+	}
+	if changing {
+		env := build()
+		env.ID = 0 // such plans are not kept
 		return env, nil
 	}
 	env := s.srv.envs.env(envKey{tables, schema, strings.Join(path, "\x00"), s.scanOptions()}, build)
