@@ -26,6 +26,8 @@ type block struct {
 	replay []string // what a shard that joins must run after it
 	trial  bool     // the last of it is still to succeed
 	sets   bool     // settings are among it
+	// cursors are where the block's cursors are.
+	cursors map[string]*pool.Lane
 	// sealed: it was opened in the middle of a text, so nobody can join.
 	sealed bool
 	// writer is the participant that may have written. There is at most one.

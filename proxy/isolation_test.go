@@ -104,7 +104,9 @@ func TestNoStateIsShared(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := one
-			p.QueueTimeout = 200 * time.Millisecond
+			if tc.other == "" { // it will wait in vain
+				p.QueueTimeout = 200 * time.Millisecond
+			}
 			w := startWeft(t, p)
 			a, b := dial(t, w.addr, db), dial(t, w.addr, db)
 			if !tc.first {

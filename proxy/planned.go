@@ -326,10 +326,15 @@ func (s *Session) routePlanned(portal []byte, f *parser.Facts, pl *planned, tail
 	r.args.Text, r.args.Literals, r.args.Options = pl.text, pl.literals, s.scanOptions()
 	lane := s.lane
 	if pl.plan.Route != plan.Every {
-		lane, err = s.laneForBind(r, pl.plan, f, *tail)
+		if lane = s.cursorLane(pl.text, f); lane == nil {
+			lane, err = s.laneForBind(r, pl.plan, f, *tail)
+		}
 	}
 	if err == nil {
 		err = s.useFor(lane, pl.plan, f, r.free)
+	}
+	if err == nil {
+		s.noteCursor(pl.text, f)
 	}
 	if err == nil {
 		err = s.stillTrue()

@@ -282,9 +282,15 @@ func (s *Session) place(r *router, p *plan.Plan, text []byte, f *parser.Facts) (
 			return nil, err
 		}
 	}
-	lane, err := s.laneFor(r, p, f)
+	lane, err := s.cursorLane(text, f), error(nil)
+	if lane == nil {
+		lane, err = s.laneFor(r, p, f)
+	}
 	if err == nil {
 		err = s.useFor(lane, p, f, r.free)
+	}
+	if err == nil {
+		s.noteCursor(text, f)
 	}
 	if err == nil {
 		err = s.stillTrue()

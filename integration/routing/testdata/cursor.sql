@@ -77,6 +77,21 @@ execute p (1);
 @route
 explain (costs off) select * from customers where id = 3;
 
+@route
+begin;
+declare a cursor for select id from orders where customer_id = 1 order by id;
+declare "B" cursor for select id from orders where customer_id = 2 order by id;
+declare c cursor for select name from customers where id = 3;
+fetch 1 from a;
+fetch next in "B";
+fetch c;
+fetch all a;
+move 1 in "B";
+close a;
+fetch 5 from "B";
+close c;
+commit;
+
 @maybe
 begin;
 declare every cursor for select id from orders order by id;

@@ -1,0 +1,37 @@
+package proxy
+
+import (
+	"slices"
+
+	"weft/parser"
+	"weft/pool"
+)
+
+// A cursor is on the shard that declared it, and FETCH does not say which.
+
+// noteCursor remembers where a cursor is that the backend at hand is about to
+// declare.
+func (s *Session) noteCursor(text []byte, f *parser.Facts) {
+	if f.Effects&parser.Cursors == 0 || !s.block.open || f.Statements != 1 {
+		return
+	}
+	if w := words(string(text)); len(w) > 1 && w[0] == "declare" {
+		if s.block.cursors == nil {
+			s.block.cursors = map[string]*pool.Lane{}
+		}
+		s.block.cursors[unquote(w[1])] = s.conn.Lane()
+	}
+}
+
+// cursorLane returns the lane of the cursor that a FETCH, MOVE or CLOSE names;
+// nil for other texts.
+func (s *Session) cursorLane(text []byte, f *parser.Facts) *pool.Lane {
+	if len(s.block.cursors) == 0 || f.Statements != 1 {
+		return nil
+	}
+	w := words(string(text))
+	if len(w) < 2 || !slices.Contains([]string{"fetch", "move", "close"}, w[0]) {
+		return nil
+	}
+	return s.block.cursors[unquote(w[len(w)-1])]
+}
