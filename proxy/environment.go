@@ -138,10 +138,7 @@ func (e *environments) env(key envKey, make func() *planner.Env) *planner.Env {
 // routed reports whether the session's database has declared tables; only then
 // is there anything to route.
 func (s *Session) routed() bool {
-	if s.srv.stoodStill() {
-		s.srv.awake(s.ctx)
-	}
-	s.unsent = true
+	s.unsent = true // and looked at again before it goes: see overtaken.go
 	if snap := s.srv.cfg.Snapshot(); snap != s.snap {
 		s.outdated = s.toServer.Len() > 0 && (s.outdated || s.boundUnsent() && !sameDeclared(snap, s.snap, s.db.Name))
 		s.snap, s.env = snap, nil

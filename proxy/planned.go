@@ -110,7 +110,11 @@ func (s *Session) parseFor(bind []byte) error {
 	if err != nil {
 		return s.refuseBoundRead(err)
 	}
+	if bind != nil && pl.Route == plan.Keyed && pl.Generate == nil {
+		s.placed, s.placedFree = lane, r.free
+	}
 	if s.stillTrue() != nil {
+		s.placed = nil
 		s.hasPending = true
 		return s.parseFor(bind)
 	}
@@ -203,6 +207,7 @@ func (s *Session) parseLocal(p wire.ParseBody, body []byte, f *parser.Facts, pl 
 // beyond the names.
 func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err error) {
 	delete(s.local, string(portal))
+	s.placed = nil
 	if s.hasPending {
 		p, err := wire.DecodeParse(s.pending)
 		if err == nil && string(p.Name) == string(name) {
@@ -307,28 +312,40 @@ func (s *Session) bindInFailed(f *parser.Facts, pl *planned) (done bool, err err
 	return false, nil
 }
 
-// routePlanned is the part of routeBind for what shards execute.
-func (s *Session) routePlanned(portal []byte, f *parser.Facts, pl *planned, tail *[]byte) (done bool, err error) {
-	r := s.srv.routers.Get().(*router)
-	defer s.srv.routers.Put(r)
+// laneAnew finds the lane for a Bind of a statement that was parsed before. Its
+// plan is made anew if what it was made under is not what holds now.
+func (s *Session) laneAnew(r *router, f *parser.Facts, pl *planned, tail []byte) (*pool.Lane, error) {
 	env, err := s.environment()
 	if err != nil {
-		return true, s.refuseBoundRead(err)
+		return nil, err
 	}
 	r.args.Generated = r.args.Generated[:0]
 	if pl.plan == nil || pl.env != env || pl.plan.Waits {
 		s.read(r, pl.text)
 		if pl.plan, err = s.plan(r, pl.text, pl.oids); err != nil {
-			return true, s.refuseBoundRead(err)
+			return nil, err
 		}
 		pl.env = s.env
 	}
 	r.args.Text, r.args.Literals, r.args.Options = pl.text, pl.literals, s.scanOptions()
-	lane := s.lane
-	if pl.plan.Route != plan.Every {
-		if lane = s.cursorLane(pl.text, f); lane == nil {
-			lane, err = s.laneForBind(r, pl.plan, f, *tail)
-		}
+	if pl.plan.Route == plan.Every {
+		return s.lane, nil
+	}
+	if lane := s.cursorLane(pl.text, f); lane != nil {
+		return lane, nil
+	}
+	return s.laneForBind(r, pl.plan, f, tail)
+}
+
+// routePlanned is the part of routeBind for what shards execute.
+func (s *Session) routePlanned(portal []byte, f *parser.Facts, pl *planned, tail *[]byte) (done bool, err error) {
+	r := s.srv.routers.Get().(*router)
+	defer s.srv.routers.Put(r)
+	lane, err := s.placed, error(nil)
+	if s.placed = nil; lane != nil {
+		r.free = s.placedFree // found with the Parse
+	} else {
+		lane, err = s.laneAnew(r, f, pl, *tail)
 	}
 	if err == nil {
 		err = s.useFor(lane, pl.plan, f, r.free)

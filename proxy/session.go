@@ -80,7 +80,9 @@ type Session struct {
 	quietFailed bool             // and it has failed
 	drawn       map[string]int64 // values weft drew for it, by sequence
 	lastDrawn   string
-	fresh       [][]byte           // values drawn for the Bind that follows
+	fresh       [][]byte   // values drawn for the Bind that follows
+	placed      *pool.Lane // where the Bind goes whose Parse has just gone there
+	placedFree  bool
 	parsing     bool               // a text is rewritten to be parsed, not to be run
 	calls       bool               // a weft.* function has been parsed
 	everywhere  map[string]*spread // portals whose execution goes to every shard
