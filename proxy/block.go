@@ -331,49 +331,6 @@ func (s *Session) abandon() {
 	s.block = block{}
 }
 
-// refuseStatement answers a simple query with an error of weft's own. An open
-// transaction fails with it.
-func (s *Session) refuseStatement(err error) error {
-	if !s.atParticipant() {
-		return s.refused(err)
-	}
-	return s.refusedHere(err)
-}
-
-// refuseBound does the same among extended messages.
-func (s *Session) refuseBound(err error) error {
-	if s.atParticipant() {
-		s.toServer.Grow()
-		s.unsynced = true
-		s.refuseMessage(err)
-		return nil
-	}
-	s.emitLocal()
-	s.skipping = true
-	return s.refuse(err)
-}
-
-// atParticipant makes sure that the backend at hand is one whose transaction
-// can be made to fail. If there is none, the block fails in weft.
-func (s *Session) atParticipant() bool {
-	if s.conn != nil && (s.conn.Status != wire.TxIdle || !s.block.open) {
-		return true
-	}
-	if !s.block.open {
-		return false
-	}
-	if i := s.participant(); i >= 0 {
-		if s.conn != nil {
-			s.parked = append(s.parked, s.letGo())
-		}
-		s.unpark(i)
-		return true
-	}
-	s.block = block{}
-	s.lostTx, s.failedHere = true, true
-	return false
-}
-
 // goesOn reports whether a text ends the open block, or its failure, and goes on
 // with what cannot be left to the only backend that takes part.
 func (s *Session) goesOn(r *router, text []byte, f *parser.Facts) bool {

@@ -116,3 +116,49 @@ func (s *Session) executeInLostTx() {
 	s.toClient.Grow()
 	s.toClient.B = wire.AppendCommandComplete(s.toClient.B, "ROLLBACK")
 }
+
+// lost handles a backend that died under the session. An open transaction is
+// gone with it, and the client must not go on as if it had none.
+func (s *Session) lost(err error) error {
+	if s.fatal || s.rem > 0 {
+		// The client has been told, or has half a row and cannot be.
+		_ = s.flushClient()
+		s.drop()
+		return errEnd
+	}
+	open := s.conn != nil && s.conn.Status != wire.TxIdle || s.block.open
+	pinned := s.pins&^pinSessionMode != 0 && (s.conn == nil || s.conn.Lane() == s.lane)
+	synced := s.pendingSync()
+	s.drop()
+	s.log.Warn("backend lost", "err", err)
+	if s.committing {
+		err, open = unknownEnd(err), false // whatever it has become, it is over
+	}
+	s.committing = false
+	s.done = effects{}
+	if pinned {
+		// Temporary tables and the like went with it.
+		return pgerr.From(err)
+	}
+	s.lostTx = s.lostTx || open
+	s.abandon()
+	if err := s.refuse(err); err != nil {
+		return err
+	}
+	if synced {
+		s.tellReady()
+		return s.flushOrEnd()
+	}
+	s.skipping = true
+	return s.flushOrEnd()
+}
+
+// pendingSync reports whether the client is owed a ReadyForQuery.
+func (s *Session) pendingSync() bool {
+	for i := s.ops.head; i < len(s.ops.ops); i++ {
+		if o := &s.ops.ops[i]; o.ends() && !o.injected {
+			return true
+		}
+	}
+	return false
+}

@@ -411,114 +411,6 @@ func (s *Session) tellReady() {
 	s.toClient.B = wire.AppendReadyForQuery(s.toClient.B, s.localStatus())
 }
 
-// survivable makes an ERROR of what a server says at login: the session has
-// been let in before and can try again.
-func survivable(err error) error {
-	var e *pgerr.Error
-	if !errors.As(err, &e) || !e.IsFatal() || e.Code == pgerr.AdminShutdown {
-		return err
-	}
-	mild := *e
-	mild.Severity = pgerr.SeverityError
-	return &mild
-}
-
-// meet does what a backend needs once before this session uses it.
-func (s *Session) meet(c *pool.Conn) error {
-	if s.db.Effects.Load() == nil {
-		if err := s.srv.learnEffects(s.db, c); err != nil {
-			return err
-		}
-	}
-	if c.SoleSession != s.id && c.SoleSession != 0 && s.db.ReadsSequences.Load() {
-		if _, err := c.Exec("DISCARD SEQUENCES"); err != nil {
-			return err
-		}
-		c.SoleSession = 0
-	}
-	return nil
-}
-
-func (s *Session) hold(c *pool.Conn) {
-	s.translate = nil
-	if c.Lane() != s.lane {
-		if way := s.way(c.Lane()); way != nil {
-			s.translate = way.translation
-		}
-	}
-	s.mu.Lock()
-	s.conn, s.current = c, c
-	s.mu.Unlock()
-}
-
-// letGo takes the backend away from the session, so that a cancel request no
-// longer reaches it.
-func (s *Session) letGo() *pool.Conn {
-	s.mu.Lock()
-	c := s.conn
-	s.conn, s.current = nil, nil
-	s.mu.Unlock()
-	return c
-}
-
-// release gives the backend back if nothing ties the session to it.
-func (s *Session) release() {
-	if uint32(s.pins) != s.shownPins.Load() {
-		s.shownPins.Store(uint32(s.pins))
-	}
-	if s.conn == nil || s.conn.Status != wire.TxIdle || s.block.open || s.keeps(s.conn) || s.toServer.Len() > 0 || !s.ops.empty() || s.unsynced {
-		return
-	}
-	_ = s.giveBack()
-}
-
-// giveBack lets others use the backend, which is idle. It is closed if it
-// cannot be made clean.
-func (s *Session) giveBack() error {
-	if s.conn.Listening || s.done.any() {
-		if err := s.settleAlone(s.conn); err != nil {
-			s.drop()
-			return err
-		}
-		if s.keeps(s.conn) {
-			s.parked = append(s.parked, s.letGo())
-			return nil
-		}
-	}
-	if s.idleTimeout > 0 {
-		// It is the client's idleness that counts, not the backend's.
-		if _, err := s.conn.Exec("RESET idle_session_timeout"); err != nil {
-			s.drop()
-			return err
-		}
-		s.conn.Settings = s.conn.Settings.Without("idle_session_timeout")
-	}
-	if s.soiled == s.conn {
-		s.soiled = nil
-		s.drop()
-		return nil
-	}
-	c := s.letGo()
-	*s.lastOf(c.Lane()) = c
-	c.UsedBy(s.id)
-	c.Release()
-	return nil
-}
-
-// drop closes the backend: its state is unknown.
-func (s *Session) drop() {
-	if c := s.letGo(); c != nil {
-		if s.keeps(c) {
-			s.pins &= pinSessionMode
-		}
-		c.Discard()
-	}
-	s.ops.reset()
-	s.toServer.Reset()
-	s.rem = 0
-	s.unsynced, s.pushed, s.piped = false, false, false
-}
-
 // close ends the session: the backend goes back if it can be made clean.
 func (s *Session) close() {
 	s.inbox.close()
@@ -542,27 +434,6 @@ func (s *Session) close() {
 		return
 	}
 	s.leave(c)
-}
-
-// leave gives a backend back for the last time, or closes it.
-func (s *Session) leave(c *pool.Conn) {
-	if c.Status != wire.TxIdle || s.keeps(c) && s.pins&(pinForever|pinTemp) != 0 {
-		c.Discard() // DISCARD ALL would leave traces, such as a temporary schema
-		return
-	}
-	if s.keeps(c) {
-		if _, err := c.Exec("DISCARD ALL"); err != nil {
-			c.Discard()
-			return
-		}
-		c.UnprepareAll()
-		c.Settings = nil
-		c.Listening = false
-		c.SoleSession = 0
-	} else {
-		c.UsedBy(s.id)
-	}
-	c.Release()
 }
 
 // localStatus is the transaction state weft reports by itself.
@@ -589,52 +460,6 @@ func (s *Session) refuse(err error) error {
 	s.quietFailed = true
 	s.tell(e)
 	return nil
-}
-
-// lost handles a backend that died under the session. An open transaction is
-// gone with it, and the client must not go on as if it had none.
-func (s *Session) lost(err error) error {
-	if s.fatal || s.rem > 0 {
-		// The client has been told, or has half a row and cannot be.
-		_ = s.flushClient()
-		s.drop()
-		return errEnd
-	}
-	open := s.conn != nil && s.conn.Status != wire.TxIdle || s.block.open
-	pinned := s.pins&^pinSessionMode != 0 && (s.conn == nil || s.conn.Lane() == s.lane)
-	synced := s.pendingSync()
-	s.drop()
-	s.log.Warn("backend lost", "err", err)
-	if s.committing {
-		err, open = unknownEnd(err), false // whatever it has become, it is over
-	}
-	s.committing = false
-	s.done = effects{}
-	if pinned {
-		// Temporary tables and the like went with it.
-		return pgerr.From(err)
-	}
-	s.lostTx = s.lostTx || open
-	s.abandon()
-	if err := s.refuse(err); err != nil {
-		return err
-	}
-	if synced {
-		s.tellReady()
-		return s.flushOrEnd()
-	}
-	s.skipping = true
-	return s.flushOrEnd()
-}
-
-// pendingSync reports whether the client is owed a ReadyForQuery.
-func (s *Session) pendingSync() bool {
-	for i := s.ops.head; i < len(s.ops.ops); i++ {
-		if o := &s.ops.ops[i]; o.ends() && !o.injected {
-			return true
-		}
-	}
-	return false
 }
 
 func (s *Session) flushOrEnd() error {

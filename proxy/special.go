@@ -40,31 +40,6 @@ func (s *Session) specialQuery(text string, f *parser.Facts, n int) error {
 // provoke is a text no backend accepts.
 const provoke = "weft refuses"
 
-// refusedHere refuses a statement after a backend has been involved. An open
-// transaction fails with it, as it would by an error of the backend's own.
-func (s *Session) refusedHere(err error) error {
-	if errors.Is(err, pool.ErrLost) {
-		s.ops.push(op{kind: opQuery})
-		return s.lost(err)
-	}
-	if s.conn.Status == wire.TxIdle {
-		return s.refused(err)
-	}
-	s.toServer.Grow()
-	s.toServer.B = wire.AppendQuery(s.toServer.B, provoke)
-	s.ops.push(op{kind: opQuery, err: pgerr.From(err), quiet: s.quiet})
-	return s.exchange()
-}
-
-// refuseMessage does the same among extended messages: what was sent before is
-// answered, what follows is skipped.
-func (s *Session) refuseMessage(err error) {
-	s.toServer.Grow()
-	s.toServer.B = wire.AppendParse(s.toServer.B, "", provoke, nil)
-	s.ops.push(op{kind: opParse, injected: true, err: pgerr.From(err), unnamedBy: s.conn.UnnamedBy})
-	s.conn.UnnamedBy = 0
-}
-
 // bindSpecial gets the backend ready for a statement that is about to be
 // bound. What weft runs for it goes through the extended protocol too: a
 // simple query would end the implicit transaction of what was sent before.
