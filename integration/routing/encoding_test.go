@@ -12,7 +12,6 @@ import (
 // TestForeignEncoding sends texts that are no UTF-8. They must not be taken for
 // mistakes that the home shard shall tell: it would run them.
 func TestForeignEncoding(t *testing.T) {
-	needsRouting(t)
 	db, _ := pairs(t, "encoding", 50)
 	k := keysOfShards(t, db, 2)
 	query := func(sql string) talk { return talk{&pgproto3.Query{String: sql}} }
@@ -33,7 +32,6 @@ func TestForeignEncoding(t *testing.T) {
 
 // TestStringsInBlock changes how strings are read inside a block.
 func TestStringsInBlock(t *testing.T) {
-	needsRouting(t)
 	db, _ := pairs(t, "strings", 50)
 	k := keysOfShards(t, db, 2)
 	query := func(sql string) talk { return talk{&pgproto3.Query{String: sql}} }
@@ -53,7 +51,6 @@ func TestStringsInBlock(t *testing.T) {
 // TestSettingFromRow sets a parameter to a value of one shard's row in a block:
 // statements on other shards must see it, or be refused.
 func TestSettingFromRow(t *testing.T) {
-	needsRouting(t)
 	db, _ := pairs(t, "setting", 50)
 	k := keysOfShards(t, db, 2)
 	groups := []talk{x("begin"), x("select set_config('my.v', v::text, false) from pairs where k = $1", k[0]), x("select v, current_setting('my.v', true) from pairs where k = $1", k[1])}

@@ -12,8 +12,6 @@ import (
 // TestEtcdAway: without etcd weft serves from its last snapshot, ids included,
 // and refuses only what would change the cluster.
 func TestEtcdAway(t *testing.T) {
-	needsRouting(t)
-	skipKnown(t)
 	db := database(t, "etcd")
 	endpoint, stopEtcd := harness.StartEtcd(t)
 	target := harness.StartWeft(t, func(c *config.Config) {

@@ -28,7 +28,6 @@ func pairs(t *testing.T, name string, rows int) (db string, p *pair) {
 // each in a transaction of its own, then with an error among them, then all in
 // one, which may be refused.
 func TestPipeline(t *testing.T) {
-	needsRouting(t)
 	_, p := pairs(t, "pipeline", 50)
 	const statements = 40
 	for _, sync := range []int{1, 3, statements} {
@@ -105,7 +104,6 @@ func pipeline(t *testing.T, conn *pgconn.PgConn, n, sync int, fails bool) []stri
 // TestMixup: many clients at once, each asking for keys of all shards; nobody
 // gets the answer of another, and no increment is lost or done twice.
 func TestMixup(t *testing.T) {
-	needsRouting(t)
 	const clients, rounds, rows = 16, 150, 40
 	db, p := pairs(t, "mixup", rows)
 	var mu sync.Mutex

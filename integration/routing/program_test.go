@@ -12,7 +12,6 @@ import (
 // TestPrograms compares what psql's \d family and pg_dump --schema-only print of a
 // sharded database with what they print of a plain one.
 func TestPrograms(t *testing.T) {
-	needsRouting(t)
 	db := database(t, "programs")
 	p := newPair(t, db)
 	for _, s := range readScript(t, "shop") {

@@ -29,7 +29,6 @@ func (p *peer) must(t testing.TB, sql string) answer {
 // TestTwoProxies: what one proxy has declared or altered, the other knows when
 // the statement returns. Both are asked statements they have planned before.
 func TestTwoProxies(t *testing.T) {
-	needsRouting(t)
 	db := database(t, "proxies")
 	one := connect(t, harness.Weft(t), db, "postgres")
 	two := second(t, db)
@@ -120,7 +119,6 @@ func ptr(s string) *string { return &s }
 // TestDDLMeanwhile alters a table while others work with it: they wait or go on,
 // and see one schema or the other, never half of each.
 func TestDDLMeanwhile(t *testing.T) {
-	needsRouting(t)
 	db := database(t, "meanwhile")
 	ddl := connect(t, harness.Weft(t), db, "postgres")
 	ddl.must(t, "create table m (id bigint primary key, v text not null default 'x', n int not null default 0)")

@@ -24,8 +24,6 @@ func TestRandom(t *testing.T) { randomly(t, 0) }
 func TestRandomBlocks(t *testing.T) { randomly(t, *blockFlag) }
 
 func randomly(t *testing.T, blocks int) {
-	needsRouting(t)
-	skipKnown(t)
 	deadline := time.Now().Add(*forFlag)
 	for seed := *seedFlag; ; seed++ {
 		ok := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { random(t, seed, *countFlag, blocks) })

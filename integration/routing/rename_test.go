@@ -11,7 +11,6 @@ import (
 // takes that back in every way: statements must find its rows by the name it
 // has at that moment, in the transaction and for everybody after it.
 func TestRenameInBlock(t *testing.T) {
-	needsRouting(t)
 	db, _ := pairs(t, "rename", 50)
 	k := keysOfShards(t, db, 3)
 	begin, commit, rollback := x("begin"), x("commit"), x("rollback")

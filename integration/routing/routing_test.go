@@ -25,7 +25,6 @@ func TestMain(m *testing.M) {
 
 // TestScripts plays every script of testdata in every mode.
 func TestScripts(t *testing.T) {
-	needsRouting(t)
 	files, err := filepath.Glob("testdata/*.sql")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d scripts, %v", len(files), err)
@@ -33,21 +32,8 @@ func TestScripts(t *testing.T) {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".sql")
 		t.Run(name, func(t *testing.T) {
-			skipKnown(t)
 			play(t, name, readScript(t, name))
 		})
-	}
-}
-
-// needsRouting skips a test while this weft cannot declare tables.
-func needsRouting(t testing.TB) {
-	t.Helper()
-	if *undeclared {
-		return
-	}
-	w := connect(t, harness.Weft(t), harness.Database, "postgres")
-	if a := w.ask(simple, "select weft.shard_table('nosuch', 'id')", nil, nil); a.code == "3F000" {
-		t.Skip("this weft has no weft.shard_table yet")
 	}
 }
 
@@ -96,7 +82,6 @@ func play(t *testing.T, name string, script []section) {
 	}
 	for _, m := range modes {
 		t.Run(string(m), func(t *testing.T) {
-			skipKnown(t)
 			for _, st := range data {
 				first.both(t, st.pos, st.sql)
 			}

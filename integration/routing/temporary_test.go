@@ -10,7 +10,6 @@ import (
 // every way, and drops them: names mean the temporary one while it is there,
 // and the sharded one keeps its rows on every shard.
 func TestTemporaryTwin(t *testing.T) {
-	needsRouting(t)
 	db, _ := pairs(t, "twin", 50)
 	keys := keysOfShards(t, db, 3)
 	look := func(k string) talk { return x(read, k) }

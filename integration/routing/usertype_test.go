@@ -28,7 +28,6 @@ create table typed (k int8 primary key, m mood, ms mood[], p point_t, ps point_t
 // from shard to shard, and a client that has learnt them once gets and sends all
 // of them in binary, whichever shard answers.
 func TestUserTypes(t *testing.T) {
-	needsRouting(t)
 	db := database(t, "usertype")
 	ctx, stop := context.WithTimeout(context.Background(), 3*patience)
 	defer stop()

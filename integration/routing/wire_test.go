@@ -93,7 +93,6 @@ func conversations(a, b, c string) map[string][]talk {
 // server answers: what is sent before an answer was read must go where it
 // would go if it were sent alone.
 func TestConversations(t *testing.T) {
-	needsRouting(t)
 	db, _ := pairs(t, "conversations", 50)
 	keys := keysOfShards(t, db, 3)
 	for name, groups := range conversations(keys[0], keys[1], keys[2]) {
@@ -112,7 +111,6 @@ func TestConversations(t *testing.T) {
 // TestTextEndsBlock ends blocks in the middle of a text. weft may refuse that,
 // and then nothing of it has happened; or it does what one server does.
 func TestTextEndsBlock(t *testing.T) {
-	needsRouting(t)
 	db, _ := pairs(t, "ends", 50)
 	k := keysOfShards(t, db, 3)
 	query := func(sql string) talk {
