@@ -23,6 +23,8 @@ const (
 	// Every: all shards, home first: DDL on declared tables and on what they
 	// are made of.
 	Every
+	// Gathered: as Gather says. No shard has everything.
+	Gathered
 	// Call: a weft.* function, which weft runs itself.
 	Call
 	// Refused: Refusal says why.
@@ -50,8 +52,12 @@ type Plan struct {
 	// Function is the call of a weft.* function, for Call.
 	Function *Function
 
+	// Gather is what is done, for Gathered; for Keyed, what is done when the
+	// instances do not land on one shard: nil means Refusal.
+	Gather *Gather
+
 	// Refusal is what the client is told, for Refused; for Keyed, what it is
-	// told when the instances do not land on one shard.
+	// told when the instances do not land on one shard and there is no Gather.
 	Refusal *pgerr.Error
 
 	// Waits: it is refused only because rows of a table are being moved between

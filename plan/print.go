@@ -22,6 +22,8 @@ func (r Route) String() string {
 		return "keyed"
 	case Every:
 		return "every"
+	case Gathered:
+		return "gathered"
 	case Call:
 		return "call"
 	case Refused:

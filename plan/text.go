@@ -1,0 +1,75 @@
+package plan
+
+// Text is SQL with holes: what differs from one execution to the next.
+type Text []Part
+
+// PartKind says what a Part is.
+type PartKind uint8
+
+// The kinds of parts.
+const (
+	// SQL stands for itself.
+	SQL PartKind = iota
+	// Lit is the Index-th literal of the client's text, verbatim; with Negative
+	// a minus sign comes before it and parentheses around both.
+	Lit
+	// Input is the Index-th piece's rows: a subquery in parentheses.
+	Input
+	// Now is the time at which the transaction began: a constant of type
+	// timestamptz.
+	Now
+	// TypeOf is the name of the type of column Column of piece Index.
+	TypeOf
+)
+
+// Part is a piece of SQL or a hole.
+type Part struct {
+	Kind     PartKind
+	SQL      string
+	Index    int
+	Column   int
+	Negative bool
+}
+
+// Fill is what the holes of a Text are filled with. Each appends to dst.
+type Fill struct {
+	Literal func(dst []byte, i int) []byte
+	Input   func(dst []byte, i int) []byte
+	Now     func(dst []byte) []byte
+	Type    func(dst []byte, piece, column int) []byte
+}
+
+// Append appends the text with its holes filled.
+func (t Text) Append(dst []byte, f *Fill) []byte {
+	for i := range t {
+		switch p := &t[i]; p.Kind {
+		case SQL:
+			dst = append(dst, p.SQL...)
+		case Lit:
+			if p.Negative {
+				dst = append(dst, "(-"...)
+			}
+			dst = f.Literal(dst, p.Index)
+			if p.Negative {
+				dst = append(dst, ')')
+			}
+		case Input:
+			dst = f.Input(dst, p.Index)
+		case Now:
+			dst = f.Now(dst)
+		case TypeOf:
+			dst = f.Type(dst, p.Index, p.Column)
+		}
+	}
+	return dst
+}
+
+// Has reports whether a text has a hole of that kind.
+func (t Text) Has(k PartKind) bool {
+	for i := range t {
+		if t[i].Kind == k {
+			return true
+		}
+	}
+	return false
+}
