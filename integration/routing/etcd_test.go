@@ -7,6 +7,7 @@ import (
 
 	"weft/config"
 	"weft/integration/harness"
+	"weft/integration/pair"
 )
 
 // TestEtcdAway: without etcd weft serves from its last snapshot, ids included,
@@ -18,21 +19,21 @@ func TestEtcdAway(t *testing.T) {
 		c.Etcd.Endpoints = []string{endpoint}
 		c.Etcd.Timeout = 2 * time.Second
 	})
-	p := connect(t, target, db, "postgres")
-	p.must(t, "create table e (id bigserial primary key, v text); create table home (a int)")
-	p.must(t, "select weft.shard_table('e', 'id')")
+	p := pair.Connect(t, target, db, "postgres")
+	p.Must(t, "create table e (id bigserial primary key, v text); create table home (a int)")
+	p.Must(t, "select weft.shard_table('e', 'id')")
 	work := func(from int) {
 		t.Helper()
-		q := connect(t, target, db, "postgres")
+		q := pair.Connect(t, target, db, "postgres")
 		for k := from; k < from+20; k++ {
-			q.must(t, fmt.Sprintf("insert into e (v) values ('%d')", k))
-			if a := q.ask(prepared, "select v from e where id = $1", []param{{"int8", ptr(fmt.Sprint(k))}}, nil); a.code != "" || len(a.results[0].rows) != 1 || a.results[0].rows[0] != fmt.Sprintf("%d | ", k) {
-				t.Fatalf("%d: %s %v", k, a.message, a.results)
+			q.Must(t, fmt.Sprintf("insert into e (v) values ('%d')", k))
+			if a := q.Ask(pair.Prepared, "select v from e where id = $1", []pair.Param{{Type: "int8", Text: ptr(fmt.Sprint(k))}}, nil); a.Code != "" || len(a.Results[0].Rows) != 1 || a.Results[0].Rows[0] != fmt.Sprintf("%d | ", k) {
+				t.Fatalf("%d: %s %v", k, a.Message, a.Results)
 			}
 		}
-		q.must(t, "begin; update e set v = v where id = 3; commit")
-		q.must(t, "insert into home values (1)")
-		q.must(t, "select count(*) from pg_class")
+		q.Must(t, "begin; update e set v = v where id = 3; commit")
+		q.Must(t, "insert into home values (1)")
+		q.Must(t, "select count(*) from pg_class")
 	}
 	work(1)
 	stopEtcd()
@@ -40,8 +41,8 @@ func TestEtcdAway(t *testing.T) {
 	work(21)
 	started := time.Now()
 	for _, sql := range []string{"select weft.shard_table('home', 'a')", "alter table e add column w int"} {
-		if a := p.ask(simple, sql, nil, nil); a.code == "" || a.code == "?????" {
-			t.Errorf("%s without etcd: %q %s", sql, a.code, a.message)
+		if a := p.Ask(pair.Simple, sql, nil, nil); a.Code == "" || a.Code == "?????" {
+			t.Errorf("%s without etcd: %q %s", sql, a.Code, a.Message)
 		}
 	}
 	if d := time.Since(started); d > 15*time.Second {

@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+
+	"weft/integration/pair"
 )
 
 // generator makes up statements: some that live on one shard, some that do not,
 // some that only look so.
 type generator struct {
 	*rand.Rand
-	params []param
+	params []pair.Param
 	nextID int
 	alias  int
 }
@@ -27,7 +29,7 @@ func pick[T any](g *generator, list []T) T { return list[g.IntN(len(list))] }
 func (g *generator) oneOf(list ...func() string) string { return pick(g, list)() }
 
 // statement returns a statement that reads or writes.
-func (g *generator) statement() (sql string, set []param) {
+func (g *generator) statement() (sql string, set []pair.Param) {
 	g.params, g.alias = nil, 0
 	switch n := g.IntN(100); {
 	case n < 60:

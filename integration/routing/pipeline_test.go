@@ -11,16 +11,17 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"weft/integration/harness"
+	"weft/integration/pair"
 )
 
 // pairs makes a table pairs(k, v) whose rows are (k, k * 7), on both sides.
-func pairs(t *testing.T, name string, rows int) (db string, p *pair) {
+func pairs(t *testing.T, name string, rows int) (db string, p *pair.Pair) {
 	t.Helper()
 	db = database(t, name)
 	p = newPair(t, db)
-	p.both(t, "schema", "create table pairs (k bigint primary key, v bigint not null, n bigint not null default 0)")
-	p.both(t, "schema", fmt.Sprintf("insert into pairs select k, k * 7 from generate_series(0, %d) k", rows-1))
-	declare(t, p, statement{sql: "select weft.shard_table('pairs', 'k')"})
+	p.Both(t, "schema", "create table pairs (k bigint primary key, v bigint not null, n bigint not null default 0)")
+	p.Both(t, "schema", fmt.Sprintf("insert into pairs select k, k * 7 from generate_series(0, %d) k", rows-1))
+	declare(t, p, pair.Statement{SQL: "select weft.shard_table('pairs', 'k')"})
 	return db, p
 }
 
@@ -33,8 +34,8 @@ func TestPipeline(t *testing.T) {
 	for _, sync := range []int{1, 3, statements} {
 		for _, fails := range []bool{false, true} {
 			t.Run(fmt.Sprintf("sync=%d,fails=%v", sync, fails), func(t *testing.T) {
-				want := pipeline(t, p.plain.conn, statements, sync, fails)
-				got := pipeline(t, p.weft.conn, statements, sync, fails)
+				want := pipeline(t, p.Plain.Conn, statements, sync, fails)
+				got := pipeline(t, p.Weft.Conn, statements, sync, fails)
 				for i := range want {
 					if got[i] != want[i] && (sync == 1 || got[i] != "0A000") {
 						if sync > 1 && got[i] == "" && i%sync > 0 {
@@ -52,7 +53,7 @@ func TestPipeline(t *testing.T) {
 // nothing if it was skipped.
 func pipeline(t *testing.T, conn *pgconn.PgConn, n, sync int, fails bool) []string {
 	t.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), patience)
+	ctx, stop := context.WithTimeout(context.Background(), pair.Patience)
 	defer stop()
 	said := make([]string, n)
 	pl := conn.StartPipeline(ctx)
@@ -110,16 +111,16 @@ func TestMixup(t *testing.T) {
 	added := map[int]int{}
 	var wg sync.WaitGroup
 	for c := range clients {
-		peer := connect(t, harness.Weft(t), db, "postgres")
+		peer := pair.Connect(t, harness.Weft(t), db, "postgres")
 		wg.Go(func() {
 			rnd := rand.New(rand.NewPCG(3, uint64(c)))
 			for range rounds {
 				k := rnd.IntN(rows)
-				m := modes[rnd.IntN(len(modes))]
-				set := []param{{"int8", ptr(fmt.Sprint(k))}}
-				a := peer.ask(simple, "select v from pairs where k = "+fmt.Sprint(k), nil, nil)
-				if want := fmt.Sprintf("%d | ", k*7); a.code != "" || len(a.results[0].rows) != 1 || a.results[0].rows[0] != want {
-					t.Errorf("client %d, key %d: %s %v", c, k, a.message, a.results)
+				m := pair.Modes[rnd.IntN(len(pair.Modes))]
+				set := []pair.Param{{Type: "int8", Text: ptr(fmt.Sprint(k))}}
+				a := peer.Ask(pair.Simple, "select v from pairs where k = "+fmt.Sprint(k), nil, nil)
+				if want := fmt.Sprintf("%d | ", k*7); a.Code != "" || len(a.Results[0].Rows) != 1 || a.Results[0].Rows[0] != want {
+					t.Errorf("client %d, key %d: %s %v", c, k, a.Message, a.Results)
 					return
 				}
 				end := "commit"
@@ -129,10 +130,10 @@ func TestMixup(t *testing.T) {
 				for _, step := range []string{"begin", "update pairs set n = n + 1 where k = $1", "select k from pairs where k = $1", end} {
 					how, with := m, set
 					if step == "begin" || step == end {
-						how, with = simple, nil
+						how, with = pair.Simple, nil
 					}
-					if a := peer.ask(how, step, with, nil); a.code != "" {
-						t.Errorf("client %d, key %d: %s: %s %s", c, k, step, a.code, a.message)
+					if a := peer.Ask(how, step, with, nil); a.Code != "" {
+						t.Errorf("client %d, key %d: %s: %s %s", c, k, step, a.Code, a.Message)
 						return
 					}
 				}
@@ -146,7 +147,7 @@ func TestMixup(t *testing.T) {
 	}
 	wg.Wait()
 	for k := range rows {
-		p.plain.must(t, fmt.Sprintf("update pairs set n = %d where k = %d", added[k], k))
+		p.Plain.Must(t, fmt.Sprintf("update pairs set n = %d where k = %d", added[k], k))
 	}
 	if !*undeclared {
 		sameTables(t, db, nil)

@@ -11,6 +11,7 @@ import (
 
 	"weft/directory"
 	"weft/integration/harness"
+	"weft/integration/pair"
 	"weft/pgserver"
 	"weft/vindex"
 )
@@ -19,7 +20,7 @@ import (
 // it, past weft: nothing missing, nothing twice, each row where its key says.
 func sameTables(t testing.TB, database string, mask map[string]bool) {
 	t.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), 3*patience)
+	ctx, stop := context.WithTimeout(context.Background(), 3*pair.Patience)
 	defer stop()
 	snapshot := harness.Snapshot(t)
 	plain := dial(t, ctx, harness.Postgres(t).Home, database)
@@ -161,7 +162,7 @@ func sameRows(t testing.TB, what string, want, got []row) {
 	if len(missing)+len(extra) > 0 {
 		slices.Sort(missing)
 		slices.Sort(extra)
-		t.Errorf("%s:\n  missing %d:\n    %s\n  too many %d:\n    %s", what, len(missing), excerpt(missing), len(extra), excerpt(extra))
+		t.Errorf("%s:\n  missing %d:\n    %s\n  too many %d:\n    %s", what, len(missing), pair.Excerpt(missing), len(extra), pair.Excerpt(extra))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"weft/integration/harness"
+	"weft/integration/pair"
 )
 
 // TestPrograms compares what psql's \d family and pg_dump --schema-only print of a
@@ -14,17 +15,17 @@ import (
 func TestPrograms(t *testing.T) {
 	db := database(t, "programs")
 	p := newPair(t, db)
-	for _, s := range readScript(t, "shop") {
-		for _, st := range s.statements {
-			switch s.kind {
+	for _, s := range pair.ReadScript(t, "shop") {
+		for _, st := range s.Statements {
+			switch s.Kind {
 			case "setup":
-				p.both(t, st.pos, st.sql)
+				p.Both(t, st.Pos, st.SQL)
 			case "weft":
 				declare(t, p, st)
 			}
 		}
 	}
-	p.both(t, "views", views)
+	p.Both(t, "views", views)
 	for _, call := range [][]string{
 		{"psql", "-X", "-c", `\dt`},
 		{"psql", "-X", "-c", `\d`},

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"weft/integration/pair"
 )
 
 var (
@@ -37,56 +39,56 @@ func random(t *testing.T, seed uint64, count, blocks int) {
 	db := database(t, fmt.Sprintf("random_%d_%d", seed, blocks))
 	p := newPair(t, db)
 	for _, name := range []string{"shop", "types"} {
-		for _, s := range readScript(t, name) {
-			for _, st := range s.statements {
-				switch s.kind {
+		for _, s := range pair.ReadScript(t, name) {
+			for _, st := range s.Statements {
+				switch s.Kind {
 				case "setup", "data":
-					p.both(t, st.pos, st.sql)
+					p.Both(t, st.Pos, st.SQL)
 				case "weft":
 					declare(t, p, st)
 				}
 			}
 		}
 	}
-	p.both(t, "views", views)
-	p.both(t, "limits", "set statement_timeout = '5s'")
+	p.Both(t, "views", views)
+	p.Both(t, "limits", "set statement_timeout = '5s'")
 	g := newGenerator(seed)
 	fine := 0   // statements that did what they say
 	inside := 0 // statements left in the transaction
 	for i := range count {
 		if inside == 0 && g.chance(blocks) {
-			p.both(t, "begin", "begin")
+			p.Both(t, "begin", "begin")
 			inside = 1 + g.IntN(5)
 		}
 		sql, set := g.statement()
-		m := pick(g, modes)
+		m := pick(g, pair.Modes)
 		if *modeFlag != "" {
-			m = mode(*modeFlag)
+			m = pair.Mode(*modeFlag)
 		}
-		if m == prepared && len(p.weft.known) > 200 {
-			m = text // there is a limit to what a session may prepare
+		if m == pair.Prepared && len(p.Weft.Known) > 200 {
+			m = pair.Text // there is a limit to what a session may prepare
 		}
 		if inside > 1 && g.chance(15) {
-			sql, set, m = pick(g, []string{"savepoint a", "rollback to a", "release a"}), nil, simple
+			sql, set, m = pick(g, []string{"savepoint a", "rollback to a", "release a"}), nil, pair.Simple
 		}
-		wrong, want, got := p.run(m, sql, set)
+		wrong, want, got := p.Run(m, sql, set)
 		if *traceFlag {
-			t.Logf("%d %s: %s %s: %q %c", i, m, sql, show(set), got.code, got.status)
+			t.Logf("%d %s: %s %s: %q %c", i, m, sql, pair.Show(set), got.Code, got.Status)
 		}
-		if wrong != "" && want.code != "57014" { // both may be too slow, at different moments
-			t.Errorf("statement %d, %s: %s\n  parameters %s\n  %s", i, m, inline(sql, set), show(set), wrong)
+		if wrong != "" && want.Code != "57014" { // both may be too slow, at different moments
+			t.Errorf("statement %d, %s: %s\n  parameters %s\n  %s", i, m, pair.Inline(sql, set), pair.Show(set), wrong)
 		}
-		if got.code == "?????" || want.code == "?????" {
-			t.Fatalf("statement %d, %s: %s: the connection is lost: %s %s", i, m, inline(sql, set), got.message, want.message)
+		if got.Code == "?????" || want.Code == "?????" {
+			t.Fatalf("statement %d, %s: %s: the connection is lost: %s %s", i, m, pair.Inline(sql, set), got.Message, want.Message)
 		}
-		if want.code == "" && !got.refused() {
+		if want.Code == "" && !got.Refused() {
 			fine++
 		}
-		if got.status == 'I' {
+		if got.Status == 'I' {
 			inside = 0
 		} else if inside--; inside <= 0 {
 			inside = 0
-			p.both(t, "end", pick(g, []string{"commit", "rollback"}))
+			p.Both(t, "end", pick(g, []string{"commit", "rollback"}))
 		}
 		if i%250 == 249 && inside == 0 && !t.Failed() && !*undeclared {
 			sameTables(t, db, nil)
@@ -97,34 +99,22 @@ func random(t *testing.T, seed uint64, count, blocks int) {
 		}
 	}
 	if inside > 0 {
-		p.both(t, "end", "commit")
+		p.Both(t, "end", "commit")
 	}
 	if !*undeclared {
 		sameTables(t, db, nil)
 	}
-	t.Logf("%d statements, %d done, %d refused", p.counts.asked, fine, p.counts.refused)
+	t.Logf("%d statements, %d done, %d refused", p.Counts.Asked, fine, p.Counts.Refused)
 	if fine < count/4 {
 		t.Errorf("only %d of %d statements were done", fine, count)
 	}
 }
 
 // prune keeps joins small.
-func prune(t *testing.T, p *pair) {
+func prune(t *testing.T, p *pair.Pair) {
 	for _, k := range samples["int8"] {
-		p.both(t, "prune", "delete from order_items where customer_id = "+k+" and order_id > 1000")
-		p.both(t, "prune", "delete from orders where customer_id = "+k+" and id > 1000")
+		p.Both(t, "prune", "delete from order_items where customer_id = "+k+" and order_id > 1000")
+		p.Both(t, "prune", "delete from orders where customer_id = "+k+" and id > 1000")
 	}
-	p.both(t, "prune", "delete from orders where customer_id is null")
-}
-
-func show(set []param) string {
-	out := ""
-	for i, p := range set {
-		v := "NULL"
-		if p.text != nil {
-			v = *p.text
-		}
-		out += fmt.Sprintf("$%d %s %q ", i+1, p.typ, v)
-	}
-	return out
+	p.Both(t, "prune", "delete from orders where customer_id is null")
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"weft/integration/harness"
+	"weft/integration/pair"
 )
 
 var undeclared = flag.Bool("undeclared", false, "declare no table: every statement goes home, so that the scripts themselves are tested")
@@ -32,7 +33,7 @@ func TestScripts(t *testing.T) {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".sql")
 		t.Run(name, func(t *testing.T) {
-			play(t, name, readScript(t, name))
+			play(t, name, pair.ReadScript(t, name))
 		})
 	}
 }
@@ -42,7 +43,7 @@ func TestScripts(t *testing.T) {
 func database(t testing.TB, name string) string {
 	t.Helper()
 	name = "r_" + name
-	ctx, stop := context.WithTimeout(context.Background(), patience)
+	ctx, stop := context.WithTimeout(context.Background(), pair.Patience)
 	defer stop()
 	servers := append(slices.Clone(harness.Weft(t).Shards()), harness.Postgres(t).Home)
 	errs := make([]error, len(servers))
@@ -64,15 +65,21 @@ func database(t testing.TB, name string) string {
 	return name
 }
 
-func play(t *testing.T, name string, script []section) {
+// newPair connects to a database on both sides.
+func newPair(t testing.TB, database string) *pair.Pair {
+	t.Helper()
+	return pair.New(t, harness.Postgres(t), harness.Weft(t), database)
+}
+
+func play(t *testing.T, name string, script []pair.Section) {
 	db := database(t, name)
 	first := newPair(t, db)
-	var data []statement
+	var data []pair.Statement
 	for _, s := range script {
-		for _, st := range s.statements {
-			switch s.kind {
+		for _, st := range s.Statements {
+			switch s.Kind {
 			case "setup":
-				first.both(t, st.pos, st.sql)
+				first.Both(t, st.Pos, st.SQL)
 			case "weft":
 				declare(t, first, st)
 			case "data":
@@ -80,61 +87,61 @@ func play(t *testing.T, name string, script []section) {
 			}
 		}
 	}
-	for _, m := range modes {
+	for _, m := range pair.Modes {
 		t.Run(string(m), func(t *testing.T) {
 			for _, st := range data {
-				first.both(t, st.pos, st.sql)
+				first.Both(t, st.Pos, st.SQL)
 			}
-			player := &player{mode: m, database: db, conns: map[string]*pair{}, counts: &counts{}, mask: map[string]bool{}}
+			player := &player{mode: m, database: db, conns: map[string]*pair.Pair{}, counts: &pair.Counts{}, mask: map[string]bool{}}
 			for _, s := range script {
 				player.section(t, s)
 			}
-			t.Logf("%d statements, %d refused", player.counts.asked, player.counts.refused)
+			t.Logf("%d statements, %d refused", player.counts.Asked, player.counts.Refused)
 		})
 	}
 }
 
 // declare runs a statement that only weft knows.
-func declare(t testing.TB, p *pair, st statement) {
+func declare(t testing.TB, p *pair.Pair, st pair.Statement) {
 	t.Helper()
 	if *undeclared {
 		return
 	}
-	if a := p.weft.ask(simple, st.sql, nil, nil); a.code != "" {
-		t.Fatalf("%s: %s: %s %s", st.pos, st.sql, a.code, a.message)
+	if a := p.Weft.Ask(pair.Simple, st.SQL, nil, nil); a.Code != "" {
+		t.Fatalf("%s: %s: %s %s", st.Pos, st.SQL, a.Code, a.Message)
 	}
 }
 
 // player plays a script in one mode.
 type player struct {
-	mode     mode
+	mode     pair.Mode
 	database string
-	conns    map[string]*pair
+	conns    map[string]*pair.Pair
 	current  string
 	mask     map[string]bool
-	counts   *counts
+	counts   *pair.Counts
 }
 
-func (p *player) pair(t testing.TB) *pair {
+func (p *player) pair(t testing.TB) *pair.Pair {
 	c := p.conns[p.current]
 	if c == nil {
 		c = newPair(t, p.database)
-		c.mask, c.counts = p.mask, p.counts
+		c.Mask, c.Counts = p.mask, p.counts
 		p.conns[p.current] = c
 	}
 	return c
 }
 
-func (p *player) section(t *testing.T, s section) {
-	expect := s.kind
-	switch s.kind {
+func (p *player) section(t *testing.T, s pair.Section) {
+	expect := s.Kind
+	switch s.Kind {
 	case "setup", "weft", "data":
 		return
 	case "conn":
-		p.current = s.arg
+		p.current = s.Arg
 	case "mask":
 		clear(p.mask)
-		for _, c := range strings.Fields(s.arg) {
+		for _, c := range strings.Fields(s.Arg) {
 			p.mask[c] = true
 		}
 	case "tables":
@@ -142,17 +149,17 @@ func (p *player) section(t *testing.T, s section) {
 			sameTables(t, p.database, p.mask)
 		}
 	case "simple":
-		if p.mode != simple {
+		if p.mode != pair.Simple {
 			return
 		}
-		if expect = s.arg; expect == "" {
+		if expect = s.Arg; expect == "" {
 			expect = "simple"
 		}
 	}
-	for _, st := range s.statements {
-		sets := st.sets
+	for _, st := range s.Statements {
+		sets := st.Sets
 		if len(sets) == 0 {
-			sets = [][]param{nil}
+			sets = [][]pair.Param{nil}
 		}
 		for _, set := range sets {
 			p.statement(t, expect, st, set)
@@ -160,22 +167,22 @@ func (p *player) section(t *testing.T, s section) {
 	}
 }
 
-func (p *player) statement(t *testing.T, expect string, st statement, set []param) {
+func (p *player) statement(t *testing.T, expect string, st pair.Statement, set []pair.Param) {
 	t.Helper()
-	wrong, want, got := p.pair(t).run(p.mode, st.sql, set)
-	asked := inline(st.sql, set)
+	wrong, want, got := p.pair(t).Run(p.mode, st.SQL, set)
+	asked := pair.Inline(st.SQL, set)
 	switch {
 	case wrong != "":
-		t.Errorf("%s: %s\n  %s", st.pos, asked, wrong)
-	case got.refused() && expect != "maybe":
-		t.Errorf("%s: %s\n  refused: %s", st.pos, asked, got.message)
-	case got.refused():
-	case expect == "route" && want.code != "" && want.message != replan:
-		t.Errorf("%s: %s\n  fails on both: %s %s", st.pos, asked, want.code, want.message)
-	case expect == "error" && want.code == "":
-		t.Errorf("%s: %s\n  is meant to fail and does not", st.pos, asked)
+		t.Errorf("%s: %s\n  %s", st.Pos, asked, wrong)
+	case got.Refused() && expect != "maybe":
+		t.Errorf("%s: %s\n  refused: %s", st.Pos, asked, got.Message)
+	case got.Refused():
+	case expect == "route" && want.Code != "" && want.Message != pair.Replan:
+		t.Errorf("%s: %s\n  fails on both: %s %s", st.Pos, asked, want.Code, want.Message)
+	case expect == "error" && want.Code == "":
+		t.Errorf("%s: %s\n  is meant to fail and does not", st.Pos, asked)
 	}
-	if got.code == "?????" {
-		t.Fatalf("%s: %s: the connection is lost: %s", st.pos, asked, got.message)
+	if got.Code == "?????" {
+		t.Fatalf("%s: %s: the connection is lost: %s", st.Pos, asked, got.Message)
 	}
 }

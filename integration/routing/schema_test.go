@@ -12,7 +12,7 @@ type relation struct {
 	fixed   bool // not to be written because it is a reference or a home table
 }
 
-// relations are the shop's and those of testdata/types.sql, key columns first.
+// relations are the shop's and those of testdata/types.SQL, key columns first.
 var relations = []relation{
 	{name: "customers", keys: 1, columns: []column{{"id", "int8"}, {"name", "text"}, {"region", "text"}, {"balance", "numeric"}, {"active", "bool"}}},
 	{name: "orders", keys: 1, columns: []column{{"customer_id", "int8"}, {"id", "int8"}, {"status", "text"}, {"total", "numeric"}, {"note", "text"}}},

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"weft/integration/harness"
+	"weft/integration/pair"
 )
 
 // mood and point are user types; see userTypes.
@@ -29,7 +30,7 @@ create table typed (k int8 primary key, m mood, ms mood[], p point_t, ps point_t
 // of them in binary, whichever shard answers.
 func TestUserTypes(t *testing.T) {
 	db := database(t, "usertype")
-	ctx, stop := context.WithTimeout(context.Background(), 3*patience)
+	ctx, stop := context.WithTimeout(context.Background(), 3*pair.Patience)
 	defer stop()
 	// Types of different number on every server before the real ones are made.
 	for i, s := range append(slices.Clone(harness.Weft(t).Shards()), harness.Postgres(t).Home) {
@@ -42,13 +43,13 @@ func TestUserTypes(t *testing.T) {
 		_ = conn.Close(ctx)
 	}
 	p := newPair(t, db)
-	p.both(t, "types", userTypes)
-	declare(t, p, statement{pos: "types", sql: "select weft.shard_table('typed', 'k')"})
+	p.Both(t, "types", userTypes)
+	declare(t, p, pair.Statement{Pos: "types", SQL: "select weft.shard_table('typed', 'k')"})
 	for _, target := range []*harness.Target{harness.Postgres(t), harness.Weft(t)} {
 		t.Run(target.Name, func(t *testing.T) {
 			for _, name := range []string{"postgres", "alice"} { // alice comes second: other connections
 				if name == "alice" {
-					p.both(t, "grant", "grant all on typed to alice")
+					p.Both(t, "grant", "grant all on typed to alice")
 				}
 				conn := target.Connect(t, name, "dbname="+db)
 				register(t, ctx, conn)

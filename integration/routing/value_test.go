@@ -2,7 +2,10 @@ package routing
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
+
+	"weft/integration/pair"
 )
 
 // value spells a value of a type: as a literal of some kind, computed, or as a parameter.
@@ -58,7 +61,7 @@ func (g *generator) param(typ, text string) string {
 	if typ == "numeric" && declared == "unknown" && g.chance(50) {
 		declared = typ
 	}
-	g.params = append(g.params, param{declared, &text})
+	g.params = append(g.params, pair.Param{Type: declared, Text: &text})
 	out := fmt.Sprintf("$%d", len(g.params))
 	if g.chance(15) {
 		out += "::" + typ
@@ -76,9 +79,12 @@ func (g *generator) array(typ string) string {
 		list = append(list, "NULL")
 	}
 	text := "{" + strings.Join(list, ",") + "}"
-	if _, known := typeOIDs[typ+"[]"]; known && g.chance(50) {
-		g.params = append(g.params, param{typ + "[]", &text})
+	if _, known := pair.TypeOIDs[typ+"[]"]; known && g.chance(50) {
+		g.params = append(g.params, pair.Param{Type: typ + "[]", Text: &text})
 		return fmt.Sprintf("$%d", len(g.params))
 	}
 	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 }
+
+// number is what may stand without quotes.
+var number = regexp.MustCompile(`^[0-9.]+$`)

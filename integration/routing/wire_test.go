@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"weft/integration/harness"
+	"weft/integration/pair"
 )
 
 // Statements of the wire conversations. k is the shard key.
@@ -156,7 +157,7 @@ func TestTextEndsBlock(t *testing.T) {
 func keysOfShards(t *testing.T, db string, n int) []string {
 	t.Helper()
 	var keys []string
-	ctx, stop := context.WithTimeout(context.Background(), patience)
+	ctx, stop := context.WithTimeout(context.Background(), pair.Patience)
 	defer stop()
 	for _, shard := range harness.Weft(t).Shards()[:n] {
 		conn, err := pgconn.Connect(ctx, shard.ConnString(db))
@@ -176,12 +177,12 @@ func keysOfShards(t *testing.T, db string, n int) []string {
 // converse returns what a server answers to each group.
 func converse(t *testing.T, target *harness.Target, db string, groups []talk) []string {
 	t.Helper()
-	peer := connect(t, target, db, "postgres")
+	peer := pair.Connect(t, target, db, "postgres")
 	var said []string
-	fe := peer.conn.Frontend()
-	ctx, stop := context.WithTimeout(context.Background(), patience)
+	fe := peer.Conn.Frontend()
+	ctx, stop := context.WithTimeout(context.Background(), pair.Patience)
 	defer stop()
-	undo := context.AfterFunc(ctx, func() { _ = peer.conn.Conn().Close() })
+	undo := context.AfterFunc(ctx, func() { _ = peer.Conn.Conn().Close() })
 	defer undo()
 	for _, group := range groups {
 		for _, m := range group {

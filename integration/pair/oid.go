@@ -1,4 +1,4 @@
-package routing
+package pair
 
 import (
 	"context"
@@ -43,7 +43,7 @@ func (n *oidNames) name(known map[uint32]string, oid uint32, sql string) string 
 	if name, ok := known[oid]; ok {
 		return name
 	}
-	ctx, stop := context.WithTimeout(context.Background(), patience)
+	ctx, stop := context.WithTimeout(context.Background(), Patience)
 	defer stop()
 	if n.conn == nil {
 		conn, err := pgx.Connect(ctx, n.target.Home.ConnString(n.database))
