@@ -162,9 +162,12 @@ type Column struct {
 	Type  uint32
 	Size  int16
 	Mod   int32
-	// SQL is the type's name with its modifier, for a cast.
+	// SQL is the type's name with its modifier, for a cast. It is empty for
+	// what no value can be cast to, such as record.
 	SQL string
-	// Array is the type of arrays of it, 0 if there is none or its values
-	// cannot be elements: then they travel as text.
+	// Array is the type of arrays of it, 0 if there is none: its values cannot
+	// be elements.
 	Array uint32
+	// Binary: its values can travel between servers in binary; else as text.
+	Binary bool
 }

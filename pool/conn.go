@@ -129,7 +129,7 @@ func (c *Conn) Exec(sql string) ([][]string, error) {
 	var rows [][]string
 	var values [][]byte
 	var failed error
-	err := c.untilReady(func(typ byte, body []byte) {
+	err := c.UntilReady(func(typ byte, body []byte) {
 		switch typ {
 		case wire.DataRow:
 			var err error
@@ -182,7 +182,7 @@ func (c *Conn) DescribeStatement(name string) ([]byte, error) {
 		return nil, c.Lost(err)
 	}
 	var columns []byte
-	err := c.untilReady(func(typ byte, body []byte) {
+	err := c.UntilReady(func(typ byte, body []byte) {
 		switch typ {
 		case wire.RowDescription:
 			columns = wire.ResultShape(body)
@@ -200,7 +200,7 @@ func (c *Conn) Prepare(name, sql string, oids []byte) error {
 		return c.Lost(err)
 	}
 	var failed error
-	err := c.untilReady(func(typ byte, body []byte) {
+	err := c.UntilReady(func(typ byte, body []byte) {
 		if typ == wire.ErrorResponse {
 			failed = ServerError(body)
 		}
@@ -211,8 +211,10 @@ func (c *Conn) Prepare(name, sql string, oids []byte) error {
 	return failed
 }
 
-// untilReady reads the answers to weft's own messages and shows them to f.
-func (c *Conn) untilReady(f func(typ byte, body []byte)) error {
+// UntilReady reads the answers to weft's own messages up to ReadyForQuery and
+// shows them to f. A body is valid until f returns. An error means that the
+// connection is lost.
+func (c *Conn) UntilReady(f func(typ byte, body []byte)) error {
 	for {
 		typ, body, err := c.Next(wire.LargeLimit)
 		if err != nil {

@@ -71,7 +71,7 @@ func (c *Conn) CopyIn(sql string, r io.Reader) (int64, error) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		lost = c.untilReady(func(typ byte, body []byte) {
+		lost = c.UntilReady(func(typ byte, body []byte) {
 			switch typ {
 			case wire.CommandComplete:
 				_, _ = fmt.Sscanf(string(body), "COPY %d", &rows)
