@@ -17,7 +17,11 @@ import (
 type analysis struct {
 	env  *Env
 	text text
-	out  *plan.Plan
+	// client is the text of the client, where text may be a view's.
+	client text
+	out    *plan.Plan
+	// held are the literals that are holes of a Text.
+	held map[int]bool
 
 	params    *params
 	instances []*instance

@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"sort"
 	"strconv"
 	"strings"
 
@@ -43,23 +42,12 @@ func (l *level) literal(c *pg.A_Const) (plan.Source, bool) {
 	if c.GetBoolval() != nil || c.GetBsval() != nil {
 		return plan.Source{}, false
 	}
-	at := l.text.tree.Offset(c.Location)
-	lits := l.text.literals
-	i := sort.Search(len(lits), func(i int) bool { return int(lits[i].Start) >= at })
-	if i == len(lits) || at < 0 {
+	i, negative, ok := l.text.literalAt(c.Location)
+	if !ok {
 		return plan.Source{}, false
 	}
-	src := plan.Source{Kind: plan.Literal, Index: i}
-	if start := int(lits[i].Start); start > at {
-		// The grammar folds signs into a number, and brackets vanish: the
-		// constant then stands where the first sign does.
-		between := l.text.sql[at:start]
-		if between[0] != '-' || strings.Trim(between, "-( \t\n\r\f\v") != "" || strings.Contains(between, "--") {
-			return plan.Source{}, false
-		}
-		src.Negative = strings.Count(between, "-")%2 == 1
-	}
-	switch lits[i].Kind {
+	src := plan.Source{Kind: plan.Literal, Index: i, Negative: negative}
+	switch l.text.literals[i].Kind {
 	case parser.String:
 		src.Type = datum.Unknown
 		if c.GetSval() == nil {

@@ -48,7 +48,9 @@ func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint
 		text:   text{sql: sql, tree: tree, literals: literals, path: env.Path},
 		out:    &plan.Plan{Route: plan.Any},
 		params: newParams(paramTypes),
+		held:   map[int]bool{},
 	}
+	a.client = a.text
 	for i, raw := range tree.Statements {
 		r := a.statement(raw.Stmt)
 		if a.refused() {

@@ -1,0 +1,303 @@
+package planner
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+	"google.golang.org/protobuf/proto"
+
+	"weft/parser"
+	"weft/plan"
+)
+
+// A template is a piece of a tree on its way to a plan.Text. What differs from
+// one execution to the next is taken out of the tree and leaves a mark, the tree
+// is written out as SQL, and the SQL is cut at the marks.
+//
+//	tree ──mark──▶ tree with marks ──deparse──▶ SQL with marks ──cut──▶ plan.Text
+//
+// A mark is a name that nobody can have written, in the place of a constant, a
+// table or a type. Where the grammar has room for a number only (the modifiers
+// of some types) it is a number that nobody is likely to have written; should
+// somebody have, there is no template.
+type template struct {
+	text  *text
+	holes []plan.Part
+	// exact: some literal could not be taken out.
+	exact bool
+}
+
+const (
+	// mark stands around the number of a hole. The scanner knows it as a byte
+	// that no text has outside of quotes, and gather refuses it inside.
+	mark = "\x01"
+	// markNumber is the number that stands for hole 0.
+	markNumber = 1987000000
+)
+
+// The marks of a tree that is to be rewritten. They are made before the tree
+// becomes a template, and are the same in all of them.
+
+// inputMark is the name of a table that stands for the rows of a piece.
+func inputMark(piece int) string { return mark + "i" + strconv.Itoa(piece) + mark }
+
+// nowMark is a column that stands for the time of the transaction.
+func nowMark() *pg.Node { return nameNode(mark + "n" + mark) }
+
+// typeMark stands for the type of a column of a piece.
+func typeMark(piece, column int) *pg.TypeName {
+	return &pg.TypeName{Names: []*pg.Node{pg.MakeStrNode(mark + "t" + strconv.Itoa(piece) + "." + strconv.Itoa(column) + mark)}, Typemod: -1}
+}
+
+// sqlMark is an expression that stands for some SQL, which must be one whatever
+// stands beside it.
+func sqlMark(sql string) *pg.Node { return nameNode(mark + "s" + sql + mark) }
+
+func nameNode(names ...string) *pg.Node {
+	ref := &pg.ColumnRef{Location: -1}
+	for _, n := range names {
+		ref.Fields = append(ref.Fields, pg.MakeStrNode(n))
+	}
+	return &pg.Node{Node: &pg.Node_ColumnRef{ColumnRef: ref}}
+}
+
+// render writes a statement as a text with holes. The tree is left as it is.
+// Constants whose location is that of a literal of the client's text become
+// holes; those of view definitions have no location.
+func (a *analysis) render(n *pg.Node) (plan.Text, error) {
+	n = proto.Clone(n).(*pg.Node)
+	t := &template{text: &a.client}
+	t.take(n)
+	sql, err := parser.Deparse(n)
+	if err != nil {
+		return nil, err
+	}
+	out, err := t.cut(sql)
+	if err != nil {
+		return nil, err
+	}
+	if t.exact {
+		a.out.Exact = true
+	}
+	for i := range out {
+		if out[i].Kind == plan.Lit {
+			a.held[out[i].Index] = true
+		}
+	}
+	return out, nil
+}
+
+// hole notes a part and returns its number.
+func (t *template) hole(p plan.Part) int {
+	t.holes = append(t.holes, p)
+	return len(t.holes) - 1
+}
+
+// take puts marks in the place of constants.
+func (t *template) take(n any) {
+	parser.Walk(n, func(m any) bool {
+		switch m := m.(type) {
+		case *pg.TypeName:
+			t.modifiers(m)
+			return false
+		case *pg.CTECycleClause:
+			t.exact = true // the grammar has room for constants only
+			return false
+		case *pg.XmlExpr:
+			if m.Op == pg.XmlExprOp_IS_XMLROOT {
+				t.exact = true // the deparser wants constants
+				t.take(m.Args[0])
+				return false
+			}
+		case *pg.TypeCast:
+			// char '…' has no length, but x::char is x::char(1).
+			if names := nameList(m.TypeName.GetNames()); len(names) == 2 && names[1] == "bpchar" && len(m.TypeName.Typmods) == 0 {
+				m.TypeName.Names = []*pg.Node{pg.MakeStrNode(mark + "spg_catalog.bpchar" + mark)}
+			}
+		case *pg.Node:
+			if c := m.GetAConst(); c != nil {
+				if p, ok := t.literal(c); ok {
+					m.Node = nameNode(mark + "h" + strconv.Itoa(t.hole(p)) + mark).Node
+				}
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// literal returns the hole for a constant that stands in the client's text.
+func (t *template) literal(c *pg.A_Const) (plan.Part, bool) {
+	if c.Isnull || c.GetBoolval() != nil {
+		return plan.Part{}, false
+	}
+	i, negative, ok := t.text.literalAt(c.Location)
+	if !ok {
+		return plan.Part{}, false
+	}
+	switch t.text.literals[i].Kind {
+	case parser.UnicodeString, parser.NationalString:
+		// Their meaning depends on words beside them, which the tree has not.
+		t.exact = true
+		return plan.Part{}, false
+	}
+	return plan.Part{Kind: plan.Lit, Index: i, Negative: negative}, true
+}
+
+// modifiers puts marks in the place of a type's modifiers.
+func (t *template) modifiers(n *pg.TypeName) {
+	numbers := false
+	if names := nameList(n.Names); len(names) == 2 && names[0] == "pg_catalog" {
+		switch names[1] {
+		case "timetz", "timestamptz", "interval":
+			numbers = true
+		}
+	}
+	for _, m := range n.Typmods {
+		c := m.GetAConst()
+		if c == nil {
+			t.take(m)
+			continue
+		}
+		p, ok := t.literal(c)
+		switch {
+		case !ok:
+		case numbers && c.GetIval() != nil && !p.Negative:
+			m.Node = pg.MakeAConstIntNode(int64(markNumber+t.hole(p)), -1).Node
+		case numbers:
+			t.exact = true
+		default:
+			m.Node = nameNode(mark + "h" + strconv.Itoa(t.hole(p)) + mark).Node
+		}
+	}
+}
+
+// literalAt finds the literal of the scan that a constant at a location of the
+// tree is.
+func (t *text) literalAt(location int32) (i int, negative, ok bool) {
+	if t.stored || location < 0 {
+		return 0, false, false
+	}
+	at := t.tree.Offset(location)
+	i = sort.Search(len(t.literals), func(i int) bool { return int(t.literals[i].Start) >= at })
+	if i == len(t.literals) || at < 0 {
+		return 0, false, false
+	}
+	if start := int(t.literals[i].Start); start > at {
+		// The grammar folds signs into a number, and brackets vanish: the
+		// constant then stands where the first sign does.
+		between := t.sql[at:start]
+		if between[0] != '-' || strings.Trim(between, "-( \t\n\r\f\v") != "" || strings.Contains(between, "--") {
+			return 0, false, false
+		}
+		negative = strings.Count(between, "-")%2 == 1
+	}
+	return i, negative, true
+}
+
+// cut turns the SQL into parts.
+func (t *template) cut(sql string) (plan.Text, error) {
+	numbers := make([]string, len(t.holes))
+	for i := range numbers {
+		numbers[i] = strconv.Itoa(markNumber + i)
+	}
+	var out plan.Text
+	add := func(s string) {
+		if s == "" {
+			return
+		}
+		if n := len(out); n > 0 && out[n-1].Kind == plan.SQL {
+			out[n-1].SQL += s
+			return
+		}
+		out = append(out, plan.Part{Kind: plan.SQL, SQL: s})
+	}
+	used := 0
+	for {
+		before, rest, found := strings.Cut(sql, `"`+mark)
+		for before != "" {
+			at, hole := firstNumber(before, numbers)
+			if hole < 0 {
+				add(before)
+				break
+			}
+			add(before[:at])
+			out = append(out, t.holes[hole])
+			used++
+			before = before[at+len(numbers[hole]):]
+		}
+		if !found {
+			break
+		}
+		name, after, ok := strings.Cut(rest, mark+`"`)
+		if !ok {
+			return nil, fmt.Errorf("template: a mark does not end")
+		}
+		sql = after
+		p, err := t.part(name)
+		switch {
+		case err != nil:
+			return nil, err
+		case p.Kind == plan.SQL:
+			add(p.SQL)
+		default:
+			out = append(out, p)
+		}
+		if name[0] == 'h' {
+			used++
+		}
+	}
+	if used != len(t.holes) {
+		return nil, fmt.Errorf("template: %d marks, %d found", len(t.holes), used)
+	}
+	return out, nil
+}
+
+// firstNumber finds the first of some numbers in a text.
+func firstNumber(s string, numbers []string) (at, which int) {
+	which = -1
+	if !strings.Contains(s, strconv.Itoa(markNumber)[:4]) {
+		return 0, which
+	}
+	for i, n := range numbers {
+		if j := strings.Index(s, n); j >= 0 && (which < 0 || j < at) {
+			at, which = j, i
+		}
+	}
+	return at, which
+}
+
+// part is what a mark stands for.
+func (t *template) part(name string) (plan.Part, error) {
+	if name == "" {
+		return plan.Part{}, fmt.Errorf("template: an empty mark")
+	}
+	rest := name[1:]
+	switch name[0] {
+	case 'n':
+		return plan.Part{Kind: plan.Now}, nil
+	case 's':
+		return plan.Part{Kind: plan.SQL, SQL: strings.ReplaceAll(rest, `""`, `"`)}, nil
+	case 't':
+		piece, column, _ := strings.Cut(rest, ".")
+		i, err := strconv.Atoi(piece)
+		if err != nil {
+			return plan.Part{}, fmt.Errorf("template: %w", err)
+		}
+		j, err := strconv.Atoi(column)
+		return plan.Part{Kind: plan.TypeOf, Index: i, Column: j}, err
+	}
+	i, err := strconv.Atoi(rest)
+	switch {
+	case err != nil:
+		return plan.Part{}, fmt.Errorf("template: %w", err)
+	case name[0] == 'i':
+		return plan.Part{Kind: plan.Input, Index: i}, nil
+	case name[0] == 'h' && i < len(t.holes):
+		return t.holes[i], nil
+	}
+	return plan.Part{}, fmt.Errorf("template: unknown mark %q", name)
+}
