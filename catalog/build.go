@@ -17,6 +17,7 @@ func New(version int64, customEquality bool, relations []*Relation, functions []
 		CustomEquality: customEquality,
 		relations:      make(map[Name]*Relation, len(relations)),
 		functions:      make(map[string][]*Function, len(functions)),
+		builtins:       builtinFunctions(),
 	}
 	for _, r := range relations {
 		s.relations[r.Name] = r

@@ -21,6 +21,10 @@ import (
 // those before it (a column of an unknown type, a key on a table that is not
 // there) is an error that names its line.
 //
+// Strings compare by the locale of CREATE DATABASE, which pg_dump --create
+// writes; without it the default collation is not Bytewise and the encoding is
+// UTF8. Built-in functions are those of PostgreSQL 15.
+//
 // A dump does not say what types a view's columns have: those that cannot be
 // told from its text have the type 0.
 func FromDump(sql string) (*Schema, error) {
@@ -76,7 +80,9 @@ type dump struct {
 	types     map[Name]*dumpType
 	// byOID are the user's types.
 	byOID          map[uint32]*dumpType
-	loose          map[Name]bool // collations: whether they are nondeterministic
+	collations     map[Name]collation
+	bytewise       bool // the default collation
+	encoding       string
 	sources        []*source
 	extensions     bool // types may come from one
 	customEquality bool
@@ -91,8 +97,13 @@ func newDump(version int32) *dump {
 		relations: map[Name]*Relation{},
 		types:     map[Name]*dumpType{},
 		byOID:     map[uint32]*dumpType{},
-		loose:     map[Name]bool{},
-		next:      16384,
+		encoding:  "UTF8",
+		collations: map[Name]collation{
+			{"pg_catalog", "C"}:         {bytewise: true},
+			{"pg_catalog", "POSIX"}:     {bytewise: true},
+			{"pg_catalog", "ucs_basic"}: {bytewise: true},
+		},
+		next: 16384,
 	}
 	for _, r := range systemRelations() {
 		d.all = append(d.all, r)
@@ -117,7 +128,9 @@ func (d *dump) finish() *Schema {
 			r.Owner = table.Owner
 		}
 	}
-	return New(1, d.customEquality, d.all, closeSources(d.sources, d.all))
+	s := New(1, d.customEquality, d.all, closeSources(d.sources, d.all))
+	s.Bytewise, s.Encoding = d.bytewise, d.encoding
+	return s
 }
 
 func (d *dump) statement(n *pg_query.Node) error {
@@ -128,6 +141,8 @@ func (d *dump) statement(n *pg_query.Node) error {
 		d.setConfig(s.SelectStmt)
 	case *pg_query.Node_CreateSchemaStmt:
 		return d.createSchema(s.CreateSchemaStmt)
+	case *pg_query.Node_CreatedbStmt:
+		d.createDatabase(s.CreatedbStmt)
 	case *pg_query.Node_CreateExtensionStmt:
 		d.extensions = true
 	case *pg_query.Node_CreateStmt:

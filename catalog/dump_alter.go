@@ -74,6 +74,10 @@ func (d *dump) alter(r *Relation, s *pg_query.AlterTableCmd) error {
 		d.dropConstraint(r, s.Name)
 	case pg_query.AlterTableType_AT_ChangeOwner:
 		r.Owner = s.Newowner.GetRolename()
+	case pg_query.AlterTableType_AT_SetRelOptions:
+		setViewOptions(r, s.GetDef().GetList().GetItems(), true)
+	case pg_query.AlterTableType_AT_ResetRelOptions:
+		setViewOptions(r, s.GetDef().GetList().GetItems(), false)
 	case pg_query.AlterTableType_AT_EnableRowSecurity:
 		r.RowSecurity = true
 	case pg_query.AlterTableType_AT_DisableRowSecurity:

@@ -14,12 +14,18 @@ func (d *dump) createFunction(s *pg_query.CreateFunctionStmt) error {
 	if err != nil {
 		return err
 	}
-	src := &source{function: &Function{Name: n, Volatility: 'v'}, language: "sql"}
+	f := &Function{Name: n, Volatility: 'v', Kind: 'f', SetReturning: s.ReturnType.GetSetof()}
+	if s.IsProcedure {
+		f.Kind = 'p'
+	}
+	src := &source{function: f, language: "sql"}
 	for _, o := range s.Options {
 		e := o.GetDefElem()
 		switch e.GetDefname() {
 		case "language":
 			src.language = lower(e.GetArg().GetString_().GetSval())
+		case "window":
+			f.Kind = 'w'
 		case "volatility":
 			if v := e.GetArg().GetString_().GetSval(); v != "" {
 				src.function.Volatility = v[0]
@@ -68,21 +74,13 @@ func (d *dump) define(s *pg_query.DefineStmt) error {
 		_, err := d.addType(s.Defnames, &dumpType{kind: kindOf(s)})
 		return err
 	case pg_query.ObjectType_OBJECT_COLLATION:
-		n, err := d.place(nameOf(s.Defnames))
-		if err != nil {
-			return err
-		}
-		d.loose[n] = false
-		if e := defined(s, "deterministic"); e != nil {
-			v := lower(e.GetString_().GetSval())
-			d.loose[n] = v == "false" || v == "off" || v == "0" || e.GetBoolean() != nil && !e.GetBoolean().Boolval
-		}
+		return d.createCollation(s)
 	case pg_query.ObjectType_OBJECT_AGGREGATE:
 		n, err := d.place(nameOf(s.Defnames))
 		if err != nil {
 			return err
 		}
-		src := &source{function: &Function{Name: n, Volatility: 'i'}, aggregate: true}
+		src := &source{function: &Function{Name: n, Volatility: 'i', Kind: 'a'}, aggregate: true}
 		for _, o := range s.Definition {
 			if t := o.GetDefElem().GetArg().GetTypeName(); t != nil {
 				src.calls = append(src.calls, lastName(t.Names))

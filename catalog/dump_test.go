@@ -155,7 +155,7 @@ func TestFromDumpByHand(t *testing.T) {
 		`{"public" "events_1"} unique "events_1_pkey" ["k" "d"] primary true partial false exclusion false`,
 		`{"public" "events_1"} column "extra" num 3 default `,
 		`{"public" "events_2"} unique "events_2_pkey" ["k" "d"] primary true partial false exclusion false`,
-		`function {"public" "g"} v opaque false mentions [{"public" "orders"}]`,
+		`function {"public" "g"} v kind f set false opaque false mentions [{"public" "orders"}]`,
 		`{"public" "v"} column "a" type 20 base 20 bigint mod -1 notnull false seq {"" ""} ident '\x00' gen false enum false coll {"" ""} nd false hasdef false`,
 		`{"public" "v"} column "b" type 1043 base 1043 character varying(20) mod 24 notnull false seq {"" ""} ident '\x00' gen false enum false coll {"" ""} nd false hasdef false`,
 		`{"public" "v"} column "?column?" type 0 base 0  mod -1 notnull false seq {"" ""} ident '\x00' gen false enum false coll {"" ""} nd false hasdef false`,
@@ -164,7 +164,7 @@ func TestFromDumpByHand(t *testing.T) {
 		`{"public" "new"} unique "old_a_key" ["z"] primary false partial false exclusion false`,
 		`{"public" "new"} key "old_b_fkey" of {"public" "new"} ["b"] on {"public" "new"} ["z"]`,
 		`{"app" "here"} column "c" type user base user public.customers mod -1 notnull false seq {"" ""} ident '\x00' gen false enum false coll {"" ""} nd false hasdef false`,
-		`function {"app" "f"} v opaque false mentions [{"public" "orders"}]`,
+		`function {"app" "f"} v kind f set false opaque false mentions [{"public" "orders"}]`,
 	} {
 		found := false
 		for _, l := range describe(s, true) {

@@ -285,23 +285,6 @@ func (d *dump) rowType(r *Relation) error {
 	return nil
 }
 
-// collation resolves COLLATE. What is not known is PostgreSQL's own.
-func (d *dump) collation(c *pg_query.CollateClause) Name {
-	n := nameOf(c.Collname)
-	if n.Schema == "" {
-		for _, schema := range d.path {
-			if _, ok := d.loose[Name{schema, n.Name}]; ok {
-				return Name{schema, n.Name}
-			}
-		}
-		n.Schema = "pg_catalog"
-	}
-	if n == (Name{"pg_catalog", "default"}) {
-		return Name{}
-	}
-	return n
-}
-
 // belowDomain looks below the domain of a column, as loader.finish does.
 func (d *dump) belowDomain(r *Relation, c *Column) {
 	c.Base = c.Type
@@ -318,6 +301,7 @@ func (d *dump) belowDomain(r *Relation, c *Column) {
 			c.Mod = t.base.mod
 		}
 		c.NotNull = c.NotNull || t.notNull && table
+		c.DomainNotNull = c.DomainNotNull || t.notNull
 		if c.Default == "" && table && !c.Generated && c.Identity == 0 {
 			c.Default, c.Sequence = t.def, t.sequence
 		}
@@ -326,5 +310,9 @@ func (d *dump) belowDomain(r *Relation, c *Column) {
 		}
 		c.Base = t.base.oid
 	}
-	c.Nondeterministic = d.loose[c.Collation]
+	coll := d.collations[c.Collation]
+	c.Nondeterministic, c.Bytewise = coll.nondeterministic, coll.bytewise
+	if c.Collation == (Name{}) {
+		c.Bytewise = d.bytewise && collatable(c.Base)
+	}
 }

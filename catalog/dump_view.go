@@ -3,6 +3,7 @@ package catalog
 import (
 	"fmt"
 	"maps"
+	"strings"
 
 	pg_query "github.com/pganalyze/pg_query_go/v6"
 
@@ -28,7 +29,42 @@ func (d *dump) createView(s *pg_query.ViewStmt) error {
 			return err
 		}
 	}
+	// CREATE OR REPLACE sets all options anew.
+	r.SecurityBarrier, r.SecurityInvoker = false, false
+	setViewOptions(r, s.Options, true)
 	return d.fillView(r, s.Query, s.Aliases)
+}
+
+// setViewOptions follows WITH (…), SET (…) and RESET (…).
+func setViewOptions(r *Relation, options []*pg_query.Node, set bool) {
+	for _, o := range options {
+		on := set && optionOn(o.GetDefElem().GetArg())
+		switch o.GetDefElem().GetDefname() {
+		case "security_barrier":
+			r.SecurityBarrier = on
+		case "security_invoker":
+			r.SecurityInvoker = on
+		}
+	}
+}
+
+// optionOn reads a boolean option; one without a value is on.
+func optionOn(n *pg_query.Node) bool {
+	if n == nil {
+		return true
+	}
+	if b := n.GetBoolean(); b != nil {
+		return b.Boolval
+	}
+	if i := n.GetInteger(); i != nil {
+		return i.Ival != 0
+	}
+	text := lower(optionText(n))
+	if text == "on" || text == "1" {
+		return true
+	}
+	// PostgreSQL takes any beginning of these words.
+	return text != "" && (strings.HasPrefix("true", text) || strings.HasPrefix("yes", text))
 }
 
 func (d *dump) createTableAs(s *pg_query.CreateTableAsStmt) error {

@@ -30,6 +30,10 @@ func Load(version int64, run func(sql string) ([][]string, error)) (*Schema, err
 	}
 	l.finish()
 	s := New(version, l.customEquality, l.all, closeSources(l.sources, l.all))
+	s.Bytewise, s.Encoding = l.bytewise, l.encoding
+	if l.builtins != nil {
+		s.builtins = l.builtins
+	}
 	return s, nil
 }
 
@@ -44,6 +48,10 @@ type loader struct {
 	functions map[string]*source
 
 	customEquality bool
+	bytewise       bool
+	encoding       string
+	byDefault      []domainColumn // columns of the default collation
+	builtins       map[string]Traits
 }
 
 // baseType is a domain or an enum.
@@ -65,11 +73,11 @@ type domainColumn struct {
 
 // widths is how many columns each kind of row has.
 var widths = map[string]int{
-	"r": 7, "y": 8, "c": 14, "n": 4, "o": 5, "i": 9, "k": 7, "t": 5, "p": 4, "u": 2, "v": 4, "f": 11, "d": 4, "e": 2,
+	"r": 9, "y": 8, "c": 15, "n": 4, "o": 5, "i": 9, "k": 7, "t": 5, "p": 4, "u": 2, "v": 4, "f": 12, "d": 4, "e": 2, "l": 3, "b": 3,
 }
 
 func (l *loader) row(r []string) error {
-	if len(r) == 0 || widths[r[0]] != len(r) || (r[0] == "r" || r[0] == "f") && r[4] == "" {
+	if len(r) == 0 || widths[r[0]] != len(r) || (r[0] == "r" || r[0] == "f") && r[4] == "" || r[0] == "f" && r[6] == "" {
 		return fmt.Errorf("unexpected")
 	}
 	switch r[0] {
@@ -106,7 +114,7 @@ func (l *loader) row(r []string) error {
 		}
 	case "f":
 		s := &source{
-			function: &Function{Name: Name{r[2], r[3]}, Volatility: r[4][0]},
+			function: &Function{Name: Name{r[2], r[3]}, Volatility: r[4][0], Kind: r[6][0], SetReturning: r[11] == "t"},
 			language: r[5], aggregate: r[6] == "a", extension: r[7], body: r[8], runs: r[9] == "t", parsed: r[10] == "t",
 		}
 		l.functions[r[1]] = s
@@ -115,6 +123,13 @@ func (l *loader) row(r []string) error {
 		l.dependency(r)
 	case "e":
 		l.customEquality = r[1] == "t"
+	case "l":
+		l.bytewise, l.encoding = r[1] == "t", r[2]
+	case "b":
+		if l.builtins == nil {
+			l.builtins = map[string]Traits{}
+		}
+		return addTraits(l.builtins, r[1], r[2])
 	}
 	return nil
 }
@@ -131,7 +146,7 @@ func (l *loader) relation(r []string) error {
 	}
 	rel := &Relation{
 		Name: Name{r[2], r[3]}, OID: uint32(oid), Kind: RelationKind(r[4][0]),
-		Owner: r[5], RowSecurity: r[6] == "t",
+		Owner: r[5], RowSecurity: r[6] == "t", SecurityBarrier: r[7] == "t", SecurityInvoker: r[8] == "t",
 	}
 	l.all = append(l.all, rel)
 	if !rel.System() {
@@ -160,7 +175,7 @@ func (l *loader) column(r []string) error {
 	c := Column{
 		Name: r[2], Num: int16(num), Type: uint32(typ), Base: uint32(typ), TypeName: r[5], Mod: int32(mod),
 		NotNull: r[7] == "t", Default: r[8], Generated: r[10] != "",
-		Collation: Name{r[11], r[12]}, Nondeterministic: r[13] == "f",
+		Collation: Name{r[11], r[12]}, Nondeterministic: r[13] == "f", Bytewise: r[14] == "b",
 	}
 	if r[9] != "" {
 		c.Identity = r[9][0]
@@ -170,6 +185,9 @@ func (l *loader) column(r []string) error {
 	}
 	if l.types[r[4]] != nil {
 		l.domains = append(l.domains, domainColumn{rel, len(rel.Columns), r[4]})
+	}
+	if r[14] == "d" {
+		l.byDefault = append(l.byDefault, domainColumn{rel, len(rel.Columns), ""})
 	}
 	byNum := l.columns[r[1]]
 	if byNum == nil {
@@ -295,8 +313,12 @@ func (l *loader) dependency(r []string) {
 	}
 }
 
-// finish looks below domains, once all rows are there.
+// finish looks below domains and at the default collation, once all rows are
+// there.
 func (l *loader) finish() {
+	for _, d := range l.byDefault {
+		d.relation.Columns[d.index].Bytewise = l.bytewise
+	}
 	for _, d := range l.domains {
 		c := &d.relation.Columns[d.index]
 		typ, sequence := d.typ, ""
@@ -311,6 +333,7 @@ func (l *loader) finish() {
 				c.Mod = t.mod
 			}
 			c.NotNull = c.NotNull || t.notNull && table
+			c.DomainNotNull = c.DomainNotNull || t.notNull
 			if c.Default == "" && table && !c.Generated && c.Identity == 0 {
 				c.Default, sequence = t.def, t.sequence
 			}

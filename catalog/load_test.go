@@ -70,6 +70,9 @@ func describe(s *catalog.Schema, definitions bool) []string {
 		}
 		id := fmt.Sprintf("%q", r.Name)
 		add("%s kind %c owned by %q.%q security %v rules %v", id, r.Kind, r.OwnedBy, r.OwnedColumn, r.RowSecurity, r.Rules)
+		if r.SecurityBarrier || r.SecurityInvoker {
+			add("%s barrier %v invoker %v", id, r.SecurityBarrier, r.SecurityInvoker)
+		}
 		if r.Parent != nil {
 			add("%s parent %q inherited %v", id, r.Parent.Name, r.Inherited)
 		}
@@ -86,6 +89,10 @@ func describe(s *catalog.Schema, definitions bool) []string {
 			}
 			add("%s column %q type %s base %s %s mod %d notnull %v seq %q ident %q gen %v enum %v coll %q nd %v hasdef %v",
 				id, c.Name, typ, base, c.TypeName, c.Mod, c.NotNull, c.Sequence, c.Identity, c.Generated, c.Enum, c.Collation, c.Nondeterministic, c.Default != "")
+			// The default collation is that of the machine: TestBytewise.
+			if bytewise := c.Bytewise && c.Collation != (catalog.Name{}); bytewise || c.DomainNotNull {
+				add("%s column %q bytewise %v domain notnull %v", id, c.Name, bytewise, c.DomainNotNull)
+			}
 			if definitions {
 				add("%s column %q num %d default %s", id, c.Name, c.Num, c.Default)
 			}
@@ -107,7 +114,7 @@ func describe(s *catalog.Schema, definitions bool) []string {
 		}
 	}
 	for f := range s.AllFunctions() {
-		add("function %q %c opaque %v mentions %q", f.Name, f.Volatility, f.Opaque, f.Mentions)
+		add("function %q %c kind %c set %v opaque %v mentions %q", f.Name, f.Volatility, f.Kind, f.SetReturning, f.Opaque, f.Mentions)
 	}
 	slices.Sort(lines)
 	return lines
@@ -225,7 +232,7 @@ func TestLoadErrors(t *testing.T) {
 	if _, err := catalog.Load(1, func(string) ([][]string, error) { return nil, boom }); err == nil || !strings.Contains(err.Error(), "boom") {
 		t.Error(err)
 	}
-	for _, row := range [][]string{{}, {"x"}, {"r", "1"}, {"r", "x", "s", "n", "r", "o", "f"}, {"r", "1", "s", "n", "", "o", "f"}, make([]string, 7)} {
+	for _, row := range [][]string{{}, {"x"}, {"r", "1"}, {"r", "x", "s", "n", "r", "o", "f", "f", "f"}, {"r", "1", "s", "n", "", "o", "f", "f", "f"}, {"b", "x", "f"}, {"b", "a", "f"}, make([]string, 9)} {
 		if _, err := catalog.Load(1, func(string) ([][]string, error) { return [][]string{row}, nil }); err == nil {
 			t.Errorf("%q is taken", row)
 		}

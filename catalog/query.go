@@ -1,6 +1,9 @@
 package catalog
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // query asks for everything in one round trip and one snapshot. Each row begins
 // with a letter that says what it is about. The settings are those that change
@@ -22,7 +25,8 @@ var query = strings.Join([]string{
 	`SET LOCAL extra_float_digits = 1`,
 
 	// A relation.
-	`SELECT 'r', c.oid, n.nspname, c.relname, c.relkind, pg_catalog.pg_get_userbyid(c.relowner), c.relrowsecurity
+	`SELECT 'r', c.oid, n.nspname, c.relname, c.relkind, pg_catalog.pg_get_userbyid(c.relowner), c.relrowsecurity,
+ ` + viewOption("security_barrier") + `, ` + viewOption("security_invoker") + `
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE ` + userSchema + ` AND c.relkind <> 't'
  OR n.nspname IN ('pg_catalog', 'information_schema') AND c.relkind IN ('r', 'v')`,
@@ -37,12 +41,13 @@ FROM pg_catalog.pg_type t WHERE t.typtype IN ('d', 'e')`,
 	busy + `SELECT 'c', a.attrelid, a.attname, a.attnum, a.atttypid, pg_catalog.format_type(a.atttypid, a.atttypmod), a.atttypmod,
  a.attnotnull, CASE WHEN a.attgenerated = '' THEN pg_catalog.pg_get_expr(d.adbin, 0)
   WHEN a.attrelid NOT IN (SELECT b.oid FROM busy b) THEN pg_catalog.pg_get_expr(d.adbin, a.attrelid) END,
- a.attidentity, a.attgenerated, co.nspname, co.collname, co.collisdeterministic
+ a.attidentity, a.attgenerated, co.nspname, co.collname, co.collisdeterministic,
+ CASE WHEN a.attcollation = 100 THEN 'd' WHEN co.bytewise THEN 'b' END
 FROM pg_catalog.pg_attribute a
 JOIN pg_catalog.pg_class c ON c.oid = a.attrelid AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'c')
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND ` + userSchema + `
 LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-LEFT JOIN (SELECT l.oid, l.collname, l.collisdeterministic, m.nspname
+LEFT JOIN (SELECT l.oid, l.collname, l.collisdeterministic, m.nspname, l.collprovider = 'c' AND l.collcollate IN ('C', 'POSIX') AS bytewise
  FROM pg_catalog.pg_collation l JOIN pg_catalog.pg_namespace m ON m.oid = l.collnamespace) co ON co.oid = a.attcollation AND co.oid <> 100
 WHERE a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attrelid, a.attnum`,
@@ -92,7 +97,7 @@ WHERE c.relkind IN ('v', 'm')`,
 	`SELECT 'f', p.oid, n.nspname, p.proname, p.provolatile, l.lanname, p.prokind, e.extname, p.prosrc,
  p.prosqlbody IS NOT NULL AND EXISTS (SELECT FROM pg_catalog.pg_proc q
   WHERE q.proname IN ('` + strings.Join(runners, "', '") + `') AND pg_catalog.strpos(p.prosqlbody::text, ':funcid ' || q.oid || ' ') > 0),
- p.prosqlbody IS NOT NULL
+ p.prosqlbody IS NOT NULL, p.proretset
 FROM pg_catalog.pg_proc p
 JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
 JOIN pg_catalog.pg_language l ON l.oid = p.prolang
@@ -108,7 +113,20 @@ WHERE d.classid = 1255 AND d.objid >= 16384 AND d.refobjid >= 16384 AND d.refcla
 
 	// Whether somebody redefined equality.
 	`SELECT 'e', EXISTS (SELECT FROM pg_catalog.pg_operator o WHERE o.oid >= 16384 AND o.oprname = '=' AND o.oprleft < 16384 AND o.oprright < 16384)`,
+
+	// How strings compare by default. Servers before 15 have one provider.
+	`SELECT 'l', b.datcollate IN ('C', 'POSIX') AND coalesce(pg_catalog.to_jsonb(b) ->> 'datlocprovider', 'c') = 'c', pg_catalog.pg_encoding_to_char(b.encoding)
+FROM pg_catalog.pg_database b WHERE b.datname = pg_catalog.current_database()`,
+
+	// Built-in functions, of a version whose functions are not known here.
+	builtinQuery(`pg_catalog.current_setting('server_version_num')::integer / 10000 <> ` + strconv.Itoa(builtinVersion)),
 }, ";\n")
+
+// viewOption is whether a view has an option of that name that is on.
+func viewOption(name string) string {
+	return `c.relkind = 'v' AND c.reloptions IS NOT NULL AND EXISTS (SELECT FROM pg_catalog.pg_options_to_table(c.reloptions) o
+  WHERE o.option_name = '` + name + `' AND o.option_value::boolean)`
+}
 
 const userSchema = `n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'`
 

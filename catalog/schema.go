@@ -16,8 +16,14 @@ type Schema struct {
 	// Busy. Load again when it may have ended.
 	Incomplete bool
 
+	// Bytewise: the database's default collation compares bytes.
+	Bytewise bool
+	// Encoding is the server's, in which those bytes are.
+	Encoding string
+
 	relations map[Name]*Relation
 	functions map[string][]*Function // by name without schema
+	builtins  map[string]Traits
 }
 
 // Name is a schema-qualified name.
@@ -76,6 +82,8 @@ type Relation struct {
 	Rules bool
 	// RowSecurity: policies apply.
 	RowSecurity bool
+	// SecurityBarrier and SecurityInvoker are a view's options.
+	SecurityBarrier, SecurityInvoker bool
 }
 
 // Column is one column of a relation.
@@ -89,6 +97,9 @@ type Column struct {
 	Mod int32
 	// NotNull: the column or its domain says so.
 	NotNull bool
+	// DomainNotNull: its domain says so, or one below that. So a value of this
+	// type that is NULL is an error wherever it is made.
+	DomainNotNull bool
 	// Default is the expression's text, also of a generated column, and that
 	// of the column's domain if the column has none.
 	Default string
@@ -101,6 +112,11 @@ type Column struct {
 	// Collation is empty for the database's default and for types without.
 	Collation        Name
 	Nondeterministic bool // the Collation is
+	// Bytewise: its collation, be it the database's default, orders strings as
+	// memcmp orders their bytes in the server's encoding. Only what PostgreSQL
+	// itself takes for C is: that another locale of the C library (C.UTF-8) does
+	// the same cannot be told from its name. False for types without collation.
+	Bytewise bool
 }
 
 // Unique is a unique index or constraint.
@@ -133,6 +149,9 @@ type Trigger struct {
 type Function struct {
 	Name
 	Volatility byte // i, s, v
+	Kind       byte // pg_proc.prokind: f, a, w, p
+	// SetReturning: it returns rows.
+	SetReturning bool
 	// Mentions are words in its body, and in those of the functions it calls,
 	// that are names of relations: what it may read or write. What views,
 	// triggers and operators do behind those names is not in it.

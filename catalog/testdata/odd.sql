@@ -93,3 +93,34 @@ CREATE TYPE app.textrange AS RANGE (subtype = text);
 CREATE TABLE named (n name, ns name[], r app.textrange, m app.textmultirange[]);
 CREATE TYPE app.row AS (a integer, b text);
 CREATE TABLE typed OF app.row (a WITH OPTIONS DEFAULT 7 PRIMARY KEY);
+
+-- How strings compare, and what hides rows.
+CREATE COLLATION app.bytes FROM "C";
+CREATE COLLATION app.posix (provider = libc, locale = 'POSIX');
+CREATE COLLATION app.cutf8 (provider = libc, locale = 'C.UTF-8');
+CREATE COLLATION app.root (provider = icu, locale = 'und');
+CREATE DOMAIN app.byted AS text COLLATE app.bytes;
+CREATE DOMAIN app.bytedtoo AS app.byted NOT NULL;
+CREATE TABLE app.strings (
+    id integer,
+    plain text,
+    many text[],
+    posix varchar(3) COLLATE app.posix,
+    cutf8 text COLLATE app.cutf8,
+    root text COLLATE app.root,
+    basic char(5) COLLATE ucs_basic,
+    byted app.byted,
+    bytedtoo app.bytedtoo,
+    label name,
+    odd name COLLATE app.root
+);
+CREATE VIEW app.barrier WITH (security_barrier) AS SELECT id, bytedtoo FROM app.strings;
+CREATE VIEW app.invoker WITH (security_invoker = on, security_barrier = 'f') AS SELECT id FROM app.strings;
+CREATE VIEW app.later AS SELECT id FROM app.strings;
+ALTER VIEW app.later SET (security_barrier = yes, security_invoker = 0);
+CREATE VIEW app.never WITH (security_barrier = true) AS SELECT id FROM app.strings;
+ALTER VIEW app.never RESET (security_barrier);
+CREATE FUNCTION app.rows() RETURNS SETOF integer LANGUAGE sql STABLE AS 'SELECT 1';
+CREATE FUNCTION app.tab() RETURNS TABLE (a integer, b text) LANGUAGE sql IMMUTABLE AS 'SELECT 1, null::text';
+CREATE FUNCTION app.numbered() RETURNS bigint LANGUAGE internal WINDOW IMMUTABLE AS 'window_row_number';
+CREATE PROCEDURE app.proc() LANGUAGE sql AS 'SELECT 1';

@@ -1,0 +1,84 @@
+package catalog
+
+import (
+	_ "embed" // the list of functions
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// Traits are what is to be known of a built-in function before it may run
+// anywhere but where the client asked for it. Functions of one name are taken
+// together, and the worst of each trait counts: which of them a call means is
+// PostgreSQL's to say.
+type Traits struct {
+	Known        bool // there is one of that name
+	Aggregate    bool
+	Window       bool
+	SetReturning bool
+	Volatility   byte // i, s, v
+}
+
+// Builtin tells of the functions of pg_catalog that have this name. A user's
+// function that was put there is among Functions and not here.
+func (s *Schema) Builtin(name string) Traits { return s.builtins[name] }
+
+// builtinVersion is the major version whose functions are listed here. They are
+// the same in every database of every server of that version, and asking for
+// them takes longer (9 ms) than the rest of a small schema; so Load asks only
+// servers of other versions.
+const builtinVersion = 15
+
+// builtinQuery lists the functions by their traits, written as letters, if the
+// condition holds.
+func builtinQuery(condition string) string {
+	return `SELECT 'b', g.traits, pg_catalog.string_agg(g.name, ' ' ORDER BY g.name COLLATE "C")
+FROM (SELECT p.proname::text AS name, pg_catalog.translate(pg_catalog.max(pg_catalog.translate(p.provolatile::text, 'isv', '123')), '123', 'isv') ||
+ CASE WHEN pg_catalog.bool_or(p.prokind = 'a') THEN 'a' ELSE '' END ||
+ CASE WHEN pg_catalog.bool_or(p.prokind = 'w') THEN 'w' ELSE '' END ||
+ CASE WHEN pg_catalog.bool_or(p.proretset) THEN 'r' ELSE '' END AS traits
+ FROM pg_catalog.pg_proc p WHERE p.pronamespace = 11 AND p.oid < 16384 GROUP BY p.proname) g
+WHERE ` + condition + ` GROUP BY g.traits ORDER BY g.traits`
+}
+
+// builtinList has a line of names after each line of traits. TestBuiltinFunctions
+// compares it with a server, and writes it anew with -rewrite.
+//
+//go:embed functions15.txt
+var builtinList string
+
+var builtinFunctions = sync.OnceValue(func() map[string]Traits {
+	m := map[string]Traits{}
+	for line := range strings.Lines(builtinList) {
+		traits, names, _ := strings.Cut(line, ": ")
+		if err := addTraits(m, traits, names); err != nil {
+			panic(err) // the file is part of the program, and a test reads it
+		}
+	}
+	return m
+})
+
+func addTraits(m map[string]Traits, letters, names string) error {
+	t := Traits{Known: true}
+	for i := range len(letters) {
+		switch c := letters[i]; c {
+		case 'i', 's', 'v':
+			t.Volatility = c
+		case 'a':
+			t.Aggregate = true
+		case 'w':
+			t.Window = true
+		case 'r':
+			t.SetReturning = true
+		default:
+			return fmt.Errorf("unknown trait %q", c)
+		}
+	}
+	if t.Volatility == 0 {
+		return fmt.Errorf("no volatility in %q", letters)
+	}
+	for name := range strings.FieldsSeq(names) {
+		m[name] = t
+	}
+	return nil
+}
