@@ -7,6 +7,7 @@ PKG      ?= ./...
 FUZZTIME ?= 30s
 ROUTETIME ?= 10m
 ROUNDS   ?= 50
+SCALE    ?= 10
 # Directory of initdb and postgres; found by itself when empty.
 PG_BIN   ?=
 export PG_BIN
@@ -20,7 +21,7 @@ VCS := $(shell git rev-parse --verify -q HEAD >/dev/null 2>&1 && echo auto || ec
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "  make dev ARGS='--shards 2'    pass flags on to weft dev, or to the benchmark"
 	@echo "  make test PKG=./pgserver/...  test only some packages"
@@ -48,6 +49,10 @@ fmt: ## format the source
 .PHONY: bench
 bench: postgresql ## measure against PgBouncer and PostgreSQL
 	$(GO) run ./bench $(ARGS)
+
+.PHONY: bench-analytics
+bench-analytics: postgresql ## time the analytical questions at SCALE against one PostgreSQL (minutes)
+	$(GO) test -timeout 24h ./integration/analytics -run TestTiming -v -args -scale $(SCALE) $(ARGS)
 
 .PHONY: regress
 regress: postgresql ## run PostgreSQL's own regression scripts through weft (minutes, needs the network)

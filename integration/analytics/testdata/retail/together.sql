@@ -1,0 +1,22 @@
+-- Sales and what comes back of them are next to each other; what describes them is everywhere.
+select weft.reference_table('day');
+select weft.reference_table('clock');
+select weft.reference_table('ware');
+select weft.reference_table('place');
+select weft.reference_table('profile');
+select weft.reference_table('household');
+select weft.reference_table('shop');
+select weft.reference_table('depot');
+select weft.reference_table('promo');
+select weft.reference_table('site');
+select weft.reference_table('center');
+select weft.reference_table('courier');
+select weft.reference_table('reason');
+select weft.shard_table('person', 'person_id');
+select weft.shard_table('shelf', 'ware_id');
+select weft.shard_table('shop_sale', 'ticket');
+select weft.shard_table('shop_back', 'ticket');
+select weft.shard_table('post_sale', 'order_no');
+select weft.shard_table('post_back', 'order_no');
+select weft.shard_table('net_sale', 'order_no');
+select weft.shard_table('net_back', 'order_no');
