@@ -178,7 +178,8 @@ func nameTypes(c *pool.Conn, cols []plan.Column) error {
 // A type has a binary form if all the types inside it have one, that is if
 // there are functions to send and receive them. Those of the reg… types send
 // OIDs, and the OIDs of functions, roles and so on are each server's own; only
-// regclass and regtype are translated (see catalog.Translation).
+// regclass and regtype are translated (see catalog.Translation). PostgreSQL does
+// not receive what it sends for an empty tsquery, int2vector or oidvector.
 func askTypes(c *pool.Conn, keys []typeKey) (map[typeKey]typeName, error) {
 	var asked strings.Builder
 	for i, k := range keys {
@@ -205,7 +206,7 @@ SELECT DISTINCT a.oid, a.mod,
   ELSE pg_catalog.format_type(a.oid, a.mod) END,
  CASE WHEN t.typlen = -1 AND t.typelem <> 0 THEN 0 ELSE t.typarray END,
  (SELECT pg_catalog.bool_and(it.typsend <> 0 AND it.typreceive <> 0
-   AND it.oid NOT IN (24, 2202, 2203, 2204, 3734, 3769, 4089, 4096, 4191))
+   AND it.oid NOT IN (22, 24, 30, 2202, 2203, 2204, 3615, 3734, 3769, 4089, 4096, 4191))
   FROM inside i JOIN pg_catalog.pg_type it ON it.oid = i.oid WHERE i.root = a.oid)
 FROM asked a JOIN pg_catalog.pg_type t ON t.oid = a.oid
 JOIN pg_catalog.pg_type e ON e.oid = CASE WHEN t.typlen = -1 AND t.typelem <> 0 AND t.oid NOT IN (22, 30) THEN t.typelem ELSE t.oid END

@@ -39,7 +39,7 @@ SET search_path = "odd one", pg_catalog, public`)
 		{"ARRAY[1]", "integer[] binary"},
 		{"ARRAY['x']", "pg_catalog.text[] binary"},
 		{"ARRAY[1.5::numeric(4,1)]", "numeric(4,1)[] binary"},
-		{"'1 2'::int2vector", "pg_catalog.int2vector binary"},
+		{"'1 2'::int2vector", "pg_catalog.int2vector"},
 		{`'a'::"Mood"`, `"odd one"."Mood" array binary`},
 		{`ARRAY['a'::"Mood"]`, `"odd one"."Mood"[] binary`},
 		{"ROW(1, 'x')::pair", `"odd one".pair array binary`},
