@@ -20,10 +20,12 @@
 //     declared as sharded, which distributes their rows (fill.go).
 //  4. Idle memory and streaming come first, while the proxies are fresh: a Go process keeps the heap of
 //     earlier work for a while, and growth measured afterwards would look like nothing.
-//  5. Every cell (workload, mode, clients) is run in rounds, each round visiting all targets, and the median of the
+//  5. Statements over all shards follow, one client, beside the same rows on one server; first the one that
+//     merges all rows, whose memory counts (scatter.go).
+//  6. Every cell (workload, mode, clients) is run in rounds, each round visiting all targets, and the median of the
 //     rounds is printed. A neighbour that wakes up on the machine then disturbs all targets alike. Ratios are
 //     medians too, of what each round's neighbours gave. Where weft has a goal it stands beside the ratio.
-//  6. The lab stops what it started, in reverse order, also on Ctrl-C.
+//  7. The lab stops what it started, in reverse order, also on Ctrl-C.
 //
 // The figure to look at is CPU per transaction. Transactions per second through any proxy on a small machine say
 // mostly how the scheduler shared two cores between pgbench, the proxy and PostgreSQL; the CPU time of the proxy's

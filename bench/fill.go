@@ -18,6 +18,11 @@ const eventsTable = "CREATE TABLE bench_events (id bigserial PRIMARY KEY, aid bi
 // fill makes pgbench's tables and brings them into the servers' caches: on one server, and if anybody asks for it a
 // second time over all shards.
 func (l *lab) fill(ctx context.Context) error {
+	if l.opts.needsScatters() {
+		if err := l.fillScatters(ctx); err != nil {
+			return err
+		}
+	}
 	if !l.opts.needsTables() {
 		return nil
 	}
@@ -84,6 +89,10 @@ func (l *lab) each(ctx context.Context, statements ...string) error {
 	if l.opts.needsShards() {
 		servers = append(servers, l.shards...)
 	}
+	return onEach(ctx, servers, statements...)
+}
+
+func onEach(ctx context.Context, servers []target, statements ...string) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, s := range servers {
 		g.Go(func() error { return execute(ctx, s, statements...) })

@@ -59,6 +59,17 @@ func run(ctx context.Context, opts options, out, log io.Writer) (err error) {
 		}
 		rep.streamTable().print(out)
 	}
+	if opts.needsScatters() {
+		for _, s := range scatters {
+			if !opts.has(s.Name) {
+				continue
+			}
+			if err := b.measureScatters(ctx, s); err != nil {
+				return err
+			}
+		}
+		rep.scatterTable().print(out)
+	}
 	for _, w := range workloads {
 		if !opts.has(w.Name) {
 			continue

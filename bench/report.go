@@ -11,11 +11,12 @@ import (
 
 // report is everything a run found out.
 type report struct {
-	Machine machine         `json:"machine"`
-	Options options         `json:"options"`
-	Idle    []idleFigures   `json:"idle,omitempty"`
-	Streams []streamFigures `json:"streams,omitempty"`
-	Cells   []cell          `json:"cells,omitempty"`
+	Machine  machine          `json:"machine"`
+	Options  options          `json:"options"`
+	Idle     []idleFigures    `json:"idle,omitempty"`
+	Streams  []streamFigures  `json:"streams,omitempty"`
+	Scatters []scatterFigures `json:"scatters,omitempty"`
+	Cells    []cell           `json:"cells,omitempty"`
 }
 
 const none = "–"
@@ -149,6 +150,9 @@ func (r *report) failure() error {
 		n += holes(f.Error)
 	}
 	for _, f := range r.Streams {
+		n += holes(f.Error)
+	}
+	for _, f := range r.Scatters {
 		n += holes(f.Error)
 	}
 	for _, c := range r.Cells {

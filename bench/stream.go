@@ -85,7 +85,7 @@ func streamOnce(ctx context.Context, t target, mb int) (f streamFigures, err err
 		return f, err
 	}
 	start := time.Now()
-	n, err := drainQuery(h.Conn, fmt.Sprintf("SELECT repeat('x', 1000) FROM generate_series(1, %d)", mb*1000))
+	n, err := drainQuery(h.Conn, bufio.NewReaderSize(h.Conn, 256<<10), fmt.Sprintf("SELECT repeat('x', 1000) FROM generate_series(1, %d)", mb*1000))
 	if err != nil {
 		return f, fmt.Errorf("stream: %w", err)
 	}
@@ -111,8 +111,8 @@ func streamOnce(ctx context.Context, t target, mb int) (f streamFigures, err err
 	return f, nil
 }
 
-// drainQuery sends a simple query and reads its answer up to ReadyForQuery, counting bytes.
-func drainQuery(conn net.Conn, sql string) (int64, error) {
+// drainQuery sends a simple query and reads its answer up to ReadyForQuery, counting bytes. The reader is the connection's.
+func drainQuery(conn net.Conn, r *bufio.Reader, sql string) (int64, error) {
 	msg, err := (&pgproto3.Query{String: sql}).Encode(nil)
 	if err != nil {
 		return 0, err
@@ -120,7 +120,6 @@ func drainQuery(conn net.Conn, sql string) (int64, error) {
 	if _, err := conn.Write(msg); err != nil {
 		return 0, err
 	}
-	r := bufio.NewReaderSize(conn, 256<<10)
 	var total int64
 	for {
 		var head [5]byte
