@@ -8,6 +8,7 @@ const (
 	TransactionResolutionUnknown = "08007"
 	ProtocolViolation            = "08P01"
 	FeatureNotSupported          = "0A000"
+	NumericValueOutOfRange       = "22003"
 	InvalidParameterValue        = "22023"
 	CharacterNotInRepertoire     = "22021"
 	CheckViolation               = "23514"

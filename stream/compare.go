@@ -60,10 +60,14 @@ func comparePadded(a, b []byte) int {
 func compareFloat(a, b []byte) int {
 	x, ok1 := float(a)
 	y, ok2 := float(b)
-	switch {
-	case !ok1 || !ok2:
+	if !ok1 || !ok2 {
 		return bytes.Compare(a, b)
-	case math.IsNaN(x) || math.IsNaN(y):
+	}
+	return compareFloats(x, y)
+}
+
+func compareFloats(x, y float64) int {
+	if math.IsNaN(x) || math.IsNaN(y) {
 		return -cmp.Compare(x, y) // which takes it for the least
 	}
 	return cmp.Compare(x, y)

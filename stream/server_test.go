@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/hex"
@@ -108,7 +109,7 @@ func floatText(bits int) func(*rand.Rand) string {
 	return func(r *rand.Rand) string {
 		f := (r.Float64() - 0.5) * math.Pow(10, float64(r.IntN(40)-20))
 		if r.IntN(4) == 0 {
-			f = math.Trunc(f)
+			f = math.Trunc(f) + 0 // no -0
 		}
 		return strconv.FormatFloat(f, 'g', -1, bits)
 	}
@@ -184,6 +185,7 @@ func inetText(r *rand.Rand) string {
 }
 
 var samples = []sample{
+	{20001, "mood", []string{"sad", "Sad", " "}, func(r *rand.Rand) string { return []string{"ok", "happy"}[r.IntN(2)] }},
 	{oidBool, "bool", []string{"t", "f"}, func(r *rand.Rand) string { return []string{"t", "f"}[r.IntN(2)] }},
 	{oidInt2, "int2", []string{"0", "-1", "32767", "-32768", "255", "256", "-256"}, integer(16)},
 	{oidInt4, "int4", []string{"0", "-1", "2147483647", "-2147483648", "65536"}, integer(32)},
@@ -249,6 +251,14 @@ var samples = []sample{
 	{oidXid8, "xid8", []string{"0", "18446744073709551615", "9223372036854775808"}, func(r *rand.Rand) string { return fmt.Sprint(r.Uint64() >> r.IntN(64)) }},
 }
 
+// mod is the type's modifier.
+func (s *sample) mod() int32 {
+	if s.oid == oidBpchar && strings.Contains(s.sql, "(4)") {
+		return 8
+	}
+	return -1
+}
+
 // values makes up n values of the type.
 func (s *sample) values(r *rand.Rand, n int) []string {
 	out := append([]string{}, s.edges...)
@@ -268,50 +278,130 @@ func (s *sample) cast(v string) string {
 	return "(" + e + ")"
 }
 
-// TestCompareBinary holds the order of every type against the server's: each
-// pair of thousands of values by rank, and some by the operators too.
-func TestCompareBinary(t *testing.T) {
+// sessions are settings under which values look different.
+var sessions = []struct {
+	name, sql     string
+	iso, shortest bool
+}{
+	{"iso", "SET DateStyle = 'ISO, MDY'; SET TimeZone = 'Europe/Amsterdam'; SET bytea_output = hex; SET extra_float_digits = 1", true, true},
+	{"sql", "SET DateStyle = 'SQL, DMY'; SET TimeZone = 'Australia/Sydney'; SET bytea_output = escape; SET extra_float_digits = 0", false, false},
+	{"german", "SET DateStyle = 'German'; SET TimeZone = 'America/New_York'; SET bytea_output = escape; SET extra_float_digits = -5", false, false},
+	{"postgres", "SET DateStyle = 'Postgres, MDY'; SET TimeZone = 'UTC'; SET bytea_output = hex; SET extra_float_digits = 3", false, true},
+}
+
+func exec(tb testing.TB, conn *pgx.Conn, sql string) {
+	tb.Helper()
+	if err := conn.PgConn().Exec(context.Background(), sql).Close(); err != nil {
+		tb.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// TestOrder holds the order of every type, in both formats, against the
+// server's: each pair of thousands of values by rank, and some by the operators
+// too. Where equality is said to be that of bytes, it is held against the same.
+func TestOrder(t *testing.T) {
 	conn := connect(t)
-	tested := map[uint32]bool{}
-	for _, s := range samples {
-		t.Run(s.sql, func(t *testing.T) {
-			tested[s.oid] = true
-			compare, ok := CompareBinary(s.oid, true)
-			if !ok {
-				t.Fatal("cannot be compared")
-			}
-			rng := rand.New(rand.NewPCG(3, uint64(s.oid)))
-			values := s.values(rng, 2000)
-			rows := ask(t, conn, binaryFormat, `SELECT `+s.cast("v")+`, dense_rank() OVER (ORDER BY `+s.cast("v")+`)
-				FROM unnest($1::text[]) WITH ORDINALITY AS u(v, i) ORDER BY i`, values)
-			ours, ranks := column(t, rows, 0), column(t, rows, 1)
-			wrong := 0
-			for i := range ours {
-				for j := range ours {
-					want := compareSigned(ranks[i], ranks[j])
-					if got := compare(ours[i], ours[j]); cmp.Compare(got, 0) != want {
-						if wrong++; wrong < 10 {
-							t.Errorf("%s and %s: %d, the server says %d", values[i], values[j], got, want)
+	exec(t, conn, "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy', 'Sad', ' ')")
+	type form struct {
+		oid    uint32
+		format int16
+	}
+	ordered := map[form]bool{}
+	for _, session := range sessions {
+		exec(t, conn, session.sql)
+		for _, s := range samples {
+			for _, format := range []int16{textFormat, binaryFormat} {
+				typ := Type{OID: s.oid, Mod: s.mod(), Format: format, Bytes: true, Deterministic: true, ISO: session.iso, Shortest: session.shortest, Enum: s.sql == "mood"}
+				compare, ok := typ.comparer()
+				if !ok && !typ.equalBytes() || format == binaryFormat && !session.iso {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s/%s/%d", session.name, s.sql, format), func(t *testing.T) {
+					values := s.values(rand.New(rand.NewPCG(3, uint64(s.oid))), 1000)
+					ours, ranks := askRanks(t, conn, format, s, values)
+					wrong := 0
+					for n := range len(ours) * len(ours) {
+						i, j := n/len(ours), n%len(ours)
+						want := compareSigned(ranks[i], ranks[j])
+						if ok {
+							ordered[form{s.oid, format}] = true
+							if got := compare(ours[i], ours[j]); cmp.Compare(got, 0) != want {
+								t.Errorf("%s and %s (%q and %q): %d, the server says %d", values[i], values[j], ours[i], ours[j], got, want)
+								wrong++
+							}
+						}
+						if typ.equalBytes() && bytes.Equal(ours[i], ours[j]) != (want == 0) {
+							t.Errorf("%s and %s (%q and %q): %d", values[i], values[j], ours[i], ours[j], want)
+							wrong++
+						}
+						if wrong > 10 {
+							return
 						}
 					}
-				}
+					if ok && session.iso {
+						checkOperators(t, conn, s, compare, values, ours)
+					}
+				})
 			}
-
-			const few = 60
-			pairs := ask(t, conn, textFormat, `SELECT CASE WHEN a < b THEN -1 WHEN a = b THEN 0 WHEN a > b THEN 1 END
-				FROM unnest($1::text[]) WITH ORDINALITY AS u(v, i), LATERAL (SELECT `+s.cast("u.v")+` AS a) AS x,
-				unnest($1::text[]) WITH ORDINALITY AS w(v, j), LATERAL (SELECT `+s.cast("w.v")+` AS b) AS y ORDER BY i, j`, values[:few])
-			for n, v := range column(t, pairs, 0) {
-				got := compare(ours[n/few], ours[n%few])
-				if strconv.Itoa(cmp.Compare(got, 0)) != string(v) {
-					t.Errorf("%s and %s: %d, the operators say %s", values[n/few], values[n%few], got, v)
-				}
-			}
-		})
+		}
 	}
 	for oid := range uint32(20000) {
-		if _, ok := CompareBinary(oid, true); ok && !tested[oid] {
-			t.Errorf("nobody has tested the order of %d", oid)
+		for _, format := range []int16{textFormat, binaryFormat} {
+			if _, ok := (Type{OID: oid, Format: format, Bytes: true, ISO: true, Shortest: true}).comparer(); ok && !ordered[form{oid, format}] {
+				t.Errorf("nobody has tested the order of %d", oid)
+			}
+		}
+	}
+}
+
+// askRanks returns the values in a format, and their places in the server's
+// order, equal for equal ones.
+func askRanks(t *testing.T, conn *pgx.Conn, format int16, s sample, values []string) (forms, ranks [][]byte) {
+	sql := `SELECT ` + s.cast("v") + `, dense_rank() OVER (ORDER BY ` + s.cast("v") + `)
+		FROM unnest($1::text[]) WITH ORDINALITY AS u(v, i) ORDER BY i`
+	return column(t, ask(t, conn, format, sql, values), 0), column(t, ask(t, conn, binaryFormat, sql, values), 1)
+}
+
+// checkOperators compares the order with what <, = and > say.
+func checkOperators(t *testing.T, conn *pgx.Conn, s sample, compare Comparer, values []string, ours [][]byte) {
+	const few = 60
+	pairs := ask(t, conn, textFormat, `SELECT CASE WHEN a < b THEN -1 WHEN a = b THEN 0 WHEN a > b THEN 1 END
+		FROM unnest($1::text[]) WITH ORDINALITY AS u(v, i), LATERAL (SELECT `+s.cast("u.v")+` AS a) AS x,
+		unnest($1::text[]) WITH ORDINALITY AS w(v, j), LATERAL (SELECT `+s.cast("w.v")+` AS b) AS y ORDER BY i, j`, values[:few])
+	for n, v := range column(t, pairs, 0) {
+		got := compare(ours[n/few], ours[n%few])
+		if strconv.Itoa(cmp.Compare(got, 0)) != string(v) {
+			t.Errorf("%s and %s: %d, the operators say %s", values[n/few], values[n%few], got, v)
+		}
+	}
+}
+
+// Types whose equality is not that of bytes, and text as its collation says.
+func TestCanDistinct(t *testing.T) {
+	for _, c := range []struct {
+		t    Type
+		want bool
+	}{
+		{Type{OID: oidNumeric, Format: 1}, false},
+		{Type{OID: oidFloat8, Format: 1}, false},
+		{Type{OID: oidFloat4}, false},
+		{Type{OID: oidInterval, Format: 1}, false},
+		{Type{OID: 3802}, false},  // jsonb
+		{Type{OID: 1007}, false},  // int4[]
+		{Type{OID: 16999}, false}, // perhaps citext
+		{Type{OID: 16999, Deterministic: true, Bytes: true}, false},
+		{Type{OID: 16999, Enum: true}, true},
+		{Type{OID: oidText}, false},
+		{Type{OID: oidText, Deterministic: true}, true},
+		{Type{OID: oidBpchar, Deterministic: true, Mod: -1}, false},
+		{Type{OID: oidBpchar, Deterministic: true, Mod: 8}, true},
+		{Type{OID: oidTimestamptz}, false},
+		{Type{OID: oidTimestamptz, ISO: true}, true},
+		{Type{OID: oidTimestamptz, Format: 1}, true},
+		{Type{OID: oidInt4}, true},
+	} {
+		if got := CanDistinct([]Type{{OID: oidInt4}, c.t}); got != c.want {
+			t.Errorf("%+v: %v", c.t, got)
 		}
 	}
 }

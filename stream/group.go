@@ -1,0 +1,185 @@
+package stream
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+
+	"weft/plan"
+)
+
+// CanGroup reports whether Group gives PostgreSQL's answer for a piece with
+// columns of these types.
+func CanGroup(a *plan.Aggregate, types []Type) bool {
+	for _, c := range a.Groups {
+		if c < 0 || c >= len(types) || !types[c].equalBytes() {
+			return false
+		}
+	}
+	for _, o := range a.Outputs {
+		if newCombiner(a, o, types) == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// Group puts partial aggregates together. The types are those of the columns
+// that come in; a column goes out in the format it came in, an average in that
+// of its sum. Groups come out in the order in which their first rows came.
+//
+// All input is read by the first Next. Should what is gathered take more than
+// maxBytes, that is an error; 0 or less is no limit. See CanGroup.
+func Group(r Rows, a *plan.Aggregate, types []Type, maxBytes int64) (Rows, error) {
+	if !CanGroup(a, types) {
+		return nil, errors.New("group: PostgreSQL has to do it")
+	}
+	g := &grouped{rows: r, keys: len(a.Groups), always: !a.Grouped, table: newTable(), limit: maxBytes}
+	columns := append([]int{}, a.Groups...)
+	for _, o := range a.Outputs {
+		g.outputs = append(g.outputs, newCombiner(a, o, types))
+		columns = append(columns, o.Column)
+		if o.Kind == plan.CombineAvg {
+			columns = append(columns, o.Count)
+		} else {
+			columns = append(columns, o.Column) // not looked at
+		}
+	}
+	g.picker, g.values = newPicker(columns), make([][]byte, len(columns))
+	return g, nil
+}
+
+// combiner makes one column of the result. It has a state per group.
+type combiner interface {
+	// grow begins another group.
+	grow()
+	// add puts a partial result, nil for NULL, to a group, and for an average
+	// the number of values behind it.
+	add(group int, value, count []byte) error
+	// emit appends the group's result with its length. The key is the group's.
+	emit(dst []byte, group int, key []byte) ([]byte, error)
+	// size is how many bytes all states take.
+	size() int64
+}
+
+type grouped struct {
+	rows    Rows
+	picker  picker
+	values  [][]byte // of the row at hand: groups, then two for each output
+	keys    int      // how many of the values are groups
+	key     []byte   // they, with their lengths
+	always  bool     // there is a group even without rows
+	table   *table
+	outputs []combiner
+	limit   int64
+
+	read bool // all input
+	next int  // group to go out
+	out  []byte
+	err  error
+}
+
+func (g *grouped) Next() ([]byte, error) {
+	if g.err != nil {
+		return nil, g.err
+	}
+	if !g.read {
+		g.read = true
+		g.err = g.gather()
+	}
+	if g.err == nil {
+		g.err = g.emit()
+	}
+	if g.err != nil {
+		g.table, g.outputs = nil, nil // may be much
+		return nil, g.err
+	}
+	return g.out, nil
+}
+
+// gather reads all rows.
+func (g *grouped) gather() error {
+	for {
+		row, err := g.rows.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if err := g.add(row); err != nil {
+			return err
+		}
+	}
+	if g.always {
+		return g.start(nil)
+	}
+	return nil
+}
+
+func (g *grouped) add(row []byte) error {
+	if err := g.picker.pick(row, g.values); err != nil {
+		return err
+	}
+	g.key = g.key[:0]
+	for _, v := range g.values[:g.keys] {
+		g.key = appendField(g.key, v)
+	}
+	n, added := g.table.add(g.key)
+	if added {
+		for _, o := range g.outputs {
+			o.grow()
+		}
+	}
+	grown := added
+	for i, o := range g.outputs {
+		at := g.keys + 2*i
+		before := o.size()
+		if err := o.add(n, g.values[at], g.values[at+1]); err != nil {
+			return err
+		}
+		grown = grown || o.size() != before
+	}
+	if grown {
+		return g.check()
+	}
+	return nil
+}
+
+// start makes sure that a group is there.
+func (g *grouped) start(key []byte) error {
+	if _, added := g.table.add(key); added {
+		for _, o := range g.outputs {
+			o.grow()
+		}
+	}
+	return g.check()
+}
+
+// check holds what is gathered against the limit.
+func (g *grouped) check() error {
+	size := g.table.size()
+	for _, o := range g.outputs {
+		size += o.size()
+	}
+	if g.limit > 0 && size > g.limit || g.table.full() {
+		return errGather()
+	}
+	return nil
+}
+
+// emit makes the row of the next group.
+func (g *grouped) emit() (err error) {
+	if g.next == len(g.table.entries) {
+		return io.EOF
+	}
+	key := g.table.entries[g.next].key
+	g.out = binary.BigEndian.AppendUint16(g.out[:0], uint16(len(g.outputs)))
+	for _, o := range g.outputs {
+		if g.out, err = o.emit(g.out, g.next, key); err != nil {
+			return err
+		}
+	}
+	g.next++
+	return nil
+}
