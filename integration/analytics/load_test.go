@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"weft/directory"
 	"weft/integration/harness"
 	"weft/pgserver"
 )
@@ -98,6 +99,7 @@ func (s suite) load(t testing.TB, target *harness.Target, layout string, scale i
 		for _, sql := range statements(s.read(t, layout+".sql")) {
 			mustExec(t, conn, sql)
 		}
+		spread(t, target, database)
 	}
 	onAll(t, target.Shards(), database, "vacuum analyze")
 	t.Logf("%s: loaded in %v, declared and analyzed in %v", database, loaded.Sub(began).Round(time.Millisecond), time.Since(loaded).Round(time.Millisecond))
@@ -122,5 +124,35 @@ func (t table) copyTo(tb testing.TB, conn *pgconn.PgConn, o order) {
 	defer stop()
 	if _, err := conn.CopyFrom(ctx, rows, "copy "+t.name+" from stdin"); err != nil {
 		tb.Fatalf("fill %s: %v", t.name, err)
+	}
+}
+
+// spread checks that every sharded table really is on several shards: what one
+// shard has alone would be answered right by any proxy.
+func spread(t testing.TB, target *harness.Target, database string) {
+	t.Helper()
+	sharded := 0
+	for _, table := range harness.Snapshot(t).Tables {
+		if table.Database != database || table.Kind != directory.Sharded {
+			continue
+		}
+		sharded++
+		shards := 0
+		for _, s := range target.Shards() {
+			conn := dial(t, s.ConnString(database))
+			got, err := ask(conn, simple, "select exists (select from "+table.Name+")")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got.rows[0][0]) == "t" {
+				shards++
+			}
+		}
+		if shards < 3 {
+			t.Errorf("%s: %s has rows on %d shards only", database, table.Name, shards)
+		}
+	}
+	if sharded < 5 {
+		t.Errorf("%s has %d sharded tables", database, sharded)
 	}
 }
