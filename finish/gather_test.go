@@ -133,3 +133,37 @@ func (g *gathering) inline(tb testing.TB, remainder string, types []uint32, clie
 	}
 	return fetch(tb, g.conn, fmt.Sprintf(remainder, inputs...), in.AppendTypes(types), bind)
 }
+
+// staged carries the pieces' rows through a temporary table on another backend,
+// the first few of them through memory.
+func (g *gathering) staged(tb testing.TB, to *pool.Conn, remainder string, types []uint32, client []byte) answer {
+	tb.Helper()
+	run(tb, to, "BEGIN READ WRITE")
+	defer run(tb, to, "COMMIT")
+	in := finish.NewInputs(g.shapes, len(types), finish.Limits{Inline: 100})
+	var stage *finish.Stage
+	err := execute(g.conn, g.tagged(), types, client, finish.Formats(g.columns()), nil, func(row []byte) error {
+		if stage != nil {
+			return stage.Add(row)
+		}
+		full, err := in.Add(row)
+		if full && err == nil {
+			stage, err = finish.OpenStage(to, in)
+		}
+		return err
+	})
+	if stage == nil && err == nil {
+		stage, err = finish.OpenStage(to, in)
+	}
+	if err == nil {
+		err = stage.Close()
+	}
+	if err != nil {
+		tb.Fatalf("%s: %v", clip(g.tagged()), err)
+	}
+	var inputs []any
+	for i := range g.pieces {
+		inputs = append(inputs, string(stage.AppendInput(nil, i)))
+	}
+	return fetch(tb, to, fmt.Sprintf(remainder, inputs...), types, client)
+}

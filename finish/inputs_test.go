@@ -47,7 +47,7 @@ var clientBinds = map[string][]byte{
 }
 
 func TestSeveralPieces(t *testing.T) {
-	c := backend(t)
+	c, to := backend(t), backend(t)
 	types := []uint32{23, 25}
 	g := several(t, c, types, severalPieces...)
 	g.shapes[0].Columns[1].Name = "b"
@@ -59,14 +59,15 @@ ORDER BY 1, 2, 5, 8`
 	for name, bind := range clientBinds {
 		end := len(bind)
 		if name == "text for all" {
-			end -= 4 // the result formats, which AppendBind leaves out
+			end -= 4 // without the result formats
 		}
 		want := fetch(t, c, fmt.Sprintf(q, "("+strings.Replace(several0, "AS a, i::text AS a", "AS a, i::text AS b", 1)+"\n)",
 			"("+severalPieces[1]+")", "("+severalPieces[2]+")", "("+severalPieces[3]+")"), types, bind[:end])
 		if len(want.rows) != 5 && len(want.rows) != 7 {
 			t.Fatalf("%d rows", len(want.rows))
 		}
-		compare(t, name, g.inline(t, q, types, bind[:end]), want)
+		compare(t, name+" inline", g.inline(t, q, types, bind[:end]), want)
+		compare(t, name+" staged", g.staged(t, to, q, types, bind[:end]), want)
 	}
 	// On a shard that some pieces do not visit rows look the same.
 	for i := range g.pieces {

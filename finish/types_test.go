@@ -159,10 +159,12 @@ var settings = []string{
 // TestEveryType carries a table of each type and compares what the remainder
 // sees with the table.
 func TestEveryType(t *testing.T) {
-	c := backend(t)
+	c, to := backend(t), backend(t)
 	makeKinds(t, c)
+	run(t, to, "SET search_path = kinds, public")
 	for _, set := range settings {
 		run(t, c, set)
+		run(t, to, set)
 		for i, k := range kinds {
 			sql := fmt.Sprintf("SELECT n, v, v AS \"a \"\"name\", n AS c1 FROM k%d ORDER BY n", i)
 			_, cols, err := finish.Describe(c, sql, nil)
@@ -174,15 +176,13 @@ func TestEveryType(t *testing.T) {
 			}
 			g := &gathering{conn: c, pieces: []string{sql}, shapes: []finish.Shape{{Columns: cols}}}
 			want := fetch(t, c, sql, nil, nil)
-			for name, got := range map[string]answer{"inline": g.inline(t, "SELECT * FROM %[1]s x", nil, nil)} {
-				compare(t, k.typ+" "+name, got, want)
-			}
+			compare(t, k.typ+" inline", g.inline(t, "SELECT * FROM %[1]s x", nil, nil), want)
+			compare(t, k.typ+" staged", g.staged(t, to, "SELECT * FROM %[1]s x", nil, nil), want)
 			empty := *g
 			empty.pieces = []string{fmt.Sprintf("SELECT n, v, v, n FROM k%d WHERE n < 0", i)}
 			want.rows = nil
-			for name, got := range map[string]answer{"inline": empty.inline(t, "SELECT * FROM %[1]s x", nil, nil)} {
-				compare(t, k.typ+" without rows, "+name, got, want)
-			}
+			compare(t, k.typ+" inline without rows", empty.inline(t, "SELECT * FROM %[1]s x", nil, nil), want)
+			compare(t, k.typ+" staged without rows", empty.staged(t, to, "SELECT * FROM %[1]s x", nil, nil), want)
 		}
 	}
 }
@@ -190,8 +190,9 @@ func TestEveryType(t *testing.T) {
 // TestShapes: domains and collations are given back where the plan says so, and
 // a collation is the column's, not the expression's.
 func TestShapes(t *testing.T) {
-	c := backend(t)
+	c, to := backend(t), backend(t)
 	run(t, c, schema)
+	run(t, to, "SET search_path = kinds, public")
 	run(t, c, `CREATE TABLE names(p pos, i ints, x text COLLATE "C", y varchar(3) COLLATE "POSIX"); INSERT INTO names VALUES (1, '{1}', 'a', 'abc'), (2, NULL, 'B', 'b')`)
 	sql := "SELECT * FROM names"
 	_, cols, err := finish.Describe(c, sql, nil)
@@ -205,8 +206,9 @@ func TestShapes(t *testing.T) {
 		`SELECT pg_typeof(p), pg_typeof(i), pg_collation_for(x), pg_collation_for(y), * FROM %[1]s x ORDER BY x`,
 		`SELECT * FROM %[1]s x ORDER BY x COLLATE "POSIX" DESC, y`,
 	} {
-		got, want := g.inline(t, q, nil, nil), fetch(t, c, fmt.Sprintf(q, "names"), nil, nil)
-		compare(t, q, got, want)
+		want := fetch(t, c, fmt.Sprintf(q, "names"), nil, nil)
+		compare(t, "inline: "+q, g.inline(t, q, nil, nil), want)
+		compare(t, "staged: "+q, g.staged(t, to, q, nil, nil), want)
 	}
 }
 
