@@ -31,6 +31,10 @@ type analysis struct {
 	expanded  int // how many views in all
 	reads     map[*catalog.Relation]reads
 	edits     []textEdit
+
+	// probe is what a look at one block of a statement notes beside. Nil in the
+	// analysis of a whole statement.
+	probe *probe
 }
 
 // text is where constants stand: the client's text, or a view's definition.
@@ -53,6 +57,7 @@ type touched struct {
 	advisory   bool
 	catalog    bool // names of objects are looked up
 	writesHome bool
+	system     string // a system column: ctid, xmin, …
 }
 
 // instance is an appearance of a sharded table.
@@ -62,6 +67,8 @@ type instance struct {
 	scope  *scope
 	cols   map[string]*column
 	stored bool
+	// semi: it is in a subquery whose rows are asked for and not used (EXISTS).
+	semi bool
 	// keys is what is known of a stored row, per key column: values, or a
 	// column whose facts hold.
 	keys []storedKey
@@ -178,6 +185,7 @@ func columns(rel *catalog.Relation, x *instance) []output {
 // appear notes a sharded table.
 func (a *analysis) appear(t *table, name string, s *scope) *instance {
 	x := &instance{table: t, name: name, scope: s, cols: map[string]*column{}}
+	x.semi = a.probe != nil && a.probe.semi > 0
 	a.instances = append(a.instances, x)
 	return x
 }

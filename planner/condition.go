@@ -253,6 +253,10 @@ func (l *level) semijoin(s *pg.SubLink) bool {
 	if !l.plainJoin(sel) {
 		return false
 	}
+	if l.probe != nil {
+		l.probe.semi++
+		defer func() { l.probe.semi-- }()
+	}
 	switch s.SubLinkType {
 	case pg.SubLinkType_EXISTS_SUBLINK:
 		l.inner(l.scope).query(sel)

@@ -6,6 +6,8 @@ import (
 
 	"weft/catalog"
 	"weft/directory"
+	"weft/parser"
+	"weft/plan"
 )
 
 // Declare adds a table to a snapshot, as its declaration would.
@@ -49,4 +51,40 @@ func Declare(t testing.TB, snap *directory.Snapshot, s *catalog.Schema, line str
 func declare(t testing.TB, snap *directory.Snapshot, s *catalog.Schema, line string) {
 	t.Helper()
 	Declare(t, snap, s, line)
+}
+
+// Whole plans a text as a query in one piece.
+func Whole(env *Env, sql string, literals []parser.Literal, params []uint32) string {
+	tree, err := parser.ParseTree(sql, env.Options)
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	a := &analysis{
+		env: env, text: text{sql: sql, tree: tree, literals: literals, path: env.Path},
+		out: &plan.Plan{}, params: newParams(params), held: map[int]bool{},
+	}
+	a.client = a.text
+	sel := tree.Statements[0].Stmt.GetSelectStmt()
+	a.top().query(sel)
+	g := a.whole(sel)
+	if g == nil {
+		core := copySelect(sel)
+		core.SortClause, core.LimitCount, core.LimitOffset, core.LockingClause = nil, nil, nil, nil
+		_, why := a.local(core)
+		return "  not in one piece: " + why + "\n"
+	}
+	if a.out.Exact {
+		return g.String() + "  exact\n"
+	}
+	return g.String()
+}
+
+// ColumnName is what the first column of a query is called.
+func ColumnName(t testing.TB, sql string) string {
+	t.Helper()
+	tree, err := parser.ParseTree(sql, parser.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return outputName(tree.Statements[0].Stmt.GetSelectStmt().TargetList[0].GetResTarget())
 }

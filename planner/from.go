@@ -32,6 +32,7 @@ func (l *level) element(n *pg.Node, s *scope, left []*source) *source {
 		return opaque(n.RangeFunction.Alias)
 	case *pg.Node_RangeTableSample:
 		l.lateral(s, left).expressions(n.RangeTableSample.Args)
+		l.probe.sample(l, n.RangeTableSample)
 		return l.element(n.RangeTableSample.Relation, s, left)
 	case *pg.Node_RangeTableFunc:
 		l.lateral(s, left).expression(&pg.Node{Node: n})
@@ -78,6 +79,7 @@ func (l *level) table(rv *pg.RangeVar, s *scope) *source {
 		return simple(rv.Relname, "", rv.Alias, nil, true)
 	}
 	rel, t := l.relation(rv)
+	l.probe.read(rel)
 	switch {
 	case rel == nil:
 		l.touched.missing = append(l.touched.missing, rv)
@@ -110,8 +112,11 @@ func (l *level) subselect(n *pg.RangeSubselect, s *scope, left []*source) *sourc
 	if n.Lateral {
 		in = l.lateral(s, left).inner(s)
 	}
-	name := ""
+	name, first := "", len(l.instances)
 	cols, opaque := in.query(n.Subquery.GetSelectStmt())
+	if !n.Lateral {
+		l.probe.derive(l.analysis, derived{sel: n.Subquery.GetSelectStmt(), with: l.with, scope: s, first: first, cols: cols, opaque: opaque})
+	}
 	if n.Alias == nil { // PostgreSQL 16 allows that
 		return &source{cols: cols, opaque: opaque}
 	}

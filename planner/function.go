@@ -26,6 +26,7 @@ func (l *level) call(f *pg.FuncCall) {
 		l.functions = append(l.functions, users...)
 		return
 	}
+	l.probe.call(f)
 	switch {
 	case name == "nextval" || name == "currval" || name == "lastval" || name == "setval":
 		l.touched.sequences = append(l.touched.sequences, name)

@@ -71,6 +71,7 @@ func load(t testing.TB, c *pgx.Conn) *catalog.Schema {
 //	schema            SQL that makes the schema
 //	declare           sharded TABLE COLUMN[,COLUMN] | reference TABLE, a line each
 //	plan [params=(oid,…)] [path=(schema,…)] [temp=(name,…)]   statements, separated by lines with ---
+//	whole             the same for queries that run in one piece
 func TestPlan(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		if strings.Contains(path, "fuzz") {
@@ -95,7 +96,15 @@ func TestPlan(t *testing.T) {
 				env.Tables = planner.NewTables(snap, "app")
 				return ""
 			case "plan":
-				return goldenPlans(t, env, d)
+				return goldenPlans(t, env, d, func(env *planner.Env, sql string, params []uint32) string {
+					return "=> " + planOf(env, sql, params...).String()
+				})
+			case "whole":
+				return goldenPlans(t, env, d, func(env *planner.Env, sql string, params []uint32) string {
+					var s parser.Scanner
+					s.Scan([]byte(sql), env.Options)
+					return planner.Whole(env, sql, s.Literals, params)
+				})
 			}
 			d.Fatalf(t, "unknown command %s", d.Cmd)
 			return ""
@@ -103,7 +112,7 @@ func TestPlan(t *testing.T) {
 	})
 }
 
-func goldenPlans(t *testing.T, env *planner.Env, d *datadriven.TestData) string {
+func goldenPlans(t *testing.T, env *planner.Env, d *datadriven.TestData, plan func(*planner.Env, string, []uint32) string) string {
 	with := *env
 	var params []uint32
 	for _, arg := range d.CmdArgs {
@@ -131,8 +140,7 @@ func goldenPlans(t *testing.T, env *planner.Env, d *datadriven.TestData) string 
 	}
 	var b strings.Builder
 	for _, sql := range strings.Split(d.Input, "\n---\n") {
-		p := planOf(&with, sql, params...)
-		fmt.Fprintf(&b, "%s\n=> %s", sql, p)
+		fmt.Fprintf(&b, "%s\n%s", sql, plan(&with, sql, params))
 	}
 	return b.String()
 }

@@ -14,6 +14,9 @@ func (l *level) query(sel *pg.SelectStmt) (cols []output, opaque bool) {
 	if sel == nil {
 		return nil, true
 	}
+	if l.probe != nil {
+		defer l.steady(sel)()
+	}
 	l.withClause(sel.WithClause, sel)
 	if len(sel.LockingClause) > 0 {
 		l.out.Writes = true
@@ -187,7 +190,7 @@ func (l *level) pass(c *column, sel *pg.SelectStmt, how shape) *column {
 	if how == plainShape || how == groupedShape && (len(sel.GroupClause) == 0 || l.groups(c, sel)) {
 		return c
 	}
-	out := &column{name: c.name, typ: c.typ, declared: c.declared, apart: c.apart}
+	out := &column{name: c.name, typ: c.typ, declared: c.declared, apart: c.apart, stored: c.stored}
 	if how == closedShape && len(sel.GroupClause) == 0 {
 		out.inside = c // some of its rows, as they are
 	}
@@ -229,35 +232,6 @@ func outputName(t *pg.ResTarget) string {
 		return t.Name
 	}
 	return figureName(t.Val)
-}
-
-func figureName(n *pg.Node) string {
-	switch v := n.GetNode().(type) {
-	case *pg.Node_ColumnRef:
-		if names := nameList(v.ColumnRef.Fields); len(names) > 0 {
-			return names[len(names)-1]
-		}
-	case *pg.Node_FuncCall:
-		names := nameList(v.FuncCall.Funcname)
-		return names[len(names)-1]
-	case *pg.Node_TypeCast:
-		if name := figureName(v.TypeCast.Arg); name != "?column?" {
-			return name
-		}
-		if names := nameList(v.TypeCast.TypeName.GetNames()); len(names) > 0 {
-			return names[len(names)-1]
-		}
-	case *pg.Node_CoalesceExpr:
-		return "coalesce"
-	case *pg.Node_CaseExpr:
-		if d := v.CaseExpr.Defresult; d != nil {
-			if name := figureName(d); name != "?column?" {
-				return name
-			}
-		}
-		return "case"
-	}
-	return "?column?"
 }
 
 // setOperation analyses UNION, INTERSECT and EXCEPT. The arms know nothing of
@@ -331,7 +305,12 @@ func (l *level) expression(n *pg.Node) {
 			}
 		case *pg.A_Expr:
 			l.params.compare(l, m)
-		case *pg.SetToDefault, *pg.A_Const, *pg.ColumnRef:
+		case *pg.ColumnRef:
+			l.systemColumn(m)
+			return false
+		case *pg.CollateClause:
+			l.probe.collate()
+		case *pg.SetToDefault, *pg.A_Const:
 			return false
 		}
 		return true

@@ -87,7 +87,8 @@ type column struct {
 	typ  datum.Type // below any domain; 0 if unknown
 	// declared is the type itself: a domain's, maybe.
 	declared datum.Type
-	apart    bool // equal values of it may be different keys
+	apart    bool            // equal values of it may be different keys
+	stored   *catalog.Column // what it is in its table, nil if it is none's
 	instance *instance
 	// inside is the column of a subquery whose value this one has, where
 	// conditions on this one are none on that.
@@ -117,7 +118,7 @@ func class(t datum.Type) datum.Type {
 func newColumn(c *catalog.Column, x *instance) *column {
 	return &column{
 		name: c.Name, typ: datum.Type(c.Base), declared: datum.Type(c.Type), instance: x,
-		apart: c.Enum || c.Nondeterministic,
+		apart: c.Enum || c.Nondeterministic, stored: c,
 	}
 }
 

@@ -38,7 +38,9 @@ func (l *level) view(rel *catalog.Relation, rv *pg.RangeVar, s *scope) *source {
 	l.views++
 	l.expanded++
 	in := &level{analysis: l.analysis, scope: s}
+	first := len(l.instances)
 	cols, opaque := in.query(tree.Statements[0].Stmt.GetSelectStmt())
+	l.probe.derive(l.analysis, derived{sel: tree.Statements[0].Stmt.GetSelectStmt(), scope: s, first: first, cols: cols, opaque: opaque})
 	l.views--
 	l.text = outer
 	if opaque {

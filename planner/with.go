@@ -20,10 +20,11 @@ type cte struct {
 	// used.
 	scope *scope
 	// once: it is named in one place, and its rows are used nowhere else.
-	once   bool
-	done   bool
-	cols   []output
-	opaque bool
+	once      bool
+	recursive bool // it stands in WITH RECURSIVE
+	done      bool
+	cols      []output
+	opaque    bool
 }
 
 func (w *with) find(name string) *cte {
@@ -50,13 +51,13 @@ func (l *level) withClause(w *pg.WithClause, whole any) {
 		if e == nil {
 			continue
 		}
-		c := &cte{node: e, at: &level{analysis: l.analysis, parent: l.parent, with: in, scope: l.outside()}}
+		c := &cte{node: e, recursive: w.Recursive, at: &level{analysis: l.analysis, parent: l.parent, with: in, scope: l.outside()}}
 		if !w.Recursive {
 			// It can name those before it.
 			c.at.with = &with{parent: l.with, ctes: in.ctes}
 		}
 		self := w.Recursive && uses(e.Ctequery)[e.Ctename] > 0
-		c.once = e.Ctequery.GetSelectStmt() != nil && !self && named[e.Ctename] == 1
+		c.once = e.Ctequery.GetSelectStmt() != nil && !self && (named[e.Ctename] == 1 || named[e.Ctename] > 1 && l.probe.inlines())
 		c.opaque = self
 		in.ctes = append(in.ctes[:len(in.ctes):len(in.ctes)], c)
 	}
@@ -109,11 +110,14 @@ func uses(whole any) map[string]int {
 
 // reference is a CTE named in FROM.
 func (l *level) reference(c *cte, rv *pg.RangeVar, s *scope) *source {
-	if c.once && !c.done {
-		// Its rows are used here and nowhere else: it is a subquery.
+	if c.once && (!c.done || l.probe.inlines()) {
+		// Its rows are used here and nowhere else: it is a subquery. (A probe
+		// looks at each place where it is used as if it were written there.)
 		c.done = true
-		c.at.scope = s
-		c.cols, c.opaque = c.at.query(c.node.Ctequery.GetSelectStmt())
+		at, first := *c.at, len(l.instances)
+		at.scope = s
+		c.cols, c.opaque = at.query(c.node.Ctequery.GetSelectStmt())
+		l.probe.derive(l.analysis, derived{sel: c.node.Ctequery.GetSelectStmt(), with: c.at.with, scope: s, first: first, cols: c.cols, opaque: c.opaque})
 	}
 	c.analyse()
 	cols := c.cols
@@ -140,7 +144,7 @@ func (l *level) reference(c *cte, rv *pg.RangeVar, s *scope) *source {
 func fresh(cols []output) []output {
 	out := make([]output, len(cols))
 	for i, o := range cols {
-		out[i] = output{o.name, &column{name: o.name, typ: o.column.typ, declared: o.column.declared, apart: o.column.apart}}
+		out[i] = output{o.name, &column{name: o.name, typ: o.column.typ, declared: o.column.declared, apart: o.column.apart, stored: o.column.stored}}
 	}
 	return out
 }

@@ -1,0 +1,144 @@
+package plan
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// String prints the text with its holes: 'n' is the n-th literal, <n> the n-th
+// piece's rows, <type n.m> the type of its m-th column, all counted from 1.
+func (t Text) String() string {
+	return string(t.Append(nil, &Fill{
+		Literal: func(dst []byte, i int) []byte { return append(dst, "'"+strconv.Itoa(i+1)+"'"...) },
+		Input:   func(dst []byte, i int) []byte { return append(dst, "<"+strconv.Itoa(i+1)+">"...) },
+		Now:     func(dst []byte) []byte { return append(dst, "<now>"...) },
+		Type: func(dst []byte, piece, column int) []byte {
+			return fmt.Appendf(dst, "<type %d.%d>", piece+1, column+1)
+		},
+	}))
+}
+
+// String prints the way for people and for golden files.
+func (g *Gather) String() string {
+	var b strings.Builder
+	g.print(&b, "  ")
+	return b.String()
+}
+
+func (g *Gather) print(b *strings.Builder, indent string) {
+	for i := range g.Pieces {
+		p := &g.Pieces[i]
+		fmt.Fprintf(b, "%spiece %d, %s: %s\n", indent, i+1, p.where(), p.Text)
+		for j := range p.Instances {
+			fmt.Fprintf(b, "%s  %s\n", indent, p.Instances[j].String())
+		}
+		for _, f := range p.Forbid {
+			fmt.Fprintf(b, "%s  unless column %d has type %d\n", indent, f.Column+1, f.Type)
+		}
+	}
+	fmt.Fprintf(b, "%sremainder: %s\n", indent, g.Remainder)
+	if g.Native != nil {
+		fmt.Fprintf(b, "%snative: %s\n", indent, g.Native)
+	}
+	for _, f := range []struct {
+		set  bool
+		text string
+	}{{g.Probe, "asks the home shard first"}, {g.Locks, "locks rows"}} {
+		if f.set {
+			fmt.Fprintf(b, "%s%s\n", indent, f.text)
+		}
+	}
+	for _, w := range g.Why {
+		fmt.Fprintf(b, "%s(%s)\n", indent, w)
+	}
+	if g.Otherwise != nil {
+		fmt.Fprintf(b, "%sotherwise:\n", indent)
+		g.Otherwise.print(b, indent+"  ")
+	}
+}
+
+func (p *Piece) where() string {
+	out := "shards of " + p.Name
+	switch p.Where {
+	case OnHome:
+		out = "home"
+	case OnCopy:
+		out = "any copy"
+	}
+	if p.Always {
+		out += ", one at least"
+	}
+	return out
+}
+
+// String prints the operators in the order they come in.
+func (n *Native) String() string {
+	var parts []string
+	if n.Aggregate != nil {
+		parts = append(parts, n.Aggregate.String())
+	}
+	if n.Distinct {
+		parts = append(parts, "distinct")
+	}
+	switch {
+	case len(n.Order) > 0:
+		var keys []string
+		for _, k := range n.Order {
+			s := strconv.Itoa(k.Column + 1)
+			if k.Desc {
+				s += " desc"
+			}
+			if k.NullsFirst != k.Desc {
+				s += map[bool]string{true: " nulls first", false: " nulls last"}[k.NullsFirst]
+			}
+			if k.Bytes {
+				s += " bytes"
+			}
+			keys = append(keys, s)
+		}
+		parts = append(parts, "merge by "+strings.Join(keys, ", "))
+	case len(parts) == 0:
+		parts = append(parts, "append")
+	}
+	if n.Aggregate == nil {
+		parts = append(parts, fmt.Sprintf("cut to %d", n.Columns))
+	}
+	if n.Offset != nil {
+		parts = append(parts, "skip "+n.Offset.Source.String())
+	}
+	if n.Limit != nil {
+		parts = append(parts, "stop after "+n.Limit.Source.String())
+	}
+	return strings.Join(parts, "; ")
+}
+
+// String prints the outputs and what they are grouped by.
+func (a *Aggregate) String() string {
+	var outs []string
+	for _, o := range a.Outputs {
+		s := fmt.Sprintf("%s(%d)", o.Kind, o.Column+1)
+		if o.Kind == CombineAvg {
+			s = fmt.Sprintf("%s(%d / %d)", o.Kind, o.Column+1, o.Count+1)
+		}
+		outs = append(outs, s)
+	}
+	s := "aggregate " + strings.Join(outs, ", ")
+	if a.Grouped {
+		var by []string
+		for _, g := range a.Groups {
+			by = append(by, strconv.Itoa(g+1))
+		}
+		s += " by " + strings.Join(by, ", ")
+	}
+	return s
+}
+
+// String returns the name of the aggregate.
+func (c Combine) String() string {
+	names := [...]string{"group", "count", "sum", "min", "max", "avg", "and", "or", "bit_and", "bit_or"}
+	if int(c) < len(names) {
+		return names[c]
+	}
+	return "combine " + strconv.Itoa(int(c))
+}

@@ -1,0 +1,347 @@
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/plan"
+)
+
+// A block is local if it may run inside each shard: the rows that it yields on
+// all shards, put together, are those it would yield if one server had
+// everything.
+//
+// This is proved by a mark. Some FROM element of the block, the anchor, has a row
+// in every combination of rows that the block looks at (it is on no nullable side
+// of an outer join), and a shard key. Let the condition "the anchor's key is K"
+// be added to the block, for a value K that nobody knows. If it follows for every
+// other instance in the block, wherever it stands, that its key is K too, then
+// by the claim of scope its rows of other keys can be taken away without changing
+// what the block yields for the anchor's rows of key K. Tables colocated with the
+// anchor's have their rows of K on the same shard. So a combination with a row of
+// the anchor is the same, whether all rows are there or that shard's alone: the
+// combinations of the shards are all combinations, each once.
+//
+// A row whose key is NULL is on one shard as well. If an instance has the mark by
+// an equality, no row of it takes part beside such a row of the anchor; if it has
+// it because its column is the anchor's, as an arm of a set operation yields it,
+// then its key is NULL too, and NULLs are in one place.
+//
+// What the block makes of the combinations must not put those of two shards
+// together: grouping, DISTINCT and the partitions of windows have to contain the
+// anchor's key.
+//
+// The anchor may also be a subquery that is local itself. Its rows are then each
+// on one shard, and if it yields its own anchor's key, then on the one of that
+// key.
+type block struct {
+	cols   []output
+	opaque bool
+	// table is the anchor's. Nil if rows are spread in a way that no column
+	// tells.
+	table *table
+	// key has for each column of the table's key the outputs with its value.
+	key [][]int
+	// instances are those without whose rows there are none, per shard.
+	instances []plan.Instance
+	name      string
+
+	// level is its FROM, nil for a set operation.
+	level *level
+	// collated: something in it has a collation of its own.
+	collated bool
+}
+
+// markKind is the kind of the value that nobody knows.
+const markKind plan.SourceKind = 255
+
+// local looks at a query that names nothing of the levels around it, and has its
+// CTEs with it. It returns nil, and why, if the query is not local.
+func (a *analysis) local(sel *pg.SelectStmt) (*block, string) { return a.localIn(sel, a.text, true) }
+
+// localIn does it for a query of some text. top: it is not inside of another.
+func (a *analysis) localIn(sel *pg.SelectStmt, t text, top bool) (*block, string) {
+	switch {
+	case sel.LimitCount != nil || sel.LimitOffset != nil:
+		return nil, "LIMIT is counted over all shards"
+	case len(sel.LockingClause) > 0:
+		return nil, "it locks rows"
+	case len(sel.ValuesLists) > 0:
+		return nil, noSharded
+	case sel.Op != pg.SetOperation_SETOP_NONE:
+		return a.localSet(sel, t)
+	}
+	in := a.probing(t)
+	l := in.top()
+	b := &block{level: l}
+	b.cols, b.opaque = l.query(sel)
+	if why := in.unfit(sel, top); why != "" {
+		return nil, why
+	}
+	anchor, why := a.anchor(l)
+	if anchor == nil {
+		return nil, why
+	}
+	for _, x := range in.instances[anchor.first:anchor.last] {
+		solved := x.solve(newClasses(x.scope))
+		for i := range solved.Keys {
+			solved.Keys[i] = a.settle(solved.Keys[i])
+		}
+		b.instances = append(b.instances, solved)
+	}
+	b.name, b.collated = in.tables(), in.probe.collated
+	why = b.divided(sel, anchor)
+	a.out.Exact = a.out.Exact || in.out.Exact
+	if why != "" {
+		return nil, why
+	}
+	return b, ""
+}
+
+// probing returns an analysis that looks at a part of this one's statement.
+func (a *analysis) probing(t text) *analysis {
+	return &analysis{
+		env: a.env, text: t, client: a.client, out: &plan.Plan{}, reads: a.reads,
+		params: &params{types: a.params.types}, probe: &probe{},
+	}
+}
+
+// tables is what people know the block by: its sharded tables.
+func (in *analysis) tables() string {
+	var out []string
+	for _, x := range in.instances {
+		if !slices.Contains(out, x.name) {
+			out = append(out, x.name)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// unfit says why a block cannot run in shards, whatever its keys are.
+func (in *analysis) unfit(sel *pg.SelectStmt, top bool) string {
+	t := &in.touched
+	switch {
+	case in.refused():
+		return in.out.Refusal.Message
+	case len(t.missing) > 0:
+		return t.missing[0].Relname + " does not exist"
+	case len(t.home) > 0:
+		return t.home[0] + " is on the home shard"
+	case len(t.sequences) > 0:
+		return t.sequences[0] + " runs on the home shard"
+	case len(t.homely) > 0:
+		return t.homely[0] + " runs on the home shard"
+	case t.catalog:
+		return "names of objects mean something on the home shard only"
+	case t.system != "":
+		return t.system + " is told by each shard for itself"
+	case in.out.Writes:
+		return "it locks or changes rows"
+	case in.probe.unsteady != "":
+		return in.probe.unsteady + " over reference tables may differ from shard to shard"
+	}
+	for _, f := range in.functions {
+		sharded, home := in.mentioned(f)
+		if f.Volatility == 'v' || f.Opaque || sharded != "" || home != "" {
+			return "function " + f.Name.Name + " is to be called where the whole statement is"
+		}
+	}
+	harmless := map[*pg.FuncCall]bool{}
+	if top {
+		perRow(sel, harmless)
+	}
+	for _, f := range in.probe.calls {
+		names := nameList(f.Funcname)
+		name := names[len(names)-1]
+		if t := in.env.Schema.Builtin(name); !harmless[f] && (!t.Known || t.Volatility == 'v') {
+			return "function " + name + " is volatile"
+		}
+	}
+	if len(in.instances) == 0 {
+		return noSharded
+	}
+	return ""
+}
+
+// perRow finds the calls of volatile functions that are evaluated anew for each
+// row and have no other effect: it does not matter where.
+func perRow(sel *pg.SelectStmt, calls map[*pg.FuncCall]bool) {
+	if len(sel.DistinctClause) > 0 || len(sel.GroupClause) > 0 {
+		return
+	}
+	for _, n := range append(append([]*pg.Node(nil), sel.TargetList...), sel.SortClause...) {
+		walkLevel(n, func(m any) {
+			f, ok := m.(*pg.FuncCall)
+			if !ok {
+				return
+			}
+			switch names := nameList(f.Funcname); names[len(names)-1] {
+			case "random", "clock_timestamp", "gen_random_uuid":
+				calls[f] = true
+			}
+		})
+	}
+}
+
+// anchor is what all rows of a block have a row of.
+type anchor struct {
+	key         []*column // nil if no columns tell where its rows are
+	table       *table
+	first, last int // its instances
+}
+
+// anchor finds one.
+func (a *analysis) anchor(l *level) (*anchor, string) {
+	in := l.analysis
+	why := ""
+	for i, x := range in.instances {
+		if x.scope != l.scope || x.semi {
+			continue
+		}
+		at := &anchor{table: x.table, first: i, last: i + 1}
+		for _, k := range x.table.keys {
+			at.key = append(at.key, x.cols[k.Name])
+		}
+		if slices.Contains(at.key, nil) {
+			continue
+		}
+		odd := at.odd(l)
+		if odd == nil {
+			return at, ""
+		}
+		if why == "" {
+			why = fmt.Sprintf("%s and %s are not joined by their shard keys", x.name, odd.name)
+		}
+	}
+	for i := range in.probe.derived {
+		d := &in.probe.derived[i]
+		if d.scope != l.scope || d.first == d.last {
+			continue
+		}
+		sel := enclose(d.sel, d.with)
+		if sel == nil {
+			continue
+		}
+		inner, reason := a.localIn(sel, d.text, false)
+		if inner == nil {
+			if why == "" {
+				why = reason
+			}
+			continue
+		}
+		at := &anchor{first: d.first, last: d.last}
+		if inner.table != nil && !d.opaque && len(d.cols) == len(inner.cols) {
+			at.table = inner.table
+			for _, outputs := range inner.key {
+				at.key = append(at.key, d.cols[outputs[0]].column)
+			}
+		}
+		odd := at.odd(l)
+		if odd == nil {
+			return at, ""
+		}
+		if why == "" {
+			why = fmt.Sprintf("%s is not joined by the shard key of what stands beside it", odd.name)
+		}
+	}
+	if why == "" {
+		why = "no sharded table is there in every row"
+	}
+	return nil, why
+}
+
+// odd returns an instance that need not have the anchor's key, nil if all must.
+func (at *anchor) odd(l *level) *instance {
+	was := len(l.scope.among)
+	for i, c := range at.key {
+		l.scope.among = append(l.scope.among, among{column: c, set: plan.Set{{Kind: markKind, Index: i}}})
+	}
+	defer func() { l.scope.among = l.scope.among[:was] }()
+	known := map[*scope]*classes{}
+	for i, x := range l.instances {
+		if i >= at.first && i < at.last {
+			continue
+		}
+		if at.table == nil || !colocated(at.table, x.table) {
+			return x
+		}
+		cl := known[x.scope]
+		if cl == nil {
+			cl = newClasses(x.scope)
+			known[x.scope] = cl
+		}
+		for i, k := range x.table.keys {
+			c := x.cols[k.Name]
+			if c == nil || !slices.ContainsFunc(cl.sets(c), func(s plan.Set) bool {
+				return len(s) == 1 && s[0].Kind == markKind && s[0].Index == i
+			}) {
+				return x
+			}
+		}
+	}
+	return nil
+}
+
+// divided says what puts rows of several shards together, if anything does, and
+// notes which outputs are the key.
+func (b *block) divided(sel *pg.SelectStmt, at *anchor) string {
+	l := b.level
+	o := l.outputsOf(sel)
+	cl := newClasses(l.scope)
+	has := func(list []*column) bool {
+		for _, k := range at.key {
+			if k.class() == 0 || !slices.ContainsFunc(list, func(c *column) bool { return c != nil && cl.find(c) == cl.find(k) }) {
+				return false
+			}
+		}
+		return len(at.key) > 0
+	}
+	sets := false
+	if l.grouped(sel) {
+		plain, every := l.groupColumns(sel, o)
+		if !has(plain) {
+			if len(every) == 0 || slices.ContainsFunc(every, func(set []*column) bool { return !has(append(set, plain...)) }) {
+				return "GROUP BY does not contain the shard key"
+			}
+			sets = true
+		}
+	}
+	for _, w := range l.windows(sel) {
+		if !has(l.partition(sel, w, 0)) {
+			return "a window's PARTITION BY does not contain the shard key"
+		}
+	}
+	if on := sel.DistinctClause; len(on) > 0 {
+		list := o.columns
+		if on[0].GetNode() != nil {
+			list = nil
+			for _, n := range on {
+				list = append(list, l.sortColumn(n, o))
+			}
+		}
+		if !has(list) {
+			return "DISTINCT does not contain the shard key"
+		}
+	}
+	if at.table == nil || sets || o.opaque || b.opaque {
+		return ""
+	}
+	var key [][]int
+	for _, k := range at.key {
+		var found []int
+		for i, c := range o.columns {
+			if c != nil && k.class() != 0 && cl.find(c) == cl.find(k) {
+				found = append(found, i)
+			}
+		}
+		if len(found) == 0 {
+			return ""
+		}
+		key = append(key, found)
+	}
+	b.table, b.key = at.table, key
+	return ""
+}

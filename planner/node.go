@@ -1,0 +1,168 @@
+package planner
+
+import (
+	"strconv"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"weft/catalog"
+	"weft/datum"
+)
+
+// What follows makes nodes of a tree.
+
+func selectNode(s *pg.SelectStmt) *pg.Node {
+	return &pg.Node{Node: &pg.Node_SelectStmt{SelectStmt: s}}
+}
+
+func targetNode(n *pg.Node, name string) *pg.Node {
+	return pg.MakeResTargetNodeWithNameAndVal(name, n, -1)
+}
+
+// cast is value::type, of a built-in type.
+func cast(n *pg.Node, typ string) *pg.Node {
+	return castAs(n, &pg.TypeName{Names: []*pg.Node{pg.MakeStrNode("pg_catalog"), pg.MakeStrNode(typ)}, Typemod: -1})
+}
+
+func castAs(n *pg.Node, t *pg.TypeName) *pg.Node {
+	return &pg.Node{Node: &pg.Node_TypeCast{TypeCast: &pg.TypeCast{Arg: n, TypeName: t, Location: -1}}}
+}
+
+// builtin is a call of a built-in function.
+func builtin(name string, args ...*pg.Node) *pg.Node {
+	return pg.MakeFuncCallNode([]*pg.Node{pg.MakeStrNode("pg_catalog"), pg.MakeStrNode(name)}, args, -1)
+}
+
+func boolNode(v bool) *pg.Node {
+	return &pg.Node{Node: &pg.Node_AConst{AConst: &pg.A_Const{Val: &pg.A_Const_Boolval{Boolval: &pg.Boolean{Boolval: v}}, Location: -1}}}
+}
+
+func isNull(n *pg.Node) bool { return n.GetAConst().GetIsnull() }
+
+// inputAlias is what a remainder calls the rows of the only piece.
+const inputAlias = "weft"
+
+// inputColumn is what it calls a column of them.
+func inputColumn(i int) string { return "c" + strconv.Itoa(i+1) }
+
+// inputNode is the rows of a piece in FROM, with as many columns. A column whose
+// collation is not the one that goes with its type gets it back. With -1 columns
+// they have the names they have.
+func inputNode(piece, columns int, collations []collation) *pg.Node {
+	alias := &pg.Alias{Aliasname: inputAlias}
+	for i := range max(columns, 0) {
+		alias.Colnames = append(alias.Colnames, pg.MakeStrNode(inputColumn(i)))
+	}
+	rv := &pg.Node{Node: &pg.Node_RangeVar{RangeVar: &pg.RangeVar{
+		Relname: inputMark(piece), Inh: true, Relpersistence: "p", Alias: alias, Location: -1,
+	}}}
+	named := false
+	for _, c := range collations {
+		named = named || c.name.Name != ""
+	}
+	if !named {
+		return rv
+	}
+	in := &pg.SelectStmt{FromClause: []*pg.Node{rv}}
+	for i := range columns {
+		n := nameNode(inputAlias, inputColumn(i))
+		if i < len(collations) {
+			n = collations[i].apply(n)
+		}
+		in.TargetList = append(in.TargetList, targetNode(n, inputColumn(i)))
+	}
+	return &pg.Node{Node: &pg.Node_RangeSubselect{RangeSubselect: &pg.RangeSubselect{
+		Subquery: selectNode(in), Alias: &pg.Alias{Aliasname: inputAlias},
+	}}}
+}
+
+// collation is what strings are compared by.
+type collation struct {
+	name  catalog.Name // empty for the database's default
+	bytes bool         // it compares bytes
+	loose bool         // strings may be equal that are not the same
+}
+
+func (c collation) apply(n *pg.Node) *pg.Node {
+	if c.name.Name == "" {
+		return n
+	}
+	clause := &pg.CollateClause{Arg: n, Location: -1}
+	if c.name.Schema != "" {
+		clause.Collname = append(clause.Collname, pg.MakeStrNode(c.name.Schema))
+	}
+	clause.Collname = append(clause.Collname, pg.MakeStrNode(c.name.Name))
+	return &pg.Node{Node: &pg.Node_CollateClause{CollateClause: clause}}
+}
+
+// collationOf is the collation of an expression over the block's FROM, which is
+// the column x, if it is one. ok is false if it cannot be told.
+func (b *block) collationOf(a *analysis, n *pg.Node, x *column) (c collation, ok bool) {
+	def := collation{bytes: a.env.Schema.Bytewise}
+	if !b.collated {
+		return def, true
+	}
+	if x == nil && b.level != nil {
+		x = b.level.column(n)
+	}
+	if x != nil {
+		switch {
+		case x.stored != nil:
+			return collation{name: x.stored.Collation, bytes: x.stored.Bytewise, loose: x.stored.Nondeterministic}, true
+		case x.typ == datum.Text || x.typ == datum.Varchar || x.typ == datum.Bpchar || x.typ == 0:
+			return c, false
+		}
+		return def, true
+	}
+	if clause := n.GetCollateClause(); clause != nil {
+		names := nameList(clause.Collname)
+		c.name.Name = names[len(names)-1]
+		if len(names) > 1 {
+			c.name.Schema = names[len(names)-2]
+		}
+		if c.name.Schema == "" || c.name.Schema == "pg_catalog" {
+			c.bytes = c.name.Name == "C" || c.name.Name == "POSIX" || c.name.Name == "ucs_basic"
+		}
+		c.loose = !c.bytes
+		return c, true
+	}
+	ok = b.level != nil
+	walkLevel(n, func(m any) {
+		switch m := m.(type) {
+		case *pg.CollateClause, *pg.SubLink:
+			ok = false
+		case *pg.ColumnRef:
+			if !ok {
+				return
+			}
+			x := b.level.column(&pg.Node{Node: &pg.Node_ColumnRef{ColumnRef: m}})
+			ok = x != nil && x.stored != nil && x.stored.Collation.Name == ""
+		}
+	})
+	return def, ok
+}
+
+// placeless is an expression without the places where it was written.
+func placeless(n *pg.Node) *pg.Node {
+	n = proto.Clone(n).(*pg.Node)
+	clearPlaces(n.ProtoReflect())
+	return n
+}
+
+func clearPlaces(m protoreflect.Message) {
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case f.Name() == "location" && f.Kind() == protoreflect.Int32Kind:
+			m.Clear(f)
+		case f.IsList() && f.Kind() == protoreflect.MessageKind:
+			for i := range v.List().Len() {
+				clearPlaces(v.List().Get(i).Message())
+			}
+		case f.Kind() == protoreflect.MessageKind && !f.IsMap():
+			clearPlaces(v.Message())
+		}
+		return true
+	})
+}

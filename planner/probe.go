@@ -1,0 +1,194 @@
+package planner
+
+import (
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/catalog"
+	"weft/parser"
+)
+
+// probe is what a look at one block notes beside what every analysis does. Its
+// methods do nothing on nil: an analysis of a whole statement has none.
+type probe struct {
+	// semi is how deep in subqueries whose rows are asked for and not used.
+	semi    int
+	derived []derived
+	// calls are the calls of functions that are not the user's.
+	calls []*pg.FuncCall
+	// unsteady says which part of it may have other rows on another copy of the
+	// same reference tables.
+	unsteady string
+	copies   int // how often a CTE was looked at where it is used
+	// collated: a collation is named, or a column has one that is not the
+	// database's.
+	collated bool
+}
+
+// derived is a subquery in FROM, or the view or CTE that is named there.
+type derived struct {
+	sel    *pg.SelectStmt
+	with   *with
+	text   text
+	scope  *scope
+	cols   []output
+	opaque bool
+	// first and last tell its instances among all.
+	first, last int
+}
+
+// maxCopies is how many places of CTEs a probe looks at.
+const maxCopies = 200
+
+// inlines reports whether a CTE is looked at in each place that names it. It
+// yields the same rows everywhere, for a block with volatile functions is not
+// local whatever else holds.
+func (p *probe) inlines() bool { return p != nil && p.copies < maxCopies }
+
+func (p *probe) derive(a *analysis, d derived) {
+	if p == nil {
+		return
+	}
+	p.copies++
+	d.last, d.text = len(a.instances), a.text
+	if p.semi == 0 && d.sel != nil {
+		p.derived = append(p.derived, d)
+	}
+}
+
+func (p *probe) call(f *pg.FuncCall) {
+	if p != nil {
+		p.calls = append(p.calls, f)
+	}
+}
+
+func (p *probe) collate() {
+	if p != nil {
+		p.collated = true
+	}
+}
+
+func (p *probe) read(rel *catalog.Relation) {
+	if p == nil || rel == nil {
+		return
+	}
+	for i := range rel.Columns {
+		p.collated = p.collated || rel.Columns[i].Collation.Name != ""
+	}
+}
+
+// sample notes a sample of a reference table: its copies would not agree.
+func (p *probe) sample(l *level, n *pg.RangeTableSample) {
+	if p == nil {
+		return
+	}
+	if rv := n.Relation.GetRangeVar(); rv != nil {
+		if _, t := l.relation(rv); t == nil || t.Reference {
+			p.unsteady = "a sample of " + rv.Relname
+		}
+	}
+}
+
+// steady is called before a query is analysed, and what it returns after: a query
+// that reads reference tables alone, and whose rows depend on the order in which
+// they are found, may yield others on another shard. One that reads a sharded
+// table is either evaluated with rows of one key, or its instance stays without
+// the mark.
+func (l *level) steady(sel *pg.SelectStmt) func() {
+	instances, copies := len(l.instances), len(l.touched.reference)
+	return func() {
+		if len(l.instances) > instances || len(l.touched.reference) == copies {
+			return
+		}
+		switch {
+		case sel.LimitCount != nil || sel.LimitOffset != nil:
+			l.probe.unsteady = "LIMIT"
+		case len(sel.DistinctClause) > 0 && sel.DistinctClause[0].GetNode() != nil:
+			l.probe.unsteady = "DISTINCT ON"
+		case l.ordered(sel):
+			l.probe.unsteady = "an aggregate or window function that depends on the order of rows"
+		}
+	}
+}
+
+// steadyAggregates do not depend on the order of their input.
+var steadyAggregates = set("count", "sum", "min", "max", "avg", "bool_and", "bool_or", "every", "bit_and", "bit_or", "bit_xor",
+	"stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp")
+
+// ordered reports whether a query calls an aggregate or window function whose
+// result depends on the order in which rows are found.
+func (l *level) ordered(sel *pg.SelectStmt) bool {
+	found := false
+	for _, n := range clauses(sel) {
+		walkLevel(n, func(m any) {
+			switch m := m.(type) {
+			case *pg.FuncCall:
+				names := nameList(m.Funcname)
+				steady := steadyAggregates[names[len(names)-1]] && (m.Over == nil || len(m.Over.OrderClause) == 0 && m.Over.Name == "")
+				found = found || !steady && (m.Over != nil || l.aggregates(m))
+			case *pg.JsonObjectAgg, *pg.JsonArrayAgg:
+				found = true
+			}
+		})
+	}
+	return found
+}
+
+// clauses are the clauses of a query in which its aggregates and window functions
+// stand.
+func clauses(sel *pg.SelectStmt) []*pg.Node {
+	out := append([]*pg.Node(nil), sel.TargetList...)
+	out = append(out, sel.DistinctClause...)
+	out = append(out, sel.SortClause...)
+	if sel.HavingClause != nil {
+		out = append(out, sel.HavingClause)
+	}
+	return out
+}
+
+// walkLevel visits an expression, but not the queries in it.
+func walkLevel(n *pg.Node, visit func(any)) {
+	parser.Walk(n, func(m any) bool {
+		if s, ok := m.(*pg.SubLink); ok {
+			visit(m)
+			if s.Testexpr != nil {
+				walkLevel(s.Testexpr, visit)
+			}
+			return false
+		}
+		visit(m)
+		return true
+	})
+}
+
+// aggregates reports whether a call may be that of an aggregate.
+func (l *level) aggregates(f *pg.FuncCall) bool {
+	names := nameList(f.Funcname)
+	name, schema := names[len(names)-1], ""
+	if len(names) > 1 {
+		schema = names[len(names)-2]
+	}
+	if f.AggStar || f.AggDistinct || f.AggFilter != nil || len(f.AggOrder) > 0 || f.AggWithinGroup {
+		return true
+	}
+	for _, u := range l.userFunctions(schema, name) {
+		if u.Kind == 'a' {
+			return true
+		}
+	}
+	t := l.env.Schema.Builtin(name)
+	return t.Aggregate || !t.Known && len(l.userFunctions(schema, name)) == 0
+}
+
+// systemColumns are the columns that every table has and no list of columns shows.
+var systemColumns = set("ctid", "tableoid", "xmin", "xmax", "cmin", "cmax")
+
+// systemColumn notes a name that means one of them.
+func (l *level) systemColumn(ref *pg.ColumnRef) {
+	names := nameList(ref.Fields)
+	if len(names) == 0 || len(names) != len(ref.Fields) || !systemColumns[names[len(names)-1]] {
+		return
+	}
+	if l.column(&pg.Node{Node: &pg.Node_ColumnRef{ColumnRef: ref}}) == nil {
+		l.touched.system = names[len(names)-1]
+	}
+}

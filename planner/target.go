@@ -1,0 +1,250 @@
+package planner
+
+import (
+	pg "github.com/pganalyze/pg_query_go/v6"
+)
+
+// targets are what the names and numbers in GROUP BY, ORDER BY and DISTINCT ON
+// can mean beside the columns of FROM: the columns that a query yields.
+type targets struct {
+	names   []string
+	columns []*column  // nil for an expression
+	exprs   []*pg.Node // nil for a column of a * that no name reaches
+	opaque  bool       // from some column on it is not known which they are
+	// numbered: a number was looked up, and so the value of a literal counts.
+	numbered func()
+}
+
+// outputsOf lists them.
+func (l *level) outputsOf(sel *pg.SelectStmt) *targets {
+	o := &targets{numbered: func() { l.out.Exact = true }}
+	for _, n := range sel.TargetList {
+		t := n.GetResTarget()
+		if t == nil {
+			o.opaque = true
+			return o
+		}
+		ref := t.Val.GetColumnRef()
+		if ref == nil || ref.Fields[len(ref.Fields)-1].GetAStar() == nil {
+			o.names = append(o.names, outputName(t))
+			o.columns = append(o.columns, l.column(t.Val))
+			o.exprs = append(o.exprs, t.Val)
+			continue
+		}
+		cols, opaque := l.star(ref.Fields)
+		if opaque {
+			o.opaque = true
+			return o
+		}
+		for _, c := range cols {
+			o.names = append(o.names, c.name)
+			o.columns = append(o.columns, c.column)
+			o.exprs = append(o.exprs, l.spell(c, nameList(ref.Fields)))
+		}
+	}
+	return o
+}
+
+// spell returns an expression that means a column of *, nil if there is none.
+func (l *level) spell(c output, qualifier []string) *pg.Node {
+	try := [][]string{append(append([]string(nil), qualifier...), c.name)}
+	if len(qualifier) == 0 {
+		for _, s := range l.sources {
+			for _, it := range s.items {
+				try = append(try, []string{it.name, c.name})
+			}
+		}
+	}
+	for _, names := range try {
+		if found, known := l.lookup(names); known && found == c.column {
+			return nameNode(names...)
+		}
+	}
+	return nil
+}
+
+// number returns the output that an integer in ORDER BY or GROUP BY means.
+func (o *targets) number(n *pg.Node) (i int, is bool) {
+	c := n.GetAConst()
+	if c == nil || c.GetIval() == nil {
+		return 0, false
+	}
+	o.numbered()
+	i = int(c.GetIval().Ival) - 1
+	if i < 0 || i >= len(o.exprs) {
+		i = -1 // an error, or out of sight
+	}
+	return i, true
+}
+
+// find returns the output of a name: -1 for none, -2 if it cannot be told which.
+func (o *targets) find(name string) int {
+	found := -1
+	for i, n := range o.names {
+		if n != name {
+			continue
+		}
+		if found >= 0 && (o.columns[i] == nil || o.columns[i] != o.columns[found]) {
+			return -2
+		}
+		if found < 0 {
+			found = i
+		}
+	}
+	if found == -1 && o.opaque {
+		return -2
+	}
+	return found
+}
+
+// output returns the output that an item of ORDER BY or DISTINCT ON is by its
+// number or name: -1 if it is an expression, -2 if it cannot be told.
+func (o *targets) output(n *pg.Node) int {
+	if i, is := o.number(n); is {
+		if i < 0 {
+			return -2
+		}
+		return i
+	}
+	if ref := n.GetColumnRef(); ref != nil && len(ref.Fields) == 1 && ref.Fields[0].GetString_() != nil {
+		return o.find(ref.Fields[0].GetString_().Sval)
+	}
+	return -1
+}
+
+// sortColumn is the column that an item of ORDER BY or DISTINCT ON is, nil if it
+// is none.
+func (l *level) sortColumn(n *pg.Node, o *targets) *column {
+	switch i := o.output(n); i {
+	case -1:
+		return l.column(n)
+	case -2:
+		return nil
+	default:
+		return o.columns[i]
+	}
+}
+
+// groupColumn is the column that an item of GROUP BY is: there a name is first
+// one of FROM.
+func (l *level) groupColumn(n *pg.Node, o *targets) *column {
+	if i, is := o.number(n); is {
+		if i < 0 {
+			return nil
+		}
+		return o.columns[i]
+	}
+	ref := n.GetColumnRef()
+	if ref == nil {
+		return nil
+	}
+	names := nameList(ref.Fields)
+	if len(names) != len(ref.Fields) {
+		return nil
+	}
+	if c, known := l.lookup(names); known {
+		return c
+	}
+	if len(names) == 1 {
+		if i := o.find(names[0]); i >= 0 {
+			return o.columns[i]
+		}
+	}
+	return l.column(n)
+}
+
+// groupColumns are the columns that a query groups by in all its grouping sets,
+// and what each of these has besides. every is nil if there are none, or if one
+// of them is not written out.
+func (l *level) groupColumns(sel *pg.SelectStmt, o *targets) (plain []*column, every [][]*column) {
+	for _, g := range sel.GroupClause {
+		set := g.GetGroupingSet()
+		if set == nil {
+			plain = append(plain, l.groupItem(g, o)...)
+			continue
+		}
+		if set.Kind != pg.GroupingSetKind_GROUPING_SET_SETS || every != nil {
+			return plain, nil
+		}
+		for _, n := range set.Content {
+			if n.GetGroupingSet() != nil {
+				return plain, nil
+			}
+			every = append(every, l.groupItem(n, o))
+		}
+	}
+	return plain, every
+}
+
+// groupItem is an item of GROUP BY: an expression, or several in brackets.
+func (l *level) groupItem(n *pg.Node, o *targets) []*column {
+	row := n.GetRowExpr()
+	if row == nil {
+		return []*column{l.groupColumn(n, o)}
+	}
+	var out []*column
+	for _, e := range row.Args {
+		out = append(out, l.groupColumn(e, o))
+	}
+	return out
+}
+
+// grouped reports whether a query makes one row of several.
+func (l *level) grouped(sel *pg.SelectStmt) bool {
+	if len(sel.GroupClause) > 0 || sel.HavingClause != nil {
+		return true
+	}
+	found := false
+	for _, n := range clauses(sel) {
+		walkLevel(n, func(m any) {
+			switch m := m.(type) {
+			case *pg.FuncCall:
+				found = found || m.Over == nil && l.aggregates(m)
+			case *pg.JsonObjectAgg, *pg.JsonArrayAgg:
+				found = true
+			}
+		})
+	}
+	return found
+}
+
+// windows are the windows over which a query calls functions.
+func (l *level) windows(sel *pg.SelectStmt) []*pg.WindowDef {
+	var out []*pg.WindowDef
+	for _, n := range clauses(sel) {
+		walkLevel(n, func(m any) {
+			switch m := m.(type) {
+			case *pg.FuncCall:
+				if m.Over != nil {
+					out = append(out, m.Over)
+				}
+			case *pg.JsonAggConstructor:
+				if m.Over != nil {
+					out = append(out, m.Over)
+				}
+			}
+		})
+	}
+	return out
+}
+
+// partition lists the columns that a window is partitioned by.
+func (l *level) partition(sel *pg.SelectStmt, w *pg.WindowDef, depth int) []*column {
+	name := w.Refname
+	if len(w.PartitionClause) == 0 && name == "" {
+		name = w.Name // OVER w
+	}
+	if name != "" && depth < 10 {
+		for _, n := range sel.WindowClause {
+			if d := n.GetWindowDef(); d != nil && d.Name == name && d != w {
+				return l.partition(sel, &pg.WindowDef{Refname: d.Refname, PartitionClause: d.PartitionClause}, depth+1)
+			}
+		}
+		return nil
+	}
+	var out []*column
+	for _, n := range w.PartitionClause {
+		out = append(out, l.column(n))
+	}
+	return out
+}
