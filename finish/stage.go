@@ -21,7 +21,7 @@ type Stage struct {
 	name string
 	rows []int64 // of each piece
 	feed *feed
-	// Of the goroutine that runs the COPY; read when it has ended.
+	// The outcome: the goroutine's that runs the COPY until that has ended.
 	copied int64
 	err    error
 }
@@ -267,7 +267,8 @@ func (s *Stage) Close() error {
 	if large == nil {
 		return nil
 	}
-	return s.analyze(string(large))
+	s.err = s.analyze(string(large)) // for Abort too
+	return s.err
 }
 
 // analyze tells the planner what is in tables. A tenth of the usual sample shows

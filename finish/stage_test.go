@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -193,8 +197,7 @@ func TestStageLost(t *testing.T) {
 	}
 }
 
-// TestStageInterrupted: Interrupt ends a stage that waits for a server which
-// does not read.
+// TestStageInterrupted: Interrupt ends a stage.
 func TestStageInterrupted(t *testing.T) {
 	s, c := open(t, finish.Limits{})
 	ctx, stop := context.WithTimeout(context.Background(), 20*time.Millisecond)
@@ -205,6 +208,99 @@ func TestStageInterrupted(t *testing.T) {
 	}
 	if err := s.Abort(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestStageStopped: a server that does not read any more keeps nobody longer
+// than the connection's deadline, whatever the stage is doing.
+func TestStageStopped(t *testing.T) {
+	for name, f := range map[string]func(s *finish.Stage) error{
+		"add":   func(s *finish.Stage) error { return fill(s, 1e9, row(1, "x")) },
+		"close": (*finish.Stage).Close,
+		"abort": (*finish.Stage).Abort,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, c := open(t, finish.Limits{})
+			if err := fill(s, 50000, row(1, "x")); err != nil {
+				t.Fatal(err)
+			}
+			if err := syscall.Kill(int(c.PID), syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = syscall.Kill(int(c.PID), syscall.SIGCONT) }()
+			time.AfterFunc(100*time.Millisecond, func() { _ = c.Conn().SetDeadline(time.Unix(1, 0)) })
+			if err := f(s); !errors.Is(err, pool.ErrLost) {
+				t.Error(err)
+			}
+			if err := s.Abort(); !errors.Is(err, pool.ErrLost) {
+				t.Errorf("abort: %v", err)
+			}
+		})
+	}
+}
+
+// TestStageAnywhere ends stages at any moment, in every way.
+func TestStageAnywhere(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 1))
+	other := backend(t)
+	for range 80 {
+		s, c := open(t, finish.Limits{})
+		end, n := r.IntN(4), r.IntN(60000)
+		wait := time.Duration(r.IntN(8000)) * time.Microsecond
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			time.Sleep(wait)
+			switch end {
+			case 0:
+				_, _ = other.Exec(fmt.Sprintf("SELECT pg_cancel_backend(%d)", c.PID))
+			case 1:
+				_, _ = other.Exec(fmt.Sprintf("SELECT pg_terminate_backend(%d)", c.PID))
+			}
+		})
+		err := fill(s, n, row(1, strings.Repeat("x", r.IntN(300))))
+		if err == nil && end < 3 {
+			err = s.Close()
+		}
+		abort := s.Abort()
+		wg.Wait()
+		switch {
+		case end >= 2 && (err != nil || abort != nil):
+			t.Errorf("%v, abort: %v", err, abort)
+		case errors.Is(err, pool.ErrLost):
+			if end != 1 || !errors.Is(abort, pool.ErrLost) {
+				t.Errorf("way %d: %v, abort: %v", end, err, abort)
+			}
+		case err == nil && end == 2:
+			if got := fmt.Sprint(run(t, c, fmt.Sprintf("SELECT count(*) FROM %s x", s.AppendInput(nil, 0)))); got != fmt.Sprintf("[[%d]]", n) {
+				t.Errorf("%s rows, want %d", got, n)
+			}
+		case end == 0:
+			// The cancel may come when the COPY is over.
+			if err != nil && code(err) != "57014" {
+				t.Error(err)
+			}
+		}
+		if end != 1 {
+			if _, err := c.Exec("ROLLBACK"); err != nil && code(err) != "57014" {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestStageMemory: what a stage holds does not grow with what goes through it.
+func TestStageMemory(t *testing.T) {
+	s, _ := open(t, finish.Limits{})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if err := errors.Join(fill(s, 200000, row(1, strings.Repeat("x", 300))), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > 1<<20 {
+		t.Errorf("60 MB of rows took %d bytes of memory", got)
 	}
 }
 
