@@ -56,6 +56,22 @@ func DecodeParams(body []byte) (Params, bool) {
 // Len returns the number of parameters.
 func (p Params) Len() int { return p.count }
 
+// At returns parameter i and its format code; nil is NULL. It reports false if
+// there is none or the message is malformed.
+func (p Params) At(i int) (v []byte, format int16, ok bool) {
+	if i < 0 || i >= p.count {
+		return nil, 0, false
+	}
+	at := 0
+	for range i {
+		if _, at, ok = p.value(at); !ok {
+			return nil, 0, false
+		}
+	}
+	v, _, ok = p.value(at)
+	return v, int16(p.format(i)), ok
+}
+
 // format returns the format of parameter i: no code means text for all, one
 // code is for all.
 func (p Params) format(i int) datum.Format {

@@ -86,6 +86,31 @@ func (b *Binder) Bind(p *plan.Plan, snap *directory.Snapshot, a *Args) (Shards, 
 	return s, nil
 }
 
+// BindPiece returns the shards that a piece of a gathered query visits: every
+// one that a row of its tables may be on, and at least one. The result is valid
+// until the next Bind.
+func (b *Binder) BindPiece(p *plan.Plan, piece *plan.Piece, snap *directory.Snapshot, a *Args) (Shards, error) {
+	b.reset(p, snap, a)
+	defer b.release()
+	if piece.Where == plan.OnShards {
+		for i := range piece.Instances {
+			if err := b.instance(&piece.Instances[i]); err != nil {
+				return Shards{}, err
+			}
+		}
+	}
+	free := b.shards.count == 0
+	if free {
+		b.shards.add(b.home())
+	}
+	c := &b.shards
+	s := Shards{first: c.first, count: c.count, any: free && piece.Where != plan.OnHome}
+	if c.count > 1 {
+		s.set = c.set
+	}
+	return s, nil
+}
+
 func (b *Binder) reset(p *plan.Plan, snap *directory.Snapshot, a *Args) {
 	b.plan, b.snap, b.args = p, snap, a
 	b.bits = bits.Len(uint(snap.BucketCount)) - 1

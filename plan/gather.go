@@ -61,6 +61,9 @@ type Piece struct {
 	Instances []Instance
 	// Name is what people know it by: the tables in it.
 	Name string
+	// Types and Collations are what a description of the columns does not tell,
+	// as SQL, where they are not empty: a domain, a column's own collation.
+	Types, Collations []string
 	// Forbid: the columns whose types must not be these, because what the
 	// remainder makes of them would lose something (an average of float4 sums).
 	Forbid []Forbidden

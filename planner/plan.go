@@ -248,6 +248,11 @@ func (a *analysis) statement(n *pg.Node) plan.Route {
 			return a.selectInto(n.SelectStmt)
 		}
 		a.top().query(n.SelectStmt)
+		r := a.decide()
+		if r == plan.Keyed {
+			a.out.Gather = a.whole(n.SelectStmt)
+		}
+		return r
 	case *pg.Node_InsertStmt:
 		a.top().insert(n.InsertStmt)
 	case *pg.Node_UpdateStmt:

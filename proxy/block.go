@@ -34,6 +34,8 @@ type block struct {
 	writer *pool.Conn
 	// everywhere: all shards take part and all have been changed alike.
 	everywhere bool
+	snapped    bool   // its first statement has been sent
+	now        string // what now() is in it, once it has mattered to several shards
 	chain      bool   // it is about to end, and the next one begins with that
 	tag        string // of the last command, while there are several participants
 }

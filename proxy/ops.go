@@ -73,6 +73,9 @@ type op struct {
 	// text says how the text that went to the backend differs from the
 	// client's; nil if it does not.
 	text *edited
+	// foreign: the text that went to the backend is none of the client's, so
+	// places in it mean nothing to it.
+	foreign bool
 	// server and name are what the backend and the client call the statement.
 	server, name string
 	// err is what the client is told in the place of the backend's error: weft

@@ -91,9 +91,19 @@ func (s *Session) parseFor(bind []byte) error {
 	switch {
 	case bind == nil && (pl.Route == plan.Keyed || pl.Route == plan.AnyCopy):
 		lane = s.atHand()
+	case bind == nil && pl.Route == plan.Gathered:
 	case pl.Route != plan.Every:
 		r.args.Text, r.args.Literals, r.args.Options = p.SQL, r.scan.Literals, s.scanOptions()
 		lane, err = s.laneForBind(r, pl, f, bind)
+	}
+	gathered := errors.Is(err, errGather)
+	if gathered {
+		if pl.Gather.Known.Load() != nil {
+			s.parseLocal(p, s.pending, f, pl) // the server has said that it is right
+			s.notePlan(r, p.Name, pl)
+			return nil
+		}
+		lane, err = s.lane, nil
 	}
 	if err == nil {
 		err = s.useLane(lane)
@@ -101,7 +111,7 @@ func (s *Session) parseFor(bind []byte) error {
 	if err != nil {
 		return s.refuseBoundRead(err)
 	}
-	if bind != nil && pl.Route == plan.Keyed && pl.Generate == nil {
+	if bind != nil && pl.Route == plan.Keyed && pl.Generate == nil && !gathered {
 		s.placed, s.placedFree = lane, r.free
 	}
 	if s.stillTrue() != nil {
@@ -337,6 +347,9 @@ func (s *Session) routePlanned(portal []byte, f *parser.Facts, pl *planned, tail
 		r.free = s.placedFree // found with the Parse
 	} else {
 		lane, err = s.laneAnew(r, f, pl, *tail)
+	}
+	if errors.Is(err, errGather) {
+		return true, s.bindGather(portal, f, pl, *tail)
 	}
 	if err == nil {
 		err = s.useFor(lane, pl.plan, f, r.free)

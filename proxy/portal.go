@@ -18,6 +18,8 @@ type localPortal struct {
 	text string
 	ends *parser.Facts // a COMMIT or ROLLBACK
 	args [][]byte
+	// gather is a query that several shards answer.
+	gather *gathering
 }
 
 // bindLocal makes a portal that weft executes itself.
@@ -96,7 +98,9 @@ func (s *Session) executeRouted(body []byte) (done bool, err error) {
 	if err := s.settleParse(); err != nil || s.skipping || !ok {
 		return err != nil || s.skipping, err
 	}
-	if lp := s.local[string(name)]; lp != nil {
+	if lp := s.local[string(name)]; lp != nil && lp.gather != nil {
+		return true, s.executeGather(lp.gather, body)
+	} else if lp != nil {
 		return true, s.executeLocal(lp)
 	}
 	if ev := s.everywhere[string(name)]; ev != nil {
@@ -117,6 +121,9 @@ func (s *Session) describeLocal(kind byte, name []byte) (done bool, err error) {
 		if lp == nil {
 			err := s.usePortalOrRefuse(name)
 			return s.skipping, err
+		}
+		if lp.gather != nil {
+			return true, s.describeGathered(lp.gather)
 		}
 		pl = lp.plan
 	} else {

@@ -366,6 +366,8 @@ func (s *Session) onError(c *pool.Conn, body []byte) {
 	if o.err != nil && !s.fatal {
 		s.tell(o.err)
 		body = nil
+	} else if o.foreign {
+		body = wire.WithoutFields(body, 'P', 'p', 'q')
 	} else if o.text != nil || bytes.IndexByte(body, pool.NamePrefix[0]) >= 0 {
 		body = s.clientsWords(o, body)
 	}

@@ -128,6 +128,8 @@ func (s *Session) laneFor(r *router, p *plan.Plan, f *parser.Facts) (*pool.Lane,
 			return s.atHand(), nil
 		}
 		return s.laneOf(s.snap, int(s.id)%len(s.snap.Shards)).lane, nil
+	case plan.Gathered:
+		return nil, errGather
 	case plan.Keyed:
 		r.args.ASCII = s.reported["client_encoding"] != "UTF8"
 		shards, err := r.bind.Bind(p, s.snap, &r.args)
@@ -135,6 +137,9 @@ func (s *Session) laneFor(r *router, p *plan.Plan, f *parser.Facts) (*pool.Lane,
 			return nil, err
 		}
 		one, ok := shards.One()
+		if !ok && p.Gather != nil {
+			return nil, errGather
+		}
 		if !ok {
 			return nil, p.Refusal
 		}
@@ -256,6 +261,12 @@ func (s *Session) plannedQuery(r *router, text []byte, f *parser.Facts, n int) e
 	if errors.Is(err, errMoved) {
 		return s.plannedQuery(r, text, f, n)
 	}
+	if errors.Is(err, errGather) {
+		if ok, err := s.seriesQuery(text, f, n); ok {
+			return err
+		}
+		return s.gatherQuery(r, p, text, f, n)
+	}
 	if refusal := error(p.Refusal); err != nil && err == refusal { //nolint:errorlint // it is this one
 		if ok, err := s.seriesQuery(text, f, n); ok {
 			return err
@@ -328,6 +339,9 @@ func (s *Session) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free bo
 	if f.Effects&parser.HoldCursor != 0 && lane != s.lane {
 		return pgerr.New(pgerr.FeatureNotSupported, "a cursor WITH HOLD over a declared table is not supported yet").
 			WithHint("Use it inside a transaction block, without WITH HOLD.")
+	}
+	if err := s.takeSnapshots(); err != nil {
+		return err
 	}
 	if err := s.useLane(lane); err != nil {
 		return err

@@ -143,6 +143,9 @@ func (s *Session) runPart(text []byte) error {
 	if errors.Is(err, errMoved) {
 		return s.runPart(text)
 	}
+	if errors.Is(err, errGather) {
+		return s.gatherQuery(r, p, text, f, consumed)
+	}
 	if err != nil {
 		return s.refuseRead(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -219,6 +220,9 @@ func (s *Server) holders(f func(sess *Session, c *pool.Conn)) {
 		if sess.current != nil {
 			f(sess, sess.current)
 		}
+		for _, c := range sess.legs {
+			f(sess, c)
+		}
 		sess.mu.Unlock()
 	}
 }
@@ -246,21 +250,30 @@ func (s *Server) cancel(id int32, secret []byte) {
 // cancel passes a cancel request to the backend the session holds.
 func (s *Session) cancel() {
 	s.mu.Lock()
-	c := s.current
-	if c != nil {
+	busy := slices.Clone(s.legs)
+	if s.current != nil {
+		busy = append(busy, s.current)
+	}
+	for _, c := range busy {
 		c.BeginCancel()
 	}
 	s.mu.Unlock()
-	if c == nil {
+	if len(busy) == 0 {
 		select {
 		case s.cancelled <- struct{}{}:
 		default:
 		}
 		return
 	}
-	if err := c.CancelOrGiveUp(s.srv.ctx); err != nil {
-		s.log.Warn("cancel failed, connection given up", "err", err)
+	var wg sync.WaitGroup
+	for _, c := range busy {
+		wg.Go(func() {
+			if err := c.CancelOrGiveUp(s.srv.ctx); err != nil {
+				s.log.Warn("cancel failed, connection given up", "err", err)
+			}
+		})
 	}
+	wg.Wait()
 }
 
 // Ready reports whether queries can be served: the home shard answers.
@@ -331,7 +344,7 @@ func (s *Server) Close() error {
 		// A client that does not read must not keep us.
 		_ = sess.client.Conn().SetWriteDeadline(time.Now().Add(closeGrace))
 		sess.mu.Lock()
-		for _, c := range []*pool.Conn{sess.current, sess.settling} {
+		for _, c := range append(slices.Clone(sess.legs), sess.current, sess.settling) {
 			if c != nil {
 				_ = c.Conn().SetDeadline(time.Unix(1, 0))
 			}

@@ -111,6 +111,7 @@ type Session struct {
 	// mu guards what others may touch: which backend to cancel.
 	mu        sync.Mutex
 	current   *pool.Conn
+	legs      []*pool.Conn  // and those of a gathered statement
 	settling  *pool.Conn    // the backend weft itself is asking
 	cancelled chan struct{} // ends the wait for a backend
 

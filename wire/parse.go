@@ -93,6 +93,23 @@ func MapError(body []byte, f func(code byte, value string) string) []byte {
 	return append(out, 0)
 }
 
+// WithoutFields returns a copy of an ErrorResponse's body without the fields of
+// these codes.
+func WithoutFields(body []byte, codes ...byte) []byte {
+	out := make([]byte, 0, len(body))
+	for len(body) > 1 {
+		v, rest, ok := CString(body[1:])
+		if !ok {
+			break
+		}
+		if bytes.IndexByte(codes, body[0]) < 0 {
+			out = append(append(append(out, body[0]), v...), 0)
+		}
+		body = rest
+	}
+	return append(out, 0)
+}
+
 // DecodeParameterStatus decodes the body of a ParameterStatus.
 func DecodeParameterStatus(body []byte) (name, value string, ok bool) {
 	n, rest, ok := CString(body)

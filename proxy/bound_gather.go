@@ -1,0 +1,127 @@
+package proxy
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"time"
+
+	"weft/executor"
+	"weft/parser"
+	"weft/pool"
+	"weft/wire"
+)
+
+// In the extended protocol a gathered query is a portal of weft's own until it is
+// executed. If the client wants its rows in portions, the remainder becomes a
+// portal of the home shard's, under the client's name.
+
+// bindGather makes the portal. tail is what the Bind carries beyond the names.
+func (s *Session) bindGather(portal []byte, f *parser.Facts, pl *planned, tail []byte) error {
+	values, formats, ok := splitBind(tail)
+	if !ok {
+		return s.refuseBoundRead(wire.ErrMalformed)
+	}
+	return s.bindLocal(portal, &localPortal{gather: &gathering{
+		plan: pl.plan, g: pl.plan.Gather, facts: f,
+		text: slices.Clone(pl.text), literals: slices.Clone(pl.literals), oids: slices.Clone(pl.oids),
+		values: slices.Clone(values), formats: slices.Clone(formats),
+	}})
+}
+
+// splitBind cuts what follows the names in a Bind into the parameters and the
+// formats of the result.
+func splitBind(tail []byte) (values, formats []byte, ok bool) {
+	if len(tail) < 2 {
+		return nil, nil, false
+	}
+	at := 2 + 2*int(binary.BigEndian.Uint16(tail))
+	if len(tail) < at+2 {
+		return nil, nil, false
+	}
+	n := int(binary.BigEndian.Uint16(tail[at:]))
+	at += 2
+	for range n {
+		if len(tail) < at+4 {
+			return nil, nil, false
+		}
+		size := int(int32(binary.BigEndian.Uint32(tail[at:])))
+		at += 4 + max(size, 0)
+	}
+	if len(tail) < at+2 || len(tail) != at+2+2*int(binary.BigEndian.Uint16(tail[at:])) {
+		return nil, nil, false
+	}
+	return tail[:at], tail[at:], true
+}
+
+// describeGathered answers a Describe of the portal.
+func (s *Session) describeGathered(x *gathering) error {
+	x.g = x.plan.Gather
+	if err := s.describeGather(x); err != nil {
+		return s.refuseBoundRead(err)
+	}
+	s.ops.push(op{kind: opLocal, frame: x.describeResult(nil)})
+	return nil
+}
+
+// executeGather executes the portal. body is the Execute's.
+func (s *Session) executeGather(x *gathering, body []byte) error {
+	name, rest, ok := wire.CString(body)
+	if !ok || len(rest) != 4 {
+		return s.refuseBoundRead(wire.ErrMalformed)
+	}
+	if x.over {
+		s.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, selected(0))})
+		return nil
+	}
+	// What came before is answered before rows are.
+	if err := s.flush(); err != nil || s.skipping {
+		return err
+	}
+	x.began = time.Now()
+	limited := int32(binary.BigEndian.Uint32(rest)) > 0
+	err := s.prepareBound(x, limited)
+	if err == nil && x.native != nil {
+		if err = s.runNative(x, false); err == nil {
+			x.over = true
+			return nil
+		}
+	} else if err == nil {
+		if err = s.collect(x); err == nil {
+			return s.executeCollected(x, name, body)
+		}
+	}
+	if !errors.Is(err, pool.ErrLost) && !errors.Is(err, errEnd) && !errors.Is(err, errTold) && s.atFailed() {
+		s.emitLocal()
+		s.skipping = true
+		return s.refuse(err)
+	}
+	return s.refuseBoundRead(err)
+}
+
+// prepareBound is prepareGather for a portal. Rows in portions come from
+// PostgreSQL.
+func (s *Session) prepareBound(x *gathering, limited bool) error {
+	r := s.srv.routers.Get().(*router)
+	defer s.srv.routers.Put(r)
+	x.limited = limited
+	for {
+		params, ok := executor.DecodeParams(x.values)
+		if !ok {
+			return wire.ErrMalformed
+		}
+		r.args.Text, r.args.Literals, r.args.Options, r.args.Params = x.text, x.literals, s.scanOptions(), params
+		x.g = x.plan.Gather
+		err := s.prepareGather(r, x)
+		if !errors.Is(err, errMoved) {
+			return err
+		}
+		s.read(r, x.text)
+		if x.plan, err = s.plan(r, x.text, x.oids); err != nil {
+			return err
+		}
+		if x.plan.Gather == nil {
+			return errGather
+		}
+	}
+}

@@ -1,0 +1,429 @@
+package proxy
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"weft/directory"
+	"weft/finish"
+	"weft/parser"
+	"weft/pgerr"
+	"weft/plan"
+	"weft/pool"
+	"weft/wire"
+)
+
+// A query that several shards answer is gathered: each shard is sent one
+// statement with all the pieces it has rows for, and what they answer is put
+// together by stream operators (native.go) or by PostgreSQL (remainder.go).
+
+// gathering is one execution of such a query.
+type gathering struct {
+	plan  *plan.Plan
+	g     *plan.Gather
+	d     *plan.Description
+	facts *parser.Facts
+
+	text     []byte
+	literals []parser.Literal
+	oids     []byte // the types the client declared, as its Parse has them
+	// values are the formats and values of the client's parameters, formats
+	// those of the result: as a Bind has them.
+	values  []byte
+	formats []byte
+
+	visits  [][]int // pieces by shard
+	legs    []*leg
+	now     string
+	native  *nativePlan
+	began   time.Time
+	in      *finish.Inputs
+	stage   *finish.Stage
+	stager  *pool.Conn // where that is
+	limited bool       // the client wants rows in portions
+	over    bool       // it has been executed
+}
+
+// noValues is a Bind without parameters.
+var noValues = []byte{0, 0, 0, 0}
+
+// errGather says that a statement visits several shards and can be gathered.
+var errGather = pgerr.New(pgerr.FeatureNotSupported, "this statement visits more than one shard").
+	WithHint("Send it as a statement of its own.")
+
+// gatherQuery answers a simple query of n bytes.
+func (s *Session) gatherQuery(r *router, p *plan.Plan, text []byte, f *parser.Facts, n int) error {
+	x := &gathering{
+		plan: p, g: p.Gather, facts: f, text: slices.Clone(text), literals: slices.Clone(r.scan.Literals),
+		values: noValues, formats: []byte{0, 0}, began: time.Now(),
+	}
+	s.client.Consume(wire.HeaderLen + n)
+	r.args.Text, r.args.Literals, r.args.Options = x.text, x.literals, s.scanOptions()
+	err := s.prepareGather(r, x)
+	if errors.Is(err, errMoved) {
+		return s.runPart(x.text)
+	}
+	if err == nil && x.native != nil {
+		if err = s.runNative(x, true); err == nil {
+			s.tellReady()
+			return nil
+		}
+	} else if err == nil {
+		if err = s.collect(x); err == nil {
+			return s.answerCollected(x)
+		}
+	}
+	return s.gatherFailed(err)
+}
+
+// gatherFailed answers a simple query that could not be gathered. A transaction
+// has failed with it, on one shard at least.
+func (s *Session) gatherFailed(err error) error {
+	if !errors.Is(err, pool.ErrLost) && !errors.Is(err, errEnd) && !errors.Is(err, errTold) && s.atFailed() {
+		if err := s.refuse(err); err != nil {
+			return err
+		}
+		s.tellReady()
+		return nil
+	}
+	return s.refuseRead(err)
+}
+
+// prepareGather does everything up to the point where the shards can be sent
+// their statements. Nothing is sent when it fails.
+func (s *Session) prepareGather(r *router, x *gathering) error {
+	if err := s.mayGather(x); err != nil {
+		return err
+	}
+	if err := s.takeSnapshots(); err != nil {
+		return err
+	}
+	if err := s.describeGather(x); err != nil {
+		return err
+	}
+	if err := s.probe(x); err != nil {
+		return err
+	}
+	if err := s.visit(r, x); err != nil {
+		return err
+	}
+	if err := s.gatherNow(x); err != nil {
+		return err
+	}
+	x.native = s.nativeFor(x)
+	return s.openLegs(x)
+}
+
+// mayGather refuses what the client does not want or cannot have.
+func (s *Session) mayGather(x *gathering) error {
+	if !s.scatter() {
+		return pgerr.New(pgerr.FeatureNotSupported, "this statement visits more than one shard, and weft.scatter is off").
+			WithHint("Add a condition on the shard key, or SET weft.scatter = on.")
+	}
+	if s.isolation() == "serializable" {
+		return pgerr.New(pgerr.FeatureNotSupported, "a SERIALIZABLE transaction cannot read on several shards").
+			WithDetail("Shards do not know of each other's conflicts.").
+			WithHint("Use REPEATABLE READ, or keep the transaction to one shard.")
+	}
+	return nil
+}
+
+// describeGather finds out what PostgreSQL makes of the texts: once, and for all
+// executions. Errors of the client's own text are found here.
+func (s *Session) describeGather(x *gathering) error {
+	for {
+		x.d = x.g.Known.Load()
+		if x.d == nil {
+			if err := s.learnGather(x); err != nil {
+				return err
+			}
+		}
+		if x.g.Otherwise == nil || !x.forbidden() {
+			return nil
+		}
+		x.g = x.g.Otherwise
+	}
+}
+
+// forbidden reports whether a piece has a column of a type that it must not have.
+func (x *gathering) forbidden() bool {
+	for i := range x.g.Pieces {
+		for _, f := range x.g.Pieces[i].Forbid {
+			if f.Column < len(x.d.Pieces[i]) && x.d.Pieces[i][f.Column].Type == f.Type {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// learnGather asks the home shard, which has all tables.
+func (s *Session) learnGather(x *gathering) error {
+	if err := s.useLane(s.lane); err != nil {
+		return err
+	}
+	if err := s.sent(); err != nil {
+		return err
+	}
+	s.conn.UnnamedBy = 0
+	d := &plan.Description{}
+	var err error
+	d.Params, d.Columns, err = finish.Describe(s.conn, string(x.text), oidList(x.oids))
+	if err != nil {
+		return err
+	}
+	x.d = d
+	fill := x.fill()
+	fill.Now = func(dst []byte) []byte { return append(dst, "pg_catalog.now()"...) }
+	for i := range x.g.Pieces {
+		sql := x.g.Pieces[i].Text.Append(nil, fill)
+		_, cols, err := finish.Describe(s.conn, string(sql), d.Params)
+		if err != nil {
+			s.log.Error("a piece cannot be described", "sql", string(sql), "err", err)
+			return pgerr.New(pgerr.InternalError, "a part of the statement cannot be described: %s", pgerr.From(err).Message)
+		}
+		d.Pieces = append(d.Pieces, cols)
+	}
+	if err := s.checkRemainder(x, d); err != nil {
+		return err
+	}
+	x.g.Known.Store(d)
+	return nil
+}
+
+// probe asks the home shard whether the client may run the statement: views were
+// taken apart, and who may read a view is decided where the view is.
+func (s *Session) probe(x *gathering) error {
+	if !x.g.Probe {
+		return nil
+	}
+	if err := s.useLane(s.lane); err != nil {
+		return err
+	}
+	if err := s.sent(); err != nil {
+		return err
+	}
+	s.conn.UnnamedBy = 0
+	l := &leg{s: s, conn: s.conn}
+	l.out = wire.AppendParse(nil, "", "EXPLAIN "+string(x.text), appendOIDs(nil, x.d.Params))
+	var at int
+	l.out, at = wire.Begin(l.out, wire.Bind)
+	l.out = append(append(append(l.out, 0, 0), x.values...), 0, 0)
+	l.out = appendExecute(wire.End(l.out, at))
+	l.out = wire.AppendEmpty(l.out, wire.Sync)
+	l.send()
+	l.drain()
+	return l.err
+}
+
+// appendExecute appends the execution of the unnamed portal to its end.
+func appendExecute(dst []byte) []byte {
+	return append(dst, wire.Execute, 0, 0, 0, 9, 0, 0, 0, 0, 0)
+}
+
+// oidList returns the types of a Parse message as a list.
+func oidList(oids []byte) []uint32 {
+	var out []uint32
+	for i := 2; i+4 <= len(oids); i += 4 {
+		out = append(out, binary.BigEndian.Uint32(oids[i:]))
+	}
+	return out
+}
+
+// appendOIDs appends a list of types as a Parse message has it.
+func appendOIDs(dst []byte, oids []uint32) []byte {
+	dst = binary.BigEndian.AppendUint16(dst, uint16(len(oids)))
+	for _, oid := range oids {
+		dst = binary.BigEndian.AppendUint32(dst, oid)
+	}
+	return dst
+}
+
+// fill is what the holes of the texts are filled with, but for the inputs.
+func (x *gathering) fill() *plan.Fill {
+	return &plan.Fill{
+		Literal: func(dst []byte, i int) []byte {
+			return append(dst, x.text[x.literals[i].Start:x.literals[i].End]...)
+		},
+		Now: func(dst []byte) []byte {
+			return append(append(append(dst, '\''), x.now...), "'::pg_catalog.timestamptz"...)
+		},
+		Type: func(dst []byte, piece, column int) []byte {
+			return append(dst, x.d.Pieces[piece][column].SQL...)
+		},
+	}
+}
+
+// visit finds the shards that each piece visits.
+func (s *Session) visit(r *router, x *gathering) error {
+	r.args.ASCII = s.reported["client_encoding"] != "UTF8"
+	x.visits = make([][]int, len(s.snap.Shards))
+	home := slices.IndexFunc(s.snap.Shards, func(sh directory.Shard) bool { return sh.Name == s.snap.Home })
+	for i := range x.g.Pieces {
+		piece := &x.g.Pieces[i]
+		if piece.Where != plan.OnShards {
+			x.visits[home] = append(x.visits[home], i)
+			continue
+		}
+		shards, err := r.bind.BindPiece(x.plan, piece, s.snap, &r.args)
+		if err != nil {
+			return err
+		}
+		for shard := range shards.All() {
+			x.visits[shard] = append(x.visits[shard], i)
+		}
+	}
+	return nil
+}
+
+// gatherNow finds out what now() is, if it matters: one value on all shards, and
+// the same one until the transaction ends.
+func (s *Session) gatherNow(x *gathering) error {
+	needed := x.g.Remainder.Has(plan.Now)
+	for i := range x.g.Pieces {
+		needed = needed || x.g.Pieces[i].Text.Has(plan.Now)
+	}
+	if !needed {
+		return nil
+	}
+	if x.now = s.block.now; x.now != "" {
+		return nil
+	}
+	if err := s.useLane(s.lane); err != nil {
+		return err
+	}
+	if err := s.sent(); err != nil {
+		return err
+	}
+	s.conn.UnnamedBy = 0
+	rows, err := s.conn.Exec("SELECT pg_catalog.to_char(pg_catalog.now() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')")
+	if err != nil {
+		return err
+	}
+	x.now = rows[0][0] + "+00"
+	if s.block.open {
+		s.block.now = x.now
+	}
+	return nil
+}
+
+// openLegs gets the backends ready and writes what each is to be sent.
+func (s *Session) openLegs(x *gathering) (err error) {
+	if s.conn != nil {
+		if err := s.park(); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-s.cancelled: // meant for an earlier statement
+	default:
+	}
+	defer func() {
+		if err != nil {
+			_ = s.endLegs(x.legs, true)
+			x.legs = nil
+		}
+	}()
+	for shard, pieces := range x.visits {
+		if len(pieces) == 0 {
+			continue
+		}
+		l, err := s.legFor(shard)
+		if l != nil {
+			x.legs = append(x.legs, l)
+		}
+		if err != nil {
+			return err
+		}
+		if l.out, err = x.appendStatement(l.out, l, pieces); err != nil {
+			return err
+		}
+	}
+	s.track(x.legs)
+	select {
+	case <-s.cancelled:
+		return errCancelled()
+	default:
+	}
+	return s.stillTrue()
+}
+
+// appendStatement appends what a shard is sent.
+func (x *gathering) appendStatement(dst []byte, l *leg, pieces []int) ([]byte, error) {
+	texts := make([][]byte, len(x.g.Pieces))
+	fill := x.fill()
+	for _, i := range pieces {
+		texts[i] = x.g.Pieces[i].Text.Append(nil, fill)
+	}
+	oids, err := l.translate.ParseOIDs(appendOIDs(nil, x.d.Params))
+	if err != nil {
+		return dst, untranslatable(err)
+	}
+	values, err := l.translate.Bind(x.values, appendOIDs(nil, x.d.Params))
+	if err != nil {
+		return dst, untranslatable(err)
+	}
+	dst = wire.AppendParse(dst, "", string(finish.Tagged(nil, texts, x.d.Pieces)), oids)
+	var at int
+	dst, at = wire.Begin(dst, wire.Bind)
+	dst = append(dst, 0, 0)
+	dst = append(dst, values...)
+	dst = wire.End(x.appendLegFormats(dst), at)
+	if l.translate != nil {
+		dst = wire.AppendDescribe(dst, 'P', "")
+	}
+	return wire.AppendEmpty(appendExecute(dst), wire.Sync), nil
+}
+
+// appendLegFormats appends the formats in which the shards are asked for their
+// rows: the count and the codes.
+func (x *gathering) appendLegFormats(dst []byte) []byte {
+	codes := finish.Formats(x.d.Pieces)
+	if x.native != nil {
+		codes = x.native.formats
+	}
+	dst = binary.BigEndian.AppendUint16(dst, uint16(len(codes)))
+	for _, c := range codes {
+		dst = binary.BigEndian.AppendUint16(dst, uint16(c))
+	}
+	return dst
+}
+
+// formatOf returns the format the client wants a column of the result in.
+func (x *gathering) formatOf(column int) int16 {
+	n := int(binary.BigEndian.Uint16(x.formats))
+	switch {
+	case n == 0:
+		return 0
+	case n == 1:
+		column = 0
+	case column >= n:
+		return 0
+	}
+	return int16(binary.BigEndian.Uint16(x.formats[2+2*column:]))
+}
+
+// describeResult appends the RowDescription of the result, or NoData.
+func (x *gathering) describeResult(dst []byte) []byte {
+	if len(x.d.Columns) == 0 {
+		return wire.AppendEmpty(dst, wire.NoData)
+	}
+	dst, at := wire.Begin(dst, wire.RowDescription)
+	dst = binary.BigEndian.AppendUint16(dst, uint16(len(x.d.Columns)))
+	for i, c := range x.d.Columns {
+		dst = wire.AppendCString(dst, c.Name)
+		dst = binary.BigEndian.AppendUint32(dst, c.Table)
+		dst = binary.BigEndian.AppendUint16(dst, uint16(c.Num))
+		dst = binary.BigEndian.AppendUint32(dst, c.Type)
+		dst = binary.BigEndian.AppendUint16(dst, uint16(c.Size))
+		dst = binary.BigEndian.AppendUint32(dst, uint32(c.Mod))
+		dst = binary.BigEndian.AppendUint16(dst, uint16(x.formatOf(i)))
+	}
+	return wire.End(dst, at)
+}
+
+// selected is the command tag of a query.
+func selected(rows int64) string { return "SELECT " + strconv.FormatInt(rows, 10) }

@@ -1,0 +1,91 @@
+package proxy
+
+import (
+	"slices"
+
+	"weft/wire"
+)
+
+// isolation returns the level of the open block or of the next statement, as far
+// as it is not READ COMMITTED: "repeatable read", "serializable", or empty.
+func (s *Session) isolation() string {
+	level, _ := s.settings.Get("default_transaction_isolation")
+	if s.block.open && !(s.block.plain && len(s.block.replay) == 0) {
+		for _, text := range append([]string{s.block.begin}, s.block.replay...) {
+			w := words(text)
+			i := slices.Index(w, "isolation")
+			if i < 0 || i+2 >= len(w) || w[i+1] != "level" {
+				if i := slices.Index(w, "transaction_isolation"); i < 0 || len(w) < i+3 {
+					continue
+				} else if w[0] == "set" {
+					level = unquoted(w[i+2:])
+				}
+				continue
+			}
+			level = unquoted(w[i+2:])
+		}
+	}
+	switch level {
+	case "serializable", "repeatable read":
+		return level
+	}
+	return ""
+}
+
+// unquoted returns the isolation level that words begin with.
+func unquoted(w []string) string {
+	var out []byte
+	for _, word := range w {
+		for _, c := range []byte(word) {
+			if c >= 'a' && c <= 'z' {
+				out = append(out, c)
+			}
+		}
+		switch string(out) {
+		case "serializable":
+			return "serializable"
+		case "repeatableread":
+			return "repeatable read"
+		case "repeatable":
+		default:
+			return ""
+		}
+	}
+	return ""
+}
+
+// takeSnapshots makes all shards take the snapshot of a REPEATABLE READ block, at
+// its first statement: a shard that joins later would see what was committed
+// meanwhile, and the block would see some transactions here and not there.
+func (s *Session) takeSnapshots() error {
+	b := &s.block
+	if !b.open || b.snapped {
+		return nil
+	}
+	b.snapped = true
+	if s.isolation() != "repeatable read" || b.sealed {
+		return nil
+	}
+	if s.conn != nil {
+		if err := s.park(); err != nil {
+			return err
+		}
+	}
+	var legs []*leg
+	for shard := range s.snap.Shards {
+		l, err := s.legFor(shard)
+		if l != nil {
+			legs = append(legs, l)
+		}
+		if err != nil {
+			_ = s.endLegs(legs, true)
+			return err
+		}
+		l.out = wire.AppendQuery(l.out, "SELECT 1")
+	}
+	s.track(legs)
+	for _, l := range legs {
+		l.send()
+	}
+	return s.endLegs(legs, false)
+}

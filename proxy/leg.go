@@ -1,0 +1,304 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+
+	"weft/catalog"
+	"weft/pgerr"
+	"weft/pool"
+	"weft/wire"
+)
+
+// leg is one shard's part in a gathered statement: its backend, what it is sent,
+// and the rows it answers with.
+type leg struct {
+	s     *Session
+	conn  *pool.Conn
+	shard int
+	// borrowed: for this statement alone. Otherwise it is a participant of the
+	// block, or the session is tied to it.
+	borrowed bool
+	// out is what is still to be sent. begins: it begins with the BEGIN of the
+	// block, whose answer comes first.
+	out    []byte
+	begins bool
+	// then is the leg that is sent its statement when this one is through.
+	then *leg
+
+	translate *catalog.Translation
+	deep      catalog.Rows
+	consume   int // bytes of the frame that was yielded last
+	// over: nothing more comes. err is how it ended, if not well.
+	over bool
+	err  error
+
+	rows  int64
+	bytes int64
+}
+
+// send sends what waits.
+func (l *leg) send() {
+	if len(l.out) == 0 || l.over {
+		return
+	}
+	_, err := l.conn.Write(l.out)
+	l.out = nil
+	if err != nil {
+		l.fail(l.conn.Lost(err))
+	}
+}
+
+// fail notes that the backend is lost.
+func (l *leg) fail(err error) {
+	l.over = true
+	if l.err == nil || !errors.Is(l.err, pool.ErrLost) {
+		l.err = err
+	}
+}
+
+// lost reports whether the backend's state is unknown.
+func (l *leg) lost() bool { return errors.Is(l.err, pool.ErrLost) }
+
+// Next returns the next row of the shard. It is stream.Rows.
+func (l *leg) Next() ([]byte, error) {
+	l.send()
+	for !l.over {
+		typ, body, err := l.frame()
+		if err != nil {
+			break
+		}
+		if typ != wire.DataRow || l.err != nil {
+			continue
+		}
+		l.rows++
+		l.bytes += int64(len(body))
+		if l.translate != nil && l.deep.Deep() {
+			if err := l.translate.DataRow(body, l.deep); err != nil {
+				l.fail(l.conn.Lost(untranslatable(err)))
+				break
+			}
+		}
+		return body, nil
+	}
+	if l.err != nil {
+		return nil, l.err
+	}
+	return nil, io.EOF
+}
+
+// frame reads one message of the shard and does what must be done about it.
+func (l *leg) frame() (typ byte, body []byte, err error) {
+	c := l.conn
+	c.Consume(l.consume)
+	l.consume = 0
+	typ, body, err = c.Next(wire.LargeLimit)
+	if err != nil {
+		l.fail(c.Lost(err))
+		return 0, nil, err
+	}
+	l.consume = wire.HeaderLen + len(body)
+	switch typ {
+	case wire.ErrorResponse:
+		e := pool.ServerError(body)
+		if e.IsFatal() { // it is about to close the connection
+			l.fail(c.Lost(e))
+			return typ, nil, e
+		}
+		if l.err == nil {
+			l.err = e
+		}
+	case wire.ParameterStatus:
+		if name, value, ok := wire.DecodeParameterStatus(body); ok {
+			c.Params[name] = value
+		}
+	case wire.NoticeResponse:
+		l.s.toClient.Grow()
+		l.s.toClient.B = wire.AppendFrame(l.s.toClient.B, typ, body)
+	case wire.NotificationResponse:
+		l.s.onBackendNotification(c, body)
+	case wire.RowDescription:
+		if l.translate != nil {
+			if l.deep, err = l.translate.RowDescription(body); err != nil {
+				l.fail(c.Lost(untranslatable(err)))
+				return typ, nil, err
+			}
+		}
+	case wire.ReadyForQuery:
+		if len(body) == 1 {
+			c.Status = body[0]
+		}
+		c.Consume(l.consume)
+		l.consume = 0
+		if l.begins && l.err == nil {
+			l.begins = false
+			return typ, nil, nil
+		}
+		if l.begins {
+			// The block did not begin here; what was sent behind it is still
+			// to be answered, and ran outside of any block.
+			l.fail(c.Lost(l.err))
+		}
+		l.over = true
+		if l.then != nil && l.err == nil {
+			l.then.send()
+		}
+	}
+	return typ, body, nil
+}
+
+// drain reads what the shard still has to say.
+func (l *leg) drain() {
+	for !l.over {
+		if _, _, err := l.frame(); err != nil {
+			return
+		}
+	}
+}
+
+// stop makes the shard stop and reads what it still says. Its transaction, if it
+// has one, fails with that.
+func (l *leg) stop() {
+	if l.over {
+		return
+	}
+	if len(l.out) > 0 { // nothing has been sent
+		l.out, l.over = nil, true
+		return
+	}
+	before := l.err
+	l.conn.BeginCancel()
+	if err := l.conn.CancelOrGiveUp(l.s.ctx); err != nil {
+		l.s.log.Warn("cancel failed, connection given up", "err", err)
+	}
+	l.drain()
+	if before == nil && !l.lost() {
+		l.err = nil // what it says now is our own doing
+	}
+}
+
+// legFor makes a leg to a shard: with the backend that takes part in the block,
+// or the one the session is tied to, else with a borrowed one.
+func (s *Session) legFor(shard int) (*leg, error) {
+	lane := s.laneOf(s.snap, shard).lane
+	l := &leg{s: s, shard: shard}
+	for _, c := range s.parked {
+		if c.Lane() == lane {
+			l.conn = c
+		}
+	}
+	if l.conn == nil {
+		c, err := s.borrow(lane)
+		if err != nil {
+			return nil, err
+		}
+		l.conn = c
+		if s.block.open {
+			s.parked = append(s.parked, c)
+		} else {
+			l.borrowed = true
+		}
+	}
+	l.conn.UnnamedBy = 0
+	if err := s.joinLeg(l); err != nil {
+		return nil, err
+	}
+	var err error
+	l.translate, err = s.translationTo(lane)
+	return l, err
+}
+
+// joinLeg makes the leg's backend take part in the block.
+func (s *Session) joinLeg(l *leg) error {
+	b := &s.block
+	if !b.open || l.conn.Status != wire.TxIdle {
+		return nil
+	}
+	if b.sealed {
+		return crossShardBlock()
+	}
+	if b.plain && len(b.replay) == 0 {
+		l.out = wire.AppendQuery(l.out, b.begin)
+		l.begins = true
+		return nil
+	}
+	for i := -1; i < len(b.replay); i++ {
+		sql := b.begin
+		if i >= 0 {
+			sql = b.replay[i]
+		}
+		if err := s.execBeside(l.conn, sql); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// track lets cancel requests reach the legs.
+func (s *Session) track(legs []*leg) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.legs = s.legs[:0]
+	for _, l := range legs {
+		s.legs = append(s.legs, l.conn)
+	}
+}
+
+// endLegs ends the dialogue with all shards. With stop those that are not through
+// are made to stop. It returns the first error of a shard, and leaves the
+// session at a participant whose transaction has failed, if there is one.
+func (s *Session) endLegs(legs []*leg, stop bool) error {
+	if stop {
+		for _, l := range legs {
+			l.stop()
+		}
+	}
+	var first, lost error
+	for _, l := range legs {
+		l.drain()
+		if l.err != nil && first == nil {
+			first = l.err
+		}
+		if l.lost() && lost == nil {
+			lost = l.err
+		}
+	}
+	s.mu.Lock()
+	s.legs = s.legs[:0]
+	s.mu.Unlock()
+	for _, l := range legs {
+		switch {
+		case !l.borrowed && !l.lost():
+			l.conn.AwaitCancels()
+		case l.borrowed && (l.lost() || l.conn.Status != wire.TxIdle):
+			l.conn.Discard()
+		case l.borrowed:
+			*s.lastOf(l.conn.Lane()) = l.conn
+			l.conn.UsedBy(s.id)
+			l.conn.Release()
+		}
+	}
+	if lost != nil {
+		return lost
+	}
+	return first
+}
+
+// atFailed makes a participant the one at hand whose transaction has failed.
+func (s *Session) atFailed() bool {
+	for i, c := range s.parked {
+		if c.Status == wire.TxFailed {
+			if s.conn != nil {
+				s.parked = append(s.parked, s.letGo())
+			}
+			s.unpark(i)
+			return true
+		}
+	}
+	return false
+}
+
+// errCancelled is what a client is told that has cancelled its statement.
+func errCancelled() *pgerr.Error {
+	return pgerr.New(pgerr.QueryCanceled, "canceling statement due to user request")
+}

@@ -1,0 +1,248 @@
+package proxy
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+
+	"weft/executor"
+	"weft/plan"
+	"weft/stream"
+	"weft/wire"
+)
+
+// nativePlan is how stream operators make the result of one execution.
+type nativePlan struct {
+	*plan.Native
+	formats       []int16 // of the piece's columns
+	keys          []stream.Key
+	types         []stream.Type // of the piece's columns, if they are compared
+	limit, offset int64         // limit is -1 for none
+}
+
+// nativeFor returns how the result can be made without PostgreSQL, nil if it
+// cannot: a type has no order or equality that Go knows, or a limit is no plain
+// number.
+func (s *Session) nativeFor(x *gathering) *nativePlan {
+	n := x.g.Native
+	if n == nil || len(x.g.Pieces) != 1 || x.limited {
+		return nil
+	}
+	out := &nativePlan{Native: n, limit: -1}
+	columns := x.d.Pieces[0]
+	if !out.chooseFormats(x, columns) {
+		return nil
+	}
+	for _, k := range n.Order {
+		cmp, ok := stream.CompareBinary(columns[k.Column].Type, k.Bytes)
+		if !ok {
+			return nil
+		}
+		out.keys = append(out.keys, stream.Key{Column: k.Column, Desc: k.Desc, NullsFirst: k.NullsFirst, Compare: cmp})
+	}
+	if max := s.maxParallelShards(); len(n.Order) > 0 && max > 0 && max < len(s.snap.Shards) {
+		return nil // a merge needs all shards at once
+	}
+	iso := strings.HasPrefix(s.reported["DateStyle"], "ISO")
+	for i, c := range columns {
+		out.types = append(out.types, stream.Type{OID: c.Type, Mod: c.Mod, Format: out.formats[i], Deterministic: true, ISO: iso})
+	}
+	switch {
+	case n.Distinct && !stream.CanDistinct(out.types[:n.Columns]), n.Aggregate != nil && !stream.CanGroup(n.Aggregate, out.types):
+		return nil
+	}
+	var ok bool
+	if n.Limit != nil {
+		if out.limit, ok = x.count(n.Limit, -1); !ok {
+			return nil
+		}
+	}
+	if n.Offset != nil {
+		if out.offset, ok = x.count(n.Offset, 0); !ok {
+			return nil
+		}
+	}
+	return out
+}
+
+// chooseFormats finds the formats of the piece's columns: the client's for what
+// it gets, binary for what is compared.
+func (n *nativePlan) chooseFormats(x *gathering, columns []plan.Column) bool {
+	n.formats = make([]int16, len(columns))
+	for i := range n.formats {
+		n.formats[i] = 1
+		if i < n.Columns && n.Aggregate == nil {
+			n.formats[i] = x.formatOf(i)
+		}
+	}
+	if n.Aggregate == nil {
+		return true
+	}
+	given := make([]bool, len(columns))
+	for i, o := range n.Aggregate.Outputs {
+		used := []int{o.Column}
+		if o.Kind == plan.CombineAvg {
+			used = append(used, o.Count)
+		}
+		for _, c := range used {
+			if given[c] && n.formats[c] != x.formatOf(i) {
+				return false
+			}
+			given[c], n.formats[c] = true, x.formatOf(i)
+		}
+	}
+	for _, g := range n.Aggregate.Groups {
+		if !given[g] {
+			n.formats[g] = 0
+		}
+	}
+	return true
+}
+
+// count returns the number of rows that LIMIT or OFFSET says, none for NULL. It
+// reports false for what PostgreSQL shall look at itself.
+func (x *gathering) count(c *plan.Count, none int64) (int64, bool) {
+	src := c.Source
+	if src.Negative {
+		return 0, false
+	}
+	switch src.Kind {
+	case plan.Null:
+		return none, true
+	case plan.Literal:
+		lit := x.literals[src.Index]
+		n, err := strconv.ParseInt(string(x.text[lit.Start:lit.End]), 10, 64)
+		return n, err == nil && n >= 0
+	case plan.Constant:
+		n, err := strconv.ParseInt(src.Text, 10, 64)
+		return n, err == nil && n >= 0
+	case plan.Param:
+		return x.countParam(src.Index, none)
+	}
+	return 0, false
+}
+
+// int8OID is the type that PostgreSQL gives the parameters of LIMIT and OFFSET.
+const int8OID = 20
+
+func (x *gathering) countParam(i int, none int64) (int64, bool) {
+	if i >= len(x.d.Params) || x.d.Params[i] != int8OID {
+		return 0, false
+	}
+	params, ok := executor.DecodeParams(x.values)
+	if !ok {
+		return 0, false
+	}
+	v, format, ok := params.At(i)
+	switch {
+	case !ok:
+		return 0, false
+	case v == nil:
+		return none, true
+	case format == 1 && len(v) == 8:
+		n := int64(binary.BigEndian.Uint64(v))
+		return n, n >= 0
+	case format == 0:
+		n, err := strconv.ParseInt(string(v), 10, 64)
+		return n, err == nil && n >= 0
+	}
+	return 0, false
+}
+
+// rows puts the operators over the legs.
+func (n *nativePlan) rows(legs []*leg, maxBytes int64) (stream.Rows, error) {
+	parts := make([]stream.Rows, len(legs))
+	for i, l := range legs {
+		parts[i] = l
+	}
+	var rows stream.Rows
+	var err error
+	switch {
+	case n.Aggregate != nil:
+		rows, err = stream.Group(stream.Append(parts...), n.Aggregate, n.types, maxBytes)
+	case n.Distinct:
+		rows, err = stream.Distinct(stream.Append(parts...), n.types[:n.Columns], maxBytes)
+	case len(n.keys) > 0:
+		rows = stream.Merge(n.keys, parts...)
+	default:
+		rows = stream.Append(parts...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if n.Aggregate == nil && len(n.formats) > n.Columns {
+		rows = stream.Cut(rows, n.Columns)
+	}
+	if n.offset > 0 || n.limit >= 0 {
+		rows = stream.Limit(rows, n.offset, n.limit)
+	}
+	return rows, nil
+}
+
+// runNative streams the result to the client. With describe its columns are told
+// first.
+func (s *Session) runNative(x *gathering, describe bool) error {
+	s.sendLegs(x.legs)
+	rows, err := x.native.rows(x.legs, s.maxGatherBytes())
+	if err == nil {
+		err = s.passRows(x, rows, describe)
+	}
+	ended := s.endLegs(x.legs, err != nil)
+	switch {
+	case errors.Is(err, errEnd):
+		return err
+	case ended != nil && (err != nil || s.block.open):
+		return ended // what the shard says itself
+	}
+	return err
+}
+
+// sendLegs sends the shards their statements: to all before any is waited for,
+// but to no more at once than the client wants.
+func (s *Session) sendLegs(legs []*leg) {
+	n := len(legs)
+	if max := s.maxParallelShards(); max > 0 {
+		n = min(n, max)
+	}
+	for _, l := range legs[:n] {
+		l.send()
+	}
+	for i := n; i < len(legs); i++ {
+		legs[i-n].then = legs[i] // it is sent when that one is through
+	}
+}
+
+// passRows hands the rows of a result to the client.
+func (s *Session) passRows(x *gathering, rows stream.Rows, describe bool) error {
+	first := true
+	var n int64
+	for {
+		row, err := rows.Next()
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if first && describe {
+			s.toClient.Grow()
+			s.toClient.B = x.describeResult(s.toClient.B)
+		}
+		first = false
+		if err != nil {
+			break
+		}
+		n++
+		s.toClient.Grow()
+		s.toClient.B = append(s.toClient.B, wire.DataRow)
+		s.toClient.B = binary.BigEndian.AppendUint32(s.toClient.B, uint32(len(row)+4))
+		s.toClient.B = append(s.toClient.B, row...)
+		if s.toClient.Full() {
+			if err := s.flushOrEnd(); err != nil {
+				return err
+			}
+		}
+	}
+	s.toClient.Grow()
+	s.toClient.B = wire.AppendCommandComplete(s.toClient.B, selected(n))
+	return nil
+}

@@ -1,0 +1,228 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"strings"
+
+	"weft/finish"
+	"weft/pgerr"
+	"weft/plan"
+	"weft/pool"
+	"weft/wire"
+)
+
+// The remainder of a gathered query runs on PostgreSQL. Few rows go along as
+// parameters, to the client's own backend of the home shard: its role, settings,
+// temporary tables and transaction are what the rest of the statement sees. Many
+// are copied into a temporary table of a backend apart.
+
+const (
+	// inlineBytes is how many bytes of rows go along as parameters.
+	inlineBytes = 1 << 20
+	// inlineAtHome is the same for what only the client's own backend can do:
+	// cursors, rows in portions, CREATE TABLE AS.
+	inlineAtHome = 64 << 20
+)
+
+// collect brings the rows of all pieces together.
+func (s *Session) collect(x *gathering) error {
+	s.sendLegs(x.legs)
+	x.in = finish.NewInputs(x.shapes(x.d), len(x.d.Params), finish.Limits{Inline: x.inline(), Max: s.maxGatherBytes()})
+	err := s.collectRows(x)
+	ended := s.endLegs(x.legs, err != nil)
+	if err != nil && !errors.Is(err, errEnd) && ended != nil {
+		err = ended // what the shard says itself
+	}
+	if err == nil {
+		err = ended
+	}
+	if err == nil && x.stage != nil {
+		err = x.stage.Close()
+	}
+	if err != nil {
+		s.endStage(x)
+	}
+	return err
+}
+
+func (s *Session) collectRows(x *gathering) error {
+	for _, l := range x.legs {
+		for {
+			row, err := l.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			if err := s.keepRow(x, row); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// keepRow keeps a row for the remainder.
+func (s *Session) keepRow(x *gathering, row []byte) error {
+	if x.stage != nil {
+		return x.stage.Add(row)
+	}
+	full, err := x.in.Add(row)
+	switch {
+	case err != nil || !full:
+		return err
+	case !x.atHome():
+		return s.openStage(x)
+	default:
+		return pgerr.New(pgerr.ConfigurationLimitExceeded, "the rows that this statement gathers are too many for a cursor or CREATE TABLE AS").
+			WithHint("Read them with a plain SELECT.")
+	}
+}
+
+// inline is how many bytes may go along as parameters.
+func (x *gathering) inline() int64 {
+	if x.atHome() {
+		return inlineAtHome
+	}
+	return inlineBytes
+}
+
+// shapes is what the remainder is to see of the pieces.
+func (x *gathering) shapes(d *plan.Description) []finish.Shape {
+	out := make([]finish.Shape, len(x.g.Pieces))
+	for i := range out {
+		out[i] = finish.Shape{Columns: d.Pieces[i], Types: x.g.Pieces[i].Types, Collations: x.g.Pieces[i].Collations}
+	}
+	return out
+}
+
+// atHome reports whether the remainder can run on the client's own backend alone.
+func (x *gathering) atHome() bool { return x.limited || x.plan.Writes || len(x.d.Columns) == 0 }
+
+// appendRemainder appends the messages that parse and bind the remainder over
+// the inputs that have been collected.
+func (x *gathering) appendRemainder(dst []byte, portal []byte) ([]byte, error) {
+	fill := x.fill()
+	fill.Input = x.in.AppendInput
+	oids, values := x.d.Params, x.values
+	if x.stage != nil {
+		fill.Input = x.stage.AppendInput
+	} else {
+		oids = x.in.AppendTypes(oids[:len(oids):len(oids)])
+		var err error
+		if values, err = x.in.AppendBind(nil, values); err != nil {
+			return dst, err
+		}
+	}
+	dst = wire.AppendParse(dst, "", string(x.g.Remainder.Append(nil, fill)), appendOIDs(nil, oids))
+	dst, at := wire.Begin(dst, wire.Bind)
+	dst = append(append(dst, portal...), 0, 0)
+	dst = append(append(dst, values...), x.formats...)
+	return wire.End(dst, at), nil
+}
+
+// answerCollected answers a simple query from what has been collected.
+func (s *Session) answerCollected(x *gathering) error {
+	if x.stage != nil {
+		if err := s.passStaged(x, true); err != nil {
+			return s.gatherFailed(err)
+		}
+		s.tellReady()
+		return nil
+	}
+	if err := s.useForRemainder(x); err != nil {
+		return s.refuseRead(err)
+	}
+	out, err := x.appendRemainder(s.toServer.B, nil)
+	if err != nil {
+		return s.refuseRead(err)
+	}
+	s.toServer.B = out
+	s.ops.push(op{kind: opParse, injected: true, foreign: true})
+	s.ops.push(op{kind: opBind, injected: true, foreign: true})
+	if len(x.d.Columns) > 0 {
+		s.ops.push(op{kind: opLocal, frame: x.describeResult(nil)})
+	}
+	s.toServer.B = wire.AppendEmpty(appendExecute(s.toServer.B), wire.Sync)
+	s.ops.push(op{kind: opExecute, foreign: true})
+	s.ops.push(op{kind: opSync, quiet: s.quiet})
+	x.in = nil
+	return s.exchange()
+}
+
+// executeCollected makes a portal of the home shard's of what has been collected,
+// under the client's name, and passes its Execute on.
+func (s *Session) executeCollected(x *gathering, name, body []byte) error {
+	if x.stage != nil {
+		err := s.passStaged(x, false)
+		x.over = err == nil
+		if err != nil {
+			return s.refuseBoundRead(err)
+		}
+		return nil
+	}
+	if err := s.useForRemainder(x); err != nil {
+		return s.refuseBoundRead(err)
+	}
+	out, err := x.appendRemainder(s.toServer.B, name)
+	if err != nil {
+		return s.refuseBoundRead(err)
+	}
+	s.unsynced, s.toServer.B = true, out
+	s.ops.push(op{kind: opParse, injected: true, foreign: true})
+	s.ops.push(op{kind: opBind, injected: true, foreign: true})
+	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Execute, body)
+	s.ops.push(op{kind: opExecute, foreign: true})
+	x.in = nil
+	delete(s.local, string(name))
+	s.notePortal(name, s.lane)
+	return nil
+}
+
+// useForRemainder makes the client's own backend of the home shard ready.
+func (s *Session) useForRemainder(x *gathering) error {
+	if err := s.useFor(s.lane, x.plan, x.facts, false); err != nil {
+		return err
+	}
+	if s.special(x.facts) {
+		s.done.note(s, x.facts)
+	}
+	s.conn.UnnamedBy = 0
+	s.toServer.Grow()
+	return nil
+}
+
+// checkRemainder makes sure that the remainder yields what the statement does.
+// That it does not is a mistake of weft's, and must not become a wrong row.
+func (s *Session) checkRemainder(x *gathering, d *plan.Description) error {
+	in := finish.NewInputs(x.shapes(d), len(d.Params), finish.Limits{})
+	fill := x.fill()
+	fill.Now = func(dst []byte) []byte { return append(dst, "pg_catalog.now()"...) }
+	fill.Input = in.AppendInput
+	sql := string(x.g.Remainder.Append(nil, fill))
+	_, cols, err := finish.Describe(s.conn, sql, in.AppendTypes(d.Params[:len(d.Params):len(d.Params)]))
+	if errors.Is(err, pool.ErrLost) {
+		return err
+	}
+	if err != nil {
+		s.log.Error("the remainder cannot be described", "sql", sql, "err", err)
+		return pgerr.New(pgerr.InternalError, "the statement cannot be put together: %s", pgerr.From(err).Message)
+	}
+	var differ []string
+	if len(cols) != len(d.Columns) {
+		differ = append(differ, "number of columns")
+	} else {
+		for i := range cols {
+			if cols[i].Type != d.Columns[i].Type {
+				differ = append(differ, cols[i].Name+" "+cols[i].SQL+" for "+d.Columns[i].SQL)
+			}
+		}
+	}
+	if len(differ) > 0 {
+		s.log.Error("the remainder has another result", "sql", sql, "differ", differ)
+		return pgerr.New(pgerr.InternalError, "the statement cannot be put together: its result would differ in %s", strings.Join(differ, ", "))
+	}
+	return nil
+}
