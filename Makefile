@@ -6,6 +6,7 @@ ARGS     ?=
 PKG      ?= ./...
 FUZZTIME ?= 30s
 ROUTETIME ?= 10m
+SELECTTIME ?= 10m
 ROUNDS   ?= 50
 SCALE    ?= 10
 # Directory of initdb and postgres; found by itself when empty.
@@ -61,6 +62,10 @@ regress: postgresql ## run PostgreSQL's own regression scripts through weft (min
 .PHONY: routefuzz
 routefuzz: postgresql ## ask weft and PostgreSQL random statements for ROUTETIME
 	$(GO) test -timeout 24h ./integration/routing -run TestRandom -v -args -for $(ROUTETIME) -seed $$(date +%s) $(ARGS)
+
+.PHONY: selectfuzz
+selectfuzz: postgresql ## ask weft and PostgreSQL random reads over several shards for SELECTTIME
+	$(GO) test -timeout 24h ./integration/select -run TestRandom -v -args -for $(SELECTTIME) -seed $$(date +%s) $(ARGS)
 
 .PHONY: crash
 crash: postgresql ## kill, stop and cut off processes under load for ROUNDS rounds (many minutes)

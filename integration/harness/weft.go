@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -68,23 +69,25 @@ func startCluster() (*cluster, error) {
 		return nil, err
 	}
 	shared.onStop(c.etcd.Close)
-	return c, errors.Join(c.declare(ctx, c.etcd, clusterName), c.declare(ctx, c.etcd, routedName, directory.Table{
+	even := slices.Repeat([]int{1}, ShardCount)
+	return c, errors.Join(c.declare(ctx, c.etcd, clusterName, even), c.declare(ctx, c.etcd, routedName, even, directory.Table{
 		Database: Database, Schema: "public", Name: "declared", Kind: directory.Reference,
 	}))
 }
 
-// declare writes the shards into a directory; shard-0 is home.
-func (c *cluster) declare(ctx context.Context, etcd *embedded.Server, name string, tables ...directory.Table) error {
+// declare writes the first shards, one for each weight, into a directory;
+// shard-0 is home.
+func (c *cluster) declare(ctx context.Context, etcd *embedded.Server, name string, weights []int, tables ...directory.Table) error {
 	store, err := etcd.Store(name)
 	if err != nil {
 		return err
 	}
 	_, err = store.Update(ctx, func(*directory.Snapshot) (*directory.Snapshot, error) {
-		list := make([]directory.Shard, len(c.shards))
-		for i, s := range c.shards {
+		list := make([]directory.Shard, len(weights))
+		for i, weight := range weights {
 			list[i] = directory.Shard{
-				Name: fmt.Sprintf("shard-%d", i), Hosts: []string{s.Addr()},
-				Options: map[string]string{"sslmode": "disable"}, Weight: 1,
+				Name: fmt.Sprintf("shard-%d", i), Hosts: []string{c.shards[i].Addr()},
+				Options: map[string]string{"sslmode": "disable"}, Weight: weight,
 			}
 		}
 		snap := directory.New(64, list[0].Name, list)
@@ -193,7 +196,7 @@ func StartEtcd(tb testing.TB) (endpoint string, stop func()) {
 		}
 	})
 	tb.Cleanup(stop)
-	if err := c.declare(ctx, etcd, clusterName); err != nil {
+	if err := c.declare(ctx, etcd, clusterName, slices.Repeat([]int{1}, ShardCount)); err != nil {
 		tb.Fatal(err)
 	}
 	return etcd.Endpoint(), stop

@@ -24,8 +24,9 @@ type Answer struct {
 
 // Result is one statement's rows.
 type Result struct {
-	Fields []string // name, type, modifier and origin of each column
-	Rows   []string
+	Fields []string   // name, type, modifier and origin of each column
+	Rows   []string   // the cells, with bars between them
+	Cells  [][]string // of each row
 	Tag    string
 
 	// rounded are the rows with floats cut to ten digits: a sum's last ones
@@ -68,6 +69,7 @@ func (a *Answer) add(names *oidNames, fields []pgconn.FieldDescription, rows [][
 	floats := slices.ContainsFunc(fields, func(f pgconn.FieldDescription) bool { return isFloat(f.DataTypeOID) })
 	for _, row := range rows {
 		var b, rounded strings.Builder
+		cells := make([]string, len(row))
 		for i, v := range row {
 			cell := "<null>"
 			switch {
@@ -80,6 +82,7 @@ func (a *Answer) add(names *oidNames, fields []pgconn.FieldDescription, rows [][
 				cell = string(v)
 			}
 			b.WriteString(cell + " | ")
+			cells[i] = cell
 			if floats && v != nil && isFloat(fields[i].DataTypeOID) {
 				cell = roundFloat(fields[i], v)
 			}
@@ -87,7 +90,7 @@ func (a *Answer) add(names *oidNames, fields []pgconn.FieldDescription, rows [][
 				rounded.WriteString(cell + " | ")
 			}
 		}
-		r.Rows = append(r.Rows, b.String())
+		r.Rows, r.Cells = append(r.Rows, b.String()), append(r.Cells, cells)
 		if floats {
 			r.rounded = append(r.rounded, rounded.String())
 		}

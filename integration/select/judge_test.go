@@ -1,0 +1,95 @@
+package selects
+
+import (
+	"slices"
+	"strings"
+
+	"weft/integration/pair"
+)
+
+// question is one statement, put in one way.
+type question struct {
+	mode pair.Mode
+	sql  string
+	set  []pair.Param
+}
+
+// verdict is what judge has to say about weft's answer.
+type verdict int
+
+const (
+	same     verdict = iota // as PostgreSQL says
+	refused                 // 0A000
+	wrong                   // not what PostgreSQL says
+	internal                // an error of weft's own making (XX000), or no answer at all
+	loose                   // not the same, but PostgreSQL does not agree with itself either
+	slow                    // one of them ran out of time
+)
+
+// judgment is a verdict with its reasons.
+type judgment struct {
+	verdict   verdict
+	diff      string // for wrong and internal
+	want, got pair.Answer
+}
+
+// judge asks both and compares.
+func (w *world) judge(q question) judgment {
+	j := judgment{got: w.Weft.Ask(q.mode, q.sql, q.set, nil), want: w.Plain.Ask(q.mode, q.sql, q.set, nil)}
+	j.diff = w.compare(q, j.want, j.got)
+	switch {
+	case j.got.Code == "?????" || j.want.Code == "?????" || strings.HasPrefix(j.got.Code, "XX"):
+		j.verdict = internal
+	case j.got.Refused() && j.want.Code != "0A000":
+		j.verdict = refused
+	case j.want.Code == "57014" || j.got.Code == "57014":
+		j.verdict = slow
+	case j.diff == "":
+		j.verdict = same
+	case w.isLoose(q, j.want):
+		j.verdict = loose
+	default:
+		j.verdict = wrong
+	}
+	return j
+}
+
+// compare says how an answer differs from the first server's.
+func (w *world) compare(q question, want, got pair.Answer) string {
+	if duringRun(want.Code) && duringRun(got.Code) {
+		return "" // of several errors either may come first
+	}
+	ordered := pair.Ordered(q.sql)
+	diff := pair.Diff(want, got, ordered)
+	if diff == "" || !ordered || pair.Diff(want, got, false) != "" {
+		return diff
+	}
+	if w.onlyTies(q, got) {
+		return ""
+	}
+	return "order of " + diff
+}
+
+// duringRun: an error of evaluation, not of the statement.
+func duringRun(code string) bool {
+	return strings.HasPrefix(code, "22") || strings.HasPrefix(code, "21") || strings.HasPrefix(code, "23")
+}
+
+// otherPlans makes PostgreSQL go about it in other ways.
+var otherPlans = []string{
+	"set enable_hashjoin = off; set enable_hashagg = off; set enable_sort = on",
+	"set enable_mergejoin = off; set enable_nestloop = off; set enable_memoize = off",
+}
+
+// isLoose reports whether the statement has no single answer: PostgreSQL gives
+// another one when rows lie elsewhere or it plans differently.
+func (w *world) isLoose(q question, want pair.Answer) bool {
+	if w.compare(q, want, w.turned.Ask(q.mode, q.sql, q.set, nil)) != "" {
+		return true
+	}
+	defer w.turned.Ask(pair.Simple, "reset all; set statement_timeout = '10s'", nil, nil)
+	return slices.ContainsFunc(otherPlans, func(settings string) bool {
+		w.turned.Ask(pair.Simple, "reset all; set statement_timeout = '10s';"+settings, nil, nil)
+		return w.compare(q, want, w.turned.Ask(q.mode, q.sql, q.set, nil)) != ""
+	})
+}

@@ -1,0 +1,146 @@
+package selects
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"weft/integration/pair"
+)
+
+var (
+	seedFlag    = flag.Uint64("seed", 1, "first seed of TestRandom")
+	forFlag     = flag.Duration("for", 60*time.Second, "how long TestRandom goes on, over all worlds")
+	worldFlag   = flag.String("world", "", "the only world of TestRandom: five, four, two or one")
+	modeFlag    = flag.String("mode", "", "put all statements of TestRandom in this way")
+	traceFlag   = flag.Bool("verbose", false, "log every statement of TestRandom")
+	shrinkFlag  = flag.Duration("shrink", 20*time.Second, "how long a mismatch is made smaller")
+	mostFlag    = flag.Int("mismatches", 5, "after how many mismatches TestRandom gives up")
+	refusedFlag = flag.Float64("refused", 100, "how many of a hundred statements may be refused")
+)
+
+// perSeed is how many statements one seed stands for: few, so that one can be
+// played again without those before it.
+const perSeed = 50
+
+// TestRandom asks statements that nobody wrote: never a wrong answer, never an
+// internal error, hardly ever a refusal.
+func TestRandom(t *testing.T) {
+	worlds := slices.DeleteFunc(slices.Clone(settings), func(s setting) bool { return *worldFlag != "" && s.name != *worldFlag })
+	for i, s := range worlds {
+		t.Run(s.name, func(t *testing.T) {
+			w := open(t, s)
+			r := &run{world: w, t: t, refusals: map[string]int{}, failures: map[string]int{}}
+			deadline := time.Now().Add(*forFlag / time.Duration(len(worlds)))
+			// Each world has seeds of its own.
+			for seed := *seedFlag + uint64(i)*1_000_000; time.Now().Before(deadline) && r.mismatches < *mostFlag; seed++ {
+				r.seed(seed, deadline)
+			}
+			r.report()
+		})
+	}
+}
+
+// run counts what became of the statements of one world.
+type run struct {
+	*world
+	t          *testing.T
+	asked      int
+	counts     [slow + 1]int
+	errors     int // statements that fail on PostgreSQL
+	rows       int // statements that have rows
+	mismatches int
+	refusals   map[string]int // by message
+	failures   map[string]int // PostgreSQL's own, by SQLSTATE and message
+}
+
+func (r *run) seed(seed uint64, deadline time.Time) {
+	g := newGenerator(seed)
+	for i := range perSeed {
+		if time.Now().After(deadline) || r.mismatches >= *mostFlag {
+			return
+		}
+		sql, set := g.statement()
+		m := pick(g, pair.Modes)
+		if *modeFlag != "" {
+			m = pair.Mode(*modeFlag)
+		}
+		if m == pair.Prepared && len(r.Weft.Known) > 200 {
+			m = pair.Text // there is a limit to what a session may prepare
+		}
+		r.one(fmt.Sprintf("seed %d, statement %d", seed, i), question{m, sql, set})
+	}
+}
+
+func (r *run) one(pos string, q question) {
+	if *traceFlag {
+		r.t.Logf("%s, %s: %s %s", pos, q.mode, q.sql, pair.Show(q.set))
+	}
+	j := r.judge(q)
+	r.asked++
+	r.counts[j.verdict]++
+	if j.want.Code != "" {
+		r.errors++
+		r.failures[j.want.Code+" "+names.ReplaceAllString(j.want.Message, "…")]++
+		if *traceFlag {
+			r.t.Logf("  %s %s", j.want.Code, j.want.Message)
+		}
+	} else if len(j.want.Results) > 0 && len(j.want.Results[0].Rows) > 0 {
+		r.rows++
+	}
+	switch j.verdict {
+	case refused:
+		r.refusals[names.ReplaceAllString(strings.SplitN(j.got.Message, " (hint", 2)[0], "…")]++
+		if *traceFlag {
+			r.t.Logf("  refused: %s", j.got.Message)
+		}
+	case wrong, internal:
+		r.mismatches++
+		small := r.shrink(q, j, *shrinkFlag)
+		again := r.judge(small)
+		r.t.Errorf("%s (world %s)\n  asked as %s: %s\n  parameters %s\n  %s\n\n  smaller, as %s: %s\n  %s",
+			pos, r.name, q.mode, q.sql, pair.Show(q.set), j.diff, small.mode, small.sql, again.diff)
+		if j.got.Code == "?????" {
+			r.t.Fatalf("%s: the connection is lost: %s", pos, j.got.Message)
+		}
+	}
+}
+
+// names are what differs in messages that say the same.
+var names = regexp.MustCompile(`"[^"]*"|: \w+( \w+)? has no condition on \w+|\b[tscfvl]\d+\b|cte\d+`)
+
+func (r *run) report() {
+	t := r.t
+	t.Logf("%d statements: %d the same (%d with rows, %d errors on both), %d refused, %d loose, %d too slow, %d wrong, %d internal errors",
+		r.asked, r.counts[same], r.rows, r.errors, r.counts[refused], r.counts[loose], r.counts[slow], r.counts[wrong], r.counts[internal])
+	if list := mostFrequent(r.refusals); list != "" {
+		t.Logf("refusals:\n%s", list)
+	}
+	if *traceFlag {
+		t.Logf("errors:\n%s", mostFrequent(r.failures))
+	}
+	share := func(n int) float64 { return 100 * float64(n) / float64(max(1, r.asked)) }
+	if s := share(r.counts[refused]); s > *refusedFlag {
+		t.Errorf("%.1f %% of the statements are refused", s)
+	}
+	// A generator whose statements say nothing tests nothing.
+	if s := share(r.errors); s > 25 {
+		t.Errorf("%.1f %% of the statements fail on PostgreSQL", s)
+	}
+	if s := share(r.rows); s < 50 && r.asked > 200 {
+		t.Errorf("only %.1f %% of the statements have rows", s)
+	}
+}
+
+func mostFrequent(count map[string]int) string {
+	var out []string
+	for _, m := range slices.SortedFunc(maps.Keys(count), func(a, b string) int { return count[b] - count[a] }) {
+		out = append(out, fmt.Sprintf("%6d %s", count[m], m))
+	}
+	return strings.Join(out, "\n")
+}
