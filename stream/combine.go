@@ -7,7 +7,7 @@ import (
 )
 
 // newCombiner returns what makes an output, nil if PostgreSQL has to.
-func newCombiner(a *plan.Aggregate, o plan.Output, types []Type) combiner {
+func newCombiner(a *plan.Aggregate, o plan.Output, types []Type, m *memory) combiner {
 	if o.Column < 0 || o.Column >= len(types) {
 		return nil
 	}
@@ -22,54 +22,54 @@ func newCombiner(a *plan.Aggregate, o plan.Output, types []Type) combiner {
 		}
 	case plan.CombineCount:
 		if t.OID == oidInt8 {
-			return &integers{op: addInteger, none: []byte("0"), form: t}
+			return &integers{op: addInteger, zero: true, form: t, memory: m}
 		}
 	case plan.CombineSum:
-		return newSum(t)
+		return newSum(t, m)
 	case plan.CombineMin, plan.CombineMax:
 		if compare, ok := t.comparer(); ok {
-			return &extreme{compare: compare, max: o.Kind == plan.CombineMax}
+			return &extreme{compare: compare, max: o.Kind == plan.CombineMax, memory: m}
 		}
 	case plan.CombineAvg:
 		if o.Count >= 0 && o.Count < len(types) && types[o.Count].OID == oidInt8 {
-			return newAverage(t, types[o.Count])
+			return newAverage(t, types[o.Count], m)
 		}
 	case plan.CombineAnd, plan.CombineOr:
 		if t.OID == oidBool {
-			return &booleans{or: o.Kind == plan.CombineOr, format: t.Format}
+			return &booleans{or: o.Kind == plan.CombineOr, format: t.Format, memory: m}
 		}
 	case plan.CombineBitAnd, plan.CombineBitOr:
 		if t.OID == oidInt2 || t.OID == oidInt4 || t.OID == oidInt8 {
 			if o.Kind == plan.CombineBitAnd {
-				return &integers{op: andInteger, form: t}
+				return &integers{op: andInteger, form: t, memory: m}
 			}
-			return &integers{op: orInteger, form: t}
+			return &integers{op: orInteger, form: t, memory: m}
 		}
 	}
 	return nil
 }
 
-func newSum(t Type) combiner {
+func newSum(t Type, m *memory) combiner {
 	switch t.OID {
 	case oidInt8:
-		return &integers{op: addInteger, form: t}
+		return &integers{op: addInteger, form: t, memory: m}
 	case oidNumeric:
-		return &decimals{form: t}
+		return &decimals{form: t, memory: m}
 	case oidFloat4, oidFloat8:
 		if t.Format == binaryFormat || t.Shortest {
-			return &floats{form: t}
+			return &floats{form: t, memory: m}
 		}
 	}
 	return nil
 }
 
-func newAverage(t, counts Type) combiner {
+func newAverage(t, counts Type, m *memory) combiner {
 	switch t.OID {
 	case oidInt8, oidNumeric:
-		return &decimals{form: t, average: true, counts: counts}
+		return &decimals{form: t, average: true, counts: counts, memory: m}
 	case oidFloat8:
 		if t.Format == binaryFormat || t.Shortest {
-			return &floats{form: t, average: true, counts: counts}
+			return &floats{form: t, average: true, counts: counts, memory: m}
 		}
 	}
 	// The sum of float4 is rounded to float4, its average is not.
@@ -81,7 +81,6 @@ type groupValue int
 
 func (groupValue) grow()                         {}
 func (groupValue) add(int, []byte, []byte) error { return nil }
-func (groupValue) size() int64                   { return 0 }
 
 func (n groupValue) emit(dst []byte, _ int, key []byte) ([]byte, error) {
 	at := 0
@@ -99,12 +98,10 @@ type extreme struct {
 	compare Comparer
 	max     bool
 	values  [][]byte // nil for none
-	bytes   int64
+	memory  *memory
 }
 
-func (e *extreme) grow() { e.values = append(e.values, nil) }
-
-func (e *extreme) size() int64 { return e.bytes + int64(cap(e.values))*24 }
+func (e *extreme) grow() { e.values = extend(e.values, nil, e.memory) }
 
 func (e *extreme) add(group int, value, _ []byte) error {
 	if value == nil {
@@ -117,7 +114,7 @@ func (e *extreme) add(group int, value, _ []byte) error {
 		}
 	}
 	if old == nil || cap(old) < len(value) {
-		e.bytes += int64(len(value) - cap(old))
+		e.memory.used += int64(len(value) - cap(old))
 		old = make([]byte, 0, len(value))
 	}
 	e.values[group] = append(old[:0], value...)
@@ -133,13 +130,12 @@ type booleans struct {
 	or     bool
 	format int16
 	states []boolState
+	memory *memory
 }
 
 type boolState struct{ seen, value bool }
 
-func (b *booleans) grow() { b.states = append(b.states, boolState{}) }
-
-func (b *booleans) size() int64 { return int64(cap(b.states)) * 2 }
+func (b *booleans) grow() { b.states = extend(b.states, boolState{}, b.memory) }
 
 func (b *booleans) add(group int, value, _ []byte) error {
 	if value == nil {

@@ -10,14 +10,13 @@ func Distinct(r Rows, equal []Type, maxBytes int64) (Rows, error) {
 	if !CanDistinct(equal) {
 		return nil, errors.New("distinct: PostgreSQL has to tell what is equal")
 	}
-	return &distinct{rows: r, columns: len(equal), seen: newTable(), limit: maxBytes}, nil
+	return &distinct{rows: r, columns: len(equal), seen: newTable(&memory{limit: maxBytes})}, nil
 }
 
 type distinct struct {
 	rows    Rows
 	columns int
 	seen    *table
-	limit   int64
 	err     error
 }
 
@@ -53,8 +52,6 @@ func (d *distinct) next() (row []byte, added bool, err error) {
 			return nil, false, errRow
 		}
 	}
-	if _, added = d.seen.add(row[2:at]); added && (d.limit > 0 && d.seen.size() > d.limit || d.seen.full()) {
-		return nil, false, errGather()
-	}
-	return row, added, nil
+	_, added, err = d.seen.add(row[2:at])
+	return row, added, err
 }

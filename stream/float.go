@@ -15,6 +15,7 @@ type floats struct {
 	average bool
 	counts  Type
 	states  []floatState
+	memory  *memory
 }
 
 type floatState struct {
@@ -23,9 +24,7 @@ type floatState struct {
 	seen bool
 }
 
-func (f *floats) grow() { f.states = append(f.states, floatState{}) }
-
-func (f *floats) size() int64 { return int64(cap(f.states)) * 24 }
+func (f *floats) grow() { f.states = extend(f.states, floatState{}, f.memory) }
 
 func (f *floats) add(group int, value, count []byte) error {
 	if value == nil {
@@ -110,26 +109,43 @@ func appendFloat(dst []byte, f float64, bits int) []byte {
 	case math.IsInf(f, -1):
 		return append(dst, "-Infinity"...)
 	}
-	precision := -1
 	var buf [32]byte
-	digits := strconv.AppendFloat(buf[:0], f, 'e', -1, bits)
-	for p := significant(digits); halfway(digits, f, bits); p++ {
-		// Go takes a number right between two for the even one's name,
-		// PostgreSQL for nobody's.
-		precision = p
-		digits = strconv.AppendFloat(buf[:0], f, 'e', precision, bits)
-	}
-	format, few := byte('f'), 15
+	digits, precision := shortest(buf[:0], f, bits)
+	few := 15
 	if bits == 32 {
 		few = 6
 	}
-	if exponent := exponentOf(digits); exponent < -4 || exponent >= few {
+	exponent := exponentOf(digits)
+	if exponent < -4 || exponent >= few {
 		return append(dst, digits...)
 	}
 	if precision >= 0 {
-		precision = max(0, precision-exponentOf(digits))
+		precision = max(0, precision-exponent)
 	}
-	return strconv.AppendFloat(dst, f, format, precision, bits)
+	return strconv.AppendFloat(dst, f, 'f', precision, bits)
+}
+
+// shortest writes f as d.ddde±xx and says with which precision; -1 for what Go
+// writes then.
+//
+// Go and PostgreSQL differ twice. What lies right between two decimals of that
+// length goes up in Go and to the even one in PostgreSQL. And what lies right
+// between two floats names the even one in Go and nobody in PostgreSQL.
+func shortest(buf []byte, f float64, bits int) (digits []byte, precision int) {
+	digits = strconv.AppendFloat(buf, f, 'e', -1, bits)
+	precision = significant(digits) - 1
+	ours := !halfway(digits, f, bits)
+	digits = strconv.AppendFloat(buf, f, 'e', precision, bits)
+	if ours && !names(digits, f, bits) {
+		// The nearest one of that length is no name, but another is: floats are
+		// closer below a power of two than above it.
+		return strconv.AppendFloat(buf, f, 'e', -1, bits), -1
+	}
+	for !names(digits, f, bits) {
+		precision++
+		digits = strconv.AppendFloat(buf, f, 'e', precision, bits)
+	}
+	return digits, precision
 }
 
 // significant counts the digits of d.ddde±xx.
@@ -157,6 +173,14 @@ func exponentOf(digits []byte) int {
 	return 0
 }
 
+// names reports whether the digits are closer to f than to any other float.
+func names(digits []byte, f float64, bits int) bool {
+	if back, ok := parseFloat(digits, bits); !ok || back != f {
+		return false
+	}
+	return !halfway(digits, f, bits)
+}
+
 // halfway reports whether the digits name a number exactly between f and one of
 // its neighbours.
 func halfway(digits []byte, f float64, bits int) bool {
@@ -166,7 +190,7 @@ func halfway(digits []byte, f float64, bits int) bool {
 	if bits == 32 {
 		least = 1 << 18
 	}
-	if math.Abs(f) < least || significant(digits) > 17 {
+	if math.Abs(f) < least {
 		return false
 	}
 	up, down := math.Nextafter(f, math.Inf(1)), math.Nextafter(f, math.Inf(-1))

@@ -17,7 +17,7 @@ func CanGroup(a *plan.Aggregate, types []Type) bool {
 		}
 	}
 	for _, o := range a.Outputs {
-		if newCombiner(a, o, types) == nil {
+		if newCombiner(a, o, types, nil) == nil {
 			return false
 		}
 	}
@@ -34,10 +34,11 @@ func Group(r Rows, a *plan.Aggregate, types []Type, maxBytes int64) (Rows, error
 	if !CanGroup(a, types) {
 		return nil, errors.New("group: PostgreSQL has to do it")
 	}
-	g := &grouped{rows: r, keys: len(a.Groups), always: !a.Grouped, table: newTable(), limit: maxBytes}
+	m := &memory{limit: maxBytes}
+	g := &grouped{rows: r, keys: len(a.Groups), always: !a.Grouped, table: newTable(m), memory: m}
 	columns := append([]int{}, a.Groups...)
 	for _, o := range a.Outputs {
-		g.outputs = append(g.outputs, newCombiner(a, o, types))
+		g.outputs = append(g.outputs, newCombiner(a, o, types, m))
 		columns = append(columns, o.Column)
 		if o.Kind == plan.CombineAvg {
 			columns = append(columns, o.Count)
@@ -58,8 +59,6 @@ type combiner interface {
 	add(group int, value, count []byte) error
 	// emit appends the group's result with its length. The key is the group's.
 	emit(dst []byte, group int, key []byte) ([]byte, error)
-	// size is how many bytes all states take.
-	size() int64
 }
 
 type grouped struct {
@@ -71,7 +70,7 @@ type grouped struct {
 	always  bool     // there is a group even without rows
 	table   *table
 	outputs []combiner
-	limit   int64
+	memory  *memory
 
 	read bool // all input
 	next int  // group to go out
@@ -112,7 +111,8 @@ func (g *grouped) gather() error {
 		}
 	}
 	if g.always {
-		return g.start(nil)
+		_, err := g.group(nil)
+		return err
 	}
 	return nil
 }
@@ -125,47 +125,28 @@ func (g *grouped) add(row []byte) error {
 	for _, v := range g.values[:g.keys] {
 		g.key = appendField(g.key, v)
 	}
-	n, added := g.table.add(g.key)
+	n, err := g.group(g.key)
+	if err != nil {
+		return err
+	}
+	for i, o := range g.outputs {
+		at := g.keys + 2*i
+		if err := o.add(n, g.values[at], g.values[at+1]); err != nil {
+			return err
+		}
+	}
+	return g.memory.check()
+}
+
+// group returns the number of a group, which may be a new one.
+func (g *grouped) group(key []byte) (int, error) {
+	n, added, err := g.table.add(key)
 	if added {
 		for _, o := range g.outputs {
 			o.grow()
 		}
 	}
-	grown := added
-	for i, o := range g.outputs {
-		at := g.keys + 2*i
-		before := o.size()
-		if err := o.add(n, g.values[at], g.values[at+1]); err != nil {
-			return err
-		}
-		grown = grown || o.size() != before
-	}
-	if grown {
-		return g.check()
-	}
-	return nil
-}
-
-// start makes sure that a group is there.
-func (g *grouped) start(key []byte) error {
-	if _, added := g.table.add(key); added {
-		for _, o := range g.outputs {
-			o.grow()
-		}
-	}
-	return g.check()
-}
-
-// check holds what is gathered against the limit.
-func (g *grouped) check() error {
-	size := g.table.size()
-	for _, o := range g.outputs {
-		size += o.size()
-	}
-	if g.limit > 0 && size > g.limit || g.table.full() {
-		return errGather()
-	}
-	return nil
+	return n, err
 }
 
 // emit makes the row of the next group.

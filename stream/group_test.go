@@ -341,3 +341,74 @@ func TestDistinct(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// repeat yields the same rows over and over.
+type repeat struct {
+	rows [][]byte
+	next int
+}
+
+func (r *repeat) Next() ([]byte, error) {
+	r.next++
+	return r.rows[r.next%len(r.rows)], nil
+}
+
+// A row of a group that is there costs no allocation.
+func TestGroupNoAllocations(t *testing.T) {
+	for _, format := range []int16{textFormat, binaryFormat} {
+		rows := &repeat{rows: partials(1000, 100, format)}
+		a, types := benchAggregate(format)
+		r, err := Group(rows, a, types, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := r.(*grouped)
+		step := func() {
+			row, _ := rows.Next()
+			if err := g.add(row); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 1000 {
+			step()
+		}
+		if n := testing.AllocsPerRun(2000, step); n > 0 {
+			t.Errorf("format %d: %v allocations per row", format, n)
+		}
+		r, err = Distinct(rows, types[:1], 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := r.(*distinct)
+		for range 1000 {
+			d.next()
+		}
+		if n := testing.AllocsPerRun(2000, func() { d.next() }); n > 0 {
+			t.Errorf("format %d: %v allocations per row that is dropped", format, n)
+		}
+	}
+}
+
+// Many keys, large and small, keep their numbers.
+func TestTable(t *testing.T) {
+	m := &memory{}
+	table := newTable(m)
+	key := func(i int) []byte { return []byte(strings.Repeat("k", i%300*(i%300)) + fmt.Sprint(i)) }
+	for round := range 2 {
+		for i := range 3000 {
+			if n, added, err := table.add(key(i)); n != i || added != (round == 0) || err != nil {
+				t.Fatalf("%d: %d, %v, %v", i, n, added, err)
+			}
+		}
+	}
+	if len(table.entries) != 3000 {
+		t.Errorf("%d entries", len(table.entries))
+	}
+	size := int64(0)
+	for i := range 3000 {
+		size += int64(len(key(i)))
+	}
+	if m.used < size || m.used > 2*size {
+		t.Errorf("%d bytes are said to be %d", size, m.used)
+	}
+}

@@ -29,9 +29,10 @@ func orInteger(a, b int64) (int64, error) { return a | b, nil }
 // integers are count, sums of small integers, bit_and and bit_or.
 type integers struct {
 	op     integerOp
-	none   []byte // set: what comes out for nothing is 0, not NULL
+	zero   bool // what comes out for nothing is 0, not NULL
 	form   Type
 	states []integerState
+	memory *memory
 }
 
 type integerState struct {
@@ -39,9 +40,7 @@ type integerState struct {
 	seen bool
 }
 
-func (s *integers) grow() { s.states = append(s.states, integerState{seen: s.none != nil}) }
-
-func (s *integers) size() int64 { return int64(cap(s.states)) * 16 }
+func (s *integers) grow() { s.states = extend(s.states, integerState{seen: s.zero}, s.memory) }
 
 func (s *integers) add(group int, value, _ []byte) error {
 	if value == nil {

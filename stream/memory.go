@@ -1,0 +1,36 @@
+package stream
+
+import (
+	"unsafe"
+
+	"weft/pgerr"
+)
+
+// memory counts the bytes that an operator keeps.
+type memory struct {
+	used  int64
+	limit int64 // 0 or less: none
+}
+
+// check holds what is kept against the limit.
+func (m *memory) check() error {
+	if m.limit > 0 && m.used > m.limit {
+		return errGather()
+	}
+	return nil
+}
+
+func errGather() error {
+	return pgerr.New(pgerr.ConfigurationLimitExceeded, "this statement gathers more than weft.max_gather_bytes").
+		WithHint("Set weft.max_gather_bytes higher, or let the statement return less.")
+}
+
+// extend appends to a slice and counts what it grows by.
+func extend[E any](s []E, e E, m *memory) []E {
+	before := cap(s)
+	s = append(s, e)
+	if after := cap(s); after != before {
+		m.used += int64(after-before) * int64(unsafe.Sizeof(e))
+	}
+	return s
+}
