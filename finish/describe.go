@@ -3,6 +3,7 @@ package finish
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -139,7 +140,10 @@ func nameTypes(c *pool.Conn, cols []plan.Column) error {
 		if n, ok := builtins.names[key]; ok {
 			n.fill(&cols[i])
 		} else {
-			keys, missing = append(keys, key), append(missing, i)
+			missing = append(missing, i)
+			if !slices.Contains(keys, key) { // many make PostgreSQL compile the query
+				keys = append(keys, key)
+			}
 		}
 	}
 	builtins.mu.RUnlock()
@@ -175,6 +179,10 @@ func nameTypes(c *pool.Conn, cols []plan.Column) error {
 // the type, so one is put before the others, but not before those that are
 // words of the grammar.
 //
+// There is no name for what no value can be cast to: pseudo-types, types whose
+// input functions refuse everything (pg_node_tree, gtsvector, what the planner's
+// extended statistics and BRIN keep), and types with one of these inside.
+//
 // A type has a binary form if all the types inside it have one, that is if
 // there are functions to send and receive them. Those of the reg… types send
 // OIDs, and the OIDs of functions, roles and so on are each server's own; only
@@ -197,18 +205,19 @@ inside(root, oid) AS (
   UNION ALL SELECT t.typbasetype
   UNION ALL SELECT a.atttypid FROM pg_catalog.pg_attribute a WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
   UNION ALL SELECT r.rngsubtype FROM pg_catalog.pg_range r WHERE t.oid IN (r.rngtypid, r.rngmultitypid)) x(oid)
- WHERE x.oid <> 0)
-SELECT DISTINCT a.oid, a.mod,
- CASE WHEN t.typtype = 'p' THEN ''
+ WHERE x.oid <> 0),
+whole(oid, closed, carried) AS (
+ SELECT i.root, pg_catalog.bool_or(t.typtype = 'p' OR t.oid IN (194, 3361, 3402, 3642, 4600, 4601, 5017)), pg_catalog.bool_and(t.typsend <> 0 AND t.typreceive <> 0
+  AND t.oid NOT IN (22, 24, 30, 2202, 2203, 2204, 3615, 3734, 3769, 4089, 4096, 4191))
+ FROM inside i JOIN pg_catalog.pg_type t ON t.oid = i.oid GROUP BY i.root)
+SELECT a.oid, a.mod,
+ CASE WHEN w.closed THEN ''
   WHEN pg_catalog.pg_type_is_visible(e.oid)
    AND (e.oid NOT IN (16, 20, 21, 23, 700, 701, 1042, 1043, 1083, 1114, 1184, 1186, 1266, 1560, 1562, 1700) OR e.oid IN (1042, 1560) AND a.mod = -1)
   THEN pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.format_type(a.oid, a.mod)
   ELSE pg_catalog.format_type(a.oid, a.mod) END,
- CASE WHEN t.typlen = -1 AND t.typelem <> 0 THEN 0 ELSE t.typarray END,
- (SELECT pg_catalog.bool_and(it.typsend <> 0 AND it.typreceive <> 0
-   AND it.oid NOT IN (22, 24, 30, 2202, 2203, 2204, 3615, 3734, 3769, 4089, 4096, 4191))
-  FROM inside i JOIN pg_catalog.pg_type it ON it.oid = i.oid WHERE i.root = a.oid)
-FROM asked a JOIN pg_catalog.pg_type t ON t.oid = a.oid
+ CASE WHEN t.typlen = -1 AND t.typelem <> 0 THEN 0 ELSE t.typarray END, w.carried
+FROM asked a JOIN pg_catalog.pg_type t ON t.oid = a.oid JOIN whole w ON w.oid = a.oid
 JOIN pg_catalog.pg_type e ON e.oid = CASE WHEN t.typlen = -1 AND t.typelem <> 0 AND t.oid NOT IN (22, 30) THEN t.typelem ELSE t.oid END
 JOIN pg_catalog.pg_namespace n ON n.oid = e.typnamespace`)
 	if err != nil {

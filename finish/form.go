@@ -54,19 +54,10 @@ func Formats(pieces [][]plan.Column) []int16 {
 // refusal.
 func Carriable(cols []plan.Column) error {
 	for i := range cols {
-		c := &cols[i]
-		switch {
-		case c.SQL == "":
-			return pgerr.New(pgerr.FeatureNotSupported, "column %q has a pseudo-type, which cannot be carried between shards", c.Name).
-				WithHint("Give the expression a type that has a name, such as a composite type instead of a row, or select its parts.")
-		case unreadable[c.Type]:
-			return pgerr.New(pgerr.FeatureNotSupported, "column %q has type %s, which cannot be carried between shards", c.Name, c.SQL).
-				WithHint("PostgreSQL does not read values of this type. Cast it to text.")
+		if cols[i].SQL == "" {
+			return pgerr.New(pgerr.FeatureNotSupported, "column %q has a type whose values cannot be carried between shards", cols[i].Name).
+				WithHint("Select the parts of a row instead of the row, or cast it to a composite type or to text.")
 		}
 	}
 	return nil
 }
-
-// unreadable are the types whose input functions refuse everything: pg_node_tree,
-// pg_ndistinct, pg_dependencies, pg_mcv_list, gtsvector, and what BRIN keeps.
-var unreadable = map[uint32]bool{194: true, 3361: true, 3402: true, 5017: true, 3642: true, 4600: true, 4601: true}

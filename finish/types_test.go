@@ -154,6 +154,7 @@ func literal(s string) string {
 var settings = []string{
 	"RESET DateStyle",
 	"SET DateStyle = 'SQL, DMY'; SET IntervalStyle = 'sql_standard'; SET extra_float_digits = -3; SET bytea_output = 'escape'; SET TimeZone = 'Asia/Kolkata'",
+	"SET client_encoding = 'GB18030'",
 }
 
 // TestEveryType carries a table of each type and compares what the remainder
@@ -184,6 +185,38 @@ func TestEveryType(t *testing.T) {
 			compare(t, k.typ+" inline without rows", empty.inline(t, "SELECT * FROM %[1]s x", nil, nil), want)
 			compare(t, k.typ+" staged without rows", empty.staged(t, to, "SELECT * FROM %[1]s x", nil, nil), want)
 		}
+	}
+}
+
+// TestBuiltinTypes carries a NULL of every type of pg_catalog, all at once: those
+// that are arrays, those that are not, and the rows of all its tables.
+func TestBuiltinTypes(t *testing.T) {
+	c, to := backend(t), backend(t)
+	var pieces []string
+	for _, where := range []string{"typtype IN ('b', 'e', 'r', 'm') AND typelem = 0", "typelem <> 0 AND typname NOT LIKE '\\_pg\\_%'", "typtype = 'c'"} {
+		rows := run(t, c, `SELECT 'NULL::' || format_type(oid, -1) FROM pg_type WHERE typnamespace = 'pg_catalog'::regnamespace AND `+where+`
+ AND typtype <> 'p' AND typname NOT IN ('pg_node_tree', 'pg_ndistinct', 'pg_dependencies', 'pg_mcv_list', 'gtsvector', '_gtsvector', '_cstring',
+  'pg_brin_bloom_summary', 'pg_brin_minmax_multi_summary')
+ AND NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = typrelid AND atttypid IN ('anyarray'::regtype, 'pg_node_tree'::regtype, 'pg_ndistinct'::regtype,
+  'pg_dependencies'::regtype, 'pg_mcv_list'::regtype, 'pg_statistic[]'::regtype))
+ ORDER BY oid`)
+		if len(rows) < 50 {
+			t.Fatalf("only %d types where %s", len(rows), where)
+		}
+		var items []string
+		for i, r := range rows {
+			items = append(items, fmt.Sprintf("%s AS v%d", r[0], i))
+		}
+		pieces = append(pieces, "SELECT "+strings.Join(items, ", "))
+	}
+	g := several(t, c, nil, pieces...)
+	for i := range pieces {
+		if err := finish.Carriable(g.shapes[i].Columns); err != nil {
+			t.Error(err)
+		}
+		want := fetch(t, c, pieces[i], nil, nil)
+		compare(t, pieces[i]+" inline", g.inline(t, fmt.Sprintf("SELECT * FROM %%[%d]s x", i+1), nil, nil), want)
+		compare(t, pieces[i]+" staged", g.staged(t, to, fmt.Sprintf("SELECT * FROM %%[%d]s x", i+1), nil, nil), want)
 	}
 }
 
