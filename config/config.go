@@ -25,6 +25,7 @@ type Config struct {
 	TLS    TLS         `yaml:"tls,omitempty"`
 	Auth   auth.Config `yaml:"auth"`
 	Pool   Pool        `yaml:"pool"`
+	Gather Gather      `yaml:"gather"`
 	Limits Limits      `yaml:"limits"`
 	Log    Log         `yaml:"log"`
 }
@@ -99,6 +100,18 @@ type Pool struct {
 	HealthInterval time.Duration `yaml:"health_interval"`
 }
 
+// Gather holds what sessions begin with that read several shards in one
+// statement; each can set its own.
+type Gather struct {
+	// MaxBytes is weft.max_gather_bytes: how much one statement may bring
+	// together.
+	MaxBytes Size `yaml:"max_bytes"`
+	// Scatter is weft.scatter: whether statements may read several shards.
+	Scatter bool `yaml:"scatter"`
+	// MaxParallelShards is weft.max_parallel_shards. 0: all.
+	MaxParallelShards int `yaml:"max_parallel_shards"`
+}
+
 // Limits keep one client, or many, from taking everything.
 type Limits struct {
 	MaxClients int `yaml:"max_clients"`
@@ -141,6 +154,7 @@ func Default() Config {
 			ConnectTimeout: 5 * time.Second,
 			HealthInterval: time.Second,
 		},
+		Gather: Gather{MaxBytes: 1 << 30, Scatter: true},
 		Limits: Limits{
 			MaxClients:     10_000,
 			StartupTimeout: time.Minute, // PostgreSQL's authentication_timeout

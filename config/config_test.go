@@ -103,6 +103,7 @@ func TestMarshal(t *testing.T) {
 			Mode: "session", MaxPerShard: 10, MaxPerUser: 5, MaxPrepared: 7, QueueTimeout: 90 * time.Second, IdleTimeout: time.Minute,
 			MaxLifetime: 25 * time.Hour, ConnectTimeout: 250 * time.Millisecond, HealthInterval: 2 * time.Second,
 		},
+		Gather: Gather{MaxBytes: 5 << 20, MaxParallelShards: 2},
 		Limits: Limits{MaxClients: 4, StartupTimeout: 5 * time.Second, DrainTimeout: 6 * time.Second, MaxQueryBytes: 3 << 20},
 		Log:    Log{Level: "debug", Format: "json"},
 	}

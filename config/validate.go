@@ -39,6 +39,10 @@ func (c Config) problems() Problems {
 		}
 	}
 	c.Pool.problems(&ps)
+	if c.Gather.MaxBytes < 1 {
+		ps.add("gather.max_bytes", "must be at least 1B")
+	}
+	ps.between("gather.max_parallel_shards", c.Gather.MaxParallelShards, 0, 100_000)
 	c.Limits.problems(&ps)
 	ps.choice("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	ps.choice("log.format", c.Log.Format, "text", "json")

@@ -44,7 +44,11 @@ func (c *collector) statement(n *pg_query.Node) {
 		c.transaction(n.TransactionStmt)
 	case *pg_query.Node_VariableSetStmt:
 		c.variableSet(n.VariableSetStmt)
-	case *pg_query.Node_VariableShowStmt, *pg_query.Node_ConstraintsSetStmt, *pg_query.Node_CheckPointStmt,
+	case *pg_query.Node_VariableShowStmt:
+		if strings.Contains(n.VariableShowStmt.Name, ".") {
+			c.add(ReadsSetting)
+		}
+	case *pg_query.Node_ConstraintsSetStmt, *pg_query.Node_CheckPointStmt,
 		*pg_query.Node_FetchStmt, *pg_query.Node_ClosePortalStmt:
 		// nothing that outlives the transaction
 	case *pg_query.Node_LockStmt:
@@ -114,8 +118,14 @@ func (c *collector) statement(n *pg_query.Node) {
 	case *pg_query.Node_ReindexStmt:
 		c.reindex(n.ReindexStmt)
 
-	case *pg_query.Node_AlterRoleStmt, *pg_query.Node_AlterRoleSetStmt, *pg_query.Node_AlterDatabaseSetStmt:
+	case *pg_query.Node_AlterRoleStmt:
 		c.add(Reconfigures)
+	case *pg_query.Node_AlterRoleSetStmt:
+		c.add(Reconfigures)
+		c.option(n.AlterRoleSetStmt.Setstmt)
+	case *pg_query.Node_AlterDatabaseSetStmt:
+		c.add(Reconfigures)
+		c.option(n.AlterDatabaseSetStmt.Setstmt)
 	case *pg_query.Node_AlterSystemStmt:
 		c.add(Reconfigures | NonTransactional)
 	case *pg_query.Node_AlterDatabaseStmt:
@@ -180,6 +190,8 @@ func (c *collector) function(f *pg_query.FuncCall) {
 	switch name {
 	case "set_config":
 		c.setConfig(f)
+	case "current_setting":
+		c.add(ReadsSetting) // which one is said by a literal, which facts should not depend on
 	case "set_limit":
 		c.setting("pg_trgm.similarity_threshold", false, false)
 	case "pg_notify":

@@ -78,6 +78,8 @@ const (
 	NonTransactional
 	// Cursors: DECLARE.
 	Cursors
+	// ReadsSetting: SHOW of a custom parameter, current_setting of any.
+	ReadsSetting
 )
 
 var effectNames = []string{
@@ -85,7 +87,7 @@ var effectNames = []string{
 	"hold-cursor", "load", "seed", "listens", "unlistens", "notifies", "prepares", "executes", "deallocates", "discard-all",
 	"discard-temp", "discard-plans", "discard-sequences", "ddl", "creates-database", "drops-database", "reconfigures",
 	"reads-sequence", "advances-sequence", "session-id", "reads-prepared", "reads-listening", "opaque", "copy-in", "copy-out",
-	"writes", "non-transactional", "cursors",
+	"writes", "non-transactional", "cursors", "reads-setting",
 }
 
 // Has reports whether e has any of the effects in x.

@@ -16,6 +16,8 @@ type Facts struct {
 	Effects    Effect
 	Statements int // 0 for an empty text, and when Err is set
 	Settings   []Setting
+	// Options are those of weft's own parameters that are set to a constant, be it for a role or a database.
+	Options []Option
 	// Funcs are the functions called: distinct names in lower case, without schema.
 	Funcs []string
 	// Relations are the relations named: distinct, with their schema where the text gives one. A name may be that of a CTE.
@@ -38,6 +40,12 @@ type Setting struct {
 	// Reset: back to the default.
 	Reset bool
 }
+
+// Option is one of weft's own parameters and the constant it is set to.
+type Option struct{ Name, Value string }
+
+// OptionPrefix is what the names of weft's own parameters begin with.
+const OptionPrefix = "weft."
 
 // ChannelKind is what is done to a channel.
 type ChannelKind uint8

@@ -44,6 +44,9 @@ func show(text string, f *Facts, indent string) string {
 	for _, s := range f.Settings {
 		line("setting: %s%s%s", s.Name, map[bool]string{true: " local"}[s.Local], map[bool]string{true: " reset"}[s.Reset])
 	}
+	for _, o := range f.Options {
+		line("option: %s = %q", o.Name, o.Value)
+	}
 	if len(f.Funcs) > 0 {
 		line("funcs: %s", strings.Join(f.Funcs, " "))
 	}
@@ -68,7 +71,7 @@ func show(text string, f *Facts, indent string) string {
 }
 
 func TestEveryEffectHasAName(t *testing.T) {
-	if last := Cursors; last != 1<<(len(effectNames)-1) {
+	if last := ReadsSetting; last != 1<<(len(effectNames)-1) {
 		t.Fatalf("%d names, the last effect is %b", len(effectNames), last)
 	}
 }

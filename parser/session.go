@@ -1,6 +1,7 @@
 package parser
 
 import (
+	"strconv"
 	"strings"
 
 	pg_query "github.com/pganalyze/pg_query_go/v6"
@@ -38,6 +39,7 @@ func (c *collector) variableSet(n *pg_query.VariableSetStmt) {
 		c.setting(n.Name, n.IsLocal, true)
 	default:
 		c.setting(n.Name, n.IsLocal, false)
+		c.option(n)
 		if strings.EqualFold(n.Name, "search_path") {
 			// Which schema comes first may be said by a literal.
 			c.facts.Exact = true
@@ -77,6 +79,31 @@ func (c *collector) setConfig(f *pg_query.FuncCall) {
 	if strings.EqualFold(name, "search_path") {
 		c.searchPath(argument(f, 1, "new_value"))
 	}
+	if value, ok := constant(argument(f, 1, "new_value")); ok && isOption(name) {
+		c.facts.Options = append(c.facts.Options, Option{strings.ToLower(name), value})
+	}
+}
+
+func isOption(name string) bool { return strings.HasPrefix(strings.ToLower(name), OptionPrefix) }
+
+// option notes SET of one of weft's own parameters, also as part of ALTER ROLE and ALTER DATABASE.
+func (c *collector) option(n *pg_query.VariableSetStmt) {
+	if n.GetKind() != pg_query.VariableSetKind_VAR_SET_VALUE || !isOption(n.Name) || len(n.Args) != 1 {
+		return
+	}
+	c.facts.Exact = true
+	var value string
+	switch v := n.Args[0].GetAConst().GetVal().(type) {
+	case *pg_query.A_Const_Sval:
+		value = v.Sval.GetSval()
+	case *pg_query.A_Const_Fval:
+		value = v.Fval.GetFval()
+	case *pg_query.A_Const_Ival:
+		value = strconv.Itoa(int(v.Ival.GetIval()))
+	default:
+		return
+	}
+	c.facts.Options = append(c.facts.Options, Option{strings.ToLower(n.Name), value})
 }
 
 // searchPath marks a path that begins with the temporary schema: what is created next is temporary.

@@ -23,6 +23,7 @@ const (
 	DeadlockDetected             = "40P01"
 	InsufficientPrivilege        = "42501"
 	SyntaxError                  = "42601"
+	InvalidName                  = "42602"
 	UndefinedObject              = "42704"
 	UndefinedFunction            = "42883"
 	UndefinedTable               = "42P01"

@@ -89,6 +89,14 @@ func (l *Lane) CloseLane() {
 // Key returns the key of the lane.
 func (l *Lane) Key() Key { return l.key }
 
+// Epoch changes whenever connections dialled before are not used any more
+// because they may have begun with other settings.
+func (l *Lane) Epoch() uint64 {
+	l.shard.mu.Lock()
+	defer l.shard.mu.Unlock()
+	return l.epoch
+}
+
 // Shard returns the shard of the lane.
 func (l *Lane) Shard() *Shard { return l.shard }
 

@@ -48,6 +48,9 @@ type Config struct {
 	DrainTimeout time.Duration
 	// MaxQueryBytes bounds one query text. Default: PostgreSQL's own 1 GB.
 	MaxQueryBytes int
+	// Gather bounds what statements over several shards may do, in sessions
+	// that do not say otherwise.
+	Gather Gather
 	// FactsBytes bounds the memory of what is known about query texts.
 	// Default 32 MiB.
 	FactsBytes int64
@@ -59,6 +62,20 @@ type Config struct {
 	Log *slog.Logger
 	// Metrics receives the proxy's metrics; nil for none.
 	Metrics prometheus.Registerer
+}
+
+// Gather holds the defaults of weft's own parameters.
+type Gather struct {
+	// MaxBytes is weft.max_gather_bytes. Default 1 GiB.
+	MaxBytes int64
+	// Off: weft.scatter is off.
+	Off bool
+	// MaxParallelShards is weft.max_parallel_shards. Default 0: all.
+	MaxParallelShards int
+}
+
+func (g Gather) options() options {
+	return options{maxGatherBytes: g.MaxBytes, scatter: !g.Off, maxParallelShards: g.MaxParallelShards}
 }
 
 // Directory is the part of the directory's store that changes it.
@@ -81,6 +98,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.DrainTimeout == 0 {
 		c.DrainTimeout = 30 * time.Second
+	}
+	if c.Gather.MaxBytes == 0 {
+		c.Gather.MaxBytes = 1 << 30
 	}
 	if c.FactsBytes == 0 {
 		c.FactsBytes = 32 << 20
@@ -109,6 +129,9 @@ func (c Config) Validate() error {
 	}
 	if c.RequireTLS && c.TLS == nil {
 		errs = append(errs, errors.New("proxy: TLS is required of clients but no certificate is configured"))
+	}
+	if c.Gather.MaxBytes < 0 || c.Gather.MaxParallelShards < 0 {
+		errs = append(errs, errors.New("proxy: bounds of a gather must not be negative"))
 	}
 	if c.MaxClients < 0 || c.StartupTimeout < 0 || c.DrainTimeout < 0 || c.MaxQueryBytes < 0 {
 		errs = append(errs, errors.New("proxy: limits must not be negative"))

@@ -51,7 +51,7 @@ func (p pin) String() string {
 
 // Effects that do not concern the session once their transaction is over.
 const harmless = parser.TxBegin | parser.TxEnd | parser.Savepoint | parser.Writes | parser.CopyIn | parser.CopyOut |
-	parser.Cursors | parser.NonTransactional | parser.TwoPhase | parser.AdvancesSequence
+	parser.Cursors | parser.NonTransactional | parser.TwoPhase | parser.AdvancesSequence | parser.ReadsSetting
 
 // Effects after which only the backend itself knows what the session is like.
 const uncertain = parser.ChangesSettings | parser.ChangesAllSettings | parser.Temp | parser.AdvisoryLock |
@@ -176,7 +176,9 @@ func (s *Session) addPlaceholder(name string) {
 		s.placeholders = map[string]bool{}
 	}
 	s.placeholders[name] = true
-	notePlaceholder(s.conn, name)
+	if !isOption(name) { // for everybody, an empty one of weft's own has its default
+		notePlaceholder(s.conn, name)
+	}
 }
 
 func notePlaceholder(c *pool.Conn, name string) {
@@ -306,7 +308,7 @@ func allLocal(sets []parser.Setting) bool {
 // not unknown.
 func (s *Session) keepPlaceholders(c *pool.Conn, sets []parser.Setting) {
 	for _, set := range sets {
-		if _, known := c.Settings.Get(set.Name); !known && strings.Contains(set.Name, ".") {
+		if _, known := c.Settings.Get(set.Name); !known && strings.Contains(set.Name, ".") && !isOption(set.Name) {
 			c.Settings = c.Settings.With(set.Name, "")
 			s.settings = s.settings.With(set.Name, "")
 		}
@@ -328,7 +330,7 @@ func (s *Session) plainSettings(sets []parser.Setting) bool {
 func (s *Session) learn(c *pool.Conn, sets []parser.Setting) error {
 	var b strings.Builder
 	for _, set := range sets {
-		custom := strings.Contains(set.Name, ".")
+		custom := strings.Contains(set.Name, ".") && !isOption(set.Name)
 		if set.Local && !custom {
 			continue
 		}
@@ -431,7 +433,7 @@ func (s *Session) inspect(c *pool.Conn, bits parser.Effect) error {
 	for _, r := range rows {
 		switch r[0] {
 		case "s", "c":
-			if !neverCarried[r[1]] {
+			if !neverCarried[r[1]] && !(r[2] == "" && isOption(r[1])) {
 				found[strings.ToLower(r[1])] = r[2]
 			}
 		case "r":

@@ -21,11 +21,12 @@ import (
 
 // environments holds what sessions share of it.
 type environments struct {
-	mu     sync.Mutex
-	tables map[string]*declared
-	paths  map[pathKey][]string
-	envs   map[envKey]*planner.Env
-	loaded map[string]*schemaSlot
+	mu      sync.Mutex
+	tables  map[string]*declared
+	paths   map[pathKey][]string
+	envs    map[envKey]*planner.Env
+	loaded  map[string]*schemaSlot
+	options map[optionKey]options
 }
 
 // declared is the declarations of one database.
@@ -66,6 +67,7 @@ const maxEnvironments = 10000
 func newEnvironments() *environments {
 	return &environments{
 		tables: map[string]*declared{}, paths: map[pathKey][]string{}, envs: map[envKey]*planner.Env{}, loaded: map[string]*schemaSlot{},
+		options: map[optionKey]options{},
 	}
 }
 

@@ -126,8 +126,14 @@ func (s *Session) onParse(body []byte) error {
 // parseHere parses on the backend at hand. changed says how the text differs
 // from the client's.
 func (s *Session) parseHere(p wire.ParseBody, body []byte, facts *parser.Facts, changed *edited) error {
+	shows, idle := readsOption(p.SQL, facts), !s.unsynced && s.ops.empty()
 	if ok, err := s.begin(); !ok {
 		return err
+	}
+	if shows {
+		if err := s.showOptions(idle); err != nil {
+			return s.failed(err)
+		}
 	}
 	if s.channels != nil && facts.Effects&parser.TxBegin != 0 {
 		if err := s.listenInBlock(); err != nil {

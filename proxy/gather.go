@@ -119,6 +119,9 @@ func (s *Session) prepareGather(r *router, x *gathering) error {
 
 // mayGather refuses what the client does not want or cannot have.
 func (s *Session) mayGather(x *gathering) error {
+	if err := s.learnOptions(); err != nil {
+		return err
+	}
 	if !s.scatter() {
 		return pgerr.New(pgerr.FeatureNotSupported, "this statement visits more than one shard, and weft.scatter is off").
 			WithHint("Add a condition on the shard key, or SET weft.scatter = on.")

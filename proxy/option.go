@@ -1,16 +1,379 @@
 package proxy
 
-// Options of weft's own that a session can set.
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 
-// scatter reports whether the client wants statements over several shards.
-func (s *Session) scatter() bool {
-	v, ok := s.settings.Get("weft.scatter")
-	return !ok || v != "off"
+	"weft/parser"
+	"weft/pgerr"
+	"weft/pool"
+	"weft/wire"
+)
+
+// weft's own parameters are custom parameters of the backends, like any other
+// with a dot in its name: so transactions, savepoints, roles, databases and
+// startup options do to them what PostgreSQL says they do. weft adds three
+// things. A value is looked at when it is set. One that was never set has a
+// default. And whoever answers a statement from several shards asks for the
+// values in effect: the session knows them, but inside a transaction that may
+// have changed them.
+
+// options are weft's own parameters as they are in effect.
+type options struct {
+	// maxGatherBytes bounds what one statement may bring together.
+	maxGatherBytes int64
+	// scatter: statements may read several shards.
+	scatter bool
+	// maxParallelShards bounds the shards that work on one statement at a time.
+	// 0: all.
+	maxParallelShards int
 }
 
+// optionNames are the parameters, in the order that options has them.
+var optionNames = []string{"weft.max_gather_bytes", "weft.scatter", "weft.max_parallel_shards"}
+
+func isOption(name string) bool { return strings.HasPrefix(name, parser.OptionPrefix) }
+
+// set takes a value for one of the parameters, or says what is wrong with it.
+func (o *options) set(name, value string) *pgerr.Error {
+	switch name {
+	case "weft.max_gather_bytes":
+		n, err := parseBytes(name, value)
+		if err == nil && n < 1 {
+			err = outOfRange(name, strconv.FormatInt(n, 10), 1, math.MaxInt64)
+		}
+		if err != nil {
+			return err
+		}
+		o.maxGatherBytes = n
+	case "weft.scatter":
+		on, ok := parseBool(value)
+		if !ok {
+			return invalidOption(name, value).WithHint("Available values: on, off.")
+		}
+		o.scatter = on
+	case "weft.max_parallel_shards":
+		n, err := strconv.ParseInt(strings.TrimSpace(value), 0, 64)
+		if err != nil {
+			return invalidOption(name, value)
+		}
+		if n < 0 || n > math.MaxInt32 {
+			return outOfRange(name, strings.TrimSpace(value), 0, math.MaxInt32)
+		}
+		o.maxParallelShards = int(n)
+	default:
+		return pgerr.New(pgerr.InvalidName, "invalid configuration parameter name %q", name).
+			WithDetail(`"weft" is a reserved prefix.`).WithHint("The parameters are %s.", strings.Join(optionNames, ", "))
+	}
+	return nil
+}
+
+func invalidOption(name, value string) *pgerr.Error {
+	return pgerr.New(pgerr.InvalidParameterValue, "invalid value for parameter %q: %q", name, value)
+}
+
+func outOfRange(name, value string, low, high int64) *pgerr.Error {
+	return pgerr.New(pgerr.InvalidParameterValue, "%s is outside the valid range for parameter %q (%d .. %d)", value, name, low, high)
+}
+
+var byteUnits = map[string]float64{"": 1, "B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+
+var byteValue = regexp.MustCompile(`^\s*([-+]?(?:0[xX][0-9a-fA-F]+|[0-9]*\.?[0-9]*(?:[eE][-+]?[0-9]+)?))\s*([a-zA-Z]*)\s*$`)
+
+// parseBytes reads an amount of memory as PostgreSQL's own settings have it.
+func parseBytes(name, value string) (int64, *pgerr.Error) {
+	m := byteValue.FindStringSubmatch(value)
+	if m == nil {
+		return 0, invalidOption(name, value)
+	}
+	unit, known := byteUnits[m[2]]
+	if !known {
+		return 0, invalidOption(name, value).WithHint(`Valid units for this parameter are "B", "kB", "MB", "GB", and "TB".`)
+	}
+	if n, err := strconv.ParseInt(m[1], 0, 64); err == nil && n >= math.MinInt64/int64(unit) && n <= math.MaxInt64/int64(unit) {
+		return n * int64(unit), nil
+	}
+	f, err := strconv.ParseFloat(m[1], 64)
+	if err != nil {
+		return 0, invalidOption(name, value)
+	}
+	if f = math.Round(f * unit); math.Abs(f) >= math.MaxInt64 {
+		return 0, outOfRange(name, strings.TrimSpace(value), 1, math.MaxInt64)
+	}
+	return int64(f), nil
+}
+
+// showBytes writes an amount of memory as PostgreSQL shows one.
+func showBytes(n int64) string {
+	for _, unit := range []string{"TB", "GB", "MB", "kB"} {
+		if size := int64(byteUnits[unit]); n > 0 && n%size == 0 {
+			return strconv.FormatInt(n/size, 10) + unit
+		}
+	}
+	return strconv.FormatInt(n, 10) + "B"
+}
+
+// parseBool takes what PostgreSQL takes for a boolean setting.
+func parseBool(value string) (on, ok bool) {
+	v := strings.ToLower(value)
+	switch {
+	case v == "":
+	case v == "1", v == "on", strings.HasPrefix("true", v), strings.HasPrefix("yes", v):
+		return true, true
+	case v == "0", v == "of", v == "off", strings.HasPrefix("false", v), strings.HasPrefix("no", v):
+		return false, true
+	}
+	return false, false
+}
+
+// texts are the values as SHOW would show them, by name.
+func (o options) texts() map[string]string {
+	scatter := "off"
+	if o.scatter {
+		scatter = "on"
+	}
+	return map[string]string{
+		"weft.max_gather_bytes": showBytes(o.maxGatherBytes), "weft.scatter": scatter, "weft.max_parallel_shards": strconv.Itoa(o.maxParallelShards),
+	}
+}
+
+// checkOptions refuses what a text wants to set a parameter to.
+func checkOptions(list []parser.Option) error {
+	for _, o := range list {
+		if err := new(options).set(o.Name, o.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// learnOptions finds out which options are in effect for the statement at hand.
+// It asks a backend only where nobody else can know.
+func (s *Session) learnOptions() error {
+	if s.optionsInFlux() {
+		lane := s.lane
+		if !s.holdsHome() {
+			lane = s.atHand() // all participants have the same settings
+		}
+		o, err := s.askOptions(lane)
+		s.inEffect, s.optionsKnown = o, false
+		return err
+	}
+	if s.optionsKnown && s.optionsFor == s.settings {
+		return nil
+	}
+	key := optionKey{s.lane.Key(), s.lane.Epoch()}
+	o, ok := s.srv.envs.loginOptions(key)
+	explicit := false
+	for _, name := range optionNames {
+		v, _ := s.settings.Get(name)
+		if v == "" {
+			continue
+		}
+		explicit = true
+		if err := o.set(name, v); err != nil {
+			return err
+		}
+	}
+	if !ok {
+		// What the client connected with, ALTER ROLE and ALTER DATABASE are known
+		// to backends only.
+		var err error
+		if o, err = s.askOptions(s.lane); err != nil {
+			return err
+		}
+		if !explicit {
+			s.srv.envs.keepLoginOptions(key, o)
+		}
+	}
+	s.optionsFor, s.optionsKnown, s.inEffect = s.settings, true, o
+	return nil
+}
+
+// What follows is as learnOptions last found it.
+
+// scatter reports whether the client wants statements over several shards.
+func (s *Session) scatter() bool { return s.inEffect.scatter }
+
 // maxGatherBytes bounds the rows that one statement may carry through weft.
-func (s *Session) maxGatherBytes() int64 { return 1 << 30 }
+func (s *Session) maxGatherBytes() int64 { return s.inEffect.maxGatherBytes }
 
 // maxParallelShards bounds how many shards work for a statement at once; 0 is no
 // bound.
-func (s *Session) maxParallelShards() int { return 0 }
+func (s *Session) maxParallelShards() int { return s.inEffect.maxParallelShards }
+
+// optionsInFlux reports whether the open transaction may have set them.
+func (s *Session) optionsInFlux() bool {
+	d := &s.done
+	return d.bits&(parser.Opaque|parser.ChangesAllSettings|parser.DiscardAll) != 0 ||
+		d.bits&parser.ChangesSettings != 0 && slices.ContainsFunc(d.sets, func(set parser.Setting) bool { return isOption(set.Name) })
+}
+
+// askOptions asks a backend of the session's.
+func (s *Session) askOptions(l *pool.Lane) (options, error) {
+	var b strings.Builder
+	for i, name := range optionNames {
+		if i > 0 {
+			b.WriteString(" UNION ALL ")
+		}
+		fmt.Fprintf(&b, "SELECT %s, pg_catalog.current_setting(%[1]s, true)", pool.QuoteLiteral(name))
+	}
+	o := s.srv.cfg.Gather.options()
+	rows, err := s.ask(l, b.String())
+	if err != nil {
+		return o, err
+	}
+	for _, r := range rows {
+		if r[1] == "" { // never set, or no longer
+			continue
+		}
+		if err := o.set(r[0], r[1]); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// optionKey is what the options that sessions begin with depend on.
+type optionKey struct {
+	lane  pool.Key
+	epoch uint64
+}
+
+func (e *environments) loginOptions(key optionKey) (options, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	o, ok := e.options[key]
+	return o, ok
+}
+
+func (e *environments) keepLoginOptions(key optionKey, o options) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.options) >= maxEnvironments {
+		clear(e.options)
+	}
+	e.options[key] = o
+}
+
+// readsOption reports whether a text may read one of the parameters.
+func readsOption(text []byte, f *parser.Facts) bool {
+	return f.Effects&parser.ReadsSetting != 0 && bytes.Contains(bytes.ToLower(text), []byte(parser.OptionPrefix))
+}
+
+// showOptions makes the backend at hand know the parameters before a text that
+// reads them: PostgreSQL knows only custom parameters that somebody has set.
+// idle says that no message of the client's is under way there.
+func (s *Session) showOptions(idle bool) error {
+	c := s.conn
+	if c.Status == wire.TxFailed {
+		return nil
+	}
+	local := !idle || c.Status != wire.TxIdle // it ends with the client's transaction
+	var b strings.Builder
+	texts := s.srv.cfg.Gather.options().texts()
+	for _, name := range optionNames {
+		if v, _ := c.Settings.Get(name); v != "" && !local {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteString(" UNION ALL ")
+		}
+		fmt.Fprintf(&b, "SELECT %s, pg_catalog.set_config(%[1]s, %s, %t) WHERE coalesce(pg_catalog.current_setting(%[1]s, true), '') = ''",
+			pool.QuoteLiteral(name), pool.QuoteLiteral(texts[name]), local)
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	if !idle {
+		return s.inject(b.String())
+	}
+	rows, err := c.Exec(b.String())
+	if err != nil {
+		return err
+	}
+	if !local {
+		for _, r := range rows {
+			c.Settings = c.Settings.With(r[0], r[1])
+			s.settings = s.settings.With(r[0], r[1])
+		}
+	}
+	return nil
+}
+
+// beforeShow is showOptions before a simple query.
+func (s *Session) beforeShow() error {
+	if err := s.acquire(); err != nil {
+		return err
+	}
+	if err := s.sent(); err != nil {
+		return err
+	}
+	return s.showOptions(true)
+}
+
+// startupOptions refuses a client that connects with a value that is none.
+func startupOptions(packet []wire.Option) error {
+	for _, p := range packet {
+		if p.Name != "options" {
+			if name := strings.ToLower(p.Name); isOption(name) {
+				if err := new(options).set(name, p.Value); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		words := startupWords(p.Value)
+		for i, w := range words {
+			switch {
+			case w == "-c" && i+1 < len(words):
+				w = words[i+1]
+			case strings.HasPrefix(w, "--"), strings.HasPrefix(w, "-c"):
+				w = w[2:]
+			default:
+				continue
+			}
+			name, value, ok := strings.Cut(w, "=")
+			if name = strings.ToLower(name); ok && isOption(name) {
+				if err := new(options).set(name, value); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// startupWords splits the startup parameter options as PostgreSQL does: at
+// blanks that have no backslash before them.
+func startupWords(text string) []string {
+	var words []string
+	var word strings.Builder
+	inWord := false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\' && i+1 < len(text):
+			i++
+			word.WriteByte(text[i])
+			inWord = true
+		case c == ' ' || c >= '\t' && c <= '\r':
+			if inWord {
+				words = append(words, word.String())
+				word.Reset()
+				inWord = false
+			}
+		default:
+			word.WriteByte(c)
+			inWord = true
+		}
+	}
+	if inWord {
+		words = append(words, word.String())
+	}
+	return words
+}

@@ -51,6 +51,12 @@ func (s *Session) onQuery() error {
 // runQuery runs a simple query on the backend at hand, else on the home shard.
 // n is the length of the message's body, which is still in the client's buffer.
 func (s *Session) runQuery(text []byte, facts *parser.Facts, n int) error {
+	if readsOption(text, facts) {
+		if err := s.beforeShow(); err != nil {
+			s.client.Consume(wire.HeaderLen + n)
+			return s.refuseRead(err)
+		}
+	}
 	if s.special(facts) {
 		return s.specialQuery(string(text), facts, n)
 	}

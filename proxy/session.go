@@ -42,6 +42,9 @@ type Session struct {
 	parseFrom      *pool.Settings // what parse was made of
 	parse          *pool.Settings // see parseSettings
 	settings       *pool.Settings
+	inEffect       options // see learnOptions; for these settings:
+	optionsFor     *pool.Settings
+	optionsKnown   bool
 	placeholders   map[string]bool
 	advanced       bool // a sequence, perhaps
 	statements     map[string]*statement

@@ -132,6 +132,11 @@ var effectWords = regexp.MustCompile(`(?i)function|procedure|routine|trigger|vie
 // prepareToRun does on the backend what a text relies on, before the text.
 func (s *Session) prepareToRun(text string, f *parser.Facts, exec func(sql string) error) error {
 	c := s.conn
+	if c.Status != wire.TxFailed {
+		if err := checkOptions(f.Options); err != nil {
+			return err
+		}
+	}
 	if f.Effects&(parser.DDL|parser.Opaque) != 0 && effectWords.MatchString(text) {
 		s.done.relearn = true
 	}

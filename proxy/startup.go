@@ -87,6 +87,9 @@ func (st *starter) run(ctx context.Context) (*Session, error) {
 	if err := st.negotiate(); err != nil {
 		return nil, err
 	}
+	if err := startupOptions(p.Options); err != nil {
+		return nil, err
+	}
 	if st.srv.cfg.RequireTLS && st.tls == nil {
 		return nil, pgerr.Fatal(pgerr.InvalidAuthorizationSpec, "weft requires TLS for this connection").
 			WithHint("Add sslmode=require to the connection string.")

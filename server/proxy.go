@@ -24,6 +24,7 @@ func newProxy(p parts, snapshot func() *directory.Snapshot, metrics prometheus.R
 		AdminDatabase:  cfg.AdminDatabase,
 		AdminUsers:     cfg.AdminUsers,
 		MaxClients:     cfg.Limits.MaxClients,
+		Gather:         proxy.Gather{MaxBytes: int64(cfg.Gather.MaxBytes), Off: !cfg.Gather.Scatter, MaxParallelShards: cfg.Gather.MaxParallelShards},
 		StartupTimeout: cfg.Limits.StartupTimeout,
 		DrainTimeout:   cfg.Limits.DrainTimeout,
 		MaxQueryBytes:  int(cfg.Limits.MaxQueryBytes),

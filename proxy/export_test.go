@@ -1,0 +1,31 @@
+package proxy
+
+import "fmt"
+
+// OptionsOf returns weft's parameters as they are in effect in a session whose
+// client is silent meanwhile.
+func (s *Server) OptionsOf(pid int32) string {
+	s.mu.Lock()
+	sess := s.sessions[pid]
+	s.mu.Unlock()
+	if err := sess.learnOptions(); err != nil {
+		return err.Error()
+	}
+	o := sess.inEffect
+	return fmt.Sprint(o.maxGatherBytes, " ", o.scatter, " ", o.maxParallelShards)
+}
+
+// ParseBytes, ShowBytes and StartupWords are for tests of what they take.
+func ParseBytes(value string) (int64, error) {
+	n, err := parseBytes("x", value)
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// ShowBytes is showBytes.
+func ShowBytes(n int64) string { return showBytes(n) }
+
+// StartupWords is startupWords.
+func StartupWords(text string) []string { return startupWords(text) }
