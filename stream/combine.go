@@ -80,6 +80,7 @@ func newAverage(t, counts Type, m *memory) combiner {
 type groupValue int
 
 func (groupValue) grow()                         {}
+func (groupValue) reset()                        {}
 func (groupValue) add(int, []byte, []byte) error { return nil }
 
 func (n groupValue) emit(dst []byte, _ int, key []byte) ([]byte, error) {
@@ -102,6 +103,11 @@ type extreme struct {
 }
 
 func (e *extreme) grow() { e.values = extend(e.values, nil, e.memory) }
+
+func (e *extreme) reset() {
+	e.memory.used -= int64(cap(e.values[0]))
+	e.values[0] = nil
+}
 
 func (e *extreme) add(group int, value, _ []byte) error {
 	if value == nil {
@@ -136,6 +142,8 @@ type booleans struct {
 type boolState struct{ seen, value bool }
 
 func (b *booleans) grow() { b.states = extend(b.states, boolState{}, b.memory) }
+
+func (b *booleans) reset() { b.states[0] = boolState{} }
 
 func (b *booleans) add(group int, value, _ []byte) error {
 	if value == nil {

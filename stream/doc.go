@@ -22,7 +22,8 @@
 // server by the tests.
 //
 // Append, Merge, Cut and Limit keep one row per part, which is the part's own
-// memory. Group and Distinct keep what they gathered, up to a limit in bytes.
+// memory. GroupSorted keeps one group. Group and Distinct keep what they
+// gathered, up to a limit in bytes.
 //
 // Start reading at Rows, then merge.go and group.go.
 package stream

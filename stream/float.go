@@ -26,6 +26,8 @@ type floatState struct {
 
 func (f *floats) grow() { f.states = extend(f.states, floatState{}, f.memory) }
 
+func (f *floats) reset() { f.states[0] = floatState{} }
+
 func (f *floats) add(group int, value, count []byte) error {
 	if value == nil {
 		return nil

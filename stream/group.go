@@ -35,10 +35,23 @@ func Group(r Rows, a *plan.Aggregate, types []Type, maxBytes int64) (Rows, error
 		return nil, errors.New("group: PostgreSQL has to do it")
 	}
 	m := &memory{limit: maxBytes}
-	g := &grouped{rows: r, keys: len(a.Groups), always: !a.Grouped, table: newTable(m), memory: m}
+	return &grouped{rows: r, input: newInput(a, types, m), always: !a.Grouped, table: newTable(m), memory: m}, nil
+}
+
+// input takes rows apart for combiners.
+type input struct {
+	picker  picker
+	values  [][]byte // of the row at hand: groups, then two for each output
+	keys    int      // how many of the values are groups
+	key     []byte   // they, with their lengths
+	outputs []combiner
+}
+
+func newInput(a *plan.Aggregate, types []Type, m *memory) input {
+	in := input{keys: len(a.Groups)}
 	columns := append([]int{}, a.Groups...)
 	for _, o := range a.Outputs {
-		g.outputs = append(g.outputs, newCombiner(a, o, types, m))
+		in.outputs = append(in.outputs, newCombiner(a, o, types, m))
 		columns = append(columns, o.Column)
 		if o.Kind == plan.CombineAvg {
 			columns = append(columns, o.Count)
@@ -46,14 +59,50 @@ func Group(r Rows, a *plan.Aggregate, types []Type, maxBytes int64) (Rows, error
 			columns = append(columns, o.Column) // not looked at
 		}
 	}
-	g.picker, g.values = newPicker(columns), make([][]byte, len(columns))
-	return g, nil
+	in.picker, in.values = newPicker(columns), make([][]byte, len(columns))
+	return in
+}
+
+// take looks at a row and leaves the key of its group in in.key.
+func (in *input) take(row []byte) error {
+	if err := in.picker.pick(row, in.values); err != nil {
+		return err
+	}
+	in.key = in.key[:0]
+	for _, v := range in.values[:in.keys] {
+		in.key = appendField(in.key, v)
+	}
+	return nil
+}
+
+// add puts the row that was taken to a group.
+func (in *input) add(group int) error {
+	for i, o := range in.outputs {
+		at := in.keys + 2*i
+		if err := o.add(group, in.values[at], in.values[at+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// emit makes the row of a group.
+func (in *input) emit(dst []byte, group int, key []byte) (_ []byte, err error) {
+	dst = binary.BigEndian.AppendUint16(dst, uint16(len(in.outputs)))
+	for _, o := range in.outputs {
+		if dst, err = o.emit(dst, group, key); err != nil {
+			return nil, err
+		}
+	}
+	return dst, nil
 }
 
 // combiner makes one column of the result. It has a state per group.
 type combiner interface {
 	// grow begins another group.
 	grow()
+	// reset empties the only group there is.
+	reset()
 	// add puts a partial result, nil for NULL, to a group, and for an average
 	// the number of values behind it.
 	add(group int, value, count []byte) error
@@ -62,15 +111,11 @@ type combiner interface {
 }
 
 type grouped struct {
-	rows    Rows
-	picker  picker
-	values  [][]byte // of the row at hand: groups, then two for each output
-	keys    int      // how many of the values are groups
-	key     []byte   // they, with their lengths
-	always  bool     // there is a group even without rows
-	table   *table
-	outputs []combiner
-	memory  *memory
+	rows   Rows
+	input  input
+	always bool // there is a group even without rows
+	table  *table
+	memory *memory
 
 	read bool // all input
 	next int  // group to go out
@@ -90,7 +135,7 @@ func (g *grouped) Next() ([]byte, error) {
 		g.err = g.emit()
 	}
 	if g.err != nil {
-		g.table, g.outputs = nil, nil // may be much
+		g.table, g.input = nil, input{} // may be much
 		return nil, g.err
 	}
 	return g.out, nil
@@ -118,22 +163,15 @@ func (g *grouped) gather() error {
 }
 
 func (g *grouped) add(row []byte) error {
-	if err := g.picker.pick(row, g.values); err != nil {
+	if err := g.input.take(row); err != nil {
 		return err
 	}
-	g.key = g.key[:0]
-	for _, v := range g.values[:g.keys] {
-		g.key = appendField(g.key, v)
-	}
-	n, err := g.group(g.key)
+	n, err := g.group(g.input.key)
 	if err != nil {
 		return err
 	}
-	for i, o := range g.outputs {
-		at := g.keys + 2*i
-		if err := o.add(n, g.values[at], g.values[at+1]); err != nil {
-			return err
-		}
+	if err := g.input.add(n); err != nil {
+		return err
 	}
 	return g.memory.check()
 }
@@ -142,7 +180,7 @@ func (g *grouped) add(row []byte) error {
 func (g *grouped) group(key []byte) (int, error) {
 	n, added, err := g.table.add(key)
 	if added {
-		for _, o := range g.outputs {
+		for _, o := range g.input.outputs {
 			o.grow()
 		}
 	}
@@ -154,13 +192,7 @@ func (g *grouped) emit() (err error) {
 	if g.next == len(g.table.entries) {
 		return io.EOF
 	}
-	key := g.table.entries[g.next].key
-	g.out = binary.BigEndian.AppendUint16(g.out[:0], uint16(len(g.outputs)))
-	for _, o := range g.outputs {
-		if g.out, err = o.emit(g.out, g.next, key); err != nil {
-			return err
-		}
-	}
+	g.out, err = g.input.emit(g.out[:0], g.next, g.table.entries[g.next].key)
 	g.next++
-	return nil
+	return err
 }

@@ -152,9 +152,9 @@ func compareAggregate(t *testing.T, conn *pgx.Conn, a aggregate, format int16, r
 	if !CanGroup(spec, types) {
 		return false
 	}
-	check := func(spec *plan.Aggregate, partial, whole string) {
+	check := func(group func(Rows, *plan.Aggregate, []Type, int64) (Rows, error), spec *plan.Aggregate, partial, whole string) {
 		t.Helper()
-		rows, err := Group(&source{rows: ask(t, conn, format, partial, args...)}, spec, types, 0)
+		rows, err := group(&source{rows: ask(t, conn, format, partial, args...)}, spec, types, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +177,8 @@ func compareAggregate(t *testing.T, conn *pgx.Conn, a aggregate, format int16, r
 			}
 		}
 	}
-	check(spec, "SELECT g, "+a.partial+from+" GROUP BY p, g", "SELECT g, "+a.whole+from+" GROUP BY g")
+	check(Group, spec, "SELECT g, "+a.partial+from+" GROUP BY p, g", "SELECT g, "+a.whole+from+" GROUP BY g")
+	check(GroupSorted, spec, "SELECT g, "+a.partial+from+" GROUP BY p, g ORDER BY g", "SELECT g, "+a.whole+from+" GROUP BY g")
 	// A shard without rows gives NULL or 0.
 	for _, none := range []string{"", " WHERE false"} {
 		union := "SELECT 0, " + a.partial + from + none + " UNION ALL SELECT 0, " + a.partial + from + " WHERE false"
@@ -189,7 +190,7 @@ func compareAggregate(t *testing.T, conn *pgx.Conn, a aggregate, format int16, r
 				union += fmt.Sprintf(" UNION ALL SELECT 0, "+a.partial+from+" WHERE p = %d", p)
 			}
 		}
-		check(&plan.Aggregate{Outputs: spec.Outputs[1:]}, union, "SELECT "+a.whole+from+none)
+		check(Group, &plan.Aggregate{Outputs: spec.Outputs[1:]}, union, "SELECT "+a.whole+from+none)
 	}
 	return true
 }
@@ -206,6 +207,51 @@ func TestGroupNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, r)
+}
+
+// Sorted groups come out when the next one begins, not before and not later.
+func TestGroupSorted(t *testing.T) {
+	types := []Type{{OID: oidInt4}, {OID: oidInt8}}
+	a := &plan.Aggregate{Grouped: true, Groups: []int{0}, Outputs: []plan.Output{{Kind: plan.CombineSum, Column: 1}, {Kind: plan.Group}}}
+	sorted := func(s *source, limit int64) Rows {
+		t.Helper()
+		r, err := GroupSorted(s, a, types, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	expect(t, sorted(lines(), 0))
+	expect(t, sorted(lines("1,5"), 0), "5,1")
+	s := lines("1,5", "1,6", "2,NULL", "2,NULL", "3,1", "NULL,7", "NULL,8")
+	r := sorted(s, 0)
+	if row, err := r.Next(); err != nil || text(t, row) != "11,1" || s.asked != 3 {
+		t.Errorf("%q, %v, asked %d times", row, err, s.asked)
+	}
+	expect(t, r, "NULL,2", "1,3", "15,NULL")
+
+	s = lines("1,5", "2,6")
+	s.err = errors.New("gone")
+	if got, err := collect(t, sorted(s, 0)); !slices.Equal(got, []string{"5,1"}) || err != s.err {
+		t.Errorf("%q, %v", got, err)
+	}
+	// A row that overflows comes after a group that does not.
+	if got, err := collect(t, sorted(lines("1,5", "2,9223372036854775807", "2,1"), 0)); !slices.Equal(got, []string{"5,1"}) || err == nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	many := &source{}
+	for i := range 10000 {
+		many.rows = append(many.rows, row(fmt.Sprint(i), "1"))
+	}
+	if got, err := collect(t, sorted(many, 1000)); len(got) != 10000 || err != nil {
+		t.Errorf("%d, %v", len(got), err)
+	}
+	if got, err := collect(t, sorted(lines(strings.Repeat("1", 2000)+",1"), 1000)); len(got) != 0 || err == nil {
+		t.Errorf("%d, %v", len(got), err)
+	}
+	if _, err := GroupSorted(lines(), &plan.Aggregate{Outputs: a.Outputs[:1]}, types, 0); err == nil {
+		t.Error("sorted by nothing")
+	}
 }
 
 func TestGroupErrors(t *testing.T) {

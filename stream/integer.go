@@ -42,6 +42,8 @@ type integerState struct {
 
 func (s *integers) grow() { s.states = extend(s.states, integerState{seen: s.zero}, s.memory) }
 
+func (s *integers) reset() { s.states[0] = integerState{seen: s.zero} }
+
 func (s *integers) add(group int, value, _ []byte) error {
 	if value == nil {
 		return nil

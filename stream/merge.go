@@ -30,10 +30,10 @@ func Merge(keys []Key, parts ...Rows) Rows {
 	for i, k := range keys {
 		columns[i] = k.Column
 	}
-	m := &merged{keys: keys, picker: newPicker(columns), inputs: make([]input, len(parts)), tree: make([]int, len(parts))}
+	m := &merged{keys: keys, picker: newPicker(columns), inputs: make([]head, len(parts)), tree: make([]int, len(parts))}
 	values := make([][]byte, len(keys)*len(parts))
 	for i, p := range parts {
-		m.inputs[i] = input{rows: p, keys: values[i*len(keys) : (i+1)*len(keys)]}
+		m.inputs[i] = head{rows: p, keys: values[i*len(keys) : (i+1)*len(keys)]}
 	}
 	return m
 }
@@ -41,7 +41,7 @@ func Merge(keys []Key, parts ...Rows) Rows {
 type merged struct {
 	keys   []Key
 	picker picker
-	inputs []input
+	inputs []head
 
 	// tree is a tournament. The inputs are its leaves, numbered from
 	// len(inputs); the parent of node n is n/2. Element n is the loser of the
@@ -51,7 +51,8 @@ type merged struct {
 	err     error
 }
 
-type input struct {
+// head is where a part has come to.
+type head struct {
 	rows Rows
 	row  []byte
 	keys [][]byte // of row, nil for NULL

@@ -27,6 +27,11 @@ type decimalState struct {
 
 func (d *decimals) grow() { d.states = extend(d.states, decimalState{}, d.memory) }
 
+func (d *decimals) reset() {
+	digits := d.states[0].sum.digits
+	d.states[0] = decimalState{sum: decimalSum{digits: digits[:0]}}
+}
+
 func (d *decimals) add(group int, value, count []byte) error {
 	if value == nil {
 		return nil
@@ -225,7 +230,12 @@ func (s *decimalSum) addInteger(n int64) {
 // cover makes room for digits from one weight down to another.
 func (s *decimalSum) cover(top, bottom int) {
 	if len(s.digits) == 0 {
-		s.digits, s.top = make([]int64, top-bottom+1), top
+		n := top - bottom + 1
+		if n > cap(s.digits) {
+			s.digits = make([]int64, n)
+		}
+		s.digits, s.top = s.digits[:n], top
+		clear(s.digits)
 		return
 	}
 	oldBottom := s.top - len(s.digits) + 1
