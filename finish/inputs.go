@@ -32,12 +32,12 @@ type Limits struct {
 	Max int64
 }
 
-// maxValues is how many values may be parameters of their own. PostgreSQL takes
-// 65535, but plans a long list of VALUES slowly.
-const maxValues = 8192
-
 // maxParams is PostgreSQL's limit on the parameters of a statement.
 const maxParams = 65535
+
+// bytesPerValue is what a value that is a parameter of its own counts as at
+// least: PostgreSQL takes some microseconds for each, however small.
+const bytesPerValue = 128
 
 // Inputs are the rows of pieces, kept in memory to become parameters of the
 // remainder.
@@ -124,14 +124,14 @@ func (in *Inputs) Add(row []byte) (full bool, err error) {
 	} else {
 		err = p.addElements(fields)
 	}
-	return in.used > in.limits.Inline || in.values > min(maxValues, maxParams-in.params), err
+	return in.used > in.limits.Inline || int64(in.values) > min(in.limits.Inline/bytesPerValue, int64(maxParams-in.params)), err
 }
 
 // charge counts bytes that have been gathered.
 func (in *Inputs) charge(n int) error {
 	in.used += int64(n)
 	if in.limits.Max > 0 && in.used > in.limits.Max {
-		return pgerr.GatherTooLarge(in.limits.Max)
+		return pgerr.GatherTooLarge()
 	}
 	return nil
 }

@@ -121,13 +121,13 @@ func TestLimits(t *testing.T) {
 		t.Errorf("full after %d rows, %v", full, err)
 	}
 	if full, err := add(finish.NewInputs(g.shapes, 0, finish.Limits{Inline: 1000, Max: 500}), row, 1000); full != 50 || code(err) != "53400" ||
-		!strings.Contains(err.Error(), "gathers more than 500 bytes") {
+		!strings.Contains(err.Error(), "more than weft.max_gather_bytes") {
 		t.Errorf("stopped after %d rows, %v", full, err)
 	}
 	// Values that are parameters of their own are bounded in number.
 	wide := binary.BigEndian.AppendUint16(nil, 2)
 	wide = append(wide, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 4, 0, 0, 0, 1)
-	if full, err := add(finish.NewInputs(list.shapes, 0, finish.Limits{Inline: 1 << 30}), wide, 1e6); full != 4096 || err != nil {
+	if full, err := add(finish.NewInputs(list.shapes, 0, finish.Limits{Inline: 1 << 20}), wide, 1e6); full != 4096 || err != nil {
 		t.Errorf("full after %d rows, %v", full, err)
 	}
 	if full, err := add(finish.NewInputs(list.shapes, 65533, finish.Limits{Inline: 1 << 30}), wide, 1e6); full != 1 || err != nil {

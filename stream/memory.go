@@ -20,10 +20,7 @@ func (m *memory) check() error {
 	return nil
 }
 
-func errGather() error {
-	return pgerr.New(pgerr.ConfigurationLimitExceeded, "this statement gathers more than weft.max_gather_bytes").
-		WithHint("Set weft.max_gather_bytes higher, or let the statement return less.")
-}
+func errGather() error { return pgerr.GatherTooLarge() }
 
 // extend appends to a slice and counts what it grows by.
 func extend[E any](s []E, e E, m *memory) []E {
