@@ -2,7 +2,8 @@ package stream
 
 import (
 	"encoding/binary"
-	"math/big"
+	"math/bits"
+	"slices"
 )
 
 // number is a numeric: digits to base 10000, the first of which stands for
@@ -45,55 +46,49 @@ func (n *number) divide(count int64) {
 		quotient--
 	}
 	const significant, most = 16, 1000
-	scale := min(max(significant-4*quotient, n.scale, 0), most)
+	n.scale = min(max(significant-4*quotient, n.scale, 0), most)
 
-	// The digits as one whole number, times 10^scale.
-	text := make([]byte, 0, 4*len(n.digits)+1)
-	text = append(text, '0')
-	for _, d := range n.digits {
-		text = appendDigit(text, d)
-	}
-	dividend, _ := new(big.Int).SetString(string(text), 10)
-	divisor := big.NewInt(count)
-	if shift := scale + 4*(n.weight-len(n.digits)+1); shift >= 0 {
-		dividend.Mul(dividend, power10(shift))
-	} else {
-		divisor.Mul(divisor, power10(-shift))
-	}
-	rest := new(big.Int)
-	dividend.QuoRem(dividend, divisor, rest)
-	if rest.Lsh(rest, 1).Cmp(divisor) >= 0 { // halves go away from zero
-		dividend.Add(dividend, big.NewInt(1))
-	}
-	n.set(dividend, scale)
-}
-
-func power10(n int) *big.Int {
-	return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil)
-}
-
-// set makes n the number with these decimals, the last scale of them after the
-// point. The sign stays.
-func (n *number) set(decimals *big.Int, scale int) {
-	text := decimals.Append(nil, 10)
-	n.digits, n.scale = n.digits[:0], scale
-	whole := len(text) - scale // decimals before the point; may be negative
-	n.weight = (whole+3)>>2 - 1
-	digit, have := uint16(0), 4*(n.weight+1)-whole
-	for _, c := range text {
-		digit = digit*10 + uint16(c-'0')
-		if have++; have == 4 {
-			n.digits = append(n.digits, digit)
-			digit, have = 0, 0
+	// By hand, from the left: each digit makes room for one of the quotient.
+	// The last one has the decimal after those that are shown.
+	last := n.weight + n.scale/4 + 1
+	n.digits = n.digits[:min(len(n.digits), max(last+1, 0))]
+	var rest uint64
+	for i := range last + 1 {
+		if i == len(n.digits) {
+			n.digits = append(n.digits, 0)
 		}
+		high, low := bits.Mul64(rest, 10000)
+		low, carry := bits.Add64(low, uint64(n.digits[i]), 0)
+		var digit uint64
+		digit, rest = bits.Div64(high+carry, low, uint64(count))
+		n.digits[i] = uint16(digit)
 	}
-	if have > 0 {
-		for ; have < 4; have++ {
-			digit *= 10
-		}
-		n.digits = append(n.digits, digit)
+	if last >= 0 {
+		n.round(last)
 	}
 	n.normalise()
+}
+
+// round leaves the decimals that are shown. The last digit has the next one:
+// halves go away from zero.
+func (n *number) round(last int) {
+	unit := [...]uint16{10000, 1000, 100, 10}[n.scale%4]
+	over := n.digits[last] % unit
+	n.digits[last] -= over
+	if over < unit/2 {
+		return
+	}
+	for i, add := last, unit; ; i, add = i-1, 1 {
+		if i < 0 {
+			n.digits = slices.Insert(n.digits, 0, 1)
+			n.weight++
+			return
+		}
+		if n.digits[i] += add; n.digits[i] < 10000 {
+			return
+		}
+		n.digits[i] -= 10000
+	}
 }
 
 func appendDigit(dst []byte, d uint16) []byte {
