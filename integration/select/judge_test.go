@@ -9,9 +9,42 @@ import (
 
 // question is one statement, put in one way.
 type question struct {
-	mode pair.Mode
-	sql  string
-	set  []pair.Param
+	mode   pair.Mode
+	sql    string
+	set    []pair.Param
+	block  []string // statements of a transaction block that come before it; it is rolled back after it
+	cursor bool     // read through DECLARE and FETCH ALL, inside the block
+}
+
+// ask puts a question to a server.
+func (q question) ask(p *pair.Peer) (a pair.Answer) {
+	if len(q.block) == 0 {
+		return p.Ask(q.mode, q.sql, q.set, nil)
+	}
+	defer p.Ask(pair.Simple, "rollback", nil, nil)
+	for _, sql := range q.block {
+		if a = p.Ask(pair.Simple, sql, nil, nil); a.Code != "" {
+			return a
+		}
+	}
+	if !q.cursor {
+		return p.Ask(q.mode, q.sql, q.set, nil)
+	}
+	if a = p.Ask(pair.Simple, "declare cur cursor for "+pair.Inline(q.sql, q.set), nil, nil); a.Code != "" {
+		return a
+	}
+	return p.Ask(pair.Simple, "fetch all from cur", nil, nil)
+}
+
+func (q question) String() string {
+	text := string(q.mode)
+	if len(q.block) > 0 {
+		text += ", after " + strings.Join(q.block, "; ")
+	}
+	if q.cursor {
+		text += ", by cursor"
+	}
+	return text
 }
 
 // verdict is what judge has to say about weft's answer.
@@ -35,7 +68,7 @@ type judgment struct {
 
 // judge asks both and compares.
 func (w *world) judge(q question) judgment {
-	j := judgment{got: w.Weft.Ask(q.mode, q.sql, q.set, nil), want: w.Plain.Ask(q.mode, q.sql, q.set, nil)}
+	j := judgment{got: q.ask(w.Weft), want: q.ask(w.Plain)}
 	j.diff = w.compare(q, j.want, j.got)
 	switch {
 	case j.got.Code == "?????" || j.want.Code == "?????" || strings.HasPrefix(j.got.Code, "XX"):
@@ -84,12 +117,12 @@ var otherPlans = []string{
 // isLoose reports whether the statement has no single answer: PostgreSQL gives
 // another one when rows lie elsewhere or it plans differently.
 func (w *world) isLoose(q question, want pair.Answer) bool {
-	if w.compare(q, want, w.turned.Ask(q.mode, q.sql, q.set, nil)) != "" {
+	if w.compare(q, want, q.ask(w.turned)) != "" {
 		return true
 	}
 	defer w.turned.Ask(pair.Simple, "reset all; set statement_timeout = '10s'", nil, nil)
 	return slices.ContainsFunc(otherPlans, func(settings string) bool {
 		w.turned.Ask(pair.Simple, "reset all; set statement_timeout = '10s';"+settings, nil, nil)
-		return w.compare(q, want, w.turned.Ask(q.mode, q.sql, q.set, nil)) != ""
+		return w.compare(q, want, q.ask(w.turned)) != ""
 	})
 }

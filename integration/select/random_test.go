@@ -73,13 +73,36 @@ func (r *run) seed(seed uint64, deadline time.Time) {
 		if m == pair.Prepared && len(r.Weft.Known) > 200 {
 			m = pair.Text // there is a limit to what a session may prepare
 		}
-		r.one(fmt.Sprintf("seed %d, statement %d", seed, i), question{m, sql, set})
+		r.one(fmt.Sprintf("seed %d, statement %d", seed, i), g.dressed(question{mode: m, sql: sql, set: set}))
 	}
+}
+
+// blocks are what may come before a read in a transaction. What they write the
+// read must see.
+var blocks = [][]string{
+	{"begin"},
+	{"begin read only"},
+	{"begin isolation level repeatable read"},
+	{"begin", "update a set n = coalesce(n, 0) + 1, x = x * 2 where k = 1"},
+	{"begin", "delete from b where k = 2"},
+	{"begin", "insert into a (k, id, n, s) values (77, 1001, 5, 'new')", "update a set b = true where k = 77"},
+	{"begin", "update h set n = 5, k = 1"},
+	{"begin", "set local timezone = 'Asia/Kolkata'"},
+	{"begin", "savepoint x", "delete from c where k = 1", "rollback to x"},
+}
+
+// dressed puts a question into a transaction now and then.
+func (g *generator) dressed(q question) question {
+	if g.chance(12) {
+		q.block = pick(g, blocks)
+		q.cursor = g.chance(30)
+	}
+	return q
 }
 
 func (r *run) one(pos string, q question) {
 	if *traceFlag {
-		r.t.Logf("%s, %s: %s %s", pos, q.mode, q.sql, pair.Show(q.set))
+		r.t.Logf("%s, %s: %s %s", pos, q, q.sql, pair.Show(q.set))
 	}
 	j := r.judge(q)
 	r.asked++
@@ -104,7 +127,7 @@ func (r *run) one(pos string, q question) {
 		small := r.shrink(q, j, *shrinkFlag)
 		again := r.judge(small)
 		r.t.Errorf("%s (world %s)\n  asked as %s: %s\n  parameters %s\n  %s\n\n  smaller, as %s: %s\n  %s",
-			pos, r.name, q.mode, q.sql, pair.Show(q.set), j.diff, small.mode, small.sql, again.diff)
+			pos, r.name, q, q.sql, pair.Show(q.set), j.diff, small, small.sql, again.diff)
 		if j.got.Code == "?????" {
 			r.t.Fatalf("%s: the connection is lost: %s", pos, j.got.Message)
 		}

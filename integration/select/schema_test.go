@@ -46,6 +46,7 @@ var (
 		{name: "p", key: []string{"tenant", "day"}, unique: []string{"id"}, columns: []column{{"tenant", integer}, {"day", day}, {"id", integer}, {"n", integer}, {"x", numeric}, {"s", word}}},
 		{name: "q", key: []string{"k"}, unique: []string{"id"}, columns: []column{{"k", integer}, {"id", integer}, {"n", integer}, {"s", word}, {"b", boolean}}},
 		{name: "e0", key: []string{"k"}, unique: []string{"id"}, columns: []column{{"k", integer}, {"id", integer}, {"n", integer}, {"x", numeric}, {"s", word}}},
+		{name: "m", key: []string{"k"}, unique: []string{"id"}, columns: []column{{"k", integer}, {"id", integer}, {"n", integer}, {"s", word}, {"at", day}}},
 		{name: "v_cnt", unique: []string{"n"}, columns: []column{{"n", integer}, {"cnt", integer}, {"first", integer}, {"mean", numeric}}},
 		{name: "v_all", columns: []column{{"k", integer}, {"id", integer}, {"n", integer}, {"s", word}}},
 		{name: "v_ref", key: []string{"k"}, unique: []string{"id"}, columns: []column{{"k", integer}, {"id", integer}, {"name", word}, {"price", numeric}, {"x", numeric}}},

@@ -51,7 +51,7 @@ func (w *world) play(t *testing.T, m pair.Mode, script []pair.Section) {
 				sets = [][]pair.Param{nil}
 			}
 			for _, set := range sets {
-				w.expect(t, expect, st.Pos, question{m, st.SQL, set})
+				w.expect(t, expect, st.Pos, question{mode: m, sql: st.SQL, set: set})
 			}
 		}
 	}

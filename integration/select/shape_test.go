@@ -52,6 +52,13 @@ func (g *generator) shape() string {
 		fmt.Sprintf("select * from a where ts >= timestamptz '2024-03-31 01:30+01' order by ts, id limit %d", n),
 		"values (1, 'x'), (2, 'y') union all select id, s from h2 order by 1, 2",
 		"table e0",
+		"select r.id, r.name, r.price, count(a.id) from r left join a on a.n = r.id group by r.id order by 1",
+		"select c.k, c.id, c.n, c.x + 1, count(b.id), max(a.x) from c join b on b.k = c.k left join a on a.n = c.n group by c.k, c.id order by 1, 2",
+		"select c.*, count(a.id) from c left join a on a.k = c.k group by c.k, c.id order by c.k, c.id",
+		"select n, count(*), rank() over (order by count(*) desc, n), sum(sum(id)) over (partition by count(*)) from a group by n order by 1",
+		"select k, max(x), lag(max(x)) over (order by k) from a group by k order by 1",
+		"select s.k, s.n, count(*) over (partition by s.n) from (select k, count(*) as n from b group by k) s order by 1, 2",
+		fmt.Sprintf("select m.id, a.id from m join a using (k) where m.at > date '2024-01-09' and a.n <> %s order by 1, 2", c),
 		"select count(*), sum(n), max(s), avg(x), bool_and(n > 0), array_agg(id) from e0",
 		"select n, count(*) from e0 group by n",
 	}

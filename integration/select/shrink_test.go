@@ -29,10 +29,14 @@ func (w *world) shrink(q question, first judgment, within time.Duration) questio
 		j := w.judge(q)
 		return j.verdict == first.verdict && j.got.Code == first.got.Code && (j.want.Code == "") == (first.want.Code == "")
 	}
-	if plain := pair.Inline(q.sql, q.set); len(q.set) > 0 {
-		one := question{mode: pair.Simple, sql: plain}
-		if j := w.judge(one); j.verdict == first.verdict {
+	for _, one := range []question{
+		{mode: pair.Simple, sql: pair.Inline(q.sql, q.set)},
+		{mode: q.mode, sql: q.sql, set: q.set},
+		{mode: pair.Simple, sql: pair.Inline(q.sql, q.set), block: q.block},
+	} {
+		if j := w.judge(one); j.verdict == first.verdict && j.got.Code == first.got.Code {
 			q = one
+			break
 		}
 	}
 	q.sql = s.shrink(q.sql)

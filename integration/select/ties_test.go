@@ -24,7 +24,8 @@ func (w *world) onlyTies(q question, got pair.Answer) bool {
 	if !ok {
 		return false
 	}
-	a := w.Plain.Ask(q.mode, sql, q.set, nil)
+	q.sql = sql
+	a := q.ask(w.Plain)
 	if a.Code != "" || len(a.Results) != 1 || len(a.Results[0].Rows) != len(got.Results[0].Rows) {
 		return false
 	}

@@ -20,7 +20,7 @@ create table b (k int8, id int4, a_id int4, n int4, s varchar(20), e mood, c cha
 insert into b select nullif(key(i + 1), 4), i, (i * 7 % 70), nullif(i * 5 % 13 - 4, 0), word(i), (array['sad', 'ok', 'happy', null])[1 + i * 3 % 4]::mood, (array['x', 'Y', 'xy', '', null])[1 + i % 5],
   case when i % 6 > 0 then jsonb_build_object('n', i % 9, 's', word(i * 2), 'l', jsonb_build_array(i % 3, i % 2)) end, nullif(i * 3 % 50, 6)
   from generate_series(1, 50) i;
-create table c (k int8, id int4, n int8, x numeric(10,3), l int4[], z interval, y bytea, g int4range, o spot, t text[]);
+create table c (k int8, id int4, n int8, x numeric(10,3), l int4[], z interval, y bytea, g int4range, o spot, t text[], primary key (k, id));
 insert into c select key(i * 3), i, nullif(i * 9 % 14, 3), (i * 31 % 57)::numeric / 8, case when i % 4 > 0 then array[i % 3, null, i % 5]::int4[] end, (array['1 day', '2 days', '1 mon', '3 hours', null])[1 + i * 3 % 5]::interval,
   decode(lpad(to_hex(i * 23 % 200), 4, '0'), 'hex'), case when i % 3 > 0 then int4range((i % 7)::int4, (i % 7 + i % 5)::int4) end, case when i % 4 > 1 then row(i % 3, word(i))::spot end,
   array[word(i), word(i + 4)]
@@ -33,6 +33,10 @@ create table p (tenant int4, day date, id int4, n int4, x numeric(12,2), s text)
 insert into p select i % 6, date '2024-01-01' + (i * 3 % 9)::int4, i, nullif(i * 11 % 10 - 2, 3), nullif((i * 29 % 83)::numeric / 2, 4), word(i * 2) from generate_series(1, 48) i;
 create table q (k int4, id int4, n int4, s text, b bool);
 insert into q select key(i)::int4, i, nullif(i % 10 - 2, 4), word(i * 4), i % 3 = 1 from generate_series(1, 40) i;
+create table m (k int8, id int4, n int4, s text, at date) partition by range (id);
+create table m1 partition of m for values from (0) to (15);
+create table m2 partition of m for values from (15) to (100);
+insert into m select key(i), i, nullif(i % 9 - 3, 2), word(i * 8), date '2024-01-01' + (i * 3 % 25)::int4 from generate_series(1, 30) i;
 create table e0 (k int8, id int4, n int4, x numeric(12,2), s text);
 create table r (id int4 primary key, name text, price numeric(10,2), m mood, n int4);
 insert into r select i, word(i * 2), nullif(i * 13 % 30, 9)::numeric / 4, (array['happy', 'sad', null])[1 + i % 3]::mood, i % 4 from generate_series(-3, 12) i;
@@ -66,4 +70,5 @@ select weft.shard_table('w', 'g');
 select weft.shard_table('p', 'tenant, day');
 select weft.shard_table('q', 'k');
 select weft.shard_table('e0', 'k');
+select weft.shard_table('m', 'k');
 select weft.shard_table('big', 'k');
