@@ -4,6 +4,11 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 )
 
+// newSelect returns a query of no clauses.
+func newSelect() *pg.SelectStmt {
+	return &pg.SelectStmt{Op: pg.SetOperation_SETOP_NONE, LimitOption: pg.LimitOption_LIMIT_OPTION_DEFAULT}
+}
+
 // copySelect returns a query with the same clauses.
 func copySelect(s *pg.SelectStmt) *pg.SelectStmt {
 	return &pg.SelectStmt{

@@ -53,11 +53,11 @@ func declare(t testing.TB, snap *directory.Snapshot, s *catalog.Schema, line str
 	Declare(t, snap, s, line)
 }
 
-// Whole plans a text as a query in one piece.
-func Whole(env *Env, sql string, literals []parser.Literal, params []uint32) string {
+// Whole plans a text as a query in one piece: nil, and why, if it is none.
+func Whole(env *Env, sql string, literals []parser.Literal, params []uint32) (g *plan.Gather, exact bool, why string) {
 	tree, err := parser.ParseTree(sql, env.Options)
 	if err != nil {
-		return err.Error() + "\n"
+		return nil, false, err.Error()
 	}
 	a := &analysis{
 		env: env, text: text{sql: sql, tree: tree, literals: literals, path: env.Path},
@@ -66,17 +66,11 @@ func Whole(env *Env, sql string, literals []parser.Literal, params []uint32) str
 	a.client = a.text
 	sel := tree.Statements[0].Stmt.GetSelectStmt()
 	a.top().query(sel)
-	g := a.whole(sel)
+	g = a.whole(sel)
 	if g == nil {
-		core := copySelect(sel)
-		core.SortClause, core.LimitCount, core.LimitOffset, core.LockingClause = nil, nil, nil, nil
-		_, why := a.local(core)
-		return "  not in one piece: " + why + "\n"
+		_, why = a.reduce(sel, 0, nil)
 	}
-	if a.out.Exact {
-		return g.String() + "  exact\n"
-	}
-	return g.String()
+	return g, a.out.Exact, why
 }
 
 // ColumnName is what the first column of a query is called.

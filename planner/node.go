@@ -9,6 +9,7 @@ import (
 
 	"weft/catalog"
 	"weft/datum"
+	"weft/parser"
 )
 
 // What follows makes nodes of a tree.
@@ -41,7 +42,7 @@ func boolNode(v bool) *pg.Node {
 
 func isNull(n *pg.Node) bool { return n.GetAConst().GetIsnull() }
 
-// inputAlias is what a remainder calls the rows of the only piece.
+// inputAlias is what a block calls the rows of its piece.
 const inputAlias = "weft"
 
 // inputColumn is what it calls a column of them.
@@ -65,7 +66,8 @@ func inputNode(piece, columns int, collations []collation) *pg.Node {
 	if !named {
 		return rv
 	}
-	in := &pg.SelectStmt{FromClause: []*pg.Node{rv}}
+	in := newSelect()
+	in.FromClause = []*pg.Node{rv}
 	for i := range columns {
 		n := nameNode(inputAlias, inputColumn(i))
 		if i < len(collations) {
@@ -138,10 +140,23 @@ func (b *block) collationOf(a *analysis, n *pg.Node, x *column) (c collation, ok
 				return
 			}
 			x := b.level.column(&pg.Node{Node: &pg.Node_ColumnRef{ColumnRef: m}})
+			if x == nil && b.level.wholeRow(m) {
+				return
+			}
 			ok = x != nil && x.stored != nil && x.stored.Collation.Name == ""
 		}
 	})
 	return def, ok
+}
+
+// wholeRow reports whether a name is that of a table, and stands for its rows.
+func (l *level) wholeRow(ref *pg.ColumnRef) bool {
+	names := nameList(ref.Fields)
+	if len(names) == 0 {
+		return false
+	}
+	it, _ := l.item(names)
+	return it != nil && !it.opaque
 }
 
 // placeless is an expression without the places where it was written.
@@ -162,6 +177,23 @@ func clearPlaces(m protoreflect.Message) {
 			}
 		case f.Kind() == protoreflect.MessageKind && !f.IsMap():
 			clearPlaces(v.Message())
+		}
+		return true
+	})
+}
+
+func intNode(i int) *pg.Node { return pg.MakeAConstIntNode(int64(i), -1) }
+
+func coalesce(args ...*pg.Node) *pg.Node {
+	return &pg.Node{Node: &pg.Node_CoalesceExpr{CoalesceExpr: &pg.CoalesceExpr{Args: args, Location: -1}}}
+}
+
+// walkNodes visits the nodes of an expression, but not what is below those for
+// which visit returns false.
+func walkNodes(n *pg.Node, visit func(*pg.Node) bool) {
+	parser.Walk(n, func(m any) bool {
+		if m, ok := m.(*pg.Node); ok {
+			return visit(m)
 		}
 		return true
 	})

@@ -103,7 +103,14 @@ func TestPlan(t *testing.T) {
 				return goldenPlans(t, env, d, func(env *planner.Env, sql string, params []uint32) string {
 					var s parser.Scanner
 					s.Scan([]byte(sql), env.Options)
-					return planner.Whole(env, sql, s.Literals, params)
+					g, exact, why := planner.Whole(env, sql, s.Literals, params)
+					switch {
+					case g == nil:
+						return "  not in one piece: " + why + "\n"
+					case exact:
+						return g.String() + "  exact\n"
+					}
+					return g.String()
 				})
 			}
 			d.Fatalf(t, "unknown command %s", d.Cmd)

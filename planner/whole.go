@@ -10,33 +10,108 @@ import (
 	"weft/plan"
 )
 
-// whole returns how a query is answered that runs in one piece, or nil. What is
-// in one piece needs no more than to be put together: appended, merged by ORDER
-// BY, freed of duplicates, cut by LIMIT; or it is aggregated in two steps.
+// whole returns how a query is answered that runs in one piece, or nil.
 func (a *analysis) whole(sel *pg.SelectStmt) *plan.Gather {
-	if !a.countable(sel) || len(sel.LockingClause) > 0 && !a.lockable(sel) {
+	r, _ := a.reduce(sel, 0, nil)
+	if r == nil {
 		return nil
 	}
-	core := copySelect(sel)
-	core.IntoClause, core.SortClause, core.LockingClause = nil, nil, nil
-	core.LimitCount, core.LimitOffset, core.LimitOption = nil, nil, pg.LimitOption_LIMIT_OPTION_DEFAULT
-	// The order's expressions are part of what runs in the shards.
-	sorted := copySelect(core)
-	if core.Op == pg.SetOperation_SETOP_NONE {
-		sorted.SortClause = sel.SortClause
+	g := a.gatherOf(r)
+	if g != nil && len(r.forbid) > 0 {
+		if o, _ := a.carryRows(sel, 0, nil); o != nil && r.partial {
+			g.Otherwise = a.gatherOf(o)
+		}
 	}
-	b, why := a.local(sorted)
+	return g
+}
+
+// gatherOf writes out a block in two steps that is the whole statement.
+func (a *analysis) gatherOf(r *reduced) *plan.Gather {
+	g := &plan.Gather{Native: r.native, Locks: len(r.piece.LockingClause) > 0, Why: r.why}
+	p, err := a.pieceOf(r)
+	if err != nil {
+		return nil
+	}
+	g.Pieces = []plan.Piece{p}
+	if g.Remainder, err = a.render(selectNode(r.block)); err != nil {
+		return nil
+	}
+	return g
+}
+
+// pieceOf writes out the piece.
+func (a *analysis) pieceOf(r *reduced) (plan.Piece, error) {
+	text, err := a.render(selectNode(r.piece))
+	return plan.Piece{Text: text, Instances: r.instances, Name: r.name, Forbid: r.forbid, Always: r.always}, err
+}
+
+// reduced is a block in two steps: a piece that runs inside each shard, and the
+// block itself over the piece's rows.
+//
+//	SELECT x, avg(y) FROM a GROUP BY x HAVING count(*) > 1
+//
+//	piece: SELECT x, sum(y), count(y), count(*) FROM a GROUP BY 1
+//	block: SELECT c1 AS x, sum(c2) / sum(c3) AS avg FROM <piece> GROUP BY c1 HAVING sum(c4) > 1
+type reduced struct {
+	piece, block *pg.SelectStmt
+	instances    []plan.Instance
+	name         string
+	forbid       []plan.Forbidden
+	always       bool
+	// partial: the piece aggregates. If a type forbids it, see carryRows.
+	partial bool
+	// native is what does the block's work without PostgreSQL, where types
+	// allow it. Nil if it cannot be done.
+	native *plan.Native
+	why    []string
+}
+
+// reduce splits a query that names nothing of the levels around it and has its
+// CTEs with it, at whatever depth it stands, into one piece and what is to be
+// done above. piece is the number that its piece will have. sealed are the
+// subqueries in its expressions that name nothing of it and read nothing that a
+// remainder cannot read; there must be no others, unless they run in the shards
+// too. It returns nil, and why, if the rows it reads are not local.
+func (a *analysis) reduce(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink]bool) (*reduced, string) {
+	if !a.countable(sel) || len(sel.LockingClause) > 0 && !a.lockable(sel) {
+		return nil, "LIMIT or locks"
+	}
+	core := copySelect(sel)
+	core.IntoClause, core.LockingClause = nil, nil
+	core.LimitCount, core.LimitOffset, core.LimitOption = nil, nil, pg.LimitOption_LIMIT_OPTION_DEFAULT
+	if core.Op != pg.SetOperation_SETOP_NONE {
+		core.SortClause = nil
+	}
+	b, why := a.local(core)
 	distinct := false
-	if b == nil && len(core.DistinctClause) > 0 {
-		sorted.DistinctClause = nil
-		b, _ = a.local(sorted)
+	if b == nil && len(core.DistinctClause) > 0 && core.DistinctClause[0].GetNode() == nil {
+		core.DistinctClause = nil
+		b, _ = a.local(core)
 		distinct = true
 	}
-	if b == nil {
-		return a.wholePartial(sel, why)
+	if b != nil {
+		w := &wholePiece{analysis: a, sel: sel, block: b, distinct: distinct, number: piece}
+		if r := w.reduce(); r != nil {
+			r.why = []string{"it runs whole inside each shard"}
+			if distinct {
+				r.why = []string{"equal rows are put together: " + why}
+			}
+			return r, ""
+		}
 	}
-	w := &wholePiece{analysis: a, sel: sel, block: b, distinct: distinct}
-	return w.gather()
+	if r, _ := a.partial(sel, piece, sealed); r != nil {
+		r.why = []string{"each shard aggregates its rows: " + why}
+		return r, ""
+	}
+	r, other := a.carryRows(sel, piece, sealed)
+	if r == nil {
+		if why == "" {
+			why = other
+		}
+		return nil, why
+	}
+	r.why = []string{"rows are brought together: " + why}
+	return r, ""
 }
 
 // countable: LIMIT and OFFSET are known without reading a table.
@@ -71,6 +146,7 @@ type wholePiece struct {
 	sel      *pg.SelectStmt
 	block    *block
 	distinct bool // equal rows of several shards are one
+	number   int  // of the piece
 
 	out    *targets
 	keys   []sortKey
@@ -85,7 +161,7 @@ type sortKey struct {
 	collation collation
 }
 
-func (w *wholePiece) gather() *plan.Gather {
+func (w *wholePiece) reduce() *reduced {
 	if w.block.level != nil {
 		w.out = w.block.level.outputsOf(w.sel)
 	} else if !w.wrap() {
@@ -95,25 +171,12 @@ func (w *wholePiece) gather() *plan.Gather {
 	if !w.sortKeys() {
 		return nil
 	}
-	piece, ok := w.piece()
-	if !ok {
-		return nil
-	}
-	g := &plan.Gather{Locks: len(w.sel.LockingClause) > 0}
-	var err error
-	if g.Remainder, err = w.render(selectNode(w.remainder())); err != nil {
-		return nil
-	}
-	p := plan.Piece{Instances: w.block.instances, Name: w.block.name}
-	if p.Text, err = w.render(selectNode(piece)); err != nil {
-		return nil
-	}
-	g.Pieces = []plan.Piece{p}
+	r := &reduced{piece: w.piece(), instances: w.block.instances, name: w.block.name}
+	r.block = w.remainder()
 	if w.native {
-		g.Native = w.nativeEnd()
+		r.native = w.nativeEnd()
 	}
-	g.Why = []string{"it runs whole inside each shard"}
-	return g
+	return r
 }
 
 // wrap lists what a set operation yields. If it is to be ordered it becomes a
@@ -124,9 +187,9 @@ func (w *wholePiece) wrap() bool {
 	if b.opaque {
 		return len(w.sel.SortClause) == 0
 	}
-	sel := &pg.SelectStmt{
-		SortClause: w.sel.SortClause, LimitCount: w.sel.LimitCount, LimitOffset: w.sel.LimitOffset, LimitOption: w.sel.LimitOption,
-	}
+	sel := newSelect()
+	sel.SortClause = w.sel.SortClause
+	sel.LimitCount, sel.LimitOffset, sel.LimitOption = w.sel.LimitCount, w.sel.LimitOffset, w.sel.LimitOption
 	alias := &pg.Alias{Aliasname: inputAlias}
 	for i, c := range b.cols {
 		n := nameNode(inputAlias, inputColumn(i))
@@ -203,7 +266,7 @@ func (w *wholePiece) volatileIn(n *pg.Node) bool {
 
 // piece is the query as the shards get it: with the keys of its order behind the
 // client's columns, and the first rows only, if only these can count.
-func (w *wholePiece) piece() (*pg.SelectStmt, bool) {
+func (w *wholePiece) piece() *pg.SelectStmt {
 	p := copySelect(w.sel)
 	p.IntoClause = nil
 	p.TargetList = slices.Clone(p.TargetList)
@@ -215,9 +278,6 @@ func (w *wholePiece) piece() (*pg.SelectStmt, bool) {
 		p.TargetList = []*pg.Node{targetNode(boolNode(true), "weft_row")}
 		w.native = false
 	}
-	if len(p.DistinctClause) > 0 && p.DistinctClause[0].GetNode() != nil && w.distinct {
-		return nil, false // DISTINCT ON of several shards
-	}
 	p.LimitOffset = nil
 	p.LimitCount = w.limit()
 	if p.LimitCount == nil {
@@ -226,7 +286,7 @@ func (w *wholePiece) piece() (*pg.SelectStmt, bool) {
 			p.SortClause = nil
 		}
 	}
-	return p, true
+	return p
 }
 
 // hidden are the keys that are carried behind the client's columns. If equal rows
@@ -259,9 +319,10 @@ func (w *wholePiece) limit() *pg.Node {
 
 // remainder puts the rows of the piece together.
 func (w *wholePiece) remainder() *pg.SelectStmt {
-	r := &pg.SelectStmt{LimitCount: w.sel.LimitCount, LimitOffset: w.sel.LimitOffset, LimitOption: w.sel.LimitOption}
+	r := newSelect()
+	r.LimitCount, r.LimitOffset, r.LimitOption = w.sel.LimitCount, w.sel.LimitOffset, w.sel.LimitOption
 	if w.out.opaque {
-		r.FromClause = []*pg.Node{inputNode(0, -1, nil)}
+		r.FromClause = []*pg.Node{inputNode(w.number, -1, nil)}
 		r.TargetList = []*pg.Node{targetNode(pg.MakeColumnRefNode([]*pg.Node{pg.MakeAStarNode()}, -1), "")}
 		return r
 	}
@@ -287,7 +348,7 @@ func (w *wholePiece) remainder() *pg.SelectStmt {
 	if w.distinct {
 		r.DistinctClause = []*pg.Node{{}}
 	}
-	r.FromClause = []*pg.Node{inputNode(0, columns, carried)}
+	r.FromClause = []*pg.Node{inputNode(w.number, columns, carried)}
 	return r
 }
 
@@ -304,6 +365,3 @@ func (a *analysis) sameNode(x, y *pg.Node) bool {
 	})
 	return true
 }
-
-// wholePartial is for a query that is not local, because of why.
-func (a *analysis) wholePartial(sel *pg.SelectStmt, why string) *plan.Gather { return nil }
