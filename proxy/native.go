@@ -27,7 +27,7 @@ type nativePlan struct {
 // number.
 func (s *Session) nativeFor(x *gathering) *nativePlan {
 	n := x.g.Native
-	if n == nil || len(x.g.Pieces) != 1 || x.limited {
+	if n == nil || len(x.g.Pieces) != 1 || x.limited || !s.inEffect.native {
 		return nil
 	}
 	out := &nativePlan{Native: n, limit: -1}

@@ -32,17 +32,22 @@ type options struct {
 	// maxParallelShards bounds the shards that work on one statement at a time.
 	// 0: all.
 	maxParallelShards int
+	// inlineBytes is from how many bytes of rows on these are copied into a
+	// temporary table instead of going along as parameters.
+	inlineBytes int64
+	// native: weft itself merges and adds up where it can.
+	native bool
 }
 
 // optionNames are the parameters, in the order that options has them.
-var optionNames = []string{"weft.max_gather_bytes", "weft.scatter", "weft.max_parallel_shards"}
+var optionNames = []string{"weft.max_gather_bytes", "weft.scatter", "weft.max_parallel_shards", "weft.inline_bytes", "weft.native"}
 
 func isOption(name string) bool { return strings.HasPrefix(name, parser.OptionPrefix) }
 
 // set takes a value for one of the parameters, or says what is wrong with it.
 func (o *options) set(name, value string) *pgerr.Error {
 	switch name {
-	case "weft.max_gather_bytes":
+	case "weft.max_gather_bytes", "weft.inline_bytes":
 		n, err := parseBytes(name, value)
 		if err == nil && n < 1 {
 			err = outOfRange(name, strconv.FormatInt(n, 10), 1, math.MaxInt64)
@@ -50,13 +55,21 @@ func (o *options) set(name, value string) *pgerr.Error {
 		if err != nil {
 			return err
 		}
-		o.maxGatherBytes = n
-	case "weft.scatter":
+		if name == "weft.inline_bytes" {
+			o.inlineBytes = min(n, maxInline)
+		} else {
+			o.maxGatherBytes = n
+		}
+	case "weft.scatter", "weft.native":
 		on, ok := parseBool(value)
 		if !ok {
 			return invalidOption(name, value).WithHint("Available values: on, off.")
 		}
-		o.scatter = on
+		if name == "weft.native" {
+			o.native = on
+		} else {
+			o.scatter = on
+		}
 	case "weft.max_parallel_shards":
 		n, err := strconv.ParseInt(strings.TrimSpace(value), 0, 64)
 		if err != nil {
@@ -133,12 +146,16 @@ func parseBool(value string) (on, ok bool) {
 
 // texts are the values as SHOW would show them, by name.
 func (o options) texts() map[string]string {
-	scatter := "off"
+	scatter, native := "off", "off"
 	if o.scatter {
 		scatter = "on"
 	}
+	if o.native {
+		native = "on"
+	}
 	return map[string]string{
 		"weft.max_gather_bytes": showBytes(o.maxGatherBytes), "weft.scatter": scatter, "weft.max_parallel_shards": strconv.Itoa(o.maxParallelShards),
+		"weft.inline_bytes": showBytes(o.inlineBytes), "weft.native": native,
 	}
 }
 

@@ -18,8 +18,10 @@ import (
 // are copied into a temporary table of a backend apart.
 
 const (
-	// inlineBytes is how many bytes of rows go along as parameters.
+	// inlineBytes is how many bytes of rows go along as parameters, if the client
+	// does not say otherwise, and maxInline how many it may want.
 	inlineBytes = 1 << 20
+	maxInline   = 64 << 20
 	// inlineAtHome is the same for what only the client's own backend can do:
 	// cursors, rows in portions, CREATE TABLE AS.
 	inlineAtHome = 64 << 20
@@ -27,8 +29,14 @@ const (
 
 // collect brings the rows of all pieces together.
 func (s *Session) collect(x *gathering) error {
+	for _, cols := range x.d.Pieces {
+		if err := finish.Carriable(cols); err != nil {
+			_ = s.endLegs(x.legs, true)
+			return err
+		}
+	}
 	s.sendLegs(x.legs)
-	x.in = finish.NewInputs(x.shapes(x.d), len(x.d.Params), finish.Limits{Inline: x.inline(), Max: s.maxGatherBytes()})
+	x.in = finish.NewInputs(x.shapes(x.d), len(x.d.Params), finish.Limits{Inline: s.inline(x), Max: s.maxGatherBytes()})
 	err := s.collectRows(x)
 	ended := s.endLegs(x.legs, err != nil)
 	if err != nil && !errors.Is(err, errEnd) && ended != nil {
@@ -82,11 +90,11 @@ func (s *Session) keepRow(x *gathering, row []byte) error {
 }
 
 // inline is how many bytes may go along as parameters.
-func (x *gathering) inline() int64 {
+func (s *Session) inline(x *gathering) int64 {
 	if x.atHome() {
 		return inlineAtHome
 	}
-	return inlineBytes
+	return s.inEffect.inlineBytes
 }
 
 // shapes is what the remainder is to see of the pieces.
