@@ -145,7 +145,7 @@ var wholes = []string{
 	"SELECT x, sum(count(*)) OVER (ORDER BY x), rank() OVER (ORDER BY sum(k) DESC, x) FROM a GROUP BY x",
 	"SELECT x, array_agg(k ORDER BY k), string_agg(k::text, ',' ORDER BY k) FROM a GROUP BY x",
 	"SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY k), mode() WITHIN GROUP (ORDER BY x) FROM a WHERE k IN (1, 2, 3)",
-	"SELECT stddev(k), variance(x), corr(k, x) FROM a",
+	"SELECT stddev(k), variance(x), round(corr(k, x)::numeric, 6) FROM a",
 	"SELECT r.k, r.x, count(*) FROM a JOIN r ON a.x = r.k GROUP BY r.k, r.x",
 	"SELECT FROM a",
 	"SELECT FROM a GROUP BY x",
