@@ -51,8 +51,18 @@ func (b *brute) gathered(g *plan.Gather, sql string, literals []parser.Literal) 
 	defer b.exec("ROLLBACK")
 	for i, p := range g.Pieces {
 		for s := range bruteShards {
-			script := fmt.Sprintf("SET LOCAL search_path = s%d; CREATE TEMP TABLE p%d_%d ON COMMIT DROP AS ", s, i, s)
-			if _, err := b.conn.PgConn().Exec(context.Background(), string(p.Text.Append([]byte(script), fill))).ReadAll(); err != nil {
+			b.exec(fmt.Sprintf("SET LOCAL search_path = s%d", s))
+			text := string(p.Text.Append(nil, fill))
+			d, err := b.conn.PgConn().Prepare(context.Background(), "", text, nil)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", p.Text, err)
+			}
+			var names []string
+			for n := range d.Fields {
+				names = append(names, fmt.Sprintf("c%d", n))
+			}
+			script := fmt.Sprintf("CREATE TEMP TABLE p%d_%d (%s) ON COMMIT DROP AS %s", i, s, strings.Join(names, ", "), text)
+			if _, err := b.conn.PgConn().Exec(context.Background(), script).ReadAll(); err != nil {
 				return nil, fmt.Errorf("%s: %w", p.Text, err)
 			}
 		}
