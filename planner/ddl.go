@@ -25,6 +25,9 @@ func (a *analysis) relationReads(rel *catalog.Relation) reads {
 // ddl finds the route of a command on the schema.
 func (a *analysis) ddl(n any) plan.Route {
 	a.out.Writes = true
+	if makesTemporary(n) {
+		return plan.Home
+	}
 	switch n := n.(type) {
 	case *pg.Node_AlterTableStmt:
 		return a.alterTable(n.AlterTableStmt)
@@ -91,6 +94,9 @@ func (a *analysis) ddl(n any) plan.Route {
 
 // object is the route of a command on whatever object.
 func (a *analysis) object(kind pg.ObjectType, n *pg.Node) plan.Route {
+	if namesTemporary(n) {
+		return plan.Home
+	}
 	drop := 0
 	switch kind {
 	case pg.ObjectType_OBJECT_TABLE, pg.ObjectType_OBJECT_INDEX, pg.ObjectType_OBJECT_VIEW, pg.ObjectType_OBJECT_MATVIEW,
