@@ -4,18 +4,44 @@ import "slices"
 
 // Pending says that a change of a database's schema is being committed. Until it
 // is gone, nobody may rely on a schema read before; if its proxy dies, others
-// find out how it ended.
+// find out how it ended, and end it on every shard.
 type Pending struct {
 	ID       string `json:"id"`
 	Proxy    string `json:"proxy"`
 	Database string `json:"database"`
-	// User is as whom the change was made, to ask the home shard about it.
+	// User is as whom the change was made, to ask the shards about it.
 	User string `json:"user"`
+	// Decider is the shard whose COMMIT decides, and XID its transaction there.
+	Decider string `json:"decider,omitempty"`
+	XID     string `json:"xid,omitempty"`
+	// Parts are the other shards.
+	Parts []Part `json:"parts,omitempty"`
+	// Change is what it does to the declarations, in the proxy's own form.
+	Change string `json:"change,omitempty"`
+	// Outcome is "committed" or "aborted" when that is known, and the
+	// declarations say so, but not all shards have followed.
+	Outcome string `json:"outcome,omitempty"`
+}
+
+// Part is a shard's part of a transaction.
+type Part struct {
+	Shard string `json:"shard"`
+	XID   string `json:"xid"`
 }
 
 // Changing reports whether a change of the database's schema is being committed.
 func (s *Snapshot) Changing(database string) bool {
 	return slices.ContainsFunc(s.Pending, func(p Pending) bool { return p.Database == database })
+}
+
+// FindPending returns a pending change, nil if it has been settled. It shares
+// memory with the snapshot.
+func (s *Snapshot) FindPending(id string) *Pending {
+	i := slices.IndexFunc(s.Pending, func(p Pending) bool { return p.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &s.Pending[i]
 }
 
 // Settle takes a pending change off the list.

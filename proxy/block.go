@@ -248,13 +248,14 @@ func (s *Session) conclude(c *pool.Conn) {
 	var failed []string
 	var cause error
 	for _, c := range s.parked {
-		if c.Status != wire.TxIdle {
-			if _, err := c.Exec(verb); err != nil {
-				s.log.Warn("a shard could not end the transaction", "shard", c.Shard(), "verb", verb, "err", err)
-				failed, cause = append(failed, c.Shard()), err
-				c.Discard()
-				continue
-			}
+		ok, err := s.follow(c, verb)
+		if err != nil {
+			s.log.Warn("a shard could not end the transaction", "shard", c.Shard(), "verb", verb, "err", err)
+			failed, cause = append(failed, c.Shard()), err
+		}
+		if !ok {
+			c.Discard()
+			continue
 		}
 		kept = append(kept, c)
 	}
@@ -319,7 +320,7 @@ func (s *Session) giveOthersBack(main *pool.Conn) {
 func (s *Session) abandon() {
 	kept := s.parked[:0]
 	for _, c := range s.parked {
-		if c.Status != wire.TxIdle {
+		if c.Status != wire.TxIdle || s.agreement.vote(c) != nil {
 			if s.keeps(c) {
 				s.pins &= pinSessionMode
 			}
@@ -331,6 +332,7 @@ func (s *Session) abandon() {
 	clear(s.parked[len(kept):])
 	s.parked = kept
 	s.block = block{}
+	s.letGoOf()
 }
 
 // goesOn reports whether a text ends the open block, or its failure, and goes on

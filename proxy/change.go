@@ -2,8 +2,6 @@ package proxy
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +11,7 @@ import (
 	"weft/pgerr"
 	"weft/plan"
 	"weft/planner"
-	"weft/pool"
+	"weft/twopc"
 )
 
 // When DDL has changed a schema that statements are planned by, every proxy
@@ -99,7 +97,7 @@ func (s *Session) tablesInBlock() *planner.Tables {
 // mayChain refuses AND CHAIN where others must hear of a change first: the next
 // transaction may end otherwise than the one that made it.
 func (s *Session) mayChain(f *parser.Facts) error {
-	if f.Effects&parser.TxBegin == 0 || len(s.done.changes) == 0 {
+	if f.Effects&parser.TxBegin == 0 || len(s.done.changes) == 0 && !s.block.everywhere {
 		return nil
 	}
 	return pgerr.New(pgerr.FeatureNotSupported, "AND CHAIN is not supported after a change of sharded tables").
@@ -113,28 +111,31 @@ type news struct {
 	changes  []*plan.Change
 	// resequence: values drawn in advance are void.
 	resequence bool
-	// pending is what intend has entered; undo are names it declared that the
-	// tables did not get.
+	// pending is what intend has entered, and outcome how that ended; undo are
+	// names it declared that the tables did not get.
 	pending string
+	outcome twopc.Outcome
 	undo    []plan.Name
+	late    bool // not all shards have followed: it stays pending
 }
 
 // intend tells every proxy, right before COMMIT, that the schema is about to
 // change: should this process die before it can tell that it has, they do not
-// go on with what they know. Tables that get another name are declared under
-// both until then.
-func (s *Session) intend() error {
+// go on with what they know, and can end it. Tables that get another name are
+// declared under both until then.
+func (s *Session) intend(a *agreement) error {
 	changes := s.changesLeft(s.done.changes)
-	var id [8]byte
-	_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the process instead
-	p := directory.Pending{ID: hex.EncodeToString(id[:]), Proxy: s.srv.cfg.Proxy, Database: s.db.Name, User: s.lane.Key().User}
-	var undo []plan.Name
+	p := directory.Pending{
+		ID: a.ID, Proxy: s.srv.cfg.Proxy, Database: s.db.Name, User: s.lane.Key().User,
+		Decider: a.Decider, XID: a.XID, Parts: a.Parts,
+	}
 	ctx, cancel := context.WithTimeout(s.ctx, changeTimeout)
 	defer cancel()
+	s.srv.inHand.Store(a.ID, true)
+	s.agreement = a
 	next, err := s.srv.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		next := old.Clone()
-		next.Pending = append(next.Pending, p)
-		undo = undo[:0]
+		a.undo = nil
 		for _, c := range changes {
 			for _, r := range c.Renames {
 				t := next.Table(s.db.Name, r.From.Schema, r.From.Table)
@@ -144,15 +145,16 @@ func (s *Session) intend() error {
 				also := *t
 				also.Schema, also.Name = r.To.Schema, r.To.Table
 				next.PutTable(also)
-				undo = append(undo, r.To)
+				a.undo = append(a.undo, r.To)
 			}
 		}
+		p.Change = change{Do: changes, Undo: a.undo}.encode()
+		next.Pending = append(next.Pending, p)
 		return next, nil
 	})
 	if err == nil {
 		err = s.srv.spreadVersion(ctx, next.Version)
 	}
-	s.done.pending, s.done.undo = p.ID, undo
 	if err != nil {
 		return unreachable(err)
 	}
@@ -166,32 +168,6 @@ func unreachable(err error) *pgerr.Error {
 		WithDetail("%s", err.Error()).WithHint("Try again when etcd is back. Reads and writes go on meanwhile.")
 }
 
-// settlePending finds out how a change ended whose proxy is gone, and tells all.
-func (s *Server) settlePending(ctx context.Context, p directory.Pending) error {
-	snap := s.cfg.Snapshot()
-	c, err := dialer{s}.Dial(ctx, snap.Home, p.Database, p.User)
-	if err != nil {
-		return err
-	}
-	defer c.Terminate()
-	var gone []plan.Name
-	for _, t := range snap.Declared(p.Database) {
-		if t.State != directory.Active {
-			continue
-		}
-		// A lock that its transaction may still hold is waited for.
-		name := pool.QuoteIdent(t.Schema) + "." + pool.QuoteIdent(t.Name)
-		rows, err := c.Exec("SELECT pg_catalog.to_regclass(" + pool.QuoteLiteral(name) + ") IS NULL")
-		if err != nil {
-			return err
-		}
-		if len(rows) == 1 && rows[0][0] == "t" {
-			gone = append(gone, plan.Name{Schema: t.Schema, Table: t.Name})
-		}
-	}
-	return s.publish(ctx, news{database: p.Database, schema: true, resequence: true, pending: p.ID, undo: gone})
-}
-
 // publish tells every proxy.
 func (s *Session) publish(n news) {
 	ctx, cancel := context.WithTimeout(s.ctx, changeTimeout)
@@ -201,8 +177,11 @@ func (s *Session) publish(n news) {
 		e := pgerr.New("01000", "other proxies may not know of this change of the schema yet").WithDetail("%s", err.Error())
 		e.Severity = pgerr.SeverityWarning
 		s.tell(e)
+		// What is pending stays in hand meanwhile.
+		s.agreement = nil
 		s.srv.wg.Go(func() { s.srv.publishLater(n) })
 	}
+	s.letGoOf()
 	s.routed()
 }
 
@@ -215,12 +194,19 @@ func (s *Server) publish(ctx context.Context, n news) error {
 		if n.resequence {
 			next.Sequences = counted(next.Sequences, n.database)
 		}
-		next.Settle(n.pending)
-		for _, name := range n.undo {
-			next.DropTable(n.database, name.Schema, name.Table)
+		p := next.FindPending(n.pending)
+		if n.pending == "" || p != nil && p.Outcome == "" { // else somebody has told already
+			for _, name := range n.undo {
+				next.DropTable(n.database, name.Schema, name.Table)
+			}
+			for _, c := range n.changes {
+				applyChange(next, n.database, c)
+			}
 		}
-		for _, c := range n.changes {
-			applyChange(next, n.database, c)
+		if p != nil && n.late {
+			p.Outcome, p.Change = n.outcome.String(), ""
+		} else {
+			next.Settle(n.pending)
 		}
 		return next, nil
 	})
@@ -261,6 +247,7 @@ func (s *Server) publishLater(n news) {
 		err := s.publish(ctx, n)
 		cancel()
 		if err == nil {
+			s.inHand.Delete(n.pending)
 			return
 		}
 	}

@@ -7,8 +7,8 @@ import (
 
 	"weft/parser"
 	"weft/pgerr"
-	"weft/plan"
 	"weft/pool"
+	"weft/twopc"
 	"weft/wire"
 )
 
@@ -68,8 +68,6 @@ type effects struct {
 	relearn bool   // in a way that may concern what functions do
 	alone   bool   // the only one was a transaction of its own
 	changes []changed
-	pending string      // the change has been entered in the directory as this
-	undo    []plan.Name // and these names are declared for it
 	// resequence: sequences may have been set to other values.
 	resequence bool
 	sets       []parser.Setting
@@ -241,11 +239,17 @@ func (s *Session) settle(c *pool.Conn) error {
 		s.db.Generation.Add(1)
 	}
 	if (d.schema || d.resequence) && s.hasTables {
-		n := news{database: s.db.Name, schema: d.schema, resequence: d.resequence, pending: d.pending}
+		n := news{database: s.db.Name, schema: d.schema, resequence: d.resequence, outcome: twopc.Committed}
 		if s.block.tag != "ROLLBACK" {
 			n.changes = s.changesLeft(d.changes)
 		} else {
-			n.undo = d.undo
+			n.outcome = twopc.Aborted
+		}
+		if a := s.agreement; a != nil {
+			n.pending, n.late = a.ID, a.late
+			if n.outcome == twopc.Aborted {
+				n.undo = a.undo
+			}
 		}
 		s.publish(n)
 	}

@@ -109,17 +109,24 @@ func (s *Session) onSpread(e *spread) {
 
 // execBeside runs a text on a backend other than the one at hand, where a cancel
 // request of the client must reach it.
-func (s *Session) execBeside(c *pool.Conn, text string) error {
+func (s *Session) execBeside(c *pool.Conn, text string) (err error) {
+	s.beside(c, func() { _, err = c.Exec(text) })
+	return err
+}
+
+// beside does something with a backend that a cancel request must reach.
+func (s *Session) beside(c *pool.Conn, do func()) {
 	s.mu.Lock()
 	main := s.current
 	s.current = c
 	s.mu.Unlock()
-	_, err := c.Exec(text)
+	do()
 	s.mu.Lock()
 	s.current = main
 	s.mu.Unlock()
-	c.AwaitCancels()
-	return err
+	if c != main {
+		c.AwaitCancels()
+	}
 }
 
 // enlist returns a backend of the lane that takes part in the block, parked.

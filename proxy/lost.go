@@ -156,7 +156,7 @@ func (s *Session) lost(err error) error {
 // pendingSync reports whether the client is owed a ReadyForQuery.
 func (s *Session) pendingSync() bool {
 	for i := s.ops.head; i < len(s.ops.ops); i++ {
-		if o := &s.ops.ops[i]; o.ends() && !o.injected {
+		if o := &s.ops.ops[i]; o.ends() && !o.injected && !o.settles {
 			return true
 		}
 	}

@@ -151,14 +151,7 @@ func (s *Server) recoverMoves(ctx context.Context) {
 		if snap == nil || s.cfg.Directory == nil {
 			continue
 		}
-		for _, p := range snap.Pending {
-			if p.Proxy == s.cfg.Proxy || s.alive(ctx, p.Proxy) {
-				continue
-			}
-			if err := s.settlePending(ctx, p); err != nil && ctx.Err() == nil {
-				s.log.Warn("unfinished change of a schema", "database", p.Database, "err", err)
-			}
-		}
+		s.settleLeft(ctx, snap)
 		for i := range snap.Tables {
 			t := snap.Tables[i]
 			if t.State == directory.Active || s.mover.Running(t.Job.ID) {

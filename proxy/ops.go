@@ -52,7 +52,8 @@ type op struct {
 	quiet bool
 	// sure: if it fails, its backend is lost.
 	sure bool
-	// settles: a Sync of weft's own that tells how a transaction ended.
+	// settles: a Sync of weft's own, or a COMMIT in the place of the client's
+	// Execute, that tells how a transaction ended.
 	settles bool
 	// hidden is how many of the parameters are weft's own and not the client's.
 	hidden int

@@ -244,6 +244,9 @@ func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err e
 		return s.bindBegin(portal, f, pl)
 	case endsTx(f) && s.block.open:
 		err := s.mayChain(f)
+		if err == nil && s.block.everywhere && commits(string(pl.text)) {
+			return true, s.bindLocal(portal, &localPortal{text: string(pl.text), ends: f, agreed: true})
+		}
 		if err == nil {
 			err = s.beforeEnds()
 		}
@@ -252,11 +255,6 @@ func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err e
 		}
 		if !s.ends() {
 			return true, s.bindLocal(portal, &localPortal{text: string(pl.text), ends: f})
-		}
-		if commits(string(pl.text)) {
-			if err := s.agree(); err != nil {
-				return true, s.refuseBoundRead(err)
-			}
 		}
 		s.bindEnding(f)
 		return false, nil

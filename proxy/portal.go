@@ -20,6 +20,8 @@ type localPortal struct {
 	args [][]byte
 	// gather is a query that several shards answer.
 	gather *gathering
+	// agreed: a COMMIT of what all shards have done.
+	agreed bool
 }
 
 // bindLocal makes a portal that weft executes itself.
@@ -37,6 +39,8 @@ func (s *Session) executeLocal(lp *localPortal) error {
 	switch {
 	case lp.plan != nil:
 		return s.executeCall(lp)
+	case lp.agreed:
+		return s.executeCommit(lp)
 	case lp.ends != nil:
 		tag := s.endLocally([]byte(lp.text), lp.ends)
 		s.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, tag)})

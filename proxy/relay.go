@@ -289,7 +289,7 @@ func (s *Session) onReady(c *pool.Conn, o *op, status byte) error {
 	if !o.ends() {
 		return c.Lost(wire.ErrMalformed)
 	}
-	c.Status, s.committing = status, false
+	c.Status = status
 	if o.spread != nil && o.spread.err != nil && c.Status == wire.TxActive {
 		// The client has been told; its transaction must know it too.
 		_, _ = c.Exec(provoke)
@@ -334,6 +334,8 @@ func (s *Session) onEnded(c *pool.Conn) error {
 func (s *Session) afterBlock(c *pool.Conn) error {
 	s.conclude(c)
 	if c.Status == wire.TxIdle {
+		// A backend that is lost from here on leaves the client in doubt: the
+		// error comes in the place of an answer to its COMMIT.
 		if s.done.any() || c.Listening {
 			if err := s.settleAlone(c); err != nil {
 				return err
@@ -341,12 +343,14 @@ func (s *Session) afterBlock(c *pool.Conn) error {
 		} else if s.done.failed {
 			s.done = effects{} // an error is the transaction's, not the session's
 		}
+		s.letGoOf() // if settling has not
 		if len(s.channels) > 0 {
 			s.srv.hub(s.db).sync()
 			s.deliver()
 		}
 	}
 	s.settleBlock(c)
+	s.committing = false
 	return nil
 }
 

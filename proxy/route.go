@@ -225,7 +225,8 @@ func (s *Session) routedQuery(text []byte, n int) error {
 		}
 		if commits(string(text)) {
 			if err := s.agree(); err != nil {
-				return s.refuseQuery(err, n)
+				s.client.Consume(wire.HeaderLen + n)
+				return s.uncommitted(err)
 			}
 		}
 		s.block.chain = f.Effects&parser.TxBegin != 0

@@ -71,14 +71,18 @@ func (s *Session) endOwn() error {
 		s.block.tag = "ROLLBACK"
 	}
 	if _, err := c.Exec(s.block.tag); err != nil {
-		s.block.tag = "ROLLBACK"
 		if errors.Is(err, pool.ErrLost) {
+			if s.block.tag == "COMMIT" {
+				err = unknownEnd(err)
+			}
 			s.forsake()
 			s.lostTx = false
 			return s.refuse(err)
 		}
+		s.block.tag = "ROLLBACK"
 		s.tell(pgerr.From(err))
 	}
+	s.committing = s.block.tag == "COMMIT"
 	if err := s.afterBlock(c); err != nil {
 		return s.failed(err)
 	}

@@ -50,6 +50,9 @@ type Server struct {
 	// notifiers maps a backend's PID to the session that last sent a NOTIFY
 	// through it.
 	notifiers sync.Map
+	// inHand are the pending changes that a session of this proxy sees to, by
+	// id; unable the shards that are known to prepare no transactions, by name.
+	inHand, unable sync.Map
 
 	mu        sync.Mutex
 	sessions  map[int32]*Session

@@ -68,6 +68,7 @@ type Session struct {
 	hasTables   bool                // it declares tables of this database
 	unsent      bool                // something was planned by it that has not been sent
 	committing  bool                // a COMMIT is on its way
+	agreement   *agreement          // of all shards, about it
 	outdated    bool                // and something by one before it, with other declarations
 	env         *planner.Env
 	envFor      *pool.Settings
@@ -421,6 +422,7 @@ func (s *Session) close() {
 	if s.db == nil {
 		return // the console
 	}
+	defer s.letGoOf() // after the backends
 	s.srv.hub(s.db).forget(s)
 	if s.loans != nil {
 		s.returnLoans()

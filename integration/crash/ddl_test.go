@@ -1,0 +1,162 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// deaths are who dies during COMMIT, and when.
+var deaths = []struct{ victim, moment string }{
+	{"proxy", "decided"},
+	{"shard 2", "decided"},
+	{"home", "prepared"},
+	{"proxy", "prepared"},
+	{"nobody", "any"},
+	{"proxy", "any"},
+	{"shard 2", "prepared"},
+	{"home", "decided"},
+	{"shard 2", "any"},
+	{"home", "any"},
+}
+
+// TestDDLAtomic changes tables on all shards, again and again, and something
+// dies during COMMIT: the proxy that commits, the home shard or another. The
+// change is on all shards or on none, as the client was told, no prepared
+// transaction stays, and clients of the other proxy go on.
+func TestDDLAtomic(t *testing.T) {
+	w := newWorld(t, "c_atomic", nil)
+	w.proxy(nil)
+	w.shop()
+	other := w.conn(1)
+	r := newRand(11)
+	count := len(deaths) * *rounds
+	if *rounds == 1 {
+		count = 5
+	}
+	for n := range count {
+		victim, moment := deaths[n%len(deaths)].victim, deaths[n%len(deaths)].moment
+		column := fmt.Sprintf("c%d", n)
+		c := w.conn(0)
+		must(t, c, "begin")
+		must(t, c, "alter table s add column "+column+" int default 1")
+		must(t, c, "alter table r add column "+column+" int")
+		var over atomic.Bool
+		await := w.moment(r, moment, column, &over)
+		done := make(chan error, 1)
+		go func() {
+			defer over.Store(true)
+			mode := pgx.QueryExecModeSimpleProtocol
+			if n%2 == 0 {
+				mode = pgx.QueryExecModeExec
+			}
+			_, err := c.Exec(context.Background(), "commit", mode)
+			done <- err
+		}()
+		delay := await()
+		w.killed(r, victim)
+		var err error
+		select {
+		case err = <-done:
+		case <-time.After(patience):
+			t.Fatalf("round %d: COMMIT does not return after the death of %s", n, victim)
+		}
+		began := time.Now()
+		within(t, patience, fmt.Sprintf("round %d: %s died (%s): nothing is left of it", n, victim, moment), func() bool {
+			return len(w.snapshot().Pending) == 0 && w.prepared() == 0
+		})
+		has := w.having(column)
+		what := fmt.Sprintf("round %d: %s died (%s, after %s), answer %s, settled after %s: columns on each shard: %v",
+			n, victim, moment, delay.Round(time.Microsecond), brief(err), time.Since(began).Round(time.Millisecond), has)
+		t.Log(what)
+		switch lo, hi := slices.Min(has), slices.Max(has); {
+		case lo != hi:
+			t.Fatalf("%s: halves", what)
+		case err == nil && lo != 2:
+			t.Fatalf("%s: acknowledged, and not there", what)
+		case err != nil && lo != 0 && victim != "proxy" && code(err) != "08007":
+			t.Fatalf("%s: there, and the client was told otherwise", what)
+		case err != nil && victim == "nobody":
+			t.Fatal(what)
+		}
+		within(t, patience, what+": the other proxy goes on", func() bool {
+			for _, k := range []int{0, 1, 2, 3} {
+				if got, _ := exec(other, 5*time.Second, "update s set v = v + 1 where id = $1", w.keyOn(k, 0)); got != "" {
+					if other.IsClosed() {
+						other = w.conn(1)
+					}
+					return false
+				}
+			}
+			return true
+		})
+	}
+	w.clean("s")
+}
+
+// moment returns a function that waits for a moment of COMMIT and tells how long
+// that took: the first participant has prepared, the home shard has committed,
+// or any. It does not wait longer than for COMMIT to be over.
+func (w *world) moment(r *rand.Rand, name, column string, over *atomic.Bool) func() time.Duration {
+	shard, sql := 0, "select exists (select from pg_attribute where attrelid = 's'::regclass and attname = $1) and $2 <> ''"
+	if name == "prepared" {
+		shard, sql = 1, "select exists (select from pg_prepared_xacts where database = $2 and $1 <> '')"
+	}
+	c := w.direct(shard)
+	_ = value[bool](w.t, c, sql, column, w.db) // has it prepared
+	return func() time.Duration {
+		began := time.Now()
+		if name == "any" {
+			time.Sleep(time.Duration(r.IntN(60_000)) * time.Microsecond)
+		}
+		for name != "any" && !over.Load() && !value[bool](w.t, c, sql, column, w.db) {
+			runtime.Gosched()
+		}
+		return time.Since(began)
+	}
+}
+
+// killed ends a part of the cluster for good, and puts another in its place.
+func (w *world) killed(r *rand.Rand, victim string) {
+	w.t.Helper()
+	switch victim {
+	case "proxy":
+		w.weft[0].Signal(w.t, syscall.SIGKILL)
+		w.weft[0].WaitExit(w.t, 5*time.Second)
+		p := w.proxy(nil)
+		w.weft[0], w.wire[0] = p, w.wire[len(w.wire)-1]
+		w.weft, w.wire = w.weft[:2], w.wire[:2]
+	case "shard 2", "home":
+		s := w.any.Shards()[map[string]int{"home": 0, "shard 2": 2}[victim]]
+		s.Kill()
+		time.Sleep(time.Duration(r.IntN(1500)) * time.Millisecond)
+		if err := s.Restart(context.Background()); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// prepared counts the prepared transactions on all shards.
+func (w *world) prepared() (n int) {
+	for shard := range w.any.Shards() {
+		n += value[int](w.t, w.direct(shard), "select count(*)::int from pg_prepared_xacts where database = current_database()")
+	}
+	return n
+}
+
+// having counts, on each shard, the tables s and r that have a column.
+func (w *world) having(column string) (list []int) {
+	for shard := range w.any.Shards() {
+		list = append(list, value[int](w.t, w.direct(shard),
+			"select count(*)::int from pg_attribute where attrelid in ('s'::regclass, 'r'::regclass) and attname = $1 and not attisdropped", column))
+	}
+	return list
+}
