@@ -102,6 +102,29 @@ func TestDDLAtomic(t *testing.T) {
 	w.clean("s")
 }
 
+// TestDDLText: a text that commits by itself would do so on every shard alone.
+func TestDDLText(t *testing.T) {
+	w := newWorld(t, "c_text", nil)
+	w.shop()
+	for i, text := range []string{
+		"begin; alter table s add column x int; alter table r add column x int; commit",
+		"begin; alter table s add column x int", "alter table r add column x int; commit",
+	} {
+		c := w.conn(0)
+		_, err := c.PgConn().Exec(context.Background(), text).ReadAll()
+		if has := w.having("x"); code(err) != "0A000" || slices.Max(has) != 0 || c.PgConn().TxStatus() != 'I' {
+			t.Errorf("%d: %v, columns on each shard: %v, status %c", i, err, has, c.PgConn().TxStatus())
+		}
+	}
+	c := w.conn(0)
+	if _, err := c.PgConn().Exec(context.Background(), "alter table s add column x int; alter table r add column x int").ReadAll(); err != nil {
+		t.Error(err)
+	}
+	if has := w.having("x"); slices.Min(has) != 2 {
+		t.Errorf("columns on each shard: %v", has)
+	}
+}
+
 // moment returns a function that waits for a moment of COMMIT and tells how long
 // that took: the first participant has prepared, the home shard has committed,
 // or any. It does not wait longer than for COMMIT to be over.
