@@ -85,6 +85,9 @@ func (l *level) shape(sel *pg.SelectStmt) shape {
 		return closedShape
 	case len(sel.GroupClause) > 0, sel.HavingClause != nil, calls:
 		return groupedShape
+	case l.probe != nil && len(sel.DistinctClause) > 0:
+		// Conditions pass, but a row of it stands for several.
+		return groupedShape
 	}
 	return plainShape
 }

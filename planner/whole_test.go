@@ -179,6 +179,7 @@ var wholes = []string{
 	"SELECT * FROM (SELECT x FROM b UNION ALL SELECT x FROM d) u",
 	"SELECT x, count(*) FROM (SELECT x FROM b UNION ALL SELECT x FROM d) u GROUP BY x",
 	"SELECT q.x, sum(q.n) FROM (SELECT k, x, count(*) AS n FROM b GROUP BY k, x) q JOIN a ON a.k = q.k GROUP BY q.x",
+	"SELECT q.k FROM (SELECT DISTINCT a.k, a.x FROM a, b WHERE a.k = b.k) q JOIN c ON c.k = q.k",
 	"SELECT x FROM v3 ORDER BY k, x LIMIT 5",
 	"SELECT v4.x, count(*) FROM v4 JOIN v1 USING (k) GROUP BY v4.x",
 }
