@@ -28,6 +28,11 @@ type Gather struct {
 	// be asked of the home shard first.
 	Probe bool
 
+	// Own: the remainder calls something that belongs to the client's session, or
+	// changes something. It must run on the client's own backend on the home
+	// shard.
+	Own bool
+
 	// Locks: a piece locks rows.
 	Locks bool
 

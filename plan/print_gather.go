@@ -33,6 +33,11 @@ func (g *Gather) print(b *strings.Builder, indent string) {
 		for j := range p.Instances {
 			fmt.Fprintf(b, "%s  %s\n", indent, p.Instances[j].String())
 		}
+		for j := range p.Types {
+			if s := strings.TrimSpace(p.Types[j] + " " + p.Collations[j]); s != "" {
+				fmt.Fprintf(b, "%s  column %d is %s\n", indent, j+1, s)
+			}
+		}
 		for _, f := range p.Forbid {
 			fmt.Fprintf(b, "%s  unless column %d has type %d\n", indent, f.Column+1, f.Type)
 		}
@@ -44,7 +49,7 @@ func (g *Gather) print(b *strings.Builder, indent string) {
 	for _, f := range []struct {
 		set  bool
 		text string
-	}{{g.Probe, "asks the home shard first"}, {g.Locks, "locks rows"}} {
+	}{{g.Probe, "asks the home shard first"}, {g.Own, "runs on the client's backend"}, {g.Locks, "locks rows"}} {
 		if f.set {
 			fmt.Fprintf(b, "%s%s\n", indent, f.text)
 		}

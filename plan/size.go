@@ -11,17 +11,7 @@ func (p *Plan) Size() int64 {
 	const piece = 16 // what the allocator adds to one
 	n := int64(unsafe.Sizeof(*p)) + piece
 	for i := range p.Instances {
-		in := &p.Instances[i]
-		n += int64(unsafe.Sizeof(*in)) + int64(len(in.Name)) + piece
-		for _, sets := range in.Keys {
-			n += int64(unsafe.Sizeof(sets)) + piece
-			for _, set := range sets {
-				n += int64(unsafe.Sizeof(set)) + piece
-				for j := range set {
-					n += set[j].size()
-				}
-			}
-		}
+		n += p.Instances[i].size()
 	}
 	if g := p.Generate; g != nil {
 		n += int64(unsafe.Sizeof(*g)) + 3*piece
@@ -51,10 +41,57 @@ func (p *Plan) Size() int64 {
 			n += 2*int64(unsafe.Sizeof(a)) + int64(len(name)+len(a.Text)) + 2*piece
 		}
 	}
+	n += p.Gather.size()
 	if e := p.Refusal; e != nil {
 		n += int64(unsafe.Sizeof(*e)) + int64(len(e.Message)+len(e.Detail)+len(e.Hint)) + 4*piece
 	}
 	return n + int64(len(p.Params))*4 + stringsSize(p.Why) + 2*piece
+}
+
+func (g *Gather) size() int64 {
+	if g == nil {
+		return 0
+	}
+	// What PostgreSQL says of it comes later, and is counted for as much as the
+	// texts are.
+	n := int64(unsafe.Sizeof(*g)) + 64 + 2*g.Remainder.size() + stringsSize(g.Why) + g.Otherwise.size()
+	for i := range g.Pieces {
+		p := &g.Pieces[i]
+		n += int64(unsafe.Sizeof(*p)) + 2*p.Text.size() + int64(len(p.Name)) + stringsSize(p.Types) + stringsSize(p.Collations) + 8*int64(len(p.Forbid))
+		for j := range p.Instances {
+			n += p.Instances[j].size()
+		}
+	}
+	if m := g.Native; m != nil {
+		n += int64(unsafe.Sizeof(*m)) + 64 + 16*int64(len(m.Order))
+		if a := m.Aggregate; a != nil {
+			n += 64 + 24*int64(len(a.Outputs)) + 8*int64(len(a.Groups))
+		}
+	}
+	return n
+}
+
+func (t Text) size() int64 {
+	n := int64(16)
+	for i := range t {
+		n += int64(unsafe.Sizeof(t[i])) + int64(len(t[i].SQL))
+	}
+	return n
+}
+
+func (in *Instance) size() int64 {
+	const piece = 16 // what the allocator adds to one
+	n := int64(unsafe.Sizeof(*in)) + int64(len(in.Name)) + piece
+	for _, sets := range in.Keys {
+		n += int64(unsafe.Sizeof(sets)) + piece
+		for _, set := range sets {
+			n += int64(unsafe.Sizeof(set)) + piece
+			for j := range set {
+				n += set[j].size()
+			}
+		}
+	}
+	return n
 }
 
 func (s *Source) size() int64 {

@@ -31,6 +31,12 @@ type analysis struct {
 	expanded  int // how many views in all
 	reads     map[*catalog.Relation]reads
 	edits     []textEdit
+	notes     *notes
+	classes   map[*scope]*classes
+	timed     bool // texts have the time of the transaction as a hole
+	// remainder is that of the query that is gathered, scattered why it is not.
+	remainder *remainder
+	scattered *pgerr.Error
 
 	// probe is what a look at one block of a statement notes beside. Nil in the
 	// analysis of a whole statement.

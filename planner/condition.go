@@ -9,12 +9,17 @@ import (
 // condition takes the conjuncts of a condition into the level's scope, and
 // analyses what is called and queried in it.
 func (l *level) condition(n *pg.Node) {
+	l.notes.offer(l, l.scope, n)
+	l.conditions(n)
+}
+
+func (l *level) conditions(n *pg.Node) {
 	if n == nil {
 		return
 	}
 	if b := n.GetBoolExpr(); b != nil && b.Boolop == pg.BoolExprType_AND_EXPR {
 		for _, arg := range b.Args {
-			l.condition(arg)
+			l.conditions(arg)
 		}
 		return
 	}

@@ -33,7 +33,9 @@ func (l *level) element(n *pg.Node, s *scope, left []*source) *source {
 	case *pg.Node_RangeTableSample:
 		l.lateral(s, left).expressions(n.RangeTableSample.Args)
 		l.probe.sample(l, n.RangeTableSample)
-		return l.element(n.RangeTableSample.Relation, s, left)
+		out := l.element(n.RangeTableSample.Relation, s, left)
+		l.notes.sampled(n.RangeTableSample)
+		return out
 	case *pg.Node_RangeTableFunc:
 		l.lateral(s, left).expression(&pg.Node{Node: n})
 		return opaque(n.RangeTableFunc.Alias)
@@ -76,7 +78,7 @@ func (l *level) table(rv *pg.RangeVar, s *scope) *source {
 	}
 	if l.temporary(rv) {
 		l.touched.home = append(l.touched.home, rv.Relname)
-		return simple(rv.Relname, "", rv.Alias, nil, true)
+		return l.notes.appears(l, rv, nil, nil, nil, s).own(simple(rv.Relname, "", rv.Alias, nil, true), nil)
 	}
 	rel, t := l.relation(rv)
 	l.probe.read(rel)
@@ -90,12 +92,14 @@ func (l *level) table(rv *pg.RangeVar, s *scope) *source {
 		if !t.Reference {
 			x = l.appear(t, called(rv), s)
 		}
-		return simple(rv.Relname, rel.Schema, rv.Alias, columns(rel, x), false)
+		cols := columns(rel, x)
+		return l.notes.appears(l, rv, rel, t, x, s).own(simple(rv.Relname, rel.Schema, rv.Alias, cols, false), cols)
 	case rel.Kind == catalog.View && !rel.System():
 		return l.view(rel, rv, s)
 	}
 	l.touched.home = append(l.touched.home, rel.Name.Name)
-	return simple(rv.Relname, rel.Schema, rv.Alias, columns(rel, nil), len(rel.Columns) == 0)
+	cols := columns(rel, nil)
+	return l.notes.appears(l, rv, rel, nil, nil, s).own(simple(rv.Relname, rel.Schema, rv.Alias, cols, len(cols) == 0), cols)
 }
 
 // called is what a text calls a table.
@@ -158,6 +162,7 @@ func (l *level) join(n *pg.JoinExpr, s *scope, left []*source) *source {
 
 	if n.Quals != nil {
 		at := &level{analysis: l.analysis, parent: l.parent, with: l.with, sources: []*source{a, b}}
+		l.notes.offer(at, on, n.Quals)
 		switch {
 		case on == nil:
 			at.scope = l.outside()
@@ -170,7 +175,7 @@ func (l *level) join(n *pg.JoinExpr, s *scope, left []*source) *source {
 			at.expression(n.Quals)
 		default:
 			at.scope = s
-			at.condition(n.Quals)
+			at.conditions(n.Quals)
 		}
 	}
 	if n.Alias != nil {

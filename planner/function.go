@@ -24,9 +24,13 @@ func (l *level) call(f *pg.FuncCall) {
 	}
 	if users := l.userFunctions(schema, name); len(users) > 0 {
 		l.functions = append(l.functions, users...)
+		for _, f := range users {
+			l.notes.calls(f.Volatility)
+		}
 		return
 	}
 	l.probe.call(f)
+	l.notes.calls(l.volatility(name))
 	switch {
 	case name == "nextval" || name == "currval" || name == "lastval" || name == "setval":
 		l.touched.sequences = append(l.touched.sequences, name)
@@ -38,6 +42,18 @@ func (l *level) call(f *pg.FuncCall) {
 	case homely(name):
 		l.touched.homely = append(l.touched.homely, name)
 	}
+}
+
+// volatility is that of a built-in function. One that is not known is taken for
+// the worst.
+func (a *analysis) volatility(name string) byte {
+	if a.env.Schema == nil {
+		return 'v'
+	}
+	if t := a.env.Schema.Builtin(name); t.Known {
+		return t.Volatility
+	}
+	return 'v'
 }
 
 // runsSQL are the built-in functions that run a query given as text, or read

@@ -197,7 +197,7 @@ func TestLargeTexts(t *testing.T) {
 		if p.Route != plan.Keyed && p.Route != plan.Refused {
 			t.Errorf("%s: %s", name, p.Route)
 		}
-		if d := time.Since(start); d > 3*time.Second {
+		if d := time.Since(start); d > 10*time.Second {
 			t.Errorf("%s: %d bytes took %v", name, len(sql), d)
 		} else {
 			t.Logf("%s: %d bytes took %v, %s with %d instances", name, len(sql), d, p.Route, len(p.Instances))

@@ -15,6 +15,7 @@ type item struct {
 	name, schema string
 	cols         []output
 	opaque       bool // it may have columns that are not listed
+	of           *appearance
 }
 
 // source is an element of FROM: the names in it, and the columns that can be

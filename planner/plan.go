@@ -95,7 +95,7 @@ func (a *analysis) finish() {
 		out.Params = append(out.Params, t)
 	}
 	if out.Route == plan.Refused {
-		out.Instances, out.Generate, out.Change, out.Function = nil, nil, nil, nil
+		out.Instances, out.Generate, out.Change, out.Function, out.Gather = nil, nil, nil, nil, nil
 		return
 	}
 	if out.Route == plan.Keyed {
@@ -123,6 +123,10 @@ func (a *analysis) solve() {
 		}
 		a.out.Why = append(a.out.Why, describe(&in, x.table.keys))
 	}
+	if a.scattered != nil {
+		a.out.Refusal = a.scattered
+		return
+	}
 	e := pgerr.New(pgerr.FeatureNotSupported, "this statement visits more than one shard")
 	if len(free) > 0 {
 		e.Message += ": " + free[0]
@@ -132,6 +136,9 @@ func (a *analysis) solve() {
 		}
 	} else {
 		e.Hint = "Statements over several shards are not supported yet."
+	}
+	if a.out.Gather != nil {
+		e.Hint = strings.TrimSuffix(e.Hint, "Statements over several shards are not supported yet.")
 	}
 	a.out.Refusal = e
 }
@@ -238,7 +245,7 @@ func (a *analysis) top() *level { return &level{analysis: a, scope: &scope{}} }
 
 // statement analyses one statement and returns its route.
 func (a *analysis) statement(n *pg.Node) plan.Route {
-	a.touched, a.functions = touched{}, nil
+	a.touched, a.functions, a.notes, a.classes = touched{}, nil, nil, nil
 	switch n := n.GetNode().(type) {
 	case *pg.Node_SelectStmt:
 		if r, ok := a.weftCall(n.SelectStmt); ok {
@@ -247,12 +254,7 @@ func (a *analysis) statement(n *pg.Node) plan.Route {
 		if into := n.SelectStmt.IntoClause; into != nil {
 			return a.selectInto(n.SelectStmt)
 		}
-		a.top().query(n.SelectStmt)
-		r := a.decide()
-		if r == plan.Keyed {
-			a.out.Gather = a.whole(n.SelectStmt)
-		}
-		return r
+		return a.selected(&pg.Node{Node: n})
 	case *pg.Node_InsertStmt:
 		a.top().insert(n.InsertStmt)
 	case *pg.Node_UpdateStmt:
@@ -336,6 +338,9 @@ func (a *analysis) decideSharded(homely, opaque string) plan.Route {
 		}
 		a.refuse(pgerr.UndefinedTable, "", "relation %q does not exist", name)
 		a.out.Refusal.Position = a.position(rv.Location)
+	case a.notes != nil && (len(t.home) > 0 || homely != "" || len(t.sequences) > 0 || t.advisory):
+		// A query is put together where these are.
+		return plan.Gathered
 	case len(t.home) > 0:
 		a.unsupported(a.reachHint(t.home[0]), "%q is on the home shard alone, and %q is on all shards", t.home[0], t.sharded[0])
 	case homely != "":

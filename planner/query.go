@@ -33,14 +33,15 @@ func (l *level) query(sel *pg.SelectStmt) (cols []output, opaque bool) {
 	} else {
 		l.from(sel.FromClause)
 		l.condition(sel.WhereClause)
-		l.expressions(sel.TargetList)
+		l.targets(sel.TargetList)
 		cols, opaque = l.outputs(sel, shape)
 	}
-	l.expressions(sel.DistinctClause)
-	l.expressions(sel.GroupClause)
+	l.clauses(sel, sel.DistinctClause)
+	l.clauses(sel, sel.GroupClause)
 	l.expression(sel.HavingClause)
 	l.expressions(sel.WindowClause)
-	l.expressions(sel.SortClause)
+	l.clauses(sel, sel.SortClause)
+	l.notes.groups(l, sel)
 	l.limit(sel)
 	return cols, opaque
 }
@@ -310,14 +311,38 @@ func (l *level) expression(n *pg.Node) {
 			l.params.compare(l, m)
 		case *pg.ColumnRef:
 			l.systemColumn(m)
+			l.notes.refer(l, m)
 			return false
 		case *pg.CollateClause:
 			l.probe.collate()
+		case *pg.RowExpr:
+			// t.* in it stands for the columns.
+			for _, arg := range m.Args {
+				if !isStar(arg) {
+					l.expression(arg)
+				}
+			}
+			return false
 		case *pg.SetToDefault, *pg.A_Const:
 			return false
 		}
 		return true
 	})
+}
+
+// targets analyses a target list, in which t.* stands for columns.
+func (l *level) targets(nodes []*pg.Node) {
+	for _, n := range nodes {
+		if !isStar(n.GetResTarget().GetVal()) {
+			l.expression(n)
+		}
+	}
+}
+
+// isStar reports whether a node is * or t.*.
+func isStar(n *pg.Node) bool {
+	ref := n.GetColumnRef()
+	return ref != nil && len(ref.Fields) > 0 && ref.Fields[len(ref.Fields)-1].GetAStar() != nil
 }
 
 // isCatalogType: reading or printing a value of the type looks into the

@@ -90,6 +90,10 @@ type column struct {
 	apart    bool            // equal values of it may be different keys
 	stored   *catalog.Column // what it is in its table, nil if it is none's
 	instance *instance
+	// of is the table in FROM that it is a column of, base its name there. Nil
+	// where conditions on it are none on rows of that table.
+	of   *appearance
+	base string
 	// inside is the column of a subquery whose value this one has, where
 	// conditions on this one are none on that.
 	inside *column

@@ -69,6 +69,9 @@ func nameNode(names ...string) *pg.Node {
 // holes; those of view definitions have no location.
 func (a *analysis) render(n *pg.Node) (plan.Text, error) {
 	n = proto.Clone(n).(*pg.Node)
+	if a.timed {
+		a.times(n)
+	}
 	t := &template{text: &a.client}
 	t.take(n)
 	sql, err := parser.Deparse(n)

@@ -24,7 +24,8 @@ func (l *level) view(rel *catalog.Relation, rv *pg.RangeVar, s *scope) *source {
 		l.refuse(pgerr.ObjectInUse, "Try again when that is done.", "view %q, or what it reads, is being changed", rel.Name.Name)
 		return simple(rv.Relname, rel.Schema, rv.Alias, nil, true)
 	}
-	if r := l.viewReads(rel); r.sharded == "" && r.reference == "" {
+	r := l.viewReads(rel)
+	if r.sharded == "" && r.reference == "" {
 		// It is nowhere else, even if it reads no table.
 		l.touched.home = append(l.touched.home, rel.Name.Name)
 	}
@@ -33,14 +34,22 @@ func (l *level) view(rel *catalog.Relation, rv *pg.RangeVar, s *scope) *source {
 		l.unsupported("", "weft cannot look into view %q", rel.Name.Name)
 		return simple(rv.Relname, rel.Schema, rv.Alias, nil, true)
 	}
+	parser.Walk(tree.Statements[0], func(m any) bool {
+		if c, ok := m.(*pg.A_Const); ok {
+			c.Location = -1 // no place in the client's text
+		}
+		return true
+	})
 	outer := l.text
 	l.text = text{sql: rel.Definition, tree: tree, path: []string{"pg_catalog"}, stored: true}
 	l.views++
 	l.expanded++
+	l.notes.enter(1)
 	in := &level{analysis: l.analysis, scope: s}
 	first := len(l.instances)
 	cols, opaque := in.query(tree.Statements[0].Stmt.GetSelectStmt())
 	l.probe.derive(l.analysis, derived{sel: tree.Statements[0].Stmt.GetSelectStmt(), scope: s, first: first, cols: cols, opaque: opaque})
+	l.notes.enter(-1)
 	l.views--
 	l.text = outer
 	if opaque {
@@ -53,5 +62,11 @@ func (l *level) view(rel *catalog.Relation, rv *pg.RangeVar, s *scope) *source {
 		}
 		cols = named
 	}
-	return simple(rv.Relname, rel.Schema, rv.Alias, cols, opaque)
+	if r.sharded != "" {
+		l.notes.expands(rv, rel, tree.Statements[0].Stmt)
+		return simple(rv.Relname, rel.Schema, rv.Alias, cols, opaque)
+	}
+	// It is read where it is, like a table.
+	own := l.notes.copies(cols, s)
+	return l.notes.appears(l, rv, rel, nil, nil, s).own(simple(rv.Relname, rel.Schema, rv.Alias, own, opaque), own)
 }

@@ -77,6 +77,7 @@ func (c *cte) analyse() {
 	sel := c.node.Ctequery.GetSelectStmt()
 	switch {
 	case sel == nil:
+		c.at.notes.modifies()
 		c.at.modifying(c)
 	case c.opaque: // It names itself: its rows come from any of its rounds.
 		cols, _ := c.at.query(sel)

@@ -1,0 +1,247 @@
+package planner
+
+import (
+	"slices"
+	"strconv"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+	"google.golang.org/protobuf/proto"
+
+	"weft/catalog"
+	"weft/datum"
+	"weft/plan"
+)
+
+// A table alone as a piece: the columns that are needed, of the rows that the
+// conditions let through which cannot fail.
+
+// tablePiece makes the piece that reads a table. It returns its number: equal
+// pieces are one.
+func (r *remainder) tablePiece(x *appearance, rv *pg.RangeVar) (int, error) {
+	sel := &pg.SelectStmt{LimitOption: pg.LimitOption_LIMIT_OPTION_DEFAULT, Op: pg.SetOperation_SETOP_NONE}
+	p := plan.Piece{Name: x.calledName()}
+	r.columns(x, rv, sel, &p)
+
+	from := &pg.RangeVar{Schemaname: x.rv.Schemaname, Relname: x.rv.Relname, Inh: x.rv.Inh, Relpersistence: "p", Location: -1}
+	if x.rel != nil {
+		// Under the client's search_path on another server it might be another.
+		from.Schemaname = x.rel.Schema
+	}
+	node := &pg.Node{Node: &pg.Node_RangeVar{RangeVar: from}}
+	if x.sample != nil {
+		s := proto.Clone(x.sample).(*pg.RangeTableSample)
+		s.Relation = node
+		node = &pg.Node{Node: &pg.Node_RangeTableSample{RangeTableSample: s}}
+	}
+	sel.FromClause = []*pg.Node{node}
+	sel.WhereClause = conjunction(r.conditions(x))
+
+	text, err := r.render(selectOf(sel))
+	if err != nil {
+		return 0, err
+	}
+	p.Text = text
+	switch {
+	case x.instance != nil:
+		p.Where = plan.OnShards
+		p.Instances = []plan.Instance{r.solved(x.instance)}
+	case r.everywhere(x):
+		p.Where = plan.OnCopy
+	default:
+		p.Where = plan.OnHome
+	}
+	return r.add(p, x.sample == nil && (x.rel == nil || x.rel.Kind != catalog.View)), nil
+}
+
+// add adds a piece, or finds the one that is equal to it.
+func (r *remainder) add(p plan.Piece, shared bool) int {
+	if shared {
+		for i := range r.gather.Pieces {
+			q := &r.gather.Pieces[i]
+			if r.shared[i] && q.Where == p.Where && slices.Equal(q.Text, p.Text) {
+				q.Instances = append(q.Instances, p.Instances...)
+				return i
+			}
+		}
+	}
+	r.gather.Pieces = append(r.gather.Pieces, p)
+	r.shared = append(r.shared, shared)
+	return len(r.gather.Pieces) - 1
+}
+
+// everywhere reports whether every shard has the whole of it.
+func (r *remainder) everywhere(x *appearance) bool {
+	switch {
+	case x.table != nil:
+		return x.table.Reference
+	case x.rel != nil && x.rel.Kind == catalog.View && !x.rel.System():
+		return r.placeOf(x.rel) == onEvery
+	}
+	return false
+}
+
+// columns fills in what the piece yields.
+func (r *remainder) columns(x *appearance, rv *pg.RangeVar, sel *pg.SelectStmt, p *plan.Piece) {
+	if !x.known() {
+		r.unknownColumns(x, rv, sel)
+		return
+	}
+	renamed := x.columnNames()
+	all := r.mentions.all[rv] || r.mentions.starred[x.name]
+	for i := range x.rel.Columns {
+		c := &x.rel.Columns[i]
+		if !all && !r.mentions.column(x.name, renamed[i]) {
+			continue
+		}
+		sel.TargetList = append(sel.TargetList, targetOf(nameNode(c.Name), ""))
+		typ, coll := "", ""
+		if c.Type != c.Base {
+			typ = c.TypeName
+		}
+		if c.Collation.Name != "" {
+			coll = quoteName(c.Collation)
+		}
+		p.Types, p.Collations = append(p.Types, typ), append(p.Collations, coll)
+	}
+	for _, name := range x.system {
+		sel.TargetList = append(sel.TargetList, targetOf(nameNode(name), ""))
+		p.Types, p.Collations = append(p.Types, ""), append(p.Collations, "")
+	}
+	r.atLeastOne(sel, p)
+}
+
+// atLeastOne: rows count, even if nothing of them is needed.
+func (r *remainder) atLeastOne(sel *pg.SelectStmt, p *plan.Piece) {
+	if len(sel.TargetList) > 0 {
+		return
+	}
+	sel.TargetList = []*pg.Node{targetOf(constantTrue(), r.unnamed("one"))}
+	p.Types, p.Collations = append(p.Types, ""), append(p.Collations, "")
+}
+
+// unknownColumns is for system catalogs and temporary tables: what is not known
+// to be of something else is taken for theirs.
+func (r *remainder) unknownColumns(x *appearance, rv *pg.RangeVar, sel *pg.SelectStmt) {
+	star := []*pg.Node{targetOf(pg.MakeColumnRefNode([]*pg.Node{pg.MakeAStarNode()}, -1), "")}
+	if r.mentions.all[rv] || r.mentions.starred[x.name] || len(r.mentions.bare) > 0 {
+		sel.TargetList = star
+		return
+	}
+	var names []string
+	for q, list := range r.mentions.qualified {
+		if q == x.name || r.mentions.joins[q] {
+			for name := range list {
+				names = append(names, name)
+			}
+		}
+	}
+	if len(names) == 0 || len(r.mentions.joins) > 0 {
+		sel.TargetList = star
+		return
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		sel.TargetList = append(sel.TargetList, targetOf(nameNode(name), ""))
+	}
+}
+
+// conditions are those that may be checked where the table is read.
+func (r *remainder) conditions(x *appearance) []*pg.Node {
+	if !r.notes.volatile {
+		return x.conditions
+	}
+	// What stands outside of a query would keep rows from what has effects in it.
+	var out []*pg.Node
+	for i, c := range x.conditions {
+		if !slices.Contains(x.through, i) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// solved is what is known of an instance's key.
+func (r *remainder) solved(x *instance) plan.Instance {
+	in := x.solve(r.classesOf(x.scope))
+	for i := range in.Keys {
+		in.Keys[i] = r.settle(in.Keys[i])
+	}
+	return in
+}
+
+// unnamed makes a name that the statement does not use.
+func (r *remainder) unnamed(name string) string {
+	for i := 1; r.mentions.named(name); i++ {
+		name += strconv.Itoa(i)
+	}
+	return name
+}
+
+// calledName is what people know it by.
+func (x *appearance) calledName() string { return called(x.rv) }
+
+// wholeRow is the value of a reference to a whole row.
+func (x *appearance) wholeRow() (*pg.Node, bool) {
+	if !x.known() {
+		return nil, false
+	}
+	row := &pg.RowExpr{RowFormat: pg.CoercionForm_COERCE_EXPLICIT_CALL, Location: -1}
+	sure := ""
+	for i, name := range x.columnNames() {
+		row.Args = append(row.Args, nameNode(x.name, name))
+		if c := &x.rel.Columns[i]; c.NotNull && sure == "" {
+			sure = name
+		}
+	}
+	typ := &pg.TypeName{Names: []*pg.Node{pg.MakeStrNode(x.rel.Schema), pg.MakeStrNode(x.rel.Name.Name)}, Typemod: -1, Location: -1}
+	n := &pg.Node{Node: &pg.Node_TypeCast{TypeCast: &pg.TypeCast{
+		Arg: &pg.Node{Node: &pg.Node_RowExpr{RowExpr: row}}, TypeName: typ, Location: -1,
+	}}}
+	nullable := false
+	for s := x.scope; s != nil; s = s.parent {
+		nullable = nullable || s.nullable
+	}
+	if !nullable {
+		return n, true
+	}
+	if sure == "" {
+		return nil, false
+	}
+	// Where there is no row there is no value, which is not a row of NULLs.
+	when := &pg.CaseWhen{
+		Expr: &pg.Node{Node: &pg.Node_NullTest{NullTest: &pg.NullTest{
+			Arg: nameNode(x.name, sure), Nulltesttype: pg.NullTestType_IS_NOT_NULL, Location: -1,
+		}}},
+		Result: n, Location: -1,
+	}
+	return &pg.Node{Node: &pg.Node_CaseExpr{CaseExpr: &pg.CaseExpr{
+		Args: []*pg.Node{{Node: &pg.Node_CaseWhen{CaseWhen: when}}}, Location: -1,
+	}}}, true
+}
+
+// incomparable are the types that cannot be grouped by: json, xml and the
+// geometric ones.
+var incomparable = map[datum.Type]bool{114: true, 142: true, 600: true, 601: true, 602: true, 603: true, 604: true, 628: true, 718: true}
+
+func selectOf(s *pg.SelectStmt) *pg.Node {
+	return &pg.Node{Node: &pg.Node_SelectStmt{SelectStmt: s}}
+}
+
+func targetOf(n *pg.Node, name string) *pg.Node {
+	return &pg.Node{Node: &pg.Node_ResTarget{ResTarget: &pg.ResTarget{Name: name, Val: n, Location: -1}}}
+}
+
+func constantTrue() *pg.Node {
+	return &pg.Node{Node: &pg.Node_AConst{AConst: &pg.A_Const{Val: &pg.A_Const_Boolval{Boolval: &pg.Boolean{Boolval: true}}, Location: -1}}}
+}
+
+// conjunction is all of some conditions.
+func conjunction(list []*pg.Node) *pg.Node {
+	switch len(list) {
+	case 0:
+		return nil
+	case 1:
+		return list[0]
+	}
+	return &pg.Node{Node: &pg.Node_BoolExpr{BoolExpr: &pg.BoolExpr{Boolop: pg.BoolExprType_AND_EXPR, Args: list, Location: -1}}}
+}

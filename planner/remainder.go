@@ -1,0 +1,359 @@
+package planner
+
+import (
+	pg "github.com/pganalyze/pg_query_go/v6"
+	"google.golang.org/protobuf/proto"
+
+	"weft/datum"
+	"weft/parser"
+	"weft/pgerr"
+	"weft/plan"
+)
+
+// A remainder is what is left of a statement when its tables have been taken out
+// of it: the same tree, with the rows of a piece wherever a table was. What an
+// input has not, though a table has it, is written out: whole rows, columns that
+// depend on a primary key, names with a schema.
+type remainder struct {
+	*analysis
+	gather   *plan.Gather
+	shared   []bool // by piece: an equal one may be the same
+	mentions *mentions
+	tree     *pg.Node
+
+	// What nodes of the tree are in the trees that were analysed.
+	tables  map[*pg.RangeVar]*pg.RangeVar
+	refs    map[*pg.ColumnRef]*pg.ColumnRef
+	queries map[*pg.SelectStmt]*pg.SelectStmt
+
+	refusal *pgerr.Error
+}
+
+// remains cuts a query into tables and the rest.
+func (a *analysis) remains(query *pg.Node) (*remainder, *pgerr.Error) {
+	r := &remainder{
+		analysis: a, gather: &plan.Gather{},
+		tables: map[*pg.RangeVar]*pg.RangeVar{}, refs: map[*pg.ColumnRef]*pg.ColumnRef{},
+		queries: map[*pg.SelectStmt]*pg.SelectStmt{},
+	}
+	r.tree = r.copy(query)
+	parser.Walk(r.tree, func(m any) bool {
+		if s, ok := m.(*pg.SelectStmt); ok && len(s.LockingClause) > 0 {
+			r.refuse("Lock the rows of one shard key at a time.", "FOR UPDATE and the like are not supported in this query over several shards")
+		}
+		return r.refusal == nil
+	})
+	r.spell(r.tree)
+	r.dependents(r.tree)
+	r.mentions = mentionsOf(r.tree)
+	r.replace(r.tree)
+	if r.refusal != nil {
+		return nil, r.refusal
+	}
+	if hasNow(r.gather.Pieces) {
+		a.times(r.tree)
+	}
+	text, err := r.render(r.tree)
+	if err != nil {
+		return nil, unwritable(err)
+	}
+	r.gather.Remainder = text
+	r.gather.Own = r.own()
+	return r, nil
+}
+
+// unwritable is the refusal of a tree that cannot be written out.
+func unwritable(err error) *pgerr.Error {
+	return pgerr.New(pgerr.FeatureNotSupported, "this statement cannot be taken apart: %v", err).
+		WithHint("It visits more than one shard. Write it in another way.")
+}
+
+func (r *remainder) refuse(hint, format string, args ...any) {
+	if r.refusal == nil {
+		r.refusal = pgerr.New(pgerr.FeatureNotSupported, format, args...).WithHint("%s", hint)
+	}
+}
+
+// copy clones a tree, and notes which node is which.
+func (r *remainder) copy(n *pg.Node) *pg.Node {
+	out := proto.Clone(n).(*pg.Node)
+	var was []any
+	parser.Walk(n, func(m any) bool {
+		was = append(was, m)
+		return true
+	})
+	i := 0
+	parser.Walk(out, func(m any) bool {
+		switch m := m.(type) {
+		case *pg.RangeVar:
+			r.tables[m] = was[i].(*pg.RangeVar)
+		case *pg.ColumnRef:
+			r.refs[m] = was[i].(*pg.ColumnRef)
+		case *pg.SelectStmt:
+			r.queries[m] = was[i].(*pg.SelectStmt)
+		}
+		i++
+		return true
+	})
+	return out
+}
+
+// spell writes out what a table has and a subquery has not.
+func (r *remainder) spell(n *pg.Node) {
+	parser.Walk(n, func(m any) bool {
+		switch m := m.(type) {
+		case *pg.SubLink:
+			r.exists(m)
+		case *pg.ResTarget:
+			if m.Name == "" && r.hasRow(m.Val) {
+				if name := figureName(m.Val); name != "?column?" {
+					m.Name = name
+				}
+			}
+		case *pg.Node:
+			switch v := m.Node.(type) {
+			case *pg.Node_ColumnRef:
+				r.reference(m, v.ColumnRef)
+				return false
+			case *pg.Node_RangeVar:
+				if use := r.notes.views[r.tables[v.RangeVar]]; use != nil {
+					r.expand(m, v.RangeVar, use)
+					return false
+				}
+			}
+		}
+		return true
+	})
+}
+
+// exists: which columns a subquery has does not matter if only its rows are asked
+// for.
+func (r *remainder) exists(s *pg.SubLink) {
+	sel := s.Subselect.GetSelectStmt()
+	if s.SubLinkType != pg.SubLinkType_EXISTS_SUBLINK || sel == nil || sel.Op != pg.SetOperation_SETOP_NONE ||
+		len(sel.GroupClause) > 0 || len(sel.DistinctClause) > 0 || len(sel.SortClause) > 0 || sel.HavingClause != nil || len(sel.ValuesLists) > 0 {
+		return
+	}
+	for _, t := range sel.TargetList {
+		if !isStar(t.GetResTarget().GetVal()) {
+			return
+		}
+	}
+	sel.TargetList = nil
+}
+
+// hasRow reports whether an expression has a reference to a whole row in it.
+func (r *remainder) hasRow(n *pg.Node) bool {
+	found := false
+	parser.Walk(n, func(m any) bool {
+		if ref, ok := m.(*pg.ColumnRef); ok && r.notes.rows[r.refs[ref]] != nil {
+			found = true
+		}
+		return !found
+	})
+	return found
+}
+
+// reference writes a reference so that it means the same without the table.
+func (r *remainder) reference(n *pg.Node, ref *pg.ColumnRef) {
+	if row := r.notes.rows[r.refs[ref]]; row != nil {
+		whole, ok := row.of.wholeRow()
+		if !ok {
+			r.refuse("Name the columns.", "a whole row of %q cannot be carried between shards", row.of.name)
+			return
+		}
+		n.Node = whole.Node
+		if row.function != "" {
+			n.Node = &pg.Node_AIndirection{AIndirection: &pg.A_Indirection{Arg: whole, Indirection: []*pg.Node{pg.MakeStrNode(row.function)}}}
+		}
+		return
+	}
+	// A subquery's name has no schema.
+	if len(ref.Fields) > 2 {
+		ref.Fields = ref.Fields[len(ref.Fields)-2:]
+	}
+}
+
+// expand puts a view's query in the place of the view.
+func (r *remainder) expand(n *pg.Node, rv *pg.RangeVar, use *viewUse) {
+	rel := use.rel
+	switch {
+	case rel.SecurityBarrier:
+		r.refuse("Its rows must not be seen before its conditions are checked.", "security barrier view %q cannot be taken apart", rel.Name.Name)
+	case !rel.SecurityInvoker && r.protected(use.query):
+		r.refuse("Its owner's policies are not the client's.", "view %q reads a table with row-level security, and cannot be taken apart", rel.Name.Name)
+	case len(r.client.path) > 0 && r.client.path[0] != "pg_catalog":
+		r.refuse("Take pg_catalog out of search_path: it comes first then.", "view %q cannot be taken apart with pg_catalog behind other schemas in search_path", rel.Name.Name)
+	}
+	if r.refusal != nil {
+		return
+	}
+	r.gather.Probe = true
+	query := r.copy(use.query)
+	qualify(query)
+	r.spell(query)
+	alias := &pg.Alias{Aliasname: rv.Relname}
+	if rv.Alias != nil {
+		alias.Aliasname = rv.Alias.Aliasname
+		alias.Colnames = rv.Alias.Colnames
+	}
+	for i := len(alias.Colnames); i < len(rel.Columns); i++ {
+		alias.Colnames = append(alias.Colnames, pg.MakeStrNode(rel.Columns[i].Name))
+	}
+	n.Node = &pg.Node_RangeSubselect{RangeSubselect: &pg.RangeSubselect{Subquery: query, Alias: alias}}
+}
+
+// protected reports whether a view's query reads a table with policies.
+func (r *remainder) protected(query *pg.Node) bool {
+	found := false
+	parser.Walk(query, func(m any) bool {
+		if rv, ok := m.(*pg.RangeVar); ok {
+			if x := r.notes.byNode[rv]; x != nil && x.rel != nil && x.rel.RowSecurity {
+				found = true
+			}
+			if v := r.notes.views[rv]; v != nil && r.protected(v.query) {
+				found = true
+			}
+		}
+		return !found
+	})
+	return found
+}
+
+// qualify gives the functions of a view's query their schema: it is printed with
+// names that lead there under a path of pg_catalog alone.
+func qualify(query *pg.Node) {
+	parser.Walk(query, func(m any) bool {
+		if f, ok := m.(*pg.FuncCall); ok && len(f.Funcname) == 1 {
+			f.Funcname = []*pg.Node{pg.MakeStrNode("pg_catalog"), f.Funcname[0]}
+		}
+		return true
+	})
+}
+
+// dependents adds to GROUP BY what a primary key that is in it stands for.
+func (r *remainder) dependents(n *pg.Node) {
+	parser.Walk(n, func(m any) bool {
+		sel, ok := m.(*pg.SelectStmt)
+		if !ok {
+			return true
+		}
+		for _, d := range r.notes.grouped[r.queries[sel]] {
+			if !r.uses(sel, d) {
+				continue
+			}
+			for i, name := range d.of.columnNames() {
+				if name == d.name && incomparable[datum.Type(d.of.rel.Columns[i].Base)] {
+					r.refuse("Group by the columns that are needed, or select it in a query around this one.",
+						"column %q depends on the primary key that is grouped by, and cannot be grouped by itself", name)
+				}
+			}
+			sel.GroupClause = append(sel.GroupClause, nameNode(d.of.name, d.name))
+		}
+		return true
+	})
+}
+
+// uses reports whether a query uses a column outside of aggregates.
+func (r *remainder) uses(sel *pg.SelectStmt, d dependent) bool {
+	found := false
+	look := func(m any) bool {
+		switch m := m.(type) {
+		case *pg.FuncCall:
+			names := nameList(m.Funcname)
+			return m.Over != nil || !r.env.Schema.Builtin(names[len(names)-1]).Aggregate
+		case *pg.ColumnRef:
+			names := nameList(m.Fields)
+			switch star := len(names) < len(m.Fields); {
+			case len(names) == 0:
+				found = true
+			case star:
+				found = found || names[len(names)-1] == d.of.name
+			case names[len(names)-1] != d.name:
+			default:
+				found = found || len(names) == 1 || names[len(names)-2] == d.of.name
+			}
+		}
+		return !found
+	}
+	for _, list := range [][]*pg.Node{sel.TargetList, sel.SortClause, sel.DistinctClause, sel.WindowClause, {sel.HavingClause}} {
+		for _, n := range list {
+			if n != nil {
+				parser.Walk(n, look)
+			}
+		}
+	}
+	return found
+}
+
+// replace puts inputs in the place of tables.
+func (r *remainder) replace(n *pg.Node) {
+	parser.Walk(n, func(m any) bool {
+		node, ok := m.(*pg.Node)
+		if !ok {
+			return r.refusal == nil
+		}
+		rv := node.GetRangeVar()
+		if s := node.GetRangeTableSample(); s != nil {
+			rv = s.Relation.GetRangeVar()
+		}
+		if rv == nil {
+			return r.refusal == nil
+		}
+		if x := r.notes.byNode[r.tables[rv]]; x != nil {
+			r.input(node, rv, x)
+			return false
+		}
+		return true
+	})
+}
+
+// input puts one in the place of a table.
+func (r *remainder) input(n *pg.Node, rv *pg.RangeVar, x *appearance) {
+	if x.sample != nil && hasSublink(x.sample) {
+		r.refuse("Write the percentage as a number or a parameter.", "TABLESAMPLE with a subquery is not supported over several shards")
+		return
+	}
+	if len(x.system) > 0 && (r.mentions.all[rv] || r.mentions.starred[x.name]) {
+		r.refuse("Name the columns.", "* beside system column %s of %q is not supported over several shards", x.system[0], x.name)
+		return
+	}
+	piece, err := r.tablePiece(x, rv)
+	if err != nil {
+		if r.refusal == nil {
+			r.refusal = unwritable(err)
+		}
+		return
+	}
+	alias := rv.Alias
+	if alias == nil {
+		alias = &pg.Alias{Aliasname: rv.Relname}
+	}
+	n.Node = &pg.Node_RangeVar{RangeVar: &pg.RangeVar{Relname: inputMark(piece), Inh: true, Relpersistence: "p", Alias: alias, Location: -1}}
+}
+
+func hasSublink(m any) bool {
+	found := false
+	parser.Walk(m, func(m any) bool {
+		if _, ok := m.(*pg.SubLink); ok {
+			found = true
+		}
+		return !found
+	})
+	return found
+}
+
+// own reports whether the remainder calls something that belongs to the client's
+// session, or changes something.
+func (r *remainder) own() bool {
+	t := &r.touched
+	if len(t.sequences) > 0 || t.advisory || len(t.homely) > 0 {
+		return true
+	}
+	for _, f := range r.functions {
+		if f.Volatility == 'v' {
+			return true
+		}
+	}
+	return false
+}
