@@ -141,6 +141,7 @@ func (l *level) join(n *pg.JoinExpr, s *scope, left []*source) *source {
 	case pg.JoinType_JOIN_FULL:
 		ls, rs, on = s.child(true), s.child(true), nil
 	}
+	first := len(l.instances)
 	a := l.element(n.Larg, ls, left)
 	b := l.element(n.Rarg, rs, append(append([]*source(nil), left...), a))
 	out := &source{
@@ -160,6 +161,9 @@ func (l *level) join(n *pg.JoinExpr, s *scope, left []*source) *source {
 	rest := merge(out, a, b, names, n.Jointype, on)
 	out.cols = append(out.cols, rest...)
 
+	if n.Jointype == pg.JoinType_JOIN_FULL && l.probe != nil {
+		l.fullJoin(n, s, a, b, out, names, first)
+	}
 	if n.Quals != nil {
 		at := &level{analysis: l.analysis, parent: l.parent, with: l.with, sources: []*source{a, b}}
 		l.notes.offer(at, on, n.Quals)

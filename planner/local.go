@@ -208,7 +208,7 @@ func (a *analysis) anchor(l *level) (*anchor, string) {
 		if slices.Contains(at.key, nil) {
 			continue
 		}
-		odd := at.odd(l)
+		odd := at.odd(a, l)
 		if odd == nil {
 			return at, ""
 		}
@@ -216,30 +216,19 @@ func (a *analysis) anchor(l *level) (*anchor, string) {
 			why = fmt.Sprintf("%s and %s are not joined by their shard keys", x.name, odd.name)
 		}
 	}
-	for i := range in.probe.derived {
-		d := &in.probe.derived[i]
-		if d.scope != l.scope || d.first == d.last {
+	for _, d := range in.probe.derived {
+		if d.scope != l.scope || d.semi {
 			continue
 		}
-		sel := enclose(d.sel, d.with)
-		if sel == nil {
-			continue
-		}
-		inner, reason := a.localIn(sel, d.text, false)
+		inner := d.look(a)
 		if inner == nil {
 			if why == "" {
-				why = reason
+				why = d.why
 			}
 			continue
 		}
-		at := &anchor{first: d.first, last: d.last}
-		if inner.table != nil && !d.opaque && len(d.cols) == len(inner.cols) {
-			at.table = inner.table
-			for _, outputs := range inner.key {
-				at.key = append(at.key, d.cols[outputs[0]].column)
-			}
-		}
-		odd := at.odd(l)
+		at := &anchor{first: d.first, last: d.last, table: inner.table, key: d.key()}
+		odd := at.odd(a, l)
 		if odd == nil {
 			return at, ""
 		}
@@ -254,7 +243,7 @@ func (a *analysis) anchor(l *level) (*anchor, string) {
 }
 
 // odd returns an instance that need not have the anchor's key, nil if all must.
-func (at *anchor) odd(l *level) *instance {
+func (at *anchor) odd(a *analysis, l *level) *instance {
 	was := len(l.scope.among)
 	for i, c := range at.key {
 		l.scope.among = append(l.scope.among, among{column: c, set: plan.Set{{Kind: markKind, Index: i}}})
@@ -265,7 +254,7 @@ func (at *anchor) odd(l *level) *instance {
 		if i >= at.first && i < at.last {
 			continue
 		}
-		if at.table == nil || !colocated(at.table, x.table) {
+		if at.table == nil {
 			return x
 		}
 		cl := known[x.scope]
@@ -273,13 +262,13 @@ func (at *anchor) odd(l *level) *instance {
 			cl = newClasses(x.scope)
 			known[x.scope] = cl
 		}
+		alike := colocated(at.table, x.table)
 		for i, k := range x.table.keys {
 			c := x.cols[k.Name]
-			if c == nil || !slices.ContainsFunc(cl.sets(c), func(s plan.Set) bool {
-				return len(s) == 1 && s[0].Kind == markKind && s[0].Index == i
-			}) {
-				return x
-			}
+			alike = alike && c != nil && marked(cl, c, i)
+		}
+		if !alike && !l.covered(a, at, i) {
+			return x
 		}
 	}
 	return nil

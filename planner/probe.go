@@ -12,7 +12,7 @@ import (
 type probe struct {
 	// semi is how deep in subqueries whose rows are asked for and not used.
 	semi    int
-	derived []derived
+	derived []*derived
 	// calls are the calls of functions that are not the user's.
 	calls []*pg.FuncCall
 	// unsteady says which part of it may have other rows on another copy of the
@@ -24,18 +24,6 @@ type probe struct {
 	collated bool
 }
 
-// derived is a subquery in FROM, or the view or CTE that is named there.
-type derived struct {
-	sel    *pg.SelectStmt
-	with   *with
-	text   text
-	scope  *scope
-	cols   []output
-	opaque bool
-	// first and last tell its instances among all.
-	first, last int
-}
-
 // maxCopies is how many places of CTEs a probe looks at.
 const maxCopies = 200
 
@@ -43,17 +31,6 @@ const maxCopies = 200
 // yields the same rows everywhere, for a block with volatile functions is not
 // local whatever else holds.
 func (p *probe) inlines() bool { return p != nil && p.copies < maxCopies }
-
-func (p *probe) derive(a *analysis, d derived) {
-	if p == nil {
-		return
-	}
-	p.copies++
-	d.last, d.text = len(a.instances), a.text
-	if p.semi == 0 && d.sel != nil {
-		p.derived = append(p.derived, d)
-	}
-}
 
 func (p *probe) call(f *pg.FuncCall) {
 	if p != nil {

@@ -180,6 +180,11 @@ var wholes = []string{
 	"SELECT x, count(*) FROM (SELECT x FROM b UNION ALL SELECT x FROM d) u GROUP BY x",
 	"SELECT q.x, sum(q.n) FROM (SELECT k, x, count(*) AS n FROM b GROUP BY k, x) q JOIN a ON a.k = q.k GROUP BY q.x",
 	"SELECT q.k FROM (SELECT DISTINCT a.k, a.x FROM a, b WHERE a.k = b.k) q JOIN c ON c.k = q.k",
+	"SELECT * FROM a FULL JOIN b ON a.k = b.k",
+	"SELECT * FROM a FULL JOIN b USING (k) ORDER BY k, a.x, b.x LIMIT 7",
+	"SELECT j.k, count(*), sum(c.x) FROM (a FULL JOIN b USING (k)) j(k, y, z) JOIN c ON c.k = j.k GROUP BY j.k",
+	"SELECT k, x FROM (SELECT k, x, row_number() OVER (PARTITION BY k ORDER BY x) AS n FROM a) q WHERE n = 1",
+	"SELECT q.k, p.x FROM (SELECT k, x, row_number() OVER (PARTITION BY k ORDER BY x) AS n FROM a) q JOIN (SELECT DISTINCT ON (k) k, x FROM b ORDER BY k, x) p ON p.k = q.k",
 	"SELECT x FROM v3 ORDER BY k, x LIMIT 5",
 	"SELECT v4.x, count(*) FROM v4 JOIN v1 USING (k) GROUP BY v4.x",
 }
