@@ -375,11 +375,27 @@ func (x *gathering) appendStatement(dst []byte, l *leg, pieces []int) ([]byte, e
 	dst = append(dst, 0, 0)
 	dst = append(dst, values...)
 	dst = wire.End(x.appendLegFormats(dst), at)
-	if l.translate != nil {
+	if l.translate != nil && x.userTypes() {
 		dst = wire.AppendDescribe(dst, 'P', "")
 	}
 	return wire.AppendEmpty(appendExecute(dst), wire.Sync), nil
 }
+
+// userTypes reports whether values of the pieces may have OIDs inside that differ
+// between shards.
+func (x *gathering) userTypes() bool {
+	for _, cols := range x.d.Pieces {
+		for i := range cols {
+			if cols[i].Type >= firstUserType {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// firstUserType is the first OID that a server gives to what users make.
+const firstUserType = 16384
 
 // appendLegFormats appends the formats in which the shards are asked for their
 // rows: the count and the codes.

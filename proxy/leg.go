@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"io"
+	"slices"
 
 	"weft/catalog"
 	"weft/pgerr"
@@ -270,6 +271,8 @@ func (s *Session) endLegs(legs []*leg, stop bool) error {
 		switch {
 		case !l.borrowed && !l.lost():
 			l.conn.AwaitCancels()
+		case !l.borrowed:
+			lost = s.loseParked(l.conn, lost)
 		case l.borrowed && (l.lost() || l.conn.Status != wire.TxIdle):
 			l.conn.Discard()
 		case l.borrowed:
@@ -282,6 +285,21 @@ func (s *Session) endLegs(legs []*leg, stop bool) error {
 		return lost
 	}
 	return first
+}
+
+// loseParked closes a backend the session holds and has lost, for that reason. If
+// the session was tied to it, there is no going on.
+func (s *Session) loseParked(c *pool.Conn, err error) error {
+	s.parked = slices.DeleteFunc(s.parked, func(p *pool.Conn) bool { return p == c })
+	tied := s.keeps(c) && s.pins&^pinSessionMode != 0
+	c.Discard()
+	if !tied {
+		return err
+	}
+	s.pins &= pinSessionMode
+	fatal := *pgerr.From(err)
+	fatal.Severity = pgerr.SeverityFatal
+	return &fatal
 }
 
 // atFailed makes a participant the one at hand whose transaction has failed.

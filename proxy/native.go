@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weft/executor"
+	"weft/pgerr"
 	"weft/plan"
 	"weft/stream"
 	"weft/wire"
@@ -221,6 +222,10 @@ func (s *Session) passRows(x *gathering, rows stream.Rows, describe bool) error 
 	for {
 		row, err := rows.Next()
 		if err != nil && !errors.Is(err, io.EOF) {
+			if first && describe && midway(err) {
+				s.toClient.Grow()
+				s.toClient.B = x.describeResult(s.toClient.B)
+			}
 			return err
 		}
 		if first && describe {
@@ -245,4 +250,11 @@ func (s *Session) passRows(x *gathering, rows stream.Rows, describe bool) error 
 	s.toClient.Grow()
 	s.toClient.B = wire.AppendCommandComplete(s.toClient.B, selected(n))
 	return nil
+}
+
+// midway reports whether an error is one of values, which PostgreSQL comes upon
+// after it has described the result.
+func midway(err error) bool {
+	code := pgerr.From(err).Code
+	return strings.HasPrefix(code, "22") || strings.HasPrefix(code, "21")
 }
