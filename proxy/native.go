@@ -36,8 +36,10 @@ func (s *Session) nativeFor(x *gathering) *nativePlan {
 	if !out.chooseFormats(x, columns) {
 		return nil
 	}
+	// In another encoding, text has another order, and what differs may not.
+	encoded := s.reported["client_encoding"] != s.reported["server_encoding"]
 	for _, k := range n.Order {
-		cmp, ok := stream.CompareBinary(columns[k.Column].Type, k.Bytes)
+		cmp, ok := stream.CompareBinary(columns[k.Column].Type, k.Bytes && !encoded)
 		if !ok {
 			return nil
 		}
@@ -48,7 +50,7 @@ func (s *Session) nativeFor(x *gathering) *nativePlan {
 	}
 	iso := strings.HasPrefix(s.reported["DateStyle"], "ISO")
 	for i, c := range columns {
-		out.types = append(out.types, stream.Type{OID: c.Type, Mod: c.Mod, Format: out.formats[i], Deterministic: true, ISO: iso})
+		out.types = append(out.types, stream.Type{OID: c.Type, Mod: c.Mod, Format: out.formats[i], Deterministic: !encoded, ISO: iso})
 	}
 	switch {
 	case n.Distinct && !stream.CanDistinct(out.types[:n.Columns]), n.Aggregate != nil && !stream.CanGroup(n.Aggregate, out.types):

@@ -8,8 +8,9 @@ import (
 )
 
 // CompareBinary returns the order PostgreSQL gives the values of a type, in
-// their binary format. For text, bytes says that its collation compares bytes.
-// False means that the order is not in the values, and PostgreSQL has to sort.
+// their binary format. For text, bytewise says that its collation compares bytes
+// and that they come in the encoding the server has them in. False means that the
+// order is not in the values, and PostgreSQL has to sort.
 //
 // A value that no server would send is ordered somehow, and the same way each
 // time.

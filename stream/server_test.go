@@ -377,6 +377,22 @@ func checkOperators(t *testing.T, conn *pgx.Conn, s sample, compare Comparer, va
 	}
 }
 
+// Text in another encoding than the server's has another order, which is why
+// Bytes speaks of the encoding too.
+func TestEncoding(t *testing.T) {
+	conn := connect(t)
+	compare, _ := CompareBinary(oidText, true)
+	for encoding, want := range map[string]int{"UTF8": -1, "WIN1252": 1} {
+		exec(t, conn, "RESET client_encoding")
+		exec(t, conn, "CREATE TEMPORARY TABLE e_"+encoding+" AS SELECT unnest(ARRAY['é', '€']) AS v")
+		exec(t, conn, "SET client_encoding = "+encoding)
+		v := column(t, ask(t, conn, binaryFormat, `SELECT v FROM e_`+encoding+` ORDER BY v COLLATE "C"`), 0)
+		if got := compare(v[0], v[1]); got != want {
+			t.Errorf("%s: %q and %q: %d", encoding, v[0], v[1], got)
+		}
+	}
+}
+
 // Types whose equality is not that of bytes, and text as its collation says.
 func TestCanDistinct(t *testing.T) {
 	for _, c := range []struct {

@@ -5,10 +5,11 @@ type Type struct {
 	OID    uint32
 	Mod    int32
 	Format int16 // 0 text, 1 binary
-	// Bytes: its collation compares bytes.
+	// Bytes: its collation compares bytes, and they come in the encoding that
+	// the server has them in.
 	Bytes bool
 	// Deterministic: its collation takes texts for equal only if their bytes
-	// are.
+	// are, and they come in the encoding that the server has them in.
 	Deterministic bool
 	// Enum: it is an enum.
 	Enum bool
