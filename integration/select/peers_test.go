@@ -139,6 +139,7 @@ func TestWrongAnswersOfPeers(t *testing.T) {
 	for _, s := range settings {
 		t.Run(s.name, func(t *testing.T) {
 			w := open(t, s)
+			w.complete(t)
 			for _, c := range wrongAnswers {
 				t.Run(c.name, func(t *testing.T) {
 					for _, m := range pair.Modes {

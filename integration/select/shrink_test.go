@@ -75,6 +75,13 @@ var mayBeNil = []string{
 	"WhereClause", "HavingClause", "LimitCount", "LimitOffset", "WithClause", "AggFilter", "Defresult", "Quals", "Over",
 }
 
+// lists are those whose elements may be left out. pg_query crashes on trees that
+// no text has, so nothing else is touched.
+var lists = []string{
+	"TargetList", "FromClause", "Args", "SortClause", "GroupClause", "DistinctClause", "WindowClause", "AggOrder", "PartitionClause",
+	"OrderClause", "Ctes", "ValuesLists", "Elements", "UsingClause", "Items", "Content",
+}
+
 // mayBeEmpty are the lists of which that is so.
 var mayBeEmpty = []string{
 	"SortClause", "GroupClause", "FromClause", "DistinctClause", "WindowClause", "AggOrder", "PartitionClause", "OrderClause",
@@ -108,7 +115,7 @@ func (s *shrinker) walk(v reflect.Value, name string, try func() bool) (smaller 
 		return s.list(v, name, try)
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if f := v.Type().Field(i); f.IsExported() {
+			if f := v.Type().Field(i); f.IsExported() && f.Name != "TypeName" {
 				smaller = s.walk(v.Field(i), f.Name, try) || smaller
 			}
 		}
@@ -129,10 +136,17 @@ func (s *shrinker) replace(v reflect.Value, name string, try func() bool) bool {
 	var below []reflect.Value
 	switch {
 	case v.Type() == nodeType:
-		children(v.Elem(), &below)
-		for _, c := range constants {
-			below = append(below, reflect.ValueOf(c))
+		sort := sortOf(old.(*pg_query.Node))
+		if sort == other {
+			return false
 		}
+		children(v.Elem(), &below)
+		if sort == expression {
+			for _, c := range constants {
+				below = append(below, reflect.ValueOf(c))
+			}
+		}
+		below = slices.DeleteFunc(below, func(b reflect.Value) bool { return sortOf(b.Interface().(*pg_query.Node)) != sort })
 	case v.Type() == selectType:
 		if q := old.(*pg_query.SelectStmt); q.Larg != nil {
 			below = append(below, reflect.ValueOf(q.Larg), reflect.ValueOf(q.Rarg))
@@ -167,6 +181,31 @@ func keepWith(old any, arm reflect.Value) (undo func()) {
 	}
 	part.WithClause = whole.WithClause
 	return func() { part.WithClause = nil }
+}
+
+// sort says what a node can stand for.
+type sort int
+
+const (
+	other sort = iota
+	expression
+	item // of FROM
+	query
+)
+
+func sortOf(n *pg_query.Node) sort {
+	switch n.GetNode().(type) {
+	case *pg_query.Node_AExpr, *pg_query.Node_BoolExpr, *pg_query.Node_FuncCall, *pg_query.Node_CaseExpr, *pg_query.Node_SubLink,
+		*pg_query.Node_CoalesceExpr, *pg_query.Node_MinMaxExpr, *pg_query.Node_NullTest, *pg_query.Node_BooleanTest, *pg_query.Node_TypeCast,
+		*pg_query.Node_ColumnRef, *pg_query.Node_AConst, *pg_query.Node_ParamRef, *pg_query.Node_AArrayExpr, *pg_query.Node_RowExpr,
+		*pg_query.Node_CollateClause, *pg_query.Node_AIndirection:
+		return expression
+	case *pg_query.Node_RangeVar, *pg_query.Node_JoinExpr, *pg_query.Node_RangeSubselect, *pg_query.Node_RangeFunction:
+		return item
+	case *pg_query.Node_SelectStmt:
+		return query
+	}
+	return other
 }
 
 var constants = []*pg_query.Node{
@@ -209,7 +248,7 @@ func children(v reflect.Value, out *[]reflect.Value) {
 
 // list tries to drop elements, then goes into those that stay.
 func (s *shrinker) list(v reflect.Value, name string, try func() bool) (smaller bool) {
-	if v.Type().Elem() != nodeType {
+	if v.Type().Elem() != nodeType || !slices.Contains(lists, name) {
 		return false
 	}
 	least := 1
@@ -217,7 +256,7 @@ func (s *shrinker) list(v reflect.Value, name string, try func() bool) (smaller 
 		least = 0
 	}
 	for i := 0; i < v.Len(); {
-		if v.Len() <= least || name == "Fields" || name == "Names" || name == "Funcname" || name == "Name" {
+		if v.Len() <= least {
 			break
 		}
 		old := v.Interface().([]*pg_query.Node)

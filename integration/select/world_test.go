@@ -70,9 +70,6 @@ func open(t testing.TB, s setting) *world {
 	if !known {
 		w.load(t, pair.ReadScript(t, "schema"))
 	}
-	if a := w.Weft.Ask(pair.Simple, "select count(*) from a join h on a.n = h.n", nil, nil); a.Refused() {
-		t.Skipf("weft answers nothing over several shards yet: %s", a.Message)
-	}
 	w.everywhere(t, "set statement_timeout = '10s'")
 	return w
 }
@@ -144,3 +141,11 @@ begin
 		execute format('comment on table %s is ''turned''', r);
 	end loop;
 end $$`
+
+// complete skips a test that needs all reads answered while weft does not do so.
+func (w *world) complete(t testing.TB) {
+	t.Helper()
+	if a := w.Weft.Ask(pair.Simple, "select count(*) from a join h on a.n = h.n", nil, nil); a.Refused() {
+		t.Skipf("weft does not answer every read yet: %s", a.Message)
+	}
+}
