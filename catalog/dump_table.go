@@ -247,7 +247,7 @@ func (d *dump) defaultText(expr *pg_query.Node, t typeRef) (string, Name, error)
 		}
 	}
 	if name, ok := drawn(expr); ok {
-		seq, err := d.need(splitName(name))
+		seq, err := d.need(ParseName(name))
 		if err != nil {
 			return "", Name{}, err
 		}
@@ -294,8 +294,8 @@ func drawn(expr *pg_query.Node) (string, bool) {
 	return s.GetSval(), s != nil
 }
 
-// splitName reads a name as regclass does.
-func splitName(text string) Name {
+// ParseName reads a name as regclass does. The schema is empty if it has none.
+func ParseName(text string) Name {
 	var parts []string
 	var part strings.Builder
 	for i := 0; i < len(text); i++ {

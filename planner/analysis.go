@@ -64,6 +64,9 @@ type touched struct {
 	catalog    bool // names of objects are looked up
 	writesHome bool
 	system     string // a system column: ctid, xmin, …
+	// sizes are the calls of functions that tell sizes of relations.
+	sizes       []*pg.FuncCall
+	sizesInView bool
 }
 
 // instance is an appearance of a sharded table.

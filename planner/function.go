@@ -39,6 +39,10 @@ func (l *level) call(f *pg.FuncCall) {
 	case strings.Contains(name, "advisory"):
 		l.touched.homely = append(l.touched.homely, name)
 		l.touched.advisory = true
+	case sizeFunctions[name]:
+		l.touched.homely = append(l.touched.homely, name)
+		l.touched.sizes = append(l.touched.sizes, f)
+		l.touched.sizesInView = l.touched.sizesInView || l.text.stored
 	case homely(name):
 		l.touched.homely = append(l.touched.homely, name)
 	}

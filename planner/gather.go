@@ -148,6 +148,9 @@ func (a *analysis) selected(stmt *pg.Node) plan.Route {
 	a.notes = newNotes()
 	a.top().query(stmt.GetSelectStmt())
 	r := a.decide()
+	if sized := a.sized(stmt.GetSelectStmt(), r); sized != r {
+		return sized
+	}
 	if a.refused() || r != plan.Keyed && r != plan.Gathered || r == plan.Keyed && a.certain() {
 		return r
 	}

@@ -266,7 +266,7 @@ func (a *analysis) statement(n *pg.Node) plan.Route {
 	default:
 		return a.utility(n)
 	}
-	return a.decide()
+	return a.sized(nil, a.decide())
 }
 
 // describe says what is known of an instance.
