@@ -48,6 +48,7 @@ type text struct {
 	sql      string
 	tree     *parser.Tree
 	literals []parser.Literal
+	options  parser.Options
 	path     []string
 	stored   bool // in the schema: constants are told by value
 }

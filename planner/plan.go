@@ -45,7 +45,7 @@ func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint
 	}
 	a := &analysis{
 		env:    env,
-		text:   text{sql: sql, tree: tree, literals: literals, path: env.Path},
+		text:   text{sql: sql, tree: tree, literals: literals, path: env.Path, options: env.Options},
 		out:    &plan.Plan{Route: plan.Any},
 		params: newParams(paramTypes),
 		held:   map[int]bool{},

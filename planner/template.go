@@ -72,7 +72,9 @@ func (a *analysis) render(n *pg.Node) (plan.Text, error) {
 	if a.timed {
 		a.times(n)
 	}
+	want := proto.Clone(n).(*pg.Node)
 	t := &template{text: &a.client}
+	bracket(n)
 	t.take(n)
 	sql, err := parser.Deparse(n)
 	if err != nil {
@@ -80,6 +82,9 @@ func (a *analysis) render(n *pg.Node) (plan.Text, error) {
 	}
 	out, err := t.cut(sql)
 	if err != nil {
+		return nil, err
+	}
+	if err := a.same(want, out); err != nil {
 		return nil, err
 	}
 	if t.exact {
@@ -91,6 +96,49 @@ func (a *analysis) render(n *pg.Node) (plan.Text, error) {
 		}
 	}
 	return out, nil
+}
+
+// same makes sure that a text, with the literals that it has now, is what it was
+// made from.
+func (a *analysis) same(want *pg.Node, t plan.Text) error {
+	sql := string(t.Append(nil, &plan.Fill{
+		Literal: func(dst []byte, i int) []byte {
+			return append(dst, a.client.sql[a.client.literals[i].Start:a.client.literals[i].End]...)
+		},
+		Input: func(dst []byte, i int) []byte { return append(dst, `"`+inputMark(i)+`"`...) },
+		Now:   func(dst []byte) []byte { return append(dst, `"`+mark+"n"+mark+`"`...) },
+		Type: func(dst []byte, i, j int) []byte {
+			return append(dst, `"`+mark+"t"+strconv.Itoa(i)+"."+strconv.Itoa(j)+mark+`"`...)
+		},
+	}))
+	tree, err := parser.ParseTree(sql, a.client.options)
+	if err != nil {
+		return fmt.Errorf("template: %w", err)
+	}
+	if len(tree.Statements) != 1 || !proto.Equal(normal(want), normal(tree.Statements[0].Stmt)) {
+		return fmt.Errorf("template: the text is another statement")
+	}
+	return nil
+}
+
+// normal is a tree without places, and without marks for SQL.
+func normal(n *pg.Node) *pg.Node {
+	n = proto.Clone(n).(*pg.Node)
+	parser.Walk(n, func(m any) bool {
+		node, ok := m.(*pg.Node)
+		if !ok {
+			return true
+		}
+		if names := nameList(node.GetColumnRef().GetFields()); len(names) == 1 && strings.HasPrefix(names[0], mark+"s") {
+			if tree, err := parser.Parse("SELECT " + strings.Trim(names[0][2:], mark)); err == nil {
+				node.Node = tree.Stmts[0].Stmt.GetSelectStmt().TargetList[0].GetResTarget().Val.Node
+			}
+			return false
+		}
+		return true
+	})
+	clearPlaces(n.ProtoReflect())
+	return n
 }
 
 // hole notes a part and returns its number.
@@ -282,6 +330,8 @@ func (t *template) part(name string) (plan.Part, error) {
 	switch name[0] {
 	case 'n':
 		return plan.Part{Kind: plan.Now}, nil
+	case 'b':
+		return plan.Part{Kind: plan.SQL}, nil
 	case 's':
 		return plan.Part{Kind: plan.SQL, SQL: strings.ReplaceAll(rest, `""`, `"`)}, nil
 	case 't':

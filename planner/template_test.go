@@ -46,6 +46,9 @@ func roundTrip(t *testing.T, sql string) (out []string, a *analysis, lits []stri
 		if err != nil {
 			t.Fatalf("%s\n=> %s: %v", sql, got, err)
 		}
+		if len(tree.Statements) == 1 {
+			want = sql
+		}
 		y, _ := pg.Fingerprint(want)
 		if x != y {
 			t.Errorf("%s\n=> %s\nis another statement", sql, got)
@@ -170,5 +173,24 @@ func TestTemplateFiles(t *testing.T) {
 	}
 	if n < 200 {
 		t.Fatalf("only %d statements", n)
+	}
+}
+
+func TestTemplateBrackets(t *testing.T) {
+	for _, sql := range []string{
+		`SELECT (a = 5) IN (true, false), (a = 5) BETWEEN b AND c, a BETWEEN (b = c) AND (c OR d), (a = 5) LIKE b, a LIKE (b = c)`,
+		`SELECT (a = b) IS DISTINCT FROM true, x IS NOT DISTINCT FROM (y = z), (a = 5) = ANY (b), (a < b) IN (SELECT 1), (a > 7) <> ALL (ARRAY[false])`,
+		`SELECT (a IS NULL) IS TRUE, (a IN (1)) IN (true), (NOT a) IS NULL, (a OR b) IS TRUE, (a IS TRUE) IS NULL, NOT (a IS NULL)`,
+		`SELECT (coalesce(ARRAY['x'], ARRAY['y']))[1], (CASE WHEN a THEN b END)[1], (a || b)[1], (f(x))[1], (f(x)).y, (a).b.c, (a).b[1], (ROW(1, 2)).f1, ((SELECT b))[1]`,
+		`SELECT (a AND b) OR c, a AND (b OR c), NOT (a AND b), (a = b) = c, a = (b = c), (a + b) * c, a + (b * c), - (a + b), -(- a), (- a) ^ 2, - a ^ 2`,
+		`SELECT (a COLLATE "C") || b, (a || b) COLLATE "C", (a = b)::text, (NOT a)::text, (a IN (1, 2))::int, (a AT TIME ZONE b)::date, (a AT TIME ZONE b) AT TIME ZONE c, a AT TIME ZONE (b || c)`,
+		`SELECT (x, y) = (1, 2), (x, y) IN (SELECT 1, 2), ((x = y), z) = (true, 1), (a OVERLAPS b) FROM t WHERE (SELECT 1) = 1`,
+		`SELECT x = (SELECT 1), (SELECT 1) + 1, EXISTS (SELECT 1) = true, (a = ANY (SELECT 1)) = true, NOT EXISTS (SELECT 1), NOT a IN (SELECT 1)`,
+		`SELECT (a ~ b) ~ c, a ~ (b ~ c), (a @> b) = c, (a -> 'b') ->> 'c', a -> ('b' || 'c'), (x IS DOCUMENT) = true, (a LIKE b ESCAPE c) = d, (a SIMILAR TO b) IS NULL`,
+		`SELECT a OPERATOR(pg_catalog.+) b * c, (a OPERATOR(pg_catalog.+) b) * c, a OPERATOR(pg_catalog.+) (b OPERATOR(pg_catalog.*) c)`,
+		`SELECT CASE WHEN a = b IS TRUE THEN 1 END, CASE (a = b) WHEN true THEN 1 END`,
+		`SELECT sum(a) FILTER (WHERE (a = 1) IN (true)) OVER (PARTITION BY (a = 1) ORDER BY (b IN (1)) DESC) FROM t GROUP BY (a = 1), ((b = 2)) HAVING (count(*) > 1) IN (true) ORDER BY (a = 1) IN (true) LIMIT (1 + 1)`,
+	} {
+		roundTrip(t, sql)
 	}
 }
