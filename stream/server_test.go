@@ -284,10 +284,10 @@ var sessions = []struct {
 	iso, shortest bool
 	values        int
 }{
-	{"iso", "SET DateStyle = 'ISO, MDY'; SET TimeZone = 'Europe/Amsterdam'; SET bytea_output = hex; SET extra_float_digits = 1", true, true, 800},
-	{"sql", "SET DateStyle = 'SQL, DMY'; SET TimeZone = 'Australia/Sydney'; SET bytea_output = escape; SET extra_float_digits = 0", false, false, 250},
-	{"german", "SET DateStyle = 'German'; SET TimeZone = 'America/New_York'; SET bytea_output = escape; SET extra_float_digits = -5", false, false, 250},
-	{"postgres", "SET DateStyle = 'Postgres, MDY'; SET TimeZone = 'UTC'; SET bytea_output = hex; SET extra_float_digits = 3", false, true, 250},
+	{"iso", "SET DateStyle = 'ISO, MDY'; SET TimeZone = 'Europe/Amsterdam'; SET bytea_output = hex; SET extra_float_digits = 1", true, true, 400},
+	{"sql", "SET DateStyle = 'SQL, DMY'; SET TimeZone = 'Australia/Sydney'; SET bytea_output = escape; SET extra_float_digits = 0", false, false, 150},
+	{"german", "SET DateStyle = 'German'; SET TimeZone = 'America/New_York'; SET bytea_output = escape; SET extra_float_digits = -5", false, false, 150},
+	{"postgres", "SET DateStyle = 'Postgres, MDY'; SET TimeZone = 'UTC'; SET bytea_output = hex; SET extra_float_digits = 3", false, true, 150},
 }
 
 func exec(tb testing.TB, conn *pgx.Conn, sql string) {
