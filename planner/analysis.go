@@ -74,6 +74,7 @@ type touched struct {
 type instance struct {
 	table  *table
 	name   string
+	rv     *pg.RangeVar // nil for what is stored
 	scope  *scope
 	cols   map[string]*column
 	stored bool

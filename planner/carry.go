@@ -20,7 +20,7 @@ func (a *analysis) carryRows(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLi
 	if s == nil {
 		return nil, why
 	}
-	r := &reduced{block: s.rest()}
+	r := &reduced{block: s.rest(), why: []string{"rows are brought together"}}
 	b := r.block
 	dependent, why := s.dependent()
 	if why != "" {
@@ -58,7 +58,7 @@ func (a *analysis) carryRows(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLi
 		r.piece.TargetList = []*pg.Node{targetNode(boolNode(true), inputColumn(0))}
 	}
 	s.firsts(r.piece)
-	r.instances, r.name = s.base.instances, s.base.name
+	r.instances, r.anchors, r.name = s.base.instances, s.base.anchors, s.base.name
 	return r, ""
 }
 

@@ -117,6 +117,7 @@ func (d *derived) lookFull(a *analysis) (*block, string) {
 	cl := newClasses(on)
 	out := &block{cols: d.cols, opaque: d.opaque, collated: l.collated || r.collated, name: l.name + ", " + r.name}
 	out.instances = append(slices.Clone(l.instances), r.instances...)
+	out.anchors = append(slices.Clone(l.anchors), r.anchors...)
 	if !colocated(l.table, r.table) {
 		return nil, "the sides of the FULL JOIN are not colocated"
 	}

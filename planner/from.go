@@ -91,6 +91,7 @@ func (l *level) table(rv *pg.RangeVar, s *scope) *source {
 		var x *instance
 		if !t.Reference {
 			x = l.appear(t, called(rv), s)
+			x.rv = rv
 		}
 		cols := columns(rel, x)
 		return l.notes.appears(l, rv, rel, t, x, s).own(simple(rv.Relname, rel.Schema, rv.Alias, cols, false), cols)

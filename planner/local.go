@@ -47,6 +47,7 @@ type block struct {
 	key [][]int
 	// instances are those without whose rows there are none, per shard.
 	instances []plan.Instance
+	anchors   []*instance // what these are
 	name      string
 
 	// level is its FROM, nil for a set operation.
@@ -91,6 +92,7 @@ func (a *analysis) localIn(sel *pg.SelectStmt, t text, top bool) (*block, string
 			solved.Keys[i] = a.settle(solved.Keys[i])
 		}
 		b.instances = append(b.instances, solved)
+		b.anchors = append(b.anchors, x)
 	}
 	b.name, b.collated = in.tables(), in.probe.collated
 	why = b.divided(sel, anchor)

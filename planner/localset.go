@@ -30,12 +30,13 @@ func (a *analysis) localSet(sel *pg.SelectStmt, t text) (*block, string) {
 		}
 	}
 	l, r := arms[0], arms[1]
-	out := &block{opaque: l.opaque || r.opaque || len(l.cols) != len(r.cols), instances: l.instances, name: l.name, collated: l.collated || r.collated}
+	out := &block{opaque: l.opaque || r.opaque || len(l.cols) != len(r.cols), instances: l.instances, anchors: l.anchors, name: l.name, collated: l.collated || r.collated}
 	if !out.opaque {
 		out.cols = bothArms(l.cols, r.cols)
 	}
 	if sel.Op == pg.SetOperation_SETOP_UNION {
 		out.instances = append(slices.Clone(l.instances), r.instances...)
+		out.anchors = append(slices.Clone(l.anchors), r.anchors...)
 		out.name += ", " + r.name
 	}
 	if l.table != nil && r.table != nil && !out.opaque && colocated(l.table, r.table) {

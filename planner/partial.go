@@ -39,7 +39,7 @@ func (a *analysis) partial(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink
 	if why := s.input(r.block); why != "" {
 		return nil, why
 	}
-	r.instances, r.name, r.forbid = s.base.instances, s.base.name, p.forbid
+	r.instances, r.anchors, r.name, r.forbid = s.base.instances, s.base.anchors, s.base.name, p.forbid
 	r.always = len(sel.GroupClause) == 0
 	if p.plain(r.block) {
 		r.native = p.native(a)
@@ -211,7 +211,7 @@ func (p *partials) aggregate(f *pg.FuncCall) *pg.Node {
 	}
 	how, ok := combined[name]
 	if !ok || len(p.level.userFunctions(schema, name)) > 0 || schema != "" && schema != "pg_catalog" ||
-		f.AggWithinGroup || len(f.AggOrder) > 0 || f.FuncVariadic || len(f.Args) > 1 || p.inside(f) {
+		f.AggWithinGroup || len(f.AggOrder) > 0 || f.FuncVariadic || len(f.Args) > 1 || len(f.Args) == 0 && name != "count" || p.inside(f) {
 		p.why = name + " cannot be split"
 		return nameNode("?")
 	}
@@ -238,7 +238,9 @@ func (p *partials) aggregate(f *pg.FuncCall) *pg.Node {
 		out = castAs(builtin("sum", p.ref(o.Column)), typeMark(p.number, o.Column))
 	case "avg":
 		o.Column, o.Count = call("sum"), call("count")
-		p.forbid = append(p.forbid, plan.Forbidden{Column: o.Column, Type: uint32(datum.Float4)})
+		if p.sumsFloat4(f.Args[0]) {
+			p.forbid = append(p.forbid, plan.Forbidden{Column: o.Column, Type: uint32(datum.Float4)})
+		}
 		out = pg.MakeAExprNode(pg.A_Expr_Kind_AEXPR_OP, []*pg.Node{pg.MakeStrNode("/")},
 			builtin("sum", p.ref(o.Column)), builtin("sum", p.ref(o.Count)), -1)
 	default:

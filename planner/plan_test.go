@@ -71,6 +71,7 @@ func load(t testing.TB, c *pgx.Conn) *catalog.Schema {
 //	schema            SQL that makes the schema
 //	declare           sharded TABLE COLUMN[,COLUMN] | reference TABLE, a line each
 //	plan [params=(oid,…)] [path=(schema,…)] [temp=(name,…)]   statements, separated by lines with ---
+//	gather            the same, to see how they are answered over several shards
 //	whole             the same for queries that run in one piece
 func TestPlan(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -98,6 +99,14 @@ func TestPlan(t *testing.T) {
 			case "plan":
 				return goldenPlans(t, env, d, func(env *planner.Env, sql string, params []uint32) string {
 					return "=> " + planOf(env, sql, params...).String()
+				})
+			case "gather":
+				return goldenPlans(t, env, d, func(env *planner.Env, sql string, params []uint32) string {
+					p := planOf(env, sql, params...)
+					if p.Gather == nil {
+						return "=> " + p.String()
+					}
+					return p.Gather.String()
 				})
 			case "whole":
 				return goldenPlans(t, env, d, func(env *planner.Env, sql string, params []uint32) string {

@@ -22,6 +22,9 @@ type probe struct {
 	// collated: a collation is named, or a column has one that is not the
 	// database's.
 	collated bool
+	// bounded: it is noted whether the query names something of the levels
+	// around it.
+	bounded, escapes bool
 }
 
 // maxCopies is how many places of CTEs a probe looks at.

@@ -311,6 +311,7 @@ func (l *level) expression(n *pg.Node) {
 			l.params.compare(l, m)
 		case *pg.ColumnRef:
 			l.systemColumn(m)
+			l.probe.refer(l, m)
 			l.notes.refer(l, m)
 			return false
 		case *pg.CollateClause:

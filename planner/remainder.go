@@ -25,6 +25,9 @@ type remainder struct {
 	tables  map[*pg.RangeVar]*pg.RangeVar
 	refs    map[*pg.ColumnRef]*pg.ColumnRef
 	queries map[*pg.SelectStmt]*pg.SelectStmt
+	// once is how often a name stood for a relation before anything was
+	// replaced.
+	once map[string]int
 
 	refusal *pgerr.Error
 }
@@ -37,6 +40,7 @@ func (a *analysis) remains(query *pg.Node) (*remainder, *pgerr.Error) {
 		queries: map[*pg.SelectStmt]*pg.SelectStmt{},
 	}
 	r.tree = r.copy(query)
+	r.nested(r.tree)
 	parser.Walk(r.tree, func(m any) bool {
 		if s, ok := m.(*pg.SelectStmt); ok && len(s.LockingClause) > 0 {
 			r.refuse("Lock the rows of one shard key at a time.", "FOR UPDATE and the like are not supported in this query over several shards")

@@ -55,6 +55,7 @@ func (a *analysis) pieceOf(r *reduced) (plan.Piece, error) {
 type reduced struct {
 	piece, block *pg.SelectStmt
 	instances    []plan.Instance
+	anchors      []*instance
 	name         string
 	forbid       []plan.Forbidden
 	always       bool
@@ -171,7 +172,7 @@ func (w *wholePiece) reduce() *reduced {
 	if !w.sortKeys() {
 		return nil
 	}
-	r := &reduced{piece: w.piece(), instances: w.block.instances, name: w.block.name}
+	r := &reduced{piece: w.piece(), instances: w.block.instances, anchors: w.block.anchors, name: w.block.name}
 	r.block = w.remainder()
 	if w.native {
 		r.native = w.nativeEnd()

@@ -1,0 +1,297 @@
+package planner
+
+import (
+	"slices"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+	"google.golang.org/protobuf/proto"
+
+	"weft/datum"
+	"weft/parser"
+	"weft/plan"
+)
+
+// nested lets the queries in a remainder run inside shards as far as they can:
+// each that names nothing of the levels around it becomes a piece and what is
+// left of it above. What is not so is looked into. The query itself has been
+// tried before (whole).
+func (r *remainder) nested(n *pg.Node) {
+	r.once = uses(n)
+	sel := n.GetSelectStmt()
+	if sel == nil {
+		walkQueries(n, nil, func(at site, inner *pg.SelectStmt) { r.nest(inner, at, nil, false) })
+		return
+	}
+	r.inside(sel, nil, false)
+}
+
+// site is where a query stands.
+type site uint8
+
+const (
+	inFrom site = iota
+	inWith
+	inArm
+	inLink
+	// inMembers: of x IN (SELECT …). How often a row is there does not matter.
+	inMembers
+)
+
+// nest tries a query. ctes are those around it, as they were written.
+func (r *remainder) nest(sel *pg.SelectStmt, at site, ctes []*pg.CommonTableExpr, recursive bool) {
+	if r.reduceIn(sel, at, ctes, recursive) {
+		return
+	}
+	r.inside(sel, ctes, recursive)
+}
+
+// inside tries the queries in a query.
+func (r *remainder) inside(sel *pg.SelectStmt, ctes []*pg.CommonTableExpr, recursive bool) {
+	was := r.queries[sel]
+	if was == nil {
+		return
+	}
+	all := slices.Clone(ctes)
+	for _, n := range was.WithClause.GetCtes() {
+		if c := n.GetCommonTableExpr(); c != nil {
+			all = append(all, c)
+		}
+	}
+	recursive = recursive || was.WithClause.GetRecursive()
+	for _, arm := range []*pg.SelectStmt{sel.Larg, sel.Rarg} {
+		if arm != nil {
+			r.nest(arm, inArm, all, recursive)
+		}
+	}
+	walkQueries(nil, sel, func(at site, inner *pg.SelectStmt) { r.nest(inner, at, all, recursive) })
+	r.insideWith(sel, all, len(ctes), recursive)
+}
+
+// insideWith tries the CTEs of a query, the last first: what named it may be a
+// piece by now, with a copy of its own. all are those of the query too, from
+// number own on.
+func (r *remainder) insideWith(sel *pg.SelectStmt, all []*pg.CommonTableExpr, own int, recursive bool) {
+	w := sel.WithClause
+	for i := len(w.GetCtes()) - 1; i >= 0; i-- {
+		c := w.Ctes[i].GetCommonTableExpr()
+		inner := c.GetCtequery().GetSelectStmt()
+		if inner == nil {
+			continue
+		}
+		self := uses(inner)[c.Ctename]
+		known := all
+		if !w.Recursive {
+			self, known = 0, all[:own+i]
+		}
+		switch {
+		case self == 0 && uses(r.tree)[c.Ctename] == 0 && r.once[c.Ctename] > 0:
+			w.Ctes = slices.Delete(w.Ctes, i, i+1)
+		case self > 0:
+			r.inside(inner, known, recursive)
+		default:
+			r.nest(inner, inWith, known, recursive)
+		}
+	}
+	if w != nil && len(w.Ctes) == 0 {
+		sel.WithClause = nil
+	}
+}
+
+// walkQueries visits the queries in the clauses of a query, but not those in
+// them. Its CTEs and arms are not among them.
+func walkQueries(n *pg.Node, sel *pg.SelectStmt, visit func(site, *pg.SelectStmt)) {
+	list := []*pg.Node{n}
+	if sel != nil {
+		list = slices.Concat(sel.FromClause, sel.TargetList, sel.GroupClause, sel.WindowClause, sel.SortClause, sel.DistinctClause, sel.ValuesLists,
+			[]*pg.Node{sel.WhereClause, sel.HavingClause, sel.LimitCount, sel.LimitOffset})
+	}
+	for _, n := range list {
+		if n == nil {
+			continue
+		}
+		walkNodes(n, func(m *pg.Node) bool {
+			if s := m.GetSelectStmt(); s != nil {
+				visit(inFrom, s)
+				return false
+			}
+			if l := m.GetSubLink(); l != nil {
+				if l.Testexpr != nil {
+					walkQueries(l.Testexpr, nil, visit)
+				}
+				if s := l.Subselect.GetSelectStmt(); s != nil {
+					at := inLink
+					if l.SubLinkType == pg.SubLinkType_ANY_SUBLINK && (len(l.OperName) == 0 || isEquality(l.OperName)) {
+						at = inMembers
+					}
+					visit(at, s)
+				}
+				return false
+			}
+			return true
+		})
+	}
+}
+
+// reduceIn makes a piece of a query, if it can be done.
+func (r *remainder) reduceIn(sel *pg.SelectStmt, at site, ctes []*pg.CommonTableExpr, recursive bool) bool {
+	was := r.queries[sel]
+	if was == nil || len(was.ValuesLists) > 0 || len(was.LockingClause) > 0 || at == inArm && untyped(was) {
+		return false
+	}
+	if r.through(was) {
+		return false
+	}
+	if at == inMembers && r.members(was) {
+		was = copySelect(was)
+		was.DistinctClause = []*pg.Node{{}}
+	}
+	whole := encloseIn(was, ctes, recursive)
+	if whole == nil || !r.closed(whole) {
+		return false
+	}
+	red, _ := r.reduce(whole, len(r.gather.Pieces), nil)
+	if red != nil && len(red.forbid) > 0 {
+		red, _ = r.carryRows(whole, len(r.gather.Pieces), nil)
+	}
+	if red == nil || len(red.forbid) > 0 || red.star() {
+		return false
+	}
+	r.prune(red)
+	r.timed = r.tells(selectNode(whole))
+	p, err := r.pieceOf(red)
+	r.timed = false
+	if err != nil {
+		return false
+	}
+	r.gather.Pieces = append(r.gather.Pieces, p)
+	r.shared = append(r.shared, false)
+	r.gather.Why = append(r.gather.Why, p.Name+": "+red.why[0])
+	proto.Reset(sel)
+	proto.Merge(sel, red.block)
+	delete(r.queries, sel) // it is another now
+	return true
+}
+
+// through reports whether conditions around a query that does no more than filter
+// can be checked where its tables are read. That is better than to read all that
+// it yields.
+func (r *remainder) through(sel *pg.SelectStmt) bool {
+	if sel.Op != pg.SetOperation_SETOP_NONE || len(sel.DistinctClause) > 0 || r.top().shape(sel) != plainShape {
+		return false
+	}
+	found := false
+	for _, n := range sel.FromClause {
+		parser.Walk(n, func(m any) bool {
+			if rv, ok := m.(*pg.RangeVar); ok {
+				x := r.notes.byNode[rv]
+				found = found || x != nil && len(x.through) > 0
+			}
+			return !found
+		})
+	}
+	return found
+}
+
+// prune adds what is known of the keys from around the query.
+func (r *remainder) prune(red *reduced) {
+	for i, x := range red.anchors {
+		of := r.notes.byNode[x.rv]
+		if x.rv == nil || of == nil || of.instance == nil {
+			continue
+		}
+		for k, sets := range r.solved(of.instance).Keys {
+			for _, s := range sets {
+				if !slices.ContainsFunc(red.instances[i].Keys[k], func(o plan.Set) bool { return slices.Equal(o, s) }) {
+					red.instances[i].Keys[k] = append(red.instances[i].Keys[k], s)
+				}
+			}
+		}
+	}
+}
+
+// members: equal rows of the query may be one.
+func (r *remainder) members(sel *pg.SelectStmt) bool {
+	return sel.Op == pg.SetOperation_SETOP_NONE && len(sel.DistinctClause) == 0 && sel.LimitCount == nil && sel.LimitOffset == nil &&
+		len(sel.SortClause) == 0 && len(sel.GroupClause) == 0 && sel.HavingClause == nil
+}
+
+// star: the block yields what its piece has, and which columns that are is not
+// known here.
+func (r *reduced) star() bool {
+	return slices.ContainsFunc(r.block.TargetList, func(n *pg.Node) bool { return isStar(n.GetResTarget().GetVal()) })
+}
+
+// untyped: a column of the query has the type that another arm of the set
+// operation gives it.
+func untyped(sel *pg.SelectStmt) bool {
+	for ; sel.Larg != nil; sel = sel.Larg {
+		if untyped(sel.Rarg) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(sel.TargetList, func(n *pg.Node) bool {
+		c := n.GetResTarget().GetVal().GetAConst()
+		return c != nil && (c.Isnull || c.GetSval() != nil)
+	})
+}
+
+// closed reports whether a query names nothing of the levels around it.
+func (a *analysis) closed(sel *pg.SelectStmt) bool {
+	in := a.probing(a.text)
+	in.probe.bounded = true
+	in.top().query(sel)
+	return !in.probe.escapes
+}
+
+// refer notes a name that means nothing in the query that is looked at.
+func (p *probe) refer(l *level, ref *pg.ColumnRef) {
+	if p == nil || !p.bounded || l.text.stored {
+		return
+	}
+	names := nameList(ref.Fields)
+	if len(names) == 0 {
+		return // *
+	}
+	star := len(names) < len(ref.Fields)
+	for at := l; at != nil; at = at.parent {
+		if it, _ := at.item(names); it != nil {
+			return // a row, or a function that is one column
+		}
+		if star {
+			continue
+		}
+		c, known := at.lookup(names)
+		if !known {
+			continue
+		}
+		if c == nil && len(names) == 1 {
+			break // of something opaque, or of a level further out
+		}
+		return
+	}
+	p.escapes = true
+}
+
+// sumsFloat4 reports whether the sum of an expression may be a float4, which is
+// less precise than the sums that an average is made of.
+func (s *split) sumsFloat4(n *pg.Node) bool {
+	found := false
+	walkLevel(n, func(m any) {
+		switch m := m.(type) {
+		case *pg.ColumnRef:
+			c := s.level.column(&pg.Node{Node: &pg.Node_ColumnRef{ColumnRef: m}})
+			found = found || c == nil || c.typ == 0 || c.typ == datum.Float4
+		case *pg.TypeCast:
+			name := lastName(m.TypeName.GetNames())
+			found = found || typeNames[name] == 0 && name != "interval" || name == "float4"
+		case *pg.FuncCall:
+			found = found || !wide[lastName(m.Funcname)]
+		case *pg.ParamRef, *pg.SubLink:
+			found = true
+		}
+	})
+	return found
+}
+
+// wide are functions that do not return a float4 unless they are given one.
+var wide = set("abs", "round", "floor", "ceil", "ceiling", "trunc", "power", "sqrt", "mod", "length", "char_length", "date_part", "extract", "age", "sign")
