@@ -122,6 +122,9 @@ func (s *Session) mayGather(x *gathering) error {
 	if err := s.learnOptions(); err != nil {
 		return err
 	}
+	if readsOption(x.text, x.facts) {
+		s.spellOptions()
+	}
 	if !s.scatter() {
 		return pgerr.New(pgerr.FeatureNotSupported, "this statement visits more than one shard, and weft.scatter is off").
 			WithHint("Add a condition on the shard key, or SET weft.scatter = on.")

@@ -323,6 +323,19 @@ func (s *Session) showOptions(idle bool) error {
 	return nil
 }
 
+// spellOptions sets the options that were not set to what they are, on all
+// backends that are borrowed from now on.
+func (s *Session) spellOptions() {
+	if s.block.open || s.optionsInFlux() {
+		return // those that take part have their settings
+	}
+	for name, text := range s.inEffect.texts() {
+		if v, _ := s.settings.Get(name); v == "" {
+			s.settings = s.settings.With(name, text)
+		}
+	}
+}
+
 // beforeShow is showOptions before a simple query.
 func (s *Session) beforeShow() error {
 	if err := s.acquire(); err != nil {

@@ -17,6 +17,9 @@ func TestOptions(t *testing.T) {
 		}
 		return len(a.Results[len(a.Results)-1].Rows)
 	}
+	if a := ask("select current_setting('weft.scatter'), count(*) from a"); a.Code != "" || a.Results[0].Cells[0][0] != "on" {
+		t.Errorf("an option beside rows: %s %s %v", a.Code, a.Message, a.Results)
+	}
 	const all, one = "select id from a", "select id from a where k = 1"
 	want := rows(ask(all))
 	if want < 10 {
