@@ -149,27 +149,56 @@ func (r *remainder) reduceIn(sel *pg.SelectStmt, at site, ctes []*pg.CommonTable
 	if whole == nil || !r.closed(whole) {
 		return false
 	}
-	red, _ := r.reduce(whole, len(r.gather.Pieces), nil)
-	if red != nil && len(red.forbid) > 0 {
-		red, _ = r.carryRows(whole, len(r.gather.Pieces), nil)
-	}
-	if red == nil || len(red.forbid) > 0 || red.star() {
+	n := len(r.gather.Pieces)
+	red, p := r.reducePiece(whole, n)
+	if red == nil {
 		return false
 	}
-	r.prune(red)
-	r.timed = r.tells(selectNode(whole))
-	p, err := r.pieceOf(red)
-	r.timed = false
-	if err != nil {
-		return false
+	shared := !r.unique(whole)
+	if at := r.add(p, shared); at < n {
+		// The same query again. It must also read the same: PostgreSQL may have
+		// to see that two expressions are one.
+		red, _ = r.reducePiece(whole, at)
 	}
-	r.gather.Pieces = append(r.gather.Pieces, p)
-	r.shared = append(r.shared, false)
 	r.gather.Why = append(r.gather.Why, p.Name+": "+red.why[0])
 	proto.Reset(sel)
 	proto.Merge(sel, red.block)
 	delete(r.queries, sel) // it is another now
 	return true
+}
+
+// reducePiece splits a query, and writes out its piece under a number.
+func (r *remainder) reducePiece(sel *pg.SelectStmt, n int) (*reduced, plan.Piece) {
+	red, _ := r.reduce(sel, n, nil)
+	if red != nil && len(red.forbid) > 0 {
+		red, _ = r.carryRows(sel, n, nil)
+	}
+	if red == nil || len(red.forbid) > 0 || red.star() {
+		return nil, plan.Piece{}
+	}
+	r.prune(red)
+	r.timed = r.tells(selectNode(sel))
+	p, err := r.pieceOf(red)
+	r.timed = false
+	if err != nil {
+		return nil, plan.Piece{}
+	}
+	return red, p
+}
+
+// unique: what a query yields is another each time.
+func (r *remainder) unique(sel *pg.SelectStmt) bool {
+	found := false
+	parser.Walk(sel, func(m any) bool {
+		switch m := m.(type) {
+		case *pg.FuncCall:
+			found = found || r.env.Schema.Builtin(lastName(m.Funcname)).Volatility == 'v'
+		case *pg.RangeTableSample:
+			found = true
+		}
+		return !found
+	})
+	return found
 }
 
 // through reports whether conditions around a query that does no more than filter

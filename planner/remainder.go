@@ -39,6 +39,7 @@ func (a *analysis) remains(query *pg.Node) (*remainder, *pgerr.Error) {
 		tables: map[*pg.RangeVar]*pg.RangeVar{}, refs: map[*pg.ColumnRef]*pg.ColumnRef{},
 		queries: map[*pg.SelectStmt]*pg.SelectStmt{},
 	}
+	a.alike(query)
 	r.tree = r.copy(query)
 	r.nested(r.tree)
 	parser.Walk(r.tree, func(m any) bool {
