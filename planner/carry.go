@@ -59,6 +59,7 @@ func (a *analysis) carryRows(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLi
 	}
 	s.firsts(r.piece)
 	r.instances, r.anchors, r.name = s.base.instances, s.base.anchors, s.base.name
+	r.types = s.domains()
 	return r, ""
 }
 

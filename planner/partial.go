@@ -40,6 +40,7 @@ func (a *analysis) partial(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink
 		return nil, why
 	}
 	r.instances, r.anchors, r.name, r.forbid = s.base.instances, s.base.anchors, s.base.name, p.forbid
+	r.types = s.domains()
 	r.always = len(sel.GroupClause) == 0
 	if p.plain(r.block) {
 		r.native = p.native(a)

@@ -42,6 +42,7 @@ func (a *analysis) remains(query *pg.Node) (*remainder, *pgerr.Error) {
 	a.alike(query)
 	r.tree = r.copy(query)
 	r.nested(r.tree)
+	r.localViews(r.tree)
 	parser.Walk(r.tree, func(m any) bool {
 		if s, ok := m.(*pg.SelectStmt); ok && len(s.LockingClause) > 0 {
 			r.refuse("Lock the rows of one shard key at a time.", "FOR UPDATE and the like are not supported in this query over several shards")
@@ -195,6 +196,7 @@ func (r *remainder) expand(n *pg.Node, rv *pg.RangeVar, use *viewUse) {
 	}
 	r.gather.Probe = true
 	query := r.copy(use.query)
+	r.nest(query.GetSelectStmt(), inFrom, nil, false)
 	qualify(query)
 	r.spell(query)
 	alias := &pg.Alias{Aliasname: rv.Relname}

@@ -211,6 +211,19 @@ func (s *split) check(a *analysis) string {
 	return ""
 }
 
+// domains are those of the piece's columns.
+func (s *split) domains() []string {
+	var columns []*column
+	for _, c := range s.cols {
+		var x *column
+		if c.aggregate == nil {
+			x = s.level.column(c.expr)
+		}
+		columns = append(columns, x)
+	}
+	return domains(columns)
+}
+
 // input makes the piece's rows the block's FROM.
 func (s *split) input(b *pg.SelectStmt) string {
 	collations := make([]collation, len(s.cols))

@@ -42,7 +42,23 @@ func (a *analysis) gatherOf(r *reduced) *plan.Gather {
 // pieceOf writes out the piece.
 func (a *analysis) pieceOf(r *reduced) (plan.Piece, error) {
 	text, err := a.render(selectNode(r.piece))
-	return plan.Piece{Text: text, Instances: r.instances, Name: r.name, Forbid: r.forbid, Always: r.always}, err
+	return plan.Piece{Text: text, Instances: r.instances, Name: r.name, Types: r.types, Forbid: r.forbid, Always: r.always}, err
+}
+
+// domains lists the domains of columns, nil if there are none: a description of
+// a result tells of the types below them alone.
+func domains(columns []*column) []string {
+	out := make([]string, len(columns))
+	some := false
+	for i, c := range columns {
+		if c != nil && c.stored != nil && c.stored.Type != c.stored.Base {
+			out[i], some = c.stored.TypeName, true
+		}
+	}
+	if !some {
+		return nil
+	}
+	return out
 }
 
 // reduced is a block in two steps: a piece that runs inside each shard, and the
@@ -58,7 +74,9 @@ type reduced struct {
 	anchors      []*instance
 	name         string
 	forbid       []plan.Forbidden
-	always       bool
+	// types are the domains of the piece's columns, for those that have one.
+	types  []string
+	always bool
 	// partial: the piece aggregates. If a type forbids it, see carryRows.
 	partial bool
 	// native is what does the block's work without PostgreSQL, where types
@@ -174,6 +192,17 @@ func (w *wholePiece) reduce() *reduced {
 	}
 	r := &reduced{piece: w.piece(), instances: w.block.instances, anchors: w.block.anchors, name: w.block.name}
 	r.block = w.remainder()
+	columns := slices.Clone(w.out.columns)
+	for _, k := range w.hidden() {
+		var c *column
+		if w.block.level != nil {
+			c = w.block.level.column(k.expr)
+		}
+		columns = append(columns, c)
+	}
+	if !w.out.opaque {
+		r.types = domains(columns)
+	}
 	if w.native {
 		r.native = w.nativeEnd()
 	}
