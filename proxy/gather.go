@@ -430,7 +430,7 @@ func (x *gathering) formatOf(column int) int16 {
 
 // describeResult appends the RowDescription of the result, or NoData.
 func (x *gathering) describeResult(dst []byte) []byte {
-	if len(x.d.Columns) == 0 {
+	if x.d.Columns == nil {
 		return wire.AppendEmpty(dst, wire.NoData)
 	}
 	dst, at := wire.Begin(dst, wire.RowDescription)

@@ -107,7 +107,7 @@ func (x *gathering) shapes(d *plan.Description) []finish.Shape {
 }
 
 // atHome reports whether the remainder can run on the client's own backend alone.
-func (x *gathering) atHome() bool { return x.limited || x.plan.Writes || len(x.d.Columns) == 0 }
+func (x *gathering) atHome() bool { return x.limited || x.plan.Writes || x.d.Columns == nil }
 
 // appendRemainder appends the messages that parse and bind the remainder over
 // the inputs that have been collected.
@@ -150,7 +150,7 @@ func (s *Session) answerCollected(x *gathering) error {
 	s.toServer.B = out
 	s.ops.push(op{kind: opParse, injected: true, foreign: true})
 	s.ops.push(op{kind: opBind, injected: true, foreign: true})
-	if len(x.d.Columns) > 0 {
+	if x.d.Columns != nil {
 		s.ops.push(op{kind: opLocal, frame: x.describeResult(nil)})
 	}
 	s.toServer.B = wire.AppendEmpty(appendExecute(s.toServer.B), wire.Sync)
