@@ -33,6 +33,9 @@ type Gather struct {
 	// shard.
 	Own bool
 
+	// Bare: the remainder is a command that takes no parameters.
+	Bare bool
+
 	// Locks: a piece locks rows.
 	Locks bool
 

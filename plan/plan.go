@@ -56,6 +56,9 @@ type Plan struct {
 	// instances do not land on one shard: nil means Refusal.
 	Gather *Gather
 
+	// Explain: what Gather says is to be explained. Nil if it is to be done.
+	Explain *Explain
+
 	// Refusal is what the client is told, for Refused; for Keyed, what it is
 	// told when the instances do not land on one shard and there is no Gather.
 	Refusal *pgerr.Error

@@ -59,6 +59,9 @@ func (p *Plan) String() string {
 	if p.Function != nil {
 		p.Function.print(&b)
 	}
+	if e := p.Explain; e != nil {
+		fmt.Fprintf(&b, "  explains, format %s, options %s\n", e.Format, e.Options)
+	}
 	if p.Gather != nil {
 		b.WriteString(p.Gather.String())
 	}

@@ -49,7 +49,7 @@ func (g *Gather) print(b *strings.Builder, indent string) {
 	for _, f := range []struct {
 		set  bool
 		text string
-	}{{g.Probe, "asks the home shard first"}, {g.Own, "runs on the client's backend"}, {g.Locks, "locks rows"}} {
+	}{{g.Probe, "asks the home shard first"}, {g.Own, "runs on the client's backend"}, {g.Bare, "takes no parameters"}, {g.Locks, "locks rows"}} {
 		if f.set {
 			fmt.Fprintf(b, "%s%s\n", indent, f.text)
 		}

@@ -34,8 +34,8 @@ type analysis struct {
 	notes     *notes
 	classes   map[*scope]*classes
 	timed     bool // texts have the time of the transaction as a hole
-	// remainder is that of the query that is gathered, scattered why it is not.
-	remainder *remainder
+	// trees are what remainders were written from, scattered why there is none.
+	trees     map[*plan.Gather]*pg.Node
 	scattered *pgerr.Error
 
 	// probe is what a look at one block of a statement notes beside. Nil in the

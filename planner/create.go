@@ -34,11 +34,7 @@ func (a *analysis) createTableAs(n *pg.CreateTableAsStmt) plan.Route {
 		a.top().expressions(e.Params)
 		return a.madeFrom("a table")
 	}
-	a.top().query(n.Query.GetSelectStmt())
-	if n.Objtype == pg.ObjectType_OBJECT_MATVIEW {
-		return a.madeFrom("a materialized view")
-	}
-	return a.madeFrom("a table")
+	return a.tableAs(n)
 }
 
 // createView: a view is where the tables are that it reads.

@@ -61,7 +61,7 @@ func (a *analysis) gather(stmt *pg.Node, r plan.Route) {
 		a.timed = a.tells(stmt)
 		if g := a.whole(stmt.GetSelectStmt()); g != nil {
 			a.out.Gather = g
-			if !forbids(g) {
+			if !forbids(g) || g.Otherwise != nil {
 				return
 			}
 		}
@@ -75,7 +75,7 @@ func (a *analysis) gather(stmt *pg.Node, r plan.Route) {
 	case a.out.Gather != nil:
 		a.out.Gather.Otherwise = rest.gather
 	default:
-		a.out.Gather, a.remainder = rest.gather, rest
+		a.out.Gather = rest.gather
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	pg "github.com/pganalyze/pg_query_go/v6"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"weft/parser"
 	"weft/plan"
@@ -137,8 +138,39 @@ func normal(n *pg.Node) *pg.Node {
 		}
 		return true
 	})
-	clearPlaces(n.ProtoReflect())
+	plain(n.ProtoReflect())
 	return n
+}
+
+// plain clears places, and gives what is not set the value that it has in a text:
+// nodes that are made here do not have all of them.
+func plain(m protoreflect.Message) {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		switch {
+		case f.IsList():
+			if f.Kind() == protoreflect.MessageKind {
+				for l, i := m.Get(f).List(), 0; i < l.Len(); i++ {
+					plain(l.Get(i).Message())
+				}
+			}
+		case f.Kind() == protoreflect.EnumKind:
+			if m.Get(f).Enum() == 0 {
+				m.Set(f, protoreflect.ValueOfEnum(1))
+			}
+		case f.Kind() == protoreflect.MessageKind:
+			if m.Has(f) {
+				plain(m.Mutable(f).Message())
+			}
+		case f.Name() == "location":
+			m.Clear(f)
+		case f.Name() == "typemod" && m.Get(f).Int() == 0:
+			m.Set(f, protoreflect.ValueOfInt32(-1))
+		case f.Name() == "relpersistence" && m.Get(f).String() == "":
+			m.Set(f, protoreflect.ValueOfString("p"))
+		}
+	}
 }
 
 // hole notes a part and returns its number.

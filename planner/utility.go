@@ -1,6 +1,9 @@
 package planner
 
 import (
+	"strconv"
+	"strings"
+
 	pg "github.com/pganalyze/pg_query_go/v6"
 
 	"weft/catalog"
@@ -17,7 +20,7 @@ func (a *analysis) utility(n any) plan.Route {
 	case *pg.Node_ExplainStmt:
 		return a.explain(n.ExplainStmt)
 	case *pg.Node_DeclareCursorStmt:
-		return a.nested(n.DeclareCursorStmt.Query, "DECLARE")
+		return a.declareCursor(n.DeclareCursorStmt)
 	case *pg.Node_PrepareStmt:
 		return a.prepare(n.PrepareStmt)
 	case *pg.Node_ExecuteStmt:
@@ -78,13 +81,53 @@ func (a *analysis) nested(n *pg.Node, what string) plan.Route {
 func (a *analysis) explain(n *pg.ExplainStmt) plan.Route {
 	writes := a.out.Writes
 	r := a.nested(n.Query, "EXPLAIN")
+	e := &plan.Explain{Format: "text"}
+	var options []string
 	for _, o := range n.Options {
-		if o.GetDefElem().GetDefname() == "analyze" {
-			return r
+		d := o.GetDefElem()
+		name, value := strings.ToLower(d.GetDefname()), defValue(d)
+		switch name {
+		case "analyze":
+			e.Analyze = truth(value)
+		case "format":
+			e.Format = strings.ToLower(value)
+			continue
 		}
+		options = append(options, strings.TrimSpace(strings.ToUpper(name)+" "+value))
 	}
-	a.out.Writes = writes
+	e.Options = strings.Join(options, ", ")
+	if a.out.Gather != nil {
+		a.out.Explain = e
+		a.out.Exact = a.out.Exact || len(n.Options) > 0
+	}
+	if !e.Analyze {
+		a.out.Writes = writes
+	}
 	return r
+}
+
+// defValue is an option's value as it is written; empty for none.
+func defValue(d *pg.DefElem) string {
+	switch v := d.GetArg().GetNode().(type) {
+	case *pg.Node_String_:
+		return v.String_.Sval
+	case *pg.Node_Integer:
+		return strconv.Itoa(int(v.Integer.Ival))
+	case *pg.Node_Boolean:
+		return strconv.FormatBool(v.Boolean.Boolval)
+	case *pg.Node_Float:
+		return v.Float.Fval
+	}
+	return ""
+}
+
+// truth reads an option as PostgreSQL does. No value means yes.
+func truth(value string) bool {
+	switch strings.ToLower(value) {
+	case "false", "off", "0":
+		return false
+	}
+	return true
 }
 
 // prepare: a statement prepared in SQL stays on the backend that has it.
@@ -124,7 +167,7 @@ func (a *analysis) do(n *pg.DoStmt) plan.Route {
 
 func (a *analysis) copy(n *pg.CopyStmt) plan.Route {
 	if n.Relation == nil {
-		return a.nested(n.Query, "COPY")
+		return a.copyQuery(n)
 	}
 	a.out.Writes = n.IsFrom
 	a.top().expression(n.WhereClause)
@@ -143,7 +186,7 @@ func (a *analysis) copy(n *pg.CopyStmt) plan.Route {
 	case !t.Reference && n.IsFrom:
 		a.unsupported("Use INSERT, or load before the table is declared.", "COPY into sharded table %q is not supported yet", t.Name)
 	case !t.Reference:
-		a.unsupported("Use COPY (SELECT … WHERE "+t.keys[0].Name+" = …) TO …", "COPY of sharded table %q visits more than one shard", t.Name)
+		return a.copyTable(n)
 	case n.IsFrom:
 		a.unsupported("Load before the table is declared.", "writes to reference tables are not supported yet: %s", t.Name)
 	}
@@ -215,12 +258,6 @@ func (a *analysis) reindex(n *pg.ReindexStmt) plan.Route {
 		return a.alone(r)
 	}
 	return r
-}
-
-// selectInto: a new table is on the home shard.
-func (a *analysis) selectInto(n *pg.SelectStmt) plan.Route {
-	a.top().query(n)
-	return a.madeFrom("a table")
 }
 
 // madeFrom is the route of a table made from a query.

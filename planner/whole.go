@@ -36,6 +36,7 @@ func (a *analysis) gatherOf(r *reduced) *plan.Gather {
 	if g.Remainder, err = a.render(selectNode(r.block)); err != nil {
 		return nil
 	}
+	a.wrote(g, selectNode(r.block))
 	return g
 }
 

@@ -134,6 +134,12 @@ func (s *Session) mayGather(x *gathering) error {
 			WithDetail("Shards do not know of each other's conflicts.").
 			WithHint("Use REPEATABLE READ, or keep the transaction to one shard.")
 	}
+	switch {
+	case x.plan.Explain != nil:
+		return pgerr.New(pgerr.FeatureNotSupported, "EXPLAIN of a query over several shards is not supported yet")
+	case x.g.Bare:
+		return pgerr.New(pgerr.FeatureNotSupported, "COPY from several shards is not supported yet").WithHint("Send the query itself.")
+	}
 	return nil
 }
 
