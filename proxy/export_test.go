@@ -2,8 +2,8 @@ package proxy
 
 import "fmt"
 
-// OptionsOf returns weft's parameters as they are in effect in a session whose
-// client is silent meanwhile.
+// OptionsOf returns weft's parameters as they are in effect in a session. It must
+// be called on the session's own goroutine.
 func (s *Server) OptionsOf(pid int32) string {
 	s.mu.Lock()
 	sess := s.sessions[pid]

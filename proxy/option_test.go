@@ -1,12 +1,15 @@
 package proxy_test
 
 import (
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"weft/directory"
 	"weft/pool"
 	"weft/proxy"
 )
@@ -16,6 +19,35 @@ type step struct {
 	sql    string
 	want   string
 	effect string // the options in effect afterwards; empty: as before
+}
+
+// prober finds out which options are in effect in a session, on the session's own
+// goroutine: when it asks for the cluster before a query.
+type prober struct {
+	weft  *weft
+	asked atomic.Int32 // about whom
+	found chan string
+}
+
+// watch makes a proxy's sessions ask the prober.
+func (p *prober) watch(c *proxy.Config) {
+	p.found = make(chan string, 1)
+	snapshot := c.Snapshot
+	c.Snapshot = func() *directory.Snapshot {
+		pc, _, _, _ := runtime.Caller(1)
+		if strings.HasSuffix(runtime.FuncForPC(pc).Name(), "(*Session).routed") {
+			if pid := p.asked.Swap(0); pid != 0 {
+				p.found <- p.weft.OptionsOf(pid)
+			}
+		}
+		return snapshot()
+	}
+}
+
+func (p *prober) options(c *client) string {
+	p.asked.Store(c.pid)
+	c.query("")
+	return <-p.found
 }
 
 const defaults = "1073741824 true 0"
@@ -109,7 +141,9 @@ func TestOptions(t *testing.T) {
 		for _, extended := range []bool{false, true} {
 			t.Run(tc.name+map[bool]string{true: " extended"}[extended], func(t *testing.T) {
 				db := database(t, "")
-				w := startWeft(t, pool.Config{})
+				p := &prober{}
+				w := startWeft(t, pool.Config{}, p.watch)
+				p.weft = w
 				c := dial(t, w.addr, db)
 				other := dial(t, w.addr, db)
 				effect := defaults
@@ -129,7 +163,7 @@ func TestOptions(t *testing.T) {
 					if s.want != "" && strings.HasPrefix(s.want, "error 25P02") || c.status == 'E' {
 						continue // nobody reads anything now
 					}
-					if got := w.OptionsOf(c.pid); got != effect {
+					if got := p.options(c); got != effect {
 						t.Errorf("%s: in effect is %s, want %s", s.sql, got, effect)
 					}
 					// Somebody else uses the backend and knows nothing of it.
@@ -145,22 +179,24 @@ func TestOptions(t *testing.T) {
 // TestOptionsAtLogin: options that roles, databases and clients bring along.
 func TestOptionsAtLogin(t *testing.T) {
 	db := database(t, "")
-	w := startWeft(t, pool.Config{}, func(c *proxy.Config) {
+	p := &prober{}
+	w := startWeft(t, pool.Config{}, p.watch, func(c *proxy.Config) {
 		c.Gather = proxy.Gather{MaxBytes: 5 << 20, Off: true, MaxParallelShards: 7}
 	})
+	p.weft = w
 	admin := dial(t, w.addr, db)
 	admin.exec("CREATE ROLE " + db + "_joe LOGIN")
 	t.Cleanup(func() { direct(t, db, "DROP ROLE "+db+"_joe") })
 	look := func(want string, options ...string) {
 		t.Helper()
 		c := dial(t, w.addr, db, append([]string{"user", db + "_joe"}, options...)...)
-		if got := w.OptionsOf(c.pid); got != want {
+		if got := p.options(c); got != want {
 			t.Errorf("%q: %s, want %s", options, got, want)
 		}
 		// However they came, a RESET goes back to them.
 		c.exec("SET weft.max_gather_bytes = 1")
 		c.exec("RESET weft.max_gather_bytes")
-		if got := w.OptionsOf(c.pid); got != want {
+		if got := p.options(c); got != want {
 			t.Errorf("%q: after a RESET %s, want %s", options, got, want)
 		}
 		shown := c.exec("SELECT current_setting('weft.max_gather_bytes'), current_setting('weft.scatter'), current_setting('weft.max_parallel_shards')")
