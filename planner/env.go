@@ -29,6 +29,9 @@ type Env struct {
 	Temporary map[string]bool
 	// Options are the settings the text is read under.
 	Options parser.Options
+
+	// tablesOnly: queries are cut into tables, for tests of that.
+	tablesOnly bool
 }
 
 // Tables are the declared tables of one database. Immutable.

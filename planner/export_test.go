@@ -10,6 +10,13 @@ import (
 	"weft/plan"
 )
 
+// TablesOnly returns an Env whose queries are cut into tables.
+func TablesOnly(env *Env) *Env {
+	e := *env
+	e.tablesOnly = true
+	return &e
+}
+
 // Declare adds a table to a snapshot, as its declaration would.
 func Declare(t testing.TB, snap *directory.Snapshot, s *catalog.Schema, line string) {
 	t.Helper()

@@ -57,8 +57,8 @@ func (a *analysis) gather(stmt *pg.Node, r plan.Route) {
 		return
 	}
 	defer a.holds()
-	if r == plan.Keyed {
-		a.timed = a.tells(stmt)
+	a.timed = a.tells(stmt)
+	if r == plan.Keyed && !a.env.tablesOnly {
 		if g := a.whole(stmt.GetSelectStmt()); g != nil {
 			a.out.Gather = g
 			if !forbids(g) || g.Otherwise != nil {
@@ -66,7 +66,6 @@ func (a *analysis) gather(stmt *pg.Node, r plan.Route) {
 			}
 		}
 	}
-	a.timed = false
 	rest, refusal := a.remains(stmt)
 	switch {
 	case refusal != nil && a.out.Gather == nil:

@@ -4,7 +4,6 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 
 	"weft/parser"
-	"weft/plan"
 )
 
 // nowCall returns what stands for a call of now() or one of its family, whose
@@ -85,8 +84,18 @@ func nowName(n *pg.Node) string {
 	return "current_timestamp"
 }
 
-// tells reports whether a query asks for the time of the transaction.
+// tells reports whether a query, or a view in it, asks for the time of the
+// transaction.
 func (a *analysis) tells(n *pg.Node) bool {
+	for _, v := range a.notes.views {
+		if a.asksTime(v.query) {
+			return true
+		}
+	}
+	return a.asksTime(n)
+}
+
+func (a *analysis) asksTime(n *pg.Node) bool {
 	found := false
 	parser.Walk(n, func(m any) bool {
 		if n, ok := m.(*pg.Node); ok && a.nowCall(n) != nil {
@@ -95,14 +104,4 @@ func (a *analysis) tells(n *pg.Node) bool {
 		return !found
 	})
 	return found
-}
-
-// hasNow reports whether a piece depends on the time.
-func hasNow(pieces []plan.Piece) bool {
-	for i := range pieces {
-		if pieces[i].Text.Has(plan.Now) {
-			return true
-		}
-	}
-	return false
 }

@@ -41,8 +41,10 @@ func (a *analysis) remains(query *pg.Node) (*remainder, *pgerr.Error) {
 	}
 	a.alike(query)
 	r.tree = r.copy(query)
-	r.nested(r.tree)
-	r.localViews(r.tree)
+	if !a.env.tablesOnly {
+		r.nested(r.tree)
+		r.localViews(r.tree)
+	}
 	parser.Walk(r.tree, func(m any) bool {
 		if s, ok := m.(*pg.SelectStmt); ok && len(s.LockingClause) > 0 {
 			r.refuse("Lock the rows of one shard key at a time.", "FOR UPDATE and the like are not supported in this query over several shards")
@@ -55,9 +57,6 @@ func (a *analysis) remains(query *pg.Node) (*remainder, *pgerr.Error) {
 	r.replace(r.tree)
 	if r.refusal != nil {
 		return nil, r.refusal
-	}
-	if hasNow(r.gather.Pieces) {
-		a.times(r.tree)
 	}
 	text, err := r.render(r.tree)
 	if err != nil {
