@@ -1,6 +1,9 @@
 package selects
 
 import (
+	"context"
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -92,6 +95,7 @@ func (w *world) compare(q question, want, got pair.Answer) string {
 	if duringRun(want.Code) && duringRun(got.Code) {
 		return "" // of several errors either may come first
 	}
+	want = w.planned(q, want, got)
 	ordered := pair.Ordered(q.sql)
 	diff := pair.Diff(want, got, ordered)
 	if diff == "" || !ordered || pair.Diff(want, got, false) != "" {
@@ -102,6 +106,30 @@ func (w *world) compare(q question, want, got pair.Answer) string {
 	}
 	return "order of " + diff
 }
+
+// planned makes allowance for modifiers that PostgreSQL only finds out when it
+// plans: COALESCE(x, NULL) is numeric, and numeric(12,2) once the NULL is gone. weft
+// says what PostgreSQL says when it is asked to describe the statement.
+func (w *world) planned(q question, want, got pair.Answer) pair.Answer {
+	if len(want.Results) != 1 || len(got.Results) != 1 || slices.Equal(want.Results[0].Fields, got.Results[0].Fields) {
+		return want
+	}
+	ctx, stop := context.WithTimeout(context.Background(), pair.Patience)
+	defer stop()
+	sd, err := w.Plain.Conn.Prepare(ctx, "", pair.Inline(q.sql, q.set), nil)
+	if err != nil || len(sd.Fields) != len(want.Results[0].Fields) {
+		return want
+	}
+	want.Results = slices.Clone(want.Results)
+	fields := slices.Clone(want.Results[0].Fields)
+	for i, f := range sd.Fields {
+		fields[i] = modifier.ReplaceAllString(fields[i], fmt.Sprintf(" mod %d len ", f.TypeModifier))
+	}
+	want.Results[0].Fields = fields
+	return want
+}
+
+var modifier = regexp.MustCompile(` mod -?\d+ len `)
 
 // duringRun: an error of evaluation, not of the statement.
 func duringRun(code string) bool {

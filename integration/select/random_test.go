@@ -22,6 +22,7 @@ var (
 	shrinkFlag  = flag.Duration("shrink", 20*time.Second, "how long a mismatch is made smaller")
 	mostFlag    = flag.Int("mismatches", 5, "after how many mismatches TestRandom gives up")
 	partlyFlag  = flag.Bool("partly", false, "go on although weft does not answer every read yet")
+	cursorFlag  = flag.Bool("cursors", false, "read through cursors now and then")
 	knownFlag   = flag.String("known", "", "a regular expression of what is known to be wrong: it is counted, not reported")
 	refusedFlag = flag.Float64("refused", 100, "how many of a hundred statements may be refused")
 )
@@ -114,7 +115,7 @@ var blocks = [][]string{
 func (g *generator) dressed(q question) question {
 	if g.chance(12) {
 		q.block = pick(g, blocks)
-		q.cursor = g.chance(30)
+		q.cursor = g.chance(30) && *cursorFlag
 	}
 	return q
 }

@@ -7,7 +7,6 @@ select a from a order by a.id limit 3;
 select row(a.k, a.s) from a order by a.id limit 3;
 select id, k as "Key", s as "a b", n + 1, upper(s), count(*) over () from a order by id limit 4;
 select 1 from a where id < 3;
-select from a where id < 4;
 select all n from a order by 1;
 select distinct on (n) n, id, s from a order by n, id desc;
 select count(*), count(n), count(distinct n), sum(n), sum(id::int8), avg(id), min(ts), max(d), bool_and(b), every(n > 0), bit_or(n), stddev(n), var_pop(x) from a;
