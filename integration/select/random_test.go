@@ -21,10 +21,9 @@ var (
 	traceFlag   = flag.Bool("verbose", false, "log every statement of TestRandom")
 	shrinkFlag  = flag.Duration("shrink", 20*time.Second, "how long a mismatch is made smaller")
 	mostFlag    = flag.Int("mismatches", 5, "after how many mismatches TestRandom gives up")
-	partlyFlag  = flag.Bool("partly", false, "go on although weft does not answer every read yet")
 	cursorFlag  = flag.Bool("cursors", false, "read through cursors now and then")
 	knownFlag   = flag.String("known", "", "a regular expression of what is known to be wrong: it is counted, not reported")
-	refusedFlag = flag.Float64("refused", 100, "how many of a hundred statements may be refused")
+	refusedFlag = flag.Float64("refused", 2, "how many of a hundred statements may be refused")
 )
 
 // perSeed is how many statements one seed stands for: few, so that one can be
@@ -38,9 +37,6 @@ func TestRandom(t *testing.T) {
 	for i, s := range worlds {
 		t.Run(s.name, func(t *testing.T) {
 			w := open(t, s)
-			if !*partlyFlag {
-				w.complete(t)
-			}
 			r := &run{world: w, t: t, refusals: map[string]int{}, failures: map[string]int{}}
 			deadline := time.Now().Add(*forFlag / time.Duration(len(worlds)))
 			// Each world has seeds of its own.

@@ -17,7 +17,6 @@ func TestScripts(t *testing.T) {
 	for _, s := range settings {
 		t.Run(s.name, func(t *testing.T) {
 			w := open(t, s)
-			w.complete(t)
 			for _, file := range files {
 				name := strings.TrimSuffix(filepath.Base(file), ".sql")
 				if name == "schema" {

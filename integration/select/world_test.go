@@ -141,11 +141,3 @@ begin
 		execute format('comment on table %s is ''turned''', r);
 	end loop;
 end $$`
-
-// complete skips a test that needs all reads answered while weft does not do so.
-func (w *world) complete(t testing.TB) {
-	t.Helper()
-	if a := w.Weft.Ask(pair.Simple, "select count(*) from a join h on a.n = h.n", nil, nil); a.Refused() {
-		t.Skipf("weft does not answer every read yet: %s", a.Message)
-	}
-}
