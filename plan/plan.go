@@ -56,7 +56,8 @@ type Plan struct {
 	// instances do not land on one shard: nil means Refusal.
 	Gather *Gather
 
-	// Explain: what Gather says is to be explained. Nil if it is to be done.
+	// Explain: it is an EXPLAIN of a query, and this is how. A single shard is
+	// sent the text as it is. Nil otherwise.
 	Explain *Explain
 
 	// Refusal is what the client is told, for Refused; for Keyed, what it is

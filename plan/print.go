@@ -59,8 +59,8 @@ func (p *Plan) String() string {
 	if p.Function != nil {
 		p.Function.print(&b)
 	}
-	if e := p.Explain; e != nil {
-		fmt.Fprintf(&b, "  explains, format %s, options %s\n", e.Format, e.Options)
+	if e := p.Explain; e != nil && p.Gather != nil {
+		fmt.Fprintf(&b, "  explained: %s\n", strings.TrimSpace(e.SQL()))
 	}
 	if p.Gather != nil {
 		b.WriteString(p.Gather.String())

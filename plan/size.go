@@ -42,6 +42,12 @@ func (p *Plan) Size() int64 {
 		}
 	}
 	n += p.Gather.size()
+	if e := p.Explain; e != nil {
+		n += int64(unsafe.Sizeof(*e)) + int64(len(e.Format)) + 2*piece
+		for _, o := range e.Options {
+			n += int64(unsafe.Sizeof(o)) + int64(len(o.Name)+len(o.Value))
+		}
+	}
 	if e := p.Refusal; e != nil {
 		n += int64(unsafe.Sizeof(*e)) + int64(len(e.Message)+len(e.Detail)+len(e.Hint)) + 4*piece
 	}

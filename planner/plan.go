@@ -205,19 +205,22 @@ func (a *analysis) placeEdits() {
 		return
 	}
 	sort.SliceStable(a.edits, func(i, j int) bool { return a.edits[i].at < a.edits[j].at })
-	lit := 0
 	for _, e := range a.edits {
-		for lit < len(a.text.literals) && int(a.text.literals[lit].End) <= e.at {
-			lit++
-		}
-		from := 0
-		if lit > 0 {
-			from = int(a.text.literals[lit-1].End)
-		}
+		after, offset := a.relative(e.at)
 		a.out.Generate.Edits = append(a.out.Generate.Edits, plan.Edit{
-			After: lit - 1, Offset: a.normDistance(from, e.at), Delete: e.remove, Text: e.text, Value: e.value,
+			After: after, Offset: offset, Delete: e.remove, Text: e.text, Value: e.value,
 		})
 	}
+}
+
+// relative tells a place of the text relative to literals.
+func (a *analysis) relative(at int) (after, offset int) {
+	lit, from := 0, 0
+	for lit < len(a.text.literals) && int(a.text.literals[lit].End) <= at {
+		from = int(a.text.literals[lit].End)
+		lit++
+	}
+	return lit - 1, a.normDistance(from, at)
 }
 
 // normDistance is how many bytes of the Norm lie between two places of a text

@@ -1,9 +1,6 @@
 package planner
 
 import (
-	"strconv"
-	"strings"
-
 	pg "github.com/pganalyze/pg_query_go/v6"
 
 	"weft/catalog"
@@ -75,59 +72,6 @@ func (a *analysis) nested(n *pg.Node, what string) plan.Route {
 		return plan.Refused
 	}
 	return r
-}
-
-// explain is the route of what it explains. Only ANALYZE runs it.
-func (a *analysis) explain(n *pg.ExplainStmt) plan.Route {
-	writes := a.out.Writes
-	r := a.nested(n.Query, "EXPLAIN")
-	e := &plan.Explain{Format: "text"}
-	var options []string
-	for _, o := range n.Options {
-		d := o.GetDefElem()
-		name, value := strings.ToLower(d.GetDefname()), defValue(d)
-		switch name {
-		case "analyze":
-			e.Analyze = truth(value)
-		case "format":
-			e.Format = strings.ToLower(value)
-			continue
-		}
-		options = append(options, strings.TrimSpace(strings.ToUpper(name)+" "+value))
-	}
-	e.Options = strings.Join(options, ", ")
-	if a.out.Gather != nil {
-		a.out.Explain = e
-		a.out.Exact = a.out.Exact || len(n.Options) > 0
-	}
-	if !e.Analyze {
-		a.out.Writes = writes
-	}
-	return r
-}
-
-// defValue is an option's value as it is written; empty for none.
-func defValue(d *pg.DefElem) string {
-	switch v := d.GetArg().GetNode().(type) {
-	case *pg.Node_String_:
-		return v.String_.Sval
-	case *pg.Node_Integer:
-		return strconv.Itoa(int(v.Integer.Ival))
-	case *pg.Node_Boolean:
-		return strconv.FormatBool(v.Boolean.Boolval)
-	case *pg.Node_Float:
-		return v.Float.Fval
-	}
-	return ""
-}
-
-// truth reads an option as PostgreSQL does. No value means yes.
-func truth(value string) bool {
-	switch strings.ToLower(value) {
-	case "false", "off", "0":
-		return false
-	}
-	return true
 }
 
 // prepare: a statement prepared in SQL stays on the backend that has it.

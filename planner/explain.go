@@ -1,0 +1,116 @@
+package planner
+
+import (
+	"strconv"
+	"strings"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/plan"
+)
+
+// explain is the route of what it explains. Only ANALYZE runs it.
+func (a *analysis) explain(n *pg.ExplainStmt) plan.Route {
+	writes := a.out.Writes
+	r := a.nested(n.Query, "EXPLAIN")
+	e := explainOptions(n.Options)
+	if !e.Analyze {
+		a.out.Writes = writes
+	}
+	if a.refused() {
+		return r
+	}
+	if sel := n.Query.GetSelectStmt(); sel != nil && sel.IntoClause == nil && len(a.text.tree.Statements) == 1 {
+		a.placeExplained(e, len(n.Options) > 0)
+		a.out.Explain = e
+	} else if a.out.Gather != nil {
+		a.out.Gather = nil
+		if r == plan.Gathered {
+			a.unsupported("EXPLAIN its SELECT, in a statement of its own.", "EXPLAIN over several shards is for SELECT")
+			return plan.Refused
+		}
+	}
+	return r
+}
+
+// explainOptions reads the options as PostgreSQL does: of two with one name the
+// last one counts. Whether they are right is for PostgreSQL to say.
+func explainOptions(options []*pg.Node) *plan.Explain {
+	e := &plan.Explain{Format: "text"}
+	timing, summary := -1, -1
+	for _, o := range options {
+		d := o.GetDefElem()
+		if d == nil {
+			continue
+		}
+		value := optionValue(d.Arg)
+		if d.Defname == "format" {
+			e.Format = strings.ToLower(value)
+			continue
+		}
+		e.Options = append(e.Options, plan.ExplainOption{Name: d.Defname, Value: value})
+		switch on := optionOn(value); d.Defname {
+		case "analyze":
+			e.Analyze = on == 1
+		case "timing":
+			timing = on
+		case "summary":
+			summary = on
+		}
+	}
+	e.Timing = timing == 1 || timing < 0 && e.Analyze
+	e.Summary = summary == 1 || summary < 0 && e.Analyze
+	return e
+}
+
+func optionValue(n *pg.Node) string {
+	switch n := n.GetNode().(type) {
+	case *pg.Node_String_:
+		return n.String_.Sval
+	case *pg.Node_Integer:
+		return strconv.Itoa(int(n.Integer.Ival))
+	case *pg.Node_Float:
+		return n.Float.Fval
+	case *pg.Node_Boolean:
+		return strconv.FormatBool(n.Boolean.Boolval)
+	}
+	return ""
+}
+
+// optionOn is 1 for what PostgreSQL takes for on, 0 for off.
+func optionOn(value string) int {
+	switch strings.ToLower(value) {
+	case "", "1", "true", "on":
+		return 1
+	}
+	return 0
+}
+
+// placeExplained finds where the query begins in a text that is one EXPLAIN.
+func (a *analysis) placeExplained(e *plan.Explain, options bool) {
+	sc := wordScanner{text: a.text}
+	word, _ := sc.next()
+	for word != "" && !strings.EqualFold(word, "explain") {
+		word, _ = sc.next() // an empty statement before it
+	}
+	word, start := sc.next()
+	switch {
+	case options && word == "(":
+		for depth := 1; depth > 0 && word != ""; {
+			switch word, _ = sc.next(); word {
+			case "(":
+				depth++
+			case ")":
+				depth--
+			case "'":
+				a.out.Exact = true // what the literal says has been looked at
+			}
+		}
+		_, start = sc.next()
+	case options:
+		for strings.EqualFold(word, "analyze") || strings.EqualFold(word, "analyse") || strings.EqualFold(word, "verbose") {
+			word, start = sc.next()
+		}
+	}
+	e.After, e.Offset = a.relative(start)
+}
