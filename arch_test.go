@@ -31,7 +31,7 @@ var layers = [][]string{
 	{"finish", "sequence", "twopc"},
 	{"planner"},
 	{"pool"},
-	{"stream"},
+	{"stream", "explain"},
 	{"plan"},
 	{"directory/embedded"},
 	{"directory/etcd"},
@@ -46,7 +46,7 @@ var layers = [][]string{
 }
 
 // pure packages take values and return values: no clock, no I/O.
-var pure = []string{"parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "console", "pgerr", "memo"}
+var pure = []string{"parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "explain", "console", "pgerr", "memo"}
 
 // impure is what they must not import.
 var impure = []string{"net", "os", "os/exec", "net/http", "syscall", "golang.org/x/sys/unix", "log/slog"}

@@ -22,11 +22,17 @@ func (s *Session) bindGather(portal []byte, f *parser.Facts, pl *planned, tail [
 	if !ok {
 		return s.refuseBoundRead(wire.ErrMalformed)
 	}
-	return s.bindLocal(portal, &localPortal{gather: &gathering{
+	x := &gathering{
 		plan: pl.plan, g: pl.plan.Gather, facts: f,
 		text: slices.Clone(pl.text), literals: slices.Clone(pl.literals), oids: slices.Clone(pl.oids),
 		values: slices.Clone(values), formats: slices.Clone(formats),
-	}})
+	}
+	if x.plan.Explain != nil {
+		if err := x.explained(); err != nil {
+			return s.refuseBoundRead(err)
+		}
+	}
+	return s.bindLocal(portal, &localPortal{gather: x})
 }
 
 // splitBind cuts what follows the names in a Bind into the parameters and the
@@ -79,7 +85,11 @@ func (s *Session) executeGather(x *gathering, body []byte) error {
 		return err
 	}
 	x.began = time.Now()
-	limited := int32(binary.BigEndian.Uint32(rest)) > 0
+	limit := int(int32(binary.BigEndian.Uint32(rest)))
+	if x.explain != nil {
+		return s.executeExplain(x, limit)
+	}
+	limited := limit > 0
 	err := s.prepareBound(x, limited)
 	if err == nil && x.native != nil {
 		if err = s.runNative(x, false); err == nil {
@@ -91,6 +101,11 @@ func (s *Session) executeGather(x *gathering, body []byte) error {
 			return s.executeCollected(x, name, body)
 		}
 	}
+	return s.boundFailed(err)
+}
+
+// boundFailed is gatherFailed for a portal.
+func (s *Session) boundFailed(err error) error {
 	if !errors.Is(err, pool.ErrLost) && !errors.Is(err, errEnd) && !errors.Is(err, errTold) && s.atFailed() {
 		s.emitLocal()
 		s.skipping = true

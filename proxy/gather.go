@@ -42,9 +42,10 @@ type gathering struct {
 	began   time.Time
 	in      *finish.Inputs
 	stage   *finish.Stage
-	stager  *pool.Conn // where that is
-	limited bool       // the client wants rows in portions
-	over    bool       // it has been executed
+	stager  *pool.Conn  // where that is
+	limited bool        // the client wants rows in portions
+	explain *explaining // it is to be explained
+	over    bool        // it has been executed
 }
 
 // noValues is a Bind without parameters.
@@ -61,6 +62,9 @@ func (s *Session) gatherQuery(r *router, p *plan.Plan, text []byte, f *parser.Fa
 		values: noValues, formats: []byte{0, 0}, began: time.Now(),
 	}
 	s.client.Consume(wire.HeaderLen + n)
+	if p.Explain != nil {
+		return s.explainQuery(r, x)
+	}
 	r.args.Text, r.args.Literals, r.args.Options = x.text, x.literals, s.scanOptions()
 	err := s.prepareGather(r, x)
 	if errors.Is(err, errMoved) {
@@ -134,10 +138,7 @@ func (s *Session) mayGather(x *gathering) error {
 			WithDetail("Shards do not know of each other's conflicts.").
 			WithHint("Use REPEATABLE READ, or keep the transaction to one shard.")
 	}
-	switch {
-	case x.plan.Explain != nil:
-		return pgerr.New(pgerr.FeatureNotSupported, "EXPLAIN of a query over several shards is not supported yet")
-	case x.g.Bare:
+	if x.g.Bare {
 		return pgerr.New(pgerr.FeatureNotSupported, "COPY from several shards is not supported yet").WithHint("Send the query itself.")
 	}
 	return nil
@@ -378,7 +379,7 @@ func (x *gathering) appendStatement(dst []byte, l *leg, pieces []int) ([]byte, e
 	if err != nil {
 		return dst, untranslatable(err)
 	}
-	dst = wire.AppendParse(dst, "", string(finish.Tagged(nil, texts, x.d.Pieces)), oids)
+	dst = wire.AppendParse(dst, "", x.prefix()+string(finish.Tagged(nil, texts, x.d.Pieces)), oids)
 	var at int
 	dst, at = wire.Begin(dst, wire.Bind)
 	dst = append(dst, 0, 0)
@@ -409,6 +410,9 @@ const firstUserType = 16384
 // appendLegFormats appends the formats in which the shards are asked for their
 // rows: the count and the codes.
 func (x *gathering) appendLegFormats(dst []byte) []byte {
+	if x.prefix() != "" {
+		return append(dst, 0, 0) // lines of text
+	}
 	codes := finish.Formats(x.d.Pieces)
 	if x.native != nil {
 		codes = x.native.formats
@@ -436,12 +440,16 @@ func (x *gathering) formatOf(column int) int16 {
 
 // describeResult appends the RowDescription of the result, or NoData.
 func (x *gathering) describeResult(dst []byte) []byte {
-	if x.d.Columns == nil {
+	columns := x.d.Columns
+	if x.explain != nil {
+		columns = []plan.Column{x.explain.column()}
+	}
+	if columns == nil {
 		return wire.AppendEmpty(dst, wire.NoData)
 	}
 	dst, at := wire.Begin(dst, wire.RowDescription)
-	dst = binary.BigEndian.AppendUint16(dst, uint16(len(x.d.Columns)))
-	for i, c := range x.d.Columns {
+	dst = binary.BigEndian.AppendUint16(dst, uint16(len(columns)))
+	for i, c := range columns {
 		dst = wire.AppendCString(dst, c.Name)
 		dst = binary.BigEndian.AppendUint32(dst, c.Table)
 		dst = binary.BigEndian.AppendUint16(dst, uint16(c.Num))

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"time"
 
 	"weft/catalog"
+	"weft/explain"
 	"weft/pgerr"
 	"weft/pool"
 	"weft/wire"
@@ -36,6 +38,10 @@ type leg struct {
 
 	rows  int64
 	bytes int64
+	// counts, if there are any, are by piece, and times are noted too: when the
+	// statement was sent, its first row read and its last word.
+	counts                  []explain.Moved
+	sentAt, firstAt, overAt time.Time
 }
 
 // send sends what waits.
@@ -45,6 +51,9 @@ func (l *leg) send() {
 	}
 	_, err := l.conn.Write(l.out)
 	l.out = nil
+	if l.counts != nil {
+		l.sentAt = time.Now()
+	}
 	if err != nil {
 		l.fail(l.conn.Lost(err))
 	}
@@ -109,6 +118,10 @@ func (l *leg) frame() (typ byte, body []byte, err error) {
 		if l.err == nil {
 			l.err = e
 		}
+	case wire.DataRow:
+		if l.counts != nil { // also those that nobody wants any more
+			l.count(body)
+		}
 	case wire.ParameterStatus:
 		if name, value, ok := wire.DecodeParameterStatus(body); ok {
 			c.Params[name] = value
@@ -141,6 +154,9 @@ func (l *leg) frame() (typ byte, body []byte, err error) {
 			l.fail(c.Lost(l.err))
 		}
 		l.over = true
+		if l.counts != nil {
+			l.overAt = time.Now()
+		}
 		if l.then != nil && l.err == nil {
 			l.then.send()
 		}

@@ -124,7 +124,7 @@ func (x *gathering) appendRemainder(dst []byte, portal []byte) ([]byte, error) {
 			return dst, err
 		}
 	}
-	dst = wire.AppendParse(dst, "", string(x.g.Remainder.Append(nil, fill)), appendOIDs(nil, oids))
+	dst = wire.AppendParse(dst, "", x.prefix()+string(x.g.Remainder.Append(nil, fill)), appendOIDs(nil, oids))
 	dst, at := wire.Begin(dst, wire.Bind)
 	dst = append(append(dst, portal...), 0, 0)
 	dst = append(append(dst, values...), x.formats...)

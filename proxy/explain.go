@@ -1,0 +1,317 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"weft/executor"
+	"weft/explain"
+	"weft/parser"
+	"weft/pgerr"
+	"weft/plan"
+	"weft/wire"
+)
+
+// EXPLAIN of a query that is gathered: weft's own plan, with each shard's plan of
+// its statement below. With ANALYZE the query is run as always, but that its rows
+// go nowhere, and then each shard is asked for EXPLAIN ANALYZE of its
+// statement: the same transaction if there is one, and never the same rows being
+// sent.
+
+// explaining is an EXPLAIN in the making.
+type explaining struct {
+	*plan.Explain
+	// text and literals are the client's. Those of the gathering are the query's.
+	text     []byte
+	literals []parser.Literal
+	// prefix stands before what is sent, if it is to be explained.
+	prefix string
+
+	rows []string // the answer
+	next int      // the first of them that the client has not got
+	ran  bool
+}
+
+// explained makes of the execution of an EXPLAIN's text one of its query.
+func (x *gathering) explained() error {
+	e := x.plan.Explain
+	x.explain = &explaining{Explain: e, text: x.text, literals: x.literals}
+	return x.cutExplain()
+}
+
+// cutExplain takes the EXPLAIN off the text. Blanks stand for it, one for each
+// character, so that places in the query are those in the client's text.
+func (x *gathering) cutExplain() error {
+	e := x.explain
+	at, ok := parser.Place(e.text, e.literals, e.After, e.Offset)
+	if !ok {
+		return pgerr.New(pgerr.InternalError, "the query of an EXPLAIN cannot be found")
+	}
+	blanks := utf8.RuneCount(e.text[:at])
+	x.text = append(bytes.Repeat([]byte{' '}, blanks), e.text[at:]...)
+	x.literals = slices.Clone(e.literals)
+	for i := range x.literals {
+		if l := &x.literals[i]; int(l.Start) >= at {
+			l.Start -= int32(at - blanks)
+			l.End -= int32(at - blanks)
+		}
+	}
+	return nil
+}
+
+// prefix is what stands before the statements that are sent.
+func (x *gathering) prefix() string {
+	if x.explain == nil {
+		return ""
+	}
+	return x.explain.prefix
+}
+
+// explainQuery answers a simple query.
+func (s *Session) explainQuery(r *router, x *gathering) error {
+	err := x.explained()
+	if err == nil {
+		r.args.Text, r.args.Literals, r.args.Options = x.text, x.literals, s.scanOptions()
+		err = s.explain(r, x)
+	}
+	if errors.Is(err, errMoved) {
+		return s.runPart(x.explain.text)
+	}
+	if err != nil {
+		return s.gatherFailed(err)
+	}
+	s.toClient.Grow()
+	s.toClient.B = x.describeResult(s.toClient.B)
+	if err := s.passExplained(x, 0); err != nil {
+		return err
+	}
+	s.tellReady()
+	return nil
+}
+
+// executeExplain executes a portal.
+func (s *Session) executeExplain(x *gathering, limit int) error {
+	if !x.explain.ran {
+		if err := s.explainBound(x); err != nil {
+			return s.boundFailed(err)
+		}
+		x.explain.ran = true
+	}
+	return s.passExplained(x, limit)
+}
+
+// explainBound makes the answer of a portal.
+func (s *Session) explainBound(x *gathering) error {
+	r := s.srv.routers.Get().(*router)
+	defer s.srv.routers.Put(r)
+	for {
+		params, ok := executor.DecodeParams(x.values)
+		if !ok {
+			return wire.ErrMalformed
+		}
+		r.args.Text, r.args.Literals, r.args.Options, r.args.Params = x.text, x.literals, s.scanOptions(), params
+		x.g = x.plan.Gather
+		err := s.explain(r, x)
+		if !errors.Is(err, errMoved) {
+			return err
+		}
+		text := x.explain.text
+		s.read(r, text)
+		if x.plan, err = s.plan(r, text, x.oids); err != nil {
+			return err
+		}
+		if x.plan.Gather == nil || x.plan.Explain == nil {
+			return errGather
+		}
+		x.explain.Explain = x.plan.Explain
+		if err := x.cutExplain(); err != nil {
+			return err
+		}
+	}
+}
+
+// passExplained hands the answer to the client, so many rows of it; 0 is all.
+func (s *Session) passExplained(x *gathering, limit int) error {
+	e := x.explain
+	for n := 0; e.next < len(e.rows); n++ {
+		s.toClient.Grow()
+		if limit > 0 && n == limit {
+			s.toClient.B = wire.AppendEmpty(s.toClient.B, wire.PortalSuspended)
+			return nil
+		}
+		row := e.rows[e.next]
+		e.next++
+		var at int
+		s.toClient.B, at = wire.Begin(s.toClient.B, wire.DataRow)
+		s.toClient.B = append(s.toClient.B, 0, 1)
+		s.toClient.B = binary.BigEndian.AppendUint32(s.toClient.B, uint32(len(row)))
+		s.toClient.B = wire.End(append(s.toClient.B, row...), at)
+		if s.toClient.Full() {
+			if err := s.flushOrEnd(); err != nil {
+				return err
+			}
+		}
+	}
+	s.toClient.Grow()
+	s.toClient.B = wire.AppendCommandComplete(s.toClient.B, "EXPLAIN")
+	return nil
+}
+
+// OIDs of the types that EXPLAIN answers with.
+const (
+	textOID = 25
+	jsonOID = 114
+)
+
+// column is the one that EXPLAIN answers with.
+func (e *explaining) column() plan.Column {
+	c := plan.Column{Name: "QUERY PLAN", Type: textOID, Size: -1, Mod: -1}
+	if e.JSON() {
+		c.Type = jsonOID
+	}
+	return c
+}
+
+// explain makes the answer.
+func (s *Session) explain(r *router, x *gathering) error {
+	e := x.explain
+	e.rows, e.next, e.prefix = nil, 0, ""
+	began := time.Now()
+	if err := s.checkExplain(x); err != nil {
+		return err
+	}
+	if !e.Analyze {
+		e.prefix = e.SQL()
+	}
+	if err := s.prepareGather(r, x); err != nil {
+		return err
+	}
+	report := s.reportOf(x)
+	prepared := time.Now()
+	if e.Analyze {
+		if err := s.analyze(x, report, began, prepared); err != nil {
+			return err
+		}
+		if e.Summary {
+			report.ExecutionTime = explain.Since(prepared, time.Now())
+		}
+		x.legs, e.prefix = nil, e.SQL()
+		if err := s.prepareGather(r, x); err != nil {
+			return err
+		}
+	}
+	if err := s.askShards(x, report); err != nil {
+		return err
+	}
+	if e.Summary {
+		report.PlanningTime = explain.Since(began, prepared)
+	}
+	if !e.JSON() {
+		e.rows = report.Lines()
+		return nil
+	}
+	out, err := report.JSON()
+	e.rows = []string{out}
+	return err
+}
+
+// checkExplain finds what is wrong with the query, then with the options:
+// PostgreSQL says both, and of places in the client's text.
+func (s *Session) checkExplain(x *gathering) error {
+	if err := s.mayGather(x); err != nil {
+		return err
+	}
+	if err := s.takeSnapshots(); err != nil {
+		return err
+	}
+	if err := s.describeGather(x); err != nil {
+		return err
+	}
+	e := x.explain
+	if len(e.Options) > 0 || e.Format != "text" {
+		if err := s.useLane(s.lane); err != nil {
+			return err
+		}
+		if err := s.sent(); err != nil {
+			return err
+		}
+		s.conn.UnnamedBy = 0
+		at, _ := parser.Place(e.text, e.literals, e.After, e.Offset)
+		if _, err := s.conn.Exec(string(e.text[:at]) + " SELECT"); err != nil {
+			return err
+		}
+	}
+	if e.Format != "text" && e.Format != "json" {
+		return pgerr.New(pgerr.FeatureNotSupported, "EXPLAIN of a query over several shards has no format %s", strings.ToUpper(e.Format)).
+			WithHint("Use FORMAT TEXT or FORMAT JSON.")
+	}
+	return nil
+}
+
+// reportOf is what can be said before anything is run.
+func (s *Session) reportOf(x *gathering) *explain.Report {
+	ex := &explain.Execution{
+		Gather: x.g, Known: x.d, Native: x.native != nil, Now: x.now, Home: s.snap.Home, Visits: x.visits,
+		Literal: func(i int) string { return string(x.text[x.literals[i].Start:x.literals[i].End]) },
+	}
+	for i := range s.snap.Shards {
+		ex.Shards = append(ex.Shards, s.snap.Shards[i].Name)
+	}
+	if x.g.Native != nil && x.native == nil {
+		note := "the types of its columns, or its LIMIT, are nothing that weft itself can go by"
+		if !s.inEffect.native {
+			note = "weft.native is off"
+		}
+		ex.Notes = append(ex.Notes, note)
+	}
+	if x.g != x.plan.Gather {
+		ex.Notes = append(ex.Notes, "the types of its columns forbid larger pieces")
+	}
+	return explain.New(ex)
+}
+
+// askShards asks every shard for its own plan.
+func (s *Session) askShards(x *gathering, report *explain.Report) error {
+	s.sendLegs(x.legs)
+	answers := make([][]string, len(x.legs))
+	var err error
+	for i, l := range x.legs {
+		if answers[i], err = l.texts(); err != nil {
+			break
+		}
+	}
+	ended := s.endLegs(x.legs, err != nil)
+	if ended != nil {
+		return ended
+	}
+	for i := range answers {
+		if err := report.Plan.Shards[i].Answer(answers[i], x.explain.JSON()); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// texts reads rows of one column to their end.
+func (l *leg) texts() ([]string, error) {
+	var out []string
+	for {
+		row, err := l.Next()
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(row) < 6 {
+			return nil, wire.ErrMalformed
+		}
+		out = append(out, string(row[6:]))
+	}
+}
