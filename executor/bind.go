@@ -146,6 +146,9 @@ func (b *Binder) home() int {
 // instance adds the shards of one appearance of a table.
 func (b *Binder) instance(in *plan.Instance) error {
 	columns := in.Table.Vindex.Columns()
+	if len(in.Bounds) > 0 {
+		return b.between(in, columns[0].Column)
+	}
 	if len(columns) == 1 && len(in.Keys) == 1 && len(in.Keys[0]) == 1 {
 		return b.stream(in, columns[0].Column, in.Keys[0][0])
 	}
@@ -172,6 +175,35 @@ func (b *Binder) instance(in *plan.Instance) error {
 		}
 	}
 	return b.product(in, b.columns[:b.bounded(known)])
+}
+
+// between adds the shards of a table whose key is bounded. A bound that only the
+// server knows restricts nothing.
+func (b *Binder) between(in *plan.Instance, c datum.Column) error {
+	v, ok := in.Table.Vindex.(vindex.Ordered)
+	if !ok {
+		b.shards.addAll()
+		return nil
+	}
+	var low, high datum.Key // NULL is no bound
+	for i := range in.Bounds {
+		bound := &in.Bounds[i]
+		w := b.walk(in, c, plan.Set{bound.Source})
+		key, state := w.next()
+		switch {
+		case state != found || key.IsNull():
+		case bound.Low && (low.IsNull() || key.Compare(low) > 0):
+			low = key
+		case !bound.Low && (high.IsNull() || key.Compare(high) < 0):
+			high = key
+		}
+	}
+	if low.IsNull() && high.IsNull() {
+		b.shards.addAll()
+		return nil
+	}
+	b.ranges = v.Between(b.ranges[:0], low, high)
+	return b.addRanges(in, b.ranges)
 }
 
 // bounded returns how many of the leading columns can be tried in all
@@ -303,7 +335,12 @@ func (b *Binder) place(in *plan.Instance, keys []datum.Key) error {
 	if b.ranges, err = v.Ranges(b.ranges[:0], keys); err != nil {
 		return b.noPlace(in, err)
 	}
-	for _, r := range b.ranges {
+	return b.addRanges(in, b.ranges)
+}
+
+// addRanges adds the shards of runs of keyspace IDs.
+func (b *Binder) addRanges(in *plan.Instance, ranges []vindex.Range) error {
+	for _, r := range ranges {
 		first, last := r.Buckets(b.bits)
 		for i := first; i <= last && !b.shards.full(); i++ {
 			if b.buckets++; b.buckets > maxBuckets {

@@ -103,6 +103,17 @@ type Instance struct {
 	// a list of sets; the column's value is in all of them. An empty list
 	// means that nothing is known.
 	Keys [][]Set
+
+	// Bounds are what else the only key column is known to be between, where
+	// its vindex keeps an order.
+	Bounds []Bound
+}
+
+// Bound is a value that a column does not go below, or not above. The value
+// itself may be among the column's or not.
+type Bound struct {
+	Source Source
+	Low    bool
 }
 
 // Set is a list of values one of which a column has. An empty Set has none:

@@ -111,6 +111,14 @@ func (in *Instance) String() string {
 			b.WriteString(sep + name + " " + s.String())
 			sep = ", "
 		}
+		for _, bound := range in.Bounds {
+			op := " <= "
+			if bound.Low {
+				op = " >= "
+			}
+			b.WriteString(sep + name + op + bound.Source.String())
+			sep = ", "
+		}
 	}
 	return b.String()
 }

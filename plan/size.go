@@ -88,6 +88,9 @@ func (t Text) size() int64 {
 func (in *Instance) size() int64 {
 	const piece = 16 // what the allocator adds to one
 	n := int64(unsafe.Sizeof(*in)) + int64(len(in.Name)) + piece
+	for i := range in.Bounds {
+		n += in.Bounds[i].Source.size() + 8
+	}
 	for _, sets := range in.Keys {
 		n += int64(unsafe.Sizeof(sets)) + piece
 		for _, set := range sets {

@@ -11,6 +11,7 @@ import (
 	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
+	"weft/vindex"
 )
 
 // analysis is the work on one text.
@@ -114,6 +115,11 @@ func (x *instance) solve(cl *classes) plan.Instance {
 			sets = []plan.Set{x.keys[i].set}
 		}
 		out.Keys = append(out.Keys, sets)
+	}
+	if _, ordered := x.table.Vindex.(vindex.Ordered); ordered && !x.stored && len(x.table.keys) == 1 && len(out.Keys[0]) == 0 {
+		if c := x.cols[x.table.keys[0].Name]; c != nil {
+			out.Bounds = cl.bounds(c)
+		}
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package planner
 import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 
+	"weft/datum"
 	"weft/plan"
 )
 
@@ -68,7 +69,7 @@ func (l *level) disjunction(arms []*pg.Node) []fact {
 		facts := l.facts(arm)
 		if i == 0 {
 			for _, f := range facts {
-				if f.right == nil {
+				if f.right == nil && !f.bound {
 					out = append(out, fact{left: f.left, set: append(plan.Set(nil), f.set...), null: f.null})
 				}
 			}
@@ -77,7 +78,7 @@ func (l *level) disjunction(arms []*pg.Node) []fact {
 		kept := out[:0]
 		for _, o := range out {
 			for _, f := range facts {
-				if f.right == nil && f.left == o.left {
+				if f.right == nil && !f.bound && f.left == o.left {
 					o.set, o.null = append(o.set, f.set...), o.null || f.null
 					kept = append(kept, o)
 					break
@@ -107,6 +108,12 @@ func (l *level) comparison(e *pg.A_Expr) []fact {
 	case pg.A_Expr_Kind_AEXPR_OP:
 		if isEquality(e.Name) {
 			return l.equality(e.Lexpr, e.Rexpr)
+		}
+		return l.inequality(e)
+	case pg.A_Expr_Kind_AEXPR_BETWEEN:
+		ends := e.Rexpr.GetList().GetItems()
+		if c := l.column(e.Lexpr); c != nil && len(ends) == 2 {
+			return append(l.boundFact(c, ends[0], true), l.boundFact(c, ends[1], false)...)
 		}
 	case pg.A_Expr_Kind_AEXPR_IN:
 		if names := nameList(e.Name); len(names) == 1 && names[0] == "=" {
@@ -160,6 +167,44 @@ func (l *level) constantFact(c *column, n *pg.Node) []fact {
 		return []fact{{left: c, set: plan.Set{}}} // nothing equals NULL
 	}
 	return []fact{{left: c, set: plan.Set{src}}}
+}
+
+// inequality is a column compared with a constant.
+func (l *level) inequality(e *pg.A_Expr) []fact {
+	names := nameList(e.Name)
+	if len(names) != 1 {
+		return nil
+	}
+	low := false
+	switch names[0] {
+	case "<", "<=":
+	case ">", ">=":
+		low = true
+	default:
+		return nil
+	}
+	if c := l.column(e.Lexpr); c != nil {
+		return l.boundFact(c, e.Rexpr, low)
+	}
+	if c := l.column(e.Rexpr); c != nil {
+		return l.boundFact(c, e.Lexpr, !low)
+	}
+	return nil
+}
+
+// boundFact is that a column is on one side of a constant. Texts are left out:
+// their order is the collation's.
+func (l *level) boundFact(c *column, n *pg.Node, low bool) []fact {
+	switch c.class() {
+	case datum.Int8, datum.Date, datum.Timestamp, datum.Timestamptz, datum.Numeric:
+	default:
+		return nil
+	}
+	src, ok := l.constant(n)
+	if !ok || src.Kind == plan.Null {
+		return nil
+	}
+	return []fact{{left: c, set: plan.Set{src}, bound: true, low: low}}
 }
 
 // in is a column in a list: the union of its equalities.

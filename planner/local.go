@@ -88,9 +88,7 @@ func (a *analysis) localIn(sel *pg.SelectStmt, t text, top bool) (*block, string
 	}
 	for _, x := range in.instances[anchor.first:anchor.last] {
 		solved := x.solve(newClasses(x.scope))
-		for i := range solved.Keys {
-			solved.Keys[i] = a.settle(solved.Keys[i])
-		}
+		a.settleInstance(&solved)
 		b.instances = append(b.instances, solved)
 		b.anchors = append(b.anchors, x)
 	}

@@ -163,9 +163,7 @@ func (r *remainder) conditions(x *appearance) []*pg.Node {
 // solved is what is known of an instance's key.
 func (r *remainder) solved(x *instance) plan.Instance {
 	in := x.solve(r.classesOf(x.scope))
-	for i := range in.Keys {
-		in.Keys[i] = r.settle(in.Keys[i])
-	}
+	r.settleInstance(&in)
 	return in
 }
 

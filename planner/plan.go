@@ -113,9 +113,7 @@ func (a *analysis) solve() {
 			known[x.scope] = newClasses(x.scope)
 		}
 		in := x.solve(known[x.scope])
-		for i := range in.Keys {
-			in.Keys[i] = a.settle(in.Keys[i])
-		}
+		a.settleInstance(&in)
 		a.out.Instances = append(a.out.Instances, in)
 		key := x.table.keys[0].Name
 		if len(in.Keys[0]) == 0 {
@@ -152,6 +150,20 @@ func condition(x *instance) string {
 
 func (a *analysis) keyOf(s string) string { return s[strings.LastIndexByte(s, ' ')+1:] }
 
+// settleInstance gives parameters their types.
+func (a *analysis) settleInstance(in *plan.Instance) {
+	for i := range in.Keys {
+		in.Keys[i] = a.settle(in.Keys[i])
+	}
+	var bounds []plan.Bound
+	for _, b := range in.Bounds {
+		if src, ok := a.settleSource(b.Source); ok {
+			bounds = append(bounds, plan.Bound{Source: src, Low: b.Low})
+		}
+	}
+	in.Bounds = bounds
+}
+
 // settle gives parameters their types. A set with a parameter whose type cannot
 // be told is no knowledge.
 func (a *analysis) settle(sets []plan.Set) []plan.Set {
@@ -171,6 +183,7 @@ func (a *analysis) settle(sets []plan.Set) []plan.Set {
 	}
 	return out
 }
+
 
 func (a *analysis) settleSource(src plan.Source) (plan.Source, bool) {
 	switch src.Kind {

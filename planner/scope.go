@@ -56,6 +56,7 @@ type scope struct {
 	nullable bool
 	equal    [][2]*column
 	among    []among
+	bounds   []bound
 	// same are pairs of columns with the same value, NULL included: one is the
 	// other as it comes out of an arm of a set operation. No condition says so,
 	// hence it does not mean that there is a value. In the proof it takes part
@@ -68,6 +69,14 @@ type among struct {
 	column *column
 	set    plan.Set
 	null   bool // the set has NULL: the fact is not strict
+}
+
+// bound is the fact that a column is not below a value, or not above it. It is
+// strict.
+type bound struct {
+	column *column
+	source plan.Source
+	low    bool
 }
 
 func (s *scope) child(nullable bool) *scope { return &scope{parent: s, nullable: nullable} }
@@ -131,13 +140,19 @@ type fact struct {
 	left, right *column
 	set         plan.Set
 	null        bool
+	// bound: it says no more than that left is on one side of the set's only
+	// value: low that it is not below.
+	bound, low bool
 }
 
 func (s *scope) add(facts ...fact) {
 	for _, f := range facts {
-		if f.right != nil {
+		switch {
+		case f.bound:
+			s.bounds = append(s.bounds, bound{f.left, f.set[0], f.low})
+		case f.right != nil:
 			s.equal = append(s.equal, [2]*column{f.left, f.right})
-		} else {
+		default:
 			s.among = append(s.among, among{f.left, f.set, f.null})
 		}
 	}
@@ -231,6 +246,20 @@ func (c *classes) sets(x *column) []plan.Set {
 				if !slices.ContainsFunc(out, func(o plan.Set) bool { return slices.Equal(o, set) }) {
 					out = append(out, set)
 				}
+			}
+		}
+	}
+	return out
+}
+
+// bounds returns what a column is known to be between.
+func (c *classes) bounds(x *column) []plan.Bound {
+	var out []plan.Bound
+	root := c.find(x)
+	for _, s := range c.facts {
+		for _, f := range s.bounds {
+			if c.find(f.column) == root {
+				out = append(out, plan.Bound{Source: typed(plan.Set{f.source}, f.column, x)[0], Low: f.low})
 			}
 		}
 	}

@@ -112,6 +112,13 @@ select v from v_salted where k = 1 order by v;
 select v from v_days where tenant = 1 order by v;
 select v from v_range where k between 100 and 199 order by v;
 select v from v_range where k < 100 order by v;
+select v from v_range where 100 >= k order by v;
+select v from v_range where k > 99 and k <= 200 order by v;
+select v from v_range where k between 300 and 200;
+select v from v_range where k > 1.5 and k < 150.5 order by v;
+select v from v_range where k < 100 or k > 5000 order by v;
+select v from v_range where not (k < 100) order by v;
+select count(*) from v_range a left join v_range b on b.k > 150 where a.k < 10;
 select count(*) from v_lookup;
 
 @tables
