@@ -184,7 +184,6 @@ func (a *analysis) settle(sets []plan.Set) []plan.Set {
 	return out
 }
 
-
 func (a *analysis) settleSource(src plan.Source) (plan.Source, bool) {
 	switch src.Kind {
 	case plan.Param, plan.ParamArray:
