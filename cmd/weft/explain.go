@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weft/executor"
+	"weft/explain"
 	"weft/parser"
 	"weft/plan"
 	"weft/planner"
@@ -21,7 +22,16 @@ func (e *explainer) print(out io.Writer, text string, params []string) error {
 	if len(params) > 0 && len(params) != len(p.Params) {
 		return &usageError{fmt.Errorf("the statement has %d parameters, and --param is given %d times", len(p.Params), len(params))}
 	}
-	fmt.Fprint(out, p)
+	args := &executor.Args{
+		Text: []byte(text), Literals: scan.Literals, Options: e.env.Options,
+		Params: executor.TextParams(values(params)), Generated: samples(p),
+	}
+	head := *p
+	head.Gather = nil // it is told in full below
+	if p.Gather != nil {
+		head.Refusal = nil
+	}
+	fmt.Fprint(out, &head)
 	for _, i := range literals(p) {
 		l := scan.Literals[i]
 		fmt.Fprintf(out, "  '%d' is %s\n", i+1, text[l.Start:l.End])
@@ -37,20 +47,67 @@ func (e *explainer) print(out io.Writer, text string, params []string) error {
 	case p.Route == plan.Call:
 		fmt.Fprintln(out, "visits no shard as it is: weft runs the function itself")
 		return nil
+	case p.Route == plan.Gathered:
+		return e.gathers(out, p, args, len(p.Params) == len(params))
 	case p.Route == plan.Keyed && len(p.Params) > 0 && len(params) == 0:
 		fmt.Fprintln(out, "visits the shards that its parameters say: give --param for each to see them")
+		if p.Gather != nil {
+			fmt.Fprintln(out, "if they are several:")
+			return e.gathers(out, p, args, false)
+		}
 		return nil
 	}
 	var b executor.Binder
-	shards, err := b.Bind(p, e.snap, &executor.Args{
-		Text: []byte(text), Literals: scan.Literals, Options: e.env.Options,
-		Params: executor.TextParams(values(params)), Generated: samples(p),
-	})
+	shards, err := b.Bind(p, e.snap, args)
 	if err != nil {
 		fmt.Fprintf(out, "refused: %v\n", err)
 		return nil
 	}
 	e.visits(out, p, shards)
+	if _, one := shards.One(); !one && p.Gather != nil {
+		return e.gathers(out, p, args, true)
+	}
+	return nil
+}
+
+// gathers says how a query is answered that several shards have rows for. If the
+// values are not known, it does not say which.
+func (e *explainer) gathers(out io.Writer, p *plan.Plan, args *executor.Args, known bool) error {
+	x := &explain.Execution{
+		Gather: p.Gather, Home: e.snap.Home,
+		Literal: func(i int) string {
+			l := args.Literals[i]
+			return string(args.Text[l.Start:l.End])
+		},
+	}
+	for i := range e.snap.Shards {
+		x.Shards = append(x.Shards, e.snap.Shards[i].Name)
+	}
+	if known {
+		x.Visits = make([][]int, len(x.Shards))
+		var b executor.Binder
+		for i := range p.Gather.Pieces {
+			shards, err := b.BindPiece(p, &p.Gather.Pieces[i], e.snap, args)
+			if err != nil {
+				fmt.Fprintf(out, "refused: %v\n", err)
+				return nil
+			}
+			for shard := range shards.All() {
+				x.Visits[shard] = append(x.Visits[shard], i)
+			}
+		}
+	}
+	r := explain.New(x)
+	r.Plan.Shards = nil // they have nothing to say
+	for _, l := range r.Lines() {
+		fmt.Fprintln(out, l)
+	}
+	if p.Gather.Otherwise != nil {
+		fmt.Fprintln(out, "if types of columns forbid that:")
+		other := *p
+		other.Gather = p.Gather.Otherwise
+		return e.gathers(out, &other, args, known)
+	}
 	return nil
 }
 
@@ -73,7 +130,7 @@ func (e *explainer) visits(out io.Writer, p *plan.Plan, shards executor.Shards) 
 	if generatedKey(p) {
 		fmt.Fprintln(out, "weft supplies the key; it was taken to be 1 and so on, and another may be on another shard")
 	}
-	if len(names) > 1 && p.Route == plan.Keyed && p.Refusal != nil {
+	if len(names) > 1 && p.Route == plan.Keyed && p.Gather == nil && p.Refusal != nil {
 		fmt.Fprintf(out, "refused with SQLSTATE %s: %s\n", p.Refusal.Code, p.Refusal.Message)
 	}
 }

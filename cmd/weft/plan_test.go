@@ -68,10 +68,14 @@ visits any shard, such as a: no row can match
 	{"SELECT * FROM orders", nil, `
 keyed
   orders: customer_id unknown
-  0A000: this statement visits more than one shard: orders has no condition on customer_id
-  hint: Add customer_id = … to WHERE. Statements over several shards are not supported yet.
 visits 3 of 3 shards: a, b, c
-refused with SQLSTATE 0A000: this statement visits more than one shard: orders has no condition on customer_id
+Weft Append  (native if the types allow it, else inline or staged)
+  Shards: 3 of 3
+  Why: it runs whole inside each shard
+  Remainder: SELECT weft.c1 AS id, weft.c2 AS customer_id, weft.c3 AS note FROM <piece 1> weft(c1, c2, c3)
+  Piece 1: SELECT * FROM orders
+    Shards: a, b, c
+    Why: orders: no condition on customer_id
 `},
 	{"SELECT * FROM orders WHERE customer_id IN (42, 44)", nil, `
 keyed
@@ -79,7 +83,32 @@ keyed
   '1' is 42
   '2' is 44
 visits 2 of 3 shards: a, b
-refused with SQLSTATE 0A000: this statement visits more than one shard
+Weft Append  (native if the types allow it, else inline or staged)
+  Shards: 2 of 3
+  Why: it runs whole inside each shard
+  Remainder: SELECT weft.c1 AS id, weft.c2 AS customer_id, weft.c3 AS note FROM <piece 1> weft(c1, c2, c3)
+  Piece 1: SELECT * FROM orders WHERE customer_id IN (42, 44)
+    Shards: a, b
+    Why: orders: customer_id IN (42, 44)
+`},
+	{"SELECT count(*) FROM orders WHERE customer_id IN ($1, $2)", nil, `
+keyed
+  orders: customer_id IN ($1::bigint, $2::bigint)
+  params: $1 bigint, $2 bigint
+visits the shards that its parameters say: give --param for each to see them
+if they are several:
+Weft Aggregate  (native if the types allow it, else inline or staged)
+  Why: each shard aggregates its rows: GROUP BY does not contain the shard key
+  Output: sum(column 1)
+  Remainder: SELECT COALESCE(pg_catalog.sum(weft.c1), 0)::bigint AS count FROM <piece 1> weft(c1)
+  Piece 1: SELECT pg_catalog.count(*) AS c1 FROM orders WHERE customer_id IN ($1, $2)
+    Why: orders: customer_id IN ($1, $2)
+`},
+	{"SELECT note FROM orders WHERE customer_id IN ($1, $2)", []string{"42", "42"}, `
+keyed
+  orders: customer_id IN ($1::bigint, $2::bigint)
+  params: $1 bigint, $2 bigint
+visits a
 `},
 	{"SELECT * FROM settings", nil, `
 home
@@ -91,10 +120,38 @@ any copy
   because products is on every shard
 visits any shard, such as a
 `},
-	{"SELECT * FROM orders, settings WHERE customer_id = 1", nil, `
-refused
-  0A000: "settings" is on the home shard alone, and "orders" is on all shards
-  hint: Declare it: SELECT weft.reference_table('settings') or SELECT weft.shard_table('settings', …).
+	{"SELECT name FROM customers JOIN settings ON name = k WHERE id IN (42, 44)", nil, `
+gathered
+Weft Remainder on a  (inline or staged)
+  Shards: 2 of 3
+  Remainder: SELECT name FROM <piece 1> customers JOIN <piece 2> settings ON name = k WHERE id IN (42, 44)
+  Piece 1: SELECT id, name FROM public.customers WHERE id IN (42, 44)
+    Shards: a, b
+    Why: customers: id IN (42, 44)
+  Piece 2: SELECT k FROM public.settings
+    Shards: a
+    Why: its tables are on the home shard
+`},
+	{"EXPLAIN ANALYZE SELECT 1 FROM orders ORDER BY note", nil, `
+keyed
+  orders: customer_id unknown
+visits 3 of 3 shards: a, b, c
+Weft Merge  (native if the types allow it, else inline or staged)
+  Shards: 3 of 3
+  Why: it runs whole inside each shard
+  Merge Key: column 2
+  Remainder: SELECT weft.c1 AS "?column?" FROM <piece 1> weft(c1, c2) ORDER BY weft.c2
+  Piece 1: SELECT 1, note AS weft_key_1 FROM orders ORDER BY note
+    Shards: a, b, c
+    Why: orders: no condition on customer_id
+`},
+	{"SELECT ctid FROM orders", nil, `
+keyed
+  orders: customer_id unknown
+  0A000: system column ctid of a table on several shards is not supported
+  hint: It is each shard's own.
+visits 3 of 3 shards: a, b, c
+refused with SQLSTATE 0A000: system column ctid of a table on several shards is not supported
 `},
 }
 
