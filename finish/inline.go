@@ -38,15 +38,34 @@ func (in *Inputs) AppendInput(dst []byte, piece int) []byte {
 			dst = append(dst, ')')
 			param += len(p.shape.Columns)
 		}
-	} else {
+	} else if p.composites() {
 		// Several of them in a SELECT list run side by side. In FROM a
 		// composite would fall into its columns.
 		dst = append(dst, "SELECT "...)
+		dst = appendParams(dst, "pg_catalog.unnest(", param, len(p.shape.Columns), ")")
+	} else {
+		// PostgreSQL keeps what a function in FROM has given, for when it is
+		// read again inside a nested loop or a subquery.
+		dst = dst[:len(dst)-1]
+		dst = append(dst, "ROWS FROM ("...)
 		dst = appendParams(dst, "pg_catalog.unnest(", param, len(p.shape.Columns), ")")
 	}
 	dst = append(dst, ") u("...)
 	dst = appendNames(dst, 1, len(p.shape.Columns))
 	return append(dst, "))"...)
+}
+
+// composites reports whether a column may be a composite.
+func (p *input) composites() bool {
+	for i := range p.shape.Columns {
+		c := &p.shape.Columns[i]
+		switch {
+		case Carry(c) == Text:
+		case c.Type >= firstAssigned, c.Type == 71, c.Type == 75, c.Type == 81, c.Type == 83: // the last are those of catalogs
+			return true
+		}
+	}
+	return false
 }
 
 func appendParams(dst []byte, before string, first, n int, after string) []byte {
