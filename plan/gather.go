@@ -72,6 +72,9 @@ type Piece struct {
 	// Types and Collations are what a description of the columns does not tell,
 	// as SQL, where they are not empty: a domain, a column's own collation.
 	Types, Collations []string
+	// Index: the remainder looks for rows with a value of one of these columns,
+	// again and again. With many rows an index on each pays.
+	Index []int
 	// Forbid: the columns whose types must not be these, because what the
 	// remainder makes of them would lose something (an average of float4 sums).
 	Forbid []Forbidden

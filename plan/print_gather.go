@@ -33,10 +33,13 @@ func (g *Gather) print(b *strings.Builder, indent string) {
 		for j := range p.Instances {
 			fmt.Fprintf(b, "%s  %s\n", indent, p.Instances[j].String())
 		}
-		for j := range p.Types {
-			if s := strings.TrimSpace(p.Types[j] + " " + p.Collations[j]); s != "" {
+		for j := range max(len(p.Types), len(p.Collations)) {
+			if s := strings.TrimSpace(at(p.Types, j) + " " + at(p.Collations, j)); s != "" {
 				fmt.Fprintf(b, "%s  column %d is %s\n", indent, j+1, s)
 			}
+		}
+		for _, j := range p.Index {
+			fmt.Fprintf(b, "%s  column %d is looked up\n", indent, j+1)
 		}
 		for _, f := range p.Forbid {
 			fmt.Fprintf(b, "%s  unless column %d has type %d\n", indent, f.Column+1, f.Type)
@@ -61,6 +64,13 @@ func (g *Gather) print(b *strings.Builder, indent string) {
 		fmt.Fprintf(b, "%sotherwise:\n", indent)
 		g.Otherwise.print(b, indent+"  ")
 	}
+}
+
+func at(list []string, i int) string {
+	if i < len(list) {
+		return list[i]
+	}
+	return ""
 }
 
 func (p *Piece) where() string {

@@ -93,6 +93,9 @@ func (r *remainder) columns(x *appearance, rv *pg.RangeVar, sel *pg.SelectStmt, 
 		if !all && !r.mentions.column(x.name, renamed[i]) {
 			continue
 		}
+		if slices.Contains(x.lookups, c.Name) {
+			p.Index = append(p.Index, len(sel.TargetList))
+		}
 		sel.TargetList = append(sel.TargetList, targetOf(nameNode(c.Name), ""))
 		typ, coll := "", ""
 		if c.Type != c.Base {
@@ -105,6 +108,10 @@ func (r *remainder) columns(x *appearance, rv *pg.RangeVar, sel *pg.SelectStmt, 
 	}
 	for _, name := range x.system {
 		sel.TargetList = append(sel.TargetList, targetOf(nameNode(name), ""))
+		p.Types, p.Collations = append(p.Types, ""), append(p.Collations, "")
+	}
+	if x.marked {
+		sel.TargetList = append(sel.TargetList, targetOf(constantTrue(), rowMark))
 		p.Types, p.Collations = append(p.Types, ""), append(p.Collations, "")
 	}
 	r.atLeastOne(sel, p)
@@ -178,6 +185,9 @@ func (r *remainder) unnamed(name string) string {
 // calledName is what people know it by.
 func (x *appearance) calledName() string { return called(x.rv) }
 
+// rowMark is a column that is there only to say that a row is.
+const rowMark = "weft_row"
+
 // wholeRow is the value of a reference to a whole row.
 func (x *appearance) wholeRow() (*pg.Node, bool) {
 	if !x.known() {
@@ -203,7 +213,10 @@ func (x *appearance) wholeRow() (*pg.Node, bool) {
 		return n, true
 	}
 	if sure == "" {
-		return nil, false
+		if x.hasColumn(rowMark) {
+			return nil, false
+		}
+		x.marked, sure = true, rowMark
 	}
 	// Where there is no row there is no value, which is not a row of NULLs.
 	when := &pg.CaseWhen{

@@ -325,6 +325,10 @@ func (r *remainder) input(n *pg.Node, rv *pg.RangeVar, x *appearance) {
 		r.refuse("Name the columns.", "* beside system column %s of %q is not supported over several shards", x.system[0], x.name)
 		return
 	}
+	if x.marked && (r.mentions.all[rv] || r.mentions.starred[x.name]) {
+		r.refuse("Name the columns instead of *.", "a whole row of %q cannot be carried between shards beside *", x.name)
+		return
+	}
 	piece, err := r.tablePiece(x, rv)
 	if err != nil {
 		if r.refusal == nil {

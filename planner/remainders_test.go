@@ -113,6 +113,8 @@ var remainders = []string{
 	`SELECT s FROM (SELECT c.id, e.k FROM customers c JOIN events e ON e.who = c.id) s`,
 	`SELECT c, count(*) FROM customers c JOIN events e ON e.who = c.id GROUP BY c.id`,
 	`SELECT to_jsonb(o) - 'data' FROM orders o JOIN events e ON e.k = o.id`,
+	`SELECT n, e.k FROM events e LEFT JOIN nulls n ON n.x = e.k`,
+	`SELECT count(n), count(n.*), count(n.x) FROM events e LEFT JOIN nulls n ON n.x = e.k`,
 	// Columns and names.
 	`SELECT x.a, x.b FROM customers AS x(a, b) JOIN events e ON e.who = x.a`,
 	`SELECT x.* FROM nulls AS x(a) JOIN events e ON e.k = x.a`,

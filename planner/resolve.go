@@ -58,6 +58,10 @@ type appearance struct {
 	// blocked: a condition has been met that may fail, or has effects. Those
 	// after it must not be checked before.
 	blocked bool
+	// marked: it has a column that says that there is a row.
+	marked bool
+	// lookups are columns that a correlated subquery finds its rows by.
+	lookups []string
 	// system are system columns that the query names.
 	system []string
 	stored bool // in a view

@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"slices"
+
 	pg "github.com/pganalyze/pg_query_go/v6"
 	"google.golang.org/protobuf/proto"
 
@@ -32,6 +34,7 @@ func (n *notes) offer(l *level, s *scope, cond *pg.Node) {
 		}
 		return
 	}
+	l.correlated(cond)
 	c := conjunct{level: l}
 	safe := c.safe(cond)
 	switch {
@@ -49,6 +52,27 @@ func (n *notes) offer(l *level, s *scope, cond *pg.Node) {
 		c.of.through = append(c.of.through, len(c.of.conditions))
 	}
 	c.of.conditions = append(c.of.conditions, c.written(cond))
+}
+
+// correlated notes a column that is equal to one of a level further out.
+func (l *level) correlated(cond *pg.Node) {
+	e := cond.GetAExpr()
+	if e == nil || e.Kind != pg.A_Expr_Kind_AEXPR_OP || !isEquality(e.Name) {
+		return
+	}
+	for _, sides := range [][2]*pg.Node{{e.Lexpr, e.Rexpr}, {e.Rexpr, e.Lexpr}} {
+		ref := sides[1].GetColumnRef()
+		if ref == nil {
+			continue
+		}
+		x := l.column(sides[0])
+		if x == nil || x.of == nil || x.of.level != l || l.column(sides[1]) == nil {
+			continue
+		}
+		if _, here := l.lookup(nameList(ref.Fields)); !here && !slices.Contains(x.of.lookups, x.base) {
+			x.of.lookups = append(x.of.lookups, x.base)
+		}
+	}
 }
 
 // above reports whether a scope is s or below it, and whether its rows may be
