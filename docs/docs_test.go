@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weft/config"
+	"weft/explain"
 )
 
 func read(t *testing.T, file string) string {
@@ -196,4 +197,37 @@ func anchors(text string) []string {
 		out = append(out, name)
 	}
 	return out
+}
+
+// Every key of the JSON that EXPLAIN answers with is in queries.md.
+func TestExplainKeys(t *testing.T) {
+	page := read(t, "queries.md")
+	seen := map[reflect.Type]bool{}
+	n := 0
+	var visit func(typ reflect.Type)
+	visit = func(typ reflect.Type) {
+		for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice {
+			typ = typ.Elem()
+		}
+		if typ.Kind() != reflect.Struct || seen[typ] {
+			return
+		}
+		seen[typ] = true
+		for i := range typ.NumField() {
+			f := typ.Field(i)
+			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if key == "" {
+				continue
+			}
+			n++
+			if !strings.Contains(page, "`"+key+"`") {
+				t.Errorf("%s of %s is not documented", key, typ)
+			}
+			visit(f.Type)
+		}
+	}
+	visit(reflect.TypeFor[explain.Report]())
+	if n < 30 {
+		t.Errorf("only %d keys found", n)
+	}
 }
