@@ -16,6 +16,12 @@
 //     through chains of equalities.
 //  4. What kinds of tables were touched, and which functions are called, decides
 //     the route (decide).
+//  5. For a query that may need several shards it is planned how these answer it
+//     together (gather): in one piece (whole), if it may run inside each of them
+//     as it is, but for its order, LIMIT, DISTINCT and aggregates (reduce); else
+//     in pieces and a remainder (remains), where the queries in it are tried
+//     the same way first (nested). When a query may run inside each shard is
+//     proved in local.go.
 //
 // The rule behind every line: a plan must never visit too few shards. An
 // instance about which nothing is known means all of them. Why a fact may be

@@ -29,7 +29,7 @@ func (l *level) call(f *pg.FuncCall) {
 		}
 		return
 	}
-	l.probe.call(f)
+	l.probe.call(l.analysis, f)
 	l.notes.calls(l.volatility(name))
 	switch {
 	case name == "nextval" || name == "currval" || name == "lastval" || name == "setval":

@@ -82,6 +82,9 @@ func (a *analysis) localIn(sel *pg.SelectStmt, t text, top bool) (*block, string
 	if why := in.unfit(sel, top); why != "" {
 		return nil, why
 	}
+	if l.inherits(sel) {
+		return nil, "a subquery is ordered over all shards"
+	}
 	anchor, why := a.anchor(l)
 	if anchor == nil {
 		return nil, why
@@ -141,7 +144,7 @@ func (in *analysis) unfit(sel *pg.SelectStmt, top bool) string {
 	case in.out.Writes:
 		return "it locks or changes rows"
 	case in.probe.unsteady != "":
-		return in.probe.unsteady + " over reference tables may differ from shard to shard"
+		return in.probe.unsteady + " may differ from shard to shard"
 	}
 	for _, f := range in.functions {
 		sharded, home := in.mentioned(f)
@@ -156,6 +159,9 @@ func (in *analysis) unfit(sel *pg.SelectStmt, top bool) string {
 	for _, f := range in.probe.calls {
 		names := nameList(f.Funcname)
 		name := names[len(names)-1]
+		if ofServer[name] {
+			return "function " + name + " tells of the shard it runs on"
+		}
 		if t := in.env.Schema.Builtin(name); !harmless[f] && (!t.Known || t.Volatility == 'v') {
 			return "function " + name + " is volatile"
 		}
@@ -164,6 +170,31 @@ func (in *analysis) unfit(sel *pg.SelectStmt, top bool) string {
 		return noSharded
 	}
 	return ""
+}
+
+// ofServer are functions that tell something of the server, or of the moment, in
+// which they are called. (now() is the same everywhere: see nowCall.)
+var ofServer = set("statement_timestamp", "current_database", "version", "inet_client_addr", "inet_client_port", "pg_backend_pid",
+	"pg_postmaster_start_time", "pg_conf_load_time")
+
+// inherits reports whether a query's rows come in the order of the one subquery
+// in its FROM. Nobody promises that, but PostgreSQL does so, and whoever writes
+// LIMIT or string_agg around a subquery with ORDER BY counts on it.
+func (l *level) inherits(sel *pg.SelectStmt) bool {
+	if len(sel.FromClause) != 1 || len(sel.SortClause) > 0 || len(sel.DistinctClause) > 0 || l.grouped(sel) && !l.ordered(sel) {
+		return false
+	}
+	switch sel.FromClause[0].GetNode().(type) {
+	case *pg.Node_RangeSubselect, *pg.Node_RangeVar:
+	default:
+		return false
+	}
+	for _, d := range l.probe.derived {
+		if d.sel != nil && !d.semi && len(d.sel.SortClause) > 0 && d.scope == l.scope {
+			return true
+		}
+	}
+	return false
 }
 
 // perRow finds the calls of volatile functions that are evaluated anew for each

@@ -35,6 +35,8 @@ const (
 	inLink
 	// inMembers: of x IN (SELECT …). How often a row is there does not matter.
 	inMembers
+	// inExists: one row is as good as many.
+	inExists
 )
 
 // nest tries a query. ctes are those around it, as they were written.
@@ -120,8 +122,11 @@ func walkQueries(n *pg.Node, sel *pg.SelectStmt, visit func(site, *pg.SelectStmt
 				}
 				if s := l.Subselect.GetSelectStmt(); s != nil {
 					at := inLink
-					if l.SubLinkType == pg.SubLinkType_ANY_SUBLINK && (len(l.OperName) == 0 || isEquality(l.OperName)) {
+					switch {
+					case l.SubLinkType == pg.SubLinkType_ANY_SUBLINK && (len(l.OperName) == 0 || isEquality(l.OperName)):
 						at = inMembers
+					case l.SubLinkType == pg.SubLinkType_EXISTS_SUBLINK:
+						at = inExists
 					}
 					visit(at, s)
 				}
@@ -144,6 +149,14 @@ func (r *remainder) reduceIn(sel *pg.SelectStmt, at site, ctes []*pg.CommonTable
 	if at == inMembers && r.members(was) {
 		was = copySelect(was)
 		was.DistinctClause = []*pg.Node{{}}
+	}
+	if at == inExists {
+		if !r.members(was) || slices.ContainsFunc(was.TargetList, r.multiplies) {
+			return false // whether its columns are evaluated is PostgreSQL's to say
+		}
+		was = copySelect(was)
+		was.TargetList = nil
+		was.LimitCount, was.LimitOption = intNode(1), pg.LimitOption_LIMIT_OPTION_COUNT
 	}
 	whole := encloseIn(was, ctes, recursive)
 	if whole == nil || !r.closed(whole) {
@@ -238,10 +251,22 @@ func (r *remainder) prune(red *reduced) {
 	}
 }
 
+// multiplies: an item of a target list may make several rows of one, or none.
+func (r *remainder) multiplies(n *pg.Node) bool {
+	found := false
+	walkLevel(n, func(m any) {
+		if f, ok := m.(*pg.FuncCall); ok {
+			t := r.env.Schema.Builtin(lastName(f.Funcname))
+			found = found || !t.Known || t.SetReturning
+		}
+	})
+	return found
+}
+
 // members: equal rows of the query may be one.
 func (r *remainder) members(sel *pg.SelectStmt) bool {
 	return sel.Op == pg.SetOperation_SETOP_NONE && len(sel.DistinctClause) == 0 && sel.LimitCount == nil && sel.LimitOffset == nil &&
-		len(sel.SortClause) == 0 && len(sel.GroupClause) == 0 && sel.HavingClause == nil
+		len(sel.SortClause) == 0 && !r.top().grouped(sel)
 }
 
 // star: the block yields what its piece has, and which columns that are is not

@@ -35,9 +35,26 @@ const maxCopies = 200
 // local whatever else holds.
 func (p *probe) inlines() bool { return p != nil && p.copies < maxCopies }
 
-func (p *probe) call(f *pg.FuncCall) {
-	if p != nil {
-		p.calls = append(p.calls, f)
+func (p *probe) call(a *analysis, f *pg.FuncCall) {
+	if p == nil {
+		return
+	}
+	p.calls = append(p.calls, f)
+	if a.text.stored && a.nowCall(&pg.Node{Node: &pg.Node_FuncCall{FuncCall: f}}) != nil {
+		p.unsteady = "the time in a view"
+	}
+}
+
+// value notes CURRENT_DATE and the like.
+func (p *probe) value(a *analysis, f *pg.SQLValueFunction) {
+	if p == nil {
+		return
+	}
+	switch {
+	case f.Op == pg.SQLValueFunctionOp_SVFOP_CURRENT_CATALOG:
+		p.unsteady = "current_catalog"
+	case a.text.stored && a.nowCall(&pg.Node{Node: &pg.Node_SqlvalueFunction{SqlvalueFunction: f}}) != nil:
+		p.unsteady = "the time in a view"
 	}
 }
 
@@ -81,9 +98,9 @@ func (l *level) steady(sel *pg.SelectStmt) func() {
 		}
 		switch {
 		case sel.LimitCount != nil || sel.LimitOffset != nil:
-			l.probe.unsteady = "LIMIT"
+			l.probe.unsteady = "LIMIT over reference tables"
 		case len(sel.DistinctClause) > 0 && sel.DistinctClause[0].GetNode() != nil:
-			l.probe.unsteady = "DISTINCT ON"
+			l.probe.unsteady = "DISTINCT ON over reference tables"
 		case l.ordered(sel):
 			l.probe.unsteady = "an aggregate or window function that depends on the order of rows"
 		}

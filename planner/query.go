@@ -316,6 +316,8 @@ func (l *level) expression(n *pg.Node) {
 			return false
 		case *pg.CollateClause:
 			l.probe.collate()
+		case *pg.SQLValueFunction:
+			l.probe.value(l.analysis, m)
 		case *pg.RowExpr:
 			// t.* in it stands for the columns.
 			for _, arg := range m.Args {

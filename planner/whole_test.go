@@ -141,6 +141,21 @@ func (b *brute) checkWhole(sql string, any bool) bool {
 	return true
 }
 
+// nesteds are queries that have pieces below the top.
+var nesteds = []string{
+	"SELECT string_agg(x::text, ',') FROM (SELECT x FROM a WHERE x IS NOT NULL ORDER BY x) q",
+	"SELECT k, x FROM (SELECT k, x FROM a ORDER BY k, x) q LIMIT 3",
+	"SELECT * FROM b WHERE EXISTS (SELECT k / 0 FROM a) AND EXISTS (SELECT * FROM d WHERE x = 1)",
+	"SELECT * FROM b WHERE EXISTS (SELECT generate_series(1, 0) FROM a)",
+	"SELECT * FROM b WHERE EXISTS (SELECT count(*) FROM a WHERE k = 100) AND x IN (SELECT max(x) FROM d)",
+	"SELECT * FROM b WHERE x IN (SELECT x FROM a) AND x NOT IN (SELECT x FROM d WHERE x > 2)",
+	"SELECT (SELECT count(*) FROM a WHERE x = 0) AS c1 FROM b GROUP BY ROLLUP ((SELECT count(*) FROM a WHERE x = 0))",
+	"WITH w AS (SELECT x, sum(k) AS s FROM a GROUP BY x) SELECT * FROM w w1 JOIN w w2 ON w1.s < w2.s",
+	"SELECT x, sum(k) FROM a GROUP BY x HAVING sum(k) > (SELECT avg(k) FROM b)",
+	"SELECT * FROM v4 JOIN (SELECT x, count(*) AS n FROM v3 GROUP BY x) q ON q.n = v4.x",
+	"SELECT NULL UNION SELECT x FROM b UNION ALL SELECT max(x) FROM d",
+}
+
 // wholes are queries that run in one piece.
 var wholes = []string{
 	"SELECT * FROM a",
@@ -209,6 +224,15 @@ func TestWhole(t *testing.T) {
 	for _, sql := range wholes {
 		if !b.checkWhole(sql, false) {
 			t.Errorf("not in one piece, or it fails: %s", sql)
+		}
+	}
+}
+
+func TestNested(t *testing.T) {
+	b := newBrute(t)
+	for _, sql := range nesteds {
+		if !b.checkWhole(sql, true) {
+			t.Errorf("not gathered, or it fails: %s", sql)
 		}
 	}
 }
