@@ -10,7 +10,7 @@ import (
 // condition takes the conjuncts of a condition into the level's scope, and
 // analyses what is called and queried in it.
 func (l *level) condition(n *pg.Node) {
-	l.notes.offer(l, l.scope, n)
+	l.notes.offer(l, l, l.scope, n)
 	l.conditions(n)
 }
 

@@ -167,7 +167,7 @@ func (l *level) join(n *pg.JoinExpr, s *scope, left []*source) *source {
 	}
 	if n.Quals != nil {
 		at := &level{analysis: l.analysis, parent: l.parent, with: l.with, sources: []*source{a, b}}
-		l.notes.offer(at, on, n.Quals)
+		l.notes.offer(l, at, on, n.Quals)
 		switch {
 		case on == nil:
 			at.scope = l.outside()

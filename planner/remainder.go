@@ -25,6 +25,7 @@ type remainder struct {
 	tables  map[*pg.RangeVar]*pg.RangeVar
 	refs    map[*pg.ColumnRef]*pg.ColumnRef
 	queries map[*pg.SelectStmt]*pg.SelectStmt
+	nodes   map[*pg.Node]*pg.Node
 	// once is how often a name stood for a relation before anything was
 	// replaced.
 	once map[string]int
@@ -37,7 +38,7 @@ func (a *analysis) remains(query *pg.Node) (*remainder, *pgerr.Error) {
 	r := &remainder{
 		analysis: a, gather: &plan.Gather{},
 		tables: map[*pg.RangeVar]*pg.RangeVar{}, refs: map[*pg.ColumnRef]*pg.ColumnRef{},
-		queries: map[*pg.SelectStmt]*pg.SelectStmt{},
+		queries: map[*pg.SelectStmt]*pg.SelectStmt{}, nodes: map[*pg.Node]*pg.Node{},
 	}
 	a.alike(query)
 	r.tree = r.copy(query)
@@ -52,6 +53,7 @@ func (a *analysis) remains(query *pg.Node) (*remainder, *pgerr.Error) {
 		return r.refusal == nil
 	})
 	r.spell(r.tree)
+	r.relieve(r.tree)
 	r.dependents(r.tree)
 	r.mentions = mentionsOf(r.tree)
 	r.replace(r.tree)
@@ -97,6 +99,8 @@ func (r *remainder) copy(n *pg.Node) *pg.Node {
 			r.refs[m] = was[i].(*pg.ColumnRef)
 		case *pg.SelectStmt:
 			r.queries[m] = was[i].(*pg.SelectStmt)
+		case *pg.Node:
+			r.nodes[m] = was[i].(*pg.Node)
 		}
 		i++
 		return true
@@ -236,6 +240,42 @@ func qualify(query *pg.Node) {
 		}
 		return true
 	})
+}
+
+// relieve takes out the conditions that pieces have checked: PostgreSQL would think
+// that few rows are left, and choose a plan for few.
+func (r *remainder) relieve(n *pg.Node) {
+	parser.Walk(n, func(m any) bool {
+		switch m := m.(type) {
+		case *pg.SelectStmt:
+			m.WhereClause = r.unchecked(m.WhereClause)
+		case *pg.JoinExpr:
+			if m.Quals != nil {
+				if m.Quals = r.unchecked(m.Quals); m.Quals == nil {
+					m.Quals = constantTrue()
+				}
+			}
+		}
+		return true
+	})
+}
+
+// unchecked is what is left of a condition, nil for nothing.
+func (r *remainder) unchecked(n *pg.Node) *pg.Node {
+	if n == nil || r.notes.checked[r.nodes[n]] {
+		return nil
+	}
+	b := n.GetBoolExpr()
+	if b == nil || b.Boolop != pg.BoolExprType_AND_EXPR {
+		return n
+	}
+	var left []*pg.Node
+	for _, arg := range b.Args {
+		if arg = r.unchecked(arg); arg != nil {
+			left = append(left, arg)
+		}
+	}
+	return conjunction(left)
 }
 
 // dependents adds to GROUP BY what a primary key that is in it stands for.

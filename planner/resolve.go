@@ -20,6 +20,8 @@ type notes struct {
 	// grouped are columns that a query may use because it groups by a primary
 	// key.
 	grouped map[*pg.SelectStmt][]dependent
+	// checked are conditions that a piece checks for all its rows.
+	checked map[*pg.Node]bool
 	// system is a system column of a table whose rows are on several shards.
 	system string
 	// modifying: a WITH changes rows.
@@ -33,7 +35,7 @@ type notes struct {
 func newNotes() *notes {
 	return &notes{
 		byNode: map[*pg.RangeVar]*appearance{}, views: map[*pg.RangeVar]*viewUse{},
-		rows: map[*pg.ColumnRef]*rowRef{}, grouped: map[*pg.SelectStmt][]dependent{},
+		rows: map[*pg.ColumnRef]*rowRef{}, grouped: map[*pg.SelectStmt][]dependent{}, checked: map[*pg.Node]bool{},
 	}
 }
 

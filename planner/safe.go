@@ -11,9 +11,12 @@ import (
 )
 
 // offer looks at a condition whose conjuncts all hold in scope s, and notes those
-// that can be checked where a table is read. l is the level whose names they use.
-// They stay where they are as well, so nothing depends on it but how many rows
-// are carried.
+// that can be checked where a table is read. l is the level whose names they use,
+// of the one whose rows they are about.
+//
+// One that no row of NULLs comes between need not be checked again. The others
+// stay where they are as well, so nothing depends on it but how many rows are
+// carried.
 //
 // A conjunct on one table alone may be checked there if the table's rows are in
 // s, or below it where each step is one that scope allows. On the nullable side
@@ -24,13 +27,13 @@ import (
 // It must not fail where PostgreSQL would not: it must not fail at all. And it
 // must not be checked before one that may fail, because PostgreSQL would have
 // failed.
-func (n *notes) offer(l *level, s *scope, cond *pg.Node) {
+func (n *notes) offer(of, l *level, s *scope, cond *pg.Node) {
 	if n == nil || s == nil || cond == nil {
 		return
 	}
 	if b := cond.GetBoolExpr(); b != nil && b.Boolop == pg.BoolExprType_AND_EXPR {
 		for _, arg := range b.Args {
-			n.offer(l, s, arg)
+			n.offer(of, l, s, arg)
 		}
 		return
 	}
@@ -48,8 +51,11 @@ func (n *notes) offer(l *level, s *scope, cond *pg.Node) {
 	if !below || nullable && !c.rejects(cond) {
 		return
 	}
-	if c.of.level != l {
+	switch {
+	case c.of.level != of:
 		c.of.through = append(c.of.through, len(c.of.conditions))
+	case !nullable:
+		n.checked[cond] = true
 	}
 	c.of.conditions = append(c.of.conditions, c.written(cond))
 }
