@@ -22,7 +22,9 @@ const (
 	extended mode = "extended" // dates as parameters, rows in binary
 )
 
-var modes = []mode{simple, extended}
+// modes are how weft is asked in each layout. One way each time for the slower
+// one: what differs between them is not where tables are.
+var modes = map[string][]mode{"together": {simple, extended}, "apart": {extended}}
 
 // answer is all that is compared.
 type answer struct {

@@ -20,7 +20,7 @@
 //  2. TestPlain proves the questions: each has an answer that is not empty,
 //     and the same from rows in another order and from other plans.
 //  3. TestLayouts puts each to weft, as simple query and as extended query with
-//     parameters and binary results. Rows, names, types and modifiers must be equal
+//     parameters and binary results (apart only the latter). Rows, names, types and modifiers must be equal
 //     and the rows in order; floating-point numbers may differ in the last digits.
 //
 // `make bench-analytics` loads more rows and prints the time of each question
