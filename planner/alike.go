@@ -10,7 +10,13 @@ import (
 // alike gives subqueries that are written alike the same literals. PostgreSQL sees
 // that an expression is the one that is grouped or ordered by; so it must still
 // be when the subqueries in it read inputs, and they are to read the same ones.
+//
+// It is done before anything is made of the literals, and only where a subquery
+// is grouped or ordered by: the plan is for this text alone then.
 func (a *analysis) alike(n *pg.Node) {
+	if !sortsByQuery(n) {
+		return
+	}
 	first := map[string][]*pg.A_Const{}
 	parser.Walk(n, func(m any) bool {
 		link, ok := m.(*pg.SubLink)
@@ -39,4 +45,21 @@ func (a *analysis) alike(n *pg.Node) {
 		}
 		return true
 	})
+}
+
+// sortsByQuery reports whether somewhere in a statement rows are grouped or ordered
+// by what a subquery yields.
+func sortsByQuery(n *pg.Node) bool {
+	found := false
+	parser.Walk(n, func(m any) bool {
+		if sel, ok := m.(*pg.SelectStmt); ok {
+			for _, list := range [][]*pg.Node{sel.GroupClause, sel.SortClause, sel.DistinctClause} {
+				for _, n := range list {
+					found = found || hasSublink(n)
+				}
+			}
+		}
+		return !found
+	})
+	return found
 }

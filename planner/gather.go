@@ -144,6 +144,7 @@ func (a *analysis) holds() {
 // selected plans a SELECT.
 func (a *analysis) selected(stmt *pg.Node) plan.Route {
 	a.notes = newNotes()
+	a.alike(stmt)
 	a.top().query(stmt.GetSelectStmt())
 	r := a.decide()
 	if sized := a.sized(stmt.GetSelectStmt(), r); sized != r {

@@ -40,7 +40,6 @@ func (a *analysis) remains(query *pg.Node) (*remainder, *pgerr.Error) {
 		tables: map[*pg.RangeVar]*pg.RangeVar{}, refs: map[*pg.ColumnRef]*pg.ColumnRef{},
 		queries: map[*pg.SelectStmt]*pg.SelectStmt{}, nodes: map[*pg.Node]*pg.Node{},
 	}
-	a.alike(query)
 	r.tree = r.copy(query)
 	if !a.env.tablesOnly {
 		r.nested(r.tree)
