@@ -273,11 +273,13 @@ func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err e
 // Sync between are a transaction already: if they have written, it becomes the
 // block, and nobody can join it any more.
 func (s *Session) bindBegin(portal []byte, f *parser.Facts, pl *planned) (done bool, err error) {
-	if s.conn != nil && (s.unsynced || !s.ops.empty()) {
-		if s.piped {
+	if s.conn != nil {
+		if s.piped && (s.unsynced || !s.ops.empty()) {
 			s.bindEnding(f)
 			return false, nil
 		}
+		// Also one that the session is tied to: asked by a Sync whether it is in
+		// a block, it would say no.
 		if err := s.park(); err != nil {
 			return true, s.refuseBoundRead(err)
 		}
