@@ -28,6 +28,7 @@ const (
 	UndefinedFunction            = "42883"
 	UndefinedTable               = "42P01"
 	WrongObjectType              = "42809"
+	IndeterminateCollation       = "42P22"
 	InvalidTableDefinition       = "42P16"
 	UndefinedColumn              = "42703"
 	DuplicateTable               = "42P07"

@@ -16,6 +16,10 @@ type Gather struct {
 	// Remainder is the rest of the statement over the pieces' rows.
 	Remainder Text
 
+	// Command, if not nil, is what the statement does with its query: DECLARE,
+	// CREATE TABLE AS. The remainder is the rest of the query.
+	Command *Command
+
 	// Native, if not nil, makes the result from the rows of the only piece
 	// without PostgreSQL, where the types of its columns allow that.
 	Native *Native
@@ -33,9 +37,6 @@ type Gather struct {
 	// shard.
 	Own bool
 
-	// Bare: the remainder is a command that takes no parameters.
-	Bare bool
-
 	// Locks: a piece locks rows.
 	Locks bool
 
@@ -44,6 +45,19 @@ type Gather struct {
 
 	// Known is what PostgreSQL says of the texts, asked at the first execution.
 	Known atomic.Pointer[Description]
+}
+
+// Command is a command around a query. It runs on the client's own backend of the
+// home shard, and what it makes is there.
+type Command struct {
+	// Text is the command with a hole for the query.
+	Text Text
+	// Query is the query as the client wrote it.
+	Query Text
+	// Keeps: it makes a table, whose columns have domains and collations.
+	Keeps bool
+	// Bare: it takes no parameters, as COPY does not.
+	Bare bool
 }
 
 // Where says on which shards a piece runs.
@@ -165,6 +179,10 @@ type Description struct {
 	Columns []Column
 	// Pieces are the columns of each piece.
 	Pieces [][]Column
+	// Query are the columns of the query inside a Command, Collations theirs
+	// where they have one that matters.
+	Query      []Column
+	Collations []string
 }
 
 // Column is a column as RowDescription tells it, and what is needed to name its

@@ -13,6 +13,7 @@ func (t Text) String() string {
 		Literal: func(dst []byte, i int) []byte { return append(dst, "'"+strconv.Itoa(i+1)+"'"...) },
 		Input:   func(dst []byte, i int) []byte { return append(dst, "<"+strconv.Itoa(i+1)+">"...) },
 		Now:     func(dst []byte) []byte { return append(dst, "<now>"...) },
+		Rest:    func(dst []byte) []byte { return append(dst, "<remainder>"...) },
 		Type: func(dst []byte, piece, column int) []byte {
 			return fmt.Appendf(dst, "<type %d.%d>", piece+1, column+1)
 		},
@@ -46,13 +47,16 @@ func (g *Gather) print(b *strings.Builder, indent string) {
 		}
 	}
 	fmt.Fprintf(b, "%sremainder: %s\n", indent, g.Remainder)
-	if g.Native != nil {
+	if g.Command != nil {
+		fmt.Fprintf(b, "%scommand: %s\n", indent, g.Command.Text)
+	}
+	if g.Native != nil && g.Command == nil {
 		fmt.Fprintf(b, "%snative: %s\n", indent, g.Native)
 	}
 	for _, f := range []struct {
 		set  bool
 		text string
-	}{{g.Probe, "asks the home shard first"}, {g.Own, "runs on the client's backend"}, {g.Bare, "takes no parameters"}, {g.Locks, "locks rows"}} {
+	}{{g.Probe, "asks the home shard first"}, {g.Own, "runs on the client's backend"}, {g.Locks, "locks rows"}} {
 		if f.set {
 			fmt.Fprintf(b, "%s%s\n", indent, f.text)
 		}

@@ -68,6 +68,9 @@ func (g *Gather) size() int64 {
 			n += p.Instances[j].size()
 		}
 	}
+	if c := g.Command; c != nil {
+		n += int64(unsafe.Sizeof(*c)) + c.Text.size() + 2*c.Query.size()
+	}
 	if m := g.Native; m != nil {
 		n += int64(unsafe.Sizeof(*m)) + 64 + 16*int64(len(m.Order))
 		if a := m.Aggregate; a != nil {

@@ -20,6 +20,9 @@ const (
 	Now
 	// TypeOf is the name of the type of column Column of piece Index.
 	TypeOf
+	// Rest is the query that a command is about, over the pieces' rows: a
+	// subquery in parentheses.
+	Rest
 )
 
 // Part is a piece of SQL or a hole.
@@ -37,6 +40,7 @@ type Fill struct {
 	Input   func(dst []byte, i int) []byte
 	Now     func(dst []byte) []byte
 	Type    func(dst []byte, piece, column int) []byte
+	Rest    func(dst []byte) []byte
 }
 
 // Append appends the text with its holes filled.
@@ -59,6 +63,8 @@ func (t Text) Append(dst []byte, f *Fill) []byte {
 			dst = f.Now(dst)
 		case TypeOf:
 			dst = f.Type(dst, p.Index, p.Column)
+		case Rest:
+			dst = f.Rest(dst)
 		}
 	}
 	return dst

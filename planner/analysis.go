@@ -35,8 +35,7 @@ type analysis struct {
 	notes     *notes
 	classes   map[*scope]*classes
 	timed     bool // texts have the time of the transaction as a hole
-	// trees are what remainders were written from, scattered why there is none.
-	trees     map[*plan.Gather]*pg.Node
+	// scattered is why a query is not gathered.
 	scattered *pgerr.Error
 
 	// probe is what a look at one block of a statement notes beside. Nil in the

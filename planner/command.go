@@ -8,56 +8,32 @@ import (
 	"weft/plan"
 )
 
-// A command around a query that is gathered is run in its place: it reads the
-// same rows. What it makes (a table, a cursor) is on the home shard.
+// Some commands are about a query: DECLARE, CREATE TABLE AS, SELECT INTO. If no
+// single shard can answer the query, it is gathered as any other, and the command
+// runs on the home shard over what is left of it.
 
-// wrote notes the tree that the remainder of a Gather was written from.
-func (a *analysis) wrote(g *plan.Gather, tree *pg.Node) {
-	if a.trees == nil {
-		a.trees = map[*plan.Gather]*pg.Node{}
-	}
-	a.trees[g] = tree
-}
-
-// around makes the query that is gathered a part of a command.
-func (a *analysis) around(command func(query *pg.Node) *pg.Node) {
-	if a.out.Gather == nil {
-		return
-	}
-	for g := a.out.Gather; g != nil; g = g.Otherwise {
-		text, err := a.render(command(a.trees[g]))
-		if err != nil {
-			a.out.Gather, a.scattered = nil, unwritable(err)
-			return
-		}
-		g.Remainder, g.Native, g.Own = text, nil, true
-	}
-	a.holds()
-}
-
-// declareCursor is the route of DECLARE CURSOR.
+// declareCursor: a cursor is where its query runs.
 func (a *analysis) declareCursor(n *pg.DeclareCursorStmt) plan.Route {
 	r := a.nested(n.Query, "DECLARE")
-	a.around(func(query *pg.Node) *pg.Node {
-		out := proto.Clone(n).(*pg.DeclareCursorStmt)
-		out.Query = query
-		return &pg.Node{Node: &pg.Node_DeclareCursorStmt{DeclareCursorStmt: out}}
-	})
-	return r
+	if a.refused() || a.out.Gather == nil {
+		return r
+	}
+	around := proto.Clone(n).(*pg.DeclareCursorStmt)
+	around.Query = restQuery()
+	a.around(&pg.Node{Node: &pg.Node_DeclareCursorStmt{DeclareCursorStmt: around}}, n.Query, &plan.Command{})
+	return a.gathered(r)
 }
 
 // copyQuery is the route of COPY (SELECT …) TO.
 func (a *analysis) copyQuery(n *pg.CopyStmt) plan.Route {
 	r := a.nested(n.Query, "COPY")
-	a.around(func(query *pg.Node) *pg.Node {
-		out := proto.Clone(n).(*pg.CopyStmt)
-		out.Query = query
-		return &pg.Node{Node: &pg.Node_CopyStmt{CopyStmt: out}}
-	})
-	if a.out.Gather != nil {
-		a.out.Gather.Bare = true
+	if a.refused() || a.out.Gather == nil {
+		return r
 	}
-	return r
+	around := proto.Clone(n).(*pg.CopyStmt)
+	around.Query = restQuery()
+	a.around(&pg.Node{Node: &pg.Node_CopyStmt{CopyStmt: around}}, n.Query, &plan.Command{Bare: true})
+	return a.gathered(r)
 }
 
 // copyTable is the route of COPY of a sharded table TO: that of its rows.
@@ -86,38 +62,108 @@ func (a *analysis) copyTable(n *pg.CopyStmt) plan.Route {
 	return a.copyQuery(query)
 }
 
-// tableAs is the route of a table that is made from a query.
-func (a *analysis) tableAs(n *pg.CreateTableAsStmt) plan.Route {
+// createTableAs: a new table is on the home shard.
+func (a *analysis) createTableAs(n *pg.CreateTableAsStmt) plan.Route {
+	a.out.Writes = true
+	if e := n.Query.GetExecuteStmt(); e != nil {
+		a.top().expressions(e.Params)
+		return a.onHome("CREATE TABLE AS")
+	}
+	if n.Objtype == pg.ObjectType_OBJECT_MATVIEW {
+		return a.createMatView(n)
+	}
+	return a.tableFrom(n)
+}
+
+// selectInto is another way to write CREATE TABLE AS.
+func (a *analysis) selectInto(n *pg.SelectStmt) plan.Route {
+	a.out.Writes = true
+	n = proto.Clone(n).(*pg.SelectStmt)
+	first := n
+	for first.IntoClause == nil {
+		first = first.Larg
+	}
+	into := first.IntoClause
+	first.IntoClause = nil
+	return a.tableFrom(&pg.CreateTableAsStmt{Query: selectNode(n), Into: into, Objtype: pg.ObjectType_OBJECT_TABLE})
+}
+
+// intoOf returns where a query puts its rows, nil if the client gets them. With
+// set operations the first one has it.
+func intoOf(n *pg.SelectStmt) *pg.IntoClause {
+	for ; n != nil; n = n.Larg {
+		if n.IntoClause != nil {
+			return n.IntoClause
+		}
+	}
+	return nil
+}
+
+// tableFrom makes a table from a query.
+func (a *analysis) tableFrom(n *pg.CreateTableAsStmt) plan.Route {
 	a.notes = newNotes()
 	a.top().query(n.Query.GetSelectStmt())
 	r := a.decide()
-	a.out.Writes = true
 	switch {
 	case a.refused():
 		return plan.Refused
-	case r != plan.Keyed && r != plan.Gathered:
+	case r != plan.Keyed && r != plan.Gathered, n.Into.SkipData:
+		// The home shard has the definitions of all tables.
+		a.instances = nil
 		return plan.Home
-	case n.Objtype == pg.ObjectType_OBJECT_MATVIEW:
-		a.unsupported("Make a table: CREATE TABLE … AS.", "a materialized view of sharded table %q is not supported: it could not be refreshed", a.touched.sharded[0])
-		return plan.Refused
 	}
 	a.gather(n.Query, r)
-	a.around(func(query *pg.Node) *pg.Node {
-		out := proto.Clone(n).(*pg.CreateTableAsStmt)
-		out.Query = query
-		return &pg.Node{Node: &pg.Node_CreateTableAsStmt{CreateTableAsStmt: out}}
-	})
+	a.instances = nil
 	if a.out.Gather == nil {
+		return a.gathered(plan.Gathered)
+	}
+	around := proto.Clone(n).(*pg.CreateTableAsStmt)
+	around.Query = restQuery()
+	a.around(&pg.Node{Node: &pg.Node_CreateTableAsStmt{CreateTableAsStmt: around}}, n.Query, &plan.Command{Keeps: true})
+	return a.gathered(plan.Gathered)
+}
+
+// gathered is the route of what may have turned out to be impossible.
+func (a *analysis) gathered(r plan.Route) plan.Route {
+	if r == plan.Gathered && a.out.Gather == nil {
 		a.out.Route, a.out.Refusal = plan.Refused, a.scattered
 		return plan.Refused
 	}
-	return plan.Gathered
+	return r
 }
 
-// selectInto is CREATE TABLE AS in another spelling.
-func (a *analysis) selectInto(n *pg.SelectStmt) plan.Route {
-	query := proto.Clone(n).(*pg.SelectStmt)
-	into := query.IntoClause
-	query.IntoClause = nil
-	return a.tableAs(&pg.CreateTableAsStmt{Query: selectOf(query), Into: into, Objtype: pg.ObjectType_OBJECT_TABLE})
+// around puts a command around what is gathered. It has a restQuery in the place
+// of the query.
+func (a *analysis) around(command, query *pg.Node, c *plan.Command) {
+	a.timed = false
+	var err error
+	if c.Text, err = a.render(command); err == nil {
+		c.Query, err = a.render(query)
+	}
+	if err != nil {
+		a.out.Gather, a.scattered = nil, unwritable(err)
+		return
+	}
+	for g := a.out.Gather; g != nil; g = g.Otherwise {
+		g.Command = c
+	}
+}
+
+// restQuery stands for the query of a command.
+func restQuery() *pg.Node {
+	rest := &pg.RangeVar{Relname: restMark, Inh: true, Relpersistence: "p", Location: -1}
+	return selectNode(&pg.SelectStmt{
+		TargetList:  []*pg.Node{targetOf(pg.MakeColumnRefNode([]*pg.Node{pg.MakeAStarNode()}, -1), "")},
+		FromClause:  []*pg.Node{{Node: &pg.Node_RangeVar{RangeVar: rest}}},
+		LimitOption: pg.LimitOption_LIMIT_OPTION_DEFAULT, Op: pg.SetOperation_SETOP_NONE,
+	})
+}
+
+func (a *analysis) createMatView(n *pg.CreateTableAsStmt) plan.Route {
+	a.top().query(n.Query.GetSelectStmt())
+	if len(a.touched.sharded) > 0 {
+		a.unsupported("Create the table first, declare it, then INSERT … SELECT.", "a materialized view cannot be made from sharded table %q yet", a.touched.sharded[0])
+	}
+	a.decide()
+	return a.refusedOr(plan.Home)
 }

@@ -29,14 +29,6 @@ func (a *analysis) createTable(n *pg.CreateStmt) plan.Route {
 	return plan.Home
 }
 
-func (a *analysis) createTableAs(n *pg.CreateTableAsStmt) plan.Route {
-	if e := n.Query.GetExecuteStmt(); e != nil {
-		a.top().expressions(e.Params)
-		return a.madeFrom("a table")
-	}
-	return a.tableAs(n)
-}
-
 // createView: a view is where the tables are that it reads.
 func (a *analysis) createView(n *pg.ViewStmt) plan.Route {
 	a.top().query(n.Query.GetSelectStmt())

@@ -266,7 +266,7 @@ func (a *analysis) statement(n *pg.Node) plan.Route {
 		if r, ok := a.weftCall(n.SelectStmt); ok {
 			return r
 		}
-		if into := n.SelectStmt.IntoClause; into != nil {
+		if intoOf(n.SelectStmt) != nil {
 			return a.selectInto(n.SelectStmt)
 		}
 		return a.selected(&pg.Node{Node: n})

@@ -64,7 +64,6 @@ func (a *analysis) remains(query *pg.Node) (*remainder, *pgerr.Error) {
 		return nil, unwritable(err)
 	}
 	r.gather.Remainder = text
-	r.wrote(r.gather, r.tree)
 	r.gather.Own = r.own()
 	return r, nil
 }

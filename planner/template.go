@@ -45,6 +45,9 @@ const (
 // inputMark is the name of a table that stands for the rows of a piece.
 func inputMark(piece int) string { return mark + "i" + strconv.Itoa(piece) + mark }
 
+// restMark is the name of a table that stands for the query of a command.
+const restMark = mark + "r" + mark
+
 // nowMark is a column that stands for the time of the transaction.
 func nowMark() *pg.Node { return nameNode(mark + "n" + mark) }
 
@@ -108,6 +111,7 @@ func (a *analysis) same(want *pg.Node, t plan.Text) error {
 		},
 		Input: func(dst []byte, i int) []byte { return append(dst, `"`+inputMark(i)+`"`...) },
 		Now:   func(dst []byte) []byte { return append(dst, `"`+mark+"n"+mark+`"`...) },
+		Rest:  func(dst []byte) []byte { return append(dst, `"`+restMark+`"`...) },
 		Type: func(dst []byte, i, j int) []byte {
 			return append(dst, `"`+mark+"t"+strconv.Itoa(i)+"."+strconv.Itoa(j)+mark+`"`...)
 		},
@@ -362,6 +366,8 @@ func (t *template) part(name string) (plan.Part, error) {
 	switch name[0] {
 	case 'n':
 		return plan.Part{Kind: plan.Now}, nil
+	case 'r':
+		return plan.Part{Kind: plan.Rest}, nil
 	case 'b':
 		return plan.Part{Kind: plan.SQL}, nil
 	case 's':

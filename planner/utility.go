@@ -204,16 +204,6 @@ func (a *analysis) reindex(n *pg.ReindexStmt) plan.Route {
 	return r
 }
 
-// madeFrom is the route of a table made from a query.
-func (a *analysis) madeFrom(what string) plan.Route {
-	a.out.Writes = true
-	if len(a.touched.sharded) > 0 {
-		a.unsupported("Create the table first, declare it, then INSERT … SELECT.", "%s cannot be made from sharded table %q yet", what, a.touched.sharded[0])
-	}
-	a.decide()
-	return a.refusedOr(plan.Home)
-}
-
 // bodyReads says which relations a text of some language mentions.
 func (a *analysis) bodyReads(body string) (out reads) {
 	if a.env.Schema == nil {

@@ -36,7 +36,6 @@ func (a *analysis) gatherOf(r *reduced) *plan.Gather {
 	if g.Remainder, err = a.render(selectNode(r.block)); err != nil {
 		return nil
 	}
-	a.wrote(g, selectNode(r.block))
 	return g
 }
 

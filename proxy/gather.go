@@ -138,7 +138,7 @@ func (s *Session) mayGather(x *gathering) error {
 			WithDetail("Shards do not know of each other's conflicts.").
 			WithHint("Use REPEATABLE READ, or keep the transaction to one shard.")
 	}
-	if x.g.Bare {
+	if x.g.Command != nil && x.g.Command.Bare {
 		return pgerr.New(pgerr.FeatureNotSupported, "COPY from several shards is not supported yet").WithHint("Send the query itself.")
 	}
 	return nil
@@ -199,6 +199,11 @@ func (s *Session) learnGather(x *gathering) error {
 			return pgerr.New(pgerr.InternalError, "a part of the statement cannot be described: %s", pgerr.From(err).Message)
 		}
 		d.Pieces = append(d.Pieces, cols)
+	}
+	if x.g.Command != nil {
+		if err := s.learnCommand(x, d, fill); err != nil {
+			return err
+		}
 	}
 	if err := s.checkRemainder(x, d); err != nil {
 		return err

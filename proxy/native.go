@@ -28,7 +28,7 @@ type nativePlan struct {
 // number.
 func (s *Session) nativeFor(x *gathering) *nativePlan {
 	n := x.g.Native
-	if n == nil || len(x.g.Pieces) != 1 || x.limited || !s.inEffect.native {
+	if n == nil || x.g.Command != nil || len(x.g.Pieces) != 1 || x.limited || !s.inEffect.native {
 		return nil
 	}
 	out := &nativePlan{Native: n, limit: -1}

@@ -124,7 +124,7 @@ func (x *gathering) appendRemainder(dst []byte, portal []byte) ([]byte, error) {
 			return dst, err
 		}
 	}
-	dst = wire.AppendParse(dst, "", x.prefix()+string(x.g.Remainder.Append(nil, fill)), appendOIDs(nil, oids))
+	dst = wire.AppendParse(dst, "", x.prefix()+x.sql(fill), appendOIDs(nil, oids))
 	dst, at := wire.Begin(dst, wire.Bind)
 	dst = append(append(dst, portal...), 0, 0)
 	dst = append(append(dst, values...), x.formats...)
@@ -197,6 +197,7 @@ func (s *Session) useForRemainder(x *gathering) error {
 	if s.special(x.facts) {
 		s.done.note(s, x.facts)
 	}
+	s.noteCursor(x.text, x.facts)
 	s.conn.UnnamedBy = 0
 	s.toServer.Grow()
 	return nil
@@ -218,13 +219,17 @@ func (s *Session) checkRemainder(x *gathering, d *plan.Description) error {
 		s.log.Error("the remainder cannot be described", "sql", sql, "err", err)
 		return pgerr.New(pgerr.InternalError, "the statement cannot be put together: %s", pgerr.From(err).Message)
 	}
+	want := d.Columns
+	if x.g.Command != nil {
+		want = d.Query
+	}
 	var differ []string
-	if len(cols) != len(d.Columns) {
+	if len(cols) != len(want) {
 		differ = append(differ, "number of columns")
 	} else {
 		for i := range cols {
-			if cols[i].Type != d.Columns[i].Type {
-				differ = append(differ, cols[i].Name+" "+cols[i].SQL+" for "+d.Columns[i].SQL)
+			if cols[i].Type != want[i].Type {
+				differ = append(differ, cols[i].Name+" "+cols[i].SQL+" for "+want[i].SQL)
 			}
 		}
 	}

@@ -94,7 +94,7 @@ commit;
 
 @maybe
 begin;
-declare every cursor for select id from orders order by id;
+declare every cursor for select id + 0 as id from orders order by id;
 fetch 2 from every;
 rollback;
 declare hold cursor with hold for select id from orders where customer_id = 3 order by id;

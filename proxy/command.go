@@ -1,0 +1,191 @@
+package proxy
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"weft/finish"
+	"weft/pgerr"
+	"weft/plan"
+	"weft/pool"
+	"weft/wire"
+)
+
+// A command around a gathered query, DECLARE or CREATE TABLE AS, runs on the
+// client's own backend of the home shard, over the remainder of the query. What
+// it makes is there: FETCH, pg_cursors and the new table are PostgreSQL's own.
+//
+// The remainder yields the values that the query does, but its columns may have
+// lost what a value has not: modifiers, domains, collations. A table keeps these.
+// So they are asked for, and given back by casts.
+
+// sql is the text that runs over the inputs.
+func (x *gathering) sql(fill *plan.Fill) string {
+	c := x.g.Command
+	if c == nil {
+		return string(x.g.Remainder.Append(nil, fill))
+	}
+	fill.Rest = func(dst []byte) []byte {
+		dst = append(dst, "(SELECT "...)
+		for i := range x.d.Query {
+			col := &x.d.Query[i]
+			dst = appendComma(dst, i)
+			dst = appendNumbered(dst, "q.c", i)
+			if col.SQL != "" {
+				dst = append(append(dst, "::"...), col.SQL...)
+			}
+			if coll := x.d.Collations[i]; coll != "" {
+				dst = append(append(dst, " COLLATE "...), coll...)
+			}
+			dst = append(append(dst, " AS "...), pool.QuoteIdent(col.Name)...)
+		}
+		dst = append(dst, " FROM "...)
+		dst = x.appendQuery(dst, x.g.Remainder, fill)
+		return append(dst, ") q"...)
+	}
+	return string(c.Text.Append(nil, fill))
+}
+
+// appendQuery appends a query as an item of FROM: q, whose columns are c1, c2, …
+func (x *gathering) appendQuery(dst []byte, t plan.Text, fill *plan.Fill) []byte {
+	dst = t.Append(append(dst, '('), fill)
+	dst = append(dst, "\n) q"...)
+	if len(x.d.Query) == 0 {
+		return dst
+	}
+	dst = append(dst, '(')
+	for i := range x.d.Query {
+		dst = appendNumbered(appendComma(dst, i), "c", i)
+	}
+	return append(dst, ')')
+}
+
+func appendComma(dst []byte, i int) []byte {
+	if i > 0 {
+		dst = append(dst, ", "...)
+	}
+	return dst
+}
+
+func appendNumbered(dst []byte, name string, i int) []byte {
+	return strconv.AppendInt(append(dst, name...), int64(i+1), 10)
+}
+
+// learnCommand finds out what the query of a command yields.
+func (s *Session) learnCommand(x *gathering, d *plan.Description, fill *plan.Fill) error {
+	c := x.g.Command
+	var err error
+	if _, d.Query, err = finish.Describe(s.conn, string(c.Query.Append(nil, fill)), d.Params); err != nil {
+		return describing(s, "the query of a command", err)
+	}
+	d.Collations = make([]string, len(d.Query))
+	if !c.Keeps || len(d.Query) == 0 {
+		return nil
+	}
+	types, err := s.askOfQuery(x, fill, "pg_catalog.pg_typeof(%s)::pg_catalog.oid", nil)
+	if err != nil {
+		return err
+	}
+	rows, err := s.conn.Exec(`SELECT t.oid, t.typcollation <> 0, CASE t.typtype WHEN 'd' THEN pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(t.typname) ELSE '' END
+FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace WHERE t.oid IN (` + strings.Join(types, ", ") + ")")
+	if err != nil {
+		return err
+	}
+	collatable := make([]bool, len(types))
+	for i, typ := range types {
+		for _, r := range rows {
+			if r[0] != typ {
+				continue
+			}
+			collatable[i] = r[1] == "t" && d.Query[i].SQL != ""
+			if r[2] != "" {
+				d.Query[i].SQL = r[2]
+			}
+		}
+	}
+	d.Collations, err = s.askOfQuery(x, fill, "pg_catalog.pg_collation_for(%s)", collatable)
+	if err != nil {
+		return err
+	}
+	for i, name := range d.Collations {
+		if collatable[i] && name == "" {
+			return pgerr.New(pgerr.IndeterminateCollation, "no collation was derived for column %q with collatable type %s", d.Query[i].Name, strings.TrimPrefix(d.Query[i].SQL, "pg_catalog.")).
+				WithHint("Use the COLLATE clause to set the collation explicitly.")
+		}
+	}
+	return nil
+}
+
+// describing logs that a text of weft's own is not accepted, and says so.
+func describing(s *Session, what string, err error) error {
+	if errors.Is(err, pool.ErrLost) {
+		return err
+	}
+	s.log.Error("a text of weft's own cannot be described", "text", what, "err", err)
+	return pgerr.New(pgerr.InternalError, "%s cannot be described: %s", what, pgerr.From(err).Message)
+}
+
+// askOfQuery evaluates something of each column of a command's query, without
+// running that. It asks of all columns if which is nil; the others get "".
+func (s *Session) askOfQuery(x *gathering, fill *plan.Fill, what string, which []bool) ([]string, error) {
+	sql := []byte("SELECT ")
+	asked := 0
+	for i := range x.d.Query {
+		if which == nil || which[i] {
+			sql = fmt.Appendf(appendComma(sql, asked), what, appendNumbered(nil, "q.c", i))
+			asked++
+		}
+	}
+	out := make([]string, len(x.d.Query))
+	if asked == 0 {
+		return out, nil
+	}
+	// One row of NULLs, whose types and collations are the query's.
+	sql = append(sql, " FROM (SELECT) one LEFT JOIN LATERAL (SELECT * FROM "...)
+	sql = x.appendQuery(sql, x.g.Command.Query, fill)
+	sql = append(sql, " LIMIT 0) q ON true"...)
+
+	l := &leg{s: s, conn: s.conn}
+	l.out = wire.AppendParse(nil, "", string(sql), appendOIDs(nil, x.d.Params))
+	var at int
+	l.out, at = wire.Begin(l.out, wire.Bind)
+	l.out = append(append(append(l.out, 0, 0), x.values...), 0, 0)
+	l.out = appendExecute(wire.End(l.out, at))
+	l.out = wire.AppendEmpty(l.out, wire.Sync)
+	s.conn.UnnamedBy = 0
+	row, err := l.Next()
+	if err != nil {
+		l.drain()
+		if errors.Is(err, io.EOF) {
+			err = wire.ErrMalformed
+		}
+		return nil, describing(s, "the query of a command", err)
+	}
+	row = row[min(2, len(row)):]
+	for i := range out {
+		if which != nil && !which[i] {
+			continue
+		}
+		if out[i], row, err = textField(row); err != nil {
+			return nil, s.conn.Lost(err)
+		}
+	}
+	l.drain()
+	return out, l.err
+}
+
+// textField takes the first field of a row, "" for NULL.
+func textField(row []byte) (field string, rest []byte, err error) {
+	if len(row) < 4 {
+		return "", nil, wire.ErrMalformed
+	}
+	size := max(int(int32(binary.BigEndian.Uint32(row))), 0)
+	if row = row[4:]; len(row) < size {
+		return "", nil, wire.ErrMalformed
+	}
+	return string(row[:size]), row[size:], nil
+}
