@@ -61,7 +61,7 @@ func (p *input) composites() bool {
 		c := &p.shape.Columns[i]
 		switch {
 		case Carry(c) == Text:
-		case c.Type >= firstAssigned, c.Type == 71, c.Type == 75, c.Type == 81, c.Type == 83: // the last are those of catalogs
+		case c.SQL == "", c.Type >= firstAssigned, c.Type == 71, c.Type == 75, c.Type == 81, c.Type == 83: // the last are those of catalogs
 			return true
 		}
 	}

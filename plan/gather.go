@@ -89,11 +89,20 @@ type Piece struct {
 	// Index: the remainder looks for rows with a value of one of these columns,
 	// again and again. With many rows an index on each pays.
 	Index []int
+	// Reduce, if not nil: of its rows only those matter whose column has a value
+	// that another piece has too, one without Reduce.
+	Reduce *Reduction
 	// Forbid: the columns whose types must not be these, because what the
 	// remainder makes of them would lose something (an average of float4 sums).
 	Forbid []Forbidden
 	// Always: it must run on one shard at least, even if no row can match.
 	Always bool
+}
+
+// Reduction says which rows of a piece matter.
+type Reduction struct {
+	Column           int // of the piece
+	From, FromColumn int // the other piece, and its column
 }
 
 // Forbidden is a type that a column of a piece must not have.

@@ -31,6 +31,9 @@ func (g *Gather) print(b *strings.Builder, indent string) {
 	for i := range g.Pieces {
 		p := &g.Pieces[i]
 		fmt.Fprintf(b, "%spiece %d, %s: %s\n", indent, i+1, p.where(), p.Text)
+		if r := p.Reduce; r != nil {
+			fmt.Fprintf(b, "%s  column %d is among those of column %d of piece %d\n", indent, r.Column+1, r.FromColumn+1, r.From+1)
+		}
 		for j := range p.Instances {
 			fmt.Fprintf(b, "%s  %s\n", indent, p.Instances[j].String())
 		}

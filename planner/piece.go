@@ -50,7 +50,17 @@ func (r *remainder) tablePiece(x *appearance, rv *pg.RangeVar) (int, error) {
 	default:
 		p.Where = plan.OnHome
 	}
-	return r.add(p, x.sample == nil && (x.rel == nil || x.rel.Kind != catalog.View)), nil
+	n := r.add(p, x.sample == nil && (x.rel == nil || x.rel.Kind != catalog.View))
+	in := inputOf{x: x, piece: n}
+	for _, t := range sel.TargetList {
+		name := ""
+		if names := nameList(t.GetResTarget().GetVal().GetColumnRef().GetFields()); len(names) == 1 {
+			name = names[0]
+		}
+		in.columns = append(in.columns, name)
+	}
+	r.inputs = append(r.inputs, in)
+	return n, nil
 }
 
 // add adds a piece, or finds the one that is equal to it.

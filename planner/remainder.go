@@ -17,6 +17,7 @@ import (
 type remainder struct {
 	*analysis
 	gather   *plan.Gather
+	inputs   []inputOf
 	shared   []bool // by piece: an equal one may be the same
 	mentions *mentions
 	tree     *pg.Node
@@ -65,6 +66,7 @@ func (a *analysis) remains(query *pg.Node) (*remainder, *pgerr.Error) {
 	}
 	r.gather.Remainder = text
 	r.gather.Own = r.own()
+	r.reduceInputs()
 	return r, nil
 }
 

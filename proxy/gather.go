@@ -36,6 +36,7 @@ type gathering struct {
 	formats []byte
 
 	visits  [][]int // pieces by shard
+	later   [][]int // those of the second round, if there is one
 	legs    []*leg
 	now     string
 	native  *nativePlan
@@ -118,6 +119,7 @@ func (s *Session) prepareGather(r *router, x *gathering) error {
 		return err
 	}
 	x.native = s.nativeFor(x)
+	s.secondRound(x)
 	return s.openLegs(x)
 }
 
@@ -346,7 +348,8 @@ func (s *Session) openLegs(x *gathering) (err error) {
 		}
 	}()
 	for shard, pieces := range x.visits {
-		if len(pieces) == 0 {
+		again := x.later != nil && len(x.later[shard]) > 0
+		if len(pieces) == 0 && !again {
 			continue
 		}
 		l, err := s.legFor(shard)
@@ -355,6 +358,14 @@ func (s *Session) openLegs(x *gathering) (err error) {
 		}
 		if err != nil {
 			return err
+		}
+		if len(pieces) == 0 {
+			l.over = !l.begins // its turn comes later
+			continue
+		}
+		if again && !s.block.open {
+			l.out = wire.AppendQuery(l.out, keepSnapshot)
+			l.begins, l.opened = true, true
 		}
 		if l.out, err = x.appendStatement(l.out, l, pieces); err != nil {
 			return err
@@ -373,16 +384,23 @@ func (s *Session) openLegs(x *gathering) (err error) {
 func (x *gathering) appendStatement(dst []byte, l *leg, pieces []int) ([]byte, error) {
 	texts := make([][]byte, len(x.g.Pieces))
 	fill := x.fill()
+	var own [][]byte
+	types := slices.Clone(x.d.Params)
 	for _, i := range pieces {
-		texts[i] = x.g.Pieces[i].Text.Append(nil, fill)
+		texts[i] = x.reduced(i, x.g.Pieces[i].Text.Append(nil, fill), &own, &types)
 	}
-	oids, err := l.translate.ParseOIDs(appendOIDs(nil, x.d.Params))
+	oids, err := l.translate.ParseOIDs(appendOIDs(nil, types))
 	if err != nil {
 		return dst, untranslatable(err)
 	}
 	values, err := l.translate.Bind(x.values, appendOIDs(nil, x.d.Params))
 	if err != nil {
 		return dst, untranslatable(err)
+	}
+	if len(own) > 0 {
+		if values, err = finish.AppendParameters(nil, values, own...); err != nil {
+			return dst, err
+		}
 	}
 	dst = wire.AppendParse(dst, "", x.prefix()+string(finish.Tagged(nil, texts, x.d.Pieces)), oids)
 	var at int

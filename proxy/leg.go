@@ -26,6 +26,8 @@ type leg struct {
 	// block, whose answer comes first.
 	out    []byte
 	begins bool
+	// opened: the transaction it is in is weft's own, for this statement.
+	opened bool
 	// then is the leg that is sent its statement when this one is through.
 	then *leg
 
@@ -289,6 +291,7 @@ func (s *Session) endLegs(legs []*leg, stop bool) error {
 			l.conn.AwaitCancels()
 		case !l.borrowed:
 			lost = s.loseParked(l.conn, lost)
+		case l.borrowed && l.opened && !l.lost() && l.conn.Status == wire.TxActive && s.endOpened(l):
 		case l.borrowed && (l.lost() || l.conn.Status != wire.TxIdle):
 			l.conn.Discard()
 		case l.borrowed:
@@ -301,6 +304,18 @@ func (s *Session) endLegs(legs []*leg, stop bool) error {
 		return lost
 	}
 	return first
+}
+
+// endOpened ends a transaction of weft's own and gives the backend back. It
+// reports false if that is not possible.
+func (s *Session) endOpened(l *leg) bool {
+	if _, err := l.conn.Exec("COMMIT"); err != nil || l.conn.Status != wire.TxIdle {
+		return false
+	}
+	*s.lastOf(l.conn.Lane()) = l.conn
+	l.conn.UsedBy(s.id)
+	l.conn.Release()
+	return true
 }
 
 // loseParked closes a backend the session holds and has lost, for that reason. If

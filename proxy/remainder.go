@@ -55,6 +55,17 @@ func (s *Session) collect(x *gathering) error {
 }
 
 func (s *Session) collectRows(x *gathering) error {
+	if err := s.readLegs(x); err != nil || x.later == nil {
+		return err
+	}
+	if err := s.askLater(x); err != nil {
+		return err
+	}
+	return s.readLegs(x)
+}
+
+// readLegs keeps the rows that the shards send.
+func (s *Session) readLegs(x *gathering) error {
 	for _, l := range x.legs {
 		for {
 			row, err := l.Next()

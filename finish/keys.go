@@ -1,0 +1,73 @@
+package finish
+
+import (
+	"encoding/binary"
+
+	"weft/pgerr"
+)
+
+// maxKeys is how many values another piece is reduced to at most. More of them
+// cost a shard more than they spare.
+const maxKeys = 10000
+
+// Keys returns the values of a column that have been collected, each once and
+// without NULL, as a parameter that is an array of that type. It reports false
+// if they are not all in memory, too many, or of a type that servers may number
+// differently.
+func (in *Inputs) Keys(piece, column int) (value []byte, typ uint32, ok bool) {
+	p := &in.inputs[piece]
+	c := &p.shape.Columns[column]
+	if p.byRow || p.rows > maxKeys || c.Type >= firstAssigned || Carry(c) != Element {
+		return nil, 0, false
+	}
+	seen := make(map[string]bool, p.rows)
+	a := array{}
+	n := 0
+	for e := p.arrays[column].elements; len(e) >= 4; {
+		size := int(int32(binary.BigEndian.Uint32(e)))
+		if size < 0 {
+			e = e[4:]
+			continue
+		}
+		element := e[:4+size]
+		e = e[4+size:]
+		if !seen[string(element)] {
+			seen[string(element)] = true
+			a.elements = append(a.elements, element...)
+			n++
+		}
+	}
+	return a.append(nil, c.Type, n), c.Array, true
+}
+
+// AppendParameters appends that part of a Bind which has the parameters, as
+// AppendBind does, with binary values of our own behind the client's. Each has
+// its length before it.
+func AppendParameters(dst, client []byte, own ...[]byte) ([]byte, error) {
+	formats, values, n, err := parameters(client)
+	if err != nil {
+		return nil, err
+	}
+	if n+len(own) > maxParams {
+		return nil, pgerr.New(pgerr.ProgramLimitExceeded, "the query needs more than %d parameters", maxParams)
+	}
+	dst = appendFormats(dst, formats, n, len(own))
+	dst = binary.BigEndian.AppendUint16(dst, uint16(n+len(own)))
+	dst = append(dst, values...)
+	for _, v := range own {
+		dst = append(dst, v...)
+	}
+	return dst, nil
+}
+
+// Reduced appends the statement of a piece for the rows of which a column is
+// among the elements of a parameter.
+func Reduced(dst, piece []byte, columns, column, param int) []byte {
+	dst = append(dst, "SELECT * FROM ("...)
+	dst = append(dst, piece...)
+	dst = append(dst, ") p("...)
+	dst = appendNames(dst, 1, columns)
+	dst = append(dst, ") WHERE "...)
+	dst = appendNames(dst, column+1, 1)
+	return append(appendParams(append(dst, " = ANY ("...), "", param, 1, ""), ')')
+}
