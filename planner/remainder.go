@@ -31,6 +31,7 @@ type remainder struct {
 	// replaced.
 	once map[string]int
 
+	found   []*island
 	refusal *pgerr.Error
 }
 
@@ -53,9 +54,15 @@ func (a *analysis) remains(query *pg.Node) (*remainder, *pgerr.Error) {
 		return r.refusal == nil
 	})
 	r.spell(r.tree)
+	if !a.env.tablesOnly {
+		r.islands(r.tree)
+	}
 	r.relieve(r.tree)
 	r.dependents(r.tree)
 	r.mentions = mentionsOf(r.tree)
+	if err := r.settleIslands(r.tree); err != nil {
+		return nil, unwritable(err)
+	}
 	r.replace(r.tree)
 	if r.refusal != nil {
 		return nil, r.refusal

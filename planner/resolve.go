@@ -20,6 +20,8 @@ type notes struct {
 	// grouped are columns that a query may use because it groups by a primary
 	// key.
 	grouped map[*pg.SelectStmt][]dependent
+	// joined are equalities of columns of two tables.
+	joined []joined
 	// checked are conditions that a piece checks for all its rows.
 	checked map[*pg.Node]bool
 	// system is a system column of a table whose rows are on several shards.

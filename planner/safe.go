@@ -38,6 +38,7 @@ func (n *notes) offer(of, l *level, s *scope, cond *pg.Node) {
 		return
 	}
 	l.correlated(cond)
+	n.joins(of, l, s, cond)
 	c := conjunct{level: l}
 	safe := c.safe(cond)
 	switch {
