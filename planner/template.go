@@ -5,6 +5,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync"
 
 	pg "github.com/pganalyze/pg_query_go/v6"
 	"google.golang.org/protobuf/proto"
@@ -149,32 +150,48 @@ func normal(n *pg.Node) *pg.Node {
 // plain clears places, and gives what is not set the value that it has in a text:
 // nodes that are made here do not have all of them.
 func plain(m protoreflect.Message) {
-	fields := m.Descriptor().Fields()
-	for i := range fields.Len() {
-		f := fields.Get(i)
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {
-		case f.IsList():
-			if f.Kind() == protoreflect.MessageKind {
-				for l, i := m.Get(f).List(), 0; i < l.Len(); i++ {
-					plain(l.Get(i).Message())
-				}
-			}
-		case f.Kind() == protoreflect.EnumKind:
-			if m.Get(f).Enum() == 0 {
-				m.Set(f, protoreflect.ValueOfEnum(1))
+		case f.Kind() == protoreflect.MessageKind && f.IsList():
+			for l, i := v.List(), 0; i < l.Len(); i++ {
+				plain(l.Get(i).Message())
 			}
 		case f.Kind() == protoreflect.MessageKind:
-			if m.Has(f) {
-				plain(m.Mutable(f).Message())
-			}
+			plain(v.Message())
 		case f.Name() == "location":
 			m.Clear(f)
-		case f.Name() == "typemod" && m.Get(f).Int() == 0:
+		}
+		return true
+	})
+	for _, f := range unset(m.Descriptor()) {
+		switch {
+		case m.Has(f):
+		case f.Kind() == protoreflect.EnumKind:
+			m.Set(f, protoreflect.ValueOfEnum(1))
+		case f.Name() == "typemod":
 			m.Set(f, protoreflect.ValueOfInt32(-1))
-		case f.Name() == "relpersistence" && m.Get(f).String() == "":
+		default:
 			m.Set(f, protoreflect.ValueOfString("p"))
 		}
 	}
+}
+
+// unsets remembers per message which fields plain gives a value.
+var unsets sync.Map // protoreflect.FullName → []protoreflect.FieldDescriptor
+
+func unset(d protoreflect.MessageDescriptor) []protoreflect.FieldDescriptor {
+	if list, ok := unsets.Load(d.FullName()); ok {
+		return list.([]protoreflect.FieldDescriptor)
+	}
+	var list []protoreflect.FieldDescriptor
+	for i := range d.Fields().Len() {
+		f := d.Fields().Get(i)
+		if f.ContainingOneof() == nil && !f.IsList() && (f.Kind() == protoreflect.EnumKind || f.Name() == "typemod" || f.Name() == "relpersistence") {
+			list = append(list, f)
+		}
+	}
+	unsets.Store(d.FullName(), list)
+	return list
 }
 
 // hole notes a part and returns its number.

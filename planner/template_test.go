@@ -18,7 +18,7 @@ func roundTrip(t *testing.T, sql string) (out []string, a *analysis, lits []stri
 	t.Helper()
 	var s parser.Scanner
 	if !s.Scan([]byte(sql), parser.Options{}) {
-		t.Skip("does not scan")
+		return nil, nil, nil
 	}
 	tree, err := parser.ParseTree(sql, parser.Options{})
 	if err != nil {
