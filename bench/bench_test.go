@@ -19,7 +19,7 @@ func small(t *testing.T, more ...string) options {
 	t.Helper()
 	o, err := parseOptions(append([]string{
 		"-baseline", "-scale", "1", "-clients", "4", "-modes", "prepared",
-		"-workloads", "idle,stream,readwrite", "-seconds", "1", "-rounds", "1", "-idle", "50", "-stream-mb", "20",
+		"-workloads", "idle,stream,readwrite,scatter-few,join-near,merge", "-seconds", "1", "-rounds", "1", "-idle", "50", "-stream-mb", "20",
 	}, more...), io.Discard)
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func TestRun(t *testing.T) {
 		t.Fatalf("%v\n%s", err, log.String())
 	}
 	t.Log(out.String())
-	for _, want := range []string{" cores", "PostgreSQL 1", "50 idle clients", "one result of 20 MB", "read-write transaction"} {
+	for _, want := range []string{" cores", "PostgreSQL 1", "50 idle clients", "one result of 20 MB", "statements over 4 shards", "read-write transaction"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in the output", want)
 		}
@@ -63,6 +63,14 @@ func TestRun(t *testing.T) {
 	for _, name := range []string{targetDirect, targetWeft, targetBaseline} { // PgBouncer may be missing.
 		if _, ok := r.Cells[0].Targets[name]; !ok {
 			t.Errorf("%s was not measured", name)
+		}
+	}
+	if len(r.Scatters) != 6 {
+		t.Errorf("got %d figures of statements over all shards", len(r.Scatters))
+	}
+	for _, f := range r.Scatters {
+		if f.MS <= 0 || (f.Target == targetWeft) != (f.CPUMicros > 1) || f.Against <= 0 {
+			t.Errorf("%+v", f)
 		}
 	}
 	for _, s := range r.Streams {
