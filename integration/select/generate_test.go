@@ -226,9 +226,6 @@ func (g *generator) order(out []column, free *scope) string {
 		if g.chance(15) {
 			key = out[i].name
 		}
-		if free != nil && out[i].kind == numeric && g.chance(20) {
-			continue
-		}
 		keys = append(keys, g.direction(key))
 	}
 	if len(keys) == 0 {

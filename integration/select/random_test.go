@@ -15,13 +15,12 @@ import (
 
 var (
 	seedFlag    = flag.Uint64("seed", 1, "first seed of TestRandom")
-	forFlag     = flag.Duration("for", 60*time.Second, "how long TestRandom goes on, over all worlds")
+	forFlag     = flag.Duration("for", 45*time.Second, "how long TestRandom goes on, over all worlds")
 	worldFlag   = flag.String("world", "", "the only world of TestRandom: five, four, two or one")
 	modeFlag    = flag.String("mode", "", "put all statements of TestRandom in this way")
 	traceFlag   = flag.Bool("verbose", false, "log every statement of TestRandom")
 	shrinkFlag  = flag.Duration("shrink", 20*time.Second, "how long a mismatch is made smaller")
 	mostFlag    = flag.Int("mismatches", 5, "after how many mismatches TestRandom gives up")
-	cursorFlag  = flag.Bool("cursors", false, "read through cursors now and then")
 	knownFlag   = flag.String("known", "", "a regular expression of what is known to be wrong: it is counted, not reported")
 	refusedFlag = flag.Float64("refused", 2, "how many of a hundred statements may be refused")
 )
@@ -111,7 +110,7 @@ var blocks = [][]string{
 func (g *generator) dressed(q question) question {
 	if g.chance(12) {
 		q.block = pick(g, blocks)
-		q.cursor = g.chance(30) && *cursorFlag
+		q.cursor = g.chance(30)
 	}
 	return q
 }

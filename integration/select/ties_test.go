@@ -114,6 +114,45 @@ func deparse(stmts []*pg_query.RawStmt) (string, error) {
 	return pg_query.Deparse(&pg_query.ParseResult{Version: grammar(), Stmts: stmts})
 }
 
+// cutsTies reports whether LIMIT or OFFSET could cut between rows that tie, so that
+// it is open which of them come.
+func (w *world) cutsTies(q question) bool {
+	tree, err := parser.ParseTree(q.sql, parser.Options{})
+	if err != nil || len(tree.Statements) != 1 {
+		return false
+	}
+	s := tree.Statements[0].Stmt.GetSelectStmt()
+	if s == nil || s.LimitCount == nil && s.LimitOffset == nil {
+		return false
+	}
+	s.LimitCount, s.LimitOffset, s.LimitOption = nil, nil, pg_query.LimitOption_LIMIT_OPTION_DEFAULT
+	all, err := deparse(tree.Statements)
+	if err != nil {
+		return false
+	}
+	q.sql = all
+	a := q.ask(w.Plain)
+	if len(a.Results) != 1 {
+		return false
+	}
+	sql, keys, ok := withSortKeys(all, a.Results[0].Fields)
+	if !ok {
+		return false
+	}
+	columns := len(a.Results[0].Fields)
+	q.sql = sql
+	if a = q.ask(w.Plain); len(a.Results) != 1 {
+		return false
+	}
+	rows := a.Results[0].Cells
+	for i := 1; i < len(rows); i++ {
+		if equalKeys(rows[i-1], rows[i], keys) && !slices.Equal(rows[i-1][:columns], rows[i][:columns]) {
+			return true
+		}
+	}
+	return false
+}
+
 // outputNamed is the result's column that a bare name in ORDER BY means.
 func outputNamed(n *pg_query.Node, fields []string) int {
 	ref := n.GetColumnRef()
