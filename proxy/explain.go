@@ -264,16 +264,23 @@ func (s *Session) reportOf(x *gathering) *explain.Report {
 		ex.Shards = append(ex.Shards, s.snap.Shards[i].Name)
 	}
 	if x.g.Native != nil && x.native == nil {
-		note := "the types of its columns, or its LIMIT, are nothing that weft itself can go by"
-		if !s.inEffect.native {
-			note = "weft.native is off"
-		}
-		ex.Notes = append(ex.Notes, note)
+		ex.Notes = append(ex.Notes, s.whyNotNative(x))
 	}
 	if x.g != x.plan.Gather {
 		ex.Notes = append(ex.Notes, "the types of its columns forbid larger pieces")
 	}
 	return explain.New(ex)
+}
+
+// whyNotNative says why nativeFor has found no way.
+func (s *Session) whyNotNative(x *gathering) string {
+	switch max := s.maxParallelShards(); {
+	case !s.inEffect.native:
+		return "weft.native is off"
+	case len(x.g.Native.Order) > 0 && max > 0 && max < len(s.snap.Shards):
+		return "a merge reads from all shards at once, and weft.max_parallel_shards forbids that"
+	}
+	return "weft itself does not go by the types of its columns, or by its LIMIT"
 }
 
 // askShards asks every shard for its own plan.

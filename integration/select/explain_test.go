@@ -7,10 +7,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
+	"weft/integration/harness"
 	"weft/integration/pair"
 )
 
@@ -213,6 +215,98 @@ func TestExplainSeesOwnWrites(t *testing.T) {
 	w.Weft.Must(t, "rollback")
 	if !strings.Contains(got, "(native rows=1)") || !strings.Contains(got, "Seq Scan on e0 (actual rows=1 loops=1)") {
 		t.Errorf("the row is not seen:\n%s", got)
+	}
+}
+
+// TestExplainSession: what EXPLAIN ANALYZE runs is the session's own doing, and
+// leaves it usable.
+func TestExplainSession(t *testing.T) {
+	w := open(t, settings[1])
+	const options = "explain (analyze, costs off, timing off, summary off) "
+	for _, test := range []struct{ before, query, want, after string }{
+		{"create temp table tt as select 1 as n", "select a.id from a join tt on a.n = tt.n", "Seq Scan on tt", "drop table tt"},
+		{"", "select set_config('my.x', max(h.s), false), count(*) from a join h on h.n = a.n", "Remainder Plan", ""},
+		{"set weft.max_parallel_shards = 1", "select id from a order by id", "weft.max_parallel_shards forbids", "reset weft.max_parallel_shards"},
+		{"begin read only; set local weft.inline_bytes = '1kB'", "select a.id, q.s from a join q on a.n = q.n", "(staged)", "commit"},
+		{"set role postgres", "select * from a for update", "LockRows", "reset role"},
+		{"", "select avg(f) from a limit 1", "Weft", ""},
+		{"", "select n, count(*) from v_cnt group by n order by 2 limit 2", "Weft Remainder", ""},
+	} {
+		for _, sql := range strings.Split(test.before, "; ") {
+			w.Weft.Must(t, sql)
+		}
+		if got := w.planOf(t, pair.Simple, options+test.query); !strings.Contains(got, test.want) {
+			t.Errorf("%s: no %s in\n%s", test.query, test.want, got)
+		}
+		if got := w.planOf(t, pair.Text, options+test.query); !strings.Contains(got, test.want) {
+			t.Errorf("%s: no %s in\n%s", test.query, test.want, got)
+		}
+		if test.after != "" {
+			w.Weft.Must(t, test.after)
+		}
+	}
+	if a := w.Weft.Must(t, "show my.x"); lines(a.Results[0]) == "" {
+		t.Error("what the query has set is lost")
+	}
+	a := w.Weft.Must(t, "explain (costs off) select k from a; select 1; explain (costs off) select count(*) from a")
+	if len(a.Results) != 3 || !strings.HasPrefix(lines(a.Results[0]), "Weft Append") || !strings.HasPrefix(lines(a.Results[2]), "Weft Aggregate") {
+		t.Errorf("among other statements: %v", a.Results)
+	}
+}
+
+// TestExplainStops: by a timeout and by a cancel request, in and outside of a
+// block. Nothing runs on, and the session works.
+func TestExplainStops(t *testing.T) {
+	w := open(t, settings[1])
+	conn := w.Weft.Conn
+	// One that the shards take long for, and one that the remainder does.
+	for _, query := range []string{
+		"select count(*) from a a1, a a2, a a3, a a4, a a5, a a6, a a7 where a1.k = a2.k and a2.k = a3.k and a3.k = a4.k and a4.k = a5.k and a5.k = a6.k and a6.k = a7.k",
+		"select count(*) from a a1, a a2, a a3, a a4, a a5, a a6",
+	} {
+		for _, block := range []bool{false, true} {
+			for _, cancel := range []bool{false, true} {
+				ctx, stop := context.WithTimeout(context.Background(), pair.Patience)
+				if block {
+					w.Weft.Must(t, "begin")
+				}
+				if cancel {
+					w.Weft.Must(t, "set statement_timeout = 0")
+					go func() {
+						time.Sleep(200 * time.Millisecond)
+						_ = conn.CancelRequest(ctx)
+					}()
+				} else {
+					w.Weft.Must(t, "set statement_timeout = '200ms'")
+				}
+				err := conn.Exec(ctx, "explain analyze "+query).Close()
+				if pe := new(pgconn.PgError); !errors.As(err, &pe) || pe.Code != "57014" {
+					t.Errorf("block %t, cancel %t: %v", block, cancel, err)
+				}
+				if status := conn.TxStatus(); block != (status == 'E') {
+					t.Errorf("block %t, cancel %t: status %c", block, cancel, status)
+				}
+				if block {
+					w.Weft.Must(t, "rollback")
+				}
+				w.Weft.Must(t, "set statement_timeout = '10s'")
+				if a := w.Weft.Must(t, "select count(*) from a"); lines(a.Results[0]) != "60" {
+					t.Errorf("block %t, cancel %t: then %v", block, cancel, a)
+				}
+				stop()
+			}
+		}
+	}
+	for _, s := range harness.Uneven(t, settings[1].weights...).Shards() {
+		c, err := pgconn.Connect(context.Background(), s.ConnString(w.database))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := c.Exec(context.Background(), "select count(*) from pg_stat_activity where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid()").ReadAll()
+		if err != nil || string(res[0].Rows[0][0]) != "0" {
+			t.Errorf("still at work: %v %s", err, res[0].Rows[0][0])
+		}
+		_ = c.Close(context.Background())
 	}
 }
 
