@@ -124,8 +124,8 @@ visits any shard, such as a
 gathered
 Weft Remainder on a  (inline or staged)
   Shards: 2 of 3
-  Remainder: SELECT name FROM <piece 1> customers JOIN <piece 2> settings ON name = k WHERE id IN (42, 44)
-  Piece 1: SELECT id, name FROM public.customers WHERE id IN (42, 44)
+  Remainder: SELECT name FROM <piece 1> customers JOIN <piece 2> settings ON name = k
+  Piece 1: SELECT name FROM public.customers WHERE id IN (42, 44)
     Shards: a, b
     Why: customers: id IN (42, 44)
   Piece 2: SELECT k FROM public.settings

@@ -65,9 +65,8 @@ Weft Aggregate  (native)
 	{"explain (costs off) select a.s, h.s from a join h on a.n = h.n where a.k in (1, 2) and h.s = 'line\nbreak'", `
 Weft Remainder on shard-0  (inline or staged)
   Shards: 2 of 4
-  Remainder: SELECT a.s, h.s FROM <piece 1> a JOIN <piece 2> h ON a.n = h.n WHERE a.k IN (1, 2) AND h.s = 'line
-  break'
-  Piece 1: SELECT k, n, s FROM public.a WHERE k IN (1, 2)
+  Remainder: SELECT a.s, h.s FROM <piece 1> a JOIN <piece 2> h ON a.n = h.n
+  Piece 1: SELECT n, s FROM public.a WHERE k IN (1, 2)
     Shards: shard-0, shard-2
     Why: a: k IN (1, 2)
   Piece 2: SELECT n, s FROM public.h WHERE s = 'line
