@@ -60,6 +60,10 @@ type Plan struct {
 	// sent the text as it is. Nil otherwise.
 	Explain *Explain
 
+	// Postponed: there may be a Gather, but it has not been made yet. Most texts
+	// with a key condition never need one.
+	Postponed bool
+
 	// Refusal is what the client is told, for Refused; for Keyed, what it is
 	// told when the instances do not land on one shard and there is no Gather.
 	Refusal *pgerr.Error

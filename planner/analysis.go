@@ -25,6 +25,7 @@ type analysis struct {
 	held map[int]bool
 
 	params    *params
+	postpone  bool // see plan.Plan.Postponed
 	instances []*instance
 	touched   touched
 	functions []*catalog.Function

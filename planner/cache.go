@@ -36,16 +36,18 @@ type Cache struct {
 	norms *memo.Table[*plan.Plan] // by Norm; nil says that the plan depends on the literals
 	texts *memo.Table[*plan.Plan] // by text, for those
 
-	// planning is Plan, but in tests.
-	planning func(env *Env, text string, literals []parser.Literal, paramTypes []uint32) *plan.Plan
+	// planning is PlanLater and gathering Plan, but in tests.
+	planning, gathering planning
 }
+
+type planning func(env *Env, text string, literals []parser.Literal, paramTypes []uint32) *plan.Plan
 
 // NewCache returns a cache that keeps at most about maxBytes.
 func NewCache(maxBytes int64) *Cache {
 	return &Cache{
 		norms:    memo.New[*plan.Plan](maxBytes - maxBytes/exactShare),
 		texts:    memo.New[*plan.Plan](maxBytes / exactShare),
-		planning: Plan,
+		planning: PlanLater, gathering: Plan,
 	}
 }
 
@@ -54,26 +56,35 @@ func NewCache(maxBytes int64) *Cache {
 // scan of the text is in s, as parser.Cache.Facts leaves it there. oids are the
 // declared types as they stand in a Parse message, count and all; nil for none.
 func (c *Cache) Plan(env *Env, s *parser.Scanner, text, oids []byte) *plan.Plan {
+	return c.plan(uint64(env.ID), c.planning, env, s, text, oids)
+}
+
+// Gathered is Plan for a text whose plan was Postponed, and is needed.
+func (c *Cache) Gathered(env *Env, s *parser.Scanner, text, oids []byte) *plan.Plan {
+	return c.plan(^uint64(env.ID), c.gathering, env, s, text, oids)
+}
+
+func (c *Cache) plan(tag uint64, by planning, env *Env, s *parser.Scanner, text, oids []byte) *plan.Plan {
 	if len(oids) <= 2 {
 		oids = nil
 	}
 	scanned := len(s.Norm) > 0 || len(text) == 0
 	if !scanned || len(s.Norm) > maxCached || env.ID == 0 || len(env.Temporary) > 0 {
-		return c.planning(env, string(text), s.Literals, types(oids))
+		return by(env, string(text), s.Literals, types(oids))
 	}
-	norm := memo.Key{Tag: uint64(env.ID), Text: s.Norm, More: oids}
+	norm := memo.Key{Tag: tag, Text: s.Norm, More: oids}
 	p, known := c.norms.Get(&norm)
 	if p != nil {
 		return p
 	}
 	// The settings that change how a text is cut are part of the Env.
-	exact := memo.Key{Tag: uint64(env.ID), Text: text, More: oids}
+	exact := memo.Key{Tag: tag, Text: text, More: oids}
 	if known {
 		if p, ok := c.texts.Get(&exact); ok {
 			return p
 		}
 	}
-	p = c.planning(env, string(text), s.Literals, types(oids))
+	p = by(env, string(text), s.Literals, types(oids))
 	switch {
 	case !exactOnly(p, s.Norm):
 		c.norms.Put(&norm, p, p.Size())

@@ -153,6 +153,9 @@ func (a *analysis) selected(stmt *pg.Node) plan.Route {
 	if a.refused() || r != plan.Keyed && r != plan.Gathered || r == plan.Keyed && a.certain() {
 		return r
 	}
+	if a.out.Postponed = a.postpone && r == plan.Keyed; a.out.Postponed {
+		return r
+	}
 	a.gather(stmt, r)
 	if r == plan.Gathered && a.out.Gather == nil {
 		a.out.Route, a.out.Refusal = plan.Refused, a.scattered

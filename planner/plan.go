@@ -20,16 +20,26 @@ import (
 // It always returns a plan: what does not parse goes to the home shard, whose
 // error is the answer.
 func Plan(env *Env, sql string, literals []parser.Literal, paramTypes []uint32) (p *plan.Plan) {
-	defer func() {
-		// A tree of a shape nobody thought of is refused; the session lives on.
-		if r := recover(); r != nil {
-			p = &plan.Plan{Route: plan.Refused, Exact: true, Refusal: pgerr.New(pgerr.InternalError, "planner: %v", r)}
-		}
-	}()
-	return makePlan(env, sql, literals, paramTypes)
+	defer recovered(&p)
+	return makePlan(env, sql, literals, paramTypes, false)
 }
 
-func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint32) *plan.Plan {
+// PlanLater is Plan, but what is done if a query with a key visits several shards
+// after all is not planned yet.
+func PlanLater(env *Env, sql string, literals []parser.Literal, paramTypes []uint32) (p *plan.Plan) {
+	defer recovered(&p)
+	return makePlan(env, sql, literals, paramTypes, true)
+}
+
+// recovered refuses a tree of a shape nobody thought of; the session lives on.
+func recovered(p **plan.Plan) {
+	if r := recover(); r != nil {
+		*p = &plan.Plan{Route: plan.Refused, Exact: true, Refusal: pgerr.New(pgerr.InternalError, "planner: %v", r)}
+	}
+}
+
+
+func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint32, postpone bool) *plan.Plan {
 	tree, err := parser.ParseTree(sql, env.Options)
 	if errors.Is(err, parser.ErrDeep) && !env.Tables.Empty() {
 		// No error of the server's: it might answer, with the rows of one shard.
@@ -51,6 +61,7 @@ func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint
 		held:   map[int]bool{},
 	}
 	a.client = a.text
+	a.postpone = postpone && len(tree.Statements) == 1 && tree.Statements[0].Stmt.GetSelectStmt() != nil
 	for i, raw := range tree.Statements {
 		r := a.statement(raw.Stmt)
 		if a.refused() {

@@ -135,6 +135,9 @@ func (s *Session) prepareBound(x *gathering, limited bool) error {
 		if x.plan, err = s.plan(r, x.text, x.oids); err != nil {
 			return err
 		}
+		if x.plan, err = s.gatheredPlan(r, x.plan, x.text, x.oids); err != nil {
+			return err
+		}
 		if x.plan.Gather == nil {
 			return errGather
 		}

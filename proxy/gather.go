@@ -58,6 +58,10 @@ var errGather = pgerr.New(pgerr.FeatureNotSupported, "this statement visits more
 
 // gatherQuery answers a simple query of n bytes.
 func (s *Session) gatherQuery(r *router, p *plan.Plan, text []byte, f *parser.Facts, n int) error {
+	p, err := s.gatheredPlan(r, p, text, nil)
+	if err != nil {
+		return s.refuseQuery(err, n)
+	}
 	x := &gathering{
 		plan: p, g: p.Gather, facts: f, text: slices.Clone(text), literals: slices.Clone(r.scan.Literals),
 		values: noValues, formats: []byte{0, 0}, began: time.Now(),
@@ -67,7 +71,7 @@ func (s *Session) gatherQuery(r *router, p *plan.Plan, text []byte, f *parser.Fa
 		return s.explainQuery(r, x)
 	}
 	r.args.Text, r.args.Literals, r.args.Options = x.text, x.literals, s.scanOptions()
-	err := s.prepareGather(r, x)
+	err = s.prepareGather(r, x)
 	if errors.Is(err, errMoved) {
 		return s.runPart(x.text)
 	}
@@ -82,6 +86,25 @@ func (s *Session) gatherQuery(r *router, p *plan.Plan, text []byte, f *parser.Fa
 		}
 	}
 	return s.gatherFailed(err)
+}
+
+// gatheredPlan returns the plan with what is done on several shards, which is made
+// when a text needs it. The scan is r's.
+func (s *Session) gatheredPlan(r *router, p *plan.Plan, text, oids []byte) (*plan.Plan, error) {
+	if !p.Postponed {
+		return p, nil
+	}
+	env, err := s.environment()
+	if err != nil {
+		return nil, err
+	}
+	switch p = s.srv.plans.Gathered(env, &r.scan, text, oids); {
+	case p.Gather != nil:
+		return p, nil
+	case p.Refusal != nil:
+		return nil, p.Refusal
+	}
+	return nil, errGather
 }
 
 // gatherFailed answers a simple query that could not be gathered. A transaction

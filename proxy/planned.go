@@ -98,6 +98,9 @@ func (s *Session) parseFor(bind []byte) error {
 	}
 	gathered := errors.Is(err, errGather)
 	if gathered {
+		if pl, err = s.gatheredPlan(r, pl, p.SQL, p.OIDs); err != nil {
+			return s.refuseBoundRead(err)
+		}
 		if pl.Gather.Known.Load() != nil {
 			s.parseLocal(p, s.pending, f, pl) // the server has said that it is right
 			s.notePlan(r, p.Name, pl)
@@ -349,6 +352,11 @@ func (s *Session) routePlanned(portal []byte, f *parser.Facts, pl *planned, tail
 		lane, err = s.laneAnew(r, f, pl, *tail)
 	}
 	if errors.Is(err, errGather) {
+		s.read(r, pl.text)
+		if pl.plan, err = s.gatheredPlan(r, pl.plan, pl.text, pl.oids); err != nil {
+			pl.plan = nil
+			return true, s.refuseBoundRead(err)
+		}
 		return true, s.bindGather(portal, f, pl, *tail)
 	}
 	if err == nil {
