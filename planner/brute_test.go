@@ -395,7 +395,9 @@ func TestNeverTooFewShards(t *testing.T) {
 	}
 	end := time.Now().Add(limit)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	for n := 0; time.Now().Before(end) && (n < 4000 || limit > time.Minute); n++ {
+	// A busy machine gets some more time for the least there must be.
+	more := func() bool { return time.Now().Before(end) || b.one < 200 && time.Now().Before(end.Add(time.Minute)) }
+	for n := 0; more() && (n < 4000 || limit > time.Minute); n++ {
 		g := generator{Rand: rng, theme: rng.IntN(8)}
 		sql, reads := g.statement()
 		b.check(sql, reads)
