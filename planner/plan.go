@@ -38,7 +38,6 @@ func recovered(p **plan.Plan) {
 	}
 }
 
-
 func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint32, postpone bool) *plan.Plan {
 	tree, err := parser.ParseTree(sql, env.Options)
 	if errors.Is(err, parser.ErrDeep) && !env.Tables.Empty() {
