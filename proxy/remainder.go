@@ -118,7 +118,9 @@ func (x *gathering) shapes(d *plan.Description) []finish.Shape {
 }
 
 // atHome reports whether the remainder can run on the client's own backend alone.
-func (x *gathering) atHome() bool { return x.limited || x.plan.Writes || x.d.Columns == nil }
+func (x *gathering) atHome() bool {
+	return x.limited || x.g.Own || x.plan.Writes || x.d.Columns == nil
+}
 
 // appendRemainder appends the messages that parse and bind the remainder over
 // the inputs that have been collected.
