@@ -20,6 +20,11 @@ type Gather struct {
 	// CREATE TABLE AS. The remainder is the rest of the query.
 	Command *Command
 
+	// Lend, if not nil: the pieces' rows are lent to tables of the home shard,
+	// one for each piece, while the statement runs there as it is. There is no
+	// remainder.
+	Lend []Lent
+
 	// Native, if not nil, makes the result from the rows of the only piece
 	// without PostgreSQL, where the types of its columns allow that.
 	Native *Native
@@ -60,6 +65,13 @@ type Command struct {
 	Bare bool
 }
 
+// Lent is a table of the home shard that gets rows of the other shards for a
+// while.
+type Lent struct {
+	Table   Name
+	Columns []string
+}
+
 // Where says on which shards a piece runs.
 type Where uint8
 
@@ -95,6 +107,8 @@ type Piece struct {
 	// Forbid: the columns whose types must not be these, because what the
 	// remainder makes of them would lose something (an average of float4 sums).
 	Forbid []Forbidden
+	// Elsewhere: it does not run on the home shard, which has its rows.
+	Elsewhere bool
 	// Always: it must run on one shard at least, even if no row can match.
 	Always bool
 }

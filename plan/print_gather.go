@@ -49,7 +49,12 @@ func (g *Gather) print(b *strings.Builder, indent string) {
 			fmt.Fprintf(b, "%s  unless column %d has type %d\n", indent, f.Column+1, f.Type)
 		}
 	}
-	fmt.Fprintf(b, "%sremainder: %s\n", indent, g.Remainder)
+	for i := range g.Lend {
+		fmt.Fprintf(b, "%slent to %s.%s (%s)\n", indent, g.Lend[i].Table.Schema, g.Lend[i].Table.Table, strings.Join(g.Lend[i].Columns, ", "))
+	}
+	if g.Lend == nil {
+		fmt.Fprintf(b, "%sremainder: %s\n", indent, g.Remainder)
+	}
 	if g.Command != nil {
 		fmt.Fprintf(b, "%scommand: %s\n", indent, g.Command.Text)
 	}
@@ -87,6 +92,9 @@ func (p *Piece) where() string {
 		out = "home"
 	case OnCopy:
 		out = "any copy"
+	}
+	if p.Elsewhere {
+		out += " but home"
 	}
 	if p.Always {
 		out += ", one at least"

@@ -68,6 +68,9 @@ func (g *Gather) size() int64 {
 			n += p.Instances[j].size()
 		}
 	}
+	for i := range g.Lend {
+		n += g.Lend[i].Table.size() + stringsSize(g.Lend[i].Columns)
+	}
 	if c := g.Command; c != nil {
 		n += int64(unsafe.Sizeof(*c)) + c.Text.size() + 2*c.Query.size()
 	}

@@ -158,12 +158,3 @@ func restQuery() *pg.Node {
 		LimitOption: pg.LimitOption_LIMIT_OPTION_DEFAULT, Op: pg.SetOperation_SETOP_NONE,
 	})
 }
-
-func (a *analysis) createMatView(n *pg.CreateTableAsStmt) plan.Route {
-	a.top().query(n.Query.GetSelectStmt())
-	if len(a.touched.sharded) > 0 {
-		a.unsupported("Create the table first, declare it, then INSERT … SELECT.", "a materialized view cannot be made from sharded table %q yet", a.touched.sharded[0])
-	}
-	a.decide()
-	return a.refusedOr(plan.Home)
-}

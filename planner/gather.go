@@ -28,7 +28,7 @@ import (
 //     that cannot be grouped by (json, xml, geometric)
 //   - TABLESAMPLE whose argument is a subquery
 //   - SELECT of several shards among other statements of one text
-//   - materialized views of sharded tables, PREPARE in SQL
+//   - PREPARE in SQL; materialized views of sharded tables with partitions
 
 // gatherable refuses what is not gathered, whatever the pieces are.
 func (a *analysis) gatherable() *pgerr.Error {

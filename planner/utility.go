@@ -45,8 +45,7 @@ func (a *analysis) utility(n any) plan.Route {
 	case *pg.Node_ReindexStmt:
 		return a.reindex(n.ReindexStmt)
 	case *pg.Node_RefreshMatViewStmt:
-		a.out.Writes = true
-		return plan.Home
+		return a.refreshMatView(n.RefreshMatViewStmt)
 	}
 	return a.ddl(n)
 }

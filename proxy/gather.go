@@ -230,8 +230,10 @@ func (s *Session) learnGather(x *gathering) error {
 			return err
 		}
 	}
-	if err := s.checkRemainder(x, d); err != nil {
-		return err
+	if x.g.Lend == nil {
+		if err := s.checkRemainder(x, d); err != nil {
+			return err
+		}
 	}
 	x.g.Known.Store(d)
 	return nil
@@ -316,6 +318,9 @@ func (s *Session) visit(r *router, x *gathering) error {
 			return err
 		}
 		for shard := range shards.All() {
+			if shard == home && piece.Elsewhere {
+				continue
+			}
 			x.visits[shard] = append(x.visits[shard], i)
 		}
 	}

@@ -156,6 +156,9 @@ func (s *Session) answerCollected(x *gathering) error {
 	if err := s.useForRemainder(x); err != nil {
 		return s.refuseRead(err)
 	}
+	if x.g.Lend != nil {
+		return s.answerLent(x)
+	}
 	out, err := x.appendRemainder(s.toServer.B, nil)
 	if err != nil {
 		return s.refuseRead(err)
@@ -186,6 +189,9 @@ func (s *Session) executeCollected(x *gathering, name, body []byte) error {
 	}
 	if err := s.useForRemainder(x); err != nil {
 		return s.refuseBoundRead(err)
+	}
+	if x.g.Lend != nil {
+		return s.executeLent(x, name, body)
 	}
 	out, err := x.appendRemainder(s.toServer.B, name)
 	if err != nil {

@@ -1,0 +1,149 @@
+package planner
+
+import (
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/catalog"
+	"weft/parser"
+	"weft/plan"
+)
+
+// A materialized view is on the home shard, and PostgreSQL fills it there by
+// running its query. For that the rows of other shards are lent to the tables it
+// reads: see docs/decisions/0012-lent-rows.md.
+
+// createMatView is the route of CREATE MATERIALIZED VIEW.
+func (a *analysis) createMatView(n *pg.CreateTableAsStmt) plan.Route {
+	a.notes = newNotes()
+	a.top().query(n.Query.GetSelectStmt())
+	switch r := a.decide(); {
+	case a.refused():
+		return plan.Refused
+	case r != plan.Keyed && r != plan.Gathered, n.Into.SkipData:
+		a.instances = nil
+		return plan.Home
+	}
+	return a.lend(n.Query)
+}
+
+// refreshMatView is the route of REFRESH MATERIALIZED VIEW.
+func (a *analysis) refreshMatView(n *pg.RefreshMatViewStmt) plan.Route {
+	a.out.Writes = true
+	rel := a.named(rangeVar(n.Relation))
+	if rel == nil || rel.Kind != catalog.MaterializedView || n.SkipData {
+		return plan.Home // which says what is wrong
+	}
+	if r := a.viewReads(rel); r.sharded == "" {
+		return plan.Home
+	}
+	tree, err := parser.ParseTree(rel.Definition, parser.Options{})
+	if err != nil || len(tree.Statements) != 1 {
+		a.unsupported("Try again when its tables are not being changed.", "the query of materialized view %q cannot be read", rel.Name.Name)
+		return plan.Refused
+	}
+	outer := a.text
+	defer func() { a.text = outer }()
+	a.text = text{sql: rel.Definition, tree: tree, path: []string{"pg_catalog"}, stored: true}
+	return a.lend(tree.Statements[0].Stmt)
+}
+
+// lend plans a command of the home shard whose query reads sharded tables.
+func (a *analysis) lend(query *pg.Node) plan.Route {
+	a.instances = nil
+	a.out.Exact = true
+	l := &lending{analysis: a, gather: &plan.Gather{}}
+	l.read(query, 0)
+	switch {
+	case a.refused():
+		return plan.Refused
+	case len(a.touched.waits) > 0:
+		a.wait()
+		return plan.Refused
+	case len(a.client.tree.Statements) > 1:
+		a.unsupported("Send the statements one by one.", "a materialized view of sharded tables cannot be made together with other statements")
+		return plan.Refused
+	}
+	a.out.Gather = l.gather
+	a.why("rows of other shards are lent to the home shard's tables")
+	return plan.Gathered
+}
+
+// lending is the work on one query.
+type lending struct {
+	*analysis
+	gather *plan.Gather
+}
+
+// read finds the sharded tables that a query reads, in views too.
+func (l *lending) read(query *pg.Node, depth int) {
+	parser.Walk(query, func(m any) bool {
+		switch m := m.(type) {
+		case *pg.RangeVar:
+			l.table(m, depth)
+		case *pg.ColumnRef:
+			names := nameList(m.Fields)
+			if len(names) > 0 && systemColumns[names[len(names)-1]] {
+				l.unsupported("It is each shard's own.", "system column %s in a materialized view of sharded tables is not supported", names[len(names)-1])
+			}
+		}
+		return !l.refused()
+	})
+}
+
+func (l *lending) table(rv *pg.RangeVar, depth int) {
+	if l.temporary(rv) {
+		return
+	}
+	rel, t := l.relation(rv)
+	switch {
+	case rel == nil || rel.System():
+	case rel.Kind == catalog.View && depth > maxViews:
+		l.unsupported("", "views are nested too deep")
+	case rel.Kind == catalog.View:
+		tree, err := parser.ParseTree(rel.Definition, parser.Options{})
+		if err != nil || len(tree.Statements) != 1 {
+			l.unsupported("Try again when its tables are not being changed.", "the query of view %q cannot be read", rel.Name.Name)
+			return
+		}
+		outer := l.text
+		l.text = text{sql: rel.Definition, tree: tree, path: []string{"pg_catalog"}, stored: true}
+		l.read(tree.Statements[0].Stmt, depth+1)
+		l.text = outer
+	case t == nil || t.Reference:
+	case rel.Kind != catalog.Table || rel.Parent != nil:
+		l.unsupported("Make a table: CREATE TABLE … AS.", "a materialized view of sharded table %q is not supported: it has partitions, or is one", t.Name)
+	case !rv.Inh:
+		l.unsupported("Leave ONLY out: a sharded table has no tables below it.", "ONLY in a materialized view of sharded table %q is not supported", t.Name)
+	default:
+		l.touch(t, t.Name)
+		l.add(rel, t)
+	}
+}
+
+// add adds a table.
+func (l *lending) add(rel *catalog.Relation, t *table) {
+	name := plan.Name{Schema: rel.Schema, Table: rel.Name.Name}
+	for i := range l.gather.Lend {
+		if l.gather.Lend[i].Table == name {
+			return
+		}
+	}
+	lent := plan.Lent{Table: name}
+	sql := "SELECT "
+	for i := range rel.Columns {
+		if rel.Columns[i].Generated {
+			continue
+		}
+		if len(lent.Columns) > 0 {
+			sql += ", "
+		}
+		lent.Columns = append(lent.Columns, rel.Columns[i].Name)
+		sql += quoteIdent(rel.Columns[i].Name)
+	}
+	sql += " FROM ONLY " + quoteName(rel.Name)
+	in := plan.Instance{Table: &t.Table, Name: t.Name, Keys: make([][]plan.Set, len(t.keys))}
+	l.gather.Lend = append(l.gather.Lend, lent)
+	l.gather.Pieces = append(l.gather.Pieces, plan.Piece{
+		Text: plan.Text{{Kind: plan.SQL, SQL: sql}}, Instances: []plan.Instance{in}, Name: t.Name, Elsewhere: true,
+	})
+}
