@@ -97,6 +97,9 @@ func withSortKeys(sql string, fields []string) (string, []int, bool) {
 			return "", nil, false
 		}
 	}
+	if added == 0 {
+		return sql, keys, true // as it is: pg_query may write brackets wrongly
+	}
 	out, err := deparse(tree.Statements)
 	return out, keys, err == nil
 }
