@@ -3,6 +3,7 @@ package pool
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"time"
@@ -246,8 +247,12 @@ func (c *Conn) noteParameter(body []byte) {
 // ErrLost marks errors after which the backend's state is unknown.
 var ErrLost = errors.New("connection to the shard is lost")
 
-// Lost wraps an I/O error on the backend as the client should see it.
+// Lost wraps an I/O error on the backend as the client should see it. It is never
+// io.EOF, which to those who read rows says that there are no more.
 func (c *Conn) Lost(err error) error {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
 	return pgerr.New(pgerr.ConnectionFailure, "shard %q closed the connection unexpectedly", c.Shard()).
 		WithDetail("The statement may or may not have been executed.").
 		WithHint("The server terminated or became unreachable while processing the request; weft connects again by itself.").
