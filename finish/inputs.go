@@ -127,6 +127,9 @@ func (in *Inputs) Add(row []byte) (full bool, err error) {
 	return in.used > in.limits.Inline || int64(in.values) > min(in.limits.Inline/bytesPerValue, int64(maxParams-in.params)), err
 }
 
+// Hold lets more rows stay in memory: there is nowhere else for them.
+func (in *Inputs) Hold(inline int64) { in.limits.Inline = inline }
+
 // charge counts bytes that have been gathered.
 func (in *Inputs) charge(n int) error {
 	in.used += int64(n)

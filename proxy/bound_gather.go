@@ -64,7 +64,7 @@ func splitBind(tail []byte) (values, formats []byte, ok bool) {
 func (s *Session) describeGathered(x *gathering) error {
 	x.g = x.plan.Gather
 	if err := s.describeGather(x); err != nil {
-		return s.refuseBoundRead(err)
+		return s.refuseBoundRead(s.loseAtHand(err))
 	}
 	s.ops.push(op{kind: opLocal, frame: x.describeResult(nil)})
 	return nil
@@ -85,6 +85,8 @@ func (s *Session) executeGather(x *gathering, body []byte) error {
 		return err
 	}
 	x.began = time.Now()
+	s.beginGather()
+	defer s.endGather()
 	limit := int(int32(binary.BigEndian.Uint32(rest)))
 	if x.explain != nil {
 		return s.executeExplain(x, limit)
@@ -106,6 +108,7 @@ func (s *Session) executeGather(x *gathering, body []byte) error {
 
 // boundFailed is gatherFailed for a portal.
 func (s *Session) boundFailed(err error) error {
+	err = s.asInterrupted(s.loseAtHand(err))
 	if !errors.Is(err, pool.ErrLost) && !errors.Is(err, errEnd) && !errors.Is(err, errTold) && s.atFailed() {
 		s.emitLocal()
 		s.skipping = true

@@ -46,6 +46,7 @@ type gathering struct {
 	stager  *pool.Conn  // where that is
 	limited bool        // the client wants rows in portions
 	explain *explaining // it is to be explained
+	noTemp  bool        // its role may not create temporary tables
 	over    bool        // it has been executed
 }
 
@@ -67,12 +68,15 @@ func (s *Session) gatherQuery(r *router, p *plan.Plan, text []byte, f *parser.Fa
 		values: noValues, formats: []byte{0, 0}, began: time.Now(),
 	}
 	s.client.Consume(wire.HeaderLen + n)
+	s.beginGather()
+	defer s.endGather()
 	if p.Explain != nil {
 		return s.explainQuery(r, x)
 	}
 	r.args.Text, r.args.Literals, r.args.Options = x.text, x.literals, s.scanOptions()
 	err = s.prepareGather(r, x)
 	if errors.Is(err, errMoved) {
+		s.endGather()
 		return s.runPart(x.text)
 	}
 	if err == nil && x.native != nil {
@@ -110,6 +114,7 @@ func (s *Session) gatheredPlan(r *router, p *plan.Plan, text, oids []byte) (*pla
 // gatherFailed answers a simple query that could not be gathered. A transaction
 // has failed with it, on one shard at least.
 func (s *Session) gatherFailed(err error) error {
+	err = s.asInterrupted(s.loseAtHand(err))
 	if !errors.Is(err, pool.ErrLost) && !errors.Is(err, errEnd) && !errors.Is(err, errTold) && s.atFailed() {
 		if err := s.refuse(err); err != nil {
 			return err
@@ -120,12 +125,29 @@ func (s *Session) gatherFailed(err error) error {
 	return s.refuseRead(err)
 }
 
+// loseAtHand closes the backend at hand if it was lost while weft asked it
+// something. Those that rows come from are nobody's at hand.
+func (s *Session) loseAtHand(err error) error {
+	if s.conn == nil || !errors.Is(err, pool.ErrLost) {
+		return err
+	}
+	tied := s.keeps(s.conn) && s.pins&^pinSessionMode != 0
+	s.drop()
+	if tied {
+		fatal := *pgerr.From(err)
+		fatal.Severity = pgerr.SeverityFatal
+		return &fatal
+	}
+	return err
+}
+
 // prepareGather does everything up to the point where the shards can be sent
 // their statements. Nothing is sent when it fails.
 func (s *Session) prepareGather(r *router, x *gathering) error {
 	if err := s.mayGather(x); err != nil {
 		return err
 	}
+	s.limitGather(x.began)
 	if err := s.takeSnapshots(); err != nil {
 		return err
 	}
@@ -139,6 +161,9 @@ func (s *Session) prepareGather(r *router, x *gathering) error {
 		return err
 	}
 	if err := s.gatherNow(x); err != nil {
+		return err
+	}
+	if err := s.interrupted(); err != nil {
 		return err
 	}
 	x.native = s.nativeFor(x)
@@ -365,9 +390,14 @@ func (s *Session) openLegs(x *gathering) (err error) {
 			return err
 		}
 	}
-	select {
-	case <-s.cancelled: // meant for an earlier statement
-	default:
+	// What is asked to know the shards' types is asked before anything is held:
+	// it may need a backend of the same shards.
+	for shard, pieces := range x.visits {
+		if len(pieces) > 0 {
+			if _, err := s.translationTo(s.laneOf(s.snap, shard).lane); err != nil {
+				return err
+			}
+		}
 	}
 	defer func() {
 		if err != nil {
@@ -383,6 +413,7 @@ func (s *Session) openLegs(x *gathering) (err error) {
 		l, err := s.legFor(shard)
 		if l != nil {
 			x.legs = append(x.legs, l)
+			s.track(x.legs)
 		}
 		if err != nil {
 			return err
@@ -399,11 +430,8 @@ func (s *Session) openLegs(x *gathering) (err error) {
 			return err
 		}
 	}
-	s.track(x.legs)
-	select {
-	case <-s.cancelled:
-		return errCancelled()
-	default:
+	if err := s.interrupted(); err != nil {
+		return err
 	}
 	return s.stillTrue()
 }

@@ -9,7 +9,10 @@ import (
 // isolation returns the level of the open block or of the next statement, as far
 // as it is not READ COMMITTED: "repeatable read", "serializable", or empty.
 func (s *Session) isolation() string {
-	level, _ := s.settings.Get("default_transaction_isolation")
+	level, set := s.settings.Get("default_transaction_isolation")
+	if !set {
+		level = s.inEffect.isolation
+	}
 	if s.block.open && !(s.block.plain && len(s.block.replay) == 0) {
 		for _, text := range append([]string{s.block.begin}, s.block.replay...) {
 			w := words(text)
@@ -62,10 +65,22 @@ func (s *Session) takeSnapshots() error {
 	if !b.open || b.snapped {
 		return nil
 	}
+	if s.inEffect.isolation == "" || !s.optionsInFlux() {
+		if err := s.learnOptions(); err != nil {
+			return err
+		}
+	}
 	b.snapped = true
 	if s.isolation() != "repeatable read" || b.sealed {
 		return nil
 	}
+	err := s.snapshotAll()
+	b.snapped = err == nil
+	return err
+}
+
+// snapshotAll makes every shard run a statement of the block's.
+func (s *Session) snapshotAll() error {
 	if s.conn != nil {
 		if err := s.park(); err != nil {
 			return err

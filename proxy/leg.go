@@ -75,6 +75,9 @@ func (l *leg) lost() bool { return errors.Is(l.err, pool.ErrLost) }
 // Next returns the next row of the shard. It is stream.Rows.
 func (l *leg) Next() ([]byte, error) {
 	l.send()
+	if l.s.interrupt.stop.Load() {
+		return nil, l.s.interrupted()
+	}
 	for !l.over {
 		typ, body, err := l.frame()
 		if err != nil {
@@ -131,6 +134,9 @@ func (l *leg) frame() (typ byte, body []byte, err error) {
 	case wire.NoticeResponse:
 		l.s.toClient.Grow()
 		l.s.toClient.B = wire.AppendFrame(l.s.toClient.B, typ, body)
+		if l.s.toClient.Full() {
+			_ = l.s.flushClient() // whoever writes to the client next hears that it is gone
+		}
 	case wire.NotificationResponse:
 		l.s.onBackendNotification(c, body)
 	case wire.RowDescription:
@@ -175,24 +181,30 @@ func (l *leg) drain() {
 	}
 }
 
-// stop makes the shard stop and reads what it still says. Its transaction, if it
-// has one, fails with that.
-func (l *leg) stop() {
-	if l.over {
-		return
+// stopLegs makes the shards stop, all at once, and reads what they still say. A
+// transaction that one of them is in fails with that.
+func (s *Session) stopLegs(legs []*leg) {
+	var busy []*leg
+	var conns []*pool.Conn
+	for _, l := range legs {
+		if l.over {
+			continue
+		}
+		if len(l.out) > 0 { // nothing has been sent
+			l.out, l.over = nil, true
+			continue
+		}
+		l.conn.BeginCancel()
+		busy, conns = append(busy, l), append(conns, l.conn)
 	}
-	if len(l.out) > 0 { // nothing has been sent
-		l.out, l.over = nil, true
-		return
-	}
-	before := l.err
-	l.conn.BeginCancel()
-	if err := l.conn.CancelOrGiveUp(l.s.ctx); err != nil {
-		l.s.log.Warn("cancel failed, connection given up", "err", err)
-	}
-	l.drain()
-	if before == nil && !l.lost() {
-		l.err = nil // what it says now is our own doing
+	s.deliverCancels(conns)
+	for _, l := range busy {
+		before := l.err
+		l.then = nil
+		l.drain()
+		if before == nil && !l.lost() {
+			l.err = nil // what it says now is our own doing
+		}
 	}
 }
 
@@ -220,11 +232,22 @@ func (s *Session) legFor(shard int) (*leg, error) {
 	}
 	l.conn.UnnamedBy = 0
 	if err := s.joinLeg(l); err != nil {
-		return nil, err
+		return nil, s.notJoined(l.conn, err)
 	}
 	var err error
 	l.translate, err = s.translationTo(lane)
 	return l, err
+}
+
+// notJoined takes care of a backend that could not be made to take part in the
+// block, for that reason.
+func (s *Session) notJoined(c *pool.Conn, err error) error {
+	if !errors.Is(err, pool.ErrLost) {
+		if _, lost := c.Exec("ROLLBACK"); lost == nil {
+			return err
+		}
+	}
+	return s.loseParked(c, err)
 }
 
 // joinLeg makes the leg's backend take part in the block.
@@ -263,14 +286,25 @@ func (s *Session) track(legs []*leg) {
 	}
 }
 
+// dropLegs closes the backends of a gathered statement that nobody came to end.
+func (s *Session) dropLegs() {
+	s.mu.Lock()
+	legs := s.legs
+	s.legs = nil
+	s.mu.Unlock()
+	for _, c := range legs {
+		if c != s.conn && !slices.Contains(s.parked, c) {
+			c.Discard()
+		}
+	}
+}
+
 // endLegs ends the dialogue with all shards. With stop those that are not through
 // are made to stop. It returns the first error of a shard, and leaves the
 // session at a participant whose transaction has failed, if there is one.
 func (s *Session) endLegs(legs []*leg, stop bool) error {
 	if stop {
-		for _, l := range legs {
-			l.stop()
-		}
+		s.stopLegs(legs)
 	}
 	var first, lost error
 	for _, l := range legs {
@@ -345,9 +379,4 @@ func (s *Session) atFailed() bool {
 		}
 	}
 	return false
-}
-
-// errCancelled is what a client is told that has cancelled its statement.
-func errCancelled() *pgerr.Error {
-	return pgerr.New(pgerr.QueryCanceled, "canceling statement due to user request")
 }

@@ -188,9 +188,10 @@ func (n *nativePlan) rows(legs []*leg, maxBytes int64) (stream.Rows, error) {
 // first.
 func (s *Session) runNative(x *gathering, describe bool) error {
 	s.sendLegs(x.legs)
+	var n int64
 	rows, err := x.native.rows(x.legs, s.maxGatherBytes())
 	if err == nil {
-		err = s.passRows(x, rows, describe)
+		n, err = s.passRows(x, rows, describe)
 	}
 	ended := s.endLegs(x.legs, err != nil)
 	switch {
@@ -198,8 +199,16 @@ func (s *Session) runNative(x *gathering, describe bool) error {
 		return err
 	case ended != nil && (err != nil || s.block.open):
 		return ended // what the shard says itself
+	case err == nil:
+		s.tellSelected(n)
 	}
 	return err
+}
+
+// tellSelected ends a result of n rows.
+func (s *Session) tellSelected(n int64) {
+	s.toClient.Grow()
+	s.toClient.B = wire.AppendCommandComplete(s.toClient.B, selected(n))
 }
 
 // sendLegs sends the shards their statements: to all before any is waited for,
@@ -217,10 +226,9 @@ func (s *Session) sendLegs(legs []*leg) {
 	}
 }
 
-// passRows hands the rows of a result to the client.
-func (s *Session) passRows(x *gathering, rows stream.Rows, describe bool) error {
+// passRows hands the rows of a result to the client, and counts them.
+func (s *Session) passRows(x *gathering, rows stream.Rows, describe bool) (n int64, err error) {
 	first := true
-	var n int64
 	for {
 		row, err := rows.Next()
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -228,7 +236,7 @@ func (s *Session) passRows(x *gathering, rows stream.Rows, describe bool) error 
 				s.toClient.Grow()
 				s.toClient.B = x.describeResult(s.toClient.B)
 			}
-			return err
+			return n, err
 		}
 		if first && describe {
 			s.toClient.Grow()
@@ -236,7 +244,7 @@ func (s *Session) passRows(x *gathering, rows stream.Rows, describe bool) error 
 		}
 		first = false
 		if err != nil {
-			break
+			return n, nil
 		}
 		n++
 		s.toClient.Grow()
@@ -245,13 +253,10 @@ func (s *Session) passRows(x *gathering, rows stream.Rows, describe bool) error 
 		s.toClient.B = append(s.toClient.B, row...)
 		if s.toClient.Full() {
 			if err := s.flushOrEnd(); err != nil {
-				return err
+				return n, err
 			}
 		}
 	}
-	s.toClient.Grow()
-	s.toClient.B = wire.AppendCommandComplete(s.toClient.B, selected(n))
-	return nil
 }
 
 // midway reports whether an error is one of values, which PostgreSQL comes upon

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"weft/parser"
 	"weft/pgerr"
@@ -37,6 +38,30 @@ type options struct {
 	inlineBytes int64
 	// native: weft itself merges and adds up where it can.
 	native bool
+
+	// statementTimeout and isolation are PostgreSQL's own statement_timeout and
+	// default_transaction_isolation: a gathered statement must heed them as a
+	// whole.
+	statementTimeout time.Duration
+	isolation        string
+}
+
+// heeded are parameters of PostgreSQL's that weft must know as well as its own.
+var heeded = []string{"statement_timeout", "default_transaction_isolation"}
+
+// heed takes a value for one of the parameters, its own or PostgreSQL's.
+func (o *options) heed(name, value string) error {
+	switch name {
+	case "statement_timeout":
+		o.statementTimeout = gucDuration(strings.ReplaceAll(value, " ", ""))
+	case "default_transaction_isolation":
+		o.isolation = value
+	default:
+		if err := o.set(name, value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // optionNames are the parameters, in the order that options has them.
@@ -187,13 +212,13 @@ func (s *Session) learnOptions() error {
 	key := optionKey{s.lane.Key(), s.lane.Epoch()}
 	o, ok := s.srv.envs.loginOptions(key)
 	explicit := false
-	for _, name := range optionNames {
+	for _, name := range slices.Concat(optionNames, heeded) {
 		v, _ := s.settings.Get(name)
 		if v == "" {
 			continue
 		}
 		explicit = true
-		if err := o.set(name, v); err != nil {
+		if err := o.heed(name, v); err != nil {
 			return err
 		}
 	}
@@ -228,13 +253,15 @@ func (s *Session) maxParallelShards() int { return s.inEffect.maxParallelShards 
 func (s *Session) optionsInFlux() bool {
 	d := &s.done
 	return d.bits&(parser.Opaque|parser.ChangesAllSettings|parser.DiscardAll) != 0 ||
-		d.bits&parser.ChangesSettings != 0 && slices.ContainsFunc(d.sets, func(set parser.Setting) bool { return isOption(set.Name) })
+		d.bits&parser.ChangesSettings != 0 && slices.ContainsFunc(d.sets, func(set parser.Setting) bool {
+			return isOption(set.Name) || slices.Contains(heeded, set.Name)
+		})
 }
 
 // askOptions asks a backend of the session's.
 func (s *Session) askOptions(l *pool.Lane) (options, error) {
 	var b strings.Builder
-	for i, name := range optionNames {
+	for i, name := range slices.Concat(optionNames, heeded) {
 		if i > 0 {
 			b.WriteString(" UNION ALL ")
 		}
@@ -249,7 +276,7 @@ func (s *Session) askOptions(l *pool.Lane) (options, error) {
 		if r[1] == "" { // never set, or no longer
 			continue
 		}
-		if err := o.set(r[0], r[1]); err != nil {
+		if err := o.heed(r[0], r[1]); err != nil {
 			return o, err
 		}
 	}

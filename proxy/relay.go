@@ -65,6 +65,9 @@ func (s *Session) relay(endless bool) error {
 		}
 		for s.rem == 0 && n+wire.HeaderLen <= len(b) && passes(b[n]) && (o.rows == nil || b[n] != wire.DataRow || !o.rows.Deep()) {
 			l := int(binary.BigEndian.Uint32(b[n+1:])) + 1
+			if l > len(b)-n && o.foreign {
+				break // a client that has half a row cannot be told that the rest is lost
+			}
 			if l > len(b)-n {
 				s.rem = l - (len(b) - n)
 				l = len(b) - n
@@ -195,6 +198,11 @@ func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 	visible := !o.injected
 	switch typ {
 	case wire.ErrorResponse:
+		if o.foreign {
+			if err := s.onForeignError(c, o, body); err != nil {
+				return err
+			}
+		}
 		s.onError(c, body)
 		return nil
 	case wire.ParameterStatus:

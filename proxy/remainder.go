@@ -46,7 +46,11 @@ func (s *Session) collect(x *gathering) error {
 		err = ended
 	}
 	if err == nil && x.stage != nil {
-		err = x.stage.Close()
+		s.trackStager(x)
+		err = apart(x.stage.Close())
+	}
+	if err == nil {
+		err = s.interrupted()
 	}
 	if err != nil {
 		s.endStage(x)
@@ -86,14 +90,17 @@ func (s *Session) readLegs(x *gathering) error {
 // keepRow keeps a row for the remainder.
 func (s *Session) keepRow(x *gathering, row []byte) error {
 	if x.stage != nil {
-		return x.stage.Add(row)
+		return apart(x.stage.Add(row))
 	}
 	full, err := x.in.Add(row)
 	switch {
 	case err != nil || !full:
 		return err
 	case !x.atHome():
-		return s.openStage(x)
+		return apart(s.openStage(x))
+	case x.noTemp:
+		return pgerr.New(pgerr.ConfigurationLimitExceeded, "the rows that this statement gathers are too many for memory, and this role may not create temporary tables").
+			WithHint("Grant it TEMPORARY on the database.")
 	default:
 		return pgerr.New(pgerr.ConfigurationLimitExceeded, "the rows that this statement gathers are too many for a cursor or CREATE TABLE AS").
 			WithHint("Read them with a plain SELECT.")
@@ -119,7 +126,7 @@ func (x *gathering) shapes(d *plan.Description) []finish.Shape {
 
 // atHome reports whether the remainder can run on the client's own backend alone.
 func (x *gathering) atHome() bool {
-	return x.limited || x.g.Own || x.plan.Writes || x.d.Columns == nil
+	return x.limited || x.noTemp || x.g.Own || x.plan.Writes || x.d.Columns == nil
 }
 
 // appendRemainder appends the messages that parse and bind the remainder over
@@ -154,14 +161,17 @@ func (s *Session) answerCollected(x *gathering) error {
 		return nil
 	}
 	if err := s.useForRemainder(x); err != nil {
-		return s.refuseRead(err)
+		return s.gatherFailed(err)
 	}
 	if x.g.Lend != nil {
 		return s.answerLent(x)
 	}
 	out, err := x.appendRemainder(s.toServer.B, nil)
+	if err == nil {
+		err = s.interrupted()
+	}
 	if err != nil {
-		return s.refuseRead(err)
+		return s.gatherFailed(err)
 	}
 	s.toServer.B = out
 	s.ops.push(op{kind: opParse, injected: true, foreign: true})
@@ -183,19 +193,22 @@ func (s *Session) executeCollected(x *gathering, name, body []byte) error {
 		err := s.passStaged(x, false)
 		x.over = err == nil
 		if err != nil {
-			return s.refuseBoundRead(err)
+			return s.boundFailed(err)
 		}
 		return nil
 	}
 	if err := s.useForRemainder(x); err != nil {
-		return s.refuseBoundRead(err)
+		return s.boundFailed(err)
 	}
 	if x.g.Lend != nil {
 		return s.executeLent(x, name, body)
 	}
 	out, err := x.appendRemainder(s.toServer.B, name)
+	if err == nil {
+		err = s.interrupted()
+	}
 	if err != nil {
-		return s.refuseBoundRead(err)
+		return s.boundFailed(err)
 	}
 	s.unsynced, s.toServer.B = true, out
 	s.ops.push(op{kind: opParse, injected: true, foreign: true})
@@ -205,6 +218,20 @@ func (s *Session) executeCollected(x *gathering, name, body []byte) error {
 	x.in = nil
 	delete(s.local, string(name))
 	s.notePortal(name, s.lane)
+	return nil
+}
+
+// onForeignError looks at an error that ends the remainder. That the backend is
+// about to end does not end the client's session.
+func (s *Session) onForeignError(c *pool.Conn, o *op, body []byte) error {
+	switch e := pool.ServerError(body); {
+	case e.Severity == pgerr.SeverityFatal || e.Severity == "PANIC":
+		return c.Lost(e)
+	case e.Code == pgerr.QueryCanceled:
+		if cause := s.interrupted(); cause != nil {
+			o.err = pgerr.From(cause)
+		}
+	}
 	return nil
 }
 

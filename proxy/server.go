@@ -250,35 +250,6 @@ func (s *Server) cancel(id int32, secret []byte) {
 	sess.cancel()
 }
 
-// cancel passes a cancel request to the backend the session holds.
-func (s *Session) cancel() {
-	s.mu.Lock()
-	busy := slices.Clone(s.legs)
-	if s.current != nil {
-		busy = append(busy, s.current)
-	}
-	for _, c := range busy {
-		c.BeginCancel()
-	}
-	s.mu.Unlock()
-	if len(busy) == 0 {
-		select {
-		case s.cancelled <- struct{}{}:
-		default:
-		}
-		return
-	}
-	var wg sync.WaitGroup
-	for _, c := range busy {
-		wg.Go(func() {
-			if err := c.CancelOrGiveUp(s.srv.ctx); err != nil {
-				s.log.Warn("cancel failed, connection given up", "err", err)
-			}
-		})
-	}
-	wg.Wait()
-}
-
 // Ready reports whether queries can be served: the home shard answers.
 func (s *Server) Ready(ctx context.Context) error {
 	if s.drain.Load() {

@@ -116,6 +116,7 @@ type Session struct {
 	mu        sync.Mutex
 	current   *pool.Conn
 	legs      []*pool.Conn  // and those of a gathered statement
+	interrupt interrupt     // of that statement
 	settling  *pool.Conn    // the backend weft itself is asking
 	cancelled chan struct{} // ends the wait for a backend
 
@@ -427,6 +428,7 @@ func (s *Session) close() {
 	if s.loans != nil {
 		s.returnLoans()
 	}
+	s.dropLegs()
 	for _, c := range s.parked {
 		s.leave(c)
 	}

@@ -2,9 +2,12 @@ package proxy
 
 import (
 	"errors"
-	"io"
+	"slices"
+	"strings"
+	"time"
 
 	"weft/finish"
+	"weft/pgerr"
 	"weft/pool"
 	"weft/stream"
 	"weft/wire"
@@ -15,6 +18,23 @@ import (
 // with temporary tables cannot be prepared, and one that is READ ONLY cannot make
 // them. It has the client's role and settings, and comes beyond the pool's limit:
 // whoever needs it holds other backends already.
+
+// apart is an error of that backend's. If it is lost, nothing of the client's is
+// lost with it.
+func apart(err error) error {
+	if !errors.Is(err, pool.ErrLost) {
+		return err
+	}
+	e := *pgerr.From(err)
+	return e.WithCause(errors.New("the backend that put the rows together is lost"))
+}
+
+// trackStager lets cancel requests reach that backend alone.
+func (s *Session) trackStager(x *gathering) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.legs = append(s.legs[:0], x.stager)
+}
 
 // openStage begins to copy what has been collected, and what is to come.
 func (s *Session) openStage(x *gathering) error {
@@ -35,15 +55,36 @@ func (s *Session) openStage(x *gathering) error {
 		return err
 	}
 	for _, text := range s.block.replay {
-		if s.block.sets {
+		if s.block.sets && !setsMode(text) {
 			if _, err := c.Exec(text); err != nil {
 				return err
 			}
 		}
 	}
+	rows, err := c.Exec("SELECT pg_catalog.has_database_privilege(pg_catalog.current_database(), 'TEMPORARY')")
+	if err != nil {
+		return err
+	}
+	if rows[0][0] != "t" {
+		x.noTemp = true
+		x.in.Hold(inlineAtHome)
+		s.endStage(x)
+		s.track(x.legs)
+		return nil
+	}
 	x.stage, err = finish.OpenStage(c, x.in)
 	return err
 }
+
+// setsMode reports whether a text sets what a transaction is: READ ONLY, its
+// isolation level.
+func setsMode(text string) bool {
+	w := words(text)
+	return len(w) > 0 && w[0] == "set" && slices.ContainsFunc(w, func(word string) bool { return strings.HasPrefix(word, "transaction") })
+}
+
+// abortTimeout is how long the backend apart may take to stop.
+const abortTimeout = 2 * time.Second
 
 // endStage ends the backend apart. Its tables go with its transaction.
 func (s *Session) endStage(x *gathering) {
@@ -52,6 +93,8 @@ func (s *Session) endStage(x *gathering) {
 		return
 	}
 	if x.stage != nil {
+		// A server that stands still must not keep the client.
+		_ = c.Conn().SetDeadline(time.Now().Add(abortTimeout))
 		_ = x.stage.Abort() // the connection is closed anyway
 	}
 	x.stage, x.stager = nil, nil
@@ -65,23 +108,18 @@ func (s *Session) endStage(x *gathering) {
 // the client.
 func (s *Session) passStaged(x *gathering, describe bool) error {
 	defer s.endStage(x)
-	s.mu.Lock()
-	s.legs = append(s.legs[:0], x.stager)
-	s.mu.Unlock()
+	s.trackStager(x)
 	l := &leg{s: s, conn: x.stager}
 	out, err := x.appendRemainder(nil, nil)
 	if err != nil {
 		return err
 	}
 	l.out = wire.AppendEmpty(appendExecute(out), wire.Sync)
-	err = s.passRows(x, stream.Rows(l), describe)
-	if err == nil || errors.Is(err, io.EOF) {
-		l.drain()
-		err = l.err
+	n, err := s.passRows(x, stream.Rows(l), describe)
+	if err != nil {
+		s.stopLegs([]*leg{l})
+		return apart(err)
 	}
-	if errors.Is(err, pool.ErrLost) || l.over {
-		return err
-	}
-	l.stop()
-	return err
+	s.tellSelected(n)
+	return nil
 }

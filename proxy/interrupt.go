@@ -1,0 +1,175 @@
+package proxy
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weft/pgerr"
+	"weft/pool"
+)
+
+// A gathered statement goes through several hands: it is described, waits for
+// backends, runs on the shards, is copied, is put together. A cancel request or
+// statement_timeout may find none of them at work, and PostgreSQL forgets a
+// request that finds its backend idle. So it is noted here too, and whoever goes
+// on with the statement looks. And as long as it goes on, the request is repeated:
+// between two messages of the extended protocol a backend is idle, too.
+
+// interrupt is why the statement that is being gathered shall stop. Its fields are
+// guarded by the session's mu, but for stop.
+type interrupt struct {
+	active bool         // something is being gathered
+	round  uint64       // the how-manieth
+	cause  *pgerr.Error // nil: it may go on
+	timer  *time.Timer // of statement_timeout, then of the next request
+	repeat time.Duration
+	stop   atomic.Bool // there is a cause: for those who look at each row
+}
+
+// beginGather says that a statement is being gathered from now on.
+func (s *Session) beginGather() {
+	select {
+	case <-s.cancelled: // meant for an earlier statement
+	default:
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := &s.interrupt
+	i.active, i.cause = true, nil
+	i.round++
+	i.stop.Store(false)
+}
+
+// endGather says that it has ended, or is in one hand.
+func (s *Session) endGather() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := &s.interrupt
+	i.active, i.cause = false, nil
+	i.stop.Store(false)
+	if i.timer != nil {
+		// If it has gone off, it finds another round, or backends that wait
+		// for its request before they are anybody else's.
+		i.timer.Stop()
+		i.timer = nil
+	}
+}
+
+// limitGather bounds the time that the statement may take as a whole: each shard
+// would only count its own.
+func (s *Session) limitGather(began time.Time) {
+	d := s.inEffect.statementTimeout
+	if d <= 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := &s.interrupt
+	if !i.active || i.timer != nil {
+		return
+	}
+	round := i.round
+	i.timer = time.AfterFunc(max(time.Until(began.Add(d)), 0), func() {
+		e := pgerr.New(pgerr.QueryCanceled, "canceling statement due to statement timeout")
+		e.File, e.Routine = "postgres.c", "ProcessInterrupts"
+		s.stopRound(round, e)
+	})
+}
+
+// stopRound is stopBusy for one statement, if that still goes on.
+func (s *Session) stopRound(round uint64, cause *pgerr.Error) {
+	s.mu.Lock()
+	if !s.interrupt.active || s.interrupt.round != round {
+		s.mu.Unlock()
+		return
+	}
+	s.stopBusy(cause)
+}
+
+// cancel makes the session stop what it is doing.
+func (s *Session) cancel() {
+	s.mu.Lock()
+	s.stopBusy(errCancelled())
+}
+
+// repeatCancel is after how long a cancel request is repeated first; each time it
+// takes twice as long, up to repeatSlowest.
+const (
+	repeatCancel  = 100 * time.Millisecond
+	repeatSlowest = 5 * time.Second
+)
+
+// stopBusy passes a cancel request to the backends that work for the session. mu
+// is held; stopBusy unlocks it.
+func (s *Session) stopBusy(cause *pgerr.Error) {
+	busy := make([]*pool.Conn, 0, len(s.legs)+1)
+	busy = append(busy, s.legs...)
+	if s.current != nil {
+		busy = append(busy, s.current)
+	}
+	for _, c := range busy {
+		c.BeginCancel()
+	}
+	i := &s.interrupt
+	gathers := i.active
+	if gathers {
+		if i.timer != nil {
+			i.timer.Stop()
+		}
+		if i.cause == nil {
+			i.cause, i.repeat = cause, repeatCancel
+			i.stop.Store(true)
+		}
+		round := i.round
+		i.timer = time.AfterFunc(i.repeat, func() { s.stopRound(round, cause) })
+		i.repeat = min(2*i.repeat, repeatSlowest)
+	}
+	s.mu.Unlock()
+	if len(busy) == 0 || gathers {
+		select {
+		case s.cancelled <- struct{}{}: // it may wait for a backend
+		default:
+		}
+	}
+	s.deliverCancels(busy)
+}
+
+// deliverCancels sends the requests and waits until they have arrived.
+func (s *Session) deliverCancels(busy []*pool.Conn) {
+	var wg sync.WaitGroup
+	for _, c := range busy {
+		wg.Go(func() {
+			if err := c.CancelOrGiveUp(s.srv.ctx); err != nil {
+				s.log.Warn("cancel failed, connection given up", "err", err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// interrupted returns why the statement that is being gathered shall stop.
+func (s *Session) interrupted() error {
+	if !s.interrupt.stop.Load() {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.interrupt.cause
+}
+
+// asInterrupted returns the error that a statement ended with as the client shall
+// hear it: shards say of every request that the user has sent it.
+func (s *Session) asInterrupted(err error) error {
+	if cause := s.interrupted(); cause != nil && pgerr.From(err).Code == pgerr.QueryCanceled {
+		return cause
+	}
+	return err
+}
+
+// errCancelled is what a client is told that has cancelled its statement.
+func errCancelled() *pgerr.Error {
+	e := pgerr.New(pgerr.QueryCanceled, "canceling statement due to user request")
+	e.File, e.Routine = "postgres.c", "ProcessInterrupts"
+	return e
+}
