@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -122,11 +123,20 @@ FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespa
 
 // describing logs that a text of weft's own is not accepted, and says so.
 func describing(s *Session, what string, err error) error {
-	if errors.Is(err, pool.ErrLost) {
+	if !blames(err) {
 		return err
 	}
 	s.log.Error("a text of weft's own cannot be described", "text", what, "err", err)
 	return pgerr.New(pgerr.InternalError, "%s cannot be described: %s", what, pgerr.From(err).Message)
+}
+
+// blames reports whether an error is about a text, not about what happened while
+// it was looked at: the backend was lost, somebody cancelled it, a lock was not to
+// be had.
+func blames(err error) bool {
+	code := pgerr.From(err).Code
+	return !errors.Is(err, pool.ErrLost) &&
+		!slices.ContainsFunc([]string{"08", "25", "40", "53", "55", "57"}, func(class string) bool { return strings.HasPrefix(code, class) })
 }
 
 // askOfQuery evaluates something of each column of a command's query, without

@@ -244,6 +244,9 @@ func (s *Session) learnGather(x *gathering) error {
 	for i := range x.g.Pieces {
 		sql := x.g.Pieces[i].Text.Append(nil, fill)
 		_, cols, err := finish.Describe(s.conn, string(sql), d.Params)
+		if err != nil && !blames(err) {
+			return err
+		}
 		if err != nil {
 			s.log.Error("a piece cannot be described", "sql", string(sql), "err", err)
 			return pgerr.New(pgerr.InternalError, "a part of the statement cannot be described: %s", pgerr.From(err).Message)

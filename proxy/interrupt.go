@@ -22,7 +22,7 @@ type interrupt struct {
 	active bool         // something is being gathered
 	round  uint64       // the how-manieth
 	cause  *pgerr.Error // nil: it may go on
-	timer  *time.Timer // of statement_timeout, then of the next request
+	timer  *time.Timer  // of statement_timeout, then of the next request
 	repeat time.Duration
 	stop   atomic.Bool // there is a cause: for those who look at each row
 }

@@ -258,7 +258,7 @@ func (s *Session) checkRemainder(x *gathering, d *plan.Description) error {
 	fill.Input = in.AppendInput
 	sql := string(x.g.Remainder.Append(nil, fill))
 	_, cols, err := finish.Describe(s.conn, sql, in.AppendTypes(d.Params[:len(d.Params):len(d.Params)]))
-	if errors.Is(err, pool.ErrLost) {
+	if err != nil && !blames(err) {
 		return err
 	}
 	if err != nil {

@@ -305,6 +305,18 @@ func (s *Server) stopStarting() {
 	}
 }
 
+// stopWork ends what backends compute for gathered statements: a server does not
+// notice that nobody waits for the answer.
+func (s *Server) stopWork(working []*pool.Conn) {
+	ctx, stop := context.WithTimeout(context.Background(), closeGrace)
+	defer stop()
+	var wg sync.WaitGroup
+	for _, c := range working {
+		wg.Go(func() { _ = c.CancelOrGiveUp(ctx) })
+	}
+	wg.Wait()
+}
+
 // Close ends everything at once and waits for it.
 func (s *Server) Close() error {
 	s.mu.Lock()
@@ -312,6 +324,7 @@ func (s *Server) Close() error {
 	for l := range s.listeners {
 		l.Close()
 	}
+	var working []*pool.Conn
 	for _, sess := range s.sessions {
 		sess.killed.CompareAndSwap(nil, pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command"))
 		sess.wake()
@@ -319,6 +332,10 @@ func (s *Server) Close() error {
 		_ = sess.client.Conn().SetWriteDeadline(time.Now().Add(closeGrace))
 		sess.mu.Lock()
 		for _, c := range append(slices.Clone(sess.legs), sess.current, sess.settling) {
+			if c != nil && sess.interrupt.active {
+				c.BeginCancel()
+				working = append(working, c)
+			}
 			if c != nil {
 				_ = c.Conn().SetDeadline(time.Unix(1, 0))
 			}
@@ -332,6 +349,7 @@ func (s *Server) Close() error {
 	for _, h := range hubs {
 		h.close()
 	}
+	s.stopWork(working)
 	s.stop(pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command"))
 	s.wg.Wait()
 	s.sequences.Close()

@@ -145,7 +145,7 @@ func TestCancelAnywhere(t *testing.T) {
 	before := runtime.NumGoroutine()
 	var wg sync.WaitGroup
 	var cancelled, answered atomic.Int32
-	const clients, each = 4, 60
+	const clients, each = 4, 30
 	for n := range clients {
 		r := rand.New(rand.NewPCG(uint64(n), 1))
 		wg.Go(func() {
