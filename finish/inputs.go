@@ -14,6 +14,9 @@ type Shape struct {
 	// Types and Collations, where there is one that is not empty, are a
 	// column's as SQL: what a description does not tell, such as a domain.
 	Types, Collations []string
+	// Index are the columns whose values rows are looked for by, again and
+	// again.
+	Index []int
 }
 
 func at(list []string, i int) string {
@@ -141,6 +144,20 @@ func (in *Inputs) charge(n int) error {
 
 // Bytes returns how much has been gathered, by a Stage too.
 func (in *Inputs) Bytes() int64 { return in.used }
+
+// LooksUp reports whether rows in memory would be looked through so often that a
+// table with an index is worth its making.
+func (in *Inputs) LooksUp() bool {
+	for i := range in.inputs {
+		if p := &in.inputs[i]; len(p.shape.Index) > 0 && p.rows >= indexFrom {
+			return true
+		}
+	}
+	return false
+}
+
+// indexFrom is the number of rows from which on an index pays.
+const indexFrom = 300
 
 // Rows returns how many rows of a piece are in memory.
 func (in *Inputs) Rows(piece int) int { return in.inputs[piece].rows }

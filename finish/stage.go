@@ -254,7 +254,7 @@ func (s *Stage) Close() error {
 	var large []byte
 	for i, n := range s.rows {
 		total += n
-		if n >= analyzeFrom {
+		if n >= analyzeFrom || n >= indexFrom && len(s.in.inputs[i].shape.Index) > 0 {
 			if large != nil {
 				large = append(large, ", "...)
 			}
@@ -267,8 +267,39 @@ func (s *Stage) Close() error {
 	if large == nil {
 		return nil
 	}
+	if s.err = s.makeIndexes(); s.err != nil {
+		return s.err
+	}
 	s.err = s.analyze(string(large)) // for Abort too
 	return s.err
+}
+
+// makeIndexes makes the indexes that the remainder looks rows up by.
+func (s *Stage) makeIndexes() error {
+	var sql []byte
+	for i, n := range s.rows {
+		p := &s.in.inputs[i]
+		first := p.first
+		if !s.in.tagged {
+			first++
+		}
+		for _, column := range p.shape.Index {
+			if c := &p.shape.Columns[column]; n < indexFrom || Carry(c) == Text || c.Type >= firstAssigned {
+				continue
+			}
+			sql = append(sql, "CREATE INDEX ON "...)
+			sql = s.appendTable(sql, i)
+			sql = append(sql, " ("...)
+			sql = append(appendNames(sql, first+column, 1), ");"...)
+		}
+	}
+	if sql == nil {
+		return nil
+	}
+	if _, err := s.conn.Exec(string(sql)); err != nil {
+		return fmt.Errorf("index staged rows: %w", err)
+	}
+	return nil
 }
 
 // analyze tells the planner what is in tables. A tenth of the usual sample shows

@@ -45,6 +45,9 @@ func (s *Session) collect(x *gathering) error {
 	if err == nil {
 		err = ended
 	}
+	if err == nil && x.stage == nil && !x.atHome() && x.in.LooksUp() {
+		err = s.openStage(x)
+	}
 	if err == nil && x.stage != nil {
 		s.trackStager(x)
 		err = apart(x.stage.Close())
@@ -119,7 +122,7 @@ func (s *Session) inline(x *gathering) int64 {
 func (x *gathering) shapes(d *plan.Description) []finish.Shape {
 	out := make([]finish.Shape, len(x.g.Pieces))
 	for i := range out {
-		out[i] = finish.Shape{Columns: d.Pieces[i], Types: x.g.Pieces[i].Types, Collations: x.g.Pieces[i].Collations}
+		out[i] = finish.Shape{Columns: d.Pieces[i], Types: x.g.Pieces[i].Types, Collations: x.g.Pieces[i].Collations, Index: x.g.Pieces[i].Index}
 	}
 	return out
 }

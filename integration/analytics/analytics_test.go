@@ -81,11 +81,6 @@ func telling(a answer) bool {
 	return len(a.rows) > 0
 }
 
-// slow are questions that weft answers right, but after minutes, and why.
-var slow = map[string]string{
-	"r27": "the remainder unpacks its inputs anew for every row of a nested loop that PostgreSQL chose by a wrong estimate",
-}
-
 // TestLayouts asks weft what PostgreSQL was asked, in every layout and mode.
 func TestLayouts(t *testing.T) {
 	for _, s := range suites {
@@ -96,9 +91,6 @@ func TestLayouts(t *testing.T) {
 				database := s.load(t, target, layout, 1, forward)
 				for _, q := range s.queries(t) {
 					t.Run(q.name, func(t *testing.T) {
-						if why := slow[q.name]; why != "" {
-							t.Skip(why)
-						}
 						conn := dial(t, target.ConnString("postgres", "dbname="+database))
 						for _, m := range modes[layout] {
 							want, err := ask(reference, m, q.sql)
