@@ -25,7 +25,7 @@ type analysis struct {
 	held map[int]bool
 
 	params    *params
-	postpone  bool // see plan.Plan.Postponed
+	when      gathering
 	instances []*instance
 	touched   touched
 	functions []*catalog.Function

@@ -36,7 +36,7 @@ type Cache struct {
 	norms *memo.Table[*plan.Plan] // by Norm; nil says that the plan depends on the literals
 	texts *memo.Table[*plan.Plan] // by text, for those
 
-	// planning is PlanLater and gathering Plan, but in tests.
+	// planning is PlanLater and gathering PlanGathered, but in tests.
 	planning, gathering planning
 }
 
@@ -47,7 +47,7 @@ func NewCache(maxBytes int64) *Cache {
 	return &Cache{
 		norms:    memo.New[*plan.Plan](maxBytes - maxBytes/exactShare),
 		texts:    memo.New[*plan.Plan](maxBytes / exactShare),
-		planning: PlanLater, gathering: Plan,
+		planning: PlanLater, gathering: PlanGathered,
 	}
 }
 

@@ -150,10 +150,10 @@ func (a *analysis) selected(stmt *pg.Node) plan.Route {
 	if sized := a.sized(stmt.GetSelectStmt(), r); sized != r {
 		return sized
 	}
-	if a.refused() || r != plan.Keyed && r != plan.Gathered || r == plan.Keyed && a.certain() {
+	if a.refused() || r != plan.Keyed && r != plan.Gathered || r == plan.Keyed && a.when == unlessCertain && a.certain() {
 		return r
 	}
-	if a.out.Postponed = a.postpone && r == plan.Keyed; a.out.Postponed {
+	if a.out.Postponed = a.when == later && r == plan.Keyed; a.out.Postponed {
 		return r
 	}
 	a.gather(stmt, r)

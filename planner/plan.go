@@ -21,15 +21,31 @@ import (
 // error is the answer.
 func Plan(env *Env, sql string, literals []parser.Literal, paramTypes []uint32) (p *plan.Plan) {
 	defer recovered(&p)
-	return makePlan(env, sql, literals, paramTypes, false)
+	return makePlan(env, sql, literals, paramTypes, unlessCertain)
 }
 
 // PlanLater is Plan, but what is done if a query with a key visits several shards
 // after all is not planned yet.
 func PlanLater(env *Env, sql string, literals []parser.Literal, paramTypes []uint32) (p *plan.Plan) {
 	defer recovered(&p)
-	return makePlan(env, sql, literals, paramTypes, true)
+	return makePlan(env, sql, literals, paramTypes, later)
 }
+
+// PlanGathered is Plan for a query that has turned out to visit several shards.
+func PlanGathered(env *Env, sql string, literals []parser.Literal, paramTypes []uint32) (p *plan.Plan) {
+	defer recovered(&p)
+	return makePlan(env, sql, literals, paramTypes, always)
+}
+
+// gathering says when it is planned what several shards do for a query with a
+// key.
+type gathering uint8
+
+const (
+	unlessCertain gathering = iota // unless its conditions leave one shard
+	later                          // not now: see plan.Plan.Postponed
+	always
+)
 
 // recovered refuses a tree of a shape nobody thought of; the session lives on.
 func recovered(p **plan.Plan) {
@@ -38,7 +54,7 @@ func recovered(p **plan.Plan) {
 	}
 }
 
-func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint32, postpone bool) *plan.Plan {
+func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint32, when gathering) *plan.Plan {
 	tree, err := parser.ParseTree(sql, env.Options)
 	if errors.Is(err, parser.ErrDeep) && !env.Tables.Empty() {
 		// No error of the server's: it might answer, with the rows of one shard.
@@ -60,7 +76,9 @@ func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint
 		held:   map[int]bool{},
 	}
 	a.client = a.text
-	a.postpone = postpone && len(tree.Statements) == 1 && tree.Statements[0].Stmt.GetSelectStmt() != nil
+	if a.when = when; when == later && (len(tree.Statements) != 1 || tree.Statements[0].Stmt.GetSelectStmt() == nil) {
+		a.when = unlessCertain
+	}
 	for i, raw := range tree.Statements {
 		r := a.statement(raw.Stmt)
 		if a.refused() {

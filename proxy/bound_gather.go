@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -26,6 +27,12 @@ func (s *Session) bindGather(portal []byte, f *parser.Facts, pl *planned, tail [
 		plan: pl.plan, g: pl.plan.Gather, facts: f,
 		text: slices.Clone(pl.text), literals: slices.Clone(pl.literals), oids: slices.Clone(pl.oids),
 		values: slices.Clone(values), formats: slices.Clone(formats),
+	}
+	x.statement, x.promised = pl, pl.told
+	for _, st := range s.statements {
+		if d := st.server.Description.Load(); &st.planned == pl && d != nil {
+			x.promised = *d
+		}
 	}
 	if x.plan.Explain != nil {
 		if err := x.explained(); err != nil {
@@ -58,6 +65,23 @@ func splitBind(tail []byte) (values, formats []byte, ok bool) {
 		return nil, nil, false
 	}
 	return tail[:at], tail[at:], true
+}
+
+// keepsPromise refuses an execution whose result is another than the client has
+// been told that the statement has: the schema has changed since.
+func (x *gathering) keepsPromise() error {
+	if x.statement == nil || x.explain != nil {
+		return nil
+	}
+	shape := []byte{}
+	if x.d.Columns != nil {
+		shape = wire.ResultShape(x.describeResult(nil)[wire.HeaderLen:])
+	}
+	if x.promised != nil && !bytes.Equal(x.promised, shape) {
+		return resultHasChanged()
+	}
+	x.statement.told = shape
+	return nil
 }
 
 // describeGathered answers a Describe of the portal.

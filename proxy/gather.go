@@ -35,19 +35,23 @@ type gathering struct {
 	values  []byte
 	formats []byte
 
-	visits  [][]int // pieces by shard
-	later   [][]int // those of the second round, if there is one
-	legs    []*leg
-	now     string
-	native  *nativePlan
-	began   time.Time
-	in      *finish.Inputs
-	stage   *finish.Stage
-	stager  *pool.Conn  // where that is
-	limited bool        // the client wants rows in portions
-	explain *explaining // it is to be explained
-	noTemp  bool        // its role may not create temporary tables
-	over    bool        // it has been executed
+	visits [][]int // pieces by shard
+	later  [][]int // those of the second round, if there is one
+	legs   []*leg
+	now    string
+	native *nativePlan
+	began  time.Time
+	in     *finish.Inputs
+	stage  *finish.Stage
+	stager *pool.Conn // where that is
+	// statement is what it was bound from, in the extended protocol, and promised
+	// the result that the client knows it has.
+	statement *planned
+	promised  []byte
+	limited   bool        // the client wants rows in portions
+	explain   *explaining // it is to be explained
+	noTemp    bool        // its role may not create temporary tables
+	over      bool        // it has been executed
 }
 
 // noValues is a Bind without parameters.
@@ -152,6 +156,9 @@ func (s *Session) prepareGather(r *router, x *gathering) error {
 		return err
 	}
 	if err := s.describeGather(x); err != nil {
+		return err
+	}
+	if err := x.keepsPromise(); err != nil {
 		return err
 	}
 	if err := s.probe(x); err != nil {

@@ -26,6 +26,8 @@ type planned struct {
 	literals []parser.Literal
 	params   []byte // its ParameterDescription's body, if it has been described
 	shape    shape
+	// told is the result the statement had when it was gathered first.
+	told []byte
 }
 
 // localBegin is shared by all: nothing of a portal changes once it is made.
@@ -175,7 +177,7 @@ func (s *Session) notePlan(r *router, name []byte, pl *plan.Plan) {
 		}
 		dst = &st.planned
 	}
-	dst.plan, dst.env, dst.params, dst.shape = pl, s.env, nil, unseen
+	dst.plan, dst.env, dst.params, dst.shape, dst.told = pl, s.env, nil, unseen, nil
 	if pl == nil {
 		dst.env = nil
 	}

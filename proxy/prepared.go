@@ -201,9 +201,15 @@ func (s *Session) checkResult(st *pool.Statement) error {
 	s.toServer.Grow()
 	s.toServer.B = wire.AppendClose(s.toServer.B, 'S', st.Name)
 	s.ops.push(op{kind: opClose, injected: true})
+	return resultChanged{resultHasChanged(), got.params}
+}
+
+// resultHasChanged is what PostgreSQL says of a prepared statement whose result
+// would be another by now.
+func resultHasChanged() *pgerr.Error {
 	e := pgerr.New(pgerr.FeatureNotSupported, "cached plan must not change result type")
 	e.File, e.Routine = "plancache.c", "RevalidateCachedQuery"
-	return resultChanged{e, got.params}
+	return e
 }
 
 // description is what a Describe of a statement answers.
