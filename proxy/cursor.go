@@ -26,12 +26,17 @@ func (s *Session) noteCursor(text []byte, f *parser.Facts) {
 // cursorLane returns the lane of the cursor that a FETCH, MOVE or CLOSE names;
 // nil for other texts.
 func (s *Session) cursorLane(text []byte, f *parser.Facts) *pool.Lane {
-	if len(s.block.cursors) == 0 || f.Statements != 1 {
+	held := s.pins&pinHoldCursor != 0
+	if len(s.block.cursors) == 0 && !held || f.Statements != 1 {
 		return nil
 	}
 	w := words(string(text))
 	if len(w) < 2 || !slices.Contains([]string{"fetch", "move", "close"}, w[0]) {
 		return nil
 	}
-	return s.block.cursors[unquote(w[len(w)-1])]
+	lane := s.block.cursors[unquote(w[len(w)-1])]
+	if lane == nil && held {
+		return s.lane // from an earlier transaction, so WITH HOLD, which is on the home shard
+	}
+	return lane
 }

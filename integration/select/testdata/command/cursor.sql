@@ -101,3 +101,19 @@ begin
 declare c cursor for select * from v_cnt order by n
 fetch 3 from c
 declare c cursor for select id from a
+
+declare c cursor with hold for select id from a order by id
+begin
+select count(*) from a where k = 1
+fetch 2 from c
+select count(*) from a where k = 2
+fetch 2 from c
+select count(*) from a where k = 3
+fetch 2 from c
+select count(*) from a where k = 6
+move 1 in c
+select count(*) from a where k = 7
+fetch 2 from c
+select count(*) from a where k = 8
+close c
+fetch c
