@@ -37,8 +37,8 @@ type Gather struct {
 	// be asked of the home shard first.
 	Probe bool
 
-	// Own: the remainder calls something that belongs to the client's session, or
-	// changes something. It must run on the client's own backend on the home
+	// Own: the remainder reads or calls something that belongs to the client's
+	// session, or changes something. It must run on the client's own backend on the home
 	// shard.
 	Own bool
 

@@ -142,6 +142,10 @@ func (l *level) outputs(sel *pg.SelectStmt, how shape) (cols []output, opaque bo
 		if t == nil {
 			return nil, true
 		}
+		if isFieldStar(t.Val) {
+			opaque = true
+			continue
+		}
 		if ref := t.Val.GetColumnRef(); ref != nil && ref.Fields[len(ref.Fields)-1].GetAStar() != nil {
 			more, o := l.star(ref.Fields)
 			for _, m := range more {
@@ -346,6 +350,13 @@ func (l *level) targets(nodes []*pg.Node) {
 func isStar(n *pg.Node) bool {
 	ref := n.GetColumnRef()
 	return ref != nil && len(ref.Fields) > 0 && ref.Fields[len(ref.Fields)-1].GetAStar() != nil
+}
+
+// isFieldStar reports whether a node is the fields of a row: (c).*, (f(x)).*. How
+// many these are is not known.
+func isFieldStar(n *pg.Node) bool {
+	i := n.GetAIndirection().GetIndirection()
+	return len(i) > 0 && i[len(i)-1].GetAStar() != nil
 }
 
 // isCatalogType: reading or printing a value of the type looks into the

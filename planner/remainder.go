@@ -31,8 +31,9 @@ type remainder struct {
 	// replaced.
 	once map[string]int
 
-	found   []*island
-	refusal *pgerr.Error
+	found    []*island
+	catalogs bool // it reads system catalogs
+	refusal  *pgerr.Error
 }
 
 // remains cuts a query into tables and the rest.
@@ -355,7 +356,11 @@ func (r *remainder) replace(n *pg.Node) {
 			return r.refusal == nil
 		}
 		if x := r.notes.byNode[r.tables[rv]]; x != nil {
-			r.input(node, rv, x)
+			if x.rel != nil && x.rel.System() {
+				r.catalog(rv, x)
+			} else {
+				r.input(node, rv, x)
+			}
 			return false
 		}
 		return true
@@ -390,6 +395,14 @@ func (r *remainder) input(n *pg.Node, rv *pg.RangeVar, x *appearance) {
 	n.Node = &pg.Node_RangeVar{RangeVar: &pg.RangeVar{Relname: inputMark(piece), Inh: true, Relpersistence: "p", Alias: alias, Location: -1}}
 }
 
+// catalog leaves a system catalog where it is: some of its columns have types whose
+// values cannot become parameters, and only the client's backend sees what its
+// transaction has created.
+func (r *remainder) catalog(rv *pg.RangeVar, x *appearance) {
+	rv.Schemaname = x.rel.Schema
+	r.catalogs = true
+}
+
 func hasSublink(m any) bool {
 	found := false
 	parser.Walk(m, func(m any) bool {
@@ -401,11 +414,11 @@ func hasSublink(m any) bool {
 	return found
 }
 
-// own reports whether the remainder calls something that belongs to the client's
-// session, or changes something.
+// own reports whether the remainder reads or calls something that belongs to the
+// client's session, or changes something.
 func (r *remainder) own() bool {
 	t := &r.touched
-	if len(t.sequences) > 0 || t.advisory || len(t.homely) > 0 {
+	if r.catalogs || len(t.sequences) > 0 || t.advisory || len(t.homely) > 0 {
 		return true
 	}
 	for _, f := range r.functions {

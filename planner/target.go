@@ -20,7 +20,7 @@ func (l *level) outputsOf(sel *pg.SelectStmt) *targets {
 	o := &targets{numbered: func() { l.out.Exact = true }}
 	for _, n := range sel.TargetList {
 		t := n.GetResTarget()
-		if t == nil {
+		if t == nil || isFieldStar(t.Val) {
 			o.opaque = true
 			return o
 		}

@@ -187,7 +187,8 @@ func (w *wholePiece) reduce() *reduced {
 		return nil
 	}
 	w.native = !w.out.opaque
-	if !w.sortKeys() {
+	// Which rows are equal depends on collations that are not known then.
+	if w.distinct && w.out.opaque || !w.sortKeys() {
 		return nil
 	}
 	r := &reduced{piece: w.piece(), instances: w.block.instances, anchors: w.block.anchors, name: w.block.name}

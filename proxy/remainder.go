@@ -255,6 +255,11 @@ func (s *Session) useForRemainder(x *gathering) error {
 // checkRemainder makes sure that the remainder yields what the statement does.
 // That it does not is a mistake of weft's, and must not become a wrong row.
 func (s *Session) checkRemainder(x *gathering, d *plan.Description) error {
+	for i := range d.Pieces {
+		if finish.Carriable(d.Pieces[i]) != nil {
+			return s.checkNative(x, d) // there will be no remainder: see collect
+		}
+	}
 	in := finish.NewInputs(x.shapes(d), len(d.Params), finish.Limits{})
 	fill := x.fill()
 	fill.Now = func(dst []byte) []byte { return append(dst, "pg_catalog.now()"...) }
@@ -272,6 +277,20 @@ func (s *Session) checkRemainder(x *gathering, d *plan.Description) error {
 	if x.g.Command != nil {
 		want = d.Query
 	}
+	return s.checkColumns(cols, want, sql)
+}
+
+// checkNative does it for columns that only the client can be given.
+func (s *Session) checkNative(x *gathering, d *plan.Description) error {
+	n := x.g.Native
+	if n == nil || n.Aggregate != nil || x.g.Command != nil {
+		return nil
+	}
+	cols := d.Pieces[0]
+	return s.checkColumns(cols[:min(n.Columns, len(cols))], d.Columns, "")
+}
+
+func (s *Session) checkColumns(cols, want []plan.Column, sql string) error {
 	var differ []string
 	if len(cols) != len(want) {
 		differ = append(differ, "number of columns")

@@ -16,3 +16,27 @@ select distinct (select max(id) from q where q.n = a.n) from a order by (select 
 select from a where id < 4;
 # A modifier that only planning finds.
 select coalesce(x, null) from a order by id limit 3;
+# The fields of a row are columns that nobody has counted.
+select (o).* from c order by id;
+select (o).*, id from c order by id desc limit 5;
+select id, (o).* from c where k > 3 order by 1, 2;
+select distinct (o).* from c order by 1, 2;
+select distinct (o).* from c;
+select (o).y, count(*) from (select (o).*, o from c) s group by 1 order by 1;
+select s.y, s.id from (select (o).*, id from c) s order by s.id limit 7;
+select s.* from (select (o).*, k from c) s join a on a.k = s.k order by s.x, s.y, s.k limit 20;
+select (o).* from c union select n, s from a order by 1, 2;
+select (c.o).*, a.id from c join a on a.n = c.n order by a.id, c.id limit 9;
+select (json_each(json_build_object('p', n))).* from a order by id, 1 limit 6;
+select (jsonb_each_text(j)).*, id from b order by id, 1;
+select (select count(*) from c where (o).x = a.n), (o).* from a join c using (k) order by a.id, c.id limit 8;
+# System catalogs have columns that do not travel.
+select (select count(*) from pg_class where relname = 'pg_class'), count(*) from a;
+select id from a where id in (select relnatts from pg_class where relname = 'pg_attribute') order by id;
+select (c).relname, a.id from pg_class c join a on a.id = c.relnatts where c.relname = 'pg_attribute';
+select typname, a.id from pg_type join a on a.id = typlen where typname in ('bool', 'int8') order by 1, 2;
+select a.id, array(select attname from pg_attribute where attrelid = 'pg_class'::regclass and attnum = a.id) from a order by 1 limit 5;
+select t.schemaname, count(*) from pg_tables t, a where t.tablename = 'pg_class' group by 1;
+select count(*) from information_schema.columns i join q on q.id = i.ordinal_position where i.table_name = 'pg_class';
+with t as (select oid, typname from pg_type where typname = 'text') select t.typname, max(a.x) from t, a group by 1;
+select array[row(k, id)], id from a order by id limit 3;
