@@ -70,7 +70,7 @@ select * from customers where id in (select customer_id from orders) order by id
 select id from customers c where c.id = 3 and exists (select from orders o where o.status = 'new');
 select id from customers c where c.id = 3 and exists (select from orders o where o.customer_id = 4);
 select name, (select count(*) from orders) from customers where id = 3;
-select * from (select * from customers limit 3) x where x.id = 3;
+select * from (select * from customers order by id limit 3) x where x.id = 3;
 select * from (select *, row_number() over (order by id) from customers) x where x.id = 3;
 select * from (select *, count(*) over () from customers) x where x.id = 3;
 select * from (select *, count(*) over (partition by id) from customers) x where x.id = 3;
