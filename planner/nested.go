@@ -190,9 +190,10 @@ func (r *remainder) reducePiece(sel *pg.SelectStmt, n int) (*reduced, plan.Piece
 		return nil, plan.Piece{}
 	}
 	r.prune(red)
-	r.timed = r.tells(selectNode(sel))
+	timed := r.timed // what remains asks for the same time
+	r.timed = timed || r.tells(selectNode(sel))
 	p, err := r.pieceOf(red)
-	r.timed = false
+	r.timed = timed
 	if err != nil {
 		return nil, plan.Piece{}
 	}
