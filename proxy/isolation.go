@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"regexp"
 	"slices"
+	"strings"
 
 	"weft/wire"
 )
@@ -18,10 +20,8 @@ func (s *Session) isolation() string {
 			w := words(text)
 			i := slices.Index(w, "isolation")
 			if i < 0 || i+2 >= len(w) || w[i+1] != "level" {
-				if i := slices.Index(w, "transaction_isolation"); i < 0 || len(w) < i+3 {
-					continue
-				} else if w[0] == "set" {
-					level = unquoted(w[i+2:])
+				if m := setsIsolation.FindStringSubmatch(text); m != nil {
+					level = unquoted(strings.Fields(strings.ToLower(m[1])))
 				}
 				continue
 			}
@@ -34,6 +34,9 @@ func (s *Session) isolation() string {
 	}
 	return ""
 }
+
+// setsIsolation finds the level where it is set by the parameter's name.
+var setsIsolation = regexp.MustCompile(`(?is)^\s*set\s.*\btransaction_isolation\b\s*(?:=|to\b)\s*(.*)`)
 
 // unquoted returns the isolation level that words begin with.
 func unquoted(w []string) string {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"weft/catalog"
@@ -365,6 +366,20 @@ func (s *Session) loseParked(c *pool.Conn, err error) error {
 	fatal := *pgerr.From(err)
 	fatal.Severity = pgerr.SeverityFatal
 	return &fatal
+}
+
+// asRefused returns the error of a shard's as the client shall hear it. If the
+// home shard lets the client read the views of the statement, and a shard does not
+// let it read the tables in them, then it is weft that cannot: it has taken the
+// views apart.
+func (x *gathering) asRefused(err error) error {
+	e := (*pgerr.Error)(nil)
+	if !x.g.Probe || !errors.As(err, &e) || e.Code != pgerr.InsufficientPrivilege || !strings.HasPrefix(e.Message, "permission denied for ") {
+		return err
+	}
+	return pgerr.New(pgerr.FeatureNotSupported, "a view whose tables you may not read cannot be taken apart to be read over several shards").
+		WithDetail("%s.", e.Message).
+		WithHint("Grant SELECT on its tables, or make it a query that can run inside each shard: grouped by the shard key.")
 }
 
 // atFailed makes a participant the one at hand whose transaction has failed.

@@ -198,7 +198,7 @@ func (s *Session) runNative(x *gathering, describe bool) error {
 	case errors.Is(err, errEnd):
 		return err
 	case ended != nil && (err != nil || s.block.open):
-		return ended // what the shard says itself
+		return x.asRefused(ended) // what the shard says itself
 	case err == nil:
 		s.tellSelected(n)
 	}

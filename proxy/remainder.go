@@ -45,8 +45,9 @@ func (s *Session) collect(x *gathering) error {
 	if err == nil {
 		err = ended
 	}
+	err = x.asRefused(err)
 	if err == nil && x.stage == nil && !x.atHome() && x.in.LooksUp() {
-		err = s.openStage(x)
+		err = apart(s.openStage(x))
 	}
 	if err == nil && x.stage != nil {
 		s.trackStager(x)

@@ -120,9 +120,10 @@ func (s *Session) laneFor(r *router, p *plan.Plan, f *parser.Facts) (*pool.Lane,
 	case plan.Refused:
 		return nil, p.Refusal
 	case plan.Any:
-		if !needsHome(f) {
+		if !needsHome(f) && s.block.now == "" {
 			return s.atHand(), nil
 		}
+		// Where now() is what it was before in this block.
 	case plan.AnyCopy:
 		if s.block.open {
 			return s.atHand(), nil

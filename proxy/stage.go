@@ -69,7 +69,8 @@ func (s *Session) openStage(x *gathering) error {
 		x.noTemp = true
 		x.in.Hold(inlineAtHome)
 		s.endStage(x)
-		s.track(x.legs)
+		// Those that are through may be somebody else's already.
+		s.track(slices.DeleteFunc(slices.Clone(x.legs), func(l *leg) bool { return l.over }))
 		return nil
 	}
 	x.stage, err = finish.OpenStage(c, x.in)
