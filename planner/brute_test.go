@@ -380,30 +380,35 @@ func TestTraps(t *testing.T) {
 	}
 }
 
-// TestNeverTooFewShards checks random statements by brute force. With
-// WEFT_BRUTE=10m it goes on for that long, from a new seed.
+// TestNeverTooFewShards checks random statements by brute force, see rounds.
 func TestNeverTooFewShards(t *testing.T) {
 	b := newBrute(t)
-	seed, limit := uint64(1), 8*time.Second
+	rounds(t, 0, 500, func(g *generator) {
+		sql, reads := g.statement()
+		b.check(sql, reads)
+	})
+	t.Logf("one shard %d, several %d, refused or failed %d", b.one, b.many, b.failed)
+	if b.one < 60 {
+		t.Errorf("only %d statements ran on one shard: the generator makes too few of them", b.one)
+	}
+}
+
+// rounds calls do with a generator n times, always with the same ones. With
+// WEFT_BRUTE=10m it goes on for that long, from a new seed.
+func rounds(t *testing.T, stream uint64, n int, do func(*generator)) {
+	seed, more := uint64(1), func(i int) bool { return i < n }
 	if v := os.Getenv("WEFT_BRUTE"); v != "" {
 		d, err := time.ParseDuration(v)
 		if err != nil {
 			t.Fatal(err)
 		}
-		seed, limit = rand.Uint64(), d
+		seed = rand.Uint64()
 		t.Logf("seed %d", seed)
+		end := time.Now().Add(d)
+		more = func(int) bool { return time.Now().Before(end) }
 	}
-	end := time.Now().Add(limit)
-	rng := rand.New(rand.NewPCG(seed, 0))
-	// A busy machine gets some more time for the least there must be.
-	more := func() bool { return time.Now().Before(end) || b.one < 200 && time.Now().Before(end.Add(time.Minute)) }
-	for n := 0; more() && (n < 4000 || limit > time.Minute); n++ {
-		g := generator{Rand: rng, theme: rng.IntN(8)}
-		sql, reads := g.statement()
-		b.check(sql, reads)
-	}
-	t.Logf("one shard %d, several %d, refused or failed %d", b.one, b.many, b.failed)
-	if b.one < 200 {
-		t.Errorf("only %d statements ran on one shard: the generator makes too few of them", b.one)
+	rng := rand.New(rand.NewPCG(seed, stream))
+	for i := 0; more(i); i++ {
+		do(&generator{Rand: rng, theme: rng.IntN(8)})
 	}
 }

@@ -22,8 +22,8 @@ import (
 //   - a WITH that changes rows
 //   - a view that has to be taken apart, but is a security barrier, or reads
 //     tables with row-level security as its owner
-//   - a whole row of a system catalog or of a temporary table; beside *, one of a
-//     table on the nullable side of an outer join that has no NOT NULL column
+//   - a whole row of a temporary table; beside *, one of a table on the nullable
+//     side of an outer join that has no NOT NULL column
 //   - a column that depends on a primary key that is grouped by, and is of a type
 //     that cannot be grouped by (json, xml, geometric)
 //   - TABLESAMPLE whose argument is a subquery

@@ -224,8 +224,15 @@ func (s *split) domains() []string {
 	return domains(columns)
 }
 
+// maxTargets is how many columns PostgreSQL lets a query have, less the one that a
+// piece gets in front when there are others.
+const maxTargets = 1663
+
 // input makes the piece's rows the block's FROM.
 func (s *split) input(b *pg.SelectStmt) string {
+	if len(s.cols) > maxTargets {
+		return "it would have too many columns"
+	}
 	collations := make([]collation, len(s.cols))
 	for i, c := range s.cols {
 		e := c.expr

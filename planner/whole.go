@@ -188,7 +188,7 @@ func (w *wholePiece) reduce() *reduced {
 	}
 	w.native = !w.out.opaque
 	// Which rows are equal depends on collations that are not known then.
-	if w.distinct && w.out.opaque || !w.sortKeys() {
+	if w.distinct && w.out.opaque || !w.sortKeys() || len(w.out.names)+len(w.hidden()) > maxTargets {
 		return nil
 	}
 	r := &reduced{piece: w.piece(), instances: w.block.instances, anchors: w.block.anchors, name: w.block.name}

@@ -25,6 +25,8 @@ const (
 	// inlineAtHome is the same for what only the client's own backend can do:
 	// cursors, rows in portions, CREATE TABLE AS.
 	inlineAtHome = 64 << 20
+	// maxTargets is how many columns PostgreSQL lets a query have.
+	maxTargets = 1664
 )
 
 // collect brings the rows of all pieces together.
@@ -256,6 +258,14 @@ func (s *Session) useForRemainder(x *gathering) error {
 // checkRemainder makes sure that the remainder yields what the statement does.
 // That it does not is a mistake of weft's, and must not become a wrong row.
 func (s *Session) checkRemainder(x *gathering, d *plan.Description) error {
+	total := 1
+	for _, cols := range d.Pieces {
+		total += len(cols)
+	}
+	if len(d.Pieces) > 1 && total > maxTargets {
+		return pgerr.New(pgerr.FeatureNotSupported, "%d columns of several tables are too many to be read together on several shards", total-1).
+			WithHint("Name the columns that are needed, instead of *.")
+	}
 	for i := range d.Pieces {
 		if finish.Carriable(d.Pieces[i]) != nil {
 			return s.checkNative(x, d) // there will be no remainder: see collect
