@@ -201,125 +201,9 @@ func (s *Session) mayGather(x *gathering) error {
 	return nil
 }
 
-// describeGather finds out what PostgreSQL makes of the texts: once, and for all
-// executions. Errors of the client's own text are found here.
-func (s *Session) describeGather(x *gathering) error {
-	for {
-		x.d = x.g.Known.Load()
-		if x.d == nil {
-			if err := s.learnGather(x); err != nil {
-				return err
-			}
-		}
-		if x.g.Otherwise == nil || !x.forbidden() {
-			return nil
-		}
-		x.g = x.g.Otherwise
-	}
-}
-
-// forbidden reports whether a piece has a column of a type that it must not have.
-func (x *gathering) forbidden() bool {
-	for i := range x.g.Pieces {
-		for _, f := range x.g.Pieces[i].Forbid {
-			if f.Column < len(x.d.Pieces[i]) && x.d.Pieces[i][f.Column].Type == f.Type {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// learnGather asks the home shard, which has all tables.
-func (s *Session) learnGather(x *gathering) error {
-	if err := s.useLane(s.lane); err != nil {
-		return err
-	}
-	if err := s.sent(); err != nil {
-		return err
-	}
-	s.conn.UnnamedBy = 0
-	d := &plan.Description{}
-	var err error
-	d.Params, d.Columns, err = finish.Describe(s.conn, string(x.text), oidList(x.oids))
-	if err != nil {
-		return err
-	}
-	x.d = d
-	fill := x.fill()
-	fill.Now = func(dst []byte) []byte { return append(dst, "pg_catalog.now()"...) }
-	for i := range x.g.Pieces {
-		sql := x.g.Pieces[i].Text.Append(nil, fill)
-		_, cols, err := finish.Describe(s.conn, string(sql), d.Params)
-		if err != nil && !blames(err) {
-			return err
-		}
-		if err != nil {
-			s.log.Error("a piece cannot be described", "sql", string(sql), "err", err)
-			return pgerr.New(pgerr.InternalError, "a part of the statement cannot be described: %s", pgerr.From(err).Message)
-		}
-		d.Pieces = append(d.Pieces, cols)
-	}
-	if x.g.Command != nil {
-		if err := s.learnCommand(x, d, fill); err != nil {
-			return err
-		}
-	}
-	if x.g.Lend == nil {
-		if err := s.checkRemainder(x, d); err != nil {
-			return err
-		}
-	}
-	x.g.Known.Store(d)
-	return nil
-}
-
-// probe asks the home shard whether the client may run the statement: views were
-// taken apart, and who may read a view is decided where the view is.
-func (s *Session) probe(x *gathering) error {
-	if !x.g.Probe {
-		return nil
-	}
-	if err := s.useLane(s.lane); err != nil {
-		return err
-	}
-	if err := s.sent(); err != nil {
-		return err
-	}
-	s.conn.UnnamedBy = 0
-	l := &leg{s: s, conn: s.conn}
-	l.out = wire.AppendParse(nil, "", "EXPLAIN "+string(x.text), appendOIDs(nil, x.d.Params))
-	var at int
-	l.out, at = wire.Begin(l.out, wire.Bind)
-	l.out = append(append(append(l.out, 0, 0), x.values...), 0, 0)
-	l.out = appendExecute(wire.End(l.out, at))
-	l.out = wire.AppendEmpty(l.out, wire.Sync)
-	l.send()
-	l.drain()
-	return l.err
-}
-
 // appendExecute appends the execution of the unnamed portal to its end.
 func appendExecute(dst []byte) []byte {
 	return append(dst, wire.Execute, 0, 0, 0, 9, 0, 0, 0, 0, 0)
-}
-
-// oidList returns the types of a Parse message as a list.
-func oidList(oids []byte) []uint32 {
-	var out []uint32
-	for i := 2; i+4 <= len(oids); i += 4 {
-		out = append(out, binary.BigEndian.Uint32(oids[i:]))
-	}
-	return out
-}
-
-// appendOIDs appends a list of types as a Parse message has it.
-func appendOIDs(dst []byte, oids []uint32) []byte {
-	dst = binary.BigEndian.AppendUint16(dst, uint16(len(oids)))
-	for _, oid := range oids {
-		dst = binary.BigEndian.AppendUint32(dst, oid)
-	}
-	return dst
 }
 
 // fill is what the holes of the texts are filled with, but for the inputs.
@@ -511,43 +395,6 @@ func (x *gathering) appendLegFormats(dst []byte) []byte {
 		dst = binary.BigEndian.AppendUint16(dst, uint16(c))
 	}
 	return dst
-}
-
-// formatOf returns the format the client wants a column of the result in.
-func (x *gathering) formatOf(column int) int16 {
-	n := int(binary.BigEndian.Uint16(x.formats))
-	switch {
-	case n == 0:
-		return 0
-	case n == 1:
-		column = 0
-	case column >= n:
-		return 0
-	}
-	return int16(binary.BigEndian.Uint16(x.formats[2+2*column:]))
-}
-
-// describeResult appends the RowDescription of the result, or NoData.
-func (x *gathering) describeResult(dst []byte) []byte {
-	columns := x.d.Columns
-	if x.explain != nil {
-		columns = []plan.Column{x.explain.column()}
-	}
-	if columns == nil {
-		return wire.AppendEmpty(dst, wire.NoData)
-	}
-	dst, at := wire.Begin(dst, wire.RowDescription)
-	dst = binary.BigEndian.AppendUint16(dst, uint16(len(columns)))
-	for i, c := range columns {
-		dst = wire.AppendCString(dst, c.Name)
-		dst = binary.BigEndian.AppendUint32(dst, c.Table)
-		dst = binary.BigEndian.AppendUint16(dst, uint16(c.Num))
-		dst = binary.BigEndian.AppendUint32(dst, c.Type)
-		dst = binary.BigEndian.AppendUint16(dst, uint16(c.Size))
-		dst = binary.BigEndian.AppendUint32(dst, uint32(c.Mod))
-		dst = binary.BigEndian.AppendUint16(dst, uint16(x.formatOf(i)))
-	}
-	return wire.End(dst, at)
 }
 
 // selected is the command tag of a query.
