@@ -131,7 +131,7 @@ func TestCancelQueued(t *testing.T) {
 // TestCancelAnywhere: hundreds of requests at random moments. Whatever a statement
 // ends with, the next one is right, and nothing is left behind.
 func TestCancelAnywhere(t *testing.T) {
-	w := newWorld(t, "g_random", func(c *config.Config) { c.Pool.MaxPerShard = 6 })
+	w := newHeavyWorld(t, "g_random", func(c *config.Config) { c.Pool.MaxPerShard = 6 })
 	texts := []struct{ sql, want string }{
 		{"select count(*), sum(k) from big", fmt.Sprintf("%d %d", bigRows, bigRows*(bigRows+1)/2)},
 		{"select g, count(*) from big group by g order by g limit 1", "0 714"},
@@ -145,7 +145,7 @@ func TestCancelAnywhere(t *testing.T) {
 	before := runtime.NumGoroutine()
 	var wg sync.WaitGroup
 	var cancelled, answered atomic.Int32
-	const clients, each = 4, 30
+	const clients, each = 4, 20
 	for n := range clients {
 		r := rand.New(rand.NewPCG(uint64(n), 1))
 		wg.Go(func() {

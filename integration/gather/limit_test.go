@@ -20,7 +20,7 @@ import (
 // TestTooLarge: what a statement may bring together is bounded, in each way of
 // doing so, and the client hears by which setting.
 func TestTooLarge(t *testing.T) {
-	w := newWorld(t, "g_large", nil)
+	w := newHeavyWorld(t, "g_large", nil)
 	for _, tc := range []struct{ name, set, sql string }{
 		{"inline", "set weft.max_gather_bytes = '1kB'", join},
 		{"staged", "set weft.max_gather_bytes = '1kB'; set weft.inline_bytes = 1", join},
@@ -88,7 +88,7 @@ func TestNoTemporary(t *testing.T) {
 // TestGone: clients that end in the middle of rows, or never read them, keep
 // nobody.
 func TestGone(t *testing.T) {
-	w := newWorld(t, "g_gone", nil)
+	w := newHeavyWorld(t, "g_gone", nil)
 	_, _ = ask(w.conn().PgConn(), join)
 	within(t, "the pools are at rest", func() bool { return w.lent() == 0 })
 	before := runtime.NumGoroutine()
@@ -129,7 +129,7 @@ func TestGone(t *testing.T) {
 
 // TestClose: a proxy that is told to end does so while a client reads nothing.
 func TestClose(t *testing.T) {
-	w := newWorld(t, "g_close", nil)
+	w := newHeavyWorld(t, "g_close", nil)
 	for _, sql := range []string{"select k, pad from big", "select k, pad from big order by pad, k", long} {
 		raw, err := w.conn().PgConn().Hijack()
 		if err != nil {
@@ -167,7 +167,7 @@ func TestSmallPool(t *testing.T) {
 	for range 8 {
 		c := w.conn().PgConn()
 		wg.Go(func() {
-			for i := range 10 {
+			for i := range 4 {
 				if i%3 == 1 {
 					_, _ = ask(c, stageAll)
 				} else {

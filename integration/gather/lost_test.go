@@ -157,7 +157,7 @@ func TestLost(t *testing.T) {
 // TestLostRows: the client is in the middle of many rows, and slow, when a
 // backend is lost.
 func TestLostRows(t *testing.T) {
-	w := newWorld(t, "g_rows", nil)
+	w := newHeavyWorld(t, "g_rows", nil)
 	for _, sql := range []string{
 		"select k, pad from big", "select k, pad from big order by k",
 		"select k, pad from big order by pad collate \"C\", k", // on PostgreSQL
@@ -200,7 +200,7 @@ func TestLostRows(t *testing.T) {
 // TestDead: a server is gone at once. Whoever needs it is told, nobody gets the
 // rows of the others alone, and it is found again.
 func TestDead(t *testing.T) {
-	w := newWorld(t, "g_dead", nil)
+	w := newHeavyWorld(t, "g_dead", nil)
 	victim := w.weft.Shards()[2]
 	for _, how := range []string{"backend killed", "server killed"} {
 		c := w.conn().PgConn()

@@ -42,7 +42,7 @@ func TestSnapshot(t *testing.T) {
 	for _, set := range []string{"", stageAll, "set weft.native = off", "set weft.max_parallel_shards = 1"} {
 		c := w.conn()
 		must(t, c, set)
-		for i := range 25 {
+		for i := range 10 {
 			for _, sql := range []string{sum, joined} {
 				if got := value[int64](t, c, sql); got != 6000 {
 					t.Fatalf("%s: %s is %d", set, sql, got)

@@ -38,8 +38,20 @@ type world struct {
 	weft *harness.Target
 }
 
-// newWorld makes one. big is about 20 MB: more than all buffers on the way hold.
+// newWorld makes one.
 func newWorld(t *testing.T, db string, configure func(*config.Config)) *world {
+	t.Helper()
+	return makeWorld(t, db, 0, configure)
+}
+
+// newHeavyWorld makes one whose table big is about 20 MB: more than all buffers on
+// the way hold.
+func newHeavyWorld(t *testing.T, db string, configure func(*config.Config)) *world {
+	t.Helper()
+	return makeWorld(t, db, 4000, configure)
+}
+
+func makeWorld(t *testing.T, db string, pad int, configure func(*config.Config)) *world {
 	t.Helper()
 	w := &world{t: t, db: db}
 	w.weft = harness.StartWeft(t, func(cfg *config.Config) {
@@ -53,7 +65,7 @@ func newWorld(t *testing.T, db string, configure func(*config.Config)) *world {
 		create table oth (k bigint primary key, v int);
 		create table ref (k bigint primary key, v int);
 		create table home (k bigint primary key, v int)`)
-	must(t, c, fmt.Sprintf("insert into big select i, i %% 7, i, repeat('x', 4000) from generate_series(1, %d) i", bigRows))
+	must(t, c, fmt.Sprintf("insert into big select i, i %% 7, i, repeat('x', %d) from generate_series(1, %d) i", pad, bigRows))
 	must(t, c, fmt.Sprintf("insert into oth select i, i from generate_series(1, %d) i", othRows))
 	must(t, c, "insert into ref select i, i from generate_series(1, 10) i; insert into home select i, i from generate_series(1, 10) i")
 	must(t, c, "select weft.shard_table('big', 'k')")
