@@ -177,18 +177,25 @@ func FuzzPlan(f *testing.F) {
 	f.Fuzz(func(t *testing.T, sql string) { checkPlan(t, env, sql) })
 }
 
-// TestLargeTexts: planning takes time in proportion to the text.
+// TestLargeTexts: planning takes time in proportion to the text. With WEFT_BRUTE
+// texts are five times as large.
 func TestLargeTexts(t *testing.T) {
 	env, _ := goldens(t)
+	large := func(s string, n int) string {
+		if os.Getenv("WEFT_BRUTE") == "" {
+			n /= 5
+		}
+		return strings.Repeat(s, n)
+	}
 	for name, sql := range map[string]string{
-		"rows":     "INSERT INTO always (k, v) VALUES " + strings.Repeat("(1, 'x'), ", 20_000) + "(1, 'x')",
-		"defaults": "INSERT INTO always (id, k) VALUES " + strings.Repeat("(DEFAULT, 1), ", 20_000) + "(DEFAULT, 1)",
-		"list":     "SELECT * FROM orders WHERE customer_id IN (" + strings.Repeat("1, ", 50_000) + "1)",
-		"or":       "SELECT * FROM orders WHERE customer_id = 1" + strings.Repeat(" OR customer_id = 2", 20_000),
-		"and":      "SELECT * FROM orders WHERE customer_id = 1" + strings.Repeat(" AND customer_id = 2", 5_000),
-		"joins":    "SELECT * FROM orders" + strings.Repeat(" NATURAL JOIN orders", 300) + " WHERE customer_id = 1",
-		"ctes":     "WITH " + strings.Repeat("x AS (SELECT * FROM orders), ", 3_000) + "y AS (SELECT 1) SELECT * FROM orders WHERE customer_id = 1",
-		"union":    "SELECT customer_id FROM orders WHERE customer_id = 1" + strings.Repeat(" UNION ALL SELECT customer_id FROM orders WHERE customer_id = 1", 1_000),
+		"rows":     "INSERT INTO always (k, v) VALUES " + large("(1, 'x'), ", 20_000) + "(1, 'x')",
+		"defaults": "INSERT INTO always (id, k) VALUES " + large("(DEFAULT, 1), ", 20_000) + "(DEFAULT, 1)",
+		"list":     "SELECT * FROM orders WHERE customer_id IN (" + large("1, ", 50_000) + "1)",
+		"or":       "SELECT * FROM orders WHERE customer_id = 1" + large(" OR customer_id = 2", 20_000),
+		"and":      "SELECT * FROM orders WHERE customer_id = 1" + large(" AND customer_id = 2", 5_000),
+		"joins":    "SELECT * FROM orders" + large(" NATURAL JOIN orders", 300) + " WHERE customer_id = 1",
+		"ctes":     "WITH " + large("x AS (SELECT * FROM orders), ", 3_000) + "y AS (SELECT 1) SELECT * FROM orders WHERE customer_id = 1",
+		"union":    "SELECT customer_id FROM orders WHERE customer_id = 1" + large(" UNION ALL SELECT customer_id FROM orders WHERE customer_id = 1", 1_000),
 		"nested":   strings.Repeat("SELECT * FROM (", 300) + "SELECT * FROM orders" + strings.Repeat(") q WHERE customer_id = 1", 300),
 		"exists":   "SELECT * FROM orders o WHERE customer_id = 1 AND " + strings.Repeat("EXISTS (SELECT 1 FROM orders i WHERE i.customer_id = o.customer_id AND ", 200) + "true" + strings.Repeat(")", 200),
 	} {
