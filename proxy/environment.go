@@ -39,6 +39,7 @@ type declared struct {
 type pathKey struct {
 	lane    pool.Key
 	path    string
+	set     bool // it has been set, if to nothing
 	role    string
 	version int64
 }
@@ -234,7 +235,7 @@ func (s *Session) inFlux() bool {
 // path returns the schemas that unqualified names are looked for in.
 func (s *Session) path(version int64, private bool) ([]string, error) {
 	key := pathKey{lane: s.lane.Key(), version: version}
-	key.path, _ = s.settings.Get("search_path")
+	key.path, key.set = s.settings.Get("search_path") // set_config can make it empty
 	role, _ := s.settings.Get("role")
 	user, _ := s.settings.Get("session_authorization")
 	key.role = role + "\x00" + user
