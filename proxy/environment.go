@@ -236,9 +236,11 @@ func (s *Session) inFlux() bool {
 func (s *Session) path(version int64, private bool) ([]string, error) {
 	key := pathKey{lane: s.lane.Key(), version: version}
 	key.path, key.set = s.settings.Get("search_path") // set_config can make it empty
-	role, _ := s.settings.Get("role")
-	user, _ := s.settings.Get("session_authorization")
-	key.role = role + "\x00" + user
+	for _, name := range []string{"role", "session_authorization"} {
+		if v, set := s.settings.Get(name); set {
+			key.role += name + "\x00" + v + "\x00"
+		}
+	}
 	e := s.srv.envs
 	if !private {
 		e.mu.Lock()
