@@ -156,15 +156,15 @@ func (a *analysis) solve() {
 	e := pgerr.New(pgerr.FeatureNotSupported, "this statement visits more than one shard")
 	if len(free) > 0 {
 		e.Message += ": " + free[0]
-		e.Hint = "Add " + a.keyOf(free[0]) + " = … to WHERE. Statements over several shards are not supported yet."
+		e.Hint = "Add " + a.keyOf(free[0]) + " = … to WHERE. Writes on several shards are not supported yet."
 		if strings.Contains(free[0], "no known value") {
-			e.Hint = "Give the shard key as a constant or a parameter. Statements over several shards are not supported yet."
+			e.Hint = "Give the shard key as a constant or a parameter. Writes on several shards are not supported yet."
 		}
 	} else {
-		e.Hint = "Statements over several shards are not supported yet."
+		e.Hint = "Writes on several shards are not supported yet."
 	}
 	if a.out.Gather != nil {
-		e.Hint = strings.TrimSuffix(e.Hint, "Statements over several shards are not supported yet.")
+		e.Hint = strings.TrimSuffix(e.Hint, "Writes on several shards are not supported yet.")
 	}
 	a.out.Refusal = e
 }
