@@ -158,6 +158,16 @@ func toAll(f *parser.Facts) bool {
 		f.Effects&(parser.Savepoint|parser.ChangesSettings|parser.ChangesAllSettings) != 0
 }
 
+// rollsBackTo reports whether a text is a ROLLBACK TO, the one command about
+// savepoints that a failed transaction takes.
+func rollsBackTo(text []byte, f *parser.Facts) bool {
+	if f.Statements != 1 || f.Effects&parser.Savepoint == 0 {
+		return false
+	}
+	w := words(string(text))
+	return len(w) > 0 && w[0] == "rollback"
+}
+
 // onAll repeats on the other participants what the backend at hand is about to
 // run, and remembers it for those that join later.
 func (s *Session) onAll(text string, f *parser.Facts) error {

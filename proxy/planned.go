@@ -309,7 +309,7 @@ func (s *Session) bindInFailed(f *parser.Facts, pl *planned) (done bool, err err
 	switch {
 	case endsTx(f):
 		s.bindEnding(f)
-	case f.Statements == 1 && f.Effects&parser.Savepoint != 0:
+	case rollsBackTo(pl.text, f):
 		if err := s.onAll(string(pl.text), f); err != nil {
 			return true, s.refuseBoundRead(err)
 		}

@@ -205,7 +205,7 @@ func (s *Session) routedQuery(text []byte, n int) error {
 	case s.conn != nil && s.conn.Status == wire.TxFailed:
 		if endsTx(f) {
 			s.block.chain = f.Effects&parser.TxBegin != 0
-		} else if f.Statements == 1 && f.Effects&parser.Savepoint != 0 {
+		} else if rollsBackTo(text, f) {
 			// ROLLBACK TO is for all of them.
 			if err := s.onAll(string(text), f); err != nil {
 				s.client.Consume(wire.HeaderLen + n)
