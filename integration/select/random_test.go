@@ -15,7 +15,7 @@ import (
 
 var (
 	seedFlag    = flag.Uint64("seed", 1, "first seed of TestRandom")
-	forFlag     = flag.Duration("for", 45*time.Second, "how long TestRandom goes on, over all worlds")
+	forFlag     = flag.Duration("for", 25*time.Second, "how long TestRandom goes on, over all worlds")
 	worldFlag   = flag.String("world", "", "the only world of TestRandom: five, four, two or one")
 	modeFlag    = flag.String("mode", "", "put all statements of TestRandom in this way")
 	traceFlag   = flag.Bool("verbose", false, "log every statement of TestRandom")
