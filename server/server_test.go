@@ -8,7 +8,7 @@ import (
 	"net"
 	nethttp "net/http"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,7 +27,7 @@ var quiet = slog.New(slog.DiscardHandler)
 type echo struct {
 	t        *testing.T
 	sick     error
-	sessions sync.WaitGroup
+	sessions atomic.Int64
 	closed   chan struct{}
 	fail     chan error // ends Serve
 	snapshot func() *directory.Snapshot
@@ -56,7 +56,9 @@ func (e *echo) Serve(ctx context.Context, l net.Listener) error {
 				return nil
 			}
 		}
-		e.sessions.Go(func() {
+		e.sessions.Add(1)
+		go func() {
+			defer e.sessions.Add(-1)
 			defer c.Close()
 			stop := context.AfterFunc(ctx, func() { c.Close() })
 			defer stop()
@@ -65,27 +67,26 @@ func (e *echo) Serve(ctx context.Context, l net.Listener) error {
 				c.Close()
 			}()
 			io.Copy(c, c)
-		})
+		}()
 	}
 }
 
 func (e *echo) Ready(context.Context) error { return e.sick }
 
 func (e *echo) Drain(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() { e.sessions.Wait(); close(done) }()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	for e.sessions.Load() > 0 {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
+	return nil
 }
 
 func (e *echo) Close() error {
 	close(e.closed)
-	e.sessions.Wait()
-	return nil
+	return e.Drain(context.Background())
 }
 
 func testConfig() config.Config {
