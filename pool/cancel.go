@@ -19,7 +19,7 @@ import (
 // that session when BeginCancel is called; Cancel itself may then run without
 // the lock.
 func (c *Conn) Cancel(ctx context.Context) error {
-	defer c.endCancel()
+	defer c.EndCancel()
 	return c.requestCancel(ctx)
 }
 
@@ -27,7 +27,7 @@ func (c *Conn) Cancel(ctx context.Context) error {
 // connection: whoever waits for it holds locks on other shards, perhaps, and
 // must be able to let go.
 func (c *Conn) CancelOrGiveUp(ctx context.Context) error {
-	defer c.endCancel()
+	defer c.EndCancel()
 	err := c.requestCancel(ctx)
 	if err != nil {
 		_ = c.Conn().Close()
@@ -62,7 +62,8 @@ func (c *Conn) BeginCancel() {
 	c.cancelMu.Unlock()
 }
 
-func (c *Conn) endCancel() {
+// EndCancel lets it be released again, for whoever does not call Cancel.
+func (c *Conn) EndCancel() {
 	c.cancelMu.Lock()
 	c.cancels--
 	if c.cancels == 0 && c.cancelled != nil {

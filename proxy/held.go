@@ -314,6 +314,9 @@ func (s *Session) giveBack() error {
 		return nil
 	}
 	c := s.letGo()
+	if s.named.Load() && !s.survives(c) {
+		return nil
+	}
 	*s.lastOf(c.Lane()) = c
 	c.UsedBy(s.id)
 	c.Release()
@@ -328,6 +331,7 @@ func (s *Session) drop() {
 		}
 		c.Discard()
 	}
+	s.abandonLoans()
 	s.ops.reset()
 	s.toServer.Reset()
 	s.rem = 0

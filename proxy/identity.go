@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"weft/parser"
@@ -20,10 +21,21 @@ import (
 // loan is a backend lent to an idle session for the time of a statement that
 // names it, so that pg_cancel_backend and pg_terminate_backend have something
 // to act on: the server then decides who may, and answers as it would.
+//
+// A session that is not idle has a backend of its own. That one is kept from
+// going back to the pool meanwhile: it would be somebody else's when the signal
+// comes.
 type loan struct {
 	to   *Session
 	conn *pool.Conn
+	// end lets go of a backend that is the session's own. Nil for one that was
+	// lent.
+	end func()
 }
+
+// keepWait bounds how long a session's own backend is kept from the pool for a
+// statement that names it.
+const keepWait = 2 * time.Second
 
 // loanWait is how long a backend that was told to terminate may take.
 const loanWait = 500 * time.Millisecond
@@ -101,16 +113,23 @@ func (s *Session) lend(id int32) *pool.Conn {
 		return nil
 	}
 	to.mu.Lock()
-	busy := to.current != nil
+	own := to.current
+	if own != nil {
+		own.BeginCancel()
+		to.named.Store(true)
+	}
 	to.mu.Unlock()
-	if busy {
-		return nil
+	if own != nil {
+		end := sync.OnceFunc(own.EndCancel)
+		time.AfterFunc(keepWait, end)
+		s.loans = append(s.loans, loan{to, own, end})
+		return nil // its number is known already
 	}
 	c, err := to.lane.Dedicated(s.ctx)
 	if err != nil {
 		return nil
 	}
-	s.loans = append(s.loans, loan{to, c})
+	s.loans = append(s.loans, loan{to: to, conn: c})
 	return c
 }
 
@@ -122,6 +141,13 @@ func (s *Session) returnLoans() {
 		wait = loanWait
 	}
 	for _, l := range s.loans {
+		if l.end != nil {
+			if wait == loanWait {
+				l.to.doomed.Store(l.conn)
+			}
+			l.end()
+			continue
+		}
 		_ = l.conn.Conn().SetReadDeadline(time.Now().Add(wait))
 		typ, body, err := l.conn.Next(wire.LargeLimit)
 		_ = l.conn.Conn().SetReadDeadline(time.Time{})
@@ -136,6 +162,40 @@ func (s *Session) returnLoans() {
 		}
 	}
 	s.loans = nil
+}
+
+// abandonLoans ends the loans of a statement whose backend is lost.
+func (s *Session) abandonLoans() {
+	for _, l := range s.loans {
+		if l.end != nil {
+			l.end()
+		} else {
+			l.conn.Discard()
+		}
+	}
+	s.loans = nil
+}
+
+// survives reports whether a backend can go back to the pool after a statement
+// that named this session has run. One that was told to terminate takes the
+// session with it, also if that had just ended its own statement.
+func (s *Session) survives(c *pool.Conn) bool {
+	c.AwaitCancels()
+	s.named.Store(false)
+	if !s.doomed.CompareAndSwap(c, nil) {
+		return true
+	}
+	_ = c.Conn().SetReadDeadline(time.Now().Add(loanWait))
+	typ, body, err := c.Next(wire.LargeLimit)
+	_ = c.Conn().SetReadDeadline(time.Time{})
+	switch {
+	case err == nil && typ == wire.ErrorResponse:
+		s.killed.CompareAndSwap(nil, pool.ServerError(body))
+	case errors.Is(err, os.ErrDeadlineExceeded) && len(c.Buffered()) == 0:
+		return true // it was another that was meant
+	}
+	c.Discard()
+	return false
 }
 
 // rebindIdentity prepares a text that names sessions anew, for the execution

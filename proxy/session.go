@@ -125,6 +125,8 @@ type Session struct {
 	idleTimeout time.Duration
 	idleUntil   time.Time
 	killed      atomic.Pointer[pgerr.Error] // why somebody wants it to end
+	named       atomic.Bool                 // a statement of another session names it
+	doomed      atomic.Pointer[pool.Conn]   // its backend, which that may have told to terminate
 	shownPins   atomic.Uint32               // pins, for others to read
 	oldStrings  bool                        // standard_conforming_strings is off
 	// oddEncoding says that texts cannot be scanned in the client's encoding.
