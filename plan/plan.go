@@ -56,6 +56,10 @@ type Plan struct {
 	// instances do not land on one shard: nil means Refusal.
 	Gather *Gather
 
+	// Write is what is done, for Gathered; for Keyed, what is done when the
+	// instances do not land on one shard. It and Gather exclude each other.
+	Write *Write
+
 	// Explain: it is an EXPLAIN of a query, and this is how. A single shard is
 	// sent the text as it is. Nil otherwise.
 	Explain *Explain
