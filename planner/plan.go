@@ -301,9 +301,13 @@ func (a *analysis) statement(n *pg.Node) plan.Route {
 	case *pg.Node_InsertStmt:
 		a.top().insert(n.InsertStmt)
 	case *pg.Node_UpdateStmt:
+		a.notes = newNotes()
 		a.top().update(n.UpdateStmt)
+		return a.changed(&pg.Node{Node: n})
 	case *pg.Node_DeleteStmt:
+		a.notes = newNotes()
 		a.top().remove(n.DeleteStmt)
+		return a.changed(&pg.Node{Node: n})
 	case *pg.Node_MergeStmt:
 		a.top().merge(n.MergeStmt)
 	default:

@@ -152,6 +152,15 @@ func (s *Session) writes() error {
 	return nil
 }
 
+// wrote notes that a backend of the block is about to write.
+func (s *Session) wrote(c *pool.Conn) error {
+	if s.block.writer != nil && s.block.writer != c {
+		return crossShardWrite()
+	}
+	s.block.writer = c
+	return nil
+}
+
 // toAll reports whether a text is one that every participant must run.
 func toAll(f *parser.Facts) bool {
 	return f.Statements == 1 && len(f.Relations) == 0 && f.Effects&parser.Opaque == 0 &&

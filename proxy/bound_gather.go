@@ -24,7 +24,7 @@ func (s *Session) bindGather(portal []byte, f *parser.Facts, pl *planned, tail [
 		return s.refuseBoundRead(wire.ErrMalformed)
 	}
 	x := &gathering{
-		plan: pl.plan, g: pl.plan.Gather, facts: f,
+		plan: pl.plan, g: pl.plan.Gather, write: pl.plan.Write, facts: f,
 		text: slices.Clone(pl.text), literals: slices.Clone(pl.literals), oids: slices.Clone(pl.oids),
 		values: slices.Clone(values), formats: slices.Clone(formats),
 	}
@@ -86,8 +86,14 @@ func (x *gathering) keepsPromise() error {
 
 // describeGathered answers a Describe of the portal.
 func (s *Session) describeGathered(x *gathering) error {
-	x.g = x.plan.Gather
-	if err := s.describeGather(x); err != nil {
+	var err error
+	if x.write != nil {
+		err = s.describeWrite(x)
+	} else {
+		x.g = x.plan.Gather
+		err = s.describeGather(x)
+	}
+	if err != nil {
 		return s.refuseBoundRead(s.loseAtHand(err))
 	}
 	s.ops.push(op{kind: opLocal, frame: x.describeResult(nil)})
@@ -112,6 +118,9 @@ func (s *Session) executeGather(x *gathering, body []byte) error {
 	s.beginGather()
 	defer s.endGather()
 	limit := int(int32(binary.BigEndian.Uint32(rest)))
+	if x.write != nil {
+		return s.executeWrite(x)
+	}
 	if x.explain != nil {
 		return s.executeExplain(x, limit)
 	}

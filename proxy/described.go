@@ -58,8 +58,33 @@ func (s *Session) learnGather(x *gathering) error {
 		return err
 	}
 	x.d = d
+	if err := s.describePieces(x, d); err != nil {
+		return err
+	}
+	if x.g.Command != nil {
+		if err := s.learnCommand(x, d, x.timelessFill()); err != nil {
+			return err
+		}
+	}
+	if x.g.Lend == nil {
+		if err := s.checkRemainder(x, d); err != nil {
+			return err
+		}
+	}
+	x.g.Known.Store(d)
+	return nil
+}
+
+// timelessFill fills texts that are only described.
+func (x *gathering) timelessFill() *plan.Fill {
 	fill := x.fill()
 	fill.Now = func(dst []byte) []byte { return append(dst, "pg_catalog.now()"...) }
+	return fill
+}
+
+// describePieces finds out the columns of the pieces.
+func (s *Session) describePieces(x *gathering, d *plan.Description) error {
+	fill := x.timelessFill()
 	for i := range x.g.Pieces {
 		sql := x.g.Pieces[i].Text.Append(nil, fill)
 		_, cols, err := finish.Describe(s.conn, string(sql), d.Params)
@@ -72,17 +97,6 @@ func (s *Session) learnGather(x *gathering) error {
 		}
 		d.Pieces = append(d.Pieces, cols)
 	}
-	if x.g.Command != nil {
-		if err := s.learnCommand(x, d, fill); err != nil {
-			return err
-		}
-	}
-	if x.g.Lend == nil {
-		if err := s.checkRemainder(x, d); err != nil {
-			return err
-		}
-	}
-	x.g.Known.Store(d)
 	return nil
 }
 

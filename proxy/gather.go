@@ -52,6 +52,11 @@ type gathering struct {
 	explain   *explaining // it is to be explained
 	noTemp    bool        // its role may not create temporary tables
 	over      bool        // it has been executed
+
+	// write is what is done, if it changes rows on several shards, and tag what
+	// the client is told of that in the end.
+	write *plan.Write
+	tag   string
 }
 
 // noValues is a Bind without parameters.
@@ -66,6 +71,9 @@ func (s *Session) gatherQuery(r *router, p *plan.Plan, text []byte, f *parser.Fa
 	p, err := s.gatheredPlan(r, p, text, nil)
 	if err != nil {
 		return s.refuseQuery(err, n)
+	}
+	if p.Write != nil {
+		return s.writeQuery(r, p, text, f, n)
 	}
 	x := &gathering{
 		plan: p, g: p.Gather, facts: f, text: slices.Clone(text), literals: slices.Clone(r.scan.Literals),
@@ -107,7 +115,7 @@ func (s *Session) gatheredPlan(r *router, p *plan.Plan, text, oids []byte) (*pla
 		return nil, err
 	}
 	switch p = s.srv.plans.Gathered(env, &r.scan, text, oids); {
-	case p.Gather != nil:
+	case p.Gather != nil, p.Write != nil:
 		return p, nil
 	case p.Refusal != nil:
 		return nil, p.Refusal
@@ -249,7 +257,7 @@ func (s *Session) visit(r *router, x *gathering) error {
 // gatherNow finds out what now() is, if it matters: one value on all shards, and
 // the same one until the transaction ends.
 func (s *Session) gatherNow(x *gathering) error {
-	needed := x.g.Remainder.Has(plan.Now)
+	needed := x.g.Remainder.Has(plan.Now) || x.write != nil && x.write.Text.Has(plan.Now)
 	for i := range x.g.Pieces {
 		needed = needed || x.g.Pieces[i].Text.Has(plan.Now)
 	}

@@ -41,6 +41,8 @@ type leg struct {
 
 	rows  int64
 	bytes int64
+	// changed is how many rows the command tag tells of.
+	changed int64
 	// counts, if there are any, are by piece, and times are noted too: when the
 	// statement was sent, its first row read and its last word.
 	counts                  []explain.Moved
@@ -128,6 +130,8 @@ func (l *leg) frame() (typ byte, body []byte, err error) {
 		if l.counts != nil { // also those that nobody wants any more
 			l.count(body)
 		}
+	case wire.CommandComplete:
+		l.changed = rowsOf(body)
 	case wire.ParameterStatus:
 		if name, value, ok := wire.DecodeParameterStatus(body); ok {
 			c.Params[name] = value

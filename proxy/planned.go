@@ -103,7 +103,7 @@ func (s *Session) parseFor(bind []byte) error {
 		if pl, err = s.gatheredPlan(r, pl, p.SQL, p.OIDs); err != nil {
 			return s.refuseBoundRead(err)
 		}
-		if pl.Gather.Known.Load() != nil {
+		if isKnown(pl) {
 			s.parseLocal(p, s.pending, f, pl) // the server has said that it is right
 			s.notePlan(r, p.Name, pl)
 			return nil
@@ -142,6 +142,15 @@ func (s *Session) parseFor(bind []byte) error {
 	}
 	s.notePlan(r, p.Name, pl)
 	return nil
+}
+
+// isKnown reports whether a server has said that the text of a plan for several
+// shards is right.
+func isKnown(p *plan.Plan) bool {
+	if p.Write != nil {
+		return p.Write.Known.Load() != nil
+	}
+	return p.Gather.Known.Load() != nil
 }
 
 // laneForBind is laneFor with the values of a Bind message.

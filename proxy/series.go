@@ -68,7 +68,7 @@ func (s *Session) endOwn() error {
 			return s.refuse(err)
 		}
 		s.tell(pgerr.From(err))
-		s.block.tag = "ROLLBACK"
+		s.block.tag, s.quietFailed = "ROLLBACK", true
 	}
 	if _, err := c.Exec(s.block.tag); err != nil {
 		if errors.Is(err, pool.ErrLost) {
@@ -79,7 +79,7 @@ func (s *Session) endOwn() error {
 			s.lostTx = false
 			return s.refuse(err)
 		}
-		s.block.tag = "ROLLBACK"
+		s.block.tag, s.quietFailed = "ROLLBACK", true
 		s.tell(pgerr.From(err))
 	}
 	s.committing = s.block.tag == "COMMIT"

@@ -1,0 +1,400 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"weft/executor"
+	"weft/finish"
+	"weft/parser"
+	"weft/pgerr"
+	"weft/plan"
+	"weft/pool"
+	"weft/stream"
+	"weft/wire"
+)
+
+// A statement that changes rows on several shards is carried out in the client's
+// transaction, or in one of weft's own: what it needs from elsewhere is read
+// first, then every shard is sent its part, and then all are waited for. Which
+// rows those are is the plan's business (plan.Write), that all shards keep them or
+// none commit.go's.
+
+// writeQuery carries out a simple query of n bytes.
+func (s *Session) writeQuery(r *router, p *plan.Plan, text []byte, f *parser.Facts, n int) error {
+	x := &gathering{
+		plan: p, write: p.Write, facts: f, text: slices.Clone(text), literals: slices.Clone(r.scan.Literals),
+		values: noValues, formats: []byte{0, 0}, began: time.Now(),
+	}
+	s.client.Consume(wire.HeaderLen + n)
+	if s.quiet {
+		// Of a text with several statements.
+		if err := s.writePart(r, x); err != nil {
+			return err
+		}
+		s.tellWritten(x)
+		return nil
+	}
+	own := !s.block.open
+	if own {
+		s.block.start("BEGIN")
+	}
+	s.quiet, s.quietFailed = true, false
+	err := s.writePart(r, x)
+	s.quiet = false
+	if err != nil {
+		return err
+	}
+	if own {
+		if err := s.endOwn(); err != nil {
+			return err
+		}
+	}
+	s.tellWritten(x)
+	s.tellReady()
+	return nil
+}
+
+// writePart carries out a statement in the open block. Where it is the whole of
+// the client's text, the tag waits for the COMMIT.
+func (s *Session) writePart(r *router, x *gathering) error {
+	s.beginGather()
+	defer s.endGather()
+	r.args.Text, r.args.Literals, r.args.Options = x.text, x.literals, s.scanOptions()
+	r.args.Params = executor.Params{}
+	err := s.carryOut(r, x, true)
+	switch {
+	case errors.Is(err, errMoved):
+		s.endGather()
+		return s.runPart(x.text)
+	case err != nil:
+		return s.gatherFailed(err)
+	}
+	return nil
+}
+
+// tellWritten tells the client that the statement is done, unless something went
+// wrong after that.
+func (s *Session) tellWritten(x *gathering) {
+	if s.quietFailed || x.tag == "" {
+		return
+	}
+	s.toClient.Grow()
+	s.toClient.B = wire.AppendCommandComplete(s.toClient.B, x.tag)
+}
+
+// carryOut does what the plan says, up to the tag. With describe the columns of
+// RETURNING are told first.
+func (s *Session) carryOut(r *router, x *gathering, describe bool) error {
+	if err := s.prepareWrite(r, x); err != nil {
+		return err
+	}
+	n, err := s.runWrite(x, describe)
+	if err != nil {
+		return err
+	}
+	x.tag = x.write.Verb + " " + strconv.FormatInt(n, 10)
+	if x.write.Verb == "INSERT" {
+		x.tag = "INSERT 0 " + strconv.FormatInt(n, 10)
+	}
+	return nil
+}
+
+// prepareWrite does everything up to the point where the shards can be sent their
+// parts. Nothing is written when it fails.
+func (s *Session) prepareWrite(r *router, x *gathering) error {
+	if err := s.mayWrite(); err != nil {
+		return err
+	}
+	s.limitGather(x.began)
+	if err := s.takeSnapshots(); err != nil {
+		return err
+	}
+	if err := s.describeWrite(x); err != nil {
+		return err
+	}
+	if err := x.keepsPromise(); err != nil {
+		return err
+	}
+	if x.write.Read != nil {
+		if err := s.readFirst(r, x); err != nil {
+			return err
+		}
+	}
+	if err := s.visitWrite(r, x); err != nil {
+		return err
+	}
+	if err := s.gatherNow(x); err != nil {
+		return err
+	}
+	if err := s.interrupted(); err != nil {
+		return err
+	}
+	return s.openWriteLegs(x)
+}
+
+// mayWrite refuses what the client does not want.
+func (s *Session) mayWrite() error {
+	if err := s.learnOptions(); err != nil {
+		return err
+	}
+	if !s.scatter() {
+		return pgerr.New(pgerr.FeatureNotSupported, "this statement visits more than one shard, and weft.scatter is off").
+			WithHint("Add a condition on the shard key, or SET weft.scatter = on.")
+	}
+	if s.isolation() == "serializable" {
+		return pgerr.New(pgerr.FeatureNotSupported, "a SERIALIZABLE transaction cannot write on several shards").
+			WithDetail("Shards do not know of each other's conflicts.").
+			WithHint("Use REPEATABLE READ, or keep the transaction to one shard.")
+	}
+	return nil
+}
+
+// describeWrite finds out what PostgreSQL makes of the texts: once, and for all
+// executions. Errors of the client's own text are found here.
+func (s *Session) describeWrite(x *gathering) error {
+	w := x.write
+	x.g = w.Read
+	if x.g == nil {
+		x.g = &plan.Gather{}
+	}
+	if x.d = w.Known.Load(); x.d != nil {
+		return nil
+	}
+	if err := s.useLane(s.lane); err != nil {
+		return err
+	}
+	if err := s.sent(); err != nil {
+		return err
+	}
+	s.conn.UnnamedBy = 0
+	d := &plan.Description{}
+	var err error
+	if d.Params, d.Columns, err = finish.Describe(s.conn, string(x.text), oidList(x.oids)); err != nil {
+		return err
+	}
+	x.d = d
+	if err := s.describePieces(x, d); err != nil {
+		return err
+	}
+	w.Known.Store(d)
+	return nil
+}
+
+// readFirst collects the rows that the shards' parts need from elsewhere.
+func (s *Session) readFirst(r *router, x *gathering) error {
+	if err := s.visit(r, x); err != nil {
+		return err
+	}
+	if err := s.gatherNow(x); err != nil {
+		return err
+	}
+	s.secondRound(x)
+	if err := s.openLegs(x); err != nil {
+		return err
+	}
+	err := s.collect(x)
+	x.legs, x.later = nil, nil
+	return err
+}
+
+// visitWrite finds the shards that are to be written on.
+func (s *Session) visitWrite(r *router, x *gathering) error {
+	r.args.ASCII = s.reported["client_encoding"] != "UTF8"
+	x.visits = make([][]int, len(s.snap.Shards))
+	if x.write.Copies {
+		for shard := range x.visits {
+			x.visits[shard] = []int{0}
+		}
+		return nil
+	}
+	shards, err := r.bind.BindPiece(x.plan, &plan.Piece{Instances: x.write.Instances}, s.snap, &r.args)
+	if err != nil {
+		return err
+	}
+	for shard := range shards.All() {
+		x.visits[shard] = []int{0}
+	}
+	return nil
+}
+
+// openWriteLegs gets the backends ready and writes what each is to be sent.
+func (s *Session) openWriteLegs(x *gathering) (err error) {
+	if s.conn != nil {
+		if err := s.park(); err != nil {
+			return err
+		}
+	}
+	defer func() {
+		if err != nil {
+			_ = s.endLegs(x.legs, true)
+			x.legs = nil
+		}
+	}()
+	for shard, visited := range x.visits {
+		if len(visited) == 0 {
+			continue
+		}
+		l, err := s.legFor(shard)
+		if l != nil {
+			x.legs = append(x.legs, l)
+			s.track(x.legs)
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.wrote(l.conn); err != nil {
+			return err
+		}
+		if l.out, err = x.appendWrite(l.out, l, x.write.Text); err != nil {
+			return err
+		}
+	}
+	if err := s.interrupted(); err != nil {
+		return err
+	}
+	return s.stillTrue()
+}
+
+// appendWrite appends what a shard is sent.
+func (x *gathering) appendWrite(dst []byte, l *leg, text plan.Text) ([]byte, error) {
+	fill := x.fill()
+	types, values := x.d.Params, x.values
+	if x.in != nil {
+		fill.Input = x.in.AppendInput
+		types = x.in.AppendTypes(types[:len(types):len(types)])
+		var err error
+		if values, err = x.in.AppendBind(nil, values); err != nil {
+			return dst, err
+		}
+	}
+	given := appendOIDs(nil, types)
+	oids, err := l.translate.ParseOIDs(given)
+	if err != nil {
+		return dst, untranslatable(err)
+	}
+	if values, err = l.translate.Bind(values, given); err != nil {
+		return dst, untranslatable(err)
+	}
+	dst = wire.AppendParse(dst, "", string(text.Append(nil, fill)), oids)
+	dst, at := wire.Begin(dst, wire.Bind)
+	dst = append(dst, 0, 0)
+	dst = append(append(dst, values...), x.formats...)
+	dst = wire.End(dst, at)
+	if l.translate != nil && x.write.Returns {
+		dst = wire.AppendDescribe(dst, 'P', "")
+	}
+	return wire.AppendEmpty(appendExecute(dst), wire.Sync), nil
+}
+
+// runWrite sends the shards their parts, passes on what they return, and counts
+// the rows they have changed.
+func (s *Session) runWrite(x *gathering, describe bool) (n int64, err error) {
+	s.sendLegs(x.legs)
+	if x.write.Returns {
+		parts := make([]stream.Rows, len(x.legs))
+		for i, l := range x.legs {
+			parts[i] = l
+		}
+		_, err = s.passRows(x, stream.Append(parts...), describe)
+	}
+	if ended := s.endLegs(x.legs, err != nil); ended != nil && !errors.Is(err, errEnd) {
+		err = ended // what the shard says itself
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, l := range x.legs {
+		n += l.changed
+	}
+	return n, nil
+}
+
+// rowsOf is the number of rows in a command tag.
+func rowsOf(tag []byte) int64 {
+	tag = bytes.TrimRight(tag, "\x00")
+	n, _ := strconv.ParseInt(string(tag[bytes.LastIndexByte(tag, ' ')+1:]), 10, 64)
+	return n
+}
+
+// executeWrite executes the portal of such a statement.
+func (s *Session) executeWrite(x *gathering) error {
+	own := !s.block.open
+	if own {
+		if s.conn != nil && (s.unsynced || !s.ops.empty()) {
+			// A Sync of weft's own leaves the extended protocol.
+			if err := s.endImplicit(); err != nil || s.skipping {
+				return err
+			}
+		}
+		s.block.start("BEGIN")
+		s.quietFailed = false
+	}
+	x.over = true
+	err := s.carryOutBound(x)
+	if !own {
+		if err != nil {
+			return s.boundFailed(err)
+		}
+		s.quietFailed = false
+		s.tellWritten(x)
+		return nil
+	}
+	if err != nil {
+		if err := s.failOwn(err); err != nil {
+			return err
+		}
+	}
+	if err := s.endOwn(); err != nil {
+		return err
+	}
+	s.skipping = s.skipping || s.quietFailed
+	s.tellWritten(x)
+	return nil
+}
+
+// failOwn tells the client what went wrong in a transaction of weft's own, which
+// is about to be rolled back.
+func (s *Session) failOwn(err error) error {
+	err = s.asInterrupted(s.loseAtHand(err))
+	s.quietFailed = true
+	switch {
+	case errors.Is(err, errTold):
+		return nil
+	case errors.Is(err, errEnd):
+		return err
+	case errors.Is(err, pool.ErrLost):
+		s.forsake()
+		s.lostTx = false
+	}
+	s.skipping = true
+	return s.refuse(err)
+}
+
+// carryOutBound is carryOut for a portal.
+func (s *Session) carryOutBound(x *gathering) error {
+	r := s.srv.routers.Get().(*router)
+	defer s.srv.routers.Put(r)
+	for {
+		params, ok := executor.DecodeParams(x.values)
+		if !ok {
+			return wire.ErrMalformed
+		}
+		r.args.Text, r.args.Literals, r.args.Options, r.args.Params = x.text, x.literals, s.scanOptions(), params
+		err := s.carryOut(r, x, false)
+		if !errors.Is(err, errMoved) {
+			return err
+		}
+		s.read(r, x.text)
+		if x.plan, err = s.plan(r, x.text, x.oids); err != nil {
+			return err
+		}
+		if x.write = x.plan.Write; x.write == nil {
+			return pgerr.New(pgerr.SerializationFailure, "the tables of this statement were declared anew meanwhile").WithHint("Try again.")
+		}
+		x.legs, x.in = nil, nil
+	}
+}
