@@ -150,6 +150,6 @@ func TestMixup(t *testing.T) {
 		p.Plain.Must(t, fmt.Sprintf("update pairs set n = %d where k = %d", added[k], k))
 	}
 	if !*undeclared {
-		sameTables(t, db, nil)
+		pair.SameTables(t, db, nil)
 	}
 }

@@ -91,7 +91,7 @@ func random(t *testing.T, seed uint64, count, blocks int) {
 			p.Both(t, "end", pick(g, []string{"commit", "rollback"}))
 		}
 		if i%250 == 249 && inside == 0 && !t.Failed() && !*undeclared {
-			sameTables(t, db, nil)
+			pair.SameTables(t, db, nil)
 			prune(t, p)
 		}
 		if t.Failed() && i > count/10 {
@@ -102,7 +102,7 @@ func random(t *testing.T, seed uint64, count, blocks int) {
 		p.Both(t, "end", "commit")
 	}
 	if !*undeclared {
-		sameTables(t, db, nil)
+		pair.SameTables(t, db, nil)
 	}
 	t.Logf("%d statements, %d done, %d refused", p.Counts.Asked, fine, p.Counts.Refused)
 	if fine < count/4 {

@@ -146,7 +146,7 @@ func (p *player) section(t *testing.T, s pair.Section) {
 		}
 	case "tables":
 		if !*undeclared {
-			sameTables(t, p.database, p.mask)
+			pair.SameTables(t, p.database, p.mask)
 		}
 	case "simple":
 		if p.mode != pair.Simple {

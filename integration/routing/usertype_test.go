@@ -34,7 +34,7 @@ func TestUserTypes(t *testing.T) {
 	defer stop()
 	// Types of different number on every server before the real ones are made.
 	for i, s := range append(slices.Clone(harness.Weft(t).Shards()), harness.Postgres(t).Home) {
-		conn := dial(t, ctx, s, db)
+		conn := pair.Dial(t, ctx, s, db)
 		for n := range i + 1 {
 			if _, err := conn.Exec(ctx, fmt.Sprintf("create schema waste%d_%d; create type waste%d_%d.e as enum ('x'); create table waste%d_%d.t ()", i, n, i, n, i, n)); err != nil {
 				t.Fatal(err)

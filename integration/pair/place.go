@@ -1,4 +1,4 @@
-package routing
+package pair
 
 import (
 	"context"
@@ -11,22 +11,21 @@ import (
 
 	"weft/directory"
 	"weft/integration/harness"
-	"weft/integration/pair"
 	"weft/pgserver"
 	"weft/vindex"
 )
 
-// sameTables compares every table of a database with what the shards hold of
+// SameTables compares every table of a database with what the shards hold of
 // it, past weft: nothing missing, nothing twice, each row where its key says.
-func sameTables(t testing.TB, database string, mask map[string]bool) {
+func SameTables(t testing.TB, database string, mask map[string]bool) {
 	t.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), 3*pair.Patience)
+	ctx, stop := context.WithTimeout(context.Background(), 3*Patience)
 	defer stop()
 	snapshot := harness.Snapshot(t)
-	plain := dial(t, ctx, harness.Postgres(t).Home, database)
+	plain := Dial(t, ctx, harness.Postgres(t).Home, database)
 	var shards []*pgx.Conn
 	for _, s := range harness.Weft(t).Shards() {
-		shards = append(shards, dial(t, ctx, s, database))
+		shards = append(shards, Dial(t, ctx, s, database))
 	}
 	defer func() {
 		for _, c := range append(shards, plain) {
@@ -40,7 +39,7 @@ func sameTables(t testing.TB, database string, mask map[string]bool) {
 			return d.Database == database && d.Schema == table.schema && d.Name == table.name
 		})
 		if i < 0 {
-			sameRows(t, table.String()+" at home", want, rowsOf(t, ctx, shards[0], table, columns, "0"))
+			samePlaced(t, table.String()+" at home", want, rowsOf(t, ctx, shards[0], table, columns, "0"))
 			for n, shard := range shards[1:] {
 				if exists(t, ctx, shard, table) {
 					t.Errorf("%s is a home table, and shard %d has one too", table, n+1)
@@ -51,7 +50,7 @@ func sameTables(t testing.TB, database string, mask map[string]bool) {
 		declared := snapshot.Tables[i]
 		if declared.Kind == directory.Reference {
 			for n, shard := range shards {
-				sameRows(t, fmt.Sprintf("reference table %s on shard %d", table, n), want, rowsOf(t, ctx, shard, table, columns, "0"))
+				samePlaced(t, fmt.Sprintf("reference table %s on shard %d", table, n), want, rowsOf(t, ctx, shard, table, columns, "0"))
 			}
 			continue
 		}
@@ -65,7 +64,7 @@ func sameTables(t testing.TB, database string, mask map[string]bool) {
 				got = append(got, r)
 			}
 		}
-		sameRows(t, "sharded table "+table.String(), want, got)
+		samePlaced(t, "sharded table "+table.String(), want, got)
 		for _, c := range columnsOf(t, ctx, plain, table, nil) {
 			if mask[c] {
 				unique(t, ctx, shards, table, c)
@@ -74,7 +73,8 @@ func sameTables(t testing.TB, database string, mask map[string]bool) {
 	}
 }
 
-func dial(t testing.TB, ctx context.Context, s *pgserver.Temp, database string) *pgx.Conn {
+// Dial connects to a server past weft.
+func Dial(t testing.TB, ctx context.Context, s *pgserver.Temp, database string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(ctx, s.ConnString(database))
 	if err != nil {
@@ -142,7 +142,7 @@ func rowsOf(t testing.TB, ctx context.Context, conn *pgx.Conn, table tableName, 
 	return out
 }
 
-func sameRows(t testing.TB, what string, want, got []row) {
+func samePlaced(t testing.TB, what string, want, got []row) {
 	t.Helper()
 	left := map[string]int{}
 	for _, r := range want {
@@ -162,7 +162,7 @@ func sameRows(t testing.TB, what string, want, got []row) {
 	if len(missing)+len(extra) > 0 {
 		slices.Sort(missing)
 		slices.Sort(extra)
-		t.Errorf("%s:\n  missing %d:\n    %s\n  too many %d:\n    %s", what, len(missing), pair.Excerpt(missing), len(extra), pair.Excerpt(extra))
+		t.Errorf("%s:\n  missing %d:\n    %s\n  too many %d:\n    %s", what, len(missing), Excerpt(missing), len(extra), Excerpt(extra))
 	}
 }
 
