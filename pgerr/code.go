@@ -11,6 +11,7 @@ const (
 	NumericValueOutOfRange       = "22003"
 	InvalidParameterValue        = "22023"
 	CharacterNotInRepertoire     = "22021"
+	BadCopyFileFormat            = "22P04"
 	CheckViolation               = "23514"
 	ActiveSQLTransaction         = "25001"
 	InFailedSQLTransaction       = "25P02"

@@ -25,6 +25,10 @@ type Error struct {
 	Detail   string
 	Hint     string
 	Position int // 1-based character offset into the client's text; 0 means none
+	// Where is the context: one line for each level of what was being done.
+	Where string
+	// Schema, Table, Column, Type and Constraint name what it is about.
+	Schema, Table, Column, Type, Constraint string
 
 	// Where PostgreSQL raised it; set when an error is handed on from a shard
 	// or worded exactly as PostgreSQL does.

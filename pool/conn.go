@@ -285,6 +285,7 @@ func ServerError(body []byte) *pgerr.Error {
 	}
 	e := &pgerr.Error{
 		Severity: pgerr.Severity(field('V')), Code: field('C'), Message: field('M'), Detail: field('D'), Hint: field('H'),
+		Where: field('W'), Schema: field('s'), Table: field('t'), Column: field('c'), Type: field('d'), Constraint: field('n'),
 		File: field('F'), Routine: field('R'),
 	}
 	_, _ = fmt.Sscan(field('P'), &e.Position)

@@ -146,6 +146,12 @@ func AppendError(b []byte, e *pgerr.Error) []byte {
 		b = appendInt(append(b, 'P'), e.Position)
 		b = append(b, 0)
 	}
+	field('W', e.Where)
+	field('s', e.Schema)
+	field('t', e.Table)
+	field('c', e.Column)
+	field('d', e.Type)
+	field('n', e.Constraint)
 	field('F', e.File)
 	if e.Line > 0 {
 		b = appendInt(append(b, 'L'), e.Line)
