@@ -3,6 +3,7 @@ package directory
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"slices"
 	"strings"
 
@@ -46,6 +47,10 @@ type Table struct {
 	Columns []Column `json:"columns,omitempty"`
 	Vindex  Vindex   `json:"vindex,omitzero"`
 
+	// IDs are the generated ids that name their rows' buckets. Its Column is empty
+	// for a table without.
+	IDs RoutedIDs `json:"ids,omitzero"`
+
 	// Job tells who moves the table's rows, while State is not Active.
 	Job Job `json:"job,omitzero"`
 
@@ -65,6 +70,23 @@ type Column struct {
 	TypeName string `json:"type_name"`
 	Mod      int32  `json:"mod"`
 }
+
+// RoutedIDs are generated ids that carry the bucket of their row in their low
+// bits, as many as a bucket's number has: a number drawn from the column's
+// sequence, Base added to it, and then the bucket.
+type RoutedIDs struct {
+	Column string `json:"column,omitempty"`
+	// From: the row of an id from here on is in the bucket that the id names. A
+	// constraint on every shard guarantees it. Ids below it may be anywhere.
+	From int64 `json:"from,omitempty"`
+	Base int64 `json:"base,omitempty"`
+}
+
+// IDConstraint is the name of that constraint.
+const IDConstraint = "weft_routed_ids"
+
+// NoID is RoutedIDs.From where no id is known to name its bucket.
+const NoID = math.MaxInt64
 
 // Vindex says how a key becomes a place. Tables with equal vindexes and key
 // types are colocated.
@@ -245,7 +267,7 @@ func (v *Vindex) Lookup() bool { return v.Kind == "lookup" || v.Kind == "lookup_
 // Equal tells whether two declarations say the same.
 func (t *Table) Equal(o *Table) bool {
 	return t.Database == o.Database && t.Schema == o.Schema && t.Name == o.Name &&
-		t.Kind == o.Kind && t.State == o.State && t.Job == o.Job &&
+		t.Kind == o.Kind && t.State == o.State && t.Job == o.Job && t.IDs == o.IDs &&
 		slices.Equal(t.Columns, o.Columns) && slices.Equal(t.ForeignKeys, o.ForeignKeys) && t.Vindex.Equal(&o.Vindex)
 }
 

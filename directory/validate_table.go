@@ -1,6 +1,9 @@
 package directory
 
-import "regexp"
+import (
+	"regexp"
+	"slices"
+)
 
 // lookupName keeps names of lookups usable in a key of the store.
 var lookupName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_$.-]{0,62}$`)
@@ -67,6 +70,9 @@ func (t *Table) validate(buckets int, bad func(place, format string, args ...any
 	default:
 		bad(place+".kind", "%q is unknown; known are %q and %q", t.Kind, Sharded, Reference)
 	}
+	if t.IDs != (RoutedIDs{}) {
+		t.validateIDs(place+".ids", buckets, bad)
+	}
 }
 
 func (t *Table) validateVindex(place string, buckets int, bad func(place, format string, args ...any)) {
@@ -85,5 +91,17 @@ func (t *Table) validateVindex(place string, buckets int, bad func(place, format
 		bad(place+".vindex.name", "%q must start with a letter and hold only letters, digits and _ $ . - (63 at most)", name)
 	case !t.Vindex.Lookup() && name != "":
 		bad(place+".vindex.name", "%q: only lookups have a name, and this is a %s", name, t.Vindex.Kind)
+	}
+}
+
+func (t *Table) validateIDs(place string, buckets int, bad func(place, format string, args ...any)) {
+	isKey := func(c Column) bool { return c.Name == t.IDs.Column }
+	switch {
+	case t.Kind != Sharded || t.Vindex.Lookup():
+		bad(place, "only a table whose vindex is computed has routed ids")
+	case t.IDs.Column == "" || slices.ContainsFunc(t.Columns, isKey):
+		bad(place+".column", "%q must be a column that is not part of the key", t.IDs.Column)
+	case t.IDs.From <= 0 || t.IDs.From != NoID && t.IDs.From%int64(buckets) != 0 || t.IDs.Base < 0:
+		bad(place, "from %d and base %d do not fit %d buckets", t.IDs.From, t.IDs.Base, buckets)
 	}
 }

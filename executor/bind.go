@@ -146,6 +146,11 @@ func (b *Binder) home() int {
 // instance adds the shards of one appearance of a table.
 func (b *Binder) instance(in *plan.Instance) error {
 	columns := in.Table.Vindex.Columns()
+	if len(in.IDs) > 0 && open(in) {
+		if done, err := b.routed(in); done || err != nil {
+			return err
+		}
+	}
 	if len(in.Bounds) > 0 {
 		return b.between(in, columns[0].Column)
 	}

@@ -18,6 +18,10 @@ type Value struct {
 	// empty for a random uuid.
 	Sequence string
 	Type     string // SQL name of the column's type, for the cast
+	// Routed: the value is an id that names the bucket of the row that
+	// Instances[Row] stores.
+	Routed *IDs
+	Row    int
 }
 
 // Edit puts something into the client's text. The place is told relative to

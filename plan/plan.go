@@ -96,6 +96,16 @@ type Table struct {
 	Vindex vindex.Vindex
 	// Lookup is the name under which a lookup vindex keeps its entries.
 	Lookup string
+	// IDs are the table's routed ids. Nil for none.
+	IDs *IDs
+}
+
+// IDs are ids of type int8 that name the bucket of their row in their low bits,
+// from From on. Generated ones are made of a number of the column's sequence and
+// Base.
+type IDs struct {
+	Column     string
+	From, Base int64
 }
 
 // Instance is one appearance of a sharded table in a text.
@@ -111,6 +121,10 @@ type Instance struct {
 	// a list of sets; the column's value is in all of them. An empty list
 	// means that nothing is known.
 	Keys [][]Set
+
+	// IDs are sets that the row's routed id is in, all of them. They count where
+	// the key is not known.
+	IDs []Set
 
 	// Bounds are what else the only key column is known to be between, where
 	// its vindex keeps an order.

@@ -120,6 +120,9 @@ func (in *Instance) String() string {
 			sep = ", "
 		}
 	}
+	for _, s := range in.IDs {
+		b.WriteString(sep + "routed " + in.Table.IDs.Column + " " + s.String())
+	}
 	return b.String()
 }
 

@@ -97,7 +97,7 @@ func (in *Instance) size() int64 {
 	for i := range in.Bounds {
 		n += in.Bounds[i].Source.size() + 8
 	}
-	for _, sets := range in.Keys {
+	for _, sets := range append([][]Set{in.IDs}, in.Keys...) {
 		n += int64(unsafe.Sizeof(sets)) + piece
 		for _, set := range sets {
 			n += int64(unsafe.Sizeof(set)) + piece

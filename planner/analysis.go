@@ -116,6 +116,12 @@ func (x *instance) solve(cl *classes) plan.Instance {
 		}
 		out.Keys = append(out.Keys, sets)
 	}
+	if ids := x.table.IDs; ids != nil && !x.stored {
+		// Of no other type: its column is not a bigint any more.
+		if c := x.cols[ids.Column]; c != nil && c.typ == datum.Int8 {
+			out.IDs = cl.sets(c)
+		}
+	}
 	if _, ordered := x.table.Vindex.(vindex.Ordered); ordered && !x.stored && len(x.table.keys) == 1 && len(out.Keys[0]) == 0 {
 		if c := x.cols[x.table.keys[0].Name]; c != nil {
 			out.Bounds = cl.bounds(c)

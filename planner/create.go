@@ -7,6 +7,7 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 
 	"weft/catalog"
+	"weft/directory"
 	"weft/parser"
 	"weft/plan"
 )
@@ -171,11 +172,19 @@ func (a *analysis) alterTable(n *pg.AlterTableStmt) plan.Route {
 
 func (a *analysis) alterCommand(rel *catalog.Relation, t *table, c *pg.AlterTableCmd) {
 	switch c.GetSubtype() {
+	case pg.AlterTableType_AT_DropConstraint:
+		a.keepsIDs(t, c.Name)
 	case pg.AlterTableType_AT_DropColumn:
+		if routesBy(t, c.Name) {
+			a.unsupported("Undeclare the table first: SELECT weft.unshard_table('"+t.Name+"').", "column %q has the routed ids of %q and cannot be dropped", c.Name, t.Name)
+		}
 		if isKey(t, c.Name) {
 			a.unsupported("Undeclare the table first: SELECT weft.unshard_table('"+t.Name+"').", "column %q is the shard key of %q and cannot be dropped", c.Name, t.Name)
 		}
 	case pg.AlterTableType_AT_AlterColumnType:
+		if routesBy(t, c.Name) {
+			a.unsupported("Undeclare the table first: SELECT weft.unshard_table('"+t.Name+"').", "column %q has the routed ids of %q and cannot change its type", c.Name, t.Name)
+		}
 		if isKey(t, c.Name) {
 			a.unsupported("Undeclare the table first: SELECT weft.unshard_table('"+t.Name+"').", "column %q is the shard key of %q and cannot change its type", c.Name, t.Name)
 		}
@@ -188,6 +197,17 @@ func (a *analysis) alterCommand(rel *catalog.Relation, t *table, c *pg.AlterTabl
 		a.unsupported("", "what declared table %q inherits from cannot be changed", t.Name)
 	}
 }
+
+// keepsIDs refuses to touch the constraint that routing by id relies on.
+func (a *analysis) keepsIDs(t *table, constraint string) {
+	if t.IDs != nil && constraint == directory.IDConstraint {
+		a.unsupported("It goes with the declaration: SELECT weft.unshard_table('"+t.Name+"').",
+			"constraint %q of %q keeps its routed ids to the truth", constraint, t.Name)
+	}
+}
+
+// routesBy reports whether a column has the table's routed ids.
+func routesBy(t *table, name string) bool { return t.IDs != nil && t.IDs.Column == name }
 
 // addColumn checks the constraints of a new column.
 func (a *analysis) addColumn(rel *catalog.Relation, t *table, d *pg.ColumnDef) {

@@ -213,8 +213,8 @@ func (a *analysis) rename(n *pg.RenameStmt) plan.Route {
 	rel := a.named(rangeVar(n.Relation))
 	t := a.env.Tables.find(rel.Name)
 	if t == nil {
-		if t = a.declared(rel); t != nil && n.RenameType == pg.ObjectType_OBJECT_COLUMN && isKey(t, n.Subname) {
-			a.unsupported("Rename it in the partitioned table.", "%q is the shard key of %q", n.Subname, t.Name)
+		if t = a.declared(rel); t != nil && n.RenameType == pg.ObjectType_OBJECT_COLUMN && (isKey(t, n.Subname) || routesBy(t, n.Subname)) {
+			a.unsupported("Rename it in the partitioned table.", "%q is the shard key or the routed id of %q", n.Subname, t.Name)
 			return plan.Refused
 		}
 		return r
@@ -222,8 +222,11 @@ func (a *analysis) rename(n *pg.RenameStmt) plan.Route {
 	switch n.RenameType {
 	case pg.ObjectType_OBJECT_TABLE:
 		a.renamed(t, t.Schema, n.Newname)
+	case pg.ObjectType_OBJECT_TABCONSTRAINT:
+		a.keepsIDs(t, n.Subname)
+		return a.refusedOr(r)
 	case pg.ObjectType_OBJECT_COLUMN:
-		if isKey(t, n.Subname) {
+		if isKey(t, n.Subname) || routesBy(t, n.Subname) {
 			a.change().Columns = append(a.change().Columns, plan.ColumnRename{
 				Table: plan.Name{Schema: t.Schema, Table: t.Name}, From: n.Subname, To: n.Newname,
 			})

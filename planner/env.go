@@ -65,6 +65,9 @@ func NewTables(snap *directory.Snapshot, database string) *Tables {
 			Table: plan.Table{Schema: d.Schema, Name: d.Name, Reference: d.Kind == directory.Reference, Lookup: d.Vindex.Name},
 			keys:  d.Columns, state: d.State, foreignKeys: d.ForeignKeys, vindex: d.Vindex,
 		}
+		if d.IDs.Column != "" {
+			t.IDs = &plan.IDs{Column: d.IDs.Column, From: d.IDs.From, Base: d.IDs.Base}
+		}
 		if !t.Reference {
 			t.Vindex, t.broken = makeVindex(d, snap.BucketCount)
 		}

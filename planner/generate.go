@@ -102,6 +102,10 @@ func (g *generator) value(c *catalog.Column) int {
 	if drawsFrom(c) {
 		v.Sequence = quoteName(c.Sequence)
 	}
+	if ids := g.target.table.IDs; ids != nil && ids.Column == c.Name && c.Base == uint32(datum.Int8) {
+		// Its row is the instance that was made last.
+		v.Routed, v.Row = ids, len(g.instances)-1
+	}
 	g.out.Generate.Values = append(g.out.Generate.Values, v)
 	return len(g.out.Generate.Values) - 1
 }

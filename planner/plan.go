@@ -183,6 +183,7 @@ func (a *analysis) settleInstance(in *plan.Instance) {
 	for i := range in.Keys {
 		in.Keys[i] = a.settle(in.Keys[i])
 	}
+	in.IDs = a.settle(in.IDs)
 	var bounds []plan.Bound
 	for _, b := range in.Bounds {
 		if src, ok := a.settleSource(b.Source); ok {
@@ -329,6 +330,9 @@ func describe(in *plan.Instance, keys []directory.Column) string {
 				parts[len(parts)-1] = "no known value for " + keys[i].Name
 			}
 		}
+	}
+	for _, s := range in.IDs {
+		parts = append(parts, "routed "+in.Table.IDs.Column+" "+s.String())
 	}
 	verb := ": "
 	if in.Stored {

@@ -265,6 +265,9 @@ func applyChange(snap *directory.Snapshot, database string, c *plan.Change) {
 					t.Columns[i].Name = r.To
 				}
 			}
+			if t.IDs.Column == r.From {
+				t.IDs.Column = r.To
+			}
 		}
 	}
 	for _, r := range c.Renames {

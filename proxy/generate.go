@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"math/bits"
 	"regexp"
 	"slices"
 	"strconv"
@@ -57,6 +58,37 @@ func (s *Session) generate(r *router, p *plan.Plan) error {
 				drawn = drawn[1:]
 			}
 		}
+	}
+	return s.routeIDs(r, p)
+}
+
+// routeIDs makes routed ids of the numbers that were drawn for them, now that
+// all of their rows' keys are there.
+func (s *Session) routeIDs(r *router, p *plan.Plan) error {
+	for i := range p.Generate.Values {
+		v := &p.Generate.Values[i]
+		if v.Routed == nil {
+			continue
+		}
+		r.args.ASCII = s.reported["client_encoding"] != "UTF8"
+		bucket, known, err := r.bind.Bucket(p, &p.Instances[v.Row], s.snap, &r.args)
+		if err != nil {
+			return err
+		}
+		if !known {
+			return pgerr.New(pgerr.FeatureNotSupported, "the routed id %q of a row cannot be made before its shard key is known", v.Routed.Column).
+				WithHint("Give the shard key as a constant or a parameter, or give the id.")
+		}
+		n, err := strconv.ParseInt(string(r.args.Generated[i]), 10, 64)
+		if err != nil {
+			return err
+		}
+		id, err := executor.RoutedID(v.Routed, n, bucket, bits.Len(uint(s.snap.BucketCount))-1)
+		if err != nil {
+			return err
+		}
+		r.args.Generated[i] = strconv.AppendInt(nil, id, 10)
+		s.noteDrawn(v.Sequence, id)
 	}
 	return nil
 }

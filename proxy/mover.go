@@ -98,6 +98,7 @@ func declaration(req *schema.Request, args map[string]string) error {
 			req.Columns = append(req.Columns, unquote(c))
 		}
 	}
+	req.IDs, req.IDColumn = args["ids"], unquote(args["ids_column"])
 	req.Vindex = directory.Vindex{Kind: args["vindex"], Name: args["name"]}
 	params := map[string]any{}
 	if text, ok := args["params"]; ok {
@@ -108,7 +109,7 @@ func declaration(req *schema.Request, args map[string]string) error {
 		}
 	}
 	for name, v := range args {
-		if !slices.Contains([]string{"table", "columns", "vindex", "name", "params", "colocate_with", "shard_count", "distribution_type"}, name) {
+		if !slices.Contains([]string{"table", "columns", "vindex", "name", "params", "colocate_with", "shard_count", "distribution_type", "ids", "ids_column"}, name) {
 			params[name] = v
 		}
 	}

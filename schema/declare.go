@@ -77,6 +77,7 @@ type declaration struct {
 	moving  int64  // rows that will leave home, or be copied
 	dropped []directory.ForeignKey
 	forced  []string // statements that bind the owner to policies again
+	routing []string // statements that hold routed ids to their buckets
 }
 
 // move does all from dialling to the directory's last entry.
@@ -186,6 +187,9 @@ func (d *declaration) lock() error {
 		return errSuperseded
 	}
 	if d.seen, err = d.look(d.facts, d.home, d.snap, d.req, d.kind); err != nil {
+		return err
+	}
+	if err := d.routeIDs(); err != nil {
 		return err
 	}
 	for _, n := range d.seen.verdict.notices {
@@ -344,6 +348,9 @@ func (d *declaration) index() error {
 			if err := s.run(d.seen.def.After...); err != nil {
 				return err
 			}
+			if err := s.run(d.routing...); err != nil {
+				return err
+			}
 			if err := applyObjects(s, d.views); err != nil {
 				return err
 			}
@@ -357,6 +364,7 @@ func (d *declaration) index() error {
 func (d *declaration) fill() error {
 	return d.phase(d.ctx, &d.table, directory.Filled, func(_ *directory.Snapshot, own *directory.Table) {
 		own.Columns, own.Vindex = d.seen.verdict.table.Columns, d.seen.verdict.table.Vindex
+		own.IDs = d.seen.verdict.table.IDs
 		own.ForeignKeys = d.dropped
 	})
 }

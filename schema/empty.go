@@ -23,6 +23,9 @@ func (d *declaration) empty() error {
 	if err := d.home.run(d.forced...); err != nil {
 		return err
 	}
+	if err := d.home.run(d.routing...); err != nil {
+		return err
+	}
 	for _, fk := range d.seen.verdict.restored {
 		if err := d.home.run(restore(fk)); err != nil {
 			return err

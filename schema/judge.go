@@ -43,7 +43,7 @@ type judgement struct {
 
 // judge says whether a declaration can be right, or why not.
 func judge(j *judgement) (*verdict, error) {
-	for _, step := range []func() error{j.table, j.key, j.unique, j.outgoing, j.incoming, j.code} {
+	for _, step := range []func() error{j.table, j.key, j.ids, j.unique, j.outgoing, j.incoming, j.code} {
 		if err := step(); err != nil {
 			return nil, err
 		}

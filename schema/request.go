@@ -19,6 +19,9 @@ type Request struct {
 	// Vindex: an empty Kind means hash for one column and composite for
 	// several.
 	Vindex directory.Vindex
+	// IDs is "routed" if generated ids shall name their rows' buckets. IDColumn is
+	// the column; empty for the generated one of the primary key.
+	IDs, IDColumn string
 	// LockTimeout bounds each wait for a lock: the session's lock_timeout.
 	// 0 means DefaultLockTimeout, because everybody who names the table waits
 	// behind this.

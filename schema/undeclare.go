@@ -237,6 +237,11 @@ func (u *homecoming) restore() error {
 	if err := u.home.run(u.forced...); err != nil {
 		return err
 	}
+	if own.IDs.Column != "" {
+		if err := u.home.run(dropRouting(u.req.Table)); err != nil {
+			return err
+		}
+	}
 	return u.home.run("SET CONSTRAINTS ALL IMMEDIATE", addMark(u.req.Table, u.table.Job.ID))
 }
 

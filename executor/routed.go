@@ -1,0 +1,80 @@
+package executor
+
+import (
+	"math"
+
+	"weft/datum"
+	"weft/directory"
+	"weft/pgerr"
+	"weft/plan"
+	"weft/vindex"
+)
+
+// A routed id names the bucket of its row in its low bits.
+
+// RoutedID makes the id of a row in a bucket from a number of the column's
+// sequence.
+func RoutedID(ids *plan.IDs, n int64, bucket, bits int) (int64, error) {
+	// Unsigned, so that what does not fit is seen.
+	high := uint64(ids.Base) + uint64(n)
+	if n < 0 || high > math.MaxInt64>>bits {
+		return 0, pgerr.New("2200H", "the sequence of routed id %q has come to %d, and its ids would leave the range of bigint", ids.Column, n).
+			WithHint("A sequence of routed ids counts up from 0 or 1.")
+	}
+	return int64(high<<bits) | int64(bucket), nil
+}
+
+// open reports whether a part of the key is not known.
+func open(in *plan.Instance) bool {
+	for _, sets := range in.Keys {
+		if len(sets) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// routed adds the shards of an instance by its routed ids. It reports false if
+// one of them does not say where its row is. What was added until then is among
+// what will be.
+func (b *Binder) routed(in *plan.Instance) (done bool, err error) {
+	for w := b.walk(in, datum.Column{Type: datum.Int8, Mod: -1}, in.IDs[0]); ; {
+		key, state := w.next()
+		switch {
+		case state == none:
+			return true, nil
+		case state == unknown || key.Class() != datum.Integer || key.Int() < in.Table.IDs.From:
+			return false, nil
+		}
+		if err := b.bucket(in, int(key.Int()&(1<<b.bits-1))); err != nil {
+			return true, err
+		}
+	}
+}
+
+// Bucket returns the bucket of the row that an instance stores. It reports false
+// if a value of the key is not known.
+func (b *Binder) Bucket(p *plan.Plan, in *plan.Instance, snap *directory.Snapshot, a *Args) (bucket int, known bool, err error) {
+	b.reset(p, snap, a)
+	defer b.release()
+	v, ok := in.Table.Vindex.(vindex.Computed)
+	if !ok || len(in.Keys) != len(v.Columns()) {
+		return 0, false, nil
+	}
+	b.row = b.row[:0]
+	for i, c := range v.Columns() {
+		if len(in.Keys[i]) == 0 {
+			return 0, false, nil
+		}
+		keys, ok := b.column(nil, in, c.Column, in.Keys[i])
+		if !ok || len(keys) != 1 {
+			return 0, false, nil
+		}
+		b.row = append(b.row, keys[0])
+	}
+	id, err := v.ID(b.row)
+	if err != nil {
+		return 0, false, b.noPlace(in, err)
+	}
+	return id.Bucket(b.bits), true, nil
+}
