@@ -53,14 +53,18 @@ func (s *Session) identityEdits(text string, ids []int32) parser.Edits {
 			return v, err == nil // the home shard will find out what is wrong
 		}
 	}
-	s.srv.holders(func(sess *Session, c *pool.Conn) {
-		id.Pairs = append(id.Pairs, parser.Pair{Session: sess.id, Backend: c.PID})
-	})
 	for _, n := range ids {
-		if c := s.lend(n); c != nil {
-			id.Pairs = append(id.Pairs, parser.Pair{Session: n, Backend: c.PID})
-		}
+		s.lend(n)
 	}
+	for _, l := range s.loans {
+		id.Pairs = append(id.Pairs, parser.Pair{Session: l.to.id, Backend: l.conn.PID})
+	}
+	s.srv.holders(func(sess *Session, c *pool.Conn) {
+		// One that is named keeps the backend it had then.
+		if !slices.ContainsFunc(s.loans, func(l loan) bool { return l.to == sess }) {
+			id.Pairs = append(id.Pairs, parser.Pair{Session: sess.id, Backend: c.PID})
+		}
+	})
 	edits, err := parser.IdentityEdits(text, id)
 	if err != nil {
 		return nil // the backend will find it wrong too
@@ -100,17 +104,17 @@ func boundSessions(rest []byte) []int32 {
 	return ids
 }
 
-// lend borrows a backend for an idle session. It returns nil if there is no
-// such session or it has one.
-func (s *Session) lend(id int32) *pool.Conn {
+// lend borrows a backend for an idle session, and keeps the one that a busy
+// session has.
+func (s *Session) lend(id int32) {
 	if slices.ContainsFunc(s.loans, func(l loan) bool { return l.to.id == id }) {
-		return nil
+		return
 	}
 	s.srv.mu.Lock()
 	to := s.srv.sessions[id]
 	s.srv.mu.Unlock()
 	if to == nil || to == s || to.lane == nil {
-		return nil
+		return
 	}
 	to.mu.Lock()
 	own := to.current
@@ -123,14 +127,11 @@ func (s *Session) lend(id int32) *pool.Conn {
 		end := sync.OnceFunc(own.EndCancel)
 		time.AfterFunc(keepWait, end)
 		s.loans = append(s.loans, loan{to, own, end})
-		return nil // its number is known already
+		return
 	}
-	c, err := to.lane.Dedicated(s.ctx)
-	if err != nil {
-		return nil
+	if c, err := to.lane.Dedicated(s.ctx); err == nil {
+		s.loans = append(s.loans, loan{to: to, conn: c})
 	}
-	s.loans = append(s.loans, loan{to: to, conn: c})
-	return c
 }
 
 // returnLoans ends the loans. A backend that was terminated takes the session
