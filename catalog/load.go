@@ -22,6 +22,8 @@ func Load(version int64, run func(sql string) ([][]string, error)) (*Schema, err
 		columns:   map[string]map[string]int{},
 		types:     map[string]*baseType{},
 		functions: map[string]*source{},
+
+		statistics: map[Name]Name{},
 	}
 	for _, r := range rows {
 		if err := l.row(r); err != nil {
@@ -30,7 +32,7 @@ func Load(version int64, run func(sql string) ([][]string, error)) (*Schema, err
 	}
 	l.finish()
 	s := New(version, l.customEquality, l.all, closeSources(l.sources, l.all))
-	s.Bytewise, s.Encoding = l.bytewise, l.encoding
+	s.Bytewise, s.Encoding, s.statistics = l.bytewise, l.encoding, l.statistics
 	if l.builtins != nil {
 		s.builtins = l.builtins
 	}
@@ -46,6 +48,8 @@ type loader struct {
 	domains   []domainColumn
 	sources   []*source
 	functions map[string]*source
+
+	statistics map[Name]Name
 
 	customEquality bool
 	bytewise       bool
@@ -73,7 +77,7 @@ type domainColumn struct {
 
 // widths is how many columns each kind of row has.
 var widths = map[string]int{
-	"r": 9, "y": 8, "c": 15, "n": 4, "o": 5, "i": 9, "k": 7, "t": 5, "p": 4, "u": 2, "v": 4, "f": 12, "d": 4, "e": 2, "l": 3, "b": 3,
+	"r": 9, "y": 8, "c": 15, "n": 4, "o": 5, "i": 9, "k": 7, "t": 5, "p": 4, "u": 2, "v": 4, "f": 12, "d": 4, "e": 2, "l": 3, "b": 3, "s": 4,
 }
 
 func (l *loader) row(r []string) error {
@@ -121,6 +125,10 @@ func (l *loader) row(r []string) error {
 		l.sources = append(l.sources, s)
 	case "d":
 		l.dependency(r)
+	case "s":
+		if rel := l.relations[r[1]]; rel != nil {
+			l.statistics[Name{r[2], r[3]}] = rel.Name
+		}
 	case "e":
 		l.customEquality = r[1] == "t"
 	case "l":

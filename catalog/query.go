@@ -77,6 +77,9 @@ FROM pg_catalog.pg_constraint k WHERE k.contype = 'f' AND k.conparentid = 0`,
 FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
 WHERE NOT t.tgisinternal`,
 
+	// Extended statistics.
+	`SELECT 's', x.stxrelid, n.nspname, x.stxname FROM pg_catalog.pg_statistic_ext x JOIN pg_catalog.pg_namespace n ON n.oid = x.stxnamespace`,
+
 	// A parent.
 	`SELECT 'p', h.inhrelid, h.inhparent, c.relispartition
 FROM pg_catalog.pg_inherits h JOIN pg_catalog.pg_class c ON c.oid = h.inhrelid AND c.relkind IN ('r', 'p', 'f')

@@ -22,8 +22,10 @@ type Schema struct {
 	Encoding string
 
 	relations map[Name]*Relation
-	functions map[string][]*Function // by name without schema
-	builtins  map[string]Traits
+	// statistics are the tables of extended statistics, by their names.
+	statistics map[Name]Name
+	functions  map[string][]*Function // by name without schema
+	builtins   map[string]Traits
 }
 
 // Name is a schema-qualified name.
@@ -164,6 +166,12 @@ type Function struct {
 
 // Relation returns the relation of that very name, or nil.
 func (s *Schema) Relation(n Name) *Relation { return s.relations[n] }
+
+// Statistics returns the table that extended statistics of that name are about.
+func (s *Schema) Statistics(n Name) (table Name, ok bool) {
+	table, ok = s.statistics[n]
+	return table, ok
+}
 
 // Functions returns the user's functions of that name, in whatever schema.
 func (s *Schema) Functions(name string) []*Function { return s.functions[name] }

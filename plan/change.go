@@ -8,9 +8,48 @@ type Change struct {
 	Renames []Rename
 	// Columns are key columns that are called otherwise afterwards.
 	Columns []ColumnRename
+	// Adds are tables that have become tables of their own: partitions that were
+	// detached. They stay where they are.
+	Adds []Addition `json:",omitempty"`
 	// Alone: cannot run inside a transaction block (CONCURRENTLY, VACUUM).
 	Alone bool
+
+	// What follows is about carrying out the command, not about what it leaves.
+
+	// Elsewhere is what the other shards run if it is not the text itself: they
+	// do not have all that it names.
+	Elsewhere string `json:"-"`
+	// Adopts are home tables that the other shards get before they run it.
+	Adopts []Name `json:"-"`
+	// Again tells how to see which shards have carried out an Alone command
+	// already. Nil for one that can simply be run again.
+	Again *Again `json:"-"`
 }
+
+// Addition declares a table as another one is declared.
+type Addition struct{ Table, Like Name }
+
+// Again is what an Alone command leaves on a shard.
+type Again struct {
+	Kind AgainKind
+	// Name is that of the index or of the partition, Table that of its table.
+	Name, Table Name
+}
+
+// AgainKind says what to look for.
+type AgainKind uint8
+
+// The kinds.
+const (
+	// CreatesIndex: a valid index of that name.
+	CreatesIndex AgainKind = iota
+	// DropsIndex: no index of that name.
+	DropsIndex
+	// Reindexes: nothing tells, but invalid leftovers of an attempt can go.
+	Reindexes
+	// Detaches: the table is no partition any more.
+	Detaches
+)
 
 // Name is a table's name.
 type Name struct{ Schema, Table string }

@@ -218,8 +218,17 @@ func (c *Change) print(b *strings.Builder) {
 	for _, r := range c.Columns {
 		fmt.Fprintf(b, "  renames key %s of %s.%s to %s\n", r.From, r.Table.Schema, r.Table.Table, r.To)
 	}
+	for _, x := range c.Adds {
+		fmt.Fprintf(b, "  declares %s.%s like %s.%s\n", x.Table.Schema, x.Table.Table, x.Like.Schema, x.Like.Table)
+	}
+	for _, x := range c.Adopts {
+		fmt.Fprintf(b, "  adopts %s.%s\n", x.Schema, x.Table)
+	}
 	if c.Alone {
 		b.WriteString("  alone\n")
+	}
+	if c.Elsewhere != "" {
+		fmt.Fprintf(b, "  elsewhere: %s\n", c.Elsewhere)
 	}
 }
 

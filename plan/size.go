@@ -34,6 +34,16 @@ func (p *Plan) Size() int64 {
 		for _, r := range c.Columns {
 			n += int64(unsafe.Sizeof(r)) + r.Table.size() + int64(len(r.From)+len(r.To))
 		}
+		for _, x := range c.Adds {
+			n += x.Table.size() + x.Like.size()
+		}
+		for _, x := range c.Adopts {
+			n += x.size()
+		}
+		if c.Again != nil {
+			n += int64(unsafe.Sizeof(*c.Again)) + c.Again.Name.size() + c.Again.Table.size()
+		}
+		n += int64(len(c.Elsewhere))
 	}
 	if f := p.Function; f != nil {
 		n += int64(unsafe.Sizeof(*f)) + int64(len(f.Name)+len(f.Column)) + 64

@@ -97,6 +97,11 @@ func (a *analysis) createIndex(n *pg.IndexStmt) plan.Route {
 	}
 	if n.Concurrent {
 		a.alone(r)
+		if rel := a.named(rangeVar(n.Relation)); n.Idxname != "" {
+			a.change().Again = &plan.Again{
+				Kind: plan.CreatesIndex, Name: plan.Name{Schema: rel.Schema, Table: n.Idxname}, Table: nameOf(rel.Name),
+			}
+		}
 	}
 	return a.refusedOr(r)
 }
@@ -143,24 +148,14 @@ func (a *analysis) alterTable(n *pg.AlterTableStmt) plan.Route {
 	case pg.ObjectType_OBJECT_TYPE:
 		return a.global()
 	}
-	list := []named{rangeVar(n.Relation)}
 	for _, c := range n.Cmds {
-		// ATTACH names another table.
-		if d := c.GetAlterTableCmd().GetDef(); d.GetPartitionCmd() != nil {
-			list = append(list, rangeVar(d.GetPartitionCmd().Name))
+		if d := c.GetAlterTableCmd().GetDef().GetPartitionCmd(); d != nil {
+			return a.partition(n, c.GetAlterTableCmd().GetSubtype(), d)
 		}
 	}
-	rel := a.named(list[0])
+	rel := a.named(rangeVar(n.Relation))
 	t := a.declared(rel)
-	if len(list) > 1 {
-		for _, x := range list {
-			if other := a.declared(a.named(x)); other != nil {
-				a.unsupported("", "partitions of declared table %q cannot be attached or detached", other.Name)
-				return plan.Refused
-			}
-		}
-	}
-	r := a.across(list...)
+	r := a.across(rangeVar(n.Relation))
 	if r != plan.Every || t == nil || rel.Kind == catalog.Index || rel.Kind == catalog.PartitionedIndex {
 		return r
 	}
@@ -192,8 +187,7 @@ func (a *analysis) alterCommand(rel *catalog.Relation, t *table, c *pg.AlterTabl
 		a.constraint(rel, t, c.Def.GetConstraint(), nil, nil)
 	case pg.AlterTableType_AT_AddColumn:
 		a.addColumn(rel, t, c.Def.GetColumnDef())
-	case pg.AlterTableType_AT_AddInherit, pg.AlterTableType_AT_DropInherit, pg.AlterTableType_AT_AddOf,
-		pg.AlterTableType_AT_AttachPartition, pg.AlterTableType_AT_DetachPartition, pg.AlterTableType_AT_DetachPartitionFinalize:
+	case pg.AlterTableType_AT_AddInherit, pg.AlterTableType_AT_DropInherit, pg.AlterTableType_AT_AddOf:
 		a.unsupported("", "what declared table %q inherits from cannot be changed", t.Name)
 	}
 }

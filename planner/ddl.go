@@ -2,8 +2,10 @@ package planner
 
 import (
 	pg "github.com/pganalyze/pg_query_go/v6"
+	"google.golang.org/protobuf/proto"
 
 	"weft/catalog"
+	"weft/parser"
 	"weft/plan"
 )
 
@@ -54,9 +56,15 @@ func (a *analysis) ddl(n any) plan.Route {
 	case *pg.Node_AlterPolicyStmt:
 		return a.across(rangeVar(n.AlterPolicyStmt.Table))
 	case *pg.Node_RuleStmt:
+		if t := a.declared(a.named(rangeVar(n.RuleStmt.Relation))); t != nil {
+			a.unsupported("A rule may send a statement's rows to another shard. Use a trigger.", "rules on declared table %q are not supported", t.Name)
+			return plan.Refused
+		}
 		return a.across(rangeVar(n.RuleStmt.Relation))
 	case *pg.Node_CreateStatsStmt:
 		return a.across(rangeVars(n.CreateStatsStmt.Relations)...)
+	case *pg.Node_AlterStatsStmt:
+		return a.statistics(n.AlterStatsStmt.Defnames)
 	case *pg.Node_CreateStmt:
 		return a.createTable(n.CreateStmt)
 	case *pg.Node_CreateTableAsStmt:
@@ -68,17 +76,11 @@ func (a *analysis) ddl(n any) plan.Route {
 	case *pg.Node_AlterFunctionStmt:
 		return a.functionPlace(nameList(n.AlterFunctionStmt.Func.GetObjname()))
 	case *pg.Node_CreateSchemaStmt:
-		if len(n.CreateSchemaStmt.SchemaElts) > 0 && !a.env.Tables.Empty() {
-			a.unsupported("Create the schema first, then what is in it.", "CREATE SCHEMA with elements is not supported here")
-			return plan.Refused
-		}
-		return a.global()
+		return a.createSchema(n.CreateSchemaStmt)
 	case *pg.Node_DropOwnedStmt:
-		if !a.env.Tables.Empty() {
-			a.unsupported("Drop the objects one by one.", "DROP OWNED is not supported while tables are declared")
-			return plan.Refused
-		}
-		return plan.Home
+		return a.dropOwned(n.DropOwnedStmt)
+	case *pg.Node_AlterSystemStmt:
+		return a.alone(a.global())
 	case *pg.Node_CompositeTypeStmt, *pg.Node_CreateEnumStmt, *pg.Node_CreateRangeStmt, *pg.Node_AlterEnumStmt,
 		*pg.Node_CreateDomainStmt, *pg.Node_AlterDomainStmt, *pg.Node_DefineStmt, *pg.Node_CreateCastStmt,
 		*pg.Node_CreateExtensionStmt, *pg.Node_AlterExtensionStmt, *pg.Node_AlterExtensionContentsStmt,
@@ -86,7 +88,7 @@ func (a *analysis) ddl(n any) plan.Route {
 		*pg.Node_GrantRoleStmt, *pg.Node_AlterDefaultPrivilegesStmt, *pg.Node_ReassignOwnedStmt,
 		*pg.Node_CreateConversionStmt, *pg.Node_CreateOpClassStmt, *pg.Node_CreateOpFamilyStmt, *pg.Node_AlterOpFamilyStmt,
 		*pg.Node_AlterOperatorStmt, *pg.Node_AlterTypeStmt, *pg.Node_AlterCollationStmt, *pg.Node_CreateTransformStmt,
-		*pg.Node_CreatePlangStmt, *pg.Node_CreateAmStmt, *pg.Node_AlterTsdictionaryStmt, *pg.Node_AlterTsconfigurationStmt:
+		*pg.Node_AlterDatabaseSetStmt, *pg.Node_CreatePlangStmt, *pg.Node_CreateAmStmt, *pg.Node_AlterTsdictionaryStmt, *pg.Node_AlterTsconfigurationStmt:
 		return a.global()
 	}
 	return plan.Home
@@ -108,9 +110,11 @@ func (a *analysis) object(kind pg.ObjectType, n *pg.Node) plan.Route {
 		return a.functionPlace(nameList(n.GetObjectWithArgs().GetObjname()))
 	case pg.ObjectType_OBJECT_DATABASE, pg.ObjectType_OBJECT_TABLESPACE, pg.ObjectType_OBJECT_LARGEOBJECT,
 		pg.ObjectType_OBJECT_FDW, pg.ObjectType_OBJECT_FOREIGN_SERVER, pg.ObjectType_OBJECT_PUBLICATION,
-		pg.ObjectType_OBJECT_SUBSCRIPTION, pg.ObjectType_OBJECT_STATISTIC_EXT, pg.ObjectType_OBJECT_EVENT_TRIGGER,
+		pg.ObjectType_OBJECT_SUBSCRIPTION, pg.ObjectType_OBJECT_EVENT_TRIGGER,
 		pg.ObjectType_OBJECT_USER_MAPPING, pg.ObjectType_OBJECT_PARAMETER_ACL:
 		return plan.Home
+	case pg.ObjectType_OBJECT_STATISTIC_EXT:
+		return a.statistics(n.GetList().GetItems())
 	default:
 		return a.global()
 	}
@@ -152,43 +156,145 @@ func (a *analysis) drop(n *pg.DropStmt) plan.Route {
 		}
 		return a.global()
 	}
-	var route plan.Route
-	for i, o := range n.Objects {
-		r := a.object(n.RemoveType, o)
-		if a.refused() {
-			return plan.Refused
-		}
-		if i > 0 && route != r {
-			a.unsupported("Use a command for each.", "one command cannot drop what is on all shards and what is on the home shard alone")
-			return plan.Refused
-		}
-		route = r
-	}
-	return route
+	return a.parted(n.Objects, func(o *pg.Node) plan.Route { return a.object(n.RemoveType, o) }, func(every []*pg.Node) *pg.Node {
+		return dropOf(n, every)
+	})
 }
 
-func (a *analysis) dropRelations(n *pg.DropStmt) plan.Route {
-	var list []named
-	for _, o := range n.Objects {
-		if x, ok := dotted(o, 0); ok {
-			list = append(list, x)
+// dropOf is a DROP of fewer objects.
+func dropOf(n *pg.DropStmt, objects []*pg.Node) *pg.Node {
+	fewer := proto.Clone(n).(*pg.DropStmt)
+	fewer.Objects = objects
+	return &pg.Node{Node: &pg.Node_DropStmt{DropStmt: fewer}}
+}
+
+// parted is the route of a command on several objects, which may be in different
+// places: the other shards run it for those that they have.
+func (a *analysis) parted(objects []*pg.Node, where func(*pg.Node) plan.Route, only func([]*pg.Node) *pg.Node) plan.Route {
+	var every []*pg.Node
+	for _, o := range objects {
+		switch r := where(o); {
+		case a.refused():
+			return plan.Refused
+		case r == plan.Every:
+			every = append(every, o)
 		}
 	}
-	r := a.across(list...)
+	switch len(every) {
+	case 0:
+		return plan.Home
+	case len(objects):
+		return plan.Every
+	}
+	return a.elsewhere(only(every))
+}
+
+// elsewhere is the route of a command that the home shard runs as it is, and the
+// others as another.
+func (a *analysis) elsewhere(n *pg.Node) plan.Route {
+	sql, err := parser.Deparse(n)
+	if err != nil {
+		a.unsupported("Use a command for each.", "one command cannot change what is on all shards and what is on the home shard alone")
+		return plan.Refused
+	}
+	a.out.Exact = true
+	a.change().Elsewhere = sql
+	return plan.Every
+}
+
+// dropRelations: declarations go with their tables.
+func (a *analysis) dropRelations(n *pg.DropStmt) plan.Route {
+	r := a.parted(n.Objects, func(o *pg.Node) plan.Route {
+		x, ok := dotted(o, 0)
+		if !ok {
+			return plan.Home
+		}
+		return a.across(x)
+	}, func(every []*pg.Node) *pg.Node { return dropOf(n, every) })
 	if r != plan.Every {
 		return r
 	}
-	for _, x := range list {
-		if rel := a.named(x); rel != nil {
-			if t := a.env.Tables.find(rel.Name); t != nil {
-				a.change().Drops = append(a.change().Drops, plan.Name{Schema: t.Schema, Table: t.Name})
-			}
+	for _, o := range n.Objects {
+		x, _ := dotted(o, 0)
+		rel := a.named(x)
+		if rel == nil {
+			continue
+		}
+		if t := a.env.Tables.find(rel.Name); t != nil {
+			a.change().Drops = append(a.change().Drops, plan.Name{Schema: t.Schema, Table: t.Name})
+		}
+		if n.Concurrent {
+			a.change().Again = &plan.Again{Kind: plan.DropsIndex, Name: nameOf(rel.Name), Table: nameOf(rel.OwnedBy)}
 		}
 	}
 	if n.Concurrent {
 		return a.alone(r)
 	}
 	return r
+}
+
+func nameOf(n catalog.Name) plan.Name { return plan.Name{Schema: n.Schema, Table: n.Name} }
+
+// statistics: extended statistics are where their table is.
+func (a *analysis) statistics(names []*pg.Node) plan.Route {
+	list := nameList(names)
+	if a.env.Schema == nil || len(list) == 0 {
+		return plan.Home
+	}
+	schemas := a.text.path
+	if len(list) > 1 {
+		schemas = list[len(list)-2 : len(list)-1]
+	}
+	for _, s := range schemas {
+		if of, ok := a.env.Schema.Statistics(catalog.Name{Schema: s, Name: list[len(list)-1]}); ok {
+			return a.across(named{of.Schema, of.Name})
+		}
+	}
+	return plan.Home
+}
+
+// createSchema: the other shards get the schema, the home shard also what is
+// made in it.
+func (a *analysis) createSchema(n *pg.CreateSchemaStmt) plan.Route {
+	r := a.global()
+	if len(n.SchemaElts) == 0 || r != plan.Every {
+		return r
+	}
+	for _, e := range n.SchemaElts {
+		switch e.GetNode().(type) {
+		case *pg.Node_CreateStmt, *pg.Node_IndexStmt, *pg.Node_CreateSeqStmt:
+		default:
+			a.unsupported("Create the schema first, then what is in it.", "CREATE SCHEMA with views, triggers or grants in it is not supported here")
+			return plan.Refused
+		}
+	}
+	bare := proto.Clone(n).(*pg.CreateSchemaStmt)
+	bare.SchemaElts = nil
+	return a.elsewhere(&pg.Node{Node: &pg.Node_CreateSchemaStmt{CreateSchemaStmt: bare}})
+}
+
+// dropOwned: each shard drops what it has of those roles; declarations go with
+// their tables.
+func (a *analysis) dropOwned(n *pg.DropOwnedStmt) plan.Route {
+	if a.env.Tables.Empty() {
+		return plan.Home
+	}
+	for _, r := range n.Roles {
+		role := r.GetRoleSpec()
+		if role.GetRoletype() != pg.RoleSpecType_ROLESPEC_CSTRING {
+			a.unsupported("Name the role.", "DROP OWNED BY CURRENT_USER is not supported while tables are declared")
+			return plan.Refused
+		}
+		for _, t := range a.allTables() {
+			if rel := a.env.Schema.Relation(t.name()); rel != nil && rel.Owner == role.Rolename {
+				if t.state != "" {
+					a.touched.waits = append(a.touched.waits, t.Name)
+				}
+				a.change().Drops = append(a.change().Drops, plan.Name{Schema: t.Schema, Table: t.Name})
+			}
+		}
+	}
+	return a.everywhere()
 }
 
 func (a *analysis) rename(n *pg.RenameStmt) plan.Route {
@@ -255,19 +361,26 @@ func (a *analysis) moveSchema(n *pg.AlterObjectSchemaStmt) plan.Route {
 }
 
 func (a *analysis) grant(n *pg.GrantStmt) plan.Route {
+	only := func(every []*pg.Node) *pg.Node {
+		fewer := proto.Clone(n).(*pg.GrantStmt)
+		fewer.Objects = every
+		return &pg.Node{Node: &pg.Node_GrantStmt{GrantStmt: fewer}}
+	}
 	if n.Objtype != pg.ObjectType_OBJECT_TABLE && n.Objtype != pg.ObjectType_OBJECT_SEQUENCE || n.Targtype != pg.GrantTargetType_ACL_TARGET_OBJECT {
 		switch n.Objtype {
 		case pg.ObjectType_OBJECT_DATABASE, pg.ObjectType_OBJECT_TABLESPACE, pg.ObjectType_OBJECT_LARGEOBJECT,
 			pg.ObjectType_OBJECT_FDW, pg.ObjectType_OBJECT_FOREIGN_SERVER, pg.ObjectType_OBJECT_PARAMETER_ACL:
 			return plan.Home
 		case pg.ObjectType_OBJECT_FUNCTION, pg.ObjectType_OBJECT_PROCEDURE, pg.ObjectType_OBJECT_ROUTINE:
-			if n.Targtype == pg.GrantTargetType_ACL_TARGET_OBJECT && len(n.Objects) == 1 {
-				return a.functionPlace(nameList(n.Objects[0].GetObjectWithArgs().GetObjname()))
+			if n.Targtype == pg.GrantTargetType_ACL_TARGET_OBJECT {
+				return a.parted(n.Objects, func(o *pg.Node) plan.Route {
+					return a.functionPlace(nameList(o.GetObjectWithArgs().GetObjname()))
+				}, only)
 			}
 		}
 		return a.global()
 	}
-	return a.across(rangeVars(n.Objects)...)
+	return a.parted(n.Objects, func(o *pg.Node) plan.Route { return a.across(rangeVar(o.GetRangeVar())) }, only)
 }
 
 func (a *analysis) createTrigger(n *pg.CreateTrigStmt) plan.Route {
@@ -275,10 +388,24 @@ func (a *analysis) createTrigger(n *pg.CreateTrigStmt) plan.Route {
 	if r != plan.Every {
 		return r
 	}
-	if a.functionPlace(nameList(n.Funcname)) == plan.Home {
-		a.unsupported("A trigger sees only the shard it runs on.",
-			"trigger function %q mentions tables of the home shard alone", nameList(n.Funcname)[len(n.Funcname)-1])
-		return plan.Refused
+	names := nameList(n.Funcname)
+	schema := ""
+	if len(names) > 1 {
+		schema = names[len(names)-2]
 	}
-	return r
+	rel := a.named(rangeVar(n.Relation))
+	for _, f := range a.userFunctions(schema, names[len(names)-1]) {
+		a.mayTrigger(rel.Name.Name, a.declared(rel), f)
+	}
+	return a.refusedOr(r)
+}
+
+// mayTrigger refuses a trigger that would need rows of other shards.
+func (a *analysis) mayTrigger(on string, t *table, f *catalog.Function) {
+	sharded, home := a.mentioned(f)
+	switch {
+	case home != "":
+		a.unsupported("A trigger sees only the shard it runs on.", "trigger function %q mentions tables of the home shard alone", f.Name.Name)
+	}
+	_ = sharded
 }

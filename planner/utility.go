@@ -2,6 +2,7 @@ package planner
 
 import (
 	pg "github.com/pganalyze/pg_query_go/v6"
+	"google.golang.org/protobuf/proto"
 
 	"weft/catalog"
 	"weft/parser"
@@ -34,7 +35,7 @@ func (a *analysis) utility(n any) plan.Route {
 	case *pg.Node_TruncateStmt:
 		return a.truncate(n.TruncateStmt)
 	case *pg.Node_LockStmt:
-		return a.across(rangeVars(n.LockStmt.Relations)...)
+		return a.lock(n.LockStmt)
 	case *pg.Node_VacuumStmt:
 		return a.vacuum(n.VacuumStmt)
 	case *pg.Node_ClusterStmt:
@@ -163,6 +164,15 @@ func (a *analysis) truncate(n *pg.TruncateStmt) plan.Route {
 	return a.refusedOr(plan.Every)
 }
 
+// lock is the route of LOCK TABLE.
+func (a *analysis) lock(n *pg.LockStmt) plan.Route {
+	return a.parted(n.Relations, func(o *pg.Node) plan.Route { return a.across(rangeVar(o.GetRangeVar())) }, func(every []*pg.Node) *pg.Node {
+		fewer := proto.Clone(n).(*pg.LockStmt)
+		fewer.Relations = every
+		return &pg.Node{Node: &pg.Node_LockStmt{LockStmt: fewer}}
+	})
+}
+
 // alone marks a command that cannot run in a transaction block.
 func (a *analysis) alone(r plan.Route) plan.Route {
 	if r == plan.Every {
@@ -198,6 +208,13 @@ func (a *analysis) reindex(n *pg.ReindexStmt) plan.Route {
 		concurrently = concurrently || p.GetDefElem().GetDefname() == "concurrently"
 	}
 	if concurrently {
+		if rel := a.named(rangeVar(n.Relation)); rel != nil && r == plan.Every {
+			table := rel.Name
+			if rel.Kind == catalog.Index || rel.Kind == catalog.PartitionedIndex {
+				table = rel.OwnedBy
+			}
+			a.change().Again = &plan.Again{Kind: plan.Reindexes, Table: nameOf(table)}
+		}
 		return a.alone(r)
 	}
 	return r

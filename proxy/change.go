@@ -258,6 +258,13 @@ func applyChange(snap *directory.Snapshot, database string, c *plan.Change) {
 	for _, n := range c.Drops {
 		snap.DropTable(database, n.Schema, n.Table)
 	}
+	for _, x := range c.Adds {
+		if t := snap.Table(database, x.Like.Schema, x.Like.Table); t != nil {
+			also := *t
+			also.Schema, also.Name, also.ForeignKeys = x.Table.Schema, x.Table.Table, nil
+			snap.PutTable(also)
+		}
+	}
 	for _, r := range c.Columns {
 		if t := snap.Table(database, r.Table.Schema, r.Table.Table); t != nil {
 			for i := range t.Columns {

@@ -20,6 +20,16 @@ type spread struct {
 	// own: weft opened the transaction for it, and ends it.
 	own bool
 	err *pgerr.Error // what another shard said
+	// steps are what there is to do on each shard for what runs alone.
+	steps []aloneStep
+}
+
+// elsewhere is what the shards but home run.
+func (e *spread) elsewhere() string {
+	if e.plan.Change != nil && e.plan.Change.Elsewhere != "" {
+		return e.plan.Change.Elsewhere
+	}
+	return e.text
 }
 
 // alone reports whether the command cannot run inside a transaction.
@@ -32,6 +42,13 @@ func (s *Session) everyQuery(p *plan.Plan, text []byte, f *parser.Facts, n int) 
 		return s.refuseQuery(pgerr.New(pgerr.FeatureNotSupported, "a text that changes all shards cannot begin or end a transaction as well").
 			WithHint("Send BEGIN and COMMIT as statements of their own, or leave them out: a text is one transaction."), n)
 	}
+	if err := s.mayLock(string(text)); err != nil {
+		return s.refuseQuery(err, n)
+	}
+	if f.Statements > 1 && p.Change != nil && p.Change.Elsewhere != "" {
+		return s.refuseQuery(pgerr.New(pgerr.FeatureNotSupported, "these statements do not run on the same shards").
+			WithHint("Send the statements one by one."), n)
+	}
 	sql := string(text)
 	s.client.Consume(wire.HeaderLen + n)
 	if p.Change != nil && p.Change.Alone {
@@ -40,10 +57,24 @@ func (s *Session) everyQuery(p *plan.Plan, text []byte, f *parser.Facts, n int) 
 	return s.inOwnBlock(func() error { return s.everyPart(p, sql, f) })
 }
 
+// mayLock refuses LOCK TABLE outside a block, as PostgreSQL does: the transaction
+// that it would run in is weft's own.
+func (s *Session) mayLock(text string) error {
+	if w := words(text); !s.block.open && len(w) > 0 && w[0] == "lock" {
+		return pgerr.New("25P01", "LOCK TABLE can only be used in transaction blocks")
+	}
+	return nil
+}
+
 // everyPart runs a statement on every shard, in the open block if it can.
 func (s *Session) everyPart(p *plan.Plan, text string, f *parser.Facts) error {
 	e := &spread{text: text, plan: p}
 	err := s.mayChange()
+	if err == nil && e.alone() {
+		if err = s.prepareAlone(e); err == nil && e.local() {
+			return s.answerAlone(e)
+		}
+	}
 	if err == nil {
 		err = s.useLane(s.lane)
 	}
@@ -52,6 +83,9 @@ func (s *Session) everyPart(p *plan.Plan, text string, f *parser.Facts) error {
 	}
 	if err == nil {
 		err = s.sent()
+	}
+	if err == nil {
+		err = s.adoptTables(p.Change)
 	}
 	if err != nil {
 		return s.refuseRead(err)
@@ -83,28 +117,27 @@ func (s *Session) mayWriteEverywhere() error {
 // onSpread runs the command on the other shards, after the home shard has
 // accepted it.
 func (s *Session) onSpread(e *spread) {
+	if e.alone() {
+		if len(e.steps) > 0 && !e.homeLast() {
+			s.tellAlone(e, []string{e.steps[0].name})
+			s.aloneElsewhere(e, true)
+		}
+		return
+	}
 	for i := range s.snap.Shards {
 		lane := s.laneOf(s.snap, i).lane
 		if lane == s.lane {
 			continue
 		}
-		var err error
-		if e.alone() {
-			err = s.onShard(s.ctx, lane.Shard(), e.text)
-		} else {
-			var c *pool.Conn
-			if c, err = s.enlist(lane); err == nil {
-				err = s.execBeside(c, e.text)
-			}
+		c, err := s.enlist(lane)
+		if err == nil {
+			err = s.execBeside(c, e.elsewhere())
 		}
 		if err != nil {
 			told := *pgerr.From(err)
 			told.Severity = pgerr.SeverityError
 			if told.Detail == "" {
 				told.Detail = "This is what shard " + s.snap.Shards[i].Name + " said."
-			}
-			if e.alone() {
-				told.Hint = "The command was carried out on the shards before it: remove the cause and run it again with IF NOT EXISTS or IF EXISTS."
 			}
 			e.err = &told
 			return
@@ -166,6 +199,9 @@ func (s *Session) everyBound(portal []byte, pl *planned) error {
 		return err
 	}
 	e := &spread{text: string(pl.text), plan: pl.plan}
+	if err := s.mayLock(e.text); err != nil {
+		return err
+	}
 	if !e.alone() {
 		if e.own = !s.block.open; e.own {
 			if err := s.inject("BEGIN"); err != nil {
@@ -175,6 +211,9 @@ func (s *Session) everyBound(portal []byte, pl *planned) error {
 			s.conn.Status = wire.TxActive
 		}
 		if err := s.mayWriteEverywhere(); err != nil {
+			return err
+		}
+		if err := s.adoptTables(e.plan.Change); err != nil {
 			return err
 		}
 	}
@@ -190,6 +229,11 @@ func (s *Session) everyBound(portal []byte, pl *planned) error {
 func (s *Session) everyExecute(body []byte, e *spread) error {
 	name, _, _ := wire.CString(body)
 	delete(s.everywhere, string(name))
+	if e.alone() {
+		if done, err := s.aloneExecute(e); done || err != nil {
+			return err
+		}
+	}
 	if ok, err := s.begin(); !ok {
 		return err
 	}

@@ -3,6 +3,7 @@ package schema
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,6 +73,36 @@ func (d *Definition) Apply(ctx context.Context, c Conn, shard string) error {
 	}
 	return d.apply(s)
 }
+
+// ApplyInside makes the table, with what After says, inside an open transaction
+// of somebody whose settings are as before afterwards.
+func (d *Definition) ApplyInside(ctx context.Context, c Conn, shard string) error {
+	s := &session{Conn: c, ctx: ctx, shard: shard}
+	var names []string
+	for _, m := range settingName.FindAllStringSubmatch(settings, -1) {
+		names = append(names, m[1])
+	}
+	was, err := s.Exec("SELECT n, pg_catalog.current_setting(n) FROM pg_catalog.unnest('{" + strings.Join(names, ",") + "}'::text[]) n")
+	if err != nil {
+		return err
+	}
+	if err := s.run(strings.ReplaceAll(settings, "SET ", "SET LOCAL ") + literal("weft")); err != nil {
+		return err
+	}
+	if err := d.apply(s); err != nil {
+		return err
+	}
+	if err := s.run(d.After...); err != nil {
+		return err
+	}
+	var back strings.Builder
+	for _, r := range was {
+		fmt.Fprintf(&back, "SELECT pg_catalog.set_config(%s, %s, true);", literal(r[0]), literal(r[1]))
+	}
+	return s.run(back.String())
+}
+
+var settingName = regexp.MustCompile(`SET (\w+) =`)
 
 // readDefinition reads over a session that has its settings.
 func readDefinition(s *session, name catalog.Name) (*Definition, error) {

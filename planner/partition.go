@@ -1,0 +1,119 @@
+package planner
+
+import (
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/catalog"
+	"weft/plan"
+)
+
+// Partitions of a declared table are where it is, whichever shard: rows are
+// placed by the key of the table, and PostgreSQL finds the partition there.
+
+// partition is the route of ATTACH and DETACH PARTITION.
+func (a *analysis) partition(n *pg.AlterTableStmt, kind pg.AlterTableType, d *pg.PartitionCmd) plan.Route {
+	whole, part := a.named(rangeVar(n.Relation)), a.named(rangeVar(d.Name))
+	t := a.declared(whole)
+	if whole != nil && (whole.Kind == catalog.Index || whole.Kind == catalog.PartitionedIndex) {
+		return a.across(rangeVar(n.Relation))
+	}
+	if t == nil {
+		if other := a.declared(part); other != nil && kind == pg.AlterTableType_AT_AttachPartition {
+			a.unsupported(declareHint(n.Relation.Relname, nil), "%q is declared, and %q is on the home shard alone", other.Name, n.Relation.Relname)
+			return plan.Refused
+		}
+		return plan.Home
+	}
+	if part == nil {
+		return plan.Home // which says so
+	}
+	if r := a.across(rangeVar(n.Relation)); r != plan.Every {
+		return r
+	}
+	if kind == pg.AlterTableType_AT_AttachPartition {
+		return a.attach(t, whole, part)
+	}
+	a.change().Adds = append(a.change().Adds, plan.Addition{Table: nameOf(part.Name), Like: plan.Name{Schema: t.Schema, Table: t.Name}})
+	if d.Concurrent || kind == pg.AlterTableType_AT_DetachPartitionFinalize {
+		a.change().Again = &plan.Again{Kind: plan.Detaches, Name: nameOf(part.Name), Table: nameOf(whole.Name)}
+		return a.alone(plan.Every)
+	}
+	return plan.Every
+}
+
+// attach: a table that becomes a partition must have its rows where the whole
+// has them. One without rows is made on the other shards first.
+func (a *analysis) attach(t *table, whole, part *catalog.Relation) plan.Route {
+	own := a.declared(part)
+	switch {
+	case part.Parent != nil:
+		return plan.Home // which says that it is a partition already
+	case own == nil:
+		return a.adopt(t, part)
+	case own.state != "":
+		a.touched.waits = append(a.touched.waits, own.Name)
+		return a.everywhere()
+	case own.Reference != t.Reference, !t.Reference && !sameKeys(own, t):
+		a.unsupported("Declare both by the same vindex and the same columns.",
+			"%q cannot become a partition of %q: its rows are on other shards", part.Name.Name, whole.Name.Name)
+		return plan.Refused
+	}
+	a.change().Drops = append(a.change().Drops, nameOf(part.Name))
+	return plan.Every
+}
+
+// sameKeys reports whether two tables have each row on the same shard.
+func sameKeys(x, y *table) bool {
+	if !colocated(x, y) || len(x.keys) != len(y.keys) {
+		return false
+	}
+	for i := range x.keys {
+		if x.keys[i].Name != y.keys[i].Name {
+			return false
+		}
+	}
+	return true
+}
+
+// adopt checks a home table that is to become a part of a declared one.
+func (a *analysis) adopt(t *table, part *catalog.Relation) plan.Route {
+	for _, u := range part.Unique {
+		a.uniqueness(part, t, u.Columns, "unique index", nil)
+	}
+	for _, fk := range part.ForeignKeys {
+		a.adoptedKey(t, part, &fk)
+	}
+	for _, fk := range part.Referenced {
+		a.unsupported(declareHint(fk.Table.Name, fk.Columns), "%q is referenced by %q, which is on the home shard alone", part.Name.Name, fk.Table.Name)
+	}
+	for _, tr := range part.Triggers {
+		for _, f := range a.userFunctions(tr.Function.Schema, tr.Function.Name) {
+			a.mayTrigger(part.Name.Name, t, f)
+		}
+	}
+	if len(part.Children) > 0 {
+		a.unsupported("Attach its partitions after it, one by one.", "%q has partitions of its own", part.Name.Name)
+	}
+	if a.refused() {
+		return plan.Refused
+	}
+	a.change().Adopts = append(a.change().Adopts, nameOf(part.Name))
+	return plan.Every
+}
+
+// adoptedKey refuses a foreign key that would cross shards.
+func (a *analysis) adoptedKey(t *table, part *catalog.Relation, fk *catalog.ForeignKey) {
+	c := &pg.Constraint{
+		Contype: pg.ConstrType_CONSTR_FOREIGN, Pktable: &pg.RangeVar{Schemaname: fk.References.Schema, Relname: fk.References.Name},
+		FkAttrs: stringNodes(fk.Columns), PkAttrs: stringNodes(fk.RefColumns),
+	}
+	a.foreignKey(part, t, c, nil)
+}
+
+func stringNodes(names []string) []*pg.Node {
+	var out []*pg.Node
+	for _, n := range names {
+		out = append(out, pg.MakeStrNode(n))
+	}
+	return out
+}

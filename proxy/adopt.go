@@ -1,0 +1,73 @@
+package proxy
+
+import (
+	"weft/catalog"
+	"weft/pgerr"
+	"weft/plan"
+	"weft/schema"
+)
+
+// A home table that becomes a partition of a declared one is made on the other
+// shards first, in the same transaction.
+
+// adoptTables makes the tables on the other shards that a command needs there.
+func (s *Session) adoptTables(c *plan.Change) error {
+	if c == nil {
+		return nil
+	}
+	for _, n := range c.Adopts {
+		if err := s.adoptTable(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Session) adoptTable(n plan.Name) error {
+	if !s.ops.empty() || s.toServer.Len() > 0 {
+		if err := s.flush(); err != nil {
+			return err
+		}
+		if s.conn == nil || s.skipping {
+			return errTold
+		}
+	}
+	s.conn.UnnamedBy = 0
+	name := quotedName(n)
+	rows, err := s.askBeside(s.conn, "LOCK TABLE "+name+" IN ACCESS EXCLUSIVE MODE; SELECT EXISTS (SELECT FROM "+name+")")
+	if err != nil {
+		return err
+	}
+	if rows[0][0] == "t" {
+		return pgerr.New(pgerr.FeatureNotSupported, "%q has rows, which would have to move to other shards", n.Table).
+			WithHint("Declare it first, by the same key as the table it becomes a partition of: SELECT weft.shard_table('%s', …).", n.Table)
+	}
+	// Reading brings the backend into a state of its own, which the savepoint
+	// takes back.
+	const point = `"\x01a"`
+	if _, err := s.conn.Exec("SAVEPOINT " + point); err != nil {
+		return err
+	}
+	def, err := schema.ReadDefinition(s.ctx, s.conn, catalog.Name{Schema: n.Schema, Name: n.Table})
+	if _, undone := s.conn.Exec("ROLLBACK TO " + point + "; RELEASE " + point); undone != nil {
+		return undone
+	}
+	if err != nil {
+		return err
+	}
+	for i := range s.snap.Shards {
+		lane := s.laneOf(s.snap, i).lane
+		if lane == s.lane {
+			continue
+		}
+		c, err := s.enlist(lane)
+		if err != nil {
+			return err
+		}
+		s.beside(c, func() { err = def.ApplyInside(s.ctx, c, s.snap.Shards[i].Name) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

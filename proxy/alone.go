@@ -1,0 +1,271 @@
+package proxy
+
+import (
+	"fmt"
+	"strings"
+
+	"weft/pgerr"
+	"weft/plan"
+	"weft/pool"
+	"weft/wire"
+)
+
+// What cannot run in a transaction (CONCURRENTLY, VACUUM) runs on one shard after
+// the other, and may have been carried out on some of them when it fails. So it
+// can be run again: shards that are done are left alone, and what a failed
+// attempt has left on the others goes first.
+
+// aloneStep is what is left to do on one shard.
+type aloneStep struct {
+	name string
+	lane *pool.Lane
+	// first is what is run before the command, to clean up.
+	first []string
+	// text is the command, or what finishes it.
+	text string
+	// done: the shard has carried it out already.
+	done bool
+}
+
+// prepareAlone finds out what is left to do on each shard. The home shard comes
+// first. In a block there is nothing to be found out: the home shard refuses it.
+func (s *Session) prepareAlone(e *spread) error {
+	if s.block.open {
+		return nil
+	}
+	e.steps = nil
+	for i := range s.snap.Shards {
+		step := aloneStep{name: s.snap.Shards[i].Name, lane: s.laneOf(s.snap, i).lane, text: e.text}
+		if again := e.plan.Change.Again; again != nil {
+			if err := s.lookAgain(again, &step); err != nil {
+				return err
+			}
+		}
+		if step.lane == s.lane {
+			e.steps = append([]aloneStep{step}, e.steps...)
+		} else {
+			e.steps = append(e.steps, step)
+		}
+	}
+	if again := e.plan.Change.Again; again != nil && !e.open() {
+		for i := range e.steps {
+			e.steps[i].done = false // it is done: the servers shall say so
+		}
+	}
+	home := &e.steps[0]
+	for _, sql := range home.first {
+		if err := s.onShard(s.ctx, home.lane.Shard(), sql); err != nil {
+			return err
+		}
+	}
+	if e.homeLast() {
+		s.aloneElsewhere(e, false)
+		if e.err != nil {
+			return e.err
+		}
+	}
+	return nil
+}
+
+// open reports whether a shard is left that has not carried the command out.
+func (e *spread) open() bool {
+	for i := range e.steps {
+		if !e.steps[i].done {
+			return true
+		}
+	}
+	return false
+}
+
+// homeLast: the command takes away what the next attempt would be planned by.
+func (e *spread) homeLast() bool {
+	again := e.plan.Change.Again
+	return len(e.steps) > 0 && again != nil && (again.Kind == plan.DropsIndex || again.Kind == plan.Detaches)
+}
+
+// local reports whether the home shard cannot answer for the client: it has
+// carried the command out before, or runs another one now.
+func (e *spread) local() bool {
+	return len(e.steps) > 0 && (e.steps[0].done || e.steps[0].text != e.text)
+}
+
+// lookAgain finds out what an earlier attempt has left on a shard.
+func (s *Session) lookAgain(again *plan.Again, step *aloneStep) error {
+	name := pool.QuoteLiteral(quotedName(again.Name))
+	table := pool.QuoteLiteral(quotedName(again.Table))
+	var sql string
+	switch again.Kind {
+	case plan.CreatesIndex, plan.DropsIndex:
+		sql = "SELECT indisvalid AND indisready FROM pg_catalog.pg_index WHERE indexrelid = pg_catalog.to_regclass(" + name + ")"
+	case plan.Detaches:
+		sql = "SELECT coalesce(pg_catalog.to_jsonb(i)->>'inhdetachpending', 'false') FROM pg_catalog.pg_inherits i WHERE inhrelid = pg_catalog.to_regclass(" + name + ") AND inhparent = pg_catalog.to_regclass(" + table + ")"
+	case plan.Reindexes:
+		sql = "SELECT pg_catalog.format('DROP INDEX CONCURRENTLY IF EXISTS %I.%I', n.nspname, c.relname) FROM pg_catalog.pg_index i " +
+			"JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace " +
+			"WHERE i.indrelid = pg_catalog.to_regclass(" + table + ") AND NOT i.indisvalid AND c.relname ~ '_cc(new|old)[0-9]*$'"
+	}
+	rows, err := s.ask(step.lane, sql)
+	if err != nil {
+		return err
+	}
+	value := ""
+	if len(rows) > 0 {
+		value = rows[0][0]
+	}
+	switch again.Kind {
+	case plan.CreatesIndex:
+		if step.done = value == "t"; value == "f" {
+			step.first = []string{"DROP INDEX CONCURRENTLY IF EXISTS " + quotedName(again.Name)}
+		}
+	case plan.DropsIndex:
+		step.done = value == ""
+	case plan.Detaches:
+		if step.done = value == ""; value == "true" {
+			step.text = "ALTER TABLE " + quotedName(again.Table) + " DETACH PARTITION " + quotedName(again.Name) + " FINALIZE"
+		}
+	case plan.Reindexes:
+		for _, r := range rows {
+			step.first = append(step.first, r[0])
+		}
+	}
+	return nil
+}
+
+func quotedName(n plan.Name) string {
+	return pool.QuoteIdent(n.Schema) + "." + pool.QuoteIdent(n.Table)
+}
+
+// aloneElsewhere carries the command out on the shards but home, and says how far
+// it is. homeDone: the home shard has carried it out.
+func (s *Session) aloneElsewhere(e *spread, homeDone bool) {
+	var done []string
+	if homeDone || e.steps[0].done {
+		done = append(done, e.steps[0].name)
+	}
+	for i := range e.steps[1:] {
+		step := &e.steps[i+1]
+		if err := s.aloneOn(step); err != nil {
+			e.err = s.aloneError(e, step, done, err)
+			return
+		}
+		step.done = true
+		done = append(done, step.name)
+		s.tellAlone(e, done)
+	}
+}
+
+// tellAlone says how far a command is.
+func (s *Session) tellAlone(e *spread, done []string) {
+	s.tell(&pgerr.Error{
+		Severity: pgerr.SeverityNotice, Code: "00000",
+		Message: fmt.Sprintf("%d of %d shards have carried this out: %s", len(done), len(e.steps), strings.Join(done, ", ")),
+	})
+	_ = s.flushClient()
+}
+
+// aloneOn does what is left to do on one shard, where a cancel request of the
+// client reaches it.
+func (s *Session) aloneOn(step *aloneStep) error {
+	if step.done {
+		return nil
+	}
+	c, err := step.lane.Acquire(s.ctx, pool.Want{Session: s.id})
+	if err != nil {
+		return err
+	}
+	if err := c.Apply(s.settings); err != nil {
+		c.Discard()
+		return err
+	}
+	// Whatever the text was, the backend may have been changed by it.
+	defer c.Terminate()
+	for _, sql := range append(step.first, step.text) {
+		if err := s.execBeside(c, sql); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// aloneError words what a shard said, with what is done and how to go on.
+func (s *Session) aloneError(e *spread, step *aloneStep, done []string, err error) *pgerr.Error {
+	told := *pgerr.From(err)
+	told.Severity = pgerr.SeverityError
+	var left []string
+	for i := range e.steps {
+		if !e.steps[i].done && (i > 0 || len(done) == 0 || done[0] != e.steps[0].name) {
+			left = append(left, e.steps[i].name)
+		}
+	}
+	where := "This is what shard " + step.name + " said."
+	if len(done) > 0 {
+		where += " Carried out on " + strings.Join(done, ", ") + "; not yet on " + strings.Join(left, ", ") + "."
+	}
+	if told.Detail != "" {
+		where = told.Detail + " " + where
+	}
+	told.Detail = where
+	told.Hint = "Remove the cause and run the same command again: shards that are done are left alone, and what this attempt has left behind goes first."
+	return &told
+}
+
+// aloneLocally carries out what is left where the home shard cannot answer. It
+// returns the command tag.
+func (s *Session) aloneLocally(e *spread) (tag string, err error) {
+	if !e.homeLast() {
+		s.aloneElsewhere(e, false)
+		if e.err != nil {
+			return "", e.err
+		}
+	}
+	home := &e.steps[0]
+	if err := s.aloneOn(home); err != nil {
+		var done []string
+		for _, step := range e.steps[1:] {
+			done = append(done, step.name)
+		}
+		return "", s.aloneError(e, home, done, err)
+	}
+	return [...]string{"CREATE INDEX", "DROP INDEX", "REINDEX", "ALTER TABLE"}[e.plan.Change.Again.Kind], nil
+}
+
+// answerAlone answers a simple query whose command the home shard has carried out
+// before.
+func (s *Session) answerAlone(e *spread) error {
+	tag, err := s.aloneLocally(e)
+	if err != nil {
+		return s.refuseRead(err)
+	}
+	s.publishAlone(e)
+	s.toClient.Grow()
+	s.toClient.B = wire.AppendCommandComplete(s.toClient.B, tag)
+	s.tellReady()
+	return nil
+}
+
+// publishAlone tells every proxy of what no backend's answer will make this one
+// tell.
+func (s *Session) publishAlone(e *spread) {
+	s.publish(news{database: s.db.Name, schema: true, changes: []*plan.Change{e.plan.Change}})
+}
+
+// aloneExecute prepares the execution of a portal. It reports true if that is all
+// there is to do.
+func (s *Session) aloneExecute(e *spread) (done bool, err error) {
+	if err := s.flush(); err != nil || s.skipping {
+		return true, err
+	}
+	if err := s.prepareAlone(e); err != nil {
+		return true, s.refuseBoundRead(err)
+	}
+	if !e.local() {
+		return false, nil
+	}
+	tag, err := s.aloneLocally(e)
+	if err != nil {
+		return true, s.refuseBoundRead(err)
+	}
+	s.publishAlone(e)
+	s.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, tag)})
+	return true, nil
+}
