@@ -52,7 +52,7 @@ func (g *Gather) print(b *strings.Builder, indent string) {
 	for i := range g.Lend {
 		fmt.Fprintf(b, "%slent to %s.%s (%s)\n", indent, g.Lend[i].Table.Schema, g.Lend[i].Table.Table, strings.Join(g.Lend[i].Columns, ", "))
 	}
-	if g.Lend == nil {
+	if g.Lend == nil && len(g.Remainder) > 0 {
 		fmt.Fprintf(b, "%sremainder: %s\n", indent, g.Remainder)
 	}
 	if g.Command != nil {

@@ -51,7 +51,7 @@ func (p *Plan) Size() int64 {
 			n += 2*int64(unsafe.Sizeof(a)) + int64(len(name)+len(a.Text)) + 2*piece
 		}
 	}
-	n += p.Gather.size()
+	n += p.Gather.size() + p.Write.size()
 	if e := p.Explain; e != nil {
 		n += int64(unsafe.Sizeof(*e)) + int64(len(e.Format)) + 2*piece
 		for _, o := range e.Options {
@@ -88,6 +88,23 @@ func (g *Gather) size() int64 {
 		n += int64(unsafe.Sizeof(*m)) + 64 + 16*int64(len(m.Order))
 		if a := m.Aggregate; a != nil {
 			n += 64 + 24*int64(len(a.Outputs)) + 8*int64(len(a.Groups))
+		}
+	}
+	return n
+}
+
+func (w *Write) size() int64 {
+	if w == nil {
+		return 0
+	}
+	n := int64(unsafe.Sizeof(*w)) + 64 + 2*w.Text.size() + w.Read.size() + w.Then.size()
+	for i := range w.Instances {
+		n += w.Instances[i].size()
+	}
+	if r := w.Rows; r != nil {
+		n += r.Head.size() + r.Tail.size()
+		for i := range r.Rows {
+			n += r.Rows[i].size()
 		}
 	}
 	return n

@@ -36,6 +36,9 @@ type Write struct {
 	// Copies: it runs on every shard, the home shard first: a reference table.
 	Copies bool
 
+	// Home: it runs on the home shard alone, whose table it changes.
+	Home bool
+
 	// Returns: Text returns rows. Those are the client's, or with Then the input
 	// that comes after those of Then.Read.
 	Returns bool

@@ -145,6 +145,7 @@ func (l *level) targetSource(tg *target, rv *pg.RangeVar) *source {
 	var x *instance
 	if tg.table != nil && !tg.table.Reference {
 		x = l.appear(tg.table, called(rv), l.scope)
+		x.rv = rv
 	}
 	return simple(rv.Relname, tg.rel.Schema, rv.Alias, columns(tg.rel, x), len(tg.rel.Columns) == 0)
 }

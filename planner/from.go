@@ -71,6 +71,7 @@ func simple(name, schema string, alias *pg.Alias, cols []output, opaque bool) *s
 
 // table analyses a name in FROM: a CTE, a table or a view.
 func (l *level) table(rv *pg.RangeVar, s *scope) *source {
+	defer l.probe.named(l.analysis, rv, len(l.instances))
 	if rv.Schemaname == "" {
 		if c := l.with.find(rv.Relname); c != nil {
 			return l.reference(c, rv, s)

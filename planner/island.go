@@ -121,7 +121,7 @@ func (r *remainder) group(leaves []*pg.Node) []*island {
 		rv := n.GetRangeVar()
 		x := r.notes.byNode[r.tables[rv]]
 		switch {
-		case rv == nil || x == nil || x.table == nil || !x.known() || len(x.rv.Alias.GetColnames()) > 0 || x.marked || len(x.system) > 0:
+		case rv == nil || r.staying(rv) || x == nil || x.table == nil || !x.known() || len(x.rv.Alias.GetColnames()) > 0 || x.marked || len(x.system) > 0:
 		case x.table.Reference:
 			copies = append(copies, rv)
 		default:

@@ -275,34 +275,56 @@ func (a *analysis) anchor(l *level) (*anchor, string) {
 
 // odd returns an instance that need not have the anchor's key, nil if all must.
 func (at *anchor) odd(a *analysis, l *level) *instance {
-	was := len(l.scope.among)
-	for i, c := range at.key {
-		l.scope.among = append(l.scope.among, among{column: c, set: plan.Set{{Kind: markKind, Index: i}}})
-	}
-	defer func() { l.scope.among = l.scope.among[:was] }()
+	defer at.mark(l)()
 	known := map[*scope]*classes{}
 	for i, x := range l.instances {
-		if i >= at.first && i < at.last {
-			continue
-		}
-		if at.table == nil {
-			return x
-		}
-		cl := known[x.scope]
-		if cl == nil {
-			cl = newClasses(x.scope)
-			known[x.scope] = cl
-		}
-		alike := colocated(at.table, x.table)
-		for i, k := range x.table.keys {
-			c := x.cols[k.Name]
-			alike = alike && c != nil && marked(cl, c, i)
-		}
-		if !alike && !l.covered(a, at, i) {
+		if !at.marks(a, l, i, known) {
 			return x
 		}
 	}
 	return nil
+}
+
+// beside says of each instance whether it must have the anchor's key.
+func (at *anchor) beside(a *analysis, l *level) []bool {
+	defer at.mark(l)()
+	known := map[*scope]*classes{}
+	out := make([]bool, len(l.instances))
+	for i := range out {
+		out[i] = at.marks(a, l, i, known)
+	}
+	return out
+}
+
+// mark adds the condition on the anchor's key. What it returns takes it away.
+func (at *anchor) mark(l *level) func() {
+	was := len(l.scope.among)
+	for i, c := range at.key {
+		l.scope.among = append(l.scope.among, among{column: c, set: plan.Set{{Kind: markKind, Index: i}}})
+	}
+	return func() { l.scope.among = l.scope.among[:was] }
+}
+
+// marks reports whether an instance must have the anchor's key.
+func (at *anchor) marks(a *analysis, l *level, i int, known map[*scope]*classes) bool {
+	x := l.instances[i]
+	switch {
+	case i >= at.first && i < at.last:
+		return true
+	case at.table == nil:
+		return false
+	}
+	cl := known[x.scope]
+	if cl == nil {
+		cl = newClasses(x.scope)
+		known[x.scope] = cl
+	}
+	alike := colocated(at.table, x.table)
+	for i, k := range x.table.keys {
+		c := x.cols[k.Name]
+		alike = alike && c != nil && marked(cl, c, i)
+	}
+	return alike || l.covered(a, at, i)
 }
 
 // divided says what puts rows of several shards together, if anything does, and

@@ -34,6 +34,10 @@ func mentionsOf(n *pg.Node) *mentions {
 					m.tables(x.FromClause)
 				}
 			}
+		case *pg.UpdateStmt:
+			m.returned(x.ReturningList, x.FromClause)
+		case *pg.DeleteStmt:
+			m.returned(x.ReturningList, x.UsingClause)
 		case *pg.JoinExpr:
 			for _, name := range nameList(x.UsingClause) {
 				m.bare[name] = true
@@ -54,6 +58,15 @@ func mentionsOf(n *pg.Node) *mentions {
 		return true
 	})
 	return m
+}
+
+// returned notes what RETURNING * needs.
+func (m *mentions) returned(list, from []*pg.Node) {
+	for _, t := range list {
+		if v := t.GetResTarget().GetVal(); isStar(v) && len(v.GetColumnRef().Fields) == 1 {
+			m.tables(from)
+		}
+	}
 }
 
 func (m *mentions) reference(ref *pg.ColumnRef) {

@@ -41,7 +41,7 @@ const (
 
 // nest tries a query. ctes are those around it, as they were written.
 func (r *remainder) nest(sel *pg.SelectStmt, at site, ctes []*pg.CommonTableExpr, recursive bool) {
-	if r.reduceIn(sel, at, ctes, recursive) {
+	if r.settled(r.queries[sel]) || r.reduceIn(sel, at, ctes, recursive) {
 		return
 	}
 	r.inside(sel, ctes, recursive)

@@ -302,11 +302,11 @@ func (a *analysis) statement(n *pg.Node) plan.Route {
 	case *pg.Node_InsertStmt:
 		a.top().insert(n.InsertStmt)
 	case *pg.Node_UpdateStmt:
-		a.notes = newNotes()
+		a.notesOfWrite()
 		a.top().update(n.UpdateStmt)
 		return a.changed(&pg.Node{Node: n})
 	case *pg.Node_DeleteStmt:
-		a.notes = newNotes()
+		a.notesOfWrite()
 		a.top().remove(n.DeleteStmt)
 		return a.changed(&pg.Node{Node: n})
 	case *pg.Node_MergeStmt:
@@ -389,9 +389,11 @@ func (a *analysis) decideSharded(homely, opaque string) plan.Route {
 		}
 		a.refuse(pgerr.UndefinedTable, "", "relation %q does not exist", name)
 		a.out.Refusal.Position = a.position(rv.Location)
-	case a.notes != nil && (len(t.home) > 0 || homely != "" || len(t.sequences) > 0 || t.advisory):
+	case a.notes != nil && !a.notes.writes && (len(t.home) > 0 || homely != "" || len(t.sequences) > 0 || t.advisory):
 		// A query is put together where these are.
 		return plan.Gathered
+	case a.notes != nil && len(t.home) > 0 && homely == "" && opaque == "" && len(t.sequences) == 0 && !t.advisory:
+		return plan.Gathered // their rows are lent
 	case len(t.home) > 0:
 		a.unsupported(a.reachHint(t.home[0]), "%q is on the home shard alone, and %q is on all shards", t.home[0], t.sharded[0])
 	case homely != "":

@@ -25,6 +25,19 @@ type probe struct {
 	// bounded: it is noted whether the query names something of the levels
 	// around it.
 	bounded, escapes bool
+	// spans are the instances that each name of a relation in the client's text
+	// has brought, once for each time it was looked at. Nil if nobody asks.
+	spans map[*pg.RangeVar][]span
+}
+
+// span is some instances that follow each other.
+type span struct{ first, last int }
+
+// named notes which instances a name has brought since there were so many.
+func (p *probe) named(a *analysis, rv *pg.RangeVar, first int) {
+	if p != nil && p.spans != nil && !a.text.stored {
+		p.spans[rv] = append(p.spans[rv], span{first, len(a.instances)})
+	}
 }
 
 // maxCopies is how many places of CTEs a probe looks at.

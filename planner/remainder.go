@@ -31,6 +31,10 @@ type remainder struct {
 	// replaced.
 	once map[string]int
 
+	// stays tells of names of relations in the trees that were analysed which are
+	// not taken out. Nil for a query: all are.
+	stays map[*pg.RangeVar]bool
+
 	found    []*island
 	catalogs bool // it reads system catalogs
 	refusal  *pgerr.Error
@@ -38,11 +42,7 @@ type remainder struct {
 
 // remains cuts a query into tables and the rest.
 func (a *analysis) remains(query *pg.Node) (*remainder, *pgerr.Error) {
-	r := &remainder{
-		analysis: a, gather: &plan.Gather{},
-		tables: map[*pg.RangeVar]*pg.RangeVar{}, refs: map[*pg.ColumnRef]*pg.ColumnRef{},
-		queries: map[*pg.SelectStmt]*pg.SelectStmt{}, nodes: map[*pg.Node]*pg.Node{},
-	}
+	r := a.newRemainder()
 	r.tree = r.copy(query)
 	if !a.env.tablesOnly {
 		r.nested(r.tree)
@@ -76,6 +76,14 @@ func (a *analysis) remains(query *pg.Node) (*remainder, *pgerr.Error) {
 	r.gather.Own = r.own()
 	r.reduceInputs()
 	return r, nil
+}
+
+func (a *analysis) newRemainder() *remainder {
+	return &remainder{
+		analysis: a, gather: &plan.Gather{},
+		tables: map[*pg.RangeVar]*pg.RangeVar{}, refs: map[*pg.ColumnRef]*pg.ColumnRef{},
+		queries: map[*pg.SelectStmt]*pg.SelectStmt{}, nodes: map[*pg.Node]*pg.Node{},
+	}
 }
 
 // unwritable is the refusal of a tree that cannot be written out.
@@ -134,7 +142,7 @@ func (r *remainder) spell(n *pg.Node) {
 				r.reference(m, v.ColumnRef)
 				return false
 			case *pg.Node_RangeVar:
-				if use := r.notes.views[r.tables[v.RangeVar]]; use != nil {
+				if use := r.notes.views[r.tables[v.RangeVar]]; use != nil && !r.staying(v.RangeVar) {
 					r.expand(m, v.RangeVar, use)
 					return false
 				}
@@ -354,6 +362,10 @@ func (r *remainder) replace(n *pg.Node) {
 		}
 		if rv == nil {
 			return r.refusal == nil
+		}
+		if r.staying(rv) {
+			r.pin(rv)
+			return false
 		}
 		if x := r.notes.byNode[r.tables[rv]]; x != nil {
 			if x.rel != nil && x.rel.System() {

@@ -28,6 +28,8 @@ type notes struct {
 	system string
 	// modifying: a WITH changes rows.
 	modifying bool
+	// writes: the statement itself does.
+	writes bool
 	// volatile: something in it has another value, or another effect, each time.
 	volatile bool
 	// stored is how deep in views.

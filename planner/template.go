@@ -207,6 +207,10 @@ func (t *template) take(n any) {
 		case *pg.TypeName:
 			t.modifiers(m)
 			return false
+		case *pg.MultiAssignRef:
+			if m.Colno > 1 {
+				return false // the source is written once
+			}
 		case *pg.CTECycleClause:
 			t.exact = true // the grammar has room for constants only
 			return false

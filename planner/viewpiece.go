@@ -21,7 +21,7 @@ func (r *remainder) localViews(n *pg.Node) {
 			return r.refusal == nil
 		}
 		use := r.notes.views[r.tables[rv]]
-		if use == nil {
+		if use == nil || r.staying(rv) {
 			return true
 		}
 		if named == nil {

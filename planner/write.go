@@ -1,94 +1,204 @@
 package planner
 
 import (
+	"slices"
+
 	pg "github.com/pganalyze/pg_query_go/v6"
 
+	"weft/pgerr"
 	"weft/plan"
 )
 
-// changed finds the route of a statement that changes rows, and plans what is done
-// if it visits several shards.
+// notesOfWrite makes the notes of a statement that changes rows.
+func (a *analysis) notesOfWrite() {
+	a.notes = newNotes()
+	a.notes.writes = true
+}
+
+// changed plans what is done if a statement that changes rows visits several
+// shards. It returns its route.
 func (a *analysis) changed(stmt *pg.Node) plan.Route {
-	notes := a.notes
-	a.notes = nil // what is on the home shard cannot be brought together with it
 	r := a.sized(nil, a.decide())
-	a.notes = notes
-	if a.refused() || r != plan.Keyed || len(a.client.tree.Statements) != 1 || a.certain() {
+	if a.refused() || r != plan.Keyed && r != plan.Gathered || r == plan.Keyed && a.certain() {
 		return r
 	}
-	if a.scattered = a.gatherable(); a.scattered != nil {
-		return r
-	}
-	if w := a.pushed(stmt); w != nil {
+	w, refusal := a.writeOf(stmt)
+	switch {
+	case refusal == nil:
 		a.out.Write = w
 		a.holds()
+	case r == plan.Gathered:
+		a.out.Route, a.out.Refusal = plan.Refused, refusal
+		return plan.Refused
+	default:
+		a.scattered = refusal
 	}
 	return r
 }
 
-// pushed returns the write of a statement that runs as it is inside each shard,
-// over that shard's rows. It does if the query does that yields the rows it
-// changes, what they become and what is returned of them.
-func (a *analysis) pushed(stmt *pg.Node) *plan.Write {
-	sel, w := changedRows(stmt)
-	if sel == nil {
-		return nil
+// writeOf returns how a statement is carried out that changes rows of one table.
+func (a *analysis) writeOf(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
+	if refusal := a.gatherable(); refusal != nil {
+		return nil, refusal
 	}
-	for _, x := range a.instances {
-		if x.stored {
-			return nil // a key changes
-		}
+	if !a.isStatement(stmt) {
+		return nil, cannot("Send it as a statement of its own.", "a statement that changes rows on several shards cannot be part of a command")
 	}
-	b, _ := a.local(sel)
-	if b == nil {
-		return nil
+	c := a.changing(stmt)
+	if c == nil {
+		return nil, cannot("Add a condition on the shard key.", "this statement changes rows on several shards")
 	}
-	w.Instances = b.instances
-	var err error
 	a.timed = a.tells(stmt)
-	if w.Text, err = a.render(stmt); err != nil {
-		return nil
-	}
-	return w
+	return c.write()
 }
 
-// changedRows returns the query that yields what UPDATE or DELETE looks at: the
-// rows with their new values, and what is returned.
-func changedRows(stmt *pg.Node) (*pg.SelectStmt, *plan.Write) {
-	sel := newSelect()
-	var w *plan.Write
+// isStatement reports whether a statement is the client's text, and not a part of
+// a command.
+func (a *analysis) isStatement(stmt *pg.Node) bool {
+	s := a.client.tree.Statements[0].Stmt
+	switch n := stmt.GetNode().(type) {
+	case *pg.Node_UpdateStmt:
+		return s.GetUpdateStmt() == n.UpdateStmt
+	case *pg.Node_DeleteStmt:
+		return s.GetDeleteStmt() == n.DeleteStmt
+	case *pg.Node_MergeStmt:
+		return s.GetMergeStmt() == n.MergeStmt
+	}
+	return false
+}
+
+// changing is an UPDATE or DELETE on its way to a plan.Write.
+//
+// Each shard runs it over its own rows of the target. What else it reads is either
+// beside these rows on every shard, and stays in the text; or it is read from
+// wherever it is before anything is written, and lent to all shards.
+//
+// A sharded table may stay if it must have the target's key. The proof is that of
+// a local block (local.go) with the target as the anchor: rows of other keys can
+// be taken away without changing what becomes of the target's rows with key K, and
+// those of key K are beside them. It holds for each table by itself: the facts it
+// follows from are conditions of the text. A reference table may stay unless it is
+// read by a query that is to be answered once for the whole statement, and whose
+// rows depend on the order in which they are found.
+type changing struct {
+	*analysis
+	stmt   *pg.Node
+	target *pg.RangeVar
+	table  *table // the target's declaration, nil if it is on the home shard alone
+	verb   string
+	// own are the expressions that are evaluated for each row: SET, WHERE and
+	// RETURNING.
+	own, from []*pg.Node
+	with      *pg.WithClause
+	returning []*pg.Node
+}
+
+// changing looks at a statement. It returns nil if it is none of these.
+func (a *analysis) changing(stmt *pg.Node) *changing {
+	c := &changing{analysis: a, stmt: stmt}
 	switch n := stmt.GetNode().(type) {
 	case *pg.Node_UpdateStmt:
 		u := n.UpdateStmt
+		c.verb, c.target, c.from, c.with, c.returning = "UPDATE", u.Relation, u.FromClause, u.WithClause, u.ReturningList
 		for _, t := range u.TargetList {
-			v := t.GetResTarget().GetVal()
-			if m := v.GetMultiAssignRef(); m != nil {
-				if v = m.Source; m.Colno > 1 {
-					continue
-				}
-			}
-			if v.GetSetToDefault() != nil {
-				continue
-			}
-			sel.TargetList = append(sel.TargetList, &pg.Node{Node: &pg.Node_ResTarget{ResTarget: &pg.ResTarget{Val: v}}})
+			c.own = append(c.own, assigned(t)...)
 		}
-		sel.TargetList = append(sel.TargetList, u.ReturningList...)
-		sel.FromClause = append([]*pg.Node{rangeNode(u.Relation)}, u.FromClause...)
-		sel.WhereClause, sel.WithClause = u.WhereClause, u.WithClause
-		w = &plan.Write{Verb: "UPDATE", Returns: len(u.ReturningList) > 0}
+		c.own = append(c.own, u.WhereClause)
 	case *pg.Node_DeleteStmt:
 		d := n.DeleteStmt
-		sel.TargetList = append(sel.TargetList, d.ReturningList...)
-		sel.FromClause = append([]*pg.Node{rangeNode(d.Relation)}, d.UsingClause...)
-		sel.WhereClause, sel.WithClause = d.WhereClause, d.WithClause
-		w = &plan.Write{Verb: "DELETE", Returns: len(d.ReturningList) > 0}
+		c.verb, c.target, c.from, c.with, c.returning = "DELETE", d.Relation, d.UsingClause, d.WithClause, d.ReturningList
+		c.own = append(c.own, d.WhereClause)
 	default:
-		return nil, nil
+		return nil
+	}
+	for _, t := range c.returning {
+		if v := t.GetResTarget().GetVal(); !isStar(v) {
+			c.own = append(c.own, v)
+		}
+	}
+	c.own = slices.DeleteFunc(c.own, func(n *pg.Node) bool { return n == nil })
+	_, c.table = a.relation(c.target)
+	return c
+}
+
+// assigned is the expression of an item of SET, none for DEFAULT and for what was
+// an item's before.
+func assigned(t *pg.Node) []*pg.Node {
+	v := t.GetResTarget().GetVal()
+	if m := v.GetMultiAssignRef(); m != nil {
+		if v = m.Source; m.Colno > 1 {
+			return nil
+		}
+	}
+	if v == nil || v.GetSetToDefault() != nil {
+		return nil
+	}
+	return []*pg.Node{v}
+}
+
+// rows is the query that yields the rows that are looked at: what proves
+// something of it proves it of the statement.
+func (c *changing) rows() *pg.SelectStmt {
+	sel := newSelect()
+	sel.WithClause = c.with
+	sel.FromClause = append([]*pg.Node{rangeNode(c.target)}, c.from...)
+	for _, n := range c.own {
+		sel.TargetList = append(sel.TargetList, targetOf(n, ""))
+	}
+	if w := c.where(); w != nil {
+		sel.WhereClause = w
+		sel.TargetList = slices.DeleteFunc(sel.TargetList, func(n *pg.Node) bool { return n.GetResTarget().Val == w })
 	}
 	if len(sel.TargetList) == 0 {
-		sel.TargetList = []*pg.Node{{Node: &pg.Node_ResTarget{ResTarget: &pg.ResTarget{Val: pg.MakeAConstIntNode(1, -1)}}}}
+		sel.TargetList = []*pg.Node{targetOf(constantTrue(), "")}
 	}
-	return sel, w
+	return sel
+}
+
+func (c *changing) where() *pg.Node {
+	if u := c.stmt.GetUpdateStmt(); u != nil {
+		return u.WhereClause
+	}
+	return c.stmt.GetDeleteStmt().GetWhereClause()
 }
 
 func rangeNode(rv *pg.RangeVar) *pg.Node { return &pg.Node{Node: &pg.Node_RangeVar{RangeVar: rv}} }
+
+// write plans it.
+func (c *changing) write() (*plan.Write, *pgerr.Error) {
+	for _, x := range c.instances {
+		if x.stored {
+			return nil, cannot("Delete the rows and insert them anew.", "the shard key of %q cannot be changed over several shards", x.name)
+		}
+	}
+	stays, refusal := c.staying()
+	if refusal != nil {
+		return nil, refusal
+	}
+	r, refusal := c.lend(stays)
+	if refusal != nil {
+		return nil, refusal
+	}
+	text, err := r.render(r.tree)
+	if err != nil {
+		return nil, unwritable(err)
+	}
+	w := &plan.Write{Verb: c.verb, Text: text, Returns: len(c.returning) > 0, Home: c.table == nil}
+	if len(r.gather.Pieces) > 0 {
+		w.Read = r.gather
+	}
+	if c.table != nil {
+		w.Instances = []plan.Instance{r.solved(c.targetRows())}
+	}
+	return w, nil
+}
+
+// targetRows is the instance of the table that is written.
+func (c *changing) targetRows() *instance {
+	for _, x := range c.instances {
+		if x.rv == c.target {
+			return x
+		}
+	}
+	return nil
+}

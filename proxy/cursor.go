@@ -23,7 +23,7 @@ func (s *Session) noteCursor(text []byte, f *parser.Facts) {
 	}
 }
 
-// cursorLane returns the lane of the cursor that a FETCH, MOVE or CLOSE names;
+// cursorLane returns the lane of the cursor that a FETCH, MOVE, CLOSE or CURRENT OF names;
 // nil for other texts.
 func (s *Session) cursorLane(text []byte, f *parser.Facts) *pool.Lane {
 	held := s.pins&pinHoldCursor != 0
@@ -31,7 +31,13 @@ func (s *Session) cursorLane(text []byte, f *parser.Facts) *pool.Lane {
 		return nil
 	}
 	w := words(string(text))
-	if len(w) < 2 || !slices.Contains([]string{"fetch", "move", "close"}, w[0]) {
+	if len(w) < 2 {
+		return nil
+	}
+	if w[0] == "update" || w[0] == "delete" {
+		return s.currentOf(w)
+	}
+	if !slices.Contains([]string{"fetch", "move", "close"}, w[0]) {
 		return nil
 	}
 	lane := s.block.cursors[unquote(w[len(w)-1])]
@@ -39,4 +45,15 @@ func (s *Session) cursorLane(text []byte, f *parser.Facts) *pool.Lane {
 		return s.lane // from an earlier transaction, so WITH HOLD, which is on the home shard
 	}
 	return lane
+}
+
+// currentOf returns the lane of the cursor that WHERE CURRENT OF names, nil if there
+// is none.
+func (s *Session) currentOf(w []string) *pool.Lane {
+	for i := 2; i+1 < len(w); i++ {
+		if w[i] == "of" && w[i-1] == "current" && w[i-2] == "where" {
+			return s.block.cursors[unquote(w[i+1])]
+		}
+	}
+	return nil
 }

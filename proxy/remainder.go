@@ -102,6 +102,9 @@ func (s *Session) keepRow(x *gathering, row []byte) error {
 	switch {
 	case err != nil || !full:
 		return err
+	case x.write != nil:
+		return pgerr.New(pgerr.ConfigurationLimitExceeded, "the rows that this statement reads from other shards are too many").
+			WithHint("Write it so that tables are joined by their shard keys, or do it in portions.")
 	case !x.atHome():
 		return apart(s.openStage(x))
 	case x.noTemp:

@@ -180,12 +180,18 @@ func (s *Session) describeWrite(x *gathering) error {
 	if err := s.describePieces(x, d); err != nil {
 		return err
 	}
+	if err := s.checkLent(x, d); err != nil {
+		return err
+	}
 	w.Known.Store(d)
 	return nil
 }
 
 // readFirst collects the rows that the shards' parts need from elsewhere.
 func (s *Session) readFirst(r *router, x *gathering) error {
+	if err := s.probe(x); err != nil {
+		return err
+	}
 	if err := s.visit(r, x); err != nil {
 		return err
 	}

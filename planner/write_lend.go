@@ -1,0 +1,179 @@
+package planner
+
+import (
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/parser"
+	"weft/pgerr"
+)
+
+// lend takes the tables that do not stay out of the statement. What remains is the
+// text that each shard runs, over the rows of pieces.
+func (c *changing) lend(stays map[*pg.RangeVar]bool) (*remainder, *pgerr.Error) {
+	r := c.newRemainder()
+	r.stays = stays
+	r.tree = r.copy(c.stmt)
+	defer oneSource(r.tree)()
+	if !c.env.tablesOnly {
+		r.nestedIn(c.stmt)
+		r.localViews(r.tree)
+	}
+	r.spell(r.tree)
+	if !c.env.tablesOnly {
+		r.islands(r.tree)
+	}
+	r.dependents(r.tree)
+	r.mentions = mentionsOf(r.tree)
+	if err := r.settleIslands(r.tree); err != nil {
+		return nil, unwritable(err)
+	}
+	r.replace(r.tree)
+	r.pinTarget(r.tree)
+	if r.catalogs {
+		r.refuse("Ask the system catalogs in a statement of their own.", "system catalogs are not supported in a statement that writes on several shards")
+	}
+	if r.refusal != nil {
+		return nil, r.refusal
+	}
+	r.reduceInputs()
+	return r, nil
+}
+
+// oneSource takes the source of SET (a, b) = source away from all columns but the
+// first, so that it is one. What it returns puts it back.
+func oneSource(tree *pg.Node) func() {
+	list := tree.GetUpdateStmt().GetTargetList()
+	for _, t := range list {
+		if m := t.GetResTarget().GetVal().GetMultiAssignRef(); m != nil && m.Colno > 1 {
+			m.Source = nil
+		}
+	}
+	return func() {
+		var source *pg.Node
+		for _, t := range list {
+			m := t.GetResTarget().GetVal().GetMultiAssignRef()
+			switch {
+			case m == nil:
+			case m.Colno == 1:
+				source = m.Source
+			default:
+				m.Source = source
+			}
+		}
+	}
+}
+
+// staying reports whether a name of the tree stays.
+func (r *remainder) staying(rv *pg.RangeVar) bool { return r.stays[r.tables[rv]] }
+
+// pin gives a table that stays its schema: under the client's search_path on
+// another server its name might mean another.
+func (r *remainder) pin(rv *pg.RangeVar) {
+	was := r.tables[rv]
+	switch {
+	case r.notes.byNode[was] != nil && r.notes.byNode[was].rel != nil:
+		rv.Schemaname = r.notes.byNode[was].rel.Schema
+	case r.notes.views[was] != nil:
+		rv.Schemaname = r.notes.views[was].rel.Schema
+	}
+}
+
+// pinTarget does it for the table that is written.
+func (r *remainder) pinTarget(n *pg.Node) {
+	var rv *pg.RangeVar
+	switch n := n.GetNode().(type) {
+	case *pg.Node_UpdateStmt:
+		rv = n.UpdateStmt.Relation
+	case *pg.Node_DeleteStmt:
+		rv = n.DeleteStmt.Relation
+	case *pg.Node_MergeStmt:
+		rv = n.MergeStmt.Relation
+	default:
+		return
+	}
+	if rel, _ := r.relation(rv); rel != nil && !r.temporary(rv) {
+		rv.Schemaname = rel.Schema
+	}
+}
+
+// settled reports whether all that a query reads stays, so that it can be left as
+// it is.
+func (r *remainder) settled(sel *pg.SelectStmt) bool {
+	if r.stays == nil || sel == nil {
+		return false
+	}
+	all := true
+	parser.Walk(sel, func(m any) bool {
+		if rv, ok := m.(*pg.RangeVar); ok {
+			all = all && (r.stays[rv] || r.notes.byNode[rv] == nil && r.notes.views[rv] == nil)
+		}
+		return all
+	})
+	return all
+}
+
+// nestedIn is nested for a statement that changes rows. was is what it was copied
+// from.
+func (r *remainder) nestedIn(was *pg.Node) {
+	r.once = uses(r.tree)
+	with, list := withOf(r.tree)
+	original, _ := withOf(was)
+	var ctes []*pg.CommonTableExpr
+	for _, n := range original.GetCtes() {
+		if c := n.GetCommonTableExpr(); c != nil {
+			ctes = append(ctes, c)
+		}
+	}
+	for _, n := range list {
+		walkQueries(n, nil, func(at site, inner *pg.SelectStmt) { r.nest(inner, at, ctes, with.GetRecursive()) })
+	}
+	if with == nil {
+		return
+	}
+	holder := &pg.SelectStmt{WithClause: with}
+	r.insideWith(holder, ctes, 0, with.Recursive)
+	if holder.WithClause != nil {
+		return
+	}
+	switch n := r.tree.GetNode().(type) {
+	case *pg.Node_UpdateStmt:
+		n.UpdateStmt.WithClause = nil
+	case *pg.Node_DeleteStmt:
+		n.DeleteStmt.WithClause = nil
+	case *pg.Node_MergeStmt:
+		n.MergeStmt.WithClause = nil
+	}
+}
+
+// withOf returns the WITH of a statement that changes rows, and its other clauses.
+func withOf(stmt *pg.Node) (*pg.WithClause, []*pg.Node) {
+	var list []*pg.Node
+	add := func(nodes ...*pg.Node) {
+		for _, n := range nodes {
+			if n != nil {
+				list = append(list, n)
+			}
+		}
+	}
+	switch n := stmt.GetNode().(type) {
+	case *pg.Node_UpdateStmt:
+		u := n.UpdateStmt
+		add(u.FromClause...)
+		add(u.TargetList...)
+		add(u.WhereClause)
+		add(u.ReturningList...)
+		return u.WithClause, list
+	case *pg.Node_DeleteStmt:
+		d := n.DeleteStmt
+		add(d.UsingClause...)
+		add(d.WhereClause)
+		add(d.ReturningList...)
+		return d.WithClause, list
+	case *pg.Node_MergeStmt:
+		m := n.MergeStmt
+		add(m.SourceRelation, m.JoinCondition)
+		add(m.MergeWhenClauses...)
+		return m.WithClause, list
+	}
+	return nil, nil
+}

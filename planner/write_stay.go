@@ -1,0 +1,211 @@
+package planner
+
+import (
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/catalog"
+	"weft/parser"
+	"weft/pgerr"
+)
+
+// staying finds the names of relations that stay in the text that the shards run.
+func (c *changing) staying() (map[*pg.RangeVar]bool, *pgerr.Error) {
+	in := c.probing(c.text)
+	in.probe.spans = map[*pg.RangeVar][]span{}
+	l := in.top()
+	l.query(c.rows())
+	c.out.Exact = c.out.Exact || in.out.Exact
+	if refusal := c.unfit(in); refusal != nil {
+		return nil, refusal
+	}
+	beside := make([]bool, len(in.instances))
+	if at := c.anchorIn(in); at != nil {
+		beside = at.beside(c.analysis, l)
+	}
+	once := c.answeredOnce()
+	stays := map[*pg.RangeVar]bool{c.target: true}
+	for rv, spans := range in.probe.spans {
+		if rv == c.target {
+			continue
+		}
+		near := true
+		for _, s := range spans {
+			for i := s.first; i < s.last; i++ {
+				near = near && beside[i]
+			}
+		}
+		stays[rv] = near && !once[rv] && c.mayStay(rv)
+	}
+	return stays, nil
+}
+
+// mayStay reports whether a relation is where the text runs, the rows of its
+// sharded tables apart.
+func (c *changing) mayStay(rv *pg.RangeVar) bool {
+	if use := c.notes.views[rv]; use != nil {
+		return c.table != nil && c.placeOf(use.rel) == onEvery && !c.asksTime(use.query) && !c.orders(use.query)
+	}
+	x := c.notes.byNode[rv]
+	switch {
+	case x == nil:
+		return false // a CTE: its tables are looked at
+	case x.table != nil:
+		return true
+	case c.table == nil:
+		return true // it is at home, as the target is
+	case x.rel != nil && x.rel.Kind == catalog.View && !x.rel.System():
+		return c.placeOf(x.rel) == onEvery && c.readsSteadily(x.rel)
+	}
+	return false
+}
+
+// readsSteadily: a view yields the same rows on every copy of its tables.
+func (c *changing) readsSteadily(rel *catalog.Relation) bool {
+	tree, err := parser.ParseTree(rel.Definition, parser.Options{})
+	if err != nil || len(tree.Statements) != 1 {
+		return false
+	}
+	return !c.asksTime(tree.Statements[0].Stmt) && !c.orders(tree.Statements[0].Stmt)
+}
+
+// anchorIn is the target as the anchor of all rows, nil if no columns tell where
+// they are.
+func (c *changing) anchorIn(in *analysis) *anchor {
+	if c.table == nil || c.table.Reference {
+		return nil
+	}
+	for i, x := range in.instances {
+		if x.rv != c.target {
+			continue
+		}
+		at := &anchor{table: x.table, first: i, last: i + 1}
+		for _, k := range x.table.keys {
+			if x.cols[k.Name] == nil {
+				return nil
+			}
+			at.key = append(at.key, x.cols[k.Name])
+		}
+		return at
+	}
+	return nil
+}
+
+// unfit refuses what cannot run on several shards, each for itself.
+func (c *changing) unfit(in *analysis) *pgerr.Error {
+	t := &in.touched
+	switch {
+	case in.refused():
+		return in.out.Refusal
+	case c.where().GetCurrentOfExpr() != nil:
+		return cannot("Declare the cursor in the same transaction, over rows of one shard key.", "WHERE CURRENT OF needs a cursor on one shard")
+	case in.out.Writes:
+		return cannot("Lock the rows in a statement of its own.", "a subquery that locks or changes rows is not supported in a statement that writes on several shards")
+	case c.table == nil:
+		return nil
+	case len(t.sequences) > 0:
+		return cannot("Call it in a statement of its own.", "%s runs on the home shard, and %q is on all shards", t.sequences[0], c.target.Relname)
+	case len(t.homely) > 0:
+		return cannot("Call it in a statement of its own.", "%s runs on the home shard, and %q is on all shards", t.homely[0], c.target.Relname)
+	case t.catalog:
+		return cannot("Write the OID, or a name as text.", "names of objects mean something on the home shard only, and %q is on all shards", c.target.Relname)
+	case t.system != "":
+		return cannot("It is each shard's own.", "system column %s of a table on several shards is not supported", t.system)
+	}
+	return c.unfitCalls(in)
+}
+
+// perRowCalls are volatile functions that are evaluated for each row, and it does
+// not matter where.
+var perRowCalls = set("random", "clock_timestamp", "gen_random_uuid", "timeofday", "pg_sleep", "uuid_generate_v4", "uuid_generate_v1")
+
+// unfitCalls refuses functions that would have another value on each shard where
+// PostgreSQL has one for all rows.
+func (c *changing) unfitCalls(in *analysis) *pgerr.Error {
+	own := map[*pg.FuncCall]bool{}
+	for _, n := range c.own {
+		walkLevel(n, func(m any) {
+			if f, ok := m.(*pg.FuncCall); ok {
+				own[f] = true
+			}
+		})
+	}
+	for _, f := range in.probe.calls {
+		name := lastName(f.Funcname)
+		t := in.env.Schema.Builtin(name)
+		switch {
+		case ofServer[name]:
+			return cannot("Give the value as a parameter; now() is the same on all shards.", "function %s tells of the shard it runs on", name)
+		case t.Known && t.Volatility != 'v', own[f] && (!t.Known || perRowCalls[name]):
+		case own[f]:
+			return cannot("Call it in a statement of its own.", "volatile function %s in a statement that writes on several shards", name)
+		default:
+			return cannot("Ask for the value first.", "volatile function %s is to be called once for all shards", name)
+		}
+	}
+	var refusal *pgerr.Error
+	parser.Walk(c.stmt, func(m any) bool {
+		f, ok := m.(*pg.FuncCall)
+		if !ok || own[f] || refusal != nil {
+			return refusal == nil
+		}
+		names := nameList(f.Funcname)
+		schema := ""
+		if len(names) > 1 {
+			schema = names[len(names)-2]
+		}
+		for _, u := range c.userFunctions(schema, names[len(names)-1]) {
+			if u.Volatility == 'v' {
+				refusal = cannot("Ask for the value first.", "volatile function %s is to be called once for all shards", u.Name.Name)
+			}
+		}
+		return true
+	})
+	return refusal
+}
+
+// answeredOnce finds the relations that are read by a query that names nothing of
+// those around it, so that PostgreSQL answers it once, and whose rows depend on the
+// order in which they are found. Two copies of a reference table would not agree.
+func (c *changing) answeredOnce() map[*pg.RangeVar]bool {
+	once := map[*pg.RangeVar]bool{}
+	parser.Walk(c.stmt, func(m any) bool {
+		sel, ok := m.(*pg.SelectStmt)
+		if !ok || !c.orderly(sel) || !c.closed(sel) {
+			return true
+		}
+		parser.Walk(sel, func(m any) bool {
+			if rv, ok := m.(*pg.RangeVar); ok {
+				once[rv] = true
+			}
+			return true
+		})
+		return false
+	})
+	return once
+}
+
+// orderly reports whether the rows of a query depend on the order in which others
+// are found.
+func (a *analysis) orderly(sel *pg.SelectStmt) bool {
+	found := sel.LimitCount != nil || sel.LimitOffset != nil || len(sel.DistinctClause) > 0 && sel.DistinctClause[0].GetNode() != nil ||
+		a.top().ordered(sel)
+	for _, n := range sel.FromClause {
+		walkNodes(n, func(m *pg.Node) bool {
+			found = found || m.GetRangeTableSample() != nil
+			return m.GetSelectStmt() == nil
+		})
+	}
+	return found
+}
+
+// orders reports whether a query, or one in it, is orderly.
+func (a *analysis) orders(n *pg.Node) bool {
+	found := false
+	parser.Walk(n, func(m any) bool {
+		if sel, ok := m.(*pg.SelectStmt); ok {
+			found = found || a.orderly(sel)
+		}
+		return !found
+	})
+	return found
+}
