@@ -21,13 +21,22 @@ type Config struct {
 	// AdminUsers may enter it. Empty: everyone who may connect.
 	AdminUsers []string `yaml:"admin_users,omitempty"`
 
-	HTTP   HTTP        `yaml:"http"`
-	TLS    TLS         `yaml:"tls,omitempty"`
-	Auth   auth.Config `yaml:"auth"`
-	Pool   Pool        `yaml:"pool"`
-	Gather Gather      `yaml:"gather"`
-	Limits Limits      `yaml:"limits"`
-	Log    Log         `yaml:"log"`
+	HTTP    HTTP        `yaml:"http"`
+	TLS     TLS         `yaml:"tls,omitempty"`
+	Auth    auth.Config `yaml:"auth"`
+	Service Service     `yaml:"service"`
+	Pool    Pool        `yaml:"pool"`
+	Gather  Gather      `yaml:"gather"`
+	Limits  Limits      `yaml:"limits"`
+	Log     Log         `yaml:"log"`
+}
+
+// Service is who weft is to the shards when it acts by itself: when it makes its
+// own tables there, and ends transactions that nobody else can.
+type Service struct {
+	User string `yaml:"user"`
+	// Password is clear text. Empty: that of auth.users, if the user is there.
+	Password string `yaml:"password,omitempty"`
 }
 
 // Etcd says where the directory is and how to get in.
@@ -142,6 +151,9 @@ func Default() Config {
 		HTTP: HTTP{Listen: "127.0.0.1:6480"},
 		TLS:  TLS{MinVersion: "1.2"},
 		Auth: auth.Config{Method: auth.MethodScramSHA256},
+		// The role that initdb makes. It may do everything; one that owns schema
+		// weft and may signal backends does too.
+		Service: Service{User: "postgres"},
 		Pool: Pool{
 			Mode: "transaction",
 			// Under PostgreSQL's own max_connections of 100, with room for

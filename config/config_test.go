@@ -99,6 +99,7 @@ func TestMarshal(t *testing.T) {
 			Users: []auth.User{{Name: "n", Password: "true", Databases: []string{"d"}, PoolMode: "session", MaxConnections: 3, ServerUser: "s", ServerPassword: "1e3"}},
 			Rules: []auth.Rule{{Type: "host", Databases: []string{"d"}, Users: []string{"u"}, Address: "10.0.0.0/8", Method: auth.MethodTrust}},
 		},
+		Service: Service{User: "svc", Password: "0x1"},
 		Pool: Pool{
 			Mode: "session", MaxPerShard: 10, MaxPerUser: 5, MaxPrepared: 7, QueueTimeout: 90 * time.Second, IdleTimeout: time.Minute,
 			MaxLifetime: 25 * time.Hour, ConnectTimeout: 250 * time.Millisecond, HealthInterval: 2 * time.Second,

@@ -18,6 +18,7 @@ func (c *Config) ResolveSecrets(from Sources) error {
 	var ps Problems
 	from.resolve(&ps, "etcd.password", &c.Etcd.Password)
 	from.resolve(&ps, "auth.mock_secret", &c.Auth.MockSecret)
+	from.resolve(&ps, "service.password", &c.Service.Password)
 	for i := range c.Auth.Users {
 		u := &c.Auth.Users[i]
 		path := fmt.Sprintf("auth.users[%d]", i)

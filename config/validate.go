@@ -38,6 +38,7 @@ func (c Config) problems() Problems {
 			ps.add("auth", "%v", e)
 		}
 	}
+	c.Service.problems(&ps)
 	c.Pool.problems(&ps)
 	if c.Gather.MaxBytes < 1 {
 		ps.add("gather.max_bytes", "must be at least 1B")
@@ -110,6 +111,12 @@ func (p Pool) problems(ps *Problems) {
 	ps.positive("pool.max_lifetime", p.MaxLifetime)
 	ps.positive("pool.connect_timeout", p.ConnectTimeout)
 	ps.positive("pool.health_interval", p.HealthInterval)
+}
+
+func (s Service) problems(ps *Problems) {
+	if s.User == "" {
+		ps.add("service.user", "is empty")
+	}
 }
 
 func (l Limits) problems(ps *Problems) {

@@ -6,27 +6,16 @@ import "slices"
 // is gone, nobody may rely on a schema read before; if its proxy dies, others
 // find out how it ended, and end it on every shard.
 type Pending struct {
-	ID       string `json:"id"`
+	ID       string `json:"id"` // the key of its decision: a twopc.Name
 	Proxy    string `json:"proxy"`
 	Database string `json:"database"`
-	// User is as whom the change was made, to ask the shards about it.
-	User string `json:"user"`
-	// Decider is the shard whose COMMIT decides, and XID its transaction there.
-	Decider string `json:"decider,omitempty"`
-	XID     string `json:"xid,omitempty"`
-	// Parts are the other shards.
-	Parts []Part `json:"parts,omitempty"`
+	// Shards are the participants beside the deciding one, which the ID names.
+	Shards []string `json:"shards,omitempty"`
 	// Change is what it does to the declarations, in the proxy's own form.
 	Change string `json:"change,omitempty"`
 	// Outcome is "committed" or "aborted" when that is known, and the
 	// declarations say so, but not all shards have followed.
 	Outcome string `json:"outcome,omitempty"`
-}
-
-// Part is a shard's part of a transaction.
-type Part struct {
-	Shard string `json:"shard"`
-	XID   string `json:"xid"`
 }
 
 // Changing reports whether a change of the database's schema is being committed.

@@ -40,6 +40,8 @@ type Conn struct {
 	SoleSession int32
 	// Notifier is the session that last sent a NOTIFY through it.
 	Notifier int32
+	// Server is which server it is connected to, as its owner has found out.
+	Server string
 	// Listening says that LISTEN was run on it for its present session.
 	Listening bool
 

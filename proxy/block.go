@@ -30,9 +30,11 @@ type block struct {
 	cursors map[string]*pool.Lane
 	// sealed: it was opened in the middle of a text, so nobody can join.
 	sealed bool
-	// writer is the participant that may have written. There is at most one.
+	// writer is the first participant that may have written, also are the
+	// others: with one of them COMMIT is two-phase.
 	writer *pool.Conn
-	// everywhere: all shards take part and all have been changed alike.
+	also   []*pool.Conn
+	// everywhere: schemas have been changed, on all shards alike.
 	everywhere bool
 	snapped    bool   // its first statement has been sent
 	now        string // what now() is in it, once it has mattered to several shards
@@ -136,30 +138,54 @@ func (s *Session) participant() int {
 	return slices.IndexFunc(s.parked, func(c *pool.Conn) bool { return c.Status != wire.TxIdle })
 }
 
-// writes notes that the backend at hand is about to write. At most one may.
+// writes notes that the backend at hand is about to write.
 func (s *Session) writes() error {
 	if !s.block.open {
 		s.piped = true
 		return nil
 	}
-	if s.block.everywhere {
+	return s.wrote(s.conn)
+}
+
+// wrote notes that a participant of the block is about to write. With the second
+// one the commit needs more than the shards can do by themselves, which is
+// found out before anything is written there.
+func (s *Session) wrote(c *pool.Conn) error {
+	b := &s.block
+	if b.writer == c || b.writer == nil {
+		b.writer = c
 		return nil
 	}
-	if s.block.writer != nil && s.block.writer != s.conn {
-		return crossShardWrite()
+	if slices.Contains(b.also, c) {
+		return nil
 	}
-	s.block.writer = s.conn
+	if err := s.mayWriteToo(c); err != nil {
+		return err
+	}
+	b.also = append(b.also, c)
 	return nil
 }
 
-// wrote notes that a backend of the block is about to write.
-func (s *Session) wrote(c *pool.Conn) error {
-	if s.block.writer != nil && s.block.writer != c {
-		return crossShardWrite()
+// mayWriteToo refuses a second writing participant where the client wants one at
+// most, or where the shards cannot commit together.
+func (s *Session) mayWriteToo(c *pool.Conn) error {
+	if len(s.block.also) == 0 {
+		if err := s.mayPrepare(s.block.writer); err != nil {
+			return err
+		}
 	}
-	s.block.writer = c
-	return nil
+	return s.mayPrepare(c)
 }
+
+// twoPhase reports whether several participants may have written.
+func (b *block) twoPhase() bool { return len(b.also) > 0 }
+
+// decides reports whether COMMIT needs a decision: several shards must end alike,
+// or other proxies must be able to find out.
+func (b *block) decides() bool { return b.twoPhase() || b.everywhere }
+
+// wroteOn reports whether a participant may have written.
+func (b *block) wroteOn(c *pool.Conn) bool { return b.writer == c || slices.Contains(b.also, c) }
 
 // toAll reports whether a text is one that every participant must run.
 func toAll(f *parser.Facts) bool {
@@ -209,14 +235,33 @@ func (b *block) tried(ok bool) {
 // maxReplay bounds what is remembered for shards that join later.
 const maxReplay = 1000
 
+// ender returns the participant whose COMMIT decides, nil if none has written. With
+// several it is the home shard's if that is among them: what cannot be
+// prepared, such as temporary tables and notifications, is there.
+func (s *Session) ender() *pool.Conn {
+	b := &s.block
+	if !b.twoPhase() || b.writer.Lane() == s.lane {
+		return b.writer
+	}
+	for _, c := range b.also {
+		if c.Lane() == s.lane {
+			return c
+		}
+	}
+	if s.conn != nil && b.wroteOn(s.conn) {
+		return s.conn // already at hand
+	}
+	return b.writer
+}
+
 // ends chooses the backend whose answer to COMMIT or ROLLBACK is the client's:
-// the one that failed, else the one that wrote. It returns false when nobody
+// the one that failed, else the one that decides. It returns false when nobody
 // has joined.
 func (s *Session) ends() bool {
-	if s.conn != nil && s.conn.Status == wire.TxFailed {
+	if s.conn != nil && s.conn.Status == wire.TxFailed || s.block.twoPhase() && s.atFailed() {
 		return true
 	}
-	if w := s.block.writer; w != nil && w != s.conn {
+	if w := s.ender(); w != nil && w != s.conn {
 		if i := slices.Index(s.parked, w); i >= 0 {
 			if s.conn != nil {
 				s.parked = append(s.parked, s.letGo())
@@ -240,7 +285,7 @@ func (s *Session) ends() bool {
 // beforeEnds waits for what the backend at hand has been sent, if ends is going
 // to leave it.
 func (s *Session) beforeEnds() error {
-	c, w := s.conn, s.block.writer
+	c, w := s.conn, s.ender()
 	if c == nil || c.Status != wire.TxIdle && (w == nil || w == c) || s.ops.empty() && s.toServer.Len() == 0 {
 		return nil
 	}
@@ -263,26 +308,7 @@ func (s *Session) conclude(c *pool.Conn) {
 	if s.block.tag == "COMMIT" {
 		verb = "COMMIT"
 	}
-	kept := s.parked[:0]
-	var failed []string
-	var cause error
-	for _, c := range s.parked {
-		ok, err := s.follow(c, verb)
-		if err != nil {
-			s.log.Warn("a shard could not end the transaction", "shard", c.Shard(), "verb", verb, "err", err)
-			failed, cause = append(failed, c.Shard()), err
-		}
-		if !ok {
-			c.Discard()
-			continue
-		}
-		kept = append(kept, c)
-	}
-	clear(s.parked[len(kept):])
-	s.parked = kept
-	if len(failed) > 0 && s.block.everywhere && verb == "COMMIT" {
-		s.tell(halfCommitted(failed, cause))
-	}
+	s.followAll(verb)
 }
 
 // settleBlock follows what a ReadyForQuery says about the block.
@@ -339,7 +365,7 @@ func (s *Session) giveOthersBack(main *pool.Conn) {
 func (s *Session) abandon() {
 	kept := s.parked[:0]
 	for _, c := range s.parked {
-		if c.Status != wire.TxIdle || s.agreement.vote(c) != nil {
+		if c.Status != wire.TxIdle || s.agreement.has(c) {
 			if s.keeps(c) {
 				s.pins &= pinSessionMode
 			}

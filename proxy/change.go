@@ -125,14 +125,13 @@ type news struct {
 // declared under both until then.
 func (s *Session) intend(a *agreement) error {
 	changes := s.changesLeft(s.done.changes)
-	p := directory.Pending{
-		ID: a.ID, Proxy: s.srv.cfg.Proxy, Database: s.db.Name, User: s.lane.Key().User,
-		Decider: a.Decider, XID: a.XID, Parts: a.Parts,
+	p := directory.Pending{ID: a.decision.Key, Proxy: s.srv.cfg.Proxy, Database: s.db.Name}
+	for _, c := range a.conns {
+		p.Shards = append(p.Shards, c.Shard())
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, changeTimeout)
 	defer cancel()
-	s.srv.inHand.Store(a.ID, true)
-	s.agreement = a
+	a.told = true
 	next, err := s.srv.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		next := old.Clone()
 		a.undo = nil
@@ -166,6 +165,21 @@ func (s *Session) intend(a *agreement) error {
 func unreachable(err error) *pgerr.Error {
 	return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "the directory cannot be reached, so schemas with sharded tables cannot be changed").
 		WithDetail("%s", err.Error()).WithHint("Try again when etcd is back. Reads and writes go on meanwhile.")
+}
+
+// publishEnd tells every proxy how a transaction that changed schemas has ended.
+func (s *Session) publishEnd(d *effects, o twopc.Outcome) {
+	n := news{database: s.db.Name, schema: d.schema, resequence: d.resequence, outcome: o}
+	if o == twopc.Committed {
+		n.changes = s.changesLeft(d.changes)
+	}
+	if a := s.agreement; a != nil && a.told {
+		n.pending, n.late = a.decision.Key, !a.Settled()
+		if o == twopc.Aborted {
+			n.undo = a.undo
+		}
+	}
+	s.publish(n)
 }
 
 // publish tells every proxy.
@@ -247,7 +261,9 @@ func (s *Server) publishLater(n news) {
 		err := s.publish(ctx, n)
 		cancel()
 		if err == nil {
-			s.inHand.Delete(n.pending)
+			if name, ok := twopc.ParseName(n.pending); ok {
+				s.hands.drop(name.Counter)
+			}
 			return
 		}
 	}

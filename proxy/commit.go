@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"weft/directory"
 	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
@@ -14,44 +13,41 @@ import (
 	"weft/wire"
 )
 
-// A block that has changed every shard ends the same way on all of them: the
-// others prepare, the home shard's COMMIT decides, and the others follow. Package
-// twopc has the reasons for the order; what a session cannot finish, because it
-// or a shard dies, is left to Server.settlePending.
+// A block that has written on several shards ends the same way on all of them: the
+// decision is entered on one, the others prepare, that one's COMMIT decides, and
+// the others follow. twopc.Commit has the order and the reasons; here is the
+// talking. What a session cannot finish, because it or a shard dies, is left to
+// the resolver (leftover.go).
 
 // agreement is the commit of such a block.
 type agreement struct {
-	twopc.Transaction
-	votes []vote
-	undo  []plan.Name // names declared for it that the tables may not get
-	// late: shards that have not confirmed the outcome.
-	late bool
+	twopc.Commit
+	name     twopc.Name
+	decision twopc.Decision
+	conns    []*pool.Conn // of the participants beside the deciding one
+	undo     []plan.Name  // names declared for it that the tables may not get
+	told     bool         // it is in the directory
+	severed  bool         // contact with the deciding shard is lost
 }
 
-// vote is a participant other than the home shard.
-type vote struct {
-	conn *pool.Conn
-	// able: its server can prepare transactions.
-	able     bool
-	prepared bool
-}
-
-// vote returns a backend's vote, nil if it has none.
-func (a *agreement) vote(c *pool.Conn) *vote {
+// index returns which participant a backend is, -1 if none.
+func (a *agreement) index(c *pool.Conn) int {
 	if a != nil {
-		for i := range a.votes {
-			if a.votes[i].conn == c {
-				return &a.votes[i]
+		for i, p := range a.conns {
+			if p == c {
+				return i
 			}
 		}
 	}
-	return nil
+	return -1
 }
 
-// agree makes the participants of such a block promise, right before COMMIT,
-// that they will follow. After an error it must be rolled back.
+func (a *agreement) has(c *pool.Conn) bool { return a.index(c) >= 0 }
+
+// agree makes the participants of the block promise, right before COMMIT, that
+// they will follow. After an error it must be rolled back.
 func (s *Session) agree() error {
-	if !s.block.everywhere || s.conn == nil || s.conn.Status != wire.TxActive {
+	if !s.block.decides() || s.conn == nil || s.conn.Status != wire.TxActive {
 		return nil
 	}
 	if err := s.sent(); err != nil {
@@ -61,58 +57,189 @@ func (s *Session) agree() error {
 	if err != nil {
 		return err
 	}
-	if err := s.srv.harden(s.ctx, a.Decider, s.db.Name, s.lane.Key().User); err != nil {
+	s.srv.hands.take(a.name.Counter)
+	s.agreement = a
+	a.Begin(len(a.conns))
+	if err := s.decide(a); err != nil {
 		return err
 	}
-	if err := s.intend(a); err != nil {
-		return err
+	if s.block.everywhere {
+		if err := s.intend(a); err != nil {
+			a.Stopped()
+			return err
+		}
 	}
-	for i := range a.votes {
-		v := &a.votes[i]
-		if !v.able {
-			s.srv.warnUnable(v.conn.Shard())
+	return s.prepareAll(a)
+}
+
+// muster makes a list of those who have written.
+func (s *Session) muster() (*agreement, error) {
+	a := &agreement{name: twopc.Name{Cluster: s.snap.Cluster, Incarnation: s.srv.cfg.Proxy, Counter: s.srv.commits.Add(1), Decider: s.conn.Shard()}}
+	a.decision = twopc.Decision{Key: a.name.Key(), Announced: s.block.everywhere}
+	for _, c := range s.parked {
+		if c.Status == wire.TxIdle || !s.block.wroteOn(c) {
 			continue
 		}
-		// Whoever prepares owns it. The login role can end it again, a role set
-		// in the block may not be there when it must.
-		err := s.execBeside(v.conn, "SET LOCAL ROLE NONE; PREPARE TRANSACTION "+pool.QuoteLiteral(a.GID(v.conn.Shard())))
-		if err != nil {
-			return unprepared(v.conn.Shard(), err)
+		if c.Status == wire.TxFailed {
+			return nil, transactionFailed()
 		}
-		v.prepared = true
+		if c.Server == "" {
+			// Once per connection: a server does not change under one.
+			rows, err := s.askBeside(c, "SELECT weft.server()")
+			if err != nil {
+				return nil, err
+			}
+			c.Server = rows[0][0]
+		}
+		a.conns = append(a.conns, c)
+		a.decision.Members = append(a.decision.Members, twopc.Member{Shard: c.Shard(), Server: c.Server})
 	}
+	return a, nil
+}
+
+// decide enters the decision, in the transaction that it is about.
+func (s *Session) decide(a *agreement) error {
+	own, err := s.srv.own(s.ctx, a.name.Decider, s.db.Name)
+	if err != nil {
+		a.Stopped()
+		return err
+	}
+	s.srv.stopAt(twopc.BeforeDecide)
+	c := s.conn
+	s.toServer.Grow()
+	b, at := wire.Begin(s.toServer.B, wire.Query)
+	b = twopc.AppendDecide(b, own.Key, &a.decision)
+	s.toServer.B = wire.End(append(b, 0), at)
+	err = c.WriteAndFill(s.toServer.B)
+	s.toServer.Reset()
+	if err != nil {
+		a.severed = true
+		a.Decided(twopc.Lost)
+		return c.Lost(err)
+	}
+	if _, err := result(c); err != nil {
+		a.severed = errors.Is(err, pool.ErrLost)
+		a.Decided(answerOf(err))
+		if e := (*pgerr.Error)(nil); errors.As(err, &e) && (e.Code == "3F000" || e.Code == pgerr.UndefinedFunction) {
+			s.srv.disown(s.db.Name) // somebody has dropped it: next time it is made anew
+		}
+		return err
+	}
+	a.Decided(twopc.OK)
+	s.srv.stopAt(twopc.AfterDecide)
 	return nil
 }
 
-// votesSQL makes a participant check what was deferred, and asks who it is.
-const votesSQL = `SET CONSTRAINTS ALL IMMEDIATE;
-SELECT pg_catalog.pg_current_xact_id(), pg_catalog.current_setting('max_prepared_transactions')`
-
-// decidesSQL does the same on the home shard, whose COMMIT must be durable
-// before any other's.
-const decidesSQL = votesSQL + `,
-CASE WHEN pg_catalog.current_setting('synchronous_commit') IN ('off', 'local') THEN pg_catalog.set_config('synchronous_commit', 'on', true) END`
-
-// muster asks the participants whether they can commit.
-func (s *Session) muster() (*agreement, error) {
-	a := &agreement{Transaction: twopc.Transaction{Cluster: s.snap.Cluster, ID: newID(), Decider: s.conn.Shard()}}
-	for _, c := range s.parked {
-		if c.Status != wire.TxActive {
-			continue
+// result reads the answers to a simple query up to ReadyForQuery. It returns the
+// last command tag.
+func result(c *pool.Conn) (tag string, err error) {
+	var failed error
+	lost := c.UntilReady(func(typ byte, body []byte) {
+		switch typ {
+		case wire.CommandComplete:
+			t, _, _ := wire.CString(body)
+			tag = string(t)
+		case wire.ErrorResponse:
+			failed = pool.ServerError(body)
+			c.StalePortal = true
 		}
-		rows, err := s.askBeside(c, votesSQL)
-		if err != nil {
-			return nil, err
+	})
+	c.UnnamedBy = 0
+	if lost != nil {
+		return "", lost
+	}
+	return tag, failed
+}
+
+// answerOf sorts what came of a message.
+func answerOf(err error) twopc.Answer {
+	switch {
+	case err == nil:
+		return twopc.OK
+	case errors.Is(err, pool.ErrLost):
+		return twopc.Lost
+	}
+	return twopc.Refusal
+}
+
+// prepareAll makes all participants prepare, at once.
+func (s *Session) prepareAll(a *agreement) error {
+	if len(a.conns) == 0 {
+		return nil
+	}
+	s.srv.stopAt(twopc.BeforePrepare)
+	s.trackConns(a.conns)
+	text := s.promise()
+	for i, c := range a.conns {
+		s.toServer.Grow()
+		b, at := wire.Begin(s.toServer.B, wire.Query)
+		b = append(b, text...)
+		b = append(a.name.Append(append(b, "PREPARE TRANSACTION '"...), c.Shard()), '\'', 0)
+		s.toServer.B = wire.End(b, at)
+		s.sendTo(c, i == len(a.conns)-1)
+	}
+	var refused error
+	for i, c := range a.conns {
+		tag, err := result(c)
+		if err == nil && tag != "PREPARE TRANSACTION" {
+			err = transactionFailed() // PREPARE of a failed one rolls back
 		}
-		a.Parts = append(a.Parts, directory.Part{Shard: c.Shard(), XID: rows[0][0]})
-		a.votes = append(a.votes, vote{conn: c, able: rows[0][1] != "0"})
+		a.Voted(i, answerOf(err))
+		if err != nil && (refused == nil || errors.Is(err, pool.ErrLost)) {
+			refused = unprepared(c.Shard(), err)
+		}
 	}
-	rows, err := s.askBeside(s.conn, decidesSQL)
-	if err != nil {
-		return nil, err
+	s.trackConns(nil)
+	for _, c := range a.conns {
+		c.AwaitCancels()
 	}
-	a.XID = rows[0][0]
-	return a, nil
+	if refused == nil {
+		s.srv.stopAt(twopc.AfterPrepare)
+	}
+	return refused
+}
+
+// sendTo sends what waits in toServer to a backend. The last of several is waited
+// for in the same breath. A failure is found by whoever reads.
+func (s *Session) sendTo(c *pool.Conn, last bool) {
+	if last {
+		_ = c.WriteAndFill(s.toServer.B)
+	} else {
+		_, _ = c.Write(s.toServer.B)
+	}
+	s.toServer.Reset()
+}
+
+// trackConns lets cancel requests reach backends that work at the same time.
+func (s *Session) trackConns(conns []*pool.Conn) {
+	s.mu.Lock()
+	s.legs = append(s.legs[:0], conns...)
+	s.mu.Unlock()
+}
+
+// promise is what comes before PREPARE. Whoever prepares owns the transaction: the
+// login role can end it again, a role set in the block may not be there when it must;
+// and what was deferred runs as the role that the client has set. The promise
+// must be as durable as the decision.
+func (s *Session) promise() string {
+	if !s.inOtherHands() {
+		return ""
+	}
+	return "SET CONSTRAINTS ALL IMMEDIATE;SET LOCAL ROLE NONE;SET LOCAL synchronous_commit = on;"
+}
+
+// inOtherHands reports whether the session may have another role than its login's,
+// or wants commits that are not durable.
+func (s *Session) inOtherHands() bool {
+	if s.block.sets || s.done.bits&(parser.Opaque|parser.ChangesSettings|parser.ChangesAllSettings) != 0 {
+		return true
+	}
+	for _, name := range [...]string{"role", "session_authorization", "synchronous_commit"} {
+		if _, set := s.settings.Get(name); set {
+			return true
+		}
+	}
+	return false
 }
 
 // askBeside is execBeside for a text that returns a row.
@@ -130,6 +257,9 @@ func unprepared(shard string, err error) error {
 		return err
 	}
 	told := *pgerr.From(err)
+	if told.Code == pgerr.ObjectNotInPrerequisiteState && strings.Contains(told.Message, "prepared transactions are disabled") {
+		return unable(shard).WithCause(err)
+	}
 	if told.Detail == "" {
 		told.Detail = "Shard " + shard + " could not prepare its part of the transaction, so all of it is rolled back."
 	}
@@ -140,30 +270,119 @@ func unprepared(shard string, err error) error {
 // been decided.
 const followTimeout = 5 * time.Second
 
-// follow ends the transaction of a participant, as has been decided. It reports
-// false if the backend can be of no more use.
-func (s *Session) follow(c *pool.Conn, verb string) (ok bool, err error) {
-	v := s.agreement.vote(c)
-	if v == nil || !v.prepared {
-		if c.Status == wire.TxIdle {
-			return true, nil
+// followAll ends the transactions of the participants whose answers the client
+// does not see, as the one that it does has ended.
+func (s *Session) followAll(verb string) {
+	a := s.agreement
+	if a != nil && a.Committing() {
+		answer := twopc.Refusal
+		if verb == "COMMIT" {
+			answer = twopc.OK
 		}
-		_, err := c.Exec(verb)
-		return err == nil, err
+		a.Committed(answer)
+		s.srv.stopAt(twopc.AfterCommit)
 	}
-	_ = c.Conn().SetDeadline(time.Now().Add(followTimeout))
-	_, err = c.Exec(verb + " PREPARED " + pool.QuoteLiteral(s.agreement.GID(c.Shard())))
-	_ = c.Conn().SetDeadline(time.Time{})
-	if e := (*pgerr.Error)(nil); errors.As(err, &e) && e.Code == pgerr.UndefinedObject {
-		err = nil // somebody took this proxy for dead and was faster
+	// The client's requests to cancel come too late for what has been decided.
+	s.mu.Lock()
+	main := s.current
+	s.current = nil
+	s.mu.Unlock()
+	odd := a != nil && s.inOtherHands()
+	for _, c := range s.parked {
+		if s.toServer.Grow(); s.order(c, verb, odd) {
+			if a != nil {
+				_ = c.Conn().SetDeadline(time.Now().Add(followTimeout))
+			}
+			_, _ = c.Write(s.toServer.B)
+		}
+		s.toServer.Reset()
 	}
-	if err != nil {
-		s.agreement.late = true
-		s.log.Warn("a shard has not confirmed the end of a transaction", "shard", c.Shard(), "verb", verb, "err", err)
-		return false, nil // it will
+	s.hearAll(verb, odd)
+	if a != nil {
+		s.srv.stopAt(twopc.AfterFollow)
 	}
-	// PREPARE has made settings last that ROLLBACK takes back elsewhere.
-	return verb == "COMMIT", nil
+	s.mu.Lock()
+	s.current = main
+	s.mu.Unlock()
+	if a != nil && !a.told {
+		s.letGoOf()
+	}
+}
+
+// order puts into toServer what a participant is told at the end. It reports
+// false if that is nothing.
+func (s *Session) order(c *pool.Conn, verb string, odd bool) bool {
+	a := s.agreement
+	i := a.index(c)
+	o := twopc.None
+	if i >= 0 {
+		o = a.Order(i)
+	}
+	switch {
+	case o == twopc.CommitPrepared || o == twopc.RollbackPrepared:
+		if odd { // not along with it: COMMIT PREPARED takes no company
+			s.toServer.B = wire.AppendQuery(s.toServer.B, "SET ROLE NONE; SET synchronous_commit = on")
+		}
+		b, at := wire.Begin(s.toServer.B, wire.Query)
+		b = append(append(b, o.String()...), " '"...)
+		b = append(a.name.Append(b, c.Shard()), '\'', 0)
+		s.toServer.B = wire.End(b, at)
+	case c.Status != wire.TxIdle:
+		if i >= 0 && a.Part(i) == twopc.Unclear {
+			return false
+		}
+		s.toServer.B = wire.AppendQuery(s.toServer.B, verb)
+	default:
+		return false
+	}
+	return true
+}
+
+// hearAll reads what the participants say to the end of the transaction.
+func (s *Session) hearAll(verb string, odd bool) {
+	a := s.agreement
+	kept := s.parked[:0]
+	for _, c := range s.parked {
+		i := a.index(c)
+		o := twopc.None
+		if i >= 0 {
+			o = a.Order(i)
+		}
+		prepared := o == twopc.CommitPrepared || o == twopc.RollbackPrepared
+		if !prepared && c.Status == wire.TxIdle {
+			kept = append(kept, c)
+			continue
+		}
+		if i >= 0 && a.Part(i) == twopc.Unclear {
+			c.Discard()
+			continue
+		}
+		if prepared && odd {
+			_, _ = result(c) // should it fail, what follows does
+		}
+		_, err := result(c)
+		if a != nil {
+			_ = c.Conn().SetDeadline(time.Time{})
+		}
+		if e := (*pgerr.Error)(nil); prepared && errors.As(err, &e) && e.Code == pgerr.UndefinedObject {
+			err = nil // somebody took this proxy for dead and was faster: on this very connection nobody else can have lost it
+		}
+		if o != twopc.None {
+			a.Followed(i, answerOf(err))
+		}
+		switch {
+		case err != nil:
+			s.log.Warn("a shard has not confirmed the end of a transaction", "shard", c.Shard(), "verb", verb, "err", err)
+			c.Discard()
+		case prepared && (odd || o == twopc.RollbackPrepared):
+			// PREPARE has made settings last that ROLLBACK takes back elsewhere.
+			c.Discard()
+		default:
+			kept = append(kept, c)
+		}
+	}
+	clear(s.parked[len(kept):])
+	s.parked = kept
 }
 
 // disagree ends a block that cannot be committed, as PostgreSQL does when
@@ -171,7 +390,8 @@ func (s *Session) follow(c *pool.Conn, verb string) (ok bool, err error) {
 func (s *Session) disagree(err error) error {
 	s.done.fail(s)
 	s.quietFailed = true
-	if c := s.conn; c != nil && !errors.Is(err, pool.ErrLost) {
+	severed := errors.Is(err, pool.ErrLost) && (s.agreement == nil || s.agreement.severed)
+	if c := s.conn; c != nil && !severed {
 		if _, lost := c.Exec("ROLLBACK"); lost == nil {
 			s.block.tag = "ROLLBACK"
 			s.tell(pgerr.From(err))
@@ -181,9 +401,18 @@ func (s *Session) disagree(err error) error {
 			return nil
 		}
 	}
+	s.undoParked()
 	s.forsake()
 	s.lostTx = false // COMMIT has ended it
 	return s.refuse(err)
+}
+
+// undoParked tells the participants that the transaction is not committed, after
+// one of them was lost before it could be.
+func (s *Session) undoParked() {
+	if a := s.agreement; a != nil && a.Outcome() == twopc.Aborted {
+		s.followAll("ROLLBACK")
+	}
 }
 
 // uncommitted answers the simple query of a COMMIT that could not be agreed on.
@@ -211,6 +440,7 @@ func (s *Session) executeCommit(lp *localPortal) error {
 		s.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, s.endLocally([]byte(lp.text), lp.ends))})
 		return nil
 	}
+	s.block.chain = lp.ends.Effects&parser.TxBegin != 0
 	if err := s.agree(); err != nil {
 		s.skipping = true
 		if errors.Is(err, errTold) {
@@ -226,14 +456,6 @@ func (s *Session) executeCommit(lp *localPortal) error {
 	err := s.exchange()
 	s.skipping = s.skipping || s.quietFailed
 	return err
-}
-
-// halfCommitted tells of shards that have not followed and had not prepared.
-func halfCommitted(shards []string, err error) *pgerr.Error {
-	return pgerr.New(pgerr.TransactionResolutionUnknown, "the transaction is committed, but not for certain on shard %s", strings.Join(shards, ", ")).
-		WithDetail("%s", pgerr.From(err).Message).
-		WithHint("The schema may differ there. When the shard is back, run the commands again with IF NOT EXISTS or IF EXISTS. " +
-			"With max_prepared_transactions above 0 on every server this cannot happen.").WithCause(err)
 }
 
 // commits reports whether a text that ends a block means to commit it.

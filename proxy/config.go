@@ -13,6 +13,7 @@ import (
 	"weft/directory"
 	"weft/pool"
 	"weft/schema"
+	"weft/twopc"
 )
 
 // Config is what a Server needs from outside.
@@ -33,6 +34,9 @@ type Config struct {
 	TLS *tls.Config
 	// RequireTLS turns away clients that do not ask for it.
 	RequireTLS bool
+	// ServiceUser is who weft logs in to the shards as when it works by itself.
+	// Default "postgres".
+	ServiceUser string
 	// Pool bounds the connections to the shards.
 	Pool pool.Config
 	// AdminDatabase is the name of weft's own console. Default "weft".
@@ -58,6 +62,9 @@ type Config struct {
 	PlanBytes int64
 	// Version is weft's own, for SHOW VERSION. Default "dev".
 	Version string
+	// StopAt, if not nil, is called at the named points of a commit and of its
+	// recovery: tests end the process there.
+	StopAt func(twopc.Point)
 	// Log receives what operators should know. Default: discarded.
 	Log *slog.Logger
 	// Metrics receives the proxy's metrics; nil for none.
@@ -89,6 +96,9 @@ type Directory interface {
 func (c Config) withDefaults() Config {
 	if c.AdminDatabase == "" {
 		c.AdminDatabase = "weft"
+	}
+	if c.ServiceUser == "" {
+		c.ServiceUser = "postgres"
 	}
 	if c.MaxClients == 0 {
 		c.MaxClients = 10000

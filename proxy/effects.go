@@ -239,19 +239,11 @@ func (s *Session) settle(c *pool.Conn) error {
 		s.db.Generation.Add(1)
 	}
 	if (d.schema || d.resequence) && s.hasTables {
-		n := news{database: s.db.Name, schema: d.schema, resequence: d.resequence, outcome: twopc.Committed}
-		if s.block.tag != "ROLLBACK" {
-			n.changes = s.changesLeft(d.changes)
-		} else {
-			n.outcome = twopc.Aborted
+		outcome := twopc.Committed
+		if s.block.tag == "ROLLBACK" {
+			outcome = twopc.Aborted
 		}
-		if a := s.agreement; a != nil {
-			n.pending, n.late = a.ID, a.late
-			if n.outcome == twopc.Aborted {
-				n.undo = a.undo
-			}
-		}
-		s.publish(n)
+		s.publishEnd(&d, outcome)
 	}
 	if d.relearn {
 		if err := s.srv.learnEffects(s.db, c); err != nil {

@@ -107,11 +107,8 @@ func (s *Session) mayWriteEverywhere() error {
 	if b.sealed {
 		return crossShardBlock()
 	}
-	if b.writer != nil && b.writer.Lane() != s.lane && !b.everywhere {
-		return crossShardWrite()
-	}
-	b.everywhere, b.writer = true, s.conn
-	return nil
+	b.everywhere = true
+	return s.wrote(s.conn)
 }
 
 // onSpread runs the command on the other shards, after the home shard has
@@ -130,6 +127,9 @@ func (s *Session) onSpread(e *spread) {
 			continue
 		}
 		c, err := s.enlist(lane)
+		if err == nil {
+			err = s.wrote(c)
+		}
 		if err == nil {
 			err = s.execBeside(c, e.elsewhere())
 		}

@@ -2,10 +2,10 @@ package proxy
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"slices"
+	"sync"
 	"time"
 
 	"weft/directory"
@@ -13,16 +13,9 @@ import (
 	"weft/twopc"
 )
 
-// Changes of schemas that nobody commits any more, because their proxy died or
-// a shard did, are ended by whichever proxy finds them: the same way on every
-// shard, and in the directory.
-
-// newID returns a name that nobody else gives.
-func newID() string {
-	var id [8]byte
-	_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the process instead
-	return hex.EncodeToString(id[:])
-}
+// Transactions that nobody commits any more, because their proxy died or a shard
+// did, are ended by whichever proxy finds them: the same way on every shard, and
+// for changes of schemas in the directory too.
 
 // change is what a pending change does to the declarations.
 type change struct {
@@ -38,12 +31,258 @@ func (c change) encode() string {
 	return string(b)
 }
 
-// letGoOf leaves a change that this proxy has entered to whoever settles what
-// is pending.
+// letGoOf leaves a commit to the resolver. If there is nothing left to do about it,
+// its decision goes.
 func (s *Session) letGoOf() {
-	if s.agreement != nil {
-		s.srv.inHand.Delete(s.agreement.ID)
-		s.agreement = nil
+	a := s.agreement
+	if a == nil {
+		return
+	}
+	s.agreement = nil
+	s.srv.hands.drop(a.name.Counter)
+	if a.Outcome() == twopc.Committed && a.Settled() && !a.told {
+		s.srv.forgets.add(ownKey{a.name.Decider, s.db.Name}, a.decision.Key)
+	}
+}
+
+// stopAt is where tests end the process.
+func (s *Server) stopAt(p twopc.Point) {
+	if s.cfg.StopAt != nil {
+		s.cfg.StopAt(p)
+	}
+}
+
+// forgets are decisions that can be deleted.
+type forgets struct {
+	mu   sync.Mutex
+	keys map[ownKey][]string
+	n    int
+}
+
+// maxForgets bounds them. Those that are left out are found by sweeping.
+const maxForgets = 100_000
+
+func (f *forgets) add(at ownKey, key string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.n >= maxForgets {
+		return
+	}
+	if f.keys == nil {
+		f.keys = map[ownKey][]string{}
+	}
+	f.keys[at] = append(f.keys[at], key)
+	f.n++
+}
+
+func (f *forgets) take() map[ownKey][]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	keys := f.keys
+	f.keys, f.n = nil, 0
+	return keys
+}
+
+// forgetBatch is how many decisions are deleted at once.
+const forgetBatch = 500
+
+// forgetAll deletes the decisions that nobody needs any more. What goes wrong here
+// is made good by sweeping.
+func (s *Server) forgetAll(ctx context.Context) {
+	for at, keys := range s.forgets.take() {
+		s.stopAt(twopc.BeforeForget)
+		c, err := s.dialService(ctx, at.shard, at.database)
+		if err != nil {
+			continue
+		}
+		stop := context.AfterFunc(ctx, c.Interrupt)
+		for batch := range slices.Chunk(keys, forgetBatch) {
+			if _, err = c.Exec(twopc.ForgetSQL(batch)); err != nil {
+				break
+			}
+		}
+		stop()
+		c.Terminate()
+		s.stopAt(twopc.AfterForget)
+	}
+}
+
+// How often what is left is looked for.
+const (
+	resolveInterval = time.Second
+	sweepInterval   = 3 * time.Second
+	forgetInterval  = 250 * time.Millisecond
+)
+
+func (s *Server) resolver() *twopc.Resolver {
+	return &twopc.Resolver{Cluster: s.cfg.Snapshot().Cluster, Dial: s.dialService, Log: s.log, StopAt: s.cfg.StopAt}
+}
+
+// resolveLeft ends what others have left, on every shard apart: one that does not
+// answer keeps nobody.
+func (s *Server) resolveLeft(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer s.service.close(time.Now().Add(time.Hour))
+	defer wg.Wait()
+	var busy sync.Map
+	once := func(name string, do func(context.Context)) {
+		if _, at := busy.LoadOrStore(name, true); at {
+			return
+		}
+		wg.Go(func() {
+			defer busy.Delete(name)
+			ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+			defer cancel()
+			do(ctx)
+		})
+	}
+	tick := time.NewTicker(forgetInterval)
+	defer tick.Stop()
+	var resolved, swept time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		snap := s.cfg.Snapshot()
+		if snap == nil || s.cfg.Proxy == "" {
+			continue
+		}
+		once("forget", s.forgetAll)
+		now := time.Now()
+		if now.Sub(resolved) >= resolveInterval {
+			resolved = now
+			s.service.close(now.Add(-serviceIdle))
+			for i := range snap.Shards {
+				shard := snap.Shards[i].Name
+				once("resolve "+shard, func(ctx context.Context) { s.resolveOn(ctx, snap, shard) })
+			}
+		}
+		if now.Sub(swept) >= sweepInterval {
+			swept = now
+			for i := range snap.Shards {
+				shard := snap.Shards[i].Name
+				once("sweep "+shard, func(ctx context.Context) { s.sweep(ctx, snap, shard) })
+			}
+		}
+	}
+}
+
+// databases are those that transactions of several shards can be in.
+func databases(snap *directory.Snapshot) []string {
+	var out []string
+	for i := range snap.Tables {
+		if d := snap.Tables[i].Database; !slices.Contains(out, d) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// resolveOn ends what is in doubt on a shard.
+func (s *Server) resolveOn(ctx context.Context, snap *directory.Snapshot, shard string) {
+	in := databases(snap)
+	if len(in) == 0 {
+		return
+	}
+	found, err := s.findLeft(ctx, shard, in[0])
+	if err != nil || len(found) == 0 {
+		return // a shard that does not answer is the pool's business
+	}
+	r := s.resolver()
+	var live map[string]bool
+	_, err = r.Resolve(ctx, found, func(d twopc.InDoubt) twopc.Urgency {
+		if d.Judge(false, false, true) == twopc.LetBe || d.Participant != shard {
+			return twopc.LetBe // too young, or of another shard on this server
+		}
+		if d.Incarnation == s.cfg.Proxy {
+			return d.Judge(true, s.hands.has(d.Counter), true)
+		}
+		if live == nil {
+			live = s.live(ctx)
+		}
+		return d.Judge(false, false, live[d.Incarnation] || len(live) == 0)
+	})
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("transactions are in doubt", "shard", shard, "err", err)
+	}
+}
+
+// findLeft lists the cluster's prepared transactions on a shard.
+func (s *Server) findLeft(ctx context.Context, shard, database string) ([]twopc.InDoubt, error) {
+	c, err := s.dialService(ctx, shard, database)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Terminate()
+	defer context.AfterFunc(ctx, c.Interrupt)()
+	rows, err := c.Exec(twopc.FindSQL(s.cfg.Snapshot().Cluster))
+	if err != nil {
+		return nil, err
+	}
+	return twopc.ReadFound(shard, rows), nil
+}
+
+// live returns the proxies whose lease lives; none if that cannot be found out.
+func (s *Server) live(ctx context.Context) map[string]bool {
+	out := map[string]bool{}
+	if s.cfg.Directory == nil {
+		return out
+	}
+	list, err := s.cfg.Directory.Proxies(ctx)
+	if err != nil {
+		return out
+	}
+	for _, p := range list {
+		out[p.ID] = true
+	}
+	return out
+}
+
+// sweep removes decisions that nobody has removed.
+func (s *Server) sweep(ctx context.Context, snap *directory.Snapshot, shard string) {
+	r := s.resolver()
+	for _, database := range databases(snap) {
+		err := r.Sweep(ctx, shard, database, func(d twopc.Decision) bool {
+			n, ok := twopc.ParseName(d.Key)
+			return !ok || n.Incarnation == s.cfg.Proxy && s.hands.has(n.Counter) || d.Announced && s.announced(ctx, d.Key)
+		})
+		if err != nil && ctx.Err() == nil && !noSuchTable(err) {
+			s.log.Debug("decisions could not be swept", "shard", shard, "database", database, "err", err)
+		}
+	}
+}
+
+// announced reports whether a change of schemas is still in the directory. In
+// doubt it is.
+func (s *Server) announced(ctx context.Context, key string) bool {
+	if s.cfg.Directory == nil {
+		return true
+	}
+	snap, err := s.cfg.Directory.Load(ctx)
+	return err != nil || snap.FindPending(key) != nil
+}
+
+// arbitrateTimeout bounds how long a client waits to hear what has become of a
+// COMMIT whose answer was lost.
+const arbitrateTimeout = 10 * time.Second
+
+// arbitrate finds out how a transaction ended, Open if it cannot.
+func (s *Server) arbitrate(ctx context.Context, n twopc.Name, database string) twopc.Outcome {
+	ctx, cancel := context.WithTimeout(ctx, arbitrateTimeout)
+	defer cancel()
+	r := s.resolver()
+	for {
+		o, err := r.Decide(ctx, database, n, twopc.Force)
+		if err == nil {
+			return o
+		}
+		select {
+		case <-ctx.Done():
+			return twopc.Open
+		case <-time.After(100 * time.Millisecond):
+		}
 	}
 }
 
@@ -53,10 +292,11 @@ const settleTimeout = 15 * time.Second
 // settleLeft settles the pending changes whose proxy is gone, or whose session.
 func (s *Server) settleLeft(ctx context.Context, snap *directory.Snapshot) {
 	for _, p := range snap.Pending {
-		if _, ours := s.inHand.Load(p.ID); ours || p.Proxy != s.cfg.Proxy && s.alive(ctx, p.Proxy) {
+		n, ok := twopc.ParseName(p.ID)
+		if !ok || p.Proxy == s.cfg.Proxy && s.hands.has(n.Counter) || p.Proxy != s.cfg.Proxy && s.alive(ctx, p.Proxy) {
 			continue
 		}
-		err := s.settlePending(ctx, p)
+		err := s.settlePending(ctx, p, n)
 		if err != nil && !errors.Is(err, twopc.ErrUndecided) && ctx.Err() == nil {
 			s.log.Warn("unfinished change of a schema", "database", p.Database, "err", err)
 		}
@@ -64,22 +304,24 @@ func (s *Server) settleLeft(ctx context.Context, snap *directory.Snapshot) {
 }
 
 // settlePending finds out how a change ended, ends it on all shards, and tells
-// every proxy.
-func (s *Server) settlePending(ctx context.Context, p directory.Pending) error {
+// every proxy. The entry was made after the row of the decision was, so that the
+// deciding shard knows.
+func (s *Server) settlePending(ctx context.Context, p directory.Pending, n twopc.Name) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
-	t := twopc.Transaction{Cluster: s.cfg.Snapshot().Cluster, ID: p.ID, Decider: p.Decider, XID: p.XID, Parts: p.Parts}
-	r := twopc.Resolver{Log: s.log, Dial: func(ctx context.Context, shard string) (twopc.Conn, error) {
-		return dialer{s}.Dial(ctx, shard, p.Database, p.User)
-	}}
-	outcome, err := twopc.ReadOutcome(p.Outcome, nil)
-	if p.Outcome == "" {
-		outcome, err = r.Decide(ctx, &t)
+	r := s.resolver()
+	outcome, err := twopc.ParseOutcome(p.Outcome), error(nil)
+	if outcome == twopc.Open {
+		outcome, err = r.Decide(ctx, p.Database, n, twopc.Force)
 	}
 	if err != nil {
 		return err
 	}
-	late := r.Finish(ctx, &t, outcome)
+	var late error
+	for _, shard := range p.Shards {
+		n.Participant = shard
+		late = errors.Join(late, r.Finish(ctx, twopc.InDoubt{Name: n, Shard: shard, Database: p.Database}, outcome))
+	}
 	if late != nil && p.Outcome != "" {
 		return late // and all proxies know the rest
 	}
@@ -87,34 +329,18 @@ func (s *Server) settlePending(ctx context.Context, p directory.Pending) error {
 	if err := json.Unmarshal([]byte(p.Change), &c); err != nil && p.Outcome == "" {
 		return err
 	}
-	n := news{database: p.Database, schema: true, resequence: true, pending: p.ID, outcome: outcome, late: late != nil}
+	told := news{database: p.Database, schema: true, resequence: true, pending: p.ID, outcome: outcome, late: late != nil}
 	if outcome == twopc.Committed {
-		n.changes = c.Do
+		told.changes = c.Do
 	} else {
-		n.undo = c.Undo
+		told.undo = c.Undo
 	}
-	return errors.Join(late, s.publish(ctx, n))
-}
-
-// harden makes durable what a shard has written so far, the id of a transaction
-// that is still open included: after a crash the shard must not give it to
-// another, whose outcome would then be taken for this one's.
-func (s *Server) harden(ctx context.Context, shard, database, user string) error {
-	c, err := dialer{s}.Dial(ctx, shard, database, user)
-	if err != nil {
-		return err
-	}
-	defer c.Terminate()
-	defer context.AfterFunc(ctx, c.Interrupt)()
-	// The commit of anything that writes does; a message writes and leaves nothing.
-	_, err = c.Exec(`SELECT CASE WHEN pg_catalog.current_setting('synchronous_commit') IN ('off', 'local')
-		THEN pg_catalog.set_config('synchronous_commit', 'on', true) END, pg_catalog.pg_logical_emit_message(true, 'weft', '')`)
-	return err
+	return errors.Join(late, s.publish(ctx, told))
 }
 
 // warnUnable says once that a shard cannot prepare transactions.
 func (s *Server) warnUnable(shard string) {
 	if _, said := s.unable.LoadOrStore(shard, true); !said {
-		s.log.Warn("max_prepared_transactions is 0: if this shard or the proxy dies while DDL is committed, the shards may disagree about the schema", "shard", shard)
+		s.log.Warn("max_prepared_transactions is 0: transactions cannot write on this shard and others. Set it to at least pool.max_per_shard and restart the server", "shard", shard)
 	}
 }

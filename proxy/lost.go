@@ -3,6 +3,7 @@ package proxy
 import (
 	"weft/parser"
 	"weft/pgerr"
+	"weft/twopc"
 	"weft/wire"
 )
 
@@ -132,7 +133,13 @@ func (s *Session) lost(err error) error {
 	s.drop()
 	s.log.Warn("backend lost", "err", err)
 	if s.committing {
-		err, open = unknownEnd(err), false // whatever it has become, it is over
+		open = false // whatever it has become, it is over
+		if err = s.lostCommit(err); err == nil && !pinned {
+			return s.committedAfterAll(synced)
+		}
+		if err == nil {
+			err = committedButGone()
+		}
 	}
 	s.committing = false
 	s.done = effects{}
@@ -150,6 +157,69 @@ func (s *Session) lost(err error) error {
 		return s.flushOrEnd()
 	}
 	s.skipping = true
+	return s.flushOrEnd()
+}
+
+// lostCommit finds out what has become of a COMMIT whose answer was lost, and makes
+// the other participants follow. It returns what the client is to be told, nil
+// if it was committed.
+func (s *Session) lostCommit(err error) error {
+	a := s.agreement
+	if a == nil || !a.Committing() {
+		return unknownEnd(err)
+	}
+	a.Committed(twopc.Lost)
+	switch a.Arbitrated(s.srv.arbitrate(s.ctx, a.name, s.db.Name)) {
+	case twopc.Leave:
+		s.log.Warn("the outcome of a transaction is not known yet", "gid", a.decision.Key)
+		s.letGoOf()
+		return unknownEnd(err)
+	case twopc.Undo:
+		s.block.tag = "ROLLBACK"
+		s.followAll("ROLLBACK")
+		_ = s.settleWithout(twopc.Aborted)
+		return pgerr.New(pgerr.ConnectionFailure, "the connection to the shard was lost during COMMIT").
+			WithDetail("The transaction has been rolled back.").WithHint("Do it again.").WithCause(err)
+	}
+	s.block.tag = "COMMIT"
+	s.followAll("COMMIT")
+	return s.settleWithout(twopc.Committed)
+}
+
+// settleWithout does what settle does, without the backend that could tell what has
+// become of the session. It returns an error if the session cannot go on.
+func (s *Session) settleWithout(o twopc.Outcome) error {
+	d := s.done
+	s.done = effects{}
+	s.env = nil
+	if d.schema {
+		s.db.Generation.Add(1)
+	}
+	if (d.schema || d.resequence) && s.hasTables {
+		s.publishEnd(&d, o)
+	}
+	s.letGoOf()
+	if o == twopc.Committed && d.bits&uncertain != 0 {
+		return committedButGone()
+	}
+	return nil
+}
+
+// committedButGone ends a session whose state is lost with its backend.
+func committedButGone() error {
+	return pgerr.Fatal(pgerr.ConnectionFailure, "the connection to the shard was lost after COMMIT").
+		WithDetail("The transaction is committed. What it has changed in the session is lost.")
+}
+
+// committedAfterAll tells the client so.
+func (s *Session) committedAfterAll(synced bool) error {
+	s.committing = false
+	s.abandon()
+	s.toClient.Grow()
+	s.toClient.B = wire.AppendCommandComplete(s.toClient.B, "COMMIT")
+	if synced {
+		s.tellReady()
+	}
 	return s.flushOrEnd()
 }
 

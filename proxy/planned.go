@@ -258,7 +258,7 @@ func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err e
 		return s.bindBegin(portal, f, pl)
 	case endsTx(f) && s.block.open:
 		err := s.mayChain(f)
-		if err == nil && s.block.everywhere && commits(string(pl.text)) {
+		if err == nil && s.block.decides() && commits(string(pl.text)) {
 			return true, s.bindLocal(portal, &localPortal{text: string(pl.text), ends: f, agreed: true})
 		}
 		if err == nil {

@@ -62,18 +62,19 @@ func (s *Session) endOwn() error {
 	if s.quietFailed || c.Status == wire.TxFailed {
 		s.block.tag = "ROLLBACK"
 	} else if err := s.agree(); err != nil {
-		if errors.Is(err, pool.ErrLost) {
-			s.forsake()
-			s.lostTx = false
-			return s.refuse(err)
+		if errors.Is(err, errTold) {
+			return nil
 		}
-		s.tell(pgerr.From(err))
-		s.block.tag, s.quietFailed = "ROLLBACK", true
+		return s.disagree(err)
 	}
 	if _, err := c.Exec(s.block.tag); err != nil {
 		if errors.Is(err, pool.ErrLost) {
 			if s.block.tag == "COMMIT" {
-				err = unknownEnd(err)
+				s.drop()
+				if err = s.lostCommit(err); err == nil {
+					s.abandon()
+					return nil
+				}
 			}
 			s.forsake()
 			s.lostTx = false

@@ -50,9 +50,13 @@ type Server struct {
 	// notifiers maps a backend's PID to the session that last sent a NOTIFY
 	// through it.
 	notifiers sync.Map
-	// inHand are the pending changes that a session of this proxy sees to, by
-	// id; unable the shards that are known to prepare no transactions, by name.
-	inHand, unable sync.Map
+	// unable are the shards that are known to prepare no transactions, by name.
+	unable  sync.Map
+	owns    owns
+	commits atomic.Uint64 // how many needed a decision
+	hands   hands
+	service service
+	forgets forgets
 
 	mu        sync.Mutex
 	sessions  map[int32]*Session
@@ -95,6 +99,7 @@ func New(cfg Config) (*Server, error) {
 	s.wg.Go(func() { s.beat(s.ctx) })
 	s.wg.Go(func() { s.watch(s.ctx) })
 	s.wg.Go(func() { s.recoverMoves(s.ctx) })
+	s.wg.Go(func() { s.resolveLeft(s.ctx) })
 	return s, nil
 }
 

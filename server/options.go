@@ -77,3 +77,13 @@ func poolConfig(cfg config.Pool, users []auth.User, log *slog.Logger) pool.Confi
 	}
 	return c
 }
+
+// withService adds the user that weft is when it works by itself.
+func withService(c pool.Config, service config.Service) pool.Config {
+	u, known := c.Users[service.User]
+	if !known || service.Password != "" {
+		u.ServerPassword = service.Password
+	}
+	c.Users[service.User] = u
+	return c
+}

@@ -1,31 +1,64 @@
 package twopc
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // Name is what a prepared transaction is called on its server: enough to find
 // out how it must end. Names are unique on a server, which may be several
 // shards, so the participant is part of it.
 type Name struct {
 	Cluster     string // the directory's id of the cluster
-	ID          string // of the transaction
-	XID         string // of the deciding shard's part of it
+	Incarnation string // the directory's id of the proxy that commits
+	Counter     uint64 // which of its transactions
 	Decider     string // the deciding shard
-	Participant string // the shard that has prepared
+	Participant string // the shard that has prepared; empty in a decision
 }
 
 const prefix = "weft"
 
 // String returns the name in PostgreSQL's form, of at most 199 bytes: shards'
-// names have up to 63.
-func (n Name) String() string {
-	return strings.Join([]string{prefix, n.Cluster, n.ID, n.XID, n.Decider, n.Participant}, ":")
+// names have up to 63. Without a participant it is the key of the decision.
+func (n Name) String() string { return string(n.Append(nil, n.Participant)) }
+
+// Append appends the name of one participant's part; without a participant, the
+// key of the decision.
+func (n Name) Append(b []byte, participant string) []byte {
+	b = append(b, prefix...)
+	for _, part := range [...]string{n.Cluster, n.Incarnation} {
+		b = append(append(b, ':'), part...)
+	}
+	b = strconv.AppendUint(append(b, ':'), n.Counter, 16)
+	b = append(append(b, ':'), n.Decider...)
+	if participant != "" {
+		b = append(append(b, ':'), participant...)
+	}
+	return b
 }
+
+// Key returns the name without its participant: the key of the decision.
+func (n Name) Key() string {
+	n.Participant = ""
+	return n.String()
+}
+
+// Prefix is what the names of a cluster begin with.
+func Prefix(cluster string) string { return prefix + ":" + cluster + ":" }
 
 // ParseName reads what String has written; false if it is somebody else's.
 func ParseName(gid string) (Name, bool) {
 	p := strings.Split(gid, ":")
-	if len(p) != 6 || p[0] != prefix {
+	if len(p) == 5 {
+		p = append(p, "")
+	}
+	if len(p) != 6 || p[0] != prefix || p[4] == "" || strings.HasSuffix(gid, ":") {
 		return Name{}, false
 	}
-	return Name{p[1], p[2], p[3], p[4], p[5]}, true
+	counter, err := strconv.ParseUint(p[3], 16, 64)
+	if err != nil {
+		return Name{}, false
+	}
+	n := Name{p[1], p[2], counter, p[4], p[5]}
+	return n, n.String() == gid
 }

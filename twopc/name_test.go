@@ -1,12 +1,16 @@
 package twopc
 
 import (
+	"math"
 	"strings"
 	"testing"
 )
 
 func TestName(t *testing.T) {
-	n := Name{Cluster: "dd30557565f214bd", ID: "0123456789abcdef", XID: "18446744073709551615", Decider: strings.Repeat("h", 63), Participant: strings.Repeat("p", 63)}
+	n := Name{
+		Cluster: "dd30557565f214bd", Incarnation: "0123456789abcdef", Counter: math.MaxUint64,
+		Decider: strings.Repeat("h", 63), Participant: strings.Repeat("p", 63),
+	}
 	gid := n.String()
 	if len(gid) >= 200 {
 		t.Errorf("%d bytes: PostgreSQL takes fewer than 200", len(gid))
@@ -14,7 +18,15 @@ func TestName(t *testing.T) {
 	if got, ok := ParseName(gid); !ok || got != n {
 		t.Errorf("%q is read as %+v, %v", gid, got, ok)
 	}
-	for _, other := range []string{"", "weft", "weft:a:b:c:d", "weft:a:b:c:d:e:f", "waft:a:b:c:d:e", "some transaction"} {
+	if got, ok := ParseName(n.Key()); !ok || got.Participant != "" || got.Key() != n.Key() || !strings.HasPrefix(gid, n.Key()+":") {
+		t.Errorf("%q is read as %+v, %v", n.Key(), got, ok)
+	}
+	if !strings.HasPrefix(gid, Prefix(n.Cluster)) {
+		t.Errorf("%q does not begin with %q", gid, Prefix(n.Cluster))
+	}
+	for _, other := range []string{
+		"", "weft", "weft:a:b:x:d", "weft:a:b:1:", "weft:a:b:1:d:", "weft:a:b:1:d:e:f", "waft:a:b:1:d:e", "weft:a:b:01:d:e", "some transaction",
+	} {
 		if got, ok := ParseName(other); ok {
 			t.Errorf("%q is taken for ours: %+v", other, got)
 		}

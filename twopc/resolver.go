@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"time"
 
-	"weft/directory"
 	"weft/pgerr"
 )
 
@@ -21,103 +24,230 @@ type Conn interface {
 	Terminate()
 }
 
-// Dial opens a connection to a shard, to the transaction's database and as the
-// role that prepared there.
-type Dial func(ctx context.Context, shard string) (Conn, error)
-
-// Transaction is what must be known to end one.
-type Transaction struct {
-	Cluster string
-	ID      string
-	Decider string
-	XID     string // the decider's
-	// Parts are the other participants.
-	Parts []directory.Part
-}
-
-// GID returns the name of the transaction that a participant prepares.
-func (t *Transaction) GID(participant string) string {
-	return Name{t.Cluster, t.ID, t.XID, t.Decider, participant}.String()
-}
-
-// Resolver ends transactions that their owner has left.
+// Resolver ends transactions whose owner has left them, and removes decisions that
+// nobody needs any more. Any number of them may work at once.
 type Resolver struct {
-	Dial Dial
+	Cluster string
+	// Dial opens a connection to a database of a shard, as weft's own user.
+	Dial func(ctx context.Context, shard, database string) (Conn, error)
 	Log  *slog.Logger
+	// StopAt is called at the points of recovery. Nil for none.
+	StopAt func(Point)
 }
 
-// ErrUndecided says that the decider's part is still open.
+func (r *Resolver) stopAt(p Point) {
+	if r.StopAt != nil {
+		r.StopAt(p)
+	}
+}
+
+// InDoubt is a prepared transaction of the cluster.
+type InDoubt struct {
+	Name
+	Shard    string // where it was found: its participant, or one on the same server
+	Database string
+	Owner    string // the role that prepared
+	Age      time.Duration
+}
+
+// GID returns its name on its server.
+func (d InDoubt) GID() string { return d.Name.String() }
+
+// FindSQL lists the prepared transactions of a cluster.
+func FindSQL(cluster string) string {
+	return "SELECT gid, database, owner, (1000 * pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - prepared))::bigint FROM pg_catalog.pg_prepared_xacts " +
+		"WHERE pg_catalog.starts_with(gid, " + quote(Prefix(cluster)) + ") ORDER BY prepared"
+}
+
+// ReadFound reads the answer.
+func ReadFound(shard string, rows [][]string) []InDoubt {
+	var out []InDoubt
+	for _, row := range rows {
+		n, ok := ParseName(row[0])
+		if !ok || n.Participant == "" {
+			continue
+		}
+		ms, err := strconv.ParseInt(row[3], 10, 64)
+		if err != nil {
+			continue
+		}
+		out = append(out, InDoubt{Name: n, Shard: shard, Database: row[1], Owner: row[2], Age: time.Duration(ms) * time.Millisecond})
+	}
+	return out
+}
+
+// Urgency is how much is done about a transaction in doubt.
+type Urgency uint8
+
+// Urgencies.
+const (
+	LetBe Urgency = iota // its owner is at it
+	Ask                  // how it ended, if it has
+	Force                // it to an end: its owner is dead
+)
+
+var urgencies = []string{"let be", "ask", "force"}
+
+func (u Urgency) String() string { return urgencies[u] }
+
+// What the ages mean. Asking does no harm, it is only for nothing while the owner
+// is at it: the deciding transaction is open. A proxy that has died has closed
+// its connections, and the answer is there. One that cannot be reached any more
+// has not, and its backends are ended when its lease has run out.
+const (
+	askAfter   = time.Second
+	forceAfter = time.Minute // also if its owner lives
+)
+
+// Judge says what is to be done about a transaction in doubt. inHand: a session of
+// this proxy sees to it; ours: it is of this proxy; alive: its owner's lease lives.
+func (d InDoubt) Judge(ours, inHand, alive bool) Urgency {
+	switch {
+	case d.Age < askAfter || ours && inHand:
+		return LetBe
+	case ours || !alive || d.Age >= forceAfter: // its session is gone, or its proxy
+		return Force
+	}
+	return Ask
+}
+
+// Patience of those who ask.
+const (
+	askPatience   = 200 * time.Millisecond
+	forcePatience = 3 * time.Second
+	forceGrace    = 300 * time.Millisecond // for a COMMIT that is on its way
+)
+
+// ErrUndecided says that the deciding transaction is still open.
 var ErrUndecided = errors.New("the deciding transaction has not ended yet")
 
-// Decide asks the decider. Nobody waits for a transaction that is still open:
-// its backend is ended, and the next call will know more.
-func (r *Resolver) Decide(ctx context.Context, t *Transaction) (Outcome, error) {
-	var o Outcome
-	err := r.on(ctx, t.Decider, func(c Conn) (err error) {
-		if o, err = status(c, t.XID); err != nil || o != Open {
-			return err
+// Decide finds out how a transaction ended. With Force a backend that keeps it
+// open is ended; otherwise ErrUndecided comes back.
+func (r *Resolver) Decide(ctx context.Context, database string, n Name, u Urgency) (Outcome, error) {
+	o := Open
+	patience := askPatience
+	if u == Force {
+		patience = forcePatience
+	}
+	r.stopAt(BeforeArbitrate)
+	err := r.on(ctx, n.Decider, database, func(c Conn) (err error) {
+		if u == Force {
+			var end func()
+			if end, err = r.enforce(ctx, c, n.Decider, database); err != nil {
+				return err
+			}
+			defer end()
 		}
-		if _, err := c.Exec(endSQL(t.XID)); err != nil {
-			return err
+		o, err = ReadArbitration(c.Exec(ArbitrateSQL(n.Key(), patience.Milliseconds())))
+		if err == nil && o == Open {
+			_, _ = c.Exec("ROLLBACK")
+			err = ErrUndecided
 		}
-		return ErrUndecided
+		return err
 	})
-	if err == nil && o == Forgotten {
-		err = fmt.Errorf("shard %s does not know any more how transaction %s ended", t.Decider, t.XID)
+	if err == nil {
+		r.stopAt(AfterArbitrate)
 	}
 	return o, err
 }
 
-// Finish makes all participants follow. An error means that some have not, and
-// that it must be tried again.
-func (r *Resolver) Finish(ctx context.Context, t *Transaction, decided Outcome) error {
-	var errs []error
-	for _, p := range t.Parts {
-		err := r.on(ctx, p.Shard, func(c Conn) error { return r.follow(c, t, p, decided) })
-		if err != nil {
-			errs = append(errs, fmt.Errorf("shard %s: %w", p.Shard, err))
-		}
+// enforce ends, from another connection, whoever makes c wait longer than a COMMIT
+// takes. The function that it returns stops it.
+func (r *Resolver) enforce(ctx context.Context, c Conn, shard, database string) (stop func(), err error) {
+	rows, err := c.Exec("SELECT pg_catalog.pg_backend_pid()")
+	if err != nil || len(rows) == 0 {
+		return nil, errors.Join(err, errNoAnswer(len(rows)))
 	}
-	return errors.Join(errs...)
+	pid := rows[0][0]
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(forceGrace):
+		}
+		err := r.on(ctx, shard, database, func(c Conn) error {
+			_, err := c.Exec("SELECT pg_catalog.pg_terminate_backend(p) FROM pg_catalog.unnest(pg_catalog.pg_blocking_pids(" + pid + ")) p WHERE p <> 0")
+			return err
+		})
+		if err != nil && ctx.Err() == nil {
+			r.Log.Warn("a backend that keeps a transaction open could not be ended", "shard", shard, "err", err)
+		}
+	})
+	return func() { cancel(); wg.Wait() }, nil
 }
 
-var errLater = errors.New("the shard's part of the transaction is still open")
-
-func (r *Resolver) follow(c Conn, t *Transaction, p directory.Part, decided Outcome) error {
-	gid := t.GID(p.Shard)
-	f, err := find(c, gid, p.XID)
-	if err != nil {
-		return err
-	}
-	step := Next(decided, f)
-	switch step {
-	case Commit, Rollback:
-		_, err := c.Exec(decided.Verb() + " PREPARED " + quote(gid))
-		if e := (*pgerr.Error)(nil); errors.As(err, &e) && e.Code == pgerr.UndefinedObject {
-			return nil // its owner lives, or another proxy was faster
-		}
-		if err == nil {
-			r.Log.Info("ended a transaction whose owner has left it", "shard", p.Shard, "gid", gid, "outcome", decided.String())
-		}
-		return err
-	case End:
-		if _, err := c.Exec(endSQL(p.XID)); err != nil {
-			return err
-		}
-		return errLater
-	case Wait:
-		return errLater
-	case Missing:
-		// It has been restored from a backup, or a standby took over that did
-		// not have it; or it cannot prepare. Nothing brings it back.
-		r.Log.Error("a shard has lost its part of a committed transaction: its schema may differ", "shard", p.Shard, "gid", gid)
+func errNoAnswer(rows int) error {
+	if rows == 0 {
+		return errors.New("the server gave no answer")
 	}
 	return nil
 }
 
+// Finish ends a prepared transaction. That it is not there any more means that
+// somebody else has.
+func (r *Resolver) Finish(ctx context.Context, d InDoubt, o Outcome) error {
+	err := r.on(ctx, d.Shard, d.Database, func(c Conn) error {
+		_, err := c.Exec(o.Verb() + " PREPARED " + quote(d.GID()))
+		e := (*pgerr.Error)(nil)
+		if errors.As(err, &e) && e.Code == pgerr.InsufficientPrivilege {
+			// The service user is no superuser, but a member of the owner.
+			if _, err := c.Exec("SET ROLE " + ident(d.Owner)); err != nil {
+				return err
+			}
+			_, err = c.Exec(o.Verb() + " PREPARED " + quote(d.GID()))
+		}
+		return err
+	})
+	e := (*pgerr.Error)(nil)
+	if errors.As(err, &e) && e.Code == pgerr.UndefinedObject {
+		return nil
+	}
+	if err == nil {
+		r.Log.Info("ended a transaction whose owner has left it", "shard", d.Shard, "gid", d.GID(), "outcome", o.String())
+		r.stopAt(AfterResolve)
+	}
+	return err
+}
+
+// Resolve ends what urgency has found to be in need of it. Transactions of which
+// several parts are in doubt are asked about once.
+func (r *Resolver) Resolve(ctx context.Context, found []InDoubt, urgency func(InDoubt) Urgency) (left int, err error) {
+	type verdict struct {
+		o   Outcome
+		err error
+	}
+	decided := map[string]verdict{}
+	var errs []error
+	for _, d := range found {
+		u := urgency(d)
+		if u == LetBe {
+			left++
+			continue
+		}
+		key := d.Key() + " " + d.Database
+		v, asked := decided[key]
+		if !asked {
+			v.o, v.err = r.Decide(ctx, d.Database, d.Name, u)
+			decided[key] = v
+		}
+		if v.err == nil {
+			v.err = r.Finish(ctx, d, v.o)
+		}
+		if v.err != nil {
+			left++
+			if !errors.Is(v.err, ErrUndecided) {
+				errs = append(errs, fmt.Errorf("%s: %w", d.GID(), v.err))
+			}
+		}
+	}
+	return left, errors.Join(errs...)
+}
+
 // on runs f with a connection that ends with ctx.
-func (r *Resolver) on(ctx context.Context, shard string, f func(Conn) error) error {
-	c, err := r.Dial(ctx, shard)
+func (r *Resolver) on(ctx context.Context, shard, database string, f func(Conn) error) error {
+	c, err := r.Dial(ctx, shard, database)
 	if err != nil {
 		return err
 	}
@@ -127,33 +257,118 @@ func (r *Resolver) on(ctx context.Context, shard string, f func(Conn) error) err
 	return f(c)
 }
 
-func status(c Conn, xid string) (Outcome, error) {
-	rows, err := c.Exec("SELECT pg_catalog.pg_xact_status(" + quote(xid) + "::pg_catalog.xid8)")
-	if err == nil && len(rows) != 1 {
-		err = errors.New("pg_xact_status gave no row")
+// ident quotes a name.
+func ident(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
+
+// Sweep removes the decisions in a database of a shard whose participants have all
+// confirmed. keep says which of them somebody still sees to.
+func (r *Resolver) Sweep(ctx context.Context, shard, database string, keep func(Decision) bool) error {
+	var old []Decision
+	err := r.on(ctx, shard, database, func(c Conn) error {
+		rows, err := c.Exec(SweepSQL(r.Cluster))
+		for _, row := range rows {
+			if d := ParseDecision(row[0], row[1]); !keep(d) {
+				old = append(old, d)
+			}
+		}
+		return err
+	})
+	if err != nil || len(old) == 0 {
+		return err
 	}
-	if err != nil {
-		return ReadOutcome("", err)
+	confirmed, err := r.confirmed(ctx, database, old)
+	if len(confirmed) > 0 {
+		err = errors.Join(err, r.on(ctx, shard, database, func(c Conn) error {
+			_, err := c.Exec(ForgetSQL(confirmed))
+			return err
+		}))
 	}
-	return ReadOutcome(rows[0][0], nil)
+	return err
 }
 
-// find asks a participant. The state comes first: what was open then and is not
-// prepared now has either not come to that, or is over.
-func find(c Conn, gid, xid string) (f Found, err error) {
-	if f.Outcome, err = status(c, xid); err != nil {
-		return f, err
+// sweepAge is how old a decision must be before others than its owner look at it.
+const sweepAge = 2 * time.Second
+
+// SweepSQL lists the decisions of a cluster that are not of this moment, if there
+// is such a table.
+func SweepSQL(cluster string) string {
+	return fmt.Sprintf("SELECT gid, participants FROM weft.decision WHERE pg_catalog.starts_with(gid, %s) AND decided < pg_catalog.clock_timestamp() - '%d ms'::interval LIMIT 1000",
+		quote(Prefix(cluster)), sweepAge.Milliseconds())
+}
+
+// ForgetSQL deletes decisions. Should that be lost in a crash, they are found
+// again: it need not wait for the disk.
+func ForgetSQL(keys []string) string {
+	var b strings.Builder
+	b.WriteString("BEGIN; SET LOCAL synchronous_commit = off; DELETE FROM weft.decision WHERE gid IN (")
+	for i, k := range keys {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(quote(k))
 	}
-	rows, err := c.Exec("SELECT FROM pg_catalog.pg_prepared_xacts WHERE gid = " + quote(gid))
-	f.Prepared = len(rows) > 0
-	return f, err
+	b.WriteString("); COMMIT")
+	return b.String()
 }
 
-// endSQL ends the backend that runs a transaction.
-func endSQL(xid string) string {
-	return "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity WHERE backend_xid = " + quote(xid) +
-		"::pg_catalog.xid8::pg_catalog.xid AND datname = pg_catalog.current_database() AND usename = session_user"
+// confirmed returns which decisions no participant waits for. A row that is to be seen was
+// committed, so all had prepared: one that is not prepared any more has followed, if it
+// is the server that it was.
+func (r *Resolver) confirmed(ctx context.Context, database string, decisions []Decision) (keys []string, err error) {
+	type shardState struct {
+		server   string
+		prepared map[string]bool
+		err      error
+	}
+	states := map[string]*shardState{}
+	look := func(shard string) *shardState {
+		if st := states[shard]; st != nil {
+			return st
+		}
+		st := &shardState{prepared: map[string]bool{}}
+		states[shard] = st
+		st.err = r.on(ctx, shard, database, func(c Conn) error {
+			rows, err := c.Exec("SELECT weft.server()")
+			if err != nil || len(rows) == 0 {
+				return errors.Join(err, errNoAnswer(len(rows)))
+			}
+			st.server = rows[0][0]
+			rows, err = c.Exec(FindSQL(r.Cluster))
+			for _, row := range rows {
+				st.prepared[row[0]] = true
+			}
+			return err
+		})
+		return st
+	}
+	var errs []error
+	for _, d := range decisions {
+		n, ok := ParseName(d.Key)
+		if !ok {
+			continue
+		}
+		done := true
+		for _, m := range d.Members {
+			st := look(m.Shard)
+			n.Participant = m.Shard
+			switch {
+			case st.err != nil:
+				errs = append(errs, fmt.Errorf("shard %s: %w", m.Shard, st.err))
+				done = false
+			case st.prepared[n.String()]:
+				done = false
+			case st.server != m.Server:
+				// A standby took over, or a backup was restored: what it had
+				// promised may be lost with what it did not have.
+				r.Log.Error("a shard may have lost its part of a committed transaction: it is not the server that prepared it",
+					"shard", m.Shard, "gid", n.String(), "prepared on", m.Server, "now", st.server)
+				done = false
+			}
+		}
+		if done {
+			keys = append(keys, d.Key)
+		}
+	}
+	slices.Sort(keys)
+	return keys, errors.Join(errs...)
 }
-
-// quote quotes what holds no backslash.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }

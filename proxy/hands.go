@@ -1,0 +1,32 @@
+package proxy
+
+import "sync"
+
+// hands are the commits that sessions of this proxy see to, by their number. What is
+// prepared and in nobody's hands is the resolver's.
+type hands struct {
+	mu sync.Mutex
+	m  map[uint64]struct{}
+}
+
+func (h *hands) take(n uint64) {
+	h.mu.Lock()
+	if h.m == nil {
+		h.m = map[uint64]struct{}{}
+	}
+	h.m[n] = struct{}{}
+	h.mu.Unlock()
+}
+
+func (h *hands) drop(n uint64) {
+	h.mu.Lock()
+	delete(h.m, n)
+	h.mu.Unlock()
+}
+
+func (h *hands) has(n uint64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, ok := h.m[n]
+	return ok
+}

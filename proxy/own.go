@@ -1,0 +1,81 @@
+package proxy
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"weft/pgerr"
+	"weft/pool"
+	"weft/schema"
+)
+
+// owns is what is known of weft's own tables on the shards, by database.
+type owns struct {
+	mu    sync.Mutex
+	known map[ownKey]*schema.Own
+}
+
+type ownKey struct{ shard, database string }
+
+// installTimeout bounds how long making them may take: somebody may hold a lock.
+const installTimeout = 10 * time.Second
+
+// own makes sure that a shard has weft's own tables in a database.
+func (s *Server) own(ctx context.Context, shard, database string) (*schema.Own, error) {
+	key := ownKey{shard, database}
+	s.owns.mu.Lock()
+	own := s.owns.known[key]
+	s.owns.mu.Unlock()
+	if own != nil {
+		return own, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, installTimeout)
+	defer cancel()
+	own, err := schema.Install(ctx, dialer{s}, shard, database, s.cfg.ServiceUser)
+	if err != nil {
+		return nil, err
+	}
+	if own.MaxPrepared == 0 {
+		// Asked again next time: the server may have been restarted with more.
+		s.warnUnable(shard)
+		return own, nil
+	}
+	s.owns.mu.Lock()
+	defer s.owns.mu.Unlock()
+	if s.owns.known == nil {
+		s.owns.known = map[ownKey]*schema.Own{}
+	}
+	s.owns.known[key] = own
+	return own, nil
+}
+
+// disown forgets what is known of a database, which may be another one now.
+func (s *Server) disown(database string) {
+	s.owns.mu.Lock()
+	defer s.owns.mu.Unlock()
+	for key := range s.owns.known {
+		if key.database == database {
+			delete(s.owns.known, key)
+		}
+	}
+}
+
+// mayPrepare refuses a transaction on several shards if one of them cannot take
+// part in its commit.
+func (s *Session) mayPrepare(c *pool.Conn) error {
+	own, err := s.srv.own(s.ctx, c.Shard(), s.db.Name)
+	if err != nil {
+		return err
+	}
+	if own.MaxPrepared == 0 {
+		return unable(c.Shard())
+	}
+	return nil
+}
+
+// unable is the error of a shard that cannot prepare transactions.
+func unable(shard string) *pgerr.Error {
+	return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "a transaction cannot write on more than one shard: prepared transactions are disabled on shard %q", shard).
+		WithHint("Set max_prepared_transactions on that server to at least weft's pool.max_per_shard and restart it; or keep the statements of a transaction to one value of the shard key.")
+}

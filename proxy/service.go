@@ -1,0 +1,117 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weft/pgerr"
+	"weft/pool"
+	"weft/schema"
+	"weft/twopc"
+	"weft/wire"
+)
+
+// service keeps a connection to each shard and database that weft itself needs
+// again and again, logged in as the service user.
+type service struct {
+	mu   sync.Mutex
+	idle map[ownKey]*serviceConn
+}
+
+// serviceIdle is how long an unused one is kept.
+const serviceIdle = 15 * time.Second
+
+// serviceConn is a connection of the service user's. To terminate it is to give it
+// back, if it is in order.
+type serviceConn struct {
+	schema.Conn
+	backend *pool.Conn
+	srv     *Server
+	key     ownKey
+	spoilt  atomic.Bool
+	since   time.Time
+}
+
+// dialService returns a connection to a database of a shard as the service user.
+func (s *Server) dialService(ctx context.Context, shard, database string) (twopc.Conn, error) {
+	key := ownKey{shard, database}
+	s.service.mu.Lock()
+	c := s.service.idle[key]
+	delete(s.service.idle, key)
+	s.service.mu.Unlock()
+	if c != nil {
+		if !c.backend.Readable() {
+			return c, nil
+		}
+		c.Conn.Terminate()
+	}
+	dialled, err := dialer{s}.Dial(ctx, shard, database, s.cfg.ServiceUser)
+	if err != nil {
+		return nil, err
+	}
+	return &serviceConn{Conn: dialled, backend: dialled.(*pool.Conn), srv: s, key: key}, nil
+}
+
+// Exec implements twopc.Conn.
+func (c *serviceConn) Exec(sql string) ([][]string, error) {
+	rows, err := c.Conn.Exec(sql)
+	// After an error it may have a role or a transaction that nobody wants.
+	if err != nil {
+		c.spoilt.Store(true)
+	}
+	return rows, err
+}
+
+// Interrupt implements twopc.Conn.
+func (c *serviceConn) Interrupt() {
+	c.spoilt.Store(true)
+	c.Conn.Interrupt()
+}
+
+// Terminate implements twopc.Conn.
+func (c *serviceConn) Terminate() {
+	if c.spoilt.Load() || c.backend.Status != wire.TxIdle {
+		c.Conn.Terminate()
+		return
+	}
+	s := &c.srv.service
+	c.since = time.Now()
+	s.mu.Lock()
+	kept := s.idle[c.key] == nil && c.srv.ctx.Err() == nil
+	if kept {
+		if s.idle == nil {
+			s.idle = map[ownKey]*serviceConn{}
+		}
+		s.idle[c.key] = c
+	}
+	s.mu.Unlock()
+	if !kept {
+		c.Conn.Terminate()
+	}
+}
+
+// close closes the connections that have not been used since.
+func (s *service) close(since time.Time) {
+	var old []*serviceConn
+	s.mu.Lock()
+	for key, c := range s.idle {
+		if c.since.Before(since) {
+			old = append(old, c)
+			delete(s.idle, key)
+		}
+	}
+	s.mu.Unlock()
+	for _, c := range old {
+		c.Conn.Terminate()
+	}
+}
+
+// noSuchTable reports whether weft has never kept anything there, or the database
+// is gone.
+func noSuchTable(err error) bool {
+	e := (*pgerr.Error)(nil)
+	return errors.As(err, &e) && (e.Code == pgerr.UndefinedTable || e.Code == "3F000" || e.Code == pgerr.UndefinedFunction || e.Code == pgerr.InvalidCatalogName)
+}

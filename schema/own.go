@@ -1,0 +1,159 @@
+package schema
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"weft/pgerr"
+)
+
+// What weft keeps on the shards is in the schema weft of each database: the
+// decisions about transactions of several shards and what else must be written
+// in the transaction it is about. Install makes it, whenever it is first needed
+// or something has been added.
+
+// Own is what must be known to use it.
+type Own struct {
+	// Key proves that a call of weft.decide is weft's: see Proof in twopc.
+	Key string
+	// MaxPrepared is the server's max_prepared_transactions.
+	MaxPrepared int
+}
+
+// ownSteps make it, in order; the version of a database is how many of them it
+// has seen. So a step that has been released is never changed: what is to be
+// different becomes another step. Each may be run again and finds its work done.
+var ownSteps = []string{
+	// 1: decisions. The row is there, or its transaction is not committed.
+	`CREATE TABLE IF NOT EXISTS weft.decision (
+	gid text PRIMARY KEY,
+	participants text NOT NULL,
+	decided timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()
+) WITH (fillfactor = 100, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0.5);
+REVOKE ALL ON weft.decision FROM PUBLIC`,
+
+	// 2: entering one. Whoever may write may call it, with a proof that only weft can give:
+	// a row of somebody else's would commit what was not committed. It also sees
+	// to it that the COMMIT which follows is durable, whatever the client has set.
+	`CREATE OR REPLACE FUNCTION weft.decide(gid text, participants text, proof text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $weft$
+BEGIN
+	IF proof IS DISTINCT FROM encode(sha256(convert_to((SELECT o.key FROM weft.own o) || decide.gid, 'UTF8')), 'hex') THEN
+		RAISE insufficient_privilege USING MESSAGE = 'weft.decide is for weft alone';
+	END IF;
+	INSERT INTO weft.decision (gid, participants) VALUES (decide.gid, decide.participants);
+	IF current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') THEN
+		PERFORM set_config('synchronous_commit', 'on', true);
+	END IF;
+END $weft$`,
+
+	// 3: which server this is, and since which failover. A prepared transaction that is not
+	// there any more has been ended only if this has not changed.
+	`CREATE OR REPLACE FUNCTION weft.server() RETURNS text
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $weft$
+	SELECT (SELECT system_identifier FROM pg_control_system()) || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8)
+$weft$`,
+}
+
+// ownLock keeps two proxies from making it at the same time: "weft" in ASCII.
+const ownLock = "2003133044"
+
+// Install makes sure that a database of a shard has what weft keeps there. Any
+// number of proxies may do so at once. The user must be allowed to create a
+// schema, or find it made.
+func Install(ctx context.Context, shards Shards, shard, database, user string) (*Own, error) {
+	s, err := open(ctx, shards, shard, database, user, "weft install")
+	if err != nil {
+		return nil, fmt.Errorf("log in as service user %q: %w", user, err)
+	}
+	defer s.close()
+	own, version, err := readOwn(s)
+	if err != nil {
+		return nil, err
+	}
+	if version >= len(ownSteps) { // perhaps by a newer weft, whose steps do no harm
+		return own, nil
+	}
+	if err := installOwn(s); err != nil {
+		return nil, mayNotInstall(err, database, user)
+	}
+	if own, version, err = readOwn(s); err != nil {
+		return nil, err
+	}
+	if version < len(ownSteps) {
+		return nil, fmt.Errorf("schema weft is at version %d after it was brought to %d", version, len(ownSteps))
+	}
+	return own, nil
+}
+
+// readOwn returns what is there; version 0 is nothing.
+func readOwn(s *session) (own *Own, version int, err error) {
+	rows, err := s.Exec(`SELECT pg_catalog.to_regclass('weft.own') IS NOT NULL, n.nspowner IS NOT NULL AND NOT pg_catalog.pg_has_role(n.nspowner, 'USAGE'), ` +
+		`pg_catalog.current_setting('max_prepared_transactions') FROM (SELECT) one LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = 'weft'`)
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(rows) != 1 {
+		return nil, 0, errors.New("the server gave no answer")
+	}
+	if rows[0][1] == "t" {
+		return nil, 0, pgerr.New(pgerr.InsufficientPrivilege, `schema "weft" belongs to somebody else than weft's service user`).
+			WithHint("weft keeps its own tables there. Rename the schema, or set service.user in weft.yaml to its owner.")
+	}
+	own = &Own{}
+	if own.MaxPrepared, err = strconv.Atoi(rows[0][2]); err != nil {
+		return nil, 0, err
+	}
+	if rows[0][0] != "t" {
+		return own, 0, nil
+	}
+	rows, err = s.Exec("SELECT version, key FROM weft.own")
+	if err != nil || len(rows) == 0 {
+		return own, 0, err
+	}
+	own.Key = rows[0][1]
+	version, err = strconv.Atoi(rows[0][0])
+	return own, version, err
+}
+
+// installOwn runs the steps that are missing, all or none.
+func installOwn(s *session) error {
+	err := s.run("BEGIN", "SELECT pg_catalog.pg_advisory_xact_lock("+ownLock+")",
+		"CREATE SCHEMA IF NOT EXISTS weft", "GRANT USAGE ON SCHEMA weft TO PUBLIC",
+		`CREATE TABLE IF NOT EXISTS weft.own (single boolean PRIMARY KEY DEFAULT true CHECK (single), version int NOT NULL, key text NOT NULL)`,
+		`REVOKE ALL ON weft.own FROM PUBLIC`,
+		`INSERT INTO weft.own (version, key) VALUES (0, pg_catalog.gen_random_uuid()::text || pg_catalog.gen_random_uuid()::text) ON CONFLICT DO NOTHING`)
+	if err != nil {
+		return err
+	}
+	// Only now, under the lock: somebody may just have done it.
+	text, err := s.one("SELECT version FROM weft.own")
+	if err != nil {
+		return err
+	}
+	version, err := strconv.Atoi(text)
+	if err != nil {
+		return err
+	}
+	for ; version < len(ownSteps); version++ {
+		if err := s.run(ownSteps[version], fmt.Sprintf("UPDATE weft.own SET version = %d", version+1)); err != nil {
+			return err
+		}
+	}
+	return s.run("COMMIT")
+}
+
+// mayNotInstall says what to do where the service user has too few rights.
+func mayNotInstall(err error, database, user string) error {
+	e := (*pgerr.Error)(nil)
+	if !errors.As(err, &e) || e.Code != pgerr.InsufficientPrivilege {
+		return err
+	}
+	return pgerr.New(pgerr.InsufficientPrivilege, "weft cannot make the tables that it keeps in schema weft: %s", strings.TrimSuffix(e.Message, ".")).
+		WithDetail("%s", e.Detail).
+		WithHint(`Run GRANT CREATE ON DATABASE %s TO %s on every shard, or set service.user in weft.yaml to a role that may.`, ident(database), ident(user)).
+		WithCause(err)
+}

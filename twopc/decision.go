@@ -1,0 +1,99 @@
+package twopc
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"weft/pgerr"
+)
+
+// Member is a participant as the decision lists it.
+type Member struct {
+	Shard string
+	// Server is which server it was, and since which failover: weft.server().
+	Server string
+}
+
+// Decision is a row of weft.decision.
+type Decision struct {
+	Key     string // of the transaction: Name without a participant
+	Members []Member
+	// Announced: it is in the directory too, because it changes schemas, and
+	// must outlive its entry there.
+	Announced bool
+}
+
+const announced = "!"
+
+// Participants writes the members as the row has them.
+func (d *Decision) Participants() string {
+	var b strings.Builder
+	if d.Announced {
+		b.WriteString(announced)
+	}
+	for i, m := range d.Members {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(m.Shard)
+		b.WriteByte('@')
+		b.WriteString(m.Server)
+	}
+	return b.String()
+}
+
+// ParseDecision reads a row.
+func ParseDecision(key, participants string) Decision {
+	d := Decision{Key: key}
+	participants, d.Announced = strings.CutPrefix(participants, announced)
+	for _, f := range strings.Fields(participants) {
+		shard, server, _ := strings.Cut(f, "@")
+		d.Members = append(d.Members, Member{shard, server})
+	}
+	return d
+}
+
+// AppendDecide appends the text that enters a decision, in the transaction that
+// it is about. secret is the database's own. The constraints first: what was
+// deferred must not fail when others have promised.
+func AppendDecide(b []byte, secret string, d *Decision) []byte {
+	b = append(b, "SET CONSTRAINTS ALL IMMEDIATE;SELECT weft.decide('"...)
+	b = append(append(b, d.Key...), "','"...)
+	b = append(append(b, d.Participants()...), "','"...)
+	sum := sha256.Sum256([]byte(secret + d.Key))
+	b = hex.AppendEncode(b, sum[:])
+	return append(b, "')"...)
+}
+
+// ArbitrateSQL asks the deciding shard how a transaction ended: by entering an abort in
+// its place. If the row is there, it was committed. If it is not, the insert waits
+// for the deciding transaction if that is open; that it succeeds proves that
+// it is dead, as the row was entered before anybody prepared. Then it has done
+// its work, and is rolled back: nothing stays that would have to be removed.
+//
+// To look for the row would be a guess: while COMMIT is on its way nothing is to
+// be seen. Under REPEATABLE READ the insert would fail, not answer.
+func ArbitrateSQL(key string, patienceMillis int64) string {
+	return fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = %d; SET LOCAL statement_timeout = 0; "+
+		"INSERT INTO weft.decision (gid, participants) VALUES (%s, 'abort') ON CONFLICT DO NOTHING RETURNING 1; ROLLBACK", patienceMillis, quote(key))
+}
+
+// ReadArbitration reads the answer.
+func ReadArbitration(rows [][]string, err error) (Outcome, error) {
+	e := (*pgerr.Error)(nil)
+	switch {
+	case err == nil && len(rows) > 0:
+		return Aborted, nil
+	case err == nil:
+		return Committed, nil
+	case errors.As(err, &e) && e.Code == pgerr.LockNotAvailable:
+		return Open, nil
+	}
+	return Open, err
+}
+
+// quote quotes what holds no backslash.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
