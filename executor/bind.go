@@ -42,6 +42,7 @@ type Binder struct {
 	shards  collection
 	missing []Missing
 	buckets int // looked at so far, of ranges
+	last    int // the bucket looked at last
 
 	buf     []byte         // values of literals
 	offsets []int          // of parameters
@@ -409,6 +410,7 @@ func (b *Binder) bucket(in *plan.Instance, bucket int) error {
 		return pgerr.New(pgerr.InternalError, "bucket %d of table %q has no shard in version %d of the directory", bucket, in.Table.Name, b.snap.Version)
 	}
 	b.shards.add(int(b.snap.Placement[bucket]))
+	b.last = bucket
 	return nil
 }
 

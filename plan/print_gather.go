@@ -17,6 +17,15 @@ func (t Text) String() string {
 		Type: func(dst []byte, piece, column int) []byte {
 			return fmt.Appendf(dst, "<type %d.%d>", piece+1, column+1)
 		},
+		Own: func(dst []byte, kind PartKind, i int) []byte {
+			switch kind {
+			case Given:
+				return append(dst, "$"+strconv.Itoa(i+1)...)
+			case Supplied:
+				return append(dst, "<value "+strconv.Itoa(i+1)+">"...)
+			}
+			return append(dst, "<cell "+strconv.Itoa(i+1)+">"...)
+		},
 	}))
 }
 

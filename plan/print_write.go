@@ -25,13 +25,8 @@ func (w *Write) print(b *strings.Builder, indent string) {
 		where = " on the home shard"
 	}
 	if w.Rows != nil {
-		fmt.Fprintf(b, "%s%s%s: %s\n", indent, w.Verb, where, w.Rows.Head)
-		for i := range w.Rows.Rows {
-			fmt.Fprintf(b, "%s  row: %s\n", indent, w.Rows.Rows[i])
-		}
-		if len(w.Rows.Tail) > 0 {
-			fmt.Fprintf(b, "%s  %s\n", indent, w.Rows.Tail)
-		}
+		fmt.Fprintf(b, "%s%s%s", indent, w.Verb, where)
+		w.Rows.print(b, indent)
 	} else {
 		fmt.Fprintf(b, "%s%s%s: %s\n", indent, w.Verb, where, w.Text)
 	}
@@ -39,14 +34,64 @@ func (w *Write) print(b *strings.Builder, indent string) {
 		fmt.Fprintf(b, "%s  %s\n", indent, w.Instances[i].String())
 	}
 	if w.Split != nil {
-		var cols []string
-		for _, c := range w.Split.Columns {
-			cols = append(cols, fmt.Sprint(c+1))
-		}
-		fmt.Fprintf(b, "%s  each row of the input to its shard of %s, by column %s\n", indent, w.Split.Table.Name, strings.Join(cols, ", "))
+		w.Split.print(b, indent+"  ")
 	}
 	if w.Then != nil {
 		fmt.Fprintf(b, "%sthen, with the rows returned:\n", indent)
 		w.Then.print(b, indent+"  ")
+	}
+}
+
+func (s *Split) print(b *strings.Builder, indent string) {
+	if s.Table == nil {
+		fmt.Fprintf(b, "%sto the home shard", indent)
+	} else {
+		fmt.Fprintf(b, "%ssplit by %s:", indent, s.Table.Name)
+	}
+	for i, c := range s.Columns {
+		if c < 0 {
+			fmt.Fprintf(b, " %s", s.Fixed[i])
+		} else {
+			fmt.Fprintf(b, " column %d", c+1)
+		}
+	}
+	if s.Whole {
+		b.WriteString(", whole")
+	}
+	b.WriteByte('\n')
+	for _, v := range s.Draws {
+		from := "random uuid"
+		if v.Sequence != "" {
+			from = v.Sequence
+		}
+		fmt.Fprintf(b, "%sdraws %s from %s\n", indent, v.Type, from)
+	}
+}
+
+func (r *Rows) print(b *strings.Builder, indent string) {
+	flags := ""
+	if r.Skips {
+		flags += ", may skip"
+	}
+	if r.Updates {
+		flags += ", may update"
+	}
+	fmt.Fprintf(b, "%s: %s\n", flags, r.Head)
+	for i := range r.Rows {
+		fmt.Fprintf(b, "%s  row: %s\n", indent, r.Rows[i].Text)
+	}
+	if len(r.Tail) > 0 {
+		fmt.Fprintf(b, "%s  %s\n", indent, r.Tail)
+	}
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		as := ""
+		if c.As != "" {
+			as = " as " + c.As
+		}
+		if c.Apart {
+			as += ", apart"
+		}
+		fmt.Fprintf(b, "%s  cell %d: %s%s\n", indent, i+1, c.Text, as)
 	}
 }

@@ -97,14 +97,26 @@ func (w *Write) size() int64 {
 	if w == nil {
 		return 0
 	}
-	n := int64(unsafe.Sizeof(*w)) + 64 + 2*w.Text.size() + w.Read.size() + w.Then.size()
+	n := int64(unsafe.Sizeof(*w)) + 64 + w.Read.size() + 2*w.Text.size() + w.Query.size() + w.Then.size()
 	for i := range w.Instances {
 		n += w.Instances[i].size()
 	}
+	if s := w.Split; s != nil {
+		n += int64(unsafe.Sizeof(*s)) + 8*int64(len(s.Columns))
+		for i := range s.Fixed {
+			n += s.Fixed[i].size()
+		}
+		for i := range s.Draws {
+			n += int64(unsafe.Sizeof(s.Draws[i])) + int64(len(s.Draws[i].Sequence)+len(s.Draws[i].Type))
+		}
+	}
 	if r := w.Rows; r != nil {
-		n += r.Head.size() + r.Tail.size()
+		n += int64(unsafe.Sizeof(*r)) + r.Head.size() + r.Tail.size()
 		for i := range r.Rows {
-			n += r.Rows[i].size()
+			n += int64(unsafe.Sizeof(r.Rows[i])) + r.Rows[i].Text.size() + 8*int64(len(r.Rows[i].Keys))
+		}
+		for i := range r.Cells {
+			n += int64(unsafe.Sizeof(r.Cells[i])) + r.Cells[i].Text.size() + int64(len(r.Cells[i].As))
 		}
 	}
 	return n

@@ -23,6 +23,13 @@ const (
 	// Rest is the query that a command is about, over the pieces' rows: a
 	// subquery in parentheses.
 	Rest
+	// Given is the client's parameter Index, counted from 0. It has another number
+	// in the text that it becomes part of.
+	Given
+	// Supplied is the Index-th value of Generate.
+	Supplied
+	// Held is the Index-th of Rows.Cells.
+	Held
 )
 
 // Part is a piece of SQL or a hole.
@@ -41,6 +48,8 @@ type Fill struct {
 	Now     func(dst []byte) []byte
 	Type    func(dst []byte, piece, column int) []byte
 	Rest    func(dst []byte) []byte
+	// Own are the holes of INSERT … VALUES: Given, Supplied, Held.
+	Own func(dst []byte, kind PartKind, i int) []byte
 }
 
 // Append appends the text with its holes filled.
@@ -65,6 +74,8 @@ func (t Text) Append(dst []byte, f *Fill) []byte {
 			dst = f.Type(dst, p.Index, p.Column)
 		case Rest:
 			dst = f.Rest(dst)
+		case Given, Supplied, Held:
+			dst = f.Own(dst, p.Kind, p.Index)
 		}
 	}
 	return dst

@@ -17,8 +17,14 @@ type Write struct {
 	// a Remainder, the rows of that are the only input. Nil for none.
 	Read *Gather
 
+	// Query is what Read answers, as the client wrote it, where that is not the
+	// whole statement. ReadWrites: it may change something itself.
+	Query      Text
+	ReadWrites bool
+
 	// Split, if not nil: each row of the last input goes to the shard that it
-	// belongs on. Otherwise all rows of all inputs go to all shards.
+	// belongs on, or without a table to the home shard. Otherwise all rows of all
+	// inputs go to all shards.
 	Split *Split
 
 	// Rows are those of an INSERT … VALUES, each with its own place. Text is not
@@ -54,15 +60,57 @@ type Write struct {
 // Split says where a row belongs.
 type Split struct {
 	Table *Table
-	// Columns of the input are the key, in the order of the vindex.
+	// Columns of the input are the key, in the order of the vindex. Where it is
+	// -1 all rows have the value that Fixed says.
 	Columns []int
+	Fixed   []Source
+
+	// Draws are values that weft supplies to each row: they are the input's last
+	// columns.
+	Draws []Value
+
+	// Whole: what a shard gets, it gets in one statement, because rows of it may
+	// have to do with each other (ON CONFLICT DO UPDATE, foreign keys of the
+	// table on itself, triggers). Otherwise in as many as memory demands.
+	Whole bool
+
+	// Skips: a row may turn out not to be inserted, and is not returned then.
+	Skips bool
 }
 
 // Rows is an INSERT … VALUES in parts: those of a shard are put between head and
-// tail, with commas.
+// tail, with commas. Where Write has no Instances all rows are the home shard's.
 type Rows struct {
 	Head, Tail Text
-	// Rows has the text of each row, in brackets. The i-th is stored where
-	// Instances[i] says.
-	Rows []Text
+	Rows       []Row
+	// Cells are values that may have to be known before their row is stored:
+	// keys, and what cannot be evaluated on the row's own shard.
+	Cells []Cell
+	// Skips: a row may turn out not to be inserted, and is not returned then. So
+	// which one is returned cannot be told by counting.
+	Skips bool
+	// Updates: a row may be updated, which must not happen twice.
+	Updates bool
+	// Timed: the time of the transaction is in it.
+	Timed bool
+}
+
+// Row is one row.
+type Row struct {
+	// Text has the row in brackets. The i-th is stored where Instances[i] says.
+	Text Text
+	// Keys are the cells of the key columns, in the order of the vindex; -1 if
+	// the instance knows the value.
+	Keys []int
+}
+
+// Cell is one value of a row.
+type Cell struct {
+	Text Text
+	// As is the type that the value is asked for as, if it is, before it is
+	// known where its row is stored; empty for its own.
+	As string
+	// Apart: it is never evaluated where the row is stored. The values of all
+	// such cells are the columns of the one row of Read, in the order of the cells.
+	Apart bool
 }

@@ -39,6 +39,12 @@ type analysis struct {
 	// scattered is why a query is not gathered.
 	scattered *pgerr.Error
 
+	// inserting is the INSERT that the statement is. apart: what cannot be
+	// evaluated where its rows go is left out of the analysis; aside: all that it
+	// inserts is.
+	inserting    *writer
+	apart, aside bool
+
 	// probe is what a look at one block of a statement notes beside. Nil in the
 	// analysis of a whole statement.
 	probe *probe

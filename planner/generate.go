@@ -31,7 +31,8 @@ type textEdit struct {
 }
 
 func (w *writer) generator(given int) *generator {
-	return &generator{writer: w, given: given}
+	w.gen = &generator{writer: w, given: given}
+	return w.gen
 }
 
 // generates reports whether weft supplies the values of a column that the

@@ -14,7 +14,9 @@ import (
 // insert analyses INSERT. Each row of VALUES is an instance: the shard that its
 // key names.
 func (l *level) insert(n *pg.InsertStmt) []output {
-	l.withClause(n.WithClause, n)
+	if !l.apart && !l.aside {
+		l.withClause(n.WithClause, n)
+	}
 	var c *changes
 	if n.OnConflictClause != nil {
 		c = setting(n.OnConflictClause.TargetList)
@@ -29,9 +31,11 @@ func (l *level) insert(n *pg.InsertStmt) []output {
 		}
 	}
 	sel := n.SelectStmt.GetSelectStmt()
-	if tg.rel == nil || tg.table == nil || tg.table.Reference {
-		l.inserted(tg, names, sel)
-	} else {
+	switch {
+	case l.aside: // what it inserts is somebody else's business
+	case tg.rel == nil || tg.table == nil || tg.table.Reference:
+		l.inserted(tg, n, names, sel)
+	default:
 		l.sharded(tg, n, names, sel)
 	}
 	if c := n.OnConflictClause; c != nil {
@@ -52,14 +56,19 @@ func (l *level) plainTarget(tg *target, rv *pg.RangeVar) *source {
 }
 
 // inserted analyses what goes into a table that needs no key.
-func (l *level) inserted(tg *target, names []string, sel *pg.SelectStmt) {
+func (l *level) inserted(tg *target, n *pg.InsertStmt, names []string, sel *pg.SelectStmt) {
 	if sel == nil {
 		return
 	}
-	if len(sel.ValuesLists) > 0 && sel.WithClause == nil && tg.rel != nil {
+	if plainValues(sel) && tg.rel != nil {
 		cols := insertColumns(tg.rel, names)
+		w := &writer{level: l, target: tg, stmt: n, cols: cols, listed: len(names) > 0, name: called(n.Relation), lists: sel.ValuesLists}
+		l.inserting = w
 		for _, row := range sel.ValuesLists {
 			for i, v := range row.GetList().GetItems() {
+				if w.goesAway(v) {
+					continue
+				}
 				l.expression(v)
 				if i < len(cols) && cols[i] != nil {
 					l.params.infer(v, datum.Type(cols[i].Base))
@@ -95,14 +104,21 @@ func (l *level) sharded(tg *target, n *pg.InsertStmt, names []string, sel *pg.Se
 	}
 	cols := insertColumns(tg.rel, names)
 	w := &writer{level: l, target: tg, stmt: n, cols: cols, listed: len(names) > 0, name: called(n.Relation)}
+	l.inserting = w
 	switch {
 	case sel == nil:
 		w.defaultValues()
-	case len(sel.ValuesLists) > 0 && sel.WithClause == nil && len(sel.SortClause) == 0 && sel.LimitCount == nil && sel.LimitOffset == nil:
+	case plainValues(sel):
+		w.lists = sel.ValuesLists
 		w.rows(sel.ValuesLists)
 	default:
 		w.query(sel)
 	}
+}
+
+// plainValues: it is a list of rows and nothing else, in which DEFAULT may stand.
+func plainValues(sel *pg.SelectStmt) bool {
+	return len(sel.ValuesLists) > 0 && sel.WithClause == nil && len(sel.SortClause) == 0 && sel.LimitCount == nil && sel.LimitOffset == nil
 }
 
 // writer analyses the rows of an INSERT into a sharded table.
@@ -113,6 +129,12 @@ type writer struct {
 	cols   []*catalog.Column
 	listed bool
 	name   string
+
+	lists []*pg.Node // of VALUES
+	gen   *generator
+	// stored are the rows, and away what cannot be evaluated where they go.
+	stored []*instance
+	away   map[*pg.Node]bool
 }
 
 // row starts a stored row.
@@ -120,6 +142,7 @@ func (w *writer) row(s *scope) *instance {
 	x := w.appear(w.target.table, w.name, s)
 	x.stored = true
 	x.keys = make([]storedKey, len(w.target.table.keys))
+	w.stored = append(w.stored, x)
 	return x
 }
 
@@ -155,6 +178,10 @@ func (w *writer) rows(lists []*pg.Node) {
 			}
 			if c != nil && g.replaces(c, v) {
 				w.set(x, c, g.replace(r, c, v))
+				continue
+			}
+			if w.goesAway(v) {
+				w.set(x, c, storedKey{})
 				continue
 			}
 			w.expression(v)

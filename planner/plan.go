@@ -123,7 +123,7 @@ func (a *analysis) finish() {
 		out.Params = append(out.Params, t)
 	}
 	if out.Route == plan.Refused {
-		out.Instances, out.Generate, out.Change, out.Function, out.Gather = nil, nil, nil, nil, nil
+		out.Instances, out.Generate, out.Change, out.Function, out.Gather, out.Write = nil, nil, nil, nil, nil, nil
 		return
 	}
 	if out.Route == plan.Keyed {
@@ -300,7 +300,7 @@ func (a *analysis) statement(n *pg.Node) plan.Route {
 		}
 		return a.selected(&pg.Node{Node: n})
 	case *pg.Node_InsertStmt:
-		a.top().insert(n.InsertStmt)
+		return a.inserts(n.InsertStmt)
 	case *pg.Node_UpdateStmt:
 		a.notesOfWrite()
 		a.top().update(n.UpdateStmt)

@@ -12,14 +12,17 @@ type insertTokens struct {
 	valuesKeyword int
 	defaultValues int   // the DEFAULT of DEFAULT VALUES
 	rowsEnd       []int // the bracket that closes each row
+	rowsStart     []int // the one that opens it
+	commas        [][]int
+	end           int // where the statement ends
 }
 
 // tokens finds the places. It starts at the table's name and knows brackets,
 // literals, quoted names and comments; everything else is words.
 func (g *generator) tokens() insertTokens {
-	out := insertTokens{columnsEnd: -1, overriding: -1, valuesKeyword: -1, defaultValues: -1}
+	out := insertTokens{columnsEnd: -1, overriding: -1, valuesKeyword: -1, defaultValues: -1, end: len(g.text.sql)}
 	sc := wordScanner{text: g.text, at: g.text.tree.Offset(g.stmt.Relation.Location)}
-	depth := 0
+	depth, square := 0, 0
 	lastDefault := -1
 	for {
 		word, start := sc.next()
@@ -28,10 +31,21 @@ func (g *generator) tokens() insertTokens {
 		}
 		switch {
 		case word == "(":
-			depth++
+			if depth++; depth == 1 && out.valuesKeyword >= 0 {
+				out.rowsStart = append(out.rowsStart, start)
+				out.commas = append(out.commas, nil)
+			}
+		case word == "[":
+			square++
+		case word == "]":
+			square--
+		case word == "," && depth == 1 && square == 0 && out.valuesKeyword >= 0:
+			row := len(out.commas) - 1
+			out.commas[row] = append(out.commas[row], start)
 		case word == ")":
 			depth--
 			if depth < 0 {
+				out.end = start
 				return out // the statement was inside brackets
 			}
 			if depth == 0 && out.valuesKeyword < 0 {
@@ -42,8 +56,10 @@ func (g *generator) tokens() insertTokens {
 			}
 		case depth > 0:
 		case word == ";":
+			out.end = start
 			return out
 		case out.valuesKeyword >= 0 && word != ",":
+			out.end = sc.ending()
 			return out // after the rows
 		case strings.EqualFold(word, "overriding"):
 			out.overriding = start
@@ -53,8 +69,28 @@ func (g *generator) tokens() insertTokens {
 			out.valuesKeyword = start
 			if lastDefault >= 0 {
 				out.defaultValues = lastDefault
+				out.end = sc.ending()
 				return out
 			}
+		}
+	}
+}
+
+// ending passes over the rest of the statement.
+func (s *wordScanner) ending() int {
+	depth := 0
+	for {
+		word, start := s.next()
+		switch word {
+		case "(":
+			depth++
+		case ")":
+			depth--
+		case "":
+			return start
+		}
+		if depth < 0 || depth == 0 && word == ";" {
+			return start
 		}
 	}
 }

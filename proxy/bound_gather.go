@@ -17,8 +17,9 @@ import (
 // executed. If the client wants its rows in portions, the remainder becomes a
 // portal of the home shard's, under the client's name.
 
-// bindGather makes the portal. tail is what the Bind carries beyond the names.
-func (s *Session) bindGather(portal []byte, f *parser.Facts, pl *planned, tail []byte) error {
+// bindGather makes the portal. tail is what the Bind carries beyond the names,
+// and supplied what weft has drawn for it.
+func (s *Session) bindGather(portal []byte, f *parser.Facts, pl *planned, tail []byte, supplied [][]byte) error {
 	values, formats, ok := splitBind(tail)
 	if !ok {
 		return s.refuseBoundRead(wire.ErrMalformed)
@@ -27,6 +28,9 @@ func (s *Session) bindGather(portal []byte, f *parser.Facts, pl *planned, tail [
 		plan: pl.plan, g: pl.plan.Gather, write: pl.plan.Write, facts: f,
 		text: slices.Clone(pl.text), literals: slices.Clone(pl.literals), oids: slices.Clone(pl.oids),
 		values: slices.Clone(values), formats: slices.Clone(formats),
+	}
+	if x.plan.Generate != nil {
+		x.supplied = slices.Clone(supplied)
 	}
 	x.statement, x.promised = pl, pl.told
 	for _, st := range s.statements {

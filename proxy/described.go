@@ -53,7 +53,11 @@ func (s *Session) learnGather(x *gathering) error {
 	s.conn.UnnamedBy = 0
 	d := &plan.Description{}
 	var err error
-	d.Params, d.Columns, err = finish.Describe(s.conn, string(x.text), oidList(x.oids))
+	sql := string(x.text)
+	if x.query != nil {
+		sql = string(x.query.Append(nil, x.timelessFill()))
+	}
+	d.Params, d.Columns, err = finish.Describe(s.conn, sql, oidList(x.oids))
 	if err != nil {
 		return err
 	}

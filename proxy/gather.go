@@ -57,6 +57,13 @@ type gathering struct {
 	// the client is told of that in the end.
 	write *plan.Write
 	tag   string
+	// query, if there is one, is what is gathered of the client's text.
+	query plan.Text
+	// supplied are the values that weft supplies to an INSERT, once they have
+	// been drawn.
+	supplied [][]byte
+	// told: the client has been told the columns of RETURNING.
+	told bool
 }
 
 // noValues is a Bind without parameters.
@@ -257,7 +264,10 @@ func (s *Session) visit(r *router, x *gathering) error {
 // gatherNow finds out what now() is, if it matters: one value on all shards, and
 // the same one until the transaction ends.
 func (s *Session) gatherNow(x *gathering) error {
-	needed := x.g.Remainder.Has(plan.Now) || x.write != nil && x.write.Text.Has(plan.Now)
+	needed := x.g.Remainder.Has(plan.Now)
+	if w := x.write; w != nil {
+		needed = needed || w.Text.Has(plan.Now) || w.Rows != nil && w.Rows.Timed
+	}
 	for i := range x.g.Pieces {
 		needed = needed || x.g.Pieces[i].Text.Has(plan.Now)
 	}

@@ -71,9 +71,16 @@ func (s *Session) routeIDs(r *router, p *plan.Plan) error {
 			continue
 		}
 		r.args.ASCII = s.reported["client_encoding"] != "UTF8"
-		bucket, known, err := r.bind.Bucket(p, &p.Instances[v.Row], s.snap, &r.args)
+		instances := p.Instances
+		if len(instances) == 0 && p.Write != nil {
+			instances = p.Write.Instances
+		}
+		bucket, known, err := r.bind.Bucket(p, &instances[v.Row], s.snap, &r.args)
 		if err != nil {
 			return err
+		}
+		if !known && p.Write != nil && p.Write.Rows != nil {
+			continue // it will be, when the row's place is: see inserting.routeIDs
 		}
 		if !known {
 			return pgerr.New(pgerr.FeatureNotSupported, "the routed id %q of a row cannot be made before its shard key is known", v.Routed.Column).
@@ -314,11 +321,15 @@ func (d source) Draw(ctx context.Context, name sequence.Name, n int) ([]int64, e
 
 // randomUUID returns what gen_random_uuid would: a version 4 UUID.
 func randomUUID() []byte {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	b := randomUUIDBytes()
 	h := hex.EncodeToString(b[:])
 	return []byte(h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:])
+}
+
+func randomUUIDBytes() (b [16]byte) {
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return b
 }
 
 // sendEdited runs a simple query with values of weft's own written into it.

@@ -103,6 +103,9 @@ func (s *Session) parseFor(bind []byte) error {
 		if pl, err = s.gatheredPlan(r, pl, p.SQL, p.OIDs); err != nil {
 			return s.refuseBoundRead(err)
 		}
+		if bind != nil && pl.Generate != nil && pl.Route == plan.Keyed {
+			s.fresh = slices.Clone(r.args.Generated)
+		}
 		if isKnown(pl) {
 			s.parseLocal(p, s.pending, f, pl) // the server has said that it is right
 			s.notePlan(r, p.Name, pl)
@@ -368,7 +371,7 @@ func (s *Session) routePlanned(portal []byte, f *parser.Facts, pl *planned, tail
 			pl.plan = nil
 			return true, s.refuseBoundRead(err)
 		}
-		return true, s.bindGather(portal, f, pl, *tail)
+		return true, s.bindGather(portal, f, pl, *tail, r.args.Generated)
 	}
 	if err == nil {
 		err = s.useFor(lane, pl.plan, f, r.free)

@@ -29,6 +29,9 @@ func (s *Session) writeQuery(r *router, p *plan.Plan, text []byte, f *parser.Fac
 		plan: p, write: p.Write, facts: f, text: slices.Clone(text), literals: slices.Clone(r.scan.Literals),
 		values: noValues, formats: []byte{0, 0}, began: time.Now(),
 	}
+	if p.Generate != nil {
+		x.supplied = slices.Clone(r.args.Generated) // see place
+	}
 	s.client.Consume(wire.HeaderLen + n)
 	if s.quiet {
 		// Of a text with several statements.
@@ -89,10 +92,7 @@ func (s *Session) tellWritten(x *gathering) {
 // carryOut does what the plan says, up to the tag. With describe the columns of
 // RETURNING are told first.
 func (s *Session) carryOut(r *router, x *gathering, describe bool) error {
-	if err := s.prepareWrite(r, x); err != nil {
-		return err
-	}
-	n, err := s.runWrite(x, describe)
+	n, err := s.writeOut(r, x, describe)
 	if err != nil {
 		return err
 	}
@@ -101,6 +101,20 @@ func (s *Session) carryOut(r *router, x *gathering, describe bool) error {
 		x.tag = "INSERT 0 " + strconv.FormatInt(n, 10)
 	}
 	return nil
+}
+
+// writeOut does what the plan says and returns how many rows have changed.
+func (s *Session) writeOut(r *router, x *gathering, describe bool) (int64, error) {
+	switch w := x.write; {
+	case w.Rows != nil:
+		return s.insertRows(r, x, describe)
+	case w.Split != nil && w.Query != nil:
+		return s.insertQuery(r, x, describe)
+	}
+	if err := s.prepareWrite(r, x); err != nil {
+		return 0, err
+	}
+	return s.runWrite(x, describe)
 }
 
 // prepareWrite does everything up to the point where the shards can be sent their
@@ -158,7 +172,7 @@ func (s *Session) mayWrite() error {
 func (s *Session) describeWrite(x *gathering) error {
 	w := x.write
 	x.g = w.Read
-	if x.g == nil {
+	if x.g == nil || w.Query != nil {
 		x.g = &plan.Gather{}
 	}
 	if x.d = w.Known.Load(); x.d != nil {

@@ -1,0 +1,249 @@
+package planner
+
+import (
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/parser"
+	"weft/pgerr"
+	"weft/plan"
+)
+
+// An INSERT whose rows belong on several shards:
+//
+//   - VALUES: each row goes to its shard, as it is written. Where a key is not a
+//     constant, the home shard is asked for its value first; so is it for what
+//     cannot be evaluated on the row's shard, such as a subquery of other tables.
+//     Whatever is evaluated is evaluated once.
+//   - SELECT that yields on each shard the rows that belong there: each shard
+//     runs the statement.
+//   - any other SELECT is gathered, and its rows are sent where they belong.
+
+// inserts plans an INSERT.
+func (a *analysis) inserts(n *pg.InsertStmt) plan.Route {
+	a.top().insert(n)
+	r := a.sized(nil, a.decide())
+	if len(a.client.tree.Statements) != 1 || a.out.Waits || !a.refused() && r != plan.Keyed {
+		return r
+	}
+	if a.refused() && a.out.Refusal.Code != pgerr.FeatureNotSupported {
+		return r
+	}
+	_, t := a.relation(n.Relation)
+	if a.temporary(n.Relation) || t != nil && t.Reference || changesInWith(n.WithClause) {
+		return r
+	}
+	b, refusal := a.afresh().insertion(n, a)
+	switch {
+	case b == nil && refusal == nil:
+	case refusal != nil && !a.refused():
+		a.scattered = refusal
+	case refusal != nil:
+		if b != nil { // it says more than that two kinds of tables are in it
+			a.out.Refusal = refusal
+		}
+	case a.refused():
+		*a = *b
+		return plan.Gathered
+	default:
+		a.out.Write = b.out.Write
+		a.out.Exact = a.out.Exact || b.out.Exact
+	}
+	return r
+}
+
+// changesInWith reports whether a WITH changes rows.
+func changesInWith(w *pg.WithClause) bool {
+	for _, n := range w.GetCtes() {
+		if n.GetCommonTableExpr().GetCtequery().GetSelectStmt() == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// afresh returns another analysis of the same text.
+func (a *analysis) afresh() *analysis {
+	return &analysis{
+		env: a.env, text: a.client, client: a.client, out: &plan.Plan{Route: plan.Any}, reads: a.reads, held: map[int]bool{}, when: always,
+		params: &params{types: a.params.types, used: make([]paramUse, len(a.params.types))},
+	}
+}
+
+// insertion plans an INSERT for several shards. first is the analysis of it as a
+// statement for one. It returns the analysis that the plan is of; nil if first
+// says better why there is none.
+func (a *analysis) insertion(n *pg.InsertStmt, first *analysis) (*analysis, *pgerr.Error) {
+	sel := n.SelectStmt.GetSelectStmt()
+	if sel == nil || plainValues(sel) {
+		return a.valuesInsertion(n, first)
+	}
+	return a.selectInsertion(n)
+}
+
+// valuesInsertion is insertion for VALUES and DEFAULT VALUES.
+func (a *analysis) valuesInsertion(n *pg.InsertStmt, first *analysis) (*analysis, *pgerr.Error) {
+	a.apart = true
+	a.top().insert(n)
+	w := a.inserting
+	if w == nil || w.stmt != n {
+		return nil, first.out.Refusal
+	}
+	a.decide()
+	switch {
+	case a.refused():
+		return a, a.out.Refusal
+	case len(a.instances) > len(w.stored):
+		return a, besideRows(n)
+	}
+	out := &plan.Write{Verb: "INSERT", Returns: len(n.ReturningList) > 0}
+	for _, x := range a.instances {
+		in := x.solve(a.classesOf(x.scope))
+		a.settleInstance(&in)
+		out.Instances = append(out.Instances, in)
+	}
+	rows, refusal := w.cutRows()
+	if refusal != nil {
+		return a, refusal
+	}
+	if !first.refused() && len(rows.Rows) == 1 && len(rows.Cells) == 0 {
+		return nil, first.scattered // it is on one shard, whatever its values are
+	}
+	out.Rows = rows
+	if len(w.away) > 0 {
+		if refusal = w.readAway(out); refusal != nil {
+			return a, refusal
+		}
+	}
+	a.out.Route, a.out.Write = plan.Gathered, out
+	return a, nil
+}
+
+// besideRows refuses what reads or moves other rows than those inserted.
+func besideRows(n *pg.InsertStmt) *pgerr.Error {
+	for _, t := range n.OnConflictClause.GetTargetList() {
+		if t.GetResTarget() != nil && len(n.ReturningList) == 0 {
+			return cannot("Leave the shard key out of SET.", "ON CONFLICT DO UPDATE that changes a shard key, or reads a sharded table, is not supported over several shards")
+		}
+	}
+	return cannot("Read them in a statement of its own.", "a subquery of a sharded table in ON CONFLICT or RETURNING is not supported over several shards")
+}
+
+// readAway plans the query for what cannot be evaluated where the rows go.
+func (w *writer) readAway(out *plan.Write) *pgerr.Error {
+	sel := newSelect()
+	for _, row := range w.lists {
+		for i, v := range row.GetList().GetItems() {
+			if !w.away[v] {
+				continue
+			}
+			if i < len(w.cols) && w.keyIndex(w.cols[i]) >= 0 {
+				if typ := typeOf(keyType(w.cols[i])); typ != nil {
+					v = castAs(v, typ)
+				}
+			}
+			sel.TargetList = append(sel.TargetList, targetNode(v, ""))
+		}
+	}
+	if len(sel.TargetList) > maxTargets {
+		return cannot("Insert fewer rows at a time.", "more than %d subqueries in one INSERT over several shards are not supported", maxTargets)
+	}
+	sel.WithClause = w.stmt.WithClause
+	return w.reading(selectNode(sel), out)
+}
+
+// reading plans the query that a write begins with.
+func (a *analysis) reading(query *pg.Node, w *plan.Write) *pgerr.Error {
+	q := &analysis{
+		env: a.env, text: a.client, client: a.client, out: &plan.Plan{Route: plan.Any}, reads: a.reads, held: a.held, when: always,
+		params: a.params,
+	}
+	a.timed = false
+	var err error
+	if w.Query, err = a.render(query); err != nil {
+		return unwritable(err)
+	}
+	r := q.selected(query)
+	a.out.Exact = a.out.Exact || q.out.Exact
+	w.ReadWrites = q.out.Writes
+	switch {
+	case q.refused():
+		return q.out.Refusal
+	case q.out.Gather != nil:
+		w.Read = q.out.Gather
+		return nil
+	case r == plan.Keyed || r == plan.Gathered:
+		if q.scattered == nil {
+			q.scattered = cannot("Insert what it yields in a statement of its own.", "this query over several shards is not supported in INSERT")
+		}
+		return q.scattered
+	}
+	// One shard has everything.
+	a.timed = a.asksTime(query)
+	text, err := a.render(query)
+	if err != nil {
+		return unwritable(err)
+	}
+	rest := newSelect()
+	rest.TargetList = []*pg.Node{targetNode(pg.MakeColumnRefNode([]*pg.Node{pg.MakeAStarNode()}, -1), "")}
+	rest.FromClause = []*pg.Node{inputNode(0, -1, nil)}
+	w.Read = &plan.Gather{
+		Pieces: []plan.Piece{{Text: text, Where: plan.OnHome, Name: "home", Always: true}},
+		Native: &plan.Native{Columns: maxTargets},
+		Why:    []string{"one shard has everything that is read"},
+	}
+	if w.Read.Remainder, err = a.render(selectNode(rest)); err != nil {
+		return unwritable(err)
+	}
+	return nil
+}
+
+// goesAway reports whether a value cannot be evaluated on the shard of its row,
+// and remembers it.
+func (w *writer) goesAway(v *pg.Node) bool {
+	if !w.apart {
+		return false
+	}
+	switch v.GetNode().(type) {
+	case *pg.Node_AConst, *pg.Node_ParamRef, *pg.Node_SetToDefault:
+		return false
+	}
+	if !w.foreign(v) {
+		return false
+	}
+	if w.away == nil {
+		w.away = map[*pg.Node]bool{}
+	}
+	w.away[v] = true
+	return true
+}
+
+// foreign reports whether an expression touches anything that is not on the shard
+// of its row.
+func (w *writer) foreign(v *pg.Node) bool {
+	if w.stmt.WithClause != nil && hasSubquery(v) {
+		return true // it may name a CTE
+	}
+	in := w.probing(w.client)
+	(&level{analysis: in, scope: &scope{}}).expression(v)
+	t := &in.touched
+	if in.refused() || len(in.instances) > 0 || len(t.home) > 0 || len(t.missing) > 0 || len(t.sequences) > 0 || len(t.homely) > 0 || t.advisory || t.catalog {
+		return true
+	}
+	for _, f := range in.functions {
+		if sharded, home := in.mentioned(f); sharded != "" || home != "" || f.Opaque {
+			return true
+		}
+	}
+	return false
+}
+
+func hasSubquery(n any) bool {
+	found := false
+	parser.Walk(n, func(m any) bool {
+		if _, ok := m.(*pg.SubLink); ok {
+			found = true
+		}
+		return !found
+	})
+	return found
+}

@@ -1,0 +1,643 @@
+package proxy
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/bits"
+	"slices"
+	"strconv"
+
+	"weft/datum"
+	"weft/executor"
+	"weft/finish"
+	"weft/pgerr"
+	"weft/plan"
+	"weft/pool"
+	"weft/stream"
+	"weft/wire"
+)
+
+// inserting is one execution of an INSERT … VALUES whose rows belong on several
+// shards: plan.Rows.
+type inserting struct {
+	*gathering
+	s    *Session
+	r    *router
+	rows *plan.Rows
+
+	given  []argument   // the client's parameters
+	cells  []*argument  // values that have been asked for; nil for the others
+	places []int        // shard of each row
+	parts  [][]int      // rows of each shard
+	late   map[int]bool // rows whose keys had to be asked for
+}
+
+// argument is a parameter of a text that a shard is sent.
+type argument struct {
+	typ    uint32
+	format int16
+	value  []byte // nil is NULL
+}
+
+// insertRows sends each row to its shard.
+func (s *Session) insertRows(r *router, x *gathering, describe bool) (int64, error) {
+	in := &inserting{gathering: x, s: s, r: r, rows: x.write.Rows, late: map[int]bool{}}
+	if err := s.prepareInsert(x); err != nil {
+		return 0, err
+	}
+	if err := in.arguments(); err != nil {
+		return 0, err
+	}
+	if err := in.supply(); err != nil {
+		return 0, err
+	}
+	in.cells = make([]*argument, len(in.rows.Cells))
+	if x.write.Read != nil {
+		if err := in.readCells(); err != nil {
+			return 0, err
+		}
+	}
+	if err := in.place(); err != nil {
+		return 0, err
+	}
+	if err := in.routeIDs(); err != nil {
+		return 0, err
+	}
+	if err := s.gatherNow(x); err != nil {
+		return 0, err
+	}
+	if err := s.interrupted(); err != nil {
+		return 0, err
+	}
+	return in.run(describe)
+}
+
+// prepareInsert does what comes before anything is read or written.
+func (s *Session) prepareInsert(x *gathering) error {
+	if err := s.mayWrite(); err != nil {
+		return err
+	}
+	s.limitGather(x.began)
+	if err := s.takeSnapshots(); err != nil {
+		return err
+	}
+	if err := s.describeWrite(x); err != nil {
+		return err
+	}
+	return x.keepsPromise()
+}
+
+// arguments takes the client's parameters apart.
+func (in *inserting) arguments() error {
+	values := in.values
+	codes := int(binary.BigEndian.Uint16(values))
+	formats := values[2 : 2+2*codes]
+	values = values[2+2*codes:]
+	n := int(binary.BigEndian.Uint16(values))
+	if n != len(in.d.Params) {
+		return pgerr.New(pgerr.ProtocolViolation, "bind message supplies %d parameters, but the statement requires %d", n, len(in.d.Params))
+	}
+	if codes > 1 && codes != n {
+		return pgerr.New(pgerr.ProtocolViolation, "bind message has %d parameter formats but %d parameters", codes, n)
+	}
+	values = values[2:]
+	for i := range n {
+		a := argument{typ: in.d.Params[i]}
+		switch {
+		case codes == 1:
+			a.format = int16(binary.BigEndian.Uint16(formats))
+		case codes > 1:
+			a.format = int16(binary.BigEndian.Uint16(formats[2*i:]))
+		}
+		var err error
+		if a.value, values, err = nextField(values); err != nil {
+			return err
+		}
+		in.given = append(in.given, a)
+	}
+	return nil
+}
+
+// nextField takes the first value off a list; nil is NULL.
+func nextField(b []byte) (field, rest []byte, err error) {
+	if len(b) < 4 {
+		return nil, nil, wire.ErrMalformed
+	}
+	size := int(int32(binary.BigEndian.Uint32(b)))
+	b = b[4:]
+	switch {
+	case size < 0:
+		return nil, b, nil
+	case size > len(b):
+		return nil, nil, wire.ErrMalformed
+	}
+	return b[:size:size], b[size:], nil
+}
+
+// supply draws the values that weft supplies, unless that has been done.
+func (in *inserting) supply() error {
+	g := in.plan.Generate
+	switch {
+	case g == nil:
+		return nil
+	case len(in.supplied) == len(g.Values):
+		in.r.args.Generated = append(in.r.args.Generated[:0], in.supplied...)
+	default:
+		if err := in.s.generate(in.r, in.plan); err != nil {
+			return err
+		}
+	}
+	in.supplied = slices.Clone(in.r.args.Generated)
+	return nil
+}
+
+// readCells reads what cannot be evaluated where the rows go.
+func (in *inserting) readCells() error {
+	var row []byte
+	cols, err := in.s.readQuery(in.r, in.gathering, func(r []byte) error {
+		row = slices.Clone(r)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	in.params()
+	if len(row) < 2 {
+		return pgerr.New(pgerr.InternalError, "the values of an INSERT have not come")
+	}
+	row = row[2:]
+	at := 0
+	for i := range in.rows.Cells {
+		if !in.rows.Cells[i].Apart {
+			continue
+		}
+		if at >= len(cols) {
+			return pgerr.New(pgerr.InternalError, "the values of an INSERT are fewer than its cells")
+		}
+		a := &argument{typ: cols[at].Type}
+		if finish.Carry(&cols[at]) != finish.Text {
+			a.format = 1
+		}
+		if a.value, row, err = nextField(row); err != nil {
+			return err
+		}
+		in.cells[i] = a
+		at++
+	}
+	return nil
+}
+
+// params gives the router the client's parameters again.
+func (in *inserting) params() {
+	in.r.args.Text, in.r.args.Literals, in.r.args.Options = in.text, in.literals, in.s.scanOptions()
+	in.r.args.Params, _ = executor.DecodeParams(in.values) // arguments has looked at them
+	in.r.args.Generated = append(in.r.args.Generated[:0], in.supplied...)
+	in.r.args.ASCII = in.s.reported["client_encoding"] != "UTF8"
+}
+
+// place finds the shards of the rows.
+func (in *inserting) place() error {
+	s := in.s
+	in.places = make([]int, len(in.rows.Rows))
+	if len(in.write.Instances) == 0 {
+		home := s.homeIndex()
+		for i := range in.places {
+			in.places[i] = home
+		}
+		in.divide()
+		return nil
+	}
+	for {
+		missing, unknown, err := in.placeRows()
+		if err != nil {
+			return err
+		}
+		switch {
+		case len(unknown) > 0 && len(in.late) > 0 && in.late[unknown[0]]:
+			return in.unknown()
+		case len(unknown) > 0:
+			if err := in.ask(unknown); err != nil {
+				return err
+			}
+		case len(missing) == 0:
+			in.divide()
+			return nil
+		default:
+			if err := s.enter(missing); err != nil {
+				return err
+			}
+			s.routed()
+		}
+	}
+}
+
+// unknown refuses a row whose place cannot be told.
+func (in *inserting) unknown() error {
+	return pgerr.New(pgerr.FeatureNotSupported, "weft cannot tell on which shard a row of %q belongs", in.write.Instances[0].Table.Name).
+		WithHint("Cast the shard key to the type of its column; with another client_encoding than UTF8 give ASCII values.")
+}
+
+// placeRows finds the shards of all rows whose keys are known.
+func (in *inserting) placeRows() (missing []executor.Missing, unknown []int, err error) {
+	in.params()
+	seen := map[string]bool{}
+	for i := range in.rows.Rows {
+		at, ok, err := in.r.bind.BindRow(in.plan, &in.write.Instances[i], in.keys(i), in.s.snap, &in.r.args)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case !ok:
+			unknown = append(unknown, i)
+			continue
+		}
+		in.places[i] = at.Shard
+		for _, m := range at.Missing {
+			if name := m.Lookup + "\x00" + string(m.Key); !seen[name] {
+				seen[name] = true
+				missing = append(missing, m)
+			}
+		}
+	}
+	return missing, unknown, nil
+}
+
+// keys are the values of a row's key that have been asked for.
+func (in *inserting) keys(row int) []*datum.Value {
+	var out []*datum.Value
+	for k, cell := range in.rows.Rows[row].Keys {
+		if cell < 0 || in.cells[cell] == nil {
+			continue
+		}
+		if out == nil {
+			out = make([]*datum.Value, len(in.rows.Rows[row].Keys))
+		}
+		a := in.cells[cell]
+		out[k] = &datum.Value{Type: datum.Type(a.typ), Format: datum.Format(a.format), Bytes: a.value}
+	}
+	return out
+}
+
+// ask asks the home shard for the keys of rows.
+func (in *inserting) ask(rows []int) error {
+	var cells []int
+	for _, i := range rows {
+		in.late[i] = true
+		for _, cell := range in.rows.Rows[i].Keys {
+			if cell >= 0 && in.cells[cell] == nil {
+				cells = append(cells, cell)
+			}
+		}
+	}
+	if err := in.s.gatherNow(in.gathering); err != nil {
+		return err
+	}
+	for part := range slices.Chunk(cells, maxTargets) {
+		if err := in.askCells(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// askCells asks for some cells in one query, with the client's own parameters.
+func (in *inserting) askCells(cells []int) error {
+	fill := in.fill()
+	fill.Own = func(dst []byte, kind plan.PartKind, i int) []byte {
+		if kind == plan.Given {
+			return strconv.AppendInt(append(dst, '$'), int64(i+1), 10)
+		}
+		g := in.plan.Generate.Values[i]
+		return append(dst, executor.Literal(in.supplied[i], g.Type)...)
+	}
+	sql := []byte("SELECT ")
+	for n, i := range cells {
+		c := &in.rows.Cells[i]
+		sql = c.Text.Append(append(appendComma(sql, n), '('), fill)
+		sql = append(append(sql, "\n)::"...), c.As...)
+	}
+	got, err := in.s.askHomeFor(in.gathering, string(sql))
+	if err != nil {
+		return err
+	}
+	if len(got) != len(cells) {
+		return pgerr.New(pgerr.InternalError, "%d keys of an INSERT were asked for, %d came", len(cells), len(got))
+	}
+	for n, i := range cells {
+		in.cells[i] = &got[n]
+	}
+	return nil
+}
+
+// askHomeFor runs a query of one row on the home shard, with the parameters of
+// the client.
+func (s *Session) askHomeFor(x *gathering, sql string) ([]argument, error) {
+	if err := s.useLane(s.lane); err != nil {
+		return nil, err
+	}
+	if err := s.sent(); err != nil {
+		return nil, err
+	}
+	c := s.conn
+	c.UnnamedBy = 0
+	out := wire.AppendParse(nil, "", sql, appendOIDs(nil, x.d.Params))
+	out, at := wire.Begin(out, wire.Bind)
+	out = append(append(append(out, 0, 0), x.values...), 0, 1, 0, 1)
+	out = wire.AppendDescribe(wire.End(out, at), 'P', "")
+	out = wire.AppendEmpty(appendExecute(out), wire.Sync)
+	if _, err := c.Write(out); err != nil {
+		return nil, c.Lost(err)
+	}
+	var got []argument
+	var cols []plan.Column
+	var failed error
+	err := c.UntilReady(func(typ byte, body []byte) {
+		var err error
+		switch typ {
+		case wire.ErrorResponse:
+			e := pool.ServerError(body)
+			e.Position = 0 // of a text that the client does not know
+			err = e
+		case wire.RowDescription:
+			cols, err = finish.DecodeColumns(body)
+		case wire.DataRow:
+			got, err = decodeRow(body, cols)
+		}
+		if failed == nil {
+			failed = err
+		}
+	})
+	if err == nil {
+		err = failed
+	}
+	return got, err
+}
+
+// decodeRow copies the values of a row in binary.
+func decodeRow(row []byte, cols []plan.Column) (out []argument, err error) {
+	row = row[min(2, len(row)):]
+	for i := range cols {
+		a := argument{typ: cols[i].Type, format: 1}
+		if a.value, row, err = nextField(row); err != nil {
+			return nil, err
+		}
+		a.value = slices.Clone(a.value)
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// divide lists the rows of each shard.
+func (in *inserting) divide() {
+	in.parts = make([][]int, len(in.s.snap.Shards))
+	for i, shard := range in.places {
+		in.parts[shard] = append(in.parts[shard], i)
+	}
+}
+
+// routeIDs makes the routed ids of rows whose buckets were not known before.
+func (in *inserting) routeIDs() error {
+	if in.plan.Generate == nil || len(in.late) == 0 {
+		return nil
+	}
+	in.params()
+	for i := range in.plan.Generate.Values {
+		v := &in.plan.Generate.Values[i]
+		if v.Routed == nil || !in.late[v.Row] {
+			continue
+		}
+		at, _, err := in.r.bind.BindRow(in.plan, &in.write.Instances[v.Row], in.keys(v.Row), in.s.snap, &in.r.args)
+		if err != nil {
+			return err
+		}
+		id, err := routedID(v.Routed, in.supplied[i], at.Bucket, in.s.snap.BucketCount)
+		if err != nil {
+			return err
+		}
+		in.supplied[i] = strconv.AppendInt(nil, id, 10)
+		in.s.noteDrawn(v.Sequence, id)
+	}
+	return nil
+}
+
+func routedID(ids *plan.IDs, number []byte, bucket, buckets int) (int64, error) {
+	n, err := strconv.ParseInt(string(number), 10, 64)
+	if err != nil {
+		return 0, err
+	}
+	return executor.RoutedID(ids, n, bucket, bits.Len(uint(buckets))-1)
+}
+
+// run sends the shards their rows and passes on what they return.
+func (in *inserting) run(describe bool) (n int64, err error) {
+	s, x := in.s, in.gathering
+	shards := 0
+	for _, rows := range in.parts {
+		if len(rows) > 0 {
+			shards++
+		}
+	}
+	trial := in.rows.Skips && in.write.Returns && shards > 1
+	if err := in.open(trial); err != nil {
+		return 0, err
+	}
+	if trial {
+		return in.runTrial(describe)
+	}
+	s.sendLegs(x.legs)
+	if in.write.Returns {
+		var rows stream.Rows = x.legs[0]
+		if shards > 1 {
+			rows = &ordered{legs: in.byShard(), places: in.places}
+		}
+		_, err = s.passRows(x, rows, describe)
+	}
+	if ended := s.endLegs(x.legs, err != nil); ended != nil && !errors.Is(err, errEnd) {
+		err = ended // what the shard says itself
+	}
+	for _, l := range x.legs {
+		n += l.changed
+	}
+	return n, unplaced(err)
+}
+
+// byShard has the leg of each shard.
+func (in *inserting) byShard() []*leg {
+	out := make([]*leg, len(in.parts))
+	for _, l := range in.legs {
+		out[l.shard] = l
+	}
+	return out
+}
+
+// unplaced takes off an error what is told of a text that the client does not
+// know.
+func unplaced(err error) error {
+	e := (*pgerr.Error)(nil)
+	if !errors.As(err, &e) || e.Position == 0 || errors.Is(err, pool.ErrLost) {
+		return err
+	}
+	out := *e
+	out.Position = 0
+	return &out
+}
+
+// open gets the backends ready and writes what each is to be sent. With trial it
+// can be undone.
+func (in *inserting) open(trial bool) (err error) {
+	s, x := in.s, in.gathering
+	if s.conn != nil {
+		if err := s.park(); err != nil {
+			return err
+		}
+	}
+	x.legs = nil
+	defer func() {
+		if err != nil {
+			_ = s.endLegs(x.legs, true)
+			x.legs = nil
+		}
+	}()
+	for shard, rows := range in.parts {
+		if len(rows) == 0 {
+			continue
+		}
+		l, err := s.legFor(shard)
+		if l != nil {
+			x.legs = append(x.legs, l)
+			s.track(x.legs)
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.wrote(l.conn); err != nil {
+			return err
+		}
+		if trial {
+			l.out = appendCommand(l.out, "SAVEPOINT "+trialName)
+		}
+		if l.out, err = in.appendRows(l.out, l, rows); err != nil {
+			return err
+		}
+		l.out = wire.AppendEmpty(l.out, wire.Sync)
+	}
+	if err := s.interrupted(); err != nil {
+		return err
+	}
+	return s.stillTrue()
+}
+
+// appendCommand appends the messages of a command without parameters or rows.
+func appendCommand(dst []byte, sql string) []byte {
+	dst = wire.AppendParse(dst, "", sql, []byte{0, 0})
+	dst, at := wire.Begin(dst, wire.Bind)
+	dst = wire.End(append(dst, 0, 0, 0, 0, 0, 0, 0, 0), at)
+	return appendExecute(dst)
+}
+
+// appendRows appends the INSERT of some rows, up to its Execute.
+func (in *inserting) appendRows(dst []byte, l *leg, rows []int) ([]byte, error) {
+	var args []argument
+	numbers := map[int]int{}
+	number := func(dst []byte, key int, a argument) []byte {
+		n, ok := numbers[key]
+		if !ok {
+			args = append(args, a)
+			n = len(args)
+			numbers[key] = n
+		}
+		return strconv.AppendInt(append(dst, '$'), int64(n), 10)
+	}
+	fill := in.fill()
+	fill.Own = func(dst []byte, kind plan.PartKind, i int) []byte {
+		switch kind {
+		case plan.Given:
+			if i >= len(in.given) {
+				return dst // the server has refused it
+			}
+			return number(dst, i, in.given[i])
+		case plan.Supplied:
+			return append(dst, executor.Literal(in.supplied[i], in.plan.Generate.Values[i].Type)...)
+		}
+		if a := in.cells[i]; a != nil {
+			return number(dst, -1-i, *a)
+		}
+		return in.rows.Cells[i].Text.Append(dst, fill)
+	}
+	sql := in.rows.Head.Append(nil, fill)
+	for n, i := range rows {
+		sql = append(appendComma(sql, n), ' ')
+		sql = in.rows.Rows[i].Text.Append(sql, fill)
+	}
+	sql = in.rows.Tail.Append(append(sql, ' '), fill)
+	if len(args) > maxParams {
+		return dst, pgerr.New(pgerr.ProgramLimitExceeded, "the statement would have %d parameters with those weft adds, and %d are possible", len(args), maxParams).
+			WithHint("Insert fewer rows at a time.")
+	}
+	types, values := bindArguments(args)
+	oids, err := l.translate.ParseOIDs(types)
+	if err != nil {
+		return dst, untranslatable(err)
+	}
+	if values, err = l.translate.Bind(values, types); err != nil {
+		return dst, untranslatable(err)
+	}
+	dst = wire.AppendParse(dst, "", string(sql), oids)
+	dst, at := wire.Begin(dst, wire.Bind)
+	dst = append(append(append(dst, 0, 0), values...), in.formats...)
+	dst = wire.End(dst, at)
+	if l.translate != nil && in.write.Returns {
+		dst = wire.AppendDescribe(dst, 'P', "")
+	}
+	return appendExecute(dst), nil
+}
+
+// maxParams is how many parameters a statement may have.
+const maxParams = 65535
+
+// bindArguments returns the types of arguments as a Parse has them, and formats
+// and values as a Bind has them.
+func bindArguments(args []argument) (types, values []byte) {
+	types = binary.BigEndian.AppendUint16(nil, uint16(len(args)))
+	size := 4 + 2*len(args)
+	for i := range args {
+		types = binary.BigEndian.AppendUint32(types, args[i].typ)
+		size += 4 + len(args[i].value)
+	}
+	values = make([]byte, 0, size)
+	values = binary.BigEndian.AppendUint16(values, uint16(len(args)))
+	for i := range args {
+		values = binary.BigEndian.AppendUint16(values, uint16(args[i].format))
+	}
+	values = binary.BigEndian.AppendUint16(values, uint16(len(args)))
+	for i := range args {
+		if args[i].value == nil {
+			values = append(values, 0xff, 0xff, 0xff, 0xff)
+			continue
+		}
+		values = binary.BigEndian.AppendUint32(values, uint32(len(args[i].value)))
+		values = append(values, args[i].value...)
+	}
+	return types, values
+}
+
+// ordered yields the rows that shards return in the order in which they were
+// given: each shard has the order of its own.
+type ordered struct {
+	legs   []*leg
+	places []int
+	at     int
+}
+
+// Next implements stream.Rows.
+func (o *ordered) Next() ([]byte, error) {
+	if o.at == len(o.places) {
+		return nil, io.EOF
+	}
+	row, err := o.legs[o.places[o.at]].Next()
+	if errors.Is(err, io.EOF) {
+		return nil, pgerr.New(pgerr.InternalError, "a shard has returned fewer rows than it was given")
+	}
+	o.at++
+	return row, err
+}

@@ -1,0 +1,189 @@
+package proxy
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"weft/pgerr"
+	"weft/wire"
+)
+
+// Where rows may be passed over (ON CONFLICT, triggers), it cannot be told which
+// of them a shard has returned, and PostgreSQL returns them in the order in which
+// they were given. So the shards' parts are tried: if all rows came back, their
+// order is known. If not, the trial is undone and the rows are inserted one by
+// one. The trial has shown that no row is updated twice, which single statements
+// would not.
+
+const trialName = "weft_rows"
+
+// trialBatch is how many statements a shard is sent before its answers are read:
+// neither side must wait for the other to read.
+const trialBatch = 128
+
+// runTrial carries out such an INSERT and passes the rows on.
+func (in *inserting) runTrial(describe bool) (n int64, err error) {
+	s, x := in.s, in.gathering
+	returned := make([][]byte, len(in.places)) // by row
+	n, err = in.tryRows(returned)
+	if ended := s.endLegs(x.legs, err != nil); ended != nil {
+		err = ended // what the shard says itself
+	}
+	if err != nil {
+		return 0, unplaced(err)
+	}
+	if describe {
+		s.toClient.Grow()
+		s.toClient.B = x.describeResult(s.toClient.B)
+	}
+	for _, row := range returned {
+		if row == nil {
+			continue
+		}
+		s.toClient.Grow()
+		s.toClient.B = append(s.toClient.B, wire.DataRow)
+		s.toClient.B = binary.BigEndian.AppendUint32(s.toClient.B, uint32(len(row)+4))
+		s.toClient.B = append(s.toClient.B, row...)
+		if s.toClient.Full() {
+			if err := s.flushOrEnd(); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return n, nil
+}
+
+// tryRows fills in what each row has returned.
+func (in *inserting) tryRows(returned [][]byte) (n int64, err error) {
+	budget := in.s.maxGatherBytes()
+	in.s.sendLegs(in.legs)
+	whole := true
+	for _, l := range in.legs {
+		rows := in.parts[l.shard]
+		at, spent := 0, budget
+		changed, err := l.gatherTagged(&spent, func(_ int, row []byte) {
+			if at < len(rows) {
+				returned[rows[at]] = row
+			}
+			at++
+		})
+		if err != nil {
+			return 0, err
+		}
+		n += changed
+		whole = whole && at == len(rows)
+	}
+	if whole {
+		return n, in.single(func(*leg) []byte { return appendCommand(nil, "RELEASE "+trialName) })
+	}
+	clear(returned)
+	if err := in.single(func(*leg) []byte { return appendCommand(nil, "ROLLBACK TO "+trialName) }); err != nil {
+		return 0, err
+	}
+	n = 0
+	for from := 0; ; from += trialBatch {
+		changed, more, err := in.oneByOne(returned, from, &budget)
+		if err != nil {
+			return 0, err
+		}
+		if n += changed; !more {
+			break
+		}
+	}
+	return n, in.single(func(*leg) []byte { return appendCommand(nil, "RELEASE "+trialName) })
+}
+
+// again makes a leg ready to be sent something else.
+func (l *leg) again(out []byte) {
+	l.out, l.over, l.then = wire.AppendEmpty(out, wire.Sync), false, nil
+}
+
+// single has all shards do something that returns nothing.
+func (in *inserting) single(command func(l *leg) []byte) error {
+	for _, l := range in.legs {
+		l.again(command(l))
+		l.send()
+	}
+	for _, l := range in.legs {
+		if l.drain(); l.err != nil {
+			return l.err
+		}
+	}
+	return nil
+}
+
+// oneByOne inserts the next rows of each shard in statements of their own.
+func (in *inserting) oneByOne(returned [][]byte, from int, budget *int64) (n int64, more bool, err error) {
+	part := func(l *leg) []int {
+		rows := in.parts[l.shard]
+		return rows[min(from, len(rows)):min(from+trialBatch, len(rows))]
+	}
+	for _, l := range in.legs {
+		var out []byte
+		rows := part(l)
+		if len(rows) == 0 {
+			continue
+		}
+		more = more || from+trialBatch < len(in.parts[l.shard])
+		for _, i := range rows {
+			if out, err = in.appendRows(out, l, []int{i}); err != nil {
+				return 0, false, err
+			}
+		}
+		l.again(out)
+		l.send()
+	}
+	for _, l := range in.legs {
+		rows := part(l)
+		if len(rows) == 0 {
+			continue
+		}
+		changed, err := l.gatherTagged(budget, func(statement int, row []byte) {
+			if statement < len(rows) {
+				returned[rows[statement]] = row
+			}
+		})
+		if err != nil {
+			return 0, false, err
+		}
+		n += changed
+	}
+	return n, more, nil
+}
+
+// gatherTagged reads what the shard answers to some statements, with the number of
+// the one that each row is of, and adds up their tags. Rows are copies.
+func (l *leg) gatherTagged(budget *int64, row func(statement int, row []byte)) (changed int64, err error) {
+	l.send()
+	statement := 0
+	limited := *budget > 0
+	for !l.over {
+		if l.s.interrupt.stop.Load() {
+			return 0, l.s.interrupted()
+		}
+		typ, body, err := l.frame()
+		if err != nil {
+			break
+		}
+		switch typ {
+		case wire.CommandComplete:
+			changed += l.changed
+			statement++
+		case wire.DataRow:
+			if l.err != nil {
+				continue
+			}
+			if *budget -= int64(len(body)); limited && *budget <= 0 {
+				return 0, pgerr.GatherTooLarge()
+			}
+			if l.translate != nil && l.deep.Deep() {
+				if err := l.translate.DataRow(body, l.deep); err != nil {
+					l.fail(l.conn.Lost(untranslatable(err)))
+					return 0, l.err
+				}
+			}
+			row(statement, slices.Clone(body))
+		}
+	}
+	return changed, l.err
+}
