@@ -288,12 +288,12 @@ func (s *Session) followAll(verb string) {
 	s.current = nil
 	s.mu.Unlock()
 	odd := a != nil && s.inOtherHands()
-	for _, c := range s.parked {
+	for i, c := range s.parked {
 		if s.toServer.Grow(); s.order(c, verb, odd) {
 			if a != nil {
 				_ = c.Conn().SetDeadline(time.Now().Add(followTimeout))
 			}
-			_, _ = c.Write(s.toServer.B)
+			s.sendTo(c, i == len(s.parked)-1)
 		}
 		s.toServer.Reset()
 	}
@@ -460,6 +460,9 @@ func (s *Session) executeCommit(lp *localPortal) error {
 
 // commits reports whether a text that ends a block means to commit it.
 func commits(text string) bool {
+	if t := strings.TrimRight(text, "; \t\r\n"); strings.EqualFold(t, "commit") || strings.EqualFold(t, "end") {
+		return true
+	}
 	w := words(text)
 	return len(w) > 0 && (w[0] == "commit" || w[0] == "end")
 }
