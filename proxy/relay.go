@@ -198,6 +198,11 @@ func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 	visible := !o.injected
 	switch typ {
 	case wire.ErrorResponse:
+		if a := s.agreement; a != nil && a.Committing() {
+			if e := pool.ServerError(body); e.IsFatal() {
+				return c.Lost(e) // that is no answer to COMMIT: it is found out
+			}
+		}
 		if o.foreign {
 			if err := s.onForeignError(c, o, body); err != nil {
 				return err

@@ -9,6 +9,7 @@ import (
 	"weft/directory"
 	"weft/directory/etcd"
 	"weft/pool"
+	"weft/twopc"
 )
 
 // Options is what Start needs.
@@ -23,6 +24,8 @@ type Options struct {
 	Listener net.Listener
 	// Version of the binary, for weft status.
 	Version string
+	// StopAt, if set, is called at the named points of a commit: for tests.
+	StopAt func(twopc.Point)
 	// Log. Default: discarded.
 	Log *slog.Logger
 }

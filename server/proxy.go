@@ -30,6 +30,7 @@ func newProxy(p parts, snapshot func() *directory.Snapshot, metrics prometheus.R
 		DrainTimeout:   cfg.Limits.DrainTimeout,
 		MaxQueryBytes:  int(cfg.Limits.MaxQueryBytes),
 		Version:        p.opt.Version,
+		StopAt:         p.opt.StopAt,
 		Log:            p.opt.Log,
 		Metrics:        metrics,
 	})

@@ -47,7 +47,7 @@ within limits.drain_timeout. A second one ends at once.`,
 			log := newLogger(cfg.Log, cmd.ErrOrStderr())
 			log.Info("starting", "version", buildVersion(), "pid", os.Getpid())
 			return untilSignal(cmd.Context(), func(ctx context.Context) error {
-				return server.Run(ctx, server.Options{Config: cfg, Version: buildVersion(), Log: log})
+				return server.Run(ctx, server.Options{Config: cfg, Version: buildVersion(), StopAt: stopAt(), Log: log})
 			})
 		},
 	}

@@ -28,6 +28,36 @@ type Program struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the process has ended
 	err  error         // how; valid when done is closed
+	stop string        // the file that says where it stops
+}
+
+// StopAt makes the process stop at a point of a commit or of its recovery, see
+// twopc.Point: with die it kills itself there, otherwise it waits for GoOn.
+func (p *Program) StopAt(tb testing.TB, point string, die bool) {
+	tb.Helper()
+	what := " wait"
+	if die {
+		what = " die"
+	}
+	// All at once: it may be looking.
+	if err := os.WriteFile(p.stop+".new", []byte(point+what), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	if err := os.Rename(p.stop+".new", p.stop); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Stopped reports whether it has come to the point.
+func (p *Program) Stopped() bool {
+	_, err := os.Stat(p.stop + ".reached")
+	return err == nil
+}
+
+// GoOn lets it go on, if it has stopped, and stop no more.
+func (p *Program) GoOn() {
+	_ = os.Remove(p.stop)
+	_ = os.Remove(p.stop + ".reached")
 }
 
 // build compiles cmd/weft once per test binary, without the race detector:
@@ -38,7 +68,7 @@ var build = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(c.dir, "weft")
-	out, err := exec.Command("go", "build", "-o", path, "weft/cmd/weft").CombinedOutput()
+	out, err := exec.Command("go", "build", "-tags", "weftstop", "-o", path, "weft/cmd/weft").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build weft: %w\n%s", err, out)
 	}
@@ -77,6 +107,8 @@ func StartProgram(tb testing.TB, configure func(*config.Config)) *Program {
 	p.ShowLogs(tb)
 	p.cmd = exec.Command(path, "serve", "-c", file)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.stop = filepath.Join(tb.TempDir(), "stop")
+	p.cmd.Env = append(os.Environ(), "WEFT_STOP="+p.stop)
 	p.cmd.SysProcAttr = dieWithParent()
 	started := make(chan error)
 	go func() {
