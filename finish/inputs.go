@@ -2,6 +2,7 @@ package finish
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"weft/pgerr"
 	"weft/plan"
@@ -128,6 +129,52 @@ func (in *Inputs) Add(row []byte) (full bool, err error) {
 		err = p.addElements(fields)
 	}
 	return in.used > in.limits.Inline || int64(in.values) > min(in.limits.Inline/bytesPerValue, int64(maxParams-in.params)), err
+}
+
+// Extend adds inputs whose rows come by AddTo.
+func (in *Inputs) Extend(shapes ...Shape) {
+	for _, s := range shapes {
+		p := input{shape: s}
+		for j := range s.Columns {
+			p.byRow = p.byRow || Carry(&s.Columns[j]) == Whole
+		}
+		if !p.byRow {
+			p.arrays = make([]array, len(s.Columns))
+		}
+		in.inputs = append(in.inputs, p)
+	}
+}
+
+// AddTo takes in the body of a DataRow that has the columns of one input, in the
+// formats that Formats gives for them. full is as Add's.
+func (in *Inputs) AddTo(piece int, row []byte) (full bool, err error) {
+	if err := in.charge(len(row)); err != nil {
+		return false, err
+	}
+	p := &in.inputs[piece]
+	if len(row) < 2 || int(binary.BigEndian.Uint16(row)) != len(p.shape.Columns) {
+		return false, wire.ErrMalformed
+	}
+	if p.byRow {
+		err = p.addValues(row[2:])
+		in.values += len(p.shape.Columns)
+	} else {
+		err = p.addElements(row[2:])
+	}
+	return in.used > in.limits.Inline || int64(in.values) > min(in.limits.Inline/bytesPerValue, int64(maxParams-in.params)), err
+}
+
+// With returns inputs that are these, but for the rows of one, which it has none
+// of. Rows are added to that one only.
+func (in *Inputs) With(piece int) *Inputs {
+	out := *in
+	out.inputs = slices.Clone(in.inputs)
+	p := &out.inputs[piece]
+	*p = input{shape: p.shape, byRow: p.byRow}
+	if !p.byRow {
+		p.arrays = make([]array, len(p.shape.Columns))
+	}
+	return &out
 }
 
 // Hold lets more rows stay in memory: there is nowhere else for them.

@@ -200,8 +200,9 @@ type Description struct {
 	// Params are the types of the parameters, Columns the result's.
 	Params  []uint32
 	Columns []Column
-	// Pieces are the columns of each piece.
-	Pieces [][]Column
+	// Pieces are the columns of each piece, Steps those of what is done before a
+	// Write.
+	Pieces, Steps [][]Column
 	// Query are the columns of the query inside a Command, Collations theirs
 	// where they have one that matters.
 	Query      []Column

@@ -17,6 +17,10 @@ func (w *Write) print(b *strings.Builder, indent string) {
 		fmt.Fprintf(b, "%sread first:\n", indent)
 		w.Read.print(b, indent+"  ")
 	}
+	for i, s := range w.Before {
+		fmt.Fprintf(b, "%sstep %d:\n", indent, i+1)
+		s.print(b, indent+"  ")
+	}
 	where := ""
 	switch {
 	case w.Copies:
@@ -36,17 +40,13 @@ func (w *Write) print(b *strings.Builder, indent string) {
 	if w.Split != nil {
 		w.Split.print(b, indent+"  ")
 	}
-	if w.Then != nil {
-		fmt.Fprintf(b, "%sthen, with the rows returned:\n", indent)
-		w.Then.print(b, indent+"  ")
-	}
 }
 
 func (s *Split) print(b *strings.Builder, indent string) {
 	if s.Table == nil {
 		fmt.Fprintf(b, "%sto the home shard", indent)
 	} else {
-		fmt.Fprintf(b, "%ssplit by %s:", indent, s.Table.Name)
+		fmt.Fprintf(b, "%ssplit <%d> by %s:", indent, s.Input+1, s.Table.Name)
 	}
 	for i, c := range s.Columns {
 		if c < 0 {

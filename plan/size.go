@@ -97,7 +97,10 @@ func (w *Write) size() int64 {
 	if w == nil {
 		return 0
 	}
-	n := int64(unsafe.Sizeof(*w)) + 64 + w.Read.size() + 2*w.Text.size() + w.Query.size() + w.Then.size()
+	n := int64(unsafe.Sizeof(*w)) + 64 + w.Read.size() + 2*w.Text.size() + w.Query.size()
+	for _, s := range w.Before {
+		n += s.size()
+	}
 	for i := range w.Instances {
 		n += w.Instances[i].size()
 	}

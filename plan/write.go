@@ -5,8 +5,8 @@ import "sync/atomic"
 // Write is how a statement is carried out that changes rows on several shards, in
 // one transaction.
 //
-//	shards ──Read──▶ inputs ──▶ Text, on each shard it concerns ──▶ rows ──▶ Then …
-//	                                                            └─▶ one command tag, RETURNING
+//	shards ──Read──▶ inputs ──▶ Before ──▶ more inputs ──▶ Text, on each shard it concerns
+//	                                                       └─▶ one command tag, RETURNING
 //
 // Everything that is read elsewhere is read before anything is written.
 type Write struct {
@@ -45,13 +45,15 @@ type Write struct {
 	// Home: it runs on the home shard alone, whose table it changes.
 	Home bool
 
-	// Returns: Text returns rows. Those are the client's, or with Then the input
-	// that comes after those of Then.Read.
+	// Returns: Text returns rows. Those are the client's, or an input of what
+	// comes after it.
 	Returns bool
 
-	// Then is what comes after it, with the rows that it returned. The client is
-	// told the last one's tag and rows.
-	Then *Write
+	// Before are the steps that come first, one after the other: writes whose rows
+	// are needed (WITH, a row that moves), and queries that are to be answered
+	// once (Verb is SELECT). The rows of the i-th are the input that comes after
+	// the pieces of Read and the steps before it. A step has no Read of its own.
+	Before []*Write
 
 	// Known is what PostgreSQL says of the texts, asked at the first execution.
 	Known atomic.Pointer[Description]
@@ -60,6 +62,8 @@ type Write struct {
 // Split says where a row belongs.
 type Split struct {
 	Table *Table
+	// Input is which one is split, where there are steps before.
+	Input int
 	// Columns of the input are the key, in the order of the vindex. Where it is
 	// -1 all rows have the value that Fixed says.
 	Columns []int

@@ -166,10 +166,8 @@ func rangeNode(rv *pg.RangeVar) *pg.Node { return &pg.Node{Node: &pg.Node_RangeV
 
 // write plans it.
 func (c *changing) write() (*plan.Write, *pgerr.Error) {
-	for _, x := range c.instances {
-		if x.stored {
-			return nil, cannot("Delete the rows and insert them anew.", "the shard key of %q cannot be changed over several shards", x.name)
-		}
+	if c.moves() {
+		return c.move()
 	}
 	stays, refusal := c.staying()
 	if refusal != nil {

@@ -64,6 +64,11 @@ type gathering struct {
 	supplied [][]byte
 	// told: the client has been told the columns of RETURNING.
 	told bool
+	// returned are the rows of the steps before it that are split, shares what
+	// each shard gets of the inputs then. begun: something has been written.
+	returned [][][]byte
+	shares   []*finish.Inputs
+	begun    bool
 }
 
 // noValues is a Bind without parameters.
@@ -266,7 +271,7 @@ func (s *Session) visit(r *router, x *gathering) error {
 func (s *Session) gatherNow(x *gathering) error {
 	needed := x.g.Remainder.Has(plan.Now)
 	if w := x.write; w != nil {
-		needed = needed || w.Text.Has(plan.Now) || w.Rows != nil && w.Rows.Timed
+		needed = needed || slices.ContainsFunc(append(slices.Clone(w.Before), w), func(w *plan.Write) bool { return w.Text.Has(plan.Now) }) || w.Rows != nil && w.Rows.Timed
 	}
 	for i := range x.g.Pieces {
 		needed = needed || x.g.Pieces[i].Text.Has(plan.Now)

@@ -138,10 +138,13 @@ func (s *Session) prepareWrite(r *router, x *gathering) error {
 			return err
 		}
 	}
-	if err := s.visitWrite(r, x); err != nil {
+	if err := s.gatherNow(x); err != nil {
 		return err
 	}
-	if err := s.gatherNow(x); err != nil {
+	if err := s.runSteps(r, x); err != nil {
+		return err
+	}
+	if err := s.visitWrite(r, x); err != nil {
 		return err
 	}
 	if err := s.interrupted(); err != nil {
@@ -194,7 +197,7 @@ func (s *Session) describeWrite(x *gathering) error {
 	if err := s.describePieces(x, d); err != nil {
 		return err
 	}
-	if err := s.checkLent(x, d); err != nil {
+	if err := s.describeSteps(x, d); err != nil {
 		return err
 	}
 	w.Known.Store(d)
@@ -225,6 +228,9 @@ func (s *Session) readFirst(r *router, x *gathering) error {
 func (s *Session) visitWrite(r *router, x *gathering) error {
 	r.args.ASCII = s.reported["client_encoding"] != "UTF8"
 	x.visits = make([][]int, len(s.snap.Shards))
+	if x.write.Split != nil {
+		return s.share(r, x)
+	}
 	if x.write.Copies {
 		for shard := range x.visits {
 			x.visits[shard] = []int{0}
@@ -266,8 +272,13 @@ func (s *Session) openWriteLegs(x *gathering) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := s.wrote(l.conn); err != nil {
-			return err
+		if x.write.Verb != selectVerb {
+			if err := s.wrote(l.conn); err != nil {
+				return err
+			}
+		}
+		if x.shares != nil {
+			x.in = x.shares[shard]
 		}
 		if l.out, err = x.appendWrite(l.out, l, x.write.Text); err != nil {
 			return err
@@ -276,7 +287,7 @@ func (s *Session) openWriteLegs(x *gathering) (err error) {
 	if err := s.interrupted(); err != nil {
 		return err
 	}
-	return s.stillTrue()
+	return s.stillTrueAfter(x)
 }
 
 // appendWrite appends what a shard is sent.
@@ -415,6 +426,6 @@ func (s *Session) carryOutBound(x *gathering) error {
 		if x.write = x.plan.Write; x.write == nil {
 			return pgerr.New(pgerr.SerializationFailure, "the tables of this statement were declared anew meanwhile").WithHint("Try again.")
 		}
-		x.legs, x.in = nil, nil
+		x.legs, x.in, x.shares = nil, nil, nil
 	}
 }

@@ -6,12 +6,12 @@ import (
 	"weft/plan"
 )
 
-// checkLent makes sure that the text that the shards run over lent rows returns what
-// the client's does. That it does not is a mistake of weft's, and must not become
-// a wrong row.
-func (s *Session) checkLent(x *gathering, d *plan.Description) error {
+// describeSteps finds out what the steps before a write return, and makes sure that
+// the text that the shards run over lent rows returns what the client's does. That
+// it does not is a mistake of weft's, and must not become a wrong row.
+func (s *Session) describeSteps(x *gathering, d *plan.Description) error {
 	w := x.write
-	if w.Read == nil || w.Then != nil || w.Rows != nil || len(w.Read.Remainder) > 0 {
+	if w.Rows != nil || w.Read == nil && len(w.Before) == 0 || w.Read != nil && len(w.Read.Remainder) > 0 {
 		return nil
 	}
 	total := 1
@@ -26,16 +26,33 @@ func (s *Session) checkLent(x *gathering, d *plan.Description) error {
 			WithHint("Name the columns that are needed, instead of *.")
 	}
 	in := finish.NewInputs(x.shapes(d), len(d.Params), finish.Limits{})
-	fill := x.timelessFill()
-	fill.Input = in.AppendInput
-	sql := string(w.Text.Append(nil, fill))
-	_, cols, err := finish.Describe(s.conn, sql, in.AppendTypes(d.Params[:len(d.Params):len(d.Params)]))
-	if err != nil && !blames(err) {
+	for _, b := range w.Before {
+		cols, _, err := s.describeLent(x, d, in, b.Text)
+		if err != nil {
+			return err
+		}
+		if err := finish.Carriable(cols); err != nil {
+			return err
+		}
+		d.Steps = append(d.Steps, cols)
+		in.Extend(finish.Shape{Columns: cols})
+	}
+	cols, sql, err := s.describeLent(x, d, in, w.Text)
+	if err != nil {
 		return err
 	}
-	if err != nil {
-		s.log.Error("what the shards are to run cannot be described", "sql", sql, "err", err)
-		return pgerr.New(pgerr.InternalError, "the statement cannot be put together: %s", pgerr.From(err).Message)
-	}
 	return s.checkColumns(cols, d.Columns, sql)
+}
+
+// describeLent finds out what a text over lent rows returns.
+func (s *Session) describeLent(x *gathering, d *plan.Description, in *finish.Inputs, text plan.Text) ([]plan.Column, string, error) {
+	fill := x.timelessFill()
+	fill.Input = in.AppendInput
+	sql := string(text.Append(nil, fill))
+	_, cols, err := finish.Describe(s.conn, sql, in.AppendTypes(d.Params[:len(d.Params):len(d.Params)]))
+	if err != nil && blames(err) {
+		s.log.Error("what the shards are to run cannot be described", "sql", sql, "err", err)
+		err = pgerr.New(pgerr.InternalError, "the statement cannot be put together: %s", pgerr.From(err).Message)
+	}
+	return cols, sql, err
 }

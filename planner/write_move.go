@@ -1,0 +1,220 @@
+package planner
+
+import (
+	"slices"
+	"strconv"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/catalog"
+	"weft/datum"
+	"weft/parser"
+	"weft/pgerr"
+	"weft/plan"
+)
+
+// A row whose shard key changes may have to go to another shard. It is deleted
+// where it is, and what it becomes is inserted where it belongs:
+//
+//	UPDATE t SET k = x, a = y FROM f WHERE c RETURNING r
+//
+//	step: DELETE FROM t USING f WHERE c RETURNING x AS c1, y AS c2, t.b AS c3
+//	then: INSERT INTO t (k, a, b) SELECT c1, c2, c3 FROM <rows> RETURNING r
+//
+// That is the same if nobody can tell: no foreign key references the row, which
+// would be violated, or act, when it goes; no trigger is to see an UPDATE; no
+// policy allows one and not the other.
+
+// moves reports whether a key is changed.
+func (c *changing) moves() bool {
+	return slices.ContainsFunc(c.instances, func(x *instance) bool { return x.stored })
+}
+
+// move plans it.
+func (c *changing) move() (*plan.Write, *pgerr.Error) {
+	u := c.stmt.GetUpdateStmt()
+	rel, _ := c.relation(c.target)
+	if u == nil || rel == nil {
+		return nil, cannot("Delete the rows and insert them anew.", "the shard key of %q cannot be changed here", c.target.Relname)
+	}
+	if refusal := c.immovable(rel); refusal != nil {
+		return nil, refusal
+	}
+	if refusal := c.returnsOwn(rel); refusal != nil {
+		return nil, refusal
+	}
+	cols, values, refusal := c.newRow(rel, u)
+	if refusal != nil {
+		return nil, refusal
+	}
+	del := &pg.DeleteStmt{Relation: u.Relation, UsingClause: u.FromClause, WhereClause: u.WhereClause, WithClause: u.WithClause}
+	for i, v := range values {
+		del.ReturningList = append(del.ReturningList, targetOf(v, inputColumn(i)))
+	}
+	d := c.changing(&pg.Node{Node: &pg.Node_DeleteStmt{DeleteStmt: del}})
+	stays, refusal := d.staying()
+	if refusal != nil {
+		return nil, refusal
+	}
+	r, refusal := d.lend(stays)
+	if refusal != nil {
+		return nil, refusal
+	}
+	step := &plan.Write{Verb: "DELETE", Returns: true, Instances: []plan.Instance{r.solved(c.targetRows())}}
+	var err error
+	if step.Text, err = r.render(r.tree); err != nil {
+		return nil, unwritable(err)
+	}
+	w := &plan.Write{
+		Verb: "UPDATE", Returns: len(c.returning) > 0, Before: []*plan.Write{step},
+		Split: &plan.Split{Table: &c.table.Table, Input: len(r.gather.Pieces)},
+	}
+	for _, k := range c.table.keys {
+		w.Split.Columns = append(w.Split.Columns, slices.IndexFunc(cols, func(c *catalog.Column) bool { return c.Name == k.Name }))
+	}
+	if slices.Contains(w.Split.Columns, -1) {
+		return nil, cannot("Give the value.", "the shard key of %q cannot be changed to its default over several shards", c.target.Relname)
+	}
+	if w.Text, err = r.render(c.insertion(rel, cols, w.Split.Input)); err != nil {
+		return nil, unwritable(err)
+	}
+	if len(r.gather.Pieces) > 0 {
+		w.Read = r.gather
+	}
+	return w, nil
+}
+
+// immovable refuses tables whose rows cannot move.
+func (c *changing) immovable(rel *catalog.Relation) *pgerr.Error {
+	hint := "Delete the rows and insert them anew."
+	switch {
+	case len(rel.Referenced) > 0:
+		return cannot(hint, "the shard key of %q cannot be changed where its shard may change: %q references the table", rel.Name.Name, rel.Referenced[0].Table.Name)
+	case len(rel.Triggers) > 0:
+		return cannot(hint, "the shard key of %q cannot be changed where its shard may change: trigger %q would see a DELETE and an INSERT", rel.Name.Name, rel.Triggers[0].Name)
+	case rel.RowSecurity:
+		return cannot(hint, "the shard key of %q cannot be changed where its shard may change: the table has row-level security", rel.Name.Name)
+	case len(rel.Children) > 0 && rel.Kind != catalog.PartitionedTable:
+		return cannot(hint, "the shard key of %q cannot be changed where its shard may change: other tables inherit from it", rel.Name.Name)
+	}
+	return nil
+}
+
+// returnsOwn refuses a RETURNING that tells of more than the row.
+func (c *changing) returnsOwn(rel *catalog.Relation) *pgerr.Error {
+	own := func(names []string) bool {
+		switch {
+		case len(names) == 0:
+			return len(c.from) == 0
+		case len(names) == 1:
+			return findColumn(rel, names[0]) != nil || names[0] == c.targetName()
+		}
+		return names[len(names)-2] == c.targetName()
+	}
+	ok := true
+	for _, n := range c.returning {
+		parser.Walk(n, func(m any) bool {
+			switch m := m.(type) {
+			case *pg.SubLink:
+				ok = false
+			case *pg.ColumnRef:
+				names := nameList(m.Fields)
+				if star := len(names) < len(m.Fields); star && len(names) > 0 {
+					ok = ok && names[len(names)-1] == c.targetName()
+				} else {
+					ok = ok && own(names)
+				}
+			}
+			return ok
+		})
+	}
+	if !ok {
+		return cannot("Return columns of the table itself.", "RETURNING can tell only of %q itself where its shard key is changed over several shards", rel.Name.Name)
+	}
+	return nil
+}
+
+// targetName is what the statement calls the target.
+func (c *changing) targetName() string {
+	if c.target.Alias != nil {
+		return c.target.Alias.Aliasname
+	}
+	return c.target.Relname
+}
+
+// newRow is what the row becomes: columns, and an expression for each over the row
+// that is deleted.
+func (c *changing) newRow(rel *catalog.Relation, u *pg.UpdateStmt) (cols []*catalog.Column, values []*pg.Node, refusal *pgerr.Error) {
+	set := map[string]*pg.Node{}
+	for _, n := range u.TargetList {
+		t := n.GetResTarget()
+		v := t.GetVal()
+		if m := v.GetMultiAssignRef(); m != nil {
+			row := m.Source.GetRowExpr()
+			if row == nil || int(m.Colno) > len(row.Args) {
+				return nil, nil, cannot("Write one assignment for each column.", "SET (…) = (SELECT …) is not supported where the shard key is changed over several shards")
+			}
+			v = row.Args[m.Colno-1]
+		}
+		if len(t.Indirection) > 0 {
+			return nil, nil, cannot("Assign the whole value.", "a part of column %q cannot be set where the shard key is changed over several shards", t.Name)
+		}
+		set[t.Name] = v
+	}
+	for i := range rel.Columns {
+		col := &rel.Columns[i]
+		v, given := set[col.Name]
+		switch {
+		case col.Generated:
+			continue
+		case !given:
+			v = nameNode(c.targetName(), col.Name)
+		case v.GetSetToDefault() != nil && drawsFrom(col):
+			return nil, nil, cannot("Give the value.", "column %q cannot be set to its default where the shard key is changed over several shards", col.Name)
+		case v.GetSetToDefault() != nil:
+			continue // it gets it when it is inserted
+		case v.GetAConst() != nil && (v.GetAConst().Isnull || v.GetAConst().GetSval() != nil):
+			v = &pg.Node{Node: &pg.Node_TypeCast{TypeCast: &pg.TypeCast{Arg: v, TypeName: readAs(col), Location: -1}}}
+		}
+		cols, values = append(cols, col), append(values, v)
+	}
+	return cols, values, nil
+}
+
+// readAs is the type that a string is read as that is assigned to a column: its
+// modifier comes later, with the assignment.
+func readAs(c *catalog.Column) *pg.TypeName {
+	name := c.TypeName
+	if c.Type == c.Base {
+		switch datum.Type(c.Base) {
+		case datum.Varchar, datum.Text:
+			name = "pg_catalog.text"
+		case datum.Bpchar:
+			name = "pg_catalog.bpchar"
+		}
+	}
+	tree, err := parser.Parse("SELECT NULL::" + name)
+	if err != nil || len(tree.Stmts) != 1 {
+		return &pg.TypeName{Names: []*pg.Node{pg.MakeStrNode("text")}, Typemod: -1, Location: -1}
+	}
+	return tree.Stmts[0].Stmt.GetSelectStmt().TargetList[0].GetResTarget().Val.GetTypeCast().TypeName
+}
+
+// insertion is the INSERT of the rows of an input.
+func (c *changing) insertion(rel *catalog.Relation, cols []*catalog.Column, input int) *pg.Node {
+	sel := newSelect()
+	sel.FromClause = []*pg.Node{inputNode(input, len(cols), nil)}
+	ins := &pg.InsertStmt{
+		Relation:      &pg.RangeVar{Schemaname: rel.Schema, Relname: rel.Name.Name, Inh: true, Relpersistence: "p", Location: -1, Alias: &pg.Alias{Aliasname: c.targetName()}},
+		ReturningList: c.returning, Override: pg.OverridingKind_OVERRIDING_NOT_SET,
+	}
+	for i, col := range cols {
+		ins.Cols = append(ins.Cols, &pg.Node{Node: &pg.Node_ResTarget{ResTarget: &pg.ResTarget{Name: col.Name, Location: -1}}})
+		sel.TargetList = append(sel.TargetList, targetOf(nameNode(inputAlias, inputColumn(i)), "c"+strconv.Itoa(i+1)))
+		if col.Identity == 'a' {
+			ins.Override = pg.OverridingKind_OVERRIDING_SYSTEM_VALUE
+		}
+	}
+	ins.SelectStmt = selectOf(sel)
+	return &pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: ins}}
+}

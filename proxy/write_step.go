@@ -1,0 +1,138 @@
+package proxy
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"weft/finish"
+	"weft/pgerr"
+	"weft/plan"
+)
+
+// Steps come before a write: their rows become inputs of what follows. They run in
+// the same transaction, one after the other, each on all its shards at once.
+
+// runSteps carries them out. What is to be read has been read.
+func (s *Session) runSteps(r *router, x *gathering) error {
+	if len(x.write.Before) == 0 {
+		return nil
+	}
+	if x.in == nil {
+		x.in = finish.NewInputs(nil, len(x.d.Params), finish.Limits{Inline: inlineAtHome, Max: s.maxGatherBytes()})
+	}
+	x.returned = make([][][]byte, len(x.write.Before))
+	for i := range x.write.Before {
+		if err := s.runStep(r, x, i); err != nil {
+			return err
+		}
+		x.begun = x.begun || x.write.Before[i].Verb != selectVerb
+	}
+	return nil
+}
+
+// selectVerb is that of a step that reads.
+const selectVerb = "SELECT"
+
+func (s *Session) runStep(r *router, x *gathering, i int) error {
+	y := *x
+	y.write, y.legs, y.shares = x.write.Before[i], nil, nil
+	cols := x.d.Steps[i]
+	y.formats = binary.BigEndian.AppendUint16(nil, uint16(len(cols)))
+	for _, f := range finish.Formats([][]plan.Column{cols}) {
+		y.formats = binary.BigEndian.AppendUint16(y.formats, uint16(f))
+	}
+	if err := s.visitWrite(r, &y); err != nil {
+		return err
+	}
+	if err := s.openWriteLegs(&y); err != nil {
+		return err
+	}
+	x.in.Extend(finish.Shape{Columns: cols})
+	s.sendLegs(y.legs)
+	err := s.keepStep(x, &y, i)
+	if ended := s.endLegs(y.legs, err != nil); ended != nil && !errors.Is(err, errEnd) {
+		err = ended // what the shard says itself
+	}
+	return err
+}
+
+// keepStep keeps the rows that a step returns.
+func (s *Session) keepStep(x, y *gathering, i int) error {
+	input := len(x.g.Pieces) + i
+	split := x.splits(input)
+	for _, l := range y.legs {
+		err := eachRow(l, func(row []byte) error {
+			if split {
+				x.returned[i] = append(x.returned[i], slices.Clone(row))
+			}
+			full, err := x.in.AddTo(input, row)
+			if err == nil && full {
+				err = tooMuchLent()
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func tooMuchLent() error {
+	return pgerr.New(pgerr.ConfigurationLimitExceeded, "the rows that this statement carries between shards are too many").
+		WithHint("Write it so that tables are joined by their shard keys, or do it in portions.")
+}
+
+// splits reports whether the rows of an input go each to a shard of its own.
+func (x *gathering) splits(input int) bool {
+	for _, w := range append(slices.Clone(x.write.Before), x.write) {
+		if w.Split != nil && w.Split.Input == input {
+			return true
+		}
+	}
+	return false
+}
+
+// share gives each shard those rows of the input that is split which belong there.
+func (s *Session) share(r *router, x *gathering) error {
+	split := x.write.Split
+	i := split.Input - len(x.g.Pieces)
+	params := r.args.Params
+	defer func() { r.args.Params = params }()
+	in := &splitting{gathering: x, s: s, r: r, split: split, kept: &spool{}, begun: true}
+	if err := in.prepare(x.d.Steps[i]); err != nil {
+		return err
+	}
+	in.batch = slices.Clone(x.returned[i])
+	if len(in.batch) == 0 {
+		return nil
+	}
+	if err := in.place(); err != nil {
+		return err
+	}
+	x.shares = make([]*finish.Inputs, len(s.snap.Shards))
+	for j, row := range in.batch {
+		shard := in.places[j]
+		if x.shares[shard] == nil {
+			x.shares[shard] = x.in.With(split.Input)
+			x.visits[shard] = []int{0}
+		}
+		if _, err := x.shares[shard].AddTo(split.Input, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stillTrueAfter is stillTrue, but what has been written by declarations that hold
+// no more cannot be planned anew.
+func (s *Session) stillTrueAfter(x *gathering) error {
+	if !x.begun {
+		return s.stillTrue()
+	}
+	if s.overtaken() {
+		return pgerr.New(pgerr.SerializationFailure, "a table of this statement was declared anew meanwhile").WithHint("Try again.")
+	}
+	return nil
+}
