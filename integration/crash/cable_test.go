@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"sync"
@@ -18,6 +19,34 @@ type cable struct {
 	frozen bool
 	cut    bool
 	conns  map[net.Conn]bool
+	trap   *trap
+}
+
+// trap waits for words on their way to the server.
+type trap struct {
+	words []byte
+	// before: it goes off before they are passed on, else after.
+	before bool
+	spring func()
+}
+
+// lay sets a trap, in the place of the one there was.
+func (c *cable) lay(t *trap) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.trap = t
+}
+
+// sprung returns the trap if these bytes set it off. It goes off once.
+func (c *cable) sprung(b []byte) *trap {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.trap
+	if t == nil || !bytes.Contains(b, t.words) {
+		return nil
+	}
+	c.trap = nil
+	return t
 }
 
 func newCable(t *testing.T, to string) *cable {
@@ -65,7 +94,7 @@ func (c *cable) join(near net.Conn) {
 	var wg sync.WaitGroup
 	for _, way := range [][2]net.Conn{{near, far}, {far, near}} {
 		wg.Go(func() {
-			c.carry(way[0], way[1])
+			c.carry(way[0], way[1], way[0] == near)
 			_ = near.Close()
 			_ = far.Close()
 		})
@@ -77,12 +106,19 @@ func (c *cable) join(near net.Conn) {
 	c.mu.Unlock()
 }
 
-func (c *cable) carry(from io.Reader, to io.Writer) {
+func (c *cable) carry(from io.Reader, to io.Writer, out bool) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
 		if err != nil {
 			return
+		}
+		var t *trap
+		if out {
+			t = c.sprung(buf[:n])
+		}
+		if t != nil && t.before {
+			t.spring()
 		}
 		c.mu.Lock()
 		for c.frozen && !c.cut {
@@ -91,6 +127,9 @@ func (c *cable) carry(from io.Reader, to io.Writer) {
 		c.mu.Unlock()
 		if _, err := to.Write(buf[:n]); err != nil {
 			return
+		}
+		if t != nil && !t.before {
+			t.spring()
 		}
 	}
 }

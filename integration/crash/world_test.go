@@ -19,6 +19,7 @@ import (
 	"weft/config"
 	"weft/directory"
 	"weft/directory/etcd"
+	"weft/integration/consistency"
 	"weft/integration/harness"
 	"weft/vindex"
 )
@@ -54,6 +55,8 @@ type world struct {
 	mu   sync.Mutex // guards weft and wire when proxies are replaced, and passed
 	// passed are the clients that have got an answer since it was emptied.
 	passed map[int]bool
+
+	history []consistency.Transaction // of all rounds: see TestHistory
 }
 
 // quiesce runs f while no client has a statement under way.
@@ -65,6 +68,12 @@ func (w *world) quiesce(f func()) {
 
 func newWorld(t *testing.T, db string, configure func(*config.Config)) *world {
 	t.Helper()
+	return newWiredWorld(t, db, nil, configure)
+}
+
+// newWiredWorld is newWorld with other ways to the shards.
+func newWiredWorld(t *testing.T, db string, wired func(*directory.Snapshot), configure func(*config.Config)) *world {
+	t.Helper()
 	w := &world{t: t, db: db}
 	w.etcd, w.stop = harness.StartEtcd(t)
 	store, err := etcd.Open(etcd.Config{Endpoints: []string{w.etcd}, Prefix: etcd.Prefix("test"), Log: slog.New(slog.DiscardHandler)})
@@ -73,6 +82,9 @@ func newWorld(t *testing.T, db string, configure func(*config.Config)) *world {
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	w.store = store
+	if wired != nil {
+		w.change(wired)
+	}
 	w.proxy(configure)
 	w.any = w.weft[0].Target
 	w.any.CreateDatabase(t, db)
@@ -104,6 +116,20 @@ func (w *world) snapshot() *directory.Snapshot {
 		w.t.Fatal(err)
 	}
 	return s
+}
+
+// change changes the cluster.
+func (w *world) change(f func(*directory.Snapshot)) {
+	w.t.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	defer stop()
+	if _, err := w.store.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		next := old.Clone()
+		f(next)
+		return next, nil
+	}); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 func (w *world) conn(i int) *pgx.Conn {
