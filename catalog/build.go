@@ -22,6 +22,9 @@ func New(version int64, customEquality bool, relations []*Relation, functions []
 	for _, r := range relations {
 		s.relations[r.Name] = r
 		s.Incomplete = s.Incomplete || r.Busy
+		if len(r.Lookups) > 0 {
+			s.lookedUp = append(s.lookedUp, r)
+		}
 		r.Referenced = nil
 	}
 	for _, r := range relations {

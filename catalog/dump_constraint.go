@@ -46,7 +46,7 @@ func (d *dump) constraint(r *Relation, s *pg_query.Constraint, column string) er
 }
 
 func (d *dump) uniqueConstraint(r *Relation, s *pg_query.Constraint, column string) error {
-	u := Unique{Name: s.Conname, Primary: s.Contype == pg_query.ConstrType_CONSTR_PRIMARY}
+	u := Unique{Name: s.Conname, Primary: s.Contype == pg_query.ConstrType_CONSTR_PRIMARY, Deferrable: s.Deferrable, NullsNotDistinct: s.NullsNotDistinct}
 	if s.Indexname != "" { // USING INDEX
 		for i := range r.Unique {
 			if old := &r.Unique[i]; old.Name == s.Indexname {
@@ -170,7 +170,7 @@ func (d *dump) createIndex(s *pg_query.IndexStmt) error {
 	if s.IfNotExists && d.relations[Name{r.Schema, s.Idxname}] != nil {
 		return nil
 	}
-	u := Unique{Name: s.Idxname, Partial: s.WhereClause != nil}
+	u := Unique{Name: s.Idxname, Partial: s.WhereClause != nil, NullsNotDistinct: s.NullsNotDistinct}
 	middle := []string{}
 	for _, p := range s.IndexParams {
 		e := p.GetIndexElem()

@@ -2,13 +2,14 @@ package catalog
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // Load reads the schema of a database. run executes one text of several
 // statements as a simple query, outside a transaction block, and returns the
-// rows of all of them as text, with NULL as the empty string. It is called once.
+// rows of all of them as text, with NULL as the empty string.
 //
 // Load takes no lock that it would have to wait for longer than a moment; what
 // cannot be read for that reason is marked Busy.
@@ -29,6 +30,9 @@ func Load(version int64, run func(sql string) ([][]string, error)) (*Schema, err
 		if err := l.row(r); err != nil {
 			return nil, fmt.Errorf("load schema: row %.200q: %w", r, err)
 		}
+	}
+	if err := l.lookups(run); err != nil {
+		return nil, fmt.Errorf("load schema: %w", err)
 	}
 	l.finish()
 	s := New(version, l.customEquality, l.all, closeSources(l.sources, l.all))
@@ -77,7 +81,7 @@ type domainColumn struct {
 
 // widths is how many columns each kind of row has.
 var widths = map[string]int{
-	"r": 9, "y": 8, "c": 15, "n": 4, "o": 5, "i": 9, "k": 7, "t": 5, "p": 4, "u": 2, "v": 4, "f": 12, "d": 4, "e": 2, "l": 3, "b": 3, "s": 4,
+	"r": 9, "y": 8, "c": 15, "n": 4, "o": 5, "i": 11, "k": 7, "t": 5, "p": 4, "u": 2, "v": 4, "f": 12, "d": 4, "e": 2, "l": 3, "b": 3, "s": 4,
 }
 
 func (l *loader) row(r []string) error {
@@ -138,6 +142,25 @@ func (l *loader) row(r []string) error {
 			l.builtins = map[string]Traits{}
 		}
 		return addTraits(l.builtins, r[1], r[2])
+	}
+	return nil
+}
+
+// lookups reads the declarations of lookups, if the database has ever had one.
+func (l *loader) lookups(run func(sql string) ([][]string, error)) error {
+	if !slices.ContainsFunc(l.all, func(r *Relation) bool { return r.Name == Name{"weft", "lookup"} }) {
+		return nil
+	}
+	rows, err := run(lookupQuery)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if rel := l.relations[r[1]]; rel != nil && r[0] == "w" && len(r) == 7 {
+			rel.Lookups = append(rel.Lookups, Lookup{
+				Name: r[2], Columns: l.names(rel, r[1], r[3]), Unique: r[4] == "t", Index: r[5], Public: r[6] == "public",
+			})
+		}
 	}
 	return nil
 }
@@ -262,7 +285,7 @@ func (l *loader) index(r []string) error {
 	if err != nil || keys > len(nums) {
 		return fmt.Errorf("an index of %s columns", r[7])
 	}
-	u := Unique{Name: index.Name.Name, Primary: r[4] == "t", Exclusion: r[5] == "t", Partial: r[6] == "t"}
+	u := Unique{Name: index.Name.Name, Primary: r[4] == "t", Exclusion: r[5] == "t", Partial: r[6] == "t", Deferrable: r[9] == "t", NullsNotDistinct: r[10] == "t"}
 	for _, num := range nums[:keys] {
 		name := ""
 		if c := l.columnAt(rel, r[2], num); c != nil {

@@ -65,7 +65,8 @@ FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_class s ON s.oid = d.objid AND s.
 WHERE d.classid = 1259 AND d.refclassid = 1259 AND d.refobjsubid > 0 AND d.deptype IN ('a', 'i')`,
 
 	// An index.
-	`SELECT 'i', i.indexrelid, i.indrelid, i.indisunique, i.indisprimary, i.indisexclusion, i.indpred IS NOT NULL, i.indnkeyatts, i.indkey
+	`SELECT 'i', i.indexrelid, i.indrelid, i.indisunique, i.indisprimary, i.indisexclusion, i.indpred IS NOT NULL, i.indnkeyatts, i.indkey,
+ NOT i.indimmediate, coalesce((pg_catalog.to_jsonb(i) ->> 'indnullsnotdistinct')::boolean, false)
 FROM pg_catalog.pg_index i WHERE i.indexrelid >= 16384 AND i.indislive`,
 
 	// A foreign key.
@@ -75,7 +76,7 @@ FROM pg_catalog.pg_constraint k WHERE k.contype = 'f' AND k.conparentid = 0`,
 	// A trigger.
 	`SELECT 't', t.tgrelid, t.tgname, n.nspname, p.proname
 FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
-WHERE NOT t.tgisinternal`,
+WHERE NOT t.tgisinternal AND n.nspname <> 'weft'`,
 
 	// Extended statistics.
 	`SELECT 's', x.stxrelid, n.nspname, x.stxname FROM pg_catalog.pg_statistic_ext x JOIN pg_catalog.pg_namespace n ON n.oid = x.stxnamespace`,
@@ -124,6 +125,12 @@ FROM pg_catalog.pg_database b WHERE b.datname = pg_catalog.current_database()`,
 	// Built-in functions, of a version whose functions are not known here.
 	builtinQuery(`pg_catalog.current_setting('server_version_num')::integer / 10000 <> ` + strconv.Itoa(builtinVersion)),
 }, ";\n")
+
+// lookupQuery asks for lookups. It is a text of its own: their table need not be
+// there.
+const lookupQuery = `SELECT 'w', l.owner, l.name, '{' || pg_catalog.array_to_string(l.columns, ',') || '}', l.single,
+ (SELECT c.relname FROM pg_catalog.pg_class c WHERE c.oid = l.index), l.state
+FROM weft.lookup l ORDER BY l.single DESC, l.name`
 
 // viewOption is whether a view has an option of that name that is on.
 func viewOption(name string) string {

@@ -26,6 +26,7 @@ type Schema struct {
 	statistics map[Name]Name
 	functions  map[string][]*Function // by name without schema
 	builtins   map[string]Traits
+	lookedUp   []*Relation
 }
 
 // Name is a schema-qualified name.
@@ -80,6 +81,8 @@ type Relation struct {
 	OwnedBy Name
 	// OwnedColumn is the column of OwnedBy that owns this sequence.
 	OwnedColumn string
+	// Lookups say which keyspace IDs a value of these columns has rows in.
+	Lookups []Lookup
 	// Rules: it has rewrite rules other than a view's own.
 	Rules bool
 	// RowSecurity: policies apply.
@@ -127,8 +130,25 @@ type Unique struct {
 	Columns []string // empty strings stand for expressions
 	Primary bool
 	Partial bool
+	// Deferrable: it may be broken until the transaction ends.
+	Deferrable bool
+	// NullsNotDistinct: NULL is equal to NULL.
+	NullsNotDistinct bool
 	// Exclusion: an exclusion constraint, not a unique one.
 	Exclusion bool
+}
+
+// Lookup is a table of weft's own that tells where the rows are that have a
+// value in some columns of another table.
+type Lookup struct {
+	Name    string // also of the table, in schema weft
+	Columns []string
+	// Unique: no two rows have the same values, on whichever shard they are.
+	Unique bool
+	// Index is the unique index of the table that it stands for, empty for none.
+	Index string
+	// Public: all rows are in it. Before, it is kept up but not asked.
+	Public bool
 }
 
 // ForeignKey is a foreign key constraint.
@@ -172,6 +192,9 @@ func (s *Schema) Statistics(n Name) (table Name, ok bool) {
 	table, ok = s.statistics[n]
 	return table, ok
 }
+
+// LookedUp returns the tables that have lookups.
+func (s *Schema) LookedUp() []*Relation { return s.lookedUp }
 
 // Functions returns the user's functions of that name, in whatever schema.
 func (s *Schema) Functions(name string) []*Function { return s.functions[name] }

@@ -12,6 +12,7 @@ const (
 	InvalidParameterValue        = "22023"
 	CharacterNotInRepertoire     = "22021"
 	BadCopyFileFormat            = "22P04"
+	UniqueViolation              = "23505"
 	CheckViolation               = "23514"
 	ActiveSQLTransaction         = "25001"
 	InFailedSQLTransaction       = "25P02"

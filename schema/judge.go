@@ -212,13 +212,41 @@ func (j *judgement) uniqueIndex(rel *catalog.Relation, u *catalog.Unique) error 
 			return nil
 		}
 	}
+	if j.lookedUp(rel, u) {
+		if rel == j.rel {
+			j.out.notices = append(j.out.notices, &pgerr.Error{
+				Severity: pgerr.SeverityNotice, Code: "00000",
+				Message: fmt.Sprintf("%s %q does not contain the shard key: a lookup keeps its values unique over all shards", what, u.Name),
+			})
+		}
+		return nil
+	}
 	of := strings.Join(u.Columns, ", ")
 	if slices.Contains(u.Columns, "") {
 		of = "an expression"
 	}
 	return refuse(pgerr.FeatureNotSupported, "%s %q on (%s) of %q does not contain the shard key %q", what, u.Name, of, display(rel.Name), strings.Join(j.req.Columns, ", ")).
 		WithDetail("Each shard checks its own rows only, so two shards could hold the same value.").
-		WithHint("Add the key to the index, drop the index, or wait: unique lookups, which keep such columns unique over all shards, come later.")
+		WithHint("Add the key to the index, or drop it. A lookup keeps columns unique over all shards, but not expressions, parts of a table, deferrable constraints, " +
+			"NULLS NOT DISTINCT, or types that cannot be a shard key.")
+}
+
+// lookedUp tells whether a lookup can keep an index unique over all shards. That
+// of a partition is one with its table's.
+func (j *judgement) lookedUp(rel *catalog.Relation, u *catalog.Unique) bool {
+	if rel != j.rel {
+		return slices.ContainsFunc(j.rel.Unique, func(o catalog.Unique) bool { return !o.Partial && sameSet(o.Columns, u.Columns) }) && j.lookedUp(j.rel, u)
+	}
+	if _, ok := j.out.vindex.(vindex.Computed); !ok || u.Partial || u.Deferrable || u.NullsNotDistinct {
+		return false
+	}
+	for _, name := range u.Columns {
+		c := rel.Column(name)
+		if c == nil || !datum.Keyed(datum.Type(c.Base)) || c.Enum || c.Nondeterministic {
+			return false
+		}
+	}
+	return true
 }
 
 var randomUUID = regexp.MustCompile(`^\(?(?:[\w"]+\.)?(gen_random_uuid|uuid_generate_v1|uuid_generate_v1mc|uuid_generate_v4|uuidv4|uuidv7)\(\)\)?$`)

@@ -18,6 +18,8 @@ CREATE EXTENSION btree_gist;
 CREATE TABLE sharded (id bigint PRIMARY KEY, other bigint, UNIQUE (id, other)); CREATE TABLE ref (id bigint PRIMARY KEY);
 CREATE TABLE plain (id bigint PRIMARY KEY, b bool, f float8, m mood, j jsonb, nd text COLLATE nd, g bigint GENERATED ALWAYS AS (1) STORED, x bigint, d date);
 CREATE TABLE nokey (a bigint, b bigint);
+CREATE TABLE late (id bigint PRIMARY KEY DEFERRABLE, x bigint); CREATE TABLE half (id bigint, x bigint); CREATE UNIQUE INDEX ON half (id) WHERE x > 0;
+CREATE TABLE nulls (id bigint UNIQUE NULLS NOT DISTINCT, x bigint); CREATE TABLE odd (f float8 UNIQUE, x bigint);
 CREATE VIEW view1 AS SELECT * FROM plain; CREATE MATERIALIZED VIEW mat AS SELECT 1 AS a; CREATE SEQUENCE seq;
 CREATE TABLE parts (a bigint) PARTITION BY LIST (a); CREATE TABLE part1 PARTITION OF parts DEFAULT;
 CREATE TABLE inh (a bigint); CREATE TABLE inh2 () INHERITS (inh);
@@ -60,7 +62,10 @@ CREATE TABLE comp (tenant bigint, day date)`)
 		{"plain", "g", hash, pgerr.InvalidTableDefinition, "generated"},
 		{"plain", "id", directory.Vindex{Kind: "hsh"}, pgerr.InvalidTableDefinition, "unknown kind"},
 		{"plain", "id", lookup, pgerr.InvalidParameterValue, "needs a name"},
-		{"plain", "x", hash, pgerr.FeatureNotSupported, `primary key "plain_pkey" on (id)`},
+		{"late", "x", hash, pgerr.FeatureNotSupported, `primary key "late_pkey" on (id)`},
+		{"half", "x", hash, pgerr.FeatureNotSupported, `unique index "half_id_idx" on (id)`},
+		{"nulls", "x", hash, pgerr.FeatureNotSupported, `unique index "nulls_id_key" on (id)`},
+		{"odd", "x", hash, pgerr.FeatureNotSupported, `unique index "odd_f_key" on (f)`},
 		{"view1", "id", hash, pgerr.WrongObjectType, "is not a table"},
 		{"mat", "a", hash, pgerr.WrongObjectType, "is not a table"},
 		{"seq", "a", hash, pgerr.WrongObjectType, "is not a table"},
@@ -70,7 +75,7 @@ CREATE TABLE comp (tenant bigint, day date)`)
 		{"ruled", "a", hash, pgerr.FeatureNotSupported, "rewrite rules"},
 		{"sharded", "id", hash, pgerr.DuplicateObject, "already declared: sharded by id"},
 		{"ref", "id", hash, pgerr.DuplicateObject, "already declared: a reference table"},
-		{"mail", "id", hash, pgerr.FeatureNotSupported, `"mail_email_key" on (email)`},
+		{"mail", "id", hash, "", `unique index "mail_email_key" does not contain the shard key: a lookup keeps`},
 		{"mail2", "id", hash, pgerr.FeatureNotSupported, "an expression"},
 		{"mailok", "id", hash, "", ""},
 		{"uuids", "k", hash, "", "weft gives values of u out uniquely"},

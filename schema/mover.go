@@ -32,6 +32,9 @@ type Config struct {
 	Entries Entries
 	// Proxy is the id of this process in the directory.
 	Proxy string
+	// Service is as whom weft makes what is its own on the shards. Default:
+	// postgres.
+	Service string
 	// Log receives what nobody waits for. Default: discarded.
 	Log *slog.Logger
 
@@ -52,6 +55,9 @@ type Mover struct {
 func New(cfg Config) *Mover {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Service == "" {
+		cfg.Service = "postgres"
 	}
 	if cfg.step == nil {
 		cfg.step = func(string) error { return nil }

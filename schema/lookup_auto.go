@@ -1,0 +1,87 @@
+package schema
+
+import (
+	"context"
+	"slices"
+
+	"weft/catalog"
+	"weft/directory"
+	"weft/pgerr"
+)
+
+// followLookups makes the lookups that a table's unique indexes need when it has
+// been declared, or takes its lookups away when it is home again. Statements that
+// name the table wait meanwhile, so nobody has to be told in between.
+func (m *Mover) followLookups(ctx context.Context, snap *directory.Snapshot, t *directory.Table) error {
+	if t.Kind != directory.Sharded {
+		return nil
+	}
+	table := catalog.Name{Schema: t.Schema, Name: t.Name}
+	home, err := open(ctx, m.cfg.Shards, snap.Home, t.Database, t.Job.User, "weft")
+	if err != nil {
+		return err
+	}
+	schema, err := catalog.Load(0, home.Exec)
+	home.close()
+	if err != nil {
+		return err
+	}
+	rel := schema.Relation(table)
+	if rel == nil {
+		return nil
+	}
+	if t.State == directory.Undeclaring {
+		for _, l := range rel.Lookups {
+			if err := m.dropLookupAt(ctx, snap.Home, t.Database, l.Name); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, columns := range needLookups(rel, t) {
+		req := LookupRequest{Request: Request{Database: t.Database, User: t.Job.User, Table: table, Columns: columns}, Unique: true}
+		spec, err := judgeLookup(schema, snap, &req)
+		if err != nil {
+			return err
+		}
+		if spec.known != nil && spec.known.Public {
+			continue
+		}
+		j := &lookupJob{Mover: m, ctx: ctx, snap: snap, spec: spec, req: &req.Request, notice: func(*pgerr.Error) {}, quiet: true}
+		err = j.build()
+		j.close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// needLookups returns the columns of the unique indexes that shards alone cannot
+// keep.
+func needLookups(rel *catalog.Relation, t *directory.Table) [][]string {
+	var out [][]string
+	for i := range rel.Unique {
+		u := &rel.Unique[i]
+		whole := !slices.ContainsFunc(t.Columns, func(k directory.Column) bool { return !slices.Contains(u.Columns, k.Name) })
+		made := slices.ContainsFunc(u.Columns, func(name string) bool {
+			c := rel.Column(name)
+			return c == nil || generated(c)
+		})
+		if u.Exclusion || whole || made || slices.ContainsFunc(out, func(o []string) bool { return sameSet(o, u.Columns) }) {
+			continue
+		}
+		out = append(out, u.Columns)
+	}
+	return out
+}
+
+// dropLookupAt drops a lookup on one shard.
+func (m *Mover) dropLookupAt(ctx context.Context, shard, database, name string) error {
+	s, err := open(ctx, m.cfg.Shards, shard, database, m.cfg.Service, "weft lookup "+name)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	return s.run("SET lock_timeout = '10s'", "SELECT weft.lookup_drop(name) FROM weft.lookup WHERE name = "+literal(name))
+}

@@ -1,0 +1,223 @@
+package schema
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"weft/catalog"
+	"weft/datum"
+	"weft/directory"
+	"weft/pgerr"
+	"weft/vindex"
+)
+
+// LookupRequest asks for a lookup table on columns of a sharded table.
+type LookupRequest struct {
+	Request
+	// Name is what the lookup and its table in schema weft are called. Empty: it
+	// is made from the names of table and columns.
+	Name string
+	// Unique: it also keeps the columns' values unique over all shards.
+	Unique bool
+}
+
+// lookupSpec is a lookup with all that is needed to make and compare it.
+type lookupSpec struct {
+	name     string
+	database string
+	table    catalog.Name
+	columns  []string
+	types    []string // of the entries' columns
+	keys     []string
+	unique   bool
+	index    string // unique index of the table that it stands for
+	idSQL    string // over k1, k2, …
+	bucket   string // over v1, v2, …
+	known    *catalog.Lookup
+}
+
+var lookupNamePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_$.\-]{0,49}$`)
+
+// judgeLookup says whether a lookup can be right, or why not.
+func judgeLookup(schema *catalog.Schema, snap *directory.Snapshot, req *LookupRequest) (*lookupSpec, error) {
+	name := req.name()
+	rel := schema.Relation(req.Table)
+	if rel == nil {
+		return nil, refuse(pgerr.UndefinedTable, "relation %q does not exist", name)
+	}
+	t := snap.Table(req.Database, req.Table.Schema, req.Table.Name)
+	if t == nil || t.Kind != directory.Sharded {
+		return nil, refuse(pgerr.WrongObjectType, "%q is not a sharded table", name).WithHint("Only the rows of a sharded table have to be looked for.")
+	}
+	v, err := t.NewVindex(snap.BucketCount)
+	if err != nil {
+		return nil, err
+	}
+	computed, ok := v.(vindex.Computed)
+	if !ok {
+		return nil, refuse(pgerr.FeatureNotSupported, "%q is sharded by a %s, and a lookup table cannot follow its entries", name, v.Kind()).
+			WithHint("Lookup tables need a shard key that a shard can compute a row's place from: hash, composite, range, list.")
+	}
+	spec := &lookupSpec{database: req.Database, table: req.Table, columns: req.Columns, unique: req.Unique, name: req.Name}
+	var columns []vindex.Column
+	for _, n := range req.Columns {
+		c := rel.Column(n)
+		if c == nil {
+			return nil, refuse(pgerr.UndefinedColumn, "column %q of relation %q does not exist", n, name)
+		}
+		columns = append(columns, vindex.Column{
+			Name: n, Column: datum.Column{Type: datum.Type(c.Base), Mod: -1}, TypeName: c.TypeName, Enum: c.Enum, Nondeterministic: c.Nondeterministic,
+		})
+		spec.types = append(spec.types, vindex.LookupType(datum.Type(c.Base)))
+	}
+	placement, err := vindex.LookupTable(columns, snap.BucketCount)
+	if err != nil {
+		return nil, refuse(pgerr.FeatureNotSupported, "%s cannot have a lookup on (%s): %s", name, strings.Join(req.Columns, ", "), err).WithCause(err)
+	}
+	var ks, vs []string
+	for i, c := range t.Columns {
+		spec.keys, ks = append(spec.keys, c.Name), append(ks, fmt.Sprintf("k%d", i+1))
+	}
+	if !slices.ContainsFunc(spec.keys, func(k string) bool { return !slices.Contains(req.Columns, k) }) {
+		return nil, refuse(pgerr.InvalidParameterValue, "(%s) contains the shard key of %q, which needs no lookup", strings.Join(req.Columns, ", "), name)
+	}
+	for i := range columns {
+		vs = append(vs, fmt.Sprintf("v%d", i+1))
+	}
+	spec.idSQL = computed.SQL(ks)
+	if spec.bucket, err = vindex.BucketSQL(placement, vs, snap.BucketCount); err != nil {
+		return nil, err
+	}
+	for _, u := range rel.Unique {
+		if req.Unique && !u.Partial && !u.Exclusion && !u.Deferrable && sameSet(u.Columns, req.Columns) {
+			spec.index = u.Name
+		}
+	}
+	return spec, spec.identify(schema, rel)
+}
+
+// identify gives the lookup its name, and finds out whether it is there.
+func (l *lookupSpec) identify(schema *catalog.Schema, rel *catalog.Relation) error {
+	for i := range rel.Lookups {
+		k := &rel.Lookups[i]
+		if slices.Equal(k.Columns, l.columns) || l.name != "" && k.Name == l.name {
+			if l.name == "" {
+				l.name = k.Name
+			}
+			l.known = k
+			return nil
+		}
+	}
+	if l.name == "" {
+		base := lookupName(l.table, l.columns)
+		l.name = base
+		for i := 2; schema.Relation(catalog.Name{Schema: "weft", Name: l.name}) != nil; i++ {
+			l.name = fmt.Sprintf("%s_%d", base, i)
+		}
+	}
+	if !lookupNamePattern.MatchString(l.name) {
+		return refuse(pgerr.InvalidParameterValue, "%q must start with a letter and hold only letters, digits and _ $ . - (50 at most)", l.name)
+	}
+	if schema.Relation(catalog.Name{Schema: "weft", Name: l.name}) != nil {
+		return refuse(pgerr.DuplicateObject, "weft has a table called %q already", l.name).WithHint("Give the lookup another name: name => '…'.")
+	}
+	return nil
+}
+
+// lookupName makes a name of letters and digits.
+func lookupName(table catalog.Name, columns []string) string {
+	var parts []string
+	if table.Schema != "public" {
+		parts = append(parts, table.Schema)
+	}
+	parts = append(append(parts, table.Name), columns...)
+	b := []byte(strings.Join(parts, "_"))
+	for i, c := range b {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9') {
+			b[i] = '_'
+		}
+	}
+	if len(b) == 0 || b[0] >= '0' && b[0] <= '9' {
+		b = append([]byte("l"), b...)
+	}
+	return string(b[:min(len(b), 45)]) // and room for a number
+}
+
+func sameSet(a, b []string) bool {
+	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
+	return slices.Equal(a, b)
+}
+
+// entries is the query for the entries of rows: bucket:id:value…, as triggers
+// write them. from is where the rows are.
+func (l *lookupSpec) entries(from string) string {
+	var columns, values, known []string
+	for i, c := range l.columns {
+		columns = append(columns, fmt.Sprintf("r.%s::%s AS v%d", ident(c), l.types[i], i+1))
+		values = append(values, fmt.Sprintf("encode(convert_to(v%d::text, getdatabaseencoding()), 'hex')", i+1))
+		known = append(known, fmt.Sprintf("v%d IS NOT NULL", i+1))
+	}
+	for i, k := range l.keys {
+		columns = append(columns, fmt.Sprintf("r.%s AS k%d", ident(k), i+1))
+	}
+	return fmt.Sprintf("SELECT (%s) || ':' || (%s) || ':' || %s AS e FROM (SELECT %s FROM %s) x WHERE %s",
+		l.bucket, l.idSQL, strings.Join(values, " || ':' || "), strings.Join(columns, ", "), from, strings.Join(known, " AND "))
+}
+
+// parse is the query for what entries say: e, id, v1, …
+func (l *lookupSpec) parse(entries []string) string {
+	var values []string
+	for i, t := range l.types {
+		values = append(values, fmt.Sprintf("convert_from(decode(split_part(e, ':', %d), 'hex'), getdatabaseencoding())::%s AS v%d", i+3, t, i+1))
+	}
+	return fmt.Sprintf("(SELECT e, split_part(e, ':', 2)::int8 AS id, %s FROM unnest(string_to_array(%s, ',')) e)", strings.Join(values, ", "), literal(strings.Join(entries, ",")))
+}
+
+// own is the lookup's table, and its entries written out from it.
+func (l *lookupSpec) own() string { return "weft." + ident(l.name) }
+
+func (l *lookupSpec) stored() string {
+	var values []string
+	for i := range l.types {
+		values = append(values, fmt.Sprintf("encode(convert_to(t.v%d::text, getdatabaseencoding()), 'hex')", i+1))
+	}
+	return fmt.Sprintf("(%s) || ':' || t.id || ':' || %s", l.bucket, strings.Join(values, " || ':' || "))
+}
+
+// vs lists the columns of the values.
+func (l *lookupSpec) vs() string {
+	var out []string
+	for i := range l.types {
+		out = append(out, fmt.Sprintf("v%d", i+1))
+	}
+	return strings.Join(out, ", ")
+}
+
+// same compares a row of weft's table with parsed entries, matches one of the
+// owner's table.
+func (l *lookupSpec) same() string {
+	var out []string
+	for i := range l.types {
+		out = append(out, fmt.Sprintf("t.v%d = e.v%d", i+1, i+1))
+	}
+	return strings.Join(out, " AND ")
+}
+
+func (l *lookupSpec) matches() string {
+	var out []string
+	for i, c := range l.columns {
+		out = append(out, fmt.Sprintf("r.%s = e.v%d", ident(c), i+1))
+	}
+	return strings.Join(out, " AND ")
+}
+
+// array is a list of names as an array.
+func array(names []string) string {
+	var out []string
+	for _, n := range names {
+		out = append(out, literal(n))
+	}
+	return "ARRAY[" + strings.Join(out, ", ") + "]::text[]"
+}

@@ -1,0 +1,608 @@
+package schema
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"weft/catalog"
+	"weft/directory"
+	"weft/pgerr"
+)
+
+// How a lookup comes to be while its table is written to, and what is where when
+// something dies:
+//
+//	step                                       dies after it
+//	1 each shard: its table, home last         nobody knows it but home: made again, or dropped
+//	2 directory: a new version of the schema,  proxies fetch notes after each statement,
+//	  and every proxy has acknowledged it      and there are none
+//	3 each shard: triggers, under a lock that  kept up, by everybody; not asked
+//	  waits for those who write
+//	4 shard by shard: entries of rows that     the same; filling again adds what is missing
+//	  have none
+//	5 home: public; directory: a new version   it is done
+//
+// The home shard's row of weft.lookup says how far it is. Any proxy can go on from
+// any of these points, by doing all steps again: each finds its work done.
+
+// lookupBatch is how many rows are brought over at once. Their locks keep others
+// from changing them for so long.
+const lookupBatch = 5000
+
+// CreateLookup makes a lookup table and fills it.
+func (m *Mover) CreateLookup(ctx context.Context, req LookupRequest, notice Notice) error {
+	snap, spec, err := m.lookAtLookup(ctx, &req, true)
+	if err != nil {
+		return m.ended(ctx, err)
+	}
+	if t := snap.Table(req.Database, req.Table.Schema, req.Table.Name); t.State != directory.Active {
+		return pgerr.New(pgerr.ObjectInUse, "%q is being %s", req.name(), progress(t.State)).WithHint("Wait for it to end.")
+	}
+	if spec.known != nil && (spec.known.Public || m.Running("lookup "+spec.name)) {
+		return pgerr.New(pgerr.DuplicateObject, "%q has a lookup on (%s) already: %s", req.name(), strings.Join(spec.known.Columns, ", "), spec.known.Name)
+	}
+	return m.ended(ctx, m.buildLookup(ctx, snap, spec, &req.Request, notice))
+}
+
+// lookAtLookup reads what a request is about.
+func (m *Mover) lookAtLookup(ctx context.Context, req *LookupRequest, owned bool) (*directory.Snapshot, *lookupSpec, error) {
+	snap, err := m.cfg.Directory.Load(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	user := req.User
+	if !owned {
+		user = m.cfg.Service
+	}
+	home, err := open(ctx, m.cfg.Shards, snap.Home, req.Database, user, "weft")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer home.close()
+	if owned {
+		if err := owner(home, &req.Request); err != nil {
+			return nil, nil, err
+		}
+	}
+	schema, err := catalog.Load(0, home.Exec)
+	if err != nil {
+		return nil, nil, err
+	}
+	spec, err := judgeLookup(schema, snap, req)
+	return snap, spec, err
+}
+
+// lookupJob is a lookup that is being made or compared.
+type lookupJob struct {
+	*Mover
+	ctx    context.Context
+	snap   *directory.Snapshot
+	spec   *lookupSpec
+	req    *Request
+	notice Notice
+	quiet  bool // nobody can write meanwhile, nobody waits for versions
+
+	shards  []*session // READ COMMITTED, one for each shard, in the snapshot's order
+	reading []*session // for long reads
+	report  LookupReport
+}
+
+// LookupReport is what a comparison has found, and repaired.
+type LookupReport struct {
+	Rows, Missing, Stale int64
+	// Duplicates are values that rows on two shards have, of a unique lookup.
+	Duplicates int64
+}
+
+func (j *lookupJob) dial(reading bool) error {
+	for i := range j.snap.Shards {
+		s, err := open(j.ctx, j.cfg.Shards, j.snap.Shards[i].Name, j.spec.database, j.cfg.Service, "weft lookup "+j.spec.name)
+		if err != nil {
+			return err
+		}
+		j.shards = append(j.shards, s)
+		if !reading {
+			continue
+		}
+		if s, err = open(j.ctx, j.cfg.Shards, j.snap.Shards[i].Name, j.spec.database, j.cfg.Service, "weft lookup "+j.spec.name); err != nil {
+			return err
+		}
+		j.reading = append(j.reading, s)
+	}
+	return nil
+}
+
+func (j *lookupJob) close() {
+	for _, s := range append(j.shards, j.reading...) {
+		s.close()
+	}
+}
+
+func (j *lookupJob) home() *session {
+	for i := range j.snap.Shards {
+		if j.snap.Shards[i].Name == j.snap.Home {
+			return j.shards[i]
+		}
+	}
+	return nil
+}
+
+// buildLookup does all steps.
+func (m *Mover) buildLookup(ctx context.Context, snap *directory.Snapshot, spec *lookupSpec, req *Request, notice Notice) error {
+	m.run("lookup "+spec.name, true)
+	defer m.run("lookup "+spec.name, false)
+	j := &lookupJob{Mover: m, ctx: ctx, snap: snap, spec: spec, req: req, notice: notice}
+	defer j.close()
+	err := j.build()
+	var e *pgerr.Error
+	if errors.As(err, &e) && e.Code == pgerr.UniqueViolation {
+		// It cannot be: nobody gains by its half.
+		if undo := m.removeLookup(context.WithoutCancel(ctx), snap, spec.database, spec.name); undo != nil {
+			m.cfg.Log.Warn("a lookup that cannot be is left halfway", "lookup", spec.name, "err", undo)
+		}
+	}
+	return err
+}
+
+func (j *lookupJob) build() error {
+	if err := j.dial(true); err != nil {
+		return err
+	}
+	for _, s := range []struct {
+		name string
+		run  func() error
+	}{
+		{"lookup declared", j.declare},
+		{"lookup announced", j.announceLookup},
+		{"lookup noted", j.watch},
+		{"lookup filled", j.fill},
+		{"lookup public", j.publish},
+	} {
+		if err := s.run(); err != nil {
+			return err
+		}
+		if err := j.cfg.step(s.name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// declare makes the lookup's tables, home last: what home has is known to all.
+func (j *lookupJob) declare() error {
+	do := func(s *session) error {
+		if err := installLookups(s); err != nil {
+			return err
+		}
+		l := j.spec
+		index := "0"
+		if l.index != "" {
+			index = "coalesce(to_regclass(" + literal(quoted(catalog.Name{Schema: l.table.Schema, Name: l.index})) + ")::oid, 0)"
+		}
+		return s.run("BEGIN",
+			fmt.Sprintf(`DO $d$ BEGIN IF NOT EXISTS (SELECT FROM weft.lookup WHERE name = %[1]s) THEN
+ PERFORM weft.lookup_add(%[1]s, %[2]s::regclass, %[3]s, %[4]s, %[5]s, %[6]t, %[7]s, 'declared', %[8]s, %[9]s, %[10]s);
+ PERFORM weft.lookup_make(%[1]s);
+END IF; END $d$`, literal(l.name), literal(quoted(l.table)), array(l.columns), array(l.keys), array(l.types), l.unique, index, literal(l.idSQL), literal(l.bucket), literal(j.cfg.Proxy)),
+			"UPDATE weft.lookup SET job = "+literal(j.cfg.Proxy)+" WHERE name = "+literal(l.name), "COMMIT")
+	}
+	home := j.home()
+	for _, s := range j.shards {
+		if s != home {
+			if err := do(s); err != nil {
+				return err
+			}
+		}
+	}
+	return do(home)
+}
+
+// installLookups makes what a shard needs for lookups.
+func installLookups(s *session) error {
+	if err := s.run("BEGIN", "SELECT pg_advisory_xact_lock(2003133044)"); err != nil {
+		return err
+	}
+	if err := s.run(lookupObjects...); err != nil {
+		var e *pgerr.Error
+		if errors.As(err, &e) && e.Code == pgerr.InsufficientPrivilege {
+			return e.WithHint("Lookup tables need a service user (service.user in weft.yaml) that is a superuser on every shard: it makes event triggers, which follow ALTER and DROP.")
+		}
+		return err
+	}
+	return s.run("COMMIT")
+}
+
+// announceLookup makes all proxies look at the schema anew.
+func (j *lookupJob) announceLookup() error {
+	if j.quiet {
+		return nil
+	}
+	return j.renew(j.ctx, j.spec.database)
+}
+
+// renew gives a database's schema a new version and waits until all proxies know.
+func (m *Mover) renew(ctx context.Context, database string) error {
+	snap, err := m.cfg.Directory.Update(ctx, func(s *directory.Snapshot) (*directory.Snapshot, error) {
+		if s == nil {
+			return nil, directory.ErrNoCluster
+		}
+		next := s.Clone()
+		if next.Schemas == nil {
+			next.Schemas = map[string]int64{}
+		}
+		next.Schemas[database]++
+		return next, nil
+	})
+	if err != nil {
+		return err
+	}
+	return m.cfg.Directory.Acknowledged(ctx, snap.Version)
+}
+
+// watch makes the triggers, shard by shard.
+func (j *lookupJob) watch() error {
+	l := j.spec
+	for _, s := range j.shards {
+		err := s.run("BEGIN", fmt.Sprintf("SET LOCAL lock_timeout = %d", max(1, j.req.lockTimeout().Milliseconds())),
+			"LOCK TABLE "+quoted(l.table)+" IN SHARE ROW EXCLUSIVE MODE",
+			"UPDATE weft.lookup SET state = 'write' WHERE name = "+literal(l.name)+" AND state = 'declared'",
+			"SELECT weft.lookup_make("+literal(l.name)+")", "COMMIT")
+		if err != nil {
+			return err
+		}
+		if err := j.cfg.step("lookup noted on " + s.shard); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill adds the entries of rows that have none.
+func (j *lookupJob) fill() error {
+	for i := range j.shards {
+		if err := j.addMissing(i, false); err != nil {
+			return err
+		}
+		if err := j.cfg.step("lookup filled from " + j.shards[i].shard); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publish lets statements be routed by it.
+func (j *lookupJob) publish() error {
+	for _, s := range j.shards {
+		if err := s.run("UPDATE weft.lookup SET state = 'public', job = '' WHERE name = " + literal(j.spec.name)); err != nil {
+			return err
+		}
+	}
+	if j.quiet {
+		return nil
+	}
+	return j.renew(j.ctx, j.spec.database)
+}
+
+// addMissing goes through the rows of a shard and adds entries that are not there.
+// With compare it only looks at what is there first, and counts.
+func (j *lookupJob) addMissing(shard int, compare bool) error {
+	read, l := j.reading[shard], j.spec
+	err := read.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "DECLARE c NO SCROLL CURSOR FOR "+l.entries(quoted(l.table)+" r"))
+	if err != nil {
+		return err
+	}
+	next := time.Now().Add(progressEvery)
+	var done int64
+	for {
+		rows, err := read.Exec(fmt.Sprintf("FETCH %d FROM c", lookupBatch))
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			return read.run("ROLLBACK")
+		}
+		want := map[string]int{}
+		for _, r := range rows {
+			want[r[0]]++
+		}
+		missing, err := j.lacking(want)
+		if err == nil && len(missing) > 0 {
+			err = j.addLocked(shard, missing, compare)
+		}
+		if err != nil {
+			return err
+		}
+		done += int64(len(rows))
+		j.report.Rows += int64(len(rows))
+		if now := time.Now(); now.After(next) {
+			next = now.Add(progressEvery)
+			j.notice.tell("lookup %s: %d rows of shard %s", l.name, done, j.shards[shard].shard)
+		}
+	}
+}
+
+// byShard sorts entries by the shard that they belong on.
+func (j *lookupJob) byShard(entries map[string]int) (map[int][]string, error) {
+	out := map[int][]string{}
+	for e := range entries {
+		text, _, _ := strings.Cut(e, ":")
+		b, err := strconv.Atoi(text)
+		if err != nil || b < 0 || b >= len(j.snap.Placement) || int(j.snap.Placement[b]) >= len(j.shards) {
+			return nil, fmt.Errorf("an entry of lookup %s belongs to bucket %q, which no shard holds", j.spec.name, text)
+		}
+		at := int(j.snap.Placement[b])
+		out[at] = append(out[at], e)
+	}
+	return out, nil
+}
+
+// lacking returns those of the entries that are not there as often as wanted.
+func (j *lookupJob) lacking(want map[string]int) (map[string]int, error) {
+	shards, err := j.byShard(want)
+	if err != nil {
+		return nil, err
+	}
+	missing := map[string]int{}
+	for at, entries := range shards {
+		have, err := j.count(at, entries)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if have[e] < want[e] {
+				missing[e] = want[e]
+			}
+		}
+	}
+	return missing, nil
+}
+
+// count returns how often entries are in a shard's table.
+func (j *lookupJob) count(at int, entries []string) (map[string]int, error) {
+	rows, err := j.shards[at].Exec("SELECT e.e, count(*) FROM " + j.spec.parse(entries) + " e JOIN " + j.spec.own() + " t ON t.id = e.id AND " + j.spec.same() + " GROUP BY e.e")
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]int{}
+	for _, r := range rows {
+		out[r[0]] = int(number(r[1]))
+	}
+	return out, nil
+}
+
+// addLocked adds entries after locking the rows they are for, so that nobody
+// takes a row away between the look at it and the writing of its entry.
+func (j *lookupJob) addLocked(shard int, missing map[string]int, compare bool) error {
+	return j.retry(func() error { return j.tryAdd(shard, missing, compare) }, j.shards[shard])
+}
+
+// retry does something again that gave up waiting for a lock: somebody who holds
+// it may be waiting for one of ours.
+func (j *lookupJob) retry(do func() error, open ...*session) error {
+	const attempts = 20
+	for n := 1; ; n++ {
+		err := do()
+		if err == nil {
+			return nil
+		}
+		for _, s := range open {
+			_ = s.run("ROLLBACK")
+		}
+		if n == attempts || !wouldPass(err) {
+			return err
+		}
+		select {
+		case <-j.ctx.Done():
+			return context.Cause(j.ctx)
+		case <-time.After(time.Duration(n) * 50 * time.Millisecond):
+		}
+	}
+}
+
+func (j *lookupJob) tryAdd(shard int, missing map[string]int, compare bool) error {
+	s, l := j.shards[shard], j.spec
+	var list []string
+	for e := range missing {
+		list = append(list, e)
+	}
+	if err := s.run("BEGIN", "SET LOCAL lock_timeout = '1s'"); err != nil {
+		return err
+	}
+	rows, err := s.Exec(l.entries("(SELECT r.* FROM " + quoted(l.table) + " r WHERE EXISTS (SELECT FROM " + l.parse(list) + " e WHERE " + l.matches() + ") FOR SHARE) r"))
+	if err != nil {
+		return err
+	}
+	want := map[string]int{}
+	for _, r := range rows {
+		if _, asked := missing[r[0]]; asked {
+			want[r[0]]++
+		}
+	}
+	if want, err = j.lacking(want); err != nil {
+		return err
+	}
+	shards, err := j.byShard(want)
+	if err != nil {
+		return err
+	}
+	for at, entries := range shards {
+		if err := j.insert(shard, at, entries, want, compare); err != nil {
+			return err
+		}
+	}
+	return s.run("COMMIT")
+}
+
+// insert adds entries to one shard's table. The rows they are for are locked on
+// the shard from.
+func (j *lookupJob) insert(from, at int, entries []string, want map[string]int, compare bool) error {
+	l := j.spec
+	// Where at is from, it is the transaction that holds the rows' locks.
+	s := j.shards[at]
+	if err := s.run("SET lock_timeout = '1s'"); err != nil {
+		return err
+	}
+	if !l.unique {
+		have, err := j.count(at, entries)
+		if err != nil {
+			return err
+		}
+		var add []string
+		for _, e := range entries {
+			for range want[e] - have[e] {
+				add = append(add, e)
+			}
+		}
+		j.report.Missing += int64(len(add))
+		return s.run("INSERT INTO " + l.own() + " (id, " + l.vs() + ") SELECT id, " + l.vs() + " FROM " + l.parse(add) + " e")
+	}
+	rows, err := s.Exec("INSERT INTO " + l.own() + " (id, " + l.vs() + ") SELECT id, " + l.vs() + " FROM " + l.parse(entries) + " e ORDER BY " + l.vs() + " ON CONFLICT DO NOTHING RETURNING id")
+	if err != nil {
+		return err
+	}
+	j.report.Missing += int64(len(rows))
+	if len(rows) == len(entries) {
+		return nil
+	}
+	// Values that have another entry. Is there a row for that one?
+	rows, err = s.Exec("SELECT e.e, " + l.storedFor() + " FROM " + l.parse(entries) + " e JOIN " + l.own() + " t ON " + l.same() + " WHERE t.id <> e.id")
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if err := j.contend(from, s, r[0], r[1], compare); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// storedFor is stored, with its columns named as the bucket's expression wants.
+func (l *lookupSpec) storedFor() string {
+	return "(SELECT " + l.stored() + " FROM (SELECT t.*) t)"
+}
+
+// contend settles that a value's entry is for another row than the one found.
+func (j *lookupJob) contend(from int, s *session, found, stands string, compare bool) (err error) {
+	l := j.spec
+	parts := strings.Split(stands, ":")
+	id, err := strconv.ParseInt(parts[1], 10, 64)
+	if err != nil {
+		return err
+	}
+	other := j.shards[j.ownerOf(id)]
+	if other != j.shards[from] {
+		// So that a row which is just being committed is seen.
+		if err := other.run("BEGIN", "SET LOCAL lock_timeout = '1s'", "LOCK TABLE "+quoted(l.table)+" IN SHARE MODE"); err != nil {
+			_ = other.run("ROLLBACK")
+			return err
+		}
+		defer func() { err = errors.Join(err, other.run("COMMIT")) }()
+	}
+	rows, err := other.Exec(l.entries("(SELECT r.* FROM " + quoted(l.table) + " r, " + l.parse([]string{stands}) + " e WHERE " + l.matches() + ") r"))
+	if err != nil {
+		return err
+	}
+	there := slices.ContainsFunc(rows, func(r []string) bool { return r[0] == stands })
+	switch {
+	case there && compare:
+		j.report.Duplicates++
+		return nil
+	case there:
+		return l.duplicated(parts[2:])
+	}
+	j.report.Stale++
+	return s.run("UPDATE " + l.own() + " t SET id = e.id FROM " + l.parse([]string{found}) + " e WHERE " + l.same())
+}
+
+// ownerOf returns the shard that rows with a keyspace ID are on.
+func (j *lookupJob) ownerOf(id int64) int {
+	n := 0
+	for b := j.snap.BucketCount; b > 1; b >>= 1 {
+		n++
+	}
+	if n == 0 {
+		return int(j.snap.Placement[0])
+	}
+	return int(j.snap.Placement[uint64(id)>>(64-n)])
+}
+
+// duplicated is how PostgreSQL words it when a unique index cannot be made.
+func (l *lookupSpec) duplicated(values []string) error {
+	for i, v := range values {
+		if b, err := hex.DecodeString(v); err == nil {
+			values[i] = string(b)
+		}
+	}
+	name := l.index
+	if name == "" {
+		name = l.name
+	}
+	e := pgerr.New(pgerr.UniqueViolation, "could not create unique index %q", name).
+		WithDetail("Key (%s)=(%s) is duplicated.", strings.Join(l.columns, ", "), strings.Join(values, ", "))
+	e.Schema, e.Table, e.Constraint = l.table.Schema, l.table.Name, name
+	return e
+}
+
+// DropLookup takes a lookup away.
+func (m *Mover) DropLookup(ctx context.Context, req LookupRequest) error {
+	snap, spec, err := m.lookAtLookup(ctx, &req, true)
+	if err != nil {
+		return m.ended(ctx, err)
+	}
+	if spec.known == nil {
+		return pgerr.New(pgerr.UndefinedObject, "%q has no lookup on (%s)", req.name(), strings.Join(req.Columns, ", "))
+	}
+	if spec.known.Index != "" {
+		return pgerr.New("2BP01", "lookup %q cannot be dropped because index %q of %q requires it", spec.known.Name, spec.known.Index, req.name()).
+			WithHint("Drop the constraint or the index: the lookup goes with it.")
+	}
+	return m.ended(ctx, m.removeLookup(ctx, snap, req.Database, spec.known.Name))
+}
+
+// removeLookup drops a lookup on all shards, in the opposite order of its making:
+// when nobody asks it any more the triggers go, then the tables.
+func (m *Mover) removeLookup(ctx context.Context, snap *directory.Snapshot, database, name string) error {
+	on := func(shard, what string) error {
+		s, err := open(ctx, m.cfg.Shards, shard, database, m.cfg.Service, "weft lookup "+name)
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		there, err := s.one("SELECT to_regclass('weft.lookup')")
+		if err != nil || there == "" {
+			return err
+		}
+		return s.run("BEGIN", "SET LOCAL lock_timeout = '10s'", what+" WHERE name = "+literal(name), "COMMIT")
+	}
+	shards := append(others(snap), snap.Home)
+	if err := on(snap.Home, "UPDATE weft.lookup SET state = 'write', job = "+literal(m.cfg.Proxy)); err != nil {
+		return err
+	}
+	if err := m.renew(ctx, database); err != nil {
+		return err
+	}
+	for _, shard := range shards {
+		if err := on(shard, "UPDATE weft.lookup SET state = 'declared'"); err != nil {
+			return err
+		}
+		if err := on(shard, "SELECT weft.lookup_make(name) FROM weft.lookup"); err != nil {
+			return err
+		}
+	}
+	for _, shard := range shards {
+		if err := on(shard, "SELECT weft.lookup_drop(name) FROM weft.lookup"); err != nil {
+			return err
+		}
+		if err := m.cfg.step("lookup dropped on " + shard); err != nil {
+			return err
+		}
+	}
+	return m.renew(ctx, database)
+}
