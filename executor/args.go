@@ -5,6 +5,7 @@ import (
 
 	"weft/datum"
 	"weft/parser"
+	"weft/plan"
 )
 
 // Args are the values of one execution. All bytes stay the caller's.
@@ -22,6 +23,9 @@ type Args struct {
 
 	// Generated are the values weft supplies, as text.
 	Generated [][]byte
+
+	// Found is what lookups say of these values.
+	Found map[*plan.LookupKey]*Found
 
 	// ASCII: client_encoding or the server's is not UTF8, so only values of
 	// plain ASCII are known to be stored as they were sent.

@@ -147,6 +147,11 @@ func (b *Binder) home() int {
 // instance adds the shards of one appearance of a table.
 func (b *Binder) instance(in *plan.Instance) error {
 	columns := in.Table.Vindex.Columns()
+	if in.Lookup != nil {
+		if done, err := b.found(in); done || err != nil {
+			return err
+		}
+	}
 	if len(in.IDs) > 0 && open(in) {
 		if done, err := b.routed(in); done || err != nil {
 			return err

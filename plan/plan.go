@@ -42,6 +42,14 @@ type Plan struct {
 	// Writes: it may change or lock rows, or call something that may.
 	Writes bool
 
+	// Lookups: it may change rows of tables with lookups, which must follow before
+	// the client is told that it is done. A Keyed plan then has a Write, and that
+	// is carried out on one shard too.
+	Lookups bool
+
+	// Looks: an instance of it, or of one of its pieces, has a Lookup.
+	Looks bool
+
 	// Generate is what weft fills into INSERTs: values of sequences that all
 	// shards share. Nil for none.
 	Generate *Generate
@@ -126,9 +134,23 @@ type Instance struct {
 	// the key is not known.
 	IDs []Set
 
+	// Lookup says how to find the shards of the rows where the key does not. Nil
+	// for none.
+	Lookup *LookupKey
+
 	// Bounds are what else the only key column is known to be between, where
 	// its vindex keeps an order.
 	Bounds []Bound
+}
+
+// LookupKey is what is known of the columns of a lookup.
+type LookupKey struct {
+	Name string // of the lookup
+	// Vindex says on which shard the entries of values are.
+	Vindex vindex.Computed
+	Unique bool
+	// Keys are as those of an Instance, and none of them is empty.
+	Keys [][]Set
 }
 
 // Bound is a value that a column does not go below, or not above. The value

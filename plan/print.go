@@ -41,7 +41,7 @@ func (p *Plan) String() string {
 	for _, f := range []struct {
 		set  bool
 		name string
-	}{{p.Writes, "writes"}, {p.Exact, "exact"}, {p.Waits, "waits"}} {
+	}{{p.Writes, "writes"}, {p.Lookups, "lookups follow"}, {p.Exact, "exact"}, {p.Waits, "waits"}} {
 		if f.set {
 			b.WriteString(", " + f.name)
 		}
@@ -123,10 +123,25 @@ func (in *Instance) String() string {
 			sep = ", "
 		}
 	}
+	if k := in.Lookup; k != nil {
+		b.WriteString(sep + k.String())
+		sep = ", "
+	}
 	for _, s := range in.IDs {
 		b.WriteString(sep + "routed " + in.Table.IDs.Column + " " + s.String())
 	}
 	return b.String()
+}
+
+// String says what is looked up.
+func (k *LookupKey) String() string {
+	var parts []string
+	for i, sets := range k.Keys {
+		for _, s := range sets {
+			parts = append(parts, k.Vindex.Columns()[i].Name+" "+s.String())
+		}
+	}
+	return "lookup " + k.Name + " by " + strings.Join(parts, ", ")
 }
 
 // String prints the set as a condition: = $1, IN ('1', '2').

@@ -139,7 +139,12 @@ func (in *Instance) size() int64 {
 	for i := range in.Bounds {
 		n += in.Bounds[i].Source.size() + 8
 	}
-	for _, sets := range append([][]Set{in.IDs}, in.Keys...) {
+	lists := append([][]Set{in.IDs}, in.Keys...)
+	if k := in.Lookup; k != nil {
+		n += int64(unsafe.Sizeof(*k)) + int64(len(k.Name)) + 256 // and its vindex
+		lists = append(lists, k.Keys...)
+	}
+	for _, sets := range lists {
 		n += int64(unsafe.Sizeof(sets)) + piece
 		for _, set := range sets {
 			n += int64(unsafe.Sizeof(set)) + piece

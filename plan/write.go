@@ -39,6 +39,10 @@ type Write struct {
 	// of them may have rows on; with Split, where there are rows for.
 	Instances []Instance
 
+	// Whole: the client's own text runs on the one shard that the plan's instances
+	// are on. Text and Instances are not used.
+	Whole bool
+
 	// Copies: it runs on every shard, the home shard first: a reference table.
 	Copies bool
 

@@ -82,6 +82,7 @@ type instance struct {
 	table  *table
 	name   string
 	rv     *pg.RangeVar // nil for what is stored
+	rel    *catalog.Relation
 	scope  *scope
 	cols   map[string]*column
 	stored bool
@@ -121,6 +122,9 @@ func (x *instance) solve(cl *classes) plan.Instance {
 			sets = []plan.Set{x.keys[i].set}
 		}
 		out.Keys = append(out.Keys, sets)
+	}
+	if !x.stored && x.rel != nil && len(x.rel.Lookups) > 0 {
+		out.Lookup = x.lookup(cl)
 	}
 	if ids := x.table.IDs; ids != nil && !x.stored {
 		// Of no other type: its column is not a bigint any more.
@@ -214,6 +218,9 @@ func columns(rel *catalog.Relation, x *instance) []output {
 // appear notes a sharded table.
 func (a *analysis) appear(t *table, name string, s *scope) *instance {
 	x := &instance{table: t, name: name, scope: s, cols: map[string]*column{}}
+	if a.env.Schema != nil && len(a.env.Schema.LookedUp()) > 0 {
+		x.rel = a.env.Schema.Relation(t.name())
+	}
 	x.semi = a.probe != nil && a.probe.semi > 0
 	a.instances = append(a.instances, x)
 	return x

@@ -47,6 +47,7 @@ func (l *level) target(rv *pg.RangeVar, c *changes) *target {
 	default:
 		l.touch(t, rel.Name.Name)
 		l.written(rel, t, c)
+		l.follows(rel)
 	}
 	return out
 }

@@ -46,6 +46,7 @@ type table struct {
 	state       directory.TableState
 	foreignKeys []directory.ForeignKey
 	vindex      directory.Vindex
+	buckets     int
 	broken      error // its vindex cannot be made
 }
 
@@ -63,7 +64,7 @@ func NewTables(snap *directory.Snapshot, database string) *Tables {
 		}
 		t := &table{
 			Table: plan.Table{Schema: d.Schema, Name: d.Name, Reference: d.Kind == directory.Reference, Lookup: d.Vindex.Name},
-			keys:  d.Columns, state: d.State, foreignKeys: d.ForeignKeys, vindex: d.Vindex,
+			keys:  d.Columns, state: d.State, foreignKeys: d.ForeignKeys, vindex: d.Vindex, buckets: snap.BucketCount,
 		}
 		if d.IDs.Column != "" {
 			t.IDs = &plan.IDs{Column: d.IDs.Column, From: d.IDs.From, Base: d.IDs.Base}

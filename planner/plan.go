@@ -128,6 +128,7 @@ func (a *analysis) finish() {
 	}
 	if out.Route == plan.Keyed {
 		a.solve()
+		a.followed()
 	}
 	a.placeEdits()
 }
@@ -184,6 +185,7 @@ func (a *analysis) settleInstance(in *plan.Instance) {
 		in.Keys[i] = a.settle(in.Keys[i])
 	}
 	in.IDs = a.settle(in.IDs)
+	a.lookAt(in)
 	var bounds []plan.Bound
 	for _, b := range in.Bounds {
 		if src, ok := a.settleSource(b.Source); ok {
@@ -330,6 +332,9 @@ func describe(in *plan.Instance, keys []directory.Column) string {
 				parts[len(parts)-1] = "no known value for " + keys[i].Name
 			}
 		}
+	}
+	if in.Lookup != nil {
+		parts = append(parts, in.Lookup.String())
 	}
 	for _, s := range in.IDs {
 		parts = append(parts, "routed "+in.Table.IDs.Column+" "+s.String())

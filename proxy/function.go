@@ -19,6 +19,7 @@ import (
 // ownFunctions are the names, without schema, by which a text may call one.
 var ownFunctions = []string{
 	"shard_table", "reference_table", "unshard_table", "pin",
+	"create_lookup", "drop_lookup", "verify_lookup",
 	"create_distributed_table", "create_reference_table", "undistribute_table",
 }
 

@@ -246,6 +246,15 @@ func (s *Session) visit(r *router, x *gathering) error {
 	r.args.ASCII = s.reported["client_encoding"] != "UTF8"
 	x.visits = make([][]int, len(s.snap.Shards))
 	home := slices.IndexFunc(s.snap.Shards, func(sh directory.Shard) bool { return sh.Name == s.snap.Home })
+	if x.plan.Looks {
+		var all []plan.Instance
+		for i := range x.g.Pieces {
+			all = append(all, x.g.Pieces[i].Instances...)
+		}
+		if err := s.lookUp(r, x.plan, all); err != nil {
+			return err
+		}
+	}
 	for i := range x.g.Pieces {
 		piece := &x.g.Pieces[i]
 		if piece.Where != plan.OnShards {

@@ -58,6 +58,8 @@ func (s *Session) callFunction(ctx context.Context, f *plan.Function, args map[s
 		err = mover.Reference(ctx, *req, tell)
 	case "unshard_table":
 		err = mover.Unshard(ctx, *req, tell)
+	case "create_lookup", "drop_lookup", "verify_lookup":
+		err = s.callLookup(ctx, f.Name, req, args, tell)
 	default:
 		err = pgerr.New("42883", "function weft.%s does not exist", f.Name)
 	}

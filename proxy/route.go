@@ -132,7 +132,13 @@ func (s *Session) laneFor(r *router, p *plan.Plan, f *parser.Facts) (*pool.Lane,
 	case plan.Gathered:
 		return nil, errGather
 	case plan.Keyed:
+		if p.Lookups {
+			return nil, errGather
+		}
 		r.args.ASCII = s.reported["client_encoding"] != "UTF8"
+		if err := s.lookUp(r, p, p.Instances); err != nil {
+			return nil, err
+		}
 		shards, err := r.bind.Bind(p, s.snap, &r.args)
 		if err != nil {
 			return nil, err

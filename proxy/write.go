@@ -93,6 +93,9 @@ func (s *Session) tellWritten(x *gathering) {
 // RETURNING are told first.
 func (s *Session) carryOut(r *router, x *gathering, describe bool) error {
 	n, err := s.writeOut(r, x, describe)
+	if err == nil && x.plan.Lookups {
+		err = s.keepWriters()
+	}
 	if err != nil {
 		return err
 	}
@@ -120,7 +123,7 @@ func (s *Session) writeOut(r *router, x *gathering, describe bool) (int64, error
 // prepareWrite does everything up to the point where the shards can be sent their
 // parts. Nothing is written when it fails.
 func (s *Session) prepareWrite(r *router, x *gathering) error {
-	if err := s.mayWrite(); err != nil {
+	if err := s.mayWrite(x); err != nil {
 		return err
 	}
 	s.limitGather(x.began)
@@ -154,11 +157,11 @@ func (s *Session) prepareWrite(r *router, x *gathering) error {
 }
 
 // mayWrite refuses what the client does not want.
-func (s *Session) mayWrite() error {
+func (s *Session) mayWrite(x *gathering) error {
 	if err := s.learnOptions(); err != nil {
 		return err
 	}
-	if !s.scatter() {
+	if !s.scatter() && !x.write.Whole {
 		return pgerr.New(pgerr.FeatureNotSupported, "this statement visits more than one shard, and weft.scatter is off").
 			WithHint("Add a condition on the shard key, or SET weft.scatter = on.")
 	}
@@ -237,6 +240,12 @@ func (s *Session) visitWrite(r *router, x *gathering) error {
 		}
 		return nil
 	}
+	if x.write.Whole {
+		return s.visitWhole(r, x)
+	}
+	if err := s.lookUp(r, x.plan, x.write.Instances); err != nil {
+		return err
+	}
 	shards, err := r.bind.BindPiece(x.plan, &plan.Piece{Instances: x.write.Instances}, s.snap, &r.args)
 	if err != nil {
 		return err
@@ -280,7 +289,12 @@ func (s *Session) openWriteLegs(x *gathering) (err error) {
 		if x.shares != nil {
 			x.in = x.shares[shard]
 		}
-		if l.out, err = x.appendWrite(l.out, l, x.write.Text); err != nil {
+		if x.write.Whole {
+			l.out, err = x.appendWhole(l.out, l)
+		} else {
+			l.out, err = x.appendWrite(l.out, l, x.write.Text)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -75,7 +75,7 @@ func (s *Session) insertRows(r *router, x *gathering, describe bool) (int64, err
 
 // prepareInsert does what comes before anything is read or written.
 func (s *Session) prepareInsert(x *gathering) error {
-	if err := s.mayWrite(); err != nil {
+	if err := s.mayWrite(x); err != nil {
 		return err
 	}
 	s.limitGather(x.began)

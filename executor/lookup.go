@@ -1,0 +1,126 @@
+package executor
+
+import (
+	"encoding/hex"
+	"time"
+
+	"weft/datum"
+	"weft/directory"
+	"weft/plan"
+	"weft/vindex"
+)
+
+// maxWanted bounds how many values of a lookup one execution asks for. Beyond it
+// all shards are visited.
+const maxWanted = 1000
+
+// Wanted are values of a lookup whose entries are on one shard.
+type Wanted struct {
+	Shard  int
+	Values []string // each as the function that finds them takes it
+}
+
+// Found is what a lookup says of the values of one execution.
+type Found struct {
+	IDs []vindex.ID
+	// Unsure: there may be more.
+	Unsure bool
+}
+
+// Wants returns what has to be looked up for an instance, by shard. It reports
+// false if that cannot be told, or is too much.
+func (b *Binder) Wants(p *plan.Plan, in *plan.Instance, snap *directory.Snapshot, a *Args) ([]Wanted, bool) {
+	b.reset(p, snap, a)
+	defer b.release()
+	k := in.Lookup
+	columns := make([][]datum.Key, len(k.Keys))
+	total := 1
+	for i, c := range k.Vindex.Columns() {
+		keys, ok := b.column(nil, in, c.Column, k.Keys[i])
+		if total *= len(keys); !ok || total > maxWanted {
+			return nil, false
+		}
+		columns[i] = keys
+	}
+	var out []Wanted
+	row, at := make([]datum.Key, len(columns)), make([]int, len(columns))
+	for range total {
+		for i := range columns {
+			if row[i] = columns[i][at[i]]; row[i].IsNull() {
+				return nil, false // such rows have no entry
+			}
+		}
+		id, err := k.Vindex.ID(row)
+		if err != nil {
+			return nil, false
+		}
+		bucket := id.Bucket(b.bits)
+		if bucket >= len(snap.Placement) || int(snap.Placement[bucket]) >= len(snap.Shards) {
+			return nil, false
+		}
+		value, ok := spell(row, k.Vindex.Columns())
+		if !ok {
+			return nil, false
+		}
+		out = want(out, int(snap.Placement[bucket]), value)
+		for i := len(at) - 1; i >= 0; i-- {
+			if at[i]++; at[i] < len(columns[i]) {
+				break
+			}
+			at[i] = 0
+		}
+	}
+	return out, true
+}
+
+func want(list []Wanted, shard int, value string) []Wanted {
+	for i := range list {
+		if list[i].Shard == shard {
+			list[i].Values = append(list[i].Values, value)
+			return list
+		}
+	}
+	return append(list, Wanted{shard, []string{value}})
+}
+
+// spell writes values as hexadecimal digits of their text, with colons between.
+// It reports false for days that cannot be written.
+func spell(row []datum.Key, columns []vindex.Column) (string, bool) {
+	var out []byte
+	for i, k := range row {
+		if i > 0 {
+			out = append(out, ':')
+		}
+		text := k.AppendText(nil)
+		switch columns[i].Type {
+		case datum.Date, datum.Timestamp, datum.Timestamptz:
+			at := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+			if n := k.Int(); columns[i].Type == datum.Date {
+				at = at.AddDate(0, 0, int(n))
+			} else {
+				at = time.UnixMicro(at.UnixMicro() + n).UTC()
+			}
+			if at.Year() < 1 || at.Year() > 9999 {
+				return "", false // infinite, or too far away for this
+			}
+			text = at.AppendFormat(nil, "2006-01-02 15:04:05.000000")
+		}
+		out = hex.AppendEncode(out, text)
+	}
+	return string(out), true
+}
+
+// found adds the shards of an instance by its lookup. It reports false if that
+// has not been asked, or is not sure.
+func (b *Binder) found(in *plan.Instance) (done bool, err error) {
+	f := b.args.Found[in.Lookup]
+	if f == nil || f.Unsure {
+		return false, nil
+	}
+	for _, id := range f.IDs {
+		if err := b.bucket(in, id.Bucket(b.bits)); err != nil {
+			return true, err
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,176 @@
+package planner
+
+import (
+	"slices"
+	"strings"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/catalog"
+	"weft/datum"
+	"weft/plan"
+	"weft/vindex"
+)
+
+// follows notes that rows of a table are changed: where it has lookups, or where
+// the change may reach a table that has, they must be brought up to date after
+// the statement.
+func (a *analysis) follows(rel *catalog.Relation) {
+	if a.env.Schema != nil && len(a.env.Schema.LookedUp()) > 0 && a.reachesLookups(rel, nil) {
+		a.out.Lookups = true
+	}
+}
+
+// reachesLookups reports whether a change of a table's rows may change rows of a
+// table with lookups: its own, those its foreign keys' actions change, and those
+// its triggers name.
+func (a *analysis) reachesLookups(rel *catalog.Relation, seen []*catalog.Relation) bool {
+	if rel == nil || slices.Contains(seen, rel) {
+		return false
+	}
+	seen = append(seen, rel)
+	for r := rel; r != nil; r = r.Parent {
+		if len(r.Lookups) > 0 {
+			return true
+		}
+		for _, fk := range r.Referenced {
+			if acts(fk.Definition) && a.reachesLookups(a.env.Schema.Relation(fk.Table), seen) {
+				return true
+			}
+		}
+	}
+	for _, t := range rel.Triggers {
+		for _, f := range a.env.Schema.Functions(t.Function.Name) {
+			if f.Opaque {
+				return true
+			}
+			for _, n := range f.Mentions {
+				if a.reachesLookups(a.env.Schema.Relation(n), seen) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// acts reports whether a foreign key changes rows that reference a row which goes.
+func acts(definition string) bool {
+	return strings.Contains(definition, " CASCADE") || strings.Contains(definition, " SET NULL") || strings.Contains(definition, " SET DEFAULT")
+}
+
+// followed gives a statement that lookups must follow a Write, if it has none:
+// nothing of it is passed to the client before they have.
+func (a *analysis) followed() {
+	if !a.out.Lookups || a.out.Write != nil || len(a.client.tree.Statements) != 1 {
+		return
+	}
+	w := &plan.Write{Whole: true}
+	switch n := a.client.tree.Statements[0].Stmt.GetNode().(type) {
+	case *pg.Node_InsertStmt:
+		w.Verb, w.Returns = "INSERT", len(n.InsertStmt.ReturningList) > 0
+	case *pg.Node_UpdateStmt:
+		w.Verb, w.Returns = "UPDATE", len(n.UpdateStmt.ReturningList) > 0
+	case *pg.Node_DeleteStmt:
+		w.Verb, w.Returns = "DELETE", len(n.DeleteStmt.ReturningList) > 0
+	case *pg.Node_MergeStmt:
+		w.Verb = "MERGE"
+	case *pg.Node_SelectStmt:
+		// WITH … that changes rows: the rows it yields are the client's.
+		w.Verb, w.Returns = "SELECT", true
+	default:
+		return
+	}
+	a.out.Write = w
+}
+
+// lookup chooses the lookup by which the rows of an instance are found: a unique
+// one if there is one. All its columns must be known. What that costs is a
+// question to one shard, so it does not count where the key is known.
+func (x *instance) lookup(cl *classes) *plan.LookupKey {
+	for i := range x.rel.Lookups { // unique ones come first
+		l := &x.rel.Lookups[i]
+		if !l.Public {
+			continue
+		}
+		k := &plan.LookupKey{Name: l.Name, Unique: l.Unique}
+		var columns []vindex.Column
+		for _, name := range l.Columns {
+			c, rc := x.cols[name], x.rel.Column(name)
+			if c == nil || rc == nil {
+				break
+			}
+			sets := cl.sets(c)
+			if len(sets) == 0 {
+				break
+			}
+			k.Keys = append(k.Keys, sets)
+			columns = append(columns, vindex.Column{Name: name, Column: datum.Column{Type: datum.Type(rc.Base), Mod: rc.Mod}, TypeName: rc.TypeName})
+		}
+		if len(k.Keys) < len(l.Columns) {
+			continue
+		}
+		v, err := vindex.LookupTable(columns, x.table.buckets)
+		if err != nil {
+			continue
+		}
+		k.Vindex = v
+		return k
+	}
+	return nil
+}
+
+// lookAt gives parameters of a lookup their types, and leaves it away where it is
+// of no use.
+func (a *analysis) lookAt(in *plan.Instance) {
+	if in.Lookup == nil {
+		return
+	}
+	known := !slices.ContainsFunc(in.Keys, func(sets []plan.Set) bool { return len(sets) == 0 })
+	for i := range in.Lookup.Keys {
+		in.Lookup.Keys[i] = a.settle(in.Lookup.Keys[i])
+		known = known || len(in.Lookup.Keys[i]) == 0
+	}
+	if known || len(in.IDs) > 0 {
+		in.Lookup = nil
+		return
+	}
+	a.out.Looks = true
+}
+
+// conflictsElsewhere looks whether the row in the way of another can be on
+// another shard.
+func (l *level) conflictsElsewhere(tg *target, c *pg.OnConflictClause) {
+	if tg.rel == nil || tg.table == nil || len(arbiters(tg.rel, c)) == 0 {
+		return
+	}
+	l.unsupported("Name the shard key in ON CONFLICT, or look for the row first.",
+		"the row of sharded table %q that is in the way may be on another shard", tg.name)
+}
+
+// arbiters are the unique lookups that ON CONFLICT asks.
+func arbiters(rel *catalog.Relation, c *pg.OnConflictClause) []*catalog.Lookup {
+	var out []*catalog.Lookup
+	for r := rel; r != nil; r = r.Parent {
+		for i := range r.Lookups {
+			k := &r.Lookups[i]
+			if !k.Unique {
+				continue
+			}
+			if c.Infer == nil || c.Infer.Conname != "" && c.Infer.Conname == k.Index || c.Infer.Conname == "" && infers(c.Infer, k.Columns) {
+				out = append(out, k)
+			}
+		}
+	}
+	return out
+}
+
+// infers reports whether an inference names these columns and nothing else.
+func infers(n *pg.InferClause, columns []string) bool {
+	var names []string
+	for _, e := range n.IndexElems {
+		names = append(names, e.GetIndexElem().GetName())
+	}
+	slices.Sort(names)
+	return slices.Equal(slices.Compact(names), slices.Sorted(slices.Values(columns)))
+}

@@ -1,0 +1,81 @@
+package proxy
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"weft/executor"
+	"weft/pgerr"
+	"weft/plan"
+	"weft/pool"
+	"weft/vindex"
+)
+
+// A statement that knows no shard key may know the value of a column with a
+// lookup. Its table, spread over the shards by its values, says where the rows
+// are. The statement's own conditions are still what finds them: an entry that is
+// too much costs a visit. That none is missing is the transaction's business that
+// wrote the row, and where it may be, because a shard has not followed yet, the
+// lookup says so and all shards are visited.
+
+// lookUp asks lookups where the rows of these instances are. The answers are in
+// the router's arguments.
+func (s *Session) lookUp(r *router, p *plan.Plan, instances []plan.Instance) error {
+	if !p.Looks {
+		return nil
+	}
+	clear(r.args.Found)
+	for i := range instances {
+		in := &instances[i]
+		if in.Lookup == nil || r.args.Found[in.Lookup] != nil {
+			continue
+		}
+		// As old as the rows that the statement will see.
+		if err := s.takeSnapshots(); err != nil {
+			return err
+		}
+		f, err := s.find(r, p, in)
+		if err != nil {
+			return err
+		}
+		if r.args.Found == nil {
+			r.args.Found = map[*plan.LookupKey]*executor.Found{}
+		}
+		r.args.Found[in.Lookup] = f
+	}
+	return nil
+}
+
+// find asks one lookup.
+func (s *Session) find(r *router, p *plan.Plan, in *plan.Instance) (*executor.Found, error) {
+	wanted, ok := r.bind.Wants(p, in, s.snap, &r.args)
+	if !ok {
+		return &executor.Found{Unsure: true}, nil
+	}
+	f := &executor.Found{}
+	for _, w := range wanted {
+		slices.Sort(w.Values)
+		rows, err := s.ask(s.laneOf(s.snap, w.Shard).lane,
+			"SELECT * FROM weft."+pool.QuoteIdent(in.Lookup.Name+":find")+"('"+strings.Join(slices.Compact(w.Values), ",")+"')")
+		var e *pgerr.Error
+		if errors.As(err, &e) && (e.Code == pgerr.UndefinedFunction || e.Code == pgerr.UndefinedTable || e.Code == "3F000") {
+			return &executor.Found{Unsure: true}, nil // it has just been dropped
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			if row[0] == "" {
+				return &executor.Found{Unsure: true}, nil
+			}
+			n, err := strconv.ParseInt(row[0], 10, 64)
+			if err != nil {
+				return nil, err
+			}
+			f.IDs = append(f.IDs, vindex.ID(n))
+		}
+	}
+	return f, nil
+}

@@ -1,0 +1,338 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"weft/catalog"
+	"weft/pgerr"
+	"weft/pool"
+	"weft/vindex"
+	"weft/wire"
+)
+
+// Lookup tables follow their owners inside the same transaction. Triggers note on
+// each shard what a statement has changed; weft fetches the notes after the
+// statement and before the client is told of it, and writes them where the values
+// belong. Package schema has the other half (lookup_objects.go).
+
+// maxDrain bounds how many notes are fetched at once; one has 2000 entries at
+// most. maxApply bounds one statement of entries, in bytes.
+const (
+	maxDrain = 50
+	maxApply = 1 << 20
+)
+
+// keepLookups brings the lookups up to date after a statement that has written on
+// these shards. An error has failed the transaction.
+func (s *Session) keepLookups(shards []int) error {
+	for len(shards) > 0 {
+		notes := lookupNotes{entries: map[string]map[string]int{}}
+		// Many rows that are only added, as by COPY, are not held all at once.
+		for len(shards) > 0 && (notes.gone || len(notes.entries) == 0) {
+			var err error
+			if shards, err = s.drainLookups(shards, &notes); err != nil {
+				return err
+			}
+		}
+		texts, err := s.applyTexts(notes.entries)
+		if err == nil {
+			err = s.applyLookups(texts)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepWriters is keepLookups for all participants that have written.
+func (s *Session) keepWriters() error {
+	if s.conn != nil {
+		if err := s.park(); err != nil {
+			return err
+		}
+	}
+	var shards []int
+	for i := range s.snap.Shards {
+		lane := s.laneOf(s.snap, i).lane
+		if slices.ContainsFunc(s.parked, func(c *pool.Conn) bool {
+			return c.Lane() == lane && c.Status == wire.TxActive && (c == s.block.writer || slices.Contains(s.block.also, c))
+		}) {
+			shards = append(shards, i)
+		}
+	}
+	return s.keepLookups(shards)
+}
+
+// lookupNotes are what triggers have noted.
+type lookupNotes struct {
+	// entries are by lookup: how often each has come, less how often it has gone.
+	// So the order in which that happened does not matter.
+	entries map[string]map[string]int
+	gone    bool // some has
+}
+
+// drainLookups fetches notes of shards, and returns the shards that may have more.
+func (s *Session) drainLookups(shards []int, notes *lookupNotes) (more []int, err error) {
+	drain := fmt.Sprintf("SELECT * FROM weft.drain(%d)", maxDrain)
+	legs, err := s.lookupLegs(shards, func(int) string { return drain })
+	if err != nil {
+		return nil, err
+	}
+	s.sendLegs(legs)
+	for _, l := range legs {
+		if err = s.readNotes(l, notes); err != nil {
+			break
+		}
+		if l.rows == maxDrain {
+			more = append(more, l.shard)
+		}
+	}
+	if ended := s.endLegs(legs, err != nil); ended != nil {
+		err = ended
+	}
+	return more, err
+}
+
+// lookupLegs makes legs to shards that take part in the block, with a text each.
+func (s *Session) lookupLegs(shards []int, text func(shard int) string) (legs []*leg, err error) {
+	defer func() {
+		if err != nil {
+			_ = s.endLegs(legs, true)
+		}
+	}()
+	for _, shard := range shards {
+		l, err := s.legFor(shard)
+		if l != nil {
+			legs = append(legs, l)
+			s.track(legs)
+		}
+		if err != nil {
+			return legs, err
+		}
+		l.out = wire.AppendQuery(l.out, text(shard))
+	}
+	return legs, nil
+}
+
+// readNotes takes the notes of one shard.
+func (s *Session) readNotes(l *leg, notes *lookupNotes) error {
+	for {
+		row, err := l.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		fields, ok := rowFields(row, 3)
+		if !ok {
+			return wire.ErrMalformed
+		}
+		name, sign := string(fields[0]), 1
+		if string(fields[1]) == "t" {
+			sign, notes.gone = -1, true
+		}
+		if notes.entries[name] == nil {
+			notes.entries[name] = map[string]int{}
+		}
+		for e := range bytes.SplitSeq(fields[2], []byte{','}) {
+			if sign > 0 {
+				if err := s.rightPlace(l.shard, e); err != nil {
+					return err
+				}
+			}
+			notes.entries[name][string(e)] += sign
+		}
+	}
+}
+
+// rightPlace refuses a row that has been stored on another shard than its key's:
+// ON CONFLICT sends a row to where the one in its way was.
+func (s *Session) rightPlace(shard int, entry []byte) error {
+	_, id, err := splitEntry(entry)
+	if err != nil {
+		return err
+	}
+	if at, ok := s.shardOf(id); !ok || at != shard {
+		return pgerr.New(pgerr.SerializationFailure, "could not serialize access: the row in the way of this one has just gone").
+			WithHint("Run the transaction again.")
+	}
+	return nil
+}
+
+// shardOf returns the shard that rows with a keyspace ID are on.
+func (s *Session) shardOf(id vindex.ID) (int, bool) {
+	bits, err := vindex.Bits(s.snap.BucketCount)
+	if err != nil {
+		return 0, false
+	}
+	b := id.Bucket(bits)
+	return int(s.snap.Placement[b]), int(s.snap.Placement[b]) < len(s.snap.Shards)
+}
+
+// splitEntry takes the numbers off an entry.
+func splitEntry(e []byte) (bucket int, id vindex.ID, err error) {
+	first, rest, _ := bytes.Cut(e, []byte{':'})
+	second, _, _ := bytes.Cut(rest, []byte{':'})
+	bucket, err1 := strconv.Atoi(string(first))
+	n, err2 := strconv.ParseInt(string(second), 10, 64)
+	if err1 != nil || err2 != nil || bucket < 0 {
+		return 0, 0, fmt.Errorf("the note %q of a lookup cannot be read", e)
+	}
+	return bucket, vindex.ID(n), nil
+}
+
+// rowFields cuts a DataRow with text columns, none of them NULL.
+func rowFields(body []byte, want int) ([][]byte, bool) {
+	if len(body) < 2 || int(binary.BigEndian.Uint16(body)) != want {
+		return nil, false
+	}
+	body = body[2:]
+	fields := make([][]byte, 0, want)
+	for range want {
+		if len(body) < 4 {
+			return nil, false
+		}
+		n := int(int32(binary.BigEndian.Uint32(body)))
+		if body = body[4:]; n < 0 || n > len(body) {
+			return nil, false
+		}
+		fields, body = append(fields, body[:n]), body[n:]
+	}
+	return fields, true
+}
+
+// applyTexts are by shard: the statements that write entries.
+func (s *Session) applyTexts(notes map[string]map[string]int) (map[int][]string, error) {
+	out := map[int][]string{}
+	for _, name := range slices.Sorted(maps.Keys(notes)) {
+		type part struct{ gone, added []string }
+		parts := map[int]*part{}
+		for e, n := range notes[name] {
+			bucket, _, err := splitEntry([]byte(e))
+			if err != nil {
+				return nil, err
+			}
+			if bucket >= len(s.snap.Placement) || int(s.snap.Placement[bucket]) >= len(s.snap.Shards) {
+				return nil, fmt.Errorf("an entry of lookup %s belongs to bucket %d, which no shard holds", name, bucket)
+			}
+			at := int(s.snap.Placement[bucket])
+			if parts[at] == nil {
+				parts[at] = &part{}
+			}
+			for ; n > 0; n-- {
+				parts[at].added = append(parts[at].added, e)
+			}
+			for ; n < 0; n++ {
+				parts[at].gone = append(parts[at].gone, e)
+			}
+		}
+		for at, p := range parts {
+			// In one order, so that two who write the same values wait for each
+			// other and not both ways. All that goes comes first.
+			slices.Sort(p.gone)
+			slices.Sort(p.added)
+			for _, list := range chunked(p.gone) {
+				out[at] = append(out[at], applyText(name, list, ""))
+			}
+			for _, list := range chunked(p.added) {
+				out[at] = append(out[at], applyText(name, "", list))
+			}
+		}
+	}
+	return out, nil
+}
+
+func applyText(name, gone, added string) string {
+	return "SELECT weft." + pool.QuoteIdent(name+":apply") + "('" + gone + "', '" + added + "')"
+}
+
+// chunked joins entries to lists that are not too long.
+func chunked(entries []string) []string {
+	var out []string
+	for len(entries) > 0 {
+		size, n := 0, 0
+		for n < len(entries) && (n == 0 || size < maxApply) {
+			size += len(entries[n]) + 1
+			n++
+		}
+		out = append(out, strings.Join(entries[:n], ","))
+		entries = entries[n:]
+	}
+	return out
+}
+
+// applyLookups writes entries, round by round, on all shards at once. All deletions
+// come before insertions on each shard; a value has one shard.
+func (s *Session) applyLookups(texts map[int][]string) error {
+	for len(texts) > 0 {
+		shards := slices.Sorted(maps.Keys(texts))
+		legs, err := s.lookupLegs(shards, func(shard int) string { return texts[shard][0] })
+		if err != nil {
+			return err
+		}
+		for _, l := range legs {
+			if err = s.wrote(l.conn); err != nil {
+				_ = s.endLegs(legs, true)
+				return err
+			}
+		}
+		s.sendLegs(legs)
+		if err := s.endLegs(legs, false); err != nil {
+			return s.lookupError(err)
+		}
+		for _, shard := range shards {
+			if texts[shard] = texts[shard][1:]; len(texts[shard]) == 0 {
+				delete(texts, shard)
+			}
+		}
+	}
+	return nil
+}
+
+// lookupError words an error about a lookup's table as one about its owner's.
+func (s *Session) lookupError(err error) error {
+	var e *pgerr.Error
+	if !errors.As(err, &e) || e.Schema != "weft" || e.Code != pgerr.UniqueViolation || s.env == nil {
+		return err
+	}
+	rel, l := lookupNamed(s.env.Schema, e.Table)
+	if l == nil {
+		return err
+	}
+	told := *e
+	told.Where, told.Schema, told.Table, told.Position = "", rel.Schema, rel.Name.Name, 0
+	name := l.Index
+	if name == "" {
+		name = l.Name
+	}
+	told.Message = strings.Replace(e.Message, e.Constraint, name, 1)
+	told.Constraint = name
+	var vs []string
+	for i := range l.Columns {
+		vs = append(vs, "v"+strconv.Itoa(i+1))
+	}
+	told.Detail = strings.Replace(e.Detail, "("+strings.Join(vs, ", ")+")", "("+strings.Join(l.Columns, ", ")+")", 1)
+	return &told
+}
+
+// lookupNamed finds a lookup and its owner by name.
+func lookupNamed(schema *catalog.Schema, name string) (*catalog.Relation, *catalog.Lookup) {
+	for _, rel := range schema.LookedUp() {
+		for i := range rel.Lookups {
+			if rel.Lookups[i].Name == name {
+				return rel, &rel.Lookups[i]
+			}
+		}
+	}
+	return nil, nil
+}
