@@ -13,12 +13,28 @@ type Place struct {
 	Missing []Missing
 }
 
-// BindRow returns where a row is stored. given are values of its key
-// columns that are known already, instead of what the instance says of them; nil
-// for none. ok is false if only the server knows the key.
-func (b *Binder) BindRow(p *plan.Plan, in *plan.Instance, given []*datum.Value, snap *directory.Snapshot, a *Args) (at Place, ok bool, err error) {
+// BindRows finds where rows are stored. row returns the instance of the i-th of n
+// rows, and values of its key columns that are known already, instead of what
+// the instance says of them; nil for none. place is told the answer: ok is false
+// if only the server knows the key.
+func (b *Binder) BindRows(p *plan.Plan, snap *directory.Snapshot, a *Args, n int, row func(i int) (*plan.Instance, []*datum.Value), place func(i int, at Place, ok bool)) error {
 	b.reset(p, snap, a)
 	defer b.release()
+	for i := range n {
+		// What has been found out of the parameters stays.
+		b.shards.reset(snap)
+		b.missing, b.buf = nil, b.buf[:0]
+		in, given := row(i)
+		at, ok, err := b.bindRow(in, given)
+		if err != nil {
+			return err
+		}
+		place(i, at, ok)
+	}
+	return nil
+}
+
+func (b *Binder) bindRow(in *plan.Instance, given []*datum.Value) (at Place, ok bool, err error) {
 	columns := in.Table.Vindex.Columns()
 	b.row = b.row[:0]
 	for i := range columns {

@@ -92,6 +92,9 @@ func (r *Rows) print(b *strings.Builder, indent string) {
 		if c.Apart {
 			as += ", apart"
 		}
+		if c.Home {
+			as += ", at home"
+		}
 		fmt.Fprintf(b, "%s  cell %d: %s%s\n", indent, i+1, c.Text, as)
 	}
 }

@@ -121,4 +121,6 @@ type Cell struct {
 	// Apart: it is never evaluated where the row is stored. The values of all
 	// such cells are the columns of the one row of Read, in the order of the cells.
 	Apart bool
+	// Home: nor is it, but the home shard is asked for it.
+	Home bool
 }

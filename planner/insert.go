@@ -136,6 +136,8 @@ type writer struct {
 	// stored are the rows, and away what cannot be evaluated where they go.
 	stored []*instance
 	away   map[*pg.Node]bool
+	// defaults that cannot be evaluated there either.
+	awayDefaults map[*catalog.Column]bool
 }
 
 // row starts a stored row.
@@ -210,7 +212,7 @@ func (w *writer) missing(x *instance, count int, g *generator, r int) {
 		if isKey(w.target.table, c.Name) {
 			w.set(x, c, w.defaultKey(c))
 		}
-		if r == 0 {
+		if r == 0 && !w.defaultAway(c) {
 			w.calledBy(c)
 		}
 	}

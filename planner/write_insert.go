@@ -3,6 +3,7 @@ package planner
 import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 
+	"weft/catalog"
 	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
@@ -47,6 +48,10 @@ func (a *analysis) inserts(n *pg.InsertStmt) plan.Route {
 	default:
 		a.out.Write = b.out.Write
 		a.out.Exact = a.out.Exact || b.out.Exact
+		if g := a.out.Generate; g != nil && a.out.Write.Rows != nil && len(a.params.used)+len(g.Values) > maxParams {
+			// What weft supplies cannot be parameters beside the client's.
+			return plan.Gathered
+		}
 	}
 	return r
 }
@@ -207,7 +212,8 @@ func (w *writer) goesAway(v *pg.Node) bool {
 	case *pg.Node_AConst, *pg.Node_ParamRef, *pg.Node_SetToDefault:
 		return false
 	}
-	if !w.foreign(v) {
+	// A subquery may name a CTE.
+	if !(w.stmt.WithClause != nil && hasSubquery(v)) && !w.foreign(v) {
 		return false
 	}
 	if w.away == nil {
@@ -217,13 +223,31 @@ func (w *writer) goesAway(v *pg.Node) bool {
 	return true
 }
 
+// defaultAway reports whether a default cannot be evaluated on the shard of the
+// row, and remembers it.
+func (w *writer) defaultAway(c *catalog.Column) bool {
+	if !w.apart || !w.foreignDefault(c) {
+		return false
+	}
+	if w.awayDefaults == nil {
+		w.awayDefaults = map[*catalog.Column]bool{}
+	}
+	w.awayDefaults[c] = true
+	return true
+}
+
+// foreignDefault reports whether a default touches anything that is not on the
+// shard of its row.
+func (a *analysis) foreignDefault(c *catalog.Column) bool {
+	found := false
+	a.withDefault(c, func(n *pg.Node) { found = a.foreign(n) })
+	return found
+}
+
 // foreign reports whether an expression touches anything that is not on the shard
 // of its row.
-func (w *writer) foreign(v *pg.Node) bool {
-	if w.stmt.WithClause != nil && hasSubquery(v) {
-		return true // it may name a CTE
-	}
-	in := w.probing(w.client)
+func (a *analysis) foreign(v *pg.Node) bool {
+	in := a.probing(a.text)
 	(&level{analysis: in, scope: &scope{}}).expression(v)
 	t := &in.touched
 	if in.refused() || len(in.instances) > 0 || len(t.home) > 0 || len(t.missing) > 0 || len(t.sequences) > 0 || len(t.homely) > 0 || t.advisory || t.catalog {

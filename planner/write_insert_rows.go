@@ -120,7 +120,7 @@ func (c *rowCutter) defaults() {
 			key = -1
 		}
 		text, told := c.defaultText(col)
-		if key < 0 && !told {
+		if key < 0 && !told && !c.awayDefaults[col] {
 			continue
 		}
 		if len(text) == 0 {
@@ -316,8 +316,11 @@ func (c *rowCutter) row(r int) (plan.Row, bool) {
 		switch {
 		case len(a.values) > 0:
 			out.Text = append(out.Text, plan.Part{Kind: plan.Supplied, Index: a.values[r]})
-		case a.key >= 0:
-			out.Keys[a.key] = c.cell(&out, plan.Cell{Text: a.text, As: keyType(a.column)})
+		case a.key >= 0 || c.awayDefaults[a.column]:
+			cell := c.cell(&out, plan.Cell{Text: a.text, As: keyType(a.column), Home: c.awayDefaults[a.column]})
+			if a.key >= 0 {
+				out.Keys[a.key] = cell
+			}
 		default:
 			out.Text = append(out.Text, a.text...)
 		}
@@ -355,7 +358,7 @@ func (c *rowCutter) given(r int, out *plan.Row) bool {
 			end = commas[i]
 		}
 		key := c.keyIndex(col)
-		held, text, ok := c.holds(r, key, col, v)
+		held, text, ok := c.holdsBack(r, key, col, v)
 		if !ok {
 			return false
 		}
@@ -367,8 +370,8 @@ func (c *rowCutter) given(r int, out *plan.Row) bool {
 			text = c.text(start, end)
 		}
 		if held {
-			cell := plan.Cell{Text: text, Apart: c.away[v]}
-			if key >= 0 {
+			cell := plan.Cell{Text: text, Apart: c.away[v], Home: v.GetSetToDefault() != nil && c.awayDefaults[col]}
+			if key >= 0 || cell.Home {
 				cell.As = keyType(col)
 			}
 			if n := c.cell(out, cell); key >= 0 {
@@ -383,23 +386,24 @@ func (c *rowCutter) given(r int, out *plan.Row) bool {
 	return true
 }
 
-// holds reports whether a value is to be a cell, and what is written instead of
+// holdsBack reports whether a value is to be a cell, and what is written instead of
 // it if not what the client wrote.
-func (c *rowCutter) holds(r, key int, col *catalog.Column, v *pg.Node) (held bool, instead plan.Text, ok bool) {
+func (c *rowCutter) holdsBack(r, key int, col *catalog.Column, v *pg.Node) (held bool, instead plan.Text, ok bool) {
 	if v.GetSetToDefault() != nil {
 		if key >= 0 && c.stored[r].keys[key].known || col == nil {
 			return false, nil, true // weft supplies it, or it is a constant
 		}
 		text, told := c.defaultText(col)
+		away := c.defaultAway(col)
 		switch {
-		case key < 0 && !told:
+		case key < 0 && !told && !away:
 			return false, nil, true
 		case len(text) == 0:
 			c.refuse("Give the column a value.", "the default of column %q cannot be evaluated before its row is stored", col.Name)
 			return false, nil, false
 		}
 		c.rows.Timed = c.rows.Timed || told
-		return key >= 0, text, true
+		return key >= 0 || away, text, true
 	}
 	if c.away[v] {
 		return true, nil, true

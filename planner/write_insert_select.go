@@ -186,7 +186,7 @@ func (s *selectInsert) pushed() *plan.Write {
 		return nil
 	}
 	for i := range s.rel.Columns {
-		if c := &s.rel.Columns[i]; s.given(c.Name) < 0 && drawsFrom(c) {
+		if c := &s.rel.Columns[i]; s.given(c.Name) < 0 && (drawsFrom(c) || s.foreignDefault(c)) {
 			return nil
 		}
 	}
@@ -340,11 +340,9 @@ func (s *selectInsert) leftOut(split *plan.Split) (added, drawn []*catalog.Colum
 				v.Routed = ids
 			}
 			drawn, split.Draws = append(drawn, c), append(split.Draws, v)
+		case key < 0 && s.foreignDefault(c):
+			added = append(added, c) // evaluated with the query
 		case key < 0:
-			s.top().calledBy(c)
-			if s.decide(); s.refused() {
-				return nil, nil, s.out.Refusal
-			}
 		default:
 			if k := s.defaultKey(c); k.known {
 				split.Fixed[key] = k.set[0]

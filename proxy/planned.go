@@ -129,7 +129,7 @@ func (s *Session) parseFor(bind []byte) error {
 	}
 	body := s.pending
 	var changed *edited
-	if s.fresh = nil; pl.Generate != nil {
+	if s.fresh = nil; pl.Generate != nil && pl.Route != plan.Gathered {
 		if bind != nil {
 			s.fresh = slices.Clone(r.args.Generated)
 		}
@@ -434,7 +434,7 @@ func (s *Session) parsed(name []byte) (*parser.Facts, *planned) {
 
 // hiddenParams is how many parameters of a statement are weft's own.
 func (s *Session) hiddenParams(name []byte) int {
-	if _, st := s.parsed(name); st != nil && st.plan != nil && st.plan.Generate != nil {
+	if _, st := s.parsed(name); st != nil && st.plan != nil && st.plan.Generate != nil && st.plan.Route != plan.Gathered {
 		return len(st.plan.Generate.Values)
 	}
 	return 0

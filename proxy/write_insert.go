@@ -26,11 +26,12 @@ type inserting struct {
 	r    *router
 	rows *plan.Rows
 
-	given  []argument   // the client's parameters
-	cells  []*argument  // values that have been asked for; nil for the others
-	places []int        // shard of each row
-	parts  [][]int      // rows of each shard
-	late   map[int]bool // rows whose keys had to be asked for
+	given   []argument  // the client's parameters
+	cells   []*argument // values that have been asked for; nil for the others
+	places  []int       // shard of each row
+	buckets []int
+	parts   [][]int      // rows of each shard
+	late    map[int]bool // rows whose keys had to be asked for
 }
 
 // argument is a parameter of a text that a shard is sent.
@@ -57,6 +58,9 @@ func (s *Session) insertRows(r *router, x *gathering, describe bool) (int64, err
 		if err := in.readCells(); err != nil {
 			return 0, err
 		}
+	}
+	if err := in.askFirst(); err != nil {
+		return 0, err
 	}
 	if err := in.place(); err != nil {
 		return 0, err
@@ -199,7 +203,7 @@ func (in *inserting) params() {
 // place finds the shards of the rows.
 func (in *inserting) place() error {
 	s := in.s
-	in.places = make([]int, len(in.rows.Rows))
+	in.places, in.buckets = make([]int, len(in.rows.Rows)), make([]int, len(in.rows.Rows))
 	if len(in.write.Instances) == 0 {
 		home := s.homeIndex()
 		for i := range in.places {
@@ -241,25 +245,31 @@ func (in *inserting) unknown() error {
 // placeRows finds the shards of all rows whose keys are known.
 func (in *inserting) placeRows() (missing []executor.Missing, unknown []int, err error) {
 	in.params()
-	seen := map[string]bool{}
-	for i := range in.rows.Rows {
-		at, ok, err := in.r.bind.BindRow(in.plan, &in.write.Instances[i], in.keys(i), in.s.snap, &in.r.args)
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case !ok:
+	seen := missingSet{}
+	err = in.r.bind.BindRows(in.plan, in.s.snap, &in.r.args, len(in.rows.Rows), func(i int) (*plan.Instance, []*datum.Value) {
+		return &in.write.Instances[i], in.keys(i)
+	}, func(i int, at executor.Place, ok bool) {
+		if !ok {
 			unknown = append(unknown, i)
-			continue
+			return
 		}
-		in.places[i] = at.Shard
-		for _, m := range at.Missing {
-			if name := m.Lookup + "\x00" + string(m.Key); !seen[name] {
-				seen[name] = true
-				missing = append(missing, m)
-			}
+		in.places[i], in.buckets[i] = at.Shard, at.Bucket
+		missing = seen.add(missing, at.Missing)
+	})
+	return missing, unknown, err
+}
+
+// missingSet tells lookup entries apart.
+type missingSet map[string]bool
+
+func (set missingSet) add(list, more []executor.Missing) []executor.Missing {
+	for _, m := range more {
+		if name := m.Lookup + "\x00" + string(m.Key); !set[name] {
+			set[name] = true
+			list = append(list, m)
 		}
 	}
-	return missing, unknown, nil
+	return list
 }
 
 // keys are the values of a row's key that have been asked for.
@@ -288,6 +298,26 @@ func (in *inserting) ask(rows []int) error {
 				cells = append(cells, cell)
 			}
 		}
+	}
+	return in.askAll(cells)
+}
+
+// askFirst asks for what is never evaluated where the rows go, though it reads no
+// table: it belongs to the home shard.
+func (in *inserting) askFirst() error {
+	var cells []int
+	for i := range in.rows.Cells {
+		if in.rows.Cells[i].Home {
+			cells = append(cells, i)
+		}
+	}
+	return in.askAll(cells)
+}
+
+// askAll asks the home shard for cells.
+func (in *inserting) askAll(cells []int) error {
+	if len(cells) == 0 {
+		return nil
 	}
 	if err := in.s.gatherNow(in.gathering); err != nil {
 		return err
@@ -400,17 +430,12 @@ func (in *inserting) routeIDs() error {
 	if in.plan.Generate == nil || len(in.late) == 0 {
 		return nil
 	}
-	in.params()
 	for i := range in.plan.Generate.Values {
 		v := &in.plan.Generate.Values[i]
 		if v.Routed == nil || !in.late[v.Row] {
 			continue
 		}
-		at, _, err := in.r.bind.BindRow(in.plan, &in.write.Instances[v.Row], in.keys(v.Row), in.s.snap, &in.r.args)
-		if err != nil {
-			return err
-		}
-		id, err := routedID(v.Routed, in.supplied[i], at.Bucket, in.s.snap.BucketCount)
+		id, err := routedID(v.Routed, in.supplied[i], in.buckets[v.Row], in.s.snap.BucketCount)
 		if err != nil {
 			return err
 		}

@@ -32,6 +32,7 @@ type splitting struct {
 
 	batch  [][]byte // rows of the next statements
 	bytes  int
+	most   int // rows of a batch
 	places []int
 	inputs []*finish.Inputs // by shard
 	begun  bool             // something has been written
@@ -101,6 +102,12 @@ func (in *splitting) prepare(cols []plan.Column) error {
 		}
 		in.columns = append(in.columns, c)
 	}
+	in.most = splitRows
+	for i := range in.columns {
+		if finish.Carry(&in.columns[i]) == finish.Whole { // each value is a parameter
+			in.most = max((maxParams-len(in.d.Params))/len(in.columns), 1)
+		}
+	}
 	if in.split.Table == nil {
 		return nil
 	}
@@ -110,7 +117,7 @@ func (in *splitting) prepare(cols []plan.Column) error {
 		var sets []plan.Set
 		if at < 0 {
 			sets = []plan.Set{{in.split.Fixed[i]}}
-		} else if at < len(cols) && !datumReads(key.Type, datum.Type(cols[at].Type)) {
+		} else if at < len(cols) && !datumReads(key.Column, &cols[at]) {
 			in.casts = append(in.casts, i)
 		}
 		in.instance.Keys = append(in.instance.Keys, sets)
@@ -118,17 +125,23 @@ func (in *splitting) prepare(cols []plan.Column) error {
 	return nil
 }
 
-// datumReads reports whether weft knows by itself what a value of one type becomes
-// in a key of another.
-func datumReads(key, value datum.Type) bool {
+// datumReads reports whether weft knows by itself what a value of a column becomes
+// in a key.
+func datumReads(key datum.Column, c *plan.Column) bool {
 	character := func(t datum.Type) bool { return t == datum.Text || t == datum.Varchar || t == datum.Bpchar }
 	integer := func(t datum.Type) bool { return t == datum.Int2 || t == datum.Int4 || t == datum.Int8 }
-	return key == value || character(key) && character(value) || integer(key) && integer(value)
+	value := datum.Type(c.Type)
+	switch {
+	case character(key.Type) || integer(key.Type):
+		return character(key.Type) == character(value) && integer(key.Type) == integer(value)
+	}
+	// A modifier rounds.
+	return key.Type == value && (key.Mod == -1 || key.Mod == c.Mod)
 }
 
 // full reports whether the batch is to be sent.
 func (in *splitting) full() bool {
-	return !in.split.Whole && (in.bytes >= splitBytes || len(in.batch) >= splitRows) || in.bytes > wholeBytes
+	return !in.split.Whole && (in.bytes >= splitBytes || len(in.batch) >= in.most) || in.bytes > wholeBytes
 }
 
 // flush sends the batch.
@@ -193,26 +206,21 @@ func (in *splitting) place() error {
 }
 
 func (in *splitting) placeRows(keys [][]*datum.Value) (missing []executor.Missing, buckets []int, err error) {
-	seen := map[string]bool{}
+	seen := missingSet{}
 	in.places = in.places[:0]
-	for i := range in.batch {
-		at, ok, err := in.r.bind.BindRow(in.plan, &in.instance, keys[i], in.s.snap, &in.r.args)
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case !ok:
-			return nil, nil, pgerr.New(pgerr.FeatureNotSupported, "weft cannot tell on which shard a row of %q belongs", in.split.Table.Name).
-				WithHint("Cast the shard key to the type of its column; with another client_encoding than UTF8 give ASCII values.")
-		}
+	sure := true
+	err = in.r.bind.BindRows(in.plan, in.s.snap, &in.r.args, len(in.batch), func(i int) (*plan.Instance, []*datum.Value) {
+		return &in.instance, keys[i]
+	}, func(_ int, at executor.Place, ok bool) {
+		sure = sure && ok
 		in.places, buckets = append(in.places, at.Shard), append(buckets, at.Bucket)
-		for _, m := range at.Missing {
-			if name := m.Lookup + "\x00" + string(m.Key); !seen[name] {
-				seen[name] = true
-				missing = append(missing, m)
-			}
-		}
+		missing = seen.add(missing, at.Missing)
+	})
+	if err == nil && !sure {
+		err = pgerr.New(pgerr.FeatureNotSupported, "weft cannot tell on which shard a row of %q belongs", in.split.Table.Name).
+			WithHint("Cast the shard key to the type of its column; with another client_encoding than UTF8 give ASCII values.")
 	}
-	return missing, buckets, nil
+	return missing, buckets, err
 }
 
 // keys are the values of the keys of the batch.
