@@ -203,6 +203,9 @@ type Description struct {
 	// Pieces are the columns of each piece, Steps those of what is done before a
 	// Write.
 	Pieces, Steps [][]Column
+	// Carried are the columns that the home shard returns for the other copies of
+	// a reference table.
+	Carried []Column
 	// Query are the columns of the query inside a Command, Collations theirs
 	// where they have one that matters.
 	Query      []Column

@@ -23,8 +23,8 @@ func (w *Write) print(b *strings.Builder, indent string) {
 	}
 	where := ""
 	switch {
-	case w.Copies:
-		where = " on every shard"
+	case w.Copies != nil:
+		where = " on the home shard, under lock"
 	case w.Home:
 		where = " on the home shard"
 	}
@@ -33,6 +33,11 @@ func (w *Write) print(b *strings.Builder, indent string) {
 		w.Rows.print(b, indent)
 	} else {
 		fmt.Fprintf(b, "%s%s%s: %s\n", indent, w.Verb, where, w.Text)
+	}
+	if c := w.Copies; c != nil && c.Text != nil {
+		fmt.Fprintf(b, "%s  all others, with the last %d columns returned: %s\n", indent, c.Carried, c.Text)
+	} else if c != nil {
+		fmt.Fprintf(b, "%s  all others the same\n", indent)
 	}
 	for i := range w.Instances {
 		fmt.Fprintf(b, "%s  %s\n", indent, w.Instances[i].String())

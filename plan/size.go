@@ -113,6 +113,9 @@ func (w *Write) size() int64 {
 			n += int64(unsafe.Sizeof(s.Draws[i])) + int64(len(s.Draws[i].Sequence)+len(s.Draws[i].Type))
 		}
 	}
+	if c := w.Copies; c != nil {
+		n += int64(unsafe.Sizeof(*c)) + c.Text.size() + stringsSize(c.Locks)
+	}
 	if r := w.Rows; r != nil {
 		n += int64(unsafe.Sizeof(*r)) + r.Head.size() + r.Tail.size()
 		for i := range r.Rows {

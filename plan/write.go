@@ -43,8 +43,9 @@ type Write struct {
 	// are on. Text and Instances are not used.
 	Whole bool
 
-	// Copies: it runs on every shard, the home shard first: a reference table.
-	Copies bool
+	// Copies, if not nil: a reference table is written. Text runs on the home
+	// shard, and the others follow it.
+	Copies *Copies
 
 	// Home: it runs on the home shard alone, whose table it changes.
 	Home bool
@@ -61,6 +62,22 @@ type Write struct {
 
 	// Known is what PostgreSQL says of the texts, asked at the first execution.
 	Known atomic.Pointer[Description]
+}
+
+// Copies says how the other shards follow the home shard in what it has done to a
+// reference table.
+type Copies struct {
+	// Locks are the tables that are locked before, qualified and quoted: on the
+	// home shard first, so that all writers queue up there.
+	Locks []string
+	// Carried is how many columns the home shard returns after the client's.
+	Carried int
+	// Text is what the others run over these columns as their only input. Without
+	// it they run the home shard's own text.
+	Text Text
+	// Compare: they return the carried columns too, and all shards must have
+	// made the same rows of them.
+	Compare bool
 }
 
 // Split says where a row belongs.

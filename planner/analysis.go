@@ -33,6 +33,7 @@ type analysis struct {
 	expanded  int // how many views in all
 	reads     map[*catalog.Relation]reads
 	edits     []textEdit
+	copies    []*catalog.Relation // reference tables that are written
 	notes     *notes
 	classes   map[*scope]*classes
 	timed     bool // texts have the time of the transaction as a hole

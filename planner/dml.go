@@ -41,9 +41,7 @@ func (l *level) target(rv *pg.RangeVar, c *changes) *target {
 		l.touched.writesHome = true
 		l.homeForeignKeys(rel)
 	case t.Reference:
-		l.touch(t, rel.Name.Name)
-		l.unsupported("Reference tables can be read; writes to all their copies come with a later version.",
-			"writes to reference tables are not supported yet: %s", rel.Name.Name)
+		l.referenceTarget(rel, t)
 	default:
 		l.touch(t, rel.Name.Name)
 		l.written(rel, t, c)
@@ -320,7 +318,7 @@ func (l *level) modifying(c *cte) {
 func (l *level) merge(n *pg.MergeStmt) {
 	l.withClause(n.WithClause, n)
 	tg := l.target(n.Relation, &changes{all: true})
-	if tg.table != nil {
+	if tg.table != nil && !tg.table.Reference {
 		l.unsupported("Use INSERT … ON CONFLICT, UPDATE or DELETE.", "MERGE into sharded table %q is not supported yet", tg.name)
 	}
 	l.sources = append(l.sources, l.targetSource(tg, n.Relation))

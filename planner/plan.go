@@ -291,7 +291,7 @@ func (a *analysis) top() *level { return &level{analysis: a, scope: &scope{}} }
 
 // statement analyses one statement and returns its route.
 func (a *analysis) statement(n *pg.Node) plan.Route {
-	a.touched, a.functions, a.notes, a.classes = touched{}, nil, nil, nil
+	a.touched, a.functions, a.notes, a.classes, a.copies = touched{}, nil, nil, nil, nil
 	switch n := n.GetNode().(type) {
 	case *pg.Node_SelectStmt:
 		if r, ok := a.weftCall(n.SelectStmt); ok {
@@ -315,6 +315,9 @@ func (a *analysis) statement(n *pg.Node) plan.Route {
 		a.top().merge(n.MergeStmt)
 	default:
 		return a.utility(n)
+	}
+	if len(a.copies) > 0 {
+		return a.replicated(&pg.Node{Node: n.GetNode()})
 	}
 	return a.sized(nil, a.decide())
 }
@@ -354,6 +357,10 @@ func (a *analysis) decide() plan.Route {
 	t := &a.touched
 	if len(t.waits) > 0 {
 		a.wait()
+		return plan.Refused
+	}
+	if len(a.copies) > 0 {
+		a.unsupported("Write it in a statement of its own.", "reference table %q cannot be written inside another statement", a.copies[0].Name.Name)
 		return plan.Refused
 	}
 	homely, opaque := a.called()

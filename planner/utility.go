@@ -71,6 +71,10 @@ func (a *analysis) nested(n *pg.Node, what string) plan.Route {
 		a.unsupported("Call it as the only item of a SELECT.", "%s cannot be applied to a weft function", what)
 		return plan.Refused
 	}
+	if len(a.copies) > 0 && what != "EXPLAIN" && !a.refused() {
+		a.unsupported("Send the statement itself.", "%s of a statement that writes reference table %q is not supported", what, a.copies[0].Name.Name)
+		return plan.Refused
+	}
 	return r
 }
 

@@ -18,6 +18,9 @@ func (a *analysis) notesOfWrite() {
 // changed plans what is done if a statement that changes rows visits several
 // shards. It returns its route.
 func (a *analysis) changed(stmt *pg.Node) plan.Route {
+	if len(a.copies) > 0 {
+		return a.replicated(stmt)
+	}
 	r := a.sized(nil, a.decide())
 	if a.refused() || r != plan.Keyed && r != plan.Gathered || r == plan.Keyed && a.certain() {
 		return r

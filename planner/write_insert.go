@@ -22,6 +22,9 @@ import (
 // inserts plans an INSERT.
 func (a *analysis) inserts(n *pg.InsertStmt) plan.Route {
 	a.top().insert(n)
+	if len(a.copies) > 0 {
+		return a.replicated(&pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: n}})
+	}
 	r := a.sized(nil, a.decide())
 	if len(a.client.tree.Statements) != 1 || a.out.Waits || !a.refused() && r != plan.Keyed {
 		return r

@@ -113,6 +113,8 @@ func (s *Session) writeOut(r *router, x *gathering, describe bool) (int64, error
 		return s.insertRows(r, x, describe)
 	case w.Split != nil && w.Query != nil:
 		return s.insertQuery(r, x, describe)
+	case w.Copies != nil:
+		return s.runCopies(r, x, describe)
 	}
 	if err := s.prepareWrite(r, x); err != nil {
 		return 0, err
@@ -233,12 +235,6 @@ func (s *Session) visitWrite(r *router, x *gathering) error {
 	x.visits = make([][]int, len(s.snap.Shards))
 	if x.write.Split != nil {
 		return s.share(r, x)
-	}
-	if x.write.Copies {
-		for shard := range x.visits {
-			x.visits[shard] = []int{0}
-		}
-		return nil
 	}
 	if x.write.Whole {
 		return s.visitWhole(r, x)

@@ -11,7 +11,7 @@ import (
 // it does not is a mistake of weft's, and must not become a wrong row.
 func (s *Session) describeSteps(x *gathering, d *plan.Description) error {
 	w := x.write
-	if w.Rows != nil || w.Read == nil && len(w.Before) == 0 || w.Read != nil && len(w.Read.Remainder) > 0 {
+	if w.Rows != nil || w.Copies != nil || w.Read == nil && len(w.Before) == 0 || w.Read != nil && len(w.Read.Remainder) > 0 {
 		return nil
 	}
 	total := 1

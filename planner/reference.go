@@ -1,0 +1,451 @@
+package planner
+
+import (
+	"slices"
+	"strings"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/catalog"
+	"weft/parser"
+	"weft/plan"
+)
+
+// A reference table is written on the home shard, as the client says, and what
+// has become of the rows there is written on all other shards as data. So
+// whatever the statement calls (sequences, now(), random()) is called once, and
+// what it reads may be on the home shard alone.
+//
+// Rows that are changed or deleted are found on the other shards by their primary
+// key, or another unique one without NULLs. Where there is none, or the statement
+// changes it, every shard runs the statement itself, and weft compares what it has
+// made of the rows; the same is compared where triggers may have had a hand in it.
+
+// referenceTarget notes that a reference table is written.
+func (l *level) referenceTarget(rel *catalog.Relation, t *table) {
+	l.touch(t, rel.Name.Name)
+	l.copies = append(l.copies, rel)
+	if rel.Rules {
+		l.unsupported("Drop its rules.", "reference table %q has rewrite rules", rel.Name.Name)
+	}
+	for _, tr := range rel.Triggers {
+		for _, f := range l.userFunctions(tr.Function.Schema, tr.Function.Name) {
+			if f.Opaque || len(f.Mentions) > 0 {
+				l.unsupported("A trigger runs on every copy by itself, and weft cannot tell whether all of them do the same to other tables.",
+					"trigger %q of reference table %q may touch other tables", tr.Name, rel.Name.Name)
+			}
+		}
+	}
+}
+
+// replicated plans a statement that writes a reference table.
+func (a *analysis) replicated(stmt *pg.Node) plan.Route {
+	a.out.Writes = true
+	if a.refused() {
+		return plan.Refused
+	}
+	t := &a.touched
+	if len(t.waits) > 0 {
+		a.wait()
+		return plan.Refused
+	}
+	rel := a.copies[0]
+	top := a.statementTarget(stmt)
+	switch {
+	case len(t.missing) > 0:
+		return plan.Home // whose error is the answer
+	case len(a.client.tree.Statements) != 1:
+		a.unsupported("Send the statements one by one.", "a statement that writes reference table %q cannot be sent together with others", rel.Name.Name)
+	case len(a.copies) > 1 || top != rel:
+		a.unsupported("Write it in a statement of its own.", "reference table %q cannot be written inside another statement", rel.Name.Name)
+	case len(t.sharded) > 0 && a.changing(stmt) == nil:
+		a.unsupported("Read the rows first.", "writing reference table %q from sharded table %q is not supported yet", rel.Name.Name, t.sharded[0])
+	case strings.Contains(a.client.sql, mark):
+		a.unsupported("Take the control character out of the names.", "names with control characters are not supported in a statement over several shards")
+	}
+	if a.refused() {
+		return plan.Refused
+	}
+	if a.called(); a.refused() {
+		return plan.Refused
+	}
+	c := &copier{analysis: a, rel: rel}
+	if w := c.plan(stmt); w != nil && !a.refused() {
+		a.out.Write = w
+		a.why("%s is written on every shard, on the home shard first", rel.Name.Name)
+		a.holds()
+		return plan.Gathered
+	}
+	a.unsupported("", "this form of writing reference table %q is not supported", rel.Name.Name)
+	return plan.Refused
+}
+
+// statementTarget is the table that a statement itself writes.
+func (a *analysis) statementTarget(stmt *pg.Node) *catalog.Relation {
+	var rv *pg.RangeVar
+	switch n := stmt.GetNode().(type) {
+	case *pg.Node_InsertStmt:
+		rv = n.InsertStmt.Relation
+	case *pg.Node_UpdateStmt:
+		rv = n.UpdateStmt.Relation
+	case *pg.Node_DeleteStmt:
+		rv = n.DeleteStmt.Relation
+	case *pg.Node_MergeStmt:
+		rv = n.MergeStmt.Relation
+	}
+	if rv == nil || a.temporary(rv) {
+		return nil
+	}
+	rel, _ := a.relation(rv)
+	return rel
+}
+
+// copier plans how the other shards follow the home shard.
+type copier struct {
+	*analysis
+	rel *catalog.Relation
+	as  string // what the statement calls the table
+}
+
+func (c *copier) plan(stmt *pg.Node) *plan.Write {
+	switch n := stmt.GetNode().(type) {
+	case *pg.Node_InsertStmt:
+		c.as = refName(n.InsertStmt.Relation)
+		return c.insert(n.InsertStmt)
+	case *pg.Node_UpdateStmt:
+		c.as = refName(n.UpdateStmt.Relation)
+		return c.update(n.UpdateStmt)
+	case *pg.Node_DeleteStmt:
+		c.as = refName(n.DeleteStmt.Relation)
+		return c.remove(n.DeleteStmt)
+	case *pg.Node_MergeStmt:
+		return c.merge(stmt, n.MergeStmt)
+	}
+	return nil
+}
+
+// refName is what columns of a written table are qualified with.
+func refName(rv *pg.RangeVar) string {
+	if rv.Alias != nil {
+		return rv.Alias.Aliasname
+	}
+	return rv.Relname
+}
+
+// write makes the write of a statement that returns the columns carried after the
+// client's. then is what the other shards run of them; nil: they run the same.
+func (c *copier) write(verb string, stmt *pg.Node, carried []string, then plan.Text) *plan.Write {
+	w := &plan.Write{
+		Verb: verb, Returns: true,
+		Copies: &plan.Copies{Locks: c.locks(), Carried: len(carried), Text: then, Compare: len(c.rel.Triggers) > 0 || then == nil},
+	}
+	if then == nil {
+		if a := c.unsure(stmt); a != "" {
+			c.unsupported("Give the table a primary key, and do not change it in the same statement.",
+				"every copy of reference table %q would have to run this statement by itself, and %s may be another on each", c.rel.Name.Name, a)
+			return nil
+		}
+		c.timed = c.asksTime(stmt)
+	}
+	if len(c.touched.sharded) > 0 {
+		return c.reading(w, stmt)
+	}
+	var err error
+	if w.Text, err = c.render(stmt); err != nil {
+		return nil
+	}
+	return w
+}
+
+// reading is the write of a statement that reads sharded tables: they are lent to
+// the home shard, as to a statement that writes one of its own tables.
+func (c *copier) reading(w *plan.Write, stmt *pg.Node) *plan.Write {
+	refusal := c.gatherable()
+	if refusal == nil {
+		x := c.changing(stmt)
+		x.table = nil
+		var lent *plan.Write
+		if lent, refusal = x.write(); refusal == nil {
+			w.Text, w.Read = lent.Text, lent.Read
+			return w
+		}
+	}
+	c.out.Route, c.out.Refusal = plan.Refused, refusal
+	return nil
+}
+
+// insert carries whole rows.
+func (c *copier) insert(n *pg.InsertStmt) *plan.Write {
+	carried := c.stored()
+	s := &pg.InsertStmt{
+		Relation: n.Relation, Cols: n.Cols, SelectStmt: n.SelectStmt, OnConflictClause: n.OnConflictClause,
+		ReturningList: c.returning(n.ReturningList, carried), WithClause: n.WithClause, Override: n.Override,
+	}
+	stmt := &pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: s}}
+	text := "INSERT INTO " + quoteName(c.rel.Name) + " (" + idents("", carried) + ") OVERRIDING SYSTEM VALUE SELECT " + idents("i.", carried) + " FROM "
+	tail := " i"
+	if conflict := n.OnConflictClause; conflict != nil && conflict.Action == pg.OnConflictAction_ONCONFLICT_UPDATE {
+		key := c.identity(setting(conflict.TargetList))
+		if key == nil {
+			return c.write("INSERT", stmt, carried, nil)
+		}
+		var sets []string
+		for _, name := range carried {
+			if findColumn(c.rel, name).Identity != 'a' {
+				sets = append(sets, quoteIdent(name)+" = excluded."+quoteIdent(name))
+			}
+		}
+		if len(sets) == 0 {
+			return nil
+		}
+		tail += " ON CONFLICT (" + idents("", key) + ") DO UPDATE SET " + strings.Join(sets, ", ")
+	}
+	return c.write("INSERT", stmt, carried, overRows(text, tail+c.compared("", carried)))
+}
+
+// update carries keys and new values.
+func (c *copier) update(n *pg.UpdateStmt) *plan.Write {
+	changes := setting(n.TargetList)
+	key := c.identity(changes)
+	carried := c.stored()
+	if key != nil && len(c.rel.Triggers) == 0 {
+		carried = slices.Clone(key)
+		for _, name := range changes.columns {
+			if col := findColumn(c.rel, name); col != nil && !col.Generated && !slices.Contains(carried, name) {
+				carried = append(carried, name)
+			}
+		}
+	}
+	s := &pg.UpdateStmt{
+		Relation: n.Relation, TargetList: oneByOne(n.TargetList), WhereClause: n.WhereClause, FromClause: n.FromClause,
+		ReturningList: c.returning(n.ReturningList, carried), WithClause: n.WithClause,
+	}
+	stmt := &pg.Node{Node: &pg.Node_UpdateStmt{UpdateStmt: s}}
+	var sets []string
+	for _, name := range carried {
+		if !slices.Contains(key, name) && findColumn(c.rel, name).Identity != 'a' {
+			sets = append(sets, quoteIdent(name)+" = i."+quoteIdent(name))
+		}
+	}
+	if key == nil || len(sets) == 0 {
+		return c.write("UPDATE", stmt, carried, nil)
+	}
+	return c.write("UPDATE", stmt, carried, overRows(
+		"UPDATE "+quoteName(c.rel.Name)+" t SET "+strings.Join(sets, ", ")+" FROM ", " i WHERE "+same(key)+c.compared("t.", carried)))
+}
+
+// oneByOne writes SET (a, b) = (1, 2) as SET a = 1, b = 2.
+func oneByOne(list []*pg.Node) []*pg.Node {
+	out := slices.Clone(list)
+	for i, n := range out {
+		t := n.GetResTarget()
+		m := t.GetVal().GetMultiAssignRef()
+		row := m.GetSource().GetRowExpr()
+		if row == nil || int(m.Colno) > len(row.Args) {
+			continue
+		}
+		out[i] = &pg.Node{Node: &pg.Node_ResTarget{ResTarget: &pg.ResTarget{
+			Name: t.Name, Indirection: t.Indirection, Val: row.Args[m.Colno-1], Location: -1,
+		}}}
+	}
+	return out
+}
+
+// remove carries keys.
+func (c *copier) remove(n *pg.DeleteStmt) *plan.Write {
+	key := c.identity(&changes{})
+	carried := key
+	if key == nil {
+		carried = c.stored()
+	}
+	s := &pg.DeleteStmt{
+		Relation: n.Relation, UsingClause: n.UsingClause, WhereClause: n.WhereClause,
+		ReturningList: c.returning(n.ReturningList, carried), WithClause: n.WithClause,
+	}
+	stmt := &pg.Node{Node: &pg.Node_DeleteStmt{DeleteStmt: s}}
+	if key == nil {
+		return c.write("DELETE", stmt, carried, nil)
+	}
+	return c.write("DELETE", stmt, carried, overRows("DELETE FROM "+quoteName(c.rel.Name)+" t USING ", " i WHERE "+same(key)+c.compared("t.", carried)))
+}
+
+// merge returns no rows, so that nothing can be carried or compared.
+func (c *copier) merge(stmt *pg.Node, n *pg.MergeStmt) *plan.Write {
+	if len(c.rel.Triggers) > 0 || len(n.ReturningList) > 0 {
+		c.unsupported("Use INSERT … ON CONFLICT, UPDATE or DELETE.", "MERGE into reference table %q with triggers or RETURNING is not supported", c.rel.Name.Name)
+		return nil
+	}
+	for _, w := range n.MergeWhenClauses {
+		m := w.GetMergeWhenClause()
+		if m.GetCommandType() == pg.CmdType_CMD_INSERT && c.draws(m.TargetList) {
+			c.unsupported("Use INSERT … ON CONFLICT.", "MERGE into reference table %q would take defaults on every shard by itself", c.rel.Name.Name)
+			return nil
+		}
+	}
+	w := c.write("MERGE", stmt, nil, nil)
+	if w != nil {
+		w.Returns, w.Copies.Compare = false, false
+	}
+	return w
+}
+
+// stored are the columns that hold data.
+func (c *copier) stored() []string {
+	var out []string
+	for i := range c.rel.Columns {
+		if !c.rel.Columns[i].Generated {
+			out = append(out, c.rel.Columns[i].Name)
+		}
+	}
+	return out
+}
+
+// identity are the columns by which a row is found on every copy: unique, never
+// NULL, and not changed. Nil if there are none.
+func (c *copier) identity(changed *changes) []string {
+	for _, u := range c.rel.Unique {
+		if u.Partial || u.Exclusion || len(u.Columns) == 0 || changed.any(u.Columns) {
+			continue
+		}
+		if !slices.ContainsFunc(u.Columns, func(name string) bool {
+			col := findColumn(c.rel, name)
+			return col == nil || !col.NotNull || col.Generated
+		}) {
+			return u.Columns
+		}
+	}
+	return nil
+}
+
+// returning adds columns of the table to what a statement returns.
+func (c *copier) returning(list []*pg.Node, columns []string) []*pg.Node {
+	out := slices.Clone(list)
+	for _, name := range columns {
+		out = append(out, &pg.Node{Node: &pg.Node_ResTarget{ResTarget: &pg.ResTarget{Val: nameNode(c.as, name), Location: -1}}})
+	}
+	return out
+}
+
+// compared makes the other shards return what they have stored.
+func (c *copier) compared(prefix string, columns []string) string {
+	if len(c.rel.Triggers) == 0 {
+		return ""
+	}
+	return " RETURNING " + idents(prefix, columns)
+}
+
+// locks are the tables that are locked first: it, and the reference tables whose
+// rows follow its own.
+func (c *copier) locks() []string {
+	var out []string
+	seen := map[*catalog.Relation]bool{}
+	var add func(rel *catalog.Relation)
+	add = func(rel *catalog.Relation) {
+		if seen[rel] {
+			return
+		}
+		seen[rel] = true
+		out = append(out, quoteName(rel.Name))
+		for _, fk := range rel.Referenced {
+			if !strings.Contains(fk.Definition, " ON DELETE ") && !strings.Contains(fk.Definition, " ON UPDATE ") {
+				continue
+			}
+			from := c.env.Schema.Relation(fk.Table)
+			if t := c.declared(from); t != nil && t.Reference {
+				add(from)
+			}
+		}
+	}
+	add(c.rel)
+	slices.Sort(out) // all take them in this order
+	return out
+}
+
+// unsure names what may not be the same on every shard: empty if all is.
+func (c *copier) unsure(stmt *pg.Node) string {
+	if n := stmt.GetInsertStmt(); n != nil && c.draws(n.Cols) {
+		return "a default"
+	}
+	out := ""
+	parser.Walk(stmt, func(m any) bool {
+		switch m := m.(type) {
+		case *pg.Node:
+			if c.nowCall(m) != nil {
+				return false
+			}
+		case *pg.SubLink, *pg.RangeSubselect, *pg.CommonTableExpr, *pg.RangeFunction:
+			if _, isMerge := stmt.GetNode().(*pg.Node_MergeStmt); !isMerge || limited(m) {
+				out = "the result of a subquery"
+			}
+		case *pg.SetToDefault:
+			out = "a default"
+		case *pg.SQLValueFunction:
+			out = "what the session tells of itself"
+		case *pg.FuncCall:
+			names := nameList(m.Funcname)
+			name := names[len(names)-1]
+			if users := c.userFunctions("", name); len(users) > 0 {
+				if slices.ContainsFunc(users, func(f *catalog.Function) bool { return f.Volatility != 'i' }) {
+					out = "function " + name
+				}
+			} else if c.volatility(name) != 'i' {
+				out = "function " + name
+			}
+		}
+		return out == ""
+	})
+	if out == "" && len(c.touched.home) > 0 {
+		out = "table " + c.touched.home[0] + ", which is on the home shard alone,"
+	}
+	return out
+}
+
+// limited reports whether a subquery may yield one set of rows or another.
+func limited(m any) bool {
+	found := false
+	parser.Walk(m, func(m any) bool {
+		if sel, ok := m.(*pg.SelectStmt); ok {
+			found = found || sel.LimitCount != nil || sel.LimitOffset != nil || len(sel.DistinctClause) > 0 || len(sel.ValuesLists) == 0 && len(sel.FromClause) != 1
+		}
+		return !found
+	})
+	return found
+}
+
+// draws reports whether an INSERT of these columns takes a default that may be
+// another on each shard.
+func (c *copier) draws(targets []*pg.Node) bool {
+	given := setting(targets).columns
+	for i := range c.rel.Columns {
+		col := &c.rel.Columns[i]
+		if len(given) > 0 && slices.Contains(given, col.Name) || col.Generated {
+			continue
+		}
+		if drawsFrom(col) || col.Default != "" && strings.Contains(col.Default, "(") {
+			return true
+		}
+	}
+	return false
+}
+
+// overRows is a text over the rows that the home shard has returned.
+func overRows(before, after string) plan.Text {
+	return plan.Text{{Kind: plan.SQL, SQL: before}, {Kind: plan.Input}, {Kind: plan.SQL, SQL: after}}
+}
+
+// same is the condition that t and i have the same key.
+func same(key []string) string {
+	var out []string
+	for _, name := range key {
+		out = append(out, "t."+quoteIdent(name)+" = i."+quoteIdent(name))
+	}
+	return strings.Join(out, " AND ")
+}
+
+func idents(prefix string, names []string) string {
+	var out []string
+	for _, name := range names {
+		out = append(out, prefix+quoteIdent(name))
+	}
+	return strings.Join(out, ", ")
+}

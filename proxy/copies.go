@@ -1,0 +1,369 @@
+package proxy
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"weft/directory"
+	"weft/finish"
+	"weft/pgerr"
+	"weft/plan"
+	"weft/stream"
+	"weft/wire"
+)
+
+// A reference table is written on the home shard first. What it has returned goes
+// to the client and, as data, to all other shards. On every shard the table is
+// locked against other writers before: on the home shard they queue up, and on
+// the others the lock waits for the end of a writer that has committed at home and
+// is still prepared there.
+
+// runCopies carries out such a statement and counts the rows it has changed.
+func (s *Session) runCopies(r *router, x *gathering, describe bool) (int64, error) {
+	if err := s.prepareCopies(r, x); err != nil {
+		return 0, err
+	}
+	home := slices.IndexFunc(s.snap.Shards, func(sh directory.Shard) bool { return sh.Name == s.snap.Home })
+	t := &tee{x: x, in: finish.NewInputs([]finish.Shape{{Columns: x.d.Carried}}, 0, finish.Limits{Inline: maxInline, Max: s.maxGatherBytes()})}
+	if err := s.openCopyLegs(x, []int{home}, nil); err != nil {
+		return 0, err
+	}
+	changed, err := s.runHomeCopy(x, t, describe)
+	if err != nil || changed == 0 && x.write.Copies.Text != nil {
+		return changed, err
+	}
+	var others []int
+	for i := range s.snap.Shards {
+		if i != home {
+			others = append(others, i)
+		}
+	}
+	if err := s.openCopyLegs(x, others, t); err != nil {
+		return 0, err
+	}
+	return changed, s.runOtherCopies(x, t, changed)
+}
+
+// prepareCopies does everything up to the point where a shard is written on.
+func (s *Session) prepareCopies(r *router, x *gathering) error {
+	if err := s.learnOptions(); err != nil {
+		return err
+	}
+	if s.isolation() == "serializable" {
+		return pgerr.New(pgerr.FeatureNotSupported, "a SERIALIZABLE transaction cannot write a reference table").
+			WithDetail("Shards do not know of each other's conflicts.").
+			WithHint("Use REPEATABLE READ.")
+	}
+	s.limitGather(x.began)
+	if err := s.takeSnapshots(); err != nil {
+		return err
+	}
+	if err := s.describeCopies(x); err != nil {
+		return err
+	}
+	if err := x.keepsPromise(); err != nil {
+		return err
+	}
+	if x.write.Read != nil {
+		if err := s.readFirst(r, x); err != nil {
+			return err
+		}
+	}
+	if err := s.gatherNow(x); err != nil {
+		return err
+	}
+	return s.interrupted()
+}
+
+// describeCopies is describeWrite, and finds out what the home shard will return
+// for the others.
+func (s *Session) describeCopies(x *gathering) error {
+	if err := s.describeWrite(x); err != nil || x.d.Carried != nil || x.write.Copies.Carried == 0 {
+		return err
+	}
+	if err := s.useLane(s.lane); err != nil {
+		return err
+	}
+	if err := s.sent(); err != nil {
+		return err
+	}
+	s.conn.UnnamedBy = 0
+	fill := x.timelessFill()
+	params := x.d.Params
+	if x.write.Read != nil {
+		in := finish.NewInputs(x.shapes(x.d), len(params), finish.Limits{})
+		fill.Input = in.AppendInput
+		params = in.AppendTypes(params[:len(params):len(params)])
+	}
+	sql := string(x.write.Text.Append(nil, fill))
+	_, cols, err := finish.Describe(s.conn, sql, params)
+	if err != nil {
+		return err
+	}
+	if len(cols) != len(x.d.Columns)+x.write.Copies.Carried {
+		s.log.Error("a reference table's rows have other columns", "sql", sql)
+		return pgerr.New(pgerr.InternalError, "the statement cannot be put together: it returns %d columns", len(cols))
+	}
+	d := *x.d
+	d.Carried = cols[len(x.d.Columns):]
+	if err := finish.Carriable(d.Carried); err != nil {
+		return err
+	}
+	x.d = &d
+	x.write.Known.Store(&d)
+	return nil
+}
+
+// openCopyLegs gets backends ready: each locks the table and then does its part.
+// t has the rows that the home shard has returned; without it this is the home
+// shard.
+func (s *Session) openCopyLegs(x *gathering, shards []int, t *tee) (err error) {
+	if s.conn != nil {
+		if err := s.park(); err != nil {
+			return err
+		}
+	}
+	x.legs = nil
+	defer func() {
+		if err != nil {
+			_ = s.endLegs(x.legs, true)
+			x.legs = nil
+		}
+	}()
+	for _, shard := range shards {
+		if _, err := s.translationTo(s.laneOf(s.snap, shard).lane); err != nil {
+			return err
+		}
+	}
+	for _, shard := range shards {
+		l, err := s.legFor(shard)
+		if l != nil {
+			x.legs = append(x.legs, l)
+			s.track(x.legs)
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.wrote(l.conn); err != nil {
+			return err
+		}
+		l.out = appendLock(l.out, x.write.Copies.Locks)
+		if t == nil || x.write.Copies.Text == nil {
+			l.out, err = x.appendHomeCopy(l.out, l)
+		} else {
+			l.out, err = x.appendOtherCopy(l.out, l, t)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := s.interrupted(); err != nil || t != nil {
+		return err
+	}
+	return s.stillTrue()
+}
+
+// appendLock appends the command that keeps other writers away.
+func appendLock(dst []byte, tables []string) []byte {
+	dst = wire.AppendParse(dst, "", "LOCK TABLE "+strings.Join(tables, ", ")+" IN SHARE ROW EXCLUSIVE MODE", nil)
+	dst, at := wire.Begin(dst, wire.Bind)
+	dst = wire.End(append(dst, 0, 0, 0, 0, 0, 0, 0, 0), at)
+	return appendExecute(dst)
+}
+
+// appendHomeCopy appends the statement itself. Behind the client's columns come
+// those that are carried.
+func (x *gathering) appendHomeCopy(dst []byte, l *leg) ([]byte, error) {
+	given := x.formats
+	defer func() { x.formats = given }()
+	codes := make([]byte, 2, 2+2*(len(x.d.Columns)+len(x.d.Carried)))
+	for i := range x.d.Columns {
+		codes = binary.BigEndian.AppendUint16(codes, uint16(x.formatOf(i)))
+	}
+	for _, f := range x.carriedFormats() {
+		codes = binary.BigEndian.AppendUint16(codes, uint16(f))
+	}
+	binary.BigEndian.PutUint16(codes, uint16(len(codes)/2-1))
+	x.formats = codes
+	return x.appendWrite(dst, l, x.write.Text)
+}
+
+func (x *gathering) carriedFormats() []int16 {
+	if len(x.d.Carried) == 0 {
+		return nil
+	}
+	return finish.Formats([][]plan.Column{x.d.Carried})
+}
+
+// appendOtherCopy appends what another shard does with the rows.
+func (x *gathering) appendOtherCopy(dst []byte, l *leg, t *tee) ([]byte, error) {
+	fill := x.fill()
+	fill.Input = t.in.AppendInput
+	given := appendOIDs(nil, t.in.AppendTypes(nil))
+	values, err := t.in.AppendBind(nil, noValues)
+	if err != nil {
+		return dst, err
+	}
+	oids, err := l.translate.ParseOIDs(given)
+	if err != nil {
+		return dst, untranslatable(err)
+	}
+	if values, err = l.translate.Bind(values, given); err != nil {
+		return dst, untranslatable(err)
+	}
+	dst = wire.AppendParse(dst, "", string(x.write.Copies.Text.Append(nil, fill)), oids)
+	dst, at := wire.Begin(dst, wire.Bind)
+	dst = append(append(dst, 0, 0), values...)
+	formats := x.carriedFormats()
+	if !x.write.Copies.Compare {
+		formats = nil
+	}
+	dst = binary.BigEndian.AppendUint16(dst, uint16(len(formats)))
+	for _, f := range formats {
+		dst = binary.BigEndian.AppendUint16(dst, uint16(f))
+	}
+	dst = wire.End(dst, at)
+	if l.translate != nil && x.write.Copies.Compare {
+		dst = wire.AppendDescribe(dst, 'P', "")
+	}
+	return wire.AppendEmpty(appendExecute(dst), wire.Sync), nil
+}
+
+// runHomeCopy lets the home shard do its part: the client gets its rows, and what
+// comes with them is kept.
+func (s *Session) runHomeCopy(x *gathering, t *tee, describe bool) (int64, error) {
+	l := x.legs[0]
+	t.rows = l
+	s.sendLegs(x.legs)
+	var err error
+	switch {
+	case x.d.Columns != nil:
+		_, err = s.passRows(x, t, describe)
+	default:
+		err = t.drain()
+	}
+	if ended := s.endLegs(x.legs, err != nil); ended != nil && !errors.Is(err, errEnd) {
+		err = ended // what the shard says itself
+	}
+	return l.changed, err
+}
+
+// runOtherCopies lets all others follow.
+func (s *Session) runOtherCopies(x *gathering, home *tee, changed int64) error {
+	s.sendLegs(x.legs)
+	var err error
+	sums := make([]digest, len(x.legs))
+	for i, l := range x.legs {
+		t := &tee{x: x, rows: l, whole: x.write.Copies.Text != nil}
+		if err = t.drain(); err != nil {
+			break
+		}
+		sums[i] = t.sum
+	}
+	if ended := s.endLegs(x.legs, err != nil); ended != nil && !errors.Is(err, errEnd) {
+		err = ended
+	}
+	if err != nil {
+		return err
+	}
+	for i, l := range x.legs {
+		if l.changed != changed || x.write.Copies.Compare && sums[i] != home.sum {
+			return s.copiesDiffer(x, l, changed)
+		}
+	}
+	return nil
+}
+
+// copiesDiffer says that a shard has not done what the home shard has.
+func (s *Session) copiesDiffer(x *gathering, l *leg, changed int64) error {
+	shard := s.snap.Shards[l.shard].Name
+	if s.isolation() == "repeatable read" {
+		return pgerr.New(pgerr.SerializationFailure, "could not serialize access due to concurrent update").
+			WithDetail("Shard %s had another state of the reference table when the transaction began.", shard)
+	}
+	e := pgerr.New(pgerr.FeatureNotSupported, "the copies of a reference table would differ").
+		WithDetail("The home shard changed %d rows, shard %s %d, or made other rows of them.", changed, shard, l.changed).
+		WithHint("SELECT weft.verify_reference() tells whether the copies were the same before.")
+	if x.write.Copies.Compare {
+		e.Hint = "A trigger or an expression gives each shard another value: compute it in the statement instead. SELECT weft.verify_reference() tells whether the copies were the same before."
+	}
+	return e
+}
+
+// tee reads rows of a shard: the first columns are the client's, the others are
+// carried.
+type tee struct {
+	x     *gathering
+	rows  stream.Rows
+	in    *finish.Inputs // nil: they are only summed up
+	sum   digest
+	whole bool // the client's columns are not there
+	row   []byte
+}
+
+// Next returns the client's part of the next row. It is stream.Rows.
+func (t *tee) Next() ([]byte, error) {
+	row, err := t.rows.Next()
+	if err != nil {
+		return nil, err
+	}
+	n := len(t.x.d.Columns)
+	if t.whole {
+		n = 0
+	}
+	at := 2
+	for range n {
+		if len(row) < at+4 {
+			return nil, wire.ErrMalformed
+		}
+		if at += 4 + max(int(int32(binary.BigEndian.Uint32(row[at:]))), 0); at > len(row) {
+			return nil, wire.ErrMalformed
+		}
+	}
+	t.sum.add(row[at:])
+	if t.in != nil && len(t.x.d.Carried) > 0 {
+		carried := binary.BigEndian.AppendUint16(nil, uint16(len(t.x.d.Carried)))
+		full, err := t.in.Add(append(carried, row[at:]...))
+		if err != nil {
+			return nil, err
+		}
+		if full && t.x.write.Copies.Text != nil {
+			return nil, pgerr.New(pgerr.ConfigurationLimitExceeded, "the statement changes more rows of a reference table than fit into %d bytes", maxInline).
+				WithHint("Change fewer rows at a time.")
+		}
+	}
+	t.row = binary.BigEndian.AppendUint16(t.row[:0], uint16(n))
+	t.row = append(t.row, row[2:at]...)
+	return t.row, nil
+}
+
+// drain reads all rows.
+func (t *tee) drain() error {
+	for {
+		if _, err := t.Next(); err != nil {
+			return ended(err)
+		}
+	}
+}
+
+// digest is the same for the same rows in whatever order.
+type digest struct{ rows, a, b uint64 }
+
+func (d *digest) add(row []byte) {
+	sum := sha256.Sum256(row)
+	d.rows++
+	d.a += binary.BigEndian.Uint64(sum[:])
+	d.b += binary.BigEndian.Uint64(sum[8:])
+}
+
+// ended is nil for the end of rows.
+func ended(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
