@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -13,12 +14,14 @@ type source struct {
 	aggregate bool
 	extension string
 	body      string
+	create    string // a statement that makes it, for PL/pgSQL
 	// parsed: the body is kept as a tree, and what it names is in mentions and
 	// calls; so it is for an aggregate.
 	parsed bool
 	// runs: it calls a built-in function that runs SQL it is given.
 	runs     bool
 	mentions []Name
+	writes   []Name
 	calls    []string // names of functions
 }
 
@@ -51,7 +54,7 @@ func closeSources(sources []*source, relations []*Relation) []*Function {
 	for i, s := range sources {
 		functions[i] = s.function
 		s.function.Mentions = nil
-		mentions := map[Name]bool{}
+		mentions, writes := map[Name]bool{}, map[Name]bool{}
 		seen := map[string]bool{}
 		todo := []*source{s}
 		for len(todo) > 0 {
@@ -61,6 +64,9 @@ func closeSources(sources []*source, relations []*Relation) []*Function {
 			for _, n := range next.mentions {
 				mentions[n] = true
 			}
+			for _, n := range next.writes {
+				writes[n] = true
+			}
 			for _, call := range next.calls {
 				if !seen[call] {
 					seen[call] = true
@@ -68,10 +74,9 @@ func closeSources(sources []*source, relations []*Relation) []*Function {
 				}
 			}
 		}
-		for n := range mentions {
-			s.function.Mentions = append(s.function.Mentions, n)
-		}
-		slices.SortFunc(s.function.Mentions, Name.compare)
+		s.function.Mentions = slices.SortedFunc(maps.Keys(mentions), Name.compare)
+		s.function.Writes = slices.SortedFunc(maps.Keys(writes), Name.compare)
+		s.function.Calls = len(s.calls) > 0
 	}
 	return functions
 }
@@ -120,6 +125,10 @@ func (v *vocabulary) look(s *source) {
 		return
 	default:
 		s.runs = true
+		return
+	}
+	if r := readTree(s.language, s.create, s.body); r.ok {
+		v.tree(s, r)
 		return
 	}
 	b := readBody(s.body)

@@ -113,6 +113,59 @@ func TestCloseSources(t *testing.T) {
 	}
 }
 
+// TestParseBody: only what stands where a table can stand is one.
+func TestParseBody(t *testing.T) {
+	for _, tc := range []struct {
+		language, body string
+		reads, writes  string // in order of appearance
+		calls          string
+		dynamic, not   bool // not: it cannot be parsed
+	}{
+		{language: "sql", body: "SELECT orders FROM t AS orders WHERE 'items' = x", reads: "t"},
+		{language: "sql", body: "INSERT INTO a.log SELECT f(id) FROM b; UPDATE c SET x = 1", reads: "a.log b c", writes: "a.log c", calls: "f"},
+		{language: "sql", body: "SELECT nextval('a.numbers'), 'orders'::regclass", reads: "a.numbers orders", calls: "nextval"},
+		{language: "plpgsql", body: "DECLARE orders int; BEGIN orders := (SELECT count(*) FROM t); RETURN orders; END", reads: "t", calls: "count"},
+		{language: "plpgsql", body: "BEGIN RAISE NOTICE 'orders'; DELETE FROM t WHERE id = 1; RETURN 1; END", reads: "t", writes: "t"},
+		{language: "plpgsql", body: "BEGIN IF EXISTS (SELECT FROM a) THEN PERFORM f(1); END IF; EXECUTE 'DELETE FROM b'; RETURN 1; END", reads: "a b", writes: "b", calls: "f"},
+		{language: "plpgsql", body: "BEGIN EXECUTE format('DELETE FROM %I', 'orders'); RETURN 1; END", dynamic: true},
+		{language: "plpgsql", body: "DECLARE r record; BEGIN FOR r IN SELECT * FROM a LOOP CALL p(r.id); END LOOP; RETURN 1; END", reads: "a", calls: "p id p"},
+		{language: "plpgsql", body: "DECLARE r orders; BEGIN r.x := 1; RETURN 1; END", not: true},
+		{language: "sql", body: "SELECT FROM WHERE", not: true},
+		{language: "sql", body: `SELECT 'it\'s'`, not: true},
+	} {
+		create := ""
+		if tc.language == "plpgsql" {
+			create = createText("f", "IN x integer", "integer", tc.body)
+		}
+		r := readTree(tc.language, create, tc.body)
+		if r.ok == tc.not {
+			t.Errorf("%s: parsed %v", tc.body, r.ok)
+		}
+		if tc.not {
+			continue
+		}
+		names := func(list []Name) string {
+			var out []string
+			for _, n := range list {
+				name := strings.TrimPrefix(n.Schema+"."+n.Name, ".")
+				if !slices.Contains(out, name) {
+					out = append(out, name)
+				}
+			}
+			slices.Sort(out)
+			return strings.Join(out, " ")
+		}
+		if got := names(r.reads); got != tc.reads || names(r.writes) != tc.writes || r.dynamic != tc.dynamic {
+			t.Errorf("%s: reads %s, writes %s, dynamic %v", tc.body, got, names(r.writes), r.dynamic)
+		}
+		for _, call := range strings.Fields(tc.calls) {
+			if !slices.Contains(r.calls, call) {
+				t.Errorf("%s: no call of %s in %v", tc.body, call, r.calls)
+			}
+		}
+	}
+}
+
 // FuzzReadBody: never a panic, and a word at the end of any text that is no
 // comment is found.
 func FuzzReadBody(f *testing.F) {

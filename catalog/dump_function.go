@@ -34,6 +34,11 @@ func (d *dump) createFunction(s *pg_query.CreateFunctionStmt) error {
 			src.body = lastName(e.GetArg().GetList().GetItems())
 		}
 	}
+	if src.language == "plpgsql" {
+		if sql, err := parser.Deparse(&pg_query.Node{Node: &pg_query.Node_CreateFunctionStmt{CreateFunctionStmt: s}}); err == nil {
+			src.create = sql
+		}
+	}
 	for _, p := range s.Parameters { // their defaults
 		d.readTree(src, p)
 	}

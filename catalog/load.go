@@ -81,7 +81,7 @@ type domainColumn struct {
 
 // widths is how many columns each kind of row has.
 var widths = map[string]int{
-	"r": 9, "y": 8, "c": 15, "n": 4, "o": 5, "i": 11, "k": 7, "t": 5, "p": 4, "u": 2, "v": 4, "f": 12, "d": 4, "e": 2, "l": 3, "b": 3, "s": 4,
+	"r": 9, "y": 8, "c": 15, "n": 4, "o": 5, "i": 11, "k": 7, "t": 5, "p": 4, "u": 2, "v": 4, "f": 14, "d": 4, "e": 2, "l": 3, "b": 3, "s": 4,
 }
 
 func (l *loader) row(r []string) error {
@@ -124,6 +124,9 @@ func (l *loader) row(r []string) error {
 		s := &source{
 			function: &Function{Name: Name{r[2], r[3]}, Volatility: r[4][0], Kind: r[6][0], SetReturning: r[11] == "t"},
 			language: r[5], aggregate: r[6] == "a", extension: r[7], body: r[8], runs: r[9] == "t", parsed: r[10] == "t",
+		}
+		if s.language == "plpgsql" {
+			s.create = createText(r[6], r[12], r[13], r[8])
 		}
 		l.functions[r[1]] = s
 		l.sources = append(l.sources, s)

@@ -174,10 +174,19 @@ type Function struct {
 	Kind       byte // pg_proc.prokind: f, a, w, p
 	// SetReturning: it returns rows.
 	SetReturning bool
-	// Mentions are words in its body, and in those of the functions it calls,
-	// that are names of relations: what it may read or write. What views,
-	// triggers and operators do behind those names is not in it.
+	// Mentions are the relations that its body names, and the bodies of the
+	// functions it calls: what it may read or write. In a body that cannot be
+	// parsed every word may be a name. What views, triggers and operators do
+	// behind those names is not in it.
 	Mentions []Name
+	// Writes are those of them that it is known to write.
+	Writes []Name
+	// Parsed: its own body could be parsed, and Texts are the statements in it,
+	// Assigns what is assigned to (new.total).
+	Parsed         bool
+	Texts, Assigns []string
+	// Calls: it calls other functions of the user.
+	Calls bool
 	// Opaque: what it reads cannot be told (language C and the like, dynamic
 	// SQL). C functions of extensions are taken for harmless, but for those
 	// extensions that are known to run SQL.

@@ -54,6 +54,12 @@ func (a *analysis) createView(n *pg.ViewStmt) plan.Route {
 // createFunction: a function that mentions home tables stays with them.
 func (a *analysis) createFunction(n *pg.CreateFunctionStmt) plan.Route {
 	var r reads
+	language := "sql"
+	for _, o := range n.Options {
+		if d := o.GetDefElem(); d.GetDefname() == "language" {
+			language = strings.ToLower(d.GetArg().GetString_().GetSval())
+		}
+	}
 	for _, o := range n.Options {
 		d := o.GetDefElem()
 		if d.GetDefname() != "as" {
@@ -61,7 +67,8 @@ func (a *analysis) createFunction(n *pg.CreateFunctionStmt) plan.Route {
 		}
 		a.out.Exact = true
 		for _, s := range nameList(d.Arg.GetList().GetItems()) {
-			r.add(a.bodyReads(s))
+			body, _ := a.bodyOf(language, &pg.Node{Node: &pg.Node_CreateFunctionStmt{CreateFunctionStmt: n}}, s)
+			r.add(body)
 		}
 	}
 	if n.SqlBody != nil {

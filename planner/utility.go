@@ -98,19 +98,44 @@ func (a *analysis) prepare(n *pg.PrepareStmt) plan.Route {
 // do runs on the home shard, and must not touch sharded tables.
 func (a *analysis) do(n *pg.DoStmt) plan.Route {
 	a.out.Writes, a.out.Exact = true, true
+	language, body := "plpgsql", ""
 	for _, arg := range n.Args {
-		if s := arg.GetDefElem().GetArg().GetString_(); s != nil {
-			if r := a.bodyReads(s.Sval); r.sharded != "" {
-				a.unsupported("Send its statements one by one.", "DO mentions sharded table %q, and would see one shard", r.sharded)
-				return plan.Refused
-			}
-			if catalog.Dynamic(s.Sval) && !a.env.Tables.Empty() {
-				a.unsupported("Send its statements one by one.", "DO runs SQL that cannot be looked into, and would see one shard")
-				return plan.Refused
-			}
+		if s := arg.GetDefElem().GetArg().GetString_(); s != nil && arg.GetDefElem().Defname == "as" {
+			body = s.Sval
+		} else if s != nil {
+			language = s.Sval
 		}
 	}
+	r, dynamic := a.bodyOf(language, &pg.Node{Node: &pg.Node_DoStmt{DoStmt: n}}, body)
+	switch {
+	case r.sharded != "":
+		a.unsupported("Send its statements one by one.", "DO mentions sharded table %q, and would see one shard", r.sharded)
+		return plan.Refused
+	case dynamic && !a.env.Tables.Empty():
+		a.unsupported("Send its statements one by one.", "DO runs SQL that cannot be looked into, and would see one shard")
+		return plan.Refused
+	}
 	return plan.Home
+}
+
+// bodyOf says which relations the body of a function or of DO names, and whether
+// it runs SQL that does not stand in it.
+func (a *analysis) bodyOf(language string, create *pg.Node, body string) (out reads, dynamic bool) {
+	if a.env.Schema == nil {
+		return out, false
+	}
+	sql, err := parser.Deparse(create)
+	if err == nil {
+		if b, ok := catalog.ParseBody(language, sql, body); ok {
+			for _, n := range b.Names {
+				if rel := a.find(n.Schema, n.Name); rel != nil && !rel.System() {
+					out.add(a.relationReads(rel))
+				}
+			}
+			return out, b.Dynamic
+		}
+	}
+	return a.bodyReads(body), catalog.Dynamic(body)
 }
 
 func (a *analysis) copy(n *pg.CopyStmt) plan.Route {

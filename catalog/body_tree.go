@@ -1,0 +1,240 @@
+package catalog
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	pg_query "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/parser"
+)
+
+// A body is parsed if that can be done. Then only what stands where a table can
+// stand is taken for one, and it is known what is written.
+
+// reading is what parsing a body has found.
+type reading struct {
+	ok      bool
+	dynamic bool
+	reads   []Name // the schema may be empty
+	writes  []Name
+	calls   []string
+	// texts are the statements, and what is assigned to.
+	texts   []string
+	targets []string
+}
+
+// readings keeps what has been parsed: a schema is loaded again after each change,
+// and most functions are as before.
+var readings struct {
+	sync.Mutex
+	byText map[string]*reading
+}
+
+// maxReadings bounds them.
+const maxReadings = 10000
+
+// Body is what the text of a function, or of DO, names.
+type Body struct {
+	// Names are relations, the schema empty where the text has none.
+	Names []Name
+	// Dynamic: it runs SQL that does not stand in it.
+	Dynamic bool
+}
+
+// ParseBody parses a body. create is the statement that has it, for PL/pgSQL. It
+// reports false if that cannot be done.
+func ParseBody(language, create, body string) (*Body, bool) {
+	r := readTree(language, create, body)
+	return &Body{Names: r.reads, Dynamic: r.dynamic}, r.ok
+}
+
+// readTree parses a function's body, unless it has been parsed before.
+func readTree(language, create, body string) *reading {
+	key := language + "\x00" + create + "\x00" + body
+	readings.Lock()
+	r := readings.byText[key]
+	readings.Unlock()
+	if r != nil {
+		return r
+	}
+	r = parseBody(language, create, body)
+	readings.Lock()
+	if readings.byText == nil || len(readings.byText) >= maxReadings {
+		readings.byText = map[string]*reading{}
+	}
+	readings.byText[key] = r
+	readings.Unlock()
+	return r
+}
+
+func parseBody(language, create, body string) *reading {
+	r := &reading{}
+	// Strings may have escapes here or not, depending on a setting at run time.
+	if strings.Contains(body, `\'`) {
+		return r
+	}
+	switch language {
+	case "sql":
+		r.ok = r.sql(body)
+	case "plpgsql":
+		list, err := parser.EmbeddedSQL(create)
+		if err != nil || create == "" {
+			return r
+		}
+		r.ok = true
+		for _, e := range list {
+			if e.Target != "" {
+				r.targets = append(r.targets, lower(e.Target))
+			}
+			if e.Dynamic {
+				r.run(e.SQL)
+			} else if !r.sql(e.SQL) {
+				r.ok = false
+			}
+		}
+	}
+	return r
+}
+
+// run reads what EXECUTE runs: a constant can be told, all else not.
+func (r *reading) run(sql string) {
+	tree, err := parser.Parse(sql)
+	if err == nil && len(tree.Stmts) == 1 {
+		if list := tree.Stmts[0].Stmt.GetSelectStmt().GetTargetList(); len(list) == 1 {
+			if c := list[0].GetResTarget().GetVal().GetAConst(); c != nil && c.GetSval() != nil {
+				if !hasWord(c.GetSval().Sval, "execute") && r.sql(c.GetSval().Sval) {
+					return
+				}
+			}
+		}
+	}
+	r.dynamic = true
+}
+
+// sql notes what a text of SQL names.
+func (r *reading) sql(text string) bool {
+	tree, err := parser.Parse(text)
+	if err != nil {
+		return false
+	}
+	r.texts = append(r.texts, text)
+	for _, s := range tree.Stmts {
+		r.node(s.Stmt)
+	}
+	return true
+}
+
+func (r *reading) node(n *pg_query.Node) {
+	parser.Walk(n, func(m any) bool {
+		switch m := m.(type) {
+		case *pg_query.InsertStmt:
+			r.writes = append(r.writes, rangeName(m.Relation))
+		case *pg_query.UpdateStmt:
+			r.writes = append(r.writes, rangeName(m.Relation))
+		case *pg_query.DeleteStmt:
+			r.writes = append(r.writes, rangeName(m.Relation))
+		case *pg_query.MergeStmt:
+			r.writes = append(r.writes, rangeName(m.Relation))
+		case *pg_query.TruncateStmt:
+			for _, x := range m.Relations {
+				r.writes = append(r.writes, rangeName(x.GetRangeVar()))
+			}
+		case *pg_query.RangeVar:
+			r.reads = append(r.reads, rangeName(m))
+		case *pg_query.FuncCall:
+			r.calls = append(r.calls, lastName(m.Funcname))
+			for _, a := range m.Args {
+				r.constant(a)
+			}
+		case *pg_query.TypeCast:
+			r.constant(m.Arg)
+		case *pg_query.ColumnRef:
+			// x.f may be a function of x.
+			if names := stringsOf(m.Fields); len(names) > 1 {
+				r.calls = append(r.calls, names[len(names)-1])
+			}
+		case *pg_query.ExecuteStmt, *pg_query.DoStmt:
+			r.dynamic = true
+		case *pg_query.CallStmt:
+			r.calls = append(r.calls, lastName(m.Funccall.GetFuncname()))
+		}
+		return true
+	})
+}
+
+// constant takes a string for the name of a relation: 'orders'::regclass,
+// nextval('numbers').
+func (r *reading) constant(n *pg_query.Node) {
+	s := n.GetAConst().GetSval()
+	if s == nil || len(s.Sval) > 2*nameLength {
+		return
+	}
+	names := strings.Split(s.Sval, ".")
+	for i := range names {
+		if strings.HasPrefix(names[i], `"`) {
+			names[i] = strings.Trim(names[i], `"`)
+		} else {
+			names[i] = lower(names[i])
+		}
+	}
+	switch len(names) {
+	case 1:
+		r.reads = append(r.reads, Name{"", names[0]})
+	case 2:
+		r.reads = append(r.reads, Name{names[0], names[1]})
+	}
+}
+
+func stringsOf(nodes []*pg_query.Node) []string {
+	var out []string
+	for _, n := range nodes {
+		if s := n.GetString_(); s != nil {
+			out = append(out, s.Sval)
+		}
+	}
+	return out
+}
+
+// tree takes what parsing has found for what the function names.
+func (v *vocabulary) tree(s *source, r *reading) {
+	s.runs = s.runs || r.dynamic
+	s.function.Parsed = !s.runs
+	s.function.Texts, s.function.Assigns = r.texts, r.targets
+	for _, n := range r.reads {
+		s.mentions = append(s.mentions, v.named(n)...)
+	}
+	for _, n := range r.writes {
+		s.writes = append(s.writes, v.named(n)...)
+	}
+	for _, call := range r.calls {
+		if v.functions[call] != nil {
+			s.calls = append(s.calls, call)
+		}
+		s.runs = s.runs || slices.Contains(runners, call)
+	}
+}
+
+// named are the relations that a name may mean, whatever the search path is.
+func (v *vocabulary) named(n Name) []Name {
+	var out []Name
+	for _, r := range v.relations[cut(n.Name, nameLength-1)] {
+		if n.Schema == "" || n.Schema == r.Schema {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// createText is a statement that makes a PL/pgSQL function: pg_query wants one.
+func createText(kind, arguments, result, body string) string {
+	tag := "$weft$"
+	for strings.Contains(body, tag) {
+		tag = tag[:len(tag)-1] + "x$"
+	}
+	if kind == "p" {
+		return "CREATE PROCEDURE f(" + arguments + ") LANGUAGE plpgsql AS " + tag + body + tag
+	}
+	return "CREATE FUNCTION f(" + arguments + ") RETURNS " + result + " LANGUAGE plpgsql AS " + tag + body + tag
+}
