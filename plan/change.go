@@ -70,8 +70,10 @@ type Function struct {
 	Name string
 	// Args by parameter name.
 	Args map[string]Arg
-	// Column is the name of the result's column.
+	// Column is the name of the result's column, if it returns nothing (void).
 	Column string
+	// Returns are the columns of the rows that it returns, all of them text.
+	Returns []string
 }
 
 // Arg is one argument: a constant or a parameter.

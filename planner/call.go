@@ -19,6 +19,8 @@ type signature struct {
 	alias  []string // what callers call the first of them: "table" is a reserved word
 	needed int
 	open   bool // takes other named arguments
+	// returns are the columns of its rows; none for void.
+	returns []string
 }
 
 // own are the functions in schema weft, citus those that Citus's users know.
@@ -31,6 +33,7 @@ var (
 		"drop_lookup":     {name: "drop_lookup", params: []string{"table", "columns"}, alias: []string{"table_name"}, needed: 2},
 		"verify_lookup":   {name: "verify_lookup", params: []string{"table", "columns"}, alias: []string{"table_name"}, needed: 2},
 		"pin":             {name: "pin", params: []string{"vindex", "value", "shard"}, needed: 3},
+		"schema_diff":     {name: "schema_diff", returns: []string{"shard", "object", "difference"}},
 	}
 	citus = map[string]signature{
 		"create_distributed_table": {
@@ -45,15 +48,32 @@ var (
 	}
 )
 
-// weftCall plans SELECT weft.f(…), if that is what it is.
-func (a *analysis) weftCall(sel *pg.SelectStmt) (plan.Route, bool) {
-	if len(sel.TargetList) != 1 || len(sel.FromClause) > 0 || sel.WhereClause != nil || sel.Op != pg.SetOperation_SETOP_NONE ||
+// soleCall returns the call of a function that is all there is of a query: SELECT
+// f(…), or SELECT * FROM f(…). label is what its column is called.
+func soleCall(sel *pg.SelectStmt) (f *pg.FuncCall, label string) {
+	if len(sel.TargetList) != 1 || len(sel.FromClause) > 1 || sel.WhereClause != nil || sel.Op != pg.SetOperation_SETOP_NONE ||
 		sel.WithClause != nil || len(sel.SortClause) > 0 || sel.LimitCount != nil || sel.LimitOffset != nil ||
 		len(sel.GroupClause) > 0 || sel.HavingClause != nil || sel.IntoClause != nil || len(sel.LockingClause) > 0 || len(sel.DistinctClause) > 0 {
-		return 0, false
+		return nil, ""
 	}
 	t := sel.TargetList[0].GetResTarget()
-	f := t.GetVal().GetFuncCall()
+	if len(sel.FromClause) == 0 {
+		return t.GetVal().GetFuncCall(), t.GetName()
+	}
+	from := sel.FromClause[0].GetRangeFunction()
+	if from == nil || len(from.Functions) != 1 || from.Ordinality || len(from.Coldeflist) > 0 || !isStar(t.GetVal()) {
+		return nil, ""
+	}
+	items := from.Functions[0].GetList().GetItems()
+	if len(items) == 0 {
+		return nil, ""
+	}
+	return items[0].GetFuncCall(), ""
+}
+
+// weftCall plans SELECT weft.f(…), if that is what it is.
+func (a *analysis) weftCall(sel *pg.SelectStmt) (plan.Route, bool) {
+	f, label := soleCall(sel)
 	if f == nil {
 		return 0, false
 	}
@@ -69,14 +89,14 @@ func (a *analysis) weftCall(sel *pg.SelectStmt) (plan.Route, bool) {
 	case len(names) == 1 && len(a.userFunctions("", name)) == 0:
 		sig, ok = citus[name]
 	}
-	if !ok {
+	if !ok || len(sel.FromClause) > 0 && len(sig.returns) == 0 {
 		return 0, false
 	}
 	a.out.Exact = true
 	a.out.Writes = true
-	call := &plan.Function{Name: sig.name, Args: map[string]plan.Arg{}, Column: name}
-	if t.Name != "" {
-		call.Column = t.Name
+	call := &plan.Function{Name: sig.name, Args: map[string]plan.Arg{}, Column: name, Returns: sig.returns}
+	if label != "" {
+		call.Column = label
 	}
 	if !a.arguments(call, sig, names, f) {
 		return plan.Refused, true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 
 	"weft/directory"
 	"weft/executor"
@@ -18,7 +19,7 @@ import (
 
 // ownFunctions are the names, without schema, by which a text may call one.
 var ownFunctions = []string{
-	"shard_table", "reference_table", "unshard_table", "pin",
+	"shard_table", "reference_table", "unshard_table", "pin", "schema_diff",
 	"create_lookup", "drop_lookup", "verify_lookup",
 	"create_distributed_table", "create_reference_table", "undistribute_table",
 }
@@ -31,12 +32,13 @@ func callsWeft(f *parser.Facts) bool {
 // callQuery answers a simple query that calls a function of weft's own.
 func (s *Session) callQuery(p *plan.Plan, n int) error {
 	s.client.Consume(wire.HeaderLen + n)
-	if err := s.call(p.Function, nil); err != nil {
+	rows, err := s.call(p.Function, nil)
+	if err != nil {
 		return s.refuseRead(err)
 	}
 	s.toClient.Grow()
 	s.toClient.B = append(s.toClient.B, describeCall(p)...)
-	s.toClient.B = append(s.toClient.B, callResult()...)
+	s.toClient.B = append(s.toClient.B, callResult(p.Function, rows)...)
 	s.tellReady()
 	return nil
 }
@@ -64,10 +66,11 @@ func (s *Session) executeCall(lp *localPortal) error {
 	if err := s.flush(); err != nil || s.skipping {
 		return err
 	}
-	if err := s.call(lp.plan.Function, lp.args); err != nil {
+	rows, err := s.call(lp.plan.Function, lp.args)
+	if err != nil {
 		return s.refuseBoundRead(err)
 	}
-	s.ops.push(op{kind: opLocal, frame: callResult()})
+	s.ops.push(op{kind: opLocal, frame: callResult(lp.plan.Function, rows)})
 	return nil
 }
 
@@ -94,22 +97,41 @@ func describeParams(p *plan.Plan) []byte {
 
 // describeCall is the RowDescription of a call.
 func describeCall(p *plan.Plan) []byte {
-	return wire.AppendRowDescription(nil, []wire.Column{{Name: p.Function.Column, OID: oidVoid, Size: 4}})
+	columns := []wire.Column{{Name: p.Function.Column, OID: oidVoid, Size: 4}}
+	if len(p.Function.Returns) > 0 {
+		columns = nil
+		for _, name := range p.Function.Returns {
+			columns = append(columns, wire.Column{Name: name, OID: oidText, Size: -1})
+		}
+	}
+	return wire.AppendRowDescription(nil, columns)
 }
 
-// callResult is the row of a call and its command tag.
-func callResult() []byte {
-	return wire.AppendCommandComplete(wire.AppendTextRow(nil, []*string{new(string)}), "SELECT 1")
+// callResult is the rows of a call and its command tag. Text and binary format of
+// a text are the same.
+func callResult(f *plan.Function, rows [][]string) []byte {
+	if len(f.Returns) == 0 {
+		rows = [][]string{{""}} // void
+	}
+	var b []byte
+	for _, r := range rows {
+		values := make([]*string, len(r))
+		for i := range r {
+			values[i] = &r[i]
+		}
+		b = wire.AppendTextRow(b, values)
+	}
+	return wire.AppendCommandComplete(b, "SELECT "+strconv.Itoa(len(rows)))
 }
 
-// call runs one of weft's functions. Notices reach the client as they come.
-func (s *Session) call(f *plan.Function, params [][]byte) error {
+// call runs one of weft's functions and returns its rows, if it has any. Notices
+// reach the client as they come.
+func (s *Session) call(f *plan.Function, params [][]byte) ([][]string, error) {
 	if s.block.open || s.localStatus() != wire.TxIdle {
-		e := pgerr.New(pgerr.ActiveSQLTransaction, "weft.%s cannot run inside a transaction block", f.Name)
-		return e
+		return nil, pgerr.New(pgerr.ActiveSQLTransaction, "weft.%s cannot run inside a transaction block", f.Name)
 	}
 	if err := s.mayChange(); err != nil {
-		return err
+		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	defer cancel(nil)
@@ -126,7 +148,8 @@ func (s *Session) call(f *plan.Function, params [][]byte) error {
 		case <-done:
 		}
 	}()
-	return callError(ctx, s.callFunction(ctx, f, arguments(f, params)))
+	rows, err := s.callFunction(ctx, f, arguments(f, params))
+	return rows, callError(ctx, err)
 }
 
 // callError words what has kept a function from its work.

@@ -34,15 +34,25 @@ func (d dialer) Dial(ctx context.Context, shard, database, user string) (schema.
 	return c, nil
 }
 
-// callFunction runs one of weft's functions with arguments by name.
-func (s *Session) callFunction(ctx context.Context, f *plan.Function, args map[string]string) error {
+// callFunction runs one of weft's functions with arguments by name, and returns
+// its rows.
+func (s *Session) callFunction(ctx context.Context, f *plan.Function, args map[string]string) ([][]string, error) {
+	switch f.Name {
+	case "pin":
+		return nil, s.srv.mover.Pin(ctx, s.db.Name, s.user, args["vindex"], args["value"], args["shard"])
+	case "schema_diff":
+		list, err := s.srv.mover.Diff(ctx, s.db.Name, s.user)
+		return schema.Rows(list), err
+	}
+	return nil, s.declareTable(ctx, f, args)
+}
+
+// declareTable runs a function that is about one table.
+func (s *Session) declareTable(ctx context.Context, f *plan.Function, args map[string]string) error {
 	mover := s.srv.mover
 	tell := func(e *pgerr.Error) {
 		s.tell(e)
 		_ = s.flushClient()
-	}
-	if f.Name == "pin" {
-		return mover.Pin(ctx, s.db.Name, s.user, args["vindex"], args["value"], args["shard"])
 	}
 	req, err := s.request(args)
 	if err != nil {

@@ -93,6 +93,7 @@ func (d *declaration) move() error {
 		{"defined", d.define},
 		{"copied", d.copy},
 		{"indexed", d.index},
+		{"brought", d.bring},
 		{"emptied", d.empty},
 		{"filled", d.fill},
 		{"shards committed", d.commitShards},
@@ -297,6 +298,9 @@ func (d *declaration) define() error {
 	}
 	for _, s := range d.shards {
 		if err := s.run("BEGIN", fmt.Sprintf("SET LOCAL lock_timeout = %d", max(1, d.req.lockTimeout().Milliseconds()))); err != nil {
+			return err
+		}
+		if err := d.bringRoles(s); err != nil {
 			return err
 		}
 		if err := d.seen.def.apply(s); err != nil {

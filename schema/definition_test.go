@@ -199,7 +199,7 @@ CREATE TABLE t (m mood, n int DEFAULT f(1)); CREATE ROLE home_only; CREATE AGGRE
 		{"", "CREATE TABLE t (a int)", pgerr.DuplicateTable, "relation public.t already exists"},
 		{"", "CREATE VIEW t AS SELECT 1", pgerr.DuplicateTable, "relation public.t already exists"},
 		{"GRANT SELECT ON t TO home_only", "", pgerr.UndefinedObject, `role "home_only" does not exist`},
-		{"REVOKE ALL ON t FROM home_only; CREATE OPERATOR #-# (FUNCTION = int4mi, LEFTARG = int, RIGHTARG = int); ALTER TABLE t ADD CHECK (n #-# 1 > 0)", "", pgerr.UndefinedObject, "operator"},
+		{"REVOKE ALL ON t FROM home_only; CREATE TEXT SEARCH CONFIGURATION words (COPY = simple); ALTER TABLE t ADD CHECK (to_tsvector('words'::regconfig, n::text) IS NOT NULL)", "", pgerr.UndefinedObject, "text search configuration"},
 	} {
 		if tc.home != "" {
 			home.run(t, tc.home)

@@ -198,8 +198,8 @@ func (v *vertex) classify(kind, name, extension, relkind, typtype, prokind strin
 		if typtype == "b" && !strings.HasSuffix(name, "[]") {
 			v.kind, v.name = "base type", name
 		}
-	case kind == "function" && prokind == "a":
-		v.kind, v.name = "aggregate", name
+	case kind == "aggregate" || kind == "operator" || kind == "cast":
+		v.kind, v.name = kind, name
 	case kind == "function" || kind == "procedure":
 		v.kind, v.name = "function", name
 	case kind == "collation":

@@ -51,16 +51,41 @@ FROM pg_sequence WHERE seqrelid = to_regclass($name)`,
 	"view": `SELECT format('CREATE VIEW %s%s AS %s', c.oid::regclass, ' WITH (' || ` + options("c.reloptions", "") + ` || ')', rtrim(pg_get_viewdef(c.oid), ';'))
 FROM pg_class c WHERE c.oid = to_regclass($name) AND c.relkind = 'v'`,
 
-	"operator":                  `SELECT '' FROM pg_operator WHERE oid = to_regoperator($name)`,
+	"operator": `SELECT format('CREATE OPERATOR %I.%s (FUNCTION = %s%s%s%s%s%s%s%s%s)', n.nspname, o.oprname, o.oprcode::regproc,
+  CASE WHEN o.oprleft <> 0 THEN ', LEFTARG = ' || format_type(o.oprleft, NULL) END, CASE WHEN o.oprright <> 0 THEN ', RIGHTARG = ' || format_type(o.oprright, NULL) END,
+  ', COMMUTATOR = ' || (SELECT format('OPERATOR(%I.%s)', m.nspname, c.oprname) FROM pg_operator c JOIN pg_namespace m ON m.oid = c.oprnamespace WHERE c.oid = o.oprcom),
+  ', NEGATOR = ' || (SELECT format('OPERATOR(%I.%s)', m.nspname, c.oprname) FROM pg_operator c JOIN pg_namespace m ON m.oid = c.oprnamespace WHERE c.oid = o.oprnegate),
+  CASE WHEN o.oprrest <> 0 THEN ', RESTRICT = ' || o.oprrest::regproc END, CASE WHEN o.oprjoin <> 0 THEN ', JOIN = ' || o.oprjoin::regproc END,
+  CASE WHEN o.oprcanhash THEN ', HASHES' END, CASE WHEN o.oprcanmerge THEN ', MERGES' END)
+FROM pg_operator o JOIN pg_namespace n ON n.oid = o.oprnamespace WHERE o.oid = to_regoperator($name) AND o.oprcode <> 0`,
+
+	"aggregate": `SELECT format('CREATE AGGREGATE %I.%I(%s) (SFUNC = %s, STYPE = %s%s)', n.nspname, p.proname, coalesce(nullif(pg_get_function_arguments(p.oid), ''), '*'), a.aggtransfn::regproc, format_type(a.aggtranstype, NULL), concat(
+  CASE WHEN a.aggtransspace <> 0 THEN ', SSPACE = ' || a.aggtransspace END,
+  CASE WHEN a.aggfinalfn <> 0 THEN ', FINALFUNC = ' || a.aggfinalfn::regproc END, CASE WHEN a.aggfinalextra THEN ', FINALFUNC_EXTRA' END,
+  CASE WHEN a.aggfinalfn <> 0 THEN ', FINALFUNC_MODIFY = ' || CASE a.aggfinalmodify WHEN 'r' THEN 'READ_ONLY' WHEN 's' THEN 'SHAREABLE' ELSE 'READ_WRITE' END END,
+  CASE WHEN a.aggcombinefn <> 0 THEN ', COMBINEFUNC = ' || a.aggcombinefn::regproc END,
+  CASE WHEN a.aggserialfn <> 0 THEN ', SERIALFUNC = ' || a.aggserialfn::regproc END, CASE WHEN a.aggdeserialfn <> 0 THEN ', DESERIALFUNC = ' || a.aggdeserialfn::regproc END,
+  ', INITCOND = ' || quote_literal(a.agginitval),
+  CASE WHEN a.aggmtransfn <> 0 THEN concat(', MSFUNC = ', a.aggmtransfn::regproc, ', MINVFUNC = ', a.aggminvtransfn::regproc, ', MSTYPE = ', format_type(a.aggmtranstype, NULL),
+    CASE WHEN a.aggmtransspace <> 0 THEN ', MSSPACE = ' || a.aggmtransspace END, CASE WHEN a.aggmfinalfn <> 0 THEN ', MFINALFUNC = ' || a.aggmfinalfn::regproc END,
+    CASE WHEN a.aggmfinalextra THEN ', MFINALFUNC_EXTRA' END, ', MINITCOND = ' || quote_literal(a.aggminitval)) END,
+  ', SORTOP = ' || (SELECT format('OPERATOR(%I.%s)', m.nspname, o.oprname) FROM pg_operator o JOIN pg_namespace m ON m.oid = o.oprnamespace WHERE o.oid = a.aggsortop),
+  CASE WHEN p.proparallel <> 'u' THEN ', PARALLEL = ' || CASE p.proparallel WHEN 's' THEN 'SAFE' ELSE 'RESTRICTED' END END,
+  CASE WHEN a.aggkind = 'h' THEN ', HYPOTHETICAL' END))
+FROM pg_aggregate a JOIN pg_proc p ON p.oid = a.aggfnoid JOIN pg_namespace n ON n.oid = p.pronamespace WHERE p.oid = to_regprocedure($name)`,
+
+	"cast": `SELECT format('CREATE CAST (%s AS %s) %s%s', format_type(c.castsource, NULL), format_type(c.casttarget, NULL),
+  CASE c.castmethod WHEN 'f' THEN 'WITH FUNCTION ' || c.castfunc::regprocedure WHEN 'i' THEN 'WITH INOUT' ELSE 'WITHOUT FUNCTION' END,
+  CASE c.castcontext WHEN 'a' THEN ' AS ASSIGNMENT' WHEN 'i' THEN ' AS IMPLICIT' END)
+FROM pg_cast c WHERE (pg_identify_object('pg_cast'::regclass, c.oid, 0)).identity = $name`,
+
 	"language":                  `SELECT '' FROM pg_language WHERE lanname = $name`,
-	"aggregate":                 `SELECT '' FROM pg_proc WHERE oid = to_regprocedure($name)`,
 	"base type":                 `SELECT '' FROM pg_type WHERE oid = to_regtype($name)`,
 	"text search configuration": `SELECT '' FROM pg_ts_config c WHERE (pg_identify_object('pg_ts_config'::regclass, c.oid, 0)).identity = $name`,
 	"text search dictionary":    `SELECT '' FROM pg_ts_dict c WHERE (pg_identify_object('pg_ts_dict'::regclass, c.oid, 0)).identity = $name`,
 	"operator class":            `SELECT '' FROM pg_opclass c WHERE (pg_identify_object('pg_opclass'::regclass, c.oid, 0)).identity = $name`,
 	"operator family":           `SELECT '' FROM pg_opfamily c WHERE (pg_identify_object('pg_opfamily'::regclass, c.oid, 0)).identity = $name`,
 	"access method":             `SELECT '' FROM pg_am WHERE amname = $name`,
-	"cast":                      `SELECT '' FROM pg_cast c WHERE (pg_identify_object('pg_cast'::regclass, c.oid, 0)).identity = $name`,
 }
 
 // dressQueries read owner, grants and comment of an object.
@@ -69,6 +94,8 @@ var dressQueries = map[string]string{
 	"type":      dress("TYPE", "o.oid::regtype::text", "pg_type o", "o.oid = to_regtype($name)", "typowner", "typacl", "pg_type"),
 	"domain":    dress("DOMAIN", "o.oid::regtype::text", "pg_type o", "o.oid = to_regtype($name)", "typowner", "typacl", "pg_type"),
 	"function":  dress("ROUTINE", "o.oid::regprocedure::text", "pg_proc o", "o.oid = to_regprocedure($name)", "proowner", "proacl", "pg_proc"),
+	"aggregate": dress("ROUTINE", "o.oid::regprocedure::text", "pg_proc o", "o.oid = to_regprocedure($name)", "proowner", "proacl", "pg_proc"),
+	"operator":  dress("OPERATOR", "(pg_identify_object('pg_operator'::regclass, o.oid, 0)).identity", "pg_operator o", "o.oid = to_regoperator($name)", "oprowner", "NULL::aclitem[]", "pg_operator"),
 	"collation": dress("COLLATION", "o.oid::regcollation::text", "pg_collation o", "o.oid = to_regcollation($name)", "collowner", "NULL::aclitem[]", "pg_collation"),
 	"sequence":  dress("SEQUENCE", "o.oid::regclass::text", "pg_class o", "o.oid = to_regclass($name)", "relowner", "relacl", "pg_class"),
 	"view":      dress("VIEW", "o.oid::regclass::text", "pg_class o", "o.oid = to_regclass($name)", "relowner", "relacl", "pg_class"),

@@ -1,0 +1,126 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"weft/pgerr"
+)
+
+// Roles, and what they may do by default, belong to a whole server or database,
+// not to a table. weft brings them to the other shards if whoever declares a
+// table may make roles there.
+
+// rolesQuery lists how to make the roles of a server, each name before what it
+// takes to make it.
+const rolesQuery = `SELECT rolname, format('CREATE ROLE %I WITH %s %s %s %s %s %s %s CONNECTION LIMIT %s%s%s', rolname,
+  CASE WHEN rolsuper THEN 'SUPERUSER' ELSE 'NOSUPERUSER' END, CASE WHEN rolinherit THEN 'INHERIT' ELSE 'NOINHERIT' END,
+  CASE WHEN rolcreaterole THEN 'CREATEROLE' ELSE 'NOCREATEROLE' END, CASE WHEN rolcreatedb THEN 'CREATEDB' ELSE 'NOCREATEDB' END,
+  CASE WHEN rolcanlogin THEN 'LOGIN' ELSE 'NOLOGIN' END, CASE WHEN rolreplication THEN 'REPLICATION' ELSE 'NOREPLICATION' END,
+  CASE WHEN rolbypassrls THEN 'BYPASSRLS' ELSE 'NOBYPASSRLS' END, rolconnlimit,
+  ' PASSWORD ' || quote_literal(rolpassword), ' VALID UNTIL ' || quote_literal(rolvaliduntil))
+FROM pg_authid WHERE rolname !~ '^pg_' ORDER BY rolname`
+
+// membersQuery lists who is a member of what.
+const membersQuery = `SELECT format('GRANT %I TO %I%s', r.rolname, m.rolname, CASE WHEN a.admin_option THEN ' WITH ADMIN OPTION' END)
+FROM pg_auth_members a JOIN pg_roles r ON r.oid = a.roleid JOIN pg_roles m ON m.oid = a.member WHERE r.oid >= 16384 OR m.oid >= 16384 ORDER BY 1`
+
+// roleSettingsQuery lists the settings of roles and of this database.
+const roleSettingsQuery = `SELECT concat('ALTER ', CASE WHEN s.setrole = 0 THEN 'DATABASE ' || quote_ident(current_database()) ELSE 'ROLE ' || quote_ident(r.rolname) END,
+  CASE WHEN s.setrole <> 0 AND s.setdatabase <> 0 THEN ' IN DATABASE ' || quote_ident(current_database()) END,
+  ' SET ', split_part(c, '=', 1), ' TO ', CASE WHEN split_part(c, '=', 1) IN ('search_path', 'session_preload_libraries', 'temp_tablespaces', 'local_preload_libraries')
+    THEN substr(c, strpos(c, '=') + 1) ELSE quote_literal(substr(c, strpos(c, '=') + 1)) END)
+FROM pg_db_role_setting s CROSS JOIN unnest(s.setconfig) c LEFT JOIN pg_roles r ON r.oid = s.setrole
+WHERE s.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database())) AND (s.setrole = 0 OR r.oid >= 16384) ORDER BY 1`
+
+// bringRoles makes the roles on another shard that it lacks, in its transaction.
+// Whoever is no superuser on both sides cannot; if a role is missing that the
+// table needs, that is told later.
+func (d *declaration) bringRoles(s *session) error {
+	const super = "SELECT rolsuper FROM pg_roles WHERE rolname = current_user"
+	for _, side := range []*session{d.home, s} {
+		if is, err := side.one(super); err != nil || is != "t" {
+			return err
+		}
+	}
+	roles, err := d.home.Exec(rolesQuery)
+	if err != nil {
+		return err
+	}
+	there, err := s.Exec("SELECT rolname FROM pg_roles")
+	if err != nil {
+		return err
+	}
+	for _, r := range roles {
+		if !slices.ContainsFunc(there, func(t []string) bool { return t[0] == r[0] }) {
+			if err := s.run(r[1]); err != nil {
+				return err
+			}
+		}
+	}
+	for _, query := range []string{membersQuery, roleSettingsQuery} {
+		if err := d.bringLines(s, query); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// defaultsQuery lists what ALTER DEFAULT PRIVILEGES has said.
+const defaultsQuery = `WITH a AS (SELECT a.oid, a.defaclacl, a.defaclnamespace <> 0 AS inside, concat('ALTER DEFAULT PRIVILEGES FOR ROLE ', quote_ident(pg_get_userbyid(a.defaclrole)), ' IN SCHEMA ' || quote_ident(n.nspname)) AS head,
+  CASE a.defaclobjtype WHEN 'r' THEN 'TABLES' WHEN 'S' THEN 'SEQUENCES' WHEN 'f' THEN 'FUNCTIONS' WHEN 'T' THEN 'TYPES' ELSE 'SCHEMAS' END AS what, pg_get_userbyid(a.defaclrole) AS owner
+  FROM pg_default_acl a LEFT JOIN pg_namespace n ON n.oid = a.defaclnamespace)
+SELECT line FROM (
+  SELECT 0 AS rank, format('%s REVOKE ALL ON %s FROM PUBLIC, %I', head, what, owner) AS line FROM a WHERE NOT inside
+  UNION ALL SELECT 1, format('%s GRANT %s ON %s TO %s%s', head, string_agg(x.privilege_type, ', ' ORDER BY x.privilege_type), what,
+    CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END, CASE WHEN x.is_grantable THEN ' WITH GRANT OPTION' END)
+  FROM a, aclexplode(a.defaclacl) x GROUP BY head, what, x.grantee, x.is_grantable) l ORDER BY rank, line`
+
+// publicQuery lists the rights on the schema that every database has.
+var publicQuery = "SELECT line FROM (" + grantsOf("SCHEMA", "quote_ident(o.nspname)", "(SELECT * FROM pg_namespace WHERE nspname = 'public') o", "o.nspowner", "o.nspacl") + ") AS l(line) ORDER BY line LIKE 'GRANT%', line"
+
+// bringRights brings default privileges and those on schema public.
+func (d *declaration) bringRights(s *session) error {
+	for _, query := range []string{publicQuery, defaultsQuery} {
+		if err := d.bringLines(s, query); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bringLines runs on another shard what a query says on the home shard, unless it
+// says the same there.
+func (d *declaration) bringLines(s *session, query string) error {
+	want, err := d.home.Exec(query)
+	if err != nil {
+		return err
+	}
+	have, err := s.Exec(query)
+	if err != nil {
+		return err
+	}
+	if slices.EqualFunc(want, have, slices.Equal[[]string]) {
+		return nil
+	}
+	var lines []string
+	for _, r := range want {
+		lines = append(lines, r[0])
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	const point = `"\x01c"`
+	if err := s.run("SAVEPOINT " + point); err != nil {
+		return err
+	}
+	if err = s.run(strings.Join(lines, "; ") + "; RELEASE " + point); err == nil {
+		return nil
+	}
+	d.notice(&pgerr.Error{
+		Severity: pgerr.SeverityNotice, Code: "00000",
+		Message: fmt.Sprintf("not all roles and rights of the home shard are on shard %s: %s", s.shard, pgerr.From(err).Message),
+	})
+	return s.run("ROLLBACK TO " + point + "; RELEASE " + point)
+}
