@@ -23,6 +23,9 @@ type signature struct {
 	returns []string
 }
 
+// ownSchema is where weft keeps its own tables on the shards.
+const ownSchema = "weft"
+
 // own are the functions in schema weft, citus those that Citus's users know.
 var (
 	own = map[string]signature{

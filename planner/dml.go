@@ -6,6 +6,7 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 
 	"weft/catalog"
+	"weft/pgerr"
 	"weft/datum"
 	"weft/plan"
 )
@@ -30,6 +31,9 @@ func (l *level) target(rv *pg.RangeVar, c *changes) *target {
 		return &target{name: rv.Relname}
 	}
 	out := &target{rel: rel, table: t, name: rel.Name.Name}
+	if rel.Schema == ownSchema {
+		l.refuse(pgerr.InsufficientPrivilege, "", "permission denied for schema %s: what it holds is weft's own", ownSchema)
+	}
 	switch {
 	case t == nil && rel.Kind == catalog.View && !rel.System():
 		if r := l.viewReads(rel); r.sharded != "" || r.home == "" && r.reference != "" {

@@ -7,6 +7,7 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 
 	"weft/catalog"
+	"weft/pgerr"
 )
 
 // call notes a function that the statement calls.
@@ -17,7 +18,11 @@ func (l *level) call(f *pg.FuncCall) {
 	if len(names) > 1 {
 		schema = names[len(names)-2]
 	}
-	if schema == "weft" {
+	if schema == ownSchema {
+		if _, known := own[name]; !known {
+			l.refuse(pgerr.InsufficientPrivilege, "", "permission denied for schema %s: %s is no function for clients", ownSchema, name)
+			return
+		}
 		l.unsupported("Call it as the only item of a SELECT: SELECT weft."+name+"(…).",
 			"weft.%s cannot be part of a larger statement", name)
 		return

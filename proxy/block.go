@@ -170,6 +170,12 @@ func (s *Session) wrote(c *pool.Conn) error {
 // most, or where the shards cannot commit together.
 func (s *Session) mayWriteToo(c *pool.Conn) error {
 	if len(s.block.also) == 0 {
+		if err := s.learnOptions(); err != nil {
+			return err
+		}
+		if s.inEffect.single {
+			return crossShardWrite()
+		}
 		if err := s.mayPrepare(s.block.writer); err != nil {
 			return err
 		}

@@ -185,7 +185,7 @@ func (s *Session) park() error {
 		// The messages so far are a transaction of their own, as nothing they
 		// have done needs to be undone should a later one fail.
 		if s.piped {
-			return crossShardWrite()
+			return crossShardPipe()
 		}
 		if err := s.endImplicit(); err != nil {
 			return err
@@ -219,11 +219,18 @@ func (s *Session) unpark(i int) {
 // keeps reports whether a pin ties the session to the backend.
 func (s *Session) keeps(c *pool.Conn) bool { return s.pins != 0 && c.Lane() == s.lane }
 
-// crossShardWrite refuses what only two-phase commit could make atomic.
+// crossShardWrite refuses what the client does not want.
 func crossShardWrite() *pgerr.Error {
-	return pgerr.New(pgerr.FeatureNotSupported, "a transaction cannot write on more than one shard yet").
-		WithDetail("An earlier statement of this transaction wrote on another shard.").
-		WithHint("Keep the statements of a transaction to one value of the shard key, or run them in transactions of their own.")
+	return pgerr.New(pgerr.FeatureNotSupported, "this transaction would write on more than one shard, and weft.commit is single").
+		WithDetail("An earlier statement of this transaction, or another part of this one, writes on another shard.").
+		WithHint("Keep the statements of a transaction to one value of the shard key, or SET weft.commit = atomic.")
+}
+
+// crossShardPipe refuses a pipeline that goes on to another shard after it has
+// written without a Sync.
+func crossShardPipe() *pgerr.Error {
+	return pgerr.New(pgerr.FeatureNotSupported, "messages without a Sync between them cannot write on more than one shard").
+		WithHint("Send BEGIN and COMMIT, or a Sync after each statement.")
 }
 
 // survivable makes an ERROR of what a server says at login: the session has

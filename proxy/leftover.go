@@ -180,12 +180,33 @@ func databases(snap *directory.Snapshot) []string {
 	return out
 }
 
+// checkPrepared finds out, once, whether a shard can take part in commits.
+func (s *Server) checkPrepared(ctx context.Context, shard, database string) {
+	if _, done := s.checked.Load(shard); done {
+		return
+	}
+	c, err := s.dialService(ctx, shard, database)
+	if err != nil {
+		return
+	}
+	defer c.Terminate()
+	defer context.AfterFunc(ctx, c.Interrupt)()
+	if rows, err := c.Exec("SHOW max_prepared_transactions"); err == nil && len(rows) == 1 {
+		s.checked.Store(shard, true)
+		if rows[0][0] == "0" {
+			s.warnUnable(shard)
+		}
+	}
+}
+
 // resolveOn ends what is in doubt on a shard.
 func (s *Server) resolveOn(ctx context.Context, snap *directory.Snapshot, shard string) {
 	in := databases(snap)
 	if len(in) == 0 {
+		s.checkPrepared(ctx, shard, "postgres")
 		return
 	}
+	s.checkPrepared(ctx, shard, in[0])
 	found, err := s.findLeft(ctx, shard, in[0])
 	if err != nil || len(found) == 0 {
 		return // a shard that does not answer is the pool's business

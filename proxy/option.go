@@ -38,6 +38,8 @@ type options struct {
 	inlineBytes int64
 	// native: weft itself merges and adds up where it can.
 	native bool
+	// single: a transaction may write on one shard only.
+	single bool
 
 	// statementTimeout and isolation are PostgreSQL's own statement_timeout and
 	// default_transaction_isolation: a gathered statement must heed them as a
@@ -65,7 +67,7 @@ func (o *options) heed(name, value string) error {
 }
 
 // optionNames are the parameters, in the order that options has them.
-var optionNames = []string{"weft.max_gather_bytes", "weft.scatter", "weft.max_parallel_shards", "weft.inline_bytes", "weft.native"}
+var optionNames = []string{"weft.max_gather_bytes", "weft.scatter", "weft.max_parallel_shards", "weft.inline_bytes", "weft.native", "weft.commit"}
 
 func isOption(name string) bool { return strings.HasPrefix(name, parser.OptionPrefix) }
 
@@ -94,6 +96,13 @@ func (o *options) set(name, value string) *pgerr.Error {
 			o.native = on
 		} else {
 			o.scatter = on
+		}
+	case "weft.commit":
+		switch strings.ToLower(value) {
+		case "atomic", "single":
+			o.single = strings.EqualFold(value, "single")
+		default:
+			return invalidOption(name, value).WithHint("Available values: atomic, single.")
 		}
 	case "weft.max_parallel_shards":
 		n, err := strconv.ParseInt(strings.TrimSpace(value), 0, 64)
@@ -171,7 +180,10 @@ func parseBool(value string) (on, ok bool) {
 
 // texts are the values as SHOW would show them, by name.
 func (o options) texts() map[string]string {
-	scatter, native := "off", "off"
+	scatter, native, commit := "off", "off", "atomic"
+	if o.single {
+		commit = "single"
+	}
 	if o.scatter {
 		scatter = "on"
 	}
@@ -180,7 +192,7 @@ func (o options) texts() map[string]string {
 	}
 	return map[string]string{
 		"weft.max_gather_bytes": showBytes(o.maxGatherBytes), "weft.scatter": scatter, "weft.max_parallel_shards": strconv.Itoa(o.maxParallelShards),
-		"weft.inline_bytes": showBytes(o.inlineBytes), "weft.native": native,
+		"weft.inline_bytes": showBytes(o.inlineBytes), "weft.native": native, "weft.commit": commit,
 	}
 }
 

@@ -50,8 +50,10 @@ type Server struct {
 	// notifiers maps a backend's PID to the session that last sent a NOTIFY
 	// through it.
 	notifiers sync.Map
-	// unable are the shards that are known to prepare no transactions, by name.
+	// unable are the shards that are known to prepare no transactions, checked
+	// those that have been asked, by name.
 	unable  sync.Map
+	checked sync.Map
 	owns    owns
 	commits atomic.Uint64 // how many needed a decision
 	hands   hands

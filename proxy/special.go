@@ -137,6 +137,11 @@ func (s *Session) prepareToRun(text string, f *parser.Facts, exec func(sql strin
 			return err
 		}
 	}
+	if readsTransactions(f) && c.Status != wire.TxFailed {
+		if err := s.showTransactions(exec); err != nil {
+			return err
+		}
+	}
 	if f.Effects&(parser.DDL|parser.Opaque) != 0 && effectWords.MatchString(text) {
 		s.done.relearn = true
 	}

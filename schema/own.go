@@ -56,6 +56,14 @@ END $weft$`,
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $weft$
 	SELECT (SELECT system_identifier FROM pg_control_system()) || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8)
 $weft$`,
+
+	// 4: what is in doubt anywhere. weft fills the parameter before a client reads the view.
+	`CREATE OR REPLACE VIEW weft.transactions AS
+SELECT r.gid, r.database, r.shard, r.state, pg_catalog.make_interval(secs => r.age) AS age, r.role, r.proxy, r.decider,
+	pg_catalog.string_to_array(r.participants, ',') AS participants
+FROM pg_catalog.json_to_recordset(NULLIF(pg_catalog.current_setting('weft.in_doubt', true), '')::json)
+	AS r (gid text, database text, shard text, state text, age float8, role text, proxy text, decider text, participants text);
+GRANT SELECT ON weft.transactions TO PUBLIC`,
 }
 
 // ownLock keeps two proxies from making it at the same time: "weft" in ASCII.

@@ -4,7 +4,7 @@ package twopc
 // process.
 type Point string
 
-// Points of a commit. Each "before" comes after everything that the step before
+// Points of a commit, in its order. Each "before" comes after everything that the step before
 // it has left behind.
 const (
 	BeforeDecide  Point = "before-decide"  // nothing but the client's writes is there

@@ -77,7 +77,7 @@ func rootCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(devCommand(), serveCommand(), applyCommand(), statusCommand(), planCommand(), checkCommand(), versionCommand())
+	root.AddCommand(devCommand(), serveCommand(), applyCommand(), statusCommand(), recoverCommand(), planCommand(), checkCommand(), versionCommand())
 	return root
 }
 

@@ -1,0 +1,132 @@
+package twopc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Listed is a line about a transaction of several shards that has not come to its
+// end, for people.
+type Listed struct {
+	GID      string // of the prepared transaction, or the key of the decision
+	Database string
+	Shard    string
+	State    string // see below
+	Age      time.Duration
+	Role     string // that prepared it
+	Proxy    string // that commits it
+	Decider  string // the shard that decides
+	// Participants are the shards beside the deciding one, where its decision is
+	// to be seen.
+	Participants []string
+
+	doubt InDoubt
+}
+
+// States.
+const (
+	StatePrepared    = "prepared"    // the shard waits for the decision
+	StateCommitted   = "committed"   // the deciding shard has decided; others may still have to follow
+	StateUnreachable = "unreachable" // nothing is known of the shard
+)
+
+// List looks for transactions that have not come to their end on all shards. A
+// shard that cannot be reached is a line of its own, and an error.
+func (r *Resolver) List(ctx context.Context, shards, databases []string) (list []Listed, err error) {
+	members := map[string][]string{}
+	var errs []error
+	for _, shard := range shards {
+		lines, err := r.listOn(ctx, shard, databases, members)
+		list = append(list, lines...)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("shard %s: %w", shard, err))
+			list = append(list, Listed{Shard: shard, State: StateUnreachable})
+		}
+	}
+	for i := range list {
+		if n, ok := ParseName(list[i].GID); ok {
+			list[i].Participants = members[n.Key()]
+		}
+	}
+	return list, errors.Join(errs...)
+}
+
+func (r *Resolver) listOn(ctx context.Context, shard string, databases []string, members map[string][]string) (list []Listed, err error) {
+	for i, database := range databases {
+		err := r.on(ctx, shard, database, func(c Conn) error {
+			if i == 0 { // of all databases
+				rows, err := c.Exec(FindSQL(r.Cluster))
+				if err != nil {
+					return err
+				}
+				for _, d := range ReadFound(shard, rows) {
+					if d.Participant != shard {
+						continue // of another shard on the same server
+					}
+					list = append(list, Listed{
+						GID: d.GID(), Database: d.Database, Shard: shard, State: StatePrepared, Age: d.Age, Role: d.Owner,
+						Proxy: d.Incarnation, Decider: d.Decider, doubt: d,
+					})
+				}
+			}
+			rows, err := c.Exec("SELECT pg_catalog.to_regclass('weft.decision') IS NOT NULL")
+			if err != nil || len(rows) == 0 || rows[0][0] != "t" {
+				return err
+			}
+			rows, err = c.Exec("SELECT gid, participants, (1000 * pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - decided))::bigint FROM weft.decision " +
+				"WHERE pg_catalog.starts_with(gid, " + quote(Prefix(r.Cluster)) + ") ORDER BY decided LIMIT 1000")
+			if err != nil {
+				return err
+			}
+			for _, row := range rows {
+				n, ok := ParseName(row[0])
+				if !ok || n.Decider != shard {
+					continue
+				}
+				d := ParseDecision(row[0], row[1])
+				for _, m := range d.Members {
+					members[d.Key] = append(members[d.Key], m.Shard)
+				}
+				ms, _ := strconv.ParseInt(row[2], 10, 64)
+				list = append(list, Listed{
+					GID: d.Key, Database: database, Shard: shard, State: StateCommitted, Age: time.Duration(ms) * time.Millisecond,
+					Proxy: n.Incarnation, Decider: n.Decider,
+				})
+			}
+			return nil
+		})
+		if err != nil {
+			return list, err
+		}
+	}
+	return list, nil
+}
+
+// Settle ends the prepared transactions of a list by force, and then removes the
+// decisions that nobody needs any more. It returns how many are left.
+func (r *Resolver) Settle(ctx context.Context, list []Listed, announced func(key string) bool) (left int, err error) {
+	var doubts []InDoubt
+	type place struct{ shard, database string }
+	var swept []place
+	for _, l := range list {
+		switch l.State {
+		case StatePrepared:
+			doubts = append(doubts, l.doubt)
+		case StateCommitted:
+			if p := (place{l.Shard, l.Database}); !slices.Contains(swept, p) {
+				swept = append(swept, p)
+			}
+		default:
+			left++
+		}
+	}
+	n, err := r.Resolve(ctx, doubts, func(InDoubt) Urgency { return Force })
+	for _, p := range swept {
+		err = errors.Join(err, r.Sweep(ctx, p.shard, p.database, func(d Decision) bool { return d.Announced && announced(d.Key) }))
+	}
+	return left + n, err
+}
