@@ -6,8 +6,8 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 
 	"weft/catalog"
-	"weft/pgerr"
 	"weft/datum"
+	"weft/pgerr"
 	"weft/plan"
 )
 
