@@ -6,6 +6,7 @@ ARGS     ?=
 PKG      ?= ./...
 FUZZTIME ?= 30s
 ROUTETIME ?= 10m
+WRITETIME ?= 10m
 SELECTTIME ?= 10m
 ROUNDS   ?= 50
 SCALE    ?= 10
@@ -66,6 +67,10 @@ routefuzz: postgresql ## ask weft and PostgreSQL random statements for ROUTETIME
 .PHONY: selectfuzz
 selectfuzz: postgresql ## ask weft and PostgreSQL random reads over several shards for SELECTTIME
 	$(GO) test -timeout 24h ./integration/select -run TestRandom -v -args -for $(SELECTTIME) -seed $$(date +%s) $(ARGS)
+
+.PHONY: writefuzz
+writefuzz: postgresql ## make random transactions on weft and PostgreSQL for WRITETIME
+	$(GO) test -timeout 24h ./integration/write -run TestRandom -v -args -for $(WRITETIME) -seed $$(date +%s) $(ARGS)
 
 .PHONY: crash
 crash: postgresql ## kill, stop and cut off processes under load for ROUNDS rounds (many minutes)

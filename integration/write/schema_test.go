@@ -1,0 +1,42 @@
+package writes
+
+// schema has a table of each kind: colocated ones with foreign keys that cascade,
+// one with another key, one with partitions, a reference table, a home table.
+var schema = []string{
+	`create table customers (id int primary key, name text not null, region text default 'eu',
+		credit numeric(12,2) not null default 0 check (credit >= -500), at timestamptz)`,
+	`create table orders (customer_id int references customers on delete cascade, id int, status text default 'new' check (status <> 'bad'),
+		total numeric(12,2), note text, primary key (customer_id, id))`,
+	`create table items (customer_id int, order_id int, line int, product_id int, qty int check (qty > 0),
+		price numeric(12,2), worth numeric generated always as (qty * price) stored,
+		primary key (customer_id, order_id, line), foreign key (customer_id, order_id) references orders on delete cascade)`,
+	`create table events (key text, n int, body jsonb, tags text[], primary key (key, n))`,
+	`create table totals (customer_id int primary key, n int not null default 0, sum numeric)`,
+	`create table readings (sensor int, day date, v int, primary key (sensor, day)) partition by range (day)`,
+	`create table readings_old partition of readings for values from (minvalue) to ('2026-06-01')`,
+	`create table readings_new partition of readings for values from ('2026-06-01') to (maxvalue)`,
+	`create table products (id int primary key, name text unique, price numeric(12,2), stock int check (stock >= 0))`,
+	`create table log (id int primary key, what text, amount numeric)`,
+}
+
+var declarations = []string{
+	`select weft.reference_table('products')`,
+	`select weft.shard_table('customers', 'id')`,
+	`select weft.shard_table('orders', 'customer_id')`,
+	`select weft.shard_table('items', 'customer_id')`,
+	`select weft.shard_table('totals', 'customer_id')`,
+	`select weft.shard_table('events', 'key')`,
+	`select weft.shard_table('readings', 'sensor')`,
+}
+
+// data is what a history begins with.
+var data = []string{
+	`insert into products select i, 'product ' || i, i * 1.5, i * 10 from generate_series(1, 8) i`,
+	`insert into customers (id, name, region, credit) select i, 'c' || i, (array['eu', 'us', 'asia', null])[1 + i % 4], i * 10 from generate_series(1, 20) i`,
+	`insert into orders select 1 + i % 20, i, (array['new', 'paid', 'sent'])[1 + i % 3], i * 2.5, null from generate_series(1, 40) i`,
+	`insert into items (customer_id, order_id, line, product_id, qty, price) select 1 + i % 20, i, 1, 1 + i % 8, 1 + i % 5, i from generate_series(1, 40) i`,
+	`insert into events select (array['a', 'b', 'c', 'd', 'e', 'f'])[1 + i % 6], i, jsonb_build_object('i', i), array['t' || i % 3] from generate_series(1, 24) i`,
+	`insert into totals select i, 0, null from generate_series(1, 10) i`,
+	`insert into readings select i % 7, date '2026-05-20' + i, i from generate_series(1, 30) i`,
+	`insert into log select i, 'l' || i, i from generate_series(1, 10) i`,
+}
