@@ -2,6 +2,8 @@ package executor
 
 import (
 	"encoding/hex"
+	"fmt"
+	"math/bits"
 	"time"
 
 	"weft/datum"
@@ -25,6 +27,55 @@ type Found struct {
 	IDs []vindex.ID
 	// Unsure: there may be more.
 	Unsure bool
+}
+
+// Claim returns what has to be entered into a lookup for a row that is going to be
+// stored, and on which shard: bucket:id:value… It is empty if a value is NULL; it
+// reports false if one is not known.
+func (b *Binder) Claim(p *plan.Plan, in *plan.Instance, k *plan.LookupKey, snap *directory.Snapshot, a *Args) (entry string, id vindex.ID, shard int, ok bool) {
+	row, ok := b.storedRow(p, in, in.Table.Vindex, in.Keys, snap, a)
+	v, computed := in.Table.Vindex.(vindex.Computed)
+	if !ok || !computed {
+		return "", 0, 0, false
+	}
+	id, err := v.ID(row)
+	if err != nil {
+		return "", 0, 0, false
+	}
+	values, ok := b.storedRow(p, in, k.Vindex, k.Keys, snap, a)
+	if !ok {
+		return "", 0, 0, false
+	}
+	for _, key := range values {
+		if key.IsNull() {
+			return "", id, 0, true
+		}
+	}
+	at, err := k.Vindex.ID(values)
+	text, spelled := spell(values, k.Vindex.Columns())
+	bucket := at.Bucket(bits.Len(uint(snap.BucketCount)) - 1)
+	if err != nil || !spelled || bucket >= len(snap.Placement) || int(snap.Placement[bucket]) >= len(snap.Shards) {
+		return "", 0, 0, false
+	}
+	return fmt.Sprintf("%d:%d:%s", bucket, int64(id), text), id, int(snap.Placement[bucket]), true
+}
+
+// storedRow returns the values that columns of a row get.
+func (b *Binder) storedRow(p *plan.Plan, in *plan.Instance, v vindex.Vindex, sets [][]plan.Set, snap *directory.Snapshot, a *Args) ([]datum.Key, bool) {
+	b.reset(p, snap, a)
+	defer b.release()
+	var row []datum.Key
+	for i, c := range v.Columns() {
+		if i >= len(sets) || len(sets[i]) == 0 {
+			return nil, false
+		}
+		keys, ok := b.column(nil, in, c.Column, sets[i])
+		if !ok || len(keys) != 1 {
+			return nil, false
+		}
+		row = append(row, keys[0])
+	}
+	return row, true
 }
 
 // Wants returns what has to be looked up for an instance, by shard. It reports

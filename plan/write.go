@@ -43,6 +43,10 @@ type Write struct {
 	// are on. Text and Instances are not used.
 	Whole bool
 
+	// Conflict, of an INSERT of one row, are the lookups that may have a row in
+	// its way: if that is on another shard, the INSERT goes there.
+	Conflict []*LookupKey
+
 	// Copies, if not nil: a reference table is written. Text runs on the home
 	// shard, and the others follow it.
 	Copies *Copies

@@ -40,7 +40,7 @@ func (l *level) insert(n *pg.InsertStmt) []output {
 	}
 	if c := n.OnConflictClause; c != nil {
 		l.conflict(tg, n, c)
-		l.conflictsElsewhere(tg, c)
+		l.conflictsElsewhere(tg, n)
 	}
 	at := l.beside(l.outside())
 	at.sources = []*source{l.plainTarget(tg, n.Relation)}

@@ -62,10 +62,18 @@ func acts(definition string) bool {
 // followed gives a statement that lookups must follow a Write, if it has none:
 // nothing of it is passed to the client before they have.
 func (a *analysis) followed() {
-	if !a.out.Lookups || a.out.Write != nil || len(a.client.tree.Statements) != 1 {
+	if !a.out.Lookups || a.out.Write != nil && len(a.conflicts) == 0 || len(a.client.tree.Statements) != 1 {
 		return
 	}
-	w := &plan.Write{Whole: true}
+	w := &plan.Write{Whole: true, Conflict: a.conflicts}
+	for _, k := range w.Conflict {
+		for i := range k.Keys {
+			if k.Keys[i] = a.settle(k.Keys[i]); len(k.Keys[i]) == 0 {
+				a.unsupported("Cast the parameters.", "the types of the parameters that are looked up cannot be told")
+				return
+			}
+		}
+	}
 	switch n := a.client.tree.Statements[0].Stmt.GetNode().(type) {
 	case *pg.Node_InsertStmt:
 		w.Verb, w.Returns = "INSERT", len(n.InsertStmt.ReturningList) > 0
@@ -139,13 +147,62 @@ func (a *analysis) lookAt(in *plan.Instance) {
 }
 
 // conflictsElsewhere looks whether the row in the way of another can be on
-// another shard.
-func (l *level) conflictsElsewhere(tg *target, c *pg.OnConflictClause) {
-	if tg.rel == nil || tg.table == nil || len(arbiters(tg.rel, c)) == 0 {
+// another shard. The values of one row can be looked up before.
+func (l *level) conflictsElsewhere(tg *target, n *pg.InsertStmt) {
+	if tg.rel == nil || tg.table == nil {
 		return
 	}
-	l.unsupported("Name the shard key in ON CONFLICT, or look for the row first.",
-		"the row of sharded table %q that is in the way may be on another shard", tg.name)
+	list := arbiters(tg.rel, n.OnConflictClause)
+	if len(list) == 0 {
+		return
+	}
+	for _, k := range list {
+		key := l.storedKey(tg, n, k)
+		if key == nil {
+			l.unsupported("Insert the rows one by one, with constants or parameters for the columns of the lookup; or name the shard key in ON CONFLICT.",
+				"the row of sharded table %q that is in the way may be on another shard", tg.name)
+			return
+		}
+		l.conflicts = append(l.conflicts, key)
+	}
+}
+
+// storedKey is what an INSERT of one row stores in the columns of a lookup, nil if
+// that is not known.
+func (l *level) storedKey(tg *target, n *pg.InsertStmt, k *catalog.Lookup) *plan.LookupKey {
+	sel := n.SelectStmt.GetSelectStmt()
+	if l.text.stored || len(sel.GetValuesLists()) != 1 || sel.WithClause != nil || sel.LimitCount != nil || sel.LimitOffset != nil {
+		return nil
+	}
+	var names []string
+	for _, c := range n.Cols {
+		names = append(names, c.GetResTarget().GetName())
+	}
+	cols, items := insertColumns(tg.rel, names), sel.ValuesLists[0].GetList().GetItems()
+	out := &plan.LookupKey{Name: k.Name, Unique: true}
+	var columns []vindex.Column
+	for _, name := range k.Columns {
+		c := tg.rel.Column(name)
+		if c == nil || c.Generated || c.Identity != 0 || c.Sequence.Name != "" {
+			return nil
+		}
+		stored := storedKey{}
+		if i := slices.Index(cols, c); i >= 0 && i < len(items) {
+			stored = l.stored(items[i], c)
+		} else {
+			stored = l.defaultKey(c)
+		}
+		if !stored.known {
+			return nil
+		}
+		out.Keys = append(out.Keys, []plan.Set{stored.set})
+		columns = append(columns, vindex.Column{Name: name, Column: datum.Column{Type: datum.Type(c.Base), Mod: c.Mod}, TypeName: c.TypeName})
+	}
+	var err error
+	if out.Vindex, err = vindex.LookupTable(columns, tg.table.buckets); err != nil {
+		return nil
+	}
+	return out
 }
 
 // arbiters are the unique lookups that ON CONFLICT asks.

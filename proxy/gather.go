@@ -64,6 +64,8 @@ type gathering struct {
 	supplied [][]byte
 	// told: the client has been told the columns of RETURNING.
 	told bool
+	// claims are the entries that lookups have got for it beforehand.
+	claims []lookupClaim
 	// returned are the rows of the steps before it that are split, shares what
 	// each shard gets of the inputs then. begun: something has been written.
 	returned [][][]byte

@@ -31,8 +31,9 @@ const (
 )
 
 // keepLookups brings the lookups up to date after a statement that has written on
-// these shards. An error has failed the transaction.
-func (s *Session) keepLookups(shards []int) error {
+// these shards. Claims are entries that have been made already. An error has failed
+// the transaction.
+func (s *Session) keepLookups(shards []int, claims []lookupClaim) error {
 	for len(shards) > 0 {
 		notes := lookupNotes{entries: map[string]map[string]int{}}
 		// Many rows that are only added, as by COPY, are not held all at once.
@@ -42,6 +43,8 @@ func (s *Session) keepLookups(shards []int) error {
 				return err
 			}
 		}
+		notes.settle(claims)
+		claims = nil
 		texts, err := s.applyTexts(notes.entries)
 		if err == nil {
 			err = s.applyLookups(texts)
@@ -54,7 +57,10 @@ func (s *Session) keepLookups(shards []int) error {
 }
 
 // keepWriters is keepLookups for all participants that have written.
-func (s *Session) keepWriters() error {
+func (s *Session) keepWriters() error { return s.keepClaimed(nil) }
+
+// keepClaimed is keepWriters after some entries have been made.
+func (s *Session) keepClaimed(claims []lookupClaim) error {
 	if s.conn != nil {
 		if err := s.park(); err != nil {
 			return err
@@ -69,7 +75,7 @@ func (s *Session) keepWriters() error {
 			shards = append(shards, i)
 		}
 	}
-	return s.keepLookups(shards)
+	return s.keepLookups(shards, claims)
 }
 
 // lookupNotes are what triggers have noted.
@@ -78,6 +84,27 @@ type lookupNotes struct {
 	// So the order in which that happened does not matter.
 	entries map[string]map[string]int
 	gone    bool // some has
+}
+
+// settle leaves out what has been entered beforehand, and takes back what was
+// entered for a row that has not been stored.
+func (n *lookupNotes) settle(claims []lookupClaim) {
+	for _, c := range claims {
+		used := false
+		for e, count := range n.entries[c.lookup] {
+			if _, id, err := splitEntry([]byte(e)); err == nil && id == c.id && count > 0 && !used {
+				n.entries[c.lookup][e]--
+				used = true
+			}
+		}
+		if used {
+			continue
+		}
+		if n.entries[c.lookup] == nil {
+			n.entries[c.lookup] = map[string]int{}
+		}
+		n.entries[c.lookup][c.entry]--
+	}
 }
 
 // drainLookups fetches notes of shards, and returns the shards that may have more.

@@ -411,9 +411,17 @@ func (s *Session) enter(missing []executor.Missing) error {
 	if s.srv.cfg.Entries == nil {
 		return pgerr.New(pgerr.FeatureNotSupported, "this proxy cannot make lookup entries")
 	}
-	for _, m := range missing {
-		if _, err := s.srv.cfg.Entries.Ensure(s.ctx, m.Lookup, [][]byte{m.Key}, []int{m.Bucket}); err != nil {
-			return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "a place for a new value of lookup %q cannot be entered", m.Lookup).
+	// They are sorted by lookup: one request for each.
+	for len(missing) > 0 {
+		name := missing[0].Lookup
+		var keys [][]byte
+		var buckets []int
+		for len(missing) > 0 && missing[0].Lookup == name {
+			keys, buckets = append(keys, missing[0].Key), append(buckets, missing[0].Bucket)
+			missing = missing[1:]
+		}
+		if _, err := s.srv.cfg.Entries.Ensure(s.ctx, name, keys, buckets); err != nil {
+			return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "a place for a new value of lookup %q cannot be entered", name).
 				WithDetail("%s", err.Error()).WithHint("Is etcd reachable? Values that have a place are not concerned.")
 		}
 	}

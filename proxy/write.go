@@ -94,7 +94,7 @@ func (s *Session) tellWritten(x *gathering) {
 func (s *Session) carryOut(r *router, x *gathering, describe bool) error {
 	n, err := s.writeOut(r, x, describe)
 	if err == nil && x.plan.Lookups {
-		err = s.keepWriters()
+		err = s.keepClaimed(x.claims)
 	}
 	if err != nil {
 		return err
@@ -277,7 +277,7 @@ func (s *Session) openWriteLegs(x *gathering) (err error) {
 		if err != nil {
 			return err
 		}
-		if x.write.Verb != selectVerb {
+		if x.write.Verb != selectVerb || x.plan.Lookups {
 			if err := s.wrote(l.conn); err != nil {
 				return err
 			}

@@ -160,6 +160,22 @@ BEGIN
   IF added <> '''' THEN INSERT INTO weft.' || quote_ident(which) || ' (id, ' || vs || ') ' || format(parse, 'added') || '; END IF;
  END' END);
 
+ -- Enters a value before its row is stored, or returns who has it: waits for
+ -- whoever is about to.
+ IF l.single THEN
+  EXECUTE format('CREATE OR REPLACE FUNCTION weft.%I(entry text) RETURNS int8', which || ':claim') || head || quote_literal(
+ 'DECLARE c record; other int8;
+ BEGIN
+  SELECT * INTO c FROM (' || replace(format(parse, 'entry'), 'getdatabaseencoding()', quote_literal('UTF8')) || ') p;
+  LOOP
+   INSERT INTO weft.' || quote_ident(which) || ' (id, ' || vs || ') SELECT c.id, ' || (SELECT string_agg('c.v' || i, ', ' ORDER BY i) FROM generate_subscripts(l.types, 1) i) || ' ON CONFLICT DO NOTHING;
+   IF FOUND THEN RETURN NULL; END IF;
+   SELECT t.id INTO other FROM weft.' || quote_ident(which) || ' t WHERE ' || replace(same, '= e.', '= c.') || ';
+   IF FOUND THEN RETURN other; END IF;
+  END LOOP;
+ END');
+ END IF;
+
  -- Id NULL: somebody has promised to change the table and may have been told
  -- that it is done, but it is not yet.
  EXECUTE format('CREATE OR REPLACE FUNCTION weft.%I(want text) RETURNS SETOF int8', which || ':find') || head || quote_literal(
@@ -190,7 +206,7 @@ END $f$`
 const lookupDrop = `CREATE OR REPLACE FUNCTION weft.lookup_drop(which name) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog SET client_min_messages = warning AS $f$
 BEGIN
  DELETE FROM weft.lookup WHERE name = which;
- EXECUTE format('DROP FUNCTION IF EXISTS weft.%I(), weft.%I(), weft.%I(text, text), weft.%I(text) CASCADE', which || ':note', which || ':row', which || ':apply', which || ':find');
+ EXECUTE format('DROP FUNCTION IF EXISTS weft.%I(), weft.%I(), weft.%I(text, text), weft.%I(text), weft.%I(text) CASCADE', which || ':note', which || ':row', which || ':apply', which || ':find', which || ':claim');
  EXECUTE format('DROP TABLE IF EXISTS weft.%I', which);
 END $f$`
 

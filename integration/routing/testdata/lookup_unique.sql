@@ -165,6 +165,38 @@ insert into logins values (2, 'ann');
 insert into logins values (2, 'bob');
 select account from logins where login = 'bob';
 
+# The row in the way is on another shard, or on its own, or nowhere.
+insert into users (id, email) values (151, 'u1@x') on conflict do nothing;
+insert into users (id, email) values (152, 'u1@x') on conflict (email) do nothing returning id;
+insert into users (id, email) values (153, 'u1@x') on conflict (email) do update set note = 'again' returning id, note;
+insert into users as u (id, email, note) values ($1, $2, 'new') on conflict (email) do update set note = u.note || excluded.note, email = excluded.email || '+' returning id, email, note;
+  -- int4:154 | text:u2@x
+  -- int4:155 | text:fresh@x
+  -- int4:156 | text:fresh@x
+  -- int4:157 | text:u2@x
+  -- int4:158 | text:NULL
+select id, email from users where email in ('u2@x', 'u2@x+', 'fresh@x', 'fresh@x+') order by id;
+insert into users (id, email) values (1, 'unused@x') on conflict do nothing;
+select id from users where email = 'unused@x';
+insert into users (id, email) values (161, 'unused@x') on conflict (email) do nothing;
+select id from users where email = 'unused@x';
+insert into users (id, email, handle, born) values (162, 'two@x', 'a', '2020-01-01') on conflict on constraint users_handle_born_key do nothing;
+insert into users (id, email) values (1, 'two@x') on conflict (id) do update set note = excluded.email returning note;
+select id from users where email = 'two@x';
+begin;
+insert into users (id, email) values (163, 'block@x') on conflict (email) do nothing;
+insert into users (id, email) values (164, 'block@x') on conflict (email) do update set note = 'twice' returning id;
+insert into users (id, email) values (165, 'u1@x') on conflict (email) do nothing;
+commit;
+select id, email, note from users where email = 'block@x';
+@error
+insert into users (id, email) values (1, 'third@x') on conflict (email) do nothing;
+insert into users (id, email) values (166, 'u1@x') on conflict (id) do nothing;
+@route
+select id from users where email = 'third@x';
+update users set note = 'n2' where id = 2;
+update users set note = 'n1' where id = 1;
+
 # Over several shards at once.
 update users set email = 'all' || id || '@x' where id > 100;
 select id from users where email = 'all101@x';
@@ -175,12 +207,10 @@ update users set email = 'u3@x' where id > 100;
 delete from users where id > 112 returning id > 112;
 select count(*) from users where email like 'all%';
 @maybe
+insert into users (id, email) values (171, 'u1@x'), (172, 'c1@x') on conflict (email) do nothing;
 insert into users (id, email) values (121, 'm1@x'), (122, 'm2@x'), (123, 'm3@x');
 insert into users (id, email) values (131, 'm1@x'), (132, 'new@x');
 insert into users (id, email) values (141, 'twice@x'), (142, 'twice@x');
-insert into users (id, email) values (151, 'u1@x') on conflict do nothing;
-insert into users (id, email) values (152, 'u1@x') on conflict (email) do nothing;
-insert into users (id, email) values (153, 'u1@x') on conflict (email) do update set note = 'again' returning id, note;
 update users set id = 160 where id = 101;
 insert into users (id, email) select id + 200, 'sel' || id from users where id < 5;
 update users u set email = v.email || '?' from users v where v.id = u.id and v.id > 100;
