@@ -20,6 +20,9 @@ type Cluster struct {
 	// is, or the first shard.
 	Home   string  `yaml:"home"`
 	Shards []Shard `yaml:"shards"`
+	// AtomicReads: transactions of several shards take the locks that reads with
+	// weft.read = 'atomic' need. Absent: as it is, or true for a new cluster.
+	AtomicReads *bool `yaml:"atomic_reads"`
 	// Pins keep ranges of buckets on shards.
 	Pins []Pin `yaml:"pins"`
 	// Tables in the order in which they are to be declared.
@@ -135,9 +138,12 @@ func (c Cluster) Merge(old *directory.Snapshot, prune bool) (*directory.Snapshot
 		if count == 0 {
 			count = directory.DefaultBucketCount
 		}
-		return directory.New(count, home, declared, pins...), nil
+		next := directory.New(count, home, declared, pins...)
+		next.Gate = c.Gate(next)
+		return next, nil
 	}
 	next := old.Clone()
+	next.Gate = c.Gate(old)
 	if c.BucketCount != 0 {
 		next.BucketCount = c.BucketCount
 	}
@@ -162,4 +168,15 @@ func (c Cluster) Merge(old *directory.Snapshot, prune bool) (*directory.Snapshot
 			strings.Join(gone, ", "))
 	}
 	return next.Clone(), nil
+}
+
+// Gate returns how c wants the gate of a cluster that is now old.
+func (c Cluster) Gate(old *directory.Snapshot) directory.Gate {
+	switch {
+	case c.AtomicReads == nil:
+		return old.Gate
+	case *c.AtomicReads:
+		return directory.GateOn
+	}
+	return directory.GateOff
 }

@@ -42,6 +42,9 @@ func Diff(old, next *Snapshot) []string {
 	if n, _ := moves(old, next); n > 0 {
 		out = append(out, fmt.Sprintf("~ placement: %d of %d buckets move", n, next.BucketCount))
 	}
+	if old.Gate != next.Gate {
+		out = append(out, "~ atomic reads are "+next.Gate.describe())
+	}
 	return append(out, diffTables(old, next)...)
 }
 
@@ -120,4 +123,11 @@ func (sh *Shard) describe() string {
 		fmt.Fprintf(&b, " weight=%d", sh.Weight)
 	}
 	return b.String()
+}
+
+func (g Gate) describe() string {
+	if g == GateOn {
+		return "on"
+	}
+	return string(g)
 }

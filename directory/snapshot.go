@@ -55,6 +55,10 @@ type Snapshot struct {
 	// set back or forth: values drawn in advance before that are void.
 	Sequences map[string]int64 `json:"sequences,omitempty"`
 
+	// Gate says whether transactions of several shards keep readers with
+	// weft.read = 'atomic' from seeing a part of them.
+	Gate Gate `json:"gate,omitempty"`
+
 	// Pending are changes of schemas that are being committed.
 	Pending []Pending `json:"pending,omitempty"`
 
@@ -66,6 +70,18 @@ type Snapshot struct {
 	// map is shared between copies and never changed.
 	sums map[string]string
 }
+
+// Gate is how far atomic reads are switched off. Between on and off there is a
+// state in which nobody may read so and everybody still commits so: whoever
+// switches waits there until every proxy has acknowledged it.
+type Gate string
+
+// The states of the gate.
+const (
+	GateOn   Gate = ""     // they commit through it, and may read through it
+	GateShut Gate = "shut" // they commit through it
+	GateOff  Gate = "off"
+)
 
 // Shard is one PostgreSQL server, or one primary with its standbys.
 type Shard struct {

@@ -61,6 +61,9 @@ func (s *Snapshot) validate(known *Snapshot) error {
 	if n := s.BucketCount; n < 1 || n > MaxBucketCount || bits.OnesCount(uint(n)) != 1 {
 		bad("bucket_count", "must be a power of two from 1 to %d, not %d", MaxBucketCount, n)
 	}
+	if s.Gate != GateOn && s.Gate != GateShut && s.Gate != GateOff {
+		bad("atomic_reads", "unknown state %q", s.Gate)
+	}
 	if len(s.Shards) == 0 {
 		bad("shards", "at least one is needed")
 	}

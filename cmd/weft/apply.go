@@ -35,6 +35,7 @@ table that the file does not list stays declared.
   # cluster.yaml
   bucket_count: 4096            # fixed when the cluster is created
   home: shard-0                 # holds undeclared tables; the first shard if left out
+  atomic_reads: true            # false: weft.read = 'atomic' is refused, and commits save a lock
   shards:
     - name: shard-0
       hosts: [10.0.0.1:5432, 10.0.0.2:5432]   # the primary among them is found
@@ -99,6 +100,11 @@ type applying struct {
 func (a *applying) run(ctx context.Context) error {
 	var changes []string
 	var tables []config.Table
+	if !a.dryRun {
+		if err := a.shutGate(ctx); err != nil {
+			return err
+		}
+	}
 	snap, err := a.store.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		next, err := a.want.Merge(old, a.prune)
 		if err != nil {
@@ -133,6 +139,33 @@ func (a *applying) run(ctx context.Context) error {
 	}
 	return a.declare(ctx, tables)
 }
+
+// shutGate makes atomic reads stop before transactions stop to take the locks they
+// need, or begin to: until every proxy has heard, half of a transaction could be
+// seen.
+func (a *applying) shutGate(ctx context.Context) error {
+	snap, err := a.store.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		if old == nil || old.Gate == a.want.Gate(old) {
+			return nil, errNoChange
+		}
+		if _, err := a.want.Merge(old, a.prune); err != nil {
+			return nil, err // nothing is begun that cannot be ended
+		}
+		next := old.Clone()
+		next.Gate = directory.GateShut
+		return next, nil
+	})
+	if errors.Is(err, errNoChange) {
+		return nil
+	}
+	if reg, ok := a.store.(directory.Registry); ok && err == nil {
+		err = reg.Acknowledged(ctx, snap.Version)
+	}
+	return err
+}
+
+// errNoChange leaves Update where there is nothing to do.
+var errNoChange = errors.New("no change")
 
 // errDryRun leaves Update before it writes.
 var errDryRun = errors.New("dry run")
