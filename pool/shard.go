@@ -292,6 +292,14 @@ func (l *Lane) open1(ctx context.Context) (*Conn, error) {
 	return c, nil
 }
 
+// Open is how many connections there are, or are being dialled, that sessions may
+// be lent.
+func (sh *Shard) Open() int {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	return sh.total
+}
+
 // Dedicated dials a connection that stays outside the limits and is never lent
 // to anybody else: for work that must not wait for the sessions that wait for
 // it.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"time"
 
 	"weft/executor"
 	"weft/parser"
@@ -36,10 +37,14 @@ type block struct {
 	also   []*pool.Conn
 	// everywhere: schemas have been changed, on all shards alike.
 	everywhere bool
+	serial     bool // it is SERIALIZABLE and may use one shard, which is
+	only       *pool.Lane
+	gated      bool   // all its snapshots were taken between transactions
 	snapped    bool   // its first statement has been sent
 	now        string // what now() is in it, once it has mattered to several shards
 	chain      bool   // it is about to end, and the next one begins with that
 	tag        string // of the last command, while there are several participants
+	began      time.Time
 }
 
 // opensBlock reports whether the text does nothing but open a block.
@@ -66,11 +71,11 @@ var begun = wire.AppendCommandComplete(nil, "BEGIN")
 // start opens the block. It returns the command tag.
 func (b *block) start(text string) string {
 	if text == plainBegin {
-		*b = block{open: true, begin: plainBegin, plain: true}
+		*b = block{open: true, begin: plainBegin, plain: true, began: time.Now()}
 		return "BEGIN"
 	}
 	words := words(text)
-	*b = block{open: true, begin: text}
+	*b = block{open: true, begin: text, began: time.Now()}
 	switch {
 	case len(words) == 1, len(words) == 2 && (words[1] == "transaction" || words[1] == "work"):
 		b.plain = words[0] == "begin" || words[0] == "start"
@@ -92,6 +97,7 @@ func (s *Session) join() error {
 	if b.sealed {
 		return crossShardBlock()
 	}
+	s.joined(s.conn)
 	if b.plain && len(b.replay) == 0 {
 		// It goes with the statement, and nobody waits for its answer.
 		s.toServer.Grow()
@@ -322,14 +328,16 @@ func (s *Session) settleBlock(c *pool.Conn) {
 	b := &s.block
 	switch {
 	case c.Status == wire.TxIdle && b.open:
+		s.dispersed()
 		s.giveOthersBack(c)
 		s.block = block{}
 		s.forgetPortals()
 	case c.Status != wire.TxIdle && !b.open:
 		s.block = block{open: true, sealed: true, writer: c}
 	case b.chain && c.Status == wire.TxActive:
+		s.dispersed()
 		s.giveOthersBack(c)
-		*b = block{open: true, begin: b.begin, plain: b.plain, sealed: b.sealed}
+		*b = block{open: true, begin: b.begin, plain: b.plain, sealed: b.sealed, began: time.Now()}
 	default:
 		b.chain = false
 	}
@@ -369,6 +377,7 @@ func (s *Session) giveOthersBack(main *pool.Conn) {
 // abandon gives up the block after a participant was lost: the others roll
 // back with their connections.
 func (s *Session) abandon() {
+	s.dispersed()
 	kept := s.parked[:0]
 	for _, c := range s.parked {
 		if c.Status != wire.TxIdle || s.agreement.has(c) {

@@ -190,6 +190,7 @@ func (s *Session) enlist(lane *pool.Lane) (*pool.Conn, error) {
 		}
 	}
 	s.parked = append(s.parked, c)
+	s.joined(c)
 	return c, nil
 }
 

@@ -122,7 +122,7 @@ func (s *Session) borrow(l *pool.Lane) (*pool.Conn, error) {
 		// on every shard, all of them cold; the one used last by anybody is warm.
 		prefer = nil
 	}
-	c, err := l.Acquire(s.ctx, pool.Want{
+	c, err := s.queues(l, pool.Want{
 		Session: s.id, Prefer: prefer, Placeholders: s.placeholders, Settings: s.settings, Cancel: s.cancelled,
 	})
 	if err != nil {

@@ -264,6 +264,7 @@ func (s *Session) joinLeg(l *leg) error {
 	if b.sealed {
 		return crossShardBlock()
 	}
+	s.joined(l.conn)
 	if b.plain && len(b.replay) == 0 {
 		l.out = wire.AppendQuery(l.out, b.begin)
 		l.begins = true
@@ -285,6 +286,9 @@ func (s *Session) joinLeg(l *leg) error {
 func (s *Session) track(legs []*leg) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.legs) == 0 {
+		s.legsBegan = time.Now()
+	}
 	s.legs = s.legs[:0]
 	for _, l := range legs {
 		s.legs = append(s.legs, l.conn)
@@ -328,6 +332,12 @@ func (s *Session) endLegs(legs []*leg, stop bool) error {
 		switch {
 		case !l.borrowed && !l.lost():
 			l.conn.AwaitCancels()
+			if l.opened && l.conn.Status != wire.TxIdle {
+				// The session is tied to it; the transaction was weft's.
+				if _, err := l.conn.Exec("ROLLBACK"); err != nil {
+					lost = s.loseParked(l.conn, err)
+				}
+			}
 		case !l.borrowed:
 			lost = s.loseParked(l.conn, lost)
 		case l.borrowed && l.opened && !l.lost() && l.conn.Status == wire.TxActive && s.endOpened(l):

@@ -311,6 +311,11 @@ func (s *Session) onReady(c *pool.Conn, o *op, status byte) error {
 		s.ops.pop()
 		return nil
 	}
+	if status == wire.TxFailed {
+		if err := s.failAll(); err != nil {
+			return err
+		}
+	}
 	if o.settles {
 		return s.onEnded(c)
 	}
@@ -380,7 +385,11 @@ func (s *Session) onError(c *pool.Conn, body []byte) {
 	if o.kind == opQuery {
 		c.StalePortal = true
 	}
-	if o.err != nil && !s.fatal {
+	code, _ := wire.ErrorField(body, 'C')
+	if v := s.asVictim(code); v != nil {
+		s.tell(v)
+		body = nil
+	} else if o.err != nil && !s.fatal {
 		s.tell(o.err)
 		body = nil
 	} else if o.foreign {

@@ -102,6 +102,7 @@ func New(cfg Config) (*Server, error) {
 	s.wg.Go(func() { s.watch(s.ctx) })
 	s.wg.Go(func() { s.recoverMoves(s.ctx) })
 	s.wg.Go(func() { s.resolveLeft(s.ctx) })
+	s.wg.Go(func() { s.watchDeadlocks(s.ctx) })
 	return s, nil
 }
 

@@ -61,6 +61,7 @@ type Session struct {
 	lastConn *pool.Conn   // of the home shard
 	lanes    []shardLane  // by index of the shard
 	block    block
+	crowded  bool // it has several participants, see party
 	piped    bool // extended messages without a Sync may have written
 
 	// Routing, in a database with declared tables.
@@ -116,10 +117,14 @@ type Session struct {
 	mu        sync.Mutex
 	current   *pool.Conn
 	legs      []*pool.Conn  // and those of a gathered statement
+	legsBegan time.Time     // since when
+	party     party         // what takes part in a block of several shards
 	interrupt interrupt     // of that statement
 	settling  *pool.Conn    // the backend weft itself is asking
 	cancelled chan struct{} // ends the wait for a backend
 
+	turn        atomic.Int64 // counts the client's messages in blocks
+	victim      atomic.Pointer[victim]
 	woke        atomic.Bool // wake was called
 	waiting     atomic.Bool // for its client, with a backend in hand
 	idleTimeout time.Duration
@@ -231,6 +236,9 @@ func (s *Session) step() error {
 	if s.skipping && typ != wire.Sync && typ != wire.Terminate {
 		return s.skip(length + 1)
 	}
+	if s.crowded {
+		s.turn.Add(1)
+	}
 	switch typ {
 	case wire.Query:
 		return s.onQuery()
@@ -283,11 +291,14 @@ func (s *Session) header() (typ byte, length int, err error) {
 		if timed && s.woke.Load() {
 			continue // its deadline has just been overwritten
 		}
-		if s.conn != nil {
+		if s.crowded && !s.block.open {
+			s.dispersed()
+		}
+		if s.conn != nil || s.crowded {
 			s.waiting.Store(true)
 		}
 		err := s.client.Fill()
-		if s.conn != nil {
+		if s.conn != nil || s.crowded {
 			s.waiting.Store(false)
 		}
 		if err == nil {
@@ -406,6 +417,9 @@ func (s *Session) flushClient() error {
 
 // tell adds an error or notice of weft's own to what waits for the client.
 func (s *Session) tell(e *pgerr.Error) {
+	if v := s.asVictim(e.Code); v != nil {
+		e = v
+	}
 	s.toClient.Grow()
 	s.toClient.B = wire.AppendError(s.toClient.B, e)
 }
@@ -414,6 +428,9 @@ func (s *Session) tell(e *pgerr.Error) {
 func (s *Session) tellReady() {
 	if s.quiet {
 		return
+	}
+	if s.failAll() != nil {
+		s.forsake()
 	}
 	s.toClient.Grow()
 	s.toClient.B = wire.AppendReadyForQuery(s.toClient.B, s.localStatus())

@@ -64,6 +64,20 @@ SELECT r.gid, r.database, r.shard, r.state, pg_catalog.make_interval(secs => r.a
 FROM pg_catalog.json_to_recordset(NULLIF(pg_catalog.current_setting('weft.in_doubt', true), '')::json)
 	AS r (gid text, database text, shard text, state text, age float8, role text, proxy text, decider text, participants text);
 GRANT SELECT ON weft.transactions TO PUBLIC`,
+
+	// 5: the gate between transactions of several shards and those who want to see all of
+	// one or nothing. It is locked by whoever commits or reads, and never holds a row.
+	`CREATE TABLE IF NOT EXISTS weft.gate ();
+GRANT UPDATE ON weft.gate TO PUBLIC`,
+
+	// 6: what proxies tell each other while they look for deadlocks: of no use after a
+	// crash.
+	`CREATE UNLOGGED TABLE IF NOT EXISTS weft.party (
+	proxy text PRIMARY KEY,
+	parties text NOT NULL,
+	seen timestamptz NOT NULL
+);
+REVOKE ALL ON weft.party FROM PUBLIC`,
 }
 
 // ownLock keeps two proxies from making it at the same time: "weft" in ASCII.

@@ -1,0 +1,51 @@
+package proxy
+
+import (
+	"slices"
+
+	"weft/pool"
+	"weft/wire"
+)
+
+// A statement that fails ends the transaction on its own shard: PostgreSQL lets go
+// of all locks there, or of those since the last savepoint, without waiting for
+// the client to say ROLLBACK. The other participants must do so too: somebody may
+// be waiting for what they hold, above all if the error is that of a deadlock.
+
+// failAll makes the other participants fail that the failed one at hand leaves
+// behind. An error means that one of them is lost.
+func (s *Session) failAll() error {
+	if !s.block.open || len(s.parked) == 0 || s.conn == nil || s.conn.Status != wire.TxFailed {
+		return nil
+	}
+	text := "ROLLBACK"
+	if s.block.savepoints() {
+		text = provoke // so that they can go back to it
+	}
+	var active []*pool.Conn
+	for _, c := range s.parked {
+		if c.Status == wire.TxActive {
+			active = append(active, c)
+		}
+	}
+	for _, c := range active {
+		if _, err := c.Write(wire.AppendQuery(nil, text)); err != nil {
+			return c.Lost(err)
+		}
+	}
+	for _, c := range active {
+		c.UnnamedBy = 0
+		if err := c.UntilReady(func(byte, []byte) {}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// savepoints reports whether the block has set any.
+func (b *block) savepoints() bool {
+	return slices.ContainsFunc(b.replay, func(text string) bool {
+		w := words(text)
+		return len(w) > 0 && w[0] == "savepoint"
+	})
+}

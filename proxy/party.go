@@ -1,0 +1,170 @@
+package proxy
+
+import (
+	"slices"
+	"time"
+
+	"weft/deadlock"
+	"weft/pgerr"
+	"weft/pool"
+	"weft/wire"
+)
+
+// Whoever looks for deadlocks must know which backends are one transaction, and
+// whether it has moved since the last look. A session says so in two places that
+// cost nothing as long as it keeps to one shard: when another shard joins its
+// block, and with the number of its client's message.
+
+// party is what others may know of a block with several participants. It is
+// guarded by the session's mu.
+type party struct {
+	began time.Time
+	conns []*pool.Conn
+	queue *pool.Lane // in whose queue it waits
+}
+
+// alone reports whether nobody else takes part in the block.
+func (s *Session) alone(c *pool.Conn) bool {
+	if s.conn != nil && s.conn != c && s.conn.Status != wire.TxIdle {
+		return false
+	}
+	return !slices.ContainsFunc(s.parked, func(p *pool.Conn) bool { return p != c && p.Status != wire.TxIdle })
+}
+
+// joined tells others that a backend takes part in the block, beside those that
+// already do. A block of one shard is nobody's business.
+func (s *Session) joined(c *pool.Conn) {
+	if !s.alone(c) {
+		s.regroup(c, nil)
+	}
+}
+
+// regroup notes who takes part now, with the backend that is about to and the
+// lane that one is awaited of.
+func (s *Session) regroup(also *pool.Conn, queue *pool.Lane) {
+	var conns []*pool.Conn
+	for _, c := range s.parked {
+		if c.Status != wire.TxIdle && c != also {
+			conns = append(conns, c)
+		}
+	}
+	if s.conn != nil && s.conn.Status != wire.TxIdle && s.conn != also {
+		conns = append(conns, s.conn)
+	}
+	if also != nil {
+		conns = append(conns, also)
+	}
+	s.mu.Lock()
+	s.party = party{began: s.block.began, conns: conns, queue: queue}
+	s.mu.Unlock()
+	s.crowded = true
+}
+
+// dispersed says that the block is over, if it had several participants.
+func (s *Session) dispersed() {
+	if !s.crowded {
+		return
+	}
+	s.crowded = false
+	s.turn.Add(1)
+	s.mu.Lock()
+	s.party = party{}
+	s.mu.Unlock()
+}
+
+// queues waits for a connection on behalf of a transaction that holds others:
+// those who wait for it wait for the queue, too.
+func (s *Session) queues(l *pool.Lane, want pool.Want) (*pool.Conn, error) {
+	if !s.block.open || s.conn == nil && len(s.parked) == 0 {
+		return l.Acquire(s.ctx, want)
+	}
+	s.regroup(nil, l)
+	c, err := l.Acquire(s.ctx, want)
+	s.regroup(nil, nil)
+	return c, err
+}
+
+// asParty returns what is known of the session as a transaction of several
+// shards; false if it is none, or waits for its client.
+func (s *Session) asParty() (deadlock.Party, *pool.Lane, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := &s.party
+	var out deadlock.Party
+	out.Proxy, out.Session, out.Turn, out.Began = s.srv.cfg.Proxy, s.id, s.turnNow(), p.began
+	add := func(c *pool.Conn) {
+		b := deadlock.Backend{Shard: c.Shard(), PID: c.PID}
+		for _, o := range out.Backends {
+			if o == b {
+				return
+			}
+		}
+		out.Backends = append(out.Backends, b)
+	}
+	for _, c := range p.conns {
+		add(c)
+	}
+	for _, c := range s.legs {
+		add(c)
+	}
+	if len(p.conns) == 0 {
+		out.Began = s.legsBegan
+	}
+	several := len(out.Backends) > 1 || len(out.Backends) == 1 && p.queue != nil
+	return out, p.queue, several && !s.waiting.Load()
+}
+
+// turnNow is the number of what the client has asked for last. mu is held.
+func (s *Session) turnNow() int64 { return s.turn.Load() + int64(s.interrupt.round) }
+
+// holds calls f for each backend that the session is known to hold.
+func (s *Session) holds(f func(c *pool.Conn)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := map[*pool.Conn]bool{nil: true}
+	for _, list := range [][]*pool.Conn{s.party.conns, s.legs, {s.current}} {
+		for _, c := range list {
+			if !seen[c] {
+				seen[c] = true
+				f(c)
+			}
+		}
+	}
+}
+
+// victim is a deadlock that the session shall break by giving up what it waits
+// for at that turn.
+type victim struct {
+	turn int64
+	err  *pgerr.Error
+}
+
+// giveWay makes the session stop waiting, if that is what it still does.
+func (s *Session) giveWay(turn int64, e *pgerr.Error) bool {
+	s.mu.Lock()
+	if s.turnNow() != turn || s.waiting.Load() {
+		s.mu.Unlock()
+		return false
+	}
+	s.victim.Store(&victim{turn, e})
+	s.stopBusy(e)
+	return true
+}
+
+// asVictim returns what the client shall hear in the place of its statement's
+// being cancelled, nil if nobody but the client or a timeout has done that.
+func (s *Session) asVictim(code string) *pgerr.Error {
+	if code != pgerr.QueryCanceled {
+		return nil
+	}
+	v := s.victim.Load()
+	if v == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v.turn != s.turnNow() {
+		return nil
+	}
+	return v.err
+}
