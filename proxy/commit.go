@@ -108,7 +108,7 @@ func (s *Session) decide(a *agreement) error {
 	c := s.conn
 	s.toServer.Grow()
 	b, at := wire.Begin(s.toServer.B, wire.Query)
-	b = twopc.AppendDecide(b, own.Key, &a.decision)
+	b = twopc.AppendDecide(append(b, s.passage()...), own.Key, &a.decision)
 	s.toServer.B = wire.End(append(b, 0), at)
 	err = c.WriteAndFill(s.toServer.B)
 	s.toServer.Reset()
@@ -169,7 +169,7 @@ func (s *Session) prepareAll(a *agreement) error {
 	}
 	s.srv.stopAt(twopc.BeforePrepare)
 	s.trackConns(a.conns)
-	text := s.promise()
+	text := s.promise() + s.passage()
 	for i, c := range a.conns {
 		s.toServer.Grow()
 		b, at := wire.Begin(s.toServer.B, wire.Query)

@@ -82,7 +82,7 @@ type Gather struct {
 }
 
 func (g Gather) options() options {
-	return options{maxGatherBytes: g.MaxBytes, scatter: !g.Off, maxParallelShards: g.MaxParallelShards, inlineBytes: inlineBytes, native: true}
+	return options{maxGatherBytes: g.MaxBytes, scatter: !g.Off, maxParallelShards: g.MaxParallelShards, inlineBytes: inlineBytes, native: true, read: readShard}
 }
 
 // Directory is the part of the directory's store that changes it.

@@ -212,10 +212,11 @@ func (s *Session) mayGather(x *gathering) error {
 		return pgerr.New(pgerr.FeatureNotSupported, "this statement visits more than one shard, and weft.scatter is off").
 			WithHint("Add a condition on the shard key, or SET weft.scatter = on.")
 	}
-	if s.isolation() == "serializable" {
-		return pgerr.New(pgerr.FeatureNotSupported, "a SERIALIZABLE transaction cannot read on several shards").
-			WithDetail("Shards do not know of each other's conflicts.").
-			WithHint("Use REPEATABLE READ, or keep the transaction to one shard.")
+	if err := s.maySerialize("read"); err != nil {
+		return err
+	}
+	if err := s.mayReadAtomically(); err != nil {
+		return err
 	}
 	if x.g.Command != nil && x.g.Command.Bare {
 		return pgerr.New(pgerr.FeatureNotSupported, "COPY from several shards is not supported yet").WithHint("Send the query itself.")
@@ -334,8 +335,7 @@ func (s *Session) openLegs(x *gathering) (err error) {
 		}
 	}()
 	for shard, pieces := range x.visits {
-		again := x.later != nil && len(x.later[shard]) > 0
-		if len(pieces) == 0 && !again {
+		if len(pieces) == 0 && !x.again(shard) {
 			continue
 		}
 		l, err := s.legFor(shard)
@@ -346,11 +346,19 @@ func (s *Session) openLegs(x *gathering) (err error) {
 		if err != nil {
 			return err
 		}
+	}
+	if s.readsAtomically(x) {
+		if err := s.snapLegs(x.legs); err != nil {
+			return err
+		}
+	}
+	for _, l := range x.legs {
+		pieces := x.visits[l.shard]
 		if len(pieces) == 0 {
 			l.over = !l.begins // its turn comes later
 			continue
 		}
-		if again && !s.block.open {
+		if x.again(l.shard) && !s.block.open && !l.opened {
 			l.out = wire.AppendQuery(l.out, keepSnapshot)
 			l.begins, l.opened = true, true
 		}
@@ -363,6 +371,9 @@ func (s *Session) openLegs(x *gathering) (err error) {
 	}
 	return s.stillTrue()
 }
+
+// again reports whether a shard is asked in the second round.
+func (x *gathering) again(shard int) bool { return x.later != nil && len(x.later[shard]) > 0 }
 
 // appendStatement appends what a shard is sent.
 func (x *gathering) appendStatement(dst []byte, l *leg, pieces []int) ([]byte, error) {

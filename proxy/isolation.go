@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"weft/pgerr"
 	"weft/wire"
 )
 
@@ -74,7 +75,9 @@ func (s *Session) takeSnapshots() error {
 		}
 	}
 	b.snapped = true
-	if s.isolation() != "repeatable read" || b.sealed {
+	level := s.isolation()
+	b.serial = level == "serializable" && !s.inEffect.perShard
+	if level != "repeatable read" && !(level == "serializable" && s.inEffect.perShard) || b.sealed {
 		return nil
 	}
 	err := s.snapshotAll()
@@ -89,6 +92,11 @@ func (s *Session) snapshotAll() error {
 			return err
 		}
 	}
+	if s.inEffect.read == readAtomic {
+		if err := s.beginAnew(); err != nil {
+			return err
+		}
+	}
 	var legs []*leg
 	for shard := range s.snap.Shards {
 		l, err := s.legFor(shard)
@@ -99,11 +107,33 @@ func (s *Session) snapshotAll() error {
 			_ = s.endLegs(legs, true)
 			return err
 		}
-		l.out = wire.AppendQuery(l.out, "SELECT 1")
 	}
 	s.track(legs)
+	if s.inEffect.read == readAtomic && len(legs) > 1 {
+		err := s.snapBlock(legs)
+		if ended := s.endLegs(legs, err != nil); err == nil {
+			err = ended
+		}
+		return err
+	}
+	for _, l := range legs {
+		l.out = wire.AppendQuery(l.out, takeSnapshot)
+	}
 	for _, l := range legs {
 		l.send()
 	}
 	return s.endLegs(legs, false)
+}
+
+// maySerialize refuses what a SERIALIZABLE transaction cannot do on several shards:
+// each knows the conflicts of its own part only, so that a circle of
+// transactions which no serial order explains may go unseen. Clients that know
+// that theirs conflict on one shard, if at all, may have it so.
+func (s *Session) maySerialize(verb string) error {
+	if s.isolation() != "serializable" || s.inEffect.perShard {
+		return nil
+	}
+	return pgerr.New(pgerr.FeatureNotSupported, "a SERIALIZABLE transaction cannot %s on several shards", verb).
+		WithDetail("Shards do not know of each other's conflicts.").
+		WithHint("Use REPEATABLE READ, keep the transaction to one shard, or SET weft.serializable = 'per_shard' if conflicts of one shard are all that matters.")
 }

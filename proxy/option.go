@@ -36,6 +36,12 @@ type options struct {
 	// inlineBytes is from how many bytes of rows on these are copied into a
 	// temporary table instead of going along as parameters.
 	inlineBytes int64
+	// read is what a query over several shards may see of transactions of several
+	// shards: readShard or readAtomic.
+	read string
+	// perShard: SERIALIZABLE transactions may use several shards, each of which is
+	// serializable by itself only.
+	perShard bool
 	// native: weft itself merges and adds up where it can.
 	native bool
 	// single: a transaction may write on one shard only.
@@ -67,7 +73,9 @@ func (o *options) heed(name, value string) error {
 }
 
 // optionNames are the parameters, in the order that options has them.
-var optionNames = []string{"weft.max_gather_bytes", "weft.scatter", "weft.max_parallel_shards", "weft.inline_bytes", "weft.native", "weft.commit"}
+var optionNames = []string{
+	"weft.max_gather_bytes", "weft.scatter", "weft.max_parallel_shards", "weft.inline_bytes", "weft.native", "weft.commit", "weft.read", "weft.serializable",
+}
 
 func isOption(name string) bool { return strings.HasPrefix(name, parser.OptionPrefix) }
 
@@ -104,6 +112,18 @@ func (o *options) set(name, value string) *pgerr.Error {
 		default:
 			return invalidOption(name, value).WithHint("Available values: atomic, single.")
 		}
+	case "weft.read":
+		v := strings.ToLower(value)
+		if v != readShard && v != readAtomic {
+			return invalidOption(name, value).WithHint("Available values: shard, atomic.")
+		}
+		o.read = v
+	case "weft.serializable":
+		v := strings.ToLower(value)
+		if v != "refuse" && v != "per_shard" {
+			return invalidOption(name, value).WithHint("Available values: refuse, per_shard.")
+		}
+		o.perShard = v == "per_shard"
 	case "weft.max_parallel_shards":
 		n, err := strconv.ParseInt(strings.TrimSpace(value), 0, 64)
 		if err != nil {
@@ -190,7 +210,12 @@ func (o options) texts() map[string]string {
 	if o.native {
 		native = "on"
 	}
+	serializable := "refuse"
+	if o.perShard {
+		serializable = "per_shard"
+	}
 	return map[string]string{
+		"weft.read": o.read, "weft.serializable": serializable,
 		"weft.max_gather_bytes": showBytes(o.maxGatherBytes), "weft.scatter": scatter, "weft.max_parallel_shards": strconv.Itoa(o.maxParallelShards),
 		"weft.inline_bytes": showBytes(o.inlineBytes), "weft.native": native, "weft.commit": commit,
 	}

@@ -351,6 +351,13 @@ func (s *Session) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free bo
 	if err := s.takeSnapshots(); err != nil {
 		return err
 	}
+	if b := &s.block; b.serial {
+		if b.only == nil {
+			b.only = lane
+		} else if b.only != lane {
+			return s.maySerialize("use tables")
+		}
+	}
 	if err := s.useLane(lane); err != nil {
 		return err
 	}

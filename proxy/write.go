@@ -167,12 +167,7 @@ func (s *Session) mayWrite(x *gathering) error {
 		return pgerr.New(pgerr.FeatureNotSupported, "this statement visits more than one shard, and weft.scatter is off").
 			WithHint("Add a condition on the shard key, or SET weft.scatter = on.")
 	}
-	if s.isolation() == "serializable" {
-		return pgerr.New(pgerr.FeatureNotSupported, "a SERIALIZABLE transaction cannot write on several shards").
-			WithDetail("Shards do not know of each other's conflicts.").
-			WithHint("Use REPEATABLE READ, or keep the transaction to one shard.")
-	}
-	return nil
+	return s.maySerialize("write")
 }
 
 // describeWrite finds out what PostgreSQL makes of the texts: once, and for all

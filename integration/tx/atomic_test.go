@@ -1,0 +1,251 @@
+package tx
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// sums are ways to ask for all the money.
+var sums = []string{
+	"select sum(balance)::int8 from acct",
+	"select sum(a.balance)::int8 from acct a join home h on h.id = a.id % 10 + 1",
+	"select (select sum(balance) from acct)::int8",
+	"select sum(b)::int8 from (select balance b from acct order by note nulls first, id offset 0) x",
+}
+
+// fractured counts the readings, until the end, that see money on its way.
+type fractured struct{ reads, wrong, busy atomic.Int64 }
+
+func (f *fractured) String() string {
+	return fmt.Sprintf("%d readings, %d wrong, %d given up", f.reads.Load(), f.wrong.Load(), f.busy.Load())
+}
+
+// read asks until the end. In blocks it asks twice, and must be told the same.
+func (w *world) read(c *pgx.Conn, f *fractured, end time.Time, blocks bool, onError func(error)) {
+	ctx := context.Background()
+	for i := 0; time.Now().Before(end); i++ {
+		var sum, again int64
+		sql := sums[i%len(sums)]
+		var err error
+		if blocks {
+			_, err = c.Exec(ctx, "begin isolation level repeatable read")
+		}
+		if err == nil {
+			err = c.QueryRow(ctx, sql).Scan(&sum)
+		}
+		if again = sum; blocks && err == nil {
+			err = c.QueryRow(ctx, sums[(i+1)%len(sums)]).Scan(&again)
+		}
+		if blocks && !c.IsClosed() {
+			_, _ = c.Exec(ctx, "rollback")
+		}
+		switch {
+		case code(err) == "40001":
+			f.busy.Add(1)
+			continue
+		case err != nil:
+			onError(err)
+			return
+		}
+		f.reads.Add(1)
+		if sum != accounts*1000 || again != sum {
+			f.wrong.Add(1)
+		}
+	}
+}
+
+// move moves money until the end.
+func (w *world) move(c *pgx.Conn, n *atomic.Int64, end time.Time, onError func(error)) {
+	for time.Now().Before(end) {
+		// Each has its own accounts: it is not deadlocks that are looked for.
+		from, to := rand.IntN(shards), rand.IntN(shards-1)
+		if to >= from {
+			to++
+		}
+		err := transfer(c, w.keys[from][rand.IntN(len(w.keys[from]))], w.keys[to][rand.IntN(len(w.keys[to]))])
+		switch code(err) {
+		case "":
+			n.Add(1)
+		case "40P01", "40001":
+		default:
+			onError(err)
+			return
+		}
+	}
+}
+
+// TestFracturedReads: readers that see half of a transaction are found with
+// weft.read = 'shard', and none with 'atomic', through one proxy or two, in blocks
+// and outside.
+func TestFracturedReads(t *testing.T) {
+	w := newWorld(t, "fractured", 2)
+	for _, mode := range []string{"shard", "atomic"} {
+		t.Run(mode, func(t *testing.T) {
+			end := time.Now().Add(4 * time.Second)
+			var f, inBlocks fractured
+			var moved atomic.Int64
+			var wg sync.WaitGroup
+			fail := func(err error) { t.Errorf("%v", err) }
+			for i := range 4 {
+				c := w.conn(i % 2)
+				wg.Go(func() { w.move(c, &moved, end, fail) })
+			}
+			for i := range 4 {
+				c := w.conn(i / 2)
+				must(t, c, "set weft.read = '"+mode+"'")
+				if i%2 == 0 {
+					wg.Go(func() { w.read(c, &f, end, false, fail) })
+				} else {
+					wg.Go(func() { w.read(c, &inBlocks, end, true, fail) })
+				}
+			}
+			wg.Wait()
+			t.Logf("%d moves; autocommit: %v; blocks: %v", moved.Load(), &f, &inBlocks)
+			if moved.Load() == 0 || f.reads.Load() == 0 || inBlocks.reads.Load() == 0 {
+				t.Error("nothing happened")
+			}
+			switch {
+			case mode == "shard" && f.wrong.Load()+inBlocks.wrong.Load() == 0:
+				t.Error("no half of a transaction was seen: this test would not find one")
+			case mode == "atomic" && f.wrong.Load()+inBlocks.wrong.Load() > 0:
+				t.Error("halves of transactions were seen")
+			}
+		})
+	}
+	w.quiet()
+	if got := w.total(); got != accounts*1000 {
+		t.Errorf("%d in all", got)
+	}
+}
+
+// TestAtomicReadWaits: a transaction that is committed on one shard and prepared
+// on another, as a dead proxy leaves it, is waited for; then there is 40001, not a
+// half.
+func TestAtomicReadWaits(t *testing.T) {
+	w := newWorld(t, "gate", 1)
+	c := w.conn(0)
+	must(t, c, "set weft.read = 'atomic'")
+	read := func() (sum int64, err error) {
+		err = c.QueryRow(context.Background(), sums[0]).Scan(&sum)
+		return sum, err
+	}
+	if sum, err := read(); err != nil || sum != accounts*1000 { // and weft.gate is there
+		t.Fatal(sum, err)
+	}
+	one, two := w.direct(0), w.direct(1)
+	for i, d := range []*pgx.Conn{one, two} {
+		must(t, d, "begin")
+		must(t, d, "update acct set balance = balance + $1 where id = $2", []int{-1, 1}[i], w.keys[i][0])
+		must(t, d, "lock table weft.gate in row exclusive mode")
+	}
+	must(t, two, "prepare transaction 'half'")
+	must(t, one, "commit")
+	// It holds as long as the gate is held, by a transaction that is prepared.
+	began := time.Now()
+	if sum, err := read(); code(err) != "40001" {
+		t.Fatalf("%d, %v", sum, err)
+	} else if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("given up after %s", took)
+	}
+	must(t, c, "set weft.read = 'shard'")
+	if sum, err := read(); err != nil || sum != accounts*1000-1 {
+		t.Errorf("%d, %v: with 'shard' half of it is seen", sum, err)
+	}
+	must(t, c, "set weft.read = 'atomic'")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		time.Sleep(100 * time.Millisecond)
+		must(t, two, "commit prepared 'half'")
+	}()
+	if sum, err := read(); err != nil || sum != accounts*1000 {
+		t.Errorf("%d, %v", sum, err)
+	}
+	<-done
+	// Whoever reads lets nobody wait for longer than its snapshots take.
+	must(t, c, "begin isolation level repeatable read")
+	if _, err := read(); err != nil {
+		t.Fatal(err)
+	}
+	must(t, one, "begin")
+	must(t, one, "set local lock_timeout = '2s'")
+	must(t, one, "lock table weft.gate in row exclusive mode")
+	must(t, one, "commit")
+	must(t, c, "commit")
+	w.quiet()
+}
+
+// TestAtomicRefused: where it cannot be kept it is refused.
+func TestAtomicRefused(t *testing.T) {
+	w := newWorld(t, "gaterefused", 1)
+	c := w.conn(0)
+	if err := exec(c, "set weft.read = 'snapshot'"); code(err) != "22023" {
+		t.Errorf("%v", err)
+	}
+	must(t, c, "set weft.read = 'atomic'")
+	if got := value[string](t, c, "show weft.read"); got != "atomic" {
+		t.Errorf("it is %s", got)
+	}
+	refused := func(what string) {
+		t.Helper()
+		e := fails(t, exec(c, sums[0]), "0A000")
+		if !strings.Contains(e.Message, what) || e.Hint == "" {
+			t.Errorf("%s (%s)", e.Message, e.Hint)
+		}
+	}
+	must(t, c, "begin")
+	must(t, c, "select balance from acct where id = 1") // of one shard
+	refused("READ COMMITTED")
+	fails(t, exec(c, "select 1"), "25P02")
+	must(t, c, "rollback")
+	must(t, c, "begin isolation level repeatable read")
+	must(t, c, "set local weft.read = 'shard'")
+	must(t, c, sums[0])
+	must(t, c, "set local weft.read = 'atomic'")
+	refused("after the snapshots")
+	must(t, c, "rollback")
+	must(t, c, "begin isolation level repeatable read read only")
+	must(t, c, "select 1 from acct where id = 1")
+	must(t, c, sums[0])
+	must(t, c, "commit")
+	// A write is no read.
+	must(t, c, "begin")
+	must(t, c, "update acct set note = 'x'")
+	must(t, c, "rollback")
+	must(t, c, "update acct set note = 'x'")
+	// Savepoints of the client's own are left alone.
+	must(t, c, "begin isolation level repeatable read")
+	must(t, c, "savepoint weft_gate")
+	must(t, c, sums[0])
+	must(t, c, "update acct set note = 'y' where id = 1")
+	must(t, c, "rollback to weft_gate")
+	must(t, c, "release weft_gate")
+	must(t, c, "commit")
+	if got := value[string](t, c, "select note from acct where id = 1"); got != "x" {
+		t.Errorf("note is %s", got)
+	}
+	// lock_timeout is the client's own afterwards.
+	must(t, c, "begin isolation level repeatable read")
+	must(t, c, sums[0])
+	if got := value[string](t, c, "show lock_timeout"); got != "0" {
+		t.Errorf("lock_timeout is %s", got)
+	}
+	must(t, c, "commit")
+	// Also with a session that is tied to its backend.
+	must(t, c, "create temp table tied (i int)")
+	for _, sql := range sums {
+		if got := value[int64](t, c, sql); got != accounts*1000 {
+			t.Errorf("%s: %d", sql, got)
+		}
+	}
+	must(t, c, "insert into tied values (1)")
+	w.quiet()
+}

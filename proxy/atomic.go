@@ -1,0 +1,220 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"weft/directory"
+	"weft/pgerr"
+	"weft/wire"
+)
+
+// With weft.read = 'atomic' a query over several shards sees all of a
+// transaction or nothing. There is a gate on every shard: the empty table
+// weft.gate. Each shard on which a transaction of several shards writes goes
+// through it, in the transaction, before it prepares (enterGate): the lock stays
+// until it is committed there, prepared or not, whatever dies. A reader shuts the
+// gates of the shards it reads, which takes until those who are in it have come
+// out, takes its snapshots, and opens them again (shutGate). So between the first
+// snapshot and the last nobody's commits were under way. docs/decisions/0024 has
+// the proof.
+
+const (
+	// enterGate is what a writing participant runs before it prepares, and the
+	// deciding one before any other does.
+	enterGate = "LOCK TABLE ONLY weft.gate IN ROW EXCLUSIVE MODE"
+
+	// shutGate waits for those inside and keeps others out; the savepoint is how
+	// it is opened again. LOCK takes no snapshot.
+	shutGate = "SAVEPOINT weft_gate;SET LOCAL lock_timeout = %d;LOCK TABLE ONLY weft.gate IN SHARE MODE"
+
+	// openGate gives the lock back and keeps the snapshot.
+	openGate = "ROLLBACK TO SAVEPOINT weft_gate;RELEASE SAVEPOINT weft_gate"
+
+	// takeSnapshot is the cheapest statement that makes a REPEATABLE READ
+	// transaction take its snapshot.
+	takeSnapshot = "SELECT 1"
+)
+
+const (
+	// gateBound is how long a reader waits for a gate before it opens all of them
+	// again. The first attempts are shorter: whoever is inside one gate and before
+	// another that the reader has shut waits for the reader, and the reader for it.
+	gateBound = 50 * time.Millisecond
+	gateFirst = 4 * time.Millisecond
+	// gateTries is how often it tries.
+	gateTries = 40
+)
+
+// Values of weft.read.
+const (
+	readShard  = "shard"
+	readAtomic = "atomic"
+)
+
+// passage is what a writing participant runs before it promises to commit, or
+// decides to: nothing if the gate is not in use.
+func (s *Session) passage() string {
+	if s.snap.Gate == directory.GateOff {
+		return ""
+	}
+	if _, set := s.settings.Get("lock_timeout"); set || s.block.sets {
+		return "SET LOCAL lock_timeout = 0;" + enterGate + ";" // readers are soon done
+	}
+	return enterGate + ";"
+}
+
+// mayReadAtomically refuses weft.read = 'atomic' where it could not be kept.
+func (s *Session) mayReadAtomically() error {
+	if s.inEffect.read != readAtomic {
+		return nil
+	}
+	if s.snap.Gate != directory.GateOn {
+		return gateIsOff()
+	}
+	if !s.block.open || s.block.gated {
+		return nil
+	}
+	if s.isolation() != "" && !s.block.snapped && !s.block.sealed {
+		return nil // it is about to
+	}
+	if s.isolation() == "" {
+		return pgerr.New(pgerr.FeatureNotSupported, "weft.read = 'atomic' is not supported in a READ COMMITTED transaction block").
+			WithDetail("Each of its statements sees what has been committed on each shard when it begins.").
+			WithHint("BEGIN ISOLATION LEVEL REPEATABLE READ, send the query by itself, or SET LOCAL weft.read = 'shard'.")
+	}
+	return pgerr.New(pgerr.FeatureNotSupported, "weft.read = 'atomic' was set after the snapshots of this transaction were taken").
+		WithHint("Set it before the first query of the transaction.")
+}
+
+func gateIsOff() *pgerr.Error {
+	return pgerr.New(pgerr.FeatureNotSupported, "weft.read = 'atomic' is switched off in this cluster").
+		WithDetail("Transactions do not take the locks on weft.gate that it needs.").
+		WithHint("Set atomic_reads to true in cluster.yaml and run weft apply, or SET weft.read = 'shard'.")
+}
+
+// readsAtomically reports whether a query outside of a block, for which these
+// legs are open, must see all of a transaction or nothing.
+func (s *Session) readsAtomically(x *gathering) bool {
+	return s.inEffect.read == readAtomic && x.write == nil && !s.block.open && len(x.legs) > 1
+}
+
+// snapLegs opens a transaction of weft's own on every leg whose snapshots no
+// transaction of several shards lies between. What the legs are sent next follows
+// the opening of the gate.
+func (s *Session) snapLegs(legs []*leg) error {
+	for _, l := range legs {
+		l.opened = true
+	}
+	err := s.shutGates(legs, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"+shutGate+";"+takeSnapshot, "ROLLBACK")
+	if err != nil {
+		return err
+	}
+	for _, l := range legs {
+		l.out = wire.AppendQuery(l.out, openGate)
+		l.begins, l.over = true, false
+	}
+	return nil
+}
+
+// beginAnew takes those out of the block that have joined it already. They have run
+// nothing of the client's but what those run that join later; but weft may have
+// asked them something, or had a text parsed, and that took a snapshot.
+func (s *Session) beginAnew() error {
+	for _, c := range s.parked {
+		if c.Status == wire.TxIdle {
+			continue
+		}
+		if err := s.execBeside(c, "ROLLBACK"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// snapBlock makes all participants of the block take such snapshots. The locks
+// come first and alone: what has a snapshot cannot try again.
+func (s *Session) snapBlock(legs []*leg) error {
+	if s.snap.Gate != directory.GateOn {
+		return gateIsOff()
+	}
+	if err := s.shutGates(legs, shutGate, openGate); err != nil {
+		return err
+	}
+	err := s.onLegs(legs, takeSnapshot+";"+openGate)
+	s.block.gated = err == nil
+	return err
+}
+
+// shutGates runs a text with shutGate on all legs until it has succeeded on all
+// at the same time. back is what undoes it.
+func (s *Session) shutGates(legs []*leg, text, back string) error {
+	for _, l := range legs {
+		if _, err := s.srv.own(s.ctx, l.conn.Shard(), s.db.Name); err != nil {
+			return err
+		}
+	}
+	bound := gateFirst
+	for try := 1; ; try++ {
+		err := s.onLegs(legs, fmt.Sprintf(text, bound.Milliseconds()))
+		if err == nil && s.srv.cfg.Snapshot().Gate != directory.GateOn {
+			// Since it was looked at. Whoever commits by the new setting does so
+			// after all proxies have said that they know it.
+			err = gateIsOff()
+		}
+		if err == nil {
+			return nil
+		}
+		if undone := s.onLegs(legs, back); undone != nil {
+			return errors.Join(err, undone)
+		}
+		e := (*pgerr.Error)(nil)
+		switch {
+		case !errors.As(err, &e):
+			return err
+		case e.Code == "25006":
+			return pgerr.New(pgerr.FeatureNotSupported, "weft.read = 'atomic' is not supported on standby servers").
+				WithDetail("%s.", e.Message).WithHint("Connect weft to primaries, or SET weft.read = 'shard'.").WithCause(err)
+		case e.Code != pgerr.LockNotAvailable:
+			return err
+		}
+		if try == gateTries {
+			return pgerr.New(pgerr.SerializationFailure, "could not read all shards at one moment between transactions").
+				WithDetail("Transactions of several shards were being committed at each of %d attempts.", gateTries).
+				WithHint("Try again, or SET weft.read = 'shard'. SELECT * FROM weft.transactions shows what is in doubt.").WithCause(err)
+		}
+		if err := s.interrupted(); err != nil {
+			return err
+		}
+		// Not all at once again.
+		time.Sleep(time.Duration(rand.Int64N(int64(bound))))
+		bound = min(2*bound, gateBound)
+	}
+}
+
+// onLegs runs a text on all legs and waits for all. What waits to be sent goes
+// first. It returns the first error; the legs can be used again but for those that
+// are lost.
+func (s *Session) onLegs(legs []*leg, text string) error {
+	for _, l := range legs {
+		if l.conn.Status == wire.TxIdle && !l.begins && text == "ROLLBACK" {
+			continue // nothing has begun here
+		}
+		l.over = false
+		l.out = wire.AppendQuery(l.out, text)
+		l.send()
+	}
+	var first error
+	for _, l := range legs {
+		l.drain()
+		if l.err != nil && (first == nil || l.lost()) {
+			first = l.err
+		}
+		if !l.lost() {
+			l.err = nil
+		}
+	}
+	return first
+}
