@@ -58,6 +58,7 @@ type head struct {
 	Sequences   map[string]int64 `json:"sequences,omitempty"`
 	Gate        Gate             `json:"gate,omitempty"`
 	Pending     []Pending        `json:"pending,omitempty"`
+	Functions   []Function       `json:"functions,omitempty"`
 	// Parts are the sums of the parts by name. A part that is not here is not
 	// of this snapshot, whatever the store still holds.
 	Parts map[string]string `json:"parts"`
@@ -152,7 +153,7 @@ func (s *Snapshot) chunks() (out [chunks][]*Table) {
 func (s *Snapshot) encodeHead(sums map[string]string) ([]byte, error) {
 	b, err := json.Marshal(head{
 		Format: format, Cluster: s.Cluster, BucketCount: s.BucketCount, Home: s.Home, Shards: s.Shards, Pins: s.Pins,
-		Schemas: s.Schemas, Sequences: s.Sequences, Gate: s.Gate, Pending: s.Pending, Parts: sums,
+		Schemas: s.Schemas, Sequences: s.Sequences, Gate: s.Gate, Pending: s.Pending, Functions: s.Functions, Parts: sums,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode snapshot: %w", err)

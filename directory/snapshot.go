@@ -47,6 +47,9 @@ type Snapshot struct {
 	// Tables are the declared tables, ordered by database, schema and name.
 	Tables []Table `json:"tables,omitempty"`
 
+	// Functions are the functions that run on the shard of an argument.
+	Functions []Function `json:"functions,omitempty"`
+
 	// Schemas counts, by database, the changes of its schema: whoever holds a
 	// schema of an older count must read it again.
 	Schemas map[string]int64 `json:"schemas,omitempty"`
@@ -127,6 +130,10 @@ func (s *Snapshot) Clone() *Snapshot {
 	c.Schemas = maps.Clone(s.Schemas)
 	c.Sequences = maps.Clone(s.Sequences)
 	c.Pending = slices.Clone(s.Pending)
+	c.Functions = slices.Clone(s.Functions)
+	for i := range c.Functions {
+		c.Functions[i].Vindex.Params = cloneParams(c.Functions[i].Vindex.Params)
+	}
 	return &c
 }
 

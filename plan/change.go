@@ -11,6 +11,8 @@ type Change struct {
 	// Adds are tables that have become tables of their own: partitions that were
 	// detached. They stay where they are.
 	Adds []Addition `json:",omitempty"`
+	// Functions are functions whose declarations go with them.
+	Functions []Name `json:",omitempty"`
 	// Alone: cannot run inside a transaction block (CONCURRENTLY, VACUUM).
 	Alone bool
 

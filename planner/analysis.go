@@ -74,6 +74,7 @@ type touched struct {
 	catalog    bool // names of objects are looked up
 	writesHome bool
 	system     string // a system column: ctid, xmin, …
+	placed     string // a function that runs on the shard of an argument
 	// sizes are the calls of functions that tell sizes of relations.
 	sizes       []*pg.FuncCall
 	sizesInView bool

@@ -36,13 +36,21 @@ var (
 		"drop_lookup":     {name: "drop_lookup", params: []string{"table", "columns"}, alias: []string{"table_name"}, needed: 2},
 		"verify_lookup":   {name: "verify_lookup", params: []string{"table", "columns"}, alias: []string{"table_name"}, needed: 2},
 		"pin":             {name: "pin", params: []string{"vindex", "value", "shard"}, needed: 3},
-		"schema_diff":     {name: "schema_diff", returns: []string{"shard", "object", "difference"}},
+		"distribute_function": {
+			name: "distribute_function", params: []string{"function", "argument", "colocate_with"}, alias: []string{"function_name", "arg"}, needed: 2,
+		},
+		"undistribute_function": {name: "undistribute_function", params: []string{"function"}, alias: []string{"function_name"}, needed: 1},
+		"schema_diff":           {name: "schema_diff", returns: []string{"shard", "object", "difference"}},
 	}
 	citus = map[string]signature{
 		"create_distributed_table": {
 			name: "shard_table", needed: 2,
 			params: []string{"table", "columns", "distribution_type", "colocate_with", "shard_count"},
 			alias:  []string{"table_name", "distribution_column"},
+		},
+		"create_distributed_function": {
+			name: "distribute_function", params: []string{"function", "argument", "colocate_with", "force_delegation"},
+			alias: []string{"function_name", "distribution_arg_name"}, needed: 1,
 		},
 		"create_reference_table": {name: "reference_table", params: []string{"table"}, alias: []string{"table_name"}, needed: 1},
 		"undistribute_table": {

@@ -89,18 +89,7 @@ func (l *level) written(rel *catalog.Relation, t *table, changes *changes) {
 	}
 	for _, tr := range rel.Triggers {
 		for _, f := range l.userFunctions(tr.Function.Schema, tr.Function.Name) {
-			sharded, home := l.mentioned(f)
-			other := sharded
-			switch {
-			case other != "":
-			case home != "":
-				other = home
-			case f.Opaque:
-				other = "tables that cannot be told"
-			default:
-				continue
-			}
-			l.unsupported("A trigger sees only the shard it runs on.", "trigger %q of %q may touch %s", tr.Name, rel.Name.Name, other)
+			l.mayTrigger(rel.Name.Name, t, f)
 		}
 	}
 	if changes == nil {

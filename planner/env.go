@@ -30,6 +30,9 @@ type Env struct {
 	// Options are the settings the text is read under.
 	Options parser.Options
 
+	// triggers is how deep in triggers what is planned stands.
+	triggers int
+
 	// tablesOnly: queries are cut into tables, for tests of that.
 	tablesOnly bool
 }
@@ -37,6 +40,8 @@ type Env struct {
 // Tables are the declared tables of one database. Immutable.
 type Tables struct {
 	byName map[catalog.Name]*table
+	// functions are those that run on the shard of an argument.
+	functions map[catalog.Name]*placed
 }
 
 // table is a declared table.
@@ -74,6 +79,7 @@ func NewTables(snap *directory.Snapshot, database string) *Tables {
 		}
 		ts.byName[t.name()] = t
 	}
+	ts.place(snap, database)
 	return ts
 }
 

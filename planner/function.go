@@ -28,6 +28,10 @@ func (l *level) call(f *pg.FuncCall) {
 		return
 	}
 	if users := l.userFunctions(schema, name); len(users) > 0 {
+		if l.placedCall(users, f) {
+			l.notes.calls(users[0].Volatility)
+			return
+		}
 		l.functions = append(l.functions, users...)
 		for _, f := range users {
 			l.notes.calls(f.Volatility)

@@ -32,6 +32,9 @@ import (
 
 // gatherable refuses what is not gathered, whatever the pieces are.
 func (a *analysis) gatherable() *pgerr.Error {
+	if refusal := a.onlyThere(); refusal != nil {
+		return refusal
+	}
 	switch {
 	case len(a.client.tree.Statements) > 1:
 		return cannot("Send the statements one by one.", "a query over several shards cannot be sent together with other statements")

@@ -80,7 +80,7 @@ func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint
 		a.when = unlessCertain
 	}
 	for i, raw := range tree.Statements {
-		r := a.statement(raw.Stmt)
+		r := a.kept(a.statement(raw.Stmt))
 		if a.refused() {
 			break
 		}

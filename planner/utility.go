@@ -56,6 +56,9 @@ func (a *analysis) onHome(what string) plan.Route {
 	switch r := a.decide(); {
 	case a.refused():
 		return plan.Refused
+	case r == plan.Keyed && a.touched.placed != "" && what == "CALL":
+		a.scattered = a.onlyThere()
+		return plan.Keyed
 	case r == plan.Keyed:
 		a.unsupported("", "%s cannot touch sharded table %q", what, a.touched.sharded[0])
 		return plan.Refused

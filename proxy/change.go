@@ -274,6 +274,9 @@ func applyChange(snap *directory.Snapshot, database string, c *plan.Change) {
 	for _, n := range c.Drops {
 		snap.DropTable(database, n.Schema, n.Table)
 	}
+	for _, n := range c.Functions {
+		snap.DropFunction(database, n.Schema, n.Table)
+	}
 	for _, x := range c.Adds {
 		if t := snap.Table(database, x.Like.Schema, x.Like.Table); t != nil {
 			also := *t

@@ -31,8 +31,9 @@ type environments struct {
 
 // declared is the declarations of one database.
 type declared struct {
-	list   []directory.Table
-	tables *planner.Tables
+	list      []directory.Table
+	functions []directory.Function
+	tables    *planner.Tables
 }
 
 // pathKey is what the effective search path depends on.
@@ -79,8 +80,9 @@ func (e *environments) declaredIn(snap *directory.Snapshot, database string) *pl
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	d := e.tables[database]
-	if d == nil || !sameTables(d.list, list) {
-		d = &declared{list: list, tables: planner.NewTables(snap, database)}
+	functions := snap.Placed(database)
+	if d == nil || !sameTables(d.list, list) || !sameFunctions(d.functions, functions) {
+		d = &declared{list: list, functions: functions, tables: planner.NewTables(snap, database)}
 		e.tables[database] = d
 	}
 	return d.tables
@@ -89,6 +91,10 @@ func (e *environments) declaredIn(snap *directory.Snapshot, database string) *pl
 // sameTables reports whether two lists of declarations say the same.
 func sameTables(a, b []directory.Table) bool {
 	return slices.EqualFunc(a, b, func(x, y directory.Table) bool { return x.Equal(&y) })
+}
+
+func sameFunctions(a, b []directory.Function) bool {
+	return slices.EqualFunc(a, b, func(x, y directory.Function) bool { return x.Equal(&y) })
 }
 
 // slot returns where a database's schema is kept.

@@ -40,6 +40,10 @@ func (s *Session) callFunction(ctx context.Context, f *plan.Function, args map[s
 	switch f.Name {
 	case "pin":
 		return nil, s.srv.mover.Pin(ctx, s.db.Name, s.user, args["vindex"], args["value"], args["shard"])
+	case "distribute_function":
+		return nil, s.placeFunction(ctx, args)
+	case "undistribute_function":
+		return nil, s.unplaceFunction(ctx, args)
 	case "schema_diff":
 		list, err := s.srv.mover.Diff(ctx, s.db.Name, s.user)
 		return schema.Rows(list), err

@@ -1,0 +1,53 @@
+package directory
+
+import "slices"
+
+// Function declares that a function runs on the shard that one of its arguments
+// names, as the key of a table would.
+type Function struct {
+	Database string `json:"database"`
+	Schema   string `json:"schema"`
+	Name     string `json:"name"`
+	// Argument is which of its arguments, from 0.
+	Argument int    `json:"argument"`
+	Column   Column `json:"column"`
+	Vindex   Vindex `json:"vindex"`
+}
+
+// Table returns a table whose key is the function's argument.
+func (f *Function) Table() Table {
+	return Table{Database: f.Database, Schema: f.Schema, Name: f.Name, Kind: Sharded, Columns: []Column{f.Column}, Vindex: f.Vindex}
+}
+
+// PutFunction adds a declaration, or replaces that of the same function, for
+// whoever changes a Clone.
+func (s *Snapshot) PutFunction(f Function) {
+	s.DropFunction(f.Database, f.Schema, f.Name)
+	s.Functions = append(s.Functions, f)
+}
+
+// DropFunction takes a declaration away, and tells whether there was one.
+func (s *Snapshot) DropFunction(database, schema, name string) bool {
+	n := len(s.Functions)
+	s.Functions = slices.DeleteFunc(s.Functions, func(f Function) bool {
+		return f.Database == database && f.Schema == schema && f.Name == name
+	})
+	return len(s.Functions) < n
+}
+
+// Placed returns the declared functions of a database.
+func (s *Snapshot) Placed(database string) []Function {
+	var out []Function
+	for _, f := range s.Functions {
+		if f.Database == database {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// Equal tells whether two declarations say the same.
+func (f *Function) Equal(o *Function) bool {
+	return f.Database == o.Database && f.Schema == o.Schema && f.Name == o.Name && f.Argument == o.Argument &&
+		f.Column == o.Column && f.Vindex.Equal(&o.Vindex)
+}

@@ -1,0 +1,169 @@
+package planner
+
+import (
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/catalog"
+	"weft/datum"
+	"weft/directory"
+	"weft/pgerr"
+	"weft/plan"
+)
+
+// A function sees only the shard it runs on. One that is declared to run on the
+// shard of one of its arguments is like a row whose key is that argument: the
+// statement that calls it goes to that shard, or nowhere.
+
+// placed is a function that is declared so.
+type placed struct {
+	argument int
+	table    *table
+}
+
+// place adds the declared functions of a database.
+func (ts *Tables) place(snap *directory.Snapshot, database string) {
+	for _, f := range snap.Placed(database) {
+		d := f.Table()
+		t := &table{Table: plan.Table{Schema: d.Schema, Name: d.Name, Lookup: d.Vindex.Name}, keys: d.Columns, vindex: d.Vindex}
+		t.Vindex, t.broken = makeVindex(&d, snap.BucketCount)
+		if ts.functions == nil {
+			ts.functions = map[catalog.Name]*placed{}
+		}
+		ts.functions[catalog.Name{Schema: f.Schema, Name: f.Name}] = &placed{f.Argument, t}
+	}
+}
+
+// placed returns the declaration of a function, nil if there is none.
+func (a *analysis) placed(f *catalog.Function) *placed {
+	if a.env.Tables == nil {
+		return nil
+	}
+	return a.env.Tables.functions[f.Name]
+}
+
+// placedCall notes the call of a declared function. It reports false if the
+// function is none.
+func (l *level) placedCall(users []*catalog.Function, call *pg.FuncCall) bool {
+	if len(users) != 1 || l.placed(users[0]) == nil {
+		return false
+	}
+	f, p := users[0], l.placed(users[0])
+	if p.table.broken != nil {
+		l.refuse(pgerr.ObjectNotInPrerequisiteState, "", "%s", p.table.broken.Error())
+		return true
+	}
+	x := l.appear(p.table, f.Name.Name, l.scope)
+	x.stored = true
+	key := storedKey{}
+	column := &catalog.Column{Name: p.table.keys[0].Name, Type: p.table.keys[0].Type, Base: p.table.keys[0].Type, Mod: -1}
+	for i, arg := range call.Args {
+		at := i
+		if named := arg.GetNamedArgExpr(); named != nil {
+			if at = -1; named.Name == column.Name {
+				at = p.argument
+			}
+			arg = named.Arg
+		}
+		if at == p.argument {
+			l.params.infer(arg, datum.Type(column.Base))
+			if key = l.stored(arg, column); key.column != nil {
+				key = storedKey{} // a column has more values than one
+			}
+		}
+	}
+	x.keys = append(x.keys, key)
+	l.touched.sharded = append(l.touched.sharded, f.Name.Name)
+	l.touched.placed = f.Name.Name
+	if f.Volatility == 'v' {
+		l.out.Writes = true
+	}
+	return true
+}
+
+// onlyThere refuses to put together from several shards what calls such a
+// function.
+func (a *analysis) onlyThere() *pgerr.Error {
+	if a.touched.placed == "" {
+		return nil
+	}
+	return cannot("Give the argument as a constant or a parameter, and read only rows of the same key beside it.",
+		"function %q runs on the shard of its argument, and this statement needs others as well", a.touched.placed)
+}
+
+// kept is the route of a statement, which goes to one shard or nowhere if it calls
+// such a function.
+func (a *analysis) kept(r plan.Route) plan.Route {
+	refusal := a.onlyThere()
+	if refusal == nil || a.refused() {
+		return r
+	}
+	a.out.Gather, a.out.Write, a.out.Postponed, a.scattered = nil, nil, false, refusal
+	if r != plan.Keyed {
+		a.out.Route, a.out.Refusal = plan.Refused, refusal
+		return plan.Refused
+	}
+	return r
+}
+
+// CheckPlaced says why a function cannot run on the shard of an argument, or nil.
+func CheckPlaced(env *Env, d *directory.Function, buckets int) *pgerr.Error {
+	a := &analysis{env: env, out: &plan.Plan{}}
+	dt := d.Table()
+	t := &table{keys: dt.Columns, vindex: dt.Vindex}
+	if t.Vindex, t.broken = makeVindex(&dt, buckets); t.broken != nil {
+		return pgerr.New(pgerr.InvalidParameterValue, "%s", t.broken.Error())
+	}
+	var found []*catalog.Function
+	for _, f := range env.Schema.Functions(d.Name) {
+		if f.Schema == d.Schema {
+			found = append(found, f)
+		}
+	}
+	if len(found) != 1 {
+		return cannot("Give them different names.", "there are %d functions %s.%s", len(found), d.Schema, d.Name)
+	}
+	for _, n := range found[0].Mentions {
+		rel := env.Schema.Relation(n)
+		if rel == nil || rel.System() || rel.Kind != catalog.Table && rel.Kind != catalog.PartitionedTable && rel.Kind != catalog.View && rel.Kind != catalog.MaterializedView {
+			continue
+		}
+		other := a.declared(rel)
+		switch {
+		case rel.Kind == catalog.View && a.relationReads(rel).home == "":
+		case other == nil:
+			return cannot(a.reachHint(n.Name), "function %q touches %q, which is on the home shard alone", d.Name, n.Name)
+		case !other.Reference && !colocated(other, t):
+			return cannot("Its argument must be a key of the same kind: use colocate_with.", "function %q touches %q, whose rows are not where the argument's are", d.Name, n.Name)
+		}
+	}
+	for _, n := range found[0].Writes {
+		if other := a.declared(env.Schema.Relation(n)); other != nil && other.Reference {
+			return cannot("Write it in a statement of its own.", "function %q writes reference table %q, which all shards have", d.Name, n.Name)
+		}
+	}
+	return nil
+}
+
+// unplace notes that declarations go with the functions that are dropped.
+func (a *analysis) unplace(n *pg.DropStmt) {
+	switch n.RemoveType {
+	case pg.ObjectType_OBJECT_FUNCTION, pg.ObjectType_OBJECT_PROCEDURE, pg.ObjectType_OBJECT_ROUTINE:
+	default:
+		return
+	}
+	for _, o := range n.Objects {
+		names := nameList(o.GetObjectWithArgs().GetObjname())
+		if len(names) == 0 {
+			continue
+		}
+		schema := ""
+		if len(names) > 1 {
+			schema = names[len(names)-2]
+		}
+		for _, f := range a.userFunctions(schema, names[len(names)-1]) {
+			if a.placed(f) != nil {
+				a.change().Functions = append(a.change().Functions, nameOf(f.Name))
+			}
+		}
+	}
+}

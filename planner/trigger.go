@@ -1,0 +1,155 @@
+package planner
+
+import (
+	"slices"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/catalog"
+	"weft/directory"
+	"weft/parser"
+	"weft/plan"
+)
+
+// A trigger runs where its row is, and sees that shard alone. It may touch rows of
+// sharded tables that are there for certain: those whose key is the row's own.
+
+// maxTriggers is how many triggers may set each other off before they are not
+// looked into.
+const maxTriggers = 4
+
+// mayTrigger refuses a trigger function that could need rows of other shards, or
+// change what other shards have as well.
+func (a *analysis) mayTrigger(on string, t *table, f *catalog.Function) {
+	const hint = "A trigger sees only the shard it runs on: it can touch reference tables, and rows whose key is that of NEW or OLD."
+	sharded, home := a.mentioned(f)
+	switch {
+	case home != "":
+		a.unsupported(hint, "trigger function %q of %q may touch %q, which is on the home shard alone", f.Name.Name, on, home)
+		return
+	case f.Opaque:
+		a.unsupported(hint, "trigger function %q of %q runs SQL that cannot be looked into", f.Name.Name, on)
+		return
+	case sharded != "" && (t == nil || t.Reference || !a.staysWith(t, f)):
+		a.unsupported(hint, "trigger function %q of %q may touch rows of %q that are on other shards", f.Name.Name, on, sharded)
+		return
+	}
+	for _, n := range f.Writes {
+		if d := a.declared(a.env.Schema.Relation(n)); d != nil && d.Reference {
+			a.unsupported("Write it in a statement of its own.", "trigger function %q of %q writes reference table %q, which all shards have", f.Name.Name, on, n.Name)
+		}
+	}
+	for _, k := range keysOf(t) {
+		if slices.Contains(f.Assigns, "new."+k.Name) {
+			a.unsupported("The shard of a row is chosen before its triggers run.", "trigger function %q of %q changes %q, the shard key", f.Name.Name, on, k.Name)
+		}
+	}
+}
+
+// staysWith reports whether all that a trigger function does to sharded tables
+// concerns rows with the key of its own row.
+func (a *analysis) staysWith(t *table, f *catalog.Function) bool {
+	if !f.Parsed || a.env.triggers >= maxTriggers {
+		return false
+	}
+	own := map[catalog.Name]bool{}
+	for _, text := range f.Texts {
+		tree, err := parser.Parse(text)
+		if err != nil {
+			return false
+		}
+		touches := false
+		parser.Walk(tree, func(m any) bool {
+			if rv, ok := m.(*pg.RangeVar); ok {
+				if rel := a.find(rv.Schemaname, rv.Relname); rel != nil && !rel.System() {
+					own[rel.Name] = true
+					touches = touches || a.relationReads(rel).sharded != ""
+				}
+			}
+			return true
+		})
+		if touches && !a.keptBeside(t, tree) {
+			return false
+		}
+	}
+	// What the functions that it calls touch is not looked into.
+	for _, n := range f.Mentions {
+		rel := a.env.Schema.Relation(n)
+		if rel != nil && !rel.System() && !own[n] && (rel.Kind == catalog.View || a.declared(rel) != nil) && a.relationReads(rel).sharded != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// keptBeside reports whether statements touch only rows with the key of a
+// trigger's row. NEW and OLD become parameters, and then it is planned.
+func (a *analysis) keptBeside(t *table, tree *pg.ParseResult) bool {
+	var types []uint32
+	for _, k := range t.keys {
+		types = append(types, k.Type)
+	}
+	for _, s := range tree.Stmts {
+		parser.Walk(s.Stmt, func(m any) bool {
+			n, ok := m.(*pg.Node)
+			if !ok {
+				return true
+			}
+			names := nameList(n.GetColumnRef().GetFields())
+			if len(names) != 2 || names[0] != "new" && names[0] != "old" {
+				return true
+			}
+			for i, k := range t.keys {
+				if k.Name == names[1] {
+					n.Node = &pg.Node_ParamRef{ParamRef: &pg.ParamRef{Number: int32(i + 1)}}
+				}
+			}
+			return true
+		})
+		sql, err := parser.Deparse(s.Stmt)
+		if err != nil {
+			return false
+		}
+		var sc parser.Scanner
+		if !sc.Scan([]byte(sql), parser.Options{}) {
+			return false
+		}
+		env := *a.env
+		env.triggers++
+		env.Options = parser.Options{}
+		p := makePlan(&env, sql, sc.Literals, types, later)
+		if !a.keyedByParams(p, t) {
+			return false
+		}
+	}
+	return true
+}
+
+// keyedByParams reports whether every sharded table in a plan has the parameters
+// for its key. Values that weft would have to supply cannot be, in a trigger.
+func (a *analysis) keyedByParams(p *plan.Plan, t *table) bool {
+	if p.Route != plan.Keyed || p.Generate != nil {
+		return false
+	}
+	for _, in := range p.Instances {
+		other := a.env.Tables.find(catalog.Name{Schema: in.Table.Schema, Name: in.Table.Name})
+		if other == nil || !colocated(other, t) || len(in.Keys) != len(t.keys) {
+			return false
+		}
+		for i := range in.Keys {
+			if !slices.ContainsFunc(in.Keys[i], func(s plan.Set) bool {
+				return len(s) == 1 && s[0].Kind == plan.Param && s[0].Index == i
+			}) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func keysOf(t *table) []directory.Column {
+	if t == nil {
+		return nil
+	}
+	return t.keys
+}
