@@ -159,9 +159,10 @@ func (l *loader) lookups(run func(sql string) ([][]string, error)) error {
 		return err
 	}
 	for _, r := range rows {
-		if rel := l.relations[r[1]]; rel != nil && r[0] == "w" && len(r) == 7 {
+		if rel := l.relations[r[1]]; rel != nil && r[0] == "w" && len(r) == 8 {
 			rel.Lookups = append(rel.Lookups, Lookup{
 				Name: r[2], Columns: l.names(rel, r[1], r[3]), Unique: r[4] == "t", Index: r[5], Public: r[6] == "public",
+				Dropping: strings.HasPrefix(r[6], "drop"), Job: r[7],
 			})
 		}
 	}

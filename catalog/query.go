@@ -133,7 +133,7 @@ FROM pg_catalog.pg_database b WHERE b.datname = pg_catalog.current_database()`,
 // lookupQuery asks for lookups. It is a text of its own: their table need not be
 // there.
 const lookupQuery = `SELECT 'w', l.owner, l.name, '{' || pg_catalog.array_to_string(l.columns, ',') || '}', l.single,
- (SELECT c.relname FROM pg_catalog.pg_class c WHERE c.oid = l.index), l.state
+ (SELECT c.relname FROM pg_catalog.pg_class c WHERE c.oid = l.index), l.state, l.job
 FROM weft.lookup l ORDER BY l.single DESC, l.name`
 
 // viewOption is whether a view has an option of that name that is on.

@@ -149,6 +149,10 @@ type Lookup struct {
 	Index string
 	// Public: all rows are in it. Before, it is kept up but not asked.
 	Public bool
+	// Dropping: it is on its way out.
+	Dropping bool
+	// Job is the proxy that is making or dropping it.
+	Job string
 }
 
 // ForeignKey is a foreign key constraint.

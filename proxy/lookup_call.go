@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 
 	"weft/pgerr"
@@ -45,4 +46,34 @@ func (s *Session) callLookup(ctx context.Context, name string, req *schema.Reque
 	}
 	tell(e)
 	return nil
+}
+
+// resumeLookups goes on with lookups that proxies were making which are gone. Those
+// are seen in the schemas that this proxy has read.
+func (s *Server) resumeLookups(ctx context.Context) {
+	s.envs.mu.Lock()
+	slots := maps.Clone(s.envs.loaded)
+	s.envs.mu.Unlock()
+	for database, slot := range slots {
+		select {
+		case slot.turn <- struct{}{}:
+		default:
+			continue // it is being read
+		}
+		schema := slot.schema
+		<-slot.turn
+		if schema == nil {
+			continue
+		}
+		for _, rel := range schema.LookedUp() {
+			for _, l := range rel.Lookups {
+				if l.Public || l.Job == s.cfg.Proxy && s.mover.Running("lookup "+l.Name) || l.Job != s.cfg.Proxy && s.alive(ctx, l.Job) {
+					continue
+				}
+				if err := s.mover.ResumeLookup(ctx, database, rel.Name, l); err != nil && ctx.Err() == nil {
+					s.log.Warn("unfinished lookup", "lookup", l.Name, "err", err)
+				}
+			}
+		}
+	}
 }

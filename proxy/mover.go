@@ -169,6 +169,7 @@ func (s *Server) recoverMoves(ctx context.Context) {
 			continue
 		}
 		s.settleLeft(ctx, snap)
+		s.resumeLookups(ctx)
 		for i := range snap.Tables {
 			t := snap.Tables[i]
 			if t.State == directory.Active || s.mover.Running(t.Job.ID) {

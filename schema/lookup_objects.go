@@ -190,7 +190,7 @@ BEGIN
  END');
 
  EXECUTE (SELECT coalesce(string_agg(format('DROP TRIGGER %I ON %s', tgname, rel), '; '), 'SELECT 1') FROM pg_trigger WHERE tgrelid = l.owner AND tgname LIKE 'weft ' || replace(which, '_', '\_') || ' %');
- IF l.state = 'declared' THEN
+ IF l.state IN ('declared', 'dropped') THEN
   RETURN;
  END IF;
  IF rows THEN

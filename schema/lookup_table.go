@@ -122,6 +122,7 @@ func (j *lookupJob) close() {
 	for _, s := range append(j.shards, j.reading...) {
 		s.close()
 	}
+	j.shards, j.reading = nil, nil
 }
 
 func (j *lookupJob) home() *session {
@@ -142,7 +143,8 @@ func (m *Mover) buildLookup(ctx context.Context, snap *directory.Snapshot, spec 
 	err := j.build()
 	var e *pgerr.Error
 	if errors.As(err, &e) && e.Code == pgerr.UniqueViolation {
-		// It cannot be: nobody gains by its half.
+		// It cannot be: nobody gains by its half. Our own reading would be in the way.
+		j.close()
 		if undo := m.removeLookup(context.WithoutCancel(ctx), snap, spec.database, spec.name); undo != nil {
 			m.cfg.Log.Warn("a lookup that cannot be is left halfway", "lookup", spec.name, "err", undo)
 		}
@@ -153,6 +155,14 @@ func (m *Mover) buildLookup(ctx context.Context, snap *directory.Snapshot, spec 
 func (j *lookupJob) build() error {
 	if err := j.dial(true); err != nil {
 		return err
+	}
+	// Held until the connection is closed, whatever becomes of us.
+	free, err := j.home().one("SELECT pg_try_advisory_lock(hashtextextended(" + literal("weft lookup "+j.spec.name) + ", 0))")
+	if err != nil {
+		return err
+	}
+	if free != "t" {
+		return pgerr.New(pgerr.ObjectInUse, "lookup %q is being made", j.spec.name)
 	}
 	for _, s := range []struct {
 		name string
@@ -365,6 +375,7 @@ func (j *lookupJob) lacking(want map[string]int) (map[string]int, error) {
 
 // count returns how often entries are in a shard's table.
 func (j *lookupJob) count(at int, entries []string) (map[string]int, error) {
+	entries = slices.Compact(slices.Sorted(slices.Values(entries))) // each once, or it is counted twice
 	rows, err := j.shards[at].Exec("SELECT e.e, count(*) FROM " + j.spec.parse(entries) + " e JOIN " + j.spec.own() + " t ON t.id = e.id AND " + j.spec.same() + " GROUP BY e.e")
 	if err != nil {
 		return nil, err
@@ -566,6 +577,24 @@ func (m *Mover) DropLookup(ctx context.Context, req LookupRequest) error {
 	return m.ended(ctx, m.removeLookup(ctx, snap, req.Database, spec.known.Name))
 }
 
+// ResumeLookup goes on with a lookup that another process was making or dropping.
+func (m *Mover) ResumeLookup(ctx context.Context, database string, table catalog.Name, l catalog.Lookup) error {
+	if m.Running("lookup " + l.Name) {
+		return nil
+	}
+	req := LookupRequest{Request: Request{Database: database, User: m.cfg.Service, Table: table, Columns: l.Columns}, Name: l.Name, Unique: l.Unique}
+	snap, spec, err := m.lookAtLookup(ctx, &req, false)
+	switch {
+	case err != nil:
+		return err
+	case spec.known == nil || spec.known.Public:
+		return nil // it is done
+	case spec.known.Dropping:
+		return m.removeLookup(ctx, snap, database, l.Name)
+	}
+	return m.buildLookup(ctx, snap, spec, &req.Request, func(*pgerr.Error) {})
+}
+
 // removeLookup drops a lookup on all shards, in the opposite order of its making:
 // when nobody asks it any more the triggers go, then the tables.
 func (m *Mover) removeLookup(ctx context.Context, snap *directory.Snapshot, database, name string) error {
@@ -582,14 +611,14 @@ func (m *Mover) removeLookup(ctx context.Context, snap *directory.Snapshot, data
 		return s.run("BEGIN", "SET LOCAL lock_timeout = '10s'", what+" WHERE name = "+literal(name), "COMMIT")
 	}
 	shards := append(others(snap), snap.Home)
-	if err := on(snap.Home, "UPDATE weft.lookup SET state = 'write', job = "+literal(m.cfg.Proxy)); err != nil {
+	if err := on(snap.Home, "UPDATE weft.lookup SET state = 'dropping', job = "+literal(m.cfg.Proxy)); err != nil {
 		return err
 	}
 	if err := m.renew(ctx, database); err != nil {
 		return err
 	}
 	for _, shard := range shards {
-		if err := on(shard, "UPDATE weft.lookup SET state = 'declared'"); err != nil {
+		if err := on(shard, "UPDATE weft.lookup SET state = 'dropped'"); err != nil {
 			return err
 		}
 		if err := on(shard, "SELECT weft.lookup_make(name) FROM weft.lookup"); err != nil {
