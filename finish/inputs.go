@@ -164,16 +164,13 @@ func (in *Inputs) AddTo(piece int, row []byte) (full bool, err error) {
 	return in.used > in.limits.Inline || int64(in.values) > min(in.limits.Inline/bytesPerValue, int64(maxParams-in.params)), err
 }
 
-// With returns inputs that are these, but for the rows of one, which it has none
-// of. Rows are added to that one only.
-func (in *Inputs) With(piece int) *Inputs {
+// With returns inputs that are these, but for one: it has that shape, and no rows
+// yet. Rows are added to that one only.
+func (in *Inputs) With(piece int, shape Shape) *Inputs {
 	out := *in
-	out.inputs = slices.Clone(in.inputs)
-	p := &out.inputs[piece]
-	*p = input{shape: p.shape, byRow: p.byRow}
-	if !p.byRow {
-		p.arrays = make([]array, len(p.shape.Columns))
-	}
+	out.inputs = slices.Clone(in.inputs[:piece])
+	out.Extend(shape)
+	out.inputs = append(out.inputs, in.inputs[piece+1:]...)
 	return &out
 }
 

@@ -46,6 +46,8 @@ type analysis struct {
 	// inserts is.
 	inserting    *writer
 	apart, aside bool
+	// stepped: what an INSERT stores is looked at when its rows are known.
+	stepped bool
 
 	// probe is what a look at one block of a statement notes beside. Nil in the
 	// analysis of a whole statement.

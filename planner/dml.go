@@ -13,6 +13,7 @@ import (
 
 // target is the table that a statement writes.
 type target struct {
+	rv    *pg.RangeVar
 	rel   *catalog.Relation
 	table *table // nil if it is on the home shard alone
 	name  string
@@ -23,14 +24,14 @@ func (l *level) target(rv *pg.RangeVar, c *changes) *target {
 	l.out.Writes = true
 	if l.temporary(rv) {
 		l.touched.home = append(l.touched.home, rv.Relname)
-		return &target{name: rv.Relname}
+		return &target{rv: rv, name: rv.Relname}
 	}
 	rel, t := l.relation(rv)
 	if rel == nil {
 		l.touched.missing = append(l.touched.missing, rv)
-		return &target{name: rv.Relname}
+		return &target{rv: rv, name: rv.Relname}
 	}
-	out := &target{rel: rel, table: t, name: rel.Name.Name}
+	out := &target{rv: rv, rel: rel, table: t, name: rel.Name.Name}
 	if rel.Schema == ownSchema {
 		l.refuse(pgerr.InsufficientPrivilege, "", "permission denied for schema %s: what it holds is weft's own", ownSchema)
 	}
@@ -229,7 +230,7 @@ func (l *level) assignments(tg *target, list []*pg.Node, name string, unchanged 
 		return
 	}
 	x := l.appear(tg.table, name, l.scope)
-	x.stored = true
+	x.stored, x.rv = true, tg.rv
 	row := l.targetInstance(tg)
 	for _, k := range tg.table.keys {
 		if s, ok := stored[k.Name]; ok {

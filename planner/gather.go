@@ -19,7 +19,6 @@ import (
 //   - ctid, xmin, tableoid and the other system columns of a sharded or reference
 //     table: they are each shard's own
 //   - FOR UPDATE and the like, unless the query runs whole inside each shard
-//   - a WITH that changes rows
 //   - a view that has to be taken apart, but is a security barrier, or reads
 //     tables with row-level security as its owner
 //   - a whole row of a temporary table; beside *, one of a table on the nullable

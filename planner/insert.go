@@ -33,6 +33,8 @@ func (l *level) insert(n *pg.InsertStmt) []output {
 	sel := n.SelectStmt.GetSelectStmt()
 	switch {
 	case l.aside: // what it inserts is somebody else's business
+	case l.stepped && sel != nil:
+		l.beside(l.outside()).query(sel)
 	case tg.rel == nil || tg.table == nil || tg.table.Reference:
 		l.inserted(tg, n, names, sel)
 	default:

@@ -78,6 +78,10 @@ func (r *remainder) insideWith(sel *pg.SelectStmt, all []*pg.CommonTableExpr, ow
 		c := w.Ctes[i].GetCommonTableExpr()
 		inner := c.GetCtequery().GetSelectStmt()
 		if inner == nil {
+			_, list := withOf(c.GetCtequery()) // it changes rows
+			for _, n := range list {
+				walkQueries(n, nil, func(at site, q *pg.SelectStmt) { r.nest(q, at, all[:own+i], recursive) })
+			}
 			continue
 		}
 		self := uses(inner)[c.Ctename]

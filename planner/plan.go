@@ -300,14 +300,23 @@ func (a *analysis) statement(n *pg.Node) plan.Route {
 		if intoOf(n.SelectStmt) != nil {
 			return a.selectInto(n.SelectStmt)
 		}
+		if changesInWith(n.SelectStmt.WithClause) {
+			return a.withSteps(&pg.Node{Node: n}, func(l *level) { l.query(n.SelectStmt) })
+		}
 		return a.selected(&pg.Node{Node: n})
 	case *pg.Node_InsertStmt:
 		return a.inserts(n.InsertStmt)
 	case *pg.Node_UpdateStmt:
+		if changesInWith(n.UpdateStmt.WithClause) {
+			return a.withSteps(&pg.Node{Node: n}, func(l *level) { l.update(n.UpdateStmt) })
+		}
 		a.notesOfWrite()
 		a.top().update(n.UpdateStmt)
 		return a.changed(&pg.Node{Node: n})
 	case *pg.Node_DeleteStmt:
+		if changesInWith(n.DeleteStmt.WithClause) {
+			return a.withSteps(&pg.Node{Node: n}, func(l *level) { l.remove(n.DeleteStmt) })
+		}
 		a.notesOfWrite()
 		a.top().remove(n.DeleteStmt)
 		return a.changed(&pg.Node{Node: n})

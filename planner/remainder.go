@@ -34,6 +34,8 @@ type remainder struct {
 	// stays tells of names of relations in the trees that were analysed which are
 	// not taken out. Nil for a query: all are.
 	stays map[*pg.RangeVar]bool
+	// copies are the queries of the tree by what they were copied from.
+	copies map[*pg.SelectStmt]*pg.SelectStmt
 
 	found    []*island
 	catalogs bool // it reads system catalogs

@@ -66,6 +66,10 @@ func (a *analysis) isStatement(stmt *pg.Node) bool {
 		return s.GetDeleteStmt() == n.DeleteStmt
 	case *pg.Node_MergeStmt:
 		return s.GetMergeStmt() == n.MergeStmt
+	case *pg.Node_InsertStmt:
+		return s.GetInsertStmt() == n.InsertStmt
+	case *pg.Node_SelectStmt:
+		return s.GetSelectStmt() == n.SelectStmt
 	}
 	return false
 }
@@ -94,6 +98,9 @@ type changing struct {
 	own, from []*pg.Node
 	with      *pg.WithClause
 	returning []*pg.Node
+	// once are the queries in it that are answered before it, on the home shard:
+	// they name nothing of what is around them, and may yield other rows each time.
+	once []*pg.SelectStmt
 }
 
 // changing looks at a statement. It returns nil if it is none of these.
@@ -176,28 +183,23 @@ func (c *changing) write() (*plan.Write, *pgerr.Error) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	r, refusal := c.lend(stays)
-	if refusal != nil {
+	s := &steps{analysis: c.analysis, stmt: c.stmt, returned: map[string]int{}}
+	if s.r, refusal = c.takeOutAll(stays); refusal != nil {
 		return nil, refusal
 	}
-	text, err := r.render(r.tree)
-	if err != nil {
-		return nil, unwritable(err)
-	}
-	w := &plan.Write{Verb: c.verb, Text: text, Returns: len(c.returning) > 0, Home: c.table == nil}
-	if len(r.gather.Pieces) > 0 {
-		w.Read = r.gather
-	}
+	s.answer(c.once)
+	w := &plan.Write{Verb: c.verb, Returns: len(c.returning) > 0, Home: c.table == nil}
 	if c.table != nil {
-		w.Instances = []plan.Instance{r.solved(c.targetRows())}
+		w.Instances = []plan.Instance{s.r.solved(c.targetRows())}
 	}
-	return w, nil
+	s.before = append(s.before, &step{tree: s.r.tree, write: w})
+	return s.finish()
 }
 
 // targetRows is the instance of the table that is written.
 func (c *changing) targetRows() *instance {
 	for _, x := range c.instances {
-		if x.rv == c.target {
+		if x.rv == c.target && !x.stored {
 			return x
 		}
 	}

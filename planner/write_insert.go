@@ -21,6 +21,9 @@ import (
 
 // inserts plans an INSERT.
 func (a *analysis) inserts(n *pg.InsertStmt) plan.Route {
+	if changesInWith(n.WithClause) {
+		return a.withSteps(&pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: n}}, func(l *level) { l.insert(n) })
+	}
 	a.top().insert(n)
 	if len(a.copies) > 0 {
 		return a.replicated(&pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: n}})

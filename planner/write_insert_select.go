@@ -257,6 +257,15 @@ func (s *selectInsert) defaultNode(c *catalog.Column) *pg.Node {
 
 // streamed returns how the rows of the query are sent where they belong.
 func (s *selectInsert) streamed() (*plan.Write, *pgerr.Error) {
+	w, query, refusal := s.sent()
+	if refusal != nil {
+		return nil, refusal
+	}
+	return w, s.reading(query, w)
+}
+
+// sent is what is done with the rows, and the query that yields them.
+func (s *selectInsert) sent() (*plan.Write, *pg.Node, *pgerr.Error) {
 	split := &plan.Split{Whole: s.whole(), Skips: s.stmt.OnConflictClause != nil || len(s.rel.Triggers) > 0}
 	stmt := proto.Clone(s.stmt).(*pg.InsertStmt)
 	stmt.WithClause = nil
@@ -266,12 +275,12 @@ func (s *selectInsert) streamed() (*plan.Write, *pgerr.Error) {
 	if s.table != nil {
 		var refusal *pgerr.Error
 		if added, drawn, refusal = s.leftOut(split); refusal != nil {
-			return nil, refusal
+			return nil, nil, refusal
 		}
 	}
 	told := s.told()
 	if s.opaque && len(added)+len(drawn)+len(told) > 0 {
-		return nil, cannot("Name the columns in the query.", "weft cannot tell how many columns this query has, and has to add some")
+		return nil, nil, cannot("Name the columns in the query.", "weft cannot tell how many columns this query has, and has to add some")
 	}
 	if s.opaque {
 		sel.TargetList = []*pg.Node{targetNode(pg.MakeColumnRefNode([]*pg.Node{pg.MakeAStarNode()}, -1), "")}
@@ -287,14 +296,13 @@ func (s *selectInsert) streamed() (*plan.Write, *pgerr.Error) {
 	s.timed = s.asksTime(node)
 	text, err := s.render(node)
 	if err != nil {
-		return nil, unwritable(err)
+		return nil, nil, unwritable(err)
 	}
 	query := selectNode(s.query)
 	if len(added) > 0 {
 		query = s.withDefaults(added)
 	}
-	w := &plan.Write{Text: text, Split: split}
-	return w, s.reading(query, w)
+	return &plan.Write{Text: text, Split: split}, query, nil
 }
 
 // whole: rows may have to do with each other.

@@ -7,36 +7,41 @@ import (
 	"weft/pgerr"
 )
 
-// lend takes the tables that do not stay out of the statement. What remains is the
+// takeOut takes the tables that do not stay out of the statement. What remains is the
 // text that each shard runs, over the rows of pieces.
-func (c *changing) lend(stays map[*pg.RangeVar]bool) (*remainder, *pgerr.Error) {
-	r := c.newRemainder()
+func (a *analysis) takeOut(stmt *pg.Node, stays map[*pg.RangeVar]bool) (*remainder, *pgerr.Error) {
+	r := a.newRemainder()
 	r.stays = stays
-	r.tree = r.copy(c.stmt)
+	r.tree = r.copy(stmt)
+	return r, r.takeOut(stmt)
+}
+
+func (r *remainder) takeOut(stmt *pg.Node) *pgerr.Error {
+	a := r.analysis
 	defer oneSource(r.tree)()
-	if !c.env.tablesOnly {
-		r.nestedIn(c.stmt)
+	if !a.env.tablesOnly {
+		r.nestedIn(stmt)
 		r.localViews(r.tree)
 	}
 	r.spell(r.tree)
-	if !c.env.tablesOnly {
+	if !a.env.tablesOnly {
 		r.islands(r.tree)
 	}
 	r.dependents(r.tree)
 	r.mentions = mentionsOf(r.tree)
 	if err := r.settleIslands(r.tree); err != nil {
-		return nil, unwritable(err)
+		return unwritable(err)
 	}
 	r.replace(r.tree)
-	r.pinTarget(r.tree)
+	r.pinTargets(r.tree)
 	if r.catalogs {
 		r.refuse("Ask the system catalogs in a statement of their own.", "system catalogs are not supported in a statement that writes on several shards")
 	}
 	if r.refusal != nil {
-		return nil, r.refusal
+		return r.refusal
 	}
 	r.reduceInputs()
-	return r, nil
+	return nil
 }
 
 // oneSource takes the source of SET (a, b) = source away from all columns but the
@@ -78,22 +83,27 @@ func (r *remainder) pin(rv *pg.RangeVar) {
 	}
 }
 
-// pinTarget does it for the table that is written.
-func (r *remainder) pinTarget(n *pg.Node) {
-	var rv *pg.RangeVar
-	switch n := n.GetNode().(type) {
-	case *pg.Node_UpdateStmt:
-		rv = n.UpdateStmt.Relation
-	case *pg.Node_DeleteStmt:
-		rv = n.DeleteStmt.Relation
-	case *pg.Node_MergeStmt:
-		rv = n.MergeStmt.Relation
-	default:
-		return
-	}
-	if rel, _ := r.relation(rv); rel != nil && !r.temporary(rv) {
-		rv.Schemaname = rel.Schema
-	}
+// pinTargets does it for the tables that are written.
+func (r *remainder) pinTargets(n *pg.Node) {
+	parser.Walk(n, func(m any) bool {
+		var rv *pg.RangeVar
+		switch m := m.(type) {
+		case *pg.UpdateStmt:
+			rv = m.Relation
+		case *pg.DeleteStmt:
+			rv = m.Relation
+		case *pg.MergeStmt:
+			rv = m.Relation
+		case *pg.InsertStmt:
+			rv = m.Relation
+		default:
+			return true
+		}
+		if rel, _ := r.relation(rv); rel != nil && !r.temporary(rv) {
+			rv.Schemaname = rel.Schema
+		}
+		return true
+	})
 }
 
 // settled reports whether all that a query reads stays, so that it can be left as
@@ -115,6 +125,10 @@ func (r *remainder) settled(sel *pg.SelectStmt) bool {
 // nestedIn is nested for a statement that changes rows. was is what it was copied
 // from.
 func (r *remainder) nestedIn(was *pg.Node) {
+	if r.tree.GetSelectStmt() != nil {
+		r.nested(r.tree)
+		return
+	}
 	r.once = uses(r.tree)
 	with, list := withOf(r.tree)
 	original, _ := withOf(was)
@@ -135,17 +149,11 @@ func (r *remainder) nestedIn(was *pg.Node) {
 	if holder.WithClause != nil {
 		return
 	}
-	switch n := r.tree.GetNode().(type) {
-	case *pg.Node_UpdateStmt:
-		n.UpdateStmt.WithClause = nil
-	case *pg.Node_DeleteStmt:
-		n.DeleteStmt.WithClause = nil
-	case *pg.Node_MergeStmt:
-		n.MergeStmt.WithClause = nil
-	}
+	setWith(r.tree, nil)
 }
 
-// withOf returns the WITH of a statement that changes rows, and its other clauses.
+// withOf returns the WITH of a statement, and the other clauses of one that changes
+// rows.
 func withOf(stmt *pg.Node) (*pg.WithClause, []*pg.Node) {
 	var list []*pg.Node
 	add := func(nodes ...*pg.Node) {
@@ -169,6 +177,15 @@ func withOf(stmt *pg.Node) (*pg.WithClause, []*pg.Node) {
 		add(d.WhereClause)
 		add(d.ReturningList...)
 		return d.WithClause, list
+	case *pg.Node_SelectStmt:
+		return n.SelectStmt.WithClause, nil
+	case *pg.Node_InsertStmt:
+		i := n.InsertStmt
+		add(i.SelectStmt)
+		add(i.OnConflictClause.GetTargetList()...)
+		add(i.OnConflictClause.GetWhereClause())
+		add(i.ReturningList...)
+		return i.WithClause, list
 	case *pg.Node_MergeStmt:
 		m := n.MergeStmt
 		add(m.SourceRelation, m.JoinCondition)

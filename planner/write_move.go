@@ -7,7 +7,6 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 
 	"weft/catalog"
-	"weft/datum"
 	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
@@ -27,7 +26,7 @@ import (
 
 // moves reports whether a key is changed.
 func (c *changing) moves() bool {
-	return slices.ContainsFunc(c.instances, func(x *instance) bool { return x.stored })
+	return slices.ContainsFunc(c.instances, func(x *instance) bool { return x.stored && x.rv == c.target })
 }
 
 // move plans it.
@@ -53,10 +52,13 @@ func (c *changing) move() (*plan.Write, *pgerr.Error) {
 	}
 	d := c.changing(&pg.Node{Node: &pg.Node_DeleteStmt{DeleteStmt: del}})
 	stays, refusal := d.staying()
-	if refusal != nil {
+	switch {
+	case refusal != nil:
 		return nil, refusal
+	case len(d.once) > 0:
+		return nil, cannot("Ask for its rows first.", "a subquery that may yield other rows each time is not supported where a shard key is changed over several shards")
 	}
-	r, refusal := d.lend(stays)
+	r, refusal := d.takeOut(d.stmt, stays)
 	if refusal != nil {
 		return nil, refusal
 	}
@@ -174,30 +176,13 @@ func (c *changing) newRow(rel *catalog.Relation, u *pg.UpdateStmt) (cols []*cata
 		case v.GetSetToDefault() != nil:
 			continue // it gets it when it is inserted
 		case v.GetAConst() != nil && (v.GetAConst().Isnull || v.GetAConst().GetSval() != nil):
-			v = &pg.Node{Node: &pg.Node_TypeCast{TypeCast: &pg.TypeCast{Arg: v, TypeName: readAs(col), Location: -1}}}
+			if typ := inputType(col); typ != nil {
+				v = castAs(v, typ)
+			}
 		}
 		cols, values = append(cols, col), append(values, v)
 	}
 	return cols, values, nil
-}
-
-// readAs is the type that a string is read as that is assigned to a column: its
-// modifier comes later, with the assignment.
-func readAs(c *catalog.Column) *pg.TypeName {
-	name := c.TypeName
-	if c.Type == c.Base {
-		switch datum.Type(c.Base) {
-		case datum.Varchar, datum.Text:
-			name = "pg_catalog.text"
-		case datum.Bpchar:
-			name = "pg_catalog.bpchar"
-		}
-	}
-	tree, err := parser.Parse("SELECT NULL::" + name)
-	if err != nil || len(tree.Stmts) != 1 {
-		return &pg.TypeName{Names: []*pg.Node{pg.MakeStrNode("text")}, Typemod: -1, Location: -1}
-	}
-	return tree.Stmts[0].Stmt.GetSelectStmt().TargetList[0].GetResTarget().Val.GetTypeCast().TypeName
 }
 
 // insertion is the INSERT of the rows of an input.

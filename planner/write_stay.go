@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"slices"
+
 	pg "github.com/pganalyze/pg_query_go/v6"
 
 	"weft/catalog"
@@ -15,6 +17,9 @@ func (c *changing) staying() (map[*pg.RangeVar]bool, *pgerr.Error) {
 	l := in.top()
 	l.query(c.rows())
 	c.out.Exact = c.out.Exact || in.out.Exact
+	if c.table != nil {
+		c.findOnce()
+	}
 	if refusal := c.unfit(in); refusal != nil {
 		return nil, refusal
 	}
@@ -75,7 +80,7 @@ func (c *changing) anchorIn(in *analysis) *anchor {
 		return nil
 	}
 	for i, x := range in.instances {
-		if x.rv != c.target {
+		if x.rv != c.target || x.stored {
 			continue
 		}
 		at := &anchor{table: x.table, first: i, last: i + 1}
@@ -121,6 +126,15 @@ var perRowCalls = set("random", "clock_timestamp", "gen_random_uuid", "timeofday
 // unfitCalls refuses functions that would have another value on each shard where
 // PostgreSQL has one for all rows.
 func (c *changing) unfitCalls(in *analysis) *pgerr.Error {
+	apart := map[*pg.FuncCall]bool{}
+	for _, sel := range c.once {
+		parser.Walk(sel, func(m any) bool {
+			if f, ok := m.(*pg.FuncCall); ok {
+				apart[f] = true
+			}
+			return true
+		})
+	}
 	own := map[*pg.FuncCall]bool{}
 	for _, n := range c.own {
 		walkLevel(n, func(m any) {
@@ -133,6 +147,7 @@ func (c *changing) unfitCalls(in *analysis) *pgerr.Error {
 		name := lastName(f.Funcname)
 		t := in.env.Schema.Builtin(name)
 		switch {
+		case apart[f]:
 		case ofServer[name]:
 			return cannot("Give the value as a parameter; now() is the same on all shards.", "function %s tells of the shard it runs on", name)
 		case t.Known && t.Volatility != 'v', own[f] && (!t.Known || perRowCalls[name]):
@@ -145,7 +160,7 @@ func (c *changing) unfitCalls(in *analysis) *pgerr.Error {
 	var refusal *pgerr.Error
 	parser.Walk(c.stmt, func(m any) bool {
 		f, ok := m.(*pg.FuncCall)
-		if !ok || own[f] || refusal != nil {
+		if !ok || own[f] || apart[f] || refusal != nil {
 			return refusal == nil
 		}
 		names := nameList(f.Funcname)
@@ -170,7 +185,7 @@ func (c *changing) answeredOnce() map[*pg.RangeVar]bool {
 	once := map[*pg.RangeVar]bool{}
 	parser.Walk(c.stmt, func(m any) bool {
 		sel, ok := m.(*pg.SelectStmt)
-		if !ok || !c.orderly(sel) || !c.closed(sel) {
+		if !ok || !slices.Contains(c.once, sel) && (!c.orderly(sel) || !c.closed(sel)) {
 			return true
 		}
 		parser.Walk(sel, func(m any) bool {

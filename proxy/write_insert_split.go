@@ -94,14 +94,7 @@ func (in *splitting) prepare(cols []plan.Column) error {
 	if err := in.kept.rewind(); err != nil {
 		return err
 	}
-	in.columns = slices.Clone(cols)
-	for i := range in.split.Draws {
-		c := plan.Column{Name: "weft_draw_" + strconv.Itoa(i+1), Type: int8OID, Size: 8, Mod: -1, SQL: "bigint", Array: 1016, Binary: true}
-		if in.split.Draws[i].Sequence == "" {
-			c.Type, c.Size, c.SQL, c.Array = uint32(datum.UUID), 16, "uuid", 2951
-		}
-		in.columns = append(in.columns, c)
-	}
+	in.columns = withDrawn(cols, in.split)
 	in.most = splitRows
 	for i := range in.columns {
 		if finish.Carry(&in.columns[i]) == finish.Whole { // each value is a parameter
@@ -123,6 +116,19 @@ func (in *splitting) prepare(cols []plan.Column) error {
 		in.instance.Keys = append(in.instance.Keys, sets)
 	}
 	return nil
+}
+
+// withDrawn are columns of rows that are split, with those that weft adds.
+func withDrawn(cols []plan.Column, split *plan.Split) []plan.Column {
+	cols = slices.Clone(cols)
+	for i := range split.Draws {
+		c := plan.Column{Name: "weft_draw_" + strconv.Itoa(i+1), Type: int8OID, Size: 8, Mod: -1, SQL: "bigint", Array: 1016, Binary: true}
+		if split.Draws[i].Sequence == "" {
+			c.Type, c.Size, c.SQL, c.Array = uint32(datum.UUID), 16, "uuid", 2951
+		}
+		cols = append(cols, c)
+	}
+	return cols
 }
 
 // datumReads reports whether weft knows by itself what a value of a column becomes

@@ -27,7 +27,7 @@ func (s *Session) describeSteps(x *gathering, d *plan.Description) error {
 	}
 	in := finish.NewInputs(x.shapes(d), len(d.Params), finish.Limits{})
 	for _, b := range w.Before {
-		cols, _, err := s.describeLent(x, d, in, b.Text)
+		cols, _, err := s.describeLent(x, d, in, b)
 		if err != nil {
 			return err
 		}
@@ -37,7 +37,7 @@ func (s *Session) describeSteps(x *gathering, d *plan.Description) error {
 		d.Steps = append(d.Steps, cols)
 		in.Extend(finish.Shape{Columns: cols})
 	}
-	cols, sql, err := s.describeLent(x, d, in, w.Text)
+	cols, sql, err := s.describeLent(x, d, in, w)
 	if err != nil {
 		return err
 	}
@@ -45,10 +45,14 @@ func (s *Session) describeSteps(x *gathering, d *plan.Description) error {
 }
 
 // describeLent finds out what a text over lent rows returns.
-func (s *Session) describeLent(x *gathering, d *plan.Description, in *finish.Inputs, text plan.Text) ([]plan.Column, string, error) {
+func (s *Session) describeLent(x *gathering, d *plan.Description, in *finish.Inputs, w *plan.Write) ([]plan.Column, string, error) {
+	if w.Split != nil && len(w.Split.Draws) > 0 {
+		at := w.Split.Input
+		in = in.With(at, finish.Shape{Columns: withDrawn(d.Steps[at-len(d.Pieces)], w.Split)})
+	}
 	fill := x.timelessFill()
 	fill.Input = in.AppendInput
-	sql := string(text.Append(nil, fill))
+	sql := string(w.Text.Append(nil, fill))
 	_, cols, err := finish.Describe(s.conn, sql, in.AppendTypes(d.Params[:len(d.Params):len(d.Params)]))
 	if err != nil && blames(err) {
 		s.log.Error("what the shards are to run cannot be described", "sql", sql, "err", err)

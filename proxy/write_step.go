@@ -115,7 +115,7 @@ func (s *Session) share(r *router, x *gathering) error {
 	for j, row := range in.batch {
 		shard := in.places[j]
 		if x.shares[shard] == nil {
-			x.shares[shard] = x.in.With(split.Input)
+			x.shares[shard] = x.in.With(split.Input, finish.Shape{Columns: in.columns})
 			x.visits[shard] = []int{0}
 		}
 		if _, err := x.shares[shard].AddTo(split.Input, row); err != nil {

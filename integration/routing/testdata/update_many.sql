@@ -129,7 +129,6 @@ update tags set tag = 'toolong';
 
 @maybe
 update customers set name = nextval('customers_id_seq')::text;
-update orders set status = 'r' where id in (select id from orders order by random() limit 3);
 update orders set note = ctid::text;
 
 @tables

@@ -1,0 +1,95 @@
+package planner
+
+import (
+	pg "github.com/pganalyze/pg_query_go/v6"
+	"google.golang.org/protobuf/proto"
+
+	"weft/parser"
+	"weft/pgerr"
+)
+
+// findOnce finds the queries of the statement that name nothing of what is around
+// them, and may yield other rows each time: they call something volatile, or
+// depend on the order in which rows are found. PostgreSQL answers each once, so no
+// two shards must.
+func (c *changing) findOnce() {
+	c.once = nil
+	parser.Walk(c.stmt, func(m any) bool {
+		sel, ok := m.(*pg.SelectStmt)
+		if !ok || !c.unsure(sel) && !c.orderly(sel) || !c.closed(sel) {
+			return true
+		}
+		c.once = append(c.once, sel)
+		return false
+	})
+}
+
+// unsure reports whether a query calls a volatile function.
+func (a *analysis) unsure(sel *pg.SelectStmt) bool {
+	found := false
+	parser.Walk(sel, func(m any) bool {
+		if f, ok := m.(*pg.FuncCall); ok {
+			found = found || a.volatileCall(f)
+		}
+		return !found
+	})
+	return found
+}
+
+// volatileCall reports whether a call may have another value each time.
+func (a *analysis) volatileCall(f *pg.FuncCall) bool {
+	names := nameList(f.Funcname)
+	schema := ""
+	if len(names) > 1 {
+		schema = names[len(names)-2]
+	}
+	users := a.userFunctions(schema, names[len(names)-1])
+	for _, u := range users {
+		if u.Volatility == 'v' {
+			return true
+		}
+	}
+	t := a.env.Schema.Builtin(names[len(names)-1])
+	return len(users) == 0 && t.Known && t.Volatility == 'v'
+}
+
+// takeOutAll is takeOut that remembers where the queries are that are answered once.
+func (c *changing) takeOutAll(stays map[*pg.RangeVar]bool) (*remainder, *pgerr.Error) {
+	r := c.newRemainder()
+	r.stays = stays
+	r.tree = r.copy(c.stmt)
+	r.copies = map[*pg.SelectStmt]*pg.SelectStmt{}
+	for copied, was := range r.queries {
+		r.copies[was] = copied
+	}
+	return r, r.takeOut(c.stmt)
+}
+
+// answer makes steps of queries that are answered once, and puts their rows in
+// their place.
+func (s *steps) answer(once []*pg.SelectStmt) {
+	with, _ := withOf(s.r.tree)
+	for _, was := range once {
+		sel := s.r.copies[was]
+		if sel == nil {
+			continue
+		}
+		tree := proto.Clone(selectNode(sel)).(*pg.Node)
+		var plain []*pg.Node
+		for _, n := range with.GetCtes() {
+			if n.GetCommonTableExpr().GetCtequery().GetSelectStmt() == sel {
+				break
+			}
+			plain = append(plain, n)
+		}
+		s.enclose(tree, plain)
+		s.before = append(s.before, &step{tree: tree, write: readingStep()})
+		rows := newSelect()
+		rows.TargetList = []*pg.Node{targetOf(pg.MakeColumnRefNode([]*pg.Node{pg.MakeAStarNode()}, -1), "")}
+		rows.FromClause = []*pg.Node{rangeNode(&pg.RangeVar{
+			Relname: stepMark(len(s.before) - 1), Inh: true, Relpersistence: "p", Alias: &pg.Alias{Aliasname: inputAlias}, Location: -1,
+		})}
+		proto.Reset(sel)
+		proto.Merge(sel, rows)
+	}
+}

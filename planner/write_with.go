@@ -1,0 +1,505 @@
+package planner
+
+import (
+	"slices"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+	"google.golang.org/protobuf/proto"
+
+	"weft/catalog"
+	"weft/parser"
+	"weft/pgerr"
+	"weft/plan"
+)
+
+// A statement whose WITH changes rows is carried out in steps. All of it sees the
+// rows as they were before it: so what is read is read first, and a table that it
+// writes is never read where it is written. Then come the writes, in the order of
+// WITH; the rows that each returns become an input of what follows.
+//
+//	WITH d AS (DELETE FROM a WHERE … RETURNING *) INSERT INTO b SELECT x, y FROM d
+//
+//	step 1: DELETE FROM a WHERE … RETURNING *           on the shards of a
+//	step 2: SELECT x, y FROM <1> d                      once, on the home shard
+//	then:   INSERT INTO b SELECT * FROM <2>             each row on its shard
+//
+// PostgreSQL runs them at the same time, so two writes of one table cannot be told
+// apart from each other, and are refused.
+type steps struct {
+	*analysis
+	stmt *pg.Node
+	with *pg.WithClause
+	r    *remainder
+	// returned are the numbers of the steps whose rows a name of WITH means.
+	returned map[string]int
+	before   []*step
+	written  map[*catalog.Relation]bool
+}
+
+// step is one of them, not yet written out.
+type step struct {
+	tree  *pg.Node
+	write *plan.Write
+	// shift: the text has been written out, with its input as number 0.
+	shift int
+}
+
+// withWrites plans a statement whose WITH changes rows.
+func (a *analysis) withWrites(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
+	modifying := a.notes.modifying
+	a.notes.modifying = false
+	refusal := a.gatherable()
+	a.notes.modifying = modifying
+	if refusal != nil {
+		return nil, refusal
+	}
+	if !a.isStatement(stmt) {
+		return nil, cannot("Send it as a statement of its own.", "a statement that changes rows on several shards cannot be part of a command")
+	}
+	with, _ := withOf(stmt)
+	s := &steps{analysis: a, stmt: stmt, with: with, returned: map[string]int{}, written: map[*catalog.Relation]bool{}}
+	if refusal := s.check(); refusal != nil {
+		return nil, refusal
+	}
+	a.timed = a.tells(stmt)
+	stays, refusal := s.staying()
+	if refusal != nil {
+		return nil, refusal
+	}
+	if s.r, refusal = s.takeOut(stmt, stays); refusal != nil {
+		return nil, refusal
+	}
+	return s.write()
+}
+
+// check finds out which tables are written, and refuses what cannot be done in
+// steps.
+func (s *steps) check() *pgerr.Error {
+	names := map[string]int{}
+	parser.Walk(s.stmt, func(m any) bool {
+		if c, ok := m.(*pg.CommonTableExpr); ok {
+			names[c.Ctename]++
+		}
+		return true
+	})
+	list := []*pg.Node{s.stmt}
+	for _, n := range s.with.GetCtes() {
+		c := n.GetCommonTableExpr()
+		if c.GetCtequery().GetSelectStmt() != nil {
+			continue
+		}
+		if names[c.Ctename] > 1 {
+			return cannot("Give each WITH a name of its own.", "a WITH that changes rows hides another of the same name: %q", c.Ctename)
+		}
+		list = append(list, c.Ctequery)
+	}
+	for _, n := range list {
+		rv := writtenBy(n)
+		if rv == nil {
+			continue
+		}
+		rel, t := s.relation(rv)
+		switch {
+		case rel == nil:
+			return cannot("Use a table that is not temporary.", "%q cannot be written by WITH over several shards", rv.Relname)
+		case t != nil && t.Reference:
+			return cannot("Write to it in a statement of its own.", "reference table %q cannot be written by a statement with several writes", rv.Relname)
+		case n.GetMergeStmt() != nil:
+			return cannot("Use INSERT … ON CONFLICT, UPDATE or DELETE.", "MERGE is not supported beside other writes over several shards")
+		}
+		for r := rel; r != nil; r = r.Parent {
+			if s.written[r] {
+				return cannot("Write to it once, or in two statements.", "table %q is written twice by a statement over several shards", rv.Relname)
+			}
+			s.written[r] = true
+		}
+	}
+	if s.with.GetRecursive() {
+		return cannot("Leave RECURSIVE out.", "WITH RECURSIVE that changes rows is not supported over several shards")
+	}
+	return nil
+}
+
+// writtenBy is the table that a statement writes, nil if it writes none.
+func writtenBy(n *pg.Node) *pg.RangeVar {
+	switch n := n.GetNode().(type) {
+	case *pg.Node_InsertStmt:
+		return n.InsertStmt.Relation
+	case *pg.Node_UpdateStmt:
+		return n.UpdateStmt.Relation
+	case *pg.Node_DeleteStmt:
+		return n.DeleteStmt.Relation
+	case *pg.Node_MergeStmt:
+		return n.MergeStmt.Relation
+	}
+	return nil
+}
+
+// staying finds what stays in the texts of UPDATE and DELETE. All else runs at home,
+// over what has been read before.
+func (s *steps) staying() (map[*pg.RangeVar]bool, *pgerr.Error) {
+	stays := map[*pg.RangeVar]bool{}
+	look := func(n *pg.Node, visible int) *pgerr.Error {
+		c := s.changing(n)
+		if c == nil {
+			return nil
+		}
+		if c.moves() {
+			return cannot("Change the key in a statement of its own.", "the shard key of %q cannot be changed beside other writes", c.target.Relname)
+		}
+		own, _ := withOf(n)
+		c.with = s.visible(visible)
+		if own != nil && n != s.stmt {
+			return cannot("Write one WITH.", "a WITH inside of another that changes rows is not supported over several shards")
+		}
+		found, refusal := c.staying()
+		if len(c.once) > 0 && refusal == nil {
+			refusal = cannot("Ask for its rows first.", "a subquery that may yield other rows each time is not supported beside other writes over several shards")
+		}
+		for rv, ok := range found {
+			rel, _ := s.relation(rv)
+			stays[rv] = ok && (rv == c.target || !s.written[rel])
+		}
+		return refusal
+	}
+	for i, n := range s.with.GetCtes() {
+		if refusal := look(n.GetCommonTableExpr().GetCtequery(), i); refusal != nil {
+			return nil, refusal
+		}
+	}
+	return stays, look(s.stmt, len(s.with.GetCtes()))
+}
+
+// visible are the first queries of WITH, those that change rows with something in
+// their place of which nothing is known.
+func (s *steps) visible(n int) *pg.WithClause {
+	out := &pg.WithClause{Location: -1}
+	for _, e := range s.with.GetCtes()[:n] {
+		c := e.GetCommonTableExpr()
+		if c.Ctequery.GetSelectStmt() == nil {
+			rows := newSelect()
+			rows.TargetList = []*pg.Node{targetOf(pg.MakeColumnRefNode([]*pg.Node{pg.MakeAStarNode()}, -1), "")}
+			call := pg.MakeFuncCallNode([]*pg.Node{pg.MakeStrNode("pg_catalog"), pg.MakeStrNode("generate_series")},
+				[]*pg.Node{pg.MakeAConstIntNode(1, -1), pg.MakeAConstIntNode(1, -1)}, -1)
+			rows.FromClause = []*pg.Node{{Node: &pg.Node_RangeFunction{RangeFunction: &pg.RangeFunction{
+				Functions: []*pg.Node{{Node: &pg.Node_List{List: &pg.List{Items: []*pg.Node{call, {}}}}}},
+			}}}}
+			e = &pg.Node{Node: &pg.Node_CommonTableExpr{CommonTableExpr: &pg.CommonTableExpr{Ctename: c.Ctename, Ctequery: selectOf(rows), Location: -1}}}
+		}
+		out.Ctes = append(out.Ctes, e)
+	}
+	if len(out.Ctes) == 0 {
+		return nil
+	}
+	return out
+}
+
+// write cuts the statement into steps and writes them out.
+func (s *steps) write() (*plan.Write, *pgerr.Error) {
+	with, _ := withOf(s.r.tree)
+	var plain []*pg.Node
+	for _, n := range with.GetCtes() {
+		c := n.GetCommonTableExpr()
+		if c.Ctequery.GetSelectStmt() != nil {
+			plain = append(plain, n)
+			continue
+		}
+		if refusal := s.add(c.Ctequery, plain, c.Aliascolnames); refusal != nil {
+			return nil, refusal
+		}
+		s.returned[c.Ctename] = len(s.before) - 1
+	}
+	setWith(s.r.tree, nil)
+	if refusal := s.add(s.r.tree, plain, nil); refusal != nil {
+		return nil, refusal
+	}
+	return s.finish()
+}
+
+// finish writes the steps out. The last is the statement itself.
+func (s *steps) finish() (*plan.Write, *pgerr.Error) {
+	pieces := len(s.r.gather.Pieces)
+	for _, b := range s.before {
+		if refusal := s.text(b, pieces); refusal != nil {
+			return nil, refusal
+		}
+	}
+	last := len(s.before) - 1
+	w := s.before[last].write
+	for _, b := range s.before[:last] {
+		w.Before = append(w.Before, b.write)
+	}
+	if pieces > 0 {
+		w.Read = s.r.gather
+	}
+	return w, nil
+}
+
+// text writes a step out, now that it is known how many pieces there are.
+func (s *steps) text(b *step, pieces int) *pgerr.Error {
+	if b.write.Split != nil {
+		b.write.Split.Input += pieces
+	}
+	if b.tree == nil {
+		for i := range b.write.Text {
+			if p := &b.write.Text[i]; p.Kind == plan.Input {
+				p.Index = pieces + b.shift
+			}
+		}
+		return nil
+	}
+	parser.Walk(b.tree, func(m any) bool {
+		if rv, ok := m.(*pg.RangeVar); ok {
+			if i := slices.Index(s.marks(), rv.Relname); i >= 0 {
+				rv.Relname = inputMark(pieces + i)
+			}
+		}
+		return true
+	})
+	var err error
+	if b.write.Text, err = s.r.render(b.tree); err != nil {
+		return unwritable(err)
+	}
+	return nil
+}
+
+// marks are the names that stand for the rows of steps until the number of pieces
+// is known.
+func (s *steps) marks() []string {
+	out := make([]string, len(s.before))
+	for i := range out {
+		out[i] = stepMark(i)
+	}
+	return out
+}
+
+func stepMark(i int) string { return mark + "step" + inputColumn(i) + mark }
+
+// add adds the step, or the steps, of a statement. plain are the queries of WITH
+// that it can name.
+func (s *steps) add(stmt *pg.Node, plain, names []*pg.Node) *pgerr.Error {
+	stmt = proto.Clone(stmt).(*pg.Node)
+	if ins := stmt.GetInsertStmt(); ins != nil {
+		return s.insert(ins, plain, names)
+	}
+	s.enclose(stmt, plain)
+	w := &plan.Write{Home: true}
+	switch n := stmt.GetNode().(type) {
+	case *pg.Node_UpdateStmt:
+		w.Verb, w.Returns = "UPDATE", len(n.UpdateStmt.ReturningList) > 0
+		w.Instances = s.rowsOf(n.UpdateStmt.Relation)
+		n.UpdateStmt.ReturningList = renamed(n.UpdateStmt.ReturningList, names)
+	case *pg.Node_DeleteStmt:
+		w.Verb, w.Returns = "DELETE", len(n.DeleteStmt.ReturningList) > 0
+		w.Instances = s.rowsOf(n.DeleteStmt.Relation)
+		n.DeleteStmt.ReturningList = renamed(n.DeleteStmt.ReturningList, names)
+	default:
+		w.Verb, w.Returns = "SELECT", true
+	}
+	w.Home = len(w.Instances) == 0
+	s.before = append(s.before, &step{tree: stmt, write: w})
+	return nil
+}
+
+// renamed gives what is returned the names that WITH has for it.
+func renamed(list, names []*pg.Node) []*pg.Node {
+	for i, name := range nameList(names) {
+		if i < len(list) && !isStar(list[i].GetResTarget().GetVal()) {
+			list[i].GetResTarget().Name = name
+		}
+	}
+	return list
+}
+
+// rowsOf is where the rows of the target are, none for a home table.
+func (s *steps) rowsOf(rv *pg.RangeVar) []plan.Instance {
+	for _, x := range s.instances {
+		// The node is a copy, the place in the text tells which.
+		if x.rv != nil && !x.stored && x.rv.Location == rv.Location && x.rv.Relname == rv.Relname {
+			return []plan.Instance{s.r.solved(x)}
+		}
+	}
+	return nil
+}
+
+// enclose gives a statement the queries of WITH that it names, with the rows of
+// steps in the place of those that change rows.
+func (s *steps) enclose(stmt *pg.Node, plain []*pg.Node) {
+	need := map[string]bool{}
+	for name := range uses(stmt) {
+		need[name] = true
+	}
+	for range plain {
+		for _, n := range plain {
+			if c := n.GetCommonTableExpr(); need[c.Ctename] {
+				for name := range uses(c.Ctequery) {
+					need[name] = true
+				}
+			}
+		}
+	}
+	var list []*pg.Node
+	for _, n := range plain {
+		if need[n.GetCommonTableExpr().Ctename] {
+			list = append(list, proto.Clone(n).(*pg.Node))
+		}
+	}
+	own, _ := withOf(stmt)
+	if own != nil {
+		list = append(list, own.Ctes...)
+	}
+	if len(list) > 0 {
+		setWith(stmt, &pg.WithClause{Ctes: list, Location: -1})
+	}
+	parser.Walk(stmt, func(m any) bool {
+		n, ok := m.(*pg.Node)
+		if !ok {
+			return true
+		}
+		rv := n.GetRangeVar()
+		if rv == nil || rv.Schemaname != "" {
+			return true
+		}
+		if i, ok := s.returned[rv.Relname]; ok {
+			if rv.Alias == nil {
+				rv.Alias = &pg.Alias{Aliasname: rv.Relname}
+			}
+			rv.Relname = stepMark(i)
+		}
+		return false
+	})
+}
+
+// insert adds the steps of an INSERT: its rows, and where they go.
+func (s *steps) insert(ins *pg.InsertStmt, plain, names []*pg.Node) *pgerr.Error {
+	rel, t := s.relation(ins.Relation)
+	ins.ReturningList = renamed(ins.ReturningList, names)
+	if t == nil {
+		node := &pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: ins}}
+		s.enclose(node, plain)
+		ins.Relation.Schemaname = rel.Schema
+		w := &plan.Write{Verb: "INSERT", Returns: len(ins.ReturningList) > 0, Home: true}
+		s.before = append(s.before, &step{tree: node, write: w})
+		return nil
+	}
+	if ins.SelectStmt == nil || ins.WithClause != nil {
+		return cannot("Give the values.", "this form of INSERT into %q is not supported beside other writes over several shards", rel.Name.Name)
+	}
+	if refusal := s.values(ins, rel); refusal != nil {
+		return refusal
+	}
+	in := s.probing(s.client)
+	in.held = s.held
+	si := &selectInsert{analysis: in, stmt: ins, rel: rel, table: t}
+	if refusal := si.look(); refusal != nil {
+		return refusal
+	}
+	if si.opaque && si.count == 0 {
+		// The rows of a step are known to PostgreSQL alone.
+		if n := len(si.cols); len(ins.Cols) > 0 {
+			si.count, si.opaque = n, false
+		}
+	}
+	w, query, refusal := si.sent()
+	if refusal != nil {
+		return refusal
+	}
+	node := proto.Clone(query).(*pg.Node)
+	s.enclose(node, plain)
+	s.before = append(s.before, &step{tree: node, write: readingStep()})
+	w.Verb, w.Returns = "INSERT", len(ins.ReturningList) > 0
+	w.Split.Input = len(s.before) - 1
+	s.before = append(s.before, &step{write: w, shift: w.Split.Input})
+	s.out.Exact = s.out.Exact || in.out.Exact
+	return nil
+}
+
+// setWith sets the WITH of a statement.
+func setWith(stmt *pg.Node, w *pg.WithClause) {
+	switch n := stmt.GetNode().(type) {
+	case *pg.Node_SelectStmt:
+		n.SelectStmt.WithClause = w
+	case *pg.Node_InsertStmt:
+		n.InsertStmt.WithClause = w
+	case *pg.Node_UpdateStmt:
+		n.UpdateStmt.WithClause = w
+	case *pg.Node_DeleteStmt:
+		n.DeleteStmt.WithClause = w
+	case *pg.Node_MergeStmt:
+		n.MergeStmt.WithClause = w
+	}
+}
+
+// withSteps finds the route of a statement whose WITH changes rows, and plans what
+// is done if it visits several shards. If it could not run on one shard because of
+// what it inserts, it is looked at once more.
+func (a *analysis) withSteps(stmt *pg.Node, look func(*level)) plan.Route {
+	a.notesOfWrite()
+	look(a.top())
+	r := a.sized(nil, a.decide())
+	switch {
+	case a.refused() && (a.out.Waits || a.out.Refusal.Code != pgerr.FeatureNotSupported), !a.refused() && r != plan.Keyed && r != plan.Gathered:
+		return r
+	case r == plan.Keyed && a.certain():
+		return r
+	}
+	b := a.afresh()
+	b.stepped = true
+	b.notesOfWrite()
+	look(b.top())
+	b.decide()
+	if b.refused() {
+		return a.refusedFor(b.out.Refusal, r)
+	}
+	w, refusal := b.withWrites(stmt)
+	if refusal != nil {
+		return a.refusedFor(refusal, r)
+	}
+	b.holds()
+	if !a.refused() && r == plan.Keyed {
+		a.out.Write = w
+		a.out.Exact = a.out.Exact || b.out.Exact
+		return r
+	}
+	b.out.Write, b.out.Writes, b.out.Route = w, true, plan.Gathered
+	*a = *b
+	return plan.Gathered
+}
+
+// refusedFor notes why a statement cannot be carried out on several shards.
+func (a *analysis) refusedFor(refusal *pgerr.Error, r plan.Route) plan.Route {
+	if r == plan.Keyed && !a.refused() {
+		a.scattered = refusal
+		return r
+	}
+	a.out.Route, a.out.Refusal = plan.Refused, refusal
+	return plan.Refused
+}
+
+// values gives strings and NULLs in VALUES the type of their columns, which they
+// have in INSERT; alone they would be text.
+func (s *steps) values(ins *pg.InsertStmt, rel *catalog.Relation) *pgerr.Error {
+	var names []string
+	for _, c := range ins.Cols {
+		names = append(names, c.GetResTarget().GetName())
+	}
+	cols := insertColumns(rel, names)
+	for _, row := range ins.SelectStmt.GetSelectStmt().GetValuesLists() {
+		items := row.GetList().GetItems()
+		for i, v := range items {
+			c := v.GetAConst()
+			switch {
+			case v.GetSetToDefault() != nil:
+				return cannot("Leave the column out.", "DEFAULT in VALUES is not supported beside other writes over several shards")
+			case i < len(cols) && cols[i] != nil && c != nil && (c.Isnull || c.GetSval() != nil):
+				if typ := inputType(cols[i]); typ != nil {
+					items[i] = castAs(v, typ)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// readingStep is a query on the home shard.
+func readingStep() *plan.Write { return &plan.Write{Verb: "SELECT", Returns: true, Home: true} }
