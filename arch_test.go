@@ -40,13 +40,13 @@ var layers = [][]string{
 	{"vindex"},
 	{"catalog"},
 	{"datum"},
-	{"parser", "auth", "wire", "pgserver/pgtest"},
+	{"parser", "auth", "wire", "pgserver/pgtest", "copydata"},
 	{"pgserver"},
 	{"pgerr", "memo"},
 }
 
 // pure packages take values and return values: no clock, no I/O.
-var pure = []string{"parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "explain", "console", "pgerr", "memo", "deadlock"}
+var pure = []string{"copydata", "parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "explain", "console", "pgerr", "memo", "deadlock"}
 
 // impure is what they must not import.
 var impure = []string{"net", "os", "os/exec", "net/http", "syscall", "golang.org/x/sys/unix", "log/slog"}
