@@ -61,8 +61,6 @@ type Command struct {
 	Query Text
 	// Keeps: it makes a table, whose columns have domains and collations.
 	Keeps bool
-	// Bare: it takes no parameters, as COPY does not.
-	Bare bool
 }
 
 // Lent is a table of the home shard that gets rows of the other shards for a

@@ -68,6 +68,10 @@ type Plan struct {
 	// instances do not land on one shard. It and Gather exclude each other.
 	Write *Write
 
+	// Copy is what is done, for a COPY that concerns several shards. It excludes
+	// both.
+	Copy *Copy
+
 	// Explain: it is an EXPLAIN of a query, and this is how. A single shard is
 	// sent the text as it is. Nil otherwise.
 	Explain *Explain

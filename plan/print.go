@@ -68,7 +68,10 @@ func (p *Plan) String() string {
 	if p.Write != nil {
 		b.WriteString(p.Write.String())
 	}
-	if p.Refusal != nil && (p.Route == Refused || p.Gather == nil && p.Write == nil && p.open()) {
+	if p.Copy != nil {
+		p.Copy.print(&b)
+	}
+	if p.Refusal != nil && (p.Route == Refused || p.Gather == nil && p.Write == nil && p.Copy == nil && p.open()) {
 		fmt.Fprintf(&b, "  %s: %s\n", p.Refusal.Code, p.Refusal.Message)
 		if p.Refusal.Hint != "" {
 			fmt.Fprintf(&b, "  hint: %s\n", p.Refusal.Hint)

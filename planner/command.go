@@ -4,7 +4,6 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 	"google.golang.org/protobuf/proto"
 
-	"weft/catalog"
 	"weft/plan"
 )
 
@@ -22,44 +21,6 @@ func (a *analysis) declareCursor(n *pg.DeclareCursorStmt) plan.Route {
 	around.Query = restQuery()
 	a.around(&pg.Node{Node: &pg.Node_DeclareCursorStmt{DeclareCursorStmt: around}}, n.Query, &plan.Command{})
 	return a.gathered(r)
-}
-
-// copyQuery is the route of COPY (SELECT …) TO.
-func (a *analysis) copyQuery(n *pg.CopyStmt) plan.Route {
-	r := a.nested(n.Query, "COPY")
-	if a.refused() || a.out.Gather == nil {
-		return r
-	}
-	around := proto.Clone(n).(*pg.CopyStmt)
-	around.Query = restQuery()
-	a.around(&pg.Node{Node: &pg.Node_CopyStmt{CopyStmt: around}}, n.Query, &plan.Command{Bare: true})
-	return a.gathered(r)
-}
-
-// copyTable is the route of COPY of a sharded table TO: that of its rows.
-func (a *analysis) copyTable(n *pg.CopyStmt) plan.Route {
-	rel := a.named(rangeVar(n.Relation))
-	if rel.Kind == catalog.PartitionedTable {
-		return plan.Home // which refuses it
-	}
-	sel := &pg.SelectStmt{
-		FromClause:  []*pg.Node{{Node: &pg.Node_RangeVar{RangeVar: n.Relation}}},
-		LimitOption: pg.LimitOption_LIMIT_OPTION_DEFAULT, Op: pg.SetOperation_SETOP_NONE,
-	}
-	n.Relation.Inh = false
-	for _, name := range nameList(n.Attlist) {
-		sel.TargetList = append(sel.TargetList, targetOf(nameNode(name), ""))
-	}
-	if len(sel.TargetList) == 0 {
-		for i := range rel.Columns {
-			if c := &rel.Columns[i]; !c.Generated {
-				sel.TargetList = append(sel.TargetList, targetOf(nameNode(c.Name), ""))
-			}
-		}
-	}
-	query := proto.Clone(n).(*pg.CopyStmt)
-	query.Relation, query.Attlist, query.Query = nil, nil, selectOf(sel)
-	return a.copyQuery(query)
 }
 
 // createTableAs: a new table is on the home shard.

@@ -123,7 +123,7 @@ func (a *analysis) finish() {
 		out.Params = append(out.Params, t)
 	}
 	if out.Route == plan.Refused {
-		out.Instances, out.Generate, out.Change, out.Function, out.Gather, out.Write = nil, nil, nil, nil, nil, nil
+		out.Instances, out.Generate, out.Change, out.Function, out.Gather, out.Write, out.Copy = nil, nil, nil, nil, nil, nil, nil
 		return
 	}
 	if out.Route == plan.Keyed {

@@ -141,34 +141,6 @@ func (a *analysis) bodyOf(language string, create *pg.Node, body string) (out re
 	return a.bodyReads(body), catalog.Dynamic(body)
 }
 
-func (a *analysis) copy(n *pg.CopyStmt) plan.Route {
-	if n.Relation == nil {
-		return a.copyQuery(n)
-	}
-	a.out.Writes = n.IsFrom
-	a.top().expression(n.WhereClause)
-	rel := a.named(rangeVar(n.Relation))
-	t := a.declared(rel)
-	if rel == nil || t == nil {
-		if n.IsFrom && rel != nil {
-			a.top().homeForeignKeys(rel)
-		}
-		return a.refusedOr(plan.Home)
-	}
-	a.touch(t, t.Name)
-	switch {
-	case len(a.touched.waits) > 0:
-		a.wait()
-	case !t.Reference && n.IsFrom:
-		a.unsupported("Use INSERT, or load before the table is declared.", "COPY into sharded table %q is not supported yet", t.Name)
-	case !t.Reference:
-		return a.copyTable(n)
-	case n.IsFrom:
-		a.unsupported("Load before the table is declared.", "writes to reference tables are not supported yet: %s", t.Name)
-	}
-	return a.refusedOr(plan.AnyCopy)
-}
-
 func (a *analysis) refusedOr(r plan.Route) plan.Route {
 	if a.refused() {
 		return plan.Refused

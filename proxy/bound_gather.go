@@ -20,6 +20,9 @@ import (
 // bindGather makes the portal. tail is what the Bind carries beyond the names,
 // and supplied what weft has drawn for it.
 func (s *Session) bindGather(portal []byte, f *parser.Facts, pl *planned, tail []byte, supplied [][]byte) error {
+	if pl.plan.Copy != nil {
+		return s.bindCopy(portal, f, pl)
+	}
 	values, formats, ok := splitBind(tail)
 	if !ok {
 		return s.refuseBoundRead(wire.ErrMalformed)

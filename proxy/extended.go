@@ -62,6 +62,12 @@ func (s *Session) extended(typ byte) error {
 	if err != nil {
 		return err
 	}
+	if b := s.copyNext; b != nil {
+		s.copyNext = nil
+		if err := s.executeCopy(b); err != nil {
+			return err
+		}
+	}
 	return s.drain()
 }
 

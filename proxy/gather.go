@@ -53,6 +53,9 @@ type gathering struct {
 	noTemp    bool        // its role may not create temporary tables
 	over      bool        // it has been executed
 
+	// out writes its rows as COPY data. Nil for rows as they are.
+	out *outlet
+
 	// write is what is done, if it changes rows on several shards, and tag what
 	// the client is told of that in the end.
 	write *plan.Write
@@ -86,12 +89,24 @@ func (s *Session) gatherQuery(r *router, p *plan.Plan, text []byte, f *parser.Fa
 	if err != nil {
 		return s.refuseQuery(err, n)
 	}
-	if p.Write != nil {
+	switch {
+	case p.Copy != nil:
+		return s.copyQuery(r, p, text, f, n)
+	case p.Write != nil:
 		return s.writeQuery(r, p, text, f, n)
 	}
+	return s.answerGather(r, p, text, f, n, nil)
+}
+
+// answerGather answers a simple query of n bytes with rows, or with COPY data if out
+// is not nil.
+func (s *Session) answerGather(r *router, p *plan.Plan, text []byte, f *parser.Facts, n int, out *outlet) error {
 	x := &gathering{
 		plan: p, g: p.Gather, facts: f, text: slices.Clone(text), literals: slices.Clone(r.scan.Literals),
-		values: noValues, formats: []byte{0, 0}, began: time.Now(),
+		values: noValues, formats: []byte{0, 0}, began: time.Now(), out: out,
+	}
+	if out != nil {
+		x.formats = out.formats()
 	}
 	s.client.Consume(wire.HeaderLen + n)
 	s.beginGather()
@@ -100,10 +115,12 @@ func (s *Session) gatherQuery(r *router, p *plan.Plan, text []byte, f *parser.Fa
 		return s.explainQuery(r, x)
 	}
 	r.args.Text, r.args.Literals, r.args.Options = x.text, x.literals, s.scanOptions()
-	err = s.prepareGather(r, x)
-	if errors.Is(err, errMoved) {
+	err := s.prepareGather(r, x)
+	if errors.Is(err, errMoved) && out == nil {
 		s.endGather()
 		return s.runPart(x.text)
+	} else if errors.Is(err, errMoved) {
+		err = declaredAnew()
 	}
 	if err == nil && x.native != nil {
 		if err = s.runNative(x, true); err == nil {
@@ -183,6 +200,11 @@ func (s *Session) prepareGather(r *router, x *gathering) error {
 	if err := x.keepsPromise(); err != nil {
 		return err
 	}
+	if x.out != nil {
+		if err := x.out.check(x.d.Columns); err != nil {
+			return err
+		}
+	}
 	if err := s.probe(x); err != nil {
 		return err
 	}
@@ -217,9 +239,6 @@ func (s *Session) mayGather(x *gathering) error {
 	}
 	if err := s.mayReadAtomically(); err != nil {
 		return err
-	}
-	if x.g.Command != nil && x.g.Command.Bare {
-		return pgerr.New(pgerr.FeatureNotSupported, "COPY from several shards is not supported yet").WithHint("Send the query itself.")
 	}
 	return nil
 }
@@ -291,25 +310,32 @@ func (s *Session) gatherNow(x *gathering) error {
 	if !needed {
 		return nil
 	}
-	if x.now = s.block.now; x.now != "" {
-		return nil
+	var err error
+	x.now, err = s.transactionNow()
+	return err
+}
+
+// transactionNow returns what now() is on the home shard, and with that on all.
+func (s *Session) transactionNow() (string, error) {
+	if s.block.now != "" {
+		return s.block.now, nil
 	}
 	if err := s.useLane(s.lane); err != nil {
-		return err
+		return "", err
 	}
 	if err := s.sent(); err != nil {
-		return err
+		return "", err
 	}
 	s.conn.UnnamedBy = 0
 	rows, err := s.conn.Exec("SELECT pg_catalog.to_char(pg_catalog.now() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')")
 	if err != nil {
-		return err
+		return "", err
 	}
-	x.now = rows[0][0] + "+00"
+	now := rows[0][0] + "+00"
 	if s.block.open {
-		s.block.now = x.now
+		s.block.now = now
 	}
-	return nil
+	return now, nil
 }
 
 // openLegs gets the backends ready and writes what each is to be sent.

@@ -200,15 +200,37 @@ func (s *Session) runNative(x *gathering, describe bool) error {
 	case ended != nil && (err != nil || s.block.open):
 		return x.asRefused(ended) // what the shard says itself
 	case err == nil:
-		s.tellSelected(n)
+		s.tellSelected(x, n)
 	}
 	return err
 }
 
 // tellSelected ends a result of n rows.
-func (s *Session) tellSelected(n int64) {
+func (s *Session) tellSelected(x *gathering, n int64) {
 	s.toClient.Grow()
+	if x.out != nil {
+		s.toClient.B = x.out.end(s.toClient.B, n)
+		return
+	}
 	s.toClient.B = wire.AppendCommandComplete(s.toClient.B, selected(n))
+}
+
+// appendStart appends what comes before the rows of a result.
+func (x *gathering) appendStart(dst []byte) []byte {
+	if x.out != nil {
+		return x.out.begin(dst, x.d.Columns)
+	}
+	return x.describeResult(dst)
+}
+
+// appendRow appends a row of it.
+func (x *gathering) appendRow(dst, row []byte) ([]byte, error) {
+	if x.out != nil {
+		return x.out.append(dst, row)
+	}
+	dst = append(dst, wire.DataRow)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(row)+4))
+	return append(dst, row...), nil
 }
 
 // sendLegs sends the shards their statements: to all before any is waited for,
@@ -234,13 +256,13 @@ func (s *Session) passRows(x *gathering, rows stream.Rows, describe bool) (n int
 		if err != nil && !errors.Is(err, io.EOF) {
 			if first && describe && midway(err) {
 				s.toClient.Grow()
-				s.toClient.B = x.describeResult(s.toClient.B)
+				s.toClient.B = x.appendStart(s.toClient.B)
 			}
 			return n, err
 		}
 		if first && describe {
 			s.toClient.Grow()
-			s.toClient.B = x.describeResult(s.toClient.B)
+			s.toClient.B = x.appendStart(s.toClient.B)
 		}
 		first = false
 		if err != nil {
@@ -248,9 +270,9 @@ func (s *Session) passRows(x *gathering, rows stream.Rows, describe bool) (n int
 		}
 		n++
 		s.toClient.Grow()
-		s.toClient.B = append(s.toClient.B, wire.DataRow)
-		s.toClient.B = binary.BigEndian.AppendUint32(s.toClient.B, uint32(len(row)+4))
-		s.toClient.B = append(s.toClient.B, row...)
+		if s.toClient.B, err = x.appendRow(s.toClient.B, row); err != nil {
+			return n, err
+		}
 		if s.toClient.Full() {
 			if err := s.flushOrEnd(); err != nil {
 				return n, err

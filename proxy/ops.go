@@ -48,6 +48,8 @@ type op struct {
 	// statement's, which may be another by the time of the answer.
 	learns  *planned
 	version uint32
+	// copies writes the rows of the answer as COPY data.
+	copies *outlet
 	// quiet: the client sees the answer, but not that the backend is ready.
 	quiet bool
 	// sure: if it fails, its backend is lost.
@@ -89,6 +91,9 @@ type edited struct {
 	original string
 	edits    parser.Edits
 }
+
+// passesRows reports whether rows of the answer can go on as they are.
+func (o *op) passesRows() bool { return o.copies == nil && (o.rows == nil || !o.rows.Deep()) }
 
 // ends reports whether the answer is a ReadyForQuery.
 func (o *op) ends() bool { return o.kind <= opSync }

@@ -150,6 +150,9 @@ func (s *Session) parseFor(bind []byte) error {
 // isKnown reports whether a server has said that the text of a plan for several
 // shards is right.
 func isKnown(p *plan.Plan) bool {
+	if p.Copy != nil {
+		return true // a server looks at COPY when it is executed
+	}
 	if p.Write != nil {
 		return p.Write.Known.Load() != nil
 	}

@@ -20,6 +20,8 @@ type localPortal struct {
 	args [][]byte
 	// gather is a query that several shards answer.
 	gather *gathering
+	// copies is a COPY that concerns several shards.
+	copies *boundCopy
 	// agreed: a COMMIT of what all shards have done.
 	agreed bool
 }
@@ -102,7 +104,10 @@ func (s *Session) executeRouted(body []byte) (done bool, err error) {
 	if err := s.settleParse(); err != nil || s.skipping || !ok {
 		return err != nil || s.skipping, err
 	}
-	if lp := s.local[string(name)]; lp != nil && lp.gather != nil {
+	if lp := s.local[string(name)]; lp != nil && lp.copies != nil {
+		s.copyNext = lp.copies
+		return true, nil
+	} else if lp != nil && lp.gather != nil {
 		return true, s.executeGather(lp.gather, body)
 	} else if lp != nil {
 		return true, s.executeLocal(lp)

@@ -63,7 +63,7 @@ func (s *Session) relay(endless bool) error {
 			n = min(s.rem, len(b))
 			s.rem -= n
 		}
-		for s.rem == 0 && n+wire.HeaderLen <= len(b) && passes(b[n]) && (o.rows == nil || b[n] != wire.DataRow || !o.rows.Deep()) {
+		for s.rem == 0 && n+wire.HeaderLen <= len(b) && passes(b[n]) && (b[n] != wire.DataRow || o.passesRows()) {
 			l := int(binary.BigEndian.Uint32(b[n+1:])) + 1
 			if l > len(b)-n && o.foreign {
 				break // a client that has half a row cannot be told that the rest is lost
@@ -217,7 +217,19 @@ func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 		return nil
 	case wire.ParseComplete, wire.BindComplete, wire.CloseComplete:
 		s.ops.pop()
-	case wire.DataRow: // one that may hold OIDs
+	case wire.DataRow:
+		if o.copies != nil {
+			s.toClient.Grow()
+			var err error
+			if s.toClient.B, err = o.copies.append(s.toClient.B, body); err != nil {
+				return c.Lost(err)
+			}
+			if s.toClient.Full() {
+				return s.flushOrEnd()
+			}
+			return nil
+		}
+		// One that may hold OIDs.
 		if err := s.translate.DataRow(body, *o.rows); err != nil {
 			return c.Lost(untranslatable(err))
 		}
@@ -276,6 +288,11 @@ func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 					s.tell(e)
 				}
 			}
+		}
+		if o.copies != nil {
+			s.toClient.Grow()
+			s.toClient.B = o.copies.end(s.toClient.B, rowsOf(body))
+			visible = false
 		}
 		if o.kind == opExecute {
 			s.ops.pop()

@@ -186,10 +186,10 @@ func (s *Session) answerCollected(x *gathering) error {
 	s.ops.push(op{kind: opParse, injected: true, foreign: true})
 	s.ops.push(op{kind: opBind, injected: true, foreign: true})
 	if x.d.Columns != nil {
-		s.ops.push(op{kind: opLocal, frame: x.describeResult(nil)})
+		s.ops.push(op{kind: opLocal, frame: x.appendStart(nil)})
 	}
 	s.toServer.B = wire.AppendEmpty(appendExecute(s.toServer.B), wire.Sync)
-	s.ops.push(op{kind: opExecute, foreign: true})
+	s.ops.push(op{kind: opExecute, foreign: true, copies: x.out})
 	s.ops.push(op{kind: opSync, quiet: s.quiet})
 	x.in = nil
 	return s.exchange()

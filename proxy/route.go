@@ -144,7 +144,7 @@ func (s *Session) laneFor(r *router, p *plan.Plan, f *parser.Facts) (*pool.Lane,
 			return nil, err
 		}
 		one, ok := shards.One()
-		if !ok && (p.Gather != nil || p.Write != nil || p.Postponed) {
+		if !ok && (p.Gather != nil || p.Write != nil || p.Copy != nil || p.Postponed) {
 			return nil, errGather
 		}
 		if !ok {

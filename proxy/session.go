@@ -91,6 +91,7 @@ type Session struct {
 	parsing     bool               // a text is rewritten to be parsed, not to be run
 	calls       bool               // a weft.* function has been parsed
 	everywhere  map[string]*spread // portals whose execution goes to every shard
+	copyNext    *boundCopy         // the portal to be executed next
 
 	toServer   wire.Out
 	toClient   wire.Out

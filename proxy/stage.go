@@ -121,6 +121,6 @@ func (s *Session) passStaged(x *gathering, describe bool) error {
 		s.stopLegs([]*leg{l})
 		return apart(err)
 	}
-	s.tellSelected(n)
+	s.tellSelected(x, n)
 	return nil
 }

@@ -1,0 +1,75 @@
+package executor
+
+import (
+	"errors"
+	"math/bits"
+
+	"weft/datum"
+	"weft/directory"
+	"weft/pgerr"
+	"weft/plan"
+)
+
+// Placer finds the shards of rows that are stored one after another. It allocates
+// nothing per row. One goroutine at a time.
+type Placer struct {
+	b       Binder
+	in      plan.Instance
+	columns []datum.Column
+	keys    []datum.Key
+	// ASCII: see Args.
+	ASCII bool
+}
+
+// NewPlacer returns a placer for the rows of a sharded table.
+func NewPlacer(t *plan.Table, snap *directory.Snapshot) *Placer {
+	p := &Placer{in: plan.Instance{Table: t, Name: t.Name, Stored: true}}
+	for _, c := range t.Vindex.Columns() {
+		p.columns = append(p.columns, c.Column)
+	}
+	p.keys = make([]datum.Key, len(p.columns))
+	p.Use(snap)
+	return p
+}
+
+// Use makes it go by another snapshot from now on.
+func (p *Placer) Use(snap *directory.Snapshot) {
+	p.b.snap, p.b.bits = snap, bits.Len(uint(snap.BucketCount))-1
+}
+
+// ErrInvalid says that PostgreSQL will not take the key of a row. Any shard will say
+// why.
+var ErrInvalid = errors.New("the key is invalid")
+
+// Place returns the shard and the bucket of a row whose key columns are assigned these
+// values. If a lookup does not know its key yet, missing is the entry to be made: then
+// ask again with a snapshot that has it.
+func (p *Placer) Place(values []datum.Value) (shard, bucket int, missing []Missing, err error) {
+	for i := range values {
+		if p.ASCII && !isASCII(values[i]) {
+			return 0, 0, nil, undecided("its characters are not ASCII, and the client's encoding is not UTF8")
+		}
+		k, err := p.columns[i].Store(values[i])
+		if err != nil {
+			if e, ok := err.(*datum.Error); ok && e.Verdict == datum.Invalid {
+				return 0, 0, nil, ErrInvalid
+			} else if ok {
+				return 0, 0, nil, undecided(e.Reason)
+			}
+			return 0, 0, nil, err
+		}
+		p.keys[i] = k
+	}
+	b := &p.b
+	b.shards.reset(b.snap)
+	b.missing = b.missing[:0]
+	if err := b.place(&p.in, p.keys); err != nil {
+		return 0, 0, nil, err
+	}
+	return b.shards.first, b.last, b.missing, nil
+}
+
+func undecided(why string) *pgerr.Error {
+	return pgerr.New(pgerr.FeatureNotSupported, "the shard of a row cannot be told from its key").WithDetail("The key is undecided: %s.", why).
+		WithHint("Write it in a form that no setting changes the meaning of.")
+}

@@ -1,0 +1,304 @@
+package copying
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"weft/integration/harness"
+	"weft/integration/pair"
+)
+
+func TestMain(m *testing.M) {
+	harness.ShardCount = 4
+	os.Exit(harness.Main(m))
+}
+
+const patience = 30 * time.Second
+
+// world is a database on both sides.
+type world struct {
+	database    string
+	plain, weft *pgconn.PgConn
+	mask        map[string]bool
+}
+
+// newWorld makes the tables on both sides and declares them to weft.
+func newWorld(t testing.TB, name string, setup []string, declare ...string) *world {
+	t.Helper()
+	w := &world{database: "c_" + name, mask: map[string]bool{}}
+	harness.Weft(t).CreateDatabase(t, w.database)
+	harness.Postgres(t).CreateDatabase(t, w.database)
+	w.plain, w.weft = connect(t, harness.Postgres(t), w.database), connect(t, harness.Weft(t), w.database)
+	for _, sql := range setup {
+		must(t, w.plain, sql)
+		must(t, w.weft, sql)
+	}
+	for _, sql := range declare {
+		must(t, w.weft, sql)
+	}
+	return w
+}
+
+func connect(t testing.TB, target *harness.Target, database string) *pgconn.PgConn {
+	t.Helper()
+	conn := target.Connect(t, "postgres", "dbname="+database)
+	return conn.PgConn()
+}
+
+func must(t testing.TB, c *pgconn.PgConn, sql string) []*pgconn.Result {
+	t.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	res, err := c.Exec(ctx, sql).ReadAll()
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return res
+}
+
+// chunks hands out data in pieces of random sizes: each becomes a message.
+type chunks struct {
+	data []byte
+	max  int
+	rnd  *rand.Rand
+}
+
+func (c *chunks) Read(p []byte) (int, error) {
+	if len(c.data) == 0 {
+		return 0, io.EOF
+	}
+	n := min(1+c.rnd.IntN(c.max), len(c.data), len(p))
+	copy(p, c.data[:n])
+	c.data = c.data[n:]
+	return n, nil
+}
+
+// outcome is what the client is told.
+func outcome(tag pgconn.CommandTag, err error) string {
+	if err == nil {
+		return tag.String()
+	}
+	e := (*pgconn.PgError)(nil)
+	if !errors.As(err, &e) {
+		return "lost: " + err.Error()
+	}
+	return fmt.Sprintf("%s %s: %s\nDETAIL: %s\nHINT: %s\nWHERE: %s\nOF: %s.%s.%s %s", e.Severity, e.Code, e.Message, e.Detail, e.Hint, e.Where,
+		e.SchemaName, e.TableName, e.ColumnName, e.ConstraintName)
+}
+
+// both copies the same data on both sides and compares what is told.
+func (w *world) both(t testing.TB, sql, data string, piece int) string {
+	t.Helper()
+	want := w.copyFrom(w.plain, sql, data, piece)
+	got := w.copyFrom(w.weft, sql, data, piece)
+	if want != got {
+		t.Errorf("%s\n%q\nPostgreSQL: %s\nweft:       %s", sql, clip(data), want, got)
+	}
+	return want
+}
+
+func clip(s string) string {
+	if len(s) > 2000 {
+		return s[:2000] + "…"
+	}
+	return s
+}
+
+func (w *world) copyFrom(c *pgconn.PgConn, sql, data string, piece int) string {
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	return outcome(c.CopyFrom(ctx, &chunks{[]byte(data), piece, rand.New(rand.NewPCG(1, 2))}, sql))
+}
+
+func (w *world) same(t testing.TB) {
+	t.Helper()
+	pair.SameTables(t, w.database, w.mask)
+}
+
+var itemSetup = []string{
+	"create table items (k int, a text, b int check (b < 1000), c text default 'dflt', primary key (k))",
+}
+
+// TestFrom copies good and bad data in all formats.
+func TestFrom(t *testing.T) {
+	w := newWorld(t, "from", itemSetup, "select weft.shard_table('items', 'k')")
+	for _, c := range fromCases {
+		for _, piece := range []int{1, 7, 1 << 16} {
+			if told := w.both(t, c[0], c[1], piece); piece == 7 {
+				w.same(t)
+			} else if strings.HasPrefix(told, "ERROR") {
+				continue
+			}
+			must(t, w.plain, "delete from items")
+			must(t, w.weft, "delete from items")
+		}
+	}
+}
+
+func lines(n int, format func(i int) string) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(format(i))
+	}
+	return b.String()
+}
+
+var hundred = lines(100, func(i int) string { return fmt.Sprintf("%d\tname %d\t%d\tx\n", i, i, i%7) })
+
+var fromCases = [][2]string{
+	{"copy items from stdin", hundred},
+	{"copy items from stdin", ""},
+	{"copy items (k, a) from stdin", "1\tx\n2\t\\N\n3\t\\\\N\n4\ta\\tb\\nc\\x41\\101\\q\n"},
+	{"copy items (a, k) from stdin", "x\t1\ny\t 2\nz\t+3\n\\N\t4"},
+	{"copy items (k, a) from stdin", "1\tx\r\n2\ty\r\n3\tz\r\n"},
+	{"copy items (k, a) from stdin", "1\tx\r2\ty\r3\tz\r"},
+	{"copy items (k, a) from stdin", "1\tx\r\n2\ty\n3\tz\r\n"},
+	{"copy items (k, a) from stdin", "1\tx\n2\ty\r\n3\tz\n"},
+	{"copy items (k, a) from stdin", "1\tx\r2\ty\n3\tz\r"},
+	{"copy items (k, a) from stdin", "1\tx\n2\ty\\\nz\n3\tz\n"},
+	{"copy items (k, a) from stdin", "1\tx\n2\ty\n\\.\n3\tz\n"},
+	{"copy items (k, a) from stdin", "1\tx\n2\ty\\.\n3\tz\n"},
+	{"copy items (k, a) from stdin", "1\tx\n2\ty\n\\."},
+	{"copy items (k, a) from stdin", "1\tx\n2\ty\n\\.x\n"},
+	{"copy items (k, a) from stdin", "1\tx\r\n2\ty\r\n\\.\n"},
+	{"copy items (k, a) from stdin", "1\tx\r\n2\ty\r\n\\.\r\n9\tz\r\n"},
+	{"copy items (k, a) from stdin", "1\tx\n2\n3\tz\n"},
+	{"copy items (k, a) from stdin", "1\tx\n2\ty\tz\n3\tz\n"},
+	{"copy items (k, a) from stdin", "1\tx\nbad\ty\n3\tz\n"},
+	{"copy items (k, a) from stdin", "1\tx\n\n3\tz\n"},
+	{"copy items (a) from stdin", "1\tx\n"},
+	{"copy items (a) from stdin", "x\ny\n"},
+	{"copy items (k, a) from stdin", "1\tx\n99999999999\ty\n3\tz\n"},
+	{"copy items (k, b) from stdin", lines(50, func(i int) string { return fmt.Sprintf("%d\t%d\n", i, i*25) })},
+	{"copy items (k, b) from stdin", lines(300, func(i int) string { return fmt.Sprintf("%d\t1\n", i%250) })},
+	{"copy items (k, b) from stdin", lines(50, func(i int) string { return fmt.Sprintf("%d\t%s\n", i, map[bool]string{true: "x", false: "1"}[i == 33]) })},
+	{"copy items (k, b) from stdin where b > 3", lines(50, func(i int) string { return fmt.Sprintf("%d\t%d\n", i, i%10) })},
+	{"copy items (k, a) from stdin delimiter ',' null 'nil'", "1,nil\n2,x\\,y\nnil,z\n"},
+	{"copy items (k, a) from stdin with (delimiter '|', null '')", "1|\n2|\\|\n3|x\n"},
+	{"copy items (k, a) from stdin with (header)", "k\ta\n1\tx\n2\ty\n"},
+	{"copy items (k, a) from stdin with (header match)", "k\ta\n1\tx\n2\ty\n"},
+	{"copy items (k, a) from stdin with (header match)", "k\tb\n1\tx\n2\ty\n"},
+	{"copy items (k, a) from stdin with (header match)", "k\n1\tx\n2\ty\n"},
+	{"copy items (k, a) from stdin with (header match)", "k\t\\N\n1\tx\n2\ty\n"},
+	{"copy items (k, a) from stdin with (header match)", ""},
+	{"copy items (k, a) from stdin with (header)", "k\ta\n1\tx\nbad\ty\n"},
+	{"copy items (k, a) from stdin csv", "1,x\n2,\"y\ny\"\n3,\"\"\n4,\n5,\"a\"\"b\"\n6,z"},
+	{"copy items (k, a) from stdin csv", "1,x\n2,\"y\ny\"\n\"3\",\"\"\nbad,\n5,\"a\"\"b\"\n6,z"},
+	{"copy items (k, a) from stdin csv", "1,\"x\n\n\"\n2,\"y\ny\"\n\"3\",\"\"\n4,\nbad,\"a\"\"b\"\n6,z"},
+	{"copy items (k, a) from stdin csv", "1,\"x\r\n\"\r\n2,\"y\ny\"\r\n\"3\",\"\"\r\n4,\r\nbad,\"a\"\"b\"\r\n6,z"},
+	{"copy items (k, a) from stdin csv", "1,x\n2,\"unterminated\n3,z\n"},
+	{"copy items (k, a) from stdin csv", "1,x\n2,\\.\n\\.x,3\n"},
+	{"copy items (k, a) from stdin csv", "1,x\n2,\\.\n\\.\n3,x\n"},
+	{"copy items (k, a) from stdin csv", "1,x\n2,y\n3,x\rz\n"},
+	{"copy items (k, a) from stdin csv", "1,x\r\n2,y\r\n3,x\nz\r\n"},
+	{"copy items (k, a) from stdin csv header", "k,\"a\nb\"\n1,x\n2,y\n"},
+	{"copy items (k, a) from stdin (format csv, header match)", "k,\"a\"\n1,x\n2,y\n"},
+	{"copy items (k, a) from stdin (format csv, header match)", "k,\"a\nb\"\n1,x\n2,y\n"},
+	{"copy items (k, a) from stdin (format csv, quote '''', escape '\\')", "1,'x\\'y'\n2,'a\\\\'\n3,'a,b'\n4,a\\b\n"},
+	{"copy items (k, a) from stdin (format csv, null 'n', force_not_null (a))", "1,n\n2,\"n\"\n3,x\n"},
+	{"copy items (k, a) from stdin (format csv, null 'n', force_null (a))", "1,n\n2,\"n\"\n3,x\n"},
+	{"copy items (k, a) from stdin (format csv, null 'n', force_null (k))", "1,n\n\"n\",\"n\"\n3,x\n"},
+	{"copy items (k, a) from stdin (format csv, delimiter ';')", "1;x\n2;\"a;b\"\n"},
+	{"copy items (k, a) from stdin (format csv, delimiter ';', delimiter ',')", "1;x\n"},
+	{"copy items (k, a) from stdin (format csv, delimiter 'ab')", "1;x\n"},
+	{"copy items (k, a) from stdin (format nope)", "1;x\n"},
+	{"copy items (k, a) from stdin (format binary, header)", "1;x\n"},
+	{"copy items (k, a) from stdin (format binary)", "1;x\n"},
+	{"copy items (k, a) from stdin (format binary)", ""},
+	{"copy items (k, a) from stdin (quote 'x')", "1;x\n"},
+	{"copy items (k, nope) from stdin", "1;x\n"},
+	{"copy items (k, k) from stdin", "1;x\n"},
+	{"copy items (k, a) from stdin (freeze)", "1\tx\n"},
+	{"copy items (k, a) from stdin (encoding 'latin1')", "1\tx\n2\tgr\xfc\xdfe\n"},
+	{"copy items (k, a) from stdin", "1\tx\n2\tgr\xfc\xdfe\n3\ty\n"},
+	{"copy items (k, a) from stdin (format csv, default 'D')", "1,D\n"},
+}
+
+// TestTo reads what both sides make of COPY TO.
+func TestTo(t *testing.T) {
+	w := newWorld(t, "to", append(slices.Clone(itemSetup), "create table notes (id int primary key, note text)"),
+		"select weft.shard_table('items', 'k')", "select weft.shard_table('notes', 'id')")
+	w.both(t, "copy items from stdin", hundred, 4096)
+	w.both(t, "copy items (k, a, b, c) from stdin", "1000\t\\N\t1\ta\\tb\\\\c\\nd\n1001\t\"q\"\t2\ta,b\n1002\t\\\\.\t\\N\t\\N\n1003\t\t\\N\t;\\r\n", 4096)
+	w.both(t, "copy notes from stdin", "1\tone\n50\tfifty\n", 4096)
+	for _, sql := range []string{
+		"copy items to stdout",
+		"copy items (c, k) to stdout",
+		"copy items to stdout csv",
+		"copy items to stdout csv header",
+		"copy items to stdout (format csv, header, force_quote *)",
+		"copy items (a, k) to stdout (format csv, force_quote (a), null 'NULL', delimiter ';', quote '''')",
+		"copy items (a) to stdout csv",
+		"copy items to stdout (header)",
+		"copy items to stdout (delimiter '|', null '?')",
+		"copy items to stdout (format binary)",
+		"copy (select k, a from items where k = 7) to stdout",
+		"copy (select k, a from items order by k desc limit 10) to stdout csv header",
+		"copy (select b, count(*), sum(k) from items group by b order by b nulls last) to stdout csv header",
+		"copy (select k, n.note from items i join notes n on n.id = i.k order by 1) to stdout",
+		"copy (select k, n.note, row_number() over (order by k) from items i left join notes n on n.id = i.k order by 1) to stdout (format binary)",
+		"copy (select from items where k < 3) to stdout",
+		"copy (select k / (k - 7) from items) to stdout",
+		"copy (select nope from items) to stdout",
+		"copy items (nope) to stdout",
+		"copy items to stdout (format nope)",
+		"copy (select k from items where false) to stdout csv header",
+		"copy (select k from items where false) to stdout binary",
+	} {
+		want, wantErr := copyTo(w.plain, sql)
+		got, gotErr := copyTo(w.weft, sql)
+		if want != got || wantErr != gotErr {
+			t.Errorf("%s\nPostgreSQL: %s %s\nweft:       %s %s", sql, wantErr, clip(want), gotErr, clip(got))
+		}
+	}
+}
+
+// copyTo returns the data, its lines in order unless the statement says one.
+func copyTo(c *pgconn.PgConn, sql string) (data, told string) {
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	var b bytes.Buffer
+	tag, err := c.CopyTo(ctx, &b, sql)
+	told = outcome(tag, err)
+	if err != nil {
+		told = told[:strings.Index(told, "\nDETAIL")]
+		return "", told
+	}
+	if strings.Contains(sql, "order by") {
+		return b.String(), told
+	}
+	if strings.Contains(sql, "binary") {
+		rest := b.Bytes()
+		var rows []string
+		head := string(rest[:min(19, len(rest))])
+		for rest = rest[len(head):]; len(rest) > 2; {
+			at := 2
+			for range int(rest[0])<<8 | int(rest[1]) {
+				n := int(int32(uint32(rest[at])<<24 | uint32(rest[at+1])<<16 | uint32(rest[at+2])<<8 | uint32(rest[at+3])))
+				at += 4 + max(n, 0)
+			}
+			rows = append(rows, string(rest[:at]))
+			rest = rest[at:]
+		}
+		slices.Sort(rows)
+		return head + strings.Join(rows, "") + string(rest), told
+	}
+	head, rest := "", b.String()
+	if strings.Contains(sql, "header") {
+		head, rest, _ = strings.Cut(rest, "\n")
+	}
+	rows := strings.SplitAfter(rest, "\n")
+	slices.Sort(rows)
+	return head + "\n" + strings.Join(rows, ""), told
+}

@@ -1,0 +1,362 @@
+package planner
+
+import (
+	"fmt"
+	"slices"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+	"google.golang.org/protobuf/proto"
+
+	"weft/catalog"
+	"weft/copydata"
+	"weft/datum"
+	"weft/directory"
+	"weft/parser"
+	"weft/plan"
+)
+
+// copy is the route of COPY.
+func (a *analysis) copy(n *pg.CopyStmt) plan.Route {
+	if n.Relation == nil {
+		return a.copyQuery(n)
+	}
+	a.out.Writes = n.IsFrom
+	a.top().expression(n.WhereClause)
+	rel := a.named(rangeVar(n.Relation))
+	t := a.declared(rel)
+	if rel == nil || t == nil {
+		if n.IsFrom && rel != nil {
+			a.top().homeForeignKeys(rel)
+		}
+		return a.refusedOr(plan.Home)
+	}
+	a.touch(t, t.Name)
+	switch {
+	case len(a.touched.waits) > 0:
+		a.wait()
+	case n.IsFrom && onServer(n):
+		a.unsupported("Use COPY … FROM STDIN, as psql's \\copy does.", "COPY into table %q, which is on all shards, from a file of a server is not supported", t.Name)
+	case n.IsFrom:
+		return a.copyFrom(n, rel, t)
+	case !t.Reference:
+		return a.copyTable(n)
+	}
+	return a.refusedOr(plan.AnyCopy)
+}
+
+// onServer reports whether a COPY reads or writes a file of the server's, or a
+// program.
+func onServer(n *pg.CopyStmt) bool { return n.Filename != "" || n.IsProgram }
+
+// copyQuery is the route of COPY (query) TO. If no single shard can answer the query,
+// it is gathered as any other, and weft writes its rows as COPY data.
+func (a *analysis) copyQuery(n *pg.CopyStmt) plan.Route {
+	r := a.nested(n.Query, "COPY")
+	if a.refused() {
+		return r
+	}
+	if n.Query.GetSelectStmt() == nil {
+		// What it changes may be anywhere, but what it returns is copied where it runs.
+		a.out.Write, a.out.Gather, a.out.Postponed = nil, nil, false
+		return r
+	}
+	if a.out.Gather == nil {
+		return r
+	}
+	a.out.Gather, a.out.Exact = nil, true
+	o := a.copyOptions(n, nil)
+	switch {
+	case len(a.text.tree.Statements) > 1:
+		a.scattered = nil
+		a.unsupported("Send it as a statement of its own.", "COPY from several shards cannot be part of a text with several statements")
+		return plan.Refused
+	case onServer(n):
+		a.unsupported("Use COPY … TO STDOUT, as psql's \\copy does.", "COPY from several shards to a file of a server is not supported")
+		return plan.Refused
+	}
+	a.timed = false
+	sql, err := a.spellOut(n.Query)
+	var check string
+	if err == nil && o.unclear != "" {
+		check = a.client.sql // the server refuses it before there is any row, or weft does after that
+	} else if err == nil {
+		check, err = a.spellOut(emptied(n))
+	}
+	if err != nil {
+		a.out.Refusal, a.out.Route = unwritable(err), plan.Refused
+		return plan.Refused
+	}
+	a.out.Copy = &plan.Copy{Query: sql, Check: check, Format: o.format, Encoding: o.encoding, Unclear: o.unclear}
+	if force := o.quoted; len(force) > 0 {
+		// Which they are is known when the query has been described.
+		a.out.Copy.Columns = force
+	}
+	return r
+}
+
+// emptied returns the same COPY without a row.
+func emptied(n *pg.CopyStmt) *pg.Node {
+	out := proto.Clone(n).(*pg.CopyStmt)
+	plainOptions(out.Options)
+	sel := newSelect()
+	sel.TargetList = []*pg.Node{targetOf(pg.MakeColumnRefNode([]*pg.Node{pg.MakeAStarNode()}, -1), "")}
+	sel.FromClause = []*pg.Node{{Node: &pg.Node_RangeSubselect{RangeSubselect: &pg.RangeSubselect{
+		Subquery: out.Query, Alias: &pg.Alias{Aliasname: "q"},
+	}}}}
+	sel.LimitCount, sel.LimitOption = pg.MakeAConstIntNode(0, -1), pg.LimitOption_LIMIT_OPTION_COUNT
+	out.Query = selectNode(sel)
+	return &pg.Node{Node: &pg.Node_CopyStmt{CopyStmt: out}}
+}
+
+// copyTable is the route of COPY of a sharded table TO: that of its rows.
+func (a *analysis) copyTable(n *pg.CopyStmt) plan.Route {
+	rel := a.named(rangeVar(n.Relation))
+	if rel.Kind == catalog.PartitionedTable {
+		return plan.Home // which refuses it
+	}
+	sel := &pg.SelectStmt{
+		LimitOption: pg.LimitOption_LIMIT_OPTION_DEFAULT, Op: pg.SetOperation_SETOP_NONE,
+	}
+	from := proto.Clone(n.Relation).(*pg.RangeVar)
+	from.Inh = false
+	sel.FromClause = []*pg.Node{rangeNode(from)}
+	for _, name := range nameList(n.Attlist) {
+		if c := findColumn(rel, name); c == nil || c.Generated {
+			a.out.Writes = true
+			return plan.Home // which says that it cannot be copied
+		}
+		sel.TargetList = append(sel.TargetList, targetOf(nameNode(name), ""))
+	}
+	if len(sel.TargetList) == 0 {
+		for i := range rel.Columns {
+			if c := &rel.Columns[i]; !c.Generated {
+				sel.TargetList = append(sel.TargetList, targetOf(nameNode(c.Name), ""))
+			}
+		}
+	}
+	query := proto.Clone(n).(*pg.CopyStmt)
+	query.Relation, query.Attlist, query.Query = nil, nil, selectOf(sel)
+	return a.copyQuery(query)
+}
+
+// copyFrom is the route of COPY FROM STDIN into a declared table.
+func (a *analysis) copyFrom(n *pg.CopyStmt, rel *catalog.Relation, t *table) plan.Route {
+	l := a.top()
+	l.written(rel, t, nil)
+	a.follows(rel)
+	if t.Reference && len(rel.Triggers) > 0 {
+		a.unsupported("Use INSERT.", "COPY into reference table %q, which has triggers, could leave its copies different", t.Name)
+	}
+	if len(a.text.tree.Statements) > 1 {
+		a.unsupported("Send it as a statement of its own.", "COPY into table %q, which is on all shards, cannot be part of a text with several statements", t.Name)
+	}
+	if rel.Kind != catalog.Table && rel.Kind != catalog.PartitionedTable {
+		return a.refusedOr(plan.Home) // which says so
+	}
+	if a.refused() {
+		return plan.Refused
+	}
+	a.out.Exact = true
+	c := &plan.Copy{Table: &t.Table, Relation: rel.Name.Name}
+	columns, unclear := copyColumns(rel, nameList(n.Attlist))
+	for _, col := range columns {
+		c.Columns = append(c.Columns, col.Name)
+	}
+	o := a.copyOptions(n, c.Columns)
+	c.Format, c.Encoding, c.Unclear = o.format, o.encoding, o.unclear
+	if unclear != "" {
+		c.Unclear = unclear
+	}
+	a.out.Copy = c
+	if c.Unclear == "" {
+		l.supplied(c, rel, t, n)
+		l.copyText(c, n)
+		l.binaryTypes(c, columns)
+	}
+	if a.decide() == plan.Refused {
+		return plan.Refused
+	}
+	return plan.Gathered
+}
+
+// copyColumns are the columns of the data. What is wrong with a list of names is for
+// the server to say.
+func copyColumns(rel *catalog.Relation, names []string) (out []*catalog.Column, unclear string) {
+	if len(names) == 0 {
+		for i := range rel.Columns {
+			if c := &rel.Columns[i]; !c.Generated {
+				out = append(out, c)
+			}
+		}
+		return out, ""
+	}
+	for i, name := range names {
+		c := findColumn(rel, name)
+		if c == nil || c.Generated || slices.Contains(names[:i], name) {
+			return nil, fmt.Sprintf("column %q", name)
+		}
+		out = append(out, c)
+	}
+	return out, ""
+}
+
+// supplied finds where the key of a row comes from, and what weft has to add to rows
+// because each shard would have another idea of it.
+func (l *level) supplied(c *plan.Copy, rel *catalog.Relation, t *table, n *pg.CopyStmt) {
+	c.Keys = make([]plan.CopyKey, len(t.keys))
+	for i := range rel.Columns {
+		col := &rel.Columns[i]
+		key := slices.IndexFunc(t.keys, func(k directory.Column) bool { return k.Name == col.Name })
+		k := plan.CopyKey{Field: slices.Index(c.Columns, col.Name), Supply: -1}
+		switch {
+		case k.Field >= 0:
+		case col.Generated:
+			if key >= 0 {
+				l.unsupported("", "COPY cannot compute the shard key %q of %q", col.Name, t.Name)
+			}
+		case l.supplies(c, col, t.Reference, key >= 0):
+			k.Supply = len(c.Supply) - 1
+		case key >= 0:
+			known := l.defaultKey(col)
+			if !known.known {
+				l.unsupported("Give the column in the data.", "COPY cannot tell the shard key %q of %q: its default is %s", col.Name, t.Name, col.Default)
+				return
+			}
+			k.Source = known.set[0]
+		}
+		if key >= 0 {
+			c.Keys[key] = k
+		}
+	}
+	if t.Reference {
+		c.Keys = nil
+		if n.WhereClause != nil && l.steadiness(n.WhereClause) == 'v' {
+			l.unsupported("Leave volatile functions out of WHERE.", "COPY … WHERE could take other rows into each copy of reference table %q", t.Name)
+		}
+	}
+}
+
+// supplies adds a column to what weft supplies, if it must.
+func (l *level) supplies(c *plan.Copy, col *catalog.Column, reference, key bool) bool {
+	s := plan.Supply{Column: col.Name, Type: col.TypeName}
+	switch datum.Type(col.Base) {
+	case datum.Int2:
+		s.Size = 2
+	case datum.Int4:
+		s.Size = 4
+	case datum.Int8:
+		s.Size = 8
+	}
+	switch {
+	case drawsFrom(col):
+		s.Sequence = quoteName(col.Sequence)
+		if ids := c.Table.IDs; ids != nil && ids.Column == col.Name && s.Size == 8 {
+			s.Routed = ids
+		}
+	case randomUUID(col) && (key || reference) && datum.Type(col.Base) == datum.UUID:
+	case col.Default == "":
+		return false
+	default:
+		steady := byte('i')
+		l.withDefault(col, func(n *pg.Node) {
+			steady = l.steadiness(n)
+			(&level{analysis: l.analysis, scope: &scope{}}).expression(n)
+		})
+		if steady == 'v' && reference {
+			l.unsupported("Give the column in the data.", "the default of column %q would have another value in each copy of reference table %q", col.Name, c.Relation)
+		}
+		if steady != 's' {
+			return false
+		}
+		s.Expr = col.Default
+	}
+	c.Supply = append(c.Supply, s)
+	return true
+}
+
+// steadiness is how an expression's value may change: i not at all, s from one
+// statement to the next, v any time.
+func (a *analysis) steadiness(n *pg.Node) byte {
+	worst := byte('i')
+	note := func(v byte) {
+		if v == 'v' || v == 's' && worst == 'i' {
+			worst = v
+		}
+	}
+	parser.Walk(n, func(m any) bool {
+		switch m := m.(type) {
+		case *pg.SQLValueFunction:
+			note('s')
+		case *pg.FuncCall:
+			names := nameList(m.Funcname)
+			schema := ""
+			if len(names) > 1 {
+				schema = names[0]
+			}
+			users := a.userFunctions(schema, names[len(names)-1])
+			for _, f := range users {
+				note(f.Volatility)
+			}
+			if len(users) == 0 {
+				note(a.volatility(names[len(names)-1]))
+			}
+		case *pg.SubLink:
+			note('v')
+		}
+		return true
+	})
+	return worst
+}
+
+// copyText writes what the shards run: without what concerns the client's data alone,
+// with the columns that weft supplies.
+func (l *level) copyText(c *plan.Copy, n *pg.CopyStmt) {
+	l.timed = n.WhereClause != nil && l.asksTime(n.WhereClause)
+	if len(c.Supply) == 0 && c.Format.Header == copydata.NoHeader && !l.timed {
+		c.Text = plan.Text{{SQL: l.client.sql}} // as it is
+		return
+	}
+	n = proto.Clone(n).(*pg.CopyStmt)
+	plainOptions(n.Options)
+	n.Options = slices.DeleteFunc(n.Options, func(o *pg.Node) bool { return o.GetDefElem().GetDefname() == "header" })
+	if len(c.Supply) > 0 {
+		n.Attlist = nil
+		for _, s := range c.Supply {
+			n.Attlist = append(n.Attlist, pg.MakeStrNode(s.Column))
+		}
+		for _, name := range c.Columns {
+			n.Attlist = append(n.Attlist, pg.MakeStrNode(name))
+		}
+	}
+	var err error
+	c.Text, err = l.render(&pg.Node{Node: &pg.Node_CopyStmt{CopyStmt: n}})
+	l.timed = false
+	if err != nil {
+		l.out.Refusal, l.out.Route = unwritable(err), plan.Refused
+	}
+}
+
+// binaryTypes refuses binary data with values that have OIDs inside, which differ
+// between shards.
+func (l *level) binaryTypes(c *plan.Copy, columns []*catalog.Column) {
+	if c.Format.Kind != copydata.Binary {
+		return
+	}
+	for _, col := range columns {
+		if datum.Type(col.Base) >= firstUserType && !col.Enum {
+			l.unsupported("Use text or CSV format.", "binary COPY of column %q, whose type %s is known by another number on each shard", col.Name, col.TypeName)
+		}
+	}
+}
+
+// spellOut writes a statement as SQL, with the literals of this very text.
+func (a *analysis) spellOut(n *pg.Node) (string, error) {
+	t, err := a.render(n)
+	if err != nil {
+		return "", err
+	}
+	return string(t.Append(nil, &plan.Fill{Literal: func(dst []byte, i int) []byte {
+		l := a.client.literals[i]
+		return append(dst, a.client.sql[l.Start:l.End]...)
+	}})), nil
+}

@@ -1,0 +1,157 @@
+package proxy
+
+import (
+	"errors"
+	"strconv"
+
+	"weft/pgerr"
+)
+
+// finish ends the data on all shards: all are told before any is waited for.
+func (x *load) finish() error {
+	if x.stop.Load() {
+		return nil
+	}
+	x.closeAll(true, "")
+	for _, in := range x.open {
+		<-in.ended
+	}
+	if x.spoiled && !x.stop.Load() {
+		return spoilt()
+	}
+	return nil
+}
+
+// closeAll ends the data on those shards that have not failed.
+func (x *load) closeAll(done bool, reason string) {
+	for _, in := range x.open {
+		if in.stopped {
+			continue
+		}
+		if err := in.close(done, reason); err != nil {
+			in.giveUp() // its listener says the rest
+		}
+	}
+}
+
+// end takes the shards' last words. err is what weft itself found, or nil.
+func (x *load) end(err error) error {
+	failed := x.stop.Load()
+	if err != nil && !errors.Is(err, errGivenUp) || failed {
+		x.closeFailed(err)
+	}
+	legs := make([]*leg, len(x.open))
+	var cause *pgerr.Error
+	causeLine := int64(-1)
+	for i, in := range x.open {
+		<-in.ended
+		legs[i] = in.leg
+		e := (*pgerr.Error)(nil)
+		if in.err == nil || in.lost() || !errors.As(in.err, &e) {
+			continue
+		}
+		line := x.translate(in, e, errors.Is(err, errGivenUp))
+		if !in.stopped || errors.Is(err, errGivenUp) && i == 0 {
+			if cause == nil || line >= 0 && (line < causeLine || causeLine < 0) {
+				cause, causeLine = e, line
+			}
+		}
+	}
+	ended := x.s.endLegs(legs, false)
+	switch {
+	case ended != nil && lost(ended):
+		return ended
+	case err != nil && !errors.Is(err, errGivenUp):
+		return err
+	case cause != nil:
+		return cause
+	case ended != nil:
+		return ended
+	case err != nil:
+		return pgerr.New(pgerr.QueryCanceled, "COPY from stdin failed")
+	}
+	n := int64(0)
+	for _, in := range x.open {
+		if n += in.changed; x.plan.Table.Reference {
+			break
+		}
+	}
+	x.tag = "COPY " + strconv.FormatInt(n, 10)
+	return nil
+}
+
+// closeFailed makes those shards give up that have not failed themselves.
+func (x *load) closeFailed(err error) {
+	reason := "another shard has failed"
+	if err != nil {
+		reason = "weft: " + pgerr.From(err).Message
+	}
+	for _, in := range x.open {
+		select {
+		case <-in.ended:
+			continue
+		default:
+		}
+		if in.stopped || in.failed.Load() {
+			continue
+		}
+		if cerr := in.close(false, reason); cerr != nil {
+			in.giveUp()
+		}
+	}
+}
+
+// translate makes an error of a shard's speak of the client's data. It returns the
+// line, -1 if it is about none.
+func (x *load) translate(in *inlet, e *pgerr.Error, givenUp bool) int64 {
+	if x.sql != string(x.text) {
+		e.Position = 0 // in another text than the client's
+	}
+	start, digits, end := copyLine(e.Where, x.plan.Relation)
+	if start < 0 {
+		return -1
+	}
+	if givenUp {
+		e.Where = e.Where[:digits] + strconv.FormatInt(x.cut.Line+1, 10) + e.Where[end:]
+		return x.cut.Line + 1
+	}
+	e.Where = in.clientsLine(e.Where)
+	if start, digits, end = copyLine(e.Where, x.plan.Relation); start < 0 {
+		return -1
+	}
+	n, _ := strconv.ParseInt(e.Where[digits:end], 10, 64)
+	return n
+}
+
+// abandon ends the dialogue with all shards, because the client is gone: their
+// backends are closed with the session, and roll back.
+func (x *load) abandon() {
+	for _, in := range x.open {
+		in.giveUp()
+	}
+	for _, in := range x.open {
+		if in.buf != nil { // it has been started
+			<-in.ended
+		}
+	}
+}
+
+// at says in which line of the client's data an error is.
+func (x *load) at(e *pgerr.Error) *pgerr.Error {
+	e.Where = "COPY " + x.plan.Relation + ", line " + strconv.FormatInt(x.cut.Line, 10)
+	return e
+}
+
+// maxShown is how many bytes of a line PostgreSQL shows.
+const maxShown = 100
+
+// in shows the line, too.
+func (x *load) in(e *pgerr.Error, row []byte) *pgerr.Error {
+	line := row[:x.cut.Row.Body]
+	shown := string(line)
+	if len(line) > maxShown {
+		shown = string(line[:maxShown]) + "..."
+	}
+	x.at(e).Where += `: "` + shown + `"`
+	return e
+}

@@ -1,0 +1,308 @@
+package proxy
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weft/copydata"
+	"weft/pgerr"
+	"weft/plan"
+	"weft/pool"
+	"weft/wire"
+)
+
+// inlet is the COPY of one shard.
+type inlet struct {
+	*leg
+	x *load
+	// buf is what is to be sent, and from where the CopyData message begins in it
+	// that rows are added to.
+	buf  []byte
+	from int
+	// headed: what stands before binary rows has been added; rows: some of them have.
+	headed, filled bool
+	// writes: it has been noted that the shard's rows change.
+	writes bool
+
+	// mu guards lines, which the listener reads to put a notice right.
+	mu    sync.Mutex
+	lines *copydata.Lines
+
+	// ended is closed when the listener has. What it knows is in leg then; failed
+	// says before that there is an error.
+	ended  chan struct{}
+	failed atomic.Bool
+	// stopped: it was told to stop, so what it says is weft's own doing.
+	stopped bool
+}
+
+const (
+	// inletFrame is how many bytes of rows are sent at once.
+	inletFrame = 64 << 10
+	// inletRow is from how many bytes on a row is not copied into a frame with
+	// others.
+	inletRow = 32 << 10
+)
+
+// join makes an inlet to a shard, whose backend takes part in the block.
+func (x *load) join(shard int) (*inlet, error) {
+	l, err := x.s.legFor(shard)
+	if l == nil {
+		return nil, err
+	}
+	in := &inlet{leg: l, x: x, lines: copydata.NewLines(lineMemory / len(x.inlets)), ended: make(chan struct{})}
+	legs := []*leg{l}
+	for _, o := range x.open {
+		legs = append(legs, o.leg)
+	}
+	x.s.track(legs)
+	if err != nil {
+		_ = x.s.endLegs([]*leg{l}, true)
+		return nil, err
+	}
+	x.inlets[shard] = in
+	x.open = append(x.open, in)
+	return in, nil
+}
+
+// start begins to listen to the shard, which wants data or will.
+func (in *inlet) start() {
+	// Should the session end before the shard has answered: it is not idle.
+	in.conn.Status = wire.TxActive
+	in.buf = append(in.buf[:0], in.leg.out...)
+	in.leg.out = nil
+	in.begin()
+	go in.listen()
+}
+
+// begin begins a CopyData message.
+func (in *inlet) begin() {
+	in.buf, in.from = wire.Begin(in.buf, wire.CopyData)
+	in.putHead()
+}
+
+// putHead adds what stands before binary rows, once it is known.
+func (in *inlet) putHead() {
+	if !in.headed && in.x.head != nil {
+		in.headed = true
+		in.buf = append(in.buf, in.x.head...)
+	}
+}
+
+// listen reads what the shard says, until its COPY is over.
+func (in *inlet) listen() {
+	defer close(in.ended)
+	c := in.conn
+	for {
+		typ, body, err := c.Next(wire.LargeLimit)
+		if err != nil {
+			in.fail(c.Lost(err))
+			return
+		}
+		switch typ {
+		case wire.ErrorResponse:
+			e := pool.ServerError(body)
+			if e.IsFatal() {
+				in.fail(c.Lost(e))
+				return
+			}
+			in.fail(e)
+		case wire.NoticeResponse:
+			in.tell(body)
+		case wire.ParameterStatus:
+			if name, value, ok := wire.DecodeParameterStatus(body); ok {
+				c.Params[name] = value
+			}
+		case wire.CommandComplete:
+			in.changed = rowsOf(body)
+		case wire.ReadyForQuery:
+			c.Status = body[0]
+			if in.begins && in.err != nil {
+				// What was sent behind BEGIN ran outside of any block.
+				in.leg.fail(c.Lost(in.err))
+				c.Consume(wire.HeaderLen + len(body))
+				return
+			}
+			if !in.begins {
+				c.Consume(wire.HeaderLen + len(body))
+				in.over = true
+				return
+			}
+			in.begins = false
+		}
+		c.Consume(wire.HeaderLen + len(body))
+	}
+}
+
+// fail notes an error and makes the session stop reading from the client.
+func (in *inlet) fail(err error) {
+	if in.err == nil {
+		in.err = err
+	}
+	in.failed.Store(true)
+	if lost(err) {
+		in.leg.fail(err)
+	}
+	in.x.stop.Store(true)
+	in.x.s.wake()
+}
+
+// tell passes a notice on. A client that does not read makes the shard wait.
+func (in *inlet) tell(body []byte) {
+	body = wire.MapError(body, func(code byte, v string) string {
+		if code == 'W' {
+			return in.clientsLine(v)
+		}
+		return v
+	})
+	in.x.telling.Lock()
+	defer in.x.telling.Unlock()
+	s := in.x.s
+	s.toClient.Grow()
+	s.toClient.B = wire.AppendFrame(s.toClient.B, wire.NoticeResponse, body)
+	_ = s.flushClient() // whoever reads from the client next hears that it is gone
+}
+
+// add adds a row, behind what weft supplies to it.
+func (in *inlet) add(supplied, row []byte, r copydata.Row) error {
+	if len(in.buf)-in.from+len(supplied)+len(row) > inletFrame {
+		if err := in.flush(); err != nil {
+			return err
+		}
+	}
+	lines := r.Lines
+	if !in.filled {
+		lines = r.First
+		in.filled = true
+	}
+	in.mu.Lock()
+	in.lines.Add(lines, in.x.cut.Line)
+	in.mu.Unlock()
+	in.buf = append(in.buf, supplied...)
+	if len(row) < inletRow {
+		in.buf = append(in.buf, row...)
+		return nil
+	}
+	wire.EndLong(in.buf, in.from, len(row))
+	if err := in.write(in.buf); err != nil {
+		return err
+	}
+	in.buf = in.buf[:0]
+	in.begin()
+	return in.write(row)
+}
+
+// flush sends the rows that have been added.
+func (in *inlet) flush() error {
+	if len(in.buf) == in.from+wire.HeaderLen {
+		in.buf = in.buf[:in.from]
+	} else {
+		in.buf = wire.End(in.buf, in.from)
+	}
+	var err error
+	if len(in.buf) > 0 {
+		err = in.write(in.buf)
+	}
+	in.buf = in.buf[:0]
+	in.begin()
+	return err
+}
+
+func (in *inlet) write(b []byte) error {
+	if _, err := in.conn.Write(b); err != nil {
+		return in.conn.Lost(err)
+	}
+	return nil
+}
+
+// close ends the data: with done it is complete, else the shard shall give up for the
+// reason that fail says.
+func (in *inlet) close(done bool, fail string) error {
+	if done && in.headed && !in.x.spoiled {
+		in.buf = copydata.AppendTail(in.buf)
+	}
+	if !done {
+		in.stopped = true
+		in.buf = in.buf[:in.from]
+		in.buf = wire.AppendFrame(in.buf, wire.CopyFail, wire.AppendCString(nil, fail))
+		return in.write(in.buf)
+	}
+	if err := in.flush(); err != nil {
+		return err
+	}
+	return in.write(wire.AppendEmpty(nil, wire.CopyDone))
+}
+
+// clientsLine makes the context of an error speak of the client's data.
+func (in *inlet) clientsLine(where string) string {
+	start, digits, end := copyLine(where, in.x.plan.Relation)
+	if start < 0 {
+		return where
+	}
+	n, err := strconv.ParseInt(where[digits:end], 10, 64)
+	if err != nil {
+		return where
+	}
+	in.mu.Lock()
+	line, ok := in.lines.Client(n)
+	in.mu.Unlock()
+	if !ok {
+		return where[:start] + "COPY " + in.x.plan.Relation // long ago: which line it was is forgotten
+	}
+	return where[:digits] + strconv.FormatInt(line, 10) + in.x.withoutSupplied(where[end:])
+}
+
+// copyLine finds the number of the line in a context: COPY t, line 17, column a: "x".
+// start is -1 if there is none. The word for line may be in another language.
+func copyLine(where, relation string) (start, digits, end int) {
+	prefix := "COPY " + relation + ", "
+	for at := 0; at < len(where); {
+		if strings.HasPrefix(where[at:], prefix) {
+			i := at + len(prefix)
+			for i < len(where) && (where[i] < '0' || where[i] > '9') && where[i] != '\n' && where[i] != '"' {
+				i++
+			}
+			j := i
+			for j < len(where) && where[j] >= '0' && where[j] <= '9' {
+				j++
+			}
+			if j > i {
+				return at, i, j
+			}
+		}
+		next := strings.IndexByte(where[at:], '\n')
+		if next < 0 {
+			break
+		}
+		at += next + 1
+	}
+	return -1, 0, 0
+}
+
+// withoutSupplied takes what weft has added off the text of a line: : "7	the rest".
+func (x *load) withoutSupplied(rest string) string {
+	if len(x.plan.Supply) == 0 || !strings.HasPrefix(rest, `: "`) {
+		return rest
+	}
+	return `: "` + rest[3+min(len(x.rows.prefix), max(len(rest)-4, 0)):]
+}
+
+func lost(err error) bool {
+	l := leg{err: err}
+	return l.lost()
+}
+
+func quoteTable(t *plan.Table) string {
+	return pool.QuoteIdent(t.Schema) + "." + pool.QuoteIdent(t.Name)
+}
+
+// giveUp ends the dialogue at once.
+func (in *inlet) giveUp() { _ = in.conn.Conn().SetDeadline(time.Unix(1, 0)) }
+
+// spoilt is what is told if a shard has taken what it should have refused.
+func spoilt() *pgerr.Error {
+	return pgerr.New(pgerr.InternalError, "a shard has taken COPY data that weft could not cut into rows")
+}

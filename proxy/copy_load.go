@@ -1,0 +1,292 @@
+package proxy
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weft/copydata"
+	"weft/parser"
+	"weft/pgerr"
+	"weft/plan"
+	"weft/wire"
+)
+
+// COPY FROM STDIN into a declared table is one COPY on each shard that gets rows. The
+// client's bytes are cut into rows, and each row's go on as they are to the COPY of the
+// shard that its key names, or to all of them if the table is a reference table.
+//
+//	client ──▶ session's goroutine: cut, place ──┬─▶ shard 0 ──▶ its listener ─┐
+//	   ▲                                         ├─▶ shard 1 ──▶ its listener ─┤
+//	   └───────── notices ───────────────────────┼─────────────────────────────┘
+//
+// The home shard's is opened first: it looks at the options, and its lock keeps the
+// table's declaration from changing. The others are opened with their first row. The
+// session's goroutine owns reading from the client and writing to shards; a listener
+// owns reading from its shard, and together they own writing to the client. A shard
+// that is slow makes the session wait, and with it the client: nothing is queued but a
+// frame per shard.
+
+// load is one execution of such a COPY.
+type load struct {
+	s        *Session
+	plan     *plan.Copy
+	lookups  bool // lookups must follow it
+	text     []byte
+	literals []parser.Literal
+	began    time.Time
+
+	sql  string // what shards run
+	cut  *copydata.Cutter
+	rows *placement
+
+	inlets []*inlet // by shard, nil for those without rows
+	open   []*inlet // the home shard's first
+	home   int
+
+	data    []byte // what has come and is not cut yet
+	rem     int    // bytes of the client's message that are still to come
+	head    []byte // what stands before binary rows
+	headed  bool   // the header line has been read
+	ended   bool   // no more rows: what still comes is not looked at
+	spoiled bool   // what comes cannot be cut, and goes home to be refused there
+
+	// telling is held by whoever writes to the client while listeners run.
+	telling sync.Mutex
+	// stop: a shard has failed.
+	stop atomic.Bool
+
+	tag string
+}
+
+const (
+	// maxRow is how long a row may be.
+	maxRow = 256 << 20
+	// lineMemory is for what is remembered of lines, by all shards together.
+	lineMemory = 4 << 20
+)
+
+func (s *Session) newLoad(p *plan.Plan, text []byte, literals []parser.Literal) *load {
+	return &load{s: s, plan: p.Copy, lookups: p.Lookups, text: text, literals: literals, began: time.Now()}
+}
+
+// run carries the COPY out, in the open block, up to the tag.
+func (x *load) run() error {
+	s := x.s
+	if err := x.prepare(); err != nil {
+		return err
+	}
+	if err := x.openHome(); err != nil {
+		return err
+	}
+	x.tellCopyIn()
+	if err := s.flushOrEnd(); err != nil {
+		x.abandon()
+		return err
+	}
+	x.open[0].start()
+	err := x.receive()
+	if err == nil {
+		err = x.finish()
+	}
+	if errors.Is(err, errEnd) {
+		x.abandon()
+		return err
+	}
+	if err = x.end(err); err == nil && x.lookups {
+		err = s.keepWriters()
+	}
+	return err
+}
+
+// prepare does everything that needs the home shard before rows can come. Nothing
+// is written when it fails.
+func (x *load) prepare() error {
+	s := x.s
+	if err := s.mayWrite(&gathering{write: &plan.Write{}}); err != nil {
+		return err
+	}
+	s.limitGather(x.began)
+	if err := s.takeSnapshots(); err != nil {
+		return err
+	}
+	if err := x.readable(); err != nil {
+		return err
+	}
+	now := ""
+	if x.plan.Text.Has(plan.Now) {
+		var err error
+		if now, err = s.transactionNow(); err != nil {
+			return err
+		}
+	}
+	x.sql = string(x.plan.Text.Append(nil, &plan.Fill{
+		Literal: func(dst []byte, i int) []byte {
+			return append(dst, x.text[x.literals[i].Start:x.literals[i].End]...)
+		},
+		Now: func(dst []byte) []byte {
+			return append(append(append(dst, '\''), now...), "'::pg_catalog.timestamptz"...)
+		},
+	}))
+	if x.plan.Unclear != "" {
+		x.sql = string(x.text)
+	}
+	x.cut = copydata.New(x.plan.Format)
+	x.inlets = make([]*inlet, len(s.snap.Shards))
+	if s.conn != nil {
+		if err := s.park(); err != nil {
+			return err
+		}
+	}
+	for i, sh := range s.snap.Shards {
+		if sh.Name == s.snap.Home {
+			x.home = i
+		}
+		// It may need a backend of the same shard: ask while none is held.
+		if _, err := s.translationTo(s.laneOf(s.snap, i).lane); err != nil {
+			return err
+		}
+	}
+	return s.stillTrue()
+}
+
+// readable refuses data in an encoding that cannot be cut.
+func (x *load) readable() error {
+	name := x.encoding()
+	if oddEncodings[name] {
+		return pgerr.New(pgerr.FeatureNotSupported, "COPY in encoding %s is not supported for a table that is on several shards", name).
+			WithHint("Use UTF8: SET client_encoding, or the option ENCODING.")
+	}
+	return nil
+}
+
+// encoding is that of the data.
+func (x *load) encoding() string {
+	if x.plan.Encoding != "" {
+		return canonicalEncoding(x.plan.Encoding)
+	}
+	return x.s.reported["client_encoding"]
+}
+
+// openHome opens the COPY of the home shard and waits until it wants data.
+func (x *load) openHome() error {
+	s := x.s
+	in, err := x.join(x.home)
+	if err != nil {
+		return err
+	}
+	if x.plan.Table.Reference && x.plan.Unclear == "" {
+		// Whoever writes to the copies waits here, so that all of them see the
+		// writers in one order.
+		if err := x.alone(in, "LOCK TABLE "+quoteTable(x.plan.Table)+" IN SHARE ROW EXCLUSIVE MODE"); err != nil {
+			return err
+		}
+	}
+	if x.rows, err = newPlacement(x, in); err != nil {
+		return err
+	}
+	if err := s.stillTrue(); err != nil {
+		in.over, in.leg.out = true, nil
+		_ = s.endLegs([]*leg{in.leg}, false)
+		return err
+	}
+	in.leg.out = wire.AppendQuery(in.leg.out, x.sql)
+	in.send()
+	for !in.over {
+		typ, _, err := in.frame()
+		if err != nil {
+			break
+		}
+		if typ == wire.CopyInResponse {
+			in.conn.Consume(in.consume)
+			in.consume = 0
+			break
+		}
+	}
+	if in.over {
+		err := s.endLegs([]*leg{in.leg}, false)
+		if e := (*pgerr.Error)(nil); errors.As(err, &e) && x.sql != string(x.text) {
+			e.Position = 0
+		}
+		if err == nil {
+			err = pgerr.New(pgerr.InternalError, "the home shard did not take this for a COPY")
+		}
+		return err
+	}
+	if x.plan.Unclear == "" {
+		return nil
+	}
+	in.leg.out = wire.AppendFrame(nil, wire.CopyFail, []byte{0})
+	in.send()
+	in.drain()
+	if !in.lost() {
+		in.err = nil
+	}
+	if err := s.endLegs([]*leg{in.leg}, false); err != nil {
+		return err
+	}
+	return pgerr.New(pgerr.FeatureNotSupported, "COPY with %s is not supported for a table that is on several shards", x.plan.Unclear)
+}
+
+// alone runs a statement, if any, on a shard whose COPY is not open yet: in the block.
+func (x *load) alone(in *inlet, sql string) error {
+	if in.begins {
+		sql = x.s.block.begin + ";" + sql
+		in.begins, in.leg.out = false, nil
+	}
+	if sql == "" {
+		return nil
+	}
+	if err := x.s.execBeside(in.conn, sql); err != nil {
+		in.over, in.err = true, err
+		return x.s.endLegs([]*leg{in.leg}, false)
+	}
+	return nil
+}
+
+// tellCopyIn tells the client that its data is wanted.
+func (x *load) tellCopyIn() {
+	format := byte(0)
+	if x.plan.Format.Kind == copydata.Binary {
+		format = 1
+	}
+	s := x.s
+	s.toClient.Grow()
+	b, at := wire.Begin(s.toClient.B, wire.CopyInResponse)
+	n := len(x.plan.Columns)
+	b = append(b, format, byte(n>>8), byte(n))
+	for range n {
+		b = append(b, 0, format)
+	}
+	s.toClient.B = wire.End(b, at)
+}
+
+// canonicalEncoding is a name of an encoding as PostgreSQL reports it, as far as it
+// matters here.
+func canonicalEncoding(name string) string {
+	var b []byte
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c >= 'a' && c <= 'z':
+			b = append(b, c-'a'+'A')
+		case c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
+			b = append(b, c)
+		}
+	}
+	switch string(b) {
+	case "UTF8", "UNICODE":
+		return "UTF8"
+	case "SJIS", "MSKANJI", "SHIFTJIS", "WIN932", "WINDOWS932":
+		return "SJIS"
+	case "SHIFTJIS2004":
+		return "SHIFT_JIS_2004"
+	case "BIG5", "WIN950", "WINDOWS950":
+		return "BIG5"
+	case "GBK", "WIN936", "WINDOWS936":
+		return "GBK"
+	case "UHC", "WIN949", "WINDOWS949":
+		return "UHC"
+	}
+	return string(b) // GB18030, JOHAB, and those that leave ASCII alone
+}

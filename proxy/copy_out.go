@@ -1,0 +1,92 @@
+package proxy
+
+import (
+	"encoding/binary"
+	"slices"
+	"strconv"
+
+	"weft/copydata"
+	"weft/pgerr"
+	"weft/plan"
+	"weft/wire"
+)
+
+// outlet writes the rows of a gathered query as COPY data. A row in text format has
+// the bytes that COPY writes, but for what is escaped or quoted, and a binary one has
+// exactly them.
+type outlet struct {
+	format copydata.Format
+	quoted []string // FORCE_QUOTE
+	fields [][]byte
+}
+
+// formats are those of the rows, as a Bind has them.
+func (o *outlet) formats() []byte {
+	if o.format.Kind == copydata.Binary {
+		return []byte{0, 1, 0, 1}
+	}
+	return []byte{0, 0}
+}
+
+// check finds the columns that are always quoted.
+func (o *outlet) check(columns []plan.Column) error {
+	o.format.Quoted = make([]bool, len(columns))
+	for _, name := range o.quoted {
+		i := slices.IndexFunc(columns, func(c plan.Column) bool { return c.Name == name })
+		if i < 0 && name != "*" {
+			return pgerr.New(pgerr.InternalError, "COPY has no column %q to quote", name) // the home shard has said that it has
+		}
+		for j := range columns {
+			o.format.Quoted[j] = o.format.Quoted[j] || j == i || name == "*"
+		}
+	}
+	return nil
+}
+
+// begin appends what comes before the rows.
+func (o *outlet) begin(dst []byte, columns []plan.Column) []byte {
+	format := byte(0)
+	if o.format.Kind == copydata.Binary {
+		format = 1
+	}
+	dst, at := wire.Begin(dst, wire.CopyOutResponse)
+	dst = binary.BigEndian.AppendUint16(append(dst, format), uint16(len(columns)))
+	for range columns {
+		dst = append(dst, 0, format)
+	}
+	dst = wire.End(dst, at)
+	switch {
+	case format == 1:
+		dst, at = wire.Begin(dst, wire.CopyData)
+		dst = wire.End(copydata.AppendHead(dst), at)
+	case o.format.Header != copydata.NoHeader:
+		var names []string
+		for i := range columns {
+			names = append(names, columns[i].Name)
+		}
+		dst, at = wire.Begin(dst, wire.CopyData)
+		dst = wire.End(o.format.AppendNames(dst, names), at)
+	}
+	return dst
+}
+
+// append appends a row, the body of a DataRow.
+func (o *outlet) append(dst, row []byte) ([]byte, error) {
+	var err error
+	if o.fields, err = wire.DecodeRow(o.fields[:0], row); err != nil {
+		return dst, err
+	}
+	dst, at := wire.Begin(dst, wire.CopyData)
+	return wire.End(o.format.AppendRow(dst, o.fields), at), nil
+}
+
+// end appends what comes after n rows.
+func (o *outlet) end(dst []byte, n int64) []byte {
+	if o.format.Kind == copydata.Binary {
+		var at int
+		dst, at = wire.Begin(dst, wire.CopyData)
+		dst = wire.End(copydata.AppendTail(dst), at)
+	}
+	dst = wire.AppendEmpty(dst, wire.CopyDone)
+	return wire.AppendCommandComplete(dst, "COPY "+strconv.FormatInt(n, 10))
+}

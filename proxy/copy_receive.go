@@ -1,0 +1,242 @@
+package proxy
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"weft/copydata"
+	"weft/pgerr"
+	"weft/wire"
+)
+
+// errGivenUp says that the client has ended its data with CopyFail.
+var errGivenUp = errors.New("the client gave up")
+
+// receive reads the client's data to its end, and sends the rows on.
+func (x *load) receive() error {
+	s := x.s
+	for {
+		b := s.client.Buffered()
+		switch {
+		case x.stop.Load():
+			return x.skipMessage()
+		case x.rem > 0 && len(b) > 0:
+			n := min(x.rem, len(b))
+			if !x.ended {
+				x.data = append(x.data, b[:n]...)
+			}
+			s.client.Consume(n)
+			x.rem -= n
+			continue
+		case x.rem == 0 && len(b) >= wire.HeaderLen:
+			done, err := x.message()
+			if done || err != nil {
+				return err
+			}
+			continue
+		}
+		// All that has come has been taken. Cut it before more does.
+		if err := x.take(false); err != nil {
+			return x.refuse(err)
+		}
+		if err := x.fill(); err != nil {
+			return err
+		}
+	}
+}
+
+// fill waits for more of the client's bytes.
+func (x *load) fill() error {
+	s := x.s
+	err := s.client.Fill()
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return errEnd
+	}
+	_ = s.client.Conn().SetReadDeadline(time.Time{})
+	if s.killed.Load() != nil {
+		return errEnd
+	}
+	return nil
+}
+
+// message takes the header of a message. done says that it was the last one.
+func (x *load) message() (done bool, err error) {
+	s := x.s
+	typ, length, _ := s.client.Header()
+	limit := wire.FrontendLimit(typ)
+	if limit == 0 || length < 4 || length > limit || typ == wire.Terminate {
+		return false, errEnd
+	}
+	switch typ {
+	case wire.CopyData:
+		s.client.Consume(wire.HeaderLen)
+		x.rem = length - 4
+	case wire.Flush, wire.Sync, wire.CopyDone, wire.CopyFail:
+		if length > wire.LargeLimit/2 {
+			return false, errEnd
+		}
+		for len(s.client.Buffered()) < length+1 {
+			if err := x.fill(); err != nil {
+				return false, err
+			}
+		}
+		why, _, _ := wire.CString(s.client.Buffered()[wire.HeaderLen : length+1])
+		reason := string(why)
+		s.client.Consume(length + 1)
+		switch typ {
+		case wire.CopyDone:
+			return true, x.take(true)
+		case wire.CopyFail:
+			x.closeAll(false, reason)
+			return true, errGivenUp
+		}
+	default:
+		return false, pgerr.Fatal(pgerr.ProtocolViolation, "unexpected message type 0x%02X during COPY from stdin", typ)
+	}
+	return false, nil
+}
+
+// skipMessage reads the rest of a message that nobody wants any more.
+func (x *load) skipMessage() error {
+	n := x.rem
+	x.rem = 0
+	return x.s.skip(n)
+}
+
+// refuse ends the data because of an error of weft's own.
+func (x *load) refuse(err error) error {
+	if errors.Is(err, errEnd) {
+		return err
+	}
+	if skipped := x.skipMessage(); skipped != nil {
+		return skipped
+	}
+	return err
+}
+
+// take cuts what has come into rows and sends them on. With eof nothing more will
+// come.
+func (x *load) take(eof bool) error {
+	at := 0
+	for !x.ended && !x.spoiled {
+		state, err := x.cut.Next(x.data[at:], eof)
+		if err != nil {
+			return x.wrong(err)
+		}
+		if state == copydata.More {
+			break
+		}
+		switch state {
+		case copydata.End:
+			x.ended = true
+			if err := x.headless(); err != nil {
+				return err
+			}
+			continue
+		case copydata.Broken:
+			x.spoiled = true
+			continue
+		case copydata.Head:
+			if x.head == nil { // else it is what ends the rows
+				x.head = append([]byte{}, x.data[at:at+x.cut.Row.Size]...)
+				x.open[0].putHead()
+			}
+		case copydata.Found:
+			if x.plan.Format.Header == copydata.NoHeader || x.headed {
+				x.rows.add(at, x.cut.Row)
+				break
+			}
+			x.headed = true
+			if err := x.header(x.data[at : at+x.cut.Row.Size]); err != nil {
+				return err
+			}
+		}
+		at += x.cut.Row.Size
+	}
+	if err := x.rows.send(x.data); err != nil {
+		return err
+	}
+	if x.spoiled {
+		return x.spoil(at)
+	}
+	if x.ended {
+		at = len(x.data)
+	}
+	if at > 0 {
+		x.data = x.data[:copy(x.data, x.data[at:])]
+	}
+	if len(x.data) > maxRow {
+		return x.at(pgerr.New(pgerr.ProgramLimitExceeded, "a row of COPY data is longer than %d bytes", maxRow))
+	}
+	if cap(x.data) > 1<<20 && len(x.data) < 64<<10 {
+		x.data = append(make([]byte, 0, 128<<10), x.data...) // a long row has passed
+	}
+	return nil
+}
+
+// spoil sends what cannot be cut to the home shard, which will say what is wrong.
+func (x *load) spoil(at int) error {
+	in := x.open[0]
+	if err := in.flush(); err != nil {
+		return err
+	}
+	in.buf = append(in.buf, x.data[at:]...)
+	if in.headed {
+		in.mu.Lock()
+		in.lines.Add(1, x.cut.Line+1)
+		in.mu.Unlock()
+	}
+	x.data = x.data[:0]
+	return in.flush()
+}
+
+// headless looks at a header that is not there: PostgreSQL takes it for an empty line.
+func (x *load) headless() error {
+	if x.headed || x.plan.Format.Header == copydata.NoHeader {
+		return nil
+	}
+	x.cut.Line++
+	x.cut.Row = copydata.Row{}
+	return x.header(nil)
+}
+
+// header looks at the line with the names of the columns.
+func (x *load) header(row []byte) error {
+	if x.plan.Format.Header != copydata.MatchHeader {
+		return nil
+	}
+	fields, err := x.cut.All(row)
+	if err != nil {
+		return x.wrong(err)
+	}
+	bad := func(format string, args ...any) error {
+		return x.in(pgerr.New(pgerr.BadCopyFileFormat, format, args...), row)
+	}
+	if len(fields) != len(x.plan.Columns) {
+		return bad("wrong number of fields in header line: got %d, expected %d", len(fields), len(x.plan.Columns))
+	}
+	for i, want := range x.plan.Columns {
+		switch {
+		case fields[i] == nil:
+			return bad("column name mismatch in header line field %d: got null value (\"%s\"), expected \"%s\"", i+1, x.plan.Format.Null, want)
+		case string(fields[i]) != want:
+			return bad("column name mismatch in header line field %d: got \"%s\", expected \"%s\"", i+1, fields[i], want)
+		}
+	}
+	return nil
+}
+
+// wrong is an error of the data as PostgreSQL tells it.
+func (x *load) wrong(err error) error {
+	e := (*copydata.Error)(nil)
+	if !errors.As(err, &e) {
+		return err
+	}
+	out := pgerr.New(pgerr.BadCopyFileFormat, "%s", e.Message)
+	out.Hint = e.Hint
+	return x.at(out)
+}
