@@ -269,7 +269,7 @@ func (s *Server) sweep(ctx context.Context, snap *directory.Snapshot, shard stri
 			n, ok := twopc.ParseName(d.Key)
 			return !ok || n.Incarnation == s.cfg.Proxy && s.hands.has(n.Counter) || d.Announced && s.announced(ctx, d.Key)
 		})
-		if err != nil && ctx.Err() == nil && !noSuchTable(err) {
+		if err != nil && ctx.Err() == nil {
 			s.log.Debug("decisions could not be swept", "shard", shard, "database", database, "err", err)
 		}
 	}

@@ -79,6 +79,7 @@ func (s *Session) declareTable(ctx context.Context, f *plan.Function, args map[s
 	}
 	if err == nil {
 		s.db.Generation.Add(1)
+		s.installOwn(ctx)
 	}
 	return err
 }

@@ -50,6 +50,17 @@ func (s *Server) own(ctx context.Context, shard, database string) (*schema.Own, 
 	return own, nil
 }
 
+// installOwn makes them on all shards as soon as transactions can need them, so that
+// none has to wait for it. What goes wrong is told to the first that does.
+func (s *Session) installOwn(ctx context.Context) {
+	snap := s.srv.cfg.Snapshot()
+	for i := range snap.Shards {
+		if _, err := s.srv.own(ctx, snap.Shards[i].Name, s.db.Name); err != nil {
+			s.log.Warn("weft's own tables could not be made", "shard", snap.Shards[i].Name, "database", s.db.Name, "err", err)
+		}
+	}
+}
+
 // disown forgets what is known of a database, which may be another one now.
 func (s *Server) disown(database string) {
 	s.owns.mu.Lock()

@@ -2,12 +2,10 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"weft/pgerr"
 	"weft/pool"
 	"weft/schema"
 	"weft/twopc"
@@ -107,11 +105,4 @@ func (s *service) close(since time.Time) {
 	for _, c := range old {
 		c.Conn.Terminate()
 	}
-}
-
-// noSuchTable reports whether weft has never kept anything there, or the database
-// is gone.
-func noSuchTable(err error) bool {
-	e := (*pgerr.Error)(nil)
-	return errors.As(err, &e) && (e.Code == pgerr.UndefinedTable || e.Code == "3F000" || e.Code == pgerr.UndefinedFunction || e.Code == pgerr.InvalidCatalogName)
 }

@@ -265,7 +265,12 @@ func ident(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"
 func (r *Resolver) Sweep(ctx context.Context, shard, database string, keep func(Decision) bool) error {
 	var old []Decision
 	err := r.on(ctx, shard, database, func(c Conn) error {
-		rows, err := c.Exec(SweepSQL(r.Cluster))
+		// Asking for a table that is not there would fill the server's log.
+		rows, err := c.Exec("SELECT pg_catalog.to_regclass('weft.decision') IS NOT NULL")
+		if err != nil || len(rows) == 0 || rows[0][0] != "t" {
+			return err
+		}
+		rows, err = c.Exec(SweepSQL(r.Cluster))
 		for _, row := range rows {
 			if d := ParseDecision(row[0], row[1]); !keep(d) {
 				old = append(old, d)
@@ -289,8 +294,7 @@ func (r *Resolver) Sweep(ctx context.Context, shard, database string, keep func(
 // sweepAge is how old a decision must be before others than its owner look at it.
 const sweepAge = 2 * time.Second
 
-// SweepSQL lists the decisions of a cluster that are not of this moment, if there
-// is such a table.
+// SweepSQL lists the decisions of a cluster that are not of this moment.
 func SweepSQL(cluster string) string {
 	return fmt.Sprintf("SELECT gid, participants FROM weft.decision WHERE pg_catalog.starts_with(gid, %s) AND decided < pg_catalog.clock_timestamp() - '%d ms'::interval LIMIT 1000",
 		quote(Prefix(cluster)), sweepAge.Milliseconds())

@@ -308,6 +308,27 @@ func TestDecideIsWeftsAlone(t *testing.T) {
 			t.Errorf("%s: %v", sql, err)
 		}
 	}
+	// It runs as weft's service user: nothing of the caller's may be taken for PostgreSQL's own.
+	admin := w.conn("postgres")
+	admin.must("CREATE SCHEMA evil AUTHORIZATION clerk")
+	for _, sql := range []string{
+		"SET search_path = evil",
+		"CREATE FUNCTION evil.rob() RETURNS bool LANGUAGE plpgsql AS $$ BEGIN IF current_user <> 'clerk' THEN RAISE 'robbed'; END IF; RETURN true; END $$",
+		"CREATE DOMAIN evil.text AS pg_catalog.text CHECK (evil.rob())",
+		"CREATE FUNCTION evil.eq(pg_catalog.text, pg_catalog.text) RETURNS bool LANGUAGE sql AS 'SELECT evil.rob()'",
+		"CREATE OPERATOR evil.= (FUNCTION = evil.eq, LEFTARG = pg_catalog.text, RIGHTARG = pg_catalog.text)",
+		"CREATE FUNCTION evil.cat(pg_catalog.text, pg_catalog.text) RETURNS pg_catalog.text LANGUAGE plpgsql AS $$ BEGIN PERFORM evil.rob(); RETURN ''; END $$",
+		"CREATE OPERATOR evil.|| (FUNCTION = evil.cat, LEFTARG = pg_catalog.text, RIGHTARG = pg_catalog.text)",
+		"CREATE FUNCTION evil.set_config(pg_catalog.text, pg_catalog.text, bool) RETURNS pg_catalog.text LANGUAGE sql AS $$ SELECT evil.rob()::pg_catalog.text $$",
+		"CREATE FUNCTION evil.current_setting(pg_catalog.text) RETURNS pg_catalog.text LANGUAGE sql AS $$ SELECT evil.rob()::pg_catalog.text $$",
+		"CREATE TABLE evil.own (key pg_catalog.text)",
+		"SET search_path = evil, pg_catalog",
+		"SET synchronous_commit = off",
+	} {
+		c.must(sql)
+	}
+	c.must(w.decide(name(42)))
+	c.must("RESET ALL")
 	c.must(w.decide(name(41)))
 	if _, err := c.Exec(w.decide(name(41))); code(err) != "23505" {
 		t.Errorf("twice: %v", err)

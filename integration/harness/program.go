@@ -29,7 +29,11 @@ type Program struct {
 	done chan struct{} // closed when the process has ended
 	err  error         // how; valid when done is closed
 	stop string        // the file that says where it stops
+	log  string        // the file it logs to
 }
+
+// LogFile is what it logs to.
+func (p *Program) LogFile() string { return p.log }
 
 // StopAt makes the process stop at a point of a commit or of its recovery, see
 // twopc.Point: with die it kills itself there, otherwise it waits for GoOn.
@@ -52,6 +56,12 @@ func (p *Program) StopAt(tb testing.TB, point string, die bool) {
 func (p *Program) Stopped() bool {
 	_, err := os.Stat(p.stop + ".reached")
 	return err == nil
+}
+
+// Run runs another command of the binary, with the same configuration.
+func (p *Program) Run(args ...string) (string, error) {
+	out, err := exec.Command(p.cmd.Path, append(args, p.cmd.Args[2:]...)...).CombinedOutput() // -c and the file
+	return string(out), err
 }
 
 // GoOn lets it go on, if it has stopped, and stop no more.
@@ -103,7 +113,7 @@ func StartProgram(tb testing.TB, configure func(*config.Config)) *Program {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &Program{Target: c.target(cfg.Listen, log.Name()), done: make(chan struct{})}
+	p := &Program{Target: c.target(cfg.Listen, log.Name()), done: make(chan struct{}), log: log.Name()}
 	p.ShowLogs(tb)
 	p.cmd = exec.Command(path, "serve", "-c", file)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
