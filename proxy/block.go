@@ -176,17 +176,29 @@ func (s *Session) wrote(c *pool.Conn) error {
 // most, or where the shards cannot commit together.
 func (s *Session) mayWriteToo(c *pool.Conn) error {
 	if len(s.block.also) == 0 {
-		if err := s.learnOptions(); err != nil {
+		if err := s.mayWriteSeveral(); err != nil {
 			return err
-		}
-		if s.inEffect.single {
-			return crossShardWrite()
 		}
 		if err := s.mayPrepare(s.block.writer); err != nil {
 			return err
 		}
 	}
 	return s.mayPrepare(c)
+}
+
+// mayWriteSeveral asks what the client wants. Of a block that all shards write in
+// it has been asked, at a time when the backend could be.
+func (s *Session) mayWriteSeveral() error {
+	if s.block.everywhere {
+		return nil
+	}
+	if err := s.learnOptions(); err != nil {
+		return err
+	}
+	if s.inEffect.single {
+		return crossShardWrite()
+	}
+	return nil
 }
 
 // twoPhase reports whether several participants may have written.

@@ -107,6 +107,11 @@ func (s *Session) mayWriteEverywhere() error {
 	if b.sealed {
 		return crossShardBlock()
 	}
+	if len(s.snap.Shards) > 1 {
+		if err := s.mayWriteSeveral(); err != nil {
+			return err
+		}
+	}
 	b.everywhere = true
 	return s.wrote(s.conn)
 }
