@@ -78,11 +78,11 @@ func (s *Session) everyPart(p *plan.Plan, text string, f *parser.Facts) error {
 	if err == nil {
 		err = s.useLane(s.lane)
 	}
-	if err == nil && !e.alone() {
-		err = s.mayWriteEverywhere()
-	}
 	if err == nil {
 		err = s.sent()
+	}
+	if err == nil && !e.alone() {
+		err = s.mayWriteEverywhere()
 	}
 	if err == nil {
 		err = s.adoptTables(p.Change)
@@ -113,7 +113,25 @@ func (s *Session) mayWriteEverywhere() error {
 		}
 	}
 	b.everywhere = true
-	return s.wrote(s.conn)
+	if err := s.wrote(s.conn); err != nil {
+		return err
+	}
+	// Now, and not when the home shard answers: whether they may write is asked on
+	// its backend.
+	for i := range s.snap.Shards {
+		lane := s.laneOf(s.snap, i).lane
+		if lane == s.lane {
+			continue
+		}
+		c, err := s.enlist(lane)
+		if err == nil {
+			err = s.wrote(c)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // onSpread runs the command on the other shards, after the home shard has
@@ -132,9 +150,6 @@ func (s *Session) onSpread(e *spread) {
 			continue
 		}
 		c, err := s.enlist(lane)
-		if err == nil {
-			err = s.wrote(c)
-		}
 		if err == nil {
 			err = s.execBeside(c, e.elsewhere())
 		}
