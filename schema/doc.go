@@ -18,6 +18,10 @@
 //     recovery until it has happened, what came before it is undone
 //     (job.go says what is where when something dies).
 //
+// What belongs to no table (types, functions, roles) is brought to the other
+// shards by the first declaration (belong.go, right.go); Diff says where they
+// differ from home.
+//
 // A Mover starts goroutines only inside its calls and waits for them. Nothing
 // here parses what clients wrote: names arrive resolved.
 //
