@@ -61,6 +61,7 @@ func closeSources(sources []*source, relations []*Relation) []*Function {
 			next := todo[len(todo)-1]
 			todo = todo[:len(todo)-1]
 			s.function.Opaque = s.function.Opaque || next.runs
+			s.function.Changes = s.function.Changes || next.changes()
 			for _, n := range next.mentions {
 				mentions[n] = true
 			}

@@ -191,6 +191,8 @@ type Function struct {
 	Texts, Assigns []string
 	// Calls: it calls other functions of the user.
 	Calls bool
+	// Changes: it, or a function it calls, may change rows of what it mentions.
+	Changes bool
 	// Opaque: what it reads cannot be told (language C and the like, dynamic
 	// SQL). C functions of extensions are taken for harmless, but for those
 	// extensions that are known to run SQL.

@@ -44,6 +44,7 @@ func (l *level) target(rv *pg.RangeVar, c *changes) *target {
 	case t == nil:
 		l.touched.home = append(l.touched.home, rel.Name.Name)
 		l.touched.writesHome = true
+		l.triggersCopy(rel)
 		l.homeForeignKeys(rel)
 	case t.Reference:
 		l.referenceTarget(rel, t)
@@ -85,6 +86,7 @@ func declareHint(name string, columns []string) string {
 // written refuses writes to a sharded table that something else would have to
 // follow, and cannot.
 func (l *level) written(rel *catalog.Relation, t *table, changes *changes) {
+	l.triggersCopy(rel)
 	if rel.Rules {
 		l.unsupported("Drop its rules.", "sharded table %q has rewrite rules", rel.Name.Name)
 	}

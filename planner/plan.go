@@ -466,6 +466,9 @@ func (a *analysis) called() (homely, opaque string) {
 			a.unsupported("A function sees only the shard it runs on.", "function %q touches sharded table %q", f.Name.Name, sharded)
 		case home != "":
 			homely = `"` + f.Name.Name + `" touches "` + home + `" on the home shard`
+		case a.changesCopy(f) != "":
+			a.unsupported("A function runs on one shard. Write the table in a statement of its own.",
+				"function %q may write reference table %q, and would change one copy of it", f.Name.Name, a.changesCopy(f))
 		case f.Opaque && !a.env.Tables.Empty():
 			a.unsupported("A function sees only the shard it runs on. Write the names of the tables it uses into its text, without EXECUTE of a computed string.",
 				"function %q runs SQL that cannot be looked into, and would see one shard", f.Name.Name)

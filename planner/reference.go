@@ -38,6 +38,33 @@ func (l *level) referenceTarget(rel *catalog.Relation, t *table) {
 	}
 }
 
+// changesCopy is the reference table that a function may write, on the shard that
+// it runs on alone: empty for none.
+func (a *analysis) changesCopy(f *catalog.Function) string {
+	names := f.Writes
+	if f.Changes && (!f.Parsed || f.Calls) {
+		names = f.Mentions // which of them it writes is not known
+	}
+	for _, n := range names {
+		if t := a.declared(a.env.Schema.Relation(n)); t != nil && t.Reference {
+			return n.Name
+		}
+	}
+	return ""
+}
+
+// triggersCopy refuses triggers that write a reference table.
+func (l *level) triggersCopy(rel *catalog.Relation) {
+	for _, tr := range rel.Triggers {
+		for _, f := range l.userFunctions(tr.Function.Schema, tr.Function.Name) {
+			if name := l.changesCopy(f); name != "" {
+				l.unsupported("A trigger runs on one shard. Write the table in a statement of its own.",
+					"trigger %q of %q may write reference table %q, and would change one copy of it", tr.Name, rel.Name.Name, name)
+			}
+		}
+	}
+}
+
 // replicated plans a statement that writes a reference table.
 func (a *analysis) replicated(stmt *pg.Node) plan.Route {
 	a.out.Writes = true

@@ -114,6 +114,9 @@ func (a *analysis) do(n *pg.DoStmt) plan.Route {
 	case r.sharded != "":
 		a.unsupported("Send its statements one by one.", "DO mentions sharded table %q, and would see one shard", r.sharded)
 		return plan.Refused
+	case r.reference != "" && catalog.Changes(body):
+		a.unsupported("Send its statements one by one.", "DO may write reference table %q, and would change one copy of it", r.reference)
+		return plan.Refused
 	case dynamic && !a.env.Tables.Empty():
 		a.unsupported("Send its statements one by one.", "DO runs SQL that cannot be looked into, and would see one shard")
 		return plan.Refused
