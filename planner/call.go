@@ -39,6 +39,7 @@ var (
 		"distribute_function": {
 			name: "distribute_function", params: []string{"function", "argument", "colocate_with"}, alias: []string{"function_name", "arg"}, needed: 2,
 		},
+		"verify_reference":      {name: "verify_reference", params: []string{"table"}, alias: []string{"table_name"}, returns: []string{"finding"}},
 		"undistribute_function": {name: "undistribute_function", params: []string{"function"}, alias: []string{"function_name"}, needed: 1},
 		"schema_diff":           {name: "schema_diff", returns: []string{"shard", "object", "difference"}},
 	}

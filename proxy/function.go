@@ -19,7 +19,7 @@ import (
 
 // ownFunctions are the names, without schema, by which a text may call one.
 var ownFunctions = []string{
-	"shard_table", "reference_table", "unshard_table", "pin", "schema_diff",
+	"shard_table", "reference_table", "unshard_table", "pin", "schema_diff", "verify_reference",
 	"distribute_function", "undistribute_function", "create_distributed_function",
 	"create_lookup", "drop_lookup", "verify_lookup",
 	"create_distributed_table", "create_reference_table", "undistribute_table",

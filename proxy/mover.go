@@ -47,6 +47,8 @@ func (s *Session) callFunction(ctx context.Context, f *plan.Function, args map[s
 	case "schema_diff":
 		list, err := s.srv.mover.Diff(ctx, s.db.Name, s.user)
 		return schema.Rows(list), err
+	case "verify_reference":
+		return s.verifyReference(ctx, args)
 	}
 	return nil, s.declareTable(ctx, f, args)
 }
@@ -98,14 +100,36 @@ func (s *Session) request(args map[string]string) (*schema.Request, error) {
 	if len(rows) == 0 {
 		return nil, pgerr.New(pgerr.UndefinedTable, "relation %q does not exist", name)
 	}
+	req := s.newRequest()
+	req.Table = catalog.Name{Schema: rows[0][0], Name: rows[0][1]}
+	return req, nil
+}
+
+// newRequest is a request of the session's user, for no table yet.
+func (s *Session) newRequest() *schema.Request {
 	timeout, _ := s.settings.Get("lock_timeout")
 	user, _ := s.settings.Get("session_authorization")
 	if user == "" {
 		user = s.user
 	}
-	return &schema.Request{
-		Database: s.db.Name, User: user, Table: catalog.Name{Schema: rows[0][0], Name: rows[0][1]}, LockTimeout: gucDuration(timeout),
-	}, nil
+	return &schema.Request{Database: s.db.Name, User: user, LockTimeout: gucDuration(timeout)}
+}
+
+// verifyReference compares the copies of one reference table, or of all.
+func (s *Session) verifyReference(ctx context.Context, args map[string]string) ([][]string, error) {
+	req := s.newRequest()
+	if _, named := args["table"]; named {
+		var err error
+		if req, err = s.request(args); err != nil {
+			return nil, err
+		}
+	}
+	lines, err := s.srv.mover.VerifyReference(ctx, *req)
+	rows := make([][]string, len(lines))
+	for i, line := range lines {
+		rows[i] = []string{line}
+	}
+	return rows, err
 }
 
 // declaration reads the arguments of shard_table.

@@ -1,0 +1,156 @@
+package schema
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"weft/catalog"
+	"weft/directory"
+	"weft/pgerr"
+)
+
+// maxShown bounds how many differing rows of a shard are told one by one, and
+// maxCompared the tables whose rows are looked at for that.
+const (
+	maxShown    = 10
+	maxCompared = 100_000
+)
+
+// VerifyReference compares the copies of a reference table and returns a line for
+// each finding, or the one that there is none. Without a table it compares all of
+// the database. Nobody can write the table meanwhile.
+func (m *Mover) VerifyReference(ctx context.Context, req Request) ([]string, error) {
+	snap, err := m.cfg.Directory.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var tables []catalog.Name
+	for _, t := range snap.Declared(req.Database) {
+		name := catalog.Name{Schema: t.Schema, Name: t.Name}
+		if t.Kind == directory.Reference && t.State == directory.Active && (req.Table.Name == "" || req.Table == name) {
+			tables = append(tables, name)
+		}
+	}
+	if len(tables) == 0 && req.Table.Name != "" {
+		return nil, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "%q is not a reference table", req.name())
+	}
+	var out []string
+	for _, name := range tables {
+		one := req
+		one.Table = name
+		lines, err := m.verifyCopies(ctx, snap, &one)
+		if err != nil {
+			return nil, m.ended(ctx, err)
+		}
+		out = append(out, lines...)
+	}
+	return out, nil
+}
+
+// copyOf is what one shard has of a table.
+type copyOf struct {
+	*session
+	rows, sum string
+}
+
+func (m *Mover) verifyCopies(ctx context.Context, snap *directory.Snapshot, req *Request) ([]string, error) {
+	var copies []*copyOf
+	defer func() {
+		for _, c := range copies {
+			c.close()
+		}
+	}()
+	// Home first: there the writers queue up. On the others the lock waits for
+	// those that have committed at home and are still prepared.
+	for _, shard := range append([]string{snap.Home}, others(snap)...) {
+		s, err := open(ctx, m.cfg.Shards, shard, req.Database, req.User, "weft")
+		if err != nil {
+			return nil, err
+		}
+		copies = append(copies, &copyOf{session: s})
+		if err := s.run("BEGIN", fmt.Sprintf("SET LOCAL lock_timeout = %d", max(1, req.lockTimeout().Milliseconds())),
+			"LOCK TABLE "+quoted(req.Table)+" IN SHARE MODE"); err != nil {
+			return nil, err
+		}
+	}
+	columns, err := copies[0].Exec("SELECT attname FROM pg_attribute WHERE attrelid = " + literal(quoted(req.Table)) + "::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum")
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, c := range columns {
+		names = append(names, ident(c[0]))
+	}
+	row := "ROW(" + strings.Join(names, ", ") + ")::text"
+	for _, c := range copies {
+		// Two halves of a hash, added up: the same for the same rows in any order.
+		rows, err := c.Exec("SELECT count(*), coalesce(sum(('x' || left(h, 15))::bit(60)::bigint), 0) || ' ' || coalesce(sum(('x' || right(h, 15))::bit(60)::bigint), 0)" +
+			" FROM (SELECT md5(" + row + ") h FROM " + quoted(req.Table) + ") q")
+		if err != nil {
+			return nil, err
+		}
+		c.rows, c.sum = rows[0][0], rows[0][1]
+	}
+	return compareCopies(req, row, copies)
+}
+
+// compareCopies words what was found.
+func compareCopies(req *Request, row string, copies []*copyOf) ([]string, error) {
+	home := copies[0]
+	var out []string
+	for _, c := range copies[1:] {
+		if c.rows == home.rows && c.sum == home.sum {
+			continue
+		}
+		out = append(out, fmt.Sprintf("%s: shard %s differs from the home shard: %s rows, not %s", req.name(), c.shard, c.rows, home.rows))
+		lines, err := differing(req, row, home, c)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, lines...)
+	}
+	if out == nil {
+		out = []string{fmt.Sprintf("%s: %d copies of %s rows are the same", req.name(), len(copies), home.rows)}
+	}
+	return out, nil
+}
+
+// differing lists rows that one of two copies has and the other has not.
+func differing(req *Request, row string, home, c *copyOf) ([]string, error) {
+	if number(home.rows) > maxCompared || number(c.rows) > maxCompared {
+		return nil, nil
+	}
+	count := map[string]int{}
+	for i, s := range []*copyOf{home, c} {
+		rows, err := s.Exec("SELECT " + row + " FROM " + quoted(req.Table))
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			count[r[0]] += 1 - 2*i
+		}
+	}
+	var out []string
+	for text, n := range count {
+		switch {
+		case n > 0:
+			out = append(out, fmt.Sprintf("%s: shard %s does not have %s", req.name(), c.shard, times(n, text)))
+		case n < 0:
+			out = append(out, fmt.Sprintf("%s: shard %s alone has %s", req.name(), c.shard, times(-n, text)))
+		}
+	}
+	slices.Sort(out)
+	if more := len(out) - maxShown; more > 0 {
+		out = append(out[:maxShown], fmt.Sprintf("%s: and %d more rows", req.name(), more))
+	}
+	return out, nil
+}
+
+func times(n int, text string) string {
+	if n == 1 {
+		return text
+	}
+	return fmt.Sprintf("%d times %s", n, text)
+}
