@@ -118,6 +118,21 @@ func (s *Session) describeCopies(x *gathering) error {
 	return nil
 }
 
+// lockFirst locks a reference table on the home shard before anything about it is
+// parsed there: that takes a lock too, a weaker one, and two transactions that have
+// it would wait for each other's end when they want the strong one.
+func (s *Session) lockFirst(x *gathering) error {
+	if x.write.Copies == nil || s.conn.Status == wire.TxIdle {
+		return nil
+	}
+	_, err := s.conn.Exec(lockText(x.write.Copies.Locks))
+	return err
+}
+
+func lockText(tables []string) string {
+	return "LOCK TABLE " + strings.Join(tables, ", ") + " IN SHARE ROW EXCLUSIVE MODE"
+}
+
 // openCopyLegs gets backends ready: each locks the table and then does its part.
 // t has the rows that the home shard has returned; without it this is the home
 // shard.
@@ -169,7 +184,7 @@ func (s *Session) openCopyLegs(x *gathering, shards []int, t *tee) (err error) {
 
 // appendLock appends the command that keeps other writers away.
 func appendLock(dst []byte, tables []string) []byte {
-	dst = wire.AppendParse(dst, "", "LOCK TABLE "+strings.Join(tables, ", ")+" IN SHARE ROW EXCLUSIVE MODE", nil)
+	dst = wire.AppendParse(dst, "", lockText(tables), nil)
 	dst, at := wire.Begin(dst, wire.Bind)
 	dst = wire.End(append(dst, 0, 0, 0, 0, 0, 0, 0, 0), at)
 	return appendExecute(dst)

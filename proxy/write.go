@@ -188,6 +188,9 @@ func (s *Session) describeWrite(x *gathering) error {
 		return err
 	}
 	s.conn.UnnamedBy = 0
+	if err := s.lockFirst(x); err != nil {
+		return err
+	}
 	d := &plan.Description{}
 	var err error
 	if d.Params, d.Columns, err = finish.Describe(s.conn, string(x.text), oidList(x.oids)); err != nil {
