@@ -25,7 +25,10 @@ func (c *Cutter) binary(data []byte, eof bool) (State, error) {
 	}
 	if c.fields < 0 {
 		if len(data) < 2 {
-			return c.unfinished(eof), nil
+			if eof {
+				return End, nil // PostgreSQL takes half a count for the end, too
+			}
+			return More, nil
 		}
 		n := int(int16(binary.BigEndian.Uint16(data)))
 		if n == -1 {

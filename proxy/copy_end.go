@@ -51,7 +51,7 @@ func (x *load) end(err error) error {
 			continue
 		}
 		line := x.translate(in, e, errors.Is(err, errGivenUp))
-		if !in.stopped || errors.Is(err, errGivenUp) && i == 0 {
+		if !in.stopped || e.Code != pgerr.QueryCanceled || errors.Is(err, errGivenUp) && i == 0 {
 			if cause == nil || line >= 0 && (line < causeLine || causeLine < 0) {
 				cause, causeLine = e, line
 			}
@@ -61,10 +61,10 @@ func (x *load) end(err error) error {
 	switch {
 	case ended != nil && lost(ended):
 		return ended
+	case cause != nil && (err == nil || errors.Is(err, errGivenUp) || isBadData(err)):
+		return cause // also of a row before the one that weft has refused
 	case err != nil && !errors.Is(err, errGivenUp):
 		return err
-	case cause != nil:
-		return cause
 	case ended != nil:
 		return ended
 	case err != nil:
@@ -95,10 +95,24 @@ func (x *load) closeFailed(err error) {
 		if in.stopped || in.failed.Load() {
 			continue
 		}
-		if cerr := in.close(false, reason); cerr != nil {
+		var cerr error
+		if isBadData(err) {
+			cerr = in.flush() // the rows before it may be wrong, too
+		}
+		if cerr == nil {
+			cerr = in.close(false, reason)
+		}
+		if cerr != nil {
 			in.giveUp()
 		}
 	}
+}
+
+// isBadData reports whether an error is what weft says of the client's data in the
+// place of a server.
+func isBadData(err error) bool {
+	e := (*pgerr.Error)(nil)
+	return errors.As(err, &e) && e.Code == pgerr.BadCopyFileFormat
 }
 
 // translate makes an error of a shard's speak of the client's data. It returns the

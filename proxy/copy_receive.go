@@ -91,6 +91,10 @@ func (x *load) message() (done bool, err error) {
 		case wire.CopyDone:
 			return true, x.take(true)
 		case wire.CopyFail:
+			// What came before it is looked at first.
+			if err := x.take(false); err != nil {
+				return true, err
+			}
 			x.closeAll(false, reason)
 			return true, errGivenUp
 		}
@@ -125,7 +129,11 @@ func (x *load) take(eof bool) error {
 	for !x.ended && !x.spoiled {
 		state, err := x.cut.Next(x.data[at:], eof)
 		if err != nil {
-			return x.wrong(err)
+			err = x.wrong(err)
+			if sent := x.rows.send(x.data); sent != nil {
+				return sent // a row before it is wrong, too
+			}
+			return err
 		}
 		if state == copydata.More {
 			break
@@ -181,13 +189,33 @@ func (x *load) take(eof bool) error {
 // spoil sends what cannot be cut to the home shard, which will say what is wrong.
 func (x *load) spoil(at int) error {
 	in := x.open[0]
+	x.broken = x.cut.Line + 1
 	if err := in.flush(); err != nil {
 		return err
 	}
-	in.buf = append(in.buf, x.data[at:]...)
+	rest := x.data[at:]
+	if p := x.rows; p.skip > 0 && in.headed && len(rest) >= p.skip {
+		x.cut.Line++
+		defer func() { x.cut.Line-- }()
+		if n := copydata.Count(rest); n != len(x.plan.Columns) {
+			return x.at(pgerr.New(pgerr.BadCopyFileFormat, "row field count is %d, expected %d", n, len(x.plan.Columns)))
+		}
+		for _, s := range p.supply {
+			if err := s.draw(x.s, 1); err != nil {
+				return err
+			}
+			s.next()
+		}
+		if err := p.prepend(0); err != nil {
+			return err
+		}
+		in.buf = append(in.buf, p.prefix...)
+		rest = rest[p.skip:]
+	}
+	in.buf = append(in.buf, rest...)
 	if in.headed {
 		in.mu.Lock()
-		in.lines.Add(1, x.cut.Line+1)
+		in.lines.Add(1, x.broken)
 		in.mu.Unlock()
 	}
 	x.data = x.data[:0]

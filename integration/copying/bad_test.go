@@ -1,0 +1,326 @@
+package copying
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"weft/integration/harness"
+	"weft/integration/pair"
+)
+
+// endless yields rows until it is told to stop.
+type endless struct {
+	n    int
+	stop func(n int) error
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	if err := e.stop(e.n); err != nil {
+		return 0, err
+	}
+	var b []byte
+	for len(b) < 8<<10 {
+		b = fmt.Appendf(b, "%d\tx\n", e.n)
+		e.n++
+	}
+	return copy(p, b), nil
+}
+
+// TestGivenUp lets the client end its data with CopyFail.
+func TestGivenUp(t *testing.T) {
+	w := newWorld(t, "given_up", itemSetup, "select weft.shard_table('items', 'k')")
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	told := func(c *pgconn.PgConn) string {
+		tag, err := c.CopyFrom(ctx, &endless{stop: func(n int) error {
+			if n > 50_000 {
+				return errors.New("enough")
+			}
+			return nil
+		}}, "copy items (k, a) from stdin")
+		return outcome(tag, err)
+	}
+	if want, got := told(w.plain), told(w.weft); want != got || !strings.Contains(want, "enough") {
+		t.Errorf("PostgreSQL: %s\nweft: %s", want, got)
+	}
+	w.same(t)
+	w.both(t, "copy items (k, a) from stdin", "1\tx\n", 10) // the session goes on
+	w.same(t)
+}
+
+// TestClientGone lets the client vanish in the middle.
+func TestClientGone(t *testing.T) {
+	w := newWorld(t, "client_gone", itemSetup, "select weft.shard_table('items', 'k')")
+	c := connect(t, harness.Weft(t), w.database)
+	_, err := c.CopyFrom(context.Background(), &endless{stop: func(n int) error {
+		if n > 50_000 {
+			_ = c.Conn().Close()
+		}
+		return nil
+	}}, "copy items (k, a) from stdin")
+	if err == nil {
+		t.Fatal("no error")
+	}
+	w.both(t, "copy items (k, a) from stdin", "1\tx\n", 10)
+	w.same(t)
+	w.quiet(t)
+}
+
+// quiet waits until no backend of a shard is in a transaction.
+func (w *world) quiet(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for i, s := range harness.Weft(t).Shards() {
+		conn := pair.Dial(t, ctx, s, w.database)
+		for {
+			n := 0
+			if err := conn.QueryRow(ctx, "select (select count(*) from pg_locks where relation = 'items'::regclass and pid is distinct from pg_backend_pid())").Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			if n == 0 {
+				break
+			}
+			if ctx.Err() != nil {
+				t.Fatalf("shard %d has %d transactions left", i, n)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		_ = conn.Close(ctx)
+	}
+}
+
+// TestShardGone terminates a shard's backend in the middle.
+func TestShardGone(t *testing.T) {
+	w := newWorld(t, "shard_gone", itemSetup, "select weft.shard_table('items', 'k')")
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for i, s := range harness.Weft(t).Shards() {
+		direct := pair.Dial(t, ctx, s, w.database)
+		killed := false
+		_, err := w.weft.CopyFrom(ctx, &endless{stop: func(n int) error {
+			if n > 5_000_000 {
+				return io.EOF
+			}
+			if n > 50_000 && !killed {
+				// pgx begins to read before the COPY does.
+				time.Sleep(10 * time.Millisecond)
+				var k int
+				if err := direct.QueryRow(ctx, "select count(pg_terminate_backend(pid)) from pg_locks where relation = 'items'::regclass and pid <> pg_backend_pid()").Scan(&k); err != nil {
+					t.Error(err)
+				}
+				killed = k > 0
+			}
+			return nil
+		}}, "copy items (k, a) from stdin")
+		e := (*pgconn.PgError)(nil)
+		if !errors.As(err, &e) || e.Code != "08006" && e.Code != "57P01" {
+			t.Fatalf("shard %d: %v", i, err)
+		}
+		_ = direct.Close(ctx)
+		if w.weft.IsClosed() {
+			t.Fatalf("shard %d: the session has ended: %v", i, err)
+		}
+	}
+	w.same(t)
+	w.quiet(t)
+}
+
+// TestCancelled cancels a COPY while the client still sends.
+func TestCancelled(t *testing.T) {
+	w := newWorld(t, "cancelled", itemSetup, "select weft.shard_table('items', 'k')")
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	sent := false
+	_, err := w.weft.CopyFrom(ctx, &endless{stop: func(n int) error {
+		if n > 50_000 && !sent {
+			sent = true
+			return w.weft.CancelRequest(ctx)
+		}
+		if n > 10_000_000 {
+			return io.EOF
+		}
+		return nil
+	}}, "copy items (k, a) from stdin")
+	if e := (*pgconn.PgError)(nil); !errors.As(err, &e) || e.Code != "57014" {
+		t.Errorf("%v", err)
+	}
+	w.same(t)
+	w.quiet(t)
+}
+
+// TestBlock copies inside the client's own transaction.
+func TestBlock(t *testing.T) {
+	w := newWorld(t, "block", itemSetup, "select weft.shard_table('items', 'k')")
+	both := func(sql string) {
+		t.Helper()
+		must(t, w.plain, sql)
+		must(t, w.weft, sql)
+	}
+	both("begin")
+	w.both(t, "copy items (k, a) from stdin", lines(100, func(i int) string { return fmt.Sprintf("%d\tx\n", i) }), 100)
+	both("rollback")
+	w.same(t)
+	both("begin")
+	both("insert into items (k, a) values (1000, 'y')")
+	w.both(t, "copy items (k, a) from stdin", lines(100, func(i int) string { return fmt.Sprintf("%d\tx\n", i) }), 100)
+	both("savepoint s")
+	w.both(t, "copy items (k, a) from stdin", "200\tx\n201\ty\n7\tz\n202\tz\n", 100)
+	both("rollback to s")
+	w.both(t, "copy items (k, a) from stdin", "200\tx\n201\ty\n", 100)
+	both("commit")
+	w.same(t)
+	both("begin")
+	w.both(t, "copy items (k, a) from stdin", "300\tx\n301\ty\nbad\tz\n", 100)
+	w.both(t, "copy items (k, a) from stdin", "300\tx\n", 100)
+	both("commit")
+	w.same(t)
+}
+
+// TestSupplied leaves columns out that weft must supply.
+func TestSupplied(t *testing.T) {
+	setup := []string{
+		"create table logs (id bigserial, k int not null, t timestamptz default date_trunc('year', now()), d date default current_date, u text default upper('x'), g int generated always as (k * 2) stored, n int generated always as identity, primary key (k, id))",
+		"create table tickets (u uuid default gen_random_uuid() primary key, a text)",
+		"create table counted (id serial primary key, a text)",
+		"create table marked (k int default 7, a text)",
+		"create table countries (code serial primary key, name text, seen timestamptz default date_trunc('year', now()))",
+		"create table parts (k int not null, day date not null, a text) partition by range (day)",
+		"create table parts_1 partition of parts for values from ('2024-01-01') to ('2024-02-01')",
+		"create table parts_2 partition of parts default",
+	}
+	w := newWorld(t, "supplied", setup, "select weft.shard_table('logs', 'k')", "select weft.shard_table('tickets', 'u')", "select weft.shard_table('counted', 'id')",
+		"select weft.shard_table('marked', 'k')", "select weft.reference_table('countries')", "select weft.shard_table('parts', 'k')")
+	ks := lines(200, func(i int) string { return fmt.Sprintf("%d\n", i*7) })
+	w.both(t, "copy logs (k) from stdin", ks, 300)
+	w.both(t, "copy logs (k) from stdin csv", ks, 300)
+	w.both(t, "copy logs (k, u) from stdin (format csv, quote '1', null '5', delimiter '3')", "23x\n43y\n", 300)
+	w.both(t, "copy logs (k, u) from stdin (null '7')", "1\tx\n2\t7\n", 300)
+	w.both(t, "copy logs (k, u) from stdin", "1\tx\n2\n", 300)
+	w.both(t, "copy logs (k, u) from stdin", "1\tx\n2\t3\t4\n", 300)
+	w.both(t, "copy logs (k, u) from stdin", "1\tx\nbad\ty\n", 300)
+	w.both(t, "copy logs (k, g) from stdin", "1\t1\n", 300)
+	w.both(t, "copy counted (a) from stdin", "a\nb\nc\nd\ne\n", 3)
+	w.both(t, "copy counted (a) from stdin (format csv, header match)", "a\nb\n\"c\nc\"\nd\ne\n", 3)
+	w.both(t, "copy marked (a) from stdin", "a\nb\n", 3)
+	w.both(t, "copy marked from stdin", "\\N\tb\n8\tc\n", 3)
+	w.both(t, "copy countries (name) from stdin", "Chad\nPeru\n", 3)
+	w.both(t, "copy countries from stdin", "77\tMali\t2024-01-01\n78\tOman\t2024-01-01\n", 3)
+	w.both(t, "copy countries (code, name) from stdin", "80\tTogo\n77\tagain\n", 3)
+	w.both(t, "copy parts from stdin", "1\t2024-01-03\tx\n2\t2024-05-03\ty\n3\t2024-01-04\tz\n", 3)
+	w.both(t, "copy parts_1 from stdin", "4\t2024-01-03\tx\n5\t2024-01-05\ty\n", 3)
+	w.both(t, "copy parts_1 from stdin", "4\t2024-01-03\tx\n5\t2024-03-05\ty\n", 3)
+	w.same(t)
+	tag := outcome(w.weft.CopyFrom(context.Background(), strings.NewReader("x\ny\nz\n"), "copy tickets (a) from stdin"))
+	if tag != "COPY 3" {
+		t.Error(tag)
+	}
+	// One now() for all shards.
+	must(t, w.weft, "create table timed (k int primary key, t timestamptz default now())")
+	must(t, w.weft, "select weft.shard_table('timed', 'k')")
+	if tag := outcome(w.weft.CopyFrom(context.Background(), strings.NewReader(ks), "copy timed (k) from stdin")); tag != "COPY 200" {
+		t.Error(tag)
+	}
+	if got := string(must(t, w.weft, "select count(distinct t) from timed")[0].Rows[0][0]); got != "1" {
+		t.Errorf("%s values of now()", got)
+	}
+}
+
+// TestBinary sends rows as pgx does.
+func TestBinary(t *testing.T) {
+	w := newWorld(t, "binary", []string{"create table logs (id bigserial, k int not null, a text, u uuid default gen_random_uuid(), t timestamptz default date_trunc('year', now()), primary key (k, id))"},
+		"select weft.shard_table('logs', 'k')")
+	w.mask["u"] = true
+	for _, target := range []*harness.Target{harness.Postgres(t), harness.Weft(t)} {
+		conn := target.Connect(t, "postgres", "dbname="+w.database)
+		n, err := conn.CopyFrom(context.Background(), pgx.Identifier{"logs"}, []string{"k", "a"}, pgx.CopyFromSlice(1000, func(i int) ([]any, error) {
+			return []any{i * 3, strings.Repeat("x", i)}, nil
+		}))
+		if n != 1000 || err != nil {
+			t.Fatalf("%d, %v", n, err)
+		}
+		_, err = conn.CopyFrom(context.Background(), pgx.Identifier{"logs"}, []string{"k", "a"}, pgx.CopyFromRows([][]any{{1, "x"}, {nil, "y"}, {3, "z"}}))
+		t.Logf("%s", outcome(pgconn.CommandTag{}, err))
+		if e := (*pgconn.PgError)(nil); !errors.As(err, &e) || e.Code != "23502" || !strings.HasPrefix(e.Where, "COPY logs, line 2") {
+			t.Errorf("%s", outcome(pgconn.CommandTag{}, err))
+		}
+	}
+	w.same(t)
+	head := "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+	one := "\x00\x02\x00\x00\x00\x04\x00\x00\x00\x07\x00\x00\x00\x01x"
+	for _, data := range []string{
+		head, head + "\xff\xff", head + one + one, head + one + "\xff\xff", head + one + "\xff\xffx", head + one + "\x00\x01\x00\x00\x00\x04\x00\x00\x00\x07",
+		head + one + "\x00\x02\x00\x00\x00\x03\x00\x00\x07\x00\x00\x00\x01x", head + one + "\x00\x02\x00", head + one + "\x00\x02\x00\x00\x00\x04\x00\x00\x00\x07\xff\xff\xff\xf0",
+		head[:15], head[:12] + "\x00\x01\x00\x00\x00\x00\x00\x00", "nonsense, and long enough to be a header", head + one + one + "\xff\xfe",
+		head[:15] + "\x00\x00\x00\x03abc" + one,
+	} {
+		for _, piece := range []int{1, 1000} {
+			w.both(t, "copy logs (k, a) from stdin (format binary)", data, piece)
+			w.both(t, "copy logs (k, a, id, u, t) from stdin (format binary)", data, piece)
+		}
+	}
+	w.mask["id"] = true
+	w.same(t)
+}
+
+// TestExtended copies in the extended protocol, with the Sync before the data as libpq
+// sends it.
+func TestExtended(t *testing.T) {
+	w := newWorld(t, "extended", itemSetup, "select weft.shard_table('items', 'k')")
+	for _, data := range []string{lines(100, func(i int) string { return fmt.Sprintf("%d\tx\n", i) }), "200\tx\nbad\ty\n", "300\tx\n301\ty\n"} {
+		for _, early := range []bool{true, false} {
+			var told []string
+			for _, c := range []*pgconn.PgConn{w.plain, w.weft} {
+				f := c.Frontend()
+				f.SendParse(&pgproto3.Parse{Query: "copy items (k, a) from stdin"})
+				f.SendBind(&pgproto3.Bind{})
+				f.SendDescribe(&pgproto3.Describe{ObjectType: 'P'})
+				f.SendExecute(&pgproto3.Execute{})
+				if early {
+					f.SendSync(&pgproto3.Sync{})
+				} else {
+					f.Send(&pgproto3.Flush{})
+				}
+				f.Send(&pgproto3.CopyData{Data: []byte(data)})
+				f.Send(&pgproto3.CopyDone{})
+				f.SendSync(&pgproto3.Sync{})
+				if err := f.Flush(); err != nil {
+					t.Fatal(err)
+				}
+				var b strings.Builder
+				for done := false; !done; {
+					_ = c.Conn().SetReadDeadline(time.Now().Add(patience))
+					m, err := f.Receive()
+					if err != nil {
+						t.Fatalf("%v after %s", err, b.String())
+					}
+					switch m := m.(type) {
+					case *pgproto3.ErrorResponse:
+						fmt.Fprintf(&b, "error %s %s %s; ", m.Code, m.Message, m.Where)
+					case *pgproto3.CommandComplete:
+						fmt.Fprintf(&b, "%s; ", m.CommandTag)
+					case *pgproto3.ReadyForQuery:
+						fmt.Fprintf(&b, "ready %c", m.TxStatus)
+						done = true
+					default:
+						fmt.Fprintf(&b, "%T; ", m)
+					}
+				}
+				told = append(told, b.String())
+			}
+			if told[0] != told[1] {
+				t.Errorf("%q\nPostgreSQL: %s\nweft:       %s", clip(data), told[0], told[1])
+			}
+		}
+		w.same(t)
+	}
+}
