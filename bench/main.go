@@ -59,6 +59,12 @@ func run(ctx context.Context, opts options, out, log io.Writer) (err error) {
 		}
 		rep.streamTable().print(out)
 	}
+	if opts.has(workloadCopy) {
+		if err := b.measureCopy(ctx); err != nil {
+			return err
+		}
+		rep.copyTable().print(out)
+	}
 	if opts.needsScatters() {
 		for _, s := range scatters {
 			if !opts.has(s.Name) {

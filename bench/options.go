@@ -50,7 +50,7 @@ func parseOptions(args []string, usage io.Writer) (options, error) {
 	o := options{settle: 2 * time.Second}
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(usage)
-	wl := fs.String("workloads", "idle,stream,"+strings.Join(scatterNames(), ",")+",select,update,readwrite,transfer,insert,home-select,home-readwrite", "what to measure")
+	wl := fs.String("workloads", "idle,stream,copy,"+strings.Join(scatterNames(), ",")+",select,update,readwrite,transfer,insert,home-select,home-readwrite", "what to measure")
 	modes := fs.String("modes", "simple,extended,prepared", "pgbench query modes")
 	clients := fs.String("clients", "16", "numbers of pgbench clients, such as 1,16,64")
 	targets := fs.String("targets", "direct,pgbouncer,weft", "where to send the work")
@@ -107,7 +107,7 @@ func (o options) validate() error {
 		flag       string
 		got, known []string
 	}{
-		{"workloads", o.Workloads, slices.Concat([]string{workloadIdle, workloadStream}, scatterNames(), workloadNames())},
+		{"workloads", o.Workloads, slices.Concat([]string{workloadIdle, workloadStream, workloadCopy}, scatterNames(), workloadNames())},
 		{"modes", o.Modes, []string{"simple", "extended", modePrepared}},
 		{"targets", o.Targets, []string{targetDirect, targetPgBouncer, targetWeft, targetBaseline}},
 	} {

@@ -16,6 +16,7 @@ type report struct {
 	Idle     []idleFigures    `json:"idle,omitempty"`
 	Streams  []streamFigures  `json:"streams,omitempty"`
 	Scatters []scatterFigures `json:"scatters,omitempty"`
+	Copies   []copyFigures    `json:"copies,omitempty"`
 	Cells    []cell           `json:"cells,omitempty"`
 }
 
@@ -153,6 +154,9 @@ func (r *report) failure() error {
 		n += holes(f.Error)
 	}
 	for _, f := range r.Scatters {
+		n += holes(f.Error)
+	}
+	for _, f := range r.Copies {
 		n += holes(f.Error)
 	}
 	for _, c := range r.Cells {
