@@ -138,6 +138,19 @@ func TestRoutedIDs(t *testing.T) {
 	if got := cells(t, p.Must(t, "select v from orders where id = 1000")); len(got) != 1 || got[0] != "mine" {
 		t.Errorf("own id: %s", got)
 	}
+	// One above it that names another bucket would be looked for in the wrong
+	// place: no shard takes it, however it comes.
+	wrong, _ := strconv.ParseInt(ids[0], 10, 64)
+	wrong = wrong&^4095 | (wrong+1)&4095
+	for _, sql := range []string{
+		fmt.Sprintf("insert into orders (id, customer_id) values (%d, 0)", wrong),
+		fmt.Sprintf("insert into orders (id, customer_id) select %d, 0", wrong),
+		fmt.Sprintf("update orders set id = %d where id = %s", wrong, ids[0]),
+	} {
+		if a := p.Ask(pair.Simple, sql, nil, nil); a.Code != "23514" {
+			t.Errorf("%s: %s %s", sql, a.Code, a.Message)
+		}
+	}
 	for _, id := range ids[4:8] {
 		if got := holders(t, db, "select from orders where id = "+id); len(got) != 1 {
 			t.Errorf("id %s is on %v", id, got)
