@@ -192,8 +192,12 @@ func (s *Session) mayWriteSeveral() error {
 	if s.block.everywhere {
 		return nil
 	}
-	if err := s.learnOptions(); err != nil {
-		return err
+	// In the middle of a dialogue nobody can be asked, and whoever is in one has
+	// learnt them before.
+	if !s.ops.mayFail() {
+		if err := s.learnOptions(); err != nil {
+			return err
+		}
 	}
 	if s.inEffect.single {
 		return crossShardWrite()

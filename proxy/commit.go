@@ -120,8 +120,12 @@ func (s *Session) decide(a *agreement) error {
 	if _, err := result(c); err != nil {
 		a.severed = errors.Is(err, pool.ErrLost)
 		a.Decided(answerOf(err))
-		if e := (*pgerr.Error)(nil); errors.As(err, &e) && (e.Code == "3F000" || e.Code == pgerr.UndefinedFunction) {
-			s.srv.disown(s.db.Name) // somebody has dropped it: next time it is made anew
+		switch e := (*pgerr.Error)(nil); {
+		case !errors.As(err, &e):
+		case e.Code == "3F000", e.Code == pgerr.UndefinedFunction, e.Code == pgerr.InsufficientPrivilege:
+			// Somebody has dropped it, or the database is another one of the same
+			// name, with another key: next time it is looked for anew.
+			s.srv.disown(s.db.Name)
 		}
 		return err
 	}

@@ -497,6 +497,7 @@ func (s *Session) onTag(body []byte) *pgerr.Error {
 		s.forgetStatements()
 		s.conn.UnprepareAll()
 	case d.text != "" && strings.HasSuffix(d.lastTag, " DATABASE"):
+		s.srv.disownAll()
 		return s.onEveryShard(d.text)
 	}
 	return nil

@@ -72,6 +72,13 @@ func (s *Server) disown(database string) {
 	}
 }
 
+// disownAll forgets all of it: databases have come or gone.
+func (s *Server) disownAll() {
+	s.owns.mu.Lock()
+	defer s.owns.mu.Unlock()
+	clear(s.owns.known)
+}
+
 // mayPrepare refuses a transaction on several shards if one of them cannot take
 // part in its commit.
 func (s *Session) mayPrepare(c *pool.Conn) error {
