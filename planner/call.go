@@ -32,7 +32,7 @@ var (
 		"shard_table":     {name: "shard_table", params: []string{"table", "columns", "vindex", "name", "params"}, alias: []string{"table_name"}, needed: 2, open: true},
 		"reference_table": {name: "reference_table", params: []string{"table"}, alias: []string{"table_name"}, needed: 1},
 		"unshard_table":   {name: "unshard_table", params: []string{"table"}, alias: []string{"table_name"}, needed: 1},
-		"create_lookup":   {name: "create_lookup", params: []string{"table", "columns", "unique", "name"}, alias: []string{"table_name"}, needed: 2},
+		"create_lookup":   {name: "create_lookup", params: []string{"table", "columns", "unique", "name"}, alias: []string{"table_name", "columns", "is_unique"}, needed: 2},
 		"drop_lookup":     {name: "drop_lookup", params: []string{"table", "columns"}, alias: []string{"table_name"}, needed: 2},
 		"verify_lookup":   {name: "verify_lookup", params: []string{"table", "columns"}, alias: []string{"table_name"}, needed: 2},
 		"pin":             {name: "pin", params: []string{"vindex", "value", "shard"}, needed: 3},

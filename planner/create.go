@@ -119,6 +119,9 @@ func (a *analysis) uniqueness(rel *catalog.Relation, t *table, columns []string,
 	if t == nil || t.Reference {
 		return
 	}
+	if slices.ContainsFunc(rel.Lookups, func(k catalog.Lookup) bool { return k.Unique && k.Public && sameNames(k.Columns, columns) }) {
+		return // that keeps it
+	}
 	all := true
 	for _, k := range t.keys {
 		all = all && slices.Contains(columns, k.Name)
@@ -134,7 +137,12 @@ func (a *analysis) uniqueness(rel *catalog.Relation, t *table, columns []string,
 			return
 		}
 	}
-	a.unsupported("Add "+t.keys[0].Name+" to its columns. Uniqueness of other columns over all shards needs a unique lookup, which comes with a later version.",
+	hint := "Add " + t.keys[0].Name + " to its columns."
+	if !slices.Contains(columns, "") {
+		hint += " Or make a unique lookup first, which keeps other columns unique over all shards: SELECT weft.create_lookup('" + t.Name + "', '" +
+			strings.Join(columns, ", ") + "', is_unique => true)."
+	}
+	a.unsupported(hint,
 		"one shard alone cannot keep a %s on (%s) of sharded table %q", what, strings.Join(expressions(columns), ", "), rel.Name.Name)
 }
 

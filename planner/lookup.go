@@ -229,5 +229,20 @@ func infers(n *pg.InferClause, columns []string) bool {
 		names = append(names, e.GetIndexElem().GetName())
 	}
 	slices.Sort(names)
-	return slices.Equal(slices.Compact(names), slices.Sorted(slices.Values(columns)))
+	return sameNames(slices.Compact(names), columns)
+}
+
+// sameNames reports whether two lists have the same names in them.
+func sameNames(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+// emptiesPart refuses TRUNCATE of a partition whose table has lookups: they would
+// not hear of it.
+func (a *analysis) emptiesPart(rel *catalog.Relation) {
+	for r := rel.Parent; r != nil; r = r.Parent {
+		if len(r.Lookups) > 0 {
+			a.unsupported("Use DELETE, or TRUNCATE "+r.Name.Name+".", "%q has lookups, and a partition of it cannot be truncated by itself", r.Name.Name)
+		}
+	}
 }

@@ -159,6 +159,7 @@ func (a *analysis) truncate(n *pg.TruncateStmt) plan.Route {
 	}
 	for _, x := range list {
 		rel := a.named(x)
+		a.emptiesPart(rel)
 		for _, fk := range rel.Referenced {
 			if a.declared(a.env.Schema.Relation(fk.Table)) == nil {
 				a.unsupported(declareHint(fk.Table.Name, fk.Columns), "%q is referenced by %q, which is on the home shard alone", x.name, fk.Table.Name)

@@ -58,12 +58,11 @@ RETURNING c.lookup, c.gone, c.entries $f$`,
 
 	lookupAdd, lookupMake, lookupDrop, lookupAltered, lookupDropped,
 	`REVOKE EXECUTE ON FUNCTION weft.lookup_add(name, regclass, text[], text[], text[], bool, oid, text, text, text, text), weft.lookup_make(name), weft.lookup_drop(name) FROM PUBLIC`,
+	`DROP EVENT TRIGGER IF EXISTS weft_lookup_altered`,
+	`CREATE EVENT TRIGGER weft_lookup_altered ON ddl_command_end WHEN TAG IN ('ALTER TABLE', 'CREATE INDEX') EXECUTE FUNCTION weft.lookup_altered()`,
 	`DO $d$ BEGIN
  IF NOT EXISTS (SELECT FROM pg_catalog.pg_event_trigger WHERE evtname = 'weft_lookup_dropped') THEN
   CREATE EVENT TRIGGER weft_lookup_dropped ON sql_drop EXECUTE FUNCTION weft.lookup_dropped();
- END IF;
- IF NOT EXISTS (SELECT FROM pg_catalog.pg_event_trigger WHERE evtname = 'weft_lookup_altered') THEN
-  CREATE EVENT TRIGGER weft_lookup_altered ON ddl_command_end WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION weft.lookup_altered();
  END IF;
 END $d$`,
 }
@@ -150,11 +149,11 @@ BEGIN
   IF added <> '''' THEN INSERT INTO weft.' || quote_ident(which) || ' (id, ' || vs || ') ' || format(parse, 'added') || ' ORDER BY ' || vs || '; END IF;
  END'
  ELSE
- 'DECLARE e record;
+ 'DECLARE c record;
  BEGIN
   IF gone <> '''' THEN
-   FOR e IN ' || format(parse, 'gone') || ' LOOP
-    DELETE FROM weft.' || quote_ident(which) || ' WHERE ctid = (SELECT t.ctid FROM weft.' || quote_ident(which) || ' t WHERE t.id = e.id AND ' || same || ' LIMIT 1 FOR UPDATE SKIP LOCKED);
+   FOR c IN ' || format(parse, 'gone') || ' LOOP
+    DELETE FROM weft.' || quote_ident(which) || ' WHERE ctid = (SELECT t.ctid FROM weft.' || quote_ident(which) || ' t WHERE t.id = c.id AND ' || replace(same, '= e.', '= c.') || ' LIMIT 1 FOR UPDATE SKIP LOCKED);
    END LOOP;
   END IF;
   IF added <> '''' THEN INSERT INTO weft.' || quote_ident(which) || ' (id, ' || vs || ') ' || format(parse, 'added') || '; END IF;
@@ -233,6 +232,10 @@ BEGIN
    PERFORM weft.lookup_make(l.name);
   END IF;
  END LOOP;
+ -- A unique index that was made after its lookup.
+ UPDATE weft.lookup k SET index = i.indexrelid FROM pg_index i
+ WHERE k.index = 0 AND k.single AND i.indrelid = k.owner AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnkeyatts = cardinality(k.columns)
+  AND k.columns <@ (string_to_array(i.indkey::text, ' ')::int2[])[1:i.indnkeyatts];
 END $f$`
 
 // lookupDropped drops the lookups of tables, columns and indexes that are gone.

@@ -321,7 +321,10 @@ func (j *lookupJob) addMissing(shard int, compare bool) error {
 		for _, r := range rows {
 			want[r[0]]++
 		}
-		missing, err := j.lacking(want)
+		missing := want
+		if l.unique || compare {
+			missing, err = j.lacking(want)
+		}
 		if err == nil && len(missing) > 0 {
 			err = j.addLocked(shard, missing, compare)
 		}
@@ -435,8 +438,10 @@ func (j *lookupJob) tryAdd(shard int, missing map[string]int, compare bool) erro
 			want[r[0]]++
 		}
 	}
-	if want, err = j.lacking(want); err != nil {
-		return err
+	if l.unique {
+		if want, err = j.lacking(want); err != nil {
+			return err
+		}
 	}
 	shards, err := j.byShard(want)
 	if err != nil {
@@ -460,18 +465,7 @@ func (j *lookupJob) insert(from, at int, entries []string, want map[string]int, 
 		return err
 	}
 	if !l.unique {
-		have, err := j.count(at, entries)
-		if err != nil {
-			return err
-		}
-		var add []string
-		for _, e := range entries {
-			for range want[e] - have[e] {
-				add = append(add, e)
-			}
-		}
-		j.report.Missing += int64(len(add))
-		return s.run("INSERT INTO " + l.own() + " (id, " + l.vs() + ") SELECT id, " + l.vs() + " FROM " + l.parse(add) + " e")
+		return j.insertMany(s, from, at, entries, want)
 	}
 	rows, err := s.Exec("INSERT INTO " + l.own() + " (id, " + l.vs() + ") SELECT id, " + l.vs() + " FROM " + l.parse(entries) + " e ORDER BY " + l.vs() + " ON CONFLICT DO NOTHING RETURNING id")
 	if err != nil {
@@ -491,6 +485,43 @@ func (j *lookupJob) insert(from, at int, entries []string, want map[string]int, 
 			return err
 		}
 	}
+	return nil
+}
+
+// insertMany is insert for a lookup that has an entry for each row.
+func (j *lookupJob) insertMany(s *session, from, at int, entries []string, want map[string]int) error {
+	l := j.spec
+	if at != from {
+		if err := s.run("BEGIN"); err != nil {
+			return err
+		}
+		defer func() { _ = s.run("ROLLBACK") }()
+	}
+	// An entry that is about to go does not count: wait for that.
+	if _, err := s.Exec("SELECT FROM " + l.own() + " t JOIN " + l.parse(entries) + " e ON t.id = e.id AND " + l.same() + " FOR UPDATE OF t"); err != nil {
+		return err
+	}
+	have, err := j.count(at, entries)
+	if err != nil {
+		return err
+	}
+	var add []string
+	for _, e := range entries {
+		for range want[e] - have[e] {
+			add = append(add, e)
+		}
+	}
+	if len(add) > 0 {
+		if err := s.run("INSERT INTO " + l.own() + " (id, " + l.vs() + ") SELECT id, " + l.vs() + " FROM " + l.parse(add) + " e"); err != nil {
+			return err
+		}
+	}
+	if at != from {
+		if err := s.run("COMMIT"); err != nil {
+			return err
+		}
+	}
+	j.report.Missing += int64(len(add))
 	return nil
 }
 
