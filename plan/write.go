@@ -94,6 +94,10 @@ type Split struct {
 	Columns []int
 	Fixed   []Source
 
+	// Exact: the key must have the type of its column, or a type of the same kind:
+	// rows are also found by it.
+	Exact bool
+
 	// Draws are values that weft supplies to each row: they are the input's last
 	// columns.
 	Draws []Value

@@ -309,17 +309,3 @@ func (l *level) modifying(c *cte) {
 	}
 	c.opaque = len(c.cols) == 0
 }
-
-// merge: only where no sharded table is written.
-func (l *level) merge(n *pg.MergeStmt) {
-	l.withClause(n.WithClause, n)
-	tg := l.target(n.Relation, &changes{all: true})
-	if tg.table != nil && !tg.table.Reference {
-		l.unsupported("Use INSERT … ON CONFLICT, UPDATE or DELETE.", "MERGE into sharded table %q is not supported yet", tg.name)
-	}
-	l.sources = append(l.sources, l.targetSource(tg, n.Relation))
-	l.from([]*pg.Node{n.SourceRelation})
-	l.expression(n.JoinCondition)
-	l.expressions(n.MergeWhenClauses)
-	l.expressions(n.ReturningList)
-}

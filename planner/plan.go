@@ -321,14 +321,11 @@ func (a *analysis) statement(n *pg.Node) plan.Route {
 		a.top().remove(n.DeleteStmt)
 		return a.changed(&pg.Node{Node: n})
 	case *pg.Node_MergeStmt:
+		a.notesOfWrite()
 		a.top().merge(n.MergeStmt)
-	default:
-		return a.utility(n)
+		return a.changed(&pg.Node{Node: n})
 	}
-	if len(a.copies) > 0 {
-		return a.replicated(&pg.Node{Node: n.GetNode()})
-	}
-	return a.sized(nil, a.decide())
+	return a.utility(n.GetNode())
 }
 
 // describe says what is known of an instance.

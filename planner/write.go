@@ -118,6 +118,19 @@ func (a *analysis) changing(stmt *pg.Node) *changing {
 		d := n.DeleteStmt
 		c.verb, c.target, c.from, c.with, c.returning = "DELETE", d.Relation, d.UsingClause, d.WithClause, d.ReturningList
 		c.own = append(c.own, d.WhereClause)
+	case *pg.Node_MergeStmt:
+		m := n.MergeStmt
+		c.verb, c.target, c.from, c.with = "MERGE", m.Relation, []*pg.Node{m.SourceRelation}, m.WithClause
+		c.own = append(c.own, m.JoinCondition)
+		for _, e := range m.MergeWhenClauses {
+			w := e.GetMergeWhenClause()
+			c.own = append(append(c.own, w.Condition), w.Values...)
+			if w.CommandType == pg.CmdType_CMD_UPDATE {
+				for _, t := range w.TargetList {
+					c.own = append(c.own, assigned(t)...)
+				}
+			}
+		}
 	default:
 		return nil
 	}
@@ -126,7 +139,7 @@ func (a *analysis) changing(stmt *pg.Node) *changing {
 			c.own = append(c.own, v)
 		}
 	}
-	c.own = slices.DeleteFunc(c.own, func(n *pg.Node) bool { return n == nil })
+	c.own = slices.DeleteFunc(c.own, func(n *pg.Node) bool { return n == nil || n.GetSetToDefault() != nil })
 	_, c.table = a.relation(c.target)
 	return c
 }
@@ -169,6 +182,9 @@ func (c *changing) where() *pg.Node {
 	if u := c.stmt.GetUpdateStmt(); u != nil {
 		return u.WhereClause
 	}
+	if m := c.stmt.GetMergeStmt(); m != nil {
+		return m.JoinCondition
+	}
 	return c.stmt.GetDeleteStmt().GetWhereClause()
 }
 
@@ -176,6 +192,14 @@ func rangeNode(rv *pg.RangeVar) *pg.Node { return &pg.Node{Node: &pg.Node_RangeV
 
 // write plans it.
 func (c *changing) write() (*plan.Write, *pgerr.Error) {
+	if m := c.stmt.GetMergeStmt(); m != nil && c.table != nil {
+		switch {
+		case c.moves():
+			return nil, cannot("Change it in an UPDATE.", "MERGE cannot change the shard key of %q", c.target.Relname)
+		case inserts(m):
+			return c.mergeSplit()
+		}
+	}
 	if c.moves() {
 		return c.move()
 	}

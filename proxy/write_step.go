@@ -104,6 +104,10 @@ func (s *Session) share(r *router, x *gathering) error {
 	if err := in.prepare(x.d.Steps[i]); err != nil {
 		return err
 	}
+	if split.Exact && len(in.casts) > 0 {
+		return pgerr.New(pgerr.FeatureNotSupported, "the shard key of %q is joined with a value of another type", split.Table.Name).
+			WithHint("Cast it to the type of the column, in the source.")
+	}
 	in.batch = slices.Clone(x.returned[i])
 	if len(in.batch) == 0 {
 		return nil

@@ -1,0 +1,238 @@
+package planner
+
+import (
+	"slices"
+	"strconv"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+	"google.golang.org/protobuf/proto"
+
+	"weft/datum"
+	"weft/pgerr"
+	"weft/plan"
+)
+
+// MERGE looks at each row of its source once. If it inserts nothing, the source can
+// be lent to all shards: only rows that match do anything. If it does, each row of
+// the source must go to one shard, that of the key it is joined by, and what is
+// inserted for it must have that key.
+
+// merge analyses MERGE.
+func (l *level) merge(n *pg.MergeStmt) {
+	l.withClause(n.WithClause, n)
+	tg := l.target(n.Relation, &changes{all: true})
+	sharded := tg.table != nil && !tg.table.Reference
+	around := l.scope
+	if sharded && inserts(n) {
+		l.scope = around.child(true) // rows of the source are there without a match
+	}
+	matched := l.scope
+	l.sources = append(l.sources, l.targetSource(tg, n.Relation))
+	l.scope = around
+	l.from([]*pg.Node{n.SourceRelation})
+	on := &level{analysis: l.analysis, parent: l.parent, with: l.with, sources: l.sources, scope: l.outside()}
+	matched.add(on.facts(n.JoinCondition)...)
+	l.expression(n.JoinCondition)
+	for _, c := range n.MergeWhenClauses {
+		w := c.GetMergeWhenClause()
+		l.expression(w.GetCondition())
+		switch {
+		case !sharded:
+			l.expressions(w.GetTargetList())
+			l.expressions(w.GetValues())
+		case w.GetCommandType() == pg.CmdType_CMD_UPDATE:
+			l.assignments(tg, w.TargetList, called(n.Relation), nil)
+		case w.GetCommandType() == pg.CmdType_CMD_INSERT:
+			l.mergeInsert(tg, w, called(n.Relation))
+		}
+	}
+	l.expressions(n.ReturningList)
+}
+
+// inserts reports whether a MERGE may insert.
+func inserts(n *pg.MergeStmt) bool {
+	return slices.ContainsFunc(n.MergeWhenClauses, func(c *pg.Node) bool {
+		return c.GetMergeWhenClause().GetCommandType() == pg.CmdType_CMD_INSERT
+	})
+}
+
+// mergeInsert analyses a row that is inserted.
+func (l *level) mergeInsert(tg *target, w *pg.MergeWhenClause, name string) {
+	l.expressions(w.Values)
+	x := l.appear(tg.table, name, l.scope)
+	x.stored = true
+	x.keys = make([]storedKey, len(tg.table.keys))
+	for i := range tg.rel.Columns {
+		c := &tg.rel.Columns[i]
+		v := mergeValue(tg, w, c.Name)
+		if v == nil || v.GetSetToDefault() != nil {
+			if drawsFrom(c) {
+				l.unsupported("Give the value.", "MERGE into sharded table %q would take %q from a sequence of each shard", tg.name, c.Name)
+			}
+			l.calledBy(c)
+		} else {
+			l.params.infer(v, datum.Type(c.Base))
+		}
+		for k := range tg.table.keys {
+			switch {
+			case tg.table.keys[k].Name != c.Name:
+			case v == nil:
+				x.keys[k] = l.defaultKey(c)
+			default:
+				x.keys[k] = l.stored(v, c)
+			}
+		}
+	}
+}
+
+// mergeValue is what is inserted into a column, nil if that is not said.
+func mergeValue(tg *target, w *pg.MergeWhenClause, name string) *pg.Node {
+	at := -1
+	for i := range tg.rel.Columns {
+		if len(w.TargetList) == 0 && tg.rel.Columns[i].Name == name {
+			at = i
+		}
+	}
+	for i, t := range w.TargetList {
+		if t.GetResTarget().GetName() == name && len(t.GetResTarget().GetIndirection()) == 0 {
+			at = i
+		}
+	}
+	if at < 0 || at >= len(w.Values) {
+		return nil
+	}
+	return w.Values[at]
+}
+
+// mergeSplit plans a MERGE that inserts: the source is read once, on the home
+// shard, and each row goes to the shard of its key.
+func (c *changing) mergeSplit() (*plan.Write, *pgerr.Error) {
+	m := c.stmt.GetMergeStmt()
+	alias := sourceName(m.SourceRelation)
+	if alias == "" {
+		return nil, cannot("Write it as a subquery with a name.", "the source of this MERGE has no name")
+	}
+	for _, n := range append(slices.Clone(m.MergeWhenClauses), m.JoinCondition) {
+		if hasSublink(n) {
+			return nil, cannot("Put it into the source.", "a subquery in the conditions or actions of MERGE is not supported over several shards")
+		}
+	}
+	if refusal := c.unfitMerge(); refusal != nil {
+		return nil, refusal
+	}
+	keys, refusal := c.mergeKeys(m, alias)
+	if refusal != nil {
+		return nil, refusal
+	}
+	sel := newSelect()
+	sel.WithClause, sel.FromClause = m.WithClause, []*pg.Node{m.SourceRelation}
+	split := &plan.Split{Table: &c.table.Table, Exact: true}
+	for i, k := range keys {
+		sel.TargetList = append(sel.TargetList, targetOf(k, "weft_key_"+strconv.Itoa(i+1)))
+		split.Columns = append(split.Columns, i)
+	}
+	sel.TargetList = append(sel.TargetList, targetOf(pg.MakeColumnRefNode([]*pg.Node{pg.MakeStrNode(alias), pg.MakeAStarNode()}, -1), ""))
+	s := &steps{analysis: c.analysis, stmt: c.stmt, returned: map[string]int{}}
+	if s.r, refusal = c.takeOut(selectNode(sel), nil); refusal != nil {
+		return nil, refusal
+	}
+	s.before = append(s.before, &step{tree: s.r.tree, write: readingStep()})
+	main := proto.Clone(m).(*pg.MergeStmt)
+	main.WithClause = nil
+	main.SourceRelation = rangeNode(&pg.RangeVar{
+		Relname: stepMark(0), Inh: true, Relpersistence: "p", Alias: &pg.Alias{Aliasname: alias}, Location: -1,
+	})
+	node := &pg.Node{Node: &pg.Node_MergeStmt{MergeStmt: main}}
+	s.r.pinTargets(node)
+	s.before = append(s.before, &step{tree: node, write: &plan.Write{Verb: "MERGE", Split: split}})
+	return s.finish()
+}
+
+// unfitMerge refuses what cannot run on several shards, each for itself.
+func (c *changing) unfitMerge() *pgerr.Error {
+	in := c.probing(c.text)
+	in.top().query(c.rows())
+	c.findOnce()
+	refusal := c.unfit(in)
+	c.once = nil
+	return refusal
+}
+
+// sourceName is what a MERGE calls its source.
+func sourceName(n *pg.Node) string {
+	switch v := n.GetNode().(type) {
+	case *pg.Node_RangeVar:
+		if v.RangeVar.Alias != nil {
+			return v.RangeVar.Alias.Aliasname
+		}
+		return v.RangeVar.Relname
+	case *pg.Node_RangeSubselect:
+		return v.RangeSubselect.GetAlias().GetAliasname()
+	case *pg.Node_RangeFunction:
+		return v.RangeFunction.GetAlias().GetAliasname()
+	}
+	return ""
+}
+
+// mergeKeys finds the expressions of the source that the key is joined with, and
+// makes sure that they are what is inserted.
+func (c *changing) mergeKeys(m *pg.MergeStmt, alias string) ([]*pg.Node, *pgerr.Error) {
+	var keys []*pg.Node
+	rel, _ := c.relation(c.target)
+	for _, k := range c.table.keys {
+		var found *pg.Node
+		for _, n := range conjuncts(m.JoinCondition) {
+			e := n.GetAExpr()
+			if e == nil || e.Kind != pg.A_Expr_Kind_AEXPR_OP || !isEquality(e.Name) || c.env.Schema.CustomEquality {
+				continue
+			}
+			for _, sides := range [][2]*pg.Node{{e.Lexpr, e.Rexpr}, {e.Rexpr, e.Lexpr}} {
+				if c.ofTarget(sides[0], k.Name, alias) && ofSource(sides[1], alias) {
+					found = sides[1]
+				}
+			}
+		}
+		if found == nil {
+			return nil, cannot("Join by it: ON "+c.targetName()+"."+k.Name+" = "+alias+"…, each column with the name of its table.",
+				"a MERGE that inserts into %q must be joined by its shard key %q", c.target.Relname, k.Name)
+		}
+		keys = append(keys, found)
+	}
+	for _, n := range m.MergeWhenClauses {
+		w := n.GetMergeWhenClause()
+		if w.CommandType != pg.CmdType_CMD_INSERT {
+			continue
+		}
+		for i, k := range c.table.keys {
+			if v := mergeValue(&target{rel: rel, table: c.table}, w, k.Name); v == nil || !c.sameNode(v, keys[i]) {
+				return nil, cannot("Insert what the tables are joined by.", "a MERGE into %q must insert the shard key %q that it is joined by", c.target.Relname, k.Name)
+			}
+		}
+	}
+	return keys, nil
+}
+
+// conjuncts are the parts of a condition that must all be true.
+func conjuncts(n *pg.Node) []*pg.Node {
+	b := n.GetBoolExpr()
+	if b == nil || b.Boolop != pg.BoolExprType_AND_EXPR {
+		return []*pg.Node{n}
+	}
+	var out []*pg.Node
+	for _, arg := range b.Args {
+		out = append(out, conjuncts(arg)...)
+	}
+	return out
+}
+
+// ofTarget reports whether a node is that column of the target.
+func (c *changing) ofTarget(n *pg.Node, column, source string) bool {
+	names := nameList(n.GetColumnRef().GetFields())
+	return len(names) > 1 && names[len(names)-1] == column && names[len(names)-2] == c.targetName() && c.targetName() != source
+}
+
+// ofSource reports whether a node is a column of the source.
+func ofSource(n *pg.Node, alias string) bool {
+	names := nameList(n.GetColumnRef().GetFields())
+	return len(names) == 2 && names[0] == alias
+}
