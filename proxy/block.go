@@ -37,6 +37,7 @@ type block struct {
 	also   []*pool.Conn
 	// everywhere: schemas have been changed, on all shards alike.
 	everywhere bool
+	patient    bool // its participants have no idle_in_transaction_session_timeout: weft has
 	serial     bool // it is SERIALIZABLE and may use one shard, which is
 	only       *pool.Lane
 	gated      bool   // all its snapshots were taken between transactions
@@ -101,14 +102,14 @@ func (s *Session) join() error {
 	if b.plain && len(b.replay) == 0 {
 		// It goes with the statement, and nobody waits for its answer.
 		s.toServer.Grow()
-		s.toServer.B = wire.AppendQuery(s.toServer.B, b.begin)
+		s.toServer.B = wire.AppendQuery(s.toServer.B, s.beginning())
 		s.ops.push(op{kind: opQuery, injected: true, sure: true})
 		s.conn.Status, s.conn.UnnamedBy = wire.TxActive, 0
 		return nil
 	}
 	s.conn.UnnamedBy = 0
 	for i := -1; i < len(b.replay); i++ {
-		sql := b.begin
+		sql := s.beginning()
 		if i >= 0 {
 			sql = b.replay[i]
 		}

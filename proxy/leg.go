@@ -266,12 +266,12 @@ func (s *Session) joinLeg(l *leg) error {
 	}
 	s.joined(l.conn)
 	if b.plain && len(b.replay) == 0 {
-		l.out = wire.AppendQuery(l.out, b.begin)
+		l.out = wire.AppendQuery(l.out, s.beginning())
 		l.begins = true
 		return nil
 	}
 	for i := -1; i < len(b.replay); i++ {
-		sql := b.begin
+		sql := s.beginning()
 		if i >= 0 {
 			sql = b.replay[i]
 		}

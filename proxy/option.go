@@ -52,16 +52,21 @@ type options struct {
 	// whole.
 	statementTimeout time.Duration
 	isolation        string
+	// idleTimeout is idle_in_transaction_session_timeout: a shard would count how
+	// long it is idle itself, while the client works on others.
+	idleTimeout time.Duration
 }
 
 // heeded are parameters of PostgreSQL's that weft must know as well as its own.
-var heeded = []string{"statement_timeout", "default_transaction_isolation"}
+var heeded = []string{"statement_timeout", "default_transaction_isolation", "idle_in_transaction_session_timeout"}
 
 // heed takes a value for one of the parameters, its own or PostgreSQL's.
 func (o *options) heed(name, value string) error {
 	switch name {
 	case "statement_timeout":
 		o.statementTimeout = gucDuration(strings.ReplaceAll(value, " ", ""))
+	case "idle_in_transaction_session_timeout":
+		o.idleTimeout = gucDuration(strings.ReplaceAll(value, " ", ""))
 	case "default_transaction_isolation":
 		o.isolation = value
 	default:

@@ -23,6 +23,29 @@ type party struct {
 	queue *pool.Lane // in whose queue it waits
 }
 
+// idleForever takes idle_in_transaction_session_timeout from a participant among
+// several: it may be idle while its client is not. weft counts instead.
+const idleForever = "SET LOCAL idle_in_transaction_session_timeout = 0"
+
+// beginning is the command that opens the block on a further participant.
+func (s *Session) beginning() string {
+	if s.block.patient {
+		return s.block.begin + ";" + idleForever
+	}
+	return s.block.begin
+}
+
+// idleInBlock bounds the wait for the client in a block of several shards, if the
+// client wants it so.
+func (s *Session) idleInBlock() bool {
+	if !s.block.open || !s.block.patient {
+		return false
+	}
+	s.idleUntil = time.Now().Add(s.inEffect.idleTimeout)
+	_ = s.client.Conn().SetReadDeadline(s.idleUntil)
+	return true
+}
+
 // alone reports whether nobody else takes part in the block.
 func (s *Session) alone(c *pool.Conn) bool {
 	if s.conn != nil && s.conn != c && s.conn.Status != wire.TxIdle {
@@ -34,9 +57,18 @@ func (s *Session) alone(c *pool.Conn) bool {
 // joined tells others that a backend takes part in the block, beside those that
 // already do. A block of one shard is nobody's business.
 func (s *Session) joined(c *pool.Conn) {
-	if !s.alone(c) {
-		s.regroup(c, nil)
+	if s.alone(c) {
+		return
 	}
+	if !s.block.patient && s.inEffect.idleTimeout > 0 {
+		s.block.patient = true
+		for _, p := range s.parked {
+			if p != c && p.Status == wire.TxActive {
+				_, _ = p.Exec(idleForever) // should it be lost, its next user hears
+			}
+		}
+	}
+	s.regroup(c, nil)
 }
 
 // regroup notes who takes part now, with the backend that is about to and the

@@ -288,7 +288,7 @@ func (s *Session) header() (typ byte, length int, err error) {
 		if err := s.flushClient(); err != nil {
 			return 0, 0, errEnd
 		}
-		timed := s.idleTimeout > 0 && s.idleDeadline()
+		timed := s.idleTimeout > 0 && s.idleDeadline() || s.crowded && s.idleInBlock()
 		if timed && s.woke.Load() {
 			continue // its deadline has just been overwritten
 		}
@@ -340,6 +340,9 @@ func (s *Session) woken() error {
 	}
 	if u := s.idleUntil; !u.IsZero() && !time.Now().Before(u) {
 		e := pgerr.Fatal(pgerr.IdleSessionTimeout, "terminating connection due to idle-session timeout")
+		if s.block.open {
+			e = pgerr.Fatal("25P03", "terminating connection due to idle-in-transaction timeout")
+		}
 		e.File, e.Routine = "postgres.c", "ProcessInterrupts"
 		return e
 	}

@@ -40,6 +40,7 @@ func TestDeadlock(t *testing.T) {
 			if e.Message != "deadlock detected" || e.Hint == "" || strings.Count(e.Detail, "blocked by process") != 2 || strings.Count(e.Detail, "ShareLock on transaction") != 2 {
 				t.Errorf("%s\n%s\n%s", e.Message, e.Detail, e.Hint)
 			}
+			t.Logf("found after %s", took)
 			if took > limit+slack {
 				t.Errorf("found after %s", took)
 			}
