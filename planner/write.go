@@ -192,6 +192,9 @@ func rangeNode(rv *pg.RangeVar) *pg.Node { return &pg.Node{Node: &pg.Node_RangeV
 
 // write plans it.
 func (c *changing) write() (*plan.Write, *pgerr.Error) {
+	if refusal := c.ownDefaults(); refusal != nil {
+		return nil, refusal
+	}
 	if m := c.stmt.GetMergeStmt(); m != nil && c.table != nil {
 		switch {
 		case c.moves():
@@ -218,6 +221,37 @@ func (c *changing) write() (*plan.Write, *pgerr.Error) {
 	}
 	s.before = append(s.before, &step{tree: s.r.tree, write: w})
 	return s.finish()
+}
+
+// ownDefaults refuses a column that is set to a default which each shard would
+// have another idea of.
+func (c *changing) ownDefaults() *pgerr.Error {
+	rel, _ := c.relation(c.target)
+	if rel == nil || c.table == nil {
+		return nil
+	}
+	lists := [][]*pg.Node{c.stmt.GetUpdateStmt().GetTargetList()}
+	for _, n := range c.stmt.GetMergeStmt().GetMergeWhenClauses() {
+		if w := n.GetMergeWhenClause(); w.CommandType == pg.CmdType_CMD_UPDATE {
+			lists = append(lists, w.TargetList)
+		}
+	}
+	for _, t := range slices.Concat(lists...) {
+		col := findColumn(rel, t.GetResTarget().GetName())
+		v := t.GetResTarget().GetVal()
+		if row := v.GetMultiAssignRef().GetSource().GetRowExpr(); row != nil && int(v.GetMultiAssignRef().Colno) <= len(row.Args) {
+			v = row.Args[v.GetMultiAssignRef().Colno-1]
+		}
+		if col == nil || v.GetSetToDefault() == nil {
+			continue
+		}
+		own := drawsFrom(col)
+		c.withDefault(col, func(n *pg.Node) { own = own || c.asksTime(n) })
+		if own {
+			return cannot("Give the value, such as now().", "column %q cannot be set to its default on several shards: each would have its own", col.Name)
+		}
+	}
+	return nil
 }
 
 // targetRows is the instance of the table that is written.

@@ -28,7 +28,7 @@ func (e *explainer) print(out io.Writer, text string, params []string) error {
 	}
 	head := *p
 	head.Gather = nil // it is told in full below
-	if p.Gather != nil {
+	if p.Gather != nil || p.Write != nil {
 		head.Refusal = nil
 	}
 	fmt.Fprint(out, &head)
@@ -47,6 +47,8 @@ func (e *explainer) print(out io.Writer, text string, params []string) error {
 	case p.Route == plan.Call:
 		fmt.Fprintln(out, "visits no shard as it is: weft runs the function itself")
 		return nil
+	case p.Route == plan.Gathered && p.Gather == nil:
+		return nil // a write, which is told above
 	case p.Route == plan.Gathered:
 		return e.gathers(out, p, args, len(p.Params) == len(params))
 	case p.Route == plan.Keyed && len(p.Params) > 0 && len(params) == 0:
@@ -130,7 +132,7 @@ func (e *explainer) visits(out io.Writer, p *plan.Plan, shards executor.Shards) 
 	if generatedKey(p) {
 		fmt.Fprintln(out, "weft supplies the key; it was taken to be 1 and so on, and another may be on another shard")
 	}
-	if len(names) > 1 && p.Route == plan.Keyed && p.Gather == nil && p.Refusal != nil {
+	if len(names) > 1 && p.Route == plan.Keyed && p.Gather == nil && p.Write == nil && p.Refusal != nil {
 		fmt.Fprintf(out, "refused with SQLSTATE %s: %s\n", p.Refusal.Code, p.Refusal.Message)
 	}
 }

@@ -101,8 +101,7 @@ func (g *generator) word() string {
 	return g.value("text", pick(g, []string{"new", "paid", "sent", "eu", "us", "x", "y''"}))
 }
 
-func (g *generator) day() string           { return fmt.Sprintf("date '2026-05-20' + %s", g.number(40)) }
-func (g *generator) maybe(s string) string { return pick(g, []string{"", s}) }
+func (g *generator) day() string { return fmt.Sprintf("date '2026-05-20' + %s", g.number(40)) }
 
 func (g *generator) returning(list ...string) string {
 	if g.chance(50) {
