@@ -58,6 +58,10 @@ type Write struct {
 	// comes after it.
 	Returns bool
 
+	// Moves are the unique keys of rows that move, in the only step before: should
+	// one get what another had, it depends on who goes first.
+	Moves []Move
+
 	// Before are the steps that come first, one after the other: writes whose rows
 	// are needed (WITH, a row that moves), and queries that are to be answered
 	// once (Verb is SELECT). The rows of the i-th are the input that comes after
@@ -66,6 +70,12 @@ type Write struct {
 
 	// Known is what PostgreSQL says of the texts, asked at the first execution.
 	Known atomic.Pointer[Description]
+}
+
+// Move is a unique key of rows that move: columns of the input that tell what it
+// was and what it becomes.
+type Move struct {
+	Old, New []int
 }
 
 // Copies says how the other shards follow the home shard in what it has done to a

@@ -47,7 +47,8 @@ func (c *changing) move() (*plan.Write, *pgerr.Error) {
 		return nil, refusal
 	}
 	del := &pg.DeleteStmt{Relation: u.Relation, UsingClause: u.FromClause, WhereClause: u.WhereClause, WithClause: u.WithClause}
-	for i, v := range values {
+	moves, old := c.uniqueMoves(rel, cols)
+	for i, v := range slices.Concat(values, old) {
 		del.ReturningList = append(del.ReturningList, targetOf(v, inputColumn(i)))
 	}
 	d := c.changing(&pg.Node{Node: &pg.Node_DeleteStmt{DeleteStmt: del}})
@@ -68,7 +69,7 @@ func (c *changing) move() (*plan.Write, *pgerr.Error) {
 		return nil, unwritable(err)
 	}
 	w := &plan.Write{
-		Verb: "UPDATE", Returns: len(c.returning) > 0, Before: []*plan.Write{step},
+		Verb: "UPDATE", Returns: len(c.returning) > 0, Before: []*plan.Write{step}, Moves: moves,
 		Split: &plan.Split{Table: &c.table.Table, Input: len(r.gather.Pieces)},
 	}
 	for _, k := range c.table.keys {
@@ -77,7 +78,7 @@ func (c *changing) move() (*plan.Write, *pgerr.Error) {
 	if slices.Contains(w.Split.Columns, -1) {
 		return nil, cannot("Give the value.", "the shard key of %q cannot be changed to its default over several shards", c.target.Relname)
 	}
-	if w.Text, err = r.render(c.insertion(rel, cols, w.Split.Input)); err != nil {
+	if w.Text, err = r.render(c.insertion(rel, cols, w.Split.Input, len(values)+len(old))); err != nil {
 		return nil, unwritable(err)
 	}
 	if len(r.gather.Pieces) > 0 {
@@ -186,9 +187,9 @@ func (c *changing) newRow(rel *catalog.Relation, u *pg.UpdateStmt) (cols []*cata
 }
 
 // insertion is the INSERT of the rows of an input.
-func (c *changing) insertion(rel *catalog.Relation, cols []*catalog.Column, input int) *pg.Node {
+func (c *changing) insertion(rel *catalog.Relation, cols []*catalog.Column, input, width int) *pg.Node {
 	sel := newSelect()
-	sel.FromClause = []*pg.Node{inputNode(input, len(cols), nil)}
+	sel.FromClause = []*pg.Node{inputNode(input, width, nil)}
 	ins := &pg.InsertStmt{
 		Relation:      &pg.RangeVar{Schemaname: rel.Schema, Relname: rel.Name.Name, Inh: true, Relpersistence: "p", Location: -1, Alias: &pg.Alias{Aliasname: c.targetName()}},
 		ReturningList: c.returning, Override: pg.OverridingKind_OVERRIDING_NOT_SET,
@@ -202,4 +203,31 @@ func (c *changing) insertion(rel *catalog.Relation, cols []*catalog.Column, inpu
 	}
 	ins.SelectStmt = selectOf(sel)
 	return &pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: ins}}
+}
+
+// uniqueMoves are the unique keys of the table, and the expressions of what they
+// were, which come after the new row's.
+func (c *changing) uniqueMoves(rel *catalog.Relation, cols []*catalog.Column) (moves []plan.Move, old []*pg.Node) {
+	at := map[string]int{}
+	for _, u := range rel.Unique {
+		if u.Deferrable {
+			continue
+		}
+		var m plan.Move
+		for _, name := range u.Columns {
+			becomes := slices.IndexFunc(cols, func(c *catalog.Column) bool { return c.Name == name })
+			if becomes < 0 {
+				break // generated, or a default: not known here
+			}
+			if _, there := at[name]; !there {
+				at[name] = len(cols) + len(old)
+				old = append(old, nameNode(c.targetName(), name))
+			}
+			m.Old, m.New = append(m.Old, at[name]), append(m.New, becomes)
+		}
+		if len(m.New) == len(u.Columns) && len(m.New) > 0 {
+			moves = append(moves, m)
+		}
+	}
+	return moves, old
 }

@@ -108,6 +108,9 @@ func (s *Session) share(r *router, x *gathering) error {
 		return pgerr.New(pgerr.FeatureNotSupported, "the shard key of %q is joined with a value of another type", split.Table.Name).
 			WithHint("Cast it to the type of the column, in the source.")
 	}
+	if err := crosses(x.write.Moves, x.returned[i]); err != nil {
+		return err
+	}
 	in.batch = slices.Clone(x.returned[i])
 	if len(in.batch) == 0 {
 		return nil

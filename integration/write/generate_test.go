@@ -318,7 +318,7 @@ func (g *generator) updateKey() string {
 			return "update events set key = chr(97 + n % 7), n = n + 200 where n < " + g.number(30) + g.returning()
 		},
 		func() string {
-			return "update totals set customer_id = customer_id + " + pick(g, []string{"100", "50"}) + pick(g, []string{"", " where n = 0"}) + g.returning("customer_id")
+			return "update totals set customer_id = customer_id + " + pick(g, []string{"100", "1"}) + pick(g, []string{"", " where n = 0"}) + g.returning("customer_id")
 		},
 		func() string {
 			return "update readings set sensor = " + g.number(9) + ", v = v + 1 where sensor = " + g.number(9) + g.returning()

@@ -84,6 +84,8 @@ update events set id = 1 / (id - id);
 @tables
 
 @maybe
+update events set id = id + 1;
+update events e set id = o.id from events o where o.id = e.id + 1;
 update parent set id = id + 1;
 update events e set id = o.id from orders o where o.id = e.id returning *;
 update users set (tenant, name) = (select 1, 'x');
