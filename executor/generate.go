@@ -36,8 +36,17 @@ func ParamEdits(g *plan.Generate, text []byte, literals []parser.Literal, count 
 
 func edits(g *plan.Generate, text []byte, literals []parser.Literal, value func(int) string) (parser.Edits, error) {
 	var out parser.Edits
+	var last plan.Edit // the one before, at at
+	at := -1
 	for _, e := range g.Edits {
-		start, ok := parser.Place(text, literals, e.After, e.Offset)
+		var start int
+		var ok bool
+		if at >= 0 && e.After == last.After && e.Offset >= last.Offset {
+			start, ok = parser.PlaceFrom(text, literals, e.After, at, e.Offset-last.Offset)
+		} else {
+			start, ok = parser.Place(text, literals, e.After, e.Offset)
+		}
+		last, at = e, start
 		if !ok {
 			return nil, fmt.Errorf("generate: the text has no place %d bytes after literal %d", e.Offset, e.After)
 		}

@@ -5,12 +5,22 @@ package parser
 // says where in each of them the same place is. A place is not within a comment; one just before a comment is before it.
 // It reports false if the text has no such place.
 func Place(text []byte, lits []Literal, literal, offset int) (int, bool) {
-	i, end := 0, len(text)
-	if literal >= len(lits) || literal < -1 || offset < 0 {
+	i := 0
+	if literal >= len(lits) || literal < -1 {
 		return 0, false
 	}
 	if literal >= 0 {
 		i = int(lits[literal].End)
+	}
+	return PlaceFrom(text, lits, literal, i, offset)
+}
+
+// PlaceFrom is Place for an offset from a place behind that literal, which is found
+// already and not inside of a name.
+func PlaceFrom(text []byte, lits []Literal, literal, i, offset int) (int, bool) {
+	end := len(text)
+	if literal >= len(lits) || literal < -1 || offset < 0 {
+		return 0, false
 	}
 	if literal+1 < len(lits) {
 		end = int(lits[literal+1].Start)

@@ -21,6 +21,8 @@ type generator struct {
 	values  [][]int // per row, indexes of values for columns
 	// overrides: OVERRIDING SYSTEM VALUE has been planned.
 	overrides bool
+	// places of the text, if they have been looked for.
+	places *insertTokens
 }
 
 // textEdit is an edit at an offset of the text.
@@ -143,6 +145,39 @@ func (g *generator) replace(_ int, c *catalog.Column, v *pg.Node) storedKey {
 		g.overriding()
 	}
 	return generated(c, i)
+}
+
+// ignores reports whether the values given for a column do not count.
+func (g *generator) ignores(c *catalog.Column) bool {
+	return c.Identity != 0 && g.stmt.Override == pg.OverridingKind_OVERRIDING_USER_VALUE
+}
+
+// replaceCell plans a generated value in the place of the i-th value of row r,
+// which OVERRIDING USER VALUE says does not count.
+func (g *generator) replaceCell(r, i int, c *catalog.Column) storedKey {
+	if g.places == nil {
+		t := g.tokens()
+		g.places = &t
+		if t.user >= 0 { // what weft supplies does
+			g.edits = append(g.edits, textEdit{at: t.user, remove: len("USER"), text: "SYSTEM", value: -1})
+		}
+	}
+	t := g.places
+	if t.user < 0 || r >= len(t.rowsStart) || r >= len(t.rowsEnd) || i > len(t.commas[r]) {
+		g.unsupported("Leave OVERRIDING USER VALUE out.", "weft cannot find the values of this statement")
+		return storedKey{}
+	}
+	start, end := t.rowsStart[r]+1, t.rowsEnd[r]
+	if i > 0 {
+		start = t.commas[r][i-1] + 1
+	}
+	if i < len(t.commas[r]) {
+		end = t.commas[r][i]
+	}
+	g.out.Exact = true // there may be literals in it
+	v := g.value(c)
+	g.edits = append(g.edits, textEdit{at: start, remove: end - start, value: v})
+	return generated(c, v)
 }
 
 // add plans a generated value for a column that row r leaves out.

@@ -101,11 +101,12 @@ func insertColumns(rel *catalog.Relation, names []string) []*catalog.Column {
 
 // sharded analyses what goes into a sharded table.
 func (l *level) sharded(tg *target, n *pg.InsertStmt, names []string, sel *pg.SelectStmt) {
-	if n.Override == pg.OverridingKind_OVERRIDING_USER_VALUE {
+	cols := insertColumns(tg.rel, names)
+	if n.Override == pg.OverridingKind_OVERRIDING_USER_VALUE && sel != nil && !plainValues(sel) {
+		// Each shard would draw from a sequence of its own.
 		l.unsupported("Leave OVERRIDING USER VALUE out.", "OVERRIDING USER VALUE is not supported for sharded table %q", tg.name)
 		return
 	}
-	cols := insertColumns(tg.rel, names)
 	w := &writer{level: l, target: tg, stmt: n, cols: cols, listed: len(names) > 0, name: called(n.Relation)}
 	l.inserting = w
 	switch {
@@ -183,6 +184,10 @@ func (w *writer) rows(lists []*pg.Node) {
 			}
 			if c != nil && g.replaces(c, v) {
 				w.set(x, c, g.replace(r, c, v))
+				continue
+			}
+			if c != nil && g.ignores(c) {
+				w.set(x, c, g.replaceCell(r, i, c))
 				continue
 			}
 			if w.goesAway(v) {

@@ -248,20 +248,31 @@ func (a *analysis) placeEdits() {
 		return
 	}
 	sort.SliceStable(a.edits, func(i, j int) bool { return a.edits[i].at < a.edits[j].at })
+	at, after, offset := -1, 0, 0
 	for _, e := range a.edits {
-		after, offset := a.relative(e.at)
+		if at >= 0 && !a.literalBetween(at, e.at) {
+			offset += a.normDistance(at, e.at)
+		} else {
+			after, offset = a.relative(e.at)
+		}
+		at = e.at
 		a.out.Generate.Edits = append(a.out.Generate.Edits, plan.Edit{
 			After: after, Offset: offset, Delete: e.remove, Text: e.text, Value: e.value,
 		})
 	}
 }
 
+// literalBetween reports whether a literal ends between two places.
+func (a *analysis) literalBetween(from, to int) bool {
+	i := sort.Search(len(a.text.literals), func(i int) bool { return int(a.text.literals[i].End) > from })
+	return i < len(a.text.literals) && int(a.text.literals[i].End) <= to
+}
+
 // relative tells a place of the text relative to literals.
 func (a *analysis) relative(at int) (after, offset int) {
-	lit, from := 0, 0
-	for lit < len(a.text.literals) && int(a.text.literals[lit].End) <= at {
-		from = int(a.text.literals[lit].End)
-		lit++
+	lit, from := sort.Search(len(a.text.literals), func(i int) bool { return int(a.text.literals[i].End) > at }), 0
+	if lit > 0 {
+		from = int(a.text.literals[lit-1].End)
 	}
 	return lit - 1, a.normDistance(from, at)
 }

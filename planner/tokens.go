@@ -9,6 +9,7 @@ import (
 type insertTokens struct {
 	columnsEnd    int // the bracket that closes the column list
 	overriding    int // OVERRIDING
+	user          int // the USER behind it
 	valuesKeyword int
 	defaultValues int   // the DEFAULT of DEFAULT VALUES
 	rowsEnd       []int // the bracket that closes each row
@@ -20,7 +21,7 @@ type insertTokens struct {
 // tokens finds the places. It starts at the table's name and knows brackets,
 // literals, quoted names and comments; everything else is words.
 func (g *generator) tokens() insertTokens {
-	out := insertTokens{columnsEnd: -1, overriding: -1, valuesKeyword: -1, defaultValues: -1, end: len(g.text.sql)}
+	out := insertTokens{columnsEnd: -1, overriding: -1, user: -1, valuesKeyword: -1, defaultValues: -1, end: len(g.text.sql)}
 	sc := wordScanner{text: g.text, at: g.text.tree.Offset(g.stmt.Relation.Location)}
 	depth, square := 0, 0
 	lastDefault := -1
@@ -63,6 +64,8 @@ func (g *generator) tokens() insertTokens {
 			return out // after the rows
 		case strings.EqualFold(word, "overriding"):
 			out.overriding = start
+		case strings.EqualFold(word, "user") && out.overriding >= 0 && out.valuesKeyword < 0:
+			out.user = start
 		case strings.EqualFold(word, "default"):
 			lastDefault = start
 		case strings.EqualFold(word, "values"):

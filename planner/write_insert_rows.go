@@ -87,6 +87,9 @@ func (c *rowCutter) skips() {
 // supplied takes over the values that weft supplies.
 func (c *rowCutter) supplied(g *generator) {
 	for _, e := range g.edits {
+		if e.value < 0 && e.remove > 0 && c.tokens.user == e.at {
+			c.edits = append(c.edits, cutEdit{e.at, e.at + e.remove, plan.Text{sqlPart(e.text)}})
+		}
 		if e.value >= 0 && e.remove > 0 {
 			c.edits = append(c.edits, cutEdit{e.at, e.at + e.remove, plan.Text{{Kind: plan.Supplied, Index: e.value}}})
 		}

@@ -477,13 +477,36 @@ func (in *inserting) run(describe bool) (n int64, err error) {
 		}
 		_, err = s.passRows(x, rows, describe)
 	}
-	if ended := s.endLegs(x.legs, err != nil); ended != nil && !errors.Is(err, errEnd) {
-		err = ended // what the shard says itself
+	if ended := s.endLegs(x.legs, err != nil && !atEnd(err)); ended != nil && !errors.Is(err, errEnd) {
+		err = firstError(x.legs, ended) // what the shard says itself
 	}
 	for _, l := range x.legs {
 		n += l.changed
 	}
 	return n, unplaced(err)
+}
+
+// atEnd reports whether an error is one that PostgreSQL comes upon when all rows
+// are in: that of a foreign key.
+func atEnd(err error) bool {
+	e := (*pgerr.Error)(nil)
+	return errors.As(err, &e) && e.Code == foreignKeyViolation
+}
+
+const foreignKeyViolation = "23503"
+
+// firstError chooses among the errors of several shards the one that PostgreSQL
+// would have come upon first, as far as that can be told. err is one of them.
+func firstError(legs []*leg, err error) error {
+	if errors.Is(err, pool.ErrLost) || !atEnd(err) {
+		return err
+	}
+	for _, l := range legs {
+		if l.err != nil && !atEnd(l.err) {
+			return l.err
+		}
+	}
+	return err
 }
 
 // byShard has the leg of each shard.
@@ -546,6 +569,8 @@ func (in *inserting) open(trial bool) (err error) {
 		}
 		l.out = wire.AppendEmpty(l.out, wire.Sync)
 	}
+	// Of several errors the one of the first row is told.
+	slices.SortStableFunc(x.legs, func(a, b *leg) int { return in.parts[a.shard][0] - in.parts[b.shard][0] })
 	if err := s.interrupted(); err != nil {
 		return err
 	}

@@ -402,8 +402,8 @@ func (in *splitting) send(describe bool) (n int64, err error) {
 		_, err = s.passRows(x, in.returned(), describe && !x.told)
 		x.told = true
 	}
-	if ended := s.endLegs(x.legs, err != nil); ended != nil && !errors.Is(err, errEnd) {
-		err = ended // what the shard says itself
+	if ended := s.endLegs(x.legs, err != nil && !atEnd(err)); ended != nil && !errors.Is(err, errEnd) {
+		err = firstError(x.legs, ended) // what the shard says itself
 	}
 	for _, l := range x.legs {
 		n += l.changed
@@ -464,6 +464,8 @@ func (in *splitting) open() (err error) {
 			return err
 		}
 	}
+	// Of several errors the one of the first row is told.
+	slices.SortStableFunc(x.legs, func(a, b *leg) int { return slices.Index(in.places, a.shard) - slices.Index(in.places, b.shard) })
 	if err := s.interrupted(); err != nil {
 		return err
 	}

@@ -26,8 +26,8 @@ func (in *inserting) runTrial(describe bool) (n int64, err error) {
 	s, x := in.s, in.gathering
 	returned := make([][]byte, len(in.places)) // by row
 	n, err = in.tryRows(returned)
-	if ended := s.endLegs(x.legs, err != nil); ended != nil {
-		err = ended // what the shard says itself
+	if ended := s.endLegs(x.legs, err != nil && !atEnd(err)); ended != nil {
+		err = firstError(x.legs, ended) // what the shard says itself
 	}
 	if err != nil {
 		return 0, unplaced(err)

@@ -60,8 +60,13 @@ func (g *generator) copied() string {
 	first := g.nextID
 	g.nextID += 1000 // more than there are rows to copy
 	key := g.oneOf(func() string { return s.column(0) }, func() string { return g.value("int8") })
-	return fmt.Sprintf("insert into orders (customer_id, id, status) select %s, %d + row_number() over (), 'copied' from %s where %s%s",
-		key, first, s, g.condition(1, s), pick(g, []string{"", "", " on conflict do nothing", " returning customer_id"}))
+	// Over several shards rows are numbered in an order only if there is one.
+	var order []string
+	for i := range s.columns {
+		order = append(order, s.column(i))
+	}
+	return fmt.Sprintf("insert into orders (customer_id, id, status) select %s, %d + row_number() over (order by %s), 'copied' from %s where %s%s",
+		key, first, strings.Join(order, ", "), s, g.condition(1, s), pick(g, []string{"", "", " on conflict do nothing", " returning customer_id"}))
 }
 
 // stored is a value for column i of a row.
