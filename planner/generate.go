@@ -155,14 +155,7 @@ func (g *generator) ignores(c *catalog.Column) bool {
 // replaceCell plans a generated value in the place of the i-th value of row r,
 // which OVERRIDING USER VALUE says does not count.
 func (g *generator) replaceCell(r, i int, c *catalog.Column) storedKey {
-	if g.places == nil {
-		t := g.tokens()
-		g.places = &t
-		if t.user >= 0 { // what weft supplies does
-			g.edits = append(g.edits, textEdit{at: t.user, remove: len("USER"), text: "SYSTEM", value: -1})
-		}
-	}
-	t := g.places
+	t := g.countSupplied()
 	if t.user < 0 || r >= len(t.rowsStart) || r >= len(t.rowsEnd) || i > len(t.commas[r]) {
 		g.unsupported("Leave OVERRIDING USER VALUE out.", "weft cannot find the values of this statement")
 		return storedKey{}
@@ -178,6 +171,19 @@ func (g *generator) replaceCell(r, i int, c *catalog.Column) storedKey {
 	v := g.value(c)
 	g.edits = append(g.edits, textEdit{at: start, remove: end - start, value: v})
 	return generated(c, v)
+}
+
+// countSupplied makes OVERRIDING USER VALUE let through what weft supplies, and
+// returns the places of the text.
+func (g *generator) countSupplied() *insertTokens {
+	if g.places == nil {
+		t := g.tokens()
+		g.places = &t
+		if t.user >= 0 {
+			g.edits = append(g.edits, textEdit{at: t.user, remove: len("USER"), text: "SYSTEM", value: -1})
+		}
+	}
+	return g.places
 }
 
 // add plans a generated value for a column that row r leaves out.
@@ -211,6 +217,9 @@ func (g *generator) overriding() {
 func (g *generator) finish(lists []*pg.Node) {
 	if len(g.columns) > 0 {
 		g.addColumns(lists)
+		if g.stmt.Override == pg.OverridingKind_OVERRIDING_USER_VALUE {
+			g.countSupplied()
+		}
 	}
 	g.analysis.edits = append(g.analysis.edits, g.edits...)
 }

@@ -15,7 +15,7 @@ import (
 // client connects to weft.
 func client(t *testing.T, database string) (context.Context, *pgx.Conn) {
 	t.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), pair.Patience)
+	ctx, stop := context.WithTimeout(context.Background(), 6*pair.Patience) // much work, on a busy machine
 	t.Cleanup(stop)
 	conn, err := pgx.Connect(ctx, harness.Weft(t).ConnString("postgres", "dbname="+database))
 	if err != nil {
@@ -110,8 +110,8 @@ func TestInsertStreamed(t *testing.T) {
 	mustExec(t, ctx, conn, "create table d (id bigserial, k int, pad text, tags int[])")
 	mustExec(t, ctx, conn, "select weft.shard_table('s', 'k')")
 	mustExec(t, ctx, conn, "select weft.shard_table('d', 'k')")
-	const rows = 60_000
-	if tag := mustExec(t, ctx, conn, fmt.Sprintf("insert into s select i, i + 1, repeat('x', 200), array[i] from generate_series(1, %d) i", rows)); tag != fmt.Sprintf("INSERT 0 %d", rows) {
+	const rows = 16_000
+	if tag := mustExec(t, ctx, conn, fmt.Sprintf("insert into s select i, i + 1, repeat('x', 400), array[i] from generate_series(1, %d) i", rows)); tag != fmt.Sprintf("INSERT 0 %d", rows) {
 		t.Errorf("tag is %q", tag)
 	}
 	if tag := mustExec(t, ctx, conn, "insert into d (k, pad, tags) select other, pad, tags from s"); tag != fmt.Sprintf("INSERT 0 %d", rows) {
@@ -129,10 +129,10 @@ func TestInsertStreamed(t *testing.T) {
 		t.Errorf("%d rows, %d ids, sums %d and %d", n, ids, sum, tags)
 	}
 	// Nothing stays of one that fails at its end.
-	if _, err := conn.Exec(ctx, "insert into d (k, pad) select 100 / (60000 - k), pad from s order by k"); err == nil {
+	if _, err := conn.Exec(ctx, "insert into d (k, pad) select 100 / (16000 - k), pad from s order by k"); err == nil {
 		t.Error("a division by zero was inserted")
 	}
-	if _, err := conn.Exec(ctx, "insert into d (id, k) select 1, 2147483647::bigint + (k - 59990) from s where k > 50000 order by k"); err == nil {
+	if _, err := conn.Exec(ctx, "insert into d (id, k) select 1, 2147483647::bigint + (k - 15990) from s where k > 10000 order by k"); err == nil {
 		t.Error("an integer out of range was inserted")
 	}
 	if err := conn.QueryRow(ctx, "select count(*) from d").Scan(&n); err != nil || n != rows {

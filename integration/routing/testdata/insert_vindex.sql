@@ -50,6 +50,8 @@ insert into always (id, k, v) overriding user value values (101, 31, 'j'), (102,
 insert into always (id, k, v) overriding user value values ($1, $2, 'm'), ($1, $3, 'n') returning *;
   -- int4:7 | int4:41 | int4:42
 insert into always (id, k, v) overriding user value select 5, a, 'u' from src where a < 4 order by a returning *;
+insert into always (k, v) overriding user value values (51, 'o'), (52, 'p'), (53, 'q') returning *;
+insert into always (k, v) overriding user value values (54, 'r') returning *;
 insert into bydefault (v) values ('a'), ('b'), ('c'), ('d') returning *;
 insert into bydefault (id, v) values (default, 'e'), (50, 'f'), (default, 'g') returning *;
 insert into bydefault overriding user value values (1, 'h'), (1, 'i'), (1, 'j') returning *;
