@@ -289,7 +289,9 @@ func (s *selectInsert) sent() (*plan.Write, *pg.Node, *pgerr.Error) {
 		s.fill(stmt, sel, added, drawn, told)
 	}
 	stmt.SelectStmt = selectNode(sel)
-	if slices.ContainsFunc(drawn, func(c *catalog.Column) bool { return c.Identity == 'a' }) {
+	if slices.ContainsFunc(drawn, func(c *catalog.Column) bool { return c.Identity == 'a' }) ||
+		len(drawn) > 0 && stmt.Override == pg.OverridingKind_OVERRIDING_USER_VALUE {
+		// What weft supplies counts.
 		stmt.Override = pg.OverridingKind_OVERRIDING_SYSTEM_VALUE
 	}
 	node := &pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: stmt}}

@@ -2,11 +2,11 @@
 @include shop
 
 @setup
-create table archive (id bigint, customer_id bigint, status text, total numeric(12,2), note text, at timestamptz default now());
+create table archive (nr bigint, customer_id bigint, status text, total numeric(12,2), note text, at date default now());
 create table other (x int, y text, customer_id bigint);
-create table home (id bigserial, name text, n numeric);
+create table home (hid bigserial, name text, n numeric);
 create table words (w text primary key, d date, n int);
-create table tree (root int, id int, parent int, primary key (root, id), foreign key (root, parent) references tree);
+create table tree (root int, node int, parent int, primary key (root, node), foreign key (root, parent) references tree);
 create table numbered (name text, n int);
 create table pairs (a int, b text);
 insert into numbered values ('n1', 1), ('n2', 2), ('n3', 3);
@@ -26,15 +26,14 @@ truncate archive, other;
 truncate home restart identity;
 truncate words, tree, many;
 
-@mask at
 @route
 # Each shard inserts its own.
-insert into archive (id, customer_id, status, total, note) select * from orders;
+insert into archive (nr, customer_id, status, total, note) select * from orders;
 insert into archive select o.id + 10000, o.customer_id, o.status, o.total, c.name from orders o join customers c on c.id = o.customer_id where o.total > 20;
 insert into archive (customer_id, total) select customer_id, sum(total) from orders group by customer_id;
-insert into archive (customer_id, id) select id, id from customers where region = 'us';
-with big as (select * from orders where total > 50) insert into archive (id, customer_id, note) select id + 20000, customer_id, 'big' from big;
-insert into archive select id + 1, customer_id from archive;
+insert into archive (customer_id, nr) select id, id from customers where region = 'us';
+with big as (select * from orders where total > 50) insert into archive (nr, customer_id, note) select id + 20000, customer_id, 'big' from big;
+insert into archive select nr + 1, customer_id from archive;
 select count(*), count(distinct at) from archive;
 # Rows that belong elsewhere.
 insert into other (x, y, customer_id) select id, note, customer_id from orders where total > 40;
@@ -63,7 +62,7 @@ insert into other (x, y) select $1 + id, $2 from customers where id < $3;
   -- int4:600 | text:NULL | int8:3
 insert into other (x, y) select id, $1 from orders where total > $2 order by id;
   -- text:prm | numeric:50
-insert into archive (id, customer_id, note) select id, customer_id, $1 from orders where status = $2;
+insert into archive (nr, customer_id, note) select id, customer_id, $1 from orders where status = $2;
   -- text:prm | text:new
 # Serials.
 insert into customers (name) select 'serial ' || id from customers where id < 4 order by id;
@@ -72,16 +71,17 @@ insert into orders (customer_id, total) select id, balance from customers where 
 insert into order_items (customer_id, order_id, qty) select customer_id, id, 2 from orders where id < 110 order by id;
 insert into order_items (customer_id, id, order_id, qty) overriding user value select customer_id, 1, id, 2 from orders where id < 105 order by id;
 select id, name from customers where id > 300 order by id;
+select id, count(*) from order_items group by id having count(*) > 1;
 # Into home tables.
 insert into home (name, n) select name, balance from customers order by id;
 insert into home (name, n) select region, sum(balance) from customers group by region order by 1;
 insert into home (name) values ((select max(name) from customers)), ('plain'), (upper((select min(status) from orders)));
-insert into home (name, n) select 'x', count(*) from orders returning id, name, n;
+insert into home (name, n) select 'x', count(*) from orders returning hid, name, n;
 insert into settings select 'k' || id, name from customers where id = 3 returning *;
 # RETURNING.
 insert into other (x, y) select id, note from orders where total > 60 order by id returning x, y;
 insert into other (x, y) select id, note from orders where total > 60 order by id desc returning y || '!', x + 1 as z;
-insert into archive (id, customer_id) select id, customer_id from orders where customer_id < 4 order by id returning id, customer_id, status;
+insert into archive (nr, customer_id) select id, customer_id from orders where customer_id < 4 order by id returning nr, customer_id, status;
 insert into customers (name) select name || '2' from customers where id < 5 order by id returning id, name;
 insert into home (name) select name from customers where id < 5 order by id returning *;
 insert into other (x, y) select id, 'none' from orders where false returning *;
