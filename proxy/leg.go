@@ -27,6 +27,7 @@ type leg struct {
 	// block, whose answer comes first.
 	out    []byte
 	begins bool
+	owed   bool // something has been sent, and not answered to its end
 	// opened: the transaction it is in is weft's own, for this statement.
 	opened bool
 	// then is the leg that is sent its statement when this one is through.
@@ -55,7 +56,7 @@ func (l *leg) send() {
 		return
 	}
 	_, err := l.conn.Write(l.out)
-	l.out = nil
+	l.out, l.owed = nil, true
 	if l.counts != nil {
 		l.sentAt = time.Now()
 	}
@@ -166,7 +167,7 @@ func (l *leg) frame() (typ byte, body []byte, err error) {
 			// to be answered, and ran outside of any block.
 			l.fail(c.Lost(l.err))
 		}
-		l.over = true
+		l.over, l.owed = true, false
 		if l.counts != nil {
 			l.overAt = time.Now()
 		}
@@ -195,7 +196,7 @@ func (s *Session) stopLegs(legs []*leg) {
 		if l.over {
 			continue
 		}
-		if len(l.out) > 0 { // nothing has been sent
+		if len(l.out) > 0 || !l.owed { // nothing has been sent
 			l.out, l.over = nil, true
 			continue
 		}
