@@ -308,6 +308,10 @@ func (s *Session) validName(name []byte) bool {
 
 // onSync ends a group of extended messages.
 func (s *Session) onSync() error {
+	defer func() {
+		clear(s.parsedNow)
+		s.parsedNow = s.parsedNow[:0]
+	}()
 	body, err := s.frame()
 	if err != nil {
 		return err

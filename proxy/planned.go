@@ -106,7 +106,7 @@ func (s *Session) parseFor(bind []byte) error {
 		if bind != nil && pl.Generate != nil && pl.Route == plan.Keyed {
 			s.fresh = slices.Clone(r.args.Generated)
 		}
-		if isKnown(pl) {
+		if st := s.statements[string(p.Name)]; isKnown(pl) && (st == nil || st.doubtful) {
 			s.parseLocal(p, s.pending, f, pl) // the server has said that it is right
 			s.notePlan(r, p.Name, pl)
 			return nil
@@ -217,6 +217,7 @@ func (s *Session) parseLocal(p wire.ParseBody, body []byte, f *parser.Facts, pl 
 			s.statements = map[string]*statement{}
 		}
 		s.statements[st.name] = st
+		s.parsedNow = append(s.parsedNow, st)
 		o.client = st
 	}
 	s.ops.push(o)

@@ -60,7 +60,9 @@ func (s *Session) parseNamed(p wire.ParseBody, facts *parser.Facts, changed *edi
 	if err := s.settleNames(); err != nil || s.conn == nil || s.skipping {
 		return err
 	}
-	if s.statements[name] != nil {
+	if st := s.statements[name]; st != nil && st.doubtful {
+		s.forgetStatement(st)
+	} else if st != nil {
 		return s.parseDuplicate(name, p)
 	}
 	if s.statementBytes+len(p.SQL) > maxStatementBytes {
@@ -77,6 +79,7 @@ func (s *Session) parseNamed(p wire.ParseBody, facts *parser.Facts, changed *edi
 		s.statements = map[string]*statement{}
 	}
 	s.statements[name] = st
+	s.parsedNow = append(s.parsedNow, st)
 	if s.special(facts) {
 		return s.parseSpecial(p, facts, op{})
 	}

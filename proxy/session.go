@@ -85,8 +85,9 @@ type Session struct {
 	quietFailed bool             // and it has failed
 	drawn       map[string]int64 // values weft drew for it, by sequence
 	lastDrawn   string
-	fresh       [][]byte   // values drawn for the Bind that follows
-	placed      *pool.Lane // where the Bind goes whose Parse has just gone there
+	fresh       [][]byte     // values drawn for the Bind that follows
+	parsedNow   []*statement // since the last Sync
+	placed      *pool.Lane   // where the Bind goes whose Parse has just gone there
 	placedFree  bool
 	parsing     bool               // a text is rewritten to be parsed, not to be run
 	calls       bool               // a weft.* function has been parsed
@@ -153,6 +154,10 @@ type statement struct {
 	// meaning is what the names in its text meant when it was rewritten.
 	meaning string
 	planned planned
+	// doubtful: what the client sent with its Parse failed for a reason that
+	// PostgreSQL would have ended the session for. It may take it for prepared or
+	// not.
+	doubtful bool
 }
 
 // unnamed is the client's unnamed statement, kept so that it can be made again
@@ -489,6 +494,9 @@ func (s *Session) refuse(err error) error {
 		return e
 	}
 	s.quietFailed = true
+	for _, st := range s.parsedNow {
+		st.doubtful = true
+	}
 	s.tell(e)
 	return nil
 }
