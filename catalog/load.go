@@ -81,7 +81,7 @@ type domainColumn struct {
 
 // widths is how many columns each kind of row has.
 var widths = map[string]int{
-	"r": 9, "y": 8, "c": 15, "n": 4, "o": 5, "i": 11, "k": 7, "t": 5, "p": 4, "u": 2, "v": 4, "f": 14, "d": 4, "e": 2, "l": 3, "b": 3, "s": 4,
+	"r": 9, "y": 8, "c": 15, "n": 4, "o": 5, "i": 11, "k": 7, "t": 6, "p": 4, "u": 2, "v": 4, "f": 14, "d": 4, "e": 2, "l": 3, "b": 3, "s": 4,
 }
 
 func (l *loader) row(r []string) error {
@@ -107,7 +107,7 @@ func (l *loader) row(r []string) error {
 		l.foreignKey(r)
 	case "t":
 		if rel := l.relations[r[1]]; rel != nil {
-			rel.Triggers = append(rel.Triggers, Trigger{Name: r[2], Function: Name{r[3], r[4]}})
+			rel.Triggers = append(rel.Triggers, Trigger{Name: r[2], Function: Name{r[3], r[4]}, Truncate: r[5] == "t"})
 		}
 	case "p":
 		l.parent(r)

@@ -74,7 +74,7 @@ FROM pg_catalog.pg_index i WHERE i.indexrelid >= 16384 AND i.indislive`,
 FROM pg_catalog.pg_constraint k WHERE k.contype = 'f' AND k.conparentid = 0`,
 
 	// A trigger.
-	`SELECT 't', t.tgrelid, t.tgname, n.nspname, p.proname
+	`SELECT 't', t.tgrelid, t.tgname, n.nspname, p.proname, t.tgtype & 32 <> 0
 FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
 WHERE NOT t.tgisinternal AND n.nspname <> 'weft'`,
 

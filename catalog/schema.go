@@ -169,6 +169,7 @@ type ForeignKey struct {
 type Trigger struct {
 	Name     string
 	Function Name
+	Truncate bool // TRUNCATE sets it off
 }
 
 // Function is a user's function.

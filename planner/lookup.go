@@ -236,13 +236,3 @@ func infers(n *pg.InferClause, columns []string) bool {
 func sameNames(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
-
-// emptiesPart refuses TRUNCATE of a partition whose table has lookups: they would
-// not hear of it.
-func (a *analysis) emptiesPart(rel *catalog.Relation) {
-	for r := rel.Parent; r != nil; r = r.Parent {
-		if len(r.Lookups) > 0 {
-			a.unsupported("Use DELETE, or TRUNCATE "+r.Name.Name+".", "%q has lookups, and a partition of it cannot be truncated by itself", r.Name.Name)
-		}
-	}
-}

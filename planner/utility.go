@@ -151,27 +151,6 @@ func (a *analysis) refusedOr(r plan.Route) plan.Route {
 	return r
 }
 
-func (a *analysis) truncate(n *pg.TruncateStmt) plan.Route {
-	list := rangeVars(n.Relations)
-	r := a.across(list...)
-	if r != plan.Every {
-		return r
-	}
-	for _, x := range list {
-		rel := a.named(x)
-		a.emptiesPart(rel)
-		for _, fk := range rel.Referenced {
-			if a.declared(a.env.Schema.Relation(fk.Table)) == nil {
-				a.unsupported(declareHint(fk.Table.Name, fk.Columns), "%q is referenced by %q, which is on the home shard alone", x.name, fk.Table.Name)
-			}
-		}
-		for _, fk := range a.declared(rel).foreignKeys {
-			a.unsupported(declareHint(fk.Table, nil), "%q is referenced by %q, which is on the home shard alone", x.name, fk.Table)
-		}
-	}
-	return a.refusedOr(plan.Every)
-}
-
 // lock is the route of LOCK TABLE.
 func (a *analysis) lock(n *pg.LockStmt) plan.Route {
 	return a.parted(n.Relations, func(o *pg.Node) plan.Route { return a.across(rangeVar(o.GetRangeVar())) }, func(every []*pg.Node) *pg.Node {

@@ -259,7 +259,10 @@ func (s *Session) everyExecute(body []byte, e *spread) error {
 		return err
 	}
 	s.noteChange(e.plan)
-	s.done.resequence = s.done.resequence || setsSequence.MatchString(e.text)
+	if setsSequence.MatchString(e.text) {
+		s.done.resequence = true
+		s.done.bits |= parser.AdvancesSequence
+	}
 	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Execute, body)
 	s.ops.push(op{kind: opExecute, spread: e})
 	if err := s.flush(); err != nil || s.conn == nil {

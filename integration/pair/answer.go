@@ -35,8 +35,14 @@ type Result struct {
 }
 
 // Refused: weft says that it does not do this. The same SQLSTATE is also what
-// PostgreSQL says to a prepared SELECT * whose table has other columns by now.
-func (a Answer) Refused() bool { return a.Code == "0A000" && a.Message != Replan }
+// PostgreSQL says to a prepared SELECT * whose table has other columns by now, and
+// to some more.
+func (a Answer) Refused() bool {
+	return a.Code == "0A000" && a.Message != Replan && !strings.HasPrefix(a.Message, referenced)
+}
+
+// referenced is how PostgreSQL refuses TRUNCATE of a table alone.
+const referenced = "cannot truncate a table referenced in a foreign key constraint"
 
 // Replan is that message.
 const Replan = "cached plan must not change result type"
