@@ -159,7 +159,7 @@ set client_min_messages = warning;
 do $$
 declare n name; o oid;
 begin
-	for n in select nspname from pg_namespace where nspname !~ '^pg_' and nspname <> 'information_schema' loop
+	for n in select nspname from pg_namespace where nspname !~ '^pg_' and nspname not in ('information_schema', 'weft') loop
 		execute format('drop schema %I cascade', n);
 	end loop;
 	for n in select pubname from pg_publication loop

@@ -3,6 +3,7 @@ package routing
 import (
 	"flag"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,7 +76,9 @@ func random(t *testing.T, seed uint64, count, blocks int) {
 		if *traceFlag {
 			t.Logf("%d %s: %s %s: %q %c", i, m, sql, pair.Show(set), got.Code, got.Status)
 		}
-		if wrong != "" && want.Code != "57014" { // both may be too slow, at different moments
+		// Of several rows that are not allowed, another may be met first on shards.
+		notAllowed := strings.HasPrefix(want.Code, "23") && strings.HasPrefix(got.Code, "23")
+		if wrong != "" && want.Code != "57014" && !notAllowed { // both may be too slow, at different moments
 			t.Errorf("statement %d, %s: %s\n  parameters %s\n  %s", i, m, pair.Inline(sql, set), pair.Show(set), wrong)
 		}
 		if got.Code == "?????" || want.Code == "?????" {

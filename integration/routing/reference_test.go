@@ -147,7 +147,6 @@ create table logged (id int primary key, v text); create trigger t before insert
 		"explain analyze update r set v = 'b'",
 		"insert into bare select 1, random()::text on conflict do nothing; update bare set c = clock_timestamp()",
 		"delete from bare where a = (select a from bare limit 1)",
-		"merge into r using o on r.id = o.id when matched then delete",
 		"update r set id = id + (random() * 100)::int",
 	} {
 		if a := p.Ask(pair.Simple, sql, nil, nil); a.Code != "0A000" {

@@ -87,7 +87,7 @@ func play(t *testing.T, name string, script []pair.Section) {
 			}
 		}
 	}
-	for _, m := range pair.Modes {
+	for _, m := range modes(name) {
 		t.Run(string(m), func(t *testing.T) {
 			for _, st := range data {
 				first.Both(t, st.Pos, st.SQL)
@@ -99,6 +99,21 @@ func play(t *testing.T, name string, script []pair.Section) {
 			t.Logf("%d statements, %d refused", player.counts.Asked, player.counts.Refused)
 		})
 	}
+}
+
+var allModes = flag.Bool("modes", false, "play every script in every mode")
+
+// modes are those that a script is played in: in short, as simple queries and in
+// one way of the extended protocol, another for each script.
+func modes(name string) []pair.Mode {
+	if *allModes {
+		return pair.Modes
+	}
+	sum := 0
+	for _, c := range name {
+		sum += int(c)
+	}
+	return []pair.Mode{pair.Simple, pair.Modes[1+sum%(len(pair.Modes)-1)]}
 }
 
 // declare runs a statement that only weft knows.
