@@ -92,6 +92,9 @@ func (s *Session) describeCopies(x *gathering) error {
 		return err
 	}
 	s.conn.UnnamedBy = 0
+	if err := s.lockFirst(x); err != nil { // somebody else may have described it that far
+		return err
+	}
 	fill := x.timelessFill()
 	params := x.d.Params
 	if x.write.Read != nil {
