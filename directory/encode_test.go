@@ -122,6 +122,8 @@ func fillIn(v reflect.Value) {
 		v.SetMapIndex(reflect.ValueOf("x"), e)
 	case reflect.String:
 		v.SetString("x")
+	case reflect.Bool:
+		v.SetBool(true)
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		v.SetInt(7)
 	case reflect.Uint16, reflect.Uint32:

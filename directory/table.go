@@ -80,6 +80,9 @@ type RoutedIDs struct {
 	// constraint on every shard guarantees it. Ids below it may be anywhere.
 	From int64 `json:"from,omitempty"`
 	Base int64 `json:"base,omitempty"`
+	// Raised: From has been raised, and a shard's constraint may still be the
+	// stricter one from before.
+	Raised bool `json:"raised,omitempty"`
 }
 
 // IDConstraint is the name of that constraint.

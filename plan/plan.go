@@ -47,6 +47,11 @@ type Plan struct {
 	// is carried out on one shard too.
 	Lookups bool
 
+	// Strays: it may store an id that names another bucket than its row's, in a
+	// table with routed ids. A Keyed plan then has a Write, so that it can be
+	// carried out again once such ids are not trusted any more.
+	Strays bool
+
 	// Looks: an instance of it, or of one of its pieces, has a Lookup.
 	Looks bool
 

@@ -42,6 +42,8 @@ type Tables struct {
 	byName map[catalog.Name]*table
 	// functions are those that run on the shard of an argument.
 	functions map[catalog.Name]*placed
+	// routedIDs: some table has them.
+	routedIDs bool
 }
 
 // table is a declared table.
@@ -73,6 +75,7 @@ func NewTables(snap *directory.Snapshot, database string) *Tables {
 		}
 		if d.IDs.Column != "" {
 			t.IDs = &plan.IDs{Column: d.IDs.Column, From: d.IDs.From, Base: d.IDs.Base}
+			ts.routedIDs = true
 		}
 		if !t.Reference {
 			t.Vindex, t.broken = makeVindex(d, snap.BucketCount)

@@ -59,10 +59,15 @@ func acts(definition string) bool {
 	return strings.Contains(definition, " CASCADE") || strings.Contains(definition, " SET NULL") || strings.Contains(definition, " SET DEFAULT")
 }
 
-// followed gives a statement that lookups must follow a Write, if it has none:
-// nothing of it is passed to the client before they have.
+// followed gives a statement that lookups must follow, or that may have to run
+// again, a Write if it has none: nothing of it is passed to the client before.
 func (a *analysis) followed() {
-	if !a.out.Lookups || a.out.Write != nil && len(a.conflicts) == 0 || len(a.client.tree.Statements) != 1 {
+	if len(a.client.tree.Statements) != 1 {
+		return
+	}
+	strays := a.strays(a.client.tree.Statements[0].Stmt)
+	defer func() { a.out.Strays = strays && a.out.Write != nil }()
+	if !a.out.Lookups && !strays || a.out.Write != nil && len(a.conflicts) == 0 {
 		return
 	}
 	w := &plan.Write{Whole: true, Conflict: a.conflicts}

@@ -59,7 +59,7 @@ func (s *Session) loadPart(x *load) error {
 		s.endGather()
 		return s.runPart(x.text)
 	case err != nil:
-		return s.gatherFailed(err)
+		return s.gatherFailed(s.strayed(err))
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func (s *Session) loadBound(b *boundCopy) (tag string, err error) {
 		x := s.newLoad(b.plan, b.text, b.literals)
 		err := x.run()
 		if !errors.Is(err, errMoved) {
-			return x.tag, err
+			return x.tag, s.strayed(err)
 		}
 		r := s.srv.routers.Get().(*router)
 		s.read(r, b.text)

@@ -74,6 +74,10 @@ type gathering struct {
 	returned [][][]byte
 	shares   []*finish.Inputs
 	begun    bool
+	// alone: it is a transaction of its own. passed: the client has been sent a row.
+	// stray is why it is to be carried out once more.
+	alone, passed bool
+	stray         error
 }
 
 // noValues is a Bind without parameters.

@@ -197,6 +197,9 @@ func (s *Server) recoverMoves(ctx context.Context) {
 		s.resumeLookups(ctx)
 		for i := range snap.Tables {
 			t := snap.Tables[i]
+			if t.State == directory.Active && t.IDs.Raised {
+				s.settleIDs(ctx, t)
+			}
 			if t.State == directory.Active || s.mover.Running(t.Job.ID) {
 				continue
 			}

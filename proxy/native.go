@@ -269,6 +269,7 @@ func (s *Session) passRows(x *gathering, rows stream.Rows, describe bool) (n int
 			return n, nil
 		}
 		n++
+		x.passed = true
 		s.toClient.Grow()
 		if s.toClient.B, err = x.appendRow(s.toClient.B, row); err != nil {
 			return n, err

@@ -208,6 +208,9 @@ func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 				return err
 			}
 		}
+		if bytes.Contains(body, idConstraint) {
+			body = s.strayedBody(body)
+		}
 		s.onError(c, body)
 		return nil
 	case wire.ParameterStatus:

@@ -132,7 +132,7 @@ func (s *Session) laneFor(r *router, p *plan.Plan, f *parser.Facts) (*pool.Lane,
 	case plan.Gathered:
 		return nil, errGather
 	case plan.Keyed:
-		if p.Lookups {
+		if p.Lookups || p.Strays {
 			return nil, errGather
 		}
 		r.args.ASCII = s.reported["client_encoding"] != "UTF8"

@@ -45,6 +45,7 @@ func (s *Session) writeQuery(r *router, p *plan.Plan, text []byte, f *parser.Fac
 	if own {
 		s.block.start("BEGIN")
 	}
+	x.alone = own
 	s.quiet, s.quietFailed = true, false
 	err := s.writePart(r, x)
 	s.quiet = false
@@ -55,6 +56,15 @@ func (s *Session) writeQuery(r *router, p *plan.Plan, text []byte, f *parser.Fac
 		if err := s.endOwn(); err != nil {
 			return err
 		}
+	}
+	if x.stray != nil {
+		if !errors.Is(x.stray, errMoved) {
+			err = s.letStray(x.stray)
+		}
+		if err != nil {
+			return s.refuseRead(err)
+		}
+		return s.runPart(x.text)
 	}
 	s.tellWritten(x)
 	s.tellReady()
@@ -70,11 +80,16 @@ func (s *Session) writePart(r *router, x *gathering) error {
 	r.args.Params = executor.Params{}
 	err := s.carryOut(r, x, true)
 	switch {
+	case errors.Is(err, errMoved) && x.alone && x.plan.Strays:
+		x.stray, s.quietFailed = err, true // again, as a transaction of its own
+		return nil
 	case errors.Is(err, errMoved):
 		s.endGather()
 		return s.runPart(x.text)
+	case s.holdsBack(x, err):
+		return nil
 	case err != nil:
-		return s.gatherFailed(err)
+		return s.gatherFailed(s.strayed(err))
 	}
 	return nil
 }
@@ -372,18 +387,29 @@ func (s *Session) executeWrite(x *gathering) error {
 		s.block.start("BEGIN")
 		s.quietFailed = false
 	}
-	x.over = true
+	x.over, x.alone = true, own
 	err := s.carryOutBound(x)
+	for s.holdsBack(x, err) {
+		if err := s.endOwn(); err != nil {
+			return err
+		}
+		s.block.start("BEGIN")
+		s.quietFailed = false
+		if err = s.letStray(x.stray); err != nil {
+			break
+		}
+		err = s.carryOutAgain(x)
+	}
 	if !own {
 		if err != nil {
-			return s.boundFailed(err)
+			return s.boundFailed(s.strayed(err))
 		}
 		s.quietFailed = false
 		s.tellWritten(x)
 		return nil
 	}
 	if err != nil {
-		if err := s.failOwn(err); err != nil {
+		if err := s.failOwn(s.strayed(err)); err != nil {
 			return err
 		}
 	}
@@ -427,13 +453,21 @@ func (s *Session) carryOutBound(x *gathering) error {
 		if !errors.Is(err, errMoved) {
 			return err
 		}
-		s.read(r, x.text)
-		if x.plan, err = s.plan(r, x.text, x.oids); err != nil {
+		if err := s.planAnew(r, x); err != nil {
 			return err
 		}
-		if x.write = x.plan.Write; x.write == nil {
-			return pgerr.New(pgerr.SerializationFailure, "the tables of this statement were declared anew meanwhile").WithHint("Try again.")
-		}
-		x.legs, x.in, x.shares = nil, nil, nil
 	}
+}
+
+// planAnew makes the plan of a portal again.
+func (s *Session) planAnew(r *router, x *gathering) (err error) {
+	s.read(r, x.text)
+	if x.plan, err = s.plan(r, x.text, x.oids); err != nil {
+		return err
+	}
+	if x.write = x.plan.Write; x.write == nil {
+		return pgerr.New(pgerr.SerializationFailure, "the tables of this statement were declared anew meanwhile").WithHint("Try again.")
+	}
+	x.legs, x.in, x.shares = nil, nil, nil
+	return nil
 }

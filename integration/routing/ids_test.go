@@ -3,6 +3,7 @@ package routing
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"weft/integration/harness"
 	"weft/integration/pair"
@@ -138,19 +140,6 @@ func TestRoutedIDs(t *testing.T) {
 	if got := cells(t, p.Must(t, "select v from orders where id = 1000")); len(got) != 1 || got[0] != "mine" {
 		t.Errorf("own id: %s", got)
 	}
-	// One above it that names another bucket would be looked for in the wrong
-	// place: no shard takes it, however it comes.
-	wrong, _ := strconv.ParseInt(ids[0], 10, 64)
-	wrong = wrong&^4095 | (wrong+1)&4095
-	for _, sql := range []string{
-		fmt.Sprintf("insert into orders (id, customer_id) values (%d, 0)", wrong),
-		fmt.Sprintf("insert into orders (id, customer_id) select %d, 0", wrong),
-		fmt.Sprintf("update orders set id = %d where id = %s", wrong, ids[0]),
-	} {
-		if a := p.Ask(pair.Simple, sql, nil, nil); a.Code != "23514" {
-			t.Errorf("%s: %s %s", sql, a.Code, a.Message)
-		}
-	}
 	for _, id := range ids[4:8] {
 		if got := holders(t, db, "select from orders where id = "+id); len(got) != 1 {
 			t.Errorf("id %s is on %v", id, got)
@@ -171,4 +160,179 @@ func TestRoutedIDs(t *testing.T) {
 	}
 	p.Must(t, "select weft.unshard_table('orders')")
 	p.Must(t, fmt.Sprintf("update orders set customer_id = customer_id + 1 where number = %s", ids[5]))
+}
+
+// TestStrayIDs: an id that names another bucket than its row's is stored like any
+// other, however it comes, and found afterwards; ids that are made from then on
+// are routed again.
+func TestStrayIDs(t *testing.T) {
+	db := database(t, "stray_ids")
+	p := pair.Connect(t, harness.Weft(t), db, "postgres")
+	p.Must(t, "create table parcels (id bigserial primary key, customer_id bigint not null, v text)")
+	p.Must(t, "select weft.shard_table('parcels', 'customer_id', ids => 'routed')")
+	made := func() int64 {
+		t.Helper()
+		id, err := strconv.ParseInt(cells(t, p.Must(t, "insert into parcels (customer_id, v) values (77, 'made') returning id::text"))[0], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	// anew begins with the first limit.
+	anew := func() {
+		t.Helper()
+		p.Must(t, "select weft.unshard_table('parcels')")
+		p.Must(t, "truncate parcels")
+		p.Must(t, "select weft.shard_table('parcels', 'customer_id', ids => 'routed')")
+	}
+	// routed reports whether an id alone leads to one shard.
+	routed := func(id int64) bool {
+		p.Must(t, "set weft.scatter = off")
+		defer p.Must(t, "set weft.scatter = on")
+		return p.Ask(pair.Simple, fmt.Sprintf("select v from parcels where id = %d", id), nil, nil).Code == ""
+	}
+	// stray is the id that another bucket's row would have had next.
+	stray := func() int64 { return made() + 4096*1000 + 1 }
+	check := func(id int64, v string) {
+		t.Helper()
+		if got := cells(t, p.Must(t, fmt.Sprintf("select v from parcels where id = %d", id))); len(got) != 1 || got[0] != v {
+			t.Errorf("id %d: %s, not %s", id, got, v)
+		}
+	}
+	for i, sql := range []string{
+		"insert into parcels (id, customer_id, v) values ($1, 5, 'stored')",
+		"insert into parcels (id, customer_id, v) values ($1, 5, 'stored'), (1, 6, 'low') on conflict do nothing",
+		"insert into parcels (id, customer_id, v) select $1::int8, 5, 'stored'",
+		"insert into parcels values ($1, 5, 'stored') returning v",
+		"merge into parcels p using (select 5 as k) s on p.customer_id = s.k when not matched then insert (id, customer_id, v) values ($1::int8, s.k, 'stored')",
+	} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			// Each raises the limit, which can be done a few times.
+			anew()
+			for _, m := range pair.Modes[:3] {
+				id := stray()
+				text := strconv.FormatInt(id, 10)
+				if !routed(id) {
+					t.Fatalf("id %d is not routed before", id)
+				}
+				p.Must(t, "delete from parcels where customer_id = 5")
+				if a := p.Ask(m, sql, []pair.Param{{Type: "int8", Text: &text}}, nil); a.Code != "" {
+					t.Fatalf("%s: %s %s", m, a.Code, a.Message)
+				}
+				check(id, "stored")
+				if routed(id) {
+					t.Errorf("%s: id %d is routed", m, id)
+				}
+				if next := made(); !routed(next) {
+					t.Errorf("%s: id %d is not routed", m, next)
+				}
+			}
+		})
+	}
+	again := func(t *testing.T, begin, sql string) {
+		t.Helper()
+		for try := 0; ; try++ {
+			p.Must(t, begin)
+			a := p.Ask(pair.Simple, sql, nil, nil)
+			if a.Code == "" {
+				p.Must(t, "commit")
+				return
+			}
+			p.Must(t, "rollback")
+			if a.Code != "40001" || try == 4 {
+				t.Fatalf("%s: %s %s", sql, a.Code, a.Message)
+			}
+		}
+	}
+	t.Run("block", func(t *testing.T) {
+		anew()
+		id := stray()
+		sql := fmt.Sprintf("insert into parcels (id, customer_id, v) values (%d, 8, 'in a block')", id)
+		p.Must(t, "begin")
+		p.Must(t, "insert into parcels (customer_id, v) select i, 'undone' from generate_series(1, 20) i")
+		if a := p.Ask(pair.Simple, sql, nil, nil); a.Code != "40001" {
+			t.Errorf("%s %s", a.Code, a.Message)
+		}
+		if a := p.Ask(pair.Simple, "select 1", nil, nil); a.Code != "25P02" {
+			t.Errorf("after it: %s %s", a.Code, a.Message)
+		}
+		p.Must(t, "rollback")
+		if got := cells(t, p.Must(t, "select count(*)::text from parcels where v = 'undone'")); got[0] != "0" {
+			t.Errorf("%s rows are left", got[0])
+		}
+		again(t, "begin", sql)
+		check(id, "in a block")
+	})
+	t.Run("text", func(t *testing.T) {
+		anew()
+		id := stray()
+		sql := fmt.Sprintf("insert into parcels (id, customer_id, v) values (%d, 9, 'in a text'); select 1", id)
+		if a := p.Ask(pair.Simple, sql, nil, nil); a.Code != "40001" {
+			t.Errorf("%s %s", a.Code, a.Message)
+		}
+		p.Must(t, sql)
+		check(id, "in a text")
+	})
+	t.Run("move", func(t *testing.T) {
+		anew()
+		for key := range 3 {
+			id := made()
+			p.Must(t, fmt.Sprintf("update parcels set customer_id = %d, v = 'moved' where id = %d", 1000+key, id))
+			check(id, "moved")
+		}
+		if next := made(); !routed(next) {
+			t.Errorf("id %d is not routed", next)
+		}
+		id := made()
+		for key := range 8 {
+			p.Must(t, fmt.Sprintf("update parcels set customer_id = %d, v = 'moved' where customer_id in (77, %d) and id = %d", 2000+key, 1999+key, id))
+			check(id, "moved")
+		}
+	})
+	t.Run("copy", func(t *testing.T) {
+		anew()
+		ctx, stop := context.WithTimeout(t.Context(), pair.Patience)
+		defer stop()
+		id := stray()
+		var rows strings.Builder
+		for i := range int64(50) {
+			fmt.Fprintf(&rows, "%d\t%d\tcopied\n", id+i, 3000+i)
+		}
+		for try := 0; ; try++ {
+			_, err := p.Conn.CopyFrom(ctx, strings.NewReader(rows.String()), "copy parcels (id, customer_id, v) from stdin")
+			if err == nil {
+				break
+			}
+			if e := (*pgconn.PgError)(nil); try == 4 || !errors.As(err, &e) || e.Code != "40001" {
+				t.Fatal(err)
+			}
+		}
+		for i := range int64(50) {
+			check(id+i, "copied")
+		}
+		// Those that it leaves out are routed.
+		if _, err := p.Conn.CopyFrom(ctx, strings.NewReader("4000\tmade\n4001\tmade\n"), "copy parcels (customer_id, v) from stdin"); err != nil {
+			t.Fatal(err)
+		}
+		got := cells(t, p.Must(t, "select id::text from parcels where customer_id in (4000, 4001)"))
+		for _, text := range got {
+			if id, err := strconv.ParseInt(text, 10, 64); err != nil || !routed(id) {
+				t.Errorf("id %s is not routed", text)
+			}
+		}
+		if len(got) != 2 {
+			t.Errorf("%d rows", len(got))
+		}
+	})
+	t.Run("last", func(t *testing.T) {
+		// Beyond what a double holds nothing is routed, and everything goes on.
+		p.Must(t, "insert into parcels (id, customer_id, v) values (9000000000000000001, 1, 'far')")
+		check(9000000000000000001, "far")
+		if id := made(); routed(id) {
+			t.Errorf("id %d is routed", id)
+		}
+		p.Must(t, "insert into parcels (id, customer_id, v) values (9000000000000000003, 1, 'far'), (8000000000000000003, 2, 'far')")
+		check(8000000000000000003, "far")
+	})
+	p.Must(t, "select weft.unshard_table('parcels')")
 }

@@ -1,0 +1,111 @@
+package planner
+
+import (
+	"slices"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/parser"
+)
+
+// A table with routed ids has a constraint that ids name the buckets of their rows.
+// Those that weft makes do; others need not, and neither need those of rows that
+// get another key. A statement of that kind is carried out by weft also on one
+// shard: when it meets the constraint the ids are given up, and it runs again.
+
+// strays reports whether a statement may store an id that is not weft's own, or
+// give a row another key, in a table with routed ids.
+func (a *analysis) strays(stmt *pg.Node) bool {
+	if a.env.Tables == nil || !a.env.Tables.routedIDs {
+		return false
+	}
+	found := false
+	parser.Walk(stmt, func(m any) bool {
+		switch n := m.(type) {
+		case *pg.InsertStmt:
+			found = found || a.insertStrays(n)
+		case *pg.UpdateStmt:
+			found = found || a.setStrays(a.routedTarget(n.Relation), n.TargetList)
+		case *pg.MergeStmt:
+			t := a.routedTarget(n.Relation)
+			for _, w := range n.MergeWhenClauses {
+				c := w.GetMergeWhenClause()
+				switch c.GetCommandType() {
+				case pg.CmdType_CMD_UPDATE:
+					found = found || a.setStrays(t, c.TargetList)
+				case pg.CmdType_CMD_INSERT:
+					found = found || t != nil && (len(c.TargetList) == 0 || setting(c.TargetList).any([]string{t.IDs.Column}))
+				}
+			}
+		}
+		return !found
+	})
+	return found
+}
+
+// routedTarget is the table that is written, nil if it has no routed ids.
+func (a *analysis) routedTarget(rv *pg.RangeVar) *table {
+	if rv == nil || a.temporary(rv) {
+		return nil
+	}
+	rel, _ := a.relation(rv)
+	if t := a.declared(rel); t != nil && t.IDs != nil {
+		return t
+	}
+	return nil
+}
+
+// setStrays reports whether a SET list changes the id or the key.
+func (a *analysis) setStrays(t *table, list []*pg.Node) bool {
+	if t == nil {
+		return false
+	}
+	names := []string{t.IDs.Column}
+	for _, k := range t.keys {
+		names = append(names, k.Name)
+	}
+	return setting(list).any(names)
+}
+
+// insertStrays reports whether an INSERT gives ids itself.
+func (a *analysis) insertStrays(n *pg.InsertStmt) bool {
+	t := a.routedTarget(n.Relation)
+	if t == nil {
+		return false
+	}
+	if a.setStrays(t, n.GetOnConflictClause().GetTargetList()) {
+		return true
+	}
+	at := slices.Index(setting(n.Cols).columns, t.IDs.Column)
+	if len(n.Cols) == 0 {
+		rel, _ := a.relation(n.Relation)
+		for i := range rel.Columns {
+			if rel.Columns[i].Name == t.IDs.Column {
+				at = i
+			}
+		}
+	}
+	if at < 0 {
+		return false
+	}
+	sel := n.SelectStmt.GetSelectStmt()
+	if sel == nil {
+		return false // DEFAULT VALUES
+	}
+	if len(sel.ValuesLists) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(sel.ValuesLists, func(row *pg.Node) bool {
+		items := row.GetList().GetItems()
+		return at < len(items) && !made(items[at])
+	})
+}
+
+// made reports whether a value is one that weft makes.
+func made(n *pg.Node) bool {
+	if n.GetSetToDefault() != nil {
+		return true
+	}
+	names := nameList(n.GetFuncCall().GetFuncname())
+	return len(names) > 0 && names[len(names)-1] == "nextval"
+}
