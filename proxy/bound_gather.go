@@ -118,7 +118,12 @@ func (s *Session) executeGather(x *gathering, body []byte) error {
 		return nil
 	}
 	// What came before is answered before rows are.
-	if err := s.flush(); err != nil || s.skipping {
+	if x.write != nil || s.piped {
+		x.alone = !s.block.open && !s.piped // so far
+		if err := s.openPipe(); err != nil {
+			return s.refuseBoundRead(err)
+		}
+	} else if err := s.flush(); err != nil || s.skipping {
 		return err
 	}
 	x.began = time.Now()

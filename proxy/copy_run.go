@@ -97,39 +97,20 @@ func (s *Session) executeCopy(b *boundCopy) error {
 	}
 	b.over = true
 	// What came before is answered before the data is asked for.
-	if err := s.flush(); err != nil || s.skipping {
-		return err
+	before := s.openPipe
+	if b.plan.Copy.Query != "" && !s.piped {
+		before = s.leavePipe
 	}
-	own := !s.block.open
-	if own && s.conn != nil && (s.unsynced || !s.ops.empty()) {
-		// A Sync of weft's own leaves the extended protocol.
-		if s.piped {
-			return s.refuseBoundRead(crossShardWrite())
-		}
-		if err := s.endImplicit(); err != nil || s.skipping {
-			return err
-		}
+	if err := before(); err != nil {
+		return s.refuseBoundRead(err)
 	}
 	if b.plan.Copy.Query != "" {
 		return s.executeCopyOut(b)
 	}
-	if own {
-		s.block.start("BEGIN")
-	}
 	s.quietFailed = false
 	tag, err := s.loadBound(b)
-	if err == nil && own {
-		err = s.endOwn()
-		s.skipping = s.skipping || s.quietFailed
-	} else if err != nil && own {
-		if err = s.failOwn(err); err == nil {
-			err = s.endOwn()
-		}
-	} else if err != nil {
-		return s.boundFailed(err)
-	}
 	if err != nil {
-		return err
+		return s.boundFailed(err)
 	}
 	s.tellTag(tag)
 	return nil

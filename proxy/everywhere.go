@@ -17,9 +17,7 @@ import (
 type spread struct {
 	text string
 	plan *plan.Plan
-	// own: weft opened the transaction for it, and ends it.
-	own bool
-	err *pgerr.Error // what another shard said
+	err  *pgerr.Error // what another shard said
 	// steps are what there is to do on each shard for what runs alone.
 	steps []aloneStep
 }
@@ -60,7 +58,7 @@ func (s *Session) everyQuery(p *plan.Plan, text []byte, f *parser.Facts, n int) 
 // mayLock refuses LOCK TABLE outside a block, as PostgreSQL does: the transaction
 // that it would run in is weft's own.
 func (s *Session) mayLock(text string) error {
-	if w := words(text); !s.block.open && len(w) > 0 && w[0] == "lock" {
+	if w := words(text); (!s.block.open || s.implicit) && len(w) > 0 && w[0] == "lock" {
 		return pgerr.New("25P01", "LOCK TABLE can only be used in transaction blocks")
 	}
 	return nil
@@ -214,23 +212,21 @@ func (s *Session) enlist(lane *pool.Lane) (*pool.Conn, error) {
 	return c, nil
 }
 
-// everyBound notes that a portal's execution goes to every shard.
-func (s *Session) everyBound(portal []byte, pl *planned) error {
+// beforeEvery makes ready for a Bind of what goes to every shard.
+func (s *Session) beforeEvery(pl *planned) error {
 	if err := s.mayChange(); err != nil {
 		return err
 	}
-	e := &spread{text: string(pl.text), plan: pl.plan}
-	if err := s.mayLock(e.text); err != nil {
+	if err := s.mayLock(string(pl.text)); err != nil || pl.plan.Change != nil && pl.plan.Change.Alone {
 		return err
 	}
+	return s.openPipe()
+}
+
+// everyBound notes that a portal's execution goes to every shard.
+func (s *Session) everyBound(portal []byte, pl *planned) error {
+	e := &spread{text: string(pl.text), plan: pl.plan}
 	if !e.alone() {
-		if e.own = !s.block.open; e.own {
-			if err := s.inject("BEGIN"); err != nil {
-				return err
-			}
-			s.block.start("BEGIN")
-			s.conn.Status = wire.TxActive
-		}
 		if err := s.mayWriteEverywhere(); err != nil {
 			return err
 		}
@@ -275,14 +271,5 @@ func (s *Session) everyExecute(body []byte, e *spread) error {
 			return err
 		}
 	}
-	if !e.own {
-		return nil
-	}
-	// A Sync of weft's own leaves the extended protocol, so that the block can
-	// be ended; the client's Sync is still to come.
-	if err := s.endImplicit(); err != nil || s.conn == nil {
-		return err
-	}
-	s.quietFailed = e.err != nil
-	return s.endOwn()
+	return nil
 }

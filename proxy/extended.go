@@ -324,6 +324,10 @@ func (s *Session) onSync() error {
 			return err
 		}
 	}
+	if s.implicit {
+		s.client.Consume(wire.HeaderLen + len(body))
+		return s.afterQuery(s.syncPipe())
+	}
 	if s.conn == nil && len(body) > 0 && !s.lostTx {
 		if err := s.acquire(); err != nil {
 			s.client.Consume(wire.HeaderLen + len(body))

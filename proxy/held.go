@@ -172,6 +172,11 @@ func (s *Session) way(l *pool.Lane) *shardLane {
 // park ends the dialogue with the backend at hand for now. What has been sent
 // is answered first.
 func (s *Session) park() error {
+	if s.piped && s.unsynced && !s.block.open && s.conn.Status == wire.TxIdle {
+		if err := s.widen(); err != nil {
+			return err
+		}
+	}
 	if !s.ops.empty() || s.toServer.Len() > 0 {
 		if err := s.flush(); err != nil {
 			return err
@@ -184,9 +189,6 @@ func (s *Session) park() error {
 	if c.Status == wire.TxIdle && s.unsynced {
 		// The messages so far are a transaction of their own, as nothing they
 		// have done needs to be undone should a later one fail.
-		if s.piped {
-			return crossShardPipe()
-		}
 		if err := s.endImplicit(); err != nil {
 			return err
 		}
@@ -224,13 +226,6 @@ func crossShardWrite() *pgerr.Error {
 	return pgerr.New(pgerr.FeatureNotSupported, "this transaction would write on more than one shard, and weft.commit is single").
 		WithDetail("An earlier statement of this transaction, or another part of this one, writes on another shard.").
 		WithHint("Keep the statements of a transaction to one value of the shard key, or SET weft.commit = atomic.")
-}
-
-// crossShardPipe refuses a pipeline that goes on to another shard after it has
-// written without a Sync.
-func crossShardPipe() *pgerr.Error {
-	return pgerr.New(pgerr.FeatureNotSupported, "messages without a Sync between them cannot write on more than one shard").
-		WithHint("Send BEGIN and COMMIT, or a Sync after each statement.")
 }
 
 // survivable makes an ERROR of what a server says at login: the session has

@@ -261,6 +261,8 @@ func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err e
 		return s.bindInFailed(f, pl)
 	}
 	switch {
+	case s.implicit && pipeOnly(f):
+		return true, s.bindInPipe(portal, f, pl)
 	case opensBlock(f) && !s.block.open:
 		return s.bindBegin(portal, f, pl)
 	case endsTx(f) && s.block.open:
@@ -376,6 +378,9 @@ func (s *Session) routePlanned(portal []byte, f *parser.Facts, pl *planned, tail
 			return true, s.refuseBoundRead(err)
 		}
 		return true, s.bindGather(portal, f, pl, *tail, r.args.Generated)
+	}
+	if err == nil && pl.plan.Route == plan.Every {
+		err = s.beforeEvery(pl)
 	}
 	if err == nil {
 		err = s.useFor(lane, pl.plan, f, r.free)

@@ -24,6 +24,8 @@ type localPortal struct {
 	copies *boundCopy
 	// agreed: a COMMIT of what all shards have done.
 	agreed bool
+	// piped: a COMMIT or ROLLBACK without a BEGIN.
+	piped bool
 }
 
 // bindLocal makes a portal that weft executes itself.
@@ -41,11 +43,16 @@ func (s *Session) executeLocal(lp *localPortal) error {
 	switch {
 	case lp.plan != nil:
 		return s.executeCall(lp)
+	case lp.piped:
+		return s.executeEnd(lp)
 	case lp.agreed:
 		return s.executeCommit(lp)
 	case lp.ends != nil:
 		tag := s.endLocally([]byte(lp.text), lp.ends)
 		s.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, tag)})
+	case s.implicit && s.block.open:
+		s.implicit = false // from here on it is the client's
+		s.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, beginTag(lp.text))})
 	case s.block.open: // by another portal, after this one was bound
 		warning := pgerr.New(pgerr.ActiveSQLTransaction, "there is already a transaction in progress")
 		warning.Severity = pgerr.SeverityWarning

@@ -30,6 +30,10 @@ func (s *Session) onQuery() error {
 			return s.flushOrEnd()
 		}
 	}
+	if s.implicit {
+		s.client.Consume(wire.HeaderLen + len(body))
+		return s.afterQuery(s.queryInPipe())
+	}
 	text, rest, ok := wire.CString(body)
 	facts := malformedText
 	s.unnamed.valid = false // a simple query drops it
@@ -131,6 +135,9 @@ func (s *Session) onFunctionCall() error {
 		if err != nil || s.skipping {
 			return err
 		}
+	}
+	if s.implicit {
+		return s.afterQuery(s.queryInPipe())
 	}
 	if s.lostTx {
 		s.tell(s.lostTxError())

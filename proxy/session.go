@@ -63,6 +63,7 @@ type Session struct {
 	block    block
 	crowded  bool // it has several participants, see party
 	piped    bool // extended messages without a Sync may have written
+	implicit bool // the block is weft's own, for such messages: see pipeline.go
 
 	// Routing, in a database with declared tables.
 	snap        *directory.Snapshot // as last seen

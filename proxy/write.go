@@ -12,7 +12,6 @@ import (
 	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
-	"weft/pool"
 	"weft/stream"
 	"weft/wire"
 )
@@ -374,69 +373,28 @@ func rowsOf(tag []byte) int64 {
 	return n
 }
 
-// executeWrite executes the portal of such a statement.
+// executeWrite executes the portal of such a statement, in the client's block or in
+// the one that its messages are.
 func (s *Session) executeWrite(x *gathering) error {
-	own := !s.block.open
-	if own {
-		if s.conn != nil && (s.unsynced || !s.ops.empty()) {
-			// A Sync of weft's own leaves the extended protocol.
-			if err := s.endImplicit(); err != nil || s.skipping {
-				return err
-			}
-		}
-		s.block.start("BEGIN")
-		s.quietFailed = false
-	}
-	x.over, x.alone = true, own
+	x.over = true
 	err := s.carryOutBound(x)
 	for s.holdsBack(x, err) {
 		if err := s.endOwn(); err != nil {
 			return err
 		}
-		s.block.start("BEGIN")
+		s.block.start(plainBegin)
 		s.quietFailed = false
 		if err = s.letStray(x.stray); err != nil {
 			break
 		}
 		err = s.carryOutAgain(x)
 	}
-	if !own {
-		if err != nil {
-			return s.boundFailed(s.strayed(err))
-		}
-		s.quietFailed = false
-		s.tellWritten(x)
-		return nil
-	}
 	if err != nil {
-		if err := s.failOwn(s.strayed(err)); err != nil {
-			return err
-		}
+		return s.boundFailed(s.strayed(err))
 	}
-	if err := s.endOwn(); err != nil {
-		return err
-	}
-	s.skipping = s.skipping || s.quietFailed
+	s.quietFailed = false
 	s.tellWritten(x)
 	return nil
-}
-
-// failOwn tells the client what went wrong in a transaction of weft's own, which
-// is about to be rolled back.
-func (s *Session) failOwn(err error) error {
-	err = s.asInterrupted(s.loseAtHand(err))
-	s.quietFailed = true
-	switch {
-	case errors.Is(err, errTold):
-		return nil
-	case errors.Is(err, errEnd):
-		return err
-	case errors.Is(err, pool.ErrLost):
-		s.forsake()
-		s.lostTx = false
-	}
-	s.skipping = true
-	return s.refuse(err)
 }
 
 // carryOutBound is carryOut for a portal.
