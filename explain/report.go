@@ -8,7 +8,9 @@ import (
 // Report is how one query is answered. The names of the JSON's keys are
 // documented in docs/queries.md.
 type Report struct {
-	Plan *Node `json:"Plan"`
+	Plan *Node `json:"Plan,omitempty"`
+	// Change takes the place of Plan for a statement that changes rows.
+	Change *Change `json:"Change,omitempty"`
 	// PlanningTime is what went by before shards were asked, ExecutionTime the
 	// rest. Nil if they are not to be shown.
 	PlanningTime  *Millis `json:"Planning Time,omitempty"`

@@ -9,7 +9,11 @@ import (
 // Lines returns the report as EXPLAIN does.
 func (r *Report) Lines() []string {
 	var w writer
-	r.Plan.write(&w)
+	if r.Change != nil {
+		r.Change.write(&w, 0)
+	} else {
+		r.Plan.write(&w)
+	}
 	if r.PlanningTime != nil {
 		w.line(0, "Planning Time: %s ms", r.PlanningTime)
 	}

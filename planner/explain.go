@@ -23,13 +23,21 @@ func (a *analysis) explain(n *pg.ExplainStmt) plan.Route {
 	if sel := n.Query.GetSelectStmt(); sel != nil && sel.IntoClause == nil && len(a.text.tree.Statements) == 1 {
 		a.placeExplained(e, len(n.Options) > 0)
 		a.out.Explain = e
+	} else if w := a.out.Write; w != nil && w.Copies == nil && !e.Analyze && len(a.text.tree.Statements) == 1 {
+		a.placeExplained(e, len(n.Options) > 0)
+		a.out.Explain = e
 	} else if a.out.Write != nil && r == plan.Gathered && !e.Analyze {
 		a.out.Write = nil
 		return plan.Home // which is asked first, and the others follow
 	} else if a.out.Gather != nil || a.out.Write != nil {
+		query := a.out.Gather != nil
 		a.out.Gather, a.out.Write = nil, nil
-		if r == plan.Gathered {
+		if r == plan.Gathered && query {
 			a.unsupported("EXPLAIN its SELECT, in a statement of its own.", "EXPLAIN over several shards is for SELECT")
+			return plan.Refused
+		}
+		if r == plan.Gathered {
+			a.unsupported("Use EXPLAIN without ANALYZE, as a statement of its own.", "EXPLAIN ANALYZE of a write over several shards is not supported")
 			return plan.Refused
 		}
 	}

@@ -56,9 +56,12 @@ func (a *analysis) writeOf(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
 }
 
 // isStatement reports whether a statement is the client's text, and not a part of
-// a command.
+// a command that carries it out.
 func (a *analysis) isStatement(stmt *pg.Node) bool {
 	s := a.client.tree.Statements[0].Stmt
+	if e := s.GetExplainStmt(); e != nil && !explainOptions(e.Options).Analyze {
+		s = e.Query
+	}
 	switch n := stmt.GetNode().(type) {
 	case *pg.Node_UpdateStmt:
 		return s.GetUpdateStmt() == n.UpdateStmt

@@ -94,7 +94,9 @@ func (x *gathering) keepsPromise() error {
 // describeGathered answers a Describe of the portal.
 func (s *Session) describeGathered(x *gathering) error {
 	var err error
-	if x.write != nil {
+	if x.write != nil && x.explain != nil {
+		err = s.describeExplained(x)
+	} else if x.write != nil {
 		err = s.describeWrite(x)
 	} else {
 		x.g = x.plan.Gather
@@ -130,11 +132,11 @@ func (s *Session) executeGather(x *gathering, body []byte) error {
 	s.beginGather()
 	defer s.endGather()
 	limit := int(int32(binary.BigEndian.Uint32(rest)))
-	if x.write != nil {
-		return s.executeWrite(x)
-	}
 	if x.explain != nil {
 		return s.executeExplain(x, limit)
+	}
+	if x.write != nil {
+		return s.executeWrite(x)
 	}
 	limited := limit > 0
 	err := s.prepareBound(x, limited)

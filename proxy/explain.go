@@ -116,7 +116,7 @@ func (s *Session) explainBound(x *gathering) error {
 			return wire.ErrMalformed
 		}
 		r.args.Text, r.args.Literals, r.args.Options, r.args.Params = x.text, x.literals, s.scanOptions(), params
-		x.g = x.plan.Gather
+		x.g, x.write = x.plan.Gather, x.plan.Write
 		err := s.explain(r, x)
 		if !errors.Is(err, errMoved) {
 			return err
@@ -126,7 +126,10 @@ func (s *Session) explainBound(x *gathering) error {
 		if x.plan, err = s.plan(r, text, x.oids); err != nil {
 			return err
 		}
-		if x.plan.Gather == nil || x.plan.Explain == nil {
+		if x.plan, err = s.gatheredPlan(r, x.plan, text, x.oids); err != nil {
+			return err
+		}
+		if x.plan.Gather == nil && x.plan.Write == nil || x.plan.Explain == nil {
 			return errGather
 		}
 		x.explain.Explain = x.plan.Explain
@@ -183,6 +186,16 @@ func (s *Session) explain(r *router, x *gathering) error {
 	e := x.explain
 	e.rows, e.next, e.prefix = nil, 0, ""
 	began := time.Now()
+	if x.write != nil {
+		report, err := s.explainWrite(r, x)
+		if err != nil {
+			return err
+		}
+		if e.Summary {
+			report.PlanningTime = explain.Since(began, time.Now())
+		}
+		return e.answer(report)
+	}
 	if err := s.checkExplain(x); err != nil {
 		return err
 	}
@@ -212,6 +225,11 @@ func (s *Session) explain(r *router, x *gathering) error {
 	if e.Summary {
 		report.PlanningTime = explain.Since(began, prepared)
 	}
+	return e.answer(report)
+}
+
+// answer makes rows of a report.
+func (e *explaining) answer(report *explain.Report) error {
 	if !e.JSON() {
 		e.rows = report.Lines()
 		return nil
@@ -233,6 +251,11 @@ func (s *Session) checkExplain(x *gathering) error {
 	if err := s.describeGather(x); err != nil {
 		return err
 	}
+	return s.checkOptions(x)
+}
+
+// checkOptions finds what is wrong with the options.
+func (s *Session) checkOptions(x *gathering) error {
 	e := x.explain
 	if len(e.Options) > 0 || e.Format != "text" {
 		if err := s.useLane(s.lane); err != nil {

@@ -96,7 +96,7 @@ func (s *Session) gatherQuery(r *router, p *plan.Plan, text []byte, f *parser.Fa
 	switch {
 	case p.Copy != nil:
 		return s.copyQuery(r, p, text, f, n)
-	case p.Write != nil:
+	case p.Write != nil && p.Explain == nil:
 		return s.writeQuery(r, p, text, f, n)
 	}
 	return s.answerGather(r, p, text, f, n, nil)
@@ -106,7 +106,7 @@ func (s *Session) gatherQuery(r *router, p *plan.Plan, text []byte, f *parser.Fa
 // is not nil.
 func (s *Session) answerGather(r *router, p *plan.Plan, text []byte, f *parser.Facts, n int, out *outlet) error {
 	x := &gathering{
-		plan: p, g: p.Gather, facts: f, text: slices.Clone(text), literals: slices.Clone(r.scan.Literals),
+		plan: p, g: p.Gather, write: p.Write, facts: f, text: slices.Clone(text), literals: slices.Clone(r.scan.Literals),
 		values: noValues, formats: []byte{0, 0}, began: time.Now(), out: out,
 	}
 	if out != nil {
