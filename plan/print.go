@@ -59,7 +59,7 @@ func (p *Plan) String() string {
 	if p.Function != nil {
 		p.Function.print(&b)
 	}
-	if e := p.Explain; e != nil && p.Gather != nil {
+	if e := p.Explain; e != nil && (p.Gather != nil || p.Write != nil) {
 		fmt.Fprintf(&b, "  explained: %s\n", strings.TrimSpace(e.SQL()))
 	}
 	if p.Gather != nil {

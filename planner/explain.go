@@ -97,9 +97,14 @@ func optionOn(value string) int {
 	return 0
 }
 
-// placeExplained finds where the query begins in a text that is one EXPLAIN.
+// placeExplained notes where the query begins in a text that is one EXPLAIN.
 func (a *analysis) placeExplained(e *plan.Explain, options bool) {
-	sc := wordScanner{text: a.text}
+	e.After, e.Offset = a.relative(a.explainedAt(options))
+}
+
+// explainedAt finds where the query begins.
+func (a *analysis) explainedAt(options bool) int {
+	sc := wordScanner{text: a.client}
 	word, _ := sc.next()
 	for word != "" && !strings.EqualFold(word, "explain") {
 		word, _ = sc.next() // an empty statement before it
@@ -123,5 +128,5 @@ func (a *analysis) placeExplained(e *plan.Explain, options bool) {
 			word, start = sc.next()
 		}
 	}
-	e.After, e.Offset = a.relative(start)
+	return start
 }

@@ -257,7 +257,10 @@ func (c *rowCutter) cut() {
 
 // head is everything before the rows.
 func (c *rowCutter) head() plan.Text {
-	values := c.tokens.valuesKeyword
+	start, values := 0, c.tokens.valuesKeyword
+	if e := c.client.tree.Statements[0].Stmt.GetExplainStmt(); e != nil {
+		start = c.explainedAt(len(e.Options) > 0)
+	}
 	var names []string
 	for _, a := range c.added {
 		names = append(names, quoteIdent(a.column.Name))
@@ -271,10 +274,10 @@ func (c *rowCutter) head() plan.Text {
 		if len(names) == 0 { // there is no row without columns
 			names = []string{quoteIdent(c.target.rel.Columns[0].Name)}
 		}
-		return append(c.text(0, c.tokens.defaultValues), sqlPart(" ("+strings.Join(names, ", ")+") "+over+"VALUES"))
+		return append(c.text(start, c.tokens.defaultValues), sqlPart(" ("+strings.Join(names, ", ")+") "+over+"VALUES"))
 	case len(names) == 0:
 	case c.listed:
-		head := append(c.text(0, c.tokens.columnsEnd), sqlPart(", "+strings.Join(names, ", ")))
+		head := append(c.text(start, c.tokens.columnsEnd), sqlPart(", "+strings.Join(names, ", ")))
 		return append(append(append(head, c.text(c.tokens.columnsEnd, values)...), sqlPart(over)), c.text(values, values+len("VALUES"))...)
 	default:
 		given := len(c.lists[0].GetList().GetItems())
@@ -286,10 +289,10 @@ func (c *rowCutter) head() plan.Text {
 		if c.tokens.overriding >= 0 {
 			at = c.tokens.overriding
 		}
-		head := append(c.text(0, at), sqlPart("("+strings.Join(append(all, names...), ", ")+") "))
+		head := append(c.text(start, at), sqlPart("("+strings.Join(append(all, names...), ", ")+") "))
 		return append(append(append(head, c.text(at, values)...), sqlPart(over)), c.text(values, values+len("VALUES"))...)
 	}
-	return append(append(c.text(0, values), sqlPart(over)), c.text(values, values+len("VALUES"))...)
+	return append(append(c.text(start, values), sqlPart(over)), c.text(values, values+len("VALUES"))...)
 }
 
 func sqlPart(s string) plan.Part { return plan.Part{Kind: plan.SQL, SQL: s} }
