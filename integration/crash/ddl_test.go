@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -49,19 +48,13 @@ func TestDDLAtomic(t *testing.T) {
 		must(t, c, "begin")
 		must(t, c, "alter table s add column "+column+" int default 1")
 		must(t, c, "alter table r add column "+column+" int")
-		var over atomic.Bool
-		await := w.moment(r, moment, column, &over)
-		done := make(chan error, 1)
-		go func() {
-			defer over.Store(true)
-			mode := pgx.QueryExecModeSimpleProtocol
-			if n%2 == 0 {
-				mode = pgx.QueryExecModeExec
-			}
-			_, err := c.Exec(context.Background(), "commit", mode)
-			done <- err
-		}()
-		delay := await()
+		mode := pgx.QueryExecModeSimpleProtocol
+		if n%2 == 0 {
+			mode = pgx.QueryExecModeExec
+		}
+		await := w.moment(r, moment, column)
+		done := later(t, c, "commit", mode)
+		delay := await(done)
 		w.killed(r, victim)
 		var err error
 		select {
@@ -128,19 +121,19 @@ func TestDDLText(t *testing.T) {
 // moment returns a function that waits for a moment of COMMIT and tells how long
 // that took: the first participant has prepared, the home shard has committed,
 // or any. It does not wait longer than for COMMIT to be over.
-func (w *world) moment(r *rand.Rand, name, column string, over *atomic.Bool) func() time.Duration {
+func (w *world) moment(r *rand.Rand, name, column string) func(done <-chan error) time.Duration {
 	shard, sql := 0, "select exists (select from pg_attribute where attrelid = 's'::regclass and attname = $1) and $2 <> ''"
 	if name == "prepared" {
 		shard, sql = 1, "select exists (select from pg_prepared_xacts where database = $2 and $1 <> '')"
 	}
 	c := w.direct(shard)
 	_ = value[bool](w.t, c, sql, column, w.db) // has it prepared
-	return func() time.Duration {
+	return func(done <-chan error) time.Duration {
 		began := time.Now()
 		if name == "any" {
 			time.Sleep(time.Duration(r.IntN(60_000)) * time.Microsecond)
 		}
-		for name != "any" && !over.Load() && !value[bool](w.t, c, sql, column, w.db) {
+		for name != "any" && len(done) == 0 && !value[bool](w.t, c, sql, column, w.db) {
 			runtime.Gosched()
 		}
 		return time.Since(began)
@@ -170,7 +163,7 @@ func (w *world) killed(r *rand.Rand, victim string) {
 // prepared counts the prepared transactions on all shards.
 func (w *world) prepared() (n int) {
 	for shard := range w.any.Shards() {
-		n += value[int](w.t, w.direct(shard), "select count(*)::int from pg_prepared_xacts where database = current_database()")
+		n += value[int](w.t, w.eye(shard), "select count(*)::int from pg_prepared_xacts where database = current_database()")
 	}
 	return n
 }
@@ -178,7 +171,7 @@ func (w *world) prepared() (n int) {
 // having counts, on each shard, the tables s and r that have a column.
 func (w *world) having(column string) (list []int) {
 	for shard := range w.any.Shards() {
-		list = append(list, value[int](w.t, w.direct(shard),
+		list = append(list, value[int](w.t, w.eye(shard),
 			"select count(*)::int from pg_attribute where attrelid in ('s'::regclass, 'r'::regclass) and attname = $1 and not attisdropped", column))
 	}
 	return list

@@ -153,12 +153,8 @@ func (w *world) round(r *rand.Rand, n int, f fault) {
 		}
 	}
 	move := w.conn(0)
-	done := make(chan error, 1)
 	began := time.Now()
-	go func() {
-		_, err := move.Exec(context.Background(), sql)
-		done <- err
-	}()
+	done := later(t, move, sql)
 	delay := time.Duration(r.IntN(900)) * time.Millisecond
 	time.Sleep(delay)
 	f.do(w, r, move, done)

@@ -63,7 +63,7 @@ func TestEtcd(t *testing.T) {
 		}
 		t.Logf("%s: %d rounds of three statements in a second, the slowest %s", way.name, n, slowest.Round(time.Millisecond))
 		for shard := range w.any.Shards() {
-			if n := value[int](t, w.direct(shard), "select count(*) from pg_attribute where attrelid = 's'::regclass and attnum > 0"); n != 2 {
+			if n := value[int](t, w.eye(shard), "select count(*) from pg_attribute where attrelid = 's'::regclass and attnum > 0"); n != 2 {
 				t.Errorf("%s: shard %d has %d columns: refused, and yet done", way.name, shard, n)
 			}
 		}

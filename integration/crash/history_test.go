@@ -275,7 +275,7 @@ func (w *world) audit(acknowledged []string) {
 	var total, rows int64
 	books := map[string]bool{}
 	for shard := range w.any.Shards() {
-		c := w.direct(shard)
+		c := w.eye(shard)
 		total += value[int64](w.t, c, "select coalesce(sum(balance), 0)::bigint from account")
 		rows += value[int64](w.t, c, "select count(*) from account")
 		for _, name := range strings.Fields(value[string](w.t, c, "select coalesce(string_agg(name, ' '), '') from transfer")) {
@@ -297,7 +297,7 @@ func (w *world) examine(history []consistency.Transaction) {
 	w.history = append(w.history, history...)
 	final := map[string][]string{}
 	for shard := range w.any.Shards() {
-		c := w.direct(shard)
+		c := w.eye(shard)
 		for k := range keys {
 			items := value[string](w.t, c, fmt.Sprintf("select coalesce((select items from list where key = %d), '')", k+1))
 			if items != "" {

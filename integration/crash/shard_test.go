@@ -159,7 +159,7 @@ func TestCommitTold(t *testing.T) {
 		if rerr := victim.Restart(context.Background()); rerr != nil {
 			t.Fatal(rerr)
 		}
-		after := value[int64](t, w.direct(3), "select v from s where id = $1", writes)
+		after := value[int64](t, w.eye(3), "select v from s where id = $1", writes)
 		what := fmt.Sprintf("%d: shard %d died, answer %s, value %d → %d", i, []int{1, 3}[i%2], brief(err), before, after)
 		switch {
 		case err == nil && after != before+1:
@@ -193,7 +193,7 @@ func TestDDL(t *testing.T) {
 	c := w.conn(0)
 	columns := func() (list []int) {
 		for shard := range w.any.Shards() {
-			list = append(list, value[int](t, w.direct(shard), "select count(*) from pg_attribute where attrelid = 's'::regclass and attnum > 0 and not attisdropped"))
+			list = append(list, value[int](t, w.eye(shard), "select count(*) from pg_attribute where attrelid = 's'::regclass and attnum > 0 and not attisdropped"))
 		}
 		return list
 	}
@@ -244,16 +244,12 @@ func TestDDL(t *testing.T) {
 	// It stands still: a cancel ends it, and nobody else is held up for ever.
 	other := w.conn(0)
 	victim.Pause()
-	done := make(chan string, 1)
-	go func() {
-		got, _ := exec(c, 30*time.Second, "alter table s add column d int")
-		done <- got
-	}()
+	done := later(t, c, "alter table s add column d int")
 	time.Sleep(500 * time.Millisecond)
 	_ = c.PgConn().CancelRequest(context.Background())
 	select {
-	case got := <-done:
-		t.Logf("cancelled while a shard stands still: %q", got)
+	case err := <-done:
+		t.Logf("cancelled while a shard stands still: %v", err)
 	case <-time.After(8 * time.Second):
 		t.Error("a cancel does not end a command that waits for a shard that stands still")
 	}

@@ -70,10 +70,9 @@ func (b *bank) transfer(c *pgx.Conn, r *rand.Rand, n int) (shards []int) {
 func (b *bank) applied(n int) (parts, sum int) {
 	b.t.Helper()
 	for shard := range 4 {
-		c := b.direct(shard)
+		c := b.eye(shard)
 		parts += value[int](b.t, c, "select count(*)::int from done where n = $1", n)
 		sum += value[int](b.t, c, "select coalesce(sum(v), 0)::int from bank")
-		_ = c.Close(context.Background())
 	}
 	return parts, sum
 }
@@ -81,9 +80,7 @@ func (b *bank) applied(n int) (parts, sum int) {
 // decisions counts the rows of decisions on all shards.
 func (b *bank) decisions() (n int) {
 	for shard := range 4 {
-		c := b.direct(shard)
-		n += value[int](b.t, c, "select count(*)::int from weft.decision")
-		_ = c.Close(context.Background())
+		n += value[int](b.t, b.eye(shard), "select count(*)::int from weft.decision")
 	}
 	return n
 }
@@ -132,11 +129,7 @@ func (b *bank) crash(r *rand.Rand, n int, point twopc.Point, victim string) stri
 		other = shards[1]
 	}
 	p.StopAt(t, string(point), victim == "proxy")
-	done := make(chan error, 1)
-	go func() {
-		_, err := c.Exec(context.Background(), "commit", pgx.QueryExecModeSimpleProtocol)
-		done <- err
-	}()
+	done := later(t, c, "commit", pgx.QueryExecModeSimpleProtocol)
 	if victim != "proxy" {
 		within(t, patience, fmt.Sprintf("round %d: comes to %s", n, point), p.Stopped)
 	}
@@ -231,11 +224,7 @@ func TestOwnerStandsStill(t *testing.T) {
 		shards := b.transfer(c, r, n)
 		p := b.weft[0]
 		p.StopAt(t, string(point), false)
-		done := make(chan error, 1)
-		go func() {
-			_, err := c.Exec(context.Background(), "commit", pgx.QueryExecModeSimpleProtocol)
-			done <- err
-		}()
+		done := later(t, c, "commit", pgx.QueryExecModeSimpleProtocol)
 		within(t, patience, "comes to "+string(point), p.Stopped)
 		p.Signal(t, syscall.SIGSTOP)
 		if point == twopc.AfterPrepare {
@@ -270,11 +259,7 @@ func TestRecover(t *testing.T) {
 	shards := b.transfer(c, r, 1)
 	p := b.weft[0]
 	p.StopAt(t, string(twopc.AfterPrepare), false)
-	done := make(chan error, 1)
-	go func() {
-		_, err := c.Exec(context.Background(), "commit", pgx.QueryExecModeSimpleProtocol)
-		done <- err
-	}()
+	done := later(t, c, "commit", pgx.QueryExecModeSimpleProtocol)
 	within(t, patience, "stops", p.Stopped)
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeSimpleProtocol, pgx.QueryExecModeExec, pgx.QueryExecModeCacheStatement} {
 		var n, parts int

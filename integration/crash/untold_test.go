@@ -20,9 +20,10 @@ func TestUntold(t *testing.T) {
 	must(t, other, "select v from s where id = 1")
 	must(t, c, "begin")
 	must(t, c, "alter table s rename to s2")
-	go func() { _, _ = c.Exec(context.Background(), "commit") }()
+	done := later(t, c, "commit")
 	time.Sleep(time.Duration(rand.IntN(60)) * time.Millisecond)
 	w.weft[0].Signal(t, syscall.SIGKILL)
+	<-done // answered, or its proxy is gone
 	works := func(name string) (rows int) {
 		for k := 1; k <= 10; k++ {
 			tag, err := other.Exec(context.Background(), fmt.Sprintf("select v from %s where id = %d", name, k))

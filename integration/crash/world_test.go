@@ -57,6 +57,9 @@ type world struct {
 	passed map[int]bool
 
 	history []consistency.Transaction // of all rounds: see TestHistory
+
+	eyes map[int]*pgx.Conn // by shard: see eye
+	keys [][]int64         // by shard, in order: see keyOn
 }
 
 // quiesce runs f while no client has a statement under way.
@@ -150,35 +153,61 @@ func (w *world) direct(shard int) *pgx.Conn {
 	return c
 }
 
-// keyOn returns the n-th key from 1 that lives on the shard.
-func (w *world) keyOn(shard, n int) int64 {
-	snap := w.snapshot()
-	for k := int64(1); ; k++ {
-		if w.shardOf(snap, k) == shard {
-			if n--; n < 0 {
-				return k
-			}
+// eye is the world's own connection to a shard, for those who look again and
+// again. It is opened anew after its server was away.
+func (w *world) eye(shard int) *pgx.Conn {
+	w.t.Helper()
+	c := w.eyes[shard]
+	if c != nil {
+		ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+		defer stop()
+		if c.Ping(ctx) == nil {
+			return c
 		}
+		_ = c.Close(ctx)
 	}
+	if w.eyes == nil {
+		w.eyes = map[int]*pgx.Conn{}
+	}
+	w.eyes[shard] = w.direct(shard)
+	return w.eyes[shard]
 }
 
-func (w *world) shardOf(snap *directory.Snapshot, key int64) int {
-	c := w.direct0(0)
-	defer c.Close(context.Background())
-	var bucket int
-	err := c.QueryRow(context.Background(), fmt.Sprintf("select ((hashint8extended(%d, 0) >> 58) & 63)::int", key)).Scan(&bucket)
+// keyOn returns the n-th key from 1 that lives on the shard.
+func (w *world) keyOn(shard, n int) int64 {
+	w.t.Helper()
+	for len(w.keys) == 0 || len(w.keys[shard]) <= n {
+		w.moreKeys()
+	}
+	return w.keys[shard][n]
+}
+
+// moreKeys finds out where the next keys live.
+func (w *world) moreKeys() {
+	w.t.Helper()
+	snap := w.snapshot()
+	if len(w.keys) == 0 {
+		w.keys = make([][]int64, len(w.any.Shards()))
+	}
+	from := int64(1)
+	for _, keys := range w.keys {
+		if len(keys) > 0 {
+			from = max(from, keys[len(keys)-1]+1)
+		}
+	}
+	rows, err := w.eye(0).Query(context.Background(), "select k, ((hashint8extended(k, 0) >> 58) & 63)::int from generate_series($1::bigint, $1 + 199) k", from)
 	if err != nil || snap.BucketCount != 64 {
 		w.t.Fatal(err, snap.BucketCount)
 	}
-	return int(snap.Placement[bucket])
-}
-
-func (w *world) direct0(shard int) *pgx.Conn {
-	c, err := pgx.Connect(context.Background(), w.any.Shards()[shard].ConnString("postgres"))
-	if err != nil {
+	var key int64
+	var bucket int
+	if _, err := pgx.ForEachRow(rows, []any{&key, &bucket}, func() error {
+		shard := snap.Placement[bucket]
+		w.keys[shard] = append(w.keys[shard], key)
+		return nil
+	}); err != nil {
 		w.t.Fatal(err)
 	}
-	return c
 }
 
 func must(t testing.TB, c *pgx.Conn, sql string, args ...any) pgconn.CommandTag {
@@ -221,6 +250,26 @@ func exec(c *pgx.Conn, d time.Duration, sql string, args ...any) (string, error)
 	defer stop()
 	_, err := c.Exec(ctx, sql, args...)
 	return code(err), err
+}
+
+// later runs a statement in the background. A test that ends before it does cuts
+// its connection and waits for it: nobody may use a connection that is closed.
+func later(t testing.TB, c *pgx.Conn, sql string, args ...any) <-chan error {
+	done, over := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(over)
+		_, err := c.Exec(context.Background(), sql, args...)
+		done <- err
+	}()
+	t.Cleanup(func() {
+		select {
+		case <-over:
+		default:
+			_ = c.PgConn().Conn().Close()
+			<-over
+		}
+	})
+	return done
 }
 
 func within(t testing.TB, d time.Duration, what string, ok func() bool) {
