@@ -13,6 +13,7 @@ const (
 	CharacterNotInRepertoire     = "22021"
 	BadCopyFileFormat            = "22P04"
 	UniqueViolation              = "23505"
+	ExclusionViolation           = "23P01"
 	CheckViolation               = "23514"
 	ActiveSQLTransaction         = "25001"
 	InFailedSQLTransaction       = "25P02"

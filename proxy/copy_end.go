@@ -42,7 +42,7 @@ func (x *load) end(err error) error {
 	}
 	legs := make([]*leg, len(x.open))
 	var cause *pgerr.Error
-	causeLine := int64(-1)
+	var causeLine int64
 	for i, in := range x.open {
 		<-in.ended
 		legs[i] = in.leg
@@ -52,7 +52,7 @@ func (x *load) end(err error) error {
 		}
 		line := x.translate(in, e, errors.Is(err, errGivenUp))
 		if !in.stopped || e.Code != pgerr.QueryCanceled || errors.Is(err, errGivenUp) && i == 0 {
-			if cause == nil || line >= 0 && (line < causeLine || causeLine < 0) {
+			if cause == nil || sooner(e, line, cause, causeLine) {
 				cause, causeLine = e, line
 			}
 		}
@@ -80,6 +80,29 @@ func (x *load) end(err error) error {
 	return nil
 }
 
+// batch is how many rows PostgreSQL collects before it adds them to the indexes.
+const batch = 1000
+
+// sooner reports whether one server would have found the error a before b. The lines
+// that they are about, -1 for none, say so; but a row whose key is taken is noticed when the batch
+// it is in is written, and what is about no line at the end of all.
+func sooner(a *pgerr.Error, lineA int64, b *pgerr.Error, lineB int64) bool {
+	if lineA < 0 || lineB < 0 {
+		return lineA >= 0
+	}
+	if lateA, lateB := isLate(a), isLate(b); lateA != lateB {
+		if lateA {
+			return lineA+batch <= lineB
+		}
+		return lineA < lineB+batch
+	}
+	return lineA < lineB
+}
+
+func isLate(e *pgerr.Error) bool {
+	return e.Code == pgerr.UniqueViolation || e.Code == pgerr.ExclusionViolation
+}
+
 // closeFailed makes those shards give up that have not failed themselves.
 func (x *load) closeFailed(err error) {
 	reason := "another shard has failed"
@@ -96,8 +119,8 @@ func (x *load) closeFailed(err error) {
 			continue
 		}
 		var cerr error
-		if isBadData(err) {
-			cerr = in.flush() // the rows before it may be wrong, too
+		if err == nil || isBadData(err) {
+			cerr = in.flush() // a row before the wrong one may be wrong, too
 		}
 		if cerr == nil {
 			cerr = in.close(false, reason)

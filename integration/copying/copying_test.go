@@ -3,20 +3,15 @@ package copying
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"weft/integration/harness"
-	"weft/integration/pair"
 )
 
 func TestMain(m *testing.M) {
@@ -24,122 +19,37 @@ func TestMain(m *testing.M) {
 	os.Exit(harness.Main(m))
 }
 
-const patience = 30 * time.Second
-
-// world is a database on both sides.
-type world struct {
-	database    string
-	plain, weft *pgconn.PgConn
-	mask        map[string]bool
-}
-
-// newWorld makes the tables on both sides and declares them to weft.
-func newWorld(t testing.TB, name string, setup []string, declare ...string) *world {
-	t.Helper()
-	w := &world{database: "c_" + name, mask: map[string]bool{}}
-	harness.Weft(t).CreateDatabase(t, w.database)
-	harness.Postgres(t).CreateDatabase(t, w.database)
-	w.plain, w.weft = connect(t, harness.Postgres(t), w.database), connect(t, harness.Weft(t), w.database)
-	for _, sql := range setup {
-		must(t, w.plain, sql)
-		must(t, w.weft, sql)
-	}
-	for _, sql := range declare {
-		must(t, w.weft, sql)
-	}
-	return w
-}
-
-func connect(t testing.TB, target *harness.Target, database string) *pgconn.PgConn {
-	t.Helper()
-	conn := target.Connect(t, "postgres", "dbname="+database)
-	return conn.PgConn()
-}
-
-func must(t testing.TB, c *pgconn.PgConn, sql string) []*pgconn.Result {
-	t.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), patience)
-	defer stop()
-	res, err := c.Exec(ctx, sql).ReadAll()
-	if err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-	return res
-}
-
-// chunks hands out data in pieces of random sizes: each becomes a message.
-type chunks struct {
-	data []byte
-	max  int
-	rnd  *rand.Rand
-}
-
-func (c *chunks) Read(p []byte) (int, error) {
-	if len(c.data) == 0 {
-		return 0, io.EOF
-	}
-	n := min(1+c.rnd.IntN(c.max), len(c.data), len(p))
-	copy(p, c.data[:n])
-	c.data = c.data[n:]
-	return n, nil
-}
-
-// outcome is what the client is told.
-func outcome(tag pgconn.CommandTag, err error) string {
-	if err == nil {
-		return tag.String()
-	}
-	e := (*pgconn.PgError)(nil)
-	if !errors.As(err, &e) {
-		return "lost: " + err.Error()
-	}
-	return fmt.Sprintf("%s %s: %s\nDETAIL: %s\nHINT: %s\nWHERE: %s\nOF: %s.%s.%s %s", e.Severity, e.Code, e.Message, e.Detail, e.Hint, e.Where,
-		e.SchemaName, e.TableName, e.ColumnName, e.ConstraintName)
-}
-
-// both copies the same data on both sides and compares what is told.
-func (w *world) both(t testing.TB, sql, data string, piece int) string {
-	t.Helper()
-	want := w.copyFrom(w.plain, sql, data, piece)
-	got := w.copyFrom(w.weft, sql, data, piece)
-	if want != got {
-		t.Errorf("%s\n%q\nPostgreSQL: %s\nweft:       %s", sql, clip(data), want, got)
-	}
-	return want
-}
-
-func clip(s string) string {
-	if len(s) > 2000 {
-		return s[:2000] + "…"
-	}
-	return s
-}
-
-func (w *world) copyFrom(c *pgconn.PgConn, sql, data string, piece int) string {
-	ctx, stop := context.WithTimeout(context.Background(), patience)
-	defer stop()
-	return outcome(c.CopyFrom(ctx, &chunks{[]byte(data), piece, rand.New(rand.NewPCG(1, 2))}, sql))
-}
-
-func (w *world) same(t testing.TB) {
-	t.Helper()
-	pair.SameTables(t, w.database, w.mask)
-}
-
 var itemSetup = []string{
 	"create table items (k int, a text, b int check (b < 1000), c text default 'dflt', primary key (k))",
 }
 
-// TestFrom copies good and bad data in all formats.
-func TestFrom(t *testing.T) {
-	w := newWorld(t, "from", itemSetup, "select weft.shard_table('items', 'k')")
-	for _, c := range fromCases {
-		for _, piece := range []int{1, 7, 1 << 16} {
-			if told := w.both(t, c[0], c[1], piece); piece == 7 {
-				w.same(t)
-			} else if strings.HasPrefix(told, "ERROR") {
-				continue
-			}
+// TestItems does everything that needs no more than a table.
+func TestItems(t *testing.T) {
+	w := newWorld(t, "items", itemSetup, "select weft.shard_table('items', 'k')")
+	for _, c := range []struct {
+		name string
+		test func(*testing.T, *world)
+	}{
+		{"from", testFrom},
+		{"first error", testFirstError},
+		{"given up", testGivenUp},
+		{"client gone", testClientGone},
+		{"shard gone", testShardGone},
+		{"cancelled", testCancelled},
+		{"block", testBlock},
+		{"extended", testExtended},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(t, w.anew(t)) })
+	}
+}
+
+// testFrom copies good and bad data in all formats. In which pieces it comes must not
+// matter; package copydata looks closer at that.
+func testFrom(t *testing.T, w *world) {
+	for i, c := range fromCases {
+		told := w.both(t, c[0], c[1], []int{1, 7, 1 << 16}[i%3])
+		w.same(t)
+		if strings.HasPrefix(told, "COPY") {
 			must(t, w.plain, "delete from items")
 			must(t, w.weft, "delete from items")
 		}

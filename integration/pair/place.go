@@ -19,19 +19,46 @@ import (
 // it, past weft: nothing missing, nothing twice, each row where its key says.
 func SameTables(t testing.TB, database string, mask map[string]bool) {
 	t.Helper()
+	x := OpenTables(t, database)
+	defer x.Close()
+	x.Same(t, mask)
+}
+
+// Tables are those of a database, for who compares them often: the connections past
+// weft are kept.
+type Tables struct {
+	database string
+	plain    *pgx.Conn
+	shards   []*pgx.Conn
+}
+
+// OpenTables connects to all servers.
+func OpenTables(t testing.TB, database string) *Tables {
+	t.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), Patience)
+	defer stop()
+	x := &Tables{database: database, plain: Dial(t, ctx, harness.Postgres(t).Home, database)}
+	for _, s := range harness.Weft(t).Shards() {
+		x.shards = append(x.shards, Dial(t, ctx, s, database))
+	}
+	return x
+}
+
+// Close closes the connections.
+func (x *Tables) Close() {
+	ctx, stop := context.WithTimeout(context.Background(), Patience)
+	defer stop()
+	for _, c := range append(x.shards, x.plain) {
+		_ = c.Close(ctx)
+	}
+}
+
+// Same compares the tables, but for the columns that mask names.
+func (x *Tables) Same(t testing.TB, mask map[string]bool) {
+	t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), 3*Patience)
 	defer stop()
-	snapshot := harness.Snapshot(t)
-	plain := Dial(t, ctx, harness.Postgres(t).Home, database)
-	var shards []*pgx.Conn
-	for _, s := range harness.Weft(t).Shards() {
-		shards = append(shards, Dial(t, ctx, s, database))
-	}
-	defer func() {
-		for _, c := range append(shards, plain) {
-			_ = c.Close(ctx)
-		}
-	}()
+	snapshot, database, plain, shards := harness.Snapshot(t), x.database, x.plain, x.shards
 	for _, table := range userTables(t, ctx, plain) {
 		columns := columnsOf(t, ctx, plain, table, mask)
 		want := rowsOf(t, ctx, plain, table, columns, "0")
