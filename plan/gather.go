@@ -42,8 +42,14 @@ type Gather struct {
 	// shard.
 	Own bool
 
-	// Locks: a piece locks rows.
+	// Locks: the piece locks rows.
 	Locks bool
+
+	// Peek, if there is one: the piece locks the first rows over all shards. This
+	// is the same query without locks, which tells how many of each shard's that
+	// are. SkipLocked: locked rows are passed over.
+	Peek       Text
+	SkipLocked bool
 
 	// Why are lines for people: what is done where, and why not in the shards.
 	Why []string

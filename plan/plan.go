@@ -39,8 +39,11 @@ type Plan struct {
 	// and rows stored. The text can run on one shard if all of them land there.
 	Instances []Instance
 
-	// Writes: it may change or lock rows, or call something that may.
+	// Writes: it may change rows, or call something that may.
 	Writes bool
+
+	// Locks: it locks rows. Nothing of that needs to be committed.
+	Locks bool
 
 	// Lookups: it may change rows of tables with lookups, which must follow before
 	// the client is told that it is done. A Keyed plan then has a Write, and that

@@ -64,6 +64,9 @@ func (g *Gather) print(b *strings.Builder, indent string) {
 	if g.Lend == nil && len(g.Remainder) > 0 {
 		fmt.Fprintf(b, "%sremainder: %s\n", indent, g.Remainder)
 	}
+	if len(g.Peek) > 0 {
+		fmt.Fprintf(b, "%speek: %s\n", indent, g.Peek)
+	}
 	if g.Command != nil {
 		fmt.Fprintf(b, "%scommand: %s\n", indent, g.Command.Text)
 	}
@@ -73,7 +76,7 @@ func (g *Gather) print(b *strings.Builder, indent string) {
 	for _, f := range []struct {
 		set  bool
 		text string
-	}{{g.Probe, "asks the home shard first"}, {g.Own, "runs on the client's backend"}, {g.Locks, "locks rows"}} {
+	}{{g.Probe, "asks the home shard first"}, {g.Own, "runs on the client's backend"}, {g.Locks, "locks rows"}, {g.SkipLocked, "passes over locked rows"}} {
 		if f.set {
 			fmt.Fprintf(b, "%s%s\n", indent, f.text)
 		}

@@ -70,7 +70,7 @@ func (g *Gather) size() int64 {
 	}
 	// What PostgreSQL says of it comes later, and is counted for as much as the
 	// texts are.
-	n := int64(unsafe.Sizeof(*g)) + 64 + 2*g.Remainder.size() + stringsSize(g.Why) + g.Otherwise.size()
+	n := int64(unsafe.Sizeof(*g)) + 64 + 2*g.Remainder.size() + g.Peek.size() + stringsSize(g.Why) + g.Otherwise.size()
 	for i := range g.Pieces {
 		p := &g.Pieces[i]
 		n += int64(unsafe.Sizeof(*p)) + 2*p.Text.size() + int64(len(p.Name)) + stringsSize(p.Types) + stringsSize(p.Collations) + 8*int64(len(p.Forbid))

@@ -11,11 +11,11 @@ import (
 
 // explain is the route of what it explains. Only ANALYZE runs it.
 func (a *analysis) explain(n *pg.ExplainStmt) plan.Route {
-	writes := a.out.Writes
+	writes, locks := a.out.Writes, a.out.Locks
 	r := a.nested(n.Query, "EXPLAIN")
 	e := explainOptions(n.Options)
 	if !e.Analyze {
-		a.out.Writes = writes
+		a.out.Writes, a.out.Locks = writes, locks
 	}
 	if a.refused() {
 		return r

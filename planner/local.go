@@ -141,7 +141,7 @@ func (in *analysis) unfit(sel *pg.SelectStmt, top bool) string {
 		return "names of objects mean something on the home shard only"
 	case t.system != "":
 		return t.system + " is told by each shard for itself"
-	case in.out.Writes:
+	case in.out.Writes, in.out.Locks:
 		return "it locks or changes rows"
 	case in.probe.unsteady != "":
 		return in.probe.unsteady + " may differ from shard to shard"

@@ -392,7 +392,7 @@ func (a *analysis) decide() plan.Route {
 		return plan.Home
 	case homely != "" || opaque != "" || len(t.homely) > 0 || len(t.sequences) > 0 || t.catalog:
 		return plan.Home
-	case len(t.reference) > 0 && a.out.Writes:
+	case len(t.reference) > 0 && (a.out.Writes || a.out.Locks):
 		a.why("%s is locked on the home shard first", t.reference[0])
 		return plan.Home
 	case len(t.reference) > 0:

@@ -19,7 +19,7 @@ func (l *level) query(sel *pg.SelectStmt) (cols []output, opaque bool) {
 	}
 	l.withClause(sel.WithClause, sel)
 	if len(sel.LockingClause) > 0 {
-		l.out.Writes = true
+		l.out.Locks = true
 	}
 	if sel.Op != pg.SetOperation_SETOP_NONE {
 		return l.setOperation(sel)

@@ -32,6 +32,14 @@ func (a *analysis) gatherOf(r *reduced) *plan.Gather {
 	if err != nil {
 		return nil
 	}
+	if g.Locks && r.piece.LimitCount != nil {
+		peek := copySelect(r.piece)
+		peek.LockingClause = nil
+		if g.Peek, err = a.render(selectNode(peek)); err != nil {
+			return nil
+		}
+		g.SkipLocked = skipsLocked(r.piece)
+	}
 	g.Pieces = []plan.Piece{p}
 	if g.Remainder, err = a.render(selectNode(r.block)); err != nil {
 		return nil
@@ -112,11 +120,17 @@ func (a *analysis) reduce(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink]
 		w := &wholePiece{analysis: a, sel: sel, block: b, distinct: distinct, number: piece}
 		if r := w.reduce(); r != nil {
 			r.why = []string{"it runs whole inside each shard"}
+			if len(sel.LockingClause) > 0 && r.piece.LimitCount != nil && (r.native == nil || w.volatileKeys()) {
+				return nil, "which rows are locked"
+			}
 			if distinct {
 				r.why = []string{"equal rows are put together: " + why}
 			}
 			return r, ""
 		}
+	}
+	if len(sel.LockingClause) > 0 {
+		return nil, why
 	}
 	if r, _ := a.partial(sel, piece, sealed); r != nil {
 		r.why = []string{"each shard aggregates its rows: " + why}
@@ -150,13 +164,6 @@ func (a *analysis) countable(sel *pg.SelectStmt) bool {
 		}
 	}
 	return ok
-}
-
-// lockable: all rows that are read are the client's, and none of them has copies
-// on other shards.
-func (a *analysis) lockable(sel *pg.SelectStmt) bool {
-	return sel.LimitCount == nil && sel.LimitOffset == nil && sel.Op == pg.SetOperation_SETOP_NONE &&
-		len(sel.DistinctClause) == 0 && len(a.touched.reference) == 0
 }
 
 // wholePiece makes the Gather of a query in one piece.

@@ -103,7 +103,7 @@ func (c *changing) unfit(in *analysis) *pgerr.Error {
 		return in.out.Refusal
 	case c.where().GetCurrentOfExpr() != nil:
 		return cannot("Declare the cursor in the same transaction, over rows of one shard key.", "WHERE CURRENT OF needs a cursor on one shard")
-	case in.out.Writes:
+	case in.out.Writes, in.out.Locks:
 		return cannot("Lock the rows in a statement of its own.", "a subquery that locks or changes rows is not supported in a statement that writes on several shards")
 	case c.table == nil:
 		return nil

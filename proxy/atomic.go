@@ -67,12 +67,16 @@ func (s *Session) passage() string {
 }
 
 // mayReadAtomically refuses weft.read = 'atomic' where it could not be kept.
-func (s *Session) mayReadAtomically() error {
+func (s *Session) mayReadAtomically(locks bool) error {
 	if s.inEffect.read != readAtomic {
 		return nil
 	}
 	if s.snap.Gate != directory.GateOn {
 		return gateIsOff()
+	}
+	if !s.block.open && locks {
+		return pgerr.New(pgerr.FeatureNotSupported, "locking rows on several shards is not supported by itself with weft.read = 'atomic'").
+			WithHint("BEGIN ISOLATION LEVEL REPEATABLE READ, or SET weft.read = 'shard'.")
 	}
 	if !s.block.open || s.block.gated {
 		return nil

@@ -222,6 +222,9 @@ func (s *Session) prepareGather(r *router, x *gathering) error {
 		return err
 	}
 	x.native = s.nativeFor(x)
+	if err := x.mayLockFirst(); err != nil {
+		return err
+	}
 	s.secondRound(x)
 	return s.openLegs(x)
 }
@@ -241,7 +244,7 @@ func (s *Session) mayGather(x *gathering) error {
 	if err := s.maySerialize("read"); err != nil {
 		return err
 	}
-	if err := s.mayReadAtomically(); err != nil {
+	if err := s.mayReadAtomically(x.plan.Locks && x.explain == nil); err != nil {
 		return err
 	}
 	return nil
@@ -383,6 +386,10 @@ func (s *Session) openLegs(x *gathering) (err error) {
 		}
 	}
 	for _, l := range x.legs {
+		if x.locksFirst() {
+			s.openLocking(l)
+			continue
+		}
 		pieces := x.visits[l.shard]
 		if len(pieces) == 0 {
 			l.over = !l.begins // its turn comes later

@@ -45,7 +45,7 @@ func (s *Session) nativeFor(x *gathering) *nativePlan {
 		}
 		out.keys = append(out.keys, stream.Key{Column: k.Column, Desc: k.Desc, NullsFirst: k.NullsFirst, Compare: cmp})
 	}
-	if max := s.maxParallelShards(); len(n.Order) > 0 && max > 0 && max < len(s.snap.Shards) {
+	if max := s.maxParallelShards(); len(n.Order) > 0 && !x.locksFirst() && max > 0 && max < len(s.snap.Shards) {
 		return nil // a merge needs all shards at once
 	}
 	iso := strings.HasPrefix(s.reported["DateStyle"], "ISO")
@@ -187,9 +187,8 @@ func (n *nativePlan) rows(legs []*leg, maxBytes int64) (stream.Rows, error) {
 // runNative streams the result to the client. With describe its columns are told
 // first.
 func (s *Session) runNative(x *gathering, describe bool) error {
-	s.sendLegs(x.legs)
 	var n int64
-	rows, err := x.native.rows(x.legs, s.maxGatherBytes())
+	rows, err := s.nativeRows(x)
 	if err == nil {
 		n, err = s.passRows(x, rows, describe)
 	}

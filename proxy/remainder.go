@@ -135,7 +135,7 @@ func (x *gathering) shapes(d *plan.Description) []finish.Shape {
 
 // atHome reports whether the remainder can run on the client's own backend alone.
 func (x *gathering) atHome() bool {
-	return x.limited || x.noTemp || x.g.Own || x.plan.Writes || x.d.Columns == nil
+	return x.limited || x.noTemp || x.g.Own || x.plan.Writes || x.plan.Locks || x.d.Columns == nil
 }
 
 // appendRemainder appends the messages that parse and bind the remainder over

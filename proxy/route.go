@@ -371,6 +371,9 @@ func (s *Session) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free bo
 	if !free && (p.Writes || f.Effects&(parser.Writes|transactional) != 0) {
 		return s.writes()
 	}
+	if p.Locks && !s.block.open {
+		s.piped = true // until a Sync they stay locked
+	}
 	return nil
 }
 

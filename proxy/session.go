@@ -62,7 +62,7 @@ type Session struct {
 	lanes    []shardLane  // by index of the shard
 	block    block
 	crowded  bool // it has several participants, see party
-	piped    bool // extended messages without a Sync may have written
+	piped    bool // extended messages without a Sync may have written, or locked rows
 	implicit bool // the block is weft's own, for such messages: see pipeline.go
 
 	// Routing, in a database with declared tables.

@@ -42,7 +42,7 @@ func (s *Session) readQuery(r *router, x *gathering, keep func(row []byte) error
 // queryOf is the gathering of that query.
 func (s *Session) queryOf(x *gathering) *gathering {
 	p := *x.plan
-	p.Writes = false // it is the statement that does
+	p.Writes, p.Locks = false, false // it is the statement that does
 	y := &gathering{
 		plan: &p, g: x.write.Read, facts: x.facts, text: x.text, literals: x.literals, oids: appendOIDs(nil, x.d.Params),
 		values: x.values, began: x.began,
@@ -54,8 +54,7 @@ func (s *Session) queryOf(x *gathering) *gathering {
 // keepResult hands out the rows of a gathered query.
 func (s *Session) keepResult(y *gathering, keep func(row []byte) error) error {
 	if y.native != nil {
-		s.sendLegs(y.legs)
-		rows, err := y.native.rows(y.legs, s.maxGatherBytes())
+		rows, err := s.nativeRows(y)
 		if err == nil {
 			err = eachRow(rows, keep)
 		}

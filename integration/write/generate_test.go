@@ -443,6 +443,15 @@ func (g *generator) lock() string {
 		func() string {
 			return "select customer_id, id from orders where " + g.ordersWhere() + " order by 1, 2 for share"
 		},
+		func() string {
+			return "select customer_id, id, total from orders where " + g.ordersWhere() + " order by total nulls first, 1, 2 limit " + g.number(6) +
+				pick(g, []string{"", " offset 1"}) + " for " + pick(g, []string{"update", "no key update", "share", "key share"}) +
+				pick(g, []string{"", " nowait", " skip locked"})
+		},
+		func() string {
+			return "select c.id, o.id from customers c join orders o on o.customer_id = c.id order by 1 desc, 2 limit " + g.number(5) +
+				" for update" + pick(g, []string{"", " of o", " of c"})
+		},
 	)
 }
 

@@ -1,0 +1,73 @@
+package planner
+
+import (
+	"slices"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+)
+
+// A query that locks rows runs whole inside each shard, or not at all: what it
+// locks is what it reads there. With LIMIT it is the proxy that sees to it that
+// no shard locks rows that are not among the first: see plan.Gather.Peek.
+
+// lockable: each row that is to be locked is on one shard, and how many are is a
+// number.
+func (a *analysis) lockable(sel *pg.SelectStmt) bool {
+	if sel.Op != pg.SetOperation_SETOP_NONE || len(sel.DistinctClause) > 0 || sel.LimitOption == pg.LimitOption_LIMIT_OPTION_WITH_TIES {
+		return false
+	}
+	skips := skipsLocked(sel)
+	for _, n := range sel.LockingClause {
+		c := n.GetLockingClause()
+		if sel.LimitCount != nil && skips != (c.GetWaitPolicy() == pg.LockWaitPolicy_LockWaitSkip) {
+			return false // some of a row's tables are passed over, and some are waited for
+		}
+		if len(a.touched.reference) > 0 && !a.locksSharded(sel, c) {
+			return false
+		}
+	}
+	return true
+}
+
+// skipsLocked: SKIP LOCKED.
+func skipsLocked(sel *pg.SelectStmt) bool {
+	return slices.ContainsFunc(sel.LockingClause, func(n *pg.Node) bool {
+		return n.GetLockingClause().GetWaitPolicy() == pg.LockWaitPolicy_LockWaitSkip
+	})
+}
+
+// locksSharded: OF names sharded tables alone. The copies of a reference table are
+// locked one by one, and that keeps nobody from locking another.
+func (a *analysis) locksSharded(sel *pg.SelectStmt, c *pg.LockingClause) bool {
+	if len(c.LockedRels) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(c.LockedRels, func(n *pg.Node) bool {
+		return !slices.ContainsFunc(a.instances, func(x *instance) bool {
+			return x.rv != nil && n.GetRangeVar().GetSchemaname() == "" && calledName(x.rv) == n.GetRangeVar().GetRelname() && standsIn(sel, x.rv)
+		})
+	})
+}
+
+// calledName is what a table of FROM is called in the query.
+func calledName(rv *pg.RangeVar) string {
+	if rv.Alias != nil {
+		return rv.Alias.Aliasname
+	}
+	return rv.Relname
+}
+
+// standsIn: the table is one of the query's own FROM, not of a subquery's.
+func standsIn(sel *pg.SelectStmt, rv *pg.RangeVar) bool {
+	var in func(n *pg.Node) bool
+	in = func(n *pg.Node) bool {
+		j := n.GetJoinExpr()
+		return n.GetRangeVar() == rv && rv != nil || j != nil && (in(j.Larg) || in(j.Rarg))
+	}
+	return slices.ContainsFunc(sel.FromClause, in)
+}
+
+// volatileKeys: run again, the query has another order.
+func (w *wholePiece) volatileKeys() bool {
+	return slices.ContainsFunc(w.keys, func(k sortKey) bool { return w.volatileIn(k.expr) })
+}
