@@ -17,7 +17,7 @@ import (
 func TestEtcd(t *testing.T) {
 	c := newCluster(t)
 	quiet := slog.New(slog.DiscardHandler)
-	etcd, err := embedded.Start(t.Context(), embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: quiet})
+	etcd, err := embedded.Start(t.Context(), embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: quiet, NoFsync: true})
 	c.must(err)
 	defer etcd.Close()
 	st, err := etcd.Store("c")

@@ -98,7 +98,7 @@ func testConfig() config.Config {
 
 func etcdServer(t *testing.T) *embedded.Server {
 	t.Helper()
-	e, err := embedded.Start(t.Context(), embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: quiet})
+	e, err := embedded.Start(t.Context(), embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: quiet, NoFsync: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func write(t *testing.T, name, text string) string {
 
 func testEtcd(t *testing.T, listen string) *embedded.Server {
 	t.Helper()
-	e, err := embedded.Start(t.Context(), embedded.Config{Dir: t.TempDir(), Listen: listen, Log: slog.New(slog.DiscardHandler)})
+	e, err := embedded.Start(t.Context(), embedded.Config{Dir: t.TempDir(), Listen: listen, Log: slog.New(slog.DiscardHandler), NoFsync: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,9 @@ type Config struct {
 	Dir    string       // created if absent; survives a restart
 	Listen string       // host:port for clients; port 0 picks a free one
 	Log    *slog.Logger // default: slog.Default()
+	// NoFsync: what was written survives the death of this process, but not of the
+	// machine. For tests.
+	NoFsync bool
 }
 
 // Server is a one-member etcd in this process.
@@ -91,6 +94,7 @@ func memberConfig(cfg Config) *embed.Config {
 	// Keep the last revisions only: a watch that falls behind loads anew.
 	c.AutoCompactionMode = embed.CompactorModeRevision
 	c.AutoCompactionRetention = "1000"
+	c.UnsafeNoFsync = cfg.NoFsync
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcd.ZapLogger(cfg.Log))
 	return c
 }

@@ -15,12 +15,7 @@ import (
 // Acknowledged implements directory.Registry.
 func (s *Store) Acknowledged(ctx context.Context, version int64) error {
 	for {
-		b, rev, err := s.behind(ctx, version)
-		if err != nil || len(b.who) == 0 {
-			return err
-		}
-		done, err := s.follow(ctx, b, rev)
-		if err != nil || done {
+		if done, err := s.follow(ctx, version); err != nil || done {
 			return err
 		}
 	}
@@ -47,15 +42,25 @@ func (s *Store) behind(ctx context.Context, version int64) (*behind, int64, erro
 }
 
 // follow watches until nobody is behind. It returns false when it is time to
-// list anew: the stream ended, or a while has gone by, in which it may have
+// begin anew: the stream ended, or a while has gone by, in which it may have
 // been cut without a word.
-func (s *Store) follow(ctx context.Context, b *behind, rev int64) (bool, error) {
+//
+// It watches before it asks who is behind. The other way round, a watch from the
+// revision of that answer on would often begin in the past, as proxies are quick, and
+// etcd gives watches of the past their events every 100 ms only.
+func (s *Store) follow(ctx context.Context, version int64) (bool, error) {
 	wctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
 	late := time.AfterFunc(s.cfg.RequestTimeout, cancel) // see Watch
 	first, last := s.cfg.Prefix+proxyKeys, clientv3.GetPrefixRangeEnd(s.cfg.Prefix+servesKeys)
-	events := s.client.Watch(wctx, first, clientv3.WithRange(last), clientv3.WithRev(rev+1))
-	late.Stop()
+	events := s.client.Watch(wctx, first, clientv3.WithRange(last))
+	if !late.Stop() && ctx.Err() == nil {
+		return false, s.wrap("list proxies", context.DeadlineExceeded)
+	}
+	b, rev, err := s.behind(ctx, version)
+	if err != nil || len(b.who) == 0 {
+		return err == nil, err
+	}
 	again := time.NewTimer(s.cfg.ProbeInterval)
 	defer again.Stop()
 	for {
@@ -72,7 +77,9 @@ func (s *Store) follow(ctx context.Context, b *behind, rev int64) (bool, error) 
 				return false, nil
 			}
 			for _, ev := range resp.Events {
-				s.observe(b, ev)
+				if ev.Kv.ModRevision > rev { // else the list has it already
+					s.observe(b, ev)
+				}
 			}
 			if len(b.who) == 0 {
 				return true, nil

@@ -64,7 +64,7 @@ func startCluster() (*cluster, error) {
 		return nil, fmt.Errorf("shards: %w", err)
 	}
 	quiet := slog.New(slog.DiscardHandler)
-	c.etcd, err = embedded.Start(ctx, embedded.Config{Dir: filepath.Join(dir, "etcd"), Listen: "127.0.0.1:0", Log: quiet})
+	c.etcd, err = embedded.Start(ctx, embedded.Config{Dir: filepath.Join(dir, "etcd"), Listen: "127.0.0.1:0", Log: quiet, NoFsync: true})
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func StartEtcd(tb testing.TB) (endpoint string, stop func()) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	etcd, err := embedded.Start(ctx, embedded.Config{Dir: tb.TempDir(), Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
+	etcd, err := embedded.Start(ctx, embedded.Config{Dir: tb.TempDir(), Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler), NoFsync: true})
 	if err != nil {
 		tb.Fatal(err)
 	}
