@@ -433,7 +433,7 @@ func (s *Session) uncommitted(err error) error {
 
 // executeCommit executes the portal of a COMMIT that all shards must agree to.
 func (s *Session) executeCommit(lp *localPortal) error {
-	if s.conn != nil && (s.unsynced || !s.ops.empty()) {
+	if s.conn != nil && !s.unasked() && (s.unsynced || !s.ops.empty()) {
 		// A Sync of weft's own leaves the extended protocol.
 		if err := s.endImplicit(); err != nil || s.conn == nil || s.skipping {
 			return err

@@ -311,6 +311,7 @@ func (s *Session) onSync() error {
 	defer func() {
 		clear(s.parsedNow)
 		s.parsedNow = s.parsedNow[:0]
+		s.settled = false
 	}()
 	body, err := s.frame()
 	if err != nil {
@@ -341,12 +342,25 @@ func (s *Session) onSync() error {
 		s.tellReady()
 		return s.flushOrEnd()
 	}
+	if len(body) == 0 && s.unasked() {
+		s.client.Consume(wire.HeaderLen)
+		s.emitLocal()
+		s.ops.push(op{kind: opSync})
+		return s.afterQuery(s.failed(s.onReady(s.conn, s.ops.first(), s.conn.Status)))
+	}
 	s.toServer.Grow()
 	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Sync, body)
 	s.client.Consume(wire.HeaderLen + len(body))
 	s.ops.push(op{kind: opSync})
 	s.skipping = false
 	return s.afterQuery(s.exchange())
+}
+
+// unasked reports whether weft has answered all messages since the last Sync by itself:
+// the backend at hand would have nothing to say but what state it is in. A Sync that
+// stands alone does not count, as clients send one to see who is there.
+func (s *Session) unasked() bool {
+	return !s.unsynced && !s.pushed && s.toServer.Len() == 0 && (s.settled || !s.ops.empty()) && s.ops.only(opLocal)
 }
 
 // onFlush asks for the answers so far.

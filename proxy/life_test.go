@@ -54,7 +54,8 @@ func TestBackendDiesInsideRow(t *testing.T) {
 	c.send(query("SELECT 1; SELECT repeat('x', 40000000)"))
 	c.until(wire.CommandComplete)
 	time.Sleep(300 * time.Millisecond) // until every buffer is full
-	direct(t, "postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'to be killed'")
+	// Until it is gone: one that can write again before it has noticed goes on.
+	direct(t, "postgres", "SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity WHERE application_name = 'to be killed'")
 	for {
 		m, err := c.read()
 		if err != nil {

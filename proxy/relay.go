@@ -364,6 +364,7 @@ func (s *Session) onEnded(c *pool.Conn) error {
 		return err
 	}
 	s.piped = s.piped && c.Status != wire.TxIdle
+	s.settled = true
 	s.ops.pop()
 	return nil
 }

@@ -102,6 +102,7 @@ type Session struct {
 	skipping   bool         // an error has been answered: skip to Sync
 	pushed     bool         // something was sent whose answers have not been awaited
 	unsynced   bool         // extended messages have been sent, the Sync has not
+	settled    bool         // since the last Sync the backend has said how a transaction ended
 	lostCause  *pgerr.Error // how it was lost, if the client has not heard
 	lostTx     bool         // the transaction's backend is gone: only ROLLBACK helps
 	failedHere bool         // it was weft that made it fail, before any shard took part
