@@ -13,7 +13,10 @@ type figures struct {
 	TPS       float64 `json:"tps"`
 	LatencyMS float64 `json:"latency_ms"`
 	CPUMicros float64 `json:"cpu_us_per_transaction,omitempty"` // of the proxy; 0 for direct
-	Error     string  `json:"error,omitempty"`
+	CommitMS  float64 `json:"commit_latency_ms,omitempty"`
+	// Trips are the messages to shards per transaction that are waited for: how often the proxy has written, but for its answers to the client.
+	Trips float64 `json:"trips_per_transaction,omitempty"`
+	Error string  `json:"error,omitempty"`
 }
 
 // cell is a workload in one mode with one number of clients.
@@ -121,6 +124,7 @@ func (b *bench) measureRun(ctx context.Context, t target, w workload, mode strin
 	if err != nil {
 		return figures{}, err
 	}
+	wrote, counted := writes(t, w)
 	res, err := b.lab.runPgbench(ctx, t, w, mode, clients, b.opts.Seconds)
 	if profileErr := stopProfile(); err == nil {
 		err = profileErr
@@ -135,11 +139,27 @@ func (b *bench) measureRun(ctx context.Context, t target, w workload, mode strin
 	if res.Failed > 0 {
 		return figures{}, fmt.Errorf("%d of %d transactions failed", res.Failed, res.Transactions+res.Failed)
 	}
-	return figures{
+	f := figures{
 		TPS:       res.TPS,
 		LatencyMS: float64(res.Latency) / float64(time.Millisecond),
 		CPUMicros: float64(after-before) / float64(time.Microsecond) / float64(res.Transactions),
-	}, nil
+		CommitMS:  float64(res.Commit) / float64(time.Millisecond),
+	}
+	if counted {
+		if now, ok := writes(t, w); ok {
+			f.Trips = float64(now-wrote)/float64(res.Transactions) - float64(w.Commands)
+		}
+	}
+	return f, nil
+}
+
+// writes counts the write calls of weft so far. PgBouncer sends in another way, which the kernel does not count.
+func writes(t target, w workload) (int64, bool) {
+	if w.Commit == "" || t.Name != targetWeft {
+		return 0, false
+	}
+	n, err := writeCalls(t.PID)
+	return n, err == nil
 }
 
 func proxyCPU(t target) (time.Duration, error) {
@@ -154,6 +174,8 @@ func medians(runs []figures) figures {
 		TPS:       median(runs, func(f figures) float64 { return f.TPS }),
 		LatencyMS: median(runs, func(f figures) float64 { return f.LatencyMS }),
 		CPUMicros: median(runs, func(f figures) float64 { return f.CPUMicros }),
+		CommitMS:  median(runs, func(f figures) float64 { return f.CommitMS }),
+		Trips:     median(runs, func(f figures) float64 { return f.Trips }),
 	}
 }
 

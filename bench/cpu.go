@@ -77,3 +77,14 @@ func parseStat(b []byte) (time.Duration, error) {
 	}
 	return sum, nil
 }
+
+// writeCalls returns how often a process has called write(2) and its kin.
+func writeCalls(pid int) (int64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := bytes.Cut(b, []byte("syscw: "))
+	n, _, _ := bytes.Cut(rest, []byte("\n"))
+	return strconv.ParseInt(string(n), 10, 64)
+}

@@ -21,6 +21,7 @@ type pgbenchResult struct {
 	Failed       int64
 	TPS          float64 // without the time to connect
 	Latency      time.Duration
+	Commit       time.Duration // latency of the workload's Commit
 }
 
 func (l *lab) initPgbench(ctx context.Context, t target) error {
@@ -37,9 +38,14 @@ func (l *lab) runPgbench(ctx context.Context, t target, w workload, mode string,
 	if err := os.WriteFile(script, []byte(w.Script), 0o644); err != nil {
 		return pgbenchResult{}, err
 	}
-	cmd := l.pgbenchCommand(ctx, t,
+	args := []string{
 		"--no-vacuum", "--jobs", "1", "--client", strconv.Itoa(clients), "--time", strconv.Itoa(seconds),
-		"--protocol", mode, "--define", "scale="+strconv.Itoa(l.opts.Scale), "--file", script)
+		"--protocol", mode, "--define", "scale=" + strconv.Itoa(l.opts.Scale), "--file", script,
+	}
+	if w.Commit != "" {
+		args = append(args, "-r")
+	}
+	cmd := l.pgbenchCommand(ctx, t, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -48,7 +54,7 @@ func (l *lab) runPgbench(ctx context.Context, t target, w workload, mode string,
 		}
 		return pgbenchResult{}, fmt.Errorf("pgbench: %w: %s", err, firstLine(stderr.String()))
 	}
-	return parsePgbench(stdout.String())
+	return parsePgbench(stdout.String(), w.Commit)
 }
 
 func (l *lab) pgbenchCommand(ctx context.Context, t target, args ...string) *exec.Cmd {
@@ -72,7 +78,7 @@ var (
 
 // parsePgbench reads pgbench's summary. A client that was thrown out in the middle is an error: the remaining ones
 // would otherwise look like a full measurement.
-func parsePgbench(out string) (pgbenchResult, error) {
+func parsePgbench(out, commit string) (pgbenchResult, error) {
 	if strings.Contains(out, "Run was aborted") {
 		return pgbenchResult{}, errors.New("pgbench: run was aborted")
 	}
@@ -94,7 +100,11 @@ func parsePgbench(out string) (pgbenchResult, error) {
 		return r, err
 	}
 	r.Latency = time.Duration(ms * float64(time.Millisecond))
-	r.TPS, err = decimal(tpsLine, out, "tps")
+	if r.TPS, err = decimal(tpsLine, out, "tps"); err != nil || commit == "" {
+		return r, err
+	}
+	ms, err = decimal(regexp.MustCompile(`(?m)^\s+([0-9.]+)\s+(?:\d+\s+)?`+regexp.QuoteMeta(commit)+`$`), out, "latency of "+commit)
+	r.Commit = time.Duration(ms * float64(time.Millisecond))
 	return r, err
 }
 

@@ -31,6 +31,12 @@ func (r *report) workloadTable(w workload, l *lab) *table {
 	}
 	for _, tg := range l.targets {
 		columns := []string{"tps", "ms"}
+		if w.Commit != "" {
+			columns = append(columns, "commit ms")
+		}
+		if w.Commit != "" && tg.Name == targetWeft {
+			columns = append(columns, "trips")
+		}
 		if tg.PID != 0 {
 			columns = append(columns, "CPU µs")
 		}
@@ -48,6 +54,9 @@ func (r *report) workloadTable(w workload, l *lab) *table {
 			t.groups = append(t.groups, group{tg.Title + " ÷ PgBouncer", columns})
 		}
 	}
+	if w.MostCPU > 0 {
+		t.notes = append(t.notes, fmt.Sprintf("A transaction is to cost weft at most %.0f µs. Trips are messages to shards that it waits for.", w.MostCPU))
+	}
 	for _, c := range r.Cells {
 		if c.Workload != w.Name {
 			continue
@@ -61,6 +70,12 @@ func (r *report) workloadTable(w workload, l *lab) *table {
 			} else {
 				row = append(row, fmt.Sprintf("%.0f", f.TPS), fmt.Sprintf("%.3f", f.LatencyMS))
 			}
+			if w.Commit != "" {
+				row = append(row, positive(f.CommitMS, "%.3f"))
+			}
+			if w.Commit != "" && tg.Name == targetWeft {
+				row = append(row, positive(f.Trips, "%.2f"))
+			}
 			if tg.PID != 0 {
 				row = append(row, positive(f.CPUMicros, "%.1f"))
 			}
@@ -69,7 +84,7 @@ func (r *report) workloadTable(w workload, l *lab) *table {
 			r := c.Against[tg.Name]
 			tps, cpu := positive(r.TPS, "%.2f"), positive(r.CPU, "%.2f")
 			if w.Sharded && tg.Name == targetWeft {
-				row = append(row, tps, w.wantTPS(c.Mode, c.Clients), cpu, fmt.Sprintf("≤ %.2f", goalCPU))
+				row = append(row, tps, w.wantTPS(c.Mode, c.Clients), cpu, w.wantCPU())
 			} else {
 				row = append(row, tps, cpu)
 			}

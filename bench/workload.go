@@ -16,6 +16,12 @@ type workload struct {
 	Sharded bool
 	// Goals are the least tps(weft) ÷ tps(PgBouncer) by mode, at goalClients.
 	Goals map[string]float64
+	// Commit is the command whose latency is of interest, Commands how many there are. Both are set where the commit
+	// is what is measured.
+	Commit   string
+	Commands int
+	// MostCPU is how many µs of the proxy's CPU a transaction may cost, where that is known.
+	MostCPU float64
 	// Tidy runs before each cell, so that late cells do not pay for the dead rows of early ones.
 	Tidy []string
 }
@@ -67,9 +73,12 @@ END;
 		// which write on one server, have no atomicity to pay for. On two cores like these, at 16 clients, SPQR with
 		// two-phase commit had 1,160 transactions per second at 516 µs of its CPU, Citus 840 at 880 µs; weft is to have
 		// 1.7 times as many at half the CPU. The keys are in order, so that nobody waits in a circle.
-		Name:    "transfer",
-		Title:   "transfer between two keys (BEGIN, UPDATE, UPDATE, END), sharded, atomic",
-		Sharded: true,
+		Name:     "transfer",
+		Title:    "transfer between two keys (BEGIN, UPDATE, UPDATE, END), sharded, atomic",
+		Sharded:  true,
+		Commit:   "END;",
+		Commands: 4,
+		MostCPU:  258,
 		Script: `\set a random(1, 50000 * :scale)
 \set b random(50000 * :scale + 1, 100000 * :scale)
 \set delta random(-5000, 5000)
@@ -120,6 +129,14 @@ func workloadNames() []string {
 		names = append(names, w.Name)
 	}
 	return slices.Clip(names)
+}
+
+// wantCPU is how much CPU a transaction may cost, as it is printed.
+func (w workload) wantCPU() string {
+	if w.MostCPU > 0 {
+		return none // it is in a note
+	}
+	return fmt.Sprintf("≤ %.2f", goalCPU)
 }
 
 // wantTPS is the goal of a cell as it is printed.
