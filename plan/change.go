@@ -23,10 +23,36 @@ type Change struct {
 	Elsewhere string `json:"-"`
 	// Adopts are home tables that the other shards get before they run it.
 	Adopts []Name `json:"-"`
+	// Lookups are what becomes of lookups with it.
+	Lookups []LookupChange `json:"-"`
 	// Again tells how to see which shards have carried out an Alone command
 	// already. Nil for one that can simply be run again.
 	Again *Again `json:"-"`
 }
+
+// LookupChange is what a command has to do to the lookups of a table.
+type LookupChange struct {
+	Kind  LookupChangeKind
+	Table Name
+	// Part is the partition that comes or goes, Columns have other values.
+	Part    Name
+	Columns []string
+}
+
+// LookupChangeKind says which.
+type LookupChangeKind uint8
+
+// The kinds.
+const (
+	// Uniques: the table may need lookups for its unique indexes.
+	Uniques LookupChangeKind = iota
+	// Attached: rows of a new partition get entries.
+	Attached
+	// Detaching: rows of a partition that is going lose theirs.
+	Detaching
+	// Rewritten: all entries are made anew.
+	Rewritten
+)
 
 // Addition declares a table as another one is declared.
 type Addition struct{ Table, Like Name }

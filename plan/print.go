@@ -242,6 +242,16 @@ func (c *Change) print(b *strings.Builder) {
 	for _, x := range c.Adds {
 		fmt.Fprintf(b, "  declares %s.%s like %s.%s\n", x.Table.Schema, x.Table.Table, x.Like.Schema, x.Like.Table)
 	}
+	for _, x := range c.Lookups {
+		fmt.Fprintf(b, "  lookups: %s %s.%s", [...]string{"uniques of", "new partition of", "partition leaves", "again of"}[x.Kind], x.Table.Schema, x.Table.Table)
+		if x.Part.Table != "" {
+			fmt.Fprintf(b, ", %s.%s", x.Part.Schema, x.Part.Table)
+		}
+		if len(x.Columns) > 0 {
+			fmt.Fprintf(b, " (%s)", strings.Join(x.Columns, ", "))
+		}
+		b.WriteByte('\n')
+	}
 	for _, x := range c.Adopts {
 		fmt.Fprintf(b, "  adopts %s.%s\n", x.Schema, x.Table)
 	}

@@ -10,6 +10,7 @@ import (
 	"weft/directory"
 	"weft/parser"
 	"weft/plan"
+	"weft/vindex"
 )
 
 // createTable: a new table is on the home shard until it is declared. A new
@@ -95,12 +96,8 @@ func (a *analysis) createIndex(n *pg.IndexStmt) plan.Route {
 		return r
 	}
 	if n.Unique {
-		var columns []string
-		for _, p := range n.IndexParams {
-			columns = append(columns, p.GetIndexElem().GetName())
-		}
 		rel := a.named(rangeVar(n.Relation))
-		a.uniqueness(rel, a.declared(rel), columns, "unique index", nil)
+		a.uniqueness(rel, a.declared(rel), indexed(n), nil)
 	}
 	if n.Concurrent {
 		a.alone(r)
@@ -113,23 +110,57 @@ func (a *analysis) createIndex(n *pg.IndexStmt) plan.Route {
 	return a.refusedOr(r)
 }
 
-// uniqueness refuses a unique index that one shard alone cannot keep: it must
-// have the shard key, or a column whose values weft or chance makes unique.
-func (a *analysis) uniqueness(rel *catalog.Relation, t *table, columns []string, what string, added map[string]bool) {
+// uniqueKey is what a new index or constraint keeps unique.
+type uniqueKey struct {
+	what    string
+	columns []string
+	// beyond is what no lookup can keep, empty if there is nothing of that kind.
+	beyond string
+}
+
+const partly = "a part of the rows"
+
+// indexed is what a unique index keeps.
+func indexed(n *pg.IndexStmt) uniqueKey {
+	k := uniqueKey{what: "unique index"}
+	for _, p := range n.IndexParams {
+		e := p.GetIndexElem()
+		k.columns = append(k.columns, e.GetName())
+		switch {
+		case e.GetName() == "":
+			k.beyond = "an expression"
+		case len(e.GetCollation()) > 0:
+			k.beyond = "a collation of its own"
+		case len(e.GetOpclass()) > 0 && !slices.Contains([]string{"text_pattern_ops", "varchar_pattern_ops", "bpchar_pattern_ops"}, lastName(e.Opclass)):
+			k.beyond = "an operator class of its own"
+		}
+	}
+	switch {
+	case n.WhereClause != nil:
+		k.beyond = partly
+	case n.NullsNotDistinct:
+		k.beyond = "NULLS NOT DISTINCT"
+	case n.Relation != nil && !n.Relation.Inh:
+		k.beyond = "ONLY"
+	}
+	return k
+}
+
+// uniqueness sees to it that a new index keeps values apart on all shards. It does so
+// by itself if it has the shard key, or a column whose values weft or chance makes
+// unique. Else the table gets a lookup, or it is refused.
+func (a *analysis) uniqueness(rel *catalog.Relation, t *table, k uniqueKey, added map[string]bool) {
 	if t == nil || t.Reference {
 		return
 	}
-	if slices.ContainsFunc(rel.Lookups, func(k catalog.Lookup) bool { return k.Unique && k.Public && sameNames(k.Columns, columns) }) {
-		return // that keeps it
-	}
 	all := true
-	for _, k := range t.keys {
-		all = all && slices.Contains(columns, k.Name)
+	for _, key := range t.keys {
+		all = all && slices.Contains(k.columns, key.Name)
 	}
 	if all {
 		return
 	}
-	for _, name := range columns {
+	for _, name := range k.columns {
 		if added[name] {
 			return
 		}
@@ -137,13 +168,23 @@ func (a *analysis) uniqueness(rel *catalog.Relation, t *table, columns []string,
 			return
 		}
 	}
-	hint := "Add " + t.keys[0].Name + " to its columns."
-	if !slices.Contains(columns, "") {
-		hint += " Or make a unique lookup first, which keeps other columns unique over all shards: SELECT weft.create_lookup('" + t.Name + "', '" +
-			strings.Join(columns, ", ") + "', is_unique => true)."
+	if k.beyond == "" || k.beyond == partly {
+		if slices.ContainsFunc(rel.Lookups, func(l catalog.Lookup) bool { return l.Unique && l.Public && sameNames(l.Columns, k.columns) }) {
+			return // that keeps it
+		}
 	}
-	a.unsupported(hint,
-		"one shard alone cannot keep a %s on (%s) of sharded table %q", what, strings.Join(expressions(columns), ", "), rel.Name.Name)
+	if rel.Parent != nil && k.beyond == "" {
+		k.beyond = "a partition by itself"
+	}
+	if _, ok := t.Vindex.(vindex.Computed); !ok && k.beyond == "" {
+		k.beyond = "columns of tables whose shard key is a lookup itself"
+	}
+	if k.beyond == "" {
+		a.change().Lookups = append(a.change().Lookups, plan.LookupChange{Kind: plan.Uniques, Table: nameOf(rel.Name), Columns: k.columns})
+		return
+	}
+	a.unsupported("Add "+t.keys[0].Name+" to its columns. A lookup keeps columns unique over all shards, but not "+k.beyond+".",
+		"one shard alone cannot keep a %s on (%s) of sharded table %q", k.what, strings.Join(expressions(k.columns), ", "), rel.Name.Name)
 }
 
 // expressions names what has no name in a list of columns.
@@ -197,6 +238,9 @@ func (a *analysis) alterCommand(rel *catalog.Relation, t *table, c *pg.AlterTabl
 		}
 		if isKey(t, c.Name) {
 			a.unsupported("Undeclare the table first: SELECT weft.unshard_table('"+t.Name+"').", "column %q is the shard key of %q and cannot change its type", c.Name, t.Name)
+		}
+		if slices.ContainsFunc(rel.Lookups, func(l catalog.Lookup) bool { return slices.Contains(l.Columns, c.Name) }) {
+			a.change().Lookups = append(a.change().Lookups, plan.LookupChange{Kind: plan.Rewritten, Table: nameOf(rel.Name), Columns: []string{c.Name}})
 		}
 	case pg.AlterTableType_AT_AddConstraint:
 		a.constraint(rel, t, c.Def.GetConstraint(), nil, nil)
@@ -253,14 +297,26 @@ func (a *analysis) constraint(rel *catalog.Relation, t *table, c *pg.Constraint,
 	}
 	switch c.GetContype() {
 	case pg.ConstrType_CONSTR_PRIMARY, pg.ConstrType_CONSTR_UNIQUE:
+		k := uniqueKey{what: "unique constraint", columns: columns}
+		if c.Contype == pg.ConstrType_CONSTR_PRIMARY {
+			k.what = "primary key"
+		}
 		if c.Indexname != "" { // USING INDEX: it was checked when it was made
+			for _, u := range rel.Unique {
+				if u.Name == c.Indexname {
+					k.columns = u.Columns
+				}
+			}
+		}
+		switch {
+		case c.Deferrable:
+			k.beyond = "deferrable constraints"
+		case c.NullsNotDistinct:
+			k.beyond = "NULLS NOT DISTINCT"
+		case c.Indexname != "":
 			return
 		}
-		what := "unique constraint"
-		if c.Contype == pg.ConstrType_CONSTR_PRIMARY {
-			what = "primary key"
-		}
-		a.uniqueness(rel, t, columns, what, added)
+		a.uniqueness(rel, t, k, added)
 	case pg.ConstrType_CONSTR_EXCLUSION:
 		a.exclusion(rel, t, c)
 	case pg.ConstrType_CONSTR_FOREIGN:
@@ -277,7 +333,7 @@ func (a *analysis) exclusion(rel *catalog.Relation, t *table, c *pg.Constraint) 
 			columns = append(columns, items[0].GetIndexElem().GetName())
 		}
 	}
-	a.uniqueness(rel, t, columns, "constraint by =", nil)
+	a.uniqueness(rel, t, uniqueKey{what: "constraint by =", columns: columns, beyond: "exclusion constraints"}, nil)
 }
 
 // foreignKey refuses one that would cross shards.

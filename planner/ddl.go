@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"slices"
+
 	pg "github.com/pganalyze/pg_query_go/v6"
 	"google.golang.org/protobuf/proto"
 
@@ -224,6 +226,9 @@ func (a *analysis) dropRelations(n *pg.DropStmt) plan.Route {
 		if t := a.env.Tables.find(rel.Name); t != nil {
 			a.change().Drops = append(a.change().Drops, plan.Name{Schema: t.Schema, Table: t.Name})
 		}
+		if !a.dropsAbove(n, rel) {
+			a.detached(rel, false)
+		}
 		if n.Concurrent {
 			a.change().Again = &plan.Again{Kind: plan.DropsIndex, Name: nameOf(rel.Name), Table: nameOf(rel.OwnedBy)}
 		}
@@ -232,6 +237,16 @@ func (a *analysis) dropRelations(n *pg.DropStmt) plan.Route {
 		return a.alone(r)
 	}
 	return r
+}
+
+// dropsAbove reports whether a table goes whose partition that is.
+func (a *analysis) dropsAbove(n *pg.DropStmt, part *catalog.Relation) bool {
+	for r := part.Parent; r != nil; r = r.Parent {
+		if slices.ContainsFunc(n.Objects, func(o *pg.Node) bool { x, _ := dotted(o, 0); return a.named(x) == r }) {
+			return true
+		}
+	}
+	return false
 }
 
 func nameOf(n catalog.Name) plan.Name { return plan.Name{Schema: n.Schema, Table: n.Name} }

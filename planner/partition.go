@@ -33,6 +33,11 @@ func (a *analysis) partition(n *pg.AlterTableStmt, kind pg.AlterTableType, d *pg
 	if kind == pg.AlterTableType_AT_AttachPartition {
 		return a.attach(t, whole, part)
 	}
+	if d.Concurrent && lookedUp(whole) {
+		a.unsupported("Use DETACH PARTITION without CONCURRENTLY.", "%q has lookups, and they cannot follow DETACH PARTITION CONCURRENTLY", whole.Name.Name)
+		return plan.Refused
+	}
+	a.detached(part, true)
 	a.change().Adds = append(a.change().Adds, plan.Addition{Table: nameOf(part.Name), Like: plan.Name{Schema: t.Schema, Table: t.Name}})
 	if d.Concurrent || kind == pg.AlterTableType_AT_DetachPartitionFinalize {
 		a.change().Again = &plan.Again{Kind: plan.Detaches, Name: nameOf(part.Name), Table: nameOf(whole.Name)}
@@ -58,8 +63,38 @@ func (a *analysis) attach(t *table, whole, part *catalog.Relation) plan.Route {
 			"%q cannot become a partition of %q: its rows are on other shards", part.Name.Name, whole.Name.Name)
 		return plan.Refused
 	}
+	if len(part.Lookups) > 0 {
+		a.unsupported("Drop them first, with the constraints that have them: "+whole.Name.Name+" brings its own.",
+			"%q has lookups of its own and cannot become a partition of %q", part.Name.Name, whole.Name.Name)
+		return plan.Refused
+	}
 	a.change().Drops = append(a.change().Drops, nameOf(part.Name))
+	if lookedUp(whole) {
+		a.change().Lookups = append(a.change().Lookups, plan.LookupChange{Kind: plan.Attached, Table: nameOf(whole.Name), Part: nameOf(part.Name)})
+	}
 	return plan.Every
+}
+
+// lookedUp reports whether rows of a table are in lookups.
+func lookedUp(rel *catalog.Relation) bool {
+	for ; rel != nil; rel = rel.Parent {
+		if len(rel.Lookups) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// detached: lookups forget the rows of a partition that goes. One that stays, as a
+// table of its own, has unique indexes of its own.
+func (a *analysis) detached(part *catalog.Relation, stays bool) {
+	if part == nil || part.Parent == nil || !lookedUp(part.Parent) {
+		return
+	}
+	a.change().Lookups = append(a.change().Lookups, plan.LookupChange{Kind: plan.Detaching, Table: nameOf(part.Parent.Name), Part: nameOf(part.Name)})
+	if stays {
+		a.change().Lookups = append(a.change().Lookups, plan.LookupChange{Kind: plan.Uniques, Table: nameOf(part.Name)})
+	}
 }
 
 // sameKeys reports whether two tables have each row on the same shard.
@@ -78,7 +113,7 @@ func sameKeys(x, y *table) bool {
 // adopt checks a home table that is to become a part of a declared one.
 func (a *analysis) adopt(t *table, part *catalog.Relation) plan.Route {
 	for _, u := range part.Unique {
-		a.uniqueness(part, t, u.Columns, "unique index", nil)
+		a.uniqueness(part, t, uniqueKey{what: "unique index", columns: u.Columns, beyond: "a partition by itself"}, nil)
 	}
 	for _, fk := range part.ForeignKeys {
 		a.adoptedKey(t, part, &fk)

@@ -52,6 +52,9 @@ func (s *Session) prepareAlone(e *spread) error {
 			e.steps[i].done = false // it is done: the servers shall say so
 		}
 	}
+	if err := s.uniqueFirst(e); err != nil {
+		return err
+	}
 	home := &e.steps[0]
 	for _, sql := range home.first {
 		if err := s.onShard(s.ctx, home.lane.Shard(), sql); err != nil {
@@ -234,6 +237,7 @@ func (s *Session) aloneLocally(e *spread) (tag string, err error) {
 func (s *Session) answerAlone(e *spread) error {
 	tag, err := s.aloneLocally(e)
 	if err != nil {
+		s.takeBack(e)
 		return s.refuseRead(err)
 	}
 	s.publishAlone(e)
@@ -256,6 +260,7 @@ func (s *Session) aloneExecute(e *spread) (done bool, err error) {
 		return true, err
 	}
 	if err := s.prepareAlone(e); err != nil {
+		s.takeBack(e)
 		return true, s.refuseBoundRead(err)
 	}
 	if !e.local() {
@@ -263,6 +268,7 @@ func (s *Session) aloneExecute(e *spread) (done bool, err error) {
 	}
 	tag, err := s.aloneLocally(e)
 	if err != nil {
+		s.takeBack(e)
 		return true, s.refuseBoundRead(err)
 	}
 	s.publishAlone(e)

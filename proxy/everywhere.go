@@ -5,6 +5,7 @@ import (
 	"weft/pgerr"
 	"weft/plan"
 	"weft/pool"
+	"weft/schema"
 	"weft/wire"
 )
 
@@ -18,6 +19,13 @@ type spread struct {
 	text string
 	plan *plan.Plan
 	err  *pgerr.Error // what another shard said
+	// tag is the home shard's, kept back until lookups have followed; told: they
+	// have.
+	tag  []byte
+	told bool
+	// made are the lookups that were made for it; all: every shard has run it.
+	made []schema.LookupRequest
+	all  bool
 	// steps are what there is to do on each shard for what runs alone.
 	steps []aloneStep
 }
@@ -28,6 +36,11 @@ func (e *spread) elsewhere() string {
 		return e.plan.Change.Elsewhere
 	}
 	return e.text
+}
+
+// follows reports whether lookups follow the command in its transaction.
+func (e *spread) follows() bool {
+	return e.plan.Change != nil && len(e.plan.Change.Lookups) > 0 && !e.alone()
 }
 
 // alone reports whether the command cannot run inside a transaction.
@@ -85,7 +98,11 @@ func (s *Session) everyPart(p *plan.Plan, text string, f *parser.Facts) error {
 	if err == nil {
 		err = s.adoptTables(p.Change)
 	}
+	if err == nil && e.follows() {
+		err = s.beforeLookups(p.Change)
+	}
 	if err != nil {
+		s.takeBack(e)
 		return s.refuseRead(err)
 	}
 	s.done.note(s, f)
@@ -96,7 +113,18 @@ func (s *Session) everyPart(p *plan.Plan, text string, f *parser.Facts) error {
 	s.toServer.Grow()
 	s.toServer.B = wire.AppendQuery(s.toServer.B, text)
 	s.ops.push(op{kind: opQuery, spread: e, quiet: s.quiet})
-	return s.exchange()
+	err = s.exchange()
+	if !e.all {
+		s.takeBack(e)
+	}
+	if err != nil || e.tag == nil {
+		return err
+	}
+	if err := s.followed(e); err != nil {
+		return s.gatherFailed(err)
+	}
+	s.tellSpread(e)
+	return nil
 }
 
 // mayWriteEverywhere makes the open block one that all shards write in.
@@ -140,6 +168,7 @@ func (s *Session) onSpread(e *spread) {
 			s.tellAlone(e, []string{e.steps[0].name})
 			s.aloneElsewhere(e, true)
 		}
+		e.all = e.err == nil
 		return
 	}
 	for i := range s.snap.Shards {
@@ -233,6 +262,9 @@ func (s *Session) everyBound(portal []byte, pl *planned) error {
 		if err := s.adoptTables(e.plan.Change); err != nil {
 			return err
 		}
+		if err := s.beforeLookups(e.plan.Change); err != nil {
+			return err
+		}
 	}
 	if s.everywhere == nil {
 		s.everywhere = map[string]*spread{}
@@ -261,8 +293,15 @@ func (s *Session) everyExecute(body []byte, e *spread) error {
 	}
 	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Execute, body)
 	s.ops.push(op{kind: opExecute, spread: e})
-	if err := s.flush(); err != nil || s.conn == nil {
+	err := s.flush()
+	if !e.all {
+		s.takeBack(e)
+	}
+	if err != nil || s.conn == nil {
 		return err
+	}
+	if e.tag != nil {
+		return s.executeFollowed(e)
 	}
 	if e.err != nil {
 		s.toServer.Grow()
@@ -271,5 +310,16 @@ func (s *Session) everyExecute(body []byte, e *spread) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// executeFollowed goes on with a command that lookups must follow. The block is open:
+// its backends are spoken to as in a simple query.
+func (s *Session) executeFollowed(e *spread) error {
+	s.quietFailed = false
+	if err := s.followed(e); err != nil {
+		return s.boundFailed(err)
+	}
+	s.tellSpread(e)
 	return nil
 }

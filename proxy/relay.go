@@ -290,6 +290,8 @@ func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 				if o.kind == opQuery {
 					s.tell(e)
 				}
+			} else if o.spread.follows() {
+				visible, o.spread.tag = false, bytes.Clone(body)
 			}
 		}
 		if o.copies != nil {

@@ -82,6 +82,10 @@ ORDER BY tgparentid <> 0, tgrelid::regclass::text, tgname`)
 	if err != nil {
 		return nil, err
 	}
+	// Those of lookups too, which otherwise do not stay so.
+	if err := s.run("SET LOCAL weft.quiet = on"); err != nil {
+		return nil, err
+	}
 	var on []string
 	for _, r := range rows {
 		if err := s.run(r[0]); err != nil {
@@ -89,7 +93,7 @@ ORDER BY tgparentid <> 0, tgrelid::regclass::text, tgname`)
 		}
 		on = append(on, r[1])
 	}
-	return on, nil
+	return append(on, "SET LOCAL weft.quiet = off"), nil
 }
 
 // releaseForeignKeys takes off the foreign keys of home tables that have rows:

@@ -56,7 +56,7 @@ END $d$`,
 DELETE FROM weft.change c WHERE c.ctid = ANY (ARRAY(SELECT o.ctid FROM weft.change o WHERE o.tx = pg_current_xact_id() ORDER BY o.gone DESC LIMIT most))
 RETURNING c.lookup, c.gone, c.entries $f$`,
 
-	lookupAdd, lookupMake, lookupDrop, lookupAltered, lookupDropped,
+	lookupAdd, lookupMake, lookupDrop, lookupFollow, lookupAltered, lookupDropped,
 	`REVOKE EXECUTE ON FUNCTION weft.lookup_add(name, regclass, text[], text[], text[], bool, oid, text, text, text, text), weft.lookup_make(name), weft.lookup_drop(name) FROM PUBLIC`,
 	`DROP EVENT TRIGGER IF EXISTS weft_lookup_altered`,
 	`CREATE EVENT TRIGGER weft_lookup_altered ON ddl_command_end WHEN TAG IN ('ALTER TABLE', 'CREATE INDEX') EXECUTE FUNCTION weft.lookup_altered()`,
@@ -65,6 +65,10 @@ RETURNING c.lookup, c.gone, c.entries $f$`,
   CREATE EVENT TRIGGER weft_lookup_dropped ON sql_drop EXECUTE FUNCTION weft.lookup_dropped();
  END IF;
 END $d$`,
+	// Whatever session_replication_role is.
+	`ALTER EVENT TRIGGER weft_lookup_altered ENABLE ALWAYS`,
+	`ALTER EVENT TRIGGER weft_lookup_dropped ENABLE ALWAYS`,
+	`ALTER TABLE weft.change ENABLE ALWAYS TRIGGER weft_undrained`,
 }
 
 // lookupAdd makes the table of a lookup. Its columns are v1, v2, … and id. Texts
@@ -99,7 +103,7 @@ END $f$`
 // all of them.
 const lookupMake = `CREATE OR REPLACE FUNCTION weft.lookup_make(which name) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog AS $f$
 DECLARE
- l weft.lookup; rel text; rows bool; source text; entry text; chunks text; parse text; find text; vs text; same text; known text; head text;
+ l weft.lookup; rel text; rows bool; source text; entry text; chunks text; parse text; find text; vs text; same text; known text; head text; added text; gone text;
 BEGIN
  SELECT * INTO STRICT l FROM weft.lookup WHERE name = which;
  UPDATE weft.lookup SET names = (SELECT array_agg(a.attname::text ORDER BY u.i) FROM unnest(l.columns || l.keys) WITH ORDINALITY u(n, i)
@@ -113,9 +117,11 @@ BEGIN
   string_agg(format('convert_from(decode(split_part(e, '':'', %s), ''hex''), ''UTF8'')::%s AS v%s', i, t, i), ', ' ORDER BY i),
   string_agg('v' || i, ', ' ORDER BY i), string_agg(format('t.v%s = e.v%s', i, i), ' AND ' ORDER BY i)
   INTO entry, known, parse, find, vs, same FROM unnest(l.types) WITH ORDINALITY u(t, i);
- -- %s is where the rows come from.
- entry := format('SELECT (%s) || '':'' || (%s) || '':'' || %s AS e FROM (SELECT %s FROM %%s r) x WHERE %s', l.bucket_sql, l.id_sql, entry, source, known);
- chunks := format('INSERT INTO weft.change (lookup, gone, entries) SELECT %L, %%s, string_agg(e, '','') FROM (SELECT e, (row_number() OVER ()) / 2000 AS n FROM (%%s) q) z GROUP BY n', which);
+ -- @rows@ is where the rows come from, @gone@ whether they go: names may have a % in them.
+ entry := format('SELECT (%s) || '':'' || (%s) || '':'' || %s AS e FROM (SELECT %s FROM @rows@ r) x WHERE %s', l.bucket_sql, l.id_sql, entry, source, known);
+ chunks := format('INSERT INTO weft.change (lookup, gone, entries) SELECT %L, @gone@, string_agg(e, '','') FROM (SELECT e, (row_number() OVER ()) / 2000 AS n FROM (@entries@) q) z GROUP BY n', which);
+ added := replace(replace(chunks, '@gone@', 'false'), '@entries@', replace(entry, '@rows@', 'new_rows'));
+ gone := replace(replace(chunks, '@gone@', 'true'), '@entries@', replace(entry, '@rows@', 'old_rows'));
  parse := format('SELECT split_part(e, '':'', 2)::int8 AS id, %s FROM unnest(string_to_array(%%s, '','')) e', parse);
  head := ' LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog SET datestyle = ''ISO'' SET timezone = ''UTC'' AS ';
 
@@ -123,11 +129,11 @@ BEGIN
  'BEGIN
   SET CONSTRAINTS weft.weft_undrained DEFERRED;
   IF TG_OP = ''TRUNCATE'' THEN TRUNCATE weft.' || quote_ident(which) || ';
-  ELSIF TG_OP = ''INSERT'' THEN ' || format(chunks, 'false', format(entry, 'new_rows')) || ';
-  ELSIF TG_OP = ''DELETE'' THEN ' || format(chunks, 'true', format(entry, 'old_rows')) || ';
+  ELSIF TG_OP = ''INSERT'' THEN ' || added || ';
+  ELSIF TG_OP = ''DELETE'' THEN ' || gone || ';
   ELSE
-   ' || format(chunks, 'true', format(entry, 'old_rows') || ' EXCEPT ALL ' || format(entry, 'new_rows')) || ';
-   ' || format(chunks, 'false', format(entry, 'new_rows') || ' EXCEPT ALL ' || format(entry, 'old_rows')) || ';
+   ' || replace(replace(chunks, '@gone@', 'true'), '@entries@', replace(entry, '@rows@', 'old_rows') || ' EXCEPT ALL ' || replace(entry, '@rows@', 'new_rows')) || ';
+   ' || replace(replace(chunks, '@gone@', 'false'), '@entries@', replace(entry, '@rows@', 'new_rows') || ' EXCEPT ALL ' || replace(entry, '@rows@', 'old_rows')) || ';
   END IF;
   RETURN NULL;
  END');
@@ -135,12 +141,20 @@ BEGIN
  'DECLARE was text; becomes text;
  BEGIN
   SET CONSTRAINTS weft.weft_undrained DEFERRED;
-  IF TG_OP <> ''INSERT'' THEN SELECT e INTO was FROM (' || format(entry, '(SELECT OLD.*)') || ') o; END IF;
-  IF TG_OP <> ''DELETE'' THEN SELECT e INTO becomes FROM (' || format(entry, '(SELECT NEW.*)') || ') n; END IF;
+  IF TG_OP <> ''INSERT'' THEN SELECT e INTO was FROM (' || replace(entry, '@rows@', '(SELECT OLD.*)') || ') o; END IF;
+  IF TG_OP <> ''DELETE'' THEN SELECT e INTO becomes FROM (' || replace(entry, '@rows@', '(SELECT NEW.*)') || ') n; END IF;
   INSERT INTO weft.change (lookup, gone, entries) SELECT ' || quote_literal(which) || ', x.gone, x.e FROM (VALUES (true, was), (false, becomes)) x (gone, e)
    WHERE was IS DISTINCT FROM becomes AND x.e IS NOT NULL;
   RETURN NULL;
  END');
+
+ -- Notes all rows of the table, or of a partition of it.
+ EXECUTE format('CREATE OR REPLACE FUNCTION weft.%I(source regclass, gone bool) RETURNS void', which || ':fill') || head || quote_literal(
+ 'BEGIN
+  SET CONSTRAINTS weft.weft_undrained DEFERRED;
+  EXECUTE replace(replace(' || quote_literal(replace(chunks, '@entries@', entry)) || ', ''@rows@'', source::text), ''@gone@'', gone::text);
+ END');
+ EXECUTE format('REVOKE EXECUTE ON FUNCTION weft.%I(regclass, bool) FROM PUBLIC', which || ':fill');
 
  EXECUTE format('CREATE OR REPLACE FUNCTION weft.%I(gone text, added text) RETURNS void', which || ':apply') || head || quote_literal(
  CASE WHEN l.single THEN
@@ -200,17 +214,42 @@ BEGIN
   EXECUTE format('CREATE TRIGGER %I AFTER DELETE ON %s REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION weft.%I()', 'weft ' || which || ' delete', rel, which || ':note');
  END IF;
  EXECUTE format('CREATE TRIGGER %I BEFORE TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION weft.%I()', 'weft ' || which || ' truncate', rel, which || ':note');
+ EXECUTE (SELECT string_agg(format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', rel, tgname), '; ') FROM pg_trigger WHERE tgrelid = l.owner AND tgname LIKE 'weft ' || replace(which, '_', '\_') || ' %');
 END $f$`
 
 const lookupDrop = `CREATE OR REPLACE FUNCTION weft.lookup_drop(which name) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog SET client_min_messages = warning AS $f$
 BEGIN
  DELETE FROM weft.lookup WHERE name = which;
- EXECUTE format('DROP FUNCTION IF EXISTS weft.%I(), weft.%I(), weft.%I(text, text), weft.%I(text), weft.%I(text) CASCADE', which || ':note', which || ':row', which || ':apply', which || ':find', which || ':claim');
+ EXECUTE format('DROP FUNCTION IF EXISTS weft.%I(), weft.%I(), weft.%I(regclass, bool), weft.%I(text, text), weft.%I(text), weft.%I(text) CASCADE', which || ':note', which || ':row', which || ':fill', which || ':apply', which || ':find', which || ':claim');
  EXECUTE format('DROP TABLE IF EXISTS weft.%I', which);
 END $f$`
 
+// lookupFollow does to a lookup what DDL makes necessary, inside its transaction, by
+// whomever that is run. What it says is weft's own: see LookupStep. Rows that have come
+// or gone with it become notes, as if somebody had written them.
+const lookupFollow = `CREATE OR REPLACE FUNCTION weft.lookup_follow(step text, proof text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $f$
+DECLARE
+ secret text; s json; which name;
+BEGIN
+ SELECT o.key INTO secret FROM weft.own o;
+ IF NOT coalesce(proof = encode(sha256(convert_to(secret || encode(sha256(convert_to(secret || step, 'UTF8')), 'hex'), 'UTF8')), 'hex'), false) THEN
+  RAISE insufficient_privilege USING MESSAGE = 'weft.lookup_follow is for weft alone';
+ END IF;
+ s := step::json;
+ which := s->>'name';
+ IF s->>'do' = 'make' THEN
+  PERFORM weft.lookup_add(which, (s->>'table')::regclass, ARRAY(SELECT json_array_elements_text(s->'columns')), ARRAY(SELECT json_array_elements_text(s->'keys')),
+   ARRAY(SELECT json_array_elements_text(s->'types')), true, coalesce(to_regclass(s->>'index')::oid, 0), 'public', s->>'id', s->>'bucket', '');
+  PERFORM weft.lookup_make(which);
+ ELSIF s->>'do' = 'anew' THEN
+  EXECUTE format('TRUNCATE weft.%I', which);
+ END IF;
+ EXECUTE format('SELECT weft.%I($1, $2)', which || ':fill') USING (s->>'table')::regclass, s->>'do' = 'take';
+END $f$`
+
 // lookupAltered follows new names of columns, and refuses types whose values
-// would hash otherwise.
+// would hash otherwise. Triggers that somebody has disabled are enabled again: a lookup
+// that misses rows is wrong, and whoever loads data so means triggers of his own.
 const lookupAltered = `CREATE OR REPLACE FUNCTION weft.lookup_altered() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $f$
 DECLARE
  l record;
@@ -232,17 +271,27 @@ BEGIN
    PERFORM weft.lookup_make(l.name);
   END IF;
  END LOOP;
- -- A unique index that was made after its lookup.
+ FOR l IN SELECT t.tgrelid::regclass::text AS rel, t.tgname FROM pg_trigger t JOIN weft.lookup k ON t.tgrelid IN (SELECT k.owner UNION ALL SELECT relid FROM pg_partition_tree(k.owner))
+  WHERE coalesce(current_setting('weft.quiet', true), '') <> 'on' AND t.tgenabled <> 'A' AND t.tgname LIKE 'weft ' || replace(k.name, '_', '\_') || ' %' LOOP
+  EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', l.rel, l.tgname);
+ END LOOP;
+ -- A unique index that was made after its lookup, or again because a column has another type.
  UPDATE weft.lookup k SET index = i.indexrelid FROM pg_index i
- WHERE k.index = 0 AND k.single AND i.indrelid = k.owner AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnkeyatts = cardinality(k.columns)
-  AND k.columns <@ (string_to_array(i.indkey::text, ' ')::int2[])[1:i.indnkeyatts];
+ WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = k.index) AND ` + lookupIndex + `;
 END $f$`
+
+// lookupIndex is whether an index i is one that lookup k keeps unique over all shards.
+const lookupIndex = `k.single AND i.indrelid = k.owner AND i.indisunique AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL
+  AND i.indnkeyatts = cardinality(k.columns) AND k.columns <@ (string_to_array(i.indkey::text, ' ')::int2[])[1:i.indnkeyatts]`
 
 // lookupDropped drops the lookups of tables, columns and indexes that are gone.
 const lookupDropped = `CREATE OR REPLACE FUNCTION weft.lookup_dropped() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $f$
 DECLARE
  which name;
 BEGIN
+ -- Another index that is as unique keeps it.
+ UPDATE weft.lookup k SET index = i.indexrelid FROM pg_index i
+ WHERE k.index IN (SELECT d.objid FROM pg_event_trigger_dropped_objects() d WHERE d.classid = 'pg_class'::regclass) AND ` + lookupIndex + `;
  FOR which IN SELECT DISTINCT l.name FROM weft.lookup l JOIN pg_event_trigger_dropped_objects() d ON d.classid = 'pg_class'::regclass
   AND (d.objid = l.owner AND (d.objsubid = 0 OR d.objsubid = ANY (l.columns)) OR d.objid = l.index) LOOP
   PERFORM weft.lookup_drop(which);

@@ -21,6 +21,8 @@ type LookupRequest struct {
 	Name string
 	// Unique: it also keeps the columns' values unique over all shards.
 	Unique bool
+	// Index is a unique index that is going to be made: errors name it.
+	Index string
 }
 
 // lookupSpec is a lookup with all that is needed to make and compare it.
@@ -60,7 +62,7 @@ func judgeLookup(schema *catalog.Schema, snap *directory.Snapshot, req *LookupRe
 		return nil, refuse(pgerr.FeatureNotSupported, "%q is sharded by a %s, and a lookup table cannot follow its entries", name, v.Kind()).
 			WithHint("Lookup tables need a shard key that a shard can compute a row's place from: hash, composite, range, list.")
 	}
-	spec := &lookupSpec{database: req.Database, table: req.Table, columns: req.Columns, unique: req.Unique, name: req.Name}
+	spec := &lookupSpec{database: req.Database, table: req.Table, columns: req.Columns, unique: req.Unique, name: req.Name, index: req.Index}
 	var columns []vindex.Column
 	for _, n := range req.Columns {
 		c := rel.Column(n)
@@ -102,7 +104,7 @@ func judgeLookup(schema *catalog.Schema, snap *directory.Snapshot, req *LookupRe
 func (l *lookupSpec) identify(schema *catalog.Schema, rel *catalog.Relation) error {
 	for i := range rel.Lookups {
 		k := &rel.Lookups[i]
-		if slices.Equal(k.Columns, l.columns) || l.name != "" && k.Name == l.name {
+		if slices.Equal(k.Columns, l.columns) || l.unique && k.Unique && sameSet(k.Columns, l.columns) || l.name != "" && k.Name == l.name {
 			if l.name == "" {
 				l.name = k.Name
 			}
@@ -144,6 +146,9 @@ func lookupName(table catalog.Name, columns []string) string {
 	}
 	return string(b[:min(len(b), 45)]) // and room for a number
 }
+
+// list is its columns.
+func (l *lookupSpec) list() string { return strings.Join(l.columns, ", ") }
 
 func sameSet(a, b []string) bool {
 	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))

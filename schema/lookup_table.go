@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"slices"
 	"strconv"
 	"strings"
@@ -213,9 +214,18 @@ END IF; END $d$`, literal(l.name), literal(quoted(l.table)), array(l.columns), a
 	return do(home)
 }
 
-// installLookups makes what a shard needs for lookups.
+// installLookups makes what a shard needs for lookups, unless it is there: making it
+// waits for transactions that have changed something, and one of them may be waiting
+// for us.
 func installLookups(s *session) error {
-	if err := s.run("BEGIN", "SELECT pg_advisory_xact_lock(2003133044)"); err != nil {
+	there, err := s.one("SELECT to_regprocedure('weft.lookup_version()')")
+	if err == nil && there != "" {
+		there, err = s.one("SELECT weft.lookup_version()")
+	}
+	if err != nil || there == lookupVersion {
+		return err
+	}
+	if err := s.run("BEGIN", "SELECT pg_advisory_xact_lock("+ownLock+")"); err != nil {
 		return err
 	}
 	if err := s.run(lookupObjects...); err != nil {
@@ -225,8 +235,11 @@ func installLookups(s *session) error {
 		}
 		return err
 	}
-	return s.run("COMMIT")
+	return s.run("CREATE OR REPLACE FUNCTION weft.lookup_version() RETURNS text LANGUAGE sql AS "+literal("SELECT "+literal(lookupVersion)), "COMMIT")
 }
+
+// lookupVersion tells which texts a shard has been given.
+var lookupVersion = fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(strings.Join(lookupObjects, "\n"))))
 
 // announceLookup makes all proxies look at the schema anew.
 func (j *lookupJob) announceLookup() error {
@@ -557,7 +570,7 @@ func (j *lookupJob) contend(from int, s *session, found, stands string, compare 
 		j.report.Duplicates++
 		return nil
 	case there:
-		return l.duplicated(parts[2:])
+		return l.duplicates(parts[2:])
 	}
 	j.report.Stale++
 	return s.run("UPDATE " + l.own() + " t SET id = e.id FROM " + l.parse([]string{found}) + " e WHERE " + l.same())
@@ -575,13 +588,18 @@ func (j *lookupJob) ownerOf(id int64) int {
 	return int(j.snap.Placement[uint64(id)>>(64-n)])
 }
 
-// duplicated is how PostgreSQL words it when a unique index cannot be made.
-func (l *lookupSpec) duplicated(values []string) error {
+// duplicates is duplicated for the values of an entry.
+func (l *lookupSpec) duplicates(values []string) error {
 	for i, v := range values {
 		if b, err := hex.DecodeString(v); err == nil {
 			values[i] = string(b)
 		}
 	}
+	return l.duplicated(values)
+}
+
+// duplicated is how PostgreSQL words it when a unique index cannot be made.
+func (l *lookupSpec) duplicated(values []string) error {
 	name := l.index
 	if name == "" {
 		name = l.name

@@ -1,0 +1,136 @@
+package schema
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"weft/catalog"
+	"weft/directory"
+	"weft/pgerr"
+)
+
+// DDL on a sharded table may need a lookup, or change the rows that one must know:
+// a unique constraint that shards alone cannot keep, a partition that comes or goes.
+// What has to be done is done in the transaction of the command, on all shards: it is
+// there when the command is, or neither is. Nobody can write the table meanwhile.
+
+// LookupStep is something to be done to a lookup on every shard.
+type LookupStep struct {
+	// Do is make: a new lookup; anew: all its entries; add, take: the entries of
+	// the rows of a table that becomes a partition, or is one no longer.
+	Do   string `json:"do"`
+	Name string `json:"name"`
+	// Table has the rows.
+	Table   string   `json:"table"`
+	Columns []string `json:"columns,omitempty"`
+	Keys    []string `json:"keys,omitempty"`
+	Types   []string `json:"types,omitempty"`
+	Index   string   `json:"index,omitempty"`
+	ID      string   `json:"id,omitempty"`
+	Bucket  string   `json:"bucket,omitempty"`
+
+	spec *lookupSpec
+}
+
+// SQL is the statement that does it on a shard whose key that is.
+func (l *LookupStep) SQL(key string) (string, error) {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return "", err
+	}
+	sum := func(s string) string {
+		h := sha256.Sum256([]byte(key + s))
+		return hex.EncodeToString(h[:])
+	}
+	return "SELECT weft.lookup_follow(" + literal(string(text)) + ", " + literal(sum(sum(string(text)))) + ")", nil
+}
+
+// Duplicated words that a value is there twice, as PostgreSQL does where it makes an
+// index.
+func (l *LookupStep) Duplicated(value string) error { return l.spec.duplicated([]string{value}) }
+
+// UniqueSteps are the lookups that the unique indexes of a table need and do not
+// have.
+func UniqueSteps(schema *catalog.Schema, snap *directory.Snapshot, database string, table catalog.Name) ([]*LookupStep, error) {
+	rel, t := schema.Relation(table), snap.Table(database, table.Schema, table.Name)
+	if rel == nil || t == nil || t.Kind != directory.Sharded {
+		return nil, nil
+	}
+	var out []*LookupStep
+	taken := map[string]bool{}
+	for _, columns := range needLookups(rel, t) {
+		req := LookupRequest{Request: Request{Database: database, Table: table, Columns: columns}, Unique: true}
+		spec, err := judgeLookup(schema, snap, &req)
+		if err != nil {
+			return nil, err
+		}
+		if k := spec.known; k != nil {
+			if !k.Unique || !k.Public {
+				return nil, pgerr.New(pgerr.ObjectInUse, "(%s) of %q has a lookup that is not unique, or not complete: %s", spec.list(), req.name(), k.Name).
+					WithHint("Drop it first: SELECT weft.drop_lookup(%s, %s).", literal(req.name()), literal(spec.list()))
+			}
+			continue
+		}
+		if spec.index == "" {
+			return nil, refuse(pgerr.FeatureNotSupported, "no lookup can keep (%s) of sharded table %q unique over all shards", spec.list(), req.name()).
+				WithHint("A lookup keeps columns unique, but not parts of a table, expressions, deferrable constraints or NULLS NOT DISTINCT.")
+		}
+		for base, i := spec.name, 2; taken[spec.name]; i++ {
+			spec.name = fmt.Sprintf("%s_%d", base, i)
+		}
+		taken[spec.name] = true
+		out = append(out, &LookupStep{
+			Do: "make", Name: spec.name, Table: quoted(table), Columns: spec.columns, Keys: spec.keys, Types: spec.types,
+			Index: quoted(catalog.Name{Schema: table.Schema, Name: spec.index}), ID: spec.idSQL, Bucket: spec.bucket, spec: spec,
+		})
+	}
+	return out, nil
+}
+
+// PartSteps bring the rows of a partition into the lookups of its table, or take
+// them out.
+func PartSteps(schema *catalog.Schema, table, part catalog.Name, take bool) []*LookupStep {
+	do := "add"
+	if take {
+		do = "take"
+	}
+	return steps(schema, table, part, do, nil)
+}
+
+// AnewSteps make all entries of the lookups on one of these columns again.
+func AnewSteps(schema *catalog.Schema, table catalog.Name, columns []string) []*LookupStep {
+	return steps(schema, table, table, "anew", columns)
+}
+
+func steps(schema *catalog.Schema, table, source catalog.Name, do string, columns []string) []*LookupStep {
+	var out []*LookupStep
+	for rel := schema.Relation(table); rel != nil; rel = rel.Parent {
+		for i := range rel.Lookups {
+			l := &rel.Lookups[i]
+			if columns != nil && !slices.ContainsFunc(l.Columns, func(c string) bool { return slices.Contains(columns, c) }) {
+				continue
+			}
+			index := l.Index
+			if index == "" {
+				index = l.Name
+			}
+			spec := &lookupSpec{table: rel.Name, columns: l.Columns, index: index}
+			out = append(out, &LookupStep{Do: do, Name: l.Name, Table: quoted(source), spec: spec})
+		}
+	}
+	return out
+}
+
+// InstallLookups makes what a shard needs for lookups.
+func InstallLookups(ctx context.Context, shards Shards, shard, database, user string) error {
+	s, err := open(ctx, shards, shard, database, user, "weft install")
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	return installLookups(s)
+}
