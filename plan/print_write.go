@@ -13,6 +13,11 @@ func (w *Write) String() string {
 }
 
 func (w *Write) print(b *strings.Builder, indent string) {
+	if w.Query != nil && w.Verb == "SELECT" {
+		fmt.Fprintf(b, "%slock first: %s\n", indent, w.Query)
+		w.Read.print(b, indent+"  ")
+		return
+	}
 	if w.Read != nil {
 		fmt.Fprintf(b, "%sread first:\n", indent)
 		w.Read.print(b, indent+"  ")
@@ -44,6 +49,9 @@ func (w *Write) print(b *strings.Builder, indent string) {
 	}
 	if w.Split != nil {
 		w.Split.print(b, indent+"  ")
+	}
+	if w.Along > 0 {
+		fmt.Fprintf(b, "%s  where step %d has rows\n", indent, w.Along)
 	}
 }
 

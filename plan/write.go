@@ -51,6 +51,10 @@ type Write struct {
 	// shard, and the others follow it.
 	Copies *Copies
 
+	// Along, if not 0, is the number (from 1) of the step beside whose rows all
+	// rows of it are: shards that gave none need not be asked.
+	Along int
+
 	// Home: it runs on the home shard alone, whose table it changes.
 	Home bool
 
@@ -65,7 +69,8 @@ type Write struct {
 	// Before are the steps that come first, one after the other: writes whose rows
 	// are needed (WITH, a row that moves), and queries that are to be answered
 	// once (Verb is SELECT). The rows of the i-th are the input that comes after
-	// the pieces of Read and the steps before it. A step has no Read of its own.
+	// the pieces of Read and the steps before it. A step has no Read of its own,
+	// unless it is a query that locks rows: Read and Query are all it has then.
 	Before []*Write
 
 	// Known is what PostgreSQL says of the texts, asked at the first execution.

@@ -104,6 +104,8 @@ type changing struct {
 	// once are the queries in it that are answered before it, on the home shard:
 	// they name nothing of what is around them, and may yield other rows each time.
 	once []*pg.SelectStmt
+	// locking are those that lock rows, and are answered before anything else.
+	locking []*pg.SelectStmt
 }
 
 // changing looks at a statement. It returns nil if it is none of these.
@@ -209,16 +211,23 @@ func (c *changing) write() (*plan.Write, *pgerr.Error) {
 	if c.moves() {
 		return c.move()
 	}
+	var refusal *pgerr.Error
+	if c.locking, refusal = c.findLocking(c.stmt); refusal != nil {
+		return nil, refusal
+	}
 	stays, refusal := c.staying()
 	if refusal != nil {
 		return nil, refusal
 	}
 	s := &steps{analysis: c.analysis, stmt: c.stmt, returned: map[string]int{}}
+	if s.before, refusal = c.lockSteps(c.locking); refusal != nil {
+		return nil, refusal
+	}
 	if s.r, refusal = c.takeOutAll(stays); refusal != nil {
 		return nil, refusal
 	}
 	s.answer(c.once)
-	w := &plan.Write{Verb: c.verb, Returns: len(c.returning) > 0, Home: c.table == nil}
+	w := &plan.Write{Verb: c.verb, Returns: len(c.returning) > 0, Home: c.table == nil, Along: c.along()}
 	if c.table != nil {
 		w.Instances = []plan.Instance{s.r.solved(c.targetRows())}
 	}

@@ -154,6 +154,9 @@ func (c *changing) unfitMerge() *pgerr.Error {
 	in.top().query(c.rows())
 	c.findOnce()
 	refusal := c.unfit(in)
+	if refusal == nil && in.out.Locks {
+		refusal = cannot("Lock the rows in a statement of its own.", "a subquery that locks rows is not supported in a MERGE that inserts on several shards")
+	}
 	c.once = nil
 	return refusal
 }

@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"slices"
+
 	pg "github.com/pganalyze/pg_query_go/v6"
 	"google.golang.org/protobuf/proto"
 
@@ -16,6 +18,9 @@ func (c *changing) findOnce() {
 	c.once = nil
 	parser.Walk(c.stmt, func(m any) bool {
 		sel, ok := m.(*pg.SelectStmt)
+		if ok && slices.Contains(c.locking, sel) {
+			return false
+		}
 		if !ok || !c.unsure(sel) && !c.orderly(sel) || !c.closed(sel) {
 			return true
 		}
@@ -62,6 +67,7 @@ func (c *changing) takeOutAll(stays map[*pg.RangeVar]bool) (*remainder, *pgerr.E
 	for copied, was := range r.queries {
 		r.copies[was] = copied
 	}
+	r.lend(c.locking)
 	return r, r.takeOut(c.stmt)
 }
 
@@ -84,12 +90,6 @@ func (s *steps) answer(once []*pg.SelectStmt) {
 		}
 		s.enclose(tree, plain)
 		s.before = append(s.before, &step{tree: tree, write: readingStep()})
-		rows := newSelect()
-		rows.TargetList = []*pg.Node{targetOf(pg.MakeColumnRefNode([]*pg.Node{pg.MakeAStarNode()}, -1), "")}
-		rows.FromClause = []*pg.Node{rangeNode(&pg.RangeVar{
-			Relname: stepMark(len(s.before) - 1), Inh: true, Relpersistence: "p", Alias: &pg.Alias{Aliasname: inputAlias}, Location: -1,
-		})}
-		proto.Reset(sel)
-		proto.Merge(sel, rows)
+		stepRows(sel, len(s.before)-1)
 	}
 }

@@ -41,6 +41,9 @@ func (c *changing) staying() (map[*pg.RangeVar]bool, *pgerr.Error) {
 		}
 		stays[rv] = near && !once[rv] && c.mayStay(rv)
 	}
+	if in.out.Locks {
+		return stays, c.unfitLocks(stays)
+	}
 	return stays, nil
 }
 
@@ -103,8 +106,8 @@ func (c *changing) unfit(in *analysis) *pgerr.Error {
 		return in.out.Refusal
 	case c.where().GetCurrentOfExpr() != nil:
 		return cannot("Declare the cursor in the same transaction, over rows of one shard key.", "WHERE CURRENT OF needs a cursor on one shard")
-	case in.out.Writes, in.out.Locks:
-		return cannot("Lock the rows in a statement of its own.", "a subquery that locks or changes rows is not supported in a statement that writes on several shards")
+	case in.out.Writes:
+		return cannot("Change the rows in a statement of its own.", "a subquery that changes rows is not supported in a statement that writes on several shards")
 	case c.table == nil:
 		return nil
 	case len(t.sequences) > 0:
@@ -127,7 +130,7 @@ var perRowCalls = set("random", "clock_timestamp", "gen_random_uuid", "timeofday
 // PostgreSQL has one for all rows.
 func (c *changing) unfitCalls(in *analysis) *pgerr.Error {
 	apart := map[*pg.FuncCall]bool{}
-	for _, sel := range c.once {
+	for _, sel := range slices.Concat(c.once, c.locking) {
 		parser.Walk(sel, func(m any) bool {
 			if f, ok := m.(*pg.FuncCall); ok {
 				apart[f] = true

@@ -34,6 +34,8 @@ type steps struct {
 	returned map[string]int
 	before   []*step
 	written  map[*catalog.Relation]bool
+	locking  []*pg.SelectStmt // what the first steps answer
+	along    map[int32]int    // plan.Write.Along by the place of the target in the text
 }
 
 // step is one of them, not yet written out.
@@ -57,16 +59,29 @@ func (a *analysis) withWrites(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
 		return nil, cannot("Send it as a statement of its own.", "a statement that changes rows on several shards cannot be part of a command")
 	}
 	with, _ := withOf(stmt)
-	s := &steps{analysis: a, stmt: stmt, with: with, returned: map[string]int{}, written: map[*catalog.Relation]bool{}}
+	s := &steps{analysis: a, stmt: stmt, with: with, returned: map[string]int{}, written: map[*catalog.Relation]bool{}, along: map[int32]int{}}
 	if refusal := s.check(); refusal != nil {
 		return nil, refusal
 	}
 	a.timed = a.tells(stmt)
+	if s.locking, refusal = a.findLocking(stmt); refusal != nil {
+		return nil, refusal
+	}
+	if refusal := lockedOnly(stmt, s.locking); refusal != nil {
+		return nil, refusal
+	}
 	stays, refusal := s.staying()
 	if refusal != nil {
 		return nil, refusal
 	}
-	if s.r, refusal = s.takeOut(stmt, stays); refusal != nil {
+	if s.before, refusal = a.lockSteps(s.locking); refusal != nil {
+		return nil, refusal
+	}
+	s.r = a.newRemainder()
+	s.r.stays = stays
+	s.r.tree = s.r.copy(stmt)
+	s.r.lend(s.locking)
+	if refusal := s.r.takeOut(stmt); refusal != nil {
 		return nil, refusal
 	}
 	return s.write()
@@ -148,10 +163,11 @@ func (s *steps) staying() (map[*pg.RangeVar]bool, *pgerr.Error) {
 			return cannot("Change the key in a statement of its own.", "the shard key of %q cannot be changed beside other writes", c.target.Relname)
 		}
 		own, _ := withOf(n)
-		c.with = s.visible(visible)
+		c.with, c.locking = s.visible(visible), s.locking
 		if own != nil && n != s.stmt {
 			return cannot("Write one WITH.", "a WITH inside of another that changes rows is not supported over several shards")
 		}
+		s.along[c.target.Location] = c.along()
 		found, refusal := c.staying()
 		if len(c.once) > 0 && refusal == nil {
 			refusal = cannot("Ask for its rows first.", "a subquery that may yield other rows each time is not supported beside other writes over several shards")
@@ -287,11 +303,11 @@ func (s *steps) add(stmt *pg.Node, plain, names []*pg.Node) *pgerr.Error {
 	switch n := stmt.GetNode().(type) {
 	case *pg.Node_UpdateStmt:
 		w.Verb, w.Returns = "UPDATE", len(n.UpdateStmt.ReturningList) > 0
-		w.Instances = s.rowsOf(n.UpdateStmt.Relation)
+		w.Instances, w.Along = s.rowsOf(n.UpdateStmt.Relation), s.along[n.UpdateStmt.Relation.Location]
 		n.UpdateStmt.ReturningList = renamed(n.UpdateStmt.ReturningList, names)
 	case *pg.Node_DeleteStmt:
 		w.Verb, w.Returns = "DELETE", len(n.DeleteStmt.ReturningList) > 0
-		w.Instances = s.rowsOf(n.DeleteStmt.Relation)
+		w.Instances, w.Along = s.rowsOf(n.DeleteStmt.Relation), s.along[n.DeleteStmt.Relation.Location]
 		n.DeleteStmt.ReturningList = renamed(n.DeleteStmt.ReturningList, names)
 	default:
 		w.Verb, w.Returns = "SELECT", true

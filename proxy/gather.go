@@ -74,6 +74,10 @@ type gathering struct {
 	returned [][][]byte
 	shares   []*finish.Inputs
 	begun    bool
+	// gave: the shards that have given rows of a step that locks some, by step.
+	// locked is how many rows each leg has locked, where that was counted.
+	gave   [][]bool
+	locked []int
 	// alone: it is a transaction of its own. passed: the client has been sent a row.
 	// stray is why it is to be carried out once more.
 	alone, passed bool

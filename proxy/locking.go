@@ -148,8 +148,17 @@ func (k *locking) takeAny() (rows [][]byte, err error) {
 			return nil, err
 		}
 		rows = append(rows, got[i]...)
+		k.count(i, len(got[i]))
 	}
 	return rows, nil
+}
+
+// count notes how many rows a leg has locked that count.
+func (k *locking) count(leg, rows int) {
+	if k.x.locked == nil {
+		k.x.locked = make([]int, len(k.x.legs))
+	}
+	k.x.locked[leg] = rows
 }
 
 // takeFirst locks the first rows in the query's order.
@@ -166,6 +175,9 @@ func (k *locking) takeFirst() ([][]byte, error) {
 		}
 		if !ok {
 			continue
+		}
+		for i, n := range used {
+			k.count(i, n)
 		}
 		if err := k.release(used); err != nil {
 			return nil, err

@@ -259,6 +259,9 @@ func (s *Session) visitWrite(r *router, x *gathering) error {
 		return err
 	}
 	for shard := range shards.All() {
+		if at := x.write.Along; at > 0 && x.gave[at-1] != nil && !x.gave[at-1][shard] {
+			continue
+		}
 		x.visits[shard] = []int{0}
 	}
 	return nil

@@ -27,7 +27,7 @@ func (s *Session) describeSteps(x *gathering, d *plan.Description) error {
 	}
 	in := finish.NewInputs(x.shapes(d), len(d.Params), finish.Limits{})
 	for _, b := range w.Before {
-		cols, _, err := s.describeLent(x, d, in, b)
+		cols, err := s.describeStep(x, d, in, b)
 		if err != nil {
 			return err
 		}
@@ -42,6 +42,22 @@ func (s *Session) describeSteps(x *gathering, d *plan.Description) error {
 		return err
 	}
 	return s.checkColumns(cols, d.Columns, sql)
+}
+
+// describeStep finds out what a step before a write returns.
+func (s *Session) describeStep(x *gathering, d *plan.Description, in *finish.Inputs, b *plan.Write) ([]plan.Column, error) {
+	if b.Read == nil {
+		cols, _, err := s.describeLent(x, d, in, b)
+		return cols, err
+	}
+	step := *x
+	step.write, step.d = b, d
+	y := s.queryOf(&step)
+	err := s.describeGather(y)
+	if err != nil {
+		return nil, err
+	}
+	return y.d.Columns, nil
 }
 
 // describeLent finds out what a text over lent rows returns.

@@ -15,6 +15,11 @@ import (
 // rows to keep. They are as finish.Carry says. It returns their columns.
 func (s *Session) readQuery(r *router, x *gathering, keep func(row []byte) error) ([]plan.Column, error) {
 	y := s.queryOf(x)
+	return s.readGathered(r, x, y, keep)
+}
+
+// readGathered is readQuery for a gathering that queryOf has made.
+func (s *Session) readGathered(r *router, x, y *gathering, keep func(row []byte) error) ([]plan.Column, error) {
 	if err := s.describeGather(y); err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ func (s *Session) runSteps(r *router, x *gathering) error {
 		x.in = finish.NewInputs(nil, len(x.d.Params), finish.Limits{Inline: inlineAtHome, Max: s.maxGatherBytes()})
 	}
 	x.returned = make([][][]byte, len(x.write.Before))
+	x.gave = make([][]bool, len(x.write.Before))
 	for i := range x.write.Before {
 		if err := s.runStep(r, x, i); err != nil {
 			return err
@@ -35,6 +36,9 @@ func (s *Session) runSteps(r *router, x *gathering) error {
 const selectVerb = "SELECT"
 
 func (s *Session) runStep(r *router, x *gathering, i int) error {
+	if x.write.Before[i].Read != nil {
+		return s.runLocking(r, x, i)
+	}
 	y := *x
 	y.write, y.legs, y.shares = x.write.Before[i], nil, nil
 	cols := x.d.Steps[i]
@@ -59,24 +63,54 @@ func (s *Session) runStep(r *router, x *gathering, i int) error {
 
 // keepStep keeps the rows that a step returns.
 func (s *Session) keepStep(x, y *gathering, i int) error {
-	input := len(x.g.Pieces) + i
-	split := x.splits(input)
+	keep := x.keeper(i)
 	for _, l := range y.legs {
-		err := eachRow(l, func(row []byte) error {
-			if split {
-				x.returned[i] = append(x.returned[i], slices.Clone(row))
-			}
-			full, err := x.in.AddTo(input, row)
-			if err == nil && full {
-				err = tooMuchLent()
-			}
-			return err
-		})
-		if err != nil {
+		if err := eachRow(l, keep); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// keeper keeps a row that a step returns.
+func (x *gathering) keeper(i int) func(row []byte) error {
+	input := len(x.g.Pieces) + i
+	split := x.splits(input)
+	return func(row []byte) error {
+		if split {
+			x.returned[i] = append(x.returned[i], slices.Clone(row))
+		}
+		full, err := x.in.AddTo(input, row)
+		if err == nil && full {
+			err = tooMuchLent()
+		}
+		return err
+	}
+}
+
+// runLocking carries out a step that locks rows, over all shards.
+func (s *Session) runLocking(r *router, x *gathering, i int) error {
+	step := *x
+	step.write = x.write.Before[i]
+	y := s.queryOf(&step)
+	x.in.Extend(finish.Shape{Columns: x.d.Steps[i]})
+	if _, err := s.readGathered(r, &step, y, x.keeper(i)); err != nil {
+		return err
+	}
+	x.gave[i] = y.shardsOf(len(s.snap.Shards))
+	return nil
+}
+
+// shardsOf tells which shards have given rows of the result.
+func (x *gathering) shardsOf(shards int) []bool {
+	out := make([]bool, shards)
+	for i, l := range x.legs {
+		out[l.shard] = l.rows > 0
+		if x.locked != nil {
+			out[l.shard] = x.locked[i] > 0
+		}
+	}
+	return out
 }
 
 func tooMuchLent() error {

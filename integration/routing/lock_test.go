@@ -68,6 +68,64 @@ func takeSome(ctx context.Context, conn *pgx.Conn, how string) (int, error) {
 	return len(keys), tx.Commit(ctx)
 }
 
+// TestQueueInOneStatement lets workers take jobs, each as one statement: every job is
+// done once.
+func TestQueueInOneStatement(t *testing.T) {
+	db, p := pairs(t, "queue1", 160)
+	const pick = "select k from pairs where n = 0 order by v limit 2 for update skip locked"
+	for _, take := range []string{
+		"update pairs set n = n + 1 where k = (select k from pairs where n = 0 order by v limit 1 for update skip locked) returning k",
+		"update pairs set n = n + 1 where k in (" + pick + ") returning k",
+		"with p as (" + pick + ") update pairs set n = n + 1 from p where p.k = pairs.k returning pairs.k",
+		// v is no key: all shards are asked for it.
+		"update pairs set n = n + 1 where v in (select v from pairs where n = 0 order by k limit 2 for update skip locked) returning k",
+		"delete from pairs using (" + pick + ") q where q.k = pairs.k returning pairs.k",
+	} {
+		p.Both(t, "reset", "update pairs set n = 0")
+		ctx, stop := context.WithTimeout(context.Background(), pair.Patience)
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		times := map[int64]int{}
+		for range 5 {
+			conn := harness.Weft(t).Connect(t, "postgres", "dbname="+db)
+			wg.Go(func() {
+				for !t.Failed() {
+					keys, err := drain(ctx, conn, take)
+					if err != nil {
+						t.Errorf("%s: %v", take, err)
+						return
+					}
+					mu.Lock()
+					for _, k := range keys {
+						times[k]++
+					}
+					over := len(times) == 160
+					mu.Unlock()
+					if over {
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		stop()
+		for k, n := range times {
+			if n != 1 {
+				t.Errorf("%s: job %d was done %d times", take, k, n)
+			}
+		}
+	}
+}
+
+// drain runs a statement that returns keys.
+func drain(ctx context.Context, conn *pgx.Conn, sql string) ([]int64, error) {
+	rows, err := conn.Query(ctx, sql)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[int64])
+}
+
 // TestLockAfterWait waits for a row that is gone then: the next one is locked.
 func TestLockAfterWait(t *testing.T) {
 	db, _ := pairs(t, "lockwait", 20)

@@ -1,0 +1,313 @@
+package planner
+
+import (
+	"slices"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+	"google.golang.org/protobuf/proto"
+
+	"weft/parser"
+	"weft/pgerr"
+	"weft/plan"
+)
+
+// A query inside of a statement that changes rows may lock others, or the same:
+//
+//	UPDATE jobs SET state = 'taken' WHERE id IN
+//		(SELECT id FROM jobs WHERE state = 'new' ORDER BY id LIMIT 5 FOR UPDATE SKIP LOCKED)
+//
+// If it names nothing of what is around it PostgreSQL answers it once, and so does
+// weft: as the first step, over all shards, as if it were a statement of its own.
+// Its rows stand in its place then. If it names the row that is changed, it can stay
+// where it is, provided that what it locks is beside that row.
+//
+// PostgreSQL asks for rows as they are needed, so that a query whose answer turns
+// out not to matter may lock none. Here it locks what it yields. Where rows are
+// certainly left (EXISTS), or it is certainly not asked (a WITH that nobody names),
+// it is refused.
+
+// findLocking finds the queries of a statement that lock rows and are answered
+// before it.
+func (a *analysis) findLocking(stmt *pg.Node) ([]*pg.SelectStmt, *pgerr.Error) {
+	var out []*pg.SelectStmt
+	var refusal *pgerr.Error
+	ctes := map[string]bool{}
+	exists := map[*pg.SelectStmt]bool{}
+	unused := map[*pg.SelectStmt]bool{}
+	named := uses(stmt)
+	parser.Walk(stmt, func(m any) bool {
+		if c, ok := m.(*pg.CommonTableExpr); ok {
+			ctes[c.Ctename] = true
+			unused[c.Ctequery.GetSelectStmt()] = named[c.Ctename] == 0
+		}
+		return true
+	})
+	parser.Walk(stmt, func(m any) bool {
+		switch m := m.(type) {
+		case *pg.SubLink:
+			if m.SubLinkType == pg.SubLinkType_EXISTS_SUBLINK {
+				exists[m.Subselect.GetSelectStmt()] = true
+			}
+		case *pg.SelectStmt:
+			if len(m.LockingClause) == 0 || m != stmt.GetSelectStmt() && !a.closed(m) {
+				return true
+			}
+			hint := "Lock the rows in a statement of its own."
+			switch {
+			case m == stmt.GetSelectStmt():
+				refusal = cannot(hint, "locking rows is not supported in a statement whose WITH changes rows on several shards")
+			case exists[m]:
+				refusal = cannot(hint, "EXISTS of a query that locks rows is not supported in a statement that writes on several shards")
+			case unused[m]:
+				refusal = cannot("Leave it out.", "a WITH that locks rows and is not used is not supported over several shards")
+			case locksInside(m):
+				refusal = cannot(hint, "a query that locks rows inside of another is not supported over several shards")
+			}
+			for name := range uses(m) {
+				if ctes[name] {
+					refusal = cannot("Write what "+name+" stands for in its place.",
+						"a query that locks rows and names a WITH is not supported in a statement that writes on several shards")
+				}
+			}
+			out = append(out, m)
+			return false
+		}
+		return refusal == nil
+	})
+	return out, refusal
+}
+
+// lockedOnly refuses queries that lock rows and are not among these.
+func lockedOnly(stmt *pg.Node, locking []*pg.SelectStmt) *pgerr.Error {
+	fits := true
+	parser.Walk(stmt, func(m any) bool {
+		sel, ok := m.(*pg.SelectStmt)
+		if ok && slices.Contains(locking, sel) {
+			return false
+		}
+		fits = fits && (!ok || len(sel.LockingClause) == 0)
+		return fits
+	})
+	if fits {
+		return nil
+	}
+	return cannot("Lock the rows in a statement of its own.", "this subquery that locks rows is not supported in a statement that writes on several shards")
+}
+
+// locksInside: a query in the query locks rows.
+func locksInside(sel *pg.SelectStmt) bool {
+	found := false
+	parser.Walk(sel, func(m any) bool {
+		s, ok := m.(*pg.SelectStmt)
+		found = found || ok && s != sel && len(s.LockingClause) > 0
+		return !found
+	})
+	return found
+}
+
+// unfitLocks refuses queries that lock rows, are not answered before, and cannot
+// stay.
+func (c *changing) unfitLocks(stays map[*pg.RangeVar]bool) *pgerr.Error {
+	fits := true
+	parser.Walk(c.stmt, func(m any) bool {
+		sel, ok := m.(*pg.SelectStmt)
+		if !ok || len(sel.LockingClause) == 0 {
+			return fits
+		}
+		if slices.Contains(c.locking, sel) {
+			return false
+		}
+		fits = fits && !c.closed(sel)
+		parser.Walk(sel, func(m any) bool {
+			if rv, ok := m.(*pg.RangeVar); ok {
+				_, t := c.relation(rv)
+				fits = fits && stays[rv] && (t == nil) == (c.table == nil) && (t == nil || !t.Reference)
+			}
+			return fits
+		})
+		return fits
+	})
+	if fits {
+		return nil
+	}
+	return cannot("Lock the rows in a statement of its own.", "this subquery that locks rows is not supported in a statement that writes on several shards")
+}
+
+// lockSteps are the steps of queries that lock rows: what each is, as a statement
+// of its own.
+func (a *analysis) lockSteps(locking []*pg.SelectStmt) ([]*step, *pgerr.Error) {
+	timed := a.timed
+	defer func() { a.timed = timed }()
+	if a.held == nil {
+		a.held = map[int]bool{} // what is a hole there is one here
+	}
+	var out []*step
+	for _, sel := range locking {
+		w := &plan.Write{Verb: "SELECT", Returns: true}
+		if refusal := a.reading(proto.Clone(selectNode(sel)).(*pg.Node), w); refusal != nil {
+			return nil, refusal
+		}
+		if w.ReadWrites {
+			return nil, cannot("Call the function in a statement of its own.", "a query that locks rows and may change others is not supported in a statement that writes on several shards")
+		}
+		out = append(out, &step{write: w})
+	}
+	return out, nil
+}
+
+// lend puts the rows of the first steps in the place of the queries they answer.
+func (r *remainder) lend(locking []*pg.SelectStmt) {
+	for copied, was := range r.queries {
+		if i := slices.Index(locking, was); i >= 0 {
+			stepRows(copied, i)
+			delete(r.queries, copied) // it is another now
+		}
+	}
+}
+
+// stepRows makes a query that of the rows of a step.
+func stepRows(sel *pg.SelectStmt, i int) {
+	rows := newSelect()
+	rows.TargetList = []*pg.Node{targetOf(pg.MakeColumnRefNode([]*pg.Node{pg.MakeAStarNode()}, -1), "")}
+	rows.FromClause = []*pg.Node{rangeNode(&pg.RangeVar{
+		Relname: stepMark(i), Inh: true, Relpersistence: "p", Alias: &pg.Alias{Aliasname: inputAlias}, Location: -1,
+	})}
+	proto.Reset(sel)
+	proto.Merge(sel, rows)
+}
+
+// along is the number, from 1, of the step beside whose rows all rows are that
+// change: the shards without any of these need not be asked. 0 if there is none.
+//
+// A condition that must be true says that the row's key is the key that a row of
+// the step has, and which it was found by there.
+func (c *changing) along() int {
+	if c.table == nil || c.env.Schema.CustomEquality || c.stmt.GetMergeStmt() != nil {
+		return 0
+	}
+	for i, sel := range c.locking {
+		in := c.probing(c.text)
+		bare := copySelect(sel)
+		bare.LockingClause, bare.LimitCount, bare.LimitOffset, bare.SortClause = nil, nil, nil, nil
+		cols, opaque := in.top().query(bare)
+		if opaque {
+			continue
+		}
+		all := true
+		for k := range c.table.keys {
+			all = all && slices.ContainsFunc(conjuncts(c.where()), func(n *pg.Node) bool { return c.equates(n, k, sel, cols) })
+		}
+		if all {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// equates: a condition says that a column of the key is that of a row that the
+// query has found.
+func (c *changing) equates(n *pg.Node, key int, sel *pg.SelectStmt, cols []output) bool {
+	name := c.table.keys[key].Name
+	same := func(i int) bool {
+		if i < 0 || i >= len(cols) {
+			return false
+		}
+		x := cols[i].column
+		return x.instance != nil && !x.instance.stored && !x.instance.table.Reference && colocated(x.instance.table, c.table) &&
+			key < len(x.instance.table.keys) && x.instance.table.keys[key].Name == x.name
+	}
+	if s := n.GetSubLink(); s != nil {
+		return s.SubLinkType == pg.SubLinkType_ANY_SUBLINK && (len(s.OperName) == 0 || isEquality(s.OperName)) && c.isTarget(s.Testexpr, name) &&
+			same(c.yields(s.Subselect.GetSelectStmt(), sel, cols))
+	}
+	e := n.GetAExpr()
+	if e == nil || e.Kind != pg.A_Expr_Kind_AEXPR_OP || !isEquality(e.Name) {
+		return false
+	}
+	for _, sides := range [][2]*pg.Node{{e.Lexpr, e.Rexpr}, {e.Rexpr, e.Lexpr}} {
+		if !c.isTarget(sides[0], name) {
+			continue
+		}
+		if s := sides[1].GetSubLink(); s != nil && s.SubLinkType == pg.SubLinkType_EXPR_SUBLINK && same(c.yields(s.Subselect.GetSelectStmt(), sel, cols)) {
+			return true
+		}
+		names := nameList(sides[1].GetColumnRef().GetFields())
+		if len(names) == 2 && c.isSource(names[0], sel) && same(numberOf(cols, names[1])) {
+			return true
+		}
+	}
+	return false
+}
+
+// isTarget reports whether a node is that column of the target.
+func (c *changing) isTarget(n *pg.Node, column string) bool {
+	names := nameList(n.GetColumnRef().GetFields())
+	switch len(names) {
+	case 1:
+		return names[0] == column // if another table has it too, the name is ambiguous
+	case 2:
+		return names[0] == c.targetName() && names[1] == column
+	}
+	return false
+}
+
+// yields is which column of a query that locks another query yields as its first:
+// it is that query, or takes columns of the WITH that it is. -1 if none.
+func (c *changing) yields(of, sel *pg.SelectStmt, cols []output) int {
+	if of == sel && len(cols) == 1 {
+		return 0
+	}
+	if of == nil || of == sel || len(of.FromClause) != 1 || len(of.TargetList) != 1 || of.Op != pg.SetOperation_SETOP_NONE || of.WithClause != nil {
+		return -1
+	}
+	rv := of.FromClause[0].GetRangeVar()
+	if rv == nil || !c.isWith(rv, sel) {
+		return -1
+	}
+	names := nameList(of.TargetList[0].GetResTarget().GetVal().GetColumnRef().GetFields())
+	if len(names) == 0 || len(names) > 2 || len(names) == 2 && names[0] != calledName(rv) {
+		return -1
+	}
+	return numberOf(cols, names[len(names)-1])
+}
+
+// isSource: a name of FROM means that query.
+func (c *changing) isSource(name string, sel *pg.SelectStmt) bool {
+	found := false
+	for _, n := range c.from {
+		walkNodes(n, func(m *pg.Node) bool {
+			if s := m.GetRangeSubselect(); s != nil {
+				found = found || s.GetAlias().GetAliasname() == name && len(s.GetAlias().GetColnames()) == 0 && s.Subquery.GetSelectStmt() == sel
+				return false
+			}
+			if rv := m.GetRangeVar(); rv != nil {
+				found = found || calledName(rv) == name && len(rv.GetAlias().GetColnames()) == 0 && c.isWith(rv, sel)
+			}
+			return m.GetSubLink() == nil
+		})
+	}
+	return found
+}
+
+// isWith: a name means the query in WITH that locks.
+func (c *changing) isWith(rv *pg.RangeVar, sel *pg.SelectStmt) bool {
+	return rv.Schemaname == "" && slices.ContainsFunc(c.with.GetCtes(), func(n *pg.Node) bool {
+		e := n.GetCommonTableExpr()
+		return e.Ctename == rv.Relname && len(e.Aliascolnames) == 0 && e.Ctequery.GetSelectStmt() == sel
+	})
+}
+
+// numberOf is the number of the only column of that name, -1 if there is none.
+func numberOf(cols []output, name string) int {
+	at := -1
+	for i, o := range cols {
+		if o.name != name {
+			continue
+		}
+		if at >= 0 {
+			return -1
+		}
+		at = i
+	}
+	return at
+}
