@@ -56,6 +56,7 @@ type head struct {
 	Pins        []Pin            `json:"pins,omitempty"`
 	Schemas     map[string]int64 `json:"schemas,omitempty"`
 	Sequences   map[string]int64 `json:"sequences,omitempty"`
+	Vacated     map[string]int64 `json:"vacated,omitempty"`
 	Gate        Gate             `json:"gate,omitempty"`
 	Pending     []Pending        `json:"pending,omitempty"`
 	Functions   []Function       `json:"functions,omitempty"`
@@ -153,7 +154,7 @@ func (s *Snapshot) chunks() (out [chunks][]*Table) {
 func (s *Snapshot) encodeHead(sums map[string]string) ([]byte, error) {
 	b, err := json.Marshal(head{
 		Format: format, Cluster: s.Cluster, BucketCount: s.BucketCount, Home: s.Home, Shards: s.Shards, Pins: s.Pins,
-		Schemas: s.Schemas, Sequences: s.Sequences, Gate: s.Gate, Pending: s.Pending, Functions: s.Functions, Parts: sums,
+		Schemas: s.Schemas, Sequences: s.Sequences, Vacated: s.Vacated, Gate: s.Gate, Pending: s.Pending, Functions: s.Functions, Parts: sums,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode snapshot: %w", err)

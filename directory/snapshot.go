@@ -58,6 +58,10 @@ type Snapshot struct {
 	// set back or forth: values drawn in advance before that are void.
 	Sequences map[string]int64 `json:"sequences,omitempty"`
 
+	// Vacated says, by database, at which version somebody wanted it to be unused:
+	// proxies close their idle connections to it.
+	Vacated map[string]int64 `json:"vacated,omitempty"`
+
 	// Gate says whether transactions of several shards keep readers with
 	// weft.read = 'atomic' from seeing a part of them.
 	Gate Gate `json:"gate,omitempty"`
@@ -129,6 +133,7 @@ func (s *Snapshot) Clone() *Snapshot {
 	}
 	c.Schemas = maps.Clone(s.Schemas)
 	c.Sequences = maps.Clone(s.Sequences)
+	c.Vacated = maps.Clone(s.Vacated)
 	c.Pending = slices.Clone(s.Pending)
 	c.Functions = slices.Clone(s.Functions)
 	for i := range c.Functions {

@@ -238,6 +238,27 @@ func (s *Snapshot) DropTable(database, schema, name string) bool {
 	return ok
 }
 
+// DropDatabase takes away all that was declared in a database, for whoever changes a
+// Clone. Whoever has read its schema must do so again.
+func (s *Snapshot) DropDatabase(database string) {
+	s.Tables = slices.DeleteFunc(s.Tables, func(t Table) bool { return t.Database == database })
+	s.Functions = slices.DeleteFunc(s.Functions, func(f Function) bool { return f.Database == database })
+	s.Pending = slices.DeleteFunc(s.Pending, func(p Pending) bool { return p.Database == database })
+	if s.Schemas == nil {
+		s.Schemas = map[string]int64{}
+	}
+	s.Schemas[database]++
+	delete(s.Vacated, database)
+}
+
+// Vacate asks all proxies to leave a database, for whoever changes a Clone.
+func (s *Snapshot) Vacate(database string) {
+	if s.Vacated == nil {
+		s.Vacated = map[string]int64{}
+	}
+	s.Vacated[database] = s.Version
+}
+
 // NewVindex makes the vindex that a sharded table's declaration names, for a
 // cluster of that many buckets.
 func (t *Table) NewVindex(buckets int) (vindex.Vindex, error) {

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -237,6 +238,55 @@ func TestCreateDatabase(t *testing.T) {
 			t.Errorf("dropped twice: %q, want 3D000", got)
 		}
 	})
+}
+
+// TestDropShardedDatabase: with a database its declarations go, for all proxies, whose
+// own connections are in nobody's way.
+func TestDropShardedDatabase(t *testing.T) {
+	ctx := context.Background()
+	one := harness.StartWeft(t, func(*config.Config) {})
+	two := harness.StartWeft(t, func(*config.Config) {})
+	conn := one.Connect(t, "postgres")
+	declarations := []string{"select weft.shard_table('t', 'id')", "select weft.reference_table('t')", "select 1"}
+	for round, declare := range declarations {
+		mustExec(t, conn, "create database sharded")
+		for _, target := range []*harness.Target{one, two} {
+			inside, err := pgx.Connect(ctx, target.ConnString("postgres", "dbname=sharded"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if target == one {
+				mustExec(t, inside, "create table t (id int primary key, v int)")
+				mustExec(t, inside, declare)
+				mustExec(t, inside, "insert into t select g, 1 from generate_series(1, 100) g")
+			}
+			var n int
+			if err := inside.QueryRow(ctx, "select count(*) from t").Scan(&n); err != nil || n != 100 {
+				t.Errorf("round %d: %d rows, %v", round, n, err)
+			}
+			if err := inside.Close(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if round < len(declarations)-1 {
+			time.Sleep(1200 * time.Millisecond) // until the proxies have looked for transactions in doubt
+			for _, sql := range []string{"alter database sharded rename to other", "create database other template sharded"} {
+				if got := try(conn, sql); got != "0A000" {
+					t.Errorf("%s: %q, want 0A000", sql, got)
+				}
+			}
+		}
+		// The proxy may take a moment to notice a client's end.
+		for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			got := try(conn, "drop database sharded")
+			if got == "" {
+				break
+			}
+			if got != "55006" || time.Now().After(deadline) {
+				t.Fatalf("drop: %s", got)
+			}
+		}
+	}
 }
 
 // TestDirectoryAway: without etcd weft serves from what it knows, old clients

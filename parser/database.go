@@ -8,6 +8,8 @@ type Databases struct {
 	Names []string
 	// Templates are what CREATE DATABASE copies.
 	Templates []string
+	// Renamed are those that get another name.
+	Renamed []string
 	// Force says that a DROP ends the sessions in its database.
 	Force bool
 }
@@ -33,6 +35,7 @@ func DatabasesOf(text string) (d Databases) {
 		case *pg_query.Node_RenameStmt:
 			if n.RenameStmt.RenameType == pg_query.ObjectType_OBJECT_DATABASE {
 				d.Names = append(d.Names, n.RenameStmt.Subname)
+				d.Renamed = append(d.Renamed, n.RenameStmt.Subname)
 			}
 		}
 	}

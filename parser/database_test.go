@@ -20,7 +20,7 @@ func TestDatabasesOf(t *testing.T) {
 		{"DROP DATABASE a", parser.Databases{Names: []string{"a"}}},
 		{"DROP DATABASE IF EXISTS a WITH (FORCE)", parser.Databases{Names: []string{"a"}, Force: true}},
 		{"ALTER DATABASE a ALLOW_CONNECTIONS false", parser.Databases{Names: []string{"a"}}},
-		{"ALTER DATABASE a RENAME TO b", parser.Databases{Names: []string{"a"}}},
+		{"ALTER DATABASE a RENAME TO b", parser.Databases{Names: []string{"a"}, Renamed: []string{"a"}}},
 		{"ALTER TABLE a RENAME TO b", parser.Databases{}},
 		{"CREATE DATABASE", parser.Databases{}},
 	} {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weft/catalog"
+	"weft/directory"
 	"weft/parser"
 	"weft/pgerr"
 	"weft/pool"
@@ -19,6 +20,9 @@ import (
 // the backends that idle in it are weft's own business.
 func (s *Session) beforeDatabase(text string, f *parser.Facts) error {
 	d := parser.DatabasesOf(text)
+	if err := s.keepsDeclarations(d); err != nil {
+		return err
+	}
 	for _, name := range d.Names {
 		if f.Effects&parser.DropsDatabase != 0 && !d.Force {
 			if err := s.awaitUnused("database", name); err != nil {
@@ -64,9 +68,79 @@ func (s *Session) awaitUnused(what, name string) error {
 	}
 }
 
-// vacate ends the idle backends in a database.
+// keepsDeclarations refuses what would leave tables without the declarations that
+// belong to their database.
+func (s *Session) keepsDeclarations(d parser.Databases) error {
+	snap := s.srv.cfg.Snapshot()
+	for _, name := range d.Renamed {
+		if t := snap.Declared(name); len(t) > 0 {
+			return pgerr.New(pgerr.FeatureNotSupported, "database %q cannot be renamed: its table %q is declared", name, t[0].Name).
+				WithHint("Take the declarations back first with weft.unshard_table, or dump the database into a new one.")
+		}
+	}
+	for _, name := range d.Templates {
+		if t := snap.Declared(name); len(t) > 0 {
+			return pgerr.New(pgerr.FeatureNotSupported, "database %q cannot be copied: its table %q is declared", name, t[0].Name).
+				WithHint("Dump the database into a new one.")
+		}
+	}
+	return nil
+}
+
+// afterDatabase forgets what was declared in a database that is gone. If whoever dropped
+// it could not do so, whoever makes the next one of that name does.
+func (s *Session) afterDatabase(text, tag string) *pgerr.Error {
+	if s.srv.cfg.Directory == nil || tag != "DROP DATABASE" && tag != "CREATE DATABASE" {
+		return nil
+	}
+	for _, name := range parser.DatabasesOf(text).Names {
+		if err := s.srv.mover.ForgetDatabase(s.ctx, name); err != nil {
+			e := *pgerr.From(err)
+			e.Message = fmt.Sprintf("the declarations of tables in database %q could not be taken back: %s", name, e.Message)
+			return e.WithHint("The command has been carried out. DROP the database, if it is there, and CREATE it anew before it is used.").WithCause(err)
+		}
+	}
+	return nil
+}
+
+// vacate ends the idle backends in a database, those of other proxies too. They may
+// take a moment: PostgreSQL waits for it.
 func (s *Session) vacate(database string) {
-	s.srv.pool.Retire(func(k pool.Key) bool { return k.Database == database })
+	s.srv.leave(database)
+	if s.srv.cfg.Directory == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, leaving)
+	defer cancel()
+	_, err := s.srv.cfg.Directory.Update(ctx, func(snap *directory.Snapshot) (*directory.Snapshot, error) {
+		if snap == nil {
+			return nil, directory.ErrNoCluster
+		}
+		next := snap.Clone()
+		next.Vacate(database)
+		return next, nil
+	})
+	if err != nil {
+		s.log.Warn("other proxies may still be in a database", "database", database, "err", err)
+	}
+}
+
+// leave ends what idles in a database.
+func (s *Server) leave(database string) {
+	s.pool.Retire(func(k pool.Key) bool { return k.Database == database })
+	s.service.leave(database)
+}
+
+// leaveVacated leaves the databases that another proxy wants to be unused.
+func (s *Server) leaveVacated(old, snap *directory.Snapshot) {
+	if old == nil || old == snap {
+		return
+	}
+	for name, n := range snap.Vacated {
+		if n != old.Vacated[name] {
+			s.leave(name)
+		}
+	}
 }
 
 func inUse(what, name string, n int) error {

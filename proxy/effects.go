@@ -498,7 +498,10 @@ func (s *Session) onTag(body []byte) *pgerr.Error {
 		s.conn.UnprepareAll()
 	case d.text != "" && strings.HasSuffix(d.lastTag, " DATABASE"):
 		s.srv.disownAll()
-		return s.onEveryShard(d.text)
+		if err := s.onEveryShard(d.text); err != nil {
+			return err
+		}
+		return s.afterDatabase(d.text, d.lastTag)
 	}
 	return nil
 }

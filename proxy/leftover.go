@@ -139,6 +139,7 @@ func (s *Server) resolveLeft(ctx context.Context) {
 	tick := time.NewTicker(forgetInterval)
 	defer tick.Stop()
 	var resolved, swept time.Time
+	var last *directory.Snapshot
 	for {
 		select {
 		case <-ctx.Done():
@@ -149,6 +150,8 @@ func (s *Server) resolveLeft(ctx context.Context) {
 		if snap == nil || s.cfg.Proxy == "" {
 			continue
 		}
+		s.leaveVacated(last, snap)
+		last = snap
 		once("forget", s.forgetAll)
 		now := time.Now()
 		if now.Sub(resolved) >= resolveInterval {

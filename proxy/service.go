@@ -17,7 +17,13 @@ import (
 type service struct {
 	mu   sync.Mutex
 	idle map[ownKey]*serviceConn
+	// shy are the databases that somebody wants to be empty, and until when none is
+	// kept there.
+	shy map[string]time.Time
 }
+
+// shyFor is longer than PostgreSQL waits for a database to become empty.
+const shyFor = 10 * time.Second
 
 // serviceIdle is how long an unused one is kept.
 const serviceIdle = 15 * time.Second
@@ -78,7 +84,7 @@ func (c *serviceConn) Terminate() {
 	s := &c.srv.service
 	c.since = time.Now()
 	s.mu.Lock()
-	kept := s.idle[c.key] == nil && c.srv.ctx.Err() == nil
+	kept := s.idle[c.key] == nil && c.srv.ctx.Err() == nil && !c.since.Before(s.shy[c.key.database])
 	if kept {
 		if s.idle == nil {
 			s.idle = map[ownKey]*serviceConn{}
@@ -87,6 +93,32 @@ func (c *serviceConn) Terminate() {
 	}
 	s.mu.Unlock()
 	if !kept {
+		c.Conn.Terminate()
+	}
+}
+
+// leave closes the connections to a database and keeps none there for a while.
+func (s *service) leave(database string) {
+	var idle []*serviceConn
+	now := time.Now()
+	s.mu.Lock()
+	if s.shy == nil {
+		s.shy = map[string]time.Time{}
+	}
+	for name, until := range s.shy {
+		if until.Before(now) {
+			delete(s.shy, name)
+		}
+	}
+	s.shy[database] = now.Add(shyFor)
+	for key, c := range s.idle {
+		if key.database == database {
+			idle = append(idle, c)
+			delete(s.idle, key)
+		}
+	}
+	s.mu.Unlock()
+	for _, c := range idle {
 		c.Conn.Terminate()
 	}
 }
