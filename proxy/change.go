@@ -180,6 +180,7 @@ func (s *Session) publishEnd(d *effects, o twopc.Outcome) {
 		}
 	}
 	s.publish(n)
+	s.srv.stopAt(twopc.AfterPublish)
 }
 
 // publish tells every proxy.

@@ -180,7 +180,9 @@ func (s *Session) prepareAll(a *agreement) error {
 		b = append(b, text...)
 		b = append(a.name.Append(append(b, "PREPARE TRANSACTION '"...), c.Shard()), '\'', 0)
 		s.toServer.B = wire.End(b, at)
-		s.sendTo(c, i == len(a.conns)-1)
+		if s.sendTo(c, i == len(a.conns)-1); i == 0 && len(a.conns) > 1 {
+			s.srv.stopAt(twopc.DuringPrepare)
+		}
 	}
 	var refused error
 	for i, c := range a.conns {
@@ -292,12 +294,17 @@ func (s *Session) followAll(verb string) {
 	s.current = nil
 	s.mu.Unlock()
 	odd := a != nil && s.inOtherHands()
+	told := false
 	for i, c := range s.parked {
 		if s.toServer.Grow(); s.order(c, verb, odd) {
 			if a != nil {
+				if told {
+					s.srv.stopAt(twopc.DuringFollow)
+				}
 				_ = c.Conn().SetDeadline(time.Now().Add(followTimeout))
 			}
 			s.sendTo(c, i == len(s.parked)-1)
+			told = true
 		}
 		s.toServer.Reset()
 	}

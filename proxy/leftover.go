@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -50,6 +51,11 @@ func (s *Server) stopAt(p twopc.Point) {
 	if s.cfg.StopAt != nil {
 		s.cfg.StopAt(p)
 	}
+}
+
+// stopAtStep is where they end it in the jobs of package schema.
+func (s *Server) stopAtStep(name string) {
+	s.stopAt(twopc.Point(strings.ReplaceAll(name, " ", "-")))
 }
 
 // forgets are decisions that can be deleted.

@@ -88,7 +88,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.routers.New = func() any { return new(router) }
 	s.sequences = sequence.New(source{s}, sequence.Config{})
-	s.mover = schema.New(schema.Config{Shards: dialer{s}, Directory: cfg.Directory, Entries: cfg.Entries, Proxy: cfg.Proxy, Service: cfg.ServiceUser, Log: cfg.Log})
+	s.mover = schema.New(schema.Config{Shards: dialer{s}, Directory: cfg.Directory, Entries: cfg.Entries, Proxy: cfg.Proxy, Service: cfg.ServiceUser, Log: cfg.Log, Step: s.stopAtStep})
 	s.plans, s.envs = planner.NewCache(cfg.PlanBytes), newEnvironments()
 	s.scanners.New = func() any { return new(parser.Scanner) }
 	s.nextID.Store(firstID)

@@ -38,7 +38,11 @@ type Config struct {
 	// Log receives what nobody waits for. Default: discarded.
 	Log *slog.Logger
 
-	// step is called between steps, for tests that die there.
+	// Step, if set, is called between the steps of a job, by name: for tests that stop
+	// the process there.
+	Step func(name string)
+
+	// step is called too, for tests that die there.
 	step func(name string) error
 }
 
@@ -60,7 +64,12 @@ func New(cfg Config) *Mover {
 		cfg.Service = "postgres"
 	}
 	if cfg.step == nil {
-		cfg.step = func(string) error { return nil }
+		cfg.step = func(name string) error {
+			if cfg.Step != nil {
+				cfg.Step(name)
+			}
+			return nil
+		}
 	}
 	return &Mover{cfg: cfg, running: map[string]bool{}}
 }

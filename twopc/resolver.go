@@ -283,10 +283,12 @@ func (r *Resolver) Sweep(ctx context.Context, shard, database string, keep func(
 	}
 	confirmed, err := r.confirmed(ctx, database, old)
 	if len(confirmed) > 0 {
+		r.stopAt(BeforeSweep)
 		err = errors.Join(err, r.on(ctx, shard, database, func(c Conn) error {
 			_, err := c.Exec(ForgetSQL(confirmed))
 			return err
 		}))
+		r.stopAt(AfterSweep)
 	}
 	return err
 }

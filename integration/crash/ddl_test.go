@@ -97,6 +97,7 @@ func TestDDLAtomic(t *testing.T) {
 
 // TestDDLText: a text that commits by itself would do so on every shard alone.
 func TestDDLText(t *testing.T) {
+	together(t)
 	w := newWorld(t, "c_text", nil)
 	w.shop()
 	for i, text := range []string{

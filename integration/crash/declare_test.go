@@ -20,6 +20,7 @@ const tableRows = 20000
 // TestDeclare declares a table and takes it back while clients read and write
 // it, and something dies or stands still at a random moment.
 func TestDeclare(t *testing.T) {
+	together(t)
 	w := newWorld(t, "c_declare", nil)
 	w.proxy(nil)
 	setup := w.conn(1)

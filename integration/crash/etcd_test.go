@@ -13,6 +13,7 @@ import (
 // what would change the cluster is refused before anything has been done. When
 // it is back every proxy serves what holds, as if nothing had been.
 func TestEtcd(t *testing.T) {
+	together(t)
 	w := newWorld(t, "c_etcd", nil)
 	w.proxy(nil)
 	w.shop()

@@ -109,6 +109,7 @@ func (w *world) historic(round int) {
 		t.Error("hardly anything was done")
 	}
 	within(t, 10*time.Second, "no transaction is prepared", func() bool { return w.prepared() == 0 })
+	within(t, 20*time.Second, "no decision is left", func() bool { return w.decisions() == 0 })
 	w.audit(transfers)
 	w.examine(history)
 }

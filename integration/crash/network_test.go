@@ -15,6 +15,7 @@ import (
 // shards. Whatever the client is told is true: what it heard was committed is on
 // both, what failed on none, and what nobody can know (08007) not by half.
 func TestNetwork(t *testing.T) {
+	together(t)
 	var cables []*cable
 	w := newWiredWorld(t, "c_network", func(snap *directory.Snapshot) {
 		for i := range snap.Shards {

@@ -15,6 +15,7 @@ import (
 // TestQueued: a statement that was planned before a table was declared, and that
 // waited for a connection meanwhile, goes where the rows are now.
 func TestQueued(t *testing.T) {
+	together(t)
 	w := newWorld(t, "c_queued", func(c *config.Config) { c.Pool.MaxPerShard = 3 })
 	w.proxy(nil)
 	setup := w.conn(1)
@@ -68,6 +69,7 @@ func TestQueued(t *testing.T) {
 // TestPaused: a proxy that stood still while others changed the cluster without
 // it looks again before it serves.
 func TestPaused(t *testing.T) {
+	together(t)
 	w := newWorld(t, "c_paused", nil)
 	w.proxy(nil)
 	setup := w.conn(1)

@@ -2,8 +2,6 @@ package crash
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"os"
 	"strings"
 	"syscall"
@@ -15,213 +13,16 @@ import (
 	"weft/twopc"
 )
 
-// commitPoints are where a commit of several shards is stopped.
-var commitPoints = []twopc.Point{
-	twopc.BeforeDecide, twopc.AfterDecide, twopc.BeforePrepare, twopc.AfterPrepare, twopc.AfterCommit, twopc.AfterFollow,
-	twopc.BeforeForget, twopc.AfterForget,
-}
-
-// bank is a table with accounts on all shards, whose sum never changes.
-type bank struct {
-	*world
-	accounts [][]int64 // by shard
-	total    int
-}
-
-func newBank(t *testing.T, db string) *bank {
-	w := newWorld(t, db, nil)
-	w.proxy(nil)
-	b := &bank{world: w, total: 4 * 5 * 100}
-	c := w.conn(0)
-	must(t, c, "create table bank (id bigint primary key, v int not null)")
-	must(t, c, "create table done (id bigint primary key, n int not null)")
-	must(t, c, "select weft.shard_table('bank', 'id')")
-	must(t, c, "select weft.shard_table('done', 'id')")
-	for shard := range 4 {
-		var keys []int64
-		for n := range 5 {
-			k := w.keyOn(shard, n)
-			keys = append(keys, k)
-			must(t, c, "insert into bank values ($1, 100)", k)
-		}
-		b.accounts = append(b.accounts, keys)
-	}
-	return b
-}
-
-// transfer moves money between accounts of different shards, the first of which is the
-// deciding one, and notes its number with both.
-func (b *bank) transfer(c *pgx.Conn, r *rand.Rand, n int) (shards []int) {
-	shards = r.Perm(4)[:2+r.IntN(3)]
-	mode := []pgx.QueryExecMode{pgx.QueryExecModeSimpleProtocol, pgx.QueryExecModeExec, pgx.QueryExecModeCacheStatement}[n%3]
-	must(b.t, c, "begin", mode)
-	for i, shard := range shards {
-		amount := 1
-		if i == 0 {
-			amount = 1 - len(shards)
-		}
-		must(b.t, c, "update bank set v = v + $1 where id = $2", mode, amount, b.accounts[shard][r.IntN(5)])
-		must(b.t, c, "insert into done values ($1, $2)", mode, b.accounts[shard][0]+int64(n)<<32, n)
-	}
-	return shards
-}
-
-// applied returns on how many shards a transfer is to be seen, and all shards' sum.
-func (b *bank) applied(n int) (parts, sum int) {
-	b.t.Helper()
-	for shard := range 4 {
-		c := b.eye(shard)
-		parts += value[int](b.t, c, "select count(*)::int from done where n = $1", n)
-		sum += value[int](b.t, c, "select coalesce(sum(v), 0)::int from bank")
-	}
-	return parts, sum
-}
-
-// decisions counts the rows of decisions on all shards.
-func (b *bank) decisions() (n int) {
-	for shard := range 4 {
-		n += value[int](b.t, b.eye(shard), "select count(*)::int from weft.decision")
-	}
-	return n
-}
-
-// TestCommitAtomic stops a commit at each of its points and kills something there: the
-// proxy that commits, the deciding shard, another participant. Money is neither made nor
-// lost, what was acknowledged is there on all shards, what was refused is on
-// none, and within seconds nothing is left that waits for an end.
-func TestCommitAtomic(t *testing.T) {
-	b := newBank(t, "c_commit")
-	r := newRand(*seed)
-	counts := map[string]int{}
-	n := 0
-	for range *rounds {
-		for _, point := range commitPoints {
-			for _, victim := range []string{"proxy", "decider", "participant", "nobody"} {
-				if testing.Short() && victim == "participant" {
-					continue
-				}
-				n++
-				counts[b.crash(r, n, point, victim)]++
-			}
-		}
-	}
-	t.Logf("%d rounds: %v", n, counts)
-	if counts["committed"] == 0 || counts["rolled back"] == 0 {
-		t.Errorf("not both outcomes were seen: %v", counts)
-	}
-}
-
-// crash is one round. It returns how the transaction ended.
-func (b *bank) crash(r *rand.Rand, n int, point twopc.Point, victim string) string {
-	t := b.t
-	t.Helper()
-	p := b.weft[0]
-	c := b.conn(0)
-	shards := b.transfer(c, r, n)
-	decider := shards[len(shards)-1] // the one at hand
-	for _, s := range shards {
-		if s == 0 {
-			decider = 0 // home, whenever it has written
-		}
-	}
-	other := shards[0]
-	if other == decider {
-		other = shards[1]
-	}
-	p.StopAt(t, string(point), victim == "proxy")
-	done := later(t, c, "commit", pgx.QueryExecModeSimpleProtocol)
-	if victim != "proxy" {
-		within(t, patience, fmt.Sprintf("round %d: comes to %s", n, point), p.Stopped)
-	}
-	switch victim {
-	case "proxy":
-		p.WaitExit(t, patience)
-		p = b.proxy(nil)
-		b.weft[0], b.wire[0] = p, b.wire[len(b.wire)-1]
-		b.weft, b.wire = b.weft[:2], b.wire[:2]
-	case "decider", "participant":
-		s := b.any.Shards()[map[string]int{"decider": decider, "participant": other}[victim]]
-		s.Kill()
-		p.GoOn()
-		time.Sleep(time.Duration(r.IntN(1500)) * time.Millisecond)
-		if err := s.Restart(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	p.GoOn()
-	var err error
-	select {
-	case err = <-done:
-	case <-time.After(patience):
-		t.Fatalf("round %d: COMMIT does not return after the death of %s at %s", n, victim, point)
-	}
-	began := time.Now()
-	what := fmt.Sprintf("round %d: %s died at %s of shards %v: answer %s", n, victim, point, shards, brief(err))
-	within(t, 10*time.Second, what+": nothing is prepared", func() bool { return b.prepared() == 0 })
-	settled := time.Since(began)
-	within(t, 20*time.Second, what+": no decision is left", func() bool { return b.decisions() == 0 })
-	parts, sum := b.applied(n)
-	t.Logf("%s, %d of %d parts, settled after %s, clean after %s", what, parts, len(shards), settled.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
-	switch {
-	case parts != 0 && parts != len(shards):
-		t.Fatalf("%s: halves: %d of %d", what, parts, len(shards))
-	case sum != b.total:
-		t.Fatalf("%s: the sum is %d, not %d", what, sum, b.total)
-	case err == nil && parts == 0:
-		t.Fatalf("%s: acknowledged, and not there", what)
-	case err != nil && victim != "proxy" && parts != 0 && code(err) != "08007":
-		t.Fatalf("%s: there, and the client was told otherwise", what)
-	case err != nil && victim == "nobody":
-		t.Fatal(what)
-	}
-	if parts == 0 {
-		return "rolled back"
-	}
-	return "committed"
-}
-
-// TestResolverStopped kills a resolver at each point of its work, after the proxy that
-// commits was: the next one ends it.
-func TestResolverStopped(t *testing.T) {
-	b := newBank(t, "c_resolver")
-	r := newRand(*seed + 1)
-	for n, at := range []twopc.Point{twopc.AfterPrepare, twopc.AfterCommit} {
-		for m, point := range []twopc.Point{twopc.BeforeArbitrate, twopc.AfterArbitrate, twopc.AfterResolve} {
-			n := n*10 + m
-			c := b.conn(0)
-			shards := b.transfer(c, r, n)
-			b.weft[0].StopAt(t, string(at), true)
-			b.weft[1].StopAt(t, string(point), true)
-			if _, err := c.Exec(context.Background(), "commit", pgx.QueryExecModeSimpleProtocol); err == nil {
-				t.Fatalf("%s: COMMIT is answered by the dead", at)
-			}
-			b.weft[0].WaitExit(t, patience)
-			b.weft[1].WaitExit(t, patience) // found it, and died of it
-			for i := range 2 {
-				p := b.proxy(nil)
-				b.weft[i], b.wire[i] = p, b.wire[len(b.wire)-1]
-				b.weft, b.wire = b.weft[:2], b.wire[:2]
-			}
-			what := fmt.Sprintf("%s, then the resolver died at %s", at, point)
-			within(t, 10*time.Second, what+": nothing is prepared", func() bool { return b.prepared() == 0 })
-			within(t, 20*time.Second, what+": no decision is left", func() bool { return b.decisions() == 0 })
-			parts, sum := b.applied(n)
-			if want := map[twopc.Point]int{twopc.AfterPrepare: 0, twopc.AfterCommit: len(shards)}[at]; parts != want || sum != b.total {
-				t.Fatalf("%s: %d of %d parts, sum %d", what, parts, len(shards), sum)
-			}
-		}
-	}
-}
-
 // TestOwnerStandsStill stops the proxy that commits, as a machine that has lost its
 // network is: others end its transaction, and when it comes back it can neither
 // commit half of it nor say that it was committed.
 func TestOwnerStandsStill(t *testing.T) {
+	together(t)
 	b := newBank(t, "c_still")
 	r := newRand(*seed + 2)
 	for n, point := range []twopc.Point{twopc.AfterPrepare, twopc.AfterDecide} {
 		c := b.conn(0)
-		shards := b.transfer(c, r, n)
+		shards := b.transfer(c, r, n, 2)
 		p := b.weft[0]
 		p.StopAt(t, string(point), false)
 		done := later(t, c, "commit", pgx.QueryExecModeSimpleProtocol)
@@ -253,10 +54,11 @@ func TestOwnerStandsStill(t *testing.T) {
 // TestRecover: what is in doubt when no proxy is left is shown and settled by weft
 // recover; and while a commit stands still, by weft.transactions.
 func TestRecover(t *testing.T) {
+	together(t)
 	b := newBank(t, "c_recover")
 	r := newRand(*seed + 3)
 	c, watch := b.conn(0), b.conn(1)
-	shards := b.transfer(c, r, 1)
+	shards := b.transfer(c, r, 1, 2)
 	p := b.weft[0]
 	p.StopAt(t, string(twopc.AfterPrepare), false)
 	done := later(t, c, "commit", pgx.QueryExecModeSimpleProtocol)
@@ -338,6 +140,7 @@ func TestCannotPrepare(t *testing.T) {
 // TestCommitSingle: weft.commit = 'single' refuses the statement that would write on
 // a second shard, in one statement too, and what one shard does costs no decision.
 func TestCommitSingle(t *testing.T) {
+	together(t)
 	b := newBank(t, "c_single")
 	c := b.conn(0)
 	must(t, c, "set weft.commit = 'single'")

@@ -13,6 +13,7 @@ import (
 // the others. They answer rightly all the time, under whichever name the table
 // has, and in the end under one.
 func TestUntold(t *testing.T) {
+	together(t)
 	w := newWorld(t, "c_untold", nil)
 	w.proxy(nil)
 	w.shop()

@@ -32,7 +32,18 @@ var (
 
 func TestMain(m *testing.M) {
 	harness.ShardCount = 4
+	flag.Parse()
+	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
+		_ = flag.Set("test.parallel", "4") // they wait more than they work
+	}
 	os.Exit(harness.Main(m))
+}
+
+// together lets tests run at the same time that leave the shards alone.
+func together(t *testing.T) {
+	if *rounds == 1 {
+		t.Parallel()
+	}
 }
 
 // patience is how long something may take that must happen: a proxy that died
@@ -44,7 +55,6 @@ type world struct {
 	t     *testing.T
 	db    string
 	etcd  string // its endpoint
-	stop  func() // ends etcd
 	store *etcd.Store
 	weft  []*harness.Program
 	wire  []*cable // to etcd, of each proxy
@@ -77,8 +87,14 @@ func newWorld(t *testing.T, db string, configure func(*config.Config)) *world {
 // newWiredWorld is newWorld with other ways to the shards.
 func newWiredWorld(t *testing.T, db string, wired func(*directory.Snapshot), configure func(*config.Config)) *world {
 	t.Helper()
-	w := &world{t: t, db: db}
-	w.etcd, w.stop = harness.StartEtcd(t)
+	endpoint, _ := harness.StartEtcd(t)
+	return newWorldAt(t, endpoint, db, wired, configure)
+}
+
+// newWorldAt is newWiredWorld with an etcd.
+func newWorldAt(t *testing.T, endpoint, db string, wired func(*directory.Snapshot), configure func(*config.Config)) *world {
+	t.Helper()
+	w := &world{t: t, db: db, etcd: endpoint}
 	store, err := etcd.Open(etcd.Config{Endpoints: []string{w.etcd}, Prefix: etcd.Prefix("test"), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -107,6 +123,15 @@ func (w *world) proxy(configure func(*config.Config)) *harness.Program {
 	})
 	w.weft, w.wire = append(w.weft, p), append(w.wire, c)
 	return p
+}
+
+// replace starts a proxy in the place of one that is dead.
+func (w *world) replace(i int, configure func(*config.Config)) {
+	w.t.Helper()
+	n := len(w.weft)
+	p := w.proxy(configure)
+	w.weft[i], w.wire[i] = p, w.wire[n]
+	w.weft, w.wire = w.weft[:n], w.wire[:n]
 }
 
 // snapshot is the cluster as etcd has it now.

@@ -15,6 +15,9 @@ import (
 //
 //	func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
 func Main(m *testing.M) (code int) {
+	if dir := os.Getenv(etcdDir); dir != "" {
+		return serveEtcd(dir)
+	}
 	defer func() {
 		if err := shared.stop(); err != nil {
 			fmt.Fprintln(os.Stderr, "harness:", err)

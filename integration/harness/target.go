@@ -119,6 +119,8 @@ func (t *Target) Await(tb testing.TB, sql string, args ...any) {
 // Server connections that weft keeps stay as they are; that is part of the test.
 func (t *Target) Reset(tb testing.TB) {
 	tb.Helper()
+	resetting.Lock() // or one would cancel the other
+	defer resetting.Unlock()
 	ctx, stop := context.WithTimeout(context.Background(), 20*time.Second)
 	defer stop()
 	err := t.Admin(ctx, resetSQL)
@@ -142,6 +144,8 @@ func (t *Target) Reset(tb testing.TB) {
 	}
 	t.ShowLogs(tb)
 }
+
+var resetting sync.Mutex
 
 // ShowLogs prints what the servers log from now on if the test fails.
 func (t *Target) ShowLogs(tb testing.TB) {

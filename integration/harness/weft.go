@@ -82,7 +82,12 @@ func (c *cluster) declare(ctx context.Context, etcd *embedded.Server, name strin
 	if err != nil {
 		return err
 	}
-	_, err = store.Update(ctx, func(*directory.Snapshot) (*directory.Snapshot, error) {
+	return c.enter(ctx, store, weights, tables...)
+}
+
+// enter writes them into a store.
+func (c *cluster) enter(ctx context.Context, store directory.Store, weights []int, tables ...directory.Table) error {
+	_, err := store.Update(ctx, func(*directory.Snapshot) (*directory.Snapshot, error) {
 		list := make([]directory.Shard, len(weights))
 		for i, weight := range weights {
 			list[i] = directory.Shard{
