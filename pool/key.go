@@ -42,6 +42,9 @@ func NewKey(database, user string, options []wire.Option) Key {
 	return Key{Database: database, User: user, Params: b.String()}
 }
 
+// Param returns a startup parameter, "" if the client has not sent it.
+func (k Key) Param(name string) string { return k.params()[name] }
+
 // params returns the startup parameters of the key.
 func (k Key) params() map[string]string {
 	m := map[string]string{}

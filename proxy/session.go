@@ -431,6 +431,9 @@ func (s *Session) tell(e *pgerr.Error) {
 	if v := s.asVictim(e.Code); v != nil {
 		e = v
 	}
+	if s.unwanted(e.Severity) {
+		return
+	}
 	s.toClient.Grow()
 	s.toClient.B = wire.AppendError(s.toClient.B, e)
 }
