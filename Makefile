@@ -8,6 +8,7 @@ FUZZTIME ?= 30s
 ROUTETIME ?= 10m
 WRITETIME ?= 10m
 SELECTTIME ?= 10m
+COPYTIME ?= 10m
 ROUNDS   ?= 50
 SCALE    ?= 10
 # Directory of initdb and postgres; found by itself when empty.
@@ -71,6 +72,10 @@ selectfuzz: postgresql ## ask weft and PostgreSQL random reads over several shar
 .PHONY: writefuzz
 writefuzz: postgresql ## make random transactions on weft and PostgreSQL for WRITETIME
 	$(GO) test -timeout 24h ./integration/write -run TestRandom -v -args -for $(WRITETIME) -seed $$(date +%s) $(ARGS)
+
+.PHONY: copyfuzz
+copyfuzz: postgresql ## copy random data into random tables of weft and PostgreSQL for COPYTIME
+	$(GO) test -timeout 24h ./integration/copying -run TestRandom -v -args -for $(COPYTIME) -seed $$(date +%s) $(ARGS)
 
 .PHONY: crash
 crash: postgresql ## kill, stop and cut off processes under load for ROUNDS rounds (many minutes)

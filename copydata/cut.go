@@ -71,6 +71,20 @@ func New(f Format) *Cutter {
 	return c
 }
 
+// Counted reports whether Line counts what comes next already: the end of binary data
+// is a row of its own.
+func (c *Cutter) Counted() bool { return c.ended && c.Kind == Binary }
+
+// Settle appends what makes a server that has seen nothing but rows of this data act
+// on the last of them, if something must follow it: a carriage return says whether
+// it is a line's end of its own only when the next byte is there.
+func (c *Cutter) Settle(dst []byte) []byte {
+	if c.eol == cr {
+		return append(dst, ' ')
+	}
+	return dst
+}
+
 func (c *Cutter) restart() {
 	c.at, c.quoted, c.esc, c.inner, c.outer, c.plain, c.fields = 0, false, false, 0, 0, true, -1
 }

@@ -20,8 +20,8 @@ func (c *Cutter) line(data []byte, eof bool) (State, error) {
 	}
 	for i := c.at; i < len(data); i++ {
 		b := data[i]
-		// These need a look at what comes next, before anything is noted of them.
-		if (b == '\r' || b == '\\') && i+1 == len(data) && !eof {
+		// Some need a look at what comes next, before anything is noted of them.
+		if i+1 == len(data) && !eof && (b == '\\' || b == '\r' && (csv || c.eol == unknown || c.eol == crlf)) {
 			return c.more(i), nil
 		}
 		if csv {

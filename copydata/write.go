@@ -24,6 +24,25 @@ func (f *Format) AppendField(dst, value []byte) []byte {
 	return dst
 }
 
+// SkipFields returns where a line goes on behind the first n fields, which AppendField
+// has written, and their delimiters. The line may have been cut off.
+func (f *Format) SkipFields(line []byte, n int) int {
+	quoted := false
+	for at := 0; at < len(line); at++ {
+		switch b := line[at]; {
+		case f.Kind == Text && b == '\\', quoted && b == f.Escape && b != f.Quote:
+			at++ // whatever it is, it is part of the value
+		case f.Kind == CSV && b == f.Quote:
+			quoted = !quoted
+		case b == f.Delimiter && !quoted:
+			if n--; n == 0 {
+				return at + 1
+			}
+		}
+	}
+	return len(line)
+}
+
 // AppendRow appends a row as COPY TO writes it. The fields are those of a DataRow, in
 // text or binary as the format is; nil is NULL.
 func (f *Format) AppendRow(dst []byte, fields [][]byte) []byte {

@@ -102,9 +102,10 @@ func plainOptions(list []*pg.Node) {
 			continue
 		}
 		on := d.Arg == nil || d.Arg.GetBoolean().GetBoolval() || d.Arg.GetInteger().GetIval() == 1
+		word := strings.ToLower(d.Arg.GetString_().GetSval())
 		switch {
-		case d.Arg.GetString_() != nil:
-		case on:
+		case d.Arg.GetString_() != nil && word != "on" && word != "off":
+		case on || word == "on":
 			d.Arg = pg.MakeStrNode("true")
 		default:
 			d.Arg = pg.MakeStrNode("false")

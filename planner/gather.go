@@ -41,10 +41,15 @@ func (a *analysis) gatherable() *pgerr.Error {
 		return cannot("Change the rows in a statement of its own.", "a WITH that changes rows is not supported in a query over several shards")
 	case a.notes.system != "":
 		return cannot("It is each shard's own.", "system column %s of a table on several shards is not supported", a.notes.system)
-	case strings.Contains(a.client.sql, mark):
+	case likeMark(a.client.sql):
 		return cannot("Take the control character out of the names.", "names with control characters are not supported in a query over several shards")
 	}
 	return nil
+}
+
+// likeMark reports whether a text has what could be taken for a mark.
+func likeMark(sql string) bool {
+	return strings.Contains(sql, mark) && (strings.Contains(sql, `"`+mark) || strings.Contains(sql, mark+`"`))
 }
 
 func cannot(hint, format string, args ...any) *pgerr.Error {

@@ -87,7 +87,7 @@ func (a *analysis) replicated(stmt *pg.Node) plan.Route {
 		a.unsupported("Write it in a statement of its own.", "reference table %q cannot be written inside another statement", rel.Name.Name)
 	case len(t.sharded) > 0 && a.changing(stmt) == nil:
 		a.unsupported("Read the rows first.", "writing reference table %q from sharded table %q is not supported yet", rel.Name.Name, t.sharded[0])
-	case strings.Contains(a.client.sql, mark):
+	case likeMark(a.client.sql):
 		a.unsupported("Take the control character out of the names.", "names with control characters are not supported in a statement over several shards")
 	}
 	if a.refused() {

@@ -118,14 +118,11 @@ func (x *load) closeFailed(err error) {
 		if in.stopped || in.failed.Load() {
 			continue
 		}
-		var cerr error
-		if err == nil || isBadData(err) {
-			cerr = in.flush() // a row before the wrong one may be wrong, too
+		if err != nil && !isBadData(err) {
+			in.buf = in.buf[:in.from] // what has become of the rows does not matter
+			in.begin()
 		}
-		if cerr == nil {
-			cerr = in.close(false, reason)
-		}
-		if cerr != nil {
+		if err := in.close(false, reason); err != nil {
 			in.giveUp()
 		}
 	}
@@ -148,9 +145,13 @@ func (x *load) translate(in *inlet, e *pgerr.Error, givenUp bool) int64 {
 	if start < 0 {
 		return -1
 	}
-	if givenUp {
-		e.Where = e.Where[:digits] + strconv.FormatInt(x.cut.Line+1, 10) + e.Where[end:]
-		return x.cut.Line + 1
+	if givenUp && e.Code == pgerr.QueryCanceled {
+		line := x.cut.Line
+		if !x.cut.Counted() {
+			line++ // the one that was not there
+		}
+		e.Where = e.Where[:digits] + strconv.FormatInt(line, 10) + e.Where[end:]
+		return line
 	}
 	e.Where = in.clientsLine(e.Where)
 	if start, digits, end = copyLine(e.Where, x.plan.Relation); start < 0 {

@@ -219,21 +219,22 @@ func (in *inlet) write(b []byte) error {
 }
 
 // close ends the data: with done it is complete, else the shard shall give up for the
-// reason that fail says.
+// reason that fail says. It gets the rows that have been added all the same: one of
+// them may be wrong, and that is told first.
 func (in *inlet) close(done bool, fail string) error {
-	if done && in.headed && !in.x.spoiled {
-		in.buf = copydata.AppendTail(in.buf)
-	}
-	if !done {
+	last := wire.AppendEmpty(nil, wire.CopyDone)
+	switch {
+	case !done:
 		in.stopped = true
-		in.buf = in.buf[:in.from]
-		in.buf = wire.AppendFrame(in.buf, wire.CopyFail, wire.AppendCString(nil, fail))
-		return in.write(in.buf)
+		in.buf = in.x.cut.Settle(in.buf)
+		last = wire.AppendFrame(nil, wire.CopyFail, wire.AppendCString(nil, fail))
+	case in.headed && !in.x.spoiled:
+		in.buf = copydata.AppendTail(in.buf)
 	}
 	if err := in.flush(); err != nil {
 		return err
 	}
-	return in.write(wire.AppendEmpty(nil, wire.CopyDone))
+	return in.write(last)
 }
 
 // clientsLine makes the context of an error speak of the client's data.
@@ -287,7 +288,12 @@ func (x *load) withoutSupplied(rest string) string {
 	if len(x.plan.Supply) == 0 || !strings.HasPrefix(rest, `: "`) {
 		return rest
 	}
-	return `: "` + rest[3+min(len(x.rows.prefix), max(len(rest)-4, 0)):]
+	line := []byte(rest[3:])
+	at := x.plan.Format.SkipFields(line, len(x.plan.Supply))
+	if at == len(line) {
+		return `: "..."`
+	}
+	return `: "` + string(line[at:])
 }
 
 func lost(err error) bool {

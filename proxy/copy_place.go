@@ -198,7 +198,7 @@ func declaredAnew() *pgerr.Error {
 func (p *placement) prepend(bucket int) error {
 	f := &p.x.plan.Format
 	dst := p.prefix[:0]
-	if f.Kind == copydata.Binary {
+	if p.skip > 0 {
 		n := len(p.supply) + len(p.x.plan.Columns)
 		dst = append(dst, byte(n>>8), byte(n))
 	}

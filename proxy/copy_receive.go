@@ -95,6 +95,9 @@ func (x *load) message() (done bool, err error) {
 			if err := x.take(false); err != nil {
 				return true, err
 			}
+			if err := x.spoil(0); err != nil { // also of the row that is not whole
+				return true, err
+			}
 			x.closeAll(false, reason)
 			return true, errGivenUp
 		}
@@ -188,17 +191,20 @@ func (x *load) take(eof bool) error {
 
 // spoil sends what cannot be cut to the home shard, which will say what is wrong.
 func (x *load) spoil(at int) error {
+	rest := x.data[at:]
+	if len(rest) == 0 || x.ended {
+		return nil
+	}
 	in := x.open[0]
 	x.broken = x.cut.Line + 1
 	if err := in.flush(); err != nil {
 		return err
 	}
-	rest := x.data[at:]
-	if p := x.rows; p.skip > 0 && in.headed && len(rest) >= p.skip {
+	if p := x.rows; len(p.supply) > 0 && (p.skip == 0 || in.headed && len(rest) >= p.skip) {
 		x.cut.Line++
 		defer func() { x.cut.Line-- }()
-		if n := copydata.Count(rest); n != len(x.plan.Columns) {
-			return x.at(pgerr.New(pgerr.BadCopyFileFormat, "row field count is %d, expected %d", n, len(x.plan.Columns)))
+		if p.skip > 0 && copydata.Count(rest) != len(x.plan.Columns) {
+			return x.at(pgerr.New(pgerr.BadCopyFileFormat, "row field count is %d, expected %d", copydata.Count(rest), len(x.plan.Columns)))
 		}
 		for _, s := range p.supply {
 			if err := s.draw(x.s, 1); err != nil {
@@ -212,12 +218,12 @@ func (x *load) spoil(at int) error {
 		in.buf = append(in.buf, p.prefix...)
 		rest = rest[p.skip:]
 	}
-	in.buf = append(in.buf, rest...)
-	if in.headed {
+	if in.headed || x.plan.Format.Kind != copydata.Binary {
 		in.mu.Lock()
 		in.lines.Add(1, x.broken)
 		in.mu.Unlock()
 	}
+	in.buf = append(in.buf, rest...)
 	x.data = x.data[:0]
 	return in.flush()
 }

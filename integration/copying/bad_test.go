@@ -93,6 +93,13 @@ func testGivenUp(t *testing.T, w *world) {
 		t.Errorf("PostgreSQL: %s\nweft: %s", want, got)
 	}
 	w.same(t)
+	// What is wrong with rows that came before is told, also of one that is not whole.
+	for _, data := range []string{"1\tx\n2\ty\nbad\tz\n4\tx\n", "1\tx\n2\ty\xff", "1\tx\r2\ty\r3\tz\r", "1\tx\n2\ty\n\\.\n", "1\tx\n2\t"} {
+		j := &job{sql: "copy items (k, a) from stdin", pieces: [][]byte{[]byte(data)}, end: endFail}
+		if want, got := j.run(w.plain), j.run(w.weft); want.told != got.told {
+			t.Errorf("%s\nPostgreSQL: %s\nweft: %s", j, want.told, got.told)
+		}
+	}
 	w.both(t, "copy items (k, a) from stdin", "1\tx\n", 10) // the session goes on
 	w.same(t)
 }
@@ -222,11 +229,21 @@ func TestSupplied(t *testing.T) {
 	w.both(t, "copy logs (k, g) from stdin", "1\t1\n", 300)
 	w.both(t, "copy counted (a) from stdin", "a\nb\nc\nd\ne\n", 3)
 	w.both(t, "copy counted (a) from stdin (format csv, header match)", "a\nb\n\"c\nc\"\nd\ne\n", 3)
+	// The line is the client's, without the id that weft has put before it.
+	w.both(t, "copy counted (a) from stdin", lines(20, func(i int) string { return fmt.Sprintf("%d\t\n", i) })+"x\tx\n", 3)
+	must(t, w.plain, "truncate counted restart identity")
+	must(t, w.weft, "truncate counted restart identity")
+	w.both(t, "copy counted (a) from stdin", lines(20, func(i int) string { return fmt.Sprintf("%d%s\n", i, map[bool]string{true: "\tx"}[i == 3]) }), 1000)
+	must(t, w.plain, "truncate counted restart identity")
+	must(t, w.weft, "truncate counted restart identity")
 	w.both(t, "copy marked (a) from stdin", "a\nb\n", 3)
 	w.both(t, "copy marked from stdin", "\\N\tb\n8\tc\n", 3)
 	w.both(t, "copy countries (name) from stdin", "Chad\nPeru\n", 3)
 	w.both(t, "copy countries from stdin", "77\tMali\t2024-01-01\n78\tOman\t2024-01-01\n", 3)
-	w.both(t, "copy countries (code, name) from stdin", "80\tTogo\n77\tagain\n", 3)
+	head := "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+	w.both(t, "copy countries (name, code) from stdin (format binary)", head+"\x00\x02\x00\x00\x00\x04Fiji\x00\x00\x00\x04\x00\x00\x00\x50\xff\xff", 3)
+	w.both(t, "copy countries from stdin (format binary)", head+"\x00\x03\x00\x00\x00\x04\x00\x00\x00\x51\x00\x00\x00\x04Cuba\xff\xff\xff\xff\xff\xff", 3)
+	w.both(t, "copy countries (code, name) from stdin", "90\tTogo\n77\tagain\n", 3)
 	w.both(t, "copy parts from stdin", "1\t2024-01-03\tx\n2\t2024-05-03\ty\n3\t2024-01-04\tz\n", 3)
 	w.both(t, "copy parts_1 from stdin", "4\t2024-01-03\tx\n5\t2024-01-05\ty\n", 3)
 	w.both(t, "copy parts_1 from stdin", "4\t2024-01-03\tx\n5\t2024-03-05\ty\n", 3)

@@ -153,6 +153,9 @@ func TestTo(t *testing.T) {
 		"copy items to stdout (header)",
 		"copy items to stdout (delimiter '|', null '?')",
 		"copy items to stdout (format binary)",
+		"copy items to stdout (delimiter '\x01')",
+		"copy (select b, count(*) from items group by b order by b) to stdout (format csv, header on)",
+		"copy (select b, count(*) from items group by b order by b) to stdout (format csv, header off, delimiter E'\\x01')",
 		"copy (select k, a from items where k = 7) to stdout",
 		"copy (select k, a from items order by k desc limit 10) to stdout csv header",
 		"copy (select b, count(*), sum(k) from items group by b order by b nulls last) to stdout csv header",
@@ -189,20 +192,9 @@ func copyTo(c *pgconn.PgConn, sql string) (data, told string) {
 		return b.String(), told
 	}
 	if strings.Contains(sql, "binary") {
-		rest := b.Bytes()
-		var rows []string
-		head := string(rest[:min(19, len(rest))])
-		for rest = rest[len(head):]; len(rest) > 2; {
-			at := 2
-			for range int(rest[0])<<8 | int(rest[1]) {
-				n := int(int32(uint32(rest[at])<<24 | uint32(rest[at+1])<<16 | uint32(rest[at+2])<<8 | uint32(rest[at+3])))
-				at += 4 + max(n, 0)
-			}
-			rows = append(rows, string(rest[:at]))
-			rest = rest[at:]
-		}
-		slices.Sort(rows)
-		return head + strings.Join(rows, "") + string(rest), told
+		rows := binaryRows(b.Bytes())
+		slices.SortFunc(rows[1:], slices.Compare)
+		return string(slices.Concat(rows...)), told
 	}
 	head, rest := "", b.String()
 	if strings.Contains(sql, "header") {

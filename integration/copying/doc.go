@@ -5,5 +5,8 @@
 //	cases, generator ──▶ both ──┬──▶ PostgreSQL ─┐
 //	                            └──▶ weft ───────┴──▶ tag, error, rows by shard
 //
-// Start reading at both in copying_test.go.
+// Start reading at both in world_test.go. TestRandom makes tables (shape_test.go), options and
+// data (data_test.go) up, and speaks the protocol itself (dialogue_test.go): data comes in
+// messages of any size and ends in every way there is. make copyfuzz goes on with that for
+// minutes.
 package copying
