@@ -195,7 +195,7 @@ func (s *Session) mayWriteSeveral() error {
 	}
 	// In the middle of a dialogue nobody can be asked, and whoever is in one has
 	// learnt them before.
-	if !s.ops.mayFail() {
+	if !s.ops.mayFail() && !s.loading {
 		if err := s.learnOptions(); err != nil {
 			return err
 		}

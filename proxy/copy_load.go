@@ -81,6 +81,8 @@ func (x *load) run() error {
 	if err := x.openHome(); err != nil {
 		return err
 	}
+	s.loading = true
+	defer func() { s.loading = false }()
 	x.tellCopyIn()
 	if err := s.flushOrEnd(); err != nil {
 		x.abandon()
@@ -95,7 +97,9 @@ func (x *load) run() error {
 		x.abandon()
 		return err
 	}
-	if err = x.end(err); err == nil && x.lookups {
+	err = x.end(err)
+	s.loading = false
+	if err == nil && x.lookups {
 		err = s.keepWriters()
 	}
 	return err
@@ -113,6 +117,9 @@ func (x *load) prepare() error {
 		return err
 	}
 	if err := x.readable(); err != nil {
+		return err
+	}
+	if err := x.drawable(); err != nil {
 		return err
 	}
 	now := ""
@@ -158,6 +165,22 @@ func (x *load) readable() error {
 	if oddEncodings[name] {
 		return pgerr.New(pgerr.FeatureNotSupported, "COPY in encoding %s is not supported for a table that is on several shards", name).
 			WithHint("Use UTF8: SET client_encoding, or the option ENCODING.")
+	}
+	return nil
+}
+
+// drawable refuses to supply values of a sequence that this very transaction has set
+// anew: only its own backend of the home shard could tell them, and that is reading
+// the data.
+func (x *load) drawable() error {
+	if !x.s.done.resequence {
+		return nil
+	}
+	for i := range x.plan.Supply {
+		if x.plan.Supply[i].Sequence != "" {
+			return pgerr.New(pgerr.FeatureNotSupported, "COPY cannot draw values for column %q in a transaction that has set a sequence", x.plan.Supply[i].Column).
+				WithHint("Commit first, or give the column in the data.")
+		}
 	}
 	return nil
 }

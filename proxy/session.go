@@ -84,6 +84,7 @@ type Session struct {
 	ending      bool             // what was bound last ends the block
 	quiet       bool             // what runs is a part: the client is not told that weft is ready
 	quietFailed bool             // and it has failed
+	loading     bool             // shards read COPY data: nobody can be asked anything
 	drawn       map[string]int64 // values weft drew for it, by sequence
 	lastDrawn   string
 	fresh       [][]byte     // values drawn for the Bind that follows

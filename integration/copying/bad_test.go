@@ -197,6 +197,12 @@ func testBlock(t *testing.T, w *world) {
 	w.both(t, "copy items (k, a) from stdin", "200\tx\n201\ty\n", 100)
 	both("commit")
 	w.same(t)
+	// As psql -1 restores a dump: what the settings are cannot be asked meanwhile.
+	both("begin")
+	both("set statement_timeout = '1min'")
+	w.both(t, "copy items (k, a) from stdin", lines(20, func(i int) string { return fmt.Sprintf("%d\tx\n", 400+i) }), 100)
+	both("commit")
+	w.same(t)
 	both("begin")
 	w.both(t, "copy items (k, a) from stdin", "300\tx\n301\ty\nbad\tz\n", 100)
 	w.both(t, "copy items (k, a) from stdin", "300\tx\n", 100)
@@ -252,6 +258,13 @@ func TestSupplied(t *testing.T) {
 	if tag != "COPY 3" {
 		t.Error(tag)
 	}
+	// Nobody but the backend that reads the data could tell the next value.
+	must(t, w.weft, "begin")
+	must(t, w.weft, "truncate counted restart identity")
+	if told := w.copyFrom(w.weft, "copy counted (a) from stdin", "a\nb\n", 3); !strings.Contains(told, "ERROR 0A000: COPY cannot draw values") {
+		t.Error(told)
+	}
+	must(t, w.weft, "rollback")
 	// One now() for all shards.
 	must(t, w.weft, "create table timed (k int primary key, t timestamptz default now())")
 	must(t, w.weft, "select weft.shard_table('timed', 'k')")
