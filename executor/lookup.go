@@ -32,32 +32,32 @@ type Found struct {
 // Claim returns what has to be entered into a lookup for a row that is going to be
 // stored, and on which shard: bucket:id:value… It is empty if a value is NULL; it
 // reports false if one is not known.
-func (b *Binder) Claim(p *plan.Plan, in *plan.Instance, k *plan.LookupKey, snap *directory.Snapshot, a *Args) (entry string, id vindex.ID, shard int, ok bool) {
+func (b *Binder) Claim(p *plan.Plan, in *plan.Instance, k *plan.LookupKey, snap *directory.Snapshot, a *Args) (entry string, shard int, ok bool) {
 	row, ok := b.storedRow(p, in, in.Table.Vindex, in.Keys, snap, a)
 	v, computed := in.Table.Vindex.(vindex.Computed)
 	if !ok || !computed {
-		return "", 0, 0, false
+		return "", 0, false
 	}
 	id, err := v.ID(row)
 	if err != nil {
-		return "", 0, 0, false
+		return "", 0, false
 	}
 	values, ok := b.storedRow(p, in, k.Vindex, k.Keys, snap, a)
 	if !ok {
-		return "", 0, 0, false
+		return "", 0, false
 	}
 	for _, key := range values {
 		if key.IsNull() {
-			return "", id, 0, true
+			return "", 0, true
 		}
 	}
 	at, err := k.Vindex.ID(values)
 	text, spelled := spell(values, k.Vindex.Columns())
 	bucket := at.Bucket(bits.Len(uint(snap.BucketCount)) - 1)
 	if err != nil || !spelled || bucket >= len(snap.Placement) || int(snap.Placement[bucket]) >= len(snap.Shards) {
-		return "", 0, 0, false
+		return "", 0, false
 	}
-	return fmt.Sprintf("%d:%d:%s", bucket, int64(id), text), id, int(snap.Placement[bucket]), true
+	return fmt.Sprintf("%d:%d:%s", bucket, int64(id), text), int(snap.Placement[bucket]), true
 }
 
 // storedRow returns the values that columns of a row get.

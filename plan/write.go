@@ -150,6 +150,8 @@ type Row struct {
 	// Keys are the cells of the key columns, in the order of the vindex; -1 if
 	// the instance knows the value.
 	Keys []int
+	// Conflict are the lookups that may have a row in its way, as in Write.
+	Conflict []*LookupKey
 }
 
 // Cell is one value of a row.

@@ -34,7 +34,7 @@ type analysis struct {
 	reads     map[*catalog.Relation]reads
 	edits     []textEdit
 	copies    []*catalog.Relation // reference tables that are written
-	conflicts []*plan.LookupKey   // that ON CONFLICT has to ask
+	conflicts [][]*plan.LookupKey // by row, that ON CONFLICT has to ask
 	notes     *notes
 	classes   map[*scope]*classes
 	timed     bool // texts have the time of the transaction as a hole

@@ -70,14 +70,17 @@ func (a *analysis) followed() {
 	if !a.out.Lookups && !strays || a.out.Write != nil && len(a.conflicts) == 0 {
 		return
 	}
-	w := &plan.Write{Whole: true, Conflict: a.conflicts}
-	for _, k := range w.Conflict {
-		for i := range k.Keys {
-			if k.Keys[i] = a.settle(k.Keys[i]); len(k.Keys[i]) == 0 {
-				a.unsupported("Cast the parameters.", "the types of the parameters that are looked up cannot be told")
-				return
-			}
-		}
+	if a.conflicting() || a.refused() {
+		return
+	}
+	w := &plan.Write{Whole: true}
+	switch len(a.conflicts) {
+	case 0:
+	case 1:
+		w.Conflict = a.conflicts[0]
+	default:
+		a.unsupported("Insert the rows one by one, or name the shard key in ON CONFLICT.", "the rows that are in the way may be on other shards")
+		return
 	}
 	switch n := a.client.tree.Statements[0].Stmt.GetNode().(type) {
 	case *pg.Node_InsertStmt:
@@ -95,6 +98,29 @@ func (a *analysis) followed() {
 		return
 	}
 	a.out.Write = w
+}
+
+// conflicting tells the rows of an INSERT over several shards what ON CONFLICT asks
+// for them. It reports false if there are none.
+func (a *analysis) conflicting() bool {
+	for _, row := range a.conflicts {
+		for _, k := range row {
+			for i := range k.Keys {
+				if k.Keys[i] = a.settle(k.Keys[i]); len(k.Keys[i]) == 0 {
+					a.unsupported("Cast the parameters.", "the types of the parameters that are looked up cannot be told")
+					return false
+				}
+			}
+		}
+	}
+	w := a.out.Write
+	if len(a.conflicts) == 0 || w == nil || w.Rows == nil || len(w.Rows.Rows) != len(a.conflicts) {
+		return false
+	}
+	for i := range w.Rows.Rows {
+		w.Rows.Rows[i].Conflict = a.conflicts[i]
+	}
+	return true
 }
 
 // lookup chooses the lookup by which the rows of an instance are found: a unique
@@ -152,7 +178,7 @@ func (a *analysis) lookAt(in *plan.Instance) {
 }
 
 // conflictsElsewhere looks whether the row in the way of another can be on
-// another shard. The values of one row can be looked up before.
+// another shard. The values of VALUES can be looked up before.
 func (l *level) conflictsElsewhere(tg *target, n *pg.InsertStmt) {
 	if tg.rel == nil || tg.table == nil {
 		return
@@ -161,29 +187,57 @@ func (l *level) conflictsElsewhere(tg *target, n *pg.InsertStmt) {
 	if len(list) == 0 {
 		return
 	}
-	for _, k := range list {
-		key := l.storedKey(tg, n, k)
-		if key == nil {
-			l.unsupported("Insert the rows one by one, with constants or parameters for the columns of the lookup; or name the shard key in ON CONFLICT.",
-				"the row of sharded table %q that is in the way may be on another shard", tg.name)
-			return
-		}
-		l.conflicts = append(l.conflicts, key)
-	}
-}
-
-// storedKey is what an INSERT of one row stores in the columns of a lookup, nil if
-// that is not known.
-func (l *level) storedKey(tg *target, n *pg.InsertStmt, k *catalog.Lookup) *plan.LookupKey {
 	sel := n.SelectStmt.GetSelectStmt()
-	if l.text.stored || len(sel.GetValuesLists()) != 1 || sel.WithClause != nil || sel.LimitCount != nil || sel.LimitOffset != nil {
-		return nil
+	rows := sel.GetValuesLists()
+	if l.text.stored || sel == nil || !plainValues(sel) || len(rows) > 1 && l.exchanges(list, n.OnConflictClause) {
+		rows = nil
 	}
 	var names []string
 	for _, c := range n.Cols {
 		names = append(names, c.GetResTarget().GetName())
 	}
-	cols, items := insertColumns(tg.rel, names), sel.ValuesLists[0].GetList().GetItems()
+	cols := insertColumns(tg.rel, names)
+	l.conflicts = nil
+	for _, row := range rows {
+		var keys []*plan.LookupKey
+		for _, k := range list {
+			key := l.storedKey(tg, cols, row.GetList().GetItems(), k)
+			if key == nil {
+				break
+			}
+			keys = append(keys, key)
+		}
+		if len(keys) < len(list) {
+			break
+		}
+		l.conflicts = append(l.conflicts, keys)
+	}
+	if len(rows) == 0 || len(l.conflicts) < len(rows) {
+		l.conflicts = nil
+		l.unsupported("Give the columns of the lookup constants or parameters in VALUES, and leave them out of SET; or name the shard key in ON CONFLICT.",
+			"the row of sharded table %q that is in the way may be on another shard", tg.name)
+	}
+}
+
+// exchanges reports whether DO UPDATE may give a row a value of a lookup that another
+// row of the same statement asks for.
+func (l *level) exchanges(list []*catalog.Lookup, c *pg.OnConflictClause) bool {
+	for _, t := range c.TargetList {
+		r := t.GetResTarget()
+		if !slices.ContainsFunc(list, func(k *catalog.Lookup) bool { return slices.Contains(k.Columns, r.GetName()) }) {
+			continue
+		}
+		// That is what it has: it was in the way.
+		if names := nameList(r.GetVal().GetColumnRef().GetFields()); len(names) != 2 || names[0] != "excluded" || names[1] != r.GetName() {
+			return true
+		}
+	}
+	return false
+}
+
+// storedKey is what a row of an INSERT stores in the columns of a lookup, nil if that
+// is not known.
+func (l *level) storedKey(tg *target, cols []*catalog.Column, items []*pg.Node, k *catalog.Lookup) *plan.LookupKey {
 	out := &plan.LookupKey{Name: k.Name, Unique: true}
 	var columns []vindex.Column
 	for _, name := range k.Columns {

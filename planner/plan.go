@@ -129,6 +129,8 @@ func (a *analysis) finish() {
 	if out.Route == plan.Keyed {
 		a.solve()
 		a.followed()
+	} else if out.Route == plan.Gathered {
+		a.conflicting()
 	}
 	a.placeEdits()
 }

@@ -34,6 +34,17 @@ const (
 // these shards. Claims are entries that have been made already. An error has failed
 // the transaction.
 func (s *Session) keepLookups(shards []int, claims []lookupClaim) error {
+	return s.keepAll(shards, claims, false)
+}
+
+// keepAll is keepLookups. exchange: rows that exchange their values are an error, as
+// in PostgreSQL, which looks at uniqueness row by row: whichever it comes to first finds
+// its value taken.
+func (s *Session) keepAll(shards []int, claims []lookupClaim, exchange bool) error {
+	claimed := map[string]bool{}
+	for _, c := range claims {
+		claimed[c.lookup] = true
+	}
 	for len(shards) > 0 {
 		notes := lookupNotes{entries: map[string]map[string]int{}}
 		// Many rows that are only added, as by COPY, are not held all at once.
@@ -43,24 +54,36 @@ func (s *Session) keepLookups(shards []int, claims []lookupClaim) error {
 				return err
 			}
 		}
-		notes.settle(claims)
-		claims = nil
-		texts, err := s.applyTexts(notes.entries)
+		if len(notes.entries) == 0 {
+			continue
+		}
+		// Now, and not when something has gone wrong: errors have names in them that
+		// only this transaction may know.
+		env, err := s.environment()
+		if err != nil {
+			return err
+		}
+		if exchange {
+			if err := s.exchanged(env.Schema, notes.entries); err != nil {
+				return err
+			}
+		}
+		texts, err := s.applyTexts(notes.entries, claimed)
 		if err == nil {
 			err = s.applyLookups(texts)
 		}
 		if err != nil {
-			return err
+			return lookupError(env.Schema, err)
 		}
 	}
-	return nil
+	return s.applyLookups(releaseTexts(claims))
 }
 
 // keepWriters is keepLookups for all participants that have written.
-func (s *Session) keepWriters() error { return s.keepClaimed(nil) }
+func (s *Session) keepWriters() error { return s.keepWritten(nil, false) }
 
-// keepClaimed is keepWriters after some entries have been made.
-func (s *Session) keepClaimed(claims []lookupClaim) error {
+// keepWritten is keepAll for them.
+func (s *Session) keepWritten(claims []lookupClaim, exchange bool) error {
 	if s.conn != nil {
 		if err := s.park(); err != nil {
 			return err
@@ -75,7 +98,7 @@ func (s *Session) keepClaimed(claims []lookupClaim) error {
 			shards = append(shards, i)
 		}
 	}
-	return s.keepLookups(shards, claims)
+	return s.keepAll(shards, claims, exchange)
 }
 
 // lookupNotes are what triggers have noted.
@@ -84,27 +107,6 @@ type lookupNotes struct {
 	// So the order in which that happened does not matter.
 	entries map[string]map[string]int
 	gone    bool // some has
-}
-
-// settle leaves out what has been entered beforehand, and takes back what was
-// entered for a row that has not been stored.
-func (n *lookupNotes) settle(claims []lookupClaim) {
-	for _, c := range claims {
-		used := false
-		for e, count := range n.entries[c.lookup] {
-			if _, id, err := splitEntry([]byte(e)); err == nil && id == c.id && count > 0 && !used {
-				n.entries[c.lookup][e]--
-				used = true
-			}
-		}
-		if used {
-			continue
-		}
-		if n.entries[c.lookup] == nil {
-			n.entries[c.lookup] = map[string]int{}
-		}
-		n.entries[c.lookup][c.entry]--
-	}
 }
 
 // drainLookups fetches notes of shards, and returns the shards that may have more.
@@ -238,8 +240,9 @@ func rowFields(body []byte, want int) ([][]byte, bool) {
 	return fields, true
 }
 
-// applyTexts are by shard: the statements that write entries.
-func (s *Session) applyTexts(notes map[string]map[string]int) (map[int][]string, error) {
+// applyTexts are by shard: the statements that write entries. Those of lookups in which
+// something is claimed take the place of that.
+func (s *Session) applyTexts(notes map[string]map[string]int, claimed map[string]bool) (map[int][]string, error) {
 	out := map[int][]string{}
 	for _, name := range slices.Sorted(maps.Keys(notes)) {
 		type part struct{ gone, added []string }
@@ -269,18 +272,43 @@ func (s *Session) applyTexts(notes map[string]map[string]int) (map[int][]string,
 			slices.Sort(p.gone)
 			slices.Sort(p.added)
 			for _, list := range chunked(p.gone) {
-				out[at] = append(out[at], applyText(name, list, ""))
+				out[at] = append(out[at], callText(name, "apply", list, ""))
 			}
 			for _, list := range chunked(p.added) {
-				out[at] = append(out[at], applyText(name, "", list))
+				if claimed[name] {
+					out[at] = append(out[at], callText(name, "settle", list, ""))
+				} else {
+					out[at] = append(out[at], callText(name, "apply", "", list))
+				}
 			}
 		}
 	}
 	return out, nil
 }
 
-func applyText(name, gone, added string) string {
-	return "SELECT weft." + pool.QuoteIdent(name+":apply") + "('" + gone + "', '" + added + "')"
+func callText(name, function, first, second string) string {
+	return "SELECT weft." + pool.QuoteIdent(name+":"+function) + "('" + first + "', '" + second + "')"
+}
+
+// releaseTexts are by shard: the statements that take back what has been claimed for
+// rows that were not stored.
+func releaseTexts(claims []lookupClaim) map[int][]string {
+	lists := map[int]map[string][]string{}
+	for _, c := range claims {
+		if lists[c.shard] == nil {
+			lists[c.shard] = map[string][]string{}
+		}
+		lists[c.shard][c.lookup] = append(lists[c.shard][c.lookup], c.entry)
+	}
+	out := map[int][]string{}
+	for shard, names := range lists {
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			for _, list := range chunked(names[name]) {
+				out[shard] = append(out[shard], callText(name, "settle", "", list))
+			}
+		}
+	}
+	return out
 }
 
 // chunked joins entries to lists that are not too long.
@@ -315,7 +343,7 @@ func (s *Session) applyLookups(texts map[int][]string) error {
 		}
 		s.sendLegs(legs)
 		if err := s.endLegs(legs, false); err != nil {
-			return s.lookupError(err)
+			return err
 		}
 		for _, shard := range shards {
 			if texts[shard] = texts[shard][1:]; len(texts[shard]) == 0 {
@@ -327,12 +355,12 @@ func (s *Session) applyLookups(texts map[int][]string) error {
 }
 
 // lookupError words an error about a lookup's table as one about its owner's.
-func (s *Session) lookupError(err error) error {
+func lookupError(schema *catalog.Schema, err error) error {
 	var e *pgerr.Error
-	if !errors.As(err, &e) || e.Schema != "weft" || e.Code != pgerr.UniqueViolation || s.env == nil {
+	if !errors.As(err, &e) || e.Schema != "weft" || e.Code != pgerr.UniqueViolation {
 		return err
 	}
-	rel, l := lookupNamed(s.env.Schema, e.Table)
+	rel, l := lookupNamed(schema, e.Table)
 	if l == nil {
 		return err
 	}

@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"weft/executor"
 	"weft/pgerr"
@@ -17,11 +19,13 @@ import (
 
 // visitWhole finds the one shard that a statement runs on as it is.
 func (s *Session) visitWhole(r *router, x *gathering) error {
-	if x.plan.Generate != nil {
+	if g := x.plan.Generate; g != nil && len(x.supplied) == len(g.Values) {
+		r.args.Generated = append(r.args.Generated[:0], x.supplied...) // drawn before
+	} else if g != nil {
 		if err := s.generate(r, x.plan); err != nil {
 			return err
 		}
-		x.supplied = r.args.Generated
+		x.supplied = slices.Clone(r.args.Generated)
 	}
 	if err := s.lookUp(r, x.plan, x.plan.Instances); err != nil {
 		return err
@@ -87,7 +91,7 @@ func (x *gathering) appendWhole(dst []byte, l *leg) ([]byte, error) {
 // stored.
 type lookupClaim struct {
 	lookup, entry string
-	id            vindex.ID
+	shard         int // of the entry
 }
 
 // claim enters the values of a row into the lookups that ON CONFLICT asks, and
@@ -95,56 +99,115 @@ type lookupClaim struct {
 // values already, else its own. Whoever else wants to store these values waits
 // from now on.
 func (s *Session) claim(r *router, x *gathering, own int) (int, error) {
-	if s.conn != nil {
-		if err := s.park(); err != nil {
-			return 0, err
-		}
-	}
 	at := slices.IndexFunc(x.plan.Instances, func(in plan.Instance) bool { return in.Stored })
 	if at < 0 {
 		return 0, x.plan.Refusal
 	}
-	for _, k := range x.write.Conflict {
-		entry, id, shard, ok := r.bind.Claim(x.plan, &x.plan.Instances[at], k, s.snap, &r.args)
-		if !ok {
-			return 0, pgerr.New(pgerr.FeatureNotSupported, "a value that lookup %q has to be asked for cannot be told", k.Name).
-				WithHint("Give it as a constant or a parameter of the column's type.")
-		}
-		if entry == "" {
-			continue
-		}
-		legs, err := s.lookupLegs([]int{shard}, func(int) string {
-			return "SELECT weft." + pool.QuoteIdent(k.Name+":claim") + "('" + entry + "')::text"
-		})
-		if err != nil {
-			return 0, err
-		}
-		if err := s.wrote(legs[0].conn); err != nil {
-			_ = s.endLegs(legs, true)
-			return 0, err
-		}
-		s.sendLegs(legs)
-		row, err := legs[0].Next()
-		var other vindex.ID
-		claimed := true
-		if fields, ok := rowFields(row, 1); err == nil && ok {
-			var n int64
-			n, err = strconv.ParseInt(string(fields[0]), 10, 64)
-			other, claimed = vindex.ID(n), false
-		}
-		if ended := s.endLegs(legs, err != nil); ended != nil {
-			err = ended
-		}
-		if err != nil {
-			return 0, err
-		}
-		if claimed {
-			x.claims = append(x.claims, lookupClaim{k.Name, entry, id})
-			continue
-		}
-		if to, ok := s.shardOf(other); ok && to != own {
-			return to, nil
+	places := []int{own}
+	err := s.claimRows(r, x, places, func(int) (*plan.Instance, []*plan.LookupKey) { return &x.plan.Instances[at], x.write.Conflict })
+	return places[0], err
+}
+
+// claimRows is claim for several rows: places are those of the rows, and are changed.
+// Of several rows with one value the first gets it, and the others go where that is.
+func (s *Session) claimRows(r *router, x *gathering, places []int, row func(i int) (*plan.Instance, []*plan.LookupKey)) error {
+	if s.conn != nil {
+		if err := s.park(); err != nil {
+			return err
 		}
 	}
-	return own, nil
+	_, keys := row(0)
+	taken := make([]bool, len(places)) // another row is in the way
+	for n := range keys {
+		lists := map[int]*claiming{}
+		for i := range places {
+			in, keys := row(i)
+			if taken[i] {
+				continue
+			}
+			entry, shard, ok := r.bind.Claim(x.plan, in, keys[n], s.snap, &r.args)
+			switch {
+			case !ok:
+				return pgerr.New(pgerr.FeatureNotSupported, "a value that lookup %q has to be asked for cannot be told", keys[n].Name).
+					WithHint("Give it as a constant or a parameter of the column's type.")
+			case entry == "":
+				continue
+			case lists[shard] == nil:
+				lists[shard] = &claiming{lookup: keys[n].Name, shard: shard}
+			}
+			lists[shard].rows, lists[shard].entries = append(lists[shard].rows, i), append(lists[shard].entries, entry)
+		}
+		// One shard after the other, in one order: those who claim wait for each
+		// other.
+		for _, shard := range slices.Sorted(maps.Keys(lists)) {
+			if err := s.claimAt(x, lists[shard], places, taken); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// claiming are values of rows whose entries are on one shard.
+type claiming struct {
+	lookup  string
+	shard   int
+	rows    []int
+	entries []string
+}
+
+// claimAt enters values on one shard.
+func (s *Session) claimAt(x *gathering, c *claiming, places []int, taken []bool) error {
+	for len(c.rows) > 0 {
+		n, size := 0, 0
+		for n < len(c.rows) && size < maxApply {
+			size += len(c.entries[n]) + 1
+			n++
+		}
+		if err := s.claimSome(x, c, n, places, taken); err != nil {
+			return err
+		}
+		c.rows, c.entries = c.rows[n:], c.entries[n:]
+	}
+	return nil
+}
+
+func (s *Session) claimSome(x *gathering, c *claiming, n int, places []int, taken []bool) error {
+	legs, err := s.lookupLegs([]int{c.shard}, func(int) string {
+		return "SELECT coalesce(weft." + pool.QuoteIdent(c.lookup+":claim") + "(e)::text, '') FROM unnest(string_to_array('" + strings.Join(c.entries[:n], ",") + "', ',')) e"
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.wrote(legs[0].conn); err != nil {
+		_ = s.endLegs(legs, true)
+		return err
+	}
+	s.sendLegs(legs)
+	for i := range n {
+		var row []byte
+		if row, err = legs[0].Next(); err != nil {
+			break
+		}
+		fields, ok := rowFields(row, 1)
+		if !ok {
+			err = wire.ErrMalformed
+			break
+		}
+		if len(fields[0]) == 0 {
+			x.claims = append(x.claims, lookupClaim{c.lookup, c.entries[i], c.shard})
+			continue
+		}
+		var other int64
+		if other, err = strconv.ParseInt(string(fields[0]), 10, 64); err != nil {
+			break
+		}
+		if to, ok := s.shardOf(vindex.ID(other)); ok {
+			places[c.rows[i]], taken[c.rows[i]] = to, true
+		}
+	}
+	if ended := s.endLegs(legs, err != nil); ended != nil {
+		err = ended
+	}
+	return err
 }

@@ -68,6 +68,16 @@ func (s *Session) insertRows(r *router, x *gathering, describe bool) (int64, err
 	if err := in.routeIDs(); err != nil {
 		return 0, err
 	}
+	if len(in.rows.Rows[0].Conflict) > 0 {
+		in.params()
+		err := s.claimRows(r, x, in.places, func(i int) (*plan.Instance, []*plan.LookupKey) {
+			return &in.write.Instances[i], in.rows.Rows[i].Conflict
+		})
+		if err != nil {
+			return 0, err
+		}
+		in.divide()
+	}
 	if err := s.gatherNow(x); err != nil {
 		return 0, err
 	}

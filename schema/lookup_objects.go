@@ -81,7 +81,7 @@ DECLARE
 BEGIN
  SELECT string_agg(format('v%s %s', i, t || CASE WHEN t IN ('text', 'bpchar') THEN ' COLLATE "C"' ELSE '' END), ', ' ORDER BY i), string_agg('v' || i, ', ' ORDER BY i)
   INTO list, vs FROM unnest(types) WITH ORDINALITY u(t, i);
- EXECUTE format('CREATE TABLE weft.%I (%s, id int8 NOT NULL)', which, list);
+ EXECUTE format('CREATE TABLE weft.%I (%s, id int8 NOT NULL%s)', which, list, CASE WHEN single THEN ', claimed bool' ELSE '' END);
  IF single THEN
   EXECUTE format('ALTER TABLE weft.%I ADD PRIMARY KEY (%s)', which, vs);
  ELSE
@@ -174,18 +174,28 @@ BEGIN
  END' END);
 
  -- Enters a value before its row is stored, or returns who has it: waits for
- -- whoever is about to.
+ -- whoever is about to. Entries of rows that are stored then take the place of what is
+ -- claimed, and what is left of claims goes.
  IF l.single THEN
   EXECUTE format('CREATE OR REPLACE FUNCTION weft.%I(entry text) RETURNS int8', which || ':claim') || head || quote_literal(
  'DECLARE c record; other int8;
  BEGIN
   SELECT * INTO c FROM (' || replace(format(parse, 'entry'), 'getdatabaseencoding()', quote_literal('UTF8')) || ') p;
   LOOP
-   INSERT INTO weft.' || quote_ident(which) || ' (id, ' || vs || ') SELECT c.id, ' || (SELECT string_agg('c.v' || i, ', ' ORDER BY i) FROM generate_subscripts(l.types, 1) i) || ' ON CONFLICT DO NOTHING;
+   INSERT INTO weft.' || quote_ident(which) || ' (id, claimed, ' || vs || ') SELECT c.id, true, ' || (SELECT string_agg('c.v' || i, ', ' ORDER BY i) FROM generate_subscripts(l.types, 1) i) || ' ON CONFLICT DO NOTHING;
    IF FOUND THEN RETURN NULL; END IF;
    SELECT t.id INTO other FROM weft.' || quote_ident(which) || ' t WHERE ' || replace(same, '= e.', '= c.') || ';
    IF FOUND THEN RETURN other; END IF;
   END LOOP;
+ END');
+  EXECUTE format('CREATE OR REPLACE FUNCTION weft.%I(added text, claims text) RETURNS void', which || ':settle') || head || quote_literal(
+ 'BEGIN
+  IF added <> '''' THEN
+   WITH e AS MATERIALIZED (' || format(parse, 'added') || '),
+    u AS (UPDATE weft.' || quote_ident(which) || ' t SET claimed = NULL FROM e WHERE t.claimed AND t.id = e.id AND ' || same || ' RETURNING ' || regexp_replace(vs, 'v', 'e.v', 'g') || ')
+   INSERT INTO weft.' || quote_ident(which) || ' (id, ' || vs || ') SELECT * FROM e WHERE NOT EXISTS (SELECT FROM u t WHERE ' || same || ') ORDER BY ' || vs || ';
+  END IF;
+  IF claims <> '''' THEN DELETE FROM weft.' || quote_ident(which) || ' t USING (' || replace(format(parse, 'claims'), 'getdatabaseencoding()', quote_literal('UTF8')) || ') e WHERE t.claimed AND ' || same || '; END IF;
  END');
  END IF;
 
@@ -220,7 +230,8 @@ END $f$`
 const lookupDrop = `CREATE OR REPLACE FUNCTION weft.lookup_drop(which name) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog SET client_min_messages = warning AS $f$
 BEGIN
  DELETE FROM weft.lookup WHERE name = which;
- EXECUTE format('DROP FUNCTION IF EXISTS weft.%I(), weft.%I(), weft.%I(regclass, bool), weft.%I(text, text), weft.%I(text), weft.%I(text) CASCADE', which || ':note', which || ':row', which || ':fill', which || ':apply', which || ':find', which || ':claim');
+ EXECUTE format('DROP FUNCTION IF EXISTS weft.%I(), weft.%I(), weft.%I(regclass, bool), weft.%I(text, text), weft.%I(text, text), weft.%I(text), weft.%I(text) CASCADE',
+  which || ':note', which || ':row', which || ':fill', which || ':apply', which || ':settle', which || ':find', which || ':claim');
  EXECUTE format('DROP TABLE IF EXISTS weft.%I', which);
 END $f$`
 
