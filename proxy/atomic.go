@@ -172,7 +172,7 @@ func (s *Session) shutGates(legs []*leg, text, back string) error {
 			return nil
 		}
 		if undone := s.onLegs(legs, back); undone != nil {
-			return errors.Join(err, undone)
+			return undone // a shard is lost: that weighs more than that a gate was not free
 		}
 		e := (*pgerr.Error)(nil)
 		switch {

@@ -99,14 +99,13 @@ func (s *Session) snapshotAll() error {
 	}
 	var legs []*leg
 	for shard := range s.snap.Shards {
-		l, err := s.legFor(shard)
-		if l != nil {
-			legs = append(legs, l)
-		}
+		// Not legFor: to learn of the shard's types would take a snapshot, now.
+		l, err := s.legTo(shard)
 		if err != nil {
 			_ = s.endLegs(legs, true)
 			return err
 		}
+		legs = append(legs, l)
 	}
 	s.track(legs)
 	if s.inEffect.read == readAtomic && len(legs) > 1 {

@@ -217,6 +217,15 @@ func (s *Session) stopLegs(legs []*leg) {
 // legFor makes a leg to a shard: with the backend that takes part in the block,
 // or the one the session is tied to, else with a borrowed one.
 func (s *Session) legFor(shard int) (*leg, error) {
+	l, err := s.legTo(shard)
+	if err == nil {
+		l.translate, err = s.translationTo(l.conn.Lane())
+	}
+	return l, err
+}
+
+// legTo makes a leg whose rows nobody reads. Nothing has been asked in its transaction.
+func (s *Session) legTo(shard int) (*leg, error) {
 	lane := s.laneOf(s.snap, shard).lane
 	l := &leg{s: s, shard: shard}
 	for _, c := range s.parked {
@@ -240,9 +249,7 @@ func (s *Session) legFor(shard int) (*leg, error) {
 	if err := s.joinLeg(l); err != nil {
 		return nil, s.notJoined(l.conn, err)
 	}
-	var err error
-	l.translate, err = s.translationTo(lane)
-	return l, err
+	return l, nil
 }
 
 // notJoined takes care of a backend that could not be made to take part in the

@@ -86,6 +86,15 @@ func (w *world) historic(round int) {
 			}
 		})
 	}
+	var auditors []*auditor
+	for i, mode := range []string{"atomic", "atomic", "shard"} {
+		a := &auditor{mode: mode, sql: "select sum(balance)::int8 from account", total: accounts * balance, target: func() string {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.weft[i%2].ConnString("postgres", "dbname="+w.db)
+		}}
+		auditors = append(auditors, a.start())
+	}
 	var deaths []string
 	for end := time.Now().Add(*long); time.Now().Before(end); {
 		time.Sleep(time.Duration(200+r.IntN(800)) * time.Millisecond)
@@ -94,6 +103,12 @@ func (w *world) historic(round int) {
 	time.Sleep(500 * time.Millisecond)
 	stop()
 	wg.Wait()
+	for i, a := range auditors {
+		if a.end(t); a.mode == "atomic" && a.wrong.Load() > 0 {
+			t.Errorf("auditor %d saw halves of transactions", i)
+		}
+		t.Logf("round %d: %v", round, a)
+	}
 	var history []consistency.Transaction
 	var transfers []string
 	maybe := 0

@@ -183,6 +183,46 @@ func TestAtomicReadWaits(t *testing.T) {
 	w.quiet()
 }
 
+// TestAtomicBlockWaits: a block takes its snapshots when all gates are shut and not
+// before, also if weft has to learn of the shards' types first, as after each change of the schema.
+func TestAtomicBlockWaits(t *testing.T) {
+	w := newWorld(t, "gateblock", 2)
+	c := w.conn(0)
+	must(t, c, "set weft.read = 'atomic'")
+	want := int64(accounts * 1000)
+	for _, ddl := range []string{"", "alter table acct add column more int"} {
+		if ddl != "" {
+			must(t, w.conn(1), ddl)
+		}
+		inside := w.direct(2)
+		must(t, inside, "begin")
+		must(t, inside, "lock table weft.gate in row exclusive mode")
+		must(t, c, "begin isolation level repeatable read")
+		type answer struct {
+			sum int64
+			err error
+		}
+		done := make(chan answer, 1)
+		go func() {
+			var a answer
+			a.err = c.QueryRow(context.Background(), sums[0]).Scan(&a.sum)
+			done <- a
+		}()
+		shut := w.direct(1)
+		within(t, "it is at the gates", func() bool {
+			return value[bool](t, shut, "select exists (select from pg_stat_activity where datname = current_database() and query ~ 'weft.gate' and pid <> pg_backend_pid())")
+		})
+		must(t, w.direct(1), "update acct set balance = balance + 5 where id = $1", w.keys[1][0])
+		want += 5
+		must(t, inside, "commit")
+		if a := <-done; a.err != nil || a.sum != want {
+			t.Errorf("after %q: %d, %v, want %d", ddl, a.sum, a.err, want)
+		}
+		must(t, c, "commit")
+	}
+	w.quiet()
+}
+
 // TestAtomicRefused: where it cannot be kept it is refused.
 func TestAtomicRefused(t *testing.T) {
 	w := newWorld(t, "gaterefused", 1)
