@@ -24,7 +24,7 @@ func (x *load) receive() error {
 		case x.rem > 0 && len(b) > 0:
 			n := min(x.rem, len(b))
 			if !x.ended {
-				x.data = append(x.data, b[:n]...)
+				x.keep(b[:n])
 			}
 			s.client.Consume(n)
 			x.rem -= n
@@ -44,6 +44,15 @@ func (x *load) receive() error {
 			return err
 		}
 	}
+}
+
+// keep adds to what is not cut yet. A long row is moved as seldom as possible: each
+// time leaves garbage of its size.
+func (x *load) keep(b []byte) {
+	if need := len(x.data) + len(b); need > cap(x.data) && need > 1<<20 {
+		x.data = append(make([]byte, 0, max(need, 2*cap(x.data))), x.data...)
+	}
+	x.data = append(x.data, b...)
 }
 
 // fill waits for more of the client's bytes.
@@ -181,6 +190,7 @@ func (x *load) take(eof bool) error {
 		x.data = x.data[:copy(x.data, x.data[at:])]
 	}
 	if len(x.data) > maxRow {
+		x.cut.Line++
 		return x.at(pgerr.New(pgerr.ProgramLimitExceeded, "a row of COPY data is longer than %d bytes", maxRow))
 	}
 	if cap(x.data) > 1<<20 && len(x.data) < 64<<10 {

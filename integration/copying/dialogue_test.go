@@ -64,6 +64,7 @@ type answer struct {
 func (j *job) run(c *pgconn.PgConn) (a answer) {
 	f := c.Frontend()
 	_ = c.Conn().SetDeadline(time.Now().Add(patience))
+	defer func() { _ = c.Conn().SetDeadline(time.Time{}) }()
 	switch {
 	case !j.extended:
 		f.SendQuery(&pgproto3.Query{String: j.sql})
