@@ -84,6 +84,10 @@ type Plan struct {
 	// sent the text as it is. Nil otherwise.
 	Explain *Explain
 
+	// Timed: it tells the time at which its transaction began. On a shard that is
+	// not the first of its block that is another.
+	Timed bool
+
 	// Postponed: there may be a Gather, but it has not been made yet. Most texts
 	// with a key condition never need one.
 	Postponed bool

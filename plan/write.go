@@ -39,6 +39,10 @@ type Write struct {
 	// of them may have rows on; with Split, where there are rows for.
 	Instances []Instance
 
+	// Own: one shard runs it, as it would run the client's own text. ReadWrites
+	// tells then whether a query may change something.
+	Own bool
+
 	// Whole: the client's own text runs on the one shard that the plan's instances
 	// are on. Text and Instances are not used.
 	Whole bool

@@ -37,6 +37,13 @@ func PlanGathered(env *Env, sql string, literals []parser.Literal, paramTypes []
 	return makePlan(env, sql, literals, paramTypes, always)
 }
 
+// PlanTimed is Plan for a statement that tells the time of its transaction, on a
+// shard where that is another: see plan.Plan.Timed.
+func PlanTimed(env *Env, sql string, literals []parser.Literal, paramTypes []uint32) (p *plan.Plan) {
+	defer recovered(&p)
+	return makePlan(env, sql, literals, paramTypes, timed)
+}
+
 // gathering says when it is planned what several shards do for a query with a
 // key.
 type gathering uint8
@@ -45,6 +52,7 @@ const (
 	unlessCertain gathering = iota // unless its conditions leave one shard
 	later                          // not now: see plan.Plan.Postponed
 	always
+	timed // always, and also what one shard does
 )
 
 // recovered refuses a tree of a shape nobody thought of; the session lives on.
@@ -89,6 +97,9 @@ func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint
 		} else {
 			a.combine(r)
 		}
+	}
+	if len(tree.Statements) == 1 && !a.refused() {
+		a.tell(tree.Statements[0].Stmt)
 	}
 	a.finish()
 	// The meaning of U&"…" depends on the literal of its UESCAPE.

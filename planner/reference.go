@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	pg "github.com/pganalyze/pg_query_go/v6"
+	"google.golang.org/protobuf/proto"
 
 	"weft/catalog"
 	"weft/parser"
@@ -138,7 +139,11 @@ func (c *copier) plan(stmt *pg.Node) *plan.Write {
 	switch n := stmt.GetNode().(type) {
 	case *pg.Node_InsertStmt:
 		c.as = refName(n.InsertStmt.Relation)
-		return c.insert(n.InsertStmt)
+		ins := proto.Clone(n.InsertStmt).(*pg.InsertStmt)
+		if !c.fillDefaults(ins) {
+			ins = n.InsertStmt // the time is the home shard's own
+		}
+		return c.insert(ins)
 	case *pg.Node_UpdateStmt:
 		c.as = refName(n.UpdateStmt.Relation)
 		return c.update(n.UpdateStmt)
@@ -172,8 +177,8 @@ func (c *copier) write(verb string, stmt *pg.Node, carried []string, then plan.T
 				"every copy of reference table %q would have to run this statement by itself, and %s may be another on each", c.rel.Name.Name, a)
 			return nil
 		}
-		c.timed = c.asksTime(stmt)
 	}
+	c.timed = c.asksTime(stmt)
 	if len(c.touched.sharded) > 0 {
 		return c.reading(w, stmt)
 	}

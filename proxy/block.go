@@ -40,11 +40,12 @@ type block struct {
 	patient    bool // its participants have no idle_in_transaction_session_timeout: weft has
 	serial     bool // it is SERIALIZABLE and may use one shard, which is
 	only       *pool.Lane
-	gated      bool   // all its snapshots were taken between transactions
-	snapped    bool   // its first statement has been sent
-	now        string // what now() is in it, once it has mattered to several shards
-	chain      bool   // it is about to end, and the next one begins with that
-	tag        string // of the last command, while there are several participants
+	gated      bool       // all its snapshots were taken between transactions
+	snapped    bool       // its first statement has been sent
+	clock      *pool.Conn // the participant that joined first: now() is its own
+	now        string     // what that is, once it has mattered to others
+	chain      bool       // it is about to end, and the next one begins with that
+	tag        string     // of the last command, while there are several participants
 	began      time.Time
 }
 
@@ -120,6 +121,10 @@ func (s *Session) join() error {
 	}
 	return nil
 }
+
+// late reports whether a shard has joined the block after another, or would: now()
+// is not there what it is in the block.
+func (b *block) late(l *pool.Lane) bool { return b.open && b.clock != nil && b.clock.Lane() != l }
 
 // sent makes sure that nothing waits to be sent or answered, so that weft can
 // talk to the backend itself.
@@ -350,11 +355,11 @@ func (s *Session) settleBlock(c *pool.Conn) {
 		s.block = block{}
 		s.forgetPortals()
 	case c.Status != wire.TxIdle && !b.open:
-		s.block = block{open: true, sealed: true, writer: c}
+		s.block = block{open: true, sealed: true, writer: c, clock: c}
 	case b.chain && c.Status == wire.TxActive:
 		s.dispersed()
 		s.giveOthersBack(c)
-		*b = block{open: true, begin: b.begin, plain: b.plain, sealed: b.sealed, began: time.Now()}
+		*b = block{open: true, begin: b.begin, plain: b.plain, sealed: b.sealed, clock: c, began: time.Now()}
 	default:
 		b.chain = false
 	}

@@ -146,14 +146,23 @@ func (s *Session) answerGather(r *router, p *plan.Plan, text []byte, f *parser.F
 // gatheredPlan returns the plan with what is done on several shards, which is made
 // when a text needs it. The scan is r's.
 func (s *Session) gatheredPlan(r *router, p *plan.Plan, text, oids []byte) (*plan.Plan, error) {
-	if !p.Postponed {
+	again := p.Timed && p.Gather == nil && (p.Write == nil || p.Write.Whole) && s.block.open && s.block.clock != nil
+	if !p.Postponed && !again {
 		return p, nil
 	}
 	env, err := s.environment()
 	if err != nil {
 		return nil, err
 	}
-	switch p = s.srv.plans.Gathered(env, &r.scan, text, oids); {
+	if p.Postponed {
+		if g := s.srv.plans.Gathered(env, &r.scan, text, oids); g.Gather != nil || g.Write != nil || !again {
+			p, again = g, false
+		}
+	}
+	if again {
+		p = s.srv.plans.Timed(env, &r.scan, text, oids)
+	}
+	switch {
 	case p.Gather != nil, p.Write != nil:
 		return p, nil
 	case p.Refusal != nil:
@@ -326,12 +335,17 @@ func (s *Session) gatherNow(x *gathering) error {
 	return err
 }
 
-// transactionNow returns what now() is on the home shard, and with that on all.
+// transactionNow returns what now() is on the shard that the transaction began on,
+// and with that on all: the home shard, if that is not known yet.
 func (s *Session) transactionNow() (string, error) {
 	if s.block.now != "" {
 		return s.block.now, nil
 	}
-	if err := s.useLane(s.lane); err != nil {
+	lane := s.lane
+	if c := s.block.clock; s.block.open && c != nil {
+		lane = c.Lane()
+	}
+	if err := s.useLane(lane); err != nil {
 		return "", err
 	}
 	if err := s.sent(); err != nil {

@@ -57,6 +57,9 @@ func (s *Session) alone(c *pool.Conn) bool {
 // joined tells others that a backend takes part in the block, beside those that
 // already do. A block of one shard is nobody's business.
 func (s *Session) joined(c *pool.Conn) {
+	if s.block.clock == nil {
+		s.block.clock = c
+	}
 	if s.alone(c) {
 		return
 	}

@@ -63,7 +63,7 @@ func (s *Session) widen() error {
 	}
 	s.block.start(plainBegin)
 	s.implicit = true
-	s.conn.Status, s.block.writer = wire.TxActive, s.conn
+	s.conn.Status, s.block.writer, s.block.clock = wire.TxActive, s.conn, s.conn
 	if err := s.learnOptions(); err != nil {
 		return err
 	}

@@ -120,12 +120,18 @@ func (s *Session) laneFor(r *router, p *plan.Plan, f *parser.Facts) (*pool.Lane,
 	case plan.Refused:
 		return nil, p.Refusal
 	case plan.Any:
-		if !needsHome(f) && s.block.now == "" {
+		switch {
+		case needsHome(f):
+		case p.Timed && s.block.open && s.block.clock != nil:
+			return s.block.clock.Lane(), nil
+		default:
 			return s.atHand(), nil
 		}
-		// Where now() is what it was before in this block.
 	case plan.AnyCopy:
-		if s.block.open {
+		switch {
+		case p.Timed && s.block.open && s.block.clock != nil:
+			return s.block.clock.Lane(), nil
+		case s.block.open:
 			return s.atHand(), nil
 		}
 		return s.laneOf(s.snap, int(s.id)%len(s.snap.Shards)).lane, nil
@@ -155,7 +161,11 @@ func (s *Session) laneFor(r *router, p *plan.Plan, f *parser.Facts) (*pool.Lane,
 			return s.atHand(), nil
 		}
 		if len(shards.Missing) == 0 {
-			return s.laneOf(s.snap, one).lane, nil
+			lane := s.laneOf(s.snap, one).lane
+			if p.Timed && s.block.late(lane) {
+				return nil, errGather // it is told the time
+			}
+			return lane, nil
 		}
 		// Somebody may have given a value another place meanwhile.
 		if err := s.enter(shards.Missing); err != nil {
@@ -163,6 +173,9 @@ func (s *Session) laneFor(r *router, p *plan.Plan, f *parser.Facts) (*pool.Lane,
 		}
 		s.routed()
 		return s.laneFor(r, p, f)
+	}
+	if p.Timed && p.Route == plan.Home && s.block.late(s.lane) {
+		return nil, errGather
 	}
 	return s.lane, nil
 }
@@ -348,6 +361,7 @@ func (s *Session) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free bo
 		return pgerr.New(pgerr.FeatureNotSupported, "a cursor WITH HOLD over a declared table is not supported yet").
 			WithHint("Use it inside a transaction block, without WITH HOLD.")
 	}
+	first := s.block.open && s.block.clock == nil
 	if err := s.takeSnapshots(); err != nil {
 		return err
 	}
@@ -360,6 +374,9 @@ func (s *Session) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free bo
 	}
 	if err := s.useLane(lane); err != nil {
 		return err
+	}
+	if first {
+		s.block.clock = s.conn // whoever else has joined for a snapshot
 	}
 	if s.block.open && len(f.Relations) > 0 && f.Effects&(parser.ChangesSettings|parser.ChangesAllSettings) != 0 {
 		// set_config with a value of a row: the others cannot repeat it.

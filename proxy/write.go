@@ -177,7 +177,7 @@ func (s *Session) mayWrite(x *gathering) error {
 	if err := s.learnOptions(); err != nil {
 		return err
 	}
-	if !s.scatter() && !x.write.Whole {
+	if !s.scatter() && !x.write.Whole && !x.write.Own {
 		return pgerr.New(pgerr.FeatureNotSupported, "this statement visits more than one shard, and weft.scatter is off").
 			WithHint("Add a condition on the shard key, or SET weft.scatter = on.")
 	}
@@ -258,6 +258,9 @@ func (s *Session) visitWrite(r *router, x *gathering) error {
 	if err != nil {
 		return err
 	}
+	if _, ok := shards.One(); !ok && x.write.Own {
+		return x.plan.Refusal
+	}
 	for shard := range shards.All() {
 		if at := x.write.Along; at > 0 && x.gave[at-1] != nil && !x.gave[at-1][shard] {
 			continue
@@ -292,7 +295,7 @@ func (s *Session) openWriteLegs(x *gathering) (err error) {
 		if err != nil {
 			return err
 		}
-		if x.write.Verb != selectVerb || x.plan.Lookups {
+		if x.write.Verb != selectVerb || x.plan.Lookups || x.write.Own && x.write.ReadWrites {
 			if err := s.wrote(l.conn); err != nil {
 				return err
 			}

@@ -1,0 +1,203 @@
+package planner
+
+import (
+	"slices"
+	"strings"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+	"google.golang.org/protobuf/proto"
+
+	"weft/catalog"
+	"weft/pgerr"
+	"weft/plan"
+)
+
+// now() is the time at which a transaction began. In one of several shards each
+// shard has its own, and weft has one: that of the shard which joined first. There
+// a statement runs as it is. On another shard, one that asks for the time, or
+// stores it by default, is given it (plan.Plan.Timed says that it is to be, and
+// PlanTimed how).
+
+// tell notes whether a statement tells the time of its transaction, and plans what
+// one shard runs then.
+func (a *analysis) tell(stmt *pg.Node) {
+	verb, returns := verbOf(stmt)
+	out := a.out
+	if verb == "" || out.Route != plan.Keyed && out.Route != plan.Home && out.Route != plan.Any && out.Route != plan.AnyCopy || !a.tellsTime(stmt) {
+		return
+	}
+	out.Timed = true
+	if a.when != timed || out.Route == plan.Any || out.Route == plan.AnyCopy || out.Gather != nil || out.Write != nil || len(a.conflicts) > 0 {
+		return
+	}
+	if out.Generate != nil {
+		return // rows with what weft supplies are put together by themselves
+	}
+	node := proto.Clone(stmt).(*pg.Node)
+	if ins := node.GetInsertStmt(); ins != nil && !a.fillDefaults(ins) {
+		a.scattered = untimed()
+		return
+	}
+	a.timed = true
+	text, err := a.render(node)
+	if err != nil {
+		a.scattered = unwritable(err)
+		return
+	}
+	out.Write = &plan.Write{Verb: verb, Returns: returns, Text: text, Home: out.Route == plan.Home, ReadWrites: out.Writes, Own: true}
+	if out.Route == plan.Keyed {
+		for _, x := range a.instances {
+			in := x.solve(a.classesOf(x.scope))
+			a.settleInstance(&in)
+			out.Write.Instances = append(out.Write.Instances, in)
+		}
+	}
+	a.holds()
+}
+
+func untimed() *pgerr.Error {
+	return cannot("Name the columns, or give the time as a parameter.",
+		"the time of the transaction cannot be put into this statement, on another shard than the one where the transaction began")
+}
+
+// verbOf is the verb of a statement's command tag, and whether it returns rows.
+// Empty for what is not planned so.
+func verbOf(stmt *pg.Node) (verb string, returns bool) {
+	switch n := stmt.GetNode().(type) {
+	case *pg.Node_SelectStmt:
+		if intoOf(n.SelectStmt) == nil {
+			return "SELECT", true
+		}
+	case *pg.Node_InsertStmt:
+		return "INSERT", len(n.InsertStmt.ReturningList) > 0
+	case *pg.Node_UpdateStmt:
+		return "UPDATE", len(n.UpdateStmt.ReturningList) > 0
+	case *pg.Node_DeleteStmt:
+		return "DELETE", len(n.DeleteStmt.ReturningList) > 0
+	case *pg.Node_MergeStmt:
+		return "MERGE", false
+	}
+	return "", false
+}
+
+// tellsTime reports whether a statement asks for the time of the transaction, or
+// stores it by default.
+func (a *analysis) tellsTime(stmt *pg.Node) bool {
+	if a.asksTime(stmt) {
+		return true
+	}
+	ins := stmt.GetInsertStmt()
+	if ins == nil || a.temporary(ins.Relation) {
+		return false
+	}
+	rel, _ := a.relation(ins.Relation)
+	return rel != nil && slices.ContainsFunc(rel.Columns, func(c catalog.Column) bool { return a.defaultTells(&c) && a.leaves(ins, rel, c.Name) })
+}
+
+// defaultTells: a column's default is the time, or made of it.
+func (a *analysis) defaultTells(c *catalog.Column) bool {
+	found := false
+	text := strings.ToLower(c.Default)
+	if c.Generated || !slices.ContainsFunc(timeWords, func(word string) bool { return strings.Contains(text, word) }) {
+		return false
+	}
+	if c.Sequence == (catalog.Name{}) {
+		a.withDefault(c, func(n *pg.Node) { found = a.asksTime(n) })
+	}
+	return found
+}
+
+// timeWords are what a default has one of that tells the time.
+var timeWords = []string{"now", "current_", "localtime", "transaction_timestamp"}
+
+// leaves reports whether an INSERT may leave a column to its default.
+func (a *analysis) leaves(ins *pg.InsertStmt, rel *catalog.Relation, name string) bool {
+	at := -1
+	for i, c := range insertColumns(rel, namesOf(ins)) {
+		if c != nil && c.Name == name {
+			at = i
+		}
+	}
+	sel := ins.SelectStmt.GetSelectStmt()
+	switch {
+	case at < 0 || sel == nil:
+		return true
+	case !plainValues(sel):
+		return len(ins.Cols) == 0 // it may have fewer columns
+	}
+	return slices.ContainsFunc(sel.ValuesLists, func(n *pg.Node) bool {
+		items := n.GetList().GetItems()
+		return at >= len(items) || items[at].GetSetToDefault() != nil
+	})
+}
+
+// namesOf are the columns that an INSERT names.
+func namesOf(ins *pg.InsertStmt) []string {
+	var out []string
+	for _, c := range ins.Cols {
+		out = append(out, c.GetResTarget().GetName())
+	}
+	return out
+}
+
+// fillDefaults writes the defaults that tell the time into an INSERT. It returns
+// false if there is no place for them.
+func (a *analysis) fillDefaults(ins *pg.InsertStmt) bool {
+	rel, _ := a.relation(ins.Relation)
+	if rel == nil || a.temporary(ins.Relation) {
+		return true
+	}
+	for i := range rel.Columns {
+		c := &rel.Columns[i]
+		if a.defaultTells(c) && a.leaves(ins, rel, c.Name) && !a.fillDefault(ins, rel, c) {
+			return false
+		}
+	}
+	return true
+}
+
+func (a *analysis) fillDefault(ins *pg.InsertStmt, rel *catalog.Relation, c *catalog.Column) bool {
+	value := func() (out *pg.Node) {
+		a.withDefault(c, func(n *pg.Node) { out = placeless(n) })
+		return out
+	}
+	sel := ins.SelectStmt.GetSelectStmt()
+	if sel == nil { // DEFAULT VALUES
+		sel = newSelect()
+		sel.ValuesLists = []*pg.Node{{Node: &pg.Node_List{List: &pg.List{}}}}
+		ins.SelectStmt = selectNode(sel)
+	}
+	cols := insertColumns(rel, namesOf(ins))
+	at := slices.IndexFunc(cols, func(o *catalog.Column) bool { return o != nil && o.Name == c.Name })
+	if !plainValues(sel) {
+		if len(ins.Cols) == 0 || sel.Op != pg.SetOperation_SETOP_NONE || len(sel.ValuesLists) > 0 || len(sel.DistinctClause) > 0 || len(sel.GroupClause) > 0 {
+			return false
+		}
+		ins.Cols = append(ins.Cols, columnTarget(c.Name))
+		sel.TargetList = append(sel.TargetList, targetOf(value(), ""))
+		return true
+	}
+	lists := sel.ValuesLists
+	width := len(lists[0].GetList().GetItems())
+	if at < 0 || at >= width {
+		if len(ins.Cols) == 0 {
+			for _, o := range cols[:min(width, len(cols))] {
+				ins.Cols = append(ins.Cols, columnTarget(o.Name))
+			}
+		}
+		ins.Cols = append(ins.Cols, columnTarget(c.Name))
+		at = len(ins.Cols) - 1
+	}
+	for _, n := range lists {
+		list := n.GetList()
+		switch {
+		case len(list.Items) == at:
+			list.Items = append(list.Items, value())
+		case at < len(list.Items) && list.Items[at].GetSetToDefault() != nil:
+			list.Items[at] = value()
+		case at > len(list.Items):
+			return false
+		}
+	}
+	return true
+}
