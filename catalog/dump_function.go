@@ -159,6 +159,28 @@ func (d *dump) createRule(s *pg_query.RuleStmt) error {
 	if err != nil {
 		return err
 	}
-	r.Rules = r.Rules || s.Rulename != "_RETURN"
+	if s.Rulename == "_RETURN" {
+		return nil
+	}
+	r.Rules = true
+	for _, n := range append([]*pg_query.Node{s.WhereClause}, s.Actions...) {
+		parser.Walk(n, func(m any) bool {
+			switch m := m.(type) {
+			case *pg_query.RangeVar:
+				if named := d.find(rangeName(m)); named != nil && named != r {
+					r.RuleTables = append(r.RuleTables, named.Name)
+				}
+			case *pg_query.FuncCall:
+				if names := stringsOf(m.Funcname); len(names) == 2 && names[0] != "pg_catalog" {
+					r.RuleFunctions = append(r.RuleFunctions, Name{names[0], names[1]})
+				}
+			}
+			return true
+		})
+	}
+	for _, list := range []*[]Name{&r.RuleTables, &r.RuleFunctions} {
+		slices.SortFunc(*list, Name.compare)
+		*list = slices.Compact(*list)
+	}
 	return nil
 }

@@ -81,7 +81,7 @@ type domainColumn struct {
 
 // widths is how many columns each kind of row has.
 var widths = map[string]int{
-	"r": 9, "y": 8, "c": 15, "n": 4, "o": 5, "i": 11, "k": 7, "t": 6, "p": 4, "u": 2, "v": 4, "f": 14, "d": 4, "e": 2, "l": 3, "b": 3, "s": 4,
+	"r": 9, "y": 8, "c": 15, "n": 4, "o": 5, "i": 11, "k": 7, "t": 6, "p": 4, "u": 5, "v": 4, "f": 14, "d": 4, "e": 2, "l": 3, "b": 3, "s": 4,
 }
 
 func (l *loader) row(r []string) error {
@@ -114,6 +114,13 @@ func (l *loader) row(r []string) error {
 	case "u":
 		if rel := l.relations[r[1]]; rel != nil {
 			rel.Rules = true
+			switch n := (Name{r[3], r[4]}); {
+			case n.Name == "":
+			case r[2] == "t":
+				rel.RuleTables = append(rel.RuleTables, n)
+			default:
+				rel.RuleFunctions = append(rel.RuleFunctions, n)
+			}
 		}
 	case "v":
 		if rel := l.relations[r[1]]; rel != nil {

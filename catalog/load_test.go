@@ -70,6 +70,9 @@ func describe(s *catalog.Schema, definitions bool) []string {
 		}
 		id := fmt.Sprintf("%q", r.Name)
 		add("%s kind %c owned by %q.%q security %v rules %v", id, r.Kind, r.OwnedBy, r.OwnedColumn, r.RowSecurity, r.Rules)
+		if len(r.RuleTables)+len(r.RuleFunctions) > 0 {
+			add("%s rules name %q and call %q", id, r.RuleTables, r.RuleFunctions)
+		}
 		if r.SecurityBarrier || r.SecurityInvoker {
 			add("%s barrier %v invoker %v", id, r.SecurityBarrier, r.SecurityInvoker)
 		}

@@ -86,8 +86,13 @@ WHERE NOT t.tgisinternal AND n.nspname <> 'weft'`,
 FROM pg_catalog.pg_inherits h JOIN pg_catalog.pg_class c ON c.oid = h.inhrelid AND c.relkind IN ('r', 'p', 'f')
 ORDER BY h.inhrelid, h.inhseqno`,
 
-	// A relation with rules.
-	`SELECT DISTINCT 'u', w.ev_class FROM pg_catalog.pg_rewrite w WHERE w.rulename <> '_RETURN' AND w.oid >= 16384`,
+	// A relation with rules, and what they name.
+	`SELECT DISTINCT 'u', w.ev_class, d.refclassid = 1259, coalesce(cn.nspname, pn.nspname), coalesce(c.relname, p.proname)
+FROM pg_catalog.pg_rewrite w
+LEFT JOIN pg_catalog.pg_depend d ON d.classid = 2618 AND d.objid = w.oid AND d.refclassid IN (1259, 1255) AND d.refobjid <> w.ev_class AND d.refobjid >= 16384
+LEFT JOIN pg_catalog.pg_class c ON d.refclassid = 1259 AND c.oid = d.refobjid LEFT JOIN pg_catalog.pg_namespace cn ON cn.oid = c.relnamespace
+LEFT JOIN pg_catalog.pg_proc p ON d.refclassid = 1255 AND p.oid = d.refobjid LEFT JOIN pg_catalog.pg_namespace pn ON pn.oid = p.pronamespace
+WHERE w.rulename <> '_RETURN' AND w.oid >= 16384 ORDER BY 4, 5`,
 
 	// A view's definition.
 	busy + `SELECT 'v', c.oid, b.bad, CASE WHEN NOT b.bad THEN pg_catalog.pg_get_viewdef(c.oid) END

@@ -85,6 +85,9 @@ type Relation struct {
 	Lookups []Lookup
 	// Rules: it has rewrite rules other than a view's own.
 	Rules bool
+	// RuleTables are the other relations that these rules name, RuleFunctions the
+	// users' functions that they call.
+	RuleTables, RuleFunctions []Name
 	// RowSecurity: policies apply.
 	RowSecurity bool
 	// SecurityBarrier and SecurityInvoker are a view's options.

@@ -69,6 +69,7 @@ ALTER TABLE dropped DROP COLUMN gone;
 ALTER TABLE dropped ENABLE ROW LEVEL SECURITY;
 CREATE POLICY p ON dropped USING (a > 0);
 CREATE RULE r AS ON DELETE TO scratch DO INSTEAD NOTHING;
+CREATE RULE r2 AS ON INSERT TO scratch DO ALSO DELETE FROM other WHERE z = 5;
 
 CREATE VIEW app.totals AS
  SELECT c.id, c.name, count(*) AS n, sum(o.total) AS total FROM customers c JOIN orders o ON o.customer_id = c.id GROUP BY c.id;
