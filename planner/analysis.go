@@ -33,8 +33,9 @@ type analysis struct {
 	expanded  int // how many views in all
 	reads     map[*catalog.Relation]reads
 	edits     []textEdit
-	copies    []*catalog.Relation // reference tables that are written
-	conflicts [][]*plan.LookupKey // by row, that ON CONFLICT has to ask
+	through   map[*catalog.Relation]*writable // views that have been written
+	copies    []*catalog.Relation             // reference tables that are written
+	conflicts [][]*plan.LookupKey             // by row, that ON CONFLICT has to ask
 	notes     *notes
 	classes   map[*scope]*classes
 	timed     bool // texts have the time of the transaction as a hole

@@ -26,7 +26,7 @@ func (a *analysis) copy(n *pg.CopyStmt) plan.Route {
 	t := a.declared(rel)
 	if rel == nil || t == nil {
 		if n.IsFrom && rel != nil {
-			a.top().homeForeignKeys(rel)
+			a.top().homeTarget(rel)
 		}
 		return a.refusedOr(plan.Home)
 	}

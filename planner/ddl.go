@@ -58,11 +58,7 @@ func (a *analysis) ddl(n any) plan.Route {
 	case *pg.Node_AlterPolicyStmt:
 		return a.across(rangeVar(n.AlterPolicyStmt.Table))
 	case *pg.Node_RuleStmt:
-		if t := a.declared(a.named(rangeVar(n.RuleStmt.Relation))); t != nil {
-			a.unsupported("A rule may send a statement's rows to another shard. Use a trigger.", "rules on declared table %q are not supported", t.Name)
-			return plan.Refused
-		}
-		return a.across(rangeVar(n.RuleStmt.Relation))
+		return a.createRule(n.RuleStmt)
 	case *pg.Node_CreateStatsStmt:
 		return a.across(rangeVars(n.CreateStatsStmt.Relations)...)
 	case *pg.Node_AlterStatsStmt:
@@ -397,6 +393,30 @@ func (a *analysis) grant(n *pg.GrantStmt) plan.Route {
 		return a.global()
 	}
 	return a.parted(n.Objects, func(o *pg.Node) plan.Route { return a.across(rangeVar(o.GetRangeVar())) }, only)
+}
+
+// createRule is the route of CREATE RULE. What a rule does is done where the
+// statement runs.
+func (a *analysis) createRule(n *pg.RuleStmt) plan.Route {
+	if t := a.declared(a.named(rangeVar(n.Relation))); t != nil {
+		a.unsupported("A rule may send a statement's rows to another shard. Use a trigger.", "rules on declared table %q are not supported", t.Name)
+		return plan.Refused
+	}
+	for _, act := range n.Actions {
+		parser.Walk(act, func(m any) bool {
+			rv, ok := m.(*pg.RangeVar)
+			if !ok {
+				return true
+			}
+			if rel := a.named(rangeVar(rv)); rel != nil {
+				if r := a.relationReads(rel); r.sharded != "" || r.reference != "" {
+					a.unsupported("Use statements of their own.", "a rule cannot touch %q, whose rows are on other shards", rv.Relname)
+				}
+			}
+			return true
+		})
+	}
+	return a.refusedOr(a.across(rangeVar(n.Relation)))
 }
 
 func (a *analysis) createTrigger(n *pg.CreateTrigStmt) plan.Route {

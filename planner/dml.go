@@ -2,6 +2,7 @@ package planner
 
 import (
 	"slices"
+	"strconv"
 
 	pg "github.com/pganalyze/pg_query_go/v6"
 
@@ -17,6 +18,10 @@ type target struct {
 	rel   *catalog.Relation
 	table *table // nil if it is on the home shard alone
 	name  string
+	// shown is rel without the columns that a view does not show. through is what
+	// the view is of, nil for a table.
+	shown   *catalog.Relation
+	through *writable
 }
 
 // target finds the table that is written, and refuses what cannot be written.
@@ -31,21 +36,17 @@ func (l *level) target(rv *pg.RangeVar, c *changes) *target {
 		l.touched.missing = append(l.touched.missing, rv)
 		return &target{rv: rv, name: rv.Relname}
 	}
-	out := &target{rv: rv, rel: rel, table: t, name: rel.Name.Name}
+	out := &target{rv: rv, rel: rel, shown: rel, table: t, name: rel.Name.Name}
 	if rel.Schema == ownSchema {
 		l.refuse(pgerr.InsufficientPrivilege, "", "permission denied for schema %s: what it holds is weft's own", ownSchema)
 	}
 	switch {
 	case t == nil && rel.Kind == catalog.View && !rel.System():
-		if r := l.viewReads(rel); r.sharded != "" || r.home == "" && r.reference != "" {
-			l.unsupported("Write to the table itself.", "writing through view %q of a declared table is not supported yet", rel.Name.Name)
-		}
-		l.touched.home = append(l.touched.home, rel.Name.Name)
+		return l.viewTarget(rv, rel, c)
 	case t == nil:
 		l.touched.home = append(l.touched.home, rel.Name.Name)
 		l.touched.writesHome = true
-		l.triggersCopy(rel)
-		l.homeForeignKeys(rel)
+		l.homeTarget(rel)
 	case t.Reference:
 		l.referenceTarget(rel, t)
 	default:
@@ -54,6 +55,44 @@ func (l *level) target(rv *pg.RangeVar, c *changes) *target {
 		l.follows(rel)
 	}
 	return out
+}
+
+// homeTarget refuses writes to a home table that something would follow which
+// belongs on other shards.
+func (l *level) homeTarget(rel *catalog.Relation) {
+	l.triggersCopy(rel)
+	l.homeForeignKeys(rel)
+	for _, tr := range rel.Triggers {
+		for _, f := range l.userFunctions(tr.Function.Schema, tr.Function.Name) {
+			l.followsHome("trigger "+strconv.Quote(tr.Name), rel, f)
+		}
+	}
+	for _, n := range rel.RuleTables {
+		named := l.env.Schema.Relation(n)
+		if named == nil {
+			continue
+		}
+		if r := l.relationReads(named); r.sharded != "" || r.reference != "" {
+			l.unsupported("Write to both in statements of their own.", "rules of %q may touch %q, whose rows are on other shards", rel.Name.Name, n.Name)
+		}
+	}
+	for _, n := range rel.RuleFunctions {
+		for _, f := range l.userFunctions(n.Schema, n.Name) {
+			l.followsHome("function "+strconv.Quote(n.Name)+", called by a rule", rel, f)
+		}
+	}
+}
+
+// followsHome refuses a function that a write to a home table calls, where it needs
+// rows of other shards. It runs on the home shard.
+func (l *level) followsHome(what string, rel *catalog.Relation, f *catalog.Function) {
+	const hint = "It would run on the home shard and see that alone. Write to the other table in a statement of its own."
+	switch sharded, _ := l.mentioned(f); {
+	case sharded != "":
+		l.unsupported(hint, "%s of %q may touch sharded table %q", what, rel.Name.Name, sharded)
+	case f.Opaque && !l.env.Tables.Empty():
+		l.unsupported(hint, "%s of %q runs SQL that cannot be looked into", what, rel.Name.Name)
+	}
 }
 
 // homeForeignKeys refuses writes to a home table that references a table whose
@@ -138,11 +177,14 @@ func (l *level) targetSource(tg *target, rv *pg.RangeVar) *source {
 		return simple(rv.Relname, "", rv.Alias, nil, true)
 	}
 	var x *instance
+	if tg.through != nil && !tg.table.Reference {
+		return l.viewSource(tg, rv)
+	}
 	if tg.table != nil && !tg.table.Reference {
 		x = l.appear(tg.table, called(rv), l.scope)
 		x.rv = rv
 	}
-	return simple(rv.Relname, tg.rel.Schema, rv.Alias, columns(tg.rel, x), len(tg.rel.Columns) == 0)
+	return simple(rv.Relname, tg.rel.Schema, rv.Alias, columns(tg.shown, x), len(tg.rel.Columns) == 0)
 }
 
 // update analyses UPDATE. Its FROM is joined with the target.
@@ -156,6 +198,9 @@ func (l *level) update(n *pg.UpdateStmt) []output {
 	l.assignments(tg, n.TargetList, called(n.Relation), nil)
 	cols := l.returning(n.ReturningList)
 	set := setting(n.TargetList)
+	if tg.through != nil {
+		set = tg.through.changes(set)
+	}
 	row := l.targetInstance(tg)
 	for i, o := range cols {
 		if x := o.column.instance; row == nil || x == row && slices.Contains(set.columns, o.column.name) {
@@ -216,7 +261,7 @@ func (l *level) assignments(tg *target, list []*pg.Node, name string, unchanged 
 		if tg.table == nil || c == nil || !isKey(tg.table, t.Name) {
 			continue
 		}
-		if x := l.column(val); x != nil && x.instance != nil && x.instance == l.targetInstance(tg) && x.name == t.Name {
+		if x := l.column(val); x != nil && x.instance != nil && x.instance == l.targetInstance(tg) && x == only(l.sources[0], t.Name) {
 			continue // to itself
 		}
 		if unchanged != nil && unchanged(t.Name, val) {
@@ -231,14 +276,15 @@ func (l *level) assignments(tg *target, list []*pg.Node, name string, unchanged 
 	if len(stored) == 0 || tg.table == nil || tg.table.Reference {
 		return
 	}
-	x := l.appear(tg.table, name, l.scope)
+	own := tg.ownTable()
+	x := l.appear(own, name, l.scope)
 	x.stored, x.rv = true, tg.rv
 	row := l.targetInstance(tg)
-	for _, k := range tg.table.keys {
+	for i, k := range tg.table.keys {
 		if s, ok := stored[k.Name]; ok {
 			x.keys = append(x.keys, s)
 		} else if row != nil {
-			x.keys = append(x.keys, storedKey{column: row.cols[k.Name]})
+			x.keys = append(x.keys, storedKey{column: row.cols[own.keys[i].Name]})
 		} else {
 			x.keys = append(x.keys, storedKey{})
 		}
@@ -250,7 +296,10 @@ func (l *level) assignments(tg *target, list []*pg.Node, name string, unchanged 
 func (l *level) targetInstance(tg *target) *instance {
 	if len(l.sources) > 0 {
 		for _, o := range l.sources[0].cols {
-			return o.column.instance
+			// A column of a view may be an expression.
+			if x := o.column.instance; tg.through == nil || x != nil && x.rv == tg.rv {
+				return x
+			}
 		}
 	}
 	return nil

@@ -55,7 +55,7 @@ func (l *level) plainTarget(tg *target, rv *pg.RangeVar) *source {
 	if tg.rel == nil {
 		return simple(rv.Relname, "", rv.Alias, nil, true)
 	}
-	return simple(rv.Relname, tg.rel.Schema, rv.Alias, columns(tg.rel, nil), len(tg.rel.Columns) == 0)
+	return simple(rv.Relname, tg.rel.Schema, rv.Alias, columns(tg.shown, nil), len(tg.rel.Columns) == 0)
 }
 
 // inserted analyses what goes into a table that needs no key.
@@ -64,7 +64,7 @@ func (l *level) inserted(tg *target, n *pg.InsertStmt, names []string, sel *pg.S
 		return
 	}
 	if plainValues(sel) && tg.rel != nil {
-		cols := insertColumns(tg.rel, names)
+		cols := insertColumns(tg.shown, names)
 		w := &writer{level: l, target: tg, stmt: n, cols: cols, listed: len(names) > 0, name: called(n.Relation), lists: sel.ValuesLists}
 		l.inserting = w
 		for _, row := range sel.ValuesLists {
@@ -101,7 +101,11 @@ func insertColumns(rel *catalog.Relation, names []string) []*catalog.Column {
 
 // sharded analyses what goes into a sharded table.
 func (l *level) sharded(tg *target, n *pg.InsertStmt, names []string, sel *pg.SelectStmt) {
-	cols := insertColumns(tg.rel, names)
+	if tg.through != nil && tg.through.beside != "" {
+		l.unsupported("Insert into the table itself.", "view %q reads sharded table %q beside its rows", tg.name, tg.through.beside)
+		return
+	}
+	cols := insertColumns(tg.shown, names)
 	if n.Override == pg.OverridingKind_OVERRIDING_USER_VALUE && sel != nil && !plainValues(sel) {
 		// Each shard would draw from a sequence of its own.
 		l.unsupported("Leave OVERRIDING USER VALUE out.", "OVERRIDING USER VALUE is not supported for sharded table %q", tg.name)
@@ -145,7 +149,7 @@ type writer struct {
 
 // row starts a stored row.
 func (w *writer) row(s *scope) *instance {
-	x := w.appear(w.target.table, w.name, s)
+	x := w.appear(w.target.ownTable(), w.name, s)
 	x.stored = true
 	x.keys = make([]storedKey, len(w.target.table.keys))
 	w.stored = append(w.stored, x)
@@ -213,6 +217,10 @@ func (w *writer) missing(x *instance, count int, g *generator, r int) {
 			continue
 		}
 		if g.generates(c) {
+			if hidden(c) {
+				w.unseen(c, w.target.name)
+				return
+			}
 			w.set(x, c, g.add(r, c))
 			continue
 		}
@@ -311,7 +319,7 @@ func (l *level) conflict(tg *target, n *pg.InsertStmt, c *pg.OnConflictClause) {
 	at.sources = []*source{l.plainTarget(tg, n.Relation)}
 	var excluded []output
 	if tg.rel != nil {
-		excluded = columns(tg.rel, nil)
+		excluded = columns(tg.shown, nil)
 	}
 	// Named by its qualifier only.
 	at.sources = append(at.sources, &source{items: []*item{{name: "excluded", cols: excluded}}})

@@ -196,7 +196,7 @@ func (l *level) conflictsElsewhere(tg *target, n *pg.InsertStmt) {
 	for _, c := range n.Cols {
 		names = append(names, c.GetResTarget().GetName())
 	}
-	cols := insertColumns(tg.rel, names)
+	cols := insertColumns(tg.shown, names)
 	l.conflicts = nil
 	for _, row := range rows {
 		var keys []*plan.LookupKey

@@ -86,8 +86,6 @@ func (a *analysis) replicated(stmt *pg.Node) plan.Route {
 		a.unsupported("Send the statements one by one.", "a statement that writes reference table %q cannot be sent together with others", rel.Name.Name)
 	case len(a.copies) > 1 || top != rel:
 		a.unsupported("Write it in a statement of its own.", "reference table %q cannot be written inside another statement", rel.Name.Name)
-	case len(t.sharded) > 0 && a.changing(stmt) == nil:
-		a.unsupported("Read the rows first.", "writing reference table %q from sharded table %q is not supported yet", rel.Name.Name, t.sharded[0])
 	case likeMark(a.client.sql):
 		a.unsupported("Take the control character out of the names.", "names with control characters are not supported in a statement over several shards")
 	}
@@ -124,8 +122,10 @@ func (a *analysis) statementTarget(stmt *pg.Node) *catalog.Relation {
 	if rv == nil || a.temporary(rv) {
 		return nil
 	}
-	rel, _ := a.relation(rv)
-	return rel
+	if w := a.writable(rv); w != nil {
+		return w.rel
+	}
+	return nil
 }
 
 // copier plans how the other shards follow the home shard.
@@ -194,10 +194,14 @@ func (c *copier) write(verb string, stmt *pg.Node, carried []string, then plan.T
 func (c *copier) reading(w *plan.Write, stmt *pg.Node) *plan.Write {
 	refusal := c.gatherable()
 	if refusal == nil {
-		x := c.changing(stmt)
-		x.table = nil
 		var lent *plan.Write
-		if lent, refusal = x.write(); refusal == nil {
+		if x := c.changing(stmt); x != nil {
+			x.table = nil
+			lent, refusal = x.write()
+		} else {
+			refusal = cannot("Read the rows first.", "writing reference table %q from a sharded table is not supported yet", c.rel.Name.Name)
+		}
+		if refusal == nil {
 			w.Text, w.Read = lent.Text, lent.Read
 			return w
 		}
@@ -209,6 +213,12 @@ func (c *copier) reading(w *plan.Write, stmt *pg.Node) *plan.Write {
 // insert carries whole rows.
 func (c *copier) insert(n *pg.InsertStmt) *plan.Write {
 	carried := c.stored()
+	for i := range c.rel.Columns {
+		if col := &c.rel.Columns[i]; hidden(col) && c.variable(col) {
+			c.unseen(col, c.rel.Name.Name)
+			return nil
+		}
+	}
 	s := &pg.InsertStmt{
 		Relation: n.Relation, Cols: n.Cols, SelectStmt: n.SelectStmt, OnConflictClause: n.OnConflictClause,
 		ReturningList: c.returning(n.ReturningList, carried), WithClause: n.WithClause, Override: n.Override,
@@ -325,7 +335,7 @@ func (c *copier) merge(stmt *pg.Node, n *pg.MergeStmt) *plan.Write {
 func (c *copier) stored() []string {
 	var out []string
 	for i := range c.rel.Columns {
-		if !c.rel.Columns[i].Generated {
+		if col := &c.rel.Columns[i]; !col.Generated && !hidden(col) {
 			out = append(out, c.rel.Columns[i].Name)
 		}
 	}
@@ -453,11 +463,16 @@ func (c *copier) draws(targets []*pg.Node) bool {
 		if len(given) > 0 && slices.Contains(given, col.Name) || col.Generated {
 			continue
 		}
-		if drawsFrom(col) || col.Default != "" && strings.Contains(col.Default, "(") {
+		if c.variable(col) {
 			return true
 		}
 	}
 	return false
+}
+
+// variable: a column's default may be another on each shard.
+func (c *copier) variable(col *catalog.Column) bool {
+	return !col.Generated && (drawsFrom(col) || col.Default != "" && strings.Contains(col.Default, "("))
 }
 
 // overRows is a text over the rows that the home shard has returned.

@@ -48,9 +48,8 @@ func (a *analysis) routedTarget(rv *pg.RangeVar) *table {
 	if rv == nil || a.temporary(rv) {
 		return nil
 	}
-	rel, _ := a.relation(rv)
-	if t := a.declared(rel); t != nil && t.IDs != nil {
-		return t
+	if w := a.writable(rv); w != nil && w.table != nil && w.table.IDs != nil {
+		return w.table
 	}
 	return nil
 }
@@ -78,7 +77,7 @@ func (a *analysis) insertStrays(n *pg.InsertStmt) bool {
 	}
 	at := slices.Index(setting(n.Cols).columns, t.IDs.Column)
 	if len(n.Cols) == 0 {
-		rel, _ := a.relation(n.Relation)
+		rel := a.writable(n.Relation).shown
 		for i := range rel.Columns {
 			if rel.Columns[i].Name == t.IDs.Column {
 				at = i

@@ -95,7 +95,9 @@ type changing struct {
 	stmt   *pg.Node
 	target *pg.RangeVar
 	table  *table // the target's declaration, nil if it is on the home shard alone
-	verb   string
+	// through is the target as it is written; nil if it is not known.
+	through *writable
+	verb    string
 	// own are the expressions that are evaluated for each row: SET, WHERE and
 	// RETURNING.
 	own, from []*pg.Node
@@ -145,7 +147,9 @@ func (a *analysis) changing(stmt *pg.Node) *changing {
 		}
 	}
 	c.own = slices.DeleteFunc(c.own, func(n *pg.Node) bool { return n == nil || n.GetSetToDefault() != nil })
-	_, c.table = a.relation(c.target)
+	if w := a.writable(c.target); w != nil {
+		c.table, c.through = w.table, w
+	}
 	return c
 }
 
@@ -238,10 +242,10 @@ func (c *changing) write() (*plan.Write, *pgerr.Error) {
 // ownDefaults refuses a column that is set to a default which each shard would
 // have another idea of.
 func (c *changing) ownDefaults() *pgerr.Error {
-	rel, _ := c.relation(c.target)
-	if rel == nil || c.table == nil {
+	if c.through == nil || c.table == nil {
 		return nil
 	}
+	rel := c.through.rel
 	lists := [][]*pg.Node{c.stmt.GetUpdateStmt().GetTargetList()}
 	for _, n := range c.stmt.GetMergeStmt().GetMergeWhenClauses() {
 		if w := n.GetMergeWhenClause(); w.CommandType == pg.CmdType_CMD_UPDATE {

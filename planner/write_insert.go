@@ -35,8 +35,8 @@ func (a *analysis) inserts(n *pg.InsertStmt) plan.Route {
 	if a.refused() && a.out.Refusal.Code != pgerr.FeatureNotSupported {
 		return r
 	}
-	_, t := a.relation(n.Relation)
-	if a.temporary(n.Relation) || t != nil && t.Reference || changesInWith(n.WithClause) {
+	to := a.writable(n.Relation)
+	if a.temporary(n.Relation) || to != nil && to.table != nil && to.table.Reference || changesInWith(n.WithClause) {
 		return r
 	}
 	b, refusal := a.afresh().insertion(n, a)

@@ -126,6 +126,10 @@ func (c *rowCutter) defaults() {
 		if key < 0 && !told && !c.awayDefaults[col] {
 			continue
 		}
+		if hidden(col) {
+			c.refusal = cannotSee(col, c.target.name)
+			return
+		}
 		if len(text) == 0 {
 			c.refuse("Give the column a value.", "the default of column %q cannot be evaluated before its row is stored", col.Name)
 			return

@@ -24,11 +24,11 @@ func (a *analysis) selectInsertion(n *pg.InsertStmt) (*analysis, *pgerr.Error) {
 	case len(a.instances) > 0:
 		return a, besideRows(n)
 	}
-	rel, t := a.relation(n.Relation)
-	if rel == nil {
+	to := a.writable(n.Relation)
+	if to == nil {
 		return nil, cannot("", "the table is not known")
 	}
-	s := &selectInsert{analysis: a, stmt: n, rel: rel, table: t}
+	s := &selectInsert{analysis: a, stmt: n, rel: to.rel, shown: to.shown, table: to.table}
 	if refusal := s.look(); refusal != nil {
 		return a, refusal
 	}
@@ -49,7 +49,8 @@ type selectInsert struct {
 	*analysis
 	stmt  *pg.InsertStmt
 	rel   *catalog.Relation
-	table *table // nil for a home table
+	shown *catalog.Relation // see writable
+	table *table            // nil for a home table
 
 	query *pg.SelectStmt // with the WITH of the INSERT
 	count int            // columns that it yields
@@ -77,7 +78,7 @@ func (s *selectInsert) look() *pgerr.Error {
 			names[len(names)-1] = "" // a part of a column
 		}
 	}
-	s.cols = insertColumns(s.rel, names)
+	s.cols = insertColumns(s.shown, names)
 	if !opaque && s.count < len(s.cols) {
 		s.cols = s.cols[:s.count]
 	}
@@ -203,7 +204,7 @@ func (s *selectInsert) pushed() *plan.Write {
 	stmt := proto.Clone(s.stmt).(*pg.InsertStmt)
 	told := s.told()
 	if len(told) > 0 {
-		if s.query.Op != pg.SetOperation_SETOP_NONE {
+		if s.query.Op != pg.SetOperation_SETOP_NONE || slices.ContainsFunc(told, hidden) {
 			return nil
 		}
 		s.name(stmt, told)
@@ -279,6 +280,11 @@ func (s *selectInsert) sent() (*plan.Write, *pg.Node, *pgerr.Error) {
 		}
 	}
 	told := s.told()
+	for _, c := range slices.Concat(added, drawn, told) {
+		if hidden(c) {
+			return nil, nil, cannotSee(c, s.rel.Name.Name)
+		}
+	}
 	if s.opaque && len(added)+len(drawn)+len(told) > 0 {
 		return nil, nil, cannot("Name the columns in the query.", "weft cannot tell how many columns this query has, and has to add some")
 	}

@@ -7,6 +7,7 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 	"google.golang.org/protobuf/proto"
 
+	"weft/catalog"
 	"weft/datum"
 	"weft/pgerr"
 	"weft/plan"
@@ -19,6 +20,11 @@ import (
 
 // merge analyses MERGE.
 func (l *level) merge(n *pg.MergeStmt) {
+	if rel, _ := l.relation(n.Relation); rel != nil && rel.Kind == catalog.View && !l.temporary(n.Relation) {
+		l.out.Writes = true
+		l.touched.home = append(l.touched.home, rel.Name.Name) // PostgreSQL says that there is none into views
+		return
+	}
 	l.withClause(n.WithClause, n)
 	tg := l.target(n.Relation, &changes{all: true})
 	sharded := tg.table != nil && !tg.table.Reference

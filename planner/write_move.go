@@ -32,9 +32,13 @@ func (c *changing) moves() bool {
 // move plans it.
 func (c *changing) move() (*plan.Write, *pgerr.Error) {
 	u := c.stmt.GetUpdateStmt()
-	rel, _ := c.relation(c.target)
-	if u == nil || rel == nil {
+	if u == nil || c.through == nil {
 		return nil, cannot("Delete the rows and insert them anew.", "the shard key of %q cannot be changed here", c.target.Relname)
+	}
+	rel := c.through.rel
+	if i := slices.IndexFunc(rel.Columns, func(col catalog.Column) bool { return hidden(&col) && !col.Generated }); i >= 0 {
+		return nil, cannot("Write to the table itself.", "the shard key of %q cannot be changed where its shard may change: view %q does not show column %q",
+			c.through.base.Name.Name, c.target.Relname, shownName(&rel.Columns[i]))
 	}
 	if refusal := c.immovable(rel); refusal != nil {
 		return nil, refusal

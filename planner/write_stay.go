@@ -27,6 +27,9 @@ func (c *changing) staying() (map[*pg.RangeVar]bool, *pgerr.Error) {
 	if at := c.anchorIn(in); at != nil {
 		beside = at.beside(c.analysis, l)
 	}
+	if refusal := c.viewAlone(in, beside); refusal != nil {
+		return nil, refusal
+	}
 	once := c.answeredOnce()
 	stays := map[*pg.RangeVar]bool{c.target: true}
 	for rv, spans := range in.probe.spans {
@@ -82,8 +85,12 @@ func (c *changing) anchorIn(in *analysis) *anchor {
 	if c.table == nil || c.table.Reference {
 		return nil
 	}
+	first := -1
+	if spans := in.probe.spans[c.target]; len(c.through.views) > 0 && len(spans) > 0 {
+		first = spans[0].first // the table that it is a view of comes first
+	}
 	for i, x := range in.instances {
-		if x.rv != c.target || x.stored {
+		if i != first && x.rv != c.target || x.stored {
 			continue
 		}
 		at := &anchor{table: x.table, first: i, last: i + 1}
@@ -94,6 +101,27 @@ func (c *changing) anchorIn(in *analysis) *anchor {
 			at.key = append(at.key, x.cols[k.Name])
 		}
 		return at
+	}
+	return nil
+}
+
+// viewAlone refuses a view that is written and needs more than the rows of its
+// table's own shard.
+func (c *changing) viewAlone(in *analysis, beside []bool) *pgerr.Error {
+	if c.table == nil || len(c.through.views) == 0 {
+		return nil
+	}
+	for _, s := range in.probe.spans[c.target] {
+		for i := s.first; i < s.last; i++ {
+			if i > s.first && !beside[i] {
+				return cannot("Write to the table itself.", "view %q reads rows of %q that may be on other shards than those that are written", c.target.Relname, in.instances[i].name)
+			}
+		}
+	}
+	for _, v := range c.through.views {
+		if !c.readsSteadily(v) {
+			return cannot("Write to the table itself.", "view %q may show other rows on each shard: it asks for the time, or for some rows of many", v.Name.Name)
+		}
 	}
 	return nil
 }

@@ -113,16 +113,16 @@ func (s *steps) check() *pgerr.Error {
 		if rv == nil {
 			continue
 		}
-		rel, t := s.relation(rv)
+		to := s.writable(rv)
 		switch {
-		case rel == nil:
+		case to == nil || s.temporary(rv):
 			return cannot("Use a table that is not temporary.", "%q cannot be written by WITH over several shards", rv.Relname)
-		case t != nil && t.Reference:
+		case to.table != nil && to.table.Reference:
 			return cannot("Write to it in a statement of its own.", "reference table %q cannot be written by a statement with several writes", rv.Relname)
 		case n.GetMergeStmt() != nil:
 			return cannot("Use INSERT … ON CONFLICT, UPDATE or DELETE.", "MERGE is not supported beside other writes over several shards")
 		}
-		for r := rel; r != nil; r = r.Parent {
+		for r := to.base; r != nil; r = r.Parent {
 			if s.written[r] {
 				return cannot("Write to it once, or in two statements.", "table %q is written twice by a statement over several shards", rv.Relname)
 			}
@@ -173,8 +173,7 @@ func (s *steps) staying() (map[*pg.RangeVar]bool, *pgerr.Error) {
 			refusal = cannot("Ask for its rows first.", "a subquery that may yield other rows each time is not supported beside other writes over several shards")
 		}
 		for rv, ok := range found {
-			rel, _ := s.relation(rv)
-			stays[rv] = ok && (rv == c.target || !s.written[rel])
+			stays[rv] = ok && (rv == c.target || !s.readsWritten(rv))
 		}
 		return refusal
 	}
@@ -388,7 +387,8 @@ func (s *steps) enclose(stmt *pg.Node, plain []*pg.Node) {
 
 // insert adds the steps of an INSERT: its rows, and where they go.
 func (s *steps) insert(ins *pg.InsertStmt, plain, names []*pg.Node) *pgerr.Error {
-	rel, t := s.relation(ins.Relation)
+	to := s.writable(ins.Relation)
+	rel, t := to.rel, to.table
 	ins.ReturningList = renamed(ins.ReturningList, names)
 	if t == nil {
 		node := &pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: ins}}
@@ -406,7 +406,7 @@ func (s *steps) insert(ins *pg.InsertStmt, plain, names []*pg.Node) *pgerr.Error
 	}
 	in := s.probing(s.client)
 	in.held = s.held
-	si := &selectInsert{analysis: in, stmt: ins, rel: rel, table: t}
+	si := &selectInsert{analysis: in, stmt: ins, rel: rel, shown: to.shown, table: t}
 	if refusal := si.look(); refusal != nil {
 		return refusal
 	}

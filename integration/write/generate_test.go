@@ -48,6 +48,7 @@ func (g *generator) kinds() []struct {
 		{"lock", 2, g.lock},
 		{"truncate", 1, g.truncate},
 		{"read", 6, g.read},
+		{"view", 8, g.view},
 	}
 }
 

@@ -1,7 +1,7 @@
 package writes
 
 // schema has a table of each kind: colocated ones with foreign keys that cascade,
-// one with another key, one with partitions, a reference table, a home table.
+// one with another key, one with partitions, a reference table, a home table; and views of them.
 var schema = []string{
 	`create table customers (id int primary key, name text not null, region text default 'eu',
 		credit numeric(12,2) not null default 0 check (credit >= -500), at timestamptz)`,
@@ -17,6 +17,13 @@ var schema = []string{
 	`create table readings_new partition of readings for values from ('2026-06-01') to (maxvalue)`,
 	`create table products (id int primary key, name text unique, price numeric(12,2), stock int check (stock >= 0))`,
 	`create table log (id int primary key, what text, amount numeric)`,
+	`create view rich as select name as who, id as number, credit, upper(name) as shouted from customers where credit > 50`,
+	`create view richest as select number, credit from rich where credit > 150 with cascaded check option`,
+	`create view open_orders as select o.id, o.customer_id as customer, o.status, o.total from orders o where o.status <> 'sent' with check option`,
+	`create view keyed as select * from events where n < 100`,
+	`create view measured as select sensor, day, v from readings where v > 2`,
+	`create view dear as select price, id, stock from products where price > 3`,
+	`create view logged as select id as n, what from log where id < 2000 with check option`,
 }
 
 var declarations = []string{

@@ -1,0 +1,389 @@
+package planner
+
+import (
+	"slices"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/catalog"
+	"weft/parser"
+	"weft/pgerr"
+)
+
+// PostgreSQL lets writes through a view that shows columns of one table, or of
+// another such view, and at most leaves out rows. Its rows are the table's: they
+// are on the shard that the table's key says, under whatever name the view shows
+// it. So such a view is planned as if it were the table, with the names of the
+// view, and the shards are sent the view's own name: whose rights count, which rows
+// are hidden and which may not be stored is theirs to know, as every shard has the
+// view.
+
+// writable is what a statement writes: a table, or a view like that.
+type writable struct {
+	// rel is the table. Of a view it is the table under the view's name, with
+	// the columns that the view shows first; those that it does not show have
+	// names that no statement can write (see hidden). shown is rel without them.
+	rel, shown *catalog.Relation
+	// table is the declaration with the names of rel; nil at home.
+	table *table
+	// base is the table itself, own its declaration.
+	base *catalog.Relation
+	own  *table
+	// views are the view and those below it; empty for a table. names are the
+	// table's for the columns of rel.
+	views []*catalog.Relation
+	names map[string]string
+	// stuck: PostgreSQL itself refuses to write to it.
+	stuck bool
+	// twice is a key column that the view shows under two names, beside a sharded
+	// table that a subquery in it reads.
+	twice, beside string
+}
+
+// hiddenMark begins the names of columns that a view does not show.
+const hiddenMark = "\x00"
+
+// hidden reports whether a view does not show the column.
+func hidden(c *catalog.Column) bool { return c != nil && c.Name != "" && c.Name[:1] == hiddenMark }
+
+// shownName is a column's name for people.
+func shownName(c *catalog.Column) string {
+	name := c.Name
+	for name != "" && name[:1] == hiddenMark {
+		name = name[1:]
+	}
+	return name
+}
+
+// writable finds what a name means that is written. It is nil if the name is not
+// known, or a view that cannot be looked into.
+func (a *analysis) writable(rv *pg.RangeVar) *writable {
+	rel, t := a.relation(rv)
+	if rel == nil {
+		return nil
+	}
+	if t == nil && rel.Kind == catalog.View && !rel.System() {
+		return a.writableView(rel)
+	}
+	return &writable{rel: rel, shown: rel, table: t, base: rel, own: t}
+}
+
+func (a *analysis) writableView(rel *catalog.Relation) *writable {
+	if a.through == nil {
+		a.through = map[*catalog.Relation]*writable{}
+	}
+	w, known := a.through[rel]
+	if !known {
+		w = a.lookThrough(rel, 0)
+		a.through[rel] = w
+	}
+	return w
+}
+
+// lookThrough finds the table that a view lets writes through to.
+func (a *analysis) lookThrough(view *catalog.Relation, depth int) *writable {
+	tree, err := parser.ParseTree(view.Definition, parser.Options{})
+	if err != nil || len(tree.Statements) != 1 || tree.Statements[0].Stmt.GetSelectStmt() == nil || depth > maxViews {
+		return nil
+	}
+	sel := tree.Statements[0].Stmt.GetSelectStmt()
+	rv := soleTable(sel)
+	stuck := &writable{rel: view, shown: view, base: view, views: []*catalog.Relation{view}, stuck: true}
+	if rv == nil {
+		return stuck
+	}
+	n := catalog.Name{Schema: rv.Schemaname, Name: rv.Relname}
+	if n.Schema == "" {
+		n.Schema = "pg_catalog"
+	}
+	rel := a.env.Schema.Relation(n)
+	var below *writable
+	switch {
+	case rel == nil:
+		return nil
+	case rel.Kind == catalog.View && !rel.System():
+		below = a.lookThrough(rel, depth+1)
+	case rel.Kind == catalog.Table || rel.Kind == catalog.PartitionedTable || rel.Kind == catalog.ForeignTable:
+		t := a.declared(rel)
+		below = &writable{rel: rel, shown: rel, table: t, base: rel, own: t}
+	default:
+		return stuck
+	}
+	if below == nil || below.stuck {
+		return below
+	}
+	out := a.show(view, below, shownColumns(view, sel, rv, below))
+	parser.Walk(tree.Statements[0], func(m any) bool {
+		if at, ok := m.(*pg.RangeVar); ok && at != rv {
+			if r := a.env.Schema.Relation(catalog.Name{Schema: at.Schemaname, Name: at.Relname}); r != nil && a.relationReads(r).sharded != "" {
+				out.beside = r.Name.Name
+			}
+		}
+		return true
+	})
+	return out
+}
+
+// soleTable is the one relation that a query shows rows of as they are, nil if it
+// does more than that.
+func soleTable(sel *pg.SelectStmt) *pg.RangeVar {
+	if sel.Op != pg.SetOperation_SETOP_NONE || sel.WithClause != nil || len(sel.ValuesLists) > 0 || len(sel.DistinctClause) > 0 || len(sel.GroupClause) > 0 ||
+		sel.HavingClause != nil || sel.LimitCount != nil || sel.LimitOffset != nil || len(sel.FromClause) != 1 {
+		return nil
+	}
+	return sel.FromClause[0].GetRangeVar()
+}
+
+// shownColumns says which column of the relation below each column of a view is,
+// nil for an expression.
+func shownColumns(view *catalog.Relation, sel *pg.SelectStmt, rv *pg.RangeVar, below *writable) []*catalog.Column {
+	out := make([]*catalog.Column, len(view.Columns))
+	renamed := nameList(rv.Alias.GetColnames())
+	find := func(name string) *catalog.Column {
+		for i := range below.shown.Columns {
+			c := &below.shown.Columns[i]
+			if i < len(renamed) && renamed[i] == name || i >= len(renamed) && c.Name == name {
+				return c
+			}
+		}
+		return nil
+	}
+	if len(sel.TargetList) == 1 && isStar(sel.TargetList[0].GetResTarget().GetVal()) {
+		for i := range min(len(out), len(below.shown.Columns)) {
+			out[i] = &below.shown.Columns[i]
+		}
+		return out
+	}
+	for i, n := range sel.TargetList {
+		ref := n.GetResTarget().GetVal().GetColumnRef()
+		if names := nameList(ref.GetFields()); i < len(out) && len(names) > 0 && len(names) == len(ref.Fields) {
+			out[i] = find(names[len(names)-1])
+		}
+	}
+	return out
+}
+
+// show is the relation below under the names of a view.
+func (a *analysis) show(view *catalog.Relation, below *writable, columns []*catalog.Column) *writable {
+	out := &writable{base: below.base, own: below.own, views: append([]*catalog.Relation{view}, below.views...), names: map[string]string{}, twice: below.twice, beside: below.beside}
+	rel := *below.rel
+	rel.Name, rel.OID, rel.Owner = view.Name, view.OID, view.Owner
+	rel.Parent, rel.Columns = nil, nil
+	as := map[string]string{}
+	for i := range view.Columns {
+		c, own := view.Columns[i], columns[i]
+		if own == nil {
+			c.Generated = true // nothing can be stored in it
+			rel.Columns = append(rel.Columns, c)
+			continue
+		}
+		shown := *own
+		shown.Name = c.Name
+		if c.Default != "" {
+			shown.Default, shown.Sequence = c.Default, c.Sequence
+		}
+		if _, again := as[own.Name]; again {
+			if below.table != nil && (isKey(below.table, own.Name) || below.table.IDs != nil && below.table.IDs.Column == own.Name) {
+				out.twice = own.Name
+			}
+		} else {
+			as[own.Name] = c.Name
+		}
+		rel.Columns = append(rel.Columns, shown)
+		out.names[c.Name] = below.name(own.Name)
+	}
+	count := len(rel.Columns)
+	for i := range below.rel.Columns {
+		c := below.rel.Columns[i]
+		if _, is := as[c.Name]; !is {
+			base := below.name(c.Name)
+			as[c.Name] = hiddenMark + c.Name
+			c.Name = as[c.Name]
+			rel.Columns = append(rel.Columns, c)
+			out.names[c.Name] = base
+		}
+	}
+	rel.Unique = renameUnique(below.rel.Unique, as)
+	rel.Lookups = nil
+	for r := below.rel; r != nil; r = r.Parent {
+		for _, k := range r.Lookups {
+			k.Columns = renameAll(k.Columns, as)
+			rel.Lookups = append(rel.Lookups, k)
+		}
+	}
+	rel.ForeignKeys = slices.Clone(below.rel.ForeignKeys)
+	for i := range rel.ForeignKeys {
+		fk := &rel.ForeignKeys[i]
+		fk.Columns = renameAll(fk.Columns, as)
+		if fk.References == below.rel.Name {
+			fk.References = view.Name
+		}
+	}
+	out.rel = &rel
+	shown := rel
+	shown.Columns = rel.Columns[:count:count]
+	out.shown = &shown
+	if below.table != nil {
+		out.table = renameTable(below.table, as)
+	}
+	return out
+}
+
+// name is what the table calls a column of rel.
+func (w *writable) name(column string) string {
+	if w.names == nil {
+		return column
+	}
+	return w.names[column]
+}
+
+func renameAll(columns []string, as map[string]string) []string {
+	out := make([]string, len(columns))
+	for i, c := range columns {
+		out[i] = as[c]
+	}
+	return out
+}
+
+// renameUnique are the unique keys whose columns all show.
+func renameUnique(list []catalog.Unique, as map[string]string) []catalog.Unique {
+	var out []catalog.Unique
+	for _, u := range list {
+		u.Columns = renameAll(u.Columns, as)
+		if !slices.ContainsFunc(u.Columns, func(name string) bool { return name == "" || name[:1] == hiddenMark }) {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+func renameTable(t *table, as map[string]string) *table {
+	out := *t
+	out.keys = slices.Clone(t.keys)
+	for i := range out.keys {
+		out.keys[i].Name = as[out.keys[i].Name]
+	}
+	if t.IDs != nil {
+		ids := *t.IDs
+		ids.Column = as[ids.Column]
+		out.IDs = &ids
+	}
+	return &out
+}
+
+// viewTarget is target for a view.
+func (l *level) viewTarget(rv *pg.RangeVar, view *catalog.Relation, c *changes) *target {
+	out := &target{rv: rv, rel: view, shown: view, name: view.Name.Name}
+	if view.Busy {
+		l.out.Waits = true
+		l.refuse(pgerr.ObjectInUse, "Try again when that is done.", "view %q, or what it reads, is being changed", view.Name.Name)
+		return out
+	}
+	w := l.writableView(view)
+	if w == nil {
+		l.unsupported("Write to the table itself.", "weft cannot look into view %q", view.Name.Name)
+		return out
+	}
+	r := l.viewReads(view)
+	for _, v := range w.views {
+		if (len(v.Triggers) > 0 || v.Rules) && (r.sharded != "" || r.reference != "") {
+			l.unsupported("They would run on one shard. Write to the table itself.", "view %q of a declared table has triggers or rules", v.Name.Name)
+			return out
+		}
+		l.homeTarget(v)
+	}
+	const hint = "Write to the table itself."
+	switch {
+	case w.stuck: // the home shard says so
+	case w.own != nil && r.home != "":
+		l.unsupported(hint, "view %q reads %q, which is on the home shard alone", view.Name.Name, r.home)
+	case (w.own == nil || w.own.Reference) && r.sharded != "":
+		l.unsupported(hint, "view %q reads sharded table %q for rows of another table", view.Name.Name, r.sharded)
+	case w.twice != "" && w.table != nil && !w.own.Reference:
+		l.unsupported(hint, "view %q shows column %q twice", view.Name.Name, w.twice)
+	case w.own != nil:
+		out.through, out.rel, out.shown, out.table = w, w.rel, w.shown, w.table
+		if w.own.Reference {
+			l.referenceTarget(w.rel, w.table)
+			return out
+		}
+		l.touch(w.own, w.base.Name.Name)
+		l.written(w.base, w.own, w.changes(c))
+		l.follows(w.base)
+		return out
+	default:
+		l.homeTarget(w.base)
+	}
+	l.touched.home = append(l.touched.home, view.Name.Name)
+	l.touched.writesHome = true
+	return out
+}
+
+// changes are those of the table.
+func (w *writable) changes(c *changes) *changes {
+	if c == nil || w.names == nil {
+		return c
+	}
+	out := &changes{all: c.all}
+	for _, name := range c.columns {
+		out.columns = append(out.columns, w.names[name])
+	}
+	return out
+}
+
+// ownTable is the declaration of the table that is written, by its own names.
+func (t *target) ownTable() *table {
+	if t.through != nil {
+		return t.through.own
+	}
+	return t.table
+}
+
+// viewSource makes the view that is written an element of FROM: what it is a view
+// of. What is known of its rows holds for the rows that are written.
+func (l *level) viewSource(tg *target, rv *pg.RangeVar) *source {
+	first := len(l.instances)
+	out := l.view(tg.through.views[0], rv, l.scope)
+	if len(l.instances) > first {
+		l.instances[first].rv = rv
+	}
+	return out
+}
+
+// unseen refuses what would have to be named in an INSERT, and cannot be.
+func (a *analysis) unseen(c *catalog.Column, in string) {
+	a.unsupported("Insert into the table itself.", "the value of column %q has to be known before its row is stored, and view %q does not show it", shownName(c), in)
+}
+
+func cannotSee(c *catalog.Column, in string) *pgerr.Error {
+	return cannot("Insert into the table itself.", "the value of column %q has to be known before its row is stored, and view %q does not show it", shownName(c), in)
+}
+
+// readsWritten reports whether what a name means is, or reads, a table that the
+// statement writes.
+func (s *steps) readsWritten(rv *pg.RangeVar) bool {
+	rel, _ := s.relation(rv)
+	return rel != nil && s.anyWritten(rel, 0)
+}
+
+func (s *steps) anyWritten(rel *catalog.Relation, depth int) bool {
+	if rel.Kind != catalog.View || rel.System() {
+		return s.written[rel]
+	}
+	tree, err := parser.ParseTree(rel.Definition, parser.Options{})
+	if err != nil || depth > maxViews {
+		return true
+	}
+	found := false
+	for _, st := range tree.Statements {
+		parser.Walk(st, func(m any) bool {
+			if rv, ok := m.(*pg.RangeVar); ok {
+				if r := s.env.Schema.Relation(catalog.Name{Schema: rv.Schemaname, Name: rv.Relname}); r != nil {
+					found = found || s.anyWritten(r, depth+1)
+				}
+			}
+			return !found
+		})
+	}
+	return found
+}
