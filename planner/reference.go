@@ -9,6 +9,7 @@ import (
 
 	"weft/catalog"
 	"weft/parser"
+	"weft/pgerr"
 	"weft/plan"
 )
 
@@ -199,7 +200,7 @@ func (c *copier) reading(w *plan.Write, stmt *pg.Node) *plan.Write {
 			x.table = nil
 			lent, refusal = x.write()
 		} else {
-			refusal = cannot("Read the rows first.", "writing reference table %q from a sharded table is not supported yet", c.rel.Name.Name)
+			lent, refusal = c.lentInsert(stmt)
 		}
 		if refusal == nil {
 			w.Text, w.Read = lent.Text, lent.Read
@@ -208,6 +209,19 @@ func (c *copier) reading(w *plan.Write, stmt *pg.Node) *plan.Write {
 	}
 	c.out.Route, c.out.Refusal = plan.Refused, refusal
 	return nil
+}
+
+// lentInsert is an INSERT over rows of which the home shard has been lent all.
+func (c *copier) lentInsert(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
+	r, refusal := c.takeOut(stmt, map[*pg.RangeVar]bool{})
+	if refusal != nil {
+		return nil, refusal
+	}
+	text, err := r.render(r.tree)
+	if err != nil {
+		return nil, unwritable(err)
+	}
+	return &plan.Write{Text: text, Read: r.gather}, nil
 }
 
 // insert carries whole rows.

@@ -24,6 +24,9 @@ func (a *analysis) inserts(n *pg.InsertStmt) plan.Route {
 	if changesInWith(n.WithClause) {
 		return a.withSteps(&pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: n}}, func(l *level) { l.insert(n) })
 	}
+	if to := a.writable(n.Relation); to != nil && to.table != nil && to.table.Reference {
+		a.notesOfWrite() // what it reads may have to be lent to the home shard
+	}
 	a.top().insert(n)
 	if len(a.copies) > 0 {
 		return a.replicated(&pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: n}})
