@@ -396,7 +396,7 @@ func (s *Session) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free bo
 
 // transactional are effects that COMMIT decides about, as it does about rows.
 const transactional = homeEffects &^ (parser.Executes | parser.ReadsPrepared | parser.ReadsListening | parser.SessionID |
-	parser.ReadsSequence | parser.AdvancesSequence | parser.Seed | parser.Load)
+	parser.ReadsSequence | parser.AdvancesSequence | parser.Seed | parser.Load | parser.AdvisoryLock)
 
 // useForAll makes a backend ready to run what all participants must run.
 func (s *Session) useForAll(text string, f *parser.Facts) error {
