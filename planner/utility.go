@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"maps"
+
 	pg "github.com/pganalyze/pg_query_go/v6"
 	"google.golang.org/protobuf/proto"
 
@@ -88,8 +90,14 @@ func (a *analysis) nested(n *pg.Node, what string) plan.Route {
 	return r
 }
 
-// prepare: a statement prepared in SQL stays on the backend that has it.
+// prepare: a statement prepared in SQL is on the backend that has it, and runs there if
+// that is the home shard's business. Else the proxy runs it itself, as if its text came
+// with EXECUTE: here is no more to do than to let the server look at it. Beside other
+// statements that is not so.
 func (a *analysis) prepare(n *pg.PrepareStmt) plan.Route {
+	if len(a.client.tree.Statements) == 1 && a.preparesApart(n) {
+		return plan.Home
+	}
 	outer := a.params
 	a.params = newParams(nil)
 	r := a.nested(n.Query, "PREPARE")
@@ -98,11 +106,19 @@ func (a *analysis) prepare(n *pg.PrepareStmt) plan.Route {
 	case a.refused():
 		return plan.Refused
 	case r == plan.Keyed:
-		a.unsupported("Prepare it through the protocol, as drivers do.", "PREPARE of a statement on sharded table %q is not supported yet", a.touched.sharded[0])
+		a.unsupported("Send it as a text of its own.", "PREPARE of a statement on sharded table %q cannot be part of a text with several statements", a.touched.sharded[0])
 		return plan.Refused
 	}
 	a.instances = nil
 	return plan.Home
+}
+
+// preparesApart reports whether a statement is none that the home shard can run.
+func (a *analysis) preparesApart(n *pg.PrepareStmt) bool {
+	trial, out := *a, *a.out
+	trial.out, trial.params, trial.held = &out, newParams(nil), maps.Clone(a.held)
+	r := trial.nested(n.Query, "PREPARE")
+	return trial.refused() || r != plan.Home && r != plan.Any && r != plan.AnyCopy
 }
 
 // do runs on the home shard, and must not touch sharded tables.

@@ -253,12 +253,23 @@ func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err e
 			return s.skipping, err
 		}
 		f, pl = st.facts, &st.planned
+		if st.server.ViaSQL && (s.conn == nil || s.conn.Status != wire.TxFailed) {
+			switch _, yes, err := s.scattered(st); {
+			case err != nil:
+				return true, s.refuseBoundRead(err)
+			case yes:
+				return true, s.refuseBoundRead(notExecutable(st))
+			}
+		}
 	} else if !s.unnamed.valid {
 		err := s.useOrRefuse(s.atHand())
 		return s.skipping, err
 	}
 	if s.conn != nil && s.conn.Status == wire.TxFailed {
 		return s.bindInFailed(f, pl)
+	}
+	if err := s.mayExecuteHere(f); err != nil {
+		return true, s.refuseBoundRead(err)
 	}
 	switch {
 	case s.implicit && pipeOnly(f):

@@ -263,6 +263,16 @@ func (s *Session) routedQuery(text []byte, n int) error {
 
 // plannedQuery is routedQuery for what is planned.
 func (s *Session) plannedQuery(r *router, text []byte, f *parser.Facts, n int) error {
+	if f.Effects&parser.Executes != 0 {
+		sql, ok, err := s.executedText(text, f)
+		if err != nil {
+			return s.refuseQuery(err, n)
+		}
+		if ok {
+			s.client.Consume(wire.HeaderLen + n)
+			return s.runPart([]byte(sql))
+		}
+	}
 	p, err := s.plan(r, text, nil)
 	if err != nil {
 		return s.refuseQuery(err, n)

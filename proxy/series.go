@@ -128,6 +128,15 @@ func (s *Session) runPart(text []byte) error {
 	r := s.srv.routers.Get().(*router)
 	defer s.srv.routers.Put(r)
 	f := s.read(r, text)
+	if f.Effects&parser.Executes != 0 {
+		sql, ok, err := s.executedText(text, f)
+		if err != nil {
+			return s.refuseRead(err)
+		}
+		if ok {
+			return s.runPart([]byte(sql))
+		}
+	}
 	if toAll(f) {
 		if err := s.useForAll(string(text), f); err != nil {
 			return s.refuseRead(err)

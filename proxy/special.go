@@ -136,6 +136,9 @@ func (s *Session) prepareToRun(text string, f *parser.Facts, exec func(sql strin
 		if err := checkOptions(f.Options); err != nil {
 			return err
 		}
+		if err := s.mayExecuteHere(f); err != nil {
+			return err
+		}
 	}
 	if readsTransactions(f) && c.Status != wire.TxFailed {
 		if err := s.showTransactions(exec); err != nil {

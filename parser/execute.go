@@ -1,0 +1,104 @@
+package parser
+
+import (
+	"strconv"
+	"strings"
+
+	pg_query "github.com/pganalyze/pg_query_go/v6"
+)
+
+// Argument is a constant of an EXECUTE.
+type Argument struct {
+	Text string
+	// Number: it is one, and no string that becomes what it is needed for.
+	Number bool
+}
+
+// ExecuteArguments returns the arguments of a text that is an EXECUTE. ok is false if it is something else, or if one of them is
+// more than a constant.
+func ExecuteArguments(text string, opt Options) (args []Argument, ok bool) {
+	tree, _, err := parse(text, opt)
+	if err != nil || len(tree.Stmts) != 1 {
+		return nil, false
+	}
+	n := tree.Stmts[0].Stmt.GetExecuteStmt()
+	if n == nil {
+		return nil, false
+	}
+	for _, p := range n.Params {
+		c := p
+		if t := p.GetTypeCast(); t != nil {
+			c = t.Arg
+		}
+		k := c.GetAConst()
+		if k == nil {
+			return nil, false
+		}
+		sql, err := Deparse(&pg_query.Node{Node: &pg_query.Node_SelectStmt{SelectStmt: &pg_query.SelectStmt{
+			TargetList:  []*pg_query.Node{{Node: &pg_query.Node_ResTarget{ResTarget: &pg_query.ResTarget{Val: p}}}},
+			LimitOption: pg_query.LimitOption_LIMIT_OPTION_DEFAULT, Op: pg_query.SetOperation_SETOP_NONE,
+		}}})
+		sql, found := strings.CutPrefix(sql, "SELECT ")
+		if err != nil || !found {
+			return nil, false
+		}
+		args = append(args, Argument{Text: sql, Number: c == p && (k.GetIval() != nil || k.GetFval() != nil)})
+	}
+	return args, true
+}
+
+// WithArguments puts arguments, of these types, into the places that a text has for them. ok is false if it has others.
+func WithArguments(text string, opt Options, args []Argument, types []string) (out string, ok bool) {
+	tree, err := ParseTree(text, opt)
+	if err != nil || len(tree.Statements) != 1 || len(args) != len(types) {
+		return "", false
+	}
+	var edits Edits
+	ok = true
+	nameless := map[*pg_query.ParamRef]bool{}
+	Walk(tree.Statements[0].Stmt, func(m any) bool {
+		if t, is := m.(*pg_query.ResTarget); is && t.Name == "" && t.Val.GetParamRef() != nil {
+			nameless[t.Val.GetParamRef()] = true
+		}
+		if odd(m) {
+			ok = false
+			return false
+		}
+		p, is := m.(*pg_query.ParamRef)
+		if !is {
+			return true
+		}
+		start := tree.Offset(p.Location)
+		end := start + 1 + len(strconv.Itoa(int(p.Number)))
+		if p.Number < 1 || int(p.Number) > len(args) || end > len(text) || text[start:end] != "$"+strconv.Itoa(int(p.Number)) {
+			ok = false
+			return false
+		}
+		e := Edit{Start: start, End: end, New: "(CAST(" + args[p.Number-1].Text + " AS " + types[p.Number-1] + "))"}
+		if nameless[p] {
+			e.New += ` AS "?column?"` // and not the type's name
+		}
+		edits = edits.With(e)
+		return true
+	})
+	return edits.Apply(text), ok
+}
+
+// odd reports whether a message is an unnamed column that would get another name when its parameter becomes a cast.
+func odd(m any) bool {
+	t, is := m.(*pg_query.ResTarget)
+	if !is || t.Name != "" {
+		return false
+	}
+	n, below := t.Val, false
+	for {
+		switch {
+		case n.GetCollateClause() != nil:
+			n, below = n.GetCollateClause().Arg, true
+		case n.GetAIndirection() != nil:
+			n, below = n.GetAIndirection().Arg, true
+		default:
+			return below && n.GetParamRef() != nil
+		}
+	}
+}

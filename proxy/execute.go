@@ -1,0 +1,129 @@
+package proxy
+
+import (
+	"strings"
+
+	"weft/parser"
+	"weft/pgerr"
+	"weft/plan"
+	"weft/pool"
+)
+
+// A statement that SQL's PREPARE has made is on a backend of the home shard. What names
+// sharded tables cannot be executed there: EXECUTE is then the text with the arguments in
+// it, which goes where it belongs. Tables may have been declared since PREPARE, so this is
+// found out at each EXECUTE. Where the text cannot be had, because EXECUTE is part of
+// something else, it is refused.
+
+// scattered reports whether a prepared statement, executed by SQL, is not the home
+// shard's business alone, and returns its text.
+func (s *Session) scattered(st *statement) (body string, yes bool, err error) {
+	if !s.routed() {
+		return "", false, nil
+	}
+	text := st.original
+	if text == "" {
+		text = st.server.SQL
+	}
+	r := s.srv.routers.Get().(*router)
+	defer s.srv.routers.Put(r)
+	oids := []byte(st.server.OIDs)
+	if st.server.ViaSQL {
+		f := s.read(r, []byte(text))
+		if len(f.Prepared) != 1 {
+			return "", true, nil
+		}
+		text, oids = text[f.Prepared[0].BodyStart:f.Prepared[0].BodyEnd], nil
+	}
+	s.read(r, []byte(text))
+	p, err := s.plan(r, []byte(text), oids)
+	switch {
+	case err != nil:
+		return "", false, err
+	case p.Route == plan.Refused && p.Refusal != nil:
+		return "", false, p.Refusal
+	}
+	return text, p.Route != plan.Home && p.Route != plan.Any && p.Route != plan.AnyCopy, nil
+}
+
+// mayExecuteHere refuses a text that executes such a statement by SQL.
+func (s *Session) mayExecuteHere(f *parser.Facts) error {
+	if f.Effects&parser.Executes == 0 {
+		return nil
+	}
+	for _, p := range f.Prepared {
+		st := s.statements[p.Name]
+		if p.Kind != parser.Execute || st == nil {
+			continue
+		}
+		switch _, yes, err := s.scattered(st); {
+		case err != nil:
+			return err
+		case yes:
+			return notExecutable(st)
+		}
+	}
+	return nil
+}
+
+func notExecutable(st *statement) *pgerr.Error {
+	return pgerr.New(pgerr.FeatureNotSupported, "EXECUTE of %q, which is on sharded tables, is not supported here", st.name).
+		WithHint("Send EXECUTE as a simple query of its own, with constants; or the statement itself.")
+}
+
+// executedText returns the text of the statement that an EXECUTE executes, if it is one
+// that weft runs itself.
+func (s *Session) executedText(text []byte, f *parser.Facts) (sql string, ok bool, err error) {
+	if f.Statements != 1 || len(f.Prepared) != 1 || f.Prepared[0].Kind != parser.Execute {
+		return "", false, nil
+	}
+	st := s.statements[f.Prepared[0].Name]
+	if st == nil {
+		return "", false, nil
+	}
+	body, yes, err := s.scattered(st)
+	if err != nil || !yes {
+		return "", false, err
+	}
+	args, constant := parser.ExecuteArguments(string(text), s.scanOptions())
+	if !constant || !st.server.ViaSQL {
+		return "", false, notExecutable(st)
+	}
+	types, err := s.parameterTypes(st)
+	if err != nil {
+		return "", false, err
+	}
+	if len(types) != len(args) {
+		return "", false, pgerr.New(pgerr.SyntaxError, "wrong number of parameters for prepared statement %q", st.name).
+			WithDetail("Expected %d parameters but got %d.", len(types), len(args))
+	}
+	for i, a := range args {
+		if a.Number && types[i] == "pg_catalog.bool" {
+			return "", false, notExecutable(st) // a cast would do what EXECUTE does not
+		}
+	}
+	if sql, ok = parser.WithArguments(body, s.scanOptions(), args, types); !ok {
+		return "", false, notExecutable(st)
+	}
+	return sql, true, nil
+}
+
+// parameterTypes returns the types of a statement's parameters, as its server sees them
+// now.
+func (s *Session) parameterTypes(st *statement) ([]string, error) {
+	f := s.facts([]byte(st.original))
+	const name = "\x01t"
+	prepare := st.original[:f.Prepared[0].NameStart] + pool.QuoteIdent(name) + st.original[f.Prepared[0].NameEnd:f.Prepared[0].BodyEnd]
+	rows, err := s.askHome(prepare + ";\nSELECT pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(t.typname) " +
+		"FROM pg_catalog.pg_prepared_statements p, LATERAL pg_catalog.unnest(p.parameter_types) WITH ORDINALITY a (type, place) " +
+		"JOIN pg_catalog.pg_type t ON t.oid = a.type JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace " +
+		"WHERE p.name = " + pool.QuoteLiteral(name) + " ORDER BY a.place;\nDEALLOCATE " + pool.QuoteIdent(name))
+	if err != nil {
+		return nil, err
+	}
+	types := make([]string, len(rows))
+	for i, r := range rows {
+		types[i] = strings.Clone(r[0])
+	}
+	return types, nil
+}
