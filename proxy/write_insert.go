@@ -68,21 +68,14 @@ func (s *Session) insertRows(r *router, x *gathering, describe bool) (int64, err
 	if err := in.routeIDs(); err != nil {
 		return 0, err
 	}
-	if len(in.rows.Rows[0].Conflict) > 0 {
-		in.params()
-		err := s.claimRows(r, x, in.places, func(i int) (*plan.Instance, []*plan.LookupKey) {
-			return &in.write.Instances[i], in.rows.Rows[i].Conflict
-		})
-		if err != nil {
-			return 0, err
-		}
-		in.divide()
-	}
 	if err := s.gatherNow(x); err != nil {
 		return 0, err
 	}
 	if err := s.interrupted(); err != nil {
 		return 0, err
+	}
+	if len(in.rows.Rows[0].Conflict) > 0 {
+		return in.runClaimed(describe)
 	}
 	return in.run(describe)
 }
@@ -219,7 +212,7 @@ func (in *inserting) place() error {
 		for i := range in.places {
 			in.places[i] = home
 		}
-		in.divide()
+		in.divide(0, len(in.places))
 		return nil
 	}
 	for {
@@ -235,7 +228,7 @@ func (in *inserting) place() error {
 				return err
 			}
 		case len(missing) == 0:
-			in.divide()
+			in.divide(0, len(in.places))
 			return nil
 		default:
 			if err := s.enter(missing); err != nil {
@@ -427,11 +420,11 @@ func decodeRow(row []byte, cols []plan.Column) (out []argument, err error) {
 	return out, nil
 }
 
-// divide lists the rows of each shard.
-func (in *inserting) divide() {
+// divide lists the rows of each shard, of some of the rows.
+func (in *inserting) divide(from, to int) {
 	in.parts = make([][]int, len(in.s.snap.Shards))
-	for i, shard := range in.places {
-		in.parts[shard] = append(in.parts[shard], i)
+	for i := from; i < to; i++ {
+		in.parts[in.places[i]] = append(in.parts[in.places[i]], i)
 	}
 }
 

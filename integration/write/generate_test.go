@@ -47,6 +47,7 @@ func (g *generator) kinds() []struct {
 		{"home", 4, g.home},
 		{"lock", 2, g.lock},
 		{"truncate", 1, g.truncate},
+		{"unique", 10, g.unique},
 		{"read", 6, g.read},
 		{"view", 8, g.view},
 	}

@@ -82,7 +82,7 @@ func newRun(t *testing.T) *run {
 
 // fill gives both sides the same rows again.
 func (r *run) fill() {
-	tables := "customers, orders, items, events, totals, readings, products"
+	tables := "customers, orders, items, events, totals, readings, products, members, seats"
 	r.Both(r.t, "data", "truncate "+tables)
 	r.Both(r.t, "data", "truncate log")
 	for _, sql := range data {

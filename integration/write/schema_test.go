@@ -16,6 +16,8 @@ var schema = []string{
 	`create table readings_old partition of readings for values from (minvalue) to ('2026-06-01')`,
 	`create table readings_new partition of readings for values from ('2026-06-01') to (maxvalue)`,
 	`create table products (id int primary key, name text unique, price numeric(12,2), stock int check (stock >= 0))`,
+	`create table members (id int primary key, email text unique, team int, handle varchar(12), n int not null default 0 check (n < 1000), unique (team, handle))`,
+	`create table seats (team int, code text unique, n int)`,
 	`create table log (id int primary key, what text, amount numeric)`,
 	`create view rich as select name as who, id as number, credit, upper(name) as shouted from customers where credit > 50`,
 	`create view richest as select number, credit from rich where credit > 150 with cascaded check option`,
@@ -34,6 +36,8 @@ var declarations = []string{
 	`select weft.shard_table('totals', 'customer_id')`,
 	`select weft.shard_table('events', 'key')`,
 	`select weft.shard_table('readings', 'sensor')`,
+	`select weft.shard_table('members', 'id')`,
+	`select weft.shard_table('seats', 'team')`,
 }
 
 // data is what a history begins with.
@@ -45,5 +49,7 @@ var data = []string{
 	`insert into events select (array['a', 'b', 'c', 'd', 'e', 'f'])[1 + i % 6], i, jsonb_build_object('i', i), array['t' || i % 3] from generate_series(1, 24) i`,
 	`insert into totals select i, 0, null from generate_series(1, 10) i`,
 	`insert into readings select i % 7, date '2026-05-20' + i, i from generate_series(1, 30) i`,
+	`insert into members select i, 'm' || i, i % 4, 'h' || i, i from generate_series(1, 20) i`,
+	`insert into seats select i % 5, 's' || i, i from generate_series(1, 25) i`,
 	`insert into log select i, 'l' || i, i from generate_series(1, 10) i`,
 }

@@ -24,6 +24,7 @@ insert into users (id, email, n) values ($1, $2, 1), ($3, $4, 2) on conflict (em
 insert into users (id, email) values (141, 'e1'), (142, 'two'), (143, 'two'), (144, null), (145, null) on conflict (email) do nothing returning id;
 insert into users (id, email, handle) values (151, 'e9', 'x1'), (152, 'x2', 'h9'), (153, 'x3', 'x3'), (3, 'x4', 'x4') on conflict do nothing returning id, email, handle;
 insert into users (id, email, handle) values (161, 'y1', 'h3'), (162, 'y2', 'y2') on conflict on constraint users_handle_key do update set n = 7 where users.id = 3 returning id, handle;
+insert into users (id, email, handle) values (1, 'd1', 'd1'), (154, 'd1', 'd2'), (155, 'd2', 'd2'), (156, 'd3', 'd1'), (157, 'd3', 'd4') on conflict do nothing returning id, email;
 @maybe
 insert into users (id, weight) values (171, 1.004), (172, 3) on conflict (weight) do nothing returning id, weight;
 @route

@@ -1,0 +1,69 @@
+package proxy
+
+import (
+	"errors"
+
+	"weft/pgerr"
+	"weft/plan"
+)
+
+// INSERT … VALUES with ON CONFLICT on columns that have a lookup: the values of all
+// rows are claimed, and each row goes to where the one in its way is.
+//
+// Two rows may have the same value. With DO UPDATE they go to one shard in one
+// statement, which says that a row cannot be affected twice. With DO NOTHING the second
+// waits until it is known whether the first has been stored.
+
+// runClaimed carries out such an INSERT.
+func (in *inserting) runClaimed(describe bool) (n int64, err error) {
+	s, x := in.s, in.gathering
+	for from := 0; from < len(in.places); {
+		in.params()
+		to := len(in.places)
+		if !in.rows.Updates {
+			to = in.untilTwice(from)
+		}
+		err := s.claimRows(in.r, x, in.places[from:to], func(i int) (*plan.Instance, []*plan.LookupKey) {
+			return &in.write.Instances[from+i], in.rows.Rows[from+i].Conflict
+		})
+		if err != nil {
+			return 0, err
+		}
+		in.divide(from, to)
+		changed, err := in.run(describe && from == 0)
+		if errors.Is(err, errMoved) && from > 0 {
+			err = pgerr.New(pgerr.SerializationFailure, "a table of this statement was declared anew meanwhile").WithHint("Try again.")
+		}
+		if err != nil {
+			return 0, err
+		}
+		n += changed
+		if from = to; from < len(in.places) {
+			if err := s.keepWritten(x.claims, false); err != nil {
+				return 0, err
+			}
+			x.claims = nil
+		}
+	}
+	return n, nil
+}
+
+// untilTwice returns the first row behind from that has a value which a row between
+// them has.
+func (in *inserting) untilTwice(from int) int {
+	seen := map[string]bool{}
+	for i := from; i < len(in.places); i++ {
+		for _, k := range in.rows.Rows[i].Conflict {
+			entry, _, ok := in.r.bind.Claim(in.plan, &in.write.Instances[i], k, in.s.snap, &in.r.args)
+			if !ok || entry == "" {
+				continue // claimRows says so
+			}
+			value := k.Name + ":" + valueOf(entry)
+			if seen[value] {
+				return i
+			}
+			seen[value] = true
+		}
+	}
+	return len(in.places)
+}
