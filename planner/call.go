@@ -34,8 +34,11 @@ var (
 		"unshard_table":   {name: "unshard_table", params: []string{"table"}, alias: []string{"table_name"}, needed: 1},
 		"create_lookup":   {name: "create_lookup", params: []string{"table", "columns", "unique", "name"}, alias: []string{"table_name", "columns", "is_unique"}, needed: 2},
 		"drop_lookup":     {name: "drop_lookup", params: []string{"table", "columns"}, alias: []string{"table_name"}, needed: 2},
-		"verify_lookup":   {name: "verify_lookup", params: []string{"table", "columns"}, alias: []string{"table_name"}, needed: 2},
-		"pin":             {name: "pin", params: []string{"vindex", "value", "shard"}, needed: 3},
+		"verify_lookup": {
+			name: "verify_lookup", params: []string{"table", "columns"}, alias: []string{"table_name"},
+			returns: []string{"lookup", "relation", "columns", "rows", "missing", "stale", "duplicates"},
+		},
+		"pin": {name: "pin", params: []string{"vindex", "value", "shard"}, needed: 3},
 		"distribute_function": {
 			name: "distribute_function", params: []string{"function", "argument", "colocate_with"}, alias: []string{"function_name", "arg"}, needed: 2,
 		},

@@ -4,20 +4,17 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 
 	"weft/pgerr"
+	"weft/plan"
 	"weft/schema"
 )
 
-// callLookup runs one of the functions that make, drop and compare lookups.
+// callLookup runs one of the functions that make and drop lookups.
 func (s *Session) callLookup(ctx context.Context, name string, req *schema.Request, args map[string]string, tell schema.Notice) error {
-	for _, c := range strings.Split(args["columns"], ",") {
-		if c = strings.TrimSpace(c); c != "" {
-			req.Columns = append(req.Columns, unquote(c))
-		}
-	}
-	if len(req.Columns) == 0 {
+	if req.Columns = columnList(args["columns"]); len(req.Columns) == 0 {
 		return pgerr.New(pgerr.InvalidParameterValue, "no column is given").WithHint("SELECT weft.%s('users', 'email').", name)
 	}
 	r := schema.LookupRequest{Request: *req, Name: args["name"]}
@@ -28,24 +25,60 @@ func (s *Session) callLookup(ctx context.Context, name string, req *schema.Reque
 	default:
 		return pgerr.New(pgerr.InvalidParameterValue, "unique is neither true nor false: %q", args["unique"])
 	}
-	switch name {
-	case "create_lookup":
+	if name == "create_lookup" {
 		return s.srv.mover.CreateLookup(ctx, r, tell)
-	case "drop_lookup":
-		return s.srv.mover.DropLookup(ctx, r)
 	}
-	report, err := s.srv.mover.VerifyLookup(ctx, r, tell)
-	if err != nil {
-		return err
+	return s.srv.mover.DropLookup(ctx, r)
+}
+
+// columnList reads names with commas between them.
+func columnList(text string) (out []string) {
+	for _, c := range strings.Split(text, ",") {
+		if c = strings.TrimSpace(c); c != "" {
+			out = append(out, unquote(c))
+		}
 	}
-	e := &pgerr.Error{Severity: pgerr.SeverityNotice, Code: "00000", Message: fmt.Sprintf("lookup of %s (%s): %d rows compared, %d entries were missing, %d were stale; repaired",
-		req.Table.Name, strings.Join(req.Columns, ", "), report.Rows, report.Missing, report.Stale)}
-	if report.Duplicates > 0 {
-		e.Severity, e.Code = pgerr.SeverityWarning, "23505"
-		e.Detail = fmt.Sprintf("%d values are in rows of more than one shard, which only a change of the rows can repair.", report.Duplicates)
+	return out
+}
+
+// verifyLookups compares one lookup, those of a table, or all, and repairs them: a row
+// for each.
+func (s *Session) verifyLookups(ctx context.Context, args map[string]string) (rows [][]string, err error) {
+	tell := func(e *pgerr.Error) {
+		s.tell(e)
+		_ = s.flushClient()
 	}
-	tell(e)
-	return nil
+	req := s.newRequest()
+	if _, named := args["table"]; named {
+		if req, err = s.request(args); err != nil {
+			return nil, err
+		}
+	}
+	req.Columns = columnList(args["columns"])
+	list := []schema.LookupRequest{{Request: *req}}
+	if len(req.Columns) == 0 {
+		if list, err = s.srv.mover.Lookups(ctx, req); err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range list {
+		found, err := s.srv.mover.VerifyLookup(ctx, r, tell)
+		if err != nil {
+			return nil, err
+		}
+		if found.Duplicates > 0 {
+			tell(&pgerr.Error{
+				Severity: pgerr.SeverityWarning, Code: "23505",
+				Message: fmt.Sprintf("%d values of lookup %s are in rows of more than one shard, which only a change of the rows can repair", found.Duplicates, found.Name),
+			})
+		}
+		row := []string{found.Name, quotedName(plan.Name{Schema: r.Table.Schema, Table: r.Table.Name}), strings.Join(r.Columns, ", ")}
+		for _, n := range []int64{found.Rows, found.Missing, found.Stale, found.Duplicates} {
+			row = append(row, strconv.FormatInt(n, 10))
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
 }
 
 // resumeLookups goes on with lookups that proxies were making which are gone. Those

@@ -49,6 +49,8 @@ func (s *Session) callFunction(ctx context.Context, f *plan.Function, args map[s
 		return schema.Rows(list), err
 	case "verify_reference":
 		return s.verifyReference(ctx, args)
+	case "verify_lookup":
+		return s.verifyLookups(ctx, args)
 	}
 	return nil, s.declareTable(ctx, f, args)
 }
@@ -74,7 +76,7 @@ func (s *Session) declareTable(ctx context.Context, f *plan.Function, args map[s
 		err = mover.Reference(ctx, *req, tell)
 	case "unshard_table":
 		err = mover.Unshard(ctx, *req, tell)
-	case "create_lookup", "drop_lookup", "verify_lookup":
+	case "create_lookup", "drop_lookup":
 		err = s.callLookup(ctx, f.Name, req, args, tell)
 	default:
 		err = pgerr.New("42883", "function weft.%s does not exist", f.Name)

@@ -103,8 +103,14 @@ func judgeLookup(schema *catalog.Schema, snap *directory.Snapshot, req *LookupRe
 // identify gives the lookup its name, and finds out whether it is there.
 func (l *lookupSpec) identify(schema *catalog.Schema, rel *catalog.Relation) error {
 	for i := range rel.Lookups {
+		if k := &rel.Lookups[i]; k.Name == l.name {
+			l.known = k
+			return nil
+		}
+	}
+	for i := range rel.Lookups {
 		k := &rel.Lookups[i]
-		if slices.Equal(k.Columns, l.columns) || l.unique && k.Unique && sameSet(k.Columns, l.columns) || l.name != "" && k.Name == l.name {
+		if slices.Equal(k.Columns, l.columns) || l.unique && k.Unique && sameSet(k.Columns, l.columns) {
 			if l.name == "" {
 				l.name = k.Name
 			}

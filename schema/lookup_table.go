@@ -96,6 +96,7 @@ type lookupJob struct {
 
 // LookupReport is what a comparison has found, and repaired.
 type LookupReport struct {
+	Name                 string
 	Rows, Missing, Stale int64
 	// Duplicates are values that rows on two shards have, of a unique lookup.
 	Duplicates int64
@@ -478,7 +479,7 @@ func (j *lookupJob) insert(from, at int, entries []string, want map[string]int, 
 		return err
 	}
 	if !l.unique {
-		return j.insertMany(s, from, at, entries, want)
+		return j.insertMany(s, from, at, entries, want, compare)
 	}
 	rows, err := s.Exec("INSERT INTO " + l.own() + " (id, " + l.vs() + ") SELECT id, " + l.vs() + " FROM " + l.parse(entries) + " e ORDER BY " + l.vs() + " ON CONFLICT DO NOTHING RETURNING id")
 	if err != nil {
@@ -502,13 +503,19 @@ func (j *lookupJob) insert(from, at int, entries []string, want map[string]int, 
 }
 
 // insertMany is insert for a lookup that has an entry for each row.
-func (j *lookupJob) insertMany(s *session, from, at int, entries []string, want map[string]int) error {
+func (j *lookupJob) insertMany(s *session, from, at int, entries []string, want map[string]int, compare bool) error {
 	l := j.spec
 	if at != from {
 		if err := s.run("BEGIN"); err != nil {
 			return err
 		}
 		defer func() { _ = s.run("ROLLBACK") }()
+	}
+	if compare {
+		// The row may have been committed a moment before its entry is.
+		if err := s.run("LOCK TABLE " + l.own() + " IN SHARE ROW EXCLUSIVE MODE"); err != nil {
+			return err
+		}
 	}
 	// An entry that is about to go does not count: wait for that.
 	if _, err := s.Exec("SELECT FROM " + l.own() + " t JOIN " + l.parse(entries) + " e ON t.id = e.id AND " + l.same() + " FOR UPDATE OF t"); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"weft/catalog"
 	"weft/pgerr"
 )
 
@@ -21,6 +22,7 @@ func (m *Mover) VerifyLookup(ctx context.Context, req LookupRequest, notice Noti
 	}
 	spec.unique, spec.name = spec.known.Unique, spec.known.Name
 	j := &lookupJob{Mover: m, ctx: ctx, snap: snap, spec: spec, req: &req.Request, notice: notice}
+	j.report.Name = spec.name
 	defer j.close()
 	if err := j.dial(true); err != nil {
 		return j.report, m.ended(ctx, err)
@@ -36,6 +38,38 @@ func (m *Mover) VerifyLookup(ctx context.Context, req LookupRequest, notice Noti
 		}
 	}
 	return j.report, nil
+}
+
+// Lookups lists the lookups of a table, or of all tables of the database if none is
+// named.
+func (m *Mover) Lookups(ctx context.Context, req *Request) ([]LookupRequest, error) {
+	snap, err := m.cfg.Directory.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	home, err := open(ctx, m.cfg.Shards, snap.Home, req.Database, req.User, "weft")
+	if err != nil {
+		return nil, err
+	}
+	defer home.close()
+	schema, err := catalog.Load(0, home.Exec)
+	if err != nil {
+		return nil, err
+	}
+	var out []LookupRequest
+	for _, rel := range schema.LookedUp() {
+		if req.Table.Name != "" && rel.Name != req.Table {
+			continue
+		}
+		for i := range rel.Lookups {
+			if l := &rel.Lookups[i]; l.Public {
+				r := LookupRequest{Request: *req, Name: l.Name, Unique: l.Unique}
+				r.Table, r.Columns = rel.Name, l.Columns
+				out = append(out, r)
+			}
+		}
+	}
+	return out, nil
 }
 
 // removeStale goes through the entries of a shard's table and takes away those

@@ -109,6 +109,13 @@ func (r *run) history(seed uint64, deadline time.Time) {
 func (r *run) compare() bool {
 	ok := r.t.Run(fmt.Sprintf("seed=%d", r.seed), func(t *testing.T) {
 		pair.SameTables(t, r.database, nil)
+		if !*undeclared {
+			for _, row := range r.Weft.Must(t, "select * from weft.verify_lookup()").Results[0].Rows {
+				if !strings.HasSuffix(row, " | 0 | 0 | 0 | ") {
+					t.Errorf("a lookup is not what the rows are: %s", row)
+				}
+			}
+		}
 		if t.Failed() {
 			t.Logf("after:\n  %s", strings.Join(r.story, ";\n  "))
 		}
