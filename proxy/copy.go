@@ -95,6 +95,7 @@ func (s *Session) sendCopy(over <-chan struct{}) error {
 		}
 	}
 	rem := 0      // bytes of the current message still to pass
+	drop := false // or to drop
 	last := false // it is the one that ends the COPY
 	for {
 		if rem == 0 && (last || ended()) {
@@ -106,8 +107,10 @@ func (s *Session) sendCopy(over <-chan struct{}) error {
 			// Also when the COPY has ended: the backend counts on the rest of
 			// a message that has begun.
 			n := min(rem, len(b))
-			if _, err := s.conn.Write(b[:n]); err != nil {
-				return err
+			if !drop {
+				if _, err := s.conn.Write(b[:n]); err != nil {
+					return err
+				}
 			}
 			s.client.Consume(n)
 			rem -= n
@@ -118,9 +121,11 @@ func (s *Session) sendCopy(over <-chan struct{}) error {
 			if limit == 0 || length < 4 || length > limit || typ == wire.Terminate {
 				return errEnd
 			}
-			// Anything but data, Flush and Sync ends the COPY: the backend
-			// says how.
-			last = typ != wire.CopyData && typ != wire.Flush && typ != wire.Sync
+			// Flush and Sync mean nothing to a backend that reads data. One that has
+			// given up meanwhile would answer a Sync, and nobody would expect it.
+			drop = typ == wire.Flush || typ == wire.Sync
+			// Anything else but data ends the COPY: the backend says how.
+			last = typ != wire.CopyData && !drop
 			rem = length + 1
 			continue
 		}

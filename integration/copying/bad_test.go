@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -152,6 +153,50 @@ func testShardGone(t *testing.T, w *world) {
 	}
 	w.same(t)
 	w.quiet(t)
+}
+
+// testShardCrashed kills a shard's backend such that the whole server starts anew.
+func testShardCrashed(t *testing.T, w *world) {
+	const shard = 3
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	w.both(t, "copy items (k, a) from stdin", lines(100, func(i int) string { return fmt.Sprintf("%d\tx\n", -i-1) }), 100)
+	killed := false
+	_, err := w.weft.CopyFrom(ctx, &endless{stop: func(n int) error {
+		if n > 5_000_000 {
+			return io.EOF
+		}
+		if n > 50_000 && !killed {
+			killed = true
+			w.awaitCopy(t, shard)
+			direct := pair.Dial(t, ctx, harness.Weft(t).Shards()[shard], w.database)
+			defer direct.Close(ctx)
+			pid := 0
+			if err := direct.QueryRow(ctx, "select pid from pg_locks where relation = 'items'::regclass and mode = 'RowExclusiveLock' limit 1").Scan(&pid); err != nil {
+				return err
+			}
+			return syscall.Kill(pid, syscall.SIGKILL)
+		}
+		return nil
+	}}, "copy items (k, a) from stdin")
+	if e := (*pgconn.PgError)(nil); !errors.As(err, &e) || e.Code != "08006" && e.Code != "57P02" {
+		t.Fatal(err)
+	}
+	for { // recovering
+		conn, err := pgx.Connect(ctx, harness.Weft(t).Shards()[shard].ConnString(w.database))
+		if err == nil {
+			_ = conn.Close(ctx)
+			break
+		}
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	pair.SameTables(t, w.database, nil)
+	w.quiet(t)
+	w.both(t, "copy items (k, a) from stdin", lines(100, func(i int) string { return fmt.Sprintf("%d\tx\n", i+1) }), 100)
+	pair.SameTables(t, w.database, nil)
 }
 
 // testCancelled cancels a COPY while the client still sends.

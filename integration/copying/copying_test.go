@@ -38,6 +38,7 @@ func TestItems(t *testing.T) {
 		{"cancelled", testCancelled},
 		{"block", testBlock},
 		{"extended", testExtended},
+		{"shard crashed", testShardCrashed}, // the connections of the others end
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, w.anew(t)) })
 	}
