@@ -75,6 +75,10 @@ func New(f Format) *Cutter {
 // is a row of its own.
 func (c *Cutter) Counted() bool { return c.ended && c.Kind == Binary }
 
+// Seen returns how many bytes of a row that is not found have been looked at and are
+// all right so far.
+func (c *Cutter) Seen() int { return c.at }
+
 // Settle appends what makes a server that has seen nothing but rows of this data act
 // on the last of them, if something must follow it: a carriage return says whether
 // it is a line's end of its own only when the next byte is there.

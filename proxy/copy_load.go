@@ -50,7 +50,6 @@ type load struct {
 	head    []byte // what stands before binary rows
 	headed  bool   // the header line has been read
 	ended   bool   // no more rows: what still comes is not looked at
-	broken  int64  // the line that could not be cut
 	spoiled bool   // what comes cannot be cut, and goes home to be refused there
 
 	// telling is held by whoever writes to the client while listeners run.

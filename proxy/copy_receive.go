@@ -104,7 +104,7 @@ func (x *load) message() (done bool, err error) {
 			if err := x.take(false); err != nil {
 				return true, err
 			}
-			if err := x.spoil(0); err != nil { // also of the row that is not whole
+			if err := x.spoil(x.data, x.cut.Line+1); err != nil { // also of the row that is not whole
 				return true, err
 			}
 			x.closeAll(false, reason)
@@ -145,6 +145,11 @@ func (x *load) take(eof bool) error {
 			if sent := x.rows.send(x.data); sent != nil {
 				return sent // a row before it is wrong, too
 			}
+			if x.plan.Format.Kind != copydata.Binary { // or this one is, before that
+				if sent := x.spoil(x.data[at:at+x.cut.Seen()], x.cut.Line); sent != nil {
+					return sent
+				}
+			}
 			return err
 		}
 		if state == copydata.More {
@@ -181,7 +186,7 @@ func (x *load) take(eof bool) error {
 		return err
 	}
 	if x.spoiled {
-		return x.spoil(at)
+		return x.spoil(x.data[at:], x.cut.Line+1)
 	}
 	if x.ended {
 		at = len(x.data)
@@ -199,20 +204,19 @@ func (x *load) take(eof bool) error {
 	return nil
 }
 
-// spoil sends what cannot be cut to the home shard, which will say what is wrong.
-func (x *load) spoil(at int) error {
-	rest := x.data[at:]
+// spoil sends what cannot be cut, and is in that line, to the home shard, which will
+// say what is wrong.
+func (x *load) spoil(rest []byte, line int64) error {
 	if len(rest) == 0 || x.ended {
 		return nil
 	}
 	in := x.open[0]
-	x.broken = x.cut.Line + 1
 	if err := in.flush(); err != nil {
 		return err
 	}
 	if p := x.rows; len(p.supply) > 0 && (p.skip == 0 || in.headed && len(rest) >= p.skip) {
-		x.cut.Line++
-		defer func() { x.cut.Line-- }()
+		defer func(was int64) { x.cut.Line = was }(x.cut.Line)
+		x.cut.Line = line
 		if p.skip > 0 && copydata.Count(rest) != len(x.plan.Columns) {
 			return x.at(pgerr.New(pgerr.BadCopyFileFormat, "row field count is %d, expected %d", copydata.Count(rest), len(x.plan.Columns)))
 		}
@@ -230,7 +234,7 @@ func (x *load) spoil(at int) error {
 	}
 	if in.headed || x.plan.Format.Kind != copydata.Binary {
 		in.mu.Lock()
-		in.lines.Add(1, x.broken)
+		in.lines.Add(1, line)
 		in.mu.Unlock()
 	}
 	in.buf = append(in.buf, rest...)

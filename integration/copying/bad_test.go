@@ -406,3 +406,25 @@ func testExtended(t *testing.T, w *world) {
 		w.same(t)
 	}
 }
+
+// testSyncs sends Sync among data of which a row is wrong: the answers to it, as many as
+// there are, are not those to what comes next.
+func testSyncs(t *testing.T, w *world) {
+	for _, table := range []string{"items", "lone"} {
+		for _, extended := range []bool{false, true} {
+			j := &job{sql: "copy " + table + " (k, a) from stdin", pieces: [][]byte{[]byte("1\tx\nbad\ty\n")}, syncs: true, extended: extended}
+			for i := range 300 {
+				j.pieces = append(j.pieces, fmt.Appendf(nil, "%d\tx\n", 10+i))
+			}
+			if want, got := j.run(w.plain), j.run(w.weft); want.told != got.told {
+				t.Errorf("%s\nPostgreSQL: %s\nweft:       %s", j, want.told, got.told)
+			}
+			for i := range 3 {
+				if got := string(must(t, w.weft, fmt.Sprintf("select %d", i))[0].Rows[0][0]); got != fmt.Sprint(i) {
+					t.Fatalf("%s: select %d yields %s", table, i, got)
+				}
+			}
+		}
+	}
+	w.same(t)
+}

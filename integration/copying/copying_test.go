@@ -21,6 +21,7 @@ func TestMain(m *testing.M) {
 
 var itemSetup = []string{
 	"create table items (k int, a text, b int check (b < 1000), c text default 'dflt', primary key (k))",
+	"create table lone (k int primary key, a text)", // at home
 }
 
 // TestItems does everything that needs no more than a table.
@@ -38,6 +39,7 @@ func TestItems(t *testing.T) {
 		{"cancelled", testCancelled},
 		{"block", testBlock},
 		{"extended", testExtended},
+		{"syncs", testSyncs},
 		{"shard crashed", testShardCrashed}, // the connections of the others end
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, w.anew(t)) })
