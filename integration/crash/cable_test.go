@@ -9,7 +9,7 @@ import (
 )
 
 // cable is the network between a proxy and a server: it can be frozen, so that
-// nothing comes through and nobody is told, or cut.
+// nothing comes through and nobody is told, or cut, or closed in one direction.
 type cable struct {
 	listener net.Listener
 	to       string
@@ -18,7 +18,8 @@ type cable struct {
 	thaw   *sync.Cond
 	frozen bool
 	cut    bool
-	conns  map[net.Conn]bool
+	half   bool              // some of its connections are closed in one direction
+	conns  map[net.Conn]bool // true for those of the proxy
 	trap   *trap
 }
 
@@ -51,7 +52,13 @@ func (c *cable) sprung(b []byte) *trap {
 
 func newCable(t *testing.T, to string) *cable {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	return newCableAt(t, "127.0.0.1", to)
+}
+
+// newCableAt is newCable with an address at which the proxy finds it.
+func newCableAt(t *testing.T, host, to string) *cable {
+	t.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,12 +96,14 @@ func (c *cable) join(near net.Conn) {
 		c.mu.Unlock()
 		return
 	}
-	c.conns[near], c.conns[far] = true, true
+	c.conns[near], c.conns[far] = true, false
 	c.mu.Unlock()
 	var wg sync.WaitGroup
 	for _, way := range [][2]net.Conn{{near, far}, {far, near}} {
 		wg.Go(func() {
-			c.carry(way[0], way[1], way[0] == near)
+			if c.carry(way[0], way[1], way[0] == near) {
+				return // the other direction lives
+			}
 			_ = near.Close()
 			_ = far.Close()
 		})
@@ -106,12 +115,13 @@ func (c *cable) join(near net.Conn) {
 	c.mu.Unlock()
 }
 
-func (c *cable) carry(from io.Reader, to io.Writer, out bool) {
+// carry passes on what comes. It reports whether it ended because its direction was closed.
+func (c *cable) carry(from io.Reader, to io.Writer, out bool) (closed bool) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
 		if err != nil {
-			return
+			return c.halved()
 		}
 		var t *trap
 		if out {
@@ -125,8 +135,8 @@ func (c *cable) carry(from io.Reader, to io.Writer, out bool) {
 			c.thaw.Wait()
 		}
 		c.mu.Unlock()
-		if _, err := to.Write(buf[:n]); err != nil {
-			return
+		if _, err := to.Write(buf[:n]); err != nil && !c.halved() {
+			return false
 		}
 		if t != nil && !t.before {
 			t.spring()
@@ -146,6 +156,36 @@ func (c *cable) set(frozen, cut bool) {
 	c.thaw.Broadcast()
 }
 
+func (c *cable) halved() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.half
+}
+
+// hush closes one direction: the server hears nothing more, and can answer, or the
+// other way round. It does not last longer than these connections.
+func (c *cable) hush(server bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.half = true
+	for conn, near := range c.conns {
+		if near != server {
+			_ = conn.(*net.TCPConn).CloseWrite()
+		}
+	}
+}
+
 func (c *cable) freeze()    { c.set(true, false) }
 func (c *cable) sever()     { c.set(false, true) }
 func (c *cable) reconnect() { c.set(false, false) }
+
+// whole ends connections that are closed in one direction.
+func (c *cable) whole() {
+	if c.halved() {
+		c.sever()
+		c.mu.Lock()
+		c.half = false
+		c.mu.Unlock()
+	}
+	c.reconnect()
+}

@@ -6,37 +6,54 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"weft/config"
 	"weft/directory"
 	"weft/pgserver"
 )
+
+// network is a cluster whose ways to the shards can be broken.
+type network struct {
+	*world
+	cables []*cable
+	a, b   int64 // keys of two shards
+	n      int   // rounds
+}
+
+// newNetwork has the ways to its shards at the given hosts.
+func newNetwork(t *testing.T, db string, host func(shard int) string) *network {
+	n := &network{}
+	n.world = newWiredWorld(t, db, func(snap *directory.Snapshot) {
+		for i := range snap.Shards {
+			c := newCableAt(t, host(i), snap.Shards[i].Hosts[0])
+			n.cables = append(n.cables, c)
+			snap.Shards[i].Hosts = []string{c.addr()}
+		}
+	}, func(c *config.Config) {
+		c.Pool.ConnectTimeout, c.Pool.QueueTimeout = time.Second, 5*time.Second
+	})
+	n.shop()
+	n.a, n.b = n.keyOn(1, 0), n.keyOn(2, 0)
+	conn := n.conn(0) // weft's own tables are made before anything breaks
+	must(t, conn, "begin")
+	must(t, conn, "update s set v = -1 where id = $1", n.a)
+	must(t, conn, "update s set v = -1 where id = $1", n.b)
+	must(t, conn, "commit")
+	return n
+}
+
+// phases of a commit, by words that are sent in each.
+var phases = []string{"weft.decide", "PREPARE TRANSACTION", "COMMIT\x00", "COMMIT PREPARED"}
 
 // TestNetwork breaks the network to a shard in each phase of a commit over two
 // shards. Whatever the client is told is true: what it heard was committed is on
 // both, what failed on none, and what nobody can know (08007) not by half.
 func TestNetwork(t *testing.T) {
 	together(t)
-	var cables []*cable
-	w := newWiredWorld(t, "c_network", func(snap *directory.Snapshot) {
-		for i := range snap.Shards {
-			c := newCable(t, snap.Shards[i].Hosts[0])
-			cables = append(cables, c)
-			snap.Shards[i].Hosts = []string{c.addr()}
-		}
-	}, func(c *config.Config) {
-		c.Pool.ConnectTimeout, c.Pool.QueueTimeout = time.Second, 5*time.Second
-	})
-	w.shop()
-	shards := w.any.Shards()
-	key := func(shard, n int) int64 { return w.keyOn(shard, n) }
-	a, b := key(1, 0), key(2, 0)
-	conn := w.conn(0) // weft's own tables are made before anything breaks
-	must(t, conn, "begin")
-	must(t, conn, "update s set v = -1 where id = $1", a)
-	must(t, conn, "update s set v = -1 where id = $1", b)
-	must(t, conn, "commit")
-	n, tried := 0, 0
-	for _, phase := range []string{"weft.decide", "PREPARE TRANSACTION", "COMMIT\x00", "COMMIT PREPARED"} {
+	net := newNetwork(t, "c_network", func(int) string { return "127.0.0.1" })
+	tried := 0
+	for _, phase := range phases {
 		for _, f := range []struct {
 			name   string
 			before bool
@@ -44,53 +61,84 @@ func TestNetwork(t *testing.T) {
 		}{
 			{"cut before", true, (*cable).sever},
 			{"cut after", false, (*cable).sever},
-			{"frozen before", true, freezeAWhile},
-			{"frozen after", false, freezeAWhile},
+			{"frozen before", true, (*cable).freeze},
+			{"frozen after", false, (*cable).freeze},
 			{"delayed", true, func(*cable) { time.Sleep(300 * time.Millisecond) }},
+			{"half-closed to it", true, func(c *cable) { c.hush(true) }},
+			{"half-closed from it", false, func(c *cable) { c.hush(false) }},
 		} {
 			if tried++; *rounds == 1 && tried%3 != int(*seed)%3 {
 				continue // in short, one of three
 			}
 			t.Run(fmt.Sprintf("%.14s/%s", phase, f.name), func(t *testing.T) {
-				n++
-				t.Cleanup(func() { heal(cables) })
-				sprung := make(chan bool, len(cables))
-				for _, c := range cables {
-					c.lay(&trap{words: []byte(phase), before: f.before, spring: func() {
-						f.hurt(c)
-						sprung <- true
-					}})
-				}
-				conn := w.conn(0)
-				must(t, conn, "begin")
-				must(t, conn, "update s set v = $1 where id = $2", n, a)
-				must(t, conn, "update s set v = $1 where id = $2", n, b)
-				got, _ := exec(conn, 30*time.Second, "COMMIT")
-				select {
-				case <-sprung:
-				default:
-					t.Errorf("a commit without %q", phase)
-				}
-				heal(cables)
-				judgeNetwork(t, w, shards, got, n, a, b)
+				net.try(t, phase, f.before, while, func(shard int) { f.hurt(net.cables[shard]) }, func(shard int) { net.cables[shard].whole() })
 			})
 		}
 	}
 }
 
-// freezeAWhile lets nothing through for longer than weft waits for shards to
-// confirm what has been decided.
-func freezeAWhile(c *cable) {
-	c.freeze()
-	time.AfterFunc(6*time.Second, c.reconnect)
+// TestUnknown: while the deciding shard is away after it was sent COMMIT, nobody knows
+// how that ended, and the client hears so.
+func TestUnknown(t *testing.T) {
+	together(t)
+	net := newNetwork(t, "c_unknown", func(int) string { return "127.0.0.1" })
+	told := net.try(t, "COMMIT\x00", false, patience, func(shard int) { net.cables[shard].sever() }, func(shard int) { net.cables[shard].whole() })
+	if told != "08007" {
+		t.Errorf("told %q", told)
+	}
 }
 
-// heal gives everybody the network back.
-func heal(cables []*cable) {
-	for _, c := range cables {
-		c.lay(nil)
-		c.reconnect()
+// while is longer than weft waits for shards to confirm what has been decided.
+const while = 6 * time.Second
+
+// try hurts the way to the first shard that is sent the words of a phase, and heals it
+// after a while, or when the client has been told: it returns what.
+func (w *network) try(t *testing.T, phase string, before bool, while time.Duration, hurt, heal func(shard int)) string {
+	t.Helper()
+	w.n++
+	sprung := make(chan int, len(w.cables))
+	for i, c := range w.cables {
+		c.lay(&trap{words: []byte(phase), before: before, spring: func() {
+			for j, other := range w.cables { // one is enough
+				if j != i {
+					other.lay(nil)
+				}
+			}
+			hurt(i)
+			sprung <- i
+		}})
 	}
+	conn := w.conn(0)
+	must(t, conn, "begin")
+	must(t, conn, "update s set v = $1 where id = $2", w.n, w.a)
+	must(t, conn, "update s set v = $1 where id = $2", w.n, w.b)
+	done := later(t, conn, "COMMIT", pgx.QueryExecModeSimpleProtocol)
+	var err error
+	select {
+	case err = <-done: // it need not wait for the network
+	case <-time.After(while):
+	}
+	if len(sprung) == 0 {
+		t.Errorf("a commit without %q", phase)
+	}
+	for len(sprung) > 0 {
+		heal(<-sprung)
+	}
+	for _, c := range w.cables {
+		c.lay(nil)
+	}
+	if err == nil {
+		select {
+		case e, open := <-done:
+			if err = e; !open {
+				err = nil
+			}
+		case <-time.After(patience):
+			t.Fatalf("COMMIT does not return although the network is back")
+		}
+	}
+	judgeNetwork(t, w.world, w.any.Shards(), code(err), w.n, w.a, w.b)
+	return code(err)
 }
 
 // judgeNetwork compares what the client was told with what is there.

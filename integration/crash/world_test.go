@@ -285,6 +285,7 @@ func later(t testing.TB, c *pgx.Conn, sql string, args ...any) <-chan error {
 		defer close(over)
 		_, err := c.Exec(context.Background(), sql, args...)
 		done <- err
+		close(done)
 	}()
 	t.Cleanup(func() {
 		select {

@@ -73,6 +73,9 @@ func (p *Program) GoOn() {
 // build compiles cmd/weft once per test binary, without the race detector:
 // its memory and speed are what is measured.
 var build = sync.OnceValues(func() (string, error) {
+	if built := os.Getenv(programPath); built != "" {
+		return built, nil
+	}
 	c, err := theCluster()
 	if err != nil {
 		return "", err
@@ -84,6 +87,20 @@ var build = sync.OnceValues(func() (string, error) {
 	}
 	return path, nil
 })
+
+// programPath is the environment of test binaries that run inside another: the program it
+// has built.
+const programPath = "WEFT_TEST_PROGRAM"
+
+// ProgramEnv is what lets another test binary use the program that was built for this one.
+func ProgramEnv(tb testing.TB) string {
+	tb.Helper()
+	path, err := build()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return programPath + "=" + path
+}
 
 // StartProgram runs `weft serve` over the shared shards until the test ends.
 func StartProgram(tb testing.TB, configure func(*config.Config)) *Program {
