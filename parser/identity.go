@@ -19,11 +19,23 @@ type Identity struct {
 	// Sequence returns what currval of a sequence is, by its argument, or lastval by the empty one, where the session's
 	// backend does not know. Nil: it always does.
 	Sequence func(argument string) (value int64, ok bool)
+	// Drawn are all that Sequence knows by name, for a currval whose argument is no constant. It is asked for Dynamic then,
+	// only to be told.
+	Drawn []Drawn
 	// Next draws the next value of a sequence, by nextval's argument, where that is not the backend's to do. It is asked
 	// only for calls that are evaluated exactly once. Nil: never.
 	Next func(argument string) (value int64, ok bool)
 	// Options are those the text is to be scanned with.
 	Options Options
+}
+
+// Dynamic stands for the argument of a currval that is no constant.
+const Dynamic = "\x00"
+
+// Drawn is the last value of a sequence, which is named as regclass reads it.
+type Drawn struct {
+	Sequence string
+	Value    int64
 }
 
 // Pair says which backend a session holds.
@@ -258,6 +270,9 @@ func (r *identityRewriter) sequence(f *pg_query.FuncCall, name string, value fun
 			arg = cast.Arg
 		}
 		if argument = arg.GetAConst().GetSval().GetSval(); argument == "" {
+			if name == "currval" {
+				r.dynamic(f, value)
+			}
 			return
 		}
 	}
@@ -279,6 +294,50 @@ func (r *identityRewriter) sequence(f *pg_query.FuncCall, name string, value fun
 	default:
 		r.replace(start, end, "(SELECT "+v+" AS "+name+")")
 	}
+}
+
+// dynamic lets the server find out which of the sequences whose values are known a call of currval means, if any.
+func (r *identityRewriter) dynamic(f *pg_query.FuncCall, value func(string) (int64, bool)) {
+	value(Dynamic)
+	start, end, args := r.call(f)
+	if r.err != nil || len(r.Drawn) == 0 || len(args) != 1 || r.called[f] != nil || r.nested(f.Args[0]) {
+		return
+	}
+	piece := args[0]
+	var b strings.Builder
+	b.WriteString("(SELECT CASE weft_s.s::pg_catalog.oid")
+	for _, d := range r.Drawn {
+		fmt.Fprintf(&b, " WHEN pg_catalog.to_regclass(%s)::pg_catalog.oid THEN '%d'::pg_catalog.int8", quoteLiteral(d.Sequence), d.Value)
+	}
+	fmt.Fprintf(&b, " ELSE pg_catalog.currval(weft_s.s) END AS currval FROM (SELECT (%s)::pg_catalog.regclass AS s) weft_s)", r.text[piece[0].Start:piece[len(piece)-1].End])
+	r.replace(start, end, b.String())
+}
+
+// nested reports whether an expression holds something that is edited by itself.
+func (r *identityRewriter) nested(n *pg_query.Node) bool {
+	found := false
+	walk(n, func(m any) bool {
+		if f, ok := m.(*pg_query.FuncCall); ok {
+			name, _ := catalogName(f.Funcname)
+			switch name {
+			case "currval", "lastval", "nextval", "pg_backend_pid", "pg_cancel_backend", "pg_terminate_backend", "pg_blocking_pids", "pg_log_backend_memory_contexts":
+				found = true
+			}
+		}
+		_, query := m.(*pg_query.SelectStmt)
+		found = found || query
+		return !found
+	})
+	return found
+}
+
+// quoteLiteral quotes a string for any setting of standard_conforming_strings.
+func quoteLiteral(s string) string {
+	s = strings.ReplaceAll(s, "'", "''")
+	if strings.Contains(s, `\`) {
+		return ` E'` + strings.ReplaceAll(s, `\`, `\\`) + "'"
+	}
+	return "'" + s + "'"
 }
 
 // blockers translates the result of pg_blocking_pids.

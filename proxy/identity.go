@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,6 +47,10 @@ func (s *Session) identityEdits(text string, ids []int32) parser.Edits {
 	id := parser.Identity{Self: s.id, Options: parser.Options{NonStandardStrings: s.oldStrings}}
 	if s.drawn != nil {
 		id.Sequence = s.drawnValue
+		for name, v := range s.drawn {
+			schema, short, _ := strings.Cut(name, ".")
+			id.Drawn = append(id.Drawn, parser.Drawn{Sequence: pool.QuoteIdent(schema) + "." + pool.QuoteIdent(short), Value: v})
+		}
 	}
 	if s.hasTables && !s.parsing {
 		id.Next = func(argument string) (int64, bool) {

@@ -50,6 +50,9 @@ func TestSequences(t *testing.T) {
 				if got := one(p, m, "select currval('a_id_seq')"); got != id {
 					t.Errorf("currval %s after id %s", got, id)
 				}
+				if got := one(p, m, "select currval(pg_get_serial_sequence('a', 'id'))"); got != id {
+					t.Errorf("currval of a's own sequence %s after id %s", got, id)
+				}
 				if i%3 == 0 {
 					continue
 				}
@@ -67,13 +70,18 @@ func TestSequences(t *testing.T) {
 				if got := one(p, m, "select currval('a_id_seq')"); got != id {
 					t.Errorf("currval %s, later, after id %s", got, id)
 				}
+				if got := one(p, m, "select string_agg(currval(('public.' || n)::regclass)::text, ' | ' order by n) from unnest('{a_id_seq,b_id_seq,s}'::text[]) n"); got != id+other+next {
+					t.Errorf("currval of three %s after %s, %s and %s", got, id, other, next)
+				}
 				if got := one(p, m, "select currval('b_id_seq'::regclass)"); got != other {
 					t.Errorf("currval %s of b after id %s", got, other)
 				}
 			}
 			p.Must(t, "discard sequences")
-			if got := one(p, m, "select currval('a_id_seq')"); got != "55000" {
-				t.Errorf("currval after DISCARD: %s", got)
+			for _, sql := range []string{"select currval('a_id_seq')", "select currval(pg_get_serial_sequence('a', 'id'))"} {
+				if got := one(p, m, sql); got != "55000" {
+					t.Errorf("%s after DISCARD: %s", sql, got)
+				}
 			}
 		})
 	}
