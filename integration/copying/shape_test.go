@@ -22,7 +22,8 @@ type column struct {
 type shape struct {
 	columns []*column
 	create  string
-	declare string // to weft; "" for a home table
+	more    []string // statements that belong to it
+	declare string   // to weft; "" for a home table
 	mask    map[string]bool
 }
 
@@ -104,6 +105,7 @@ func newShape(r *rand.Rand) *shape {
 	s := &shape{mask: map[string]bool{}}
 	names := []string{"a", "b", "c d", "e", "F", "g", "h"}
 	var keys []string
+	unique := false
 	for i := range 2 + r.IntN(5) {
 		typ := pick(r, scalars...)
 		for i == 0 && !typ.key {
@@ -120,6 +122,10 @@ func newShape(r *rand.Rand) *shape {
 		if i > 0 && r.IntN(5) == 0 {
 			c.decl += " not null"
 			c.notNull = true
+		}
+		if i > 0 && r.IntN(10) == 0 && (typ.name == "int" || typ.name == "bigint" || typ.name == "uuid") {
+			c.decl += " unique" // weft makes a lookup of it
+			unique = true
 		}
 		s.columns = append(s.columns, c)
 		if i == 0 || i == 1 && typ.key && r.IntN(5) == 0 {
@@ -156,6 +162,13 @@ func newShape(r *rand.Rand) *shape {
 		decls = append(decls, "primary key ("+strings.Join(keys, ", ")+")")
 	}
 	s.create = "create table items (" + strings.Join(decls, ", ") + ")"
+	switch {
+	case r.IntN(8) == 0 && !unique:
+		s.create += " partition by range (" + keys[0] + ")"
+		s.more = append(s.more, "create table items_rest partition of items default")
+	case r.IntN(8) == 0:
+		s.more = append(s.more, "create trigger pass before insert on items for each row execute function pass()")
+	}
 	switch {
 	case sharded < 7:
 		s.declare = "select weft.shard_table('items', '" + strings.Join(keys, ", ") + "')"
