@@ -40,6 +40,7 @@ func TestItems(t *testing.T) {
 		{"block", testBlock},
 		{"extended", testExtended},
 		{"syncs", testSyncs},
+		{"piped", testPiped},
 		{"shard crashed", testShardCrashed}, // the connections of the others end
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, w.anew(t)) })
