@@ -129,8 +129,8 @@ func (x *instance) solve(cl *classes) plan.Instance {
 		}
 		out.Keys = append(out.Keys, sets)
 	}
-	if !x.stored && x.rel != nil && len(x.rel.Lookups) > 0 {
-		out.Lookup = x.lookup(cl)
+	if !x.stored {
+		out.Lookup = cl.lookup(x)
 	}
 	if ids := x.table.IDs; ids != nil && !x.stored {
 		// Of no other type: its column is not a bigint any more.

@@ -123,6 +123,68 @@ func (a *analysis) conflicting() bool {
 	return true
 }
 
+// lookup chooses the lookup by which the rows of an instance are found: its own, or that
+// of an instance which has the same key. Facts are strict: where a row of x counts there
+// is a row of the other with its key, and what is known of the other's columns holds. So
+// the row that the lookup finds is on the shard of x's.
+func (c *classes) lookup(x *instance) *plan.LookupKey {
+	if k := c.ownLookup(x); k != nil {
+		return k
+	}
+	if len(x.table.keys) == 0 {
+		return nil
+	}
+	first := x.cols[x.table.keys[0].Name]
+	if first == nil {
+		return nil
+	}
+	for _, s := range c.facts {
+		for _, pairs := range [][][2]*column{s.equal, s.same} {
+			for _, e := range pairs {
+				for _, y := range e {
+					if y.instance == nil || y.instance == x || c.find(y) != c.find(first) || !c.sameKey(x, y.instance) {
+						continue
+					}
+					if k := c.ownLookup(y.instance); k != nil {
+						return k
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// sameKey reports whether rows of two instances that belong together are on one shard.
+func (c *classes) sameKey(x, y *instance) bool {
+	if y.stored || y.table == nil || !colocated(x.table, y.table) {
+		return false
+	}
+	for i := range x.table.keys {
+		a, b := x.cols[x.table.keys[i].Name], y.cols[y.table.keys[i].Name]
+		if a == nil || b == nil || c.find(a) != c.find(b) {
+			return false
+		}
+	}
+	return true
+}
+
+// ownLookup is the lookup of an instance itself.
+func (c *classes) ownLookup(x *instance) *plan.LookupKey {
+	if x.rel == nil || len(x.rel.Lookups) == 0 {
+		return nil
+	}
+	k, done := c.lookups[x]
+	if !done {
+		if c.lookups == nil {
+			c.lookups = map[*instance]*plan.LookupKey{}
+		}
+		k = x.lookup(c)
+		c.lookups[x] = k
+	}
+	return k
+}
+
 // lookup chooses the lookup by which the rows of an instance are found: a unique
 // one if there is one. All its columns must be known. What that costs is a
 // question to one shard, so it does not count where the key is known.

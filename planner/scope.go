@@ -164,6 +164,8 @@ type classes struct {
 	scope *scope
 	facts []*scope
 	root  map[*column]*column
+	// lookups are those by which instances are found: each is asked once.
+	lookups map[*instance]*plan.LookupKey
 }
 
 func newClasses(s *scope) *classes {

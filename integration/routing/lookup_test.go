@@ -206,3 +206,45 @@ func TestLookupFollows(t *testing.T) {
 	p.Must(t, "drop table people")
 	p.Must(t, "create table people (id int)")
 }
+
+// TestLookupJoin: the rows of colocated tables that belong to a row which a lookup finds
+// are on its shard, and no other is visited.
+func TestLookupJoin(t *testing.T) {
+	db := database(t, "lookup_join")
+	p := pair.Connect(t, harness.Weft(t), db, "postgres")
+	p.Must(t, "create table users (id int primary key, email text unique, plan int)")
+	p.Must(t, "create table orders (id int, user_id int references users, total int, primary key (user_id, id))")
+	p.Must(t, "create table plans (id int primary key, name text)")
+	p.Must(t, "select weft.shard_table('users', 'id')")
+	p.Must(t, "select weft.shard_table('orders', 'user_id')")
+	p.Must(t, "select weft.reference_table('plans')")
+	p.Must(t, "insert into users select i, 'm' || i, i % 3 from generate_series(1, 30) i")
+	p.Must(t, "insert into orders select i, 1 + i % 30, i from generate_series(1, 90) i")
+	p.Must(t, "insert into plans select i, 'p' || i from generate_series(0, 2) i")
+	p.Must(t, "set weft.scatter = off")
+	if a := p.Ask(pair.Simple, "select count(*) from orders", nil, nil); a.Code != "0A000" {
+		t.Fatalf("all shards: %q %s", a.Code, a.Message)
+	}
+	mail := []pair.Param{{Type: "text", Text: ptr("m7")}}
+	for _, tc := range []struct{ sql, want string }{
+		{"select u.id, o.id from users u join orders o on o.user_id = u.id where u.email = $1 order by o.id", "7 | 6 | "},
+		{"select count(*), sum(o.total) from users u left join orders o on o.user_id = u.id where u.email = $1", "3 | 108 | "},
+		{"select p.name, o.total from users u join plans p on p.id = u.plan, orders o where o.user_id = u.id and u.email = $1 order by o.total desc limit 1", "p1 | 66 | "},
+		{"select u.id from users u where u.email = $1 and exists (select from orders o where o.user_id = u.id and o.total > 60)", "7 | "},
+		{"select o.total from orders o, users u where u.id = o.user_id and u.email = $1 and o.id = 36", "36 | "},
+		{"with u as (select id from users where email = $1) select count(*) from u join orders o on o.user_id = u.id", "3 | "},
+		{"update orders o set total = total from users u where u.id = o.user_id and u.email = $1 returning o.user_id", "7 | "},
+		{"select o.id from orders o join users u on u.id = o.user_id where u.email = $1 order by 1 for update of o", "6 | "},
+	} {
+		for _, m := range []pair.Mode{pair.Simple, pair.Prepared} {
+			sql, set := tc.sql, mail
+			if m == pair.Simple {
+				sql, set = strings.ReplaceAll(sql, "$1", "'m7'"), nil
+			}
+			a := p.Ask(m, sql, set, nil)
+			if a.Code != "" || len(a.Results[0].Rows) == 0 || a.Results[0].Rows[0] != tc.want {
+				t.Errorf("%s: %s: %s %s %v, want %s", m, sql, a.Code, a.Message, a.Results, tc.want)
+			}
+		}
+	}
+}
