@@ -38,8 +38,11 @@ func (a *analysis) inserts(n *pg.InsertStmt) plan.Route {
 	if a.refused() && a.out.Refusal.Code != pgerr.FeatureNotSupported {
 		return r
 	}
+	if a.temporary(n.Relation) {
+		return a.insertsTemporary(n, r)
+	}
 	to := a.writable(n.Relation)
-	if a.temporary(n.Relation) || to != nil && to.table != nil && to.table.Reference || changesInWith(n.WithClause) {
+	if to != nil && to.table != nil && to.table.Reference || changesInWith(n.WithClause) {
 		return r
 	}
 	b, refusal := a.afresh().insertion(n, a)
@@ -63,6 +66,60 @@ func (a *analysis) inserts(n *pg.InsertStmt) plan.Route {
 		}
 	}
 	return r
+}
+
+// insertsTemporary plans an INSERT into a temporary table of what sharded tables hold: it
+// runs on the home shard as it is written, over rows that are lent to it. r is its route
+// as a statement for one shard.
+func (a *analysis) insertsTemporary(n *pg.InsertStmt, r plan.Route) plan.Route {
+	if !a.refused() {
+		return r
+	}
+	stmt := &pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: n}}
+	b := a.afresh()
+	b.notesOfWrite()
+	b.top().insert(n)
+	if b.decide() != plan.Gathered || b.refused() {
+		return r
+	}
+	w, refusal := b.lentInsert(stmt)
+	if refusal != nil {
+		a.out.Refusal = refusal
+		return r
+	}
+	*a = *b
+	a.out.Write = w
+	return plan.Gathered
+}
+
+// lentInsert plans an INSERT that the home shard runs.
+func (a *analysis) lentInsert(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
+	if refusal := a.gatherable(); refusal != nil {
+		return nil, refusal
+	}
+	if !a.isStatement(stmt) {
+		return nil, cannot("Send it as a statement of its own.", "a statement that changes rows on several shards cannot be part of a command")
+	}
+	n := stmt.GetInsertStmt()
+	a.timed = a.tells(stmt)
+	s := &steps{analysis: a, stmt: stmt, returned: map[string]int{}}
+	locking, refusal := a.findLocking(stmt)
+	if refusal != nil {
+		return nil, refusal
+	}
+	if s.before, refusal = a.lockSteps(locking); refusal != nil {
+		return nil, refusal
+	}
+	s.r = a.newRemainder()
+	s.r.stays = map[*pg.RangeVar]bool{n.Relation: true}
+	s.r.tree = s.r.copy(stmt)
+	s.r.lend(locking)
+	if refusal := s.r.takeOut(stmt); refusal != nil {
+		return nil, refusal
+	}
+	w := &plan.Write{Verb: "INSERT", Returns: len(n.ReturningList) > 0, Home: true}
+	s.before = append(s.before, &step{tree: s.r.tree, write: w})
+	return s.finish()
 }
 
 // changesInWith reports whether a WITH changes rows.
