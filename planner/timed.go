@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weft/catalog"
+	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
 )
@@ -34,9 +35,11 @@ func (a *analysis) tell(stmt *pg.Node) {
 		return // rows with what weft supplies are put together by themselves
 	}
 	node := proto.Clone(stmt).(*pg.Node)
-	if ins := node.GetInsertStmt(); ins != nil && !a.fillDefaults(ins) {
-		a.scattered = untimed()
-		return
+	for _, ins := range insertsIn(node) {
+		if !a.fillDefaults(ins) {
+			a.scattered = untimed()
+			return
+		}
 	}
 	a.timed = true
 	text, err := a.render(node)
@@ -83,15 +86,23 @@ func verbOf(stmt *pg.Node) (verb string, returns bool) {
 // tellsTime reports whether a statement asks for the time of the transaction, or
 // stores it by default.
 func (a *analysis) tellsTime(stmt *pg.Node) bool {
-	if a.asksTime(stmt) {
+	return a.asksTime(stmt) || slices.ContainsFunc(insertsIn(stmt), func(ins *pg.InsertStmt) bool {
+		rel, _ := a.relation(ins.Relation)
+		return rel != nil && !a.temporary(ins.Relation) &&
+			slices.ContainsFunc(rel.Columns, func(c catalog.Column) bool { return a.defaultTells(&c) && a.leaves(ins, rel, c.Name) })
+	})
+}
+
+// insertsIn are the INSERTs of a statement: itself, and those in WITH.
+func insertsIn(stmt *pg.Node) []*pg.InsertStmt {
+	var out []*pg.InsertStmt
+	parser.Walk(stmt, func(m any) bool {
+		if ins, ok := m.(*pg.InsertStmt); ok {
+			out = append(out, ins)
+		}
 		return true
-	}
-	ins := stmt.GetInsertStmt()
-	if ins == nil || a.temporary(ins.Relation) {
-		return false
-	}
-	rel, _ := a.relation(ins.Relation)
-	return rel != nil && slices.ContainsFunc(rel.Columns, func(c catalog.Column) bool { return a.defaultTells(&c) && a.leaves(ins, rel, c.Name) })
+	})
+	return out
 }
 
 // defaultTells: a column's default is the time, or made of it.

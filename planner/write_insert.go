@@ -176,7 +176,7 @@ func (a *analysis) valuesInsertion(n *pg.InsertStmt, first *analysis) (*analysis
 	if refusal != nil {
 		return a, refusal
 	}
-	if !first.refused() && len(rows.Rows) == 1 && len(rows.Cells) == 0 && first.when != timed {
+	if !first.refused() && len(rows.Rows) == 1 && len(rows.Cells) == 0 && (first.when != timed || first.out.Generate == nil) {
 		return nil, first.scattered // it is on one shard, whatever its values are
 	}
 	out.Rows = rows

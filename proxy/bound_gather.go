@@ -120,7 +120,7 @@ func (s *Session) executeGather(x *gathering, body []byte) error {
 		return nil
 	}
 	// What came before is answered before rows are.
-	if x.write != nil || s.piped {
+	if x.write != nil || s.piped || x.plan.Locks && x.explain == nil { // locks are held until the Sync
 		x.alone = !s.block.open && !s.piped // so far
 		if err := s.openPipe(); err != nil {
 			return s.refuseBoundRead(err)

@@ -228,6 +228,9 @@ func (s *Session) prepareGather(r *router, x *gathering) error {
 	if err := s.visit(r, x); err != nil {
 		return err
 	}
+	if !s.scatter() && x.visited() > 1 {
+		return scatterOff()
+	}
 	if err := s.gatherNow(x); err != nil {
 		return err
 	}
@@ -250,9 +253,8 @@ func (s *Session) mayGather(x *gathering) error {
 	if readsOption(x.text, x.facts) {
 		s.spellOptions()
 	}
-	if !s.scatter() {
-		return pgerr.New(pgerr.FeatureNotSupported, "this statement visits more than one shard, and weft.scatter is off").
-			WithHint("Add a condition on the shard key, or SET weft.scatter = on.")
+	if !s.scatter() && !(x.plan.Timed && s.block.open) { // then see visit
+		return scatterOff()
 	}
 	if err := s.maySerialize("read"); err != nil {
 		return err
@@ -261,6 +263,11 @@ func (s *Session) mayGather(x *gathering) error {
 		return err
 	}
 	return nil
+}
+
+func scatterOff() *pgerr.Error {
+	return pgerr.New(pgerr.FeatureNotSupported, "this statement visits more than one shard, and weft.scatter is off").
+		WithHint("Add a condition on the shard key, or SET weft.scatter = on.")
 }
 
 // appendExecute appends the execution of the unnamed portal to its end.
@@ -315,6 +322,17 @@ func (s *Session) visit(r *router, x *gathering) error {
 		}
 	}
 	return nil
+}
+
+// visited is how many shards that are.
+func (x *gathering) visited() int {
+	n := 0
+	for _, pieces := range x.visits {
+		if len(pieces) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // gatherNow finds out what now() is, if it matters: one value on all shards, and

@@ -177,9 +177,8 @@ func (s *Session) mayWrite(x *gathering) error {
 	if err := s.learnOptions(); err != nil {
 		return err
 	}
-	if !s.scatter() && !x.write.Whole && !x.write.Own {
-		return pgerr.New(pgerr.FeatureNotSupported, "this statement visits more than one shard, and weft.scatter is off").
-			WithHint("Add a condition on the shard key, or SET weft.scatter = on.")
+	if one := x.write.Rows != nil && len(x.write.Rows.Rows) == 1; !s.scatter() && !x.write.Whole && !x.write.Own && !one {
+		return scatterOff()
 	}
 	return s.maySerialize("write")
 }

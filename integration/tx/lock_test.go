@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // TestAdvisoryLocks: there is one space of them, wherever the block that takes one
@@ -140,6 +141,60 @@ func TestLocksAreNoWrites(t *testing.T) {
 	must(t, a, "select pg_advisory_unlock(1)")
 	for _, d := range locks {
 		must(t, d, "rollback")
+	}
+	w.quiet()
+}
+
+// TestLocksUntilSync: extended messages without a Sync between are one transaction,
+// and keep the rows of a query over several shards locked.
+func TestLocksUntilSync(t *testing.T) {
+	w := newWorld(t, "locksync", 1)
+	a, b := w.conn(0), w.conn(0)
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	p := a.PgConn().StartPipeline(ctx)
+	p.SendQueryParams("select id from acct where id < 20 for update", nil, nil, nil, nil)
+	p.SendFlushRequest()
+	if err := p.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	res, err := p.GetResults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := res.(*pgconn.ResultReader).Read(); got.Err != nil || len(got.Rows) != 19 {
+		t.Fatalf("%d rows, %v", len(got.Rows), got.Err)
+	}
+	for id := range 19 {
+		if got := code(exec(b, "select id from acct where id = $1 for update nowait", id+1)); got != "55P03" {
+			t.Errorf("row %d: %q", id+1, got)
+		}
+	}
+	if err := p.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	must(t, b, "select id from acct where id < 20 for update nowait")
+	w.quiet()
+}
+
+// TestLockedCopy: who has locked a row of a reference table beside a sharded row, on
+// whatever shard, is waited for by those who write it.
+func TestLockedCopy(t *testing.T) {
+	w := newWorld(t, "lockedcopy", 1)
+	a, b := w.conn(0), w.conn(0)
+	for i := range shards {
+		must(t, a, "begin")
+		must(t, a, "select acct.id, ref.v from acct join ref on ref.id = 3 where acct.id = $1 for update", w.keys[i][0])
+		done := make(chan error, 1)
+		go func() { done <- exec(b, "update ref set v = v + 1 where id = 3") }()
+		waits(t, done)
+		must(t, a, "commit")
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	}
 	w.quiet()
 }

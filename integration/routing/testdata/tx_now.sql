@@ -85,6 +85,26 @@ update prices set at = now() where id = 1;
 select count(*), bool_and(at = now()) from prices where id <> 2;
 rollback;
 
+begin;
+insert into events (k) values (51);
+with x as (insert into events (k) values (52) returning k, at) select k, at = now() as same from x;
+with x as (insert into events (k) values (53) returning k, at) select k, at = now() as same from x;
+with x as (insert into events (k) values (54) returning k, at) select k, at = now() as same from x;
+rollback;
+
+# A statement that is given the time is still one of one shard.
+begin;
+set local weft.scatter = off;
+insert into events (k) values (51);
+insert into events (k) values (52);
+insert into events (k) values (53);
+insert into numbered (v) values (7) returning at = now() as same;
+insert into numbered (v) values (8) returning at = now() as same;
+select k, at = now() as same from events where k = 51;
+select k, at = now() as same from events where k = 52;
+select k, at = now() as same from events where k = 53;
+rollback;
+
 # Chained, and with savepoints: each transaction has its own.
 begin;
 insert into events (k) values (31);
