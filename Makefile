@@ -9,7 +9,7 @@ ROUTETIME ?= 10m
 WRITETIME ?= 10m
 SELECTTIME ?= 10m
 COPYTIME ?= 10m
-ROUNDS   ?= 50
+ROUNDS   ?= 10
 SCALE    ?= 10
 # Directory of initdb and postgres; found by itself when empty.
 PG_BIN   ?=
@@ -78,8 +78,8 @@ copyfuzz: postgresql ## copy random data into random tables of weft and PostgreS
 	$(GO) test -timeout 24h ./integration/copying -run TestRandom -v -args -for $(COPYTIME) -seed $$(date +%s) $(ARGS)
 
 .PHONY: crash
-crash: postgresql ## kill, stop and cut off processes under load for ROUNDS rounds (many minutes)
-	$(GO) test -timeout 24h ./integration/crash -v -args -rounds $(ROUNDS) -for 10m -seed $$(date +%s) $(ARGS)
+crash: postgresql ## kill, stop and cut off processes under load for ROUNDS rounds (10 of them: a thousand deaths, two hours)
+	$(GO) test -timeout 24h ./integration/crash -v -args -rounds $(ROUNDS) -for 2m -seed $$(date +%s) $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME

@@ -77,7 +77,7 @@ func database(t *testing.T) string {
 	t.Helper()
 	name := "t" + regexp.MustCompile(`\W+`).ReplaceAllString(strings.ToLower(t.Name()), "_")
 	for _, s := range names {
-		on(t, s, "postgres").run(t, "CREATE DATABASE "+name)
+		on(t, s, "postgres").run(t, servers[s].CreateDatabase(name))
 	}
 	t.Cleanup(func() {
 		for _, s := range names {

@@ -301,7 +301,7 @@ func startServer(ctx context.Context) (*pgserver.Temp, error) {
 }
 
 func fill(ctx context.Context, s *pgserver.Temp) error {
-	if err := onServer(ctx, s, roles, "create database "+Database); err != nil {
+	if err := onServer(ctx, s, roles, s.CreateDatabase(Database)); err != nil {
 		return fmt.Errorf("fill server: %w", err)
 	}
 	return nil
@@ -339,7 +339,7 @@ func (t *Target) CreateDatabase(tb testing.TB, name string) {
 	ctx, stop := context.WithTimeout(context.Background(), 20*time.Second)
 	defer stop()
 	for _, s := range t.servers {
-		if err := onServer(ctx, s, "drop database if exists "+name+" with (force)", "create database "+name); err != nil {
+		if err := onServer(ctx, s, "drop database if exists "+name+" with (force)", s.CreateDatabase(name)); err != nil {
 			tb.Fatalf("create database %s: %v", name, err)
 		}
 	}

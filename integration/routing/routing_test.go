@@ -52,7 +52,7 @@ func database(t testing.TB, name string) string {
 		wg.Go(func() {
 			conn, err := pgx.Connect(ctx, s.ConnString("postgres"))
 			if err == nil {
-				_, err = conn.Exec(ctx, "create database "+name)
+				_, err = conn.Exec(ctx, s.CreateDatabase(name))
 				_ = conn.Close(ctx)
 			}
 			errs[i] = err

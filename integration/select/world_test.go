@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -83,7 +82,7 @@ func createDatabases(name, locale string, shards []*pgserver.Temp, plain *pgserv
 			return err
 		}
 		defer conn.Close(ctx)
-		_, err = conn.Exec(ctx, fmt.Sprintf("create database %s template template0 encoding 'UTF8' %s", name, locale))
+		_, err = conn.Exec(ctx, s.CreateDatabase(name, "template template0 encoding 'UTF8'", locale))
 		return err
 	}
 	errs := make([]error, len(shards))
