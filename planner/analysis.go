@@ -39,6 +39,7 @@ type analysis struct {
 	notes     *notes
 	classes   map[*scope]*classes
 	timed     bool // texts have the time of the transaction as a hole
+	drawn     bool // it gives rows that are there values of sequences
 	// scattered is why a query is not gathered.
 	scattered *pgerr.Error
 

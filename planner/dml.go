@@ -195,6 +195,9 @@ func (l *level) update(n *pg.UpdateStmt) []output {
 	l.sources = append(l.sources, src)
 	l.from(n.FromClause)
 	l.condition(n.WhereClause)
+	if l.draws(tg, n) {
+		l.drawn = true
+	}
 	l.assignments(tg, n.TargetList, called(n.Relation), nil)
 	cols := l.returning(n.ReturningList)
 	set := setting(n.TargetList)
@@ -245,10 +248,12 @@ func (l *level) assignments(tg *target, list []*pg.Node, name string, unchanged 
 			if row := m.Source.GetRowExpr(); row != nil && int(m.Colno) <= len(row.Args) {
 				val = row.Args[m.Colno-1]
 			}
-			if m.Colno == 1 {
+			if m.Colno == 1 && !l.drawn {
 				l.expression(m.Source)
+			} else if l.drawn && val != nil && l.drawnFrom(tg.writable(), t) == "" {
+				l.expression(val)
 			}
-		} else {
+		} else if !l.drawn || l.drawnFrom(tg.writable(), t) == "" {
 			l.expression(val)
 		}
 		if tg.rel == nil {
@@ -268,6 +273,9 @@ func (l *level) assignments(tg *target, list []*pg.Node, name string, unchanged 
 			continue
 		}
 		k := storedKey{}
+		if own := tg.through; own != nil && val.GetSetToDefault() != nil && own.updated(t.Name) != nil {
+			c = own.updated(t.Name)
+		}
 		if len(t.Indirection) == 0 {
 			k = l.stored(val, c)
 		}

@@ -319,6 +319,15 @@ func (l *level) viewTarget(rv *pg.RangeVar, view *catalog.Relation, c *changes) 
 	return out
 }
 
+// updated is a column as SET … = DEFAULT knows it: for an UPDATE PostgreSQL takes a
+// view's own default, and NULL without one; only an INSERT takes the table's.
+func (w *writable) updated(name string) *catalog.Column {
+	if len(w.views) > 0 {
+		return findColumn(w.views[0], name)
+	}
+	return findColumn(w.rel, name)
+}
+
 // changes are those of the table.
 func (w *writable) changes(c *changes) *changes {
 	if c == nil || w.names == nil {

@@ -22,6 +22,9 @@ func (a *analysis) changed(stmt *pg.Node) plan.Route {
 		return a.replicated(stmt)
 	}
 	r := a.sized(nil, a.decide())
+	if a.drawn && r == plan.Keyed && !a.refused() {
+		r = plan.Gathered
+	}
 	if a.refused() || r != plan.Keyed && r != plan.Gathered || r == plan.Keyed && a.certain() {
 		return r
 	}
@@ -201,6 +204,9 @@ func rangeNode(rv *pg.RangeVar) *pg.Node { return &pg.Node{Node: &pg.Node_RangeV
 
 // write plans it.
 func (c *changing) write() (*plan.Write, *pgerr.Error) {
+	if c.analysis.drawn && c.stmt.GetUpdateStmt() != nil && c.table != nil {
+		return c.drawnUpdateOf()
+	}
 	if refusal := c.ownDefaults(); refusal != nil {
 		return nil, refusal
 	}
@@ -245,7 +251,6 @@ func (c *changing) ownDefaults() *pgerr.Error {
 	if c.through == nil || c.table == nil {
 		return nil
 	}
-	rel := c.through.rel
 	lists := [][]*pg.Node{c.stmt.GetUpdateStmt().GetTargetList()}
 	for _, n := range c.stmt.GetMergeStmt().GetMergeWhenClauses() {
 		if w := n.GetMergeWhenClause(); w.CommandType == pg.CmdType_CMD_UPDATE {
@@ -253,7 +258,7 @@ func (c *changing) ownDefaults() *pgerr.Error {
 		}
 	}
 	for _, t := range slices.Concat(lists...) {
-		col := findColumn(rel, t.GetResTarget().GetName())
+		col := c.through.updated(t.GetResTarget().GetName())
 		v := t.GetResTarget().GetVal()
 		if row := v.GetMultiAssignRef().GetSource().GetRowExpr(); row != nil && int(v.GetMultiAssignRef().Colno) <= len(row.Args) {
 			v = row.Args[v.GetMultiAssignRef().Colno-1]

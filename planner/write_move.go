@@ -176,7 +176,7 @@ func (c *changing) newRow(rel *catalog.Relation, u *pg.UpdateStmt) (cols []*cata
 			continue
 		case !given:
 			v = nameNode(c.targetName(), col.Name)
-		case v.GetSetToDefault() != nil && drawsFrom(col):
+		case v.GetSetToDefault() != nil && (drawsFrom(col) || len(c.through.views) > 0):
 			return nil, nil, cannot("Give the value.", "column %q cannot be set to its default where the shard key is changed over several shards", col.Name)
 		case v.GetSetToDefault() != nil:
 			continue // it gets it when it is inserted
