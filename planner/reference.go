@@ -140,6 +140,11 @@ func (c *copier) plan(stmt *pg.Node) *plan.Write {
 	switch n := stmt.GetNode().(type) {
 	case *pg.Node_InsertStmt:
 		c.as = refName(n.InsertStmt.Relation)
+		if len(c.touched.sharded) > 0 {
+			// What has been found out about its tables is known by its nodes.
+			c.fillDefaults(n.InsertStmt)
+			return c.insert(n.InsertStmt)
+		}
 		ins := proto.Clone(n.InsertStmt).(*pg.InsertStmt)
 		if !c.fillDefaults(ins) {
 			ins = n.InsertStmt // the time is the home shard's own
@@ -216,6 +221,18 @@ func (c *copier) lentInsert(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
 	r, refusal := c.takeOut(stmt, map[*pg.RangeVar]bool{})
 	if refusal != nil {
 		return nil, refusal
+	}
+	left := ""
+	parser.Walk(r.tree, func(m any) bool {
+		if rv, ok := m.(*pg.RangeVar); ok {
+			if rel, t := c.relation(rv); rel != nil && t != nil && !t.Reference {
+				left = rv.Relname
+			}
+		}
+		return true
+	})
+	if left != "" || len(r.gather.Pieces) == 0 {
+		return nil, cannot("Read the rows first.", "sharded table %q cannot be read into reference table %q by this statement", c.touched.sharded[0], c.rel.Name.Name)
 	}
 	text, err := r.render(r.tree)
 	if err != nil {

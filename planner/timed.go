@@ -154,10 +154,11 @@ func namesOf(ins *pg.InsertStmt) []string {
 // fillDefaults writes the defaults that tell the time into an INSERT. It returns
 // false if there is no place for them.
 func (a *analysis) fillDefaults(ins *pg.InsertStmt) bool {
-	rel, _ := a.relation(ins.Relation)
-	if rel == nil || a.temporary(ins.Relation) {
+	to := a.writable(ins.Relation)
+	if to == nil || a.temporary(ins.Relation) {
 		return true
 	}
+	rel := to.shown
 	for i := range rel.Columns {
 		c := &rel.Columns[i]
 		if a.defaultTells(c) && a.leaves(ins, rel, c.Name) && !a.fillDefault(ins, rel, c) {

@@ -21,6 +21,11 @@ insert into regions select coalesce(region, 'none'), count(*), sum(balance) from
 insert into regions (name, customers) select c.name, count(*) from customers c join orders o on o.customer_id = c.id group by 1 returning name, customers;
 insert into regions (name, customers) select region, count(*) from customers group by 1 on conflict do nothing;
 insert into regions (name, customers) select coalesce(region, 'none'), 100 from customers group by 1 on conflict (name) do update set customers = excluded.customers + regions.customers returning name, customers;
+insert into regions (name, customers) select region, count(*) from customers where id < 0 group by 1 on conflict do nothing returning name;
+insert into loose select id, name from customers where id < 0 returning a;
+begin;
+insert into loose select id, name from customers where id < 0 returning *;
+rollback;
 insert into numbered (name) select name from customers order by id;
 insert into numbered (name, at) select 'o' || id, now() from orders where customer_id = 2;
 insert into numbered (name) select 'x' || c.id || s.key from customers c, settings s where c.id < 4 on conflict (name) do nothing;
