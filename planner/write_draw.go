@@ -228,7 +228,7 @@ func (c *changing) ownNames() []*pg.Node {
 			if !ok || len(ref.Fields) != 1 {
 				return true
 			}
-			if name := ref.Fields[0].GetString_().GetSval(); name != c.targetName() {
+			if name := ref.Fields[0].GetString_().GetSval(); name != c.targetName() || findColumn(c.through.rel, name) != nil {
 				ref.Fields = append([]*pg.Node{pg.MakeStrNode(c.targetName())}, ref.Fields...)
 			}
 			return true
