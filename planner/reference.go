@@ -146,8 +146,10 @@ func (c *copier) plan(stmt *pg.Node) *plan.Write {
 			return c.insert(n.InsertStmt)
 		}
 		ins := proto.Clone(n.InsertStmt).(*pg.InsertStmt)
-		if !c.fillDefaults(ins) {
-			ins = n.InsertStmt // the time is the home shard's own
+		if len(c.touched.sharded) > 0 || !c.fillDefaults(ins) {
+			// What is known of its tables is known of this tree. The time that is
+			// stored by default is the home shard's own.
+			ins = n.InsertStmt
 		}
 		return c.insert(ins)
 	case *pg.Node_UpdateStmt:
