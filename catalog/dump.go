@@ -326,6 +326,15 @@ func (n Name) quoted() string {
 
 var plainIdent = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
 
+// QuoteIdents writes names as PostgreSQL's messages do: quoted only if they must be.
+func QuoteIdents(names []string) string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = quoteIdent(n)
+	}
+	return strings.Join(out, ", ")
+}
+
 // quoteIdent writes a name as PostgreSQL does: quoted only if it must be.
 func quoteIdent(s string) string {
 	if plainIdent.MatchString(s) && !keyword(s) {

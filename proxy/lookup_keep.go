@@ -376,7 +376,7 @@ func lookupError(schema *catalog.Schema, err error) error {
 	for i := range l.Columns {
 		vs = append(vs, "v"+strconv.Itoa(i+1))
 	}
-	told.Detail = strings.Replace(e.Detail, "("+strings.Join(vs, ", ")+")", "("+strings.Join(l.Columns, ", ")+")", 1)
+	told.Detail = strings.Replace(e.Detail, "("+strings.Join(vs, ", ")+")", "("+catalog.QuoteIdents(l.Columns)+")", 1)
 	return &told
 }
 

@@ -612,7 +612,7 @@ func (l *lookupSpec) duplicated(values []string) error {
 		name = l.name
 	}
 	e := pgerr.New(pgerr.UniqueViolation, "could not create unique index %q", name).
-		WithDetail("Key (%s)=(%s) is duplicated.", strings.Join(l.columns, ", "), strings.Join(values, ", "))
+		WithDetail("Key (%s)=(%s) is duplicated.", catalog.QuoteIdents(l.columns), strings.Join(values, ", "))
 	e.Schema, e.Table, e.Constraint = l.table.Schema, l.table.Name, name
 	return e
 }

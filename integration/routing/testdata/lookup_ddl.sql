@@ -8,6 +8,8 @@ create table parts (id int, day date, tag text, n int) partition by range (day);
 create table parts_1 partition of parts for values from ('2020-01-01') to ('2021-01-01');
 create table parts_2 partition of parts for values from ('2021-01-01') to ('2022-01-01');
 insert into parts select i, date '2020-06-01' + i * 10, 't' || i, i from generate_series(1, 40) i;
+create table "Mixed %" ("Id" int primary key, "E%mail" text, "order" int);
+insert into "Mixed %" select i, 'e' || i, i from generate_series(1, 20) i;
 create table nokey (k int, name text not null, extra text);
 insert into nokey select i, 'k' || i, 'x' from generate_series(1, 20) i;
 
@@ -16,6 +18,7 @@ select weft.shard_table('people', 'id');
 select weft.shard_table('empty', 'id');
 select weft.shard_table('parts', 'id');
 select weft.shard_table('nokey', 'k');
+select weft.shard_table('"Mixed %"', '"Id"');
 
 @route
 alter table people add constraint one_email unique (email);
@@ -154,6 +157,19 @@ truncate empty;
 alter table empty drop column nick, drop constraint empty_name_key;
 insert into empty values (7, 'a'), (8, 'a');
 truncate empty;
+
+# Names that need quotes.
+alter table "Mixed %" add constraint "One!" unique ("E%mail", "order");
+@error
+insert into "Mixed %" values (31, 'e3', 3);
+@route
+select "Id" from "Mixed %" where "order" = 3 and "E%mail" = 'e3';
+alter table "Mixed %" drop constraint "One!";
+insert into "Mixed %" values (31, 'e3', 3);
+@error
+alter table "Mixed %" add constraint "One!" unique ("E%mail", "order");
+@route
+delete from "Mixed %" where "Id" = 31;
 
 # While others write.
 create unique index concurrently people_conc on people (email);
