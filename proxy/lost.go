@@ -14,21 +14,34 @@ import (
 
 // queryInLostTx answers as PostgreSQL does in a failed transaction: only its
 // end is let through, and there is no backend to be told.
-func (s *Session) queryInLostTx(facts *parser.Facts, n int) error {
+func (s *Session) queryInLostTx(text []byte, facts *parser.Facts, n int) error {
+	commit := endsTx(facts) && commits(string(text))
 	s.client.Consume(wire.HeaderLen + n)
 	switch {
 	case facts.Statements == 0:
 		s.toClient.Grow()
 		s.toClient.B = wire.AppendEmpty(s.toClient.B, wire.EmptyQueryResponse)
 	case endsTx(facts):
-		s.lostTx, s.failedHere = false, false
-		s.toClient.Grow()
-		s.toClient.B = wire.AppendCommandComplete(s.toClient.B, "ROLLBACK")
+		s.endLostTx(commit)
 	default:
 		s.tell(s.lostTxError())
 	}
 	s.tellReady()
 	return nil
+}
+
+// endLostTx ends it for the client too. COMMIT is answered with ROLLBACK only to those
+// who have heard of the failure: to others that would look like success.
+func (s *Session) endLostTx(commit bool) (told bool) {
+	cause := s.lostCause
+	s.lostTx, s.failedHere, s.lostCause = false, false, nil
+	if commit && cause != nil {
+		s.tell(cause)
+		return true
+	}
+	s.toClient.Grow()
+	s.toClient.B = wire.AppendCommandComplete(s.toClient.B, "ROLLBACK")
+	return false
 }
 
 // lostTxError is what the client is told: first how its transaction was lost,
@@ -81,20 +94,22 @@ func (s *Session) parseInLostTx(p wire.ParseBody, body []byte, f *parser.Facts) 
 }
 
 func (s *Session) bindInLostTx(name []byte) {
-	f := s.unnamed.facts
+	f, text := s.unnamed.facts, ""
 	if len(name) > 0 {
 		f = nil
 		if st := s.statements[string(name)]; st != nil {
-			f = st.facts
+			f, text = st.facts, st.server.SQL
 		}
 	} else if !s.unnamed.valid {
 		f = nil
+	} else if p, err := wire.DecodeParse(s.unnamed.body); err == nil {
+		text = string(p.SQL)
 	}
 	if !endsTx(f) {
 		s.failInLostTx()
 		return
 	}
-	s.endsLostTx = true
+	s.endsLostTx, s.commitsLostTx = true, commits(text)
 	s.ops.push(op{kind: opLocal, answer: wire.BindComplete})
 }
 
@@ -113,9 +128,10 @@ func (s *Session) executeInLostTx() {
 		return
 	}
 	s.emitLocal()
-	s.lostTx, s.endsLostTx, s.failedHere = false, false, false
-	s.toClient.Grow()
-	s.toClient.B = wire.AppendCommandComplete(s.toClient.B, "ROLLBACK")
+	s.endsLostTx = false
+	if s.endLostTx(s.commitsLostTx) {
+		s.skipping = true
+	}
 }
 
 // lost handles a backend that died under the session. An open transaction is

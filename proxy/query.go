@@ -47,7 +47,7 @@ func (s *Session) onQuery() error {
 		}
 	}
 	if s.lostTx {
-		return s.afterQuery(s.queryInLostTx(facts, len(body)))
+		return s.afterQuery(s.queryInLostTx(text, facts, len(body)))
 	}
 	return s.afterQuery(s.runQuery(text, facts, len(body)))
 }

@@ -218,7 +218,7 @@ func (s *Session) routedQuery(text []byte, n int) error {
 	delete(s.local, "")
 	switch {
 	case s.lostTx:
-		return s.queryInLostTx(f, n)
+		return s.queryInLostTx(text, f, n)
 	case s.goesOn(r, text, f):
 		return s.refuseQuery(endsAndGoesOn(), n)
 	case s.conn != nil && s.conn.Status == wire.TxFailed:

@@ -109,11 +109,13 @@ type Session struct {
 	failedHere bool         // it was weft that made it fail, before any shard took part
 	fatal      bool         // the backend said FATAL: pass it on and end
 	endsLostTx bool         // what is bound ends the lost transaction
-	copied     bool         // a COPY in the extended protocol awaits its Sync
-	copying    bool         // the relay met a CopyInResponse
-	midFrame   bool         // a message of the client is still in its buffer
-	done       effects      // what the open transaction has done so far
-	soiled     *pool.Conn   // a backend that has something of the session's and must go
+	// commitsLostTx: and means to commit it.
+	commitsLostTx bool
+	copied        bool       // a COPY in the extended protocol awaits its Sync
+	copying       bool       // the relay met a CopyInResponse
+	midFrame      bool       // a message of the client is still in its buffer
+	done          effects    // what the open transaction has done so far
+	soiled        *pool.Conn // a backend that has something of the session's and must go
 
 	loans        []loan
 	listenedInTx bool // LISTEN was repeated on the backend inside a transaction

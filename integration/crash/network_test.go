@@ -43,8 +43,9 @@ func newNetwork(t *testing.T, db string, host func(shard int) string) *network {
 	return n
 }
 
-// phases of a commit, by words that are sent in each.
-var phases = []string{"weft.decide", "PREPARE TRANSACTION", "COMMIT\x00", "COMMIT PREPARED"}
+// phases of a commit, by words that are sent in each: the third with its length, as other
+// texts end with COMMIT too.
+var phases = []string{"weft.decide", "PREPARE TRANSACTION", "\vCOMMIT\x00", "COMMIT PREPARED"}
 
 // TestNetwork breaks the network to a shard in each phase of a commit over two
 // shards. Whatever the client is told is true: what it heard was committed is on
@@ -82,7 +83,7 @@ func TestNetwork(t *testing.T) {
 func TestUnknown(t *testing.T) {
 	together(t)
 	net := newNetwork(t, "c_unknown", func(int) string { return "127.0.0.1" })
-	told := net.try(t, "COMMIT\x00", false, patience, func(shard int) { net.cables[shard].sever() }, func(shard int) { net.cables[shard].whole() })
+	told := net.try(t, "\vCOMMIT\x00", false, patience, func(shard int) { net.cables[shard].sever() }, func(shard int) { net.cables[shard].whole() })
 	if told != "08007" {
 		t.Errorf("told %q", told)
 	}
