@@ -1,0 +1,144 @@
+package proxy
+
+import (
+	"slices"
+	"strconv"
+
+	"weft/executor"
+	"weft/finish"
+	"weft/pgerr"
+	"weft/plan"
+	"weft/pool"
+	"weft/wire"
+)
+
+// What decides where a row goes, and is no constant, is asked of the home shard first.
+
+// ask asks the home shard for the keys of rows.
+func (in *inserting) ask(rows []int) error {
+	var cells []int
+	for _, i := range rows {
+		in.late[i] = true
+		for _, cell := range in.rows.Rows[i].Keys {
+			if cell >= 0 && in.cells[cell] == nil {
+				cells = append(cells, cell)
+			}
+		}
+	}
+	return in.askAll(cells)
+}
+
+// askFirst asks for what is never evaluated where the rows go, though it reads no
+// table: it belongs to the home shard.
+func (in *inserting) askFirst() error {
+	var cells []int
+	for i := range in.rows.Cells {
+		if in.rows.Cells[i].Home {
+			cells = append(cells, i)
+		}
+	}
+	return in.askAll(cells)
+}
+
+// askAll asks the home shard for cells.
+func (in *inserting) askAll(cells []int) error {
+	if len(cells) == 0 {
+		return nil
+	}
+	if err := in.s.gatherNow(in.gathering); err != nil {
+		return err
+	}
+	for part := range slices.Chunk(cells, maxTargets) {
+		if err := in.askCells(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// askCells asks for some cells in one query, with the client's own parameters.
+func (in *inserting) askCells(cells []int) error {
+	fill := in.fill()
+	fill.Own = func(dst []byte, kind plan.PartKind, i int) []byte {
+		if kind == plan.Given {
+			return strconv.AppendInt(append(dst, '$'), int64(i+1), 10)
+		}
+		g := in.plan.Generate.Values[i]
+		return append(dst, executor.Literal(in.supplied[i], g.Type)...)
+	}
+	sql := []byte("SELECT ")
+	for n, i := range cells {
+		c := &in.rows.Cells[i]
+		sql = c.Text.Append(append(appendComma(sql, n), '('), fill)
+		sql = append(append(sql, "\n)::"...), c.As...)
+	}
+	got, err := in.s.askHomeFor(in.gathering, string(sql))
+	if err != nil {
+		return err
+	}
+	if len(got) != len(cells) {
+		return pgerr.New(pgerr.InternalError, "%d keys of an INSERT were asked for, %d came", len(cells), len(got))
+	}
+	for n, i := range cells {
+		in.cells[i] = &got[n]
+	}
+	return nil
+}
+
+// askHomeFor runs a query of one row on the home shard, with the parameters of
+// the client.
+func (s *Session) askHomeFor(x *gathering, sql string) ([]argument, error) {
+	if err := s.useLane(s.lane); err != nil {
+		return nil, err
+	}
+	if err := s.sent(); err != nil {
+		return nil, err
+	}
+	c := s.conn
+	c.UnnamedBy = 0
+	out := wire.AppendParse(nil, "", sql, appendOIDs(nil, x.d.Params))
+	out, at := wire.Begin(out, wire.Bind)
+	out = append(append(append(out, 0, 0), x.values...), 0, 1, 0, 1)
+	out = wire.AppendDescribe(wire.End(out, at), 'P', "")
+	out = wire.AppendEmpty(appendExecute(out), wire.Sync)
+	if _, err := c.Write(out); err != nil {
+		return nil, c.Lost(err)
+	}
+	var got []argument
+	var cols []plan.Column
+	var failed error
+	err := c.UntilReady(func(typ byte, body []byte) {
+		var err error
+		switch typ {
+		case wire.ErrorResponse:
+			e := pool.ServerError(body)
+			e.Position = 0 // of a text that the client does not know
+			err = e
+		case wire.RowDescription:
+			cols, err = finish.DecodeColumns(body)
+		case wire.DataRow:
+			got, err = decodeRow(body, cols)
+		}
+		if failed == nil {
+			failed = err
+		}
+	})
+	if err == nil {
+		err = failed
+	}
+	return got, err
+}
+
+// decodeRow copies the values of a row in binary.
+func decodeRow(row []byte, cols []plan.Column) (out []argument, err error) {
+	row = row[min(2, len(row)):]
+	for i := range cols {
+		a := argument{typ: cols[i].Type, format: 1}
+		if a.value, row, err = nextField(row); err != nil {
+			return nil, err
+		}
+		a.value = slices.Clone(a.value)
+		out = append(out, a)
+	}
+	return out, nil
+}
