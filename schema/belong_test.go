@@ -121,3 +121,26 @@ CREATE TABLE a (id bigint PRIMARY KEY, m mood, n int DEFAULT 5 CHECK (n > 0)); C
 		t.Errorf("%+v", list)
 	}
 }
+
+// TestRoleOfHome: a role that was made before anything was declared can declare tables.
+func TestRoleOfHome(t *testing.T) {
+	c := newCluster(t)
+	c.home(`CREATE ROLE belong_c LOGIN; GRANT CREATE ON SCHEMA public TO belong_c`)
+	t.Cleanup(func() {
+		for _, n := range names {
+			on(t, n, c.db).run(t, "DROP OWNED BY belong_c CASCADE; DROP ROLE IF EXISTS belong_c")
+		}
+	})
+	c.home(`SET ROLE belong_c; CREATE TABLE mine (id bigint PRIMARY KEY); INSERT INTO mine SELECT generate_series(1, 100); RESET ROLE`)
+	req := c.request("mine", "id")
+	req.User = "belong_c"
+	if err := c.proxy("p").Shard(c.context(), req, c.notice); err != nil {
+		t.Fatal(err)
+	}
+	owners := c.each("SELECT pg_get_userbyid(relowner) || (SELECT count(*) > 0 FROM mine) FROM pg_class WHERE relname = 'mine'")
+	for _, n := range names {
+		if owners[n] != "belong_ctrue" {
+			t.Errorf("%s: %q", n, owners[n])
+		}
+	}
+}

@@ -67,6 +67,43 @@ func (d *declaration) bringRoles(s *session) error {
 	return nil
 }
 
+// admit makes the roles of the home shard on one where whoever declares the table cannot
+// log in yet, because nothing has been declared since that role was made. It is weft's
+// own user that does it.
+func (d *declaration) admit(shard string) error {
+	as := func(shard string) (*session, error) {
+		return open(d.ctx, d.cfg.Shards, shard, d.req.Database, d.cfg.Service, application(d.table.Job.ID))
+	}
+	home, err := as(d.snap.Home)
+	if err != nil {
+		return err
+	}
+	defer home.close()
+	s, err := as(shard)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	own := &declaration{Mover: d.Mover, ctx: d.ctx, req: d.req, home: home, notice: d.notice}
+	if err := s.run("BEGIN"); err != nil {
+		return err
+	}
+	if err := own.bringRoles(s); err != nil {
+		return err
+	}
+	if err := own.bringRights(s); err != nil {
+		return err
+	}
+	return s.run("COMMIT")
+}
+
+// unadmitted is the error of a shard that does not know whoever declares a table. It
+// ends the attempt, and not the session.
+func unadmitted(shard, user string, err error) error {
+	return pgerr.New(pgerr.InvalidAuthorizationSpec, "%q cannot log in to shard %q: %s", user, shard, pgerr.From(err).Message).
+		WithHint("Make the role on that server, or let weft do so: its service user must be a superuser on all shards.").WithCause(err)
+}
+
 // defaultsQuery lists what ALTER DEFAULT PRIVILEGES has said.
 const defaultsQuery = `WITH a AS (SELECT a.oid, a.defaclacl, a.defaclnamespace <> 0 AS inside, concat('ALTER DEFAULT PRIVILEGES FOR ROLE ', quote_ident(pg_get_userbyid(a.defaclrole)), ' IN SCHEMA ' || quote_ident(n.nspname)) AS head,
   CASE a.defaclobjtype WHEN 'r' THEN 'TABLES' WHEN 'S' THEN 'SEQUENCES' WHEN 'f' THEN 'FUNCTIONS' WHEN 'T' THEN 'TYPES' ELSE 'SCHEMAS' END AS what, pg_get_userbyid(a.defaclrole) AS owner
