@@ -61,6 +61,10 @@ bench-analytics: postgresql ## time the analytical questions at SCALE against on
 regress: postgresql ## run PostgreSQL's own regression scripts through weft (minutes, needs the network)
 	$(GO) test -tags regress -timeout 60m ./integration/regress -v $(ARGS)
 
+.PHONY: scripts
+scripts: postgresql ## play the scripts of statements through every way of the protocol (many minutes)
+	$(GO) test -timeout 2h ./integration/routing -run TestScripts -args -modes $(ARGS)
+
 .PHONY: routefuzz
 routefuzz: postgresql ## ask weft and PostgreSQL random statements for ROUTETIME
 	$(GO) test -timeout 24h ./integration/routing -run TestRandom -v -args -for $(ROUTETIME) -seed $$(date +%s) $(ARGS)

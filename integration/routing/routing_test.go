@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"slices"
@@ -103,17 +104,12 @@ func play(t *testing.T, name string, script []pair.Section) {
 
 var allModes = flag.Bool("modes", false, "play every script in every mode")
 
-// modes are those that a script is played in: in short, as simple queries and in
-// one way of the extended protocol, another for each script.
+// modes are those that a script is played in: in short one, another for each script.
 func modes(name string) []pair.Mode {
 	if *allModes {
 		return pair.Modes
 	}
-	sum := 0
-	for _, c := range name {
-		sum += int(c)
-	}
-	return []pair.Mode{pair.Simple, pair.Modes[1+sum%(len(pair.Modes)-1)]}
+	return []pair.Mode{pair.Modes[crc32.ChecksumIEEE([]byte(name))%uint32(len(pair.Modes))]}
 }
 
 // declare runs a statement that only weft knows.
