@@ -142,7 +142,6 @@ create table logged (id int primary key, v text); create trigger t before insert
 		"do $$ begin update r set v = 'b'; end $$",
 		"with x as (update r set v = 'b' returning id) select * from x",
 		"with x as (update r set v = 'b' returning id) insert into home select id from x",
-		"prepare x as update r set v = 'b'",
 		"copy (update r set v = 'b' returning id) to stdout",
 		"explain analyze update r set v = 'b'",
 		"insert into bare select 1, random()::text on conflict do nothing; update bare set c = clock_timestamp()",
