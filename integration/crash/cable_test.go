@@ -28,6 +28,9 @@ type trap struct {
 	words []byte
 	// before: it goes off before they are passed on, else after.
 	before bool
+	// found is called when they are, first of all: whoever waits for an answer may have it before
+	// the trap has gone off behind them.
+	found  func()
 	spring func()
 }
 
@@ -126,6 +129,9 @@ func (c *cable) carry(from io.Reader, to io.Writer, out bool) (closed bool) {
 		var t *trap
 		if out {
 			t = c.sprung(buf[:n])
+		}
+		if t != nil {
+			t.found()
 		}
 		if t != nil && t.before {
 			t.spring()

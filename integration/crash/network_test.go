@@ -97,17 +97,25 @@ const while = 6 * time.Second
 func (w *network) try(t *testing.T, phase string, before bool, while time.Duration, hurt, heal func(shard int)) string {
 	t.Helper()
 	w.n++
-	sprung := make(chan int, len(w.cables))
+	type wound struct {
+		shard int
+		done  chan struct{} // closed when it hurts
+	}
+	wounds := make(chan wound, len(w.cables))
 	for i, c := range w.cables {
-		c.lay(&trap{words: []byte(phase), before: before, spring: func() {
-			for j, other := range w.cables { // one is enough
-				if j != i {
-					other.lay(nil)
+		done := make(chan struct{})
+		c.lay(&trap{
+			words: []byte(phase), before: before, found: func() { wounds <- wound{i, done} },
+			spring: func() {
+				defer close(done)
+				for j, other := range w.cables { // one is enough
+					if j != i {
+						other.lay(nil)
+					}
 				}
-			}
-			hurt(i)
-			sprung <- i
-		}})
+				hurt(i)
+			},
+		})
 	}
 	conn := w.conn(0)
 	must(t, conn, "begin")
@@ -119,14 +127,16 @@ func (w *network) try(t *testing.T, phase string, before bool, while time.Durati
 	case err = <-done: // it need not wait for the network
 	case <-time.After(while):
 	}
-	if len(sprung) == 0 {
-		t.Errorf("a commit without %q", phase)
-	}
-	for len(sprung) > 0 {
-		heal(<-sprung)
-	}
 	for _, c := range w.cables {
 		c.lay(nil)
+	}
+	if len(wounds) == 0 {
+		t.Errorf("a commit without %q", phase)
+	}
+	for len(wounds) > 0 {
+		x := <-wounds
+		<-x.done
+		heal(x.shard)
 	}
 	if err == nil {
 		select {
