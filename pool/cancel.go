@@ -38,6 +38,13 @@ func (c *Conn) CancelOrGiveUp(ctx context.Context) error {
 func (c *Conn) requestCancel(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, c.lane.shard.pool.cfg.ConnectTimeout)
 	defer stop()
+	for c.Opening.Load() {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("cancel on %s: its transaction has not begun", c.Shard())
+		case <-time.After(time.Millisecond):
+		}
+	}
 	conn, err := c.endpoint.dialCancel(ctx)
 	if err != nil {
 		return fmt.Errorf("cancel on %s: %w", c.Shard(), err)

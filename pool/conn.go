@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"weft/pgerr"
@@ -27,6 +28,10 @@ type Conn struct {
 	Placeholders map[string]bool
 	// Status is the transaction state of the last ReadyForQuery.
 	Status byte
+	// Opening: a BEGIN has been sent, with a statement behind it, and has not been
+	// answered. A cancel request that hit it would let the statement run outside
+	// of any block, and commit: so none is sent meanwhile.
+	Opening atomic.Bool
 	// UnnamedBy tags the statement the backend holds under the empty name, by
 	// a number its owner chose; 0 if there is none that a session relies on.
 	UnnamedBy uint64
@@ -227,6 +232,7 @@ func (c *Conn) UntilReady(f func(typ byte, body []byte)) error {
 		case wire.ParameterStatus:
 			c.noteParameter(body)
 		case wire.ReadyForQuery:
+			c.Opening.Store(false)
 			if len(body) == 1 {
 				c.Status = body[0]
 			}

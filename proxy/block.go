@@ -105,6 +105,7 @@ func (s *Session) join() error {
 		s.toServer.Grow()
 		s.toServer.B = wire.AppendQuery(s.toServer.B, s.beginning())
 		s.ops.push(op{kind: opQuery, injected: true, sure: true})
+		s.conn.Opening.Store(true)
 		s.conn.Status, s.conn.UnnamedBy = wire.TxActive, 0
 		return nil
 	}

@@ -132,6 +132,7 @@ func (in *inlet) listen() {
 				return
 			}
 			in.begins = false
+			in.conn.Opening.Store(false)
 		}
 		c.Consume(wire.HeaderLen + len(body))
 	}

@@ -257,6 +257,7 @@ func (x *load) alone(in *inlet, sql string) error {
 	if in.begins {
 		sql = x.s.block.begin + ";" + sql
 		in.begins, in.leg.out = false, nil
+		in.conn.Opening.Store(false)
 	}
 	if sql == "" {
 		return nil

@@ -156,6 +156,7 @@ func (l *leg) frame() (typ byte, body []byte, err error) {
 		if len(body) == 1 {
 			c.Status = body[0]
 		}
+		c.Opening.Store(false)
 		c.Consume(l.consume)
 		l.consume = 0
 		if l.begins && l.err == nil {
@@ -198,6 +199,10 @@ func (s *Session) stopLegs(legs []*leg) {
 		}
 		if len(l.out) > 0 || !l.owed { // nothing has been sent
 			l.out, l.over = nil, true
+			l.conn.Opening.Store(false)
+			continue
+		}
+		if l.awaitBegin(); l.over {
 			continue
 		}
 		l.conn.BeginCancel()
@@ -213,6 +218,24 @@ func (s *Session) stopLegs(legs []*leg) {
 		}
 	}
 }
+
+// awaitBegin waits for the answer to the BEGIN that the statement was sent with: a
+// cancel request must not hit that.
+func (l *leg) awaitBegin() {
+	if !l.conn.Opening.Load() {
+		return
+	}
+	_ = l.conn.Conn().SetReadDeadline(time.Now().Add(beginTimeout))
+	for l.conn.Opening.Load() && !l.over {
+		if _, _, err := l.frame(); err != nil {
+			return // it is given up, and rolls back
+		}
+	}
+	_ = l.conn.Conn().SetReadDeadline(time.Time{})
+}
+
+// beginTimeout is how long a BEGIN may take, which has nothing to wait for.
+const beginTimeout = 5 * time.Second
 
 // legFor makes a leg to a shard: with the backend that takes part in the block,
 // or the one the session is tied to, else with a borrowed one.
@@ -275,6 +298,7 @@ func (s *Session) joinLeg(l *leg) error {
 	s.joined(l.conn)
 	if b.plain && len(b.replay) == 0 {
 		l.out = wire.AppendQuery(l.out, s.beginning())
+		l.conn.Opening.Store(true)
 		l.begins = true
 		return nil
 	}

@@ -325,6 +325,9 @@ func (s *Session) onReady(c *pool.Conn, o *op, status byte) error {
 		return c.Lost(wire.ErrMalformed)
 	}
 	c.Status = status
+	if c.Opening.Load() {
+		c.Opening.Store(false)
+	}
 	if o.spread != nil && o.spread.err != nil && c.Status == wire.TxActive {
 		// The client has been told; its transaction must know it too.
 		_, _ = c.Exec(provoke)
