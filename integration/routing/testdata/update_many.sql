@@ -48,9 +48,10 @@ update orders o set total = x.s from (select customer_id, order_id, sum(qty) as 
 with big as (select customer_id, count(*) as n from orders group by customer_id) update customers c set balance = big.n from big where big.customer_id = c.id returning c.id, c.balance;
 update customers set name = 'has' where id in (select customer_id from orders where status = 'paid') returning id;
 update customers set name = 'has not' where not exists (select from orders o where o.customer_id = customers.id) returning id;
-update customers c set name = 'v' || v.id from open_orders v where v.customer_id = c.id and v.total > 50 returning c.id, c.name;
+update customers c set name = 'v' || v.customer_id from open_orders v where v.customer_id = c.id and v.total > 50 returning c.id, c.name;
 update order_items set qty = qty + 1 where product_id in (select id from dear) returning id;
-update orders o set note = p.name from order_items i, lateral (select name from products where products.id = i.product_id) p where i.order_id = o.id and i.customer_id = o.customer_id and i.qty > 1 returning o.id, o.note;
+update orders o set note = p.name from (select i.order_id, i.customer_id, min(l.name) as name from order_items i, lateral (select name from products where products.id = i.product_id) l where i.qty > 1 group by 1, 2) p where p.order_id = o.id and p.customer_id = o.customer_id returning o.id, o.note;
+update orders o set note = 'lateral' from order_items i, lateral (select name from products where products.id = i.product_id) p where i.order_id = o.id and i.customer_id = o.customer_id and i.qty > 1 returning o.id, o.note;
 update tags set codes[1] = 9, weight = weight * 2 returning *;
 update customers set created = current_date where id > 6;
 update customers set created = date '2024-02-02' returning id, created;
