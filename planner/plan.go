@@ -170,15 +170,12 @@ func (a *analysis) solve() {
 	e := pgerr.New(pgerr.FeatureNotSupported, "this statement visits more than one shard")
 	if len(free) > 0 {
 		e.Message += ": " + free[0]
-		e.Hint = "Add " + a.keyOf(free[0]) + " = … to WHERE. Writes on several shards are not supported yet."
+		e.Hint = "Add " + a.keyOf(free[0]) + " = … to WHERE, or send it as a statement of its own."
 		if strings.Contains(free[0], "no known value") {
-			e.Hint = "Give the shard key as a constant or a parameter. Writes on several shards are not supported yet."
+			e.Hint = "Give the shard key as a constant or a parameter, or send it as a statement of its own."
 		}
 	} else {
-		e.Hint = "Writes on several shards are not supported yet."
-	}
-	if a.out.Gather != nil {
-		e.Hint = strings.TrimSuffix(e.Hint, "Writes on several shards are not supported yet.")
+		e.Hint = "Send it as a statement of its own."
 	}
 	a.out.Refusal = e
 }
