@@ -9,6 +9,9 @@ ROUTETIME ?= 10m
 WRITETIME ?= 10m
 SELECTTIME ?= 10m
 COPYTIME ?= 10m
+# How many packages are tested at once: one more than there are processors, as the
+# tests of crashes mostly wait.
+AT_ONCE  ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 ROUNDS   ?= 10
 SCALE    ?= 10
 # Directory of initdb and postgres; found by itself when empty.
@@ -39,7 +42,7 @@ build: ## build bin/weft
 
 .PHONY: test
 test: postgresql ## run all tests, against real servers
-	$(GO) test -race -timeout 15m $(PKG)
+	$(GO) test -race -p $(AT_ONCE) -timeout 15m $(PKG)
 
 .PHONY: lint
 lint: ## vet, staticcheck, formatting, go.mod
