@@ -115,19 +115,7 @@ func (c *changing) drawnUpdateOf() (*plan.Write, *pgerr.Error) {
 	for i := range c.table.keys {
 		split.Columns = append(split.Columns, first+len(key)+i)
 	}
-	del := &pg.DeleteStmt{Relation: u.Relation, UsingClause: u.FromClause, WhereClause: u.WhereClause, WithClause: u.WithClause}
-	for i, v := range carried {
-		del.ReturningList = append(del.ReturningList, targetOf(v, inputColumn(i)))
-	}
-	d := c.changing(&pg.Node{Node: &pg.Node_DeleteStmt{DeleteStmt: del}})
-	stays, refusal := d.staying()
-	switch {
-	case refusal != nil:
-		return nil, refusal
-	case len(d.once) > 0:
-		return nil, cannot("Ask for its rows first.", "a subquery that may yield other rows each time is not supported where values of a sequence are set")
-	}
-	r, refusal := d.takeOut(d.stmt, stays)
+	r, refusal := c.asDelete(u, carried, "where values of a sequence are set")
 	if refusal != nil {
 		return nil, refusal
 	}

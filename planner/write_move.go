@@ -50,20 +50,8 @@ func (c *changing) move() (*plan.Write, *pgerr.Error) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	del := &pg.DeleteStmt{Relation: u.Relation, UsingClause: u.FromClause, WhereClause: u.WhereClause, WithClause: u.WithClause}
 	moves, old := c.uniqueMoves(rel, cols)
-	for i, v := range slices.Concat(values, old) {
-		del.ReturningList = append(del.ReturningList, targetOf(v, inputColumn(i)))
-	}
-	d := c.changing(&pg.Node{Node: &pg.Node_DeleteStmt{DeleteStmt: del}})
-	stays, refusal := d.staying()
-	switch {
-	case refusal != nil:
-		return nil, refusal
-	case len(d.once) > 0:
-		return nil, cannot("Ask for its rows first.", "a subquery that may yield other rows each time is not supported where a shard key is changed over several shards")
-	}
-	r, refusal := d.takeOut(d.stmt, stays)
+	r, refusal := c.asDelete(u, slices.Concat(values, old), "where a shard key is changed over several shards")
 	if refusal != nil {
 		return nil, refusal
 	}
@@ -234,4 +222,22 @@ func (c *changing) uniqueMoves(rel *catalog.Relation, cols []*catalog.Column) (m
 		}
 	}
 	return moves, old
+}
+
+// asDelete makes a DELETE of the rows that an UPDATE changes, which returns what is
+// carried on of them. where says what cannot do with rows that differ each time.
+func (c *changing) asDelete(u *pg.UpdateStmt, carried []*pg.Node, where string) (*remainder, *pgerr.Error) {
+	del := &pg.DeleteStmt{Relation: u.Relation, UsingClause: u.FromClause, WhereClause: u.WhereClause, WithClause: u.WithClause}
+	for i, v := range carried {
+		del.ReturningList = append(del.ReturningList, targetOf(v, inputColumn(i)))
+	}
+	d := c.changing(&pg.Node{Node: &pg.Node_DeleteStmt{DeleteStmt: del}})
+	stays, refusal := d.staying()
+	switch {
+	case refusal != nil:
+		return nil, refusal
+	case len(d.once) > 0:
+		return nil, cannot("Ask for its rows first.", "a subquery that may yield other rows each time is not supported %s", where)
+	}
+	return d.takeOut(d.stmt, stays)
 }

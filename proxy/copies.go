@@ -158,11 +158,7 @@ func (s *Session) openCopyLegs(x *gathering, shards []int, t *tee) (err error) {
 		}
 	}
 	for _, shard := range shards {
-		l, err := s.legFor(shard)
-		if l != nil {
-			x.legs = append(x.legs, l)
-			s.track(x.legs)
-		}
+		l, err := s.addLeg(x, shard)
 		if err != nil {
 			return err
 		}

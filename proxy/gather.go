@@ -407,12 +407,7 @@ func (s *Session) openLegs(x *gathering) (err error) {
 		if len(pieces) == 0 && !x.again(shard) {
 			continue
 		}
-		l, err := s.legFor(shard)
-		if l != nil {
-			x.legs = append(x.legs, l)
-			s.track(x.legs)
-		}
-		if err != nil {
+		if _, err := s.addLeg(x, shard); err != nil {
 			return err
 		}
 	}

@@ -237,6 +237,16 @@ func (l *leg) awaitBegin() {
 // beginTimeout is how long a BEGIN may take, which has nothing to wait for.
 const beginTimeout = 5 * time.Second
 
+// addLeg adds a leg to a shard to those of an execution, where cancel requests find it.
+func (s *Session) addLeg(x *gathering, shard int) (*leg, error) {
+	l, err := s.legFor(shard)
+	if l != nil {
+		x.legs = append(x.legs, l)
+		s.track(x.legs)
+	}
+	return l, err
+}
+
 // legFor makes a leg to a shard: with the backend that takes part in the block,
 // or the one the session is tied to, else with a borrowed one.
 func (s *Session) legFor(shard int) (*leg, error) {

@@ -193,6 +193,37 @@ func (s *Session) await(c *pool.Conn, n int) error {
 	return err
 }
 
+// copyRow passes a row on as COPY data.
+func (s *Session) copyRow(c *pool.Conn, o *op, body []byte) (err error) {
+	s.toClient.Grow()
+	if s.toClient.B, err = o.copies.append(s.toClient.B, body); err != nil {
+		return c.Lost(err)
+	}
+	if s.toClient.Full() {
+		return s.flushOrEnd()
+	}
+	return nil
+}
+
+// describeParameters returns what the client is told of a statement's parameters.
+func (s *Session) describeParameters(c *pool.Conn, o *op, body []byte) ([]byte, error) {
+	if s.translate != nil {
+		if err := s.translate.ParameterDescription(body); err != nil {
+			return nil, c.Lost(untranslatable(err))
+		}
+	}
+	if st := s.learning(o); st != nil {
+		st.params = append(st.params[:0], body...)
+	}
+	if o.hidden > 0 {
+		body = wire.FewerParameters(body, o.hidden)
+	}
+	if o.described != nil {
+		o.described.params = append([]byte{}, body...)
+	}
+	return body, nil
+}
+
 // answer handles one whole frame of the backend.
 func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 	visible := !o.injected
@@ -222,34 +253,16 @@ func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 		s.ops.pop()
 	case wire.DataRow:
 		if o.copies != nil {
-			s.toClient.Grow()
-			var err error
-			if s.toClient.B, err = o.copies.append(s.toClient.B, body); err != nil {
-				return c.Lost(err)
-			}
-			if s.toClient.Full() {
-				return s.flushOrEnd()
-			}
-			return nil
+			return s.copyRow(c, o, body)
 		}
 		// One that may hold OIDs.
 		if err := s.translate.DataRow(body, *o.rows); err != nil {
 			return c.Lost(untranslatable(err))
 		}
 	case wire.ParameterDescription:
-		if s.translate != nil {
-			if err := s.translate.ParameterDescription(body); err != nil {
-				return c.Lost(untranslatable(err))
-			}
-		}
-		if st := s.learning(o); st != nil {
-			st.params = append(st.params[:0], body...)
-		}
-		if o.hidden > 0 {
-			body = wire.FewerParameters(body, o.hidden)
-		}
-		if o.described != nil {
-			o.described.params = append([]byte{}, body...)
+		var err error
+		if body, err = s.describeParameters(c, o, body); err != nil {
+			return err
 		}
 	case wire.RowDescription, wire.NoData:
 		if typ == wire.RowDescription && s.translate != nil {

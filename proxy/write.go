@@ -286,11 +286,7 @@ func (s *Session) openWriteLegs(x *gathering) (err error) {
 		if len(visited) == 0 {
 			continue
 		}
-		l, err := s.legFor(shard)
-		if l != nil {
-			x.legs = append(x.legs, l)
-			s.track(x.legs)
-		}
+		l, err := s.addLeg(x, shard)
 		if err != nil {
 			return err
 		}

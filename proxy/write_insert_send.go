@@ -35,11 +35,7 @@ func (in *inserting) open(trial bool) (err error) {
 		if len(rows) == 0 {
 			continue
 		}
-		l, err := s.legFor(shard)
-		if l != nil {
-			x.legs = append(x.legs, l)
-			s.track(x.legs)
-		}
+		l, err := s.addLeg(x, shard)
 		if err != nil {
 			return err
 		}

@@ -448,11 +448,7 @@ func (in *splitting) open() (err error) {
 		if rows == nil {
 			continue
 		}
-		l, err := s.legFor(shard)
-		if l != nil {
-			x.legs = append(x.legs, l)
-			s.track(x.legs)
-		}
+		l, err := s.addLeg(x, shard)
 		if err != nil {
 			return err
 		}
