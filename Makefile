@@ -52,6 +52,10 @@ lint: ## vet, staticcheck, formatting, go.mod
 fmt: ## format the source
 	$(GO) tool gofumpt -w .
 
+.PHONY: drivers
+drivers: postgresql ## run real drivers, ORMs and psql through weft and beside it; installs what they need
+	$(GO) run ./integration/drivers $(ARGS)
+
 .PHONY: bench
 bench: postgresql ## measure against PgBouncer and PostgreSQL
 	$(GO) run ./bench $(ARGS)

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// installLimit is generous: a first run fetches packages.
+const installLimit = 15 * time.Minute
+
+// install runs the install.sh of each language that is needed, and returns by folder why
+// it failed.
+func install(ctx context.Context, folder string, chosen []suite, out io.Writer) map[string]error {
+	failed := map[string]error{}
+	for _, s := range chosen {
+		if _, done := failed[s.Dir]; done {
+			continue
+		}
+		began := time.Now()
+		failed[s.Dir] = installLanguage(ctx, folder, s.Dir)
+		if took := time.Since(began); took > time.Second && failed[s.Dir] == nil {
+			fmt.Fprintf(out, "installed %s (%.1f s)\n", s.Dir, took.Seconds())
+		}
+	}
+	return failed
+}
+
+func installLanguage(ctx context.Context, folder, dir string) error {
+	build, err := buildDir(dir)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(ctx, installLimit)
+	defer stop()
+	cmd := exec.CommandContext(ctx, "sh", "install.sh")
+	cmd.Dir = filepath.Join(folder, dir)
+	cmd.Env = append(os.Environ(), "BUILD="+build)
+	said := &tail{limit: tailLimit}
+	cmd.Stdout, cmd.Stderr = said, said
+	if err := endWhole(cmd); err != nil {
+		return fmt.Errorf("install.sh: %w\n%s", err, said)
+	}
+	return nil
+}
+
+// buildDir is where a language puts what it fetches and builds: it outlives the run, and is
+// not in the tree.
+func buildDir(dir string) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	build := filepath.Join(cache, "weft-drivers", dir)
+	return build, os.MkdirAll(build, 0o755)
+}
