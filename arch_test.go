@@ -42,7 +42,7 @@ var layers = [][]string{
 	{"datum"},
 	{"parser", "auth", "wire", "pgserver/pgtest", "copydata"},
 	{"pgserver"},
-	{"pgerr", "memo"},
+	{"pgerr", "memo", "tally"},
 }
 
 // pure packages take values and return values: no clock, no I/O.

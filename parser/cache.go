@@ -1,6 +1,7 @@
 package parser
 
 import (
+	"sync/atomic"
 	"unsafe"
 
 	"weft/memo"
@@ -16,7 +17,12 @@ const (
 type Cache struct {
 	norms *memo.Table[*Facts] // by shortened Norm; nil facts say that the facts depend on the literals
 	texts *memo.Table[*Facts] // by text and options, for those
+
+	misses atomic.Int64
 }
+
+// Misses is how many texts were parsed because their facts were not known.
+func (c *Cache) Misses() int64 { return c.misses.Load() }
 
 // NewCache returns a cache that keeps at most about maxBytes.
 func NewCache(maxBytes int64) *Cache {
@@ -54,6 +60,10 @@ func (c *Cache) Facts(s *Scanner, text []byte, opt Options) *Facts {
 	if facts == nil || facts.Err != nil || facts.Exact {
 		facts = parseFacts(string(text), opt)
 	}
+	if facts.Err == nil {
+		facts.Norm = string(key)
+	}
+	c.misses.Add(1)
 	switch {
 	case facts.Err != nil:
 	case !facts.Exact:
@@ -83,7 +93,7 @@ func (f *Facts) size() int64 {
 		return 0
 	}
 	const header = int64(unsafe.Sizeof("")) + 8
-	n := int64(unsafe.Sizeof(*f)) + 16
+	n := int64(unsafe.Sizeof(*f)) + 16 + int64(len(f.Norm))
 	for _, list := range [][]string{f.Funcs, f.Relations} {
 		for _, s := range list {
 			n += header + int64(len(s))

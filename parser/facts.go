@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	pg_query "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/tally"
 )
 
 // Facts is what a text does to the session it runs in, over all its statements. Facts are immutable and shared.
@@ -29,6 +31,12 @@ type Facts struct {
 	Exact bool
 	// Err: pg_query could not parse the text, or it is too deep to be parsed safely; Effects is then Opaque.
 	Err error
+
+	// Norm is the text without its literals, shortened; Statement is it for people. Empty for one that is not kept, or
+	// cannot be parsed: what looks like a name in it may be anything.
+	Norm string
+	// Tally is where the executions of it are counted.
+	Tally tally.Anchor
 }
 
 // Setting is one SET, RESET or set_config.

@@ -39,7 +39,12 @@ type Cache struct {
 	// planning is PlanLater, gathering PlanGathered and timing PlanTimed, but in
 	// tests.
 	planning, gathering, timing planning
+
+	misses atomic.Int64
 }
+
+// Misses is how many texts were planned because no plan was known.
+func (c *Cache) Misses() int64 { return c.misses.Load() }
 
 type planning func(env *Env, text string, literals []parser.Literal, paramTypes []uint32) *plan.Plan
 
@@ -74,9 +79,13 @@ func (c *Cache) plan(tag uint64, by planning, env *Env, s *parser.Scanner, text,
 	if len(oids) <= 2 {
 		oids = nil
 	}
+	miss := func() *plan.Plan {
+		c.misses.Add(1)
+		return by(env, string(text), s.Literals, types(oids))
+	}
 	scanned := len(s.Norm) > 0 || len(text) == 0
 	if !scanned || len(s.Norm) > maxCached || env.ID == 0 || len(env.Temporary) > 0 {
-		return by(env, string(text), s.Literals, types(oids))
+		return miss()
 	}
 	norm := memo.Key{Tag: tag, Text: s.Norm, More: oids}
 	p, known := c.norms.Get(&norm)
@@ -90,7 +99,7 @@ func (c *Cache) plan(tag uint64, by planning, env *Env, s *parser.Scanner, text,
 			return p
 		}
 	}
-	p = by(env, string(text), s.Literals, types(oids))
+	p = miss()
 	switch {
 	case !exactOnly(p, s.Norm):
 		c.norms.Put(&norm, p, p.Size())

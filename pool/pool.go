@@ -11,6 +11,7 @@ import (
 
 	"weft/directory"
 	"weft/pgerr"
+	"weft/tally"
 )
 
 // Pool holds the connections to all shards.
@@ -53,7 +54,7 @@ func (p *Pool) Shard(s *directory.Shard) *Shard {
 	defer p.mu.Unlock()
 	sh := p.shards[s.Name]
 	if sh == nil {
-		sh = &Shard{Name: s.Name, pool: p, lanes: map[Key]*Lane{}, users: map[string]int{}}
+		sh = &Shard{Name: s.Name, pool: p, lanes: map[Key]*Lane{}, users: map[string]int{}, Times: tally.NewHistogram(tally.Durations), Queued: tally.NewHistogram(tally.Durations)}
 		sh.spec.Store(s)
 		p.shards[s.Name] = sh
 		return sh
@@ -149,6 +150,13 @@ func (p *Pool) InUse(match func(Key) bool) int {
 		sh.mu.Unlock()
 	}
 	return n
+}
+
+// Shards calls f for each shard that has been used.
+func (p *Pool) Shards(f func(*Shard)) {
+	for _, sh := range p.all() {
+		f(sh)
+	}
 }
 
 func (p *Pool) all() []*Shard {

@@ -8,6 +8,7 @@ import (
 
 	"weft/directory"
 	"weft/pgerr"
+	"weft/tally"
 )
 
 // Shard holds the connections to one shard, all lanes together, because the
@@ -16,6 +17,9 @@ type Shard struct {
 	Name string
 	pool *Pool
 	spec atomic.Pointer[directory.Shard]
+	// Times is how long it takes to answer, as those who ask it count it, and
+	// Queued how long sessions have waited for a connection to it.
+	Times, Queued *tally.Histogram
 
 	// mu guards everything below and the idle lists of the lanes. It is never
 	// held across the network.
@@ -140,6 +144,7 @@ func (w *waiter) wait(ctx context.Context) (*Conn, error) {
 	timeout := time.NewTimer(sh.pool.cfg.QueueTimeout)
 	defer timeout.Stop()
 	sh.pool.stats.Waits.Add(1)
+	defer func() { sh.Queued.Add(w.want.Session, int64(time.Since(w.since))) }()
 	var err error
 	select {
 	case c := <-w.ready:

@@ -8,6 +8,7 @@ import (
 	"weft/parser"
 	"weft/pgerr"
 	"weft/pool"
+	"weft/tally"
 	"weft/wire"
 )
 
@@ -23,6 +24,7 @@ func (s *Session) onBind(length int) error {
 	if err := s.needBind(need); err != nil {
 		return err
 	}
+	s.bound1.at = tally.Now()
 	body := s.client.Buffered()[wire.HeaderLen:need]
 	portal, name, rest, ok := wire.BindNames(body)
 	if !ok && whole {
@@ -133,6 +135,7 @@ func (s *Session) sendBind(portal, name, rest []byte, tail int) (sent bool, err 
 		}
 	}
 	s.ops.push(o)
+	s.noteBound(portal, facts)
 	if s.translate != nil {
 		if _, st := s.parsed(name); st != nil {
 			s.describeBound(portal, st, rest)

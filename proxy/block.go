@@ -371,6 +371,7 @@ func (s *Session) forgetPortals() {
 	s.portalLane = nil
 	clear(s.portals)
 	clear(s.local)
+	clear(s.portalFacts)
 }
 
 // giveOthersBack releases the participants, whose transactions are over.

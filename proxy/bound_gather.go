@@ -10,6 +10,7 @@ import (
 	"weft/executor"
 	"weft/parser"
 	"weft/pool"
+	"weft/tally"
 	"weft/wire"
 )
 
@@ -129,6 +130,10 @@ func (s *Session) executeGather(x *gathering, body []byte) error {
 		return err
 	}
 	x.began = time.Now()
+	s.runsAs(tally.Gather)
+	if x.write != nil && x.explain == nil {
+		s.run.kind = tally.Write
+	}
 	s.beginGather()
 	defer s.endGather()
 	limit := int(int32(binary.BigEndian.Uint32(rest)))

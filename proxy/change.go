@@ -11,6 +11,7 @@ import (
 	"weft/pgerr"
 	"weft/plan"
 	"weft/planner"
+	"weft/tally"
 	"weft/twopc"
 )
 
@@ -192,6 +193,9 @@ func (s *Session) publish(n news) {
 		e := pgerr.New("01000", "other proxies may not know of this change of the schema yet").WithDetail("%s", err.Error())
 		e.Severity = pgerr.SeverityWarning
 		s.tell(e)
+		if a := s.agreement; a != nil {
+			s.srv.metrics.commits[a.Outcome()].Add(s.id, tally.Now()-a.began)
+		}
 		// What is pending stays in hand meanwhile.
 		s.agreement = nil
 		s.srv.wg.Go(func() { s.srv.publishLater(n) })

@@ -9,6 +9,7 @@ import (
 	"weft/pgerr"
 	"weft/plan"
 	"weft/pool"
+	"weft/tally"
 	"weft/twopc"
 	"weft/wire"
 )
@@ -28,6 +29,7 @@ type agreement struct {
 	undo     []plan.Name  // names declared for it that the tables may not get
 	told     bool         // it is in the directory
 	severed  bool         // contact with the deciding shard is lost
+	began    int64        // when, as tally.Now tells it
 }
 
 // index returns which participant a backend is, -1 if none.
@@ -58,6 +60,9 @@ func (s *Session) agree() error {
 		return err
 	}
 	s.srv.hands.take(a.name.Counter)
+	s.runsAs(tally.TwoPhase)
+	s.visits(len(a.conns) + 1)
+	a.began = tally.Now()
 	s.agreement = a
 	a.Begin(len(a.conns))
 	if err := s.decide(a); err != nil {

@@ -60,6 +60,9 @@ type Config struct {
 	FactsBytes int64
 	// PlanBytes bounds the memory of plans. Default 64 MiB.
 	PlanBytes int64
+	// StatementBytes bounds the memory of what is counted by statement. Default
+	// 16 MiB.
+	StatementBytes int64
 	// Version is weft's own, for SHOW VERSION. Default "dev".
 	Version string
 	// StopAt, if not nil, is called at the named points of a commit and of its
@@ -117,6 +120,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.PlanBytes == 0 {
 		c.PlanBytes = 64 << 20
+	}
+	if c.StatementBytes == 0 {
+		c.StatementBytes = 16 << 20
 	}
 	if c.Version == "" {
 		c.Version = "dev"

@@ -10,6 +10,7 @@ import (
 	"weft/pgerr"
 	"weft/plan"
 	"weft/pool"
+	"weft/tally"
 	"weft/wire"
 )
 
@@ -18,6 +19,7 @@ import (
 func (s *Session) copyQuery(r *router, p *plan.Plan, text []byte, f *parser.Facts, n int) error {
 	text, literals := slices.Clone(text), slices.Clone(r.scan.Literals)
 	s.client.Consume(wire.HeaderLen + n)
+	s.runsAs(tally.Copy)
 	if p.Copy.Query != "" {
 		return s.copyOut(p.Copy, f)
 	}
@@ -70,6 +72,7 @@ func (s *Session) tellTag(tag string) {
 	if s.quietFailed || tag == "" {
 		return
 	}
+	s.run.rows += rowsOf([]byte(tag))
 	s.toClient.Grow()
 	s.toClient.B = wire.AppendCommandComplete(s.toClient.B, tag)
 }
@@ -96,6 +99,7 @@ func (s *Session) executeCopy(b *boundCopy) error {
 		return s.refuseBoundRead(pgerr.New(pgerr.ObjectNotInPrerequisiteState, "portal cannot be run"))
 	}
 	b.over = true
+	s.runsAs(tally.Copy)
 	// What came before is answered before the data is asked for.
 	before := s.openPipe
 	if b.plan.Copy.Query != "" && !s.piped {

@@ -80,6 +80,7 @@ func (s *Session) mayLock(text string) error {
 // everyPart runs a statement on every shard, in the open block if it can.
 func (s *Session) everyPart(p *plan.Plan, text string, f *parser.Facts) error {
 	e := &spread{text: text, plan: p}
+	s.runsEverywhere()
 	err := s.mayChange()
 	if err == nil && e.alone() {
 		if err = s.prepareAlone(e); err == nil && e.local() {
@@ -278,6 +279,7 @@ func (s *Session) everyBound(portal []byte, pl *planned) error {
 func (s *Session) everyExecute(body []byte, e *spread) error {
 	name, _, _ := wire.CString(body)
 	delete(s.everywhere, string(name))
+	s.runsEverywhere()
 	if e.alone() {
 		if done, err := s.aloneExecute(e); done || err != nil {
 			return err

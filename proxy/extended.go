@@ -64,7 +64,9 @@ func (s *Session) extended(typ byte) error {
 	}
 	if b := s.copyNext; b != nil {
 		s.copyNext = nil
-		if err := s.executeCopy(b); err != nil {
+		err := s.executeCopy(b)
+		s.endRun()
+		if err != nil {
 			return err
 		}
 	}
@@ -118,6 +120,7 @@ func (s *Session) onParse(body []byte) error {
 		return s.keepParse(body)
 	}
 	facts := s.facts(p.SQL)
+	s.bound1.facts = facts
 	if s.lostTx {
 		s.parseInLostTx(p, body, facts)
 		return nil
@@ -207,6 +210,16 @@ func (s *Session) onDescribe(body []byte) error {
 }
 
 func (s *Session) onExecute(body []byte) error {
+	s.beginExecute(body)
+	err := s.execute(body)
+	if s.copyNext == nil {
+		s.endRun()
+	}
+	return err
+}
+
+// execute is onExecute without the counting.
+func (s *Session) execute(body []byte) error {
 	if s.routing() {
 		if done, err := s.executeRouted(body); done || err != nil {
 			return err
@@ -224,7 +237,7 @@ func (s *Session) onExecute(body []byte) error {
 		return nil
 	}
 	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Execute, body)
-	o := op{kind: opExecute}
+	o := op{kind: opExecute, run: s.deferRun()}
 	if s.translate != nil {
 		o.rows = s.portalRows
 	}

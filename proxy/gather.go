@@ -13,6 +13,7 @@ import (
 	"weft/pgerr"
 	"weft/plan"
 	"weft/pool"
+	"weft/tally"
 	"weft/wire"
 )
 
@@ -117,6 +118,7 @@ func (s *Session) answerGather(r *router, p *plan.Plan, text []byte, f *parser.F
 		x.formats = out.formats()
 	}
 	s.client.Consume(wire.HeaderLen + n)
+	s.runsAs(tally.Gather)
 	s.beginGather()
 	defer s.endGather()
 	if p.Explain != nil {

@@ -11,6 +11,7 @@ import (
 
 	"weft/directory"
 	"weft/plan"
+	"weft/tally"
 	"weft/twopc"
 )
 
@@ -40,6 +41,7 @@ func (s *Session) letGoOf() {
 		return
 	}
 	s.agreement = nil
+	s.srv.metrics.commits[a.Outcome()].Add(s.id, tally.Now()-a.began)
 	s.srv.hands.drop(a.name.Counter)
 	if a.Outcome() == twopc.Committed && a.Settled() && !a.told {
 		s.srv.forgets.add(ownKey{a.name.Decider, s.db.Name}, a.decision.Key)

@@ -11,6 +11,7 @@ import (
 	"weft/explain"
 	"weft/pgerr"
 	"weft/pool"
+	"weft/tally"
 	"weft/wire"
 )
 
@@ -42,6 +43,7 @@ type leg struct {
 
 	rows  int64
 	bytes int64
+	began int64 // when it was sent, as tally.Now tells it
 	// changed is how many rows the command tag tells of.
 	changed int64
 	// counts, if there are any, are by piece, and times are noted too: when the
@@ -57,6 +59,7 @@ func (l *leg) send() {
 	}
 	_, err := l.conn.Write(l.out)
 	l.out, l.owed = nil, true
+	l.began = tally.Now()
 	if l.counts != nil {
 		l.sentAt = time.Now()
 	}
@@ -169,6 +172,7 @@ func (l *leg) frame() (typ byte, body []byte, err error) {
 			l.fail(c.Lost(l.err))
 		}
 		l.over, l.owed = true, false
+		c.Lane().Shard().Times.Add(l.s.id, tally.Now()-l.began)
 		if l.counts != nil {
 			l.overAt = time.Now()
 		}
@@ -358,8 +362,10 @@ func (s *Session) endLegs(legs []*leg, stop bool) error {
 		s.stopLegs(legs)
 	}
 	var first, lost error
+	var bytes int64
 	for _, l := range legs {
 		l.drain()
+		bytes += l.bytes
 		if l.err != nil && first == nil {
 			first = l.err
 		}
@@ -367,6 +373,8 @@ func (s *Session) endLegs(legs []*leg, stop bool) error {
 			lost = l.err
 		}
 	}
+	s.visits(len(legs))
+	s.srv.metrics.gathered.Add(s.id, bytes)
 	s.mu.Lock()
 	s.legs = s.legs[:0]
 	s.mu.Unlock()

@@ -79,7 +79,7 @@ func (s *Session) appendLent(x *gathering, portal, execute []byte) error {
 	s.toServer.B = append(append(s.toServer.B, portal...), 0, 0, 0, 0, 0, 0, 0, 0)
 	s.toServer.B = append(wire.End(s.toServer.B, at), execute...)
 	s.ops.push(op{kind: opBind, injected: true})
-	s.ops.push(op{kind: opExecute})
+	s.ops.push(op{kind: opExecute, run: s.deferRun()})
 
 	s.also("DROP TABLE " + strings.Join(names, ", "))
 	return nil

@@ -2,21 +2,41 @@ package proxy
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+
+	"weft/tally"
+	"weft/twopc"
 )
 
-// metrics is what the proxy tells Prometheus. Counters on the way of every
-// statement would cost more than the statement; they are read from the pools
-// when asked for.
+// metrics is what the proxy tells Prometheus. What is on the way of every
+// statement is counted in histograms of our own, which cost an atomic addition or
+// two; they and the pools are read when Prometheus asks.
 type metrics struct {
-	clients prometheus.Gauge
+	clients  prometheus.Gauge
+	kinds    [tally.Kinds]*tally.Histogram
+	commits  [len(outcomeNames)]*tally.Histogram // by twopc.Outcome
+	gathered *tally.Histogram
+	plans    *tally.Histogram // its sum is how many plans were asked for
+	codes    tally.Codes
 }
 
+// outcomeNames are what Prometheus calls the ends of transactions of several
+// shards.
+var outcomeNames = [...]string{twopc.Open: "unknown", twopc.Committed: "committed", twopc.Aborted: "aborted"}
+
 func newMetrics(s *Server, reg prometheus.Registerer) *metrics {
-	m := &metrics{clients: prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "weft_clients", Help: "Clients connected.",
-	})}
+	m := &metrics{
+		clients:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_clients", Help: "Clients connected."}),
+		gathered: tally.NewHistogram(tally.Bytes),
+		plans:    tally.NewHistogram(nil),
+	}
+	for i := range m.kinds {
+		m.kinds[i] = tally.NewHistogram(tally.Durations)
+	}
+	for i := range m.commits {
+		m.commits[i] = tally.NewHistogram(tally.Durations)
+	}
 	if reg != nil {
-		reg.MustRegister(m.clients, &poolCollector{srv: s})
+		reg.MustRegister(m.clients, &poolCollector{srv: s}, &runCollector{srv: s, m: m})
 	}
 	return m
 }
@@ -24,41 +44,65 @@ func newMetrics(s *Server, reg prometheus.Registerer) *metrics {
 func (m *metrics) clientCame() { m.clients.Inc() }
 func (m *metrics) clientGone() { m.clients.Dec() }
 
-// poolCollector reads the pools' state when scraped.
-type poolCollector struct{ srv *Server }
+// runCollector reads what was counted of statements.
+type runCollector struct {
+	srv *Server
+	m   *metrics
+}
 
 var (
-	descConns = prometheus.NewDesc("weft_pool_connections", "Connections to shards by state.",
-		[]string{"shard", "database", "user", "state"}, nil)
-	descWaiting = prometheus.NewDesc("weft_pool_waiting", "Sessions that wait for a connection.",
-		[]string{"shard", "database", "user"}, nil)
-	descWaits    = prometheus.NewDesc("weft_pool_waits_total", "Times a session had to wait for a connection.", nil, nil)
-	descTimeouts = prometheus.NewDesc("weft_pool_timeouts_total", "Times a session waited for a connection in vain.", nil, nil)
+	descStatements = prometheus.NewDesc("weft_statement_seconds", "Time from a statement's arrival to its answer, by how it was carried out.", []string{"kind"}, nil)
+	descCommits    = prometheus.NewDesc("weft_two_phase_seconds", "Time that commits of transactions of several shards took, by how they ended.", []string{"outcome"}, nil)
+	descGathered   = prometheus.NewDesc("weft_gather_bytes", "Bytes of rows that statements over several shards have read.", nil, nil)
+	descErrors     = prometheus.NewDesc("weft_errors_total", "Errors that clients were told, by SQLSTATE.", []string{"sqlstate"}, nil)
+	descPlans      = prometheus.NewDesc("weft_plan_lookups_total", "Plans that were asked for.", nil, nil)
+	descPlanMisses = prometheus.NewDesc("weft_plan_misses_total", "Plans that had to be made.", nil, nil)
+	descPlanBytes  = prometheus.NewDesc("weft_plan_cache_bytes", "Memory of the cache of plans.", nil, nil)
+	descParsed     = prometheus.NewDesc("weft_parse_misses_total", "Texts that had to be parsed.", nil, nil)
+	descTracked    = prometheus.NewDesc("weft_statements_tracked", "Normalised statements in weft.statements.", nil, nil)
+	descTrackedOut = prometheus.NewDesc("weft_statements_dropped_total", "Normalised statements that had to leave weft.statements for others.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
-func (p *poolCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descConns, descWaiting, descWaits, descTimeouts} {
+func (c *runCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		descStatements, descCommits, descGathered, descErrors, descPlans, descPlanMisses, descPlanBytes, descParsed,
+		descTracked, descTrackedOut,
+	} {
 		ch <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (p *poolCollector) Collect(ch chan<- prometheus.Metric) {
-	type labels struct{ shard, database, user string }
-	type counts struct{ open, idle, waiting int }
-	sum := map[labels]counts{}
-	for _, l := range p.srv.pool.Lanes() {
-		k := labels{l.Shard, l.Key.Database, l.Key.User}
-		c := sum[k]
-		sum[k] = counts{c.open + l.Open, c.idle + l.Idle, c.waiting + l.Waiting}
+func (c *runCollector) Collect(ch chan<- prometheus.Metric) {
+	for k, h := range c.m.kinds {
+		ch <- histogram(descStatements, h, 1e9, tally.Kind(k).String())
 	}
-	for k, c := range sum {
-		ch <- prometheus.MustNewConstMetric(descConns, prometheus.GaugeValue, float64(c.idle), k.shard, k.database, k.user, "idle")
-		ch <- prometheus.MustNewConstMetric(descConns, prometheus.GaugeValue, float64(c.open-c.idle), k.shard, k.database, k.user, "used")
-		ch <- prometheus.MustNewConstMetric(descWaiting, prometheus.GaugeValue, float64(c.waiting), k.shard, k.database, k.user)
+	for o, h := range c.m.commits {
+		ch <- histogram(descCommits, h, 1e9, outcomeNames[o])
 	}
-	st := p.srv.pool.Stats()
-	ch <- prometheus.MustNewConstMetric(descWaits, prometheus.CounterValue, float64(st.Waits.Load()))
-	ch <- prometheus.MustNewConstMetric(descTimeouts, prometheus.CounterValue, float64(st.Timeouts.Load()))
+	ch <- histogram(descGathered, c.m.gathered, 1)
+	for code, n := range c.m.codes.All() {
+		ch <- prometheus.MustNewConstMetric(descErrors, prometheus.CounterValue, float64(n), code)
+	}
+	counter := func(d *prometheus.Desc, n int64) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n))
+	}
+	counter(descPlans, c.m.plans.Read().Sum)
+	counter(descPlanMisses, c.srv.plans.Misses())
+	counter(descParsed, c.srv.texts.Misses())
+	ch <- prometheus.MustNewConstMetric(descPlanBytes, prometheus.GaugeValue, float64(c.srv.plans.Bytes()))
+	st := c.srv.statements.State()
+	ch <- prometheus.MustNewConstMetric(descTracked, prometheus.GaugeValue, float64(st.Statements))
+	counter(descTrackedOut, st.Dropped)
+}
+
+// histogram translates a histogram whose values are so many to Prometheus's unit.
+func histogram(d *prometheus.Desc, h *tally.Histogram, unit float64, labels ...string) prometheus.Metric {
+	r := h.Read()
+	buckets := make(map[float64]uint64, len(r.Bounds))
+	for i, b := range r.Bounds {
+		buckets[float64(b)/unit] = r.Counts[i]
+	}
+	return prometheus.MustNewConstHistogram(d, r.Count, float64(r.Sum)/unit, buckets, labels...)
 }

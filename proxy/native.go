@@ -206,6 +206,7 @@ func (s *Session) runNative(x *gathering, describe bool) error {
 
 // tellSelected ends a result of n rows.
 func (s *Session) tellSelected(x *gathering, n int64) {
+	s.run.rows += n
 	s.toClient.Grow()
 	if x.out != nil {
 		s.toClient.B = x.out.end(s.toClient.B, n)

@@ -40,6 +40,8 @@ type op struct {
 	frame  []byte
 	// begins: it opens a transaction block.
 	begins bool
+	// run is what is counted when an opExecute is answered.
+	run run
 	// spread is the command that goes to the other shards when this completes.
 	spread *spread
 	// rows receives which columns of the result hold OIDs, or says so.

@@ -63,6 +63,7 @@ func (s *Session) parseFor(bind []byte) error {
 	r := s.srv.routers.Get().(*router)
 	defer s.srv.routers.Put(r)
 	f := s.read(r, p.SQL)
+	s.bound1.facts = f
 	if s.lostTx {
 		s.parseInLostTx(p, s.pending, f)
 		return nil
@@ -265,6 +266,7 @@ func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err e
 		err := s.useOrRefuse(s.atHand())
 		return s.skipping, err
 	}
+	s.noteBound(portal, f)
 	if s.conn != nil && s.conn.Status == wire.TxFailed {
 		return s.bindInFailed(f, pl)
 	}

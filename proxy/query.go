@@ -13,6 +13,14 @@ func (s *Session) onQuery() error {
 	if err != nil {
 		return err
 	}
+	s.beginRun()
+	err = s.query(body)
+	s.endRun()
+	return err
+}
+
+// query is onQuery for a message that has come whole.
+func (s *Session) query(body []byte) error {
 	if !s.ops.empty() || s.hasPending {
 		// Extended messages without a Sync stand before it: if they fail, it
 		// is skipped with them.
@@ -42,6 +50,7 @@ func (s *Session) onQuery() error {
 			return s.afterQuery(s.routedQuery(text, len(body)))
 		}
 		facts = s.facts(text)
+		s.runs(facts)
 		if callsWeft(facts) && !s.lostTx {
 			return s.afterQuery(s.routedQuery(text, len(body)))
 		}

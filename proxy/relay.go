@@ -20,6 +20,7 @@ const direct = 4 << 10
 // none is outstanding. When it returns nil the session goes on, even if the
 // backend was lost: then the client has been told.
 func (s *Session) exchange() error {
+	s.atBackend()
 	for {
 		if err := s.relay(false); err != nil {
 			return s.failed(err)
@@ -285,6 +286,7 @@ func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 	case wire.CommandComplete:
 		if visible {
 			s.block.tried(true)
+			s.run.rows += rowsOf(body)
 		}
 		if visible && s.block.open && len(s.parked) > 0 {
 			tag, _, _ := wire.CString(body)
@@ -313,10 +315,16 @@ func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 			visible = false
 		}
 		if o.kind == opExecute {
+			if o.run.began != 0 {
+				s.executed(c, o, rowsOf(body), false)
+			}
 			s.ops.pop()
 		}
 	case wire.EmptyQueryResponse, wire.PortalSuspended:
 		if o.kind == opExecute {
+			if typ == wire.PortalSuspended && o.run.began != 0 {
+				s.executed(c, o, int64(o.run.limit), true)
+			}
 			s.ops.pop()
 		}
 	case wire.CopyInResponse:
@@ -436,7 +444,7 @@ func (s *Session) onError(c *pool.Conn, body []byte) {
 	} else if o.text != nil || bytes.IndexByte(body, pool.NamePrefix[0]) >= 0 {
 		body = s.clientsWords(o, body)
 	}
-	if code, _ := wire.ErrorField(body, 'R'); code == "RevalidateCachedQuery" {
+	if routine, _ := wire.ErrorField(body, 'R'); routine == "RevalidateCachedQuery" {
 		// The schema has changed without weft: what is prepared from now on
 		// is not to be taken for what was prepared before.
 		s.db.Generation.Add(1)
@@ -451,6 +459,9 @@ func (s *Session) onError(c *pool.Conn, body []byte) {
 		s.toClient.B = wire.AppendFrame(s.toClient.B, wire.ErrorResponse, body)
 	}
 	skipped := s.ops.upToEnd()
+	if body != nil {
+		s.failedAt(c, skipped, code)
+	}
 	for i := len(skipped) - 1; i >= 0; i-- {
 		s.undo(c, &skipped[i], i == 0)
 	}

@@ -223,7 +223,7 @@ func (s *Session) executeCollected(x *gathering, name, body []byte) error {
 	s.ops.push(op{kind: opParse, injected: true, foreign: true})
 	s.ops.push(op{kind: opBind, injected: true, foreign: true})
 	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Execute, body)
-	s.ops.push(op{kind: opExecute, foreign: true})
+	s.ops.push(op{kind: opExecute, foreign: true, run: s.deferRun()})
 	x.in = nil
 	delete(s.local, string(name))
 	s.notePortal(name, s.lane)

@@ -53,6 +53,7 @@ func (s *Session) plan(r *router, text, oids []byte) (*plan.Plan, error) {
 			return nil, err
 		}
 		p := s.srv.plans.Plan(env, &r.scan, text, oids)
+		s.srv.metrics.plans.Add(s.id, 1)
 		if foreign && p.Route != plan.Home && p.Route != plan.Any {
 			return nil, s.unreadText()
 		}
@@ -214,6 +215,7 @@ func (s *Session) routedQuery(text []byte, n int) error {
 	r := s.srv.routers.Get().(*router)
 	defer s.srv.routers.Put(r)
 	f := s.read(r, text)
+	s.runs(f)
 	s.portalLane = nil // a simple query takes the unnamed portal away
 	delete(s.local, "")
 	switch {

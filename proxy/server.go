@@ -19,6 +19,7 @@ import (
 	"weft/pool"
 	"weft/schema"
 	"weft/sequence"
+	"weft/tally"
 )
 
 // Server accepts clients and runs their sessions.
@@ -35,6 +36,7 @@ type Server struct {
 	sequences    *sequence.Allocator
 	mover        *schema.Mover
 	metrics      *metrics
+	statements   *tally.Table
 
 	ctx  context.Context
 	stop context.CancelCauseFunc
@@ -89,6 +91,7 @@ func New(cfg Config) (*Server, error) {
 	s.routers.New = func() any { return new(router) }
 	s.sequences = sequence.New(source{s}, sequence.Config{})
 	s.mover = schema.New(schema.Config{Shards: dialer{s}, Directory: cfg.Directory, Entries: cfg.Entries, Proxy: cfg.Proxy, Service: cfg.ServiceUser, Log: cfg.Log, Step: s.stopAtStep})
+	s.statements = tally.NewTable(cfg.StatementBytes)
 	s.plans, s.envs = planner.NewCache(cfg.PlanBytes), newEnvironments()
 	s.scanners.New = func() any { return new(parser.Scanner) }
 	s.nextID.Store(firstID)

@@ -17,6 +17,7 @@ import (
 	"weft/pgerr"
 	"weft/planner"
 	"weft/pool"
+	"weft/tally"
 	"weft/wire"
 )
 
@@ -35,6 +36,7 @@ type Session struct {
 	startup  *wire.Packet
 	db       *pool.Database
 	lane     *pool.Lane
+	owner    tally.Owner
 	reported map[string]string // parameters as last told to the client; shared until changed
 	ownsRep  bool              // reported is this session's own copy
 
@@ -117,6 +119,13 @@ type Session struct {
 	done          effects    // what the open transaction has done so far
 	soiled        *pool.Conn // a backend that has something of the session's and must go
 
+	// What is counted of its statements, see run.go.
+	run         run
+	runShard    *pool.Shard // that works on it, alone
+	bound1      bound1
+	portalFacts map[string]*parser.Facts // of named portals
+	lastAnswer  int64                    // when an Execute was answered last
+
 	loans        []loan
 	listenedInTx bool // LISTEN was repeated on the backend inside a transaction
 
@@ -140,7 +149,11 @@ type Session struct {
 	named       atomic.Bool                 // a statement of another session names it
 	doomed      atomic.Pointer[pool.Conn]   // its backend, which that may have told to terminate
 	shownPins   atomic.Uint32               // pins, for others to read
-	oldStrings  bool                        // standard_conforming_strings is off
+	// shown is the statement that ran last, shownAt since when it runs, negative
+	// if it does no more.
+	shown      atomic.Pointer[parser.Facts]
+	shownAt    atomic.Int64
+	oldStrings bool // standard_conforming_strings is off
 	// oddEncoding says that texts cannot be scanned in the client's encoding.
 	oddEncoding bool
 	admin       bool // talks to weft's console
@@ -436,6 +449,9 @@ func (s *Session) tell(e *pgerr.Error) {
 	}
 	if s.unwanted(e.Severity) {
 		return
+	}
+	if e.Severity != pgerr.SeverityNotice && e.Severity != pgerr.SeverityWarning {
+		s.failedWith(e.Code)
 	}
 	s.toClient.Grow()
 	s.toClient.B = wire.AppendError(s.toClient.B, e)

@@ -13,6 +13,7 @@ import (
 	"weft/auth"
 	"weft/pgerr"
 	"weft/pool"
+	"weft/tally"
 	"weft/wire"
 )
 
@@ -258,7 +259,7 @@ func (st *starter) welcome(ctx context.Context, user, database string) (*Session
 	}
 	sess := &Session{
 		srv: s, client: st.stream, ctx: s.ctx, user: user, startup: st.packet, started: time.Now(),
-		cancelled: make(chan struct{}, 1),
+		cancelled: make(chan struct{}, 1), owner: tally.Owner{User: user, Database: database},
 	}
 	if database == s.cfg.AdminDatabase {
 		return st.welcomeAdmin(sess)

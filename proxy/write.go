@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"errors"
 	"slices"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"weft/pgerr"
 	"weft/plan"
 	"weft/stream"
+	"weft/tally"
 	"weft/wire"
 )
 
@@ -32,6 +32,7 @@ func (s *Session) writeQuery(r *router, p *plan.Plan, text []byte, f *parser.Fac
 		x.supplied = slices.Clone(r.args.Generated) // see place
 	}
 	s.client.Consume(wire.HeaderLen + n)
+	s.runsAs(tally.Write)
 	if s.quiet {
 		// Of a text with several statements.
 		if err := s.writePart(r, x); err != nil {
@@ -113,6 +114,7 @@ func (s *Session) carryOut(r *router, x *gathering, describe bool) error {
 	if err != nil {
 		return err
 	}
+	s.run.rows += n
 	x.tag = x.write.Verb + " " + strconv.FormatInt(n, 10)
 	if x.write.Verb == "INSERT" {
 		x.tag = "INSERT 0 " + strconv.FormatInt(n, 10)
@@ -369,9 +371,18 @@ func (s *Session) runWrite(x *gathering, describe bool) (n int64, err error) {
 
 // rowsOf is the number of rows in a command tag.
 func rowsOf(tag []byte) int64 {
-	tag = bytes.TrimRight(tag, "\x00")
-	n, _ := strconv.ParseInt(string(tag[bytes.LastIndexByte(tag, ' ')+1:]), 10, 64)
-	return n
+	i, n, unit := len(tag)-1, int64(0), int64(1)
+	for i >= 0 && tag[i] == 0 {
+		i--
+	}
+	for ; i >= 0 && tag[i] >= '0' && tag[i] <= '9'; i-- {
+		n += unit * int64(tag[i]-'0')
+		unit *= 10
+	}
+	if i >= 0 && tag[i] == ' ' {
+		return n
+	}
+	return 0
 }
 
 // executeWrite executes the portal of such a statement, in the client's block or in
