@@ -27,9 +27,7 @@ func (l *level) element(n *pg.Node, s *scope, left []*source) *source {
 	case *pg.Node_JoinExpr:
 		return l.join(n.JoinExpr, s, left)
 	case *pg.Node_RangeFunction:
-		l.lateral(s, left).expressions(n.RangeFunction.Functions)
-		l.expressions(n.RangeFunction.Coldeflist)
-		return opaque(n.RangeFunction.Alias)
+		return l.rowsFrom(n.RangeFunction, s, left)
 	case *pg.Node_RangeTableSample:
 		l.lateral(s, left).expressions(n.RangeTableSample.Args)
 		l.probe.sample(l, n.RangeTableSample)
