@@ -11,4 +11,10 @@ type suite struct {
 // suites are all there are, in the order in which they run: the quick ones first.
 var suites = []suite{
 	{Name: "psql/smoke", Dir: "psql", Command: []string{"sh", "smoke.sh"}},
+	{Name: "node/pg", Dir: "node", Command: nodeCommand("pg.js")},
+}
+
+// nodeCommand runs a file where install.sh has put the packages beside it.
+func nodeCommand(file string) []string {
+	return []string{"node", "--preserve-symlinks", "--preserve-symlinks-main", "$BUILD/src/" + file}
 }
