@@ -128,8 +128,19 @@ func (s *Session) join() error {
 func (b *block) late(l *pool.Lane) bool { return b.open && b.clock != nil && b.clock.Lane() != l }
 
 // sent makes sure that nothing waits to be sent or answered, so that weft can
-// talk to the backend itself.
+// talk to the backend itself. If extended messages have written there, without a
+// BEGIN, they get one: whatever weft says would end their transaction.
 func (s *Session) sent() error {
+	if s.conn != nil && s.pipedHere() {
+		if err := s.widen(); err != nil {
+			return err
+		}
+	}
+	return s.drained()
+}
+
+// drained is sent where that transaction shall end.
+func (s *Session) drained() error {
 	if s.ops.empty() && s.toServer.Len() == 0 {
 		return nil
 	}

@@ -172,7 +172,7 @@ func (s *Session) way(l *pool.Lane) *shardLane {
 // park ends the dialogue with the backend at hand for now. What has been sent
 // is answered first.
 func (s *Session) park() error {
-	if s.piped && s.unsynced && !s.block.open && s.conn.Status == wire.TxIdle {
+	if s.pipedHere() {
 		if err := s.widen(); err != nil {
 			return err
 		}

@@ -50,6 +50,12 @@ func (s *Session) answered(wait func() error) error {
 	return nil
 }
 
+// pipedHere reports whether the backend at hand is in a transaction that extended
+// messages have written in, and that the next Sync or simple query would commit.
+func (s *Session) pipedHere() bool {
+	return s.piped && s.unsynced && !s.block.open && s.conn.Status == wire.TxIdle
+}
+
 // widen makes the transaction that the backend at hand is in, without a BEGIN, one
 // that others can join.
 func (s *Session) widen() error {

@@ -18,7 +18,7 @@ func (s *Session) specialQuery(text string, f *parser.Facts, n int) error {
 	if err := s.acquire(); err != nil {
 		return s.refuseRead(err)
 	}
-	if err := s.sent(); err != nil {
+	if err := s.drained(); err != nil { // as a simple query does
 		return s.refuseRead(err)
 	}
 	exec := func(sql string) error {
