@@ -29,13 +29,14 @@ type Effects struct {
 
 // EffectsQuery returns one row about the database as a whole, with an empty
 // name: whether a view, default or constraint calls a built-in function that
-// changes sessions, and whether any of them or a function reads currval or
-// lastval. If there is any function whose source looks as if it
+// changes sessions (but for weft's own, which clients do not reach), and whether any of
+// them or a function reads currval or lastval. If there is any function whose source looks as if it
 // changed its session, it also returns all functions that may call one: name,
 // whether it looks so itself, whether it is a trigger's, whether something but
 // a trigger depends on it, and its source.
 var EffectsQuery = `SELECT '', EXISTS (SELECT FROM pg_catalog.pg_rewrite WHERE oid >= 16384 AND ev_action::text ~ ` + quote(builtins) + `)
-  OR EXISTS (SELECT FROM pg_catalog.pg_attrdef WHERE adbin::text ~ ` + quote(builtins) + `)
+  OR EXISTS (SELECT FROM pg_catalog.pg_attrdef WHERE adbin::text ~ ` + quote(builtins) + `
+    AND adrelid IS DISTINCT FROM pg_catalog.to_regclass('weft.decision'))
   OR EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conbin::text ~ ` + quote(builtins) + `),
   EXISTS (SELECT FROM pg_catalog.pg_rewrite WHERE oid >= 16384 AND ev_action::text ~ ` + quote(sequenceReaders) + `)
   OR EXISTS (SELECT FROM pg_catalog.pg_attrdef WHERE adbin::text ~ ` + quote(sequenceReaders) + `)

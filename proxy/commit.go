@@ -127,7 +127,7 @@ func (s *Session) decide(a *agreement) error {
 		a.Decided(answerOf(err))
 		switch e := (*pgerr.Error)(nil); {
 		case !errors.As(err, &e):
-		case e.Code == "3F000", e.Code == pgerr.UndefinedFunction, e.Code == pgerr.InsufficientPrivilege:
+		case strings.HasPrefix(e.Code, "42"), e.Code == "3F000", e.Code == "23514":
 			// Somebody has dropped it, or the database is another one of the same
 			// name, with another key: next time it is looked for anew.
 			s.srv.disown(s.db.Name)

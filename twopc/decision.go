@@ -60,13 +60,25 @@ func ParseDecision(key, participants string) Decision {
 // it is about. secret is the database's own. The constraints first: what was
 // deferred must not fail when others have promised.
 func AppendDecide(b []byte, secret string, d *Decision) []byte {
-	b = append(b, "SET CONSTRAINTS ALL IMMEDIATE;SELECT weft.decide('"...)
+	b = append(b, "SET CONSTRAINTS ALL IMMEDIATE;INSERT INTO weft.decision (gid, participants, proof) VALUES ('"...)
 	b = append(append(b, d.Key...), "','"...)
 	b = append(append(b, d.Participants()...), "','"...)
-	sum := sha256.Sum256([]byte(secret + d.Key))
-	b = hex.AppendEncode(b, sum[:])
+	b = appendProof(b, secret, d.Key)
 	return append(b, "')"...)
 }
+
+// appendProof appends what shows that a decision is weft's: which database it is
+// for, and a hash that only those can make who know its secret. weft.proof makes the same.
+func appendProof(b []byte, secret, key string) []byte {
+	sum := sha256.Sum256([]byte("database " + secret))
+	b = hex.AppendEncode(b, sum[:8])
+	sum = sha256.Sum256([]byte(secret + key))
+	return hex.AppendEncode(b, sum[:])
+}
+
+// genuine tells, of a row d of weft.decision and o of weft.own, whether weft has
+// entered it.
+const genuine = "COALESCE(d.proof = weft.proof(o.key, d.gid), false)"
 
 // ArbitrateSQL asks the deciding shard how a transaction ended: by entering an abort in
 // its place. If the row is there, it was committed. If it is not, the insert waits
@@ -76,19 +88,25 @@ func AppendDecide(b []byte, secret string, d *Decision) []byte {
 //
 // To look for the row would be a guess: while COMMIT is on its way nothing is to
 // be seen. Under REPEATABLE READ the insert would fail, not answer.
+//
+// A row without proof is as good as an abort: while it is there, its owner cannot have
+// entered one.
 func ArbitrateSQL(key string, patienceMillis int64) string {
 	return fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = %d; SET LOCAL statement_timeout = 0; "+
-		"INSERT INTO weft.decision (gid, participants) VALUES (%s, 'abort') ON CONFLICT DO NOTHING RETURNING 1; ROLLBACK", patienceMillis, quote(key))
+		"INSERT INTO weft.decision (gid, participants) VALUES (%[2]s, 'abort') ON CONFLICT DO NOTHING RETURNING 'f'; "+
+		"SELECT "+genuine+" FROM weft.decision d, weft.own o WHERE d.gid = %[2]s; ROLLBACK", patienceMillis, quote(key))
 }
 
 // ReadArbitration reads the answer.
 func ReadArbitration(rows [][]string, err error) (Outcome, error) {
 	e := (*pgerr.Error)(nil)
 	switch {
-	case err == nil && len(rows) > 0:
-		return Aborted, nil
-	case err == nil:
+	case err == nil && len(rows) == 0:
+		return Open, nil // it went between the two looks: all have confirmed, or somebody has removed a false one
+	case err == nil && rows[0][0] == "t":
 		return Committed, nil
+	case err == nil:
+		return Aborted, nil
 	case errors.As(err, &e) && e.Code == pgerr.LockNotAvailable:
 		return Open, nil
 	}

@@ -77,8 +77,8 @@ func (r *Resolver) listOn(ctx context.Context, shard string, databases []string,
 			if err != nil || len(rows) == 0 || rows[0][0] != "t" {
 				return err
 			}
-			rows, err = c.Exec("SELECT gid, participants, (1000 * pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - decided))::bigint FROM weft.decision " +
-				"WHERE pg_catalog.starts_with(gid, " + quote(Prefix(r.Cluster)) + ") ORDER BY decided LIMIT 1000")
+			rows, err = c.Exec("SELECT d.gid, d.participants, (1000 * pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - d.decided))::bigint " +
+				"FROM weft.decision d, weft.own o WHERE pg_catalog.starts_with(d.gid, " + quote(Prefix(r.Cluster)) + ") AND " + genuine + " ORDER BY d.decided LIMIT 1000")
 			if err != nil {
 				return err
 			}

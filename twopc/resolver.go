@@ -264,6 +264,7 @@ func ident(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"
 // confirmed. keep says which of them somebody still sees to.
 func (r *Resolver) Sweep(ctx context.Context, shard, database string, keep func(Decision) bool) error {
 	var old []Decision
+	var forged []string
 	err := r.on(ctx, shard, database, func(c Conn) error {
 		// Asking for a table that is not there would fill the server's log.
 		rows, err := c.Exec("SELECT pg_catalog.to_regclass('weft.decision') IS NOT NULL")
@@ -272,9 +273,15 @@ func (r *Resolver) Sweep(ctx context.Context, shard, database string, keep func(
 		}
 		rows, err = c.Exec(SweepSQL(r.Cluster))
 		for _, row := range rows {
-			if d := ParseDecision(row[0], row[1]); !keep(d) {
+			if row[2] != "t" {
+				r.Log.Error("removed a decision that weft has not made", "shard", shard, "database", database, "gid", row[0])
+				forged = append(forged, row[0])
+			} else if d := ParseDecision(row[0], row[1]); !keep(d) {
 				old = append(old, d)
 			}
+		}
+		if err == nil && len(forged) > 0 {
+			_, err = c.Exec(ForgetSQL(forged))
 		}
 		return err
 	})
@@ -298,7 +305,8 @@ const sweepAge = 2 * time.Second
 
 // SweepSQL lists the decisions of a cluster that are not of this moment.
 func SweepSQL(cluster string) string {
-	return fmt.Sprintf("SELECT gid, participants FROM weft.decision WHERE pg_catalog.starts_with(gid, %s) AND decided < pg_catalog.clock_timestamp() - '%d ms'::interval LIMIT 1000",
+	return fmt.Sprintf("SELECT d.gid, d.participants, "+genuine+" FROM weft.decision d, weft.own o "+
+		"WHERE pg_catalog.starts_with(d.gid, %s) AND d.decided < pg_catalog.clock_timestamp() - '%d ms'::interval LIMIT 1000",
 		quote(Prefix(cluster)), sweepAge.Milliseconds())
 }
 

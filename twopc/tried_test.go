@@ -291,46 +291,83 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestDecideIsWeftsAlone: a row of somebody else's would commit what was not committed.
-func TestDecideIsWeftsAlone(t *testing.T) {
+// TestForgedDecision: a row of somebody else's would commit what was not committed. Whoever may
+// write may enter one, but not with weft's proof, and so it is as good as an abort.
+func TestForgedDecision(t *testing.T) {
 	w := newWorld(t)
-	c := w.conn("clerk")
+	c, admin := w.conn("clerk"), w.conn("postgres")
 	for _, sql := range []string{
-		"SELECT weft.decide('" + name(40).Key() + "', '', '')",
-		"SELECT weft.decide('" + name(40).Key() + "', '', NULL)",
-		string(twopc.AppendDecide(nil, "guessed", &twopc.Decision{Key: name(40).Key()})),
-		strings.Replace(w.decide(name(41)), name(41).Key(), name(40).Key(), 1), // a proof of another
-		"INSERT INTO weft.decision VALUES ('" + name(40).Key() + "', '')",
 		"SELECT key FROM weft.own",
+		"SELECT * FROM weft.decision",
 		"DELETE FROM weft.decision",
+		"UPDATE weft.decision SET proof = NULL",
+		"INSERT INTO weft.decision (gid, participants, durable) VALUES ('" + name(40).Key() + "', '', 'off')",
 	} {
 		if _, err := c.Exec(sql); code(err) != pgerr.InsufficientPrivilege {
 			t.Errorf("%s: %v", sql, err)
 		}
 	}
-	// It runs as weft's service user: nothing of the caller's may be taken for PostgreSQL's own.
-	admin := w.conn("postgres")
+	// What a proxy would enter that takes another database for this one.
+	other := string(twopc.AppendDecide(nil, "guessed", &twopc.Decision{Key: name(40).Key()}))
+	if _, err := c.Exec(other); code(err) != "23514" {
+		t.Errorf("a proof for another database: %v", err)
+	}
+	forgeries := []string{
+		"INSERT INTO weft.decision (gid, participants) VALUES ('" + name(41).Key() + "', '')",
+		strings.Replace(w.decide(name(1)), name(1).Key(), name(42).Key(), 1), // a proof of another
+	}
+	for i, sql := range forgeries {
+		n := name(41 + uint64(i))
+		c.must("BEGIN; INSERT INTO t VALUES (1); PREPARE TRANSACTION '" + n.String() + "'")
+		c.must(sql)
+		if _, err := c.Exec(w.decide(n)); code(err) != "23505" {
+			t.Errorf("the owner comes later: %v", err)
+		}
+		if o, err := w.Decide(t.Context(), "postgres", n, twopc.Ask); o != twopc.Aborted || err != nil {
+			t.Errorf("%s: %v, %v", sql, o, err)
+		}
+		c.must("ROLLBACK PREPARED '" + n.String() + "'")
+	}
+	if list, err := w.List(t.Context(), []string{"home"}, []string{"postgres"}); err != nil || len(list) != 0 {
+		t.Errorf("listed: %+v, %v", list, err)
+	}
+	admin.must("UPDATE weft.decision SET decided = decided - interval '1 minute'")
+	if err := w.Sweep(t.Context(), "home", "postgres", func(twopc.Decision) bool { return true }); err != nil {
+		t.Error(err)
+	}
+	if got := admin.one("SELECT count(*) FROM weft.decision"); got != "0" {
+		t.Errorf("%s forged rows are left", got)
+	}
+	if log := w.log.String(); !strings.Contains(log, "weft has not made") {
+		t.Errorf("nobody is told: %s", log)
+	}
+
+	// weft's own rows are entered as the client: nothing of the caller's may be taken for PostgreSQL's own.
 	admin.must("CREATE SCHEMA evil AUTHORIZATION clerk")
 	for _, sql := range []string{
 		"SET search_path = evil",
-		"CREATE FUNCTION evil.rob() RETURNS bool LANGUAGE plpgsql AS $$ BEGIN IF current_user <> 'clerk' THEN RAISE 'robbed'; END IF; RETURN true; END $$",
-		"CREATE DOMAIN evil.text AS pg_catalog.text CHECK (evil.rob())",
-		"CREATE FUNCTION evil.eq(pg_catalog.text, pg_catalog.text) RETURNS bool LANGUAGE sql AS 'SELECT evil.rob()'",
-		"CREATE OPERATOR evil.= (FUNCTION = evil.eq, LEFTARG = pg_catalog.text, RIGHTARG = pg_catalog.text)",
-		"CREATE FUNCTION evil.cat(pg_catalog.text, pg_catalog.text) RETURNS pg_catalog.text LANGUAGE plpgsql AS $$ BEGIN PERFORM evil.rob(); RETURN ''; END $$",
-		"CREATE OPERATOR evil.|| (FUNCTION = evil.cat, LEFTARG = pg_catalog.text, RIGHTARG = pg_catalog.text)",
-		"CREATE FUNCTION evil.set_config(pg_catalog.text, pg_catalog.text, bool) RETURNS pg_catalog.text LANGUAGE sql AS $$ SELECT evil.rob()::pg_catalog.text $$",
-		"CREATE FUNCTION evil.current_setting(pg_catalog.text) RETURNS pg_catalog.text LANGUAGE sql AS $$ SELECT evil.rob()::pg_catalog.text $$",
-		"CREATE TABLE evil.own (key pg_catalog.text)",
+		"CREATE DOMAIN evil.text AS pg_catalog.text CHECK (false)",
+		"CREATE FUNCTION evil.starts_with(pg_catalog.text, pg_catalog.text) RETURNS bool LANGUAGE sql AS 'SELECT false'",
+		"CREATE FUNCTION evil.set_config(pg_catalog.text, pg_catalog.text, bool) RETURNS pg_catalog.text LANGUAGE sql AS $$ SELECT 'off' $$",
+		"CREATE FUNCTION evil.current_setting(pg_catalog.text) RETURNS pg_catalog.text LANGUAGE sql AS $$ SELECT 'on' $$",
 		"SET search_path = evil, pg_catalog",
-		"SET synchronous_commit = off",
 	} {
 		c.must(sql)
 	}
-	c.must(w.decide(name(42)))
+	for set, want := range map[string]string{"off": "on", "local": "on", "remote_write": "on", "on": "on", "remote_apply": "remote_apply"} {
+		c.must("SET synchronous_commit = " + set)
+		c.must("BEGIN;" + w.decide(name(43)))
+		if got := c.one("SHOW synchronous_commit"); got != want {
+			t.Errorf("the decision of a client with synchronous_commit = %s is committed with %s", set, got)
+		}
+		c.must("ROLLBACK")
+	}
 	c.must("RESET ALL")
-	c.must(w.decide(name(41)))
-	if _, err := c.Exec(w.decide(name(41))); code(err) != "23505" {
+	c.must(w.decide(name(43)))
+	if o, err := w.Decide(t.Context(), "postgres", name(43), twopc.Ask); o != twopc.Committed || err != nil {
+		t.Errorf("weft's own: %v, %v", o, err)
+	}
+	if _, err := c.Exec(w.decide(name(43))); code(err) != "23505" {
 		t.Errorf("twice: %v", err)
 	}
 }

@@ -45,7 +45,7 @@ func newNetwork(t *testing.T, db string, host func(shard int) string) *network {
 
 // phases of a commit, by words that are sent in each: the third with its length, as other
 // texts end with COMMIT too.
-var phases = []string{"weft.decide", "PREPARE TRANSACTION", "\vCOMMIT\x00", "COMMIT PREPARED"}
+var phases = []string{"CONSTRAINTS ALL IMMEDIATE;INSERT INTO weft.decision", "PREPARE TRANSACTION", "\vCOMMIT\x00", "COMMIT PREPARED"}
 
 // TestNetwork breaks the network to a shard in each phase of a commit over two
 // shards. Whatever the client is told is true: what it heard was committed is on
