@@ -9,9 +9,9 @@ ROUTETIME ?= 10m
 WRITETIME ?= 10m
 SELECTTIME ?= 10m
 COPYTIME ?= 10m
-# How many packages are tested at once: one more than there are processors, as the
-# tests of crashes mostly wait.
-AT_ONCE  ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
+# How many packages are tested at once, beside those that tools/test.sh tests one after the other.
+AT_ONCE  ?= $(shell nproc 2>/dev/null || echo 2)
+export AT_ONCE
 ROUNDS   ?= 10
 SCALE    ?= 10
 # Directory of initdb and postgres; found by itself when empty.
@@ -42,7 +42,11 @@ build: ## build bin/weft
 
 .PHONY: test
 test: postgresql ## run all tests, against real servers
-	$(GO) test -race -p $(AT_ONCE) -timeout 15m $(PKG)
+	@tools/test.sh $(PKG)
+
+.PHONY: race
+race: postgresql ## the same, with the race detector in every package
+	@RACE=all tools/test.sh $(PKG)
 
 .PHONY: lint
 lint: ## vet, staticcheck, formatting, go.mod
