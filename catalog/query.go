@@ -13,11 +13,13 @@ import (
 // table would keep all proxies from learning about another. What PostgreSQL
 // writes out only under a lock (views, generated columns) is left out if
 // somebody is changing what it names. The timeout is for the moment between
-// looking and locking.
+// looking and locking; the client's own, which may be too short for this, does
+// not count, or nobody with such a timeout would ever get further.
 var query = strings.Join([]string{
 	`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY`,
 	`SET LOCAL search_path = pg_catalog, pg_temp`,
 	`SET LOCAL lock_timeout = '3s'`,
+	`SET LOCAL statement_timeout = 0`,
 	`SET LOCAL jit = off`,
 	`SET LOCAL quote_all_identifiers = off`,
 	`SET LOCAL datestyle = 'ISO'`,

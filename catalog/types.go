@@ -57,8 +57,10 @@ var builtinShapes = map[uint32]*typeShape{
 }
 
 // typesQuery asks for the types that are no arrays of others, the columns of
-// composite types that may have OIDs in them, and the relations.
+// composite types that may have OIDs in them, and the relations. However long that
+// takes, it is none of the client's statement.
 const typesQuery = `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;
+SET LOCAL statement_timeout = 0;
 SET LOCAL jit = off;
 SELECT 't', t.oid, n.nspname, t.typname, t.typtype, t.typarray, t.typbasetype, r.rngsubtype, m.rngtypid
 FROM pg_catalog.pg_type t

@@ -3,7 +3,6 @@ package proxy
 import (
 	"errors"
 	"strings"
-	"time"
 
 	"weft/parser"
 	"weft/pgerr"
@@ -275,130 +274,6 @@ func unprepared(shard string, err error) error {
 		told.Detail = "Shard " + shard + " could not prepare its part of the transaction, so all of it is rolled back."
 	}
 	return told.WithCause(err)
-}
-
-// followTimeout bounds how long a client waits for a shard to confirm what has
-// been decided.
-const followTimeout = 5 * time.Second
-
-// followAll ends the transactions of the participants whose answers the client
-// does not see, as the one that it does has ended.
-func (s *Session) followAll(verb string) {
-	a := s.agreement
-	if a != nil && a.Committing() {
-		answer := twopc.Refusal
-		if verb == "COMMIT" {
-			answer = twopc.OK
-		}
-		a.Committed(answer)
-		s.srv.stopAt(twopc.AfterCommit)
-	}
-	// The client's requests to cancel come too late for what has been decided.
-	s.mu.Lock()
-	main := s.current
-	s.current = nil
-	s.mu.Unlock()
-	odd := a != nil && s.inOtherHands()
-	told := false
-	for i, c := range s.parked {
-		if s.toServer.Grow(); s.order(c, verb, odd) {
-			if a != nil {
-				if told {
-					s.srv.stopAt(twopc.DuringFollow)
-				}
-				_ = c.Conn().SetDeadline(time.Now().Add(followTimeout))
-			}
-			s.sendTo(c, i == len(s.parked)-1)
-			told = true
-		}
-		s.toServer.Reset()
-	}
-	s.hearAll(verb, odd)
-	if a != nil {
-		s.srv.stopAt(twopc.AfterFollow)
-	}
-	s.mu.Lock()
-	s.current = main
-	s.mu.Unlock()
-	if a != nil && !a.told {
-		s.letGoOf()
-	}
-}
-
-// order puts into toServer what a participant is told at the end. It reports
-// false if that is nothing.
-func (s *Session) order(c *pool.Conn, verb string, odd bool) bool {
-	a := s.agreement
-	i := a.index(c)
-	o := twopc.None
-	if i >= 0 {
-		o = a.Order(i)
-	}
-	switch {
-	case o == twopc.CommitPrepared || o == twopc.RollbackPrepared:
-		if odd { // not along with it: COMMIT PREPARED takes no company
-			s.toServer.B = wire.AppendQuery(s.toServer.B, "SET ROLE NONE; SET synchronous_commit = on")
-		}
-		b, at := wire.Begin(s.toServer.B, wire.Query)
-		b = append(append(b, o.String()...), " '"...)
-		b = append(a.name.Append(b, c.Shard()), '\'', 0)
-		s.toServer.B = wire.End(b, at)
-	case c.Status != wire.TxIdle:
-		if i >= 0 && a.Part(i) == twopc.Unclear {
-			return false
-		}
-		s.toServer.B = wire.AppendQuery(s.toServer.B, verb)
-	default:
-		return false
-	}
-	return true
-}
-
-// hearAll reads what the participants say to the end of the transaction.
-func (s *Session) hearAll(verb string, odd bool) {
-	a := s.agreement
-	kept := s.parked[:0]
-	for _, c := range s.parked {
-		i := a.index(c)
-		o := twopc.None
-		if i >= 0 {
-			o = a.Order(i)
-		}
-		prepared := o == twopc.CommitPrepared || o == twopc.RollbackPrepared
-		if !prepared && c.Status == wire.TxIdle {
-			kept = append(kept, c)
-			continue
-		}
-		if i >= 0 && a.Part(i) == twopc.Unclear {
-			c.Discard()
-			continue
-		}
-		if prepared && odd {
-			_, _ = result(c) // should it fail, what follows does
-		}
-		_, err := result(c)
-		if a != nil {
-			_ = c.Conn().SetDeadline(time.Time{})
-		}
-		if e := (*pgerr.Error)(nil); prepared && errors.As(err, &e) && e.Code == pgerr.UndefinedObject {
-			err = nil // somebody took this proxy for dead and was faster: on this very connection nobody else can have lost it
-		}
-		if o != twopc.None {
-			a.Followed(i, answerOf(err))
-		}
-		switch {
-		case err != nil:
-			s.log.Warn("a shard has not confirmed the end of a transaction", "shard", c.Shard(), "verb", verb, "err", err)
-			c.Discard()
-		case prepared && (odd || o == twopc.RollbackPrepared):
-			// PREPARE has made settings last that ROLLBACK takes back elsewhere.
-			c.Discard()
-		default:
-			kept = append(kept, c)
-		}
-	}
-	clear(s.parked[len(kept):])
-	s.parked = kept
 }
 
 // disagree ends a block that cannot be committed, as PostgreSQL does when

@@ -340,17 +340,14 @@ func (s *Session) learn(c *pool.Conn, sets []parser.Setting) error {
 		fmt.Fprintf(&b, "SELECT %s, pg_catalog.current_setting(%[1]s, true)", pool.QuoteLiteral(set.Name))
 	}
 	if b.Len() > 0 {
-		rows, err := c.Exec("BEGIN; SET LOCAL statement_timeout = 0; " + b.String() + "; COMMIT")
+		rows, err := c.Ask(askTimeout, b.String())
 		if err != nil {
-			return c.Lost(fmt.Errorf("learn settings: %w", err))
+			return err
 		}
-		for _, r := range rows {
-			if r[0] == "statement_timeout" { // hidden by the SET LOCAL
-				found := map[string]string{}
-				if err := s.sessionTimeout(c, found); err != nil {
-					return err
-				}
-				r[1] = found[r[0]]
+		timeout := rows[0][1]
+		for _, r := range rows[1:] {
+			if r[0] == "statement_timeout" {
+				r[1] = timeout // hidden by Ask
 			}
 			c.Settings = c.Settings.With(r[0], r[1])
 		}
@@ -390,11 +387,12 @@ var oddEncodings = map[string]bool{
 	"SJIS": true, "BIG5": true, "GBK": true, "UHC": true, "GB18030": true, "JOHAB": true, "SHIFT_JIS_2004": true,
 }
 
-// inspectSQL asks a backend for everything that outlives a transaction. It
-// runs under no timeout of the client's.
-const inspectSQL = `BEGIN;
-SET LOCAL statement_timeout = 0;
-SELECT 's', name, setting FROM pg_catalog.pg_settings WHERE source = 'session' AND context <> 'internal'
+// askTimeout asks for the one setting that asking for others hides.
+const askTimeout = "SELECT 'statement_timeout', pg_catalog.current_setting('statement_timeout'); "
+
+// inspectSQL asks a backend for everything that outlives a transaction.
+const inspectSQL = `SELECT 's', name, setting FROM pg_catalog.pg_settings WHERE source = 'session' AND context <> 'internal' AND name <> 'statement_timeout'
+UNION ALL SELECT 'd', name, reset_val FROM pg_catalog.pg_settings WHERE name = 'statement_timeout'
 UNION ALL SELECT 'r', 'role', pg_catalog.current_setting('role')
 UNION ALL SELECT 'u', 'session_authorization', session_user::text
 UNION ALL SELECT 't', '', 'temp' WHERE pg_catalog.pg_my_temp_schema() <> 0 AND (
@@ -418,16 +416,20 @@ func (s *Session) inspect(c *pool.Conn, bits parser.Effect) error {
 	for name := range s.placeholders {
 		fmt.Fprintf(&b, "\nUNION ALL SELECT 'c', %s, pg_catalog.current_setting(%[1]s, true) WHERE pg_catalog.current_setting(%[1]s, true) IS NOT NULL", pool.QuoteLiteral(name))
 	}
-	b.WriteString(";\nCOMMIT")
-	rows, err := c.Exec(b.String())
+	rows, err := c.Ask(askTimeout, b.String())
 	if err != nil {
-		return c.Lost(fmt.Errorf("inspect: %w", err))
+		return err
 	}
+	timeout := rows[0][1]
 	found := map[string]string{}
 	prepared, channels := map[string]bool{}, map[string]bool{}
 	s.pins &^= pinFound
-	for _, r := range rows {
+	for _, r := range rows[1:] {
 		switch r[0] {
+		case "d":
+			if gucDuration(timeout) != gucDuration(r[2]) {
+				found[r[1]] = timeout
+			}
 		case "s", "c":
 			if !neverCarried[r[1]] && !(r[2] == "" && isOption(r[1])) {
 				found[strings.ToLower(r[1])] = r[2]
@@ -461,27 +463,8 @@ func (s *Session) inspect(c *pool.Conn, bits parser.Effect) error {
 			return err
 		}
 	}
-	if v, local := found["statement_timeout"]; local && v == "0" {
-		// SET LOCAL above hides what the session had.
-		delete(found, "statement_timeout")
-		if err := s.sessionTimeout(c, found); err != nil {
-			return err
-		}
-	}
 	c.Settings = pool.SettingsOf(found)
 	s.adopt(c, bits)
-	return nil
-}
-
-// sessionTimeout asks for the one setting that inspect itself changes.
-func (s *Session) sessionTimeout(c *pool.Conn, found map[string]string) error {
-	rows, err := c.Exec("SELECT setting, source FROM pg_catalog.pg_settings WHERE name = 'statement_timeout'")
-	if err != nil {
-		return c.Lost(fmt.Errorf("inspect: %w", err))
-	}
-	if len(rows) == 1 && rows[0][1] == "session" {
-		found["statement_timeout"] = rows[0][0]
-	}
 	return nil
 }
 
