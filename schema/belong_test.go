@@ -144,3 +144,30 @@ func TestRoleOfHome(t *testing.T) {
 		}
 	}
 }
+
+// TestDatabaseOfHome: a server that has just become a shard has neither the role nor the database.
+func TestDatabaseOfHome(t *testing.T) {
+	c := newCluster(t)
+	c.home(`CREATE ROLE belong_d LOGIN; GRANT CREATE ON SCHEMA public TO belong_d`)
+	t.Cleanup(func() {
+		for _, n := range names {
+			on(t, n, c.db).run(t, "DROP OWNED BY belong_d CASCADE; DROP ROLE IF EXISTS belong_d")
+		}
+	})
+	c.home(`SET ROLE belong_d; CREATE TABLE mine (id bigint PRIMARY KEY); INSERT INTO mine SELECT generate_series(1, 100); RESET ROLE`)
+	for _, n := range names[1:] {
+		on(t, n, "postgres").run(t, "DROP DATABASE "+c.db+" WITH (FORCE)")
+	}
+	req := c.request("mine", "id")
+	req.User = "belong_d"
+	if err := c.proxy("p").Shard(c.context(), req, c.notice); err != nil {
+		t.Fatal(err)
+	}
+	rows := c.each("SELECT count(*) > 0 FROM mine")
+	alike := c.each("SELECT format('%s %s %s', pg_get_userbyid(datdba), encoding, datcollate) FROM pg_database WHERE datname = current_database()")
+	for _, n := range names {
+		if rows[n] != "t" && rows[n] != "true" || alike[n] != alike[names[0]] {
+			t.Errorf("%s: rows %q, database %q", n, rows[n], alike[n])
+		}
+	}
+}

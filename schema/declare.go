@@ -139,7 +139,7 @@ func (d *declaration) dial() error {
 	}
 	for _, name := range others(snap) {
 		s, err := dial(name)
-		if e := (*pgerr.Error)(nil); errors.As(err, &e) && e.Code == pgerr.InvalidAuthorizationSpec {
+		if stranger(err) {
 			if err = d.admit(name); err != nil {
 				return unadmitted(name, d.req.User, err)
 			}

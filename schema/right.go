@@ -44,6 +44,19 @@ func (d *declaration) bringRoles(s *session) error {
 			return err
 		}
 	}
+	if err := d.makeRoles(s); err != nil {
+		return err
+	}
+	for _, query := range []string{membersQuery, roleSettingsQuery} {
+		if err := d.bringLines(s, query); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeRoles makes the roles that another shard lacks.
+func (d *declaration) makeRoles(s *session) error {
 	roles, err := d.home.Exec(rolesQuery)
 	if err != nil {
 		return err
@@ -59,49 +72,7 @@ func (d *declaration) bringRoles(s *session) error {
 			}
 		}
 	}
-	for _, query := range []string{membersQuery, roleSettingsQuery} {
-		if err := d.bringLines(s, query); err != nil {
-			return err
-		}
-	}
 	return nil
-}
-
-// admit makes the roles of the home shard on one where whoever declares the table cannot
-// log in yet, because nothing has been declared since that role was made. It is weft's
-// own user that does it.
-func (d *declaration) admit(shard string) error {
-	as := func(shard string) (*session, error) {
-		return open(d.ctx, d.cfg.Shards, shard, d.req.Database, d.cfg.Service, application(d.table.Job.ID))
-	}
-	home, err := as(d.snap.Home)
-	if err != nil {
-		return err
-	}
-	defer home.close()
-	s, err := as(shard)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	own := &declaration{Mover: d.Mover, ctx: d.ctx, req: d.req, home: home, notice: d.notice}
-	if err := s.run("BEGIN"); err != nil {
-		return err
-	}
-	if err := own.bringRoles(s); err != nil {
-		return err
-	}
-	if err := own.bringRights(s); err != nil {
-		return err
-	}
-	return s.run("COMMIT")
-}
-
-// unadmitted is the error of a shard that does not know whoever declares a table. It
-// ends the attempt, and not the session.
-func unadmitted(shard, user string, err error) error {
-	return pgerr.New(pgerr.InvalidAuthorizationSpec, "%q cannot log in to shard %q: %s", user, shard, pgerr.From(err).Message).
-		WithHint("Make the role on that server, or let weft do so: its service user must be a superuser on all shards.").WithCause(err)
 }
 
 // defaultsQuery lists what ALTER DEFAULT PRIVILEGES has said.
