@@ -52,12 +52,35 @@ type Request struct {
 	// ServerCertificate is the leaf certificate this connection was shown, in
 	// DER, for channel binding. Without it SCRAM-SHA-256-PLUS is not offered.
 	ServerCertificate []byte
+
+	// Passwords knows users whose passwords are not in the configuration. Nil:
+	// there are none.
+	Passwords Passwords
+}
+
+// Passwords is where stored passwords are that the configuration does not have.
+type Passwords interface {
+	// Stored returns a user's password in a form that User.Password has, "" if
+	// there is no such user or it has none. An error means that nobody knows,
+	// and then nobody gets in.
+	Stored(ctx context.Context, user string) (string, error)
+	// Wrong says that a client's answer did not fit what Stored has returned:
+	// it may have been changed since it was read.
+	Wrong(user string)
+}
+
+// Login is a client that has been let in.
+type Login struct {
+	*User       // shared, not to be modified
+	Keys  *Keys // nil if the client has proved nothing that a shard can be shown
 }
 
 // Authenticator lets clients in by one Config.
 type Authenticator struct {
 	method   Method
 	rules    []compiledRule // none means: method for everyone
+	maps     nameMaps
+	query    Query
 	accounts map[string]*account
 	mock     mock
 	log      *slog.Logger
@@ -74,6 +97,7 @@ func New(cfg Config) (*Authenticator, error) {
 		method:   cfg.Method.orDefault(),
 		accounts: make(map[string]*account, len(cfg.Users)),
 		mock:     mock{secret: []byte(cfg.MockSecret)},
+		query:    cfg.query().withDefaults(),
 		log:      cfg.Logger,
 	}
 	if a.log == nil {
@@ -82,6 +106,10 @@ func New(cfg Config) (*Authenticator, error) {
 	if len(a.mock.secret) == 0 {
 		a.mock.secret = make([]byte, 32)
 		rand.Read(a.mock.secret) // never fails: crypto/rand ends the process instead
+	}
+	var err error
+	if a.maps, err = compileMaps(cfg.Maps); err != nil {
+		return nil, err
 	}
 	scram := len(cfg.Rules) == 0 && a.method == MethodScramSHA256
 	for _, r := range cfg.Rules {
@@ -111,11 +139,10 @@ func New(cfg Config) (*Authenticator, error) {
 }
 
 // Authenticate runs the dialogue up to, not including, AuthenticationOk, and
-// returns the user it let in, who is shared and not to be modified. What the
-// client should see is a *pgerr.Error with severity FATAL; the reason behind a
+// returns who was let in. What the client should see is a *pgerr.Error with severity FATAL; the reason behind a
 // refusal is its cause and has been logged, as the client must not learn it.
 // Any other error means that the connection failed or ctx ended.
-func (a *Authenticator) Authenticate(ctx context.Context, c Client, r Request) (*User, error) {
+func (a *Authenticator) Authenticate(ctx context.Context, c Client, r Request) (*Login, error) {
 	u, err := a.authenticate(ctx, c, r)
 	var refusal *pgerr.Error
 	if errors.As(err, &refusal) {
@@ -137,18 +164,28 @@ func (a *Authenticator) Authenticate(ctx context.Context, c Client, r Request) (
 	return u, err
 }
 
-func (a *Authenticator) authenticate(ctx context.Context, c Client, r Request) (*User, error) {
+func (a *Authenticator) authenticate(ctx context.Context, c Client, r Request) (*Login, error) {
 	if r.User == "" {
 		return nil, pgerr.Fatal(pgerr.InvalidAuthorizationSpec, "no PostgreSQL user name specified in startup packet")
 	}
-	method, err := a.methodFor(r)
+	rule, err := a.ruleFor(r)
 	if err != nil {
 		return nil, err
 	}
+	if err := a.checkCertificate(rule, r); err != nil {
+		return nil, err
+	}
 	acc := a.accounts[r.User]
-	d := dialogue{ctx: ctx, client: c, request: r, mock: a.mock, account: acc}
-	switch method {
-	case MethodTrust:
+	d := dialogue{ctx: ctx, client: c, request: r, mock: a.mock}
+	if rule.method.asksPassword() && r.Passwords != nil && (acc == nil || acc.user.Password == "") {
+		if acc, err = lookUp(ctx, r, acc); err != nil {
+			return nil, err
+		}
+		d.lookedUp = true
+	}
+	d.account = acc
+	switch rule.method {
+	case MethodTrust, MethodCert:
 	case MethodReject:
 		return nil, pgerr.Fatal(pgerr.InvalidAuthorizationSpec, "weft.yaml rejects connection for %s", r.describe())
 	case MethodMD5:
@@ -156,33 +193,58 @@ func (a *Authenticator) authenticate(ctx context.Context, c Client, r Request) (
 	case MethodScramSHA256:
 		err = d.scram()
 	default: // Validate knows no other
-		err = fmt.Errorf("authentication method %q", method)
+		err = fmt.Errorf("authentication method %q", rule.method)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if acc == nil {
-		// Only trust gets here: the shard decides whether the role exists.
-		return &User{Name: r.User}, nil
+		// Only trust and cert get here: the shard decides whether the role exists.
+		return &Login{User: &User{Name: r.User}}, nil
 	}
 	if len(acc.user.Databases) > 0 && !slices.Contains(acc.user.Databases, r.Database) {
 		return nil, pgerr.Fatal(pgerr.InsufficientPrivilege, `permission denied for database "%s"`, r.Database).
 			WithDetail("User does not have CONNECT privilege.").
 			WithCause(fmt.Errorf("database %q is not in the user's list in weft.yaml", r.Database))
 	}
-	return &acc.user, nil
+	return &Login{User: &acc.user, Keys: d.keys}, nil
 }
 
-func (a *Authenticator) methodFor(r Request) (Method, error) {
+// lookUp returns the account of a user whose password is not in the
+// configuration; acc is what is there, or nil. A user who is nowhere has none.
+func lookUp(ctx context.Context, r Request, acc *account) (*account, error) {
+	stored, err := r.Passwords.Stored(ctx, r.User)
+	if err != nil {
+		e := *pgerr.From(err)
+		e.Severity = pgerr.SeverityFatal
+		return nil, e.WithCause(fmt.Errorf("look up the user's password: %w", err))
+	}
+	if stored == "" {
+		return acc, nil
+	}
+	u := User{Name: r.User}
+	if acc != nil {
+		u = acc.user
+	}
+	u.Password = stored
+	found, err := newAccount(u, mock{secret: []byte(stored)}, true)
+	if err != nil {
+		// As PostgreSQL: a password that cannot be read is one that nobody has.
+		return &account{user: u}, nil
+	}
+	return found, nil
+}
+
+func (a *Authenticator) ruleFor(r Request) (*compiledRule, error) {
 	if len(a.rules) == 0 {
-		return a.method, nil
+		return &compiledRule{method: a.method}, nil
 	}
 	for i := range a.rules {
 		if a.rules[i].matches(r) {
-			return a.rules[i].method, nil
+			return &a.rules[i], nil
 		}
 	}
-	return "", pgerr.Fatal(pgerr.InvalidAuthorizationSpec, "no rule in weft.yaml for %s", r.describe())
+	return nil, pgerr.Fatal(pgerr.InvalidAuthorizationSpec, "no rule in weft.yaml for %s", r.describe())
 }
 
 // describe names the connection in the words of PostgreSQL's pg_hba.conf errors.
@@ -215,7 +277,10 @@ type dialogue struct {
 	client  Client
 	request Request
 	mock    mock
-	account *account // nil if the user is not in the configuration
+	account *account // nil if the user is nowhere
+
+	lookedUp bool  // the account's password is not the configuration's
+	keys     *Keys // of a login that succeeded
 }
 
 // send writes one AuthenticationXxx message.
@@ -247,5 +312,8 @@ func (d *dialogue) receive(what string, limit int) ([]byte, error) {
 // refuse is the one answer to a wrong password, an unknown user and a user
 // whose password cannot be checked; reason is for the log.
 func (d *dialogue) refuse(reason error) error {
+	if d.lookedUp {
+		d.request.Passwords.Wrong(d.request.User)
+	}
 	return pgerr.Fatal(pgerr.InvalidPassword, `password authentication failed for user "%s"`, d.request.User).WithCause(reason)
 }

@@ -99,7 +99,7 @@ func TestLogin(t *testing.T) {
 				refused(t, err, "28P01", `password authentication failed for user "alice"`)
 				err = login(t, addr, "user=nobody password=hunter2 sslmode="+sslmode)
 				refused(t, err, "28P01", `password authentication failed for user "nobody"`)
-				if !strings.Contains(l.logged(), "user is not in weft.yaml") {
+				if !strings.Contains(l.logged(), "user is unknown") {
 					t.Fatalf("log does not say that the user is unknown:\n%s", l.logged())
 				}
 				if strings.Contains(strings.ToLower(l.logged()), "hunter2") {

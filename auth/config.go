@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
+	"time"
 )
 
 // Method is how a client proves who it is.
@@ -15,8 +17,12 @@ const (
 	MethodTrust       Method = "trust"
 	MethodMD5         Method = "md5"
 	MethodScramSHA256 Method = "scram-sha-256"
+	MethodCert        Method = "cert"
 	MethodReject      Method = "reject"
 )
+
+// asksPassword reports whether the method compares with a stored password.
+func (m Method) asksPassword() bool { return m == MethodMD5 || m == MethodScramSHA256 }
 
 // orDefault returns the method an empty one stands for.
 func (m Method) orDefault() Method {
@@ -28,10 +34,10 @@ func (m Method) orDefault() Method {
 
 func (m Method) validate() error {
 	switch m {
-	case "", MethodTrust, MethodMD5, MethodScramSHA256, MethodReject:
+	case "", MethodTrust, MethodMD5, MethodScramSHA256, MethodCert, MethodReject:
 		return nil
 	}
-	return fmt.Errorf("method %q is not one of trust, md5, scram-sha-256, reject", string(m))
+	return fmt.Errorf("method %q is not one of trust, md5, scram-sha-256, cert, reject", string(m))
 }
 
 // Config says who may connect.
@@ -48,6 +54,23 @@ type Config struct {
 	// that matches wins, and a client that matches none is refused. Default:
 	// none, and then Method holds for everyone.
 	Rules []Rule `yaml:"rules,omitempty"`
+
+	// Maps say which users the name in a certificate stands for, where they are
+	// not the same. Default: none.
+	Maps []Mapping `yaml:"maps,omitempty"`
+
+	// AuthQuery asks a shard for the stored password of a user who has none
+	// here: the user's name is $1, the result the name and the password, as
+	// pg_authid has it. "default" is DefaultQuery. Default: none is asked.
+	AuthQuery string `yaml:"auth_query,omitempty"`
+
+	// AuthQueryDatabase is where it runs, on the home shard, as the service
+	// user. Default: postgres.
+	AuthQueryDatabase string `yaml:"auth_query_database,omitempty"`
+
+	// AuthQueryTTL is how long an answer is used; a failed login ends it at
+	// once. Default: DefaultQueryTTL.
+	AuthQueryTTL time.Duration `yaml:"auth_query_ttl,omitempty"`
 
 	// MockSecret makes the salts that unknown users are shown, and those of
 	// users with clear-text passwords, the same on all proxies and after a
@@ -81,7 +104,17 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf("user %q: %w", u.Name, err))
 		}
 	}
+	if c.Method == MethodCert && len(c.Rules) == 0 {
+		errs = append(errs, errors.New("method cert needs a rule of type hostssl"))
+	}
+	if _, err := compileMaps(c.Maps); err != nil {
+		errs = append(errs, err)
+	}
+	errs = append(errs, c.query().validate())
 	for i, r := range c.Rules {
+		if r.Map != "" && !slices.ContainsFunc(c.Maps, func(m Mapping) bool { return m.Name == r.Map }) {
+			errs = append(errs, fmt.Errorf("rule %d: there is no map %q", i+1, r.Map))
+		}
 		if _, err := r.compile(c.Method.orDefault()); err != nil {
 			errs = append(errs, fmt.Errorf("rule %d: %w", i+1, err))
 		}

@@ -32,7 +32,7 @@ func TestValidate(t *testing.T) {
 				{Type: "hostnossl", Address: "::1", Method: MethodScramSHA256},
 			},
 		}, ""},
-		{"method", Config{Method: "password"}, `method "password" is not one of trust, md5, scram-sha-256, reject`},
+		{"method", Config{Method: "password"}, `method "password" is not one of trust, md5, scram-sha-256, cert, reject`},
 		{"no name", Config{Users: []User{{Name: "a"}, {}}}, `user 2: name is empty`},
 		{"twice", Config{Users: []User{{Name: "a"}, {Name: "a"}}}, `user "a": listed twice`},
 		{"zero byte", Config{Users: []User{{Name: "a\x00"}}}, `user "a\x00": name contains a zero byte`},
@@ -41,7 +41,7 @@ func TestValidate(t *testing.T) {
 		{"database", Config{Users: []User{{Name: "a", Databases: []string{"x", ""}}}}, `user "a": database 2 is empty`},
 		{"pool mode", Config{Users: []User{{Name: "a", PoolMode: "statement"}}}, `user "a": pool_mode "statement" is not one of transaction, session`},
 		{"connections", Config{Users: []User{{Name: "a", MaxConnections: -1}}}, `user "a": max_connections is -1, must not be negative`},
-		{"server password", Config{Users: []User{{Name: "a", ServerPassword: md5Password("x", "a")}}}, `user "a": server_password must be clear text: a hash cannot log in to a shard`},
+		{"server password", Config{Users: []User{{Name: "a", ServerPassword: md5Password("x", "a")}}}, `user "a": server_password must be clear text`},
 		{"rule type", Config{Rules: []Rule{{}}}, `rule 1: type is empty, must be one of local, host, hostssl, hostnossl`},
 		{"rule type", Config{Rules: []Rule{{Type: "local"}, {Type: "hostgssenc"}}}, `rule 2: type "hostgssenc" is not one of local, host, hostssl, hostnossl`},
 		{"rule address", Config{Rules: []Rule{{Type: "host", Address: "10.0.0/8"}}}, `rule 1: address "10.0.0/8" is neither an IP address nor a network like 10.0.0.0/8`},
@@ -51,8 +51,8 @@ func TestValidate(t *testing.T) {
 		{"rule database", Config{Rules: []Rule{{Type: "host", Databases: []string{"samerole"}}}}, `rule 1: database "samerole" is not supported: list the databases`},
 		{"rule user", Config{Rules: []Rule{{Type: "host", Users: []string{"+admins"}}}}, `rule 1: user "+admins": weft does not know the members of roles, list the users`},
 		{"rule user", Config{Rules: []Rule{{Type: "host", Users: []string{""}}}}, `rule 1: user is empty`},
-		{"rule method", Config{Rules: []Rule{{Type: "host", Method: "peer"}}}, `rule 1: method "peer" is not one of trust, md5, scram-sha-256, reject`},
-		{"several", Config{Method: "x", Users: []User{{}}, Rules: []Rule{{}}}, "method \"x\" is not one of trust, md5, scram-sha-256, reject\n" +
+		{"rule method", Config{Rules: []Rule{{Type: "host", Method: "peer"}}}, `rule 1: method "peer" is not one of trust, md5, scram-sha-256, cert, reject`},
+		{"several", Config{Method: "x", Users: []User{{}}, Rules: []Rule{{}}}, "method \"x\" is not one of trust, md5, scram-sha-256, cert, reject\n" +
 			"user 1: name is empty\nrule 1: type is empty, must be one of local, host, hostssl, hostnossl"},
 	} {
 		got := ""
@@ -115,17 +115,23 @@ mock_secret: of the cluster
 
 func TestServerLogin(t *testing.T) {
 	for _, c := range []struct {
-		user           User
-		role, password string
+		user User
+		want ServerLogin
 	}{
-		{User{Name: "a", Password: "clear"}, "a", "clear"},
-		{User{Name: "a", Password: md5Password("clear", "a")}, "a", ""},
-		{User{Name: "a", Password: mustVerifier(t, "clear")}, "a", ""},
-		{User{Name: "a", Password: "clear", ServerUser: "b", ServerPassword: "other"}, "b", "other"},
-		{User{Name: "a"}, "a", ""},
+		{User{Name: "a", Password: "clear"}, ServerLogin{"a", "clear", ""}},
+		{User{Name: "a", Password: md5Password("clear", "a")}, ServerLogin{"a", "", ""}},
+		{User{Name: "a", Password: mustVerifier(t, "clear")}, ServerLogin{"a", "", ""}},
+		{User{Name: "a", Password: "clear", ServerUser: "b", ServerPassword: "other"}, ServerLogin{"b", "other", "a"}},
+		// The client's password is nobody else's.
+		{User{Name: "a", Password: "clear", ServerUser: "b"}, ServerLogin{"b", "", "a"}},
+		{User{Name: "a", Password: "clear", Role: "b"}, ServerLogin{"b", "", ""}},
+		{User{Name: "a", Role: "b", ServerPassword: "other"}, ServerLogin{"b", "other", ""}},
+		{User{Name: "a", Role: "b", ServerUser: "c"}, ServerLogin{"c", "", "b"}},
+		{User{Name: "a", Password: "clear", ServerUser: "a"}, ServerLogin{"a", "clear", ""}},
+		{User{Name: "a"}, ServerLogin{"a", "", ""}},
 	} {
-		if role, password := c.user.ServerLogin(); role != c.role || password != c.password {
-			t.Errorf("%v: got %q, %q, want %q, %q", c.user, role, password, c.role, c.password)
+		if got := c.user.ServerLogin(); got != c.want {
+			t.Errorf("%v: got %q, want %q", c.user, got, c.want)
 		}
 	}
 }

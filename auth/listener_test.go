@@ -161,7 +161,7 @@ func (l *listener) serve(conn net.Conn) error {
 		return err
 	}
 	l.mu.Lock()
-	l.in = append(l.in, u)
+	l.in = append(l.in, u.User)
 	l.mu.Unlock()
 	b, _ := (&pgproto3.AuthenticationOk{}).Encode(nil)
 	b, _ = (&pgproto3.ParameterStatus{Name: "server_version", Value: "15.0"}).Encode(b)

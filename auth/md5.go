@@ -74,13 +74,16 @@ func (d *dialogue) md5() error {
 	case !right:
 		return d.refuse(errWrongPassword)
 	}
+	if formOf(d.account.user.Password) == formMD5 {
+		d.keys = &Keys{md5: stored}
+	}
 	return nil
 }
 
 // Why a password was refused. The client is never told which.
 var (
-	errUnknownUser   = errors.New("user is not in weft.yaml")
-	errNoPassword    = errors.New("user has no password in weft.yaml")
+	errUnknownUser   = errors.New("user is unknown")
+	errNoPassword    = errors.New("user has no password")
 	errNoVerifier    = errors.New("user does not have a valid SCRAM secret: an md5 hash cannot answer scram-sha-256")
 	errWrongPassword = errors.New("password does not match")
 )

@@ -28,6 +28,16 @@ type Rule struct {
 
 	// Method for clients that match. Empty: Config.Method.
 	Method Method `yaml:"method,omitempty"`
+
+	// ClientCert is verify-ca, for clients that must show a certificate beside
+	// what Method asks for, or verify-full, for those whose certificate must
+	// also bear the user's name. Only with hostssl. Empty: verify-full under
+	// method cert, else no certificate is asked for.
+	ClientCert string `yaml:"clientcert,omitempty"`
+
+	// Map is the name of the Mappings that say which users a certificate's
+	// name stands for. Empty: the names must be the same.
+	Map string `yaml:"map,omitempty"`
 }
 
 // compiledRule is a Rule with its words read.
@@ -38,6 +48,8 @@ type compiledRule struct {
 	network   netip.Prefix
 	anywhere  bool
 	method    Method
+	cert      string // "", verify-ca or verify-full
+	names     string // the map of names in certificates
 }
 
 func (r Rule) compile(method Method) (compiledRule, error) {
@@ -85,7 +97,7 @@ func (r Rule) compile(method Method) (compiledRule, error) {
 	if err := r.Method.validate(); err != nil {
 		errs = append(errs, err)
 	}
-	return c, errors.Join(errs...)
+	return c, errors.Join(append(errs, c.certificate(r))...)
 }
 
 // parseNetwork reads an address or a network. Bits beyond the mask are ignored,

@@ -74,6 +74,9 @@ func (d *dialogue) scram() error {
 	if reason != nil {
 		return d.refuse(reason)
 	}
+	if formOf(d.account.user.Password) == formVerifier {
+		d.keys = c.keys // of a verifier that shards may have too
+	}
 	return d.send(codeSASLFinal, []byte(answer))
 }
 

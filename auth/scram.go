@@ -28,6 +28,7 @@ type conversation struct {
 	nonce       string
 	clientFirst string // client-first-message-bare
 	serverFirst string
+	keys        *Keys // what a right proof has shown
 }
 
 const (
@@ -164,6 +165,7 @@ func (c *conversation) final(message string) (answer string, reason, err error) 
 	if !right {
 		return "", errWrongPassword, nil
 	}
+	c.keys = &Keys{salt: c.verifier.salt, iterations: c.verifier.iterations, clientKey: clientKey, serverKey: c.verifier.serverKey}
 	return "v=" + base64.StdEncoding.EncodeToString(sign(c.verifier.serverKey, signed)), nil, nil
 }
 

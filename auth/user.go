@@ -27,25 +27,44 @@ type User struct {
 	// 0: the pool's default.
 	MaxConnections int `yaml:"max_connections,omitempty"`
 
-	// ServerUser is the role weft logs in to shards as. Empty: Name.
+	// Role is the user's role on the shards. Empty: Name.
+	Role string `yaml:"role,omitempty"`
+
+	// ServerUser is the pool user that weft logs in to shards as, to become
+	// Role with SET ROLE. It must not be able to do anything that Role cannot:
+	// weft asks each shard, and refuses. Empty: weft logs in as Role.
 	ServerUser string `yaml:"server_user,omitempty"`
 
 	// ServerPassword is what weft proves to shards. Empty: Password if that is
-	// clear text, else none.
+	// clear text and weft logs in under Name, else what the client has proved
+	// to weft.
 	ServerPassword string `yaml:"server_password,omitempty"`
 }
 
-// ServerLogin returns the role and the clear-text password, perhaps empty, for
-// connections to shards on behalf of u.
-func (u *User) ServerLogin() (role, password string) {
-	role, password = u.ServerUser, u.ServerPassword
+// ServerLogin is how weft gets in to a shard for a user.
+type ServerLogin struct {
+	User     string // whom it logs in as
+	Password string // clear text; may be empty
+	Role     string // what it becomes with SET ROLE; empty if it is that already
+}
+
+// ServerLogin returns how to log in to shards on behalf of u.
+func (u *User) ServerLogin() ServerLogin {
+	l := ServerLogin{User: u.ServerUser, Password: u.ServerPassword}
+	role := u.Role
 	if role == "" {
 		role = u.Name
 	}
-	if password == "" && formOf(u.Password) == formClear {
-		password = u.Password
+	switch l.User {
+	case "", role:
+		l.User = role
+	default:
+		l.Role = role
 	}
-	return role, password
+	if l.Password == "" && l.User == u.Name && formOf(u.Password) == formClear {
+		l.Password = u.Password
+	}
+	return l
 }
 
 // String returns the name, so that printing a user prints no password.
@@ -82,6 +101,9 @@ func (u *User) validate() error {
 	if u.MaxConnections < 0 {
 		errs = append(errs, fmt.Errorf("max_connections is %d, must not be negative", u.MaxConnections))
 	}
+	if strings.ContainsRune(u.Role, 0) {
+		errs = append(errs, errors.New("role contains a zero byte"))
+	}
 	if strings.ContainsRune(u.ServerUser, 0) {
 		errs = append(errs, errors.New("server_user contains a zero byte"))
 	}
@@ -89,7 +111,7 @@ func (u *User) validate() error {
 		errs = append(errs, errors.New("server_password contains a zero byte"))
 	}
 	if f := formOf(u.ServerPassword); f == formMD5 || f == formVerifier {
-		errs = append(errs, errors.New("server_password must be clear text: a hash cannot log in to a shard"))
+		errs = append(errs, errors.New("server_password must be clear text"))
 	}
 	return errors.Join(errs...)
 }

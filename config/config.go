@@ -73,6 +73,12 @@ const (
 	TLSRequire = "require"
 )
 
+// Whether TLS clients must show a certificate.
+const (
+	ClientCertRequire  = "require"
+	ClientCertOptional = "optional"
+)
+
 // TLS is for connections from clients. Those to shards are encrypted by the
 // shard's own options in the directory.
 type TLS struct {
@@ -81,8 +87,11 @@ type TLS struct {
 	Mode string `yaml:"mode,omitempty"`
 	Cert string `yaml:"cert,omitempty"` // PEM files
 	Key  string `yaml:"key,omitempty"`
-	// ClientCA, if set, makes every TLS client show a certificate signed by it.
+	// ClientCA, if set, is who signs the certificates of clients.
 	ClientCA string `yaml:"client_ca,omitempty"`
+	// ClientCert is ClientCertRequire, then every TLS client must show one, or
+	// ClientCertOptional, then the rules say who must. Only with ClientCA.
+	ClientCert string `yaml:"client_cert,omitempty"`
 	// MinVersion is 1.2 or 1.3.
 	MinVersion string `yaml:"min_version,omitempty"`
 }
@@ -149,8 +158,8 @@ func Default() Config {
 		AdminDatabase: "weft",
 		// On loopback: metrics name users and databases.
 		HTTP: HTTP{Listen: "127.0.0.1:6480"},
-		TLS:  TLS{MinVersion: "1.2"},
-		Auth: auth.Config{Method: auth.MethodScramSHA256},
+		TLS:  TLS{MinVersion: "1.2", ClientCert: ClientCertRequire},
+		Auth: auth.Config{Method: auth.MethodScramSHA256, AuthQueryDatabase: "postgres", AuthQueryTTL: auth.DefaultQueryTTL},
 		// The role that initdb makes. It may do everything; one that owns schema
 		// weft and may signal backends does too.
 		Service: Service{User: "postgres"},

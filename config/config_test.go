@@ -67,7 +67,7 @@ func TestExampleComments(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	if c.TLS.Mode != TLSRequire || c.Etcd.TLS.ServerName != "etcd.internal" || len(c.Auth.Rules) != 2 || c.Auth.Users[0].MaxConnections != 20 || c.TLS.MinVersion != "1.2" {
+	if c.TLS.Mode != TLSRequire || c.Etcd.TLS.ServerName != "etcd.internal" || len(c.Auth.Rules) != 3 || len(c.Auth.Maps) != 1 || c.Auth.AuthQuery != "default" || c.Auth.Users[0].MaxConnections != 20 || c.TLS.MinVersion != "1.2" {
 		t.Errorf("not everything was read: %+v", c)
 	}
 }
@@ -93,11 +93,16 @@ func TestMarshal(t *testing.T) {
 		AdminDatabase: "adm",
 		AdminUsers:    []string{"ops"},
 		HTTP:          HTTP{Listen: ":2", Pprof: true},
-		TLS:           TLS{Mode: TLSRequire, Cert: "c", Key: "k", ClientCA: "ca", MinVersion: "1.3"},
+		TLS:           TLS{Mode: TLSRequire, Cert: "c", Key: "k", ClientCA: "ca", ClientCert: ClientCertOptional, MinVersion: "1.3"},
 		Auth: auth.Config{
 			Method: auth.MethodMD5, MockSecret: "0123",
-			Users: []auth.User{{Name: "n", Password: "true", Databases: []string{"d"}, PoolMode: "session", MaxConnections: 3, ServerUser: "s", ServerPassword: "1e3"}},
-			Rules: []auth.Rule{{Type: "host", Databases: []string{"d"}, Users: []string{"u"}, Address: "10.0.0.0/8", Method: auth.MethodTrust}},
+			Users: []auth.User{{Name: "n", Password: "true", Databases: []string{"d"}, PoolMode: "session", MaxConnections: 3, Role: "r", ServerUser: "s", ServerPassword: "1e3"}},
+			Rules: []auth.Rule{
+				{Type: "host", Databases: []string{"d"}, Users: []string{"u"}, Address: "10.0.0.0/8", Method: auth.MethodTrust},
+				{Type: "hostssl", Method: auth.MethodMD5, ClientCert: "verify-full", Map: "m"},
+			},
+			Maps:      []auth.Mapping{{Name: "m", Certificate: "/x", User: "y"}},
+			AuthQuery: "SELECT $1", AuthQueryDatabase: "db", AuthQueryTTL: time.Hour,
 		},
 		Service: Service{User: "svc", Password: "0x1"},
 		Pool: Pool{

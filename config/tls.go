@@ -28,6 +28,9 @@ func (t TLS) Load() (*tls.Config, error) {
 			return nil, fmt.Errorf("tls.client_ca: %w", err)
 		}
 		c.ClientAuth = tls.RequireAndVerifyClientCert
+		if t.ClientCert == ClientCertOptional {
+			c.ClientAuth = tls.VerifyClientCertIfGiven
+		}
 	}
 	return c, nil
 }

@@ -33,6 +33,9 @@ func (c Config) problems() Problems {
 	}
 	c.Etcd.problems(&ps)
 	c.TLS.problems(&ps)
+	if c.TLS.ClientCA == "" && c.Auth.NeedsCertificates() {
+		ps.add("tls.client_ca", "is empty, and auth.rules ask for client certificates")
+	}
 	if err := c.Auth.Validate(); err != nil {
 		for _, e := range each(err) {
 			ps.add("auth", "%v", e)
@@ -91,6 +94,9 @@ func (t TLS) problems(ps *Problems) {
 		ps.choice("tls.mode", t.Mode, TLSDisable, TLSAllow, TLSRequire)
 	}
 	ps.choice("tls.min_version", t.MinVersion, "1.2", "1.3")
+	if t.ClientCert != "" {
+		ps.choice("tls.client_cert", t.ClientCert, ClientCertRequire, ClientCertOptional)
+	}
 	switch {
 	case (t.Cert == "") != (t.Key == ""):
 		ps.add("tls", "cert and key need each other")

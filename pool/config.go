@@ -50,6 +50,10 @@ type User struct {
 	MaxConnections int    // 0: as Config.MaxPerUser
 	ServerUser     string // role to log in as on the shards; empty: the same name
 	ServerPassword string
+	// Role is what ServerUser becomes with SET ROLE. It may do all that
+	// ServerUser may, or there is no connection. Empty: ServerUser stays
+	// itself.
+	Role string
 }
 
 // WithDefaults returns c with every zero field set to its default.

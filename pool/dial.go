@@ -25,6 +25,7 @@ func (l *Lane) dial(ctx context.Context) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.shard.pool.keys.use(pc, l.key.User)
 	ctx, stop := context.WithTimeout(ctx, cfg.ConnectTimeout)
 	defer stop()
 	pg, err := pgconn.ConnectConfig(ctx, pc)
@@ -35,6 +36,7 @@ func (l *Lane) dial(ctx context.Context) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", l.shard.Name, err)
 	}
+	h.Conn = unwrapped(h.Conn)
 	if tcp, ok := h.Conn.(*net.TCPConn); ok {
 		_ = tcp.SetNoDelay(true)
 	}
@@ -51,6 +53,12 @@ func (l *Lane) dial(ctx context.Context) (*Conn, error) {
 		c.endpoint.upgrade = sslUpgrade(h.TLSConfig)
 	}
 	c.prepared.reset()
+	if role := l.Role(); role != "" {
+		if err := c.checkPoolUser(pc.User, role); err != nil {
+			c.hangUp()
+			return nil, err
+		}
+	}
 	return c, nil
 }
 
@@ -109,6 +117,11 @@ func (sh *Shard) connConfig(key Key) (*pgconn.Config, error) {
 		return nil, pgerr.New(pgerr.InternalError, "shard %q cannot be dialled: %s", sh.Name, err)
 	}
 	pc.RuntimeParams = key.params()
+	if u.Role != "" {
+		// As a startup parameter it is what RESET ROLE goes back to. It wins over
+		// one in the client's options.
+		pc.RuntimeParams["role"] = u.Role
+	}
 	return pc, nil
 }
 
@@ -124,7 +137,11 @@ func (sh *Shard) dialError(err error) error {
 	}
 	reason := err.Error()
 	var op *net.OpError
+	var refused loginError
 	switch {
+	case errors.As(err, &refused):
+		return pgerr.New(pgerr.InvalidAuthorizationSpec, "could not log in to shard %q: %s", sh.Name, refused.Error()).
+			WithHint("Give the role the same SCRAM verifier on every shard (see docs/security.md), or give weft a server_password for the user.").WithCause(err)
 	case errors.As(err, &op):
 		reason = op.Err.Error()
 	case errors.Is(err, context.DeadlineExceeded):

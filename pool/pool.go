@@ -21,6 +21,8 @@ type Pool struct {
 	// farewells are the connections being closed in the background.
 	farewells sync.WaitGroup
 
+	keys keyring
+
 	mu        sync.Mutex
 	shards    map[string]*Shard
 	databases map[string]*Database

@@ -111,6 +111,9 @@ func (l *Lane) LoginRole() string {
 	if r, ok := l.welcome["session_authorization"]; ok {
 		return r
 	}
+	if u := l.shard.pool.cfg.Users[l.key.User].ServerUser; u != "" {
+		return u
+	}
 	return l.key.User
 }
 

@@ -435,7 +435,13 @@ func (s *Session) inspect(c *pool.Conn, bits parser.Effect) error {
 				found[strings.ToLower(r[1])] = r[2]
 			}
 		case "r":
-			if r[2] != "none" {
+			switch base := s.lane.Role(); {
+			case r[2] == "none" && base != "":
+				// The client is back at the role it came with, not at weft's own.
+				if _, err := c.Exec("SET ROLE " + pool.QuoteIdent(base)); err != nil {
+					return c.Lost(fmt.Errorf("inspect: %w", err))
+				}
+			case r[2] != "none" && r[2] != base:
 				found["role"] = r[2]
 			}
 		case "u":

@@ -62,6 +62,8 @@ type Server struct {
 	service service
 	forgets forgets
 
+	passwords *passwords
+
 	mu        sync.Mutex
 	sessions  map[int32]*Session
 	starting  map[net.Conn]bool // clients that have not got through startup
@@ -88,6 +90,7 @@ func New(cfg Config) (*Server, error) {
 		sessions: map[int32]*Session{}, hubs: map[string]*hub{}, listeners: map[net.Listener]bool{},
 		starting: map[net.Conn]bool{},
 	}
+	s.passwords = newPasswords(s)
 	s.routers.New = func() any { return new(router) }
 	s.sequences = sequence.New(source{s}, sequence.Config{})
 	s.mover = schema.New(schema.Config{Shards: dialer{s}, Directory: cfg.Directory, Entries: cfg.Entries, Proxy: cfg.Proxy, Service: cfg.ServiceUser, Log: cfg.Log, Step: s.stopAtStep})

@@ -95,12 +95,15 @@ func (st *starter) run(ctx context.Context) (*Session, error) {
 		return nil, pgerr.Fatal(pgerr.InvalidAuthorizationSpec, "weft requires TLS for this connection").
 			WithHint("Add sslmode=require to the connection string.")
 	}
-	who, err := st.srv.cfg.Auth.Authenticate(ctx, st, auth.Request{
+	door := st.srv.cfg.Auth
+	who, err := door.Authenticate(ctx, st, auth.Request{
 		User: user, Database: database, Remote: st.stream.Conn().RemoteAddr(), TLS: st.tls, ServerCertificate: st.cert,
+		Passwords: st.srv.passwords.by(door.Query()),
 	})
 	if err != nil {
 		return nil, err
 	}
+	st.srv.pool.Learn(user, who.Keys)
 	st.greeted = wire.AppendAuthenticationOk(nil)
 	return st.welcome(ctx, who.Name, database)
 }

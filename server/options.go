@@ -70,12 +70,13 @@ func poolConfig(cfg config.Pool, users []auth.User, log *slog.Logger) pool.Confi
 	}
 	for i := range users {
 		u := &users[i]
-		role, password := u.ServerLogin()
+		login := u.ServerLogin()
 		c.Users[u.Name] = pool.User{
 			Mode:           u.PoolMode,
 			MaxConnections: u.MaxConnections,
-			ServerUser:     role,
-			ServerPassword: password,
+			ServerUser:     login.User,
+			ServerPassword: login.Password,
+			Role:           login.Role,
 		}
 	}
 	return c
