@@ -14,18 +14,32 @@ import (
 // function named here costs its callers a question to the backend, nothing
 // else.
 type Effects struct {
-	functions map[string]bool
+	functions map[string]Touch
 	// triggers: one of them is a trigger's, so any write may call it.
-	triggers bool
+	triggers Touch
 	// hidden: a view, default, constraint, operator, cast or the like may call
 	// one, so any statement may.
-	hidden bool
+	hidden Touch
 	// ReadsSequences: something stored in the database reads currval or
 	// lastval, so a text need not name them.
 	ReadsSequences bool
 	// Placeholders are the custom parameters the functions name.
 	Placeholders []string
 }
+
+// Touch is how much a function may do to the session that calls it.
+type Touch uint8
+
+const (
+	// Untouched: nothing that outlives its transaction.
+	Untouched Touch = iota
+	// Unread: it runs texts that are put together at run time, so perhaps
+	// something. Few do, and those that do not shall not pay for it as if the
+	// schema had changed.
+	Unread
+	// Touched: it looks as if it did.
+	Touched
+)
 
 // EffectsQuery returns one row about the database as a whole, with an empty
 // name: whether a view, default or constraint calls a built-in function that
@@ -34,29 +48,35 @@ type Effects struct {
 // changed its session, it also returns all functions that may call one: name,
 // whether it looks so itself, whether it is a trigger's, whether something but
 // a trigger depends on it, and its source.
-var EffectsQuery = `SELECT '', EXISTS (SELECT FROM pg_catalog.pg_rewrite WHERE oid >= 16384 AND ev_action::text ~ ` + quote(builtins) + `)
+var EffectsQuery = `SELECT '', CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_rewrite WHERE oid >= 16384 AND ev_action::text ~ ` + quote(builtins) + `)
   OR EXISTS (SELECT FROM pg_catalog.pg_attrdef WHERE adbin::text ~ ` + quote(builtins) + `
     AND adrelid IS DISTINCT FROM pg_catalog.to_regclass('weft.decision'))
-  OR EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conbin::text ~ ` + quote(builtins) + `),
+  OR EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conbin::text ~ ` + quote(builtins) + `) THEN 't' ELSE 'f' END,
   EXISTS (SELECT FROM pg_catalog.pg_rewrite WHERE oid >= 16384 AND ev_action::text ~ ` + quote(sequenceReaders) + `)
   OR EXISTS (SELECT FROM pg_catalog.pg_attrdef WHERE adbin::text ~ ` + quote(sequenceReaders) + `)
   OR EXISTS (SELECT FROM pg_catalog.pg_proc WHERE oid >= 16384 AND (prosrc ~* ` + quote(`\m(currval|lastval)\M`) + ` OR prosqlbody::text ~ ` + quote(sequenceReaders) + `)),
   false, ''
 UNION ALL
-SELECT p.proname, ` + changing("p") + `, p.prorettype IN (2279, 3838),
+SELECT p.proname, CASE WHEN ` + changing("p") + ` THEN 't' WHEN ` + runsTexts("p") + ` THEN 'd' ELSE 'f' END, p.prorettype IN (2279, 3838),
   EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.refclassid = 1255 AND d.refobjid = p.oid AND d.classid <> 2620 AND d.deptype <> 'e'), p.prosrc
 FROM pg_catalog.pg_proc p
 JOIN pg_catalog.pg_language l ON l.oid = p.prolang
 WHERE p.oid >= 16384 AND l.lanname NOT IN ('c', 'internal')
 AND EXISTS (SELECT FROM pg_catalog.pg_proc q JOIN pg_catalog.pg_language m ON m.oid = q.prolang
   WHERE q.oid >= 16384 AND m.lanname NOT IN ('c', 'internal')
-  AND ` + changing("q") + `)`
+  AND (` + changing("q") + ` OR ` + runsTexts("q") + `))`
 
 // changing is true of a function that looks as if it changed its session. The
 // stored tree of a body in standard SQL is looked at as it is: asking for its
 // text would lock every table it names.
 func changing(p string) string {
 	return "(" + p + ".prosrc ~* " + quote(changes) + " OR coalesce(" + p + ".prosqlbody::text ~ " + quote(builtins) + ", false))"
+}
+
+// runsTexts is true of a function that runs texts put together at run time. Those
+// of weft's own triggers are known.
+func runsTexts(p string) string {
+	return "(" + p + ".prosrc ~* " + quote(dynamic) + " AND " + p + ".pronamespace IS DISTINCT FROM pg_catalog.to_regnamespace('weft'))"
 }
 
 // quote writes a literal that reads the same under either setting of
@@ -70,6 +90,10 @@ const builtins = `:funcid (2078|1599|2880|2881|2882|2883|2884|2885|2886|2887|288
 // sequenceReaders matches one that calls currval or lastval.
 const sequenceReaders = `:funcid (1575|2559) `
 
+// dynamic matches source that runs a text put together at run time, unless that
+// begins as one that leaves the session alone.
+const dynamic = `\mexecute\M(?!(\s|\()*(function\M|procedure\M|on\M|(format\s*\(\s*)?(e?''|\$\w*\$)\s*(insert|update|delete|select|with|truncate|lock|analyze|refresh|values)\M))|\mspi_\w+`
+
 // changes matches source text that may change the session. SET counts at the
 // start of a statement only: UPDATE has one too.
 const changes = `\mset_config\M|\mpg_temp|\mtemp(orary)?\M|advisory_(un)?lock|advisory_lock|\msetseed\M|\mdblink_connect` +
@@ -79,17 +103,18 @@ var customName = regexp.MustCompile(`(?i)['\s]([a-z_][a-z0-9_$]*\.[a-z_][a-z0-9_
 
 // NewEffects makes Effects of the rows that EffectsQuery returns.
 func NewEffects(rows [][]string) *Effects {
-	e := &Effects{functions: map[string]bool{}}
+	e := &Effects{functions: map[string]Touch{}}
 	for i, r := range rows {
 		if r[0] == "" {
-			e.hidden, e.ReadsSequences = r[1] == "t", r[2] == "t"
+			e.hidden, e.ReadsSequences = touchOf(r[1]), r[2] == "t"
 			rows = append(rows[:i:i], rows[i+1:]...)
 			break
 		}
 	}
 	for _, r := range rows {
-		if r[1] == "t" {
-			e.functions[strings.ToLower(r[0])] = true
+		if t := touchOf(r[1]); t != Untouched {
+			name := strings.ToLower(r[0])
+			e.functions[name] = max(e.functions[name], t)
 		}
 	}
 	// Whoever mentions one may call it. Few rows, few rounds.
@@ -97,17 +122,25 @@ func NewEffects(rows [][]string) *Effects {
 		changed = false
 		for _, r := range rows {
 			name := strings.ToLower(r[0])
-			if !e.functions[name] && mentions(strings.ToLower(r[4]), e.functions) {
-				e.functions[name], changed = true, true
+			if e.functions[name] == Touched {
+				continue
+			}
+			if t := mentions(strings.ToLower(r[4]), e.functions); t > e.functions[name] {
+				e.functions[name], changed = t, true
 			}
 		}
 	}
 	for _, r := range rows {
-		if !e.functions[strings.ToLower(r[0])] {
+		t := e.functions[strings.ToLower(r[0])]
+		if t == Untouched {
 			continue
 		}
-		e.triggers = e.triggers || r[2] == "t"
-		e.hidden = e.hidden || r[3] == "t"
+		if r[2] == "t" {
+			e.triggers = max(e.triggers, t)
+		}
+		if r[3] == "t" {
+			e.hidden = max(e.hidden, t)
+		}
 		for _, m := range customName.FindAllStringSubmatch(r[4], -1) {
 			if name := strings.ToLower(m[1]); !slices.Contains(e.Placeholders, name) {
 				e.Placeholders = append(e.Placeholders, name)
@@ -117,27 +150,35 @@ func NewEffects(rows [][]string) *Effects {
 	return e
 }
 
-func mentions(source string, names map[string]bool) bool {
+func touchOf(word string) Touch {
+	switch word {
+	case "t":
+		return Touched
+	case "d":
+		return Unread
+	}
+	return Untouched
+}
+
+// mentions returns the most that any function does whose name is in the source.
+func mentions(source string, names map[string]Touch) (most Touch) {
 	for _, word := range strings.FieldsFunc(source, func(r rune) bool {
 		return r != '_' && r != '$' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && r < 128
 	}) {
-		if names[word] {
-			return true
-		}
+		most = max(most, names[word])
 	}
-	return false
+	return most
 }
 
-// Touches reports whether a statement that calls these functions, or writes,
-// may change its session.
-func (e *Effects) Touches(functions []string, writes bool) bool {
-	if e.hidden || e.triggers && writes {
-		return true
+// Touches returns how much a statement that calls these functions, or writes,
+// may do to its session.
+func (e *Effects) Touches(functions []string, writes bool) Touch {
+	most := e.hidden
+	if writes {
+		most = max(most, e.triggers)
 	}
 	for _, f := range functions {
-		if e.functions[f] {
-			return true
-		}
+		most = max(most, e.functions[f])
 	}
-	return false
+	return most
 }

@@ -48,45 +48,52 @@ func TestEffects(t *testing.T) {
 	for i, tc := range []struct {
 		body    string
 		changes bool
+		unread  bool
 	}{
-		{plpgsql("NULL;"), false},
-		{plpgsql("UPDATE t SET a = 1;"), false},
-		{plpgsql("UPDATE t\nSET a = 1;"), false},
-		{plpgsql("INSERT INTO t VALUES (1) ON CONFLICT (a) DO UPDATE SET a = 2;"), false},
-		{plpgsql("PERFORM pg_advisory_xact_lock(1);"), false},
-		{plpgsql("PERFORM offset_of_reset(1); PERFORM settle();"), false},
-		{plpgsql("PERFORM set_config('a.b', 'c', false);"), true},
-		{plpgsql("PERFORM pg_catalog.set_config('a.b', 'c', false);"), true},
-		{plpgsql("SET work_mem = '5MB';"), true},
-		{plpgsql("set local work_mem = '5MB';"), true},
-		{plpgsql("NULL;\n\tSET work_mem = '5MB';"), true},
-		{plpgsql("NULL; -- why\n SET work_mem = '5MB';"), true},
-		{plpgsql("NULL; /* why */ RESET ALL;"), true},
-		{plpgsql("IF true THEN SET work_mem = '5MB'; END IF;"), true},
-		{plpgsql("IF true THEN NULL; ELSE RESET work_mem; END IF;"), true},
-		{plpgsql("LOOP RESET work_mem; EXIT; END LOOP;"), true},
-		{plpgsql("EXECUTE 'SET work_mem = ''5MB''';"), true},
-		{plpgsql("EXECUTE format('SET work_mem = %L', '5MB');"), true},
-		{plpgsql("EXECUTE $q$SET work_mem = '5MB'$q$;"), true},
-		{plpgsql("EXECUTE $$ SET work_mem = '5MB' $$;"), true},
-		{plpgsql("CREATE TEMP TABLE x(a int);"), true},
-		{plpgsql("CREATE TEMPORARY TABLE x(a int);"), true},
-		{plpgsql("EXECUTE 'CREATE TABLE pg_temp.x(a int)';"), true},
-		{plpgsql("SELECT 1 INTO TEMP x;"), true},
-		{plpgsql("PERFORM pg_advisory_lock(1);"), true},
-		{plpgsql("PERFORM pg_try_advisory_lock_shared(1, 2);"), true},
-		{plpgsql("PERFORM pg_advisory_unlock_all();"), true},
-		{plpgsql("PERFORM setseed(0.5);"), true},
-		{plpgsql("EXECUTE 'LISTEN x';"), true},
-		{plpgsql("EXECUTE 'DEALLOCATE ALL';"), true},
-		{plpgsql("EXECUTE 'PREPARE x AS SELECT 1';"), true},
-		{plpgsql("EXECUTE 'DISCARD ALL';"), true},
-		{plpgsql("EXECUTE 'LOAD ''x''';"), true},
-		{plpgsql("EXECUTE 'DECLARE x CURSOR WITH  HOLD FOR SELECT 1';"), true},
-		{sql("SELECT 1"), false},
-		{sql("SELECT set_config('a.b', 'c', false)"), true},
-		{sql("SET work_mem = '5MB'; SELECT 1"), true},
-		{sql("SELECT 1; RESET work_mem"), true},
+		{plpgsql("NULL;"), false, false},
+		{plpgsql("UPDATE t SET a = 1;"), false, false},
+		{plpgsql("UPDATE t\nSET a = 1;"), false, false},
+		{plpgsql("INSERT INTO t VALUES (1) ON CONFLICT (a) DO UPDATE SET a = 2;"), false, false},
+		{plpgsql("PERFORM pg_advisory_xact_lock(1);"), false, false},
+		{plpgsql("PERFORM offset_of_reset(1); PERFORM settle();"), false, false},
+		{plpgsql("PERFORM set_config('a.b', 'c', false);"), true, false},
+		{plpgsql("PERFORM pg_catalog.set_config('a.b', 'c', false);"), true, false},
+		{plpgsql("SET work_mem = '5MB';"), true, false},
+		{plpgsql("set local work_mem = '5MB';"), true, false},
+		{plpgsql("NULL;\n\tSET work_mem = '5MB';"), true, false},
+		{plpgsql("NULL; -- why\n SET work_mem = '5MB';"), true, false},
+		{plpgsql("NULL; /* why */ RESET ALL;"), true, false},
+		{plpgsql("IF true THEN SET work_mem = '5MB'; END IF;"), true, false},
+		{plpgsql("IF true THEN NULL; ELSE RESET work_mem; END IF;"), true, false},
+		{plpgsql("LOOP RESET work_mem; EXIT; END LOOP;"), true, false},
+		{plpgsql("EXECUTE 'SET work_mem = ''5MB''';"), true, false},
+		{plpgsql("EXECUTE format('SET work_mem = %L', '5MB');"), true, false},
+		{plpgsql("EXECUTE $q$SET work_mem = '5MB'$q$;"), true, false},
+		{plpgsql("EXECUTE $$ SET work_mem = '5MB' $$;"), true, false},
+		{plpgsql("CREATE TEMP TABLE x(a int);"), true, false},
+		{plpgsql("CREATE TEMPORARY TABLE x(a int);"), true, false},
+		{plpgsql("EXECUTE 'CREATE TABLE pg_temp.x(a int)';"), true, false},
+		{plpgsql("SELECT 1 INTO TEMP x;"), true, false},
+		{plpgsql("PERFORM pg_advisory_lock(1);"), true, false},
+		{plpgsql("PERFORM pg_try_advisory_lock_shared(1, 2);"), true, false},
+		{plpgsql("PERFORM pg_advisory_unlock_all();"), true, false},
+		{plpgsql("PERFORM setseed(0.5);"), true, false},
+		{plpgsql("EXECUTE 'LISTEN x';"), true, false},
+		{plpgsql("EXECUTE 'DEALLOCATE ALL';"), true, false},
+		{plpgsql("EXECUTE 'PREPARE x AS SELECT 1';"), true, false},
+		{plpgsql("EXECUTE 'DISCARD ALL';"), true, false},
+		{plpgsql("EXECUTE 'LOAD ''x''';"), true, false},
+		{plpgsql("EXECUTE 'DECLARE x CURSOR WITH  HOLD FOR SELECT 1';"), true, false},
+		{sql("SELECT 1"), false, false},
+		{sql("SELECT set_config('a.b', 'c', false)"), true, false},
+		{sql("SET work_mem = '5MB'; SELECT 1"), true, false},
+		{sql("SELECT 1; RESET work_mem"), true, false},
+		{plpgsql("EXECUTE what;"), false, true},
+		{plpgsql("EXECUTE 'RES' || 'ET ROLE';"), false, true},
+		{plpgsql("EXECUTE format(what, 1);"), false, true},
+		{plpgsql("EXECUTE format('INSERT INTO %I VALUES (1)', 'p');"), false, false},
+		{plpgsql("EXECUTE 'SELECT 1 FROM ' || quote_ident('t');"), false, false},
+		{plpgsql("EXECUTE $q$ UPDATE t SET a = 1 $q$;"), false, false},
 	} {
 		name := fmt.Sprintf("F%d", i)
 		_, err := c.Exec(ctx, fmt.Sprintf("SET check_function_bodies = off; CREATE FUNCTION %q() RETURNS void %s", name, tc.body), pgx.QueryExecModeSimpleProtocol)
@@ -94,10 +101,10 @@ func TestEffects(t *testing.T) {
 			t.Fatalf("%s: %v", tc.body, err)
 		}
 		e := load(t, c)
-		if got := e.Touches([]string{fmt.Sprintf("f%d", i)}, false); got != tc.changes {
+		if got := e.Touches([]string{fmt.Sprintf("f%d", i)}, false); (got == catalog.Touched) != tc.changes || (got == catalog.Unread) != tc.unread {
 			t.Errorf("%s: %v", tc.body, got)
 		}
-		if e.Touches([]string{"lower"}, true) {
+		if e.Touches([]string{"lower"}, true) != catalog.Untouched {
 			t.Errorf("%s: every write is suspected", tc.body)
 		}
 		if _, err := c.Exec(ctx, fmt.Sprintf("DROP FUNCTION %q", name)); err != nil {
@@ -125,7 +132,7 @@ func TestEffects(t *testing.T) {
 		if _, err := c.PgConn().Exec(ctx, tc.setup).ReadAll(); err != nil {
 			t.Fatal(err)
 		}
-		if got := load(t, c).Touches(tc.calls, tc.writes); got != tc.touches {
+		if got := load(t, c).Touches(tc.calls, tc.writes); (got == catalog.Touched) != tc.touches {
 			t.Errorf("%s: %v", tc.name, got)
 		}
 	}
@@ -145,7 +152,7 @@ func TestPlaceholders(t *testing.T) {
 	if slices.Contains(e.Placeholders, "not.mine") {
 		t.Errorf("%v", e.Placeholders)
 	}
-	if none := catalog.NewEffects(nil); none.Touches([]string{"f"}, true) || none.Placeholders != nil {
+	if none := catalog.NewEffects(nil); none.Touches([]string{"f"}, true) != catalog.Untouched || none.Placeholders != nil {
 		t.Error("effects of nothing")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"weft/catalog"
 	"weft/parser"
 	"weft/pgerr"
 	"weft/pool"
@@ -107,20 +108,26 @@ func (d *effects) resets(name string) bool {
 
 // special reports whether a text must be looked at before it is sent.
 func (s *Session) special(f *parser.Facts) bool {
-	return f.Effects&^harmless != 0 || s.suspicious(f) || readsTransactions(f) ||
+	return f.Effects&^harmless != 0 || s.touches(f) != catalog.Untouched || readsTransactions(f) ||
 		f.Effects&(parser.Writes|parser.AdvancesSequence) != 0 && s.db.ReadsSequences.Load() ||
 		f.Effects&parser.AdvancesSequence != 0 && s.hasTables
 }
 
-// suspicious reports whether the text calls something of the user's that may
-// change the session.
-func (s *Session) suspicious(f *parser.Facts) bool {
+// touches returns how much what the text calls of the user's may do to the
+// session.
+func (s *Session) touches(f *parser.Facts) catalog.Touch {
 	e := s.db.Effects.Load()
-	if e == nil { // not learnt yet
-		return len(f.Funcs) > 0 || len(f.Relations) > 0
+	if e != nil {
+		return e.Touches(f.Funcs, f.Effects&parser.Writes != 0)
 	}
-	return e.Touches(f.Funcs, f.Effects&parser.Writes != 0)
+	if len(f.Funcs) > 0 || len(f.Relations) > 0 { // not learnt yet
+		return catalog.Touched
+	}
+	return catalog.Untouched
 }
+
+// suspicious reports whether that may be anything at all.
+func (s *Session) suspicious(f *parser.Facts) bool { return s.touches(f) == catalog.Touched }
 
 // note adds what a text is about to do.
 func (d *effects) note(s *Session, f *parser.Facts) {
@@ -137,8 +144,11 @@ func (d *effects) note(s *Session, f *parser.Facts) {
 	d.alone = d.texts == 1 && f.Statements == 1 && s.conn.Status == wire.TxIdle && s.ops.only(opParse, opDescribeStatement)
 	d.sets = append(d.sets, f.Settings...)
 	d.terminates = d.terminates || slices.Contains(f.Funcs, "pg_terminate_backend")
-	if s.suspicious(f) {
+	switch s.touches(f) {
+	case catalog.Touched:
 		d.bits |= parser.Opaque
+	case catalog.Unread:
+		d.bits |= parser.ChangesAllSettings
 	}
 	if f.Effects&parser.ChangesAllSettings != 0 && slices.Contains(f.Funcs, "set_config") {
 		// Custom parameters cannot be listed, only asked for by name.
@@ -160,7 +170,7 @@ func (d *effects) note(s *Session, f *parser.Facts) {
 			s.addPlaceholder(set.Name)
 		}
 	}
-	if f.Effects&parser.Opaque != 0 || d.bits&parser.Opaque != 0 {
+	if d.bits&(parser.Opaque|parser.ChangesAllSettings) != 0 {
 		if e := s.db.Effects.Load(); e != nil {
 			for _, name := range e.Placeholders {
 				s.addPlaceholder(name)

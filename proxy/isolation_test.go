@@ -23,6 +23,8 @@ func TestNoStateIsShared(t *testing.T) {
 		CREATE FUNCTION f_custom() RETURNS void LANGUAGE plpgsql AS $$ BEGIN PERFORM set_config('my.v', 'secret', false); END $$;
 		CREATE FUNCTION f_set() RETURNS void LANGUAGE plpgsql AS $$ BEGIN SET work_mem = '5MB'; END $$;
 		CREATE FUNCTION f_dynamic() RETURNS void LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'SET work_mem = ''5MB'''; END $$;
+		CREATE FUNCTION f_computed(what text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN EXECUTE what; END $$;
+		CREATE FUNCTION f_joined() RETURNS void LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'S' || 'ET work_mem = ''5MB'''; END $$;
 		CREATE FUNCTION f_dollar() RETURNS void LANGUAGE plpgsql AS $$ BEGIN EXECUTE $q$SET work_mem = '5MB'$q$; END $$;
 		CREATE FUNCTION f_body() RETURNS text LANGUAGE sql BEGIN ATOMIC SELECT set_config('work_mem', '5MB', false); END;
 		CREATE FUNCTION f_calls() RETURNS void LANGUAGE sql AS 'SELECT f_set()';
@@ -60,6 +62,9 @@ func TestNoStateIsShared(t *testing.T) {
 		{"set by trigger at first", "INSERT INTO tr VALUES (1)", mem, "5MB", "4MB", true},
 		{"set by dynamic function", "SELECT f_dynamic()", mem, "5MB", "4MB", false},
 		{"set by dollar-quoted dynamic function", "SELECT f_dollar()", mem, "5MB", "4MB", false},
+		{"set by computed text", "SELECT f_computed($q$SET work_mem = '5MB'$q$)", mem, "5MB", "4MB", false},
+		{"set by joined text", "SELECT f_joined()", mem, "5MB", "4MB", false},
+		{"role by computed text", "SELECT f_computed('SET ROLE pg_monitor')", "SELECT current_user", "pg_monitor", "postgres", false},
 		{"set by sql body", "SELECT f_body()", mem, "5MB", "4MB", false},
 		{"set by function that calls", "SELECT f_calls()", mem, "5MB", "4MB", false},
 		{"set by function, extended", "extended:SELECT f_set()", mem, "5MB", "4MB", false},
