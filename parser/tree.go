@@ -39,3 +39,31 @@ func (t *Tree) Offset(location int32) int {
 	}
 	return t.edits.clientOffset(int(location))
 }
+
+// Framed reports whether a text begins by opening a block, and whether it ends with its COMMIT. Both
+// are false if it says anything else about transactions: then one backend has to run it.
+func (t *Tree) Framed() (opens, ends bool) {
+	last := len(t.Statements) - 1
+	for i, st := range t.Statements {
+		tx := st.Stmt.GetTransactionStmt()
+		if tx == nil {
+			continue
+		}
+		switch tx.Kind {
+		case pg_query.TransactionStmtKind_TRANS_STMT_SAVEPOINT, pg_query.TransactionStmtKind_TRANS_STMT_RELEASE, pg_query.TransactionStmtKind_TRANS_STMT_ROLLBACK_TO:
+		case pg_query.TransactionStmtKind_TRANS_STMT_BEGIN, pg_query.TransactionStmtKind_TRANS_STMT_START:
+			if i > 0 {
+				return false, false
+			}
+			opens = true
+		case pg_query.TransactionStmtKind_TRANS_STMT_COMMIT:
+			if i < last || tx.Chain {
+				return false, false
+			}
+			ends = true
+		default:
+			return false, false
+		}
+	}
+	return opens, opens && ends
+}

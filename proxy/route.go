@@ -237,6 +237,10 @@ func (s *Session) routedQuery(text []byte, n int) error {
 	case opensBlock(f) && !s.block.open:
 		tag := s.block.start(beginText(text))
 		return s.answerCommand(tag, n)
+	case f.Statements > 1 && f.Effects&parser.TxBegin != 0 && !s.block.open:
+		if ok, err := s.seriesQuery(text, f, n); ok {
+			return err
+		}
 	case endsTx(f) && s.block.open:
 		if err := s.mayChain(f); err != nil {
 			return s.refuseQuery(err, n)

@@ -93,12 +93,18 @@ func (s *Session) endOwn() error {
 // seriesQuery runs the statements of a text one by one. It reports false if
 // the text is not one that can be taken apart.
 func (s *Session) seriesQuery(text []byte, f *parser.Facts, n int) (ok bool, err error) {
-	if f.Statements < 2 || f.Effects&(parser.TxBegin|parser.TxEnd|parser.TwoPhase|parser.NonTransactional|parser.CopyIn|parser.CopyOut) != 0 {
+	if f.Statements < 2 || f.Effects&(parser.TwoPhase|parser.NonTransactional|parser.CopyIn|parser.CopyOut) != 0 {
 		return false, nil
 	}
 	tree, err := parser.ParseTree(string(text), s.scanOptions())
 	if err != nil {
 		return false, nil //nolint:nilerr // the backend shall say what is wrong
+	}
+	opens, ends := false, false
+	if f.Effects&(parser.TxBegin|parser.TxEnd) != 0 {
+		if opens, ends = tree.Framed(); !opens || s.block.open {
+			return false, nil
+		}
 	}
 	var parts []string
 	for i, st := range tree.Statements {
@@ -110,15 +116,31 @@ func (s *Session) seriesQuery(text []byte, f *parser.Facts, n int) (ok bool, err
 		parts = append(parts, strings.Repeat(" ", utf8.RuneCount(text[:start]))+string(text[start:end]))
 	}
 	s.client.Consume(wire.HeaderLen + n)
+	tag := ""
+	if opens {
+		tag = s.block.start(beginText([]byte(strings.TrimSpace(parts[0]))))
+		parts = parts[1:]
+	}
+	if ends {
+		parts = parts[:len(parts)-1]
+	}
 	return true, s.inOwnBlock(func() error {
+		s.tellTag(tag)
 		for _, part := range parts {
 			if err := s.runPart([]byte(part)); err != nil {
 				return err
 			}
 			if s.quietFailed || !s.block.open {
-				break
+				return nil
 			}
 		}
+		if !ends {
+			return nil
+		}
+		if err := s.endOwn(); err != nil {
+			return err
+		}
+		s.tellTag("COMMIT")
 		return nil
 	})
 }
