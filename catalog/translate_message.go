@@ -211,6 +211,27 @@ func (t *Translation) Bind(rest, types []byte) ([]byte, error) {
 	return out, nil
 }
 
+// Fields translates the OIDs inside the fields of a row of a client's binary COPY,
+// in place. types are as Bind takes them.
+func (t *Translation) Fields(fields, types []byte) error {
+	if t == nil {
+		return nil
+	}
+	for at := 2; at+4 <= len(types); at += 4 {
+		item, after, err := next(fields)
+		if err != nil {
+			return err
+		}
+		if item != nil {
+			if err := t.toShard.value(binary.BigEndian.Uint32(types[at:]), item, 0); err != nil {
+				return err
+			}
+		}
+		fields = after
+	}
+	return nil
+}
+
 func (t *Translation) deepTypes(types []byte) bool {
 	for i := 2; i+4 <= len(types); i += 4 {
 		if t.toShard.deep[binary.BigEndian.Uint32(types[i:])] != nil {

@@ -29,6 +29,11 @@ type Copy struct {
 	// Columns are the names of a row's fields.
 	Columns []string
 
+	// Types, if not nil, are the types of binary fields, some of which may have OIDs of
+	// the home shard in them: the count and the OIDs as a ParameterDescription's body
+	// has them.
+	Types []byte
+
 	// Keys say where the values of the key are, in the order of the vindex. Nil for a
 	// reference table.
 	Keys []CopyKey

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -171,7 +172,7 @@ func (a *analysis) copyFrom(n *pg.CopyStmt, rel *catalog.Relation, t *table) pla
 	if c.Unclear == "" {
 		l.supplied(c, rel, t, n)
 		l.copyText(c, n)
-		l.binaryTypes(c, columns)
+		c.Types = binaryTypes(&c.Format, columns)
 	}
 	if a.decide() == plan.Refused {
 		return plan.Refused
@@ -336,17 +337,18 @@ func (l *level) copyText(c *plan.Copy, n *pg.CopyStmt) {
 	}
 }
 
-// binaryTypes refuses binary data with values that have OIDs inside, which differ
-// between shards.
-func (l *level) binaryTypes(c *plan.Copy, columns []*catalog.Column) {
-	if c.Format.Kind != copydata.Binary {
-		return
+// binaryTypes notes the types of binary fields if some may have OIDs inside, which
+// differ between shards.
+func binaryTypes(f *copydata.Format, columns []*catalog.Column) []byte {
+	own := func(c *catalog.Column) bool { return datum.Type(c.Base) >= firstUserType && !c.Enum }
+	if f.Kind != copydata.Binary || !slices.ContainsFunc(columns, own) {
+		return nil
 	}
-	for _, col := range columns {
-		if datum.Type(col.Base) >= firstUserType && !col.Enum {
-			l.unsupported("Use text or CSV format.", "binary COPY of column %q, whose type %s is known by another number on each shard", col.Name, col.TypeName)
-		}
+	types := binary.BigEndian.AppendUint16(nil, uint16(len(columns)))
+	for _, c := range columns {
+		types = binary.BigEndian.AppendUint32(types, uint32(c.Base))
 	}
+	return types
 }
 
 // spellOut writes a statement as SQL, with the literals of this very text.

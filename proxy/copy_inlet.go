@@ -22,6 +22,7 @@ type inlet struct {
 	// that rows are added to.
 	buf  []byte
 	from int
+	own  []byte // a row with this shard's OIDs
 	// headed: what stands before binary rows has been added; rows: some of them have.
 	headed, filled bool
 	// writes: it has been noted that the shard's rows change.
@@ -169,6 +170,9 @@ func (in *inlet) tell(body []byte) {
 
 // add adds a row, behind what weft supplies to it.
 func (in *inlet) add(supplied, row []byte, r copydata.Row) error {
+	if in.x.plan.Types != nil && in.leg.translate != nil {
+		row = in.translated(row, len(supplied) > 0)
+	}
 	if len(in.buf)-in.from+len(supplied)+len(row) > inletFrame {
 		if err := in.flush(); err != nil {
 			return err
@@ -194,6 +198,23 @@ func (in *inlet) add(supplied, row []byte, r copydata.Row) error {
 	in.buf = in.buf[:0]
 	in.begin()
 	return in.write(row)
+}
+
+// translated returns a copy of a binary row with OIDs as this shard has them. Its count of
+// fields may have been taken off. If it cannot be done, the shard shall say what is wrong.
+func (in *inlet) translated(row []byte, counted bool) []byte {
+	in.own = append(in.own[:0], row...)
+	fields := in.own
+	if !counted {
+		fields = fields[min(2, len(fields)):]
+	}
+	if in.leg.translate.Fields(fields, in.x.plan.Types) != nil {
+		return row
+	}
+	if row = in.own; cap(row) > inletFrame {
+		in.own = nil // a long one is not kept
+	}
+	return row
 }
 
 // flush sends the rows that have been added.

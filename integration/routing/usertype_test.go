@@ -56,6 +56,7 @@ func TestUserTypes(t *testing.T) {
 				for k := range int64(12) {
 					typedRow(t, ctx, conn, k)
 				}
+				typedCopy(t, ctx, conn)
 			}
 		})
 	}
@@ -72,6 +73,33 @@ func register(t *testing.T, ctx context.Context, conn *pgx.Conn) {
 		if dt.Name == "point_t" {
 			conn.TypeMap().RegisterDefaultPgType(point{}, "point_t")
 		}
+	}
+}
+
+// typedCopy copies rows in, in binary as pgx does, short ones and one that is sent by itself.
+func typedCopy(t *testing.T, ctx context.Context, conn *pgx.Conn) {
+	t.Helper()
+	long := slices.Repeat([]point{{1, "sad"}, {2, "happy"}}, 1000)
+	n, err := conn.CopyFrom(ctx, pgx.Identifier{"typed"}, []string{"k", "m", "ms", "p", "ps", "d", "ds"}, pgx.CopyFromSlice(40, func(i int) ([]any, error) {
+		many := long[:i%4]
+		if i == 30 {
+			many = long
+		}
+		return []any{int64(1000 + i), "ok", []string{"sad", "ok"}, point{int32(i), "happy"}, many, int32(i), []int32{int32(i)}}, nil
+	}))
+	if err != nil || n != 40 {
+		t.Fatalf("copied %d: %v", n, err)
+	}
+	var got string
+	const sum = `select concat_ws(' ', count(*), sum((p).x), sum(cardinality(ps)), count(*) filter (where ms = '{sad,ok}'), max(ps[2]::text)) from typed where k >= 1000`
+	if err := conn.QueryRow(ctx, sum).Scan(&got); err != nil {
+		t.Fatal(err)
+	}
+	if want := "40 780 2058 40 (2,happy)"; got != want {
+		t.Errorf("copied %s, want %s", got, want)
+	}
+	if _, err := conn.Exec(ctx, "delete from typed where k >= 1000"); err != nil {
+		t.Fatal(err)
 	}
 }
 
