@@ -17,10 +17,21 @@ formatted() {
 	return 1
 }
 
+# The drivers' suites are a module of their own; the tools are this one's.
+drivers() {
+	checker=$(go tool -n staticcheck) || return 1
+	cd integration/drivers/go || return 1
+	go vet ./... && "$checker" ./... && go mod tidy -diff
+	status=$?
+	cd - >/dev/null || return 1
+	return $status
+}
+
 check formatted
 check go vet ./...
 check go tool staticcheck ./...
 check go mod tidy -diff
+check drivers
 
 if [ -n "$failed" ]; then
 	echo "failed:$failed" >&2

@@ -10,6 +10,12 @@ type suite struct {
 
 // suites are all there are, in the order in which they run: the quick ones first.
 var suites = []suite{
+	{Name: "go/pgx", Dir: "go", Command: []string{"$BUILD/suite", "pgx"}},
+	{Name: "go/pgxpool", Dir: "go", Command: []string{"$BUILD/suite", "pgxpool"}},
+	{Name: "go/stdlib", Dir: "go", Command: []string{"$BUILD/suite", "stdlib"}},
+	{Name: "go/pq", Dir: "go", Command: []string{"$BUILD/suite", "pq"}},
+	{Name: "go/gorm", Dir: "go", Command: []string{"$BUILD/suite", "gorm"}},
+	{Name: "go/bun", Dir: "go", Command: []string{"$BUILD/suite", "bun"}},
 	{Name: "psql/smoke", Dir: "psql", Command: []string{"sh", "smoke.sh"}},
 	{Name: "node/pg", Dir: "node", Command: nodeCommand("pg.js")},
 }

@@ -113,7 +113,7 @@ func prepare(ctx context.Context, s *pgserver.Temp) error {
 	if err := onServer(ctx, s, fmt.Sprintf("create role %s login createdb password '%s'", user, password)); err != nil {
 		return err
 	}
-	return prependHBA(s, fmt.Sprintf("host all %s 127.0.0.1/32 scram-sha-256\n", user))
+	return prependHBA(s, "host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n")
 }
 
 // prependHBA puts lines in front of pg_hba.conf, in place, so that it keeps its owner.
@@ -139,7 +139,7 @@ func (w *world) requireTLS(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := prependHBA(w.plain, fmt.Sprintf("hostnossl all %s 127.0.0.1/32 reject\n", user)); err != nil {
+	if err := prependHBA(w.plain, "host all postgres 127.0.0.1/32 trust\nhostnossl all all 127.0.0.1/32 reject\n"); err != nil {
 		return err
 	}
 	if err := onServer(ctx, w.plain,
