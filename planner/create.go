@@ -5,8 +5,10 @@ import (
 	"strings"
 
 	pg "github.com/pganalyze/pg_query_go/v6"
+	"google.golang.org/protobuf/proto"
 
 	"weft/catalog"
+	"weft/datum"
 	"weft/directory"
 	"weft/parser"
 	"weft/plan"
@@ -54,7 +56,17 @@ func (a *analysis) createView(n *pg.ViewStmt) plan.Route {
 
 // createFunction: a function that mentions home tables stays with them.
 func (a *analysis) createFunction(n *pg.CreateFunctionStmt) plan.Route {
-	var r reads
+	r, _, _ := a.functionReads(n)
+	if r.home != "" {
+		a.why("the function mentions %s, which is on the home shard", r.home)
+		return plan.Home
+	}
+	return a.global()
+}
+
+// functionReads says what the body of a new function names, whether it runs SQL that
+// does not stand in it, and whether it may write.
+func (a *analysis) functionReads(n *pg.CreateFunctionStmt) (r reads, dynamic, changes bool) {
 	language := "sql"
 	for _, o := range n.Options {
 		if d := o.GetDefElem(); d.GetDefname() == "language" {
@@ -68,25 +80,25 @@ func (a *analysis) createFunction(n *pg.CreateFunctionStmt) plan.Route {
 		}
 		a.out.Exact = true
 		for _, s := range nameList(d.Arg.GetList().GetItems()) {
-			body, _ := a.bodyOf(language, &pg.Node{Node: &pg.Node_CreateFunctionStmt{CreateFunctionStmt: n}}, s)
+			body, computed := a.bodyOf(language, &pg.Node{Node: &pg.Node_CreateFunctionStmt{CreateFunctionStmt: n}}, s)
 			r.add(body)
+			dynamic, changes = dynamic || computed, changes || catalog.Changes(s)
 		}
 	}
 	if n.SqlBody != nil {
 		parser.Walk(n.SqlBody, func(m any) bool {
-			if rv, ok := m.(*pg.RangeVar); ok {
-				if rel := a.named(rangeVar(rv)); rel != nil && !rel.System() {
+			switch m := m.(type) {
+			case *pg.RangeVar:
+				if rel := a.named(rangeVar(m)); rel != nil && !rel.System() {
 					r.add(a.relationReads(rel))
 				}
+			case *pg.InsertStmt, *pg.UpdateStmt, *pg.DeleteStmt, *pg.MergeStmt:
+				changes = true
 			}
 			return true
 		})
 	}
-	if r.home != "" {
-		a.why("the function mentions %s, which is on the home shard", r.home)
-		return plan.Home
-	}
-	return a.global()
+	return r, dynamic, changes
 }
 
 // createIndex: a unique index keeps values apart on each shard alone.
@@ -233,6 +245,9 @@ func (a *analysis) alterCommand(rel *catalog.Relation, t *table, c *pg.AlterTabl
 			a.unsupported("Undeclare the table first: SELECT weft.unshard_table('"+t.Name+"').", "column %q is the shard key of %q and cannot be dropped", c.Name, t.Name)
 		}
 	case pg.AlterTableType_AT_AlterColumnType:
+		if a.hasType(rel, c) {
+			return
+		}
 		if routesBy(t, c.Name) {
 			a.unsupported("Undeclare the table first: SELECT weft.unshard_table('"+t.Name+"').", "column %q has the routed ids of %q and cannot change its type", c.Name, t.Name)
 		}
@@ -249,6 +264,26 @@ func (a *analysis) alterCommand(rel *catalog.Relation, t *table, c *pg.AlterTabl
 	case pg.AlterTableType_AT_AddInherit, pg.AlterTableType_AT_DropInherit, pg.AlterTableType_AT_AddOf:
 		a.unsupported("", "what declared table %q inherits from cannot be changed", t.Name)
 	}
+}
+
+// hasType reports whether a column has the type already that it is to get, with its modifier:
+// ORMs that bring tables up to date set the types of all columns.
+func (a *analysis) hasType(rel *catalog.Relation, c *pg.AlterTableCmd) bool {
+	def := c.Def.GetColumnDef()
+	if def == nil || def.RawDefault != nil || def.CollClause != nil { // USING, COLLATE
+		return false
+	}
+	i := slices.IndexFunc(rel.Columns, func(col catalog.Column) bool { return col.Name == c.Name })
+	if i < 0 || rel.Columns[i].Type != rel.Columns[i].Base || rel.Columns[i].Collation != (catalog.Name{}) {
+		return false
+	}
+	mod := int32(-1)
+	plain := proto.Clone(def.TypeName).(*pg.TypeName)
+	if m := plain.Typmods; len(m) == 1 && m[0].GetAConst().GetIval() != nil {
+		mod, plain.Typmods = m[0].GetAConst().GetIval().Ival+4, nil // varchar(n)
+	}
+	t := (&level{analysis: a}).typeName(plain)
+	return t != 0 && t == datum.Type(rel.Columns[i].Type) && mod == rel.Columns[i].Mod && (mod < 0 || t == datum.Varchar)
 }
 
 // keepsIDs refuses to touch the constraint that routing by id relies on.

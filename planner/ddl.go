@@ -30,7 +30,7 @@ func (a *analysis) relationReads(rel *catalog.Relation) reads {
 func (a *analysis) ddl(n any) plan.Route {
 	a.out.Writes = true
 	if makesTemporary(n) {
-		return plan.Home
+		return a.temporaryObject(n)
 	}
 	switch n := n.(type) {
 	case *pg.Node_AlterTableStmt:

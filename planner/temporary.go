@@ -2,6 +2,8 @@ package planner
 
 import (
 	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/plan"
 )
 
 // Functions and types can be temporary too, if they are made in pg_temp. They
@@ -45,4 +47,23 @@ func namesTemporary(n *pg.Node) bool {
 
 func temporaryName(names []*pg.Node) bool {
 	return len(names) > 1 && isTemporary(names[0].GetString_().GetSval())
+}
+
+// temporaryObject is the place of a temporary object. A function sees one shard, whoever calls it: its
+// calls are not looked into, as those of other functions are, so its body is.
+func (a *analysis) temporaryObject(n any) plan.Route {
+	f, ok := n.(*pg.Node_CreateFunctionStmt)
+	if !ok {
+		return plan.Home
+	}
+	r, dynamic, changes := a.functionReads(f.CreateFunctionStmt)
+	switch {
+	case r.sharded != "":
+		a.unsupported("Send its statements one by one.", "a temporary function that mentions sharded table %q would see one shard", r.sharded)
+	case r.reference != "" && changes:
+		a.unsupported("Send its statements one by one.", "a temporary function that may write reference table %q would change one copy of it", r.reference)
+	case dynamic && !a.env.Tables.Empty():
+		a.unsupported("Send its statements one by one.", "a temporary function runs SQL that cannot be looked into, and would see one shard")
+	}
+	return a.refusedOr(plan.Home)
 }
