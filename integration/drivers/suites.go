@@ -18,6 +18,11 @@ var suites = []suite{
 	{Name: "go/bun", Dir: "go", Command: []string{"$BUILD/suite", "bun"}},
 	{Name: "psql/smoke", Dir: "psql", Command: []string{"sh", "smoke.sh"}},
 	{Name: "node/pg", Dir: "node", Command: nodeCommand("pg.js")},
+	{Name: "node/postgres.js", Dir: "node", Command: nodeCommand("postgresjs.js")},
+	{Name: "node/knex", Dir: "node", Command: nodeCommand("knex.js")},
+	{Name: "node/sequelize", Dir: "node", Command: nodeCommand("sequelize.js")},
+	{Name: "node/typeorm", Dir: "node", Command: nodeCommand("typeorm.js")},
+	{Name: "node/drizzle", Dir: "node", Command: nodeCommand("drizzle.js")},
 }
 
 // nodeCommand runs a file where install.sh has put the packages beside it.

@@ -27,10 +27,15 @@ export async function check(name, run) {
   }
 }
 
+// skip says what is left out, and why.
+export const skip = (name, why) => console.log(`skip ${name}: ${why}`)
+
+// explain gives the server's words first; libraries put the whole statement before them.
 function explain(e) {
-  const cause = e.cause && e.cause.message ? `: ${e.cause.message}` : ''
-  const hint = (e.hint || e.cause?.hint) ? ` (${e.hint || e.cause.hint})` : ''
-  return `${e.code ?? ''} ${e.message}${cause}${hint}`.replace(/\s+/g, ' ').trim()
+  const said = e.cause ?? e.original ?? e.driverError ?? e
+  const hint = said.hint ? ` (${said.hint})` : ''
+  const around = said === e ? '' : `; ${e.message}`
+  return `${said.code ?? ''} ${said.message}${hint}${around}`.replace(/\s+/g, ' ').trim()
 }
 
 // same compares by value; numbers that drivers hand out as text stay text.
