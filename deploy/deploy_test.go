@@ -58,6 +58,9 @@ func load(t *testing.T) (compose, config.Config, config.Cluster) {
 	return c, cfg, cluster
 }
 
+// proxies of docker-compose.yml.
+var proxies = []string{"weft-0", "weft-1"}
+
 func TestShards(t *testing.T) {
 	c, cfg, cluster := load(t)
 	if len(cluster.Shards) != 4 {
@@ -77,14 +80,17 @@ func TestShards(t *testing.T) {
 			if !slices.Contains(s.Command, "wal_level=logical") {
 				t.Errorf("%s: wal_level is not logical", host)
 			}
-			if n := setting(s.Command, "max_prepared_transactions"); n < cfg.Pool.MaxPerShard {
-				t.Errorf("%s: max_prepared_transactions is %d, pool.max_per_shard %d", host, n, cfg.Pool.MaxPerShard)
+			need := cfg.Pool.MaxPerShard * len(proxies)
+			if n := setting(s.Command, "max_prepared_transactions"); n < need {
+				t.Errorf("%s: max_prepared_transactions is %d, the proxies may need %d", host, n, need)
 			}
-			if n := setting(s.Command, "max_connections"); n <= cfg.Pool.MaxPerShard {
-				t.Errorf("%s: max_connections is %d, pool.max_per_shard %d", host, n, cfg.Pool.MaxPerShard)
+			if n := setting(s.Command, "max_connections"); n <= need {
+				t.Errorf("%s: max_connections is %d, the proxies may need %d", host, n, need)
 			}
-			if c.Services["weft"].DependsOn[host].Condition != "service_healthy" {
-				t.Errorf("weft does not wait for %s", host)
+			for _, p := range proxies {
+				if c.Services[p].DependsOn[host].Condition != "service_healthy" {
+					t.Errorf("%s does not wait for %s", p, host)
+				}
 			}
 		}
 	}
@@ -111,6 +117,10 @@ func setting(args []string, name string) int {
 
 func TestEtcd(t *testing.T) {
 	c, cfg, _ := load(t)
+	if len(cfg.Etcd.Endpoints) != 3 {
+		t.Errorf("%d members of etcd, want 3", len(cfg.Etcd.Endpoints))
+	}
+	members := map[string]string{}
 	for _, e := range cfg.Etcd.Endpoints {
 		u, err := url.Parse(e)
 		if err != nil {
@@ -120,24 +130,38 @@ func TestEtcd(t *testing.T) {
 		if !ok || !slices.Contains(s.Command, "--listen-client-urls=http://0.0.0.0:"+u.Port()) || !slices.Contains(s.Command, "--advertise-client-urls="+e) {
 			t.Errorf("no etcd in docker-compose.yml listens on %s", e)
 		}
+		// All are told the same of each other, and each is one of them.
+		name := u.Hostname()
+		i := slices.IndexFunc(s.Command, func(a string) bool { return strings.HasPrefix(a, "--initial-cluster=") })
+		if i < 0 || !strings.Contains(s.Command[i], name+"=http://"+name+":2380") || !slices.Contains(s.Command, "--name="+name) ||
+			!slices.Contains(s.Command, "--initial-advertise-peer-urls=http://"+name+":2380") {
+			t.Errorf("%s is not a member of its cluster: %q", name, s.Command)
+		} else {
+			members[s.Command[i]] = name
+		}
+		if c.Services["apply"].DependsOn[name].Condition != "service_healthy" {
+			t.Errorf("apply does not wait for %s", name)
+		}
 		// The version that weft is tested with.
 		_, tag, _ := strings.Cut(s.Image, ":")
 		if want := goMod(t, `(?m)^\s+go\.etcd\.io/etcd/server/v3 (\S+)`); tag != want {
 			t.Errorf("etcd's image is %s, go.mod has %s", tag, want)
 		}
 	}
-	if c.Services["apply"].DependsOn["etcd"].Condition != "service_healthy" {
-		t.Error("apply does not wait for etcd")
+	if len(members) != 1 {
+		t.Errorf("members do not agree on who they are: %q", members)
 	}
-	if c.Services["weft"].DependsOn["apply"].Condition != "service_completed_successfully" {
-		t.Error("weft does not wait for apply")
+	for _, p := range proxies {
+		if c.Services[p].DependsOn["apply"].Condition != "service_completed_successfully" {
+			t.Errorf("%s does not wait for apply", p)
+		}
 	}
 }
 
 // What weft.yaml says must be what the containers get.
-func TestProxy(t *testing.T) {
+func TestProxies(t *testing.T) {
 	c, cfg, _ := load(t)
-	s := c.Services["weft"]
+	ports := map[string]string{}
 	for _, addr := range []string{cfg.Listen, cfg.HTTP.Listen} {
 		host, port, err := net.SplitHostPort(addr)
 		if err != nil {
@@ -146,18 +170,32 @@ func TestProxy(t *testing.T) {
 		if host != "0.0.0.0" {
 			t.Errorf("%s cannot be reached from outside its container", addr)
 		}
-		if !slices.Contains(s.Ports, "127.0.0.1:"+port+":"+port) {
-			t.Errorf("port %s is not published on loopback: %q", port, s.Ports)
+		ports[addr] = port
+	}
+	listen, web := ports[cfg.Listen], ports[cfg.HTTP.Listen]
+	entry, prometheus := read(t, "haproxy.cfg"), read(t, "prometheus.yml")
+	for _, p := range proxies {
+		s := c.Services[p]
+		if s.Healthcheck == nil || !strings.Contains(strings.Join(s.Healthcheck.Test, " "), "/dev/tcp/127.0.0.1/"+web) {
+			t.Errorf("%s: the health check does not ask http.listen", p)
+		}
+		if grace, err := time.ParseDuration(s.StopGrace); err != nil || grace <= cfg.Limits.DrainTimeout {
+			t.Errorf("%s: stop_grace_period %s is not longer than limits.drain_timeout %s", p, s.StopGrace, cfg.Limits.DrainTimeout)
+		}
+		if !strings.Contains(entry, "server "+p+" "+p+":"+listen) {
+			t.Errorf("clients do not come to %s", p)
+		}
+		if !strings.Contains(prometheus, p+":"+web) {
+			t.Errorf("%s is not asked for metrics", p)
+		}
+		if c.Services["entry"].DependsOn[p].Condition != "service_healthy" {
+			t.Errorf("clients may come before %s is ready", p)
 		}
 	}
-	_, httpPort, _ := net.SplitHostPort(cfg.HTTP.Listen) // split above
-	if s.Healthcheck == nil || !strings.Contains(strings.Join(s.Healthcheck.Test, " "), "/dev/tcp/127.0.0.1/"+httpPort) {
-		t.Error("the health check does not ask http.listen")
+	if !strings.Contains(entry, "check port "+web) || !strings.Contains(entry, "bind :"+listen) || !slices.Contains(c.Services["entry"].Ports, "127.0.0.1:"+listen+":"+listen) {
+		t.Error("haproxy.cfg does not have the ports of weft.yaml")
 	}
-	if grace, err := time.ParseDuration(s.StopGrace); err != nil || grace <= cfg.Limits.DrainTimeout {
-		t.Errorf("stop_grace_period %s is not longer than limits.drain_timeout %s", s.StopGrace, cfg.Limits.DrainTimeout)
-	}
-	for _, name := range []string{"apply", "weft"} {
+	for _, name := range append([]string{"apply"}, proxies...) {
 		_, cfg, _ = load(t) // resolving changes it
 		err := cfg.ResolveSecrets(config.Sources{
 			Env: func(key string) (string, bool) { v, ok := c.Services[name].Environment[key]; return v, ok },
@@ -166,12 +204,60 @@ func TestProxy(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// The role that weft logs in as, with the same password.
+	// The roles that weft logs in as, with the same passwords.
+	env, made := c.Services["shard-0"].Environment, read(t, "shard-init.sh")
+	if cfg.Service.User != "postgres" || cfg.Service.Password != env["POSTGRES_PASSWORD"] {
+		t.Errorf("service user %s cannot log in to the shards", cfg.Service.User)
+	}
 	for _, u := range cfg.Auth.Users {
-		if env := c.Services["shard-0"].Environment; env["POSTGRES_USER"] != u.Name || env["POSTGRES_PASSWORD"] != u.Password {
+		if !strings.Contains(made, "CREATE ROLE "+u.Name+" LOGIN") || env["APP_PASSWORD"] != u.Password {
 			t.Errorf("user %s cannot log in to the shards", u.Name)
 		}
 	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// TestTools lets the programs that read these files look at them, where they are installed.
+func TestTools(t *testing.T) {
+	for _, argv := range [][]string{
+		{"haproxy", "-c", "-f", "haproxy.cfg"},
+		{"promtool", "check", "config", "prometheus.yml"},
+		{"sh", "-n", "shard-init.sh"},
+		{"systemd-analyze", "verify", "--man=no", "weft.service"},
+	} {
+		t.Run(argv[0], func(t *testing.T) {
+			if _, err := exec.LookPath(argv[0]); err != nil {
+				t.Skip(argv[0] + " is not installed")
+			}
+			out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+			if err != nil && !excused(string(out)) {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// excused reports whether a tool complains only of what is not on this machine: names that resolve
+// inside of the cluster, and the installed binary.
+func excused(out string) bool {
+	for line := range strings.Lines(out) {
+		if strings.Contains(line, "could not resolve address") || strings.Contains(line, "is not executable: No such file") ||
+			strings.Contains(line, "Failed to initialize server(s) addr") || strings.TrimSpace(line) == "" {
+			continue
+		}
+		if strings.Contains(line, "[ALERT]") || strings.Contains(line, "weft.service") {
+			return false
+		}
+	}
+	return true
 }
 
 func TestFiles(t *testing.T) {
@@ -260,11 +346,13 @@ func TestComposeConfig(t *testing.T) {
 	}
 	run := func(env ...string) (string, error) {
 		cmd := exec.Command(argv[0], append(argv[1:], "-f", "docker-compose.yml", "config")...)
-		cmd.Env = append(slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "APP_PASSWORD=") }), env...)
+		cmd.Env = append(slices.DeleteFunc(os.Environ(), func(e string) bool {
+			return strings.HasPrefix(e, "APP_PASSWORD=") || strings.HasPrefix(e, "POSTGRES_PASSWORD=")
+		}), env...)
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	if out, err := run("APP_PASSWORD=secret"); err != nil {
+	if out, err := run("APP_PASSWORD=secret", "POSTGRES_PASSWORD=another"); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if out, err := run(); err == nil || !strings.Contains(out, "is not set") {
