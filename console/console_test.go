@@ -1,6 +1,8 @@
 package console_test
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -10,80 +12,235 @@ import (
 	"weft/pgerr"
 )
 
-type source struct{}
+// source is a proxy that remembers what it was told to do.
+type source struct{ did []string }
 
-func (source) Clients() []console.Client {
-	since := time.Date(2024, 2, 3, 4, 5, 6, 0, time.FixedZone("", 3600))
-	return []console.Client{
-		{ID: 9, User: "b", Database: "app", Address: "127.0.0.1:2", State: "idle", Since: since},
-		{ID: 8, User: "a", Database: "app", Address: "127.0.0.1:1", State: "active", Pinned: "temporary objects", Shard: "home", BackendPID: 77, Application: "psql", Since: since},
+var since = time.Date(2024, 2, 3, 4, 5, 6, 7000, time.FixedZone("", 3600))
+
+func (*source) Version() string { return "1.2.3" }
+func (*source) Proxy() string   { return "p1" }
+
+func (*source) Sessions() []console.Session {
+	return []console.Session{
+		{ID: 9, User: "b", Database: "app", Address: "127.0.0.1:2", State: "idle", Connected: since},
+		{ID: 8, User: "a", Database: "app", Address: "127.0.0.1:1", State: "active", Connected: since, Statement: "SELECT $1", Since: since, Shard: "home", BackendPID: 77, Shards: 1, Pinned: "temporary objects", Application: "psql"},
 	}
 }
 
-func (source) Pools() []console.Pool {
+func (*source) Servers() []console.Server {
+	return []console.Server{{Shard: "s1", Database: "app", User: "a", PID: 5, State: "used", Session: 8}, {Shard: "home", Database: "app", User: "a", PID: 6, State: "idle"}}
+}
+
+func (*source) Pools() []console.Pool {
 	return []console.Pool{{Shard: "home", Database: "app", User: "a", Mode: "transaction", Open: 5, Idle: 2, Waiting: 1}}
 }
 
-func (source) Shards() []console.Shard {
-	return []console.Shard{{Name: "home", Hosts: []string{"h1:1", "h2:2"}, Home: true, Weight: 1}, {Name: "s1", Hosts: []string{"h3:3"}}}
+func (*source) Shards() []console.Shard {
+	return []console.Shard{{Name: "home", Hosts: []string{"h1:1", `h"2`}, Home: true, Weight: 1, Buckets: 7, Seconds: 0.5, ConnectionLimit: 80}}
+}
+func (*source) Placement() []console.Range { return []console.Range{{First: 0, Last: 6, Shard: "home"}} }
+func (*source) Tables() []console.Sharded {
+	return []console.Sharded{{Database: "app", Schema: "public", Name: "t", Kind: "reference", Columns: []string{}, State: "active"}}
 }
 
-func (source) Version() string { return "1.2.3" }
+func (*source) Statements() []console.Statement {
+	return []console.Statement{
+		{ID: 1, User: "a", Database: "app", Text: "SELECT $1", Kind: "shard", Calls: 2, Rows: 2, Shards: 2, Total: 3 * time.Millisecond, Min: time.Millisecond, Max: 2 * time.Millisecond, Mean: 1500 * time.Microsecond, Since: since},
+		{ID: 2, User: "b", Database: "app", Text: "SELECT x", Kind: "gather", Calls: 1, Total: time.Second, Since: since},
+	}
+}
+func (*source) Stats() []console.Stat       { return []console.Stat{{Kind: "shard", Count: 3, Seconds: 0.25, Median: 1, NinetyNinth: 5}} }
+func (*source) Settings() []console.Setting { return []console.Setting{{Name: "listen", Value: ":6432"}, {Name: "log.level", Value: "info", Reload: true}} }
+func (*source) Transactions(context.Context) []console.Transaction {
+	age := 1.5
+	return []console.Transaction{{GID: "g", Database: "app", Shard: "s1", State: "prepared", Age: &age, Participants: []string{"s2"}}, {Shard: "s3", State: "unreachable"}}
+}
 
-func TestRun(t *testing.T) {
-	for _, tc := range []struct{ text, columns, rows string }{
-		{"SHOW VERSION", "version", "1.2.3"},
-		{
-			" show\n clients ;; ", "id user database address state pinned shard backend_pid application connected",
-			"8|a|app|127.0.0.1:1|active|temporary objects|home|77|psql|2024-02-03 03:05:06\n9|b|app|127.0.0.1:2|idle|||||2024-02-03 03:05:06",
-		},
-		{"Show Pools", "shard database user mode open idle used waiting", "home|app|a|transaction|5|2|3|1"},
-		{"SHOW SHARDS;", "name hosts home weight", "home|h1:1,h2:2|true|1\ns1|h3:3|false|0"},
-	} {
-		got, err := console.Run(tc.text, source{})
-		if err != nil || got.Tag != "SHOW" || strings.Join(got.Columns, " ") != tc.columns {
-			t.Errorf("%s: %+v %v", tc.text, got, err)
-		}
-		var rows []string
-		for _, r := range got.Rows {
-			if len(r) != len(got.Columns) {
-				t.Errorf("%s: a row of %d columns, not %d", tc.text, len(r), len(got.Columns))
+func (s *source) Pause(_ context.Context, shard string) error {
+	s.did = append(s.did, "pause "+shard)
+	return nil
+}
+
+func (s *source) Resume(shard string) error {
+	s.did = append(s.did, "resume "+shard)
+	return nil
+}
+
+func (s *source) Reload(context.Context) ([]string, error) {
+	s.did = append(s.did, "reload")
+	return []string{"listen needs a restart"}, nil
+}
+
+func (s *source) Kill(id int32) error {
+	s.did = append(s.did, "kill")
+	if id != 8 {
+		return pgerr.New(pgerr.UndefinedObject, "there is no client with the id %d", id)
+	}
+	return nil
+}
+
+// text writes a table as psql -A does.
+func text(t console.Table) string {
+	var b strings.Builder
+	for _, r := range t.Rows {
+		for i, v := range r {
+			s, _ := console.Format(v)
+			if i > 0 {
+				b.WriteByte('|')
 			}
-			rows = append(rows, strings.Join(r, "|"))
+			b.WriteString(s)
 		}
-		if g := strings.Join(rows, "\n"); g != tc.rows {
-			t.Errorf("%s:\n%s", tc.text, g)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func TestShow(t *testing.T) {
+	for _, tc := range []struct{ line, rows string }{
+		{"SHOW VERSION", "1.2.3\n"},
+		{
+			" show\n clients ;; ",
+			"p1|8|a|app|psql|127.0.0.1:1|active|2024-02-03 03:05:06.000007+00|SELECT $1|2024-02-03 03:05:06.000007+00|home|77|1|temporary objects\n" +
+				"p1|9|b|app||127.0.0.1:2|idle|2024-02-03 03:05:06.000007+00|||||0|\n",
+		},
+		{"show sessions", "p1|8|a"},
+		{"Show Pools", "p1|home|app|a|transaction|5|3|2|1|\n"},
+		{"SHOW SERVERS", "p1|home|app|a|6|idle|\np1|s1|app|a|5|used|8\n"},
+		{"SHOW SHARDS;", `p1|home|{"h1:1","h\"2"}|t|1|7|f|0|0|0|80|0|0.5|0|0|0|0` + "\n"},
+		{"SHOW TABLES", "app|public|t|reference|{}||active\n"},
+		{"SHOW PLACEMENT", "0|6|7|home\n"},
+		{"SHOW TRANSACTIONS", "g|app|s1|prepared|1.5||||{\"s2\"}\n||s3|unreachable|||||\n"},
+		{"SHOW STATEMENTS", "p1|2|b|app|SELECT x|gather|1|0|0|0|1000|0|0|0|2024-02-03 03:05:06.000007+00\np1|1|a|app|SELECT $1|shard|2|0|2|2|3|1|2|1.5|2024"},
+		{"SHOW STATS", "p1|shard|3|0.25|1|5\n"},
+		{"SHOW CONFIG", "p1|listen|:6432|f\np1|log.level|info|t\n"},
+	} {
+		got, err := console.Run(t.Context(), tc.line, &source{})
+		if err != nil || got.Tag != "SHOW" || !strings.HasPrefix(text(got), tc.rows) {
+			t.Errorf("%s: %v\n%s", tc.line, err, text(got))
+		}
+		cols, err := console.Describe(tc.line)
+		if err != nil || len(cols) != len(got.Columns) {
+			t.Errorf("%s is described as %v, %v", tc.line, cols, err)
+		}
+		for _, r := range got.Rows {
+			if len(r) != len(cols) {
+				t.Errorf("%s: a row of %d columns, not %d", tc.line, len(r), len(cols))
+			}
+		}
+	}
+}
+
+// Values are of the types their columns say, and what is JSON of them is too.
+func TestTypes(t *testing.T) {
+	for _, w := range console.Views {
+		tab := w.Table(t.Context(), &source{}, console.Viewer{All: true})
+		if len(tab.Rows) == 0 {
+			t.Errorf("%s: no rows", w.Name)
+		}
+		for _, r := range tab.Rows {
+			for i, v := range r {
+				ok := v == nil
+				switch v.(type) {
+				case string:
+					ok = w.Columns[i].Type == console.Text
+				case bool:
+					ok = w.Columns[i].Type == console.Bool
+				case int64:
+					ok = w.Columns[i].Type == console.Int
+				case float64:
+					ok = w.Columns[i].Type == console.Float
+				case time.Time:
+					ok = w.Columns[i].Type == console.Time
+				case []string:
+					ok = w.Columns[i].Type == console.Texts
+				}
+				if !ok {
+					t.Errorf("%s.%s holds %T", w.Name, w.Columns[i].Name, v)
+				}
+			}
+		}
+		var objects []map[string]any
+		if err := json.Unmarshal(tab.JSON(), &objects); err != nil || len(objects) != len(tab.Rows) {
+			t.Errorf("%s: %v in %s", w.Name, err, tab.JSON())
+		}
+	}
+}
+
+// What is others' is for those who may see it.
+func TestViewer(t *testing.T) {
+	src := &source{}
+	for _, name := range []string{"sessions", "statements"} {
+		got := text(console.Named(name).Table(t.Context(), src, console.Viewer{User: "b"}))
+		if strings.Contains(got, "SELECT $1") || !strings.Contains(got, "<insufficient privilege>") {
+			t.Errorf("%s shows a's statement to b:\n%s", name, got)
+		}
+		if got := text(console.Named(name).Table(t.Context(), src, console.Viewer{User: "a"})); !strings.Contains(got, "SELECT $1") {
+			t.Errorf("%s hides a's own statement:\n%s", name, got)
+		}
+	}
+	if got := text(console.Named("settings").Table(t.Context(), src, console.Viewer{User: "b"})); strings.Contains(got, "6432") {
+		t.Errorf("settings are shown to everybody:\n%s", got)
+	}
+}
+
+func TestDo(t *testing.T) {
+	src := &source{}
+	for line, tag := range map[string]string{
+		"PAUSE": "PAUSE", "resume;": "RESUME", "Drain Shard s1": "DRAIN", `RESUME SHARD "s1"`: "RESUME", "RELOAD": "RELOAD", "KILL 8": "KILL",
+		"BEGIN": "BEGIN", "SET x = 1": "SET", "COMMIT": "COMMIT", "ROLLBACK": "ROLLBACK", "DISCARD ALL": "DISCARD ALL",
+	} {
+		got, err := console.Run(t.Context(), line, src)
+		if err != nil || got.Tag != tag || got.Columns != nil {
+			t.Errorf("%s: %+v %v", line, got, err)
+		}
+		if cols, err := console.Describe(line); err != nil || cols != nil {
+			t.Errorf("%s is described as %v, %v", line, cols, err)
+		}
+	}
+	did := strings.Join(src.did, ",")
+	for _, want := range []string{"pause ", "pause s1", "resume ", "resume s1", "reload", "kill"} {
+		if !strings.Contains(did+",", want+",") {
+			t.Errorf("%q was not done: %s", want, did)
 		}
 	}
 }
 
 func TestEmpty(t *testing.T) {
-	for _, text := range []string{"", " ", ";", " ; "} {
-		if got, err := console.Run(text, source{}); err != nil || got.Tag != "" {
-			t.Errorf("%q: %+v %v", text, got, err)
+	for _, line := range []string{"", " ", ";", " ; "} {
+		if got, err := console.Run(t.Context(), line, &source{}); err != nil || got.Tag != "" {
+			t.Errorf("%q: %+v %v", line, got, err)
 		}
 	}
 }
 
 func TestUnknown(t *testing.T) {
-	for _, text := range []string{"SELECT 1", "SHOW", "SHOW ALL", "SHOW POOLS CASCADE", "DROP TABLE x"} {
-		_, err := console.Run(text, source{})
+	for _, line := range []string{"SELECT 1", "SHOW", "SHOW ALL", "SHOW POOLS CASCADE", "DROP TABLE x", "DRAIN", "DRAIN SHARD", "KILL", "PAUSE x"} {
+		_, err := console.Run(t.Context(), line, &source{})
 		var e *pgerr.Error
 		if !errors.As(err, &e) || e.Code != pgerr.SyntaxError || e.Hint == "" {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("%q: %v", line, err)
+		}
+		if _, err := console.Describe(line); err == nil {
+			t.Errorf("%q is described", line)
+		}
+	}
+	for _, line := range []string{"KILL x", "KILL 99999999999", "KILL 7"} {
+		if _, err := console.Run(t.Context(), line, &source{}); err == nil {
+			t.Errorf("%q works", line)
 		}
 	}
 }
 
 // TestHelp: the list is of commands that work.
 func TestHelp(t *testing.T) {
-	help, err := console.Run("SHOW HELP", source{})
-	if err != nil || len(help.Rows) < 5 {
+	help, err := console.Run(t.Context(), "SHOW HELP", &source{})
+	if err != nil || len(help.Rows) < 15 {
 		t.Fatalf("%+v %v", help, err)
 	}
 	for _, r := range help.Rows {
-		if _, err := console.Run(r[0], source{}); err != nil || r[1] == "" {
-			t.Errorf("%s: %v", r[0], err)
+		line := strings.NewReplacer("name", "s1", "id", "8").Replace(r[0].(string))
+		if _, err := console.Run(t.Context(), line, &source{}); err != nil || r[1] == "" {
+			t.Errorf("%s: %v", line, err)
 		}
 	}
 }

@@ -1,8 +1,12 @@
-// Package console answers the commands of the admin database.
+// Package console says what operators may see of a proxy, and does what they
+// tell it to.
 //
-//	psql -d weft ──SHOW POOLS──▶ proxy ──text──▶ console ──Table──▶ proxy ──▶ psql
+//	psql -d weft ──SHOW POOLS──▶ proxy ──Run──▶ console ──Table──▶ proxy ──▶ psql
+//	SELECT … FROM weft.pools ──▶ proxy ──View──▶ console ──Table──▶ JSON ──▶ view of the shard
 //
-// A command is looked up in a list; each reads what it shows from a Source and
-// returns a Table of text. Nothing here knows the protocol. Start reading at
-// Run.
+// A View is a table of facts with columns of real types. The admin database
+// shows it with SHOW, ordinary databases as a table in schema weft. Both read
+// a Source, and who looks decides what is in it: see Viewer. The other commands
+// of the admin database are in command.go. Nothing here knows the protocol or
+// what a proxy is. Start reading at Run.
 package console

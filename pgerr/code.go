@@ -51,5 +51,6 @@ const (
 	CannotConnectNow             = "57P03"
 	IdleSessionTimeout           = "57P05"
 	SystemError                  = "58000"
+	ConfigFileError              = "F0000"
 	InternalError                = "XX000"
 )

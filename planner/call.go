@@ -44,6 +44,7 @@ var (
 		},
 		"verify_reference":      {name: "verify_reference", params: []string{"table"}, alias: []string{"table_name"}, returns: []string{"finding"}},
 		"undistribute_function": {name: "undistribute_function", params: []string{"function"}, alias: []string{"function_name"}, needed: 1},
+		"statements_reset":      {name: "statements_reset"},
 		"schema_diff":           {name: "schema_diff", returns: []string{"shard", "object", "difference"}},
 	}
 	citus = map[string]signature{

@@ -94,7 +94,7 @@ func (l *level) table(rv *pg.RangeVar, s *scope) *source {
 		}
 		cols := columns(rel, x)
 		return l.notes.appears(l, rv, rel, t, x, s).own(simple(rv.Relname, rel.Schema, rv.Alias, cols, false), cols)
-	case rel.Kind == catalog.View && !rel.System():
+	case rel.Kind == catalog.View && !rel.System() && rel.Schema != ownSchema: // weft's own have rows at home only
 		return l.view(rel, rv, s)
 	}
 	l.touched.home = append(l.touched.home, rel.Name.Name)

@@ -203,7 +203,7 @@ func (a *analysis) readsOf(rel *catalog.Relation, depth int) (out reads) {
 				out.reference = t.Name
 			case t != nil:
 				out.sharded = t.Name
-			case r != nil && r.Kind == catalog.View && !r.System():
+			case r != nil && r.Kind == catalog.View && !r.System() && r.Schema != ownSchema:
 				out.add(a.readsOf(r, depth+1))
 			default:
 				out.home = rv.Relname

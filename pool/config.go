@@ -117,7 +117,9 @@ func (c Config) UserMode(user string) string {
 	return c.Mode
 }
 
-func (c Config) userLimit(user string) int {
+// UserLimit returns how many connections a user may have to a shard, 0 for as many as
+// the shard allows.
+func (c Config) UserLimit(user string) int {
 	if u := c.Users[user]; u.MaxConnections > 0 {
 		return u.MaxConnections
 	}

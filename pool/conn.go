@@ -47,6 +47,9 @@ type Conn struct {
 	Notifier int32
 	// Server is which server it is connected to, as its owner has found out.
 	Server string
+	// Shown says that it has rows of weft's own tables, which are for its present
+	// session alone: it is not given back.
+	Shown bool
 	// Listening says that LISTEN was run on it for its present session.
 	Listening bool
 
@@ -108,6 +111,10 @@ func (c *Conn) UsedBy(session int32) {
 // is idle, fully read, and holds nothing of its session but what the fields
 // say.
 func (c *Conn) Release() {
+	if c.Shown {
+		c.Terminate()
+		return
+	}
 	c.AwaitCancels()
 	c.lane.shard.release(c)
 }

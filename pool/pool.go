@@ -26,6 +26,7 @@ type Pool struct {
 	mu        sync.Mutex
 	shards    map[string]*Shard
 	databases map[string]*Database
+	paused    bool // all shards, see Pause
 }
 
 // Stats counts what happened since the start.
@@ -58,6 +59,8 @@ func (p *Pool) Shard(s *directory.Shard) *Shard {
 	if sh == nil {
 		sh = &Shard{Name: s.Name, pool: p, lanes: map[Key]*Lane{}, users: map[string]int{}, Times: tally.NewHistogram(tally.Durations), Queued: tally.NewHistogram(tally.Durations)}
 		sh.spec.Store(s)
+		sh.pauses.all = p.paused
+		sh.pauses.set()
 		p.shards[s.Name] = sh
 		return sh
 	}

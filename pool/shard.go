@@ -20,6 +20,7 @@ type Shard struct {
 	// Times is how long it takes to answer, as those who ask it count it, and
 	// Queued how long sessions have waited for a connection to it.
 	Times, Queued *tally.Histogram
+	pauses        pauses
 
 	// mu guards everything below and the idle lists of the lanes. It is never
 	// held across the network.
@@ -49,6 +50,9 @@ type Want struct {
 	Prefer       *Conn           // the one it used last, if still there
 	Placeholders map[string]bool // custom parameters it has set itself
 	Settings     *Settings       // what it would have to apply
+	// Underway: it is for something that has begun already, which must not wait
+	// for a shard that is paused: the pause waits for it.
+	Underway bool
 	// Cancel ends the wait in the queue when it delivers.
 	Cancel <-chan struct{}
 }
@@ -121,6 +125,11 @@ func (l *Lane) LoginRole() string {
 // becomes free within the queue timeout.
 func (l *Lane) Acquire(ctx context.Context, want Want) (*Conn, error) {
 	sh := l.shard
+	if g := sh.pauses.gate.Load(); g != nil && !want.Underway {
+		if err := g.await(ctx, sh, want); err != nil {
+			return nil, err
+		}
+	}
 	for {
 		sh.mu.Lock()
 		if c := l.takeIdle(want); c != nil {
@@ -244,7 +253,7 @@ func (sh *Shard) reserve(l *Lane) bool {
 
 // userFull reports whether a user has all connections it may have. mu is held.
 func (sh *Shard) userFull(user string) bool {
-	limit := sh.pool.cfg.userLimit(user)
+	limit := sh.pool.cfg.UserLimit(user)
 	return limit > 0 && sh.users[user] >= limit
 }
 

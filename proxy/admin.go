@@ -3,12 +3,23 @@ package proxy
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"weft/console"
 	"weft/pgerr"
 	"weft/pool"
 	"weft/wire"
 )
+
+// admin is what a session with weft's console has in the place of a backend.
+type admin struct {
+	statements map[string]string // texts by name
+	portals    map[string]*adminPortal
+	inBlock    bool // the client takes it to be in a transaction
+}
+
+// maxAdmin bounds the statements and portals a client of the console may keep.
+const maxAdmin = 1000
 
 // welcomeAdmin admits a client to weft's own console instead of a database.
 func (st *starter) welcomeAdmin(sess *Session) (*Session, error) {
@@ -24,13 +35,12 @@ func (st *starter) welcomeAdmin(sess *Session) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	sess.admin = true
+	sess.admin = &admin{statements: map[string]string{}, portals: map[string]*adminPortal{}}
 	st.srv.metrics.clientCame()
 	return sess, nil
 }
 
-// stepAdmin handles one message of a client of the console. The console knows
-// the simple protocol; the extended one is refused in a way drivers survive.
+// stepAdmin handles one message of a client of the console.
 func (s *Session) stepAdmin() error {
 	typ, length, err := s.header()
 	if err != nil {
@@ -39,111 +49,110 @@ func (s *Session) stepAdmin() error {
 	if limit := wire.FrontendLimit(typ); limit == 0 || length < 4 || length > limit {
 		return pgerr.Fatal(pgerr.ProtocolViolation, "invalid frontend message")
 	}
-	switch typ {
-	case wire.Terminate:
+	if s.skipping && typ != wire.Sync && typ != wire.Terminate {
+		return s.skip(length + 1)
+	}
+	if typ == wire.Terminate {
 		return errEnd
+	}
+	body, err := s.frame()
+	if err != nil {
+		return err
+	}
+	s.toClient.Grow()
+	switch typ {
 	case wire.Query:
-		body, err := s.frame()
-		if err != nil {
+		text, _, _ := wire.CString(body)
+		for _, line := range commandLines(string(text)) {
+			if err = s.answerAdmin(line); err != nil {
+				break
+			}
+		}
+	case wire.Sync:
+		s.skipping = false
+	case wire.Flush:
+	default:
+		if err = s.extendedAdmin(typ, body); err != nil {
+			s.skipping = true
+		}
+	}
+	s.client.Consume(wire.HeaderLen + len(body))
+	if err != nil {
+		s.tell(pgerr.From(err))
+	}
+	if typ == wire.Query || typ == wire.Sync {
+		s.readyAdmin()
+	}
+	if typ == wire.Query || typ == wire.Sync || typ == wire.Flush || s.toClient.Full() {
+		if err := s.flushOrEnd(); err != nil {
 			return err
 		}
-		text, _, _ := wire.CString(body)
-		s.answerAdmin(string(text))
-		s.client.Consume(wire.HeaderLen + len(body))
-		s.tellReady()
-		return s.flushOrEnd()
-	case wire.Sync:
-		s.client.Consume(wire.HeaderLen)
-		s.skipping = false
-		s.tellReady()
-		return s.flushOrEnd()
 	}
-	if !s.skipping {
-		s.skipping = true
-		s.tell(pgerr.New(pgerr.FeatureNotSupported, "the admin database speaks the simple query protocol only").
-			WithHint("Use psql, or your driver's simple protocol mode."))
-	}
-	return s.skip(length + 1)
+	return s.checkKilled()
 }
 
-func (s *Session) answerAdmin(text string) {
-	t, err := console.Run(text, adminSource{s.srv})
+// commandLines cuts a text into commands; none of them has a semicolon in it. An
+// empty text is one empty command.
+func commandLines(text string) []string {
+	var out []string
+	for _, l := range strings.Split(text, ";") {
+		if strings.TrimSpace(l) != "" {
+			out = append(out, l)
+		}
+	}
+	if out == nil {
+		return []string{""}
+	}
+	return out
+}
+
+func (s *Session) readyAdmin() {
+	status := byte(wire.TxIdle)
+	if s.admin.inBlock {
+		status = wire.TxActive
+	}
+	s.toClient.B = wire.AppendReadyForQuery(s.toClient.B, status)
+}
+
+// runAdmin runs a command. What it has to say beside its result is told.
+func (s *Session) runAdmin(line string) (console.Table, error) {
+	ctx, cancel := s.cancellable()
+	defer cancel()
+	t, err := console.Run(ctx, line, adminSource{srv: s.srv})
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	for _, n := range t.Notices {
+		s.tell(&pgerr.Error{Severity: pgerr.SeverityNotice, Code: "00000", Message: n})
+	}
+	switch t.Tag {
+	case "BEGIN", "START TRANSACTION":
+		s.admin.inBlock = true
+	case "COMMIT", "ROLLBACK":
+		s.admin.inBlock = false
+	}
+	return t, err
+}
+
+// answerAdmin answers a command of a simple query.
+func (s *Session) answerAdmin(line string) error {
+	t, err := s.runAdmin(line)
+	if err != nil {
+		return err
+	}
 	s.toClient.Grow()
-	switch {
-	case err != nil:
-		s.tell(pgerr.From(err))
-	case t.Tag == "":
+	if t.Tag == "" {
 		s.toClient.B = wire.AppendEmpty(s.toClient.B, wire.EmptyQueryResponse)
-	default:
-		cols := make([]wire.Column, len(t.Columns))
-		for i, n := range t.Columns {
-			cols[i] = wire.Column{Name: n, OID: 25, Size: -1}
-		}
-		b := wire.AppendRowDescription(s.toClient.B, cols)
-		for _, r := range t.Rows {
-			vals := make([]*string, len(r))
-			for i := range r {
-				vals[i] = &r[i]
-			}
-			b = wire.AppendTextRow(b, vals)
-		}
-		s.toClient.B = wire.AppendCommandComplete(b, t.Tag)
+		return nil
 	}
-}
-
-// adminSource is the server as the console sees it.
-type adminSource struct{ srv *Server }
-
-func (a adminSource) Version() string { return a.srv.cfg.Version }
-
-func (a adminSource) Clients() []console.Client {
-	a.srv.mu.Lock()
-	defer a.srv.mu.Unlock()
-	var out []console.Client
-	for _, s := range a.srv.sessions {
-		out = append(out, s.describe())
+	if t.Columns != nil {
+		s.toClient.B = appendColumns(s.toClient.B, t.Columns, nil)
 	}
-	return out
-}
-
-// describe tells what the session is doing. Only what others may read without
-// its goroutine is told.
-func (s *Session) describe() console.Client {
-	c := console.Client{
-		ID: s.id, User: s.user, Address: s.client.Conn().RemoteAddr().String(), Since: s.started,
-		State: "idle", Pinned: pin(s.shownPins.Load()).String(), Application: clean(s.startup.Get("application_name")),
+	for _, r := range t.Rows {
+		s.toClient.B = appendValues(s.toClient.B, r, t.Columns, nil)
 	}
-	c.Database = s.srv.cfg.AdminDatabase
-	if s.db != nil {
-		c.Database = s.db.Name
-	}
-	s.mu.Lock()
-	if s.current != nil {
-		c.State, c.Shard, c.BackendPID = "active", s.current.Shard(), s.current.PID
-	}
-	s.mu.Unlock()
-	return c
-}
-
-func (a adminSource) Pools() []console.Pool {
-	cfg := a.srv.pool.Config()
-	var out []console.Pool
-	for _, l := range a.srv.pool.Lanes() {
-		out = append(out, console.Pool{
-			Shard: l.Shard, Database: l.Key.Database, User: l.Key.User, Mode: cfg.UserMode(l.Key.User),
-			Open: l.Open, Idle: l.Idle, Waiting: l.Waiting,
-		})
-	}
-	return out
-}
-
-func (a adminSource) Shards() []console.Shard {
-	snap := a.srv.cfg.Snapshot()
-	var out []console.Shard
-	for _, s := range snap.Shards {
-		out = append(out, console.Shard{Name: s.Name, Hosts: s.Hosts, Home: s.Name == snap.Home, Weight: s.Weight})
-	}
-	return out
+	s.toClient.B = wire.AppendCommandComplete(s.toClient.B, t.Tag)
+	return nil
 }
 
 // probe asks a shard whether it serves queries, over a connection that any

@@ -172,7 +172,7 @@ func (s *Session) aloneOn(step *aloneStep) error {
 	if step.done {
 		return nil
 	}
-	c, err := step.lane.Acquire(s.ctx, pool.Want{Session: s.id})
+	c, err := step.lane.Acquire(s.ctx, pool.Want{Session: s.id, Underway: true})
 	if err != nil {
 		return err
 	}

@@ -100,6 +100,9 @@ func (s *Session) sendBind(portal, name, rest []byte, tail int) (sent bool, err 
 	if err != nil || s.skipping || s.conn == nil {
 		return false, s.notBound(err)
 	}
+	if !s.hasTables { // else routeBind has
+		s.noteBound(portal, facts)
+	}
 	var changed *edited
 	if facts != nil && s.special(facts) {
 		ok, err := s.bindSpecial(s.textOf(name), facts)
@@ -135,7 +138,6 @@ func (s *Session) sendBind(portal, name, rest []byte, tail int) (sent bool, err 
 		}
 	}
 	s.ops.push(o)
-	s.noteBound(portal, facts)
 	if s.translate != nil {
 		if _, st := s.parsed(name); st != nil {
 			s.describeBound(portal, st, rest)

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"weft/auth"
+	"weft/console"
 	"weft/directory"
 	"weft/pool"
 	"weft/schema"
@@ -65,6 +66,10 @@ type Config struct {
 	StatementBytes int64
 	// Version is weft's own, for SHOW VERSION. Default "dev".
 	Version string
+	// Settings are what SHOW CONFIG shows, and Reload is what RELOAD does: it
+	// returns what has changed and what needs a restart. Nil: nothing.
+	Settings func() []console.Setting
+	Reload   func(ctx context.Context) ([]string, error)
 	// StopAt, if not nil, is called at the named points of a commit and of its
 	// recovery: tests end the process there.
 	StopAt func(twopc.Point)

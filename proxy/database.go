@@ -201,7 +201,7 @@ func (s *Session) onEveryShard(text string) *pgerr.Error {
 func (s *Session) onShard(ctx context.Context, sh *pool.Shard, text string) error {
 	lane := sh.OpenLane(s.lane.Key())
 	defer lane.CloseLane()
-	c, err := lane.Acquire(ctx, pool.Want{Session: s.id})
+	c, err := lane.Acquire(ctx, pool.Want{Session: s.id, Underway: true})
 	if err != nil {
 		return err
 	}

@@ -108,7 +108,7 @@ func (d *effects) resets(name string) bool {
 
 // special reports whether a text must be looked at before it is sent.
 func (s *Session) special(f *parser.Facts) bool {
-	return f.Effects&^harmless != 0 || s.touches(f) != catalog.Untouched || readsTransactions(f) ||
+	return f.Effects&^harmless != 0 || s.touches(f) != catalog.Untouched || readsOwn(f) ||
 		f.Effects&(parser.Writes|parser.AdvancesSequence) != 0 && s.db.ReadsSequences.Load() ||
 		f.Effects&parser.AdvancesSequence != 0 && s.hasTables
 }

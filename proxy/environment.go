@@ -129,6 +129,18 @@ func (sl *schemaSlot) at(ctx context.Context, version int64, load func() (*catal
 	return schema, nil
 }
 
+// forget makes the next one who wants the schema read it anew.
+func (sl *schemaSlot) forget(ctx context.Context) error {
+	select {
+	case sl.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	sl.schema = nil
+	<-sl.turn
+	return nil
+}
+
 // env returns the environment for these parts.
 func (e *environments) env(key envKey, make func() *planner.Env) *planner.Env {
 	e.mu.Lock()

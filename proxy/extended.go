@@ -325,6 +325,7 @@ func (s *Session) onSync() error {
 		clear(s.parsedNow)
 		s.parsedNow = s.parsedNow[:0]
 		s.settled = false
+		s.showIdle()
 	}()
 	body, err := s.frame()
 	if err != nil {

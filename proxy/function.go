@@ -21,7 +21,7 @@ import (
 var ownFunctions = []string{
 	"shard_table", "reference_table", "unshard_table", "pin", "schema_diff", "verify_reference",
 	"distribute_function", "undistribute_function", "create_distributed_function",
-	"create_lookup", "drop_lookup", "verify_lookup",
+	"create_lookup", "drop_lookup", "verify_lookup", "statements_reset",
 	"create_distributed_table", "create_reference_table", "undistribute_table",
 }
 
@@ -134,14 +134,21 @@ func (s *Session) call(f *plan.Function, params [][]byte) ([][]string, error) {
 	if err := s.mayChange(); err != nil {
 		return nil, err
 	}
+	ctx, cancel := s.cancellable()
+	defer cancel()
+	rows, err := s.callFunction(ctx, f, arguments(f, params))
+	return rows, callError(ctx, err)
+}
+
+// cancellable returns a context that the client's cancel request ends. The caller
+// calls the function when it is through.
+func (s *Session) cancellable() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
-	defer cancel(nil)
 	select {
-	case <-s.cancelled:
+	case <-s.cancelled: // meant for an earlier statement
 	default:
 	}
 	done := make(chan struct{})
-	defer close(done)
 	go func() {
 		select {
 		case <-s.cancelled:
@@ -149,8 +156,10 @@ func (s *Session) call(f *plan.Function, params [][]byte) ([][]string, error) {
 		case <-done:
 		}
 	}()
-	rows, err := s.callFunction(ctx, f, arguments(f, params))
-	return rows, callError(ctx, err)
+	return ctx, func() {
+		close(done)
+		cancel(nil)
+	}
 }
 
 // callError words what has kept a function from its work.

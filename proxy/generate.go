@@ -294,7 +294,7 @@ func (d source) Draw(ctx context.Context, name sequence.Name, n int) ([]int64, e
 	user, role, _ := strings.Cut(name.Role, "\x00")
 	lane := d.srv.pool.Shard(snap.HomeShard()).OpenLane(pool.Key{Database: name.Database, User: user})
 	defer lane.CloseLane()
-	c, err := lane.Acquire(ctx, pool.Want{})
+	c, err := lane.Acquire(ctx, pool.Want{Underway: true})
 	if err != nil {
 		return nil, err
 	}

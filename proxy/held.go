@@ -123,7 +123,7 @@ func (s *Session) borrow(l *pool.Lane) (*pool.Conn, error) {
 		prefer = nil
 	}
 	c, err := s.queues(l, pool.Want{
-		Session: s.id, Prefer: prefer, Placeholders: s.placeholders, Settings: s.settings, Cancel: s.cancelled,
+		Underway: s.conn != nil || len(s.parked) > 0 || len(s.legs) > 0, Session: s.id, Prefer: prefer, Placeholders: s.placeholders, Settings: s.settings, Cancel: s.cancelled,
 	})
 	if err != nil {
 		return nil, survivable(err)

@@ -244,6 +244,9 @@ const beginTimeout = 5 * time.Second
 // addLeg adds a leg to a shard to those of an execution, where cancel requests find it.
 func (s *Session) addLeg(x *gathering, shard int) (*leg, error) {
 	l, err := s.legFor(shard)
+	if l != nil && readsOwn(x.facts) && s.snap.Shards[shard].Name == s.snap.Home {
+		err = s.showOwnTo(l, x.facts)
+	}
 	if l != nil {
 		x.legs = append(x.legs, l)
 		s.track(x.legs)

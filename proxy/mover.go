@@ -49,6 +49,8 @@ func (s *Session) callFunction(ctx context.Context, f *plan.Function, args map[s
 		return schema.Rows(list), err
 	case "verify_reference":
 		return s.verifyReference(ctx, args)
+	case "statements_reset":
+		return nil, s.resetStatements(ctx)
 	case "verify_lookup":
 		return s.verifyLookups(ctx, args)
 	}

@@ -79,6 +79,9 @@ func (s *Session) parseFor(bind []byte) error {
 		s.parseLocal(p, s.pending, f, nil)
 		return nil
 	}
+	if err := s.knowOwn(f); err != nil {
+		return s.refuseBoundRead(err)
+	}
 	pl, err := s.plan(r, p.SQL, p.OIDs)
 	if err == nil && pl.Route == plan.Refused {
 		err = pl.Refusal

@@ -279,6 +279,10 @@ func (s *Session) plannedQuery(r *router, text []byte, f *parser.Facts, n int) e
 			return s.runPart([]byte(sql))
 		}
 	}
+	err := s.knowOwn(f)
+	if err != nil {
+		return s.refuseQuery(err, n)
+	}
 	p, err := s.plan(r, text, nil)
 	if err != nil {
 		return s.refuseQuery(err, n)

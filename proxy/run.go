@@ -42,6 +42,8 @@ func (s *Session) runs(f *parser.Facts) {
 
 // noteBound remembers what a portal was made of.
 func (s *Session) noteBound(portal []byte, f *parser.Facts) {
+	s.shown.Store(f)
+	s.shownAt.Store(s.bound1.at)
 	if len(portal) == 0 {
 		s.bound1.facts = f
 		return
@@ -66,15 +68,22 @@ func (s *Session) beginExecute(body []byte) {
 		f = s.portalFacts[string(name)]
 	}
 	t := s.bound1.at
-	if s.bound1.at = 0; t == 0 {
+	if s.bound1.at = 0; t == 0 { // not for the first time
 		t = tally.Now()
+		s.shown.Store(f)
+		s.shownAt.Store(t)
 	}
 	s.run = run{facts: f, began: t}
 	if len(rest) == 4 {
 		s.run.limit = int32(rest[0])<<24 | int32(rest[1])<<16 | int32(rest[2])<<8 | int32(rest[3])
 	}
-	s.shown.Store(f)
-	s.shownAt.Store(t)
+}
+
+// showIdle shows that nothing runs, where an end was not counted.
+func (s *Session) showIdle() {
+	if s.shownAt.Load() > 0 {
+		s.shownAt.Store(-tally.Now())
+	}
 }
 
 // deferRun hands what is under way to an op, which is through when the backend

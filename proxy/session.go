@@ -156,7 +156,7 @@ type Session struct {
 	oldStrings bool // standard_conforming_strings is off
 	// oddEncoding says that texts cannot be scanned in the client's encoding.
 	oddEncoding bool
-	admin       bool // talks to weft's console
+	admin       *admin // it talks to weft's console
 	started     time.Time
 }
 
@@ -223,7 +223,7 @@ func linger(c net.Conn) {
 
 func (s *Session) loop() error {
 	step := s.step
-	if s.admin {
+	if s.admin != nil {
 		step = s.stepAdmin
 	}
 	for {

@@ -34,7 +34,12 @@ func (s *Session) specialQuery(text string, f *parser.Facts, n int) error {
 	sent, changed, commands := s.rewrite(text, f)
 	s.done.note(s, f)
 	s.done.prepared = append(s.done.prepared, commands...)
-	return s.sendQuery(sent, changed)
+	c := s.conn
+	err := s.sendQuery(sent, changed)
+	if err == nil && c.Shown && s.conn == c && c.Status == wire.TxIdle {
+		hideOwn(c)
+	}
+	return err
 }
 
 // provoke is a text no backend accepts.
@@ -85,7 +90,11 @@ func (s *Session) inject(sql string) error {
 // parseSpecial is the same for a Parse: what the text says about sessions is
 // put right before the backend sees it.
 func (s *Session) parseSpecial(p wire.ParseBody, f *parser.Facts, o op) error {
-	if err := s.prepareExecuted(f); err != nil {
+	err := s.prepareExecuted(f)
+	if err == nil && readsOwn(f) && s.conn != nil {
+		_, err = s.srv.own(s.ctx, s.conn.Shard(), s.db.Name) // or there is nothing to parse
+	}
+	if err != nil {
 		if errors.Is(err, pool.ErrLost) || errors.Is(err, errEnd) {
 			return s.failed(err)
 		}
@@ -140,8 +149,8 @@ func (s *Session) prepareToRun(text string, f *parser.Facts, exec func(sql strin
 			return err
 		}
 	}
-	if readsTransactions(f) && c.Status != wire.TxFailed {
-		if err := s.showTransactions(exec); err != nil {
+	if readsOwn(f) && c.Status != wire.TxFailed {
+		if err := s.showOwn(c, f, s.unsynced, exec); err != nil {
 			return err
 		}
 	}

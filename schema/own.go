@@ -106,6 +106,9 @@ DO $weft$ BEGIN
 END $weft$;
 GRANT INSERT (gid, participants, proof) ON weft.decision TO PUBLIC;
 DROP FUNCTION IF EXISTS weft.decide(text, text, text)`,
+
+	// 8: what weft knows, as tables.
+	ownViews,
 }
 
 // ownLock keeps two proxies from making it at the same time: "weft" in ASCII.

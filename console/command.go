@@ -1,0 +1,183 @@
+package console
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"weft/pgerr"
+)
+
+// Control is the proxy, as commands act on it.
+type Control interface {
+	Source
+	// Pause lets no transaction begin on the shard, or on any if it is "", and
+	// waits until those that run have ended. If ctx ends before, all is as it was.
+	Pause(ctx context.Context, shard string) error
+	// Resume undoes it.
+	Resume(shard string) error
+	// Reload reads weft.yaml again. It returns what changed, and what did not
+	// because it needs a restart.
+	Reload(ctx context.Context) ([]string, error)
+	// Kill ends a session.
+	Kill(id int32) error
+}
+
+// command is one that is no view.
+type command struct {
+	name string // as SHOW HELP has it: what is in lower case is an argument
+	help string
+	// columns are those of its answer, nil for none.
+	columns []Column
+	run     func(ctx context.Context, c Control, arg string) (Table, error)
+}
+
+var commands []command
+
+func init() {
+	commands = []command{
+		{"SHOW VERSION", "weft's version", []Column{{"version", Text}}, showVersion},
+		{"SHOW HELP", "this list", []Column{{"command", Text}, {"does", Text}}, showHelp},
+		{"PAUSE", "let no transaction begin, and wait for those that run; clients wait", nil, pause},
+		{"RESUME", "go on after PAUSE or DRAIN SHARD", nil, resume},
+		{"DRAIN SHARD name", "PAUSE for one shard: its connections are closed when they are free", nil, pause},
+		{"RESUME SHARD name", "go on after DRAIN SHARD", nil, resume},
+		{"RELOAD", "read weft.yaml again", nil, reload},
+		{"KILL id", "end a client's session; SHOW CLIENTS has the ids", nil, kill},
+	}
+}
+
+// polite are commands that drivers send of themselves, and their tags. They mean
+// nothing here.
+var polite = map[string]string{
+	"BEGIN": "BEGIN", "START": "START TRANSACTION", "COMMIT": "COMMIT", "END": "COMMIT", "ROLLBACK": "ROLLBACK", "ABORT": "ROLLBACK",
+	"SET": "SET", "RESET": "RESET", "DISCARD": "DISCARD ALL", "DEALLOCATE": "DEALLOCATE", "CLOSE": "CLOSE CURSOR", "UNLISTEN": "UNLISTEN",
+}
+
+// Run runs one command.
+func Run(ctx context.Context, line string, c Control) (Table, error) {
+	words := strings.Fields(strings.TrimRight(strings.TrimSpace(line), "; \t\r\n"))
+	if len(words) == 0 {
+		return Table{}, nil
+	}
+	first := strings.ToUpper(words[0])
+	if tag, ok := polite[first]; ok {
+		return Table{Tag: tag}, nil
+	}
+	if w := shown(words); w != nil {
+		t := w.Table(ctx, c, Viewer{All: true})
+		t.Tag = "SHOW"
+		return t, nil
+	}
+	for _, cmd := range commands {
+		if arg, ok := cmd.match(words); ok {
+			return cmd.run(ctx, c, arg)
+		}
+	}
+	return Table{}, unknown(words)
+}
+
+// shown returns the view that SHOW is to show, nil if it is something else.
+func shown(words []string) *View {
+	if len(words) != 2 || !strings.EqualFold(words[0], "SHOW") {
+		return nil
+	}
+	for _, w := range Views {
+		if strings.EqualFold(w.Show, words[1]) || strings.EqualFold(w.Name, words[1]) {
+			return w
+		}
+	}
+	return nil
+}
+
+// match returns the argument that stands behind a command.
+func (cmd command) match(words []string) (arg string, ok bool) {
+	want := strings.Fields(cmd.name)
+	if len(want) != len(words) {
+		return "", false
+	}
+	for i, w := range want {
+		if strings.ToUpper(w) != w {
+			arg = words[i]
+		} else if !strings.EqualFold(w, words[i]) {
+			return "", false
+		}
+	}
+	return strings.Trim(arg, `"'`), true
+}
+
+// unknown refuses a command, and says what was meant if that is clear.
+func unknown(words []string) error {
+	shown := strings.Join(words, " ")
+	if len(shown) > 60 {
+		shown = shown[:60] + "…" // not more: it may be a statement that went astray
+	}
+	e := pgerr.New(pgerr.SyntaxError, "unknown command %q", shown)
+	switch strings.ToUpper(words[0]) {
+	case "DRAIN", "KILL":
+		return e.WithHint("Say DRAIN SHARD with the name of a shard (SHOW SHARDS), or KILL with the id of a client (SHOW CLIENTS).")
+	case "SELECT", "WITH", "TABLE", "VALUES", "INSERT", "UPDATE", "DELETE", "COPY", "EXPLAIN":
+		return e.WithHint("This is weft's admin database, which knows no SQL: SHOW HELP lists its commands. The same is in tables of every other database: SELECT * FROM weft.shards.")
+	}
+	return e.WithHint("This is weft's admin database: SHOW HELP lists what it knows.")
+}
+
+func showVersion(_ context.Context, c Control, _ string) (Table, error) {
+	return Table{Columns: []Column{{"version", Text}}, Rows: [][]any{{c.Version()}}, Tag: "SHOW"}, nil
+}
+
+func showHelp(context.Context, Control, string) (Table, error) {
+	t := Table{Columns: []Column{{"command", Text}, {"does", Text}}, Tag: "SHOW"}
+	for _, w := range Views {
+		t.Rows = append(t.Rows, []any{"SHOW " + w.Show, w.Help})
+	}
+	for _, cmd := range commands {
+		t.Rows = append(t.Rows, []any{cmd.name, cmd.help})
+	}
+	return t, nil
+}
+
+func pause(ctx context.Context, c Control, shard string) (Table, error) {
+	tag := "PAUSE"
+	if shard != "" {
+		tag = "DRAIN"
+	}
+	return Table{Tag: tag}, c.Pause(ctx, shard)
+}
+
+func resume(_ context.Context, c Control, shard string) (Table, error) {
+	return Table{Tag: "RESUME"}, c.Resume(shard)
+}
+
+func reload(ctx context.Context, c Control, _ string) (Table, error) {
+	notices, err := c.Reload(ctx)
+	return Table{Tag: "RELOAD", Notices: notices}, err
+}
+
+func kill(_ context.Context, c Control, arg string) (Table, error) {
+	id, err := strconv.ParseInt(arg, 10, 32)
+	if err != nil {
+		return Table{}, pgerr.New(pgerr.InvalidParameterValue, "%q is not the id of a client", arg).WithHint("SHOW CLIENTS has the ids.")
+	}
+	return Table{Tag: "KILL"}, c.Kill(int32(id))
+}
+
+// Describe returns the columns that a command answers with, nil for none.
+func Describe(line string) ([]Column, error) {
+	words := strings.Fields(strings.TrimRight(strings.TrimSpace(line), "; \t\r\n"))
+	if len(words) == 0 {
+		return nil, nil
+	}
+	if _, ok := polite[strings.ToUpper(words[0])]; ok {
+		return nil, nil
+	}
+	if w := shown(words); w != nil {
+		return w.Columns, nil
+	}
+	for _, cmd := range commands {
+		if _, ok := cmd.match(words); ok {
+			return cmd.columns, nil
+		}
+	}
+	return nil, unknown(words)
+}

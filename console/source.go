@@ -1,0 +1,131 @@
+package console
+
+import (
+	"context"
+	"time"
+)
+
+// Source is the proxy, as the console sees it.
+type Source interface {
+	Version() string
+	// Proxy is what this proxy is called among others.
+	Proxy() string
+	Sessions() []Session
+	Servers() []Server
+	Pools() []Pool
+	Shards() []Shard
+	Placement() []Range
+	Tables() []Sharded
+	Statements() []Statement
+	Stats() []Stat
+	Settings() []Setting
+	// Transactions asks the shards.
+	Transactions(ctx context.Context) []Transaction
+}
+
+// Viewer is who looks. Like pg_stat_activity, what is others' is seen by
+// superusers and members of pg_monitor, and by users of the admin database.
+type Viewer struct {
+	User string
+	All  bool
+}
+
+func (v Viewer) sees(user string) bool { return v.All || v.User == user }
+
+// hidden is what others see of a statement.
+const hidden = "<insufficient privilege>"
+
+// Session is one client.
+type Session struct {
+	ID             int64
+	User, Database string
+	Application    string
+	Address        string
+	State          string // idle, active, idle in transaction, …
+	Connected      time.Time
+	Statement      string    // normalised; the last one, if none runs
+	Since          time.Time // when it began, or ended
+	Shard          string    // of the backend at hand
+	BackendPID     int64
+	Shards         int64  // whose backends it holds
+	Pinned         string // why it keeps them
+}
+
+// Server is one connection to a shard.
+type Server struct {
+	Shard, Database, User string
+	PID                   int64
+	State                 string // idle or used
+	Session               int64  // that has it; 0 for none
+}
+
+// Pool is the connections of one user to one database on one shard.
+type Pool struct {
+	Shard, Database, User, Mode string
+	Open, Idle, Waiting         int64
+	Limit                       int64 // of the user's connections to the shard; 0: that of the shard
+}
+
+// Shard is one shard of the cluster.
+type Shard struct {
+	Name                string
+	Hosts               []string
+	Home                bool
+	Weight, Buckets     int64
+	Paused              bool
+	Open, Used, Waiting int64
+	Statements          int64
+	Seconds             float64
+	Median, NinetyNinth float64 // about, in milliseconds
+	QueueWaits          int64
+	QueueSeconds        float64
+	ConnectionLimit     int64
+}
+
+// Range is consecutive buckets on one shard.
+type Range struct {
+	First, Last int64
+	Shard       string
+}
+
+// Sharded is one declared table.
+type Sharded struct {
+	Database, Schema, Name string
+	Kind                   string // sharded or reference
+	Columns                []string
+	Vindex                 string
+	State                  string
+}
+
+// Statement is what was counted of one normalised statement.
+type Statement struct {
+	ID                          int64
+	User, Database, Text, Kind  string
+	Calls, Errors, Rows, Shards int64
+	Total, Min, Max, Mean       time.Duration
+	Since                       time.Time
+}
+
+// Stat is what was counted of one kind of statements.
+type Stat struct {
+	Kind                string
+	Count               int64
+	Seconds             float64
+	Median, NinetyNinth float64 // about, in milliseconds
+}
+
+// Setting is one key of weft.yaml, with its value in effect. Secrets are not among
+// them.
+type Setting struct {
+	Name, Value string
+	// Reload: a change takes effect when the file is read again.
+	Reload bool
+}
+
+// Transaction is one of several shards that has not come to its end.
+type Transaction struct {
+	GID, Database, Shard, State string
+	Age                         *float64 // in seconds
+	Role, Proxy, Decider        string
+	Participants                []string
+}

@@ -1,0 +1,302 @@
+package console
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+)
+
+// View is a table of facts about the cluster, or about this proxy.
+type View struct {
+	// Name is that of the table in schema weft.
+	Name string
+	// Show is what the admin database calls it.
+	Show, Help string
+	Columns    []Column
+	rows       func(ctx context.Context, src Source, v Viewer) [][]any
+}
+
+// Table reads it.
+func (w *View) Table(ctx context.Context, src Source, v Viewer) Table {
+	return Table{Columns: w.Columns, Rows: w.rows(ctx, src, v)}
+}
+
+// Views are all of them.
+var Views = []*View{
+	{
+		"sessions", "CLIENTS", "the clients of this proxy, what they do and why they keep a backend",
+		[]Column{
+			{"proxy", Text},
+			{"id", Int},
+			{"username", Text},
+			{"database", Text},
+			{"application", Text},
+			{"address", Text},
+			{"state", Text},
+			{"connected", Time},
+			{"statement", Text},
+			{"since", Time},
+			{"shard", Text},
+			{"backend_pid", Int},
+			{"shards", Int},
+			{"pinned", Text},
+		},
+		sessionRows,
+	},
+	{
+		"pools", "POOLS", "its connections to shards, by user and database",
+		[]Column{
+			{"proxy", Text},
+			{"shard", Text},
+			{"database", Text},
+			{"username", Text},
+			{"mode", Text},
+			{"open", Int},
+			{"used", Int},
+			{"idle", Int},
+			{"waiting", Int},
+			{"connection_limit", Int},
+		},
+		poolRows,
+	},
+	{
+		"servers", "SERVERS", "each of these connections, and who has it",
+		[]Column{{"proxy", Text}, {"shard", Text}, {"database", Text}, {"username", Text}, {"backend_pid", Int}, {"state", Text}, {"session", Int}},
+		serverRows,
+	},
+	{
+		"shards", "SHARDS", "the shards of the cluster, and how they fare as seen from this proxy",
+		[]Column{
+			{"proxy", Text},
+			{"name", Text},
+			{"hosts", Texts},
+			{"home", Bool},
+			{"weight", Int},
+			{"buckets", Int},
+			{"paused", Bool},
+			{"open", Int},
+			{"used", Int},
+			{"waiting", Int},
+			{"connection_limit", Int},
+			{"statements", Int},
+			{"seconds", Float},
+			{"p50_ms", Float},
+			{"p99_ms", Float},
+			{"queue_waits", Int},
+			{"queue_seconds", Float},
+		},
+		shardRows,
+	},
+	{
+		"tables", "TABLES", "the declared tables",
+		[]Column{{"database", Text}, {"schema", Text}, {"name", Text}, {"kind", Text}, {"columns", Texts}, {"vindex", Text}, {"state", Text}},
+		tableRows,
+	},
+	{
+		"placement", "PLACEMENT", "which buckets are on which shard",
+		[]Column{{"first_bucket", Int}, {"last_bucket", Int}, {"buckets", Int}, {"shard", Text}},
+		placementRows,
+	},
+	{
+		"transactions", "TRANSACTIONS", "transactions of several shards that have not come to their end",
+		[]Column{
+			{"gid", Text},
+			{"database", Text},
+			{"shard", Text},
+			{"state", Text},
+			{"age_seconds", Float},
+			{"role", Text},
+			{"proxy", Text},
+			{"decider", Text},
+			{"participants", Texts},
+		},
+		transactionRows,
+	},
+	{
+		"statements", "STATEMENTS", "what statements have cost, by normalised text",
+		[]Column{
+			{"proxy", Text},
+			{"id", Int},
+			{"username", Text},
+			{"database", Text},
+			{"statement", Text},
+			{"kind", Text},
+			{"calls", Int},
+			{"errors", Int},
+			{"rows", Int},
+			{"shards", Int},
+			{"total_ms", Float},
+			{"min_ms", Float},
+			{"max_ms", Float},
+			{"mean_ms", Float},
+			{"since", Time},
+		},
+		statementRows,
+	},
+	{
+		"stats", "STATS", "what statements have cost, by how they were carried out",
+		[]Column{{"proxy", Text}, {"kind", Text}, {"statements", Int}, {"seconds", Float}, {"p50_ms", Float}, {"p99_ms", Float}},
+		statRows,
+	},
+	{
+		"settings", "CONFIG", "weft.yaml as it is in effect, but for secrets",
+		[]Column{{"proxy", Text}, {"name", Text}, {"value", Text}, {"reload", Bool}},
+		settingRows,
+	},
+}
+
+// Named returns the view of that name, nil if there is none.
+func Named(name string) *View {
+	for _, w := range Views {
+		if w.Name == name {
+			return w
+		}
+	}
+	return nil
+}
+
+// text is a value that is NULL if there is nothing to say.
+func text(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// number is the same for numbers that cannot be 0.
+func number(n int64) any {
+	if n == 0 {
+		return nil
+	}
+	return n
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func sessionRows(_ context.Context, src Source, v Viewer) [][]any {
+	var rows [][]any
+	list := src.Sessions()
+	slices.SortFunc(list, func(a, b Session) int { return int(a.ID - b.ID) })
+	for _, s := range list {
+		if !v.sees(s.User) {
+			rows = append(rows, []any{src.Proxy(), s.ID, s.User, s.Database, nil, nil, nil, nil, hidden, nil, nil, nil, nil, nil})
+			continue
+		}
+		rows = append(rows, []any{
+			src.Proxy(), s.ID, s.User, s.Database, text(s.Application), text(s.Address), s.State, s.Connected, text(s.Statement), s.Since,
+			text(s.Shard), number(s.BackendPID), s.Shards, text(s.Pinned),
+		})
+	}
+	return rows
+}
+
+func poolRows(_ context.Context, src Source, _ Viewer) [][]any {
+	var rows [][]any
+	for _, p := range src.Pools() {
+		rows = append(rows, []any{src.Proxy(), p.Shard, p.Database, p.User, p.Mode, p.Open, p.Open - p.Idle, p.Idle, p.Waiting, number(p.Limit)})
+	}
+	return sorted(rows)
+}
+
+func serverRows(_ context.Context, src Source, _ Viewer) [][]any {
+	var rows [][]any
+	for _, s := range src.Servers() {
+		rows = append(rows, []any{src.Proxy(), s.Shard, s.Database, s.User, s.PID, s.State, number(s.Session)})
+	}
+	return sorted(rows)
+}
+
+func shardRows(_ context.Context, src Source, _ Viewer) [][]any {
+	var rows [][]any
+	for _, s := range src.Shards() {
+		rows = append(rows, []any{
+			src.Proxy(), s.Name, s.Hosts, s.Home, s.Weight, s.Buckets, s.Paused, s.Open, s.Used, s.Waiting, s.ConnectionLimit, s.Statements, s.Seconds,
+			s.Median, s.NinetyNinth, s.QueueWaits, s.QueueSeconds,
+		})
+	}
+	return rows
+}
+
+func tableRows(_ context.Context, src Source, _ Viewer) [][]any {
+	var rows [][]any
+	for _, t := range src.Tables() {
+		rows = append(rows, []any{t.Database, t.Schema, t.Name, t.Kind, t.Columns, text(t.Vindex), t.State})
+	}
+	return rows
+}
+
+func placementRows(_ context.Context, src Source, _ Viewer) [][]any {
+	var rows [][]any
+	for _, r := range src.Placement() {
+		rows = append(rows, []any{r.First, r.Last, r.Last - r.First + 1, r.Shard})
+	}
+	return rows
+}
+
+func transactionRows(ctx context.Context, src Source, _ Viewer) [][]any {
+	var rows [][]any
+	for _, t := range src.Transactions(ctx) {
+		var age any
+		if t.Age != nil {
+			age = *t.Age
+		}
+		var participants any
+		if len(t.Participants) > 0 {
+			participants = t.Participants
+		}
+		rows = append(rows, []any{text(t.GID), text(t.Database), t.Shard, t.State, age, text(t.Role), text(t.Proxy), text(t.Decider), participants})
+	}
+	return rows
+}
+
+func statementRows(_ context.Context, src Source, v Viewer) [][]any {
+	list := src.Statements()
+	slices.SortFunc(list, func(a, b Statement) int { return int(b.Total - a.Total) })
+	var rows [][]any
+	for _, s := range list {
+		id, statement := any(s.ID), s.Text
+		if !v.sees(s.User) {
+			id, statement = nil, hidden
+		}
+		rows = append(rows, []any{
+			src.Proxy(), id, s.User, s.Database, statement, s.Kind, s.Calls, s.Errors, s.Rows, s.Shards, ms(s.Total), ms(s.Min), ms(s.Max), ms(s.Mean), s.Since,
+		})
+	}
+	return rows
+}
+
+func statRows(_ context.Context, src Source, _ Viewer) [][]any {
+	var rows [][]any
+	for _, s := range src.Stats() {
+		rows = append(rows, []any{src.Proxy(), s.Kind, s.Count, s.Seconds, s.Median, s.NinetyNinth})
+	}
+	return rows
+}
+
+func settingRows(_ context.Context, src Source, v Viewer) [][]any {
+	var rows [][]any
+	for _, s := range src.Settings() {
+		value := any(s.Value)
+		if !v.All {
+			value = nil
+		}
+		rows = append(rows, []any{src.Proxy(), s.Name, value, s.Reload})
+	}
+	return rows
+}
+
+// sorted puts rows in the order of what they show.
+func sorted(rows [][]any) [][]any {
+	slices.SortFunc(rows, func(a, b []any) int {
+		for i := range a {
+			x, _ := Format(a[i])
+			y, _ := Format(b[i])
+			if c := strings.Compare(x, y); c != 0 {
+				return c
+			}
+		}
+		return 0
+	})
+	return rows
+}

@@ -1,0 +1,276 @@
+package integration
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"weft/config"
+	"weft/console"
+	"weft/integration/harness"
+)
+
+// The console answers drivers in the extended protocol, text and binary, with
+// columns of real types.
+func TestConsole(t *testing.T) {
+	target := harness.Routed(t)
+	ctx := within(t, time.Minute)
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+		c := target.Connect(t, "postgres", "dbname=weft", "default_query_exec_mode="+modeName(mode))
+		for _, w := range console.Views {
+			rows, err := c.Query(ctx, "SHOW "+w.Show)
+			if err != nil {
+				t.Fatalf("%v: SHOW %s: %v", mode, w.Show, err)
+			}
+			got, err := pgx.CollectRows(rows, pgx.RowToMap)
+			if err != nil {
+				t.Fatalf("%v: SHOW %s: %v", mode, w.Show, err)
+			}
+			if w.Show == "CLIENTS" && !slices.ContainsFunc(got, func(m map[string]any) bool {
+				since, ok := m["connected"].(time.Time)
+				_, isID := m["id"].(int64)
+				return ok && isID && time.Since(since) < time.Hour && m["database"] == "weft"
+			}) {
+				t.Errorf("%v: %v", mode, got)
+			}
+			if w.Show == "SHARDS" && (len(got) != harness.ShardCount || got[0]["home"] != true) {
+				t.Errorf("%v: %v", mode, got)
+			}
+		}
+		tx, err := c.Begin(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec(ctx, "SHOW NOTHING"); code(err) != "42601" {
+			t.Errorf("%v: SHOW NOTHING: %v", mode, err)
+		}
+		if err := tx.Rollback(ctx); err != nil {
+			t.Error(err)
+		}
+		var version string
+		if err := c.QueryRow(ctx, "SHOW VERSION").Scan(&version); err != nil || version == "" {
+			t.Errorf("%v: %q %v", mode, version, err)
+		}
+	}
+}
+
+func modeName(m pgx.QueryExecMode) string {
+	return map[pgx.QueryExecMode]string{
+		pgx.QueryExecModeCacheStatement: "cache_statement", pgx.QueryExecModeDescribeExec: "describe_exec",
+		pgx.QueryExecModeExec: "exec", pgx.QueryExecModeSimpleProtocol: "simple_protocol",
+	}[m]
+}
+
+// weft's own tables are tables: with the columns the console has, and all of SQL.
+func TestOwnTables(t *testing.T) {
+	target := harness.Routed(t)
+	target.Reset(t)
+	ctx := within(t, time.Minute)
+	c := target.Connect(t, "postgres")
+	types := map[console.Type]string{
+		console.Text: "text", console.Bool: "boolean", console.Int: "bigint", console.Float: "double precision",
+		console.Time: "timestamp with time zone", console.Texts: "text[]",
+	}
+	for _, w := range console.Views {
+		if _, err := c.Exec(ctx, "SELECT * FROM weft."+w.Name); err != nil {
+			t.Fatalf("weft.%s: %v", w.Name, err)
+		}
+		var want []string
+		for _, col := range w.Columns {
+			name, typ := col.Name, types[col.Type]
+			if w.Name == "transactions" && name == "age_seconds" {
+				name, typ = "age", "interval"
+			}
+			want = append(want, name+" "+typ)
+		}
+		var got []string
+		if err := c.QueryRow(ctx, `SELECT array_agg(attname || ' ' || format_type(atttypid, atttypmod) ORDER BY attnum) FROM pg_attribute
+			WHERE attrelid = ('weft.' || $1::text)::regclass AND attnum > 0`, w.Name).Scan(&got); err != nil || !slices.Equal(got, want) {
+			t.Errorf("weft.%s has %v, want %v: %v", w.Name, got, want, err)
+		}
+	}
+	for sql, want := range map[string]int64{
+		"SELECT count(*) FROM weft.shards":                int64(harness.ShardCount),
+		"SELECT sum(buckets)::bigint FROM weft.shards":    64,
+		"SELECT sum(buckets)::bigint FROM weft.placement": 64,
+		"SELECT count(*) FROM weft.shards s JOIN weft.placement p ON p.shard = s.name WHERE s.home AND p.first_bucket >= 0 LIMIT 1": -1,
+		"WITH s AS (SELECT * FROM weft.sessions WHERE state = 'active') SELECT count(*) FROM s WHERE statement ~ 'weft.sessions'":   1,
+	} {
+		var n int64
+		if err := c.QueryRow(ctx, sql).Scan(&n); err != nil || want >= 0 && n != want {
+			t.Errorf("%s: %d, %v", sql, n, err)
+		}
+	}
+	// Nothing of it stays with the backend, whoever has it next.
+	var left string
+	for range 5 {
+		if err := c.QueryRow(ctx, "SELECT coalesce(current_setting('weft.rows', true), '')").Scan(&left); err != nil || left != "" {
+			t.Errorf("left behind: %q, %v", left, err)
+		}
+	}
+}
+
+// TestStatements: what was run is counted, however it was sent, without its
+// literals.
+func TestStatements(t *testing.T) {
+	target := harness.StartWeft(t, noChange)
+	ctx := within(t, time.Minute)
+	c := target.Connect(t, "postgres")
+	run := func(sql string, args ...any) {
+		t.Helper()
+		_, err := c.Exec(ctx, sql, args...)
+		if err != nil && !strings.Contains(sql, "/") {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	run("CREATE TABLE operate (a int, b text)")
+	for i := range 3 {
+		run("INSERT INTO operate SELECT g, 'a secret' FROM generate_series(1, 10) g", pgx.QueryExecModeSimpleProtocol)
+		run("SELECT * FROM operate WHERE a <= $1", 2+i)
+		run("SELECT 1 / (a - a) FROM operate WHERE b = 'another'||' secret' OR true")
+	}
+	type counted struct {
+		Calls, Errors, Rows int64
+		Total, Min, Max     float64
+	}
+	for statement, want := range map[string]counted{
+		"INSERT INTO operate SELECT g, $1 FROM generate_series($2, $3) g": {Calls: 3, Rows: 30},
+		"SELECT * FROM operate WHERE a <= $1":                             {Calls: 3, Rows: 2 + 6 + 12},
+		"SELECT $1 / (a - a) FROM operate WHERE b = $2||$3 OR true":       {Calls: 3, Errors: 3},
+	} {
+		var got counted
+		err := c.QueryRow(ctx, `SELECT calls, errors, rows, total_ms, min_ms, max_ms FROM weft.statements
+			WHERE statement = $1 AND username = 'postgres'`, statement).Scan(&got.Calls, &got.Errors, &got.Rows, &got.Total, &got.Min, &got.Max)
+		if err != nil || got.Calls != want.Calls || got.Errors != want.Errors || got.Rows != want.Rows {
+			t.Errorf("%s: %+v, want %+v: %v", statement, got, want, err)
+		}
+		if want.Errors == 0 && (got.Min <= 0 || got.Min > got.Max || got.Total < got.Max) {
+			t.Errorf("%s: %+v", statement, got)
+		}
+	}
+	var secrets int
+	if err := c.QueryRow(ctx, "SELECT count(*) FROM weft.statements WHERE statement LIKE '%a sec' || 'ret%'").Scan(&secrets); err != nil || secrets > 0 {
+		t.Errorf("%d statements with literals, %v", secrets, err)
+	}
+
+	// Others see that there is something, and not what.
+	other := target.Connect(t, "alice")
+	var theirs, hidden int
+	if err := other.QueryRow(ctx, `SELECT count(*) FILTER (WHERE username = 'postgres'), count(*) FILTER (WHERE username = 'postgres' AND
+		statement = '<insufficient privilege>') FROM weft.statements`).Scan(&theirs, &hidden); err != nil || theirs == 0 || theirs != hidden {
+		t.Errorf("alice sees %d statements of postgres, %d of them without text: %v", theirs, hidden, err)
+	}
+	if err := other.QueryRow(ctx, "SELECT count(*) FROM weft.sessions WHERE username = 'postgres' AND (statement <> '<insufficient privilege>' OR address IS NOT NULL)").Scan(&theirs); err != nil || theirs != 0 {
+		t.Errorf("alice sees %d sessions of others, %v", theirs, err)
+	}
+	run("SELECT weft.statements_reset()")
+	var n int
+	if err := c.QueryRow(ctx, "SELECT count(*) FROM weft.statements WHERE statement LIKE 'INSERT INTO operate%'").Scan(&n); err != nil || n != 0 {
+		t.Errorf("%d after the reset, %v", n, err)
+	}
+	run("DROP TABLE operate")
+}
+
+// TestPause: PAUSE waits for transactions, clients wait for RESUME.
+func TestPause(t *testing.T) {
+	target := harness.StartWeft(t, noChange)
+	ctx := within(t, time.Minute)
+	admin, c, other := target.Connect(t, "postgres", "dbname=weft"), target.Connect(t, "postgres"), target.Connect(t, "postgres")
+	tx, err := c.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(ctx, "SELECT 1"); err != nil {
+		t.Fatal(err)
+	}
+	paused := make(chan error, 1)
+	go func() {
+		_, err := admin.Exec(context.WithoutCancel(ctx), "PAUSE")
+		paused <- err
+	}()
+	waitFor(t, func() bool {
+		watch := target.Connect(t, "postgres", "dbname=weft")
+		defer watch.Close(ctx)
+		rows, _ := watch.Query(ctx, "SHOW SHARDS")
+		got, err := pgx.CollectRows(rows, pgx.RowToMap)
+		return err == nil && got[0]["paused"] == true
+	})
+	if _, err := tx.Exec(ctx, "SELECT 2"); err != nil {
+		t.Errorf("a transaction that has begun goes on: %v", err)
+	}
+	waited := make(chan error, 1)
+	go func() {
+		_, err := other.Exec(context.WithoutCancel(ctx), "SELECT 3")
+		waited <- err
+	}()
+	select {
+	case err := <-paused:
+		t.Fatalf("PAUSE has not waited: %v", err)
+	case err := <-waited:
+		t.Fatalf("a new transaction has not waited: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	if err := tx.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-paused; err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-waited:
+		t.Fatalf("a new transaction has not waited for RESUME: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	if _, err := admin.Exec(ctx, "RESUME"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-waited; err != nil {
+		t.Error(err)
+	}
+
+	// KILL ends a session, whatever it does.
+	slept := make(chan error, 1)
+	go func() {
+		_, err := other.Exec(context.WithoutCancel(ctx), "SELECT pg_sleep(60)")
+		slept <- err
+	}()
+	var id int64
+	waitFor(t, func() bool {
+		rows, _ := admin.Query(ctx, "SHOW CLIENTS")
+		got, err := pgx.CollectRows(rows, pgx.RowToMap)
+		for _, m := range got {
+			if m["statement"] == "SELECT pg_sleep($1)" && m["state"] == "active" {
+				id = m["id"].(int64)
+			}
+		}
+		return err == nil && id != 0
+	})
+	if _, err := admin.Exec(ctx, "KILL "+strconv.FormatInt(id, 10)); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-slept; code(err) != "57014" && code(err) != "57P01" {
+		t.Errorf("killed: %v", err)
+	}
+	if _, err := other.Exec(ctx, "SELECT 1"); err == nil {
+		t.Error("it lives on")
+	}
+	if _, err := admin.Exec(ctx, "DRAIN SHARD nowhere"); code(err) != "42704" {
+		t.Errorf("DRAIN SHARD nowhere: %v", err)
+	}
+}
+
+func noChange(*config.Config) {}
+
+func waitFor(t *testing.T, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("did not happen")
+		}
+	}
+}

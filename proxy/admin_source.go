@@ -1,0 +1,307 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"slices"
+
+	"weft/console"
+	"weft/directory"
+	"weft/parser"
+	"weft/pgerr"
+	"weft/pool"
+	"weft/tally"
+)
+
+// adminSource is the server as the console sees it.
+type adminSource struct {
+	srv *Server
+	// database is that of whoever asks, beside those with declared tables.
+	database string
+}
+
+var _ console.Control = adminSource{}
+
+// Version implements console.Source.
+func (a adminSource) Version() string { return a.srv.cfg.Version }
+
+// Proxy implements console.Source.
+func (a adminSource) Proxy() string { return a.srv.cfg.Proxy }
+
+// Sessions implements console.Source.
+func (a adminSource) Sessions() []console.Session {
+	a.srv.mu.Lock()
+	defer a.srv.mu.Unlock()
+	var out []console.Session
+	for _, s := range a.srv.sessions {
+		out = append(out, s.describe())
+	}
+	return out
+}
+
+// describe tells what the session is doing. Only what others may read without
+// its goroutine is told.
+func (s *Session) describe() console.Session {
+	c := console.Session{
+		ID: int64(s.id), User: s.user, Address: s.client.Conn().RemoteAddr().String(), Connected: s.started,
+		Pinned: pin(s.shownPins.Load()).String(), Application: clean(s.startup.Get("application_name")),
+	}
+	c.Database = s.srv.cfg.AdminDatabase
+	if s.db != nil {
+		c.Database = s.db.Name
+	}
+	if f := s.shown.Load(); f != nil {
+		c.Statement = parser.Statement(f.Norm)
+	}
+	since := s.shownAt.Load()
+	s.mu.Lock()
+	if s.current != nil {
+		c.Shard, c.BackendPID, c.Shards = s.current.Shard(), int64(s.current.PID), 1
+	}
+	c.Shards += int64(len(s.legs))
+	s.mu.Unlock()
+	switch {
+	case since > 0:
+		c.State = "active"
+	case s.waiting.Load() && c.Pinned == "":
+		c.State = "idle in transaction"
+	default:
+		c.State = "idle"
+	}
+	if since < 0 {
+		since = -since
+	}
+	if since != 0 {
+		c.Since = tally.Time(since)
+	}
+	return c
+}
+
+// Servers implements console.Source.
+func (a adminSource) Servers() []console.Server {
+	var out []console.Server
+	a.srv.holders(func(s *Session, c *pool.Conn) {
+		k := c.Lane().Key()
+		out = append(out, console.Server{Shard: c.Shard(), Database: k.Database, User: k.User, PID: int64(c.PID), State: "used", Session: int64(s.id)})
+	})
+	a.srv.pool.Shards(func(sh *pool.Shard) {
+		for _, b := range sh.Idle() {
+			out = append(out, console.Server{Shard: sh.Name, Database: b.Key.Database, User: b.Key.User, PID: int64(b.PID), State: "idle"})
+		}
+	})
+	return out
+}
+
+// Pools implements console.Source.
+func (a adminSource) Pools() []console.Pool {
+	cfg := a.srv.pool.Config()
+	type key struct{ shard, database, user string }
+	sum := map[key]*console.Pool{}
+	for _, l := range a.srv.pool.Lanes() {
+		k := key{l.Shard, l.Key.Database, l.Key.User}
+		p := sum[k]
+		if p == nil {
+			p = &console.Pool{Shard: k.shard, Database: k.database, User: k.user, Mode: cfg.UserMode(k.user), Limit: int64(cfg.UserLimit(k.user))}
+			sum[k] = p
+		}
+		p.Open, p.Idle, p.Waiting = p.Open+int64(l.Open), p.Idle+int64(l.Idle), p.Waiting+int64(l.Waiting)
+	}
+	out := make([]console.Pool, 0, len(sum))
+	for _, p := range sum {
+		out = append(out, *p)
+	}
+	return out
+}
+
+// Shards implements console.Source.
+func (a adminSource) Shards() []console.Shard {
+	snap := a.srv.cfg.Snapshot()
+	limit := int64(a.srv.pool.Config().MaxPerShard)
+	out := make([]console.Shard, len(snap.Shards))
+	for i := range snap.Shards {
+		s := &snap.Shards[i]
+		sh := a.srv.pool.Shard(s)
+		times, queued := sh.Times.Read(), sh.Queued.Read()
+		out[i] = console.Shard{
+			Name: s.Name, Hosts: s.Hosts, Home: s.Name == snap.Home, Weight: int64(s.Weight), Paused: sh.Paused(), ConnectionLimit: limit,
+			Statements: int64(times.Count), Seconds: float64(times.Sum) / 1e9, Median: float64(times.Quantile(0.5)) / 1e6, NinetyNinth: float64(times.Quantile(0.99)) / 1e6,
+			QueueWaits: int64(queued.Count), QueueSeconds: float64(queued.Sum) / 1e9,
+		}
+	}
+	for _, l := range a.srv.pool.Lanes() {
+		if i := slices.IndexFunc(out, func(s console.Shard) bool { return s.Name == l.Shard }); i >= 0 {
+			out[i].Open, out[i].Used, out[i].Waiting = out[i].Open+int64(l.Open), out[i].Used+int64(l.Open-l.Idle), out[i].Waiting+int64(l.Waiting)
+		}
+	}
+	for _, on := range snap.Placement[:snap.BucketCount] {
+		out[on].Buckets++
+	}
+	return out
+}
+
+// Placement implements console.Source.
+func (a adminSource) Placement() []console.Range {
+	snap := a.srv.cfg.Snapshot()
+	var out []console.Range
+	for b, on := range snap.Placement {
+		if on == directory.Unused {
+			continue
+		}
+		name := snap.Shards[on].Name
+		if n := len(out); n > 0 && out[n-1].Shard == name && out[n-1].Last == int64(b-1) {
+			out[n-1].Last++
+			continue
+		}
+		out = append(out, console.Range{First: int64(b), Last: int64(b), Shard: name})
+	}
+	return out
+}
+
+// Tables implements console.Source.
+func (a adminSource) Tables() []console.Sharded {
+	snap := a.srv.cfg.Snapshot()
+	var out []console.Sharded
+	for i := range snap.Tables {
+		t := &snap.Tables[i]
+		d := console.Sharded{Database: t.Database, Schema: t.Schema, Name: t.Name, Kind: string(t.Kind), State: string(t.State), Columns: []string{}}
+		for _, c := range t.Columns {
+			d.Columns = append(d.Columns, c.Name)
+		}
+		if len(t.Columns) > 0 {
+			d.Vindex = t.Vindex.String()
+		}
+		if d.State == "" {
+			d.State = "active"
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// Statements implements console.Source.
+func (a adminSource) Statements() []console.Statement {
+	all := a.srv.statements.All()
+	out := make([]console.Statement, len(all))
+	for i, c := range all {
+		text := parser.Statement(c.Norm)
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(text)) // never fails
+		out[i] = console.Statement{
+			ID: int64(h.Sum64()), User: c.User, Database: c.Database, Text: text, Kind: c.Kind.String(),
+			Calls: c.Calls, Errors: c.Errors, Rows: c.Rows, Shards: c.Shards, Total: c.Total, Min: c.Min, Max: c.Max, Mean: c.Mean(), Since: c.Since,
+		}
+	}
+	return out
+}
+
+// Stats implements console.Source.
+func (a adminSource) Stats() []console.Stat {
+	out := make([]console.Stat, tally.Kinds)
+	for k, h := range a.srv.metrics.kinds {
+		r := h.Read()
+		out[k] = console.Stat{
+			Kind: tally.Kind(k).String(), Count: int64(r.Count), Seconds: float64(r.Sum) / 1e9,
+			Median: float64(r.Quantile(0.5)) / 1e6, NinetyNinth: float64(r.Quantile(0.99)) / 1e6,
+		}
+	}
+	return out
+}
+
+// Settings implements console.Source.
+func (a adminSource) Settings() []console.Setting {
+	if a.srv.cfg.Settings == nil {
+		return nil
+	}
+	return a.srv.cfg.Settings()
+}
+
+// Transactions implements console.Source.
+func (a adminSource) Transactions(ctx context.Context) []console.Transaction {
+	snap := a.srv.cfg.Snapshot()
+	in := databases(snap)
+	if a.database != "" && !slices.Contains(in, a.database) {
+		in = append(in, a.database)
+	}
+	var shards []string
+	for i := range snap.Shards {
+		shards = append(shards, snap.Shards[i].Name)
+	}
+	list, err := a.srv.resolver().List(ctx, shards, in)
+	if err != nil { // there is a line about it
+		a.srv.log.Debug("transactions cannot be listed everywhere", "err", err)
+	}
+	var out []console.Transaction
+	for _, l := range list {
+		t := console.Transaction{
+			GID: l.GID, Database: l.Database, Shard: l.Shard, State: l.State, Role: l.Role, Proxy: l.Proxy, Decider: l.Decider, Participants: l.Participants,
+		}
+		if l.GID != "" {
+			age := l.Age.Seconds()
+			t.Age = &age
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// shardNamed finds what a command is about; nil for all of them.
+func (a adminSource) shardNamed(name string) (*pool.Shard, error) {
+	if name == "" {
+		return nil, nil
+	}
+	spec, ok := a.srv.cfg.Snapshot().Shard(name)
+	if !ok {
+		return nil, pgerr.New(pgerr.UndefinedObject, "there is no shard %q", name).WithHint("SHOW SHARDS has the names.")
+	}
+	return a.srv.pool.Shard(spec), nil
+}
+
+// Pause implements console.Control.
+func (a adminSource) Pause(ctx context.Context, shard string) error {
+	sh, err := a.shardNamed(shard)
+	if err != nil {
+		return err
+	}
+	a.srv.log.Info("pausing", "shard", shard)
+	if err = a.srv.pool.Pause(ctx, sh); err == nil {
+		a.srv.log.Info("paused", "shard", shard)
+	}
+	return err
+}
+
+// Resume implements console.Control.
+func (a adminSource) Resume(shard string) error {
+	sh, err := a.shardNamed(shard)
+	if err != nil {
+		return err
+	}
+	a.srv.pool.Resume(sh)
+	a.srv.log.Info("resumed", "shard", shard)
+	return nil
+}
+
+// Reload implements console.Control.
+func (a adminSource) Reload(ctx context.Context) ([]string, error) {
+	if a.srv.cfg.Reload == nil {
+		return nil, pgerr.New(pgerr.FeatureNotSupported, "this weft was not started from a file")
+	}
+	notes, err := a.srv.cfg.Reload(ctx)
+	if e := (*pgerr.Error)(nil); err != nil && !errors.As(err, &e) {
+		err = pgerr.New(pgerr.ConfigFileError, "weft.yaml was not loaded, the settings are what they were").WithDetail("%s", err.Error())
+	}
+	return notes, err
+}
+
+// Kill implements console.Control.
+func (a adminSource) Kill(id int32) error {
+	a.srv.mu.Lock()
+	sess := a.srv.sessions[id]
+	a.srv.mu.Unlock()
+	if sess == nil {
+		return pgerr.New(pgerr.UndefinedObject, "there is no client with the id %d", id).WithHint("SHOW CLIENTS has the ids.")
+	}
+	sess.kill(pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command"))
+	sess.cancel()
+	return nil
+}

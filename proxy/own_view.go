@@ -1,0 +1,122 @@
+package proxy
+
+import (
+	"context"
+	"strings"
+
+	"weft/catalog"
+	"weft/console"
+	"weft/parser"
+	"weft/pool"
+	"weft/tally"
+	"weft/wire"
+)
+
+// weft.shards, weft.sessions and their like look like tables to clients. They are
+// views on every shard, over a parameter of the backend: before a text that
+// names one is run, the parameter is given its rows. So PostgreSQL does the SQL.
+
+// ownRows is the parameter, see ownSteps of package schema.
+const ownRows = "weft.rows"
+
+// readsOwn reports whether a text reads such a view.
+func readsOwn(f *parser.Facts) bool {
+	for _, r := range f.Relations {
+		if strings.HasPrefix(r, "weft.") && console.Named(r[len("weft."):]) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// showOwn gives the backend at hand the rows of the views that a text reads. In a
+// transaction, the client's or that of the messages before a Sync, they go with
+// it. Otherwise hideOwn takes them away, or the backend is not used again.
+func (s *Session) showOwn(c *pool.Conn, f *parser.Facts, unsynced bool, exec func(sql string) error) error {
+	if _, err := s.srv.own(s.ctx, c.Shard(), s.db.Name); err != nil {
+		return err
+	}
+	local := c.Status == wire.TxActive || unsynced
+	sql := setOwn(s.ownJSON(f), local)
+	c.Shown = c.Shown || !local
+	return exec(sql)
+}
+
+func setOwn(rows string, local bool) string {
+	scope := "false)"
+	if local {
+		scope = "true)"
+	}
+	return "SELECT pg_catalog.set_config('" + ownRows + "', " + pool.QuoteLiteral(rows) + ", " + scope
+}
+
+// hideOwn takes the rows away.
+func hideOwn(c *pool.Conn) {
+	_, err := c.Exec(setOwn("", false))
+	c.Shown = err != nil
+}
+
+// showOwnTo does so for a leg, whose statement reads them beside other tables.
+func (s *Session) showOwnTo(l *leg, f *parser.Facts) error {
+	return s.showOwn(l.conn, f, false, func(sql string) error { return s.execBeside(l.conn, sql) })
+}
+
+// ownJSON is the rows of the views that a text reads, by name of the view.
+func (s *Session) ownJSON(f *parser.Facts) string {
+	src := adminSource{srv: s.srv, database: s.db.Name}
+	viewer := console.Viewer{User: s.user, All: s.monitors(s.ctx)}
+	out := []byte{'{'}
+	for _, r := range f.Relations {
+		name, ok := strings.CutPrefix(r, "weft.")
+		view := console.Named(name)
+		if !ok || view == nil {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(out, '"'), name...)
+		out = append(append(out, '"', ':'), view.Table(s.ctx, src, viewer).JSON()...)
+	}
+	return string(append(out, '}'))
+}
+
+// monitors reports whether the client may see what concerns others: as in
+// PostgreSQL, superusers and members of pg_monitor. It is the role it has logged in
+// as that counts, not one it has SET.
+func (s *Session) monitors(ctx context.Context) bool {
+	c, err := s.srv.dialService(ctx, s.srv.cfg.Snapshot().Home, s.db.Name)
+	if err != nil {
+		s.log.Warn("cannot ask for the rights of a user", "user", s.user, "err", err)
+		return false
+	}
+	defer c.Terminate()
+	role := pool.QuoteLiteral(s.lane.LoginRole())
+	rows, err := c.Exec("SELECT r.rolsuper OR pg_catalog.pg_has_role(r.oid, 'pg_monitor', 'USAGE') FROM pg_catalog.pg_roles r WHERE r.rolname = " + role)
+	return err == nil && len(rows) == 1 && rows[0][0] == "t"
+}
+
+// resetStatements makes weft.statements begin anew: all of it, or what the client
+// itself has run.
+func (s *Session) resetStatements(ctx context.Context) error {
+	all := s.monitors(ctx)
+	s.srv.statements.Reset(func(o tally.Owner) bool { return all || o.User == s.user })
+	return nil
+}
+
+// knowOwn makes sure that the views a text reads are there, and that the schema it
+// is planned by has them: they are made when they are first asked for.
+func (s *Session) knowOwn(f *parser.Facts) error {
+	if !readsOwn(f) {
+		return nil
+	}
+	if _, err := s.srv.own(s.ctx, s.snap.Home, s.db.Name); err != nil {
+		return err
+	}
+	env, err := s.environment()
+	if err != nil || env.Schema.Relation(catalog.Name{Schema: "weft", Name: console.Views[0].Name}) != nil {
+		return err
+	}
+	s.env = nil
+	return s.srv.envs.slot(s.db.Name).forget(s.ctx)
+}
