@@ -29,6 +29,9 @@ type Config struct {
 	Gather  Gather      `yaml:"gather"`
 	Limits  Limits      `yaml:"limits"`
 	Log     Log         `yaml:"log"`
+
+	Statements Statements `yaml:"statements"`
+	Tracing    Tracing    `yaml:"tracing"`
 }
 
 // Service is who weft is to the shards when it acts by itself: when it makes its
@@ -146,6 +149,26 @@ type Limits struct {
 type Log struct {
 	Level  string `yaml:"level"`  // debug, info, warn or error
 	Format string `yaml:"format"` // text or json
+	// SlowStatement: statements that take longer are logged, without their values.
+	// 0: none.
+	SlowStatement time.Duration `yaml:"slow_statement"`
+}
+
+// Statements is about weft.statements, what statements have cost.
+type Statements struct {
+	// MaxBytes bounds its memory: statements unused for longest go.
+	MaxBytes Size `yaml:"max_bytes"`
+}
+
+// Tracing sends traces to an OpenTelemetry collector: sessions, their statements,
+// and what each shard did for them.
+type Tracing struct {
+	// Endpoint is where the collector takes OTLP over gRPC: http://host:port, or
+	// https://host:port. Empty: no traces.
+	Endpoint string `yaml:"endpoint,omitempty"`
+	// Ratio is the share of sessions that are traced, from 0 to 1. A statement that
+	// comes with a traceparent in a comment is traced if that says so.
+	Ratio Ratio `yaml:"ratio"`
 }
 
 // Default is what holds where weft.yaml says nothing. It is valid but for the
@@ -183,5 +206,8 @@ func Default() Config {
 			MaxQueryBytes:  1 << 30, // PostgreSQL's own bound
 		},
 		Log: Log{Level: "info", Format: "text"},
+
+		Statements: Statements{MaxBytes: 16 << 20},
+		Tracing:    Tracing{Ratio: 0.01},
 	}
 }

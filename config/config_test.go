@@ -111,7 +111,10 @@ func TestMarshal(t *testing.T) {
 		},
 		Gather: Gather{MaxBytes: 5 << 20, MaxParallelShards: 2},
 		Limits: Limits{MaxClients: 4, StartupTimeout: 5 * time.Second, DrainTimeout: 6 * time.Second, MaxQueryBytes: 3 << 20},
-		Log:    Log{Level: "debug", Format: "json"},
+		Log:    Log{Level: "debug", Format: "json", SlowStatement: 500 * time.Millisecond},
+
+		Statements: Statements{MaxBytes: 1 << 20},
+		Tracing:    Tracing{Endpoint: "https://[::1]:4317", Ratio: 0.25},
 	}
 	b, err := want.Marshal()
 	if err != nil {

@@ -48,6 +48,11 @@ func (c Config) problems() Problems {
 	}
 	ps.between("gather.max_parallel_shards", c.Gather.MaxParallelShards, 0, 100_000)
 	c.Limits.problems(&ps)
+	c.Statements.problems(&ps)
+	c.Tracing.problems(&ps)
+	if c.Log.SlowStatement < 0 {
+		ps.add("log.slow_statement", "must not be negative")
+	}
 	ps.choice("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	ps.choice("log.format", c.Log.Format, "text", "json")
 	return ps
@@ -123,6 +128,24 @@ func (s Service) problems(ps *Problems) {
 	if s.User == "" {
 		ps.add("service.user", "is empty")
 	}
+}
+
+func (s Statements) problems(ps *Problems) {
+	if s.MaxBytes < 64<<10 {
+		ps.add("statements.max_bytes", "must be at least 64KiB, not %v", s.MaxBytes)
+	}
+}
+
+func (t Tracing) problems(ps *Problems) {
+	if t.Endpoint == "" {
+		return
+	}
+	u, err := url.Parse(t.Endpoint)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Path != "" && u.Path != "/" {
+		ps.add("tracing.endpoint", "%q is not http://host:port or https://host:port", t.Endpoint)
+		return
+	}
+	ps.address("tracing.endpoint", u.Host)
 }
 
 func (l Limits) problems(ps *Problems) {

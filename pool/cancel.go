@@ -36,7 +36,7 @@ func (c *Conn) CancelOrGiveUp(ctx context.Context) error {
 }
 
 func (c *Conn) requestCancel(ctx context.Context) error {
-	ctx, stop := context.WithTimeout(ctx, c.lane.shard.pool.cfg.ConnectTimeout)
+	ctx, stop := context.WithTimeout(ctx, c.lane.shard.pool.conf().ConnectTimeout)
 	defer stop()
 	for c.Opening.Load() {
 		select {
@@ -50,7 +50,7 @@ func (c *Conn) requestCancel(ctx context.Context) error {
 		return fmt.Errorf("cancel on %s: %w", c.Shard(), err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(c.lane.shard.pool.cfg.ConnectTimeout))
+	_ = conn.SetDeadline(time.Now().Add(c.lane.shard.pool.conf().ConnectTimeout))
 	if _, err := conn.Write(wire.AppendCancel(nil, c.PID, c.secret)); err != nil {
 		return fmt.Errorf("cancel on %s: %w", c.Shard(), err)
 	}

@@ -94,7 +94,7 @@ func (c *Conn) OnlyPrepared(names map[string]bool) {
 // Evict returns the name of a statement that should be closed because the
 // backend knows more than it should.
 func (c *Conn) Evict() (string, bool) {
-	return c.prepared.oldest(c.lane.shard.pool.cfg.MaxPrepared)
+	return c.prepared.oldest(c.lane.shard.pool.conf().MaxPrepared)
 }
 
 // UsedBy notes that a session has used the backend.

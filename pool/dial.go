@@ -20,7 +20,7 @@ import (
 // dial logs in to the shard. Of several hosts the one that accepts writes is
 // taken.
 func (l *Lane) dial(ctx context.Context) (*Conn, error) {
-	cfg := l.shard.pool.cfg
+	cfg := l.shard.pool.conf()
 	pc, err := l.shard.connConfig(l.key)
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (sh *Shard) connConfig(key Key) (*pgconn.Config, error) {
 		hosts, ports = append(hosts, host), append(ports, port)
 	}
 	user := key.User
-	u := sh.pool.cfg.Users[key.User]
+	u := sh.pool.conf().Users[key.User]
 	if u.ServerUser != "" {
 		user = u.ServerUser
 	}

@@ -16,7 +16,7 @@ import (
 
 // Pool holds the connections to all shards.
 type Pool struct {
-	cfg   Config
+	cfg   atomic.Pointer[Config] // never changed, but replaced: see Reconfigure
 	stats Stats
 	// farewells are the connections being closed in the background.
 	farewells sync.WaitGroup
@@ -41,11 +41,35 @@ func New(cfg Config) (*Pool, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Pool{cfg: cfg, shards: map[string]*Shard{}, databases: map[string]*Database{}}, nil
+	p := &Pool{shards: map[string]*Shard{}, databases: map[string]*Database{}}
+	p.cfg.Store(&cfg)
+	return p, nil
+}
+
+func (p *Pool) conf() *Config { return p.cfg.Load() }
+
+// Reconfigure changes the configuration. Connections stay, but those of users who
+// log in to the shards otherwise now go as soon as they are idle.
+func (p *Pool) Reconfigure(cfg Config) error {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	old := p.cfg.Swap(&cfg)
+	p.Retire(func(k Key) bool {
+		a, b := old.Users[k.User], cfg.Users[k.User]
+		return a.ServerUser != b.ServerUser || a.ServerPassword != b.ServerPassword || a.Role != b.Role
+	})
+	for _, sh := range p.all() {
+		sh.mu.Lock()
+		sh.serveQueue() // there may be more room
+		sh.mu.Unlock()
+	}
+	return nil
 }
 
 // Config returns the configuration with defaults filled in.
-func (p *Pool) Config() Config { return p.cfg }
+func (p *Pool) Config() Config { return *p.conf() }
 
 // Stats returns the pool's counters.
 func (p *Pool) Stats() *Stats { return &p.stats }
@@ -176,7 +200,7 @@ func (p *Pool) all() []*Shard {
 
 // Run looks after idle connections until ctx ends, then closes them all.
 func (p *Pool) Run(ctx context.Context) error {
-	tick := time.NewTicker(p.cfg.HealthInterval)
+	tick := time.NewTicker(p.conf().HealthInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -185,6 +209,7 @@ func (p *Pool) Run(ctx context.Context) error {
 			p.farewells.Wait()
 			return nil
 		case now := <-tick.C:
+			tick.Reset(p.conf().HealthInterval)
 			for _, sh := range p.all() {
 				sh.sweep(now)
 			}
@@ -228,7 +253,7 @@ func (sh *Shard) Reachable(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithTimeout(ctx, sh.pool.cfg.ConnectTimeout)
+	ctx, stop := context.WithTimeout(ctx, sh.pool.conf().ConnectTimeout)
 	defer stop()
 	c, err := pgconn.ConnectConfig(ctx, pc)
 	if err == nil {

@@ -9,7 +9,7 @@ import (
 
 // Role returns what connections of the lane are beside whom they log in as; ""
 // if that is all they are.
-func (l *Lane) Role() string { return l.shard.pool.cfg.Users[l.key.User].Role }
+func (l *Lane) Role() string { return l.shard.pool.conf().Users[l.key.User].Role }
 
 // poolUserSQL lists what the login role of a session can do and another role
 // cannot. PostgreSQL has no SET ROLE that cannot be undone: any function may run
@@ -35,7 +35,7 @@ SELECT what FROM more WHERE NOT EXISTS (SELECT FROM r WHERE rolsuper) LIMIT 3`
 // checkPoolUser refuses a connection whose login role can do more than the role
 // it has been given. It is asked on every connection anew: rights change.
 func (c *Conn) checkPoolUser(user, role string) error {
-	_ = c.Conn().SetDeadline(time.Now().Add(c.lane.shard.pool.cfg.ConnectTimeout))
+	_ = c.Conn().SetDeadline(time.Now().Add(c.lane.shard.pool.conf().ConnectTimeout))
 	// The client's startup parameters hold: operators must not be the client's.
 	rows, err := c.Exec("BEGIN; SET LOCAL search_path = pg_catalog; " + strings.ReplaceAll(poolUserSQL, "$ROLE", QuoteLiteral(role)) + "; COMMIT")
 	_ = c.Conn().SetDeadline(time.Time{})

@@ -115,7 +115,7 @@ func (l *Lane) LoginRole() string {
 	if r, ok := l.welcome["session_authorization"]; ok {
 		return r
 	}
-	if u := l.shard.pool.cfg.Users[l.key.User].ServerUser; u != "" {
+	if u := l.shard.pool.conf().Users[l.key.User].ServerUser; u != "" {
 		return u
 	}
 	return l.key.User
@@ -153,7 +153,7 @@ func (l *Lane) Acquire(ctx context.Context, want Want) (*Conn, error) {
 
 func (w *waiter) wait(ctx context.Context) (*Conn, error) {
 	sh := w.lane.shard
-	timeout := time.NewTimer(sh.pool.cfg.QueueTimeout)
+	timeout := time.NewTimer(sh.pool.conf().QueueTimeout)
 	defer timeout.Stop()
 	sh.pool.stats.Waits.Add(1)
 	defer func() { sh.Queued.Add(w.want.Session, int64(time.Since(w.since))) }()
@@ -166,7 +166,7 @@ func (w *waiter) wait(ctx context.Context) (*Conn, error) {
 	case <-w.want.Cancel:
 		err = pgerr.New(pgerr.QueryCanceled, "canceling statement due to user request")
 	case <-timeout.C:
-		err = pgerr.New(pgerr.TooManyConnections, "no connection to shard %q became free within %s", sh.Name, sh.pool.cfg.QueueTimeout).
+		err = pgerr.New(pgerr.TooManyConnections, "no connection to shard %q became free within %s", sh.Name, sh.pool.conf().QueueTimeout).
 			WithDetail("All connections this user may have to the shard are in use.").
 			WithHint("Raise pool.max_per_shard (or the user's max_connections), or look for long transactions with SHOW CLIENTS in the admin database.")
 		sh.pool.stats.Timeouts.Add(1)
@@ -242,7 +242,7 @@ func (sh *Shard) reserve(l *Lane) bool {
 		if !sh.evict(func(o *Lane) bool { return o.key.User == user }) {
 			return false
 		}
-	} else if sh.total >= sh.pool.cfg.MaxPerShard && !sh.evict(func(*Lane) bool { return true }) {
+	} else if sh.total >= sh.pool.conf().MaxPerShard && !sh.evict(func(*Lane) bool { return true }) {
 		return false
 	}
 	sh.total++
@@ -253,7 +253,7 @@ func (sh *Shard) reserve(l *Lane) bool {
 
 // userFull reports whether a user has all connections it may have. mu is held.
 func (sh *Shard) userFull(user string) bool {
-	limit := sh.pool.cfg.UserLimit(user)
+	limit := sh.pool.conf().UserLimit(user)
 	return limit > 0 && sh.users[user] >= limit
 }
 
@@ -339,7 +339,7 @@ func (sh *Shard) release(c *Conn) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	l := c.lane
-	if c.epoch != l.epoch || now.Sub(c.created) > sh.pool.cfg.MaxLifetime {
+	if c.epoch != l.epoch || now.Sub(c.created) > sh.pool.conf().MaxLifetime {
 		sh.forget(l)
 		sh.pool.farewells.Go(c.hangUp)
 		sh.serveQueue()
@@ -373,7 +373,7 @@ func (sh *Shard) serveQueue() {
 		if c == nil {
 			// Somebody behind may fit what is free; but the head of the queue
 			// does not wait for ever, or a busy lane would starve the others.
-			free := sh.total < sh.pool.cfg.MaxPerShard
+			free := sh.total < sh.pool.conf().MaxPerShard
 			if (!free && (!head || time.Since(w.since) < patience)) || !sh.reserve(w.lane) {
 				head = head && sh.userFull(w.lane.key.User)
 				i++

@@ -20,7 +20,7 @@ func (sh *Shard) sweep(now time.Time) {
 		keep := l.idle[:0]
 		for _, c := range l.idle {
 			switch {
-			case now.Sub(c.idleFrom) > sh.pool.cfg.IdleTimeout || now.Sub(c.created) > sh.pool.cfg.MaxLifetime:
+			case now.Sub(c.idleFrom) > sh.pool.conf().IdleTimeout || now.Sub(c.created) > sh.pool.conf().MaxLifetime:
 				c.inIdle = false
 				sh.forget(l)
 				gone = append(gone, c)

@@ -23,7 +23,7 @@ const maxAdmin = 1000
 
 // welcomeAdmin admits a client to weft's own console instead of a database.
 func (st *starter) welcomeAdmin(sess *Session) (*Session, error) {
-	if users := st.srv.cfg.AdminUsers; len(users) > 0 && !slices.Contains(users, sess.user) {
+	if users := st.srv.conf().AdminUsers; len(users) > 0 && !slices.Contains(users, sess.user) {
 		return nil, pgerr.Fatal(pgerr.InsufficientPrivilege, "user %q may not use the admin database", sess.user).
 			WithHint("Add the user to admin_users in weft.yaml.")
 	}

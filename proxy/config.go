@@ -64,6 +64,8 @@ type Config struct {
 	// StatementBytes bounds the memory of what is counted by statement. Default
 	// 16 MiB.
 	StatementBytes int64
+	// SlowStatement is from when on a statement is logged. Default 0: none is.
+	SlowStatement time.Duration
 	// Version is weft's own, for SHOW VERSION. Default "dev".
 	Version string
 	// Settings are what SHOW CONFIG shows, and Reload is what RELOAD does: it

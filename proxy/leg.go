@@ -377,6 +377,11 @@ func (s *Session) endLegs(legs []*leg, stop bool) error {
 		}
 	}
 	s.visits(len(legs))
+	for _, l := range legs {
+		if name := l.conn.Shard(); !slices.Contains(s.runShards, name) {
+			s.runShards = append(s.runShards, name)
+		}
+	}
 	s.srv.metrics.gathered.Add(s.id, bytes)
 	s.mu.Lock()
 	s.legs = s.legs[:0]

@@ -318,7 +318,7 @@ func TestNothingIsLeftOver(t *testing.T) {
 		t.Errorf("%d goroutines before, %d after\n%s", before, after, buf[:runtime.Stack(buf, true)])
 	}
 	for line := range strings.SplitSeq(admin.query("SHOW POOLS"), "\n") {
-		if f := strings.Split(line, "|"); len(f) != 8 || f[6] != "0" || f[7] != "0" {
+		if f := strings.Split(line, "|"); len(f) != 10 || f[6] != "0" || f[8] != "0" {
 			t.Errorf("SHOW POOLS: %s", line)
 		}
 	}

@@ -309,7 +309,7 @@ func (s *Session) askOptions(l *pool.Lane) (options, error) {
 		}
 		fmt.Fprintf(&b, "SELECT %s, pg_catalog.current_setting(%[1]s, true)", pool.QuoteLiteral(name))
 	}
-	o := s.srv.cfg.Gather.options()
+	o := s.srv.conf().Gather.options()
 	rows, err := s.ask(l, b.String())
 	if err != nil {
 		return o, err
@@ -362,7 +362,7 @@ func (s *Session) showOptions(idle bool) error {
 	}
 	local := !idle || c.Status != wire.TxIdle // it ends with the client's transaction
 	var b strings.Builder
-	texts := s.srv.cfg.Gather.options().texts()
+	texts := s.srv.conf().Gather.options().texts()
 	for _, name := range optionNames {
 		if v, _ := c.Settings.Get(name); v != "" && !local {
 			continue

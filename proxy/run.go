@@ -28,7 +28,7 @@ type run struct {
 // beginRun says that a simple query begins.
 func (s *Session) beginRun() {
 	t := tally.Now()
-	s.run = run{began: t, simple: true}
+	s.run, s.runShards = run{began: t, simple: true}, s.runShards[:0]
 	s.shownAt.Store(t)
 }
 
@@ -73,7 +73,7 @@ func (s *Session) beginExecute(body []byte) {
 		s.shown.Store(f)
 		s.shownAt.Store(t)
 	}
-	s.run = run{facts: f, began: t}
+	s.run, s.runShards = run{facts: f, began: t}, s.runShards[:0]
 	if len(rest) == 4 {
 		s.run.limit = int32(rest[0])<<24 | int32(rest[1])<<16 | int32(rest[2])<<8 | int32(rest[3])
 	}
@@ -147,6 +147,9 @@ func (s *Session) record(r *run, sh *pool.Shard, now, took int64, goesOn bool) {
 	s.shownAt.Store(-now)
 	if r.kind == tally.Shard && r.facts != nil && endsTx(r.facts) {
 		r.kind = tally.Commit
+	}
+	if slow := s.srv.conf().SlowStatement; slow > 0 && took >= int64(slow) {
+		s.logSlow(r, sh, took)
 	}
 	m := s.srv.metrics
 	m.kinds[r.kind].Add(s.id, took)

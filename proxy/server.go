@@ -24,7 +24,8 @@ import (
 
 // Server accepts clients and runs their sessions.
 type Server struct {
-	cfg          Config
+	cfg          Config // as it was at the start; see conf
+	now          atomic.Pointer[Config]
 	log          *slog.Logger
 	pool         *pool.Pool
 	texts        *parser.Cache
@@ -91,6 +92,7 @@ func New(cfg Config) (*Server, error) {
 		starting: map[net.Conn]bool{},
 	}
 	s.passwords = newPasswords(s)
+	s.now.Store(&cfg)
 	s.routers.New = func() any { return new(router) }
 	s.sequences = sequence.New(source{s}, sequence.Config{})
 	s.mover = schema.New(schema.Config{Shards: dialer{s}, Directory: cfg.Directory, Entries: cfg.Entries, Proxy: cfg.Proxy, Service: cfg.ServiceUser, Log: cfg.Log, Step: s.stopAtStep})
@@ -144,7 +146,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // handle runs a client's connection from its first byte.
 func (s *Server) handle(conn net.Conn) {
 	// The deadline first: Close overrides it for those it finds registered.
-	_ = conn.SetDeadline(time.Now().Add(s.cfg.StartupTimeout))
+	_ = conn.SetDeadline(time.Now().Add(s.conf().StartupTimeout))
 	s.mu.Lock()
 	if s.drain.Load() {
 		s.mu.Unlock()
@@ -214,9 +216,9 @@ func (s *Server) admit(sess *Session) *pgerr.Error {
 	if s.drain.Load() {
 		return pgerr.Fatal(pgerr.CannotConnectNow, "the database system is shutting down")
 	}
-	if len(s.sessions) >= s.cfg.MaxClients {
+	if limit := s.conf().MaxClients; len(s.sessions) >= limit {
 		return pgerr.Fatal(pgerr.TooManyConnections, "sorry, too many clients already").
-			WithHint("weft's limits.max_clients is %d.", s.cfg.MaxClients)
+			WithHint("weft's limits.max_clients is %d.", limit)
 	}
 	for sess.id = s.nextID.Add(1); s.sessions[sess.id] != nil || sess.id < firstID; sess.id = s.nextID.Add(1) {
 		if sess.id < firstID {

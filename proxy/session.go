@@ -122,6 +122,7 @@ type Session struct {
 	// What is counted of its statements, see run.go.
 	run         run
 	runShard    *pool.Shard // that works on it, alone
+	runShards   []string    // those of its legs
 	bound1      bound1
 	portalFacts map[string]*parser.Facts // of named portals
 	lastAnswer  int64                    // when an Execute was answered last
@@ -394,7 +395,7 @@ func (s *Session) kill(e *pgerr.Error) {
 // caller discards it.
 func (s *Session) frame() ([]byte, error) {
 	_, length, _ := s.client.Header()
-	if m := s.srv.cfg.MaxQueryBytes; m > 0 && length > m {
+	if m := s.srv.conf().MaxQueryBytes; m > 0 && length > m {
 		return nil, pgerr.Fatal(pgerr.ConfigurationLimitExceeded, "message of %d bytes is over weft's limit of %d", length, m).
 			WithHint("Raise limits.max_query_bytes.")
 	}

@@ -20,7 +20,7 @@ import (
 // start runs the dialogue before the first query. It returns nil when there is
 // no session to run: a cancel request, or the client was turned away.
 func (s *Server) start(conn net.Conn) *Session {
-	ctx, stop := context.WithTimeout(s.ctx, s.cfg.StartupTimeout)
+	ctx, stop := context.WithTimeout(s.ctx, s.conf().StartupTimeout)
 	defer stop()
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetNoDelay(true)
@@ -91,11 +91,11 @@ func (st *starter) run(ctx context.Context) (*Session, error) {
 	if err := startupOptions(p.Options); err != nil {
 		return nil, err
 	}
-	if st.srv.cfg.RequireTLS && st.tls == nil {
+	if st.srv.conf().RequireTLS && st.tls == nil {
 		return nil, pgerr.Fatal(pgerr.InvalidAuthorizationSpec, "weft requires TLS for this connection").
 			WithHint("Add sslmode=require to the connection string.")
 	}
-	door := st.srv.cfg.Auth
+	door := st.srv.conf().Auth
 	who, err := door.Authenticate(ctx, st, auth.Request{
 		User: user, Database: database, Remote: st.stream.Conn().RemoteAddr(), TLS: st.tls, ServerCertificate: st.cert,
 		Passwords: st.srv.passwords.by(door.Query()),
@@ -130,7 +130,7 @@ func (st *starter) open(ctx context.Context) error {
 		switch {
 		case p.Kind == wire.PacketSSL && !sslDone:
 			sslDone = true
-			if st.srv.cfg.TLS == nil || st.tls != nil {
+			if st.srv.conf().TLS == nil || st.tls != nil {
 				if _, err := st.stream.Write([]byte{'N'}); err != nil {
 					return err
 				}
@@ -171,7 +171,7 @@ func (st *starter) startTLS(ctx context.Context) error {
 	if _, err := st.stream.Write([]byte{'S'}); err != nil {
 		return err
 	}
-	cfg := st.srv.cfg.TLS.Clone()
+	cfg := st.srv.conf().TLS.Clone()
 	choose := cfg.GetCertificate
 	if choose == nil && len(cfg.Certificates) > 0 {
 		certs := cfg.Certificates
@@ -279,7 +279,7 @@ func (st *starter) welcome(ctx context.Context, user, database string) (*Session
 		lane.CloseLane()
 		return nil, err
 	}
-	if s.cfg.Pool.UserMode(user) == pool.ModeSession {
+	if s.conf().Pool.UserMode(user) == pool.ModeSession {
 		sess.pins |= pinSessionMode
 	}
 	s.metrics.clientCame()

@@ -3,6 +3,7 @@ package server
 import (
 	"log/slog"
 	"net"
+	"os"
 
 	"weft/auth"
 	"weft/config"
@@ -22,12 +23,22 @@ type Options struct {
 	// Listener, if set, is used instead of Config.Listen, and is closed by the
 	// server.
 	Listener net.Listener
+	// Load reads the configuration again, secrets resolved. Nil: it cannot be.
+	Load func() (config.Config, error)
+	// Hup, if set, delivers whenever that is to be done.
+	Hup <-chan os.Signal
+	// Level, if set, is changed when the configuration's log level is.
+	Level *slog.LevelVar
 	// Version of the binary, for weft status.
 	Version string
 	// StopAt, if set, is called at the named points of a commit: for tests.
 	StopAt func(twopc.Point)
 	// Log. Default: discarded.
 	Log *slog.Logger
+
+	// mock is the secret of this process that stands for auth.mock_secret. What is
+	// made of it must not change when the file is read again.
+	mock string
 }
 
 // OpenDirectory opens the store that cfg names. An etcd that is away fails here

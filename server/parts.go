@@ -1,9 +1,11 @@
 package server
 
 import (
+	"context"
 	"crypto/tls"
 
 	"weft/auth"
+	"weft/console"
 	"weft/directory"
 )
 
@@ -17,12 +19,19 @@ type parts struct {
 	store   directory.Store
 	current *directory.Current
 	id      string
+
+	// What the console asks.
+	settings func() []console.Setting
+	reload   func(ctx context.Context) ([]string, error)
 }
 
 func loadParts(opt Options) (parts, error) {
 	p := parts{opt: opt}
 	cfg := opt.Config.Auth
 	cfg.Logger = opt.Log
+	if cfg.MockSecret == "" {
+		cfg.MockSecret = opt.mock
+	}
 	var err error
 	if p.auth, err = auth.New(cfg); err != nil {
 		return p, err

@@ -9,14 +9,21 @@ import (
 
 // newProxy is the maker of all but the tests of this package.
 func newProxy(p parts, snapshot func() *directory.Snapshot, metrics prometheus.Registerer) (frontend, error) {
-	cfg := p.opt.Config
 	dir, _ := p.store.(proxy.Directory) // a store that lists no proxies cannot tell when all know a change
-	srv, err := proxy.New(proxy.Config{
-		Snapshot:       snapshot,
-		Directory:      dir,
-		Entries:        p.current,
-		Reach:          p.current.Reach,
-		Proxy:          p.id,
+	cfg := p.proxyConfig()
+	cfg.Snapshot, cfg.Directory, cfg.Entries, cfg.Reach, cfg.Proxy = snapshot, dir, p.current, p.current.Reach, p.id
+	cfg.Settings, cfg.Reload, cfg.Metrics = p.settings, p.reload, metrics
+	srv, err := proxy.New(cfg)
+	if err != nil {
+		return nil, err // not srv: a nil *proxy.Server is no nil frontend
+	}
+	return srv, nil
+}
+
+// proxyConfig is what the configuration says of a proxy.
+func (p parts) proxyConfig() proxy.Config {
+	cfg := p.opt.Config
+	return proxy.Config{
 		Auth:           p.auth,
 		TLS:            p.tls,
 		RequireTLS:     cfg.TLS.Required(),
@@ -29,13 +36,10 @@ func newProxy(p parts, snapshot func() *directory.Snapshot, metrics prometheus.R
 		StartupTimeout: cfg.Limits.StartupTimeout,
 		DrainTimeout:   cfg.Limits.DrainTimeout,
 		MaxQueryBytes:  int(cfg.Limits.MaxQueryBytes),
+		StatementBytes: int64(cfg.Statements.MaxBytes),
+		SlowStatement:  cfg.Log.SlowStatement,
 		Version:        p.opt.Version,
 		StopAt:         p.opt.StopAt,
 		Log:            p.opt.Log,
-		Metrics:        metrics,
-	})
-	if err != nil {
-		return nil, err // not srv: a nil *proxy.Server is no nil frontend
 	}
-	return srv, nil
 }

@@ -21,12 +21,17 @@ func run(ctx context.Context, opt Options, front maker) error {
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- s.Wait() }()
-	select {
-	case err := <-failed:
-		return errors.Join(err, s.Close())
-	case <-ctx.Done():
+	for over := false; !over; {
+		select {
+		case err := <-failed:
+			return errors.Join(err, s.Close())
+		case <-opt.Hup:
+			_, _ = s.Reload(ctx) // it is logged
+		case <-ctx.Done():
+			over = true
+		}
 	}
-	limit := opt.Config.Limits.DrainTimeout
+	limit := s.config.Load().Limits.DrainTimeout
 	s.log.Info("draining: running transactions may finish, no new ones begin", "limit", limit)
 	dctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()

@@ -15,8 +15,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"weft/config"
 	"weft/directory"
 	"weft/http"
+	"weft/proxy"
 )
 
 // frontend is the part of proxy.Server that a Server runs.
@@ -24,12 +26,15 @@ type frontend interface {
 	Serve(ctx context.Context, l net.Listener) error
 	Ready(ctx context.Context) error
 	Drain(ctx context.Context) error
+	Reconfigure(proxy.Config) error
 	Close() error
 }
 
 // Server is one running proxy with everything it needs.
 type Server struct {
 	opt      Options
+	config   atomic.Pointer[config.Config] // in effect
+	reading  sync.Mutex                    // held by whoever reads the file again
 	log      *slog.Logger
 	metrics  *prometheus.Registry
 	current  *directory.Current
@@ -68,6 +73,8 @@ func start(ctx context.Context, opt Options, front maker) (*Server, error) {
 		opt.Config.Etcd.Endpoints = []string{"127.0.0.1:2379"}
 	}
 	s := &Server{opt: opt, log: opt.Log, listener: opt.Listener, metrics: newRegistry(opt.Version), ended: make(chan struct{})}
+	s.opt.mock = rand.Text()
+	s.config.Store(&s.opt.Config)
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if err := s.start(ctx, front); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -105,6 +112,7 @@ func (s *Server) start(ctx context.Context, make maker) error {
 	}
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the process instead
+	parts.settings, parts.reload = s.settings, s.Reload
 	parts.store, parts.current, parts.id = store, s.current, hex.EncodeToString(id[:])
 	front, err := make(parts, s.current.Snapshot, s.metrics)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"weft/directory"
 	"weft/directory/embedded"
 	"weft/directory/storetest"
+	"weft/proxy"
 )
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -31,6 +32,7 @@ type echo struct {
 	closed   chan struct{}
 	fail     chan error // ends Serve
 	snapshot func() *directory.Snapshot
+	config   *proxy.Config // what it was last given
 }
 
 func newEcho(t *testing.T) *echo {
@@ -72,6 +74,11 @@ func (e *echo) Serve(ctx context.Context, l net.Listener) error {
 }
 
 func (e *echo) Ready(context.Context) error { return e.sick }
+
+func (e *echo) Reconfigure(c proxy.Config) error {
+	e.config = &c
+	return nil
+}
 
 func (e *echo) Drain(ctx context.Context) error {
 	for e.sessions.Load() > 0 {

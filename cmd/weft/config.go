@@ -36,13 +36,19 @@ func secrets() config.Sources {
 
 // newLogger writes to w as cfg says; cfg is valid.
 func newLogger(cfg config.Log, w io.Writer) *slog.Logger {
-	var level slog.Level
+	log, _ := newLoggerVar(cfg, w)
+	return log
+}
+
+// newLoggerVar also returns what changes its level.
+func newLoggerVar(cfg config.Log, w io.Writer) (*slog.Logger, *slog.LevelVar) {
+	level := new(slog.LevelVar)
 	_ = level.UnmarshalText([]byte(cfg.Level)) // validated: one of the four
 	opts := &slog.HandlerOptions{Level: level}
 	if cfg.Format == "json" {
-		return slog.New(slog.NewJSONHandler(w, opts))
+		return slog.New(slog.NewJSONHandler(w, opts)), level
 	}
-	return slog.New(slog.NewTextHandler(w, opts))
+	return slog.New(slog.NewTextHandler(w, opts)), level
 }
 
 // source is the flags of a command that looks into the directory: a weft.yaml,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weft/config"
 	"weft/server"
 )
 
@@ -23,6 +24,9 @@ directory lists. Any number of proxies may serve one cluster.
 If etcd does not answer at start, weft waits for it; once it has seen the
 cluster it serves on without it.
 
+SIGHUP, and RELOAD in the admin database, read the file again: what can change
+while weft runs does, what cannot is named in the log. No client notices.
+
 SIGTERM or SIGINT drains: no new clients, and running transactions may finish
 within limits.drain_timeout. A second one ends at once.`,
 		Example: `  weft check -c weft.yaml
@@ -31,23 +35,35 @@ within limits.drain_timeout. A second one ends at once.`,
   weft serve -c weft.yaml --listen 127.0.0.1:6433 --http 127.0.0.1:6481`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := loadConfig(file)
+			load := func() (config.Config, error) {
+				cfg, err := loadConfig(file)
+				if err != nil {
+					return cfg, err
+				}
+				if cmd.Flags().Changed("listen") {
+					cfg.Listen = listen
+				}
+				if cmd.Flags().Changed("http") {
+					cfg.HTTP.Listen = http
+				}
+				if err := cfg.Validate(); err != nil {
+					return cfg, &usageError{err}
+				}
+				return cfg, nil
+			}
+			cfg, err := load()
 			if err != nil {
 				return err
 			}
-			if cmd.Flags().Changed("listen") {
-				cfg.Listen = listen
-			}
-			if cmd.Flags().Changed("http") {
-				cfg.HTTP.Listen = http
-			}
-			if err := cfg.Validate(); err != nil {
-				return &usageError{err}
-			}
-			log := newLogger(cfg.Log, cmd.ErrOrStderr())
+			log, level := newLoggerVar(cfg.Log, cmd.ErrOrStderr())
+			hup := make(chan os.Signal, 1)
+			signal.Notify(hup, syscall.SIGHUP)
+			defer signal.Stop(hup)
 			log.Info("starting", "version", buildVersion(), "pid", os.Getpid())
 			return untilSignal(cmd.Context(), func(ctx context.Context) error {
-				return server.Run(ctx, server.Options{Config: cfg, Version: buildVersion(), StopAt: stopAt(), Log: log})
+				return server.Run(ctx, server.Options{
+					Config: cfg, Load: load, Hup: hup, Level: level, Version: buildVersion(), StopAt: stopAt(), Log: log,
+				})
 			})
 		},
 	}

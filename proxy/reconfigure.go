@@ -1,0 +1,25 @@
+package proxy
+
+// conf is the configuration in effect. What only New looks at is in cfg.
+func (s *Server) conf() *Config { return s.now.Load() }
+
+// Reconfigure replaces the configuration, but for what a running proxy stands on:
+// the directory, its own name, the sizes of caches. Sessions go on; what concerns
+// logging in holds for those who come.
+func (s *Server) Reconfigure(next Config) error {
+	old := &s.cfg
+	next.Snapshot, next.Directory, next.Entries, next.Reach, next.Proxy = old.Snapshot, old.Directory, old.Entries, old.Reach, old.Proxy
+	next.ServiceUser, next.AdminDatabase, next.Version = old.ServiceUser, old.AdminDatabase, old.Version
+	next.FactsBytes, next.PlanBytes = old.FactsBytes, old.PlanBytes
+	next.Settings, next.Reload, next.StopAt, next.Log, next.Metrics = old.Settings, old.Reload, old.StopAt, old.Log, old.Metrics
+	next = next.withDefaults()
+	if err := next.Validate(); err != nil {
+		return err
+	}
+	if err := s.pool.Reconfigure(next.Pool); err != nil {
+		return err
+	}
+	s.statements.Resize(next.StatementBytes)
+	s.now.Store(&next)
+	return nil
+}
