@@ -69,9 +69,9 @@ func modeName(m pgx.QueryExecMode) string {
 // weft's own tables are tables: with the columns the console has, and all of SQL.
 func TestOwnTables(t *testing.T) {
 	target := harness.Routed(t)
-	target.Reset(t)
+	target.CreateDatabase(t, "operate")
 	ctx := within(t, time.Minute)
-	c := target.Connect(t, "postgres")
+	c := target.Connect(t, "postgres", "dbname=operate")
 	types := map[console.Type]string{
 		console.Text: "text", console.Bool: "boolean", console.Int: "bigint", console.Float: "double precision",
 		console.Time: "timestamp with time zone", console.Texts: "text[]",
@@ -119,8 +119,9 @@ func TestOwnTables(t *testing.T) {
 // literals.
 func TestStatements(t *testing.T) {
 	target := harness.StartWeft(t, noChange)
+	target.CreateDatabase(t, "operate2") // schema weft would be seen in the other
 	ctx := within(t, time.Minute)
-	c := target.Connect(t, "postgres")
+	c := target.Connect(t, "postgres", "dbname=operate2")
 	run := func(sql string, args ...any) {
 		t.Helper()
 		_, err := c.Exec(ctx, sql, args...)
@@ -159,7 +160,7 @@ func TestStatements(t *testing.T) {
 	}
 
 	// Others see that there is something, and not what.
-	other := target.Connect(t, "alice")
+	other := target.Connect(t, "alice", "dbname=operate2")
 	var theirs, hidden int
 	if err := other.QueryRow(ctx, `SELECT count(*) FILTER (WHERE username = 'postgres'), count(*) FILTER (WHERE username = 'postgres' AND
 		statement = '<insufficient privilege>') FROM weft.statements`).Scan(&theirs, &hidden); err != nil || theirs == 0 || theirs != hidden {
