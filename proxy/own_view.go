@@ -91,7 +91,11 @@ func (s *Session) monitors(ctx context.Context) bool {
 		return false
 	}
 	defer c.Terminate()
-	role := pool.QuoteLiteral(s.lane.LoginRole())
+	name := s.lane.Role() // what it is made on every connection
+	if name == "" {
+		name = s.lane.LoginRole()
+	}
+	role := pool.QuoteLiteral(name)
 	rows, err := c.Exec("SELECT r.rolsuper OR pg_catalog.pg_has_role(r.oid, 'pg_monitor', 'USAGE') FROM pg_catalog.pg_roles r WHERE r.rolname = " + role)
 	return err == nil && len(rows) == 1 && rows[0][0] == "t"
 }
