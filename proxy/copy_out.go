@@ -18,6 +18,9 @@ type outlet struct {
 	format copydata.Format
 	quoted []string // FORCE_QUOTE
 	fields [][]byte
+	// headed: a binary head is due. PostgreSQL sends it in one message with the first row, or
+	// with the end, and psycopg relies on it.
+	headed bool
 }
 
 // formats are those of the rows, as a Bind has them.
@@ -55,11 +58,8 @@ func (o *outlet) begin(dst []byte, columns []plan.Column) []byte {
 		dst = append(dst, 0, format)
 	}
 	dst = wire.End(dst, at)
-	switch {
-	case format == 1:
-		dst, at = wire.Begin(dst, wire.CopyData)
-		dst = wire.End(copydata.AppendHead(dst), at)
-	case o.format.Header != copydata.NoHeader:
+	o.headed = format == 1
+	if !o.headed && o.format.Header != copydata.NoHeader {
 		var names []string
 		for i := range columns {
 			names = append(names, columns[i].Name)
@@ -77,7 +77,16 @@ func (o *outlet) append(dst, row []byte) ([]byte, error) {
 		return dst, err
 	}
 	dst, at := wire.Begin(dst, wire.CopyData)
-	return wire.End(o.format.AppendRow(dst, o.fields), at), nil
+	return wire.End(o.format.AppendRow(o.head(dst), o.fields), at), nil
+}
+
+// head appends the binary head, once.
+func (o *outlet) head(dst []byte) []byte {
+	if !o.headed {
+		return dst
+	}
+	o.headed = false
+	return copydata.AppendHead(dst)
 }
 
 // end appends what comes after n rows.
@@ -85,7 +94,7 @@ func (o *outlet) end(dst []byte, n int64) []byte {
 	if o.format.Kind == copydata.Binary {
 		var at int
 		dst, at = wire.Begin(dst, wire.CopyData)
-		dst = wire.End(copydata.AppendTail(dst), at)
+		dst = wire.End(copydata.AppendTail(o.head(dst)), at)
 	}
 	dst = wire.AppendEmpty(dst, wire.CopyDone)
 	return wire.AppendCommandComplete(dst, "COPY "+strconv.FormatInt(n, 10))
