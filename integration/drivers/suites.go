@@ -23,6 +23,9 @@ var suites = []suite{
 	{Name: "node/sequelize", Dir: "node", Command: nodeCommand("sequelize.js")},
 	{Name: "node/typeorm", Dir: "node", Command: nodeCommand("typeorm.js")},
 	{Name: "node/drizzle", Dir: "node", Command: nodeCommand("drizzle.js")},
+	{Name: "python/psycopg2", Dir: "python", Command: []string{"/usr/bin/python3", "psycopg2_suite.py"}},
+	{Name: "python/psycopg3", Dir: "python", Command: []string{"/usr/bin/python3", "psycopg3_suite.py"}},
+	{Name: "python/sqlalchemy", Dir: "python", Command: []string{"/usr/bin/python3", "sqlalchemy_suite.py"}},
 }
 
 // nodeCommand runs a file where install.sh has put the packages beside it.
