@@ -15,6 +15,9 @@ type Config struct {
 	Etcd Etcd `yaml:"etcd"`
 	// Listen is the address for PostgreSQL clients.
 	Listen string `yaml:"listen"`
+	// Advertise is where other proxies reach this one. Empty: at Listen, by the
+	// machine's name if that is every address.
+	Advertise string `yaml:"advertise,omitempty"`
 	// AdminDatabase is the name of the database that answers about weft
 	// itself. A real database of that name cannot be reached.
 	AdminDatabase string `yaml:"admin_database"`

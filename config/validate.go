@@ -22,6 +22,9 @@ func (c Config) problems() Problems {
 		ps.add("cluster", "%q must hold only a-z, 0-9, _, - and . (63 at most)", c.Cluster)
 	}
 	ps.address("listen", c.Listen)
+	if c.Advertise != "" {
+		ps.address("advertise", c.Advertise)
+	}
 	if c.HTTP.Listen != "" {
 		ps.address("http.listen", c.HTTP.Listen)
 		if c.HTTP.Listen == c.Listen && !strings.HasSuffix(c.Listen, ":0") {

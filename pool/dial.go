@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"crypto/tls"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -155,10 +154,7 @@ func (sh *Shard) dialError(err error) error {
 // TLS.
 func sslUpgrade(cfg *tls.Config) func(context.Context, net.Conn) (net.Conn, error) {
 	return func(ctx context.Context, c net.Conn) (net.Conn, error) {
-		var req [8]byte
-		binary.BigEndian.PutUint32(req[:], 8)
-		binary.BigEndian.PutUint32(req[4:], wire.SSLRequestCode)
-		if _, err := c.Write(req[:]); err != nil {
+		if _, err := c.Write(wire.AppendSSLRequest(nil)); err != nil {
 			return nil, err
 		}
 		var answer [1]byte

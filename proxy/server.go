@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"crypto/rand"
-	"crypto/subtle"
 	"errors"
 	"log/slog"
 	"net"
@@ -47,7 +46,6 @@ type Server struct {
 	stopPool context.CancelFunc
 	poolDone sync.WaitGroup
 	drain    atomic.Bool
-	nextID   atomic.Int32
 	pulse    atomic.Int64 // when this process last ran for certain, see beat
 
 	// notifiers maps a backend's PID to the session that last sent a NOTIFY
@@ -65,7 +63,11 @@ type Server struct {
 
 	passwords *passwords
 
+	block  int32 // where the IDs of sessions begin
+	relays chan struct{}
+
 	mu        sync.Mutex
+	lastID    int32 // of a session, within the block
 	sessions  map[int32]*Session
 	starting  map[net.Conn]bool // clients that have not got through startup
 	hubs      map[string]*hub
@@ -73,7 +75,9 @@ type Server struct {
 }
 
 // firstID is where the process IDs that clients see begin: above every process
-// ID an operating system gives, so that the two are never mistaken.
+// ID an operating system gives, so that the two are never mistaken. Each proxy takes them
+// from one of 255 blocks of this length, chosen at random: an ID of another proxy's
+// is then most likely nobody's here, and never so often somebody else's.
 const firstID = 1 << 23
 
 // New returns a server that is ready to Serve.
@@ -89,7 +93,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, log: cfg.Log, pool: p, texts: parser.NewCache(cfg.FactsBytes),
 		sessions: map[int32]*Session{}, hubs: map[string]*hub{}, listeners: map[net.Listener]bool{},
-		starting: map[net.Conn]bool{},
+		starting: map[net.Conn]bool{}, relays: make(chan struct{}, maxRelays),
 	}
 	s.passwords = newPasswords(s)
 	s.now.Store(&cfg)
@@ -99,7 +103,7 @@ func New(cfg Config) (*Server, error) {
 	s.statements = tally.NewTable(cfg.StatementBytes)
 	s.plans, s.envs = planner.NewCache(cfg.PlanBytes), newEnvironments()
 	s.scanners.New = func() any { return new(parser.Scanner) }
-	s.nextID.Store(firstID)
+	s.block = (1 + int32(newSecret(1)[0])%255) * firstID
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	s.metrics = newMetrics(s, cfg.Metrics)
 	poolCtx, stopPool := context.WithCancel(context.Background())
@@ -220,10 +224,9 @@ func (s *Server) admit(sess *Session) *pgerr.Error {
 		return pgerr.Fatal(pgerr.TooManyConnections, "sorry, too many clients already").
 			WithHint("weft's limits.max_clients is %d.", limit)
 	}
-	for sess.id = s.nextID.Add(1); s.sessions[sess.id] != nil || sess.id < firstID; sess.id = s.nextID.Add(1) {
-		if sess.id < firstID {
-			s.nextID.Store(firstID)
-		}
+	for ok := true; ok; _, ok = s.sessions[sess.id] {
+		s.lastID = (s.lastID + 1) % firstID
+		sess.id = s.block + s.lastID
 	}
 	sess.log = s.log.With("session", sess.id)
 	s.sessions[sess.id] = sess
@@ -251,19 +254,6 @@ func newSecret(n int) []byte {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails: crypto/rand ends the process instead
 	return b
-}
-
-// cancel cancels what a session is doing, if the key is right. As in
-// PostgreSQL nobody is told whether it was.
-func (s *Server) cancel(id int32, secret []byte) {
-	s.mu.Lock()
-	sess := s.sessions[id]
-	s.mu.Unlock()
-	if sess == nil || subtle.ConstantTimeCompare(sess.secret, secret) != 1 {
-		s.log.Info("cancel request with a wrong key", "session", id)
-		return
-	}
-	sess.cancel()
 }
 
 // Ready reports whether queries can be served: the home shard answers.

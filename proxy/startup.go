@@ -153,7 +153,7 @@ func (st *starter) open(ctx context.Context) error {
 			return pgerr.Fatal(pgerr.FeatureNotSupported, "%s", wire.VersionError{Version: v}.Error())
 		case p.Kind == wire.PacketCancel:
 			st.packet = p
-			st.srv.cancel(p.PID, p.Secret)
+			st.srv.onCancel(p)
 			return nil
 		default:
 			st.packet = p

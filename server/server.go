@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -191,8 +192,9 @@ func (s *Server) register(ctx context.Context, store directory.Store, id string)
 	if !ok {
 		return nil
 	}
-	p := directory.Proxy{ID: id, Address: s.Addr().String(), Version: s.opt.Version}
+	p := directory.Proxy{ID: id, Version: s.opt.Version}
 	p.Host, _ = os.Hostname() // a list without it is still a list
+	p.Address = advertised(s.opt.Config.Advertise, s.Addr(), p.Host)
 	if a := s.HTTPAddr(); a != nil {
 		p.HTTP = a.String()
 	}
@@ -223,6 +225,17 @@ func (s *Server) register(ctx context.Context, store directory.Store, id string)
 			return errors.Join(context.Cause(ctx), err)
 		}
 	}
+}
+
+// advertised is the address at which others reach this proxy.
+func advertised(configured string, listen net.Addr, host string) string {
+	if configured != "" {
+		return configured
+	}
+	if a, ok := listen.(*net.TCPAddr); ok && a.IP.IsUnspecified() && host != "" {
+		return net.JoinHostPort(host, strconv.Itoa(a.Port))
+	}
+	return listen.String()
 }
 
 // background runs f until Close. If it fails by itself the server has failed.

@@ -13,6 +13,7 @@ const (
 	cancelCode     = 1234<<16 | 5678
 	SSLRequestCode = 1234<<16 | 5679
 	gssCode        = 1234<<16 | 5680
+	relayedCode    = 1234<<16 | 5711 // weft's own: a cancel request that a proxy passes on
 	Protocol30     = 3 << 16
 	Protocol32     = 3<<16 | 2
 	maxCancelBytes = 256 // PostgreSQL's bound on a key's length, protocol 3.2
@@ -35,9 +36,11 @@ type Packet struct {
 	Version uint32
 	// Options are the key and value pairs in the order they came.
 	Options []Option
-	// PID and Secret are set in a cancel request.
-	PID    int32
-	Secret []byte
+	// PID and Secret are set in a cancel request. Relayed: it comes from another
+	// proxy.
+	PID     int32
+	Secret  []byte
+	Relayed bool
 }
 
 // Option is one key and value of a startup packet.
@@ -104,11 +107,11 @@ func DecodePacket(b []byte) (*Packet, error) {
 	case gssCode:
 		p.Kind = PacketGSS
 		return p, nil
-	case cancelCode:
+	case cancelCode, relayedCode:
 		if len(b) < 8 || len(b) > 4+maxCancelBytes {
 			return nil, ErrStartupLength
 		}
-		p.Kind = PacketCancel
+		p.Kind, p.Relayed = PacketCancel, p.Version == relayedCode
 		p.PID = int32(binary.BigEndian.Uint32(b))
 		p.Secret = append([]byte(nil), b[4:]...)
 		return p, nil
@@ -139,10 +142,24 @@ func DecodePacket(b []byte) (*Packet, error) {
 	}
 }
 
+// AppendSSLRequest adds the question whether the server has TLS.
+func AppendSSLRequest(b []byte) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, 8), SSLRequestCode)
+}
+
 // AppendCancel adds a cancel request for the backend with this key.
 func AppendCancel(b []byte, pid int32, secret []byte) []byte {
+	return appendCancel(b, cancelCode, pid, secret)
+}
+
+// AppendRelayedCancel adds one that a proxy passes on to another.
+func AppendRelayedCancel(b []byte, pid int32, secret []byte) []byte {
+	return appendCancel(b, relayedCode, pid, secret)
+}
+
+func appendCancel(b []byte, code uint32, pid int32, secret []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(12+len(secret)))
-	b = binary.BigEndian.AppendUint32(b, cancelCode)
+	b = binary.BigEndian.AppendUint32(b, code)
 	b = binary.BigEndian.AppendUint32(b, uint32(pid))
 	return append(b, secret...)
 }

@@ -32,6 +32,8 @@ func TestReadPacket(t *testing.T) {
 		{"ssl", packet(wire.SSLRequestCode, ""), wire.Packet{Kind: wire.PacketSSL, Version: wire.SSLRequestCode}, nil},
 		{"gss", packet(wire.SSLRequestCode+1, ""), wire.Packet{Kind: wire.PacketGSS, Version: wire.SSLRequestCode + 1}, nil},
 		{"cancel", wire.AppendCancel(nil, 7, []byte("key!")), wire.Packet{Kind: wire.PacketCancel, Version: wire.SSLRequestCode - 1, PID: 7, Secret: []byte("key!")}, nil},
+		{"ssl, as it is sent", wire.AppendSSLRequest(nil), wire.Packet{Kind: wire.PacketSSL, Version: wire.SSLRequestCode}, nil},
+		{"cancel of another proxy's", wire.AppendRelayedCancel(nil, 7, []byte("key!")), wire.Packet{Kind: wire.PacketCancel, Version: 1234<<16 | 5711, PID: 7, Secret: []byte("key!"), Relayed: true}, nil},
 		{"cancel with a long key", wire.AppendCancel(nil, 7, bytes.Repeat([]byte("k"), 256)), wire.Packet{Kind: wire.PacketCancel, Version: wire.SSLRequestCode - 1, PID: 7, Secret: bytes.Repeat([]byte("k"), 256)}, nil},
 		{"cancel with too long a key", wire.AppendCancel(nil, 7, bytes.Repeat([]byte("k"), 257)), wire.Packet{}, wire.ErrStartupLength},
 		{"cancel without a key", packet(wire.SSLRequestCode-1, "\x00\x00\x00\x07"), wire.Packet{}, wire.ErrStartupLength},

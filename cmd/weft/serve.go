@@ -14,7 +14,7 @@ import (
 )
 
 func serveCommand() *cobra.Command {
-	var file, listen, http string
+	var file, listen, advertise, http string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a proxy",
@@ -42,6 +42,9 @@ within limits.drain_timeout. A second one ends at once.`,
 				}
 				if cmd.Flags().Changed("listen") {
 					cfg.Listen = listen
+				}
+				if cmd.Flags().Changed("advertise") {
+					cfg.Advertise = advertise
 				}
 				if cmd.Flags().Changed("http") {
 					cfg.HTTP.Listen = http
@@ -71,6 +74,7 @@ within limits.drain_timeout. A second one ends at once.`,
 	f.SortFlags = false
 	f.StringVarP(&file, "config", "c", "weft.yaml", "configuration file")
 	f.StringVar(&listen, "listen", "", "address for PostgreSQL clients, instead of the file's")
+	f.StringVar(&advertise, "advertise", "", "address at which other proxies reach this one, instead of the file's")
 	f.StringVar(&http, "http", "", "address for health and metrics, instead of the file's; empty for none")
 	return cmd
 }
