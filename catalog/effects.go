@@ -47,7 +47,7 @@ const (
 // them or a function reads currval or lastval. If there is any function whose source looks as if it
 // changed its session, it also returns all functions that may call one: name,
 // whether it looks so itself, whether it is a trigger's, whether something but
-// a trigger depends on it, and its source.
+// a trigger or an event trigger (DDL is looked at anyway) depends on it, and its source.
 var EffectsQuery = `SELECT '', CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_rewrite WHERE oid >= 16384 AND ev_action::text ~ ` + quote(builtins) + `)
   OR EXISTS (SELECT FROM pg_catalog.pg_attrdef WHERE adbin::text ~ ` + quote(builtins) + `
     AND adrelid IS DISTINCT FROM pg_catalog.to_regclass('weft.decision'))
@@ -58,12 +58,12 @@ var EffectsQuery = `SELECT '', CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_rewri
   false, ''
 UNION ALL
 SELECT p.proname, CASE WHEN ` + changing("p") + ` THEN 't' WHEN ` + runsTexts("p") + ` THEN 'd' ELSE 'f' END, p.prorettype IN (2279, 3838),
-  EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.refclassid = 1255 AND d.refobjid = p.oid AND d.classid <> 2620 AND d.deptype <> 'e'), p.prosrc
+  EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.refclassid = 1255 AND d.refobjid = p.oid AND d.classid NOT IN (2620, 3466) AND d.deptype <> 'e'), p.prosrc
 FROM pg_catalog.pg_proc p
 JOIN pg_catalog.pg_language l ON l.oid = p.prolang
-WHERE p.oid >= 16384 AND l.lanname NOT IN ('c', 'internal')
+WHERE p.oid >= 16384 AND l.lanname NOT IN ('c', 'internal') AND ` + foreign("p") + `
 AND EXISTS (SELECT FROM pg_catalog.pg_proc q JOIN pg_catalog.pg_language m ON m.oid = q.prolang
-  WHERE q.oid >= 16384 AND m.lanname NOT IN ('c', 'internal')
+  WHERE q.oid >= 16384 AND m.lanname NOT IN ('c', 'internal') AND ` + foreign("q") + `
   AND (` + changing("q") + ` OR ` + runsTexts("q") + `))`
 
 // changing is true of a function that looks as if it changed its session. The
@@ -73,10 +73,13 @@ func changing(p string) string {
 	return "(" + p + ".prosrc ~* " + quote(changes) + " OR coalesce(" + p + ".prosqlbody::text ~ " + quote(builtins) + ", false))"
 }
 
-// runsTexts is true of a function that runs texts put together at run time. Those
-// of weft's own triggers are known.
-func runsTexts(p string) string {
-	return "(" + p + ".prosrc ~* " + quote(dynamic) + " AND " + p + ".pronamespace IS DISTINCT FROM pg_catalog.to_regnamespace('weft'))"
+// runsTexts is true of a function that runs texts put together at run time.
+func runsTexts(p string) string { return p + ".prosrc ~* " + quote(dynamic) }
+
+// foreign is true of a function that is not weft's own. Those leave sessions as they
+// are; clients reach them through triggers.
+func foreign(p string) string {
+	return p + ".pronamespace IS DISTINCT FROM pg_catalog.to_regnamespace('weft')"
 }
 
 // quote writes a literal that reads the same under either setting of

@@ -127,6 +127,13 @@ func TestEffects(t *testing.T) {
 		{"dropped", "DROP VIEW v; DROP FUNCTION f(), g(), h(), i(), tf()", []string{"f"}, true, false},
 		{"a view of a builtin", "CREATE VIEW v AS SELECT pg_advisory_lock(1)::text", nil, false, true},
 		{"dropped again", "DROP VIEW v", nil, false, false},
+		{"weft's own", `CREATE SCHEMA weft; CREATE TABLE w (a int);
+			CREATE FUNCTION weft.noted() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN EXECUTE 'SET work_mem = 1'; RETURN NULL; END $f$;
+			CREATE TRIGGER noted AFTER INSERT ON w EXECUTE FUNCTION weft.noted();
+			CREATE FUNCTION weft.altered() RETURNS event_trigger LANGUAGE plpgsql AS $f$ BEGIN DROP TABLE IF EXISTS nosuch; END $f$;
+			CREATE EVENT TRIGGER altered ON ddl_command_end WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION weft.altered()`, nil, true, false},
+		{"an event trigger and a read", `CREATE FUNCTION et() RETURNS event_trigger LANGUAGE plpgsql AS $f$ BEGIN DROP TABLE IF EXISTS nosuch; END $f$;
+			CREATE EVENT TRIGGER et ON ddl_command_end WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION et()`, nil, false, false},
 		{"a default", "CREATE TABLE d(a text DEFAULT set_config('a.b', 'c', false))", nil, false, true},
 	} {
 		if _, err := c.PgConn().Exec(ctx, tc.setup).ReadAll(); err != nil {
