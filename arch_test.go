@@ -42,7 +42,7 @@ var layers = [][]string{
 	{"datum"},
 	{"parser", "auth", "wire", "pgserver/pgtest", "copydata"},
 	{"pgserver"},
-	{"pgerr", "memo", "tally"},
+	{"pgerr", "memo", "tally", "span"},
 }
 
 // pure packages take values and return values: no clock, no I/O.

@@ -2,13 +2,20 @@ package integration
 
 import (
 	"context"
+	"encoding/hex"
+	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
 
 	"weft/config"
 	"weft/console"
@@ -273,5 +280,118 @@ func waitFor(t *testing.T, ok func() bool) {
 		if time.Now().After(end) {
 			t.Fatal("did not happen")
 		}
+	}
+}
+
+// TestSlowStatements: the log has what took long, without its values.
+func TestSlowStatements(t *testing.T) {
+	target := harness.StartWeft(t, func(c *config.Config) { c.Log.SlowStatement = 30 * time.Millisecond })
+	ctx := within(t, time.Minute)
+	c := target.Connect(t, "postgres")
+	for _, run := range []func() error{
+		func() error {
+			_, err := c.Exec(ctx, "SELECT pg_sleep(0.05), 'a secret', 1 /* a secret */")
+			return err
+		},
+		func() error { _, err := c.Exec(ctx, "SELECT pg_sleep(0.05), $1::text", "a secret"); return err },
+		func() error { _, err := c.Exec(ctx, "SELECT 'quick'"); return err },
+	} {
+		if err := run(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var lines []string
+	waitFor(t, func() bool {
+		text, err := os.ReadFile(target.Log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "secret") {
+			t.Fatalf("a value is in the log:\n%s", text)
+		}
+		lines = nil
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, "slow statement") {
+				lines = append(lines, line)
+			}
+		}
+		return len(lines) >= 2
+	})
+	for i, want := range []string{`statement="SELECT pg_sleep($1), $2, $3"`, `statement="SELECT pg_sleep($2), $1::text"`} {
+		for _, attr := range []string{want, "kind=shard", "rows=1", "user=postgres", "shards=", "duration="} {
+			if !strings.Contains(lines[i], attr) {
+				t.Errorf("no %s in %s", attr, lines[i])
+			}
+		}
+	}
+	if len(lines) != 2 {
+		t.Errorf("%q", lines)
+	}
+}
+
+// collects is a collector of traces.
+type collects struct {
+	collector.UnimplementedTraceServiceServer
+	mu    sync.Mutex
+	spans []*otlp.Span
+}
+
+// Export implements the collector's service.
+func (c *collects) Export(_ context.Context, r *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, rs := range r.ResourceSpans {
+		for _, ss := range rs.ScopeSpans {
+			c.spans = append(c.spans, ss.Spans...)
+		}
+	}
+	return &collector.ExportTraceServiceResponse{}, nil
+}
+
+// TestTraces: session, statement and shard are a tree, and a statement that brings
+// its caller's trace is part of that.
+func TestTraces(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := &collects{}
+	srv := grpc.NewServer()
+	collector.RegisterTraceServiceServer(srv, got)
+	go func() { _ = srv.Serve(l) }()
+	defer srv.Stop()
+	t.Run("run", func(t *testing.T) { // ends, and with it weft, before the spans are looked at
+		target := harness.StartWeft(t, func(c *config.Config) {
+			c.Tracing = config.Tracing{Endpoint: "http://" + l.Addr().String(), Ratio: 1}
+		})
+		ctx := within(t, time.Minute)
+		c := target.Connect(t, "postgres")
+		for _, sql := range []string{"SELECT 'a secret'", "SELECT 2 /*traceparent='00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'*/"} {
+			if _, err := c.Exec(ctx, sql); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	got.mu.Lock()
+	defer got.mu.Unlock()
+	parents := map[string]*otlp.Span{}
+	for _, s := range got.spans {
+		parents[string(s.SpanId)] = s
+	}
+	tree, adopted := false, false
+	for _, s := range got.spans {
+		if strings.Contains(s.String(), "secret") {
+			t.Errorf("a value is in a trace: %s", s)
+		}
+		st := parents[string(s.ParentSpanId)]
+		if strings.HasPrefix(s.Name, "shard ") && st != nil && st.Name == "statement" {
+			if sess := parents[string(st.ParentSpanId)]; sess != nil && sess.Name == "session" {
+				tree = true
+			}
+		}
+		adopted = adopted || s.Name == "statement" && hex.EncodeToString(s.TraceId) == "0af7651916cd43dd8448eb211c80319c"
+	}
+	if !tree || !adopted {
+		t.Errorf("tree %v, adopted %v in %d spans", tree, adopted, len(got.spans))
 	}
 }

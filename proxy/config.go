@@ -14,6 +14,7 @@ import (
 	"weft/directory"
 	"weft/pool"
 	"weft/schema"
+	"weft/span"
 	"weft/twopc"
 )
 
@@ -66,6 +67,8 @@ type Config struct {
 	StatementBytes int64
 	// SlowStatement is from when on a statement is logged. Default 0: none is.
 	SlowStatement time.Duration
+	// Tracer receives the traces of sessions. Nil: there are none.
+	Tracer *span.Tracer
 	// Version is weft's own, for SHOW VERSION. Default "dev".
 	Version string
 	// Settings are what SHOW CONFIG shows, and Reload is what RELOAD does: it

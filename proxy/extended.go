@@ -116,6 +116,7 @@ func (s *Session) onParse(body []byte) error {
 	if err != nil || !s.validName(p.Name) {
 		return s.malformed(wire.Parse, body, op{kind: opClose}) // it replaces no statement
 	}
+	s.seeParent(p.SQL)
 	if s.routed() {
 		return s.keepParse(body)
 	}
@@ -326,6 +327,7 @@ func (s *Session) onSync() error {
 		s.parsedNow = s.parsedNow[:0]
 		s.settled = false
 		s.showIdle()
+		s.parent = ""
 	}()
 	body, err := s.frame()
 	if err != nil {

@@ -172,7 +172,11 @@ func (l *leg) frame() (typ byte, body []byte, err error) {
 			l.fail(c.Lost(l.err))
 		}
 		l.over, l.owed = true, false
-		c.Lane().Shard().Times.Add(l.s.id, tally.Now()-l.began)
+		now := tally.Now()
+		c.Lane().Shard().Times.Add(l.s.id, now-l.began)
+		if l.s.isTraced() {
+			l.s.tracePart(c.Lane().Shard(), l.began, now)
+		}
 		if l.counts != nil {
 			l.overAt = time.Now()
 		}

@@ -14,8 +14,10 @@ func (s *Session) onQuery() error {
 		return err
 	}
 	s.beginRun()
+	s.seeParent(body)
 	err = s.query(body)
 	s.endRun()
+	s.parent = ""
 	return err
 }
 

@@ -11,7 +11,7 @@ func (s *Server) Reconfigure(next Config) error {
 	next.Snapshot, next.Directory, next.Entries, next.Reach, next.Proxy = old.Snapshot, old.Directory, old.Entries, old.Reach, old.Proxy
 	next.ServiceUser, next.AdminDatabase, next.Version = old.ServiceUser, old.AdminDatabase, old.Version
 	next.FactsBytes, next.PlanBytes = old.FactsBytes, old.PlanBytes
-	next.Settings, next.Reload, next.StopAt, next.Log, next.Metrics = old.Settings, old.Reload, old.StopAt, old.Log, old.Metrics
+	next.Settings, next.Reload, next.StopAt, next.Log, next.Metrics, next.Tracer = old.Settings, old.Reload, old.StopAt, old.Log, old.Metrics, old.Tracer
 	next = next.withDefaults()
 	if err := next.Validate(); err != nil {
 		return err

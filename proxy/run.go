@@ -151,6 +151,9 @@ func (s *Session) record(r *run, sh *pool.Shard, now, took int64, goesOn bool) {
 	if slow := s.srv.conf().SlowStatement; slow > 0 && took >= int64(slow) {
 		s.logSlow(r, sh, took)
 	}
+	if s.isTraced() {
+		s.trace(r, sh, now, took)
+	}
 	m := s.srv.metrics
 	m.kinds[r.kind].Add(s.id, took)
 	if sh != nil && (r.kind == tally.Shard || r.kind == tally.Commit) {

@@ -209,6 +209,9 @@ func (s *Server) end(sess *Session) {
 		}
 	}()
 	sess.client.Close()
+	if sess.traced != nil {
+		sess.traced.End()
+	}
 	s.metrics.clientGone()
 }
 

@@ -17,6 +17,7 @@ import (
 	"weft/pgerr"
 	"weft/planner"
 	"weft/pool"
+	"weft/span"
 	"weft/tally"
 	"weft/wire"
 )
@@ -121,8 +122,11 @@ type Session struct {
 
 	// What is counted of its statements, see run.go.
 	run         run
-	runShard    *pool.Shard // that works on it, alone
-	runShards   []string    // those of its legs
+	runShard    *pool.Shard   // that works on it, alone
+	runShards   []string      // those of its legs
+	traced      *span.Session // nil: it is not
+	parent      string        // the traceparent of the text that came last
+	runParts    []span.Part   // those of what is under way, if that is traced
 	bound1      bound1
 	portalFacts map[string]*parser.Facts // of named portals
 	lastAnswer  int64                    // when an Execute was answered last

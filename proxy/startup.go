@@ -282,6 +282,9 @@ func (st *starter) welcome(ctx context.Context, user, database string) (*Session
 	if s.conf().Pool.UserMode(user) == pool.ModeSession {
 		sess.pins |= pinSessionMode
 	}
+	if s.cfg.Tracer != nil {
+		sess.traced = s.cfg.Tracer.Session(user, database, clean(st.packet.Get("application_name")))
+	}
 	s.metrics.clientCame()
 	return sess, nil
 }

@@ -7,6 +7,7 @@ import (
 	"weft/auth"
 	"weft/console"
 	"weft/directory"
+	"weft/span"
 )
 
 // parts is what a proxy is made of beside the directory.
@@ -19,6 +20,7 @@ type parts struct {
 	store   directory.Store
 	current *directory.Current
 	id      string
+	tracer  *span.Tracer
 
 	// What the console asks.
 	settings func() []console.Setting

@@ -12,7 +12,7 @@ func newProxy(p parts, snapshot func() *directory.Snapshot, metrics prometheus.R
 	dir, _ := p.store.(proxy.Directory) // a store that lists no proxies cannot tell when all know a change
 	cfg := p.proxyConfig()
 	cfg.Snapshot, cfg.Directory, cfg.Entries, cfg.Reach, cfg.Proxy = snapshot, dir, p.current, p.current.Reach, p.id
-	cfg.Settings, cfg.Reload, cfg.Metrics = p.settings, p.reload, metrics
+	cfg.Settings, cfg.Reload, cfg.Metrics, cfg.Tracer = p.settings, p.reload, metrics, p.tracer
 	srv, err := proxy.New(cfg)
 	if err != nil {
 		return nil, err // not srv: a nil *proxy.Server is no nil frontend

@@ -50,6 +50,9 @@ func (s *Server) Reload(context.Context) (notes []string, err error) {
 		_ = level.UnmarshalText([]byte(next.Log.Level)) // validated: one of the four
 		s.opt.Level.Set(level)
 	}
+	if s.tracer != nil {
+		s.tracer.SetRatio(float64(next.Tracing.Ratio))
+	}
 	s.config.Store(&next)
 	changed := old.Changes(next)
 	s.log.Info("configuration reloaded", "changed", strings.Join(changed, "; "), "needs a restart", strings.Join(restart, ", "))

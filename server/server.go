@@ -20,6 +20,7 @@ import (
 	"weft/directory"
 	"weft/http"
 	"weft/proxy"
+	"weft/span"
 )
 
 // frontend is the part of proxy.Server that a Server runs.
@@ -38,6 +39,7 @@ type Server struct {
 	reading  sync.Mutex                    // held by whoever reads the file again
 	log      *slog.Logger
 	metrics  *prometheus.Registry
+	tracer   *span.Tracer // nil if not configured
 	current  *directory.Current
 	front    atomic.Pointer[frontend] // nil until the directory is there
 	http     *http.Server             // nil if not configured
@@ -113,6 +115,10 @@ func (s *Server) start(ctx context.Context, make maker) error {
 	}
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the process instead
+	if err := s.startTracing(ctx, hex.EncodeToString(id[:])); err != nil {
+		return err
+	}
+	parts.tracer = s.tracer
 	parts.settings, parts.reload = s.settings, s.Reload
 	parts.store, parts.current, parts.id = store, s.current, hex.EncodeToString(id[:])
 	front, err := make(parts, s.current.Snapshot, s.metrics)
@@ -141,6 +147,27 @@ func (s *Server) startHTTP() error {
 	}
 	s.http = http.Start(http.Config{Ready: s.Ready, Metrics: s.metrics, Pprof: s.opt.Config.HTTP.Pprof, Log: s.log}, l)
 	s.closers = append(s.closers, s.http.Close)
+	return nil
+}
+
+func (s *Server) startTracing(ctx context.Context, id string) (err error) {
+	cfg := s.opt.Config.Tracing
+	if cfg.Endpoint == "" {
+		return nil
+	}
+	s.tracer, err = span.New(ctx, span.Config{Endpoint: cfg.Endpoint, Ratio: float64(cfg.Ratio), Version: s.opt.Version, Proxy: id, Log: s.log})
+	if err != nil {
+		return err
+	}
+	s.closers = append(s.closers, func() error {
+		// What the collector does not take by then is lost.
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		if err := s.tracer.Close(ctx); err != nil {
+			s.log.Warn("the last traces were not sent", "err", err)
+		}
+		return nil
+	})
 	return nil
 }
 

@@ -30,6 +30,9 @@ type Target struct {
 	// itself, or weft's home shard.
 	Home *pgserver.Temp
 
+	// Log is weft's log file, empty for a plain server.
+	Log string
+
 	// Server is weft itself when it runs in this process, else nil.
 	Server *server.Server
 

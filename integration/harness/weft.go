@@ -258,7 +258,7 @@ func startWeft(ctx context.Context, name string, configure func(*config.Config))
 // target is a proxy over the cluster's shards.
 func (c *cluster) target(addr, log string) *Target {
 	home := c.shards[0]
-	t := &Target{Name: "weft", Addr: addr, Home: home, servers: c.shards, admin: &adminConn{server: home}}
+	t := &Target{Name: "weft", Addr: addr, Home: home, servers: c.shards, admin: &adminConn{server: home}, Log: log}
 	t.logs = func(tb testing.TB, failed func() bool) {
 		files := []string{log}
 		for _, s := range c.shards {
