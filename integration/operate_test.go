@@ -3,8 +3,11 @@ package integration
 import (
 	"context"
 	"encoding/hex"
+	"io"
 	"net"
+	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -393,5 +396,52 @@ func TestTraces(t *testing.T) {
 	}
 	if !tree || !adopted {
 		t.Errorf("tree %v, adopted %v in %d spans", tree, adopted, len(got.spans))
+	}
+}
+
+// TestMetrics: what the dashboard, the alerts and the page about operations name
+// is on /metrics, and the page names all that is.
+func TestMetrics(t *testing.T) {
+	target := harness.StartWeft(t, func(c *config.Config) { c.HTTP.Listen = "127.0.0.1:0" })
+	ctx := within(t, time.Minute)
+	c := target.Connect(t, "postgres")
+	for _, sql := range []string{"SELECT 1", "SELECT 1/0"} { // a metric of errors needs one
+		_, _ = c.Exec(ctx, sql)
+	}
+	resp, err := http.Get("http://" + target.Server.HTTPAddr().String() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE (\w+) (\w+)`).FindAllStringSubmatch(string(body), -1) {
+		there[m[1]] = true
+		if m[2] == "histogram" {
+			there[m[1]+"_bucket"], there[m[1]+"_sum"], there[m[1]+"_count"] = true, true, true
+		}
+	}
+	named := regexp.MustCompile(`\b(?:weft|go|process)_[a-z_]+[a-z]\b`)
+	for _, file := range []string{"../deploy/grafana.json", "../deploy/alerts.yml", "../docs/operations.md"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range named.FindAllString(string(text), -1) {
+			if !there[name] {
+				t.Errorf("%s names %s, which is not on /metrics", file, name)
+			}
+		}
+		if strings.HasSuffix(file, "operations.md") {
+			for name := range there {
+				base := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_sum"), "_count")
+				if strings.HasPrefix(name, "weft_") && !strings.Contains(string(text), "`"+base+"`") {
+					t.Errorf("%s does not name %s", file, base)
+				}
+			}
+		}
 	}
 }
