@@ -8,15 +8,15 @@
 //
 //	drivers ──▶ world: plain PostgreSQL          weft ──▶ shard-0 … shard-3, etcd
 //	   │                      ▲                   ▲       (in this process)
-//	   └── suite process ─────┴── first here ─────┴── then here
+//	   └── suite, twice ──────┴───────────────────┘
 //
 // Clients prove a password with SCRAM and must use TLS, on both targets alike. The
 // life of a suite:
 //
 //  1. Its language's install.sh runs, once per run.
 //  2. A database of its own is made on each target.
-//  3. Its command runs in its folder, first against PostgreSQL, which proves the suite, then
-//     against weft. It prints a line per check: ok NAME, not ok NAME: WHY, or skip NAME: WHY.
+//  3. Its command runs in its folder, against PostgreSQL, which proves the suite, and against
+//     weft at the same time (one after the other with -v). It prints a line per check: ok NAME, not ok NAME: WHY, or skip NAME: WHY.
 //     After ok NAME: an answer may stand, which must be the same on both targets.
 //  4. The runner compares the two lists and prints one line.
 //

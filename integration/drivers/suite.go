@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // suiteLimit bounds one suite on one target.
@@ -39,12 +41,7 @@ func (r *runner) run(ctx context.Context, s suite, notInstalled error) bool {
 		return false
 	}
 	logged := size(r.world.logFile())
-	plain, err := r.play(ctx, s, r.world.plainTarget())
-	if err != nil {
-		fmt.Fprintf(r.out, "FAIL  %-20s %v\n", s.Name, err)
-		return false
-	}
-	weft, err := r.play(ctx, s, r.world.weftTarget())
+	plain, weft, err := r.playBoth(ctx, s)
 	if err != nil {
 		fmt.Fprintf(r.out, "FAIL  %-20s %v\n", s.Name, err)
 		return false
@@ -68,6 +65,25 @@ func (r *runner) run(ctx context.Context, s suite, notInstalled error) bool {
 		}
 	}
 	return len(v.failed) == 0
+}
+
+// playBoth plays a suite on both targets, side by side unless somebody wants to read along: what a suite
+// does is mostly waiting.
+func (r *runner) playBoth(ctx context.Context, s suite) (plain, weft played, err error) {
+	var g errgroup.Group
+	if r.opts.verbose {
+		g.SetLimit(1)
+	}
+	g.Go(func() (err error) {
+		plain, err = r.play(ctx, s, r.world.plainTarget())
+		return err
+	})
+	g.Go(func() (err error) {
+		weft, err = r.play(ctx, s, r.world.weftTarget())
+		return err
+	})
+	err = g.Wait()
+	return plain, weft, err
 }
 
 // play runs a suite against one target, in a database of its own.
@@ -145,8 +161,8 @@ func (r *runner) environ(s suite, t target, database, out string) ([]string, err
 		// A directory for files: one with the name of a check is shown, if the check's answer differs.
 		"OUT=" + out,
 		// PostgreSQL's programs.
-		"PG_BIN=" + r.world.plain.Config().Install.Bin,
-		"PATH=" + r.world.plain.Config().Install.Bin + ":" + os.Getenv("PATH"),
+		"PG_BIN=" + r.world.bin,
+		"PATH=" + r.world.bin + ":" + os.Getenv("PATH"),
 		"LC_ALL=C.UTF-8", "TZ=UTC", "PSQLRC=/dev/null", "PAGER=cat",
 	}
 	set := map[string]bool{}

@@ -33,6 +33,7 @@ const shardCount = 4
 // world is the two targets: a plain PostgreSQL, and weft over four others.
 type world struct {
 	dir    string // certificates, etcd's data, weft's log
+	bin    string // PostgreSQL's programs
 	plain  *pgserver.Temp
 	shards []*pgserver.Temp // home first
 	weft   *server.Server
@@ -97,6 +98,9 @@ func (w *world) startServers(ctx context.Context) error {
 	}
 	w.plain = started[shardCount]
 	copy(w.shards, started)
+	if err == nil {
+		w.bin = w.plain.Config().Install.Bin
+	}
 	return err
 }
 
