@@ -21,7 +21,7 @@ type Config struct {
 	// AdminDatabase is the name of the database that answers about weft
 	// itself. A real database of that name cannot be reached.
 	AdminDatabase string `yaml:"admin_database"`
-	// AdminUsers may enter it. Empty: everyone who may connect.
+	// AdminUsers may enter it. Empty: Service.User.
 	AdminUsers []string `yaml:"admin_users,omitempty"`
 
 	HTTP    HTTP        `yaml:"http"`
@@ -68,9 +68,23 @@ type EtcdTLS struct {
 // HTTP is the endpoint for health, metrics and profiles.
 type HTTP struct {
 	Listen string `yaml:"listen,omitempty"` // empty: no HTTP
-	// Pprof serves /debug/pprof. It shows statement texts to whoever asks.
+	// Pprof serves /debug/pprof, which shows statement texts, to Users.
 	Pprof bool `yaml:"pprof"`
+	// Users may see what is not open to everybody: all but health and metrics.
+	Users []HTTPUser `yaml:"users,omitempty"`
+	// PrivateMetrics shows metrics to Users alone.
+	PrivateMetrics bool `yaml:"private_metrics"`
 }
+
+// HTTPUser is somebody who is asked for a password over HTTP.
+type HTTPUser struct {
+	Name string `yaml:"name"`
+	// Password is clear text or a verifier, as auth.User has it.
+	Password string `yaml:"password"`
+}
+
+// String returns the name, so that printing a user prints no password.
+func (u HTTPUser) String() string { return u.Name }
 
 // How clients may use TLS.
 const (
@@ -139,6 +153,13 @@ type Gather struct {
 // Limits keep one client, or many, from taking everything.
 type Limits struct {
 	MaxClients int `yaml:"max_clients"`
+	// MaxClientsPerUser and MaxClientsPerDatabase bound those of one user and
+	// of one database. 0: MaxClients alone.
+	MaxClientsPerUser     int `yaml:"max_clients_per_user"`
+	MaxClientsPerDatabase int `yaml:"max_clients_per_database"`
+	// AuthFailures is how many logins may fail in a minute from one address.
+	// 0: any number.
+	AuthFailures int `yaml:"auth_failures"`
 	// StartupTimeout is how long a client may take to log in.
 	StartupTimeout time.Duration `yaml:"startup_timeout"`
 	// DrainTimeout is how long running transactions may take to finish after
@@ -204,6 +225,7 @@ func Default() Config {
 		Gather: Gather{MaxBytes: 1 << 30, Scatter: true},
 		Limits: Limits{
 			MaxClients:     10_000,
+			AuthFailures:   100,         // no application fails so often, and no password is found so
 			StartupTimeout: time.Minute, // PostgreSQL's authentication_timeout
 			DrainTimeout:   30 * time.Second,
 			MaxQueryBytes:  1 << 30, // PostgreSQL's own bound

@@ -92,7 +92,7 @@ func TestMarshal(t *testing.T) {
 		Listen:        "[::]:1",
 		AdminDatabase: "adm",
 		AdminUsers:    []string{"ops"},
-		HTTP:          HTTP{Listen: ":2", Pprof: true},
+		HTTP:          HTTP{Listen: ":2", Pprof: true, Users: []HTTPUser{{Name: "o", Password: "p"}}, PrivateMetrics: true},
 		TLS:           TLS{Mode: TLSRequire, Cert: "c", Key: "k", ClientCA: "ca", ClientCert: ClientCertOptional, MinVersion: "1.3"},
 		Auth: auth.Config{
 			Method: auth.MethodMD5, MockSecret: "0123",
@@ -110,7 +110,7 @@ func TestMarshal(t *testing.T) {
 			MaxLifetime: 25 * time.Hour, ConnectTimeout: 250 * time.Millisecond, HealthInterval: 2 * time.Second,
 		},
 		Gather: Gather{MaxBytes: 5 << 20, MaxParallelShards: 2},
-		Limits: Limits{MaxClients: 4, StartupTimeout: 5 * time.Second, DrainTimeout: 6 * time.Second, MaxQueryBytes: 3 << 20},
+		Limits: Limits{MaxClients: 4, MaxClientsPerUser: 2, MaxClientsPerDatabase: 3, AuthFailures: 9, StartupTimeout: 5 * time.Second, DrainTimeout: 6 * time.Second, MaxQueryBytes: 3 << 20},
 		Log:    Log{Level: "debug", Format: "json", SlowStatement: 500 * time.Millisecond},
 
 		Statements: Statements{MaxBytes: 1 << 20},

@@ -19,6 +19,9 @@ func (c *Config) ResolveSecrets(from Sources) error {
 	from.resolve(&ps, "etcd.password", &c.Etcd.Password)
 	from.resolve(&ps, "auth.mock_secret", &c.Auth.MockSecret)
 	from.resolve(&ps, "service.password", &c.Service.Password)
+	for i := range c.HTTP.Users {
+		from.resolve(&ps, fmt.Sprintf("http.users[%d].password", i), &c.HTTP.Users[i].Password)
+	}
 	for i := range c.Auth.Users {
 		u := &c.Auth.Users[i]
 		path := fmt.Sprintf("auth.users[%d]", i)

@@ -31,6 +31,7 @@ func (c Config) problems() Problems {
 			ps.add("http.listen", "is the address of listen too: %s", c.Listen)
 		}
 	}
+	c.HTTP.problems(&ps)
 	if c.AdminDatabase == "" {
 		ps.add("admin_database", "is empty")
 	}
@@ -59,6 +60,20 @@ func (c Config) problems() Problems {
 	ps.choice("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	ps.choice("log.format", c.Log.Format, "text", "json")
 	return ps
+}
+
+func (h HTTP) problems(ps *Problems) {
+	for i, u := range h.Users {
+		if u.Name == "" || u.Password == "" {
+			ps.add("http.users["+strconv.Itoa(i)+"]", "name and password are needed")
+		}
+	}
+	if len(h.Users) == 0 && h.Pprof {
+		ps.add("http.pprof", "profiles show statement texts: name who may see them in http.users")
+	}
+	if len(h.Users) == 0 && h.PrivateMetrics {
+		ps.add("http.private_metrics", "nobody could see them: there are no http.users")
+	}
 }
 
 func (e Etcd) problems(ps *Problems) {
@@ -153,6 +168,9 @@ func (t Tracing) problems(ps *Problems) {
 
 func (l Limits) problems(ps *Problems) {
 	ps.between("limits.max_clients", l.MaxClients, 1, 1_000_000)
+	ps.between("limits.max_clients_per_user", l.MaxClientsPerUser, 0, 1_000_000)
+	ps.between("limits.max_clients_per_database", l.MaxClientsPerDatabase, 0, 1_000_000)
+	ps.between("limits.auth_failures", l.AuthFailures, 0, 1_000_000)
 	ps.positive("limits.startup_timeout", l.StartupTimeout)
 	ps.positive("limits.drain_timeout", l.DrainTimeout)
 	// PostgreSQL takes no message of 1 GiB or more.

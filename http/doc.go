@@ -6,6 +6,8 @@
 //	Prometheus ─────/metrics─▶ │
 //	go tool pprof ──/debug/pprof (only if switched on)
 //
+// Health and metrics are open; for the rest guard.go asks for a user of its own.
+//
 // It takes functions, not the proxy: a process in which the proxy has not
 // started yet, or is draining, is the one whose health matters. Server owns
 // one goroutine, ended by Close. Start reading at Handler.

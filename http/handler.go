@@ -24,6 +24,12 @@ type Config struct {
 	// Pprof serves /debug/pprof. Default off: a heap profile shows what is in
 	// memory, statements included.
 	Pprof bool
+	// Users may see what is not open to everybody: all but health, metrics and
+	// the list of what there is.
+	Users []User
+	// PrivateMetrics shows metrics to Users alone. They name users and
+	// databases.
+	PrivateMetrics bool
 	// Log receives what goes wrong. Default: discarded.
 	Log *slog.Logger
 }
@@ -62,7 +68,11 @@ func Handler(cfg Config) http.Handler {
 		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, index) })
-	return mux
+	g := &guard{next: mux, open: []string{"", "GET /{$}", "GET /readyz", "GET /livez"}, users: cfg.Users, log: cfg.Log}
+	if !cfg.PrivateMetrics {
+		g.open = append(g.open, "GET /metrics")
+	}
+	return g
 }
 
 func answer(w http.ResponseWriter, err error) {

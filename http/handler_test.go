@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"weft/auth"
 )
 
 func start(t *testing.T, cfg Config) *Server {
@@ -30,7 +32,19 @@ func start(t *testing.T, cfg Config) *Server {
 
 func get(t *testing.T, s *Server, path string) (int, string) {
 	t.Helper()
-	resp, err := http.Get("http://" + s.Addr().String() + path)
+	return getAs(t, s, "", "", path)
+}
+
+func getAs(t *testing.T, s *Server, user, password, path string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Addr().String()+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if user != "" {
+		req.SetBasicAuth(user, password)
+	}
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,12 +99,63 @@ func TestEndpoints(t *testing.T) {
 }
 
 func TestPprof(t *testing.T) {
-	s := start(t, Config{Ready: func(context.Context) error { return nil }, Pprof: true})
-	if code, body := get(t, s, "/debug/pprof/goroutine?debug=1"); code != 200 || !strings.Contains(body, "TestPprof") {
+	verifier, err := auth.Verifier("right")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, Config{Ready: func(context.Context) error { return nil }, Pprof: true, Users: []User{{"ops", verifier}, {"dev", "clear"}}})
+	if code, body := getAs(t, s, "ops", "right", "/debug/pprof/goroutine?debug=1"); code != 200 || !strings.Contains(body, "TestPprof") {
 		t.Errorf("goroutine profile: %d %q", code, body)
 	}
 	if code, _ := get(t, s, "/metrics"); code != 404 {
 		t.Errorf("/metrics without a gatherer: %d", code)
+	}
+}
+
+// TestGuard: health is open, metrics are unless they are private, and the rest is
+// for users, whatever the path looks like.
+func TestGuard(t *testing.T) {
+	private := start(t, Config{
+		Ready: func(context.Context) error { return nil }, Metrics: prometheus.NewRegistry(), Pprof: true, PrivateMetrics: true,
+		Users: []User{{"ops", "right"}},
+	})
+	open := start(t, Config{Ready: func(context.Context) error { return nil }, Metrics: prometheus.NewRegistry(), Pprof: true})
+	for _, c := range []struct {
+		s                    *Server
+		user, password, path string
+		code                 int
+	}{
+		{private, "", "", "/readyz", 200},
+		{private, "", "", "/livez", 200},
+		{private, "", "", "/", 200},
+		{private, "", "", "/nowhere", 404},
+		{private, "", "", "/metrics", 401},
+		{private, "ops", "right", "/metrics", 200},
+		{private, "ops", "wrong", "/metrics", 401},
+		{private, "ops", "", "/metrics", 401},
+		{private, "nobody", "right", "/metrics", 401},
+		{private, "", "", "/debug/pprof/", 401},
+		{private, "", "", "/debug/pprof/heap", 401},
+		{private, "", "", "/livez/../debug/pprof/heap", 401},
+		{private, "", "", "//debug/pprof/heap", 401},
+		{private, "", "", "/debug/pprof/cmdline", 401},
+		{private, "ops", "right", "/debug/pprof/cmdline", 200},
+		{open, "", "", "/metrics", 200},
+		{open, "", "", "/debug/pprof/heap", 403},
+		{open, "ops", "", "/debug/pprof/heap", 403},
+	} {
+		if code, _ := getAs(t, c.s, c.user, c.password, c.path); code != c.code {
+			t.Errorf("%s as %q with %q: %d, want %d", c.path, c.user, c.password, code, c.code)
+		}
+	}
+	for range failuresPerMinute {
+		getAs(t, private, "ops", "guess", "/metrics")
+	}
+	if code, _ := getAs(t, private, "ops", "right", "/metrics"); code != 429 {
+		t.Errorf("after many failures: %d", code)
+	}
+	if code, _ := get(t, private, "/readyz"); code != 200 {
+		t.Errorf("health after many failures: %d", code)
 	}
 }
 

@@ -23,7 +23,7 @@ const maxAdmin = 1000
 
 // welcomeAdmin admits a client to weft's own console instead of a database.
 func (st *starter) welcomeAdmin(sess *Session) (*Session, error) {
-	if users := st.srv.conf().AdminUsers; len(users) > 0 && !slices.Contains(users, sess.user) {
+	if !st.srv.isAdmin(sess.user) {
 		return nil, pgerr.Fatal(pgerr.InsufficientPrivilege, "user %q may not use the admin database", sess.user).
 			WithHint("Add the user to admin_users in weft.yaml.")
 	}
@@ -38,6 +38,16 @@ func (st *starter) welcomeAdmin(sess *Session) (*Session, error) {
 	sess.admin = &admin{statements: map[string]string{}, portals: map[string]*adminPortal{}}
 	st.srv.metrics.clientCame()
 	return sess, nil
+}
+
+// isAdmin reports whether a user may use the console. If nobody is named, it is
+// whoever has all rights on the shards anyway.
+func (s *Server) isAdmin(user string) bool {
+	cfg := s.conf()
+	if len(cfg.AdminUsers) == 0 {
+		return user == cfg.ServiceUser
+	}
+	return slices.Contains(cfg.AdminUsers, user)
 }
 
 // stepAdmin handles one message of a client of the console.

@@ -43,10 +43,16 @@ type Config struct {
 	Pool pool.Config
 	// AdminDatabase is the name of weft's own console. Default "weft".
 	AdminDatabase string
-	// AdminUsers may enter it. Default: every user that may connect.
+	// AdminUsers may enter it. Default: ServiceUser.
 	AdminUsers []string
 	// MaxClients bounds the client connections. Default 10000.
 	MaxClients int
+	// MaxClientsPerUser and MaxClientsPerDatabase bound those of one user and of
+	// one database. Default 0: MaxClients alone.
+	MaxClientsPerUser, MaxClientsPerDatabase int
+	// AuthFailures is how many logins may fail in a minute from one address.
+	// Default 0: any number.
+	AuthFailures int
 	// StartupTimeout bounds the dialogue before the first query. Default 60s.
 	StartupTimeout time.Duration
 	// DrainTimeout is how long running transactions may take at the end.
@@ -159,7 +165,7 @@ func (c Config) Validate() error {
 	if c.Gather.MaxBytes < 0 || c.Gather.MaxParallelShards < 0 {
 		errs = append(errs, errors.New("proxy: bounds of a gather must not be negative"))
 	}
-	if c.MaxClients < 0 || c.StartupTimeout < 0 || c.DrainTimeout < 0 || c.MaxQueryBytes < 0 {
+	if c.MaxClients < 0 || c.MaxClientsPerUser < 0 || c.MaxClientsPerDatabase < 0 || c.AuthFailures < 0 || c.StartupTimeout < 0 || c.DrainTimeout < 0 || c.MaxQueryBytes < 0 {
 		errs = append(errs, errors.New("proxy: limits must not be negative"))
 	}
 	return errors.Join(append(errs, c.Pool.Validate())...)

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weft/auth"
 	"weft/parser"
 	"weft/pgerr"
 	"weft/planner"
@@ -19,6 +20,7 @@ import (
 	"weft/schema"
 	"weft/sequence"
 	"weft/tally"
+	"weft/wire"
 )
 
 // Server accepts clients and runs their sessions.
@@ -62,16 +64,19 @@ type Server struct {
 	forgets forgets
 
 	passwords *passwords
+	failures  auth.Failures
 
 	block  int32 // where the IDs of sessions begin
 	relays chan struct{}
 
-	mu        sync.Mutex
-	lastID    int32 // of a session, within the block
-	sessions  map[int32]*Session
-	starting  map[net.Conn]bool // clients that have not got through startup
-	hubs      map[string]*hub
-	listeners map[net.Listener]bool
+	mu       sync.Mutex
+	lastID   int32 // of a session, within the block
+	sessions map[int32]*Session
+	// How many of them each user and database has.
+	byUser, byDatabase map[string]int
+	starting           map[net.Conn]bool // clients that have not got through startup
+	hubs               map[string]*hub
+	listeners          map[net.Listener]bool
 }
 
 // firstID is where the process IDs that clients see begin: above every process
@@ -93,7 +98,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, log: cfg.Log, pool: p, texts: parser.NewCache(cfg.FactsBytes),
 		sessions: map[int32]*Session{}, hubs: map[string]*hub{}, listeners: map[net.Listener]bool{},
-		starting: map[net.Conn]bool{}, relays: make(chan struct{}, maxRelays),
+		starting: map[net.Conn]bool{}, byUser: map[string]int{}, byDatabase: map[string]int{}, relays: make(chan struct{}, maxRelays),
 	}
 	s.passwords = newPasswords(s)
 	s.now.Store(&cfg)
@@ -147,6 +152,10 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 }
 
+// spareStarts is how many connections may be in startup beside those that could
+// become clients: cancel requests, and clients that will be told why not.
+const spareStarts = 100
+
 // handle runs a client's connection from its first byte.
 func (s *Server) handle(conn net.Conn) {
 	// The deadline first: Close overrides it for those it finds registered.
@@ -154,6 +163,14 @@ func (s *Server) handle(conn net.Conn) {
 	s.mu.Lock()
 	if s.drain.Load() {
 		s.mu.Unlock()
+		conn.Close()
+		return
+	}
+	if len(s.starting) >= s.conf().MaxClients+spareStarts {
+		s.mu.Unlock()
+		// Not read from: whoever opens so many connections may not write either.
+		_, _ = conn.Write(wire.AppendError(nil, pgerr.Fatal(pgerr.TooManyConnections, "sorry, too many clients already").
+			WithHint("Too many clients are logging in at once.")))
 		conn.Close()
 		return
 	}
@@ -194,7 +211,7 @@ func (s *Server) protect(conn net.Conn, f func() *Session) (sess *Session) {
 // end takes a session apart, whatever state it is in.
 func (s *Server) end(sess *Session) {
 	s.mu.Lock()
-	delete(s.sessions, sess.id)
+	s.dismiss(sess)
 	s.mu.Unlock()
 	func() {
 		defer func() {
@@ -227,13 +244,44 @@ func (s *Server) admit(sess *Session) *pgerr.Error {
 		return pgerr.Fatal(pgerr.TooManyConnections, "sorry, too many clients already").
 			WithHint("weft's limits.max_clients is %d.", limit)
 	}
+	if limit := s.conf().MaxClientsPerUser; limit > 0 && s.byUser[sess.user] >= limit {
+		return pgerr.Fatal(pgerr.TooManyConnections, "too many connections for role %q", sess.user).
+			WithHint("weft's limits.max_clients_per_user is %d.", limit)
+	}
+	if limit := s.conf().MaxClientsPerDatabase; limit > 0 && s.byDatabase[sess.database()] >= limit {
+		return pgerr.Fatal(pgerr.TooManyConnections, "too many connections for database %q", sess.database()).
+			WithHint("weft's limits.max_clients_per_database is %d.", limit)
+	}
 	for ok := true; ok; _, ok = s.sessions[sess.id] {
 		s.lastID = (s.lastID + 1) % firstID
 		sess.id = s.block + s.lastID
 	}
 	sess.log = s.log.With("session", sess.id)
 	s.sessions[sess.id] = sess
+	s.byUser[sess.user]++
+	s.byDatabase[sess.database()]++
 	return nil
+}
+
+// dismiss undoes admit. mu is held.
+func (s *Server) dismiss(sess *Session) {
+	delete(s.sessions, sess.id)
+	for _, c := range []struct {
+		count map[string]int
+		name  string
+	}{{s.byUser, sess.user}, {s.byDatabase, sess.database()}} {
+		if c.count[c.name]--; c.count[c.name] <= 0 {
+			delete(c.count, c.name)
+		}
+	}
+}
+
+// database is the name of the one the client has asked for.
+func (s *Session) database() string {
+	if s.db == nil {
+		return s.srv.cfg.AdminDatabase
+	}
+	return s.db.Name
 }
 
 // holders calls f for each session that holds a backend now.

@@ -95,12 +95,20 @@ func (st *starter) run(ctx context.Context) (*Session, error) {
 		return nil, pgerr.Fatal(pgerr.InvalidAuthorizationSpec, "weft requires TLS for this connection").
 			WithHint("Add sslmode=require to the connection string.")
 	}
+	remote := st.stream.Conn().RemoteAddr()
+	if wait := st.srv.failures.Wait(st.srv.conf().AuthFailures, remote, time.Now()); wait > 0 {
+		return nil, pgerr.Fatal(pgerr.InvalidAuthorizationSpec, "too many authentication failures from this address").
+			WithHint("Try again in %v.", wait.Round(time.Second)+time.Second)
+	}
 	door := st.srv.conf().Auth
 	who, err := door.Authenticate(ctx, st, auth.Request{
-		User: user, Database: database, Remote: st.stream.Conn().RemoteAddr(), TLS: st.tls, ServerCertificate: st.cert,
+		User: user, Database: database, Remote: remote, TLS: st.tls, ServerCertificate: st.cert,
 		Passwords: st.srv.passwords.by(door.Query()),
 	})
 	if err != nil {
+		if e := (*pgerr.Error)(nil); errors.As(err, &e) && (e.Code == pgerr.InvalidPassword || e.Code == pgerr.InvalidAuthorizationSpec) {
+			st.srv.failures.Note(st.srv.conf().AuthFailures, remote, time.Now())
+		}
 		return nil, err
 	}
 	st.srv.pool.Learn(user, who.Keys)
@@ -321,7 +329,7 @@ func (st *starter) admitted(sess *Session, params map[string]string) error {
 	b = wire.AppendReadyForQuery(b, wire.TxIdle)
 	if _, err := st.stream.Write(b); err != nil {
 		s.mu.Lock()
-		delete(s.sessions, sess.id)
+		s.dismiss(sess)
 		s.mu.Unlock()
 		return err
 	}

@@ -145,7 +145,14 @@ func (s *Server) startHTTP() error {
 	if err != nil {
 		return fmt.Errorf("http: %w", err)
 	}
-	s.http = http.Start(http.Config{Ready: s.Ready, Metrics: s.metrics, Pprof: s.opt.Config.HTTP.Pprof, Log: s.log}, l)
+	cfg := s.opt.Config.HTTP
+	users := make([]http.User, len(cfg.Users))
+	for i, u := range cfg.Users {
+		users[i] = http.User(u)
+	}
+	s.http = http.Start(http.Config{
+		Ready: s.Ready, Metrics: s.metrics, Pprof: cfg.Pprof, Users: users, PrivateMetrics: cfg.PrivateMetrics, Log: s.log,
+	}, l)
 	s.closers = append(s.closers, s.http.Close)
 	return nil
 }

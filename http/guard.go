@@ -1,0 +1,78 @@
+package http
+
+import (
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"weft/auth"
+)
+
+// User may see what not everybody may.
+type User struct {
+	Name string
+	// Password as auth.User has it: clear text or a verifier.
+	Password string
+}
+
+// guard asks for a user, by HTTP's basic authentication, wherever what is asked
+// for is not open to everybody.
+type guard struct {
+	next     *http.ServeMux
+	open     []string // patterns of next; "" is what there is not
+	users    []User
+	failures auth.Failures
+	log      *slog.Logger
+}
+
+// failuresPerMinute is how many wrong passwords one address may send.
+const failuresPerMinute = 100
+
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if _, pattern := g.next.Handler(r); slices.Contains(g.open, pattern) {
+		g.next.ServeHTTP(w, r)
+		return
+	}
+	if len(g.users) == 0 {
+		http.Error(w, "nobody may see this: weft.yaml has no http.users", http.StatusForbidden)
+		return
+	}
+	addr := remote(r)
+	if wait := g.failures.Wait(failuresPerMinute, addr, time.Now()); wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
+		http.Error(w, "too many authentication failures from this address", http.StatusTooManyRequests)
+		return
+	}
+	name, password, given := r.BasicAuth()
+	if given && g.knows(name, password) {
+		g.next.ServeHTTP(w, r)
+		return
+	}
+	if given {
+		g.failures.Note(failuresPerMinute, addr, time.Now())
+		g.log.Warn("HTTP authentication failed", "user", name, "client", r.RemoteAddr, "path", r.URL.Path)
+	}
+	w.Header().Set("WWW-Authenticate", `Basic realm="weft", charset="UTF-8"`)
+	http.Error(w, "a user of http.users in weft.yaml is needed", http.StatusUnauthorized)
+}
+
+func (g *guard) knows(name, password string) bool {
+	for _, u := range g.users {
+		if u.Name == name {
+			return auth.Check(name, u.Password, password)
+		}
+	}
+	return false
+}
+
+// remote is the peer's address; requests come over TCP.
+func remote(r *http.Request) net.Addr {
+	addr, err := net.ResolveTCPAddr("tcp", r.RemoteAddr) // numbers: nothing is looked up
+	if err != nil {
+		return nil
+	}
+	return addr
+}
