@@ -29,6 +29,7 @@ var suites = []suite{
 	{Name: "python/psycopg3", Dir: "python", Command: []string{"/usr/bin/python3", "psycopg3_suite.py"}},
 	{Name: "python/sqlalchemy", Dir: "python", Command: []string{"/usr/bin/python3", "sqlalchemy_suite.py"}},
 	{Name: "python/django", Dir: "python", Command: []string{"/usr/bin/python3", "django_suite.py"}},
+	{Name: "java/jdbc", Dir: "java", Command: []string{"java", "-cp", "$BUILD:/usr/share/java/postgresql.jar", "Jdbc"}},
 }
 
 // nodeCommand runs a file where install.sh has put the packages beside it.
