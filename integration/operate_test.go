@@ -116,6 +116,31 @@ func TestOwnTables(t *testing.T) {
 			t.Errorf("%s: %d, %v", sql, n, err)
 		}
 	}
+	for _, sql := range []string{"CREATE TABLE own_join (k int PRIMARY KEY)", "SELECT weft.shard_table('own_join', 'k')", "INSERT INTO own_join SELECT generate_series(1, 10)"} {
+		if _, err := c.Exec(ctx, sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	defer func() { _, _ = c.Exec(context.Background(), "DROP TABLE own_join") }() // its declaration too
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+		for _, begin := range []string{"", "BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ"} {
+			if begin != "" {
+				_, _ = c.Exec(ctx, begin)
+			}
+			for range 2 {
+				var n, shards int
+				if err := c.QueryRow(ctx, "SELECT count(*), count(DISTINCT s.name) FROM own_join JOIN weft.shards s ON s.weight >= $1", mode, 0).Scan(&n, &shards); err != nil ||
+					n != 10*harness.ShardCount || shards != harness.ShardCount {
+					t.Errorf("%v, %q: %d rows of %d shards, %v", mode, begin, n, shards, err)
+				}
+			}
+			if begin != "" {
+				if _, err := c.Exec(ctx, "COMMIT"); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
 	// Nothing of it stays with the backend, whoever has it next.
 	var left string
 	for range 5 {

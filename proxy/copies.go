@@ -108,7 +108,7 @@ func (s *Session) describeCopies(x *gathering) error {
 		return err
 	}
 	if len(cols) != len(x.d.Columns)+x.write.Copies.Carried {
-		s.log.Error("a reference table's rows have other columns", "sql", sql)
+		s.log.Error("a reference table's rows have other columns", "sql", logged(sql))
 		return pgerr.New(pgerr.InternalError, "the statement cannot be put together: it returns %d columns", len(cols))
 	}
 	d := *x.d

@@ -96,7 +96,7 @@ func (s *Session) describePieces(x *gathering, d *plan.Description) error {
 			return err
 		}
 		if err != nil {
-			s.log.Error("a piece cannot be described", "sql", string(sql), "err", err)
+			s.log.Error("a piece cannot be described", "sql", logged(string(sql)), "err", err)
 			return pgerr.New(pgerr.InternalError, "a part of the statement cannot be described: %s", pgerr.From(err).Message)
 		}
 		d.Pieces = append(d.Pieces, cols)

@@ -284,7 +284,7 @@ func (s *Session) checkRemainder(x *gathering, d *plan.Description) error {
 		return err
 	}
 	if err != nil {
-		s.log.Error("the remainder cannot be described", "sql", sql, "err", err)
+		s.log.Error("the remainder cannot be described", "sql", logged(sql), "err", err)
 		return pgerr.New(pgerr.InternalError, "the statement cannot be put together: %s", pgerr.From(err).Message)
 	}
 	want := d.Columns
@@ -316,7 +316,7 @@ func (s *Session) checkColumns(cols, want []plan.Column, sql string) error {
 		}
 	}
 	if len(differ) > 0 {
-		s.log.Error("the remainder has another result", "sql", sql, "differ", differ)
+		s.log.Error("the remainder has another result", "sql", logged(sql), "differ", differ)
 		return pgerr.New(pgerr.InternalError, "the statement cannot be put together: its result would differ in %s", strings.Join(differ, ", "))
 	}
 	return nil

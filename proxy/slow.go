@@ -38,3 +38,13 @@ func (s *Session) logSlow(r *run, sh *pool.Shard, took int64) {
 	}
 	s.log.LogAttrs(context.Background(), slog.LevelInfo, "slow statement", append(attrs, slog.String("statement", text))...)
 }
+
+// logged is a text of weft's own making as the log may have it: the client's values
+// are in it.
+func logged(sql string) string {
+	var scan parser.Scanner
+	if !scan.Scan([]byte(sql), parser.Options{}) {
+		return "not readable"
+	}
+	return parser.Statement(string(scan.Norm))
+}

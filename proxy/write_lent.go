@@ -71,7 +71,7 @@ func (s *Session) describeLent(x *gathering, d *plan.Description, in *finish.Inp
 	sql := string(w.Text.Append(nil, fill))
 	_, cols, err := finish.Describe(s.conn, sql, in.AppendTypes(d.Params[:len(d.Params):len(d.Params)]))
 	if err != nil && blames(err) {
-		s.log.Error("what the shards are to run cannot be described", "sql", sql, "err", err)
+		s.log.Error("what the shards are to run cannot be described", "sql", logged(sql), "err", err)
 		err = pgerr.New(pgerr.InternalError, "the statement cannot be put together: %s", pgerr.From(err).Message)
 	}
 	return cols, sql, err
