@@ -38,6 +38,27 @@ func TestManyListeners(t *testing.T) {
 	}
 }
 
+// TestUnlisten: who stops listening has heard what was sent before, and hears no more. A backend tells
+// an idle client at once; through the connection that listens for all it must not come too late.
+func TestUnlisten(t *testing.T) {
+	target := harness.Weft(t)
+	target.Reset(t)
+	listener, speaker := target.Connect(t, "postgres"), target.Connect(t, "postgres")
+	for i := range 50 {
+		mustExec(t, listener, "listen news")
+		mustExec(t, speaker, fmt.Sprintf("notify news, '%d'", i))
+		mustExec(t, listener, []string{"unlisten news", "unlisten *"}[i%2])
+		mustExec(t, speaker, "notify news, 'too late'")
+		got, err := listener.WaitForNotification(within(t, 5*time.Second))
+		if err != nil {
+			t.Fatalf("round %d: %v", i, err)
+		}
+		if got.Payload != fmt.Sprint(i) {
+			t.Fatalf("round %d: heard %q", i, got.Payload)
+		}
+	}
+}
+
 // TestListenSurvives: after the server was killed and is back, a listener is
 // either told that its session is gone or hears again. It is never deaf.
 func TestListenSurvives(t *testing.T) {

@@ -45,8 +45,28 @@ func (s *Server) hub(db *pool.Database) *hub {
 }
 
 // set makes the hub deliver exactly these channels to a session. When it
-// returns nil, every notification sent from now on reaches the session.
+// returns nil, every notification sent from now on reaches the session. On channels that
+// it loses, it has got what was sent before: a backend's client that sits idle has, too.
 func (h *hub) set(s *Session, channels map[string]bool) error {
+	if h.takes(s, channels) {
+		h.sync()
+	}
+	return h.assign(s, channels)
+}
+
+// takes reports whether a session would lose a channel.
+func (h *hub) takes(s *Session, channels map[string]bool) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for ch, subs := range h.subs {
+		if subs[s] && !channels[ch] {
+			return true
+		}
+	}
+	return false
+}
+
+func (h *hub) assign(s *Session, channels map[string]bool) error {
 	h.mu.Lock()
 	if len(channels) > 0 && h.conn == nil {
 		h.mu.Unlock()
@@ -108,7 +128,7 @@ func (h *hub) forget(s *Session) {
 	if h == nil || len(s.channels) == 0 {
 		return
 	}
-	_ = h.set(s, nil)
+	_ = h.assign(s, nil)
 }
 
 // sync returns when everything notified before the call has been delivered to

@@ -192,7 +192,7 @@ equal "copy bad leaves nothing" 0 q -c "select count(*) from orders where id >= 
 script "listen" <<'SQL'
 listen news;
 \! psql -X -q -c "notify news, 'from another'"
-select 1;
+select pg_sleep(0.3);
 unlisten news;
 SQL
 
