@@ -30,6 +30,8 @@ var suites = []suite{
 	{Name: "python/sqlalchemy", Dir: "python", Command: []string{"/usr/bin/python3", "sqlalchemy_suite.py"}},
 	{Name: "python/django", Dir: "python", Command: []string{"/usr/bin/python3", "django_suite.py"}},
 	{Name: "java/jdbc", Dir: "java", Command: []string{"java", "-cp", "$BUILD:/usr/share/java/postgresql.jar", "Jdbc"}},
+	{Name: "ruby/pg", Dir: "ruby", Command: []string{"/usr/bin/ruby", "pg_suite.rb"}},
+	{Name: "ruby/activerecord", Dir: "ruby", Command: []string{"/usr/bin/ruby", "active_record_suite.rb"}},
 }
 
 // nodeCommand runs a file where install.sh has put the packages beside it.
