@@ -38,7 +38,11 @@ func (*source) Pools() []console.Pool {
 func (*source) Shards() []console.Shard {
 	return []console.Shard{{Name: "home", Hosts: []string{"h1:1", `h"2`}, Home: true, Weight: 1, Buckets: 7, Seconds: 0.5, ConnectionLimit: 80}}
 }
-func (*source) Placement() []console.Range { return []console.Range{{First: 0, Last: 6, Shard: "home"}} }
+
+func (*source) Placement() []console.Range {
+	return []console.Range{{First: 0, Last: 6, Shard: "home"}}
+}
+
 func (*source) Tables() []console.Sharded {
 	return []console.Sharded{{Database: "app", Schema: "public", Name: "t", Kind: "reference", Columns: []string{}, State: "active"}}
 }
@@ -49,8 +53,15 @@ func (*source) Statements() []console.Statement {
 		{ID: 2, User: "b", Database: "app", Text: "SELECT x", Kind: "gather", Calls: 1, Total: time.Second, Since: since},
 	}
 }
-func (*source) Stats() []console.Stat       { return []console.Stat{{Kind: "shard", Count: 3, Seconds: 0.25, Median: 1, NinetyNinth: 5}} }
-func (*source) Settings() []console.Setting { return []console.Setting{{Name: "listen", Value: ":6432"}, {Name: "log.level", Value: "info", Reload: true}} }
+
+func (*source) Stats() []console.Stat {
+	return []console.Stat{{Kind: "shard", Count: 3, Seconds: 0.25, Median: 1, NinetyNinth: 5}}
+}
+
+func (*source) Settings() []console.Setting {
+	return []console.Setting{{Name: "listen", Value: ":6432"}, {Name: "log.level", Value: "info", Reload: true}}
+}
+
 func (*source) Transactions(context.Context) []console.Transaction {
 	age := 1.5
 	return []console.Transaction{{GID: "g", Database: "app", Shard: "s1", State: "prepared", Age: &age, Participants: []string{"s2"}}, {Shard: "s3", State: "unreachable"}}

@@ -20,7 +20,7 @@ func TestHistogram(t *testing.T) {
 			t.Errorf("quantile %v: %d, want %d", q, got, want)
 		}
 	}
-	if (NewHistogram(Durations).Read().Quantile(0.5)) != 0 {
+	if NewHistogram(Durations).Read().Quantile(0.5) != 0 {
 		t.Error("a quantile of nothing")
 	}
 	if !slices.IsSorted(Durations) || !slices.IsSorted(Bytes) {
