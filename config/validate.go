@@ -86,6 +86,10 @@ func (e Etcd) problems(ps *Problems) {
 		host := ep
 		if strings.Contains(ep, "://") {
 			u, err := url.Parse(ep)
+			if err == nil && u.User != nil {
+				ps.add(path, "has a user in it: use etcd.username and etcd.password")
+				continue
+			}
 			if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Path != "" && u.Path != "/" {
 				ps.add(path, "%q is not http://host:port or https://host:port", ep)
 				continue

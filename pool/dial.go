@@ -99,7 +99,7 @@ func (sh *Shard) connConfig(key Key) (*pgconn.Config, error) {
 	kv("port", strings.Join(ports, ","))
 	kv("user", user)
 	kv("database", key.Database)
-	kv("password", u.ServerPassword)
+	kv("password", "") // not here: an error would quote it
 	if _, ok := spec.Options["sslmode"]; !ok {
 		kv("sslmode", "prefer")
 	}
@@ -113,8 +113,11 @@ func (sh *Shard) connConfig(key Key) (*pgconn.Config, error) {
 	}
 	pc, err := pgconn.ParseConfig(b.String())
 	if err != nil {
-		return nil, pgerr.New(pgerr.InternalError, "shard %q cannot be dialled: %s", sh.Name, err)
+		// Without the string that could not be read: it has the key file's password.
+		_, reason, _ := strings.Cut(err.Error(), "`: ")
+		return nil, pgerr.New(pgerr.InternalError, "shard %q cannot be dialled: %s", sh.Name, reason)
 	}
+	pc.Password = u.ServerPassword
 	pc.RuntimeParams = key.params()
 	if u.Role != "" {
 		// As a startup parameter it is what RESET ROLE goes back to. It wins over

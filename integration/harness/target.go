@@ -35,6 +35,8 @@ type Target struct {
 
 	// Server is weft itself when it runs in this process, else nil.
 	Server *server.Server
+	// LogFile is what it logs to then.
+	LogFile string
 
 	servers []*pgserver.Temp // every PostgreSQL server behind Addr
 	admin   *adminConn

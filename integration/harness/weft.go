@@ -240,15 +240,19 @@ func startWeft(ctx context.Context, name string, configure func(*config.Config))
 	if err != nil {
 		return nil, nil, errors.Join(err, l.Close())
 	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(cfg.Log.Level)); err != nil {
+		return nil, nil, errors.Join(err, log.Close())
+	}
 	s, err := server.Start(ctx, server.Options{
 		Config: cfg, Listener: l,
-		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelInfo})),
+		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level})),
 	})
 	if err != nil {
 		return nil, nil, errors.Join(err, log.Close())
 	}
 	t := c.target(s.Addr().String(), log.Name())
-	t.Server = s
+	t.Server, t.LogFile = s, log.Name()
 	stop := func() error {
 		return errors.Join(t.admin.close(context.Background()), s.Close(), log.Close())
 	}

@@ -70,9 +70,12 @@ func TestClimb(t *testing.T) {
 		w := start(t, []auth.User{mode.user})
 		for _, db := range []string{vault, plain} {
 			t.Run(mode.name+"/"+db, func(t *testing.T) {
-				for _, climb := range climbs {
+				for i, climb := range climbs {
+					if db == vault && i%3 != 0 && !*long {
+						continue // slower, and the same
+					}
 					tryClimb(t, w, db, climb)
-					if db == plain || *long {
+					if *long || db == plain && i%2 == 0 {
 						tryClimb(t, w, db, "BEGIN; SELECT count(*) FROM mine; "+climb)
 					}
 				}
