@@ -21,6 +21,7 @@ var query = strings.Join([]string{
 	`SET LOCAL lock_timeout = '3s'`,
 	`SET LOCAL statement_timeout = 0`,
 	`SET LOCAL jit = off`,
+	`SET LOCAL client_encoding = 'UTF8'`, // the client's may have no character for what a name or a function is written with
 	`SET LOCAL quote_all_identifiers = off`,
 	`SET LOCAL datestyle = 'ISO'`,
 	`SET LOCAL intervalstyle = 'postgres'`,

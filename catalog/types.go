@@ -62,6 +62,7 @@ var builtinShapes = map[uint32]*typeShape{
 const typesQuery = `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;
 SET LOCAL statement_timeout = 0;
 SET LOCAL jit = off;
+SET LOCAL client_encoding = 'UTF8';
 SELECT 't', t.oid, n.nspname, t.typname, t.typtype, t.typarray, t.typbasetype, r.rngsubtype, m.rngtypid
 FROM pg_catalog.pg_type t
 JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace AND n.nspname !~ '^pg_(toast|temp)'

@@ -217,7 +217,7 @@ func (s *Session) onShard(ctx context.Context, sh *pool.Shard, text string) erro
 
 // learnEffects loads what functions of the database may do to sessions.
 func (s *Server) learnEffects(db *pool.Database, c *pool.Conn) error {
-	rows, err := c.Ask("", "SET LOCAL search_path = pg_catalog; "+catalog.EffectsQuery)
+	rows, err := c.Ask("", "SET LOCAL client_encoding = 'UTF8'; SET LOCAL search_path = pg_catalog; "+catalog.EffectsQuery)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ BEGIN
 	IF found IS NULL THEN
 		RAISE object_not_in_prerequisite_state USING
 			MESSAGE = pg_catalog.format('the rows of weft.%s are known to weft alone', rows.name),
-			HINT = pg_catalog.format('Ask weft, not the shard, and name the table in the statement itself: SELECT … FROM weft.%s.', rows.name);
+			HINT = pg_catalog.format('Ask weft, not the shard, and name the table in the statement itself: SELECT ... FROM weft.%s.', rows.name);
 	END IF;
 	RETURN found;
 END $weft$;

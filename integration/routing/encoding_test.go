@@ -14,6 +14,17 @@ import (
 func TestForeignEncoding(t *testing.T) {
 	db, _ := pairs(t, "encoding", 50)
 	k := keysOfShards(t, db, 2)
+	// What weft reads of the schema has characters that the client's encoding lacks.
+	for _, target := range []*harness.Target{harness.Postgres(t), harness.Weft(t)} {
+		c := target.Connect(t, "postgres", "dbname="+db)
+		for _, sql := range []string{
+			"create function strange() returns text language sql as $$ select 'ﷺ…'::text $$", "create table \"ﷺ\" (\"…\" int default length('…'))", "create type \"t…\" as (a int)",
+		} {
+			if _, err := c.Exec(t.Context(), sql); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	query := func(sql string) talk { return talk{&pgproto3.Query{String: sql}} }
 	for _, sql := range []string{
 		"select v, '\xe9' from pairs where k = " + k[1], "update pairs set n = length('\xe9') where k = " + k[1] + " returning n",
