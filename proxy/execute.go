@@ -7,6 +7,7 @@ import (
 	"weft/pgerr"
 	"weft/plan"
 	"weft/pool"
+	"weft/wire"
 )
 
 // A statement that SQL's PREPARE has made is on a backend of the home shard. What names
@@ -68,7 +69,7 @@ func (s *Session) mayExecuteHere(f *parser.Facts) error {
 
 func notExecutable(st *statement) *pgerr.Error {
 	return pgerr.New(pgerr.FeatureNotSupported, "EXECUTE of %q, which is on sharded tables, is not supported here", st.name).
-		WithHint("Send EXECUTE as a simple query of its own, with constants; or the statement itself.")
+		WithHint("Send EXECUTE as a statement of its own, with constants; or the statement itself.")
 }
 
 // executedText returns the text of the statement that an EXECUTE executes, if it is one
@@ -106,6 +107,39 @@ func (s *Session) executedText(text []byte, f *parser.Facts) (sql string, ok boo
 		return "", false, notExecutable(st)
 	}
 	return sql, true, nil
+}
+
+// parseExecuted is parseFor for the EXECUTE of such a statement: its text, with the
+// arguments in it, takes the place of the client's.
+func (s *Session) parseExecuted(p wire.ParseBody, sql string, st *statement, bind []byte) error {
+	name := string(p.Name) // p is about to be overwritten
+	s.pending = append(s.pending[:0], wire.AppendParse(nil, name, sql, nil)[wire.HeaderLen:]...)
+	s.hasPending = true
+	if err := s.parseFor(bind); err != nil || s.skipping {
+		return err
+	}
+	if name == "" {
+		s.unnamed.planned.executes = st
+	} else if made := s.statements[name]; made != nil {
+		made.planned.executes = st
+	}
+	return nil
+}
+
+// stillExecutes refuses to bind what has become of an EXECUTE if its name means something
+// else by now.
+func (s *Session) stillExecutes(pl *planned) error {
+	st := pl.executes
+	if st == nil {
+		return nil
+	}
+	switch s.statements[st.name] {
+	case st:
+		return nil
+	case nil:
+		return pgerr.New(pgerr.InvalidSQLStatementName, "prepared statement %q does not exist", st.name)
+	}
+	return notExecutable(st)
 }
 
 // parameterTypes returns the types of a statement's parameters, as its server sees them

@@ -28,6 +28,8 @@ type planned struct {
 	shape    shape
 	// told is the result the statement had when it was gathered first.
 	told []byte
+	// executes, if not nil, is what SQL's PREPARE made and this, an EXECUTE, has become.
+	executes *statement
 }
 
 // localBegin is shared by all: nothing of a portal changes once it is made.
@@ -78,6 +80,13 @@ func (s *Session) parseFor(bind []byte) error {
 	if (opensBlock(f) || endsTx(f) || toAll(f)) && s.statements[string(p.Name)] == nil {
 		s.parseLocal(p, s.pending, f, nil)
 		return nil
+	}
+	if f.Effects&parser.Executes != 0 {
+		if sql, ok, err := s.executedText(p.SQL, f); err != nil {
+			return s.refuseBoundRead(err)
+		} else if ok {
+			return s.parseExecuted(p, sql, s.statements[f.Prepared[0].Name], bind)
+		}
 	}
 	if err := s.knowOwn(f); err != nil {
 		return s.refuseBoundRead(err)
@@ -196,7 +205,7 @@ func (s *Session) notePlan(r *router, name []byte, pl *plan.Plan) {
 		}
 		dst = &st.planned
 	}
-	dst.plan, dst.env, dst.params, dst.shape, dst.told = pl, s.env, nil, unseen, nil
+	dst.plan, dst.env, dst.params, dst.shape, dst.told, dst.executes = pl, s.env, nil, unseen, nil, nil
 	if pl == nil {
 		dst.env = nil
 	}
@@ -272,6 +281,9 @@ func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err e
 	s.noteBound(portal, f)
 	if s.conn != nil && s.conn.Status == wire.TxFailed {
 		return s.bindInFailed(f, pl)
+	}
+	if err := s.stillExecutes(pl); err != nil {
+		return true, s.refuseBoundRead(err)
 	}
 	if err := s.mayExecuteHere(f); err != nil {
 		return true, s.refuseBoundRead(err)
