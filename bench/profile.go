@@ -39,12 +39,16 @@ func (b *bench) profileName(w workload, mode string, clients int) string {
 	return fmt.Sprintf("%s-%s-%s-%d%s", strings.TrimSuffix(b.opts.Profile, ext), w.Name, mode, clients, ext)
 }
 
+// profiler may see profiles of the weft that is measured, by this password.
+const profiler = "bench"
+
 func fetchProfile(ctx context.Context, addr string, seconds int, name string) error {
 	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", addr, seconds)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return fmt.Errorf("profile: %w", err)
 	}
+	req.SetBasicAuth(profiler, profiler)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return fmt.Errorf("profile: %w", err)

@@ -111,7 +111,7 @@ func (l *lab) writeConfig(file, listen, web string, pool int) error {
 		return err
 	}
 	cfg.Listen = listen
-	cfg.HTTP = config.HTTP{Listen: web, Pprof: true}
+	cfg.HTTP = config.HTTP{Listen: web, Pprof: true, Users: []config.HTTPUser{{Name: profiler, Password: profiler}}}
 	cfg.Pool.MaxPerShard = pool
 	cfg.Pool.IdleTimeout = idleTimeout
 	text, err := cfg.Marshal()
