@@ -118,6 +118,9 @@ func (s *Session) vacate(database string) {
 		}
 		next := snap.Clone()
 		next.Vacate(database)
+		// The next database of this name counts from the beginning: what was drawn in
+		// advance for this one would be given twice.
+		next.Sequences = counted(next.Sequences, database)
 		return next, nil
 	})
 	if err != nil {
