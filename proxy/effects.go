@@ -205,9 +205,13 @@ func (s *Session) settleAlone(c *pool.Conn) error {
 	c.AwaitCancels()
 	before := s.pins
 	err := s.settle(c)
-	if c.Lane() != s.lane && s.pins&^before != 0 {
-		// Only a backend of the home shard can be kept for a session.
-		s.pins, s.soiled = before, c
+	if c.Lane() != s.lane {
+		if s.pins&^before != 0 {
+			// Only a backend of the home shard can be kept for a session.
+			s.pins, s.soiled = before, c
+		}
+		// What that one holds is not to be seen on another.
+		s.pins |= before & pinFound
 	}
 	if err == nil && s.keeps(c) && !c.Settings.Equal(s.settings) {
 		err = c.Apply(s.settings) // a session that keeps its backend does not acquire it again
