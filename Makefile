@@ -9,6 +9,7 @@ ROUTETIME ?= 10m
 WRITETIME ?= 10m
 SELECTTIME ?= 10m
 COPYTIME ?= 10m
+STRESSTIME ?= 2m
 # How many packages are tested at once, beside those that tools/test.sh tests one after the other.
 AT_ONCE  ?= $(shell nproc 2>/dev/null || echo 2)
 export AT_ONCE
@@ -95,6 +96,10 @@ copyfuzz: postgresql ## copy random data into random tables of weft and PostgreS
 .PHONY: crash
 crash: postgresql ## kill, stop and cut off processes under load for ROUNDS rounds (10 of them: a thousand deaths, two hours)
 	$(GO) test -timeout 24h ./integration/crash -v -args -rounds $(ROUNDS) -for 2m -seed $$(date +%s) $(ARGS)
+
+.PHONY: stress
+stress: postgresql ## cancel, time out, kill and leave writes of several shards at random, each mix for STRESSTIME, and commits at every point
+	$(GO) test -timeout 24h ./integration/tx -run 'TestStress|TestPoints' -v -args -points -mix each -stress $(STRESSTIME) -seed $$(date +%s) $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME

@@ -410,19 +410,25 @@ func (s *Session) giveOthersBack(main *pool.Conn) {
 }
 
 // abandon gives up the block after a participant was lost: the others roll
-// back with their connections.
+// back with their connections, unless they have done so already.
 func (s *Session) abandon() {
 	s.dispersed()
 	kept := s.parked[:0]
 	for _, c := range s.parked {
-		if c.Status != wire.TxIdle || s.agreement.has(c) {
+		switch {
+		case c.Status != wire.TxIdle || s.agreement.has(c):
 			if s.keeps(c) {
 				s.pins &= pinSessionMode
 			}
 			c.Discard()
-			continue
+		case s.keeps(c):
+			kept = append(kept, c)
+		case s.block.sets:
+			c.Discard() // it may have other settings than it was known to have
+		default:
+			c.UsedBy(s.id)
+			c.Release()
 		}
-		kept = append(kept, c)
 	}
 	clear(s.parked[len(kept):])
 	s.parked = kept

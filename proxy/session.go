@@ -470,6 +470,9 @@ func (s *Session) tellReady() {
 	if s.failAll() != nil {
 		s.forsake()
 	}
+	// A backend that was lost while weft talked to it itself leaves no message that
+	// could say whether the client is going to send a Sync: now it is not.
+	s.skipping = false
 	s.toClient.Grow()
 	s.toClient.B = wire.AppendReadyForQuery(s.toClient.B, s.localStatus())
 }

@@ -19,6 +19,7 @@ import (
 	"weft/directory/embedded"
 	"weft/pgserver"
 	"weft/server"
+	"weft/twopc"
 )
 
 // ShardCount is how many shards the cluster gets, for a TestMain to set. Two are
@@ -210,9 +211,16 @@ func StartEtcd(tb testing.TB) (endpoint string, stop func()) {
 // StartWeft starts one more proxy over the same shards, for one test alone.
 func StartWeft(tb testing.TB, configure func(*config.Config)) *Target {
 	tb.Helper()
+	return StartWeftWith(tb, configure, nil)
+}
+
+// StartWeftWith does so and calls stopAt, if not nil, at every point of its commits,
+// in the goroutine of whoever has got there.
+func StartWeftWith(tb testing.TB, configure func(*config.Config), stopAt func(twopc.Point)) *Target {
+	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	t, stop, err := startWeft(ctx, "own", configure)
+	t, stop, err := startWeft(ctx, "own", configure, func(o *server.Options) { o.StopAt = stopAt })
 	if err != nil {
 		tb.Fatalf("start weft: %v", err)
 	}
@@ -225,7 +233,7 @@ func StartWeft(tb testing.TB, configure func(*config.Config)) *Target {
 	return t
 }
 
-func startWeft(ctx context.Context, name string, configure func(*config.Config)) (*Target, func() error, error) {
+func startWeft(ctx context.Context, name string, configure func(*config.Config), more ...func(*server.Options)) (*Target, func() error, error) {
 	c, err := theCluster()
 	if err != nil {
 		return nil, nil, err
@@ -244,10 +252,14 @@ func startWeft(ctx context.Context, name string, configure func(*config.Config))
 	if err := level.UnmarshalText([]byte(cfg.Log.Level)); err != nil {
 		return nil, nil, errors.Join(err, log.Close())
 	}
-	s, err := server.Start(ctx, server.Options{
+	opt := server.Options{
 		Config: cfg, Listener: l,
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level})),
-	})
+	}
+	for _, f := range more {
+		f(&opt)
+	}
+	s, err := server.Start(ctx, opt)
 	if err != nil {
 		return nil, nil, errors.Join(err, log.Close())
 	}

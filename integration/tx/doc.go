@@ -3,6 +3,9 @@
 // that go in the middle. What can be compared with one PostgreSQL statement by
 // statement is in integration/routing (testdata/tx_*.sql).
 //
+// TestPoints lets things happen at each point of a commit, TestStress at any moment of
+// any write; `make stress` goes on for longer.
+//
 // There is one database per test, with an account table on three shards. Start
 // reading at world_test.go.
 package tx

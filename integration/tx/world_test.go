@@ -46,6 +46,14 @@ func newWorld(t *testing.T, db string, proxies int, configure ...func(*config.Co
 			}
 		}))
 	}
+	w.fill()
+	return w
+}
+
+// fill makes the tables.
+func (w *world) fill() {
+	t, db := w.t, w.db
+	t.Helper()
 	w.proxies[0].CreateDatabase(t, db)
 	c := w.conn(0)
 	must(t, c, `create table acct (id bigint primary key, balance bigint not null default 1000, note text, at timestamptz default now());
@@ -65,7 +73,6 @@ func newWorld(t *testing.T, db string, proxies int, configure ...func(*config.Co
 			t.Fatalf("%d keys on shard %d, %v", len(w.keys[i]), i, err)
 		}
 	}
-	return w
 }
 
 // conn connects to a proxy.
@@ -99,6 +106,31 @@ func (w *world) quiet() {
 			return value[int](w.t, c, "select count(*) from pg_prepared_xacts where database = current_database()") == 0
 		})
 		_ = c.Close(context.Background())
+	}
+}
+
+// nothingUsed makes sure that all backends are given back.
+func (w *world) nothingUsed() {
+	for i, p := range w.proxies {
+		admin := p.Connect(w.t, "postgres", "dbname=weft", "default_query_exec_mode=simple_protocol")
+		defer func() { _ = admin.Close(context.Background()) }()
+		within(w.t, fmt.Sprintf("proxy %d has given all backends back", i), func() bool {
+			rows, err := admin.Query(context.Background(), "SHOW POOLS")
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			used := 0
+			list, err := pgx.CollectRows(rows, pgx.RowToMap)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			for _, r := range list {
+				if fmt.Sprint(r["database"]) == w.db && fmt.Sprint(r["used"]) != "0" {
+					used++
+				}
+			}
+			return used == 0
+		})
 	}
 }
 
