@@ -20,7 +20,7 @@ var (
 	modeFlag    = flag.String("mode", "", "put all statements in this way")
 	kindFlag    = flag.String("kind", "", "make up statements of this kind only")
 	traceFlag   = flag.Bool("verbose", false, "log every statement")
-	refusedFlag = flag.Float64("refused", 20, "how many of a hundred statements may be refused")
+	refusedFlag = flag.Float64("refused", 4, "how many of a hundred statements may be refused")
 	undeclared  = flag.Bool("undeclared", false, "declare no table: the statements themselves are tested")
 	mostFlag    = flag.Int("mismatches", 5, "after how many mismatches TestRandom gives up")
 )
@@ -129,6 +129,9 @@ func (r *run) compare() bool {
 // transaction makes one up and carries it out on both sides. It reports false if
 // the two are not worth comparing any more.
 func (r *run) transaction(g *generator) bool {
+	if g.chance(25) {
+		return r.pipeline(g)
+	}
 	if g.chance(40) {
 		return r.statement(g, "")
 	}
@@ -139,7 +142,11 @@ func (r *run) transaction(g *generator) bool {
 			savepoint = pick(g, []string{"a", "b"})
 			r.control("savepoint " + savepoint)
 		}
-		if !r.statement(g, savepoint) {
+		step := func() bool { return r.statement(g, savepoint) }
+		if g.chance(15) {
+			step = func() bool { return r.pipeline(g) }
+		}
+		if !step() {
 			return false
 		}
 		switch status := r.Weft.Conn.TxStatus(); {
