@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weft/directory"
+	"weft/pgerr"
 	"weft/plan"
 	"weft/tally"
 	"weft/twopc"
@@ -217,8 +218,7 @@ func (s *Server) resolveOn(ctx context.Context, snap *directory.Snapshot, shard 
 		s.checkPrepared(ctx, shard, "postgres")
 		return
 	}
-	s.checkPrepared(ctx, shard, in[0])
-	found, err := s.findLeft(ctx, shard, in[0])
+	found, err := s.findLeft(ctx, shard, in)
 	if err != nil || len(found) == 0 {
 		return // a shard that does not answer is the pool's business
 	}
@@ -241,9 +241,17 @@ func (s *Server) resolveOn(ctx context.Context, snap *directory.Snapshot, shard 
 	}
 }
 
-// findLeft lists the cluster's prepared transactions on a shard.
-func (s *Server) findLeft(ctx context.Context, shard, database string) ([]twopc.InDoubt, error) {
-	c, err := s.dialService(ctx, shard, database)
+// findLeft lists the cluster's prepared transactions on a shard. They are seen in any
+// database: in the first that lets weft in, as one may have been dropped there.
+func (s *Server) findLeft(ctx context.Context, shard string, in []string) ([]twopc.InDoubt, error) {
+	var c twopc.Conn
+	var err error
+	for _, database := range in {
+		if c, err = s.dialService(ctx, shard, database); !closedDatabase(err) {
+			s.checkPrepared(ctx, shard, database)
+			break
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -254,6 +262,20 @@ func (s *Server) findLeft(ctx context.Context, shard, database string) ([]twopc.
 		return nil, err
 	}
 	return twopc.ReadFound(shard, rows), nil
+}
+
+// closedDatabase reports whether a server has answered, but lets nobody into the
+// database.
+func closedDatabase(err error) bool {
+	e := (*pgerr.Error)(nil)
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Code {
+	case pgerr.InvalidCatalogName, pgerr.ObjectNotInPrerequisiteState, pgerr.InsufficientPrivilege, pgerr.TooManyConnections:
+		return true
+	}
+	return false
 }
 
 // live returns the proxies whose lease lives; none if that cannot be found out.

@@ -157,6 +157,7 @@ func TestPoints(t *testing.T) {
 	for i := range shards {
 		p.direct[i] = p.world.direct(i)
 	}
+	p.closed()
 	c := p.conn(0)
 	must(t, c, "create table journal (id bigint primary key, tx bigint not null)")
 	must(t, c, "create table wide (id bigint primary key)")
@@ -185,6 +186,7 @@ func TestPoints(t *testing.T) {
 			{"ddl", "kill 0", twopc.BeforeDecide},
 			{"ddl", "kill 0", twopc.BeforePrepare},
 			{"text that sets", "kill 0", twopc.AfterCommit},
+			{"statement", "kill 1", twopc.AfterCommit},
 		}
 		rand.New(rand.NewPCG(*stressSeed, 3)).Shuffle(len(trials), func(i, j int) { trials[i], trials[j] = trials[j], trials[i] })
 		trials = append(known, trials[:20]...)
@@ -193,6 +195,21 @@ func TestPoints(t *testing.T) {
 		p.try(fmt.Sprintf("%s, %s, %s", x.ending, x.at, x.happening), endings[x.ending], x.at, happenings[x.happening])
 	}
 	p.quiet()
+}
+
+// closed makes a database that nobody can connect to, before all others: what is
+// left of transactions is found all the same.
+func (p *pointWorld) closed() {
+	const name = "a_closed"
+	p.proxies[0].CreateDatabase(p.t, name)
+	c := p.proxies[0].Connect(p.t, "postgres", "dbname="+name)
+	must(p.t, c, "create table t (id bigint primary key)")
+	must(p.t, c, "select weft.shard_table('t', 'id')")
+	_ = c.Close(context.Background())
+	for i := range shards {
+		must(p.t, p.direct[i], "alter database "+name+" allow_connections false")
+		must(p.t, p.direct[i], "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1", name)
+	}
 }
 
 // manyKeys finds keys enough for all trials.
