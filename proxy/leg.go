@@ -180,15 +180,27 @@ func (l *leg) frame() (typ byte, body []byte, err error) {
 		if l.counts != nil {
 			l.overAt = time.Now()
 		}
-		if l.then != nil && l.err == nil {
+		if l.then != nil && (l.err == nil || atEnd(l.err)) {
 			l.then.send()
 		}
 	}
 	return typ, body, nil
 }
 
+// unsent reports whether the shard has nothing to answer, as nothing was sent to it.
+func (l *leg) unsent() bool { return !l.over && (len(l.out) > 0 || !l.owed) }
+
+// skip leaves the shard alone.
+func (l *leg) skip() {
+	l.out, l.over = nil, true
+	l.conn.Opening.Store(false)
+}
+
 // drain reads what the shard still has to say.
 func (l *leg) drain() {
+	if l.unsent() { // the one before it has failed
+		l.skip()
+	}
 	for !l.over {
 		if _, _, err := l.frame(); err != nil {
 			return
@@ -205,9 +217,8 @@ func (s *Session) stopLegs(legs []*leg) {
 		if l.over {
 			continue
 		}
-		if len(l.out) > 0 || !l.owed { // nothing has been sent
-			l.out, l.over = nil, true
-			l.conn.Opening.Store(false)
+		if l.unsent() {
+			l.skip()
 			continue
 		}
 		if l.awaitBegin(); l.over {

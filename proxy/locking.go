@@ -50,6 +50,9 @@ type locking struct {
 // locksFirst: the first rows over all shards are to be locked.
 func (x *gathering) locksFirst() bool { return len(x.g.Peek) > 0 && x.explain == nil }
 
+// waits: it waits for rows that others have locked.
+func (x *gathering) waits() bool { return x.g.Locks && !x.g.SkipLocked }
+
 // mayLockFirst refuses what that is not done for.
 func (x *gathering) mayLockFirst() error {
 	switch {
@@ -72,7 +75,11 @@ func (s *Session) nativeRows(x *gathering) (stream.Rows, error) {
 	if x.locksFirst() {
 		return &locking{s: s, x: x, saved: make([]bool, len(x.legs))}, nil
 	}
-	s.sendLegs(x.legs)
+	if x.waits() && len(x.native.keys) == 0 { // a merge needs all shards at once
+		s.sendInOrder(x.legs)
+	} else {
+		s.sendLegs(x.legs)
+	}
 	return x.native.rows(x.legs, s.maxGatherBytes())
 }
 

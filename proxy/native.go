@@ -235,10 +235,18 @@ func (x *gathering) appendRow(dst, row []byte) ([]byte, error) {
 
 // sendLegs sends the shards their statements: to all before any is waited for,
 // but to no more at once than the client wants.
-func (s *Session) sendLegs(legs []*leg) {
+func (s *Session) sendLegs(legs []*leg) { s.sendSome(legs, s.maxParallelShards()) }
+
+// sendInOrder is sendLegs for what waits for rows that others have locked: one shard after the
+// other, in the order that everybody has, unless the client wants several at once. Two
+// statements that were on all shards at once would soon wait for each other.
+func (s *Session) sendInOrder(legs []*leg) { s.sendSome(legs, max(1, s.maxParallelShards())) }
+
+// sendSome sends to that many at once; 0 is all.
+func (s *Session) sendSome(legs []*leg, atOnce int) {
 	n := len(legs)
-	if max := s.maxParallelShards(); max > 0 {
-		n = min(n, max)
+	if atOnce > 0 {
+		n = min(n, atOnce)
 	}
 	for _, l := range legs[:n] {
 		l.send()

@@ -37,7 +37,11 @@ func (s *Session) collect(x *gathering) error {
 			return err
 		}
 	}
-	s.sendLegs(x.legs)
+	if x.waits() {
+		s.sendInOrder(x.legs)
+	} else {
+		s.sendLegs(x.legs)
+	}
 	x.in = finish.NewInputs(x.shapes(x.d), len(x.d.Params), finish.Limits{Inline: s.inline(x), Max: s.maxGatherBytes()})
 	err := s.collectRows(x)
 	ended := s.endLegs(x.legs, err != nil)

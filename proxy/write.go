@@ -349,7 +349,11 @@ func (x *gathering) appendWrite(dst []byte, l *leg, text plan.Text) ([]byte, err
 // runWrite sends the shards their parts, passes on what they return, and counts
 // the rows they have changed.
 func (s *Session) runWrite(x *gathering, describe bool) (n int64, err error) {
-	s.sendLegs(x.legs)
+	if x.write.Verb == "INSERT" {
+		s.sendLegs(x.legs)
+	} else {
+		s.sendInOrder(x.legs)
+	}
 	if x.write.Returns {
 		parts := make([]stream.Rows, len(x.legs))
 		for i, l := range x.legs {

@@ -342,7 +342,11 @@ func (in *inserting) run(describe bool) (n int64, err error) {
 	if trial {
 		return in.runTrial(describe)
 	}
-	s.sendLegs(x.legs)
+	if in.rows.Skips {
+		s.sendInOrder(x.legs)
+	} else {
+		s.sendLegs(x.legs)
+	}
 	if in.write.Returns {
 		var rows stream.Rows = x.legs[0]
 		if shards > 1 {

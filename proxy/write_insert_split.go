@@ -397,7 +397,11 @@ func (in *splitting) send(describe bool) (n int64, err error) {
 		return 0, err
 	}
 	in.begun = true
-	s.sendLegs(x.legs)
+	if in.split.Skips {
+		s.sendInOrder(x.legs)
+	} else {
+		s.sendLegs(x.legs)
+	}
 	if in.write.Returns {
 		_, err = s.passRows(x, in.returned(), describe && !x.told)
 		x.told = true

@@ -56,7 +56,7 @@ func (in *inserting) runTrial(describe bool) (n int64, err error) {
 // tryRows fills in what each row has returned.
 func (in *inserting) tryRows(returned [][]byte) (n int64, err error) {
 	budget := in.s.maxGatherBytes()
-	in.s.sendLegs(in.legs)
+	in.s.sendInOrder(in.legs)
 	whole := true
 	for _, l := range in.legs {
 		rows := in.parts[l.shard]
