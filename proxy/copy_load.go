@@ -155,6 +155,7 @@ func (x *load) prepare() error {
 			return err
 		}
 	}
+	s.bePatient(nil) // nobody who is reading rows can be told
 	return s.stillTrue()
 }
 
@@ -255,7 +256,7 @@ func (x *load) openHome() error {
 // alone runs a statement, if any, on a shard whose COPY is not open yet: in the block.
 func (x *load) alone(in *inlet, sql string) error {
 	if in.begins {
-		sql = x.s.block.begin + ";" + sql
+		sql = x.s.beginning() + ";" + sql
 		in.begins, in.leg.out = false, nil
 		in.conn.Opening.Store(false)
 	}

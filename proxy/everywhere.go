@@ -227,8 +227,9 @@ func (s *Session) enlist(lane *pool.Lane) (*pool.Conn, error) {
 		return nil, err
 	}
 	c.UnnamedBy = 0
+	s.joined(c)
 	for i := -1; i < len(s.block.replay); i++ {
-		sql := s.block.begin
+		sql := s.beginning()
 		if i >= 0 {
 			sql = s.block.replay[i]
 		}
@@ -238,7 +239,6 @@ func (s *Session) enlist(lane *pool.Lane) (*pool.Conn, error) {
 		}
 	}
 	s.parked = append(s.parked, c)
-	s.joined(c)
 	return c, nil
 }
 

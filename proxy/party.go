@@ -63,15 +63,22 @@ func (s *Session) joined(c *pool.Conn) {
 	if s.alone(c) {
 		return
 	}
-	if !s.block.patient && s.inEffect.idleTimeout > 0 {
-		s.block.patient = true
-		for _, p := range s.parked {
-			if p != c && p.Status == wire.TxActive {
-				_, _ = p.Exec(idleForever) // should it be lost, its next user hears
-			}
+	s.bePatient(c)
+	s.regroup(c, nil)
+}
+
+// bePatient makes weft count how long the client is idle in the block, and no
+// participant. The one that is about to join is told so with its BEGIN.
+func (s *Session) bePatient(joins *pool.Conn) {
+	if s.block.patient || s.inEffect.idleTimeout <= 0 {
+		return
+	}
+	s.block.patient = true
+	for _, p := range s.parked {
+		if p != joins && p.Status == wire.TxActive {
+			_, _ = p.Exec(idleForever) // should it be lost, its next user hears
 		}
 	}
-	s.regroup(c, nil)
 }
 
 // regroup notes who takes part now, with the backend that is about to and the

@@ -1,6 +1,7 @@
 package tx
 
 import (
+	"context"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -46,5 +47,35 @@ func TestShortTimeout(t *testing.T) {
 		t.Errorf("%d in all after %d transactions", got, committed)
 	}
 	t.Logf("%d committed", committed)
+	w.quiet()
+}
+
+// TestIdleTimeoutOfCopy: who wants no idle transactions can load rows into several
+// shards all the same, by itself and in a block.
+func TestIdleTimeoutOfCopy(t *testing.T) {
+	w := newWorld(t, "idlecopy", 1)
+	c := w.conn(0)
+	must(t, c, "set idle_in_transaction_session_timeout = '1min'")
+	load := func(from int) {
+		t.Helper()
+		n, err := c.CopyFrom(context.Background(), pgx.Identifier{"acct"}, []string{"id"}, pgx.CopyFromSlice(500, func(i int) ([]any, error) {
+			return []any{int64(from + i)}, nil
+		}))
+		if err != nil || n != 500 {
+			t.Fatalf("%d rows, %v", n, err)
+		}
+	}
+	load(1000)
+	must(t, c, "begin")
+	load(2000)
+	must(t, c, take, w.keys[1][0])
+	must(t, c, "commit")
+	must(t, c, "begin")
+	must(t, c, take, w.keys[2][0])
+	load(3000)
+	must(t, c, "commit")
+	if got := w.total(); got != (accounts+1500)*1000-2 {
+		t.Errorf("%d in all", got)
+	}
 	w.quiet()
 }

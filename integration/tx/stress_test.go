@@ -262,9 +262,13 @@ func (s *stress) killAtRandom(ctx context.Context) {
 func (s *stress) alterAtRandom(ctx context.Context) {
 	c := &stressor{stress: s, Rand: rand.New(rand.NewPCG(*stressSeed, 77))}
 	has := map[string]fate{}
+	var d [shards]*pgx.Conn
+	for i := range d {
+		d[i] = s.direct(i)
+	}
 	columns := func(name string) (n int) {
-		for i := range shards {
-			n += value[int](s.t, s.direct(i), "select count(*) from pg_attribute where attrelid = 'journal'::regclass and attname = $1 and not attisdropped", name)
+		for i := range d {
+			n += value[int](s.t, d[i], "select count(*) from pg_attribute where attrelid = 'journal'::regclass and attname = $1 and not attisdropped", name)
 		}
 		return n
 	}
