@@ -67,3 +67,20 @@ func (t *Tree) Framed() (opens, ends bool) {
 	}
 	return opens, opens && ends
 }
+
+// OpensOnly reports whether a text opens a block and says nothing but how it is to be: BEGIN; SET TRANSACTION …
+func (t *Tree) OpensOnly() bool {
+	for i, st := range t.Statements {
+		if i == 0 {
+			tx := st.Stmt.GetTransactionStmt()
+			if tx == nil || tx.Kind != pg_query.TransactionStmtKind_TRANS_STMT_BEGIN && tx.Kind != pg_query.TransactionStmtKind_TRANS_STMT_START {
+				return false
+			}
+			continue
+		}
+		if set := st.Stmt.GetVariableSetStmt(); set == nil || set.Kind != pg_query.VariableSetKind_VAR_SET_MULTI || set.Name != "TRANSACTION" {
+			return false
+		}
+	}
+	return len(t.Statements) > 1
+}

@@ -237,7 +237,8 @@ func (s *Session) routedQuery(text []byte, n int) error {
 	case opensBlock(f) && !s.block.open:
 		tag := s.block.start(beginText(text))
 		return s.answerCommand(tag, n)
-	case f.Statements > 1 && f.Effects&parser.TxBegin != 0 && !s.block.open:
+	case f.Statements > 1 && f.Effects&parser.TxBegin != 0 && !s.block.open && s.opensOnly(text):
+		// As a whole it would tie the block to the shard that it is sent to.
 		if ok, err := s.seriesQuery(text, f, n); ok {
 			return err
 		}

@@ -90,6 +90,12 @@ func (s *Session) endOwn() error {
 	return nil
 }
 
+// opensOnly reports whether a text does nothing but open a block of a certain kind.
+func (s *Session) opensOnly(text []byte) bool {
+	tree, err := parser.ParseTree(string(text), s.scanOptions())
+	return err == nil && tree.OpensOnly()
+}
+
 // seriesQuery runs the statements of a text one by one. It reports false if
 // the text is not one that can be taken apart.
 func (s *Session) seriesQuery(text []byte, f *parser.Facts, n int) (ok bool, err error) {

@@ -95,27 +95,35 @@ func TestDDLAtomic(t *testing.T) {
 	w.clean("s")
 }
 
-// TestDDLText: a text that commits by itself would do so on every shard alone.
+// TestDDLText: a text that begins and commits by itself does so on all shards together; one that
+// only commits would do so on every shard alone, and is refused.
 func TestDDLText(t *testing.T) {
 	together(t)
 	w := newWorld(t, "c_text", nil)
 	w.shop()
-	for i, text := range []string{
-		"begin; alter table s add column x int; alter table r add column x int; commit",
-		"begin; alter table s add column x int", "alter table r add column x int; commit",
+	for _, step := range []struct {
+		text, code string
+		columns    int // on each shard, of s and r together
+		status     byte
+	}{
+		{"begin; alter table s add column x int", "", 0, 'T'},
+		{"alter table r add column x int; commit", "0A000", 0, 'I'},
+		{"begin; alter table s add column x int; alter table r add column x int; commit", "", 2, 'I'},
+		{"begin; alter table s drop column x; alter table r drop column x; select 1/0; commit", "22012", 2, 'E'},
+		{"alter table s drop column x; alter table r drop column x", "", 0, 'I'},
+		{"alter table s add column x int; alter table r add column x int", "", 2, 'I'},
 	} {
 		c := w.conn(0)
-		_, err := c.PgConn().Exec(context.Background(), text).ReadAll()
-		if has := w.having("x"); code(err) != "0A000" || slices.Max(has) != 0 || c.PgConn().TxStatus() != 'I' {
-			t.Errorf("%d: %v, columns on each shard: %v, status %c", i, err, has, c.PgConn().TxStatus())
+		_, err := c.PgConn().Exec(context.Background(), step.text).ReadAll()
+		status := c.PgConn().TxStatus()
+		if status != 'I' {
+			if _, err := c.Exec(context.Background(), "rollback"); err != nil {
+				t.Error(err)
+			}
 		}
-	}
-	c := w.conn(0)
-	if _, err := c.PgConn().Exec(context.Background(), "alter table s add column x int; alter table r add column x int").ReadAll(); err != nil {
-		t.Error(err)
-	}
-	if has := w.having("x"); slices.Min(has) != 2 {
-		t.Errorf("columns on each shard: %v", has)
+		if has := w.having("x"); code(err) != step.code || slices.Max(has) != step.columns || slices.Min(has) != step.columns || status != step.status {
+			t.Errorf("%s: %v, columns on each shard: %v, status %c", step.text, err, has, status)
+		}
 	}
 }
 

@@ -54,7 +54,7 @@ func TestSQLPrepare(t *testing.T) {
 			t.Errorf("%s: %s %s", sql, a.Code, a.Message)
 		}
 	}
-	if a := p.Weft.Ask(pair.Modes[1], "execute one(3, 4)", nil, nil); !a.Refused() {
+	if a := p.Weft.Ask(pair.Modes[1], "execute one(3, 4)", nil, nil); a.Code != "" {
 		t.Errorf("through the extended protocol: %s %s", a.Code, a.Message)
 	}
 	same("execute one(3, 4)", "deallocate all", "execute one(3, 4)")
