@@ -284,42 +284,7 @@ func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 			s.ops.pop()
 		}
 	case wire.CommandComplete:
-		if visible {
-			s.block.tried(true)
-			s.run.rows += rowsOf(body)
-		}
-		if visible && s.block.open && len(s.parked) > 0 {
-			tag, _, _ := wire.CString(body)
-			s.block.tag = string(tag)
-		}
-		if visible && s.done.watchesTags() {
-			if e := s.onTag(body); e != nil {
-				s.tell(e)
-				visible = false
-			}
-		}
-		if o.spread != nil {
-			s.onSpread(o.spread)
-			if e := o.spread.err; e != nil {
-				visible, s.quietFailed = false, true
-				if o.kind == opQuery {
-					s.tell(e)
-				}
-			} else if o.spread.follows() {
-				visible, o.spread.tag = false, bytes.Clone(body)
-			}
-		}
-		if o.copies != nil {
-			s.toClient.Grow()
-			s.toClient.B = o.copies.end(s.toClient.B, rowsOf(body))
-			visible = false
-		}
-		if o.kind == opExecute {
-			if o.run.began != 0 {
-				s.executed(c, o, rowsOf(body), false)
-			}
-			s.ops.pop()
-		}
+		visible = s.onComplete(c, o, body, visible)
 	case wire.EmptyQueryResponse, wire.PortalSuspended:
 		if o.kind == opExecute {
 			if typ == wire.PortalSuspended && o.run.began != 0 {
@@ -337,6 +302,48 @@ func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 		s.toClient.B = wire.AppendFrame(s.toClient.B, typ, body)
 	}
 	return nil
+}
+
+// onComplete notes that a statement is through. It reports whether the client is
+// told so as it stands.
+func (s *Session) onComplete(c *pool.Conn, o *op, body []byte, visible bool) bool {
+	if visible {
+		s.block.tried(true)
+		s.run.rows += rowsOf(body)
+	}
+	if visible && s.block.open && len(s.parked) > 0 {
+		tag, _, _ := wire.CString(body)
+		s.block.tag = string(tag)
+	}
+	if visible && s.done.watchesTags() {
+		if e := s.onTag(body); e != nil {
+			s.tell(e)
+			visible = false
+		}
+	}
+	if o.spread != nil {
+		s.onSpread(o.spread)
+		if e := o.spread.err; e != nil {
+			visible, s.quietFailed = false, true
+			if o.kind == opQuery {
+				s.tell(e)
+			}
+		} else if o.spread.follows() {
+			visible, o.spread.tag = false, bytes.Clone(body)
+		}
+	}
+	if o.copies != nil {
+		s.toClient.Grow()
+		s.toClient.B = o.copies.end(s.toClient.B, rowsOf(body))
+		visible = false
+	}
+	if o.kind == opExecute {
+		if o.run.began != 0 {
+			s.executed(c, o, rowsOf(body), false)
+		}
+		s.ops.pop()
+	}
+	return visible
 }
 
 // onReady ends one exchange. What the transaction has changed in the session
