@@ -21,7 +21,26 @@ const (
 // Verifier makes a SCRAM-SHA-256 verifier of a clear-text password, with a
 // random salt, in the form that pg_authid.rolpassword has: what is stored in
 // weft.yaml or given to ALTER ROLE instead of the password.
-func Verifier(password string) (string, error) {
+func Verifier(password string) (string, error) { return newVerifier(password, defaultIterations) }
+
+// Stored returns what PostgreSQL keeps of a password that a user of this name is
+// given: the password itself if it has a stored form already, else one that is made
+// as password_encryption and scram_iterations say. The same for all servers: each
+// would draw a salt of its own.
+func Stored(user, password, encryption string, iterations int) (string, error) {
+	if _, err := parseVerifier(password); err == nil || password == "" || isMD5(password) {
+		return password, nil
+	}
+	switch encryption {
+	case string(MethodMD5):
+		return md5Password(password, user), nil
+	case string(MethodScramSHA256):
+		return newVerifier(password, iterations)
+	}
+	return "", fmt.Errorf("password_encryption is %q, which weft does not know", encryption)
+}
+
+func newVerifier(password string, iterations int) (string, error) {
 	if password == "" {
 		return "", errors.New("password is empty")
 	}
@@ -30,7 +49,7 @@ func Verifier(password string) (string, error) {
 	}
 	salt := make([]byte, saltLength)
 	rand.Read(salt)
-	v, err := deriveVerifier(password, salt, defaultIterations)
+	v, err := deriveVerifier(password, salt, iterations)
 	if err != nil {
 		return "", err
 	}

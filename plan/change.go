@@ -21,6 +21,8 @@ type Change struct {
 	// Elsewhere is what the other shards run if it is not the text itself: they
 	// do not have all that it names.
 	Elsewhere string `json:"-"`
+	// Password: it gives roles passwords, of which all shards must keep the same form.
+	Password bool `json:"-"`
 	// Adopts are home tables that the other shards get before they run it.
 	Adopts []Name `json:"-"`
 	// Lookups are what becomes of lookups with it.

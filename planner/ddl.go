@@ -77,12 +77,16 @@ func (a *analysis) ddl(n any) plan.Route {
 		return a.createSchema(n.CreateSchemaStmt)
 	case *pg.Node_DropOwnedStmt:
 		return a.dropOwned(n.DropOwnedStmt)
+	case *pg.Node_CreateRoleStmt:
+		return a.role(n.CreateRoleStmt.Options)
+	case *pg.Node_AlterRoleStmt:
+		return a.role(n.AlterRoleStmt.Options)
 	case *pg.Node_AlterSystemStmt:
 		return a.alone(a.global())
 	case *pg.Node_CompositeTypeStmt, *pg.Node_CreateEnumStmt, *pg.Node_CreateRangeStmt, *pg.Node_AlterEnumStmt,
 		*pg.Node_CreateDomainStmt, *pg.Node_AlterDomainStmt, *pg.Node_DefineStmt, *pg.Node_CreateCastStmt,
 		*pg.Node_CreateExtensionStmt, *pg.Node_AlterExtensionStmt, *pg.Node_AlterExtensionContentsStmt,
-		*pg.Node_CreateRoleStmt, *pg.Node_AlterRoleStmt, *pg.Node_AlterRoleSetStmt, *pg.Node_DropRoleStmt,
+		*pg.Node_AlterRoleSetStmt, *pg.Node_DropRoleStmt,
 		*pg.Node_GrantRoleStmt, *pg.Node_AlterDefaultPrivilegesStmt, *pg.Node_ReassignOwnedStmt,
 		*pg.Node_CreateConversionStmt, *pg.Node_CreateOpClassStmt, *pg.Node_CreateOpFamilyStmt, *pg.Node_AlterOpFamilyStmt,
 		*pg.Node_AlterOperatorStmt, *pg.Node_AlterTypeStmt, *pg.Node_AlterCollationStmt, *pg.Node_CreateTransformStmt,
@@ -90,6 +94,15 @@ func (a *analysis) ddl(n any) plan.Route {
 		return a.global()
 	}
 	return plan.Home
+}
+
+// role is the route of CREATE and ALTER ROLE.
+func (a *analysis) role(options []*pg.Node) plan.Route {
+	route := a.global()
+	if route == plan.Every && parser.GivesPassword(options) {
+		a.change().Password = true
+	}
+	return route
 }
 
 // object is the route of a command on whatever object.

@@ -102,9 +102,16 @@ func (s *Session) everyPart(p *plan.Plan, text string, f *parser.Facts) error {
 	if err == nil && e.follows() {
 		err = s.beforeLookups(p.Change)
 	}
+	var changed *edited
+	if err == nil {
+		changed, err = s.sealed(p, text)
+	}
 	if err != nil {
 		s.takeBack(e)
 		return s.refuseRead(err)
+	}
+	if changed != nil {
+		e.text = changed.text()
 	}
 	s.done.note(s, f)
 	s.done.relearn = s.done.relearn || effectWords.MatchString(text)
@@ -112,8 +119,8 @@ func (s *Session) everyPart(p *plan.Plan, text string, f *parser.Facts) error {
 	s.noteSequences(f, []byte(text))
 	s.conn.UnnamedBy = 0
 	s.toServer.Grow()
-	s.toServer.B = wire.AppendQuery(s.toServer.B, text)
-	s.ops.push(op{kind: opQuery, spread: e, quiet: s.quiet})
+	s.toServer.B = wire.AppendQuery(s.toServer.B, e.text)
+	s.ops.push(op{kind: opQuery, spread: e, quiet: s.quiet, text: changed})
 	err = s.exchange()
 	if !e.all {
 		s.takeBack(e)
@@ -256,6 +263,14 @@ func (s *Session) beforeEvery(pl *planned) error {
 // everyBound notes that a portal's execution goes to every shard.
 func (s *Session) everyBound(portal []byte, pl *planned) error {
 	e := &spread{text: string(pl.text), plan: pl.plan}
+	if pl.sealed != "" {
+		e.text = pl.sealed
+	} else if changed, err := s.sealed(pl.plan, e.text); err != nil {
+		return err
+	} else if changed != nil {
+		// The home shard has the password itself: it was parsed when nothing was declared.
+		return pgerr.New(pgerr.FeatureNotSupported, "a statement with a password in clear text must be prepared again, now that tables are declared")
+	}
 	if !e.alone() {
 		if err := s.mayWriteEverywhere(); err != nil {
 			return err

@@ -94,6 +94,9 @@ type edited struct {
 	edits    parser.Edits
 }
 
+// text is what the backend is sent.
+func (e *edited) text() string { return e.edits.Apply(e.original) }
+
 // passesRows reports whether rows of the answer can go on as they are.
 func (o *op) passesRows() bool { return o.copies == nil && (o.rows == nil || !o.rows.Deep()) }
 

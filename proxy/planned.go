@@ -26,6 +26,8 @@ type planned struct {
 	literals []parser.Literal
 	params   []byte // its ParameterDescription's body, if it has been described
 	shape    shape
+	// sealed is what shards are sent instead of the text if that has passwords.
+	sealed string
 	// told is the result the statement had when it was gathered first.
 	told []byte
 	// executes, if not nil, is what SQL's PREPARE made and this, an EXECUTE, has become.
@@ -153,10 +155,20 @@ func (s *Session) parseFor(bind []byte) error {
 			return err
 		}
 	}
+	sealed, err := s.sealParse(pl, &p, &body)
+	if err != nil {
+		return s.refuseBoundRead(err)
+	}
+	if sealed != nil {
+		changed = sealed
+	}
 	if err := s.parseHere(p, body, f, changed); err != nil || s.skipping || s.conn == nil {
 		return err
 	}
 	s.notePlan(r, p.Name, pl)
+	if _, dst := s.parsed(p.Name); sealed != nil && dst != nil {
+		dst.sealed = string(p.SQL)
+	}
 	return nil
 }
 
@@ -206,6 +218,7 @@ func (s *Session) notePlan(r *router, name []byte, pl *plan.Plan) {
 		dst = &st.planned
 	}
 	dst.plan, dst.env, dst.params, dst.shape, dst.told, dst.executes = pl, s.env, nil, unseen, nil, nil
+	dst.sealed = ""
 	if pl == nil {
 		dst.env = nil
 	}

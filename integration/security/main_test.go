@@ -142,6 +142,22 @@ func onShard(tb testing.TB, shard int, sql string) {
 	}
 }
 
+// askShard returns the one value that a shard itself gives.
+func askShard(tb testing.TB, shard int, sql string) (value string) {
+	tb.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	c, err := pgx.Connect(ctx, world.target.Shards()[shard].ConnString("app"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer c.Close(ctx)
+	if err := c.QueryRow(ctx, sql).Scan(&value); err != nil {
+		tb.Fatalf("shard %d: %v", shard, err)
+	}
+	return value
+}
+
 // start starts a weft over the shards, with these users, asked for SCRAM; postgres
 // is trusted.
 func start(tb testing.TB, users []auth.User, more ...func(*config.Config)) *harness.Target {

@@ -1,0 +1,122 @@
+package proxy
+
+import (
+	"errors"
+	"strconv"
+
+	"weft/auth"
+	"weft/parser"
+	"weft/pgerr"
+	"weft/plan"
+	"weft/pool"
+	"weft/wire"
+)
+
+// Every shard that is told PASSWORD 'x' draws a salt of its own and keeps another
+// verifier, and a client's proof is good for one of them. So weft makes the
+// verifier, and all shards are given the same.
+
+// sealed replaces the passwords in a command for all shards by what the shards are
+// to keep. It returns nil if there is nothing to replace.
+func (s *Session) sealed(p *plan.Plan, text string) (*edited, error) {
+	if p.Change == nil || !p.Change.Password {
+		return nil, nil
+	}
+	given, err := parser.RolePasswords(text, s.scanOptions())
+	if err != nil {
+		return nil, err
+	}
+	var scheme encryption
+	var edits parser.Edits
+	for _, g := range given {
+		if stored, err := auth.Stored("", g.Password, "", 0); err == nil && stored == g.Password {
+			continue // it is the same for all as it is, or clears the password
+		}
+		if scheme.kind == "" {
+			if scheme, err = s.encryption(); err != nil {
+				return nil, err
+			}
+		}
+		stored, err := auth.Stored(scheme.nameOf(g), g.Password, scheme.kind, scheme.iterations)
+		if err != nil {
+			return nil, err
+		}
+		edits = append(edits, parser.Edit{Start: g.Start, End: g.End, New: pool.QuoteLiteral(stored)})
+	}
+	if len(edits) == 0 {
+		return nil, nil
+	}
+	if !takesPasswords(edits.Apply(text), given, s.scanOptions()) {
+		return nil, pgerr.New(pgerr.FeatureNotSupported, "weft cannot read how this password is written").
+			WithHint("Write it as 'text', or send a verifier, as \\password of psql does.")
+	}
+	return &edited{text, edits}, nil
+}
+
+// takesPasswords reports whether an edited text gives the same roles passwords that
+// are stored as they are.
+func takesPasswords(text string, given []parser.RolePassword, opt parser.Options) bool {
+	got, err := parser.RolePasswords(text, opt)
+	if err != nil || len(got) != len(given) {
+		return false
+	}
+	for i := range got {
+		_, err := auth.Stored("", got[i].Password, "", 0)
+		if err != nil || got[i].Role != given[i].Role || got[i].Current != given[i].Current {
+			return false
+		}
+	}
+	return true
+}
+
+// encryption is how the session wants passwords to be kept, and for whom: md5 needs
+// the name.
+type encryption struct {
+	kind       string
+	iterations int
+	current    string
+	session    string
+}
+
+func (s *Session) encryption() (encryption, error) {
+	// PostgreSQL before 16 has no scram_iterations, and takes 4096.
+	rows, err := s.askHome("SELECT pg_catalog.current_setting('password_encryption'), coalesce(pg_catalog.current_setting('scram_iterations', true), '4096'), current_user, session_user")
+	if err != nil {
+		return encryption{}, err
+	}
+	if len(rows) != 1 || len(rows[0]) != 4 {
+		return encryption{}, errors.New("the shard did not say how it keeps passwords")
+	}
+	n, err := strconv.Atoi(rows[0][1])
+	if err != nil {
+		return encryption{}, err
+	}
+	return encryption{kind: rows[0][0], iterations: n, current: rows[0][2], session: rows[0][3]}, nil
+}
+
+// nameOf returns the name of the role that a password is for.
+func (e encryption) nameOf(p parser.RolePassword) string {
+	switch p.Current {
+	case "CURRENT_USER":
+		return e.current
+	case "SESSION_USER":
+		return e.session
+	}
+	return p.Role
+}
+
+// sealParse is sealed for a Parse message, which it replaces.
+func (s *Session) sealParse(pl *plan.Plan, p *wire.ParseBody, body *[]byte) (*edited, error) {
+	if pl.Change == nil || !pl.Change.Password {
+		return nil, nil
+	}
+	changed, err := s.sealed(pl, string(p.SQL))
+	if changed == nil || err != nil {
+		return nil, err
+	}
+	b := wire.AppendCString(nil, string(p.Name))
+	b = wire.AppendCString(b, changed.text())
+	*body = append(b, p.OIDs...)
+	*p, err = wire.DecodeParse(*body)
+	return changed, err
+}
