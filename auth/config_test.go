@@ -40,6 +40,7 @@ func TestValidate(t *testing.T) {
 		{"verifier", Config{Users: []User{{Name: "a", Password: "SCRAM-SHA-256$4096:c2FsdA==$AAAA:AAAA"}}}, `user "a": password: SCRAM verifier: StoredKey is not 32 bytes in base64`},
 		{"database", Config{Users: []User{{Name: "a", Databases: []string{"x", ""}}}}, `user "a": database 2 is empty`},
 		{"pool mode", Config{Users: []User{{Name: "a", PoolMode: "statement"}}}, `user "a": pool_mode "statement" is not one of transaction, session`},
+		{"clients", Config{Users: []User{{Name: "a", MaxClients: -1}}}, `user "a": max_clients is -1, must not be negative`},
 		{"connections", Config{Users: []User{{Name: "a", MaxConnections: -1}}}, `user "a": max_connections is -1, must not be negative`},
 		{"server password", Config{Users: []User{{Name: "a", ServerPassword: md5Password("x", "a")}}}, `user "a": server_password must be clear text`},
 		{"rule type", Config{Rules: []Rule{{}}}, `rule 1: type is empty, must be one of local, host, hostssl, hostnossl`},
@@ -77,6 +78,7 @@ users:
     databases: [app, other]
     pool_mode: session
     max_connections: 4
+    max_clients: 9
     server_user: owner
     server_password: hidden
 rules:
@@ -91,7 +93,7 @@ mock_secret: of the cluster
 		Method: MethodMD5,
 		Users: []User{{
 			Name: "alice", Password: "secret", Databases: []string{"app", "other"}, PoolMode: "session",
-			MaxConnections: 4, ServerUser: "owner", ServerPassword: "hidden",
+			MaxConnections: 4, MaxClients: 9, ServerUser: "owner", ServerPassword: "hidden",
 		}},
 		Rules:      []Rule{{Type: "hostssl", Databases: []string{"app"}, Users: []string{"alice"}, Address: "10.0.0.0/8", Method: MethodScramSHA256}},
 		MockSecret: "of the cluster",

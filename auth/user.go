@@ -27,6 +27,10 @@ type User struct {
 	// 0: the pool's default.
 	MaxConnections int `yaml:"max_connections,omitempty"`
 
+	// MaxClients bounds the clients that are connected as the user. 0: as
+	// everybody else's.
+	MaxClients int `yaml:"max_clients,omitempty"`
+
 	// Role is the user's role on the shards. Empty: Name.
 	Role string `yaml:"role,omitempty"`
 
@@ -97,6 +101,9 @@ func (u *User) validate() error {
 	case "", "transaction", "session":
 	default:
 		errs = append(errs, fmt.Errorf("pool_mode %q is not one of transaction, session", u.PoolMode))
+	}
+	if u.MaxClients < 0 {
+		errs = append(errs, fmt.Errorf("max_clients is %d, must not be negative", u.MaxClients))
 	}
 	if u.MaxConnections < 0 {
 		errs = append(errs, fmt.Errorf("max_connections is %d, must not be negative", u.MaxConnections))

@@ -50,6 +50,8 @@ type Config struct {
 	// MaxClientsPerUser and MaxClientsPerDatabase bound those of one user and of
 	// one database. Default 0: MaxClients alone.
 	MaxClientsPerUser, MaxClientsPerDatabase int
+	// UserClients are the bounds of users who have their own.
+	UserClients map[string]int
 	// AuthFailures is how many logins may fail in a minute from one address.
 	// Default 0: any number.
 	AuthFailures int
@@ -169,4 +171,13 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("proxy: limits must not be negative"))
 	}
 	return errors.Join(append(errs, c.Pool.Validate())...)
+}
+
+// clientsOf is how many clients may be connected as a user, 0 for any number, and
+// whether that is the user's own bound.
+func (c *Config) clientsOf(user string) (limit int, own bool) {
+	if n := c.UserClients[user]; n > 0 {
+		return n, true
+	}
+	return c.MaxClientsPerUser, false
 }

@@ -244,9 +244,12 @@ func (s *Server) admit(sess *Session) *pgerr.Error {
 		return pgerr.Fatal(pgerr.TooManyConnections, "sorry, too many clients already").
 			WithHint("weft's limits.max_clients is %d.", limit)
 	}
-	if limit := s.conf().MaxClientsPerUser; limit > 0 && s.byUser[sess.user] >= limit {
-		return pgerr.Fatal(pgerr.TooManyConnections, "too many connections for role %q", sess.user).
-			WithHint("weft's limits.max_clients_per_user is %d.", limit)
+	if limit, own := s.conf().clientsOf(sess.user); limit > 0 && s.byUser[sess.user] >= limit {
+		e := pgerr.Fatal(pgerr.TooManyConnections, "too many connections for role %q", sess.user)
+		if own {
+			return e.WithHint("max_clients of the user in weft's auth.users is %d.", limit)
+		}
+		return e.WithHint("weft's limits.max_clients_per_user is %d.", limit)
 	}
 	if limit := s.conf().MaxClientsPerDatabase; limit > 0 && s.byDatabase[sess.database()] >= limit {
 		return pgerr.Fatal(pgerr.TooManyConnections, "too many connections for database %q", sess.database()).

@@ -3,6 +3,7 @@ package server
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"weft/auth"
 	"weft/directory"
 	"weft/proxy"
 )
@@ -34,6 +35,7 @@ func (p parts) proxyConfig() proxy.Config {
 		MaxClients:            cfg.Limits.MaxClients,
 		MaxClientsPerUser:     cfg.Limits.MaxClientsPerUser,
 		MaxClientsPerDatabase: cfg.Limits.MaxClientsPerDatabase,
+		UserClients:           userClients(cfg.Auth.Users),
 		AuthFailures:          cfg.Limits.AuthFailures,
 		Gather:                proxy.Gather{MaxBytes: int64(cfg.Gather.MaxBytes), Off: !cfg.Gather.Scatter, MaxParallelShards: cfg.Gather.MaxParallelShards},
 		StartupTimeout:        cfg.Limits.StartupTimeout,
@@ -45,4 +47,15 @@ func (p parts) proxyConfig() proxy.Config {
 		StopAt:                p.opt.StopAt,
 		Log:                   p.opt.Log,
 	}
+}
+
+// userClients are the bounds of users who have their own.
+func userClients(users []auth.User) map[string]int {
+	out := map[string]int{}
+	for i := range users {
+		if n := users[i].MaxClients; n > 0 {
+			out[users[i].Name] = n
+		}
+	}
+	return out
 }
