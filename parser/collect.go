@@ -119,7 +119,10 @@ func (c *collector) statement(n *pg_query.Node) {
 		c.reindex(n.ReindexStmt)
 
 	case *pg_query.Node_AlterRoleStmt:
-		c.add(Reconfigures)
+		// A password is for the next login. Who is in stays in, and may not be able to log in to a shard anew.
+		if !givesPasswordOnly(n.AlterRoleStmt.Options) {
+			c.add(Reconfigures)
+		}
 	case *pg_query.Node_AlterRoleSetStmt:
 		c.add(Reconfigures)
 		c.option(n.AlterRoleSetStmt.Setstmt)

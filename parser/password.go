@@ -51,6 +51,16 @@ func RolePasswords(text string, opt Options) ([]RolePassword, error) {
 // GivesPassword reports whether the options of CREATE or ALTER ROLE have a password.
 func GivesPassword(options []*pg_query.Node) bool { return passwordOption(options) != nil }
 
+// givesPasswordOnly reports whether ALTER ROLE says nothing but a password and until when it is valid.
+func givesPasswordOnly(options []*pg_query.Node) bool {
+	for _, o := range options {
+		if name := o.GetDefElem().GetDefname(); name != "password" && name != "validUntil" {
+			return false
+		}
+	}
+	return len(options) > 0
+}
+
 func passwordOption(options []*pg_query.Node) (found *pg_query.DefElem) {
 	for _, o := range options {
 		d := o.GetDefElem()

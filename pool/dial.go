@@ -143,7 +143,7 @@ func (sh *Shard) dialError(err error) error {
 	switch {
 	case errors.As(err, &refused):
 		return pgerr.New(pgerr.InvalidAuthorizationSpec, "could not log in to shard %q: %s", sh.Name, refused.Error()).
-			WithHint("Give the role the same SCRAM verifier on every shard (see docs/security.md), or give weft a server_password for the user.").WithCause(err)
+			WithHint("If the password has been changed, connect again. Else give the role the same SCRAM verifier on every shard (see docs/security.md), or give weft a server_password for the user.").WithCause(err)
 	case errors.As(err, &op):
 		reason = op.Err.Error()
 	case errors.Is(err, context.DeadlineExceeded):
