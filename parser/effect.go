@@ -80,6 +80,12 @@ const (
 	Cursors
 	// ReadsSetting: SHOW of a custom parameter, current_setting of any.
 	ReadsSetting
+	// ListsObjects: reads a catalog that HideEdits knows.
+	ListsObjects
+	// ImportsSnapshot: SET TRANSACTION SNAPSHOT.
+	ImportsSnapshot
+	// ExportsSnapshot: pg_export_snapshot.
+	ExportsSnapshot
 )
 
 var effectNames = []string{
@@ -87,7 +93,8 @@ var effectNames = []string{
 	"hold-cursor", "load", "seed", "listens", "unlistens", "notifies", "prepares", "executes", "deallocates", "discard-all",
 	"discard-temp", "discard-plans", "discard-sequences", "ddl", "creates-database", "drops-database", "reconfigures",
 	"reads-sequence", "advances-sequence", "session-id", "reads-prepared", "reads-listening", "opaque", "copy-in", "copy-out",
-	"writes", "non-transactional", "cursors", "reads-setting",
+	"writes", "non-transactional", "cursors", "reads-setting", "lists-objects",
+	"imports-snapshot", "exports-snapshot",
 }
 
 // Has reports whether e has any of the effects in x.

@@ -25,6 +25,8 @@ type Identity struct {
 	// Next draws the next value of a sequence, by nextval's argument, where that is not the backend's to do. It is asked
 	// only for calls that are evaluated exactly once. Nil: never.
 	Next func(argument string) (value int64, ok bool)
+	// Snapshot is what pg_export_snapshot returns. Empty: what the backend says.
+	Snapshot string
 	// Options are those the text is to be scanned with.
 	Options Options
 }
@@ -54,20 +56,33 @@ var ErrIdentity = errors.New("cannot translate session ids here")
 // Names and types of the result's columns stay. What is defined and not run (views, functions) is left alone. The pairs
 // are written into the text, so it is good for one execution only.
 func IdentityEdits(text string, m Identity) (Edits, error) {
-	tree, before, err := parse(text, m.Options)
+	r, tree, before, err := newIdentityRewriter(text, m)
 	if err != nil {
 		return nil, err
 	}
-	parsed := before.Apply(text)
-	scan, err := pg_query.Scan(parsed)
-	if err != nil {
-		return nil, err
-	}
-	r := identityRewriter{Identity: m, text: parsed, tokens: significantTokens(scan.Tokens), called: map[*pg_query.FuncCall]*pg_query.RangeFunction{}}
 	for _, raw := range tree.Stmts {
 		r.onceIn(raw.Stmt.GetSelectStmt())
 		r.statement(raw.Stmt)
 	}
+	return r.clientEdits(before)
+}
+
+// newIdentityRewriter reads a text. before is what was done to it so that it could be read.
+func newIdentityRewriter(text string, m Identity) (r *identityRewriter, tree *pg_query.ParseResult, before Edits, err error) {
+	if tree, before, err = parse(text, m.Options); err != nil {
+		return nil, nil, nil, err
+	}
+	parsed := before.Apply(text)
+	scan, err := pg_query.Scan(parsed)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	r = &identityRewriter{Identity: m, text: parsed, tokens: significantTokens(scan.Tokens), called: map[*pg_query.FuncCall]*pg_query.RangeFunction{}}
+	return r, tree, before, nil
+}
+
+// clientEdits are the edits of the text as the client sent it.
+func (r *identityRewriter) clientEdits(before Edits) (Edits, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -215,6 +230,10 @@ func (r *identityRewriter) function(f *pg_query.FuncCall) {
 		if len(f.Args) == 0 {
 			r.self(f)
 		}
+	case "pg_export_snapshot":
+		if r.Snapshot != "" {
+			r.exported(f)
+		}
 	case "currval", "lastval":
 		if r.Sequence != nil {
 			r.sequence(f, name, r.Sequence)
@@ -259,6 +278,21 @@ func (r *identityRewriter) self(f *pg_query.FuncCall) {
 		// A column made of a subquery takes the name of the subquery's column.
 		r.replace(start, end, "(SELECT "+id+" AS pg_backend_pid)")
 	}
+}
+
+// exported puts the name of a snapshot in the place of pg_export_snapshot().
+func (r *identityRewriter) exported(f *pg_query.FuncCall) {
+	start, end, _ := r.call(f)
+	if r.err != nil {
+		return
+	}
+	name := "'" + strings.ReplaceAll(r.Snapshot, "'", "''") + "'"
+	if r.called[f] != nil {
+		r.replace(start, end, "pg_catalog.concat("+name+")")
+		r.aliasCall(f, "pg_export_snapshot")
+		return
+	}
+	r.replace(start, end, "(SELECT pg_catalog.concat("+name+") AS pg_export_snapshot)")
 }
 
 // blockers translates the result of pg_blocking_pids.

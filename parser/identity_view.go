@@ -23,6 +23,17 @@ func (r *identityRewriter) view(v *pg_query.RangeVar) {
 	if !ok || len(r.Pairs) == 0 || (v.Schemaname != "" && v.Schemaname != "pg_catalog") || (v.Schemaname == "" && r.ctes[v.Relname]) {
 		return
 	}
+	columns := slices.Clone(def.columns)
+	for i, column := range columns {
+		if slices.Contains(def.pids, column) {
+			columns[i] = r.toSession(column) + " AS " + column
+		}
+	}
+	r.instead(v, "(SELECT "+strings.Join(columns, ", ")+" FROM pg_catalog."+v.Relname+")")
+}
+
+// instead puts a subquery in the place of a relation, under its name.
+func (r *identityRewriter) instead(v *pg_query.RangeVar, query string) {
 	first := r.at(v.Location)
 	if first < 0 {
 		r.err = ErrIdentity
@@ -58,14 +69,7 @@ func (r *identityRewriter) view(v *pg_query.RangeVar) {
 		after = " AS " + v.Relname
 		r.bare[v.Relname] = true
 	}
-	columns := slices.Clone(def.columns)
-	for i, column := range columns {
-		if slices.Contains(def.pids, column) {
-			columns[i] = r.toSession(column) + " AS " + column
-		}
-	}
-	r.replace(int(r.tokens[first].Start), int(r.tokens[last].End),
-		before+"(SELECT "+strings.Join(columns, ", ")+" FROM pg_catalog."+v.Relname+")"+after)
+	r.replace(int(r.tokens[first].Start), int(r.tokens[last].End), before+query+after)
 }
 
 // The text.

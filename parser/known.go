@@ -22,6 +22,7 @@ var functionEffects = map[string]Effect{
 	"pg_notify":             Notifies,
 	"pg_listening_channels": ReadsListening,
 	"pg_prepared_statement": ReadsPrepared,
+	"pg_export_snapshot":    ExportsSnapshot,
 
 	"pg_backend_pid":                 SessionID,
 	"pg_cancel_backend":              SessionID,
@@ -54,6 +55,9 @@ var relationEffects = map[string]Effect{
 	"pg_locks":               SessionID,
 	"pg_stat_ssl":            SessionID,
 	"pg_prepared_statements": ReadsPrepared,
+	"pg_namespace":           ListsObjects,
+	"pg_trigger":             ListsObjects,
+	"pg_event_trigger":       ListsObjects,
 }
 
 // settingAliases are old names that PostgreSQL still takes.

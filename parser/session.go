@@ -63,7 +63,21 @@ func (c *collector) characteristics(n *pg_query.VariableSetStmt) {
 		}
 	default: // TRANSACTION SNAPSHOT is no setting
 		c.facts.Effects &^= ChangesSettings
+		c.add(ImportsSnapshot)
 	}
+}
+
+// ImportedSnapshot returns the name that SET TRANSACTION SNAPSHOT has, if the text is nothing else.
+func ImportedSnapshot(text string, opt Options) (name string, ok bool) {
+	tree, _, err := parse(text, opt)
+	if err != nil || len(tree.Stmts) != 1 {
+		return "", false
+	}
+	set := tree.Stmts[0].Stmt.GetVariableSetStmt()
+	if set.GetName() != "TRANSACTION SNAPSHOT" || len(set.Args) != 1 {
+		return "", false
+	}
+	return set.Args[0].GetAConst().GetSval().GetSval(), true
 }
 
 func (c *collector) setConfig(f *pg_query.FuncCall) {

@@ -52,7 +52,8 @@ func (p pin) String() string {
 
 // Effects that do not concern the session once their transaction is over.
 const harmless = parser.TxBegin | parser.TxEnd | parser.Savepoint | parser.Writes | parser.CopyIn | parser.CopyOut |
-	parser.Cursors | parser.NonTransactional | parser.TwoPhase | parser.AdvancesSequence | parser.ReadsSetting
+	parser.Cursors | parser.NonTransactional | parser.TwoPhase | parser.AdvancesSequence | parser.ReadsSetting |
+	parser.ListsObjects | parser.ImportsSnapshot | parser.ExportsSnapshot
 
 // Effects after which only the backend itself knows what the session is like.
 const uncertain = parser.ChangesSettings | parser.ChangesAllSettings | parser.Temp | parser.AdvisoryLock |
@@ -110,7 +111,7 @@ func (d *effects) resets(name string) bool {
 func (s *Session) special(f *parser.Facts) bool {
 	return f.Effects&^harmless != 0 || s.touches(f) != catalog.Untouched || readsOwn(f) ||
 		f.Effects&(parser.Writes|parser.AdvancesSequence) != 0 && s.db.ReadsSequences.Load() ||
-		f.Effects&parser.AdvancesSequence != 0 && s.hasTables
+		f.Effects&parser.AdvancesSequence != 0 && s.hasTables || f.Effects&parser.ListsObjects != 0 && s.dumps()
 }
 
 // touches returns how much what the text calls of the user's may do to the

@@ -237,6 +237,10 @@ func (s *Session) routedQuery(text []byte, n int) error {
 	case opensBlock(f) && !s.block.open:
 		tag := s.block.start(beginText(text))
 		return s.answerCommand(tag, n)
+	case f.Effects&parser.ImportsSnapshot != 0 && s.block.open:
+		return s.importQuery(text, n)
+	case f.Effects&parser.ExportsSnapshot != 0 && s.block.open:
+		return s.exportQuery(text, f, n)
 	case f.Statements > 1 && f.Effects&parser.TxBegin != 0 && !s.block.open && s.opensOnly(text):
 		// As a whole it would tie the block to the shard that it is sent to.
 		if ok, err := s.seriesQuery(text, f, n); ok {

@@ -201,6 +201,11 @@ func (s *Session) rewrite(text string, f *parser.Facts) (sent string, changed *e
 		renames, commands = s.preparedEdits(text, f)
 		edits = edits.With(renames...)
 	}
+	if f.Effects&parser.ListsObjects != 0 && s.dumps() && !s.parsing {
+		if hides, err := parser.HideEdits(text, s.scanOptions()); err == nil {
+			edits = edits.With(hides...)
+		}
+	}
 	if len(edits) == 0 {
 		return text, nil, commands
 	}

@@ -106,7 +106,7 @@ func TestTools(t *testing.T) {
 	}
 	w.same(t)
 	want := dumped(tool(t, harness.Postgres(t), w.database, "", "pg_dump", "--no-sync"))
-	if got := dumped(tool(t, harness.Weft(t), w.database, "", "pg_dump", "--no-sync", "-N", "weft")); got != want {
+	if got := dumped(tool(t, harness.Weft(t), w.database, "", "pg_dump", "--no-sync")); got != want {
 		t.Errorf("pg_dump through weft: %s", differing(want, got))
 	}
 	restore(t, w)
@@ -116,33 +116,33 @@ func TestTools(t *testing.T) {
 // without any.
 func restore(t *testing.T, w *world) {
 	target := harness.Weft(t)
-	data := tool(t, target, w.database, "", "pg_dump", "--no-sync", "--data-only", "-N", "weft")
+	data := tool(t, target, w.database, "", "pg_dump", "--no-sync", "--data-only")
 	for _, mode := range [][]string{{"-f", "-"}, {"-1", "-f", "-"}} {
 		must(t, w.weft, "truncate orders, customers, kinds, notes")
 		tool(t, target, w.database, data, "psql", append([]string{"-X", "-q", "-v", "ON_ERROR_STOP=1"}, mode...)...)
 		w.same(t)
 	}
 	archive := filepath.Join(t.TempDir(), "archive")
-	tool(t, target, w.database, "", "pg_dump", "--no-sync", "-Fd", "-N", "weft", "-f", archive)
+	tool(t, target, w.database, "", "pg_dump", "--no-sync", "-Fd", "-f", archive)
 	must(t, w.weft, "truncate orders, customers, kinds, notes")
 	tool(t, target, w.database, "", "pg_restore", "--data-only", "-j", "2", "-t", "customers", "-t", "kinds", "-t", "notes", "-d", w.database, archive)
 	tool(t, target, w.database, "", "pg_restore", "--data-only", "-j", "2", "-t", "orders", "-d", w.database, archive)
 	w.same(t)
 
 	target.CreateDatabase(t, "c_restored")
-	tool(t, target, "c_restored", tool(t, target, w.database, "", "pg_dump", "--no-sync", "-N", "weft"), "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", "-")
-	want := dumped(tool(t, target, w.database, "", "pg_dump", "--no-sync", "-N", "weft"))
-	if got := dumped(tool(t, target, "c_restored", "", "pg_dump", "--no-sync", "-N", "weft")); got != want {
+	tool(t, target, "c_restored", tool(t, target, w.database, "", "pg_dump", "--no-sync"), "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", "-")
+	want := dumped(tool(t, target, w.database, "", "pg_dump", "--no-sync"))
+	if got := dumped(tool(t, target, "c_restored", "", "pg_dump", "--no-sync")); got != want {
 		t.Errorf("restored: %s", differing(want, got))
 	}
 	conn := connect(t, target, "c_restored")
 	for _, sql := range shopDeclare { // rows that are there are distributed
 		must(t, conn, sql)
 	}
-	if got := dumped(tool(t, target, "c_restored", "", "pg_dump", "--no-sync", "--data-only", "-N", "weft")); got != dumped(data) {
+	if got := dumped(tool(t, target, "c_restored", "", "pg_dump", "--no-sync", "--data-only")); got != dumped(data) {
 		t.Errorf("restored and declared: %s", differing(dumped(data), got))
 	}
 	harness.Postgres(t).CreateDatabase(t, "c_restored")
-	tool(t, harness.Postgres(t), "c_restored", tool(t, target, "c_restored", "", "pg_dump", "--no-sync", "-N", "weft"), "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", "-")
+	tool(t, harness.Postgres(t), "c_restored", tool(t, target, "c_restored", "", "pg_dump", "--no-sync"), "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", "-")
 	pair.SameTables(t, "c_restored", nil)
 }

@@ -7,6 +7,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"weft/config"
+	"weft/integration/harness"
 )
 
 // TestSnapshot: all parts of a statement see the same of a shard, while somebody
@@ -265,4 +268,69 @@ func TestNow(t *testing.T) {
 			t.Errorf("%s: the sequence is at %d", set, n)
 		}
 	}
+}
+
+// TestShared: a snapshot that one session exports and others import is one of all
+// shards, through whichever proxy.
+func TestShared(t *testing.T) {
+	w := newWorld(t, "g_share", nil)
+	second := harness.StartWeft(t, func(*config.Config) {})
+	const simple = "default_query_exec_mode=simple_protocol"
+	other := w.conn()
+	for _, read := range []string{"shard", "atomic"} {
+		leader := w.conn(simple)
+		must(t, leader, "set weft.read = "+read)
+		must(t, leader, "begin isolation level repeatable read, read only")
+		id := value[string](t, leader, "select pg_catalog.pg_export_snapshot()")
+		before := value[int64](t, leader, "select sum(v) from oth")
+		must(t, other, "update oth set v = v + 1")
+		must(t, other, "update home set v = v + 1")
+		for _, target := range []*harness.Target{w.weft, second} {
+			c := target.Connect(t, "postgres", "dbname="+w.db, simple)
+			must(t, c, "set weft.read = "+read)
+			must(t, c, "begin")
+			must(t, c, "set transaction isolation level repeatable read, read only")
+			must(t, c, "set transaction snapshot '"+id+"'")
+			if got := value[int64](t, c, "select sum(v) from oth"); got != before {
+				t.Errorf("%s: sees %d, want %d", read, got, before)
+			}
+			if got := value[int64](t, c, "select (select sum(v) from home) + (select sum(v) from oth)"); got != value[int64](t, leader, "select (select sum(v) from home) + (select sum(v) from oth)") {
+				t.Errorf("%s: sees %d of both", read, got)
+			}
+			must(t, c, "commit")
+			if got := value[int64](t, c, "select sum(v) from oth"); got != before+othRows {
+				t.Errorf("%s: afterwards sees %d, want %d", read, got, before+othRows)
+			}
+		}
+		must(t, leader, "commit")
+		for _, bad := range []struct {
+			code string
+			run  []string
+		}{
+			{"22023 42704", []string{"begin isolation level repeatable read", "set transaction snapshot '" + id + "'"}}, // it is gone; the latter since 16
+			{"22023", []string{"begin isolation level repeatable read", "set transaction snapshot '00000003-0000001B-1'"}},
+			{"22023", []string{"begin isolation level repeatable read", "set transaction snapshot 'weft/a=1,b=2,c=3'"}},
+			{"25001", []string{"begin isolation level repeatable read", "select count(*) from oth", "set transaction snapshot '" + id + "'"}},
+			{"0A000", []string{"begin", "set transaction snapshot '" + id + "'"}},
+			{"0A000", []string{"begin isolation level serializable", "set transaction snapshot '" + id + "'"}},
+			{"25001", []string{"begin", "savepoint a", "select pg_export_snapshot()"}},
+		} {
+			c := w.conn(simple)
+			last := len(bad.run) - 1
+			for _, sql := range bad.run[:last] {
+				must(t, c, sql)
+			}
+			if got := fails(c, bad.run[last]); got == "" || !strings.Contains(bad.code, got) {
+				t.Errorf("%s: %s, want %s", bad.run, got, bad.code)
+			}
+			if got := fails(c, "select 1"); got != "25P02" {
+				t.Errorf("after %s: %s", bad.run, got)
+			}
+			must(t, c, "rollback")
+			if got := value[int64](t, c, "select count(*) from oth"); got != othRows {
+				t.Errorf("after %s: %d rows", bad.run[last], got)
+			}
+		}
+	}
+	w.quiet()
 }

@@ -42,7 +42,7 @@ func TestPrograms(t *testing.T) {
 		{"psql", "-X", "-c", `\dp`},
 		{"psql", "-X", "-c", "select name from customers where id = 1007", "-c", "select * from products order by id"},
 		{"psql", "-X", "-1", "-c", "update customers set name = 'psql' where id = 1007", "-c", "select name from customers where id = 1007"},
-		{"pg_dump", "--schema-only", "--no-sync", "-N", "weft"}, // what weft keeps there is its own
+		{"pg_dump", "--schema-only", "--no-sync"},
 		{"pg_dump", "--schema-only", "--no-sync", "-t", "orders"},
 	} {
 		t.Run(strings.Join(call[:min(len(call), 4)], " "), func(t *testing.T) {
