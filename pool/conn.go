@@ -50,6 +50,8 @@ type Conn struct {
 	// Shown says that it has rows of weft's own tables, which are for its present
 	// session alone: it is not given back.
 	Shown bool
+	// Lent is the count of drains, see Pool.Drains, when it was lent.
+	Lent uint64
 	// Listening says that LISTEN was run on it for its present session.
 	Listening bool
 

@@ -2,6 +2,8 @@ package pool
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -17,14 +19,30 @@ type pauses struct {
 }
 
 // gate is what they wait for.
-type gate struct{ opened chan struct{} }
+type gate struct {
+	opened chan struct{}
+	// shut: nobody has a connection any more, and nobody gets one: the server may
+	// be gone. Before that, what has begun passes. Guarded by the shard's mu.
+	shut bool
+	// since, if not 0, is the number of the drain that closed it: what has begun
+	// after it waits, or there would be no end to it. Guarded like shut.
+	since uint64
+}
+
+// stops reports whether somebody has to wait. mu of the shard is held.
+func (g *gate) stops(want Want) bool {
+	return g != nil && (g.shut || !want.Underway || g.since > 0 && want.Since >= g.since)
+}
+
+// Drains counts the times that a shard has been drained.
+func (p *Pool) Drains() uint64 { return p.drains.Load() }
 
 // set brings the gate in line. mu of the shard is held.
 func (p *pauses) set() {
 	g := p.gate.Load()
 	switch shut := p.all || p.one; {
 	case shut && g == nil:
-		p.gate.Store(&gate{make(chan struct{})})
+		p.gate.Store(&gate{opened: make(chan struct{})})
 	case !shut && g != nil:
 		p.gate.Store(nil)
 		close(g.opened)
@@ -56,39 +74,96 @@ func (g *gate) await(ctx context.Context, sh *Shard, want Want) error {
 func (sh *Shard) Paused() bool { return sh.pauses.gate.Load() != nil }
 
 // Pause lets nothing new begin on a shard, or on any if sh is nil, and waits until
-// what has begun is over. Then the connections are closed. If ctx ends before,
-// it is as if nothing had been.
+// what has begun is over. Then the connections are closed, and nobody gets one. If
+// ctx ends before, it is as if nothing had been.
+//
+// A transaction that had begun on other shards before and comes to the one that is
+// paused gets in as long as the pause waits for others there. Later it waits: on the
+// way to one shard it holds nothing that this pause waits for. A pause of all is over
+// only when nobody has anything anywhere.
 func (p *Pool) Pause(ctx context.Context, sh *Shard) error {
 	shards := []*Shard{sh}
+	var undo []func()
 	if sh == nil {
 		p.mu.Lock()
+		was := p.paused
 		p.paused = true
 		p.mu.Unlock()
+		undo = append(undo, func() {
+			p.mu.Lock()
+			p.paused = was
+			p.mu.Unlock()
+		})
 		shards = p.all()
+		slices.SortFunc(shards, func(a, b *Shard) int { return strings.Compare(a.Name, b.Name) })
 	}
 	for _, s := range shards {
-		s.mu.Lock()
-		s.pauses.all, s.pauses.one = s.pauses.all || sh == nil, s.pauses.one || sh != nil
-		s.pauses.set()
-		s.mu.Unlock()
+		undo = append(undo, s.halt(sh == nil))
 	}
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for _, s := range shards {
-		for s.used() > 0 {
-			if !s.Paused() {
-				return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "somebody has resumed it meanwhile")
+	for !shut(shards) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			for _, f := range undo {
+				f()
 			}
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				p.Resume(sh)
-				return context.Cause(ctx)
-			}
+			return context.Cause(ctx)
 		}
+		if slices.ContainsFunc(shards, func(s *Shard) bool { return !s.Paused() }) {
+			return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "somebody has resumed it meanwhile")
+		}
+	}
+	for _, s := range shards {
 		s.retire(func(*Lane) bool { return true })
 	}
 	return nil
+}
+
+// halt lets nothing new begin, for PAUSE or for DRAIN SHARD, and returns what undoes
+// it.
+func (sh *Shard) halt(all bool) (undo func()) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	was := &sh.pauses.one
+	if all {
+		was = &sh.pauses.all
+	}
+	if *was {
+		return func() {} // somebody else's
+	}
+	*was = true
+	sh.pauses.set()
+	if g := sh.pauses.gate.Load(); !all {
+		g.since = sh.pool.drains.Add(1)
+	} else {
+		g.since = 0 // nothing begins anywhere, so all that has must come to its end
+	}
+	return func() {
+		sh.mu.Lock()
+		defer sh.mu.Unlock()
+		*was = false
+		sh.pauses.set()
+	}
+}
+
+// shut closes the gates of paused shards if nobody has a connection to any of them.
+// The shards are in the order of their names: nobody locks two in another.
+func shut(shards []*Shard) bool {
+	for _, s := range shards {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+	}
+	if slices.ContainsFunc(shards, func(s *Shard) bool { return s.used() > 0 }) {
+		return false
+	}
+	for _, s := range shards {
+		if g := s.pauses.gate.Load(); g != nil {
+			g.shut = true
+		}
+	}
+	return true
 }
 
 // Resume undoes Pause. For nil it undoes all of them.
@@ -109,10 +184,8 @@ func (p *Pool) Resume(sh *Shard) {
 	}
 }
 
-// used is how many connections sessions hold.
+// used is how many connections sessions hold. mu is held.
 func (sh *Shard) used() int {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
 	n := sh.total
 	for _, l := range sh.lanes {
 		n -= len(l.idle)

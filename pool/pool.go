@@ -27,6 +27,7 @@ type Pool struct {
 	shards    map[string]*Shard
 	databases map[string]*Database
 	paused    bool // all shards, see Pause
+	drains    atomic.Uint64
 }
 
 // Stats counts what happened since the start.

@@ -50,9 +50,11 @@ type Want struct {
 	Prefer       *Conn           // the one it used last, if still there
 	Placeholders map[string]bool // custom parameters it has set itself
 	Settings     *Settings       // what it would have to apply
-	// Underway: it is for something that has begun already, which must not wait
-	// for a shard that is paused: the pause waits for it.
+	// Underway: it is for something that has begun already, when the count of
+	// drains was Since. It must not wait for a shard that is being paused: the
+	// pause waits for it.
 	Underway bool
+	Since    uint64
 	// Cancel ends the wait in the queue when it delivers.
 	Cancel <-chan struct{}
 }
@@ -125,13 +127,15 @@ func (l *Lane) LoginRole() string {
 // becomes free within the queue timeout.
 func (l *Lane) Acquire(ctx context.Context, want Want) (*Conn, error) {
 	sh := l.shard
-	if g := sh.pauses.gate.Load(); g != nil && !want.Underway {
-		if err := g.await(ctx, sh, want); err != nil {
-			return nil, err
-		}
-	}
 	for {
 		sh.mu.Lock()
+		if g := sh.pauses.gate.Load(); g.stops(want) {
+			sh.mu.Unlock()
+			if err := g.await(ctx, sh, want); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		if c := l.takeIdle(want); c != nil {
 			sh.mu.Unlock()
 			if time.Since(c.idleFrom) > freshFor && !c.alive() {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"math"
 	"slices"
 
 	"weft/catalog"
@@ -122,12 +123,14 @@ func (s *Session) borrow(l *pool.Lane) (*pool.Conn, error) {
 		// on every shard, all of them cold; the one used last by anybody is warm.
 		prefer = nil
 	}
+	since, underway := s.underway()
 	c, err := s.queues(l, pool.Want{
-		Underway: s.conn != nil || len(s.parked) > 0 || len(s.legs) > 0, Session: s.id, Prefer: prefer, Placeholders: s.placeholders, Settings: s.settings, Cancel: s.cancelled,
+		Underway: underway, Since: since, Session: s.id, Prefer: prefer, Placeholders: s.placeholders, Settings: s.settings, Cancel: s.cancelled,
 	})
 	if err != nil {
 		return nil, survivable(err)
 	}
+	c.Lent = s.srv.pool.Drains()
 	if !c.Settings.Equal(s.settings) {
 		if err := c.Apply(s.settings); err != nil {
 			c.Discard()
@@ -149,6 +152,21 @@ func (s *Session) borrow(l *pool.Lane) (*pool.Conn, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// underway reports whether the session holds backends already, and since which drain.
+func (s *Session) underway() (since uint64, ok bool) {
+	since = math.MaxUint64
+	if s.conn != nil {
+		since = s.conn.Lent
+	}
+	for _, c := range s.parked {
+		since = min(since, c.Lent)
+	}
+	for _, c := range s.legs {
+		since = min(since, c.Lent)
+	}
+	return since, since != math.MaxUint64
 }
 
 // lastOf is where the backend is noted that was used last of a lane.

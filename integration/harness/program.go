@@ -30,6 +30,8 @@ type Program struct {
 	err  error         // how; valid when done is closed
 	stop string        // the file that says where it stops
 	log  string        // the file it logs to
+	cfg  config.Config // as it is in file
+	file string
 }
 
 // LogFile is what it logs to.
@@ -118,19 +120,13 @@ func StartProgram(tb testing.TB, configure func(*config.Config)) *Program {
 	cfg.HTTP.Listen = freeAddr(tb)
 	cfg.Log.Level = "info"
 	configure(&cfg)
-	text, err := yaml.Marshal(cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
 	file := filepath.Join(tb.TempDir(), "weft.yaml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		tb.Fatal(err)
-	}
+	writeConfig(tb, file, cfg)
 	log, err := os.CreateTemp(c.dir, "program-*.log")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &Program{Target: c.target(cfg.Listen, log.Name()), done: make(chan struct{}), log: log.Name()}
+	p := &Program{Target: c.target(cfg.Listen, log.Name()), done: make(chan struct{}), log: log.Name(), cfg: cfg, file: file}
 	p.ShowLogs(tb)
 	p.cmd = exec.Command(path, "serve", "-c", file)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
@@ -162,6 +158,32 @@ func StartProgram(tb testing.TB, configure func(*config.Config)) *Program {
 	p.Reset(tb)
 	return p
 }
+
+func writeConfig(tb testing.TB, file string, cfg config.Config) {
+	tb.Helper()
+	text, err := yaml.Marshal(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	// All at once: it may be reading.
+	if err := os.WriteFile(file+".new", text, 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Configure changes the file that it was started from. It reads it again when it
+// is told to, by SIGHUP or RELOAD.
+func (p *Program) Configure(tb testing.TB, change func(*config.Config)) {
+	tb.Helper()
+	change(&p.cfg)
+	writeConfig(tb, p.file, p.cfg)
+}
+
+// HTTP is where it serves metrics.
+func (p *Program) HTTP() string { return p.cfg.HTTP.Listen }
 
 func freeAddr(tb testing.TB) string {
 	tb.Helper()
