@@ -149,7 +149,7 @@ func (s *Session) pass(b []byte) error {
 	if err := s.flushOrEnd(); err != nil {
 		return err
 	}
-	if _, err := s.client.Write(b); err != nil {
+	if err := s.write(b); err != nil {
 		return errEnd
 	}
 	return nil

@@ -295,6 +295,11 @@ func (s *Session) plannedQuery(r *router, text []byte, f *parser.Facts, n int) e
 	switch {
 	case p.Route == plan.Call:
 		return s.callQuery(p, n)
+	case p.Route == plan.Refused && f.Effects&parser.Temp != 0 && f.Statements > 1:
+		if a, ok := parser.ReadAttempt(string(text), s.scanOptions()); ok {
+			return s.attemptQuery(a, n)
+		}
+		fallthrough
 	case p.Route == plan.Every, p.Route == plan.Refused, s.block.open && f.Effects&(parser.Savepoint|parser.ChangesSettings|parser.ChangesAllSettings) != 0:
 		if ok, err := s.seriesQuery(text, f, n); ok {
 			return err

@@ -87,6 +87,7 @@ type Session struct {
 	ending      bool             // what was bound last ends the block
 	quiet       bool             // what runs is a part: the client is not told that weft is ready
 	quietFailed bool             // and it has failed
+	overheard   *overheard       // listens to the answer of a statement that the client has not sent
 	loading     bool             // shards read COPY data: nobody can be asked anything
 	drawn       map[string]int64 // values weft drew for it, by sequence
 	lastDrawn   string
@@ -442,8 +443,18 @@ func (s *Session) flushClient() error {
 	if s.toClient.Len() == 0 {
 		return nil
 	}
-	_, err := s.client.Write(s.toClient.B)
+	err := s.write(s.toClient.B)
 	s.toClient.Reset()
+	return err
+}
+
+// write gives bytes to the client, or to whoever listens in its place.
+func (s *Session) write(b []byte) error {
+	if s.overheard != nil {
+		s.overheard.take(b)
+		return nil
+	}
+	_, err := s.client.Write(b)
 	return err
 }
 

@@ -1,7 +1,7 @@
 // Sequelize: sync and migrations, associations, eager loading, transactions, upserts.
 import { randomUUID } from 'node:crypto'
 import sequelizePackage from 'sequelize'
-import { check, declare, done, eventually, fails, restart, same, skip } from './check.js'
+import { check, declare, done, eventually, fails, restart, same } from './check.js'
 import { customers, facts, items, orders, products, server, tables, tls, users } from './app.js'
 
 const { DataTypes, Op, QueryTypes, Sequelize, Transaction } = sequelizePackage
@@ -139,8 +139,30 @@ await check('upsert', async () => {
   same(await Product.count(), 10)
 })
 
-// It inserts in a temporary PL/pgSQL function, which would see one shard: weft refuses it.
-skip('findOrCreate', 'refused for sharded tables; findCreateFind and upsert do the same without a function')
+// It inserts in a temporary PL/pgSQL function.
+await check('findOrCreate', async () => {
+  const [u1, made1] = await User.findOrCreate({ where: { email: 'user1@example.com' }, defaults: { name: 'never' } })
+  same([u1.name, made1], ['user 1', false])
+  const [u2, made2] = await User.findOrCreate({ where: { email: 'fresh@example.com' }, defaults: { name: "it's \"fresh\" \\" } })
+  same([u2.name, made2], ["it's \"fresh\" \\", true])
+  same((await User.findByPk(u2.id)).email, 'fresh@example.com')
+  // Somebody else has the email: found neither by id nor made.
+  const e = await User.findOrCreate({ where: { id: '00000000-0000-4000-8000-000000000001' }, defaults: { email: 'user2@example.com', name: 'x' } }).catch((e) => e)
+  same([e.name, Object.keys(e.fields)], ['SequelizeUniqueConstraintError', ['email']])
+  const results = await Promise.all([1, 2, 3, 4].map(() => User.findOrCreate({ where: { email: 'race@example.com' }, defaults: { name: 'race' } })))
+  same([results.filter(([, made]) => made).length, new Set(results.map(([u]) => u.id)).size], [1, 1])
+  await db.transaction(async (transaction) => {
+    const [c, made] = await Customer.findOrCreate({ where: { name: 'found' }, defaults: { country: 'de' }, transaction })
+    same([Number(c.id) > 0, made], [true, true])
+    const [again, madeAgain] = await Customer.findOrCreate({ where: { name: 'found' }, defaults: { country: 'de' }, transaction })
+    same([again.id, madeAgain], [c.id, false])
+    await c.destroy({ force: true, transaction })
+  })
+  const [p, madeP] = await Product.findOrCreate({ where: { name: 'product 3' }, defaults: { price: '1.00' } })
+  same([Number(p.id), madeP], [3, false])
+  await User.destroy({ where: { email: ['fresh@example.com', 'race@example.com'] } })
+  same(await User.count(), 20)
+})
 
 await check('relations', async () => {
   const c = await Customer.findByPk(3, { include: [{ model: Order, include: [{ model: Item, include: Product }] }], order: [[Order, 'id'], [Order, Item, 'id']] })

@@ -1,0 +1,232 @@
+package proxy
+
+import (
+	"encoding/binary"
+	"strings"
+
+	"weft/parser"
+	"weft/pgerr"
+	"weft/pool"
+	"weft/wire"
+)
+
+// A temporary function that tries an INSERT (see parser.Attempt) is not made: weft
+// runs the INSERT where it belongs, between savepoints, and the SELECT over what
+// came of it. The client hears what it would have heard.
+
+// attemptName is the savepoint's.
+const attemptName = "weft_attempt"
+
+// attemptQuery runs such a text, of n bytes.
+func (s *Session) attemptQuery(a *parser.Attempt, n int) error {
+	s.client.Consume(wire.HeaderLen + n)
+	return s.inOwnBlock(func() error {
+		s.tellTag("CREATE FUNCTION")
+		values, err := s.attempt(a)
+		if err != nil || s.quietFailed {
+			return err
+		}
+		if err := s.runPart([]byte(a.Answer(values))); err != nil {
+			return err
+		}
+		s.tellTag("DROP FUNCTION")
+		return nil
+	})
+}
+
+// attempt runs the INSERT and returns what the function's parameters are then, as
+// literals. If it fails for another reason than those that the function
+// survives, the client has been told.
+func (s *Session) attempt(a *parser.Attempt) (values map[string]string, err error) {
+	if len(a.Caught) == 0 {
+		heard, err := s.overhear(a.Insert)
+		if err == nil && !s.quietFailed {
+			return s.inserted(a, heard)
+		}
+		s.tellFault(heard)
+		return nil, err
+	}
+	before := len(s.block.replay)
+	heard, err := s.overhear("SAVEPOINT " + attemptName)
+	if err == nil && !s.quietFailed {
+		heard, err = s.overhear(a.Insert)
+		if err == nil && s.quietFailed && a.Catches(heard.field('C')) {
+			values = map[string]string{}
+			for name, field := range a.Told {
+				values[name] = pool.QuoteLiteral(heard.field(field))
+			}
+			s.quietFailed = false
+			heard, err = s.overhear("ROLLBACK TO " + attemptName)
+		}
+	}
+	if err != nil || s.quietFailed {
+		s.tellFault(heard)
+		return nil, err
+	}
+	if values == nil {
+		if values, err = s.inserted(a, heard); err != nil || s.quietFailed {
+			return nil, err
+		}
+	}
+	if heard, err = s.overhear("RELEASE " + attemptName); err != nil || s.quietFailed {
+		s.tellFault(heard)
+		return nil, err
+	}
+	if b := &s.block; len(b.replay) > before {
+		b.replay = b.replay[:before] // whoever joins later has nothing to go back to
+	}
+	return values, nil
+}
+
+// inserted are the parameters after the INSERT has succeeded.
+func (s *Session) inserted(a *parser.Attempt, h *overheard) (map[string]string, error) {
+	values := map[string]string{}
+	switch {
+	case h.cut:
+		return nil, s.refuseRead(pgerr.GatherTooLarge())
+	case h.rows > 1:
+		return nil, s.refuseRead(pgerr.New("P0003", "query returned more than one row").WithHint("Make sure the query returns a single row, or use LIMIT 1."))
+	case h.rows == 0:
+	case a.Whole != "":
+		values[a.Whole] = pool.QuoteLiteral(composite(h.row))
+	case len(h.row) != len(a.Into) && len(a.Into) > 0:
+		return nil, s.refuseRead(pgerr.New(pgerr.FeatureNotSupported, "RETURNING of %d columns INTO %d variables is not supported here", len(h.row), len(a.Into)))
+	default:
+		for i, name := range a.Into {
+			if h.row[i] != nil {
+				values[name] = pool.QuoteLiteral(string(h.row[i]))
+			}
+		}
+	}
+	return values, nil
+}
+
+// composite writes a row as PostgreSQL reads it.
+func composite(row [][]byte) string {
+	var b strings.Builder
+	b.WriteByte('(')
+	for i, v := range row {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if v == nil {
+			continue
+		}
+		b.WriteByte('"')
+		for _, c := range v {
+			if c == '"' || c == '\\' {
+				b.WriteByte(c)
+			}
+			b.WriteByte(c)
+		}
+		b.WriteByte('"')
+	}
+	b.WriteByte(')')
+	return b.String()
+}
+
+// overheard is what a statement answers that the client has not sent. Notices and their like
+// are the client's all the same.
+type overheard struct {
+	b    []byte // what has come of the message that is not whole yet
+	skip int    // bytes of a message that nobody wants
+	max  int64
+	cut  bool // there was more than that
+
+	rows  int
+	row   [][]byte // the first
+	fault []byte   // the body of an error
+	pass  []byte   // what the client shall see
+}
+
+// overhear runs a statement and listens to its answer.
+func (s *Session) overhear(sql string) (*overheard, error) {
+	if err := s.flushOrEnd(); err != nil {
+		return nil, err
+	}
+	h := &overheard{max: s.maxGatherBytes()}
+	s.overheard = h
+	err := s.runPart([]byte(sql))
+	if flushed := s.flushOrEnd(); err == nil {
+		err = flushed
+	}
+	s.overheard = nil
+	s.toClient.Grow()
+	s.toClient.B = append(s.toClient.B, h.pass...)
+	return h, err
+}
+
+// tellFault tells the client of an error that was overheard.
+func (s *Session) tellFault(h *overheard) {
+	if h != nil && h.fault != nil {
+		s.toClient.Grow()
+		s.toClient.B = wire.AppendFrame(s.toClient.B, wire.ErrorResponse, h.fault)
+	}
+}
+
+// field returns a field of the error.
+func (h *overheard) field(code byte) string {
+	v, _ := wire.ErrorField(h.fault, code)
+	return v
+}
+
+// take takes what the client would have been sent.
+func (h *overheard) take(b []byte) {
+	if h.skip > 0 {
+		n := min(h.skip, len(b))
+		h.skip -= n
+		b = b[n:]
+	}
+	h.b = append(h.b, b...)
+	for len(h.b) >= wire.HeaderLen {
+		l := int(binary.BigEndian.Uint32(h.b[1:])) + 1
+		if h.max > 0 && int64(l) > h.max {
+			h.cut = true
+			n := min(l, len(h.b))
+			h.skip, h.b = l-n, h.b[n:]
+			continue
+		}
+		if len(h.b) < l {
+			return
+		}
+		h.message(h.b[0], h.b[:l])
+		h.b = h.b[l:]
+	}
+}
+
+// message takes one whole message.
+func (h *overheard) message(typ byte, frame []byte) {
+	body := frame[wire.HeaderLen:]
+	switch typ {
+	case wire.RowDescription, wire.CommandComplete, wire.EmptyQueryResponse, wire.ReadyForQuery:
+	case wire.DataRow:
+		if h.rows++; h.rows == 1 {
+			h.row = fields(body)
+		}
+	case wire.ErrorResponse:
+		h.fault = append([]byte(nil), body...)
+	default:
+		h.pass = append(h.pass, frame...)
+	}
+}
+
+// fields are copies of the values of a DataRow.
+func fields(body []byte) [][]byte {
+	if len(body) < 2 {
+		return nil
+	}
+	row := make([][]byte, binary.BigEndian.Uint16(body))
+	body = append([]byte(nil), body[2:]...)
+	for i := range row {
+		if len(body) < 4 {
+			return row
+		}
+		n := int(int32(binary.BigEndian.Uint32(body)))
+		body = body[4:]
+		if n < 0 || n > len(body) {
+			continue
+		}
+		row[i], body = body[:n:n], body[n:]
+	}
+	return row
+}
