@@ -15,6 +15,8 @@ type View struct {
 	Show, Help string
 	Columns    []Column
 	rows       func(ctx context.Context, src Source, v Viewer) [][]any
+	// Spread: each proxy has rows of its own, and the table those of all.
+	Spread bool
 }
 
 // Table reads it.
@@ -42,7 +44,7 @@ var Views = []*View{
 			{"shards", Int},
 			{"pinned", Text},
 		},
-		sessionRows,
+		sessionRows, true,
 	},
 	{
 		"pools", "POOLS", "its connections to shards, by user and database",
@@ -58,12 +60,12 @@ var Views = []*View{
 			{"waiting", Int},
 			{"connection_limit", Int},
 		},
-		poolRows,
+		poolRows, true,
 	},
 	{
 		"servers", "SERVERS", "each of these connections, and who has it",
 		[]Column{{"proxy", Text}, {"shard", Text}, {"database", Text}, {"username", Text}, {"backend_pid", Int}, {"state", Text}, {"session", Int}},
-		serverRows,
+		serverRows, true,
 	},
 	{
 		"shards", "SHARDS", "the shards of the cluster, and how they fare as seen from this proxy",
@@ -86,17 +88,17 @@ var Views = []*View{
 			{"queue_waits", Int},
 			{"queue_seconds", Float},
 		},
-		shardRows,
+		shardRows, false,
 	},
 	{
 		"tables", "TABLES", "the declared tables",
 		[]Column{{"database", Text}, {"schema", Text}, {"name", Text}, {"kind", Text}, {"columns", Texts}, {"vindex", Text}, {"state", Text}},
-		tableRows,
+		tableRows, false,
 	},
 	{
 		"placement", "PLACEMENT", "which buckets are on which shard",
 		[]Column{{"first_bucket", Int}, {"last_bucket", Int}, {"buckets", Int}, {"shard", Text}},
-		placementRows,
+		placementRows, false,
 	},
 	{
 		"transactions", "TRANSACTIONS", "transactions of several shards that have not come to their end",
@@ -111,7 +113,7 @@ var Views = []*View{
 			{"decider", Text},
 			{"participants", Texts},
 		},
-		transactionRows,
+		transactionRows, false,
 	},
 	{
 		"statements", "STATEMENTS", "what statements have cost, by normalised text",
@@ -132,17 +134,17 @@ var Views = []*View{
 			{"mean_ms", Float},
 			{"since", Time},
 		},
-		statementRows,
+		statementRows, true,
 	},
 	{
 		"stats", "STATS", "what statements have cost, by how they were carried out",
 		[]Column{{"proxy", Text}, {"kind", Text}, {"statements", Int}, {"seconds", Float}, {"p50_ms", Float}, {"p99_ms", Float}},
-		statRows,
+		statRows, true,
 	},
 	{
 		"settings", "CONFIG", "weft.yaml as it is in effect, but for secrets",
 		[]Column{{"proxy", Text}, {"name", Text}, {"value", Text}, {"reload", Bool}},
-		settingRows,
+		settingRows, false,
 	},
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 )
 
 // A Store fails with an error that wraps one of these when the reason is
@@ -46,6 +47,10 @@ type Proxy struct {
 	Host    string `json:"host"`           // the machine's own name
 	Version string `json:"version"`        // of the binary
 
+	// Secret is what another proxy that asks this one something has to know. Who
+	// can read the directory does.
+	Secret Secret `json:"secret,omitempty"`
+
 	// Serves is the version of the snapshot that its statements begin with. Set
 	// by the registry.
 	Serves int64 `json:"-"`
@@ -55,6 +60,18 @@ type Proxy struct {
 	// tell its connections of before from those after. Set by the registry.
 	Epoch int64 `json:"-"`
 }
+
+// Secret is bytes that are not for logs.
+type Secret []byte
+
+// String keeps it out of logs.
+func (Secret) String() string { return "(secret)" }
+
+// GoString does so under %#v.
+func (Secret) GoString() string { return "(secret)" }
+
+// LogValue does so in attributes.
+func (Secret) LogValue() slog.Value { return slog.StringValue("(secret)") }
 
 // Serving tells which version a proxy serves. Current does.
 type Serving interface {

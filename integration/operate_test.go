@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"io"
 	"net"
@@ -12,10 +13,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
@@ -23,6 +26,7 @@ import (
 	"weft/config"
 	"weft/console"
 	"weft/integration/harness"
+	"weft/wire"
 )
 
 // The console answers drivers in the extended protocol, text and binary, with
@@ -210,6 +214,111 @@ func TestStatements(t *testing.T) {
 		t.Errorf("%d after the reset, %v", n, err)
 	}
 	run("DROP TABLE operate")
+}
+
+// TestTablesOfAllProxies: weft's own tables have the rows of all proxies, whichever
+// answers, and do not wait for one that does not.
+func TestTablesOfAllProxies(t *testing.T) {
+	cert, key := certificate(t)
+	secure := func(c *config.Config) {
+		c.TLS = config.TLS{Cert: cert, Key: key, Mode: config.TLSRequire, MinVersion: "1.2", ClientCA: cert, ClientCert: config.ClientCertRequire}
+	}
+	plain := harness.StartWeft(t, noChange)
+	encrypted := harness.StartWeft(t, secure) // even where clients need certificates
+	p := harness.StartProgram(t, noChange)
+	ctx := within(t, time.Minute)
+	one, alice := p.Connect(t, "postgres", "application_name=there"), plain.Connect(t, "alice")
+	var notices []string
+	cfg, err := pgx.ParseConfig(plain.ConnString("postgres", "application_name=here"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
+		// Those of other tests may have been killed a moment ago.
+		if strings.Contains(n.Message, p.Addr) || strings.Contains(n.Message, encrypted.Addr) {
+			notices = append(notices, n.Message)
+		}
+	}
+	c, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	if _, err := one.Exec(ctx, "SELECT 'only asked there'"); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(c *pgx.Conn, sql string) (got string) {
+		t.Helper()
+		if err := c.QueryRow(ctx, sql).Scan(&got); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+		return got
+	}
+	const apps = "SELECT coalesce(string_agg(application, ' ' ORDER BY application), '') FROM weft.sessions WHERE application IN ('here', 'there') AND proxy IN (SELECT proxy FROM weft.stats)"
+	if got := ask(c, apps); got != "here there" {
+		t.Errorf("sessions of all: %s", got)
+	}
+	if got := ask(one, apps); got != "here there" {
+		t.Errorf("sessions of all, asked of the other: %s", got)
+	}
+	if n := ask(c, "SELECT (count(DISTINCT proxy) >= 3)::text FROM weft.stats"); n != "true" {
+		t.Errorf("the encrypted one does not answer: %s", encrypted.Addr)
+	}
+	const there = "SELECT count(*)::text FROM weft.statements WHERE statement = 'SELECT $1'"
+	if got := ask(c, there); got == "0" {
+		t.Error("statements of the other are not there")
+	}
+	if got := ask(alice, apps); got != "" {
+		t.Errorf("alice sees %s", got)
+	}
+	if _, err := c.Exec(ctx, "SELECT weft.statements_reset()"); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(c, there); got != "0" {
+		t.Errorf("%s after the reset", got)
+	}
+	if len(notices) > 0 {
+		t.Errorf("notices: %v", notices)
+	}
+	// One that is not dead and does not answer costs a moment, and is named.
+	p.Signal(t, syscall.SIGSTOP)
+	defer p.Signal(t, syscall.SIGCONT)
+	began := time.Now()
+	if got := ask(c, "SELECT string_agg(application, ' ') FROM weft.sessions WHERE application IN ('here', 'there')"); got != "here" {
+		t.Errorf("without the other: %s", got)
+	}
+	if d := time.Since(began); d > 5*time.Second {
+		t.Errorf("it took %v", d)
+	}
+	if len(notices) == 0 || !strings.Contains(notices[0], "did not answer") {
+		t.Errorf("notices: %v", notices)
+	}
+}
+
+// TestNoProxyAsks: whoever does not know the secret of a proxy learns nothing.
+func TestNoProxyAsks(t *testing.T) {
+	target := harness.StartWeft(t, noChange)
+	conn, err := net.Dial("tcp", target.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	challenge := make([]byte, 32)
+	if _, err := conn.Write(wire.AppendAsk(nil)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(conn, challenge); err != nil {
+		t.Fatal(err)
+	}
+	question := `{"view":"sessions","all":true,"user":"postgres"}`
+	message := append(binary.BigEndian.AppendUint32(nil, uint32(32+len(question))), make([]byte, 32)...)
+	if _, err := conn.Write(append(message, question...)); err != nil {
+		t.Fatal(err)
+	}
+	if answer, _ := io.ReadAll(conn); len(answer) > 0 {
+		t.Errorf("answered %q", answer)
+	}
 }
 
 // TestPause: PAUSE waits for transactions, clients wait for RESUME.

@@ -4,8 +4,10 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/binary"
 	"encoding/pem"
 	"fmt"
 	"math/big"
@@ -21,6 +23,7 @@ import (
 	"weft/auth"
 	"weft/config"
 	"weft/integration/harness"
+	"weft/wire"
 )
 
 // certificate writes a self-signed certificate for localhost and its key.
@@ -134,5 +137,54 @@ func TestTLSCancel(t *testing.T) {
 	}
 	if c := <-got; c != "57014" {
 		t.Errorf("cancelled: %s, want 57014", c)
+	}
+}
+
+// TestDirectTLS begins with the handshake, as clients of PostgreSQL 17 may.
+func TestDirectTLS(t *testing.T) {
+	cert, key := certificate(t)
+	target := harness.StartWeft(t, func(c *config.Config) {
+		c.TLS = config.TLS{Cert: cert, Key: key, Mode: config.TLSRequire, MinVersion: "1.2"}
+		c.Auth = auth.Config{Method: auth.MethodScramSHA256, Users: []auth.User{{Name: "carol", Password: "secret"}}}
+	})
+	dsn := strings.Replace(target.ConnString("carol", "password=secret", "sslnegotiation=direct"), "sslmode=disable", "sslmode=require", 1)
+	conn, err := pgx.Connect(within(t, 10*time.Second), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	mustExec(t, conn, "select repeat('x', 100000)")
+	startup := func() []byte {
+		b := wire.AppendCString(nil, "user")
+		b = append(wire.AppendCString(b, "postgres"), 0)
+		head := binary.BigEndian.AppendUint32(nil, uint32(8+len(b)))
+		return append(binary.BigEndian.AppendUint32(head, wire.Protocol30), b...)
+	}
+	for _, tc := range []struct {
+		name      string
+		protocols []string
+		want      string // in the first answer; empty: the handshake fails
+	}{
+		{"postgresql", []string{"postgresql"}, "R"},
+		{"none", nil, "without ALPN"},
+		{"another", []string{"h2"}, ""},
+		{"proxy", []string{"weft-peer"}, "not for clients"},
+		{"proxy and client", []string{"postgresql", "weft-peer"}, "not for clients"},
+	} {
+		c, err := tls.Dial("tcp", target.Addr, &tls.Config{InsecureSkipVerify: true, NextProtos: tc.protocols})
+		if err != nil {
+			if tc.want != "" {
+				t.Errorf("%s: %v", tc.name, err)
+			}
+			continue
+		}
+		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		_, _ = c.Write(startup())
+		answer := make([]byte, 300)
+		n, _ := c.Read(answer)
+		if tc.want == "" || !strings.Contains(string(answer[:n]), tc.want) {
+			t.Errorf("%s: %q", tc.name, answer[:n])
+		}
+		_ = c.Close()
 	}
 }

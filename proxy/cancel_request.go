@@ -3,9 +3,7 @@ package proxy
 import (
 	"context"
 	"crypto/subtle"
-	"crypto/tls"
 	"io"
-	"net"
 	"sync"
 	"time"
 
@@ -78,28 +76,14 @@ func (s *Server) relayCancel(p *wire.Packet) {
 	wg.Wait()
 }
 
-// sendCancel sends a request to another proxy and waits for it to hang up. If
-// that has TLS, it is encrypted: who is at the other end does not matter, as the key
-// opens nothing but this.
+// sendCancel sends a request to another proxy and waits for it to hang up. Who is at
+// the other end does not matter, as the key opens nothing but this.
 func sendCancel(ctx context.Context, addr string, p *wire.Packet) error {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	conn, err := dialPeer(ctx, addr)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	if deadline, ok := ctx.Deadline(); ok {
-		_ = conn.SetDeadline(deadline)
-	}
-	if _, err := conn.Write(wire.AppendSSLRequest(nil)); err != nil {
-		return err
-	}
-	var answer [1]byte
-	if _, err := io.ReadFull(conn, answer[:]); err != nil {
-		return err
-	}
-	if answer[0] == 'S' {
-		conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"postgresql"}})
-	}
 	if _, err := conn.Write(wire.AppendRelayedCancel(nil, p.PID, p.Secret)); err != nil {
 		return err
 	}

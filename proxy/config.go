@@ -30,6 +30,8 @@ type Config struct {
 	Reach func(ctx context.Context, version int64) (*directory.Snapshot, error)
 	// Proxy is this proxy's id in the directory.
 	Proxy string
+	// Secret is what other proxies must know to ask this one. Nil: none may.
+	Secret directory.Secret
 	// Auth lets clients in. Required.
 	Auth *auth.Authenticator
 	// TLS is offered to clients that ask for it; nil answers N.

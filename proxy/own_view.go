@@ -1,14 +1,15 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"strings"
 
 	"weft/catalog"
 	"weft/console"
 	"weft/parser"
+	"weft/pgerr"
 	"weft/pool"
-	"weft/tally"
 	"weft/wire"
 )
 
@@ -76,9 +77,31 @@ func (s *Session) ownJSON(f *parser.Facts) string {
 			out = append(out, ',')
 		}
 		out = append(append(out, '"'), name...)
-		out = append(append(out, '"', ':'), view.Table(s.ctx, src, viewer).JSON()...)
+		out = append(append(out, '"', ':'), s.spreadRows(view, src, viewer)...)
 	}
 	return string(append(out, '}'))
+}
+
+// spreadRows is the rows of a view, those of other proxies included if each has its own.
+func (s *Session) spreadRows(view *console.View, src adminSource, viewer console.Viewer) []byte {
+	rows := view.Table(s.ctx, src, viewer).JSON()
+	if !view.Spread {
+		return rows
+	}
+	answers, silent := s.srv.askPeers(s.ctx, peerQuestion{View: view.Name, User: viewer.User, All: viewer.All})
+	s.warnSilent(silent, "weft."+view.Name+" is without its rows")
+	for _, a := range answers {
+		a = bytes.TrimSuffix(bytes.TrimPrefix(a, []byte("[")), []byte("]"))
+		if len(a) == 0 {
+			continue
+		}
+		rows = rows[:len(rows)-1]
+		if len(rows) > 1 {
+			rows = append(rows, ',')
+		}
+		rows = append(append(rows, a...), ']')
+	}
+	return rows
 }
 
 // monitors reports whether the client may see what concerns others: as in
@@ -100,12 +123,22 @@ func (s *Session) monitors(ctx context.Context) bool {
 	return err == nil && len(rows) == 1 && rows[0][0] == "t"
 }
 
-// resetStatements makes weft.statements begin anew: all of it, or what the client
-// itself has run.
+// resetStatements makes weft.statements begin anew, on all proxies: all of it, or what
+// the client itself has run.
 func (s *Session) resetStatements(ctx context.Context) error {
 	all := s.monitors(ctx)
-	s.srv.statements.Reset(func(o tally.Owner) bool { return all || o.User == s.user })
+	s.srv.resetStatements(s.user, all)
+	_, silent := s.srv.askPeers(ctx, peerQuestion{User: s.user, All: all, Reset: true})
+	s.warnSilent(silent, "what statements have cost there is not forgotten")
 	return nil
+}
+
+// warnSilent tells the client of proxies that have not answered.
+func (s *Session) warnSilent(silent []error, consequence string) {
+	for _, err := range silent {
+		s.log.Warn("another proxy did not answer", "err", err)
+		s.tell(&pgerr.Error{Severity: pgerr.SeverityWarning, Code: "01000", Message: err.Error(), Detail: "So " + consequence + "."})
+	}
 }
 
 // knowOwn makes sure that the views a text reads are there, and that the schema it

@@ -68,6 +68,7 @@ type Server struct {
 
 	block  int32 // where the IDs of sessions begin
 	relays chan struct{}
+	asks   chan struct{} // questions of other proxies that are being answered
 
 	mu       sync.Mutex
 	lastID   int32 // of a session, within the block
@@ -98,7 +99,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, log: cfg.Log, pool: p, texts: parser.NewCache(cfg.FactsBytes),
 		sessions: map[int32]*Session{}, hubs: map[string]*hub{}, listeners: map[net.Listener]bool{},
-		starting: map[net.Conn]bool{}, byUser: map[string]int{}, byDatabase: map[string]int{}, relays: make(chan struct{}, maxRelays),
+		starting: map[net.Conn]bool{}, byUser: map[string]int{}, byDatabase: map[string]int{}, relays: make(chan struct{}, maxRelays), asks: make(chan struct{}, maxAsks),
 	}
 	s.passwords = newPasswords(s)
 	s.now.Store(&cfg)

@@ -65,12 +65,13 @@ type starter struct {
 	tls     *tls.ConnectionState
 	cert    []byte
 	packet  *wire.Packet
+	peer    bool   // another proxy, by the word of TLS: no client may come this way
 	old     bool   // speaks a protocol before 3: errors are plain text
 	greeted []byte // AuthenticationOk, once the client is authenticated
 }
 
 func (st *starter) run(ctx context.Context) (*Session, error) {
-	if err := st.open(ctx); err != nil || st.packet.Kind == wire.PacketCancel {
+	if err := st.open(ctx); err != nil || st.packet.Kind != wire.PacketStartup {
 		return nil, err
 	}
 	p := st.packet
@@ -119,6 +120,11 @@ func (st *starter) run(ctx context.Context) (*Session, error) {
 // open reads packets until the one that is a startup or a cancel.
 func (st *starter) open(ctx context.Context) error {
 	var sslDone, gssDone bool
+	if direct, err := st.directTLS(ctx); err != nil {
+		return err
+	} else if direct {
+		sslDone, gssDone = true, true
+	}
 	for {
 		p, err := wire.ReadPacket(st.stream)
 		var bad wire.VersionError
@@ -163,51 +169,16 @@ func (st *starter) open(ctx context.Context) error {
 			st.packet = p
 			st.srv.onCancel(p)
 			return nil
+		case p.Kind == wire.PacketAsk:
+			st.packet = p
+			return st.srv.onAsk(st.stream, st.tls)
+		case st.peer:
+			return pgerr.Fatal(pgerr.ProtocolViolation, "a connection between proxies is not for clients")
 		default:
 			st.packet = p
 			return nil
 		}
 	}
-}
-
-func (st *starter) startTLS(ctx context.Context) error {
-	if len(st.stream.Buffered()) > 0 {
-		// Bytes before the handshake may be somebody else's.
-		return pgerr.Fatal(pgerr.ProtocolViolation, "received unencrypted data after SSL request").
-			WithDetail("This could be either a client-software bug or evidence of an attempted man-in-the-middle attack.")
-	}
-	if _, err := st.stream.Write([]byte{'S'}); err != nil {
-		return err
-	}
-	cfg := st.srv.conf().TLS.Clone()
-	choose := cfg.GetCertificate
-	if choose == nil && len(cfg.Certificates) > 0 {
-		certs := cfg.Certificates
-		choose = func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
-			for i := range certs {
-				if h.SupportsCertificate(&certs[i]) == nil {
-					return &certs[i], nil
-				}
-			}
-			return &certs[0], nil
-		}
-		cfg.Certificates = nil // or a client without a server name is not asked for
-	}
-	cfg.GetCertificate = func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
-		c, err := choose(h)
-		if err == nil && len(c.Certificate) > 0 {
-			st.cert = c.Certificate[0]
-		}
-		return c, err
-	}
-	t := tls.Server(st.stream.Conn(), cfg)
-	if err := t.HandshakeContext(ctx); err != nil {
-		return err
-	}
-	state := t.ConnectionState()
-	st.tls = &state
-	st.stream = wire.NewStream(t)
-	return nil
 }
 
 // negotiate tells a client that asked for a newer minor version or for

@@ -20,6 +20,7 @@ type parts struct {
 	store   directory.Store
 	current *directory.Current
 	id      string
+	secret  directory.Secret
 	tracer  *span.Tracer
 
 	// What the console asks.

@@ -13,6 +13,7 @@ func newProxy(p parts, snapshot func() *directory.Snapshot, metrics prometheus.R
 	dir, _ := p.store.(proxy.Directory) // a store that lists no proxies cannot tell when all know a change
 	cfg := p.proxyConfig()
 	cfg.Snapshot, cfg.Directory, cfg.Entries, cfg.Reach, cfg.Proxy = snapshot, dir, p.current, p.current.Reach, p.id
+	cfg.Secret = p.secret
 	cfg.Settings, cfg.Reload, cfg.Metrics, cfg.Tracer = p.settings, p.reload, metrics, p.tracer
 	srv, err := proxy.New(cfg)
 	if err != nil {

@@ -121,6 +121,9 @@ func (s *Server) start(ctx context.Context, make maker) error {
 	parts.tracer = s.tracer
 	parts.settings, parts.reload = s.settings, s.Reload
 	parts.store, parts.current, parts.id = store, s.current, hex.EncodeToString(id[:])
+	var secret [32]byte
+	_, _ = rand.Read(secret[:])
+	parts.secret = secret[:]
 	front, err := make(parts, s.current.Snapshot, s.metrics)
 	if err != nil {
 		return err
@@ -129,7 +132,7 @@ func (s *Server) start(ctx context.Context, make maker) error {
 	if err := s.listen(); err != nil {
 		return err
 	}
-	if err := s.register(ctx, store, parts.id); err != nil {
+	if err := s.register(ctx, store, parts.id, parts.secret); err != nil {
 		return err
 	}
 	s.background("accept", func(ctx context.Context) error { return front.Serve(ctx, s.listener) })
@@ -221,12 +224,12 @@ func (s *Server) listen() error {
 // returns when it is listed and serves what was current then. Clients come in
 // only after that: whoever waits for a version to be acknowledged by all must
 // not miss us.
-func (s *Server) register(ctx context.Context, store directory.Store, id string) error {
+func (s *Server) register(ctx context.Context, store directory.Store, id string, secret directory.Secret) error {
 	reg, ok := store.(directory.Registry)
 	if !ok {
 		return nil
 	}
-	p := directory.Proxy{ID: id, Version: s.opt.Version}
+	p := directory.Proxy{ID: id, Version: s.opt.Version, Secret: secret}
 	p.Host, _ = os.Hostname() // a list without it is still a list
 	p.Address = advertised(s.opt.Config.Advertise, s.Addr(), p.Host)
 	if a := s.HTTPAddr(); a != nil {

@@ -14,6 +14,7 @@ const (
 	SSLRequestCode = 1234<<16 | 5679
 	gssCode        = 1234<<16 | 5680
 	relayedCode    = 1234<<16 | 5711 // weft's own: a cancel request that a proxy passes on
+	askCode        = 1234<<16 | 5712 // weft's own: a proxy has a question
 	Protocol30     = 3 << 16
 	Protocol32     = 3<<16 | 2
 	maxCancelBytes = 256 // PostgreSQL's bound on a key's length, protocol 3.2
@@ -28,6 +29,7 @@ const (
 	PacketSSL
 	PacketGSS
 	PacketCancel
+	PacketAsk
 )
 
 // Packet is what a client opens a connection with.
@@ -107,6 +109,12 @@ func DecodePacket(b []byte) (*Packet, error) {
 	case gssCode:
 		p.Kind = PacketGSS
 		return p, nil
+	case askCode:
+		if len(b) > 0 {
+			return nil, ErrStartupLength
+		}
+		p.Kind = PacketAsk
+		return p, nil
 	case cancelCode, relayedCode:
 		if len(b) < 8 || len(b) > 4+maxCancelBytes {
 			return nil, ErrStartupLength
@@ -155,6 +163,11 @@ func AppendCancel(b []byte, pid int32, secret []byte) []byte {
 // AppendRelayedCancel adds one that a proxy passes on to another.
 func AppendRelayedCancel(b []byte, pid int32, secret []byte) []byte {
 	return appendCancel(b, relayedCode, pid, secret)
+}
+
+// AppendAsk adds the packet with which a proxy begins to ask another something.
+func AppendAsk(b []byte) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, 8), askCode)
 }
 
 func appendCancel(b []byte, code uint32, pid int32, secret []byte) []byte {
