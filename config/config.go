@@ -18,6 +18,9 @@ type Config struct {
 	// Advertise is where other proxies reach this one. Empty: at Listen, by the
 	// machine's name if that is every address.
 	Advertise string `yaml:"advertise,omitempty"`
+	// ProxyProtocol are addresses and networks of load balancers, which say in
+	// a PROXY header whose connection they pass on. Empty: nobody is believed.
+	ProxyProtocol []string `yaml:"proxy_protocol,omitempty"`
 	// AdminDatabase is the name of the database that answers about weft
 	// itself. A real database of that name cannot be reached.
 	AdminDatabase string `yaml:"admin_database"`

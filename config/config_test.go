@@ -90,6 +90,7 @@ func TestMarshal(t *testing.T) {
 		Cluster:       "c",
 		Etcd:          Etcd{Endpoints: []string{"https://[::1]:2379"}, Prefix: "/p/", Username: "u", Password: "p: #x", TLS: EtcdTLS{"a", "b", "c", "d"}, Timeout: time.Second},
 		Listen:        "[::]:1",
+		ProxyProtocol: []string{"10.0.0.0/8"},
 		AdminDatabase: "adm",
 		AdminUsers:    []string{"ops"},
 		HTTP:          HTTP{Listen: ":2", Pprof: true, Users: []HTTPUser{{Name: "o", Password: "p"}}, PrivateMetrics: true},

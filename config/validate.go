@@ -31,6 +31,11 @@ func (c Config) problems() Problems {
 			ps.add("http.listen", "is the address of listen too: %s", c.Listen)
 		}
 	}
+	for _, b := range c.ProxyProtocol {
+		if _, err := balancer(b); err != nil {
+			ps.add("proxy_protocol", "%q is neither an address nor a network such as 10.0.0.0/8", b)
+		}
+	}
 	c.HTTP.problems(&ps)
 	if c.AdminDatabase == "" {
 		ps.add("admin_database", "is empty")

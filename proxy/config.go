@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,6 +35,9 @@ type Config struct {
 	Secret directory.Secret
 	// Auth lets clients in. Required.
 	Auth *auth.Authenticator
+	// ProxyProtocol are the networks of load balancers that may say whose
+	// connection they pass on.
+	ProxyProtocol []netip.Prefix
 	// TLS is offered to clients that ask for it; nil answers N.
 	TLS *tls.Config
 	// RequireTLS turns away clients that do not ask for it.

@@ -25,6 +25,14 @@ func (s *Server) start(conn net.Conn) *Session {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetNoDelay(true)
 	}
+	balancer := conn
+	conn, err := s.forwarded(balancer)
+	if err != nil {
+		if !errors.Is(err, io.EOF) { // a look at the port
+			s.log.Info("startup failed", "client", balancer.RemoteAddr(), "err", err)
+		}
+		return nil
+	}
 	st := &starter{srv: s, stream: wire.NewStream(conn)}
 	sess, err := st.run(ctx)
 	if err == nil {

@@ -29,6 +29,7 @@ func (p parts) proxyConfig() proxy.Config {
 		Auth:                  p.auth,
 		TLS:                   p.tls,
 		RequireTLS:            cfg.TLS.Required(),
+		ProxyProtocol:         cfg.Balancers(),
 		Pool:                  withService(poolConfig(cfg.Pool, cfg.Auth.Users, p.opt.Log), cfg.Service),
 		ServiceUser:           cfg.Service.User,
 		AdminDatabase:         cfg.AdminDatabase,
