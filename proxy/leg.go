@@ -327,6 +327,7 @@ func (s *Session) joinLeg(l *leg) error {
 	if b.sealed {
 		return crossShardBlock()
 	}
+	s.bePatient(l.conn) // whoever joins first is not asked again: its BEGIN may be on the way
 	s.joined(l.conn)
 	if b.plain && len(b.replay) == 0 {
 		l.out = wire.AppendQuery(l.out, s.beginning())

@@ -48,11 +48,15 @@ func (s *Session) idleInBlock() bool {
 
 // alone reports whether nobody else takes part in the block.
 func (s *Session) alone(c *pool.Conn) bool {
-	if s.conn != nil && s.conn != c && s.conn.Status != wire.TxIdle {
+	if s.conn != nil && s.conn != c && takesPart(s.conn) {
 		return false
 	}
-	return !slices.ContainsFunc(s.parked, func(p *pool.Conn) bool { return p != c && p.Status != wire.TxIdle })
+	return !slices.ContainsFunc(s.parked, func(p *pool.Conn) bool { return p != c && takesPart(p) })
 }
+
+// takesPart reports whether a backend is in the block, be it that its BEGIN is still on
+// the way.
+func takesPart(c *pool.Conn) bool { return c.Status != wire.TxIdle || c.Opening.Load() }
 
 // joined tells others that a backend takes part in the block, beside those that
 // already do. A block of one shard is nobody's business.
@@ -86,11 +90,11 @@ func (s *Session) bePatient(joins *pool.Conn) {
 func (s *Session) regroup(also *pool.Conn, queue *pool.Lane) {
 	var conns []*pool.Conn
 	for _, c := range s.parked {
-		if c.Status != wire.TxIdle && c != also {
+		if takesPart(c) && c != also {
 			conns = append(conns, c)
 		}
 	}
-	if s.conn != nil && s.conn.Status != wire.TxIdle && s.conn != also {
+	if s.conn != nil && takesPart(s.conn) && s.conn != also {
 		conns = append(conns, s.conn)
 	}
 	if also != nil {
