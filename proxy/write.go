@@ -89,7 +89,7 @@ func (s *Session) writePart(r *router, x *gathering) error {
 	case s.holdsBack(x, err):
 		return nil
 	case err != nil:
-		return s.gatherFailed(s.strayed(err))
+		return s.gatherFailed(s.strayed(x.named(err)))
 	}
 	return nil
 }
@@ -406,7 +406,7 @@ func (s *Session) executeWrite(x *gathering) error {
 		err = s.carryOutAgain(x)
 	}
 	if err != nil {
-		return s.boundFailed(s.strayed(err))
+		return s.boundFailed(s.strayed(x.named(err)))
 	}
 	s.quietFailed = false
 	s.tellWritten(x)

@@ -1,0 +1,25 @@
+package proxy
+
+import (
+	"errors"
+	"strings"
+
+	"weft/pgerr"
+)
+
+// named makes a shard's refusal to write in a READ ONLY transaction name the
+// client's command, which may be carried out by others: a row moves by DELETE
+// and INSERT.
+func (x *gathering) named(err error) error {
+	e := (*pgerr.Error)(nil)
+	if !errors.As(err, &e) || e.Code != "25006" || x.write == nil {
+		return err
+	}
+	verb, ok := strings.CutSuffix(strings.TrimPrefix(e.Message, "cannot execute "), " in a read-only transaction")
+	if !ok || verb == x.write.Verb || strings.HasPrefix(verb, x.write.Verb+" FOR ") {
+		return err
+	}
+	told := *e
+	told.Message = "cannot execute " + x.write.Verb + " in a read-only transaction"
+	return told.WithCause(err)
+}
