@@ -48,7 +48,9 @@ func (c *collector) statement(n *pg_query.Node) {
 		if strings.Contains(n.VariableShowStmt.Name, ".") {
 			c.add(ReadsSetting)
 		}
-	case *pg_query.Node_ConstraintsSetStmt, *pg_query.Node_CheckPointStmt,
+	case *pg_query.Node_ConstraintsSetStmt:
+		c.add(Constraints)
+	case *pg_query.Node_CheckPointStmt,
 		*pg_query.Node_FetchStmt, *pg_query.Node_ClosePortalStmt:
 		// nothing that outlives the transaction
 	case *pg_query.Node_LockStmt:

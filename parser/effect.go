@@ -86,6 +86,8 @@ const (
 	ImportsSnapshot
 	// ExportsSnapshot: pg_export_snapshot.
 	ExportsSnapshot
+	// Constraints: SET CONSTRAINTS.
+	Constraints
 )
 
 var effectNames = []string{
@@ -94,7 +96,7 @@ var effectNames = []string{
 	"discard-temp", "discard-plans", "discard-sequences", "ddl", "creates-database", "drops-database", "reconfigures",
 	"reads-sequence", "advances-sequence", "session-id", "reads-prepared", "reads-listening", "opaque", "copy-in", "copy-out",
 	"writes", "non-transactional", "cursors", "reads-setting", "lists-objects",
-	"imports-snapshot", "exports-snapshot",
+	"imports-snapshot", "exports-snapshot", "constraints",
 }
 
 // Has reports whether e has any of the effects in x.

@@ -29,6 +29,9 @@ type Facts struct {
 	// Exact: these facts depend on values of literals, or have offsets, and hold for this very text only, not for others
 	// with the same Norm.
 	Exact bool
+	// Snapless: it is one statement, and one that PostgreSQL runs without a snapshot, so that a REPEATABLE READ transaction
+	// which begins with it takes its own later.
+	Snapless bool
 	// Err: pg_query could not parse the text, or it is too deep to be parsed safely; Effects is then Opaque.
 	Err error
 
@@ -115,11 +118,23 @@ func parseFacts(text string, opt Options) *Facts {
 	if c.err != nil {
 		return &Facts{Effects: Opaque, Err: c.err}
 	}
+	c.facts.Snapless = len(tree.Stmts) == 1 && snapless(tree.Stmts[0].Stmt)
 	// The meaning of U&"…" depends on the literal of its UESCAPE.
 	if i := strings.IndexAny(text, "uU"); i >= 0 && strings.Contains(strings.ToLower(text[i:]), `u&"`) {
 		c.facts.Exact = true
 	}
 	return c.facts
+}
+
+// snapless reports whether PostgreSQL runs a statement without a snapshot (PlannedStmtRequiresSnapshot has the list).
+func snapless(n *pg_query.Node) bool {
+	switch n.GetNode().(type) {
+	case *pg_query.Node_TransactionStmt, *pg_query.Node_LockStmt, *pg_query.Node_VariableSetStmt, *pg_query.Node_VariableShowStmt,
+		*pg_query.Node_ConstraintsSetStmt, *pg_query.Node_FetchStmt, *pg_query.Node_ListenStmt, *pg_query.Node_NotifyStmt,
+		*pg_query.Node_UnlistenStmt, *pg_query.Node_CheckPointStmt:
+		return true
+	}
+	return false
 }
 
 var (

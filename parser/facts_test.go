@@ -67,11 +67,14 @@ func show(text string, f *Facts, indent string) string {
 	if f.Exact {
 		line("exact")
 	}
+	if f.Snapless {
+		line("snapless")
+	}
 	return b.String()
 }
 
 func TestEveryEffectHasAName(t *testing.T) {
-	if last := ExportsSnapshot; last != 1<<(len(effectNames)-1) {
+	if last := Constraints; last != 1<<(len(effectNames)-1) {
 		t.Fatalf("%d names, the last effect is %b", len(effectNames), last)
 	}
 }

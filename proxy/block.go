@@ -236,7 +236,20 @@ func (b *block) wroteOn(c *pool.Conn) bool { return b.writer == c || slices.Cont
 // toAll reports whether a text is one that every participant must run.
 func toAll(f *parser.Facts) bool {
 	return f.Statements == 1 && len(f.Relations) == 0 && f.Effects&parser.Opaque == 0 &&
-		f.Effects&(parser.Savepoint|parser.ChangesSettings|parser.ChangesAllSettings) != 0
+		f.Effects&(parser.Savepoint|parser.ChangesSettings|parser.ChangesAllSettings|parser.Constraints) != 0
+}
+
+// elsewhere is what the others run in the place of a text that all participants must
+// run. A constraint of a home table is on the home shard alone, so SET CONSTRAINTS
+// with names is that shard's to answer, and the others may not know the name.
+func elsewhere(text string, f *parser.Facts) (sql string, home bool) {
+	if f.Effects&parser.Constraints == 0 {
+		return text, false
+	}
+	if w := words(text); len(w) < 3 || w[2] == "all" {
+		return text, false
+	}
+	return "DO " + pool.QuoteLiteral("BEGIN "+strings.TrimRight(text, "; \t\r\n")+"; EXCEPTION WHEN undefined_object THEN NULL; END"), true
 }
 
 // rollsBackTo reports whether a text is a ROLLBACK TO, the one command about
@@ -371,10 +384,43 @@ func (s *Session) settleBlock(c *pool.Conn) {
 	case b.chain && c.Status == wire.TxActive:
 		s.dispersed()
 		s.giveOthersBack(c)
-		*b = block{open: true, begin: b.begin, plain: b.plain, sealed: b.sealed, clock: c, began: time.Now()}
+		begin, plain := s.chained(c)
+		*b = block{open: true, begin: begin, plain: plain, sealed: b.sealed || s.unsettled(), clock: c, began: time.Now()}
 	default:
 		b.chain = false
 	}
+}
+
+// unsettled reports whether a block that was committed with AND CHAIN may have set
+// something for the session, which nobody but the backend at hand knows: the
+// transaction must be over before that can be asked.
+func (s *Session) unsettled() bool {
+	d := &s.done
+	return s.block.tag != "ROLLBACK" && (d.bits&(parser.Opaque|parser.ChangesAllSettings|parser.DiscardAll) != 0 || d.bits&parser.ChangesSettings != 0 && !allLocal(d.sets))
+}
+
+// chained returns the command that opens, on shards which join later, the block that
+// AND CHAIN has opened here: with the modes of the one before, be it that they
+// were set after its BEGIN.
+func (s *Session) chained(c *pool.Conn) (begin string, plain bool) {
+	b := &s.block
+	if !slices.ContainsFunc(b.replay, func(text string) bool { return strings.Contains(strings.ToLower(text), "transaction") }) {
+		return b.begin, b.plain
+	}
+	rows, err := c.Exec("SHOW transaction_isolation;SHOW transaction_read_only;SHOW transaction_deferrable")
+	if err != nil || len(rows) != 3 {
+		return b.begin, b.plain // the backend is lost, and the block with it
+	}
+	begin = "BEGIN ISOLATION LEVEL " + rows[0][0]
+	if rows[1][0] == "on" {
+		begin += ", READ ONLY"
+	} else {
+		begin += ", READ WRITE"
+	}
+	if rows[2][0] == "on" {
+		begin += ", DEFERRABLE"
+	}
+	return begin, false
 }
 
 // forgetPortals follows the end of a transaction, which no portal outlives.
@@ -391,6 +437,10 @@ func (s *Session) giveOthersBack(main *pool.Conn) {
 	for _, c := range s.parked {
 		if s.block.sets {
 			c.Settings = main.Settings // all have run the same commands
+		}
+		if s.block.chain && s.unsettled() {
+			c.Discard()
+			continue
 		}
 		if s.keeps(c) {
 			kept = append(kept, c)
@@ -468,8 +518,8 @@ func endsAndGoesOn() *pgerr.Error {
 
 func crossShardBlock() *pgerr.Error {
 	return pgerr.New(pgerr.FeatureNotSupported, "another shard cannot join this transaction").
-		WithDetail("The transaction was begun in the middle of a text with several statements, has set too many savepoints, or a setting from a row.").
-		WithHint("Send BEGIN as a statement of its own, and set_config without FROM.")
+		WithDetail("The transaction was begun in the middle of a text with several statements, has set too many savepoints, or a setting from a row, or follows with AND CHAIN one that has set something for the session.").
+		WithHint("Send BEGIN as a statement of its own, COMMIT without AND CHAIN, and set_config without FROM.")
 }
 
 // words returns the words of a short command in lower case, without comments.

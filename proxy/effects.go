@@ -53,7 +53,7 @@ func (p pin) String() string {
 // Effects that do not concern the session once their transaction is over.
 const harmless = parser.TxBegin | parser.TxEnd | parser.Savepoint | parser.Writes | parser.CopyIn | parser.CopyOut |
 	parser.Cursors | parser.NonTransactional | parser.TwoPhase | parser.AdvancesSequence | parser.ReadsSetting |
-	parser.ListsObjects | parser.ImportsSnapshot | parser.ExportsSnapshot
+	parser.ListsObjects | parser.ImportsSnapshot | parser.ExportsSnapshot | parser.Constraints
 
 // Effects after which only the backend itself knows what the session is like.
 const uncertain = parser.ChangesSettings | parser.ChangesAllSettings | parser.Temp | parser.AdvisoryLock |
@@ -201,6 +201,7 @@ func notePlaceholder(c *pool.Conn, name string) {
 // is over, and weft's own questions are none of its business.
 func (s *Session) settleAlone(c *pool.Conn) error {
 	s.mu.Lock()
+	main := s.current
 	s.current, s.settling = nil, c
 	s.mu.Unlock()
 	c.AwaitCancels()
@@ -218,9 +219,27 @@ func (s *Session) settleAlone(c *pool.Conn) error {
 		err = c.Apply(s.settings) // a session that keeps its backend does not acquire it again
 	}
 	s.mu.Lock()
-	s.current, s.settling = c, nil
+	s.current, s.settling = main, nil
 	s.mu.Unlock()
 	return err
+}
+
+// settleAt settles a transaction that the backend at hand has ended. What lives on the
+// home shard alone is asked for there, if that has taken part beside it: an advisory
+// lock, a seed.
+func (s *Session) settleAt(c *pool.Conn) error {
+	i := slices.IndexFunc(s.parked, func(h *pool.Conn) bool { return h.Lane() == s.lane && h.Status == wire.TxIdle })
+	if i < 0 || c.Lane() == s.lane || !s.block.open || s.done.bits&homeEffects == 0 {
+		return s.settleAlone(c)
+	}
+	home := s.parked[i]
+	if err := s.settleAlone(home); err != nil {
+		return err
+	}
+	if s.block.sets {
+		c.Settings = home.Settings // both have run the same commands
+	}
+	return nil
 }
 
 // settle brings the session's record up to date after a transaction. The

@@ -24,8 +24,9 @@ type spread struct {
 	tag  []byte
 	told bool
 	// made are the lookups that were made for it; all: every shard has run it.
-	made []schema.LookupRequest
-	all  bool
+	made  []schema.LookupRequest
+	all   bool
+	locks bool // it is a LOCK TABLE
 	// steps are what there is to do on each shard for what runs alone.
 	steps []aloneStep
 }
@@ -71,17 +72,25 @@ func (s *Session) everyQuery(p *plan.Plan, text []byte, f *parser.Facts, n int) 
 // mayLock refuses LOCK TABLE outside a block, as PostgreSQL does: the transaction
 // that it would run in is weft's own.
 func (s *Session) mayLock(text string) error {
-	if w := words(text); (!s.block.open || s.implicit) && len(w) > 0 && w[0] == "lock" {
+	if (!s.block.open || s.implicit) && isLock(text) {
 		return pgerr.New("25P01", "LOCK TABLE can only be used in transaction blocks")
 	}
 	return nil
 }
 
+func isLock(text string) bool {
+	w := words(text)
+	return len(w) > 0 && w[0] == "lock"
+}
+
 // everyPart runs a statement on every shard, in the open block if it can.
 func (s *Session) everyPart(p *plan.Plan, text string, f *parser.Facts) error {
-	e := &spread{text: text, plan: p}
+	e := &spread{text: text, plan: p, locks: isLock(text)}
 	s.runsEverywhere()
-	err := s.mayChange()
+	err := error(nil)
+	if !e.locks {
+		err = s.mayChange()
+	}
 	if err == nil && e.alone() {
 		if err = s.prepareAlone(e); err == nil && e.local() {
 			return s.answerAlone(e)
@@ -94,7 +103,7 @@ func (s *Session) everyPart(p *plan.Plan, text string, f *parser.Facts) error {
 		err = s.sent()
 	}
 	if err == nil && !e.alone() {
-		err = s.mayWriteEverywhere()
+		err = s.mayRunEverywhere(e)
 	}
 	if err == nil {
 		err = s.adoptTables(p.Change)
@@ -115,7 +124,9 @@ func (s *Session) everyPart(p *plan.Plan, text string, f *parser.Facts) error {
 	}
 	s.done.note(s, f)
 	s.done.relearn = s.done.relearn || effectWords.MatchString(text)
-	s.noteChange(p)
+	if !e.locks {
+		s.noteChange(p)
+	}
 	s.noteSequences(f, []byte(text))
 	s.conn.UnnamedBy = 0
 	s.toServer.Grow()
@@ -132,6 +143,18 @@ func (s *Session) everyPart(p *plan.Plan, text string, f *parser.Facts) error {
 		return s.gatherFailed(err)
 	}
 	s.tellSpread(e)
+	return nil
+}
+
+// mayRunEverywhere makes all shards take part in the open block. LOCK TABLE writes
+// nothing: how such a block ends is not for them to agree on.
+func (s *Session) mayRunEverywhere(e *spread) error {
+	if !e.locks {
+		return s.mayWriteEverywhere()
+	}
+	if s.block.sealed {
+		return crossShardBlock()
+	}
 	return nil
 }
 
@@ -251,10 +274,13 @@ func (s *Session) enlist(lane *pool.Lane) (*pool.Conn, error) {
 
 // beforeEvery makes ready for a Bind of what goes to every shard.
 func (s *Session) beforeEvery(pl *planned) error {
-	if err := s.mayChange(); err != nil {
+	if err := s.mayLock(string(pl.text)); err != nil {
 		return err
 	}
-	if err := s.mayLock(string(pl.text)); err != nil || pl.plan.Change != nil && pl.plan.Change.Alone {
+	if isLock(string(pl.text)) {
+		return nil // and the block is open
+	}
+	if err := s.mayChange(); err != nil || pl.plan.Change != nil && pl.plan.Change.Alone {
 		return err
 	}
 	return s.openPipe()
@@ -262,7 +288,7 @@ func (s *Session) beforeEvery(pl *planned) error {
 
 // everyBound notes that a portal's execution goes to every shard.
 func (s *Session) everyBound(portal []byte, pl *planned) error {
-	e := &spread{text: string(pl.text), plan: pl.plan}
+	e := &spread{text: string(pl.text), plan: pl.plan, locks: isLock(string(pl.text))}
 	if pl.sealed != "" {
 		e.text = pl.sealed
 	} else if changed, err := s.sealed(pl.plan, e.text); err != nil {
@@ -272,7 +298,7 @@ func (s *Session) everyBound(portal []byte, pl *planned) error {
 		return pgerr.New(pgerr.FeatureNotSupported, "a statement with a password in clear text must be prepared again, now that tables are declared")
 	}
 	if !e.alone() {
-		if err := s.mayWriteEverywhere(); err != nil {
+		if err := s.mayRunEverywhere(e); err != nil {
 			return err
 		}
 		if err := s.adoptTables(e.plan.Change); err != nil {
@@ -303,7 +329,9 @@ func (s *Session) everyExecute(body []byte, e *spread) error {
 	if ok, err := s.begin(); !ok {
 		return err
 	}
-	s.noteChange(e.plan)
+	if !e.locks {
+		s.noteChange(e.plan)
+	}
 	if setsSequence.MatchString(e.text) {
 		s.done.resequence = true
 		s.done.bits |= parser.AdvancesSequence

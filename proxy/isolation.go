@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"weft/parser"
 	"weft/pgerr"
 	"weft/wire"
 )
@@ -19,6 +20,9 @@ func (s *Session) isolation() string {
 	if s.block.open && !(s.block.plain && len(s.block.replay) == 0) {
 		for _, text := range append([]string{s.block.begin}, s.block.replay...) {
 			w := words(text)
+			if len(w) > 2 && w[1] == "session" && w[2] == "characteristics" {
+				continue // of transactions to come
+			}
 			i := slices.Index(w, "isolation")
 			if i < 0 || i+2 >= len(w) || w[i+1] != "level" {
 				if m := setsIsolation.FindStringSubmatch(text); m != nil {
@@ -83,6 +87,17 @@ func (s *Session) takeSnapshots() error {
 	err := s.snapshotAll()
 	b.snapped = err == nil
 	return err
+}
+
+// snapshotsFor is takeSnapshots for a statement of the client's, unless it is one
+// that PostgreSQL runs without: who locks a table first wants to see what was
+// committed until it had the lock. Where weft itself has to ask the backend what the
+// statement means, it has taken one already.
+func (s *Session) snapshotsFor(f *parser.Facts) error {
+	if !s.block.open || s.block.snapped || f.Snapless && !s.inFlux() && f.Effects&parser.ReadsSetting == 0 {
+		return nil
+	}
+	return s.takeSnapshots()
 }
 
 // snapshotAll makes every shard run a statement of the block's.

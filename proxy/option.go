@@ -300,12 +300,22 @@ func (s *Session) optionsInFlux() bool {
 		})
 }
 
+// sets reports whether the open transaction may have set a parameter.
+func (s *Session) sets(name string) bool {
+	return slices.ContainsFunc(s.done.sets, func(set parser.Setting) bool { return set.Name == name })
+}
+
 // askOptions asks a backend of the session's.
 func (s *Session) askOptions(l *pool.Lane) (options, error) {
 	var b strings.Builder
 	for i, name := range slices.Concat(optionNames, heeded) {
 		if i > 0 {
 			b.WriteString(" UNION ALL ")
+		}
+		if name == "default_transaction_isolation" && s.block.open && s.sets(name) {
+			// What the block was begun with, if not by what the session has set.
+			fmt.Fprintf(&b, "SELECT name, reset_val FROM pg_catalog.pg_settings WHERE name = %s", pool.QuoteLiteral(name))
+			continue
 		}
 		fmt.Fprintf(&b, "SELECT %s, pg_catalog.current_setting(%[1]s, true)", pool.QuoteLiteral(name))
 	}

@@ -129,6 +129,9 @@ func (s *Session) parseFor(bind []byte) error {
 		lane, err = s.lane, nil
 	}
 	if err == nil {
+		err = s.snapshotsFor(f) // a server takes one to parse
+	}
+	if err == nil {
 		err = s.useLane(lane)
 	}
 	if err != nil {

@@ -409,7 +409,7 @@ func (s *Session) afterBlock(c *pool.Conn) error {
 		// A backend that is lost from here on leaves the client in doubt: the
 		// error comes in the place of an answer to its COMMIT.
 		if s.done.any() || c.Listening {
-			if err := s.settleAlone(c); err != nil {
+			if err := s.settleAt(c); err != nil {
 				return err
 			}
 		} else if s.done.failed {

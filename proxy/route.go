@@ -300,7 +300,7 @@ func (s *Session) plannedQuery(r *router, text []byte, f *parser.Facts, n int) e
 			return s.attemptQuery(a, n)
 		}
 		fallthrough
-	case p.Route == plan.Every, p.Route == plan.Refused, s.block.open && f.Effects&(parser.Savepoint|parser.ChangesSettings|parser.ChangesAllSettings) != 0:
+	case p.Route == plan.Every, p.Route == plan.Refused, s.block.open && f.Effects&(parser.Savepoint|parser.ChangesSettings|parser.ChangesAllSettings|parser.Constraints) != 0:
 		if ok, err := s.seriesQuery(text, f, n); ok {
 			return err
 		}
@@ -392,7 +392,7 @@ func (s *Session) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free bo
 			WithHint("Use it inside a transaction block, without WITH HOLD.")
 	}
 	first := s.block.open && s.block.clock == nil
-	if err := s.takeSnapshots(); err != nil {
+	if err := s.snapshotsFor(f); err != nil {
 		return err
 	}
 	if b := &s.block; b.serial {
@@ -430,7 +430,15 @@ const transactional = homeEffects &^ (parser.Executes | parser.ReadsPrepared | p
 
 // useForAll makes a backend ready to run what all participants must run.
 func (s *Session) useForAll(text string, f *parser.Facts) error {
-	if err := s.useLane(s.atHand()); err != nil || !s.block.open {
+	if err := s.snapshotsFor(f); err != nil { // SELECT set_config(…)
+		return err
+	}
+	lane := s.atHand()
+	text, home := elsewhere(text, f)
+	if home {
+		lane = s.lane
+	}
+	if err := s.useLane(lane); err != nil || !s.block.open {
 		return err
 	}
 	return s.onAll(text, f)
