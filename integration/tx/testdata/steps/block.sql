@@ -214,8 +214,7 @@ B select pg_try_advisory_lock(78)
 A select pg_advisory_unlock(78)
 B select pg_try_advisory_lock(78)
 B select pg_advisory_unlock_all()
-A& select pg_advisory_lock(79), pg_sleep(0.3)
-A.
+A select pg_advisory_lock(79)
 B begin
 B select id from acct where id = {c}
 B select pg_try_advisory_xact_lock(79), pg_try_advisory_xact_lock(80) from acct where id = {c}
