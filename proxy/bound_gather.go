@@ -135,7 +135,11 @@ func (s *Session) executeGather(x *gathering, body []byte) error {
 		s.run.kind = tally.Write
 	}
 	s.beginGather()
-	defer s.endGather()
+	defer func() {
+		if !s.interrupt.handed {
+			s.endGather()
+		}
+	}()
 	limit := int(int32(binary.BigEndian.Uint32(rest)))
 	if x.explain != nil {
 		return s.executeExplain(x, limit)

@@ -352,6 +352,9 @@ func (s *Session) drop() {
 		c.Discard()
 	}
 	s.abandonLoans()
+	if s.interrupt.handed {
+		s.endGather()
+	}
 	s.ops.reset()
 	s.toServer.Reset()
 	s.rem = 0

@@ -25,6 +25,9 @@ type interrupt struct {
 	timer  *time.Timer  // of statement_timeout, then of the next request
 	repeat time.Duration
 	stop   atomic.Bool // there is a cause: for those who look at each row
+	// handed: the backend that finishes it is sent its messages with the client's
+	// Sync, and it has ended when they are answered. The session's own.
+	handed bool
 }
 
 // beginGather says that a statement is being gathered from now on.
@@ -36,7 +39,7 @@ func (s *Session) beginGather() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := &s.interrupt
-	i.active, i.cause = true, nil
+	i.active, i.cause, i.handed = true, nil, false
 	i.round++
 	i.stop.Store(false)
 }
@@ -46,7 +49,7 @@ func (s *Session) endGather() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := &s.interrupt
-	i.active, i.cause = false, nil
+	i.active, i.cause, i.handed = false, nil, false
 	i.stop.Store(false)
 	if i.timer != nil {
 		// If it has gone off, it finds another round, or backends that wait

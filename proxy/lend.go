@@ -36,6 +36,7 @@ func (s *Session) executeLent(x *gathering, name, body []byte) error {
 	s.unsynced = true
 	delete(s.local, string(name))
 	s.notePortal(name, s.lane)
+	s.interrupt.handed = true
 	return nil
 }
 

@@ -369,6 +369,9 @@ func (s *Session) onReady(c *pool.Conn, o *op, status byte) error {
 			return err
 		}
 	}
+	if s.interrupt.handed {
+		s.endGather()
+	}
 	if o.settles {
 		return s.onEnded(c)
 	}

@@ -231,6 +231,7 @@ func (s *Session) executeCollected(x *gathering, name, body []byte) error {
 	x.in = nil
 	delete(s.local, string(name))
 	s.notePortal(name, s.lane)
+	s.interrupt.handed = true
 	return nil
 }
 
