@@ -28,6 +28,9 @@ type Conn struct {
 	Placeholders map[string]bool
 	// Status is the transaction state of the last ReadyForQuery.
 	Status byte
+	// Touched: a text has run there that may have left something in its session,
+	// and nobody has looked what.
+	Touched bool
 	// Opening: a BEGIN has been sent, with a statement behind it, and has not been
 	// answered. A cancel request that hit it would let the statement run outside
 	// of any block, and commit: so none is sent meanwhile.
@@ -113,7 +116,7 @@ func (c *Conn) UsedBy(session int32) {
 // is idle, fully read, and holds nothing of its session but what the fields
 // say.
 func (c *Conn) Release() {
-	if c.Shown {
+	if c.Shown || c.Touched {
 		c.Terminate()
 		return
 	}

@@ -451,6 +451,7 @@ func (s *Session) giveOthersBack(main *pool.Conn) {
 			c.Discard()
 			continue
 		}
+		s.untouch(c)
 		*s.lastOf(c.Lane()) = c
 		c.UsedBy(s.id)
 		c.Release()
@@ -476,6 +477,7 @@ func (s *Session) abandon() {
 		case s.block.sets:
 			c.Discard() // it may have other settings than it was known to have
 		default:
+			s.untouch(c)
 			c.UsedBy(s.id)
 			c.Release()
 		}

@@ -60,6 +60,7 @@ func (x *load) join(shard int) (*inlet, error) {
 		legs = append(legs, o.leg)
 	}
 	x.s.track(legs)
+	x.s.touch(l, x.facts)
 	if err != nil {
 		_ = x.s.endLegs([]*leg{l}, true)
 		return nil, err

@@ -32,6 +32,7 @@ import (
 type load struct {
 	s        *Session
 	plan     *plan.Copy
+	facts    *parser.Facts
 	lookups  bool // lookups must follow it
 	text     []byte
 	literals []parser.Literal
@@ -67,8 +68,8 @@ const (
 	lineMemory = 4 << 20
 )
 
-func (s *Session) newLoad(p *plan.Plan, text []byte, literals []parser.Literal) *load {
-	return &load{s: s, plan: p.Copy, lookups: p.Lookups, text: text, literals: literals, began: time.Now()}
+func (s *Session) newLoad(p *plan.Plan, text []byte, literals []parser.Literal, f *parser.Facts) *load {
+	return &load{s: s, plan: p.Copy, facts: f, lookups: p.Lookups, text: text, literals: literals, began: time.Now()}
 }
 
 // run carries the COPY out, in the open block, up to the tag.

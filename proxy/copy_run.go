@@ -23,7 +23,7 @@ func (s *Session) copyQuery(r *router, p *plan.Plan, text []byte, f *parser.Fact
 	if p.Copy.Query != "" {
 		return s.copyOut(p.Copy, f)
 	}
-	x := s.newLoad(p, text, literals)
+	x := s.newLoad(p, text, literals, f)
 	if s.quiet { // again, by another plan
 		if err := s.loadPart(x); err != nil {
 			return err
@@ -125,7 +125,7 @@ func (s *Session) loadBound(b *boundCopy) (tag string, err error) {
 	s.beginGather()
 	defer s.endGather()
 	for {
-		x := s.newLoad(b.plan, b.text, b.literals)
+		x := s.newLoad(b.plan, b.text, b.literals, b.facts)
 		err := x.run()
 		if !errors.Is(err, errMoved) {
 			return x.tag, s.strayed(err)

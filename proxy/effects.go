@@ -136,6 +136,9 @@ func (d *effects) note(s *Session, f *parser.Facts) {
 		return
 	}
 	d.bits |= f.Effects
+	if s.touches(f) != catalog.Untouched || f.Effects&uncertain != 0 && !toAll(f) {
+		s.conn.Touched = true
+	}
 	if f.Effects&(parser.DDL|parser.Opaque) != 0 && f.Effects&parser.Temp == 0 || s.suspicious(f) {
 		// From now on, and once more when others see it.
 		d.schema = true
@@ -245,6 +248,14 @@ func (s *Session) settleAt(c *pool.Conn) error {
 // settle brings the session's record up to date after a transaction. The
 // backend is idle; the client has not heard of it yet.
 func (s *Session) settle(c *pool.Conn) error {
+	err := s.settleDone(c)
+	if err == nil {
+		c.Touched = false
+	}
+	return err
+}
+
+func (s *Session) settleDone(c *pool.Conn) error {
 	d := s.done
 	s.done = effects{}
 	if d.bits&(parser.Temp|parser.DDL|parser.Opaque|parser.DiscardAll|parser.DiscardTemp) != 0 {
@@ -423,90 +434,6 @@ var oddEncodings = map[string]bool{
 
 // askTimeout asks for the one setting that asking for others hides.
 const askTimeout = "SELECT 'statement_timeout', pg_catalog.current_setting('statement_timeout'); "
-
-// inspectSQL asks a backend for everything that outlives a transaction.
-const inspectSQL = `SELECT 's', name, setting FROM pg_catalog.pg_settings WHERE source = 'session' AND context <> 'internal' AND name <> 'statement_timeout'
-UNION ALL SELECT 'd', name, reset_val FROM pg_catalog.pg_settings WHERE name = 'statement_timeout'
-UNION ALL SELECT 'r', 'role', pg_catalog.current_setting('role')
-UNION ALL SELECT 'u', 'session_authorization', session_user::text
-UNION ALL SELECT 't', '', 'temp' WHERE pg_catalog.pg_my_temp_schema() <> 0 AND (
-  EXISTS (SELECT FROM pg_catalog.pg_depend WHERE refclassid = 2615 AND refobjid = pg_catalog.pg_my_temp_schema()))
-UNION ALL SELECT 'a', '', 'lock' WHERE EXISTS (SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND pid = pg_catalog.pg_backend_pid())
-UNION ALL SELECT 'h', '', 'hold' WHERE EXISTS (SELECT FROM pg_catalog.pg_cursors WHERE is_holdable)
-UNION ALL SELECT 'p', name, '' FROM pg_catalog.pg_prepared_statements
-UNION ALL SELECT 'l', c, '' FROM pg_catalog.pg_listening_channels() c`
-
-// neverCarried are settings that inspect may find but that belong to the
-// moment, not to the session.
-var neverCarried = map[string]bool{
-	"statement_timeout_local": true, "transaction_isolation": true, "transaction_read_only": true,
-	"transaction_deferrable": true, "seed": true,
-}
-
-// inspect asks the backend what the session has become.
-func (s *Session) inspect(c *pool.Conn, bits parser.Effect) error {
-	var b strings.Builder
-	b.WriteString(inspectSQL)
-	for name := range s.placeholders {
-		fmt.Fprintf(&b, "\nUNION ALL SELECT 'c', %s, pg_catalog.current_setting(%[1]s, true) WHERE pg_catalog.current_setting(%[1]s, true) IS NOT NULL", pool.QuoteLiteral(name))
-	}
-	rows, err := c.Ask(askTimeout, b.String())
-	if err != nil {
-		return err
-	}
-	timeout := rows[0][1]
-	found := map[string]string{}
-	prepared, channels := map[string]bool{}, map[string]bool{}
-	s.pins &^= pinFound
-	for _, r := range rows[1:] {
-		switch r[0] {
-		case "d":
-			if gucDuration(timeout) != gucDuration(r[2]) {
-				found[r[1]] = timeout
-			}
-		case "s", "c":
-			if !neverCarried[r[1]] && !(r[2] == "" && isOption(r[1])) {
-				found[strings.ToLower(r[1])] = r[2]
-			}
-		case "r":
-			switch base := s.lane.Role(); {
-			case r[2] == "none" && base != "":
-				// The client is back at the role it came with, not at weft's own.
-				if _, err := c.Exec("SET ROLE " + pool.QuoteIdent(base)); err != nil {
-					return c.Lost(fmt.Errorf("inspect: %w", err))
-				}
-			case r[2] != "none" && r[2] != base:
-				found["role"] = r[2]
-			}
-		case "u":
-			if r[2] != s.lane.LoginRole() {
-				found["session_authorization"] = r[2]
-			}
-		case "t":
-			s.pins |= pinTemp
-		case "a":
-			s.pins |= pinAdvisory
-		case "h":
-			s.pins |= pinHoldCursor
-		case "p":
-			prepared[r[1]] = true
-			if !strings.HasPrefix(r[1], "\x01") {
-				s.pins |= pinPrepared // made by a function, out of our sight
-			}
-		case "l":
-			channels[r[1]] = true
-		}
-	}
-	c.OnlyPrepared(prepared)
-	if len(channels) > 0 && !c.Listening {
-		if err := s.listenUnseen(c, channels); err != nil {
-			return err
-		}
-	}
-	c.Settings = pool.SettingsOf(found)
-	s.adopt(c, bits)
-	return nil
-}
 
 // onTag looks at the tag of a command that has just completed.
 func (s *Session) onTag(body []byte) *pgerr.Error {

@@ -265,6 +265,7 @@ func (s *Session) addLeg(x *gathering, shard int) (*leg, error) {
 	if l != nil {
 		x.legs = append(x.legs, l)
 		s.track(x.legs)
+		s.touch(l, x.facts)
 	}
 	return l, err
 }
@@ -418,6 +419,7 @@ func (s *Session) endLegs(legs []*leg, stop bool) error {
 		case l.borrowed && (l.lost() || l.conn.Status != wire.TxIdle):
 			l.conn.Discard()
 		case l.borrowed:
+			s.untouch(l.conn)
 			*s.lastOf(l.conn.Lane()) = l.conn
 			l.conn.UsedBy(s.id)
 			l.conn.Release()
@@ -435,6 +437,7 @@ func (s *Session) endOpened(l *leg) bool {
 	if _, err := l.conn.Exec("COMMIT"); err != nil || l.conn.Status != wire.TxIdle {
 		return false
 	}
+	s.untouch(l.conn)
 	*s.lastOf(l.conn.Lane()) = l.conn
 	l.conn.UsedBy(s.id)
 	l.conn.Release()

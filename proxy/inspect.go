@@ -1,0 +1,134 @@
+package proxy
+
+import (
+	"fmt"
+	"strings"
+
+	"weft/catalog"
+	"weft/parser"
+	"weft/pool"
+	"weft/wire"
+)
+
+// inspectSQL asks a backend for everything that outlives a transaction.
+const inspectSQL = `SELECT 's', name, setting FROM pg_catalog.pg_settings WHERE source = 'session' AND context <> 'internal' AND name <> 'statement_timeout'
+UNION ALL SELECT 'd', name, reset_val FROM pg_catalog.pg_settings WHERE name = 'statement_timeout'
+UNION ALL SELECT 'r', 'role', pg_catalog.current_setting('role')
+UNION ALL SELECT 'u', 'session_authorization', session_user::text
+UNION ALL SELECT 't', '', 'temp' WHERE pg_catalog.pg_my_temp_schema() <> 0 AND (
+  EXISTS (SELECT FROM pg_catalog.pg_depend WHERE refclassid = 2615 AND refobjid = pg_catalog.pg_my_temp_schema()))
+UNION ALL SELECT 'a', '', 'lock' WHERE EXISTS (SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND pid = pg_catalog.pg_backend_pid())
+UNION ALL SELECT 'h', '', 'hold' WHERE EXISTS (SELECT FROM pg_catalog.pg_cursors WHERE is_holdable)
+UNION ALL SELECT 'p', name, '' FROM pg_catalog.pg_prepared_statements
+UNION ALL SELECT 'l', c, '' FROM pg_catalog.pg_listening_channels() c`
+
+// neverCarried are settings that inspect may find but that belong to the
+// moment, not to the session.
+var neverCarried = map[string]bool{
+	"statement_timeout_local": true, "transaction_isolation": true, "transaction_read_only": true,
+	"transaction_deferrable": true, "seed": true,
+}
+
+// remains is what a backend holds beyond its transaction.
+type remains struct {
+	settings           map[string]string
+	bare               bool // of its role: it is weft's own, not the client's
+	pins               pin
+	prepared, channels map[string]bool
+}
+
+// remainsOf asks a backend, which is idle.
+func (s *Session) remainsOf(c *pool.Conn) (*remains, error) {
+	var b strings.Builder
+	b.WriteString(inspectSQL)
+	for name := range s.placeholders {
+		fmt.Fprintf(&b, "\nUNION ALL SELECT 'c', %s, pg_catalog.current_setting(%[1]s, true) WHERE pg_catalog.current_setting(%[1]s, true) IS NOT NULL", pool.QuoteLiteral(name))
+	}
+	rows, err := c.Ask(askTimeout, b.String())
+	if err != nil {
+		return nil, err
+	}
+	timeout := rows[0][1]
+	found := &remains{settings: map[string]string{}, prepared: map[string]bool{}, channels: map[string]bool{}}
+	for _, r := range rows[1:] {
+		switch r[0] {
+		case "d":
+			if gucDuration(timeout) != gucDuration(r[2]) {
+				found.settings[r[1]] = timeout
+			}
+		case "s", "c":
+			if !neverCarried[r[1]] && !(r[2] == "" && isOption(r[1])) {
+				found.settings[strings.ToLower(r[1])] = r[2]
+			}
+		case "r":
+			base := s.lane.Role()
+			found.bare = r[2] == "none" && base != ""
+			if r[2] != "none" && r[2] != base {
+				found.settings["role"] = r[2]
+			}
+		case "u":
+			if r[2] != s.lane.LoginRole() {
+				found.settings["session_authorization"] = r[2]
+			}
+		case "t":
+			found.pins |= pinTemp
+		case "a":
+			found.pins |= pinAdvisory
+		case "h":
+			found.pins |= pinHoldCursor
+		case "p":
+			found.prepared[r[1]] = true
+			if !strings.HasPrefix(r[1], "\x01") {
+				found.pins |= pinPrepared // made by a function, out of our sight
+			}
+		case "l":
+			found.channels[r[1]] = true
+		}
+	}
+	return found, nil
+}
+
+// inspect asks the backend what the session has become.
+func (s *Session) inspect(c *pool.Conn, bits parser.Effect) error {
+	found, err := s.remainsOf(c)
+	if err != nil {
+		return err
+	}
+	s.pins = s.pins&^pinFound | found.pins
+	if found.bare {
+		// The client is back at the role it came with, not at weft's own.
+		if _, err := c.Exec("SET ROLE " + pool.QuoteIdent(s.lane.Role())); err != nil {
+			return c.Lost(fmt.Errorf("inspect: %w", err))
+		}
+	}
+	c.OnlyPrepared(found.prepared)
+	if len(found.channels) > 0 && !c.Listening {
+		if err := s.listenUnseen(c, found.channels); err != nil {
+			return err
+		}
+	}
+	c.Settings = pool.SettingsOf(found.settings)
+	s.adopt(c, bits)
+	return nil
+}
+
+// touch notes that functions of a text may change the session of the leg's backend.
+// What is tied to a session is on the home shard, so nobody asks what it has become.
+func (s *Session) touch(l *leg, f *parser.Facts) {
+	if s.touches(f) != catalog.Untouched {
+		l.conn.Touched = true
+	}
+}
+
+// untouch looks whether a backend is as it was: if not, it goes when it is released.
+func (s *Session) untouch(c *pool.Conn) {
+	if !c.Touched || c.Status != wire.TxIdle {
+		return
+	}
+	c.AwaitCancels()
+	found, err := s.remainsOf(c)
+	if err == nil && !found.bare && found.pins == 0 && len(found.channels) == 0 && c.Settings.Equal(pool.SettingsOf(found.settings)) {
+		c.OnlyPrepared(found.prepared)
+		c.Touched = false
+	}
+}
