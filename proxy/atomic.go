@@ -54,16 +54,22 @@ const (
 	readAtomic = "atomic"
 )
 
-// passage is what a writing participant runs before it promises to commit, or
-// decides to: nothing if the gate is not in use.
+// passage is what a writing participant runs before it promises to commit: nothing
+// if the gate is not in use.
 func (s *Session) passage() string {
 	if s.snap.Gate == directory.GateOff {
 		return ""
 	}
-	if _, set := s.settings.Get("lock_timeout"); set || s.block.sets {
-		return "SET LOCAL lock_timeout = 0;" + enterGate + ";" // readers are soon done
+	if s.mayGiveUpLocks() {
+		return ownPatience.SQL + ";" + enterGate + ";" // readers are soon done
 	}
 	return enterGate + ";"
+}
+
+// mayGiveUpLocks reports whether the client may have set lock_timeout.
+func (s *Session) mayGiveUpLocks() bool {
+	_, set := s.settings.Get("lock_timeout")
+	return set || s.block.sets
 }
 
 // mayReadAtomically refuses weft.read = 'atomic' where it could not be kept.

@@ -101,12 +101,7 @@ func (s *Session) join() error {
 	}
 	s.joined(s.conn)
 	if b.plain && len(b.replay) == 0 {
-		// It goes with the statement, and nobody waits for its answer.
-		s.toServer.Grow()
-		s.toServer.B = wire.AppendQuery(s.toServer.B, s.beginning())
-		s.ops.push(op{kind: opQuery, injected: true, sure: true})
-		s.conn.Opening.Store(true)
-		s.conn.Status, s.conn.UnnamedBy = wire.TxActive, 0
+		s.joinUnasked()
 		return nil
 	}
 	s.conn.UnnamedBy = 0
@@ -121,6 +116,29 @@ func (s *Session) join() error {
 		}
 	}
 	return nil
+}
+
+// joinUnasked sends what opens the block with the statement that comes next, and
+// nobody waits for its answer. As extended messages it costs neither side a
+// ReadyForQuery, and should it fail, what is behind it is skipped. Then the backend
+// is given up, so one that holds what the session needs is asked by a query, and
+// cancel requests for the statement wait until that has been answered.
+func (s *Session) joinUnasked() {
+	c := s.conn
+	s.toServer.Grow()
+	c.Status = wire.TxActive
+	if s.block.patient || s.pins != 0 {
+		s.toServer.B = wire.AppendQuery(s.toServer.B, s.beginning())
+		s.ops.push(op{kind: opQuery, injected: true, sure: true})
+		c.Opening.Store(true)
+		c.UnnamedBy = 0
+		return
+	}
+	if !c.Prepared(ownBegin) {
+		s.prepare(ownBegin, op{kind: opParse, injected: true, sure: true})
+	}
+	s.toServer.B = wire.AppendClose(appendOwn(s.toServer.B, ownBegin), 'P', "")
+	s.ops.push(op{kind: opBegin, injected: true, sure: true})
 }
 
 // late reports whether a shard has joined the block after another, or would: now()

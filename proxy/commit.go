@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 
+	"weft/directory"
 	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
@@ -109,19 +110,19 @@ func (s *Session) decide(a *agreement) error {
 		return err
 	}
 	s.srv.stopAt(twopc.BeforeDecide)
-	c := s.conn
 	s.toServer.Grow()
-	b, at := wire.Begin(s.toServer.B, wire.Query)
-	b = twopc.AppendDecide(append(b, s.passage()...), own.Key, &a.decision)
-	s.toServer.B = wire.End(append(b, 0), at)
-	err = c.WriteAndFill(s.toServer.B)
-	s.toServer.Reset()
-	if err != nil {
-		a.severed = true
-		a.Decided(twopc.Lost)
-		return c.Lost(err)
+	talk := ownTalk{c: s.conn, out: &s.toServer}
+	if s.snap.Gate != directory.GateOff {
+		if s.mayGiveUpLocks() {
+			talk.add(ownPatience)
+		}
+		talk.add(ownGate)
 	}
-	if _, err := result(c); err != nil {
+	// What was deferred runs first: it must not fail, or wait for somebody who
+	// waits for the others, when those have promised.
+	talk.add(ownImmediate)
+	talk.add(ownDecide, a.decision.Parameters(own.Key)...)
+	if err := talk.run(); err != nil {
 		a.severed = errors.Is(err, pool.ErrLost)
 		a.Decided(answerOf(err))
 		switch e := (*pgerr.Error)(nil); {

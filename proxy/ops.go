@@ -22,6 +22,7 @@ const (
 	opDescribePortal
 	opExecute
 	opClose
+	opBegin // a block is opened by weft: Bind, Execute, Close
 	opLocal // answered by weft itself, in its place among the others
 	opNone  // nothing is outstanding
 )
@@ -114,7 +115,9 @@ func (q *opQueue) empty() bool { return q.head == len(q.ops) }
 func (q *opQueue) len() int    { return len(q.ops) - q.head }
 
 // mayFail reports whether an error may still come of what is outstanding.
-func (q *opQueue) mayFail() bool { return q.len() > 1 || q.len() == 1 && !q.ops[q.head].sure }
+func (q *opQueue) mayFail() bool {
+	return slices.ContainsFunc(q.ops[q.head:], func(o op) bool { return !o.sure })
+}
 
 // only reports whether nothing but these kinds is outstanding.
 func (q *opQueue) only(kinds ...opKind) bool {
@@ -124,6 +127,16 @@ func (q *opQueue) only(kinds ...opKind) bool {
 		}
 	}
 	return true
+}
+
+// endsWithBegin reports whether nothing that has to be answered follows an opBegin.
+func (q *opQueue) endsWithBegin() bool {
+	for i := len(q.ops) - 1; i >= q.head; i-- {
+		if k := q.ops[i].kind; k != opLocal {
+			return k == opBegin
+		}
+	}
+	return false
 }
 
 // lastExecute returns the newest opExecute; there must be one.

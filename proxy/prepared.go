@@ -130,7 +130,7 @@ func (s *Session) parseSettings() *pool.Settings {
 func (s *Session) prepare(st *pool.Statement, o op) {
 	if name, ok := s.conn.Evict(); ok {
 		s.toServer.B = wire.AppendClose(s.toServer.B, 'S', name)
-		s.ops.push(op{kind: opClose, injected: true, stmt: &pool.Statement{Name: name}})
+		s.ops.push(op{kind: opClose, injected: true, sure: o.sure, stmt: &pool.Statement{Name: name}})
 		s.conn.Unprepare(name)
 	}
 	s.toServer.B = wire.AppendParse(s.toServer.B, st.Name, st.SQL, s.oidsHere([]byte(st.OIDs)))

@@ -163,6 +163,9 @@ func (s *Session) await(c *pool.Conn, n int) error {
 		if err := s.mayGo(); err != nil {
 			return err
 		}
+		if s.ops.endsWithBegin() {
+			s.toServer.B = wire.AppendEmpty(s.toServer.B, wire.Flush)
+		}
 	}
 	if s.toServer.Len() > 0 && s.pushed {
 		// Answers may be waiting already, and the backend may be unable to
@@ -235,6 +238,11 @@ func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 				return c.Lost(e) // that is no answer to COMMIT: it is found out
 			}
 		}
+		if o.sure && o.kind != opQuery {
+			if e := pool.ServerError(body); !e.IsFatal() {
+				return e.WithCause(pool.ErrLost)
+			}
+		}
 		if o.foreign {
 			if err := s.onForeignError(c, o, body); err != nil {
 				return err
@@ -251,7 +259,9 @@ func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 		s.onBackendNotification(c, body)
 		return nil
 	case wire.ParseComplete, wire.BindComplete, wire.CloseComplete:
-		s.ops.pop()
+		if o.kind != opBegin || typ == wire.CloseComplete {
+			s.ops.pop()
+		}
 	case wire.DataRow:
 		if o.copies != nil {
 			return s.copyRow(c, o, body)

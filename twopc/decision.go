@@ -56,15 +56,12 @@ func ParseDecision(key, participants string) Decision {
 	return d
 }
 
-// AppendDecide appends the text that enters a decision, in the transaction that
-// it is about. secret is the database's own. The constraints first: what was
-// deferred must not fail when others have promised.
-func AppendDecide(b []byte, secret string, d *Decision) []byte {
-	b = append(b, "SET CONSTRAINTS ALL IMMEDIATE;INSERT INTO weft.decision (gid, participants, proof) VALUES ('"...)
-	b = append(append(b, d.Key...), "','"...)
-	b = append(append(b, d.Participants()...), "','"...)
-	b = appendProof(b, secret, d.Key)
-	return append(b, "')"...)
+// DecideSQL enters a decision, in the transaction that it is about.
+const DecideSQL = "INSERT INTO weft.decision (gid, participants, proof) VALUES ($1, $2, $3)"
+
+// Parameters are those of DecideSQL. secret is the database's own.
+func (d *Decision) Parameters(secret string) []string {
+	return []string{d.Key, d.Participants(), string(appendProof(nil, secret, d.Key))}
 }
 
 // appendProof appends what shows that a decision is weft's: which database it is

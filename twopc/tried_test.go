@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -110,9 +111,18 @@ func name(n uint64) twopc.Name {
 	return twopc.Name{Cluster: cluster, Incarnation: "b0b", Counter: n, Decider: "home", Participant: "other"}
 }
 
+// entered is twopc.DecideSQL with its parameters.
+func entered(secret string, d *twopc.Decision) string {
+	text := twopc.DecideSQL
+	for i, p := range d.Parameters(secret) {
+		text = strings.ReplaceAll(text, "$"+strconv.Itoa(i+1), "'"+p+"'")
+	}
+	return text
+}
+
 // decide is the text that enters the decision about a transaction.
 func (w *world) decide(n twopc.Name, members ...twopc.Member) string {
-	return string(twopc.AppendDecide(nil, w.own.Key, &twopc.Decision{Key: n.Key(), Members: members}))
+	return entered(w.own.Key, &twopc.Decision{Key: n.Key(), Members: members})
 }
 
 // TestRowBeforePrepare: as the row is there before anybody prepares, an insert in its
@@ -308,7 +318,7 @@ func TestForgedDecision(t *testing.T) {
 		}
 	}
 	// What a proxy would enter that takes another database for this one.
-	other := string(twopc.AppendDecide(nil, "guessed", &twopc.Decision{Key: name(40).Key()}))
+	other := entered("guessed", &twopc.Decision{Key: name(40).Key()})
 	if _, err := c.Exec(other); code(err) != "23514" {
 		t.Errorf("a proof for another database: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"weft/config"
 	"weft/directory"
 	"weft/pgserver"
+	"weft/pool"
 )
 
 // network is a cluster whose ways to the shards can be broken.
@@ -43,9 +44,10 @@ func newNetwork(t *testing.T, db string, host func(shard int) string) *network {
 	return n
 }
 
-// phases of a commit, by words that are sent in each: the third with its length, as other
-// texts end with COMMIT too.
-var phases = []string{"CONSTRAINTS ALL IMMEDIATE;INSERT INTO weft.decision", "PREPARE TRANSACTION", "\vCOMMIT\x00", "COMMIT PREPARED"}
+// phases of a commit, by words that are sent in each: the first is the name under which
+// backends know how to enter a decision, the third has its length, as other texts end
+// with COMMIT too.
+var phases = []string{pool.NamePrefix + "D\x00", "PREPARE TRANSACTION", "\vCOMMIT\x00", "COMMIT PREPARED"}
 
 // TestNetwork breaks the network to a shard in each phase of a commit over two
 // shards. Whatever the client is told is true: what it heard was committed is on
@@ -71,7 +73,7 @@ func TestNetwork(t *testing.T) {
 			if tried++; *rounds == 1 && tried%3 != int(*seed)%3 {
 				continue // in short, one of three
 			}
-			t.Run(fmt.Sprintf("%.14s/%s", phase, f.name), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%.14q/%s", phase, f.name), func(t *testing.T) {
 				net.try(t, phase, f.before, while, func(shard int) { f.hurt(net.cables[shard]) }, func(shard int) { net.cables[shard].whole() })
 			})
 		}

@@ -1,0 +1,91 @@
+package proxy
+
+import (
+	"encoding/binary"
+
+	"weft/pool"
+	"weft/twopc"
+	"weft/wire"
+)
+
+// Commands of weft's own that are part of many transactions are prepared, once per
+// backend: where many backends take turns, parsing is most of what they cost.
+var (
+	ownBegin     = ownStatement("B", "BEGIN")
+	ownPatience  = ownStatement("P", "SET LOCAL lock_timeout = 0")
+	ownGate      = ownStatement("G", enterGate)
+	ownImmediate = ownStatement("I", "SET CONSTRAINTS ALL IMMEDIATE")
+	ownDecide    = ownStatement("D", twopc.DecideSQL)
+)
+
+// ownStatement gives a statement a name that no client's has.
+func ownStatement(name, text string) *pool.Statement {
+	return &pool.Statement{Name: pool.NamePrefix + name, SQL: text}
+}
+
+// appendOwn appends what executes a statement of weft's own, with these parameters.
+func appendOwn(b []byte, st *pool.Statement, params ...string) []byte {
+	b, at := wire.Begin(b, wire.Bind)
+	b = wire.AppendCString(append(b, 0), st.Name)
+	b = append(b, 0, 0, 0, byte(len(params)))
+	for _, p := range params {
+		b = binary.BigEndian.AppendUint32(b, uint32(len(p)))
+		b = append(b, p...)
+	}
+	return appendExecute(wire.End(append(b, 0, 0), at))
+}
+
+// ownTalk is a sequence of such statements, sent to a backend that nothing else
+// is outstanding from.
+type ownTalk struct {
+	c      *pool.Conn
+	out    *wire.Out
+	parsed []*pool.Statement // with it
+}
+
+// add appends a statement.
+func (t *ownTalk) add(st *pool.Statement, params ...string) {
+	if t.c.Touched { // a function may have deallocated it
+		t.out.B = wire.AppendParse(t.out.B, "", st.SQL, nil)
+		t.out.B = appendOwn(t.out.B, &pool.Statement{}, params...)
+		t.c.UnnamedBy = 0
+		return
+	}
+	if !t.c.Prepared(st) {
+		if name, ok := t.c.Evict(); ok {
+			t.out.B = wire.AppendClose(t.out.B, 'S', name)
+			t.c.Unprepare(name)
+		}
+		t.out.B = wire.AppendParse(t.out.B, st.Name, st.SQL, nil)
+		t.c.MarkPrepared(st)
+		t.parsed = append(t.parsed, st)
+	}
+	t.out.B = appendOwn(t.out.B, st, params...)
+}
+
+// run sends all and waits for the answers.
+func (t *ownTalk) run() error {
+	t.out.B = wire.AppendEmpty(t.out.B, wire.Sync)
+	err := t.c.WriteAndFill(t.out.B)
+	t.out.Reset()
+	if err != nil {
+		return t.c.Lost(err)
+	}
+	known := 0
+	var failed error
+	err = t.c.UntilReady(func(typ byte, body []byte) {
+		switch typ {
+		case wire.ParseComplete:
+			known++
+		case wire.ErrorResponse:
+			failed = pool.ServerError(body)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, st := range t.parsed[min(known, len(t.parsed)):] {
+		t.c.Unprepare(st.Name)
+	}
+	return failed
+}
