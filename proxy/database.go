@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"weft/catalog"
 	"weft/directory"
@@ -24,15 +23,30 @@ func (s *Session) beforeDatabase(text string, f *parser.Facts) error {
 		return err
 	}
 	for _, name := range d.Names {
-		if f.Effects&parser.DropsDatabase != 0 && !d.Force {
+		if owns, err := s.ownsDatabase(name); err != nil {
+			return err
+		} else if !owns {
+			continue // the shard says why not, and nobody has to leave for it
+		}
+		switch {
+		case d.Force:
+			if err := s.evict(name); err != nil {
+				return err
+			}
+		case f.Effects&parser.DropsDatabase != 0:
 			if err := s.awaitUnused("database", name); err != nil {
 				return err
 			}
 		}
-		if d.Force {
-			s.srv.killOn(name, s)
-		}
 		s.vacate(name)
+		if d.Force {
+			s.awaitLeft(name)
+		}
+	}
+	if len(d.Templates) > 0 {
+		if may, err := s.yes("SELECT rolcreatedb OR rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user"); err != nil || !may {
+			return err // the shard says why not
+		}
 	}
 	for _, name := range d.Templates {
 		if err := s.awaitUnused("source database", name); err != nil {
@@ -41,31 +55,6 @@ func (s *Session) beforeDatabase(text string, f *parser.Facts) error {
 		s.vacate(name)
 	}
 	return nil
-}
-
-// leaving is how long PostgreSQL, and weft, waits for the sessions in a
-// database to end: a client that has just hung up may not have been noticed.
-const leaving = 5 * time.Second
-
-// awaitUnused waits until no other session is in the database.
-func (s *Session) awaitUnused(what, name string) error {
-	for until := time.Now().Add(leaving); ; {
-		n := s.srv.sessionsOn(name, s)
-		switch {
-		case n == 0:
-			return nil
-		case time.Now().After(until):
-			return inUse(what, name, n)
-		}
-		select {
-		case <-s.ctx.Done():
-			return context.Cause(s.ctx)
-		case <-time.After(10 * time.Millisecond):
-		}
-		if err := s.checkKilled(); err != nil {
-			return err
-		}
-	}
 }
 
 // keepsDeclarations refuses what would leave tables without the declarations that
@@ -152,29 +141,6 @@ func inUse(what, name string, n int) error {
 		return e.WithDetail("There is 1 other session using the database.")
 	}
 	return e.WithDetail("There are %d other sessions using the database.", n)
-}
-
-// sessionsOn counts the sessions on a database other than one.
-func (s *Server) sessionsOn(database string, but *Session) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := 0
-	for _, sess := range s.sessions {
-		if sess != but && sess.db != nil && sess.db.Name == database {
-			n++
-		}
-	}
-	return n
-}
-
-func (s *Server) killOn(database string, but *Session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, sess := range s.sessions {
-		if sess != but && sess.db != nil && sess.db.Name == database {
-			sess.kill(pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command"))
-		}
-	}
 }
 
 // onEveryShard repeats on the other shards what the home shard has done. If

@@ -50,10 +50,13 @@ const (
 type peerQuestion struct {
 	// View is the name of a table in schema weft, User and All who looks at it.
 	View string `json:"view,omitempty"`
-	User string `json:"user"`
+	User string `json:"user,omitempty"`
 	All  bool   `json:"all,omitempty"`
 	// Reset: forget what statements have cost.
 	Reset bool `json:"reset,omitempty"`
+	// Database: the roles of the sessions that are in it. Kill: end them.
+	Database string `json:"database,omitempty"`
+	Kill     bool   `json:"kill,omitempty"`
 	// Nonce makes answers fit one question only.
 	Nonce []byte `json:"nonce"`
 }
@@ -206,14 +209,29 @@ func (s *Server) onAsk(stream *wire.Stream, t *tls.ConnectionState) error {
 	if err := json.Unmarshal(text, &q); err != nil {
 		return err
 	}
-	rows := []byte("[]")
-	if view := console.Named(q.View); q.Reset {
-		s.resetStatements(q.User, q.All)
-	} else if view != nil && view.Spread {
-		rows = view.Table(s.ctx, adminSource{srv: s}, console.Viewer{User: q.User, All: q.All}).JSON()
+	rows, err := s.answer(q)
+	if err != nil {
+		return err
 	}
 	_, err = stream.Write(sealedMessage(rows, s.cfg.Secret, channel, q.Nonce))
 	return err
+}
+
+// answer does what another proxy asks for.
+func (s *Server) answer(q peerQuestion) ([]byte, error) {
+	view := console.Named(q.View)
+	switch {
+	case q.Reset:
+		s.resetStatements(q.User, q.All)
+	case q.Kill:
+		s.killOn(q.Database, nil)
+		s.leave(q.Database)
+	case q.Database != "":
+		return json.Marshal(s.occupants(q.Database, nil))
+	case view != nil && view.Spread:
+		return view.Table(s.ctx, adminSource{srv: s}, console.Viewer{User: q.User, All: q.All}).JSON(), nil
+	}
+	return []byte("[]"), nil
 }
 
 // resetStatements forgets what statements have cost: all, or those of one user.

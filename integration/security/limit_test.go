@@ -103,8 +103,12 @@ func TestCancelKeys(t *testing.T) {
 		t.Fatalf("keys %x and %x", key, b.conn.SecretKey())
 	}
 	done := make(chan string, 1)
-	go func() { done <- a.say("SELECT pg_sleep(0.7), 'slept'") }()
-	time.Sleep(200 * time.Millisecond)
+	asleep := func() {
+		t.Helper()
+		w.Await(t, "SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'")
+	}
+	go func() { done <- a.say("SELECT pg_sleep(2), 'slept'") }()
+	asleep()
 	wrong := append([]byte(nil), key...)
 	wrong[3] ^= 1
 	for _, k := range [][]byte{b.conn.SecretKey(), wrong, key[:3], {}, append(append([]byte(nil), key...), 0), make([]byte, 4), make([]byte, 32)} {
@@ -115,7 +119,7 @@ func TestCancelKeys(t *testing.T) {
 		t.Errorf("cancelled by a wrong key: %s", got)
 	}
 	go func() { done <- a.say("SELECT pg_sleep(30)") }()
-	time.Sleep(200 * time.Millisecond)
+	asleep()
 	sendCancel(t, w.Addr, a.conn.PID(), key)
 	if got := <-done; got != "57014" {
 		t.Errorf("with the right key: %s", got)

@@ -1,0 +1,152 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"weft/pgerr"
+	"weft/pool"
+)
+
+// Who drops a database must own it and find it unused, or may send away who is there.
+// A shard sees the backends that sessions have at the moment; the sessions are the
+// proxies' to see. What follows asks as the client's own role, in PostgreSQL's order:
+// nobody is sent away, or waited for, on behalf of somebody who may not do that.
+
+// ownsDatabase reports whether the client may drop or rename a database, or there is
+// none.
+func (s *Session) ownsDatabase(name string) (bool, error) {
+	return s.yes("SELECT coalesce(bool_and(pg_catalog.pg_has_role(datdba, 'USAGE')), true) FROM pg_catalog.pg_database WHERE datname = " + pool.QuoteLiteral(name))
+}
+
+// yes asks the home shard, as the client, something that is true or not.
+func (s *Session) yes(sql string) (bool, error) {
+	rows, err := s.askHome(sql)
+	return err == nil && len(rows) == 1 && rows[0][0] == "t", err
+}
+
+// leaving is how long PostgreSQL, and weft, waits for the sessions in a
+// database to end: a client that has just hung up may not have been noticed.
+const leaving = 5 * time.Second
+
+// awaitUnused waits until no other session is in the database, on any proxy.
+func (s *Session) awaitUnused(what, name string) error {
+	for until := time.Now().Add(leaving); ; {
+		n := len(s.srv.occupants(name, s))
+		wait := 10 * time.Millisecond
+		if n == 0 {
+			n, wait = len(s.elsewhere(name)), 200*time.Millisecond
+		}
+		switch {
+		case n == 0:
+			return nil
+		case time.Now().After(until):
+			return inUse(what, name, n)
+		}
+		select {
+		case <-s.ctx.Done():
+			return context.Cause(s.ctx)
+		case <-time.After(wait):
+		}
+		if err := s.checkKilled(); err != nil {
+			return err
+		}
+	}
+}
+
+// evict ends the sessions that are in a database, on all proxies, if the client may end
+// every one of them.
+func (s *Session) evict(name string) error {
+	if err := s.mayEnd(append(s.srv.occupants(name, s), s.elsewhere(name)...)); err != nil {
+		return err
+	}
+	s.srv.killOn(name, s)
+	_, silent := s.srv.askPeers(s.ctx, peerQuestion{Database: name, Kill: true})
+	s.warnSilent(silent, "sessions there may still be in the database")
+	return nil
+}
+
+// awaitLeft waits a little until the backends of sessions that were ended, and those that
+// proxies had idle, are gone: some may be of roles that the client cannot end. If they
+// are not weft's, PostgreSQL decides.
+func (s *Session) awaitLeft(name string) {
+	for until := time.Now().Add(leaving / 2); time.Now().Before(until); {
+		left, err := s.yes("SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_stat_activity WHERE pid <> pg_catalog.pg_backend_pid() AND datname = " + pool.QuoteLiteral(name) + ")")
+		if left || err != nil {
+			return
+		}
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// mayEnd refuses as PostgreSQL does for backends of these roles.
+func (s *Session) mayEnd(roles []string) error {
+	if len(roles) == 0 {
+		return nil
+	}
+	quoted := make([]string, len(roles))
+	for i, r := range roles {
+		quoted[i] = pool.QuoteLiteral(r)
+	}
+	rows, err := s.askHome("SELECT coalesce(bool_or(r.rolsuper AND NOT me.rolsuper), false)," +
+		" coalesce(bool_or(NOT pg_catalog.pg_has_role(r.oid, 'USAGE') AND NOT pg_catalog.pg_has_role('pg_signal_backend', 'USAGE')), false)" +
+		" FROM pg_catalog.pg_roles r, pg_catalog.pg_roles me WHERE me.rolname = current_user AND r.rolname IN (" + strings.Join(quoted, ", ") + ")")
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(rows) != 1:
+	case rows[0][0] == "t":
+		return pgerr.New(pgerr.InsufficientPrivilege, "must be a superuser to terminate superuser process")
+	case rows[0][1] == "t":
+		return pgerr.New(pgerr.InsufficientPrivilege, "must be a member of the role whose process is being terminated or member of pg_signal_backend")
+	}
+	return nil
+}
+
+// occupants returns the roles of the other sessions of this proxy that are in a database,
+// one for each.
+func (s *Server) occupants(database string, but *Session) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var roles []string
+	for _, sess := range s.sessions {
+		if sess != but && sess.db != nil && sess.db.Name == database {
+			roles = append(roles, sess.user)
+		}
+	}
+	return roles
+}
+
+// elsewhere returns the roles of the sessions of other proxies that are in a database.
+// Who does not answer is left to the shards, which see the backends.
+func (s *Session) elsewhere(database string) (roles []string) {
+	answers, silent := s.srv.askPeers(s.ctx, peerQuestion{Database: database})
+	for _, err := range silent {
+		s.log.Warn("another proxy did not answer", "err", err)
+	}
+	for _, a := range answers {
+		var here []string
+		if err := json.Unmarshal(a, &here); err == nil {
+			roles = append(roles, here...)
+		}
+	}
+	return roles
+}
+
+// killOn ends the sessions in a database.
+func (s *Server) killOn(database string, but *Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sess := range s.sessions {
+		if sess != but && sess.db != nil && sess.db.Name == database {
+			sess.kill(pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command"))
+		}
+	}
+}
