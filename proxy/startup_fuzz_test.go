@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"math/big"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -36,7 +37,7 @@ func FuzzStartup(f *testing.F) {
 	sasl := func(mechanism, message string) string {
 		return frame('p', mechanism+"\x00"+string(binary.BigEndian.AppendUint32(nil, uint32(len(message))))+message)
 	}
-	const ssl, gss, cancel = 80877103, 80877104, 80877102
+	const ssl, gss, cancel, ask = 80877103, 80877104, 80877102, 1234<<16 | 5712
 	startup := packet(3<<16, "user\x00alice\x00database\x00app\x00\x00")
 	first, final := sasl("SCRAM-SHA-256", "n,,n=,r=abc"), frame('p', "c=biws,r=abc,p=AAAA")
 	for _, s := range []string{
@@ -46,6 +47,9 @@ func FuzzStartup(f *testing.F) {
 		packet(3<<16, "user\x00alice\x00options\x00-c role=x\x00\x00") + first, packet(4<<16, ""), packet(0, ""),
 		packet(ssl, "") + startup + first, packet(ssl, "") + packet(ssl, ""), packet(gss, "") + packet(ssl, "") + packet(gss, ""), packet(gss, "") + startup, packet(ssl, "") + "\x16\x03\x01\x00\x05hello",
 		packet(cancel, "\x00\x80\x00\x01abcd"), packet(cancel, ""), packet(cancel, strings.Repeat("k", 300)), "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "GET / HTTP/1.1\r\n\r\n",
+		packet(ask, ""), packet(ask, "") + "\x00\x00\x00\x40" + strings.Repeat("m", 32) + `{"view":"sessions","all":true}   `, packet(ask, "") + "\xff\xff\xff\xff", packet(ask, "x"), packet(ssl, "") + packet(ask, ""),
+		"PROXY TCP4 10.0.0.7 10.0.0.1 40000 6432\r\n" + startup + first, "PROXY UNKNOWN\r\n" + startup, "PROXY TCP4", "PROXY " + strings.Repeat("x", 200),
+		"\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\x0a\x00\x00\x07\x0a\x00\x00\x01\x9c\x40\x19\x20" + startup + first, "\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00" + startup, "\r\n\r\n\x00\r\nQUIT\n\x21\x11\xff\xff",
 		"\x00\x00\x00\x04", "\xff\xff\xff\xff", "\x00\x00\x00", "", "\x00\x00\x27\x11" + strings.Repeat("x", 100),
 	} {
 		f.Add([]byte(s))
@@ -94,6 +98,7 @@ func guarded(f *testing.F) (string, *panicLog) {
 	panics := new(panicLog)
 	s, err := proxy.New(proxy.Config{
 		Snapshot: func() *directory.Snapshot { return nil }, Auth: a, Log: slog.New(panics), StartupTimeout: 5 * time.Second,
+		Secret: []byte("of this proxy"), ProxyProtocol: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 		TLS: &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS12},
 	})
 	if err != nil {
