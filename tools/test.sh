@@ -1,30 +1,33 @@
 #!/bin/sh
 # Tests packages: tools/test.sh ./...
-# With the race detector, but for those that send one statement after the other to a
-# cluster: it has little to find there and makes them a third longer. They run beside
-# the others. RACE=all leaves none out.
+# With the race detector, but for those in which it has little to find and makes tests
+# much longer: packages that send one statement after the other to a cluster, and
+# pure ones. The longest of them run beside the others. RACE=all leaves none out.
 set -u
 
 packages=$(${GO:-go} list "$@") || exit 1
-quiet=""
+long=""
+plain=""
 raced=""
 for p in $packages; do
 	case "${RACE:-} $p" in
-	" weft/integration/analytics" | " weft/integration/routing" | " weft/integration/select" | " weft/integration/write" | " weft/schema") quiet="$quiet $p" ;;
+	" weft/integration/analytics" | " weft/integration/routing" | " weft/integration/select") long="$long $p" ;;
+	" weft/integration/write" | " weft/schema" | " weft/planner" | " weft/vindex" | " weft/catalog") plain="$plain $p" ;;
 	*) raced="$raced $p" ;;
 	esac
 done
 
+# tested runs go test with options over packages, if there are any.
+tested() {
+	options=$1
+	shift
+	[ $# = 0 ] || ${GO:-go} test $options -timeout 30m "$@"
+}
+
 code=0
-beside=""
-if [ -n "$quiet" ]; then
-	${GO:-go} test -p 1 -timeout 30m $quiet &
-	beside=$!
-fi
-if [ -n "$raced" ]; then
-	${GO:-go} test -race -p "${AT_ONCE:-2}" -timeout 30m $raced || code=1
-fi
-if [ -n "$beside" ]; then
-	wait "$beside" || code=1
-fi
+tested "-p 1" $long &
+beside=$!
+tested "-race -p ${AT_ONCE:-2}" $raced || code=1
+tested "-p ${AT_ONCE:-2}" $plain || code=1
+wait "$beside" || code=1
 exit $code
