@@ -335,12 +335,19 @@ func arbiters(rel *catalog.Relation, c *pg.OnConflictClause) []*catalog.Lookup {
 			if !k.Unique {
 				continue
 			}
-			if c.Infer == nil || c.Infer.Conname != "" && c.Infer.Conname == k.Index || c.Infer.Conname == "" && infers(c.Infer, k.Columns) {
+			if c.Infer == nil || c.Infer.Conname != "" && keepsConstraint(r, k, c.Infer.Conname) || c.Infer.Conname == "" && infers(c.Infer, k.Columns) {
 				out = append(out, k)
 			}
 		}
 	}
 	return out
+}
+
+// keepsConstraint reports whether a lookup keeps a constraint. One lookup keeps all that are on the same columns.
+func keepsConstraint(rel *catalog.Relation, k *catalog.Lookup, constraint string) bool {
+	return constraint == k.Index || slices.ContainsFunc(rel.Unique, func(u catalog.Unique) bool {
+		return u.Name == constraint && !u.Partial && !u.Exclusion && sameNames(u.Columns, k.Columns)
+	})
 }
 
 // infers reports whether an inference names these columns and nothing else.

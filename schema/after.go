@@ -5,20 +5,17 @@ func (r *reader) constraintIndexes() string {
 	return `(SELECT conindid FROM pg_constraint WHERE conrelid = ANY(` + r.set() + `) AND contype IN ('p', 'u', 'x'))`
 }
 
-// indexes makes those that no constraint owns. A partitioned index is made on
-// the parent alone; its parts are attached by indexDetails.
+// indexes makes the indexes and the constraints that own some, in the order in which the home shard
+// has made them: of two that a row breaks, PostgreSQL names the older. A partitioned index is made on
+// the parent alone; its parts are attached by indexDetails. Checks that were never validated
+// come behind: rows that break them must come in first.
 func (r *reader) indexes() error {
-	return r.after(`SELECT pg_get_indexdef(i.indexrelid) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+	return r.after(`SELECT x.definition FROM (
+SELECT i.indrelid AS relation, i.indexrelid AS age, pg_get_indexdef(i.indexrelid) AS definition FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 WHERE i.indrelid = ANY(` + r.set() + `) AND (i.indisvalid OR c.relkind = 'I') AND i.indexrelid NOT IN ` + r.constraintIndexes() + `
-ORDER BY ` + r.order("i.indrelid") + `, c.relname`)
-}
-
-// constraints makes those that have indexes, and checks that were never
-// validated: rows that break them must come in first.
-func (r *reader) constraints() error {
-	return r.after(`SELECT format('ALTER TABLE ONLY %s ADD CONSTRAINT %I %s', conrelid::regclass, conname, pg_get_constraintdef(oid)) FROM pg_constraint
-WHERE conrelid = ANY(` + r.set() + `) AND (contype IN ('p', 'u', 'x') OR contype = 'c' AND NOT convalidated)
-ORDER BY ` + r.order("conrelid") + `, contype <> 'p', conname`)
+UNION ALL SELECT conrelid, CASE contype WHEN 'c' THEN 4294967295 ELSE conindid END, format('ALTER TABLE ONLY %s ADD CONSTRAINT %I %s', conrelid::regclass, conname, pg_get_constraintdef(oid))
+FROM pg_constraint WHERE conrelid = ANY(` + r.set() + `) AND (contype IN ('p', 'u', 'x') OR contype = 'c' AND NOT convalidated)
+) x ORDER BY ` + r.order("x.relation") + `, x.age, x.definition`)
 }
 
 // indexDetails is what CREATE INDEX and ADD CONSTRAINT do not say.

@@ -112,7 +112,7 @@ func readDefinition(s *session, name catalog.Name) (*Definition, error) {
 	}
 	for _, step := range []func() error{
 		r.needs, r.tables, r.attach, r.columnDetails, r.owners, r.sequenceOwners, r.grants, r.comments,
-		r.indexes, r.constraints, r.indexDetails, r.foreignKeys, r.triggers, r.policies, r.statistics, r.tableDetails,
+		r.indexes, r.indexDetails, r.foreignKeys, r.triggers, r.policies, r.statistics, r.tableDetails,
 	} {
 		if err := step(); err != nil {
 			return nil, fmt.Errorf("read definition of %s: %w", quoted(name), err)

@@ -91,6 +91,7 @@ BEGIN
  SELECT which, lookup_add.owner, (SELECT array_agg(a.attnum ORDER BY u.i) FROM unnest(lookup_add.columns) WITH ORDINALITY u(n, i) JOIN pg_attribute a ON a.attrelid = lookup_add.owner AND a.attname = u.n),
   (SELECT array_agg(a.attnum ORDER BY u.i) FROM unnest(lookup_add.keys) WITH ORDINALITY u(n, i) JOIN pg_attribute a ON a.attrelid = lookup_add.owner AND a.attname = u.n),
   '{}', lookup_add.types, lookup_add.single, lookup_add.index, lookup_add.state, lookup_add.id_sql, lookup_add.bucket_sql, lookup_add.job;
+ UPDATE weft.lookup k SET index = ` + oldestIndex + ` WHERE k.name = which AND k.index <> 0 AND ` + oldestIndex + ` IS NOT NULL;
 END $f$`
 
 // lookupMake makes the functions and triggers of a lookup, or makes them anew
@@ -287,13 +288,16 @@ BEGIN
   EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', l.rel, l.tgname);
  END LOOP;
  -- A unique index that was made after its lookup, or again because a column has another type.
- UPDATE weft.lookup k SET index = i.indexrelid FROM pg_index i
- WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = k.index) AND ` + lookupIndex + `;
+ UPDATE weft.lookup k SET index = ` + oldestIndex + `
+ WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = k.index) AND ` + oldestIndex + ` IS NOT NULL;
 END $f$`
 
 // lookupIndex is whether an index i is one that lookup k keeps unique over all shards.
 const lookupIndex = `k.single AND i.indrelid = k.owner AND i.indisunique AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL
   AND i.indnkeyatts = cardinality(k.columns) AND k.columns <@ (string_to_array(i.indkey::text, ' ')::int2[])[1:i.indnkeyatts]`
+
+// oldestIndex is the one of them that PostgreSQL names when a row breaks several.
+const oldestIndex = `(SELECT min(i.indexrelid) FROM pg_index i WHERE ` + lookupIndex + `)`
 
 // lookupDropped drops the lookups of tables, columns and indexes that are gone.
 const lookupDropped = `CREATE OR REPLACE FUNCTION weft.lookup_dropped() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $f$
@@ -301,8 +305,8 @@ DECLARE
  which name;
 BEGIN
  -- Another index that is as unique keeps it.
- UPDATE weft.lookup k SET index = i.indexrelid FROM pg_index i
- WHERE k.index IN (SELECT d.objid FROM pg_event_trigger_dropped_objects() d WHERE d.classid = 'pg_class'::regclass) AND ` + lookupIndex + `;
+ UPDATE weft.lookup k SET index = ` + oldestIndex + `
+ WHERE k.index IN (SELECT d.objid FROM pg_event_trigger_dropped_objects() d WHERE d.classid = 'pg_class'::regclass) AND ` + oldestIndex + ` IS NOT NULL;
  FOR which IN SELECT DISTINCT l.name FROM weft.lookup l JOIN pg_event_trigger_dropped_objects() d ON d.classid = 'pg_class'::regclass
   AND (d.objid = l.owner AND (d.objsubid = 0 OR d.objsubid = ANY (l.columns)) OR d.objid = l.index) LOOP
   PERFORM weft.lookup_drop(which);
