@@ -157,8 +157,12 @@ func (s *Session) aloneElsewhere(e *spread, homeDone bool) {
 	}
 }
 
-// tellAlone says how far a command is.
+// tellAlone says how far a command is, if it is one that can be run again where it
+// has not been carried out: others say what PostgreSQL says.
 func (s *Session) tellAlone(e *spread, done []string) {
+	if e.plan.Change.Again == nil {
+		return
+	}
 	s.tell(&pgerr.Error{
 		Severity: pgerr.SeverityNotice, Code: "00000",
 		Message: fmt.Sprintf("%d of %d shards have carried this out: %s", len(done), len(e.steps), strings.Join(done, ", ")),
