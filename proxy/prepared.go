@@ -336,12 +336,46 @@ func (s *Session) showPrepared(exec func(sql string) error) error {
 	}
 	s.conn.UnprepareAll()
 	s.done.shown, s.done.own = true, map[string]bool{}
+	var gone map[*statement]bool
+	if s.unsynced && s.done.bits&(parser.DDL|parser.Opaque|parser.Temp) == 0 && s.pins&pinTemp == 0 && len(s.statements) > 0 {
+		gone = s.unpreparable()
+	}
 	for _, st := range s.statements {
+		if gone[st] {
+			continue
+		}
 		if err := s.showStatement(st, exec); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// unpreparable returns the statements that cannot be prepared any more. Among extended messages
+// an error would cost the client those that follow, so a backend apart is asked, which sees what is
+// committed and not temporary. If it cannot be, nobody knows.
+func (s *Session) unpreparable() map[*statement]bool {
+	c, err := s.conn.Lane().Dedicated(s.ctx)
+	if err != nil {
+		return nil
+	}
+	defer c.Terminate()
+	if err := c.Apply(s.settings); err != nil {
+		return nil
+	}
+	gone := map[*statement]bool{}
+	for _, st := range s.statements {
+		if st.server.ViaSQL {
+			_, err = c.Exec(st.original)
+		} else {
+			err = c.Prepare(st.name, st.shownText(), []byte(st.server.OIDs))
+		}
+		if errors.Is(err, pool.ErrLost) {
+			return nil
+		}
+		gone[st] = err != nil
+	}
+	return gone
 }
 
 // showParsed sends a Parse under the client's name and notes it as o.
