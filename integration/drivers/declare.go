@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 const declareCommand = "declare"
@@ -30,7 +31,12 @@ func declare(ctx context.Context, args []string) error {
 	}
 	defer conn.Close(ctx)
 	for _, sql := range statements {
-		if _, err := conn.Exec(ctx, sql); err != nil {
+		_, err := conn.Exec(ctx, sql)
+		var e *pgconn.PgError
+		if errors.As(err, &e) && e.Code == "42710" {
+			continue // a lookup that a unique index has made
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", sql, err)
 		}
 	}
