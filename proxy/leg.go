@@ -29,6 +29,8 @@ type leg struct {
 	out    []byte
 	begins bool
 	owed   bool // something has been sent, and not answered to its end
+	// running: the shard has planned the statement.
+	running bool
 	// opened: the transaction it is in is weft's own, for this statement.
 	opened bool
 	// then is the leg that is sent its statement when this one is through.
@@ -134,6 +136,8 @@ func (l *leg) frame() (typ byte, body []byte, err error) {
 		if l.counts != nil { // also those that nobody wants any more
 			l.count(body)
 		}
+	case wire.BindComplete:
+		l.running = true
 	case wire.CommandComplete:
 		l.changed = rowsOf(body)
 	case wire.ParameterStatus:
@@ -149,6 +153,7 @@ func (l *leg) frame() (typ byte, body []byte, err error) {
 	case wire.NotificationResponse:
 		l.s.onBackendNotification(c, body)
 	case wire.RowDescription:
+		l.running = true
 		if l.translate != nil {
 			if l.deep, err = l.translate.RowDescription(body); err != nil {
 				l.fail(c.Lost(untranslatable(err)))

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -259,15 +260,20 @@ func (s *Session) sendSome(legs []*leg, atOnce int) {
 // passRows hands the rows of a result to the client, and counts them.
 func (s *Session) passRows(x *gathering, rows stream.Rows, describe bool) (n int64, err error) {
 	first := true
+	var held retained
 	for {
 		row, err := rows.Next()
 		if err != nil && !errors.Is(err, io.EOF) {
-			if first && describe && midway(err) {
+			if first && describe && x.write == nil && midway(err) && x.running() {
 				s.toClient.Grow()
 				s.toClient.B = x.appendStart(s.toClient.B)
 			}
+			if x.write != nil {
+				held.takeBack(s)
+			}
 			return n, err
 		}
+		held.begin(s)
 		if first && describe {
 			s.toClient.Grow()
 			s.toClient.B = x.appendStart(s.toClient.B)
@@ -282,12 +288,43 @@ func (s *Session) passRows(x *gathering, rows stream.Rows, describe bool) (n int
 		if s.toClient.B, err = x.appendRow(s.toClient.B, row); err != nil {
 			return n, err
 		}
+		held.end(s)
 		if s.toClient.Full() {
+			held.sent = true
 			if err := s.flushOrEnd(); err != nil {
 				return n, err
 			}
 		}
 	}
+}
+
+// retained is what a command has returned, as long as none of it has been sent: PostgreSQL
+// returns nothing if the command fails at last.
+type retained struct {
+	from, to int // where it is in toClient
+	sent     bool
+}
+
+func (h *retained) begin(s *Session) {
+	if h.to == 0 {
+		h.from, h.to = s.toClient.Len(), s.toClient.Len()
+	}
+	// Something else has come in between, such as a notice, or all has gone.
+	h.sent = h.sent || h.to != s.toClient.Len()
+}
+
+func (h *retained) end(s *Session) { h.to = s.toClient.Len() }
+
+func (h *retained) takeBack(s *Session) {
+	if !h.sent && h.to > h.from && h.to == s.toClient.Len() {
+		s.toClient.B = s.toClient.B[:h.from]
+	}
+}
+
+// running reports whether a shard has planned its part: what is wrong with constants has come
+// to light before.
+func (x *gathering) running() bool {
+	return slices.ContainsFunc(x.legs, func(l *leg) bool { return l.running })
 }
 
 // midway reports whether an error is one of values, which PostgreSQL comes upon
