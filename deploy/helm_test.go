@@ -61,7 +61,7 @@ func render(t *testing.T, change func(values map[string]any)) map[string]map[str
 		}
 	}
 	data := map[string]any{
-		"Values": values, "Release": map[string]any{"Name": "shop"},
+		"Values": values, "Release": map[string]any{"Name": "shop", "Revision": 3},
 		"Chart": map[string]any{"AppVersion": chart["appVersion"]},
 	}
 	objects := map[string]map[string]any{}
@@ -114,6 +114,9 @@ func TestHelm(t *testing.T) {
 		if objects[kind] == nil {
 			t.Errorf("no %s", kind)
 		}
+	}
+	if name := at(t, objects["Job"], "metadata", "name"); name != "shop-weft-apply-3" {
+		t.Errorf("the job is %v: a job cannot be changed, so each release needs another", name)
 	}
 	if objects["PodMonitor"] != nil {
 		t.Error("a PodMonitor that nobody asked for")
