@@ -1,5 +1,7 @@
 package plan
 
+import "strconv"
+
 import "sync/atomic"
 
 // Write is how a statement is carried out that changes rows on several shards, in
@@ -129,6 +131,9 @@ type Split struct {
 	// Skips: a row may turn out not to be inserted, and is not returned then.
 	Skips bool
 }
+
+// DrawnName is what the i-th of Draws is called where the columns of an input have names.
+func DrawnName(i int) string { return "weft_draw_" + strconv.Itoa(i+1) }
 
 // Rows is an INSERT … VALUES in parts: those of a shard are put between head and
 // tail, with commas. Where Write has no Instances all rows are the home shard's.

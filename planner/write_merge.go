@@ -71,11 +71,12 @@ func (l *level) mergeInsert(tg *target, w *pg.MergeWhenClause, name string) {
 	for i := range tg.rel.Columns {
 		c := &tg.rel.Columns[i]
 		v := mergeValue(tg, w, c.Name)
-		if v == nil || v.GetSetToDefault() != nil {
+		if v == nil || v.GetSetToDefault() != nil || ignoresValue(w, c) {
 			if drawsFrom(c) {
-				l.unsupported("Give the value.", "MERGE into sharded table %q would take %q from a sequence of each shard", tg.name, c.Name)
+				l.drawn = true
+			} else {
+				l.calledBy(c)
 			}
-			l.calledBy(c)
 		} else {
 			l.params.infer(v, datum.Type(c.Base))
 		}
@@ -145,6 +146,7 @@ func (c *changing) mergeSplit() (*plan.Write, *pgerr.Error) {
 	s.before = append(s.before, &step{tree: s.r.tree, write: readingStep()})
 	main := proto.Clone(m).(*pg.MergeStmt)
 	main.WithClause = nil
+	split.Draws = c.mergeDraws(main, alias)
 	main.SourceRelation = rangeNode(&pg.RangeVar{
 		Relname: stepMark(0), Inh: true, Relpersistence: "p", Alias: &pg.Alias{Aliasname: alias}, Location: -1,
 	})
@@ -152,6 +154,64 @@ func (c *changing) mergeSplit() (*plan.Write, *pgerr.Error) {
 	s.r.pinTargets(node)
 	s.before = append(s.before, &step{tree: node, write: &plan.Write{Verb: "MERGE", Split: split}})
 	return s.finish()
+}
+
+// mergeDraws makes a MERGE insert values of sequences that come with the rows of its
+// source, where it says nothing else. One is drawn for each row, whether it is inserted
+// or not.
+func (c *changing) mergeDraws(m *pg.MergeStmt, alias string) (drawn []plan.Value) {
+	rel, _ := c.relation(c.target)
+	for i := range rel.Columns {
+		col := &rel.Columns[i]
+		if !drawsFrom(col) {
+			continue
+		}
+		value := nameNode(alias, plan.DrawnName(len(drawn)))
+		used := false
+		for _, n := range m.MergeWhenClauses {
+			if w := n.GetMergeWhenClause(); w.CommandType == pg.CmdType_CMD_INSERT {
+				used = insertDrawn(rel, w, col, value) || used
+			}
+		}
+		if !used {
+			continue
+		}
+		v := plan.Value{Type: col.TypeName, Sequence: quoteName(col.Sequence)}
+		if ids := c.table.IDs; ids != nil && ids.Column == col.Name && datum.Type(col.Base) == datum.Int8 {
+			v.Routed = ids
+		}
+		drawn = append(drawn, v)
+	}
+	return drawn
+}
+
+// insertDrawn makes a row that is inserted have that value where it would have one of a
+// sequence. It reports whether it would.
+func insertDrawn(rel *catalog.Relation, w *pg.MergeWhenClause, col *catalog.Column, value *pg.Node) bool {
+	given := mergeValue(&target{rel: rel}, w, col.Name)
+	if given != nil && given.GetSetToDefault() == nil && !ignoresValue(w, col) {
+		return false
+	}
+	if len(w.TargetList) == 0 {
+		for i := range w.Values {
+			w.TargetList = append(w.TargetList, columnTarget(rel.Columns[i].Name))
+		}
+	}
+	at := slices.IndexFunc(w.TargetList, func(n *pg.Node) bool { return n.GetResTarget().GetName() == col.Name })
+	if at < 0 {
+		w.TargetList, w.Values = append(w.TargetList, columnTarget(col.Name)), append(w.Values, value)
+	} else {
+		w.Values[at] = value
+	}
+	if col.Identity != 0 {
+		w.Override = pg.OverridingKind_OVERRIDING_SYSTEM_VALUE
+	}
+	return true
+}
+
+// ignoresValue reports whether the value that is given for a column does not count.
+func ignoresValue(w *pg.MergeWhenClause, c *catalog.Column) bool {
+	return c.Identity != 0 && w.Override == pg.OverridingKind_OVERRIDING_USER_VALUE
 }
 
 // unfitMerge refuses what cannot run on several shards, each for itself.

@@ -122,7 +122,7 @@ func (in *splitting) prepare(cols []plan.Column) error {
 func withDrawn(cols []plan.Column, split *plan.Split) []plan.Column {
 	cols = slices.Clone(cols)
 	for i := range split.Draws {
-		c := plan.Column{Name: "weft_draw_" + strconv.Itoa(i+1), Type: int8OID, Size: 8, Mod: -1, SQL: "bigint", Array: 1016, Binary: true}
+		c := plan.Column{Name: plan.DrawnName(i), Type: int8OID, Size: 8, Mod: -1, SQL: "bigint", Array: 1016, Binary: true}
 		if split.Draws[i].Sequence == "" {
 			c.Type, c.Size, c.SQL, c.Array = uint32(datum.UUID), 16, "uuid", 2951
 		}

@@ -5,15 +5,22 @@
 create table stock (item bigint primary key, qty int not null, note text, changed date default '2024-01-01');
 create table deltas (item bigint primary key, d int, why text);
 create table news (id bigint, k text, v int);
+create table tickets (id bigserial, item bigint not null, note text, n serial, primary key (item, id));
+create table passes (id bigint generated always as identity, item bigint not null, note text, primary key (item, id));
+create table routed (id bigserial primary key, item bigint not null, note text);
 
 @weft
 select weft.shard_table('stock', 'item');
 select weft.shard_table('deltas', 'item');
+select weft.shard_table('tickets', 'item');
+select weft.shard_table('passes', 'item');
+select weft.shard_table('routed', 'item', ids => 'routed');
 
 @data
 truncate stock;
 truncate deltas;
 truncate news;
+truncate tickets, passes, routed;
 insert into stock (item, qty, note) values (1, 10, 'a');
 insert into stock (item, qty, note) values (2, 20, 'b');
 insert into stock (item, qty, note) values (3, 30, null);
@@ -57,5 +64,27 @@ merge into stock s using deltas d on s.item = d.nosuch when matched then delete;
 merge into stock s using deltas d on s.item = d.item when matched then update set item = 5;
 merge into stock s using deltas d on s.item = d.item when not matched then insert (item, qty) values (d.item + 1, 1);
 merge into stock s using deltas d on s.qty = d.d when not matched then insert (item, qty) values (d.item, 1);
+
+@tables
+
+# Values of sequences come with the rows of the source.
+@mask id n
+
+@route
+merge into tickets t using news n on t.item = n.id when not matched then insert (item, note) values (n.id, n.k);
+merge into tickets t using (values (3::bigint, 'x'), (500, 'y'), (501, 'z')) v (k, w) on t.item = v.k when matched then update set note = v.w when not matched then insert values (default, v.k, v.w);
+merge into tickets t using (values (600::bigint)) v (k) on t.item = v.k when not matched then insert (id, item, n) values (-1, v.k, default);
+merge into tickets t using (values (601::bigint), (602)) v (k) on t.item = v.k when not matched and v.k = 601 then insert (item, note) values (v.k, 'one') when not matched then insert (id, item) values (-v.k, v.k);
+select item, note, n is not null, id < 0, count(*) over (partition by id) from tickets order by item;
+merge into passes t using news n on t.item = n.id when not matched then insert (item, note) values (n.id, n.k) when matched then delete;
+merge into passes t using news n on t.item = n.id when not matched then insert overriding user value values (7, n.id, n.k) when matched then update set note = 'again';
+merge into passes t using (values (700::bigint)) v (k) on t.item = v.k when not matched then insert (id, item) overriding system value values (77, v.k);
+select item, note, id = 77, count(*) over (partition by id) from passes order by item;
+merge into routed t using news n on t.item = n.id when not matched then insert (item, note) values (n.id, n.k);
+select item, note, count(*) over (partition by id) from routed order by item;
+select r.item from routed r where r.id = (select id from routed where item = 11);
+
+@error
+merge into passes t using (values (800::bigint)) v (k) on t.item = v.k when not matched then insert (id, item) values (78, v.k);
 
 @tables
