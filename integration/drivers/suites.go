@@ -27,6 +27,7 @@ var suites = []suite{
 	{Name: "node/drizzle", Dir: "node", Command: nodeCommand("drizzle.js")},
 	{Name: "python/psycopg2", Dir: "python", Command: []string{"/usr/bin/python3", "psycopg2_suite.py"}},
 	{Name: "python/psycopg3", Dir: "python", Command: []string{"/usr/bin/python3", "psycopg3_suite.py"}},
+	{Name: "python/asyncpg", Dir: "python", Command: []string{"/usr/bin/python3", "asyncpg_suite.py"}},
 	{Name: "python/sqlalchemy", Dir: "python", Command: []string{"/usr/bin/python3", "sqlalchemy_suite.py"}},
 	{Name: "python/django", Dir: "python", Command: []string{"/usr/bin/python3", "django_suite.py"}},
 	{Name: "java/jdbc", Dir: "java", Command: []string{"java", "-cp", "$BUILD:/usr/share/java/postgresql.jar", "Jdbc"}},

@@ -201,6 +201,18 @@ await check('errors', async () => {
   await fails('42703', () => other.execute(sql`select nothing from customers`))
 })
 
+await check('many clients', async () => {
+  await Promise.all(Array.from({ length: 200 }, async (_, n) => {
+    const id = (n % 20) + 1
+    same((await db.query.customers.findFirst({ where: eq(customers.id, id), with: { orders: true } })).orders.length, id % 4)
+  }))
+  await Promise.all(Array.from({ length: 20 }, (_, n) => db.transaction(async (tx) => {
+    for (const id of [n + 1, ((n + 1) % 20) + 1].sort((a, b) => a - b)) await tx.update(customers).set({ tags: sql`array_append(${customers.tags}, ${`t${n}`})` }).where(eq(customers.id, id))
+  })))
+  same(Number((await db.select({ n: sql`sum(cardinality(tags))` }).from(customers))[0].n), 40)
+  await db.update(customers).set({ tags: [] })
+})
+
 await check('reconnect after a restart', async () => {
   restart()
   await eventually(async () => {

@@ -311,6 +311,48 @@ def _():
     asyncio.run(main())
 
 
+@check("async, the rest of it")
+def _():
+    async def main():
+        async with await psycopg.AsyncConnection.connect(autocommit=True) as c:
+            async with c.transaction():
+                await c.execute("update customers set tags = '{async}'")
+                with fails("23505"):
+                    async with c.transaction():  # a savepoint
+                        await c.execute("insert into users (email, name) values ('user1@example.com', 'x')")
+                async with c.cursor("ids") as cur:
+                    await cur.execute("select id from customers order by id")
+                    same([r[0] for r in await cur.fetchmany(3)], [1, 2, 3])
+                    same(len(await cur.fetchall()), 17)
+            async with c.pipeline():
+                curs = [await c.execute("select name from customers where id = %s", (i,)) for i in range(1, 21)]
+                counted = await c.execute("select count(*) from customers where tags = '{async}'")
+            same([await cur.fetchone() for cur in curs], [("customer %d" % i,) for i in range(1, 21)])
+            same(await counted.fetchone(), (20,))
+            async with c.cursor() as cur:
+                async with cur.copy("copy customers (id, name, country) from stdin") as copy:
+                    for i in range(7000, 7100):
+                        await copy.write_row((i, "copied", "es"))
+                async with cur.copy("copy (select id from customers where id >= 7000) to stdout") as copy:
+                    same(len([r async for r in copy.rows()]), 100)
+                await cur.execute("delete from customers where id >= 7000")
+                same(cur.rowcount, 100)
+                await cur.executemany("update customers set tags = %s where id = %s", [([], i) for i in range(1, 21)])
+                same(cur.rowcount, 20)
+            task = asyncio.ensure_future(c.execute("select pg_sleep(10) from customers"))
+            await asyncio.sleep(0.3)
+            c.cancel()
+            with fails("57014"):
+                await task
+            await c.execute("listen async_news")
+            rows("select pg_notify('async_news', 'x')")  # by another connection
+            async for n in c.notifies():
+                same((n.channel, n.payload), ("async_news", "x"))
+                break
+
+    asyncio.run(main())
+
+
 @check("reconnect after a restart")
 def _():
     restart()

@@ -213,6 +213,27 @@ check("LISTEN and NOTIFY") do
   c.close
 end
 
+check("threads") do
+  wrong = Queue.new
+  15.times.map do |k|
+    Thread.new do
+      c = connect
+      10.times do |n|
+        id = (n + k) % 20 + 1
+        got = c.exec_params("select c.name, count(o.id) from customers c left join orders o on o.customer_id = c.id where c.id = $1 group by c.name", [id]).values
+        wrong << got unless got.flatten.map(&:to_s) == ["customer #{id}", (id % 4).to_s]
+        c.transaction { |t| [id, id % 20 + 1].sort.each { |i| t.exec_params("update customers set tags = array_append(tags, $2) where id = $1", [i, "t#{k}"]) } } if n == 5
+      end
+      c.close
+    rescue StandardError => e
+      wrong << e
+    end
+  end.each(&:join)
+  same(wrong.size.times.map { wrong.pop }, [])
+  same(rows("select sum(cardinality(tags)) from customers").flatten.map(&:to_i), [30])
+  rows("update customers set tags = '{}'")
+end
+
 check("reconnect after a restart") do
   restart
   eventually do
