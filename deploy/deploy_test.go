@@ -230,6 +230,7 @@ func TestTools(t *testing.T) {
 	for _, argv := range [][]string{
 		{"haproxy", "-c", "-f", "haproxy.cfg"},
 		{"promtool", "check", "config", "prometheus.yml"},
+		{"helm", "lint", "--strict", "helm"},
 		{"sh", "-n", "shard-init.sh"},
 		{"systemd-analyze", "verify", "--man=no", "weft.service"},
 	} {

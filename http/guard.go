@@ -65,6 +65,8 @@ func (g *guard) knows(name, password string) bool {
 			return auth.Check(name, u.Password, password)
 		}
 	}
+	// A stranger's password takes as long: names are nobody's business either.
+	auth.Check(name, g.users[0].Password, password)
 	return false
 }
 

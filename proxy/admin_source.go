@@ -295,13 +295,30 @@ func (a adminSource) Reload(ctx context.Context) ([]string, error) {
 
 // Kill implements console.Control.
 func (a adminSource) Kill(id int32) error {
-	a.srv.mu.Lock()
-	sess := a.srv.sessions[id]
-	a.srv.mu.Unlock()
+	if a.srv.killSession(id) {
+		return nil
+	}
+	// The ids of proxies do not overlap.
+	answers, silent := a.srv.askPeers(a.srv.ctx, peerQuestion{Session: id, Kill: true})
+	if slices.ContainsFunc(answers, func(b []byte) bool { return string(b) == "true" }) {
+		return nil
+	}
+	e := pgerr.New(pgerr.UndefinedObject, "there is no client with the id %d", id).WithHint("The table weft.sessions has the ids.")
+	if len(silent) > 0 {
+		e = e.WithDetail("%v", errors.Join(silent...))
+	}
+	return e
+}
+
+// killSession ends a session, if it is here.
+func (s *Server) killSession(id int32) bool {
+	s.mu.Lock()
+	sess := s.sessions[id]
+	s.mu.Unlock()
 	if sess == nil {
-		return pgerr.New(pgerr.UndefinedObject, "there is no client with the id %d", id).WithHint("SHOW CLIENTS has the ids.")
+		return false
 	}
 	sess.kill(pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command"))
 	sess.cancel()
-	return nil
+	return true
 }

@@ -54,8 +54,9 @@ type peerQuestion struct {
 	All  bool   `json:"all,omitempty"`
 	// Reset: forget what statements have cost.
 	Reset bool `json:"reset,omitempty"`
-	// Database: the roles of the sessions that are in it. Kill: end them.
+	// Database: the roles of the sessions that are in it. Kill: end them, or one.
 	Database string `json:"database,omitempty"`
+	Session  int32  `json:"session,omitempty"`
 	Kill     bool   `json:"kill,omitempty"`
 	// Nonce makes answers fit one question only.
 	Nonce []byte `json:"nonce"`
@@ -223,6 +224,8 @@ func (s *Server) answer(q peerQuestion) ([]byte, error) {
 	switch {
 	case q.Reset:
 		s.resetStatements(q.User, q.All)
+	case q.Kill && q.Session != 0:
+		return json.Marshal(s.killSession(q.Session))
 	case q.Kill:
 		s.killOn(q.Database, nil)
 		s.leave(q.Database)
