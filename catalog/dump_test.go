@@ -30,7 +30,11 @@ func TestFromDump(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(context.Background(), filepath.Join(pgtest.Install(t).Bin, "pg_dump"), "--schema-only", srv.ConnString("postgres"))
+	program := filepath.Join(pgtest.Install(t).Bin, "pg_dump")
+	if _, err := os.Stat(program); err != nil {
+		t.Skip("these server programs come without pg_dump, and another version's refuses this server")
+	}
+	cmd := exec.CommandContext(context.Background(), program, "--schema-only", srv.ConnString("postgres"))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

@@ -50,7 +50,7 @@ FROM pg_catalog.pg_attribute a
 JOIN pg_catalog.pg_class c ON c.oid = a.attrelid AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'c')
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND ` + userSchema + `
 LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-LEFT JOIN (SELECT l.oid, l.collname, l.collisdeterministic, m.nspname, l.collprovider = 'c' AND l.collcollate IN ('C', 'POSIX') AS bytewise
+LEFT JOIN (SELECT l.oid, l.collname, l.collisdeterministic, m.nspname, l.collprovider = 'b' OR l.collprovider = 'c' AND l.collcollate IN ('C', 'POSIX') AS bytewise
  FROM pg_catalog.pg_collation l JOIN pg_catalog.pg_namespace m ON m.oid = l.collnamespace) co ON co.oid = a.attcollation AND co.oid <> 100
 WHERE a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attrelid, a.attnum`,
@@ -131,7 +131,7 @@ WHERE d.classid = 1255 AND d.objid >= 16384 AND d.refobjid >= 16384 AND d.refcla
 	`SELECT 'e', EXISTS (SELECT FROM pg_catalog.pg_operator o WHERE o.oid >= 16384 AND o.oprname = '=' AND o.oprleft < 16384 AND o.oprright < 16384)`,
 
 	// How strings compare by default. Servers before 15 have one provider.
-	`SELECT 'l', b.datcollate IN ('C', 'POSIX') AND coalesce(pg_catalog.to_jsonb(b) ->> 'datlocprovider', 'c') = 'c', pg_catalog.pg_encoding_to_char(b.encoding)
+	`SELECT 'l', CASE coalesce(pg_catalog.to_jsonb(b) ->> 'datlocprovider', 'c') WHEN 'b' THEN true WHEN 'c' THEN b.datcollate IN ('C', 'POSIX') ELSE false END, pg_catalog.pg_encoding_to_char(b.encoding)
 FROM pg_catalog.pg_database b WHERE b.datname = pg_catalog.current_database()`,
 
 	// Built-in functions, of a version whose functions are not known here.

@@ -99,18 +99,27 @@ func TestBytewise(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer admin.Close(ctx)
+	var version int
+	if err := admin.QueryRow(ctx, "SELECT current_setting('server_version_num')::int").Scan(&version); err != nil {
+		t.Fatal(err)
+	}
 	for _, db := range []struct {
 		name, options string
+		since         int // the server's version
 		bytewise      bool
 		encoding      string
 		basic         string // ucs_basic is for UTF8 alone
 	}{
-		{"plain", "LOCALE 'C'", true, "UTF8", "ucs_basic"},
-		{"posix", "LC_COLLATE 'POSIX'", true, "UTF8", "ucs_basic"},
-		{"cutf8", "LOCALE 'C.UTF-8'", false, "UTF8", "ucs_basic"},
-		{"icu", "LOCALE_PROVIDER icu ICU_LOCALE 'en-US' LOCALE 'C'", false, "UTF8", "ucs_basic"},
-		{"latin", "LOCALE 'C' ENCODING 'LATIN1'", true, "LATIN1", `"C"`},
+		{"plain", "LOCALE 'C'", 0, true, "UTF8", "ucs_basic"},
+		{"posix", "LC_COLLATE 'POSIX'", 0, true, "UTF8", "ucs_basic"},
+		{"cutf8", "LOCALE 'C.UTF-8'", 0, false, "UTF8", "ucs_basic"},
+		{"icu", "LOCALE_PROVIDER icu ICU_LOCALE 'en-US' LOCALE 'C'", 150000, false, "UTF8", "ucs_basic"},
+		{"builtin", "LOCALE_PROVIDER builtin LOCALE 'C.UTF-8'", 170000, true, "UTF8", "ucs_basic"},
+		{"latin", "LOCALE 'C' ENCODING 'LATIN1'", 0, true, "LATIN1", `"C"`},
 	} {
+		if version < db.since {
+			continue
+		}
 		if _, err := admin.Exec(ctx, "CREATE DATABASE "+db.name+" TEMPLATE template0 "+db.options); err != nil {
 			t.Fatal(err)
 		}
