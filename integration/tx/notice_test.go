@@ -34,7 +34,7 @@ func TestNotices(t *testing.T) {
 		if c.set != "" {
 			must(t, conn, c.set)
 		}
-		must(t, conn, "vacuum acct")
+		must(t, conn, "reindex table concurrently acct")
 		if heard != c.heard {
 			t.Errorf("%q, %q: a notice of weft's was heard: %v", c.options, c.set, heard)
 		}
