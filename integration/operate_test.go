@@ -227,9 +227,11 @@ func TestTablesOfAllProxies(t *testing.T) {
 	encrypted := harness.StartWeft(t, secure) // even where clients need certificates
 	p := harness.StartProgram(t, noChange)
 	ctx := within(t, time.Minute)
-	one, alice := p.Connect(t, "postgres", "application_name=there"), plain.Connect(t, "alice")
+	const db = "dbname=of_proxies" // weft's schema is made in it
+	plain.CreateDatabase(t, "of_proxies")
+	one, alice := p.Connect(t, "postgres", db, "application_name=there"), plain.Connect(t, "alice", db)
 	var notices []string
-	cfg, err := pgx.ParseConfig(plain.ConnString("postgres", "application_name=here"))
+	cfg, err := pgx.ParseConfig(plain.ConnString("postgres", db, "application_name=here"))
 	if err != nil {
 		t.Fatal(err)
 	}
