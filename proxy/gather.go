@@ -39,6 +39,7 @@ type gathering struct {
 	visits [][]int // pieces by shard
 	later  [][]int // those of the second round, if there is one
 	legs   []*leg
+	within bool // it is what a writing statement reads
 	now    string
 	native *nativePlan
 	began  time.Time
@@ -261,10 +262,10 @@ func (s *Session) mayGather(x *gathering) error {
 	if err := s.maySerialize("read"); err != nil {
 		return err
 	}
-	if err := s.mayReadAtomically(x.plan.Locks && x.explain == nil); err != nil {
-		return err
+	if x.within {
+		return nil // what a write reads is as without
 	}
-	return nil
+	return s.mayReadAtomically(x.plan.Locks && x.explain == nil)
 }
 
 func scatterOff() *pgerr.Error {

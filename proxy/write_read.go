@@ -50,7 +50,7 @@ func (s *Session) queryOf(x *gathering) *gathering {
 	p.Writes, p.Locks = false, false // it is the statement that does
 	y := &gathering{
 		plan: &p, g: x.write.Read, facts: x.facts, text: x.text, literals: x.literals, oids: appendOIDs(nil, x.d.Params),
-		values: x.values, began: x.began,
+		values: x.values, began: x.began, within: true,
 	}
 	y.query = x.write.Query
 	return y

@@ -289,3 +289,28 @@ func TestAtomicRefused(t *testing.T) {
 	must(t, c, "insert into tied values (1)")
 	w.quiet()
 }
+
+// TestAtomicWrites: what a write reads is not asked to be atomic, be it by itself or in a
+// READ COMMITTED block.
+func TestAtomicWrites(t *testing.T) {
+	w := newWorld(t, "gatewrites", 1)
+	c := w.conn(0)
+	must(t, c, "set weft.read = 'atomic'")
+	for _, block := range []bool{false, true} {
+		if block {
+			must(t, c, "begin")
+		}
+		must(t, c, "insert into home select id + 1000, 1 from acct")
+		must(t, c, "insert into acct (id) select id + 1000 from home where id > 1000")
+		must(t, c, "update home set v = (select count(*) from acct) where id = 1")
+		must(t, c, "delete from acct where id in (select id from home where id > 1000) or id > 1000")
+		must(t, c, "with d as (delete from home where id > 1000 returning id) select count(*) from d")
+		if block {
+			fails(t, exec(c, "select sum(balance) from acct"), "0A000")
+			must(t, c, "rollback")
+		}
+	}
+	if got := w.total(); got != accounts*1000 {
+		t.Errorf("%d in all", got)
+	}
+}
