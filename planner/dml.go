@@ -260,6 +260,11 @@ func (l *level) assignments(tg *target, list []*pg.Node, name string, unchanged 
 			continue
 		}
 		c := findColumn(tg.rel, t.Name)
+		if val.GetSetToDefault() != nil && !l.drawn && tg.table != nil && !tg.table.Reference && !l.text.stored && l.drawnFrom(tg.writable(), t) != "" {
+			// The shard's own sequence gives nothing.
+			l.refuse(pgerr.FeatureNotSupported, "Draw the value first, and give it in the statement.",
+				"SET %q = DEFAULT is not supported in ON CONFLICT, MERGE and WITH: its values are the home shard's", t.Name)
+		}
 		if c != nil && val != nil && len(t.Indirection) == 0 {
 			l.params.infer(val, datum.Type(c.Base))
 		}

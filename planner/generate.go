@@ -141,10 +141,24 @@ func (g *generator) replace(_ int, c *catalog.Column, v *pg.Node) storedKey {
 		}
 	}
 	g.edits = append(g.edits, textEdit{at: start, remove: end - start, value: i})
-	if c.Identity == 'a' {
+	switch {
+	case g.ignores(c):
+		g.countSupplied()
+	case c.Identity == 'a':
 		g.overriding()
 	}
 	return generated(c, i)
+}
+
+// forbids refuses a value for a column that is GENERATED ALWAYS, as PostgreSQL does. The
+// shards would not, where weft lets its own values for other rows through.
+func (g *generator) forbids(c *catalog.Column, v *pg.Node) bool {
+	if c.Identity != 'a' || v.GetSetToDefault() != nil || g.stmt.Override != pg.OverridingKind_OVERRIDING_NOT_SET {
+		return false
+	}
+	g.refuse("428C9", "Use OVERRIDING SYSTEM VALUE to override.", "cannot insert a non-DEFAULT value into column %q", c.Name)
+	_ = g.out.Refusal.WithDetail("Column %q is an identity column defined as GENERATED ALWAYS.", c.Name)
+	return true
 }
 
 // ignores reports whether the values given for a column do not count.

@@ -186,6 +186,9 @@ func (w *writer) rows(lists []*pg.Node) {
 			if i < len(w.cols) {
 				c = w.cols[i]
 			}
+			if c != nil && g.forbids(c, v) {
+				return
+			}
 			if c != nil && g.replaces(c, v) {
 				w.set(x, c, g.replace(r, c, v))
 				continue

@@ -50,6 +50,7 @@ func (g *generator) kinds() []struct {
 		{"unique", 10, g.unique},
 		{"read", 6, g.read},
 		{"view", 8, g.view},
+		{"drawn", 14, g.drawnRows},
 	}
 }
 
