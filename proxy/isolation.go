@@ -73,7 +73,8 @@ func (s *Session) takeSnapshots() error {
 	if !b.open || b.snapped {
 		return nil
 	}
-	if s.inEffect.isolation == "" || !s.optionsInFlux() {
+	// Whoever is in READ COMMITTED is not asked: nothing depends on it.
+	if s.inEffect.isolation == "" || !s.optionsInFlux() || s.isolation() != "" {
 		if err := s.learnOptions(); err != nil {
 			return err
 		}

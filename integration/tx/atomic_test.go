@@ -310,6 +310,13 @@ func TestAtomicWrites(t *testing.T) {
 			must(t, c, "rollback")
 		}
 	}
+	// Set for one block, whose first statement is parsed before it is run.
+	must(t, c, "set weft.read = 'shard'")
+	must(t, c, "begin isolation level repeatable read")
+	must(t, c, "set local weft.read = 'atomic'")
+	must(t, c, "select id from acct order by id limit 3 for update")
+	must(t, c, "select sum(balance) from acct where id > $1", 0)
+	must(t, c, "commit")
 	if got := w.total(); got != accounts*1000 {
 		t.Errorf("%d in all", got)
 	}
