@@ -183,7 +183,7 @@ func (g *generator) insertSelect() string {
 			return "insert into orders (customer_id, id, total) select id, " + g.number(80) + ", credit from customers" + g.where(g.customersWhere) + pick(g, []string{"", " on conflict do nothing"})
 		},
 		func() string {
-			return "insert into readings (sensor, day, v) select n % 9, date '2026-05-25' + n, length(key) from events" + pick(g, []string{"", " on conflict do nothing"})
+			return "insert into readings (sensor, day, v) select n % 9, date '2026-05-25' + n, length(key) from events order by key, n" + pick(g, []string{"", " on conflict do nothing"})
 		},
 		func() string {
 			return "insert into log select n + 1000, key, n from events where key = " + g.key() + pick(g, []string{"", " on conflict do nothing"})
@@ -420,7 +420,7 @@ func (g *generator) reference() string {
 			return "update products p set stock = s.n from (select product_id, count(*) as n from items group by 1) s where s.product_id = p.id" + g.returning("p.id, p.stock")
 		},
 		func() string {
-			return "insert into products (id, name, stock) select n + 100, key || n, n from events where n < " + g.number(9) + " on conflict do nothing" + g.returning("id")
+			return "insert into products (id, name, stock) select n + 100, key || n, n from events where n < " + g.number(9) + " order by key, n on conflict do nothing" + g.returning("id")
 		},
 	)
 }
