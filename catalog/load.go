@@ -36,7 +36,7 @@ func Load(version int64, run func(sql string) ([][]string, error)) (*Schema, err
 	}
 	l.finish()
 	s := New(version, l.customEquality, l.all, closeSources(l.sources, l.all))
-	s.Bytewise, s.Encoding, s.statistics = l.bytewise, l.encoding, l.statistics
+	s.Bytewise, s.Encoding, s.Server, s.statistics = l.bytewise, l.encoding, l.server, l.statistics
 	if l.builtins != nil {
 		s.builtins = l.builtins
 	}
@@ -57,6 +57,7 @@ type loader struct {
 
 	customEquality bool
 	bytewise       bool
+	server         int
 	encoding       string
 	byDefault      []domainColumn // columns of the default collation
 	builtins       map[string]Traits
@@ -81,7 +82,7 @@ type domainColumn struct {
 
 // widths is how many columns each kind of row has.
 var widths = map[string]int{
-	"r": 9, "y": 8, "c": 15, "n": 4, "o": 5, "i": 11, "k": 7, "t": 6, "p": 4, "u": 5, "v": 4, "f": 14, "d": 4, "e": 2, "l": 3, "b": 3, "s": 4,
+	"r": 9, "y": 8, "c": 15, "n": 4, "o": 5, "i": 11, "k": 7, "t": 6, "p": 4, "u": 5, "v": 4, "f": 14, "d": 4, "e": 2, "l": 4, "b": 3, "s": 4,
 }
 
 func (l *loader) row(r []string) error {
@@ -147,6 +148,7 @@ func (l *loader) row(r []string) error {
 		l.customEquality = r[1] == "t"
 	case "l":
 		l.bytewise, l.encoding = r[1] == "t", r[2]
+		l.server, _ = strconv.Atoi(r[3])
 	case "b":
 		if l.builtins == nil {
 			l.builtins = map[string]Traits{}

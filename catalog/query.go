@@ -131,7 +131,8 @@ WHERE d.classid = 1255 AND d.objid >= 16384 AND d.refobjid >= 16384 AND d.refcla
 	`SELECT 'e', EXISTS (SELECT FROM pg_catalog.pg_operator o WHERE o.oid >= 16384 AND o.oprname = '=' AND o.oprleft < 16384 AND o.oprright < 16384)`,
 
 	// How strings compare by default. Servers before 15 have one provider.
-	`SELECT 'l', CASE coalesce(pg_catalog.to_jsonb(b) ->> 'datlocprovider', 'c') WHEN 'b' THEN true WHEN 'c' THEN b.datcollate IN ('C', 'POSIX') ELSE false END, pg_catalog.pg_encoding_to_char(b.encoding)
+	`SELECT 'l', CASE coalesce(pg_catalog.to_jsonb(b) ->> 'datlocprovider', 'c') WHEN 'b' THEN true WHEN 'c' THEN b.datcollate IN ('C', 'POSIX') ELSE false END, pg_catalog.pg_encoding_to_char(b.encoding),
+ pg_catalog.current_setting('server_version_num')::integer / 10000
 FROM pg_catalog.pg_database b WHERE b.datname = pg_catalog.current_database()`,
 
 	// Built-in functions, of a version whose functions are not known here.

@@ -20,6 +20,8 @@ type Schema struct {
 	Bytewise bool
 	// Encoding is the server's, in which those bytes are.
 	Encoding string
+	// Server is the major version of the server, 0 if that is not known.
+	Server int
 
 	relations map[Name]*Relation
 	// statistics are the tables of extended statistics, by their names.

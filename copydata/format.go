@@ -32,6 +32,9 @@ type Format struct {
 	// NotNull and Nullable tell by field which are never taken for NULL, and
 	// which are even if quoted. They may be shorter than a row.
 	NotNull, Nullable []bool
+	// Server is the major version of the servers: since 18 \. is data in CSV, and must be alone
+	// on its line in text.
+	Server int
 	// Quoted tells by field which COPY TO always quotes.
 	Quoted []bool
 }

@@ -7,6 +7,7 @@ var (
 	errCSVLF     = &Error{"unquoted newline found in data", "Use quoted CSV field to represent newline."}
 	errCorrupt   = &Error{Message: "end-of-copy marker corrupt"}
 	errNewline   = &Error{Message: "end-of-copy marker does not match previous newline style"}
+	errAlone     = &Error{Message: "end-of-copy marker is not alone on its line"}
 	errAfterMark = &Error{Message: "received copy data after EOF marker"}
 )
 
@@ -56,7 +57,7 @@ func (c *Cutter) line(data []byte, eof bool) (State, error) {
 			state := c.found(i, i+1)
 			c.eol = lf
 			return state, nil
-		case b == '\\' && (!csv || i == 0):
+		case b == '\\' && (!csv || i == 0 && c.Server < 18):
 			c.plain = c.plain && csv
 			if i+1 == len(data) {
 				break // the last byte of all: data
@@ -125,6 +126,14 @@ func (c *Cutter) carriageReturn(data []byte, i int) (State, error) {
 	return state, nil
 }
 
+// corrupt is what PostgreSQL says of an end marker with something beside it.
+func (c *Cutter) corrupt() error {
+	if c.Server >= 18 {
+		return c.told(errAlone, errAlone)
+	}
+	return c.told(errCorrupt, errCorrupt)
+}
+
 // marker looks at a \. that begins at i. It reports false if that is data.
 func (c *Cutter) marker(data []byte, i int, eof bool) (is bool, s State, err error) {
 	at := i + 2
@@ -149,7 +158,7 @@ func (c *Cutter) marker(data []byte, i int, eof bool) (is bool, s State, err err
 		case b == '\n':
 			return false, Broken, c.told(errNewline, errNewline)
 		case b != '\r':
-			return false, Broken, c.told(errCorrupt, errCorrupt)
+			return false, Broken, c.corrupt()
 		}
 	}
 	b, ok := next()
@@ -159,9 +168,12 @@ func (c *Cutter) marker(data []byte, i int, eof bool) (is bool, s State, err err
 	case b != '\r' && b != '\n' && csv:
 		return false, Found, nil
 	case b != '\r' && b != '\n':
-		return false, Broken, c.told(errCorrupt, errCorrupt)
+		return false, Broken, c.corrupt()
 	case (c.eol == lf || c.eol == crlf) && b != '\n', c.eol == cr && b != '\r':
 		return false, Broken, c.told(errNewline, errNewline)
+	}
+	if i > 0 && c.Server >= 18 {
+		return false, Broken, c.corrupt()
 	}
 	c.ended = true
 	if i == 0 {

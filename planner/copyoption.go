@@ -39,6 +39,7 @@ func (a *analysis) copyOptions(n *pg.CopyStmt, columns []string) (out copyOption
 		kind = copydata.Kind(max(i, 0))
 	}
 	out.format = copydata.Default(kind)
+	out.format.Server = a.env.Schema.Server
 	for _, o := range n.Options {
 		d := o.GetDefElem()
 		if !out.read(d.GetDefname(), d.GetArg(), columns, n.IsFrom) {

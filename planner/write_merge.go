@@ -22,12 +22,18 @@ import (
 func (l *level) merge(n *pg.MergeStmt) {
 	if rel, _ := l.relation(n.Relation); rel != nil && rel.Kind == catalog.View && !l.temporary(n.Relation) {
 		l.out.Writes = true
-		l.touched.home = append(l.touched.home, rel.Name.Name) // PostgreSQL says that there is none into views
+		if r := l.viewReads(rel); l.env.Schema.Server >= 17 && (r.sharded != "" || r.reference != "") {
+			l.unsupported("Merge into the table itself.", "MERGE into view %q of a declared table is not supported", rel.Name.Name)
+		}
+		l.touched.home = append(l.touched.home, rel.Name.Name) // before 17 PostgreSQL says that there is none into views
 		return
 	}
 	l.withClause(n.WithClause, n)
 	tg := l.target(n.Relation, &changes{all: true})
 	sharded := tg.table != nil && !tg.table.Reference
+	if tg.table != nil && l.env.Schema.Server >= 17 {
+		l.sinceSeventeen(n, sharded)
+	}
 	around := l.scope
 	if sharded && inserts(n) {
 		l.scope = around.child(true) // rows of the source are there without a match
@@ -53,6 +59,19 @@ func (l *level) merge(n *pg.MergeStmt) {
 		}
 	}
 	l.expressions(n.ReturningList)
+}
+
+// sinceSeventeen refuses what MERGE can do since then: earlier servers say that it is no
+// syntax.
+func (l *level) sinceSeventeen(n *pg.MergeStmt, sharded bool) {
+	if len(n.ReturningList) > 0 {
+		l.unsupported("Read the rows in a statement of its own.", "MERGE … RETURNING is not supported for declared tables")
+	}
+	for _, c := range n.MergeWhenClauses {
+		if sharded && c.GetMergeWhenClause().GetMatchKind() == pg.MergeMatchKind_MERGE_WHEN_NOT_MATCHED_BY_SOURCE {
+			l.unsupported("Change these rows in a statement of its own.", "MERGE … WHEN NOT MATCHED BY SOURCE is not supported for sharded tables")
+		}
+	}
 }
 
 // inserts reports whether a MERGE may insert.
