@@ -1,6 +1,9 @@
 package proxy
 
 import (
+	"strconv"
+	"strings"
+
 	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
@@ -70,12 +73,20 @@ func (s *Session) everyQuery(p *plan.Plan, text []byte, f *parser.Facts, n int) 
 }
 
 // mayLock refuses LOCK TABLE outside a block, as PostgreSQL does: the transaction
-// that it would run in is weft's own.
+// that it would run in is weft's own. Since 18 extended messages up to a Sync are
+// a block for it, from the second on.
 func (s *Session) mayLock(text string) error {
-	if (!s.block.open || s.implicit) && isLock(text) {
+	if (!s.block.open || s.implicit && s.serverMajor() < 18) && isLock(text) {
 		return pgerr.New("25P01", "LOCK TABLE can only be used in transaction blocks")
 	}
 	return nil
+}
+
+// serverMajor is the major version of the server that the client believes to talk to.
+func (s *Session) serverMajor() int {
+	major, _, _ := strings.Cut(s.reported["server_version"], ".")
+	n, _ := strconv.Atoi(major)
+	return n
 }
 
 func isLock(text string) bool {
