@@ -11,8 +11,8 @@ plain=""
 raced=""
 for p in $packages; do
 	case "${RACE:-} $p" in
-	" weft/integration/analytics" | " weft/integration/routing" | " weft/integration/select") long="$long $p" ;;
-	" weft/integration/write" | " weft/schema" | " weft/planner" | " weft/vindex" | " weft/catalog") plain="$plain $p" ;;
+	" weft/integration/analytics" | " weft/integration/routing" | " weft/integration/select" | " weft/schema") long="$long $p" ;;
+	" weft/integration/write" | " weft/planner" | " weft/vindex" | " weft/catalog") plain="$plain $p" ;;
 	*) raced="$raced $p" ;;
 	esac
 done
