@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/fnv"
 	"slices"
+	"time"
 
 	"weft/console"
 	"weft/directory"
@@ -318,7 +319,30 @@ func (s *Server) killSession(id int32) bool {
 	if sess == nil {
 		return false
 	}
+	s.terminate(sess)
+	return true
+}
+
+// terminate ends a session whatever it does. A server forgets a cancel request that
+// finds its backend idle, as it is while the statement is on its way: the request is
+// repeated until the session has ended.
+func (s *Server) terminate(sess *Session) {
 	sess.kill(pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command"))
 	sess.cancel()
-	return true
+	go func() {
+		for wait := repeatCancel; ; wait = min(2*wait, repeatSlowest) {
+			select {
+			case <-s.ctx.Done():
+				return
+			case <-time.After(wait):
+			}
+			s.mu.Lock()
+			lives := s.sessions[sess.id] == sess
+			s.mu.Unlock()
+			if !lives {
+				return
+			}
+			sess.cancel()
+		}
+	}()
 }
