@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"weft/pgerr"
 	"weft/plan"
@@ -157,10 +158,13 @@ func (s *Session) aloneElsewhere(e *spread, homeDone bool) {
 	}
 }
 
+// longCommand is from when on the client hears how far any command is.
+const longCommand = time.Second
+
 // tellAlone says how far a command is, if it is one that can be run again where it
-// has not been carried out: others say what PostgreSQL says.
+// has not been carried out, or takes long: others say what PostgreSQL says.
 func (s *Session) tellAlone(e *spread, done []string) {
-	if e.plan.Change.Again == nil {
+	if e.plan.Change.Again == nil && time.Since(e.began) < longCommand {
 		return
 	}
 	s.tell(&pgerr.Error{

@@ -3,6 +3,7 @@ package proxy
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"weft/parser"
 	"weft/pgerr"
@@ -19,9 +20,10 @@ import (
 
 // spread is a command that goes to every shard.
 type spread struct {
-	text string
-	plan *plan.Plan
-	err  *pgerr.Error // what another shard said
+	text  string
+	plan  *plan.Plan
+	began time.Time
+	err   *pgerr.Error // what another shard said
 	// tag is the home shard's, kept back until lookups have followed; told: they
 	// have.
 	tag  []byte
@@ -96,7 +98,7 @@ func isLock(text string) bool {
 
 // everyPart runs a statement on every shard, in the open block if it can.
 func (s *Session) everyPart(p *plan.Plan, text string, f *parser.Facts) error {
-	e := &spread{text: text, plan: p, locks: isLock(text)}
+	e := &spread{text: text, plan: p, began: time.Now(), locks: isLock(text)}
 	s.runsEverywhere()
 	err := error(nil)
 	if !e.locks {
@@ -299,7 +301,7 @@ func (s *Session) beforeEvery(pl *planned) error {
 
 // everyBound notes that a portal's execution goes to every shard.
 func (s *Session) everyBound(portal []byte, pl *planned) error {
-	e := &spread{text: string(pl.text), plan: pl.plan, locks: isLock(string(pl.text))}
+	e := &spread{text: string(pl.text), plan: pl.plan, began: time.Now(), locks: isLock(string(pl.text))}
 	if pl.sealed != "" {
 		e.text = pl.sealed
 	} else if changed, err := s.sealed(pl.plan, e.text); err != nil {

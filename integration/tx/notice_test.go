@@ -3,6 +3,7 @@ package tx
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -39,5 +40,39 @@ func TestNotices(t *testing.T) {
 			t.Errorf("%q, %q: a notice of weft's was heard: %v", c.options, c.set, heard)
 		}
 		_ = conn.Close(context.Background())
+	}
+}
+
+// TestProgress: a VACUUM says as little as PostgreSQL's, unless it takes long.
+func TestProgress(t *testing.T) {
+	w := newWorld(t, "progress", 1)
+	cfg, err := pgx.ParseConfig(w.proxies[0].ConnString("postgres", "dbname="+w.db))
+	if err != nil {
+		t.Fatal(err)
+	}
+	heard := 0
+	cfg.OnNotice = func(*pgconn.PgConn, *pgconn.Notice) { heard++ }
+	conn, err := pgx.ConnectConfig(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	must(t, conn, "vacuum acct")
+	if heard > 0 {
+		t.Errorf("a short VACUUM says %d things", heard)
+	}
+	blocker := w.direct(len(w.proxies[0].Shards()) - 1)
+	must(t, blocker, "begin")
+	must(t, blocker, "lock table acct in share mode")
+	released := make(chan struct{})
+	go func() {
+		defer close(released)
+		time.Sleep(1500 * time.Millisecond)
+		_, _ = blocker.Exec(context.Background(), "commit")
+	}()
+	must(t, conn, "vacuum acct")
+	<-released
+	if heard == 0 {
+		t.Error("a long VACUUM says nothing")
 	}
 }
