@@ -198,6 +198,7 @@ SQL
 
 # \watch until it is interrupted.
 watching() {
+	: >"$OUT/watched" # the shell in the background makes it when it gets there
 	psql -X -qAt -c '\o' -f - <<<'select count(*) from customers \watch 0.1' >"$OUT/watched" 2>&1 &
 	pid=$!
 	for _ in $(seq 100); do
