@@ -65,19 +65,8 @@ func (c *collector) statement(n *pg_query.Node) {
 	case *pg_query.Node_DiscardStmt:
 		c.discard(n.DiscardStmt)
 
-	case *pg_query.Node_ListenStmt:
-		c.add(Listens)
-		c.channel(Listen, n.ListenStmt.Conditionname)
-	case *pg_query.Node_UnlistenStmt:
-		c.add(Unlistens)
-		name := n.UnlistenStmt.Conditionname
-		if name == "" {
-			name = "*"
-		}
-		c.channel(Unlisten, name)
-	case *pg_query.Node_NotifyStmt:
-		c.add(Notifies)
-		c.channel(Notify, n.NotifyStmt.Conditionname)
+	case *pg_query.Node_ListenStmt, *pg_query.Node_UnlistenStmt, *pg_query.Node_NotifyStmt:
+		c.notification(n)
 
 	case *pg_query.Node_DeclareCursorStmt:
 		c.add(Cursors)
@@ -143,6 +132,25 @@ func (c *collector) statement(n *pg_query.Node) {
 		c.add(Opaque) // a statement pg_query knows and we do not
 	default:
 		c.ddl(n)
+	}
+}
+
+// notification notes a command about channels.
+func (c *collector) notification(n any) {
+	switch n := n.(type) {
+	case *pg_query.Node_ListenStmt:
+		c.add(Listens)
+		c.channel(Listen, n.ListenStmt.Conditionname)
+	case *pg_query.Node_UnlistenStmt:
+		c.add(Unlistens)
+		name := n.UnlistenStmt.Conditionname
+		if name == "" {
+			name = "*"
+		}
+		c.channel(Unlisten, name)
+	case *pg_query.Node_NotifyStmt:
+		c.add(Notifies)
+		c.channel(Notify, n.NotifyStmt.Conditionname)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"weft/catalog"
 	"weft/pgerr"
 	"weft/plan"
+	"weft/pool"
 	"weft/schema"
 )
 
@@ -55,19 +56,8 @@ func (s *Session) adoptTable(n plan.Name) error {
 	if err != nil {
 		return err
 	}
-	for i := range s.snap.Shards {
-		lane := s.laneOf(s.snap, i).lane
-		if lane == s.lane {
-			continue
-		}
-		c, err := s.enlist(lane)
-		if err != nil {
-			return err
-		}
+	return s.withOthers(func(i int, c *pool.Conn) (err error) {
 		s.beside(c, func() { err = def.ApplyInside(s.ctx, c, s.snap.Shards[i].Name) })
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return err
+	})
 }

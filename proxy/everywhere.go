@@ -285,6 +285,24 @@ func (s *Session) enlist(lane *pool.Lane) (*pool.Conn, error) {
 	return c, nil
 }
 
+// withOthers does something with a participant of the block on each shard but home.
+func (s *Session) withOthers(do func(shard int, c *pool.Conn) error) error {
+	for i := range s.snap.Shards {
+		lane := s.laneOf(s.snap, i).lane
+		if lane == s.lane {
+			continue
+		}
+		c, err := s.enlist(lane)
+		if err != nil {
+			return err
+		}
+		if err := do(i, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // beforeEvery makes ready for a Bind of what goes to every shard.
 func (s *Session) beforeEvery(pl *planned) error {
 	if err := s.mayLock(string(pl.text)); err != nil {

@@ -68,30 +68,8 @@ func (s *Session) parseFor(bind []byte) error {
 	defer s.srv.routers.Put(r)
 	f := s.read(r, p.SQL)
 	s.bound1.facts = f
-	if s.lostTx {
-		s.parseInLostTx(p, s.pending, f)
-		return nil
-	}
-	if s.conn != nil && s.conn.Status == wire.TxFailed {
-		if err := s.parseHere(p, s.pending, f, nil); err != nil || s.skipping || s.conn == nil {
-			return err
-		}
-		s.notePlan(r, p.Name, nil)
-		return nil
-	}
-	if (opensBlock(f) || endsTx(f) || toAll(f)) && s.statements[string(p.Name)] == nil {
-		s.parseLocal(p, s.pending, f, nil)
-		return nil
-	}
-	if f.Effects&parser.Executes != 0 {
-		if sql, ok, err := s.executedText(p.SQL, f); err != nil {
-			return s.refuseBoundRead(err)
-		} else if ok {
-			return s.parseExecuted(p, sql, s.statements[f.Prepared[0].Name], bind)
-		}
-	}
-	if err := s.knowOwn(f); err != nil {
-		return s.refuseBoundRead(err)
+	if done, err := s.parseUnplanned(r, p, f, bind); done || err != nil {
+		return err
 	}
 	pl, err := s.plan(r, p.SQL, p.OIDs)
 	if err == nil && pl.Route == plan.Refused {
@@ -173,6 +151,37 @@ func (s *Session) parseFor(bind []byte) error {
 		dst.sealed = string(p.SQL)
 	}
 	return nil
+}
+
+// parseUnplanned parses what needs no plan: in a failed transaction, about the client's
+// block, or a statement that is executed by name. done is false for all else.
+func (s *Session) parseUnplanned(r *router, p wire.ParseBody, f *parser.Facts, bind []byte) (done bool, err error) {
+	if s.lostTx {
+		s.parseInLostTx(p, s.pending, f)
+		return true, nil
+	}
+	if s.conn != nil && s.conn.Status == wire.TxFailed {
+		if err := s.parseHere(p, s.pending, f, nil); err != nil || s.skipping || s.conn == nil {
+			return true, err
+		}
+		s.notePlan(r, p.Name, nil)
+		return true, nil
+	}
+	if (opensBlock(f) || endsTx(f) || toAll(f)) && s.statements[string(p.Name)] == nil {
+		s.parseLocal(p, s.pending, f, nil)
+		return true, nil
+	}
+	if f.Effects&parser.Executes != 0 {
+		if sql, ok, err := s.executedText(p.SQL, f); err != nil {
+			return true, s.refuseBoundRead(err)
+		} else if ok {
+			return true, s.parseExecuted(p, sql, s.statements[f.Prepared[0].Name], bind)
+		}
+	}
+	if err := s.knowOwn(f); err != nil {
+		return true, s.refuseBoundRead(err)
+	}
+	return false, nil
 }
 
 // isKnown reports whether a server has said that the text of a plan for several

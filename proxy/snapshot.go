@@ -72,20 +72,7 @@ func (s *Session) withEveryShard(do func(c *pool.Conn) error) error {
 	if err := do(s.conn); err != nil {
 		return err
 	}
-	for i := range s.snap.Shards {
-		lane := s.laneOf(s.snap, i).lane
-		if lane == s.lane {
-			continue
-		}
-		c, err := s.enlist(lane)
-		if err != nil {
-			return err
-		}
-		if err := do(c); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.withOthers(func(_ int, c *pool.Conn) error { return do(c) })
 }
 
 // importQuery runs SET TRANSACTION SNAPSHOT, in a block.

@@ -12,8 +12,7 @@ import (
 // of a level in this way, and tools send whole migrations so.
 func TestFramedTexts(t *testing.T) {
 	db, _ := pairs(t, "framed", 50)
-	var groups []talk
-	for _, sql := range []string{
+	sameTexts(t, db,
 		"begin; set transaction isolation level repeatable read",
 		"select count(*), sum(v) from pairs", "update pairs set n = n + 1 where k in (1, 2, 3, 4, 5, 6)", "show transaction_isolation", "commit",
 		"begin; update pairs set n = 7 where k = 1; update pairs set n = 8 where k = 2; update pairs set n = 9 where k = 3; commit",
@@ -28,7 +27,14 @@ func TestFramedTexts(t *testing.T) {
 		"begin; ; commit", "begin; commit", "begin; select 2; end", "begin isolation level serializable; select 3; commit",
 		"begin; select 5; rollback", "begin; select 6; commit; select 7",
 		"select count(*), sum(n) from pairs",
-	} {
+	)
+}
+
+// sameTexts sends simple queries to both sides, and compares every message.
+func sameTexts(t *testing.T, db string, texts ...string) {
+	t.Helper()
+	var groups []talk
+	for _, sql := range texts {
 		groups = append(groups, talk{&pgproto3.Query{String: sql}})
 	}
 	want, got := converse(t, harness.Postgres(t), db, groups), converse(t, harness.Weft(t), db, groups)

@@ -67,7 +67,7 @@ func TestProgress(t *testing.T) {
 	released := make(chan struct{})
 	go func() {
 		defer close(released)
-		time.Sleep(1500 * time.Millisecond)
+		time.Sleep(1500 * time.Millisecond) // what is tested is that it takes longer than a second
 		_, _ = blocker.Exec(context.Background(), "commit")
 	}()
 	must(t, conn, "vacuum acct")
