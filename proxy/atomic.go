@@ -184,7 +184,7 @@ func (s *Session) shutGates(legs []*leg, text, back string) error {
 		switch {
 		case !errors.As(err, &e):
 			return err
-		case e.Code == "25006":
+		case e.Code == barredCode:
 			return pgerr.New(pgerr.FeatureNotSupported, "weft.read = 'atomic' is not supported on standby servers").
 				WithDetail("%s.", e.Message).WithHint("Connect weft to primaries, or SET weft.read = 'shard'.").WithCause(err)
 		case e.Code != pgerr.LockNotAvailable:

@@ -37,6 +37,7 @@ type block struct {
 	also   []*pool.Conn
 	// everywhere: schemas have been changed, on all shards alike.
 	everywhere bool
+	barred     bool // a shard has refused to write in it, for it was READ ONLY
 	patient    bool // its participants have no idle_in_transaction_session_timeout: weft has
 	serial     bool // it is SERIALIZABLE and may use one shard, which is
 	only       *pool.Lane

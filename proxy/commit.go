@@ -55,6 +55,9 @@ func (s *Session) agree() error {
 	if err := s.sent(); err != nil {
 		return err
 	}
+	if err := s.spare(); err != nil || !s.block.decides() {
+		return err
+	}
 	a, err := s.muster()
 	if err != nil {
 		return err
@@ -127,6 +130,8 @@ func (s *Session) decide(a *agreement) error {
 		a.Decided(answerOf(err))
 		switch e := (*pgerr.Error)(nil); {
 		case !errors.As(err, &e):
+		case e.Code == barredCode:
+			return lateReadOnly().WithCause(err)
 		case strings.HasPrefix(e.Code, "42"), e.Code == "3F000", e.Code == "23514":
 			// Somebody has dropped it, or the database is another one of the same
 			// name, with another key: next time it is looked for anew.

@@ -24,6 +24,7 @@ func (s *Session) onError(c *pool.Conn, body []byte) {
 		c.StalePortal = true
 	}
 	code, _ := wire.ErrorField(body, 'C')
+	s.block.barred = s.block.barred || code == barredCode
 	if v := s.asVictim(code); v != nil {
 		s.tell(v)
 		body = nil

@@ -468,6 +468,7 @@ func (s *Session) tell(e *pgerr.Error) {
 	}
 	if e.Severity != pgerr.SeverityNotice && e.Severity != pgerr.SeverityWarning {
 		s.failedWith(e.Code)
+		s.block.barred = s.block.barred || e.Code == barredCode
 	}
 	s.toClient.Grow()
 	s.toClient.B = wire.AppendError(s.toClient.B, e)

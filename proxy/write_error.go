@@ -12,7 +12,7 @@ import (
 // and INSERT.
 func (x *gathering) named(err error) error {
 	e := (*pgerr.Error)(nil)
-	if !errors.As(err, &e) || e.Code != "25006" || x.write == nil {
+	if !errors.As(err, &e) || e.Code != barredCode || x.write == nil {
 		return err
 	}
 	verb, ok := strings.CutSuffix(strings.TrimPrefix(e.Message, "cannot execute "), " in a read-only transaction")

@@ -41,7 +41,8 @@ A rollback to s
 A select nextval('nowhere')
 A rollback to s
 A select sum(balance) from acct
-A rollback
+A commit
+A select count(*) from acct
 
 -- read only set late
 A begin
@@ -50,6 +51,19 @@ A set transaction read only
 A select sum(balance) from acct
 A update acct set balance = 1 where id = {b}
 A rollback
+
+-- read only set late, and what was written stays
+A begin
+A update acct set balance = 7 where id = {b}
+A set transaction read only
+A savepoint s
+A update acct set balance = 1 where id = {a}
+A rollback to s
+A update acct set balance = 1
+A rollback to s
+A select sum(balance) from acct
+A commit
+A select sum(balance) from acct
 
 -- read only set late and taken back
 A begin

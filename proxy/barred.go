@@ -1,0 +1,53 @@
+package proxy
+
+import (
+	"weft/pgerr"
+	"weft/pool"
+)
+
+// barredCode is what a server says to a write in a READ ONLY transaction.
+const barredCode = "25006"
+
+// hasWritten asks a participant whether it can be written on, and has been.
+const hasWritten = "SELECT pg_catalog.current_setting('transaction_read_only'), pg_catalog.txid_current_if_assigned() IS NOT NULL"
+
+// spare finds out, at COMMIT, who has written in a block that was READ ONLY at one
+// time. Writes fail there, and after ROLLBACK TO it goes on: those who were to write
+// have not, and could not enter the decision of a two-phase commit either.
+func (s *Session) spare() error {
+	b := &s.block
+	if !b.barred || !b.decides() {
+		return nil
+	}
+	var wrote []*pool.Conn
+	for _, c := range append(s.parked[:len(s.parked):len(s.parked)], s.conn) {
+		if !b.wroteOn(c) {
+			continue
+		}
+		rows, err := s.askBeside(c, hasWritten)
+		if err != nil {
+			return err
+		}
+		if rows[0][0] != "on" {
+			return nil // it was, up to a savepoint
+		}
+		if rows[0][1] == "t" {
+			wrote = append(wrote, c)
+		}
+	}
+	switch len(wrote) {
+	case 0:
+		b.writer, b.also, b.everywhere = nil, nil, false
+	case 1:
+		b.writer, b.also = wrote[0], nil
+	default:
+		return lateReadOnly()
+	}
+	s.ends()
+	return nil
+}
+
+func lateReadOnly() *pgerr.Error {
+	return pgerr.New(pgerr.FeatureNotSupported, "a transaction that has written on several shards cannot commit as READ ONLY").
+		WithHint("Do not set it READ ONLY after it has written.")
+}
