@@ -109,13 +109,17 @@ func (c *collector) statement(n *pg_query.Node) {
 	case *pg_query.Node_ReindexStmt:
 		c.reindex(n.ReindexStmt)
 
+	case *pg_query.Node_CreateRoleStmt, *pg_query.Node_DropRoleStmt, *pg_query.Node_GrantRoleStmt:
+		c.add(Roles)
+		c.ddl(n)
 	case *pg_query.Node_AlterRoleStmt:
+		c.add(Roles)
 		// A password is for the next login. Who is in stays in, and may not be able to log in to a shard anew.
 		if !givesPasswordOnly(n.AlterRoleStmt.Options) {
 			c.add(Reconfigures)
 		}
 	case *pg_query.Node_AlterRoleSetStmt:
-		c.add(Reconfigures)
+		c.add(Reconfigures | Roles)
 		c.option(n.AlterRoleSetStmt.Setstmt)
 	case *pg_query.Node_AlterDatabaseSetStmt:
 		c.add(Reconfigures)

@@ -66,8 +66,11 @@ func (c *collector) ddl(n any) {
 	case *pg_query.Node_DropdbStmt:
 		c.add(DropsDatabase | NonTransactional)
 	case *pg_query.Node_RenameStmt:
-		if n.RenameStmt.RenameType == pg_query.ObjectType_OBJECT_DATABASE {
+		switch n.RenameStmt.RenameType {
+		case pg_query.ObjectType_OBJECT_DATABASE:
 			c.add(CreatesDatabase | DropsDatabase)
+		case pg_query.ObjectType_OBJECT_ROLE:
+			c.add(Roles)
 		}
 		c.name(n.RenameStmt)
 	case *pg_query.Node_CreateTableSpaceStmt, *pg_query.Node_DropTableSpaceStmt, *pg_query.Node_CreateSubscriptionStmt,

@@ -88,6 +88,8 @@ const (
 	ExportsSnapshot
 	// Constraints: SET CONSTRAINTS.
 	Constraints
+	// Roles: creates, alters, renames or drops a role, or makes it a member of another.
+	Roles
 )
 
 var effectNames = []string{
@@ -96,7 +98,7 @@ var effectNames = []string{
 	"discard-temp", "discard-plans", "discard-sequences", "ddl", "creates-database", "drops-database", "reconfigures",
 	"reads-sequence", "advances-sequence", "session-id", "reads-prepared", "reads-listening", "opaque", "copy-in", "copy-out",
 	"writes", "non-transactional", "cursors", "reads-setting", "lists-objects",
-	"imports-snapshot", "exports-snapshot", "constraints",
+	"imports-snapshot", "exports-snapshot", "constraints", "roles",
 }
 
 // Has reports whether e has any of the effects in x.

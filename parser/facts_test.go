@@ -74,7 +74,7 @@ func show(text string, f *Facts, indent string) string {
 }
 
 func TestEveryEffectHasAName(t *testing.T) {
-	if last := Constraints; last != 1<<(len(effectNames)-1) {
+	if last := Roles; last != 1<<(len(effectNames)-1) {
 		t.Fatalf("%d names, the last effect is %b", len(effectNames), last)
 	}
 }

@@ -81,13 +81,16 @@ func (a *analysis) ddl(n any) plan.Route {
 		return a.role(n.CreateRoleStmt.Options)
 	case *pg.Node_AlterRoleStmt:
 		return a.role(n.AlterRoleStmt.Options)
+	case *pg.Node_AlterRoleSetStmt, *pg.Node_GrantRoleStmt:
+		return a.roles()
+	case *pg.Node_DropRoleStmt:
+		return a.dropRole(n.DropRoleStmt)
 	case *pg.Node_AlterSystemStmt:
 		return a.alone(a.global())
 	case *pg.Node_CompositeTypeStmt, *pg.Node_CreateEnumStmt, *pg.Node_CreateRangeStmt, *pg.Node_AlterEnumStmt,
 		*pg.Node_CreateDomainStmt, *pg.Node_AlterDomainStmt, *pg.Node_DefineStmt, *pg.Node_CreateCastStmt,
 		*pg.Node_CreateExtensionStmt, *pg.Node_AlterExtensionStmt, *pg.Node_AlterExtensionContentsStmt,
-		*pg.Node_AlterRoleSetStmt, *pg.Node_DropRoleStmt,
-		*pg.Node_GrantRoleStmt, *pg.Node_AlterDefaultPrivilegesStmt, *pg.Node_ReassignOwnedStmt,
+		*pg.Node_AlterDefaultPrivilegesStmt, *pg.Node_ReassignOwnedStmt,
 		*pg.Node_CreateConversionStmt, *pg.Node_CreateOpClassStmt, *pg.Node_CreateOpFamilyStmt, *pg.Node_AlterOpFamilyStmt,
 		*pg.Node_AlterOperatorStmt, *pg.Node_AlterTypeStmt, *pg.Node_AlterCollationStmt, *pg.Node_CreateTransformStmt,
 		*pg.Node_AlterDatabaseSetStmt, *pg.Node_CreatePlangStmt, *pg.Node_CreateAmStmt, *pg.Node_AlterTsdictionaryStmt, *pg.Node_AlterTsconfigurationStmt:
@@ -98,11 +101,31 @@ func (a *analysis) ddl(n any) plan.Route {
 
 // role is the route of CREATE and ALTER ROLE.
 func (a *analysis) role(options []*pg.Node) plan.Route {
-	route := a.global()
+	route := a.roles()
 	if route == plan.Every && parser.GivesPassword(options) {
 		a.change().Password = true
 	}
 	return route
+}
+
+// dropRole: one that was made in a block of a database without declared tables is on
+// the home shard only.
+func (a *analysis) dropRole(n *pg.DropRoleStmt) plan.Route {
+	if r := a.roles(); r != plan.Every || n.MissingOk {
+		return r
+	}
+	lenient := proto.Clone(n).(*pg.DropRoleStmt)
+	lenient.MissingOk = true
+	return a.elsewhere(&pg.Node{Node: &pg.Node_DropRoleStmt{DropRoleStmt: lenient}})
+}
+
+// roles is the route of a command on roles, which are not of one database.
+func (a *analysis) roles() plan.Route {
+	a.out.Writes = true
+	if a.env.Tables.Empty() && !a.env.SharedRoles {
+		return plan.Home
+	}
+	return plan.Every
 }
 
 // object is the route of a command on whatever object.
@@ -331,6 +354,8 @@ func (a *analysis) rename(n *pg.RenameStmt) plan.Route {
 			}
 		}
 		return a.global()
+	case pg.ObjectType_OBJECT_ROLE:
+		return a.roles()
 	case pg.ObjectType_OBJECT_DATABASE, pg.ObjectType_OBJECT_TABLESPACE:
 		return plan.Home
 	}

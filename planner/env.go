@@ -22,6 +22,9 @@ type Env struct {
 	Path   []string
 	Schema *catalog.Schema
 	Tables *Tables
+	// SharedRoles: tables are declared in other databases, so all shards have the
+	// same roles.
+	SharedRoles bool
 	// Home is the name of the home shard, for messages.
 	Home string
 	// Temporary are the names of the session's temporary relations. They live

@@ -50,6 +50,7 @@ type envKey struct {
 	schema  *catalog.Schema
 	path    string
 	options parser.Options
+	roles   bool
 }
 
 // schemaSlot holds a database's schema as last read. Its turn is taken by whoever
@@ -201,6 +202,7 @@ func (s *Session) environment() (*planner.Env, error) {
 	build := func() *planner.Env {
 		return &planner.Env{
 			ID: planner.NewID(), Database: s.db.Name, Path: path, Schema: schema, Tables: tables, Home: s.snap.Home, Options: s.scanOptions(),
+			SharedRoles: s.sharedRoles(),
 		}
 	}
 	if s.pins&pinTemp != 0 || s.done.bits&parser.Temp != 0 {
@@ -223,7 +225,7 @@ func (s *Session) environment() (*planner.Env, error) {
 		env.ID = 0 // such plans are not kept
 		return env, nil
 	}
-	env := s.srv.envs.env(envKey{tables, schema, strings.Join(path, "\x00"), s.scanOptions()}, build)
+	env := s.srv.envs.env(envKey{tables, schema, strings.Join(path, "\x00"), s.scanOptions(), s.sharedRoles()}, build)
 	if !private {
 		s.env, s.envFor = env, s.settings
 	}

@@ -126,7 +126,7 @@ func (s *Session) onParse(body []byte) error {
 		s.parseInLostTx(p, body, facts)
 		return nil
 	}
-	if callsWeft(facts) {
+	if callsWeft(facts) || s.rolesOfAll(facts) {
 		s.calls = true
 		return s.keepParse(body)
 	}

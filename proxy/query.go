@@ -53,7 +53,7 @@ func (s *Session) query(body []byte) error {
 		}
 		facts = s.facts(text)
 		s.runs(facts)
-		if callsWeft(facts) && !s.lostTx {
+		if (callsWeft(facts) || s.rolesOfAll(facts)) && !s.lostTx {
 			return s.afterQuery(s.routedQuery(text, len(body)))
 		}
 	}

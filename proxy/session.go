@@ -96,7 +96,7 @@ type Session struct {
 	placed      *pool.Lane   // where the Bind goes whose Parse has just gone there
 	placedFree  bool
 	parsing     bool               // a text is rewritten to be parsed, not to be run
-	calls       bool               // a weft.* function has been parsed
+	calls       bool               // a weft.* function has been parsed, or what concerns the roles of all shards
 	everywhere  map[string]*spread // portals whose execution goes to every shard
 	copyNext    *boundCopy         // the portal to be executed next
 
