@@ -29,3 +29,6 @@ func ShowBytes(n int64) string { return showBytes(n) }
 
 // StartupWords is startupWords.
 func StartupWords(text string) []string { return startupWords(text) }
+
+// Connected reports whether the client of a session is still there.
+func (s *Server) Connected(pid int32) bool { return s.connected(pid) }

@@ -265,13 +265,21 @@ func (s *Session) meet(c *pool.Conn) error {
 			return err
 		}
 	}
-	if c.SoleSession != s.id && c.SoleSession != 0 && s.db.ReadsSequences.Load() {
+	if c.SoleSession != s.id && c.SoleSession != 0 && (s.db.ReadsSequences.Load() || s.takesOver(c)) {
 		if _, err := c.Exec("DISCARD SEQUENCES"); err != nil {
 			return err
 		}
 		c.SoleSession = 0
 	}
 	return nil
+}
+
+// takesOver reports whether a backend of the home shard that others have used can
+// become this session's alone, at the price of one question: when the session is
+// new, or the only one before it has left. So the first currval of a database is
+// answered where clients come one after the other, as tests and scripts do.
+func (s *Session) takesOver(c *pool.Conn) bool {
+	return c.Lane() == s.lane && (s.lastConn == nil || c.SoleSession > 0 && !s.srv.connected(c.SoleSession))
 }
 
 func (s *Session) hold(c *pool.Conn) {

@@ -280,6 +280,14 @@ func (s *Server) dismiss(sess *Session) {
 	}
 }
 
+// connected reports whether the client of a session is still there.
+func (s *Server) connected(id int32) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.sessions[id]
+	return ok
+}
+
 // database is the name of the one the client has asked for.
 func (s *Session) database() string {
 	if s.db == nil {

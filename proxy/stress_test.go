@@ -242,6 +242,45 @@ func TestSequencesOfAnother(t *testing.T) {
 	}
 }
 
+// TestSequencesOneByOne: of clients that come one after the other, the first that
+// asks for currval gets its own value, on a backend that all of them have used.
+func TestSequencesOneByOne(t *testing.T) {
+	db := database(t, "CREATE SEQUENCE s; CREATE SEQUENCE other; CREATE TABLE t (id serial, v int)")
+	for _, stays := range []bool{false, true} {
+		t.Run(fmt.Sprintf("first stays %v", stays), func(t *testing.T) {
+			w := startWeft(t, one)
+			a := dial(t, w.addr, db)
+			a.exec("SELECT nextval('s'), nextval('other')")
+			b := dial(t, w.addr, db)
+			b.exec("SELECT nextval('s'), nextval('other')")
+			b.leave(w)
+			c := a
+			if !stays {
+				a.leave(w)
+				c = dial(t, w.addr, db)
+			}
+			c.exec("INSERT INTO t (v) VALUES (1)")
+			if got, want := c.query("SELECT currval('t_id_seq')"), c.query("SELECT max(id) FROM t"); got != want {
+				t.Errorf("currval is %q, not %q", got, want)
+			}
+			if got := c.query("SELECT currval('other')"); !strings.HasPrefix(got, "error 55000") {
+				t.Errorf("another client's value: %q", got)
+			}
+		})
+	}
+}
+
+// leave ends the client and waits until the proxy has noticed.
+func (c *client) leave(w *weft) {
+	c.tb.Helper()
+	c.send(terminate())
+	for give := time.Now().Add(10 * time.Second); w.Connected(c.pid); time.Sleep(time.Millisecond) {
+		if time.Now().After(give) {
+			c.tb.Fatal("the proxy keeps a client that has left")
+		}
+	}
+}
+
 // TestSessionMode: in session mode a client keeps its backend, and leaves it
 // clean.
 func TestSessionMode(t *testing.T) {
