@@ -35,6 +35,8 @@ type level struct {
 	with    *with
 	sources []*source
 	scope   *scope
+	// aggregated: an aggregate of it is written in a subquery.
+	aggregated bool
 }
 
 // inner returns a level that can name l's columns.

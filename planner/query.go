@@ -304,6 +304,11 @@ func (l *level) expression(n *pg.Node) {
 			return false
 		case *pg.FuncCall:
 			l.call(m)
+			if m.Over == nil && l.aggregates(m) {
+				l.owned(m)
+			}
+		case *pg.JsonObjectAgg, *pg.JsonArrayAgg:
+			l.owned(m)
 		case *pg.ParamRef:
 			l.params.use(m)
 		case *pg.TypeCast:

@@ -56,7 +56,27 @@ func (a *analysis) split(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink]b
 	if s.targets.opaque || slices.Contains(s.targets.exprs, nil) {
 		return nil, "its columns cannot be told"
 	}
+	if slices.ContainsFunc(sel.GroupClause, func(g *pg.Node) bool { return s.constantSet(g, false) }) {
+		return nil, "a constant is grouped by in sets"
+	}
 	return s, ""
+}
+
+// constantSet: GROUP BY has a constant of the target list among its sets. That
+// output, and no equal one, is NULL in rows of the other sets.
+func (s *split) constantSet(g *pg.Node, inside bool) bool {
+	within := func(n *pg.Node) bool { return s.constantSet(n, true) }
+	switch v := g.GetNode().(type) {
+	case *pg.Node_GroupingSet:
+		return slices.ContainsFunc(v.GroupingSet.Content, within)
+	case *pg.Node_RowExpr:
+		return inside && slices.ContainsFunc(v.RowExpr.Args, within)
+	}
+	e := s.groupExpr(g)
+	for e.GetTypeCast() != nil {
+		e = e.GetTypeCast().Arg
+	}
+	return inside && e.GetAConst() != nil
 }
 
 // rows is the block's FROM and WHERE.

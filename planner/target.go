@@ -191,7 +191,7 @@ func (l *level) groupItem(n *pg.Node, o *targets) []*column {
 
 // grouped reports whether a query makes one row of several.
 func (l *level) grouped(sel *pg.SelectStmt) bool {
-	if len(sel.GroupClause) > 0 || sel.HavingClause != nil {
+	if len(sel.GroupClause) > 0 || sel.HavingClause != nil || l.aggregated {
 		return true
 	}
 	found := false

@@ -40,3 +40,26 @@ select t.schemaname, count(*) from pg_tables t, a where t.tablename = 'pg_class'
 select count(*) from information_schema.columns i join q on q.id = i.ordinal_position where i.table_name = 'pg_class';
 with t as (select oid, typname from pg_type where typname = 'text') select t.typname, max(a.x) from t, a group by 1;
 select array[row(k, id)], id from a order by id limit 3;
+# An aggregate of the query around stands in a subquery.
+select (select max(a.n)) from a;
+select (select max(n)) from a where id > 10;
+select (select sum(a.x) filter (where a.k > 3) from (values (1)) v(w)) from a;
+select (select max((select b.n from b where b.k = a.k and b.id = a.id))) from a;
+select (select string_agg(a.s, ',' order by a.id)) from a where id < 9;
+select (select array_agg(a order by a.id)) from a where id < 4;
+select (select (select count(a.n))) + 1 from a;
+select (select m from (select min(a.d) as m) s) from a;
+select (with t as (select max(a.id) as m) select m from t) from a;
+select (select count(a.n) union all select null limit 1) from a;
+select 1 from a order by (select max(a.id));
+select t.m, r.name from (select (select max(a.n)) as m from a) t join r on r.id = t.m;
+with t as (select (select count(a.n)) as m from a) select * from t;
+select k, (select max(a.n)) from a group by k order by k;
+select n, (select max(a.id)) from a group by n order by n;
+select exists (select 1 from b where b.n < max(a.n)) from a;
+select (select max(a.n + b.n) from b where b.id = 3) from a order by 1 limit 5;
+# A constant among grouping sets is NULL in the rows of the other sets.
+select 1 as one, n, sum(id) from a group by grouping sets (1, 2) order by 1, 2;
+select 'x' as t, n, count(*) from a group by rollup (t, n) order by 1, 2;
+select * from (select 1 as one, n, sum(id) from a group by grouping sets (1, 2)) s where one = 1 order by n;
+select 1 as one, 1 as uno, count(*) from a group by grouping sets (one, uno) order by 1, 2;
