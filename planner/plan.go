@@ -313,6 +313,7 @@ func (a *analysis) top() *level { return &level{analysis: a, scope: &scope{}} }
 // statement analyses one statement and returns its route.
 func (a *analysis) statement(n *pg.Node) plan.Route {
 	a.touched, a.functions, a.notes, a.classes, a.copies = touched{}, nil, nil, nil, nil
+	a.setValues(n)
 	switch n := n.GetNode().(type) {
 	case *pg.Node_SelectStmt:
 		if r, ok := a.weftCall(n.SelectStmt); ok {

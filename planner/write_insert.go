@@ -144,11 +144,31 @@ func (a *analysis) afresh() *analysis {
 // statement for one. It returns the analysis that the plan is of; nil if first
 // says better why there is none.
 func (a *analysis) insertion(n *pg.InsertStmt, first *analysis) (*analysis, *pgerr.Error) {
+	if name := withBesideRows(n); name != "" {
+		return a, cannot("Write the query of the WITH where it is used.",
+			"WITH %q in ON CONFLICT or RETURNING is not supported over several shards", name)
+	}
 	sel := n.SelectStmt.GetSelectStmt()
 	if sel == nil || plainValues(sel) {
 		return a.valuesInsertion(n, first)
 	}
 	return a.selectInsertion(n)
+}
+
+// withBesideRows returns the name of a CTE that ON CONFLICT or RETURNING names: the
+// statements that store rows on shards have no WITH.
+func withBesideRows(n *pg.InsertStmt) string {
+	if n.WithClause == nil {
+		return ""
+	}
+	beside := &pg.InsertStmt{OnConflictClause: n.OnConflictClause, ReturningList: n.ReturningList}
+	named := uses(beside)
+	for _, c := range n.WithClause.Ctes {
+		if name := c.GetCommonTableExpr().GetCtename(); named[name] > 0 {
+			return name
+		}
+	}
+	return ""
 }
 
 // valuesInsertion is insertion for VALUES and DEFAULT VALUES.
