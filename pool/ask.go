@@ -23,11 +23,17 @@ func (c *Conn) Ask(first, text string) (rows [][]string, err error) {
 			break
 		}
 	}
+	if err == nil && len(rows) == 0 {
+		err = errOutOfStep
+	}
 	if err != nil && !errors.Is(err, ErrLost) {
 		err = c.Lost(err)
 	}
 	return rows, err
 }
+
+// errOutOfStep: what came was the answer to something else.
+var errOutOfStep = errors.New("the answer to a question has no rows")
 
 // End rolls back what the backend is in the middle of, if anything. It insists: a
 // statement_timeout may be too short even for that.

@@ -22,8 +22,9 @@ func (s *Session) copyIn() error {
 		// The client goes on with other messages where its data should be.
 		return pgerr.Fatal(pgerr.ProtocolViolation, "terminating connection because protocol synchronization was lost")
 	}
+	ahead := 0 // Syncs behind the Execute
 	if s.ops.first().kind == opExecute {
-		s.ops.dropSyncs()
+		ahead = s.ops.dropSyncs()
 	}
 	over := make(chan struct{})
 	var heard error
@@ -35,7 +36,12 @@ func (s *Session) copyIn() error {
 	}()
 	sendErr := s.sendCopy(over)
 	s.copied = extended
-	if sendErr == nil && extended {
+	switch {
+	case sendErr != nil || !extended:
+	case ahead > 0:
+		// What comes of the COPY says what has come of them.
+		_, sendErr = c.Write(wire.AppendEmpty(nil, wire.Flush))
+	default:
 		// The backend keeps its answer until the client sends a Sync.
 		_ = c.Conn().SetReadDeadline(time.Unix(1, 0))
 	}
@@ -54,6 +60,11 @@ func (s *Session) copyIn() error {
 	}
 	if sendErr != nil {
 		return c.Lost(sendErr)
+	}
+	if ahead > 0 && s.skipping {
+		if err := s.afterCopyError(c); err != nil {
+			return err
+		}
 	}
 	return s.checkKilled()
 }

@@ -178,16 +178,19 @@ func (q *opQueue) upToEnd() []op {
 	return q.ops[q.head:]
 }
 
-// dropSyncs forgets the Syncs behind the first op: a backend that reads COPY
-// data takes no notice of them.
-func (q *opQueue) dropSyncs() {
+// dropSyncs forgets the Syncs behind the first op, and returns how many there
+// were: a backend that reads COPY data takes no notice of them.
+func (q *opQueue) dropSyncs() (n int) {
 	kept := q.ops[:q.head+1]
 	for _, o := range q.ops[q.head+1:] {
 		if o.kind != opSync {
 			kept = append(kept, o)
+		} else {
+			n++
 		}
 	}
 	q.ops = kept
+	return n
 }
 
 // reset forgets everything outstanding.

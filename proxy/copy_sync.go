@@ -1,0 +1,64 @@
+package proxy
+
+import (
+	"weft/pool"
+	"weft/wire"
+)
+
+// A client may send the Sync behind its Execute before it knows that this is a
+// COPY, as libpq does. A backend that reads data takes no notice of it. One that
+// fails before it reads any (a trigger says no, FREEZE is not possible) answers
+// it, and nobody would take that answer from the connection.
+
+// afterCopyError finds out whether a backend that has given up a COPY answers the
+// Syncs that were sent ahead, and answers them.
+func (s *Session) afterCopyError(c *pool.Conn) error {
+	n, status, err := s.answeredSyncs(c)
+	if err != nil || n == 0 {
+		return err // the client has yet to send the Sync that ends this
+	}
+	s.copied = false
+	for range n {
+		s.ops.push(op{kind: opSync})
+		if err := s.onReady(c, s.ops.first(), status); err != nil {
+			return err
+		}
+	}
+	return s.flushOrEnd()
+}
+
+// answeredSyncs returns how many Syncs that were sent before an error are answered
+// behind it. The backend is told of one more, which all wait for, and the answer to
+// an empty query is the end of what it has to say.
+func (s *Session) answeredSyncs(c *pool.Conn) (n int, status byte, err error) {
+	b := wire.AppendEmpty(nil, wire.Sync)
+	if _, err := c.Write(wire.AppendQuery(b, "")); err != nil {
+		return 0, 0, c.Lost(err)
+	}
+	ready, empty := 0, false
+	for {
+		typ, body, err := c.Next(wire.LargeLimit)
+		if err != nil {
+			return 0, 0, c.Lost(err)
+		}
+		switch typ {
+		case wire.EmptyQueryResponse:
+			empty = true
+		case wire.ReadyForQuery:
+			if ready++; len(body) == 1 {
+				status = body[0]
+			}
+		default:
+			if err := s.answer(c, &op{kind: opSync, injected: typ != wire.NoticeResponse && typ != wire.ParameterStatus}, typ, body); err != nil {
+				return 0, 0, err
+			}
+			if s.fatal {
+				return 0, 0, nil
+			}
+		}
+		c.Consume(wire.HeaderLen + len(body))
+		if empty && typ == wire.ReadyForQuery {
+			return ready - 2, status, nil
+		}
+	}
+}
