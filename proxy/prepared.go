@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"weft/catalog"
 	"weft/parser"
 	"weft/pgerr"
 	"weft/pool"
@@ -314,11 +315,26 @@ func (s *Session) readsPrepared(f *parser.Facts) bool {
 }
 
 // mayExecute reports whether the text may execute, out of weft's sight, what
-// the client has prepared with SQL.
+// the client has prepared with SQL: it runs texts that are put together at run
+// time, and says the word or one of the names, or leaves both to a parameter.
 func (s *Session) mayExecute(text string, f *parser.Facts) bool {
-	if f.Effects&parser.Opaque == 0 && !s.suspicious(f) || !strings.Contains(strings.ToLower(text), "execute") {
+	if f.Effects&parser.Opaque == 0 && s.touches(f) == catalog.Untouched || !s.preparedViaSQL() {
 		return false
 	}
+	low := strings.ToLower(text)
+	if strings.Contains(low, "execute") || strings.Contains(low, "$") {
+		return true
+	}
+	for name, st := range s.statements {
+		if st.server.ViaSQL && strings.Contains(low, strings.ToLower(name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// preparedViaSQL reports whether the client has prepared anything with SQL.
+func (s *Session) preparedViaSQL() bool {
 	for _, st := range s.statements {
 		if st.server.ViaSQL {
 			return true
