@@ -184,9 +184,11 @@ func (s *Session) onShard(ctx context.Context, sh *pool.Shard, text string) erro
 	return err
 }
 
-// learnEffects loads what functions of the database may do to sessions.
+// learnEffects loads what functions of the database may do to sessions. The
+// backend has the client's settings: with enable_seqscan off every plan looks so
+// dear that it would be compiled, which takes seconds.
 func (s *Server) learnEffects(db *pool.Database, c *pool.Conn) error {
-	rows, err := c.Ask("", "SET LOCAL client_encoding = 'UTF8'; SET LOCAL search_path = pg_catalog; "+catalog.EffectsQuery)
+	rows, err := c.Ask("", "SET LOCAL client_encoding = 'UTF8'; SET LOCAL search_path = pg_catalog; SET LOCAL jit = off; "+catalog.EffectsQuery)
 	if err != nil {
 		return err
 	}
