@@ -8,7 +8,7 @@ const maxDepth = 10000
 // deep reports whether the tree of a scanned text could be deeper than maxDepth. The estimate is the number of tokens that
 // could hang below one another: at each level of brackets those since the last comma, AND or OR, which only part the items
 // of flat lists; joins and set operations build chains across those and are counted for the whole level. CASE … END are
-// brackets too.
+// brackets too, with a flat list of WHENs inside: ORMs write one for each of thousands of rows.
 func deep(norm []byte) bool {
 	if len(norm) <= maxDepth {
 		return false // a token has at least one byte
@@ -69,7 +69,7 @@ func deep(norm []byte) bool {
 			top.between++
 		case is(word, "and") && top.between > 0:
 			top.between-- // its own: x between 1 and 2 is null between 3 and 4 is null … is a chain
-		case is(word, "and") || is(word, "or"):
+		case is(word, "and") || is(word, "or") || is(word, "when") && top.isCase:
 			total -= top.chain
 			top.chain = 0
 		case is(word, "join") || is(word, "union") || is(word, "intersect") || is(word, "except"):

@@ -100,6 +100,9 @@ func TestDeepTexts(t *testing.T) {
 		{"disjunction", "SELECT * FROM t WHERE a = 1" + rep(" OR a = 1", 10000), false},
 		{"conjunction", "SELECT * FROM t WHERE a > 1" + rep(" AND (a = 1 OR b = 1)", 10000), false},
 		{"rows", "INSERT INTO t VALUES (1,'a')" + rep(",(1,'a')", 10000), false},
+		{"whens", "SELECT CASE" + rep(" WHEN (t.a = 1) THEN 'x'", 10000) + " ELSE 'y' END", false},
+		{"whens with sums", "SELECT CASE WHEN a THEN 1" + rep("+1", 200000) + " WHEN b THEN 1 END", true},
+		{"columns named when", "SELECT CASE WHEN t.when" + rep("+t.when", 200000) + " THEN 1 END", true},
 		{"statements", rep("SELECT 1;", 10000), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
