@@ -55,7 +55,8 @@ type Snapshot struct {
 	Schemas map[string]int64 `json:"schemas,omitempty"`
 
 	// Sequences counts, by database, the times that values of sequences were
-	// set back or forth: values drawn in advance before that are void.
+	// set back or forth: values drawn in advance before that are void. They are so
+	// after a change of the schema, too.
 	Sequences map[string]int64 `json:"sequences,omitempty"`
 
 	// Vacated says, by database, at which version somebody wanted it to be unused:

@@ -179,11 +179,15 @@ func (x *load) drawable() error {
 	}
 	for i := range x.plan.Supply {
 		if x.plan.Supply[i].Sequence != "" {
-			return pgerr.New(pgerr.FeatureNotSupported, "COPY cannot draw values for column %q in a transaction that has set a sequence", x.plan.Supply[i].Column).
-				WithHint("Commit first, or give the column in the data.")
+			return undrawable(x.plan.Supply[i].Column)
 		}
 	}
 	return nil
+}
+
+func undrawable(column string) *pgerr.Error {
+	return pgerr.New(pgerr.FeatureNotSupported, "COPY cannot draw values for column %q in a transaction that has set a sequence", column).
+		WithHint("Commit first, or give the column in the data.")
 }
 
 // encoding is that of the data.

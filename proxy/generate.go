@@ -100,8 +100,18 @@ func (s *Session) routeIDs(r *router, p *plan.Plan) error {
 	return nil
 }
 
-// draw takes values of a sequence and remembers the last for currval.
+// draw takes values of a sequence and remembers the last for currval. A transaction that
+// has changed schemas draws them itself: of a sequence that it has made, moved or locked
+// nobody else knows yet, and others wait until it is decided what one is set to.
 func (s *Session) draw(name string, n int) ([]int64, error) {
+	if (s.done.resequence || s.done.schema) && s.holdsHome() {
+		return s.drawInside(quoted(name), n)
+	}
+	return s.drawAhead(name, n)
+}
+
+// drawAhead takes values that were drawn in advance, by no transaction.
+func (s *Session) drawAhead(name string, n int) ([]int64, error) {
 	role, _ := s.settings.Get("role")
 	if user, ok := s.settings.Get("session_authorization"); ok && role == "" {
 		role = user
@@ -111,22 +121,24 @@ func (s *Session) draw(name string, n int) ([]int64, error) {
 	} else {
 		role = s.lane.Key().User
 	}
-	ids := identifiers(name)
-	for i := range ids {
-		ids[i] = pool.QuoteIdent(ids[i])
-	}
-	if s.done.resequence && s.holdsHome() {
-		// Others wait until it is decided what the sequence is set to.
-		return s.drawInside(strings.Join(ids, "."), n)
-	}
-	// One spelling, so that all ask for the same block.
-	drawn, err := s.srv.sequences.Take(s.ctx, sequence.Name{Database: s.db.Name, Sequence: strings.Join(ids, "."), Role: role},
-		s.snap.Sequences[s.db.Name], n, nil)
+	// A sequence of the same name may be another one after any change of the schema, and
+	// counts from its own beginning: both counts only grow, so their sum tells.
+	epoch := s.snap.Sequences[s.db.Name] + s.snap.Schemas[s.db.Name]
+	drawn, err := s.srv.sequences.Take(s.ctx, sequence.Name{Database: s.db.Name, Sequence: quoted(name), Role: role}, epoch, n, nil)
 	if err != nil {
 		return nil, err
 	}
 	s.noteDrawn(name, drawn[n-1])
 	return drawn, nil
+}
+
+// quoted is a name in the one spelling by which all ask for the same block.
+func quoted(name string) string {
+	ids := identifiers(name)
+	for i := range ids {
+		ids[i] = pool.QuoteIdent(ids[i])
+	}
+	return strings.Join(ids, ".")
 }
 
 // drawInside draws values inside the session's own transaction.

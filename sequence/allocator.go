@@ -57,7 +57,7 @@ func (a *Allocator) begin() bool {
 
 // Take appends n values of the sequence to dst, in the order in which the home
 // shard counted them. epoch is the snapshot's count of sequences set to other
-// values; no value is returned that was drawn under an older one. It waits for
+// values or made anew; no value is returned that was drawn under an older one. It waits for
 // the home shard if the block has too few, and leaves the line when ctx ends: then
 // the error is ctx's cause, and nobody else loses anything.
 func (a *Allocator) Take(ctx context.Context, name Name, epoch int64, n int, dst []int64) ([]int64, error) {

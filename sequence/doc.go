@@ -22,8 +22,8 @@
 //  3. A draw asks for what is wanted, or for the block's size if that is more. The
 //     size is 1 at first, so that a quiet sequence has no holes, doubles when
 //     draws follow each other quickly, and halves for each second of quiet.
-//  4. A Take that knows a newer epoch (directory.Snapshot.Sequences: somebody set a
-//     sequence to another value) has the block thrown away.
+//  4. A Take that knows a newer epoch (directory.Snapshot, Sequences and Schemas: somebody
+//     set a sequence to another value, or made another of that name) has the block thrown away.
 //
 // Whose rights: nextval needs USAGE or UPDATE on the sequence, except for an
 // identity column. So the role is part of a sequence's Name and each role has blocks

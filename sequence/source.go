@@ -24,7 +24,7 @@ type Source interface {
 	//
 	// A backend keeps values of a sequence that was made with CACHE > 1, and
 	// setval elsewhere does not take them away. So a backend that has drawn under
-	// an older epoch (directory.Snapshot.Sequences) must DISCARD SEQUENCES first.
+	// an older epoch must DISCARD SEQUENCES first.
 	Draw(ctx context.Context, name Name, n int) ([]int64, error)
 }
 

@@ -95,3 +95,37 @@ func TestSequences(t *testing.T) {
 		}
 	}
 }
+
+// TestSequenceMadeAnew: a sequence counts from its own beginning, whatever weft had drawn in
+// advance of another one of its name; and a transaction draws of those that it has made
+// or moved itself.
+func TestSequenceMadeAnew(t *testing.T) {
+	db := database(t, "anew")
+	p := pair.Connect(t, harness.Weft(t), db, "postgres")
+	p.Must(t, "create schema other")
+	for range 2 {
+		p.Must(t, "create table a (id serial primary key, v text)")
+		p.Must(t, "select weft.shard_table('a', 'id')")
+		for range 40 { // 23505, were numbers of the first among them
+			p.Must(t, "insert into a (v) values ('x')")
+		}
+		if a := p.Ask(pair.Simple, "select min(id), max(id) from a", nil, nil); a.Results[0].Rows[0] != "1 | 40 | " {
+			t.Errorf("ids from and to %v", a.Results[0].Rows)
+		}
+		p.Must(t, "drop table a")
+	}
+	p.Must(t, "create table b (k int, v text)")
+	p.Must(t, "select weft.shard_table('b', 'k')")
+	for _, change := range []string{"alter table b add column id serial", "alter table b set schema other", "alter schema other rename to elsewhere"} {
+		p.Must(t, "begin")
+		p.Must(t, change)
+		p.Must(t, "set local search_path = public, other, elsewhere")
+		p.Must(t, "insert into b (k) values (1)")
+		p.Must(t, "insert into b (k) values (2), (3), (4), (5)")
+		p.Must(t, "delete from b")
+		p.Must(t, "commit")
+	}
+	if a := p.Ask(pair.Simple, "insert into elsewhere.b (k) values (1) returning id > 15", nil, nil); a.Code != "" || a.Results[0].Rows[0] != "t | " {
+		t.Errorf("after all: %v %v", a.Code, a.Results)
+	}
+}
