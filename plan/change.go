@@ -25,11 +25,22 @@ type Change struct {
 	Password bool `json:"-"`
 	// Adopts are home tables that the other shards get before they run it.
 	Adopts []Name `json:"-"`
+	// Fills are columns that the command gives values to in rows that are there, each
+	// shard others: it must not find any.
+	Fills []Filling `json:"-"`
 	// Lookups are what becomes of lookups with it.
 	Lookups []LookupChange `json:"-"`
 	// Again tells how to see which shards have carried out an Alone command
 	// already. Nil for one that can simply be run again.
 	Again *Again `json:"-"`
+}
+
+// Filling is a column whose values each shard would make for itself. Copy: of a
+// reference table, whose copies would differ; else they are numbers of one sequence.
+type Filling struct {
+	Table  Name
+	Column string
+	Copy   bool
 }
 
 // LookupChange is what a command has to do to the lookups of a table.

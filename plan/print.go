@@ -255,6 +255,9 @@ func (c *Change) print(b *strings.Builder) {
 	for _, x := range c.Adopts {
 		fmt.Fprintf(b, "  adopts %s.%s\n", x.Schema, x.Table)
 	}
+	for _, x := range c.Fills {
+		fmt.Fprintf(b, "  fills %s of %s.%s\n", x.Column, x.Table.Schema, x.Table.Table)
+	}
 	if c.Alone {
 		b.WriteString("  alone\n")
 	}

@@ -40,6 +40,9 @@ func (p *Plan) Size() int64 {
 		for _, x := range c.Adopts {
 			n += x.size()
 		}
+		for _, x := range c.Fills {
+			n += int64(unsafe.Sizeof(x)) + x.Table.size() + int64(len(x.Column))
+		}
 		if c.Again != nil {
 			n += int64(unsafe.Sizeof(*c.Again)) + c.Again.Name.size() + c.Again.Table.size()
 		}

@@ -248,6 +248,7 @@ func (a *analysis) alterCommand(rel *catalog.Relation, t *table, c *pg.AlterTabl
 		if a.hasType(rel, c) {
 			return
 		}
+		a.fills(rel, t, c.Name, c.Def.GetColumnDef().GetRawDefault(), false)
 		if routesBy(t, c.Name) {
 			a.unsupported("Undeclare the table first: SELECT weft.unshard_table('"+t.Name+"').", "column %q has the routed ids of %q and cannot change its type", c.Name, t.Name)
 		}
@@ -303,15 +304,17 @@ func (a *analysis) addColumn(rel *catalog.Relation, t *table, d *pg.ColumnDef) {
 		return
 	}
 	added := map[string]bool{}
+	numbered, value := false, (*pg.Node)(nil)
 	if names := nameList(d.TypeName.GetNames()); len(names) > 0 && strings.Contains(names[len(names)-1], "serial") {
-		added[d.Colname] = true
+		added[d.Colname], numbered = true, true
 	}
 	for _, n := range d.Constraints {
 		c := n.GetConstraint()
 		switch c.GetContype() {
 		case pg.ConstrType_CONSTR_IDENTITY:
-			added[d.Colname] = true
+			added[d.Colname], numbered = true, true
 		case pg.ConstrType_CONSTR_DEFAULT:
+			value = c.RawExpr
 			if f := c.RawExpr.GetFuncCall(); f != nil {
 				names := nameList(f.Funcname)
 				name := names[len(names)-1]
@@ -322,6 +325,34 @@ func (a *analysis) addColumn(rel *catalog.Relation, t *table, d *pg.ColumnDef) {
 	for _, n := range d.Constraints {
 		a.constraint(rel, t, n.GetConstraint(), []string{d.Colname}, added)
 	}
+	if !slices.ContainsFunc(rel.Columns, func(col catalog.Column) bool { return col.Name == d.Colname }) { // else IF NOT EXISTS, or an error
+		a.fills(rel, t, d.Colname, value, numbered)
+	}
+}
+
+// fills notes a column that gets a value in the rows that are there, if each shard would make
+// its own: the copies of a reference table would differ, and the same numbers be given on
+// several shards. numbered: it has a sequence of its own.
+func (a *analysis) fills(rel *catalog.Relation, t *table, column string, value *pg.Node, numbered bool) {
+	switch {
+	case numbered || value != nil && calls(value, "nextval"):
+	case value == nil || !t.Reference || a.steadiness(value) != 'v' && !a.asksTime(value):
+		return
+	}
+	a.change().Fills = append(a.change().Fills, plan.Filling{Table: nameOf(rel.Name), Column: column, Copy: t.Reference})
+}
+
+// calls reports whether an expression calls a function of that name.
+func calls(n *pg.Node, name string) bool {
+	found := false
+	parser.Walk(n, func(m any) bool {
+		if f, ok := m.(*pg.FuncCall); ok {
+			names := nameList(f.Funcname)
+			found = found || names[len(names)-1] == name
+		}
+		return !found
+	})
+	return found
 }
 
 // constraint checks a constraint that a declared table gets.

@@ -121,6 +121,9 @@ func (s *Session) everyPart(p *plan.Plan, text string, f *parser.Facts) error {
 	if err == nil {
 		err = s.adoptTables(p.Change)
 	}
+	if err == nil {
+		err = s.mayFill(p.Change)
+	}
 	if err == nil && e.follows() {
 		err = s.beforeLookups(p.Change)
 	}
@@ -333,6 +336,9 @@ func (s *Session) everyBound(portal []byte, pl *planned) error {
 			return err
 		}
 		if err := s.adoptTables(e.plan.Change); err != nil {
+			return err
+		}
+		if err := s.mayFill(e.plan.Change); err != nil {
 			return err
 		}
 		if err := s.beforeLookups(e.plan.Change); err != nil {
