@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -148,10 +149,14 @@ func (e *environments) env(key envKey, make func() *planner.Env) *planner.Env {
 	defer e.mu.Unlock()
 	env := e.envs[key]
 	if env == nil {
+		env = make()
+		// A schema is large: what was made of one that has changed since is let go.
+		maps.DeleteFunc(e.envs, func(k envKey, v *planner.Env) bool {
+			return v.Database == env.Database && (k.schema != key.schema || k.tables != key.tables)
+		})
 		if len(e.envs) >= maxEnvironments {
 			clear(e.envs)
 		}
-		env = make()
 		e.envs[key] = env
 	}
 	return env
@@ -181,7 +186,8 @@ func (s *Session) environment() (*planner.Env, error) {
 	load := func() (*catalog.Schema, error) { return catalog.Load(version, s.askHome) }
 	var schema *catalog.Schema
 	var err error
-	if private && s.done.bits&(parser.DDL|parser.Opaque) != 0 && s.holdsHome() {
+	own := private && s.done.bits&(parser.DDL|parser.Opaque) != 0 && s.holdsHome()
+	if own {
 		schema, err = load() // as this transaction sees it
 	} else if changing {
 		schema, err = load() // it may be another one any moment
@@ -225,11 +231,24 @@ func (s *Session) environment() (*planner.Env, error) {
 		env.ID = 0 // such plans are not kept
 		return env, nil
 	}
+	if own {
+		env := build()
+		env.ID = 0 // it is read anew for each statement
+		return env, nil
+	}
 	env := s.srv.envs.env(envKey{tables, schema, strings.Join(path, "\x00"), s.scanOptions(), s.sharedRoles()}, build)
 	if !private {
 		s.env, s.envFor = env, s.settings
 	}
 	return env, nil
+}
+
+// envID identifies what the session's texts were planned under last.
+func (s *Session) envID() planner.ID {
+	if s.env == nil {
+		return 0
+	}
+	return s.env.ID
 }
 
 // holdsHome reports whether a backend of the home shard takes part in the block.

@@ -20,9 +20,9 @@ import (
 // planned is where a prepared statement goes.
 type planned struct {
 	plan     *plan.Plan
-	env      *planner.Env
-	text     []byte // the client's
-	oids     []byte // the types the client declared
+	env      planner.ID // what the plan was made under; 0 says that it must be made anew
+	text     []byte     // the client's
+	oids     []byte     // the types the client declared
 	literals []parser.Literal
 	params   []byte // its ParameterDescription's body, if it has been described
 	shape    shape
@@ -229,10 +229,10 @@ func (s *Session) notePlan(r *router, name []byte, pl *plan.Plan) {
 		}
 		dst = &st.planned
 	}
-	dst.plan, dst.env, dst.params, dst.shape, dst.told, dst.executes = pl, s.env, nil, unseen, nil, nil
+	dst.plan, dst.env, dst.params, dst.shape, dst.told, dst.executes = pl, s.envID(), nil, unseen, nil, nil
 	dst.sealed = ""
 	if pl == nil {
-		dst.env = nil
+		dst.env = 0
 	}
 	dst.text = append(dst.text[:0], p.SQL...)
 	dst.oids = append(dst.oids[:0], p.OIDs...)
@@ -397,12 +397,12 @@ func (s *Session) laneAnew(r *router, f *parser.Facts, pl *planned, tail []byte)
 		return nil, err
 	}
 	r.args.Generated = r.args.Generated[:0]
-	if pl.plan == nil || pl.env != env || pl.plan.Waits {
+	if pl.plan == nil || pl.env == 0 || pl.env != env.ID || pl.plan.Waits {
 		s.read(r, pl.text)
 		if pl.plan, err = s.plan(r, pl.text, pl.oids); err != nil {
 			return nil, err
 		}
-		pl.env = s.env
+		pl.env = s.envID()
 	}
 	r.args.Text, r.args.Literals, r.args.Options = pl.text, pl.literals, s.scanOptions()
 	if pl.plan.Route == plan.Every {
