@@ -9,6 +9,7 @@ ROUTETIME ?= 10m
 WRITETIME ?= 10m
 SELECTTIME ?= 10m
 COPYTIME ?= 10m
+WIRETIME ?= 10m
 STRESSTIME ?= 2m
 # How many packages are tested at once, beside those that tools/test.sh tests one after the other.
 AT_ONCE  ?= $(shell nproc 2>/dev/null || echo 2)
@@ -88,6 +89,10 @@ selectfuzz: postgresql ## ask weft and PostgreSQL random reads over several shar
 .PHONY: writefuzz
 writefuzz: postgresql ## make random transactions on weft and PostgreSQL for WRITETIME
 	$(GO) test -timeout 24h ./integration/write -run TestRandom -v -args -for $(WRITETIME) -seed $$(date +%s) $(ARGS)
+
+.PHONY: wirefuzz
+wirefuzz: postgresql ## have random dialogues with weft and PostgreSQL, message by message, for WIRETIME
+	$(GO) test -timeout 24h ./integration/wire -run TestRandomDialogues -v -args -dialogues $(WIRETIME) -seed $$(date +%s) $(ARGS)
 
 .PHONY: copyfuzz
 copyfuzz: postgresql ## copy random data into random tables of weft and PostgreSQL for COPYTIME

@@ -32,6 +32,7 @@ const (
 	UndefinedTable               = "42P01"
 	WrongObjectType              = "42809"
 	IndeterminateCollation       = "42P22"
+	IndeterminateDatatype        = "42P18"
 	InvalidTableDefinition       = "42P16"
 	UndefinedColumn              = "42703"
 	DuplicateTable               = "42P07"

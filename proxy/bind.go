@@ -55,11 +55,19 @@ func (s *Session) onBind(length int) error {
 		}
 		return s.skip(length + 1)
 	}
-	if routed {
+	if routed && len(portal) > 0 && s.counted(name, rest) {
+		if err := s.isBound(portal, s.conn.Lane()); err != nil {
+			s.client.Consume(need)
+			return s.refuseBoundRead(err)
+		}
+	}
+	if routed || len(portal) == 0 {
+		delete(s.local, string(portal))
 		s.notePortal(portal, s.conn.Lane())
 	}
 	tail := length + 1 - need
 	sent, err := s.sendBind(portal, name, rest, tail)
+	s.unexecuted = true
 	s.client.Consume(need)
 	switch {
 	case err != nil:
@@ -189,12 +197,10 @@ func (s *Session) bound(name []byte) (f *parser.Facts, server, client string, er
 	}
 	if len(name) == 0 {
 		if !s.unnamed.valid {
-			if s.conn.UnnamedBy != 0 {
-				// Somebody else's is there under the empty name.
-				s.toServer.B = wire.AppendClose(s.toServer.B, 'S', "")
-				s.ops.push(op{kind: opClose, injected: true, unnamedBy: s.conn.UnnamedBy})
-				s.conn.UnnamedBy = 0
-			}
+			// Somebody else's, or weft's, may be there under the empty name.
+			s.toServer.B = wire.AppendClose(s.toServer.B, 'S', "")
+			s.ops.push(op{kind: opClose, injected: true, unnamedBy: s.conn.UnnamedBy})
+			s.conn.UnnamedBy = 0
 			return nil, "", "", nil
 		}
 		if err := s.renewUnnamed(); err != nil || s.skipping || s.conn == nil {

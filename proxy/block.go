@@ -444,10 +444,20 @@ func (s *Session) chained(c *pool.Conn) (begin string, plain bool) {
 
 // forgetPortals follows the end of a transaction, which no portal outlives.
 func (s *Session) forgetPortals() {
+	s.unexecuted = false
 	s.portalLane = nil
 	clear(s.portals)
 	clear(s.local)
 	clear(s.portalFacts)
+	clear(s.forAll)
+	clear(s.columns)
+}
+
+// endPortals forgets the portals of a transaction that a Sync or a simple query has ended.
+func (s *Session) endPortals() {
+	if !s.block.open && !s.lostTx && (s.conn == nil || s.conn.Status == wire.TxIdle) {
+		s.forgetPortals()
+	}
 }
 
 // giveOthersBack releases the participants, whose transactions are over.

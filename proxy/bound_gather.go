@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"weft/executor"
@@ -20,8 +21,11 @@ import (
 
 // bindGather makes the portal. tail is what the Bind carries beyond the names,
 // and supplied what weft has drawn for it.
-func (s *Session) bindGather(portal []byte, f *parser.Facts, pl *planned, tail []byte, supplied [][]byte) error {
+func (s *Session) bindGather(portal, name []byte, f *parser.Facts, pl *planned, tail []byte, supplied [][]byte) error {
 	if pl.plan.Copy != nil {
+		if err := miscounted(tail, name, len(declaredTypes(pl.oids))); err != nil {
+			return s.refuseBoundRead(err)
+		}
 		return s.bindCopy(portal, f, pl)
 	}
 	values, formats, ok := splitBind(tail)
@@ -31,7 +35,7 @@ func (s *Session) bindGather(portal []byte, f *parser.Facts, pl *planned, tail [
 	x := &gathering{
 		plan: pl.plan, g: pl.plan.Gather, write: pl.plan.Write, facts: f,
 		text: slices.Clone(pl.text), literals: slices.Clone(pl.literals), oids: slices.Clone(pl.oids),
-		values: slices.Clone(values), formats: slices.Clone(formats),
+		values: slices.Clone(values), formats: slices.Clone(formats), portal: string(portal),
 	}
 	if x.plan.Generate != nil {
 		x.supplied = slices.Clone(supplied)
@@ -46,6 +50,9 @@ func (s *Session) bindGather(portal []byte, f *parser.Facts, pl *planned, tail [
 		if err := x.explained(); err != nil {
 			return s.refuseBoundRead(err)
 		}
+	}
+	if err := s.fits(x, name, tail); err != nil {
+		return s.refuseBoundRead(err)
 	}
 	return s.bindLocal(portal, &localPortal{gather: x})
 }
@@ -94,6 +101,16 @@ func (x *gathering) keepsPromise() error {
 
 // describeGathered answers a Describe of the portal.
 func (s *Session) describeGathered(x *gathering) error {
+	if err := s.learnBound(x); err != nil {
+		return s.refuseBoundRead(err)
+	}
+	s.ops.push(op{kind: opLocal, frame: x.describeResult(nil), bound: x})
+	return nil
+}
+
+// learnBound makes sure that the types of the parameters and the columns of the result are
+// known.
+func (s *Session) learnBound(x *gathering) error {
 	var err error
 	if x.write != nil && x.explain != nil {
 		err = s.describeExplained(x)
@@ -103,11 +120,7 @@ func (s *Session) describeGathered(x *gathering) error {
 		x.g = x.plan.Gather
 		err = s.describeGather(x)
 	}
-	if err != nil {
-		return s.refuseBoundRead(s.loseAtHand(err))
-	}
-	s.ops.push(op{kind: opLocal, frame: x.describeResult(nil)})
-	return nil
+	return s.loseAtHand(err)
 }
 
 // executeGather executes the portal. body is the Execute's.
@@ -116,19 +129,34 @@ func (s *Session) executeGather(x *gathering, body []byte) error {
 	if !ok || len(rest) != 4 {
 		return s.refuseBoundRead(wire.ErrMalformed)
 	}
-	if x.over {
-		s.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, selected(0))})
+	if s.conn != nil && s.conn.Status == wire.TxFailed {
+		s.toServer.Grow()
+		s.refuseMessage(transactionFailed())
 		return nil
 	}
+	if x.over {
+		return s.executeOver(x)
+	}
+	if x.portal != "" {
+		s.portalLane = nil // shards are asked under the empty name
+	}
+	s.executing, x.said = x, s.ops.takeOf(x)
+	defer func() { s.executing = nil }()
 	// What came before is answered before rows are.
 	if x.write != nil || s.piped || x.plan.Locks && x.explain == nil { // locks are held until the Sync
 		x.alone = !s.block.open && !s.piped // so far
 		if err := s.openPipe(); err != nil {
 			return s.refuseBoundRead(err)
 		}
-	} else if err := s.flush(); err != nil || s.skipping {
-		return err
+	} else if s.conn != nil && s.pipedHere() {
+		if err := s.flush(); err != nil || s.skipping {
+			return err
+		}
+	} else if err := s.leavePipe(); err != nil {
+		return s.refuseBoundRead(err)
 	}
+	s.toClient.Grow()
+	s.toClient.B = append(s.toClient.B, x.said...)
 	x.began = time.Now()
 	s.runsAs(tally.Gather)
 	if x.write != nil && x.explain == nil {
@@ -162,9 +190,25 @@ func (s *Session) executeGather(x *gathering, body []byte) error {
 	return s.boundFailed(err)
 }
 
+// executeOver executes a portal that has been executed to its end.
+func (s *Session) executeOver(x *gathering) error {
+	if x.write != nil && x.explain == nil && x.d.Columns == nil {
+		return s.refuseBoundRead(cannotRun([]byte(x.portal)))
+	}
+	tag := selected(0)
+	if verb, _, ok := strings.Cut(x.tag, " "); ok {
+		tag = verb + " 0"
+		if verb == "INSERT" {
+			tag = "INSERT 0 0"
+		}
+	}
+	s.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, tag)})
+	return nil
+}
+
 // boundFailed is gatherFailed for a portal.
 func (s *Session) boundFailed(err error) error {
-	err = s.asInterrupted(s.loseAtHand(err))
+	err = s.unbound(s.asInterrupted(s.loseAtHand(err)))
 	if !errors.Is(err, pool.ErrLost) && !errors.Is(err, errEnd) && !errors.Is(err, errTold) && s.atFailed() {
 		s.emitLocal()
 		s.skipping = true

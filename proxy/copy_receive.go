@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -111,7 +112,14 @@ func (x *load) message() (done bool, err error) {
 			return true, errGivenUp
 		}
 	default:
-		return false, pgerr.Fatal(pgerr.ProtocolViolation, "unexpected message type 0x%02X during COPY from stdin", typ)
+		if err := x.take(false); err != nil {
+			return true, err
+		}
+		e := pgerr.New(pgerr.ProtocolViolation, "unexpected message type 0x%02X during COPY from stdin", typ)
+		e.Where = fmt.Sprintf("COPY %s, line %d", x.plan.Relation, x.cut.Line+1)
+		s.tell(e)
+		// Where the next message begins is not known to a server that has not read this one.
+		return false, pgerr.Fatal(pgerr.ProtocolViolation, "terminating connection because protocol synchronization was lost")
 	}
 	return false, nil
 }

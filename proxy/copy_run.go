@@ -80,6 +80,7 @@ func (s *Session) tellTag(tag string) {
 // boundCopy is the portal of such a COPY. It is executed when the client's buffer has
 // let go of the Execute: the data is behind it.
 type boundCopy struct {
+	portal   string
 	plan     *plan.Plan
 	facts    *parser.Facts
 	text     []byte
@@ -89,14 +90,15 @@ type boundCopy struct {
 
 func (s *Session) bindCopy(portal []byte, f *parser.Facts, pl *planned) error {
 	return s.bindLocal(portal, &localPortal{copies: &boundCopy{
-		plan: pl.plan, facts: f, text: slices.Clone(pl.text), literals: slices.Clone(pl.literals),
+		portal: string(portal),
+		plan:   pl.plan, facts: f, text: slices.Clone(pl.text), literals: slices.Clone(pl.literals),
 	}})
 }
 
 // executeCopy executes the portal.
 func (s *Session) executeCopy(b *boundCopy) error {
 	if b.over {
-		return s.refuseBoundRead(pgerr.New(pgerr.ObjectNotInPrerequisiteState, "portal cannot be run"))
+		return s.refuseBoundRead(cannotRun([]byte(b.portal)))
 	}
 	b.over = true
 	s.runsAs(tally.Copy)

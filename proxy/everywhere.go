@@ -308,9 +308,6 @@ func (s *Session) withOthers(do func(shard int, c *pool.Conn) error) error {
 
 // beforeEvery makes ready for a Bind of what goes to every shard.
 func (s *Session) beforeEvery(pl *planned) error {
-	if err := s.mayLock(string(pl.text)); err != nil {
-		return err
-	}
 	if isLock(string(pl.text)) {
 		return nil // and the block is open
 	}

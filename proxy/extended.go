@@ -227,7 +227,8 @@ func (s *Session) execute(body []byte) error {
 		}
 	}
 	if s.lostTx {
-		s.executeInLostTx()
+		name, _, _ := wire.CString(body)
+		s.executeInLostTx(name)
 		return nil
 	}
 	if ok, err := s.begin(); !ok {
@@ -243,6 +244,10 @@ func (s *Session) execute(body []byte) error {
 		o.rows = s.portalRows
 	}
 	s.ops.push(o)
+	s.unexecuted = false
+	if endsTx(o.run.facts) {
+		s.forgetPortals()
+	}
 	if s.ending {
 		// What follows may go elsewhere, so it must be known how this ended.
 		s.ending = false
@@ -333,6 +338,9 @@ func (s *Session) onSync() error {
 	if err != nil {
 		return err
 	}
+	if s.skipping {
+		s.hasPending = false // it is skipped too
+	}
 	if s.hasPending {
 		s.midFrame = true
 		err := s.settleParse()
@@ -351,10 +359,11 @@ func (s *Session) onSync() error {
 			return s.afterQuery(s.refused(err))
 		}
 	}
-	if s.conn == nil {
+	if s.conn == nil || len(body) == 0 && s.unjoined() {
 		s.client.Consume(wire.HeaderLen + len(body))
 		s.emitLocal()
 		s.skipping = false
+		s.endPortals()
 		s.tellReady()
 		return s.flushOrEnd()
 	}
@@ -377,6 +386,12 @@ func (s *Session) onSync() error {
 // stands alone does not count, as clients send one to see who is there.
 func (s *Session) unasked() bool {
 	return !s.unsynced && !s.pushed && s.toServer.Len() == 0 && (s.settled || !s.ops.empty()) && s.ops.only(opLocal)
+}
+
+// unjoined reports whether the client is in a block that the backend at hand, which the
+// session is tied to, is not in yet: it would say that there is none.
+func (s *Session) unjoined() bool {
+	return s.block.open && s.conn.Status == wire.TxIdle && !s.unsynced && !s.pushed && s.toServer.Len() == 0 && s.ops.only(opLocal)
 }
 
 // onFlush asks for the answers so far.

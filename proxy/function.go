@@ -83,10 +83,8 @@ const (
 // describeParams is the ParameterDescription of a statement weft executes.
 func describeParams(p *plan.Plan) []byte {
 	n := 0
-	if p != nil {
-		for _, a := range p.Function.Args {
-			n = max(n, a.Param)
-		}
+	for _, a := range p.Function.Args {
+		n = max(n, a.Param)
 	}
 	b, at := wire.Begin(nil, wire.ParameterDescription)
 	b = append(b, byte(n>>8), byte(n))

@@ -50,10 +50,14 @@ type gathering struct {
 	// the result that the client knows it has.
 	statement *planned
 	promised  []byte
-	limited   bool        // the client wants rows in portions
-	explain   *explaining // it is to be explained
-	noTemp    bool        // its role may not create temporary tables
-	over      bool        // it has been executed
+	// portal is its name there, and said what the client is told of it before it is
+	// executed: see unbound.
+	portal  string
+	said    []byte
+	limited bool        // the client wants rows in portions
+	explain *explaining // it is to be explained
+	noTemp  bool        // its role may not create temporary tables
+	over    bool        // it has been executed
 
 	// out writes its rows as COPY data. Nil for rows as they are.
 	out *outlet

@@ -34,8 +34,7 @@ func (s *Session) executeLent(x *gathering, name, body []byte) error {
 		return s.refuseBoundRead(err)
 	}
 	s.unsynced = true
-	delete(s.local, string(name))
-	s.notePortal(name, s.lane)
+	s.handOver(x, name)
 	s.interrupt.handed = true
 	return nil
 }

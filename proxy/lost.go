@@ -82,12 +82,14 @@ func (s *Session) parseInLostTx(p wire.ParseBody, body []byte, f *parser.Facts) 
 	}
 	if len(p.Name) == 0 {
 		s.unnamed.set(body, f)
+		s.unnamed.planned.oids = append(s.unnamed.planned.oids[:0], p.OIDs...)
 	} else {
 		if s.statements == nil {
 			s.statements = map[string]*statement{}
 		}
 		s.statements[string(p.Name)] = &statement{
 			name: string(p.Name), facts: f, server: s.shared(string(p.SQL), string(p.OIDs), false),
+			planned: planned{oids: []byte(string(p.OIDs))},
 		}
 	}
 	s.ops.push(op{kind: opLocal, answer: wire.ParseComplete})
@@ -105,6 +107,10 @@ func (s *Session) bindInLostTx(name []byte) {
 	} else if p, err := wire.DecodeParse(s.unnamed.body); err == nil {
 		text = string(p.SQL)
 	}
+	if f == nil {
+		s.tellInLostTx(noStatement(name))
+		return
+	}
 	if !endsTx(f) {
 		s.failInLostTx()
 		return
@@ -114,15 +120,47 @@ func (s *Session) bindInLostTx(name []byte) {
 }
 
 func (s *Session) describeInLostTx(kind byte, name []byte) {
+	f, pl := s.parsed(name)
+	switch {
+	case kind == 'S' && pl == nil:
+		s.tellInLostTx(noStatement(name))
+		return
+	case kind == 'P' && !s.endsLostTx && !s.hasPortal(name):
+		s.tellInLostTx(noPortal(name))
+		return
+	case kind == 'S' && !ofBlock(f), kind == 'P' && !s.endsLostTx:
+		s.failInLostTx() // it may return rows
+		return
+	}
 	s.emitLocal()
 	s.toClient.Grow()
 	if kind == 'S' {
-		s.toClient.B = append(s.toClient.B, wire.ParameterDescription, 0, 0, 0, 6, 0, 0)
+		s.toClient.B = append(s.toClient.B, describeTypes(pl.oids)...)
 	}
 	s.toClient.B = wire.AppendEmpty(s.toClient.B, wire.NoData)
 }
 
-func (s *Session) executeInLostTx() {
+// tellInLostTx answers a message with another error than that of all in a failed
+// transaction.
+func (s *Session) tellInLostTx(err error) {
+	s.emitLocal()
+	s.tell(pgerr.From(err))
+	s.skipping = true
+}
+
+// noStatement is PostgreSQL's answer to a name that nobody has prepared.
+func noStatement(name []byte) error {
+	if len(name) == 0 {
+		return pgerr.New(pgerr.InvalidSQLStatementName, "unnamed prepared statement does not exist")
+	}
+	return pgerr.New(pgerr.InvalidSQLStatementName, "prepared statement %q does not exist", name)
+}
+
+func (s *Session) executeInLostTx(name []byte) {
+	if !s.endsLostTx && !s.hasPortal(name) {
+		s.tellInLostTx(noPortal(name))
+		return
+	}
 	if !s.endsLostTx {
 		s.failInLostTx()
 		return

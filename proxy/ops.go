@@ -7,6 +7,7 @@ import (
 	"weft/parser"
 	"weft/pgerr"
 	"weft/pool"
+	"weft/wire"
 )
 
 // opKind is what weft waits for from a backend, in the order it was sent.
@@ -36,9 +37,11 @@ type op struct {
 	// injected ops were sent by weft, not by the client, who must not see the
 	// answer.
 	injected bool
-	// answer is the frame an opLocal sends, or frame if that is set.
+	// answer is the frame an opLocal sends, or frame if that is set. bound is the portal
+	// that it tells about, if shards execute that.
 	answer byte
 	frame  []byte
+	bound  *gathering
 	// begins: it opens a transaction block.
 	begins bool
 	// run is what is counted when an opExecute is answered.
@@ -146,6 +149,31 @@ func (q *opQueue) lastExecute() *op {
 			return &q.ops[i]
 		}
 	}
+}
+
+// takeOf takes out the newest ops that tell the client of a portal and nothing else, and
+// returns what they tell.
+func (q *opQueue) takeOf(x *gathering) (frames []byte) {
+	i := len(q.ops)
+	for i > q.head && q.ops[i-1].bound == x {
+		i--
+	}
+	for _, o := range q.ops[i:] {
+		frames = o.appendAnswer(frames)
+	}
+	clear(q.ops[i:])
+	if q.ops = q.ops[:i]; i == q.head {
+		q.ops, q.head = q.ops[:0], 0
+	}
+	return frames
+}
+
+// appendAnswer appends what an opLocal sends.
+func (o *op) appendAnswer(dst []byte) []byte {
+	if o.frame != nil {
+		return append(dst, o.frame...)
+	}
+	return wire.AppendEmpty(dst, o.answer)
 }
 
 // first returns the op answered next; its kind is opNone if none is

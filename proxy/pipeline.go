@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"slices"
+
 	"weft/parser"
 	"weft/pgerr"
 	"weft/wire"
@@ -34,6 +36,9 @@ func (s *Session) leavePipe() error {
 	if !s.block.open && s.conn != nil && (s.unsynced || !s.ops.empty()) {
 		return s.answered(s.endImplicit)
 	}
+	if s.block.sets && s.conn != nil && s.unsynced {
+		return s.answered(s.endImplicit) // whose answer tells what parameters are now
+	}
 	return s.answered(s.flush)
 }
 
@@ -51,14 +56,18 @@ func (s *Session) answered(wait func() error) error {
 }
 
 // pipedHere reports whether the backend at hand is in a transaction that extended
-// messages have written in, and that the next Sync or simple query would commit.
+// messages have written in, or made a portal in that waits to be executed, and that the
+// next Sync or simple query would commit.
 func (s *Session) pipedHere() bool {
-	return s.piped && s.unsynced && !s.block.open && s.conn.Status == wire.TxIdle
+	return (s.piped || s.unexecuted) && s.unsynced && !s.block.open && s.conn.Status == wire.TxIdle
 }
 
 // widen makes the transaction that the backend at hand is in, without a BEGIN, one
 // that others can join.
 func (s *Session) widen() error {
+	if s.whole {
+		return severalInPipe()
+	}
 	s.toServer.Grow()
 	s.unsynced = true
 	if err := s.inject(plainBegin); err != nil {
@@ -123,15 +132,88 @@ func (s *Session) syncPipe() error {
 	return nil
 }
 
-// queryInPipe refuses a message that is none of the extended protocol before the
-// Sync: it would be part of the block, and end it.
-func (s *Session) queryInPipe() error {
-	s.skipping = true
-	if err := s.endPipe(); err != nil {
+// queryInPipe runs a simple query of n bytes that follows messages without a Sync. It is
+// part of their transaction, and ends it.
+func (s *Session) queryInPipe(text []byte, n int) error {
+	f := s.facts(text)
+	s.runs(f)
+	s.portalLane = nil
+	delete(s.local, "")
+	if f.Statements > 1 && !s.implicit {
+		s.whole = true // all of them on one shard, or not at all
+		err := s.routedQuery(text, n)
+		s.whole = false
 		return err
 	}
-	return s.refused(pgerr.New(pgerr.FeatureNotSupported, "a simple query cannot end a transaction of extended messages on several shards").
-		WithHint("Send a Sync before it."))
+	text = slices.Clone(text)
+	s.client.Consume(wire.HeaderLen + n)
+	if f.Statements > 1 {
+		return s.refuseInPipe()
+	}
+	if !s.implicit {
+		if err := s.widen(); err != nil {
+			return s.refuseRead(err)
+		}
+	}
+	switch chained := f.Effects&parser.TxBegin != 0; {
+	case opensBlock(f):
+		if err := joinable(text); err != nil {
+			return s.failPipe(err)
+		}
+		s.implicit, s.piped = false, false
+		s.tellTag(beginTag(string(text)))
+		s.tellReady()
+		return nil
+	case endsTx(f) && !chained:
+		err := s.executeEnd(&localPortal{text: string(text)})
+		s.skipping = false
+		if err == nil {
+			s.tellReady()
+		}
+		return err
+	case pipeOnly(f):
+		return s.failPipe(outsideBlock(commandOf(string(text), chained)))
+	}
+	if err := s.needsBlock(text, f); err != nil {
+		return s.failPipe(err)
+	}
+	s.quiet, s.quietFailed = true, false
+	err := s.runPart(text)
+	s.quiet = false
+	if err != nil {
+		return err
+	}
+	s.skipping = s.quietFailed
+	return s.syncPipe()
+}
+
+// failPipe ends the block with an error.
+func (s *Session) failPipe(err error) error {
+	s.skipping = true
+	if e := s.endPipe(); e != nil {
+		return e
+	}
+	return s.refused(err)
+}
+
+// refuseInPipe refuses a message that is none of the extended protocol before the Sync.
+func (s *Session) refuseInPipe() error {
+	return s.failPipe(severalInPipe())
+}
+
+func severalInPipe() *pgerr.Error {
+	return pgerr.New(pgerr.FeatureNotSupported, "several statements cannot end a transaction of extended messages on several shards").
+		WithHint("Send a Sync before them.")
+}
+
+// joinable refuses a BEGIN with options where the transaction has begun.
+func joinable(text []byte) error {
+	b := block{}
+	if b.start(beginText(text)); b.plain {
+		return nil
+	}
+	return pgerr.New(pgerr.FeatureNotSupported, "a transaction on several shards has begun already, by messages before this one without a Sync between").
+		WithHint("Send BEGIN without options, or a Sync before it.")
 }
 
 // bindInPipe is routeBind for what a client says about transactions in a block that
@@ -140,35 +222,52 @@ func (s *Session) bindInPipe(portal []byte, f *parser.Facts, pl *planned) error 
 	text := string(pl.text)
 	switch {
 	case opensBlock(f):
-		b := block{}
-		if b.start(beginText(pl.text)); !b.plain {
-			return s.refuseBoundRead(pgerr.New(pgerr.FeatureNotSupported, "a transaction on several shards has begun already, by messages before this one without a Sync between").
-				WithHint("Send BEGIN without options, or a Sync before it."))
+		if err := joinable(pl.text); err != nil {
+			return s.refuseBoundRead(err)
 		}
 		return s.bindLocal(portal, &localPortal{text: text})
-	case endsTx(f) && f.Effects&parser.TxBegin != 0:
-		verb := "ROLLBACK"
-		if commits(text) {
-			verb = "COMMIT"
-		}
-		return s.refuseBoundRead(outsideBlock(verb + " AND CHAIN"))
-	case endsTx(f):
+	case endsTx(f) && f.Effects&parser.TxBegin == 0:
 		return s.bindLocal(portal, &localPortal{text: text, ends: f, piped: true})
 	}
-	what := "SAVEPOINT"
-	switch w := words(text); {
-	case len(w) > 0 && w[0] == "release":
-		what = "RELEASE SAVEPOINT"
-	case len(w) > 0 && w[0] == "rollback":
-		what = "ROLLBACK TO SAVEPOINT"
+	return s.bindLocal(portal, &localPortal{refusal: outsideBlock(commandOf(text, endsTx(f)))})
+}
+
+// commandOf is what PostgreSQL calls a command about blocks that needs one. chained: it
+// is a COMMIT or ROLLBACK AND CHAIN.
+func commandOf(text string, chained bool) string {
+	first := ""
+	if w := words(text); len(w) > 0 {
+		first = w[0]
 	}
-	return s.refuseBoundRead(outsideBlock(what))
+	switch {
+	case chained && commits(text):
+		return "COMMIT AND CHAIN"
+	case chained:
+		return "ROLLBACK AND CHAIN"
+	case first == "release":
+		return "RELEASE SAVEPOINT"
+	case first == "rollback":
+		return "ROLLBACK TO SAVEPOINT"
+	}
+	return "SAVEPOINT"
 }
 
 // pipeOnly reports whether a statement is about the client's transaction, which
 // weft's is not.
 func pipeOnly(f *parser.Facts) bool {
 	return opensBlock(f) || endsTx(f) || toAll(f) && f.Effects&parser.Savepoint != 0
+}
+
+// needsBlock refuses what needs a block of the client's, where the one that is open is
+// weft's own.
+func (s *Session) needsBlock(text []byte, f *parser.Facts) error {
+	if !s.implicit || f.Statements != 1 {
+		return nil
+	}
+	if f.Effects&(parser.Cursors|parser.HoldCursor) == parser.Cursors {
+		return outsideBlock("DECLARE CURSOR")
+	}
+	return s.mayLock(string(text))
 }
 
 func outsideBlock(what string) *pgerr.Error {

@@ -100,6 +100,11 @@ func (s *Session) parseFor(bind []byte) error {
 			s.fresh = slices.Clone(r.args.Generated)
 		}
 		if st := s.statements[string(p.Name)]; isKnown(pl) && (st == nil || st.doubtful) {
+			if pl.Copy != nil {
+				if err := undetermined(p.OIDs); err != nil {
+					return s.refuseBoundRead(err)
+				}
+			}
 			s.parseLocal(p, s.pending, f, pl) // the server has said that it is right
 			s.notePlan(r, p.Name, pl)
 			return nil
@@ -143,8 +148,12 @@ func (s *Session) parseFor(bind []byte) error {
 	if sealed != nil {
 		changed = sealed
 	}
+	before := s.statements[string(p.Name)]
 	if err := s.parseHere(p, body, f, changed); err != nil || s.skipping || s.conn == nil {
 		return err
+	}
+	if s.isTaken(before) {
+		return nil
 	}
 	s.notePlan(r, p.Name, pl)
 	if _, dst := s.parsed(p.Name); sealed != nil && dst != nil {
@@ -161,13 +170,19 @@ func (s *Session) parseUnplanned(r *router, p wire.ParseBody, f *parser.Facts, b
 		return true, nil
 	}
 	if s.conn != nil && s.conn.Status == wire.TxFailed {
+		before := s.statements[string(p.Name)]
 		if err := s.parseHere(p, s.pending, f, nil); err != nil || s.skipping || s.conn == nil {
 			return true, err
 		}
-		s.notePlan(r, p.Name, nil)
+		if !s.isTaken(before) {
+			s.notePlan(r, p.Name, nil)
+		}
 		return true, nil
 	}
-	if (opensBlock(f) || endsTx(f) || toAll(f)) && s.statements[string(p.Name)] == nil {
+	if ofBlock(f) && s.statements[string(p.Name)] == nil && isCommand(f, p.SQL) {
+		if err := undetermined(p.OIDs); err != nil {
+			return true, s.refuseBoundRead(err)
+		}
 		s.parseLocal(p, s.pending, f, nil)
 		return true, nil
 	}
@@ -183,6 +198,16 @@ func (s *Session) parseUnplanned(r *router, p wire.ParseBody, f *parser.Facts, b
 	}
 	return false, nil
 }
+
+// isTaken reports whether a name was another statement's when it was parsed: the server
+// says so in its answer, and that statement is what it was.
+func (s *Session) isTaken(before *statement) bool {
+	return before != nil && s.statements[before.name] == before
+}
+
+// ofBlock reports whether a statement is about the client's block, or for all
+// participants of it: no server needs to parse it.
+func ofBlock(f *parser.Facts) bool { return opensBlock(f) || endsTx(f) || toAll(f) }
 
 // isKnown reports whether a server has said that the text of a plan for several
 // shards is right.
@@ -247,10 +272,12 @@ func (s *Session) parseLocal(p wire.ParseBody, body []byte, f *parser.Facts, pl 
 		o.prev = s.replaceUnnamed(body, f)
 		s.unnamed.planned.plan = pl
 		s.unnamed.planned.text = append(s.unnamed.planned.text[:0], p.SQL...)
+		s.unnamed.planned.oids = append(s.unnamed.planned.oids[:0], p.OIDs...)
 	} else {
 		st := &statement{name: string(p.Name), facts: f, server: s.shared(string(p.SQL), string(p.OIDs), false)}
 		st.planned.plan = pl
 		st.planned.text = []byte(string(p.SQL))
+		st.planned.oids = []byte(string(p.OIDs))
 		if s.statements == nil {
 			s.statements = map[string]*statement{}
 		}
@@ -266,8 +293,10 @@ func (s *Session) parseLocal(p wire.ParseBody, body []byte, f *parser.Facts, pl 
 // client has been told why it cannot be bound. tail is what the Bind carries
 // beyond the names.
 func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err error) {
-	delete(s.local, string(portal))
 	s.placed = nil
+	if len(portal) == 0 {
+		delete(s.local, "")
+	}
 	if s.hasPending {
 		p, err := wire.DecodeParse(s.pending)
 		if err == nil && string(p.Name) == string(name) {
@@ -313,6 +342,14 @@ func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err e
 	if err := s.mayExecuteHere(f); err != nil {
 		return true, s.refuseBoundRead(err)
 	}
+	if isCommand(f, pl.text) {
+		if err := miscounted(*tail, name, len(declaredTypes(pl.oids))); err != nil {
+			return true, s.refuseBoundRead(err)
+		}
+	}
+	if len(portal) > 0 && s.block.savepoints() {
+		delete(s.local, string(portal))
+	}
 	switch {
 	case s.implicit && pipeOnly(f):
 		return true, s.bindInPipe(portal, f, pl)
@@ -334,15 +371,15 @@ func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err e
 		}
 		s.bindEnding(f)
 		return false, nil
-	case toAll(f):
-		if err := s.useForAll(string(pl.text), f); err != nil {
+	case toAll(f), s.setsModes(pl.text, f):
+		if err := s.bindForAll(portal, pl, f); err != nil {
 			return true, s.refuseBoundRead(err)
 		}
 		return false, nil
 	case pl.plan != nil && pl.plan.Route == plan.Call:
 		return true, s.bindCall(portal, pl.plan, *tail)
 	}
-	return s.routePlanned(portal, f, pl, tail)
+	return s.routePlanned(portal, name, f, pl, tail)
 }
 
 // bindBegin is routeBind for what opens a block. Messages before it without a
@@ -350,7 +387,7 @@ func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err e
 // block, and nobody can join it any more.
 func (s *Session) bindBegin(portal []byte, f *parser.Facts, pl *planned) (done bool, err error) {
 	if s.conn != nil {
-		if s.piped && (s.unsynced || !s.ops.empty()) {
+		if (s.piped || s.unexecuted) && (s.unsynced || !s.ops.empty()) {
 			s.bindEnding(f)
 			return false, nil
 		}
@@ -415,7 +452,10 @@ func (s *Session) laneAnew(r *router, f *parser.Facts, pl *planned, tail []byte)
 }
 
 // routePlanned is the part of routeBind for what shards execute.
-func (s *Session) routePlanned(portal []byte, f *parser.Facts, pl *planned, tail *[]byte) (done bool, err error) {
+func (s *Session) routePlanned(portal, name []byte, f *parser.Facts, pl *planned, tail *[]byte) (done bool, err error) {
+	if err := s.needsBlock(pl.text, f); err != nil {
+		return true, s.bindRefused(portal, name, pl, *tail, err)
+	}
 	r := s.srv.routers.Get().(*router)
 	defer s.srv.routers.Put(r)
 	lane, err := s.placed, error(nil)
@@ -430,9 +470,12 @@ func (s *Session) routePlanned(portal []byte, f *parser.Facts, pl *planned, tail
 			pl.plan = nil
 			return true, s.refuseBoundRead(err)
 		}
-		return true, s.bindGather(portal, f, pl, *tail, r.args.Generated)
+		return true, s.bindGather(portal, name, f, pl, *tail, r.args.Generated)
 	}
 	if err == nil && pl.plan.Route == plan.Every {
+		if err := s.mayLock(string(pl.text)); err != nil {
+			return true, s.bindRefused(portal, name, pl, *tail, err)
+		}
 		err = s.beforeEvery(pl)
 	}
 	if err == nil {
@@ -446,7 +489,7 @@ func (s *Session) routePlanned(portal []byte, f *parser.Facts, pl *planned, tail
 	}
 	if errors.Is(err, errMoved) {
 		pl.plan = nil
-		return s.routePlanned(portal, f, pl, tail)
+		return s.routePlanned(portal, name, f, pl, tail)
 	}
 	if err != nil {
 		return true, s.refuseBoundRead(err)

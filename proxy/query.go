@@ -40,15 +40,18 @@ func (s *Session) query(body []byte) error {
 			return s.flushOrEnd()
 		}
 	}
-	if s.implicit {
-		s.client.Consume(wire.HeaderLen + len(body))
-		return s.afterQuery(s.queryInPipe())
-	}
 	text, rest, ok := wire.CString(body)
 	facts := malformedText
 	s.unnamed.valid = false // a simple query drops it
+	if s.implicit && (!ok || len(rest) > 0) {
+		s.client.Consume(wire.HeaderLen + len(body))
+		return s.afterQuery(s.refuseInPipe())
+	}
 	if ok && len(rest) == 0 {
-		if s.routed() {
+		if s.routed() || s.implicit {
+			if s.implicit || s.conn != nil && s.pipedHere() {
+				return s.afterQuery(s.queryInPipe(text, len(body)))
+			}
 			return s.afterQuery(s.routedQuery(text, len(body)))
 		}
 		facts = s.facts(text)
@@ -106,6 +109,7 @@ func (s *Session) afterQuery(err error) error {
 		return err
 	}
 	s.release()
+	s.endPortals()
 	return s.checkKilled()
 }
 
@@ -148,7 +152,7 @@ func (s *Session) onFunctionCall() error {
 		}
 	}
 	if s.implicit {
-		return s.afterQuery(s.queryInPipe())
+		return s.afterQuery(s.refuseInPipe())
 	}
 	if s.lostTx {
 		s.tell(s.lostTxError())

@@ -118,11 +118,7 @@ func (s *Session) relay(endless bool) error {
 // answerLocal gives an answer of weft's own in its turn.
 func (s *Session) answerLocal(o *op) {
 	s.toClient.Grow()
-	if o.frame != nil {
-		s.toClient.B = append(s.toClient.B, o.frame...)
-		return
-	}
-	s.toClient.B = wire.AppendEmpty(s.toClient.B, o.answer)
+	s.toClient.B = o.appendAnswer(s.toClient.B)
 	if o.client != nil && o.answer == wire.CloseComplete {
 		s.db.Forget(o.client.server)
 	}
@@ -181,8 +177,10 @@ func (s *Session) await(c *pool.Conn, n int) error {
 		err = c.WriteAndFill(s.toServer.B)
 		s.toServer.Reset()
 	} else {
-		if err := s.flushOrEnd(); err != nil {
-			return err
+		if !s.mayUnbind() {
+			if err := s.flushOrEnd(); err != nil {
+				return err
+			}
 		}
 		if n > wire.HeaderLen {
 			err = c.Need(n)
@@ -253,7 +251,8 @@ func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 		s.onError(c, body)
 		return nil
 	case wire.ParameterStatus:
-		visible = s.onParameterStatus(c, body) && visible
+		// A Sync of weft's own ends what the client has sent before it.
+		visible = s.onParameterStatus(c, body) && (visible || o.kind == opSync)
 	case wire.NotificationResponse:
 		s.onBackendNotification(c, body)
 		return nil

@@ -229,8 +229,7 @@ func (s *Session) executeCollected(x *gathering, name, body []byte) error {
 	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Execute, body)
 	s.ops.push(op{kind: opExecute, foreign: true, run: s.deferRun()})
 	x.in = nil
-	delete(s.local, string(name))
-	s.notePortal(name, s.lane)
+	s.handOver(x, name)
 	s.interrupt.handed = true
 	return nil
 }

@@ -235,6 +235,11 @@ func (s *Session) routedQuery(text []byte, n int) error {
 		}
 		return s.runQuery(text, f, n)
 	case opensBlock(f) && !s.block.open:
+		if s.conn != nil { // see bindBegin
+			if err := s.park(); err != nil {
+				return s.refuseQuery(err, n)
+			}
+		}
 		tag := s.block.start(beginText(text))
 		return s.answerCommand(tag, n)
 	case f.Effects&parser.ImportsSnapshot != 0 && s.block.open:
@@ -263,7 +268,7 @@ func (s *Session) routedQuery(text []byte, n int) error {
 		s.block.chain = f.Effects&parser.TxBegin != 0
 		return s.runQuery(text, f, n)
 	}
-	if toAll(f) {
+	if toAll(f) || s.setsModes(text, f) {
 		if err := s.useForAll(string(text), f); err != nil {
 			return s.refuseQuery(err, n)
 		}
@@ -295,6 +300,11 @@ func (s *Session) plannedQuery(r *router, text []byte, f *parser.Facts, n int) e
 	switch {
 	case p.Route == plan.Call:
 		return s.callQuery(p, n)
+	case len(p.Params) > 0 && (p.Route == plan.Keyed || p.Route == plan.Gathered || p.Route == plan.AnyCopy):
+		if err := s.useFor(s.lane, p, f, true); err != nil { // where there are none
+			return s.refuseQuery(err, n)
+		}
+		return s.runQuery(text, f, n)
 	case p.Route == plan.Refused && f.Effects&parser.Temp != 0 && f.Statements > 1:
 		if a, ok := parser.ReadAttempt(string(text), s.scanOptions()); ok {
 			return s.attemptQuery(a, n)

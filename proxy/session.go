@@ -67,6 +67,7 @@ type Session struct {
 	crowded  bool // it has several participants, see party
 	piped    bool // extended messages without a Sync may have written, or locked rows
 	implicit bool // the block is weft's own, for such messages: see pipeline.go
+	whole    bool // what runs is a text of several statements that follows such messages
 
 	// Routing, in a database with declared tables.
 	snap        *directory.Snapshot // as last seen
@@ -99,6 +100,10 @@ type Session struct {
 	calls       bool               // a weft.* function has been parsed, or what concerns the roles of all shards
 	everywhere  map[string]*spread // portals whose execution goes to every shard
 	copyNext    *boundCopy         // the portal to be executed next
+	executing   *gathering         // the portal that is being executed
+	unexecuted  bool               // what was bound last on the backend at hand waits for its Execute
+	forAll      map[string]forAll  // portals whose execution is for all participants
+	columns     map[string][]byte  // the RowDescription of portals that were weft's own
 
 	toServer   wire.Out
 	toClient   wire.Out
@@ -538,11 +543,23 @@ func (s *Session) refuse(err error) error {
 		return e
 	}
 	s.quietFailed = true
-	for _, st := range s.parsedNow {
-		st.doubtful = true
+	if leavesDoubt(err, e) {
+		for _, st := range s.parsedNow {
+			st.doubtful = true
+		}
 	}
 	s.tell(e)
 	return nil
+}
+
+// leavesDoubt reports whether an error is one that no server raises in the middle of a
+// session that goes on.
+func leavesDoubt(err error, e *pgerr.Error) bool {
+	if errors.Is(err, pool.ErrLost) || e.Code == pgerr.FeatureNotSupported {
+		return true
+	}
+	class := e.Code[:min(2, len(e.Code))]
+	return class == "53" || class == "57" && e.Code != pgerr.QueryCanceled || class == "08" && e.Code != pgerr.ProtocolViolation
 }
 
 func (s *Session) flushOrEnd() error {

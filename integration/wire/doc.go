@@ -32,4 +32,8 @@
 // Messages are written one a line: a name and its arguments (see message.go).
 // ${a.pid} and ${a.key} stand for what connection a was told in
 // BackendKeyData. Read first: Script.Run, then message.go and transcript.go.
+//
+// Where no transcript can be kept, because it is of tables that only weft shards, both are
+// talked to at once: the dialogues of dialogues.txt, and random ones, which make wirefuzz
+// goes on with for longer. One that differs is shrunk to the messages that it takes.
 package wire

@@ -1,0 +1,217 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"strconv"
+	"strings"
+
+	"weft/parser"
+	"weft/pgerr"
+	"weft/pool"
+	"weft/wire"
+)
+
+// What a server finds wrong with a Parse or a Bind, weft must find where no server is
+// asked: the statement is about the client's block, or several shards will be asked
+// when it is executed.
+
+// isCommand reports whether a statement about the client's block, or for all participants
+// of it, is one that has no parameters whatever it says.
+func isCommand(f *parser.Facts, text []byte) bool {
+	if !toAll(f) || f.Effects&parser.Savepoint != 0 {
+		return ofBlock(f)
+	}
+	w := words(string(text))
+	return len(w) > 0 && w[0] != "select"
+}
+
+// undetermined refuses a type that the client leaves to the server to find out, of a
+// parameter that the text does not have. types are a Parse's.
+func undetermined(types []byte) error {
+	for i, oid := range declaredTypes(types) {
+		if oid == 0 || oid == oidUnknown {
+			return pgerr.New(pgerr.IndeterminateDatatype, "could not determine data type of parameter $%d", i+1)
+		}
+	}
+	return nil
+}
+
+const oidUnknown = 705
+
+// declaredTypes are those that a Parse declares.
+func declaredTypes(types []byte) []uint32 {
+	if len(types) < 2 {
+		return nil
+	}
+	var oids []uint32
+	for b := types[2:]; len(b) >= 4; b = b[4:] {
+		oids = append(oids, binary.BigEndian.Uint32(b))
+	}
+	return oids
+}
+
+// describeTypes is the ParameterDescription of a statement with no parameters but those
+// that its Parse declares.
+func describeTypes(types []byte) []byte {
+	b, at := wire.Begin(nil, wire.ParameterDescription)
+	if len(types) < 2 {
+		types = []byte{0, 0}
+	}
+	return wire.End(append(b, types...), at)
+}
+
+// miscounted refuses a Bind with more or fewer values than its statement has parameters.
+// tail is what the Bind carries beyond the names.
+func miscounted(tail, name []byte, params int) error {
+	values, _, ok := splitBind(tail)
+	if !ok {
+		return wire.ErrMalformed
+	}
+	given := int(binary.BigEndian.Uint16(values))
+	n := int(binary.BigEndian.Uint16(values[2+2*given:]))
+	if given > 1 && given != n {
+		return pgerr.New(pgerr.ProtocolViolation, "bind message has %d parameter formats but %d parameters", given, n)
+	}
+	if n != params {
+		return pgerr.New(pgerr.ProtocolViolation, "bind message supplies %d parameters, but prepared statement \"%s\" requires %d", n, name, params)
+	}
+	return nil
+}
+
+// misformatted refuses a Bind with formats for more or fewer columns than the result has.
+func (x *gathering) misformatted() error {
+	n := int(binary.BigEndian.Uint16(x.formats))
+	if x.d.Columns == nil || n <= 1 || n == len(x.d.Columns) {
+		return nil
+	}
+	return pgerr.New(pgerr.ProtocolViolation, "bind message has %d result formats but query has %d columns", n, len(x.d.Columns))
+}
+
+// bindRefused makes a portal of a command that cannot be executed.
+func (s *Session) bindRefused(portal, name []byte, pl *planned, tail []byte, why error) error {
+	if err := miscounted(tail, name, len(declaredTypes(pl.oids))); err != nil {
+		return s.refuseBoundRead(err)
+	}
+	return s.bindLocal(portal, &localPortal{refusal: why})
+}
+
+// counted reports whether a Bind has as many values as its statement has parameters, and
+// the transaction has not failed; if not the server says so.
+func (s *Session) counted(name, tail []byte) bool {
+	_, st := s.parsed(name)
+	if st == nil || st.plan == nil || s.conn.Status == wire.TxFailed {
+		return false
+	}
+	values, _, ok := splitBind(tail)
+	if !ok {
+		return false
+	}
+	formats := int(binary.BigEndian.Uint16(values))
+	return int(binary.BigEndian.Uint16(values[2+2*formats:])) == max(len(st.plan.Params), len(declaredTypes(st.oids)))
+}
+
+// fits refuses a Bind that does not fit the statement.
+func (s *Session) fits(x *gathering, name, tail []byte) error {
+	if x.explain != nil {
+		return nil
+	}
+	if err := s.learnBound(x); err != nil {
+		return err
+	}
+	if err := miscounted(tail, name, len(x.d.Params)); err != nil {
+		return err
+	}
+	if err := s.isBound([]byte(x.portal), nil); err != nil {
+		return err
+	}
+	wrong := x.misformatted()
+	if len(x.d.Params) > 0 && (wrong != nil || !s.isUsed()) {
+		if err := s.tryBind(x); err != nil {
+			return err
+		}
+	}
+	return wrong
+}
+
+// isUsed reports whether the Bind that is being handled is followed by a message that
+// will have a shard read its values: if it cannot, unbound takes the answer back.
+func (s *Session) isUsed() bool {
+	b := s.client.Buffered()
+	for len(b) >= wire.HeaderLen {
+		length := int(binary.BigEndian.Uint32(b[1:])) + 1
+		if len(b) <= length {
+			return false
+		}
+		if b = b[length:]; b[0] != wire.Describe {
+			return b[0] == wire.Execute
+		}
+	}
+	return false
+}
+
+// tryBind has the home shard read the values.
+func (s *Session) tryBind(x *gathering) error {
+	if err := s.useLane(s.lane); err != nil {
+		return err
+	}
+	if err := s.sent(); err != nil {
+		return err
+	}
+	c := s.conn
+	c.UnnamedBy = 0
+	out := wire.AppendParse(nil, "", string(x.text), appendOIDs(nil, x.d.Params))
+	out, at := wire.Begin(out, wire.Bind)
+	out = append(append(append(out, 0, 0), x.values...), 0, 0)
+	out = wire.AppendClose(wire.End(out, at), 'P', "")
+	if _, err := c.Write(wire.AppendEmpty(out, wire.Sync)); err != nil {
+		return s.loseAtHand(c.Lost(err))
+	}
+	var failed error
+	err := c.UntilReady(func(typ byte, body []byte) {
+		if typ == wire.ErrorResponse {
+			failed = pool.ServerError(body)
+		}
+	})
+	if err != nil {
+		return s.loseAtHand(err)
+	}
+	return x.ofPortal(failed)
+}
+
+// ofPortal makes an error about a value speak of the client's portal.
+func (x *gathering) ofPortal(err error) error {
+	var e *pgerr.Error
+	if x.portal == "" || !errors.As(err, &e) || !strings.HasPrefix(e.Where, unreadValue) {
+		return err
+	}
+	named := *e
+	named.Where = "portal " + strconv.Quote(x.portal) + strings.TrimPrefix(e.Where, "unnamed portal")
+	return &named
+}
+
+// unbound looks at an error that ends the execution of a portal. Where a shard could not
+// read a value of the Bind, a server would have said so in the place of its answer: that
+// is taken back, if the client has not been sent it yet.
+func (s *Session) unbound(err error) error {
+	x := s.executing
+	var e *pgerr.Error
+	if x == nil || !errors.As(err, &e) || !strings.HasPrefix(e.Where, unreadValue) {
+		return err
+	}
+	if s.mayUnbind() {
+		s.toClient.B = s.toClient.B[:len(s.toClient.B)-len(x.said)]
+	}
+	return x.ofPortal(err)
+}
+
+// mayUnbind reports whether the client has not been sent what it is told of the portal
+// that is being executed.
+func (s *Session) mayUnbind() bool {
+	x := s.executing
+	return x != nil && len(x.said) > 0 && bytes.HasSuffix(s.toClient.B, x.said)
+}
+
+// unreadValue begins the context of an error about a value that a Bind carries.
+const unreadValue = "unnamed portal parameter $"
