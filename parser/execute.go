@@ -49,8 +49,20 @@ func ExecuteArguments(text string, opt Options) (args []Argument, ok bool) {
 
 // WithArguments puts arguments, of these types, into the places that a text has for them. ok is false if it has others.
 func WithArguments(text string, opt Options, args []Argument, types []string) (out string, ok bool) {
+	if len(args) != len(types) {
+		return "", false
+	}
+	values := make([]string, len(args))
+	for i, a := range args {
+		values[i] = "(CAST(" + a.Text + " AS " + types[i] + "))"
+	}
+	return WithValues(text, opt, values)
+}
+
+// WithValues puts expressions into the places that a text has for parameters. ok is false if it has others.
+func WithValues(text string, opt Options, values []string) (out string, ok bool) {
 	tree, err := ParseTree(text, opt)
-	if err != nil || len(tree.Statements) != 1 || len(args) != len(types) {
+	if err != nil || len(tree.Statements) != 1 {
 		return "", false
 	}
 	var edits Edits
@@ -70,11 +82,11 @@ func WithArguments(text string, opt Options, args []Argument, types []string) (o
 		}
 		start := tree.Offset(p.Location)
 		end := start + 1 + len(strconv.Itoa(int(p.Number)))
-		if p.Number < 1 || int(p.Number) > len(args) || end > len(text) || text[start:end] != "$"+strconv.Itoa(int(p.Number)) {
+		if p.Number < 1 || int(p.Number) > len(values) || end > len(text) || text[start:end] != "$"+strconv.Itoa(int(p.Number)) {
 			ok = false
 			return false
 		}
-		e := Edit{Start: start, End: end, New: "(CAST(" + args[p.Number-1].Text + " AS " + types[p.Number-1] + "))"}
+		e := Edit{Start: start, End: end, New: values[p.Number-1]}
 		if nameless[p] {
 			e.New += ` AS "?column?"` // and not the type's name
 		}

@@ -1,10 +1,18 @@
 package proxy
 
-import "weft/parser"
+import (
+	"encoding/binary"
+	"strconv"
+
+	"weft/executor"
+	"weft/parser"
+	"weft/pgerr"
+	"weft/pool"
+)
 
 // What all participants of a block must run, such as SET, SAVEPOINT and set_config, is
 // bound on one of them. The others run it when that is executed, and those that join later
-// when they do.
+// when they do: as a text, with the values of the Bind in it.
 
 // forAll is what the other participants run when a portal is executed.
 type forAll struct {
@@ -18,13 +26,21 @@ func (s *Session) setsModes(text []byte, f *parser.Facts) bool {
 	return s.block.open && opensBlock(f) && joinable(text) != nil
 }
 
-// bindForAll makes ready for a Bind of such a statement.
-func (s *Session) bindForAll(portal []byte, pl *planned, f *parser.Facts) error {
+// bindForAll makes ready for a Bind of such a statement. tail is what the Bind carries
+// beyond the names.
+func (s *Session) bindForAll(portal []byte, pl *planned, f *parser.Facts, tail []byte) error {
 	if err := s.snapshotsFor(f); err != nil {
 		return err
 	}
+	text := string(pl.text)
+	if s.block.open {
+		var err error
+		if text, err = s.withValues(pl, tail); err != nil {
+			return err
+		}
+	}
 	lane := s.atHand()
-	sql, home := elsewhere(string(pl.text), f)
+	sql, home := elsewhere(text, f)
 	if home {
 		lane = s.lane
 	}
@@ -36,4 +52,71 @@ func (s *Session) bindForAll(portal []byte, pl *planned, f *parser.Facts) error 
 	}
 	s.forAll[string(portal)] = forAll{sql, f}
 	return nil
+}
+
+// withValues returns a statement's text with the values of a Bind in it.
+func (s *Session) withValues(pl *planned, tail []byte) (string, error) {
+	params, ok := executor.DecodeParams(tail)
+	if !ok || params.Len() == 0 {
+		return string(pl.text), nil
+	}
+	types := declaredTypes(pl.oids)
+	if len(pl.params) > 0 {
+		types = declaredTypes(pl.params)
+	}
+	values := make([]string, params.Len())
+	for i := range values {
+		v, format, ok := params.At(i)
+		if !ok {
+			return string(pl.text), nil // the backend shall say what is wrong with it
+		}
+		oid := uint32(0)
+		if i < len(types) {
+			oid = types[i]
+		}
+		if values[i], ok = asLiteral(v, format != 0, oid); !ok {
+			return "", unspeakable()
+		}
+	}
+	text, ok := parser.WithValues(string(pl.text), s.scanOptions(), values)
+	if !ok {
+		return "", unspeakable()
+	}
+	return text, nil
+}
+
+func unspeakable() *pgerr.Error {
+	return pgerr.New(pgerr.FeatureNotSupported, "the parameters of a statement that is for all shards of a transaction cannot be of this type in the binary format").
+		WithHint("Send them in the text format.")
+}
+
+// asLiteral writes a value of a Bind down in SQL.
+func asLiteral(v []byte, binaryFormat bool, oid uint32) (string, bool) {
+	const (
+		oidBool, oidName, oidInt8, oidInt2, oidInt4, oidVarchar = 16, 19, 20, 21, 23, 1043
+	)
+	name := map[uint32]string{
+		oidBool: "bool", oidInt8: "int8", oidInt2: "int2", oidInt4: "int4", oidText: "text", oidVarchar: "varchar", oidName: "name",
+	}[oid]
+	text := ""
+	switch {
+	case v == nil:
+		text = "NULL"
+	case !binaryFormat, oid == oidText, oid == oidVarchar, oid == oidName, oid == 0, oid == oidUnknown:
+		text = pool.QuoteLiteral(string(v))
+	case oid == oidBool && len(v) == 1:
+		text = pool.QuoteLiteral(strconv.FormatBool(v[0] != 0))
+	case oid == oidInt2 && len(v) == 2:
+		text = pool.QuoteLiteral(strconv.Itoa(int(int16(binary.BigEndian.Uint16(v)))))
+	case oid == oidInt4 && len(v) == 4:
+		text = pool.QuoteLiteral(strconv.Itoa(int(int32(binary.BigEndian.Uint32(v)))))
+	case oid == oidInt8 && len(v) == 8:
+		text = pool.QuoteLiteral(strconv.FormatInt(int64(binary.BigEndian.Uint64(v)), 10))
+	default:
+		return "", false
+	}
+	if name == "" {
+		return "(" + text + ")", true
+	}
+	return "(CAST(" + text + " AS pg_catalog." + name + "))", true
 }

@@ -372,7 +372,7 @@ func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err e
 		s.bindEnding(f)
 		return false, nil
 	case toAll(f), s.setsModes(pl.text, f):
-		if err := s.bindForAll(portal, pl, f); err != nil {
+		if err := s.bindForAll(portal, pl, f, *tail); err != nil {
 			return true, s.refuseBoundRead(err)
 		}
 		return false, nil
