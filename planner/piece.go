@@ -98,6 +98,9 @@ func (r *remainder) columns(x *appearance, rv *pg.RangeVar, sel *pg.SelectStmt, 
 	}
 	renamed := x.columnNames()
 	all := r.mentions.all[rv] || r.mentions.starred[x.name]
+	if all && len(x.rel.Columns) == 0 {
+		r.refuse("Leave out its row and its star: they are empty.", "%q has no columns, and its rows cannot be carried between shards", x.calledName())
+	}
 	for i := range x.rel.Columns {
 		c := &x.rel.Columns[i]
 		if !all && !r.mentions.column(x.name, renamed[i]) {

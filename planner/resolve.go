@@ -74,7 +74,9 @@ type appearance struct {
 }
 
 // known reports whether the columns are known.
-func (x *appearance) known() bool { return x.rel != nil && len(x.rel.Columns) > 0 }
+func (x *appearance) known() bool {
+	return x.rel != nil && (len(x.rel.Columns) > 0 || x.rel.Kind == catalog.Table && !x.rel.System())
+}
 
 // viewUse is a view in FROM that has sharded tables in it.
 type viewUse struct {

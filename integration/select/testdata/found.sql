@@ -63,3 +63,8 @@ select 1 as one, n, sum(id) from a group by grouping sets (1, 2) order by 1, 2;
 select 'x' as t, n, count(*) from a group by rollup (t, n) order by 1, 2;
 select * from (select 1 as one, n, sum(id) from a group by grouping sets (1, 2)) s where one = 1 order by n;
 select 1 as one, 1 as uno, count(*) from a group by grouping sets (one, uno) order by 1, 2;
+# A table without columns has rows all the same.
+select a.id, t.one from a join (select 1 as one from hollow) t on t.one = a.n order by 1, 2;
+select count(*) from a, hollow;
+select a.id from a where exists (select from hollow) and id < 4 order by 1;
+select a.id, t.* from a, lateral (select a.n, a.k from hollow union all select a.id, a.k from hollow) t (p, q) where a.id < 3 order by 1, 2, 3;

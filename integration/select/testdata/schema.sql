@@ -1,7 +1,7 @@
 # What all scripts and the generator read. Nothing is written after this.
 # a, b and c are colocated; q has the same numbers as int4, so it is not; u, w and p are sharded by
 # other types; r and r2 are reference tables; h and h2 stay at home. Keys are skewed (1 and 2 have many rows), many
-# values are NULL, e0 and the shard of weight 0 have no rows. Words are such that collations order them differently.
+# values are NULL, e0 and the shard of weight 0 have no rows, hollow has no columns. Words are such that collations order them differently.
 @setup
 create type mood as enum ('sad', 'ok', 'happy');
 create type spot as (x int4, y text);
@@ -46,6 +46,9 @@ create table h (id int4, k int8, n int4, s text, x numeric(12,2), ts timestamptz
 insert into h select i, key(i), nullif(i % 6, 2), word(i * 11), (i * 7 % 31)::numeric / 2, timestamptz '2024-03-31 00:00:00+00' + i * interval '1 hour' from generate_series(1, 20) i;
 create table h2 (id int4, n int4, s text);
 insert into h2 select i, nullif(i % 4, 1), word(i) from generate_series(1, 8) i;
+create table hollow ();
+insert into hollow default values;
+insert into hollow default values;
 
 # Numbers of forty digits, and times whose text is in no order.
 create table big (k int8, v numeric, ts timestamptz);
