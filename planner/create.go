@@ -24,13 +24,29 @@ func (a *analysis) createTable(n *pg.CreateStmt) plan.Route {
 		switch {
 		case t == nil:
 		case n.Partbound != nil:
-			return a.across(rangeVar(p.GetRangeVar()))
+			return a.newPartition(n, rel, t)
 		default:
 			a.unsupported("", "a table cannot inherit from declared table %q", t.Name)
 			return plan.Refused
 		}
 	}
 	return plan.Home
+}
+
+// newPartition: what a partition has beyond its table must be kept on all shards, too.
+func (a *analysis) newPartition(n *pg.CreateStmt, whole *catalog.Relation, t *table) plan.Route {
+	r := a.across(rangeVar(n.InhRelations[0].GetRangeVar()))
+	if r != plan.Every {
+		return r
+	}
+	part := &catalog.Relation{Name: catalog.Name{Schema: whole.Schema, Name: n.Relation.Relname}, Kind: catalog.Table, Columns: whole.Columns, Parent: whole}
+	for _, e := range slices.Concat(n.TableElts, n.Constraints) {
+		a.addColumn(part, t, e.GetColumnDef())
+		if c := e.GetConstraint(); c != nil {
+			a.constraint(part, t, c, nil, nil)
+		}
+	}
+	return a.refusedOr(r)
 }
 
 // createView: a view is where the tables are that it reads.

@@ -24,6 +24,15 @@ update events_2026 set note = 'changed' where id = 1001;
 delete from events_2026 where id = 1000;
 select * from events_2026 order by id;
 
+create table events_2035 partition of events (note default 'none', unique (id, note), check (id > 0)) for values from ('2035-01-01') to ('2036-01-01');
+insert into events (id, day) values (1002, '2035-02-02');
+insert into events_2035 (id, day) values (1003, '2035-02-02') returning *;
+@error
+insert into events values (1003, '2035-03-03', 'none');
+insert into events values (-1, '2035-03-03', 'none');
+@route
+drop table events_2035;
+
 create index events_note on events (note);
 create unique index events_id_day_note on events (id, day, note);
 alter index events_note rename to events_by_note;
