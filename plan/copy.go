@@ -64,6 +64,7 @@ type Supply struct {
 	// Sequence is what it is drawn from, quoted and qualified. Expr is an expression
 	// that has one value for the whole statement. With neither it is a random uuid.
 	Sequence string
+	Identity bool // it is an identity column's
 	Expr     string
 	Type     string // SQL name of the column's type
 	Size     int    // bytes of an integer

@@ -17,6 +17,9 @@ type Value struct {
 	// Sequence is the qualified, quoted name to draw from on the home shard;
 	// empty for a random uuid.
 	Sequence string
+	// Identity: it is an identity column's default, for which nobody needs a right
+	// to the sequence.
+	Identity bool
 	Type     string // SQL name of the column's type, for the cast
 	// Routed: the value is an id that names the bucket of the row that
 	// Instances[Row] stores.

@@ -103,7 +103,7 @@ func (g *generator) value(c *catalog.Column) int {
 	}
 	v := plan.Value{Type: c.TypeName}
 	if drawsFrom(c) {
-		v.Sequence = quoteName(c.Sequence)
+		v.Sequence, v.Identity = quoteName(c.Sequence), c.Identity != 0
 	}
 	if ids := g.target.table.IDs; ids != nil && ids.Column == c.Name && c.Base == uint32(datum.Int8) {
 		// Its row is the instance that was made last.
@@ -129,6 +129,7 @@ func (g *generator) replace(_ int, c *catalog.Column, v *pg.Node) storedKey {
 			return storedKey{}
 		}
 	} else {
+		g.out.Generate.Values[i].Identity = false // it is the client who calls nextval
 		f := v.GetFuncCall()
 		start = g.text.tree.Offset(f.Location)
 		end = g.closing(start)

@@ -145,7 +145,7 @@ func (c *changing) drawnColumns(rel *catalog.Relation, u *pg.UpdateStmt) (carrie
 		v := t.GetVal()
 		switch seq := c.drawnFrom(c.through, t); {
 		case seq != "":
-			value := plan.Value{Type: col.TypeName, Sequence: seq}
+			value := plan.Value{Type: col.TypeName, Sequence: seq, Identity: col.Identity != 0 && v.GetSetToDefault() != nil}
 			if ids := c.table.IDs; ids != nil && ids.Column == col.Name {
 				return nil, nil, nil, cannot("Insert the rows anew.", "routed ids of %q cannot be drawn by an UPDATE", c.target.Relname)
 			}

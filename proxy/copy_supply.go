@@ -81,7 +81,7 @@ func (s *supply) draw(session *Session, n int) error {
 	if s.Sequence == "" || len(s.drawn) >= n {
 		return nil
 	}
-	more, err := session.drawAhead(s.Sequence, n-len(s.drawn))
+	more, err := session.drawAhead(s.Sequence, s.Identity, n-len(s.drawn))
 	if err != nil && session.done.schema && pgerr.From(err).Code == pgerr.UndefinedTable {
 		// Perhaps the transaction made the sequence, and nobody else knows it yet.
 		return undrawable(s.Column)

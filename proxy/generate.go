@@ -48,7 +48,7 @@ func (s *Session) generate(r *router, p *plan.Plan) error {
 				n++
 			}
 		}
-		drawn, err := s.draw(values[i].Sequence, n)
+		drawn, err := s.draw(values[i].Sequence, values[i].Identity, n)
 		if err != nil {
 			return err
 		}
@@ -103,15 +103,16 @@ func (s *Session) routeIDs(r *router, p *plan.Plan) error {
 // draw takes values of a sequence and remembers the last for currval. A transaction that
 // has changed schemas draws them itself: of a sequence that it has made, moved or locked
 // nobody else knows yet, and others wait until it is decided what one is set to.
-func (s *Session) draw(name string, n int) ([]int64, error) {
+func (s *Session) draw(name string, identity bool, n int) ([]int64, error) {
 	if (s.done.resequence || s.done.schema) && s.holdsHome() {
 		return s.drawInside(quoted(name), n)
 	}
-	return s.drawAhead(name, n)
+	return s.drawAhead(name, identity, n)
 }
 
-// drawAhead takes values that were drawn in advance, by no transaction.
-func (s *Session) drawAhead(name string, n int) ([]int64, error) {
+// drawAhead takes values that were drawn in advance, by no transaction. Those of an
+// identity column are drawn with weft's own rights where the client has none.
+func (s *Session) drawAhead(name string, identity bool, n int) ([]int64, error) {
 	role, _ := s.settings.Get("role")
 	if user, ok := s.settings.Get("session_authorization"); ok && role == "" {
 		role = user
@@ -124,7 +125,18 @@ func (s *Session) drawAhead(name string, n int) ([]int64, error) {
 	// A sequence of the same name may be another one after any change of the schema, and
 	// counts from its own beginning: both counts only grow, so their sum tells.
 	epoch := s.snap.Sequences[s.db.Name] + s.snap.Schemas[s.db.Name]
-	drawn, err := s.srv.sequences.Take(s.ctx, sequence.Name{Database: s.db.Name, Sequence: quoted(name), Role: role}, epoch, n, nil)
+	from := sequence.Name{Database: s.db.Name, Sequence: quoted(name), Role: role}
+	if identity && s.unentitled[from] {
+		from.Role = ""
+	}
+	drawn, err := s.srv.sequences.Take(s.ctx, from, epoch, n, nil)
+	if identity && from.Role != "" && err != nil && pgerr.From(err).Code == pgerr.InsufficientPrivilege {
+		if s.unentitled == nil {
+			s.unentitled = map[sequence.Name]bool{}
+		}
+		s.unentitled[from] = true
+		return s.drawAhead(name, identity, n)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +215,7 @@ func (s *Session) nextDrawn(argument string) (int64, error) {
 	if seq == nil || s.env.Tables.Find(seq.OwnedBy.Schema, seq.OwnedBy.Name) == nil {
 		return 0, errHome
 	}
-	drawn, err := s.draw(pool.QuoteIdent(name[0])+"."+pool.QuoteIdent(name[1]), 1)
+	drawn, err := s.draw(pool.QuoteIdent(name[0])+"."+pool.QuoteIdent(name[1]), false, 1)
 	if err != nil {
 		return 0, err
 	}
@@ -303,6 +315,9 @@ type source struct{ srv *Server }
 // Draw implements sequence.Source.
 func (d source) Draw(ctx context.Context, name sequence.Name, n int) ([]int64, error) {
 	snap := d.srv.cfg.Snapshot()
+	if name.Role == "" {
+		return d.drawOwn(ctx, snap.Home, name, n)
+	}
 	user, role, _ := strings.Cut(name.Role, "\x00")
 	lane := d.srv.pool.Shard(snap.HomeShard()).OpenLane(pool.Key{Database: name.Database, User: user})
 	defer lane.CloseLane()
@@ -328,6 +343,20 @@ func (d source) Draw(ctx context.Context, name sequence.Name, n int) ([]int64, e
 		return nil, err
 	}
 	c.Release()
+	return numbers(rows)
+}
+
+// drawOwn draws with weft's own rights.
+func (d source) drawOwn(ctx context.Context, home string, name sequence.Name, n int) ([]int64, error) {
+	c, err := d.srv.dialService(ctx, home, name.Database)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Terminate()
+	rows, err := c.Exec(sequence.Query(name.Sequence, n) + "; DISCARD SEQUENCES")
+	if err != nil {
+		return nil, err
+	}
 	return numbers(rows)
 }
 

@@ -17,6 +17,7 @@ import (
 	"weft/pgerr"
 	"weft/planner"
 	"weft/pool"
+	"weft/sequence"
 	"weft/span"
 	"weft/tally"
 	"weft/wire"
@@ -92,9 +93,10 @@ type Session struct {
 	loading     bool             // shards read COPY data: nobody can be asked anything
 	drawn       map[string]int64 // values weft drew for it, by sequence
 	lastDrawn   string
-	fresh       [][]byte     // values drawn for the Bind that follows
-	parsedNow   []*statement // since the last Sync
-	placed      *pool.Lane   // where the Bind goes whose Parse has just gone there
+	unentitled  map[sequence.Name]bool // those that its role may not draw from
+	fresh       [][]byte               // values drawn for the Bind that follows
+	parsedNow   []*statement           // since the last Sync
+	placed      *pool.Lane             // where the Bind goes whose Parse has just gone there
 	placedFree  bool
 	parsing     bool               // a text is rewritten to be parsed, not to be run
 	calls       bool               // a weft.* function has been parsed, or what concerns the roles of all shards

@@ -332,7 +332,7 @@ func (in *splitting) draw() error {
 		var drawn []int64
 		if v.Sequence != "" {
 			var err error
-			if drawn, err = in.s.draw(v.Sequence, len(in.batch)); err != nil {
+			if drawn, err = in.s.draw(v.Sequence, v.Identity, len(in.batch)); err != nil {
 				return err
 			}
 		}
