@@ -113,12 +113,22 @@ func (s *Session) sendBind(portal, name, rest []byte, tail int) (sent bool, err 
 	}
 	var changed *edited
 	if facts != nil && s.special(facts) {
+		shown := s.done.shown
 		ok, err := s.bindSpecial(s.textOf(name), facts)
 		if err != nil {
 			return false, s.failed(err)
 		}
 		if !ok {
 			return false, nil
+		}
+		if s.done.shown != shown && facts.Effects&sqlNames != 0 {
+			// The names in its text have come to mean something else.
+			s.midFrame = true
+			facts, server, client, err = s.bound(name)
+			s.midFrame = false
+			if err != nil || s.skipping || s.conn == nil {
+				return false, s.notBound(err)
+			}
 		}
 		s.done.note(s, facts)
 		s.makeRoomFor(s.commandsOf(name))

@@ -318,7 +318,7 @@ func (s *Session) readsPrepared(f *parser.Facts) bool {
 // the client has prepared with SQL: it runs texts that are put together at run
 // time, and says the word or one of the names, or leaves both to a parameter.
 func (s *Session) mayExecute(text string, f *parser.Facts) bool {
-	if f.Effects&parser.Opaque == 0 && s.touches(f) == catalog.Untouched || !s.preparedViaSQL() {
+	if !s.preparedViaSQL() || !s.runsTexts(f) {
 		return false
 	}
 	low := strings.ToLower(text)
@@ -331,6 +331,18 @@ func (s *Session) mayExecute(text string, f *parser.Facts) bool {
 		}
 	}
 	return false
+}
+
+// runsTexts reports whether a text, or what it executes by name, may run others.
+func (s *Session) runsTexts(f *parser.Facts) bool {
+	if f.Effects&parser.Opaque != 0 {
+		return true
+	}
+	if f.Statements != 1 || len(f.Prepared) != 1 || f.Prepared[0].Kind != parser.Execute {
+		return s.touches(f) != catalog.Untouched
+	}
+	st := s.statements[f.Prepared[0].Name]
+	return st != nil && s.runsTexts(st.facts)
 }
 
 // preparedViaSQL reports whether the client has prepared anything with SQL.

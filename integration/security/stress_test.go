@@ -27,9 +27,10 @@ type dweller struct {
 	mem      string // its work_mem
 	custom   string // its my.v; "" for none
 	role     string
-	prepared bool   // EXECUTE p gives the tag
-	temp     bool   // there is a temporary table tt with the tag
-	heard    string // what a notice said that was not its own
+	prepared bool     // EXECUTE p gives the tag
+	temp     bool     // there is a temporary table tt with the tag
+	heard    string   // what a notice said that was not its own
+	past     []string // what it has run
 }
 
 // TestManySessions lets many clients of two users leave every kind of state on a
@@ -97,6 +98,7 @@ func dwell(t *testing.T, w *harness.Target, i int, until time.Time) {
 func (d *dweller) run(sql string) string {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
+	d.past = append(d.past, sql)
 	last := ""
 	keep := func(rows [][][]byte) {
 		for _, r := range rows {
@@ -126,7 +128,7 @@ func (d *dweller) change(i int) {
 	t, want := d.t, func(sql, value string) {
 		d.t.Helper()
 		if got := d.run(sql); got != value {
-			d.t.Errorf("%s: %s: %q, want %q", d.tag, sql, got, value)
+			d.t.Errorf("%s: %s: %q, want %q, after\n%s", d.tag, sql, got, value, strings.Join(d.past, "\n"))
 		}
 	}
 	t.Helper()
@@ -215,7 +217,7 @@ func (d *dweller) look() {
 			continue
 		}
 		if got := d.run(l.sql); got != l.want && !(l.sql == "SELECT s FROM tt" && d.temp && got == d.tag) {
-			d.t.Errorf("%s: %s: %q, want %q", d.tag, l.sql, got, l.want)
+			d.t.Errorf("%s: %s: %q, want %q, after\n%s", d.tag, l.sql, got, l.want, strings.Join(d.past, "\n"))
 		}
 	}
 	if d.heard != "" {
