@@ -14,7 +14,7 @@ import (
 // shard's rows, never all of one's.
 func TestMergedStream(t *testing.T) {
 	const (
-		rows  = 200_000
+		rows  = 120_000
 		width = 900
 		most  = 64 << 20
 	)

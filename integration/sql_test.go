@@ -15,7 +15,7 @@ type ctxwatchHandler = ctxwatch.Handler
 // mustExec runs one or more statements by simple query.
 func mustExec(t *testing.T, conn *pgx.Conn, sql string) {
 	t.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), 15*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	if _, err := conn.PgConn().Exec(ctx, sql).ReadAll(); err != nil {
 		t.Fatalf("%s: %v", sql, err)
@@ -24,7 +24,7 @@ func mustExec(t *testing.T, conn *pgx.Conn, sql string) {
 
 // try runs statements and returns the SQLSTATE.
 func try(conn *pgx.Conn, sql string) string {
-	ctx, stop := context.WithTimeout(context.Background(), 15*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	_, err := conn.PgConn().Exec(ctx, sql).ReadAll()
 	return code(err)
@@ -33,7 +33,7 @@ func try(conn *pgx.Conn, sql string) string {
 // rows returns the rows of the last result, one a line, columns split by |.
 func rows(t *testing.T, conn *pgx.Conn, sql string) string {
 	t.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), 15*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	results, err := conn.PgConn().Exec(ctx, sql).ReadAll()
 	if err != nil {
