@@ -10,8 +10,9 @@ import (
 // Argument is a constant of an EXECUTE.
 type Argument struct {
 	Text string
-	// Number: it is one, and no string that becomes what it is needed for.
-	Number bool
+	// Type is the name of its type without a schema, "_" before that of an array's elements. Empty: it is a string, or NULL,
+	// and becomes what it is needed for.
+	Type string
 }
 
 // ExecuteArguments returns the arguments of a text that is an EXECUTE. ok is false if it is something else, or if one of them is
@@ -42,9 +43,34 @@ func ExecuteArguments(text string, opt Options) (args []Argument, ok bool) {
 		if err != nil || !found {
 			return nil, false
 		}
-		args = append(args, Argument{Text: sql, Number: c == p && (k.GetIval() != nil || k.GetFval() != nil)})
+		args = append(args, Argument{Text: sql, Type: constantType(p.GetTypeCast(), k)})
 	}
 	return args, true
+}
+
+// constantType returns the type of a constant, with the cast around it if there is one.
+func constantType(cast *pg_query.TypeCast, k *pg_query.A_Const) string {
+	switch {
+	case cast != nil:
+		names := cast.TypeName.GetNames()
+		if len(names) == 0 {
+			return "?"
+		}
+		name := names[len(names)-1].GetString_().GetSval()
+		if len(cast.TypeName.GetArrayBounds()) > 0 {
+			name = "_" + name
+		}
+		return name
+	case k.GetIval() != nil:
+		return "int4"
+	case k.GetFval() != nil:
+		return "numeric"
+	case k.GetBoolval() != nil:
+		return "bool"
+	case k.GetBsval() != nil:
+		return "bit"
+	}
+	return ""
 }
 
 // WithArguments puts arguments, of these types, into the places that a text has for them. ok is false if it has others.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"slices"
 	"strings"
 
 	"weft/parser"
@@ -99,7 +100,7 @@ func (s *Session) executedText(text []byte, f *parser.Facts) (sql string, ok boo
 			WithDetail("Expected %d parameters but got %d.", len(types), len(args))
 	}
 	for i, a := range args {
-		if a.Number && types[i] == "pg_catalog.bool" {
+		if !assignable(a.Type, types[i]) {
 			return "", false, notExecutable(st) // a cast would do what EXECUTE does not
 		}
 	}
@@ -107,6 +108,25 @@ func (s *Session) executedText(text []byte, f *parser.Facts) (sql string, ok boo
 		return "", false, notExecutable(st)
 	}
 	return sql, true, nil
+}
+
+// assignable reports whether EXECUTE takes a constant of one type for a parameter of
+// another: where it does, a cast gives the same value. Types are named as an Argument's
+// and as parameterTypes has them.
+func assignable(from, to string) bool {
+	to = to[strings.LastIndexByte(to, '.')+1:]
+	text := []string{"text", "varchar", "bpchar"}
+	if from == "" || from == to || slices.Contains(text, to) {
+		return true
+	}
+	for _, family := range [][]string{
+		text, {"int2", "int4", "int8", "numeric", "float4", "float8"}, {"date", "timestamp", "timestamptz"},
+	} {
+		if slices.Contains(family, from) {
+			return slices.Contains(family, to)
+		}
+	}
+	return false
 }
 
 // parseExecuted is parseFor for the EXECUTE of such a statement: its text, with the
