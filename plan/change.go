@@ -21,6 +21,9 @@ type Change struct {
 	// Elsewhere is what the other shards run if it is not the text itself: they
 	// do not have all that it names.
 	Elsewhere string `json:"-"`
+	// Timed is what the other shards run if it gives rows the time of the
+	// transaction, which is a hole in it.
+	Timed Text `json:"-"`
 	// Password: it gives roles passwords, of which all shards must keep the same form.
 	Password bool `json:"-"`
 	// Adopts are home tables that the other shards get before they run it.

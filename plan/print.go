@@ -264,6 +264,9 @@ func (c *Change) print(b *strings.Builder) {
 	if c.Elsewhere != "" {
 		fmt.Fprintf(b, "  elsewhere: %s\n", c.Elsewhere)
 	}
+	if c.Timed != nil {
+		fmt.Fprintf(b, "  elsewhere: %s\n", c.Timed)
+	}
 }
 
 func (f *Function) print(b *strings.Builder) {

@@ -46,7 +46,7 @@ func (p *Plan) Size() int64 {
 		if c.Again != nil {
 			n += int64(unsafe.Sizeof(*c.Again)) + c.Again.Name.size() + c.Again.Table.size()
 		}
-		n += int64(len(c.Elsewhere))
+		n += int64(len(c.Elsewhere)) + c.Timed.size()
 	}
 	if f := p.Function; f != nil {
 		n += int64(unsafe.Sizeof(*f)) + int64(len(f.Name)+len(f.Column)) + 64

@@ -246,6 +246,7 @@ func (a *analysis) alterTable(n *pg.AlterTableStmt) plan.Route {
 	for _, c := range n.Cmds {
 		a.alterCommand(rel, t, c.GetAlterTableCmd())
 	}
+	a.fillTimes(n, rel)
 	return a.refusedOr(r)
 }
 
@@ -352,7 +353,7 @@ func (a *analysis) addColumn(rel *catalog.Relation, t *table, d *pg.ColumnDef) {
 func (a *analysis) fills(rel *catalog.Relation, t *table, column string, value *pg.Node, numbered bool) {
 	switch {
 	case numbered || value != nil && calls(value, "nextval"):
-	case value == nil || !t.Reference || a.steadiness(value) != 'v' && !a.asksTime(value):
+	case value == nil || !t.Reference || a.steadiness(value) != 'v':
 		return
 	}
 	a.change().Fills = append(a.change().Fills, plan.Filling{Table: nameOf(rel.Name), Column: column, Copy: t.Reference})

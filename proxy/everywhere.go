@@ -20,7 +20,9 @@ import (
 
 // spread is a command that goes to every shard.
 type spread struct {
-	text  string
+	text string
+	// timed is what the other shards run, with the time of the transaction in it.
+	timed string
 	plan  *plan.Plan
 	began time.Time
 	err   *pgerr.Error // what another shard said
@@ -38,6 +40,9 @@ type spread struct {
 
 // elsewhere is what the shards but home run.
 func (e *spread) elsewhere() string {
+	if e.timed != "" {
+		return e.timed
+	}
 	if e.plan.Change != nil && e.plan.Change.Elsewhere != "" {
 		return e.plan.Change.Elsewhere
 	}
@@ -62,7 +67,7 @@ func (s *Session) everyQuery(p *plan.Plan, text []byte, f *parser.Facts, n int) 
 	if err := s.mayLock(string(text)); err != nil {
 		return s.refuseQuery(err, n)
 	}
-	if f.Statements > 1 && p.Change != nil && p.Change.Elsewhere != "" {
+	if f.Statements > 1 && p.Change != nil && (p.Change.Elsewhere != "" || p.Change.Timed != nil) {
 		return s.refuseQuery(pgerr.New(pgerr.FeatureNotSupported, "these statements do not run on the same shards").
 			WithHint("Send the statements one by one."), n)
 	}
@@ -122,7 +127,7 @@ func (s *Session) everyPart(p *plan.Plan, text string, f *parser.Facts) error {
 		err = s.adoptTables(p.Change)
 	}
 	if err == nil {
-		err = s.mayFill(p.Change)
+		err = s.mayFill(e)
 	}
 	if err == nil && e.follows() {
 		err = s.beforeLookups(p.Change)
@@ -335,7 +340,7 @@ func (s *Session) everyBound(portal []byte, pl *planned) error {
 		if err := s.adoptTables(e.plan.Change); err != nil {
 			return err
 		}
-		if err := s.mayFill(e.plan.Change); err != nil {
+		if err := s.mayFill(e); err != nil {
 			return err
 		}
 		if err := s.beforeLookups(e.plan.Change); err != nil {

@@ -6,10 +6,12 @@ import (
 	"weft/pool"
 )
 
-// mayFill refuses a command that gives new values to rows that are there, where each
-// shard would make its own. Tables without rows have nothing to fill.
-func (s *Session) mayFill(c *plan.Change) error {
-	if c == nil || len(c.Fills) == 0 {
+// mayFill makes ready for a command that gives new values to rows that are there. Where
+// each shard would make its own it is refused, but tables without rows have nothing to
+// fill. The time is the home shard's on all.
+func (s *Session) mayFill(e *spread) error {
+	c := e.plan.Change
+	if c == nil || len(c.Fills) == 0 && c.Timed == nil {
 		return nil
 	}
 	if !s.ops.empty() || s.toServer.Len() > 0 {
@@ -38,6 +40,16 @@ func (s *Session) mayFill(c *plan.Change) error {
 			return err
 		}
 	}
+	if c.Timed == nil {
+		return nil
+	}
+	rows, err := s.askBeside(s.conn, "SELECT pg_catalog.to_char(pg_catalog.now() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')")
+	if err != nil {
+		return err
+	}
+	e.timed = string(c.Timed.Append(nil, &plan.Fill{Now: func(dst []byte) []byte {
+		return append(append(append(dst, '\''), rows[0][0]...), "+00'::pg_catalog.timestamptz"...)
+	}}))
 	return nil
 }
 

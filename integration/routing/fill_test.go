@@ -35,8 +35,6 @@ func TestFill(t *testing.T) {
 		"alter table numbered add column c text default 'x' || nextval('source')",
 		"alter table numbered alter column v type int using nextval('source')",
 		"alter table copied add column c serial",
-		"alter table copied add column c timestamp default now() + interval '1 day'",
-		"alter table copied add column c date default current_date",
 		"alter table copied add column c uuid default gen_random_uuid()",
 		"alter table copied alter column at type float using random()",
 	} {
@@ -50,6 +48,23 @@ func TestFill(t *testing.T) {
 	says("", "alter table numbered add column if not exists a serial")
 	says("", "alter table numbered add column d uuid default gen_random_uuid()")
 	says("", "alter table copied add column d int default 1 + 1, alter column at type text using at::text")
+
+	// The time is one for all rows, and a default for those to come.
+	for _, table := range []string{"numbered", "copied"} {
+		p.Must(t, "alter table "+table+" add column t1 timestamptz not null default now(), add column t2 timestamp default now() + interval '1 day' check (t2 > '2020-01-01'), add column t3 date default current_date")
+		p.Must(t, "begin")
+		p.Must(t, "alter table "+table+" add column t4 text default current_timestamp::text, add column \"Ü\" text default 'it''s ' || localtimestamp, alter column t3 type timestamptz using now()")
+		p.Must(t, "commit")
+		p.Must(t, "insert into "+table+" (id) values (101), (102)")
+		const once = "select count(distinct t1), count(distinct t2), count(distinct t3), count(distinct t4), count(distinct \"Ü\"), bool_and(t4 = t3::text) from "
+		if a := p.Ask(pair.Simple, once+table+" where id < 100", nil, nil); a.Code != "" || a.Results[0].Rows[0] != "1 | 1 | 1 | 1 | 1 | t | " {
+			t.Errorf("%s has more than one time: %v %v", table, a.Code, a.Results)
+		}
+		if a := p.Ask(pair.Simple, "select count(*) from "+table+" where t1 > (select max(t1) from "+table+" where id < 100) and t4 is not null", nil, nil); a.Code != "" || a.Results[0].Rows[0] != "2 | " {
+			t.Errorf("%s has lost the default: %v %v", table, a.Code, a.Results)
+		}
+		p.Must(t, "delete from "+table+" where id > 100")
+	}
 
 	// As the hint says.
 	p.Must(t, "alter table numbered add column c int")

@@ -1,0 +1,84 @@
+package planner
+
+import (
+	"slices"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+	"google.golang.org/protobuf/proto"
+
+	"weft/catalog"
+	"weft/plan"
+)
+
+// ALTER TABLE gives the rows that are there the default of a new column. The time of the
+// transaction is one for all of them: the other shards get it as a constant, and the
+// default, for rows to come, after that.
+
+// fillTimes sees to it for the columns that a command adds or rewrites.
+func (a *analysis) fillTimes(n *pg.AlterTableStmt, rel *catalog.Relation) {
+	var timed []int
+	for i, c := range n.Cmds {
+		cmd := c.GetAlterTableCmd()
+		if value := filled(cmd, rel); value != nil && *value != nil && a.steadiness(*value) != 'v' && a.asksTime(*value) {
+			timed = append(timed, i)
+		}
+	}
+	if len(timed) == 0 {
+		return
+	}
+	node := proto.Clone(&pg.Node{Node: &pg.Node_AlterTableStmt{AlterTableStmt: n}}).(*pg.Node)
+	stmt := node.GetAlterTableStmt()
+	for _, i := range timed {
+		cmd := stmt.Cmds[i].GetAlterTableCmd()
+		value := filled(cmd, rel)
+		if cmd.Subtype == pg.AlterTableType_AT_AddColumn {
+			stmt.Cmds = append(stmt.Cmds, &pg.Node{Node: &pg.Node_AlterTableCmd{AlterTableCmd: &pg.AlterTableCmd{
+				Subtype: pg.AlterTableType_AT_ColumnDefault, Name: cmd.Def.GetColumnDef().Colname,
+				Def: proto.Clone(*value).(*pg.Node), Behavior: pg.DropBehavior_DROP_RESTRICT,
+			}}})
+		}
+		a.times(*value)
+	}
+	text, err := a.render(node)
+	if err != nil {
+		a.unsupported("Add the column without it, UPDATE the rows, and then set the default.", "the time of the transaction cannot be put into this statement")
+		return
+	}
+	a.change().Timed, a.out.Exact = a.spelled(text), true
+}
+
+// filled is where a command says what rows get, DEFAULT or USING; nil for commands that
+// fill nothing, and there may be nothing.
+func filled(c *pg.AlterTableCmd, rel *catalog.Relation) **pg.Node {
+	d := c.GetDef().GetColumnDef()
+	switch {
+	case d == nil:
+		return nil
+	case c.Subtype == pg.AlterTableType_AT_AlterColumnType:
+		return &d.RawDefault
+	case c.Subtype != pg.AlterTableType_AT_AddColumn,
+		slices.ContainsFunc(rel.Columns, func(col catalog.Column) bool { return col.Name == d.Colname }): // IF NOT EXISTS, or an error
+		return nil
+	}
+	for _, n := range d.Constraints {
+		if def := n.GetConstraint(); def.GetContype() == pg.ConstrType_CONSTR_DEFAULT {
+			return &def.RawExpr
+		}
+	}
+	return nil
+}
+
+// spelled puts the client's literals into a text that is for its very text only.
+func (a *analysis) spelled(text plan.Text) plan.Text {
+	for i := range text {
+		if p := &text[i]; p.Kind == plan.Lit {
+			l := a.client.literals[p.Index]
+			sql := a.client.sql[l.Start:l.End]
+			if p.Negative {
+				sql = "(-" + sql + ")"
+			}
+			*p = plan.Part{Kind: plan.SQL, SQL: sql}
+		}
+	}
+	return text
+}
