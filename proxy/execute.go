@@ -114,7 +114,7 @@ func (s *Session) executedText(text []byte, f *parser.Facts) (sql string, ok boo
 // another: where it does, a cast gives the same value. Types are named as an Argument's
 // and as parameterTypes has them.
 func assignable(from, to string) bool {
-	to = to[strings.LastIndexByte(to, '.')+1:]
+	to = strings.Trim(to[strings.LastIndexByte(to, '.')+1:], `"`) // "numeric" is a keyword
 	text := []string{"text", "varchar", "bpchar"}
 	if from == "" || from == to || slices.Contains(text, to) {
 		return true
