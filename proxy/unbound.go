@@ -159,6 +159,11 @@ func (s *Session) tryBind(x *gathering) error {
 	if err := s.sent(); err != nil {
 		return err
 	}
+	if x.write != nil {
+		if err := s.lockFirst(x); err != nil {
+			return err
+		}
+	}
 	c := s.conn
 	c.UnnamedBy = 0
 	out := wire.AppendParse(nil, "", string(x.text), appendOIDs(nil, x.d.Params))
