@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -138,12 +139,14 @@ func (s *Session) stopBusy(cause *pgerr.Error) {
 	s.deliverCancels(busy)
 }
 
-// deliverCancels sends the requests and waits until they have arrived.
+// deliverCancels sends the requests and waits until they have arrived. A server that is
+// being closed sends them too: shards would go on working for nobody.
 func (s *Session) deliverCancels(busy []*pool.Conn) {
+	ctx := context.WithoutCancel(s.srv.ctx)
 	var wg sync.WaitGroup
 	for _, c := range busy {
 		wg.Go(func() {
-			if err := c.CancelOrGiveUp(s.srv.ctx); err != nil {
+			if err := c.CancelOrGiveUp(ctx); err != nil {
 				s.log.Warn("cancel failed, connection given up", "err", err)
 			}
 		})
