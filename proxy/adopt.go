@@ -24,7 +24,9 @@ func (s *Session) adoptTables(c *plan.Change) error {
 	return nil
 }
 
-func (s *Session) adoptTable(n plan.Name) error {
+// mayAsk makes ready for questions of weft's own to the backend at hand, between the
+// client's messages.
+func (s *Session) mayAsk() error {
 	if !s.ops.empty() || s.toServer.Len() > 0 {
 		if err := s.flush(); err != nil {
 			return err
@@ -34,6 +36,13 @@ func (s *Session) adoptTable(n plan.Name) error {
 		}
 	}
 	s.conn.UnnamedBy = 0
+	return nil
+}
+
+func (s *Session) adoptTable(n plan.Name) error {
+	if err := s.mayAsk(); err != nil {
+		return err
+	}
 	name := quotedName(n)
 	rows, err := s.askBeside(s.conn, "LOCK TABLE "+name+" IN ACCESS EXCLUSIVE MODE; SELECT EXISTS (SELECT FROM "+name+")")
 	if err != nil {

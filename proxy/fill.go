@@ -14,15 +14,9 @@ func (s *Session) mayFill(e *spread) error {
 	if c == nil || len(c.Fills) == 0 && c.Timed == nil {
 		return nil
 	}
-	if !s.ops.empty() || s.toServer.Len() > 0 {
-		if err := s.flush(); err != nil {
-			return err
-		}
-		if s.conn == nil || s.skipping {
-			return errTold
-		}
+	if err := s.mayAsk(); err != nil {
+		return err
 	}
-	s.conn.UnnamedBy = 0
 	for i := range c.Fills {
 		f := &c.Fills[i]
 		owns, err := s.hasNoRows(s.conn, f)

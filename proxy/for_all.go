@@ -26,6 +26,30 @@ func (s *Session) setsModes(text []byte, f *parser.Facts) bool {
 	return s.block.open && opensBlock(f) && joinable(text) != nil
 }
 
+// useForAll makes a backend ready to run what all participants must run, and has the
+// others run it.
+func (s *Session) useForAll(text string, f *parser.Facts) error {
+	if err := s.snapshotsFor(f); err != nil { // SELECT set_config(…)
+		return err
+	}
+	sql, err := s.oneOfAll(text, f)
+	if err != nil || !s.block.open {
+		return err
+	}
+	return s.onAll(sql, f)
+}
+
+// oneOfAll makes the backend ready that answers the client, and returns what the others
+// run.
+func (s *Session) oneOfAll(text string, f *parser.Facts) (sql string, err error) {
+	lane := s.atHand()
+	sql, home := elsewhere(text, f)
+	if home {
+		lane = s.lane
+	}
+	return sql, s.useLane(lane)
+}
+
 // bindForAll makes ready for a Bind of such a statement. tail is what the Bind carries
 // beyond the names.
 func (s *Session) bindForAll(portal []byte, pl *planned, f *parser.Facts, tail []byte) error {
@@ -39,12 +63,8 @@ func (s *Session) bindForAll(portal []byte, pl *planned, f *parser.Facts, tail [
 			return err
 		}
 	}
-	lane := s.atHand()
-	sql, home := elsewhere(text, f)
-	if home {
-		lane = s.lane
-	}
-	if err := s.useLane(lane); err != nil || !s.block.open {
+	sql, err := s.oneOfAll(text, f)
+	if err != nil || !s.block.open {
 		return err
 	}
 	if s.forAll == nil {

@@ -128,10 +128,15 @@ func (s *Session) parseFor(bind []byte) error {
 		s.hasPending = true
 		return s.parseFor(bind)
 	}
+	return s.parsePlanned(r, p, f, pl, bind != nil)
+}
+
+// parsePlanned parses what has been kept on the backend at hand. bound: its Bind follows.
+func (s *Session) parsePlanned(r *router, p wire.ParseBody, f *parser.Facts, pl *plan.Plan, bound bool) (err error) {
 	body := s.pending
 	var changed *edited
 	if s.fresh = nil; pl.Generate != nil && pl.Route != plan.Gathered {
-		if bind != nil {
+		if bound {
 			s.fresh = slices.Clone(r.args.Generated)
 		}
 		if body, changed, err = s.generatedParse(r, pl, p); err != nil {

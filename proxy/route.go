@@ -438,22 +438,6 @@ func (s *Session) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free bo
 const transactional = homeEffects &^ (parser.Executes | parser.ReadsPrepared | parser.ReadsListening | parser.SessionID |
 	parser.ReadsSequence | parser.AdvancesSequence | parser.Seed | parser.Load | parser.AdvisoryLock)
 
-// useForAll makes a backend ready to run what all participants must run.
-func (s *Session) useForAll(text string, f *parser.Facts) error {
-	if err := s.snapshotsFor(f); err != nil { // SELECT set_config(…)
-		return err
-	}
-	lane := s.atHand()
-	text, home := elsewhere(text, f)
-	if home {
-		lane = s.lane
-	}
-	if err := s.useLane(lane); err != nil || !s.block.open {
-		return err
-	}
-	return s.onAll(text, f)
-}
-
 // refuseQuery answers a simple query of n bytes with an error of weft's own.
 func (s *Session) refuseQuery(err error, n int) error {
 	s.client.Consume(wire.HeaderLen + n)
