@@ -20,6 +20,10 @@ type Statement struct {
 	SQL string
 	// OIDs is the tail of the Parse message: count and parameter types.
 	OIDs string
+	// Types are the parameter types in the same form, as the first backend
+	// that parsed it found them out; nil: not known yet. They hold for the statement's life:
+	// clients encode values for them.
+	Types atomic.Pointer[string]
 	// ViaSQL says that SQL is a PREPARE command.
 	ViaSQL bool
 	// Settings were in force when the client prepared it: literals such as
@@ -93,6 +97,15 @@ func (d *Database) Statement(lane Key, sql, oids string, viaSQL bool, settings *
 	}
 	s.refs++
 	return s
+}
+
+// ParseTypes is what a Parse of s says of its parameters: the types that are known,
+// else those the client declared.
+func (s *Statement) ParseTypes() []byte {
+	if t := s.Types.Load(); t != nil {
+		return []byte(*t)
+	}
+	return []byte(s.OIDs)
 }
 
 // Forget takes back one use of s.

@@ -54,6 +54,9 @@ func (s *Session) bindGather(portal, name []byte, f *parser.Facts, pl *planned, 
 	if err := s.fits(x, name, tail); err != nil {
 		return s.refuseBoundRead(err)
 	}
+	if pl.types == nil && x.d != nil {
+		pl.types = appendOIDs(nil, x.d.Params)
+	}
 	return s.bindLocal(portal, &localPortal{gather: x})
 }
 

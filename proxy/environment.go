@@ -192,7 +192,10 @@ func (s *Session) environment() (*planner.Env, error) {
 	} else if changing {
 		schema, err = load() // it may be another one any moment
 	} else {
-		schema, err = s.srv.envs.slot(s.db.Name).at(s.ctx, version, load)
+		schema, err = s.srv.envs.slot(s.db.Name).at(s.ctx, version, func() (*catalog.Schema, error) {
+			s.db.Generation.Add(1) // another proxy may have changed it
+			return load()
+		})
 	}
 	if err != nil {
 		return nil, err

@@ -25,6 +25,7 @@ type planned struct {
 	oids     []byte     // the types the client declared
 	literals []parser.Literal
 	params   []byte // its ParameterDescription's body, if it has been described
+	types    []byte // the types of the client's own parameters, once a server has found them out
 	shape    shape
 	// sealed is what shards are sent instead of the text if that has passwords.
 	sealed string
@@ -260,7 +261,7 @@ func (s *Session) notePlan(r *router, name []byte, pl *plan.Plan) {
 		dst = &st.planned
 	}
 	dst.plan, dst.env, dst.params, dst.shape, dst.told, dst.executes = pl, s.envID(), nil, unseen, nil, nil
-	dst.sealed = ""
+	dst.sealed, dst.types = "", nil
 	if pl == nil {
 		dst.env = 0
 	}
@@ -325,6 +326,9 @@ func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err e
 			return s.skipping, err
 		}
 		f, pl = st.facts, &st.planned
+		if t := st.server.Types.Load(); pl.types == nil && t != nil {
+			pl.types = wire.FewerParameters([]byte(*t), s.hiddenParams(name))
+		}
 		if st.server.ViaSQL && (s.conn == nil || s.conn.Status != wire.TxFailed) {
 			switch _, yes, err := s.scattered(st); {
 			case err != nil:
@@ -441,6 +445,9 @@ func (s *Session) laneAnew(r *router, f *parser.Facts, pl *planned, tail []byte)
 	r.args.Generated = r.args.Generated[:0]
 	if pl.plan == nil || pl.env == 0 || pl.env != env.ID || pl.plan.Waits {
 		s.read(r, pl.text)
+		if pl.types != nil {
+			pl.oids = pl.types // the schema may have changed: they stay what they were
+		}
 		if pl.plan, err = s.plan(r, pl.text, pl.oids); err != nil {
 			return nil, err
 		}
@@ -560,9 +567,6 @@ func (s *Session) endTransaction() error {
 
 // described returns where to note what a Describe tells of a statement.
 func (s *Session) described(name []byte) *planned {
-	if !s.hasTables {
-		return nil
-	}
 	_, st := s.parsed(name)
 	return st
 }

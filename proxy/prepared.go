@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 
 	"weft/catalog"
@@ -36,7 +37,8 @@ func (u *unnamed) set(body []byte, facts *parser.Facts) {
 		u.body = nil
 	}
 	u.body = append(u.body[:0], body...)
-	u.facts, u.valid, u.original, u.commands, u.planned.plan = facts, true, "", nil, nil
+	u.facts, u.valid, u.original, u.commands = facts, true, "", nil
+	u.planned.plan, u.planned.params, u.planned.types = nil, nil, nil
 	u.version++
 }
 
@@ -96,6 +98,7 @@ func (s *Session) parseShared(st *statement, changed *edited) {
 		s.showParsed(st, op{kind: opParse, client: st, text: changed})
 	case !s.conn.Prepared(st.server):
 		s.prepare(st.server, op{kind: opParse, client: st, text: changed})
+		s.learnTypes(st)
 	case s.conn.Status == wire.TxFailed:
 		// Only the backend knows what may be parsed now; but the name it has
 		// for this text is taken, and others rely on it.
@@ -106,6 +109,41 @@ func (s *Session) parseShared(st *statement, changed *edited) {
 		s.ops.push(op{kind: opClose, injected: true})
 	default:
 		s.ops.push(op{kind: opLocal, answer: wire.ParseComplete, client: st})
+	}
+}
+
+// learnTypes has the backend that has just been sent a statement's first Parse say which
+// types the parameters are of, if the client has left any to it: another backend that parses the
+// text later must not infer others. The client does not see it.
+func (s *Session) learnTypes(st *statement) {
+	if st.server.Types.Load() != nil || allDeclared(st.server.SQL, st.server.OIDs) {
+		return
+	}
+	s.toServer.B = wire.AppendDescribe(s.toServer.B, 'S', st.server.Name)
+	s.ops.push(op{kind: opDescribeStatement, injected: true, client: st, server: st.server.Name})
+}
+
+// allDeclared reports whether a Parse leaves the type of no parameter to the server. What looks
+// like a parameter inside a string counts as one.
+func allDeclared(sql, oids string) bool {
+	types := declaredTypes([]byte(oids))
+	if slices.Contains(types, 0) {
+		return false
+	}
+	for {
+		at := strings.IndexByte(sql, '$')
+		if at < 0 {
+			return true
+		}
+		sql = sql[at+1:]
+		n, digits := 0, 0
+		for digits < len(sql) && digits < 6 && sql[digits] >= '0' && sql[digits] <= '9' {
+			n = 10*n + int(sql[digits]-'0')
+			digits++
+		}
+		if n > len(types) {
+			return false
+		}
 	}
 }
 
@@ -134,7 +172,7 @@ func (s *Session) prepare(st *pool.Statement, o op) {
 		s.ops.push(op{kind: opClose, injected: true, sure: o.sure, stmt: &pool.Statement{Name: name}})
 		s.conn.Unprepare(name)
 	}
-	s.toServer.B = wire.AppendParse(s.toServer.B, st.Name, st.SQL, s.oidsHere([]byte(st.OIDs)))
+	s.toServer.B = wire.AppendParse(s.toServer.B, st.Name, st.SQL, s.oidsHere(st.ParseTypes()))
 	o.stmt = st
 	s.ops.push(o)
 	s.conn.MarkPrepared(st)
@@ -240,7 +278,11 @@ func (s *Session) reparseUnnamed() error {
 	}
 	s.ops.push(op{kind: opParse, injected: true, unnamedBy: s.conn.UnnamedBy})
 	s.conn.UnnamedBy = s.unnamedTag()
-	s.toServer.B = wire.AppendParse(s.toServer.B, "", string(p.SQL), s.oidsHere(p.OIDs))
+	types := p.OIDs
+	if s.unnamed.planned.params != nil {
+		types = s.unnamed.planned.params // as the client was told
+	}
+	s.toServer.B = wire.AppendParse(s.toServer.B, "", string(p.SQL), s.oidsHere(types))
 	return nil
 }
 
@@ -396,7 +438,7 @@ func (s *Session) unpreparable() map[*statement]bool {
 		if st.server.ViaSQL {
 			_, err = c.Exec(st.original)
 		} else {
-			err = c.Prepare(st.name, st.shownText(), []byte(st.server.OIDs))
+			err = c.Prepare(st.name, st.shownText(), st.server.ParseTypes())
 		}
 		if errors.Is(err, pool.ErrLost) {
 			return nil
@@ -408,7 +450,7 @@ func (s *Session) unpreparable() map[*statement]bool {
 
 // showParsed sends a Parse under the client's name and notes it as o.
 func (s *Session) showParsed(st *statement, o op) {
-	s.toServer.B = wire.AppendParse(s.toServer.B, st.name, st.shownText(), []byte(st.server.OIDs))
+	s.toServer.B = wire.AppendParse(s.toServer.B, st.name, st.shownText(), st.server.ParseTypes())
 	o.stmt, o.name = &pool.Statement{Name: st.name}, st.name
 	s.ops.push(o)
 	s.done.own[st.name] = true
@@ -447,7 +489,7 @@ func (s *Session) showStatement(st *statement, exec func(sql string) error) erro
 	if st.server.ViaSQL {
 		err = exec(st.original)
 	} else {
-		err = c.Prepare(st.name, st.shownText(), []byte(st.server.OIDs))
+		err = c.Prepare(st.name, st.shownText(), st.server.ParseTypes())
 	}
 	if errors.Is(err, pool.ErrLost) {
 		return err

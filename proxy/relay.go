@@ -216,8 +216,15 @@ func (s *Session) describeParameters(c *pool.Conn, o *op, body []byte) ([]byte, 
 	if st := s.learning(o); st != nil {
 		st.params = append(st.params[:0], body...)
 	}
+	if o.client != nil && o.server == o.client.server.Name {
+		types := string(body)
+		o.client.server.Types.CompareAndSwap(nil, &types)
+	}
 	if o.hidden > 0 {
 		body = wire.FewerParameters(body, o.hidden)
+	}
+	if st := s.learning(o); st != nil {
+		st.types = append(st.types[:0], body...)
 	}
 	if o.described != nil {
 		o.described.params = append([]byte{}, body...)
