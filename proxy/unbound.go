@@ -132,6 +132,9 @@ func (s *Session) fits(x *gathering, name, tail []byte) error {
 			return err
 		}
 	}
+	if err := x.keepsPromise(); err != nil {
+		return err
+	}
 	return wrong
 }
 
