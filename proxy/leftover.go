@@ -176,6 +176,7 @@ func (s *Server) resolveLeft(ctx context.Context) {
 			for i := range snap.Shards {
 				shard := snap.Shards[i].Name
 				once("sweep "+shard, func(ctx context.Context) { s.sweep(ctx, snap, shard) })
+				once("refresh "+shard, func(ctx context.Context) { s.refreshOwn(ctx, snap, shard) })
 			}
 		}
 	}

@@ -68,6 +68,7 @@ func (s *Server) disown(database string) {
 	for key := range s.owns.known {
 		if key.database == database {
 			delete(s.owns.known, key)
+			s.refreshed.done.Delete(key)
 		}
 	}
 }
@@ -77,6 +78,7 @@ func (s *Server) disownAll() {
 	s.owns.mu.Lock()
 	defer s.owns.mu.Unlock()
 	clear(s.owns.known)
+	s.refreshed.done.Clear()
 }
 
 // mayPrepare refuses a transaction on several shards if one of them cannot take

@@ -55,13 +55,14 @@ type Server struct {
 	notifiers sync.Map
 	// unable are the shards that are known to prepare no transactions, checked
 	// those that have been asked, by name.
-	unable  sync.Map
-	checked sync.Map
-	owns    owns
-	commits atomic.Uint64 // how many needed a decision
-	hands   hands
-	service service
-	forgets forgets
+	unable    sync.Map
+	checked   sync.Map
+	owns      owns
+	refreshed refreshed
+	commits   atomic.Uint64 // how many needed a decision
+	hands     hands
+	service   service
+	forgets   forgets
 
 	passwords *passwords
 	failures  auth.Failures

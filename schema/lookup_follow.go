@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -123,14 +122,4 @@ func steps(schema *catalog.Schema, table, source catalog.Name, do string, column
 		}
 	}
 	return out
-}
-
-// InstallLookups makes what a shard needs for lookups.
-func InstallLookups(ctx context.Context, shards Shards, shard, database, user string) error {
-	s, err := open(ctx, shards, shard, database, user, "weft install")
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	return installLookups(s)
 }

@@ -34,9 +34,14 @@ var lookupObjects = []string{
 	// transaction, behind which dead rows pile up, from slowing others down.
 	`CREATE UNLOGGED TABLE IF NOT EXISTS weft.change (
  tx xid8 NOT NULL DEFAULT pg_current_xact_id(), lookup name NOT NULL, gone bool NOT NULL, entries text NOT NULL)`,
-	`CREATE INDEX IF NOT EXISTS change_tx ON weft.change (tx)`,
+	// Only where it is missing: to ask with IF NOT EXISTS waits for everybody who writes.
+	`DO $d$ BEGIN
+ IF pg_catalog.to_regclass('weft.change_tx') IS NULL THEN
+  CREATE INDEX change_tx ON weft.change (tx);
+ END IF;
+END $d$`,
 
-	`CREATE OR REPLACE FUNCTION weft.undrained() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $f$
+	`CREATE OR REPLACE FUNCTION weft.undrained() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $f$
 BEGIN
  IF EXISTS (SELECT FROM weft.change WHERE tx = pg_current_xact_id()) THEN
   RAISE EXCEPTION USING ERRCODE = '40001', MESSAGE = format('lookup %s has not followed what the transaction has changed', quote_ident(NEW.lookup)),
@@ -47,17 +52,18 @@ END $f$`,
 	`DO $d$ BEGIN
  IF NOT EXISTS (SELECT FROM pg_catalog.pg_trigger WHERE tgrelid = 'weft.change'::regclass AND tgname = 'weft_undrained') THEN
   CREATE CONSTRAINT TRIGGER weft_undrained AFTER INSERT ON weft.change DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION weft.undrained();
+  ALTER TABLE weft.change ENABLE ALWAYS TRIGGER weft_undrained; -- whatever session_replication_role is
  END IF;
 END $d$`,
 
 	// What has gone comes first: when a full answer has nothing gone in it, there
 	// is nothing gone in those that follow.
-	`CREATE OR REPLACE FUNCTION weft.drain(most int) RETURNS TABLE (lookup name, gone bool, entries text) LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog AS $f$
+	`CREATE OR REPLACE FUNCTION weft.drain(most int) RETURNS TABLE (lookup name, gone bool, entries text) LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $f$
 DELETE FROM weft.change c WHERE c.ctid = ANY (ARRAY(SELECT o.ctid FROM weft.change o WHERE o.tx = pg_current_xact_id() ORDER BY o.gone DESC LIMIT most))
 RETURNING c.lookup, c.gone, c.entries $f$`,
 
-	lookupAdd, lookupMake, lookupDrop, lookupFollow, lookupAltered, lookupDropped,
-	`REVOKE EXECUTE ON FUNCTION weft.lookup_add(name, regclass, text[], text[], text[], bool, oid, text, text, text, text), weft.lookup_make(name), weft.lookup_drop(name) FROM PUBLIC`,
+	lookupAdd, lookupFunctions, lookupMake, lookupDrop, lookupFollow, lookupAltered, lookupDropped,
+	`REVOKE EXECUTE ON FUNCTION weft.lookup_add(name, regclass, text[], text[], text[], bool, oid, text, text, text, text), weft.lookup_functions(name), weft.lookup_make(name), weft.lookup_drop(name) FROM PUBLIC`,
 	`DROP EVENT TRIGGER IF EXISTS weft_lookup_altered`,
 	`CREATE EVENT TRIGGER weft_lookup_altered ON ddl_command_end WHEN TAG IN ('ALTER TABLE', 'CREATE INDEX') EXECUTE FUNCTION weft.lookup_altered()`,
 	`DO $d$ BEGIN
@@ -68,14 +74,13 @@ END $d$`,
 	// Whatever session_replication_role is.
 	`ALTER EVENT TRIGGER weft_lookup_altered ENABLE ALWAYS`,
 	`ALTER EVENT TRIGGER weft_lookup_dropped ENABLE ALWAYS`,
-	`ALTER TABLE weft.change ENABLE ALWAYS TRIGGER weft_undrained`,
 }
 
 // lookupAdd makes the table of a lookup. Its columns are v1, v2, … and id. Texts
 // are compared as bytes, which is what equality means under every collation that
 // a lookup takes.
 const lookupAdd = `CREATE OR REPLACE FUNCTION weft.lookup_add(which name, owner regclass, columns text[], keys text[], types text[], single bool, index oid,
- state text, id_sql text, bucket_sql text, job text) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog AS $f$
+ state text, id_sql text, bucket_sql text, job text) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $f$
 DECLARE
  list text; vs text;
 BEGIN
@@ -94,23 +99,16 @@ BEGIN
  UPDATE weft.lookup k SET index = ` + oldestIndex + ` WHERE k.name = which AND k.index <> 0 AND ` + oldestIndex + ` IS NOT NULL;
 END $f$`
 
-// lookupMake makes the functions and triggers of a lookup, or makes them anew
-// after columns have got other names.
-//
-// Statements of an ordinary table are seen as a whole, by transition tables; an
-// UPDATE then is the difference of what was and what is. A partition can be
-// written by itself, so a partitioned table has triggers for each row, which all
-// its partitions inherit. TRUNCATE goes to all shards, and so empties the lookup on
-// all of them.
-const lookupMake = `CREATE OR REPLACE FUNCTION weft.lookup_make(which name) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog AS $f$
+// lookupFunctions makes the functions of a lookup, or makes them anew after columns
+// have got other names, or after weft has got other functions. It locks no table.
+const lookupFunctions = `CREATE OR REPLACE FUNCTION weft.lookup_functions(which name) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $f$
 DECLARE
- l weft.lookup; rel text; rows bool; source text; entry text; chunks text; parse text; find text; vs text; same text; known text; head text; added text; gone text;
+ l weft.lookup; source text; entry text; entry_head text; entry_tail text; new_entries text; old_entries text; note_head text; note_from text; note_tail text;
+ parse text; find text; vs text; same text; known text; head text;
 BEGIN
  SELECT * INTO STRICT l FROM weft.lookup WHERE name = which;
  UPDATE weft.lookup SET names = (SELECT array_agg(a.attname::text ORDER BY u.i) FROM unnest(l.columns || l.keys) WITH ORDINALITY u(n, i)
   JOIN pg_attribute a ON a.attrelid = l.owner AND a.attnum = u.n) WHERE name = which RETURNING names INTO l.names;
- rel := l.owner::regclass::text;
- rows := (SELECT relkind = 'p' FROM pg_class WHERE oid = l.owner);
  SELECT string_agg(CASE WHEN i <= cardinality(l.columns) THEN format('r.%I::%s AS v%s', n, l.types[i], i) ELSE format('r.%I AS k%s', n, i - cardinality(l.columns)) END, ', ' ORDER BY i)
   INTO source FROM unnest(l.names) WITH ORDINALITY u(n, i);
  SELECT string_agg(format('encode(convert_to(v%s::text, getdatabaseencoding()), ''hex'')', i), ' || '':'' || ' ORDER BY i), string_agg(format('v%s IS NOT NULL', i), ' AND ' ORDER BY i),
@@ -118,23 +116,26 @@ BEGIN
   string_agg(format('convert_from(decode(split_part(e, '':'', %s), ''hex''), ''UTF8'')::%s AS v%s', i, t, i), ', ' ORDER BY i),
   string_agg('v' || i, ', ' ORDER BY i), string_agg(format('t.v%s = e.v%s', i, i), ' AND ' ORDER BY i)
   INTO entry, known, parse, find, vs, same FROM unnest(l.types) WITH ORDINALITY u(t, i);
- -- @rows@ is where the rows come from, @gone@ whether they go: names may have a % in them.
- entry := format('SELECT (%s) || '':'' || (%s) || '':'' || %s AS e FROM (SELECT %s FROM @rows@ r) x WHERE %s', l.bucket_sql, l.id_sql, entry, source, known);
- chunks := format('INSERT INTO weft.change (lookup, gone, entries) SELECT %L, @gone@, string_agg(e, '','') FROM (SELECT e, (row_number() OVER ()) / 2000 AS n FROM (@entries@) q) z GROUP BY n', which);
- added := replace(replace(chunks, '@gone@', 'false'), '@entries@', replace(entry, '@rows@', 'new_rows'));
- gone := replace(replace(chunks, '@gone@', 'true'), '@entries@', replace(entry, '@rows@', 'old_rows'));
+ -- Texts are joined, and never filled in by replacing marks: a name can look like any mark.
+ entry_head := format('SELECT (%s) || '':'' || (%s) || '':'' || %s AS e FROM (SELECT %s FROM ', l.bucket_sql, l.id_sql, entry, source);
+ entry_tail := format(' r) x WHERE %s', known);
+ new_entries := entry_head || 'new_rows' || entry_tail;
+ old_entries := entry_head || 'old_rows' || entry_tail;
+ note_head := format('INSERT INTO weft.change (lookup, gone, entries) SELECT %L, ', which);
+ note_from := ', string_agg(e, '','') FROM (SELECT e, (row_number() OVER ()) / 2000 AS n FROM (';
+ note_tail := ') q) z GROUP BY n';
  parse := format('SELECT split_part(e, '':'', 2)::int8 AS id, %s FROM unnest(string_to_array(%%s, '','')) e', parse);
- head := ' LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog SET datestyle = ''ISO'' SET timezone = ''UTC'' AS ';
+ head := ' LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET datestyle = ''ISO'' SET timezone = ''UTC'' AS ';
 
  EXECUTE format('CREATE OR REPLACE FUNCTION weft.%I() RETURNS trigger', which || ':note') || head || quote_literal(
  'BEGIN
   SET CONSTRAINTS weft.weft_undrained DEFERRED;
   IF TG_OP = ''TRUNCATE'' THEN TRUNCATE weft.' || quote_ident(which) || ';
-  ELSIF TG_OP = ''INSERT'' THEN ' || added || ';
-  ELSIF TG_OP = ''DELETE'' THEN ' || gone || ';
+  ELSIF TG_OP = ''INSERT'' THEN ' || note_head || 'false' || note_from || new_entries || note_tail || ';
+  ELSIF TG_OP = ''DELETE'' THEN ' || note_head || 'true' || note_from || old_entries || note_tail || ';
   ELSE
-   ' || replace(replace(chunks, '@gone@', 'true'), '@entries@', replace(entry, '@rows@', 'old_rows') || ' EXCEPT ALL ' || replace(entry, '@rows@', 'new_rows')) || ';
-   ' || replace(replace(chunks, '@gone@', 'false'), '@entries@', replace(entry, '@rows@', 'new_rows') || ' EXCEPT ALL ' || replace(entry, '@rows@', 'old_rows')) || ';
+   ' || note_head || 'true' || note_from || old_entries || ' EXCEPT ALL ' || new_entries || note_tail || ';
+   ' || note_head || 'false' || note_from || new_entries || ' EXCEPT ALL ' || old_entries || note_tail || ';
   END IF;
   RETURN NULL;
  END');
@@ -142,8 +143,8 @@ BEGIN
  'DECLARE was text; becomes text;
  BEGIN
   SET CONSTRAINTS weft.weft_undrained DEFERRED;
-  IF TG_OP <> ''INSERT'' THEN SELECT e INTO was FROM (' || replace(entry, '@rows@', '(SELECT OLD.*)') || ') o; END IF;
-  IF TG_OP <> ''DELETE'' THEN SELECT e INTO becomes FROM (' || replace(entry, '@rows@', '(SELECT NEW.*)') || ') n; END IF;
+  IF TG_OP <> ''INSERT'' THEN SELECT e INTO was FROM (' || entry_head || '(SELECT OLD.*)' || entry_tail || ') o; END IF;
+  IF TG_OP <> ''DELETE'' THEN SELECT e INTO becomes FROM (' || entry_head || '(SELECT NEW.*)' || entry_tail || ') n; END IF;
   INSERT INTO weft.change (lookup, gone, entries) SELECT ' || quote_literal(which) || ', x.gone, x.e FROM (VALUES (true, was), (false, becomes)) x (gone, e)
    WHERE was IS DISTINCT FROM becomes AND x.e IS NOT NULL;
   RETURN NULL;
@@ -153,7 +154,7 @@ BEGIN
  EXECUTE format('CREATE OR REPLACE FUNCTION weft.%I(source regclass, gone bool) RETURNS void', which || ':fill') || head || quote_literal(
  'BEGIN
   SET CONSTRAINTS weft.weft_undrained DEFERRED;
-  EXECUTE replace(replace(' || quote_literal(replace(chunks, '@entries@', entry)) || ', ''@rows@'', source::text), ''@gone@'', gone::text);
+  EXECUTE ' || quote_literal(note_head) || ' || gone::text || ' || quote_literal(note_from || entry_head) || ' || source::text || ' || quote_literal(entry_tail || note_tail) || ';
  END');
  EXECUTE format('REVOKE EXECUTE ON FUNCTION weft.%I(regclass, bool) FROM PUBLIC', which || ':fill');
 
@@ -212,7 +213,23 @@ BEGIN
    RETURN NEXT NULL;
   END IF;
  END');
+END $f$`
 
+// lookupMake makes the functions and triggers of a lookup.
+//
+// Statements of an ordinary table are seen as a whole, by transition tables; an
+// UPDATE then is the difference of what was and what is. A partition can be
+// written by itself, so a partitioned table has triggers for each row, which all
+// its partitions inherit. TRUNCATE goes to all shards, and so empties the lookup on
+// all of them.
+const lookupMake = `CREATE OR REPLACE FUNCTION weft.lookup_make(which name) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $f$
+DECLARE
+ l weft.lookup; rel text; rows bool;
+BEGIN
+ PERFORM weft.lookup_functions(which);
+ SELECT * INTO STRICT l FROM weft.lookup WHERE name = which;
+ rel := l.owner::regclass::text;
+ rows := (SELECT relkind = 'p' FROM pg_class WHERE oid = l.owner);
  EXECUTE (SELECT coalesce(string_agg(format('DROP TRIGGER %I ON %s', tgname, rel), '; '), 'SELECT 1') FROM pg_trigger WHERE tgrelid = l.owner AND tgname LIKE 'weft ' || replace(which, '_', '\_') || ' %');
  IF l.state IN ('declared', 'dropped') THEN
   RETURN;
@@ -228,7 +245,7 @@ BEGIN
  EXECUTE (SELECT string_agg(format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', rel, tgname), '; ') FROM pg_trigger WHERE tgrelid = l.owner AND tgname LIKE 'weft ' || replace(which, '_', '\_') || ' %');
 END $f$`
 
-const lookupDrop = `CREATE OR REPLACE FUNCTION weft.lookup_drop(which name) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog SET client_min_messages = warning AS $f$
+const lookupDrop = `CREATE OR REPLACE FUNCTION weft.lookup_drop(which name) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET client_min_messages = warning AS $f$
 BEGIN
  DELETE FROM weft.lookup WHERE name = which;
  EXECUTE format('DROP FUNCTION IF EXISTS weft.%I(), weft.%I(), weft.%I(regclass, bool), weft.%I(text, text), weft.%I(text, text), weft.%I(text), weft.%I(text) CASCADE',
@@ -239,7 +256,7 @@ END $f$`
 // lookupFollow does to a lookup what DDL makes necessary, inside its transaction, by
 // whomever that is run. What it says is weft's own: see LookupStep. Rows that have come
 // or gone with it become notes, as if somebody had written them.
-const lookupFollow = `CREATE OR REPLACE FUNCTION weft.lookup_follow(step text, proof text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $f$
+const lookupFollow = `CREATE OR REPLACE FUNCTION weft.lookup_follow(step text, proof text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $f$
 DECLARE
  secret text; s json; which name;
 BEGIN
@@ -262,7 +279,7 @@ END $f$`
 // lookupAltered follows new names of columns, and refuses types whose values
 // would hash otherwise. Triggers that somebody has disabled are enabled again: a lookup
 // that misses rows is wrong, and whoever loads data so means triggers of his own.
-const lookupAltered = `CREATE OR REPLACE FUNCTION weft.lookup_altered() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $f$
+const lookupAltered = `CREATE OR REPLACE FUNCTION weft.lookup_altered() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $f$
 DECLARE
  l record;
 BEGIN
@@ -300,7 +317,7 @@ const lookupIndex = `k.single AND i.indrelid = k.owner AND i.indisunique AND i.i
 const oldestIndex = `(SELECT min(i.indexrelid) FROM pg_index i WHERE ` + lookupIndex + `)`
 
 // lookupDropped drops the lookups of tables, columns and indexes that are gone.
-const lookupDropped = `CREATE OR REPLACE FUNCTION weft.lookup_dropped() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $f$
+const lookupDropped = `CREATE OR REPLACE FUNCTION weft.lookup_dropped() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $f$
 DECLARE
  which name;
 BEGIN

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"strings"
 
 	"weft/catalog"
@@ -193,12 +192,22 @@ func (j *lookupJob) declare() error {
 		if l.index != "" {
 			index = "coalesce(to_regclass(" + literal(quoted(catalog.Name{Schema: l.table.Schema, Name: l.index})) + ")::oid, 0)"
 		}
-		return s.run("BEGIN",
-			fmt.Sprintf(`DO $d$ BEGIN IF NOT EXISTS (SELECT FROM weft.lookup WHERE name = %[1]s) THEN
- PERFORM weft.lookup_add(%[1]s, %[2]s::regclass, %[3]s, %[4]s, %[5]s, %[6]t, %[7]s, 'declared', %[8]s, %[9]s, %[10]s);
- PERFORM weft.lookup_make(%[1]s);
-END IF; END $d$`, literal(l.name), literal(quoted(l.table)), array(l.columns), array(l.keys), array(l.types), l.unique, index, literal(l.idSQL), literal(l.bucket), literal(j.cfg.Proxy)),
-			"UPDATE weft.lookup SET job = "+literal(j.cfg.Proxy)+" WHERE name = "+literal(l.name), "COMMIT")
+		if err := s.run("BEGIN"); err != nil {
+			return err
+		}
+		there, err := s.one("SELECT name FROM weft.lookup WHERE name = " + literal(l.name))
+		if err != nil {
+			return err
+		}
+		if there == "" {
+			err = s.run(fmt.Sprintf("SELECT weft.lookup_add(%s, %s::regclass, %s, %s, %s, %t, %s, 'declared', %s, %s, %s)",
+				literal(l.name), literal(quoted(l.table)), array(l.columns), array(l.keys), array(l.types), l.unique, index, literal(l.idSQL), literal(l.bucket), literal(j.cfg.Proxy)),
+				"SELECT weft.lookup_make("+literal(l.name)+")")
+		}
+		if err != nil {
+			return err
+		}
+		return s.run("UPDATE weft.lookup SET job = "+literal(j.cfg.Proxy)+" WHERE name = "+literal(l.name), "COMMIT")
 	}
 	home := j.home()
 	for _, s := range j.shards {
@@ -210,33 +219,6 @@ END IF; END $d$`, literal(l.name), literal(quoted(l.table)), array(l.columns), a
 	}
 	return do(home)
 }
-
-// installLookups makes what a shard needs for lookups, unless it is there: making it
-// waits for transactions that have changed something, and one of them may be waiting
-// for us.
-func installLookups(s *session) error {
-	there, err := s.one("SELECT to_regprocedure('weft.lookup_version()')")
-	if err == nil && there != "" {
-		there, err = s.one("SELECT weft.lookup_version()")
-	}
-	if err != nil || there == lookupVersion {
-		return err
-	}
-	if err := s.run("BEGIN", "SELECT pg_advisory_xact_lock("+ownLock+")"); err != nil {
-		return err
-	}
-	if err := s.run(lookupObjects...); err != nil {
-		var e *pgerr.Error
-		if errors.As(err, &e) && e.Code == pgerr.InsufficientPrivilege {
-			return e.WithHint("Lookup tables need a service user (service.user in weft.yaml) that is a superuser on every shard: it makes event triggers, which follow ALTER and DROP.")
-		}
-		return err
-	}
-	return s.run("CREATE OR REPLACE FUNCTION weft.lookup_version() RETURNS text LANGUAGE sql AS "+literal("SELECT "+literal(lookupVersion)), "COMMIT")
-}
-
-// lookupVersion tells which texts a shard has been given.
-var lookupVersion = fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(strings.Join(lookupObjects, "\n"))))
 
 // announceLookup makes all proxies look at the schema anew.
 func (j *lookupJob) announceLookup() error {

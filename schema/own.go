@@ -128,7 +128,7 @@ func Install(ctx context.Context, shards Shards, shard, database, user string) (
 		return nil, err
 	}
 	if version >= len(ownSteps) { // perhaps by a newer weft, whose steps do no harm
-		return own, nil
+		return own, upgradeLookups(s)
 	}
 	if err := installOwn(s); err != nil {
 		return nil, mayNotInstall(err, database, user)
@@ -139,7 +139,7 @@ func Install(ctx context.Context, shards Shards, shard, database, user string) (
 	if version < len(ownSteps) {
 		return nil, fmt.Errorf("schema weft is at version %d after it was brought to %d", version, len(ownSteps))
 	}
-	return own, nil
+	return own, upgradeLookups(s)
 }
 
 // readOwn returns what is there; version 0 is nothing.

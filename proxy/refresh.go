@@ -1,0 +1,31 @@
+package proxy
+
+import (
+	"context"
+	"sync"
+
+	"weft/directory"
+)
+
+// refreshed are the databases of shards whose schema weft this proxy has brought to its
+// own version. A database that another version of weft made is brought up to date as
+// soon as the proxy runs, and not when somebody first needs what is new: what is old may be
+// a hole.
+type refreshed struct{ done sync.Map }
+
+// refreshOwn brings schema weft of the databases of a shard up to date, each once.
+func (s *Server) refreshOwn(ctx context.Context, snap *directory.Snapshot, shard string) {
+	for _, database := range databases(snap) {
+		key := ownKey{shard, database}
+		if _, done := s.refreshed.done.Load(key); done {
+			continue
+		}
+		if _, err := s.own(ctx, shard, database); err != nil {
+			if ctx.Err() == nil {
+				s.log.Warn("schema weft could not be brought up to date", "shard", shard, "database", database, "err", err)
+			}
+			continue
+		}
+		s.refreshed.done.Store(key, true)
+	}
+}

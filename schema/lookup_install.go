@@ -1,0 +1,89 @@
+package schema
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"weft/pgerr"
+)
+
+// lookupVersion is the number of the texts in lookupObjects. Whoever changes one of
+// them adds one: a proxy that finds a lower number on a shard replaces what is there, one that
+// finds a higher number leaves it alone. So proxies of different versions never undo
+// each other's work.
+const lookupVersion = 2
+
+// InstallLookups makes what a shard needs for lookups.
+func InstallLookups(ctx context.Context, shards Shards, shard, database, user string) error {
+	s, err := open(ctx, shards, shard, database, user, "weft install")
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	return installLookups(s)
+}
+
+// installLookups makes what a shard needs for lookups, unless it is there: making it
+// waits for transactions that have changed something, and one of them may be waiting
+// for us.
+func installLookups(s *session) error {
+	there, err := lookupVersionOf(s)
+	if err != nil || there >= lookupVersion {
+		return err
+	}
+	if err := s.run("BEGIN", "SELECT pg_advisory_xact_lock("+ownLock+")"); err != nil {
+		return err
+	}
+	// Only now, under the lock: somebody may just have done it.
+	if there, err = lookupVersionOf(s); err == nil && there < lookupVersion {
+		err = makeLookupObjects(s)
+	}
+	if err != nil {
+		var e *pgerr.Error
+		if errors.As(err, &e) && e.Code == pgerr.InsufficientPrivilege {
+			return e.WithHint("Lookup tables need a service user (service.user in weft.yaml) that is a superuser on every shard: it makes event triggers, which follow ALTER and DROP.")
+		}
+		return err
+	}
+	return s.run("COMMIT")
+}
+
+// makeLookupObjects makes them, and makes anew the functions of the lookups that are
+// there.
+func makeLookupObjects(s *session) error {
+	if err := s.run(lookupObjects...); err != nil {
+		return err
+	}
+	return s.run("SELECT weft.lookup_functions(name) FROM weft.lookup",
+		// A weft before version 2 returns a text, and replaced whatever did not have its own: it
+		// cannot replace a function that returns a number, and so leaves all of them.
+		"DROP FUNCTION IF EXISTS weft.lookup_version()",
+		"CREATE FUNCTION weft.lookup_version() RETURNS int LANGUAGE sql AS "+literal("SELECT "+strconv.Itoa(lookupVersion)))
+}
+
+// upgradeLookups is installLookups where there are lookups already.
+func upgradeLookups(s *session) error {
+	there, err := s.one("SELECT to_regclass('weft.lookup')")
+	if err != nil || there == "" {
+		return err
+	}
+	return installLookups(s)
+}
+
+// lookupVersionOf returns the version of what is there; 0 is nothing, 1 all that had
+// no number.
+func lookupVersionOf(s *session) (int, error) {
+	kind, err := s.one("SELECT prorettype::regtype FROM pg_proc WHERE oid = to_regprocedure('weft.lookup_version()')")
+	switch {
+	case err != nil || kind == "":
+		return 0, err
+	case kind != "integer":
+		return 1, nil
+	}
+	there, err := s.one("SELECT weft.lookup_version()")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(there)
+}
