@@ -18,7 +18,7 @@
 //     date (effects.go), and release gives the backend back unless a pin ties
 //     the session to it.
 //
-// Goroutines: one per client (Server.handle), one per hub that listens for
+// Goroutines: one per client (Server.handle), one per ear that listens for
 // notifications, one for the pool; for the time of a COPY FROM STDIN and of
 // writes that would block, a second one per session. Server.Close waits for
 // all of them.

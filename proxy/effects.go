@@ -162,12 +162,7 @@ func (d *effects) note(s *Session, f *parser.Facts) {
 		s.pins |= pinSequence
 	}
 	if f.Effects&parser.Notifies != 0 {
-		if before, ok := s.srv.notifiers.Load(s.conn.PID); ok && before != s.id {
-			// What another session sent through this backend must be told as
-			// its own first.
-			s.srv.hub(s.db).sync()
-		}
-		s.srv.notifiers.Store(s.conn.PID, s.id)
+		s.notifies(s.conn)
 	}
 	for _, set := range f.Settings {
 		if strings.Contains(set.Name, ".") {

@@ -50,7 +50,7 @@ type Server struct {
 	drain    atomic.Bool
 	pulse    atomic.Int64 // when this process last ran for certain, see beat
 
-	// notifiers maps a backend's PID to the session that last sent a NOTIFY
+	// notifiers maps a backend (notifier) to the session that last sent a NOTIFY
 	// through it.
 	notifiers sync.Map
 	// unable are the shards that are known to prepare no transactions, checked
@@ -119,6 +119,7 @@ func New(cfg Config) (*Server, error) {
 	s.pulse.Store(time.Now().UnixNano())
 	s.wg.Go(func() { s.beat(s.ctx) })
 	s.wg.Go(func() { s.watch(s.ctx) })
+	s.wg.Go(func() { s.followHubs(s.ctx) })
 	s.wg.Go(func() { s.recoverMoves(s.ctx) })
 	s.wg.Go(func() { s.resolveLeft(s.ctx) })
 	s.wg.Go(func() { s.watchDeadlocks(s.ctx) })

@@ -56,6 +56,7 @@ type Session struct {
 	unnamed        unnamed
 	lastBound      *statement      // what the unnamed portal was made of; nil for the unnamed statement
 	channels       map[string]bool // LISTENed to
+	notified       string          // the shard that it last notified on
 	pins           pin
 	inbox          inbox
 

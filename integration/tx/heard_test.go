@@ -1,0 +1,243 @@
+package tx
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"weft/config"
+	"weft/integration/harness"
+)
+
+// hall is a database with triggers and functions that notify, on weft and on one
+// PostgreSQL, with those who listen.
+type hall struct {
+	*world
+	plain   *stage
+	sharded *stage
+}
+
+// stage is one of the two servers: a speaker, who listens too, and others who listen.
+type stage struct {
+	speaker *pgx.Conn
+	others  []*pgx.Conn
+}
+
+// voices is what makes notifications, on both.
+const voices = `
+	create function cry() returns trigger language plpgsql as $$
+	begin
+		perform pg_notify('news', tg_op || ' ' || new.id || coalesce(' ' || new.note, ''));
+		return new;
+	end $$;
+	create trigger cry after insert or update of note on acct for each row execute function cry();
+	create function cry_command() returns trigger language plpgsql as $$
+	begin
+		if tg_op = 'DELETE' then
+			NOTIFY news, 'a row is gone';
+		end if;
+		return null;
+	end $$;
+	create trigger cry_command after delete on acct for each row execute function cry_command();
+	create function told(id bigint, word text) returns bigint language sql as $$ select pg_catalog.pg_notify('news', word); select id $$;
+	create function told_once(word text) returns text language plpgsql as $$ begin perform pg_notify('news', word); return word; end $$;
+	create function upset(id bigint, word text) returns bigint language plpgsql as $$
+	begin
+		perform pg_notify('news', 'before ' || word);
+		begin
+			perform pg_notify('news', 'undone ' || word);
+			raise exception 'no';
+		exception when others then
+			perform pg_notify('news', 'after ' || word);
+		end;
+		return id;
+	end $$;
+	create table slow (id bigint primary key, note text);
+	create function cry_late() returns trigger language plpgsql as $$ begin perform pg_notify('news', 'late ' || new.id); return null; end $$;
+	create constraint trigger cry_late after insert on slow deferrable initially deferred for each row execute function cry_late()`
+
+func newHall(t *testing.T, db string) *hall {
+	w := newWorld(t, db, 2)
+	h := &hall{world: w}
+	plain := harness.Postgres(t)
+	plain.CreateDatabase(t, db)
+	bare := plain.Connect(t, "postgres", "dbname="+db)
+	must(t, bare, `create table acct (id bigint primary key, balance bigint not null default 1000, note text, at timestamptz default now());
+		create table home (id bigint primary key, v int)`)
+	must(t, bare, fmt.Sprintf("insert into acct (id) select i from generate_series(1, %d) i", accounts))
+	must(t, bare, "insert into home select i, i from generate_series(1, 10) i")
+	first := w.conn(0)
+	for _, c := range []*pgx.Conn{bare, first} {
+		must(t, c, voices)
+	}
+	must(t, first, "select weft.shard_table('slow', 'id')")
+	h.plain = &stage{speaker: bare, others: []*pgx.Conn{plain.Connect(t, "postgres", "dbname="+db)}}
+	h.sharded = &stage{speaker: first, others: []*pgx.Conn{w.conn(0), w.conn(1)}}
+	for _, s := range []*stage{h.plain, h.sharded} {
+		for _, c := range append(slices.Clone(s.others), s.speaker) {
+			must(t, c, "listen news")
+			must(t, c, `listen "Other News"`)
+		}
+	}
+	return h
+}
+
+// heard is what a listener has heard up to a mark.
+func heard(t *testing.T, c *pgx.Conn, mark string) (out []string) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	for {
+		n, err := c.WaitForNotification(ctx)
+		if err != nil {
+			t.Fatalf("heard %q, then %v", out, err)
+		}
+		if n.Payload == mark {
+			return out
+		}
+		payload := n.Payload
+		if len(payload) > 100 {
+			payload = fmt.Sprintf("%s… of %d bytes", payload[:20], len(payload))
+		}
+		out = append(out, n.Channel+": "+payload)
+	}
+}
+
+// try runs texts on both and compares what is heard.
+func (h *hall) try(t *testing.T, texts ...string) {
+	t.Helper()
+	h.say(t, func(c *pgx.Conn) (codes []string) {
+		for _, sql := range texts {
+			codes = append(codes, code(exec(c, sql)))
+		}
+		return codes
+	})
+}
+
+var marks int
+
+func (h *hall) say(t *testing.T, speak func(c *pgx.Conn) []string) {
+	t.Helper()
+	marks++
+	mark := fmt.Sprintf("mark %d", marks)
+	want := speak(h.plain.speaker)
+	got := speak(h.sharded.speaker)
+	if !slices.Equal(want, got) {
+		t.Errorf("codes %q, want %q", got, want)
+		_, _ = h.plain.speaker.Exec(context.Background(), "rollback")
+		_, _ = h.sharded.speaker.Exec(context.Background(), "rollback")
+	}
+	time.Sleep(20 * time.Millisecond) // for the listeners of the other proxy: see docs/differences.md
+	must(t, h.plain.speaker, "select pg_notify('news', $1)", mark)
+	must(t, h.sharded.speaker, "select pg_notify('news', $1)", mark)
+	expected := heard(t, h.plain.speaker, mark)
+	for _, c := range h.plain.others {
+		if also := heard(t, c, mark); !slices.Equal(also, expected) {
+			t.Fatalf("PostgreSQL tells %q and %q", expected, also)
+		}
+	}
+	for i, c := range append(slices.Clone(h.sharded.others), h.sharded.speaker) {
+		if got := heard(t, c, mark); !slices.Equal(got, expected) {
+			t.Errorf("listener %d heard %q, want %q", i, got, expected)
+		}
+	}
+}
+
+// TestHeard: whatever notifies, on whichever shard, is heard as on one server.
+func TestHeard(t *testing.T) {
+	h := newHall(t, "heard")
+	for i := range shards {
+		k := h.keys[i][0]
+		t.Run(fmt.Sprintf("shard %d", i), func(t *testing.T) {
+			h.try(t, fmt.Sprintf("select pg_notify('news', 'C' || id) from acct where id = %d", k))
+			h.try(t, fmt.Sprintf("update acct set balance = balance where id = %d returning pg_notify('news', 'D' || id)", k))
+			h.try(t, fmt.Sprintf("update acct set note = 'x' where id = %d", k))
+			h.try(t, fmt.Sprintf("insert into acct (id) values (%d)", 1000+k))
+			h.try(t, fmt.Sprintf("insert into acct (id) values (%d) returning pg_notify('news', 'E' || id), pg_notify('Other News', 'E')", 2000+k))
+			h.try(t, fmt.Sprintf("delete from acct where id = %d", 1000+k))
+			h.try(t, fmt.Sprintf("insert into slow values (%d)", k))
+		})
+	}
+}
+
+// TestListenWithoutShard: a shard that is down ends those who listen, keeps nobody from
+// listening again, who is told, and whoever may have missed something is sent away when the
+// shard is back.
+func TestListenWithoutShard(t *testing.T) {
+	w := newWorld(t, "deaf", 1)
+	down := w.proxies[0].Shards()[1]
+	first := w.conn(0)
+	must(t, first, "listen news")
+	gone := func(c *pgx.Conn) error {
+		ctx, stop := context.WithTimeout(context.Background(), patience)
+		defer stop()
+		_, err := c.WaitForNotification(ctx)
+		return err
+	}
+	down.Kill()
+	fails(t, gone(first), "08006")
+
+	var notices []string
+	cfg, err := pgx.ParseConfig(w.proxies[0].ConnString("postgres", "dbname="+w.db))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { notices = append(notices, n.Severity+" "+n.Message) }
+	second, err := pgx.ConnectConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = second.Close(context.Background()) }()
+	must(t, second, "listen news")
+	if len(notices) != 1 || notices[0] != "WARNING notifications of shard "+harness.Snapshot(t).Shards[1].Name+" are not heard" {
+		t.Errorf("told %q", notices)
+	}
+	must(t, w.conn(0), "notify news, 'still there'")
+	if n, err := second.WaitForNotification(t.Context()); err != nil || n.Payload != "still there" {
+		t.Errorf("heard %v, %v", n, err)
+	}
+	if err := down.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, gone(second), "08006")
+	third := w.conn(0)
+	must(t, third, "listen news")
+	within(t, "the shard can be written to", func() bool { return exec(w.conn(0), take, w.keys[1][0]) == nil })
+	must(t, w.conn(0), "select pg_notify('news', 'back') from acct where id = $1", w.keys[1][0])
+	if n, err := third.WaitForNotification(t.Context()); err != nil || n.Payload != "back" {
+		t.Errorf("heard %v, %v", n, err)
+	}
+}
+
+// TestListenBeforeDeclaration: who listens since before a first table is declared hears what is notified
+// on the shards that it gets.
+func TestListenBeforeDeclaration(t *testing.T) {
+	target := harness.StartWeft(t, func(*config.Config) {})
+	target.CreateDatabase(t, "early")
+	listener, c := target.Connect(t, "postgres", "dbname=early"), target.Connect(t, "postgres", "dbname=early")
+	must(t, listener, "listen news")
+	must(t, c, "create table t (id int primary key)")
+	must(t, c, "insert into t select generate_series(1, 20)")
+	must(t, c, "select weft.shard_table('t', 'id')")
+	for i := range 20 {
+		must(t, c, "select pg_notify('news', id::text) from t where id = $1", i+1)
+		if err := func() error {
+			ctx, stop := context.WithTimeout(context.Background(), patience)
+			defer stop()
+			n, err := listener.WaitForNotification(ctx)
+			if err == nil && n.Payload != fmt.Sprint(i+1) {
+				err = fmt.Errorf("heard %q", n.Payload)
+			}
+			return err
+		}(); code(err) == "08006" {
+			t.Skip("the table was declared faster than the shards were listened to, and the listener has been told")
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
