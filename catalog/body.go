@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -23,6 +22,10 @@ type source struct {
 	mentions []Name
 	writes   []Name
 	calls    []string // names of functions
+	// operators are the names of those in its text.
+	operators []string
+
+	notifies, locks, ddl bool
 }
 
 // runners are built-in functions that run SQL, or read tables, by a text they
@@ -41,45 +44,6 @@ var reachers = []string{
 	"adminpack", "amcheck", "autoinc", "citus", "dblink", "file_fdw", "pageinspect", "pg_cron", "pg_freespacemap",
 	"pg_prewarm", "pg_surgery", "pg_visibility", "pg_walinspect", "pgrowlocks", "pgstattuple", "plproxy",
 	"postgres_fdw", "refint", "tablefunc", "timescaledb", "xml2",
-}
-
-// closeSources finds what each function may read or write: what its own body
-// names, and those of all functions named there.
-func closeSources(sources []*source, relations []*Relation) []*Function {
-	v := newVocabulary(sources, relations)
-	for _, s := range sources {
-		v.look(s)
-	}
-	functions := make([]*Function, len(sources))
-	for i, s := range sources {
-		functions[i] = s.function
-		s.function.Mentions = nil
-		mentions, writes := map[Name]bool{}, map[Name]bool{}
-		seen := map[string]bool{}
-		todo := []*source{s}
-		for len(todo) > 0 {
-			next := todo[len(todo)-1]
-			todo = todo[:len(todo)-1]
-			s.function.Opaque = s.function.Opaque || next.runs
-			s.function.Changes = s.function.Changes || next.changes()
-			for _, n := range next.mentions {
-				mentions[n] = true
-			}
-			for _, n := range next.writes {
-				writes[n] = true
-			}
-			for _, call := range next.calls {
-				if !seen[call] {
-					seen[call] = true
-					todo = append(todo, v.functions[call]...)
-				}
-			}
-		}
-		s.function.Mentions = slices.SortedFunc(maps.Keys(mentions), Name.compare)
-		s.function.Writes = slices.SortedFunc(maps.Keys(writes), Name.compare)
-		s.function.Calls = len(s.calls) > 0
-	}
-	return functions
 }
 
 // vocabulary is the names that a body may mention.
@@ -134,6 +98,10 @@ func (v *vocabulary) look(s *source) {
 	}
 	b := readBody(s.body)
 	s.runs = s.runs || b.dynamic
+	// What stands in a body that cannot be parsed may be any operator, and any
+	// command.
+	s.operators = operatorsIn(s.body)
+	s.ddl = ddlWord.MatchString(s.body)
 	seen := map[string]bool{}
 	for word := range b.words {
 		v.note(s, word, seen)
@@ -167,9 +135,14 @@ func (v *vocabulary) note(s *source, name string, seen map[string]bool) {
 	if v.functions[name] != nil {
 		s.calls = append(s.calls, name)
 	}
-	if slices.Contains(runners, name) {
-		s.runs = true
-	}
+	s.builtin(name)
+}
+
+// builtin notes what a built-in function does beyond its result.
+func (s *source) builtin(name string) {
+	s.runs = s.runs || slices.Contains(runners, name)
+	s.notifies = s.notifies || name == "pg_notify" || name == "notify"
+	s.locks = s.locks || strings.Contains(name, "advisory")
 }
 
 // nameLength is where PostgreSQL cuts names off.

@@ -86,7 +86,7 @@ func TestCloseSources(t *testing.T) {
 		fn("eleven", "sql", "", "SELECT query_to_xml($1, true, true, '')"),
 		fn("twelve", "sql", "tools", "SELECT 1 FROM orders"),
 	}
-	closeSources(sources, relations)
+	newConnection(sources, relations).finish(New(1, false, relations, nil))
 	both := []Name{{"a", "orders"}, {"b", "orders"}}
 	all := []Name{{"a", "orders"}, {"b", "my table"}, {"b", "orders"}}
 	for i, want := range []struct {

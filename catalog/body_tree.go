@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"slices"
 	"strings"
 	"sync"
 
@@ -20,6 +19,10 @@ type reading struct {
 	reads   []Name // the schema may be empty
 	writes  []Name
 	calls   []string
+	// operators are the names of those it uses.
+	operators []string
+	// notifies: it has a NOTIFY. ddl: it has commands on the schema.
+	notifies, ddl bool
 	// texts are the statements, and what is assigned to.
 	texts   []string
 	targets []string
@@ -41,13 +44,21 @@ type Body struct {
 	Names []Name
 	// Dynamic: it runs SQL that does not stand in it.
 	Dynamic bool
+	// Calls and Operators are the names of the functions and operators in it.
+	Calls, Operators []string
+	// Writes are those of Names that it writes.
+	Writes []Name
+	// Notifies: it has a NOTIFY. DDL: it has commands on the schema.
+	Notifies, DDL bool
 }
 
 // ParseBody parses a body. create is the statement that has it, for PL/pgSQL. It
 // reports false if that cannot be done.
 func ParseBody(language, create, body string) (*Body, bool) {
 	r := readTree(language, create, body)
-	return &Body{Names: r.reads, Dynamic: r.dynamic}, r.ok
+	return &Body{
+		Names: r.reads, Dynamic: r.dynamic, Calls: r.calls, Operators: r.operators, Writes: r.writes, Notifies: r.notifies, DDL: r.ddl,
+	}, r.ok
 }
 
 // readTree parses a function's body, unless it has been parsed before.
@@ -121,6 +132,7 @@ func (r *reading) sql(text string) bool {
 	}
 	r.texts = append(r.texts, text)
 	for _, s := range tree.Stmts {
+		r.ddl = r.ddl || changesSchema(s.Stmt)
 		r.node(s.Stmt)
 	}
 	return true
@@ -128,6 +140,7 @@ func (r *reading) sql(text string) bool {
 
 func (r *reading) node(n *pg_query.Node) {
 	parser.Walk(n, func(m any) bool {
+		r.operators = append(r.operators, OperatorNames(m)...)
 		switch m := m.(type) {
 		case *pg_query.InsertStmt:
 			r.writes = append(r.writes, rangeName(m.Relation))
@@ -155,6 +168,8 @@ func (r *reading) node(n *pg_query.Node) {
 			if names := stringsOf(m.Fields); len(names) > 1 {
 				r.calls = append(r.calls, names[len(names)-1])
 			}
+		case *pg_query.NotifyStmt:
+			r.notifies = true
 		case *pg_query.ExecuteStmt, *pg_query.DoStmt:
 			r.dynamic = true
 		case *pg_query.CallStmt:
@@ -212,8 +227,10 @@ func (v *vocabulary) tree(s *source, r *reading) {
 		if v.functions[call] != nil {
 			s.calls = append(s.calls, call)
 		}
-		s.runs = s.runs || slices.Contains(runners, call)
+		s.builtin(call)
 	}
+	s.operators = r.operators
+	s.notifies, s.ddl = s.notifies || r.notifies, s.ddl || r.ddl
 }
 
 // named are the relations that a name may mean, whatever the search path is.

@@ -16,6 +16,21 @@
 // Translation of two of them makes a shard's messages look as if the home shard
 // had sent them; its comment says when to call what.
 //
+// What runs without being named in a text is in the same schema. Function.Reach
+// is all that a call of a function may do to the end: relations read and
+// written, NOTIFY, advisory locks, DDL, and whether it is opaque. Relation.Runs
+// has the same of each default, generated column, check, column's type, index,
+// trigger and rule that is not pure, Relation.Policies of policies, Operators,
+// Types and Casts of the rest. Whoever asks what a statement may do takes the
+// union over the functions, operators and types it names, and over the Runs
+// and Policies of the tables that it touches:
+//
+//	for _, f := range schema.Functions("f") { notifies = notifies || f.Reach.Notifies }
+//	for _, r := range schema.Relation(n).Runs { notifies = notifies || r.Notifies }
+//
+// What stored expressions use is read from pg_depend, what bodies use is parsed
+// from their text; a word there means everything that has that name (see graph).
+//
 // Effects is another view of the same functions: which of them may change the
 // session that calls them.
 //

@@ -128,7 +128,8 @@ func (d *dump) finish() *Schema {
 			r.Owner = table.Owner
 		}
 	}
-	s := New(1, d.customEquality, d.all, closeSources(d.sources, d.all))
+	s := New(1, d.customEquality, d.all, nil)
+	newConnection(d.sources, d.all).finish(s)
 	s.Bytewise, s.Encoding = d.bytewise, d.encoding
 	return s
 }

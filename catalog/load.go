@@ -35,7 +35,9 @@ func Load(version int64, run func(sql string) ([][]string, error)) (*Schema, err
 		return nil, fmt.Errorf("load schema: %w", err)
 	}
 	l.finish()
-	s := New(version, l.customEquality, l.all, closeSources(l.sources, l.all))
+	s := New(version, l.customEquality, l.all, nil)
+	l.connect(s)
+	s.Incomplete = s.Incomplete || l.incomplete
 	s.Bytewise, s.Encoding, s.Server, s.statistics = l.bytewise, l.encoding, l.server, l.statistics
 	if l.builtins != nil {
 		s.builtins = l.builtins
@@ -52,6 +54,9 @@ type loader struct {
 	domains   []domainColumn
 	sources   []*source
 	functions map[string]*source
+
+	reaching   reachLoader
+	incomplete bool // a policy could not be read without waiting
 
 	statistics map[Name]Name
 
@@ -82,7 +87,7 @@ type domainColumn struct {
 
 // widths is how many columns each kind of row has.
 var widths = map[string]int{
-	"r": 9, "y": 8, "c": 15, "n": 4, "o": 5, "i": 11, "k": 7, "t": 6, "p": 4, "u": 5, "v": 4, "f": 14, "d": 4, "e": 2, "l": 4, "b": 3, "s": 4,
+	"r": 10, "y": 8, "c": 15, "n": 4, "o": 5, "i": 11, "k": 7, "t": 6, "p": 4, "u": 5, "v": 4, "f": 16, "g": 8, "q": 9, "d": 4, "e": 2, "l": 4, "b": 3, "s": 4,
 }
 
 func (l *loader) row(r []string) error {
@@ -133,6 +138,7 @@ func (l *loader) row(r []string) error {
 			function: &Function{Name: Name{r[2], r[3]}, Volatility: r[4][0], Kind: r[6][0], SetReturning: r[11] == "t"},
 			language: r[5], aggregate: r[6] == "a", extension: r[7], body: r[8], runs: r[9] == "t", parsed: r[10] == "t",
 		}
+		s.notifies, s.locks = r[14] == "t", r[15] == "t"
 		if s.language == "plpgsql" {
 			s.create = createText(r[6], r[12], r[13], r[8])
 		}
@@ -140,6 +146,10 @@ func (l *loader) row(r []string) error {
 		l.sources = append(l.sources, s)
 	case "d":
 		l.dependency(r)
+	case "g":
+		l.storedItem(r)
+	case "q":
+		return l.policy(r)
 	case "s":
 		if rel := l.relations[r[1]]; rel != nil {
 			l.statistics[Name{r[2], r[3]}] = rel.Name
@@ -190,7 +200,7 @@ func (l *loader) relation(r []string) error {
 	}
 	rel := &Relation{
 		Name: Name{r[2], r[3]}, OID: uint32(oid), Kind: RelationKind(r[4][0]),
-		Owner: r[5], RowSecurity: r[6] == "t", SecurityBarrier: r[7] == "t", SecurityInvoker: r[8] == "t",
+		Owner: r[5], RowSecurity: r[6] == "t", SecurityBarrier: r[7] == "t", SecurityInvoker: r[8] == "t", ForceSecurity: r[9] == "t",
 	}
 	l.all = append(l.all, rel)
 	if !rel.System() {
@@ -340,20 +350,6 @@ func (l *loader) parent(r []string) {
 	parent.Children = append(parent.Children, child)
 	if child.Parent == nil {
 		child.Parent, child.Inherited = parent, r[3] != "t"
-	}
-}
-
-func (l *loader) dependency(r []string) {
-	s := l.functions[r[1]]
-	if s == nil {
-		return
-	}
-	if r[2] != "t" {
-		if f := l.functions[r[3]]; f != nil {
-			s.calls = append(s.calls, f.function.Name.Name)
-		}
-	} else if rel := l.relations[r[3]]; rel != nil {
-		s.mentions = append(s.mentions, rel.Name)
 	}
 }
 

@@ -29,7 +29,7 @@ var query = strings.Join([]string{
 
 	// A relation.
 	`SELECT 'r', c.oid, n.nspname, c.relname, c.relkind, pg_catalog.pg_get_userbyid(c.relowner), c.relrowsecurity,
- ` + viewOption("security_barrier") + `, ` + viewOption("security_invoker") + `
+ ` + viewOption("security_barrier") + `, ` + viewOption("security_invoker") + `, c.relforcerowsecurity
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE ` + userSchema + ` AND c.relkind <> 't'
  OR n.nspname IN ('pg_catalog', 'information_schema') AND c.relkind IN ('r', 'v')`,
@@ -113,7 +113,8 @@ WHERE c.relkind IN ('v', 'm')`,
  CASE WHEN l.lanname = 'plpgsql' THEN (SELECT pg_catalog.string_agg(pg_catalog.concat_ws(' ', CASE p.proargmodes[a.i] WHEN 'o' THEN 'OUT' WHEN 't' THEN 'OUT' WHEN 'b' THEN 'INOUT' WHEN 'v' THEN 'VARIADIC' ELSE 'IN' END,
   pg_catalog.quote_ident(nullif(p.proargnames[a.i], '')), pg_catalog.format_type(a.t, NULL)), ', ' ORDER BY a.i)
   FROM pg_catalog.unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) WITH ORDINALITY a(t, i)) END,
- CASE WHEN p.proretset THEN 'SETOF ' ELSE '' END || pg_catalog.format_type(p.prorettype, NULL)
+ CASE WHEN p.proretset THEN 'SETOF ' ELSE '' END || pg_catalog.format_type(p.prorettype, NULL),
+ coalesce(p.prosqlbody::text ~ ` + notifyTree + `, false), coalesce(p.prosqlbody::text ~ ` + calledTree("p.proname ~ 'advisory'") + `, false)
 FROM pg_catalog.pg_proc p
 JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
 JOIN pg_catalog.pg_language l ON l.oid = p.prolang
@@ -122,10 +123,17 @@ LEFT JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid
 WHERE p.oid >= 16384
 AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend i WHERE i.classid = 1255 AND i.objid = p.oid AND i.refclassid = 1247 AND i.deptype = 'i')`,
 
-	// What a function's parsed body names: relations, functions.
-	`SELECT DISTINCT 'd', d.objid, d.refclassid = 1259, d.refobjid
+	// What a function's parsed body and its arguments name: relations, functions,
+	// types, operators.
+	`SELECT DISTINCT 'd', d.objid, d.refclassid, d.refobjid
 FROM pg_catalog.pg_depend d
-WHERE d.classid = 1255 AND d.objid >= 16384 AND d.refobjid >= 16384 AND d.refclassid IN (1255, 1259)`,
+WHERE d.classid = 1255 AND d.objid >= 16384 AND d.refobjid >= 16384 AND d.refclassid IN (1255, 1259, 1247, 2617)`,
+
+	// All else that runs, and what it uses.
+	storedQuery,
+
+	// A policy.
+	policyQuery,
 
 	// Whether somebody redefined equality.
 	`SELECT 'e', EXISTS (SELECT FROM pg_catalog.pg_operator o WHERE o.oid >= 16384 AND o.oprname = '=' AND o.oprleft < 16384 AND o.oprright < 16384)`,

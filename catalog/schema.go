@@ -29,6 +29,10 @@ type Schema struct {
 	functions  map[string][]*Function // by name without schema
 	builtins   map[string]Traits
 	lookedUp   []*Relation
+	// operators and reaching are the operators and types that are not pure.
+	operators, reaching map[string][]*Named
+	casts               []*Cast
+	events              []*Named
 }
 
 // Name is a schema-qualified name.
@@ -90,8 +94,11 @@ type Relation struct {
 	// RuleTables are the other relations that these rules name, RuleFunctions the
 	// users' functions that they call.
 	RuleTables, RuleFunctions []Name
-	// RowSecurity: policies apply.
-	RowSecurity bool
+	// Runs are what runs when rows are stored, but for what is pure.
+	Runs []Run
+	// RowSecurity: policies apply, to the owner if ForceSecurity.
+	RowSecurity, ForceSecurity bool
+	Policies                   []Policy
 	// SecurityBarrier and SecurityInvoker are a view's options.
 	SecurityBarrier, SecurityInvoker bool
 }
@@ -185,9 +192,9 @@ type Function struct {
 	// SetReturning: it returns rows.
 	SetReturning bool
 	// Mentions are the relations that its body names, and the bodies of the
-	// functions it calls: what it may read or write. In a body that cannot be
-	// parsed every word may be a name. What views, triggers and operators do
-	// behind those names is not in it.
+	// functions it calls, be it by an operator or a type: what it may read or write.
+	// In a body that cannot be parsed every word may be a name. What views, policies
+	// and triggers do behind those names is not in it, but in Reach.
 	Mentions []Name
 	// Writes are those of them that it is known to write.
 	Writes []Name
@@ -203,6 +210,8 @@ type Function struct {
 	// SQL). C functions of extensions are taken for harmless, but for those
 	// extensions that are known to run SQL.
 	Opaque bool
+	// Reach is all that happens when it runs, to the end.
+	Reach Reach
 }
 
 // Relation returns the relation of that very name, or nil.

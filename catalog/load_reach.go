@@ -1,0 +1,142 @@
+package catalog
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// reachLoader keeps what was read of things that run, until all of them are
+// there. All keys are OIDs as text.
+type reachLoader struct {
+	edges    []storedEdge
+	policies []*loadedPolicy
+	depends  []functionEdge
+}
+
+// storedEdge is a row of storedQuery.
+type storedEdge struct{ kind, subject, item, name, class, uses, flags string }
+
+// functionEdge is what a function's parsed body or arguments use.
+type functionEdge struct{ function, class, uses string }
+
+// loadedPolicy is a policy, and the table that it is of.
+type loadedPolicy struct {
+	oid    string
+	table  *Relation
+	policy Policy
+}
+
+// Classes of objects in pg_depend.
+const (
+	classFunction = "1255"
+	classRelation = "1259"
+	classType     = "1247"
+	classOperator = "2617"
+)
+
+func (l *loader) storedItem(r []string) {
+	l.reaching.edges = append(l.reaching.edges, storedEdge{r[1], r[2], r[3], r[4], r[5], r[6], r[7]})
+}
+
+func (l *loader) dependency(r []string) {
+	l.reaching.depends = append(l.reaching.depends, functionEdge{r[1], r[2], r[3]})
+}
+
+func (l *loader) policy(r []string) error {
+	if r[4] == "" {
+		return fmt.Errorf("a policy for no command")
+	}
+	p := &loadedPolicy{oid: r[1], table: l.relations[r[2]], policy: Policy{Name: r[3], Command: r[4][0]}}
+	if r[5] != "" {
+		p.policy.Roles = strings.Split(r[5], "\x01")
+	}
+	for _, text := range r[7:9] {
+		if text != "" {
+			p.policy.Expressions = append(p.policy.Expressions, text)
+		}
+	}
+	l.incomplete = l.incomplete || r[6] == "t"
+	l.reaching.policies = append(l.reaching.policies, p)
+	return nil
+}
+
+// connect makes a graph of all that runs, and tells the schema what each thing
+// reaches.
+func (l *loader) connect(s *Schema) {
+	c := newConnection(l.sources, l.all)
+	types, operators := map[string]*vertex{}, map[string]*vertex{}
+	vertexOf := func(m map[string]*vertex, oid string) *vertex {
+		if m[oid] == nil {
+			m[oid] = &vertex{}
+		}
+		return m[oid]
+	}
+	use := func(v *vertex, class, oid string) {
+		switch class {
+		case classFunction:
+			if f := l.functions[oid]; f != nil && f.function.Schema != "weft" {
+				v.next = append(v.next, c.functions[f])
+			}
+		case classType:
+			v.next = append(v.next, vertexOf(types, oid))
+		case classOperator:
+			v.next = append(v.next, vertexOf(operators, oid))
+		case classRelation:
+			if rel := l.relations[oid]; rel != nil {
+				v.reads = append(v.reads, rel.Name)
+			}
+		}
+	}
+	for _, d := range l.reaching.depends {
+		if f := l.functions[d.function]; f != nil {
+			v := c.functions[f]
+			if f.parsed || f.aggregate || d.class == classType {
+				use(v, d.class, d.uses)
+			}
+			f.calls = append(f.calls, calledName(l.functions[d.uses], d.class)...)
+		}
+	}
+	items := map[string]*vertex{}
+	for _, e := range l.reaching.edges {
+		v := items[e.kind+e.item]
+		if v == nil {
+			v = c.item(e, l.relations[e.subject], func() *vertex {
+				if e.kind == "T" {
+					return vertexOf(types, e.subject)
+				}
+				return vertexOf(operators, e.subject)
+			})
+			items[e.kind+e.item] = v
+		}
+		v.notifies = v.notifies || strings.Contains(e.flags, "n")
+		v.locks = v.locks || strings.Contains(e.flags, "l")
+		v.opaque = v.opaque || strings.Contains(e.flags, "o")
+		if rel := l.relations[e.uses]; e.class == classRelation && (e.kind == "d" || e.kind == "T") && rel != nil && rel.Kind == Sequence {
+			continue // what a column draws is in its Sequence
+		}
+		use(v, e.class, e.uses)
+		if e.kind == "r" && e.class == classRelation {
+			v.unsure = true // which of the relations it writes is not told
+		}
+	}
+	for _, p := range l.reaching.policies {
+		if v := items["p"+p.oid]; v != nil && p.table != nil {
+			c.policy(p.table, &p.policy, v)
+		}
+	}
+	c.finish(s)
+}
+
+// calledName is the name of a function that another uses.
+func calledName(f *source, class string) []string {
+	if f == nil || class != classFunction {
+		return nil
+	}
+	return []string{f.function.Name.Name}
+}
+
+// sortNamed puts a list in the order of names.
+func sortNamed(list []*Named) {
+	slices.SortFunc(list, func(a, b *Named) int { return a.Name.compare(b.Name) })
+}

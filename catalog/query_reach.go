@@ -1,0 +1,60 @@
+package catalog
+
+import "strings"
+
+// What expressions stored in the schema use is told by pg_depend, exactly. Only
+// built-in functions are not in there: those that matter here are looked for in the
+// stored trees.
+
+// storedQuery asks for everything stored that runs, with what it uses: kind,
+// subject, item, its name, and class and OID of what it uses, if anything.
+var storedQuery = `WITH item AS (
+ SELECT CASE WHEN a.attgenerated = '' THEN 'd' ELSE 'g' END AS kind, 2604::oid AS class, d.oid, d.adrelid AS subject, a.attname::text AS name, d.adbin::text AS tree
+  FROM pg_catalog.pg_attrdef d JOIN pg_catalog.pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+ UNION ALL SELECT CASE WHEN k.contypid <> 0 THEN 'T' WHEN k.contype = 'x' THEN 'x' ELSE 'c' END, 2606, k.oid,
+  CASE WHEN k.contypid <> 0 THEN k.contypid ELSE k.conrelid END, k.conname::text, k.conbin::text
+  FROM pg_catalog.pg_constraint k WHERE k.contype IN ('c', 'x') AND k.oid >= 16384
+ UNION ALL SELECT 'p', 3256, p.oid, p.polrelid, p.polname::text, pg_catalog.concat(p.polqual::text, p.polwithcheck::text) FROM pg_catalog.pg_policy p
+ UNION ALL SELECT CASE WHEN w.rulename = '_RETURN' THEN 'v' ELSE 'r' END, 2618, w.oid, w.ev_class, w.rulename::text, pg_catalog.concat(w.ev_qual::text, w.ev_action::text)
+  FROM pg_catalog.pg_rewrite w JOIN pg_catalog.pg_class c ON c.oid = w.ev_class AND c.relkind <> 'm' WHERE w.oid >= 16384
+ UNION ALL SELECT 't', 2620, t.oid, t.tgrelid, t.tgname::text, t.tgqual::text FROM pg_catalog.pg_trigger t WHERE NOT t.tgisinternal
+ UNION ALL SELECT 'x', 1259, i.indexrelid, i.indrelid, c.relname::text, pg_catalog.concat(i.indexprs::text, i.indpred::text)
+  FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid WHERE i.indexrelid >= 16384 AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)
+ UNION ALL SELECT 'x', 1259, t.partrelid, t.partrelid, 'partition key', t.partexprs::text FROM pg_catalog.pg_partitioned_table t WHERE t.partexprs IS NOT NULL
+ UNION ALL SELECT 'O', 2617, o.oid, o.oid, o.oprname::text, NULL FROM pg_catalog.pg_operator o WHERE o.oid >= 16384
+ UNION ALL SELECT 'T', 1247, t.oid, t.oid, t.typname::text, t.typdefaultbin::text FROM pg_catalog.pg_type t WHERE t.oid >= 16384 AND t.typtype IN ('d', 'r', 'm'))
+SELECT DISTINCT 'g', i.kind, i.subject, i.oid::text, i.name, d.refclassid, d.refobjid,
+ CASE WHEN i.tree ~ ` + notifyTree + ` THEN 'n' ELSE '' END || CASE WHEN i.tree ~ ` + calledTree("p.proname ~ 'advisory'") + ` THEN 'l' ELSE '' END ||
+ CASE WHEN i.tree ~ ` + calledTree("p.proname IN ('"+strings.Join(runners, "', '")+"')") + ` THEN 'o' ELSE '' END
+FROM item i LEFT JOIN pg_catalog.pg_depend d ON d.classid = i.class AND d.objid = i.oid AND d.refobjid >= 16384 AND d.deptype = 'n'
+ AND d.refclassid IN (1255, 1259, 1247, 2617) AND (d.refclassid <> 1259 OR i.kind <> 'x' AND (d.refobjid <> i.subject OR i.kind = 'p' AND d.refobjsubid = 0))
+UNION ALL SELECT DISTINCT 'g', k.kind, CASE k.kind WHEN 'T' THEN c.reltype ELSE c.oid END, CASE k.kind WHEN 'T' THEN c.reltype::text ELSE pg_catalog.concat(c.oid, '.', d.objsubid) END,
+ CASE k.kind WHEN 'T' THEN c.relname::text ELSE a.attname::text END, d.refclassid, d.refobjid, ''
+ FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_class c ON c.oid = d.objid AND c.reltype <> 0 JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.objsubid
+ CROSS JOIN (VALUES ('T'), ('y')) k(kind)
+ WHERE d.classid = 1259 AND d.objsubid > 0 AND d.refclassid = 1247 AND d.refobjid >= 16384
+UNION ALL SELECT 'g', 'T', t.oid, t.oid::text, t.typname::text, 1247, t.typelem, '' FROM pg_catalog.pg_type t WHERE t.typelem >= 16384 AND t.oid >= 16384
+UNION ALL SELECT 'g', 'C', x.oid, x.oid::text, pg_catalog.concat('the cast from ', pg_catalog.format_type(x.castsource, NULL), ' to ', pg_catalog.format_type(x.casttarget, NULL)), 1255, x.castfunc, ''
+ FROM pg_catalog.pg_cast x WHERE x.castfunc >= 16384
+UNION ALL SELECT 'g', 'C', x.oid, x.oid::text, 'operator family ' || f.opfname, 1255, x.amproc::oid, ''
+ FROM pg_catalog.pg_amproc x JOIN pg_catalog.pg_opfamily f ON f.oid = x.amprocfamily WHERE x.amproc::oid >= 16384
+UNION ALL SELECT 'g', 'E', x.oid, x.oid::text, x.evtname::text, 1255, x.evtfoid, '' FROM pg_catalog.pg_event_trigger x WHERE x.evtenabled <> 'D'`
+
+// policyQuery asks for policies. Their text is needed only where they read other
+// tables.
+var policyQuery = busy + `SELECT 'q', p.oid, p.polrelid, p.polname, p.polcmd,
+ CASE WHEN NOT 0 = ANY (p.polroles) THEN (SELECT pg_catalog.string_agg(r.rolname, pg_catalog.chr(1)) FROM pg_catalog.pg_roles r WHERE r.oid = ANY (p.polroles)) END, b.bad,
+ CASE WHEN b.reads AND NOT b.bad THEN pg_catalog.pg_get_expr(p.polqual, p.polrelid) END,
+ CASE WHEN b.reads AND NOT b.bad THEN pg_catalog.pg_get_expr(p.polwithcheck, p.polrelid) END
+FROM pg_catalog.pg_policy p
+CROSS JOIN LATERAL (SELECT coalesce(bool_or(d.refobjid <> p.polrelid OR d.refobjsubid = 0), false) AS reads, coalesce(bool_or(d.refobjid IN (SELECT busy.oid FROM busy)), false) AS bad
+ FROM pg_catalog.pg_depend d WHERE d.classid = 3256 AND d.objid = p.oid AND d.refclassid = 1259 AND d.deptype = 'n' OFFSET 0) b`
+
+// notifyTree matches the tree of something that calls pg_notify or NOTIFY.
+const notifyTree = `':funcid 3036 |\{NOTIFY'`
+
+// calledTree matches trees that call one of the built-in functions for which a
+// condition holds.
+func calledTree(condition string) string {
+	return `(SELECT ':funcid (' || pg_catalog.string_agg(p.oid::text, '|') || ') ' FROM pg_catalog.pg_proc p WHERE p.oid < 16384 AND ` + condition + `)`
+}
