@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"weft/plan"
+	"weft/vindex"
 )
 
 // Execution is a plan with the values of one execution.
@@ -25,6 +26,13 @@ type Execution struct {
 	// Shards are the names of all shards, Home the one of the home shard.
 	Shards []string
 	Home   string
+	// Reduces reports whether a piece waits for keys of another one, and Reduced
+	// returns its text with the condition on these. Nil if nobody knows.
+	Reduces func(piece int) bool
+	Reduced func(piece int, sql string) string
+	// Unsure reports whether a lookup could not tell where rows are. Nil if none was
+	// asked.
+	Unsure func(*plan.LookupKey) bool
 	// Visits are the pieces that each shard runs; nil if that is not known.
 	Visits [][]int
 }
@@ -49,7 +57,7 @@ func New(x *Execution) *Report {
 	}
 	for i, pieces := range x.Visits {
 		if len(pieces) > 0 {
-			n.Shards = append(n.Shards, Shard{Type: "Weft Shard", Name: x.Shards[i], Pieces: numbers(pieces)})
+			n.Shards = append(n.Shards, Shard{Type: shardType, Name: x.Shards[i], Pieces: numbers(pieces)})
 		}
 	}
 	return &Report{Plan: n}
@@ -77,6 +85,12 @@ func (x *Execution) visited() int {
 func (x *Execution) piece(i int) Piece {
 	p := &x.Gather.Pieces[i]
 	out := Piece{Number: i + 1, Name: p.Name, SQL: x.sql(p.Text)}
+	if p.Reduce != nil && (x.Reduces == nil || x.Reduces(i)) {
+		out.Keys = x.keys(p.Reduce)
+	}
+	if x.Reduced != nil {
+		out.SQL = x.Reduced(i, out.SQL)
+	}
 	for shard, pieces := range x.Visits {
 		if slices.Contains(pieces, i) {
 			out.Shards = append(out.Shards, x.Shards[shard])
@@ -93,6 +107,14 @@ func (x *Execution) piece(i int) Piece {
 		}
 	}
 	return out
+}
+
+// keys says where the keys come from that a piece waits for.
+func (x *Execution) keys(r *plan.Reduction) string {
+	if x.Known == nil {
+		return fmt.Sprintf("rows whose column %d is among column %d of piece %d, if the query is run so", r.Column+1, r.FromColumn+1, r.From+1)
+	}
+	return fmt.Sprintf("$%d is %s of piece %d, which is read before", len(x.Known.Params)+1, x.Known.Pieces[r.From][r.FromColumn].Name, r.From+1)
 }
 
 // sql fills the holes of a text for people to read.
@@ -182,22 +204,64 @@ func (x *Execution) column(i int) string {
 	return name
 }
 
-// condition says what is known of the key of a sharded table.
+// condition says by what the shards of a sharded table were chosen.
 func (x *Execution) condition(in *plan.Instance) string {
-	var parts []string
-	for i, sets := range in.Keys {
-		name := "key " + strconv.Itoa(i+1)
-		if in.Table != nil && in.Table.Vindex != nil && i < len(in.Table.Vindex.Columns()) {
-			name = in.Table.Vindex.Columns()[i].Name
+	if l := in.Lookup; l != nil {
+		by := strings.Join(x.sets(l.Keys, l.Vindex), ", ") + " by lookup " + l.Name
+		if x.Unsure == nil || !x.Unsure(l) {
+			return in.Name + ": " + by
 		}
-		for _, s := range sets {
-			parts = append(parts, name+" "+x.set(s))
+		return in.Name + ": " + by + ", which cannot tell; " + x.keyCondition(in)
+	}
+	return in.Name + ": " + x.keyCondition(in)
+}
+
+// keyCondition says what is known of the key itself.
+func (x *Execution) keyCondition(in *plan.Instance) string {
+	var vx vindex.Vindex
+	if in.Table != nil {
+		vx = in.Table.Vindex
+	}
+	parts := x.sets(in.Keys, vx)
+	open := !slices.ContainsFunc(in.Keys, func(sets []plan.Set) bool { return len(sets) > 0 })
+	switch {
+	case len(in.IDs) > 0 && open:
+		parts = parts[:0]
+		for _, s := range in.IDs {
+			parts = append(parts, "routed id "+x.set(s))
 		}
-		if len(sets) == 0 {
-			parts = append(parts, "no condition on "+name)
+	case len(in.Bounds) > 0:
+		parts = parts[:0]
+		for _, b := range in.Bounds {
+			op := " <= "
+			if b.Low {
+				op = " >= "
+			}
+			parts = append(parts, keyName(vx, 0)+op+x.source(b.Source))
 		}
 	}
-	return in.Name + ": " + strings.Join(parts, ", ")
+	return strings.Join(parts, ", ")
+}
+
+// sets says what is known of each column of a vindex.
+func (x *Execution) sets(keys [][]plan.Set, vx vindex.Vindex) []string {
+	var parts []string
+	for i, sets := range keys {
+		for _, s := range sets {
+			parts = append(parts, keyName(vx, i)+" "+x.set(s))
+		}
+		if len(sets) == 0 {
+			parts = append(parts, "no condition on "+keyName(vx, i))
+		}
+	}
+	return parts
+}
+
+func keyName(vx vindex.Vindex, i int) string {
+	if vx != nil && i < len(vx.Columns()) {
+		return vx.Columns()[i].Name
+	}
+	return "key " + strconv.Itoa(i+1)
 }
 
 // set prints a set as a condition.

@@ -65,14 +65,30 @@ type Node struct {
 	Shards []Shard `json:"Plans,omitempty"`
 }
 
+// Shard returns the part of a shard. One that nobody expected is added.
+func (n *Node) Shard(name string) *Shard {
+	for i := range n.Shards {
+		if n.Shards[i].Name == name {
+			return &n.Shards[i]
+		}
+	}
+	n.Shards = append(n.Shards, Shard{Type: shardType, Name: name, Pieces: []int{}})
+	return &n.Shards[len(n.Shards)-1]
+}
+
+// shardType is the node type of a shard's part.
+const shardType = "Weft Shard"
+
 // Piece is a query that runs inside shards.
 type Piece struct {
 	Number int      `json:"Piece"`
 	Name   string   `json:"Name,omitempty"`
 	Shards []string `json:"Shards,omitempty"`
 	Why    []string `json:"Why,omitempty"` // it visits these
-	SQL    string   `json:"SQL"`
-	Moved  *Moved   `json:"Moved,omitempty"`
+	// Keys tells where the keys come from that it is asked for, if it waits for some.
+	Keys  string `json:"Keys,omitempty"`
+	SQL   string `json:"SQL"`
+	Moved *Moved `json:"Moved,omitempty"`
 }
 
 // Shard is one shard's part.

@@ -101,6 +101,9 @@ func (n *Node) write(w *writer) {
 
 func (p *Piece) write(w *writer) {
 	w.line(2, "Piece %d: %s", p.Number, p.SQL)
+	if p.Keys != "" {
+		w.line(4, "Keys: %s", p.Keys)
+	}
 	if len(p.Shards) > 0 {
 		w.line(4, "Shards: %s", strings.Join(p.Shards, ", "))
 	}

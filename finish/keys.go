@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"weft/pgerr"
+	"weft/plan"
 )
 
 // maxKeys is how many values another piece is reduced to at most. More of them
@@ -17,7 +18,7 @@ const maxKeys = 10000
 func (in *Inputs) Keys(piece, column int) (value []byte, typ uint32, ok bool) {
 	p := &in.inputs[piece]
 	c := &p.shape.Columns[column]
-	if p.byRow || p.rows > maxKeys || c.Type >= firstAssigned || Carry(c) != Element {
+	if p.byRow || p.rows > maxKeys || !Reducible(c) {
 		return nil, 0, false
 	}
 	seen := make(map[string]bool, p.rows)
@@ -39,6 +40,9 @@ func (in *Inputs) Keys(piece, column int) (value []byte, typ uint32, ok bool) {
 	}
 	return a.append(nil, c.Type, n), c.Array, true
 }
+
+// Reducible reports whether the values of a column can be keys.
+func Reducible(c *plan.Column) bool { return c.Type < firstAssigned && Carry(c) == Element }
 
 // AppendParameters appends that part of a Bind which has the parameters, as
 // AppendBind does, with binary values of our own behind the client's. Each has
@@ -63,11 +67,22 @@ func AppendParameters(dst, client []byte, own ...[]byte) ([]byte, error) {
 // Reduced appends the statement of a piece for the rows of which a column is
 // among the elements of a parameter.
 func Reduced(dst, piece []byte, columns, column, param int) []byte {
+	dst = appendReduced(dst, piece, columns, column)
+	return append(appendParams(dst, "", param, 1, ""), ')')
+}
+
+// ReducedUnseen is Reduced for elements of a type that are not known yet.
+func ReducedUnseen(dst, piece []byte, columns, column int, typ string) []byte {
+	dst = appendReduced(dst, piece, columns, column)
+	return append(dst, "(SELECT NULL::"+typ+"[])::"+typ+"[])"...)
+}
+
+func appendReduced(dst, piece []byte, columns, column int) []byte {
 	dst = append(dst, "SELECT * FROM ("...)
 	dst = append(dst, piece...)
 	dst = append(dst, ") p("...)
 	dst = appendNames(dst, 1, columns)
 	dst = append(dst, ") WHERE "...)
 	dst = appendNames(dst, column+1, 1)
-	return append(appendParams(append(dst, " = ANY ("...), "", param, 1, ""), ')')
+	return append(dst, " = ANY ("...)
 }

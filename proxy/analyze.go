@@ -38,7 +38,9 @@ func (s *Session) analyze(x *gathering, report *explain.Report, began, prepared 
 		}
 		steps.Finish = explain.Since(collected, time.Now())
 	}
-	note(legs, top, x.explain.Timing)
+	x.explain.analyzed = true
+	top.Pieces = s.reportOf(x).Plan.Pieces // by now it is known what each was sent
+	s.note(legs, top, x.explain.Timing)
 	if x.explain.Timing {
 		top.Steps = steps
 	}
@@ -46,13 +48,13 @@ func (s *Session) analyze(x *gathering, report *explain.Report, began, prepared 
 }
 
 // note writes down what the shards have sent.
-func note(legs []*leg, top *explain.Node, timing bool) {
+func (s *Session) note(legs []*leg, top *explain.Node, timing bool) {
 	top.Moved = &explain.Moved{}
 	for i := range top.Pieces {
 		top.Pieces[i].Moved = &explain.Moved{}
 	}
-	for i, l := range legs {
-		shard := &top.Shards[i]
+	for _, l := range legs {
+		shard := top.Shard(s.snap.Shards[l.shard].Name)
 		shard.Moved = &explain.Moved{}
 		for j, c := range l.counts {
 			shard.Moved.Add(c)

@@ -33,6 +33,10 @@ type explaining struct {
 	// prefix stands before what is sent, if it is to be explained.
 	prefix string
 
+	analyzed bool // the query has been run
+	// unsure are the lookups that could not tell where rows are.
+	unsure map[*plan.LookupKey]bool
+
 	rows []string // the answer
 	next int      // the first of them that the client has not got
 	ran  bool
@@ -184,7 +188,7 @@ func (e *explaining) column() plan.Column {
 // explain makes the answer.
 func (s *Session) explain(r *router, x *gathering) error {
 	e := x.explain
-	e.rows, e.next, e.prefix = nil, 0, ""
+	e.rows, e.next, e.prefix, e.analyzed = nil, 0, "", false
 	began := time.Now()
 	if x.write != nil {
 		report, err := s.explainWrite(r, x)
@@ -280,8 +284,9 @@ func (s *Session) checkOptions(x *gathering) error {
 // reportOf is what can be said before anything is run.
 func (s *Session) reportOf(x *gathering) *explain.Report {
 	ex := &explain.Execution{
-		Gather: x.g, Known: x.d, Native: x.native != nil, Now: x.now, Home: s.snap.Home, Visits: x.visits,
+		Gather: x.g, Known: x.d, Native: x.native != nil, Now: x.now, Home: s.snap.Home, Visits: x.allVisits(),
 		Literal: func(i int) string { return string(x.text[x.literals[i].Start:x.literals[i].End]) },
+		Reduces: x.reduces, Reduced: x.reducedSQL, Unsure: x.unsure,
 	}
 	for i := range s.snap.Shards {
 		ex.Shards = append(ex.Shards, s.snap.Shards[i].Name)
@@ -293,6 +298,30 @@ func (s *Session) reportOf(x *gathering) *explain.Report {
 		ex.Notes = append(ex.Notes, "the types of its columns forbid larger pieces")
 	}
 	return explain.New(ex)
+}
+
+// noteLookups keeps which lookups could not tell where rows are.
+func (e *explaining) noteLookups(found map[*plan.LookupKey]*executor.Found) {
+	e.unsure = map[*plan.LookupKey]bool{}
+	for key, f := range found {
+		e.unsure[key] = f.Unsure
+	}
+}
+
+// unsure reports whether a lookup could not tell where rows are.
+func (x *gathering) unsure(key *plan.LookupKey) bool { return x.explain.unsure[key] }
+
+// allVisits are the pieces by shard, of both rounds.
+func (x *gathering) allVisits() [][]int {
+	out := make([][]int, len(x.visits))
+	for shard := range x.visits {
+		out[shard] = slices.Clone(x.visits[shard])
+		if x.later != nil {
+			out[shard] = append(out[shard], x.later[shard]...)
+			slices.Sort(out[shard])
+		}
+	}
+	return out
 }
 
 // whyNotNative says why nativeFor has found no way.
@@ -320,8 +349,8 @@ func (s *Session) askShards(x *gathering, report *explain.Report) error {
 	if ended != nil {
 		return ended
 	}
-	for i := range answers {
-		if err := report.Plan.Shards[i].Answer(answers[i], x.explain.JSON()); err != nil {
+	for i, l := range x.legs {
+		if err := report.Plan.Shard(s.snap.Shards[l.shard].Name).Answer(answers[i], x.explain.JSON()); err != nil {
 			return err
 		}
 	}

@@ -37,12 +37,12 @@ type gathering struct {
 	formats []byte
 
 	visits [][]int // pieces by shard
-	later  [][]int // those of the second round, if there is one
 	legs   []*leg
 	within bool // it is what a writing statement reads
 	now    string
 	native *nativePlan
-	began  time.Time
+	reduction
+	began time.Time
 	in     *finish.Inputs
 	stage  *finish.Stage
 	stager *pool.Conn // where that is
@@ -309,6 +309,9 @@ func (s *Session) visit(r *router, x *gathering) error {
 		}
 		if err := s.lookUp(r, x.plan, all); err != nil {
 			return err
+		}
+		if x.explain != nil {
+			x.explain.noteLookups(r.args.Found)
 		}
 	}
 	for i := range x.g.Pieces {

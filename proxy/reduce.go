@@ -15,15 +15,32 @@ import (
 // keepSnapshot opens a transaction in which two statements see the same.
 const keepSnapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
+// reduction is what one execution knows of the pieces that wait for keys.
+type reduction struct {
+	// later are the pieces of the second round by shard. Nil if all are asked at once.
+	later [][]int
+	// expected: a run of the query would have a second round.
+	expected bool
+	// sent are the keys that pieces were sent with, by piece, for an EXPLAIN ANALYZE
+	// to tell.
+	sent map[int]keySet
+}
+
+// keySet is a parameter with the keys of another piece.
+type keySet struct {
+	value []byte
+	typ   uint32
+}
+
 // secondRound takes the pieces out of the first round that wait for keys.
 func (s *Session) secondRound(x *gathering) {
-	if x.native != nil || s.pins != 0 || x.prefix() != "" || s.block.open && s.isolation() != "repeatable read" {
+	x.later = nil
+	x.expected = x.native == nil && s.pins == 0 && (!s.block.open || s.isolation() == "repeatable read") &&
+		slices.ContainsFunc(x.g.Pieces, func(p plan.Piece) bool { return p.Reduce != nil })
+	if !x.expected || x.prefix() != "" {
 		return
 	}
 	waits := func(i int) bool { return x.g.Pieces[i].Reduce != nil }
-	if !slices.ContainsFunc(x.g.Pieces, func(p plan.Piece) bool { return p.Reduce != nil }) {
-		return
-	}
 	x.later = make([][]int, len(x.visits))
 	for shard, pieces := range x.visits {
 		for _, i := range pieces {
@@ -58,13 +75,72 @@ func (s *Session) askLater(x *gathering) error {
 // beyond the client's, and their types.
 func (x *gathering) reduced(i int, text []byte, own *[][]byte, types *[]uint32) []byte {
 	r := x.g.Pieces[i].Reduce
-	if r == nil || x.in == nil || x.stage != nil || x.later == nil {
+	if r == nil {
 		return text
 	}
-	value, typ, ok := x.in.Keys(r.From, r.FromColumn)
+	if x.prefix() != "" && !x.explain.Analyze {
+		return x.reducedUnseen(i, text)
+	}
+	keys, ok := x.keysFor(i)
 	if !ok {
 		return text
 	}
-	*own, *types = append(*own, value), append(*types, typ)
+	*own, *types = append(*own, keys.value), append(*types, keys.typ)
 	return finish.Reduced(nil, text, len(x.d.Pieces[i]), r.Column, len(x.d.Params)+len(*own))
+}
+
+// keysFor returns the keys that a piece is reduced to. What shards are asked of a run
+// that is over has the keys of that run.
+func (x *gathering) keysFor(i int) (keySet, bool) {
+	if x.prefix() != "" {
+		keys, ok := x.sent[i]
+		return keys, ok
+	}
+	if x.in == nil || x.stage != nil || x.later == nil {
+		return keySet{}, false
+	}
+	r := x.g.Pieces[i].Reduce
+	value, typ, ok := x.in.Keys(r.From, r.FromColumn)
+	if ok && x.explain != nil {
+		if x.sent == nil {
+			x.sent = map[int]keySet{}
+		}
+		x.sent[i] = keySet{value, typ}
+	}
+	return keySet{value, typ}, ok
+}
+
+// reducedUnseen is the text of a piece with keys that nobody has read: a subquery stands
+// for them, so that the shard plans for keys it does not know.
+func (x *gathering) reducedUnseen(i int, text []byte) []byte {
+	if !x.reduces(i) {
+		return text
+	}
+	r := x.g.Pieces[i].Reduce
+	return finish.ReducedUnseen(nil, text, len(x.d.Pieces[i]), r.Column, x.d.Pieces[r.From][r.FromColumn].SQL)
+}
+
+// reduces reports whether a piece is sent with keys: whether that is to be expected, or,
+// of a run that is over, whether it was.
+func (x *gathering) reduces(i int) bool {
+	r := x.g.Pieces[i].Reduce
+	if r == nil || !x.expected {
+		return false
+	}
+	if x.in != nil || x.ranRemainder() {
+		_, sent := x.sent[i]
+		return sent
+	}
+	return finish.Reducible(&x.d.Pieces[r.From][r.FromColumn])
+}
+
+// ranRemainder reports whether an EXPLAIN ANALYZE has run the query.
+func (x *gathering) ranRemainder() bool { return x.explain != nil && x.explain.analyzed }
+
+// reducedSQL is the text of a piece as it is sent, for people.
+func (x *gathering) reducedSQL(i int, sql string) string {
+	if !x.reduces(i) {
+		return sql
+	}
+	return string(finish.Reduced(nil, []byte(sql), len(x.d.Pieces[i]), x.g.Pieces[i].Reduce.Column, len(x.d.Params)+1))
 }
