@@ -54,8 +54,9 @@ func OpenStage(c *pool.Conn, in *Inputs) (*Stage, error) {
 	}
 	sql := string(s.appendTables(nil)) + "COPY pg_temp." + s.name + " FROM STDIN (FORMAT binary)"
 	go func() {
+		defer s.feed.end()
+		defer pgerr.Recovered(&s.err)
 		s.copied, s.err = c.CopyIn(sql, s.feed)
-		s.feed.end()
 	}()
 	s.feed.writeString(copyHead)
 	if err := s.takeInputs(); err != nil {

@@ -2,6 +2,8 @@ package planner
 
 import (
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"sort"
 	"strings"
 	"unicode/utf8"
@@ -58,7 +60,9 @@ const (
 // recovered refuses a tree of a shape nobody thought of; the session lives on.
 func recovered(p **plan.Plan) {
 	if r := recover(); r != nil {
-		*p = &plan.Plan{Route: plan.Refused, Exact: true, Refusal: pgerr.New(pgerr.InternalError, "planner: %v", r)}
+		refusal := pgerr.FromPanic(r, debug.Stack())
+		refusal.Message = fmt.Sprintf("planner: %v", r) // for weft plan, which has no log
+		*p = &plan.Plan{Route: plan.Refused, Exact: true, Refusal: refusal}
 	}
 }
 

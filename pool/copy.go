@@ -71,6 +71,7 @@ func (c *Conn) CopyIn(sql string, r io.Reader) (int64, error) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
+		defer pgerr.Recovered(&lost)
 		lost = c.UntilReady(func(typ byte, body []byte) {
 			switch typ {
 			case wire.CommandComplete:

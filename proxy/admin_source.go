@@ -329,7 +329,7 @@ func (s *Server) killSession(id int32) bool {
 func (s *Server) terminate(sess *Session) {
 	sess.kill(pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command"))
 	sess.cancel()
-	go func() {
+	go s.guarded("end of a session", func() {
 		for wait := repeatCancel; ; wait = min(2*wait, repeatSlowest) {
 			select {
 			case <-s.ctx.Done():
@@ -344,5 +344,5 @@ func (s *Server) terminate(sess *Session) {
 			}
 			sess.cancel()
 		}
-	}()
+	})()
 }

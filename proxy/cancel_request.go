@@ -67,11 +67,11 @@ func (s *Server) relayCancel(p *wire.Packet) {
 		if other.ID == s.cfg.Proxy {
 			continue
 		}
-		wg.Go(func() {
+		wg.Go(s.guarded("cancel request", func() {
 			if err := sendCancel(ctx, other.Address, p); err != nil {
 				s.log.Warn("a cancel request cannot be passed on", "proxy", other.ID, "address", other.Address, "err", err)
 			}
-		})
+		}))
 	}
 	wg.Wait()
 }

@@ -198,7 +198,7 @@ func (s *Session) publish(n news) {
 		}
 		// What is pending stays in hand meanwhile.
 		s.agreement = nil
-		s.srv.wg.Go(func() { s.srv.publishLater(n) })
+		s.srv.wg.Go(s.srv.guarded("news of changes", func() { s.srv.publishLater(n) }))
 	}
 	s.letGoOf()
 	s.routed()

@@ -30,9 +30,10 @@ func (s *Session) copyIn() error {
 	var heard error
 	extended := s.ops.first().kind == opExecute
 	go func() {
+		defer s.wake()
+		defer close(over)
+		defer pgerr.Recovered(&heard)
 		heard = s.relayCopy()
-		close(over)
-		s.wake()
 	}()
 	sendErr := s.sendCopy(over)
 	s.copied = extended

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -98,6 +99,11 @@ func (in *inlet) putHead() {
 func (in *inlet) listen() {
 	defer close(in.ended)
 	c := in.conn
+	defer func() {
+		if r := recover(); r != nil {
+			in.fail(c.Lost(pgerr.FromPanic(r, debug.Stack())))
+		}
+	}()
 	for {
 		typ, body, err := c.Next(wire.LargeLimit)
 		if err != nil {

@@ -263,7 +263,10 @@ func (l *lookout) waits(ctx context.Context, sc *scene, snap *directory.Snapshot
 	var wg sync.WaitGroup
 	for i, c := range conns {
 		if c != nil {
-			wg.Go(func() { answers[i], errs[i] = execIn(ctx, c, waitsSQL) })
+			wg.Go(func() {
+				defer pgerr.Recovered(&errs[i])
+				answers[i], errs[i] = execIn(ctx, c, waitsSQL)
+			})
 		}
 	}
 	wg.Wait()

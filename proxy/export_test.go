@@ -1,6 +1,11 @@
 package proxy
 
-import "fmt"
+import (
+	"context"
+	"fmt"
+
+	"weft/pgerr"
+)
 
 // OptionsOf returns weft's parameters as they are in effect in a session. It must
 // be called on the session's own goroutine.
@@ -32,3 +37,24 @@ func StartupWords(text string) []string { return startupWords(text) }
 
 // Connected reports whether the client of a session is still there.
 func (s *Server) Connected(pid int32) bool { return s.connected(pid) }
+
+// Sabotage makes the next statement of a session run into a panic.
+func (s *Server) Sabotage(pid int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sessions[pid].lane = nil
+	s.sessions[pid].db = nil
+}
+
+// Keep runs f as a goroutine of the server's own.
+func (s *Server) Keep(f func(context.Context)) { s.wg.Go(s.kept("test", f)) }
+
+// Panics is how many were counted.
+func (s *Server) Panics() int64 { return s.panics.count.Load() }
+
+// ErrorOf is what the client of a session would be told.
+func (s *Server) ErrorOf(pid int32, err error) *pgerr.Error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sessions[pid].asPanic(pgerr.From(err))
+}

@@ -42,7 +42,7 @@ type gathering struct {
 	now    string
 	native *nativePlan
 	reduction
-	began time.Time
+	began  time.Time
 	in     *finish.Inputs
 	stage  *finish.Stage
 	stager *pool.Conn // where that is

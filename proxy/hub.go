@@ -225,6 +225,7 @@ func (h *hub) open(s *Session) (unheard []string, err error) {
 	var wg sync.WaitGroup
 	for i, shard := range list {
 		wg.Go(func() {
+			defer pgerr.Recovered(&failed[i])
 			if shard == snap.Home {
 				// Without the session's startup parameters: others will use it too.
 				failed[i] = h.connect(s.ctx, shard, s.lane.Key().User)
@@ -262,7 +263,7 @@ func (h *hub) connect(ctx context.Context, shard, user string) error {
 		return nil
 	}
 	h.ears[shard] = e
-	h.srv.wg.Go(e.run)
+	h.srv.wg.Go(h.srv.guarded("notifications", e.run))
 	if len(h.subs) == 0 {
 		h.mu.Unlock()
 		return nil
@@ -337,7 +338,7 @@ func (h *hub) follow(snap *directory.Snapshot) {
 	h.srv.wg.Go(func() {
 		var wg sync.WaitGroup
 		for _, shard := range list {
-			wg.Go(func() { _ = h.connect(h.srv.ctx, shard, h.srv.cfg.ServiceUser) })
+			wg.Go(h.srv.guarded("notifications", func() { _ = h.connect(h.srv.ctx, shard, h.srv.cfg.ServiceUser) }))
 		}
 		wg.Wait()
 		h.mu.Lock()

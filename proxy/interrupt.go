@@ -145,11 +145,11 @@ func (s *Session) deliverCancels(busy []*pool.Conn) {
 	ctx := context.WithoutCancel(s.srv.ctx)
 	var wg sync.WaitGroup
 	for _, c := range busy {
-		wg.Go(func() {
+		wg.Go(s.srv.guarded("cancel", func() {
 			if err := c.CancelOrGiveUp(ctx); err != nil {
 				s.log.Warn("cancel failed, connection given up", "err", err)
 			}
-		})
+		}))
 	}
 	wg.Wait()
 }

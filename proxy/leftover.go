@@ -138,12 +138,12 @@ func (s *Server) resolveLeft(ctx context.Context) {
 		if _, at := busy.LoadOrStore(name, true); at {
 			return
 		}
-		wg.Go(func() {
+		wg.Go(s.guarded("resolver", func() {
 			defer busy.Delete(name)
 			ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 			defer cancel()
 			do(ctx)
-		})
+		}))
 	}
 	tick := time.NewTicker(forgetInterval)
 	defer tick.Stop()

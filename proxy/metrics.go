@@ -60,6 +60,7 @@ var (
 	descPlanBytes  = prometheus.NewDesc("weft_plan_cache_bytes", "Memory of the cache of plans.", nil, nil)
 	descParsed     = prometheus.NewDesc("weft_parse_misses_total", "Texts that had to be parsed.", nil, nil)
 	descTracked    = prometheus.NewDesc("weft_statements_tracked", "Normalised statements in weft.statements.", nil, nil)
+	descPanics     = prometheus.NewDesc("weft_panics_total", "Bugs that weft ran into; each has ended a session at most.", nil, nil)
 	descTrackedOut = prometheus.NewDesc("weft_statements_dropped_total", "Normalised statements that had to leave weft.statements for others.", nil, nil)
 )
 
@@ -67,7 +68,7 @@ var (
 func (c *runCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descStatements, descCommits, descGathered, descErrors, descPlans, descPlanMisses, descPlanBytes, descParsed,
-		descTracked, descTrackedOut,
+		descTracked, descTrackedOut, descPanics,
 	} {
 		ch <- d
 	}
@@ -88,6 +89,7 @@ func (c *runCollector) Collect(ch chan<- prometheus.Metric) {
 	counter := func(d *prometheus.Desc, n int64) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n))
 	}
+	counter(descPanics, c.srv.panics.count.Load())
 	counter(descPlans, c.m.plans.Read().Sum)
 	counter(descPlanMisses, c.srv.plans.Misses())
 	counter(descParsed, c.srv.texts.Misses())

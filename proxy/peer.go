@@ -80,7 +80,7 @@ func (s *Server) askPeers(ctx context.Context, q peerQuestion) (answers [][]byte
 		if other.ID == s.cfg.Proxy {
 			continue
 		}
-		wg.Go(func() {
+		wg.Go(s.guarded("question to a proxy", func() {
 			rows, err := askPeer(ctx, other, q)
 			mu.Lock()
 			defer mu.Unlock()
@@ -89,7 +89,7 @@ func (s *Server) askPeers(ctx context.Context, q peerQuestion) (answers [][]byte
 				return
 			}
 			answers = append(answers, rows)
-		})
+		}))
 	}
 	wg.Wait()
 	return answers, silent

@@ -370,7 +370,7 @@ func (s *Session) push(p []byte) error {
 	s.pushed = true
 	written := make(chan error, 1)
 	go func() {
-		_, err := c.Write(p)
+		_, err := c.Write(p) // nothing of weft's runs here that could panic
 		// Ends the relay's wait below; answers it has not read yet stay.
 		_ = c.Conn().SetReadDeadline(time.Unix(1, 0))
 		written <- err

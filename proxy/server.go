@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -38,6 +37,7 @@ type Server struct {
 	sequences    *sequence.Allocator
 	mover        *schema.Mover
 	metrics      *metrics
+	panics       *panics
 	statements   *tally.Table
 
 	ctx  context.Context
@@ -98,7 +98,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		cfg: cfg, log: cfg.Log, pool: p, texts: parser.NewCache(cfg.FactsBytes),
+		cfg: cfg, log: cfg.Log, panics: &panics{log: cfg.Log}, pool: p, texts: parser.NewCache(cfg.FactsBytes),
 		sessions: map[int32]*Session{}, hubs: map[string]*hub{}, listeners: map[net.Listener]bool{},
 		starting: map[net.Conn]bool{}, byUser: map[string]int{}, byDatabase: map[string]int{}, relays: make(chan struct{}, maxRelays), asks: make(chan struct{}, maxAsks),
 	}
@@ -115,14 +115,14 @@ func New(cfg Config) (*Server, error) {
 	s.metrics = newMetrics(s, cfg.Metrics)
 	poolCtx, stopPool := context.WithCancel(context.Background())
 	s.stopPool = stopPool
-	s.poolDone.Go(func() { _ = p.Run(poolCtx) })
+	s.poolDone.Go(s.kept("pool", func(context.Context) { _ = p.Run(poolCtx) }))
 	s.pulse.Store(time.Now().UnixNano())
-	s.wg.Go(func() { s.beat(s.ctx) })
-	s.wg.Go(func() { s.watch(s.ctx) })
-	s.wg.Go(func() { s.followHubs(s.ctx) })
-	s.wg.Go(func() { s.recoverMoves(s.ctx) })
-	s.wg.Go(func() { s.resolveLeft(s.ctx) })
-	s.wg.Go(func() { s.watchDeadlocks(s.ctx) })
+	s.wg.Go(s.kept("heartbeat", s.beat))
+	s.wg.Go(s.kept("watcher", s.watch))
+	s.wg.Go(s.kept("hubs", s.followHubs))
+	s.wg.Go(s.kept("moves of tables", s.recoverMoves))
+	s.wg.Go(s.kept("resolver", s.resolveLeft))
+	s.wg.Go(s.kept("deadlocks", s.watchDeadlocks))
 	return s, nil
 }
 
@@ -151,7 +151,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 				return nil
 			}
 		}
-		s.wg.Go(func() { s.handle(conn) })
+		s.wg.Go(s.guarded("startup", func() { s.handle(conn) }))
 	}
 }
 
@@ -189,26 +189,12 @@ func (s *Server) handle(conn net.Conn) {
 	}
 	// The dialogue above needs a deep stack, a waiting session does not: a new
 	// goroutine begins with a small one.
-	s.wg.Go(func() { s.run(sess) })
+	s.wg.Go(s.guarded("session", func() { s.run(sess) }))
 }
 
 func (s *Server) run(sess *Session) {
 	defer s.end(sess)
-	s.protect(sess.client.Conn(), func() *Session {
-		sess.serve()
-		return nil
-	})
-}
-
-// protect keeps a panic, which is a bug of ours, to the one session.
-func (s *Server) protect(conn net.Conn, f func() *Session) (sess *Session) {
-	defer func() {
-		if r := recover(); r != nil {
-			s.log.Error("panic in session", "panic", r, "client", conn.RemoteAddr(), "stack", string(debug.Stack()))
-			sess = nil
-		}
-	}()
-	return f()
+	sess.protected()
 }
 
 // end takes a session apart, whatever state it is in.
@@ -216,18 +202,13 @@ func (s *Server) end(sess *Session) {
 	s.mu.Lock()
 	s.dismiss(sess)
 	s.mu.Unlock()
-	func() {
-		defer func() {
-			if r := recover(); r != nil {
-				s.log.Error("panic while closing a session", "panic", r, "stack", string(debug.Stack()))
-			}
-		}()
+	s.guarded("end of a session", func() {
 		sess.close()
 		if sess.db != nil {
 			sess.forgetStatements()
 			sess.closeLanes()
 		}
-	}()
+	})()
 	sess.client.Close()
 	if sess.traced != nil {
 		sess.traced.End()
@@ -383,7 +364,7 @@ func (s *Server) stopWork(working []*pool.Conn) {
 	defer stop()
 	var wg sync.WaitGroup
 	for _, c := range working {
-		wg.Go(func() { _ = c.CancelOrGiveUp(ctx) })
+		wg.Go(s.guarded("cancel", func() { _ = c.CancelOrGiveUp(ctx) }))
 	}
 	wg.Wait()
 }

@@ -471,6 +471,7 @@ func (s *Session) tell(e *pgerr.Error) {
 	if v := s.asVictim(e.Code); v != nil {
 		e = v
 	}
+	e = s.asPanic(e)
 	if s.unwanted(e.Severity) {
 		return
 	}
@@ -542,7 +543,7 @@ func (s *Session) localStatus() byte {
 // no backend is involved or it has been dropped.
 func (s *Session) refuse(err error) error {
 	e := pgerr.From(err)
-	if e.IsFatal() {
+	if e.IsFatal() || pgerr.PanicIn(e) != nil {
 		return e
 	}
 	s.quietFailed = true

@@ -1,0 +1,124 @@
+package proxy
+
+import (
+	"context"
+	"encoding/hex"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"weft/pgerr"
+	"weft/wire"
+)
+
+// A panic is a bug of weft's. It ends the session that ran into it and nothing else:
+// its client is told a number, the log has the stack under the same number, and
+// weft_panics_total counts it. What runs for nobody in particular begins again.
+
+// panics counts panics and writes them down.
+type panics struct {
+	log   *slog.Logger
+	count atomic.Int64
+}
+
+// note writes a panic down and returns what a client is told of it.
+func (p *panics) note(v *pgerr.Panic, where string, facts ...any) *pgerr.Error {
+	p.count.Add(1)
+	id := hex.EncodeToString(newSecret(8))
+	p.log.Error("panic", append([]any{"id", id, "in", where, "panic", v.Value, "stack", string(v.Stack)}, facts...)...)
+	return pgerr.Fatal(pgerr.InternalError, "internal error %s", id).
+		WithDetail("This is a bug in weft. It ends this session and nothing else; an open transaction is rolled back.").
+		WithHint("The log of the proxy has the details under this number.")
+}
+
+// caught notes a panic that somebody is just recovering from.
+func (p *panics) caught(value any, where string, facts ...any) *pgerr.Error {
+	return p.note(&pgerr.Panic{Value: value, Stack: debug.Stack()}, where, facts...)
+}
+
+// guarded returns f for a goroutine that works for nobody in particular: a panic ends
+// the goroutine, not the process.
+func (s *Server) guarded(where string, f func()) func() {
+	return func() {
+		defer func() {
+			if r := recover(); r != nil {
+				s.panics.caught(r, where)
+			}
+		}()
+		f()
+	}
+}
+
+// restartPause is how long weft waits before it begins again with what ended in a panic.
+const restartPause = time.Second
+
+// kept returns f for a goroutine that runs as long as the server: after a panic it
+// begins again.
+func (s *Server) kept(where string, f func(context.Context)) func() {
+	return func() {
+		for {
+			panicked := true
+			s.guarded(where, func() {
+				f(s.ctx)
+				panicked = false
+			})()
+			if !panicked {
+				return
+			}
+			select {
+			case <-s.ctx.Done():
+				return
+			case <-time.After(restartPause):
+			}
+		}
+	}
+}
+
+// protect keeps a panic to the one client that is being let in.
+func (s *Server) protect(conn net.Conn, f func() *Session) (sess *Session) {
+	defer func() {
+		if r := recover(); r != nil {
+			e := s.panics.caught(r, "startup", "client", conn.RemoteAddr())
+			_ = conn.SetWriteDeadline(time.Now().Add(closeGrace))
+			_, _ = conn.Write(wire.AppendError(nil, e)) // to a client with TLS it is noise, and the connection is over
+			sess = nil
+		}
+	}()
+	return f()
+}
+
+// protected runs the session to its end, a panic included.
+func (s *Session) protected() {
+	defer func() {
+		if r := recover(); r != nil {
+			s.lastWord(s.srv.panics.caught(r, "session", "session", s.id, "client", s.client.Conn().RemoteAddr()))
+		}
+	}()
+	s.serve()
+}
+
+// lastWord tells the client why the session ends, unless it has got the beginning of a
+// message whose rest is lost: an error would be taken for that rest.
+func (s *Session) lastWord(e *pgerr.Error) {
+	if s.rem > 0 {
+		return
+	}
+	s.overheard = nil
+	s.failedWith(e.Code)
+	s.toClient.Grow()
+	s.toClient.B = wire.AppendError(s.toClient.B, e)
+	_ = s.client.Conn().SetWriteDeadline(time.Now().Add(closeGrace))
+	_ = s.flushClient()
+	linger(s.client.Conn())
+}
+
+// asPanic returns what the client is told of an error: one that comes from a panic on
+// another goroutine is noted here, where it is known whose session it ends.
+func (s *Session) asPanic(e *pgerr.Error) *pgerr.Error {
+	if p := pgerr.PanicIn(e); p != nil {
+		return s.srv.panics.note(p, "session", "session", s.id, "client", s.client.Conn().RemoteAddr())
+	}
+	return e
+}
