@@ -30,7 +30,8 @@ func TestExplainReduced(t *testing.T) {
 		},
 		{
 			"select count(*) from a join q on q.id = a.id left join h on h.n = q.n where a.k = 1",
-			[]string{`Keys: `}, []string{`Keys: `},
+			[]string{`Keys: `},
+			[]string{`Keys: `},
 		},
 	} {
 		for _, m := range []pair.Mode{pair.Simple, pair.Text, pair.Prepared} {
