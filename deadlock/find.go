@@ -63,14 +63,21 @@ type graph struct {
 	gids     map[string]*node
 }
 
-// Find returns the knots in the facts.
+// Find returns the knots in the facts, and those that are left once the victims of
+// others have given way.
 func Find(f Facts) []Knot {
 	g := join(f)
-	g.release()
 	var out []Knot
-	for _, knot := range g.knots() {
-		if k, ok := describe(knot); ok {
+	for again := true; again; {
+		again = false
+		g.release()
+		for _, knot := range g.knots() {
+			k, victim, ok := describe(knot)
+			if !ok {
+				continue
+			}
 			out = append(out, k)
+			victim.live, again = true, true
 		}
 	}
 	return out
@@ -167,6 +174,9 @@ func (n *node) waits(f func(e edge)) {
 // knots returns the strongly connected components of what cannot go on, by
 // Tarjan's algorithm.
 func (g *graph) knots() [][]*node {
+	for _, n := range g.nodes {
+		n.index, n.low, n.stacked = 0, 0, false
+	}
 	var stack []*node
 	var out [][]*node
 	next := 1
@@ -205,8 +215,7 @@ func (g *graph) knots() [][]*node {
 
 // describe makes a knot of a component. It is none if nobody in it waits, if one
 // shard sees all of it, or if no proxy has told of anybody in it.
-func describe(nodes []*node) (Knot, bool) {
-	var k Knot
+func describe(nodes []*node) (k Knot, victim *node, ok bool) {
 	crosses := false
 	entries := map[*node]Backend{} // by which a node is in the knot
 	through := func(n *node, b Backend) {
@@ -216,7 +225,7 @@ func describe(nodes []*node) (Knot, bool) {
 	}
 	for _, n := range nodes {
 		if n.party != nil && (k.Victim == nil || n.party.compare(k.Victim) > 0) {
-			k.Victim = n.party
+			k.Victim, victim = n.party, n
 		}
 		n.waits(func(e edge) {
 			if !slices.Contains(nodes, e.to) {
@@ -232,7 +241,7 @@ func describe(nodes []*node) (Knot, bool) {
 		})
 	}
 	if len(k.Steps) == 0 || !crosses || k.Victim == nil {
-		return Knot{}, false
+		return Knot{}, nil, false
 	}
 	for i := range k.Steps {
 		st := &k.Steps[i]
@@ -241,7 +250,7 @@ func describe(nodes []*node) (Knot, bool) {
 	slices.SortStableFunc(k.Steps, func(a, b Step) int {
 		return cmp.Or(-cmp.Compare(first(a, &k), first(b, &k)), cmp.Compare(a.waiter.key(), b.waiter.key()), cmp.Compare(a.blocker.key(), b.blocker.key()))
 	})
-	return k, true
+	return k, victim, true
 }
 
 func first(s Step, k *Knot) int {

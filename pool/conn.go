@@ -66,6 +66,7 @@ type Conn struct {
 	idleFrom  time.Time
 	dedicated bool
 	inIdle    bool   // guarded by the shard's mutex
+	lentTo    loanee // guarded by the shard's mutex
 	epoch     uint64 // of the lane when it was dialled
 
 	cancelMu  sync.Mutex

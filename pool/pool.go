@@ -21,7 +21,8 @@ type Pool struct {
 	// farewells are the connections being closed in the background.
 	farewells sync.WaitGroup
 
-	keys keyring
+	keys   keyring
+	rights rights
 
 	mu        sync.Mutex
 	shards    map[string]*Shard

@@ -28,7 +28,8 @@ type Shard struct {
 	lanes   map[Key]*Lane
 	total   int            // connections open or being dialled
 	users   map[string]int // the same by user
-	waiters []*waiter      // in order of arrival
+	waiters []*waiter      // see enqueue
+	admission
 }
 
 // Lane is the connections of one key on one shard.
@@ -55,6 +56,9 @@ type Want struct {
 	// pause waits for it.
 	Underway bool
 	Since    uint64
+	// Grows: it is the first connection of something that may need further ones, of
+	// other shards, before it gives this one back.
+	Grows bool
 	// Cancel ends the wait in the queue when it delivers.
 	Cancel <-chan struct{}
 }
@@ -66,6 +70,7 @@ type waiter struct {
 	want  Want
 	ready chan *Conn
 	since time.Time
+	to    loanee // set when it is served
 }
 
 // patience is how long the head of the queue lets others with a fitting
@@ -136,7 +141,13 @@ func (l *Lane) Acquire(ctx context.Context, want Want) (*Conn, error) {
 			}
 			continue
 		}
-		if c := l.takeIdle(want); c != nil {
+		admitted := sh.admits(l, &want)
+		var c *Conn
+		if admitted {
+			c = l.takeIdle(want)
+		}
+		if c != nil {
+			c.lentTo = sh.lend(l, &want)
 			sh.mu.Unlock()
 			if time.Since(c.idleFrom) > freshFor && !c.alive() {
 				c.Discard()
@@ -144,12 +155,13 @@ func (l *Lane) Acquire(ctx context.Context, want Want) (*Conn, error) {
 			}
 			return c, nil
 		}
-		if sh.reserve(l) {
+		if admitted && sh.reserve(l) {
+			to := sh.lend(l, &want)
 			sh.mu.Unlock()
-			return l.open1(ctx)
+			return l.open1(ctx, to)
 		}
 		w := &waiter{lane: l, want: want, ready: make(chan *Conn, 1), since: time.Now()}
-		sh.waiters = append(sh.waiters, w)
+		sh.enqueue(w)
 		sh.mu.Unlock()
 		return w.wait(ctx)
 	}
@@ -161,29 +173,44 @@ func (w *waiter) wait(ctx context.Context) (*Conn, error) {
 	defer timeout.Stop()
 	sh.pool.stats.Waits.Add(1)
 	defer func() { sh.Queued.Add(w.want.Session, int64(time.Since(w.since))) }()
-	var err error
-	select {
-	case c := <-w.ready:
-		return w.got(ctx, c)
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	case <-w.want.Cancel:
-		err = pgerr.New(pgerr.QueryCanceled, "canceling statement due to user request")
-	case <-timeout.C:
-		err = pgerr.New(pgerr.TooManyConnections, "no connection to shard %q became free within %s", sh.Name, sh.pool.conf().QueueTimeout).
-			WithDetail("All connections this user may have to the shard are in use.").
-			WithHint("Raise pool.max_per_shard (or the user's max_connections), or look for long transactions with SHOW CLIENTS in the admin database.")
-		sh.pool.stats.Timeouts.Add(1)
+	var nudges <-chan time.Time
+	if w.want.Underway {
+		sh.pool.rights.wait(w.want.Session, true)
+		defer sh.pool.rights.wait(w.want.Session, false)
 	}
-	sh.mu.Lock()
-	for i, o := range sh.waiters {
-		if o == w {
-			sh.waiters = append(sh.waiters[:i], sh.waiters[i+1:]...)
-			sh.mu.Unlock()
-			return nil, err
+	if every := w.every(); every > 0 {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		nudges = tick.C
+	}
+	var err error
+	for waits := true; waits; {
+		waits = false
+		select {
+		case c := <-w.ready:
+			return w.got(ctx, c)
+		case now := <-nudges:
+			if w.nudge(now) {
+				return w.lane.open1(ctx, w.to)
+			}
+			waits = true
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		case <-w.want.Cancel:
+			err = pgerr.New(pgerr.QueryCanceled, "canceling statement due to user request")
+		case <-timeout.C:
+			err = pgerr.New(pgerr.TooManyConnections, "no connection to shard %q became free within %s", sh.Name, sh.pool.conf().QueueTimeout).
+				WithDetail("All connections this user may have to the shard are in use.").
+				WithHint("Raise pool.max_per_shard (or the user's max_connections), or look for long transactions with SHOW CLIENTS in the admin database.")
+			sh.pool.stats.Timeouts.Add(1)
 		}
 	}
+	sh.mu.Lock()
+	left := sh.leave(w)
 	sh.mu.Unlock()
+	if left {
+		return nil, err
+	}
 	// Served at the same moment: take it, nothing is lost.
 	return w.got(ctx, <-w.ready)
 }
@@ -192,7 +219,7 @@ func (w *waiter) got(ctx context.Context, c *Conn) (*Conn, error) {
 	if c != nil {
 		return c, nil
 	}
-	return w.lane.open1(ctx)
+	return w.lane.open1(ctx, w.to)
 }
 
 // takeIdle takes the best idle connection of the lane: the session's own if it
@@ -292,7 +319,7 @@ func (sh *Shard) forget(l *Lane) {
 
 // open1 dials with a right that reserve gave, and returns the right if it
 // fails.
-func (l *Lane) open1(ctx context.Context) (*Conn, error) {
+func (l *Lane) open1(ctx context.Context, to loanee) (*Conn, error) {
 	sh := l.shard
 	sh.mu.Lock()
 	epoch := l.epoch
@@ -305,10 +332,11 @@ func (l *Lane) open1(ctx context.Context) (*Conn, error) {
 			l.welcome = nil // the server itself says no
 		}
 		sh.forget(l)
+		sh.returned(l, to)
 		sh.serveQueue()
 		return nil, err
 	}
-	c.epoch = epoch
+	c.epoch, c.lentTo = epoch, to
 	l.welcome = cloneParams(c.Params)
 	return c, nil
 }
@@ -343,7 +371,8 @@ func (sh *Shard) release(c *Conn) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	l := c.lane
-	if c.epoch != l.epoch || now.Sub(c.created) > sh.pool.conf().MaxLifetime {
+	sh.takeBack(c)
+	if sh.above(l) || c.epoch != l.epoch || now.Sub(c.created) > sh.pool.conf().MaxLifetime {
 		sh.forget(l)
 		sh.pool.farewells.Go(c.hangUp)
 		sh.serveQueue()
@@ -363,6 +392,7 @@ func (sh *Shard) closed(c *Conn) {
 	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
+	sh.takeBack(c)
 	sh.forget(c.lane)
 	sh.serveQueue()
 }
@@ -373,6 +403,10 @@ func (sh *Shard) serveQueue() {
 	head := true // nobody before this one could be helped by closing a connection
 	for i := 0; i < len(sh.waiters); {
 		w := sh.waiters[i]
+		if !sh.admits(w.lane, &w.want) {
+			i++
+			continue
+		}
 		c := w.lane.takeIdle(w.want)
 		if c == nil {
 			// Somebody behind may fit what is free; but the head of the queue
@@ -385,6 +419,9 @@ func (sh *Shard) serveQueue() {
 			}
 		}
 		sh.waiters = append(sh.waiters[:i], sh.waiters[i+1:]...)
+		if w.to = sh.lend(w.lane, &w.want); c != nil {
+			c.lentTo = w.to
+		}
 		w.ready <- c
 	}
 }

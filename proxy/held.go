@@ -125,6 +125,7 @@ func (s *Session) borrow(l *pool.Lane) (*pool.Conn, error) {
 	}
 	since, underway := s.underway()
 	c, err := s.queues(l, pool.Want{
+		Grows:    !underway && (s.block.open || s.interrupt.active),
 		Underway: underway, Since: since, Session: s.id, Prefer: prefer, Placeholders: s.placeholders, Settings: s.settings, Cancel: s.cancelled,
 	})
 	if err != nil {
