@@ -40,13 +40,13 @@ var layers = [][]string{
 	{"vindex"},
 	{"catalog"},
 	{"datum"},
-	{"parser", "auth", "wire", "pgserver/pgtest", "copydata"},
+	{"parser", "auth", "wire", "pgserver/pgtest", "copydata", "identity"},
 	{"pgserver"},
 	{"pgerr", "memo", "tally", "span"},
 }
 
 // pure packages take values and return values: no clock, no I/O.
-var pure = []string{"copydata", "parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "explain", "console", "pgerr", "memo", "deadlock"}
+var pure = []string{"copydata", "parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "explain", "console", "pgerr", "memo", "deadlock", "identity"}
 
 // impure is what they must not import.
 var impure = []string{"net", "os", "os/exec", "net/http", "syscall", "golang.org/x/sys/unix", "log/slog"}

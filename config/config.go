@@ -77,6 +77,9 @@ type HTTP struct {
 	Users []HTTPUser `yaml:"users,omitempty"`
 	// PrivateMetrics shows metrics to Users alone.
 	PrivateMetrics bool `yaml:"private_metrics"`
+	// ReadyShards is the share of shards that must answer for /readyz to say 200, from 0
+	// to 1.
+	ReadyShards Ratio `yaml:"ready_shards"`
 }
 
 // HTTPUser is somebody who is asked for a password over HTTP.
@@ -207,7 +210,7 @@ func Default() Config {
 		Listen:        "127.0.0.1:6432",
 		AdminDatabase: "weft",
 		// On loopback: metrics name users and databases.
-		HTTP: HTTP{Listen: "127.0.0.1:6480"},
+		HTTP: HTTP{Listen: "127.0.0.1:6480", ReadyShards: 0.5},
 		TLS:  TLS{MinVersion: "1.2", ClientCert: ClientCertRequire},
 		Auth: auth.Config{Method: auth.MethodScramSHA256, AuthQueryDatabase: "postgres", AuthQueryTTL: auth.DefaultQueryTTL},
 		// The role that initdb makes. It may do everything; one that owns schema

@@ -2,6 +2,7 @@ package dev
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -43,9 +44,12 @@ func (c *cluster) awaitReady(ctx context.Context) error {
 	limit, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
 	for {
-		err := c.proxy.Ready(limit)
-		if err == nil {
+		missing, err := c.proxy.Ready(limit)
+		if err == nil && len(missing) == 0 {
 			return nil
+		}
+		if err == nil {
+			err = errors.New(missing[0])
 		}
 		select {
 		case <-ctx.Done():

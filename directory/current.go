@@ -118,7 +118,7 @@ func (c *Current) accept(s *Snapshot) {
 	if old != nil && old.Cluster != s.Cluster {
 		// Connections, prepared transactions and plans of this process belong
 		// to the cluster it started with.
-		c.fail(errors.New("the directory now describes cluster " + s.Cluster + ", not " + old.Cluster + ": restart to serve it"))
+		c.bar(old, &ForeignError{Serving: old.Cluster, Found: s.Cluster})
 		return
 	}
 	c.mu.Lock()
@@ -126,7 +126,7 @@ func (c *Current) accept(s *Snapshot) {
 	c.err = nil
 	c.mu.Unlock()
 	if old != nil && old.Version == s.Version {
-		if old.Entries != s.Entries { // a new watch keeps its own
+		if old.Entries != s.Entries || old.Foreign != nil { // a new watch keeps its own
 			c.snap.Store(s)
 		}
 		if back {
@@ -148,6 +148,34 @@ func (c *Current) accept(s *Snapshot) {
 	c.log.Info("directory snapshot", "version", s.Version, "cluster", s.Cluster, "shards", len(s.Shards))
 }
 
+// ForeignError: the directory describes another cluster than the one that this process
+// began with.
+type ForeignError struct{ Serving, Found string }
+
+func (e *ForeignError) Error() string {
+	return "the directory now describes cluster " + e.Found + ", not " + e.Serving + ": nothing is routed until it is back; restart to serve the other"
+}
+
+// Foreign returns nil while the directory describes the cluster that this process began
+// with, as far as is known. An outage of the store changes nothing.
+func (c *Current) Foreign() error {
+	if s := c.snap.Load(); s != nil {
+		return s.Foreign
+	}
+	return nil
+}
+
+// bar keeps statements from being routed until the right cluster is back.
+func (c *Current) bar(old *Snapshot, err error) {
+	if old.Foreign == nil || old.Foreign.Error() != err.Error() {
+		foreign := *old
+		foreign.Foreign = err
+		c.snap.Store(&foreign)
+		c.log.Error("the directory describes another cluster: nothing is routed", "version", old.Version, "err", err)
+	}
+	c.fail(err)
+}
+
 // fail records why the snapshot is not fresh, and logs it once per reason.
 func (c *Current) fail(err error) {
 	c.mu.Lock()
@@ -157,7 +185,9 @@ func (c *Current) fail(err error) {
 	if same {
 		return
 	}
-	if s := c.snap.Load(); s != nil {
+	if s := c.snap.Load(); s != nil && s.Foreign != nil {
+		return // said with more weight
+	} else if s != nil {
 		c.log.Warn("directory not watched, serving from the last snapshot", "version", s.Version, "err", err)
 	} else {
 		c.log.Warn("waiting for the directory", "err", err)

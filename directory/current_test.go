@@ -81,8 +81,14 @@ func TestCurrent(t *testing.T) {
 		look(5, "") // back, unchanged
 		time.Sleep(time.Minute)
 		look(5, "now describes cluster d")
+		if err := c.Foreign(); err == nil || c.Snapshot().Foreign == nil {
+			t.Error("another cluster's directory bars nothing")
+		}
 		time.Sleep(time.Minute)
 		look(3, "") // restored from a backup
+		if err := c.Foreign(); err != nil {
+			t.Errorf("the right directory is back: %v", err)
+		}
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -96,5 +102,30 @@ func TestCurrentDenied(t *testing.T) {
 	}}
 	if err := NewCurrent(store, slog.New(slog.DiscardHandler)).Run(t.Context()); !errors.Is(err, ErrDenied) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// An outage does not lift what another cluster's directory has barred, and the right one
+// does, also at the version it had.
+func TestForeignThroughOutage(t *testing.T) {
+	snap := sample()
+	snap.Cluster, snap.Version = "c", 5
+	other := sample()
+	other.Cluster, other.Version = "d", 2
+	c := NewCurrent(&script{}, slog.New(slog.DiscardHandler))
+	c.accept(snap)
+	c.accept(other)
+	c.fail(ErrUnavailable)
+	var foreign *ForeignError
+	if err := c.Foreign(); !errors.As(err, &foreign) || foreign.Found != "d" {
+		t.Errorf("after an outage: %v", err)
+	}
+	if _, err := c.Ensure(t.Context(), "l", nil, nil); err == nil {
+		t.Error("entries are made in another cluster's directory")
+	}
+	again := *snap
+	c.accept(&again)
+	if err := errors.Join(c.Foreign(), c.Err()); err != nil {
+		t.Errorf("the right directory is back: %v", err)
 	}
 }

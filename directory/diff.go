@@ -21,6 +21,8 @@ func Diff(old, next *Snapshot) []string {
 			out = append(out, "+ shard "+n.describe())
 		} else if a, b := o.describe(), n.describe(); a != b {
 			out = append(out, "~ shard "+a+" -> "+strings.TrimPrefix(b, n.Name+" "))
+		} else if o.System != "" && o.System != n.System {
+			out = append(out, fmt.Sprintf("~ shard %s is another server: %s -> %s", n.Name, o.System, n.System))
 		}
 	}
 	for i := range old.Shards {

@@ -68,6 +68,9 @@ func (c *Current) Ensure(ctx context.Context, name string, keys [][]byte, wants 
 	if !ok {
 		return nil, errNoLookups
 	}
+	if err := c.Foreign(); err != nil {
+		return nil, err
+	}
 	want := make([]Entry, len(keys))
 	for i := range keys {
 		want[i] = Entry{Key: keys[i], Bucket: wants[i]}
@@ -104,6 +107,9 @@ func (c *Current) Pin(ctx context.Context, name string, key []byte, shard string
 	store, ok := c.store.(Lookups)
 	if !ok {
 		return false, errNoLookups
+	}
+	if err := c.Foreign(); err != nil {
+		return false, err
 	}
 	snap, _, err := store.PinEntry(ctx, name, key, shard)
 	if errors.Is(err, ErrPlaced) {

@@ -74,6 +74,10 @@ type Snapshot struct {
 	// snapshot. Nil where nobody watches. See Entry.
 	Entries *Entries `json:"-"`
 
+	// Foreign is why statements must not be routed by this snapshot any more: the
+	// directory describes another cluster now. Nil almost always. See Current.
+	Foreign error `json:"-"`
+
 	// sums are those of the encoded parts, where s was stored or loaded. The
 	// map is shared between copies and never changed.
 	sums map[string]string
@@ -106,6 +110,11 @@ type Shard struct {
 	// Weight is this shard's share of the buckets relative to the others'.
 	// 0 means that it gets none.
 	Weight int `json:"weight"`
+
+	// System is the identifier that PostgreSQL gave the server at initdb, and that
+	// its standbys share. Another server is not taken for the shard. Empty: nobody has
+	// asked it yet.
+	System string `json:"system,omitempty"`
 }
 
 // New returns the first snapshot of a new cluster, with a fresh cluster id and

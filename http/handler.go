@@ -14,8 +14,9 @@ import (
 
 // Config is what the endpoint shows.
 type Config struct {
-	// Ready returns nil when queries can be served, else why not. Required.
-	Ready func(context.Context) error
+	// Ready returns nil when queries can be served, else why not, and what is missing
+	// in either case, a line each. Required.
+	Ready func(context.Context) (missing []string, err error)
 	// ReadyTimeout bounds a call of Ready. Default 2s: under the patience of
 	// most probes.
 	ReadyTimeout time.Duration
@@ -47,7 +48,8 @@ func Handler(cfg Config) http.Handler {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), cfg.ReadyTimeout)
 		defer cancel()
-		answer(w, cfg.Ready(ctx))
+		missing, err := cfg.Ready(ctx)
+		answer(w, err, missing...)
 	})
 	// Alive as long as it answers. What a restart would not heal, such as a
 	// shard that is down, must not make an orchestrator restart the proxy.
@@ -75,13 +77,16 @@ func Handler(cfg Config) http.Handler {
 	return g
 }
 
-func answer(w http.ResponseWriter, err error) {
+func answer(w http.ResponseWriter, err error, more ...string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	if err != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprintln(w, err)
-		return
+	} else {
+		fmt.Fprintln(w, "ok")
 	}
-	fmt.Fprintln(w, "ok")
+	for _, line := range more {
+		fmt.Fprintln(w, line)
+	}
 }

@@ -62,7 +62,8 @@ func TestEndpoints(t *testing.T) {
 	g.Set(42)
 	reg.MustRegister(g)
 	var sick error
-	s := start(t, Config{Ready: func(context.Context) error { return sick }, Metrics: reg})
+	var missing []string
+	s := start(t, Config{Ready: func(context.Context) ([]string, error) { return missing, sick }, Metrics: reg})
 
 	for _, c := range []struct {
 		path string
@@ -81,7 +82,11 @@ func TestEndpoints(t *testing.T) {
 			t.Errorf("%s: %d %q, want %d %q", c.path, code, body, c.code, c.body)
 		}
 	}
-	sick = errors.New("home shard a does not answer")
+	missing = []string{"b: does not answer"}
+	if code, body := get(t, s, "/readyz"); code != 200 || body != "ok\nb: does not answer\n" {
+		t.Errorf("/readyz while a shard is missing: %d %q", code, body)
+	}
+	missing, sick = nil, errors.New("home shard a does not answer")
 	if code, body := get(t, s, "/readyz"); code != 503 || body != "home shard a does not answer\n" {
 		t.Errorf("/readyz while not ready: %d %q", code, body)
 	}
@@ -103,7 +108,7 @@ func TestPprof(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := start(t, Config{Ready: func(context.Context) error { return nil }, Pprof: true, Users: []User{{"ops", verifier}, {"dev", "clear"}}})
+	s := start(t, Config{Ready: func(context.Context) ([]string, error) { return nil, nil }, Pprof: true, Users: []User{{"ops", verifier}, {"dev", "clear"}}})
 	if code, body := getAs(t, s, "ops", "right", "/debug/pprof/goroutine?debug=1"); code != 200 || !strings.Contains(body, "TestPprof") {
 		t.Errorf("goroutine profile: %d %q", code, body)
 	}
@@ -116,10 +121,10 @@ func TestPprof(t *testing.T) {
 // for users, whatever the path looks like.
 func TestGuard(t *testing.T) {
 	private := start(t, Config{
-		Ready: func(context.Context) error { return nil }, Metrics: prometheus.NewRegistry(), Pprof: true, PrivateMetrics: true,
+		Ready: func(context.Context) ([]string, error) { return nil, nil }, Metrics: prometheus.NewRegistry(), Pprof: true, PrivateMetrics: true,
 		Users: []User{{"ops", "right"}},
 	})
-	open := start(t, Config{Ready: func(context.Context) error { return nil }, Metrics: prometheus.NewRegistry(), Pprof: true})
+	open := start(t, Config{Ready: func(context.Context) ([]string, error) { return nil, nil }, Metrics: prometheus.NewRegistry(), Pprof: true})
 	for _, c := range []struct {
 		s                    *Server
 		user, password, path string
@@ -161,9 +166,9 @@ func TestGuard(t *testing.T) {
 
 // A check that hangs is an answer too: not ready.
 func TestReadyTimeout(t *testing.T) {
-	s := start(t, Config{ReadyTimeout: 50 * time.Millisecond, Ready: func(ctx context.Context) error {
+	s := start(t, Config{ReadyTimeout: 50 * time.Millisecond, Ready: func(ctx context.Context) ([]string, error) {
 		<-ctx.Done()
-		return ctx.Err()
+		return nil, ctx.Err()
 	}})
 	if code, body := get(t, s, "/readyz"); code != 503 || !strings.Contains(body, "deadline exceeded") {
 		t.Errorf("got %d %q", code, body)
@@ -173,10 +178,10 @@ func TestReadyTimeout(t *testing.T) {
 // Close does not wait for a request that never ends.
 func TestCloseEndsRequests(t *testing.T) {
 	entered := make(chan struct{})
-	s := start(t, Config{ReadyTimeout: time.Hour, Ready: func(ctx context.Context) error {
+	s := start(t, Config{ReadyTimeout: time.Hour, Ready: func(ctx context.Context) ([]string, error) {
 		close(entered)
 		<-ctx.Done()
-		return ctx.Err()
+		return nil, ctx.Err()
 	}})
 	failed := make(chan error, 1)
 	go func() {

@@ -40,6 +40,9 @@ type Config struct {
 	HealthInterval time.Duration
 	// Users holds what differs for single users.
 	Users map[string]User
+	// Verify judges who a new backend says it is, before it is used. It is called by
+	// many goroutines at once. Nil: any will do.
+	Verify func(Login) error
 	// Log receives what operators should know. Default: discarded.
 	Log *slog.Logger
 }

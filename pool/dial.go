@@ -58,6 +58,10 @@ func (l *Lane) dial(ctx context.Context) (*Conn, error) {
 			return nil, err
 		}
 	}
+	if err := c.verify(); err != nil {
+		c.hangUp()
+		return nil, err
+	}
 	return c, nil
 }
 

@@ -90,14 +90,16 @@ func (p *Pool) Shard(s *directory.Shard) *Shard {
 		p.shards[s.Name] = sh
 		return sh
 	}
-	if old := sh.spec.Load(); old != s && !sameEndpoint(old, s) {
+	if old := sh.spec.Load(); old != s && !SameEndpoint(old, s) {
 		sh.spec.Store(s)
 		sh.retire(func(*Lane) bool { return true })
 	}
 	return sh
 }
 
-func sameEndpoint(a, b *directory.Shard) bool {
+// SameEndpoint reports whether two descriptions of a shard lead to the same servers in the
+// same way.
+func SameEndpoint(a, b *directory.Shard) bool {
 	if len(a.Hosts) != len(b.Hosts) || len(a.Options) != len(b.Options) {
 		return false
 	}

@@ -99,9 +99,9 @@ func (s *Settings) Equal(t *Settings) bool {
 	return s.hash == t.hash && slices.Equal(s.list, t.list)
 }
 
-// Identity settings come first off and last on: what a role may set depends
+// Settings of roles come first off and last on: what a role may set depends
 // on who it is.
-var identity = []string{"session_authorization", "role"}
+var roles = []string{"session_authorization", "role"}
 
 func (s *Settings) value(name string) string {
 	v, _ := s.Get(name)
@@ -135,7 +135,7 @@ func (s *Settings) Steps(t *Settings) []string {
 		if e.Name == "client_encoding" {
 			continue
 		}
-		if _, ok := t.Get(e.Name); !ok && !slices.Contains(identity, e.Name) {
+		if _, ok := t.Get(e.Name); !ok && !slices.Contains(roles, e.Name) {
 			steps = append(steps, "RESET "+quoteName(e.Name))
 		}
 	}
@@ -143,11 +143,11 @@ func (s *Settings) Steps(t *Settings) []string {
 		if e.Name == "client_encoding" {
 			continue
 		}
-		if v, ok := s.Get(e.Name); (!ok || v != e.Value) && !slices.Contains(identity, e.Name) {
+		if v, ok := s.Get(e.Name); (!ok || v != e.Value) && !slices.Contains(roles, e.Name) {
 			steps = append(steps, setConfig(e))
 		}
 	}
-	for _, n := range identity {
+	for _, n := range roles {
 		if v, ok := t.Get(n); ok {
 			steps = append(steps, setConfig(Setting{n, v}))
 		}

@@ -63,6 +63,9 @@ type Config struct {
 	AuthFailures int
 	// StartupTimeout bounds the dialogue before the first query. Default 60s.
 	StartupTimeout time.Duration
+	// ReadyShards is the share of shards that must answer for the proxy to be ready, from
+	// 0 to 1. Default 0: it is, whoever is down.
+	ReadyShards float64
 	// DrainTimeout is how long running transactions may take at the end.
 	// Default 30s.
 	DrainTimeout time.Duration

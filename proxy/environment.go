@@ -181,6 +181,9 @@ func (s *Session) environment() (*planner.Env, error) {
 	if !private && !changing && s.env != nil && s.envFor == s.settings && !s.env.Schema.Incomplete {
 		return s.env, nil
 	}
+	if err := s.snap.Foreign; err != nil {
+		return nil, foreignDirectory(err)
+	}
 	version := s.snap.Schemas[s.db.Name]
 	tables := s.srv.envs.declaredIn(s.snap, s.db.Name)
 	load := func() (*catalog.Schema, error) { return catalog.Load(version, s.askHome) }

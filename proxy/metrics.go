@@ -17,6 +17,9 @@ type metrics struct {
 	gathered *tally.Histogram
 	plans    *tally.Histogram // its sum is how many plans were asked for
 	codes    tally.Codes
+	// misplaced counts connections that were refused because their server is not the
+	// shard it should be.
+	misplaced *prometheus.CounterVec
 }
 
 // outcomeNames are what Prometheus calls the ends of transactions of several
@@ -28,6 +31,9 @@ func newMetrics(s *Server, reg prometheus.Registerer) *metrics {
 		clients:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_clients", Help: "Clients connected."}),
 		gathered: tally.NewHistogram(tally.Bytes),
 		plans:    tally.NewHistogram(nil),
+		misplaced: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weft_shard_misplaced_total", Help: "Connections refused because the server is another one than the shard should be.",
+		}, []string{"shard"}),
 	}
 	for i := range m.kinds {
 		m.kinds[i] = tally.NewHistogram(tally.Durations)
@@ -36,7 +42,7 @@ func newMetrics(s *Server, reg prometheus.Registerer) *metrics {
 		m.commits[i] = tally.NewHistogram(tally.Durations)
 	}
 	if reg != nil {
-		reg.MustRegister(m.clients, &poolCollector{srv: s}, &runCollector{srv: s, m: m})
+		reg.MustRegister(m.clients, m.misplaced, &poolCollector{srv: s}, &runCollector{srv: s, m: m})
 	}
 	return m
 }

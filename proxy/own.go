@@ -32,7 +32,7 @@ func (s *Server) own(ctx context.Context, shard, database string) (*schema.Own, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, installTimeout)
 	defer cancel()
-	own, err := schema.Install(ctx, dialer{s}, shard, database, s.cfg.ServiceUser)
+	own, err := schema.Install(ctx, dialer{s}, s.cfg.Snapshot().Cluster, shard, database, s.cfg.ServiceUser)
 	if err != nil {
 		return nil, err
 	}
@@ -48,6 +48,13 @@ func (s *Server) own(ctx context.Context, shard, database string) (*schema.Own, 
 	}
 	s.owns.known[key] = own
 	return own, nil
+}
+
+// owned reports whether it is known that a database has them.
+func (s *Server) owned(key ownKey) bool {
+	s.owns.mu.Lock()
+	defer s.owns.mu.Unlock()
+	return s.owns.known[key] != nil
 }
 
 // installOwn makes them on all shards as soon as transactions can need them, so that

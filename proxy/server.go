@@ -59,6 +59,9 @@ type Server struct {
 	checked   sync.Map
 	owns      owns
 	refreshed refreshed
+	// belonging is who the servers of the shards say they are.
+	belonging belonging
+	readiness readiness
 	commits   atomic.Uint64 // how many needed a decision
 	hands     hands
 	service   service
@@ -93,15 +96,17 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	s := &Server{
+		cfg: cfg, log: cfg.Log, panics: &panics{log: cfg.Log}, texts: parser.NewCache(cfg.FactsBytes),
+		sessions: map[int32]*Session{}, hubs: map[string]*hub{}, listeners: map[net.Listener]bool{},
+		starting: map[net.Conn]bool{}, byUser: map[string]int{}, byDatabase: map[string]int{}, relays: make(chan struct{}, maxRelays), asks: make(chan struct{}, maxAsks),
+	}
+	cfg.Pool.Verify = s.verify
 	p, err := pool.New(cfg.Pool)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{
-		cfg: cfg, log: cfg.Log, panics: &panics{log: cfg.Log}, pool: p, texts: parser.NewCache(cfg.FactsBytes),
-		sessions: map[int32]*Session{}, hubs: map[string]*hub{}, listeners: map[net.Listener]bool{},
-		starting: map[net.Conn]bool{}, byUser: map[string]int{}, byDatabase: map[string]int{}, relays: make(chan struct{}, maxRelays), asks: make(chan struct{}, maxAsks),
-	}
+	s.pool = p
 	s.passwords = newPasswords(s)
 	s.now.Store(&cfg)
 	s.routers.New = func() any { return new(router) }
@@ -122,6 +127,7 @@ func New(cfg Config) (*Server, error) {
 	s.wg.Go(s.kept("hubs", s.followHubs))
 	s.wg.Go(s.kept("moves of tables", s.recoverMoves))
 	s.wg.Go(s.kept("resolver", s.resolveLeft))
+	s.wg.Go(s.kept("identity of servers", s.keepOwn))
 	s.wg.Go(s.kept("deadlocks", s.watchDeadlocks))
 	return s, nil
 }
@@ -300,18 +306,6 @@ func newSecret(n int) []byte {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails: crypto/rand ends the process instead
 	return b
-}
-
-// Ready reports whether queries can be served: the home shard answers.
-func (s *Server) Ready(ctx context.Context) error {
-	if s.drain.Load() {
-		return errors.New("draining")
-	}
-	snap := s.cfg.Snapshot()
-	if snap == nil {
-		return errors.New("the cluster has not been loaded yet")
-	}
-	return s.probe(ctx, s.pool.Shard(snap.HomeShard()))
 }
 
 func (s *Server) draining() bool { return s.drain.Load() }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weft/directory"
 	"weft/pool"
 	"weft/schema"
 	"weft/twopc"
@@ -35,6 +36,7 @@ type serviceConn struct {
 	backend *pool.Conn
 	srv     *Server
 	key     ownKey
+	spec    *directory.Shard // it was dialled by
 	spoilt  atomic.Bool
 	since   time.Time
 }
@@ -46,8 +48,10 @@ func (s *Server) dialService(ctx context.Context, shard, database string) (twopc
 	c := s.service.idle[key]
 	delete(s.service.idle, key)
 	s.service.mu.Unlock()
+	spec, ok := s.cfg.Snapshot().Shard(shard)
 	if c != nil {
-		if !c.backend.Readable() {
+		// The shard may be on another server now.
+		if ok && (c.spec == spec || pool.SameEndpoint(c.spec, spec)) && !c.backend.Readable() {
 			return c, nil
 		}
 		c.Conn.Terminate()
@@ -56,7 +60,7 @@ func (s *Server) dialService(ctx context.Context, shard, database string) (twopc
 	if err != nil {
 		return nil, err
 	}
-	return &serviceConn{Conn: dialled, backend: dialled.(*pool.Conn), srv: s, key: key}, nil
+	return &serviceConn{Conn: dialled, backend: dialled.(*pool.Conn), srv: s, key: key, spec: spec}, nil
 }
 
 // Exec implements twopc.Conn.

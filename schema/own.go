@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"weft/identity"
 	"weft/pgerr"
 )
 
@@ -21,6 +22,8 @@ type Own struct {
 	Key string
 	// MaxPrepared is the server's max_prepared_transactions.
 	MaxPrepared int
+	// Found is who the database says it is.
+	Found identity.Found
 }
 
 // ownSteps make it, in order; the version of a database is how many of them it
@@ -114,15 +117,24 @@ DROP FUNCTION IF EXISTS weft.decide(text, text, text)`,
 // ownLock keeps two proxies from making it at the same time: "weft" in ASCII.
 const ownLock = "2003133044"
 
-// Install makes sure that a database of a shard has what weft keeps there. Any
-// number of proxies may do so at once. The user must be allowed to create a
-// schema, or find it made.
-func Install(ctx context.Context, shards Shards, shard, database, user string) (*Own, error) {
+// Install makes sure that a database of a shard has what weft keeps there, and says that it
+// belongs to that shard of the cluster. Any number of proxies may do so at once. The user
+// must be allowed to create a schema, or find it made.
+func Install(ctx context.Context, shards Shards, cluster, shard, database, user string) (*Own, error) {
 	s, err := open(ctx, shards, shard, database, user, "weft install")
 	if err != nil {
 		return nil, fmt.Errorf("log in as service user %q: %w", user, err)
 	}
 	defer s.close()
+	own, err := install(s, database, user)
+	if err != nil {
+		return nil, err
+	}
+	own.Found, err = stamp(s, identity.Expected{Cluster: cluster, Shard: shard}, database)
+	return own, err
+}
+
+func install(s *session, database, user string) (*Own, error) {
 	own, version, err := readOwn(s)
 	if err != nil {
 		return nil, err

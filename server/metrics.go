@@ -34,6 +34,15 @@ func registerDirectory(r prometheus.Registerer, cur *directory.Current) {
 			return 0
 		}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "weft_directory_foreign",
+			Help: "1 while the directory describes another cluster than weft started with: nothing is routed.",
+		}, func() float64 {
+			if cur.Foreign() != nil {
+				return 1
+			}
+			return 0
+		}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "weft_directory_up",
 			Help: "1 while the snapshot is kept fresh, 0 while weft serves from the last one.",
 		}, func() float64 {

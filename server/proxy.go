@@ -10,7 +10,10 @@ import (
 
 // newProxy is the maker of all but the tests of this package.
 func newProxy(p parts, snapshot func() *directory.Snapshot, metrics prometheus.Registerer) (frontend, error) {
-	dir, _ := p.store.(proxy.Directory) // a store that lists no proxies cannot tell when all know a change
+	var dir proxy.Directory
+	if d, ok := p.store.(proxy.Directory); ok { // a store that lists no proxies cannot tell when all know a change
+		dir = faithful{d, snapshot}
+	}
 	cfg := p.proxyConfig()
 	cfg.Snapshot, cfg.Directory, cfg.Entries, cfg.Reach, cfg.Proxy = snapshot, dir, p.current, p.current.Reach, p.id
 	cfg.Secret = p.secret
@@ -42,6 +45,7 @@ func (p parts) proxyConfig() proxy.Config {
 		Gather:                proxy.Gather{MaxBytes: int64(cfg.Gather.MaxBytes), Off: !cfg.Gather.Scatter, MaxParallelShards: cfg.Gather.MaxParallelShards},
 		StartupTimeout:        cfg.Limits.StartupTimeout,
 		DrainTimeout:          cfg.Limits.DrainTimeout,
+		ReadyShards:           float64(cfg.HTTP.ReadyShards),
 		MaxQueryBytes:         int(cfg.Limits.MaxQueryBytes),
 		StatementBytes:        int64(cfg.Statements.MaxBytes),
 		SlowStatement:         cfg.Log.SlowStatement,

@@ -26,7 +26,7 @@ import (
 // frontend is the part of proxy.Server that a Server runs.
 type frontend interface {
 	Serve(ctx context.Context, l net.Listener) error
-	Ready(ctx context.Context) error
+	Ready(ctx context.Context) (missing []string, err error)
 	Drain(ctx context.Context) error
 	Reconfigure(proxy.Config) error
 	Close() error
@@ -307,14 +307,14 @@ func (s *Server) HTTPAddr() net.Addr {
 	return s.http.Addr()
 }
 
-// Ready returns nil when queries can be served, else why not.
-func (s *Server) Ready(ctx context.Context) error {
+// Ready returns nil when queries can be served, else why not, and what is missing.
+func (s *Server) Ready(ctx context.Context) (missing []string, err error) {
 	if s.draining.Load() {
-		return errors.New("draining")
+		return nil, errors.New("draining")
 	}
 	f := s.front.Load()
 	if f == nil {
-		return errors.New("waiting for the directory")
+		return nil, errors.New("waiting for the directory")
 	}
 	return (*f).Ready(ctx)
 }

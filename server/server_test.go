@@ -73,7 +73,7 @@ func (e *echo) Serve(ctx context.Context, l net.Listener) error {
 	}
 }
 
-func (e *echo) Ready(context.Context) error { return e.sick }
+func (e *echo) Ready(context.Context) ([]string, error) { return nil, e.sick }
 
 func (e *echo) Reconfigure(c proxy.Config) error {
 	e.config = &c
@@ -193,7 +193,10 @@ func TestLife(t *testing.T) {
 	c := talk(t, s.Addr())
 	drained := make(chan error, 1)
 	go func() { drained <- s.Drain(t.Context()) }()
-	wait(t, func() bool { return s.Ready(t.Context()) != nil })
+	wait(t, func() bool {
+		_, err := s.Ready(t.Context())
+		return err != nil
+	})
 	if code, body := get(t, s.HTTPAddr(), "/readyz"); code != 503 || body != "draining" {
 		t.Errorf("/readyz while draining: %d %s", code, body)
 	}

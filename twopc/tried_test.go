@@ -43,7 +43,7 @@ func newWorld(t *testing.T) *world {
 	w.Resolver = &twopc.Resolver{Cluster: cluster, Log: slog.New(slog.NewTextHandler(&w.log, nil)), Dial: func(ctx context.Context, shard, database string) (twopc.Conn, error) {
 		return w.dial(ctx, shard, database, "postgres")
 	}}
-	if w.own, err = schema.Install(t.Context(), shards{w}, "home", "postgres", "postgres"); err != nil {
+	if w.own, err = schema.Install(t.Context(), shards{w}, "test", "home", "postgres", "postgres"); err != nil {
 		t.Fatal(err)
 	}
 	c := w.conn("postgres")

@@ -11,6 +11,7 @@ import (
 
 	"weft/config"
 	"weft/directory"
+	"weft/server"
 )
 
 func applyCommand() *cobra.Command {
@@ -20,6 +21,7 @@ func applyCommand() *cobra.Command {
 		dryRun bool
 		prune  bool
 		proxy  string
+		adopt  []string
 	)
 	cmd := &cobra.Command{
 		Use:   "apply",
@@ -31,6 +33,11 @@ Tables are declared through a proxy, because their rows move: with --proxy those
 that the directory does not have yet are declared in the order of the file (a
 table before those that reference it), without it the statements are printed. A
 table that the file does not list stays declared.
+
+Every server is asked first whose it is, as service.user of weft.yaml. If one says
+that it belongs to another cluster or is another shard, nothing is applied. A server
+that is to be taken over all the same is named with --adopt. One that does not answer
+is asked by the proxies before they use it.
 
   # cluster.yaml
   bucket_count: 4096            # fixed when the cluster is created
@@ -68,12 +75,18 @@ table that the file does not list stays declared.
 					return &usageError{fmt.Errorf("--proxy: %w", err)}
 				}
 			}
-			store, err := src.open()
+			store, cfg, err := src.openWith()
 			if err != nil {
 				return err
 			}
 			defer store.Close()
-			a := applying{store: store, want: want, prune: prune, dryRun: dryRun, proxy: through, out: cmd.OutOrStdout()}
+			servers, err := server.NewServers(cfg)
+			if err != nil {
+				return err
+			}
+			a := applying{
+				store: store, servers: servers, want: want, prune: prune, dryRun: dryRun, adopt: adopt, proxy: through, out: cmd.OutOrStdout(), warn: cmd.ErrOrStderr(),
+			}
 			return a.run(cmd.Context())
 		},
 	}
@@ -83,6 +96,7 @@ table that the file does not list stays declared.
 	src.flags(cmd)
 	f.BoolVar(&dryRun, "dry-run", false, "print what would change and change nothing")
 	f.BoolVar(&prune, "prune", false, "remove shards that the file does not list")
+	f.StringSliceVar(&adopt, "adopt", nil, "shards whose servers are this cluster's from now on, whatever they say; all for all")
 	f.StringVar(&proxy, "proxy", "", "URL of a proxy to declare tables through, as their owner; the database is the table's")
 	return cmd
 }
@@ -90,16 +104,22 @@ table that the file does not list stays declared.
 // applying is one run of the command.
 type applying struct {
 	store         directory.Store
+	servers       *server.Servers
 	want          config.Cluster
 	prune, dryRun bool
+	adopt         []string        // names of shards
 	proxy         *pgx.ConnConfig // nil: none
-	out           io.Writer
+	out, warn     io.Writer
 }
 
 // run stores what want declares, or only says what it would store.
 func (a *applying) run(ctx context.Context) error {
 	var changes []string
 	var tables []config.Table
+	hosts, err := a.identify(ctx)
+	if err != nil {
+		return err
+	}
 	if !a.dryRun {
 		if err := a.shutGate(ctx); err != nil {
 			return err
@@ -113,6 +133,10 @@ func (a *applying) run(ctx context.Context) error {
 		// Before anything is stored: a mistake in a table stops all of it.
 		if tables, err = a.want.Undeclared(next); err != nil {
 			return nil, err
+		}
+		// The cluster may be another one than identify saw.
+		if errs := server.Judge(next, hosts, a.adopt); len(errs) > 0 {
+			return nil, misplacedError(notApplied, errs)
 		}
 		changes = directory.Diff(old, next) // of the last attempt, the one that counts
 		if a.dryRun {
@@ -128,6 +152,11 @@ func (a *applying) run(ctx context.Context) error {
 	}
 	for _, c := range changes {
 		fmt.Fprintln(a.out, c)
+	}
+	if !a.dryRun && len(a.adopt) > 0 {
+		if err := a.servers.Adopt(ctx, snap, hosts, a.adopt, a.out); err != nil {
+			return err
+		}
 	}
 	switch {
 	case len(changes) == 0 && len(tables) == 0:

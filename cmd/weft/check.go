@@ -1,24 +1,36 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"weft/config"
+	"weft/directory"
+	"weft/server"
 )
 
 func checkCommand() *cobra.Command {
 	var file, cluster string
+	var offline bool
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Check configuration files",
+		Short: "Check configuration files, and whether servers are those of the cluster",
 		Long: `Check a weft.yaml, a cluster.yaml or both: every problem is printed with its line
 and column, and the exit code is 1 if there is one. Certificates and passwords
-that the file refers to must be there. Nothing is started or contacted.`,
+that the file refers to must be there.
+
+If the directory that weft.yaml names answers, the shards' servers are asked whose
+they are: one that belongs to another cluster, or is another shard, is a problem.
+Whoever does not answer is named, and is none. With --offline nothing is contacted.`,
 		Example: `  weft check -c weft.yaml
-  weft check -f cluster.yaml`,
+  weft check -f cluster.yaml
+  weft check -c weft.yaml --offline`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" && cluster == "" {
@@ -38,6 +50,9 @@ that the file refers to must be there. Nothing is started or contacted.`,
 				_, err := config.LoadCluster(cluster)
 				report(err)
 			}
+			if file != "" && !offline && !bad {
+				report(checkServers(cmd.Context(), file, cmd.ErrOrStderr()))
+			}
 			if bad {
 				return errReported
 			}
@@ -47,6 +62,7 @@ that the file refers to must be there. Nothing is started or contacted.`,
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", "", "weft.yaml to check")
 	cmd.Flags().StringVarP(&cluster, "file", "f", "", "cluster.yaml to check")
+	cmd.Flags().BoolVar(&offline, "offline", false, "contact neither the directory nor servers")
 	return cmd
 }
 
@@ -76,4 +92,44 @@ func checkConfig(file string) error {
 	_, err = cfg.Etcd.TLS.Load()
 	at(err)
 	return errors.Join(errs...)
+}
+
+// checkTimeout bounds how long the directory may take.
+const checkTimeout = 2 * time.Second
+
+// checkServers compares what the shards' servers say of themselves with the directory. What
+// could not be looked at is told to w.
+func checkServers(ctx context.Context, file string, w io.Writer) error {
+	cfg, err := loadConfig(file)
+	if err != nil {
+		return err
+	}
+	ask, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	cfg.Etcd.Timeout = min(cfg.Etcd.Timeout, checkTimeout)
+	store, err := server.OpenDirectory(cfg, slog.New(slog.DiscardHandler))
+	var snap *directory.Snapshot
+	if err == nil {
+		defer store.Close()
+		snap, err = store.Load(ask)
+	}
+	if err != nil {
+		fmt.Fprintf(w, "warning: servers were not compared with the directory: %s\n", oneLine(err))
+		return nil
+	}
+	servers, err := server.NewServers(cfg)
+	if err != nil {
+		return err
+	}
+	snap = snap.Clone()
+	hosts := servers.Ask(ctx, snap.Shards, identifyTimeout)
+	for _, h := range hosts {
+		if h.Err != nil {
+			fmt.Fprintf(w, "warning: %s at %s does not say whose it is: %s\n", h.Shard, h.Address, oneLine(h.Err))
+		}
+	}
+	if errs := server.Judge(snap, hosts, nil); len(errs) > 0 {
+		return misplacedError("servers are not those of this cluster:", errs)
+	}
+	return nil
 }

@@ -67,32 +67,58 @@ func (s *source) flags(cmd *cobra.Command) {
 }
 
 func (s *source) open() (*etcd.Store, error) {
+	store, _, err := s.openWith()
+	return store, err
+}
+
+// openWith also returns a configuration whose service user can be logged in with. If
+// its password is not on this machine, it has none.
+func (s *source) openWith() (*etcd.Store, config.Config, error) {
+	cfg, err := s.load()
+	if err != nil {
+		return nil, cfg, err
+	}
+	// etcd's own messages would only come between the lines of ours.
+	store, err := server.OpenDirectory(cfg, slog.New(slog.DiscardHandler))
+	return store, cfg, err
+}
+
+func (s *source) load() (config.Config, error) {
 	cfg := config.Default()
+	service := config.Default()
 	switch {
 	case s.config != "" && (len(s.etcd) > 0 || s.cluster != ""):
-		return nil, &usageError{errors.New("--config already says where the directory is: leave out --etcd and --cluster")}
+		return cfg, &usageError{errors.New("--config already says where the directory is: leave out --etcd and --cluster")}
 	case s.config == "" && len(s.etcd) == 0:
-		return nil, &usageError{errors.New("where is the directory? give --config weft.yaml or --etcd host:port")}
+		return cfg, &usageError{errors.New("where is the directory? give --config weft.yaml or --etcd host:port")}
 	case s.config != "":
 		c, err := config.Load(s.config)
 		if err != nil {
-			return nil, fmt.Errorf("invalid configuration:\n%w", err)
+			return cfg, fmt.Errorf("invalid configuration:\n%w", err)
 		}
 		// Users' passwords are none of this command's business, and need not
 		// be there on the machine it runs on.
 		cfg.Cluster, cfg.Etcd = c.Cluster, c.Etcd
+		service.Service, service.Pool = c.Service, c.Pool
+		for _, u := range c.Auth.Users {
+			if u.Name == c.Service.User {
+				service.Auth.Users = append(service.Auth.Users, u)
+			}
+		}
 	default:
 		cfg.Etcd.Endpoints = s.etcd
 		if s.cluster != "" {
 			cfg.Cluster = s.cluster
 		}
 		if err := cfg.Validate(); err != nil {
-			return nil, &usageError{err}
+			return cfg, &usageError{err}
 		}
 	}
 	if err := cfg.ResolveSecrets(secrets()); err != nil {
-		return nil, err
+		return cfg, err
 	}
-	// etcd's own messages would only come between the lines of ours.
-	return server.OpenDirectory(cfg, slog.New(slog.DiscardHandler))
+	if service.ResolveSecrets(secrets()) == nil {
+		cfg.Service, cfg.Pool, cfg.Auth.Users = service.Service, service.Pool, service.Auth.Users
+	}
+	return cfg, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -19,6 +20,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"weft/config"
+	"weft/directory/etcd"
 )
 
 // Program is weft as it is shipped: the built binary in a process of its own,
@@ -279,4 +281,36 @@ func (p *Program) WatchRSS(tb testing.TB) (peak func() int64) {
 		close(stop)
 		return <-result
 	}
+}
+
+// Command runs a command of the program, without a configuration of ours.
+func Command(tb testing.TB, args ...string) (string, error) {
+	tb.Helper()
+	path, err := build()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	out, err := exec.Command(path, args...).CombinedOutput()
+	return string(out), err
+}
+
+// Endpoint is that of the shared etcd.
+func Endpoint(tb testing.TB) string {
+	tb.Helper()
+	c, err := theCluster()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c.etcd.Endpoint()
+}
+
+// Store opens a directory in an etcd, under a cluster's name.
+func Store(tb testing.TB, endpoint, cluster string) *etcd.Store {
+	tb.Helper()
+	s, err := etcd.Open(etcd.Config{Endpoints: []string{endpoint}, Prefix: etcd.Prefix(cluster), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = s.Close() })
+	return s
 }

@@ -26,22 +26,25 @@ import (
 // enough to tell home from elsewhere.
 var ShardCount = 2
 
-const (
-	clusterName = "test"
-	// routedName is a directory that declares a table of the test database.
-	routedName = "routed"
-)
+const clusterName = "test"
 
-// cluster is what every weft of this test binary serves: shards and directory.
+// cluster is what wefts of this test binary serve: shards and directory.
 type cluster struct {
 	shards []*pgserver.Temp
 	etcd   *embedded.Server
 	dir    string // logs, etcd's data, the built program
 }
 
-var theCluster = sync.OnceValues(startCluster)
+var (
+	theCluster = sync.OnceValues(func() (*cluster, error) { return startCluster() })
+	// theRouted declares a table of the test database. It has servers of its own, for a
+	// database belongs to one cluster.
+	theRouted = sync.OnceValues(func() (*cluster, error) {
+		return startCluster(directory.Table{Database: Database, Schema: "public", Name: "declared", Kind: directory.Reference})
+	})
+)
 
-func startCluster() (*cluster, error) {
+func startCluster(tables ...directory.Table) (*cluster, error) {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	dir, err := os.MkdirTemp("", "weft-cluster-*")
@@ -70,10 +73,7 @@ func startCluster() (*cluster, error) {
 		return nil, err
 	}
 	shared.onStop(c.etcd.Close)
-	even := slices.Repeat([]int{1}, ShardCount)
-	return c, errors.Join(c.declare(ctx, c.etcd, clusterName, even), c.declare(ctx, c.etcd, routedName, even, directory.Table{
-		Database: Database, Schema: "public", Name: "declared", Kind: directory.Reference,
-	}))
+	return c, c.declare(ctx, c.etcd, clusterName, slices.Repeat([]int{1}, ShardCount), tables...)
 }
 
 // declare writes the first shards, one for each weight, into a directory;
@@ -149,13 +149,17 @@ func (c *cluster) config() config.Config {
 
 var sharedWeft, sharedRouted lazyTarget
 
-// Routed returns a proxy over the same shards for which the test database has
+// Routed returns a proxy over shards of its own for which the test database has
 // a declared table, though nobody uses it: so every statement is planned and
 // routed, and must do what it does without.
 func Routed(tb testing.TB) *Target {
 	tb.Helper()
 	return sharedRouted.get(tb, func(ctx context.Context) (*Target, error) {
-		t, stop, err := startWeft(ctx, "routed", func(cfg *config.Config) { cfg.Cluster = routedName })
+		c, err := theRouted()
+		if err != nil {
+			return nil, err
+		}
+		t, stop, err := c.startWeft(ctx, "routed", func(*config.Config) {})
 		if err != nil {
 			return nil, err
 		}
@@ -238,6 +242,10 @@ func startWeft(ctx context.Context, name string, configure func(*config.Config),
 	if err != nil {
 		return nil, nil, err
 	}
+	return c.startWeft(ctx, name, configure, more...)
+}
+
+func (c *cluster) startWeft(ctx context.Context, name string, configure func(*config.Config), more ...func(*server.Options)) (*Target, func() error, error) {
 	cfg := c.config()
 	configure(&cfg)
 	l, err := net.Listen("tcp", cfg.Listen)

@@ -1,0 +1,177 @@
+package proxy
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"weft/directory"
+	"weft/identity"
+	"weft/pgerr"
+	"weft/pool"
+)
+
+// A shard's server says whose it is with every new connection (see package identity).
+// What does not fit is refused before a statement is sent, and keeps /readyz from saying
+// that all is well.
+
+// belonging is what is known of who the shards' servers are.
+type belonging struct {
+	mu sync.Mutex
+	// wrong are the servers that are not what they should be, by shard.
+	wrong map[string]misplaced
+	// systems are the identifiers of the servers that are, by shard.
+	systems map[string]string
+}
+
+// misplaced is a server that has been refused.
+type misplaced struct {
+	login pool.Login
+	err   *pgerr.Error
+}
+
+// verify judges who a new backend says it is.
+func (s *Server) verify(l pool.Login) error {
+	snap := s.cfg.Snapshot()
+	spec, ok := snap.Shard(l.Shard)
+	if !ok {
+		return nil // it is leaving; what is under way may end
+	}
+	want := identity.Expected{Cluster: snap.Cluster, Shard: l.Shard, System: spec.System}
+	err := want.Check(l.Found, l.Database)
+	if s.belonging.note(l, err) {
+		s.log.Error("a shard is not the server it should be: nothing is sent there", "shard", l.Shard, "address", l.Address, "database", l.Database,
+			"expected", want.String(), "found", l.Found.String())
+	}
+	if err != nil {
+		s.metrics.misplaced.WithLabelValues(l.Shard).Inc()
+		return err
+	}
+	return nil
+}
+
+// note keeps what was found, and reports whether it is news that a server is wrong.
+func (b *belonging) note(l pool.Login, err *pgerr.Error) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	was, known := b.wrong[l.Shard]
+	if err == nil {
+		// Another database of the shard may still be somebody else's.
+		if known && was.login.Database == l.Database {
+			delete(b.wrong, l.Shard)
+		}
+		if b.systems == nil {
+			b.systems = map[string]string{}
+		}
+		b.systems[l.Shard] = l.Found.System
+		return false
+	}
+	if b.wrong == nil {
+		b.wrong = map[string]misplaced{}
+	}
+	b.wrong[l.Shard] = misplaced{login: l, err: err}
+	return !known || was.err.Message != err.Message || was.login.Address != l.Address
+}
+
+// misplaced returns the servers of a snapshot's shards that have been refused.
+func (b *belonging) misplaced(snap *directory.Snapshot) []misplaced {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []misplaced
+	for i := range snap.Shards {
+		if m, ok := b.wrong[snap.Shards[i].Name]; ok {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// system returns the identifier of a shard's server, "" as long as none has been asked.
+func (b *belonging) system(shard string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.systems[shard]
+}
+
+// ownInterval is how often databases are looked for that have no stamp or lack something
+// of weft's own.
+const ownInterval = 2 * time.Second
+
+// keepOwn sees to it that every database with declared tables has what weft keeps there,
+// on every shard, its stamp included, and that the directory knows the servers.
+func (s *Server) keepOwn(ctx context.Context) {
+	if s.cfg.Directory == nil {
+		return
+	}
+	tick := time.NewTicker(ownInterval)
+	defer tick.Stop()
+	tried := map[ownKey]time.Time{}
+	for {
+		if snap := s.cfg.Snapshot(); snap != nil && snap.Foreign == nil {
+			s.ownAll(ctx, snap, tried)
+			s.enterSystems(ctx, snap)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// ownRetry is the pause before a shard that could not be brought up to date is tried again.
+const ownRetry = 15 * time.Second
+
+func (s *Server) ownAll(ctx context.Context, snap *directory.Snapshot, tried map[ownKey]time.Time) {
+	for _, database := range databases(snap) {
+		for i := range snap.Shards {
+			key := ownKey{snap.Shards[i].Name, database}
+			if s.owned(key) || time.Since(tried[key]) < ownRetry || ctx.Err() != nil {
+				continue
+			}
+			tried[key] = time.Now()
+			if _, err := s.own(ctx, key.shard, key.database); err != nil && ctx.Err() == nil {
+				s.log.Warn("weft's own tables could not be made", "shard", key.shard, "database", key.database, "err", err)
+			}
+		}
+	}
+}
+
+// enterSystems makes the directory remember which servers the shards are.
+func (s *Server) enterSystems(ctx context.Context, snap *directory.Snapshot) {
+	found := map[string]string{}
+	for i := range snap.Shards {
+		if sh := &snap.Shards[i]; sh.System == "" {
+			if system := s.belonging.system(sh.Name); system != "" {
+				found[sh.Name] = system
+			}
+		}
+	}
+	if len(found) == 0 {
+		return
+	}
+	_, err := s.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		if old == nil {
+			return nil, directory.ErrNoCluster
+		}
+		next := old.Clone()
+		for i := range next.Shards {
+			sh := &next.Shards[i]
+			// The hosts may be others by now, which nobody has asked.
+			if was, ok := snap.Shard(sh.Name); ok && sh.System == "" && slices.Equal(was.Hosts, sh.Hosts) {
+				sh.System = found[sh.Name]
+			}
+		}
+		return next, nil
+	})
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("the directory was not told which servers the shards are", "err", err)
+	}
+}
+
+// foreignDirectory tells a client why nothing is routed.
+func foreignDirectory(err error) *pgerr.Error {
+	return pgerr.New(pgerr.CannotConnectNow, "weft cannot tell where rows are: %s", err.Error()).
+		WithHint("Was etcd lost and filled anew, or does weft.yaml name another one? weft status shows what it describes; weft recover --directory rebuilds a directory from the shards.").WithCause(err)
+}

@@ -1,0 +1,112 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"weft/directory"
+	"weft/pgerr"
+)
+
+// readiness is what the last look at the shards found, kept for a moment: load balancers
+// ask often, and each look logs in to every shard.
+type readiness struct {
+	mu    sync.Mutex // held while somebody looks
+	at    time.Time
+	snap  *directory.Snapshot
+	shard map[string]error // those that do not answer
+}
+
+// readyFor is how long a look at the shards is good for.
+const readyFor = 500 * time.Millisecond
+
+// Ready reports whether most of the work can be done, and what is missing: a line for each
+// shard that does not answer. It is not so while the directory is unknown or another
+// cluster's, while a server is not the shard it should be, or when fewer shards answer than
+// the configuration asks for.
+func (s *Server) Ready(ctx context.Context) (missing []string, err error) {
+	if s.drain.Load() {
+		return nil, errors.New("draining")
+	}
+	snap := s.cfg.Snapshot()
+	if snap == nil {
+		return nil, errors.New("the cluster has not been loaded yet")
+	}
+	if snap.Foreign != nil {
+		return nil, snap.Foreign
+	}
+	down := s.readiness.look(ctx, s, snap)
+	for i := range snap.Shards {
+		name := snap.Shards[i].Name
+		if err := down[name]; err != nil {
+			if name == snap.Home {
+				name += " (home)"
+			}
+			missing = append(missing, fmt.Sprintf("%s: %s", name, pgerr.From(err).Message))
+		}
+	}
+	if wrong := s.belonging.misplaced(snap); len(wrong) > 0 {
+		e := wrong[0].err
+		return missing, fmt.Errorf("%s (%s)", e.Message, strings.TrimSuffix(e.Detail, "."))
+	}
+	if up, want := len(snap.Shards)-len(missing), s.conf().ReadyShards; float64(up) < want*float64(len(snap.Shards)) {
+		return missing, fmt.Errorf("%d of %d shards answer", up, len(snap.Shards))
+	}
+	return missing, nil
+}
+
+// look asks all shards at once whether they answer, unless that has just been done.
+func (r *readiness) look(ctx context.Context, s *Server, snap *directory.Snapshot) map[string]error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.at) < readyFor && r.snap == snap {
+		return r.shard
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, len(snap.Shards))
+	for i := range snap.Shards {
+		wg.Go(func() { errs[i] = s.answers(ctx, snap, &snap.Shards[i]) })
+	}
+	wg.Wait()
+	r.shard = map[string]error{}
+	for i, err := range errs {
+		if err != nil {
+			r.shard[snap.Shards[i].Name] = err
+		}
+	}
+	r.at, r.snap = time.Now(), snap
+	return r.shard
+}
+
+// answers logs in to a shard as the service user, in a database with declared tables if
+// there is one: it then says whose it is. A login that is turned away is an answer.
+func (s *Server) answers(ctx context.Context, snap *directory.Snapshot, shard *directory.Shard) error {
+	database := "postgres"
+	if names := databases(snap); len(names) > 0 {
+		database = names[0]
+	}
+	c, err := s.dialService(ctx, shard.Name, database)
+	if err != nil {
+		switch e := pgerr.From(err); e.Code {
+		case pgerr.ConnectionFailure, pgerr.CannotConnectNow:
+			return err
+		case pgerr.ObjectNotInPrerequisiteState:
+			return nil // who it is has been noted
+		default:
+			if ctx.Err() != nil {
+				return err
+			}
+			return s.probe(ctx, s.pool.Shard(shard))
+		}
+	}
+	defer c.Terminate()
+	defer context.AfterFunc(ctx, c.Interrupt)()
+	if _, err := c.Exec("SELECT"); err != nil {
+		return pgerr.New(pgerr.ConnectionFailure, "shard %q does not answer", shard.Name).WithCause(err)
+	}
+	return nil
+}

@@ -1,0 +1,43 @@
+package server
+
+import (
+	"context"
+
+	"weft/directory"
+	"weft/proxy"
+)
+
+// faithful is a directory that is written only while it describes the cluster that this
+// process serves: what a proxy decides by one cluster's snapshot must not change
+// another's.
+type faithful struct {
+	proxy.Directory
+	snapshot func() *directory.Snapshot
+}
+
+// Load implements proxy.Directory.
+func (d faithful) Load(ctx context.Context) (*directory.Snapshot, error) {
+	s, err := d.Directory.Load(ctx)
+	if err == nil {
+		err = d.check(s)
+	}
+	return s, err
+}
+
+// Update implements proxy.Directory.
+func (d faithful) Update(ctx context.Context, fn func(*directory.Snapshot) (*directory.Snapshot, error)) (*directory.Snapshot, error) {
+	return d.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		if err := d.check(old); err != nil {
+			return nil, err
+		}
+		return fn(old)
+	})
+}
+
+// check refuses a snapshot of another cluster. No cluster at all is the caller's to judge.
+func (d faithful) check(s *directory.Snapshot) error {
+	if serving := d.snapshot(); s != nil && serving != nil && s.Cluster != serving.Cluster {
+		return &directory.ForeignError{Serving: serving.Cluster, Found: s.Cluster}
+	}
+	return nil
+}
