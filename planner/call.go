@@ -38,6 +38,10 @@ var (
 			name: "verify_lookup", params: []string{"table", "columns"}, alias: []string{"table_name"},
 			returns: []string{"lookup", "relation", "columns", "rows", "missing", "stale", "duplicates"},
 		},
+		"verify_placement": {
+			name: "verify_placement", params: []string{"table"}, alias: []string{"table_name"},
+			returns: []string{"relation", "rows", "misplaced", "examples"},
+		},
 		"pin": {name: "pin", params: []string{"vindex", "value", "shard"}, needed: 3},
 		"distribute_function": {
 			name: "distribute_function", params: []string{"function", "argument", "colocate_with"}, alias: []string{"function_name", "arg"}, needed: 2,

@@ -49,6 +49,8 @@ func (s *Session) callFunction(ctx context.Context, f *plan.Function, args map[s
 		return schema.Rows(list), err
 	case "verify_reference":
 		return s.verifyReference(ctx, args)
+	case "verify_placement":
+		return s.verifyPlacement(ctx, args)
 	case "statements_reset":
 		return nil, s.resetStatements(ctx)
 	case "verify_lookup":
@@ -134,6 +136,20 @@ func (s *Session) verifyReference(ctx context.Context, args map[string]string) (
 		rows[i] = []string{line}
 	}
 	return rows, err
+}
+
+// verifyPlacement looks for rows of one sharded table, or of all, that are where
+// nobody looks for them.
+func (s *Session) verifyPlacement(ctx context.Context, args map[string]string) ([][]string, error) {
+	req := s.newRequest()
+	if _, named := args["table"]; named {
+		var err error
+		if req, err = s.request(args); err != nil {
+			return nil, err
+		}
+	}
+	list, err := s.srv.mover.VerifyPlacement(ctx, *req)
+	return schema.PlacementRows(list), err
 }
 
 // declaration reads the arguments of shard_table.

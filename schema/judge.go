@@ -126,7 +126,7 @@ func (j *judgement) key() error {
 	}
 	if t.Vindex.Lookup() && t.Vindex.Name == "" {
 		return refuse(pgerr.InvalidParameterValue, "a %s needs a name", t.Vindex.Kind).
-			WithHint("Entries are kept under it and tables with the same name are colocated: vindex_name => 'tenant_dir'.")
+			WithHint("Entries are kept under it and tables with the same name are colocated: name => 'tenant_dir'.")
 	}
 	d := vindex.Declaration{Kind: t.Vindex.Kind, Params: t.Vindex.Params, Buckets: j.snap.BucketCount}
 	for _, name := range j.req.Columns {

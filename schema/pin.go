@@ -43,7 +43,7 @@ func (m *Mover) Pin(ctx context.Context, database, user, lookup, value, shard st
 	}
 	if len(used) == 0 {
 		return pgerr.New(pgerr.UndefinedObject, "no table is declared with a lookup named %q", lookup).
-			WithHint("Declare one first: SELECT weft.shard_table('…', 'tenant_id', vindex => 'lookup_unique', vindex_name => %s).", literal(lookup))
+			WithHint("Declare one first: SELECT weft.shard_table('…', 'tenant_id', vindex => 'lookup_unique', name => %s).", literal(lookup))
 	}
 	v, err := used[0].NewVindex(snap.BucketCount)
 	if err != nil {

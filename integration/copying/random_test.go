@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weft/integration/harness"
+	"weft/integration/pair"
 )
 
 var (
@@ -42,6 +43,7 @@ func TestRandom(t *testing.T) {
 	if x.refused*4 > x.asked {
 		t.Errorf("%d of %d COPYs were refused", x.refused, x.asked)
 	}
+	pair.Verified(t, w.weft)
 	w.quiet(t)
 }
 

@@ -106,6 +106,7 @@ func random(t *testing.T, seed uint64, count, blocks int) {
 	}
 	if !*undeclared {
 		pair.SameTables(t, db, nil)
+		pair.Verified(t, p.Weft.Conn)
 	}
 	t.Logf("%d statements, %d done, %d refused", p.Counts.Asked, fine, p.Counts.Refused)
 	if fine < count/4 {

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"weft/integration/harness"
+	verify "weft/integration/pair"
 	"weft/integration/wire"
 )
 
@@ -72,6 +73,7 @@ func TestRandomDialogues(t *testing.T) {
 		}
 		t.Errorf("seed %d (chunk %d): weft answers differently:\n%s%s", seed, chunk, small, diff)
 	}
+	verify.Verified(t, p.fill[1].PgConn())
 	t.Logf("%d dialogues, %d differ", n, differ)
 	for why, n := range refused {
 		t.Logf("refused %d times: %s", n, why)
