@@ -43,7 +43,7 @@ func TestRandom(t *testing.T) {
 	if x.refused*4 > x.asked {
 		t.Errorf("%d of %d COPYs were refused", x.refused, x.asked)
 	}
-	pair.Verified(t, w.weft)
+	pair.Verified(t, x.weft)
 	w.quiet(t)
 }
 
