@@ -426,6 +426,9 @@ func (a *analysis) foreignKey(rel *catalog.Relation, t *table, c *pg.Constraint,
 		return // the server will say so
 	}
 	other := a.declared(to)
+	if other != nil {
+		a.rekeying(rel, t, c, own, !other.Reference)
+	}
 	switch {
 	case other == nil:
 		a.unsupported(a.reachHint(to.Name.Name), "a foreign key of declared table %q cannot reference %q, which is on the home shard alone", rel.Name.Name, to.Name.Name)

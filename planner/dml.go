@@ -49,9 +49,12 @@ func (l *level) target(rv *pg.RangeVar, c *changes) *target {
 		l.homeTarget(rel)
 	case t.Reference:
 		l.referenceTarget(rel, t)
+		l.cascading(rel, c)
+		l.follows(rel)
 	default:
 		l.touch(t, rel.Name.Name)
 		l.written(rel, t, c)
+		l.cascading(rel, c)
 		l.follows(rel)
 	}
 	return out

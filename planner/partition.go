@@ -142,6 +142,8 @@ func (a *analysis) adoptedKey(t *table, part *catalog.Relation, fk *catalog.Fore
 		Contype: pg.ConstrType_CONSTR_FOREIGN, Pktable: &pg.RangeVar{Schemaname: fk.References.Schema, Relname: fk.References.Name},
 		FkAttrs: stringNodes(fk.Columns), PkAttrs: stringNodes(fk.RefColumns),
 	}
+	update, del, set := fk.Actions()
+	c.FkUpdAction, c.FkDelAction, c.FkDelSetCols = string(update), string(del), stringNodes(set)
 	a.foreignKey(part, t, c, nil)
 }
 

@@ -97,6 +97,9 @@ func (a *analysis) replicated(stmt *pg.Node) plan.Route {
 		return plan.Refused
 	}
 	c := &copier{analysis: a, rel: rel}
+	if c.hiddenFromCopies(); a.refused() {
+		return plan.Refused
+	}
 	if w := c.plan(stmt); w != nil && !a.refused() {
 		a.out.Write = w
 		a.why("%s is written on every shard, on the home shard first", rel.Name.Name)

@@ -305,10 +305,13 @@ func (l *level) viewTarget(rv *pg.RangeVar, view *catalog.Relation, c *changes) 
 		out.through, out.rel, out.shown, out.table = w, w.rel, w.shown, w.table
 		if w.own.Reference {
 			l.referenceTarget(w.rel, w.table)
+			l.cascading(w.base, w.changes(c))
+			l.follows(w.base)
 			return out
 		}
 		l.touch(w.own, w.base.Name.Name)
 		l.written(w.base, w.own, w.changes(c))
+		l.cascading(w.base, w.changes(c))
 		l.follows(w.base)
 		return out
 	default:

@@ -29,7 +29,13 @@ func (l *level) merge(n *pg.MergeStmt) {
 		return
 	}
 	l.withClause(n.WithClause, n)
-	tg := l.target(n.Relation, &changes{all: true})
+	c := &changes{all: true}
+	for _, w := range n.MergeWhenClauses {
+		if m := w.GetMergeWhenClause(); m.GetCommandType() == pg.CmdType_CMD_UPDATE {
+			c.columns = append(c.columns, setting(m.TargetList).columns...)
+		}
+	}
+	tg := l.target(n.Relation, c)
 	sharded := tg.table != nil && !tg.table.Reference
 	if tg.table != nil && l.env.Schema.Server >= 17 {
 		l.sinceSeventeen(n, sharded)

@@ -94,7 +94,7 @@ func (j *judgement) foreignKey(fk catalog.ForeignKey, from, to *directory.Table)
 			WithHint("Declare %s first: SELECT weft.shard_table(%s, …) with the column that %s references, or weft.reference_table(%s) if it is small and seldom written.",
 				display(fk.References), literal(display(fk.References)), strings.Join(fk.Columns, ", "), literal(display(fk.References)))
 	case to.Kind == directory.Reference:
-		return nil
+		return rekeys(fk, from, false)
 	case from.Kind == directory.Reference:
 		return about("%s is a reference table, whose rows are on every shard, and %s is sharded", display(fk.Table), display(fk.References)).
 			WithHint("A reference table can reference reference tables only.")
@@ -109,7 +109,26 @@ func (j *judgement) foreignKey(fk catalog.ForeignKey, from, to *directory.Table)
 				WithHint("Let the foreign key contain the shard key of both tables, or shard by the column that references.")
 		}
 	}
-	return nil
+	return rekeys(fk, from, true)
+}
+
+// rekeys refuses a foreign key whose actions would change the shard key of rows:
+// they run inside a shard, and the rows would stay there.
+func rekeys(fk catalog.ForeignKey, from *directory.Table, colocated bool) error {
+	if from.Kind != directory.Sharded {
+		return nil
+	}
+	var keys []string
+	for _, c := range from.Columns {
+		keys = append(keys, c.Name)
+	}
+	how := fk.Rekeys(keys, colocated)
+	if how == "" {
+		return nil
+	}
+	return refuse(pgerr.FeatureNotSupported, "foreign key %q of %q would change its shard key: %s", fk.Name, display(fk.Table), how).
+		WithDetail("The action runs inside a shard, so the rows would stay where nobody looks for that key.").
+		WithHint("Drop the constraint and add it without that action: ON DELETE CASCADE, NO ACTION, or SET NULL of other columns than the key (SET NULL (column), since PostgreSQL 15).")
 }
 
 // incoming judges other tables' foreign keys on the table.
