@@ -122,8 +122,13 @@ func (d *dump) isBuiltin(n *pg_query.Node) bool {
 	return err == nil && t.oid < 16384
 }
 
-// truncates is TRIGGER_TYPE_TRUNCATE of pg_trigger.h.
-const truncates = 1 << 5
+// What a trigger is about, in the bits of pg_trigger.h.
+const (
+	before    = 1 << 1
+	inserts   = 1 << 2
+	updates   = 1 << 4
+	truncates = 1 << 5
+)
 
 func (d *dump) createTrigger(s *pg_query.CreateTrigStmt) error {
 	r, err := d.need(rangeName(s.Relation))
@@ -142,7 +147,10 @@ func (d *dump) createTrigger(s *pg_query.CreateTrigStmt) error {
 	if f.Schema == "" {
 		f.Schema = "pg_catalog" // suppress_redundant_updates_trigger and the like
 	}
-	t := Trigger{Name: s.Trigname, Function: f, Truncate: s.Events&truncates != 0}
+	t := Trigger{
+		Name: s.Trigname, Function: f, Truncate: s.Events&truncates != 0,
+		Changes: s.Row && s.Timing&before != 0 && s.Events&(inserts|updates) != 0,
+	}
 	if i := slices.IndexFunc(r.Triggers, func(o Trigger) bool { return o.Name == t.Name }); i >= 0 {
 		if !s.Replace {
 			return fmt.Errorf("trigger %s of %s already exists", quoteIdent(t.Name), r.quoted())

@@ -39,6 +39,7 @@ func Load(version int64, run func(sql string) ([][]string, error)) (*Schema, err
 	l.connect(s)
 	s.Incomplete = s.Incomplete || l.incomplete
 	s.Bytewise, s.Encoding, s.Server, s.statistics = l.bytewise, l.encoding, l.server, l.statistics
+	s.Live = true
 	if l.builtins != nil {
 		s.builtins = l.builtins
 	}
@@ -87,7 +88,7 @@ type domainColumn struct {
 
 // widths is how many columns each kind of row has.
 var widths = map[string]int{
-	"r": 10, "y": 8, "c": 15, "n": 4, "o": 5, "i": 11, "k": 7, "t": 6, "p": 4, "u": 5, "v": 4, "f": 16, "g": 8, "q": 9, "d": 4, "e": 2, "l": 4, "b": 3, "s": 4,
+	"r": 10, "y": 8, "c": 15, "n": 4, "o": 5, "i": 11, "k": 7, "t": 8, "p": 4, "u": 5, "v": 4, "f": 16, "g": 8, "q": 9, "d": 4, "e": 2, "l": 4, "b": 3, "s": 4,
 }
 
 func (l *loader) row(r []string) error {
@@ -113,7 +114,13 @@ func (l *loader) row(r []string) error {
 		l.foreignKey(r)
 	case "t":
 		if rel := l.relations[r[1]]; rel != nil {
-			rel.Triggers = append(rel.Triggers, Trigger{Name: r[2], Function: Name{r[3], r[4]}, Truncate: r[5] == "t"})
+			if r[3] == "weft" {
+				if r[7] == "A" {
+					rel.guards++
+				}
+				break
+			}
+			rel.Triggers = append(rel.Triggers, Trigger{Name: r[2], Function: Name{r[3], r[4]}, Truncate: r[5] == "t", Changes: r[6] == "t"})
 		}
 	case "p":
 		l.parent(r)

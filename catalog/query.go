@@ -77,9 +77,9 @@ FROM pg_catalog.pg_index i WHERE i.indexrelid >= 16384 AND i.indislive`,
 FROM pg_catalog.pg_constraint k WHERE k.contype = 'f' AND k.conparentid = 0`,
 
 	// A trigger.
-	`SELECT 't', t.tgrelid, t.tgname, n.nspname, p.proname, t.tgtype & 32 <> 0
+	`SELECT 't', t.tgrelid, t.tgname, n.nspname, p.proname, t.tgtype & 32 <> 0, (t.tgtype & 3) = 3 AND (t.tgtype & 20) <> 0, t.tgenabled
 FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
-WHERE NOT t.tgisinternal AND n.nspname <> 'weft'`,
+WHERE NOT t.tgisinternal AND (n.nspname <> 'weft' OR p.proname = 'strayed')`,
 
 	// Extended statistics.
 	`SELECT 's', x.stxrelid, n.nspname, x.stxname FROM pg_catalog.pg_statistic_ext x JOIN pg_catalog.pg_namespace n ON n.oid = x.stxnamespace`,

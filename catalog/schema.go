@@ -22,6 +22,8 @@ type Schema struct {
 	Encoding string
 	// Server is the major version of the server, 0 if that is not known.
 	Server int
+	// Live: it was read from a server, which tells what weft has made there too.
+	Live bool
 
 	relations map[Name]*Relation
 	// statistics are the tables of extended statistics, by their names.
@@ -78,6 +80,7 @@ type Relation struct {
 	// Triggers are the user's triggers, those of the partitioned tables above
 	// included.
 	Triggers []Trigger
+	guards   int
 	// Parent is the partitioned or inherited table, the first if there are
 	// several; Children the other way, all of them.
 	Parent    *Relation
@@ -182,7 +185,13 @@ type Trigger struct {
 	Name     string
 	Function Name
 	Truncate bool // TRUNCATE sets it off
+	// Changes: it runs for each row before the row is stored, and can change it.
+	Changes bool
 }
+
+// Guarded reports whether the table's own server sees to it that triggers do not
+// change a shard key: package schema has the other half (guard_objects.go).
+func (r *Relation) Guarded() bool { return r.guards == 2 }
 
 // Function is a user's function.
 type Function struct {

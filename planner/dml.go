@@ -132,9 +132,12 @@ func (l *level) written(rel *catalog.Relation, t *table, changes *changes) {
 	if rel.Rules {
 		l.unsupported("Drop its rules.", "sharded table %q has rewrite rules", rel.Name.Name)
 	}
-	for _, tr := range rel.Triggers {
-		for _, f := range l.userFunctions(tr.Function.Schema, tr.Function.Name) {
-			l.mayTrigger(rel.Name.Name, t, f)
+	for _, part := range withParts(rel) {
+		for _, tr := range part.Triggers {
+			for _, f := range l.userFunctions(tr.Function.Schema, tr.Function.Name) {
+				l.mayTrigger(part.Name.Name, t, f)
+			}
+			l.guarded(part, tr)
 		}
 	}
 	if changes == nil {

@@ -46,6 +46,15 @@ func (a *analysis) mayTrigger(on string, t *table, f *catalog.Function) {
 	}
 }
 
+// guarded refuses a trigger that can change a row's key where the shards do not look
+// whether it does.
+func (a *analysis) guarded(rel *catalog.Relation, tr catalog.Trigger) {
+	if tr.Changes && a.env.Schema.Live && !rel.Guarded() {
+		a.unsupported("weft makes the guard by itself, within seconds after it has started: its service user (service.user in weft.yaml) must be a superuser.",
+			"trigger %q of %q runs before a row is stored and could change its shard key, which the shards do not guard yet", tr.Name, rel.Name.Name)
+	}
+}
+
 // staysWith reports whether all that a trigger function does to sharded tables
 // concerns rows with the key of its own row.
 func (a *analysis) staysWith(t *table, f *catalog.Function) bool {

@@ -215,6 +215,7 @@ func (s *Server) recoverMoves(ctx context.Context) {
 		}
 		s.settleLeft(ctx, snap)
 		s.resumeLookups(ctx)
+		s.guardTables(ctx, snap)
 		for i := range snap.Tables {
 			t := snap.Tables[i]
 			if t.State == directory.Active && t.IDs.Raised {
@@ -228,6 +229,20 @@ func (s *Server) recoverMoves(ctx context.Context) {
 			}
 			if err := s.mover.Recover(ctx, t); err != nil && ctx.Err() == nil {
 				s.log.Warn("unfinished move of a table", "table", t.Schema+"."+t.Name, "err", err)
+			}
+		}
+	}
+}
+
+// guardTables makes sure that shards guard the keys of tables that were declared by
+// somebody else, or before there were guards.
+func (s *Server) guardTables(ctx context.Context, snap *directory.Snapshot) {
+	last := ""
+	for i := range snap.Tables {
+		if db := snap.Tables[i].Database; db != last {
+			last = db
+			if err := s.mover.GuardTables(ctx, snap, db); err != nil && ctx.Err() == nil {
+				s.log.Warn("shard keys of tables with BEFORE triggers are not guarded", "database", db, "err", err)
 			}
 		}
 	}

@@ -322,6 +322,9 @@ func (m *Mover) finish(ctx context.Context, home *session, snap *directory.Snaps
 	if err := m.cfg.step("unmarked"); err != nil {
 		return err
 	}
+	if err := m.followGuard(ctx, snap, t); err != nil {
+		return err
+	}
 	if err := m.followLookups(ctx, snap, t); err != nil {
 		return err
 	}

@@ -53,6 +53,8 @@ type Mover struct {
 
 	mu      sync.Mutex
 	running map[string]bool // ids of the jobs this process works on
+
+	guarded sync.Map // databases whose tables all shards know: see GuardTables
 }
 
 // New returns a Mover.
