@@ -101,7 +101,7 @@ func (v *vocabulary) look(s *source) {
 	// What stands in a body that cannot be parsed may be any operator, and any
 	// command.
 	s.operators = operatorsIn(s.body)
-	s.ddl = ddlWord.MatchString(s.body)
+	s.ddl = MayCommand(s.body)
 	seen := map[string]bool{}
 	for word := range b.words {
 		v.note(s, word, seen)

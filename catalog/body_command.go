@@ -66,9 +66,6 @@ func operatorsIn(text string) []string {
 	return out
 }
 
-// ddlWord finds commands on the schema in a text that cannot be parsed.
-var ddlWord = regexp.MustCompile(`(?i)\b(create|alter|drop|grant|revoke|comment\s+on|reindex|cluster|security\s+label|import\s+foreign|reassign\s+owned)\b`)
-
 // changesSchema reports whether a statement changes the schema. What it makes in the
 // temporary schema is no part of that.
 func changesSchema(n *pg_query.Node) bool {

@@ -127,7 +127,16 @@ func TestParseBody(t *testing.T) {
 		{language: "plpgsql", body: "DECLARE orders int; BEGIN orders := (SELECT count(*) FROM t); RETURN orders; END", reads: "t", calls: "count"},
 		{language: "plpgsql", body: "BEGIN RAISE NOTICE 'orders'; DELETE FROM t WHERE id = 1; RETURN 1; END", reads: "t", writes: "t"},
 		{language: "plpgsql", body: "BEGIN IF EXISTS (SELECT FROM a) THEN PERFORM f(1); END IF; EXECUTE 'DELETE FROM b'; RETURN 1; END", reads: "a b", writes: "b", calls: "f"},
-		{language: "plpgsql", body: "BEGIN EXECUTE format('DELETE FROM %I', 'orders'); RETURN 1; END", dynamic: true},
+		{language: "plpgsql", body: "BEGIN EXECUTE format('DELETE FROM %I', 'orders'); RETURN 1; END", reads: "orders", writes: "orders"},
+		{language: "plpgsql", body: "BEGIN EXECUTE format('DELETE FROM %I', x); RETURN 1; END", dynamic: true},
+		{language: "plpgsql", body: "BEGIN EXECUTE 'DELETE FROM ' || quote_ident('a') || ' WHERE x = ' || quote_literal('b'); RETURN 1; END", reads: "a", writes: "a"},
+		{language: "plpgsql", body: "BEGIN EXECUTE format('GRANT a TO %I', current_user); RETURN 1; END"},
+		{language: "plpgsql", body: "BEGIN EXECUTE format('ALTER DATABASE %I SET x.y = 1', current_database()); RETURN 1; END"},
+		{language: "plpgsql", body: "BEGIN EXECUTE 'DELETE FROM ' || current_user; RETURN 1; END", dynamic: true},
+		{language: "plpgsql", body: "BEGIN EXECUTE format('GRANT SELECT ON %I TO x', current_user); RETURN 1; END", dynamic: true},
+		{language: "plpgsql", body: "BEGIN EXECUTE format('ALTER TYPE %2$I', 'a', 'b'); RETURN 1; END", dynamic: true},
+		{language: "plpgsql", body: "BEGIN EXECUTE 'EXECUTE p'; RETURN 1; END", dynamic: true},
+		{language: "plpgsql", body: "BEGIN EXECUTE 'CREATE TRIGGER x BEFORE INSERT ON a EXECUTE FUNCTION f()'; RETURN 1; END", reads: "a"},
 		{language: "plpgsql", body: "DECLARE r record; BEGIN FOR r IN SELECT * FROM a LOOP CALL p(r.id); END LOOP; RETURN 1; END", reads: "a", calls: "p id p"},
 		{language: "plpgsql", body: "DECLARE r orders; BEGIN r.x := 1; RETURN 1; END", not: true},
 		{language: "sql", body: "SELECT FROM WHERE", not: true},
@@ -179,4 +188,26 @@ func FuzzReadBody(f *testing.F) {
 			t.Errorf("%q", text)
 		}
 	})
+}
+
+// TestCommand: what changes schemas and roles is told from what does not, with a
+// parse and without.
+func TestCommand(t *testing.T) {
+	for _, tc := range []struct {
+		body      string
+		told, may bool
+	}{
+		{"BEGIN CREATE TYPE mood AS ENUM ('a'); EXCEPTION WHEN duplicate_object THEN NULL; END", true, true},
+		{"BEGIN IF NOT EXISTS (SELECT FROM pg_roles) THEN CREATE ROLE x; END IF; END", true, true},
+		{"BEGIN EXECUTE format('ALTER TABLE %I ADD x int', 'a'); END", true, true},
+		{"BEGIN GRANT a TO b; END", true, true},
+		{"BEGIN INSERT INTO a VALUES (1); PERFORM f(); SET LOCAL x.y = 1; COMMIT; END", false, false},
+		{"BEGIN UPDATE a SET x = 1; -- and never drop it\n END", false, false},
+		{"BEGIN CREATE TEMP TABLE x (a int); END", false, false},
+	} {
+		r := readTree("plpgsql", createText("p", "", "", tc.body), tc.body)
+		if !r.ok || r.ddl != tc.told || MayCommand(tc.body) != tc.may {
+			t.Errorf("%s: parsed %v, told %v, may %v", tc.body, r.ok, r.ddl, MayCommand(tc.body))
+		}
+	}
 }

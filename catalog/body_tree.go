@@ -50,6 +50,8 @@ type Body struct {
 	Writes []Name
 	// Notifies: it has a NOTIFY. DDL: it has commands on the schema.
 	Notifies, DDL bool
+	// Texts are the statements in it.
+	Texts []string
 }
 
 // ParseBody parses a body. create is the statement that has it, for PL/pgSQL. It
@@ -57,7 +59,7 @@ type Body struct {
 func ParseBody(language, create, body string) (*Body, bool) {
 	r := readTree(language, create, body)
 	return &Body{
-		Names: r.reads, Dynamic: r.dynamic, Calls: r.calls, Operators: r.operators, Writes: r.writes, Notifies: r.notifies, DDL: r.ddl,
+		Names: r.reads, Dynamic: r.dynamic, Calls: r.calls, Operators: r.operators, Writes: r.writes, Notifies: r.notifies, DDL: r.ddl, Texts: r.texts,
 	}, r.ok
 }
 
@@ -109,19 +111,28 @@ func parseBody(language, create, body string) *reading {
 	return r
 }
 
-// run reads what EXECUTE runs: a constant can be told, all else not.
+// run reads what EXECUTE runs: what is put together from constants can be told, all
+// else not.
 func (r *reading) run(sql string) {
 	tree, err := parser.Parse(sql)
 	if err == nil && len(tree.Stmts) == 1 {
 		if list := tree.Stmts[0].Stmt.GetSelectStmt().GetTargetList(); len(list) == 1 {
-			if c := list[0].GetResTarget().GetVal().GetAConst(); c != nil && c.GetSval() != nil {
-				if !hasWord(c.GetSval().Sval, "execute") && r.sql(c.GetSval().Sval) {
-					return
-				}
+			if text, marked, ok := executed(list[0].GetResTarget().GetVal()); ok && r.told(text, marked) {
+				return
 			}
 		}
 	}
 	r.dynamic = true
+}
+
+// told notes what a text names that EXECUTE runs.
+func (r *reading) told(text string, marked bool) bool {
+	if marked {
+		if tree, err := parser.Parse(text); err != nil || !markPlaced(tree) {
+			return false
+		}
+	}
+	return r.sql(text)
 }
 
 // sql notes what a text of SQL names.

@@ -13,8 +13,11 @@ type RolePassword struct {
 	Current string
 	// Password is what the literal says: clear text, or a form that is stored as it is.
 	Password string
-	// Start, End is where the text has the literal, with its UESCAPE clause.
+	// Start, End is where the text has the literal, with its UESCAPE clause; both are 0 if
+	// that cannot be told.
 	Start, End int
+	// Doubled: the literal stands in another one, where quotes are doubled.
+	Doubled bool
 }
 
 // RolePasswords finds the passwords of a text. One that is PASSWORD NULL is none, and those of a statement that has
@@ -28,6 +31,14 @@ func RolePasswords(text string, opt Options) ([]RolePassword, error) {
 	s.Scan([]byte(text), opt)
 	var found []RolePassword
 	for _, raw := range tree.Statements {
+		if do := raw.Stmt.GetDoStmt(); do != nil {
+			list, err := bodyPasswords(text, tree, s.Literals, do, opt)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, list...)
+			continue
+		}
 		given := RolePassword{}
 		var options []*pg_query.Node
 		switch n := raw.Stmt.Node.(type) {

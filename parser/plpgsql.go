@@ -57,6 +57,8 @@ func collectEmbedded(n any, dynamic bool, out *[]Embedded) {
 		}
 		for name, x := range n {
 			switch name {
+			case "PLpgSQL_stmt_commit", "PLpgSQL_stmt_rollback":
+				*out = append(*out, Embedded{SQL: strings.TrimPrefix(name, "PLpgSQL_stmt_")})
 			case "PLpgSQL_stmt_dynexecute", "PLpgSQL_stmt_dynfors":
 				fields, _ := x.(map[string]any)
 				for field, y := range fields {

@@ -18,6 +18,9 @@ type Change struct {
 
 	// What follows is about carrying out the command, not about what it leaves.
 
+	// Body: the commands are in the body of DO or of a function, which every shard runs. What
+	// they have done there is compared, and Drops and Renames count if they have been done.
+	Body bool `json:"-"`
 	// Elsewhere is what the other shards run if it is not the text itself: they
 	// do not have all that it names.
 	Elsewhere string `json:"-"`

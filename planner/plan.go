@@ -323,6 +323,11 @@ func (a *analysis) statement(n *pg.Node) plan.Route {
 		if r, ok := a.weftCall(n.SelectStmt); ok {
 			return r
 		}
+		if f, _ := soleCall(n.SelectStmt); f != nil {
+			if r, ok := a.commandCall(f, "SELECT"); ok {
+				return r
+			}
+		}
 		if intoOf(n.SelectStmt) != nil {
 			return a.selectInto(n.SelectStmt)
 		}
@@ -485,6 +490,9 @@ func (a *analysis) called() (homely, opaque string) {
 		}
 		sharded, home := a.mentioned(f)
 		switch {
+		case f.Reach.DDL && a.commandsAll(f):
+			a.unsupported("Call it alone: SELECT "+f.Name.Name+"(…), with constants; or send its statements one by one.",
+				"function %q changes what all shards have, and runs on one shard here", f.Name.Name)
 		case sharded != "":
 			a.unsupported("A function sees only the shard it runs on.", "function %q touches sharded table %q", f.Name.Name, sharded)
 		case home != "":

@@ -34,6 +34,9 @@ func (a *analysis) utility(n any) plan.Route {
 		a.top().expressions(n.ExecuteStmt.Params)
 		return a.onHome("EXECUTE")
 	case *pg.Node_CallStmt:
+		if r, ok := a.commandCall(n.CallStmt.Funccall, "CALL"); ok {
+			return r
+		}
 		a.top().expression(&pg.Node{Node: &pg.Node_FuncCall{FuncCall: n.CallStmt.Funccall}})
 		a.out.Writes = true
 		return a.onHome("CALL")
@@ -83,6 +86,10 @@ func (a *analysis) nested(n *pg.Node, what string) plan.Route {
 		a.unsupported("Call it as the only item of a SELECT.", "%s cannot be applied to a weft function", what)
 		return plan.Refused
 	}
+	if r == plan.Every && a.out.Change != nil && a.out.Change.Body && !a.refused() {
+		a.unsupported("Send the statement itself.", "%s of a statement that changes all shards is not supported", what)
+		return plan.Refused
+	}
 	if len(a.copies) > 0 && what != "EXPLAIN" && !a.refused() {
 		a.unsupported("Send the statement itself.", "%s of a statement that writes reference table %q is not supported", what, a.copies[0].Name.Name)
 		return plan.Refused
@@ -119,32 +126,6 @@ func (a *analysis) preparesApart(n *pg.PrepareStmt) bool {
 	trial.out, trial.params, trial.held = &out, newParams(nil), maps.Clone(a.held)
 	r := trial.nested(n.Query, "PREPARE")
 	return trial.refused() || r != plan.Home && r != plan.Any && r != plan.AnyCopy
-}
-
-// do runs on the home shard, and must not touch sharded tables.
-func (a *analysis) do(n *pg.DoStmt) plan.Route {
-	a.out.Writes, a.out.Exact = true, true
-	language, body := "plpgsql", ""
-	for _, arg := range n.Args {
-		if s := arg.GetDefElem().GetArg().GetString_(); s != nil && arg.GetDefElem().Defname == "as" {
-			body = s.Sval
-		} else if s != nil {
-			language = s.Sval
-		}
-	}
-	r, dynamic := a.bodyOf(language, &pg.Node{Node: &pg.Node_DoStmt{DoStmt: n}}, body)
-	switch {
-	case r.sharded != "":
-		a.unsupported("Send its statements one by one.", "DO mentions sharded table %q, and would see one shard", r.sharded)
-		return plan.Refused
-	case r.reference != "" && catalog.Changes(body):
-		a.unsupported("Send its statements one by one.", "DO may write reference table %q, and would change one copy of it", r.reference)
-		return plan.Refused
-	case dynamic && !a.env.Tables.Empty():
-		a.unsupported("Send its statements one by one.", "DO runs SQL that cannot be looked into, and would see one shard")
-		return plan.Refused
-	}
-	return plan.Home
 }
 
 // bodyOf says which relations the body of a function or of DO names, and whether

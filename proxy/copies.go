@@ -5,10 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"slices"
 	"strings"
 
-	"weft/directory"
 	"weft/finish"
 	"weft/pgerr"
 	"weft/plan"
@@ -27,7 +25,7 @@ func (s *Session) runCopies(r *router, x *gathering, describe bool) (int64, erro
 	if err := s.prepareCopies(r, x); err != nil {
 		return 0, err
 	}
-	home := slices.IndexFunc(s.snap.Shards, func(sh directory.Shard) bool { return sh.Name == s.snap.Home })
+	home := s.homeShard()
 	t := &tee{x: x, in: finish.NewInputs([]finish.Shape{{Columns: x.d.Carried}}, 0, finish.Limits{Inline: maxInline, Max: s.maxGatherBytes()})}
 	if err := s.openCopyLegs(x, []int{home}, nil); err != nil {
 		return 0, err

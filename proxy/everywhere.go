@@ -34,6 +34,8 @@ type spread struct {
 	made  []schema.LookupRequest
 	all   bool
 	locks bool // it is a LOCK TABLE
+	// before is what the shards had before they ran a body with commands.
+	before []schema.Imprint
 	// steps are what there is to do on each shard for what runs alone.
 	steps []aloneStep
 }
@@ -49,9 +51,10 @@ func (e *spread) elsewhere() string {
 	return e.text
 }
 
-// follows reports whether lookups follow the command in its transaction.
+// follows reports whether there is more to do in the command's transaction before the
+// client hears of it: lookups follow it, or what a body has done is compared.
 func (e *spread) follows() bool {
-	return e.plan.Change != nil && len(e.plan.Change.Lookups) > 0 && !e.alone()
+	return e.plan.Change != nil && (len(e.plan.Change.Lookups) > 0 || e.plan.Change.Body) && !e.alone()
 }
 
 // alone reports whether the command cannot run inside a transaction.
@@ -130,7 +133,7 @@ func (s *Session) everyPart(p *plan.Plan, text string, f *parser.Facts) error {
 		err = s.mayFill(e)
 	}
 	if err == nil && e.follows() {
-		err = s.beforeLookups(p.Change)
+		err = s.beforeFollowing(e)
 	}
 	var changed *edited
 	if err == nil {
@@ -343,7 +346,7 @@ func (s *Session) everyBound(portal []byte, pl *planned) error {
 		if err := s.mayFill(e); err != nil {
 			return err
 		}
-		if err := s.beforeLookups(e.plan.Change); err != nil {
+		if err := s.beforeFollowing(e); err != nil {
 			return err
 		}
 	}

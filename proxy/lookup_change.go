@@ -156,11 +156,23 @@ func duplicated(step *schema.LookupStep, err error) error {
 	return step.Duplicated(strings.TrimSuffix(value, ") already exists."))
 }
 
-// followed does what is left of a command for lookups, and then tells the client that
-// it is done.
-func (s *Session) followed(e *spread) error {
-	if err := s.afterLookups(e.plan.Change); err != nil {
+// beforeFollowing makes ready for what follows a command.
+func (s *Session) beforeFollowing(e *spread) error {
+	if err := s.beforeLookups(e.plan.Change); err != nil {
 		return err
+	}
+	return s.beforeBody(e)
+}
+
+// followed does what is left of a command, and then tells the client that it is done.
+func (s *Session) followed(e *spread) error {
+	if err := s.afterBody(e); err != nil {
+		return err
+	}
+	if len(e.plan.Change.Lookups) > 0 {
+		if err := s.afterLookups(e.plan.Change); err != nil {
+			return err
+		}
 	}
 	e.told = true
 	return nil

@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"strconv"
+	"strings"
 
 	"weft/auth"
 	"weft/parser"
@@ -41,16 +42,27 @@ func (s *Session) sealed(p *plan.Plan, text string) (*edited, error) {
 		if err != nil {
 			return nil, err
 		}
-		edits = append(edits, parser.Edit{Start: g.Start, End: g.End, New: pool.QuoteLiteral(stored)})
+		written := pool.QuoteLiteral(stored)
+		if g.Doubled {
+			written = strings.ReplaceAll(written, "'", "''")
+		}
+		if g.Start == g.End {
+			return nil, unreadablePassword()
+		}
+		edits = append(edits, parser.Edit{Start: g.Start, End: g.End, New: written})
 	}
 	if len(edits) == 0 {
 		return nil, nil
 	}
 	if !takesPasswords(edits.Apply(text), given, s.scanOptions()) {
-		return nil, pgerr.New(pgerr.FeatureNotSupported, "weft cannot read how this password is written").
-			WithHint("Write it as 'text', or send a verifier, as \\password of psql does.")
+		return nil, unreadablePassword()
 	}
 	return &edited{text, edits}, nil
+}
+
+func unreadablePassword() *pgerr.Error {
+	return pgerr.New(pgerr.FeatureNotSupported, "weft cannot read how this password is written").
+		WithHint("Write it as 'text' in a statement of its own, or send a verifier, as \\password of psql does.")
 }
 
 // takesPasswords reports whether an edited text gives the same roles passwords that

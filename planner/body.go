@@ -1,0 +1,390 @@
+package planner
+
+import (
+	"slices"
+	"strings"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/catalog"
+	"weft/parser"
+	"weft/pgerr"
+	"weft/plan"
+)
+
+// DO, and functions and procedures, may have commands on schemas and roles in their
+// bodies. Each command is planned as if it came by itself. If all of them go to every
+// shard, and the rest of the body is the same wherever it runs (control flow,
+// questions to the catalogs, messages), every shard runs the body. If all are the home
+// shard's business, the home shard runs it. A body of both kinds is refused.
+
+// do is the route of DO.
+func (a *analysis) do(n *pg.DoStmt) plan.Route {
+	a.out.Writes, a.out.Exact = true, true
+	language, body := "plpgsql", ""
+	for _, arg := range n.Args {
+		if s := arg.GetDefElem().GetArg().GetString_(); s != nil && arg.GetDefElem().Defname == "as" {
+			body = s.Sval
+		} else if s != nil {
+			language = s.Sval
+		}
+	}
+	node := &pg.Node{Node: &pg.Node_DoStmt{DoStmt: n}}
+	if r, ok := a.doCommands(language, node, body); ok {
+		return r
+	}
+	r, dynamic := a.bodyOf(language, node, body)
+	switch {
+	case r.sharded != "":
+		a.unsupported("Send its statements one by one.", "DO mentions sharded table %q, and would see one shard", r.sharded)
+		return plan.Refused
+	case r.reference != "" && catalog.Changes(body):
+		a.unsupported("Send its statements one by one.", "DO may write reference table %q, and would change one copy of it", r.reference)
+		return plan.Refused
+	case dynamic && !a.env.Tables.Empty():
+		a.unsupported("Send its statements one by one.", "DO runs SQL that cannot be looked into, and would see one shard")
+		return plan.Refused
+	}
+	return plan.Home
+}
+
+// doCommands is the route of DO with commands in it that are not the home shard's
+// alone. It reports false for any other.
+func (a *analysis) doCommands(language string, node *pg.Node, body string) (plan.Route, bool) {
+	if a.env.Schema == nil || a.env.Tables.Empty() && !a.env.SharedRoles {
+		return 0, false
+	}
+	sql, err := parser.Deparse(node)
+	var b *catalog.Body
+	ok := false
+	if err == nil {
+		b, ok = catalog.ParseBody(strings.ToLower(language), sql, body)
+	}
+	if !ok {
+		if !catalog.MayCommand(body) || a.env.Tables.Empty() {
+			return 0, false
+		}
+		a.unsupported("Send its statements one by one.", "DO may change what all shards have, and cannot be looked into")
+		return plan.Refused, true
+	}
+	c := &bodyCommands{analysis: a, what: "DO"}
+	c.dynamic(b.Dynamic)
+	c.texts(b.Texts)
+	if c.passwords > 0 {
+		if list, err := parser.RolePasswords(sql, parser.Options{}); err != nil || len(list) != c.passwords {
+			c.besides("a password that is put together")
+		}
+	}
+	return c.route()
+}
+
+// commandCall is the route of a statement that is nothing but the call of a function
+// whose commands are not the home shard's alone. It reports false for any other.
+func (a *analysis) commandCall(f *pg.FuncCall, verb string) (plan.Route, bool) {
+	names := nameList(f.GetFuncname())
+	if len(names) == 0 || a.env.Schema == nil || a.env.Tables.Empty() && !a.env.SharedRoles {
+		return 0, false
+	}
+	schema := ""
+	if len(names) > 1 {
+		schema = names[len(names)-2]
+	}
+	list := a.userFunctions(schema, names[len(names)-1])
+	if !slices.ContainsFunc(list, func(f *catalog.Function) bool { return f.Reach.DDL }) {
+		return 0, false
+	}
+	c := &bodyCommands{analysis: a, what: verb + " of " + names[len(names)-1] + "()"}
+	for _, f := range list {
+		c.function(f)
+	}
+	for _, arg := range f.Args {
+		c.expression(arg)
+		parser.Walk(arg, func(m any) bool {
+			if _, ok := m.(*pg.ParamRef); ok && c.beside == "" {
+				c.beside = "parameters"
+			}
+			return true
+		})
+	}
+	return c.route()
+}
+
+// commandsAll reports whether a function has commands that are not the home shard's
+// alone.
+func (a *analysis) commandsAll(f *catalog.Function) bool {
+	if a.env.Tables.Empty() && !a.env.SharedRoles {
+		return false
+	}
+	c := &bodyCommands{analysis: a}
+	c.function(f)
+	return c.every != "" || c.refused != nil
+}
+
+// bodyCommands is what the bodies do that a statement runs.
+type bodyCommands struct {
+	*analysis
+	what string
+	// every is a command that goes to every shard, home one of the home shard's alone,
+	// beside anything that must not be done on every shard.
+	every, home, beside string
+	refused             *plan.Plan // the plan of a command that is refused
+	change              plan.Change
+	passwords           int // commands that give one
+	seen                []*catalog.Function
+	// mentions are the tables that the function at hand names, in whatever schema.
+	mentions []catalog.Name
+	inside   bool // in the body of a function
+}
+
+func (c *bodyCommands) dynamic(is bool) {
+	if is {
+		c.besides("EXECUTE of a text that is not constant")
+	}
+}
+
+func (c *bodyCommands) besides(what string) {
+	if c.beside == "" {
+		c.beside = what
+	}
+}
+
+// function looks at the body of a function, which has one of its own.
+func (c *bodyCommands) function(f *catalog.Function) {
+	if slices.Contains(c.seen, f) {
+		return
+	}
+	c.seen = append(c.seen, f)
+	switch {
+	case f.Parsed:
+		c.body(f)
+	case f.Reach.DDL && !f.Opaque:
+		c.every = f.Name.Name // it may
+		c.besides("function " + f.Name.Name + ", which cannot be looked into")
+	case f.Opaque || f.Volatility == 'v' || len(f.Mentions) > 0:
+		c.body(f)
+		c.besides("function " + f.Name.Name)
+	}
+}
+
+// body looks at what can be read of a function's body.
+func (c *bodyCommands) body(f *catalog.Function) {
+	outer, inside := c.mentions, c.inside
+	c.mentions, c.inside = f.Mentions, true
+	c.texts(f.Texts)
+	c.mentions, c.inside = outer, inside
+}
+
+func (c *bodyCommands) texts(list []string) {
+	for _, text := range list {
+		tree, err := parser.ParseTree(text, parser.Options{})
+		if err != nil {
+			c.besides("a statement that cannot be read")
+			continue
+		}
+		for _, s := range tree.Statements {
+			c.statement(s.Stmt, text)
+		}
+	}
+}
+
+func (c *bodyCommands) statement(n *pg.Node, text string) {
+	if catalog.Command(n) {
+		c.command(n, text)
+		return
+	}
+	switch v := n.GetNode().(type) {
+	case *pg.Node_SelectStmt:
+		c.expression(n)
+	case *pg.Node_CallStmt:
+		c.expression(&pg.Node{Node: &pg.Node_FuncCall{FuncCall: v.CallStmt.Funccall}})
+	case *pg.Node_VariableShowStmt, *pg.Node_ConstraintsSetStmt:
+	case *pg.Node_VariableSetStmt:
+		if name := strings.ToLower(v.VariableSetStmt.Name); !v.VariableSetStmt.IsLocal || name == "search_path" || name == "role" || name == "session_authorization" {
+			c.besides("SET " + name)
+		}
+	default:
+		c.besides(firstWords(text))
+	}
+}
+
+// command plans a command as if it came alone.
+func (c *bodyCommands) command(n *pg.Node, text string) {
+	p := c.planned(text, c.env)
+	if p.Route != plan.Every && p.Route != plan.Refused && c.inside && c.meansDeclared(text) {
+		// The function may have a search_path of its own.
+		c.every = firstWords(text)
+		c.besides("a name without its schema")
+		return
+	}
+	switch {
+	case p.Route == plan.Refused:
+		if c.refused == nil {
+			c.refused = p
+		}
+	case p.Route != plan.Every && p.Route != plan.Home && p.Route != plan.Any && p.Route != plan.AnyCopy:
+		c.refused = &plan.Plan{Refusal: pgerr.New(pgerr.FeatureNotSupported, "%s of rows on several shards cannot be part of %s", firstWords(text), c.what).
+			WithHint("Send it as a statement of its own.")}
+	case p.Route != plan.Every:
+		c.home = firstWords(text)
+	default:
+		c.every = firstWords(text)
+		c.merge(n, p.Change)
+	}
+}
+
+func (c *bodyCommands) planned(text string, env *Env) *plan.Plan {
+	var s parser.Scanner
+	if !s.Scan([]byte(text), env.Options) {
+		return &plan.Plan{Route: plan.Home}
+	}
+	return makePlan(env, text, s.Literals, nil, unlessCertain)
+}
+
+// meansDeclared reports whether a command of the home shard's is one on a declared
+// table if names without schemas mean other tables.
+func (c *bodyCommands) meansDeclared(text string) bool {
+	for _, n := range c.mentions {
+		if c.declared(c.env.Schema.Relation(n)) == nil {
+			continue
+		}
+		env := *c.env
+		env.Path = append([]string{n.Schema}, env.Path...)
+		if p := c.planned(text, &env); p.Route == plan.Every || p.Route == plan.Refused {
+			return true
+		}
+	}
+	return false
+}
+
+// merge adds what one command does to declared tables.
+func (c *bodyCommands) merge(n *pg.Node, of *plan.Change) {
+	if of == nil {
+		return
+	}
+	to := &c.change
+	to.Drops = append(to.Drops, of.Drops...)
+	to.Renames = append(to.Renames, of.Renames...)
+	to.Lookups = append(to.Lookups, of.Lookups...)
+	to.Fills = append(to.Fills, of.Fills...)
+	to.Adopts = append(to.Adopts, of.Adopts...)
+	if of.Password {
+		c.passwords++
+	}
+	switch {
+	case of.Elsewhere != "" && n.GetDropRoleStmt() == nil:
+		c.besides("objects of the home shard in the same command")
+	case of.Timed != nil:
+		c.besides("the time, which each shard would tell for itself")
+	case of.Alone:
+		c.besides("a command that runs in no transaction")
+	case len(of.Columns)+len(of.Adds)+len(of.Functions)+len(of.Adopts) > 0 || slices.ContainsFunc(of.Lookups, func(l plan.LookupChange) bool {
+		return l.Kind == plan.Attached || l.Kind == plan.Detaching
+	}):
+		c.besides("a change of a declaration")
+	case of.Password && c.inside:
+		c.besides("a password, of which each shard would keep another form")
+	}
+}
+
+// expression looks at what a query or an expression reads and calls.
+func (c *bodyCommands) expression(n *pg.Node) {
+	ctes := map[string]bool{}
+	parser.Walk(n, func(m any) bool {
+		if x, ok := m.(*pg.CommonTableExpr); ok {
+			ctes[x.Ctename] = true
+		}
+		return true
+	})
+	parser.Walk(n, func(m any) bool {
+		switch m := m.(type) {
+		case *pg.InsertStmt, *pg.UpdateStmt, *pg.DeleteStmt, *pg.MergeStmt:
+			c.besides("a statement that writes rows")
+		case *pg.IntoClause:
+			c.besides("SELECT INTO")
+		case *pg.RangeVar:
+			if m.Schemaname == "" && ctes[m.Relname] {
+				break
+			}
+			if rel := c.find(m.Schemaname, m.Relname); rel == nil || !rel.System() || c.env.Temporary[m.Relname] {
+				c.besides("rows of " + m.Relname)
+			}
+		case *pg.FuncCall:
+			c.calls(m)
+		}
+		return true
+	})
+}
+
+// calls looks at a function that is called.
+func (c *bodyCommands) calls(f *pg.FuncCall) {
+	names := nameList(f.Funcname)
+	name, schema := names[len(names)-1], ""
+	if len(names) > 1 {
+		schema = names[len(names)-2]
+	}
+	users := c.env.Schema.Functions(name)
+	if schema != "" {
+		users = slices.DeleteFunc(slices.Clone(users), func(f *catalog.Function) bool { return f.Schema != schema })
+	}
+	for _, f := range users {
+		c.function(f)
+	}
+	switch {
+	case len(users) > 0:
+	case name == "set_config":
+		if len(f.Args) > 0 {
+			arg, ok := argument(f.Args[0])
+			if setting := strings.ToLower(arg.Text); !ok || arg.Param > 0 || setting == "search_path" || setting == "role" || setting == "session_authorization" {
+				c.besides("set_config")
+			}
+		}
+	case c.volatility(name) == 'v' && !harmless[name], runsSQL[name]:
+		c.besides(name + "()")
+	}
+}
+
+// harmless are volatile built-in functions that leave nothing behind.
+var harmless = set("clock_timestamp", "timeofday", "random", "gen_random_uuid", "pg_sleep")
+
+// route is what becomes of the statement. It reports false if all commands are the
+// home shard's.
+func (c *bodyCommands) route() (plan.Route, bool) {
+	a := c.analysis
+	if c.refused != nil {
+		a.out.Route, a.out.Refusal, a.out.Waits = plan.Refused, c.refused.Refusal, c.refused.Waits
+		return plan.Refused, true
+	}
+	if c.every == "" {
+		if c.home != "" && strings.HasPrefix(c.beside, "SET search_path") {
+			a.unsupported("Write the names of tables with their schemas.", "what tables %s changes cannot be told, because it sets search_path", c.what)
+			return plan.Refused, true
+		}
+		return 0, false
+	}
+	const hint = "Split it: what changes all shards in a DO of its own, the rest beside it; or send its statements one by one."
+	switch {
+	case c.home != "":
+		a.unsupported(hint, "%s changes what all shards have (%s) and what the home shard has alone (%s)", c.what, c.every, c.home)
+		return plan.Refused, true
+	case c.beside != "":
+		a.unsupported(hint, "%s changes what all shards have (%s), and cannot run on every shard because of %s", c.what, c.every, c.beside)
+		return plan.Refused, true
+	}
+	r := a.everywhere()
+	if r == plan.Every {
+		to := a.change()
+		to.Body = true
+		to.Drops = append(to.Drops, c.change.Drops...)
+		to.Renames = append(to.Renames, c.change.Renames...)
+		to.Lookups = append(to.Lookups, c.change.Lookups...)
+		to.Fills = append(to.Fills, c.change.Fills...)
+		to.Password = to.Password || c.passwords > 0
+	}
+	return r, true
+}
+
+// firstWords are the words by which a command is known.
+func firstWords(text string) string {
+	words := strings.Fields(text)
+	return strings.ToUpper(strings.Join(words[:min(2, len(words))], " "))
+}

@@ -1,0 +1,93 @@
+package proxy
+
+import (
+	"slices"
+
+	"weft/directory"
+	"weft/pgerr"
+	"weft/plan"
+	"weft/pool"
+	"weft/schema"
+)
+
+// A body with commands runs on every shard, and what it does may depend on what it
+// finds: IF NOT EXISTS (SELECT … FROM pg_type …) THEN. So what each shard had before is
+// compared with what it has afterwards, in the same transaction. If the shards have not
+// done the same, none keeps it.
+
+// beforeBody notes what the shards have. The block has all shards.
+func (s *Session) beforeBody(e *spread) error {
+	if e.plan.Change == nil || !e.plan.Change.Body {
+		return nil
+	}
+	if s.conn == nil {
+		if err := s.useLane(s.lane); err != nil {
+			return err
+		}
+	}
+	if err := s.mayAsk(); err != nil {
+		return err
+	}
+	var err error
+	e.before, err = s.imprints()
+	return err
+}
+
+// afterBody compares what the shards have done, and takes what the body has not done
+// out of what is noted of it.
+func (s *Session) afterBody(e *spread) error {
+	if !e.plan.Change.Body {
+		return nil
+	}
+	s.beginGather()
+	defer s.endGather()
+	after, err := s.imprints()
+	if err != nil {
+		return err
+	}
+	home := s.homeShard()
+	for i := range s.snap.Shards {
+		if i == home {
+			continue
+		}
+		if what := schema.Unlike(e.before[home], after[home], e.before[i], after[i]); what != "" {
+			return pgerr.New(pgerr.FeatureNotSupported, "the shards have not done the same: %s", what).
+				WithDetail("What it found on %s is not what it found on %s.", s.snap.Shards[home].Name, s.snap.Shards[i].Name).
+				WithHint("Send its statements one by one. SELECT * FROM weft.schema_diff() lists what shards have differently.")
+		}
+	}
+	s.settleBody(e.plan.Change, after[home])
+	return nil
+}
+
+// imprints are what all shards have.
+func (s *Session) imprints() ([]schema.Imprint, error) {
+	out, home := make([]schema.Imprint, len(s.snap.Shards)), s.homeShard()
+	var err error
+	if out[home], err = schema.ReadImprint(s.askHome); err != nil {
+		return nil, err
+	}
+	return out, s.withOthers(func(shard int, c *pool.Conn) (err error) {
+		out[shard], err = schema.ReadImprint(func(sql string) ([][]string, error) { return s.askBeside(c, sql) })
+		return err
+	})
+}
+
+// homeShard is the number of the home shard.
+func (s *Session) homeShard() int {
+	return slices.IndexFunc(s.snap.Shards, func(sh directory.Shard) bool { return sh.Name == s.snap.Home })
+}
+
+// settleBody keeps of what is noted of declarations what has been done.
+func (s *Session) settleBody(c *plan.Change, now schema.Imprint) {
+	at := slices.IndexFunc(s.done.changes, func(x changed) bool { return x.Change == c })
+	if at < 0 || len(c.Drops)+len(c.Renames) == 0 {
+		return
+	}
+	done := *c
+	done.Drops = slices.DeleteFunc(slices.Clone(c.Drops), func(n plan.Name) bool { return now.Has(catalogName(n)) })
+	done.Renames = slices.DeleteFunc(slices.Clone(c.Renames), func(r plan.Rename) bool {
+		return now.Has(catalogName(r.From)) || !now.Has(catalogName(r.To))
+	})
+	s.done.changes[at].Change = &done
+}
