@@ -170,7 +170,7 @@ func (d *dump) createIndex(s *pg_query.IndexStmt) error {
 	if s.IfNotExists && d.relations[Name{r.Schema, s.Idxname}] != nil {
 		return nil
 	}
-	u := Unique{Name: s.Idxname, Partial: s.WhereClause != nil, NullsNotDistinct: s.NullsNotDistinct}
+	u := Unique{Name: s.Idxname, NullsNotDistinct: s.NullsNotDistinct}
 	middle := []string{}
 	for _, p := range s.IndexParams {
 		e := p.GetIndexElem()
@@ -187,6 +187,7 @@ func (d *dump) createIndex(s *pg_query.IndexStmt) error {
 			middle = append(middle, "expr")
 		}
 	}
+	u.Partial = !WholePredicate(s.WhereClause, u.Columns)
 	if u.Name == "" {
 		u.Name = d.freeName(r.Schema, r.Name.Name, strings.Join(middle, "_"), "idx")
 	}

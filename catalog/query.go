@@ -68,7 +68,7 @@ FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_class s ON s.oid = d.objid AND s.
 WHERE d.classid = 1259 AND d.refclassid = 1259 AND d.refobjsubid > 0 AND d.deptype IN ('a', 'i')`,
 
 	// An index.
-	`SELECT 'i', i.indexrelid, i.indrelid, i.indisunique, i.indisprimary, i.indisexclusion, i.indpred IS NOT NULL, i.indnkeyatts, i.indkey,
+	`SELECT 'i', i.indexrelid, i.indrelid, i.indisunique, i.indisprimary, i.indisexclusion, NOT (` + WholeIndex + `), i.indnkeyatts, i.indkey,
  NOT i.indimmediate, coalesce((pg_catalog.to_jsonb(i) ->> 'indnullsnotdistinct')::boolean, false)
 FROM pg_catalog.pg_index i WHERE i.indexrelid >= 16384 AND i.indislive`,
 
@@ -149,9 +149,13 @@ FROM pg_catalog.pg_database b WHERE b.datname = pg_catalog.current_database()`,
 
 // lookupQuery asks for lookups. It is a text of its own: their table need not be
 // there.
-const lookupQuery = `SELECT 'w', l.owner, l.name, '{' || pg_catalog.array_to_string(l.columns, ',') || '}', l.single,
- (SELECT c.relname FROM pg_catalog.pg_class c WHERE c.oid = l.index), l.state, l.job
-FROM weft.lookup l ORDER BY l.single DESC, l.name`
+//
+// REINDEX CONCURRENTLY gives an index another number, of which the lookup hears with the next
+// command.
+const lookupQuery = `SELECT 'w', k.owner, k.name, '{' || pg_catalog.array_to_string(k.columns, ',') || '}', k.single,
+ coalesce((SELECT c.relname FROM pg_catalog.pg_class c WHERE c.oid = k.index), (SELECT c.relname FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
+  WHERE k.index <> 0 AND i.indisvalid AND ` + LookupIndex + ` ORDER BY i.indexrelid LIMIT 1)), k.state, k.job
+FROM weft.lookup k ORDER BY k.single DESC, k.name`
 
 // viewOption is whether a view has an option of that name that is on.
 func viewOption(name string) string {

@@ -144,6 +144,8 @@ type Unique struct {
 	Name    string
 	Columns []string // empty strings stand for expressions
 	Primary bool
+	// Partial: rows are not in it that have values in its columns. WHERE c IS NOT NULL
+	// of its own columns leaves out none of them.
 	Partial bool
 	// Deferrable: it may be broken until the transaction ends.
 	Deferrable bool

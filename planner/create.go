@@ -144,13 +144,13 @@ type uniqueKey struct {
 	columns []string
 	// beyond is what no lookup can keep, empty if there is nothing of that kind.
 	beyond string
+	// concurrently: it is made in no transaction.
+	concurrently bool
 }
-
-const partly = "a part of the rows"
 
 // indexed is what a unique index keeps.
 func indexed(n *pg.IndexStmt) uniqueKey {
-	k := uniqueKey{what: "unique index"}
+	k := uniqueKey{what: "unique index", concurrently: n.Concurrent}
 	for _, p := range n.IndexParams {
 		e := p.GetIndexElem()
 		k.columns = append(k.columns, e.GetName())
@@ -164,8 +164,8 @@ func indexed(n *pg.IndexStmt) uniqueKey {
 		}
 	}
 	switch {
-	case n.WhereClause != nil:
-		k.beyond = partly
+	case !catalog.WholePredicate(n.WhereClause, k.columns):
+		k.beyond = "a part of the rows"
 	case n.NullsNotDistinct:
 		k.beyond = "NULLS NOT DISTINCT"
 	case n.Relation != nil && !n.Relation.Inh:
@@ -196,10 +196,11 @@ func (a *analysis) uniqueness(rel *catalog.Relation, t *table, k uniqueKey, adde
 			return
 		}
 	}
-	if k.beyond == "" || k.beyond == partly {
-		if slices.ContainsFunc(rel.Lookups, func(l catalog.Lookup) bool { return l.Unique && l.Public && sameNames(l.Columns, k.columns) }) {
-			return // that keeps it
+	if k.beyond == "" && slices.ContainsFunc(rel.Lookups, func(l catalog.Lookup) bool { return l.Unique && l.Public && sameNames(l.Columns, k.columns) }) {
+		if !k.concurrently { // that keeps it, unless the same text drops it
+			a.change().Lookups = append(a.change().Lookups, plan.LookupChange{Kind: plan.Uniques, Table: nameOf(rel.Name), Columns: k.columns})
 		}
+		return
 	}
 	if rel.Parent != nil && k.beyond == "" {
 		k.beyond = "a partition by itself"

@@ -1,5 +1,7 @@
 package schema
 
+import "weft/catalog"
+
 // What a shard needs to keep lookup tables, in schema weft. All of it may be run
 // again.
 //
@@ -309,23 +311,21 @@ BEGIN
  WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = k.index) AND ` + oldestIndex + ` IS NOT NULL;
 END $f$`
 
-// lookupIndex is whether an index i is one that lookup k keeps unique over all shards.
-const lookupIndex = `k.single AND i.indrelid = k.owner AND i.indisunique AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL
-  AND i.indnkeyatts = cardinality(k.columns) AND k.columns <@ (string_to_array(i.indkey::text, ' ')::int2[])[1:i.indnkeyatts]`
-
 // oldestIndex is the one of them that PostgreSQL names when a row breaks several.
-const oldestIndex = `(SELECT min(i.indexrelid) FROM pg_index i WHERE ` + lookupIndex + `)`
+const oldestIndex = `(SELECT min(i.indexrelid) FROM pg_index i WHERE ` + catalog.LookupIndex + `)`
 
-// lookupDropped drops the lookups of tables, columns and indexes that are gone.
+// lookupDropped drops the lookups of tables, columns and indexes that are gone. REINDEX
+// CONCURRENTLY gives an index another number, of which no event tells.
 const lookupDropped = `CREATE OR REPLACE FUNCTION weft.lookup_dropped() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $f$
 DECLARE
  which name;
 BEGIN
  -- Another index that is as unique keeps it.
  UPDATE weft.lookup k SET index = ` + oldestIndex + `
- WHERE k.index IN (SELECT d.objid FROM pg_event_trigger_dropped_objects() d WHERE d.classid = 'pg_class'::regclass) AND ` + oldestIndex + ` IS NOT NULL;
+ WHERE k.index <> 0 AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = k.index) AND ` + oldestIndex + ` IS NOT NULL;
  FOR which IN SELECT DISTINCT l.name FROM weft.lookup l JOIN pg_event_trigger_dropped_objects() d ON d.classid = 'pg_class'::regclass
-  AND (d.objid = l.owner AND (d.objsubid = 0 OR d.objsubid = ANY (l.columns)) OR d.objid = l.index) LOOP
+  AND (d.objid = l.owner AND (d.objsubid = 0 OR d.objsubid = ANY (l.columns)) OR d.objid = l.index
+   OR l.index <> 0 AND d.object_type = 'index' AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = l.index)) LOOP
   PERFORM weft.lookup_drop(which);
  END LOOP;
 END $f$`

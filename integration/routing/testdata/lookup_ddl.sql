@@ -202,6 +202,55 @@ drop index if exists people_c;
 insert into people values (131, 'E1'), (132, 'e9');
 delete from people where id > 100;
 
+# WHERE c IS NOT NULL leaves out nothing that could meet: it is as good as a whole index. Whichever
+# index of several goes, the others are kept.
+create unique index people_whole on people (email);
+create unique index people_partly on people (email) where email is not null;
+drop index people_whole;
+@error
+insert into people values (141, 'e3');
+@route
+insert into people values (142, null), (143, null), (144, 'e44');
+@error
+update people set email = 'e44' where id = 3;
+@route
+insert into people values (145, 'e44'), (146, 'e46') on conflict (email) where email is not null do nothing;
+select id from people where email = 'e46';
+create unique index people_whole on people (email);
+drop index people_partly;
+@error
+insert into people values (147, 'e44');
+@route
+begin;
+drop index people_whole;
+create unique index people_whole on people (email) where (email is not null);
+commit;
+reindex index people_whole;
+alter index people_whole rename to people_renamed;
+@error
+insert into people values (148, 'e44');
+@route
+alter table people add constraint people_con unique (email);
+drop index people_renamed;
+@error
+insert into people values (149, 'e44');
+@route
+alter table people drop constraint people_con, add constraint people_con2 unique (email);
+@error
+insert into people values (150, 'e44');
+@simple
+alter table people drop constraint people_con2; create unique index people_text on people (email) where email is not null;
+@error
+insert into people values (151, 'e44');
+@route
+reindex index concurrently people_text;
+@error
+insert into people values (152, 'e44');
+@route
+drop index people_text;
+insert into people values (153, 'e44');
+delete from people where id > 100;
+
 # Partitions come and go with their rows.
 alter table parts add constraint part_tag unique (tag, day);
 @error

@@ -1,0 +1,34 @@
+package catalog
+
+import (
+	"slices"
+
+	pg_query "github.com/pganalyze/pg_query_go/v6"
+)
+
+// WholeIndex is whether an index i of pg_index keeps all rows apart that have values in
+// its columns: it has no predicate, or one that is nothing but IS NOT NULL of some of
+// them. The stored tree is looked at as it is: asking for its text may lock the table.
+const WholeIndex = `(i.indpred IS NULL OR i.indpred::pg_catalog.text ~ '^([{]BOOLEXPR :boolop and :args [(])?([{]NULLTEST :arg [{]VAR [^{}]*[}] :nulltesttype 1 :argisrow false[^{}]*[}] ?)+([)] :location -?[0-9]+[}])?$'
+  AND NOT EXISTS (SELECT FROM pg_catalog.regexp_matches(i.indpred::pg_catalog.text, ':varattno ([0-9]+)', 'g') m
+    WHERE m[1]::pg_catalog.int2 <> ALL ((pg_catalog.string_to_array(i.indkey::pg_catalog.text, ' ')::pg_catalog.int2[])[1:i.indnkeyatts])))`
+
+// LookupIndex is whether an index i is one that lookup k keeps unique over all shards.
+const LookupIndex = `k.single AND i.indrelid = k.owner AND i.indisunique AND i.indimmediate AND ` + WholeIndex + ` AND i.indexprs IS NULL
+  AND i.indnkeyatts = pg_catalog.cardinality(k.columns) AND k.columns OPERATOR(pg_catalog.<@) (pg_catalog.string_to_array(i.indkey::pg_catalog.text, ' ')::pg_catalog.int2[])[1:i.indnkeyatts]`
+
+// WholePredicate is the same of a predicate that is being written. Nil is none.
+func WholePredicate(n *pg_query.Node, columns []string) bool {
+	switch v := n.GetNode().(type) {
+	case nil:
+		return true
+	case *pg_query.Node_BoolExpr:
+		return v.BoolExpr.Boolop == pg_query.BoolExprType_AND_EXPR &&
+			!slices.ContainsFunc(v.BoolExpr.Args, func(a *pg_query.Node) bool { return !WholePredicate(a, columns) })
+	case *pg_query.Node_NullTest:
+		ref := v.NullTest.Arg.GetColumnRef()
+		names := stringsOf(ref.GetFields())
+		return v.NullTest.Nulltesttype == pg_query.NullTestType_IS_NOT_NULL && len(names) == 1 && slices.Contains(columns, names[0])
+	}
+	return false
+}
