@@ -23,6 +23,8 @@ type Effects struct {
 	// ReadsSequences: something stored in the database reads currval or
 	// lastval, so a text need not name them.
 	ReadsSequences bool
+	// Notifies: there is a function whose text has the word notify.
+	Notifies bool
 	// Placeholders are the custom parameters the functions name.
 	Placeholders []string
 }
@@ -55,7 +57,7 @@ var EffectsQuery = `SELECT '', CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_rewri
   EXISTS (SELECT FROM pg_catalog.pg_rewrite WHERE oid >= 16384 AND ev_action::text ~ ` + quote(sequenceReaders) + `)
   OR EXISTS (SELECT FROM pg_catalog.pg_attrdef WHERE adbin::text ~ ` + quote(sequenceReaders) + `)
   OR EXISTS (SELECT FROM pg_catalog.pg_proc WHERE oid >= 16384 AND (prosrc ~* ` + quote(`\m(currval|lastval)\M`) + ` OR prosqlbody::text ~ ` + quote(sequenceReaders) + `)),
-  false, ''
+  EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE oid >= 16384 AND (prosrc ~* 'notify' OR prosqlbody::text ~ ':funcid 3036 ') AND ` + foreign("p") + `), ''
 UNION ALL
 SELECT p.proname, CASE WHEN ` + changing("p") + ` THEN 't' WHEN ` + runsTexts("p") + ` THEN 'd' ELSE 'f' END, p.prorettype IN (2279, 3838),
   EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.refclassid = 1255 AND d.refobjid = p.oid AND d.classid NOT IN (2620, 3466) AND d.deptype <> 'e'), p.prosrc
@@ -109,7 +111,7 @@ func NewEffects(rows [][]string) *Effects {
 	e := &Effects{functions: map[string]Touch{}}
 	for i, r := range rows {
 		if r[0] == "" {
-			e.hidden, e.ReadsSequences = touchOf(r[1]), r[2] == "t"
+			e.hidden, e.ReadsSequences, e.Notifies = touchOf(r[1]), r[2] == "t", r[3] == "t"
 			rows = append(rows[:i:i], rows[i+1:]...)
 			break
 		}

@@ -41,6 +41,9 @@ type block struct {
 	patient    bool // its participants have no idle_in_transaction_session_timeout: weft has
 	serial     bool // it is SERIALIZABLE and may use one shard, which is
 	only       *pool.Lane
+	carries    bool       // a participant leaves notes of what it notifies
+	notifier   *pool.Conn // the participant that has notified itself
+	perhaps    bool       // or may have
 	gated      bool       // all its snapshots were taken between transactions
 	snapped    bool       // its first statement has been sent
 	clock      *pool.Conn // the participant that joined first: now() is its own
@@ -107,7 +110,7 @@ func (s *Session) join() error {
 	}
 	s.conn.UnnamedBy = 0
 	for i := -1; i < len(b.replay); i++ {
-		sql := s.beginning()
+		sql := s.beginning(s.conn)
 		if i >= 0 {
 			sql = b.replay[i]
 		}
@@ -128,8 +131,8 @@ func (s *Session) joinUnasked() {
 	c := s.conn
 	s.toServer.Grow()
 	c.Status = wire.TxActive
-	if s.block.patient || s.pins != 0 {
-		s.toServer.B = wire.AppendQuery(s.toServer.B, s.beginning())
+	if s.block.patient || s.pins != 0 || s.carries(c) {
+		s.toServer.B = wire.AppendQuery(s.toServer.B, s.beginning(c))
 		s.ops.push(op{kind: opQuery, injected: true, sure: true})
 		c.Opening.Store(true)
 		c.UnnamedBy = 0
@@ -314,10 +317,13 @@ func (b *block) tried(ok bool) {
 const maxReplay = 1000
 
 // ender returns the participant whose COMMIT decides, nil if none has written. With
-// several it is the home shard's if that is among them: what cannot be
-// prepared, such as temporary tables and notifications, is there.
+// several it is the one that has notified, else the home shard's if that is among them: what cannot be
+// prepared, such as temporary tables and cursors WITH HOLD, is there.
 func (s *Session) ender() *pool.Conn {
 	b := &s.block
+	if b.twoPhase() && b.notifier != nil && b.wroteOn(b.notifier) {
+		return b.notifier
+	}
 	if !b.twoPhase() || b.writer.Lane() == s.lane {
 		return b.writer
 	}

@@ -49,6 +49,9 @@ func (a *agreement) has(c *pool.Conn) bool { return a.index(c) >= 0 }
 // agree makes the participants of the block promise, right before COMMIT, that
 // they will follow. After an error it must be rolled back.
 func (s *Session) agree() error {
+	if err := s.carryNotes(); err != nil {
+		return err
+	}
 	if !s.block.decides() || s.conn == nil || s.conn.Status != wire.TxActive {
 		return nil
 	}
@@ -275,6 +278,10 @@ func unprepared(shard string, err error) error {
 	told := *pgerr.From(err)
 	if told.Code == pgerr.ObjectNotInPrerequisiteState && strings.Contains(told.Message, "prepared transactions are disabled") {
 		return unable(shard).WithCause(err)
+	}
+	if strings.Contains(told.Message, "NOTIFY") && told.Hint == "" {
+		told.Hint = "What notifies on several shards of a transaction must do so by pg_notify or NOTIFY in the body of a function in SQL or PL/pgSQL, which weft reads, or on the home shard: SELECT pg_notify(…). " +
+			"A function that is older than weft's reading of it must be made again (CREATE OR REPLACE)."
 	}
 	if told.Detail == "" {
 		told.Detail = "Shard " + shard + " could not prepare its part of the transaction, so all of it is rolled back."

@@ -261,7 +261,7 @@ func (x *load) openHome() error {
 // alone runs a statement, if any, on a shard whose COPY is not open yet: in the block.
 func (x *load) alone(in *inlet, sql string) error {
 	if in.begins {
-		sql = x.s.beginning() + ";" + sql
+		sql = x.s.beginning(in.conn) + ";" + sql
 		in.begins, in.leg.out = false, nil
 		in.conn.Opening.Store(false)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"weft/catalog"
 	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
@@ -233,7 +234,7 @@ func (s *Session) onSpread(e *spread) {
 		}
 		c, err := s.enlist(lane)
 		if err == nil {
-			err = s.execBeside(c, e.elsewhere())
+			err = s.execBeside(c, catalog.Carried(e.elsewhere()))
 		}
 		if err != nil {
 			told := *pgerr.From(err)
@@ -283,7 +284,7 @@ func (s *Session) enlist(lane *pool.Lane) (*pool.Conn, error) {
 	c.UnnamedBy = 0
 	s.joined(c)
 	for i := -1; i < len(s.block.replay); i++ {
-		sql := s.beginning()
+		sql := s.beginning(c)
 		if i >= 0 {
 			sql = s.block.replay[i]
 		}

@@ -336,13 +336,13 @@ func (s *Session) joinLeg(l *leg) error {
 	s.bePatient(l.conn) // whoever joins first is not asked again: its BEGIN may be on the way
 	s.joined(l.conn)
 	if b.plain && len(b.replay) == 0 {
-		l.out = wire.AppendQuery(l.out, s.beginning())
+		l.out = wire.AppendQuery(l.out, s.beginning(l.conn))
 		l.conn.Opening.Store(true)
 		l.begins = true
 		return nil
 	}
 	for i := -1; i < len(b.replay); i++ {
-		sql := s.beginning()
+		sql := s.beginning(l.conn)
 		if i >= 0 {
 			sql = b.replay[i]
 		}

@@ -28,11 +28,16 @@ type party struct {
 const idleForever = "SET LOCAL idle_in_transaction_session_timeout = 0"
 
 // beginning is the command that opens the block on a further participant.
-func (s *Session) beginning() string {
+func (s *Session) beginning(c *pool.Conn) string {
+	begin := s.block.begin
 	if s.block.patient {
-		return s.block.begin + ";" + idleForever
+		begin += ";" + idleForever
 	}
-	return s.block.begin
+	if s.carries(c) {
+		begin += ";" + carryNotes
+		s.block.carries = true
+	}
+	return begin
 }
 
 // idleInBlock bounds the wait for the client in a block of several shards, if the

@@ -79,6 +79,7 @@ func (s *Session) widen() error {
 	s.block.start(plainBegin)
 	s.implicit = true
 	s.conn.Status, s.block.writer, s.block.clock = wire.TxActive, s.conn, s.conn
+	s.mayHaveNotified()
 	if err := s.learnOptions(); err != nil {
 		return err
 	}

@@ -425,6 +425,16 @@ func (s *Session) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free bo
 		}
 		s.block.sealed = true
 	}
+	if f.Effects&parser.Notifies != 0 {
+		if err := s.notifiesHere(); err != nil {
+			return err
+		}
+	}
+	if s.block.carries && lane == s.lane && (p.Writes || f.Effects&(parser.Writes|parser.Notifies) != 0) {
+		if err := s.tellFirst(s.conn); err != nil {
+			return err
+		}
+	}
 	if !free && (p.Writes || f.Effects&(parser.Writes|transactional) != 0) {
 		return s.writes()
 	}

@@ -288,6 +288,15 @@ func (s *Session) openWriteLegs(x *gathering) (err error) {
 		if len(visited) == 0 {
 			continue
 		}
+		if s.block.carries && s.snap.Shards[shard].Name == s.snap.Home {
+			home, err := s.enlist(s.lane)
+			if err == nil {
+				err = s.tellFirst(home)
+			}
+			if err != nil {
+				return err
+			}
+		}
 		l, err := s.addLeg(x, shard)
 		if err != nil {
 			return err

@@ -1,6 +1,10 @@
 package schema
 
-import "regexp"
+import (
+	"regexp"
+
+	"weft/catalog"
+)
 
 // objectQueries read how to make an object of a kind, by the name that
 // pg_identify_object gives: statements that create it, in rows. The same query
@@ -137,7 +141,7 @@ func readObject(s *session, kind, name string) (*Object, error) {
 	o := &Object{Kind: kind, Name: name}
 	for _, row := range rows {
 		if row[0] != "" {
-			o.Create = append(o.Create, row[0])
+			o.Create = append(o.Create, catalog.Carried(row[0]))
 		}
 	}
 	if query, ok := dressQueries[kind]; ok {

@@ -112,6 +112,9 @@ DROP FUNCTION IF EXISTS weft.decide(text, text, text)`,
 
 	// 8: what weft knows, as tables.
 	ownViews,
+
+	// 9: notifications of transactions of several shards.
+	ownNotify,
 }
 
 // ownLock keeps two proxies from making it at the same time: "weft" in ASCII.

@@ -20,6 +20,8 @@ type hall struct {
 	*world
 	plain   *stage
 	sharded *stage
+	// unordered: what is heard between two marks is compared in any order.
+	unordered bool
 }
 
 // stage is one of the two servers: a speaker, who listens too, and others who listen.
@@ -135,6 +137,14 @@ func (h *hall) say(t *testing.T, speak func(c *pgx.Conn) []string) {
 	time.Sleep(20 * time.Millisecond) // for the listeners of the other proxy: see docs/differences.md
 	must(t, h.plain.speaker, "select pg_notify('news', $1)", mark)
 	must(t, h.sharded.speaker, "select pg_notify('news', $1)", mark)
+	heard := func(t *testing.T, c *pgx.Conn, mark string) []string {
+		t.Helper()
+		out := heard(t, c, mark)
+		if h.unordered {
+			slices.Sort(out)
+		}
+		return out
+	}
 	expected := heard(t, h.plain.speaker, mark)
 	for _, c := range h.plain.others {
 		if also := heard(t, c, mark); !slices.Equal(also, expected) {
@@ -163,6 +173,54 @@ func TestHeard(t *testing.T) {
 			h.try(t, fmt.Sprintf("insert into slow values (%d)", k))
 		})
 	}
+}
+
+// TestHeardOfSeveral: a transaction of several shards notifies once, in order, if it is
+// committed.
+func TestHeardOfSeveral(t *testing.T) {
+	h := newHall(t, "heardall")
+	a, b, c := h.keys[0][0], h.keys[1][0], h.keys[2][0]
+	for _, k := range [][]int64{{a, b}, {b, c}, {c, b}, {a, b, c}, {b}, {a}} {
+		var begin []string
+		for i, key := range k {
+			begin = append(begin, fmt.Sprintf("update acct set note = 'n%d' where id = %d", i, key))
+		}
+		block := func(texts ...string) []string { return slices.Concat([]string{"begin"}, begin, texts) }
+		h.try(t, block("commit")...)
+		h.try(t, block("rollback")...)
+		h.try(t, block("notify news, 'by the way'", "commit")...)
+		h.try(t, block("savepoint s", fmt.Sprintf("update acct set note = 'undone' where id = %d", b), "rollback to s", fmt.Sprintf("update acct set note = 'kept' where id = %d", c), "commit")...)
+		h.try(t, block("select no such thing", "commit")...)
+		h.try(t, block(append(slices.Clone(begin), "commit")...)...)
+		h.try(t, block("update home set v = v", "commit")...)
+		h.try(t, block("commit and chain", fmt.Sprintf("update acct set note = 'chained' where id = %d", c), "commit")...)
+	}
+	h.try(t, fmt.Sprintf("insert into slow values (%d)", a))
+	h.sorted(t, fmt.Sprintf("insert into slow values (%d), (%d), (%d)", 1000+a, 1000+b, 1000+c))
+	h.sorted(t, "begin", fmt.Sprintf("insert into slow values (%d)", 2000+b), fmt.Sprintf("insert into slow values (%d)", 2000+c), "commit")
+	h.sorted(t, "update acct set note = 'all'")
+	h.sorted(t, fmt.Sprintf("insert into acct (id) values (%d), (%d), (%d)", 1000+a, 1000+b, 1000+c))
+	h.sorted(t, "insert into acct (id, note) select i, repeat('x', 7900) from generate_series(3000, 3020) i")
+	h.sorted(t, "delete from acct where id > 1000")
+	h.try(t, "begin", fmt.Sprintf("insert into acct (id, note) values (%d, repeat('x', 8000))", 4000+b), "rollback")
+	h.sorted(t, "insert into acct (id, note) select i, repeat('x', 8000) from generate_series(3000, 3020) i")
+	rows, err := h.sharded.speaker.Query(t.Context(), "select * from weft.schema_diff()")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list, err := pgx.CollectRows(rows, pgx.RowToMap); err != nil || len(list) > 0 {
+		t.Errorf("differences %v, %v", list, err)
+	}
+	h.nothingUsed()
+	h.quiet()
+}
+
+// sorted runs texts on both and compares what is heard, in whatever order.
+func (h *hall) sorted(t *testing.T, texts ...string) {
+	t.Helper()
+	h.unordered = true
+	h.try(t, texts...)
+	h.unordered = false
 }
 
 // TestListenWithoutShard: a shard that is down ends those who listen, keeps nobody from
