@@ -32,6 +32,8 @@ type Facts struct {
 	// Snapless: it is one statement, and one that PostgreSQL runs without a snapshot, so that a REPEATABLE READ transaction
 	// which begins with it takes its own later.
 	Snapless bool
+	// Reads: it changes nothing, for certain.
+	Reads bool
 	// Err: pg_query could not parse the text, or it is too deep to be parsed safely; Effects is then Opaque.
 	Err error
 
@@ -118,6 +120,7 @@ func parseFacts(text string, opt Options) *Facts {
 	if c.err != nil {
 		return &Facts{Effects: Opaque, Err: c.err}
 	}
+	c.facts.Reads = onlyReads(tree, c.facts.Funcs)
 	c.facts.Snapless = len(tree.Stmts) == 1 && snapless(tree.Stmts[0].Stmt)
 	// The meaning of U&"…" depends on the literal of its UESCAPE.
 	if i := strings.IndexAny(text, "uU"); i >= 0 && strings.Contains(strings.ToLower(text[i:]), `u&"`) {

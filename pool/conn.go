@@ -275,7 +275,7 @@ func (c *Conn) Lost(err error) error {
 		err = io.ErrUnexpectedEOF
 	}
 	return pgerr.New(pgerr.ConnectionFailure, "shard %q closed the connection unexpectedly", c.Shard()).
-		WithDetail("The statement may or may not have been executed.").
+		WithDetail("Nothing of what it was asked to do has been kept.").
 		WithHint("The server terminated or became unreachable while processing the request; weft connects again by itself.").
 		WithCause(fmt.Errorf("%w: %w", ErrLost, err))
 }

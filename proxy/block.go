@@ -392,7 +392,17 @@ func (s *Session) conclude(c *pool.Conn) {
 	if s.block.tag == "COMMIT" {
 		verb = "COMMIT"
 	}
+	a := s.agreement
 	s.followAll(verb)
+	if err := a.lateness(); err != nil {
+		s.quietFailed = true
+		s.tell(pgerr.From(err))
+		return
+	}
+	if a != nil && a.tag != nil {
+		s.toClient.Grow()
+		s.toClient.B = wire.AppendFrame(s.toClient.B, wire.CommandComplete, a.tag)
+	}
 }
 
 // settleBlock follows what a ReadyForQuery says about the block.

@@ -29,6 +29,8 @@ type agreement struct {
 	undo     []plan.Name  // names declared for it that the tables may not get
 	told     bool         // it is in the directory
 	severed  bool         // contact with the deciding shard is lost
+	tag      []byte       // the COMMIT of the deciding shard, until all have followed
+	late     []string     // shards that have not, in time
 	began    int64        // when, as tally.Now tells it
 }
 
@@ -74,6 +76,7 @@ func (s *Session) agree() error {
 	if err := s.decide(a); err != nil {
 		return err
 	}
+	defer s.keepAwake(s.conn)()
 	if s.block.everywhere {
 		if err := s.intend(a); err != nil {
 			a.Stopped()
@@ -127,6 +130,7 @@ func (s *Session) decide(a *agreement) error {
 	// What was deferred runs first: it must not fail, or wait for somebody who
 	// waits for the others, when those have promised.
 	talk.add(ownImmediate)
+	talk.add(ownBriefly)
 	talk.add(ownDecide, a.decision.Parameters(own.Key)...)
 	if err := talk.run(); err != nil {
 		a.severed = errors.Is(err, pool.ErrLost)

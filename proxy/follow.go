@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"weft/pgerr"
@@ -51,6 +53,7 @@ func (s *Session) followAll(verb string) {
 	}
 	s.hearAll(verb, odd)
 	if a != nil {
+		s.finishLate(a)
 		s.srv.stopAt(twopc.AfterFollow)
 	}
 	s.mu.Lock()
@@ -59,6 +62,52 @@ func (s *Session) followAll(verb string) {
 	if a != nil && !a.told {
 		s.letGoOf()
 	}
+}
+
+// finishLate makes participants follow that were lost after they had promised: through
+// other connections, as the client must see its own writes when it hears of the commit.
+// Those that do not answer in time are noted, and left to the resolver.
+func (s *Session) finishLate(a *agreement) {
+	if a.Outcome() != twopc.Committed {
+		return
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(s.ctx), followTimeout)
+	defer stop()
+	for i, c := range a.conns {
+		if a.Part(i) != twopc.Unclear {
+			continue
+		}
+		d := twopc.InDoubt{Name: a.name, Shard: c.Shard(), Database: s.db.Name, Owner: c.Lane().LoginRole()}
+		d.Participant = c.Shard()
+		err := s.srv.resolver().Finish(ctx, d, twopc.Committed)
+		for err != nil && ctx.Err() == nil {
+			select {
+			case <-ctx.Done():
+			case <-time.After(finishPause):
+				err = s.srv.resolver().Finish(ctx, d, twopc.Committed)
+			}
+		}
+		if err != nil {
+			s.log.Warn("a transaction is committed and not to be seen on a shard yet", "shard", c.Shard(), "gid", d.GID(), "err", err)
+			a.late = append(a.late, c.Shard())
+			continue
+		}
+		a.Confirmed(i)
+	}
+}
+
+// finishPause is how long weft waits before it tells a shard again.
+const finishPause = 50 * time.Millisecond
+
+// lateness is what the client is told of a commit that it cannot see everywhere yet;
+// nil if it can.
+func (a *agreement) lateness() error {
+	if a == nil || len(a.late) == 0 {
+		return nil
+	}
+	return pgerr.New(pgerr.TransactionResolutionUnknown, "the transaction is committed, but not to be seen on all shards yet").
+		WithDetail("The connection to %s was lost during COMMIT, and did not come back within %s.", strings.Join(a.late, ", "), followTimeout).
+		WithHint("Do not do it again: its changes appear there as soon as the shard answers.")
 }
 
 // order puts into toServer what a participant is told at the end. It reports

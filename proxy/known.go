@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"encoding/binary"
+	"strconv"
+	"time"
 
 	"weft/pool"
 	"weft/twopc"
@@ -15,6 +17,7 @@ var (
 	ownPatience  = ownStatement("P", "SET LOCAL lock_timeout = 0")
 	ownGate      = ownStatement("G", enterGate)
 	ownImmediate = ownStatement("I", "SET CONSTRAINTS ALL IMMEDIATE")
+	ownBriefly   = ownStatement("Z", "SET LOCAL idle_in_transaction_session_timeout = "+strconv.Itoa(int(briefly/time.Millisecond)))
 	ownDecide    = ownStatement("D", twopc.DecideSQL)
 )
 

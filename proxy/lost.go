@@ -184,6 +184,9 @@ func (s *Session) lost(err error) error {
 	open := s.conn != nil && s.conn.Status != wire.TxIdle || s.block.open
 	pinned := s.pins&^pinSessionMode != 0 && (s.conn == nil || s.conn.Lane() == s.lane)
 	synced := s.pendingSync()
+	if !open && !s.committing && s.mayHaveWritten(synced) {
+		err = mayBeThere(err)
+	}
 	s.drop()
 	s.log.Warn("backend lost", "err", err)
 	if s.committing {
@@ -237,7 +240,10 @@ func (s *Session) lostCommit(err error) error {
 	}
 	s.block.tag = "COMMIT"
 	s.followAll("COMMIT")
-	return s.settleWithout(twopc.Committed)
+	if err := s.settleWithout(twopc.Committed); err != nil {
+		return err
+	}
+	return a.lateness()
 }
 
 // settleWithout does what settle does, without the backend that could tell what has
@@ -275,6 +281,36 @@ func (s *Session) committedAfterAll(synced bool) error {
 		s.tellReady()
 	}
 	return s.flushOrEnd()
+}
+
+// mayHaveWritten reports whether what was sent to the backend at hand, outside of a
+// block, may have been carried out to its end and changed something.
+func (s *Session) mayHaveWritten(synced bool) bool {
+	if !synced {
+		return false // it is one transaction, and nobody has asked for its end
+	}
+	reads := func(f *parser.Facts) bool { return f != nil && f.Reads }
+	if s.run.simple {
+		return !reads(s.run.facts)
+	}
+	executes := 0
+	for i := s.ops.head; i < len(s.ops.ops); i++ {
+		o := &s.ops.ops[i]
+		if o.kind != opExecute {
+			continue
+		}
+		if executes++; !reads(o.run.facts) {
+			return true
+		}
+	}
+	return executes == 0 // it has been answered, and its end has not
+}
+
+// mayBeThere is the error of a backend that was lost while it may have written.
+func mayBeThere(err error) error {
+	return pgerr.New(pgerr.TransactionResolutionUnknown, "%s", pgerr.From(err).Message).
+		WithDetail("The statement may or may not have been executed.").
+		WithHint("Look whether its changes are there before doing it again.").WithCause(err)
 }
 
 // pendingSync reports whether the client is owed a ReadyForQuery.

@@ -20,6 +20,11 @@ func (s *Session) onComplete(c *pool.Conn, o *op, body []byte, visible bool) boo
 		tag, _, _ := wire.CString(body)
 		s.block.tag = string(tag)
 	}
+	if a := s.agreement; visible && a != nil && a.Committing() && s.block.tag == "COMMIT" && s.block.open && len(s.parked) > 0 {
+		// The client is told when the others have followed: see conclude.
+		a.tag = bytes.Clone(body)
+		visible = false
+	}
 	if visible && s.done.watchesTags() {
 		if e := s.onTag(body); e != nil {
 			s.tell(e)

@@ -164,6 +164,9 @@ func (c *Commit) Followed(i int, a Answer) Do {
 	return Done
 }
 
+// Confirmed says that a participant which had been lost has followed after all.
+func (c *Commit) Confirmed(i int) { c.parts[i] = Ended }
+
 func (c *Commit) undo() Do {
 	c.follow(Aborted)
 	return Undo
