@@ -31,6 +31,8 @@ type Change struct {
 	Password bool `json:"-"`
 	// Adopts are home tables that the other shards get before they run it.
 	Adopts []Name `json:"-"`
+	// Sequences are those of the home shard that the other shards get before they run it.
+	Sequences []Name `json:"-"`
 	// Fills are columns that the command gives values to in rows that are there, each
 	// shard others: it must not find any.
 	Fills []Filling `json:"-"`

@@ -271,12 +271,14 @@ func (c *bodyCommands) merge(n *pg.Node, of *plan.Change) {
 		c.passwords++
 	}
 	switch {
-	case of.Elsewhere != "" && n.GetDropRoleStmt() == nil:
+	case of.Elsewhere != "" && n.GetDropRoleStmt() == nil && !dropsFunction(n):
 		c.besides("objects of the home shard in the same command")
 	case of.Timed != nil:
 		c.besides("the time, which each shard would tell for itself")
 	case of.Alone:
 		c.besides("a command that runs in no transaction")
+	case len(of.Sequences) > 0:
+		c.besides("a sequence that only the home shard has")
 	case len(of.Columns)+len(of.Adds)+len(of.Functions)+len(of.Adopts) > 0 || slices.ContainsFunc(of.Lookups, func(l plan.LookupChange) bool {
 		return l.Kind == plan.Attached || l.Kind == plan.Detaching
 	}):
@@ -284,6 +286,15 @@ func (c *bodyCommands) merge(n *pg.Node, of *plan.Change) {
 	case of.Password && c.inside:
 		c.besides("a password, of which each shard would keep another form")
 	}
+}
+
+// dropsFunction reports whether a command is one that the other shards run leniently.
+func dropsFunction(n *pg.Node) bool {
+	switch n.GetDropStmt().GetRemoveType() {
+	case pg.ObjectType_OBJECT_FUNCTION, pg.ObjectType_OBJECT_PROCEDURE, pg.ObjectType_OBJECT_ROUTINE, pg.ObjectType_OBJECT_AGGREGATE:
+		return true
+	}
+	return false
 }
 
 // expression looks at what a query or an expression reads and calls.

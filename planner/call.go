@@ -121,6 +121,10 @@ func (a *analysis) weftCall(sel *pg.SelectStmt) (plan.Route, bool) {
 	if !a.arguments(call, sig, names, f) {
 		return plan.Refused, true
 	}
+	if c, ok := call.Args["columns"]; ok && len(names) == 1 && c.Param == 0 && c.Text != strings.ToLower(c.Text) && !strings.ContainsAny(c.Text, `,"`) {
+		c.Text = `"` + c.Text + `"` // Citus takes the name as it is
+		call.Args["columns"] = c
+	}
 	a.out.Function = call
 	return plan.Call, true
 }

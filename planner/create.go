@@ -73,6 +73,9 @@ func (a *analysis) createView(n *pg.ViewStmt) plan.Route {
 // createFunction: a function that mentions home tables stays with them.
 func (a *analysis) createFunction(n *pg.CreateFunctionStmt) plan.Route {
 	r, _, _ := a.functionReads(n)
+	if name := a.homeType(typesOf(n)...); name != "" {
+		r.home = name
+	}
 	if r.home != "" {
 		a.why("the function mentions %s, which is on the home shard", r.home)
 		return plan.Home
@@ -98,6 +101,9 @@ func (a *analysis) functionReads(n *pg.CreateFunctionStmt) (r reads, dynamic, ch
 		for _, s := range nameList(d.Arg.GetList().GetItems()) {
 			body, computed := a.bodyOf(language, &pg.Node{Node: &pg.Node_CreateFunctionStmt{CreateFunctionStmt: n}}, s)
 			r.add(body)
+			if language == "plpgsql" {
+				r.add(reads{home: a.declares(s)})
+			}
 			dynamic, changes = dynamic || computed, changes || catalog.Changes(s)
 		}
 	}
@@ -266,6 +272,7 @@ func (a *analysis) alterCommand(rel *catalog.Relation, t *table, c *pg.AlterTabl
 		if a.hasType(rel, c) {
 			return
 		}
+		a.retypesIdentity(rel, c.Name)
 		a.fills(rel, t, c.Name, c.Def.GetColumnDef().GetRawDefault(), false)
 		if routesBy(t, c.Name) {
 			a.unsupported("Undeclare the table first: SELECT weft.unshard_table('"+t.Name+"').", "column %q has the routed ids of %q and cannot change its type", c.Name, t.Name)
@@ -276,6 +283,8 @@ func (a *analysis) alterCommand(rel *catalog.Relation, t *table, c *pg.AlterTabl
 		if slices.ContainsFunc(rel.Lookups, func(l catalog.Lookup) bool { return slices.Contains(l.Columns, c.Name) }) {
 			a.change().Lookups = append(a.change().Lookups, plan.LookupChange{Kind: plan.Rewritten, Table: nameOf(rel.Name), Columns: []string{c.Name}})
 		}
+	case pg.AlterTableType_AT_ColumnDefault:
+		a.drawsNow(c.Def)
 	case pg.AlterTableType_AT_AddConstraint:
 		a.constraint(rel, t, c.Def.GetConstraint(), nil, nil)
 	case pg.AlterTableType_AT_AddColumn:
@@ -333,6 +342,7 @@ func (a *analysis) addColumn(rel *catalog.Relation, t *table, d *pg.ColumnDef) {
 			added[d.Colname], numbered = true, true
 		case pg.ConstrType_CONSTR_DEFAULT:
 			value = c.RawExpr
+			a.drawsNow(value)
 			if f := c.RawExpr.GetFuncCall(); f != nil {
 				names := nameList(f.Funcname)
 				name := names[len(names)-1]

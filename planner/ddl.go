@@ -72,7 +72,7 @@ func (a *analysis) ddl(n any) plan.Route {
 	case *pg.Node_CreateFunctionStmt:
 		return a.createFunction(n.CreateFunctionStmt)
 	case *pg.Node_AlterFunctionStmt:
-		return a.functionPlace(nameList(n.AlterFunctionStmt.Func.GetObjname()))
+		return a.functionPlace(n.AlterFunctionStmt.Func)
 	case *pg.Node_CreateSchemaStmt:
 		return a.createSchema(n.CreateSchemaStmt)
 	case *pg.Node_DropOwnedStmt:
@@ -87,13 +87,37 @@ func (a *analysis) ddl(n any) plan.Route {
 		return a.dropRole(n.DropRoleStmt)
 	case *pg.Node_AlterSystemStmt:
 		return a.alone(a.global())
+	case *pg.Node_AlterSeqStmt:
+		return a.alterSequence(n.AlterSeqStmt)
+	case *pg.Node_AlterObjectDependsStmt:
+		if n.AlterObjectDependsStmt.Relation != nil {
+			return a.across(rangeVar(n.AlterObjectDependsStmt.Relation))
+		}
+		return a.object(n.AlterObjectDependsStmt.ObjectType, n.AlterObjectDependsStmt.Object)
+	case *pg.Node_AlterDatabaseStmt:
+		return a.database(n.AlterDatabaseStmt.Dbname)
+	case *pg.Node_AlterDatabaseSetStmt:
+		return a.database(n.AlterDatabaseSetStmt.Dbname)
+	case *pg.Node_CreatePublicationStmt:
+		return a.publication(n.CreatePublicationStmt.Pubobjects, n.CreatePublicationStmt.ForAllTables)
+	case *pg.Node_AlterPublicationStmt:
+		if n.AlterPublicationStmt.Action == pg.AlterPublicationAction_AP_DropObjects {
+			return plan.Home
+		}
+		return a.publication(n.AlterPublicationStmt.Pubobjects, n.AlterPublicationStmt.ForAllTables)
+	case *pg.Node_CreateSubscriptionStmt:
+		return a.subscription()
+	case *pg.Node_CreateEventTrigStmt:
+		return a.eventTrigger(nameList(n.CreateEventTrigStmt.Funcname))
+	case *pg.Node_AlterTableMoveAllStmt:
+		return a.alone(a.global())
 	case *pg.Node_CompositeTypeStmt, *pg.Node_CreateEnumStmt, *pg.Node_CreateRangeStmt, *pg.Node_AlterEnumStmt,
 		*pg.Node_CreateDomainStmt, *pg.Node_AlterDomainStmt, *pg.Node_DefineStmt, *pg.Node_CreateCastStmt,
 		*pg.Node_CreateExtensionStmt, *pg.Node_AlterExtensionStmt, *pg.Node_AlterExtensionContentsStmt,
 		*pg.Node_AlterDefaultPrivilegesStmt, *pg.Node_ReassignOwnedStmt,
 		*pg.Node_CreateConversionStmt, *pg.Node_CreateOpClassStmt, *pg.Node_CreateOpFamilyStmt, *pg.Node_AlterOpFamilyStmt,
 		*pg.Node_AlterOperatorStmt, *pg.Node_AlterTypeStmt, *pg.Node_AlterCollationStmt, *pg.Node_CreateTransformStmt,
-		*pg.Node_AlterDatabaseSetStmt, *pg.Node_CreatePlangStmt, *pg.Node_CreateAmStmt, *pg.Node_AlterTsdictionaryStmt, *pg.Node_AlterTsconfigurationStmt:
+		*pg.Node_CreatePlangStmt, *pg.Node_CreateAmStmt, *pg.Node_AlterTsdictionaryStmt, *pg.Node_AlterTsconfigurationStmt:
 		return a.global()
 	}
 	return plan.Home
@@ -141,11 +165,15 @@ func (a *analysis) object(kind pg.ObjectType, n *pg.Node) plan.Route {
 		pg.ObjectType_OBJECT_POLICY, pg.ObjectType_OBJECT_RULE:
 		drop = 1
 	case pg.ObjectType_OBJECT_FUNCTION, pg.ObjectType_OBJECT_PROCEDURE, pg.ObjectType_OBJECT_ROUTINE:
-		return a.functionPlace(nameList(n.GetObjectWithArgs().GetObjname()))
-	case pg.ObjectType_OBJECT_DATABASE, pg.ObjectType_OBJECT_TABLESPACE, pg.ObjectType_OBJECT_LARGEOBJECT,
+		return a.functionPlace(n.GetObjectWithArgs())
+	case pg.ObjectType_OBJECT_DATABASE:
+		return a.database(n.GetString_().GetSval())
+	case pg.ObjectType_OBJECT_PARAMETER_ACL:
+		return a.roles()
+	case pg.ObjectType_OBJECT_TABLESPACE, pg.ObjectType_OBJECT_LARGEOBJECT,
 		pg.ObjectType_OBJECT_FDW, pg.ObjectType_OBJECT_FOREIGN_SERVER, pg.ObjectType_OBJECT_PUBLICATION,
 		pg.ObjectType_OBJECT_SUBSCRIPTION, pg.ObjectType_OBJECT_EVENT_TRIGGER,
-		pg.ObjectType_OBJECT_USER_MAPPING, pg.ObjectType_OBJECT_PARAMETER_ACL:
+		pg.ObjectType_OBJECT_USER_MAPPING:
 		return plan.Home
 	case pg.ObjectType_OBJECT_STATISTIC_EXT:
 		return a.statistics(n.GetList().GetItems())
@@ -159,9 +187,15 @@ func (a *analysis) object(kind pg.ObjectType, n *pg.Node) plan.Route {
 }
 
 // functionPlace: a function that mentions home tables is on the home shard.
-func (a *analysis) functionPlace(names []string) plan.Route {
+func (a *analysis) functionPlace(f *pg.ObjectWithArgs) plan.Route {
+	names := nameList(f.GetObjname())
 	if len(names) == 0 {
 		return a.global()
+	}
+	for _, arg := range f.GetObjargs() {
+		if a.homeType(arg.GetTypeName()) != "" {
+			return plan.Home
+		}
 	}
 	schema := ""
 	if len(names) > 1 {
@@ -191,9 +225,14 @@ func (a *analysis) drop(n *pg.DropStmt) plan.Route {
 		return a.global()
 	}
 	a.unplace(n)
-	return a.parted(n.Objects, func(o *pg.Node) plan.Route { return a.object(n.RemoveType, o) }, func(every []*pg.Node) *pg.Node {
+	r := a.parted(n.Objects, func(o *pg.Node) plan.Route { return a.object(n.RemoveType, o) }, func(every []*pg.Node) *pg.Node {
 		return dropOf(n, every)
 	})
+	switch n.RemoveType {
+	case pg.ObjectType_OBJECT_FUNCTION, pg.ObjectType_OBJECT_PROCEDURE, pg.ObjectType_OBJECT_ROUTINE, pg.ObjectType_OBJECT_AGGREGATE:
+		return a.dropFunctions(n, r)
+	}
+	return r
 }
 
 // dropOf is a DROP of fewer objects.
@@ -246,6 +285,9 @@ func (a *analysis) dropRelations(n *pg.DropStmt) plan.Route {
 		}
 		return a.across(x)
 	}, func(every []*pg.Node) *pg.Node { return dropOf(n, every) })
+	if r == plan.Home {
+		return a.dropSequences(n)
+	}
 	if r != plan.Every {
 		return r
 	}
@@ -356,7 +398,9 @@ func (a *analysis) rename(n *pg.RenameStmt) plan.Route {
 		return a.global()
 	case pg.ObjectType_OBJECT_ROLE:
 		return a.roles()
-	case pg.ObjectType_OBJECT_DATABASE, pg.ObjectType_OBJECT_TABLESPACE:
+	case pg.ObjectType_OBJECT_DATABASE:
+		return a.database(n.Subname)
+	case pg.ObjectType_OBJECT_TABLESPACE:
 		return plan.Home
 	}
 	if n.Relation == nil {
@@ -418,13 +462,17 @@ func (a *analysis) grant(n *pg.GrantStmt) plan.Route {
 	}
 	if n.Objtype != pg.ObjectType_OBJECT_TABLE && n.Objtype != pg.ObjectType_OBJECT_SEQUENCE || n.Targtype != pg.GrantTargetType_ACL_TARGET_OBJECT {
 		switch n.Objtype {
-		case pg.ObjectType_OBJECT_DATABASE, pg.ObjectType_OBJECT_TABLESPACE, pg.ObjectType_OBJECT_LARGEOBJECT,
-			pg.ObjectType_OBJECT_FDW, pg.ObjectType_OBJECT_FOREIGN_SERVER, pg.ObjectType_OBJECT_PARAMETER_ACL:
+		case pg.ObjectType_OBJECT_DATABASE:
+			return a.databases(n.Objects)
+		case pg.ObjectType_OBJECT_PARAMETER_ACL:
+			return a.roles()
+		case pg.ObjectType_OBJECT_TABLESPACE, pg.ObjectType_OBJECT_LARGEOBJECT,
+			pg.ObjectType_OBJECT_FDW, pg.ObjectType_OBJECT_FOREIGN_SERVER:
 			return plan.Home
 		case pg.ObjectType_OBJECT_FUNCTION, pg.ObjectType_OBJECT_PROCEDURE, pg.ObjectType_OBJECT_ROUTINE:
 			if n.Targtype == pg.GrantTargetType_ACL_TARGET_OBJECT {
 				return a.parted(n.Objects, func(o *pg.Node) plan.Route {
-					return a.functionPlace(nameList(o.GetObjectWithArgs().GetObjname()))
+					return a.functionPlace(o.GetObjectWithArgs())
 				}, only)
 			}
 		}

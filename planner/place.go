@@ -62,6 +62,13 @@ func (a *analysis) placeOf(rel *catalog.Relation) place {
 	switch {
 	case rel == nil:
 		return onHome
+	case rel.Kind == catalog.Composite:
+		if a.env.Tables.Empty() || rel.System() {
+			return onHome
+		}
+		return onEvery
+	case rel.Kind == catalog.Sequence && a.feeds(rel.Name):
+		return onEvery
 	case rel.Kind == catalog.Index || rel.Kind == catalog.PartitionedIndex || rel.Kind == catalog.Sequence:
 		if rel.OwnedBy.Name == "" {
 			return onHome

@@ -21,7 +21,30 @@ func (s *Session) adoptTables(c *plan.Change) error {
 			return err
 		}
 	}
+	for _, n := range c.Sequences {
+		if err := s.adoptSequence(n); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// adoptSequence makes a sequence of the home shard on the others, used up.
+func (s *Session) adoptSequence(n plan.Name) error {
+	if err := s.mayAsk(); err != nil {
+		return err
+	}
+	lines, err := schema.ReadSequence(catalogName(n), func(sql string) ([][]string, error) { return s.askBeside(s.conn, sql) })
+	if err != nil {
+		return err
+	}
+	return s.withOthers(func(_ int, c *pool.Conn) error {
+		there, err := s.askBeside(c, "SELECT pg_catalog.to_regclass("+pool.QuoteLiteral(quotedName(n))+") IS NOT NULL")
+		if err != nil || there[0][0] == "t" {
+			return err
+		}
+		return s.execBeside(c, lines)
+	})
 }
 
 // mayAsk makes ready for questions of weft's own to the backend at hand, between the

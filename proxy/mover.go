@@ -106,6 +106,9 @@ func (s *Session) request(args map[string]string) (*schema.Request, error) {
 	if len(rows) == 0 {
 		return nil, pgerr.New(pgerr.UndefinedTable, "relation %q does not exist", name)
 	}
+	if strings.HasPrefix(rows[0][0], "pg_temp") {
+		return nil, pgerr.New(pgerr.WrongObjectType, "%q is a temporary table", rows[0][1]).WithHint("A temporary table lives in its session, on the home shard.")
+	}
 	req := s.newRequest()
 	req.Table = catalog.Name{Schema: rows[0][0], Name: rows[0][1]}
 	return req, nil

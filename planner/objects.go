@@ -1,0 +1,158 @@
+package planner
+
+import (
+	"slices"
+	"strings"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+	"google.golang.org/protobuf/proto"
+
+	"weft/catalog"
+	"weft/plan"
+)
+
+// Commands on what is neither a table's nor a type: databases, publications,
+// subscriptions, event triggers, and functions by what they are made of.
+
+// database is the route of a command on a database. All shards have this one once
+// tables are declared in it; what other databases have is known there.
+func (a *analysis) database(name string) plan.Route {
+	a.out.Writes = true
+	switch {
+	case name == a.env.Database || a.env.Database == "" || name == currentDatabase:
+		return a.global()
+	case a.env.Tables.Empty() && !a.env.SharedRoles:
+		return plan.Home
+	}
+	a.unsupported("Connect to database "+name+" and send it there.", "database %q may be on all shards, which is not known in database %q", name, a.env.Database)
+	return plan.Refused
+}
+
+// currentDatabase stands in the text of an EXECUTE for the database at hand.
+const currentDatabase = "weft current database"
+
+// databases is the route of GRANT and REVOKE on databases.
+func (a *analysis) databases(list []*pg.Node) plan.Route {
+	r := plan.Home
+	for _, o := range list {
+		if r = a.database(o.GetString_().GetSval()); a.refused() {
+			return plan.Refused
+		}
+	}
+	return r
+}
+
+// publication refuses to publish declared tables: a publication of the home shard
+// would have the home shard's rows alone.
+func (a *analysis) publication(objects []*pg.Node, all bool) plan.Route {
+	if a.env.Tables.Empty() {
+		return plan.Home
+	}
+	const hint = "Make the publication on each shard, past weft, and subscribe to each: a shard publishes its own rows."
+	if all {
+		a.unsupported(hint, "a publication of all tables would have the home shard's rows alone")
+	}
+	for _, o := range objects {
+		switch spec := o.GetPublicationObjSpec(); {
+		case spec.GetPubtable() == nil:
+			a.unsupported(hint, "a publication of all tables of a schema would have the home shard's rows alone")
+		default:
+			if rel := a.named(rangeVar(spec.Pubtable.Relation)); a.placeOf(rel) == onEvery {
+				a.unsupported(hint, "a publication of declared table %q would have the home shard's rows alone", rel.Name.Name)
+			}
+		}
+	}
+	return a.refusedOr(plan.Home)
+}
+
+// subscription refuses what would write declared tables on the home shard.
+func (a *analysis) subscription() plan.Route {
+	if !a.env.Tables.Empty() {
+		a.unsupported("Let a client copy the rows, or subscribe on each shard, past weft, to rows that belong there.",
+			"a subscription would write the home shard's part of declared tables alone")
+	}
+	return a.refusedOr(plan.Home)
+}
+
+// eventTrigger: one is on the home shard, where every command is run first. It must not
+// change what other shards have.
+func (a *analysis) eventTrigger(function []string) plan.Route {
+	if len(function) == 0 || a.env.Tables.Empty() {
+		return plan.Home
+	}
+	schema := ""
+	if len(function) > 1 {
+		schema = function[len(function)-2]
+	}
+	for _, f := range a.userFunctions(schema, function[len(function)-1]) {
+		if f.Reach.DDL || f.Reach.Opaque {
+			a.unsupported("An event trigger runs on the home shard alone. Let its function look and raise errors, or write home tables.",
+				"event trigger function %q may change what all shards have, or runs SQL that cannot be looked into", f.Name.Name)
+		}
+	}
+	return a.refusedOr(plan.Home)
+}
+
+// dropFunctions: the other shards may not have all of them. A function that named a
+// home table stayed at home, also when that table is gone.
+func (a *analysis) dropFunctions(n *pg.DropStmt, r plan.Route) plan.Route {
+	if r != plan.Every || n.MissingOk {
+		return r
+	}
+	lenient := proto.Clone(n).(*pg.DropStmt)
+	lenient.MissingOk = true
+	if c := a.out.Change; c != nil && c.Elsewhere != "" {
+		lenient.Objects = slices.DeleteFunc(lenient.Objects, func(o *pg.Node) bool { return a.object(n.RemoveType, o) != plan.Every })
+	}
+	return a.elsewhere(&pg.Node{Node: &pg.Node_DropStmt{DropStmt: lenient}})
+}
+
+// homeType returns a home table whose row type is among types, empty if there is none.
+func (a *analysis) homeType(types ...*pg.TypeName) string {
+	for _, t := range types {
+		names := nameList(t.GetNames())
+		if len(names) == 0 || a.env.Tables.Empty() {
+			continue
+		}
+		schema := ""
+		if len(names) > 1 {
+			schema = names[len(names)-2]
+		}
+		rel := a.find(schema, names[len(names)-1])
+		if rel == nil || rel.System() || rel.Kind == catalog.Composite || rel.Kind == catalog.Index || rel.Kind == catalog.Sequence {
+			continue
+		}
+		if a.placeOf(rel) == onHome {
+			return rel.Name.Name
+		}
+	}
+	return ""
+}
+
+// typesOf are the types that a new function is made of.
+func typesOf(n *pg.CreateFunctionStmt) []*pg.TypeName {
+	types := []*pg.TypeName{n.ReturnType}
+	for _, p := range n.Parameters {
+		types = append(types, p.GetFunctionParameter().GetArgType())
+	}
+	return types
+}
+
+// declares are the home tables that the variables of a PL/pgSQL body are rows of.
+func (a *analysis) declares(body string) string {
+	low := strings.ToLower(body)
+	for {
+		from := strings.Index(low, "declare")
+		if from < 0 {
+			return ""
+		}
+		to := strings.Index(low[from:], "begin")
+		if to < 0 {
+			return ""
+		}
+		if r := a.bodyReads(body[from+len("declare") : from+to]); r.home != "" {
+			return r.home
+		}
+		low, body = low[from+to:], body[from+to:]
+	}
+}
