@@ -40,47 +40,18 @@ func (t *Tree) Offset(location int32) int {
 	return t.edits.clientOffset(int(location))
 }
 
-// Framed reports whether a text begins by opening a block, and whether it ends with its COMMIT. Both
-// are false if it says anything else about transactions: then one backend has to run it.
-func (t *Tree) Framed() (opens, ends bool) {
-	last := len(t.Statements) - 1
+// Split returns where in the text that was parsed each of its statements is, in bytes, without the semicolon behind
+// it. What stands before a statement, such as comments, is part of it.
+func (t *Tree) Split(length int) []Span {
+	parts := make([]Span, len(t.Statements))
 	for i, st := range t.Statements {
-		tx := st.Stmt.GetTransactionStmt()
-		if tx == nil {
-			continue
-		}
-		switch tx.Kind {
-		case pg_query.TransactionStmtKind_TRANS_STMT_SAVEPOINT, pg_query.TransactionStmtKind_TRANS_STMT_RELEASE, pg_query.TransactionStmtKind_TRANS_STMT_ROLLBACK_TO:
-		case pg_query.TransactionStmtKind_TRANS_STMT_BEGIN, pg_query.TransactionStmtKind_TRANS_STMT_START:
-			if i > 0 {
-				return false, false
-			}
-			opens = true
-		case pg_query.TransactionStmtKind_TRANS_STMT_COMMIT:
-			if i < last || tx.Chain {
-				return false, false
-			}
-			ends = true
-		default:
-			return false, false
+		parts[i] = Span{Start: t.Offset(st.StmtLocation), End: length}
+		if st.StmtLen > 0 {
+			parts[i].End = t.Offset(st.StmtLocation + st.StmtLen)
 		}
 	}
-	return opens, opens && ends
+	return parts
 }
 
-// OpensOnly reports whether a text opens a block and says nothing but how it is to be: BEGIN; SET TRANSACTION …
-func (t *Tree) OpensOnly() bool {
-	for i, st := range t.Statements {
-		if i == 0 {
-			tx := st.Stmt.GetTransactionStmt()
-			if tx == nil || tx.Kind != pg_query.TransactionStmtKind_TRANS_STMT_BEGIN && tx.Kind != pg_query.TransactionStmtKind_TRANS_STMT_START {
-				return false
-			}
-			continue
-		}
-		if set := st.Stmt.GetVariableSetStmt(); set == nil || set.Kind != pg_query.VariableSetKind_VAR_SET_MULTI || set.Name != "TRANSACTION" {
-			return false
-		}
-	}
-	return len(t.Statements) > 1
-}
+// Span is a part of a text, in bytes.
+type Span struct{ Start, End int }

@@ -6,10 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"weft/executor"
 	"weft/parser"
 	"weft/pgerr"
-	"weft/plan"
 	"weft/pool"
 	"weft/wire"
 )
@@ -29,7 +27,7 @@ type block struct {
 	sets   bool     // settings are among it
 	// cursors are where the block's cursors are.
 	cursors map[string]*pool.Lane
-	// sealed: it was opened in the middle of a text, so nobody can join.
+	// sealed: nobody knows how it was opened, so nobody can join.
 	sealed bool
 	// writer is the first participant that may have written, also are the
 	// others: with one of them COMMIT is two-phase.
@@ -533,39 +531,9 @@ func (s *Session) abandon() {
 	s.letGoOf()
 }
 
-// goesOn reports whether a text ends the open block, or its failure, and goes on
-// with what cannot be left to the only backend that takes part.
-func (s *Session) goesOn(r *router, text []byte, f *parser.Facts) bool {
-	failed := s.conn != nil && s.conn.Status == wire.TxFailed
-	if f.Statements < 2 || !failed && (!s.block.open || f.Effects&parser.TxEnd == 0) || f.Effects&(parser.TxEnd|parser.Savepoint) == 0 {
-		return false
-	}
-	joined := s.participant() >= 0
-	if s.conn != nil && s.conn.Status != wire.TxIdle {
-		if joined {
-			return true
-		}
-		joined = true
-	} else if joined {
-		return true // not at hand: rare, and not worth more
-	}
-	p, err := s.plan(r, text, nil)
-	if err != nil || p.Generate != nil || p.Route != plan.Any && p.Route != plan.AnyCopy && p.Route != plan.Home && p.Route != plan.Keyed {
-		return true
-	}
-	r.args.Text, r.args.Literals, r.args.Options, r.args.Params = text, r.scan.Literals, s.scanOptions(), executor.Params{}
-	lane, err := s.laneFor(r, p, f)
-	return err != nil || joined && lane != s.conn.Lane()
-}
-
-func endsAndGoesOn() *pgerr.Error {
-	return pgerr.New(pgerr.FeatureNotSupported, "a text cannot end a transaction and go on with other statements in a database with sharded tables").
-		WithHint("Send COMMIT or ROLLBACK as a statement of its own.")
-}
-
 func crossShardBlock() *pgerr.Error {
 	return pgerr.New(pgerr.FeatureNotSupported, "another shard cannot join this transaction").
-		WithDetail("The transaction was begun in the middle of a text with several statements, has set too many savepoints, or a setting from a row, or follows with AND CHAIN one that has set something for the session.").
+		WithDetail("The transaction was begun by a text that weft cannot read, has set too many savepoints, or a setting from a row, or follows with AND CHAIN one that has set something for the session.").
 		WithHint("Send BEGIN as a statement of its own, COMMIT without AND CHAIN, and set_config without FROM.")
 }
 

@@ -63,17 +63,8 @@ func (e *spread) alone() bool { return e.plan.Change != nil && e.plan.Change.Alo
 
 // everyQuery runs a simple query on every shard.
 func (s *Session) everyQuery(p *plan.Plan, text []byte, f *parser.Facts, n int) error {
-	if f.Statements > 1 && f.Effects&(parser.TxBegin|parser.TxEnd) != 0 {
-		// Every shard would commit by itself.
-		return s.refuseQuery(pgerr.New(pgerr.FeatureNotSupported, "a text that changes all shards cannot begin or end a transaction as well").
-			WithHint("Send BEGIN and COMMIT as statements of their own, or leave them out: a text is one transaction."), n)
-	}
 	if err := s.mayLock(string(text)); err != nil {
 		return s.refuseQuery(err, n)
-	}
-	if f.Statements > 1 && p.Change != nil && (p.Change.Elsewhere != "" || p.Change.Timed != nil) {
-		return s.refuseQuery(pgerr.New(pgerr.FeatureNotSupported, "these statements do not run on the same shards").
-			WithHint("Send the statements one by one."), n)
 	}
 	sql := string(text)
 	s.client.Consume(wire.HeaderLen + n)

@@ -29,6 +29,13 @@ func (s *Session) setsModes(text []byte, f *parser.Facts) bool {
 // useForAll makes a backend ready to run what all participants must run, and has the
 // others run it.
 func (s *Session) useForAll(text string, f *parser.Facts) error {
+	if s.block.open && s.block.clock == nil && !s.block.snapped {
+		// What texts are planned under is asked for before the block has a participant:
+		// asked there, the question would be the first query of SET TRANSACTION's block.
+		if _, err := s.environment(); err != nil {
+			return err
+		}
+	}
 	if err := s.snapshotsFor(f); err != nil { // SELECT set_config(…)
 		return err
 	}

@@ -15,7 +15,11 @@ import (
 // queryInLostTx answers as PostgreSQL does in a failed transaction: only its
 // end is let through, and there is no backend to be told.
 func (s *Session) queryInLostTx(text []byte, facts *parser.Facts, n int) error {
-	commit := endsTx(facts) && commits(string(text))
+	commit, rollback := endsTx(facts) && commits(string(text)), ""
+	if rollsBackTo(text, facts) {
+		w := words(string(text))
+		rollback = unquote(w[len(w)-1])
+	}
 	s.client.Consume(wire.HeaderLen + n)
 	switch {
 	case facts.Statements == 0:
@@ -23,6 +27,9 @@ func (s *Session) queryInLostTx(text []byte, facts *parser.Facts, n int) error {
 		s.toClient.B = wire.AppendEmpty(s.toClient.B, wire.EmptyQueryResponse)
 	case endsTx(facts):
 		s.endLostTx(commit)
+	case s.failedHere && rollback != "":
+		// No shard has taken part, so there is no savepoint.
+		s.tell(pgerr.New("3B001", "savepoint %q does not exist", rollback))
 	default:
 		s.tell(s.lostTxError())
 	}

@@ -65,9 +65,6 @@ func (s *Session) pipedHere() bool {
 // widen makes the transaction that the backend at hand is in, without a BEGIN, one
 // that others can join.
 func (s *Session) widen() error {
-	if s.whole {
-		return severalInPipe()
-	}
 	s.toServer.Grow()
 	s.unsynced = true
 	if err := s.inject(plainBegin); err != nil {
@@ -140,21 +137,15 @@ func (s *Session) queryInPipe(text []byte, n int) error {
 	s.runs(f)
 	s.portalLane = nil
 	delete(s.local, "")
-	if f.Statements > 1 && !s.implicit {
-		s.whole = true // all of them on one shard, or not at all
-		err := s.routedQuery(text, n)
-		s.whole = false
-		return err
-	}
 	text = slices.Clone(text)
 	s.client.Consume(wire.HeaderLen + n)
-	if f.Statements > 1 {
-		return s.refuseInPipe()
-	}
 	if !s.implicit {
 		if err := s.widen(); err != nil {
 			return s.refuseRead(err)
 		}
+	}
+	if f.Statements > 1 {
+		return s.scriptInPipe(text)
 	}
 	switch chained := f.Effects&parser.TxBegin != 0; {
 	case opensBlock(f):
@@ -188,6 +179,21 @@ func (s *Session) queryInPipe(text []byte, n int) error {
 	return s.syncPipe()
 }
 
+// scriptInPipe runs a text of several statements that follows such messages: their block
+// is the one that it begins in.
+func (s *Session) scriptInPipe(text []byte) error {
+	if s.conn != nil {
+		if err := s.answered(s.endImplicit); err != nil { // in a block it ends nothing
+			return s.refuseRead(err)
+		}
+	}
+	s.emitLocal()
+	s.implicit, s.unsynced, s.pushed, s.piped = false, false, false, false
+	s.forgetPortals()
+	s.script.own = true
+	return s.runScript(text)
+}
+
 // failPipe ends the block with an error.
 func (s *Session) failPipe(err error) error {
 	s.skipping = true
@@ -199,12 +205,8 @@ func (s *Session) failPipe(err error) error {
 
 // refuseInPipe refuses a message that is none of the extended protocol before the Sync.
 func (s *Session) refuseInPipe() error {
-	return s.failPipe(severalInPipe())
-}
-
-func severalInPipe() *pgerr.Error {
-	return pgerr.New(pgerr.FeatureNotSupported, "several statements cannot end a transaction of extended messages on several shards").
-		WithHint("Send a Sync before them.")
+	return s.failPipe(pgerr.New(pgerr.FeatureNotSupported, "this message cannot end a transaction of extended messages on several shards").
+		WithHint("Send a Sync before it."))
 }
 
 // joinable refuses a BEGIN with options where the transaction has begun.

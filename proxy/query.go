@@ -89,11 +89,14 @@ func (s *Session) runQuery(text []byte, facts *parser.Facts, n int) error {
 		}
 	}
 	s.noteEnding(text, facts)
+	if n == consumed {
+		return s.sendQuery(string(text), nil)
+	}
 	s.conn.UnnamedBy = 0
 	s.toServer.Grow()
 	s.toServer.B = append(s.toServer.B, s.client.Buffered()[:wire.HeaderLen+n]...)
 	s.client.Consume(wire.HeaderLen + n)
-	s.ops.push(op{kind: opQuery})
+	s.ops.push(op{kind: opQuery, quiet: s.quiet})
 	return s.exchange()
 }
 

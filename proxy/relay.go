@@ -348,7 +348,8 @@ func (s *Session) onParameterStatus(c *pool.Conn, body []byte) bool {
 
 // report notes what the client knows of a parameter; false means it knew.
 func (s *Session) report(name, value string) bool {
-	if v, ok := s.reported[name]; ok && v == value {
+	before, ok := s.reported[name]
+	if ok && before == value {
 		return false
 	}
 	if !s.ownsRep {
@@ -359,7 +360,7 @@ func (s *Session) report(name, value string) bool {
 		s.reported, s.ownsRep = own, true
 	}
 	s.reported[name] = value
-	return true
+	return !s.script.keepsReport(name, before)
 }
 
 // push writes what waits for the backend without waiting for answers. The

@@ -99,6 +99,9 @@ func (s *Session) onReady(c *pool.Conn, o *op, status byte) error {
 		return err
 	}
 	s.ops.pop() // only now: until here the client is owed an answer
+	if s.script.running {
+		return nil
+	}
 	s.toClient.Grow()
 	s.toClient.B = wire.AppendReadyForQuery(s.toClient.B, c.Status)
 	return nil

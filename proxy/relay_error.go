@@ -18,6 +18,7 @@ func (s *Session) onError(c *pool.Conn, body []byte) {
 	}
 	s.done.fail(s)
 	s.quietFailed = true
+	s.script.failed = s.script.running
 	s.block.tried(false)
 	o := s.ops.first()
 	if o.kind == opQuery {
@@ -47,6 +48,9 @@ func (s *Session) onError(c *pool.Conn, body []byte) {
 		}
 	}
 	if body != nil {
+		if s.script.offset > 0 {
+			body = s.script.placed(body)
+		}
 		s.toClient.Grow()
 		s.toClient.B = wire.AppendFrame(s.toClient.B, wire.ErrorResponse, body)
 	}

@@ -218,11 +218,17 @@ func (s *Session) routedQuery(text []byte, n int) error {
 	s.runs(f)
 	s.portalLane = nil // a simple query takes the unnamed portal away
 	delete(s.local, "")
+	if f.Statements > 1 {
+		return s.severalQuery(r, text, f, n)
+	}
+	return s.statementQuery(r, text, f, n)
+}
+
+// statementQuery is routedQuery for a text of one statement at most.
+func (s *Session) statementQuery(r *router, text []byte, f *parser.Facts, n int) error {
 	switch {
 	case s.lostTx:
 		return s.queryInLostTx(text, f, n)
-	case s.goesOn(r, text, f):
-		return s.refuseQuery(endsAndGoesOn(), n)
 	case s.conn != nil && s.conn.Status == wire.TxFailed:
 		if endsTx(f) {
 			s.block.chain = f.Effects&parser.TxBegin != 0
@@ -246,11 +252,6 @@ func (s *Session) routedQuery(text []byte, n int) error {
 		return s.importQuery(text, n)
 	case f.Effects&parser.ExportsSnapshot != 0 && s.block.open:
 		return s.exportQuery(text, f, n)
-	case f.Statements > 1 && f.Effects&parser.TxBegin != 0 && !s.block.open && s.opensOnly(text):
-		// As a whole it would tie the block to the shard that it is sent to.
-		if ok, err := s.seriesQuery(text, f, n); ok {
-			return err
-		}
 	case endsTx(f) && s.block.open:
 		if err := s.mayChain(f); err != nil {
 			return s.refuseQuery(err, n)
@@ -269,12 +270,17 @@ func (s *Session) routedQuery(text []byte, n int) error {
 		return s.runQuery(text, f, n)
 	}
 	if toAll(f) || s.setsModes(text, f) {
-		if err := s.useForAll(string(text), f); err != nil {
-			return s.refuseQuery(err, n)
-		}
-		return s.runQuery(text, f, n)
+		return s.queryForAll(text, f, n)
 	}
 	return s.plannedQuery(r, text, f, n)
+}
+
+// queryForAll runs what all participants of the block must run.
+func (s *Session) queryForAll(text []byte, f *parser.Facts, n int) error {
+	if err := s.useForAll(string(text), f); err != nil {
+		return s.refuseQuery(err, n)
+	}
+	return s.runQuery(text, f, n)
 }
 
 // plannedQuery is routedQuery for what is planned.
@@ -300,22 +306,12 @@ func (s *Session) plannedQuery(r *router, text []byte, f *parser.Facts, n int) e
 	switch {
 	case p.Route == plan.Call:
 		return s.callQuery(p, n)
-	case len(p.Params) > 0 && (p.Route == plan.Keyed || p.Route == plan.Gathered || p.Route == plan.AnyCopy):
+	case len(p.Params) > 0 && p.Route != plan.Home && p.Route != plan.Any && p.Route != plan.Every:
 		if err := s.useFor(s.lane, p, f, true); err != nil { // where there are none
 			return s.refuseQuery(err, n)
 		}
 		return s.runQuery(text, f, n)
-	case p.Route == plan.Refused && f.Effects&parser.Temp != 0 && f.Statements > 1:
-		if a, ok := parser.ReadAttempt(string(text), s.scanOptions()); ok {
-			return s.attemptQuery(a, n)
-		}
-		fallthrough
-	case p.Route == plan.Every, p.Route == plan.Refused, s.block.open && f.Effects&(parser.Savepoint|parser.ChangesSettings|parser.ChangesAllSettings|parser.Constraints) != 0:
-		if ok, err := s.seriesQuery(text, f, n); ok {
-			return err
-		}
-	}
-	if p.Route == plan.Every {
+	case p.Route == plan.Every:
 		return s.everyQuery(p, text, f, n)
 	}
 	edits, err := s.place(r, p, text, f)
@@ -323,19 +319,16 @@ func (s *Session) plannedQuery(r *router, text []byte, f *parser.Facts, n int) e
 		return s.plannedQuery(r, text, f, n)
 	}
 	if errors.Is(err, errGather) {
-		if ok, err := s.seriesQuery(text, f, n); ok {
-			return err
-		}
 		return s.gatherQuery(r, p, text, f, n)
-	}
-	if refusal := error(p.Refusal); err != nil && err == refusal { //nolint:errorlint // it is this one
-		if ok, err := s.seriesQuery(text, f, n); ok {
-			return err
-		}
 	}
 	if err != nil {
 		return s.refuseQuery(err, n)
 	}
+	return s.runPlaced(text, edits, f, n)
+}
+
+// runPlaced runs a text on the backend that place has made ready.
+func (s *Session) runPlaced(text []byte, edits parser.Edits, f *parser.Facts, n int) error {
 	if edits != nil {
 		sql := string(text)
 		s.client.Consume(wire.HeaderLen + n)

@@ -69,7 +69,7 @@ type Session struct {
 	crowded  bool // it has several participants, see party
 	piped    bool // extended messages without a Sync may have written, or locked rows
 	implicit bool // the block is weft's own, for such messages: see pipeline.go
-	whole    bool // what runs is a text of several statements that follows such messages
+	script   script
 
 	// Routing, in a database with declared tables.
 	snap        *directory.Snapshot // as last seen
@@ -462,6 +462,9 @@ func (s *Session) write(b []byte) error {
 		s.overheard.take(b)
 		return nil
 	}
+	if k := s.script.kept; k != nil {
+		b = k.take(b)
+	}
 	_, err := s.client.Write(b)
 	return err
 }
@@ -478,6 +481,12 @@ func (s *Session) tell(e *pgerr.Error) {
 	if e.Severity != pgerr.SeverityNotice && e.Severity != pgerr.SeverityWarning {
 		s.failedWith(e.Code)
 		s.block.barred = s.block.barred || e.Code == barredCode
+		s.script.failed = s.script.running
+	}
+	if s.script.offset > 0 && e.Position > 0 {
+		moved := *e
+		moved.Position += s.script.offset
+		e = &moved
 	}
 	s.toClient.Grow()
 	s.toClient.B = wire.AppendError(s.toClient.B, e)
@@ -494,6 +503,9 @@ func (s *Session) tellReady() {
 	// A backend that was lost while weft talked to it itself leaves no message that
 	// could say whether the client is going to send a Sync: now it is not.
 	s.skipping = false
+	if s.script.running {
+		return // its statements are told to be ready all at once
+	}
 	s.toClient.Grow()
 	s.toClient.B = wire.AppendReadyForQuery(s.toClient.B, s.localStatus())
 }

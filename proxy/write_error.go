@@ -15,11 +15,13 @@ func (x *gathering) named(err error) error {
 	if !errors.As(err, &e) || e.Code != barredCode || x.write == nil {
 		return err
 	}
-	verb, ok := strings.CutSuffix(strings.TrimPrefix(e.Message, "cannot execute "), " in a read-only transaction")
-	if !ok || verb == x.write.Verb || strings.HasPrefix(verb, x.write.Verb+" FOR ") {
-		return err
-	}
 	told := *e
-	told.Message = "cannot execute " + x.write.Verb + " in a read-only transaction"
+	if strings.Contains(e.Where, "function weft.") {
+		told.Where = "" // of a lookup's own function
+	}
+	verb, ok := strings.CutSuffix(strings.TrimPrefix(e.Message, "cannot execute "), " in a read-only transaction")
+	if ok && verb != x.write.Verb && !strings.HasPrefix(verb, x.write.Verb+" FOR ") {
+		told.Message = "cannot execute " + x.write.Verb + " in a read-only transaction"
+	}
 	return told.WithCause(err)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 )
 
@@ -24,15 +25,17 @@ type stmt struct {
 	params []string // "i": a number, "t": text
 }
 
-// The tables: d is sharded by id, r is a reference table, h is on the home shard.
+// The tables: d is sharded by id, u too, with a lookup for e, r is a reference table, h is on the home shard.
 var dialogueTables = []string{
+	"create table u (id int primary key, e text unique, n int)",
 	"create table d (id int primary key, g int, v text)",
 	"create table r (id int primary key, v text)",
 	"create table h (id int primary key, v text)",
 }
 
 var dialogueRows = []string{
-	"delete from d", "delete from r", "delete from h",
+	"delete from d", "delete from u", "delete from r", "delete from h",
+	"insert into u select i, 'e' || i, i from generate_series(1, 6) i",
 	"insert into d select i, i % 3, 'v' || i from generate_series(1, 9) i",
 	"insert into r select i, 'r' || i from generate_series(0, 2) i",
 	"insert into h select i, 'h' || i from generate_series(1, 4) i",
@@ -170,6 +173,100 @@ var (
 	}
 )
 
+var (
+	// lookupTexts go by a lookup, or change what is in one.
+	lookupTexts = []stmt{
+		{"select id, n from u where e = $1", []string{"t"}},
+		{"select n from u where e = 'e3'", nil},
+		{"select * from u order by id", nil},
+		{"insert into u values ($1, 'x' || $1, 1)", []string{"i"}},
+		{"insert into u values (41, 'e41', 1), (42, 'e42', 2), (43, 'e43', 3)", nil},
+		{"insert into u values (44, 'e2', 1)", nil},
+		{"insert into u values (44, 'e2', 1) on conflict do nothing", nil},
+		{"update u set e = 'a' where id = $1", []string{"i"}},
+		{"update u set e = e || 'z'", nil},
+		{"update u set e = 'e1' where id = 2", nil},
+		{"update u set id = 900 where id = 3", nil},
+		{"update u set n = n + 1 where e = 'e4'", nil},
+		{"delete from u where e = 'e5'", nil},
+		{"delete from u", nil},
+		{"update d set id = 300 where id = $1", []string{"i"}},
+		{"update d set id = id + 100", nil},
+		{"truncate u", nil},
+	}
+	// schemaTexts change schemas, or make something that lasts as long as the session.
+	schemaTexts = []stmt{
+		{"alter table d add column z int default 7", nil},
+		{"update d set z = id where id < 4", nil},
+		{"select z from d where id = 2", nil},
+		{"alter table d drop column z", nil},
+		{"create table nn (a int)", nil},
+		{"insert into nn values (1), (2)", nil},
+		{"select * from nn order by a", nil},
+		{"drop table nn", nil},
+		{"create index dgx on d (g)", nil},
+		{"drop index dgx", nil},
+		{"alter table h add column z int", nil},
+		{"select z from h where id = 1", nil},
+		{"create temp table h (id int)", nil},
+		{"select count(*) from h", nil},
+		{"drop table pg_temp.h", nil},
+		{"create view vv as select id, g from d where g = 1", nil},
+		{"select * from vv order by id", nil},
+		{"drop view vv", nil},
+		{"create index concurrently dgc on d (g)", nil},
+		{"vacuum h", nil},
+		{"vacuum d", nil},
+		{"create table nn as select id, g from d", nil},
+		{"select count(*) from nn", nil},
+		{"comment on table d is 'x'", nil},
+	}
+	// textTexts are for texts of several statements above all.
+	textTexts = []stmt{
+		{"begin", nil},
+		{"begin", nil},
+		{"commit", nil},
+		{"commit", nil},
+		{"rollback", nil},
+		{"begin isolation level repeatable read", nil},
+		{"start transaction read only", nil},
+		{"begin read only", nil},
+		{"set transaction isolation level repeatable read", nil},
+		{"commit and chain", nil},
+		{"rollback and chain", nil},
+		{"savepoint a", nil},
+		{"release a", nil},
+		{"rollback to a", nil},
+		{"", nil},
+		{"/* ; */", nil},
+		{"set local application_name = 'l'", nil},
+		{"set application_name = 'y'", nil},
+		{"show application_name", nil},
+		{"reset application_name", nil},
+		{"set search_path = pg_catalog", nil},
+		{"set search_path = public", nil},
+		{"set role pg_monitor", nil},
+		{"reset role", nil},
+		{"select current_user", nil},
+		{"select set_config('my.x', 'v', true)", nil},
+		{"select set_config('my.x', 'w', false)", nil},
+		{"select current_setting('my.x', true)", nil},
+		{"select now() = statement_timestamp() or true", nil},
+		{"select pg_advisory_xact_lock(5)", nil},
+		{"do $$ begin perform 1; end $$", nil},
+		{"do $$ begin raise notice 'n'; end $$", nil},
+		{"discard all", nil},
+		{"declare c cursor for select id, v from d order by id", nil},
+		{"declare c cursor for select v from d where id = 2", nil},
+		{"declare k cursor with hold for select * from h order by id", nil},
+		{"fetch 2 from c", nil},
+		{"fetch c", nil},
+		{"fetch k", nil},
+		{"close c", nil},
+		{"close all", nil},
+	}
+)
+
 // talker makes up dialogues.
 type talker struct {
 	*rand.Rand
@@ -181,10 +278,12 @@ func oneOf[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
 
 func (g *talker) text() stmt {
 	switch n := g.IntN(100); {
-	case n < 35:
+	case n < 32:
 		return oneOf(g.Rand, readTexts)
-	case n < 60:
+	case n < 54:
 		return oneOf(g.Rand, writeTexts)
+	case n < 60:
+		return oneOf(g.Rand, lookupTexts)
 	case n < 80:
 		return oneOf(g.Rand, blockTexts)
 	case n < 92:
@@ -253,15 +352,51 @@ func (g *talker) simple() []string {
 	case n < 2:
 		text := oneOf(g.Rand, copyTexts)
 		return append([]string{message2("Query", text)}, g.copied(text)...)
+	case n < 6:
+		return g.several()
 	}
 	t := g.text()
-	if len(t.params) > 0 && g.IntN(8) > 0 {
-		for i, p := range t.params {
-			t.text = strings.ReplaceAll(t.text, fmt.Sprintf("$%d", i+1), map[string]string{"i": fmt.Sprint(1 + g.IntN(12)), "t": "'t'"}[p])
-		}
+	if g.IntN(8) > 0 {
+		t = g.filled(t)
 	}
 	return []string{message2("Query", t.text)}
 }
+
+// filled has values in the place of parameters.
+func (g *talker) filled(t stmt) stmt {
+	for i, p := range t.params {
+		t.text = strings.ReplaceAll(t.text, fmt.Sprintf("$%d", i+1), map[string]string{"i": fmt.Sprint(1 + g.IntN(12)), "t": "'t'"}[p])
+	}
+	return stmt{text: t.text}
+}
+
+// several is a text of several statements.
+func (g *talker) several() []string {
+	var texts, data []string
+	for range 2 + g.IntN(6) {
+		switch n := g.IntN(100); {
+		case n < 6:
+			text := oneOf(g.Rand, copyTexts)
+			texts, data = append(texts, text), append(data, g.copied(text)...)
+		case n < 12:
+			texts = append(texts, oneOf(g.Rand, schemaTexts).text)
+		case n < 30:
+			texts = append(texts, oneOf(g.Rand, textTexts).text)
+		case n < 45:
+			texts = append(texts, g.filled(oneOf(g.Rand, lookupTexts)).text)
+		default:
+			t := g.text()
+			if slices.Contains(notInTexts, t.text) {
+				t = stmt{text: "select 2"}
+			}
+			texts = append(texts, g.filled(t).text)
+		}
+	}
+	return append([]string{message2("Query", strings.Join(texts, oneOf(g.Rand, []string{"; ", ";", " ;\n", "; -- ü\n"})))}, data...)
+}
+
+// notInTexts would keep the whole text from being parsed: one such text in many is enough.
+var notInTexts = []string{"selec 1", "select 1 +", "savepoint"}
 
 func message2(kind, text string) string {
 	b, err := json.Marshal(text)

@@ -1,0 +1,44 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"weft/wire"
+)
+
+// keptTag keeps back, of what a statement answers, the CommandComplete and what follows it:
+// the client hears of the last statement of a transaction when that is committed.
+type keptTag struct {
+	rem  int // bytes that pass, of a message whose beginning has
+	kept []byte
+}
+
+// take returns what may go to the client of bytes that were meant for it. Messages may be
+// cut anywhere behind their headers, CommandComplete nowhere.
+func (k *keptTag) take(b []byte) []byte {
+	if k.kept != nil {
+		k.kept = append(k.kept, b...)
+		return nil
+	}
+	n := min(k.rem, len(b))
+	k.rem -= n
+	for n < len(b) {
+		if b[n] == wire.CommandComplete {
+			k.kept = bytes.Clone(b[n:])
+			return b[:n]
+		}
+		l := int(binary.BigEndian.Uint32(b[n+1:])) + 1
+		k.rem = max(n+l-len(b), 0)
+		n += l - k.rem
+	}
+	return b
+}
+
+// rest returns what was kept back, without the CommandComplete if the commit has failed.
+func (k *keptTag) rest(committed bool) []byte {
+	if committed || k.kept == nil {
+		return k.kept
+	}
+	return k.kept[int(binary.BigEndian.Uint32(k.kept[1:]))+1:]
+}
