@@ -26,6 +26,7 @@ type reading struct {
 	// texts are the statements, and what is assigned to.
 	texts   []string
 	targets []string
+	assigns []Assignment
 }
 
 // readings keeps what has been parsed: a schema is loaded again after each change,
@@ -100,6 +101,7 @@ func parseBody(language, create, body string) *reading {
 		for _, e := range list {
 			if e.Target != "" {
 				r.targets = append(r.targets, lower(e.Target))
+				r.assigns = append(r.assigns, Assignment{lower(e.Target), e.SQL})
 			}
 			if e.Dynamic {
 				r.run(e.SQL)
@@ -227,7 +229,7 @@ func stringsOf(nodes []*pg_query.Node) []string {
 func (v *vocabulary) tree(s *source, r *reading) {
 	s.runs = s.runs || r.dynamic
 	s.function.Parsed = !s.runs
-	s.function.Texts, s.function.Assigns = r.texts, r.targets
+	s.function.Texts, s.function.Assigns, s.function.Assignments, s.function.Body = r.texts, r.targets, r.assigns, s.body
 	for _, n := range r.reads {
 		s.mentions = append(s.mentions, v.named(n)...)
 	}

@@ -18,6 +18,7 @@ func New(version int64, customEquality bool, relations []*Relation, functions []
 		relations:      make(map[Name]*Relation, len(relations)),
 		functions:      make(map[string][]*Function, len(functions)),
 		builtins:       builtinFunctions(),
+		connection:     newConnection(nil, nil),
 	}
 	for _, r := range relations {
 		s.relations[r.Name] = r

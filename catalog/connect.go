@@ -105,9 +105,10 @@ func (c *connection) policy(rel *Relation, p *Policy, v *vertex) {
 
 // finish reads the bodies of functions, and closes everything.
 func (c *connection) finish(s *Schema) {
+	s.connection = c
 	for _, src := range c.sources {
 		c.words.look(src)
-		c.body(src)
+		c.body(src, c.functions[src])
 	}
 	c.follow(c.relations)
 	for _, src := range c.sources {
@@ -175,9 +176,18 @@ func (c *connection) reachingOnes(all map[string][]*vertex) map[string][]*Named 
 	return out
 }
 
+// BodyReach is all that may happen when the text of a function, or of DO, runs. create
+// is the statement that has it, for PL/pgSQL.
+func (s *Schema) BodyReach(language, create, body string) Reach {
+	src := &source{function: &Function{}, language: language, create: create, body: body}
+	v := &vertex{}
+	s.connection.words.look(src)
+	s.connection.body(src, v)
+	return s.connection.close(v, false)
+}
+
 // body takes what a function's text names into its vertex.
-func (c *connection) body(s *source) {
-	v := c.functions[s]
+func (c *connection) body(s *source, v *vertex) {
 	v.reads = append(v.reads, s.mentions...)
 	v.writes = append(v.writes, s.writes...)
 	v.opaque = v.opaque || s.runs

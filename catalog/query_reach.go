@@ -17,7 +17,8 @@ var storedQuery = `WITH item AS (
  UNION ALL SELECT 'p', 3256, p.oid, p.polrelid, p.polname::text, pg_catalog.concat(p.polqual::text, p.polwithcheck::text) FROM pg_catalog.pg_policy p
  UNION ALL SELECT CASE WHEN w.rulename = '_RETURN' THEN 'v' ELSE 'r' END, 2618, w.oid, w.ev_class, w.rulename::text, pg_catalog.concat(w.ev_qual::text, w.ev_action::text)
   FROM pg_catalog.pg_rewrite w JOIN pg_catalog.pg_class c ON c.oid = w.ev_class AND c.relkind <> 'm' WHERE w.oid >= 16384
- UNION ALL SELECT 't', 2620, t.oid, t.tgrelid, t.tgname::text, t.tgqual::text FROM pg_catalog.pg_trigger t WHERE NOT t.tgisinternal
+ UNION ALL SELECT k.kind, 2620, t.oid, t.tgrelid, t.tgname::text, t.tgqual::text
+  FROM pg_catalog.pg_trigger t JOIN (VALUES ('t'), ('w')) k(kind) ON k.kind = 't' OR t.tgqual IS NOT NULL WHERE NOT t.tgisinternal
  UNION ALL SELECT 'x', 1259, i.indexrelid, i.indrelid, c.relname::text, pg_catalog.concat(i.indexprs::text, i.indpred::text)
   FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid WHERE i.indexrelid >= 16384 AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)
  UNION ALL SELECT 'x', 1259, t.partrelid, t.partrelid, 'partition key', t.partexprs::text FROM pg_catalog.pg_partitioned_table t WHERE t.partexprs IS NOT NULL
@@ -27,7 +28,8 @@ SELECT DISTINCT 'g', i.kind, i.subject, i.oid::text, i.name, d.refclassid, d.ref
  CASE WHEN i.tree ~ ` + notifyTree + ` THEN 'n' ELSE '' END || CASE WHEN i.tree ~ ` + calledTree("p.proname ~ 'advisory'") + ` THEN 'l' ELSE '' END ||
  CASE WHEN i.tree ~ ` + calledTree("p.proname IN ('"+strings.Join(runners, "', '")+"')") + ` THEN 'o' ELSE '' END
 FROM item i LEFT JOIN pg_catalog.pg_depend d ON d.classid = i.class AND d.objid = i.oid AND d.refobjid >= 16384 AND d.deptype = 'n'
- AND d.refclassid IN (1255, 1259, 1247, 2617) AND (d.refclassid <> 1259 OR i.kind <> 'x' AND (d.refobjid <> i.subject OR i.kind = 'p' AND d.refobjsubid = 0))
+ AND d.refclassid IN (1255, 1259, 1247, 2617)
+ AND (i.kind <> 'w' OR d.refclassid <> 1255 OR d.refobjid NOT IN (SELECT t.tgfoid FROM pg_catalog.pg_trigger t WHERE t.oid = i.oid)) AND (d.refclassid <> 1259 OR i.kind <> 'x' AND (d.refobjid <> i.subject OR i.kind = 'p' AND d.refobjsubid = 0))
 UNION ALL SELECT DISTINCT 'g', k.kind, CASE k.kind WHEN 'T' THEN c.reltype ELSE c.oid END, CASE k.kind WHEN 'T' THEN c.reltype::text ELSE pg_catalog.concat(c.oid, '.', d.objsubid) END,
  CASE k.kind WHEN 'T' THEN c.relname::text ELSE a.attname::text END, d.refclassid, d.refobjid, ''
  FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_class c ON c.oid = d.objid AND c.reltype <> 0 JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.objsubid

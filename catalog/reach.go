@@ -50,7 +50,8 @@ const (
 	RunCheck     RunKind = 'c' // the same
 	RunType      RunKind = 'y' // the same, by the domain or range of a column
 	RunIndex     RunKind = 'x' // the same, by an index, an exclusion constraint or a partition key
-	RunTrigger   RunKind = 't'
+	RunTrigger   RunKind = 't' // its function, and WHEN
+	RunWhen      RunKind = 'w' // WHEN of a trigger alone
 	RunRule      RunKind = 'r'
 )
 
@@ -70,6 +71,8 @@ func (r *Run) String() string {
 		return "index " + name
 	case RunTrigger:
 		return "trigger " + name
+	case RunWhen:
+		return "the condition of trigger " + name
 	}
 	return "rule " + name
 }

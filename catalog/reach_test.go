@@ -140,6 +140,7 @@ table hp: policy p2 a [] reads [] [] calls: t
 table hp: policy p3 r ["pg_monitor"] reads [] [] calls: 
 table hr: rule "rn": NOTIFY
 table hr: rule "rr": *hd t
+table ht: the condition of trigger "tw": t
 table ht: trigger "tt": NOTIFY LOCK
 table ht: trigger "tw": t
 table hx: index "hx_i": t

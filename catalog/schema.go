@@ -34,6 +34,7 @@ type Schema struct {
 	// operators and reaching are the operators and types that are not pure.
 	operators, reaching map[string][]*Named
 	casts               []*Cast
+	connection          *connection // for texts that are not in the schema
 	events              []*Named
 }
 
@@ -213,6 +214,9 @@ type Function struct {
 	// Assigns what is assigned to (new.total).
 	Parsed         bool
 	Texts, Assigns []string
+	// Assignments are these with what is assigned, Body is its text.
+	Assignments []Assignment
+	Body        string
 	// Calls: it calls other functions of the user.
 	Calls bool
 	// Changes: it, or a function it calls, may change rows of what it mentions.
@@ -224,6 +228,9 @@ type Function struct {
 	// Reach is all that happens when it runs, to the end.
 	Reach Reach
 }
+
+// Assignment is one in PL/pgSQL: SQL is SELECT with the value.
+type Assignment struct{ Target, SQL string }
 
 // Relation returns the relation of that very name, or nil.
 func (s *Schema) Relation(n Name) *Relation { return s.relations[n] }

@@ -11,7 +11,8 @@ import (
 type Embedded struct {
 	// SQL is a statement; an expression stands behind a SELECT.
 	SQL string
-	// Target is what an assignment assigns to, as it is written.
+	// Target is what an assignment assigns to, as it is written; of a declaration with
+	// a value the variable.
 	Target string
 	// Dynamic: the value of SQL is what is run.
 	Dynamic bool
@@ -59,6 +60,13 @@ func collectEmbedded(n any, dynamic bool, out *[]Embedded) {
 			switch name {
 			case "PLpgSQL_stmt_commit", "PLpgSQL_stmt_rollback":
 				*out = append(*out, Embedded{SQL: strings.TrimPrefix(name, "PLpgSQL_stmt_")})
+			case "PLpgSQL_var":
+				first := len(*out)
+				collectEmbedded(x, false, out)
+				variable, _ := x.(map[string]any)
+				if refname, _ := variable["refname"].(string); variable["default_val"] != nil && len(*out) == first+1 {
+					(*out)[first].Target = refname
+				}
 			case "PLpgSQL_stmt_dynexecute", "PLpgSQL_stmt_dynfors":
 				fields, _ := x.(map[string]any)
 				for field, y := range fields {

@@ -30,6 +30,11 @@ type analysis struct {
 	touched   touched
 	functions []*catalog.Function
 	views     int // how deep in views
+	// viewOwner is whose rights count in the view that is looked into, empty for
+	// those of the session.
+	viewOwner string
+	// judged are the tables whose policies are being judged.
+	judged    []*catalog.Relation
 	expanded  int // how many views in all
 	reads     map[*catalog.Relation]reads
 	edits     []textEdit

@@ -33,15 +33,15 @@ func (a *analysis) do(n *pg.DoStmt) plan.Route {
 	if r, ok := a.doCommands(language, node, body); ok {
 		return r
 	}
-	r, dynamic := a.bodyOf(language, node, body)
+	r := a.reached(a.bodyReach(language, node, body))
 	switch {
 	case r.sharded != "":
 		a.unsupported("Send its statements one by one.", "DO mentions sharded table %q, and would see one shard", r.sharded)
 		return plan.Refused
-	case r.reference != "" && catalog.Changes(body):
-		a.unsupported("Send its statements one by one.", "DO may write reference table %q, and would change one copy of it", r.reference)
+	case r.copied != "":
+		a.unsupported("Send its statements one by one.", "DO may write reference table %q, and would change one copy of it", r.copied)
 		return plan.Refused
-	case dynamic && !a.env.Tables.Empty():
+	case r.opaque:
 		a.unsupported("Send its statements one by one.", "DO runs SQL that cannot be looked into, and would see one shard")
 		return plan.Refused
 	}

@@ -27,11 +27,16 @@ func (a *analysis) copy(n *pg.CopyStmt) plan.Route {
 	t := a.declared(rel)
 	if rel == nil || t == nil {
 		if n.IsFrom && rel != nil {
-			a.top().homeTarget(rel)
+			a.top().homeTarget(rel, nil)
+			a.defaulting(rel, given(n.Attlist))
+		} else {
+			a.top().policed(rel, nil, false)
 		}
+		a.called()
 		return a.refusedOr(plan.Home)
 	}
 	a.touch(t, t.Name)
+	a.top().policed(rel, t, n.IsFrom)
 	switch {
 	case len(a.touched.waits) > 0:
 		a.wait()
@@ -144,6 +149,7 @@ func (a *analysis) copyTable(n *pg.CopyStmt) plan.Route {
 func (a *analysis) copyFrom(n *pg.CopyStmt, rel *catalog.Relation, t *table) plan.Route {
 	l := a.top()
 	l.written(rel, t, nil)
+	l.defaulting(rel, given(n.Attlist))
 	a.follows(rel)
 	if t.Reference && len(rel.Triggers) > 0 {
 		a.unsupported("Use INSERT.", "COPY into reference table %q, which has triggers, could leave its copies different", t.Name)

@@ -59,9 +59,9 @@ func (a *analysis) createView(n *pg.ViewStmt) plan.Route {
 		return plan.Refused
 	case n.View.Relpersistence == "t" && len(t.sharded) > 0:
 		a.unsupported("", "a temporary view of sharded table %q is not supported", t.sharded[0])
-	case len(t.sharded) > 0 && len(t.home)+len(t.missing) > 0:
+	case len(t.sharded) > 0 && len(t.home)+len(t.missing) > 0 && n.Replace && a.placeOf(a.named(rangeVar(n.View))) == onEvery:
 		home := append(slices.Clone(t.home), names(t.missing)...)[0]
-		a.unsupported(a.reachHint(home), "a view cannot read %q on the home shard and sharded table %q", home, t.sharded[0])
+		a.unsupported("Drop the view, and create it anew.", "view %q is on all shards, and %q on the home shard alone", n.View.Relname, home)
 	case len(t.home)+len(t.missing) > 0 || len(t.sharded)+len(t.reference) == 0 || n.View.Relpersistence == "t":
 		return plan.Home
 	default:
@@ -244,9 +244,10 @@ func (a *analysis) alterTable(n *pg.AlterTableStmt) plan.Route {
 			return a.partition(n, c.GetAlterTableCmd().GetSubtype(), d)
 		}
 	}
+	a.enablesPolicies(n)
 	rel := a.named(rangeVar(n.Relation))
 	t := a.declared(rel)
-	r := a.across(rangeVar(n.Relation))
+	r := a.refusedOr(a.across(rangeVar(n.Relation)))
 	if r != plan.Every || t == nil || rel.Kind == catalog.Index || rel.Kind == catalog.PartitionedIndex {
 		return r
 	}

@@ -32,6 +32,9 @@ func (a *analysis) ddl(n any) plan.Route {
 	if makesTemporary(n) {
 		return a.temporaryObject(n)
 	}
+	if a.eventTriggers(n); a.refused() {
+		return plan.Refused
+	}
 	switch n := n.(type) {
 	case *pg.Node_AlterTableStmt:
 		return a.alterTable(n.AlterTableStmt)
@@ -54,9 +57,13 @@ func (a *analysis) ddl(n any) plan.Route {
 	case *pg.Node_CreateTrigStmt:
 		return a.createTrigger(n.CreateTrigStmt)
 	case *pg.Node_CreatePolicyStmt:
-		return a.across(rangeVar(n.CreatePolicyStmt.Table))
+		p := n.CreatePolicyStmt
+		a.newPolicy(p.Table, p.PolicyName, p.Qual, p.WithCheck)
+		return a.refusedOr(a.across(rangeVar(p.Table)))
 	case *pg.Node_AlterPolicyStmt:
-		return a.across(rangeVar(n.AlterPolicyStmt.Table))
+		p := n.AlterPolicyStmt
+		a.newPolicy(p.Table, p.PolicyName, p.Qual, p.WithCheck)
+		return a.refusedOr(a.across(rangeVar(p.Table)))
 	case *pg.Node_RuleStmt:
 		return a.createRule(n.RuleStmt)
 	case *pg.Node_CreateStatsStmt:
@@ -77,6 +84,8 @@ func (a *analysis) ddl(n any) plan.Route {
 		return a.createSchema(n.CreateSchemaStmt)
 	case *pg.Node_DropOwnedStmt:
 		return a.dropOwned(n.DropOwnedStmt)
+	case *pg.Node_CreateCastStmt:
+		return a.createCast(n.CreateCastStmt)
 	case *pg.Node_CreateRoleStmt:
 		return a.role(n.CreateRoleStmt.Options)
 	case *pg.Node_AlterRoleStmt:
@@ -112,7 +121,7 @@ func (a *analysis) ddl(n any) plan.Route {
 	case *pg.Node_AlterTableMoveAllStmt:
 		return a.alone(a.global())
 	case *pg.Node_CompositeTypeStmt, *pg.Node_CreateEnumStmt, *pg.Node_CreateRangeStmt, *pg.Node_AlterEnumStmt,
-		*pg.Node_CreateDomainStmt, *pg.Node_AlterDomainStmt, *pg.Node_DefineStmt, *pg.Node_CreateCastStmt,
+		*pg.Node_CreateDomainStmt, *pg.Node_AlterDomainStmt, *pg.Node_DefineStmt,
 		*pg.Node_CreateExtensionStmt, *pg.Node_AlterExtensionStmt, *pg.Node_AlterExtensionContentsStmt,
 		*pg.Node_AlterDefaultPrivilegesStmt, *pg.Node_ReassignOwnedStmt,
 		*pg.Node_CreateConversionStmt, *pg.Node_CreateOpClassStmt, *pg.Node_CreateOpFamilyStmt, *pg.Node_AlterOpFamilyStmt,
@@ -202,7 +211,7 @@ func (a *analysis) functionPlace(f *pg.ObjectWithArgs) plan.Route {
 		schema = names[len(names)-2]
 	}
 	for _, f := range a.userFunctions(schema, names[len(names)-1]) {
-		if _, home := a.mentioned(f); home != "" {
+		if a.reached(&catalog.Reach{Reads: f.Mentions}).home != "" {
 			return plan.Home
 		}
 	}

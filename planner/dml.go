@@ -2,7 +2,6 @@ package planner
 
 import (
 	"slices"
-	"strconv"
 
 	pg "github.com/pganalyze/pg_query_go/v6"
 
@@ -46,9 +45,9 @@ func (l *level) target(rv *pg.RangeVar, c *changes) *target {
 	case t == nil:
 		l.touched.home = append(l.touched.home, rel.Name.Name)
 		l.touched.writesHome = true
-		l.homeTarget(rel)
+		l.homeTarget(rel, c)
 	case t.Reference:
-		l.referenceTarget(rel, t)
+		l.referenceTarget(rel, t, c)
 		l.cascading(rel, c)
 		l.follows(rel)
 	default:
@@ -62,39 +61,19 @@ func (l *level) target(rv *pg.RangeVar, c *changes) *target {
 
 // homeTarget refuses writes to a home table that something would follow which
 // belongs on other shards.
-func (l *level) homeTarget(rel *catalog.Relation) {
-	l.triggersCopy(rel)
+func (l *level) homeTarget(rel *catalog.Relation, c *changes) {
 	l.homeForeignKeys(rel)
-	for _, tr := range rel.Triggers {
-		for _, f := range l.userFunctions(tr.Function.Schema, tr.Function.Name) {
-			l.followsHome("trigger "+strconv.Quote(tr.Name), rel, f)
-		}
-	}
-	for _, n := range rel.RuleTables {
-		named := l.env.Schema.Relation(n)
-		if named == nil {
+	l.policed(rel, nil, true)
+	for _, r := range l.followers(rel, c) {
+		if l.declared(r) != nil {
 			continue
 		}
-		if r := l.relationReads(named); r.sharded != "" || r.reference != "" {
-			l.unsupported("Write to both in statements of their own.", "rules of %q may touch %q, whose rows are on other shards", rel.Name.Name, n.Name)
+		l.storing(r, nil, c.of(r == rel))
+		for i := range r.Runs {
+			if run := &r.Runs[i]; run.Kind == catalog.RunTrigger || run.Kind == catalog.RunRule {
+				l.runsWith(r, nil, run)
+			}
 		}
-	}
-	for _, n := range rel.RuleFunctions {
-		for _, f := range l.userFunctions(n.Schema, n.Name) {
-			l.followsHome("function "+strconv.Quote(n.Name)+", called by a rule", rel, f)
-		}
-	}
-}
-
-// followsHome refuses a function that a write to a home table calls, where it needs
-// rows of other shards. It runs on the home shard.
-func (l *level) followsHome(what string, rel *catalog.Relation, f *catalog.Function) {
-	const hint = "It would run on the home shard and see that alone. Write to the other table in a statement of its own."
-	switch sharded, _ := l.mentioned(f); {
-	case sharded != "":
-		l.unsupported(hint, "%s of %q may touch sharded table %q", what, rel.Name.Name, sharded)
-	case f.Opaque && !l.env.Tables.Empty():
-		l.unsupported(hint, "%s of %q runs SQL that cannot be looked into", what, rel.Name.Name)
 	}
 }
 
@@ -128,7 +107,22 @@ func declareHint(name string, columns []string) string {
 // written refuses writes to a sharded table that something else would have to
 // follow, and cannot.
 func (l *level) written(rel *catalog.Relation, t *table, changes *changes) {
-	l.triggersCopy(rel)
+	l.policed(rel, t, true)
+	for _, r := range l.followers(rel, changes) {
+		own := l.declared(r)
+		if own == nil {
+			continue // see below
+		}
+		l.storing(r, own, changes.of(r == rel))
+		if r == rel {
+			continue
+		}
+		for _, tr := range r.Triggers {
+			for _, f := range l.userFunctions(tr.Function.Schema, tr.Function.Name) {
+				l.mayTrigger(r.Name.Name, own, f)
+			}
+		}
+	}
 	if rel.Rules {
 		l.unsupported("Drop its rules.", "sharded table %q has rewrite rules", rel.Name.Name)
 	}
@@ -161,11 +155,21 @@ func (l *level) written(rel *catalog.Relation, t *table, changes *changes) {
 // all with the row itself.
 type changes struct {
 	all     bool
+	gone    bool // and no row is stored
 	columns []string
 }
 
 func (c *changes) any(columns []string) bool {
 	return c.all || slices.ContainsFunc(columns, func(name string) bool { return slices.Contains(c.columns, name) })
+}
+
+// of is what a statement's changes are to the table that it names, or to another whose
+// rows follow: these may be stored anew.
+func (c *changes) of(itself bool) *changes {
+	if itself {
+		return c
+	}
+	return nil
 }
 
 // setting lists the columns that SET changes.
@@ -222,7 +226,7 @@ func (l *level) update(n *pg.UpdateStmt) []output {
 // remove analyses DELETE.
 func (l *level) remove(n *pg.DeleteStmt) []output {
 	l.withClause(n.WithClause, n)
-	tg := l.target(n.Relation, &changes{all: true})
+	tg := l.target(n.Relation, &changes{all: true, gone: true})
 	l.sources = append(l.sources, l.targetSource(tg, n.Relation))
 	l.from(n.UsingClause)
 	l.condition(n.WhereClause)
@@ -264,6 +268,9 @@ func (l *level) assignments(tg *target, list []*pg.Node, name string, unchanged 
 		}
 		if tg.rel == nil {
 			continue
+		}
+		if val.GetSetToDefault() != nil {
+			l.defaulting(tg.rel, func(column string) bool { return tg.through == nil && column != t.Name })
 		}
 		c := findColumn(tg.rel, t.Name)
 		if val.GetSetToDefault() != nil && !l.drawn && tg.table != nil && !tg.table.Reference && !l.text.stored && l.drawnFrom(tg.writable(), t) != "" {

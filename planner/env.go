@@ -27,6 +27,9 @@ type Env struct {
 	SharedRoles bool
 	// Home is the name of the home shard, for messages.
 	Home string
+	// Role is who runs the texts, as far as policies go. Nil: anybody, to whom all
+	// policies apply.
+	Role *Role
 	// Temporary are the names of the session's temporary relations. They live
 	// on the home shard.
 	Temporary map[string]bool

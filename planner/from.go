@@ -81,6 +81,7 @@ func (l *level) table(rv *pg.RangeVar, s *scope) *source {
 	}
 	rel, t := l.relation(rv)
 	l.probe.read(rel)
+	l.policed(rel, t, false)
 	switch {
 	case rel == nil:
 		l.touched.missing = append(l.touched.missing, rv)
@@ -130,6 +131,7 @@ func (l *level) subselect(n *pg.RangeSubselect, s *scope, left []*source) *sourc
 // join analyses a join. Whose rows may be missing gets a scope of its own; see
 // scope for what that means.
 func (l *level) join(n *pg.JoinExpr, s *scope, left []*source) *source {
+	l.runNames(n)
 	ls, rs, on := s, s, s
 	switch n.Jointype {
 	case pg.JoinType_JOIN_LEFT:

@@ -107,30 +107,3 @@ func homely(name string) bool {
 	}
 	return name == "loread" || name == "lowrite"
 }
-
-// mentioned says what a function may read or write: names of declared sharded
-// tables, and of others that are on the home shard alone.
-func (a *analysis) mentioned(f *catalog.Function) (sharded, home string) {
-	for _, n := range f.Mentions {
-		rel := a.env.Schema.Relation(n)
-		if rel == nil || n.Schema == "pg_catalog" || n.Schema == "information_schema" {
-			continue
-		}
-		switch t := a.declared(rel); {
-		case t == nil && rel.Kind == catalog.View:
-			r := a.viewReads(rel)
-			if r.sharded != "" {
-				sharded = r.sharded
-			}
-			if r.home != "" {
-				home = r.home
-			}
-		case t == nil && (rel.Kind == catalog.Index || rel.Kind == catalog.Composite || rel.Kind == catalog.PartitionedIndex):
-		case t == nil:
-			home = n.Name
-		case !t.Reference:
-			sharded = n.Name
-		}
-	}
-	return sharded, home
-}

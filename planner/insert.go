@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"strings"
 
 	pg "github.com/pganalyze/pg_query_go/v6"
@@ -31,6 +32,7 @@ func (l *level) insert(n *pg.InsertStmt) []output {
 		}
 	}
 	sel := n.SelectStmt.GetSelectStmt()
+	l.defaulting(tg.rel, tg.takes(names, sel))
 	switch {
 	case l.aside: // what it inserts is somebody else's business
 	case l.stepped && sel != nil:
@@ -47,6 +49,34 @@ func (l *level) insert(n *pg.InsertStmt) []output {
 	at := l.beside(l.outside())
 	at.sources = []*source{l.plainTarget(tg, n.Relation)}
 	return at.returning(n.ReturningList)
+}
+
+// takes tells of each column of the table whether an INSERT gives it a value.
+func (tg *target) takes(names []string, sel *pg.SelectStmt) func(column string) bool {
+	count := 0
+	if sel != nil && plainValues(sel) {
+		count = len(sel.ValuesLists[0].GetList().GetItems())
+	}
+	defaults := sel == nil
+	parser.Walk(selectNode(sel), func(m any) bool {
+		_, is := m.(*pg.SetToDefault)
+		defaults = defaults || is
+		return !defaults
+	})
+	return func(column string) bool {
+		switch {
+		case defaults || tg.through != nil:
+			return false
+		case len(names) > 0:
+			return slices.Contains(names, column)
+		}
+		for i := range tg.shown.Columns {
+			if tg.shown.Columns[i].Name == column {
+				return i < count
+			}
+		}
+		return false
+	}
 }
 
 // plainTarget is the written table for names in RETURNING and ON CONFLICT: its

@@ -108,7 +108,7 @@ func (a *analysis) localIn(sel *pg.SelectStmt, t text, top bool) (*block, string
 func (a *analysis) probing(t text) *analysis {
 	return &analysis{
 		env: a.env, text: t, client: a.client, out: &plan.Plan{}, reads: a.reads,
-		params: &params{types: a.params.types}, probe: &probe{},
+		params: &params{types: a.params.types}, probe: &probe{}, viewOwner: a.viewOwner, judged: a.judged,
 	}
 }
 
@@ -147,8 +147,7 @@ func (in *analysis) unfit(sel *pg.SelectStmt, top bool) string {
 		return in.probe.unsteady + " may differ from shard to shard"
 	}
 	for _, f := range in.functions {
-		sharded, home := in.mentioned(f)
-		if f.Volatility == 'v' || f.Opaque || sharded != "" || home != "" {
+		if f.Volatility == 'v' || in.beyond(&f.Reach) != "" {
 			return "function " + f.Name.Name + " is to be called where the whole statement is"
 		}
 	}

@@ -122,7 +122,7 @@ func CheckPlaced(env *Env, d *directory.Function, buckets int) *pgerr.Error {
 	if len(found) != 1 {
 		return cannot("Give them different names.", "there are %d functions %s.%s", len(found), d.Schema, d.Name)
 	}
-	for _, n := range found[0].Mentions {
+	for _, n := range found[0].Reach.Reads {
 		rel := env.Schema.Relation(n)
 		if rel == nil || rel.System() || rel.Kind != catalog.Table && rel.Kind != catalog.PartitionedTable && rel.Kind != catalog.View && rel.Kind != catalog.MaterializedView {
 			continue
@@ -136,7 +136,7 @@ func CheckPlaced(env *Env, d *directory.Function, buckets int) *pgerr.Error {
 			return cannot("Its argument must be a key of the same kind: use colocate_with.", "function %q touches %q, whose rows are not where the argument's are", d.Name, n.Name)
 		}
 	}
-	for _, n := range found[0].Writes {
+	for _, n := range found[0].Reach.Writes {
 		if other := a.declared(env.Schema.Relation(n)); other != nil && other.Reference {
 			return cannot("Write it in a statement of its own.", "function %q writes reference table %q, which all shards have", d.Name, n.Name)
 		}

@@ -400,17 +400,17 @@ func (a *analysis) decide() plan.Route {
 		a.unsupported("Write it in a statement of its own.", "reference table %q cannot be written inside another statement", a.copies[0].Name.Name)
 		return plan.Refused
 	}
-	homely, opaque := a.called()
+	homely := a.called()
 	if a.refused() {
 		return plan.Refused
 	}
 	switch {
 	case len(t.sharded) > 0:
-		return a.decideSharded(homely, opaque)
+		return a.decideSharded(homely)
 	case len(t.home) > 0 || len(t.missing) > 0:
 		a.why("%s is on the home shard", append(t.home, names(t.missing)...)[0])
 		return plan.Home
-	case homely != "" || opaque != "" || len(t.homely) > 0 || len(t.sequences) > 0 || t.catalog:
+	case homely != "" || len(t.homely) > 0 || len(t.sequences) > 0 || t.catalog:
 		return plan.Home
 	case len(t.reference) > 0 && (a.out.Writes || a.out.Locks):
 		a.why("%s is locked on the home shard first", t.reference[0])
@@ -427,7 +427,7 @@ func (a *analysis) decide() plan.Route {
 	return plan.Any
 }
 
-func (a *analysis) decideSharded(homely, opaque string) plan.Route {
+func (a *analysis) decideSharded(homely string) plan.Route {
 	t := &a.touched
 	switch {
 	case len(t.missing) > 0:
@@ -441,15 +441,12 @@ func (a *analysis) decideSharded(homely, opaque string) plan.Route {
 	case a.notes != nil && !a.notes.writes && (len(t.home) > 0 || homely != "" || len(t.sequences) > 0 || t.advisory):
 		// A query is put together where these are.
 		return plan.Gathered
-	case a.notes != nil && len(t.home) > 0 && homely == "" && opaque == "" && len(t.sequences) == 0 && !t.advisory:
+	case a.notes != nil && len(t.home) > 0 && homely == "" && len(t.sequences) == 0 && !t.advisory:
 		return plan.Gathered // their rows are lent
 	case len(t.home) > 0:
 		a.unsupported(a.reachHint(t.home[0]), "%q is on the home shard alone, and %q is on all shards", t.home[0], t.sharded[0])
 	case homely != "":
 		a.unsupported("A function sees only the shard it runs on.", "function %s, and sharded table %q is on all shards", homely, t.sharded[0])
-	case opaque != "":
-		a.unsupported("A function sees only the shard it runs on.",
-			"what tables function %s touches cannot be told, and %q is on all shards", opaque, t.sharded[0])
 	case len(t.sequences) > 0:
 		a.unsupported("Call it in a statement of its own.", "%s runs on the home shard, and %q is on all shards", t.sequences[0], t.sharded[0])
 	case t.advisory:
@@ -479,35 +476,6 @@ func (a *analysis) reachHint(name string) string {
 		return "Declare the tables that the view reads."
 	}
 	return "Declare it: SELECT weft.reference_table('" + name + "') or SELECT weft.shard_table('" + name + "', …)."
-}
-
-// called looks at the functions: one that touches home tables, one of which
-// nothing can be told. One that touches sharded tables is refused.
-func (a *analysis) called() (homely, opaque string) {
-	for _, f := range a.functions {
-		if f.Volatility == 'v' {
-			a.out.Writes = true
-		}
-		sharded, home := a.mentioned(f)
-		switch {
-		case f.Reach.DDL && a.commandsAll(f):
-			a.unsupported("Call it alone: SELECT "+f.Name.Name+"(…), with constants; or send its statements one by one.",
-				"function %q changes what all shards have, and runs on one shard here", f.Name.Name)
-		case sharded != "":
-			a.unsupported("A function sees only the shard it runs on.", "function %q touches sharded table %q", f.Name.Name, sharded)
-		case home != "":
-			homely = `"` + f.Name.Name + `" touches "` + home + `" on the home shard`
-		case a.changesCopy(f) != "":
-			a.unsupported("A function runs on one shard. Write the table in a statement of its own.",
-				"function %q may write reference table %q, and would change one copy of it", f.Name.Name, a.changesCopy(f))
-		case f.Opaque && !a.env.Tables.Empty():
-			a.unsupported("A function sees only the shard it runs on. Write the names of the tables it uses into its text, without EXECUTE of a computed string.",
-				"function %q runs SQL that cannot be looked into, and would see one shard", f.Name.Name)
-		case f.Opaque:
-			opaque = `"` + f.Name.Name + `"`
-		}
-	}
-	return homely, opaque
 }
 
 func names(list []*pg.RangeVar) []string {

@@ -297,6 +297,7 @@ func (l *level) expression(n *pg.Node) {
 		return
 	}
 	parser.Walk(n, func(m any) bool {
+		l.runNames(m)
 		switch m := m.(type) {
 		case *pg.SubLink:
 			l.expression(m.Testexpr)

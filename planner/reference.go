@@ -24,9 +24,15 @@ import (
 // made of the rows; the same is compared where triggers may have had a hand in it.
 
 // referenceTarget notes that a reference table is written.
-func (l *level) referenceTarget(rel *catalog.Relation, t *table) {
+func (l *level) referenceTarget(rel *catalog.Relation, t *table, c *changes) {
 	l.touch(t, rel.Name.Name)
 	l.copies = append(l.copies, rel)
+	for _, r := range l.followers(rel, c) {
+		if own := l.declared(r); own != nil {
+			l.storing(r, own, c.of(r == rel))
+		}
+	}
+	l.policed(rel, t, true)
 	if rel.Rules {
 		l.unsupported("Drop its rules.", "reference table %q has rewrite rules", rel.Name.Name)
 	}
@@ -35,33 +41,6 @@ func (l *level) referenceTarget(rel *catalog.Relation, t *table) {
 			if f.Opaque || len(f.Mentions) > 0 {
 				l.unsupported("A trigger runs on every copy by itself, and weft cannot tell whether all of them do the same to other tables.",
 					"trigger %q of reference table %q may touch other tables", tr.Name, rel.Name.Name)
-			}
-		}
-	}
-}
-
-// changesCopy is the reference table that a function may write, on the shard that
-// it runs on alone: empty for none.
-func (a *analysis) changesCopy(f *catalog.Function) string {
-	names := f.Writes
-	if f.Changes && (!f.Parsed || f.Calls) {
-		names = f.Mentions // which of them it writes is not known
-	}
-	for _, n := range names {
-		if t := a.declared(a.env.Schema.Relation(n)); t != nil && t.Reference {
-			return n.Name
-		}
-	}
-	return ""
-}
-
-// triggersCopy refuses triggers that write a reference table.
-func (l *level) triggersCopy(rel *catalog.Relation) {
-	for _, tr := range rel.Triggers {
-		for _, f := range l.userFunctions(tr.Function.Schema, tr.Function.Name) {
-			if name := l.changesCopy(f); name != "" {
-				l.unsupported("A trigger runs on one shard. Write the table in a statement of its own.",
-					"trigger %q of %q may write reference table %q, and would change one copy of it", tr.Name, rel.Name.Name, name)
 			}
 		}
 	}

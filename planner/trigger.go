@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"fmt"
 	"slices"
 
 	pg "github.com/pganalyze/pg_query_go/v6"
@@ -30,9 +31,18 @@ func (a *analysis) mayTrigger(on string, t *table, f *catalog.Function) {
 	case f.Opaque:
 		a.unsupported(hint, "trigger function %q of %q runs SQL that cannot be looked into", f.Name.Name, on)
 		return
-	case sharded != "" && (t == nil || t.Reference || !a.staysWith(t, f)):
+	case sharded != "" && (t == nil || t.Reference):
 		a.unsupported(hint, "trigger function %q of %q may touch rows of %q that are on other shards", f.Name.Name, on, sharded)
 		return
+	case sharded != "":
+		if stays, why := a.staysWith(t, f); why != "" {
+			a.unsupported("A trigger cannot draw from a sequence of the home shard: give the column a default that needs none, such as gen_random_uuid(), or a value.",
+				"trigger function %q of %q %s", f.Name.Name, on, why)
+			return
+		} else if !stays {
+			a.unsupported(hint, "trigger function %q of %q may touch rows of %q that are on other shards", f.Name.Name, on, sharded)
+			return
+		}
 	}
 	for _, n := range f.Writes {
 		if d := a.declared(a.env.Schema.Relation(n)); d != nil && d.Reference {
@@ -56,18 +66,20 @@ func (a *analysis) guarded(rel *catalog.Relation, tr catalog.Trigger) {
 }
 
 // staysWith reports whether all that a trigger function does to sharded tables
-// concerns rows with the key of its own row.
-func (a *analysis) staysWith(t *table, f *catalog.Function) bool {
+// concerns rows with the key of its own row. why is what stands against that alone,
+// where it is known.
+func (a *analysis) staysWith(t *table, f *catalog.Function) (stays bool, why string) {
 	if !f.Parsed || a.env.triggers >= maxTriggers {
-		return false
+		return false, ""
 	}
+	variables := keyVariables(t, f)
 	own := map[catalog.Name]bool{}
 	for _, text := range f.Texts {
 		tree, err := parser.Parse(text)
 		if err != nil {
-			return false
+			return false, ""
 		}
-		touches := false
+		touches, strays := false, false
 		parser.Walk(tree, func(m any) bool {
 			if rv, ok := m.(*pg.RangeVar); ok {
 				if rel := a.find(rv.Schemaname, rv.Relname); rel != nil && !rel.System() {
@@ -75,63 +87,89 @@ func (a *analysis) staysWith(t *table, f *catalog.Function) bool {
 					touches = touches || a.relationReads(rel).sharded != ""
 				}
 			}
+			strays = strays || a.runsSharded(m)
 			return true
 		})
-		if touches && !a.keptBeside(t, tree) {
-			return false
+		if strays {
+			return false, ""
+		}
+		if !touches {
+			continue
+		}
+		if stays, why := a.keptBeside(t, tree, variables); !stays {
+			return false, why
 		}
 	}
 	// What the functions that it calls touch is not looked into.
 	for _, n := range f.Mentions {
 		rel := a.env.Schema.Relation(n)
 		if rel != nil && !rel.System() && !own[n] && (rel.Kind == catalog.View || a.declared(rel) != nil) && a.relationReads(rel).sharded != "" {
-			return false
+			return false, ""
 		}
 	}
-	return true
+	return true, ""
+}
+
+// runsSharded reports whether a node of a tree calls something that touches sharded
+// tables, of whatever key.
+func (a *analysis) runsSharded(m any) bool {
+	in := a.probing(a.text)
+	l := &level{analysis: in, scope: &scope{}}
+	l.runNames(m)
+	if f, ok := m.(*pg.FuncCall); ok {
+		names := nameList(f.Funcname)
+		schema := ""
+		if len(names) > 1 {
+			schema = names[len(names)-2]
+		}
+		in.functions = append(in.functions, a.userFunctions(schema, names[len(names)-1])...)
+	}
+	return slices.ContainsFunc(in.functions, func(f *catalog.Function) bool { return a.reached(&f.Reach).sharded != "" })
 }
 
 // keptBeside reports whether statements touch only rows with the key of a
 // trigger's row. NEW and OLD become parameters, and then it is planned.
-func (a *analysis) keptBeside(t *table, tree *pg.ParseResult) bool {
+func (a *analysis) keptBeside(t *table, tree *pg.ParseResult, variables map[string]int) (kept bool, why string) {
 	var types []uint32
 	for _, k := range t.keys {
 		types = append(types, k.Type)
 	}
 	for _, s := range tree.Stmts {
+		if a.nullable(s.Stmt) {
+			variables = nil
+		}
+		draws, column := a.drawnBy(s.Stmt)
 		parser.Walk(s.Stmt, func(m any) bool {
 			n, ok := m.(*pg.Node)
 			if !ok {
 				return true
 			}
-			names := nameList(n.GetColumnRef().GetFields())
-			if len(names) != 2 || names[0] != "new" && names[0] != "old" {
-				return true
-			}
-			for i, k := range t.keys {
-				if k.Name == names[1] {
-					n.Node = &pg.Node_ParamRef{ParamRef: &pg.ParamRef{Number: int32(i + 1)}}
-				}
+			if i := keyColumn(t, n, variables); i >= 0 {
+				n.Node = &pg.Node_ParamRef{ParamRef: &pg.ParamRef{Number: int32(i + 1)}}
+				return false
 			}
 			return true
 		})
 		sql, err := parser.Deparse(s.Stmt)
 		if err != nil {
-			return false
+			return false, ""
 		}
 		var sc parser.Scanner
 		if !sc.Scan([]byte(sql), parser.Options{}) {
-			return false
+			return false, ""
 		}
 		env := *a.env
 		env.triggers++
 		env.Options = parser.Options{}
 		p := makePlan(&env, sql, sc.Literals, types, later)
+		if p.Route == plan.Keyed && p.Generate != nil && column != nil {
+			return false, fmt.Sprintf("inserts into %q, whose column %q draws from sequence %q", draws.Name.Name, column.Name, column.Sequence.Name)
+		}
 		if !a.keyedByParams(p, t) {
-			return false
+			return false, ""
 		}
 	}
-	return true
+	return true, ""
 }
 
 // keyedByParams reports whether every sharded table in a plan has the parameters

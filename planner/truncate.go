@@ -107,11 +107,11 @@ func (a *analysis) mayTruncate(rel *catalog.Relation, all []*catalog.Relation, c
 			continue
 		}
 		for _, f := range a.userFunctions(tr.Function.Schema, tr.Function.Name) {
-			sharded, home := a.mentioned(f)
+			r := a.reached(&f.Reach)
 			switch {
-			case t != nil && (home != "" || sharded != "" || f.Opaque || f.Changes):
+			case t != nil && (a.beyond(&f.Reach) != "" || f.Changes):
 				a.unsupported("Drop the trigger, or use DELETE.", "trigger %q of %q would run on every shard", tr.Name, rel.Name.Name)
-			case t == nil && (sharded != "" || a.changesCopy(f) != ""):
+			case t == nil && (r.sharded != "" || r.copied != "" || r.opaque):
 				a.unsupported("Drop the trigger, or use DELETE.", "trigger %q of %q runs on the home shard, and may touch rows of other shards", tr.Name, rel.Name.Name)
 			}
 		}

@@ -107,6 +107,9 @@ func (a *analysis) prepare(n *pg.PrepareStmt) plan.Route {
 	}
 	outer := a.params
 	a.params = newParams(nil)
+	for _, t := range n.Argtypes {
+		a.top().runNames(t.GetTypeName())
+	}
 	r := a.nested(n.Query, "PREPARE")
 	a.params = outer
 	switch {
@@ -126,6 +129,19 @@ func (a *analysis) preparesApart(n *pg.PrepareStmt) bool {
 	trial.out, trial.params, trial.held = &out, newParams(nil), maps.Clone(a.held)
 	r := trial.nested(n.Query, "PREPARE")
 	return trial.refused() || r != plan.Home && r != plan.Any && r != plan.AnyCopy
+}
+
+// bodyReach is all that may happen when the body of a function or of DO runs.
+func (a *analysis) bodyReach(language string, create *pg.Node, body string) *catalog.Reach {
+	if a.env.Schema == nil {
+		return &catalog.Reach{}
+	}
+	sql, err := parser.Deparse(create)
+	if err != nil {
+		sql = ""
+	}
+	r := a.env.Schema.BodyReach(language, sql, body)
+	return &r
 }
 
 // bodyOf says which relations the body of a function or of DO names, and whether

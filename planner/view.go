@@ -44,6 +44,10 @@ func (l *level) view(rel *catalog.Relation, rv *pg.RangeVar, s *scope) *source {
 	l.text = text{sql: rel.Definition, tree: tree, path: []string{"pg_catalog"}, stored: true}
 	l.views++
 	l.expanded++
+	owner := l.viewOwner
+	if !rel.SecurityInvoker {
+		l.viewOwner = rel.Owner
+	}
 	l.notes.enter(1)
 	in := &level{analysis: l.analysis, scope: s}
 	first := len(l.instances)
@@ -51,6 +55,7 @@ func (l *level) view(rel *catalog.Relation, rv *pg.RangeVar, s *scope) *source {
 	l.probe.derive(l.analysis, derived{sel: tree.Statements[0].Stmt.GetSelectStmt(), scope: s, first: first, cols: cols, opaque: opaque})
 	l.notes.enter(-1)
 	l.views--
+	l.viewOwner = owner
 	l.text = outer
 	if opaque {
 		cols = nil

@@ -290,7 +290,7 @@ func (l *level) viewTarget(rv *pg.RangeVar, view *catalog.Relation, c *changes) 
 			l.unsupported("They would run on one shard. Write to the table itself.", "view %q of a declared table has triggers or rules", v.Name.Name)
 			return out
 		}
-		l.homeTarget(v)
+		l.homeTarget(v, c)
 	}
 	const hint = "Write to the table itself."
 	switch {
@@ -304,7 +304,7 @@ func (l *level) viewTarget(rv *pg.RangeVar, view *catalog.Relation, c *changes) 
 	case w.own != nil:
 		out.through, out.rel, out.shown, out.table = w, w.rel, w.shown, w.table
 		if w.own.Reference {
-			l.referenceTarget(w.rel, w.table)
+			l.referenceTarget(w.rel, w.table, c)
 			l.cascading(w.base, w.changes(c))
 			l.follows(w.base)
 			return out
@@ -315,7 +315,7 @@ func (l *level) viewTarget(rv *pg.RangeVar, view *catalog.Relation, c *changes) 
 		l.follows(w.base)
 		return out
 	default:
-		l.homeTarget(w.base)
+		l.homeTarget(w.base, c)
 	}
 	l.touched.home = append(l.touched.home, view.Name.Name)
 	l.touched.writesHome = true

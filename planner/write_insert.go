@@ -340,7 +340,7 @@ func (a *analysis) foreign(v *pg.Node) bool {
 		return true
 	}
 	for _, f := range in.functions {
-		if sharded, home := in.mentioned(f); sharded != "" || home != "" || f.Opaque {
+		if in.beyond(&f.Reach) != "" {
 			return true
 		}
 	}

@@ -25,6 +25,7 @@ type environments struct {
 	mu      sync.Mutex
 	tables  map[string]*declared
 	paths   map[pathKey][]string
+	roles   map[pathKey]*planner.Role
 	envs    map[envKey]*planner.Env
 	loaded  map[string]*schemaSlot
 	options map[optionKey]options
@@ -52,6 +53,7 @@ type envKey struct {
 	path    string
 	options parser.Options
 	roles   bool
+	role    *planner.Role
 }
 
 // schemaSlot holds a database's schema as last read. Its turn is taken by whoever
@@ -70,7 +72,7 @@ const maxEnvironments = 10000
 
 func newEnvironments() *environments {
 	return &environments{
-		tables: map[string]*declared{}, paths: map[pathKey][]string{}, envs: map[envKey]*planner.Env{}, loaded: map[string]*schemaSlot{},
+		tables: map[string]*declared{}, paths: map[pathKey][]string{}, roles: map[pathKey]*planner.Role{}, envs: map[envKey]*planner.Env{}, loaded: map[string]*schemaSlot{},
 		options: map[optionKey]options{},
 	}
 }
@@ -207,6 +209,12 @@ func (s *Session) environment() (*planner.Env, error) {
 	if err != nil {
 		return nil, err
 	}
+	var role *planner.Role
+	if planner.Guarded(schema) {
+		if role, err = s.role(schema.Version, private); err != nil {
+			return nil, err
+		}
+	}
 	renamed := private && len(s.done.changes) > 0
 	if renamed {
 		tables = s.tablesInBlock()
@@ -214,7 +222,7 @@ func (s *Session) environment() (*planner.Env, error) {
 	build := func() *planner.Env {
 		return &planner.Env{
 			ID: planner.NewID(), Database: s.db.Name, Path: path, Schema: schema, Tables: tables, Home: s.snap.Home, Options: s.scanOptions(),
-			SharedRoles: s.sharedRoles(),
+			SharedRoles: s.sharedRoles(), Role: role,
 		}
 	}
 	if s.pins&pinTemp != 0 || s.done.bits&parser.Temp != 0 {
@@ -242,7 +250,7 @@ func (s *Session) environment() (*planner.Env, error) {
 		env.ID = 0 // it is read anew for each statement
 		return env, nil
 	}
-	env := s.srv.envs.env(envKey{tables, schema, strings.Join(path, "\x00"), s.scanOptions(), s.sharedRoles()}, build)
+	env := s.srv.envs.env(envKey{tables, schema, strings.Join(path, "\x00"), s.scanOptions(), s.sharedRoles(), role}, build)
 	if !private {
 		s.env, s.envFor = env, s.settings
 	}
@@ -279,13 +287,8 @@ func (s *Session) inFlux() bool {
 
 // path returns the schemas that unqualified names are looked for in.
 func (s *Session) path(version int64, private bool) ([]string, error) {
-	key := pathKey{lane: s.lane.Key(), version: version}
+	key := s.roleKey(version)
 	key.path, key.set = s.settings.Get("search_path") // set_config can make it empty
-	for _, name := range []string{"role", "session_authorization"} {
-		if v, set := s.settings.Get(name); set {
-			key.role += name + "\x00" + v + "\x00"
-		}
-	}
 	e := s.srv.envs
 	if !private {
 		e.mu.Lock()
@@ -312,6 +315,49 @@ func (s *Session) path(version int64, private bool) ([]string, error) {
 		e.mu.Unlock()
 	}
 	return path, nil
+}
+
+// roleKey is who the session is, in a schema of that version.
+func (s *Session) roleKey(version int64) pathKey {
+	key := pathKey{lane: s.lane.Key(), version: version}
+	for _, name := range []string{"role", "session_authorization"} {
+		if v, set := s.settings.Get(name); set {
+			key.role += name + "\x00" + v + "\x00"
+		}
+	}
+	return key
+}
+
+// role returns what policies apply to the session, the same value for as long as that
+// is the same.
+func (s *Session) role(version int64, private bool) (*planner.Role, error) {
+	key := s.roleKey(version)
+	e := s.srv.envs
+	if !private {
+		e.mu.Lock()
+		role := e.roles[key]
+		e.mu.Unlock()
+		if role != nil {
+			return role, nil
+		}
+	}
+	rows, err := s.askHome("SELECT r.rolname, m.rolsuper OR m.rolbypassrls FROM pg_catalog.pg_roles r, pg_catalog.pg_roles m WHERE m.rolname = current_user AND pg_catalog.pg_has_role(m.oid, r.oid, 'USAGE')")
+	if err != nil {
+		return nil, err
+	}
+	role := &planner.Role{Has: map[string]bool{}}
+	for _, r := range rows {
+		role.Has[r[0]], role.Bypass = true, r[1] == "t"
+	}
+	if !private {
+		e.mu.Lock()
+		if len(e.roles) >= maxEnvironments {
+			clear(e.roles)
+		}
+		e.roles[key] = role
+		e.mu.Unlock()
+	}
+	return role, nil
 }
 
 // temporary returns the names of the session's temporary relations.

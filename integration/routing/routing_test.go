@@ -44,9 +44,9 @@ func TestScripts(t *testing.T) {
 func database(t testing.TB, name string) string {
 	t.Helper()
 	name = "r_" + name
+	servers := append(slices.Clone(harness.Weft(t).Shards()), harness.Postgres(t).Home) // started, if this is the first test
 	ctx, stop := context.WithTimeout(context.Background(), pair.Patience)
 	defer stop()
-	servers := append(slices.Clone(harness.Weft(t).Shards()), harness.Postgres(t).Home)
 	errs := make([]error, len(servers))
 	var wg sync.WaitGroup
 	for i, s := range servers {

@@ -1,0 +1,224 @@
+package planner
+
+import (
+	"slices"
+	"strings"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/catalog"
+	"weft/parser"
+	"weft/pgerr"
+	"weft/plan"
+)
+
+// A row-security policy is evaluated where the row is, and what it reads is read
+// there. That is right if it reads reference tables, or rows that have the key of the
+// row it judges: then PostgreSQL comes to the same answer on the row's shard as it
+// would with all rows at hand. All other policies are refused: a row too few would be
+// an error, a row too many a leak.
+
+// Role is who runs a statement, as far as policies are concerned.
+type Role struct {
+	// Bypass: no policies apply, because it is a superuser or has BYPASSRLS.
+	Bypass bool
+	// Has are the roles whose rights it has, its own among them.
+	Has map[string]bool
+}
+
+// Guarded reports whether plans of a schema depend on the role: some policy reads
+// tables or calls something that is not pure.
+func Guarded(s *catalog.Schema) bool {
+	for r := range s.Relations() {
+		if !r.RowSecurity {
+			continue
+		}
+		for i := range r.Policies {
+			if p := &r.Policies[i]; len(p.Relations) > 0 || !p.Calls.Pure() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// policed judges the policies of a table that is read or written.
+func (l *level) policed(rel *catalog.Relation, t *table, writes bool) {
+	if rel == nil || !rel.RowSecurity || l.env.Tables.Empty() || slices.Contains(l.judged, rel) || l.exempt(rel) {
+		return
+	}
+	for i := range rel.Policies {
+		p := &rel.Policies[i]
+		if !writes && p.Command != 'r' && p.Command != '*' || !l.concerns(p) {
+			continue
+		}
+		if why := l.mayGuard(rel, t, p); why != nil {
+			if l.out.Route != plan.Refused {
+				l.out.Route, l.out.Refusal = plan.Refused, why
+				l.out.Waits = l.out.Waits || why.Code == pgerr.ObjectInUse
+			}
+			return
+		}
+	}
+}
+
+// exempt reports whether no policy of a table concerns who reads it: the session's
+// role, or the owner of the view that names it.
+func (l *level) exempt(rel *catalog.Relation) bool {
+	if l.viewOwner != "" {
+		return l.viewOwner == rel.Owner && !rel.ForceSecurity
+	}
+	role := l.env.Role
+	return role != nil && (role.Bypass || role.Has[rel.Owner] && !rel.ForceSecurity)
+}
+
+// concerns reports whether a policy may be for who reads the table.
+func (l *level) concerns(p *catalog.Policy) bool {
+	role := l.env.Role
+	return len(p.Roles) == 0 || role == nil || l.viewOwner != "" || slices.ContainsFunc(p.Roles, func(r string) bool { return role.Has[r] })
+}
+
+// mayGuard says why a policy of a table cannot be evaluated where the table's rows
+// are, or nil.
+func (a *analysis) mayGuard(rel *catalog.Relation, t *table, p *catalog.Policy) *pgerr.Error {
+	if why := a.policyCalls(rel, t, p.Name, &p.Calls); why != nil || len(p.Relations) == 0 {
+		return why
+	}
+	if len(p.Expressions) == 0 {
+		return pgerr.New(pgerr.ObjectInUse, "what policy %q of %q reads is being changed", p.Name, rel.Name.Name).WithHint("Try again when that is done.")
+	}
+	for _, e := range p.Expressions {
+		sql := "SELECT 1 FROM " + quoteName(rel.Name) + " AS " + quoteIdent(rel.Name.Name) + " WHERE " + e
+		tree, err := parser.ParseTree(sql, parser.Options{})
+		if err != nil || len(tree.Statements) != 1 || tree.Statements[0].Stmt.GetSelectStmt() == nil {
+			return a.unguarded(rel, t, p.Name, "cannot be read by weft")
+		}
+		at := text{sql: sql, tree: tree, path: []string{"pg_catalog"}, stored: true}
+		if why := a.policyReads(rel, t, p.Name, tree.Statements[0].Stmt.GetSelectStmt(), at); why != nil {
+			return why
+		}
+	}
+	return nil
+}
+
+// policyCalls judges the functions of a policy.
+func (a *analysis) policyCalls(rel *catalog.Relation, t *table, name string, calls *catalog.Reach) *pgerr.Error {
+	if calls.Pure() {
+		return nil
+	}
+	switch r := a.reached(calls); {
+	case r.sharded != "":
+		return a.unguarded(rel, t, name, `calls a function that touches sharded table "`+r.sharded+`"`)
+	case r.copied != "":
+		return a.unguarded(rel, t, name, `calls a function that may write reference table "`+r.copied+`"`)
+	case r.opaque:
+		return a.unguarded(rel, t, name, "calls a function that runs SQL which cannot be looked into")
+	case r.home != "" && t != nil:
+		return a.unguarded(rel, t, name, `calls a function that touches "`+r.home+`", which is on the home shard alone`)
+	}
+	return nil
+}
+
+// policyReads judges the subqueries of a policy. sel is the query for the rows that
+// the policy lets pass.
+func (a *analysis) policyReads(rel *catalog.Relation, t *table, name string, sel *pg.SelectStmt, at text) *pgerr.Error {
+	if at.stored {
+		parser.Walk(sel, func(m any) bool {
+			if c, ok := m.(*pg.A_Const); ok {
+				c.Location = -1 // no place in the client's text
+			}
+			return true
+		})
+	}
+	in := a.probing(at)
+	in.judged = append(slices.Clone(a.judged), rel)
+	l := in.top()
+	l.query(sel)
+	touched := &in.touched
+	switch {
+	case in.refused():
+		return a.unguarded(rel, t, name, "cannot be evaluated there: "+in.out.Refusal.Message)
+	case len(touched.missing) > 0:
+		return a.unguarded(rel, t, name, `reads "`+touched.missing[0].Relname+`", which does not exist`)
+	case t != nil && len(touched.home) > 0:
+		return a.unguarded(rel, t, name, `reads "`+touched.home[0]+`", which is on the home shard alone`)
+	case (t == nil || t.Reference) && len(touched.sharded) > 0:
+		return a.unguarded(rel, t, name, `reads sharded table "`+touched.sharded[0]+`"`)
+	}
+	for _, f := range in.functions {
+		if why := a.policyCalls(rel, t, name, &f.Reach); why != nil {
+			return why
+		}
+	}
+	if t == nil || t.Reference {
+		return nil
+	}
+	self := &anchor{table: t, first: 0, last: 1}
+	if len(in.instances) == 0 || in.instances[0].scope != l.scope {
+		return a.unguarded(rel, t, name, "cannot be read by weft")
+	}
+	for _, k := range t.keys {
+		self.key = append(self.key, in.instances[0].cols[k.Name])
+	}
+	if slices.Contains(self.key, nil) {
+		return a.unguarded(rel, t, name, "cannot be read by weft")
+	}
+	if odd := self.odd(a, l); odd != nil {
+		return a.unguarded(rel, t, name, `reads rows of "`+odd.name+`" that need not have the row's own shard key`)
+	}
+	return nil
+}
+
+// unguarded is the refusal of a policy.
+func (a *analysis) unguarded(rel *catalog.Relation, t *table, policy, why string) *pgerr.Error {
+	hint := "A policy is evaluated on the home shard: it can read home tables and reference tables."
+	switch {
+	case t != nil && t.Reference:
+		hint = "A policy is evaluated in each copy of the table: it can read reference tables."
+	case t != nil:
+		var keys []string
+		for _, k := range t.keys {
+			keys = append(keys, k.Name)
+		}
+		hint = "A policy is evaluated on the row's shard: it can read reference tables, and rows of colocated tables whose key equals " + strings.Join(keys, ", ") + "."
+	}
+	return cannot(hint, "policy %q of %q %s", policy, rel.Name.Name, why)
+}
+
+// newPolicy judges a policy that is made or changed.
+func (a *analysis) newPolicy(table *pg.RangeVar, name string, expressions ...*pg.Node) {
+	rel := a.named(rangeVar(table))
+	if rel == nil || a.env.Tables.Empty() {
+		return
+	}
+	t := a.declared(rel)
+	for _, e := range expressions {
+		if e == nil {
+			continue
+		}
+		own := &pg.RangeVar{Schemaname: rel.Schema, Relname: rel.Name.Name, Inh: true, Relpersistence: "p", Alias: &pg.Alias{Aliasname: rel.Name.Name}, Location: -1}
+		sel := newSelect()
+		sel.TargetList = []*pg.Node{targetNode(pg.MakeAConstIntNode(1, -1), "")}
+		sel.FromClause = []*pg.Node{rangeNode(own)}
+		sel.WhereClause = e
+		if why := a.policyReads(rel, t, name, sel, a.text); why != nil && !a.refused() {
+			a.out.Route, a.out.Refusal = plan.Refused, why
+		}
+	}
+}
+
+// enablesPolicies judges the policies of a table that ALTER TABLE switches on.
+func (a *analysis) enablesPolicies(n *pg.AlterTableStmt) {
+	rel := a.named(rangeVar(n.Relation))
+	if rel == nil || a.env.Tables.Empty() || !slices.ContainsFunc(n.Cmds, func(c *pg.Node) bool {
+		s := c.GetAlterTableCmd().GetSubtype()
+		return s == pg.AlterTableType_AT_EnableRowSecurity || s == pg.AlterTableType_AT_ForceRowSecurity
+	}) {
+		return
+	}
+	for i := range rel.Policies {
+		if why := a.mayGuard(rel, a.declared(rel), &rel.Policies[i]); why != nil && !a.refused() {
+			a.out.Route, a.out.Refusal = plan.Refused, why
+		}
+	}
+}

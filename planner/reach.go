@@ -1,0 +1,311 @@
+package planner
+
+import (
+	"slices"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/catalog"
+	"weft/plan"
+)
+
+// What a statement runs without naming it, and what functions, operators and types in
+// it do, is judged here and nowhere else. catalog.Reach says what something does to
+// the end; here it meets what is declared. Whatever runs, runs on one shard and sees
+// that alone:
+//
+//   - on the home shard it may touch home tables and read reference tables;
+//   - on the shard of a row it may read reference tables, and touch rows that are
+//     proved to have that row's key (triggers, policies);
+//   - in each copy of a reference table it may read reference tables.
+//
+// All else is refused.
+
+// reached is what something may touch: a sharded table, a home table, a reference table
+// that it may write, by name. opaque: and what else cannot be told.
+type reached struct {
+	sharded, home, copied string
+	opaque                bool
+}
+
+// reached looks at the tables in a reach.
+func (a *analysis) reached(r *catalog.Reach) (out reached) {
+	out.opaque = r.Opaque && !a.env.Tables.Empty()
+	for _, n := range r.Reads {
+		rel := a.env.Schema.Relation(n)
+		if rel == nil || rel.System() {
+			continue
+		}
+		switch t := a.declared(rel); {
+		case t == nil && rel.Kind == catalog.View:
+			v := a.viewReads(rel)
+			if v.sharded != "" {
+				out.sharded = v.sharded
+			}
+			if v.home != "" {
+				out.home = v.home
+			}
+		case t == nil && (rel.Kind == catalog.Index || rel.Kind == catalog.Composite || rel.Kind == catalog.PartitionedIndex):
+		case t == nil:
+			out.home = n.Name
+		case !t.Reference:
+			out.sharded = n.Name
+		case slices.Contains(r.Writes, n):
+			out.copied = n.Name
+		}
+	}
+	return out
+}
+
+// mentioned says what a function may read or write: names of declared sharded
+// tables, and of others that are on the home shard alone.
+func (a *analysis) mentioned(f *catalog.Function) (sharded, home string) {
+	r := a.reached(&f.Reach)
+	return r.sharded, r.home
+}
+
+// runNames notes the users' operators and types in a node of a tree. Those that are
+// not pure count as functions.
+func (l *level) runNames(m any) {
+	if l.env.Schema == nil {
+		return
+	}
+	for _, name := range catalog.OperatorNames(m) {
+		for _, o := range l.env.Schema.Operators(name) {
+			l.runs("operator "+name, &o.Reach)
+		}
+	}
+	if name := typeNamed(m); name != "" {
+		for _, y := range l.env.Schema.Types(name) {
+			l.runs("type "+name, &y.Reach)
+		}
+	}
+}
+
+// runs notes something that runs like a function.
+func (l *level) runs(what string, r *catalog.Reach) {
+	l.functions = append(l.functions, &catalog.Function{
+		Name: catalog.Name{Name: what}, Kind: unnamed, Volatility: 's', Mentions: r.Reads, Writes: r.Writes, Opaque: r.Opaque, Reach: *r,
+	})
+	l.notes.calls('v') // where it runs is not open to choice
+}
+
+// typeNamed is the name of the type that a node of a tree is.
+func typeNamed(m any) string {
+	if t, ok := m.(*pg.TypeName); ok {
+		return lastName(t.Names)
+	}
+	return ""
+}
+
+// unnamed is the kind of a catalog.Function that stands for an operator or a type.
+const unnamed = 'o'
+
+// functionName is how messages call what runs.
+func functionName(f *catalog.Function) string {
+	if f.Kind == unnamed {
+		return f.Name.Name
+	}
+	return `function "` + f.Name.Name + `"`
+}
+
+// called judges the functions of a statement that runs on one shard. It says of one
+// that touches home tables, and of one of which nothing can be told.
+func (a *analysis) called() (homely string) {
+	a.casts()
+	for _, f := range a.functions {
+		if f.Volatility == 'v' {
+			a.out.Writes = true
+		}
+		r := a.reached(&f.Reach)
+		switch {
+		case f.Reach.DDL && a.commandsAll(f):
+			a.unsupported("Call it alone: SELECT "+f.Name.Name+"(…), with constants; or send its statements one by one.",
+				"%s changes what all shards have, and runs on one shard here", functionName(f))
+		case r.sharded != "":
+			a.unsupported("A function sees only the shard it runs on.", "%s touches sharded table %q", functionName(f), r.sharded)
+		case r.copied != "":
+			a.unsupported("A function runs on one shard. Write the table in a statement of its own.",
+				"%s may write reference table %q, and would change one copy of it", functionName(f), r.copied)
+		case r.opaque:
+			a.unsupported("A function sees only the shard it runs on. Write the names of the tables it uses into its text, without EXECUTE of a computed string.",
+				"%s runs SQL that cannot be looked into, and would see one shard", functionName(f))
+		case r.home != "" && f.Kind == unnamed && len(a.touched.sharded) > 0:
+			a.unsupported("Compare in a statement over the home table alone.",
+				"%s touches %q on the home shard, and sharded table %q is on all shards", functionName(f), r.home, a.touched.sharded[0])
+		case r.home != "":
+			homely = `"` + f.Name.Name + `" touches "` + r.home + `" on the home shard`
+		}
+	}
+	return homely
+}
+
+// casts judges what no text names: functions of casts and of operator classes. Any
+// statement may run them, on whatever shard.
+func (a *analysis) casts() {
+	if a.env.Schema == nil || a.env.Tables.Empty() {
+		return
+	}
+	for _, c := range a.env.Schema.Casts() {
+		if why := a.beyond(&c.Reach); why != "" {
+			a.unsupported("Drop it: any statement might run it, on any shard.", "%s %s", c.What, why)
+		}
+	}
+}
+
+// beyond says why something cannot run on each shard alike, or is empty.
+func (a *analysis) beyond(reach *catalog.Reach) string {
+	switch r := a.reached(reach); {
+	case r.sharded != "":
+		return `touches sharded table "` + r.sharded + `"`
+	case r.copied != "":
+		return `may write reference table "` + r.copied + `"`
+	case r.opaque:
+		return "runs SQL that cannot be looked into"
+	case r.home != "":
+		return `touches "` + r.home + `", which is on the home shard alone`
+	}
+	return ""
+}
+
+// followers lists the tables whose rows a write to a table may change: itself, its parts
+// and heirs, and those whose foreign keys act. c is what it changes in rows that are
+// there, nil for nothing.
+func (a *analysis) followers(rel *catalog.Relation, c *changes) []*catalog.Relation {
+	out := []*catalog.Relation{rel}
+	for i := 0; i < len(out); i++ {
+		add := func(r *catalog.Relation) {
+			if r != nil && !slices.Contains(out, r) {
+				out = append(out, r)
+			}
+		}
+		for _, c := range out[i].Children {
+			add(c)
+		}
+		for r := out[i]; r != nil && c != nil; r = r.Parent { // what references the whole references its parts
+			for j := range r.Referenced {
+				if fk := &r.Referenced[j]; fk.Acts() {
+					add(a.env.Schema.Relation(fk.Table))
+				}
+			}
+			if r.Inherited {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// storing judges what stored rows set off by themselves, triggers and rules apart:
+// checks, generated columns, types, indexes, conditions of triggers. t is the table's
+// declaration, or nil.
+func (a *analysis) storing(rel *catalog.Relation, t *table, c *changes) {
+	if c != nil && c.gone || a.env.Schema == nil {
+		return
+	}
+	for i := range rel.Runs {
+		switch run := &rel.Runs[i]; run.Kind {
+		case catalog.RunDefault, catalog.RunTrigger, catalog.RunRule:
+		default:
+			a.runsWith(rel, t, run)
+		}
+	}
+}
+
+// runsWith judges something that runs where a row is stored.
+func (a *analysis) runsWith(rel *catalog.Relation, t *table, run *catalog.Run) {
+	r := a.reached(&run.Reach)
+	if a.env.Tables.Empty() {
+		return
+	}
+	hint := "It runs on the shard of the row, and sees that alone: it can read reference tables."
+	if t == nil {
+		hint = "It runs on the home shard, and sees that alone: it can touch home tables and read reference tables."
+	}
+	switch {
+	case r.sharded != "":
+		a.unsupported(hint, "%s of %q touches sharded table %q", run, rel.Name.Name, r.sharded)
+	case r.copied != "":
+		a.unsupported(hint, "%s of %q may write reference table %q, and would change one copy of it", run, rel.Name.Name, r.copied)
+	case r.opaque:
+		a.unsupported(hint, "%s of %q runs SQL that cannot be looked into", run, rel.Name.Name)
+	case r.home != "" && t != nil:
+		a.unsupported(hint, "%s of %q touches %q, which is on the home shard alone", run, rel.Name.Name, r.home)
+	}
+}
+
+// given tells of each column whether it is in a list, or whether there is no list.
+func given(list []*pg.Node) func(column string) bool {
+	names := nameList(list)
+	return func(column string) bool { return len(names) == 0 || slices.Contains(names, column) }
+}
+
+// defaulting judges the defaults that an INSERT takes. Those of tables that are not on
+// the home shard alone are evaluated there, if they touch what is there.
+func (a *analysis) defaulting(rel *catalog.Relation, given func(column string) bool) {
+	if rel == nil {
+		return
+	}
+	for i := range rel.Runs {
+		if run := &rel.Runs[i]; run.Kind == catalog.RunDefault && !given(run.Name) {
+			a.runsWith(rel, nil, run)
+		}
+	}
+}
+
+// eventTriggers judges what a command on the schema sets off. Event triggers are on the
+// home shard.
+func (a *analysis) eventTriggers(n any) {
+	if a.env.Schema == nil || a.env.Tables.Empty() {
+		return
+	}
+	judge := func(name string, reach *catalog.Reach) {
+		const hint = "It runs on the home shard, and sees that alone. Drop it, or disable it: ALTER EVENT TRIGGER … DISABLE."
+		switch r := a.reached(reach); {
+		case r.sharded != "":
+			a.unsupported(hint, "event trigger %q touches sharded table %q", name, r.sharded)
+		case r.copied != "":
+			a.unsupported(hint, "event trigger %q may write reference table %q, and would change one copy of it", name, r.copied)
+		case r.opaque:
+			a.unsupported(hint, "event trigger %q runs SQL that cannot be looked into", name)
+		}
+	}
+	switch n := n.(type) {
+	case *pg.Node_CreateEventTrigStmt:
+		names := nameList(n.CreateEventTrigStmt.Funcname)
+		schema := ""
+		if len(names) > 1 {
+			schema = names[len(names)-2]
+		}
+		for _, f := range a.userFunctions(schema, names[len(names)-1]) {
+			judge(n.CreateEventTrigStmt.Trigname, &f.Reach)
+		}
+		return
+	case *pg.Node_AlterEventTrigStmt:
+		return
+	case *pg.Node_DropStmt:
+		if n.DropStmt.RemoveType == pg.ObjectType_OBJECT_EVENT_TRIGGER || n.DropStmt.RemoveType == pg.ObjectType_OBJECT_FUNCTION {
+			return // the way out
+		}
+	}
+	for _, e := range a.env.Schema.EventTriggers() {
+		judge(e.Name.Name, &e.Reach)
+	}
+}
+
+// createCast: any statement may run a cast's function, on any shard.
+func (a *analysis) createCast(n *pg.CreateCastStmt) plan.Route {
+	names := nameList(n.Func.GetObjname())
+	if len(names) > 0 && a.env.Schema != nil && !a.env.Tables.Empty() {
+		schema := ""
+		if len(names) > 1 {
+			schema = names[len(names)-2]
+		}
+		for _, f := range a.userFunctions(schema, names[len(names)-1]) {
+			if why := a.beyond(&f.Reach); why != "" {
+				a.unsupported("Any statement might run a cast, on any shard: its function can read reference tables only.", "function %q %s", f.Name.Name, why)
+			}
+		}
+	}
+	return a.refusedOr(a.global())
+}

@@ -1,0 +1,125 @@
+package planner
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/catalog"
+	"weft/parser"
+)
+
+// The key of a trigger's row is written in many ways: new.k, old.k, coalesce(new.k,
+// old.k), and a variable that is given nothing but these.
+
+// keyVariables are the variables of a trigger function that hold the key of its row,
+// with the position of the key's column. One that was not given its value is NULL.
+func keyVariables(t *table, f *catalog.Function) map[string]int {
+	out := map[string]int{}
+	if strings.Contains(strings.ToLower(f.Body), "variable_conflict") || strings.Count(strings.ToLower(f.Body), "declare") > 1 {
+		return out
+	}
+	no := map[string]bool{}
+	for _, s := range f.Assignments {
+		i := -1
+		if tree, err := parser.Parse(s.SQL); err == nil && len(tree.Stmts) == 1 {
+			if sel := tree.Stmts[0].Stmt.GetSelectStmt(); sel != nil && len(sel.TargetList) == 1 && len(sel.FromClause) == 0 && sel.WhereClause == nil {
+				i = keyColumn(t, sel.TargetList[0].GetResTarget().GetVal(), nil)
+			}
+		}
+		if was, again := out[s.Target]; i < 0 || again && was != i || otherwiseSet(f.Body, s.Target) {
+			no[s.Target] = true
+		}
+		out[s.Target] = i
+	}
+	for name := range no {
+		delete(out, name)
+	}
+	return out
+}
+
+// otherwiseSet reports whether something but an assignment may change a variable: INTO,
+// FOR, FETCH, GET DIAGNOSTICS.
+func otherwiseSet(body, name string) bool {
+	if !plainName.MatchString(name) {
+		return true
+	}
+	return regexp.MustCompile(`(?is)\b(into|for|foreach|diagnostics|using)\b[^;]*\b` + regexp.QuoteMeta(name) + `\b[^;]*(;|\bloop\b)`).MatchString(withoutValues.ReplaceAllString(body, " "))
+}
+
+var (
+	plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
+	// withoutValues finds INSERT INTO, whose INTO names a table.
+	withoutValues = regexp.MustCompile(`(?is)\b(insert|merge)\s+into\b`)
+)
+
+// keyColumn is the position of the key's column whose value in the trigger's row an
+// expression is, -1 if it is something else.
+func keyColumn(t *table, n *pg.Node, variables map[string]int) int {
+	if c := n.GetCoalesceExpr(); c != nil {
+		at := -1
+		for i, arg := range c.Args {
+			if k := keyColumn(t, arg, variables); k < 0 || i > 0 && k != at {
+				return -1
+			} else {
+				at = k
+			}
+		}
+		return at
+	}
+	names := nameList(n.GetColumnRef().GetFields())
+	switch {
+	case len(names) == 1:
+		if i, ok := variables[names[0]]; ok {
+			return i
+		}
+	case len(names) == 2 && (names[0] == "new" || names[0] == "old"):
+		for i, k := range t.keys {
+			if k.Name == names[1] {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// nullable reports whether a statement inserts into a table whose key may be NULL.
+func (a *analysis) nullable(stmt *pg.Node) bool {
+	rv := stmt.GetInsertStmt().GetRelation()
+	if rv == nil {
+		return false
+	}
+	rel, t := a.relation(rv)
+	for _, k := range keysOf(t) {
+		if c := rel.Column(k.Name); c == nil || !c.NotNull {
+			return true
+		}
+	}
+	return false
+}
+
+// drawnBy is a column of a table that a statement inserts into without a value for it, and that
+// draws from a sequence; with the table.
+func (a *analysis) drawnBy(stmt *pg.Node) (rel *catalog.Relation, column *catalog.Column) {
+	ins := stmt.GetInsertStmt()
+	if ins == nil {
+		return nil, nil
+	}
+	rel, t := a.relation(ins.Relation)
+	if t == nil {
+		return nil, nil
+	}
+	given, values := setting(ins.Cols).columns, 0
+	if lists := ins.SelectStmt.GetSelectStmt().GetValuesLists(); len(lists) > 0 {
+		values = len(lists[0].GetList().GetItems())
+	}
+	for i := range rel.Columns {
+		c := &rel.Columns[i]
+		if drawsFrom(c) && !slices.Contains(given, c.Name) && (len(given) > 0 || i >= values) {
+			return rel, c
+		}
+	}
+	return nil, nil
+}
