@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"weft/catalog"
 	"weft/directory"
 	"weft/pgerr"
+	"weft/planner"
 )
 
 // declared returns the declaration of a table, or of the partitioned table it
@@ -150,14 +152,45 @@ func (j *judgement) incoming() error {
 	return nil
 }
 
-// code judges what the table's triggers, defaults, checks and policies read.
+// code judges what the table's triggers, defaults, checks and policies do. All that
+// stands in the way is told at once: afterwards the table's rows would have moved, and
+// every statement on it be refused.
 func (j *judgement) code() error {
+	var found []*pgerr.Error
 	for _, n := range j.def.Uses {
-		if err := j.reads("A policy, default, check or trigger of the table", n); err != nil {
-			return err
-		}
+		found = addRefusal(found, j.reads("A policy, default, check or trigger of the table", n))
 	}
-	return j.bodies(j.def.Bodies)
+	for i := range j.def.Bodies {
+		found = addRefusal(found, j.bodies(j.def.Bodies[i:i+1]))
+	}
+	for _, e := range planner.Obstacles(j.schema, j.snap, j.out.table) {
+		found = addRefusal(found, e)
+	}
+	switch len(found) {
+	case 0:
+		return nil
+	case 1:
+		return found[0]
+	}
+	var lines []string
+	for _, e := range found {
+		line := e.Message
+		if e.Detail != "" {
+			line += ". " + e.Detail
+		}
+		lines = append(lines, line)
+	}
+	return refuse(pgerr.FeatureNotSupported, "%q cannot be declared: %s, and %d more obstacles", j.req.name(), found[0].Message, len(found)-1).
+		WithDetail("%s", strings.Join(lines, "\n")).WithHint("%s", found[0].Hint)
+}
+
+// addRefusal adds an error to a list that does not say the same already.
+func addRefusal(list []*pgerr.Error, err error) []*pgerr.Error {
+	var e *pgerr.Error
+	if !errors.As(err, &e) || slices.ContainsFunc(list, func(o *pgerr.Error) bool { return o.Message == e.Message }) {
+		return list
+	}
+	return append(list, e)
 }
 
 // bodies judges what functions read.
