@@ -109,6 +109,7 @@ func (s *Session) mayChain(f *parser.Facts) error {
 type news struct {
 	database string
 	schema   bool // it has changed
+	roles    bool // so have roles
 	changes  []*plan.Change
 	// resequence: values drawn in advance are void.
 	resequence bool
@@ -170,7 +171,7 @@ func unreachable(err error) *pgerr.Error {
 
 // publishEnd tells every proxy how a transaction that changed schemas has ended.
 func (s *Session) publishEnd(d *effects, o twopc.Outcome) {
-	n := news{database: s.db.Name, schema: d.schema, resequence: d.resequence, outcome: o}
+	n := news{database: s.db.Name, schema: d.schema, roles: d.bits&parser.Roles != 0, resequence: d.resequence, outcome: o}
 	if o == twopc.Committed {
 		n.changes = s.changesLeft(d.changes)
 	}
@@ -209,6 +210,14 @@ func (s *Server) publish(ctx context.Context, n news) error {
 		next := old.Clone()
 		if n.schema {
 			next.Schemas = counted(next.Schemas, n.database)
+		}
+		if n.roles {
+			// Roles are of all databases, and so is whom policies concern.
+			for i := range next.Tables {
+				if d := next.Tables[i].Database; d != n.database && (i == 0 || d != next.Tables[i-1].Database) {
+					next.Schemas = counted(next.Schemas, d)
+				}
+			}
 		}
 		if n.resequence {
 			next.Sequences = counted(next.Sequences, n.database)
