@@ -51,6 +51,7 @@ func (g *generator) kinds() []struct {
 		{"read", 6, g.read},
 		{"view", 8, g.view},
 		{"drawn", 14, g.drawnRows},
+		{"reach", 10, g.reach},
 	}
 }
 

@@ -68,7 +68,7 @@ func newRun(t *testing.T) *run {
 		Pair: pair.New(t, harness.Postgres(t), harness.Weft(t), database), t: t, database: database,
 		refusals: map[string]int{}, failures: map[string]int{},
 	}
-	for _, sql := range schema {
+	for _, sql := range slices.Concat(schema, reaching) {
 		r.Both(t, "schema", sql)
 	}
 	for _, sql := range declarations {
@@ -76,15 +76,18 @@ func newRun(t *testing.T) *run {
 			r.Weft.Must(t, sql)
 		}
 	}
+	for _, sql := range ruling {
+		r.Both(t, "schema", sql)
+	}
 	r.Both(t, "limits", "set statement_timeout = '10s'")
 	return r
 }
 
 // fill gives both sides the same rows again.
 func (r *run) fill() {
-	tables := "customers, orders, items, events, totals, readings, products, members, seats, lines, tickets, posts"
+	tables := "customers, orders, items, events, totals, readings, products, members, seats, lines, tickets, posts, ruled, ruled_log"
 	r.Both(r.t, "data", "truncate "+tables)
-	r.Both(r.t, "data", "truncate log")
+	r.Both(r.t, "data", "truncate log, homely")
 	for _, sql := range data {
 		r.Both(r.t, "data", sql)
 	}

@@ -44,6 +44,8 @@ var declarations = []string{
 	`select weft.shard_table('lines', 'owner')`,
 	`select weft.shard_table('tickets', 'owner')`,
 	`select weft.shard_table('posts', 'owner', ids => 'routed')`,
+	`select weft.shard_table('ruled_log', 'owner')`,
+	`select weft.shard_table('ruled', 'owner')`,
 }
 
 // data is what a history begins with.
@@ -62,4 +64,6 @@ var data = []string{
 	`insert into posts (drawn, owner, body) select i + 100 * (i % 5), i, 'b' || i from generate_series(1, 12) i`,
 	`insert into posts (owner, body) select i % 12, 'g' || i from generate_series(1, 12) i`,
 	`insert into log select i, 'l' || i, i from generate_series(1, 10) i`,
+	`insert into ruled (owner, id, a, b) select 1 + i % 12, i % 9, i, i from generate_series(1, 25) i on conflict do nothing`,
+	`insert into homely (id, a, b, c) select i, i, i, i from generate_series(1, 8) i`,
 }
