@@ -42,11 +42,11 @@ var layers = [][]string{
 	{"datum"},
 	{"parser", "auth", "wire", "pgserver/pgtest", "copydata", "identity"},
 	{"pgserver"},
-	{"pgerr", "memo", "tally", "span"},
+	{"pgerr", "quote", "memo", "tally", "span"},
 }
 
 // pure packages take values and return values: no clock, no I/O.
-var pure = []string{"copydata", "parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "explain", "console", "pgerr", "memo", "deadlock", "identity"}
+var pure = []string{"copydata", "parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "explain", "console", "pgerr", "quote", "memo", "deadlock", "identity"}
 
 // impure is what they must not import.
 var impure = []string{"net", "os", "os/exec", "net/http", "syscall", "golang.org/x/sys/unix", "log/slog"}

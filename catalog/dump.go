@@ -11,6 +11,7 @@ import (
 	pgparser "github.com/pganalyze/pg_query_go/v6/parser"
 
 	"weft/parser"
+	"weft/quote"
 )
 
 // FromDump reads a schema from SQL: what pg_dump --schema-only writes, or
@@ -341,7 +342,7 @@ func quoteIdent(s string) string {
 	if plainIdent.MatchString(s) && !keyword(s) {
 		return s
 	}
-	return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
+	return quote.Ident(s)
 }
 
 // keyword reports whether a word cannot be a name without quotes. The lexer

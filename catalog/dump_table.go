@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	pg_query "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/quote"
 )
 
 func (d *dump) createTable(s *pg_query.CreateStmt, kind RelationKind) error {
@@ -243,7 +245,7 @@ func (d *dump) defaultText(expr *pg_query.Node, t typeRef) (string, Name, error)
 			if b, ok := builtinByOID(t.oid); ok {
 				display = b
 			}
-			return "'" + strings.ReplaceAll(s.Sval, "'", "''") + "'::" + display, Name{}, nil
+			return strings.TrimSpace(quote.Literal(s.Sval)) + "::" + display, Name{}, nil
 		}
 	}
 	if name, ok := drawn(expr); ok {

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"weft/quote"
 )
 
 // Effects says which functions of a database may change the session that
@@ -50,13 +52,13 @@ const (
 // changed its session, it also returns all functions that may call one: name,
 // whether it looks so itself, whether it is a trigger's, whether something but
 // a trigger or an event trigger (DDL is looked at anyway) depends on it, and its source.
-var EffectsQuery = `SELECT '', CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_rewrite WHERE oid >= 16384 AND ev_action::text ~ ` + quote(builtins) + `)
-  OR EXISTS (SELECT FROM pg_catalog.pg_attrdef WHERE adbin::text ~ ` + quote(builtins) + `
+var EffectsQuery = `SELECT '', CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_rewrite WHERE oid >= 16384 AND ev_action::text ~ ` + pattern(builtins) + `)
+  OR EXISTS (SELECT FROM pg_catalog.pg_attrdef WHERE adbin::text ~ ` + pattern(builtins) + `
     AND adrelid IS DISTINCT FROM pg_catalog.to_regclass('weft.decision'))
-  OR EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conbin::text ~ ` + quote(builtins) + `) THEN 't' ELSE 'f' END,
-  EXISTS (SELECT FROM pg_catalog.pg_rewrite WHERE oid >= 16384 AND ev_action::text ~ ` + quote(sequenceReaders) + `)
-  OR EXISTS (SELECT FROM pg_catalog.pg_attrdef WHERE adbin::text ~ ` + quote(sequenceReaders) + `)
-  OR EXISTS (SELECT FROM pg_catalog.pg_proc WHERE oid >= 16384 AND (prosrc ~* ` + quote(`\m(currval|lastval)\M`) + ` OR prosqlbody::text ~ ` + quote(sequenceReaders) + `)),
+  OR EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conbin::text ~ ` + pattern(builtins) + `) THEN 't' ELSE 'f' END,
+  EXISTS (SELECT FROM pg_catalog.pg_rewrite WHERE oid >= 16384 AND ev_action::text ~ ` + pattern(sequenceReaders) + `)
+  OR EXISTS (SELECT FROM pg_catalog.pg_attrdef WHERE adbin::text ~ ` + pattern(sequenceReaders) + `)
+  OR EXISTS (SELECT FROM pg_catalog.pg_proc WHERE oid >= 16384 AND (prosrc ~* ` + pattern(`\m(currval|lastval)\M`) + ` OR prosqlbody::text ~ ` + pattern(sequenceReaders) + `)),
   EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE oid >= 16384 AND (prosrc ~* 'notify' OR prosqlbody::text ~ ':funcid 3036 ') AND ` + foreign("p") + `), ''
 UNION ALL
 SELECT p.proname, CASE WHEN ` + changing("p") + ` THEN 't' WHEN ` + runsTexts("p") + ` THEN 'd' ELSE 'f' END, p.prorettype IN (2279, 3838),
@@ -72,11 +74,11 @@ AND EXISTS (SELECT FROM pg_catalog.pg_proc q JOIN pg_catalog.pg_language m ON m.
 // stored tree of a body in standard SQL is looked at as it is: asking for its
 // text would lock every table it names.
 func changing(p string) string {
-	return "(" + p + ".prosrc ~* " + quote(changes) + " OR coalesce(" + p + ".prosqlbody::text ~ " + quote(builtins) + ", false))"
+	return "(" + p + ".prosrc ~* " + pattern(changes) + " OR coalesce(" + p + ".prosqlbody::text ~ " + pattern(builtins) + ", false))"
 }
 
 // runsTexts is true of a function that runs texts put together at run time.
-func runsTexts(p string) string { return p + ".prosrc ~* " + quote(dynamic) }
+func runsTexts(p string) string { return p + ".prosrc ~* " + pattern(dynamic) }
 
 // foreign is true of a function that is not weft's own. Those leave sessions as they
 // are; clients reach them through triggers.
@@ -84,9 +86,8 @@ func foreign(p string) string {
 	return p + ".pronamespace IS DISTINCT FROM pg_catalog.to_regnamespace('weft')"
 }
 
-// quote writes a literal that reads the same under either setting of
-// standard_conforming_strings. The patterns have their quotes doubled already.
-func quote(s string) string { return "E'" + strings.ReplaceAll(s, `\`, `\\`) + "'" }
+// pattern writes a literal. The patterns have their quotes doubled already.
+func pattern(s string) string { return quote.Literal(strings.ReplaceAll(s, "''", "'")) }
 
 // builtins matches a stored expression that calls set_config, setseed or a
 // function that takes a session-level advisory lock.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weft/directory"
+	"weft/quote"
 	"weft/vindex"
 )
 
@@ -144,32 +145,23 @@ func (c Cluster) tableProblems(ps *Problems) {
 // Statement is what declares the table, through a proxy.
 func (t *Table) Statement() (string, error) {
 	if t.Reference {
-		return "SELECT weft.reference_table(" + literal(t.Table) + ")", nil
+		return "SELECT weft.reference_table(" + quote.Literal(t.Table) + ")", nil
 	}
-	args := []string{literal(t.Table), literal(strings.Join(t.Columns, ", "))}
+	args := []string{quote.Literal(t.Table), quote.Literal(strings.Join(t.Columns, ", "))}
 	if t.Vindex != "" {
-		args = append(args, "vindex => "+literal(t.Vindex))
+		args = append(args, "vindex => "+quote.Literal(t.Vindex))
 	}
 	if t.Name != "" {
-		args = append(args, "name => "+literal(t.Name))
+		args = append(args, "name => "+quote.Literal(t.Name))
 	}
 	if len(t.Params) > 0 {
 		b, err := json.Marshal(t.Params)
 		if err != nil {
 			return "", fmt.Errorf("params of %s: %w", t.Table, err)
 		}
-		args = append(args, "params => "+literal(string(b)))
+		args = append(args, "params => "+quote.Literal(string(b)))
 	}
 	return "SELECT weft.shard_table(" + strings.Join(args, ", ") + ")", nil
-}
-
-// literal quotes s for SQL, whatever standard_conforming_strings is.
-func literal(s string) string {
-	q := "'" + strings.ReplaceAll(s, "'", "''") + "'"
-	if strings.Contains(s, `\`) {
-		return "E" + strings.ReplaceAll(q, `\`, `\\`)
-	}
-	return q
 }
 
 // Undeclared returns the tables that s does not have. A table that s has
@@ -191,7 +183,7 @@ func (c Cluster) Undeclared(s *directory.Snapshot) ([]Table, error) {
 			out = append(out, *t)
 		} else if why := t.differs(have); why != "" {
 			errs = append(errs, fmt.Errorf("tables[%d]: %s in database %s is declared otherwise: %s; take the declaration back with SELECT weft.unshard_table(%s), or change the file",
-				i, t.Table, t.Database, why, literal(t.Table)))
+				i, t.Table, t.Database, why, quote.Literal(t.Table)))
 		}
 	}
 	return out, errors.Join(errs...)

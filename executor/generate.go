@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 
 	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
+	"weft/quote"
 	"weft/wire"
 )
 
@@ -20,7 +20,7 @@ func LiteralEdits(g *plan.Generate, text []byte, literals []parser.Literal, valu
 	if len(values) != len(g.Values) {
 		return nil, fmt.Errorf("generate: got %d values for %d", len(values), len(g.Values))
 	}
-	return edits(g, text, literals, func(i int) string { return quote(values[i]) + "::" + g.Values[i].Type })
+	return edits(g, text, literals, func(i int) string { return quote.Literal(string(values[i])) + "::" + g.Values[i].Type })
 }
 
 // ParamEdits returns the edits that make the values weft supplies parameters of
@@ -61,15 +61,6 @@ func edits(g *plan.Generate, text []byte, literals []parser.Literal, value func(
 		out = append(out, parser.Edit{Start: start, End: end, New: written})
 	}
 	return out, nil
-}
-
-// quote writes a string such that no setting changes its meaning.
-func quote(value []byte) string {
-	s := strings.ReplaceAll(string(value), "'", "''")
-	if strings.Contains(s, `\`) {
-		return " E'" + strings.ReplaceAll(s, `\`, `\\`) + "'"
-	}
-	return "'" + s + "'"
 }
 
 // AppendBind appends to dst what follows the names in the body of a Bind message,

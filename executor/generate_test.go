@@ -20,6 +20,7 @@ import (
 	"weft/pgserver"
 	"weft/pgserver/pgtest"
 	"weft/plan"
+	"weft/quote"
 )
 
 // generated returns what a planner would say of an INSERT in which each ‹n› stands for value n and what stands between ‹
@@ -288,7 +289,7 @@ func TestGenerateLimits(t *testing.T) {
 	if _, err := LiteralEdits(g, []byte("1"), nil, nil); err == nil {
 		t.Error("the literal is missing")
 	}
-	if got := quote([]byte(`a'\b`)); got != ` E'a''\\b'` {
+	if got := quote.Literal(`a'\b`); got != ` E'a''\\b'` {
 		t.Errorf("%s", got)
 	}
 }

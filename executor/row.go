@@ -4,6 +4,7 @@ import (
 	"weft/datum"
 	"weft/directory"
 	"weft/plan"
+	"weft/quote"
 )
 
 // Place is where a row is stored.
@@ -75,4 +76,4 @@ func (b *Binder) stored(c datum.Column, v datum.Value) (datum.Key, state) {
 }
 
 // Literal writes a value of that type such that no setting changes its meaning.
-func Literal(value []byte, typ string) string { return quote(value) + "::" + typ }
+func Literal(value []byte, typ string) string { return quote.Literal(string(value)) + "::" + typ }

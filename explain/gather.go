@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"weft/plan"
+	"weft/quote"
 	"weft/vindex"
 )
 
@@ -294,7 +295,7 @@ func (x *Execution) source(s plan.Source) string {
 	case plan.Computed:
 		return "(" + x.source(s.Expr.Left) + " " + string(s.Expr.Op) + " " + x.source(s.Expr.Right) + ")"
 	case plan.Constant:
-		return "'" + strings.ReplaceAll(s.Text, "'", "''") + "'"
+		return strings.TrimSpace(quote.Literal(s.Text))
 	case plan.Param, plan.ParamArray:
 		return "$" + strconv.Itoa(s.Index+1)
 	}

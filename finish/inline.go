@@ -7,6 +7,7 @@ import (
 
 	"weft/pgerr"
 	"weft/plan"
+	"weft/quote"
 	"weft/wire"
 )
 
@@ -123,21 +124,9 @@ func (s *Shape) appendItems(dst []byte, prefix string, first int) []byte {
 			dst = append(dst, coll...)
 		}
 		dst = append(dst, " AS "...)
-		dst = appendQuoted(dst, c.Name)
+		dst = quote.AppendIdent(dst, c.Name)
 	}
 	return dst
-}
-
-// appendQuoted appends a name as a quoted identifier.
-func appendQuoted(dst []byte, name string) []byte {
-	dst = append(dst, '"')
-	for i := range len(name) {
-		if name[i] == '"' {
-			dst = append(dst, '"')
-		}
-		dst = append(dst, name[i])
-	}
-	return append(dst, '"')
 }
 
 // paramCount is how many parameters an input is.

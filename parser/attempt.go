@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	pg_query "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/quote"
 )
 
 // Attempt is a text that tries an INSERT and tells by a row how it went, as ORMs write it:
@@ -188,4 +190,4 @@ func (a *Attempt) called(r *identityRewriter, raw *pg_query.RawStmt) bool {
 	return true
 }
 
-func quoteIdent(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+func quoteIdent(name string) string { return quote.Ident(name) }

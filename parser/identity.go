@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	pg_query "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/quote"
 )
 
 // Identity is what process ids mean to a client. A client knows sessions of weft by their ids; a server knows its backends.
@@ -286,7 +288,7 @@ func (r *identityRewriter) exported(f *pg_query.FuncCall) {
 	if r.err != nil {
 		return
 	}
-	name := "'" + strings.ReplaceAll(r.Snapshot, "'", "''") + "'"
+	name := quote.Literal(r.Snapshot)
 	if r.called[f] != nil {
 		r.replace(start, end, "pg_catalog.concat("+name+")")
 		r.aliasCall(f, "pg_export_snapshot")

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	pg_query "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/quote"
 )
 
 // The values of sequences that a session has been given, and its backend has not drawn.
@@ -82,9 +84,5 @@ func (r *identityRewriter) nested(n *pg_query.Node) bool {
 
 // quoteLiteral quotes a string for any setting of standard_conforming_strings.
 func quoteLiteral(s string) string {
-	s = strings.ReplaceAll(s, "'", "''")
-	if strings.Contains(s, `\`) {
-		return ` E'` + strings.ReplaceAll(s, `\`, `\\`) + "'"
-	}
-	return "'" + s + "'"
+	return quote.Literal(s)
 }

@@ -77,7 +77,7 @@ func (s *Scanner) Scan(text []byte, opt Options) (ok bool) {
 			kind, i = number(text, start)
 
 		case clQuote:
-			start, kind, i = quote(text, floor, i, opt)
+			start, kind, i = quotation(text, floor, i, opt)
 
 		case clDouble:
 			if i = endIdent(text, i+1); i < 0 {

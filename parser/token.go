@@ -56,8 +56,8 @@ const (
 	escapes                   // a backslash takes the byte after it along
 )
 
-// quote reads the string whose opening quote is at i and finds its prefix by looking back, not before floor.
-func quote(text []byte, floor, i int, opt Options) (start int, kind LiteralKind, end int) {
+// quotation reads the string whose opening quote is at i and finds its prefix by looking back, not before floor.
+func quotation(text []byte, floor, i int, opt Options) (start int, kind LiteralKind, end int) {
 	start, kind = i, String
 	how := doubled
 	if opt.NonStandardStrings {

@@ -1,6 +1,10 @@
 package plan
 
-import "strings"
+import (
+	"strings"
+
+	"weft/quote"
+)
 
 // Explain says that a query is to be explained, not answered.
 type Explain struct {
@@ -32,9 +36,9 @@ func (e *Explain) SQL() string {
 	var b strings.Builder
 	b.WriteString("EXPLAIN (")
 	for _, o := range e.Options {
-		b.WriteString(`"` + strings.ReplaceAll(o.Name, `"`, `""`) + `"`)
+		b.WriteString(quote.Ident(o.Name))
 		if o.Value != "" {
-			b.WriteString(" '" + strings.ReplaceAll(o.Value, "'", "''") + "'")
+			b.WriteString(" " + quote.Literal(o.Value))
 		}
 		b.WriteString(", ")
 	}

@@ -8,6 +8,7 @@ import (
 	"weft/catalog"
 	"weft/datum"
 	"weft/plan"
+	"weft/quote"
 )
 
 // generator plans the values that weft supplies to the rows of an INSERT: those
@@ -301,9 +302,9 @@ func (g *generator) fill(at int, values []int, comma bool) {
 	}
 }
 
-func quoteIdent(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+func quoteIdent(name string) string { return quote.Ident(name) }
 
-func quoteName(n catalog.Name) string { return quoteIdent(n.Schema) + "." + quoteIdent(n.Name) }
+func quoteName(n catalog.Name) string { return quote.Name(n.Schema, n.Name) }
 
 // regclass splits the text of a name.
 func regclass(s string) (schema, name string, ok bool) {

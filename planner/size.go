@@ -11,6 +11,7 @@ import (
 	"weft/catalog"
 	"weft/parser"
 	"weft/plan"
+	"weft/quote"
 )
 
 // How large a sharded table is, is what all shards say together. A query that
@@ -138,17 +139,9 @@ func sizeColumn(f *pg.FuncCall) string {
 		if fork == nil {
 			return ""
 		}
-		call += ", " + quoteText(fork.Sval)
+		call += ", " + quote.Literal(fork.Sval)
 	}
 	return call + ")"
-}
-
-func quoteText(s string) string {
-	q := "'" + strings.ReplaceAll(s, "'", "''") + "'"
-	if strings.Contains(s, `\`) {
-		return "E" + strings.ReplaceAll(q, `\`, `\\`)
-	}
-	return q
 }
 
 // everything adds all relations that shards have parts of.
@@ -219,7 +212,7 @@ func (s *sizes) pieceText() string {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString("(" + quoteText(n.Schema) + ", " + quoteText(n.Name) + ")")
+		b.WriteString("(" + quote.Literal(n.Schema) + ", " + quote.Literal(n.Name) + ")")
 	}
 	b.WriteString(")")
 	return b.String()

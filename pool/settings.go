@@ -4,6 +4,8 @@ import (
 	"hash/maphash"
 	"slices"
 	"strings"
+
+	"weft/quote"
 )
 
 // Settings are the run-time parameters a client has changed in its session,
@@ -173,12 +175,8 @@ func quoteName(name string) string {
 // QuoteLiteral returns s as a string literal that reads the same under either
 // setting of standard_conforming_strings.
 func QuoteLiteral(s string) string {
-	q := "'" + strings.ReplaceAll(s, "'", "''") + "'"
-	if strings.Contains(s, `\`) {
-		return " E" + strings.ReplaceAll(q, `\`, `\\`)
-	}
-	return q
+	return quote.Literal(s)
 }
 
 // QuoteIdent returns s as a quoted identifier.
-func QuoteIdent(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
+func QuoteIdent(s string) string { return quote.Ident(s) }

@@ -10,6 +10,7 @@ import (
 	"weft/datum"
 	"weft/directory"
 	"weft/pgerr"
+	"weft/quote"
 	"weft/vindex"
 )
 
@@ -225,10 +226,4 @@ func (l *lookupSpec) matches() string {
 }
 
 // array is a list of names as an array.
-func array(names []string) string {
-	var out []string
-	for _, n := range names {
-		out = append(out, literal(n))
-	}
-	return "ARRAY[" + strings.Join(out, ", ") + "]::text[]"
-}
+func array(names []string) string { return quote.Array(names) }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strconv"
 	"strings"
+
+	"weft/quote"
 )
 
 // Name says which sequence, and with whose rights it is drawn from.
@@ -34,7 +36,7 @@ type Source interface {
 // end would burn the last of them. Two that draw the last values at the same
 // moment still may.
 func Query(sequence string, n int) string {
-	literal := quote(sequence)
+	literal := quote.Literal(sequence)
 	var b strings.Builder
 	b.WriteString("SELECT pg_catalog.nextval(")
 	b.WriteString(literal)
@@ -58,14 +60,4 @@ func Query(sequence string, n int) string {
 	b.WriteString(literal)
 	b.WriteString("::pg_catalog.regclass))")
 	return b.String()
-}
-
-// quote writes a string literal that means the same whatever
-// standard_conforming_strings is.
-func quote(s string) string {
-	s = strings.ReplaceAll(s, "'", "''")
-	if strings.Contains(s, `\`) {
-		return `E'` + strings.ReplaceAll(s, `\`, `\\`) + `'`
-	}
-	return "'" + s + "'"
 }

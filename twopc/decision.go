@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weft/pgerr"
+	"weft/quote"
 )
 
 // Member is a participant as the decision lists it.
@@ -91,7 +92,7 @@ const genuine = "COALESCE(d.proof = weft.proof(o.key, d.gid), false)"
 func ArbitrateSQL(key string, patienceMillis int64) string {
 	return fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = %d; SET LOCAL statement_timeout = 0; "+
 		"INSERT INTO weft.decision (gid, participants) VALUES (%[2]s, 'abort') ON CONFLICT DO NOTHING RETURNING 'f'; "+
-		"SELECT "+genuine+" FROM weft.decision d, weft.own o WHERE d.gid = %[2]s; ROLLBACK", patienceMillis, quote(key))
+		"SELECT "+genuine+" FROM weft.decision d, weft.own o WHERE d.gid = %[2]s; ROLLBACK", patienceMillis, quote.Literal(key))
 }
 
 // ReadArbitration reads the answer.
@@ -109,6 +110,3 @@ func ReadArbitration(rows [][]string, err error) (Outcome, error) {
 	}
 	return Open, err
 }
-
-// quote quotes what holds no backslash.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }

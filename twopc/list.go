@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"weft/quote"
 )
 
 // Listed is a line about a transaction of several shards that has not come to its
@@ -78,7 +80,7 @@ func (r *Resolver) listOn(ctx context.Context, shard string, databases []string,
 				return err
 			}
 			rows, err = c.Exec("SELECT d.gid, d.participants, (1000 * pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - d.decided))::bigint " +
-				"FROM weft.decision d, weft.own o WHERE pg_catalog.starts_with(d.gid, " + quote(Prefix(r.Cluster)) + ") AND " + genuine + " ORDER BY d.decided LIMIT 1000")
+				"FROM weft.decision d, weft.own o WHERE pg_catalog.starts_with(d.gid, " + quote.Literal(Prefix(r.Cluster)) + ") AND " + genuine + " ORDER BY d.decided LIMIT 1000")
 			if err != nil {
 				return err
 			}

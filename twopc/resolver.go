@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weft/pgerr"
+	"weft/quote"
 )
 
 // Conn is a connection to a shard that nobody else uses. *pool.Conn is one.
@@ -56,7 +57,7 @@ func (d InDoubt) GID() string { return d.Name.String() }
 // FindSQL lists the prepared transactions of a cluster.
 func FindSQL(cluster string) string {
 	return "SELECT gid, database, owner, (1000 * pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - prepared))::bigint FROM pg_catalog.pg_prepared_xacts " +
-		"WHERE pg_catalog.starts_with(gid, " + quote(Prefix(cluster)) + ") ORDER BY prepared"
+		"WHERE pg_catalog.starts_with(gid, " + quote.Literal(Prefix(cluster)) + ") ORDER BY prepared"
 }
 
 // ReadFound reads the answer.
@@ -189,14 +190,14 @@ func errNoAnswer(rows int) error {
 // somebody else has.
 func (r *Resolver) Finish(ctx context.Context, d InDoubt, o Outcome) error {
 	err := r.on(ctx, d.Shard, d.Database, func(c Conn) error {
-		_, err := c.Exec(o.Verb() + " PREPARED " + quote(d.GID()))
+		_, err := c.Exec(o.Verb() + " PREPARED " + quote.Literal(d.GID()))
 		e := (*pgerr.Error)(nil)
 		if errors.As(err, &e) && e.Code == pgerr.InsufficientPrivilege {
 			// The service user is no superuser, but a member of the owner.
-			if _, err := c.Exec("SET ROLE " + ident(d.Owner)); err != nil {
+			if _, err := c.Exec("SET ROLE " + quote.Ident(d.Owner)); err != nil {
 				return err
 			}
-			_, err = c.Exec(o.Verb() + " PREPARED " + quote(d.GID()))
+			_, err = c.Exec(o.Verb() + " PREPARED " + quote.Literal(d.GID()))
 		}
 		return err
 	})
@@ -257,9 +258,6 @@ func (r *Resolver) on(ctx context.Context, shard, database string, f func(Conn) 
 	return f(c)
 }
 
-// ident quotes a name.
-func ident(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
-
 // Sweep removes the decisions in a database of a shard whose participants have all
 // confirmed. keep says which of them somebody still sees to.
 func (r *Resolver) Sweep(ctx context.Context, shard, database string, keep func(Decision) bool) error {
@@ -307,7 +305,7 @@ const sweepAge = 2 * time.Second
 func SweepSQL(cluster string) string {
 	return fmt.Sprintf("SELECT d.gid, d.participants, "+genuine+" FROM weft.decision d, weft.own o "+
 		"WHERE pg_catalog.starts_with(d.gid, %s) AND d.decided < pg_catalog.clock_timestamp() - '%d ms'::interval LIMIT 1000",
-		quote(Prefix(cluster)), sweepAge.Milliseconds())
+		quote.Literal(Prefix(cluster)), sweepAge.Milliseconds())
 }
 
 // ForgetSQL deletes decisions. Should that be lost in a crash, they are found
@@ -319,7 +317,7 @@ func ForgetSQL(keys []string) string {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.WriteString(quote(k))
+		b.WriteString(quote.Literal(k))
 	}
 	b.WriteString("); COMMIT")
 	return b.String()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weft/datum"
+	"weft/quote"
 )
 
 // zone is a run of buckets for some values of a column.
@@ -198,11 +199,7 @@ func (c Column) literalSQL(k datum.Key) string {
 			text = "-infinity"
 		}
 	}
-	quoted := "'" + strings.ReplaceAll(text, "'", "''") + "'"
-	if strings.Contains(text, `\`) { // standard_conforming_strings may be off
-		quoted = "E" + strings.ReplaceAll(quoted, `\`, `\\`)
-	}
-	return quoted + "::" + typ
+	return quote.Literal(text) + "::" + typ
 }
 
 func isInfinite(k datum.Key, t datum.Type) bool {
