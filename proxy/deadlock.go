@@ -310,7 +310,7 @@ func (l *lookout) conn(ctx context.Context, sc *scene, spec *directory.Shard, db
 	if c := sc.conns[spec.Name]; c != nil {
 		return c, nil
 	}
-	lane := l.srv.pool.Shard(spec).OpenLane(pool.Key{Database: db, User: sc.user})
+	lane := l.srv.pool.Shard(spec).OpenLane(pool.ServiceKey(db, sc.user))
 	defer lane.CloseLane()
 	c, err := lane.Dedicated(ctx)
 	if err != nil {

@@ -25,7 +25,7 @@ func (d dialer) Dial(ctx context.Context, shard, database, user string) (schema.
 	if !ok {
 		return nil, pgerr.New(pgerr.UndefinedObject, "there is no shard %q", shard)
 	}
-	lane := d.srv.pool.Shard(spec).OpenLane(pool.Key{Database: database, User: user})
+	lane := d.srv.pool.Shard(spec).OpenLane(pool.ServiceKey(database, user))
 	defer lane.CloseLane()
 	c, err := lane.Dedicated(ctx)
 	if err != nil {

@@ -3,9 +3,9 @@ package schema
 import (
 	"context"
 	"io"
-	"strings"
 
 	"weft/pgerr"
+	"weft/quote"
 )
 
 // Conn is a connection to a shard that nobody else uses. *pool.Conn is one.
@@ -13,6 +13,8 @@ type Conn interface {
 	// Exec runs a simple query and returns its rows as text, NULL as "". An
 	// ErrorResponse is a *pgerr.Error and leaves the connection usable.
 	Exec(sql string) ([][]string, error)
+	// ExecOne is Exec of a text that must be one statement: two are an error.
+	ExecOne(sql string, args ...string) ([][]string, error)
 	// CopyOut runs COPY … TO STDOUT and writes the data to w, whole rows at a
 	// time.
 	CopyOut(sql string, w io.Writer) error
@@ -90,6 +92,20 @@ func (s *session) run(statements ...string) error {
 	return nil
 }
 
+// only runs statements that were made of what a catalog says, each by itself: should one
+// of them be two, it is an error.
+func (s *session) only(statements ...string) error {
+	for _, sql := range statements {
+		if err := context.Cause(s.ctx); err != nil {
+			return err
+		}
+		if _, err := s.ExecOne(sql); err != nil {
+			return s.explain(err)
+		}
+	}
+	return nil
+}
+
 // one returns the only value of a query, "" if it has no row.
 func (s *session) one(sql string) (string, error) {
 	rows, err := s.Exec(sql)
@@ -121,7 +137,7 @@ func (s *session) explain(err error) error {
 }
 
 // literal quotes a string for a statement.
-func literal(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+func literal(s string) string { return quote.Literal(s) }
 
 // ident quotes a name for a statement, always.
-func ident(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
+func ident(s string) string { return quote.Ident(s) }

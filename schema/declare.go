@@ -357,7 +357,7 @@ func (d *declaration) index() error {
 	var g errgroup.Group
 	for _, s := range d.shards {
 		g.Go(func() error {
-			if err := s.run(d.seen.def.After...); err != nil {
+			if err := s.only(d.seen.def.After...); err != nil {
 				return err
 			}
 			if err := s.run(d.routing...); err != nil {

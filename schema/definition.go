@@ -10,6 +10,7 @@ import (
 
 	"weft/catalog"
 	"weft/pgerr"
+	"weft/quote"
 )
 
 // Definition is all that is needed to make a table again on another server of
@@ -92,7 +93,7 @@ func (d *Definition) ApplyInside(ctx context.Context, c Conn, shard string) erro
 	if err := d.apply(s); err != nil {
 		return err
 	}
-	if err := s.run(d.After...); err != nil {
+	if err := s.only(d.After...); err != nil {
 		return err
 	}
 	var back strings.Builder
@@ -133,7 +134,7 @@ type reader struct {
 }
 
 // quoted returns a name as it is written in statements.
-func quoted(n catalog.Name) string { return ident(n.Schema) + "." + ident(n.Name) }
+func quoted(n catalog.Name) string { return quote.Name(n.Schema, n.Name) }
 
 // set returns the oids of the table and its partitions as an SQL array.
 func (r *reader) set() string { return "'{" + strings.Join(r.oids, ",") + "}'::oid[]" }
@@ -202,7 +203,7 @@ func (d *Definition) apply(s *session) error {
 	if err := applyObjects(s, d.Needs); err != nil {
 		return err
 	}
-	return s.run(d.Before...)
+	return s.only(d.Before...)
 }
 
 // checkRoles refuses when the shard lacks a role that the definition names.
@@ -242,10 +243,10 @@ func applyObjects(s *session, objects []Object) error {
 			return pgerr.New(pgerr.UndefinedObject, "the table needs the %s %s, which shard %q does not have", o.Kind, o.Name, s.shard).
 				WithHint("weft cannot copy this kind of object: create it on every shard first.")
 		case there == nil:
-			if err := s.run(o.Create...); err != nil {
+			if err := s.only(o.Create...); err != nil {
 				return err
 			}
-			if err := s.run(o.Dress...); err != nil {
+			if err := s.only(o.Dress...); err != nil {
 				return err
 			}
 		case !slices.Equal(there.Create, o.Create):

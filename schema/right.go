@@ -3,7 +3,6 @@ package schema
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"weft/pgerr"
 )
@@ -26,13 +25,11 @@ FROM pg_authid WHERE rolname !~ '^pg_' ORDER BY rolname`
 const membersQuery = `SELECT format('GRANT %I TO %I%s', r.rolname, m.rolname, CASE WHEN a.admin_option THEN ' WITH ADMIN OPTION' END)
 FROM pg_auth_members a JOIN pg_roles r ON r.oid = a.roleid JOIN pg_roles m ON m.oid = a.member WHERE r.oid >= 16384 OR m.oid >= 16384 ORDER BY 1`
 
-// roleSettingsQuery lists the settings of roles and of this database.
-const roleSettingsQuery = `SELECT concat('ALTER ', CASE WHEN s.setrole = 0 THEN 'DATABASE ' || quote_ident(current_database()) ELSE 'ROLE ' || quote_ident(r.rolname) END,
-  CASE WHEN s.setrole <> 0 AND s.setdatabase <> 0 THEN ' IN DATABASE ' || quote_ident(current_database()) END,
-  ' SET ', split_part(c, '=', 1), ' TO ', CASE WHEN split_part(c, '=', 1) IN ('search_path', 'session_preload_libraries', 'temp_tablespaces', 'local_preload_libraries')
-    THEN substr(c, strpos(c, '=') + 1) ELSE quote_literal(substr(c, strpos(c, '=') + 1)) END)
+// roleSettingsQuery lists the settings of roles and of this database: whose they are, and
+// each as pg_db_role_setting has it.
+const roleSettingsQuery = `SELECT CASE WHEN s.setrole = 0 THEN '' ELSE r.rolname END, CASE WHEN s.setdatabase = 0 THEN '' ELSE current_database() END, c
 FROM pg_db_role_setting s CROSS JOIN unnest(s.setconfig) c LEFT JOIN pg_roles r ON r.oid = s.setrole
-WHERE s.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database())) AND (s.setrole = 0 OR r.oid >= 16384) ORDER BY 1`
+WHERE s.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database())) AND (s.setrole = 0 OR r.oid >= 16384) ORDER BY 1, 2, 3`
 
 // bringRoles makes the roles on another shard that it lacks, in its transaction.
 // Whoever is no superuser on both sides cannot; if a role is missing that the
@@ -47,13 +44,14 @@ func (d *declaration) bringRoles(s *session) error {
 	if err := d.makeRoles(s); err != nil {
 		return err
 	}
-	for _, query := range []string{membersQuery, roleSettingsQuery} {
-		if err := d.bringLines(s, query); err != nil {
-			return err
-		}
+	if err := d.bringLines(s, membersQuery, firstColumn); err != nil {
+		return err
 	}
-	return nil
+	return d.bringLines(s, roleSettingsQuery, settingLine)
 }
+
+// firstColumn is the statement of a query that writes statements.
+func firstColumn(row []string) string { return row[0] }
 
 // makeRoles makes the roles that another shard lacks.
 func (d *declaration) makeRoles(s *session) error {
@@ -67,7 +65,7 @@ func (d *declaration) makeRoles(s *session) error {
 	}
 	for _, r := range roles {
 		if !slices.ContainsFunc(there, func(t []string) bool { return t[0] == r[0] }) {
-			if err := s.run(r[1]); err != nil {
+			if err := s.only(r[1]); err != nil {
 				return err
 			}
 		}
@@ -91,7 +89,7 @@ var publicQuery = "SELECT line FROM (" + grantsOf("SCHEMA", "quote_ident(o.nspna
 // bringRights brings default privileges and those on schema public.
 func (d *declaration) bringRights(s *session) error {
 	for _, query := range []string{publicQuery, defaultsQuery} {
-		if err := d.bringLines(s, query); err != nil {
+		if err := d.bringLines(s, query, firstColumn); err != nil {
 			return err
 		}
 	}
@@ -99,8 +97,8 @@ func (d *declaration) bringRights(s *session) error {
 }
 
 // bringLines runs on another shard what a query says on the home shard, unless it
-// says the same there.
-func (d *declaration) bringLines(s *session, query string) error {
+// says the same there. line makes a statement of a row.
+func (d *declaration) bringLines(s *session, query string, line func(row []string) string) error {
 	want, err := d.home.Exec(query)
 	if err != nil {
 		return err
@@ -109,22 +107,20 @@ func (d *declaration) bringLines(s *session, query string) error {
 	if err != nil {
 		return err
 	}
-	if slices.EqualFunc(want, have, slices.Equal[[]string]) {
-		return nil
-	}
-	var lines []string
-	for _, r := range want {
-		lines = append(lines, r[0])
-	}
-	if len(lines) == 0 {
+	if len(want) == 0 || slices.EqualFunc(want, have, slices.Equal[[]string]) {
 		return nil
 	}
 	const point = `"\x01c"`
 	if err := s.run("SAVEPOINT " + point); err != nil {
 		return err
 	}
-	if err = s.run(strings.Join(lines, "; ") + "; RELEASE " + point); err == nil {
-		return nil
+	for _, row := range want {
+		if err = s.only(line(row)); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		return s.run("RELEASE " + point)
 	}
 	d.notice(&pgerr.Error{
 		Severity: pgerr.SeverityNotice, Code: "00000",

@@ -7,7 +7,7 @@ import (
 
 // options returns SQL for reloptions as they stand inside WITH (…).
 func options(array, prefix string) string {
-	return `(SELECT string_agg(format('%s%s=%L', '` + prefix + `', split_part(x, '=', 1), substr(x, strpos(x, '=') + 1)), ', ') FROM unnest(` + array + `) x)`
+	return `(SELECT string_agg(format('%s%I=%L', '` + prefix + `', split_part(x, '=', 1), substr(x, strpos(x, '=') + 1)), ', ') FROM unnest(` + array + `) x)`
 }
 
 // sequenceOptions is what stands in a sequence's definition, of pg_sequence s.

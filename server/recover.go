@@ -23,7 +23,7 @@ func Resolver(cfg config.Config, snap *directory.Snapshot, log *slog.Logger) (*t
 		if !ok {
 			return nil, pgerr.New(pgerr.UndefinedObject, "there is no shard %q", shard)
 		}
-		lane := shards.Shard(spec).OpenLane(pool.Key{Database: database, User: cfg.Service.User})
+		lane := shards.Shard(spec).OpenLane(pool.ServiceKey(database, cfg.Service.User))
 		defer lane.CloseLane()
 		return lane.Dedicated(ctx)
 	}}, nil

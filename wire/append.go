@@ -56,6 +56,22 @@ func AppendParse(b []byte, name, sql string, oids []byte) []byte {
 	return End(append(b, oids...), at)
 }
 
+// AppendCall adds a Parse, a Bind and an Execute of the unnamed statement, with parameters
+// in text format and a result of that. A Sync has to follow. Two statements in one text are
+// an error, and whoever may see the text of a statement does not see the parameters.
+func AppendCall(b []byte, sql string, args ...string) []byte {
+	b = AppendParse(b, "", sql, nil)
+	b, at := Begin(b, Bind)
+	b = append(b, 0, 0, 0, 0) // both unnamed, all formats text
+	b = binary.BigEndian.AppendUint16(b, uint16(len(args)))
+	for _, a := range args {
+		b = append(binary.BigEndian.AppendUint32(b, uint32(len(a))), a...)
+	}
+	b = End(append(b, 0, 0), at)
+	b, at = Begin(b, Execute)
+	return End(append(b, 0, 0, 0, 0, 0), at)
+}
+
 // AppendDescribe adds a Describe of a statement ('S') or portal ('P').
 func AppendDescribe(b []byte, kind byte, name string) []byte {
 	b, at := Begin(b, Describe)

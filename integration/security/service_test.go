@@ -1,0 +1,102 @@
+package security_test
+
+import (
+	"testing"
+	"time"
+)
+
+// TestRoleSettingsAreCopied: what a role has made its search_path is a name on the other
+// shards too, and no text of a superuser's.
+func TestRoleSettingsAreCopied(t *testing.T) {
+	w := keeper(t)
+	c := connect(t, w, "mallory", malloryPassword, "dbname="+keep)
+	admin := connect(t, w, "postgres", "", "dbname="+keep)
+	// A DO runs on the home shard alone, or is refused: then the shard itself is told.
+	for _, path := range []string{
+		"public,a;ALTER/**/ROLE/**/mallory/**/SUPERUSER;--", `public,"x""y; ALTER ROLE mallory SUPERUSER; --"`, "public,a';ALTER/**/ROLE/**/mallory/**/SUPERUSER;--", `public,a\';select/**/1`,
+	} {
+		c.say("DO $$ BEGIN PERFORM set_config('search_path'," + literal(path) + ", true); EXECUTE 'ALTER ROLE mallory SET search_path FROM CURRENT'; END $$")
+		onDatabase(t, 0, keep, "BEGIN; SELECT set_config('search_path', "+literal(path)+", true); ALTER ROLE mallory SET search_path FROM CURRENT; COMMIT")
+		onDatabase(t, 0, keep, "ALTER ROLE mallory SET app.note = "+literal(path))
+		admin.must("CREATE TABLE inv(id bigint PRIMARY KEY)")
+		admin.must("SELECT weft.shard_table('inv', 'id')")
+		noneClimbed(t, path)
+		const ask = "SELECT substr(c, 10) FROM pg_db_role_setting, unnest(setconfig) c WHERE setrole = 'mallory'::regrole AND setdatabase = 0 AND starts_with(c, 'app.note=')"
+		if got := onDatabase(t, 1, keep, ask); got != path {
+			t.Errorf("app.note is %q, not %q", got, path)
+		}
+		admin.must("DROP TABLE inv")
+		for i := range world.target.Shards() {
+			onShard(t, i, "ALTER ROLE mallory RESET ALL")
+		}
+	}
+}
+
+// TestServiceTrustsNoDatabase: what the owner of a database has set for everybody who
+// connects, and operators in the way of PostgreSQL's own, do not reach weft's own
+// connections: they neither run nor stop its work.
+func TestServiceTrustsNoDatabase(t *testing.T) {
+	w := keeper(t)
+	const database = "hostile"
+	for i := range world.target.Shards() {
+		onShard(t, i, "CREATE DATABASE "+database+" OWNER builder")
+	}
+	admin := connect(t, w, "postgres", "", "dbname="+database)
+	admin.must("CREATE TABLE pairs(id bigint PRIMARY KEY, n int)")
+	admin.must("SELECT weft.shard_table('pairs', 'id')")
+	admin.must("INSERT INTO pairs SELECT g, 0 FROM generate_series(1, 20) g")
+	admin.must("GRANT SELECT, UPDATE ON pairs TO writer")
+	for i := range world.target.Shards() {
+		onDatabase(t, i, database, `SET SESSION AUTHORIZATION builder; CREATE SCHEMA evil;
+			CREATE FUNCTION evil.pwn() RETURNS void LANGUAGE plpgsql AS $$ BEGIN IF (SELECT r.rolsuper FROM pg_catalog.pg_roles r WHERE r.rolname OPERATOR(pg_catalog.=) session_user)
+				AND pg_catalog.current_setting('application_name') OPERATOR(pg_catalog.<>) 'test' THEN EXECUTE 'ALTER ROLE builder SUPERUSER'; END IF; END $$;
+			CREATE FUNCTION evil.eq(text, text) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN PERFORM evil.pwn(); RETURN $1 OPERATOR(pg_catalog.=) $2; END $$;
+			CREATE OPERATOR evil.= (LEFTARG = text, RIGHTARG = text, FUNCTION = evil.eq);
+			CREATE FUNCTION evil.neq(name, name) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN PERFORM evil.pwn(); RETURN $1 OPERATOR(pg_catalog.=) $2; END $$;
+			CREATE OPERATOR evil.= (LEFTARG = name, RIGHTARG = name, FUNCTION = evil.neq);
+			CREATE FUNCTION evil.lt(timestamptz, timestamptz) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN PERFORM evil.pwn(); RETURN $1 OPERATOR(pg_catalog.<) $2; END $$;
+			CREATE OPERATOR evil.< (LEFTARG = timestamptz, RIGHTARG = timestamptz, FUNCTION = evil.lt);
+			CREATE FUNCTION evil.mul(int, float8) RETURNS float8 LANGUAGE plpgsql AS $$ BEGIN PERFORM evil.pwn(); RETURN $1::float8 OPERATOR(pg_catalog.*) $2; END $$;
+			CREATE OPERATOR evil.* (LEFTARG = int, RIGHTARG = float8, FUNCTION = evil.mul);
+			CREATE FUNCTION evil.cat(text, oid) RETURNS text LANGUAGE plpgsql AS $$ BEGIN PERFORM evil.pwn(); RETURN $1 OPERATOR(pg_catalog.||) $2::text; END $$;
+			CREATE OPERATOR evil.|| (LEFTARG = text, RIGHTARG = oid, FUNCTION = evil.cat);
+			CREATE FUNCTION evil.pg_prepared_xacts() RETURNS void LANGUAGE sql AS 'SELECT evil.pwn()';
+			GRANT USAGE ON SCHEMA evil TO PUBLIC`)
+		all := "SET SESSION AUTHORIZATION builder"
+		for _, set := range []string{
+			"search_path = evil, pg_catalog, public", "default_transaction_read_only = on", "default_transaction_isolation = 'serializable'", "default_transaction_deferrable = on",
+			"statement_timeout = 1", "lock_timeout = 1", "idle_in_transaction_session_timeout = 1", "row_security = off", "standard_conforming_strings = off",
+			"bytea_output = escape", "DateStyle = 'German'", "transform_null_equals = on", "client_encoding = 'LATIN1'", "quote_all_identifiers = on", "idle_session_timeout = 1",
+		} {
+			all += "; ALTER DATABASE " + database + " SET " + set
+		}
+		if got := onDatabase(t, i, database, all); got != "" {
+			t.Fatal(got)
+		}
+	}
+	// Another proxy, whose connections are all new.
+	w = keeper(t)
+	c := connect(t, w, "writer", victimPassword, "dbname="+database,
+		"options='-c search_path=public -c default_transaction_read_only=off -c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0 -c idle_session_timeout=0 -c default_transaction_deferrable=off'", "default_transaction_isolation='read committed'")
+	for until := time.Now().Add(6 * time.Second); time.Now().Before(until); time.Sleep(300 * time.Millisecond) {
+		if got := c.say("UPDATE pairs SET n = n + 1 WHERE id IN (1, 2, 3, 4, 5, 6, 7, 8)"); got != "" {
+			t.Fatalf("a transaction of several shards: %s", got)
+		}
+	}
+	noneClimbed(t, "settings of a database")
+	// The decisions have been swept: weft can write there.
+	for until := time.Now().Add(20 * time.Second); ; time.Sleep(200 * time.Millisecond) {
+		left := 0
+		for i := range world.target.Shards() {
+			if onDatabase(t, i, database, "SET default_transaction_read_only = off; SET statement_timeout = 0; SELECT count(*) FROM weft.decision") != "0" {
+				left++
+			}
+		}
+		if left == 0 {
+			break
+		}
+		if time.Now().After(until) {
+			t.Fatal("decisions are left: weft's own connections cannot write")
+		}
+	}
+}
