@@ -144,17 +144,18 @@ func (c *Conn) Terminate() {
 // of its results as text, NULL as "". An ErrorResponse comes back as an error,
 // after which the backend is still usable; any other error means it is not.
 func (c *Conn) Exec(sql string) ([][]string, error) {
-	return c.answer(wire.AppendQuery(nil, sql))
+	return c.Answer(wire.AppendQuery(nil, sql))
 }
 
 // ExecOne is Exec of a text that must be one statement, with parameters: two are an
 // error.
 func (c *Conn) ExecOne(sql string, args ...string) ([][]string, error) {
-	return c.answer(wire.AppendEmpty(wire.AppendCall(nil, sql, args...), wire.Sync))
+	return c.Answer(wire.AppendEmpty(wire.AppendCall(nil, sql, args...), wire.Sync))
 }
 
-// answer writes messages of weft's own and returns the rows that come back.
-func (c *Conn) answer(messages []byte) ([][]string, error) {
+// Answer writes messages of weft's own, which one ReadyForQuery answers, and returns the
+// rows that come back.
+func (c *Conn) Answer(messages []byte) ([][]string, error) {
 	if _, err := c.Write(messages); err != nil {
 		return nil, c.Lost(err)
 	}

@@ -379,35 +379,7 @@ func (s *Session) askHome(sql string) ([][]string, error) { return s.ask(s.lane,
 // ask asks a shard something: on the backend the session has there, else on one
 // that is borrowed for it.
 func (s *Session) ask(l *pool.Lane, sql string) ([][]string, error) {
-	if c := s.conn; c != nil && c.Lane() == l && (!s.unsynced || s.block.open) && c.Status != wire.TxFailed {
-		if !s.ops.empty() {
-			if err := s.flush(); err != nil {
-				return nil, err
-			}
-			if s.conn == nil || s.skipping {
-				return nil, errTold
-			}
-		}
-		return askHere(c, sql)
-	}
-	for _, c := range s.parked {
-		if c.Lane() == l && c.Status != wire.TxFailed {
-			return askHere(c, sql)
-		}
-	}
-	c, err := s.borrow(l)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := c.Exec(sql)
-	c.UsedBy(s.id)
-	if err != nil {
-		c.Discard()
-		return nil, err
-	}
-	c.UnnamedBy = 0
-	c.Release()
-	return rows, nil
+	return s.askBy(l, func(c *pool.Conn) ([][]string, error) { return askHere(c, sql) })
 }
 
 // askHere asks a backend of the session's, inside its transaction if it has one.
@@ -417,4 +389,38 @@ func askHere(c *pool.Conn, sql string) ([][]string, error) {
 		sql = catalog.Inside(sql)
 	}
 	return c.Exec(sql)
+}
+
+// askBy is ask by a function that runs something on the backend, inside its transaction
+// if it has one.
+func (s *Session) askBy(l *pool.Lane, ask func(*pool.Conn) ([][]string, error)) ([][]string, error) {
+	if c := s.conn; c != nil && c.Lane() == l && (!s.unsynced || s.block.open) && c.Status != wire.TxFailed {
+		if !s.ops.empty() {
+			if err := s.flush(); err != nil {
+				return nil, err
+			}
+			if s.conn == nil || s.skipping {
+				return nil, errTold
+			}
+		}
+		return ask(c)
+	}
+	for _, c := range s.parked {
+		if c.Lane() == l && c.Status != wire.TxFailed {
+			return ask(c)
+		}
+	}
+	c, err := s.borrow(l)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := ask(c)
+	c.UsedBy(s.id)
+	if err != nil {
+		c.Discard()
+		return nil, err
+	}
+	c.UnnamedBy = 0
+	c.Release()
+	return rows, nil
 }

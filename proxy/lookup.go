@@ -9,7 +9,6 @@ import (
 	"weft/executor"
 	"weft/pgerr"
 	"weft/plan"
-	"weft/pool"
 	"weft/vindex"
 )
 
@@ -57,8 +56,7 @@ func (s *Session) find(r *router, p *plan.Plan, in *plan.Instance) (*executor.Fo
 	f := &executor.Found{}
 	for _, w := range wanted {
 		slices.Sort(w.Values)
-		rows, err := s.ask(s.laneOf(s.snap, w.Shard).lane,
-			"SELECT * FROM weft."+pool.QuoteIdent(in.Lookup.Name+":find")+"('"+strings.Join(slices.Compact(w.Values), ",")+"')")
+		rows, err := s.askProved(s.laneOf(s.snap, w.Shard).lane, callOf(in.Lookup.Name, "find", strings.Join(slices.Compact(w.Values), ",")))
 		var e *pgerr.Error
 		if errors.As(err, &e) && (e.Code == pgerr.UndefinedFunction || e.Code == pgerr.UndefinedTable || e.Code == "3F000") {
 			return &executor.Found{Unsure: true}, nil // it has just been dropped

@@ -117,17 +117,13 @@ func (s *Session) followSteps(steps []*schema.LookupStep, keep bool) error {
 		all[i] = i
 	}
 	for _, step := range steps {
-		texts := make([]string, len(all))
-		for i := range all {
-			own, err := s.srv.own(s.ctx, s.snap.Shards[i].Name, s.db.Name)
-			if err == nil {
-				texts[i], err = step.SQL(own.Key)
-			}
-			if err != nil {
-				return err
-			}
+		text, err := step.Text()
+		if err != nil {
+			return err
 		}
-		legs, err := s.lookupLegs(all, func(shard int) string { return texts[shard] })
+		legs, err := s.lookupLegs(all, func(int) lookupCall {
+			return lookupCall{sql: schema.FollowSQL, args: []string{text}, proves: []string{"follow", text}}
+		})
 		if err != nil {
 			return err
 		}

@@ -68,15 +68,15 @@ func (s *Session) keepAll(shards []int, claims []lookupClaim, exchange bool) err
 				return err
 			}
 		}
-		texts, err := s.applyTexts(notes.entries, claimed)
+		calls, err := s.applyCalls(notes.entries, claimed)
 		if err == nil {
-			err = s.applyLookups(texts)
+			err = s.applyLookups(calls)
 		}
 		if err != nil {
 			return lookupError(env.Schema, err)
 		}
 	}
-	return s.applyLookups(releaseTexts(claims))
+	return s.applyLookups(releaseCalls(claims))
 }
 
 // keepWriters is keepLookups for all participants that have written.
@@ -111,8 +111,7 @@ type lookupNotes struct {
 
 // drainLookups fetches notes of shards, and returns the shards that may have more.
 func (s *Session) drainLookups(shards []int, notes *lookupNotes) (more []int, err error) {
-	drain := fmt.Sprintf("SELECT * FROM weft.drain(%d)", maxDrain)
-	legs, err := s.lookupLegs(shards, func(int) string { return drain })
+	legs, err := s.lookupLegs(shards, func(int) lookupCall { return lookupCall{sql: drainSQL, proves: []string{"drain"}} })
 	if err != nil {
 		return nil, err
 	}
@@ -131,8 +130,8 @@ func (s *Session) drainLookups(shards []int, notes *lookupNotes) (more []int, er
 	return more, err
 }
 
-// lookupLegs makes legs to shards that take part in the block, with a text each.
-func (s *Session) lookupLegs(shards []int, text func(shard int) string) (legs []*leg, err error) {
+// lookupLegs makes legs to shards that take part in the block, with a call each.
+func (s *Session) lookupLegs(shards []int, call func(shard int) lookupCall) (legs []*leg, err error) {
 	defer func() {
 		if err != nil {
 			_ = s.endLegs(legs, true)
@@ -147,7 +146,9 @@ func (s *Session) lookupLegs(shards []int, text func(shard int) string) (legs []
 		if err != nil {
 			return legs, err
 		}
-		l.out = wire.AppendQuery(l.out, text(shard))
+		if l.out, err = s.appendCall(l.out, l.conn, call(shard)); err != nil {
+			return legs, err
+		}
 	}
 	return legs, nil
 }
@@ -240,10 +241,10 @@ func rowFields(body []byte, want int) ([][]byte, bool) {
 	return fields, true
 }
 
-// applyTexts are by shard: the statements that write entries. Those of lookups in which
+// applyCalls are by shard: the calls that write entries. Those of lookups in which
 // something is claimed take the place of that.
-func (s *Session) applyTexts(notes map[string]map[string]int, claimed map[string]bool) (map[int][]string, error) {
-	out := map[int][]string{}
+func (s *Session) applyCalls(notes map[string]map[string]int, claimed map[string]bool) (map[int][]lookupCall, error) {
+	out := map[int][]lookupCall{}
 	for _, name := range slices.Sorted(maps.Keys(notes)) {
 		type part struct{ gone, added []string }
 		parts := map[int]*part{}
@@ -272,13 +273,13 @@ func (s *Session) applyTexts(notes map[string]map[string]int, claimed map[string
 			slices.Sort(p.gone)
 			slices.Sort(p.added)
 			for _, list := range chunked(p.gone) {
-				out[at] = append(out[at], callText(name, "apply", list, ""))
+				out[at] = append(out[at], callOf(name, "apply", list, ""))
 			}
 			for _, list := range chunked(p.added) {
 				if claimed[name] {
-					out[at] = append(out[at], callText(name, "settle", list, ""))
+					out[at] = append(out[at], callOf(name, "settle", list, ""))
 				} else {
-					out[at] = append(out[at], callText(name, "apply", "", list))
+					out[at] = append(out[at], callOf(name, "apply", "", list))
 				}
 			}
 		}
@@ -286,13 +287,9 @@ func (s *Session) applyTexts(notes map[string]map[string]int, claimed map[string
 	return out, nil
 }
 
-func callText(name, function, first, second string) string {
-	return "SELECT weft." + pool.QuoteIdent(name+":"+function) + "('" + first + "', '" + second + "')"
-}
-
-// releaseTexts are by shard: the statements that take back what has been claimed for
+// releaseCalls are by shard: the calls that take back what has been claimed for
 // rows that were not stored.
-func releaseTexts(claims []lookupClaim) map[int][]string {
+func releaseCalls(claims []lookupClaim) map[int][]lookupCall {
 	lists := map[int]map[string][]string{}
 	for _, c := range claims {
 		if lists[c.shard] == nil {
@@ -300,11 +297,11 @@ func releaseTexts(claims []lookupClaim) map[int][]string {
 		}
 		lists[c.shard][c.lookup] = append(lists[c.shard][c.lookup], c.entry)
 	}
-	out := map[int][]string{}
+	out := map[int][]lookupCall{}
 	for shard, names := range lists {
 		for _, name := range slices.Sorted(maps.Keys(names)) {
 			for _, list := range chunked(names[name]) {
-				out[shard] = append(out[shard], callText(name, "settle", "", list))
+				out[shard] = append(out[shard], callOf(name, "settle", "", list))
 			}
 		}
 	}
@@ -328,10 +325,10 @@ func chunked(entries []string) []string {
 
 // applyLookups writes entries, round by round, on all shards at once. All deletions
 // come before insertions on each shard; a value has one shard.
-func (s *Session) applyLookups(texts map[int][]string) error {
-	for len(texts) > 0 {
-		shards := slices.Sorted(maps.Keys(texts))
-		legs, err := s.lookupLegs(shards, func(shard int) string { return texts[shard][0] })
+func (s *Session) applyLookups(calls map[int][]lookupCall) error {
+	for len(calls) > 0 {
+		shards := slices.Sorted(maps.Keys(calls))
+		legs, err := s.lookupLegs(shards, func(shard int) lookupCall { return calls[shard][0] })
 		if err != nil {
 			return err
 		}
@@ -346,8 +343,8 @@ func (s *Session) applyLookups(texts map[int][]string) error {
 			return err
 		}
 		for _, shard := range shards {
-			if texts[shard] = texts[shard][1:]; len(texts[shard]) == 0 {
-				delete(texts, shard)
+			if calls[shard] = calls[shard][1:]; len(calls[shard]) == 0 {
+				delete(calls, shard)
 			}
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"weft/executor"
 	"weft/pgerr"
 	"weft/plan"
-	"weft/pool"
 	"weft/vindex"
 	"weft/wire"
 )
@@ -173,9 +172,7 @@ func (s *Session) claimAt(x *gathering, c *claiming, places []int, taken []bool)
 }
 
 func (s *Session) claimSome(x *gathering, c *claiming, n int, places []int, taken []bool) error {
-	legs, err := s.lookupLegs([]int{c.shard}, func(int) string {
-		return "SELECT coalesce(weft." + pool.QuoteIdent(c.lookup+":claim") + "(e)::text, '') FROM unnest(string_to_array('" + strings.Join(c.entries[:n], ",") + "', ',')) e"
-	})
+	legs, err := s.lookupLegs([]int{c.shard}, func(int) lookupCall { return callOf(c.lookup, "claim", strings.Join(c.entries[:n], ",")) })
 	if err != nil {
 		return err
 	}

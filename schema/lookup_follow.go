@@ -1,8 +1,6 @@
 package schema
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -35,17 +33,14 @@ type LookupStep struct {
 	spec *lookupSpec
 }
 
-// SQL is the statement that does it on a shard whose key that is.
-func (l *LookupStep) SQL(key string) (string, error) {
+// FollowSQL does a step. Its parameters are the step's text, and the proof of the call
+// "follow" with it.
+const FollowSQL = "SELECT weft.lookup_follow($1, $2)"
+
+// Text is the step as FollowSQL takes it.
+func (l *LookupStep) Text() (string, error) {
 	text, err := json.Marshal(l)
-	if err != nil {
-		return "", err
-	}
-	sum := func(s string) string {
-		h := sha256.Sum256([]byte(key + s))
-		return hex.EncodeToString(h[:])
-	}
-	return "SELECT weft.lookup_follow(" + literal(string(text)) + ", " + literal(sum(sum(string(text)))) + ")", nil
+	return string(text), err
 }
 
 // Duplicated words that a value is there twice, as PostgreSQL does where it makes an

@@ -60,12 +60,16 @@ END $d$`,
 
 	// What has gone comes first: when a full answer has nothing gone in it, there
 	// is nothing gone in those that follow.
-	`CREATE OR REPLACE FUNCTION weft.drain(most int) RETURNS TABLE (lookup name, gone bool, entries text) LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $f$
-DELETE FROM weft.change c WHERE c.ctid = ANY (ARRAY(SELECT o.ctid FROM weft.change o WHERE o.tx = pg_current_xact_id() ORDER BY o.gone DESC LIMIT most))
-RETURNING c.lookup, c.gone, c.entries $f$`,
+	`DROP FUNCTION IF EXISTS weft.drain(int)`,
+	`CREATE OR REPLACE FUNCTION weft.drain(most int, proof text) RETURNS TABLE (lookup name, gone bool, entries text) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $f$
+BEGIN
+ PERFORM weft.prove('drain', proof);
+ RETURN QUERY DELETE FROM weft.change c WHERE c.ctid = ANY (ARRAY(SELECT o.ctid FROM weft.change o WHERE o.tx = pg_current_xact_id() ORDER BY o.gone DESC LIMIT most))
+  RETURNING c.lookup, c.gone, c.entries;
+END $f$`,
 
-	lookupAdd, lookupFunctions, lookupMake, lookupDrop, lookupFollow, lookupAltered, lookupDropped,
-	`REVOKE EXECUTE ON FUNCTION weft.lookup_add(name, regclass, text[], text[], text[], bool, oid, text, text, text, text), weft.lookup_functions(name), weft.lookup_make(name), weft.lookup_drop(name) FROM PUBLIC`,
+	provedBy, lookupAdd, lookupFunctions, lookupMake, lookupDrop, lookupFollow, lookupAltered, lookupDropped,
+	`REVOKE EXECUTE ON FUNCTION weft.lookup_add(name, regclass, text[], text[], text[], bool, oid, text, text, text, text), weft.prove(text, text), weft.lookup_functions(name), weft.lookup_make(name), weft.lookup_drop(name) FROM PUBLIC`,
 	`DROP EVENT TRIGGER IF EXISTS weft_lookup_altered`,
 	`CREATE EVENT TRIGGER weft_lookup_altered ON ddl_command_end WHEN TAG IN ('ALTER TABLE', 'CREATE INDEX') EXECUTE FUNCTION weft.lookup_altered()`,
 	`DO $d$ BEGIN
@@ -103,7 +107,7 @@ END $f$`
 
 // lookupFunctions makes the functions of a lookup, or makes them anew after columns
 // have got other names, or after weft has got other functions. It locks no table.
-const lookupFunctions = `CREATE OR REPLACE FUNCTION weft.lookup_functions(which name) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $f$
+const lookupFunctions = `CREATE OR REPLACE FUNCTION weft.lookup_functions(which name) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET client_min_messages = warning AS $f$
 DECLARE
  l weft.lookup; source text; entry text; entry_head text; entry_tail text; new_entries text; old_entries text; note_head text; note_from text; note_tail text;
  parse text; find text; vs text; same text; known text; head text;
@@ -129,8 +133,13 @@ BEGIN
  parse := format('SELECT split_part(e, '':'', 2)::int8 AS id, %s FROM unnest(string_to_array(%%s, '','')) e', parse);
  head := ' LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET datestyle = ''ISO'' SET timezone = ''UTC'' AS ';
 
+ -- As they were before they wanted a proof.
+ EXECUTE format('DROP FUNCTION IF EXISTS weft.%I(text, text), weft.%I(text, text), weft.%I(text), weft.%I(text)', which || ':apply', which || ':settle', which || ':find', which || ':claim');
+
+ -- Whoever may execute a function may make it a trigger of a table of his own.
  EXECUTE format('CREATE OR REPLACE FUNCTION weft.%I() RETURNS trigger', which || ':note') || head || quote_literal(
  'BEGIN
+  IF TG_RELID <> ' || l.owner || ' THEN RAISE insufficient_privilege USING MESSAGE = ''this function is a trigger of another table''; END IF;
   SET CONSTRAINTS weft.weft_undrained DEFERRED;
   IF TG_OP = ''TRUNCATE'' THEN TRUNCATE weft.' || quote_ident(which) || ';
   ELSIF TG_OP = ''INSERT'' THEN ' || note_head || 'false' || note_from || new_entries || note_tail || ';
@@ -144,6 +153,9 @@ BEGIN
  EXECUTE format('CREATE OR REPLACE FUNCTION weft.%I() RETURNS trigger', which || ':row') || head || quote_literal(
  'DECLARE was text; becomes text;
  BEGIN
+  IF TG_RELID <> ' || l.owner || ' AND NOT EXISTS (SELECT FROM pg_partition_ancestors(TG_RELID) WHERE relid = ' || l.owner || ') THEN
+   RAISE insufficient_privilege USING MESSAGE = ''this function is a trigger of another table'';
+  END IF;
   SET CONSTRAINTS weft.weft_undrained DEFERRED;
   IF TG_OP <> ''INSERT'' THEN SELECT e INTO was FROM (' || entry_head || '(SELECT OLD.*)' || entry_tail || ') o; END IF;
   IF TG_OP <> ''DELETE'' THEN SELECT e INTO becomes FROM (' || entry_head || '(SELECT NEW.*)' || entry_tail || ') n; END IF;
@@ -158,17 +170,19 @@ BEGIN
   SET CONSTRAINTS weft.weft_undrained DEFERRED;
   EXECUTE ' || quote_literal(note_head) || ' || gone::text || ' || quote_literal(note_from || entry_head) || ' || source::text || ' || quote_literal(entry_tail || note_tail) || ';
  END');
- EXECUTE format('REVOKE EXECUTE ON FUNCTION weft.%I(regclass, bool) FROM PUBLIC', which || ':fill');
+ EXECUTE format('REVOKE EXECUTE ON FUNCTION weft.%I(regclass, bool), weft.%I() FROM PUBLIC', which || ':fill', which || ':note');
 
- EXECUTE format('CREATE OR REPLACE FUNCTION weft.%I(gone text, added text) RETURNS void', which || ':apply') || head || quote_literal(
+ EXECUTE format('CREATE OR REPLACE FUNCTION weft.%I(gone text, added text, proof text) RETURNS void', which || ':apply') || head || quote_literal(
  CASE WHEN l.single THEN
  'BEGIN
+  PERFORM weft.prove(' || quote_literal(which || E':apply\n') || ' || gone || E''\n'' || added, proof);
   IF gone <> '''' THEN DELETE FROM weft.' || quote_ident(which) || ' t USING (' || format(parse, 'gone') || ') e WHERE t.id = e.id AND ' || same || '; END IF;
   IF added <> '''' THEN INSERT INTO weft.' || quote_ident(which) || ' (id, ' || vs || ') ' || format(parse, 'added') || ' ORDER BY ' || vs || '; END IF;
  END'
  ELSE
  'DECLARE c record;
  BEGIN
+  PERFORM weft.prove(' || quote_literal(which || E':apply\n') || ' || gone || E''\n'' || added, proof);
   IF gone <> '''' THEN
    FOR c IN ' || format(parse, 'gone') || ' LOOP
     DELETE FROM weft.' || quote_ident(which) || ' WHERE ctid = (SELECT t.ctid FROM weft.' || quote_ident(which) || ' t WHERE t.id = c.id AND ' || replace(same, '= e.', '= c.') || ' LIMIT 1 FOR UPDATE SKIP LOCKED);
@@ -181,19 +195,22 @@ BEGIN
  -- whoever is about to. Entries of rows that are stored then take the place of what is
  -- claimed, and what is left of claims goes.
  IF l.single THEN
-  EXECUTE format('CREATE OR REPLACE FUNCTION weft.%I(entry text) RETURNS int8', which || ':claim') || head || quote_literal(
+  EXECUTE format('CREATE OR REPLACE FUNCTION weft.%I(entries text, proof text) RETURNS SETOF text', which || ':claim') || head || quote_literal(
  'DECLARE c record; other int8;
  BEGIN
-  SELECT * INTO c FROM (' || replace(format(parse, 'entry'), 'getdatabaseencoding()', quote_literal('UTF8')) || ') p;
+  PERFORM weft.prove(' || quote_literal(which || E':claim\n') || ' || entries, proof);
+  FOR c IN ' || replace(format(parse, 'entries'), 'getdatabaseencoding()', quote_literal('UTF8')) || ' LOOP
   LOOP
    INSERT INTO weft.' || quote_ident(which) || ' (id, claimed, ' || vs || ') SELECT c.id, true, ' || (SELECT string_agg('c.v' || i, ', ' ORDER BY i) FROM generate_subscripts(l.types, 1) i) || ' ON CONFLICT DO NOTHING;
-   IF FOUND THEN RETURN NULL; END IF;
+   IF FOUND THEN RETURN NEXT ''''; EXIT; END IF;
    SELECT t.id INTO other FROM weft.' || quote_ident(which) || ' t WHERE ' || replace(same, '= e.', '= c.') || ';
-   IF FOUND THEN RETURN other; END IF;
+   IF FOUND THEN RETURN NEXT other::text; EXIT; END IF;
+  END LOOP;
   END LOOP;
  END');
-  EXECUTE format('CREATE OR REPLACE FUNCTION weft.%I(added text, claims text) RETURNS void', which || ':settle') || head || quote_literal(
+  EXECUTE format('CREATE OR REPLACE FUNCTION weft.%I(added text, claims text, proof text) RETURNS void', which || ':settle') || head || quote_literal(
  'BEGIN
+  PERFORM weft.prove(' || quote_literal(which || E':settle\n') || ' || added || E''\n'' || claims, proof);
   IF added <> '''' THEN
    WITH e AS MATERIALIZED (' || format(parse, 'added') || '),
     u AS (UPDATE weft.' || quote_ident(which) || ' t SET claimed = NULL FROM e WHERE t.claimed AND t.id = e.id AND ' || same || ' RETURNING ' || regexp_replace(vs, 'v', 'e.v', 'g') || ')
@@ -205,9 +222,10 @@ BEGIN
 
  -- Id NULL: somebody has promised to change the table and may have been told
  -- that it is done, but it is not yet.
- EXECUTE format('CREATE OR REPLACE FUNCTION weft.%I(want text) RETURNS SETOF int8', which || ':find') || head || quote_literal(
+ EXECUTE format('CREATE OR REPLACE FUNCTION weft.%I(want text, proof text) RETURNS SETOF int8', which || ':find') || head || quote_literal(
  'DECLARE n int;
  BEGIN
+  PERFORM weft.prove(' || quote_literal(which || E':find\n') || ' || want, proof);
   RETURN QUERY SELECT DISTINCT t.id FROM (' || format('SELECT %s FROM unnest(string_to_array(want, '','')) e', find) || ') e JOIN weft.' || quote_ident(which) || ' t ON ' || same || ';
   GET DIAGNOSTICS n = ROW_COUNT;
   IF ' || CASE WHEN l.single THEN '(n = 0 OR n < cardinality(string_to_array(want, '','')))' ELSE 'true' END || ' AND EXISTS (SELECT FROM pg_prepared_xact()) AND EXISTS (SELECT FROM pg_locks k
@@ -250,7 +268,7 @@ END $f$`
 const lookupDrop = `CREATE OR REPLACE FUNCTION weft.lookup_drop(which name) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET client_min_messages = warning AS $f$
 BEGIN
  DELETE FROM weft.lookup WHERE name = which;
- EXECUTE format('DROP FUNCTION IF EXISTS weft.%I(), weft.%I(), weft.%I(regclass, bool), weft.%I(text, text), weft.%I(text, text), weft.%I(text), weft.%I(text) CASCADE',
+ EXECUTE format('DROP FUNCTION IF EXISTS weft.%I(), weft.%I(), weft.%I(regclass, bool), weft.%I(text, text, text), weft.%I(text, text, text), weft.%I(text, text), weft.%I(text, text) CASCADE',
   which || ':note', which || ':row', which || ':fill', which || ':apply', which || ':settle', which || ':find', which || ':claim');
  EXECUTE format('DROP TABLE IF EXISTS weft.%I', which);
 END $f$`
@@ -260,12 +278,9 @@ END $f$`
 // or gone with it become notes, as if somebody had written them.
 const lookupFollow = `CREATE OR REPLACE FUNCTION weft.lookup_follow(step text, proof text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $f$
 DECLARE
- secret text; s json; which name;
+ s json; which name;
 BEGIN
- SELECT o.key INTO secret FROM weft.own o;
- IF NOT coalesce(proof = encode(sha256(convert_to(secret || encode(sha256(convert_to(secret || step, 'UTF8')), 'hex'), 'UTF8')), 'hex'), false) THEN
-  RAISE insufficient_privilege USING MESSAGE = 'weft.lookup_follow is for weft alone';
- END IF;
+ PERFORM weft.prove(E'follow\n' || step, proof);
  s := step::json;
  which := s->>'name';
  IF s->>'do' = 'make' THEN

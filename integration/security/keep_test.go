@@ -262,3 +262,56 @@ func literal(s string) string {
 	}
 	return q
 }
+
+// TestLookupsAreWeftsAlone: nobody but weft reads or writes a lookup, be it by its
+// functions, as triggers of other tables, or by fetching notes that weft is to fetch.
+func TestLookupsAreWeftsAlone(t *testing.T) {
+	w := keeper(t)
+	mallory := connect(t, w, "mallory", malloryPassword, "dbname="+keep)
+	writer := connect(t, w, "writer", victimPassword, "dbname="+keep)
+	for _, c := range []*client{mallory, writer} {
+		for _, call := range []string{
+			`weft."users_email:find"(encode('u5@x.org', 'hex'), '')`, `weft."users_email:find"(encode('u5@x.org', 'hex'), NULL)`, `weft."users_email:apply"('0:1:7a7a', '0:1:7a7a', '')`,
+			`weft."users_email:apply"('', '0:1:7a7a', repeat('0', 64))`, `weft."users_email:settle"('0:1:7a7a', '0:1:7a7a', '')`, `weft."users_email:claim"('0:1:7a7a', '')`,
+			`weft."users_email:fill"('users', true)`, `weft.drain(10, '')`, `weft.drain(10, NULL)`, `weft.lookup_follow('{"do":"anew","name":"users_email","table":"public.users"}', '')`,
+			`weft.prove('drain', '')`, `weft.lookup_make('users_email')`, `weft.lookup_functions('users_email')`, `weft.lookup_drop('users_email')`,
+		} {
+			if got := c.say("DO $$ BEGIN PERFORM " + call + "; END $$"); got != "42501" && got != "0A000" {
+				t.Errorf("%s: %s", call, got)
+			}
+		}
+		for i := range world.target.Shards() {
+			if got := onDatabase(t, i, keep, `SELECT string_agg(p.oid::regprocedure::text, ' ') FROM pg_proc p WHERE pronamespace = 'weft'::regnamespace AND prosecdef
+				AND has_function_privilege('mallory', p.oid, 'EXECUTE') AND prorettype <> ALL ('{trigger,event_trigger}'::regtype[]) AND NOT 'proof' = ANY (coalesce(proargnames, '{}')) AND proname <> 'server'`); got != "" {
+				t.Errorf("shard %d: without a proof: %s", i, got)
+			}
+		}
+	}
+	if got := writer.say("INSERT INTO users VALUES (5005, 'u5@x.org', 'dup')"); got != "23505" {
+		t.Errorf("a value that is there: %s", got)
+	}
+	if got := writer.say("SELECT id FROM users WHERE email = 'u5@x.org'"); got != "5" {
+		t.Errorf("a value that is there, by the lookup: %s", got)
+	}
+	// A table of her own with the lookup's triggers.
+	for i := range world.target.Shards() {
+		onDatabase(t, i, keep, "GRANT CREATE ON SCHEMA public TO mallory")
+	}
+	mallory.must("CREATE TEMP TABLE forged(id bigint, email text, secret text)")
+	mallory.say(`DO $$ BEGIN EXECUTE 'CREATE TRIGGER a AFTER INSERT ON forged REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION weft."users_email:note"()'; END $$`)
+	mallory.say(`DO $$ BEGIN EXECUTE 'CREATE TRIGGER b AFTER INSERT ON forged FOR EACH ROW EXECUTE FUNCTION weft."users_email:row"()'; END $$`)
+	if got := mallory.say("INSERT INTO forged VALUES (1, 'u4444@x.org', 'x')"); got != "" && got != "42501" && got != "0A000" {
+		t.Errorf("a forged trigger: %s", got)
+	}
+	if got := writer.say("INSERT INTO users VALUES (4444, 'u4444@x.org', 'x')"); got != "" {
+		t.Errorf("a value that nobody has: %s", got)
+	}
+	// Notes that somebody else has fetched.
+	if got := writer.say("BEGIN; INSERT INTO users VALUES (4445, 'u4445@x.org', 'x'); DO $$ BEGIN PERFORM weft.drain(10, ''); END $$; COMMIT"); got != "42501" {
+		t.Errorf("fetching one's own notes: %s", got)
+	}
+	writer.say("ROLLBACK")
+	if got := writer.say("SELECT count(*) FROM users WHERE email = 'u4445@x.org'"); got != "0" {
+		t.Errorf("and its row: %s", got)
+	}
+}
