@@ -276,7 +276,7 @@ func (s *Server) publishLater(n news) {
 		cancel()
 		if err == nil {
 			if name, ok := twopc.ParseName(n.pending); ok {
-				s.hands.drop(name.Counter)
+				s.hands.drop(name.Nonce)
 			}
 			return
 		}

@@ -67,7 +67,7 @@ func (s *Session) agree() error {
 	if err != nil {
 		return err
 	}
-	s.srv.hands.take(a.name.Counter)
+	s.srv.hands.take(a.name.Nonce)
 	s.runsAs(tally.TwoPhase)
 	s.visits(len(a.conns) + 1)
 	a.began = tally.Now()
@@ -88,7 +88,7 @@ func (s *Session) agree() error {
 
 // muster makes a list of those who have written.
 func (s *Session) muster() (*agreement, error) {
-	a := &agreement{name: twopc.Name{Cluster: s.snap.Cluster, Incarnation: s.srv.cfg.Proxy, Counter: s.srv.commits.Add(1), Decider: s.conn.Shard()}}
+	a := &agreement{name: twopc.Name{Cluster: s.snap.Cluster, Incarnation: s.srv.cfg.Proxy, Nonce: twopc.NewNonce(), Decider: s.conn.Shard()}}
 	a.decision = twopc.Decision{Key: a.name.Key(), Announced: s.block.everywhere}
 	for _, c := range s.parked {
 		if c.Status == wire.TxIdle || !s.block.wroteOn(c) {

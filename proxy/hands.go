@@ -6,25 +6,25 @@ import "sync"
 // prepared and in nobody's hands is the resolver's.
 type hands struct {
 	mu sync.Mutex
-	m  map[uint64]struct{}
+	m  map[string]struct{}
 }
 
-func (h *hands) take(n uint64) {
+func (h *hands) take(n string) {
 	h.mu.Lock()
 	if h.m == nil {
-		h.m = map[uint64]struct{}{}
+		h.m = map[string]struct{}{}
 	}
 	h.m[n] = struct{}{}
 	h.mu.Unlock()
 }
 
-func (h *hands) drop(n uint64) {
+func (h *hands) drop(n string) {
 	h.mu.Lock()
 	delete(h.m, n)
 	h.mu.Unlock()
 }
 
-func (h *hands) has(n uint64) bool {
+func (h *hands) has(n string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, ok := h.m[n]

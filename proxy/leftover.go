@@ -43,7 +43,7 @@ func (s *Session) letGoOf() {
 	}
 	s.agreement = nil
 	s.srv.metrics.commits[a.Outcome()].Add(s.id, tally.Now()-a.began)
-	s.srv.hands.drop(a.name.Counter)
+	s.srv.hands.drop(a.name.Nonce)
 	if a.Outcome() == twopc.Committed && a.Settled() && !a.told {
 		s.srv.forgets.add(ownKey{a.name.Decider, s.db.Name}, a.decision.Key)
 	}
@@ -230,7 +230,7 @@ func (s *Server) resolveOn(ctx context.Context, snap *directory.Snapshot, shard 
 			return twopc.LetBe // too young, or of another shard on this server
 		}
 		if d.Incarnation == s.cfg.Proxy {
-			return d.Judge(true, s.hands.has(d.Counter), true)
+			return d.Judge(true, s.hands.has(d.Nonce), true)
 		}
 		if live == nil {
 			live = s.live(ctx)
@@ -301,11 +301,12 @@ func (s *Server) sweep(ctx context.Context, snap *directory.Snapshot, shard stri
 	for _, database := range databases(snap) {
 		err := r.Sweep(ctx, shard, database, func(d twopc.Decision) bool {
 			n, ok := twopc.ParseName(d.Key)
-			return !ok || n.Incarnation == s.cfg.Proxy && s.hands.has(n.Counter) || d.Announced && s.announced(ctx, d.Key)
+			return !ok || n.Incarnation == s.cfg.Proxy && s.hands.has(n.Nonce) || d.Announced && s.announced(ctx, d.Key)
 		})
 		if err != nil && ctx.Err() == nil {
 			s.log.Debug("decisions could not be swept", "shard", shard, "database", database, "err", err)
 		}
+		s.guardGate(ctx, shard, database)
 	}
 }
 
@@ -348,7 +349,7 @@ const settleTimeout = 15 * time.Second
 func (s *Server) settleLeft(ctx context.Context, snap *directory.Snapshot) {
 	for _, p := range snap.Pending {
 		n, ok := twopc.ParseName(p.ID)
-		if !ok || p.Proxy == s.cfg.Proxy && s.hands.has(n.Counter) || p.Proxy != s.cfg.Proxy && s.alive(ctx, p.Proxy) {
+		if !ok || p.Proxy == s.cfg.Proxy && s.hands.has(n.Nonce) || p.Proxy != s.cfg.Proxy && s.alive(ctx, p.Proxy) {
 			continue
 		}
 		err := s.settlePending(ctx, p, n)

@@ -62,7 +62,6 @@ type Server struct {
 	// belonging is who the servers of the shards say they are.
 	belonging belonging
 	readiness readiness
-	commits   atomic.Uint64 // how many needed a decision
 	hands     hands
 	service   service
 	forgets   forgets

@@ -115,6 +115,17 @@ DROP FUNCTION IF EXISTS weft.decide(text, text, text)`,
 
 	// 9: notifications of transactions of several shards.
 	ownNotify,
+
+	// 10: what a call of weft's proves itself by.
+	provedBy + `;
+REVOKE EXECUTE ON FUNCTION weft.prove(text, text) FROM PUBLIC`,
+
+	// 11: decisions are unique with their proofs. Anybody may enter a row, and may see the names
+	// of transactions that are being prepared: such a row must not be in the way of the one that weft
+	// enters. weft.proof is for those who know the key.
+	`DELETE FROM weft.decision WHERE proof IS NULL;
+ALTER TABLE weft.decision DROP CONSTRAINT IF EXISTS decision_pkey;
+ALTER TABLE weft.decision ADD CONSTRAINT decision_pkey PRIMARY KEY (gid, proof)`,
 }
 
 // ownLock keeps two proxies from making it at the same time: "weft" in ASCII.

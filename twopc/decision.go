@@ -87,12 +87,12 @@ const genuine = "COALESCE(d.proof = weft.proof(o.key, d.gid), false)"
 // To look for the row would be a guess: while COMMIT is on its way nothing is to
 // be seen. Under REPEATABLE READ the insert would fail, not answer.
 //
-// A row without proof is as good as an abort: while it is there, its owner cannot have
-// entered one.
+// Rows are unique with their proofs, and it enters one with the right proof: what others
+// have entered under the same name, and may not have committed, is in nobody's way.
 func ArbitrateSQL(key string, patienceMillis int64) string {
 	return fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = %d; SET LOCAL statement_timeout = 0; "+
-		"INSERT INTO weft.decision (gid, participants) VALUES (%[2]s, 'abort') ON CONFLICT DO NOTHING RETURNING 'f'; "+
-		"SELECT "+genuine+" FROM weft.decision d, weft.own o WHERE d.gid = %[2]s; ROLLBACK", patienceMillis, quote.Literal(key))
+		"INSERT INTO weft.decision (gid, participants, proof) SELECT %[2]s, 'abort', weft.proof(o.key, %[2]s) FROM weft.own o ON CONFLICT DO NOTHING RETURNING 'f'; "+
+		"SELECT true FROM weft.decision d, weft.own o WHERE d.gid = %[2]s AND "+genuine+"; ROLLBACK", patienceMillis, quote.Literal(key))
 }
 
 // ReadArbitration reads the answer.

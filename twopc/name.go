@@ -1,7 +1,8 @@
 package twopc
 
 import (
-	"strconv"
+	"crypto/rand"
+	"encoding/hex"
 	"strings"
 )
 
@@ -11,12 +12,20 @@ import (
 type Name struct {
 	Cluster     string // the directory's id of the cluster
 	Incarnation string // the directory's id of the proxy that commits
-	Counter     uint64 // which of its transactions
+	Nonce       string // which of its transactions: hexadecimal digits that nobody can guess
 	Decider     string // the deciding shard
 	Participant string // the shard that has prepared; empty in a decision
 }
 
 const prefix = "weft"
+
+// NewNonce makes one of 128 bits: whoever could guess it could take the name of a
+// transaction to come.
+func NewNonce() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	return hex.EncodeToString(b[:])
+}
 
 // String returns the name in PostgreSQL's form, of at most 199 bytes: shards'
 // names have up to 63. Without a participant it is the key of the decision.
@@ -29,7 +38,7 @@ func (n Name) Append(b []byte, participant string) []byte {
 	for _, part := range [...]string{n.Cluster, n.Incarnation} {
 		b = append(append(b, ':'), part...)
 	}
-	b = strconv.AppendUint(append(b, ':'), n.Counter, 16)
+	b = append(append(b, ':'), n.Nonce...)
 	b = append(append(b, ':'), n.Decider...)
 	if participant != "" {
 		b = append(append(b, ':'), participant...)
@@ -55,10 +64,8 @@ func ParseName(gid string) (Name, bool) {
 	if len(p) != 6 || p[0] != prefix || p[4] == "" || strings.HasSuffix(gid, ":") {
 		return Name{}, false
 	}
-	counter, err := strconv.ParseUint(p[3], 16, 64)
-	if err != nil {
+	if p[3] == "" || len(p[3]) > 32 || strings.Trim(p[3], "0123456789abcdef") != "" {
 		return Name{}, false
 	}
-	n := Name{p[1], p[2], counter, p[4], p[5]}
-	return n, n.String() == gid
+	return Name{p[1], p[2], p[3], p[4], p[5]}, true
 }

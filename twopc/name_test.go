@@ -1,14 +1,13 @@
 package twopc
 
 import (
-	"math"
 	"strings"
 	"testing"
 )
 
 func TestName(t *testing.T) {
 	n := Name{
-		Cluster: "dd30557565f214bd", Incarnation: "0123456789abcdef", Counter: math.MaxUint64,
+		Cluster: "dd30557565f214bd", Incarnation: "0123456789abcdef", Nonce: NewNonce(),
 		Decider: strings.Repeat("h", 63), Participant: strings.Repeat("p", 63),
 	}
 	gid := n.String()
@@ -25,7 +24,7 @@ func TestName(t *testing.T) {
 		t.Errorf("%q does not begin with %q", gid, Prefix(n.Cluster))
 	}
 	for _, other := range []string{
-		"", "weft", "weft:a:b:x:d", "weft:a:b:1:", "weft:a:b:1:d:", "weft:a:b:1:d:e:f", "waft:a:b:1:d:e", "weft:a:b:01:d:e", "some transaction",
+		"", "weft", "weft:a:b:x:d", "weft:a:b:1:", "weft:a:b:1:d:", "weft:a:b:1:d:e:f", "waft:a:b:1:d:e", "weft:a:b::d:e", "weft:a:b:G:d:e", "some transaction",
 	} {
 		if got, ok := ParseName(other); ok {
 			t.Errorf("%q is taken for ours: %+v", other, got)

@@ -262,24 +262,24 @@ func (r *Resolver) on(ctx context.Context, shard, database string, f func(Conn) 
 // confirmed. keep says which of them somebody still sees to.
 func (r *Resolver) Sweep(ctx context.Context, shard, database string, keep func(Decision) bool) error {
 	var old []Decision
-	var forged []string
 	err := r.on(ctx, shard, database, func(c Conn) error {
 		// Asking for a table that is not there would fill the server's log.
 		rows, err := c.Exec("SELECT pg_catalog.to_regclass('weft.decision') IS NOT NULL")
 		if err != nil || len(rows) == 0 || rows[0][0] != "t" {
 			return err
 		}
+		rows, err = c.Exec(forgedSQL)
+		if err != nil {
+			return err
+		}
+		if len(rows) == 1 && rows[0][0] != "0" {
+			r.Log.Error("removed decisions that weft has not made", "shard", shard, "database", database, "rows", rows[0][0], "one", rows[0][1])
+		}
 		rows, err = c.Exec(SweepSQL(r.Cluster))
 		for _, row := range rows {
-			if row[2] != "t" {
-				r.Log.Error("removed a decision that weft has not made", "shard", shard, "database", database, "gid", row[0])
-				forged = append(forged, row[0])
-			} else if d := ParseDecision(row[0], row[1]); !keep(d) {
+			if d := ParseDecision(row[0], row[1]); !keep(d) {
 				old = append(old, d)
 			}
-		}
-		if err == nil && len(forged) > 0 {
-			_, err = c.Exec(ForgetSQL(forged))
 		}
 		return err
 	})
@@ -301,10 +301,14 @@ func (r *Resolver) Sweep(ctx context.Context, shard, database string, keep func(
 // sweepAge is how old a decision must be before others than its owner look at it.
 const sweepAge = 2 * time.Second
 
+// forgedSQL removes all rows that weft has not entered, of whatever name: anybody may enter
+// some, and none of them means anything.
+const forgedSQL = "WITH gone AS (DELETE FROM weft.decision d USING weft.own o WHERE NOT " + genuine + " RETURNING d.gid) SELECT count(*), min(gid) FROM gone"
+
 // SweepSQL lists the decisions of a cluster that are not of this moment.
 func SweepSQL(cluster string) string {
-	return fmt.Sprintf("SELECT d.gid, d.participants, "+genuine+" FROM weft.decision d, weft.own o "+
-		"WHERE pg_catalog.starts_with(d.gid, %s) AND d.decided < pg_catalog.clock_timestamp() - '%d ms'::interval LIMIT 1000",
+	return fmt.Sprintf("SELECT d.gid, d.participants FROM weft.decision d, weft.own o "+
+		"WHERE "+genuine+" AND pg_catalog.starts_with(d.gid, %s) AND d.decided < pg_catalog.clock_timestamp() - '%d ms'::interval LIMIT 1000",
 		quote.Literal(Prefix(cluster)), sweepAge.Milliseconds())
 }
 

@@ -108,7 +108,7 @@ func code(err error) string {
 }
 
 func name(n uint64) twopc.Name {
-	return twopc.Name{Cluster: cluster, Incarnation: "b0b", Counter: n, Decider: "home", Participant: "other"}
+	return twopc.Name{Cluster: cluster, Incarnation: "b0b", Nonce: strconv.FormatUint(n, 16), Decider: "home", Participant: "other"}
 }
 
 // entered is twopc.DecideSQL with its parameters.
@@ -208,7 +208,7 @@ func TestArbitrationIsReadCommitted(t *testing.T) {
 	if rows := strict.must("UPDATE weft.decision SET participants = 'abort' WHERE gid = '" + n.Key() + "' RETURNING 1"); len(rows) != 0 {
 		t.Error("an UPDATE under REPEATABLE READ sees the row")
 	}
-	_, err := strict.Exec("INSERT INTO weft.decision (gid, participants) VALUES ('" + n.Key() + "', 'abort') ON CONFLICT DO NOTHING RETURNING 1")
+	_, err := strict.Exec("INSERT INTO weft.decision (gid, participants, proof) SELECT '" + n.Key() + "', 'abort', weft.proof(key, '" + n.Key() + "') FROM weft.own ON CONFLICT DO NOTHING RETURNING 1")
 	if code(err) != pgerr.SerializationFailure {
 		t.Errorf("INSERT under REPEATABLE READ: %v", err)
 	}
@@ -322,17 +322,19 @@ func TestForgedDecision(t *testing.T) {
 	if _, err := c.Exec(other); code(err) != "23514" {
 		t.Errorf("a proof for another database: %v", err)
 	}
+	if _, err := c.Exec("INSERT INTO weft.decision (gid, participants) VALUES ('" + name(40).Key() + "', '')"); code(err) != "23502" {
+		t.Errorf("no proof: %v", err)
+	}
 	forgeries := []string{
-		"INSERT INTO weft.decision (gid, participants) VALUES ('" + name(41).Key() + "', '')",
+		strings.Replace(w.decide(name(1)), name(1).Key(), name(41).Key(), 1), // a proof of another
 		strings.Replace(w.decide(name(1)), name(1).Key(), name(42).Key(), 1), // a proof of another
 	}
 	for i, sql := range forgeries {
 		n := name(41 + uint64(i))
 		c.must("BEGIN; INSERT INTO t VALUES (1); PREPARE TRANSACTION '" + n.String() + "'")
 		c.must(sql)
-		if _, err := c.Exec(w.decide(n)); code(err) != "23505" {
-			t.Errorf("the owner comes later: %v", err)
-		}
+		// The owner comes later, and finds its place free.
+		c.must("BEGIN;" + w.decide(n) + ";ROLLBACK")
 		if o, err := w.Decide(t.Context(), "postgres", n, twopc.Ask); o != twopc.Aborted || err != nil {
 			t.Errorf("%s: %v, %v", sql, o, err)
 		}
@@ -341,7 +343,15 @@ func TestForgedDecision(t *testing.T) {
 	if list, err := w.List(t.Context(), []string{"home"}, []string{"postgres"}); err != nil || len(list) != 0 {
 		t.Errorf("listed: %+v, %v", list, err)
 	}
-	admin.must("UPDATE weft.decision SET decided = decided - interval '1 minute'")
+	// One that its owner has not committed keeps nobody waiting.
+	late := w.conn("clerk")
+	late.must("BEGIN;" + strings.Replace(w.decide(name(1)), name(1).Key(), name(44).Key(), 1))
+	if o, err := w.Decide(t.Context(), "postgres", name(44), twopc.Ask); o != twopc.Aborted || err != nil {
+		t.Errorf("beside an open transaction that took its name: %v, %v", o, err)
+	}
+	late.must("ROLLBACK")
+	// Many, of any name, are gone at once.
+	c.must("INSERT INTO weft.decision (gid, participants, proof) SELECT 'x' || g, '', (SELECT substring(pg_get_constraintdef(oid) from '''([0-9a-f]{16})''') FROM pg_constraint WHERE conname = 'decision_database') FROM generate_series(1, 5000) g")
 	if err := w.Sweep(t.Context(), "home", "postgres", func(twopc.Decision) bool { return true }); err != nil {
 		t.Error(err)
 	}

@@ -100,3 +100,63 @@ func TestServiceTrustsNoDatabase(t *testing.T) {
 		}
 	}
 }
+
+// TestNobodyKeepsTheGate: whoever locks what transactions of several shards go through, in whatever
+// mode, keeps them for seconds, not for as long as he likes.
+func TestNobodyKeepsTheGate(t *testing.T) {
+	w := keeper(t)
+	writer := connect(t, w, "writer", victimPassword, "dbname="+keep)
+	for _, hold := range []string{
+		"BEGIN; DO $$ BEGIN LOCK TABLE weft.gate IN ACCESS EXCLUSIVE MODE; END $$",
+		"BEGIN; DO $$ BEGIN EXECUTE 'LOCK TABLE weft.gate IN SHARE MODE'; END $$",
+	} {
+		c := connect(t, w, "mallory", malloryPassword, "dbname="+keep)
+		if got := c.say(hold); got != "" {
+			continue // as good
+		}
+		began := time.Now()
+		if got := writer.say("UPDATE users SET secret = 'a' WHERE id IN (1, 2, 3, 4, 5, 6)"); got != "" {
+			t.Errorf("%s: %s", hold, got)
+		}
+		if d := time.Since(began); d > 20*time.Second {
+			t.Errorf("%s: others waited %v", hold, d)
+		}
+		_ = c.conn.Close(t.Context())
+	}
+}
+
+// TestForgedDecisions: rows of others among weft's decisions are in nobody's way, also if they
+// have the names of transactions that are being committed, and go soon.
+func TestForgedDecisions(t *testing.T) {
+	w := keeper(t)
+	writer := connect(t, w, "writer", victimPassword, "dbname="+keep)
+	const forge = `DO $$ DECLARE p text := (SELECT substring(pg_get_constraintdef(oid) from '''([0-9a-f]{16})''') FROM pg_constraint WHERE conname = 'decision_database'); BEGIN
+		INSERT INTO weft.decision(gid, participants, proof) SELECT 'weft:x:y:' || to_hex(g) || ':shard-0', '', p FROM generate_series(1, 2000) g; END $$`
+	mallory := connect(t, w, "mallory", malloryPassword, "dbname="+keep)
+	mallory.must("BEGIN")
+	if got := mallory.say(forge); got == "" {
+		if got := writer.say("UPDATE users SET secret = 'b' WHERE id IN (1, 2, 3, 4, 5, 6)"); got != "" {
+			t.Errorf("beside an open transaction: %s", got)
+		}
+	}
+	mallory.say("COMMIT")
+	for until := time.Now().Add(20 * time.Second); ; time.Sleep(200 * time.Millisecond) {
+		left := 0
+		for i := range world.target.Shards() {
+			if onDatabase(t, i, keep, "SELECT count(*) FROM weft.decision WHERE starts_with(gid, 'weft:x:')") != "0" {
+				left++
+			}
+		}
+		if left == 0 {
+			break
+		}
+		if time.Now().After(until) {
+			t.Fatal("forged rows are left")
+		}
+	}
+	for i := range world.target.Shards() {
+		if got := onDatabase(t, i, keep, "SELECT count(*) FROM pg_prepared_xacts WHERE gid ~ '^weft:[^:]*:[^:]*:[0-9a-f]{1,31}:'"); got != "0" {
+			t.Errorf("shard %d: a name that can be guessed", i)
+		}
+	}
+}
