@@ -278,7 +278,7 @@ func (a *analysis) alterCommand(rel *catalog.Relation, t *table, c *pg.AlterTabl
 		if routesBy(t, c.Name) {
 			a.unsupported("Undeclare the table first: SELECT weft.unshard_table('"+t.Name+"').", "column %q has the routed ids of %q and cannot change its type", c.Name, t.Name)
 		}
-		if isKey(t, c.Name) {
+		if isKey(t, c.Name) && !a.widens(rel, c) {
 			a.unsupported("Undeclare the table first: SELECT weft.unshard_table('"+t.Name+"').", "column %q is the shard key of %q and cannot change its type", c.Name, t.Name)
 		}
 		if slices.ContainsFunc(rel.Lookups, func(l catalog.Lookup) bool { return slices.Contains(l.Columns, c.Name) }) {
