@@ -22,15 +22,17 @@ import (
 // All else is refused.
 
 // reached is what something may touch: a sharded table, a home table, a reference table
-// that it may write, by name. opaque: and what else cannot be told.
+// that it may write, by name. opaque: and what else cannot be told. ddl: it changes
+// schemas, which all shards have.
 type reached struct {
 	sharded, home, copied string
-	opaque                bool
+	opaque, ddl           bool
 }
 
 // reached looks at the tables in a reach.
 func (a *analysis) reached(r *catalog.Reach) (out reached) {
 	out.opaque = r.Opaque && !a.env.Tables.Empty()
+	out.ddl = r.DDL && !a.env.Tables.Empty()
 	for _, n := range r.Reads {
 		rel := a.env.Schema.Relation(n)
 		if rel == nil || rel.System() {
@@ -162,6 +164,8 @@ func (a *analysis) beyond(reach *catalog.Reach) string {
 		return `may write reference table "` + r.copied + `"`
 	case r.opaque:
 		return "runs SQL that cannot be looked into"
+	case r.ddl:
+		return "changes the schema"
 	case r.home != "":
 		return `touches "` + r.home + `", which is on the home shard alone`
 	}
@@ -229,6 +233,8 @@ func (a *analysis) runsWith(rel *catalog.Relation, t *table, run *catalog.Run) {
 		a.unsupported(hint, "%s of %q may write reference table %q, and would change one copy of it", run, rel.Name.Name, r.copied)
 	case r.opaque:
 		a.unsupported(hint, "%s of %q runs SQL that cannot be looked into", run, rel.Name.Name)
+	case r.ddl:
+		a.unsupported(hint, "%s of %q changes the schema", run, rel.Name.Name)
 	case r.home != "" && t != nil:
 		a.unsupported(hint, "%s of %q touches %q, which is on the home shard alone", run, rel.Name.Name, r.home)
 	}
@@ -268,6 +274,8 @@ func (a *analysis) eventTriggers(n any) {
 			a.unsupported(hint, "event trigger %q may write reference table %q, and would change one copy of it", name, r.copied)
 		case r.opaque:
 			a.unsupported(hint, "event trigger %q runs SQL that cannot be looked into", name)
+		case r.ddl:
+			a.unsupported(hint, "event trigger %q changes the schema, which all shards have", name)
 		}
 	}
 	switch n := n.(type) {

@@ -31,6 +31,9 @@ func (a *analysis) mayTrigger(on string, t *table, f *catalog.Function) {
 	case f.Opaque:
 		a.unsupported(hint, "trigger function %q of %q runs SQL that cannot be looked into", f.Name.Name, on)
 		return
+	case f.Reach.DDL:
+		a.unsupported(hint, "trigger function %q of %q changes the schema, which all shards have", f.Name.Name, on)
+		return
 	case sharded != "" && (t == nil || t.Reference):
 		a.unsupported(hint, "trigger function %q of %q may touch rows of %q that are on other shards", f.Name.Name, on, sharded)
 		return
