@@ -167,6 +167,8 @@ type LookupKey struct {
 	Unique bool
 	// Keys are as those of an Instance, and none of them is empty.
 	Keys [][]Set
+	// Triggered, of a value that is claimed: a trigger may store another one.
+	Triggered bool
 }
 
 // Bound is a value that a column does not go below, or not above. The value

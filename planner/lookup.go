@@ -301,6 +301,9 @@ func (l *level) exchanges(list []*catalog.Lookup, c *pg.OnConflictClause) bool {
 // is not known.
 func (l *level) storedKey(tg *target, cols []*catalog.Column, items []*pg.Node, k *catalog.Lookup) *plan.LookupKey {
 	out := &plan.LookupKey{Name: k.Name, Unique: true}
+	for _, rel := range withParts(tg.rel) {
+		out.Triggered = out.Triggered || slices.ContainsFunc(rel.Triggers, func(t catalog.Trigger) bool { return t.Changes })
+	}
 	var columns []vindex.Column
 	for _, name := range k.Columns {
 		c := tg.rel.Column(name)

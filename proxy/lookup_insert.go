@@ -39,7 +39,7 @@ func (in *inserting) runClaimed(describe bool) (n int64, err error) {
 		}
 		n += changed
 		if from = to; from < len(in.places) {
-			if err := s.keepWritten(x.claims, false); err != nil {
+			if err := s.keepWritten(x.claims, x.strictLookups(), false); err != nil {
 				return 0, err
 			}
 			x.claims = nil

@@ -34,13 +34,14 @@ const (
 // these shards. Claims are entries that have been made already. An error has failed
 // the transaction.
 func (s *Session) keepLookups(shards []int, claims []lookupClaim) error {
-	return s.keepAll(shards, claims, false)
+	return s.keepAll(shards, claims, nil, false)
 }
 
 // keepAll is keepLookups. exchange: rows that exchange their values are an error, as
 // in PostgreSQL, which looks at uniqueness row by row: whichever it comes to first finds
 // its value taken.
-func (s *Session) keepAll(shards []int, claims []lookupClaim, exchange bool) error {
+// strict are the lookups that nothing but what is claimed may be added to.
+func (s *Session) keepAll(shards []int, claims []lookupClaim, strict map[string]bool, exchange bool) error {
 	claimed := map[string]bool{}
 	for _, c := range claims {
 		claimed[c.lookup] = true
@@ -68,7 +69,7 @@ func (s *Session) keepAll(shards []int, claims []lookupClaim, exchange bool) err
 				return err
 			}
 		}
-		calls, err := s.applyCalls(notes.entries, claimed)
+		calls, err := s.applyCalls(notes.entries, claimed, strict)
 		if err == nil {
 			err = s.applyLookups(calls)
 		}
@@ -80,10 +81,10 @@ func (s *Session) keepAll(shards []int, claims []lookupClaim, exchange bool) err
 }
 
 // keepWriters is keepLookups for all participants that have written.
-func (s *Session) keepWriters() error { return s.keepWritten(nil, false) }
+func (s *Session) keepWriters() error { return s.keepWritten(nil, nil, false) }
 
 // keepWritten is keepAll for them.
-func (s *Session) keepWritten(claims []lookupClaim, exchange bool) error {
+func (s *Session) keepWritten(claims []lookupClaim, strict map[string]bool, exchange bool) error {
 	if s.conn != nil {
 		if err := s.park(); err != nil {
 			return err
@@ -98,7 +99,7 @@ func (s *Session) keepWritten(claims []lookupClaim, exchange bool) error {
 			shards = append(shards, i)
 		}
 	}
-	return s.keepAll(shards, claims, exchange)
+	return s.keepAll(shards, claims, strict, exchange)
 }
 
 // lookupNotes are what triggers have noted.
@@ -243,7 +244,7 @@ func rowFields(body []byte, want int) ([][]byte, bool) {
 
 // applyCalls are by shard: the calls that write entries. Those of lookups in which
 // something is claimed take the place of that.
-func (s *Session) applyCalls(notes map[string]map[string]int, claimed map[string]bool) (map[int][]lookupCall, error) {
+func (s *Session) applyCalls(notes map[string]map[string]int, claimed, strict map[string]bool) (map[int][]lookupCall, error) {
 	out := map[int][]lookupCall{}
 	for _, name := range slices.Sorted(maps.Keys(notes)) {
 		type part struct{ gone, added []string }
@@ -276,7 +277,9 @@ func (s *Session) applyCalls(notes map[string]map[string]int, claimed map[string
 				out[at] = append(out[at], callOf(name, "apply", list, ""))
 			}
 			for _, list := range chunked(p.added) {
-				if claimed[name] {
+				if strict[name] {
+					out[at] = append(out[at], callOf(name, "settle", list, "!"))
+				} else if claimed[name] {
 					out[at] = append(out[at], callOf(name, "settle", list, ""))
 				} else {
 					out[at] = append(out[at], callOf(name, "apply", "", list))

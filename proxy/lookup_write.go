@@ -93,6 +93,29 @@ type lookupClaim struct {
 	shard         int // of the entry
 }
 
+// strictLookups are the lookups in which ON CONFLICT claims values that a trigger may
+// change: nothing else may be stored then, for nobody has looked what is in its way.
+func (x *gathering) strictLookups() map[string]bool {
+	var out map[string]bool
+	add := func(keys []*plan.LookupKey) {
+		for _, k := range keys {
+			if k.Triggered {
+				if out == nil {
+					out = map[string]bool{}
+				}
+				out[k.Name] = true
+			}
+		}
+	}
+	add(x.write.Conflict)
+	if x.write.Rows != nil {
+		for i := range x.write.Rows.Rows {
+			add(x.write.Rows.Rows[i].Conflict)
+		}
+	}
+	return out
+}
+
 // claim enters the values of a row into the lookups that ON CONFLICT asks, and
 // returns the shard that the INSERT goes to: that of the row which has one of the
 // values already, else its own. Whoever else wants to store these values waits

@@ -109,7 +109,7 @@ func (s *Session) tellWritten(x *gathering) {
 func (s *Session) carryOut(r *router, x *gathering, describe bool) error {
 	n, err := s.writeOut(r, x, describe)
 	if err == nil && x.plan.Lookups {
-		err = s.keepWritten(x.claims, x.write.Verb == "UPDATE" && len(x.write.Before) == 0)
+		err = s.keepWritten(x.claims, x.strictLookups(), x.write.Verb == "UPDATE" && len(x.write.Before) == 0)
 	}
 	if err != nil {
 		return err

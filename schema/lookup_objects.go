@@ -193,7 +193,8 @@ BEGIN
 
  -- Enters a value before its row is stored, or returns who has it: waits for
  -- whoever is about to. Entries of rows that are stored then take the place of what is
- -- claimed, and what is left of claims goes.
+ -- claimed, and what is left of claims goes. Claims of ! say that nothing else may be added:
+ -- a trigger may have made another value of what was claimed.
  IF l.single THEN
   EXECUTE format('CREATE OR REPLACE FUNCTION weft.%I(entries text, proof text) RETURNS SETOF text', which || ':claim') || head || quote_literal(
  'DECLARE c record; other int8;
@@ -209,12 +210,23 @@ BEGIN
   END LOOP;
  END');
   EXECUTE format('CREATE OR REPLACE FUNCTION weft.%I(added text, claims text, proof text) RETURNS void', which || ':settle') || head || quote_literal(
- 'BEGIN
+ 'DECLARE most int; n int;
+ BEGIN
   PERFORM weft.prove(' || quote_literal(which || E':settle\n') || ' || added || E''\n'' || claims, proof);
+  IF claims = ''!'' THEN
+   SELECT count(*) INTO most FROM (' || format(parse, 'added') || ') e;
+   UPDATE weft.' || quote_ident(which) || ' t SET claimed = NULL FROM (' || format(parse, 'added') || ') e WHERE t.claimed AND t.id = e.id AND ' || same || ';
+   GET DIAGNOSTICS n = ROW_COUNT;
+   IF n < most THEN
+    RAISE EXCEPTION USING ERRCODE = ''0A000'', MESSAGE = ''a BEFORE trigger changes a unique column that ON CONFLICT looks at over all shards'',
+     HINT = ''Give the value as the trigger leaves it, or name the shard key in ON CONFLICT.'';
+   END IF;
+   RETURN;
+  END IF;
   IF added <> '''' THEN
    WITH e AS MATERIALIZED (' || format(parse, 'added') || '),
-    u AS (UPDATE weft.' || quote_ident(which) || ' t SET claimed = NULL FROM e WHERE t.claimed AND t.id = e.id AND ' || same || ' RETURNING ' || regexp_replace(vs, 'v', 'e.v', 'g') || ')
-   INSERT INTO weft.' || quote_ident(which) || ' (id, ' || vs || ') SELECT * FROM e WHERE NOT EXISTS (SELECT FROM u t WHERE ' || same || ') ORDER BY ' || vs || ';
+    u AS (UPDATE weft.' || quote_ident(which) || ' t SET claimed = NULL FROM e WHERE t.claimed AND t.id = e.id AND ' || same || ' RETURNING e.id, ' || regexp_replace(vs, 'v', 'e.v', 'g') || ')
+   INSERT INTO weft.' || quote_ident(which) || ' (id, ' || vs || ') SELECT * FROM e WHERE NOT EXISTS (SELECT FROM u t WHERE t.id = e.id AND ' || same || ') ORDER BY ' || vs || ';
   END IF;
   IF claims <> '''' THEN DELETE FROM weft.' || quote_ident(which) || ' t USING (' || replace(format(parse, 'claims'), 'getdatabaseencoding()', quote_literal('UTF8')) || ') e WHERE t.claimed AND ' || same || '; END IF;
  END');

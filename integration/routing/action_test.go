@@ -108,3 +108,41 @@ create table b1 (id int primary key); create table b2 (id int, r int default (ra
 	pair.SameTables(t, db, nil)
 	pair.Verified(t, p.Weft.Conn)
 }
+
+// TestTriggeredLookups: a unique column that a trigger changes stays unique over all
+// shards, whatever brings the rows.
+func TestTriggeredLookups(t *testing.T) {
+	db := database(t, "triggered_lookups")
+	p := pair.New(t, harness.Postgres(t), harness.Weft(t), db)
+	p.Both(t, "setup", `create table uqt (k int primary key, e text unique, n int);
+create function lowers() returns trigger language plpgsql as 'begin new.e := lower(coalesce(new.e, ''none'')); return new; end';
+create trigger t before insert or update on uqt for each row execute function lowers()`)
+	p.Weft.Must(t, "select weft.shard_table('uqt', 'k')")
+	p.Both(t, "rows", "insert into uqt values (1, 'abc', 0), (2, 'Def', 0), (3, 'ghi', 0)")
+	for sql, code := range map[string]string{
+		"insert into uqt values (4, 'X', 1), (5, 'x', 1) on conflict (e) do nothing": "0A000", "insert into uqt values (4, 'X', 1), (5, 'x', 1) on conflict do nothing": "0A000",
+		"insert into uqt values (6, 'ABC', 1) on conflict (e) do nothing": "0A000", "insert into uqt values (6, 'ABC', 1) on conflict do nothing": "0A000",
+		"insert into uqt values (7, 'Free', 1) on conflict (e) do nothing": "0A000", "insert into uqt values (7, null, 1) on conflict (e) do nothing": "0A000",
+		"insert into uqt values (6, 'ABC', 1) on conflict (e) do update set n = 5": "0A000",
+		"insert into uqt values (8, 'ABC', 1)":                                     "23505", "insert into uqt values (8, 'Y', 1), (9, 'y', 1)": "23505", "insert into uqt select g, 'Z', 1 from generate_series(20, 30) g": "23505",
+		"update uqt set e = 'GHI' where k = 1": "23505", "update uqt set e = 'Same'": "23505",
+		"merge into uqt using (values (40, 'ABC')) s (a, b) on uqt.k = s.a when not matched then insert (k, e) values (s.a, s.b)": "23505",
+	} {
+		if a := p.Weft.Ask(pair.Simple, sql, nil, nil); a.Code != code {
+			t.Errorf("%s: %q %s", sql, a.Code, a.Message)
+		}
+	}
+	if _, err := p.Weft.Conn.CopyFrom(t.Context(), strings.NewReader("50\tDEF\t1\n51\tnew\t1\n"), "copy uqt from stdin"); err == nil || !strings.Contains(err.Error(), "23505") {
+		t.Errorf("COPY: %v", err)
+	}
+	for _, sql := range []string{
+		"insert into uqt values (60, 'abc', 1), (61, 'new', 1), (62, 'new', 2) on conflict (e) do nothing", "insert into uqt values (63, 'def', 1) on conflict (e) do update set n = 9",
+		"insert into uqt values (64, 'free', 1), (65, 'ghi', 1) on conflict do nothing", "insert into uqt values (66, 'Other', 1), (67, 'Another', 1)", "update uqt set e = 'Third' where k = 3",
+	} {
+		if wrong, _, got := p.Run(pair.Simple, sql, nil); wrong != "" || got.Refused() {
+			t.Errorf("%s: %s %s", sql, wrong, got.Message)
+		}
+	}
+	pair.SameTables(t, db, nil)
+	pair.Verified(t, p.Weft.Conn)
+}
