@@ -94,46 +94,26 @@ func (b *belonging) system(shard string) string {
 	return b.systems[shard]
 }
 
-// ownInterval is how often databases are looked for that have no stamp or lack something
-// of weft's own.
-const ownInterval = 2 * time.Second
+// keepInterval is how often the directory is told of servers that it does not know, and
+// shards of what is in the directory.
+const keepInterval = 2 * time.Second
 
-// keepOwn sees to it that every database with declared tables has what weft keeps there,
-// on every shard, its stamp included, and that the directory knows the servers.
-func (s *Server) keepOwn(ctx context.Context) {
+// keepDirectory sees to it that the directory knows the servers, and that these have copies of
+// it.
+func (s *Server) keepDirectory(ctx context.Context) {
 	if s.cfg.Directory == nil {
 		return
 	}
-	tick := time.NewTicker(ownInterval)
+	tick := time.NewTicker(keepInterval)
 	defer tick.Stop()
-	tried := map[ownKey]time.Time{}
 	for {
 		if snap := s.cfg.Snapshot(); snap != nil && snap.Foreign == nil {
-			s.ownAll(ctx, snap, tried)
 			s.enterSystems(ctx, snap)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		}
-	}
-}
-
-// ownRetry is the pause before a shard that could not be brought up to date is tried again.
-const ownRetry = 15 * time.Second
-
-func (s *Server) ownAll(ctx context.Context, snap *directory.Snapshot, tried map[ownKey]time.Time) {
-	for _, database := range databases(snap) {
-		for i := range snap.Shards {
-			key := ownKey{snap.Shards[i].Name, database}
-			if s.owned(key) || time.Since(tried[key]) < ownRetry || ctx.Err() != nil {
-				continue
-			}
-			tried[key] = time.Now()
-			if _, err := s.own(ctx, key.shard, key.database); err != nil && ctx.Err() == nil {
-				s.log.Warn("weft's own tables could not be made", "shard", key.shard, "database", key.database, "err", err)
-			}
 		}
 	}
 }

@@ -50,13 +50,6 @@ func (s *Server) own(ctx context.Context, shard, database string) (*schema.Own, 
 	return own, nil
 }
 
-// owned reports whether it is known that a database has them.
-func (s *Server) owned(key ownKey) bool {
-	s.owns.mu.Lock()
-	defer s.owns.mu.Unlock()
-	return s.owns.known[key] != nil
-}
-
 // installOwn makes them on all shards as soon as transactions can need them, so that
 // none has to wait for it. What goes wrong is told to the first that does.
 func (s *Session) installOwn(ctx context.Context) {

@@ -149,7 +149,7 @@ func (s passwordSource) fetch(ctx context.Context, user string) (string, error) 
 	if snap == nil {
 		return "", pgerr.New(pgerr.CannotConnectNow, "weft has not loaded its cluster yet").WithHint("Is etcd reachable?")
 	}
-	c, err := s.srv.dialService(ctx, snap.Home, s.query.Database)
+	c, err := s.srv.dialAny(ctx, snap, s.query.Database)
 	if err != nil {
 		return "", s.failed(err)
 	}

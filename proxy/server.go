@@ -65,6 +65,8 @@ type Server struct {
 	hands     hands
 	service   service
 	forgets   forgets
+	// homeless is how clients log in while the home shard is down.
+	homeless homeless
 
 	passwords *passwords
 	failures  auth.Failures
@@ -126,7 +128,7 @@ func New(cfg Config) (*Server, error) {
 	s.wg.Go(s.kept("hubs", s.followHubs))
 	s.wg.Go(s.kept("moves of tables", s.recoverMoves))
 	s.wg.Go(s.kept("resolver", s.resolveLeft))
-	s.wg.Go(s.kept("identity of servers", s.keepOwn))
+	s.wg.Go(s.kept("identity of servers", s.keepDirectory))
 	s.wg.Go(s.kept("deadlocks", s.watchDeadlocks))
 	return s, nil
 }

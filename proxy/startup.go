@@ -256,7 +256,7 @@ func (st *starter) welcome(ctx context.Context, user, database string) (*Session
 	}
 	home := s.pool.Shard(snap.HomeShard())
 	lane := home.OpenLane(pool.NewKey(database, user, st.packet.Options))
-	params, err := lane.Welcome(ctx)
+	params, err := s.homeless.welcome(ctx, s, snap, lane)
 	if err != nil {
 		lane.CloseLane()
 		return nil, err
