@@ -25,6 +25,11 @@ type Cluster struct {
 	AtomicReads *bool `yaml:"atomic_reads"`
 	// Pins keep ranges of buckets on shards.
 	Pins []Pin `yaml:"pins"`
+	// ID is the cluster's. Empty: whatever the directory holds, or a new one.
+	ID string `yaml:"id"`
+	// Directory is what an empty directory begins with, as weft status -o yaml writes it: the
+	// exact declarations and placement of a cluster that exists.
+	Directory string `yaml:"directory"`
 	// Tables in the order in which they are to be declared.
 	Tables []Table `yaml:"tables"`
 }
@@ -130,6 +135,12 @@ func (c Cluster) Merge(old *directory.Snapshot, prune bool) (*directory.Snapshot
 		}
 		pins = append(pins, pin)
 	}
+	if old == nil && c.Directory != "" {
+		return c.revived(declared)
+	}
+	if old != nil && c.ID != "" && c.ID != old.Cluster {
+		return nil, fmt.Errorf("the file describes cluster %s, and the directory holds %s: compare cluster, etcd.endpoints and etcd.prefix in weft.yaml", c.ID, old.Cluster)
+	}
 	if old == nil {
 		home, count := c.Home, c.BucketCount
 		if home == "" && len(declared) > 0 {
@@ -171,6 +182,34 @@ func (c Cluster) Merge(old *directory.Snapshot, prune bool) (*directory.Snapshot
 	return next.Clone(), nil
 }
 
+// revived returns the cluster of an export, on the servers that the file names now.
+func (c Cluster) revived(declared []directory.Shard) (*directory.Snapshot, error) {
+	was, err := directory.DecodeCopy(c.Directory)
+	if err != nil {
+		return nil, err
+	}
+	next := was.Revive(0)
+	if c.ID != next.Cluster {
+		return nil, fmt.Errorf("id is %q, and directory that of cluster %s", c.ID, next.Cluster)
+	}
+	for i := range next.Shards {
+		at := slices.IndexFunc(declared, func(s directory.Shard) bool { return s.Name == next.Shards[i].Name })
+		if at < 0 || len(declared) != len(next.Shards) {
+			return nil, errors.New("shards and directory do not list the same ones: take directory out of the file to make a new cluster")
+		}
+		next.Shards[i].Hosts, next.Shards[i].Options = declared[at].Hosts, declared[at].Options
+	}
+	return next, nil
+}
+
+// Pinned returns the pinned values of an export.
+func (c Cluster) Pinned() []directory.PinnedValue {
+	if was, err := directory.DecodeCopy(c.Directory); c.Directory != "" && err == nil {
+		return was.Pinned
+	}
+	return nil
+}
+
 // Gate returns how c wants the gate of a cluster that is now old.
 func (c Cluster) Gate(old *directory.Snapshot) directory.Gate {
 	switch {
@@ -181,3 +220,6 @@ func (c Cluster) Gate(old *directory.Snapshot) directory.Gate {
 	}
 	return directory.GateOff
 }
+
+// String writes the range as UnmarshalText reads it.
+func (b Buckets) String() string { return fmt.Sprintf("%d-%d", b.First, b.Last) }

@@ -60,6 +60,7 @@ type head struct {
 	Gate        Gate             `json:"gate,omitempty"`
 	Pending     []Pending        `json:"pending,omitempty"`
 	Functions   []Function       `json:"functions,omitempty"`
+	Base        int64            `json:"base,omitempty"`
 	// Parts are the sums of the parts by name. A part that is not here is not
 	// of this snapshot, whatever the store still holds.
 	Parts map[string]string `json:"parts"`
@@ -154,7 +155,7 @@ func (s *Snapshot) chunks() (out [chunks][]*Table) {
 func (s *Snapshot) encodeHead(sums map[string]string) ([]byte, error) {
 	b, err := json.Marshal(head{
 		Format: format, Cluster: s.Cluster, BucketCount: s.BucketCount, Home: s.Home, Shards: s.Shards, Pins: s.Pins,
-		Schemas: s.Schemas, Sequences: s.Sequences, Vacated: s.Vacated, Gate: s.Gate, Pending: s.Pending, Functions: s.Functions, Parts: sums,
+		Schemas: s.Schemas, Sequences: s.Sequences, Vacated: s.Vacated, Gate: s.Gate, Pending: s.Pending, Functions: s.Functions, Base: s.Base, Parts: sums,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode snapshot: %w", err)

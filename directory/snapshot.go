@@ -70,6 +70,10 @@ type Snapshot struct {
 	// Pending are changes of schemas that are being committed.
 	Pending []Pending `json:"pending,omitempty"`
 
+	// Base is added to Version where versions must go on through a store that was lost and
+	// rebuilt. See Number.
+	Base int64 `json:"base,omitempty"`
+
 	// Entries are the entries of lookups, which go on changing beside the
 	// snapshot. Nil where nobody watches. See Entry.
 	Entries *Entries `json:"-"`

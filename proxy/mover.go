@@ -39,7 +39,11 @@ func (d dialer) Dial(ctx context.Context, shard, database, user string) (schema.
 func (s *Session) callFunction(ctx context.Context, f *plan.Function, args map[string]string) ([][]string, error) {
 	switch f.Name {
 	case "pin":
-		return nil, s.srv.mover.Pin(ctx, s.db.Name, s.user, args["vindex"], args["value"], args["shard"])
+		err := s.srv.mover.Pin(ctx, s.db.Name, s.user, args["vindex"], args["value"], args["shard"])
+		if err == nil {
+			s.keepCopies(ctx)
+		}
+		return nil, err
 	case "distribute_function":
 		return nil, s.placeFunction(ctx, args)
 	case "undistribute_function":
@@ -88,6 +92,7 @@ func (s *Session) declareTable(ctx context.Context, f *plan.Function, args map[s
 	if err == nil {
 		s.db.Generation.Add(1)
 		s.installOwn(ctx)
+		s.keepCopies(ctx)
 	}
 	return err
 }

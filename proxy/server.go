@@ -67,6 +67,7 @@ type Server struct {
 	forgets   forgets
 	// homeless is how clients log in while the home shard is down.
 	homeless homeless
+	copies   copies
 
 	passwords *passwords
 	failures  auth.Failures

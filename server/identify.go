@@ -54,6 +54,19 @@ func NewServers(cfg config.Config) (*Servers, error) {
 
 // Ask asks all hosts of the shards at once, for at most timeout: some may be dead.
 func (s *Servers) Ask(ctx context.Context, shards []directory.Shard, timeout time.Duration) []Host {
+	return s.each(ctx, shards, timeout, s.ask)
+}
+
+// Ping finds out which hosts answer a query, and which are standbys.
+func (s *Servers) Ping(ctx context.Context, shards []directory.Shard, timeout time.Duration) []Host {
+	return s.each(ctx, shards, timeout, func(ctx context.Context, shard *directory.Shard, h *Host) error {
+		_, err := s.list(ctx, shard, h)
+		return err
+	})
+}
+
+// each asks every host something, each in its own goroutine.
+func (s *Servers) each(ctx context.Context, shards []directory.Shard, timeout time.Duration, ask func(context.Context, *directory.Shard, *Host) error) []Host {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var out []Host
@@ -66,7 +79,7 @@ func (s *Servers) Ask(ctx context.Context, shards []directory.Shard, timeout tim
 	for i := range out {
 		h := &out[i]
 		at := slices.IndexFunc(shards, func(sh directory.Shard) bool { return sh.Name == h.Shard })
-		wg.Go(func() { h.Err = s.ask(ctx, &shards[at], h) })
+		wg.Go(func() { h.Err = ask(ctx, &shards[at], h) })
 	}
 	wg.Wait()
 	return out
@@ -75,7 +88,8 @@ func (s *Servers) Ask(ctx context.Context, shards []directory.Shard, timeout tim
 // maintenance are the databases that every server has, unless somebody took them away.
 var maintenance = []string{"postgres", "template1"}
 
-func (s *Servers) ask(ctx context.Context, shard *directory.Shard, h *Host) error {
+// list returns the databases of a host.
+func (s *Servers) list(ctx context.Context, shard *directory.Shard, h *Host) ([]string, error) {
 	var c *pool.Conn
 	var err error
 	for _, db := range maintenance {
@@ -85,25 +99,36 @@ func (s *Servers) ask(ctx context.Context, shard *directory.Shard, h *Host) erro
 		}
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	rows, err := exec(ctx, c, "SELECT pg_catalog.pg_is_in_recovery(), d.datname FROM (SELECT) one LEFT JOIN pg_catalog.pg_database d "+
 		"ON d.datallowconn AND NOT d.datistemplate AND pg_catalog.has_database_privilege(d.datname, 'CONNECT') ORDER BY 2")
 	c.Terminate()
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var names []string
 	for _, r := range rows {
 		h.Standby = r[0] == "t"
-		if r[1] == "" {
-			continue
+		if r[1] != "" {
+			names = append(names, r[1])
 		}
-		found, err := s.identify(ctx, shard, h.Address, r[1])
+	}
+	return names, nil
+}
+
+func (s *Servers) ask(ctx context.Context, shard *directory.Shard, h *Host) error {
+	names, err := s.list(ctx, shard, h)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		found, err := s.identify(ctx, shard, h.Address, name)
 		if err != nil {
-			return fmt.Errorf("database %s: %w", r[1], err)
+			return fmt.Errorf("database %s: %w", name, err)
 		}
 		h.System, h.Connections = found.System, found.Connections
-		h.Databases = append(h.Databases, Database{r[1], found})
+		h.Databases = append(h.Databases, Database{name, found})
 	}
 	return nil
 }

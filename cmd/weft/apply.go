@@ -107,8 +107,9 @@ type applying struct {
 	servers       *server.Servers
 	want          config.Cluster
 	prune, dryRun bool
-	adopt         []string        // names of shards
-	proxy         *pgx.ConnConfig // nil: none
+	adopt         []string                // names of shards
+	pinned        []directory.PinnedValue // of an export, where the cluster is made anew
+	proxy         *pgx.ConnConfig         // nil: none
 	out, warn     io.Writer
 }
 
@@ -134,6 +135,9 @@ func (a *applying) run(ctx context.Context) error {
 		if tables, err = a.want.Undeclared(next); err != nil {
 			return nil, err
 		}
+		if a.pinned = nil; old == nil {
+			a.pinned = a.want.Pinned()
+		}
 		// The cluster may be another one than identify saw.
 		if errs := server.Judge(next, hosts, a.adopt); len(errs) > 0 {
 			return nil, misplacedError(notApplied, errs)
@@ -152,6 +156,13 @@ func (a *applying) run(ctx context.Context) error {
 	}
 	for _, c := range changes {
 		fmt.Fprintln(a.out, c)
+	}
+	if !a.dryRun {
+		if lookups, ok := a.store.(directory.Lookups); ok && len(a.pinned) > 0 {
+			if err := putPinned(ctx, lookups, a.pinned); err != nil {
+				return err
+			}
+		}
 	}
 	if !a.dryRun && len(a.adopt) > 0 {
 		if err := a.servers.Adopt(ctx, snap, hosts, a.adopt, a.out); err != nil {

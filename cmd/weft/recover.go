@@ -23,11 +23,13 @@ func recoverCommand() *cobra.Command {
 	var (
 		file           string
 		settle, asJSON bool
+		rebuild, yes   bool
+		cluster        string
 		timeout        time.Duration
 	)
 	cmd := &cobra.Command{
 		Use:   "recover",
-		Short: "Show and settle transactions in doubt",
+		Short: "Show and settle transactions in doubt, or rebuild a lost directory",
 		Long: `Show the transactions on several shards that have not come to their end: what a
 shard has prepared and waits for, and what has been decided but not confirmed by
 all. In a busy cluster some always are, for milliseconds. Those whose proxy has
@@ -38,10 +40,17 @@ With --settle they are: the deciding shard is asked how each ended, and the othe
 are made to follow. If it has not ended, its backend is terminated and it is
 rolled back. That is safe at any time, also while proxies do the same.
 
-The exit status is 1 if something is left in doubt or a shard cannot be reached.`,
+The exit status is 1 if something is left in doubt or a shard cannot be reached.
+
+With --directory an empty etcd is filled from the shards: each keeps a copy of the
+declarations and the placement. All servers of cluster.yaml are read, what they
+have is shown, and the newest is taken; if copies disagree or a server does not
+answer, nothing is. Without --yes nothing is written.`,
 		Example: `  weft recover -c weft.yaml
   weft recover -c weft.yaml --json
-  weft recover -c weft.yaml --settle`,
+  weft recover -c weft.yaml --settle
+  weft recover -c weft.yaml --directory -f cluster.yaml
+  weft recover -c weft.yaml --directory -f cluster.yaml --yes`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := loadConfig(file)
@@ -50,6 +59,9 @@ The exit status is 1 if something is left in doubt or a shard cannot be reached.
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
+			if rebuild {
+				return rebuildDirectory(ctx, cfg, cluster, yes, cmd.OutOrStdout())
+			}
 			log := newLogger(cfg.Log, cmd.ErrOrStderr())
 			store, err := server.OpenDirectory(cfg, slog.New(slog.DiscardHandler))
 			if err != nil {
@@ -88,6 +100,9 @@ The exit status is 1 if something is left in doubt or a shard cannot be reached.
 	f.StringVarP(&file, "config", "c", "weft.yaml", "configuration file")
 	f.BoolVar(&settle, "settle", false, "end them")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
+	f.BoolVar(&rebuild, "directory", false, "rebuild an empty directory from the shards")
+	f.StringVarP(&cluster, "file", "f", "", "cluster.yaml that names the servers, for --directory")
+	f.BoolVar(&yes, "yes", false, "write what --directory has found")
 	f.DurationVar(&timeout, "timeout", time.Minute, "how long it may take")
 	return cmd
 }

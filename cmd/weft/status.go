@@ -6,44 +6,59 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"slices"
 	"strings"
-	"sync"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"weft/directory"
+	"weft/server"
 )
 
 func statusCommand() *cobra.Command {
 	var (
 		src    source
 		asJSON bool
+		form   string
 	)
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show a cluster's shards, tables and proxies",
-		Long: `Show what the directory says: the cluster, its shards with whether this machine
-can reach their hosts and how many buckets they hold, pinned buckets, declared
-tables, lookups with how many values have a place, and the proxies that are
-running with the version of the directory they serve.`,
+		Long: `Show what the directory says: the cluster, its shards with whether their hosts
+answer a query of service.user from this machine, which of them is the primary and
+how many buckets they hold, pinned buckets, declared tables, lookups with how many
+values have a place, and the proxies that are running with the version of the
+directory they serve.
+
+With -o yaml it is a cluster.yaml with everything the directory says of where rows
+are: applied to an empty directory, it makes the same cluster.`,
 		Example: `  weft status -c weft.yaml
+  weft status -c weft.yaml -o yaml > cluster.yaml
   weft status --etcd 127.0.0.1:2379 --cluster main --json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			store, err := src.open()
+			if form != "" && form != "yaml" && form != "json" {
+				return &usageError{fmt.Errorf("-o: %q is neither yaml nor json", form)}
+			}
+			store, cfg, err := src.openWith()
 			if err != nil {
 				return err
 			}
 			defer store.Close()
-			st, err := readStatus(cmd.Context(), store)
+			if form == "yaml" {
+				return export(cmd.Context(), store, cmd.OutOrStdout())
+			}
+			servers, err := server.NewServers(cfg)
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			st, err := readStatus(cmd.Context(), store, servers)
+			if err != nil {
+				return err
+			}
+			if asJSON || form == "json" {
 				e := json.NewEncoder(cmd.OutOrStdout())
 				e.SetIndent("", "  ")
 				return e.Encode(st)
@@ -54,6 +69,7 @@ running with the version of the directory they serve.`,
 	cmd.Flags().SortFlags = false
 	src.flags(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().StringVarP(&form, "output", "o", "", "yaml: print a cluster.yaml; json: as --json")
 	return cmd
 }
 
@@ -82,7 +98,8 @@ type shardStatus struct {
 
 type hostStatus struct {
 	Address string `json:"address"`
-	Error   string `json:"error,omitempty"` // why it cannot be reached
+	Role    string `json:"role,omitempty"`  // primary or standby, if it answers
+	Error   string `json:"error,omitempty"` // why it does not answer
 }
 
 type pinStatus struct {
@@ -125,7 +142,7 @@ type statusStore interface {
 	directory.Lookups
 }
 
-func readStatus(ctx context.Context, store statusStore) (*status, error) {
+func readStatus(ctx context.Context, store statusStore, servers *server.Servers) (*status, error) {
 	snap, err := store.Load(ctx)
 	if err != nil {
 		return nil, err
@@ -166,7 +183,7 @@ func readStatus(ctx context.Context, store statusStore) (*status, error) {
 		}
 		st.Lookups = append(st.Lookups, lookupStatus{name, n})
 	}
-	st.reach(ctx)
+	st.reach(servers.Ping(ctx, snap.Shards, pingTimeout))
 	return st, nil
 }
 
@@ -197,27 +214,28 @@ func shardStatuses(snap *directory.Snapshot) []shardStatus {
 	return out
 }
 
-// reach dials every host at once: a cluster with dead ones is when this
-// command is needed, and their timeouts must not add up.
-func (st *status) reach(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	var wg sync.WaitGroup
+// pingTimeout bounds how long hosts may take to answer.
+const pingTimeout = 2 * time.Second
+
+// reach notes which hosts answer. A login that is turned away is no answer: a query would be
+// turned away, too.
+func (st *status) reach(hosts []server.Host) {
 	for i := range st.Shards {
 		for j := range st.Shards[i].Hosts {
 			h := &st.Shards[i].Hosts[j]
-			wg.Go(func() {
-				var d net.Dialer
-				c, err := d.DialContext(ctx, "tcp", h.Address)
-				if err != nil {
-					h.Error = err.Error()
-					return
+			for _, a := range hosts {
+				switch {
+				case a.Shard != st.Shards[i].Name || a.Address != h.Address:
+				case a.Err != nil:
+					h.Error = oneLine(a.Err)
+				case a.Standby:
+					h.Role = "standby"
+				default:
+					h.Role = "primary"
 				}
-				_ = c.Close()
-			})
+			}
 		}
 	}
-	wg.Wait()
 }
 
 func (st *status) print(out io.Writer) error {
@@ -244,7 +262,7 @@ func (st *status) print(out io.Writer) error {
 }
 
 func (st *status) printShards(w io.Writer) {
-	fmt.Fprintln(w, "SHARD\tHOST\tREACHABLE\tWEIGHT\tBUCKETS\tSHARE\tOPTIONS")
+	fmt.Fprintln(w, "SHARD\tHOST\tREACHABLE\tROLE\tWEIGHT\tBUCKETS\tSHARE\tOPTIONS")
 	for _, s := range st.Shards {
 		var opts []string
 		for _, k := range slices.Sorted(maps.Keys(s.Options)) {
@@ -260,10 +278,10 @@ func (st *status) printShards(w io.Writer) {
 				reach = "no"
 			}
 			if i > 0 { // the rest is said once per shard
-				fmt.Fprintf(w, "\t%s\t%s\n", h.Address, reach)
+				fmt.Fprintf(w, "\t%s\t%s\t%s\t\t\t\t\n", h.Address, reach, h.Role)
 				continue
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%.1f%%\t%s\n", s.Name, h.Address, reach, s.Weight, buckets, 100*s.Share, strings.Join(opts, " "))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%.1f%%\t%s\n", s.Name, h.Address, reach, h.Role, s.Weight, buckets, 100*s.Share, strings.Join(opts, " "))
 		}
 	}
 	fmt.Fprintln(w)

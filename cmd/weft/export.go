@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"io"
+
+	"github.com/goccy/go-yaml"
+
+	"weft/config"
+	"weft/directory"
+)
+
+// exported is a cluster.yaml with all that the directory says of where rows are.
+type exported struct {
+	ID          string           `yaml:"id"`
+	BucketCount int              `yaml:"bucket_count"`
+	Home        string           `yaml:"home"`
+	AtomicReads bool             `yaml:"atomic_reads"`
+	Shards      []exportedShard  `yaml:"shards"`
+	Pins        []exportedPin    `yaml:"pins,omitempty"`
+	Tables      []map[string]any `yaml:"tables,omitempty"`
+	// Directory restores an empty directory; else it is not looked at.
+	Directory string `yaml:"directory"`
+}
+
+type exportedShard struct {
+	Name    string            `yaml:"name"`
+	Hosts   []string          `yaml:"hosts"`
+	Options map[string]string `yaml:"options,omitempty"`
+	Weight  int               `yaml:"weight"`
+}
+
+type exportedPin struct {
+	Buckets string `yaml:"buckets"`
+	Shard   string `yaml:"shard"`
+}
+
+// export writes the cluster as a cluster.yaml.
+func export(ctx context.Context, store directory.Store, w io.Writer) error {
+	var snap *directory.Snapshot
+	// A watch brings the entries of lookups along.
+	watch, cancel := context.WithCancel(ctx)
+	defer cancel()
+	err := store.Watch(watch, func(s *directory.Snapshot) {
+		snap = s
+		cancel()
+	})
+	if snap == nil {
+		return err
+	}
+	copied, err := snap.EncodeCopy()
+	if err != nil {
+		return err
+	}
+	out := exported{
+		ID: snap.Cluster, BucketCount: snap.BucketCount, Home: snap.Home, AtomicReads: snap.Gate == directory.GateOn, Directory: copied,
+	}
+	for _, sh := range snap.Shards {
+		out.Shards = append(out.Shards, exportedShard{sh.Name, sh.Hosts, sh.Options, sh.Weight})
+	}
+	for _, p := range snap.Pins {
+		out.Pins = append(out.Pins, exportedPin{config.Buckets{First: p.First, Last: p.Last}.String(), p.Shard})
+	}
+	for i := range snap.Tables {
+		out.Tables = append(out.Tables, config.Describe(&snap.Tables[i]))
+	}
+	return yaml.NewEncoder(w).Encode(out)
+}
