@@ -128,9 +128,8 @@ func (l *Lane) LoginRole() string {
 	return l.key.User
 }
 
-// Acquire lends a connection: an idle one, else a new one, else the next that
-// becomes free within the queue timeout.
-func (l *Lane) Acquire(ctx context.Context, want Want) (*Conn, error) {
+// acquire is Acquire, and fails where the server has no connection left.
+func (l *Lane) acquire(ctx context.Context, want Want) (*Conn, error) {
 	sh := l.shard
 	for {
 		sh.mu.Lock()

@@ -128,6 +128,11 @@ func checkServers(ctx context.Context, file string, w io.Writer) error {
 			fmt.Fprintf(w, "warning: %s at %s does not say whose it is: %s\n", h.Shard, h.Address, oneLine(h.Err))
 		}
 	}
+	for _, h := range hosts {
+		if n := cfg.Pool.MaxPerShard; h.Err == nil && h.Connections > 0 && n > h.Connections {
+			fmt.Fprintf(w, "warning: pool.max_per_shard is %d, and %s at %s has connections for %d\n", n, h.Shard, h.Address, h.Connections)
+		}
+	}
 	if errs := server.Judge(snap, hosts, nil); len(errs) > 0 {
 		return misplacedError("servers are not those of this cluster:", errs)
 	}
