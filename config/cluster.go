@@ -220,6 +220,3 @@ func (c Cluster) Gate(old *directory.Snapshot) directory.Gate {
 	}
 	return directory.GateOff
 }
-
-// String writes the range as UnmarshalText reads it.
-func (b Buckets) String() string { return fmt.Sprintf("%d-%d", b.First, b.Last) }

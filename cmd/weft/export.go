@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 
 	"github.com/goccy/go-yaml"
@@ -59,7 +60,7 @@ func export(ctx context.Context, store directory.Store, w io.Writer) error {
 		out.Shards = append(out.Shards, exportedShard{sh.Name, sh.Hosts, sh.Options, sh.Weight})
 	}
 	for _, p := range snap.Pins {
-		out.Pins = append(out.Pins, exportedPin{config.Buckets{First: p.First, Last: p.Last}.String(), p.Shard})
+		out.Pins = append(out.Pins, exportedPin{fmt.Sprintf("%d-%d", p.First, p.Last), p.Shard})
 	}
 	for i := range snap.Tables {
 		out.Tables = append(out.Tables, config.Describe(&snap.Tables[i]))
