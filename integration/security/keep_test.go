@@ -55,7 +55,9 @@ func onDatabase(tb testing.TB, shard int, database, sql string) string {
 	tb.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
-	c, err := pgx.Connect(ctx, world.target.Shards()[shard].ConnString(database))
+	// Whatever the database's owner has set.
+	const plain = " statement_timeout=0 idle_session_timeout=0 default_transaction_read_only=off application_name=test"
+	c, err := pgx.Connect(ctx, world.target.Shards()[shard].ConnString(database)+plain)
 	if err != nil {
 		tb.Fatal(err)
 	}
