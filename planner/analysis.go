@@ -241,6 +241,7 @@ func (a *analysis) appear(t *table, name string, s *scope) *instance {
 // touch notes that a declared table is named. It reports false if that alone
 // decides the plan.
 func (a *analysis) touch(t *table, name string) {
+	a.locksInPolicies(t)
 	switch {
 	case t.broken != nil:
 		a.refuse(pgerr.ObjectNotInPrerequisiteState, "", "%s", t.broken.Error())

@@ -107,6 +107,7 @@ func declareHint(name string, columns []string) string {
 // written refuses writes to a sharded table that something else would have to
 // follow, and cannot.
 func (l *level) written(rel *catalog.Relation, t *table, changes *changes) {
+	l.locksInStored(rel)
 	l.policed(rel, t, true)
 	for _, r := range l.followers(rel, changes) {
 		own := l.declared(r)

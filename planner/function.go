@@ -28,6 +28,7 @@ func (l *level) call(f *pg.FuncCall) {
 		return
 	}
 	if users := l.userFunctions(schema, name); len(users) > 0 {
+		l.locksWhereCalled(users)
 		if l.placedCall(users, f) {
 			l.notes.calls(users[0].Volatility)
 			return

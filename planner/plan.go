@@ -401,6 +401,7 @@ func (a *analysis) decide() plan.Route {
 		return plan.Refused
 	}
 	homely := a.called()
+	a.locksInNames()
 	if a.refused() {
 		return plan.Refused
 	}
@@ -450,7 +451,7 @@ func (a *analysis) decideSharded(homely string) plan.Route {
 	case len(t.sequences) > 0:
 		a.unsupported("Call it in a statement of its own.", "%s runs on the home shard, and %q is on all shards", t.sequences[0], t.sharded[0])
 	case t.advisory:
-		a.unsupported("Take the lock in a statement of its own.", "advisory locks are on the home shard, and %q is on all shards", t.sharded[0])
+		a.unsupported(lockHint, "advisory locks are on the home shard, and %q is on all shards", t.sharded[0])
 	}
 	if a.refused() {
 		return plan.Refused

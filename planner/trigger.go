@@ -22,6 +22,9 @@ const maxTriggers = 4
 // mayTrigger refuses a trigger function that could need rows of other shards, or
 // change what other shards have as well.
 func (a *analysis) mayTrigger(on string, t *table, f *catalog.Function) {
+	if a.locksInTrigger(on, t, f) {
+		return
+	}
 	const hint = "A trigger sees only the shard it runs on: it can touch reference tables, and rows whose key is that of NEW or OLD."
 	sharded, home := a.mentioned(f)
 	switch {
