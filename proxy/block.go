@@ -414,6 +414,8 @@ func (s *Session) settleBlock(c *pool.Conn) {
 		s.forgetPortals()
 	case c.Status != wire.TxIdle && !b.open:
 		s.block = block{open: true, sealed: true, writer: c, clock: c}
+	case c.Status == wire.TxIdle && len(b.replay) > 0:
+		*b = block{} // of messages that a Sync has ended
 	case b.chain && c.Status == wire.TxActive:
 		s.dispersed()
 		s.giveOthersBack(c)

@@ -179,6 +179,12 @@ func (s *Session) routed() bool {
 // environment returns what the session's texts are planned under, now.
 func (s *Session) environment() (*planner.Env, error) {
 	private := s.inFlux()
+	if private && s.conn != nil && s.pipedHere() && s.isolation() == "" {
+		// What the messages since the last Sync have made is seen in their transaction.
+		if err := s.widen(); err != nil {
+			return nil, err
+		}
+	}
 	changing := s.snap.Changing(s.db.Name)
 	if !private && !changing && s.env != nil && s.envFor == s.settings && !s.env.Schema.Incomplete {
 		return s.env, nil

@@ -63,16 +63,20 @@ func (s *Session) bindForAll(portal []byte, pl *planned, f *parser.Facts, tail [
 	if err := s.snapshotsFor(f); err != nil {
 		return err
 	}
-	text := string(pl.text)
-	if s.block.open {
-		var err error
-		if text, err = s.withValues(pl, tail); err != nil {
+	text, err := s.withValues(pl, tail)
+	if err != nil {
+		if s.block.open {
 			return err
 		}
+		text = ""
 	}
 	sql, err := s.oneOfAll(text, f)
-	if err != nil || !s.block.open {
+	if err != nil {
 		return err
+	}
+	if !s.block.open {
+		// It is undone with the messages up to the Sync, and holds for all of them.
+		s.piped = true
 	}
 	if s.forAll == nil {
 		s.forAll = map[string]forAll{}

@@ -73,7 +73,9 @@ func (s *Session) widen() error {
 	if err := s.answered(s.flush); err != nil {
 		return err
 	}
+	replay, sets := s.block.replay, s.block.sets // what these messages have set
 	s.block.start(plainBegin)
+	s.block.replay, s.block.sets = replay, sets
 	s.implicit = true
 	s.conn.Status, s.block.writer, s.block.clock = wire.TxActive, s.conn, s.conn
 	s.mayHaveNotified()
