@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -134,9 +133,4 @@ func calledName(f *source, class string) []string {
 		return nil
 	}
 	return []string{f.function.Name.Name}
-}
-
-// sortNamed puts a list in the order of names.
-func sortNamed(list []*Named) {
-	slices.SortFunc(list, func(a, b *Named) int { return a.Name.compare(b.Name) })
 }
