@@ -288,7 +288,9 @@ func TestPlanOnline(t *testing.T) {
 	}
 	at := []string{"--etcd", e.Endpoint(), "--cluster", "shop"}
 	file := write(t, "cluster.yaml", "bucket_count: 64\nshards:\n- {name: a, hosts: ['"+home+"']}\n- {name: b, hosts: ['127.0.0.1:1']}\n- {name: c, hosts: ['127.0.0.1:2']}\n")
-	succeed(t, append([]string{"apply", "-f", file}, at...)...)
+	if code, out, errs := weft(t, append([]string{"apply", "-f", file}, at...)...); code != 0 || unasked(errs) != "" {
+		t.Fatalf("weft apply: exit code %d, stderr %q, stdout %q", code, errs, out)
+	}
 	src := source{etcd: []string{e.Endpoint()}, cluster: "shop"}
 	store, err := src.open()
 	if err != nil {
