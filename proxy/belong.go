@@ -48,8 +48,9 @@ func (s *Server) verify(l pool.Login) error {
 		s.log.Error("a shard is not the server it should be: nothing is sent there", "shard", l.Shard, "address", l.Address, "database", l.Database,
 			"expected", want.String(), "found", l.Found.String())
 	}
+	refused := s.metrics.misplaced.WithLabelValues(l.Shard) // 0 is shown, too: an alert must see it grow
 	if err != nil {
-		s.metrics.misplaced.WithLabelValues(l.Shard).Inc()
+		refused.Inc()
 		return err
 	}
 	return nil
