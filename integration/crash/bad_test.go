@@ -11,6 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"weft/config"
+
 	"weft/integration/harness"
 	"weft/twopc"
 )
@@ -85,7 +87,7 @@ func (w *world) untouched(what string) {
 	}
 }
 
-// TestShardFull: a shard has no connection left. Writes over all shards fail as
+// TestShardFull: a shard has no connection left. Writes over all shards wait in the queue, fail as
 // PostgreSQL would refuse the connection, and nothing is written on the others.
 func TestShardFull(t *testing.T) {
 	w := newWorld(t, "c_full", nil)
@@ -94,31 +96,36 @@ func TestShardFull(t *testing.T) {
 	must(t, c, "select weft.shard_table('bad', 'id')")
 	must(t, c, "insert into bad select i, i from generate_series(1, 100) i")
 	w.untouched("before")
-	fresh := w.proxy(nil) // whose pool has no connection to it
+	// Its pool has no connection to the shard.
+	fresh := w.proxy(func(c *config.Config) { c.Pool.QueueTimeout = 2 * time.Second })
 	c = fresh.Connect(t, "postgres", "dbname="+w.db)
 	s := w.any.Shards()[2]
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
 	var taken []*pgx.Conn
-	for {
-		d, err := pgx.Connect(ctx, s.ConnString(w.db))
-		if code(err) == "53300" {
-			break
+	take := func() { // also what weft's own work has given back meanwhile
+		for {
+			d, err := pgx.Connect(ctx, s.ConnString(w.db))
+			if code(err) == "53300" {
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			taken = append(taken, d)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		taken = append(taken, d)
 	}
 	for _, sql := range []string{
 		"update bad set v = v + 1", "insert into bad select i, 0 from generate_series(1001, 1100) i", "delete from bad",
 	} {
+		take()
 		if got, err := exec(c, patience, sql); got != "53300" {
 			t.Errorf("%s: %v", sql, err)
 		}
 	}
 	must(t, c, "begin")
 	must(t, c, "update bad set v = 0 where id = $1", w.keyOn(1, 0))
+	take()
 	if got, err := exec(c, patience, "update bad set v = 0 where id = $1", w.keyOn(2, 0)); got != "53300" {
 		t.Errorf("in a block: %v", err)
 	}

@@ -9,17 +9,27 @@ import (
 )
 
 // Verified asks weft itself about the rows of a database: each is where its key
-// says, copies of reference tables are alike, and lookups have what the rows have.
-func Verified(t testing.TB, conn *pgconn.PgConn) {
+// says, copies of reference tables are alike, and lookups have what the rows have. Of
+// reference tables it asks about those named, or about all.
+func Verified(t testing.TB, conn *pgconn.PgConn, reference ...string) {
 	t.Helper()
 	for _, r := range asked(t, conn, "select * from weft.verify_placement()") {
 		if r[2] != "0" {
 			t.Errorf("rows are not where their keys say: %s", strings.Join(r, " | "))
 		}
 	}
-	for _, r := range asked(t, conn, "select * from weft.verify_reference()") {
-		if !strings.HasSuffix(r[0], "are the same") {
-			t.Errorf("copies are not alike: %s", r[0])
+	calls := []string{"weft.verify_reference()"}
+	if len(reference) > 0 {
+		calls = nil
+	}
+	for _, name := range reference {
+		calls = append(calls, "weft.verify_reference('"+name+"')")
+	}
+	for _, call := range calls {
+		for _, r := range asked(t, conn, "select * from "+call) {
+			if !strings.HasSuffix(r[0], "are the same") {
+				t.Errorf("copies are not alike: %s", r[0])
+			}
 		}
 	}
 	for _, r := range asked(t, conn, "select * from weft.verify_lookup()") {

@@ -75,7 +75,8 @@ func TestRandomDialogues(t *testing.T) {
 		}
 		t.Errorf("seed %d (chunk %d): weft answers differently:\n%s%s", seed, chunk, small, diff)
 	}
-	verify.Verified(t, p.fill[1].PgConn())
+	// The cluster declares another reference table, which this database does not have.
+	verify.Verified(t, p.fill[1].PgConn(), "r")
 	t.Logf("%d dialogues, %d differ", n, differ)
 	for why, n := range refused {
 		t.Logf("refused %d times: %s", n, why)
