@@ -74,9 +74,7 @@ func (l *level) runNames(m any) {
 	}
 	for _, name := range catalog.OperatorNames(m) {
 		for _, o := range l.env.Schema.Operators(name) {
-			if l.sees(o.Schema) || qualifiesOperator(m) {
-				l.runs("operator "+name, &o.Reach)
-			}
+			l.runs("operator "+name, &o.Reach)
 		}
 	}
 	if name := typeNamed(m); name != "" {
@@ -84,25 +82,6 @@ func (l *level) runNames(m any) {
 			l.runs("type "+name, &y.Reach)
 		}
 	}
-}
-
-// sees reports whether the search path of the text has that schema; one that is not known has all.
-// Whoever may create in some schema must not be able to have others' operators refused.
-func (l *level) sees(schema string) bool {
-	return len(l.text.path) == 0 || slices.Contains(l.text.path, schema)
-}
-
-// qualifiesOperator reports whether a node names its operator with a schema.
-func qualifiesOperator(m any) bool {
-	switch m := m.(type) {
-	case *pg.A_Expr:
-		return len(m.Name) > 1
-	case *pg.SubLink:
-		return len(m.OperName) > 1
-	case *pg.SortBy:
-		return len(m.UseOp) > 1
-	}
-	return false
 }
 
 // runs notes something that runs like a function.
