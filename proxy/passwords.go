@@ -11,9 +11,9 @@ import (
 	"weft/pool"
 )
 
-// passwords asks the home shard, as the service user, for the stored passwords of
-// users who have none in weft.yaml, and keeps the answers for a while. If that is
-// over and the shard does not answer, nobody is let in on what was known before:
+// passwords asks the home shard, or another one while that is down, as the service user,
+// for the stored passwords of users who have none in weft.yaml, and keeps the answers for a
+// while. If that is over and no shard answers, nobody is let in on what was known before:
 // a password may have been taken away because somebody should not get in.
 type passwords struct {
 	srv *Server
@@ -176,5 +176,5 @@ func (s passwordSource) fetch(ctx context.Context, user string) (string, error) 
 func (s passwordSource) failed(err error) error {
 	s.srv.log.Warn("users' passwords cannot be looked up", "database", s.query.Database, "err", err)
 	return pgerr.New(pgerr.ConnectionFailure, "weft could not look up the user").
-		WithHint("The home shard or auth_query in weft.yaml does not answer; weft's log says why.").WithCause(err)
+		WithHint("No shard answers, or auth_query in weft.yaml does not; weft's log says why.").WithCause(err)
 }

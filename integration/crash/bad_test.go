@@ -103,16 +103,21 @@ func TestShardFull(t *testing.T) {
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
 	var taken []*pgx.Conn
-	take := func() { // also what weft's own work has given back meanwhile
+	var pids []int32
+	take := func() {
 		for {
 			d, err := pgx.Connect(ctx, s.ConnString(w.db))
-			if code(err) == "53300" {
-				return
-			}
-			if err != nil {
+			switch {
+			case err == nil:
+				taken, pids = append(taken, d), append(pids, int32(d.PgConn().PID()))
+				continue
+			case code(err) != "53300":
 				t.Fatal(err)
 			}
-			taken = append(taken, d)
+			// What weft's own work holds would become free, or serve, while a statement waits.
+			if value[int](t, taken[0], "select count(pg_terminate_backend(pid, 5000)) from pg_stat_activity where backend_type = 'client backend' and pid <> all($1)", pids) == 0 {
+				return
+			}
 		}
 	}
 	for _, sql := range []string{

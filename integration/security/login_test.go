@@ -195,21 +195,22 @@ func TestAuthQuery(t *testing.T) {
 	}
 }
 
-// TestAuthQueryOfOnesOwn: a query over a function, an answer that is used for a
-// moment only, and questions that go wrong.
+// TestAuthQueryOfOnesOwn: a query over a table, and questions that go wrong. The service user has no
+// schema of anybody's on its search path, so names have their schema.
 func TestAuthQueryOfOnesOwn(t *testing.T) {
 	shards(t)
 	home := connect(t, world.target, "postgres", "", "dbname="+plain)
 	home.must(fmt.Sprintf("CREATE TABLE logins(name text, pw text); INSERT INTO logins VALUES ('mallory', '%s'), ('broken', 'SCRAM-SHA-256$nonsense')", world.mallory))
 	defer home.must("DROP TABLE logins")
 	for _, tc := range []struct{ sql, user, want string }{
-		{"SELECT name, pw FROM logins WHERE name = $1", "mallory", ""},
-		{"SELECT name, pw FROM logins WHERE name = $1", "broken", "28P01"},
-		{"SELECT name, pw FROM logins WHERE name = $1", "victim", "28P01"},
-		{"SELECT name, pw FROM logins WHERE $1 <> ''", "mallory", "08006"},                          // several
-		{"SELECT 'mallory', pw FROM logins WHERE name = 'mallory' AND $1 <> ''", "victim", "08006"}, // another's
-		{"SELECT pw FROM logins WHERE name = $1", "mallory", "08006"},
-		{"SELECT name, pw FROM nowhere WHERE name = $1", "mallory", "08006"},
+		{"SELECT name, pw FROM public.logins WHERE name = $1", "mallory", ""},
+		{"SELECT name, pw FROM public.logins WHERE name = $1", "broken", "28P01"},
+		{"SELECT name, pw FROM public.logins WHERE name = $1", "victim", "28P01"},
+		{"SELECT name, pw FROM public.logins WHERE $1 <> ''", "mallory", "08006"},                          // several
+		{"SELECT 'mallory', pw FROM public.logins WHERE name = 'mallory' AND $1 <> ''", "victim", "08006"}, // another's
+		{"SELECT pw FROM public.logins WHERE name = $1", "mallory", "08006"},
+		{"SELECT name, pw FROM public.nowhere WHERE name = $1", "mallory", "08006"},
+		{"SELECT name, pw FROM logins WHERE name = $1", "mallory", "08006"}, // whose table would that be?
 	} {
 		w := start(t, nil, func(c *config.Config) { c.Auth.AuthQuery, c.Auth.AuthQueryDatabase = tc.sql, plain })
 		if got := try(t, w, tc.user, malloryPassword); got != tc.want {
