@@ -176,9 +176,8 @@ func (r *remainder) meets(is *island, x *appearance) bool {
 
 // settleIslands puts the rows of islands in the place of their tables.
 func (r *remainder) settleIslands(n *pg.Node) error {
-	for number, is := range r.found {
-		name := r.unnamed("weft_join" + strconv.Itoa(number+1))
-		sides, piece, err := r.islandPiece(is, name)
+	for _, is := range r.found {
+		sides, piece, name, err := r.islandPiece(is)
 		if err != nil {
 			return err
 		}
@@ -207,8 +206,9 @@ func (is *island) holds(n *pg.Node) bool {
 }
 
 // islandPiece makes the piece, and the subqueries that give each table's columns
-// back under their names. rows is what the piece's rows are called.
-func (r *remainder) islandPiece(is *island, rows string) (sides []*pg.Node, piece int, err error) {
+// back under their names. name is what the piece's rows are called: the same for equal pieces, since an
+// expression that is written twice must stay equal to itself, names included.
+func (r *remainder) islandPiece(is *island) (sides []*pg.Node, piece int, name string, err error) {
 	sel := &pg.SelectStmt{LimitOption: pg.LimitOption_LIMIT_OPTION_DEFAULT, Op: pg.SetOperation_SETOP_NONE}
 	p := plan.Piece{}
 	var where []*pg.Node
@@ -220,15 +220,15 @@ func (r *remainder) islandPiece(is *island, rows string) (sides []*pg.Node, piec
 		side := &pg.SelectStmt{LimitOption: pg.LimitOption_LIMIT_OPTION_DEFAULT, Op: pg.SetOperation_SETOP_NONE}
 		for j, n := range one.TargetList {
 			t := n.GetResTarget()
-			name := inputColumn(first + j)
+			input := inputColumn(first + j)
 			value := t.Val
 			column := t.Name
 			if ref := t.Val.GetColumnRef(); ref != nil {
 				column = nameList(ref.Fields)[0]
 				value = nameNode(x.name, column)
 			}
-			sel.TargetList = append(sel.TargetList, targetOf(value, name))
-			side.TargetList = append(side.TargetList, targetOf(nameNode(rows, name), column))
+			sel.TargetList = append(sel.TargetList, targetOf(value, input))
+			side.TargetList = append(side.TargetList, targetOf(nameNode(input), column))
 		}
 		p.Types, p.Collations = append(p.Types, q.Types...), append(p.Collations, q.Collations...)
 		for _, c := range q.Index {
@@ -250,10 +250,18 @@ func (r *remainder) islandPiece(is *island, rows string) (sides []*pg.Node, piec
 	}
 	sel.WhereClause = conjunction(append(r.bridges(is), where...))
 	if p.Text, err = r.render(selectOf(sel)); err != nil {
-		return nil, 0, err
+		return nil, 0, "", err
 	}
 	p.Instances = []plan.Instance{r.solved(is.members[0].instance)}
-	return sides, r.add(p, false), nil
+	piece = r.add(p, true)
+	name = r.unnamed("weft_join" + strconv.Itoa(piece+1))
+	for _, side := range sides {
+		for _, t := range side.GetRangeSubselect().GetSubquery().GetSelectStmt().TargetList {
+			ref := t.GetResTarget().GetVal().GetColumnRef()
+			ref.Fields = append([]*pg.Node{pg.MakeStrNode(name)}, ref.Fields...)
+		}
+	}
+	return sides, piece, name, nil
 }
 
 // bridges are the conditions that hold an island together.

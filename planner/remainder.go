@@ -377,8 +377,31 @@ func (r *remainder) replace(n *pg.Node) {
 			}
 			return false
 		}
+		r.unknown(rv)
 		return true
 	})
+}
+
+// unknown refuses a name of a sharded table that the analysis has not seen: left where it is, it
+// would be read on one shard alone. Names of WITH queries and marks of weft's own mean no table.
+func (r *remainder) unknown(rv *pg.RangeVar) {
+	rel, t := r.relation(rv)
+	if t == nil || t.Reference || rv.Schemaname == "" && (r.temporary(rv) || r.namesQuery(rv.Relname)) {
+		return
+	}
+	r.refuse("It visits more than one shard. Write it in another way.", "this statement cannot be taken apart: %q stands where it is not expected", rel.Name.Name)
+}
+
+// namesQuery reports whether a WITH query of the tree has that name.
+func (r *remainder) namesQuery(name string) bool {
+	found := false
+	parser.Walk(r.tree, func(m any) bool {
+		if cte, ok := m.(*pg.CommonTableExpr); ok && cte.Ctename == name {
+			found = true
+		}
+		return !found
+	})
+	return found
 }
 
 // input puts one in the place of a table.

@@ -143,8 +143,35 @@ func normal(n *pg.Node) *pg.Node {
 		}
 		return true
 	})
+	parser.Walk(n, func(m any) bool {
+		if node, ok := m.(*pg.Node); ok {
+			unnest(node)
+		}
+		return true
+	})
 	plain(n.ProtoReflect())
 	return n
+}
+
+// unnest makes a chain of AND, or of OR, one node, however it was nested, and one of a single
+// operand that operand: a text does not tell them apart.
+func unnest(n *pg.Node) {
+	b := n.GetBoolExpr()
+	if b == nil || b.Boolop == pg.BoolExprType_NOT_EXPR {
+		return
+	}
+	var args []*pg.Node
+	for _, arg := range b.Args {
+		unnest(arg)
+		if inner := arg.GetBoolExpr(); inner != nil && inner.Boolop == b.Boolop {
+			args = append(args, inner.Args...)
+		} else {
+			args = append(args, arg)
+		}
+	}
+	if b.Args = args; len(args) == 1 {
+		n.Node = args[0].Node
+	}
 }
 
 // plain clears places, and gives what is not set the value that it has in a text:

@@ -153,6 +153,7 @@ func (c *changing) mergeSplit() (*plan.Write, *pgerr.Error) {
 	if refusal := c.unfitMerge(); refusal != nil {
 		return nil, refusal
 	}
+	c.qualify(m, alias)
 	keys, refusal := c.mergeKeys(m, alias)
 	if refusal != nil {
 		return nil, refusal
@@ -251,6 +252,36 @@ func (c *changing) unfitMerge() *pgerr.Error {
 	}
 	c.once = nil
 	return refusal
+}
+
+// qualify puts the name of its table before each column that the join condition or an inserted
+// value names alone. In a value that can only be the source's; in the condition
+// PostgreSQL takes no name that both tables have. The tree is changed in place: what the analysis
+// knows of its nodes stays known.
+func (c *changing) qualify(m *pg.MergeStmt, alias string) {
+	rel, _ := c.relation(c.target)
+	name := func(n *pg.Node, owner func(column string) string) {
+		walkNodes(n, func(n *pg.Node) bool {
+			ref := n.GetColumnRef()
+			if names := nameList(ref.GetFields()); ref != nil && len(ref.Fields) == 1 && len(names) == 1 && names[0] != alias && names[0] != c.targetName() {
+				ref.Fields = append([]*pg.Node{pg.MakeStrNode(owner(names[0]))}, ref.Fields...)
+			}
+			return true
+		})
+	}
+	name(m.JoinCondition, func(column string) string {
+		if slices.ContainsFunc(rel.Columns, func(col catalog.Column) bool { return col.Name == column }) {
+			return c.targetName()
+		}
+		return alias
+	})
+	for _, n := range m.MergeWhenClauses {
+		if w := n.GetMergeWhenClause(); w.CommandType == pg.CmdType_CMD_INSERT {
+			for _, v := range w.Values {
+				name(v, func(string) string { return alias })
+			}
+		}
+	}
 }
 
 // sourceName is what a MERGE calls its source.

@@ -95,6 +95,9 @@ func (s *Session) executedText(text []byte, f *parser.Facts) (sql string, ok boo
 	if err != nil {
 		return "", false, err
 	}
+	if len(types) == 0 {
+		args = nil // PostgreSQL does not look at them
+	}
 	if len(types) != len(args) {
 		return "", false, pgerr.New(pgerr.SyntaxError, "wrong number of parameters for prepared statement %q", st.name).
 			WithDetail("Expected %d parameters but got %d.", len(types), len(args))

@@ -27,7 +27,7 @@ func TestSQLPrepare(t *testing.T) {
 		p.Weft.Must(t, "select weft.shard_table('e', 'id')")
 		p.Weft.Must(t, "select weft.reference_table('r')")
 	}
-	same("execute before",
+	same("execute before", "execute before(5)", "execute before(1, 'x')",
 		"prepare one (int) as select * from e where id = $1", "execute one(5)", "execute one('7')", "execute one(7.2)", "execute one(null)",
 		"execute one(1, 2)", "execute one", "execute one('x')", "prepare one as select 1",
 		"prepare two as select id, t from e where b = $1 and t like $2 order by id limit $3", "execute two(3, 't%', 2)",

@@ -34,6 +34,8 @@ insert into news values (3, 'c', 1), (4, 'd', null), (11, 'k', 11), (12, 'l', nu
 
 @route
 merge into stock s using (values (1::bigint, 5)) v (item, d) on s.item = v.item when matched then update set qty = s.qty + v.d when not matched then insert (item, qty) values (v.item, v.d);
+merge into stock s using (values (1::bigint, 5), (7001, 6)) v (item, d) on s.item = v.item when matched then update set qty = qty + d when not matched then insert (item, qty) values (item, d);
+merge into stock using (values (1::bigint, 5), (7002, 6)) v (x, d) on item = x when matched then update set qty = qty + d when not matched and d > 0 then insert (item, qty) values (x, d);
 merge into stock s using deltas d on s.item = d.item when matched and s.qty + d.d <= 0 then delete when matched then update set qty = s.qty + d.d, note = d.why when not matched then insert (item, qty, note) values (d.item, d.d, d.why);
 merge into stock s using news n on s.item = n.id when matched then update set note = n.k when not matched and n.v is not null then insert values (n.id, n.v, n.k, default) when not matched then do nothing;
 merge into stock using (select id, count(*) as c from orders group by id having id < 104) o on stock.item = o.id when not matched then insert (item, qty) values (o.id, o.c);

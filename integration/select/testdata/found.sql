@@ -69,3 +69,12 @@ select a.id, t.one from a join (select 1 as one from hollow) t on t.one = a.n or
 select count(*) from a, hollow;
 select a.id from a where exists (select from hollow) and id < 4 order by 1;
 select a.id, t.* from a, lateral (select a.n, a.k from hollow union all select a.id, a.k from hollow) t (p, q) where a.id < 3 order by 1, 2, 3;
+# The same subquery over a join of sharded tables in two places became two expressions.
+select (select min(s.n) from b s join c o on o.k = s.k where s.n = a.n), count(*) from a group by (select min(s.n) from b s join c o on o.k = s.k where s.n = a.n) order by 1, 2;
+select (select min(s.n) from b s join c o on o.k = s.k where s.k = a.k), count(*) from a group by (select min(s.n) from b s join c o on o.k = s.k where s.k = a.k) order by 1, 2;
+select distinct on ((select min(s.n) from b s join c o on o.k = s.k where s.n = a.n)) (select min(s.n) from b s join c o on o.k = s.k where s.n = a.n) from a order by (select min(s.n) from b s join c o on o.k = s.k where s.n = a.n), 1;
+select (select count(*) from b join c using (k) where b.n = a.n), (select count(*) from b join c using (k) where b.n < a.n) from a order by a.id;
+# Conditions that are dropped left an AND of one operand.
+select count(*) from h c join w e on 1 = 1 and c.n > 1 join a o on e.n = o.n where c.n > 1;
+select count(*) from h c join w e on true and true join a o on e.n = o.n where true;
+select count(*) from h c join w e on (true and (c.n = e.n and true)) or false join a o on e.n = o.n and (1 = 1 or c.id = 1) where true and (true and c.id > 2);
