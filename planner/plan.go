@@ -91,6 +91,9 @@ func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint
 	if a.when = when; when == later && (len(tree.Statements) != 1 || tree.Statements[0].Stmt.GetSelectStmt() == nil) {
 		a.when = unlessCertain
 	}
+	if len(tree.Statements) == 1 && holds(tree.Statements[0].Stmt.GetDeclareCursorStmt()) {
+		a.when = always
+	}
 	for i, raw := range tree.Statements {
 		r := a.kept(a.statement(raw.Stmt))
 		if a.refused() {
@@ -111,6 +114,13 @@ func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint
 		a.out.Exact = true
 	}
 	return a.out
+}
+
+// holds reports whether a cursor outlives its transaction. Its rows are then kept on
+// the home shard, which is where such cursors are, also if one other shard has them all.
+func holds(n *pg.DeclareCursorStmt) bool {
+	const cursorHold = 0x0020 // CURSOR_OPT_HOLD
+	return n.GetOptions()&cursorHold != 0
 }
 
 // combine puts another statement's route to those before it.

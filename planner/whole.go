@@ -349,10 +349,12 @@ func (w *wholePiece) limit() *pg.Node {
 	number := func(n *pg.Node) *pg.Node { return cast(cast(n, "int8"), "numeric") }
 	sum := pg.MakeAExprNode(pg.A_Expr_Kind_AEXPR_OP, []*pg.Node{pg.MakeStrNode("+")}, number(count), number(offset), -1)
 	most := cast(sqlMark("9223372036854775807"), "numeric")
-	// LEAST takes no notice of NULL, which means all rows.
-	return cast(&pg.Node{Node: &pg.Node_MinMaxExpr{MinMaxExpr: &pg.MinMaxExpr{
-		Op: pg.MinMaxOp_IS_LEAST, Args: []*pg.Node{sum, most}, Location: -1,
-	}}}, "int8")
+	bound := func(op pg.MinMaxOp, args ...*pg.Node) *pg.Node {
+		return &pg.Node{Node: &pg.Node_MinMaxExpr{MinMaxExpr: &pg.MinMaxExpr{Op: op, Args: args, Location: -1}}}
+	}
+	// LEAST takes no notice of NULL, which means all rows. A negative OFFSET is for
+	// the remainder to complain about: shards would complain about a LIMIT.
+	return cast(bound(pg.MinMaxOp_IS_GREATEST, bound(pg.MinMaxOp_IS_LEAST, sum, most), cast(sqlMark("0"), "numeric")), "int8")
 }
 
 // remainder puts the rows of the piece together.

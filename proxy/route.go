@@ -130,6 +130,8 @@ func (s *Session) laneFor(r *router, p *plan.Plan, f *parser.Facts) (*pool.Lane,
 		}
 	case plan.AnyCopy:
 		switch {
+		case f.Effects&parser.HoldCursor != 0:
+			return s.lane, nil
 		case p.Timed && s.block.open && s.block.clock != nil:
 			return s.block.clock.Lane(), nil
 		case s.block.open:
@@ -165,6 +167,9 @@ func (s *Session) laneFor(r *router, p *plan.Plan, f *parser.Facts) (*pool.Lane,
 			lane := s.laneOf(s.snap, one).lane
 			if p.Timed && s.block.late(lane) {
 				return nil, errGather // it is told the time
+			}
+			if f.Effects&parser.HoldCursor != 0 && p.Gather != nil && lane != s.lane {
+				return nil, errGather // such a cursor is on the home shard
 			}
 			return lane, nil
 		}
@@ -391,7 +396,7 @@ func (s *Session) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free bo
 		}
 	}
 	if f.Effects&parser.HoldCursor != 0 && lane != s.lane {
-		return pgerr.New(pgerr.FeatureNotSupported, "a cursor WITH HOLD over a declared table is not supported yet").
+		return pgerr.New(pgerr.FeatureNotSupported, "a cursor WITH HOLD cannot be on another shard than home").
 			WithHint("Use it inside a transaction block, without WITH HOLD.")
 	}
 	first := s.block.open && s.block.clock == nil

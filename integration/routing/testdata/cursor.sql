@@ -97,7 +97,7 @@ begin;
 declare every cursor for select id + 0 as id from orders order by id;
 fetch 2 from every;
 rollback;
-declare hold cursor with hold for select id from orders where customer_id = 3 order by id;
+declare hold cursor with hold for select id + 0 as id from orders where customer_id = 3 order by id;
 fetch 1 from hold;
 select name from customers where id = 4;
 fetch 1 from hold;
