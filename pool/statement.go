@@ -84,18 +84,33 @@ func (d *Database) Statement(lane Key, sql, oids string, viaSQL bool, settings *
 	if s != nil && !s.Settings.Equal(settings) { // hashes met
 		s = nil
 	}
-	if s == nil {
-		s = &Statement{
-			Name: NamePrefix + strconv.FormatUint(d.next, 36), SQL: sql, OIDs: oids, ViaSQL: viaSQL,
-			Settings: settings, Generation: k.generation, key: k,
-		}
-		if viaSQL {
-			s.SQL = "PREPARE " + QuoteIdent(s.Name) + sql
-		}
-		d.next++
-		d.known[k] = s
+	if s != nil {
+		s.refs++
+		return s
 	}
-	s.refs++
+	s = d.make(k, settings)
+	d.known[k] = s
+	return s
+}
+
+// Private returns a statement that nobody else shares: the transaction that it is prepared in
+// has settings of its own, and only its session knows that literals were read under them.
+func (d *Database) Private(sql, oids string, viaSQL bool, settings *Settings) *Statement {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.make(statementKey{sql: sql, oids: oids, viaSQL: viaSQL, generation: d.Generation.Load()}, settings)
+}
+
+// make makes a statement; d is locked.
+func (d *Database) make(k statementKey, settings *Settings) *Statement {
+	s := &Statement{
+		Name: NamePrefix + strconv.FormatUint(d.next, 36), SQL: k.sql, OIDs: k.oids, ViaSQL: k.viaSQL,
+		Settings: settings, Generation: k.generation, key: k, refs: 1,
+	}
+	if k.viaSQL {
+		s.SQL = "PREPARE " + QuoteIdent(s.Name) + k.sql
+	}
+	d.next++
 	return s
 }
 

@@ -147,8 +147,12 @@ func allDeclared(sql, oids string) bool {
 	}
 }
 
-// shared returns the statement that sessions like this one share for a text.
+// shared returns the statement that sessions like this one share for a text. In a transaction
+// that may have changed settings none is like it.
 func (s *Session) shared(sql, oids string, viaSQL bool) *pool.Statement {
+	if s.done.bits&(parser.ChangesSettings|parser.ChangesAllSettings|parser.Opaque|parser.DiscardAll) != 0 {
+		return s.db.Private(sql, oids, viaSQL, s.parseSettings())
+	}
 	return s.db.Statement(s.lane.Key(), sql, oids, viaSQL, s.parseSettings())
 }
 
