@@ -96,6 +96,10 @@ type Plan struct {
 	// told when the instances do not land on one shard and there is no Gather.
 	Refusal *pgerr.Error
 
+	// Unread: it is refused because it cannot be parsed. The home shard shall say what is
+	// wrong with it.
+	Unread bool
+
 	// Waits: it is refused only because rows of a table are being moved between
 	// shards; it is worth another try when that is done.
 	Waits bool

@@ -5,8 +5,8 @@
 //
 // It is pure: the same input gives the same plan. The life of a plan:
 //
-//  1. pg_query parses the text. A text that does not parse goes to the home
-//     shard, whose error is the answer.
+//  1. pg_query parses the text. A text that does not parse is refused, unless
+//     the home shard has an error for it: that is the answer then.
 //  2. Each statement is analysed level by level (level): names are resolved as
 //     PostgreSQL does (item), each appearance of a sharded table becomes an
 //     instance, and conditions become facts of a scope: column = column, column

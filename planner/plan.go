@@ -19,8 +19,8 @@ import (
 
 // Plan decides what is to be done with a text. literals are those the scanner
 // found in it, paramTypes the types the client declared, 0 for those it did not.
-// It always returns a plan: what does not parse goes to the home shard, whose
-// error is the answer.
+// It always returns a plan: what does not parse is Unread, and the home shard's error is
+// the answer.
 func Plan(env *Env, sql string, literals []parser.Literal, paramTypes []uint32) (p *plan.Plan) {
 	defer recovered(&p)
 	return makePlan(env, sql, literals, paramTypes, unlessCertain)
@@ -78,6 +78,13 @@ func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint
 	if err != nil {
 		// Exact: what does not parse may be the escape in a literal, and a text
 		// with another literal there does.
+		if !env.Tables.Empty() {
+			return &plan.Plan{
+				Route: plan.Refused, Exact: true, Unread: true, Writes: true, Why: []string{"it does not parse"},
+				Refusal: pgerr.New(pgerr.FeatureNotSupported, "weft cannot read this text: %s", err.Error()).
+					WithHint("If PostgreSQL can, it has a name that is a keyword in later versions, such as system_user or json_value: write that in double quotes."),
+			}
+		}
 		return &plan.Plan{Route: plan.Home, Writes: true, Exact: true, Why: []string{"it does not parse"}}
 	}
 	a := &analysis{

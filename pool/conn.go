@@ -21,6 +21,9 @@ type Conn struct {
 	PID int32
 	// Params are the parameters the backend reports, as last reported.
 	Params map[string]string
+	// Reread: the backend has said, while nobody passed on what it says, that it reads texts
+	// in another way.
+	Reread bool
 	// Settings is what has been applied on top of the login's defaults.
 	Settings *Settings
 	// Placeholders are the custom parameters ever set here. They cannot be
@@ -274,6 +277,7 @@ func (c *Conn) UntilReady(f func(typ byte, body []byte)) error {
 func (c *Conn) noteParameter(body []byte) {
 	if name, value, ok := wire.DecodeParameterStatus(body); ok {
 		c.Params[name] = value
+		c.Reread = c.Reread || name == "standard_conforming_strings" || name == "client_encoding"
 	}
 }
 

@@ -49,6 +49,19 @@ type block struct {
 	chain      bool       // it is about to end, and the next one begins with that
 	tag        string     // of the last command, while there are several participants
 	began      time.Time
+	// before are the parameters that have changed in it, as the client knew them.
+	before map[string]string
+}
+
+// changed notes that a parameter is another one than before.
+func (b *block) changed(name, before string) {
+	if _, known := b.before[name]; known {
+		return
+	}
+	if b.before == nil {
+		b.before = map[string]string{}
+	}
+	b.before[name] = before
 }
 
 // opensBlock reports whether the text does nothing but open a block.
@@ -508,6 +521,7 @@ func (s *Session) giveOthersBack(main *pool.Conn) {
 // abandon gives up the block after a participant was lost: the others roll
 // back with their connections, unless they have done so already.
 func (s *Session) abandon() {
+	s.unreport()
 	s.dispersed()
 	kept := s.parked[:0]
 	for _, c := range s.parked {

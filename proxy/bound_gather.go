@@ -34,7 +34,7 @@ func (s *Session) bindGather(portal, name []byte, f *parser.Facts, pl *planned, 
 	}
 	x := &gathering{
 		plan: pl.plan, g: pl.plan.Gather, write: pl.plan.Write, facts: f,
-		text: slices.Clone(pl.text), literals: slices.Clone(pl.literals), oids: slices.Clone(pl.oids),
+		text: slices.Clone(pl.text), literals: slices.Clone(pl.literals), oids: slices.Clone(pl.oids), read: pl.read,
 		values: slices.Clone(values), formats: slices.Clone(formats), portal: string(portal),
 	}
 	if x.plan.Generate != nil {
@@ -223,6 +223,9 @@ func (s *Session) boundFailed(err error) error {
 // prepareBound is prepareGather for a portal. Rows in portions come from
 // PostgreSQL.
 func (s *Session) prepareBound(x *gathering, limited bool) error {
+	if err := s.mayRead(x.text, x.read); err != nil {
+		return err
+	}
 	r := s.srv.routers.Get().(*router)
 	defer s.srv.routers.Put(r)
 	x.limited = limited

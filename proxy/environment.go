@@ -186,7 +186,7 @@ func (s *Session) environment() (*planner.Env, error) {
 		}
 	}
 	changing := s.snap.Changing(s.db.Name)
-	if !private && !changing && s.env != nil && s.envFor == s.settings && !s.env.Schema.Incomplete {
+	if !private && !changing && s.env != nil && s.envFor == s.settings && s.env.Options == s.scanOptions() && !s.env.Schema.Incomplete {
 		return s.env, nil
 	}
 	if err := s.snap.Foreign; err != nil {

@@ -27,6 +27,9 @@ func (s *Session) scattered(st *statement) (body string, yes bool, err error) {
 	if text == "" {
 		text = st.server.SQL
 	}
+	if err := s.mayRead([]byte(text), st.planned.read); err != nil {
+		return "", false, err
+	}
 	r := s.srv.routers.Get().(*router)
 	defer s.srv.routers.Put(r)
 	oids := []byte(st.server.OIDs)

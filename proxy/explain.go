@@ -112,6 +112,9 @@ func (s *Session) executeExplain(x *gathering, limit int) error {
 
 // explainBound makes the answer of a portal.
 func (s *Session) explainBound(x *gathering) error {
+	if err := s.mayRead(x.text, x.read); err != nil {
+		return err
+	}
 	r := s.srv.routers.Get().(*router)
 	defer s.srv.routers.Put(r)
 	for {

@@ -29,6 +29,7 @@ type gathering struct {
 	facts *parser.Facts
 
 	text     []byte
+	read     reading // of a portal: how its text was read
 	literals []parser.Literal
 	oids     []byte // the types the client declared, as its Parse has them
 	// values are the formats and values of the client's parameters, formats

@@ -148,6 +148,10 @@ func (s *Session) borrow(l *pool.Lane) (*pool.Conn, error) {
 			}
 		}
 	}
+	if err := s.readAlike(c); err != nil {
+		c.Discard()
+		return nil, err
+	}
 	if err := s.meet(c); err != nil {
 		c.Discard()
 		return nil, err

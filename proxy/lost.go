@@ -22,7 +22,7 @@ func (s *Session) queryInLostTx(text []byte, facts *parser.Facts, n int) error {
 	}
 	s.client.Consume(wire.HeaderLen + n)
 	switch {
-	case facts.Statements == 0:
+	case facts.Statements == 0 && facts.Err == nil:
 		s.toClient.Grow()
 		s.toClient.B = wire.AppendEmpty(s.toClient.B, wire.EmptyQueryResponse)
 	case endsTx(facts):
@@ -96,7 +96,7 @@ func (s *Session) parseInLostTx(p wire.ParseBody, body []byte, f *parser.Facts) 
 		}
 		s.statements[string(p.Name)] = &statement{
 			name: string(p.Name), facts: f, server: s.shared(string(p.SQL), string(p.OIDs), false),
-			planned: planned{oids: []byte(string(p.OIDs))},
+			planned: planned{oids: []byte(string(p.OIDs)), read: s.readsNow()},
 		}
 	}
 	s.ops.push(op{kind: opLocal, answer: wire.ParseComplete})

@@ -135,6 +135,10 @@ func (s *Session) syncPipe() error {
 // queryInPipe runs a simple query of n bytes that follows messages without a Sync. It is
 // part of their transaction, and ends it.
 func (s *Session) queryInPipe(text []byte, n int) error {
+	if err := s.readAnew(text); err != nil {
+		s.client.Consume(wire.HeaderLen + n)
+		return s.refuseRead(err)
+	}
 	f := s.facts(text)
 	s.runs(f)
 	s.portalLane = nil

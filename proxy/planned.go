@@ -22,6 +22,7 @@ type planned struct {
 	plan     *plan.Plan
 	env      planner.ID // what the plan was made under; 0 says that it must be made anew
 	text     []byte     // the client's
+	read     reading    // how that was read
 	oids     []byte     // the types the client declared
 	literals []parser.Literal
 	params   []byte // its ParameterDescription's body, if it has been described
@@ -65,6 +66,9 @@ func (s *Session) parseFor(bind []byte) error {
 	if err != nil {
 		return err
 	}
+	if err := s.readAnew(p.SQL); err != nil {
+		return s.refuseBoundRead(err)
+	}
 	r := s.srv.routers.Get().(*router)
 	defer s.srv.routers.Put(r)
 	f := s.read(r, p.SQL)
@@ -75,6 +79,9 @@ func (s *Session) parseFor(bind []byte) error {
 	pl, err := s.plan(r, p.SQL, p.OIDs)
 	if err == nil && pl.Route == plan.Refused {
 		err = pl.Refusal
+		if pl.Unread {
+			err = s.unread(string(p.SQL), p.OIDs, pl.Refusal)
+		}
 	}
 	if err != nil {
 		return s.refuseBoundRead(err)
@@ -265,7 +272,7 @@ func (s *Session) notePlan(r *router, name []byte, pl *plan.Plan) {
 	if pl == nil {
 		dst.env = 0
 	}
-	dst.text = append(dst.text[:0], p.SQL...)
+	dst.text, dst.read = append(dst.text[:0], p.SQL...), s.readsNow()
 	dst.oids = append(dst.oids[:0], p.OIDs...)
 	dst.literals = append(dst.literals[:0], r.scan.Literals...)
 }
@@ -276,12 +283,12 @@ func (s *Session) parseLocal(p wire.ParseBody, body []byte, f *parser.Facts, pl 
 	o := op{kind: opLocal, answer: wire.ParseComplete}
 	if len(p.Name) == 0 {
 		o.prev = s.replaceUnnamed(body, f)
-		s.unnamed.planned.plan = pl
+		s.unnamed.planned.plan, s.unnamed.planned.read = pl, s.readsNow()
 		s.unnamed.planned.text = append(s.unnamed.planned.text[:0], p.SQL...)
 		s.unnamed.planned.oids = append(s.unnamed.planned.oids[:0], p.OIDs...)
 	} else {
 		st := &statement{name: string(p.Name), facts: f, server: s.shared(string(p.SQL), string(p.OIDs), false)}
-		st.planned.plan = pl
+		st.planned.plan, st.planned.read = pl, s.readsNow()
 		st.planned.text = []byte(string(p.SQL))
 		st.planned.oids = []byte(string(p.OIDs))
 		if s.statements == nil {
@@ -346,6 +353,9 @@ func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err e
 		return s.bindInFailed(f, pl)
 	}
 	if err := s.stillExecutes(pl); err != nil {
+		return true, s.refuseBoundRead(err)
+	}
+	if err := s.mayRead(pl.text, pl.read); err != nil {
 		return true, s.refuseBoundRead(err)
 	}
 	if err := s.mayExecuteHere(f); err != nil {

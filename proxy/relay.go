@@ -327,12 +327,7 @@ func (s *Session) onParameterStatus(c *pool.Conn, body []byte) bool {
 		return false
 	}
 	c.Params[name] = value
-	switch name { // texts are read otherwise at once, not when the block ends
-	case "standard_conforming_strings":
-		s.oldStrings = value == "off"
-	case "client_encoding":
-		s.setEncoding(value)
-	}
+	s.reads(name, value) // at once, not when the block ends
 	if name == "application_name" && value == "" && s.done.resets(name) {
 		// RESET goes back to the client's own startup value; adopt sees to it.
 		if own := clean(s.startup.Get(name)); own != "" {
@@ -360,6 +355,9 @@ func (s *Session) report(name, value string) bool {
 		s.reported, s.ownsRep = own, true
 	}
 	s.reported[name] = value
+	if s.block.open {
+		s.block.changed(name, before)
+	}
 	return !s.script.keepsReport(name, before)
 }
 

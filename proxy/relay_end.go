@@ -70,6 +70,9 @@ func (s *Session) onReady(c *pool.Conn, o *op, status byte) error {
 		// The client has been told; its transaction must know it too.
 		_, _ = c.Exec(provoke)
 	}
+	if c.Reread {
+		s.readAs(c)
+	}
 	if o.injected && !o.settles || o.quiet {
 		s.ops.pop()
 		return nil

@@ -309,6 +309,8 @@ func (s *Session) plannedQuery(r *router, text []byte, f *parser.Facts, n int) e
 		return s.refuseQuery(err, n)
 	}
 	switch {
+	case p.Unread:
+		return s.refuseQuery(s.unread(string(text), nil, p.Refusal), n)
 	case p.Route == plan.Call:
 		return s.callQuery(p, n)
 	case len(p.Params) > 0 && p.Route != plan.Home && p.Route != plan.Any && p.Route != plan.Every:

@@ -36,6 +36,8 @@ type script struct {
 	// them: PostgreSQL reports them with ReadyForQuery.
 	told map[string]string
 	kept *keptTag
+	// read is how the text was read, which holds for all of it.
+	read reading
 	// due is what the client is told of the last statement as soon as that is committed.
 	due []byte
 }
@@ -102,7 +104,7 @@ func (s *Session) runScript(text []byte) error {
 		return s.refuseRead(pgerr.New(pgerr.FeatureNotSupported, "a text of several statements cannot be taken apart: %s", err.Error()).
 			WithHint("Send the statements one by one."))
 	}
-	s.script.running = true
+	s.script.running, s.script.read = true, s.readsNow()
 	err = s.runStatements(text, tree.Split(len(text)))
 	sc := s.script
 	s.script = script{}
@@ -155,6 +157,10 @@ func (s *Session) characters(text []byte) int {
 func (s *Session) runScripted(text []byte) error {
 	r := s.srv.routers.Get().(*router)
 	defer s.srv.routers.Put(r)
+	if depends(text, s.script.read, s.readsNow()) {
+		return s.refuseStatement(pgerr.New(pgerr.FeatureNotSupported, "a backslash or a character that is not ASCII cannot follow a change of standard_conforming_strings or client_encoding in one text").
+			WithHint("Send the statements one by one."))
+	}
 	f := s.read(r, text)
 	if s.script.own && pipeOnly(f) {
 		return s.controlOwn(text, f)

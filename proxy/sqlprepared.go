@@ -87,7 +87,7 @@ func (s *Session) preparedEdits(text string, f *parser.Facts) (edits parser.Edit
 				commands = append(commands, sqlPrepared{kind: p.Kind, name: p.Name})
 				continue
 			}
-			st = &statement{name: p.Name, facts: p.Body, original: text}
+			st = &statement{name: p.Name, facts: p.Body, original: text, planned: planned{read: s.readsNow()}}
 			if f.Statements > 1 {
 				st.original = "PREPARE " + text[p.NameStart:p.BodyEnd]
 			}

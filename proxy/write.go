@@ -424,6 +424,9 @@ func (s *Session) executeWrite(x *gathering) error {
 
 // carryOutBound is carryOut for a portal.
 func (s *Session) carryOutBound(x *gathering) error {
+	if err := s.mayRead(x.text, x.read); err != nil {
+		return err
+	}
 	r := s.srv.routers.Get().(*router)
 	defer s.srv.routers.Put(r)
 	for {

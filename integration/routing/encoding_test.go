@@ -41,24 +41,6 @@ func TestForeignEncoding(t *testing.T) {
 	}
 }
 
-// TestStringsInBlock changes how strings are read inside a block.
-func TestStringsInBlock(t *testing.T) {
-	db, _ := pairs(t, "strings", 50)
-	k := keysOfShards(t, db, 2)
-	query := func(sql string) talk { return talk{&pgproto3.Query{String: sql}} }
-	old, standard := query(`select v, 'a\' or k = 0' from pairs where k = `+k[1]), query(`select v, 'a\' from pairs where k = `+k[1])
-	groups := []talk{
-		query("set escape_string_warning = off"), query("begin"), query("set local standard_conforming_strings = off"), old, query("commit"), standard,
-		query("set standard_conforming_strings = off"), query("begin"), query("set local standard_conforming_strings = on"), standard, query("rollback"), old,
-	}
-	want, got := converse(t, harness.Postgres(t), db, groups), converse(t, harness.Weft(t), db, groups)
-	for i := range want {
-		if want[i] != got[i] {
-			t.Errorf("group %d:\nPostgreSQL %q\nweft       %q", i, want[i], got[i])
-		}
-	}
-}
-
 // TestSettingFromRow sets a parameter to a value of one shard's row in a block:
 // statements on other shards must see it, or be refused.
 func TestSettingFromRow(t *testing.T) {

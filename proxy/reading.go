@@ -1,0 +1,145 @@
+package proxy
+
+import (
+	"bytes"
+	"slices"
+	"unicode/utf8"
+
+	"weft/parser"
+	"weft/pgerr"
+	"weft/pool"
+	"weft/wire"
+)
+
+// What a text says depends on two settings: standard_conforming_strings decides whether a
+// backslash in a string is one, client_encoding which bytes are one character. weft must read
+// a text as the backend will. A change is known from the ParameterStatus that a backend sends
+// before it is ready; where texts are sent before that, it is asked for, and a text that was
+// read under one setting and would be run under another is refused.
+
+// reading is how texts are read.
+type reading struct {
+	old     bool   // standard_conforming_strings is off
+	charset string // client_encoding
+}
+
+// readsNow returns how the session's texts are read.
+func (s *Session) readsNow() reading { return reading{s.oldStrings, s.reported["client_encoding"]} }
+
+// depends reports whether a text may say something else if it is read in another way.
+func depends(text []byte, one, other reading) bool {
+	return one.old != other.old && bytes.IndexByte(text, '\\') >= 0 ||
+		one.charset != other.charset && slices.ContainsFunc(text, func(c byte) bool { return c >= utf8.RuneSelf })
+}
+
+// reads notes a parameter that decides how texts are read.
+func (s *Session) reads(name, value string) {
+	switch name {
+	case "standard_conforming_strings":
+		s.oldStrings = value == "off"
+	case "client_encoding":
+		s.setEncoding(value)
+	}
+}
+
+// mayRead refuses to run a text that was read in another way than texts are now. What
+// its strings are would have to be taken apart and put together again.
+func (s *Session) mayRead(text []byte, read reading) error {
+	if !depends(text, read, s.readsNow()) {
+		return nil
+	}
+	return pgerr.New(pgerr.FeatureNotSupported, "a statement with a backslash or a character that is not ASCII cannot be executed under another standard_conforming_strings or client_encoding than it was prepared under").
+		WithHint("Prepare it again, write its strings as E'…' with ASCII characters, or give them as parameters.")
+}
+
+// readAnew finds out how a text is to be read that follows others without a Sync, if one of
+// them may have changed it.
+func (s *Session) readAnew(text []byte) error {
+	if !s.unsynced || s.conn == nil || s.conn.Status == wire.TxFailed || !s.mayReadOtherwise() ||
+		!depends(text, reading{}, reading{true, "another"}) {
+		return nil
+	}
+	if !s.block.open {
+		if err := s.widen(); err != nil { // a Sync must not end what can still fail
+			return err
+		}
+	}
+	return s.answered(s.endImplicit) // whose answer tells
+}
+
+// mayReadOtherwise reports whether the open transaction may have changed how texts are read.
+func (s *Session) mayReadOtherwise() bool {
+	d := &s.done
+	return d.bits&(parser.Opaque|parser.ChangesAllSettings|parser.DiscardAll) != 0 ||
+		d.bits&parser.ChangesSettings != 0 && slices.ContainsFunc(d.sets, func(set parser.Setting) bool {
+			return set.Name == "standard_conforming_strings" || set.Name == "client_encoding"
+		})
+}
+
+// readAs takes over how the backend at hand reads texts, if it has said so while weft talked to
+// it by itself: an error, say, ends the settings of its transaction.
+func (s *Session) readAs(c *pool.Conn) {
+	c.Reread = false
+	for _, name := range [...]string{"standard_conforming_strings", "client_encoding"} {
+		value := c.Params[name]
+		s.reads(name, value)
+		if s.report(name, value) {
+			s.toClient.Grow()
+			s.toClient.B = wire.AppendParameterStatus(s.toClient.B, name, value)
+		}
+	}
+}
+
+// unreport tells the client the parameters that a lost transaction had changed, as they were
+// before it.
+func (s *Session) unreport() {
+	before := s.block.before
+	s.block.before = nil
+	for name, value := range before {
+		s.reads(name, value)
+		if s.report(name, value) {
+			s.toClient.Grow()
+			s.toClient.B = wire.AppendParameterStatus(s.toClient.B, name, value)
+		}
+	}
+}
+
+// readAlike gives a fresh backend the way in which the session's texts are read, if that is
+// not its own: the defaults of its role or database are others than when the client came.
+func (s *Session) readAlike(c *pool.Conn) error {
+	const name = "standard_conforming_strings"
+	want, changed := s.block.before[name]
+	if !changed {
+		want = s.reported[name]
+	}
+	if has, ok := c.Params[name]; ok && has != want {
+		s.settings = s.settings.With(name, want)
+		if err := c.Apply(s.settings); err != nil {
+			return err
+		}
+	}
+	c.Reread = false
+	return nil
+}
+
+// unread answers for a text that weft cannot parse. If the home shard cannot either, its error
+// is the answer. If it can, it would run the text with the rows of one shard: that is refused.
+// The text is parsed there and not executed.
+func (s *Session) unread(text string, oids []byte, refusal error) error {
+	if err := s.useLane(s.lane); err != nil {
+		return err
+	}
+	if err := s.sent(); err != nil {
+		return err
+	}
+	c := s.conn
+	c.UnnamedBy = 0
+	err := c.Prepare("", text, oids)
+	if c.Reread {
+		s.readAs(c)
+	}
+	if err == nil || pgerr.From(err).Routine == "exec_parse_message" { // it has several statements
+		return refusal
+	}
+	return err
+}
