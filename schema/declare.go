@@ -26,11 +26,16 @@ func (m *Mover) declare(ctx context.Context, req *Request, kind directory.TableK
 	if err != nil {
 		return err
 	}
+	defer func() { facts.close() }()
 	seen, err := m.look(facts, facts, snap, req, kind)
-	facts.close()
+	if err == nil {
+		req, err = m.entrust(ctx, facts, snap, req, seen, notice)
+	}
 	if err != nil {
 		return m.ended(ctx, err)
 	}
+	facts.close()
+	facts = nil
 	t := seen.verdict.table
 	t.State, t.Job = directory.Declaring, m.newJob(req)
 	defer m.run(t.Job.ID, false)
@@ -196,6 +201,9 @@ func (d *declaration) lock() error {
 		return errSuperseded
 	}
 	if d.seen, err = d.look(d.facts, d.home, d.snap, d.req, d.kind); err != nil {
+		return err
+	}
+	if err := stillTrusted(d.req, d.seen.def); err != nil {
 		return err
 	}
 	if err := d.routeIDs(); err != nil {

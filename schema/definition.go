@@ -34,6 +34,11 @@ type Definition struct {
 	Uses []catalog.Name
 	// Bodies are the sources of the user's functions among Needs.
 	Bodies []Body
+
+	// steward is the role that rows are moved as, because code that the reader does not
+	// trust runs then, and code names it. Empty: the reader may.
+	steward string
+	code    []string
 }
 
 // Body is a function's source.
@@ -113,7 +118,7 @@ func readDefinition(s *session, name catalog.Name) (*Definition, error) {
 	}
 	for _, step := range []func() error{
 		r.needs, r.tables, r.attach, r.columnDetails, r.owners, r.sequenceOwners, r.grants, r.comments,
-		r.indexes, r.indexDetails, r.foreignKeys, r.triggers, r.policies, r.statistics, r.tableDetails,
+		r.indexes, r.indexDetails, r.foreignKeys, r.triggers, r.policies, r.statistics, r.tableDetails, r.code,
 	} {
 		if err := step(); err != nil {
 			return nil, fmt.Errorf("read definition of %s: %w", quoted(name), err)

@@ -25,26 +25,38 @@ func (m *Mover) Unshard(ctx context.Context, req Request, notice Notice) error {
 	if err != nil {
 		return err
 	}
-	_, err = m.mayLeave(home, home, snap, &req)
-	home.close()
+	defer home.close()
+	as := &req
+	if _, err = m.mayLeave(home, home, snap, &req); err == nil {
+		as, err = m.leaveAs(ctx, home, snap, &req, notice)
+	}
 	if err != nil {
 		return m.ended(ctx, err)
 	}
 	own := *t
-	own.State, own.Job = directory.Undeclaring, m.newJob(&req)
+	own.State, own.Job = directory.Undeclaring, m.newJob(as)
 	defer m.run(own.Job.ID, false)
 	if err := m.announce(ctx, own); err != nil {
 		return m.ended(ctx, m.withdraw(ctx, own, err))
 	}
 	err = m.cfg.step("announced")
 	if err == nil {
-		u := &homecoming{declaration: declaration{Mover: m, ctx: ctx, req: &req, table: own, notice: notice}}
+		u := &homecoming{declaration: declaration{Mover: m, ctx: ctx, req: as, table: own, notice: notice}}
 		err = u.move()
 	}
 	if err != nil {
 		return m.ended(ctx, m.conclude(ctx, own, err))
 	}
 	return nil
+}
+
+// leaveAs returns the request of whoever rows come home as.
+func (m *Mover) leaveAs(ctx context.Context, home *session, snap *directory.Snapshot, req *Request, notice Notice) (*Request, error) {
+	def, err := readDefinition(home, req.Table)
+	if err != nil {
+		return nil, err
+	}
+	return m.entrust(ctx, home, snap, req, &sight{def: def}, notice)
 }
 
 // mayLeave refuses to bring home a table that declared ones depend on, and
@@ -131,6 +143,13 @@ func (u *homecoming) lock() error {
 		return errSuperseded
 	}
 	if u.rel, err = u.mayLeave(u.facts, u.home, u.snap, u.req); err != nil {
+		return err
+	}
+	def, err := readDefinition(u.home, u.req.Table)
+	if err == nil {
+		err = stillTrusted(u.req, def)
+	}
+	if err != nil {
 		return err
 	}
 	for _, s := range u.shards {
