@@ -62,6 +62,7 @@ type Conn struct {
 	Listening bool
 
 	lane      *Lane
+	stain     stain
 	secret    []byte
 	endpoint  endpoint
 	prepared  prepared

@@ -139,6 +139,7 @@ func (d *effects) note(s *Session, f *parser.Facts) {
 	if s.touches(f) != catalog.Untouched || f.Effects&uncertain != 0 && !toAll(f) {
 		s.conn.Touched = true
 	}
+	s.stain(s.conn, f)
 	if f.Effects&(parser.DDL|parser.Opaque) != 0 && f.Effects&parser.Temp == 0 || s.suspicious(f) {
 		// From now on, and once more when others see it.
 		d.schema = true
@@ -175,6 +176,16 @@ func (d *effects) note(s *Session, f *parser.Facts) {
 				s.addPlaceholder(name)
 			}
 		}
+	}
+}
+
+// stain notes on a backend that a text runs there which may set parameters under names
+// that nobody knows: one that runs texts, or that calls a function which may. What cannot
+// be parsed is an error most of the time, and functions that run texts are common: only
+// the rest is worth a new backend for whoever comes next.
+func (s *Session) stain(c *pool.Conn, f *parser.Facts) {
+	if opaque := f.Effects&parser.Opaque != 0; opaque || s.touches(f) != catalog.Untouched {
+		c.Stain(s.id, opaque && f.Err == nil)
 	}
 }
 

@@ -124,11 +124,23 @@ func (s *Session) borrow(l *pool.Lane) (*pool.Conn, error) {
 		prefer = nil
 	}
 	since, underway := s.underway()
-	c, err := s.queues(l, pool.Want{
+	want := pool.Want{
 		Grows:    !underway && (s.block.open || s.interrupt.active),
 		Underway: underway, Since: since, Session: s.id, Prefer: prefer, Placeholders: s.placeholders, Settings: s.settings, Cancel: s.cancelled,
-	})
+	}
+	c, err := s.queues(l, want)
+	for err == nil {
+		var clean bool
+		if clean, err = c.Cleanse(s.id); clean || err != nil {
+			break
+		}
+		c.Terminate() // its place is free for another
+		c, err = s.queues(l, want)
+	}
 	if err != nil {
+		if c != nil {
+			c.Discard()
+		}
 		return nil, survivable(err)
 	}
 	c.Lent = s.srv.pool.Drains()

@@ -118,6 +118,7 @@ func (s *Session) touch(l *leg, f *parser.Facts) {
 	if s.touches(f) != catalog.Untouched {
 		l.conn.Touched = true
 	}
+	s.stain(l.conn, f)
 }
 
 // untouch looks whether a backend is as it was: if not, it goes when it is released.

@@ -169,6 +169,7 @@ func (s *Session) onFunctionCall() error {
 	const firstUserOID = 16384
 	if len(body) < 4 || binary.BigEndian.Uint32(body) >= firstUserOID || changesSession[binary.BigEndian.Uint32(body)] {
 		s.done.add(parser.Opaque)
+		s.conn.Stain(s.id, true)
 	}
 	s.toServer.Grow()
 	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.FunctionCall, body)
