@@ -128,7 +128,7 @@ type Pool struct {
 	Mode string `yaml:"mode"`
 	// MaxPerShard bounds the connections of this proxy to one shard.
 	MaxPerShard int `yaml:"max_per_shard"`
-	// MaxPerUser bounds those of one user to one shard. 0: MaxPerShard alone.
+	// MaxPerUser bounds those of one user to one shard. 0: see UserShare.
 	MaxPerUser int `yaml:"max_per_user"`
 	// MaxPrepared bounds the prepared statements kept on one backend.
 	MaxPrepared int `yaml:"max_prepared"`
@@ -142,6 +142,15 @@ type Pool struct {
 	ConnectTimeout time.Duration `yaml:"connect_timeout"`
 	// HealthInterval is how often idle connections are looked at.
 	HealthInterval time.Duration `yaml:"health_interval"`
+}
+
+// UserShare is the bound of one user's connections to one shard: three quarters of all of
+// them, if none is set, so that somebody who keeps all it can get leaves room for others.
+func (p Pool) UserShare() int {
+	if p.MaxPerUser > 0 {
+		return p.MaxPerUser
+	}
+	return p.MaxPerShard - p.MaxPerShard/4
 }
 
 // Gather holds what sessions begin with that read several shards in one

@@ -198,9 +198,7 @@ func (w *waiter) wait(ctx context.Context) (*Conn, error) {
 		case <-w.want.Cancel:
 			err = pgerr.New(pgerr.QueryCanceled, "canceling statement due to user request")
 		case <-timeout.C:
-			err = pgerr.New(pgerr.TooManyConnections, "no connection to shard %q became free within %s", sh.Name, sh.pool.conf().QueueTimeout).
-				WithDetail("All connections this user may have to the shard are in use.").
-				WithHint("Raise pool.max_per_shard (or the user's max_connections), or look for long transactions with SHOW CLIENTS in the admin database.")
+			err = sh.exhausted(w.lane.key.User)
 			sh.pool.stats.Timeouts.Add(1)
 		}
 	}
@@ -212,6 +210,20 @@ func (w *waiter) wait(ctx context.Context) (*Conn, error) {
 	}
 	// Served at the same moment: take it, nothing is lost.
 	return w.got(ctx, <-w.ready)
+}
+
+// exhausted is the error of whoever has waited for a connection in vain.
+func (sh *Shard) exhausted(user string) error {
+	sh.mu.Lock()
+	own := sh.userFull(user)
+	sh.mu.Unlock()
+	e := pgerr.New(pgerr.TooManyConnections, "no connection to shard %q became free within %s", sh.Name, sh.pool.conf().QueueTimeout)
+	if own {
+		return e.WithDetail("All connections this user may have to the shard are in use.").
+			WithHint("Raise pool.max_per_user or the user's max_connections, or look for long transactions with SHOW CLIENTS in the admin database.")
+	}
+	return e.WithDetail("All connections of this proxy to the shard are in use.").
+		WithHint("Raise pool.max_per_shard, or look for long transactions with SHOW CLIENTS in the admin database.")
 }
 
 func (w *waiter) got(ctx context.Context, c *Conn) (*Conn, error) {

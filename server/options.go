@@ -69,7 +69,7 @@ func poolConfig(cfg config.Pool, users []auth.User, log *slog.Logger) pool.Confi
 	c := pool.Config{
 		Mode:           cfg.Mode,
 		MaxPerShard:    cfg.MaxPerShard,
-		MaxPerUser:     cfg.MaxPerUser,
+		MaxPerUser:     cfg.UserShare(),
 		MaxPrepared:    cfg.MaxPrepared,
 		QueueTimeout:   cfg.QueueTimeout,
 		IdleTimeout:    cfg.IdleTimeout,

@@ -143,3 +143,28 @@ func sendCancel(t *testing.T, addr string, pid uint32, key []byte) {
 	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 	_, _ = conn.Read(make([]byte, 1)) // until it hangs up
 }
+
+// TestOneUserLeavesRoom: whoever keeps all backends it can get does not keep others out, with
+// limits as they are by default.
+func TestOneUserLeavesRoom(t *testing.T) {
+	w := start(t, []auth.User{{Name: "mallory", Password: world.mallory}, {Name: "victim", Password: world.victim}}, func(c *config.Config) {
+		c.Pool.MaxPerShard, c.Pool.QueueTimeout = 4, 2*time.Second
+	})
+	var kept []*client
+	for range 8 {
+		kept = append(kept, connect(t, w, "mallory", malloryPassword, "dbname="+plain))
+	}
+	refused := 0
+	for _, c := range kept[:4] {
+		if got := c.say("BEGIN; SELECT 1"); got == "53300" {
+			refused++
+		}
+	}
+	if refused != 1 {
+		t.Errorf("%d of 4 transactions got no backend", refused)
+	}
+	other := connect(t, w, "victim", victimPassword, "dbname="+plain)
+	if got := other.say("SELECT count(*) FROM secret"); got != "20" {
+		t.Error(got)
+	}
+}

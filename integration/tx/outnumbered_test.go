@@ -26,7 +26,7 @@ func TestOutnumbered(t *testing.T) {
 		name      string
 		configure func(*config.Config)
 	}{
-		{"shard", func(c *config.Config) { c.Pool.MaxPerShard = perShard }},
+		{"shard", func(c *config.Config) { c.Pool.MaxPerShard, c.Pool.MaxPerUser = perShard, perShard }},
 		{"user", func(c *config.Config) { c.Pool.MaxPerUser = perShard }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
