@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -188,6 +189,25 @@ func TestViewer(t *testing.T) {
 		if got := text(console.Named(name).Table(t.Context(), src, console.Viewer{User: "a"})); !strings.Contains(got, "SELECT $1") {
 			t.Errorf("%s hides a's own statement:\n%s", name, got)
 		}
+	}
+	for _, name := range []string{"servers", "pools", "shards", "transactions"} {
+		own, others := console.Named(name).Table(t.Context(), src, console.Viewer{All: true}), console.Named(name).Table(t.Context(), src, console.Viewer{User: "b"})
+		if len(own.Rows) == 0 || len(own.Rows) != len(others.Rows) {
+			t.Fatalf("%s: %d rows, %d for others", name, len(own.Rows), len(others.Rows))
+		}
+		secret := map[string][]string{
+			"servers": {"backend_pid", "state", "session"}, "pools": {"mode", "open", "used", "idle", "waiting", "connection_limit"}, "shards": {"hosts"}, "transactions": {"gid", "decider", "participants"},
+		}
+		for i, c := range own.Columns {
+			for r := range others.Rows {
+				if hides := slices.Contains(secret[name], c.Name); hides && others.Rows[r][i] != nil {
+					t.Errorf("%s.%s of a is %v for b", name, c.Name, others.Rows[r][i])
+				}
+			}
+		}
+	}
+	if got := console.Named("tables").Table(t.Context(), src, console.Viewer{User: "b", Database: "elsewhere"}); len(got.Rows) != 0 {
+		t.Errorf("declarations of another database are shown: %v", got.Rows)
 	}
 	if got := text(console.Named("settings").Table(t.Context(), src, console.Viewer{User: "b"})); strings.Contains(got, "6432") {
 		t.Errorf("settings are shown to everybody:\n%s", got)

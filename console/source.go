@@ -23,11 +23,14 @@ type Source interface {
 	Transactions(ctx context.Context) []Transaction
 }
 
-// Viewer is who looks. Like pg_stat_activity, what is others' is seen by
-// superusers and members of pg_monitor, and by users of the admin database.
+// Viewer is who looks. As in pg_stat_activity, what is others' is seen by superusers and
+// members of pg_read_all_stats, and by users of the admin database. All others see that it
+// is there, and whose it is.
 type Viewer struct {
 	User string
-	All  bool
+	// Database is where the viewer is: declarations of other databases are not shown.
+	Database string
+	All      bool
 }
 
 func (v Viewer) sees(user string) bool { return v.All || v.User == user }

@@ -193,36 +193,51 @@ func sessionRows(_ context.Context, src Source, v Viewer) [][]any {
 	return rows
 }
 
-func poolRows(_ context.Context, src Source, _ Viewer) [][]any {
+func poolRows(_ context.Context, src Source, v Viewer) [][]any {
 	var rows [][]any
 	for _, p := range src.Pools() {
+		if !v.sees(p.User) {
+			rows = append(rows, []any{src.Proxy(), p.Shard, p.Database, p.User, nil, nil, nil, nil, nil, nil})
+			continue
+		}
 		rows = append(rows, []any{src.Proxy(), p.Shard, p.Database, p.User, p.Mode, p.Open, p.Open - p.Idle, p.Idle, p.Waiting, number(p.Limit)})
 	}
 	return sorted(rows)
 }
 
-func serverRows(_ context.Context, src Source, _ Viewer) [][]any {
+func serverRows(_ context.Context, src Source, v Viewer) [][]any {
 	var rows [][]any
 	for _, s := range src.Servers() {
+		if !v.sees(s.User) {
+			rows = append(rows, []any{src.Proxy(), s.Shard, s.Database, s.User, nil, nil, nil})
+			continue
+		}
 		rows = append(rows, []any{src.Proxy(), s.Shard, s.Database, s.User, s.PID, s.State, number(s.Session)})
 	}
 	return sorted(rows)
 }
 
-func shardRows(_ context.Context, src Source, _ Viewer) [][]any {
+func shardRows(_ context.Context, src Source, v Viewer) [][]any {
 	var rows [][]any
 	for _, s := range src.Shards() {
+		var hosts any // where to attack a server past weft
+		if v.All {
+			hosts = s.Hosts
+		}
 		rows = append(rows, []any{
-			src.Proxy(), s.Name, s.Hosts, s.Home, s.Weight, s.Buckets, s.Paused, s.Open, s.Used, s.Waiting, s.ConnectionLimit, s.Statements, s.Seconds,
+			src.Proxy(), s.Name, hosts, s.Home, s.Weight, s.Buckets, s.Paused, s.Open, s.Used, s.Waiting, s.ConnectionLimit, s.Statements, s.Seconds,
 			s.Median, s.NinetyNinth, s.QueueWaits, s.QueueSeconds,
 		})
 	}
 	return rows
 }
 
-func tableRows(_ context.Context, src Source, _ Viewer) [][]any {
+func tableRows(_ context.Context, src Source, v Viewer) [][]any {
 	var rows [][]any
 	for _, t := range src.Tables() {
+		if !v.All && t.Database != v.Database {
+			continue
+		}
 		rows = append(rows, []any{t.Database, t.Schema, t.Name, t.Kind, t.Columns, text(t.Vindex), t.State})
 	}
 	return rows
@@ -236,9 +251,12 @@ func placementRows(_ context.Context, src Source, _ Viewer) [][]any {
 	return rows
 }
 
-func transactionRows(ctx context.Context, src Source, _ Viewer) [][]any {
+func transactionRows(ctx context.Context, src Source, v Viewer) [][]any {
 	var rows [][]any
 	for _, t := range src.Transactions(ctx) {
+		if t.GID != "" && !v.sees(t.Role) {
+			t.GID, t.Decider, t.Participants = "", "", nil
+		}
 		var age any
 		if t.Age != nil {
 			age = *t.Age

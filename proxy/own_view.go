@@ -65,7 +65,7 @@ func (s *Session) showOwnTo(l *leg, f *parser.Facts) error {
 // ownJSON is the rows of the views that a text reads, by name of the view.
 func (s *Session) ownJSON(f *parser.Facts) string {
 	src := adminSource{srv: s.srv, database: s.db.Name}
-	viewer := console.Viewer{User: s.user, All: s.monitors(s.ctx)}
+	viewer := console.Viewer{User: s.user, Database: s.db.Name, All: s.monitors(s.ctx)}
 	out := []byte{'{'}
 	for _, r := range f.Relations {
 		name, ok := strings.CutPrefix(r, "weft.")
@@ -105,9 +105,13 @@ func (s *Session) spreadRows(view *console.View, src adminSource, viewer console
 }
 
 // monitors reports whether the client may see what concerns others: as in
-// PostgreSQL, superusers and members of pg_monitor. It is the role it has logged in
-// as that counts, not one it has SET.
+// PostgreSQL, superusers and members of pg_read_all_stats, which pg_monitor is, and
+// users of the admin database. It is the role it has logged in as that counts, not
+// one it has SET.
 func (s *Session) monitors(ctx context.Context) bool {
+	if s.srv.isAdmin(s.user) {
+		return true
+	}
 	c, err := s.srv.dialService(ctx, s.srv.cfg.Snapshot().Home, s.db.Name)
 	if err != nil {
 		s.log.Warn("cannot ask for the rights of a user", "user", s.user, "err", err)
@@ -119,7 +123,7 @@ func (s *Session) monitors(ctx context.Context) bool {
 		name = s.lane.LoginRole()
 	}
 	role := pool.QuoteLiteral(name)
-	rows, err := c.Exec("SELECT r.rolsuper OR pg_catalog.pg_has_role(r.oid, 'pg_monitor', 'USAGE') FROM pg_catalog.pg_roles r WHERE r.rolname = " + role)
+	rows, err := c.Exec("SELECT r.rolsuper OR pg_catalog.pg_has_role(r.oid, 'pg_read_all_stats', 'USAGE') FROM pg_catalog.pg_roles r WHERE r.rolname = " + role)
 	return err == nil && len(rows) == 1 && rows[0][0] == "t"
 }
 
