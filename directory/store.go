@@ -50,6 +50,8 @@ type Proxy struct {
 	// Secret is what another proxy that asks this one something has to know. Who
 	// can read the directory does.
 	Secret Secret `json:"secret,omitempty"`
+	// TLS: it takes questions of other proxies over TLS alone.
+	TLS bool `json:"tls,omitempty"`
 
 	// Serves is the version of the snapshot that its statements begin with. Set
 	// by the registry.

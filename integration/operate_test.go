@@ -257,6 +257,33 @@ func TestTablesOfAllProxies(t *testing.T) {
 		return got
 	}
 	const apps = "SELECT coalesce(string_agg(application, ' ' ORDER BY application), '') FROM weft.sessions WHERE application IN ('here', 'there') AND proxy IN (SELECT proxy FROM weft.stats)"
+	// Whoever asks without being a proxy, and stays, is in nobody's way.
+	for range 3 * 16 {
+		silent, err := net.Dial("tcp", p.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer silent.Close()
+		if _, err := silent.Write(wire.AppendAsk(nil)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(silent, make([]byte, 32)); err != nil {
+			t.Fatalf("no challenge: %v", err)
+		}
+	}
+	// One with TLS is not asked in clear.
+	clear, err := net.Dial("tcp", encrypted.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer clear.Close()
+	if _, err := clear.Write(wire.AppendAsk(nil)); err != nil {
+		t.Fatal(err)
+	}
+	_ = clear.SetDeadline(time.Now().Add(20 * time.Second))
+	if n, err := clear.Read(make([]byte, 32)); err == nil {
+		t.Errorf("%d bytes in clear", n)
+	}
 	if got := ask(c, apps); got != "here there" {
 		t.Errorf("sessions of all: %s", got)
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"weft/directory"
 	"weft/wire"
 )
 
@@ -68,7 +69,7 @@ func (s *Server) relayCancel(p *wire.Packet) {
 			continue
 		}
 		wg.Go(s.guarded("cancel request", func() {
-			if err := sendCancel(ctx, other.Address, p); err != nil {
+			if err := sendCancel(ctx, other, p); err != nil {
 				s.log.Warn("a cancel request cannot be passed on", "proxy", other.ID, "address", other.Address, "err", err)
 			}
 		}))
@@ -78,8 +79,8 @@ func (s *Server) relayCancel(p *wire.Packet) {
 
 // sendCancel sends a request to another proxy and waits for it to hang up. Who is at
 // the other end does not matter, as the key opens nothing but this.
-func sendCancel(ctx context.Context, addr string, p *wire.Packet) error {
-	conn, err := dialPeer(ctx, addr)
+func sendCancel(ctx context.Context, other directory.Proxy, p *wire.Packet) error {
+	conn, err := dialPeer(ctx, other)
 	if err != nil {
 		return err
 	}

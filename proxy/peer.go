@@ -96,9 +96,10 @@ func (s *Server) askPeers(ctx context.Context, q peerQuestion) (answers [][]byte
 }
 
 // dialPeer connects to another proxy where clients do. If it has TLS, what is said is
-// encrypted; who is there must be proved otherwise.
-func dialPeer(ctx context.Context, addr string) (net.Conn, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+// encrypted, whoever in between says that there is none; who is there must be proved
+// otherwise.
+func dialPeer(ctx context.Context, other directory.Proxy) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", other.Address)
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +116,9 @@ func dialPeer(ctx context.Context, addr string) (net.Conn, error) {
 			return t, nil
 		}
 	}
+	if err == nil && other.TLS {
+		err = errors.New("it has TLS, and what answers at its address has not")
+	}
 	if err != nil {
 		_ = conn.Close()
 		return nil, err
@@ -126,7 +130,7 @@ func askPeer(ctx context.Context, other directory.Proxy, q peerQuestion) ([]byte
 	if len(other.Secret) == 0 {
 		return nil, errors.New("it is of a version that cannot be asked")
 	}
-	conn, err := dialPeer(ctx, other.Address)
+	conn, err := dialPeer(ctx, other)
 	if err != nil {
 		return nil, err
 	}
@@ -171,16 +175,11 @@ func askPeer(ctx context.Context, other directory.Proxy, q peerQuestion) ([]byte
 }
 
 // onAsk answers another proxy. Whoever cannot prove to be one gets random bytes, and no
-// more.
+// more: neither an answer nor one of the places for those who wait for answers. A proxy
+// that has TLS is asked over TLS.
 func (s *Server) onAsk(stream *wire.Stream, t *tls.ConnectionState) error {
-	if len(s.cfg.Secret) == 0 || s.conf().RequireTLS && t == nil {
+	if len(s.cfg.Secret) == 0 || s.conf().TLS != nil && t == nil {
 		return errors.New("a question of another proxy that may not be asked this way")
-	}
-	select {
-	case s.asks <- struct{}{}:
-		defer func() { <-s.asks }()
-	default:
-		return errors.New("too many questions of other proxies at once")
 	}
 	_ = stream.Conn().SetDeadline(time.Now().Add(2 * peerTimeout))
 	channel, err := channelOf(t)
@@ -205,6 +204,12 @@ func (s *Server) onAsk(stream *wire.Stream, t *tls.ConnectionState) error {
 	text, ok := opened(stream.Buffered()[4:4+n], s.cfg.Secret, channel, challenge)
 	if !ok {
 		return errors.New("a question of somebody who is no proxy of this cluster")
+	}
+	select {
+	case s.asks <- struct{}{}:
+		defer func() { <-s.asks }()
+	default:
+		return errors.New("too many questions of other proxies at once")
 	}
 	var q peerQuestion
 	if err := json.Unmarshal(text, &q); err != nil {
