@@ -39,6 +39,11 @@ type Plan struct {
 	// and rows stored. The text can run on one shard if all of them land there.
 	Instances []Instance
 
+	// Confined: only declarations of relations with these Names, in whatever schema, can
+	// change the plan. If it is not set, any can.
+	Confined bool
+	Names    []string
+
 	// Writes: it may change rows, or call something that may.
 	Writes bool
 

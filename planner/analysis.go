@@ -178,6 +178,7 @@ func (a *analysis) relation(rv *pg.RangeVar) (*catalog.Relation, *table) {
 }
 
 func (a *analysis) find(schema, name string) *catalog.Relation {
+	a.env.asked.note(name)
 	switch {
 	case a.env.Schema == nil:
 		return nil
@@ -191,6 +192,7 @@ func (a *analysis) find(schema, name string) *catalog.Relation {
 // rows are.
 func (a *analysis) declared(rel *catalog.Relation) *table {
 	for ; rel != nil; rel = rel.Parent {
+		a.env.asked.note(rel.Name.Name)
 		if t := a.env.Tables.find(rel.Name); t != nil {
 			return t
 		}

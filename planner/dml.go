@@ -81,14 +81,16 @@ func (l *level) homeTarget(rel *catalog.Relation, c *changes) {
 // rows are elsewhere: nobody could check them.
 func (l *level) homeForeignKeys(rel *catalog.Relation) {
 	for _, fk := range rel.ForeignKeys {
+		l.env.asked.note(fk.References.Name)
 		if t := l.env.Tables.find(fk.References); t != nil && !t.Reference {
 			l.unsupported(declareHint(rel.Name.Name, fk.Columns),
 				"%q has a foreign key to sharded table %q, which cannot be checked from the home shard", rel.Name.Name, t.Name)
 		}
 	}
-	for _, t := range l.allTables() {
+	for _, t := range l.env.Tables.sorted() {
 		for _, fk := range t.foreignKeys {
 			if fk.Schema == rel.Schema && fk.Table == rel.Name.Name {
+				l.env.asked.note(t.Name)
 				l.unsupported(declareHint(rel.Name.Name, nil),
 					"%q has a foreign key to %q, whose rows are on other shards", rel.Name.Name, t.Name)
 			}

@@ -36,6 +36,9 @@ type Env struct {
 	// Options are the settings the text is read under.
 	Options parser.Options
 
+	// asked are the relations that the plan at hand asks of, nil if nobody wants to know.
+	asked *asked
+
 	// triggers is how deep in triggers what is planned stands.
 	triggers int
 

@@ -145,11 +145,17 @@ func (a *analysis) change() *plan.Change {
 
 // allTables lists the declared tables in a fixed order.
 func (a *analysis) allTables() []*table {
-	if a.env.Tables == nil {
+	a.env.asked.noteAny()
+	return a.env.Tables.sorted()
+}
+
+// sorted lists the tables in a fixed order.
+func (ts *Tables) sorted() []*table {
+	if ts == nil {
 		return nil
 	}
 	var out []*table
-	for _, t := range a.env.Tables.byName {
+	for _, t := range ts.byName {
 		out = append(out, t)
 	}
 	slices.SortFunc(out, func(x, y *table) int {

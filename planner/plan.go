@@ -87,6 +87,11 @@ func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint
 		}
 		return &plan.Plan{Route: plan.Home, Writes: true, Exact: true, Why: []string{"it does not parse"}}
 	}
+	if env.asked == nil {
+		e := *env
+		e.asked = &asked{}
+		env = &e
+	}
 	a := &analysis{
 		env:    env,
 		text:   text{sql: sql, tree: tree, literals: literals, path: env.Path, options: env.Options},
@@ -102,6 +107,9 @@ func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint
 		a.when = always
 	}
 	for i, raw := range tree.Statements {
+		if !confined(raw.Stmt) {
+			env.asked.noteAny()
+		}
 		r := a.kept(a.statement(raw.Stmt))
 		if a.refused() {
 			break
@@ -116,6 +124,7 @@ func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint
 		a.tell(tree.Statements[0].Stmt)
 	}
 	a.finish()
+	env.asked.tell(a)
 	// The meaning of U&"…" depends on the literal of its UESCAPE.
 	if i := strings.IndexAny(sql, "uU"); i >= 0 && strings.Contains(strings.ToLower(sql[i:]), `u&"`) {
 		a.out.Exact = true
@@ -426,7 +435,11 @@ func (a *analysis) decide() plan.Route {
 	case len(t.sharded) > 0:
 		return a.decideSharded(homely)
 	case len(t.home) > 0 || len(t.missing) > 0:
-		a.why("%s is on the home shard", append(t.home, names(t.missing)...)[0])
+		if len(t.home) > 0 {
+			a.why("%s is on the home shard", t.home[0])
+		} else {
+			a.why("%s does not exist, and the home shard says so", names(t.missing)[0])
+		}
 		return plan.Home
 	case homely != "" || len(t.homely) > 0 || len(t.sequences) > 0 || t.catalog:
 		return plan.Home

@@ -26,6 +26,18 @@ type Role struct {
 	Has map[string]bool
 }
 
+// RoleSQL asks a session's backend who it is, for NewRole.
+const RoleSQL = "SELECT r.rolname, m.rolsuper OR m.rolbypassrls FROM pg_catalog.pg_roles r, pg_catalog.pg_roles m WHERE m.rolname = current_user AND pg_catalog.pg_has_role(m.oid, r.oid, 'USAGE')"
+
+// NewRole makes a role of the answer to RoleSQL.
+func NewRole(rows [][]string) *Role {
+	role := &Role{Has: map[string]bool{}}
+	for _, r := range rows {
+		role.Has[r[0]], role.Bypass = true, r[1] == "t"
+	}
+	return role
+}
+
 // Guarded reports whether plans of a schema depend on the role: some policy reads
 // tables or calls something that is not pure.
 func Guarded(s *catalog.Schema) bool {

@@ -31,6 +31,9 @@ type reached struct {
 
 // reached looks at the tables in a reach.
 func (a *analysis) reached(r *catalog.Reach) (out reached) {
+	if r.Opaque || len(r.Reads) > 0 {
+		a.env.asked.noteAny() // a body may also name what is not there yet
+	}
 	out.opaque = r.Opaque && !a.env.Tables.Empty()
 	out.ddl = r.DDL && !a.env.Tables.Empty()
 	for _, n := range r.Reads {
@@ -178,6 +181,7 @@ func (a *analysis) beyond(reach *catalog.Reach) string {
 func (a *analysis) followers(rel *catalog.Relation, c *changes) []*catalog.Relation {
 	out := []*catalog.Relation{rel}
 	for i := 0; i < len(out); i++ {
+		a.env.asked.note(out[i].Name.Name)
 		add := func(r *catalog.Relation) {
 			if r != nil && !slices.Contains(out, r) {
 				out = append(out, r)

@@ -16,6 +16,9 @@ import (
 // Bind passes in pieces, unless its values say where it goes.
 func (s *Session) onBind(length int) error {
 	routed := s.routing()
+	if !routed {
+		s.relies.on(nil)
+	}
 	whole := routed || length+1 <= largeBind
 	need := length + 1
 	if !whole {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"weft/catalog"
 	"weft/directory"
 	"weft/parser"
+	"weft/pgerr"
 	"weft/planner"
 	"weft/pool"
 	"weft/wire"
@@ -167,9 +169,9 @@ func (e *environments) env(key envKey, make func() *planner.Env) *planner.Env {
 // routed reports whether the session's database has declared tables; only then
 // is there anything to route.
 func (s *Session) routed() bool {
-	s.unsent = true // and looked at again before it goes: see overtaken.go
+	s.relies.unsent = true // and looked at again before it goes: see overtaken.go
 	if snap := s.srv.cfg.Snapshot(); snap != s.snap {
-		s.outdated = s.toServer.Len() > 0 && (s.outdated || s.boundUnsent() && !sameDeclared(snap, s.snap, s.db.Name))
+		s.outdated = s.toServer.Len() > 0 && (s.outdated || s.boundUnsent() && s.relies.concerned(snap, s.snap, s.db.Name))
 		s.snap, s.env = snap, nil
 		s.hasTables = len(snap.Declared(s.db.Name)) > 0
 	}
@@ -194,7 +196,7 @@ func (s *Session) environment() (*planner.Env, error) {
 	}
 	version := s.snap.Schemas[s.db.Name]
 	tables := s.srv.envs.declaredIn(s.snap, s.db.Name)
-	load := func() (*catalog.Schema, error) { return catalog.Load(version, s.askHome) }
+	load := func() (*catalog.Schema, error) { return s.loadSchema(version) }
 	var schema *catalog.Schema
 	var err error
 	own := private && s.done.bits&(parser.DDL|parser.Opaque) != 0 && s.holdsHome()
@@ -261,6 +263,27 @@ func (s *Session) environment() (*planner.Env, error) {
 		s.env, s.envFor = env, s.settings
 	}
 	return env, nil
+}
+
+// loadTries is how often a schema is read that others are changing at that moment.
+const loadTries = 10
+
+// loadSchema reads the schema. PostgreSQL's functions that write definitions out look at
+// the catalog of now, and its queries at that of their snapshot: if somebody drops a table in
+// between, the query fails, and is tried again. Inside a block that is too late.
+func (s *Session) loadSchema(version int64) (*catalog.Schema, error) {
+	for try := 1; ; try++ {
+		schema, err := catalog.Load(version, s.askHome)
+		var e *pgerr.Error
+		if err == nil || try == loadTries || s.block.open || !errors.As(err, &e) || e.Code != pgerr.InternalError || errors.Is(err, pool.ErrLost) {
+			return schema, err
+		}
+		select {
+		case <-s.ctx.Done():
+			return nil, err
+		case <-time.After(time.Duration(try) * 5 * time.Millisecond):
+		}
+	}
 }
 
 // envID identifies what the session's texts were planned under last.
@@ -347,14 +370,11 @@ func (s *Session) role(version int64, private bool) (*planner.Role, error) {
 			return role, nil
 		}
 	}
-	rows, err := s.askHome("SELECT r.rolname, m.rolsuper OR m.rolbypassrls FROM pg_catalog.pg_roles r, pg_catalog.pg_roles m WHERE m.rolname = current_user AND pg_catalog.pg_has_role(m.oid, r.oid, 'USAGE')")
+	rows, err := s.askHome(planner.RoleSQL)
 	if err != nil {
 		return nil, err
 	}
-	role := &planner.Role{Has: map[string]bool{}}
-	for _, r := range rows {
-		role.Has[r[0]], role.Bypass = true, r[1] == "t"
-	}
+	role := planner.NewRole(rows)
 	if !private {
 		e.mu.Lock()
 		if len(e.roles) >= maxEnvironments {

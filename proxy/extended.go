@@ -117,10 +117,12 @@ func (s *Session) onParse(body []byte) error {
 		return s.malformed(wire.Parse, body, op{kind: opClose}) // it replaces no statement
 	}
 	s.seeParent(p.SQL)
+	s.relies.begin()
 	if s.routed() {
 		return s.keepParse(body)
 	}
 	facts := s.facts(p.SQL)
+	s.reliesOnNone(facts)
 	s.bound1.facts = facts
 	if s.lostTx {
 		s.parseInLostTx(p, body, facts)

@@ -2,10 +2,13 @@ package proxy
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"weft/directory"
+	"weft/parser"
 	"weft/pgerr"
+	"weft/plan"
 	"weft/pool"
 )
 
@@ -79,11 +82,70 @@ func (s *Session) overtaken() bool {
 	if s.srv.stoodStill() {
 		s.srv.awake(s.ctx)
 	}
-	return s.outdated || !sameDeclared(s.srv.cfg.Snapshot(), s.snap, s.db.Name)
+	return s.outdated || s.relies.concerned(s.srv.cfg.Snapshot(), s.snap, s.db.Name)
 }
 
-func sameDeclared(a, b *directory.Snapshot, database string) bool {
-	return a == b || a == nil || b == nil || sameTables(a.Declared(database), b.Declared(database))
+// reliance is what a session relies on while it has planned something: the plans, which
+// say by declarations of which relations they were made. Clients that have nothing to do
+// with a table that is declared meanwhile shall notice nothing of it.
+type reliance struct {
+	unsent bool         // something has not been sent
+	plans  []*plan.Plan // of all since what was sent last; nil stands for a statement without plan
+}
+
+// begin is called where a statement or message of the client's begins.
+func (r *reliance) begin() {
+	if !r.unsent {
+		clear(r.plans)
+		r.plans = r.plans[:0]
+	}
+}
+
+// on notes a plan.
+func (r *reliance) on(p *plan.Plan) {
+	if n := len(r.plans); n == 0 || r.plans[n-1] != p {
+		r.plans = append(r.plans, p)
+	}
+}
+
+// concerned reports whether declarations that have changed between two snapshots
+// concern any of it.
+func (r *reliance) concerned(a, b *directory.Snapshot, database string) bool {
+	if a == b || a == nil || b == nil {
+		return false
+	}
+	x, y := a.Declared(database), b.Declared(database)
+	if sameTables(x, y) {
+		return false
+	}
+	names := changedTables(x, y)
+	return slices.ContainsFunc(r.plans, func(p *plan.Plan) bool {
+		return p == nil || !p.Confined || slices.ContainsFunc(names, func(n string) bool { return slices.Contains(p.Names, n) })
+	})
+}
+
+// changedTables are the names of the tables that two lists say different things about.
+func changedTables(a, b []directory.Table) []string {
+	var out []string
+	without := func(list, other []directory.Table) {
+		for i := range list {
+			t := &list[i]
+			if !slices.ContainsFunc(other, func(o directory.Table) bool { return t.Equal(&o) }) {
+				out = append(out, t.Name)
+			}
+		}
+	}
+	without(a, b)
+	without(b, a)
+	return out
+}
+
+// reliesOnNone notes a statement that is sent without a plan, in a database without
+// declared tables. What names a relation, or may reach one, relies on that.
+func (s *Session) reliesOnNone(f *parser.Facts) {
+	if f == nil || len(f.Relations) > 0 || len(f.Funcs) > 0 || f.Effects&(parser.Opaque|parser.DDL|parser.Executes) != 0 {
+		s.relies.on(nil)
+	}
 }
 
 // boundUnsent reports whether a portal waits to be sent: it cannot go to another
@@ -100,10 +162,10 @@ func (s *Session) boundUnsent() bool {
 // mayGo is asked right before planned statements are sent. Its error gives the
 // backend up: what others sent to it before cannot be told from what was not.
 func (s *Session) mayGo() error {
-	if !s.unsent {
+	if !s.relies.unsent {
 		return nil
 	}
-	s.unsent = false
+	s.relies.unsent = false
 	if !s.overtaken() {
 		return nil
 	}

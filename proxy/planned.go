@@ -463,6 +463,7 @@ func (s *Session) laneAnew(r *router, f *parser.Facts, pl *planned, tail []byte)
 		}
 		pl.env = s.envID()
 	}
+	s.relies.on(pl.plan)
 	r.args.Text, r.args.Literals, r.args.Options = pl.text, pl.literals, s.scanOptions()
 	if pl.plan.Route == plan.Every {
 		return s.lane, nil
@@ -543,7 +544,10 @@ func (s *Session) useOrRefuse(lane *pool.Lane) error {
 }
 
 // routing reports whether extended messages must be looked at by planned.go.
-func (s *Session) routing() bool { return s.routed() || s.hasPending || s.calls }
+func (s *Session) routing() bool {
+	s.relies.begin()
+	return s.routed() || s.hasPending || s.calls
+}
 
 // parsed returns the client's statement of that name, nil if there is none.
 func (s *Session) parsed(name []byte) (*parser.Facts, *planned) {

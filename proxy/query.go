@@ -48,6 +48,7 @@ func (s *Session) query(body []byte) error {
 		return s.afterQuery(s.refuseInPipe())
 	}
 	if ok && len(rest) == 0 {
+		s.relies.begin()
 		if s.routed() || s.implicit {
 			if s.implicit || s.conn != nil && s.pipedHere() {
 				return s.afterQuery(s.queryInPipe(text, len(body)))
@@ -55,6 +56,7 @@ func (s *Session) query(body []byte) error {
 			return s.afterQuery(s.routedQuery(text, len(body)))
 		}
 		facts = s.facts(text)
+		s.reliesOnNone(facts)
 		s.runs(facts)
 		if (callsWeft(facts) || s.rolesOfAll(facts)) && !s.lostTx {
 			return s.afterQuery(s.routedQuery(text, len(body)))

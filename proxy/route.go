@@ -58,6 +58,7 @@ func (s *Session) plan(r *router, text, oids []byte) (*plan.Plan, error) {
 			return nil, s.unreadText()
 		}
 		if !p.Waits {
+			s.relies.on(p)
 			return p, nil
 		}
 		if s.block.open && (s.conn != nil || len(s.parked) > 0) {

@@ -74,7 +74,7 @@ type Session struct {
 	// Routing, in a database with declared tables.
 	snap        *directory.Snapshot // as last seen
 	hasTables   bool                // it declares tables of this database
-	unsent      bool                // something was planned by it that has not been sent
+	relies      reliance            // what was planned by it that has not been sent
 	committing  bool                // a COMMIT is on its way
 	agreement   *agreement          // of all shards, about it
 	outdated    bool                // and something by one before it, with other declarations
