@@ -129,6 +129,9 @@ func (e *explainer) visits(out io.Writer, p *plan.Plan, shards executor.Shards) 
 	default:
 		fmt.Fprintf(out, "visits %d of %d shards: %s\n", len(names), len(e.snap.Shards), strings.Join(names, ", "))
 	}
+	for _, m := range shards.Missing {
+		fmt.Fprintf(out, "value %q of lookup %s has no place yet: weft gives it one when a row is written\n", m.Key, m.Lookup)
+	}
 	if generatedKey(p) {
 		fmt.Fprintln(out, "weft supplies the key; it was taken to be 1 and so on, and another may be on another shard")
 	}

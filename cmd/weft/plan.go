@@ -89,6 +89,7 @@ type explainer struct {
 func newExplainer(snap *directory.Snapshot, schema *catalog.Schema, database string, path []string) *explainer {
 	return &explainer{snap: snap, env: &planner.Env{
 		Database: database, Path: path, Schema: schema, Tables: planner.NewTables(snap, database), Home: snap.Home,
+		SharedRoles: len(snap.Tables) > 0,
 	}}
 }
 
@@ -125,7 +126,29 @@ func offline(schemaFile string, src source, database string) (*explainer, error)
 	if err := complete(snap, schema, database); err != nil {
 		return nil, fmt.Errorf("%s: %w", src.cluster, err)
 	}
+	if err := admissible(snap, schema, database); err != nil {
+		return nil, fmt.Errorf("%s: %w", src.cluster, err)
+	}
 	return newExplainer(snap, schema, database, []string{"pg_catalog", "public"}), nil
+}
+
+// admissible says what would keep a proxy from declaring the tables of a file, as far
+// as the schema tells: all of it, table by table.
+func admissible(snap *directory.Snapshot, schema *catalog.Schema, database string) error {
+	var all []error
+	for _, t := range snap.Tables {
+		if t.Database != database {
+			continue
+		}
+		for _, e := range planner.Obstacles(schema, snap, t) {
+			err := fmt.Errorf("table %s.%s cannot be declared: %s", t.Schema, t.Name, e.Message)
+			if e.Hint != "" {
+				err = fmt.Errorf("%w (%s)", err, e.Hint)
+			}
+			all = append(all, err)
+		}
+	}
+	return errors.Join(all...)
 }
 
 // declare does what weft apply asks a proxy to do: it puts the tables of a file
@@ -203,7 +226,7 @@ func online(ctx context.Context, src source, database, role string) (*explainer,
 	defer store.Close()
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	snap, err := store.Load(ctx)
+	snap, err := asServed(ctx, store)
 	if err != nil {
 		return nil, err
 	}
@@ -234,11 +257,38 @@ func online(ctx context.Context, src source, database, role string) (*explainer,
 			path = append(path, r[0])
 		}
 	}
+	rows, err = run(planner.RoleSQL)
+	if err != nil {
+		return nil, fmt.Errorf("read the rights of %s: %w", role, err)
+	}
+	who := planner.NewRole(rows)
 	schema, err := catalog.Load(snap.Schemas[database], run)
 	if err != nil {
 		return nil, fmt.Errorf("load the schema of %s: %w", database, err)
 	}
-	return newExplainer(snap, schema, database, path), nil
+	e := newExplainer(snap, schema, database, path)
+	if planner.Guarded(schema) {
+		e.env.Role = who
+	}
+	return e, nil
+}
+
+// asServed returns the cluster as a proxy has it: with the entries of lookups, which tell
+// where pinned values are, and which only a watch brings.
+func asServed(ctx context.Context, store directory.Store) (*directory.Snapshot, error) {
+	watch, stop := context.WithCancel(ctx)
+	defer stop()
+	var snap *directory.Snapshot
+	err := store.Watch(watch, func(s *directory.Snapshot) {
+		if snap == nil {
+			snap = s
+		}
+		stop()
+	})
+	if snap != nil {
+		return snap, nil
+	}
+	return nil, err
 }
 
 func connectHome(ctx context.Context, snap *directory.Snapshot, database, role string) (*pgconn.PgConn, error) {

@@ -47,6 +47,11 @@ keyed
   '1' is 42
 visits a
 `},
+	{"SELECT * FROM ordres WHERE customer_id = 42", nil, `
+home
+  because ordres does not exist, and the home shard says so
+visits a
+`},
 	{"SELECT * FROM orders WHERE customer_id = $1", nil, `
 keyed
   orders: customer_id = $1::bigint
@@ -328,6 +333,29 @@ func TestPlanOnline(t *testing.T) {
 	}
 	if got := plan("--search-path", "public,hidden", "SELECT * FROM settings"); !strings.Contains(got, "because settings is on the home shard") {
 		t.Errorf("with a search path: %s", got)
+	}
+	// Values that are pinned are where their pins say.
+	if _, err := query(ctx, conn, "CREATE TABLE accounts (tenant text, n int)"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = store.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		next := old.Clone()
+		next.PutTable(directory.Table{
+			Database: "app", Schema: "public", Name: "accounts", Kind: directory.Sharded, Vindex: directory.Vindex{Name: "tenants", Kind: "lookup"},
+			Columns: []directory.Column{{Name: "tenant", Type: 25, TypeName: "text", Mod: -1}},
+		})
+		return next, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for value, shard := range map[string]string{"acme": "a", "initech": "b", "hooli": "c", "umbrella": "b"} {
+		if _, _, err := store.PinEntry(ctx, "tenants", []byte(value), shard); err != nil {
+			t.Fatal(err)
+		}
+		if got := plan("SELECT * FROM accounts WHERE tenant = '" + value + "'"); !strings.HasSuffix(got, "visits "+shard+"\n") {
+			t.Errorf("%s is pinned to %s: %s", value, shard, got)
+		}
 	}
 	code, _, errs := weft(t, append([]string{"plan", "--database", "none", "--user", role, "SELECT 1"}, at...)...)
 	if code != 1 || !strings.Contains(errs, "connect to the home shard") {
