@@ -298,6 +298,7 @@ func (l *level) expression(n *pg.Node) {
 	}
 	parser.Walk(n, func(m any) bool {
 		l.runNames(m)
+		l.dotted(m)
 		switch m := m.(type) {
 		case *pg.SubLink:
 			l.expression(m.Testexpr)

@@ -128,7 +128,7 @@ func (a *analysis) called() (homely string) {
 			a.unsupported("Call it alone: SELECT "+f.Name.Name+"(…), with constants; or send its statements one by one.",
 				"%s changes what all shards have, and runs on one shard here", functionName(f))
 		case r.sharded != "":
-			a.unsupported("A function sees only the shard it runs on.", "%s touches sharded table %q", functionName(f), r.sharded)
+			a.unsupported("A function sees only the shard it runs on. Send its statements themselves.", "%s touches sharded table %q", functionName(f), r.sharded)
 		case r.copied != "":
 			a.unsupported("A function runs on one shard. Write the table in a statement of its own.",
 				"%s may write reference table %q, and would change one copy of it", functionName(f), r.copied)
