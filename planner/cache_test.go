@@ -154,7 +154,7 @@ func TestCacheSurvivesBadLiterals(t *testing.T) {
 	s := &session{cache: NewCache(1 << 20)}
 	for i := range 2 {
 		// Later it has the plan of the good ones, and any shard's error is the same.
-		if p := s.plan(env, `SELECT E'\u00' FROM orders WHERE customer_id = 1`); i == 0 && p.Route != plan.Home {
+		if p := s.plan(env, `SELECT E'\u00' FROM orders WHERE customer_id = 1`); i == 0 && !p.Unread {
 			t.Fatalf("%s", p)
 		}
 		if p := s.plan(env, `SELECT E'x' FROM orders WHERE customer_id = 1`); p.Route != plan.Keyed {
@@ -169,7 +169,7 @@ func TestCacheSurvivesBadLiterals(t *testing.T) {
 	}
 	// What cannot even be scanned is planned each time.
 	before := s.cache.Bytes()
-	if p := s.plan(env, "SELECT 'a"); p.Route != plan.Home {
+	if p := s.plan(env, "SELECT 'a"); !p.Unread {
 		t.Errorf("%s", p)
 	}
 	if p := s.plan(env, "SELECT * FROM orders WHERE customer_id IN (1"+strings.Repeat(",1", maxCached)+")"); p.Route != plan.Keyed {
