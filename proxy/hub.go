@@ -299,7 +299,19 @@ func (h *hub) sessions() map[*Session]bool {
 // followHubs gives hubs the ears that they miss: when shards are back, and when a
 // first table is declared.
 func (s *Server) followHubs(ctx context.Context) {
-	tick := time.NewTicker(hubInterval)
+	s.every(ctx, hubInterval, func(snap *directory.Snapshot) {
+		s.mu.Lock()
+		hubs := slices.Collect(maps.Values(s.hubs))
+		s.mu.Unlock()
+		for _, h := range hubs {
+			h.follow(snap)
+		}
+	})
+}
+
+// every shows the cluster to f, time and again until ctx is done, once it is known.
+func (s *Server) every(ctx context.Context, interval time.Duration, f func(*directory.Snapshot)) {
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
 		select {
@@ -307,15 +319,8 @@ func (s *Server) followHubs(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		snap := s.cfg.Snapshot()
-		if snap == nil {
-			continue
-		}
-		s.mu.Lock()
-		hubs := slices.Collect(maps.Values(s.hubs))
-		s.mu.Unlock()
-		for _, h := range hubs {
-			h.follow(snap)
+		if snap := s.cfg.Snapshot(); snap != nil {
+			f(snap)
 		}
 	}
 }
@@ -345,6 +350,22 @@ func (h *hub) follow(snap *directory.Snapshot) {
 		h.mending, h.nextTry = false, time.Now().Add(earRetry)
 		h.mu.Unlock()
 	})
+}
+
+// expect gives the hub an ear on every shard, if anybody listens, before a first table is
+// declared: what is notified where its rows are is heard from the beginning. Shards that
+// cannot be reached now are looked after by follow.
+func (h *hub) expect(ctx context.Context) {
+	snap := h.srv.cfg.Snapshot()
+	var wg sync.WaitGroup
+	h.mu.Lock()
+	for i := range snap.Shards {
+		if shard := snap.Shards[i].Name; len(h.subs) > 0 && h.ears[shard] == nil {
+			wg.Go(h.srv.guarded("notifications", func() { _ = h.connect(ctx, shard, h.srv.cfg.ServiceUser) }))
+		}
+	}
+	h.mu.Unlock()
+	wg.Wait()
 }
 
 // hear passes a notification on to whoever listens.

@@ -74,6 +74,9 @@ func (s *Session) declareTable(ctx context.Context, f *plan.Function, args map[s
 	if err != nil {
 		return err
 	}
+	if f.Name == "shard_table" || f.Name == "reference_table" {
+		s.srv.hub(s.db).expect(ctx)
+	}
 	switch f.Name {
 	case "shard_table":
 		if err := declaration(req, args); err != nil {
@@ -209,17 +212,9 @@ const recoverInterval = 2 * time.Second
 
 // recoverMoves finishes or undoes what a proxy that is gone was moving.
 func (s *Server) recoverMoves(ctx context.Context) {
-	tick := time.NewTicker(recoverInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
+	s.every(ctx, recoverInterval, func(snap *directory.Snapshot) {
+		if s.cfg.Directory == nil {
 			return
-		case <-tick.C:
-		}
-		snap := s.cfg.Snapshot()
-		if snap == nil || s.cfg.Directory == nil {
-			continue
 		}
 		s.settleLeft(ctx, snap)
 		s.resumeLookups(ctx)
@@ -239,7 +234,7 @@ func (s *Server) recoverMoves(ctx context.Context) {
 				s.log.Warn("unfinished move of a table", "table", t.Schema+"."+t.Name, "err", err)
 			}
 		}
-	}
+	})
 }
 
 // guardTables makes sure that shards guard the keys of tables that were declared by

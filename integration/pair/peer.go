@@ -29,8 +29,9 @@ const (
 // Modes are all of them.
 var Modes = []Mode{Simple, Text, Binary, Prepared}
 
-// Patience is how long a statement may take before it counts as hanging.
-const Patience = 20 * time.Second
+// Patience is how long a statement may take before it counts as hanging: longer than a
+// declaration takes on a busy machine.
+const Patience = time.Minute
 
 // Peer is one connection of a pair.
 type Peer struct {
