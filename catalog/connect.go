@@ -3,6 +3,7 @@ package catalog
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // connection makes a graph of what runs in a database. What is stored names things
@@ -54,14 +55,18 @@ func newConnection(sources []*source, relations []*Relation) *connection {
 // item returns the vertex of something stored. identity is that of an operator or
 // type.
 func (c *connection) item(e storedEdge, rel *Relation, identity func() *vertex) *vertex {
-	switch e.kind {
-	case "T":
+	if e.kind == "T" || e.kind == "O" {
 		v := identity()
-		c.types[e.name] = append(c.types[e.name], v)
-		return v
-	case "O":
-		v := identity()
-		c.operators[e.name] = append(c.operators[e.name], v)
+		schema, name, named := strings.Cut(e.name, "\x01")
+		if !named { // a constraint of a domain
+			return v
+		}
+		v.schema = schema
+		if e.kind == "T" {
+			c.types[name] = append(c.types[name], v)
+		} else {
+			c.operators[name] = append(c.operators[name], v)
+		}
 		return v
 	}
 	v := &vertex{}
@@ -169,7 +174,7 @@ func (c *connection) reachingOnes(all map[string][]*vertex) map[string][]*Named 
 	for name, list := range all {
 		for _, v := range list {
 			if reach := c.close(v, false); !reach.Pure() {
-				out[name] = append(out[name], &Named{Name{"", name}, reach})
+				out[name] = append(out[name], &Named{Name{v.schema, name}, reach})
 			}
 		}
 	}

@@ -7,7 +7,8 @@ import "strings"
 // stored trees.
 
 // storedQuery asks for everything stored that runs, with what it uses: kind,
-// subject, item, its name, and class and OID of what it uses, if anything.
+// subject, item, its name, and class and OID of what it uses, if anything. The names of
+// operators and types have their schema before them, with a \x01 between.
 var storedQuery = `WITH item AS (
  SELECT CASE WHEN a.attgenerated = '' THEN 'd' ELSE 'g' END AS kind, 2604::oid AS class, d.oid, d.adrelid AS subject, a.attname::text AS name, d.adbin::text AS tree
   FROM pg_catalog.pg_attrdef d JOIN pg_catalog.pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
@@ -22,8 +23,10 @@ var storedQuery = `WITH item AS (
  UNION ALL SELECT 'x', 1259, i.indexrelid, i.indrelid, c.relname::text, pg_catalog.concat(i.indexprs::text, i.indpred::text)
   FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid WHERE i.indexrelid >= 16384 AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)
  UNION ALL SELECT 'x', 1259, t.partrelid, t.partrelid, 'partition key', t.partexprs::text FROM pg_catalog.pg_partitioned_table t WHERE t.partexprs IS NOT NULL
- UNION ALL SELECT 'O', 2617, o.oid, o.oid, o.oprname::text, NULL FROM pg_catalog.pg_operator o WHERE o.oid >= 16384
- UNION ALL SELECT 'T', 1247, t.oid, t.oid, t.typname::text, t.typdefaultbin::text FROM pg_catalog.pg_type t WHERE t.oid >= 16384 AND t.typtype IN ('d', 'r', 'm'))
+ UNION ALL SELECT 'O', 2617, o.oid, o.oid, pg_catalog.concat(n.nspname, pg_catalog.chr(1), o.oprname), NULL
+  FROM pg_catalog.pg_operator o JOIN pg_catalog.pg_namespace n ON n.oid = o.oprnamespace WHERE o.oid >= 16384
+ UNION ALL SELECT 'T', 1247, t.oid, t.oid, pg_catalog.concat(n.nspname, pg_catalog.chr(1), t.typname), t.typdefaultbin::text
+  FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace WHERE t.oid >= 16384 AND t.typtype IN ('d', 'r', 'm'))
 SELECT DISTINCT 'g', i.kind, i.subject, i.oid::text, i.name, d.refclassid, d.refobjid,
  CASE WHEN i.tree ~ ` + notifyTree + ` THEN 'n' ELSE '' END || CASE WHEN i.tree ~ ` + calledTree("p.proname ~ 'advisory'") + ` THEN 'l' ELSE '' END ||
  CASE WHEN i.tree ~ ` + calledTree("p.proname IN ('"+strings.Join(runners, "', '")+"')") + ` THEN 'o' ELSE '' END
@@ -31,11 +34,12 @@ FROM item i LEFT JOIN pg_catalog.pg_depend d ON d.classid = i.class AND d.objid 
  AND d.refclassid IN (1255, 1259, 1247, 2617)
  AND (i.kind <> 'w' OR d.refclassid <> 1255 OR d.refobjid NOT IN (SELECT t.tgfoid FROM pg_catalog.pg_trigger t WHERE t.oid = i.oid)) AND (d.refclassid <> 1259 OR i.kind <> 'x' AND (d.refobjid <> i.subject OR i.kind = 'p' AND d.refobjsubid = 0))
 UNION ALL SELECT DISTINCT 'g', k.kind, CASE k.kind WHEN 'T' THEN c.reltype ELSE c.oid END, CASE k.kind WHEN 'T' THEN c.reltype::text ELSE pg_catalog.concat(c.oid, '.', d.objsubid) END,
- CASE k.kind WHEN 'T' THEN c.relname::text ELSE a.attname::text END, d.refclassid, d.refobjid, ''
- FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_class c ON c.oid = d.objid AND c.reltype <> 0 JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.objsubid
+ CASE k.kind WHEN 'T' THEN pg_catalog.concat(n.nspname, pg_catalog.chr(1), c.relname) ELSE a.attname::text END, d.refclassid, d.refobjid, ''
+ FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_class c ON c.oid = d.objid AND c.reltype <> 0 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.objsubid
  CROSS JOIN (VALUES ('T'), ('y')) k(kind)
  WHERE d.classid = 1259 AND d.objsubid > 0 AND d.refclassid = 1247 AND d.refobjid >= 16384
-UNION ALL SELECT 'g', 'T', t.oid, t.oid::text, t.typname::text, 1247, t.typelem, '' FROM pg_catalog.pg_type t WHERE t.typelem >= 16384 AND t.oid >= 16384
+UNION ALL SELECT 'g', 'T', t.oid, t.oid::text, pg_catalog.concat(n.nspname, pg_catalog.chr(1), t.typname), 1247, t.typelem, ''
+ FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace WHERE t.typelem >= 16384 AND t.oid >= 16384
 UNION ALL SELECT 'g', 'C', x.oid, x.oid::text, pg_catalog.concat('the cast from ', pg_catalog.format_type(x.castsource, NULL), ' to ', pg_catalog.format_type(x.casttarget, NULL)), 1255, x.castfunc, ''
  FROM pg_catalog.pg_cast x WHERE x.castfunc >= 16384
 UNION ALL SELECT 'g', 'C', x.oid, x.oid::text, 'operator family ' || f.opfname, 1255, x.amproc::oid, ''

@@ -124,6 +124,7 @@ type Cast struct {
 
 // vertex is something that runs.
 type vertex struct {
+	schema        string // of an operator or a type
 	next          []*vertex
 	reads, writes []Name
 	// unsure: it may write what it reads.

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"slices"
+	"strings"
 
 	pg "github.com/pganalyze/pg_query_go/v6"
 
@@ -77,14 +78,54 @@ func (l *level) runNames(m any) {
 	}
 	for _, name := range catalog.OperatorNames(m) {
 		for _, o := range l.env.Schema.Operators(name) {
-			l.runs("operator "+name, &o.Reach)
+			if l.means(operatorSchema(m), o.Schema) {
+				l.runs("operator "+name, &o.Reach)
+			}
 		}
 	}
-	if name := typeNamed(m); name != "" {
-		for _, y := range l.env.Schema.Types(name) {
-			l.runs("type "+name, &y.Reach)
+	if t, ok := m.(*pg.TypeName); ok {
+		for _, y := range l.env.Schema.Types(lastName(t.Names)) {
+			if l.means(schemaOf(t.Names), y.Schema) {
+				l.runs("type "+y.Name.Name, &y.Reach)
+			}
 		}
 	}
+}
+
+// means reports whether a name in the text may be that of something in a schema, where
+// given is the schema that it is written with: whoever may create in some schema must not be
+// able to have statements of others refused. A name without one is looked for in the search
+// path, and a type in the session's temporary schema before that. Texts that are stored, or
+// whose path is not known, may have left schemas out.
+func (l *level) means(given, schema string) bool {
+	switch {
+	case given != "":
+		return given == schema || given == "pg_temp"
+	case l.text.stored || len(l.text.path) == 0:
+		return true
+	}
+	return slices.Contains(l.text.path, schema) || strings.HasPrefix(schema, "pg_temp_")
+}
+
+// operatorSchema is the schema that a node of a tree names its operator with.
+func operatorSchema(m any) string {
+	switch m := m.(type) {
+	case *pg.A_Expr:
+		return schemaOf(m.Name)
+	case *pg.SubLink:
+		return schemaOf(m.OperName)
+	case *pg.SortBy:
+		return schemaOf(m.UseOp)
+	}
+	return ""
+}
+
+// schemaOf is the schema of a qualified name.
+func schemaOf(names []*pg.Node) string {
+	if list := nameList(names); len(list) > 1 {
+		return list[len(list)-2]
+	}
+	return ""
 }
 
 // runs notes something that runs like a function.
@@ -93,14 +134,6 @@ func (l *level) runs(what string, r *catalog.Reach) {
 		Name: catalog.Name{Name: what}, Kind: unnamed, Volatility: 's', Mentions: r.Reads, Writes: r.Writes, Opaque: r.Opaque, Reach: *r,
 	})
 	l.notes.calls('v') // where it runs is not open to choice
-}
-
-// typeNamed is the name of the type that a node of a tree is.
-func typeNamed(m any) string {
-	if t, ok := m.(*pg.TypeName); ok {
-		return lastName(t.Names)
-	}
-	return ""
 }
 
 // unnamed is the kind of a catalog.Function that stands for an operator or a type.

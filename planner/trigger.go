@@ -119,7 +119,9 @@ func (a *analysis) staysWith(t *table, f *catalog.Function) (stays bool, why str
 // runsSharded reports whether a node of a tree calls something that touches sharded
 // tables, of whatever key.
 func (a *analysis) runsSharded(m any) bool {
-	in := a.probing(a.text)
+	at := a.text
+	at.path = nil // the function may have one of its own
+	in := a.probing(at)
 	l := &level{analysis: in, scope: &scope{}}
 	l.runNames(m)
 	if f, ok := m.(*pg.FuncCall); ok {

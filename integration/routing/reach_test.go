@@ -269,6 +269,58 @@ func TestReach(t *testing.T) {
 	p.Both(t, "end", "drop role reach_reader")
 }
 
+// TestNamesElsewhere: operators and types in schemas that a text cannot mean do not concern it.
+func TestNamesElsewhere(t *testing.T) {
+	db := database(t, "elsewhere")
+	p := newPair(t, db)
+	for _, sql := range []string{
+		"create table t (k int primary key, v int)", "insert into t select g, g from generate_series(1, 40) g",
+		"create schema mine", "create schema other", "create domain word as text",
+		"create function mine.spy(int, int) returns bool language plpgsql as $$ declare n int; begin select count(*) into n from public.t; return n > $1; end $$",
+		"create operator mine.= (procedure = mine.spy, leftarg = int, rightarg = int)",
+		"create operator mine.=== (procedure = mine.spy, leftarg = int, rightarg = int)",
+		"create domain mine.word as text check (mine.spy(length(value), 1))",
+		"create view of_mine as select 20 operator(mine.===) 1 as yes, case 1 when 1 then 2 end as c",
+	} {
+		p.Both(t, "schema", sql)
+	}
+	declare(t, p, pair.Statement{SQL: "select weft.shard_table('t', 'k')"})
+	run := func(sql string, refused bool) {
+		t.Helper()
+		wrong, want, got := p.Run(pair.Simple, sql, nil)
+		if wrong != "" || got.Refused() != refused {
+			t.Errorf("%s: %s\nPostgreSQL: %+v\nweft: %+v", sql, wrong, want, got)
+		}
+	}
+	for _, sql := range []string{
+		"select v from t where k = 7", "select count(*) from t where v = 7 or v in (8, 9)", "select case v when 1 then 2 end from t where k = 1", "update t set v = v where k = 3",
+		"select count(*) from t a join t b using (k)", "select 'a'::word", "select 'a'::public.word", "select 1 operator(pg_catalog.=) 1", "select 20 === 1",
+	} {
+		run(sql, false)
+	}
+	elsewhere := []string{"select 20 operator(mine.===) 1", "select 'a'::mine.word", "select yes from of_mine", "select k from t where k operator(mine.=) 3"}
+	for _, sql := range elsewhere {
+		run(sql, true)
+	}
+	p.Both(t, "path", "set search_path = public, other")
+	run("select v from t where k = 7", false)
+	p.Both(t, "path", "set search_path = mine, public")
+	for _, sql := range append(elsewhere, "select 20 === 1", "select 'a'::word", "select count(*) from t where v = 7") {
+		run(sql, true)
+	}
+	p.Both(t, "path", "set search_path = public")
+	for _, way := range [][]string{
+		{"begin", "set local search_path = mine, public"}, {"begin", "select set_config('search_path', 'mine, public', true)"},
+	} {
+		for _, sql := range way {
+			p.Both(t, "path", sql)
+		}
+		run("select 20 === 1", true)
+		p.Both(t, "path", "rollback")
+		run("select count(*) from t where v = 7", false)
+	}
+}
+
 // tryBoth runs a statement on weft, and on PostgreSQL if weft has run it. An error of
 // weft's counts for both: nothing was made.
 func tryBoth(p *pair.Pair, sql string) (weft, plain pair.Answer) {
