@@ -180,8 +180,10 @@ type Limits struct {
 	// DrainTimeout is how long running transactions may take to finish after
 	// the first SIGTERM.
 	DrainTimeout time.Duration `yaml:"drain_timeout"`
-	// MaxQueryBytes bounds the text of one statement.
+	// MaxQueryBytes bounds one statement: its text, or its parameters.
 	MaxQueryBytes Size `yaml:"max_query_bytes"`
+	// Memory bounds what the statements of all clients take.
+	Memory Size `yaml:"memory"`
 }
 
 // Log says what is logged and how.
@@ -243,7 +245,8 @@ func Default() Config {
 			AuthFailures:   100,         // no application fails so often, and no password is found so
 			StartupTimeout: time.Minute, // PostgreSQL's authentication_timeout
 			DrainTimeout:   30 * time.Second,
-			MaxQueryBytes:  1 << 30, // PostgreSQL's own bound
+			MaxQueryBytes:  64 << 20,
+			Memory:         1 << 30,
 		},
 		Log: Log{Level: "info", Format: "text"},
 

@@ -111,7 +111,7 @@ func TestMarshal(t *testing.T) {
 			MaxLifetime: 25 * time.Hour, ConnectTimeout: 250 * time.Millisecond, HealthInterval: 2 * time.Second,
 		},
 		Gather: Gather{MaxBytes: 5 << 20, MaxParallelShards: 2},
-		Limits: Limits{MaxClients: 4, MaxClientsPerUser: 2, MaxClientsPerDatabase: 3, AuthFailures: 9, StartupTimeout: 5 * time.Second, DrainTimeout: 6 * time.Second, MaxQueryBytes: 3 << 20},
+		Limits: Limits{MaxClients: 4, MaxClientsPerUser: 2, MaxClientsPerDatabase: 3, AuthFailures: 9, StartupTimeout: 5 * time.Second, DrainTimeout: 6 * time.Second, MaxQueryBytes: 3 << 20, Memory: 1 << 30},
 		Log:    Log{Level: "debug", Format: "json", SlowStatement: 500 * time.Millisecond},
 
 		Statements: Statements{MaxBytes: 1 << 20},

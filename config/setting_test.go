@@ -32,7 +32,7 @@ func TestSettings(t *testing.T) {
 		"pool.idle_timeout":      {"pool.idle_timeout", "10m0s", true},
 		"gather.scatter":         {"gather.scatter", "true", true},
 		"gather.max_bytes":       {"gather.max_bytes", "1GiB", true},
-		"limits.max_query_bytes": {"limits.max_query_bytes", "1GiB", true},
+		"limits.max_query_bytes": {"limits.max_query_bytes", "64MiB", true},
 		"log.level":              {"log.level", "info", true},
 		"log.format":             {"log.format", "text", false},
 		"log.slow_statement":     {"log.slow_statement", "0s", true},

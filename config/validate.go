@@ -186,6 +186,9 @@ func (l Limits) problems(ps *Problems) {
 	if l.MaxQueryBytes < 64<<10 || l.MaxQueryBytes > 1<<30 {
 		ps.add("limits.max_query_bytes", "must be from 64KiB to 1GiB, not %v", l.MaxQueryBytes)
 	}
+	if l.Memory < 16*l.MaxQueryBytes || l.Memory > 1<<40 {
+		ps.add("limits.memory", "must be sixteen times limits.max_query_bytes at least, and 1024GiB at most, not %v", l.Memory)
+	}
 }
 
 func (ps *Problems) address(path, addr string) {

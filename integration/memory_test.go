@@ -2,9 +2,15 @@ package integration
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"weft/config"
 	"weft/integration/harness"
@@ -121,4 +127,111 @@ func TestIdleClients(t *testing.T) {
 	if backends > 45 {
 		t.Errorf("%d idle clients hold %d server connections", n, backends)
 	}
+}
+
+// TestLargeStatements: a large statement costs no more than is counted for it, in whatever
+// form it comes, and the memory is given back; what all clients send has a bound.
+func TestLargeStatements(t *testing.T) {
+	const size, clients, memory = 8 << 20, 3, 300 << 20
+	p := harness.StartProgram(t, func(c *config.Config) {
+		c.Limits.MaxQueryBytes, c.Limits.Memory = size+64<<10, memory
+	})
+	admin := p.Connect(t, "postgres")
+	mustExec(t, admin, "create table large (id bigint primary key, v text)")
+	mustExec(t, admin, "select weft.shard_table('large', 'id')")
+	defer func() { _, _ = admin.Exec(context.Background(), "drop table large") }()
+	text := strings.Repeat("x", size)
+	// What is made once, and what the C library keeps for the parser, is not the statement's.
+	for range 2 {
+		if _, err := admin.PgConn().Exec(within(t, time.Minute), "select length('"+text+"')").ReadAll(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(3 * time.Second)
+	for _, way := range []struct {
+		name string
+		cost int64 // for each byte
+		do   func(ctx context.Context, c *pgx.Conn, n int) error
+	}{
+		{"simple", 16, func(ctx context.Context, c *pgx.Conn, _ int) error {
+			_, err := c.PgConn().Exec(ctx, "select length('"+text+"')").ReadAll()
+			return err
+		}},
+		{"parameter", 5, func(ctx context.Context, c *pgx.Conn, n int) error {
+			_, err := c.Exec(ctx, "insert into large values ($1, $2) on conflict (id) do update set v = excluded.v", n, text)
+			return err
+		}},
+		{"rows", 16, func(ctx context.Context, c *pgx.Conn, n int) error {
+			var b strings.Builder
+			b.WriteString("insert into large values ")
+			for i := 0; b.Len() < size; i++ {
+				if i > 0 {
+					b.WriteByte(',')
+				}
+				fmt.Fprintf(&b, "(%d,'%s')", 1000*(n+1)+i, text[:32<<10])
+			}
+			b.WriteString(" on conflict (id) do update set v = excluded.v")
+			_, err := c.PgConn().Exec(ctx, b.String()).ReadAll()
+			return err
+		}},
+		{"copy", 5, func(ctx context.Context, c *pgx.Conn, n int) error {
+			var b strings.Builder
+			for i := 0; b.Len() < size; i++ {
+				fmt.Fprintf(&b, "%d\t%s\n", 1_000_000*(n+1)+i, text[:32<<10])
+			}
+			_, err := c.PgConn().CopyFrom(ctx, strings.NewReader(b.String()), "copy large from stdin")
+			return err
+		}},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			var conns []*pgx.Conn
+			for range clients {
+				c := p.Connect(t, "postgres")
+				mustExec(t, c, "select 1")
+				conns = append(conns, c)
+			}
+			before := p.RSS(t)
+			peak := p.WatchRSS(t)
+			one := way.do(within(t, time.Minute), conns[0], 9)
+			grown := peak() - before
+			if one != nil {
+				t.Fatal(one)
+			}
+			t.Logf("%d MiB for one of %d MiB", grown>>20, size>>20)
+			if grown > way.cost*size+16<<20 {
+				t.Errorf("one statement of %d MiB takes %d MiB", size>>20, grown>>20)
+			}
+			errs := make(chan error, clients)
+			peak = p.WatchRSS(t)
+			for n, c := range conns {
+				go func() { errs <- way.do(within(t, time.Minute), c, n) }()
+			}
+			for range clients {
+				var e *pgconn.PgError
+				if err := <-errs; err != nil && (!errors.As(err, &e) || e.Code != "53200" || !strings.Contains(e.Hint, "limits.memory")) {
+					t.Error(err)
+				}
+			}
+			if grown := peak() - before; grown > memory+64<<20 {
+				t.Errorf("%d clients take %d MiB of %d", clients, grown>>20, memory>>20)
+			}
+			for until := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+				left := p.RSS(t) - before
+				if left < 64<<20 { // the C library keeps some of what the parser had
+					break
+				}
+				if time.Now().After(until) {
+					t.Errorf("%d MiB are not given back", left>>20)
+					break
+				}
+			}
+		})
+	}
+	c := p.Connect(t, "postgres")
+	_, err := c.PgConn().Exec(within(t, time.Minute), "select '"+text+text+"'").ReadAll()
+	var e *pgconn.PgError
+	if !errors.As(err, &e) || e.Code != "54000" || !strings.Contains(e.Hint, "limits.max_query_bytes") {
+		t.Error(err)
+	}
+	mustExec(t, c, "select 1") // it goes on
 }

@@ -24,7 +24,7 @@ func (s *Session) onBind(length int) error {
 	if !whole {
 		need = largeBind / 2 // the names are at the front
 	}
-	if err := s.needBind(need); err != nil {
+	if err := s.takeIn(need, messageCost); err != nil {
 		return err
 	}
 	s.bound1.at = tally.Now()
@@ -84,22 +84,6 @@ func (s *Session) onBind(length int) error {
 		return err
 	}
 	return s.stream(tail)
-}
-
-// needBind waits until n bytes of a Bind are in the client's buffer.
-func (s *Session) needBind(n int) error {
-	for {
-		err := s.client.Need(n)
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			return errEnd
-		}
-		if err := s.woken(); err != nil {
-			return err
-		}
-	}
 }
 
 // sendBind adds a Bind to what goes to the backend, but for the last tail bytes

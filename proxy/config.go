@@ -69,8 +69,10 @@ type Config struct {
 	// DrainTimeout is how long running transactions may take at the end.
 	// Default 30s.
 	DrainTimeout time.Duration
-	// MaxQueryBytes bounds one query text. Default: PostgreSQL's own 1 GB.
+	// MaxQueryBytes bounds one message that is kept whole. Default: PostgreSQL's own 1 GB.
 	MaxQueryBytes int
+	// Memory bounds what the messages of all clients take. Default 0: no bound.
+	Memory int64
 	// Gather bounds what statements over several shards may do, in sessions
 	// that do not say otherwise.
 	Gather Gather

@@ -10,6 +10,9 @@ import (
 // onQuery handles a simple query: one text, any number of statements.
 func (s *Session) onQuery() error {
 	body, err := s.frame()
+	if e := s.refusable(err); e != nil {
+		return s.afterQuery(s.refuseRead(e))
+	}
 	if err != nil {
 		return err
 	}

@@ -69,6 +69,7 @@ type Server struct {
 	homeless homeless
 	copies   copies
 
+	budget    budget
 	passwords *passwords
 	failures  auth.Failures
 

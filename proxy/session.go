@@ -53,6 +53,7 @@ type Session struct {
 	advanced       bool // a sequence, perhaps
 	statements     map[string]*statement
 	statementBytes int
+	allowance      allowance // of the memory for all clients' messages
 	unnamed        unnamed
 	lastBound      *statement      // what the unnamed portal was made of; nil for the unnamed statement
 	channels       map[string]bool // LISTENed to
@@ -306,6 +307,9 @@ func (s *Session) step() error {
 // header blocks for the next message's header. What weft has to say by itself
 // goes out while it waits.
 func (s *Session) header() (typ byte, length int, err error) {
+	if s.allowance.bytes > 0 && s.ops.empty() && s.toServer.Len() == 0 {
+		s.allowance.end(&s.srv.budget)
+	}
 	for {
 		if typ, length, ok := s.client.Header(); ok {
 			return typ, length, nil
@@ -408,20 +412,32 @@ func (s *Session) kill(e *pgerr.Error) {
 // caller discards it.
 func (s *Session) frame() ([]byte, error) {
 	_, length, _ := s.client.Header()
-	if m := s.srv.conf().MaxQueryBytes; m > 0 && length > m {
-		return nil, pgerr.Fatal(pgerr.ConfigurationLimitExceeded, "message of %d bytes is over weft's limit of %d", length, m).
-			WithHint("Raise limits.max_query_bytes.")
+	cost := messageCost
+	if s.hasTables {
+		cost = parsedCost
 	}
+	if err := s.takeIn(length+1, cost); err != nil {
+		return nil, err
+	}
+	_, body, err := s.client.Next(wire.LargeLimit)
+	if err != nil {
+		return nil, errEnd
+	}
+	return body, nil
+}
+
+// awaitClient waits until n bytes are in the client's buffer.
+func (s *Session) awaitClient(n int) error {
 	for {
-		_, body, err := s.client.Next(wire.LargeLimit)
+		err := s.client.Need(n)
 		if err == nil {
-			return body, nil
+			return nil
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			return nil, errEnd
+			return errEnd
 		}
 		if err := s.woken(); err != nil {
-			return nil, err
+			return err
 		}
 	}
 }
@@ -513,6 +529,7 @@ func (s *Session) tellReady() {
 // close ends the session: the backend goes back if it can be made clean.
 func (s *Session) close() {
 	s.inbox.close()
+	s.allowance.end(&s.srv.budget)
 	if s.db == nil {
 		return // the console
 	}

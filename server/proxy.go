@@ -47,6 +47,7 @@ func (p parts) proxyConfig() proxy.Config {
 		DrainTimeout:          cfg.Limits.DrainTimeout,
 		ReadyShards:           float64(cfg.HTTP.ReadyShards),
 		MaxQueryBytes:         int(cfg.Limits.MaxQueryBytes),
+		Memory:                int64(cfg.Limits.Memory),
 		StatementBytes:        int64(cfg.Statements.MaxBytes),
 		SlowStatement:         cfg.Log.SlowStatement,
 		Version:               p.opt.Version,
