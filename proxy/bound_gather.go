@@ -138,7 +138,7 @@ func (s *Session) executeGather(x *gathering, body []byte) error {
 		return nil
 	}
 	if x.over {
-		return s.executeOver(x)
+		return s.executeOver(x, int(int32(binary.BigEndian.Uint32(rest))))
 	}
 	if x.portal != "" {
 		s.portalLane = nil // shards are asked under the empty name
@@ -176,7 +176,7 @@ func (s *Session) executeGather(x *gathering, body []byte) error {
 		return s.executeExplain(x, limit)
 	}
 	if x.write != nil {
-		return s.executeWrite(x)
+		return s.executeWrite(x, limit)
 	}
 	limited := limit > 0
 	err := s.prepareBound(x, limited)
@@ -193,8 +193,17 @@ func (s *Session) executeGather(x *gathering, body []byte) error {
 	return s.boundFailed(err)
 }
 
-// executeOver executes a portal that has been executed to its end.
-func (s *Session) executeOver(x *gathering) error {
+// executeOver executes a portal that has been executed to its end, if not all of what it
+// returns has been told.
+func (s *Session) executeOver(x *gathering, limit int) error {
+	if x.untold != nil {
+		frame, err := x.appendPortion(nil, limit)
+		if err != nil {
+			return s.refuseBoundRead(err)
+		}
+		s.ops.push(op{kind: opLocal, frame: frame})
+		return nil
+	}
 	if x.write != nil && x.explain == nil && x.d.Columns == nil {
 		return s.refuseBoundRead(cannotRun([]byte(x.portal)))
 	}

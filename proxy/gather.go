@@ -59,6 +59,8 @@ type gathering struct {
 	explain *explaining // it is to be explained
 	noTemp  bool        // its role may not create temporary tables
 	over    bool        // it has been executed
+	// untold are rows of a write that the client has not asked for yet: see portion.go.
+	untold *spool
 
 	// out writes its rows as COPY data. Nil for rows as they are.
 	out *outlet

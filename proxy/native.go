@@ -284,6 +284,16 @@ func (s *Session) passRows(x *gathering, rows stream.Rows, describe bool) (n int
 		}
 		n++
 		x.passed = true
+		if x.untold != nil {
+			frame, err := x.appendRow(nil, row)
+			if err == nil {
+				err = x.untold.add(frame)
+			}
+			if err != nil {
+				return n, err
+			}
+			continue
+		}
 		s.toClient.Grow()
 		if s.toClient.B, err = x.appendRow(s.toClient.B, row); err != nil {
 			return n, err

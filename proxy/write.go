@@ -400,8 +400,9 @@ func rowsOf(tag []byte) int64 {
 
 // executeWrite executes the portal of such a statement, in the client's block or in
 // the one that its messages are.
-func (s *Session) executeWrite(x *gathering) error {
+func (s *Session) executeWrite(x *gathering, limit int) error {
 	x.over = true
+	s.keepReturned(x, limit)
 	err := s.carryOutBound(x)
 	for s.holdsBack(x, err) {
 		if err := s.endOwn(); err != nil {
@@ -412,8 +413,20 @@ func (s *Session) executeWrite(x *gathering) error {
 		if err = s.letStray(x.stray); err != nil {
 			break
 		}
+		s.keepReturned(x, limit)
 		err = s.carryOutAgain(x)
 	}
+	if err == nil && x.untold != nil && x.d.Columns != nil {
+		if err = x.untold.rewind(); err == nil {
+			s.toClient.Grow()
+			s.toClient.B, err = x.appendPortion(s.toClient.B, limit)
+		}
+		s.quietFailed = false
+		if err == nil {
+			return nil
+		}
+	}
+	x.untold = nil
 	if err != nil {
 		return s.boundFailed(s.strayed(x.named(err)))
 	}

@@ -40,10 +40,15 @@ func (in *inserting) runTrial(describe bool) (n int64, err error) {
 		if row == nil {
 			continue
 		}
+		frame := append(binary.BigEndian.AppendUint32([]byte{wire.DataRow}, uint32(len(row)+4)), row...)
+		if x.untold != nil {
+			if err := x.untold.add(frame); err != nil {
+				return 0, err
+			}
+			continue
+		}
 		s.toClient.Grow()
-		s.toClient.B = append(s.toClient.B, wire.DataRow)
-		s.toClient.B = binary.BigEndian.AppendUint32(s.toClient.B, uint32(len(row)+4))
-		s.toClient.B = append(s.toClient.B, row...)
+		s.toClient.B = append(s.toClient.B, frame...)
 		if s.toClient.Full() {
 			if err := s.flushOrEnd(); err != nil {
 				return 0, err
