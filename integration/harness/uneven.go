@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"weft/config"
 )
@@ -21,7 +22,7 @@ var (
 // its own. A second call with the same weights returns the same proxy.
 func Uneven(tb testing.TB, weights ...int) *Target {
 	tb.Helper()
-	name := "weights" + strings.ReplaceAll(strings.Trim(fmt.Sprint(weights), "[]"), " ", "_")
+	name := unevenName(weights)
 	unevenMu.Lock()
 	lazy := uneven[name]
 	if lazy == nil {
@@ -45,4 +46,26 @@ func Uneven(tb testing.TB, weights ...int) *Target {
 		t.servers = t.servers[:len(weights)]
 		return t, nil
 	})
+}
+
+// BesideUneven starts another proxy over the cluster that Uneven has made, for one test.
+func BesideUneven(tb testing.TB, weights ...int) *Target {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	name := unevenName(weights)
+	t, stop, err := startWeft(ctx, name+"_beside", func(cfg *config.Config) { cfg.Cluster = name })
+	if err != nil {
+		tb.Fatalf("start weft: %v", err)
+	}
+	tb.Cleanup(func() {
+		if err := stop(); err != nil {
+			tb.Errorf("stop weft: %v", err)
+		}
+	})
+	return t
+}
+
+func unevenName(weights []int) string {
+	return "weights" + strings.ReplaceAll(strings.Trim(fmt.Sprint(weights), "[]"), " ", "_")
 }

@@ -38,6 +38,7 @@ type Peer struct {
 	Conn  *pgconn.PgConn
 	names *oidNames
 	Known map[string]*pgconn.StatementDescription // prepared ones by types and text
+	bySQL int                                     // how many were prepared by SQL
 }
 
 // Connect opens a connection that ends with the test.
@@ -63,7 +64,9 @@ func (p *Peer) Ask(m Mode, sql string, set []Param, mask map[string]bool) Answer
 	defer stop()
 	var a Answer
 	var err error
-	if m == Simple {
+	if way, e := p.askWay(ctx, m, sql, set, mask, &a); way {
+		err = e
+	} else if m == Simple {
 		err = p.askSimple(ctx, Inline(sql, set), mask, &a)
 	} else {
 		err = p.askExtended(ctx, m, sql, set, mask, &a)
@@ -71,7 +74,9 @@ func (p *Peer) Ask(m Mode, sql string, set []Param, mask map[string]bool) Answer
 	if lower := strings.ToLower(sql); err == nil && (strings.HasPrefix(lower, "deallocate all") || strings.HasPrefix(lower, "discard all")) {
 		clear(p.Known)
 	}
-	a = a.failed(err)
+	if err != nil {
+		a = a.failed(err)
+	}
 	a.Status = p.Conn.TxStatus()
 	return a
 }

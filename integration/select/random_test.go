@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"weft/integration/harness"
 	"weft/integration/pair"
 )
 
@@ -37,6 +38,8 @@ func TestRandom(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			w := open(t, s)
 			r := &run{world: w, t: t, refusals: map[string]int{}, failures: map[string]int{}}
+			r.other = pair.Connect(t, harness.BesideUneven(t, s.weights...), w.database, "postgres")
+			r.other.Must(t, "set statement_timeout = '10s'")
 			deadline := time.Now().Add(*forFlag / time.Duration(len(worlds)))
 			// Each world has seeds of its own.
 			for seed := *seedFlag + uint64(i)*1_000_000; time.Now().Before(deadline) && r.mismatches < *mostFlag; seed++ {
@@ -50,6 +53,7 @@ func TestRandom(t *testing.T) {
 // run counts what became of the statements of one world.
 type run struct {
 	*world
+	other      *pair.Peer // a client of another proxy
 	t          *testing.T
 	ending     string
 	asked      int
@@ -72,6 +76,9 @@ var endings = []string{
 
 func (r *run) seed(seed uint64, deadline time.Time) {
 	g := newGenerator(seed)
+	if seed%3 == 0 {
+		r.Weft, r.other = r.other, r.Weft
+	}
 	r.ending = endings[seed%uint64(len(endings))]
 	for sql := range strings.SplitSeq(r.ending, "; ") {
 		r.Weft.Must(r.t, sql)
@@ -81,7 +88,10 @@ func (r *run) seed(seed uint64, deadline time.Time) {
 			return
 		}
 		sql, set := g.statement()
-		m := pick(g, pair.Modes)
+		m := pick(g, pair.Ways)
+		if g.chance(1) {
+			r.alter()
+		}
 		if *modeFlag != "" {
 			m = pair.Mode(*modeFlag)
 		}
@@ -89,6 +99,16 @@ func (r *run) seed(seed uint64, deadline time.Time) {
 			m = pair.Text // there is a limit to what a session may prepare
 		}
 		r.one(fmt.Sprintf("seed %d, statement %d", seed, i), g.dressed(question{mode: m, sql: sql, set: set}))
+	}
+}
+
+// alter has the client of the other proxy change tables, there and back: plans and
+// prepared statements are old then.
+func (r *run) alter() {
+	for _, p := range []*pair.Peer{r.other, r.Plain, r.turned} {
+		for _, sql := range []string{"alter table a add column passing int default 1", "alter table a drop column passing", "comment on table r is 'x'"} {
+			p.Must(r.t, sql)
+		}
 	}
 }
 

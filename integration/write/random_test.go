@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"weft/config"
 	"weft/integration/harness"
 	"weft/integration/pair"
 )
@@ -47,6 +48,7 @@ func TestRandom(t *testing.T) {
 // run is a pair of databases and what became of the statements.
 type run struct {
 	*pair.Pair
+	other    *pair.Peer // a client of another proxy
 	t        *testing.T
 	database string
 
@@ -80,6 +82,8 @@ func newRun(t *testing.T) *run {
 		r.Both(t, "schema", sql)
 	}
 	r.Both(t, "limits", "set statement_timeout = '10s'")
+	r.other = pair.Connect(t, harness.StartWeft(t, func(*config.Config) {}), database, "postgres")
+	r.other.Must(t, "set statement_timeout = '10s'")
 	return r
 }
 
@@ -96,6 +100,9 @@ func (r *run) fill() {
 func (r *run) history(seed uint64, deadline time.Time) {
 	r.seed, r.story = seed, nil
 	g := newGenerator(seed)
+	if seed%3 == 0 {
+		r.Weft, r.other = r.other, r.Weft
+	}
 	r.fill()
 	for range perSeed {
 		if time.Now().After(deadline) {
@@ -125,9 +132,22 @@ func (r *run) compare() bool {
 	return ok
 }
 
+// alter has the client of the other proxy change tables, there and back: plans and
+// prepared statements are old then.
+func (r *run) alter() {
+	for _, p := range []*pair.Peer{r.other, r.Plain} {
+		for _, sql := range []string{"alter table orders add column passing int default 1", "alter table orders drop column passing", "comment on table products is 'x'"} {
+			p.Must(r.t, sql)
+		}
+	}
+}
+
 // transaction makes one up and carries it out on both sides. It reports false if
 // the two are not worth comparing any more.
 func (r *run) transaction(g *generator) bool {
+	if g.chance(2) {
+		r.alter()
+	}
 	if g.chance(25) {
 		return r.pipeline(g)
 	}
@@ -175,7 +195,7 @@ func (r *run) control(sql string) {
 // transaction stood before it, if there is such a place.
 func (r *run) statement(g *generator, savepoint string) bool {
 	sql, set, ordered := g.statement()
-	m := pick(g, pair.Modes)
+	m := pick(g, pair.Ways)
 	if *modeFlag != "" {
 		m = pair.Mode(*modeFlag)
 	}
