@@ -52,7 +52,12 @@ type Setting struct {
 	Local bool
 	// Reset: back to the default.
 	Reset bool
+	// Value is the constant that a timeout is set to. Empty: it is another parameter, or no constant.
+	Value string
 }
+
+// TimeoutSettings are the parameters whose values Setting has.
+var TimeoutSettings = [...]string{"statement_timeout", "lock_timeout"}
 
 // Option is one of weft's own parameters and the constant it is set to.
 type Option struct{ Name, Value string }

@@ -42,7 +42,11 @@ func show(text string, f *Facts, indent string) string {
 		line("statements: %d", f.Statements)
 	}
 	for _, s := range f.Settings {
-		line("setting: %s%s%s", s.Name, map[bool]string{true: " local"}[s.Local], map[bool]string{true: " reset"}[s.Reset])
+		value := ""
+		if s.Value != "" {
+			value = " = " + s.Value
+		}
+		line("setting: %s%s%s%s", s.Name, value, map[bool]string{true: " local"}[s.Local], map[bool]string{true: " reset"}[s.Reset])
 	}
 	for _, o := range f.Options {
 		line("option: %s = %q", o.Name, o.Value)

@@ -1,6 +1,7 @@
 package parser
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,6 +41,9 @@ func (c *collector) variableSet(n *pg_query.VariableSetStmt) {
 	default:
 		c.setting(n.Name, n.IsLocal, false)
 		c.option(n)
+		if value, ok := settingValue(n); ok {
+			c.timeout(n.Name, value)
+		}
 		if strings.EqualFold(n.Name, "search_path") {
 			// Which schema comes first may be said by a literal.
 			c.facts.Exact = true
@@ -90,6 +94,9 @@ func (c *collector) setConfig(f *pg_query.FuncCall) {
 	c.facts.Exact = true
 	local := argument(f, 2, "is_local").GetAConst().GetBoolval().GetBoolval()
 	c.setting(name, local, false)
+	if value, ok := constant(argument(f, 1, "new_value")); ok {
+		c.timeout(name, value)
+	}
 	if strings.EqualFold(name, "search_path") {
 		c.searchPath(argument(f, 1, "new_value"))
 	}
@@ -106,18 +113,33 @@ func (c *collector) option(n *pg_query.VariableSetStmt) {
 		return
 	}
 	c.facts.Exact = true
-	var value string
+	if value, ok := settingValue(n); ok {
+		c.facts.Options = append(c.facts.Options, Option{strings.ToLower(n.Name), value})
+	}
+}
+
+// settingValue returns the constant that SET has, if it is one.
+func settingValue(n *pg_query.VariableSetStmt) (string, bool) {
+	if len(n.Args) != 1 {
+		return "", false
+	}
 	switch v := n.Args[0].GetAConst().GetVal().(type) {
 	case *pg_query.A_Const_Sval:
-		value = v.Sval.GetSval()
+		return v.Sval.GetSval(), true
 	case *pg_query.A_Const_Fval:
-		value = v.Fval.GetFval()
+		return v.Fval.GetFval(), true
 	case *pg_query.A_Const_Ival:
-		value = strconv.Itoa(int(v.Ival.GetIval()))
-	default:
-		return
+		return strconv.Itoa(int(v.Ival.GetIval())), true
 	}
-	c.facts.Options = append(c.facts.Options, Option{strings.ToLower(n.Name), value})
+	return "", false
+}
+
+// timeout notes the value of the setting that was noted last, if it is a timeout.
+func (c *collector) timeout(name, value string) {
+	if slices.Contains(TimeoutSettings[:], strings.ToLower(name)) {
+		c.facts.Exact = true
+		c.facts.Settings[len(c.facts.Settings)-1].Value = value
+	}
 }
 
 // searchPath marks a path that begins with the temporary schema: what is created next is temporary.

@@ -79,6 +79,13 @@ func (c *Conn) EndCancel() {
 	c.cancelMu.Unlock()
 }
 
+// Cancelling reports whether a cancel request is under way.
+func (c *Conn) Cancelling() bool {
+	c.cancelMu.Lock()
+	defer c.cancelMu.Unlock()
+	return c.cancels > 0
+}
+
 // AwaitCancels waits until no cancel request is under way.
 func (c *Conn) AwaitCancels() {
 	c.cancelMu.Lock()

@@ -60,6 +60,14 @@ type Conn struct {
 	Lent uint64
 	// Listening says that LISTEN was run on it for its present session.
 	Listening bool
+	// Timeouts are statement_timeout and lock_timeout as its login has them: see
+	// parser.TimeoutSettings.
+	Timeouts [2]string
+
+	// borrower is the session that it is lent to, 0 for none; givenUp says that somebody
+	// has closed it under that session. Others may look at them.
+	borrower atomic.Int32
+	givenUp  atomic.Bool
 
 	lane      *Lane
 	stain     stain
@@ -121,7 +129,8 @@ func (c *Conn) UsedBy(session int32) {
 // is idle, fully read, and holds nothing of its session but what the fields
 // say.
 func (c *Conn) Release() {
-	if c.Shown || c.Touched {
+	c.borrower.Store(0)
+	if c.Shown || c.Touched || c.givenUp.Load() {
 		c.Terminate()
 		return
 	}
@@ -129,12 +138,23 @@ func (c *Conn) Release() {
 	c.lane.shard.release(c)
 }
 
-// Discard closes the backend instead of giving it back.
+// Discard closes the backend instead of giving it back. A cancel request that is under
+// way is not waited for: its key opens no other backend.
 func (c *Conn) Discard() {
+	c.borrower.Store(0)
 	c.Stream.Release()
 	_ = c.Stream.Close()
-	c.AwaitCancels()
 	c.lane.shard.closed(c)
+}
+
+// Borrower is the session that the backend is lent to, 0 for none. Anybody may ask.
+func (c *Conn) Borrower() int32 { return c.borrower.Load() }
+
+// GiveUp closes the backend under the session that waits for it, from another goroutine:
+// that one finds it lost, or never gives it to anybody else.
+func (c *Conn) GiveUp() {
+	c.givenUp.Store(true)
+	_ = c.Conn().Close()
 }
 
 // Terminate says good-bye to the shard and discards the backend.

@@ -28,10 +28,13 @@ func crowded(err error) bool {
 // within the queue timeout, here or at the server.
 func (l *Lane) Acquire(ctx context.Context, want Want) (*Conn, error) {
 	c, err := l.acquire(ctx, want)
-	if err == nil || !crowded(err) {
-		return c, err
+	if err != nil && crowded(err) {
+		c, err = l.insist(ctx, want, err)
 	}
-	return l.insist(ctx, want, err)
+	if err == nil {
+		c.borrower.Store(want.Session)
+	}
+	return c, err
 }
 
 // insist goes on trying after the server had no connection left.

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -148,7 +149,7 @@ func (l *Lane) acquire(ctx context.Context, want Want) (*Conn, error) {
 		if c != nil {
 			c.lentTo = sh.lend(l, &want)
 			sh.mu.Unlock()
-			if time.Since(c.idleFrom) > freshFor && !c.alive() {
+			if c.givenUp.Load() || time.Since(c.idleFrom) > freshFor && !c.alive() {
 				c.Discard()
 				continue
 			}
@@ -157,7 +158,7 @@ func (l *Lane) acquire(ctx context.Context, want Want) (*Conn, error) {
 		if admitted && sh.reserve(l) {
 			to := sh.lend(l, &want)
 			sh.mu.Unlock()
-			return l.open1(ctx, to)
+			return l.openFor(ctx, to, want.Cancel)
 		}
 		w := &waiter{lane: l, want: want, ready: make(chan *Conn, 1), since: time.Now()}
 		sh.enqueue(w)
@@ -190,7 +191,7 @@ func (w *waiter) wait(ctx context.Context) (*Conn, error) {
 			return w.got(ctx, c)
 		case now := <-nudges:
 			if w.nudge(now) {
-				return w.lane.open1(ctx, w.to)
+				return w.lane.openFor(ctx, w.to, w.want.Cancel)
 			}
 			waits = true
 		case <-ctx.Done():
@@ -230,7 +231,7 @@ func (w *waiter) got(ctx context.Context, c *Conn) (*Conn, error) {
 	if c != nil {
 		return c, nil
 	}
-	return w.lane.open1(ctx, w.to)
+	return w.lane.openFor(ctx, w.to, w.want.Cancel)
 }
 
 // takeIdle takes the best idle connection of the lane: the session's own if it
@@ -326,6 +327,32 @@ func (sh *Shard) forget(l *Lane) {
 	if sh.users[l.key.User]--; sh.users[l.key.User] <= 0 {
 		delete(sh.users, l.key.User)
 	}
+}
+
+// openFor is open1 for a session that may not want it any more before it is there.
+func (l *Lane) openFor(ctx context.Context, to loanee, cancel <-chan struct{}) (*Conn, error) {
+	if cancel == nil {
+		return l.open1(ctx, to)
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-cancel:
+			stop(pgerr.New(pgerr.QueryCanceled, "canceling statement due to user request"))
+		case <-ctx.Done():
+		}
+	})
+	c, err := l.open1(ctx, to)
+	stop(nil)
+	wg.Wait()
+	if cause := (*pgerr.Error)(nil); errors.As(context.Cause(ctx), &cause) {
+		if err == nil {
+			c.Release()
+		}
+		return nil, cause
+	}
+	return c, err
 }
 
 // open1 dials with a right that reserve gave, and returns the right if it

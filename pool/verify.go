@@ -14,6 +14,9 @@ type Login struct {
 	Found           identity.Found
 }
 
+// askTimeouts asks for the timeouts of a login, before a question sets one.
+const askTimeouts = "SELECT pg_catalog.current_setting('statement_timeout'), pg_catalog.current_setting('lock_timeout'); "
+
 // verify asks a new backend who it is and lets Config.Verify judge. It costs a round
 // trip for each backend, and nothing for the statements that use it.
 func (c *Conn) verify() error {
@@ -22,9 +25,12 @@ func (c *Conn) verify() error {
 		return nil
 	}
 	_ = c.Conn().SetDeadline(time.Now().Add(cfg.ConnectTimeout))
-	rows, err := c.Ask("", identity.Query)
+	rows, err := c.Ask(askTimeouts, identity.Query)
 	_ = c.Conn().SetDeadline(time.Time{})
 	var found identity.Found
+	if len(rows) > 1 && copy(c.Timeouts[:], rows[0]) == len(c.Timeouts) {
+		rows = rows[1:]
+	}
 	if err == nil {
 		found, err = identity.Read(rows)
 	}

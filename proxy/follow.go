@@ -71,7 +71,11 @@ func (s *Session) finishLate(a *agreement) {
 	if a.Outcome() != twopc.Committed {
 		return
 	}
-	ctx, stop := context.WithTimeout(context.WithoutCancel(s.ctx), followTimeout)
+	patience := followTimeout
+	if s.gaveUp() {
+		patience = 0 // its time is over already
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(s.ctx), patience)
 	defer stop()
 	for i, c := range a.conns {
 		if a.Part(i) != twopc.Unclear {

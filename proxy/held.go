@@ -144,6 +144,7 @@ func (s *Session) borrow(l *pool.Lane) (*pool.Conn, error) {
 		return nil, survivable(err)
 	}
 	c.Lent = s.srv.pool.Drains()
+	s.lends(c)
 	if !c.Settings.Equal(s.settings) {
 		if err := c.Apply(s.settings); err != nil {
 			c.Discard()

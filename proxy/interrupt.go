@@ -43,6 +43,7 @@ func (s *Session) beginGather() {
 	i.active, i.cause, i.handed = true, nil, false
 	i.round++
 	i.stop.Store(false)
+	s.heedTimeouts()
 }
 
 // endGather says that it has ended, or is in one hand.
@@ -75,9 +76,7 @@ func (s *Session) limitGather(began time.Time) {
 	}
 	round := i.round
 	i.timer = time.AfterFunc(max(time.Until(began.Add(d)), 0), func() {
-		e := pgerr.New(pgerr.QueryCanceled, "canceling statement due to statement timeout")
-		e.File, e.Routine = "postgres.c", "ProcessInterrupts"
-		s.stopRound(round, e)
+		s.stopRound(round, errStatementTimeout())
 	})
 }
 
@@ -115,6 +114,7 @@ func (s *Session) stopBusy(cause *pgerr.Error) {
 	for _, c := range busy {
 		c.BeginCancel()
 	}
+	s.patience.endsSoon(cause)
 	i := &s.interrupt
 	gathers := i.active
 	if gathers {
@@ -143,6 +143,11 @@ func (s *Session) stopBusy(cause *pgerr.Error) {
 // being closed sends them too: shards would go on working for nobody.
 func (s *Session) deliverCancels(busy []*pool.Conn) {
 	ctx := context.WithoutCancel(s.srv.ctx)
+	if s.interrupt.stop.Load() { // its time is over: see patience
+		bounded, stop := context.WithTimeout(ctx, giveUpAfter)
+		defer stop()
+		ctx = bounded
+	}
 	var wg sync.WaitGroup
 	for _, c := range busy {
 		wg.Go(s.srv.guarded("cancel", func() {
@@ -171,6 +176,13 @@ func (s *Session) asInterrupted(err error) error {
 		return cause
 	}
 	return err
+}
+
+// errStatementTimeout is what a client is told whose statement took too long.
+func errStatementTimeout() *pgerr.Error {
+	e := pgerr.New(pgerr.QueryCanceled, "canceling statement due to statement timeout")
+	e.File, e.Routine = "postgres.c", "ProcessInterrupts"
+	return e
 }
 
 // errCancelled is what a client is told that has cancelled its statement.

@@ -233,7 +233,11 @@ func (s *Session) lostCommit(err error) error {
 		return unknownEnd(err)
 	}
 	a.Committed(twopc.Lost)
-	switch a.Arbitrated(s.srv.arbitrate(s.ctx, a.name, s.db.Name)) {
+	outcome := twopc.Open
+	if !s.gaveUp() { // nobody waits any longer for a shard that stands still
+		outcome = s.srv.arbitrate(s.ctx, a.name, s.db.Name)
+	}
+	switch a.Arbitrated(outcome) {
 	case twopc.Leave:
 		s.log.Warn("the outcome of a transaction is not known yet", "gid", a.decision.Key)
 		s.letGoOf()

@@ -126,6 +126,9 @@ func (s *Session) dispersed() {
 // queues waits for a connection on behalf of a transaction that holds others:
 // those who wait for it wait for the queue, too.
 func (s *Session) queues(l *pool.Lane, want pool.Want) (*pool.Conn, error) {
+	s.heedTimeouts()
+	s.patience.queues.Add(1)
+	defer s.patience.queues.Add(1)
 	if !s.block.open || s.conn == nil && len(s.parked) == 0 {
 		return l.Acquire(s.ctx, want)
 	}

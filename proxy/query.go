@@ -205,6 +205,7 @@ func (s *Session) facts(text []byte) *parser.Facts {
 	f := s.srv.texts.Facts(sc, text, parser.Options{NonStandardStrings: s.oldStrings})
 	s.srv.scanners.Put(sc)
 	s.advanced = s.advanced || f.Effects&parser.ReadsSequence == 0 && mayAdvance(f)
+	s.patience.saw(f)
 	return f
 }
 

@@ -20,6 +20,7 @@ const direct = 4 << 10
 // backend was lost: then the client has been told.
 func (s *Session) exchange() error {
 	s.atBackend()
+	s.heedTimeouts()
 	for {
 		if err := s.relay(false); err != nil {
 			return s.failed(err)

@@ -42,6 +42,7 @@ func (s *Session) runs(f *parser.Facts) {
 
 // noteBound remembers what a portal was made of.
 func (s *Session) noteBound(portal []byte, f *parser.Facts) {
+	s.patience.saw(f)
 	s.shown.Store(f)
 	s.shownAt.Store(s.bound1.at)
 	if len(portal) == 0 {

@@ -79,6 +79,12 @@ func (c *serviceConn) Interrupt() {
 	c.Conn.Interrupt()
 }
 
+// abandon ends what the connection is doing, at once and without asking the shard.
+func (c *serviceConn) abandon() {
+	c.spoilt.Store(true)
+	_ = c.backend.Conn().SetDeadline(time.Unix(1, 0))
+}
+
 // Terminate implements twopc.Conn.
 func (c *serviceConn) Terminate() {
 	if c.spoilt.Load() || c.backend.Status != wire.TxIdle {

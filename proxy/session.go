@@ -152,6 +152,7 @@ type Session struct {
 	party     party         // what takes part in a block of several shards
 	interrupt interrupt     // of that statement
 	settling  *pool.Conn    // the backend weft itself is asking
+	patience  patience      // how long it waits for shards
 	cancelled chan struct{} // ends the wait for a backend
 
 	turn        atomic.Int64 // counts the client's messages in blocks
@@ -277,6 +278,9 @@ func (s *Session) step() error {
 	}
 	if s.crowded {
 		s.turn.Add(1)
+	}
+	if s.patience.stirred.Load() {
+		s.calmDown()
 	}
 	switch typ {
 	case wire.Query:
@@ -487,6 +491,7 @@ func (s *Session) write(b []byte) error {
 
 // tell adds an error or notice of weft's own to what waits for the client.
 func (s *Session) tell(e *pgerr.Error) {
+	e = s.asGivenUp(e)
 	if v := s.asVictim(e.Code); v != nil {
 		e = v
 	}

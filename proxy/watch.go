@@ -36,7 +36,8 @@ func (s *Server) watch(ctx context.Context) {
 		case <-relearn.C:
 			s.pool.ForgetEffects()
 			continue
-		case <-tick.C:
+		case now := <-tick.C:
+			s.hurry(now)
 		}
 		s.holders(func(sess *Session, c *pool.Conn) {
 			if sess.waiting.Load() && c.Readable() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -31,6 +32,24 @@ type Stream struct {
 	n       int
 	err     error
 	pending []byte // written inside the callback, before waiting
+
+	// reads and writes count how often somebody has begun to wait for the peer, and has
+	// ended: an odd number means that somebody waits now.
+	reads, writes atomic.Uint32
+}
+
+// Wait tells one wait for the peer from others. Zero: nobody waits.
+type Wait struct{ read, write uint32 }
+
+// Waiting returns the wait for the peer that somebody is in. Anybody may ask.
+func (s *Stream) Waiting() (w Wait) {
+	if n := s.reads.Load(); n%2 == 1 {
+		w.read = n
+	}
+	if n := s.writes.Load(); n%2 == 1 {
+		w.write = n
+	}
+	return w
 }
 
 // NewStream returns a stream over conn. It owns conn from here on.
@@ -87,7 +106,7 @@ func (s *Stream) Fill() error { return s.fill(nil) }
 // would go unnoticed until the peer sends more.
 func (s *Stream) WriteAndFill(p []byte) error {
 	if s.raw == nil || len(p) > chunk || s.w > s.r {
-		if _, err := s.conn.Write(p); err != nil {
+		if _, err := s.Write(p); err != nil {
 			return err
 		}
 		return s.fill(nil)
@@ -96,6 +115,13 @@ func (s *Stream) WriteAndFill(p []byte) error {
 }
 
 func (s *Stream) fill(first []byte) error {
+	s.reads.Add(1)
+	err := s.await(first)
+	s.reads.Add(1)
+	return err
+}
+
+func (s *Stream) await(first []byte) error {
 	if s.w > s.r { // room behind what is buffered, or make some
 		if s.w == len(s.buf) {
 			s.makeRoom(chunk / 2)
@@ -261,4 +287,9 @@ func (s *Stream) Next(limit int) (typ byte, body []byte, err error) {
 }
 
 // Write writes all of p to the connection.
-func (s *Stream) Write(p []byte) (int, error) { return s.conn.Write(p) }
+func (s *Stream) Write(p []byte) (int, error) {
+	s.writes.Add(1)
+	n, err := s.conn.Write(p)
+	s.writes.Add(1)
+	return n, err
+}

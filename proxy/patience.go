@@ -1,0 +1,377 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weft/parser"
+	"weft/pgerr"
+	"weft/pool"
+	"weft/wire"
+)
+
+// A shard that stands still ends no statement, whatever statement_timeout and lock_timeout say
+// and whoever sends it cancel requests. So weft counts, too. One goroutine looks at all
+// sessions (see watch), and closes the backend under a session that has waited for it past
+// the time at which the statement should have ended. Nobody knows what that backend does
+// then, but it finds nobody to answer when it wakes up. A statement pays for it with a few
+// counters: when sessions begin to wait, and when they end (see wire.Stream.Waiting).
+
+const (
+	// giveUpAfter is how long a shard gets to end a statement by itself, after it was told to.
+	giveUpAfter = 600 * time.Millisecond
+	// stuckAfter is how long a session has waited for the same answer before it counts as
+	// one that waits for a shard that does not answer, and not for the next of many answers.
+	stuckAfter = 300 * time.Millisecond
+	// deafAfter is how long a shard may take to answer somebody else before it counts as hung.
+	deafAfter = 400 * time.Millisecond
+	// absentAfter is how long a session has waited before its client's leaving is looked for.
+	absentAfter = 400 * time.Millisecond
+)
+
+// Values of a timeout that are no time.
+const (
+	timeoutOfLogin = -1 // what the backend's login has
+	timeoutUnknown = 0  // none, or nobody knows: the shard alone counts
+)
+
+// patience is how long a session waits for shards.
+type patience struct {
+	// queues is odd while the session waits for a connection.
+	queues atomic.Uint32
+	// stirred: what mu guards has been touched since the client's last message.
+	stirred atomic.Bool
+	// timeouts are statement_timeout and lock_timeout in effect, for all statements that
+	// have been sent, and statements how many these are: shards count for each alone.
+	timeouts   [2]atomic.Int64
+	statements atomic.Int64
+	// moot: nothing that the session does would last if its client were gone.
+	moot atomic.Bool
+
+	// What the timeouts were made of. The session's own.
+	known      bool
+	settings   *pool.Settings
+	sets       int
+	flux       bool
+	savepoints bool
+
+	// Guarded by the session's mu.
+	lent  []*pool.Conn // backends that the session has borrowed, some no longer
+	due   time.Time    // when what it does must have ended; zero: whenever it wants
+	why   *pgerr.Error // and the reason
+	given *pgerr.Error // the reason for which a backend was closed
+
+	// The watcher's own.
+	seen  any // the backend that the session waits for
+	wait  wire.Wait
+	queue uint32
+	since time.Time
+	asked atomic.Bool // somebody finds out whether the shard hangs
+}
+
+// saw notes that a text moves savepoints: they take settings back.
+func (p *patience) saw(f *parser.Facts) {
+	if f != nil && f.Effects&parser.Savepoint != 0 {
+		p.savepoints = true
+	}
+}
+
+// heedTimeouts notes the timeouts that hold for what is about to be sent.
+func (s *Session) heedTimeouts() {
+	p, d := &s.patience, &s.done
+	flux := d.bits&(parser.Opaque|parser.ChangesAllSettings|parser.DiscardAll) != 0
+	if !p.known || p.settings != s.settings || p.sets != len(d.sets) || p.flux != flux || p.savepoints {
+		p.known, p.settings, p.sets, p.flux = true, s.settings, len(d.sets), flux
+		for i, name := range parser.TimeoutSettings {
+			p.timeouts[i].Store(int64(s.timeout(name, flux)))
+		}
+		p.savepoints = p.savepoints && (len(d.sets) > 0 || flux)
+	}
+	if n := s.underWay(); n != p.statements.Load() {
+		p.statements.Store(n)
+	}
+	if moot := s.moot(); moot != p.moot.Load() {
+		p.moot.Store(moot)
+	}
+}
+
+// moot reports whether what the session does comes to nothing without its client: it is read, or
+// is in a transaction that nobody would commit.
+func (s *Session) moot() bool {
+	if s.committing || len(s.client.Buffered()) > 0 {
+		return false // there may be more to do
+	}
+	return s.block.open && !s.implicit || s.conn != nil && s.conn.Status == wire.TxActive || !s.mayHaveWritten(true)
+}
+
+// timeout returns a timeout that is in effect, as far as the session knows.
+func (s *Session) timeout(name string, flux bool) time.Duration {
+	if flux {
+		return timeoutUnknown
+	}
+	for _, set := range slices.Backward(s.done.sets) {
+		switch {
+		case set.Name != name:
+		case set.Reset && !s.patience.savepoints:
+			return timeoutOfLogin
+		case set.Value == "" || s.patience.savepoints:
+			return timeoutUnknown
+		default:
+			return gucDuration(strings.ReplaceAll(set.Value, " ", ""))
+		}
+	}
+	if value, set := s.settings.Get(name); set {
+		return gucDuration(strings.ReplaceAll(value, " ", ""))
+	}
+	return timeoutOfLogin
+}
+
+// underWay counts the statements that are waited for at once.
+func (s *Session) underWay() int64 {
+	n := int64(0)
+	for i := s.ops.head; i < len(s.ops.ops); i++ {
+		switch o := &s.ops.ops[i]; {
+		case o.kind == opExecute:
+			n++
+		case o.kind == opQuery && s.run.facts != nil:
+			n += int64(s.run.facts.Statements)
+		}
+	}
+	return max(n, 1)
+}
+
+// lends notes a backend that the session has borrowed.
+func (s *Session) lends(c *pool.Conn) {
+	const many = 8
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := &s.patience
+	if slices.Contains(p.lent, c) {
+		return
+	}
+	if len(p.lent) >= many {
+		p.lent = slices.DeleteFunc(p.lent, func(c *pool.Conn) bool { return c.Borrower() != s.id })
+	}
+	p.lent = append(p.lent, c)
+}
+
+// endsSoon says that what the session does must end, for that reason. The session's mu is held.
+func (p *patience) endsSoon(why *pgerr.Error) {
+	if p.due.IsZero() {
+		p.due, p.why = time.Now().Add(giveUpAfter), why
+		p.stirred.Store(true)
+	}
+}
+
+// calmDown forgets what concerned an earlier message of the client's.
+func (s *Session) calmDown() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := &s.patience
+	p.due, p.why, p.given = time.Time{}, nil, nil
+	p.stirred.Store(false)
+}
+
+// gaveUp reports whether a backend was closed for what the session does.
+func (s *Session) gaveUp() bool {
+	if !s.patience.stirred.Load() {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.patience.given != nil
+}
+
+// asGivenUp returns an error as the client shall hear it: if a backend is lost because weft has
+// closed it, why. What may have been done stays in doubt.
+func (s *Session) asGivenUp(e *pgerr.Error) *pgerr.Error {
+	if !s.patience.stirred.Load() || e.Code != pgerr.QueryCanceled && e.Code != pgerr.ConnectionFailure {
+		return e
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	cause := s.patience.given
+	if cause == nil && e.Code == pgerr.ConnectionFailure {
+		cause = s.patience.why // one that does not take a cancel request is closed by whoever sends that
+	}
+	if cause == nil {
+		return e
+	}
+	told := *cause
+	if e.IsFatal() {
+		told.Severity = e.Severity
+	}
+	return told.WithCause(e)
+}
+
+// hurry looks for sessions that wait for shards past their time.
+func (s *Server) hurry(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sess := range s.sessions {
+		sess.mu.Lock()
+		sess.lookAround(now)
+		sess.mu.Unlock()
+	}
+}
+
+// awaited returns the backend that the session waits for. mu is held.
+func (s *Session) awaited() (*pool.Conn, wire.Wait) {
+	for _, c := range s.patience.lent {
+		if w := c.Waiting(); w != (wire.Wait{}) && c.Borrower() == s.id {
+			return c, w
+		}
+	}
+	for _, c := range s.legs { // one that puts rows together is no loan
+		if w := c.Waiting(); w != (wire.Wait{}) {
+			return c, w
+		}
+	}
+	return nil, wire.Wait{}
+}
+
+// lookAround gives up on the shard that the session waits for, if it is time. mu is held.
+func (s *Session) lookAround(now time.Time) {
+	p := &s.patience
+	c, w := s.awaited()
+	queue := p.queues.Load()
+	if c == nil && queue%2 == 0 {
+		p.seen = nil
+		return
+	}
+	if any(c) != p.seen || w != p.wait || queue != p.queue {
+		p.seen, p.wait, p.queue, p.since = c, w, queue, now
+		return
+	}
+	stuck := now.Sub(p.since)
+	if stuck < stuckAfter {
+		return
+	}
+	statement, lock, n := p.limit(0, c), p.limit(1, c), time.Duration(p.statements.Load())
+	switch {
+	case !p.due.IsZero() && now.After(p.due):
+		s.giveUpOn(c, p.why)
+	case statement > 0 && stuck > statement*n+giveUpAfter:
+		s.giveUpOn(c, errStatementTimeout())
+	case statement > 0 && stuck > statement+stuckAfter && n > 1:
+		s.suspect(c, errStatementTimeout()) // it may be at a later one; what it has answered is on the way when all is done
+	case lock > 0 && stuck > lock+stuckAfter:
+		s.suspect(c, errLockTimeout())
+	case stuck > absentAfter && p.due.IsZero() && absent(s.client.Conn()):
+		if p.moot.Load() {
+			s.srv.wg.Go(s.srv.guarded("cancel", s.cancel))
+			return
+		}
+		s.suspect(c, errCancelled())
+	}
+}
+
+// limit is the i-th timeout as it holds for a statement on a backend.
+func (p *patience) limit(i int, c *pool.Conn) time.Duration {
+	d := time.Duration(p.timeouts[i].Load())
+	if d == timeoutOfLogin {
+		if d = 0; c != nil {
+			d = gucDuration(c.Timeouts[i])
+		}
+	}
+	return d
+}
+
+// errLockTimeout is what a client is told whose statement has waited for a lock for too long.
+func errLockTimeout() *pgerr.Error {
+	e := pgerr.New(pgerr.LockNotAvailable, "canceling statement due to lock timeout")
+	e.File, e.Routine = "postgres.c", "ProcessInterrupts"
+	return e
+}
+
+// giveUpOn closes the backend that the session waits for, and those that do not take a cancel
+// request either; or ends the wait for a connection. mu is held.
+func (s *Session) giveUpOn(c *pool.Conn, why *pgerr.Error) {
+	p := &s.patience
+	p.given, p.seen = why, nil
+	p.stirred.Store(true)
+	if c == nil {
+		select {
+		case s.cancelled <- struct{}{}:
+		default:
+		}
+		return
+	}
+	s.log.Warn("a shard does not end a statement, connection given up", "shard", c.Shard(), "pid", c.PID, "why", why.Message)
+	c.GiveUp()
+	for _, other := range s.legs {
+		if other != c && other.Cancelling() {
+			other.GiveUp()
+		}
+	}
+}
+
+// suspect finds out whether a shard hangs, or the backend there that the session waits for, and
+// gives up on it if so. mu is held.
+func (s *Session) suspect(c *pool.Conn, why *pgerr.Error) {
+	p := &s.patience
+	if c == nil || !p.asked.CompareAndSwap(false, true) {
+		return
+	}
+	wait, lock := p.wait, why.Code == pgerr.LockNotAvailable
+	s.srv.wg.Go(s.srv.guarded("hung shard", func() {
+		defer p.asked.Store(false)
+		if !s.srv.hangs(c, lock) {
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if p.seen == any(c) && p.wait == wait {
+			s.giveUpOn(c, why)
+		}
+	}))
+}
+
+// hangs reports whether a shard does not answer, or, with lock, whether the backend there waits for
+// a lock: it should have given that up by itself.
+func (s *Server) hangs(c *pool.Conn, lock bool) bool {
+	ctx, stop := context.WithTimeout(s.ctx, deafAfter)
+	defer stop()
+	own, err := s.dialService(ctx, c.Shard(), c.Lane().Key().Database)
+	if err != nil {
+		return ctx.Err() != nil && s.ctx.Err() == nil
+	}
+	defer own.Terminate()
+	defer context.AfterFunc(ctx, own.(*serviceConn).abandon)()
+	rows, err := own.Exec("SELECT wait_event_type = 'Lock' FROM pg_catalog.pg_stat_activity WHERE pid = " + strconv.Itoa(int(c.PID)))
+	if err != nil {
+		return ctx.Err() != nil && s.ctx.Err() == nil
+	}
+	return lock && len(rows) == 1 && rows[0][0] == "t"
+}
+
+// absent reports whether the client has closed its connection.
+func absent(conn net.Conn) bool {
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn()
+	}
+	sc, ok := conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return false
+	}
+	gone := false
+	_ = raw.Control(func(fd uintptr) {
+		fds := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		n, err := unix.Poll(fds[:], 0)
+		gone = err == nil && n > 0
+	})
+	return gone
+}
