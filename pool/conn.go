@@ -75,6 +75,7 @@ type Conn struct {
 	endpoint  endpoint
 	prepared  prepared
 	created   time.Time
+	started   int64 // see Process
 	idleFrom  time.Time
 	dedicated bool
 	inIdle    bool   // guarded by the shard's mutex
@@ -144,6 +145,7 @@ func (c *Conn) Discard() {
 	c.borrower.Store(0)
 	c.Stream.Release()
 	_ = c.Stream.Close()
+	c.lane.shard.pool.processes.remove(c)
 	c.lane.shard.closed(c)
 }
 

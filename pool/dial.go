@@ -62,6 +62,7 @@ func (l *Lane) dial(ctx context.Context) (*Conn, error) {
 		c.hangUp()
 		return nil, err
 	}
+	l.shard.pool.processes.add(c)
 	return c, nil
 }
 

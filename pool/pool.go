@@ -21,8 +21,9 @@ type Pool struct {
 	// farewells are the connections being closed in the background.
 	farewells sync.WaitGroup
 
-	keys   keyring
-	rights rights
+	keys      keyring
+	rights    rights
+	processes processes
 
 	mu        sync.Mutex
 	shards    map[string]*Shard

@@ -107,4 +107,5 @@ func (c *Conn) hangUp() {
 	_, _ = c.Write(wire.AppendEmpty(nil, wire.Terminate))
 	c.Stream.Release()
 	_ = c.Stream.Close()
+	c.lane.shard.pool.processes.remove(c)
 }

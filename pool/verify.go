@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"strconv"
 	"time"
 
 	"weft/identity"
@@ -14,8 +15,13 @@ type Login struct {
 	Found           identity.Found
 }
 
-// askTimeouts asks for the timeouts of a login, before a question sets one.
-const askTimeouts = "SELECT pg_catalog.current_setting('statement_timeout'), pg_catalog.current_setting('lock_timeout'); "
+// askLogin asks for the timeouts of a login, before a question sets one, and when its backend
+// began.
+const askLogin = "SELECT pg_catalog.current_setting('statement_timeout'), pg_catalog.current_setting('lock_timeout'), " +
+	"(SELECT " + startedSQL + " FROM pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid())); "
+
+// startedSQL is when a backend began, as Process.Started has it.
+const startedSQL = "(1000000 * pg_catalog.date_part('epoch', backend_start))::bigint"
 
 // verify asks a new backend who it is and lets Config.Verify judge. It costs a round
 // trip for each backend, and nothing for the statements that use it.
@@ -25,10 +31,12 @@ func (c *Conn) verify() error {
 		return nil
 	}
 	_ = c.Conn().SetDeadline(time.Now().Add(cfg.ConnectTimeout))
-	rows, err := c.Ask(askTimeouts, identity.Query)
+	rows, err := c.Ask(askLogin, identity.Query)
 	_ = c.Conn().SetDeadline(time.Time{})
 	var found identity.Found
-	if len(rows) > 1 && copy(c.Timeouts[:], rows[0]) == len(c.Timeouts) {
+	if len(rows) > 1 && len(rows[0]) == 3 {
+		copy(c.Timeouts[:], rows[0])
+		c.started, _ = strconv.ParseInt(rows[0][2], 10, 64)
 		rows = rows[1:]
 	}
 	if err == nil {

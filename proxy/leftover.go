@@ -235,7 +235,7 @@ func (s *Server) resolveOn(ctx context.Context, snap *directory.Snapshot, shard 
 		if live == nil {
 			live = s.live(ctx)
 		}
-		return d.Judge(false, false, live[d.Incarnation] || len(live) == 0)
+		return d.Judge(false, false, (live[d.Incarnation] || len(live) == 0) && !s.silent.hung(d.Incarnation))
 	})
 	if err != nil && ctx.Err() == nil {
 		s.log.Warn("transactions are in doubt", "shard", shard, "err", err)

@@ -36,7 +36,7 @@ import (
 
 const (
 	// maxAsks bounds how many questions are answered at once.
-	maxAsks = 16
+	maxAsks = 64
 	// peerTimeout bounds how long a client waits for other proxies.
 	peerTimeout = time.Second
 	// maxQuestion and maxAnswer bound what is read.
@@ -58,6 +58,9 @@ type peerQuestion struct {
 	Database string `json:"database,omitempty"`
 	Session  int32  `json:"session,omitempty"`
 	Kill     bool   `json:"kill,omitempty"`
+	// Backends: the server processes that it is connected to, as soon as there are more than Known.
+	Backends bool   `json:"backends,omitempty"`
+	Known    uint64 `json:"known,omitempty"`
 	// Nonce makes answers fit one question only.
 	Nonce []byte `json:"nonce"`
 }
@@ -227,6 +230,9 @@ func (s *Server) onAsk(stream *wire.Stream, t *tls.ConnectionState) error {
 func (s *Server) answer(q peerQuestion) ([]byte, error) {
 	view := console.Named(q.View)
 	switch {
+	case q.Backends:
+		list, opened := s.pool.Processes(q.Known, listenEvery)
+		return json.Marshal(peerBackends{list, opened})
 	case q.Reset:
 		s.resetStatements(q.User, q.All)
 	case q.Kill && q.Session != 0:

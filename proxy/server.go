@@ -61,6 +61,7 @@ type Server struct {
 	refreshed refreshed
 	// belonging is who the servers of the shards say they are.
 	belonging belonging
+	silent    silent // other proxies
 	readiness readiness
 	hands     hands
 	service   service
@@ -132,6 +133,7 @@ func New(cfg Config) (*Server, error) {
 	s.wg.Go(s.kept("resolver", s.resolveLeft))
 	s.wg.Go(s.kept("identity of servers", s.keepDirectory))
 	s.wg.Go(s.kept("deadlocks", s.watchDeadlocks))
+	s.wg.Go(s.kept("other proxies", s.listenToPeers))
 	return s, nil
 }
 

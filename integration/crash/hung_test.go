@@ -50,3 +50,53 @@ func TestHung(t *testing.T) {
 		_ = c.Close(t.Context())
 	}
 }
+
+// TestHungIdle: a proxy that stands still leaves no row locked by transactions that its clients have open. What an idle
+// client of another proxy has locked stays so. When the proxy wakes up, its clients hear that their transactions are gone, and it
+// goes on.
+func TestHungIdle(t *testing.T) {
+	together(t)
+	w := newWorld(t, "c_hung_idle", nil)
+	w.shop()
+	p := w.proxy(nil)
+	a, b, other := w.keyOn(1, 0), w.keyOn(2, 0), w.keyOn(1, 1)
+	c, live := w.conn(1), w.conn(0)
+	must(t, live, "begin")
+	must(t, live, "update s set v = 3 where id = $1", other)
+	must(t, c, "begin")
+	must(t, c, "update s set v = 1 where id = $1", a)
+	must(t, c, "update s set v = 1 where id = $1", b)
+	// One more, whose transaction is younger than the last question to its proxy.
+	time.Sleep(2 * time.Second)
+	young := w.conn(1)
+	must(t, young, "begin")
+	third := w.keyOn(3, 0)
+	must(t, young, "update s set v = 1 where id = $1", third)
+	p.Signal(t, syscall.SIGSTOP)
+	t.Cleanup(func() { p.Signal(t, syscall.SIGCONT) })
+	began := time.Now()
+	for shard, key := range map[int]int64{1: a, 2: b, 3: third} {
+		d := w.direct(shard)
+		must(t, d, "set lock_timeout = '15s'")
+		must(t, d, "select v from s where id = $1 for update", key)
+		if took := time.Since(began); took > 5*time.Second+2*time.Second { // and what a busy machine adds
+			t.Errorf("the row on shard %d is locked for %s", shard, took)
+		} else {
+			t.Logf("the row on shard %d is free after %s", shard, took.Round(10*time.Millisecond))
+		}
+		_ = d.Close(t.Context())
+	}
+	p.Signal(t, syscall.SIGCONT)
+	if got, err := exec(c, 10*time.Second, "update s set v = 2 where id = $1", a); got != "57P01" && got != "08006" {
+		t.Errorf("a client of the proxy that has woken up is told %v", err)
+	}
+	fresh := w.conn(1)
+	within(t, 10*time.Second, "the proxy serves again", func() bool {
+		got, _ := exec(fresh, 5*time.Second, "update s set v = 5 where id = $1", a)
+		return got == ""
+	})
+	must(t, live, "commit")
+	if v := value[int](t, fresh, "select v::int from s where id = $1", other); v != 3 {
+		t.Errorf("what an idle client of another proxy had written is lost: %d", v)
+	}
+}

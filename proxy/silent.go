@@ -1,0 +1,270 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"weft/directory"
+	"weft/pool"
+)
+
+// A proxy that stands still leaves open transactions on the shards: their connections are there, so the
+// shards wait, and their rows stay locked. Its lease in the directory runs out much later. So proxies
+// ask each other which backends they have; the answer comes when there is a new one, or after half a second. When one has not answered twice, and
+// none of its backends has begun anything for a while on any shard, the others end those
+// of them that wait for it in the middle of a transaction. A proxy that others cannot reach, and that
+// works, is let be: it talks to every shard each second (see resolveLeft). One that wakes up
+// finds connections closed, and goes on with others.
+
+const (
+	// listenEvery is how long an answer is kept back while there is nothing new, listenTimeout how long it
+	// may take.
+	listenEvery   = 500 * time.Millisecond
+	listenTimeout = time.Second
+	// silentAfter is how many answers may be missing.
+	silentAfter = 2
+	// lifeless is for how long none of a proxy's backends has begun anything, where it hangs.
+	lifeless = 1500 * time.Millisecond
+	// rememberFor is how long the backends of a proxy are looked after that the directory knows no more.
+	rememberFor = time.Minute
+)
+
+// silent is what is known of other proxies.
+type silent struct {
+	mu    sync.Mutex
+	peers map[string]*peerLife
+}
+
+// peerLife is one of them.
+type peerLife struct {
+	backends []pool.Process // as it last said
+	known    uint64         // how many there have been
+	heard    time.Time      // when
+	missed   int            // answers since then
+	hangs    bool
+	asking   bool
+}
+
+// hung reports whether a proxy stands still, for all that can be known.
+func (s *silent) hung(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.peers[id]
+	return p != nil && p.hangs
+}
+
+// listenToPeers asks the other proxies for their backends.
+func (s *Server) listenToPeers(ctx context.Context) {
+	if s.cfg.Directory == nil || s.cfg.Proxy == "" {
+		return
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	tick := time.NewTicker(listenEvery)
+	defer tick.Stop()
+	var others []directory.Proxy
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		asking, stop := context.WithTimeout(ctx, listenTimeout)
+		if list, err := s.cfg.Directory.Proxies(asking); err == nil {
+			others = s.silent.follow(others, list)
+		}
+		stop()
+		for _, other := range others {
+			if other.ID == s.cfg.Proxy || !s.silent.begin(other.ID) {
+				continue
+			}
+			wg.Go(s.guarded("other proxies", func() {
+				defer s.silent.end(other.ID)
+				for s.silent.hear(other.ID, func(known uint64) (peerBackends, error) { return backendsOf(ctx, other, known) }) {
+				}
+				if s.silent.missed(other.ID) >= silentAfter && ctx.Err() == nil {
+					s.endLeftBy(ctx, other.ID)
+				}
+			}))
+		}
+	}
+}
+
+// peerBackends is the answer of a proxy.
+type peerBackends struct {
+	List   []pool.Process `json:"list"`
+	Opened uint64         `json:"opened"`
+}
+
+// backendsOf asks a proxy for its backends.
+func backendsOf(ctx context.Context, other directory.Proxy, known uint64) (a peerBackends, err error) {
+	ctx, stop := context.WithTimeout(ctx, listenTimeout)
+	defer stop()
+	rows, err := askPeer(ctx, other, peerQuestion{Backends: true, Known: known})
+	if err != nil {
+		return a, err
+	}
+	return a, json.Unmarshal(rows, &a)
+}
+
+// follow returns the proxies to be asked: those that the directory knows, and those that it no longer
+// knows and that hang.
+func (s *silent) follow(before, now []directory.Proxy) []directory.Proxy {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	is := map[string]bool{}
+	for _, p := range now {
+		is[p.ID] = true
+	}
+	for _, p := range before {
+		if is[p.ID] {
+			continue
+		}
+		if l := s.peers[p.ID]; l != nil && (l.asking || l.hangs && time.Since(l.heard) < rememberFor) {
+			now = append(now, p)
+			continue
+		}
+		delete(s.peers, p.ID)
+	}
+	return now
+}
+
+// begin reports whether a proxy can be asked: it is not being asked already.
+func (s *silent) begin(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.peers == nil {
+		s.peers = map[string]*peerLife{}
+	}
+	p := s.peers[id]
+	if p == nil {
+		p = &peerLife{heard: time.Now()}
+		s.peers[id] = p
+	}
+	if p.asking {
+		return false
+	}
+	p.asking = true
+	return true
+}
+
+// hear asks a proxy once and notes what it says. It reports false if it says nothing.
+func (s *silent) hear(id string, ask func(known uint64) (peerBackends, error)) bool {
+	s.mu.Lock()
+	known := s.peers[id].known
+	s.mu.Unlock()
+	answer, err := ask(known)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.peers[id]
+	if err != nil {
+		p.missed++
+		return false
+	}
+	*p = peerLife{backends: answer.List, known: answer.Opened, heard: time.Now(), asking: true}
+	return true
+}
+
+// end says that nobody asks a proxy any more.
+func (s *silent) end(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.peers[id].asking = false
+}
+
+// missed is how many answers of a proxy are missing.
+func (s *silent) missed(id string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.peers[id].missed
+}
+
+// left returns the backends of a proxy by shard.
+func (s *silent) left(id string) map[string][]pool.Process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[string][]pool.Process{}
+	if p := s.peers[id]; p != nil {
+		for _, b := range p.backends {
+			out[b.Shard] = append(out[b.Shard], b)
+		}
+	}
+	return out
+}
+
+// setHangs notes that a proxy stands still, and reports whether that is news.
+func (s *silent) setHangs(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.peers[id]
+	if p == nil || p.missed == 0 {
+		return false // it has answered meanwhile
+	}
+	was := p.hangs
+	p.hangs = true
+	return !was
+}
+
+// endLeftBy ends the transactions of a proxy that has fallen silent, unless one of its backends shows that
+// it works.
+func (s *Server) endLeftBy(ctx context.Context, id string) {
+	ctx, stop := context.WithTimeout(ctx, settleTimeout)
+	defer stop()
+	left := s.silent.left(id)
+	lives, answers := "SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_activity WHERE query_start > pg_catalog.clock_timestamp() - interval '"+lifeless.String()+"' AND ", 0
+	for shard, rows := range s.onBackends(ctx, left, lives) {
+		if len(rows) == 1 && rows[0][0] != "0" {
+			s.log.Debug("a proxy does not answer, but works", "proxy", id, "shard", shard)
+			return
+		}
+		answers += len(rows)
+	}
+	if answers == 0 {
+		return // nobody knows
+	}
+	if s.silent.setHangs(id) {
+		s.log.Warn("a proxy stands still: its open transactions are ended", "proxy", id)
+	}
+	const end = "SELECT pid, pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity WHERE xact_start IS NOT NULL AND (state LIKE 'idle in transaction%' OR wait_event_type = 'Client') AND "
+	for shard, rows := range s.onBackends(ctx, left, end) {
+		for _, row := range rows {
+			s.log.Warn("ended a transaction of a proxy that stands still", "proxy", id, "shard", shard, "pid", row[0])
+		}
+	}
+}
+
+// onBackends runs a query with a condition for backends on the shards that these are on, all at once, and returns the
+// rows of those that answer.
+func (s *Server) onBackends(ctx context.Context, left map[string][]pool.Process, sql string) map[string][][]string {
+	database := "postgres"
+	if names := databases(s.cfg.Snapshot()); len(names) > 0 {
+		database = names[0]
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	out := map[string][][]string{}
+	ctx, stop := context.WithTimeout(ctx, listenTimeout)
+	defer stop()
+	for shard, list := range left {
+		wg.Go(s.guarded("other proxies", func() {
+			c, err := s.dialService(ctx, shard, database)
+			if err != nil {
+				return
+			}
+			defer c.Terminate()
+			defer context.AfterFunc(ctx, c.(*serviceConn).abandon)()
+			rows, err := c.Exec(sql + pool.AmongSQL(list))
+			if err != nil {
+				s.log.Debug("the backends of a proxy could not be looked at", "shard", shard, "err", err)
+				return
+			}
+			mu.Lock()
+			out[shard] = rows
+			mu.Unlock()
+		}))
+	}
+	wg.Wait()
+	return out
+}
