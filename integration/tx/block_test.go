@@ -21,7 +21,7 @@ func (w *world) begin(c *pgx.Conn) {
 // however many it has read.
 func TestOneWriter(t *testing.T) {
 	w := newWorld(t, "onewriter", 1)
-	// Nobody can prepare under this lock, or enter a decision.
+	// Nobody can enter a decision under this lock, so nobody prepares.
 	c := w.conn(0)
 	w.begin(c)
 	must(t, c, take, w.keys[2][0])
@@ -30,7 +30,7 @@ func TestOneWriter(t *testing.T) {
 	for i := range shards {
 		d := w.direct(i)
 		must(t, d, "begin")
-		must(t, d, "lock table weft.gate, weft.decision in access exclusive mode")
+		must(t, d, "lock table weft.decision in access exclusive mode")
 		locks = append(locks, d)
 	}
 	must(t, c, "begin")
