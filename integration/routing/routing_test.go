@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -25,7 +26,9 @@ func TestMain(m *testing.M) {
 	os.Exit(harness.Main(m))
 }
 
-// TestScripts plays every script of testdata in every mode.
+// TestScripts plays every script of testdata, each in a database of its own: several at a time,
+// as most of it is waiting for declarations. Roles are everybody's, so a script that makes some is
+// played alone.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.sql")
 	if err != nil || len(files) == 0 {
@@ -34,10 +37,23 @@ func TestScripts(t *testing.T) {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".sql")
 		t.Run(name, func(t *testing.T) {
-			play(t, name, pair.ReadScript(t, name))
+			script := pair.ReadScript(t, name)
+			if !makesRoles(script) {
+				t.Parallel()
+			}
+			play(t, name, script)
 		})
 	}
 }
+
+// makesRoles reports whether a script changes what is not in its database alone.
+func makesRoles(script []pair.Section) bool {
+	return slices.ContainsFunc(script, func(s pair.Section) bool {
+		return slices.ContainsFunc(s.Statements, func(st pair.Statement) bool { return roleCommand.MatchString(st.SQL) })
+	})
+}
+
+var roleCommand = regexp.MustCompile(`(?i)\b(create|alter|drop)\s+(role|user|group|tablespace|system)\b`)
 
 // database makes a database on both sides that nobody has used before. It goes
 // with the servers: dropping it would take longer than most scripts.
