@@ -117,7 +117,7 @@ func (a *analysis) ddl(n any) plan.Route {
 	case *pg.Node_CreateSubscriptionStmt:
 		return a.subscription()
 	case *pg.Node_CreateEventTrigStmt:
-		return a.eventTrigger(nameList(n.CreateEventTrigStmt.Funcname))
+		return plan.Home // see eventTriggers
 	case *pg.Node_AlterTableMoveAllStmt:
 		return a.alone(a.global())
 	case *pg.Node_CompositeTypeStmt, *pg.Node_CreateEnumStmt, *pg.Node_CreateRangeStmt, *pg.Node_AlterEnumStmt,

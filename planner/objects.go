@@ -74,25 +74,6 @@ func (a *analysis) subscription() plan.Route {
 	return a.refusedOr(plan.Home)
 }
 
-// eventTrigger: one is on the home shard, where every command is run first. It must not
-// change what other shards have.
-func (a *analysis) eventTrigger(function []string) plan.Route {
-	if len(function) == 0 || a.env.Tables.Empty() {
-		return plan.Home
-	}
-	schema := ""
-	if len(function) > 1 {
-		schema = function[len(function)-2]
-	}
-	for _, f := range a.userFunctions(schema, function[len(function)-1]) {
-		if f.Reach.DDL || f.Reach.Opaque {
-			a.unsupported("An event trigger runs on the home shard alone. Let its function look and raise errors, or write home tables.",
-				"event trigger function %q may change what all shards have, or runs SQL that cannot be looked into", f.Name.Name)
-		}
-	}
-	return a.refusedOr(plan.Home)
-}
-
 // dropFunctions: the other shards may not have all of them. A function that named a
 // home table stayed at home, also when that table is gone.
 func (a *analysis) dropFunctions(n *pg.DropStmt, r plan.Route) plan.Route {
