@@ -235,6 +235,9 @@ func (s *Session) park() error {
 	if c.Status == wire.TxIdle && !s.keeps(c) {
 		return s.giveBack()
 	}
+	if err := s.shareSettings(c); err != nil {
+		return err
+	}
 	s.parked = append(s.parked, s.letGo())
 	return nil
 }

@@ -54,3 +54,33 @@ func TestSettingFromRow(t *testing.T) {
 		}
 	}
 }
+
+// TestSettingOfFunction sets parameters by functions in a block: statements on other shards
+// see them.
+func TestSettingOfFunction(t *testing.T) {
+	db, p := pairs(t, "setting_function", 50)
+	p.Both(t, "schema", "create function tenant(t text, l bool) returns void language plpgsql as $$ begin perform set_config('my.tenant', t, l); end $$")
+	p.Both(t, "schema", "create function untenant() returns void language plpgsql as $$ begin perform set_config('my.tenant', '', false); set local work_mem = '3MB'; end $$")
+	k := keysOfShards(t, db, 3)
+	const sees = "select current_setting('my.tenant', true), current_setting('work_mem'), v from pairs where k = $1"
+	const everywhere = "select k, current_setting('my.tenant', true) from pairs where k < 10 order by k"
+	begin, commit, rollback := x("begin"), x("commit"), x("rollback")
+	for name, groups := range map[string][]talk{
+		"local":      {begin, x("select tenant('a', true)"), x(sees, k[0]), x(sees, k[1]), x(everywhere), commit, x(sees, k[1])},
+		"session":    {begin, x("select tenant('a', false)"), x(sees, k[1]), x("select tenant('b', false)"), x(sees, k[1]), x(sees, k[2]), commit, x(sees, k[1])},
+		"rolledback": {begin, x("select tenant('a', false)"), x(sees, k[1]), rollback, x(sees, k[1])},
+		"changed":    {x("select tenant('a', false)"), begin, x(sees, k[1]), x("select untenant()"), x(sees, k[1]), x(sees, k[2]), commit, x(sees, k[1])},
+		"savepoint":  {begin, x(sees, k[1]), x("savepoint s"), x("select tenant('a', true)"), x(sees, k[1]), x("rollback to s"), x(sees, k[1]), x(sees, k[2]), commit},
+		"pipeline":   {all(begin, x("select tenant('a', true)"), x(sees, k[1]), x(sees, k[2]), commit), x(sees, k[1])},
+		"simple":     {query("begin; select tenant('a', true); " + "select k, current_setting('my.tenant', true) from pairs where k = " + k[1]), query("commit")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want, got := converse(t, harness.Postgres(t), db, groups), converse(t, harness.Weft(t), db, groups)
+			for i := range want {
+				if want[i] != got[i] {
+					t.Errorf("group %d:\nPostgreSQL %q\nweft       %q", i, want[i], got[i])
+				}
+			}
+		})
+	}
+}

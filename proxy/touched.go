@@ -1,0 +1,97 @@
+package proxy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"weft/pool"
+	"weft/wire"
+)
+
+// A function may set parameters: for its transaction, as those do that say whose rows are to be
+// seen. It runs on one shard of a block. The others must have the same settings before they run
+// anything, so the backend is asked for them when the block goes on elsewhere.
+
+// ofOneShard are settings that participants of a block need not have alike, beside those that
+// are never carried: weft itself sees to how long they wait.
+var ofOneShard = map[string]bool{"statement_timeout": true, "idle_in_transaction_session_timeout": true, "session_authorization": true}
+
+// shareSettings gives what functions have set on a backend of the block to its other
+// participants, and to those that join later. It holds there for the transaction: what is for
+// the session is asked for when that ends.
+func (s *Session) shareSettings(c *pool.Conn) error {
+	b := &s.block
+	if !b.open || !c.Touched || c.Status != wire.TxActive {
+		return nil
+	}
+	rows, err := askHere(c, s.settingsQuery())
+	if err != nil {
+		return err
+	}
+	sql := s.settingsOf(c, rows)
+	if sql == "" || len(b.replay) > 0 && b.replay[len(b.replay)-1] == sql {
+		return nil
+	}
+	for _, p := range s.parked {
+		if p == c || p.Status != wire.TxActive {
+			continue
+		}
+		if _, err := p.Exec(sql); err != nil {
+			return err
+		}
+	}
+	if len(b.replay) >= maxReplay {
+		b.sealed = true
+		return nil
+	}
+	b.replay = append(b.replay, sql)
+	return nil
+}
+
+// settingsQuery asks for all that has been set.
+func (s *Session) settingsQuery() string {
+	var b strings.Builder
+	b.WriteString("SELECT name, setting FROM pg_catalog.pg_settings WHERE source = 'session' AND context <> 'internal' UNION ALL SELECT 'role', pg_catalog.current_setting('role')")
+	for name := range s.placeholders {
+		fmt.Fprintf(&b, " UNION ALL SELECT %s, pg_catalog.current_setting(%[1]s, true) WHERE pg_catalog.current_setting(%[1]s, true) IS NOT NULL", pool.QuoteLiteral(name))
+	}
+	return b.String()
+}
+
+// settingsOf is the command that sets what a backend has and has not had before the block, empty
+// for none.
+func (s *Session) settingsOf(c *pool.Conn, rows [][]string) string {
+	var calls []string
+	found := map[string]bool{}
+	set := func(name, value string) {
+		calls = append(calls, "pg_catalog.set_config("+pool.QuoteLiteral(name)+", "+value+", true)")
+	}
+	for _, r := range rows {
+		name := strings.ToLower(r[0])
+		if found[name] || neverCarried[name] || ofOneShard[name] || isOption(name) {
+			continue
+		}
+		found[name] = true
+		before, had := c.Settings.Get(name)
+		if name == "role" && !had {
+			before, had = s.lane.Role(), true
+			if before == "" {
+				before = "none"
+			}
+		}
+		if !had || before != r[1] {
+			set(name, pool.QuoteLiteral(r[1]))
+		}
+	}
+	for _, e := range c.Settings.All() {
+		if name := e.Name; !found[name] && !neverCarried[name] && !ofOneShard[name] && !isOption(name) {
+			set(name, "(SELECT reset_val FROM pg_catalog.pg_settings WHERE name = "+pool.QuoteLiteral(name)+")")
+		}
+	}
+	if len(calls) == 0 {
+		return ""
+	}
+	slices.Sort(calls)
+	return "SELECT " + strings.Join(calls, ", ")
+}
