@@ -154,6 +154,12 @@ func TestForgedDecisions(t *testing.T) {
 		}
 	}
 	for i := range world.target.Shards() {
+		// Also one of the same name, whoever has guessed or seen it.
+		const twice = `INSERT INTO weft.decision(gid, participants, proof) SELECT 'weft:x:twice', '', p || n FROM
+			(SELECT substring(pg_get_constraintdef(oid) from '''([0-9a-f]{16})''') FROM pg_constraint WHERE conname = 'decision_database') c(p), generate_series(1, 2) n`
+		if got := onDatabase(t, i, keep, twice); got != "" {
+			t.Errorf("shard %d: a forged row of the same name is in the way: %s", i, got)
+		}
 		if got := onDatabase(t, i, keep, "SELECT count(*) FROM pg_prepared_xacts WHERE gid ~ '^weft:[^:]*:[^:]*:[0-9a-f]{1,31}:'"); got != "0" {
 			t.Errorf("shard %d: a name that can be guessed", i)
 		}
