@@ -15,14 +15,18 @@ type Argument struct {
 	Type string
 }
 
-// ExecuteArguments returns the arguments of a text that is an EXECUTE. ok is false if it is something else, or if one of them is
-// more than a constant.
+// ExecuteArguments returns the arguments of a text that is an EXECUTE, or the EXPLAIN of one. ok is false if it is something else,
+// or if one of them is more than a constant.
 func ExecuteArguments(text string, opt Options) (args []Argument, ok bool) {
 	tree, _, err := parse(text, opt)
 	if err != nil || len(tree.Stmts) != 1 {
 		return nil, false
 	}
-	n := tree.Stmts[0].Stmt.GetExecuteStmt()
+	stmt := tree.Stmts[0].Stmt
+	if e := stmt.GetExplainStmt(); e != nil {
+		stmt = e.Query
+	}
+	n := stmt.GetExecuteStmt()
 	if n == nil {
 		return nil, false
 	}

@@ -110,10 +110,29 @@ func (s *Session) executedText(text []byte, f *parser.Facts) (sql string, ok boo
 			return "", false, notExecutable(st) // a cast would do what EXECUTE does not
 		}
 	}
-	if sql, ok = parser.WithArguments(body, s.scanOptions(), args, types); !ok {
+	before, ok := beforeExecute(string(text[:f.Prepared[0].NameStart]))
+	if ok {
+		sql, ok = parser.WithArguments(body, s.scanOptions(), args, types)
+	}
+	if !ok {
 		return "", false, notExecutable(st)
 	}
-	return sql, true, nil
+	return before + sql, true, nil
+}
+
+// beforeExecute is what stands before the EXECUTE of a name, given all that stands before
+// the name: nothing, or an EXPLAIN with its options.
+func beforeExecute(text string) (before string, ok bool) {
+	text = strings.TrimRight(text, " \t\r\n\"")
+	const word = "execute"
+	at := len(text) - len(word)
+	if at < 0 || !strings.EqualFold(text[at:], word) {
+		return "", false // a comment stands between them
+	}
+	if before = text[:at]; !strings.Contains(strings.ToLower(before), "explain") {
+		before = "" // only blanks and comments
+	}
+	return before, true
 }
 
 // assignable reports whether EXECUTE takes a constant of one type for a parameter of

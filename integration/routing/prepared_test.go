@@ -49,9 +49,16 @@ func TestSQLPrepare(t *testing.T) {
 		return
 	}
 	// Where the text of the statement cannot take the place of EXECUTE.
-	for _, sql := range []string{"explain execute one(3, 4)", "create table c as execute j(1)", "execute one(1 + 1, 2)", "execute okk(1)"} {
+	for _, sql := range []string{"explain /**/ execute/**/ one(3, 4)", "create table c as execute j(1)", "execute one(1 + 1, 2)", "execute okk(1)"} {
 		if a := p.Weft.Ask(pair.Simple, sql, nil, nil); !a.Refused() {
 			t.Errorf("%s: %s %s", sql, a.Code, a.Message)
+		}
+	}
+	for _, m := range pair.Modes {
+		for _, sql := range []string{"explain execute one(3, 4)", "EXPLAIN (analyze, costs off)\n  EXECUTE one (3, 4)", `explain execute "j"(1)`, "explain execute ins(100, 1, 'x')"} {
+			if a := p.Weft.Ask(m, sql, nil, nil); a.Code != "" || len(a.Results) != 1 || len(a.Results[0].Rows) == 0 {
+				t.Errorf("%s: %s: %s %s %v", m, sql, a.Code, a.Message, a.Results)
+			}
 		}
 	}
 	if a := p.Weft.Ask(pair.Modes[1], "execute one(3, 4)", nil, nil); a.Code != "" {
