@@ -250,6 +250,7 @@ func (w *wholePiece) wrap() bool {
 // sortKeys finds out what the query is ordered by. It reports false if that
 // cannot be told, or not be carried.
 func (w *wholePiece) sortKeys() bool {
+	w.partRows()
 	for _, n := range w.sel.SortClause {
 		by := n.GetSortBy()
 		if by == nil {

@@ -78,3 +78,11 @@ select (select count(*) from b join c using (k) where b.n = a.n), (select count(
 select count(*) from h c join w e on 1 = 1 and c.n > 1 join a o on e.n = o.n where c.n > 1;
 select count(*) from h c join w e on true and true join a o on e.n = o.n where true;
 select count(*) from h c join w e on (true and (c.n = e.n and true)) or false join a o on e.n = o.n and (1 = 1 or c.id = 1) where true and (true and c.id > 2);
+# Rows that have no type of their own are ordered by their columns.
+select id from a order by (n, id);
+select id from a order by row(s, id) desc limit 5;
+select id, n from a order by (n, id) desc nulls last, id limit 7 offset 2;
+select -id as id, n from a order by (n, -id) limit 5;
+select n as id, id as n from a order by (a.n, a.id) limit 5;
+select a.id, b.id from a join b using (k) order by (a.n, b.n, a.id, b.id) limit 9;
+select row(a.*) is null from a where k = 1 order by row(a.*) limit 3;
