@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"weft/directory"
@@ -39,13 +40,15 @@ const (
 )
 
 const (
-	// gateBound is how long a reader waits for a gate before it opens all of them
-	// again. The first attempts are shorter: whoever is inside one gate and before
-	// another that the reader has shut waits for the reader, and the reader for it.
-	gateBound = 50 * time.Millisecond
+	// gateFirst is how long a reader waits that shuts all gates at once, before it opens all of them
+	// again: whoever is inside one gate and before another that the reader has shut waits for the
+	// reader, and the reader for it.
 	gateFirst = 4 * time.Millisecond
+	// gateBound is how long it waits for each when it shuts one after the other, as writers go
+	// through them. Nobody waits in a circle then, but somebody inside may have died.
+	gateBound = 250 * time.Millisecond
 	// gateTries is how often it tries.
-	gateTries = 40
+	gateTries = 8
 )
 
 // Values of weft.read.
@@ -166,9 +169,14 @@ func (s *Session) shutGates(legs []*leg, text, back string) error {
 			return err
 		}
 	}
-	bound := gateFirst
 	for try := 1; ; try++ {
-		err := s.onLegs(legs, fmt.Sprintf(text, bound.Milliseconds()))
+		var tried []*leg
+		var err error
+		if try == 1 {
+			tried, err = legs, s.onLegs(legs, fmt.Sprintf(text, gateFirst.Milliseconds()))
+		} else {
+			tried, err = s.inTurn(legs, fmt.Sprintf(text, gateBound.Milliseconds()))
+		}
 		if err == nil && s.srv.cfg.Snapshot().Gate != directory.GateOn {
 			// Since it was looked at. Whoever commits by the new setting does so
 			// after all proxies have said that they know it.
@@ -177,7 +185,7 @@ func (s *Session) shutGates(legs []*leg, text, back string) error {
 		if err == nil {
 			return nil
 		}
-		if undone := s.onLegs(legs, back); undone != nil {
+		if undone := s.onLegs(tried, back); undone != nil {
 			return undone // a shard is lost: that weighs more than that a gate was not free
 		}
 		e := (*pgerr.Error)(nil)
@@ -198,10 +206,25 @@ func (s *Session) shutGates(legs []*leg, text, back string) error {
 		if err := s.interrupted(); err != nil {
 			return err
 		}
-		// Not all at once again.
-		time.Sleep(time.Duration(rand.Int64N(int64(bound))))
-		bound = min(2*bound, gateBound)
+		if try > 1 { // not all readers at once again
+			time.Sleep(time.Duration(rand.Int64N(int64(gateBound / 10))))
+		}
 	}
+}
+
+// inTurn runs a text that shuts the gate on one leg after the other, and returns those that it has
+// come to. A transaction of several shards goes through the gate of the first of its shards before
+// it comes to any other (see ender), so one that has to wait for this reader at a later shard is behind
+// the reader at its first, and keeps nobody. The server lets nobody in who comes after
+// the reader, so the reader waits for those that are inside, and for no others.
+func (s *Session) inTurn(legs []*leg, text string) (tried []*leg, err error) {
+	ordered := slices.SortedFunc(slices.Values(legs), func(a, b *leg) int { return s.gateOrder(a.conn) - s.gateOrder(b.conn) })
+	for i, l := range ordered {
+		if err := s.onLegs(ordered[i:i+1], text); err != nil || l.lost() {
+			return ordered[:i+1], err
+		}
+	}
+	return ordered, nil
 }
 
 // onLegs runs a text on all legs and waits for all. What waits to be sent goes

@@ -329,24 +329,31 @@ const maxReplay = 1000
 
 // ender returns the participant whose COMMIT decides, nil if none has written. With
 // several it is the one that has notified, else the home shard's if that is among them: what cannot be
-// prepared, such as temporary tables and cursors WITH HOLD, is there.
+// prepared, such as temporary tables and cursors WITH HOLD, is there. Else it is the first of the snapshot's: it
+// goes through its gate before the others, in the order in which readers shut them (see inTurn).
 func (s *Session) ender() *pool.Conn {
 	b := &s.block
 	if b.twoPhase() && b.notifier != nil && b.wroteOn(b.notifier) {
 		return b.notifier
 	}
-	if !b.twoPhase() || b.writer.Lane() == s.lane {
+	if !b.twoPhase() {
 		return b.writer
 	}
+	first, at := b.writer, s.gateOrder(b.writer)
 	for _, c := range b.also {
-		if c.Lane() == s.lane {
-			return c
+		if i := s.gateOrder(c); i < at {
+			first, at = c, i
 		}
 	}
-	if s.conn != nil && b.wroteOn(s.conn) {
-		return s.conn // already at hand
+	return first
+}
+
+// gateOrder is where the shard of a backend stands in the order of gates: the home shard comes first.
+func (s *Session) gateOrder(c *pool.Conn) int {
+	if c.Lane() == s.lane {
+		return -1
 	}
-	return b.writer
+	return slices.IndexFunc(s.lanes, func(l shardLane) bool { return l.lane == c.Lane() })
 }
 
 // ends chooses the backend whose answer to COMMIT or ROLLBACK is the client's:

@@ -6,8 +6,8 @@
 //
 // The life of such a transaction:
 //
-//  1. One participant decides: the home shard if it has written, else any. In
-//     the client's transaction there, a [Decision] is entered, and the answer is
+//  1. One participant decides: the home shard if it has written, else the first of
+//     the snapshot's shards. In the client's transaction there, a [Decision] is entered, and the answer is
 //     awaited.
 //  2. The others PREPARE TRANSACTION under a [Name] that says who decides, all at
 //     once.

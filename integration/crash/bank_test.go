@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -67,12 +68,10 @@ func (b *bank) transfer(c *pgx.Conn, r *rand.Rand, n, least int) (shards []int) 
 // roles says who decides over a transaction of these shards, who else takes part, and
 // who does not, -1 if all do.
 func roles(shards []int) (decider, other, bystander int) {
-	decider, bystander = shards[len(shards)-1], -1 // the one at hand
+	decider, bystander = slices.Min(shards), -1 // home, whenever it has written, else the first
 	in := map[int]bool{}
 	for _, s := range shards {
-		if in[s] = true; s == 0 {
-			decider = 0 // home, whenever it has written
-		}
+		in[s] = true
 	}
 	if other = shards[0]; other == decider {
 		other = shards[1]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -124,6 +125,39 @@ func TestFracturedReads(t *testing.T) {
 	if got := w.total(); got != accounts*1000 {
 		t.Errorf("%d in all", got)
 	}
+}
+
+// TestAtomicReadsBesideCommits: readers are not starved by transactions of several shards that come one after the
+// other: they wait for those that are being committed, and for no others.
+func TestAtomicReadsBesideCommits(t *testing.T) {
+	w := newWorld(t, "beside", 2)
+	const lasts = 4 * time.Second
+	end := time.Now().Add(lasts)
+	var moved atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 16 {
+		c := w.conn(i % 2)
+		wg.Go(func() { w.move(c, &moved, end, func(err error) { t.Errorf("%v", err) }) })
+	}
+	c := w.conn(0)
+	must(t, c, "set weft.read = 'atomic'")
+	var took []time.Duration
+	for time.Now().Before(end) {
+		began := time.Now()
+		if sum := value[int64](t, c, sums[0]); sum != accounts*1000 {
+			t.Errorf("%d in all", sum)
+		}
+		took = append(took, time.Since(began))
+		time.Sleep(10 * time.Millisecond)
+	}
+	wg.Wait()
+	slices.Sort(took)
+	p50, p99 := took[len(took)/2], took[len(took)*99/100]
+	t.Logf("%d readings beside %.0f commits a second: p50 %s, p99 %s", len(took), float64(moved.Load())/lasts.Seconds(), p50.Round(time.Millisecond), p99.Round(time.Millisecond))
+	if p50 > 500*time.Millisecond { // 50 ms, where nothing else is at work
+		t.Errorf("half of the readings took longer than %s", p50)
+	}
+	w.quiet()
 }
 
 // TestAtomicReadWaits: a transaction that is committed on one shard and prepared
