@@ -7,6 +7,7 @@ import (
 	pg_query "github.com/pganalyze/pg_query_go/v6"
 
 	"weft/parser"
+	"weft/quote"
 )
 
 // What EXECUTE runs can be told if it is put together from constants. The name of
@@ -118,7 +119,7 @@ func identifier(s string) string {
 	if s == roleMark || s == `"`+databaseMark+`"` {
 		return s
 	}
-	return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
+	return quote.Ident(s)
 }
 
 func literalText(s string) string {

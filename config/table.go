@@ -220,15 +220,14 @@ func (t *Table) differs(have *directory.Table) string {
 
 // Describe returns a declaration as a Table of a file, by the names of its keys.
 func Describe(t *directory.Table) map[string]any {
-	quote := func(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
-	out := map[string]any{"database": t.Database, "table": quote(t.Schema) + "." + quote(t.Name)}
+	out := map[string]any{"database": t.Database, "table": quote.Name(t.Schema, t.Name)}
 	if t.Kind == directory.Reference {
 		out["reference"] = true
 		return out
 	}
 	columns := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
-		columns[i] = quote(c.Name)
+		columns[i] = quote.Ident(c.Name)
 	}
 	out["columns"], out["vindex"] = columns, t.Vindex.Kind
 	if t.Vindex.Name != "" {

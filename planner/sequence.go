@@ -10,6 +10,7 @@ import (
 	"weft/catalog"
 	"weft/parser"
 	"weft/plan"
+	"weft/quote"
 )
 
 // Nobody draws from a sequence but on the home shard. The others have those that the
@@ -62,9 +63,7 @@ func usedUp(n catalog.Name) string {
 	return "SELECT pg_catalog.setval(seqrelid, CASE WHEN seqincrement > 0 THEN seqmax ELSE seqmin END, true) FROM pg_catalog.pg_sequence WHERE seqrelid = " + name + "::pg_catalog.regclass"
 }
 
-func quotedName(n catalog.Name) string {
-	return `"` + strings.ReplaceAll(n.Schema, `"`, `""`) + `"."` + strings.ReplaceAll(n.Name, `"`, `""`) + `"`
-}
+func quotedName(n catalog.Name) string { return quote.Name(n.Schema, n.Name) }
 
 func literalOf(s string) string {
 	if strings.Contains(s, `\`) {
