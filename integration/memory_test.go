@@ -136,10 +136,11 @@ func TestLargeStatements(t *testing.T) {
 	p := harness.StartProgram(t, func(c *config.Config) {
 		c.Limits.MaxQueryBytes, c.Limits.Memory = size+64<<10, memory
 	})
-	admin := p.Connect(t, "postgres")
+	const database = "large"
+	p.CreateDatabase(t, database)
+	admin := p.Connect(t, "postgres", "dbname="+database)
 	mustExec(t, admin, "create table large (id bigint primary key, v text)")
 	mustExec(t, admin, "select weft.shard_table('large', 'id')")
-	defer func() { _, _ = admin.Exec(context.Background(), "drop table large") }()
 	text := strings.Repeat("x", size)
 	// What is made once, and what the C library keeps for the parser, is not the statement's.
 	for range 2 {
@@ -186,7 +187,7 @@ func TestLargeStatements(t *testing.T) {
 		t.Run(way.name, func(t *testing.T) {
 			var conns []*pgx.Conn
 			for range clients {
-				c := p.Connect(t, "postgres")
+				c := p.Connect(t, "postgres", "dbname="+database)
 				mustExec(t, c, "select 1")
 				conns = append(conns, c)
 			}
@@ -227,7 +228,7 @@ func TestLargeStatements(t *testing.T) {
 			}
 		})
 	}
-	c := p.Connect(t, "postgres")
+	c := p.Connect(t, "postgres", "dbname="+database)
 	_, err := c.PgConn().Exec(within(t, time.Minute), "select '"+text+text+"'").ReadAll()
 	var e *pgconn.PgError
 	if !errors.As(err, &e) || e.Code != "54000" || !strings.Contains(e.Hint, "limits.max_query_bytes") {
