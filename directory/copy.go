@@ -43,6 +43,14 @@ func (s *Snapshot) EncodeCopy() (string, error) {
 	return string(b), err
 }
 
+// Confined returns s with the declarations of one database alone.
+func (s *Snapshot) Confined(database string) *Snapshot {
+	c := *s
+	c.Tables = s.Declared(database)
+	c.Functions = slices.DeleteFunc(slices.Clone(s.Functions), func(f Function) bool { return f.Database != database })
+	return &c
+}
+
 // DecodeCopy reads what EncodeCopy wrote, and refuses what it does not understand.
 func DecodeCopy(text string) (*Copy, error) {
 	var c Copy

@@ -114,7 +114,7 @@ func (s *Server) keepDirectory(ctx context.Context) {
 	for {
 		if snap := s.cfg.Snapshot(); snap != nil && snap.Foreign == nil {
 			s.enterSystems(ctx, snap)
-			s.copies.keep(ctx, s, snap, false)
+			s.copies.keep(ctx, s, snap, "")
 			s.warnCrowd(ctx)
 		}
 		select {

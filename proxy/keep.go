@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -13,62 +14,96 @@ import (
 
 // Every database with declared tables keeps a copy of the directory on every shard, so that
 // a lost etcd can be rebuilt: see directory.Copy and weft recover --directory. The proxy that
-// declares something writes it before it answers; what could not be written then is
-// written later, by all proxies.
+// declares something writes the copies of its database before it answers; what could not be
+// written then is written later, by all proxies. Of what concerns other databases alone a copy
+// is told now and then: with many databases, each declaration would have to be told to all.
 
 // copies is what this proxy knows to be written.
 type copies struct {
-	mu      sync.Mutex // held while somebody writes
-	written map[ownKey]string
-	tried   map[ownKey]time.Time
+	mu     sync.Mutex // held while somebody writes
+	last   map[ownKey]writtenCopy
+	pauses pauses
 }
 
-// copyRetry is the pause before a shard that could not be written to is tried again.
-const copyRetry = 15 * time.Second
+// writtenCopy is a copy as it was written: all of it, and what of it concerns its database.
+type writtenCopy struct {
+	whole, part string
+	at          time.Time
+}
+
+// copyInterval is how often a copy is told what concerns other databases alone.
+const copyInterval = time.Minute
 
 // copyTable makes the place of the copy. Nobody but the service user needs it.
 const copyTable = `CREATE TABLE IF NOT EXISTS weft.directory (single boolean PRIMARY KEY DEFAULT true CHECK (single), ` +
 	`version bigint NOT NULL, content text NOT NULL, written timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()); ` +
 	`REVOKE ALL ON weft.directory FROM PUBLIC; `
 
-// keep writes the copies that are not known to be written. again: also those that failed
-// a moment ago.
-func (k *copies) keep(ctx context.Context, s *Server, snap *directory.Snapshot, again bool) {
+// keep writes the copies that are not known to be written: of one database, or of all that
+// are due.
+func (k *copies) keep(ctx context.Context, s *Server, snap *directory.Snapshot, database string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.written == nil {
-		k.written, k.tried = map[ownKey]string{}, map[ownKey]time.Time{}
+	if k.last == nil {
+		k.last = map[ownKey]writtenCopy{}
 	}
-	names := databases(snap)
-	for key := range k.written { // the last table may have been undeclared
-		if !slices.Contains(names, key.database) {
-			names = append(names, key.database)
+	names := []string{database}
+	if database == "" {
+		names = databases(snap)
+		for key := range k.last { // the last table may have been undeclared
+			if !slices.Contains(names, key.database) {
+				names = append(names, key.database)
+			}
 		}
 	}
 	if len(names) == 0 {
 		return
 	}
-	content, err := snap.EncodeCopy()
+	whole, err := snap.EncodeCopy()
 	if err != nil {
 		s.log.Error("the directory cannot be copied", "err", err)
 		return
 	}
-	for _, database := range names {
-		for i := range snap.Shards {
-			key := ownKey{snap.Shards[i].Name, database}
-			if k.written[key] == content || !again && time.Since(k.tried[key]) < copyRetry || ctx.Err() != nil {
-				continue
-			}
-			k.tried[key] = time.Now()
-			if err := s.writeCopy(ctx, key, snap.Number(), content); err != nil {
-				delete(k.written, key)
-				if ctx.Err() == nil {
-					s.log.Warn("the copy of the directory was not written", "shard", key.shard, "database", key.database, "err", err)
-				}
-				continue
-			}
-			k.written[key] = content
-			delete(k.tried, key)
+	for _, name := range names {
+		if slices.ContainsFunc(snap.Shards, func(sh directory.Shard) bool { return k.last[ownKey{sh.Name, name}].whole != whole }) {
+			k.keepOf(ctx, s, snap, whole, name, database != "")
+		}
+	}
+}
+
+// keepOf writes the copies of one database, on all shards at once. mu is held.
+func (k *copies) keepOf(ctx context.Context, s *Server, snap *directory.Snapshot, whole, database string, now bool) {
+	part, err := snap.Confined(database).EncodeCopy()
+	if err != nil {
+		s.log.Error("the directory cannot be copied", "err", err)
+		return
+	}
+	next := writtenCopy{whole, part, time.Now()}
+	var wg sync.WaitGroup
+	errs := make([]error, len(snap.Shards))
+	var due []int
+	for i := range snap.Shards {
+		key := ownKey{snap.Shards[i].Name, database}
+		last := k.last[key]
+		if last.whole == next.whole || !now && (!k.pauses.due(key, next.at) || last.part == next.part && next.at.Sub(last.at) < copyInterval) {
+			continue
+		}
+		due = append(due, i)
+		errs[i] = errors.New("not written")
+		wg.Go(s.guarded("copy of the directory", func() { errs[i] = s.writeCopy(ctx, key, snap.Number(), next.whole) }))
+	}
+	wg.Wait()
+	for _, i := range due {
+		key := ownKey{snap.Shards[i].Name, database}
+		if errs[i] == nil {
+			k.last[key] = next
+			k.pauses.done(key)
+			continue
+		}
+		delete(k.last, key)
+		k.pauses.failed(key, next.at)
+		if ctx.Err() == nil {
+			s.log.Warn("the copy of the directory was not written", "shard", key.shard, "database", key.database, "err", errs[i])
 		}
 	}
 }
@@ -104,6 +139,6 @@ func (s *Server) writeCopy(ctx context.Context, key ownKey, number int64, conten
 // keepCopies writes the copies of what the session has just declared.
 func (s *Session) keepCopies(ctx context.Context) {
 	if snap := s.srv.cfg.Snapshot(); s.srv.cfg.Directory != nil && snap.Foreign == nil {
-		s.srv.copies.keep(ctx, s.srv, snap, true)
+		s.srv.copies.keep(ctx, s.srv, snap, s.db.Name)
 	}
 }

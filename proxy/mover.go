@@ -242,9 +242,16 @@ func (s *Server) recoverMoves(ctx context.Context) {
 func (s *Server) guardTables(ctx context.Context, snap *directory.Snapshot) {
 	last := ""
 	for i := range snap.Tables {
-		if db := snap.Tables[i].Database; db != last {
+		db := snap.Tables[i].Database
+		if key := (ownKey{database: db}); db != last && s.unguarded.due(key, time.Now()) {
 			last = db
-			if err := s.mover.GuardTables(ctx, snap, db); err != nil && ctx.Err() == nil {
+			err := s.mover.GuardTables(ctx, snap, db)
+			if err == nil {
+				s.unguarded.done(key)
+				continue
+			}
+			s.unguarded.failed(key, time.Now())
+			if ctx.Err() == nil {
 				s.log.Warn("shard keys of tables with BEFORE triggers are not guarded", "database", db, "err", err)
 			}
 		}

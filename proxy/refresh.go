@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"sync"
+	"time"
 
 	"weft/directory"
 )
@@ -11,21 +12,26 @@ import (
 // own version. A database that another version of weft made is brought up to date as
 // soon as the proxy runs, and not when somebody first needs what is new: what is old may be
 // a hole.
-type refreshed struct{ done sync.Map }
+type refreshed struct {
+	done   sync.Map
+	pauses pauses
+}
 
 // refreshOwn brings schema weft of the databases of a shard up to date, each once.
 func (s *Server) refreshOwn(ctx context.Context, snap *directory.Snapshot, shard string) {
 	for _, database := range databases(snap) {
 		key := ownKey{shard, database}
-		if _, done := s.refreshed.done.Load(key); done {
+		if _, done := s.refreshed.done.Load(key); done || !s.refreshed.pauses.due(key, time.Now()) {
 			continue
 		}
 		if _, err := s.own(ctx, shard, database); err != nil {
+			s.refreshed.pauses.failed(key, time.Now())
 			if ctx.Err() == nil {
 				s.log.Warn("schema weft could not be brought up to date", "shard", shard, "database", database, "err", err)
 			}
 			continue
 		}
 		s.refreshed.done.Store(key, true)
+		s.refreshed.pauses.done(key)
 	}
 }

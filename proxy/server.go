@@ -59,6 +59,7 @@ type Server struct {
 	checked   sync.Map
 	owns      owns
 	refreshed refreshed
+	unguarded pauses // databases whose tables could not be guarded
 	// belonging is who the servers of the shards say they are.
 	belonging belonging
 	silent    silent // other proxies
