@@ -36,9 +36,7 @@ func (l *Lane) dial(ctx context.Context) (*Conn, error) {
 		return nil, fmt.Errorf("dial %s: %w", l.shard.Name, err)
 	}
 	h.Conn = unwrapped(h.Conn)
-	if tcp, ok := h.Conn.(*net.TCPConn); ok {
-		_ = tcp.SetNoDelay(true)
-	}
+	watchful(h.Conn)
 	if err := quiet(h.Conn); err != nil {
 		_ = h.Conn.Close()
 		return nil, fmt.Errorf("dial %s: %w", l.shard.Name, err)

@@ -1,0 +1,32 @@
+package pool
+
+import (
+	"net"
+	"time"
+)
+
+// A server whose host is gone sends nothing, not even an end. Its connections are lost
+// after goneAfter, be it that something sent was not taken or that no probe was answered.
+const (
+	goneAfter     = 30 * time.Second
+	probeIdle     = 10 * time.Second
+	probeInterval = 5 * time.Second
+)
+
+// watchful sets a new connection up to notice that. TLS may lie over it.
+func watchful(conn net.Conn) {
+	if over, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = over.NetConn()
+	}
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		return
+	}
+	_ = tcp.SetNoDelay(true)
+	_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{
+		Enable: true, Idle: probeIdle, Interval: probeInterval, Count: int((goneAfter - probeIdle) / probeInterval),
+	})
+	if raw, err := tcp.SyscallConn(); err == nil {
+		_ = raw.Control(boundUnsent)
+	}
+}
