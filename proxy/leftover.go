@@ -148,6 +148,7 @@ func (s *Server) resolveLeft(ctx context.Context) {
 	tick := time.NewTicker(forgetInterval)
 	defer tick.Stop()
 	var resolved, swept time.Time
+	round := 0
 	var last *directory.Snapshot
 	for {
 		select {
@@ -173,9 +174,10 @@ func (s *Server) resolveLeft(ctx context.Context) {
 		}
 		if now.Sub(swept) >= sweepInterval {
 			swept = now
+			round++
 			for i := range snap.Shards {
 				shard := snap.Shards[i].Name
-				once("sweep "+shard, func(ctx context.Context) { s.sweep(ctx, snap, shard) })
+				once("sweep "+shard, func(ctx context.Context) { s.sweep(ctx, snap, shard, round) })
 				once("refresh "+shard, func(ctx context.Context) { s.refreshOwn(ctx, snap, shard) })
 			}
 		}
@@ -295,10 +297,17 @@ func (s *Server) live(ctx context.Context) map[string]bool {
 	return out
 }
 
-// sweep removes decisions that nobody has removed.
-func (s *Server) sweep(ctx context.Context, snap *directory.Snapshot, shard string) {
+// sweepAtOnce bounds the databases of a shard that are swept in one round: nobody waits for
+// it, and a proxy is to cost little beside many databases.
+const sweepAtOnce = 4
+
+// sweep removes decisions that nobody has removed, from some databases in each round.
+func (s *Server) sweep(ctx context.Context, snap *directory.Snapshot, shard string, round int) {
 	r := s.resolver()
-	for _, database := range databases(snap) {
+	all := databases(snap)
+	s.guardGates(ctx, shard, all)
+	for i := range min(len(all), sweepAtOnce) {
+		database := all[(round*sweepAtOnce+i)%len(all)]
 		err := r.Sweep(ctx, shard, database, func(d twopc.Decision) bool {
 			n, ok := twopc.ParseName(d.Key)
 			return !ok || n.Incarnation == s.cfg.Proxy && s.hands.has(n.Nonce) || d.Announced && s.announced(ctx, d.Key)
@@ -306,7 +315,6 @@ func (s *Server) sweep(ctx context.Context, snap *directory.Snapshot, shard stri
 		if err != nil && ctx.Err() == nil {
 			s.log.Debug("decisions could not be swept", "shard", shard, "database", database, "err", err)
 		}
-		s.guardGate(ctx, shard, database)
 	}
 }
 
