@@ -94,7 +94,7 @@ func (a *analysis) ddl(n any) plan.Route {
 		return a.roles()
 	case *pg.Node_DropRoleStmt:
 		return a.dropRole(n.DropRoleStmt)
-	case *pg.Node_AlterSystemStmt:
+	case *pg.Node_AlterSystemStmt, *pg.Node_AlterTableMoveAllStmt:
 		return a.alone(a.global())
 	case *pg.Node_AlterSeqStmt:
 		return a.alterSequence(n.AlterSeqStmt)
@@ -116,10 +116,6 @@ func (a *analysis) ddl(n any) plan.Route {
 		return a.publication(n.AlterPublicationStmt.Pubobjects, n.AlterPublicationStmt.ForAllTables)
 	case *pg.Node_CreateSubscriptionStmt:
 		return a.subscription()
-	case *pg.Node_CreateEventTrigStmt:
-		return plan.Home // see eventTriggers
-	case *pg.Node_AlterTableMoveAllStmt:
-		return a.alone(a.global())
 	case *pg.Node_CompositeTypeStmt, *pg.Node_CreateEnumStmt, *pg.Node_CreateRangeStmt, *pg.Node_AlterEnumStmt,
 		*pg.Node_CreateDomainStmt, *pg.Node_AlterDomainStmt, *pg.Node_DefineStmt,
 		*pg.Node_CreateExtensionStmt, *pg.Node_AlterExtensionStmt, *pg.Node_AlterExtensionContentsStmt,
