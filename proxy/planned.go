@@ -67,7 +67,7 @@ func (s *Session) parseFor(bind []byte) error {
 		return err
 	}
 	if err := s.readAnew(p.SQL); err != nil {
-		return s.refuseBoundRead(err)
+		return s.refuseParse(p.Name, err)
 	}
 	r := s.srv.routers.Get().(*router)
 	defer s.srv.routers.Put(r)
@@ -84,7 +84,7 @@ func (s *Session) parseFor(bind []byte) error {
 		}
 	}
 	if err != nil {
-		return s.refuseBoundRead(err)
+		return s.refuseParse(p.Name, err)
 	}
 	if pl.Route == plan.Call {
 		s.parseLocal(p, s.pending, f, pl)
@@ -102,7 +102,7 @@ func (s *Session) parseFor(bind []byte) error {
 	gathered := errors.Is(err, errGather)
 	if gathered {
 		if pl, err = s.gatheredPlan(r, pl, p.SQL, p.OIDs); err != nil {
-			return s.refuseBoundRead(err)
+			return s.refuseParse(p.Name, err)
 		}
 		if bind != nil && pl.Generate != nil && pl.Route == plan.Keyed {
 			s.fresh = slices.Clone(r.args.Generated)
@@ -110,7 +110,7 @@ func (s *Session) parseFor(bind []byte) error {
 		if st := s.statements[string(p.Name)]; isKnown(pl) && (st == nil || st.doubtful) {
 			if pl.Copy != nil {
 				if err := undetermined(p.OIDs); err != nil {
-					return s.refuseBoundRead(err)
+					return s.refuseParse(p.Name, err)
 				}
 			}
 			s.parseLocal(p, s.pending, f, pl) // the server has said that it is right
@@ -126,7 +126,7 @@ func (s *Session) parseFor(bind []byte) error {
 		err = s.useLane(lane)
 	}
 	if err != nil {
-		return s.refuseBoundRead(err)
+		return s.refuseParse(p.Name, err)
 	}
 	if bind != nil && pl.Route == plan.Keyed && pl.Generate == nil && !gathered {
 		s.placed, s.placedFree = lane, r.free
@@ -148,7 +148,7 @@ func (s *Session) parsePlanned(r *router, p wire.ParseBody, f *parser.Facts, pl 
 			s.fresh = slices.Clone(r.args.Generated)
 		}
 		if body, changed, err = s.generatedParse(r, pl, p); err != nil {
-			return s.refuseBoundRead(err)
+			return s.refuseParse(p.Name, err)
 		}
 		if p, err = wire.DecodeParse(body); err != nil {
 			return err
@@ -156,7 +156,7 @@ func (s *Session) parsePlanned(r *router, p wire.ParseBody, f *parser.Facts, pl 
 	}
 	sealed, err := s.sealParse(pl, &p, &body)
 	if err != nil {
-		return s.refuseBoundRead(err)
+		return s.refuseParse(p.Name, err)
 	}
 	if sealed != nil {
 		changed = sealed
@@ -194,20 +194,20 @@ func (s *Session) parseUnplanned(r *router, p wire.ParseBody, f *parser.Facts, b
 	}
 	if ofBlock(f) && s.statements[string(p.Name)] == nil && isCommand(f, p.SQL) {
 		if err := undetermined(p.OIDs); err != nil {
-			return true, s.refuseBoundRead(err)
+			return true, s.refuseParse(p.Name, err)
 		}
 		s.parseLocal(p, s.pending, f, nil)
 		return true, nil
 	}
 	if f.Effects&parser.Executes != 0 {
 		if sql, ok, err := s.executedText(p.SQL, f); err != nil {
-			return true, s.refuseBoundRead(err)
+			return true, s.refuseParse(p.Name, err)
 		} else if ok {
 			return true, s.parseExecuted(p, sql, s.statements[f.Prepared[0].Name], bind)
 		}
 	}
 	if err := s.knowOwn(f); err != nil {
-		return true, s.refuseBoundRead(err)
+		return true, s.refuseParse(p.Name, err)
 	}
 	return false, nil
 }

@@ -27,6 +27,21 @@ func (s *Session) refuseBoundRead(err error) error {
 	return s.refuseBound(err)
 }
 
+// refuseParse refuses a statement that a client prepares. The unnamed statement before it is
+// gone, as PostgreSQL drops it before it parses; unless an earlier message of the pipeline fails.
+func (s *Session) refuseParse(name []byte, err error) error {
+	if len(name) > 0 || errors.Is(err, errTold) || errors.Is(err, errEnd) {
+		return s.refuseBoundRead(err)
+	}
+	prev, sent := s.unnamed, s.ops.len()
+	s.unnamed.body, s.unnamed.planned, s.unnamed.valid = nil, planned{}, false // prev has them now
+	err = s.refuseBoundRead(err)
+	if n := s.ops.len(); n > sent {
+		s.ops.ops[len(s.ops.ops)-1].prev = &prev
+	}
+	return err
+}
+
 // refuseRead does the same for a simple query.
 func (s *Session) refuseRead(err error) error {
 	switch {
