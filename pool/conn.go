@@ -56,6 +56,9 @@ type Conn struct {
 	// Shown says that it has rows of weft's own tables, which are for its present
 	// session alone: it is not given back.
 	Shown bool
+	// Marked says that it has a temporary schema, which stays when the tables in it
+	// are gone, and which other clients would see: it is not given back.
+	Marked bool
 	// Lent is the count of drains, see Pool.Drains, when it was lent.
 	Lent uint64
 	// Listening says that LISTEN was run on it for its present session.
@@ -131,7 +134,7 @@ func (c *Conn) UsedBy(session int32) {
 // say.
 func (c *Conn) Release() {
 	c.borrower.Store(0)
-	if c.Shown || c.Touched || c.givenUp.Load() {
+	if c.Shown || c.Marked || c.Touched || c.givenUp.Load() {
 		c.Terminate()
 		return
 	}

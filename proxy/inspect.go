@@ -15,8 +15,8 @@ const inspectSQL = `SELECT 's', name, setting FROM pg_catalog.pg_settings WHERE 
 UNION ALL SELECT 'd', name, reset_val FROM pg_catalog.pg_settings WHERE name = 'statement_timeout'
 UNION ALL SELECT 'r', 'role', pg_catalog.current_setting('role')
 UNION ALL SELECT 'u', 'session_authorization', session_user::text
-UNION ALL SELECT 't', '', 'temp' WHERE pg_catalog.pg_my_temp_schema() <> 0 AND (
-  EXISTS (SELECT FROM pg_catalog.pg_depend WHERE refclassid = 2615 AND refobjid = pg_catalog.pg_my_temp_schema()))
+UNION ALL SELECT 't', EXISTS (SELECT FROM pg_catalog.pg_depend WHERE refclassid = 2615 AND refobjid = pg_catalog.pg_my_temp_schema())::text, 'temp'
+  WHERE pg_catalog.pg_my_temp_schema() <> 0
 UNION ALL SELECT 'a', '', 'lock' WHERE EXISTS (SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND pid = pg_catalog.pg_backend_pid())
 UNION ALL SELECT 'h', '', 'hold' WHERE EXISTS (SELECT FROM pg_catalog.pg_cursors WHERE is_holdable)
 UNION ALL SELECT 'p', name, '' FROM pg_catalog.pg_prepared_statements
@@ -71,7 +71,10 @@ func (s *Session) remainsOf(c *pool.Conn) (*remains, error) {
 				found.settings["session_authorization"] = r[2]
 			}
 		case "t":
-			found.pins |= pinTemp
+			c.Marked = true
+			if r[1] == "true" {
+				found.pins |= pinTemp
+			}
 		case "a":
 			found.pins |= pinAdvisory
 		case "h":
