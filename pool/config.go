@@ -128,3 +128,11 @@ func (c Config) UserLimit(user string) int {
 	}
 	return c.MaxPerUser
 }
+
+// loginName returns the role that a user logs in to the shards as.
+func (c *Config) loginName(user string) string {
+	if u := c.Users[user].ServerUser; u != "" {
+		return u
+	}
+	return user
+}

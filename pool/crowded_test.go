@@ -50,3 +50,66 @@ func TestServerFull(t *testing.T) {
 		c.Release()
 	}
 }
+
+// The limit of a role or of a database is said at once, as PostgreSQL says it, unless the pool
+// itself holds what counts: it gives up what idles, and a session that is let in already waits for
+// what others of its kind use.
+func TestLimitOfOne(t *testing.T) {
+	admin, err := pgx.Connect(t.Context(), postgres.ConnString("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close(t.Context())
+	for _, sql := range []string{"create role few login connection limit 1", "create database narrow connection limit 1", "create role narrow login"} {
+		if _, err := admin.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tc := range []struct{ database, user, message string }{
+		{"postgres", "few", `too many connections for role "few"`},
+		{"narrow", "narrow", `too many connections for database "narrow"`},
+	} {
+		_, sh := home(t, pool.Config{MaxPerShard: 20, QueueTimeout: 20 * time.Second})
+		open := func(path string) *pool.Lane {
+			l := sh.OpenLane(pool.NewKey(tc.database, tc.user, []wire.Option{{Name: "search_path", Value: path}}))
+			t.Cleanup(l.CloseLane)
+			return l
+		}
+		refused := func(what string, err error, began time.Time) {
+			t.Helper()
+			if code(err) != "53300" || !strings.Contains(err.Error(), tc.message) || time.Since(began) > 10*time.Second {
+				t.Errorf("%s: %v after %v", what, err, time.Since(began))
+			}
+		}
+		one, other := open("a"), open("b")
+		// Somebody else has the only connection.
+		outside, err := pgx.Connect(t.Context(), postgres.ConnString(tc.database)+" user="+tc.user)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		_, err = one.Welcome(t.Context())
+		refused("login beside somebody else", err, began)
+		_, err = one.Acquire(t.Context(), pool.Want{})
+		refused("statement beside somebody else", err, began)
+		if err := outside.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func() string {
+			c, err := one.Acquire(t.Context(), pool.Want{})
+			if err != nil {
+				return err.Error()
+			}
+			c.Release()
+			return ""
+		})
+		// What idles is given up.
+		c := acquire(t, other, pool.Want{})
+		// What is in use is not waited for by a login, but by a statement.
+		began = time.Now()
+		_, err = one.Welcome(t.Context())
+		refused("login beside the pool's own", err, began)
+		time.AfterFunc(300*time.Millisecond, c.Release)
+		acquire(t, one, pool.Want{}).Release()
+	}
+}

@@ -89,18 +89,15 @@ func (sh *Shard) connConfig(key Key) (*pgconn.Config, error) {
 		}
 		hosts, ports = append(hosts, host), append(ports, port)
 	}
-	user := key.User
-	u := sh.pool.conf().Users[key.User]
-	if u.ServerUser != "" {
-		user = u.ServerUser
-	}
+	conf := sh.pool.conf()
+	u := conf.Users[key.User]
 	var b strings.Builder
 	kv := func(k, v string) {
 		fmt.Fprintf(&b, "%s='%s' ", k, strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(v))
 	}
 	kv("host", strings.Join(hosts, ","))
 	kv("port", strings.Join(ports, ","))
-	kv("user", user)
+	kv("user", conf.loginName(key.User))
 	kv("database", key.Database)
 	kv("password", "") // not here: an error would quote it
 	if _, ok := spec.Options["sslmode"]; !ok {

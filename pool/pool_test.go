@@ -453,7 +453,7 @@ func TestWelcome(t *testing.T) {
 // is full, while a connection that another session has changed lies idle.
 func TestWelcomeAfterFailedDial(t *testing.T) {
 	srv := pgtest.Start(t, pgserver.Config{Settings: map[string]string{"max_connections": "5", "superuser_reserved_connections": "0", "max_wal_senders": "0"}})
-	_, sh := home(t, pool.Config{MaxPerShard: 20}, srv.Addr())
+	_, sh := home(t, pool.Config{MaxPerShard: 20, QueueTimeout: time.Second}, srv.Addr())
 	l := lane(t, sh)
 	fresh, err := l.Welcome(context.Background())
 	if err != nil {

@@ -60,6 +60,9 @@ type Want struct {
 	// Grows: it is the first connection of something that may need further ones, of
 	// other shards, before it gives this one back.
 	Grows bool
+	// Login: a client logs in, and wants to hear at once what a limit of its role or database
+	// says.
+	Login bool
 	// Cancel ends the wait in the queue when it delivers.
 	Cancel <-chan struct{}
 }
@@ -123,10 +126,7 @@ func (l *Lane) LoginRole() string {
 	if r, ok := l.welcome["session_authorization"]; ok {
 		return r
 	}
-	if u := l.shard.pool.conf().Users[l.key.User].ServerUser; u != "" {
-		return u
-	}
-	return l.key.User
+	return l.shard.pool.conf().loginName(l.key.User)
 }
 
 // acquire is Acquire, and fails where the server has no connection left.
@@ -474,7 +474,7 @@ func (l *Lane) Welcome(ctx context.Context) (map[string]string, error) {
 	if w != nil && open > 0 {
 		return w, nil
 	}
-	c, err := l.Acquire(ctx, Want{})
+	c, err := l.Acquire(ctx, Want{Login: true})
 	if err != nil {
 		return nil, err
 	}
