@@ -33,11 +33,12 @@ CREATE TABLE tohome (id bigint, k bigint REFERENCES plain); CREATE TABLE toref (
 CREATE TABLE toshard (k bigint REFERENCES sharded, z bigint); CREATE TABLE toshard2 (k bigint, z bigint, FOREIGN KEY (k, z) REFERENCES sharded (id, other)); CREATE TABLE totext (k text);
 CREATE TABLE self (k bigint, id bigint, p bigint, PRIMARY KEY (k, id), FOREIGN KEY (k, p) REFERENCES self); CREATE TABLE self2 (id bigserial PRIMARY KEY, k bigint, p bigint REFERENCES self2);
 CREATE FUNCTION reads_home() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM 1 FROM nokey; RETURN NEW; END'; CREATE FUNCTION outer_one() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM inner_one(); RETURN NEW; END'; CREATE FUNCTION inner_one() RETURNS int LANGUAGE sql AS 'SELECT 1 FROM public.nokey';
-CREATE FUNCTION reads_ref() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM 1 FROM ref; RETURN NEW; END'; CREATE FUNCTION reads_sharded() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM 1 FROM sharded; RETURN NEW; END'; CREATE FUNCTION dynamic() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN EXECUTE ''SELECT '' || TG_TABLE_NAME; RETURN NEW; END';
+CREATE FUNCTION reads_ref() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM 1 FROM ref; RETURN NEW; END'; CREATE FUNCTION reads_sharded() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM 1 FROM sharded WHERE id = NEW.k; RETURN NEW; END'; CREATE FUNCTION reads_all() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM 1 FROM sharded; RETURN NEW; END'; CREATE FUNCTION dynamic() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN EXECUTE ''SELECT '' || TG_TABLE_NAME; RETURN NEW; END';
 CREATE TABLE tr1 (k bigint, x bigint); CREATE TRIGGER a BEFORE INSERT ON tr1 FOR EACH ROW EXECUTE FUNCTION reads_home();
 CREATE TABLE tr2 (k bigint, x text); CREATE TRIGGER a BEFORE INSERT ON tr2 FOR EACH ROW EXECUTE FUNCTION outer_one();
 CREATE TABLE tr3 (k bigint, x bigint); CREATE TRIGGER a BEFORE INSERT ON tr3 FOR EACH ROW EXECUTE FUNCTION reads_ref();
 CREATE TABLE tr4 (k bigint, x text); CREATE TRIGGER a BEFORE INSERT ON tr4 FOR EACH ROW EXECUTE FUNCTION reads_sharded();
+CREATE TABLE tr6 (k bigint, x text); CREATE TRIGGER a BEFORE INSERT ON tr6 FOR EACH ROW EXECUTE FUNCTION reads_all();
 CREATE TABLE tr5 (k bigint, x text); CREATE TRIGGER a BEFORE INSERT ON tr5 FOR EACH ROW EXECUTE FUNCTION dynamic();
 CREATE TABLE pol (k bigint); CREATE POLICY p ON pol USING (EXISTS (SELECT FROM nokey WHERE a = k));
 CREATE TABLE lst (k text); INSERT INTO lst VALUES ('eu'), ('us'), ('mars');
@@ -98,6 +99,7 @@ CREATE TABLE comp (tenant bigint, day date)`)
 		{"tr3", "k", hash, "", ""},
 		{"tr4", "x", hash, pgerr.FeatureNotSupported, "on other shards than its own"},
 		{"tr4", "k", hash, "", ""},
+		{"tr6", "k", hash, pgerr.FeatureNotSupported, `may touch rows of "sharded" that are on other shards`},
 		{"tr5", "k", hash, pgerr.FeatureNotSupported, "cannot read"},
 		{"pol", "k", hash, pgerr.FeatureNotSupported, `uses "nokey"`},
 		{"lst", "k", directory.Vindex{Kind: "list", Params: map[string]any{"zones": []any{

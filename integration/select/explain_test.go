@@ -25,7 +25,7 @@ Weft Merge  (native)
   Merge Key: weft_key_1 DESC
   Limit: 3
   Offset: 1
-  Piece 1: SELECT k, s, id AS weft_key_1 FROM a WHERE k IN (1, 2) ORDER BY id DESC LIMIT LEAST(3::bigint::numeric + 1::bigint::numeric, 9223372036854775807::numeric)::bigint
+  Piece 1: SELECT k, s, id AS weft_key_1 FROM a WHERE k IN (1, 2) ORDER BY id DESC LIMIT GREATEST(LEAST(3::bigint::numeric + 1::bigint::numeric, 9223372036854775807::numeric), 0::numeric)::bigint
     Shards: shard-0, shard-2
     Why: a: k IN (1, 2)
   ->  Shard shard-0  (piece 1)
