@@ -148,6 +148,25 @@ func (j *judgement) key() error {
 		return refuse(pgerr.InvalidTableDefinition, "%s cannot be sharded so: %s", j.req.name(), err).WithCause(err)
 	}
 	j.out.vindex = v
+	return j.sameLookup(t)
+}
+
+// sameLookup refuses the name of a lookup that has values of another type or kind, of whatever
+// database: the names are the cluster's.
+func (j *judgement) sameLookup(t *directory.Table) error {
+	if !t.Vindex.Lookup() {
+		return nil
+	}
+	for _, other := range j.snap.Tables {
+		if !other.Vindex.Lookup() || other.Vindex.Name != t.Vindex.Name {
+			continue
+		}
+		if a, b := other.Columns[0], t.Columns[0]; other.Vindex.Kind != t.Vindex.Kind || a.Type != b.Type {
+			return refuse(pgerr.InvalidParameterValue, "lookup %q is a %s of %s: it cannot be a %s of %s here",
+				t.Vindex.Name, other.Vindex.Kind, a.TypeName, t.Vindex.Kind, b.TypeName).
+				WithHint("Names of lookups are of the whole cluster. Give another: name => '%s_%s'.", t.Name, t.Columns[0].Name)
+		}
+	}
 	return nil
 }
 

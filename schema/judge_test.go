@@ -25,7 +25,7 @@ CREATE TABLE parts (a bigint) PARTITION BY LIST (a); CREATE TABLE part1 PARTITIO
 CREATE TABLE inh (a bigint); CREATE TABLE inh2 () INHERITS (inh);
 CREATE TABLE ruled (a bigint); CREATE RULE r AS ON INSERT TO ruled DO INSTEAD NOTHING;
 CREATE TABLE mail (id bigint, email text UNIQUE); CREATE TABLE mail2 (id bigint, email text); CREATE UNIQUE INDEX ON mail2 (lower(email));
-CREATE TABLE mailok (id bigint, email text, UNIQUE (email, id));
+CREATE TABLE mailok (id bigint, email text, UNIQUE (email, id)); CREATE TABLE mailok2 (id bigint); CREATE TABLE mailok3 (email text);
 CREATE TABLE uuids (u uuid DEFAULT gen_random_uuid() PRIMARY KEY, k bigint);
 CREATE TABLE serials (id serial PRIMARY KEY, k bigint); CREATE TABLE idents (id int GENERATED ALWAYS AS IDENTITY UNIQUE, k bigint);
 CREATE TABLE excl (k bigint, r int4range, EXCLUDE USING gist (r WITH &&)); CREATE TABLE exclok (k bigint, r int4range, EXCLUDE USING gist (k WITH =, r WITH &&)); CREATE TABLE exclno (k bigint, r int4range, EXCLUDE USING gist (k WITH <>, r WITH &&));
@@ -106,6 +106,8 @@ CREATE TABLE comp (tenant bigint, day date)`)
 			map[string]any{"values": []any{"eu", "us"}, "buckets": "0-4095"},
 		}}}, pgerr.InvalidParameterValue, "no place"},
 		{"comp", "tenant,day", hash, "", ""},
+		{"mailok2", "id", directory.Vindex{Kind: "lookup", Name: "dir"}, "", ""},
+		{"mailok3", "email", directory.Vindex{Kind: "lookup", Name: "dir"}, pgerr.InvalidParameterValue, `lookup "dir" is a lookup of bigint`},
 	} {
 		req := c.request(tc.table, tc.columns)
 		req.Vindex = tc.vindex
