@@ -47,6 +47,10 @@ type Proxy struct {
 	Host    string `json:"host"`           // the machine's own name
 	Version string `json:"version"`        // of the binary
 
+	// Connections is how many connections to one shard its configuration allows. 0: it is of a
+	// version that does not say.
+	Connections int `json:"connections,omitempty"`
+
 	// Secret is what another proxy that asks this one something has to know. Who
 	// can read the directory does.
 	Secret Secret `json:"secret,omitempty"`

@@ -91,6 +91,41 @@ func TestUserLimit(t *testing.T) {
 	mustExec(t, second, "select 1")
 }
 
+// TestShares: proxies that may open more connections than a shard has take a share each, and more
+// again when others are gone.
+func TestShares(t *testing.T) {
+	const want, room = 150, 200
+	greedy := func(c *config.Config) { c.Pool.MaxPerShard = want }
+	limit := func(w *harness.Target) (n int) {
+		c := w.Connect(t, "postgres")
+		defer c.Close(context.Background())
+		if err := c.QueryRow(within(t, 10*time.Second), "select min(connection_limit) from weft.shards").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	first := harness.StartWeft(t, greedy)
+	held := 0
+	t.Run("together", func(t *testing.T) {
+		second := harness.StartWeft(t, greedy)
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+			a, b := limit(first), limit(second)
+			if a > 0 && b > 0 && a+b <= room {
+				held = a
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("proxies take %d and %d of %d connections", a, b, room)
+			}
+		}
+	})
+	for deadline := time.Now().Add(30 * time.Second); limit(first) <= held; time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("a proxy still takes %d connections when the other is gone", limit(first))
+		}
+	}
+}
+
 // TestMaxClients refuses a client too many as PostgreSQL does.
 func TestMaxClients(t *testing.T) {
 	target := harness.StartWeft(t, func(c *config.Config) { c.Limits.MaxClients = 3 })

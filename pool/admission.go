@@ -59,11 +59,10 @@ func (sh *Shard) admits(l *Lane, want *Want) bool {
 		a.pressed = time.Time{}
 		return true
 	}
-	conf := sh.pool.conf()
-	if a.firsts >= part(conf.MaxPerShard) {
+	if a.firsts >= part(sh.Most()) {
 		return false
 	}
-	limit := conf.UserLimit(l.key.User)
+	limit := sh.UserMost(l.key.User)
 	return limit <= 0 || a.userFirsts[l.key.User] < part(limit)
 }
 
@@ -173,7 +172,7 @@ func (w *waiter) nudge(now time.Time) bool {
 	if waited := now.Sub(w.since); !w.want.Underway || waited < stuckAfter || waited < rightAfter && !sh.stuck() {
 		return false
 	}
-	if !sh.pool.rights.take(w.want.Session, now, max(1, sh.pool.conf().MaxPerShard/8)) {
+	if !sh.pool.rights.take(w.want.Session, now, max(1, sh.Most()/8)) {
 		return false
 	}
 	if !sh.leave(w) {
@@ -202,9 +201,8 @@ func (w *waiter) every() time.Duration {
 
 // above reports whether there are more connections than the limits allow. mu is held.
 func (sh *Shard) above(l *Lane) bool {
-	conf := sh.pool.conf()
-	limit := conf.UserLimit(l.key.User)
-	return sh.total > conf.MaxPerShard || limit > 0 && sh.users[l.key.User] > limit
+	limit := sh.UserMost(l.key.User)
+	return sh.total > sh.Most() || limit > 0 && sh.users[l.key.User] > limit
 }
 
 // rights are the sessions that have the right of way, with the number of connections

@@ -113,3 +113,34 @@ func TestLimitOfOne(t *testing.T) {
 		acquire(t, one, pool.Want{}).Release()
 	}
 }
+
+// A share bounds what the configuration allows, at once: what idles above it goes, what is lent
+// goes when it is given back, and users keep room for each other.
+func TestShare(t *testing.T) {
+	p, sh := home(t, pool.Config{MaxPerShard: 8, MaxPerUser: 6, QueueTimeout: 300 * time.Millisecond})
+	l := lane(t, sh)
+	var held []*pool.Conn
+	for range 6 {
+		held = append(held, acquire(t, l, pool.Want{}))
+	}
+	for _, c := range held[:3] {
+		c.Release()
+	}
+	p.SetShare(sh.Name, 4)
+	if open, idle, _ := counts(p); open != 4 || idle != 1 || sh.Most() != 4 || sh.UserMost("postgres") != 3 {
+		t.Errorf("%d open, %d idle with a share of 4; most %d, of a user %d", open, idle, sh.Most(), sh.UserMost("postgres"))
+	}
+	held[3].Release()
+	if open, _, _ := counts(p); open != 3 {
+		t.Errorf("%d open after one above a user's part came back", open)
+	}
+	again := acquire(t, l, pool.Want{}) // the one that was idle
+	if _, err := l.Acquire(t.Context(), pool.Want{}); code(err) != "53300" {
+		t.Errorf("a fourth of three: %v", err)
+	}
+	p.SetShare(sh.Name, 100)
+	held[3] = acquire(t, l, pool.Want{})
+	for _, c := range append(held[3:], again) {
+		c.Release()
+	}
+}

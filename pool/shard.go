@@ -22,6 +22,7 @@ type Shard struct {
 	// Queued how long sessions have waited for a connection to it.
 	Times, Queued *tally.Histogram
 	pauses        pauses
+	share         atomic.Int64 // see SetShare
 
 	// mu guards everything below and the idle lists of the lanes. It is never
 	// held across the network.
@@ -285,7 +286,7 @@ func (sh *Shard) reserve(l *Lane) bool {
 		if !sh.evict(func(o *Lane) bool { return o.key.User == user }) {
 			return false
 		}
-	} else if sh.total >= sh.pool.conf().MaxPerShard && !sh.evict(func(*Lane) bool { return true }) {
+	} else if sh.total >= sh.Most() && !sh.evict(func(*Lane) bool { return true }) {
 		return false
 	}
 	sh.total++
@@ -296,7 +297,7 @@ func (sh *Shard) reserve(l *Lane) bool {
 
 // userFull reports whether a user has all connections it may have. mu is held.
 func (sh *Shard) userFull(user string) bool {
-	limit := sh.pool.conf().UserLimit(user)
+	limit := sh.UserMost(user)
 	return limit > 0 && sh.users[user] >= limit
 }
 
@@ -449,7 +450,7 @@ func (sh *Shard) serveQueue() {
 		if c == nil {
 			// Somebody behind may fit what is free; but the head of the queue
 			// does not wait for ever, or a busy lane would starve the others.
-			free := sh.total < sh.pool.conf().MaxPerShard
+			free := sh.total < sh.Most()
 			if (!free && (!head || time.Since(w.since) < patience)) || !sh.reserve(w.lane) {
 				head = head && sh.userFull(w.lane.key.User)
 				i++

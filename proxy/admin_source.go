@@ -118,14 +118,13 @@ func (a adminSource) Pools() []console.Pool {
 // Shards implements console.Source.
 func (a adminSource) Shards() []console.Shard {
 	snap := a.srv.cfg.Snapshot()
-	limit := int64(a.srv.pool.Config().MaxPerShard)
 	out := make([]console.Shard, len(snap.Shards))
 	for i := range snap.Shards {
 		s := &snap.Shards[i]
 		sh := a.srv.pool.Shard(s)
 		times, queued := sh.Times.Read(), sh.Queued.Read()
 		out[i] = console.Shard{
-			Name: s.Name, Hosts: s.Hosts, Home: s.Name == snap.Home, Weight: int64(s.Weight), Paused: sh.Paused(), ConnectionLimit: limit,
+			Name: s.Name, Hosts: s.Hosts, Home: s.Name == snap.Home, Weight: int64(s.Weight), Paused: sh.Paused(), ConnectionLimit: int64(sh.Most()),
 			Statements: int64(times.Count), Seconds: float64(times.Sum) / 1e9, Median: float64(times.Quantile(0.5)) / 1e6, NinetyNinth: float64(times.Quantile(0.99)) / 1e6,
 			QueueWaits: int64(queued.Count), QueueSeconds: float64(queued.Sum) / 1e9,
 		}

@@ -23,10 +23,8 @@ type belonging struct {
 	wrong map[string]misplaced
 	// systems are the identifiers of the servers that are, by shard.
 	systems map[string]string
-	// connections is how many the servers take from those who are no superusers, and
-	// warned for how many proxies it has been said that they are too few.
+	// connections is how many the servers take from those who are no superusers.
 	connections map[string]int
-	warned      map[string]int
 }
 
 // misplaced is a server that has been refused.
@@ -53,6 +51,7 @@ func (s *Server) verify(l pool.Login) error {
 		refused.Inc()
 		return err
 	}
+	s.shares.set(s, l.Shard)
 	return nil
 }
 
@@ -67,7 +66,7 @@ func (b *belonging) note(l pool.Login, err *pgerr.Error) bool {
 			delete(b.wrong, l.Shard)
 		}
 		if b.systems == nil {
-			b.systems, b.connections, b.warned = map[string]string{}, map[string]int{}, map[string]int{}
+			b.systems, b.connections = map[string]string{}, map[string]int{}
 		}
 		b.systems[l.Shard], b.connections[l.Shard] = l.Found.System, l.Found.Connections
 		return false
@@ -99,6 +98,13 @@ func (b *belonging) system(shard string) string {
 	return b.systems[shard]
 }
 
+// room returns how many connections a shard's server has, 0 if that is not known.
+func (b *belonging) room(shard string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.connections[shard]
+}
+
 // keepInterval is how often the directory is told of servers that it does not know, and
 // shards of what is in the directory.
 const keepInterval = 2 * time.Second
@@ -115,7 +121,7 @@ func (s *Server) keepDirectory(ctx context.Context) {
 		if snap := s.cfg.Snapshot(); snap != nil && snap.Foreign == nil {
 			s.enterSystems(ctx, snap)
 			s.copies.keep(ctx, s, snap, "")
-			s.warnCrowd(ctx)
+			s.shares.look(ctx, s)
 		}
 		select {
 		case <-ctx.Done():
@@ -155,40 +161,6 @@ func (s *Server) enterSystems(ctx context.Context, snap *directory.Snapshot) {
 	if err != nil && ctx.Err() == nil {
 		s.log.Warn("the directory was not told which servers the shards are", "err", err)
 	}
-}
-
-// warnCrowd says which servers have fewer connections than all proxies together may open.
-func (s *Server) warnCrowd(ctx context.Context) {
-	live, err := s.cfg.Directory.Proxies(ctx)
-	if err != nil {
-		return
-	}
-	most := s.conf().Pool.WithDefaults().MaxPerShard
-	for _, shard := range s.belonging.crowded(most, len(live)) {
-		s.log.Warn("proxies may open more connections than a shard has: sessions will wait for each other", "shard", shard,
-			"connections", s.belonging.room(shard), "proxies", len(live), "max_per_shard", most)
-	}
-}
-
-// crowded returns the shards for which so many proxies are too many, once for each number.
-func (b *belonging) crowded(most, proxies int) []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var out []string
-	for shard, n := range b.connections {
-		if most*proxies > n && b.warned[shard] < proxies {
-			b.warned[shard] = proxies
-			out = append(out, shard)
-		}
-	}
-	return out
-}
-
-// room returns how many connections a shard's server has.
-func (b *belonging) room(shard string) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.connections[shard]
 }
 
 // foreignDirectory tells a client why nothing is routed.

@@ -62,6 +62,8 @@ type Server struct {
 	unguarded pauses // databases whose tables could not be guarded
 	// belonging is who the servers of the shards say they are.
 	belonging belonging
+	// shares is how many of their connections this proxy may take.
+	shares    shares
 	silent    silent // other proxies
 	readiness readiness
 	hands     hands

@@ -229,7 +229,7 @@ func (s *Server) register(ctx context.Context, store directory.Store, id string,
 	if !ok {
 		return nil
 	}
-	p := directory.Proxy{ID: id, Version: s.opt.Version, Secret: secret, TLS: s.opt.Config.TLS.Cert != ""}
+	p := directory.Proxy{ID: id, Version: s.opt.Version, Connections: s.opt.Config.Pool.MaxPerShard, Secret: secret, TLS: s.opt.Config.TLS.Cert != ""}
 	p.Host, _ = os.Hostname() // a list without it is still a list
 	p.Address = advertised(s.opt.Config.Advertise, s.Addr(), p.Host)
 	if a := s.HTTPAddr(); a != nil {

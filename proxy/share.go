@@ -1,0 +1,94 @@
+package proxy
+
+import (
+	"context"
+	"sync"
+
+	"weft/directory"
+)
+
+// Proxies know each other through the directory, and each says there how many connections to
+// a shard it may open. If that is more than a server has, each takes its share and no more: then
+// sessions wait in a proxy's queue, in order, instead of knocking at a server that is full.
+
+// shares is what this proxy knows of the others that want connections of the shards.
+type shares struct {
+	mu sync.Mutex
+	// wants is how many connections each of the others may open.
+	wants []int
+	// warned is the share of a shard that it has been said is less than wanted.
+	warned map[string]int
+}
+
+// share returns how many of a server's connections one may take who wants own of them beside
+// others. An eighth stays free: for what proxies do for themselves, for those with the right
+// of way, and for people.
+func share(room, own int, others []int) int {
+	sum := own
+	for _, n := range others {
+		sum += n
+	}
+	return max(1, min(own, (room-room/8)*own/sum))
+}
+
+// look learns which other proxies there are, and takes the share that they leave.
+func (h *shares) look(ctx context.Context, s *Server) {
+	live, err := s.cfg.Directory.Proxies(ctx)
+	if err != nil {
+		return // what was agreed on holds
+	}
+	h.learn(live, s.cfg.Proxy, s.pool.Config().MaxPerShard)
+	snap := s.cfg.Snapshot()
+	for i := range snap.Shards {
+		h.set(s, snap.Shards[i].Name)
+	}
+}
+
+// learn keeps what the others want. One that does not say wants as many as this one.
+func (h *shares) learn(live []directory.Proxy, self string, own int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.wants = h.wants[:0]
+	for _, p := range live {
+		switch {
+		case p.ID == self:
+		case p.Connections > 0:
+			h.wants = append(h.wants, p.Connections)
+		default:
+			h.wants = append(h.wants, own)
+		}
+	}
+}
+
+// set holds this proxy to its share of a shard's connections, and warns where that is less than
+// its configuration says.
+func (h *shares) set(s *Server, shard string) {
+	room := s.belonging.room(shard)
+	if room == 0 {
+		return
+	}
+	own := s.pool.Config().MaxPerShard
+	n, news := h.of(shard, room, own)
+	s.pool.SetShare(shard, n)
+	if news {
+		s.log.Warn("proxies may open more connections than a shard has: this one takes its share", "shard", shard,
+			"connections", room, "max_per_shard", own, "share", n)
+	}
+}
+
+// of returns the share, and whether it is news that it is less than wanted.
+func (h *shares) of(shard string, room, own int) (n int, news bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n = share(room, own, h.wants)
+	if n >= own {
+		delete(h.warned, shard)
+		return n, false
+	}
+	if h.warned == nil {
+		h.warned = map[string]int{}
+	}
+	news = h.warned[shard] != n
+	h.warned[shard] = n
+	return n, news
+}
