@@ -78,7 +78,7 @@ func (a *analysis) createFunction(n *pg.CreateFunctionStmt) plan.Route {
 	}
 	if r.home != "" {
 		a.why("the function mentions %s, which is on the home shard", r.home)
-		return plan.Home
+		return a.replaced(n)
 	}
 	return a.global()
 }

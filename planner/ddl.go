@@ -35,6 +35,11 @@ func (a *analysis) ddl(n any) plan.Route {
 	if a.eventTriggers(n); a.refused() {
 		return plan.Refused
 	}
+	return a.ifThere(a.commandOn(n), n)
+}
+
+// commandOn finds the route of a command on what is not temporary.
+func (a *analysis) commandOn(n any) plan.Route {
 	switch n := n.(type) {
 	case *pg.Node_AlterTableStmt:
 		return a.alterTable(n.AlterTableStmt)
@@ -96,6 +101,8 @@ func (a *analysis) ddl(n any) plan.Route {
 		return a.dropRole(n.DropRoleStmt)
 	case *pg.Node_AlterSystemStmt, *pg.Node_AlterTableMoveAllStmt:
 		return a.alone(a.global())
+	case *pg.Node_CreateSeqStmt:
+		return a.createSequence(n.CreateSeqStmt)
 	case *pg.Node_AlterSeqStmt:
 		return a.alterSequence(n.AlterSeqStmt)
 	case *pg.Node_AlterObjectDependsStmt:
@@ -230,14 +237,12 @@ func (a *analysis) drop(n *pg.DropStmt) plan.Route {
 		return a.global()
 	}
 	a.unplace(n)
-	r := a.parted(n.Objects, func(o *pg.Node) plan.Route { return a.object(n.RemoveType, o) }, func(every []*pg.Node) *pg.Node {
+	if isFunction(n.RemoveType) || n.RemoveType == pg.ObjectType_OBJECT_AGGREGATE {
+		return a.dropFunctions(n)
+	}
+	return a.parted(n.Objects, func(o *pg.Node) plan.Route { return a.object(n.RemoveType, o) }, func(every []*pg.Node) *pg.Node {
 		return dropOf(n, every)
 	})
-	switch n.RemoveType {
-	case pg.ObjectType_OBJECT_FUNCTION, pg.ObjectType_OBJECT_PROCEDURE, pg.ObjectType_OBJECT_ROUTINE, pg.ObjectType_OBJECT_AGGREGATE:
-		return a.dropFunctions(n, r)
-	}
-	return r
 }
 
 // dropOf is a DROP of fewer objects.

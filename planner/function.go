@@ -39,6 +39,10 @@ func (l *level) call(f *pg.FuncCall) {
 		}
 		return
 	}
+	if _, known := citus[name]; known && schema == "" {
+		l.unsupported("Call it as the only item of a SELECT: SELECT "+name+"(…).", "%s cannot be part of a larger statement", name)
+		return
+	}
 	l.probe.call(l.analysis, f)
 	l.notes.calls(l.volatility(name))
 	switch {

@@ -9,6 +9,7 @@ import (
 
 	"weft/catalog"
 	"weft/plan"
+	"weft/quote"
 )
 
 // Commands on what is neither a table's nor a type: databases, publications,
@@ -74,18 +75,80 @@ func (a *analysis) subscription() plan.Route {
 	return a.refusedOr(plan.Home)
 }
 
-// dropFunctions: the other shards may not have all of them. A function that named a
-// home table stayed at home, also when that table is gone.
-func (a *analysis) dropFunctions(n *pg.DropStmt, r plan.Route) plan.Route {
-	if r != plan.Every || n.MissingOk {
-		return r
+// A function that names a home table is on the home shard alone, as long as it does: the
+// table may come and go, and the function be replaced. So nobody knows from the home
+// shard's catalog whether the others have a function, and what they are told about one
+// holds if they have it.
+
+// dropFunctions drops functions on the other shards that have them.
+func (a *analysis) dropFunctions(n *pg.DropStmt) plan.Route {
+	a.out.Writes = true
+	if a.env.Tables.Empty() || slices.ContainsFunc(n.Objects, namesTemporary) {
+		return plan.Home
 	}
 	lenient := proto.Clone(n).(*pg.DropStmt)
 	lenient.MissingOk = true
-	if c := a.out.Change; c != nil && c.Elsewhere != "" {
-		lenient.Objects = slices.DeleteFunc(lenient.Objects, func(o *pg.Node) bool { return a.object(n.RemoveType, o) != plan.Every })
-	}
 	return a.elsewhere(&pg.Node{Node: &pg.Node_DropStmt{DropStmt: lenient}})
+}
+
+// ifThere lets a command on a function pass on the other shards if it is not there.
+func (a *analysis) ifThere(r plan.Route, n any) plan.Route {
+	var of pg.ObjectType
+	var node *pg.Node
+	switch n := n.(type) {
+	case *pg.Node_AlterFunctionStmt:
+		of, node = pg.ObjectType_OBJECT_FUNCTION, &pg.Node{Node: n}
+	case *pg.Node_RenameStmt:
+		of, node = n.RenameStmt.RenameType, &pg.Node{Node: n}
+	case *pg.Node_AlterObjectSchemaStmt:
+		of, node = n.AlterObjectSchemaStmt.ObjectType, &pg.Node{Node: n}
+	case *pg.Node_AlterOwnerStmt:
+		of, node = n.AlterOwnerStmt.ObjectType, &pg.Node{Node: n}
+	case *pg.Node_CommentStmt:
+		of, node = n.CommentStmt.Objtype, &pg.Node{Node: n}
+	case *pg.Node_AlterObjectDependsStmt:
+		of, node = n.AlterObjectDependsStmt.ObjectType, &pg.Node{Node: n}
+	case *pg.Node_GrantStmt:
+		if g := n.GrantStmt; g.Targtype == pg.GrantTargetType_ACL_TARGET_OBJECT && len(g.Objects) == 1 {
+			of, node = g.Objtype, &pg.Node{Node: n}
+		}
+	}
+	if r != plan.Every || node == nil || !isFunction(of) || a.change().Elsewhere != "" {
+		return r
+	}
+	if r = a.elsewhere(node); r == plan.Every {
+		a.change().Elsewhere = "DO " + quote.Literal("BEGIN "+a.change().Elsewhere+"; EXCEPTION WHEN undefined_function THEN NULL; END")
+	}
+	return r
+}
+
+func isFunction(of pg.ObjectType) bool {
+	return of == pg.ObjectType_OBJECT_FUNCTION || of == pg.ObjectType_OBJECT_PROCEDURE || of == pg.ObjectType_OBJECT_ROUTINE
+}
+
+// replaced is the route of a function that stays at home from now on. The others must not
+// keep the one that it replaces.
+func (a *analysis) replaced(n *pg.CreateFunctionStmt) plan.Route {
+	names := nameList(n.Funcname)
+	schema := ""
+	if len(names) > 1 {
+		schema = names[len(names)-2]
+	}
+	if !n.Replace || len(a.userFunctions(schema, names[len(names)-1])) == 0 {
+		return plan.Home
+	}
+	old := &pg.ObjectWithArgs{Objname: n.Funcname}
+	for _, p := range n.Parameters {
+		switch p := p.GetFunctionParameter(); p.GetMode() {
+		case pg.FunctionParameterMode_FUNC_PARAM_OUT, pg.FunctionParameterMode_FUNC_PARAM_TABLE:
+		default:
+			old.Objargs = append(old.Objargs, &pg.Node{Node: &pg.Node_TypeName{TypeName: p.GetArgType()}})
+		}
+	}
+	return a.elsewhere(&pg.Node{Node: &pg.Node_DropStmt{DropStmt: &pg.DropStmt{
+		RemoveType: pg.ObjectType_OBJECT_ROUTINE, MissingOk: true, Behavior: pg.DropBehavior_DROP_RESTRICT,
+		Objects: []*pg.Node{{Node: &pg.Node_ObjectWithArgs{ObjectWithArgs: old}}},
+	}}})
 }
 
 // homeType returns a home table whose row type is among types, empty if there is none.

@@ -37,29 +37,83 @@ func feeds(rel *catalog.Relation, seq catalog.Name) bool {
 	}) || slices.ContainsFunc(rel.Children, func(c *catalog.Relation) bool { return feeds(c, seq) })
 }
 
+// A sequence that a column of a declared table owns is on all shards as well, whether or
+// not a default draws from it: it goes with the column.
+
+// createSequence is the route of CREATE SEQUENCE.
+func (a *analysis) createSequence(n *pg.CreateSeqStmt) plan.Route {
+	to := rangeVar(n.Sequence)
+	if owner, ok := a.newOwner(n.Options); !ok || owner == nil || a.declared(owner) == nil || a.named(to) != nil {
+		return plan.Home
+	}
+	name := quote.Ident(to.name)
+	if to.schema != "" {
+		name = quote.Name(to.schema, to.name)
+	}
+	r := a.elsewhere(&pg.Node{Node: &pg.Node_CreateSeqStmt{CreateSeqStmt: n}})
+	if r == plan.Every {
+		a.change().Elsewhere += "; " + usedUp(name)
+	}
+	return r
+}
+
+// newOwner returns the table whose column a sequence is to be owned by, nil for NONE and
+// for one that there is not. ok is false if nothing is said of an owner.
+func (a *analysis) newOwner(options []*pg.Node) (owner *catalog.Relation, ok bool) {
+	for _, o := range options {
+		if o.GetDefElem().GetDefname() != "owned_by" {
+			continue
+		}
+		owner, ok = nil, true
+		if x, found := dotted(o.GetDefElem().GetArg(), 1); found {
+			owner = a.named(x)
+		}
+	}
+	return owner, ok
+}
+
 // alterSequence is the route of ALTER SEQUENCE.
 func (a *analysis) alterSequence(n *pg.AlterSeqStmt) plan.Route {
 	r := a.across(rangeVar(n.Sequence))
+	rel := a.named(rangeVar(n.Sequence))
+	owner, owned := a.newOwner(n.Options)
+	if r == plan.Home && rel != nil && rel.Kind == catalog.Sequence && owner != nil && a.declared(owner) != nil {
+		a.change().Sequences = append(a.change().Sequences, nameOf(rel.Name))
+		r = a.everywhere()
+	}
 	if r != plan.Every {
 		return r
 	}
 	if !slices.ContainsFunc(n.Options, func(o *pg.Node) bool { return o.GetDefElem().GetDefname() != "restart" }) {
 		return plan.Home // which alone draws from it
 	}
-	rel := a.named(rangeVar(n.Sequence))
 	fewer := proto.Clone(n).(*pg.AlterSeqStmt)
 	fewer.Options = slices.DeleteFunc(fewer.Options, func(o *pg.Node) bool { return o.GetDefElem().GetDefname() == "restart" })
 	fewer.Options = append(fewer.Options, &pg.Node{Node: &pg.Node_DefElem{DefElem: &pg.DefElem{Defname: "restart"}}})
+	if owned && owner != nil && a.declared(owner) == nil {
+		// The others have the sequence and not the table.
+		disown(fewer.Options)
+	}
 	r = a.elsewhere(&pg.Node{Node: &pg.Node_AlterSeqStmt{AlterSeqStmt: fewer}})
 	if r == plan.Every {
-		a.change().Elsewhere += "; " + usedUp(rel.Name)
+		a.change().Elsewhere += "; " + usedUp(quotedName(rel.Name))
 	}
 	return r
 }
 
-// usedUp leaves nothing to draw from a sequence.
-func usedUp(n catalog.Name) string {
-	name := literalOf(quotedName(n))
+// disown makes OWNED BY NONE of what is said of a sequence's owner.
+func disown(options []*pg.Node) {
+	none := &pg.Node{Node: &pg.Node_String_{String_: &pg.String{Sval: "none"}}}
+	for _, o := range options {
+		if e := o.GetDefElem(); e.GetDefname() == "owned_by" {
+			e.Arg = &pg.Node{Node: &pg.Node_List{List: &pg.List{Items: []*pg.Node{none}}}}
+		}
+	}
+}
+
+// usedUp leaves nothing to draw from a sequence, whose name is quoted.
+func usedUp(sequence string) string {
+	name := literalOf(sequence)
 	return "SELECT pg_catalog.setval(seqrelid, CASE WHEN seqincrement > 0 THEN seqmax ELSE seqmin END, true) FROM pg_catalog.pg_sequence WHERE seqrelid = " + name + "::pg_catalog.regclass"
 }
 
@@ -80,7 +134,7 @@ func (a *analysis) retypesIdentity(rel *catalog.Relation, column string) {
 		return
 	}
 	a.out.Exact = true
-	a.change().Elsewhere = "ALTER SEQUENCE " + quotedName(c.Sequence) + " RESTART; " + strings.TrimRight(strings.TrimSpace(a.client.sql), ";") + "\n; " + usedUp(c.Sequence)
+	a.change().Elsewhere = "ALTER SEQUENCE " + quotedName(c.Sequence) + " RESTART; " + strings.TrimRight(strings.TrimSpace(a.client.sql), ";") + "\n; " + usedUp(quotedName(c.Sequence))
 }
 
 // drawsNow notes the sequences of a new default that the other shards do not have yet.

@@ -191,7 +191,7 @@ func (s *Session) stillExecutes(pl *planned) error {
 // now.
 func (s *Session) parameterTypes(st *statement) ([]string, error) {
 	f := s.facts([]byte(st.original))
-	const name = "\x01t"
+	const name = "\x01y"
 	prepare := st.original[:f.Prepared[0].NameStart] + pool.QuoteIdent(name) + st.original[f.Prepared[0].NameEnd:f.Prepared[0].BodyEnd]
 	rows, err := s.askHome(prepare + ";\nSELECT pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(t.typname) " +
 		"FROM pg_catalog.pg_prepared_statements p, LATERAL pg_catalog.unnest(p.parameter_types) WITH ORDINALITY a (type, place) " +

@@ -27,7 +27,7 @@ var ownFunctions = []string{
 
 // callsWeft reports whether a text may call one of weft's functions.
 func callsWeft(f *parser.Facts) bool {
-	return len(f.Funcs) == 1 && f.Statements == 1 && len(f.Relations) == 0 && slices.Contains(ownFunctions, f.Funcs[0])
+	return slices.ContainsFunc(f.Funcs, func(name string) bool { return slices.Contains(ownFunctions, name) })
 }
 
 // callQuery answers a simple query that calls a function of weft's own.
@@ -127,7 +127,8 @@ func callResult(f *plan.Function, rows [][]string) []byte {
 // reach the client as they come.
 func (s *Session) call(f *plan.Function, params [][]byte) ([][]string, error) {
 	if s.block.open || s.localStatus() != wire.TxIdle {
-		return nil, pgerr.New(pgerr.ActiveSQLTransaction, "weft.%s cannot run inside a transaction block", f.Name)
+		return nil, pgerr.New(pgerr.ActiveSQLTransaction, "weft.%s cannot run inside a transaction block", f.Name).
+			WithHint("Call it by itself, outside of any block and of texts of several statements. To declare a table together with the transaction that makes it, commit that first.")
 	}
 	if err := s.mayChange(); err != nil {
 		return nil, err

@@ -166,6 +166,11 @@ func named(query, name string) string {
 // ReadSequence returns how to make a sequence on another shard, whatever search_path is
 // there. Nobody draws from it there: it is used up.
 func ReadSequence(n catalog.Name, ask func(sql string) ([][]string, error)) (string, error) {
+	lines, err := sequenceLines(n, ask)
+	return strings.Join(lines, "; "), err
+}
+
+func sequenceLines(n catalog.Name, ask func(sql string) ([][]string, error)) ([]string, error) {
 	name := literal(quoted(n))
 	rows, err := ask(`SELECT pg_catalog.unnest(ARRAY[pg_catalog.format('CREATE SEQUENCE %s AS %s INCREMENT BY %s MINVALUE %s MAXVALUE %s START WITH %s CACHE %s NO CYCLE',
   ` + name + `, pg_catalog.format_type(seqtypid, NULL), seqincrement, seqmin, seqmax, seqstart, seqcache),
@@ -173,5 +178,5 @@ func ReadSequence(n catalog.Name, ask func(sql string) ([][]string, error)) (str
   pg_catalog.format('ALTER SEQUENCE %s OWNER TO %I', ` + name + `, pg_catalog.pg_get_userbyid(o.relowner))])
 FROM pg_catalog.pg_sequence JOIN pg_catalog.pg_class o ON o.oid = seqrelid WHERE seqrelid = ` + name + `::pg_catalog.regclass
 UNION ALL ` + grantsOf("SEQUENCE", "o.name", "(SELECT "+name+"::pg_catalog.text AS name, relowner, relacl FROM pg_catalog.pg_class WHERE oid = "+name+"::pg_catalog.regclass) o", "o.relowner", "o.relacl"))
-	return strings.Join(first(rows), "; "), err
+	return first(rows), err
 }

@@ -3,6 +3,8 @@ package schema
 import (
 	"fmt"
 	"strings"
+
+	"weft/catalog"
 )
 
 // options returns SQL for reloptions as they stand inside WITH (…).
@@ -69,13 +71,30 @@ func (r *reader) attach() error {
 FROM pg_class c JOIN pg_inherits i ON i.inhrelid = c.oid WHERE c.oid = ANY(` + r.set() + `) AND c.relispartition AND i.inhparent = ANY(` + r.set() + `) ORDER BY ` + r.order("c.oid"))
 }
 
-// sequenceOwners ties sequences to their columns, as serial does.
+// sequenceOwners ties sequences to their columns, as serial does. One that no default
+// names is not among Needs.
 func (r *reader) sequenceOwners() error {
-	return r.before(`SELECT format('ALTER SEQUENCE %s OWNED BY %s.%I', p.objid::regclass, p.refobjid::regclass, a.attname)
-FROM pg_depend p JOIN pg_class c ON c.oid = p.objid AND c.relkind = 'S' JOIN pg_attribute a ON a.attrelid = p.refobjid AND a.attnum = p.refobjsubid
-WHERE p.refclassid = 'pg_class'::regclass AND p.refobjid = ANY(` + r.set() + `) AND p.classid = 'pg_class'::regclass AND p.deptype = 'a'
-AND EXISTS (SELECT FROM pg_depend d JOIN pg_attrdef f ON f.oid = d.objid WHERE d.classid = 'pg_attrdef'::regclass AND d.refobjid = p.objid AND f.adrelid = ANY(` + r.set() + `))
-ORDER BY 1`)
+	rows, err := r.Exec(`SELECT n.nspname, c.relname ` + ownedSequences(r.set()) + `
+AND NOT EXISTS (SELECT FROM pg_depend d JOIN pg_attrdef f ON f.oid = d.objid WHERE d.classid = 'pg_attrdef'::regclass AND d.refobjid = p.objid AND f.adrelid = ANY(` + r.set() + `))
+ORDER BY 1, 2`)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		lines, err := sequenceLines(catalog.Name{Schema: row[0], Name: row[1]}, r.Exec)
+		if err != nil {
+			return err
+		}
+		r.def.Before = append(r.def.Before, lines...)
+	}
+	return r.before(`SELECT format('ALTER SEQUENCE %s OWNED BY %s.%I', p.objid::regclass, p.refobjid::regclass, a.attname) ` + ownedSequences(r.set()) + ` ORDER BY 1`)
+}
+
+// ownedSequences are those that columns of tables own, but for identities.
+func ownedSequences(tables string) string {
+	return `FROM pg_depend p JOIN pg_class c ON c.oid = p.objid AND c.relkind = 'S' JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_attribute a ON a.attrelid = p.refobjid AND a.attnum = p.refobjsubid
+WHERE p.refclassid = 'pg_class'::regclass AND p.refobjid = ANY(` + tables + `) AND p.classid = 'pg_class'::regclass AND p.deptype = 'a'`
 }
 
 func (r *reader) columnDetails() error {

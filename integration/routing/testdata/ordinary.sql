@@ -78,7 +78,43 @@ create function fhh() returns bigint language sql as $$ select count(*) from lo 
 create function fhh2() returns bigint language plpgsql as $$ begin return (select count(*) from hh); end $$;
 drop table hh;
 drop function fhh();
-drop function fhh2();
+alter function fhh2() rename to fhh3;
+alter function fhh3() stable;
+comment on function fhh3() is 'counts';
+revoke execute on function fhh3() from public;
+alter function fhh3() owner to postgres;
+drop function fhh3;
+# A function comes home with a table that it names, and is the same function when that is gone again.
+create function fl() returns int language plpgsql as $$ begin perform 1 from later; return 1; end $$;
+create table later (a int);
+create or replace function fl() returns int language plpgsql as $$ begin perform 1 from later; return 2; end $$;
+select fl();
+alter function fl() rename to fm;
+drop table later;
+drop function fm();
+create function fl() returns text language plpgsql as $$ begin return 'a'; end $$;
+select fl(), k from t order by k limit 1;
+drop function fl;
+# A sequence goes with the column that owns it, whether or not a default draws from it.
+create sequence sown owned by t.w;
+alter sequence sown increment by 3;
+alter table t alter column w set default nextval('sown');
+insert into t (k) values (9001) returning w;
+alter sequence sown owned by lo.id;
+insert into t (k) values (9002) returning w is not null;
+alter sequence sown owned by t.w;
+create sequence slate;
+alter sequence slate owned by t.v;
+alter table t alter column v set default nextval('slate');
+insert into t (k) values (9003) returning v;
+alter sequence slate increment by 5;
+@error
+drop sequence slate;
+@route
+drop sequence slate cascade;
+drop sequence sown cascade;
+insert into t (k) values (9004) returning v, w;
+delete from t where k > 9000;
 # MERGE with columns named alone.
 merge into m1 using (values (1,2),(7,8)) s(x,y) on k=x when matched then update set a=y when not matched then insert (k,a) values (x,y);
 merge into m1 m using (select cid, n from ord where n = 19) s on m.k = s.cid when not matched then insert (k, a) values (cid, s.n);
