@@ -179,3 +179,86 @@ func TestEveryPackageHasDoc(t *testing.T) {
 		}
 	}
 }
+
+// calm are the goroutines that run no code of weft's which could panic, by the function that
+// starts them.
+var calm = map[string]string{
+	"pool openFor":             "it waits for two channels",
+	"proxy cancellable":        "it waits for two channels",
+	"proxy push":               "it writes to a socket",
+	"http Start":               "it is net/http's, which recovers",
+	"directory/embedded close": "it ends etcd, while the process ends",
+	"server run":               "it waits for the server's end",
+}
+
+// A panic on a goroutine that nobody guards ends the process, with all sessions of it. So each is
+// started with what recovers, or its function defers that.
+func TestGoroutinesRecover(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range sources(t, 0) {
+		if isProgram(s.dir) || s.dir == "dev" || strings.HasPrefix(s.dir, "pgserver") || s.dir == "directory/storetest" {
+			continue
+		}
+		methods, all := map[string]*ast.FuncDecl{}, []*ast.FuncDecl{}
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok {
+				methods[f.Name.Name], all = f, append(all, f)
+			}
+		}
+		for _, f := range all {
+			ast.Inspect(f, func(n ast.Node) bool {
+				var run ast.Expr
+				switch n := n.(type) {
+				case *ast.GoStmt:
+					run = n.Call.Fun
+				case *ast.CallExpr:
+					if sel, ok := n.Fun.(*ast.SelectorExpr); !ok || sel.Sel.Name != "Go" || len(n.Args) != 1 {
+						return true
+					}
+					run = n.Args[0]
+				default:
+					return true
+				}
+				where := s.dir + " " + f.Name.Name
+				if _, ok := calm[where]; ok {
+					seen[where] = true
+				} else if !recovers(run, methods) {
+					t.Errorf("%s/%s: %s starts a goroutine whose panic would end the process", s.dir, s.name, f.Name.Name)
+				}
+				return true
+			})
+		}
+	}
+	for where := range calm {
+		if !seen[where] {
+			t.Errorf("no goroutine is started by %s any more", where)
+		}
+	}
+}
+
+// guards are the functions that recover, or return what does.
+var guards = []string{"guarded", "Guarded", "kept", "Keep", "Guard", "recover", "Recovered"}
+
+// recovers reports whether what a goroutine runs calls one of them, itself or in a function of
+// the same file.
+func recovers(run ast.Expr, methods map[string]*ast.FuncDecl) bool {
+	var body ast.Node = run
+	if sel, ok := run.(*ast.SelectorExpr); ok && methods[sel.Sel.Name] != nil {
+		body = methods[sel.Sel.Name]
+	}
+	found := false
+	ast.Inspect(body, func(n ast.Node) bool {
+		c, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		switch f := c.Fun.(type) {
+		case *ast.Ident:
+			found = found || slices.Contains(guards, f.Name)
+		case *ast.SelectorExpr:
+			found = found || slices.Contains(guards, f.Sel.Name)
+		}
+		return true
+	})
+	return found
+}

@@ -30,6 +30,14 @@ func FromPanic(value any, stack []byte) *Error {
 	return Fatal(InternalError, "internal error").WithCause(&Panic{Value: value, Stack: stack})
 }
 
+// Raise panics again where an error comes from a panic: for who waits for another goroutine and
+// can tell its error to nobody.
+func Raise(err error) {
+	if p := PanicIn(err); p != nil {
+		panic(p)
+	}
+}
+
 // PanicIn returns the panic that an error comes from, nil if it comes from none.
 func PanicIn(err error) *Panic {
 	var p *Panic

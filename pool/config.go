@@ -43,6 +43,8 @@ type Config struct {
 	// Verify judges who a new backend says it is, before it is used. It is called by
 	// many goroutines at once. Nil: any will do.
 	Verify func(Login) error
+	// Guard keeps a panic on a goroutine of the pool's own to that goroutine. Nil: it is not kept.
+	Guard func(where string, f func()) func()
 	// Log receives what operators should know. Default: discarded.
 	Log *slog.Logger
 }
@@ -80,6 +82,9 @@ func (c Config) WithDefaults() Config {
 	def(&c.MaxLifetime, time.Hour)
 	def(&c.ConnectTimeout, 5*time.Second)
 	def(&c.HealthInterval, time.Second)
+	if c.Guard == nil {
+		c.Guard = func(_ string, f func()) func() { return f }
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}

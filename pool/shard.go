@@ -317,7 +317,7 @@ func (sh *Shard) evict(match func(*Lane) bool) bool {
 	l.idle = append(l.idle[:0], l.idle[1:]...)
 	oldest.inIdle = false
 	sh.forget(l)
-	sh.pool.farewells.Go(oldest.hangUp) // not while the lock is held
+	oldest.hangUpLater() // not while the lock is held
 	return true
 }
 
@@ -413,7 +413,7 @@ func (sh *Shard) release(c *Conn) {
 	sh.takeBack(c)
 	if sh.above(l) || c.epoch != l.epoch || now.Sub(c.created) > sh.pool.conf().MaxLifetime {
 		sh.forget(l)
-		sh.pool.farewells.Go(c.hangUp)
+		c.hangUpLater()
 		sh.serveQueue()
 		return
 	}

@@ -101,6 +101,12 @@ func (c *Conn) alive() bool {
 	return true
 }
 
+// hangUpLater says good-bye in the background.
+func (c *Conn) hangUpLater() {
+	p := c.lane.shard.pool
+	p.farewells.Go(p.conf().Guard("end of a connection", c.hangUp))
+}
+
 // hangUp says good-bye on a connection that is already off the books.
 func (c *Conn) hangUp() {
 	_ = c.Conn().SetWriteDeadline(time.Now().Add(time.Second))

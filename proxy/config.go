@@ -99,6 +99,8 @@ type Config struct {
 	StopAt func(twopc.Point)
 	// Log receives what operators should know. Default: discarded.
 	Log *slog.Logger
+	// Panics counts the process's panics. Default: those of the proxy alone, in Log.
+	Panics *Panics
 	// Metrics receives the proxy's metrics; nil for none.
 	Metrics prometheus.Registerer
 }
@@ -159,7 +161,10 @@ func (c Config) withDefaults() Config {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	c.Pool.Log = c.Log
+	if c.Panics == nil {
+		c.Panics = NewPanics(c.Log)
+	}
+	c.Pool.Log, c.Pool.Guard = c.Log, c.Panics.Guarded
 	return c
 }
 

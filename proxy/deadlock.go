@@ -273,6 +273,7 @@ func (l *lookout) waits(ctx context.Context, sc *scene, snap *directory.Snapshot
 	var out []deadlock.Wait
 	failed := 0
 	for i := range snap.Shards {
+		pgerr.Raise(errs[i])
 		if errs[i] != nil {
 			failed++
 			l.forget(sc, snap.Shards[i].Name)

@@ -236,6 +236,7 @@ func (h *hub) open(s *Session) (unheard []string, err error) {
 	}
 	wg.Wait()
 	for i, shard := range list {
+		pgerr.Raise(failed[i])
 		if failed[i] != nil && shard == snap.Home {
 			return nil, failed[i]
 		}
@@ -340,16 +341,18 @@ func (h *hub) follow(snap *directory.Snapshot) {
 	if len(list) == 0 {
 		return
 	}
-	h.srv.wg.Go(func() {
+	h.srv.wg.Go(h.srv.guarded("notifications", func() {
+		defer func() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.mending, h.nextTry = false, time.Now().Add(earRetry)
+		}()
 		var wg sync.WaitGroup
 		for _, shard := range list {
 			wg.Go(h.srv.guarded("notifications", func() { _ = h.connect(h.srv.ctx, shard, h.srv.cfg.ServiceUser) }))
 		}
 		wg.Wait()
-		h.mu.Lock()
-		h.mending, h.nextTry = false, time.Now().Add(earRetry)
-		h.mu.Unlock()
-	})
+	}))
 }
 
 // expect gives the hub an ear on every shard, if anybody listens, before a first table is

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 	"net"
 	"runtime/debug"
@@ -17,14 +18,17 @@ import (
 // its client is told a number, the log has the stack under the same number, and
 // weft_panics_total counts it. What runs for nobody in particular begins again.
 
-// panics counts panics and writes them down.
-type panics struct {
+// Panics counts panics and writes them down.
+type Panics struct {
 	log   *slog.Logger
 	count atomic.Int64
 }
 
+// NewPanics returns the panics of one process.
+func NewPanics(log *slog.Logger) *Panics { return &Panics{log: log} }
+
 // note writes a panic down and returns what a client is told of it.
-func (p *panics) note(v *pgerr.Panic, where string, facts ...any) *pgerr.Error {
+func (p *Panics) note(v *pgerr.Panic, where string, facts ...any) *pgerr.Error {
 	p.count.Add(1)
 	id := hex.EncodeToString(newSecret(8))
 	p.log.Error("panic", append([]any{"id", id, "in", where, "panic", v.Value, "stack", string(v.Stack)}, facts...)...)
@@ -33,18 +37,23 @@ func (p *panics) note(v *pgerr.Panic, where string, facts ...any) *pgerr.Error {
 		WithHint("The log of the proxy has the details under this number.")
 }
 
-// caught notes a panic that somebody is just recovering from.
-func (p *panics) caught(value any, where string, facts ...any) *pgerr.Error {
-	return p.note(&pgerr.Panic{Value: value, Stack: debug.Stack()}, where, facts...)
+// caught notes a panic that somebody is just recovering from, perhaps one that another goroutine
+// has recovered from before.
+func (p *Panics) caught(value any, where string, facts ...any) *pgerr.Error {
+	v, ok := value.(*pgerr.Panic)
+	if !ok {
+		v = &pgerr.Panic{Value: value, Stack: debug.Stack()}
+	}
+	return p.note(v, where, facts...)
 }
 
-// guarded returns f for a goroutine that works for nobody in particular: a panic ends
+// Guarded returns f for a goroutine that works for nobody in particular: a panic ends
 // the goroutine, not the process.
-func (s *Server) guarded(where string, f func()) func() {
+func (p *Panics) Guarded(where string, f func()) func() {
 	return func() {
 		defer func() {
 			if r := recover(); r != nil {
-				s.panics.caught(r, where)
+				p.caught(r, where)
 			}
 		}()
 		f()
@@ -54,25 +63,39 @@ func (s *Server) guarded(where string, f func()) func() {
 // restartPause is how long weft waits before it begins again with what ended in a panic.
 const restartPause = time.Second
 
+// Keep runs f, and again after a panic, until it returns or ctx ends.
+func (p *Panics) Keep(ctx context.Context, where string, f func(context.Context) error) (err error) {
+	for {
+		panicked := true
+		p.Guarded(where, func() {
+			err = f(ctx)
+			panicked = false
+		})()
+		if !panicked {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(restartPause):
+		}
+	}
+}
+
+// errPanicked is what is known of a shard if the question ended in a panic.
+var errPanicked = errors.New("internal error: the log of the proxy has the details")
+
+// guarded is Guarded.
+func (s *Server) guarded(where string, f func()) func() { return s.panics.Guarded(where, f) }
+
 // kept returns f for a goroutine that runs as long as the server: after a panic it
 // begins again.
 func (s *Server) kept(where string, f func(context.Context)) func() {
 	return func() {
-		for {
-			panicked := true
-			s.guarded(where, func() {
-				f(s.ctx)
-				panicked = false
-			})()
-			if !panicked {
-				return
-			}
-			select {
-			case <-s.ctx.Done():
-				return
-			case <-time.After(restartPause):
-			}
-		}
+		_ = s.panics.Keep(s.ctx, where, func(ctx context.Context) error {
+			f(ctx)
+			return nil
+		})
 	}
 }
 

@@ -92,3 +92,34 @@ func (l *lockedBuffer) String() string {
 	defer l.mu.Unlock()
 	return l.b.String()
 }
+
+// A panic that one goroutine has recovered from and another raises again is written down with
+// the stack of the first.
+func TestRaise(t *testing.T) {
+	var log lockedBuffer
+	p := proxy.NewPanics(slog.New(slog.NewTextHandler(&log, nil)))
+	n := 0
+	err := p.Keep(t.Context(), "test", func(context.Context) error {
+		n++
+		var failed error
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			defer pgerr.Recovered(&failed)
+			if n == 1 {
+				deepInside()
+			}
+		}()
+		<-done
+		pgerr.Raise(failed)
+		return errors.New("ended")
+	})
+	if err == nil || err.Error() != "ended" || n != 2 {
+		t.Errorf("%v after %d rounds", err, n)
+	}
+	if got := log.String(); !strings.Contains(got, "deepInside") || strings.Count(got, "level=ERROR") != 1 {
+		t.Errorf("the log says %s", got)
+	}
+}
+
+func deepInside() { panic("deep inside") }

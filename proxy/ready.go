@@ -69,7 +69,8 @@ func (r *readiness) look(ctx context.Context, s *Server, snap *directory.Snapsho
 	var wg sync.WaitGroup
 	errs := make([]error, len(snap.Shards))
 	for i := range snap.Shards {
-		wg.Go(func() { errs[i] = s.answers(ctx, snap, &snap.Shards[i]) })
+		errs[i] = errPanicked
+		wg.Go(s.guarded("readiness", func() { errs[i] = s.answers(ctx, snap, &snap.Shards[i]) }))
 	}
 	wg.Wait()
 	r.shard = map[string]error{}

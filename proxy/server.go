@@ -37,7 +37,7 @@ type Server struct {
 	sequences    *sequence.Allocator
 	mover        *schema.Mover
 	metrics      *metrics
-	panics       *panics
+	panics       *Panics
 	statements   *tally.Table
 
 	ctx  context.Context
@@ -104,7 +104,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		cfg: cfg, log: cfg.Log, panics: &panics{log: cfg.Log}, texts: parser.NewCache(cfg.FactsBytes),
+		cfg: cfg, log: cfg.Log, panics: cfg.Panics, texts: parser.NewCache(cfg.FactsBytes),
 		sessions: map[int32]*Session{}, hubs: map[string]*hub{}, listeners: map[net.Listener]bool{},
 		starting: map[net.Conn]bool{}, byUser: map[string]int{}, byDatabase: map[string]int{}, relays: make(chan struct{}, maxRelays), asks: make(chan struct{}, maxAsks),
 	}

@@ -364,7 +364,8 @@ func (d *declaration) copy() error {
 func (d *declaration) index() error {
 	var g errgroup.Group
 	for _, s := range d.shards {
-		g.Go(func() error {
+		g.Go(func() (err error) {
+			defer pgerr.Recovered(&err)
 			if err := s.only(d.seen.def.After...); err != nil {
 				return err
 			}

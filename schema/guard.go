@@ -84,7 +84,8 @@ func (m *Mover) guard(ctx context.Context, snap *directory.Snapshot, database st
 	changed := make([]bool, len(snap.Shards))
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range snap.Shards {
-		g.Go(func() error {
+		g.Go(func() (err error) {
+			defer pgerr.Recovered(&err)
 			s, err := open(ctx, m.cfg.Shards, snap.Shards[i].Name, database, m.cfg.Service, "weft guard")
 			if err != nil {
 				return err

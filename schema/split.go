@@ -8,11 +8,11 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"weft/directory"
+	"weft/pgerr"
 )
 
 // Rows travel as COPY's text, not its binary form: binary arrays and composites
@@ -74,7 +74,7 @@ func (s *splitter) place(row []byte) error {
 // copyRows copies what a COPY TO on from returns into the table on the others,
 // and returns how many rows each took. Memory is bounded by a buffer for each.
 func copyRows(from *session, query string, to []*session, target string, s *splitter) (map[string]int64, error) {
-	var group errgroup.Group
+	var group sync.WaitGroup
 	taken := make([]int64, len(to))
 	errs := make([]error, len(to))
 	s.to = map[string]*bufio.Writer{}
@@ -83,12 +83,12 @@ func copyRows(from *session, query string, to []*session, target string, s *spli
 		r, w := io.Pipe()
 		pipes = append(pipes, w)
 		s.to[shard.shard] = bufio.NewWriterSize(w, 64<<10)
-		group.Go(func() error {
+		group.Go(func() {
+			// Whoever writes on learns why nobody reads.
+			defer func() { _ = r.CloseWithError(fmt.Errorf("copy into %s: %w", shard.shard, orEnded(errs[i]))) }()
+			defer pgerr.Recovered(&errs[i])
 			n, err := shard.CopyIn("COPY "+target+" FROM STDIN", r)
 			taken[i], errs[i] = n, shard.explain(err)
-			// Whoever writes on learns why nobody reads.
-			_ = r.CloseWithError(fmt.Errorf("copy into %s: %w", shard.shard, orEnded(err)))
-			return nil
 		})
 	}
 	s.next = time.Now().Add(progressEvery)
@@ -99,7 +99,7 @@ func copyRows(from *session, query string, to []*session, target string, s *spli
 		}
 		_ = pipes[i].CloseWithError(err) // nil is the end of the data
 	}
-	_ = group.Wait()
+	group.Wait()
 	// A shard's own reason says more than that writing to it failed.
 	for _, e := range errs {
 		if e != nil && (err == nil || !errors.Is(e, err)) {

@@ -3,6 +3,7 @@ package sequence
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -166,12 +167,18 @@ func (a *Allocator) draw(l *line) {
 	l.drawing = stop
 	go func() {
 		defer a.draws.Done()
-		values, err := a.source.Draw(ctx, l.name, n)
+		values, err := a.ask(ctx, l.name, n)
 		cut := ctx.Err()
 		stop()
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.drawing = nil
+		// Those who wait hear of a bug here, too, instead of waiting on.
+		defer func() {
+			if r := recover(); r != nil {
+				l.abandon(pgerr.FromPanic(r, debug.Stack()))
+			}
+		}()
 		switch {
 		case err == nil && len(values) == 0:
 			l.fail(pgerr.New(pgerr.InternalError, "the home shard gave no value of sequence %s", l.name.Sequence))
@@ -191,6 +198,27 @@ func (a *Allocator) draw(l *line) {
 		}
 		a.draw(l)
 	}()
+}
+
+// ask draws values. A panic is an error of those who wait for them.
+func (a *Allocator) ask(ctx context.Context, name Name, n int) (values []int64, err error) {
+	defer pgerr.Recovered(&err)
+	return a.source.Draw(ctx, name, n)
+}
+
+// abandon ends the wait of all with an error, and throws the block away: nobody knows what is left
+// of it.
+func (l *line) abandon(err error) {
+	l.block = nil
+	for w := l.first; w != nil; w = l.first {
+		l.remove(w)
+		w.err = err
+		select {
+		case <-w.done: // it was being served
+		default:
+			close(w.done)
+		}
+	}
 }
 
 // fill adds drawn values to the block and serves those who wait.

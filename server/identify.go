@@ -79,7 +79,10 @@ func (s *Servers) each(ctx context.Context, shards []directory.Shard, timeout ti
 	for i := range out {
 		h := &out[i]
 		at := slices.IndexFunc(shards, func(sh directory.Shard) bool { return sh.Name == h.Shard })
-		wg.Go(func() { h.Err = ask(ctx, &shards[at], h) })
+		wg.Go(func() {
+			defer pgerr.Recovered(&h.Err)
+			h.Err = ask(ctx, &shards[at], h)
+		})
 	}
 	wg.Wait()
 	return out

@@ -10,6 +10,7 @@ import (
 	"weft/directory"
 	"weft/directory/etcd"
 	"weft/pool"
+	"weft/proxy"
 	"weft/twopc"
 )
 
@@ -39,6 +40,8 @@ type Options struct {
 	// mock is the secret of this process that stands for auth.mock_secret. What is
 	// made of it must not change when the file is read again.
 	mock string
+	// panics are those of this process.
+	panics *proxy.Panics
 }
 
 // OpenDirectory opens the store that cfg names. An etcd that is away fails here

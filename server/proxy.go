@@ -53,6 +53,7 @@ func (p parts) proxyConfig() proxy.Config {
 		Version:               p.opt.Version,
 		StopAt:                p.opt.StopAt,
 		Log:                   p.opt.Log,
+		Panics:                p.opt.panics,
 	}
 }
 

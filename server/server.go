@@ -76,7 +76,7 @@ func start(ctx context.Context, opt Options, front maker) (*Server, error) {
 		opt.Config.Etcd.Endpoints = []string{"127.0.0.1:2379"}
 	}
 	s := &Server{opt: opt, log: opt.Log, listener: opt.Listener, metrics: newRegistry(opt.Version), ended: make(chan struct{})}
-	s.opt.mock = rand.Text()
+	s.opt.mock, s.opt.panics = rand.Text(), proxy.NewPanics(s.log)
 	s.config.Store(&s.opt.Config)
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if err := s.start(ctx, front); err != nil {
@@ -275,10 +275,11 @@ func advertised(configured string, listen net.Addr, host string) string {
 	return listen.String()
 }
 
-// background runs f until Close. If it fails by itself the server has failed.
+// background runs f until Close, again if it ends in a panic. If it fails by itself the server has
+// failed.
 func (s *Server) background(what string, f func(context.Context) error) {
 	s.running.Go(func() {
-		err := f(s.ctx)
+		err := s.opt.panics.Keep(s.ctx, what, f)
 		if s.ctx.Err() != nil || s.draining.Load() {
 			return
 		}

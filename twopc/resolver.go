@@ -162,7 +162,9 @@ func (r *Resolver) enforce(ctx context.Context, c Conn, shard, database string) 
 	pid := rows[0][0]
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
+	var panicked error
 	wg.Go(func() {
+		defer pgerr.Recovered(&panicked)
 		select {
 		case <-ctx.Done():
 			return
@@ -176,7 +178,11 @@ func (r *Resolver) enforce(ctx context.Context, c Conn, shard, database string) 
 			r.Log.Warn("a backend that keeps a transaction open could not be ended", "shard", shard, "err", err)
 		}
 	})
-	return func() { cancel(); wg.Wait() }, nil
+	return func() {
+		cancel()
+		wg.Wait()
+		pgerr.Raise(panicked)
+	}, nil
 }
 
 func errNoAnswer(rows int) error {
