@@ -33,6 +33,7 @@ var serviceSettings = []wire.Option{
 	{Name: "temp_tablespaces", Value: ""},
 	{Name: "default_table_access_method", Value: "heap"},
 	{Name: "client_min_messages", Value: "warning"},
+	{Name: "jit", Value: "off"}, // to compile a statement that runs once takes a hundred times as long as to run it
 }
 
 // ServiceKey is the key of connections that weft uses for itself. Every one of them is

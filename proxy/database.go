@@ -120,7 +120,7 @@ func (s *Session) vacate(database string) {
 // leave ends what idles in a database.
 func (s *Server) leave(database string) {
 	s.pool.Retire(func(k pool.Key) bool { return k.Database == database })
-	s.service.leave(database)
+	s.service.Leave(database)
 }
 
 // leaveVacated leaves the databases that another proxy wants to be unused.

@@ -252,11 +252,11 @@ func (h *hub) open(s *Session) (unheard []string, err error) {
 func (h *hub) connect(ctx context.Context, shard, user string) error {
 	ctx, cancel := context.WithTimeout(ctx, earDial)
 	defer cancel()
-	dialled, err := dialer{h.srv}.Dial(ctx, shard, h.db.Name, user)
+	dialled, err := h.srv.dialSpare(ctx, shard, h.db.Name, user)
 	if err != nil {
 		return err
 	}
-	e := &ear{hub: h, shard: shard, conn: dialled.(*pool.Conn)}
+	e := &ear{hub: h, shard: shard, conn: dialled.Conn}
 	h.mu.Lock()
 	if h.ears[shard] != nil { // somebody was faster
 		h.mu.Unlock()

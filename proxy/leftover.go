@@ -131,7 +131,7 @@ func (s *Server) resolver() *twopc.Resolver {
 // answer keeps nobody.
 func (s *Server) resolveLeft(ctx context.Context) {
 	var wg sync.WaitGroup
-	defer s.service.close(time.Now().Add(time.Hour))
+	defer s.service.End()
 	defer wg.Wait()
 	var busy sync.Map
 	once := func(name string, do func(context.Context)) {
@@ -166,7 +166,7 @@ func (s *Server) resolveLeft(ctx context.Context) {
 		now := time.Now()
 		if now.Sub(resolved) >= resolveInterval {
 			resolved = now
-			s.service.close(now.Add(-serviceIdle))
+			s.service.CloseIdle(now.Add(-serviceIdle))
 			for i := range snap.Shards {
 				shard := snap.Shards[i].Name
 				once("resolve "+shard, func(ctx context.Context) { s.resolveOn(ctx, snap, shard) })

@@ -15,25 +15,6 @@ import (
 	"weft/schema"
 )
 
-// dialer opens connections for the moving of rows: outside the pool's limits,
-// because sessions that hold the rest may be waiting for the move.
-type dialer struct{ srv *Server }
-
-// Dial implements schema.Shards.
-func (d dialer) Dial(ctx context.Context, shard, database, user string) (schema.Conn, error) {
-	spec, ok := d.srv.cfg.Snapshot().Shard(shard)
-	if !ok {
-		return nil, pgerr.New(pgerr.UndefinedObject, "there is no shard %q", shard)
-	}
-	lane := d.srv.pool.Shard(spec).OpenLane(pool.ServiceKey(database, user))
-	defer lane.CloseLane()
-	c, err := lane.Dedicated(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return c, nil
-}
-
 // callFunction runs one of weft's functions with arguments by name, and returns
 // its rows.
 func (s *Session) callFunction(ctx context.Context, f *plan.Function, args map[string]string) ([][]string, error) {

@@ -346,7 +346,7 @@ func (s *Server) hangs(c *pool.Conn, lock bool) bool {
 		return ctx.Err() != nil && s.ctx.Err() == nil
 	}
 	defer own.Terminate()
-	defer context.AfterFunc(ctx, own.(*serviceConn).abandon)()
+	defer context.AfterFunc(ctx, own.(*pool.Spare).Abandon)()
 	rows, err := own.Exec("SELECT wait_event_type = 'Lock' FROM pg_catalog.pg_stat_activity WHERE pid = " + strconv.Itoa(int(c.PID)))
 	if err != nil {
 		return ctx.Err() != nil && s.ctx.Err() == nil

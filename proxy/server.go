@@ -67,7 +67,7 @@ type Server struct {
 	silent    silent // other proxies
 	readiness readiness
 	hands     hands
-	service   service
+	service   *pool.Spares
 	forgets   forgets
 	// homeless is how clients log in while the home shard is down.
 	homeless homeless
@@ -113,7 +113,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.pool = p
+	s.pool, s.service = p, pool.NewSpares(p)
 	s.passwords = newPasswords(s)
 	s.now.Store(&cfg)
 	s.routers.New = func() any { return new(router) }

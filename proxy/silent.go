@@ -254,7 +254,7 @@ func (s *Server) onBackends(ctx context.Context, left map[string][]pool.Process,
 				return
 			}
 			defer c.Terminate()
-			defer context.AfterFunc(ctx, c.(*serviceConn).abandon)()
+			defer context.AfterFunc(ctx, c.(*pool.Spare).Abandon)()
 			rows, err := c.Exec(sql + pool.AmongSQL(list))
 			if err != nil {
 				s.log.Debug("the backends of a proxy could not be looked at", "shard", shard, "err", err)

@@ -16,7 +16,6 @@ import (
 	"weft/directory"
 	"weft/pgserver"
 	"weft/pool"
-	"weft/wire"
 )
 
 // Three real servers for the whole package: home and two more.
@@ -24,6 +23,7 @@ var (
 	names   = []string{"home", "east", "west"}
 	servers = map[string]*pgserver.Temp{}
 	shared  *pool.Pool
+	spares  *pool.Spares
 )
 
 func TestMain(m *testing.M) {
@@ -47,6 +47,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		return
 	}
+	spares = pool.NewSpares(shared)
 	go func() { _ = shared.Run(ctx) }()
 	code = m.Run()
 }
@@ -59,12 +60,11 @@ func (dialer) Dial(ctx context.Context, shard, database, user string) (Conn, err
 	if s == nil {
 		return nil, fmt.Errorf("no shard %q", shard)
 	}
-	l := shared.Shard(spec(shard)).OpenLane(pool.NewKey(database, user, []wire.Option{}))
-	defer l.CloseLane()
-	c, err := l.Dedicated(ctx)
+	c, err := spares.Dial(ctx, spec(shard), database, user)
 	if err != nil {
 		return nil, err
 	}
+	c.Session()
 	return c, nil
 }
 
@@ -80,6 +80,7 @@ func database(t *testing.T) string {
 		on(t, s, "postgres").run(t, servers[s].CreateDatabase(name))
 	}
 	t.Cleanup(func() {
+		spares.Leave(name)
 		for _, s := range names {
 			place{s, name}.leave()
 			on(t, s, "postgres").run(t, "DROP DATABASE "+name+" WITH (FORCE)")
@@ -112,7 +113,9 @@ func (p place) exec(t *testing.T, sql string) ([][]string, error) {
 		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 		defer stop()
 		var err error
-		if c, err = (dialer{}).Dial(ctx, p.server, p.database, "postgres"); err != nil {
+		l := shared.Shard(spec(p.server)).OpenLane(pool.NewKey(p.database, "postgres", nil))
+		defer l.CloseLane()
+		if c, err = l.Dedicated(ctx); err != nil {
 			t.Fatalf("dial %s: %v", p.server, err)
 		}
 		looking[p] = c

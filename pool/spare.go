@@ -1,0 +1,263 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weft/directory"
+	"weft/pgerr"
+	"weft/wire"
+)
+
+// Spares keeps connections that weft uses for itself, outside the limits of the pool, for a
+// while after their use: a new one costs a process of the server, which has to read the catalog
+// anew. One connection has one user at a time.
+type Spares struct {
+	pool *Pool
+	mu   sync.Mutex
+	idle map[spareKey][]*Spare // the last one was used last
+	// shy are the databases that somebody wants to be empty, and until when none is
+	// kept there.
+	shy   map[string]time.Time
+	ended bool
+}
+
+type spareKey struct{ shard, database, user string }
+
+// shyFor is longer than PostgreSQL waits for a database to become empty.
+const shyFor = 10 * time.Second
+
+// maxSpares is how many connections to one shard are kept.
+const maxSpares = 12
+
+// Spare is a connection of Spares. To terminate it is to give it back, if it is in order.
+type Spare struct {
+	*Conn
+	spares *Spares
+	key    spareKey
+	spec   *directory.Shard // it was dialled by
+	since  time.Time        // it has been idle
+	// used: its session may have settings, locks or a transaction that the next user must not see.
+	used   bool
+	spoilt atomic.Bool
+}
+
+// NewSpares returns spares that are dialled as the pool's connections are.
+func NewSpares(p *Pool) *Spares {
+	return &Spares{pool: p, idle: map[spareKey][]*Spare{}, shy: map[string]time.Time{}}
+}
+
+// Dial returns a connection to a database of a shard, logged in as user.
+func (s *Spares) Dial(ctx context.Context, spec *directory.Shard, database, user string) (*Spare, error) {
+	key := spareKey{spec.Name, database, user}
+	for c := s.take(key); c != nil; c = s.take(key) {
+		// The shard may be on another server now.
+		if (c.spec == spec || SameEndpoint(c.spec, spec)) && !c.Readable() {
+			return c, nil
+		}
+		c.Conn.Terminate()
+	}
+	lane := s.pool.Shard(spec).OpenLane(ServiceKey(database, user))
+	defer lane.CloseLane()
+	c, err := lane.Dedicated(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Spare{Conn: c, spares: s, key: key, spec: spec}, nil
+}
+
+func (s *Spares) take(key spareKey) *Spare {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.idle[key]
+	if len(list) == 0 {
+		return nil
+	}
+	c := list[len(list)-1]
+	s.remove(c)
+	return c
+}
+
+// remove takes a connection from the idle ones. mu is held.
+func (s *Spares) remove(c *Spare) {
+	list := s.idle[c.key]
+	kept := list[:0]
+	for _, other := range list {
+		if other != c {
+			kept = append(kept, other)
+		}
+	}
+	if s.idle[c.key] = kept; len(kept) == 0 {
+		delete(s.idle, c.key)
+	}
+}
+
+// Session says that the connection is used as a session, with settings, roles and locks. It is
+// brought back to how it was dialled before anybody else gets it.
+func (c *Spare) Session() { c.used = true }
+
+// Exec is as that of Conn.
+func (c *Spare) Exec(sql string) ([][]string, error) {
+	rows, err := c.Conn.Exec(sql)
+	return rows, c.noted(err)
+}
+
+// ExecOne is as that of Conn.
+func (c *Spare) ExecOne(sql string, args ...string) ([][]string, error) {
+	rows, err := c.Conn.ExecOne(sql, args...)
+	return rows, c.noted(err)
+}
+
+// CopyOut is as that of Conn.
+func (c *Spare) CopyOut(sql string, w io.Writer) error {
+	err := c.Conn.CopyOut(sql, w)
+	if err != nil {
+		c.spoilt.Store(true)
+	}
+	return err
+}
+
+// CopyIn is as that of Conn.
+func (c *Spare) CopyIn(sql string, r io.Reader) (int64, error) {
+	n, err := c.Conn.CopyIn(sql, r)
+	if err != nil {
+		c.spoilt.Store(true)
+	}
+	return n, err
+}
+
+// noted remembers what an error leaves behind: a role or a transaction that nobody wants, or a
+// connection of which nothing is known.
+func (c *Spare) noted(err error) error {
+	var e *pgerr.Error
+	if err != nil && !errors.As(err, &e) {
+		c.spoilt.Store(true)
+	}
+	c.used = c.used || err != nil
+	return err
+}
+
+// Interrupt is as that of Conn.
+func (c *Spare) Interrupt() {
+	c.spoilt.Store(true)
+	c.Conn.Interrupt()
+}
+
+// Abandon ends what the connection is doing, at once and without asking the shard.
+func (c *Spare) Abandon() {
+	c.spoilt.Store(true)
+	_ = c.Conn.Conn().SetDeadline(time.Unix(1, 0))
+}
+
+// Terminate gives the connection back, or closes it.
+func (c *Spare) Terminate() {
+	if c.spoilt.Load() || !c.used && c.Status != wire.TxIdle || c.used && !c.reset() || !c.spares.keep(c) {
+		c.Conn.Terminate()
+	}
+}
+
+// resetTime is how long a server may take to make a connection as new.
+const resetTime = 2 * time.Second
+
+// reset makes the connection as new.
+func (c *Spare) reset() bool {
+	_ = c.Conn.Conn().SetDeadline(time.Now().Add(resetTime))
+	if c.Status != wire.TxIdle {
+		if _, err := c.Conn.Exec("ROLLBACK"); err != nil {
+			return false
+		}
+	}
+	if _, err := c.Conn.Exec("DISCARD ALL"); err != nil {
+		return false
+	}
+	c.used = false
+	return c.Conn.Conn().SetDeadline(time.Time{}) == nil && !c.spoilt.Load()
+}
+
+// keep takes a connection that is in order.
+func (s *Spares) keep(c *Spare) bool {
+	c.since = time.Now()
+	s.mu.Lock()
+	if s.ended || c.since.Before(s.shy[c.key.database]) {
+		s.mu.Unlock()
+		return false
+	}
+	s.idle[c.key] = append(s.idle[c.key], c)
+	old := s.surplus(c.key.shard)
+	s.mu.Unlock()
+	if old != nil {
+		old.Conn.Terminate()
+	}
+	return true
+}
+
+// surplus takes out the connection to a shard that has been idle for longest, if there are too
+// many. mu is held.
+func (s *Spares) surplus(shard string) (oldest *Spare) {
+	n := 0
+	for key, list := range s.idle {
+		if key.shard != shard {
+			continue
+		}
+		n += len(list)
+		if oldest == nil || list[0].since.Before(oldest.since) {
+			oldest = list[0]
+		}
+	}
+	if n <= maxSpares {
+		return nil
+	}
+	s.remove(oldest)
+	return oldest
+}
+
+// Leave closes the connections to a database and keeps none there for a while.
+func (s *Spares) Leave(database string) {
+	now := time.Now()
+	s.mu.Lock()
+	for name, until := range s.shy {
+		if until.Before(now) {
+			delete(s.shy, name)
+		}
+	}
+	s.shy[database] = now.Add(shyFor)
+	s.mu.Unlock()
+	s.close(func(c *Spare) bool { return c.key.database == database })
+}
+
+// CloseIdle closes the connections that have not been used since.
+func (s *Spares) CloseIdle(since time.Time) {
+	s.close(func(c *Spare) bool { return c.since.Before(since) })
+}
+
+// End closes all connections that are not in use, and from now on those that are given back.
+func (s *Spares) End() {
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	s.close(func(*Spare) bool { return true })
+}
+
+// close closes idle connections for which a condition holds.
+func (s *Spares) close(match func(*Spare) bool) {
+	var gone []*Spare
+	s.mu.Lock()
+	for _, list := range s.idle {
+		for _, c := range list {
+			if match(c) {
+				gone = append(gone, c)
+			}
+		}
+	}
+	for _, c := range gone {
+		s.remove(c)
+	}
+	s.mu.Unlock()
+	for _, c := range gone {
+		c.Conn.Terminate()
+	}
+}
