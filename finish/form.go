@@ -1,6 +1,9 @@
 package finish
 
 import (
+	"regexp"
+	"strconv"
+
 	"weft/pgerr"
 	"weft/plan"
 )
@@ -20,10 +23,15 @@ const (
 	Text
 )
 
+// xmlType is the type whose values are read as the setting xmloption says: as documents
+// alone, although a table may hold others. So they are carried as text, and made xml by
+// XMLPARSE, which takes all of them.
+const xmlType = 142
+
 // Carry returns the form of a column.
 func Carry(c *plan.Column) Form {
 	switch {
-	case !c.Binary:
+	case !c.Binary, c.Type == xmlType:
 		return Text
 	case c.Array == 0:
 		return Whole
@@ -50,12 +58,19 @@ func Formats(pieces [][]plan.Column) []int16 {
 	return out
 }
 
+// ownName matches names that weft gives to columns: nobody has written them.
+var ownName = regexp.MustCompile(`^(c[0-9]+|weft_key_[0-9]+)$`)
+
 // Carriable returns nil if the columns of a piece can be carried, else the
 // refusal.
 func Carriable(cols []plan.Column) error {
 	for i := range cols {
 		if cols[i].SQL == "" {
-			return pgerr.New(pgerr.FeatureNotSupported, "column %q has a type whose values cannot be carried between shards", cols[i].Name).
+			what := "column " + strconv.Quote(cols[i].Name)
+			if ownName.MatchString(cols[i].Name) {
+				what = "an expression"
+			}
+			return pgerr.New(pgerr.FeatureNotSupported, "%s has a type whose values cannot be carried between shards", what).
 				WithHint("Select the parts of a row instead of the row, or cast it to a composite type or to text.")
 		}
 	}

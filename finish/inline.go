@@ -92,7 +92,11 @@ func (p *input) appendNothing(dst []byte) []byte {
 			dst = append(dst, ", "...)
 		}
 		dst = append(dst, "NULL::"...)
-		dst = append(dst, p.shape.Columns[i].SQL...)
+		if c := &p.shape.Columns[i]; c.Type == xmlType {
+			dst = append(dst, "pg_catalog.text"...)
+		} else {
+			dst = append(dst, c.SQL...)
+		}
 	}
 	dst = append(dst, " WHERE false) u("...)
 	dst = appendNames(dst, 1, len(p.shape.Columns))
@@ -112,9 +116,15 @@ func (s *Shape) appendItems(dst []byte, prefix string, first int) []byte {
 		if typ == "" && (c.Mod >= 0 || Carry(c) == Text) {
 			typ = c.SQL
 		}
+		if c.Type == xmlType {
+			dst = append(dst, "XMLPARSE(CONTENT "...)
+		}
 		dst = append(dst, prefix...)
 		dst = append(dst, 'c')
 		dst = strconv.AppendInt(dst, int64(first+i), 10)
+		if c.Type == xmlType {
+			dst = append(dst, ')')
+		}
 		if typ != "" {
 			dst = append(dst, "::"...)
 			dst = append(dst, typ...)
