@@ -21,6 +21,7 @@ type run struct {
 	shards int32
 	limit  int32 // of rows, in an Execute
 	kind   tally.Kind
+	knots  int8 // deadlocks that it has made way in, see again.go
 	simple bool
 	failed bool
 }

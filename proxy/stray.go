@@ -36,8 +36,13 @@ func isStray(err error) *pgerr.Error {
 // when its transaction has been rolled back: the client is told nothing of it.
 func (s *Session) holdsBack(x *gathering, err error) bool {
 	x.stray = nil
-	if !x.alone || x.passed || x.told || isStray(err) == nil {
+	if !x.alone || x.passed || x.told {
 		return false
+	}
+	if isStray(err) == nil {
+		if err = s.asInterrupted(err); !s.makesWay(err) {
+			return false
+		}
 	}
 	x.stray = err
 	s.quietFailed = true

@@ -59,7 +59,7 @@ func (s *Session) writeQuery(r *router, p *plan.Plan, text []byte, f *parser.Fac
 	}
 	if x.stray != nil {
 		if !errors.Is(x.stray, errMoved) {
-			err = s.letStray(x.stray)
+			err = s.mayAgain(x.stray)
 		}
 		if err != nil {
 			return s.refuseRead(err)
@@ -410,8 +410,11 @@ func (s *Session) executeWrite(x *gathering, limit int) error {
 		}
 		s.block.start(plainBegin)
 		s.quietFailed = false
-		if err = s.letStray(x.stray); err != nil {
+		if err = s.mayAgain(x.stray); err != nil {
 			break
+		}
+		if !s.interrupt.active {
+			s.beginGather()
 		}
 		s.keepReturned(x, limit)
 		err = s.carryOutAgain(x)

@@ -120,6 +120,36 @@ func TestDeadlockWithSavepoint(t *testing.T) {
 	}
 }
 
+// TestMakesWay: a statement that is a transaction of its own is carried out again after a deadlock, and its
+// client hears nothing of it, however it was sent.
+func TestMakesWay(t *testing.T) {
+	w := newWorld(t, "deadalone", 2)
+	k0, k1 := w.keys[0][0], w.keys[1][0]
+	const both = "update acct set balance = balance - 1 where id in ($1, $2)"
+	for _, tc := range []struct {
+		proxy int
+		mode  pgx.QueryExecMode
+	}{{0, pgx.QueryExecModeSimpleProtocol}, {1, pgx.QueryExecModeExec}, {0, pgx.QueryExecModeCacheStatement}} {
+		old, alone := w.conn(0), w.conn(tc.proxy)
+		must(t, old, "begin")
+		must(t, old, take, k1)
+		time.Sleep(20 * time.Millisecond)
+		waits := later(alone, both, tc.mode, k0, k1)
+		within(t, "it waits", func() bool {
+			return value[int](t, w.direct(1), "select count(*) from pg_locks where not granted") > 0
+		})
+		must(t, old, take, k0)
+		must(t, old, "commit")
+		if err := <-waits; err != nil {
+			t.Errorf("%v: %v", tc.mode, err)
+		}
+		w.quiet()
+	}
+	if got := w.total(); got != accounts*1000-3*4 {
+		t.Errorf("%d in all", got)
+	}
+}
+
 // TestLocalDeadlock: what one shard sees is its own to break.
 func TestLocalDeadlock(t *testing.T) {
 	w := newWorld(t, "deadlocal", 1)
