@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"weft/parser"
+	"weft/pgerr"
 	"weft/pool"
 )
 
@@ -45,6 +46,31 @@ func (s *Session) cursorLane(text []byte, f *parser.Facts) *pool.Lane {
 		return s.lane // from an earlier transaction, so WITH HOLD, which is on the home shard
 	}
 	return lane
+}
+
+// listingLane returns the lane where a text that reads pg_cursors finds the cursors of the
+// open block; nil for other texts, and for the home shard.
+func (s *Session) listingLane(f *parser.Facts) (*pool.Lane, error) {
+	if len(s.block.cursors) == 0 || !slices.ContainsFunc(f.Relations, func(name string) bool { return name == "pg_cursors" || name == "pg_catalog.pg_cursors" }) {
+		return nil, nil
+	}
+	var there *pool.Lane
+	several := false
+	for _, lane := range s.block.cursors {
+		several = several || there != nil && lane != there
+		there = lane
+	}
+	if s.pins&pinHoldCursor != 0 {
+		several = several || there != s.lane
+	}
+	switch {
+	case !several && there == s.lane:
+		return nil, nil
+	case several || len(f.Relations) > 1:
+		return nil, pgerr.New(pgerr.FeatureNotSupported, "pg_cursors has the cursors of one shard, and those of this transaction are on others as well").
+			WithHint("Read pg_cursors by itself, in a transaction whose cursors are all on one shard.")
+	}
+	return there, nil
 }
 
 // currentOf returns the lane of the cursor that WHERE CURRENT OF names, nil if there

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"slices"
+	"strings"
 
 	"weft/parser"
 	"weft/pgerr"
@@ -281,6 +282,18 @@ func (s *Session) needsBlock(text []byte, f *parser.Facts) error {
 
 func outsideBlock(what string) *pgerr.Error {
 	return pgerr.New(noTransaction, "%s can only be used in transaction blocks", what)
+}
+
+// warnNeedsBlock warns of a command that is for nothing outside of a block, as a server
+// would, for which the block of weft's own is the client's.
+func (s *Session) warnNeedsBlock(text string) {
+	w := words(text)
+	if !s.implicit || len(w) < 2 || w[0] != "set" || !slices.Contains([]string{"local", "transaction", "constraints"}, w[1]) {
+		return
+	}
+	warning := outsideBlock("SET " + strings.ToUpper(w[1]))
+	warning.Severity = pgerr.SeverityWarning
+	s.ops.push(op{kind: opLocal, frame: wire.AppendError(nil, warning)})
 }
 
 // noTransaction is the SQLSTATE of what needs a block, and of the warning of what

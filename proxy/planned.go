@@ -471,6 +471,9 @@ func (s *Session) laneAnew(r *router, f *parser.Facts, pl *planned, tail []byte)
 	if lane := s.cursorLane(pl.text, f); lane != nil {
 		return lane, nil
 	}
+	if lane, err := s.listingLane(f); lane != nil || err != nil {
+		return lane, err
+	}
 	return s.laneForBind(r, pl.plan, f, tail)
 }
 

@@ -197,6 +197,7 @@ func (s *Session) executeRouted(body []byte) (done bool, err error) {
 	}
 	if all, ok := s.forAll[string(name)]; ok {
 		delete(s.forAll, string(name))
+		s.warnNeedsBlock(all.text)
 		if err := s.onAll(all.text, all.facts); err != nil {
 			return true, s.refuseBoundRead(err)
 		}

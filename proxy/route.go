@@ -357,6 +357,9 @@ func (s *Session) place(r *router, p *plan.Plan, text []byte, f *parser.Facts) (
 	}
 	lane, err := s.cursorLane(text, f), error(nil)
 	if lane == nil {
+		lane, err = s.listingLane(f)
+	}
+	if lane == nil && err == nil {
 		lane, err = s.laneFor(r, p, f)
 	}
 	if err == nil {
