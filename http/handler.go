@@ -33,6 +33,8 @@ type Config struct {
 	PrivateMetrics bool
 	// Log receives what goes wrong. Default: discarded.
 	Log *slog.Logger
+	// Guard writes down a panic of what it is given. Nil: net/http does, in Log.
+	Guard func(where string, f func()) func()
 }
 
 // Handler returns the endpoint.
@@ -74,7 +76,19 @@ func Handler(cfg Config) http.Handler {
 	if !cfg.PrivateMetrics {
 		g.open = append(g.open, "GET /metrics")
 	}
-	return g
+	if cfg.Guard == nil {
+		return g
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answered := false
+		cfg.Guard("http", func() {
+			g.ServeHTTP(w, r)
+			answered = true
+		})()
+		if !answered {
+			http.Error(w, "internal error: the log of the proxy has the details", http.StatusInternalServerError)
+		}
+	})
 }
 
 func answer(w http.ResponseWriter, err error, more ...string) {

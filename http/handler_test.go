@@ -203,3 +203,27 @@ func TestCloseEndsRequests(t *testing.T) {
 		t.Error("still listening")
 	}
 }
+
+// TestPanic: a request that ends in a panic is answered, and written down.
+func TestPanic(t *testing.T) {
+	var where string
+	s := start(t, Config{
+		Ready: func(context.Context) ([]string, error) { panic("not ready") },
+		Guard: func(in string, f func()) func() {
+			return func() {
+				defer func() {
+					if recover() != nil {
+						where = in
+					}
+				}()
+				f()
+			}
+		},
+	})
+	if status, _ := get(t, s, "/readyz"); status != http.StatusInternalServerError || where != "http" {
+		t.Errorf("%d, written down by %q", status, where)
+	}
+	if status, _ := get(t, s, "/livez"); status != http.StatusOK {
+		t.Errorf("the next request: %d", status)
+	}
+}

@@ -82,6 +82,7 @@ func (c *runCollector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *runCollector) Collect(ch chan<- prometheus.Metric) {
+	defer c.srv.panics.Recover("metrics")
 	for k, h := range c.m.kinds {
 		ch <- histogram(descStatements, h, 1e9, tally.Kind(k).String())
 	}

@@ -29,6 +29,7 @@ func (p *poolCollector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (p *poolCollector) Collect(ch chan<- prometheus.Metric) {
+	defer p.srv.panics.Recover("metrics")
 	type labels struct{ shard, database, user string }
 	type counts struct{ open, idle, waiting int }
 	sum := map[labels]counts{}

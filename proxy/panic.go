@@ -60,6 +60,14 @@ func (p *Panics) Guarded(where string, f func()) func() {
 	}
 }
 
+// Recover writes down a panic of the function that defers it, and lets it end as if nothing was:
+// for code that others call on goroutines of their own.
+func (p *Panics) Recover(where string) {
+	if r := recover(); r != nil {
+		p.caught(r, where)
+	}
+}
+
 // restartPause is how long weft waits before it begins again with what ended in a panic.
 const restartPause = time.Second
 

@@ -154,7 +154,7 @@ func (s *Server) startHTTP() error {
 		users[i] = http.User(u)
 	}
 	s.http = http.Start(http.Config{
-		Ready: s.Ready, Metrics: s.metrics, Pprof: cfg.Pprof, Users: users, PrivateMetrics: cfg.PrivateMetrics, Log: s.log,
+		Ready: s.Ready, Metrics: s.metrics, Pprof: cfg.Pprof, Users: users, PrivateMetrics: cfg.PrivateMetrics, Log: s.log, Guard: s.opt.panics.Guarded,
 	}, l)
 	s.closers = append(s.closers, s.http.Close)
 	return nil
