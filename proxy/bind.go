@@ -37,7 +37,10 @@ func (s *Session) onBind(length int) error {
 		return pgerr.Fatal(pgerr.ProtocolViolation, "names in the bind message are too long")
 	}
 	if s.lostTx && !s.hasPending {
-		s.bindInLostTx(name)
+		if !whole {
+			rest = nil
+		}
+		s.bindInLostTx(name, rest)
 		return s.skip(length + 1)
 	}
 	if routed {

@@ -83,8 +83,12 @@ func (s *Session) failInLostTx() {
 }
 
 func (s *Session) parseInLostTx(p wire.ParseBody, body []byte, f *parser.Facts) {
-	if !endsTx(f) || s.statements[string(p.Name)] != nil {
+	if !endsTx(f) && !isEmpty(f) || s.statements[string(p.Name)] != nil {
 		s.failInLostTx()
+		return
+	}
+	if err := undetermined(p.OIDs); err != nil && !isEmpty(f) {
+		s.tellInLostTx(err)
 		return
 	}
 	if len(p.Name) == 0 {
@@ -102,7 +106,12 @@ func (s *Session) parseInLostTx(p wire.ParseBody, body []byte, f *parser.Facts) 
 	s.ops.push(op{kind: opLocal, answer: wire.ParseComplete})
 }
 
-func (s *Session) bindInLostTx(name []byte) {
+// isEmpty reports whether a text has no statement: a failed transaction takes it.
+func isEmpty(f *parser.Facts) bool { return f != nil && f.Statements == 0 && f.Err == nil }
+
+// bindInLostTx answers a Bind. tail is what it carries beyond the names, nil if that is
+// not all here.
+func (s *Session) bindInLostTx(name, tail []byte) {
 	f, text := s.unnamed.facts, ""
 	if len(name) > 0 {
 		f = nil
@@ -118,7 +127,13 @@ func (s *Session) bindInLostTx(name []byte) {
 		s.tellInLostTx(noStatement(name))
 		return
 	}
-	if !endsTx(f) {
+	_, pl := s.parsed(name)
+	params := len(declaredTypes(pl.oids))
+	if err := miscounted(tail, name, params); tail != nil && err != nil && (endsTx(f) || isEmpty(f)) {
+		s.tellInLostTx(err)
+		return
+	}
+	if !endsTx(f) || params > 0 {
 		s.failInLostTx()
 		return
 	}
@@ -135,7 +150,7 @@ func (s *Session) describeInLostTx(kind byte, name []byte) {
 	case kind == 'P' && !s.endsLostTx && !s.hasPortal(name):
 		s.tellInLostTx(noPortal(name))
 		return
-	case kind == 'S' && !ofBlock(f), kind == 'P' && !s.endsLostTx:
+	case kind == 'S' && !ofBlock(f) && !isEmpty(f), kind == 'P' && !s.endsLostTx:
 		s.failInLostTx() // it may return rows
 		return
 	}

@@ -321,7 +321,7 @@ func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err e
 			return true, err
 		}
 		if s.lostTx {
-			s.bindInLostTx(name)
+			s.bindInLostTx(name, *tail)
 			return true, nil
 		}
 	}
