@@ -126,9 +126,29 @@ var blocks = [][]string{
 	{"begin", "savepoint x", "delete from c where k = 1", "rollback to x"},
 }
 
+// watched are such transactions of a role that row security holds for.
+var watched = [][]string{
+	watchedBy("a", "n % 2 = 0 or exists (select from r where r.id = a.n)", "c", "k < 5", "r", "id <> 3", "h", "n > 1"),
+	watchedBy("b", "exists (select from a where a.k = b.k and a.n > 1)", "m", "true", "u", "current_user = 'watched' and n is not null"),
+}
+
+// watchedBy begins a transaction in which row security holds, of a role that it holds for.
+// policies are tables, and what the role sees of each.
+func watchedBy(policies ...string) []string {
+	block := []string{"begin"}
+	for i := 0; i < len(policies); i += 2 {
+		table, using := policies[i], policies[i+1]
+		block = append(block, "alter table "+table+" enable row level security", "create policy sees on "+table+" using ("+using+")")
+	}
+	return append(block, "grant select on all tables in schema public to watched", "set local role watched")
+}
+
 // dressed puts a question into a transaction now and then.
 func (g *generator) dressed(q question) question {
-	if g.chance(12) {
+	switch {
+	case g.chance(1): // their DDL takes longer than all else
+		q.block = pick(g, watched)
+	case g.chance(12):
 		q.block = pick(g, blocks)
 		q.cursor = g.chance(30)
 	}

@@ -68,6 +68,7 @@ func open(t testing.TB, s setting) *world {
 	w.turned = pair.Connect(t, harness.Postgres(t), w.database+"_turned", "postgres")
 	if !known {
 		w.load(t, pair.ReadScript(t, "schema"))
+		w.everywhere(t, "do $$ begin create role watched; exception when duplicate_object then null; end $$")
 	}
 	w.everywhere(t, "set statement_timeout = '10s'")
 	return w
