@@ -119,7 +119,7 @@ func installGuard(s *session) error {
 	if err != nil || there == guardVersion {
 		return err
 	}
-	if err := s.run("BEGIN", "SELECT pg_advisory_xact_lock("+ownLock+")"); err != nil {
+	if err := s.run("BEGIN", "SELECT pg_advisory_xact_lock("+ownLock+")", freshNames); err != nil {
 		return err
 	}
 	if err := s.run(guardObjects...); err != nil {

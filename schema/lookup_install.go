@@ -32,7 +32,7 @@ func installLookups(s *session) error {
 	if err != nil || there >= lookupVersion {
 		return err
 	}
-	if err := s.run("BEGIN", "SELECT pg_advisory_xact_lock("+ownLock+")"); err != nil {
+	if err := s.run("BEGIN", "SELECT pg_advisory_xact_lock("+ownLock+")", freshNames); err != nil {
 		return err
 	}
 	// Only now, under the lock: somebody may just have done it.

@@ -131,6 +131,10 @@ ALTER TABLE weft.decision ADD CONSTRAINT decision_pkey PRIMARY KEY (gid, proof)`
 // ownLock keeps two proxies from making it at the same time: "weft" in ASCII.
 const ownLock = "2003133044"
 
+// freshNames makes a backend that has waited for the lock notice what others have made meanwhile: it may remember
+// that there is no schema weft, and forgets that when it locks a table.
+const freshNames = "SELECT FROM pg_catalog.pg_namespace LIMIT 0"
+
 // Install makes sure that a database of a shard has what weft keeps there, and says that it
 // belongs to that shard of the cluster. Any number of proxies may do so at once. The user
 // must be allowed to create a schema, or find it made.
@@ -200,7 +204,7 @@ func readOwn(s *session) (own *Own, version int, err error) {
 
 // installOwn runs the steps that are missing, all or none.
 func installOwn(s *session) error {
-	err := s.run("BEGIN", "SELECT pg_catalog.pg_advisory_xact_lock("+ownLock+")",
+	err := s.run("BEGIN", "SELECT pg_catalog.pg_advisory_xact_lock("+ownLock+")", freshNames,
 		"CREATE SCHEMA IF NOT EXISTS weft", "GRANT USAGE ON SCHEMA weft TO PUBLIC",
 		`CREATE TABLE IF NOT EXISTS weft.own (single boolean PRIMARY KEY DEFAULT true CHECK (single), version int NOT NULL, key text NOT NULL)`,
 		`REVOKE ALL ON weft.own FROM PUBLIC`,

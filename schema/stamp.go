@@ -26,7 +26,7 @@ func stamp(s *session, want identity.Expected, database string) (identity.Found,
 	}
 	// Two proxies may write at once. They write the same, or the slower one is refused
 	// when it looks again.
-	if err := s.run("BEGIN", "SELECT pg_catalog.pg_advisory_xact_lock("+ownLock+")"); err != nil {
+	if err := s.run("BEGIN", "SELECT pg_catalog.pg_advisory_xact_lock("+ownLock+")", freshNames); err != nil {
 		return found, err
 	}
 	if rows, err = s.Exec(identity.Query); err != nil {
