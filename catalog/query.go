@@ -52,7 +52,7 @@ JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND ` + userSchema + `
 LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 LEFT JOIN (SELECT l.oid, l.collname, l.collisdeterministic, m.nspname, l.collprovider = 'b' OR l.collprovider = 'c' AND l.collcollate IN ('C', 'POSIX') AS bytewise
  FROM pg_catalog.pg_collation l JOIN pg_catalog.pg_namespace m ON m.oid = l.collnamespace) co ON co.oid = a.attcollation AND co.oid <> 100
-WHERE a.attnum > 0 AND NOT a.attisdropped
+WHERE a.attrelid >= 16384 AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attrelid, a.attnum`,
 
 	// A default that names a sequence.
@@ -114,7 +114,7 @@ WHERE c.relkind IN ('v', 'm')`,
   pg_catalog.quote_ident(nullif(p.proargnames[a.i], '')), pg_catalog.format_type(a.t, NULL)), ', ' ORDER BY a.i)
   FROM pg_catalog.unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) WITH ORDINALITY a(t, i)) END,
  CASE WHEN p.proretset THEN 'SETOF ' ELSE '' END || pg_catalog.format_type(p.prorettype, NULL),
- coalesce(p.prosqlbody::text ~ ` + notifyTree + `, false), coalesce(p.prosqlbody::text ~ ` + calledTree("p.proname ~ 'advisory'") + `, false)
+ coalesce(p.prosqlbody::text ~ ` + notifyTree + `, false), coalesce(p.prosqlbody::text ~ ` + calledTree(locksAdvisory) + `, false)
 FROM pg_catalog.pg_proc p
 JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
 JOIN pg_catalog.pg_language l ON l.oid = p.prolang

@@ -28,8 +28,8 @@ var storedQuery = `WITH item AS (
  UNION ALL SELECT 'T', 1247, t.oid, t.oid, pg_catalog.concat(n.nspname, pg_catalog.chr(1), t.typname), t.typdefaultbin::text
   FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace WHERE t.oid >= 16384 AND t.typtype IN ('d', 'r', 'm'))
 SELECT DISTINCT 'g', i.kind, i.subject, i.oid::text, i.name, d.refclassid, d.refobjid,
- CASE WHEN i.tree ~ ` + notifyTree + ` THEN 'n' ELSE '' END || CASE WHEN i.tree ~ ` + calledTree("p.proname ~ 'advisory'") + ` THEN 'l' ELSE '' END ||
- CASE WHEN i.tree ~ ` + calledTree("p.proname IN ('"+strings.Join(runners, "', '")+"')") + ` THEN 'o' ELSE '' END
+ CASE WHEN i.tree ~ ` + anyTree + ` THEN CASE WHEN i.tree ~ ` + notifyTree + ` THEN 'n' ELSE '' END || CASE WHEN i.tree ~ ` + calledTree(locksAdvisory) + ` THEN 'l' ELSE '' END ||
+ CASE WHEN i.tree ~ ` + calledTree(runsText) + ` THEN 'o' ELSE '' END ELSE '' END
 FROM item i LEFT JOIN pg_catalog.pg_depend d ON d.classid = i.class AND d.objid = i.oid AND d.refobjid >= 16384 AND d.deptype = 'n'
  AND d.refclassid IN (1255, 1259, 1247, 2617)
  AND (i.kind <> 'w' OR d.refclassid <> 1255 OR d.refobjid NOT IN (SELECT t.tgfoid FROM pg_catalog.pg_trigger t WHERE t.oid = i.oid)) AND (d.refclassid <> 1259 OR i.kind <> 'x' AND (d.refobjid <> i.subject OR i.kind = 'p' AND d.refobjsubid = 0))
@@ -58,6 +58,15 @@ CROSS JOIN LATERAL (SELECT coalesce(bool_or(d.refobjid <> p.polrelid OR d.refobj
 
 // notifyTree matches the tree of something that calls pg_notify or NOTIFY.
 const notifyTree = `':funcid 3036 |\{NOTIFY'`
+
+// locksAdvisory is whether a function is one that takes advisory locks. The index on names answers it.
+const locksAdvisory = `(p.proname >= 'pg_advisory' AND p.proname < 'pg_advisorz' OR p.proname >= 'pg_try_advisory' AND p.proname < 'pg_try_advisorz')`
+
+// runsText is whether a function is one that runs a text it is given.
+var runsText = `p.proname IN ('` + strings.Join(runners, "', '") + `')`
+
+// anyTree matches what any of the others does. Most trees match none, and they are long.
+var anyTree = `(SELECT ':funcid (3036|' || pg_catalog.string_agg(p.oid::text, '|') || ') |\{NOTIFY' FROM pg_catalog.pg_proc p WHERE p.oid < 16384 AND (` + locksAdvisory + ` OR ` + runsText + `))`
 
 // calledTree matches trees that call one of the built-in functions for which a
 // condition holds.
