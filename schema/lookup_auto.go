@@ -3,6 +3,7 @@ package schema
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"weft/catalog"
 	"weft/directory"
@@ -21,8 +22,11 @@ func (m *Mover) followLookups(ctx context.Context, snap *directory.Snapshot, t *
 	if err != nil {
 		return err
 	}
+	defer home.close()
+	if may, err := mayNeedLookups(home, t); err != nil || !may {
+		return err
+	}
 	schema, err := catalog.Load(0, home.Exec)
-	home.close()
 	if err != nil {
 		return err
 	}
@@ -55,6 +59,26 @@ func (m *Mover) followLookups(ctx context.Context, snap *directory.Snapshot, t *
 		}
 	}
 	return nil
+}
+
+// mayNeedLookups reports whether a table has lookups, or a unique index without the whole key:
+// most have neither, and need not be looked at any closer.
+func mayNeedLookups(home *session, t *directory.Table) (bool, error) {
+	table := "to_regclass(" + literal(quoted(catalog.Name{Schema: t.Schema, Name: t.Name})) + ")"
+	var keys []string
+	for _, c := range t.Columns {
+		keys = append(keys, literal(c.Name))
+	}
+	found, err := home.one("SELECT count(*) FROM pg_index i WHERE i.indisunique AND i.indrelid = " + table +
+		" AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attname IN (" + strings.Join(keys, ", ") + ") AND NOT a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]))")
+	if err != nil || found != "0" {
+		return found != "0", err
+	}
+	if made, err := home.one("SELECT to_regclass('weft.lookup')"); err != nil || made == "" {
+		return false, err
+	}
+	found, err = home.one("SELECT count(*) FROM weft.lookup WHERE owner = " + table)
+	return found != "0", err
 }
 
 // needLookups returns the columns of the unique indexes that shards alone cannot
