@@ -193,3 +193,15 @@ select v, count(*) from t group by v limit 0 offset -1;
 @route
 @error
 insert into code values (1, 'c'), (2, 'c');
+
+# Rows without a type, and home tables beside a row of one shard: right, or refused.
+@maybe
+select count(distinct (k, v)) from t;
+select distinct (v, w) from t;
+select count(distinct row(v, v)), count(distinct v) from t;
+insert into m1 values (50, 1) on conflict do nothing returning (select max(val) from lo);
+insert into m1 values (50, 1) on conflict (k) do update set a = 3 returning a, (select max(val) from lo);
+@route
+select (v, k) from t where k < 9 order by (v, k);
+select (v % 2, v % 3), count(*) from t group by (v % 2, v % 3) order by (v % 2, v % 3);
+select count(distinct t) from t;
