@@ -12,7 +12,7 @@ raced=""
 for p in $packages; do
 	case "${RACE:-} $p" in
 	" weft/integration/analytics" | " weft/integration/routing" | " weft/integration/select" | " weft/schema") long="$long $p" ;;
-	" weft/integration/write" | " weft/planner" | " weft/vindex" | " weft/catalog") plain="$plain $p" ;;
+	" weft/integration/write" | " weft/integration/security" | " weft/integration/identity" | " weft/integration/copying" | " weft/planner" | " weft/vindex" | " weft/catalog") plain="$plain $p" ;;
 	*) raced="$raced $p" ;;
 	esac
 done
