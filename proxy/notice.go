@@ -25,6 +25,11 @@ func (s *Session) unwanted(severity pgerr.Severity) bool {
 			}
 		}
 	}
+	return quiets(level, severity)
+}
+
+// quiets reports whether a level of client_min_messages keeps a message from the client.
+func quiets(level string, severity pgerr.Severity) bool {
 	switch strings.ToLower(strings.Trim(level, "'")) {
 	case "error", "fatal", "panic":
 		return true

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"weft/auth"
 	"weft/pgerr"
@@ -288,14 +289,17 @@ func (st *starter) admitted(sess *Session, params map[string]string) error {
 		return e
 	}
 	sess.reported = params
+	b := st.greeted
 	if name := st.packet.Get("application_name"); name != "" {
+		if cut := clip(name); cut != name && hearsNotices(st.packet) {
+			b = wire.AppendError(b, nameTooLong(name, cut))
+		}
 		name = clean(name)
 		sess.settings = sess.settings.With("application_name", name)
 		sess.report("application_name", name)
 	}
 	sess.oldStrings = params["standard_conforming_strings"] == "off"
 	sess.setEncoding(params["client_encoding"])
-	b := st.greeted
 	names := make([]string, 0, len(sess.reported))
 	for n := range sess.reported {
 		names = append(names, n)
@@ -318,16 +322,53 @@ func (st *starter) admitted(sess *Session, params map[string]string) error {
 // clean makes an application name what PostgreSQL makes of it: bytes that are
 // not printable ASCII become question marks, and it is cut at 63 bytes.
 func clean(name string) string {
-	b := []byte(name)
-	if len(b) > 63 {
-		b = b[:63]
-	}
+	b := []byte(clip(name))
 	for i, c := range b {
 		if c < 32 || c > 126 {
 			b[i] = '?'
 		}
 	}
 	return string(b)
+}
+
+// maxName is how many bytes PostgreSQL leaves of a name.
+const maxName = 63
+
+// clip cuts a name as PostgreSQL does: between characters.
+func clip(name string) string {
+	if len(name) <= maxName {
+		return name
+	}
+	n := maxName
+	for utf8.ValidString(name) && !utf8.RuneStart(name[n]) {
+		n--
+	}
+	return name[:n]
+}
+
+// hearsNotices reports whether a client hears a notice about its application's name. Settings
+// count that come before the name; those of options come before all.
+func hearsNotices(p *wire.Packet) bool {
+	level := ""
+	if m := minMessages.FindStringSubmatch(p.Get("options")); m != nil {
+		level = m[1]
+	}
+	for _, o := range p.Options {
+		if o.Name == "application_name" {
+			break
+		}
+		if o.Name == "client_min_messages" {
+			level = o.Value
+		}
+	}
+	return !quiets(level, pgerr.SeverityNotice)
+}
+
+// nameTooLong is what PostgreSQL says of a name that it cuts.
+func nameTooLong(name, cut string) *pgerr.Error {
+	e := pgerr.New("42622", "identifier \"%s\" will be truncated to \"%s\"", name, cut)
+	e.Severity, e.Routine = pgerr.SeverityNotice, "truncate_identifier"
+	return e
 }
 
 func isFalse(v string) bool {
