@@ -26,7 +26,6 @@ const maxDecimals = 1000
 var (
 	errNotNumeric   = &Error{Invalid, "not a number"}
 	errNumericLong  = &Error{Undecided, "so long a number that the server may round it"}
-	errNumericMod   = &Error{Undecided, "the server rounds it to the column's scale"}
 	errExponent     = &Error{Undecided, "versions differ in the exponents they read"}
 	errNumericInput = &Error{Invalid, "malformed binary numeric"}
 	errNumericScale = &Error{Undecided, "more digits than the number's own scale"}
@@ -48,7 +47,7 @@ func (c Column) numeric(v Value, store bool) (Key, error) {
 		return Key{}, errType
 	}
 	if err == nil && store && c.Mod >= 4 && scaleOf(k) > modScale(c.Mod) {
-		return Key{}, errNumericMod
+		k = roundDecimal(k, modScale(c.Mod))
 	}
 	return k, err
 }
@@ -70,6 +69,33 @@ func scaleOf(k Key) int {
 		scale--
 	}
 	return scale
+}
+
+// roundDecimal leaves so many decimals after the point, of a number that has more; halves are
+// rounded away from zero.
+func roundDecimal(k Key, scale int) Key {
+	n := len(k.bytes) / 2
+	text := make([]byte, 1, 4*n+1)
+	text[0] = '0' // for a carry
+	for i := range n {
+		d := digit(k.bytes, i)
+		text = append(text, byte('0'+d/1000), byte('0'+d/100%10), byte('0'+d/10%10), byte('0'+d%10))
+	}
+	point := 1 + 4*(int(k.n)+1)
+	keep := point + scale
+	if keep < 1 {
+		return Key{class: Decimal}
+	}
+	up := text[keep] >= '5'
+	text = text[:keep]
+	for i := keep - 1; up; i-- {
+		if up = text[i] == '9'; up {
+			text[i] = '0'
+		} else {
+			text[i]++
+		}
+	}
+	return packDecimal(k.sign, text, nil, point-keep)
 }
 
 func digit(digits []byte, i int) int { return int(binary.LittleEndian.Uint16(digits[2*i:])) }

@@ -87,7 +87,7 @@ var scalars = []scalar{
 	{"uuid", true, uuid, nil, "%s::text < '9'"},
 	{"date", true, func(r *rand.Rand) string { return moment(r).Format("2006-01-02") }, []string{"date_trunc('year', now())::date", "'2020-02-02'"}, "%s > '2022-01-01'"},
 	{"timestamptz", true, func(r *rand.Rand) string { return moment(r).Format("2006-01-02 15:04:05+00") }, []string{"date_trunc('year', now())"}, "%s < now()"},
-	{"numeric(10,2)", true, func(r *rand.Rand) string { return fmt.Sprintf("%d.%d", r.IntN(1000), r.IntN(100)) }, []string{"1.50"}, "%s <> 1.5"},
+	{"numeric(10,2)", true, func(r *rand.Rand) string { return fmt.Sprintf("%d.%d", r.IntN(1000), r.IntN(2000)) }, []string{"1.50"}, "%s <> 1.5"},
 	{"float8", false, func(r *rand.Rand) string { return pick(r, "1.5", "-2e10", "NaN", "Infinity", "0.1") }, []string{"0"}, "%s > 0"},
 	{"bytea", false, func(r *rand.Rand) string { return fmt.Sprintf("\\x%x", ugly(r)) }, nil, "%s <> '\\x00'"},
 	{"bool", false, func(r *rand.Rand) string { return pick(r, "t", "f", "true", "no", "1") }, []string{"true"}, "%s"},
