@@ -94,10 +94,10 @@ func TestUserLimit(t *testing.T) {
 // TestShares: proxies that may open more connections than a shard has take a share each, and more
 // again when others are gone.
 func TestShares(t *testing.T) {
-	const want, room = 150, 200
+	const want, room, db = 150, 200, "shares" // weft's tables come into a database that is asked for them
 	greedy := func(c *config.Config) { c.Pool.MaxPerShard = want }
 	limit := func(w *harness.Target) (n int) {
-		c := w.Connect(t, "postgres")
+		c := w.Connect(t, "postgres", "dbname="+db)
 		defer c.Close(context.Background())
 		if err := c.QueryRow(within(t, 10*time.Second), "select min(connection_limit) from weft.shards").Scan(&n); err != nil {
 			t.Fatal(err)
@@ -105,6 +105,7 @@ func TestShares(t *testing.T) {
 		return n
 	}
 	first := harness.StartWeft(t, greedy)
+	first.CreateDatabase(t, db)
 	held := 0
 	t.Run("together", func(t *testing.T) {
 		second := harness.StartWeft(t, greedy)
