@@ -38,14 +38,6 @@ func StartupWords(text string) []string { return startupWords(text) }
 // Connected reports whether the client of a session is still there.
 func (s *Server) Connected(pid int32) bool { return s.connected(pid) }
 
-// Sabotage makes the next statement of a session run into a panic.
-func (s *Server) Sabotage(pid int32) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sessions[pid].lane = nil
-	s.sessions[pid].db = nil
-}
-
 // Keep runs f as a goroutine of the server's own.
 func (s *Server) Keep(f func(context.Context)) { s.wg.Go(s.kept("test", f)) }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"weft/console"
 	"weft/pgerr"
 	"weft/proxy"
 )
@@ -22,20 +23,23 @@ import (
 // it; what runs for nobody begins again.
 func TestPanic(t *testing.T) {
 	var log lockedBuffer
-	w := startWeft(t, one, func(c *proxy.Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	w := startWeft(t, one, func(c *proxy.Config) {
+		c.Log = slog.New(slog.NewTextHandler(&log, nil))
+		c.AdminDatabase, c.AdminUsers = "weft", []string{"postgres"}
+		c.Settings = func() []console.Setting { panic("on the session's goroutine") }
+	})
 	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
 	defer stop()
-	connect := func() *pgx.Conn {
-		c, err := pgx.Connect(ctx, "postgres://postgres@"+w.addr+"/postgres?sslmode=disable")
+	connect := func(database string) *pgx.Conn {
+		c, err := pgx.Connect(ctx, "postgres://postgres@"+w.addr+"/"+database+"?sslmode=disable&default_query_exec_mode=simple_protocol")
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = c.Close(context.Background()) })
 		return c
 	}
-	bad, good := connect(), connect()
-	w.Sabotage(int32(bad.PgConn().PID()))
-	_, err := bad.Exec(ctx, "select 1")
+	bad, good := connect("weft"), connect("postgres")
+	_, err := bad.Exec(ctx, "show config")
 	var e *pgconn.PgError
 	if !errors.As(err, &e) || e.Code != "XX000" || e.Severity != "FATAL" {
 		t.Fatalf("the client is told %v", err)

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 var besideFor = flag.Duration("beside", time.Second, "how long TestManyBeside reads beside commits")
@@ -21,11 +23,16 @@ func TestManyBeside(t *testing.T) {
 	must(t, home, "create table many (id bigint primary key, n int not null)")
 	must(t, home, "select weft.shard_table('many', 'id')")
 	must(t, home, "insert into many select i, 0 from generate_series(1, $1::int) i", rows)
+	c := w.conn(0)
+	must(t, c, "set weft.read = 'atomic'")
+	writers := make([]*pgx.Conn, 16)
+	for i := range writers {
+		writers[i] = w.conn(i % 2)
+	}
 	end := time.Now().Add(*besideFor)
 	var done atomic.Int64
 	var wg sync.WaitGroup
-	for i := range 16 {
-		c := w.conn(i % 2)
+	for _, c := range writers {
 		wg.Go(func() {
 			for time.Now().Before(end) {
 				a, b := 1+rand.IntN(rows/2), 1+rows/2+rand.IntN(rows/2)
@@ -37,10 +44,8 @@ func TestManyBeside(t *testing.T) {
 			}
 		})
 	}
-	c := w.conn(0)
-	must(t, c, "set weft.read = 'atomic'")
 	var took []time.Duration
-	for time.Now().Before(end) {
+	for len(took) < 3 || time.Now().Before(end) {
 		began := time.Now()
 		if sum := value[int64](t, c, "select sum(n) from many"); sum != 0 {
 			t.Errorf("the sum of what is moved is %d", sum)
