@@ -11,8 +11,8 @@ plain=""
 raced=""
 for p in $packages; do
 	case "${RACE:-} $p" in
-	" weft/integration/analytics" | " weft/integration/routing" | " weft/integration/select" | " weft/schema") long="$long $p" ;;
-	" weft/integration/write" | " weft/integration/security" | " weft/integration/identity" | " weft/integration/copying" | " weft/planner" | " weft/vindex" | " weft/catalog") plain="$plain $p" ;;
+	" weft/integration/routing" | " weft/integration/select") long="$long $p" ;;
+	" weft/integration/analytics" | " weft/schema" | " weft/integration/write" | " weft/integration/security" | " weft/integration/identity" | " weft/integration/copying" | " weft/planner" | " weft/vindex" | " weft/catalog") plain="$plain $p" ;;
 	*) raced="$raced $p" ;;
 	esac
 done

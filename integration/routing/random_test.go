@@ -12,7 +12,7 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("seed", 1, "first seed of TestRandom")
-	countFlag = flag.Int("statements", 1000, "how many statements TestRandom makes up")
+	countFlag = flag.Int("statements", 500, "how many statements TestRandom makes up")
 	traceFlag = flag.Bool("verbose", false, "log every statement of TestRandom")
 	modeFlag  = flag.String("mode", "", "put all statements of TestRandom in this way")
 	blockFlag = flag.Int("blocks", 10, "how many of a hundred statements of TestRandomBlocks begin a transaction block")

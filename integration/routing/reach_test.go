@@ -12,7 +12,7 @@ import (
 var allWays = flag.Bool("all", false, "TestReach tries every function in every way, not the share of them that -seed picks")
 
 // reachShare: of so many pairs of a function and a way TestReach tries one.
-const reachShare = 4
+const reachShare = 8
 
 // reachBodies are what a function f(int) returns int may do.
 var reachBodies = []struct{ name, body string }{
