@@ -27,7 +27,8 @@ type Conn struct {
 	// Settings is what has been applied on top of the login's defaults.
 	Settings *Settings
 	// Placeholders are the custom parameters ever set here. They cannot be
-	// unset, only emptied, so only sessions that set them too may see them.
+	// unset, only emptied, so only sessions that set them too may see them. The same holds of a
+	// temporary schema, which is named among them.
 	Placeholders map[string]bool
 	// Status is the transaction state of the last ReadyForQuery.
 	Status byte
@@ -56,9 +57,6 @@ type Conn struct {
 	// Shown says that it has rows of weft's own tables, which are for its present
 	// session alone: it is not given back.
 	Shown bool
-	// Marked says that it has a temporary schema, which stays when the tables in it
-	// are gone, and which other clients would see: it is not given back.
-	Marked bool
 	// Lent is the count of drains, see Pool.Drains, when it was lent.
 	Lent uint64
 	// Listening says that LISTEN was run on it for its present session.
@@ -134,7 +132,7 @@ func (c *Conn) UsedBy(session int32) {
 // say.
 func (c *Conn) Release() {
 	c.borrower.Store(0)
-	if c.Shown || c.Marked || c.Touched || c.givenUp.Load() {
+	if c.Shown || c.Touched || c.givenUp.Load() {
 		c.Terminate()
 		return
 	}

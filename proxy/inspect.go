@@ -71,7 +71,7 @@ func (s *Session) remainsOf(c *pool.Conn) (*remains, error) {
 				found.settings["session_authorization"] = r[2]
 			}
 		case "t":
-			c.Marked = true
+			s.hasTemporary(c)
 			if r[1] == "true" {
 				found.pins |= pinTemp
 			}
@@ -89,6 +89,19 @@ func (s *Session) remainsOf(c *pool.Conn) (*remains, error) {
 		}
 	}
 	return found, nil
+}
+
+// temporarySchema stands among the parameters that a backend cannot forget: a temporary schema
+// stays when the tables in it are gone, and shows up in current_schemas.
+const temporarySchema = "pg_temp"
+
+// hasTemporary notes that a backend has a temporary schema: only sessions that have made one get it again.
+func (s *Session) hasTemporary(c *pool.Conn) {
+	if s.placeholders == nil {
+		s.placeholders = map[string]bool{}
+	}
+	s.placeholders[temporarySchema] = true
+	notePlaceholder(c, temporarySchema)
 }
 
 // inspect asks the backend what the session has become.
