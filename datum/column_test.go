@@ -226,7 +226,7 @@ func TestStore(t *testing.T) {
 		{Column{Numeric, 4<<16 | 2 + 4}, Unknown, "-9.9951", "-10"},
 		{Column{Numeric, 4<<16 | 2 + 4}, Unknown, "0.0049", "0"},
 		{Column{Numeric, 4<<16 | 2 + 4}, Unknown, "0.00500", "0.01"},
-		{Column{Numeric, 4<<16 | 0 + 4}, Unknown, "99999999.5", "100000000"},
+		{Column{Numeric, 4<<16 + 4}, Unknown, "99999999.5", "100000000"},
 		{Column{Numeric, 4<<16 | 2 + 4}, Unknown, "0.00000000049", "0"},
 		{Column{Numeric, 4<<16 | 0x7fe + 4}, Unknown, "1200", "1200"}, // scale -2
 		{Column{Numeric, 4<<16 | 0x7fe + 4}, Unknown, "1250", "1300"},
