@@ -78,6 +78,7 @@ type touched struct {
 	waits                    []string
 	// session functions run on the home shard, catalog functions look at it.
 	homely     []string // functions that belong to the home shard
+	temporary  string   // a function or type in pg_temp
 	sequences  []string // nextval and the like
 	advisory   bool
 	catalog    bool // names of objects are looked up

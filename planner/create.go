@@ -54,15 +54,19 @@ func (a *analysis) createView(n *pg.ViewStmt) plan.Route {
 	a.top().query(n.Query.GetSelectStmt())
 	a.instances = nil
 	t := &a.touched
+	temporary := n.View.Relpersistence == "t" || isTemporary(n.View.Schemaname)
+	if temporary {
+		a.called() // the catalog will not have the view
+	}
 	switch {
 	case a.refused():
 		return plan.Refused
-	case n.View.Relpersistence == "t" && len(t.sharded) > 0:
+	case temporary && len(t.sharded) > 0:
 		a.unsupported("", "a temporary view of sharded table %q is not supported", t.sharded[0])
 	case len(t.sharded) > 0 && len(t.home)+len(t.missing) > 0 && n.Replace && a.placeOf(a.named(rangeVar(n.View))) == onEvery:
 		home := append(slices.Clone(t.home), names(t.missing)...)[0]
 		a.unsupported("Drop the view, and create it anew.", "view %q is on all shards, and %q on the home shard alone", n.View.Relname, home)
-	case len(t.home)+len(t.missing) > 0 || len(t.sharded)+len(t.reference) == 0 || n.View.Relpersistence == "t":
+	case len(t.home)+len(t.missing) > 0 || len(t.sharded)+len(t.reference) == 0 || temporary:
 		return plan.Home
 	default:
 		return a.everywhere()

@@ -32,7 +32,8 @@ func (a *analysis) ddl(n any) plan.Route {
 	if makesTemporary(n) {
 		return a.temporaryObject(n)
 	}
-	if a.eventTriggers(n); a.refused() {
+	a.eventTriggers(n)
+	if a.evaluates(n); a.refused() {
 		return plan.Refused
 	}
 	return a.ifThere(a.commandOn(n), n)

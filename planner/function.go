@@ -46,6 +46,9 @@ func (l *level) call(f *pg.FuncCall) {
 	l.probe.call(l.analysis, f)
 	l.notes.calls(l.volatility(name))
 	switch {
+	case isTemporary(schema):
+		l.touched.homely = append(l.touched.homely, name)
+		l.touched.temporary = name
 	case name == "nextval" || name == "currval" || name == "lastval" || name == "setval":
 		l.touched.sequences = append(l.touched.sequences, name)
 	case runsSQL[name] && !l.env.Tables.Empty():

@@ -469,15 +469,17 @@ func (a *analysis) decideSharded(homely string) plan.Route {
 		}
 		a.refuse(pgerr.UndefinedTable, "", "relation %q does not exist", name)
 		a.out.Refusal.Position = a.position(rv.Location)
-	case a.notes != nil && !a.notes.writes && (len(t.home) > 0 || homely != "" || len(t.sequences) > 0 || t.advisory):
+	case a.notes != nil && !a.notes.writes && (len(t.home) > 0 || homely != "" || t.temporary != "" || len(t.sequences) > 0 || t.advisory):
 		// A query is put together where these are.
 		return plan.Gathered
-	case a.notes != nil && len(t.home) > 0 && homely == "" && len(t.sequences) == 0 && !t.advisory:
+	case a.notes != nil && len(t.home) > 0 && homely == "" && t.temporary == "" && len(t.sequences) == 0 && !t.advisory:
 		return plan.Gathered // their rows are lent
 	case len(t.home) > 0:
 		a.unsupported(a.reachHint(t.home[0]), "%q is on the home shard alone, and %q is on all shards", t.home[0], t.sharded[0])
 	case homely != "":
 		a.unsupported("A function sees only the shard it runs on. Send its statements themselves.", "function %s, and sharded table %q is on all shards", homely, t.sharded[0])
+	case t.temporary != "":
+		a.unsupported("Use it in a statement of its own.", "%q is temporary, and so on the home shard alone, and %q is on all shards", t.temporary, t.sharded[0])
 	case len(t.sequences) > 0:
 		a.unsupported("Call it in a statement of its own.", "%s runs on the home shard, and %q is on all shards", t.sequences[0], t.sharded[0])
 	case t.advisory:

@@ -84,6 +84,10 @@ func (l *level) runNames(m any) {
 		}
 	}
 	if t, ok := m.(*pg.TypeName); ok {
+		if isTemporary(schemaOf(t.Names)) {
+			l.touched.homely = append(l.touched.homely, lastName(t.Names))
+			l.touched.temporary = lastName(t.Names)
+		}
 		for _, y := range l.env.Schema.Types(lastName(t.Names)) {
 			if l.means(schemaOf(t.Names), y.Schema) {
 				l.runs("type "+y.Name.Name, &y.Reach)
@@ -192,8 +196,10 @@ func (a *analysis) casts() {
 }
 
 // beyond says why something cannot run on each shard alike, or is empty.
-func (a *analysis) beyond(reach *catalog.Reach) string {
-	switch r := a.reached(reach); {
+func (a *analysis) beyond(reach *catalog.Reach) string { return a.reached(reach).beyond() }
+
+func (r reached) beyond() string {
+	switch {
 	case r.sharded != "":
 		return `touches sharded table "` + r.sharded + `"`
 	case r.copied != "":

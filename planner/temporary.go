@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"strings"
+
 	pg "github.com/pganalyze/pg_query_go/v6"
 
 	"weft/plan"
@@ -52,9 +54,12 @@ func temporaryName(names []*pg.Node) bool {
 // temporaryObject is the place of a temporary object. A function sees one shard, whoever calls it: its
 // calls are not looked into, as those of other functions are, so its body is.
 func (a *analysis) temporaryObject(n any) plan.Route {
+	if a.env.Schema != nil && !a.env.Tables.Empty() {
+		a.runsNow(n, false)
+	}
 	f, ok := n.(*pg.Node_CreateFunctionStmt)
 	if !ok {
-		return plan.Home
+		return a.refusedOr(plan.Home)
 	}
 	r, dynamic, changes := a.functionReads(f.CreateFunctionStmt)
 	switch {
@@ -65,5 +70,34 @@ func (a *analysis) temporaryObject(n any) plan.Route {
 	case dynamic && !a.env.Tables.Empty():
 		a.unsupported("Send its statements one by one.", "a temporary function runs SQL that cannot be looked into, and would see one shard")
 	}
+	if why := a.calledBy(f.CreateFunctionStmt); why != "" {
+		a.unsupported("Send its statements one by one.", "what a temporary function calls %s", why)
+	}
 	return a.refusedOr(plan.Home)
+}
+
+// calledBy says what the functions, operators and types that the body of a new function
+// names do that one shard cannot, or is empty.
+func (a *analysis) calledBy(n *pg.CreateFunctionStmt) string {
+	if a.env.Schema == nil || a.env.Tables.Empty() {
+		return ""
+	}
+	language := "sql"
+	for _, o := range n.Options {
+		if d := o.GetDefElem(); d.GetDefname() == "language" {
+			language = strings.ToLower(d.GetArg().GetString_().GetSval())
+		}
+	}
+	for _, o := range n.Options {
+		if d := o.GetDefElem(); d.GetDefname() == "as" {
+			for _, body := range nameList(d.Arg.GetList().GetItems()) {
+				r := a.reached(a.bodyReach(language, &pg.Node{Node: &pg.Node_CreateFunctionStmt{CreateFunctionStmt: n}}, body))
+				r.home = "" // it runs there
+				if why := r.beyond(); why != "" {
+					return why
+				}
+			}
+		}
+	}
+	return ""
 }

@@ -70,6 +70,9 @@ func (s *selectInsert) look() *pgerr.Error {
 	in := s.probing(s.client)
 	cols, opaque := in.top().query(s.query)
 	s.count, s.opaque = len(cols), opaque
+	if s.count == 0 && !opaque {
+		return cannot("Give a column: INSERT INTO … (column) SELECT NULL …", "INSERT of a query without columns is not supported over several shards")
+	}
 	var names []string
 	for _, c := range s.stmt.Cols {
 		t := c.GetResTarget()

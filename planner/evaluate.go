@@ -1,0 +1,128 @@
+package planner
+
+import (
+	pg "github.com/pganalyze/pg_query_go/v6"
+
+	"weft/catalog"
+	"weft/parser"
+)
+
+// Some commands on the schema run expressions at once, for the rows that are there: a
+// column's default, USING, a constraint, an index. And what a temporary object runs is
+// not looked into later: the catalog does not have it. Both are judged when the command
+// comes.
+
+// evaluates judges what a command runs for rows that are there, and whatever runs in
+// what is temporary.
+func (a *analysis) evaluates(n any) {
+	if a.env.Schema == nil || a.env.Tables.Empty() {
+		return
+	}
+	switch n := n.(type) {
+	case *pg.Node_CreateStmt:
+		if v := n.CreateStmt.Relation; v.GetRelpersistence() == "t" || isTemporary(v.GetSchemaname()) {
+			a.temporaryTable(n.CreateStmt)
+		}
+	case *pg.Node_AlterTableStmt:
+		a.altersRows(n.AlterTableStmt)
+	case *pg.Node_IndexStmt:
+		a.runsNow(n.IndexStmt, a.declared(a.named(rangeVar(n.IndexStmt.Relation))) != nil)
+	case *pg.Node_CreateTrigStmt:
+		if a.named(rangeVar(n.CreateTrigStmt.Relation)) == nil { // it is temporary
+			a.runsNow(&pg.FuncCall{Funcname: n.CreateTrigStmt.Funcname}, false)
+			a.runsNow(n.CreateTrigStmt, false)
+		}
+	case *pg.Node_AlterDomainStmt:
+		a.altersDomain(n.AlterDomainStmt)
+	}
+}
+
+// temporaryTable judges what rows of a temporary table will set off, also by what it
+// takes over from others.
+func (a *analysis) temporaryTable(n *pg.CreateStmt) {
+	a.runsNow(n, false)
+	parser.Walk(n, func(m any) bool {
+		if v, ok := m.(*pg.RangeVar); ok { // LIKE, INHERITS
+			if rel := a.named(rangeVar(v)); rel != nil && v != n.Relation {
+				for i := range rel.Runs {
+					if k := rel.Runs[i].Kind; k != catalog.RunTrigger && k != catalog.RunWhen && k != catalog.RunRule {
+						a.runsWith(rel, nil, &rel.Runs[i])
+					}
+				}
+			}
+		}
+		return true
+	})
+}
+
+// altersRows judges what ALTER TABLE runs for rows that are there.
+func (a *analysis) altersRows(n *pg.AlterTableStmt) {
+	rel := a.named(rangeVar(n.Relation))
+	if rel == nil { // it is temporary
+		a.runsNow(n, false)
+		return
+	}
+	t := a.declared(rel)
+	for _, node := range n.Cmds {
+		c := node.GetAlterTableCmd()
+		switch c.GetSubtype() {
+		case pg.AlterTableType_AT_AddConstraint:
+			if !c.Def.GetConstraint().GetSkipValidation() {
+				a.runsNow(c, t != nil)
+			}
+		case pg.AlterTableType_AT_AddColumn:
+			a.runsNow(c, t != nil)
+		case pg.AlterTableType_AT_AlterColumnType:
+			a.runsNow(c, t != nil)
+			a.storing(rel, t, nil)
+		case pg.AlterTableType_AT_ValidateConstraint:
+			for i := range rel.Runs {
+				if run := &rel.Runs[i]; run.Kind == catalog.RunCheck && run.Name == c.Name {
+					a.runsWith(rel, t, run)
+				}
+			}
+		}
+	}
+}
+
+// altersDomain judges what ALTER DOMAIN runs for the values that are there, on all shards.
+func (a *analysis) altersDomain(n *pg.AlterDomainStmt) {
+	switch {
+	case n.Subtype == "C" && !n.Def.GetConstraint().GetSkipValidation():
+		a.runsNow(n.Def, true)
+	case n.Subtype == "V":
+		for _, y := range a.env.Schema.Types(lastName(n.TypeName)) {
+			if why := a.beyond(&y.Reach); why != "" {
+				a.unsupported("A constraint is checked by each shard, which sees itself alone: it can read reference tables.", "type %q %s", y.Name.Name, why)
+			}
+		}
+	}
+}
+
+// runsNow judges the functions, operators and types that a part of a command names.
+// everywhere: they run on every shard, and not on the home shard alone.
+func (a *analysis) runsNow(root any, everywhere bool) {
+	in := a.probing(a.text)
+	l := &level{analysis: in, scope: &scope{}}
+	parser.Walk(root, func(m any) bool {
+		l.runNames(m)
+		if f, ok := m.(*pg.FuncCall); ok {
+			names := nameList(f.Funcname)
+			in.functions = append(in.functions, a.userFunctions(schemaOf(f.Funcname), names[len(names)-1])...)
+		}
+		return true
+	})
+	hint := "The command runs it on the home shard, which sees itself alone: it can touch home tables and read reference tables."
+	if everywhere {
+		hint = "The command runs it on each shard, which sees itself alone: it can read reference tables."
+	}
+	for _, f := range in.functions {
+		r := a.reached(&f.Reach)
+		if !everywhere {
+			r.home = ""
+		}
+		if why := r.beyond(); why != "" {
+			a.unsupported(hint, "%s %s", functionName(f), why)
+		}
+	}
+}
