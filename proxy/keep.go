@@ -64,11 +64,29 @@ func (k *copies) keep(ctx context.Context, s *Server, snap *directory.Snapshot, 
 		s.log.Error("the directory cannot be copied", "err", err)
 		return
 	}
+	now := time.Now()
+	if database == "" {
+		names = s.turn(names, func(name string) bool { return k.wants(snap, name, whole, now) })
+	}
 	for _, name := range names {
 		if slices.ContainsFunc(snap.Shards, func(sh directory.Shard) bool { return k.last[ownKey{sh.Name, name}].whole != whole }) {
 			k.keepOf(ctx, s, snap, whole, name, database != "")
 		}
 	}
+}
+
+// wants reports whether a copy of a database is due on a shard. mu is held.
+func (k *copies) wants(snap *directory.Snapshot, database, whole string, now time.Time) bool {
+	part, err := snap.Confined(database).EncodeCopy()
+	return err != nil || slices.ContainsFunc(snap.Shards, func(sh directory.Shard) bool {
+		return k.isDue(ownKey{sh.Name, database}, writtenCopy{whole, part, now})
+	})
+}
+
+// isDue reports whether a copy is to be written if nobody waits for it. mu is held.
+func (k *copies) isDue(key ownKey, next writtenCopy) bool {
+	last := k.last[key]
+	return last.whole != next.whole && k.pauses.due(key, next.at) && (last.part != next.part || next.at.Sub(last.at) >= copyInterval)
 }
 
 // keepOf writes the copies of one database, on all shards at once. mu is held.
@@ -84,8 +102,7 @@ func (k *copies) keepOf(ctx context.Context, s *Server, snap *directory.Snapshot
 	var due []int
 	for i := range snap.Shards {
 		key := ownKey{snap.Shards[i].Name, database}
-		last := k.last[key]
-		if last.whole == next.whole || !now && (!k.pauses.due(key, next.at) || last.part == next.part && next.at.Sub(last.at) < copyInterval) {
+		if k.last[key].whole == next.whole || !now && !k.isDue(key, next) {
 			continue
 		}
 		due = append(due, i)

@@ -221,20 +221,19 @@ func (s *Server) recoverMoves(ctx context.Context) {
 // guardTables makes sure that shards guard the keys of tables that were declared by
 // somebody else, or before there were guards.
 func (s *Server) guardTables(ctx context.Context, snap *directory.Snapshot) {
-	last := ""
-	for i := range snap.Tables {
-		db := snap.Tables[i].Database
-		if key := (ownKey{database: db}); db != last && s.unguarded.due(key, time.Now()) {
-			last = db
-			err := s.mover.GuardTables(ctx, snap, db)
-			if err == nil {
-				s.unguarded.done(key)
-				continue
-			}
-			s.unguarded.failed(key, time.Now())
-			if ctx.Err() == nil {
-				s.log.Warn("shard keys of tables with BEFORE triggers are not guarded", "database", db, "err", err)
-			}
+	now := time.Now()
+	for _, db := range s.turn(databases(snap), func(db string) bool {
+		return s.unguarded.due(ownKey{database: db}, now) && !s.mover.Guarded(snap, db)
+	}) {
+		key := ownKey{database: db}
+		err := s.mover.GuardTables(ctx, snap, db)
+		if err == nil {
+			s.unguarded.done(key)
+			continue
+		}
+		s.unguarded.failed(key, time.Now())
+		if ctx.Err() == nil {
+			s.log.Warn("shard keys of tables with BEFORE triggers are not guarded", "database", db, "err", err)
 		}
 	}
 }

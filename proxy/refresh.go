@@ -19,11 +19,12 @@ type refreshed struct {
 
 // refreshOwn brings schema weft of the databases of a shard up to date, each once.
 func (s *Server) refreshOwn(ctx context.Context, snap *directory.Snapshot, shard string) {
-	for _, database := range databases(snap) {
+	now := time.Now()
+	for _, database := range s.turn(databases(snap), func(database string) bool {
+		_, done := s.refreshed.done.Load(ownKey{shard, database})
+		return !done && s.refreshed.pauses.due(ownKey{shard, database}, now)
+	}) {
 		key := ownKey{shard, database}
-		if _, done := s.refreshed.done.Load(key); done || !s.refreshed.pauses.due(key, time.Now()) {
-			continue
-		}
 		if _, err := s.own(ctx, shard, database); err != nil {
 			s.refreshed.pauses.failed(key, time.Now())
 			if ctx.Err() == nil {

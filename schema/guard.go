@@ -22,17 +22,14 @@ var guardVersion = fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(strings.Join(gu
 // columns, so that those with BEFORE triggers get and keep their guards. A database is
 // done once by each process; what is declared later is told as it is declared.
 func (m *Mover) GuardTables(ctx context.Context, snap *directory.Snapshot, database string) error {
-	if _, done := m.guarded.Load(database); done {
+	if m.Guarded(snap, database) {
 		return nil
 	}
 	var calls []string
 	for _, t := range snap.Declared(database) {
-		if t.Kind == directory.Sharded && t.State == directory.Active {
+		if guardable(t) {
 			calls = append(calls, guardCall(&t))
 		}
-	}
-	if len(calls) == 0 {
-		return nil
 	}
 	news, err := m.guard(ctx, snap, database, calls)
 	if err != nil {
@@ -43,6 +40,16 @@ func (m *Mover) GuardTables(ctx context.Context, snap *directory.Snapshot, datab
 		return nil
 	}
 	return m.renew(ctx, database)
+}
+
+// Guarded reports whether GuardTables has nothing to do for a database.
+func (m *Mover) Guarded(snap *directory.Snapshot, database string) bool {
+	_, done := m.guarded.Load(database)
+	return done || !slices.ContainsFunc(snap.Declared(database), guardable)
+}
+
+func guardable(t directory.Table) bool {
+	return t.Kind == directory.Sharded && t.State == directory.Active
 }
 
 // followGuard tells all shards of a table that has been declared, or the home shard

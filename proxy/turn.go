@@ -1,0 +1,30 @@
+package proxy
+
+// perRound bounds the databases that a round of background work is done for: a proxy that starts
+// before a hundred databases must not have all of them at once.
+const perRound = 4
+
+// turn returns the databases that have their turn in a round of background work: of those that want
+// it, the ones with clients first.
+func (s *Server) turn(databases []string, wants func(database string) bool) []string {
+	var used, rest []string
+	s.mu.Lock()
+	clients := make(map[string]int, len(s.byDatabase))
+	for name, n := range s.byDatabase {
+		clients[name] = n
+	}
+	s.mu.Unlock()
+	for _, name := range databases {
+		switch {
+		case len(used) == perRound:
+			return used
+		case clients[name] == 0 && len(rest) == perRound || !wants(name):
+		case clients[name] > 0:
+			used = append(used, name)
+		default:
+			rest = append(rest, name)
+		}
+	}
+	all := append(used, rest...)
+	return all[:min(len(all), perRound)]
+}
