@@ -209,8 +209,12 @@ func (s *Session) lost(err error) error {
 	if !open && !s.committing && s.mayHaveWritten(synced) {
 		err = mayBeThere(err)
 	}
+	cause := err
+	if !s.committing {
+		err = s.whyGivenUp(err) // nobody knows it after drop
+	}
 	s.drop()
-	s.log.Warn("backend lost", "err", err)
+	s.log.Warn("backend lost", "err", cause)
 	if s.committing {
 		open = false // whatever it has become, it is over
 		if err = s.lostCommit(err); err == nil && !pinned {

@@ -213,6 +213,15 @@ func (s *Session) asGivenUp(e *pgerr.Error) *pgerr.Error {
 	return told.WithCause(e)
 }
 
+// whyGivenUp is asGivenUp of any error.
+func (s *Session) whyGivenUp(err error) error {
+	e := pgerr.From(err)
+	if told := s.asGivenUp(e); told != e {
+		return told
+	}
+	return err
+}
+
 // hurry looks for sessions that wait for shards past their time.
 func (s *Server) hurry(now time.Time) {
 	s.mu.Lock()
