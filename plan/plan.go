@@ -50,6 +50,10 @@ type Plan struct {
 	// Locks: it locks rows. Nothing of that needs to be committed.
 	Locks bool
 
+	// AtCursor: it has WHERE CURRENT OF, and may run on the shard of that cursor,
+	// whatever the Route.
+	AtCursor bool
+
 	// Lookups: it may change rows of tables with lookups, which must follow before
 	// the client is told that it is done. A Keyed plan then has a Write, and that
 	// is carried out on one shard too.

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	pg "github.com/pganalyze/pg_query_go/v6"
+	"google.golang.org/protobuf/proto"
 
 	"weft/catalog"
 	"weft/directory"
@@ -106,6 +107,10 @@ func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint
 	if len(tree.Statements) == 1 && holds(tree.Statements[0].Stmt.GetDeclareCursorStmt()) {
 		a.when = always
 	}
+	var original *pg.Node // with WHERE CURRENT OF
+	if len(tree.Statements) == 1 && currentOf(tree.Statements[0].Stmt) != nil && !env.Tables.Empty() {
+		original = proto.Clone(tree.Statements[0].Stmt).(*pg.Node)
+	}
 	for i, raw := range tree.Statements {
 		if !confined(raw.Stmt) {
 			env.asked.noteAny()
@@ -122,6 +127,9 @@ func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint
 	}
 	if len(tree.Statements) == 1 && !a.refused() {
 		a.tell(tree.Statements[0].Stmt)
+	}
+	if original != nil {
+		a.atCursor(original, paramTypes)
 	}
 	a.finish()
 	env.asked.tell(a)

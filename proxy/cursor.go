@@ -5,6 +5,7 @@ import (
 
 	"weft/parser"
 	"weft/pgerr"
+	"weft/plan"
 	"weft/pool"
 )
 
@@ -25,8 +26,8 @@ func (s *Session) noteCursor(text []byte, f *parser.Facts) {
 }
 
 // cursorLane returns the lane of the cursor that a FETCH, MOVE, CLOSE or CURRENT OF names;
-// nil for other texts.
-func (s *Session) cursorLane(text []byte, f *parser.Facts) *pool.Lane {
+// nil for other texts. p is its plan.
+func (s *Session) cursorLane(text []byte, p *plan.Plan, f *parser.Facts) *pool.Lane {
 	held := s.pins&pinHoldCursor != 0
 	if len(s.block.cursors) == 0 && !held || f.Statements != 1 {
 		return nil
@@ -36,6 +37,9 @@ func (s *Session) cursorLane(text []byte, f *parser.Facts) *pool.Lane {
 		return nil
 	}
 	if w[0] == "update" || w[0] == "delete" {
+		if !p.AtCursor {
+			return nil
+		}
 		return s.currentOf(w)
 	}
 	if !slices.Contains([]string{"fetch", "move", "close"}, w[0]) {

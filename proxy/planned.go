@@ -468,7 +468,7 @@ func (s *Session) laneAnew(r *router, f *parser.Facts, pl *planned, tail []byte)
 	if pl.plan.Route == plan.Every {
 		return s.lane, nil
 	}
-	if lane := s.cursorLane(pl.text, f); lane != nil {
+	if lane := s.cursorLane(pl.text, pl.plan, f); lane != nil {
 		return lane, nil
 	}
 	if lane, err := s.listingLane(f); lane != nil || err != nil {

@@ -355,7 +355,7 @@ func (s *Session) place(r *router, p *plan.Plan, text []byte, f *parser.Facts) (
 			return nil, err
 		}
 	}
-	lane, err := s.cursorLane(text, f), error(nil)
+	lane, err := s.cursorLane(text, p, f), error(nil)
 	if lane == nil {
 		lane, err = s.listingLane(f)
 	}
