@@ -9,9 +9,9 @@ import (
 )
 
 // refreshed are the databases of shards whose schema weft this proxy has brought to its
-// own version. A database that another version of weft made is brought up to date as
-// soon as the proxy runs, and not when somebody first needs what is new: what is old may be
-// a hole.
+// own version. A database that another version of weft made is brought up to date when its
+// turn comes, soon after the proxy runs, and not when somebody first needs what is new: what is
+// old may be a hole.
 type refreshed struct {
 	done   sync.Map
 	pauses pauses

@@ -1,5 +1,7 @@
 package proxy
 
+import "maps"
+
 // perRound bounds the databases that a round of background work is done for: a proxy that starts
 // before a hundred databases must not have all of them at once.
 const perRound = 4
@@ -9,10 +11,7 @@ const perRound = 4
 func (s *Server) turn(databases []string, wants func(database string) bool) []string {
 	var used, rest []string
 	s.mu.Lock()
-	clients := make(map[string]int, len(s.byDatabase))
-	for name, n := range s.byDatabase {
-		clients[name] = n
-	}
+	clients := maps.Clone(s.byDatabase)
 	s.mu.Unlock()
 	for _, name := range databases {
 		switch {

@@ -144,15 +144,7 @@ func TestAtomicReadsBesideCommits(t *testing.T) {
 	for _, c := range movers {
 		wg.Go(func() { w.move(c, &moved, end, func(err error) { t.Errorf("%v", err) }) })
 	}
-	var took []time.Duration
-	for len(took) < 3 || time.Now().Before(end) {
-		began := time.Now()
-		if sum := value[int64](t, c, sums[0]); sum != accounts*1000 {
-			t.Errorf("%d in all", sum)
-		}
-		took = append(took, time.Since(began))
-		time.Sleep(10 * time.Millisecond)
-	}
+	took := timed(t, c, sums[0], accounts*1000, end)
 	wg.Wait()
 	slices.Sort(took)
 	p50, p99 := took[len(took)/2], took[len(took)*99/100]

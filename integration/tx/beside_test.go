@@ -44,18 +44,24 @@ func TestManyBeside(t *testing.T) {
 			}
 		})
 	}
-	var took []time.Duration
-	for len(took) < 3 || time.Now().Before(end) {
-		began := time.Now()
-		if sum := value[int64](t, c, "select sum(n) from many"); sum != 0 {
-			t.Errorf("the sum of what is moved is %d", sum)
-		}
-		took = append(took, time.Since(began))
-		time.Sleep(10 * time.Millisecond)
-	}
+	took := timed(t, c, "select sum(n) from many", 0, end)
 	wg.Wait()
 	slices.Sort(took)
 	t.Logf("%d readings beside %.0f commits a second: p50 %s, p99 %s", len(took), float64(done.Load())/besideFor.Seconds(),
 		took[len(took)/2].Round(time.Millisecond), took[len(took)*99/100].Round(time.Millisecond))
 	w.quiet()
+}
+
+// timed asks for a sum until the end, three times at least, and returns how long each answer took.
+func timed(t *testing.T, c *pgx.Conn, sql string, want int64, end time.Time) (took []time.Duration) {
+	t.Helper()
+	for len(took) < 3 || time.Now().Before(end) {
+		began := time.Now()
+		if sum := value[int64](t, c, sql); sum != want {
+			t.Errorf("%s: %d, want %d", sql, sum, want)
+		}
+		took = append(took, time.Since(began))
+		time.Sleep(10 * time.Millisecond) // readers pause, so that writers get their turn
+	}
+	return took
 }
