@@ -52,6 +52,11 @@ func TestCurrentOf(t *testing.T) {
 				t.Errorf("%s: %s: %s %s %s", mode, c.sql, got.Code, got.Message, wrong)
 			}
 			p.Both(t, c.sql, `rollback`)
+			text := "begin; declare c cursor for select * from " + c.rows + "; fetch 1 from c; " + c.sql + "; rollback"
+			if wrong, _, got := p.Run(pair.Simple, text, nil); got.Refused() != c.refused || wrong != "" && !c.refused {
+				t.Errorf("%s: %s %s %s", text, got.Code, got.Message, wrong)
+			}
+			p.Both(t, text, `rollback`)
 		}
 	}
 	pair.SameTables(t, db, nil)
