@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
@@ -49,21 +50,10 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("embedded etcd: %w", err)
 	}
-	// Asked here first: etcd's own message for a port in use comes wrapped in
-	// many lines, and port 0 must be resolved before it is advertised.
-	l, err := net.Listen("tcp", cfg.Listen)
+	s := &Server{}
+	e, err := s.listen(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("embedded etcd: %w", err)
-	}
-	cfg.Listen = l.Addr().String()
-	_ = l.Close()
-
-	s := &Server{cfg: cfg, endpoint: "http://" + cfg.Listen}
-	member := memberConfig(cfg)
-	member.ServiceRegister = s.serving
-	e, err := embed.StartEtcd(member)
-	if err != nil {
-		return nil, fmt.Errorf("embedded etcd in %s: %w", cfg.Dir, err)
+		return nil, err
 	}
 	s.etcd = e
 	select {
@@ -74,6 +64,35 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		err = context.Cause(ctx)
 	}
 	return nil, errors.Join(fmt.Errorf("embedded etcd in %s: %w", cfg.Dir, err), s.Close())
+}
+
+// portTries is how many ports are tried where any will do.
+const portTries = 10
+
+// listen starts etcd on cfg.Listen. The port is asked for here first: etcd's own message for
+// a port in use comes wrapped in many lines, and port 0 must be resolved before it is
+// advertised. Another process may take a resolved port before etcd does: then the next one
+// is tried.
+func (s *Server) listen(cfg Config) (*embed.Etcd, error) {
+	for try := 1; ; try++ {
+		s.cfg = cfg
+		l, err := net.Listen("tcp", cfg.Listen)
+		if err != nil {
+			return nil, fmt.Errorf("embedded etcd: %w", err)
+		}
+		s.cfg.Listen = l.Addr().String()
+		_ = l.Close()
+		s.endpoint = "http://" + s.cfg.Listen
+		member := memberConfig(s.cfg)
+		member.ServiceRegister = s.serving
+		e, err := embed.StartEtcd(member)
+		if err == nil {
+			return e, nil
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) || s.cfg.Listen == cfg.Listen || try == portTries {
+			return nil, fmt.Errorf("embedded etcd in %s: %w", cfg.Dir, err)
+		}
+	}
 }
 
 func memberConfig(cfg Config) *embed.Config {

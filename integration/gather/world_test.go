@@ -148,9 +148,11 @@ func (w *world) quiet() {
 	w.t.Helper()
 	for i := range shards {
 		c := w.direct(i)
+		working := ""
 		within(w.t, fmt.Sprintf("shard %d is quiet", i), func() bool {
-			return value[int](w.t, c, "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and application_name <> 'direct' and state <> 'idle'") == 0
-		})
+			working = value[string](w.t, c, "select coalesce(string_agg(state || ', ' || application_name || ': ' || left(query, 200), E'\\n'), '') from pg_stat_activity where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid() and application_name <> 'direct' and state <> 'idle'")
+			return working == ""
+		}, &working)
 		within(w.t, fmt.Sprintf("shard %d has no temporary table", i), func() bool {
 			return value[int](w.t, c, "select count(*) from pg_class where relnamespace in (select oid from pg_namespace where nspname ~ '^pg_temp_') and relname ~ '^weft'") == 0
 		})
@@ -272,10 +274,13 @@ func code(err error) string {
 	return err.Error()
 }
 
-func within(t testing.TB, what string, ok func() bool) {
+func within(t testing.TB, what string, ok func() bool, instead ...*string) {
 	t.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
+			for _, s := range instead {
+				t.Log(*s)
+			}
 			t.Fatalf("not within %s: %s", patience, what)
 		}
 	}

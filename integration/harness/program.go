@@ -21,6 +21,7 @@ import (
 
 	"weft/config"
 	"weft/directory/etcd"
+	"weft/pgserver"
 )
 
 // Program is weft as it is shipped: the built binary in a process of its own,
@@ -189,12 +190,11 @@ func (p *Program) HTTP() string { return p.cfg.HTTP.Listen }
 
 func freeAddr(tb testing.TB) string {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := pgserver.FreePort()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", port)
 }
 
 func (p *Program) awaitReady(tb testing.TB) {
