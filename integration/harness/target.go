@@ -42,6 +42,7 @@ type Target struct {
 	admin   *adminConn
 	others  []*adminConn // of the shards that a test may change too
 	logs    func(t testing.TB, failed func() bool)
+	forget  func(ctx context.Context, database string) error // nil for a plain server
 }
 
 // ConnString returns a keyword/value connection string to the database app.
@@ -354,6 +355,11 @@ func (t *Target) CreateDatabase(tb testing.TB, name string) {
 		for _, s := range t.servers {
 			if err := onServer(ctx, s, "drop database "+name+" with (force)"); err != nil {
 				tb.Errorf("drop database %s: %v", name, err)
+			}
+		}
+		if t.forget != nil {
+			if err := t.forget(ctx, name); err != nil {
+				tb.Errorf("forget database %s: %v", name, err)
 			}
 		}
 	})

@@ -17,6 +17,7 @@ import (
 	"weft/config"
 	"weft/directory"
 	"weft/directory/embedded"
+	"weft/directory/etcd"
 	"weft/pgserver"
 	"weft/server"
 	"weft/twopc"
@@ -123,6 +124,22 @@ func Snapshot(tb testing.TB) *directory.Snapshot {
 		tb.Fatal(err)
 	}
 	return s
+}
+
+// forget takes away what was declared in a database that is gone: proxies would go on
+// looking after it.
+func (c *cluster) forget(ctx context.Context, database string) error {
+	store, err := etcd.Open(etcd.Config{Endpoints: []string{c.etcd.Endpoint()}, Prefix: etcd.Prefix(clusterName), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	_, err = store.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		next := old.Clone()
+		next.DropDatabase(database)
+		return next, nil
+	})
+	return err
 }
 
 // config is what a test may change before its weft starts: everyone trusted,
@@ -283,6 +300,7 @@ func (c *cluster) startWeft(ctx context.Context, name string, configure func(*co
 func (c *cluster) target(addr, log string) *Target {
 	home := c.shards[0]
 	t := &Target{Name: "weft", Addr: addr, Home: home, servers: c.shards, admin: &adminConn{server: home}, Log: log}
+	t.forget = c.forget
 	t.logs = func(tb testing.TB, failed func() bool) {
 		files := []string{log}
 		for _, s := range c.shards {
