@@ -27,6 +27,7 @@ type reading struct {
 	texts   []string
 	targets []string
 	assigns []Assignment
+	set     []string
 }
 
 // readings keeps what has been parsed: a schema is loaded again after each change,
@@ -93,11 +94,11 @@ func parseBody(language, create, body string) *reading {
 	case "sql":
 		r.ok = r.sql(body)
 	case "plpgsql":
-		list, err := parser.EmbeddedSQL(create)
+		list, set, err := parser.EmbeddedSQL(create)
 		if err != nil || create == "" {
 			return r
 		}
-		r.ok = true
+		r.ok, r.set = true, set
 		for _, e := range list {
 			if e.Target != "" {
 				r.targets = append(r.targets, lower(e.Target))
@@ -229,7 +230,7 @@ func stringsOf(nodes []*pg_query.Node) []string {
 func (v *vocabulary) tree(s *source, r *reading) {
 	s.runs = s.runs || r.dynamic
 	s.function.Parsed = !s.runs
-	s.function.Texts, s.function.Assigns, s.function.Assignments, s.function.Body = r.texts, r.targets, r.assigns, s.body
+	s.function.Texts, s.function.Assigns, s.function.Assignments, s.function.Set, s.function.Body = r.texts, r.targets, r.assigns, r.set, s.body
 	for _, n := range r.reads {
 		s.mentions = append(s.mentions, v.named(n)...)
 	}

@@ -216,7 +216,10 @@ type Function struct {
 	Texts, Assigns []string
 	// Assignments are these with what is assigned, Body is its text.
 	Assignments []Assignment
-	Body        string
+	// Set are variables, and fields of records, that it gives values by other means than
+	// an assignment to that name: INTO, FOR, FETCH, CALL, an alias.
+	Set  []string
+	Body string
 	// Calls: it calls other functions of the user.
 	Calls bool
 	// Changes: it, or a function it calls, may change rows of what it mentions.

@@ -22,7 +22,7 @@ func bodyPasswords(text string, tree *Tree, literals []Literal, do *pg_query.DoS
 	if err != nil {
 		return nil, err
 	}
-	list, err := EmbeddedSQL(create)
+	list, _, err := EmbeddedSQL(create)
 	if err != nil {
 		return nil, nil //nolint:nilerr // nothing is known of it, which whoever plans it sees as well
 	}

@@ -19,28 +19,29 @@ type Embedded struct {
 }
 
 // EmbeddedSQL returns the SQL of a PL/pgSQL function, given the whole CREATE
-// FUNCTION or DO statement. An error means no more than that pg_query cannot read it:
-// it does not know what types are rows, for one.
-func EmbeddedSQL(create string) ([]Embedded, error) {
+// FUNCTION or DO statement, and the names of the variables that get values by other
+// means than an assignment to that name (see collectSet). An error means no more than
+// that pg_query cannot read it: it does not know what types are rows, for one.
+func EmbeddedSQL(create string) (list []Embedded, set []string, err error) {
 	var sc Scanner
 	if !sc.Scan([]byte(create), Options{}) {
-		return nil, errDeep
+		return nil, nil, errDeep
 	}
 	// The body is a literal of that text. No token of it is shorter than a byte.
 	if len(create) > maxDepth {
-		return nil, errDeep
+		return nil, nil, errDeep
 	}
 	text, err := pg_query.ParsePlPgSqlToJSON(create)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var tree any
 	if err := json.Unmarshal([]byte(text), &tree); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var out []Embedded
-	collectEmbedded(tree, false, &out)
-	return out, nil
+	collectEmbedded(tree, false, &list)
+	collectSet(tree, nil, &set)
+	return list, set, nil
 }
 
 // collectEmbedded finds expressions in what pg_query has made of a function.

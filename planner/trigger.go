@@ -75,7 +75,7 @@ func (a *analysis) guarded(rel *catalog.Relation, tr catalog.Trigger) {
 // concerns rows with the key of its own row. why is what stands against that alone,
 // where it is known.
 func (a *analysis) staysWith(t *table, f *catalog.Function) (stays bool, why string) {
-	if !f.Parsed || a.env.triggers >= maxTriggers {
+	if !f.Parsed || a.env.triggers >= maxTriggers || rewrites(t, f) {
 		return false, ""
 	}
 	variables := keyVariables(t, f)

@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -29,7 +28,7 @@ func keyVariables(t *table, f *catalog.Function) map[string]int {
 				i = keyColumn(t, sel.TargetList[0].GetResTarget().GetVal(), nil)
 			}
 		}
-		if was, again := out[s.Target]; i < 0 || again && was != i || otherwiseSet(f.Body, s.Target) {
+		if was, again := out[s.Target]; i < 0 || again && was != i || slices.Contains(f.Set, s.Target) {
 			no[s.Target] = true
 		}
 		out[s.Target] = i
@@ -40,20 +39,21 @@ func keyVariables(t *table, f *catalog.Function) map[string]int {
 	return out
 }
 
-// otherwiseSet reports whether something but an assignment may change a variable: INTO,
-// FOR, FETCH, GET DIAGNOSTICS.
-func otherwiseSet(body, name string) bool {
-	if !plainName.MatchString(name) {
-		return true
+// rewrites reports whether a trigger function may give the key of its row another value
+// before it uses it.
+func rewrites(t *table, f *catalog.Function) bool {
+	for _, row := range []string{"new", "old"} {
+		if slices.Contains(f.Set, row) || slices.Contains(f.Assigns, row) {
+			return true
+		}
+		for _, k := range t.keys {
+			if slices.Contains(f.Set, row+"."+k.Name) || slices.Contains(f.Assigns, row+"."+k.Name) {
+				return true
+			}
+		}
 	}
-	return regexp.MustCompile(`(?is)\b(into|for|foreach|diagnostics|using)\b[^;]*\b` + regexp.QuoteMeta(name) + `\b[^;]*(;|\bloop\b)`).MatchString(withoutValues.ReplaceAllString(body, " "))
+	return false
 }
-
-var (
-	plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
-	// withoutValues finds INSERT INTO, whose INTO names a table.
-	withoutValues = regexp.MustCompile(`(?is)\b(insert|merge)\s+into\b`)
-)
 
 // keyColumn is the position of the key's column whose value in the trigger's row an
 // expression is, -1 if it is something else.
