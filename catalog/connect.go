@@ -17,6 +17,8 @@ type connection struct {
 	sources   []*source
 	// operators and types are known by their names alone, in texts.
 	operators, types map[string][]*vertex
+	// oddTypes are the names of types that are no plain words.
+	oddTypes []string
 
 	runs     []loadedRun
 	casts    []loadedCast
@@ -63,6 +65,9 @@ func (c *connection) item(e storedEdge, rel *Relation, identity func() *vertex) 
 		}
 		v.schema = schema
 		if e.kind == "T" {
+			if c.types[name] == nil && !plainWord(name) {
+				c.oddTypes = append(c.oddTypes, name)
+			}
 			c.types[name] = append(c.types[name], v)
 		} else {
 			c.operators[name] = append(c.operators[name], v)
@@ -212,6 +217,11 @@ func (c *connection) body(s *source, v *vertex) {
 			v.next = append(v.next, c.types[word]...)
 			if l := lower(word); l != word {
 				v.next = append(v.next, c.types[l]...)
+			}
+		}
+		for _, name := range c.oddTypes {
+			if strings.Contains(unquoted.Replace(s.body), unquoted.Replace(name)) {
+				v.next = append(v.next, c.types[name]...)
 			}
 		}
 	}

@@ -105,16 +105,16 @@ CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM pg_catalog.pg_depend d JOIN busy 
  WHERE d.classid = 2618 AND d.objid = w.oid AND d.refclassid = 1259) AS bad OFFSET 0) b
 WHERE c.relkind IN ('v', 'm')`,
 
-	// A function, but for those that come with a range type.
+	// A function, but for those that come with a range type. Defaults of arguments run with it.
 	`SELECT 'f', p.oid, n.nspname, p.proname, p.provolatile, l.lanname, p.prokind, e.extname, p.prosrc,
- p.prosqlbody IS NOT NULL AND EXISTS (SELECT FROM pg_catalog.pg_proc q
-  WHERE q.proname IN ('` + strings.Join(runners, "', '") + `') AND pg_catalog.strpos(p.prosqlbody::text, ':funcid ' || q.oid || ' ') > 0),
+ (p.prosqlbody IS NOT NULL OR p.proargdefaults IS NOT NULL) AND EXISTS (SELECT FROM pg_catalog.pg_proc q
+  WHERE q.proname IN ('` + strings.Join(runners, "', '") + `') AND pg_catalog.strpos(pg_catalog.concat(p.prosqlbody::text, p.proargdefaults::text), ':funcid ' || q.oid || ' ') > 0),
  p.prosqlbody IS NOT NULL, p.proretset,
  CASE WHEN l.lanname = 'plpgsql' THEN (SELECT pg_catalog.string_agg(pg_catalog.concat_ws(' ', CASE p.proargmodes[a.i] WHEN 'o' THEN 'OUT' WHEN 't' THEN 'OUT' WHEN 'b' THEN 'INOUT' WHEN 'v' THEN 'VARIADIC' ELSE 'IN' END,
   pg_catalog.quote_ident(nullif(p.proargnames[a.i], '')), pg_catalog.format_type(a.t, NULL)), ', ' ORDER BY a.i)
   FROM pg_catalog.unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) WITH ORDINALITY a(t, i)) END,
  CASE WHEN p.proretset THEN 'SETOF ' ELSE '' END || pg_catalog.format_type(p.prorettype, NULL),
- coalesce(p.prosqlbody::text ~ ` + notifyTree + `, false), coalesce(p.prosqlbody::text ~ ` + calledTree(locksAdvisory) + `, false)
+ pg_catalog.concat(p.prosqlbody::text, p.proargdefaults::text) ~ ` + notifyTree + `, pg_catalog.concat(p.prosqlbody::text, p.proargdefaults::text) ~ ` + calledTree(locksAdvisory) + `
 FROM pg_catalog.pg_proc p
 JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
 JOIN pg_catalog.pg_language l ON l.oid = p.prolang

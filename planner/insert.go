@@ -33,6 +33,7 @@ func (l *level) insert(n *pg.InsertStmt) []output {
 	}
 	sel := n.SelectStmt.GetSelectStmt()
 	l.defaulting(tg.rel, tg.takes(names, sel))
+	l.viewDefaults(tg)
 	switch {
 	case l.aside: // what it inserts is somebody else's business
 	case l.stepped && sel != nil:

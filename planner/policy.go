@@ -200,7 +200,8 @@ func (a *analysis) unguarded(rel *catalog.Relation, t *table, policy, why string
 // newPolicy judges a policy that is made or changed.
 func (a *analysis) newPolicy(table *pg.RangeVar, name string, expressions ...*pg.Node) {
 	rel := a.named(rangeVar(table))
-	if rel == nil || a.env.Tables.Empty() {
+	temporary := table.Schemaname == "" && a.env.Temporary[table.Relname] || isTemporary(table.Schemaname)
+	if rel == nil && !temporary || a.env.Tables.Empty() {
 		return
 	}
 	t := a.declared(rel)
@@ -208,7 +209,12 @@ func (a *analysis) newPolicy(table *pg.RangeVar, name string, expressions ...*pg
 		if e == nil {
 			continue
 		}
-		own := &pg.RangeVar{Schemaname: rel.Schema, Relname: rel.Name.Name, Inh: true, Relpersistence: "p", Alias: &pg.Alias{Aliasname: rel.Name.Name}, Location: -1}
+		own := table // of a temporary table no more is known
+		if temporary {
+			rel = &catalog.Relation{Name: catalog.Name{Schema: "pg_temp", Name: table.Relname}}
+		} else {
+			own = &pg.RangeVar{Schemaname: rel.Schema, Relname: rel.Name.Name, Inh: true, Relpersistence: "p", Alias: &pg.Alias{Aliasname: rel.Name.Name}, Location: -1}
+		}
 		sel := newSelect()
 		sel.TargetList = []*pg.Node{targetNode(pg.MakeAConstIntNode(1, -1), "")}
 		sel.FromClause = []*pg.Node{rangeNode(own)}

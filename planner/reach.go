@@ -302,6 +302,21 @@ func (a *analysis) defaulting(rel *catalog.Relation, given func(column string) b
 	}
 }
 
+// viewDefaults judges the defaults that the views have which an INSERT goes through: they
+// are evaluated where the row is.
+func (l *level) viewDefaults(tg *target) {
+	if tg.through == nil {
+		return
+	}
+	for _, v := range tg.through.views {
+		for j := range v.Runs {
+			if run := &v.Runs[j]; run.Kind == catalog.RunDefault {
+				l.runsWith(v, tg.table, run)
+			}
+		}
+	}
+}
+
 // eventTriggers judges what a command on the schema sets off. Event triggers are on the
 // home shard.
 func (a *analysis) eventTriggers(n any) {

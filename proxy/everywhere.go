@@ -228,16 +228,33 @@ func (s *Session) onSpread(e *spread) {
 			err = s.execBeside(c, catalog.Carried(e.elsewhere()))
 		}
 		if err != nil {
-			told := *pgerr.From(err)
-			told.Severity = pgerr.SeverityError
-			if told.Detail == "" {
-				told.Detail = "This is what shard " + s.snap.Shards[i].Name + " said."
-			}
-			e.err = &told
+			e.err = e.elsewhereFailed(s.snap.Shards[i].Name, pgerr.From(err))
 			return
 		}
 	}
 }
+
+// elsewhereFailed is what a client hears of a command that the home shard has accepted
+// and another has not. What only the home shard has is no mistake of the client's.
+func (e *spread) elsewhereFailed(shard string, err *pgerr.Error) *pgerr.Error {
+	told := *err
+	told.Severity = pgerr.SeverityError
+	if told.Detail == "" {
+		told.Detail = "This is what shard " + shard + " said."
+	}
+	switch rewritten := e.plan.Change != nil && e.plan.Change.Elsewhere != ""; {
+	case err.Code == pgerr.UndefinedFunction, err.Code == pgerr.UndefinedTable:
+		told.Code, told.Message = pgerr.FeatureNotSupported, "what the command names is on the home shard alone: "+err.Message
+		told.Hint = "Home tables, and views and functions that touch them, are on the home shard alone. Declare these tables, as reference tables if need be; or name something else."
+	case err.Code == dependentObjects && rewritten:
+		told.Code, told.Message = pgerr.FeatureNotSupported, "what stays on the home shard from now on is used on all shards: "+err.Message
+		told.Hint = "A function that touches home tables is on the home shard alone. Drop what uses it first, or declare these tables, as reference tables if need be."
+	}
+	return &told
+}
+
+// dependentObjects: something cannot be dropped, because other objects depend on it.
+const dependentObjects = "2BP01"
 
 // execBeside runs a text on a backend other than the one at hand, where a cancel
 // request of the client must reach it.

@@ -144,6 +144,9 @@ func (m *Mover) look(facts, reading *session, snap *directory.Snapshot, req *Req
 		if err := owner(reading, req); err != nil {
 			return nil, err
 		}
+		if err := untyped(reading, req); err != nil {
+			return nil, err
+		}
 		if def, err = readDefinition(reading, req.Table); err != nil {
 			return nil, err
 		}
@@ -179,6 +182,17 @@ func owner(s *session, req *Request) error {
 		return pgerr.New(pgerr.InsufficientPrivilege, "must be owner of table %s", req.Table.Name)
 	}
 	return nil
+}
+
+// untyped refuses a table that is OF a type: ALTER TYPE … CASCADE would change its
+// columns behind the declaration's back.
+func untyped(s *session, req *Request) error {
+	rows, err := s.Exec("SELECT c.reloftype::regtype FROM pg_class c WHERE c.reloftype <> 0 AND c.oid = to_regclass(" + literal(quoted(req.Table)) + ")")
+	if err == nil && len(rows) > 0 {
+		err = refuse(pgerr.FeatureNotSupported, "%q is a table OF type %s, which may change its columns", req.name(), rows[0][0]).
+			WithHint("Take the type away first: ALTER TABLE %s NOT OF.", quoted(req.Table))
+	}
+	return err
 }
 
 // exclusions returns the columns that exclusion constraints compare with =.
