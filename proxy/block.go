@@ -26,7 +26,7 @@ type block struct {
 	trial  bool     // the last of it is still to succeed
 	sets   bool     // settings are among it
 	// cursors are where the block's cursors are.
-	cursors map[string]*pool.Lane
+	cursors map[string]cursor
 	// sealed: nobody knows how it was opened, so nobody can join.
 	sealed bool
 	// writer is the first participant that may have written, also are the

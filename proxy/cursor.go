@@ -2,54 +2,168 @@ package proxy
 
 import (
 	"slices"
+	"strings"
 
 	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
 	"weft/pool"
+	"weft/quote"
 )
 
 // A cursor is on the shard that declared it, and FETCH does not say which.
 
+// cursor is one of the open block. gathered: it is over rows of several shards, on the
+// home shard.
+type cursor struct {
+	lane     *pool.Lane
+	gathered bool
+}
+
 // noteCursor remembers where a cursor is that the backend at hand is about to
 // declare.
-func (s *Session) noteCursor(text []byte, f *parser.Facts) {
+func (s *Session) noteCursor(text []byte, f *parser.Facts, gathered bool) {
 	if f.Effects&parser.Cursors == 0 || !s.block.open || f.Statements != 1 {
 		return
 	}
-	if w := words(string(text)); len(w) > 1 && w[0] == "declare" {
+	if w := nameWords(text); len(w) > 1 && w[0] == "declare" {
 		if s.block.cursors == nil {
-			s.block.cursors = map[string]*pool.Lane{}
+			s.block.cursors = map[string]cursor{}
 		}
-		s.block.cursors[unquote(w[1])] = s.conn.Lane()
+		s.block.cursors[unquote(w[1])] = cursor{s.conn.Lane(), gathered}
 	}
 }
 
 // cursorLane returns the lane of the cursor that a FETCH, MOVE, CLOSE or CURRENT OF names;
 // nil for other texts. p is its plan.
-func (s *Session) cursorLane(text []byte, p *plan.Plan, f *parser.Facts) *pool.Lane {
+func (s *Session) cursorLane(text []byte, p *plan.Plan, f *parser.Facts) (*pool.Lane, error) {
 	held := s.pins&pinHoldCursor != 0
 	if len(s.block.cursors) == 0 && !held || f.Statements != 1 {
-		return nil
+		return nil, nil
 	}
-	w := words(string(text))
+	w := nameWords(text)
 	if len(w) < 2 {
-		return nil
+		return nil, nil
 	}
 	if w[0] == "update" || w[0] == "delete" {
 		if !p.AtCursor {
-			return nil
+			return nil, nil
 		}
 		return s.currentOf(w)
 	}
 	if !slices.Contains([]string{"fetch", "move", "close"}, w[0]) {
+		return nil, nil
+	}
+	lane := s.block.cursors[unquote(w[len(w)-1])].lane
+	if lane == nil && held {
+		return s.lane, nil // from an earlier transaction, so WITH HOLD, which is on the home shard
+	}
+	return lane, nil
+}
+
+// settleCursors sees to the cursors on other shards than that of the backend at hand,
+// which is about to run a text: CLOSE ALL closes them too, and DECLARE must not take the
+// name of one.
+func (s *Session) settleCursors(text []byte, f *parser.Facts) error {
+	switch {
+	case len(s.block.cursors) == 0 || f.Statements != 1:
+	case closesAll(text):
+		return s.closeCursors()
+	case f.Effects&parser.Cursors != 0:
+		w := nameWords(text)
+		if len(w) < 2 || w[0] != "declare" {
+			return nil
+		}
+		name := unquote(w[1])
+		there := s.block.cursors[name].lane
+		if there == nil || there == s.conn.Lane() {
+			return nil
+		}
+		c, err := s.enlist(there)
+		if err != nil {
+			return err
+		}
+		rows, err := s.askBeside(c, "SELECT count(*) FROM pg_catalog.pg_cursors WHERE name = "+quote.Literal(name))
+		if err == nil && rows[0][0] != "0" {
+			err = pgerr.New(pgerr.DuplicateCursor, "cursor \"%s\" already exists", name)
+		}
+		return err
+	}
+	return nil
+}
+
+// closesAll reports whether a text is CLOSE ALL.
+func closesAll(text []byte) bool {
+	const longest = 100
+	if len(text) > longest {
+		return false
+	}
+	w := nameWords(text)
+	return len(w) == 2 && w[0] == "close" && w[1] == "all"
+}
+
+// mayCloseAll refuses CLOSE ALL in extended messages where cursors are on other shards than
+// that of the backend at hand: what was sent there may not be answered yet.
+func (s *Session) mayCloseAll(text []byte, f *parser.Facts) error {
+	if len(s.block.cursors) == 0 || f.Statements != 1 || !closesAll(text) {
 		return nil
 	}
-	lane := s.block.cursors[unquote(w[len(w)-1])]
-	if lane == nil && held {
-		return s.lane // from an earlier transaction, so WITH HOLD, which is on the home shard
+	for _, at := range s.block.cursors {
+		if at.lane != s.conn.Lane() {
+			return pgerr.New(pgerr.FeatureNotSupported, "CLOSE ALL in extended messages closes the cursors of one shard, and those of this transaction are on others as well").
+				WithHint("Close them by name, or send it as a simple query.")
+		}
 	}
-	return lane
+	return nil
+}
+
+// closeCursors closes all cursors that are not on the backend at hand.
+func (s *Session) closeCursors() error {
+	for name, at := range s.block.cursors {
+		if at.lane != s.conn.Lane() {
+			c, err := s.enlist(at.lane)
+			if err == nil {
+				err = s.execBeside(c, "CLOSE ALL")
+			}
+			if err != nil {
+				return err
+			}
+		}
+		delete(s.block.cursors, name)
+	}
+	return nil
+}
+
+// nameWords splits a text into its words, in lower case but for quoted names, which stay
+// as they are.
+func nameWords(text []byte) (out []string) {
+	var sc parser.Scanner
+	if sc.Scan(text, parser.Options{}) {
+		text = sc.Norm
+	}
+	rest := strings.TrimRight(string(text), "; \t\r\n")
+	for {
+		if rest = strings.TrimLeft(rest, " \t\r\n\f\v"); rest == "" {
+			return out
+		}
+		if rest[0] != '"' {
+			end := strings.IndexAny(rest, " \t\r\n\f\v\"")
+			if end < 0 {
+				end = len(rest)
+			}
+			out, rest = append(out, strings.ToLower(rest[:end])), rest[end:]
+			continue
+		}
+		end := 1
+		for end < len(rest) && (rest[end] != '"' || strings.HasPrefix(rest[end:], `""`)) {
+			if rest[end] == '"' {
+				end++
+			}
+			end++
+		}
+		end = min(end+1, len(rest))
+		out, rest = append(out, rest[:end]), rest[end:]
+	}
 }
 
 // listingLane returns the lane where a text that reads pg_cursors finds the cursors of the
@@ -60,9 +174,9 @@ func (s *Session) listingLane(f *parser.Facts) (*pool.Lane, error) {
 	}
 	var there *pool.Lane
 	several := false
-	for _, lane := range s.block.cursors {
-		several = several || there != nil && lane != there
-		there = lane
+	for _, c := range s.block.cursors {
+		several = several || there != nil && c.lane != there
+		there = c.lane
 	}
 	if s.pins&pinHoldCursor != 0 {
 		several = several || there != s.lane
@@ -79,11 +193,17 @@ func (s *Session) listingLane(f *parser.Facts) (*pool.Lane, error) {
 
 // currentOf returns the lane of the cursor that WHERE CURRENT OF names, nil if there
 // is none.
-func (s *Session) currentOf(w []string) *pool.Lane {
+func (s *Session) currentOf(w []string) (*pool.Lane, error) {
 	for i := 2; i+1 < len(w); i++ {
-		if w[i] == "of" && w[i-1] == "current" && w[i-2] == "where" {
-			return s.block.cursors[unquote(w[i+1])]
+		if w[i] != "of" || w[i-1] != "current" || w[i-2] != "where" {
+			continue
 		}
+		c := s.block.cursors[unquote(w[i+1])]
+		if c.gathered {
+			return nil, pgerr.New(pgerr.FeatureNotSupported, "WHERE CURRENT OF needs a cursor on one shard, and %q is over several", unquote(w[i+1])).
+				WithHint("Name the row by its primary key.")
+		}
+		return c.lane, nil
 	}
-	return nil
+	return nil, nil
 }

@@ -468,8 +468,8 @@ func (s *Session) laneAnew(r *router, f *parser.Facts, pl *planned, tail []byte)
 	if pl.plan.Route == plan.Every {
 		return s.lane, nil
 	}
-	if lane := s.cursorLane(pl.text, pl.plan, f); lane != nil {
-		return lane, nil
+	if lane, err := s.cursorLane(pl.text, pl.plan, f); lane != nil || err != nil {
+		return lane, err
 	}
 	if lane, err := s.listingLane(f); lane != nil || err != nil {
 		return lane, err
@@ -508,7 +508,10 @@ func (s *Session) routePlanned(portal, name []byte, f *parser.Facts, pl *planned
 		err = s.useFor(lane, pl.plan, f, r.free)
 	}
 	if err == nil {
-		s.noteCursor(pl.text, f)
+		err = s.mayCloseAll(pl.text, f)
+	}
+	if err == nil {
+		s.noteCursor(pl.text, f, false)
 	}
 	if err == nil {
 		err = s.stillTrue()

@@ -214,7 +214,7 @@ func (s *Session) hasPortal(name []byte) bool {
 	if len(name) == 0 {
 		return s.portalLane != nil
 	}
-	return s.portals[string(name)] != nil || s.block.cursors[string(name)] != nil
+	return s.portals[string(name)] != nil || s.block.cursors[string(name)].lane != nil
 }
 
 // isNowhere reports whether there is no portal of that name. That of an empty name may

@@ -253,10 +253,13 @@ func (s *Session) useForRemainder(x *gathering) error {
 	if err := s.useFor(s.lane, x.plan, x.facts, false); err != nil {
 		return err
 	}
+	if err := s.settleCursors(x.text, x.facts); err != nil {
+		return err
+	}
 	if s.special(x.facts) {
 		s.done.note(s, x.facts)
 	}
-	s.noteCursor(x.text, x.facts)
+	s.noteCursor(x.text, x.facts, true)
 	s.conn.UnnamedBy = 0
 	s.toServer.Grow()
 	return nil

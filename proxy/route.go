@@ -355,8 +355,8 @@ func (s *Session) place(r *router, p *plan.Plan, text []byte, f *parser.Facts) (
 			return nil, err
 		}
 	}
-	lane, err := s.cursorLane(text, p, f), error(nil)
-	if lane == nil {
+	lane, err := s.cursorLane(text, p, f)
+	if lane == nil && err == nil {
 		lane, err = s.listingLane(f)
 	}
 	if lane == nil && err == nil {
@@ -366,7 +366,10 @@ func (s *Session) place(r *router, p *plan.Plan, text []byte, f *parser.Facts) (
 		err = s.useFor(lane, p, f, r.free)
 	}
 	if err == nil {
-		s.noteCursor(text, f)
+		err = s.settleCursors(text, f)
+	}
+	if err == nil {
+		s.noteCursor(text, f, false)
 	}
 	if err == nil {
 		err = s.stillTrue()
