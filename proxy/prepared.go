@@ -199,7 +199,7 @@ func (s *Session) ensurePrepared(st *pool.Statement, exec func(sql string) error
 	} else if err := s.prepareAsBefore(st); err != nil {
 		return err
 	}
-	if st.Generation == s.db.Generation.Load() || st.Description.Load() == nil {
+	if st.Generation == s.db.Generation.Load() || st.Description.Load() == nil || fetches(st.SQL) {
 		return nil
 	}
 	return s.checkResult(st)
@@ -228,6 +228,14 @@ func (s *Session) prepareAsBefore(st *pool.Statement) error {
 		}
 	}
 	return nil
+}
+
+// fetches reports whether a statement is FETCH, whose result is that of whatever cursor has
+// the name by then.
+func fetches(sql string) bool {
+	const fetch = "fetch"
+	sql = strings.TrimLeft(sql, " \t\r\n")
+	return len(sql) > len(fetch) && strings.EqualFold(sql[:len(fetch)], fetch) && (sql[len(fetch)] <= ' ' || sql[len(fetch)] == '"')
 }
 
 // checkResult makes sure that a statement which is prepared again after the

@@ -34,6 +34,16 @@ func TestCursorsOnShards(t *testing.T) {
 			t.Errorf("%s: %s%s", sql, wrong, got.Message)
 		}
 	}
+	// A prepared FETCH is of whatever cursor has the name by then, before and after DDL.
+	for _, sql := range []string{
+		"begin", "declare c cursor for select v from t where k = 5", "fetch 1 c", "rollback", "create table other (a int)",
+		"begin", "declare c cursor for select v, k, 'x' from t where k = 6", "fetch 1 c", "rollback", "create index on t (v)",
+		"begin", "declare c cursor for select k::text from t where k = 7", "fetch 1 c", "rollback",
+	} {
+		if wrong, _, got := p.Run(pair.Prepared, sql, nil); wrong != "" || got.Refused() {
+			t.Errorf("prepared: %s: %s%s", sql, wrong, got.Message)
+		}
+	}
 	for _, sql := range []string{"begin", "declare c cursor for select k, v from t where k < 9 for update", "fetch c"} {
 		p.Weft.Must(t, sql)
 	}
