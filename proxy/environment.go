@@ -27,7 +27,7 @@ type environments struct {
 	mu      sync.Mutex
 	tables  map[string]*declared
 	paths   map[pathKey][]string
-	roles   map[pathKey]*planner.Role
+	roles   map[pathKey]*knownRole
 	envs    map[envKey]*planner.Env
 	loaded  map[string]*schemaSlot
 	options map[optionKey]options
@@ -74,7 +74,7 @@ const maxEnvironments = 10000
 
 func newEnvironments() *environments {
 	return &environments{
-		tables: map[string]*declared{}, paths: map[pathKey][]string{}, roles: map[pathKey]*planner.Role{}, envs: map[envKey]*planner.Env{}, loaded: map[string]*schemaSlot{},
+		tables: map[string]*declared{}, paths: map[pathKey][]string{}, roles: map[pathKey]*knownRole{}, envs: map[envKey]*planner.Env{}, loaded: map[string]*schemaSlot{},
 		options: map[optionKey]options{},
 	}
 }
@@ -188,7 +188,7 @@ func (s *Session) environment() (*planner.Env, error) {
 		}
 	}
 	changing := s.snap.Changing(s.db.Name)
-	if !private && !changing && s.env != nil && s.envFor == s.settings && s.env.Options == s.scanOptions() && !s.env.Schema.Incomplete {
+	if !private && !changing && s.env != nil && s.envFor == s.settings && s.env.Options == s.scanOptions() && !s.env.Schema.Incomplete && !s.roleAged() {
 		return s.env, nil
 	}
 	if err := s.snap.Foreign; err != nil {
@@ -357,32 +357,50 @@ func (s *Session) roleKey(version int64) pathKey {
 	return key
 }
 
+// knownRole is a role, and when it was asked for.
+type knownRole struct {
+	role  *planner.Role
+	asked time.Time
+}
+
+// roleLife is for how long what a role may do is believed: it can be changed from other
+// databases, which does not change the schema of this one.
+const roleLife = time.Second
+
+// roleAged reports whether the session's role has to be asked for again. Few schemas have
+// policies that depend on it.
+func (s *Session) roleAged() bool { return s.env.Role != nil && time.Since(s.roleAsked) > roleLife }
+
 // role returns what policies apply to the session, the same value for as long as that
 // is the same.
 func (s *Session) role(version int64, private bool) (*planner.Role, error) {
 	key := s.roleKey(version)
 	e := s.srv.envs
-	if !private {
-		e.mu.Lock()
-		role := e.roles[key]
-		e.mu.Unlock()
-		if role != nil {
-			return role, nil
-		}
+	e.mu.Lock()
+	known := e.roles[key]
+	e.mu.Unlock()
+	if !private && known != nil && time.Since(known.asked) <= roleLife {
+		s.roleAsked = known.asked
+		return known.role, nil
 	}
 	rows, err := s.askHome(planner.RoleSQL)
 	if err != nil {
 		return nil, err
 	}
 	role := planner.NewRole(rows)
-	if !private {
-		e.mu.Lock()
-		if len(e.roles) >= maxEnvironments {
-			clear(e.roles)
-		}
-		e.roles[key] = role
-		e.mu.Unlock()
+	if private {
+		return role, nil
 	}
+	if known != nil && known.role.Bypass == role.Bypass && maps.Equal(known.role.Has, role.Has) {
+		role = known.role
+	}
+	s.roleAsked = time.Now()
+	e.mu.Lock()
+	if len(e.roles) >= maxEnvironments {
+		clear(e.roles)
+	}
+	e.roles[key] = &knownRole{role, s.roleAsked}
+	e.mu.Unlock()
 	return role, nil
 }
 

@@ -81,7 +81,8 @@ type Session struct {
 	outdated    bool                // and something by one before it, with other declarations
 	env         *planner.Env
 	envFor      *pool.Settings
-	pending     []byte // a Parse message that has not been sent
+	roleAsked   time.Time // when that of env was asked for
+	pending     []byte    // a Parse message that has not been sent
 	hasPending  bool
 	local       map[string]*localPortal
 	portalLane  *pool.Lane           // where the unnamed portal is

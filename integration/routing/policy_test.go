@@ -3,6 +3,7 @@ package routing
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"weft/integration/pair"
 )
@@ -129,4 +130,25 @@ func lateFunction(t *testing.T, p *pair.Pair) {
 		}
 		p.Both(t, "role", "reset role")
 	}
+	roleElsewhere(t, p)
+}
+
+// roleElsewhere: what a role may do is changed from another database, and counts a second
+// later.
+func roleElsewhere(t *testing.T, p *pair.Pair) {
+	p.Both(t, "role", "set role policy_boss")
+	p.Both(t, "role", "prepare counted as select count(*) from docs")
+	p.Both(t, "role", "execute counted")
+	elsewhere := newPair(t, "postgres")
+	elsewhere.Both(t, "elsewhere", "alter role policy_boss nobypassrls")
+	time.Sleep(1200 * time.Millisecond)
+	for _, sql := range []string{"select count(*) from docs", "select count(*) from docs where tenant = 3", "execute counted"} {
+		if a := p.Weft.Ask(pair.Simple, sql, nil, nil); !a.Refused() {
+			t.Errorf("%s: %q %s", sql, a.Code, a.Message)
+		}
+	}
+	elsewhere.Both(t, "elsewhere", "alter role policy_boss bypassrls")
+	time.Sleep(1200 * time.Millisecond)
+	p.Both(t, "role", "execute counted")
+	p.Both(t, "role", "reset role")
 }
