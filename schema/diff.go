@@ -196,7 +196,7 @@ func (c *comparison) relations() (map[catalog.Name]bool, error) {
 		whole[r[1]] = whole[r[1]] && has[catalog.Name{Schema: r[5], Name: r[6]}]
 	}
 	for _, r := range views {
-		if !whole[r[1]] {
+		if !whole[r[1]] || strings.HasPrefix(r[1], "pg_temp_") {
 			continue
 		}
 		whole[r[1]] = false // once
