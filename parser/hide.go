@@ -5,7 +5,7 @@ import pg_query "github.com/pganalyze/pg_query_go/v6"
 // What weft keeps in a database is not the user's, and is made anew where it is needed. pg_dump leaves out schemas whose
 // names begin with pg_, and all that is in them; what is outside of the schema is taken from the list.
 const (
-	hiddenSchema = `(SELECT tableoid, oid, CASE WHEN nspname = 'weft' AND pg_catalog.to_regclass('weft.own') IS NOT NULL THEN 'pg_weft' ELSE nspname END AS nspname, ` +
+	hiddenSchema = `(SELECT tableoid, oid, CASE WHEN nspname IN ('weft', 'weft_gate') AND pg_catalog.to_regclass('weft.own') IS NOT NULL THEN ('pg_' || nspname)::pg_catalog.name ELSE nspname END AS nspname, ` +
 		`nspowner, nspacl FROM pg_catalog.pg_namespace)`
 	ownFunctions = `(SELECT p.oid FROM pg_catalog.pg_proc p WHERE pg_catalog.to_regclass('weft.own') IS NOT NULL AND p.pronamespace = pg_catalog.to_regnamespace('weft'))`
 )

@@ -1,38 +1,34 @@
 package proxy
 
 import (
+	"cmp"
+	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
 
 	"weft/directory"
 	"weft/pgerr"
+	"weft/schema"
 	"weft/wire"
 )
 
 // With weft.read = 'atomic' a query over several shards sees all of a
-// transaction or nothing. There is a gate on every shard: the empty table
-// weft.gate. Each shard on which a transaction of several shards writes goes
+// transaction or nothing. There is a gate on every shard: an empty table
+// in a schema that only weft may use. Each shard on which a transaction of several shards writes goes
 // through it, in the transaction, before it prepares (enterGate): the lock stays
-// until it is committed there, prepared or not, whatever dies. A reader shuts the
+// until it is committed there, prepared or not, whatever dies. For a reader the gatekeeper shuts the
 // gates of the shards it reads, which takes until those who are in it have come
-// out, takes its snapshots, and opens them again (shutGate). So between the first
+// out; the reader takes its snapshots, and they are opened again. So between the first
 // snapshot and the last nobody's commits were under way. docs/decisions/0024 has
 // the proof.
 
 const (
 	// enterGate is what a writing participant runs before it prepares, and the
-	// deciding one before any other does.
-	enterGate = "LOCK TABLE ONLY weft.gate IN ROW EXCLUSIVE MODE"
-
-	// shutGate waits for those inside and keeps others out; the savepoint is how
-	// it is opened again. LOCK takes no snapshot.
-	shutGate = "SAVEPOINT weft_gate;SET LOCAL lock_timeout = %d;LOCK TABLE ONLY weft.gate IN SHARE MODE"
-
-	// openGate gives the lock back and keeps the snapshot.
-	openGate = "ROLLBACK TO SAVEPOINT weft_gate;RELEASE SAVEPOINT weft_gate"
+	// deciding one before any other does. It locks the gate in ROW EXCLUSIVE mode, for those that
+	// can prove that they are weft.
+	enterGate = "SELECT weft.enter($1)"
 
 	// takeSnapshot is the cheapest statement that makes a REPEATABLE READ
 	// transaction take its snapshot.
@@ -57,16 +53,16 @@ const (
 	readAtomic = "atomic"
 )
 
-// passage is what a writing participant runs before it promises to commit: nothing
+// passThrough adds what a writing participant does before it promises to commit, or decides: nothing
 // if the gate is not in use.
-func (s *Session) passage() string {
+func (s *Session) passThrough(talk *ownTalk, own *schema.Own) {
 	if s.snap.Gate == directory.GateOff {
-		return ""
+		return
 	}
 	if s.mayGiveUpLocks() {
-		return ownPatience.SQL + ";" + enterGate + ";" // readers are soon done
+		talk.add(ownPatience) // readers are soon done
 	}
-	return enterGate + ";"
+	talk.add(ownGate, own.Prove(talk.c.PID, "enter"))
 }
 
 // mayGiveUpLocks reports whether the client may have set lock_timeout.
@@ -104,7 +100,7 @@ func (s *Session) mayReadAtomically(locks bool) error {
 
 func gateIsOff() *pgerr.Error {
 	return pgerr.New(pgerr.FeatureNotSupported, "weft.read = 'atomic' is switched off in this cluster").
-		WithDetail("Transactions do not take the locks on weft.gate that it needs.").
+		WithDetail("Transactions do not take the locks that it needs.").
 		WithHint("Set atomic_reads to true in cluster.yaml and run weft apply, or SET weft.read = 'shard'.")
 }
 
@@ -115,19 +111,16 @@ func (s *Session) readsAtomically(x *gathering) bool {
 }
 
 // snapLegs opens a transaction of weft's own on every leg whose snapshots no
-// transaction of several shards lies between. What the legs are sent next follows
-// the opening of the gate.
+// transaction of several shards lies between.
 func (s *Session) snapLegs(legs []*leg) error {
 	for _, l := range legs {
 		l.opened = true
 	}
-	err := s.shutGates(legs, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"+shutGate+";"+takeSnapshot, "ROLLBACK")
-	if err != nil {
+	if err := s.snapBetween(legs, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"+takeSnapshot); err != nil {
 		return err
 	}
 	for _, l := range legs {
-		l.out = wire.AppendQuery(l.out, openGate)
-		l.begins, l.over = true, false
+		l.over = false
 	}
 	return nil
 }
@@ -147,84 +140,95 @@ func (s *Session) beginAnew() error {
 	return nil
 }
 
-// snapBlock makes all participants of the block take such snapshots. The locks
-// come first and alone: what has a snapshot cannot try again.
+// snapBlock makes all participants of the block take such snapshots.
 func (s *Session) snapBlock(legs []*leg) error {
 	if s.snap.Gate != directory.GateOn {
 		return gateIsOff()
 	}
-	if err := s.shutGates(legs, shutGate, openGate); err != nil {
-		return err
-	}
-	err := s.onLegs(legs, takeSnapshot+";"+openGate)
+	err := s.snapBetween(legs, takeSnapshot)
 	s.block.gated = err == nil
 	return err
 }
 
-// shutGates runs a text with shutGate on all legs until it has succeeded on all
-// at the same time. back is what undoes it.
-func (s *Session) shutGates(legs []*leg, text, back string) error {
+// snapBetween runs a text that takes the legs' snapshots, while all their gates are shut.
+func (s *Session) snapBetween(legs []*leg, text string) error {
+	held, err := s.shutGates(legs)
+	if err != nil {
+		return err
+	}
+	err = s.onLegs(legs, text)
+	stayedShut := s.srv.gates.leaveAll(held)
+	if err != nil {
+		return err
+	}
+	if s.srv.cfg.Snapshot().Gate != directory.GateOn {
+		// Since it was looked at. Whoever commits by the new setting does so
+		// after all proxies have said that they know it.
+		return gateIsOff()
+	}
+	if err := stayedShut(); err != nil {
+		return pgerr.New(pgerr.SerializationFailure, "could not read all shards at one moment between transactions").
+			WithDetail("A shard has let transactions through before all shards had been looked at.").
+			WithHint("Try again, or SET weft.read = 'shard'.").WithCause(err)
+	}
+	return nil
+}
+
+// shutGates has the gates of all legs' shards shut at the same time. The caller leaves them. A client that does not want to wait
+// any longer does not.
+func (s *Session) shutGates(legs []*leg) (held []*shutting, err error) {
 	for _, l := range legs {
 		if _, err := s.srv.own(s.ctx, l.conn.Shard(), s.db.Name); err != nil {
-			return err
+			return nil, err
 		}
 	}
+	var gates []ownKey
+	for _, l := range slices.SortedFunc(slices.Values(legs), func(a, b *leg) int { return s.gateOrder(a.conn) - s.gateOrder(b.conn) }) {
+		gates = append(gates, ownKey{l.conn.Shard(), s.db.Name})
+	}
+	// Meanwhile a cancel request is not for the backends, which do nothing.
+	s.trackConns(nil)
+	defer s.track(legs)
+	ctx, done := s.cancellable()
+	defer done()
+	s.heedTimeouts()
+	s.patience.queues.Add(1)
+	defer s.patience.queues.Add(1)
 	for try := 1; ; try++ {
-		var tried []*leg
-		var err error
+		if err := s.interrupted(); err != nil {
+			return nil, err
+		}
 		if try == 1 {
-			tried, err = legs, s.onLegs(legs, fmt.Sprintf(text, gateFirst.Milliseconds()))
+			held, err = s.srv.gates.together(ctx, gates, gateFirst)
 		} else {
-			tried, err = s.inTurn(legs, fmt.Sprintf(text, gateBound.Milliseconds()))
-		}
-		if err == nil && s.srv.cfg.Snapshot().Gate != directory.GateOn {
-			// Since it was looked at. Whoever commits by the new setting does so
-			// after all proxies have said that they know it.
-			err = gateIsOff()
-		}
-		if err == nil {
-			return nil
-		}
-		if undone := s.onLegs(tried, back); undone != nil {
-			return undone // a shard is lost: that weighs more than that a gate was not free
+			held, err = s.srv.gates.inTurn(ctx, gates, gateBound)
 		}
 		e := (*pgerr.Error)(nil)
 		switch {
+		case err == nil:
+			return held, nil
+		case ctx.Err() != nil:
+			return nil, cmp.Or(s.interrupted(), err)
 		case !errors.As(err, &e):
-			return err
+			return nil, err
 		case e.Code == barredCode:
-			return pgerr.New(pgerr.FeatureNotSupported, "weft.read = 'atomic' is not supported on standby servers").
+			return nil, pgerr.New(pgerr.FeatureNotSupported, "weft.read = 'atomic' is not supported on standby servers").
 				WithDetail("%s.", e.Message).WithHint("Connect weft to primaries, or SET weft.read = 'shard'.").WithCause(err)
 		case e.Code != pgerr.LockNotAvailable:
-			return err
-		}
-		if try == gateTries {
-			return pgerr.New(pgerr.SerializationFailure, "could not read all shards at one moment between transactions").
+			return nil, err
+		case try == gateTries:
+			return nil, pgerr.New(pgerr.SerializationFailure, "could not read all shards at one moment between transactions").
 				WithDetail("Transactions of several shards were being committed at each of %d attempts.", gateTries).
 				WithHint("Try again, or SET weft.read = 'shard'. SELECT * FROM weft.transactions shows what is in doubt.").WithCause(err)
 		}
-		if err := s.interrupted(); err != nil {
-			return err
-		}
 		if try > 1 { // not all readers at once again
-			time.Sleep(time.Duration(rand.Int64N(int64(gateBound / 10))))
+			select {
+			case <-ctx.Done():
+				return nil, cmp.Or(s.interrupted(), context.Cause(ctx))
+			case <-time.After(time.Duration(rand.Int64N(int64(gateBound / 10)))):
+			}
 		}
 	}
-}
-
-// inTurn runs a text that shuts the gate on one leg after the other, and returns those that it has
-// come to. A transaction of several shards goes through the gate of the first of its shards before
-// it comes to any other (see ender), so one that has to wait for this reader at a later shard is behind
-// the reader at its first, and keeps nobody. The server lets nobody in who comes after
-// the reader, so the reader waits for those that are inside, and for no others.
-func (s *Session) inTurn(legs []*leg, text string) (tried []*leg, err error) {
-	ordered := slices.SortedFunc(slices.Values(legs), func(a, b *leg) int { return s.gateOrder(a.conn) - s.gateOrder(b.conn) })
-	for i, l := range ordered {
-		if err := s.onLegs(ordered[i:i+1], text); err != nil || l.lost() {
-			return ordered[:i+1], err
-		}
-	}
-	return ordered, nil
 }
 
 // onLegs runs a text on all legs and waits for all. What waits to be sent goes

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"strings"
 
-	"weft/directory"
 	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
 	"weft/pool"
+	"weft/schema"
 	"weft/tally"
 	"weft/twopc"
 	"weft/wire"
@@ -25,13 +25,14 @@ type agreement struct {
 	twopc.Commit
 	name     twopc.Name
 	decision twopc.Decision
-	conns    []*pool.Conn // of the participants beside the deciding one
-	undo     []plan.Name  // names declared for it that the tables may not get
-	told     bool         // it is in the directory
-	severed  bool         // contact with the deciding shard is lost
-	tag      []byte       // the COMMIT of the deciding shard, until all have followed
-	late     []string     // shards that have not, in time
-	began    int64        // when, as tally.Now tells it
+	conns    []*pool.Conn  // of the participants beside the deciding one
+	owns     []*schema.Own // what weft keeps on theirs
+	undo     []plan.Name   // names declared for it that the tables may not get
+	told     bool          // it is in the directory
+	severed  bool          // contact with the deciding shard is lost
+	tag      []byte        // the COMMIT of the deciding shard, until all have followed
+	late     []string      // shards that have not, in time
+	began    int64         // when, as tally.Now tells it
 }
 
 // index returns which participant a backend is, -1 if none.
@@ -105,7 +106,11 @@ func (s *Session) muster() (*agreement, error) {
 			}
 			c.Server = rows[0][0]
 		}
-		a.conns = append(a.conns, c)
+		own, err := s.srv.own(s.ctx, c.Shard(), s.db.Name)
+		if err != nil {
+			return nil, err
+		}
+		a.conns, a.owns = append(a.conns, c), append(a.owns, own)
 		a.decision.Members = append(a.decision.Members, twopc.Member{Shard: c.Shard(), Server: c.Server})
 	}
 	return a, nil
@@ -121,12 +126,7 @@ func (s *Session) decide(a *agreement) error {
 	s.srv.stopAt(twopc.BeforeDecide)
 	s.toServer.Grow()
 	talk := ownTalk{c: s.conn, out: &s.toServer}
-	if s.snap.Gate != directory.GateOff {
-		if s.mayGiveUpLocks() {
-			talk.add(ownPatience)
-		}
-		talk.add(ownGate)
-	}
+	s.passThrough(&talk, own)
 	// What was deferred runs first: it must not fail, or wait for somebody who
 	// waits for the others, when those have promised.
 	talk.add(ownImmediate)
@@ -190,20 +190,23 @@ func (s *Session) prepareAll(a *agreement) error {
 	}
 	s.srv.stopAt(twopc.BeforePrepare)
 	s.trackConns(a.conns)
-	text := s.promise() + s.passage()
+	talks := make([]ownTalk, len(a.conns))
 	for i, c := range a.conns {
 		s.toServer.Grow()
-		b, at := wire.Begin(s.toServer.B, wire.Query)
-		b = append(b, text...)
-		b = append(a.name.Append(append(b, "PREPARE TRANSACTION '"...), c.Shard()), '\'', 0)
-		s.toServer.B = wire.End(b, at)
+		talks[i] = ownTalk{c: c, out: &s.toServer}
+		for _, sql := range s.promise() {
+			talks[i].once(sql)
+		}
+		s.passThrough(&talks[i], a.owns[i])
+		talks[i].once(string(append(a.name.Append([]byte("PREPARE TRANSACTION '"), c.Shard()), '\'')))
+		s.toServer.B = wire.AppendEmpty(s.toServer.B, wire.Sync)
 		if s.sendTo(c, i == len(a.conns)-1); i == 0 && len(a.conns) > 1 {
 			s.srv.stopAt(twopc.DuringPrepare)
 		}
 	}
 	var refused error
 	for i, c := range a.conns {
-		tag, err := result(c)
+		tag, err := talks[i].answer()
 		if err == nil && tag != "PREPARE TRANSACTION" {
 			err = transactionFailed() // PREPARE of a failed one rolls back
 		}
@@ -244,11 +247,11 @@ func (s *Session) trackConns(conns []*pool.Conn) {
 // login role can end it again, a role set in the block may not be there when it must;
 // and what was deferred runs as the role that the client has set. The promise
 // must be as durable as the decision.
-func (s *Session) promise() string {
+func (s *Session) promise() []string {
 	if !s.inOtherHands() {
-		return ""
+		return nil
 	}
-	return "SET CONSTRAINTS ALL IMMEDIATE;SET LOCAL ROLE NONE;SET LOCAL synchronous_commit = on;"
+	return []string{"SET CONSTRAINTS ALL IMMEDIATE", "SET LOCAL ROLE NONE", "SET LOCAL synchronous_commit = on"}
 }
 
 // inOtherHands reports whether the session may have another role than its login's,

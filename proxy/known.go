@@ -43,15 +43,13 @@ func appendOwn(b []byte, st *pool.Statement, params ...string) []byte {
 type ownTalk struct {
 	c      *pool.Conn
 	out    *wire.Out
-	parsed []*pool.Statement // with it
+	parsed []*pool.Statement // with it, in order; nil for one that is not kept
 }
 
 // add appends a statement.
 func (t *ownTalk) add(st *pool.Statement, params ...string) {
 	if t.c.Touched { // a function may have deallocated it
-		t.out.B = wire.AppendParse(t.out.B, "", st.SQL, nil)
-		t.out.B = appendOwn(t.out.B, &pool.Statement{}, params...)
-		t.c.UnnamedBy = 0
+		t.once(st.SQL, params...)
 		return
 	}
 	if !t.c.Prepared(st) {
@@ -66,6 +64,14 @@ func (t *ownTalk) add(st *pool.Statement, params ...string) {
 	t.out.B = appendOwn(t.out.B, st, params...)
 }
 
+// once appends a statement that is not kept.
+func (t *ownTalk) once(sql string, params ...string) {
+	t.out.B = wire.AppendParse(t.out.B, "", sql, nil)
+	t.out.B = appendOwn(t.out.B, &pool.Statement{}, params...)
+	t.parsed = append(t.parsed, nil)
+	t.c.UnnamedBy = 0
+}
+
 // run sends all and waits for the answers.
 func (t *ownTalk) run() error {
 	t.out.B = wire.AppendEmpty(t.out.B, wire.Sync)
@@ -74,21 +80,32 @@ func (t *ownTalk) run() error {
 	if err != nil {
 		return t.c.Lost(err)
 	}
+	_, err = t.answer()
+	return err
+}
+
+// answer reads what comes back, up to ReadyForQuery. It returns the last command tag.
+func (t *ownTalk) answer() (tag string, err error) {
 	known := 0
 	var failed error
 	err = t.c.UntilReady(func(typ byte, body []byte) {
 		switch typ {
 		case wire.ParseComplete:
 			known++
+		case wire.CommandComplete:
+			text, _, _ := wire.CString(body)
+			tag = string(text)
 		case wire.ErrorResponse:
 			failed = pool.ServerError(body)
 		}
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
 	for _, st := range t.parsed[min(known, len(t.parsed)):] {
-		t.c.Unprepare(st.Name)
+		if st != nil {
+			t.c.Unprepare(st.Name)
+		}
 	}
-	return failed
+	return tag, failed
 }

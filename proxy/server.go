@@ -68,6 +68,8 @@ type Server struct {
 	readiness readiness
 	hands     hands
 	service   *pool.Spares
+	gates     gatekeeper
+	guard     gateGuard
 	forgets   forgets
 	// homeless is how clients log in while the home shard is down.
 	homeless homeless
@@ -114,6 +116,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s.pool, s.service = p, pool.NewSpares(p)
+	s.gates = gatekeeper{dial: s.dialGate, spawn: func(f func()) { s.wg.Go(s.guarded("gates", f)) }}
 	s.passwords = newPasswords(s)
 	s.now.Store(&cfg)
 	s.routers.New = func() any { return new(router) }

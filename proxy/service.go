@@ -30,6 +30,15 @@ func (s *Server) dialSpare(ctx context.Context, shard, database, user string) (*
 	return s.service.Dial(ctx, spec, database, user)
 }
 
+// dialGate returns the connection by which a gate is shut.
+func (s *Server) dialGate(gate ownKey) (gateConn, error) {
+	c, err := s.dialSpare(s.ctx, gate.shard, gate.database, s.cfg.ServiceUser)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
 // dialer opens connections for the moving of rows: outside the pool's limits,
 // because sessions that hold the rest may be waiting for the move.
 type dialer struct{ srv *Server }

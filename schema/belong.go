@@ -19,7 +19,7 @@ import (
 // extensions come with them, and weft's own are installed elsewhere.
 const belongingsQuery = `SELECT o.class, o.id, i.type, i.identity, coalesce(c.relkind::text, ''), coalesce(t.typtype::text, ''), coalesce(p.prokind::text, ''), coalesce(i.schema, ''), coalesce(p.proname::text, ''),
   CASE WHEN p.prokind IN ('f', 'p', 'w') THEN md5(pg_get_functiondef(p.oid)) END
-FROM (SELECT 'pg_namespace'::regclass::oid AS class, oid AS id FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'weft'
+FROM (SELECT 'pg_namespace'::regclass::oid AS class, oid AS id FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname !~ '^weft(_gate)?$'
   UNION ALL SELECT 'pg_extension'::regclass, oid FROM pg_extension
   UNION ALL SELECT 'pg_type'::regclass, y.oid FROM pg_type y LEFT JOIN pg_class r ON r.oid = y.typrelid WHERE y.typtype IN ('e', 'd', 'r') OR y.typtype = 'c' AND r.relkind = 'c'
   UNION ALL SELECT 'pg_collation'::regclass, oid FROM pg_collation
@@ -30,7 +30,7 @@ CROSS JOIN LATERAL pg_identify_object(o.class, o.id, 0) i
 LEFT JOIN pg_class c ON false
 LEFT JOIN pg_type t ON o.class = 'pg_type'::regclass AND t.oid = o.id
 LEFT JOIN pg_proc p ON o.class = 'pg_proc'::regclass AND p.oid = o.id
-WHERE o.id >= 16384 AND coalesce(i.schema, '') !~ '^(pg_|weft$|information_schema$)'
+WHERE o.id >= 16384 AND coalesce(i.schema, '') !~ '^(pg_|weft$|weft_gate$|information_schema$)'
 AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = o.class AND d.objid = o.id AND (d.deptype = 'e' OR d.deptype = 'i' AND o.class IN ('pg_proc'::regclass, 'pg_cast'::regclass)))
 ORDER BY 1, 2`
 

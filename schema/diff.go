@@ -165,7 +165,7 @@ func (d *Definition) lines() []string {
 // returns those of the shard.
 func (c *comparison) relations() (map[catalog.Name]bool, error) {
 	rows, err := c.there.Exec("SELECT n.nspname, c.relname, c.relkind, c.relispartition FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace " +
-		"WHERE c.oid >= 16384 AND n.nspname !~ '^(pg_|weft$|information_schema$)' AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S', 'c') " +
+		"WHERE c.oid >= 16384 AND n.nspname !~ '^(pg_|weft$|weft_gate$|information_schema$)' AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S', 'c') " +
 		"AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e') ORDER BY 1, 2")
 	if err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ type Imprint map[string]string
 
 // imprintQuery lists the user's objects. It asks what every role may ask, and takes no
 // locks on tables.
-const imprintQuery = `WITH own AS (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname !~ '^(pg_|weft$|information_schema$)'),
+const imprintQuery = `WITH own AS (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname !~ '^(pg_|weft$|weft_gate$|information_schema$)'),
 rel AS (SELECT c.oid, c.relkind, n.nspname, c.relname, pg_catalog.concat_ws(' ', c.relkind, pg_catalog.pg_get_userbyid(c.relowner), c.relrowsecurity, c.relforcerowsecurity, c.relispartition,
     c.reloptions, (SELECT pg_catalog.string_agg(x::text, ',' ORDER BY x::text) FROM pg_catalog.unnest(c.relacl) x), pg_catalog.obj_description(c.oid, 'pg_class')) AS face
   FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.oid IN (SELECT oid FROM own) AND c.relkind <> 't'),

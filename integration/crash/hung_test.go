@@ -29,7 +29,7 @@ func TestHung(t *testing.T) {
 		began := time.Now()
 		free := func(shard int) bool {
 			d := b.eye(shard)
-			_, err := d.Exec(t.Context(), "begin; lock table weft.gate in share mode nowait; rollback")
+			_, err := d.Exec(t.Context(), "begin; lock table weft_gate.gate in share mode nowait; rollback")
 			if err != nil {
 				must(t, d, "rollback")
 			}

@@ -169,7 +169,7 @@ set client_min_messages = warning;
 do $$
 declare n name; o oid;
 begin
-	for n in select nspname from pg_namespace where nspname !~ '^pg_' and nspname not in ('information_schema', 'weft') loop
+	for n in select nspname from pg_namespace where nspname !~ '^pg_' and nspname not in ('information_schema', 'weft', 'weft_gate') loop
 		execute format('drop schema %I cascade', n);
 	end loop;
 	for n in select pubname from pg_publication loop

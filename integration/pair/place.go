@@ -129,7 +129,7 @@ func userTables(t testing.TB, ctx context.Context, conn *pgx.Conn) []tableName {
 	t.Helper()
 	rows, err := conn.Query(ctx, `select n.nspname, c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
 		where c.relkind in ('r', 'p') and not c.relispartition and c.relpersistence <> 't'
-		and n.nspname !~ '^pg_' and n.nspname not in ('information_schema', 'weft') order by 1, 2`)
+		and n.nspname !~ '^pg_' and n.nspname not in ('information_schema', 'weft', 'weft_gate') order by 1, 2`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -181,14 +181,14 @@ func (w *world) undo(sql string) {
 }
 
 // fingerprint tells what a shard has in its catalogs, but for weft's own.
-const fingerprint = `with own as (select coalesce((select oid from pg_namespace where nspname = 'weft'), 0) as oid)
+const fingerprint = `with own as (select coalesce(array_agg(oid), '{}') as oids from pg_namespace where nspname in ('weft', 'weft_gate'))
 select md5(string_agg(x, ',' order by x)) from (
-select 'r' || relname || relkind::text from pg_class, own where pg_class.oid >= 16384 and relkind <> 't' and relname !~ '^pg_toast' and relnamespace <> own.oid
-union all select 'a' || c.relname || attname || atttypid::regtype || attnotnull from pg_attribute join pg_class c on c.oid = attrelid, own where attrelid >= 16384 and attnum > 0 and not attisdropped and c.relkind <> 't' and relname !~ '^pg_toast' and relnamespace <> own.oid
-union all select 'c' || conname || pg_get_constraintdef(pg_constraint.oid) from pg_constraint, own where pg_constraint.oid >= 16384 and connamespace <> own.oid
-union all select 'p' || proname || prosrc from pg_proc, own where pg_proc.oid >= 16384 and pronamespace <> own.oid
-union all select 't' || typname from pg_type, own where pg_type.oid >= 16384 and typname !~ 'toast' and typnamespace <> own.oid
-union all select 'n' || nspname from pg_namespace where nspname !~ '^pg_' and nspname <> 'weft') s(x)`
+select 'r' || relname || relkind::text from pg_class, own where pg_class.oid >= 16384 and relkind <> 't' and relname !~ '^pg_toast' and relnamespace <> all (own.oids)
+union all select 'a' || c.relname || attname || atttypid::regtype || attnotnull from pg_attribute join pg_class c on c.oid = attrelid, own where attrelid >= 16384 and attnum > 0 and not attisdropped and c.relkind <> 't' and relname !~ '^pg_toast' and relnamespace <> all (own.oids)
+union all select 'c' || conname || pg_get_constraintdef(pg_constraint.oid) from pg_constraint, own where pg_constraint.oid >= 16384 and connamespace <> all (own.oids)
+union all select 'p' || proname || prosrc from pg_proc, own where pg_proc.oid >= 16384 and pronamespace <> all (own.oids)
+union all select 't' || typname from pg_type, own where pg_type.oid >= 16384 and typname !~ 'toast' and typnamespace <> all (own.oids)
+union all select 'n' || nspname from pg_namespace where nspname !~ '^pg_' and nspname not in ('weft', 'weft_gate')) s(x)`
 
 // TestMadeBefore: what was made before the first declaration is there when a
 // statement uses it inside the shards, and what mentions a table follows it.

@@ -166,14 +166,14 @@ func TestAtomicReadWaits(t *testing.T) {
 		err = c.QueryRow(context.Background(), sums[0]).Scan(&sum)
 		return sum, err
 	}
-	if sum, err := read(); err != nil || sum != accounts*1000 { // and weft.gate is there
+	if sum, err := read(); err != nil || sum != accounts*1000 { // and the gate is there
 		t.Fatal(sum, err)
 	}
 	one, two := w.direct(0), w.direct(1)
 	for i, d := range []*pgx.Conn{one, two} {
 		must(t, d, "begin")
 		must(t, d, "update acct set balance = balance + $1 where id = $2", []int{-1, 1}[i], w.keys[i][0])
-		must(t, d, "lock table weft.gate in row exclusive mode")
+		must(t, d, "lock table weft_gate.gate in row exclusive mode")
 	}
 	must(t, two, "prepare transaction 'half'")
 	must(t, one, "commit")
@@ -206,7 +206,7 @@ func TestAtomicReadWaits(t *testing.T) {
 	}
 	must(t, one, "begin")
 	must(t, one, "set local lock_timeout = '2s'")
-	must(t, one, "lock table weft.gate in row exclusive mode")
+	must(t, one, "lock table weft_gate.gate in row exclusive mode")
 	must(t, one, "commit")
 	must(t, c, "commit")
 	w.quiet()
@@ -225,7 +225,7 @@ func TestAtomicBlockWaits(t *testing.T) {
 		}
 		inside := w.direct(2)
 		must(t, inside, "begin")
-		must(t, inside, "lock table weft.gate in row exclusive mode")
+		must(t, inside, "lock table weft_gate.gate in row exclusive mode")
 		must(t, c, "begin isolation level repeatable read")
 		type answer struct {
 			sum int64
@@ -239,7 +239,7 @@ func TestAtomicBlockWaits(t *testing.T) {
 		}()
 		shut := w.direct(1)
 		within(t, "it is at the gates", func() bool {
-			return value[bool](t, shut, "select exists (select from pg_stat_activity where datname = current_database() and query ~ 'weft.gate' and pid <> pg_backend_pid())")
+			return value[bool](t, shut, "select exists (select from pg_stat_activity where datname = current_database() and query ~ 'LOCK TABLE ONLY weft_gate' and pid <> pg_backend_pid())")
 		})
 		must(t, w.direct(1), "update acct set balance = balance + 5 where id = $1", w.keys[1][0])
 		want += 5

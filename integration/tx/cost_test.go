@@ -29,13 +29,13 @@ func TestCost(t *testing.T) {
 		}
 		took[what] = append(took[what], time.Since(began))
 	}
-	must(t, atomic, sums[0]) // and weft.gate is there
+	must(t, atomic, sums[0]) // and the gate is there
 	for range *cost {
 		measure("read, shard", shard, sums[0])
 		measure("read, atomic", atomic, sums[0])
 		measure("prepare on a shard", d, "begin; update acct set note = 'a'; prepare transaction 'cost'")
 		must(t, d, "rollback prepared 'cost'")
-		measure("prepare on a shard, through the gate", d, "begin; update acct set note = 'a'; lock table only weft.gate in row exclusive mode; prepare transaction 'cost'")
+		measure("prepare on a shard, through the gate", d, "begin; update acct set note = 'a'; lock table only weft_gate.gate in row exclusive mode; prepare transaction 'cost'")
 		must(t, d, "rollback prepared 'cost'")
 	}
 	for what, list := range took {

@@ -118,7 +118,7 @@ func TestLocksAreNoWrites(t *testing.T) {
 	for i := range shards {
 		d := w.direct(i)
 		must(t, d, "begin")
-		must(t, d, "lock table weft.gate, weft.decision in access exclusive mode")
+		must(t, d, "lock table weft_gate.gate, weft.decision in access exclusive mode")
 		locks = append(locks, d)
 	}
 	must(t, a, "begin")
