@@ -145,7 +145,7 @@ func TestClimbAtStartup(t *testing.T) {
 			if err != nil {
 				continue // refused is as good
 			}
-			c := &client{t, conn}
+			c := &client{tb: t, conn: conn}
 			if got := c.say("SELECT current_user, current_setting('is_superuser')"); got != "mallory,off" {
 				t.Errorf("%s: %s", option, got)
 			}

@@ -37,7 +37,7 @@ func through(t *testing.T, w *harness.Target, header, user, password string) (*c
 		return nil, code(err)
 	}
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	return &client{t, conn}, ""
+	return &client{tb: t, conn: conn}, ""
 }
 
 // TestForwarded: rules, limits and lists go by the address that a load balancer says a

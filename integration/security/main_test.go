@@ -176,20 +176,26 @@ func start(tb testing.TB, users []auth.User, more ...func(*config.Config)) *harn
 
 // client is a connection that sends simple queries.
 type client struct {
-	tb   testing.TB
-	conn *pgconn.PgConn
+	tb      testing.TB
+	conn    *pgconn.PgConn
+	notices []string
 }
 
 func connect(tb testing.TB, t *harness.Target, user, password string, more ...string) *client {
 	tb.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
 	defer stop()
-	conn, err := pgconn.Connect(ctx, t.ConnString(user, append(more, "password="+password)...))
+	cfg, err := pgconn.ParseConfig(t.ConnString(user, append(more, "password="+password)...))
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _ = conn.Close(context.Background()) })
-	return &client{tb, conn}
+	c := &client{tb: tb}
+	cfg.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { c.notices = append(c.notices, n.Message) }
+	if c.conn, err = pgconn.ConnectConfig(ctx, cfg); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = c.conn.Close(context.Background()) })
+	return c
 }
 
 // say sends a text and returns its last value, or the SQLSTATE of its error.
