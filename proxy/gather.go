@@ -104,7 +104,7 @@ var errGather = pgerr.New(pgerr.FeatureNotSupported, "this statement visits more
 func (s *Session) gatherQuery(r *router, p *plan.Plan, text []byte, f *parser.Facts, n int) error {
 	p, err := s.gatheredPlan(r, p, text, nil)
 	if err != nil {
-		return s.refuseQuery(err, n)
+		return s.refuseQuery(s.refusedText(text, nil, err), n)
 	}
 	switch {
 	case p.Copy != nil:

@@ -78,10 +78,7 @@ func (s *Session) parseFor(bind []byte) error {
 	}
 	pl, err := s.plan(r, p.SQL, p.OIDs)
 	if err == nil && pl.Route == plan.Refused {
-		err = pl.Refusal
-		if pl.Unread {
-			err = s.unread(string(p.SQL), p.OIDs, pl.Refusal)
-		}
+		err = s.refusedText(p.SQL, p.OIDs, pl.Refusal)
 	}
 	if err != nil {
 		return s.refuseParse(p.Name, err)
@@ -100,9 +97,12 @@ func (s *Session) parseFor(bind []byte) error {
 		lane, err = s.laneForBind(r, pl, f, bind)
 	}
 	gathered := errors.Is(err, errGather)
+	if err != nil && !gathered {
+		return s.refuseParse(p.Name, s.refusedText(p.SQL, p.OIDs, err))
+	}
 	if gathered {
 		if pl, err = s.gatheredPlan(r, pl, p.SQL, p.OIDs); err != nil {
-			return s.refuseParse(p.Name, err)
+			return s.refuseParse(p.Name, s.refusedText(p.SQL, p.OIDs, err))
 		}
 		if bind != nil && pl.Generate != nil && pl.Route == plan.Keyed {
 			s.fresh = slices.Clone(r.args.Generated)

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 	"unicode/utf8"
 
@@ -142,4 +143,15 @@ func (s *Session) unread(text string, oids []byte, refusal error) error {
 		return refusal
 	}
 	return err
+}
+
+// refusedText returns the error of a text that the planner has refused. A text that PostgreSQL
+// would not take either is answered as PostgreSQL does: the refusal would hide what is wrong
+// with it.
+func (s *Session) refusedText(text, oids []byte, err error) error {
+	e := (*pgerr.Error)(nil)
+	if !errors.As(err, &e) || e.Code != pgerr.FeatureNotSupported || e.Routine != "" {
+		return err
+	}
+	return s.unread(string(text), oids, err)
 }

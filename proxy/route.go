@@ -311,7 +311,7 @@ func (s *Session) plannedQuery(r *router, text []byte, f *parser.Facts, n int) e
 	}
 	switch {
 	case p.Unread:
-		return s.refuseQuery(s.unread(string(text), nil, p.Refusal), n)
+		return s.refuseQuery(s.refusedText(text, nil, p.Refusal), n)
 	case p.Route == plan.Call:
 		return s.callQuery(p, n)
 	case len(p.Params) > 0 && p.Route != plan.Home && p.Route != plan.Any && p.Route != plan.Every:
@@ -319,6 +319,8 @@ func (s *Session) plannedQuery(r *router, text []byte, f *parser.Facts, n int) e
 			return s.refuseQuery(err, n)
 		}
 		return s.runQuery(text, f, n)
+	case p.Route == plan.Refused:
+		return s.refuseQuery(s.refusedText(text, nil, p.Refusal), n)
 	case p.Route == plan.Every:
 		return s.everyQuery(p, text, f, n)
 	}
@@ -330,7 +332,7 @@ func (s *Session) plannedQuery(r *router, text []byte, f *parser.Facts, n int) e
 		return s.gatherQuery(r, p, text, f, n)
 	}
 	if err != nil {
-		return s.refuseQuery(err, n)
+		return s.refuseQuery(s.refusedText(text, nil, err), n)
 	}
 	return s.runPlaced(text, edits, f, n)
 }
