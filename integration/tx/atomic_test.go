@@ -252,6 +252,48 @@ func TestAtomicBlockWaits(t *testing.T) {
 	w.quiet()
 }
 
+// TestAtomicReadGivenUp: who waits at the gates is ended by statement_timeout and by a cancel request, in a block and outside, and
+// leaves none of them shut.
+func TestAtomicReadGivenUp(t *testing.T) {
+	w := newWorld(t, "gategivenup", 1)
+	must(t, w.conn(0), "update acct set note = 'x'") // and the gate is there
+	inside, other := w.direct(2), w.direct(0)
+	must(t, inside, "begin")
+	must(t, inside, "lock table weft_gate.gate in row exclusive mode")
+	for _, block := range []bool{false, true} {
+		for _, timeout := range []bool{false, true} {
+			c := w.conn(0)
+			must(t, c, "set weft.read = 'atomic'")
+			if block {
+				must(t, c, "begin isolation level repeatable read")
+			}
+			if timeout {
+				must(t, c, "set statement_timeout = '300ms'")
+			} else {
+				time.AfterFunc(300*time.Millisecond, func() { _ = c.PgConn().CancelRequest(context.Background()) })
+			}
+			began := time.Now()
+			e := fails(t, exec(c, sums[0]), "57014")
+			if took := time.Since(began); took < 200*time.Millisecond || took > 1300*time.Millisecond {
+				t.Errorf("block %t, timeout %t: ended after %s", block, timeout, took)
+			}
+			if timeout != strings.Contains(e.Message, "statement timeout") {
+				t.Errorf("block %t, timeout %t: %s", block, timeout, e.Message)
+			}
+			within(t, "the gate is open", func() bool {
+				return exec(other, "do $$ begin lock table weft_gate.gate in row exclusive mode nowait; end $$") == nil
+			})
+			if block {
+				must(t, c, "rollback")
+			}
+			must(t, c, "set weft.read = 'shard'")
+			must(t, c, sums[0])
+		}
+	}
+	must(t, inside, "rollback")
+	w.quiet()
+}
+
 // TestAtomicRefused: where it cannot be kept it is refused.
 func TestAtomicRefused(t *testing.T) {
 	w := newWorld(t, "gaterefused", 1)
