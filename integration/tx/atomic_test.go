@@ -294,6 +294,33 @@ func TestAtomicReadGivenUp(t *testing.T) {
 	w.quiet()
 }
 
+// TestGateGuarded: who stays inside a gate while others wait for it is ended, also if he is not idle.
+func TestGateGuarded(t *testing.T) {
+	w := newWorld(t, "gateguarded", 1)
+	c := w.conn(0)
+	must(t, c, "update acct set note = 'x'") // and the gate is there
+	must(t, c, "set weft.read = 'atomic'")
+	inside := w.direct(2)
+	must(t, inside, "begin")
+	must(t, inside, "lock table weft_gate.gate in row exclusive mode")
+	began := time.Now()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for exec(inside, "select 1") == nil {
+			time.Sleep(200 * time.Millisecond)
+		}
+	}()
+	for exec(c, sums[0]) != nil {
+		if time.Since(began) > 30*time.Second {
+			t.Fatal("readers wait for ever")
+		}
+	}
+	<-ended
+	t.Logf("ended after %s", time.Since(began).Round(time.Millisecond))
+	w.quiet()
+}
+
 // TestAtomicRefused: where it cannot be kept it is refused.
 func TestAtomicRefused(t *testing.T) {
 	w := newWorld(t, "gaterefused", 1)
