@@ -108,7 +108,7 @@ WHERE c.relkind IN ('v', 'm')`,
 	// A function, but for those that come with a range type. Defaults of arguments run with it.
 	`SELECT 'f', p.oid, n.nspname, p.proname, p.provolatile, l.lanname, p.prokind, e.extname, p.prosrc,
  (p.prosqlbody IS NOT NULL OR p.proargdefaults IS NOT NULL) AND EXISTS (SELECT FROM pg_catalog.pg_proc q
-  WHERE q.proname IN ('` + strings.Join(runners, "', '") + `') AND pg_catalog.strpos(pg_catalog.concat(p.prosqlbody::text, p.proargdefaults::text), ':funcid ' || q.oid || ' ') > 0),
+  WHERE q.proname IN ('` + strings.Join(runners, "', '") + `') AND pg_catalog.strpos(pg_catalog.concat(p.prosqlbody::text, p.proargdefaults::text), ':funcid ' || q.oid::text || ' ') > 0),
  p.prosqlbody IS NOT NULL, p.proretset,
  CASE WHEN l.lanname = 'plpgsql' THEN (SELECT pg_catalog.string_agg(pg_catalog.concat_ws(' ', CASE p.proargmodes[a.i] WHEN 'o' THEN 'OUT' WHEN 't' THEN 'OUT' WHEN 'b' THEN 'INOUT' WHEN 'v' THEN 'VARIADIC' ELSE 'IN' END,
   pg_catalog.quote_ident(nullif(p.proargnames[a.i], '')), pg_catalog.format_type(a.t, NULL)), ', ' ORDER BY a.i)

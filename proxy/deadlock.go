@@ -239,12 +239,12 @@ func (l *lookout) exchangeParties(ctx context.Context, sc *scene, snap *director
 const waitsSQL = `WITH l AS MATERIALIZED (SELECT * FROM pg_catalog.pg_locks),
 w AS (SELECT l.*, b.pid AS blocker FROM l, LATERAL pg_catalog.unnest(pg_catalog.pg_blocking_pids(l.pid)) b(pid) WHERE NOT l.granted)
 SELECT w.pid, w.mode || ' on ' || CASE w.locktype
-	WHEN 'relation' THEN 'relation ' || w.relation || ' of database ' || w.database
-	WHEN 'transactionid' THEN 'transaction ' || w.transactionid
-	WHEN 'tuple' THEN 'tuple (' || w.page || ',' || w.tuple || ') of relation ' || w.relation || ' of database ' || w.database
+	WHEN 'relation' THEN 'relation ' || w.relation::text || ' of database ' || w.database::text
+	WHEN 'transactionid' THEN 'transaction ' || w.transactionid::text
+	WHEN 'tuple' THEN 'tuple (' || w.page::text || ',' || w.tuple::text || ') of relation ' || w.relation::text || ' of database ' || w.database::text
 	WHEN 'virtualxid' THEN 'virtual transaction ' || w.virtualxid
-	WHEN 'advisory' THEN 'advisory lock [' || w.database || ',' || w.classid::int8 || ',' || w.objid::int8 || ',' || w.objsubid || ']'
-	WHEN 'object' THEN 'object ' || w.objid || ' of class ' || w.classid || ' of database ' || w.database
+	WHEN 'advisory' THEN 'advisory lock [' || w.database::text || ',' || w.classid::text || ',' || w.objid::text || ',' || w.objsubid::text || ']'
+	WHEN 'object' THEN 'object ' || w.objid::text || ' of class ' || w.classid::text || ' of database ' || w.database::text
 	ELSE w.locktype END, w.blocker, w.mode, h.mode, p.gid
 FROM w LEFT JOIN l h ON w.blocker = 0 AND h.pid IS NULL AND h.granted
 	AND (h.locktype, h.database, h.relation, h.page, h.tuple, h.virtualxid, h.transactionid, h.classid, h.objid, h.objsubid)

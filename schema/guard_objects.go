@@ -58,8 +58,8 @@ BEGIN
   IF g.needed AND g.made < 2 THEN
    SELECT string_agg(format('quote_nullable(NEW.%I::text)', a.attname), ' || '','' || ' ORDER BY u.i) INTO key
     FROM unnest(g.keys) WITH ORDINALITY u(n, i) JOIN pg_attribute a ON a.attrelid = g.owner AND a.attnum = u.n;
-   EXECUTE format('CREATE TRIGGER " weft guard" BEFORE INSERT OR UPDATE ON %s FOR EACH ROW WHEN (set_config(''weft.key'' || pg_trigger_depth(), %s, true) IS NULL) EXECUTE FUNCTION weft.strayed()', rel, key);
-   EXECUTE format('CREATE TRIGGER "~weft guard" BEFORE INSERT OR UPDATE ON %s FOR EACH ROW WHEN (current_setting(''weft.key'' || pg_trigger_depth(), true) IS DISTINCT FROM %s) EXECUTE FUNCTION weft.strayed()', rel, key);
+   EXECUTE format('CREATE TRIGGER " weft guard" BEFORE INSERT OR UPDATE ON %s FOR EACH ROW WHEN (set_config(''weft.key'' || pg_trigger_depth()::text, %s, true) IS NULL) EXECUTE FUNCTION weft.strayed()', rel, key);
+   EXECUTE format('CREATE TRIGGER "~weft guard" BEFORE INSERT OR UPDATE ON %s FOR EACH ROW WHEN (current_setting(''weft.key'' || pg_trigger_depth()::text, true) IS DISTINCT FROM %s) EXECUTE FUNCTION weft.strayed()', rel, key);
   END IF;
   -- Whatever session_replication_role is, and whoever has disabled them.
   FOR rel, key IN SELECT t.tgrelid::regclass::text, quote_ident(t.tgname) FROM pg_trigger t

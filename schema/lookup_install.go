@@ -12,7 +12,7 @@ import (
 // them adds one: a proxy that finds a lower number on a shard replaces what is there, one that
 // finds a higher number leaves it alone. So proxies of different versions never undo
 // each other's work.
-const lookupVersion = 3
+const lookupVersion = 4
 
 // InstallLookups makes what a shard needs for lookups.
 func InstallLookups(ctx context.Context, shards Shards, shard, database, user string) error {

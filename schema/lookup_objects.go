@@ -90,7 +90,7 @@ const lookupAdd = `CREATE OR REPLACE FUNCTION weft.lookup_add(which name, owner 
 DECLARE
  list text; vs text;
 BEGIN
- SELECT string_agg(format('v%s %s', i, t || CASE WHEN t IN ('text', 'bpchar') THEN ' COLLATE "C"' ELSE '' END), ', ' ORDER BY i), string_agg('v' || i, ', ' ORDER BY i)
+ SELECT string_agg(format('v%s %s', i, t || CASE WHEN t IN ('text', 'bpchar') THEN ' COLLATE "C"' ELSE '' END), ', ' ORDER BY i), string_agg('v' || i::text, ', ' ORDER BY i)
   INTO list, vs FROM unnest(types) WITH ORDINALITY u(t, i);
  EXECUTE format('CREATE TABLE weft.%I (%s, id int8 NOT NULL%s)', which, list, CASE WHEN single THEN ', claimed bool' ELSE '' END);
  IF single THEN
@@ -120,10 +120,10 @@ BEGIN
  SELECT string_agg(format('encode(convert_to(v%s::text, getdatabaseencoding()), ''hex'')', i), ' || '':'' || ' ORDER BY i), string_agg(format('v%s IS NOT NULL', i), ' AND ' ORDER BY i),
   string_agg(format('convert_from(decode(split_part(e, '':'', %s), ''hex''), getdatabaseencoding())::%s AS v%s', i + 2, t, i), ', ' ORDER BY i),
   string_agg(format('convert_from(decode(split_part(e, '':'', %s), ''hex''), ''UTF8'')::%s AS v%s', i, t, i), ', ' ORDER BY i),
-  string_agg('v' || i, ', ' ORDER BY i), string_agg(format('t.v%s = e.v%s', i, i), ' AND ' ORDER BY i)
+  string_agg('v' || i::text, ', ' ORDER BY i), string_agg(format('t.v%s = e.v%s', i, i), ' AND ' ORDER BY i)
   INTO entry, known, parse, find, vs, same FROM unnest(l.types) WITH ORDINALITY u(t, i);
  -- Texts are joined, and never filled in by replacing marks: a name can look like any mark.
- entry_head := format('SELECT (%s) || '':'' || (%s) || '':'' || %s AS e FROM (SELECT %s FROM ', l.bucket_sql, l.id_sql, entry, source);
+ entry_head := format('SELECT (%s)::text || '':'' || (%s)::text || '':'' || %s AS e FROM (SELECT %s FROM ', l.bucket_sql, l.id_sql, entry, source);
  entry_tail := format(' r) x WHERE %s', known);
  new_entries := entry_head || 'new_rows' || entry_tail;
  old_entries := entry_head || 'old_rows' || entry_tail;
@@ -139,7 +139,7 @@ BEGIN
  -- Whoever may execute a function may make it a trigger of a table of his own.
  EXECUTE format('CREATE OR REPLACE FUNCTION weft.%I() RETURNS trigger', which || ':note') || head || quote_literal(
  'BEGIN
-  IF TG_RELID <> ' || l.owner || ' THEN RAISE insufficient_privilege USING MESSAGE = ''this function is a trigger of another table''; END IF;
+  IF TG_RELID <> ' || l.owner::oid::text || ' THEN RAISE insufficient_privilege USING MESSAGE = ''this function is a trigger of another table''; END IF;
   SET CONSTRAINTS weft.weft_undrained DEFERRED;
   IF TG_OP = ''TRUNCATE'' THEN TRUNCATE weft.' || quote_ident(which) || ';
   ELSIF TG_OP = ''INSERT'' THEN ' || note_head || 'false' || note_from || new_entries || note_tail || ';
@@ -153,7 +153,7 @@ BEGIN
  EXECUTE format('CREATE OR REPLACE FUNCTION weft.%I() RETURNS trigger', which || ':row') || head || quote_literal(
  'DECLARE was text; becomes text;
  BEGIN
-  IF TG_RELID <> ' || l.owner || ' AND NOT EXISTS (SELECT FROM pg_partition_ancestors(TG_RELID) WHERE relid = ' || l.owner || ') THEN
+  IF TG_RELID <> ' || l.owner::oid::text || ' AND NOT EXISTS (SELECT FROM pg_partition_ancestors(TG_RELID) WHERE relid = ' || l.owner::oid::text || ') THEN
    RAISE insufficient_privilege USING MESSAGE = ''this function is a trigger of another table'';
   END IF;
   SET CONSTRAINTS weft.weft_undrained DEFERRED;
@@ -202,7 +202,7 @@ BEGIN
   PERFORM weft.prove(' || quote_literal(which || E':claim\n') || ' || entries, proof);
   FOR c IN ' || replace(format(parse, 'entries'), 'getdatabaseencoding()', quote_literal('UTF8')) || ' LOOP
   LOOP
-   INSERT INTO weft.' || quote_ident(which) || ' (id, claimed, ' || vs || ') SELECT c.id, true, ' || (SELECT string_agg('c.v' || i, ', ' ORDER BY i) FROM generate_subscripts(l.types, 1) i) || ' ON CONFLICT DO NOTHING;
+   INSERT INTO weft.' || quote_ident(which) || ' (id, claimed, ' || vs || ') SELECT c.id, true, ' || (SELECT string_agg('c.v' || i::text, ', ' ORDER BY i) FROM generate_subscripts(l.types, 1) i) || ' ON CONFLICT DO NOTHING;
    IF FOUND THEN RETURN NEXT ''''; EXIT; END IF;
    SELECT t.id INTO other FROM weft.' || quote_ident(which) || ' t WHERE ' || replace(same, '= e.', '= c.') || ';
    IF FOUND THEN RETURN NEXT other::text; EXIT; END IF;

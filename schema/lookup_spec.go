@@ -174,7 +174,7 @@ func (l *lookupSpec) entries(from string) string {
 	for i, k := range l.keys {
 		columns = append(columns, fmt.Sprintf("r.%s AS k%d", ident(k), i+1))
 	}
-	return fmt.Sprintf("SELECT (%s) || ':' || (%s) || ':' || %s AS e FROM (SELECT %s FROM %s) x WHERE %s",
+	return fmt.Sprintf("SELECT (%s)::text || ':' || (%s)::text || ':' || %s AS e FROM (SELECT %s FROM %s) x WHERE %s",
 		l.bucket, l.idSQL, strings.Join(values, " || ':' || "), strings.Join(columns, ", "), from, strings.Join(known, " AND "))
 }
 
@@ -195,7 +195,7 @@ func (l *lookupSpec) stored() string {
 	for i := range l.types {
 		values = append(values, fmt.Sprintf("encode(convert_to(t.v%d::text, getdatabaseencoding()), 'hex')", i+1))
 	}
-	return fmt.Sprintf("(%s) || ':' || t.id || ':' || %s", l.bucket, strings.Join(values, " || ':' || "))
+	return fmt.Sprintf("(%s)::text || ':' || t.id::text || ':' || %s", l.bucket, strings.Join(values, " || ':' || "))
 }
 
 // vs lists the columns of the values.

@@ -152,6 +152,13 @@ BEGIN
 END $weft$;
 REVOKE ALL ON weft.gate FROM PUBLIC;
 GRANT INSERT ON weft.gate TO PUBLIC`,
+
+	// 13: texts that mean the same where users have made casts to text implicit.
+	provedBy + `;
+CREATE OR REPLACE FUNCTION weft.server() RETURNS text
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $weft$
+	SELECT (SELECT system_identifier FROM pg_control_system())::text || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8)
+$weft$`,
 }
 
 // ownVersion is how many steps a database has seen. Somebody may have dropped what is outside of schema weft: those that make

@@ -20,7 +20,7 @@ DECLARE
  secret text;
 BEGIN
  SELECT o.key INTO secret FROM weft.own o;
- IF NOT coalesce(proof = encode(sha256(convert_to(secret || encode(sha256(convert_to(secret || pg_backend_pid() || E'\n' || call, 'UTF8')), 'hex'), 'UTF8')), 'hex'), false) THEN
+ IF NOT coalesce(proof = encode(sha256(convert_to(secret || encode(sha256(convert_to(secret || pg_backend_pid()::text || E'\n' || call, 'UTF8')), 'hex'), 'UTF8')), 'hex'), false) THEN
   RAISE insufficient_privilege USING MESSAGE = 'what weft keeps is changed by weft alone', HINT = 'Change the table, through weft: lookups follow.';
  END IF;
 END $f$`

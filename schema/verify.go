@@ -86,7 +86,7 @@ func (m *Mover) verifyCopies(ctx context.Context, snap *directory.Snapshot, req 
 	row := "ROW(" + strings.Join(names, ", ") + ")::text"
 	for _, c := range copies {
 		// Two halves of a hash, added up: the same for the same rows in any order.
-		rows, err := c.Exec("SELECT count(*), coalesce(sum(('x' || left(h, 15))::bit(60)::bigint), 0) || ' ' || coalesce(sum(('x' || right(h, 15))::bit(60)::bigint), 0)" +
+		rows, err := c.Exec("SELECT count(*), coalesce(sum(('x' || left(h, 15))::bit(60)::bigint), 0)::text || ' ' || coalesce(sum(('x' || right(h, 15))::bit(60)::bigint), 0)::text" +
 			" FROM (SELECT md5(" + row + ") h FROM " + quoted(req.Table) + ") q")
 		if err != nil {
 			return nil, err
