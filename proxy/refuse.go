@@ -124,7 +124,7 @@ func (s *Session) refusedHere(err error) error {
 	}
 	s.toServer.Grow()
 	s.toServer.B = wire.AppendQuery(s.toServer.B, provoke)
-	s.ops.push(op{kind: opQuery, err: pgerr.From(err), quiet: s.quiet})
+	s.ops.push(op{kind: opQuery, err: pgerr.From(s.whyGivenUp(err)), quiet: s.quiet})
 	return s.exchange()
 }
 
@@ -133,6 +133,7 @@ func (s *Session) refusedHere(err error) error {
 func (s *Session) refuseMessage(err error) {
 	s.toServer.Grow()
 	s.toServer.B = wire.AppendParse(s.toServer.B, "", provoke, nil)
-	s.ops.push(op{kind: opParse, injected: true, err: pgerr.From(err), unnamedBy: s.conn.UnnamedBy})
+	// The client is told after a later message, which forgets why a backend was given up.
+	s.ops.push(op{kind: opParse, injected: true, err: pgerr.From(s.whyGivenUp(err)), unnamedBy: s.conn.UnnamedBy})
 	s.conn.UnnamedBy = 0
 }

@@ -74,6 +74,7 @@ func (w *network) impatience(t *testing.T, part int, stop, goOn func()) {
 		{"write on several", "update s set v = 79 where $1::bigint > 0", simple, "statement_timeout", false, []string{"57014", "08007"}},
 		{"COMMIT of one", "commit", simple, "statement_timeout", true, []string{"08007", "57014"}},
 		{"COMMIT of several", "commit", simple, "cancel", true, []string{"08007", "57014"}},
+		{"several shards in a block", "select count(*), $1::bigint from s a join s b on a.v = b.id", extended, "cancel", true, []string{"57014"}},
 	} {
 		if *rounds == 1 && i%3 != part {
 			continue
