@@ -84,7 +84,7 @@ func (s *Session) wholeQuery(r *router, text []byte, f *parser.Facts, n int, who
 	default:
 		return false, nil
 	}
-	if len(p.Params) > 0 {
+	if len(p.Params) > 0 || p.Generate != nil { // what is drawn for a whole text is drawn again for its statements
 		return false, nil
 	}
 	edits, err := s.place(r, p, text, f)

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"weft/integration/harness"
+	"weft/integration/pair"
 )
 
 // TestFramedTexts: one text opens a block, says what belongs to it, and may end it. Drivers open transactions
@@ -43,4 +44,18 @@ func sameTexts(t *testing.T, db string, texts ...string) {
 			t.Errorf("%s\nPostgreSQL %q\nweft       %q", groups[i][0].(*pgproto3.Query).String, want[i], got[i])
 		}
 	}
+}
+
+// TestDrawnOnce: a text of several statements draws one value of a sequence for each row it
+// writes, however it is carried out.
+func TestDrawnOnce(t *testing.T) {
+	db, p := pairs(t, "drawnonce", 5)
+	p.Both(t, "schema", "create sequence few maxvalue 4")
+	p.Both(t, "schema", "create table drawn (id bigint not null default nextval('few'), k int primary key)")
+	declare(t, p, pair.Statement{SQL: "select weft.shard_table('drawn', 'k')"})
+	sameTexts(t, db,
+		"insert into drawn (k) values (1); insert into drawn (k) values (2); insert into drawn (k) values (3); insert into drawn (k) values (4)",
+		"select count(*), count(distinct id), min(id), max(id) from drawn",
+		"insert into drawn (k) values (5); select 1",
+	)
 }
