@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"weft/directory"
@@ -34,7 +33,8 @@ const shyFor = 10 * time.Second
 // maxSpares is how many connections to one shard are kept.
 const maxSpares = 12
 
-// Spare is a connection of Spares. To terminate it is to give it back, if it is in order.
+// Spare is a connection of Spares, for one user. To terminate it is to give the connection back, if it is in order:
+// the next user gets another Spare.
 type Spare struct {
 	*Conn
 	spares *Spares
@@ -42,8 +42,11 @@ type Spare struct {
 	spec   *directory.Shard // it was dialled by
 	since  time.Time        // it has been idle
 	// used: its session may have settings, locks or a transaction that the next user must not see.
-	used   bool
-	spoilt atomic.Bool
+	used bool
+
+	mu     sync.Mutex
+	spoilt bool
+	ended  bool // terminated: an interrupt that comes late is not for the next user
 }
 
 // NewSpares returns spares that are dialled as the pool's connections are.
@@ -57,7 +60,7 @@ func (s *Spares) Dial(ctx context.Context, spec *directory.Shard, database, user
 	for c := s.take(key); c != nil; c = s.take(key) {
 		// The shard may be on another server now.
 		if (c.spec == spec || SameEndpoint(c.spec, spec)) && !c.Readable() {
-			return c, nil
+			return &Spare{Conn: c.Conn, spares: s, key: key, spec: c.spec}, nil
 		}
 		c.Conn.Terminate()
 	}
@@ -116,7 +119,7 @@ func (c *Spare) ExecOne(sql string, args ...string) ([][]string, error) {
 func (c *Spare) CopyOut(sql string, w io.Writer) error {
 	err := c.Conn.CopyOut(sql, w)
 	if err != nil {
-		c.spoilt.Store(true)
+		c.spoil()
 	}
 	return err
 }
@@ -125,7 +128,7 @@ func (c *Spare) CopyOut(sql string, w io.Writer) error {
 func (c *Spare) CopyIn(sql string, r io.Reader) (int64, error) {
 	n, err := c.Conn.CopyIn(sql, r)
 	if err != nil {
-		c.spoilt.Store(true)
+		c.spoil()
 	}
 	return n, err
 }
@@ -135,27 +138,45 @@ func (c *Spare) CopyIn(sql string, r io.Reader) (int64, error) {
 func (c *Spare) noted(err error) error {
 	var e *pgerr.Error
 	if err != nil && !errors.As(err, &e) {
-		c.spoilt.Store(true)
+		c.spoil()
 	}
 	c.used = c.used || err != nil
 	return err
 }
 
-// Interrupt is as that of Conn.
+// spoil keeps the connection from being given back. It reports false if that has been done already.
+func (c *Spare) spoil() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.spoilt = true
+	return !c.ended
+}
+
+// end says that its user is done. It reports whether the connection may be in order.
+func (c *Spare) end() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	return !c.spoilt
+}
+
+// Interrupt is as that of Conn, until the connection has been terminated.
 func (c *Spare) Interrupt() {
-	c.spoilt.Store(true)
-	c.Conn.Interrupt()
+	if c.spoil() {
+		c.Conn.Interrupt()
+	}
 }
 
 // Abandon ends what the connection is doing, at once and without asking the shard.
 func (c *Spare) Abandon() {
-	c.spoilt.Store(true)
-	_ = c.Conn.Conn().SetDeadline(time.Unix(1, 0))
+	if c.spoil() {
+		_ = c.Conn.Conn().SetDeadline(time.Unix(1, 0))
+	}
 }
 
 // Terminate gives the connection back, or closes it.
 func (c *Spare) Terminate() {
-	if c.spoilt.Load() || !c.used && c.Status != wire.TxIdle || c.used && !c.reset() || !c.spares.keep(c) {
+	if !c.end() || !c.used && c.Status != wire.TxIdle || c.used && !c.reset() || !c.spares.keep(c) {
 		c.Conn.Terminate()
 	}
 }
@@ -175,7 +196,7 @@ func (c *Spare) reset() bool {
 		return false
 	}
 	c.used = false
-	return c.Conn.Conn().SetDeadline(time.Time{}) == nil && !c.spoilt.Load()
+	return c.Conn.Conn().SetDeadline(time.Time{}) == nil
 }
 
 // keep takes a connection that is in order.

@@ -71,6 +71,18 @@ func TestSpares(t *testing.T) {
 		}
 	}
 
+	// An interrupt that comes late is not for the next user.
+	before := c
+	c.Terminate()
+	if c = dial(); c.PID != before.PID {
+		t.Errorf("process %d, then %d", before.PID, c.PID)
+	}
+	before.Interrupt()
+	before.Abandon()
+	if _, err := c.Exec("SELECT pg_sleep(0.1)"); err != nil {
+		t.Errorf("after an interrupt of the user before: %v", err)
+	}
+
 	// Whoever wants a database to be empty finds nobody there.
 	pid := c.PID
 	c.Terminate()

@@ -159,7 +159,7 @@ func TestCancel(t *testing.T) {
 			return nil
 		}
 		if err := c.op(m, ctx); (err == nil) != committed(step) {
-			c.Fatalf("%s: %v", step, err)
+			c.Fatalf("%s: %v %q", step, err, pgerr.From(err).Hint)
 		}
 	})
 }
