@@ -30,7 +30,7 @@ func (st *starter) directTLS(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	if err := st.stream.Need(1); err != nil || st.stream.Buffered()[0] != handshakeByte {
-		return false, nil //nolint:nilerr // whoever reads on finds the same
+		return false, nil // the next read finds the same error
 	}
 	begun := slices.Clone(st.stream.Buffered())
 	st.stream.Consume(len(begun))

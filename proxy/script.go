@@ -70,7 +70,7 @@ func (s *Session) wholeQuery(r *router, text []byte, f *parser.Facts, n int, who
 	}
 	p, err := s.plan(r, text, nil)
 	if err != nil {
-		return false, nil //nolint:nilerr // the statement that it is about meets it again
+		return false, nil // the statement itself meets the error again
 	}
 	if !whole {
 		a, ok := parser.ReadAttempt(string(text), s.scanOptions())

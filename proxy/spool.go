@@ -99,7 +99,7 @@ func (p *spool) next() ([]byte, error) {
 	}
 	var size [4]byte
 	if _, err := io.ReadFull(p.in, size[:]); err != nil {
-		if err == io.EOF { //nolint:errorlint // ReadFull's own word for the end
+		if err == io.EOF { // ReadFull's own word for the end
 			return nil, io.EOF
 		}
 		return nil, fmt.Errorf("read kept rows: %w", err)

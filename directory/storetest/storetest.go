@@ -190,7 +190,7 @@ func testAbort(t *testing.T, s directory.Store) {
 	first := Create(t, s)
 	stop := errors.New("stop")
 	_, err := s.Update(t.Context(), func(*directory.Snapshot) (*directory.Snapshot, error) { return nil, stop })
-	if err != stop { //nolint:errorlint // it must come back as it is
+	if err != stop { // the error must come back unwrapped
 		t.Errorf("got %v", err)
 	}
 	if got, _ := s.Load(t.Context()); got == nil || got.Version != first.Version {

@@ -46,7 +46,7 @@ func takeSome(ctx context.Context, conn *pgx.Conn, how string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer tx.Rollback(ctx) //nolint:errcheck // it is over
+	defer tx.Rollback(ctx) // after Commit it does nothing
 	rows, err := tx.Query(ctx, "select k from pairs where n = 0 order by v desc limit 3 "+how)
 	if err != nil {
 		return 0, err

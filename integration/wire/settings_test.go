@@ -35,7 +35,7 @@ func (p *pair) settings(t *testing.T, i int, mode pgx.QueryExecMode) (said []str
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback(ctx) //nolint:errcheck // nothing is to be kept
+	defer tx.Rollback(ctx) // the test keeps nothing
 	ask := func(sql string, args ...any) {
 		var v string
 		if err := tx.QueryRow(ctx, sql, append([]any{mode}, args...)...).Scan(&v); err != nil {
