@@ -58,6 +58,10 @@ lint: ## vet, staticcheck, formatting, go.mod
 fmt: ## format the source
 	$(GO) tool gofumpt -w .
 
+.PHONY: notice
+notice: ## write NOTICE: what is linked into weft, and its licences
+	$(GO) run ./tools/notice
+
 .PHONY: drivers
 drivers: postgresql ## run real drivers, ORMs and psql through weft and beside it; installs what they need
 	$(GO) run ./integration/drivers $(ARGS)
