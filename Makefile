@@ -27,6 +27,10 @@ endif
 # answer: a checkout without history, or one that belongs to somebody else.
 VCS := $(shell git rev-parse --verify -q HEAD >/dev/null 2>&1 && echo auto || echo false)
 
+# The version that weft prints: the tag, with the distance from it. Without a tag
+# weft prints the commit, which Go puts into the binary.
+VERSION ?= $(shell git describe --tags --match 'v[0-9]*' --dirty=+changes 2>/dev/null)
+
 .PHONY: help
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,7 +44,7 @@ dev: build postgresql ## build weft and run a whole cluster here
 
 .PHONY: build
 build: ## build bin/weft
-	$(GO) build -buildvcs=$(VCS) -o bin/weft ./cmd/weft
+	$(GO) build -buildvcs=$(VCS) $(if $(VERSION),-ldflags '-X main.version=$(VERSION)' )-o bin/weft ./cmd/weft
 
 .PHONY: test
 test: postgresql ## run all tests, against real servers

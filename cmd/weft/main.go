@@ -10,15 +10,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 )
-
-// version is set by the build: -ldflags "-X main.version=v1.2.3".
-var version = ""
 
 func main() {
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
@@ -59,9 +54,9 @@ func rootCommand() *cobra.Command {
   weft dev              try it: a whole cluster on this machine
   weft apply, serve     run it: declare the shards once, start a proxy anywhere`,
 		// Errors are printed once, by run, and without the whole usage.
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Version:       versionLine(),
 
 		SuggestionsMinimumDistance: 2,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -76,8 +71,10 @@ func rootCommand() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(devCommand(), serveCommand(), applyCommand(), statusCommand(), recoverCommand(), planCommand(), checkCommand(), versionCommand())
+	root.AddCommand(devCommand(), serveCommand(), applyCommand(), statusCommand(), recoverCommand(), planCommand(), checkCommand(),
+		versionCommand(), completionCommand(), manualCommand())
 	return root
 }
 
@@ -87,40 +84,4 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		return &usageError{fmt.Errorf("%q is one word too many", args[0])}
 	}
 	return nil
-}
-
-func versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version",
-		Example: "  weft version",
-		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "weft %s (%s, %s/%s)\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return err
-		},
-	}
-}
-
-// buildVersion is the version the build was given, else the commit it was
-// made from.
-func buildVersion() string {
-	if version != "" {
-		return version
-	}
-	v := "devel"
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return v
-	}
-	dirty := ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision" && len(s.Value) >= 12:
-			v += "-" + s.Value[:12]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			dirty = "+changes"
-		}
-	}
-	return v + dirty
 }
