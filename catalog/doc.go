@@ -25,8 +25,8 @@
 // union over the functions, operators and types it names, and over the Runs
 // and Policies of the tables that it touches:
 //
-//	for _, f := range schema.Functions("f") { notifies = notifies || f.Reach.Notifies }
-//	for _, r := range schema.Relation(n).Runs { notifies = notifies || r.Notifies }
+//	for _, f := range s.Functions("f") { notifies = notifies || f.Reach.Notifies }
+//	for _, r := range s.Relation(n).Runs { notifies = notifies || r.Notifies }
 //
 // What stored expressions use is read from pg_depend, what bodies use is parsed
 // from their text; a word there means everything that has that name (see graph).

@@ -193,7 +193,7 @@ type Trigger struct {
 }
 
 // Guarded reports whether the table's own server sees to it that triggers do not
-// change a shard key: package schema has the other half (guard_objects.go).
+// change a shard key: package schema has the other half (schema/guard_objects.go).
 func (r *Relation) Guarded() bool { return r.guards == 2 }
 
 // Function is a user's function.

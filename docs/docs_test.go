@@ -148,15 +148,7 @@ var (
 
 // Links between pages lead somewhere, and files that are named exist.
 func TestLinks(t *testing.T) {
-	pages := []string{"../README.md", "../ARCHITECTURE.md"}
-	for _, glob := range []string{"*.md", "*/*.md"} {
-		more, err := filepath.Glob(glob)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pages = append(pages, more...)
-	}
-	for _, page := range pages {
+	for _, page := range pages(t) {
 		text := read(t, page)
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
 			if strings.Contains(m[1], "://") {

@@ -620,7 +620,7 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// TestSettings: what Switch says takes a real backend from any settings to any
+// TestSettings: what Settings.Steps says takes a real backend from any settings to any
 // others.
 func TestSettings(t *testing.T) {
 	_, sh := home(t, pool.Config{})

@@ -13,7 +13,7 @@ import (
 )
 
 // DDL may need lookups, or change which rows they have: package schema says how
-// (lookup_follow.go). It is done on all shards in the transaction of the command, and
+// (schema/lookup_follow.go). It is done on all shards in the transaction of the command, and
 // the client hears of the command when it is done.
 
 // beforeLookups does what must be done before the command. The block has all shards.

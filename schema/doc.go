@@ -7,9 +7,9 @@
 //
 // The life of a declaration:
 //
-//  1. Facts about the table are read from the home shard's catalogs and judged
-//     against the directory (facts.go, validate.go): a declaration that cannot
-//     be right is refused before anything has happened.
+//  1. The table's Definition is read from the home shard's catalogs
+//     (definition.go) and judged against the directory (judge.go): a declaration
+//     that cannot be right is refused before anything has happened.
 //  2. The directory gets the table in state Declaring, and every proxy holds
 //     back the statements that name it.
 //  3. Under an ACCESS EXCLUSIVE lock the table's whole Definition is made on

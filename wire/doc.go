@@ -16,6 +16,6 @@
 // A Stream belongs to one goroutine at a time for reading and one for
 // writing. Nothing in this package starts a goroutine.
 //
-// Start reading at Stream (stream.go), then message.go for what is inside
-// the frames, startup.go for the dialogue before the first frame.
+// Start reading at Stream (stream.go), then parse.go and append.go for what is
+// inside the frames, startup.go for the dialogue before the first frame.
 package wire
