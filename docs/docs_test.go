@@ -223,3 +223,33 @@ func TestExplainKeys(t *testing.T) {
 		t.Errorf("only %d keys found", n)
 	}
 }
+
+// Every decision is in the table, under its number, and every number without one is named below it.
+func TestDecisions(t *testing.T) {
+	page := read(t, "decisions/README.md")
+	files, err := filepath.Glob("decisions/0*.md")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d decisions, %v", len(files), err)
+	}
+	have, last := map[string]bool{}, ""
+	for _, file := range files {
+		name := filepath.Base(file)
+		number, _, _ := strings.Cut(name, "-")
+		if have[number] {
+			t.Errorf("two decisions are %s", number)
+		}
+		have[number], last = true, max(last, number)
+		if !strings.Contains(page, "\n| ["+number+"]("+name+") | ") {
+			t.Errorf("%s is not in the table", name)
+		}
+		if text := read(t, file); !strings.HasPrefix(text, "# "+number+": ") {
+			t.Errorf("%s does not begin with its number", name)
+		}
+	}
+	_, below, _ := strings.Cut(page, "No record has ever had")
+	for n := 1; fmt.Sprintf("%04d", n) < last; n++ {
+		if number := fmt.Sprintf("%04d", n); have[number] == strings.Contains(below, number) {
+			t.Errorf("a decision %s: %v; named as missing: %v", number, have[number], have[number])
+		}
+	}
+}
