@@ -253,3 +253,27 @@ func TestDecisions(t *testing.T) {
 		}
 	}
 }
+
+// Every package has an owner of its own, and every line of CODEOWNERS a path that is there.
+func TestOwners(t *testing.T) {
+	owned := map[string]bool{}
+	for line := range strings.Lines(read(t, "../.github/CODEOWNERS")) {
+		f := strings.Fields(line)
+		if len(f) == 0 || strings.HasPrefix(line, "#") || f[0] == "*" {
+			continue
+		}
+		if len(f) != 2 || !strings.HasPrefix(f[1], "@weft/") {
+			t.Errorf("not a path and a team: %s", line)
+		}
+		if _, err := os.Stat(filepath.Join("..", f[0])); err != nil {
+			t.Error(err)
+		}
+		owned[strings.Trim(f[0], "/")] = true
+	}
+	for dir := range readCode(t).dirs {
+		top, _, _ := strings.Cut(dir, "/")
+		if top != "." && top != "docs" && !owned[top] {
+			t.Errorf("%s has no owner", top)
+		}
+	}
+}

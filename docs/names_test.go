@@ -384,10 +384,10 @@ func TestNamesInPages(t *testing.T) {
 // dotted is a name after that of its package, its type or both.
 var dotted = regexp.MustCompile(`^([A-Za-z]\w*)\.([A-Za-z]\w*)(?:\.([A-Za-z]\w*))?$`)
 
-// ARCHITECTURE.md speaks of code: every word that stands there as code means something.
+// ARCHITECTURE.md and CONTRIBUTING.md speak of code: every word that stands there as code means something.
 func TestNamesInTheTour(t *testing.T) {
 	c := readCode(t)
-	for _, page := range []string{"ARCHITECTURE.md"} {
+	for _, page := range []string{"ARCHITECTURE.md", "CONTRIBUTING.md"} {
 		text, n := prose(read(t, "../"+page)), 0
 		for _, m := range span.FindAllStringSubmatch(text, -1) {
 			if d := dotted.FindStringSubmatch(m[1]); d != nil && path.Ext(m[1]) != ".go" && path.Ext(m[1]) != ".md" && path.Ext(m[1]) != ".sh" {
@@ -418,8 +418,8 @@ func TestNamesInTheTour(t *testing.T) {
 // testName is the name of a test, which pages write without quotes.
 var testName = regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w*`)
 
-// words stand as code in the pages about code, and are neither packages nor identifiers: commands and messages.
-var words = []string{"completion", "Q"}
+// words stand as code in the pages about code, and are neither packages nor identifiers: commands, messages, targets of make.
+var words = []string{"completion", "Q", "dist", "selectfuzz", "writefuzz", "wirefuzz", "copyfuzz"}
 
 // means reports whether first.second.third is a name: of a package and what it declares, or of a type and its member.
 func (c *code) means(first, second, third string) bool {
