@@ -72,7 +72,8 @@ func (s *Schema) handDown(r *Relation) {
 			continue
 		}
 		for _, t := range r.Triggers {
-			if !slices.Contains(c.Triggers, t) {
+			t.Statement = 0
+			if !slices.ContainsFunc(c.Triggers, func(o Trigger) bool { o.Statement = 0; return o == t }) {
 				c.Triggers = append(c.Triggers, t)
 			}
 		}

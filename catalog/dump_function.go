@@ -3,6 +3,7 @@ package catalog
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	pg_query "github.com/pganalyze/pg_query_go/v6"
 
@@ -150,6 +151,17 @@ func (d *dump) createTrigger(s *pg_query.CreateTrigStmt) error {
 	t := Trigger{
 		Name: s.Trigname, Function: f, Truncate: s.Events&truncates != 0,
 		Changes: s.Row && s.Timing&before != 0 && s.Events&(inserts|updates) != 0,
+	}
+	if !s.Row {
+		t.Statement = Events(s.Events) & onAny
+	}
+	for i, n := range s.Columns {
+		if c := r.Column(n.GetString_().GetSval()); c != nil {
+			if i > 0 {
+				t.Of += " "
+			}
+			t.Of += strconv.Itoa(int(c.Num))
+		}
 	}
 	if i := slices.IndexFunc(r.Triggers, func(o Trigger) bool { return o.Name == t.Name }); i >= 0 {
 		if !s.Replace {

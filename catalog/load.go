@@ -88,7 +88,7 @@ type domainColumn struct {
 
 // widths is how many columns each kind of row has.
 var widths = map[string]int{
-	"r": 10, "y": 8, "c": 15, "n": 4, "o": 5, "i": 11, "k": 7, "t": 8, "p": 4, "u": 5, "v": 4, "f": 16, "g": 8, "q": 9, "d": 4, "e": 2, "l": 4, "b": 3, "s": 4,
+	"r": 10, "y": 8, "c": 15, "n": 4, "o": 5, "i": 11, "k": 7, "t": 10, "p": 4, "u": 5, "v": 4, "f": 16, "g": 8, "q": 9, "d": 4, "e": 2, "l": 4, "b": 3, "s": 4,
 }
 
 func (l *loader) row(r []string) error {
@@ -120,7 +120,14 @@ func (l *loader) row(r []string) error {
 				}
 				break
 			}
-			rel.Triggers = append(rel.Triggers, Trigger{Name: r[2], Function: Name{r[3], r[4]}, Truncate: r[5] == "t", Changes: r[6] == "t"})
+			events, err := strconv.ParseUint(r[8], 10, 8)
+			if err != nil {
+				return fmt.Errorf("events of trigger %q: %w", r[2], err)
+			}
+			rel.Triggers = append(rel.Triggers, Trigger{
+				Name: r[2], Function: Name{r[3], r[4]}, Truncate: r[5] == "t", Changes: r[6] == "t",
+				Statement: Events(events), Of: r[9],
+			})
 		}
 	case "p":
 		l.parent(r)

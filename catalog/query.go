@@ -77,7 +77,8 @@ FROM pg_catalog.pg_index i WHERE i.indexrelid >= 16384 AND i.indislive`,
 FROM pg_catalog.pg_constraint k WHERE k.contype = 'f' AND k.conparentid = 0`,
 
 	// A trigger.
-	`SELECT 't', t.tgrelid, t.tgname, n.nspname, p.proname, t.tgtype & 32 <> 0, (t.tgtype & 3) = 3 AND (t.tgtype & 20) <> 0, t.tgenabled
+	`SELECT 't', t.tgrelid, t.tgname, n.nspname, p.proname, t.tgtype & 32 <> 0, (t.tgtype & 3) = 3 AND (t.tgtype & 20) <> 0, t.tgenabled,
+ CASE WHEN t.tgtype & 1 = 0 AND t.tgenabled <> 'D' THEN t.tgtype & 60 ELSE 0 END, t.tgattr
 FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
 WHERE NOT t.tgisinternal AND (n.nspname <> 'weft' OR p.proname = 'strayed')`,
 

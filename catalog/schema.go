@@ -190,7 +190,27 @@ type Trigger struct {
 	Truncate bool // TRUNCATE sets it off
 	// Changes: it runs for each row before the row is stored, and can change it.
 	Changes bool
+	// Statement are the events that set it off once for a whole statement: none if it
+	// runs for each row, is disabled, or is that of a partitioned table above, whose
+	// own statements alone set it off.
+	Statement Events
+	// Of are the numbers of the columns that UPDATE must set for that, with spaces
+	// between them. Empty for any.
+	Of string
 }
+
+// Events are what sets triggers off, in the bits of pg_trigger.tgtype.
+type Events uint8
+
+// The events.
+const (
+	OnInsert   Events = 1 << 2
+	OnDelete   Events = 1 << 3
+	OnUpdate   Events = 1 << 4
+	OnTruncate Events = 1 << 5
+
+	onAny = OnInsert | OnDelete | OnUpdate | OnTruncate
+)
 
 // Guarded reports whether the table's own server sees to it that triggers do not
 // change a shard key: package schema has the other half (schema/guard_objects.go).

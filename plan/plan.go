@@ -105,6 +105,11 @@ type Plan struct {
 	// told when the instances do not land on one shard and there is no Gather.
 	Refusal *pgerr.Error
 
+	// Fires is what the client is told if it is to be carried out on several shards
+	// and does not want that each of them runs the triggers that PostgreSQL would run once.
+	// Nil if there are none.
+	Fires *pgerr.Error
+
 	// Unread: it is refused because it cannot be parsed. The home shard shall say what is
 	// wrong with it.
 	Unread bool

@@ -71,6 +71,9 @@ func (p *Plan) String() string {
 	if p.Copy != nil {
 		p.Copy.print(&b)
 	}
+	if p.Fires != nil {
+		fmt.Fprintf(&b, "  on several shards: %s: %s\n", p.Fires.Code, p.Fires.Message)
+	}
 	if p.Refusal != nil && (p.Route == Refused || p.Gather == nil && p.Write == nil && p.Copy == nil && p.open()) {
 		fmt.Fprintf(&b, "  %s: %s\n", p.Refusal.Code, p.Refusal.Message)
 		if p.Refusal.Hint != "" {

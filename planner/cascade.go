@@ -87,6 +87,11 @@ func (l *level) cascading(rel *catalog.Relation, c *changes) {
 		case t.Reference:
 			l.copiesCascade(x)
 		default:
+			if x.changes.all {
+				l.fires(x.rel, catalog.OnDelete, nil)
+			} else {
+				l.fires(x.rel, catalog.OnUpdate, x.changes.columns)
+			}
 			parent := l.declared(l.env.Schema.Relation(x.fk.References))
 			if how := x.fk.Rekeys(keyNames(t), parent != nil && !parent.Reference); how != "" {
 				l.unsupported(rekeyHint, "foreign key %q of %q would change its shard key: %s", x.fk.Name, x.rel.Name.Name, how)

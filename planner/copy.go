@@ -149,6 +149,9 @@ func (a *analysis) copyTable(n *pg.CopyStmt) plan.Route {
 func (a *analysis) copyFrom(n *pg.CopyStmt, rel *catalog.Relation, t *table) plan.Route {
 	l := a.top()
 	l.written(rel, t, nil)
+	if !t.Reference {
+		l.fires(rel, catalog.OnInsert, nil)
+	}
 	l.defaulting(rel, given(n.Attlist))
 	a.follows(rel)
 	if t.Reference && len(rel.Triggers) > 0 {

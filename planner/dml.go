@@ -204,6 +204,7 @@ func (l *level) targetSource(tg *target, rv *pg.RangeVar) *source {
 func (l *level) update(n *pg.UpdateStmt) []output {
 	l.withClause(n.WithClause, n)
 	tg := l.target(n.Relation, setting(n.TargetList))
+	l.firing(tg, catalog.OnUpdate, setting(n.TargetList))
 	src := l.targetSource(tg, n.Relation)
 	l.sources = append(l.sources, src)
 	l.from(n.FromClause)
@@ -230,6 +231,7 @@ func (l *level) update(n *pg.UpdateStmt) []output {
 func (l *level) remove(n *pg.DeleteStmt) []output {
 	l.withClause(n.WithClause, n)
 	tg := l.target(n.Relation, &changes{all: true, gone: true})
+	l.firing(tg, catalog.OnDelete, nil)
 	l.sources = append(l.sources, l.targetSource(tg, n.Relation))
 	l.from(n.UsingClause)
 	l.condition(n.WhereClause)

@@ -23,6 +23,10 @@ func (l *level) insert(n *pg.InsertStmt) []output {
 		c = setting(n.OnConflictClause.TargetList)
 	}
 	tg := l.target(n.Relation, c)
+	l.firing(tg, catalog.OnInsert, nil)
+	if n.OnConflictClause.GetAction() == pg.OnConflictAction_ONCONFLICT_UPDATE {
+		l.firing(tg, catalog.OnUpdate, c)
+	}
 	var names []string
 	for _, c := range n.Cols {
 		t := c.GetResTarget()

@@ -90,6 +90,9 @@ func (a *analysis) mayTruncate(rel *catalog.Relation, all []*catalog.Relation, c
 	t := a.declared(rel)
 	if t != nil {
 		a.truncatesPart(rel, all)
+		if !t.Reference {
+			a.fires(rel, catalog.OnTruncate, nil)
+		}
 		for _, fk := range t.foreignKeys {
 			// It went with the declaration: the home shard does not know it any more.
 			if slices.ContainsFunc(all, func(o *catalog.Relation) bool { return o.Schema == fk.Schema && o.Name.Name == fk.Table }) {

@@ -36,6 +36,16 @@ func (l *level) merge(n *pg.MergeStmt) {
 		}
 	}
 	tg := l.target(n.Relation, c)
+	for _, w := range n.MergeWhenClauses {
+		switch w.GetMergeWhenClause().GetCommandType() {
+		case pg.CmdType_CMD_INSERT:
+			l.firing(tg, catalog.OnInsert, nil)
+		case pg.CmdType_CMD_UPDATE:
+			l.firing(tg, catalog.OnUpdate, c)
+		case pg.CmdType_CMD_DELETE:
+			l.firing(tg, catalog.OnDelete, nil)
+		}
+	}
 	l.defaulting(tg.rel, func(string) bool { return false })
 	sharded := tg.table != nil && !tg.table.Reference
 	if tg.table != nil && l.env.Schema.Server >= 17 {

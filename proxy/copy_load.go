@@ -32,6 +32,7 @@ import (
 type load struct {
 	s        *Session
 	plan     *plan.Copy
+	fires    *pgerr.Error // see plan.Plan.Fires
 	facts    *parser.Facts
 	lookups  bool // lookups must follow it
 	text     []byte
@@ -69,7 +70,7 @@ const (
 )
 
 func (s *Session) newLoad(p *plan.Plan, text []byte, literals []parser.Literal, f *parser.Facts) *load {
-	return &load{s: s, plan: p.Copy, facts: f, lookups: p.Lookups, text: text, literals: literals, began: time.Now()}
+	return &load{s: s, plan: p.Copy, fires: p.Fires, facts: f, lookups: p.Lookups, text: text, literals: literals, began: time.Now()}
 }
 
 // run carries the COPY out, in the open block, up to the tag.
@@ -110,6 +111,9 @@ func (x *load) run() error {
 func (x *load) prepare() error {
 	s := x.s
 	if err := s.mayWrite(&gathering{write: &plan.Write{}}); err != nil {
+		return err
+	}
+	if err := s.mayFire(x.fires); err != nil {
 		return err
 	}
 	s.limitGather(x.began)

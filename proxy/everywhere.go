@@ -104,6 +104,9 @@ func (s *Session) everyPart(p *plan.Plan, text string, f *parser.Facts) error {
 	if !e.locks {
 		err = s.mayChange()
 	}
+	if err == nil {
+		err = s.mayFire(p.Fires)
+	}
 	if err == nil && e.alone() {
 		if err = s.prepareAlone(e); err == nil && e.local() {
 			return s.answerAlone(e)
@@ -344,6 +347,9 @@ func (s *Session) everyBound(portal []byte, pl *planned) error {
 	} else if changed != nil {
 		// The home shard has the password itself: it was parsed when nothing was declared.
 		return pgerr.New(pgerr.FeatureNotSupported, "a statement with a password in clear text must be prepared again, now that tables are declared")
+	}
+	if err := s.mayFire(e.plan.Fires); err != nil {
+		return err
 	}
 	if !e.alone() {
 		if err := s.mayRunEverywhere(e); err != nil {

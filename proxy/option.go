@@ -42,6 +42,8 @@ type options struct {
 	// perShard: SERIALIZABLE transactions may use several shards, each of which is
 	// serializable by itself only.
 	perShard bool
+	// firesPerShard: triggers FOR EACH STATEMENT may run once on each shard of a statement.
+	firesPerShard bool
 	// native: weft itself merges and adds up where it can.
 	native bool
 	// single: a transaction may write on one shard only.
@@ -80,6 +82,7 @@ func (o *options) heed(name, value string) error {
 // optionNames are the parameters, in the order that options has them.
 var optionNames = []string{
 	"weft.max_gather_bytes", "weft.scatter", "weft.max_parallel_shards", "weft.inline_bytes", "weft.native", "weft.commit", "weft.read", "weft.serializable",
+	"weft.statement_triggers",
 }
 
 func isOption(name string) bool { return strings.HasPrefix(name, parser.OptionPrefix) }
@@ -123,12 +126,16 @@ func (o *options) set(name, value string) *pgerr.Error {
 			return invalidOption(name, value).WithHint("Available values: shard, atomic.")
 		}
 		o.read = v
-	case "weft.serializable":
+	case "weft.serializable", "weft.statement_triggers":
 		v := strings.ToLower(value)
 		if v != "refuse" && v != "per_shard" {
 			return invalidOption(name, value).WithHint("Available values: refuse, per_shard.")
 		}
-		o.perShard = v == "per_shard"
+		if name == "weft.serializable" {
+			o.perShard = v == "per_shard"
+		} else {
+			o.firesPerShard = v == "per_shard"
+		}
 	case "weft.max_parallel_shards":
 		n, err := strconv.ParseInt(strings.TrimSpace(value), 0, 64)
 		if err != nil {
@@ -215,12 +222,15 @@ func (o options) texts() map[string]string {
 	if o.native {
 		native = "on"
 	}
-	serializable := "refuse"
+	serializable, triggers := "refuse", "refuse"
 	if o.perShard {
 		serializable = "per_shard"
 	}
+	if o.firesPerShard {
+		triggers = "per_shard"
+	}
 	return map[string]string{
-		"weft.read": o.read, "weft.serializable": serializable,
+		"weft.read": o.read, "weft.serializable": serializable, "weft.statement_triggers": triggers,
 		"weft.max_gather_bytes": showBytes(o.maxGatherBytes), "weft.scatter": scatter, "weft.max_parallel_shards": strconv.Itoa(o.maxParallelShards),
 		"weft.inline_bytes": showBytes(o.inlineBytes), "weft.native": native, "weft.commit": commit,
 	}

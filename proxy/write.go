@@ -124,6 +124,11 @@ func (s *Session) carryOut(r *router, x *gathering, describe bool) error {
 
 // writeOut does what the plan says and returns how many rows have changed.
 func (s *Session) writeOut(r *router, x *gathering, describe bool) (int64, error) {
+	if x.plan.Fires != nil {
+		if err := s.firesOnce(x); err != nil {
+			return 0, err
+		}
+	}
 	switch w := x.write; {
 	case w.Rows != nil:
 		return s.insertRows(r, x, describe)
@@ -166,6 +171,9 @@ func (s *Session) prepareWrite(r *router, x *gathering) error {
 		return err
 	}
 	if err := s.visitWrite(r, x); err != nil {
+		return err
+	}
+	if err := s.firesHere(x, func(shard int) bool { return len(x.visits[shard]) > 0 }); err != nil {
 		return err
 	}
 	if err := s.interrupted(); err != nil {

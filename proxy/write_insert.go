@@ -64,6 +64,9 @@ func (s *Session) insertRows(r *router, x *gathering, describe bool) (int64, err
 	if err := in.place(); err != nil {
 		return 0, err
 	}
+	if err := s.firesHere(x, func(shard int) bool { return len(in.parts[shard]) > 0 }); err != nil {
+		return 0, err
+	}
 	if err := in.routeIDs(); err != nil {
 		return 0, err
 	}

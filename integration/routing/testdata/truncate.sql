@@ -114,10 +114,12 @@ insert into users (name) values ('after') returning id;
 @route
 create function keep() returns trigger language plpgsql as $$ begin raise exception 'kept'; end $$;
 create trigger keep before truncate on posts execute function keep();
+set weft.statement_triggers = 'per_shard';
 @error
 truncate posts, loose;
 truncate users cascade;
 @tables
 @route
+reset weft.statement_triggers;
 drop trigger keep on posts;
 drop function keep();

@@ -1,0 +1,59 @@
+package planner
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"weft/catalog"
+	"weft/pgerr"
+)
+
+// A trigger FOR EACH STATEMENT runs once, and a transition table has all rows that
+// the statement has changed. Each shard has a statement of its own: it would run the
+// trigger again, and show it a part of the rows. So such a statement is for one shard,
+// unless the client says otherwise. On reference tables each copy runs it over
+// all rows, which is what keeps copies alike.
+
+// firing notes the triggers that writing to a target sets off once for a statement. c are
+// the columns that an UPDATE sets.
+func (l *level) firing(tg *target, event catalog.Events, c *changes) {
+	rel, t := tg.rel, tg.table
+	if tg.through != nil {
+		rel, t = tg.through.base, tg.through.own
+		if c != nil {
+			c = tg.through.changes(c)
+		}
+	}
+	if rel == nil || t == nil || t.Reference {
+		return
+	}
+	var columns []string
+	if c != nil {
+		columns = c.columns
+	}
+	l.fires(rel, event, columns)
+}
+
+// fires notes the triggers of a sharded table that an event sets off once for a statement.
+func (a *analysis) fires(rel *catalog.Relation, event catalog.Events, columns []string) {
+	for i := range rel.Triggers {
+		if tr := &rel.Triggers[i]; a.out.Fires == nil && tr.Statement&event != 0 && (event != catalog.OnUpdate || concerns(rel, tr, columns)) {
+			a.out.Fires = pgerr.New(pgerr.FeatureNotSupported, "trigger %q of %q runs once for a statement, and this one is carried out on several shards", tr.Name, rel.Name.Name).
+				WithDetail("Each shard would run it by itself, and over its own rows.").
+				WithHint("Keep the statement to one shard by a condition on the shard key, use a trigger FOR EACH ROW, or SET weft.statement_triggers = 'per_shard' if once on each shard is right.")
+		}
+	}
+}
+
+// concerns reports whether an UPDATE of these columns may set off a trigger: UPDATE OF
+// has a list of its own. A generated column follows others.
+func concerns(rel *catalog.Relation, tr *catalog.Trigger, columns []string) bool {
+	if tr.Of == "" {
+		return true
+	}
+	of := strings.Fields(tr.Of)
+	return slices.ContainsFunc(rel.Columns, func(c catalog.Column) bool {
+		return slices.Contains(of, strconv.Itoa(int(c.Num))) && (c.Generated || slices.Contains(columns, c.Name))
+	})
+}

@@ -1,0 +1,57 @@
+package proxy
+
+import (
+	"slices"
+
+	"weft/pgerr"
+	"weft/plan"
+)
+
+// mayFire refuses to carry out on several shards what sets off triggers FOR EACH
+// STATEMENT: each shard would run them once.
+func (s *Session) mayFire(fires *pgerr.Error) error {
+	if fires == nil || len(s.snap.Shards) == 1 {
+		return nil
+	}
+	if err := s.learnOptions(); err != nil {
+		return err
+	}
+	if s.inEffect.firesPerShard {
+		return nil
+	}
+	return fires
+}
+
+// firesOnce refuses a write whose statement cannot be one on a single shard: it is
+// known already that there are more, or it will take several.
+func (s *Session) firesOnce(x *gathering) error {
+	w := x.write
+	if w.Whole || w.Own || w.Rows != nil && len(w.Rows.Rows[0].Conflict) == 0 {
+		return nil
+	}
+	if w.Rows != nil && len(w.Rows.Rows) == 1 {
+		return nil
+	}
+	changes := func(step *plan.Write) bool { return step.Verb != selectVerb }
+	if w.Rows == nil && w.Split == nil && w.Copies == nil && !w.Home && !slices.ContainsFunc(w.Before, changes) {
+		return nil
+	}
+	return s.mayFire(x.plan.Fires)
+}
+
+// firesHere refuses a write whose shards turn out to be several.
+func (s *Session) firesHere(x *gathering, visited func(shard int) bool) error {
+	if x.plan.Fires == nil {
+		return nil
+	}
+	n := 0
+	for shard := range s.snap.Shards {
+		if visited(shard) {
+			n++
+		}
+	}
+	if n == 1 {
+		return nil
+	}
+	return s.mayFire(x.plan.Fires)
+}
