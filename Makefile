@@ -66,6 +66,10 @@ fmt: ## format the source
 notice: ## write NOTICE: what is linked into weft, and its licences
 	$(GO) run ./tools/notice
 
+.PHONY: release
+release: ## write archives, packages and checksums of VERSION into dist
+	@tools/release.sh '$(VERSION)'
+
 .PHONY: drivers
 drivers: postgresql ## run real drivers, ORMs and psql through weft and beside it; installs what they need
 	$(GO) run ./integration/drivers $(ARGS)
@@ -124,4 +128,4 @@ postgresql: ## install PostgreSQL if it is missing
 
 .PHONY: clean
 clean: ## remove what was built; data in weft-dev stays
-	rm -rf bin
+	rm -rf bin dist
