@@ -2,6 +2,7 @@ package docs_test
 
 import (
 	"go/ast"
+	"go/build"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -9,7 +10,6 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -91,7 +91,7 @@ var allCode = sync.OnceValues(func() (*code, error) {
 // library reads a package of the standard library.
 func library(set *token.FileSet, dir string) *pkg {
 	other := &code{dirs: map[string]*pkg{}, words: map[string]bool{}}
-	files, _ := filepath.Glob(filepath.Join(runtime.GOROOT(), "src", dir, "*.go"))
+	files, _ := filepath.Glob(filepath.Join(build.Default.GOROOT, "src", dir, "*.go"))
 	for _, file := range files {
 		if f, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution); err == nil && !strings.HasSuffix(file, "_test.go") {
 			other.add(set, dir, f)
@@ -433,6 +433,6 @@ func (c *code) means(first, second, third string) bool {
 			return true
 		}
 	}
-	_, err := os.Stat(filepath.Join(runtime.GOROOT(), "src", first))
+	_, err := os.Stat(filepath.Join(build.Default.GOROOT, "src", first))
 	return err == nil || first == "weft" // the standard library; the schema on shards
 }
