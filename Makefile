@@ -28,8 +28,8 @@ endif
 VCS := $(shell git rev-parse --verify -q HEAD >/dev/null 2>&1 && echo auto || echo false)
 
 # The version that weft prints: the tag, with the distance from it. Without a tag
-# weft prints the commit, which Go puts into the binary.
-VERSION ?= $(shell git describe --tags --match 'v[0-9]*' --dirty=+changes 2>/dev/null)
+# weft prints the commit, which Go puts into the binary, but in a linked worktree.
+VERSION ?= $(shell git describe --tags --match 'v[0-9]*' --dirty=+changes 2>/dev/null || { test -f .git && git rev-parse --short=12 HEAD | sed s/^/devel-/; })
 
 .PHONY: help
 help: ## list the targets
