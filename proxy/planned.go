@@ -402,13 +402,20 @@ func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err e
 }
 
 // bindBegin is routeBind for what opens a block. Messages before it without a
-// Sync between are a transaction already: if they have written, it becomes the
-// block, and nobody can join it any more.
+// Sync between are a transaction already: if they have written or set something, it
+// becomes the block. Nobody can join it any more if a portal of it waits to be executed,
+// or BEGIN says what it shall be.
 func (s *Session) bindBegin(portal []byte, f *parser.Facts, pl *planned) (done bool, err error) {
 	if s.conn != nil {
 		if (s.piped || s.unexecuted) && (s.unsynced || !s.ops.empty()) {
-			s.bindEnding(f)
-			return false, nil
+			if s.unexecuted || joinable(pl.text) != nil {
+				s.bindEnding(f)
+				return false, nil
+			}
+			if err := s.widen(); err != nil {
+				return true, s.refuseBoundRead(err)
+			}
+			return true, s.bindInPipe(portal, f, pl)
 		}
 		// Also one that the session is tied to: asked by a Sync whether it is in
 		// a block, it would say no.
