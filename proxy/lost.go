@@ -15,11 +15,7 @@ import (
 // queryInLostTx answers as PostgreSQL does in a failed transaction: only its
 // end is let through, and there is no backend to be told.
 func (s *Session) queryInLostTx(text []byte, facts *parser.Facts, n int) error {
-	commit, rollback := endsTx(facts) && commits(string(text)), ""
-	if rollsBackTo(text, facts) {
-		w := words(string(text))
-		rollback = unquote(w[len(w)-1])
-	}
+	commit, noSavepoint := endsTx(facts) && commits(string(text)), s.noSavepoint(text, facts)
 	s.client.Consume(wire.HeaderLen + n)
 	switch {
 	case facts.Statements == 0 && facts.Err == nil:
@@ -27,14 +23,23 @@ func (s *Session) queryInLostTx(text []byte, facts *parser.Facts, n int) error {
 		s.toClient.B = wire.AppendEmpty(s.toClient.B, wire.EmptyQueryResponse)
 	case endsTx(facts):
 		s.endLostTx(commit)
-	case s.failedHere && rollback != "":
-		// No shard has taken part, so there is no savepoint.
-		s.tell(pgerr.New("3B001", "savepoint %q does not exist", rollback))
+	case noSavepoint != nil:
+		s.tell(noSavepoint)
 	default:
 		s.tell(s.lostTxError())
 	}
 	s.tellReady()
 	return nil
+}
+
+// noSavepoint is the answer to a ROLLBACK TO in a transaction that has failed before any
+// shard took part: there is no savepoint. Nil for others.
+func (s *Session) noSavepoint(text []byte, f *parser.Facts) *pgerr.Error {
+	if !s.failedHere || !rollsBackTo(text, f) {
+		return nil
+	}
+	w := words(string(text))
+	return pgerr.New("3B001", "savepoint %q does not exist", unquote(w[len(w)-1]))
 }
 
 // endLostTx ends it for the client too. COMMIT is answered with ROLLBACK only to those
@@ -83,7 +88,7 @@ func (s *Session) failInLostTx() {
 }
 
 func (s *Session) parseInLostTx(p wire.ParseBody, body []byte, f *parser.Facts) {
-	if !endsTx(f) && !isEmpty(f) || s.statements[string(p.Name)] != nil {
+	if !endsTx(f) && !isEmpty(f) && s.noSavepoint(p.SQL, f) == nil || s.statements[string(p.Name)] != nil {
 		s.failInLostTx()
 		return
 	}
@@ -129,15 +134,16 @@ func (s *Session) bindInLostTx(name, tail []byte) {
 	}
 	_, pl := s.parsed(name)
 	params := len(declaredTypes(pl.oids))
-	if err := miscounted(tail, name, params); tail != nil && err != nil && (endsTx(f) || isEmpty(f)) {
+	missing := s.noSavepoint([]byte(text), f)
+	if err := miscounted(tail, name, params); tail != nil && err != nil && (endsTx(f) || isEmpty(f) || missing != nil) {
 		s.tellInLostTx(err)
 		return
 	}
-	if !endsTx(f) || params > 0 {
+	if !endsTx(f) && missing == nil || params > 0 {
 		s.failInLostTx()
 		return
 	}
-	s.endsLostTx, s.commitsLostTx = true, commits(text)
+	s.endsLostTx, s.commitsLostTx, s.missesInLostTx = true, commits(text), missing
 	s.ops.push(op{kind: opLocal, answer: wire.BindComplete})
 }
 
@@ -189,6 +195,10 @@ func (s *Session) executeInLostTx(name []byte) {
 	}
 	s.emitLocal()
 	s.endsLostTx = false
+	if e := s.missesInLostTx; e != nil {
+		s.tellInLostTx(e)
+		return
+	}
 	if s.endLostTx(s.commitsLostTx) {
 		s.skipping = true
 	}

@@ -125,11 +125,13 @@ type Session struct {
 	endsLostTx bool         // what is bound ends the lost transaction
 	// commitsLostTx: and means to commit it.
 	commitsLostTx bool
-	copied        bool       // a COPY in the extended protocol awaits its Sync
-	copying       bool       // the relay met a CopyInResponse
-	midFrame      bool       // a message of the client is still in its buffer
-	done          effects    // what the open transaction has done so far
-	soiled        *pool.Conn // a backend that has something of the session's and must go
+	// missesInLostTx is the answer to what is bound, if that is for a savepoint.
+	missesInLostTx *pgerr.Error
+	copied         bool       // a COPY in the extended protocol awaits its Sync
+	copying        bool       // the relay met a CopyInResponse
+	midFrame       bool       // a message of the client is still in its buffer
+	done           effects    // what the open transaction has done so far
+	soiled         *pool.Conn // a backend that has something of the session's and must go
 
 	// What is counted of its statements, see run.go.
 	run         run
