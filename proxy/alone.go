@@ -71,6 +71,26 @@ func (s *Session) prepareAlone(e *spread) error {
 	return nil
 }
 
+// inPipeline refuses a command that follows others without a Sync between, which are a
+// transaction then. The home shard may not have seen them, and would not know.
+func inPipeline(text string) *pgerr.Error {
+	what := strings.ToUpper(strings.Join(words(text)[:1], ""))
+	if w := words(text); len(w) > 1 && (w[0] == "create" || w[0] == "drop" || w[0] == "alter") {
+		what += " " + strings.ToUpper(w[1])
+	}
+	switch what {
+	case "CREATE INDEX", "CREATE UNIQUE":
+		what = "CREATE INDEX CONCURRENTLY"
+	case "DROP INDEX":
+		what = "DROP INDEX CONCURRENTLY"
+	case "REINDEX":
+		what = "REINDEX CONCURRENTLY"
+	case "ALTER TABLE":
+		what = "ALTER TABLE ... DETACH CONCURRENTLY"
+	}
+	return pgerr.New(pgerr.ActiveSQLTransaction, "%s cannot be executed within a pipeline", what)
+}
+
 // open reports whether a shard is left that has not carried the command out.
 func (e *spread) open() bool {
 	for i := range e.steps {

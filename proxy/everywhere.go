@@ -379,6 +379,9 @@ func (s *Session) everyExecute(body []byte, e *spread) error {
 	delete(s.everywhere, string(name))
 	s.runsEverywhere()
 	if e.alone() {
+		if s.begun && (!s.block.open || s.implicit) {
+			return s.refuseBoundRead(inPipeline(e.text))
+		}
 		if done, err := s.aloneExecute(e); done || err != nil {
 			return err
 		}
@@ -401,6 +404,13 @@ func (s *Session) everyExecute(body []byte, e *spread) error {
 	}
 	if err != nil || s.conn == nil {
 		return err
+	}
+	if e.alone() && e.all && !s.block.open {
+		// It is committed, and what follows is planned by what it has made.
+		if err := s.leavePipe(); err != nil {
+			return s.refuseBoundRead(err)
+		}
+		return nil
 	}
 	if e.tag != nil {
 		return s.executeFollowed(e)

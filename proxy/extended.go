@@ -214,7 +214,9 @@ func (s *Session) onDescribe(body []byte) error {
 
 func (s *Session) onExecute(body []byte) error {
 	s.beginExecute(body)
+	f := s.run.facts
 	err := s.execute(body)
+	s.begun = !endsTx(f) && (s.begun || f == nil || !pipeOnly(f))
 	if s.copyNext == nil {
 		s.endRun()
 	}
@@ -330,6 +332,7 @@ func (s *Session) validName(name []byte) bool {
 // onSync ends a group of extended messages.
 func (s *Session) onSync() error {
 	defer func() {
+		s.begun = false
 		clear(s.parsedNow)
 		s.parsedNow = s.parsedNow[:0]
 		s.settled = false

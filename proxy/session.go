@@ -107,6 +107,7 @@ type Session struct {
 	copyNext    *boundCopy         // the portal to be executed next
 	executing   *gathering         // the portal that is being executed
 	unexecuted  bool               // what was bound last on the backend at hand waits for its Execute
+	begun       bool               // a statement has been executed since the Sync, or since a COMMIT
 	forAll      map[string]forAll  // portals whose execution is for all participants
 	columns     map[string][]byte  // the RowDescription of portals that were weft's own
 
