@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -98,6 +99,9 @@ func (s *Session) executedText(text []byte, f *parser.Facts) (sql string, ok boo
 	if err != nil {
 		return "", false, err
 	}
+	if err := s.sameResult(st); err != nil {
+		return "", false, err
+	}
 	if len(types) == 0 {
 		args = nil // PostgreSQL does not look at them
 	}
@@ -118,6 +122,31 @@ func (s *Session) executedText(text []byte, f *parser.Facts) (sql string, ok boo
 		return "", false, notExecutable(st)
 	}
 	return before + sql, true, nil
+}
+
+// sameResult refuses to execute a statement whose result is another than when it was
+// prepared: the schema has changed since.
+func (s *Session) sameResult(st *statement) error {
+	was := st.server.Description.Load()
+	if was == nil || st.server.Generation == s.db.Generation.Load() {
+		return nil
+	}
+	f := s.facts([]byte(st.original))
+	const name = "\x01z"
+	_, err := s.askBy(s.lane, func(c *pool.Conn) ([][]string, error) {
+		if _, err := askHere(c, st.original[:f.Prepared[0].NameStart]+pool.QuoteIdent(name)+st.original[f.Prepared[0].NameEnd:f.Prepared[0].BodyEnd]); err != nil {
+			return nil, err
+		}
+		is, err := c.DescribeStatement(name)
+		if err == nil {
+			_, err = askHere(c, "DEALLOCATE "+pool.QuoteIdent(name))
+		}
+		if err == nil && !bytes.Equal(is, *was) {
+			err = resultHasChanged()
+		}
+		return nil, err
+	})
+	return err
 }
 
 // beforeExecute is what stands before the EXECUTE of a name, given all that stands before
