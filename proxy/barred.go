@@ -1,6 +1,9 @@
 package proxy
 
 import (
+	"regexp"
+	"strings"
+
 	"weft/pgerr"
 	"weft/pool"
 )
@@ -50,4 +53,37 @@ func (s *Session) spare() error {
 func lateReadOnly() *pgerr.Error {
 	return pgerr.New(pgerr.FeatureNotSupported, "a transaction that has written on several shards cannot commit as READ ONLY").
 		WithHint("Do not set it READ ONLY after it has written.")
+}
+
+// isReadOnly reports whether the client's block is known to be READ ONLY. Where it may be and
+// is not known to be, a shard says so when it executes.
+func (s *Session) isReadOnly() bool {
+	if !s.block.open || s.block.plain && len(s.block.replay) == 0 {
+		return false
+	}
+	only := false
+	for _, text := range append([]string{s.block.begin}, s.block.replay...) {
+		w := words(text)
+		if len(w) == 0 || w[0] == "rollback" || len(w) > 2 && w[1] == "session" && w[2] == "characteristics" {
+			return false // as before a savepoint, or for transactions to come
+		}
+		for i := range w[1:] {
+			if w[i] == "read" && (w[i+1] == "only" || w[i+1] == "write") {
+				only = w[i+1] == "only"
+			}
+		}
+	}
+	return only
+}
+
+var lockClause = regexp.MustCompile(`(?i)\bfor\s+(no\s+key\s+update|update|key\s+share|share)\b`)
+
+// lockingName is what PostgreSQL calls a query that locks rows and is no cursor; empty
+// for others.
+func lockingName(text []byte) string {
+	m := lockClause.FindSubmatch(text)
+	if w := words(string(text)); m == nil || len(w) == 0 || w[0] == "declare" {
+		return ""
+	}
+	return "SELECT FOR " + strings.ToUpper(strings.Join(strings.Fields(string(m[1])), " "))
 }

@@ -10,6 +10,7 @@ import (
 
 	"weft/executor"
 	"weft/parser"
+	"weft/pgerr"
 	"weft/pool"
 	"weft/tally"
 	"weft/wire"
@@ -53,6 +54,11 @@ func (s *Session) bindGather(portal, name []byte, f *parser.Facts, pl *planned, 
 	}
 	if err := s.fits(x, name, tail); err != nil {
 		return s.refuseBoundRead(err)
+	}
+	if x.plan.Locks && x.write == nil && x.explain == nil && s.isReadOnly() {
+		if what := lockingName(x.text); what != "" {
+			return s.refuseBoundRead(pgerr.New(barredCode, "cannot execute %s in a read-only transaction", what))
+		}
 	}
 	if pl.types == nil && x.d != nil {
 		pl.types = appendOIDs(nil, x.d.Params)
