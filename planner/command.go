@@ -19,8 +19,27 @@ func (a *analysis) declareCursor(n *pg.DeclareCursorStmt) plan.Route {
 	}
 	around := proto.Clone(n).(*pg.DeclareCursorStmt)
 	around.Query = restQuery()
+	const scroll, noScroll = 0x0002, 0x0004 // CURSOR_OPT_SCROLL, CURSOR_OPT_NO_SCROLL
+	if around.Options&(scroll|noScroll) == 0 && onlyForward(n.Query.GetSelectStmt()) {
+		around.Options |= noScroll
+	}
 	a.around(&pg.Node{Node: &pg.Node_DeclareCursorStmt{DeclareCursorStmt: around}}, n.Query, &plan.Command{})
 	return a.gathered(r)
+}
+
+// onlyForward reports whether no plan of a query can be read backward: PostgreSQL then
+// makes its cursor one that cannot, if the client does not say. What is left of the query
+// on the home shard could. Of others it depends on the plan, and they are let be.
+func onlyForward(q *pg.SelectStmt) bool {
+	switch {
+	case q == nil:
+		return false
+	case len(q.LockingClause) > 0:
+		return true
+	case len(q.SortClause) > 0 || q.Op != pg.SetOperation_SETOP_NONE:
+		return false
+	}
+	return len(q.GroupClause) > 0 || q.HavingClause != nil
 }
 
 // createTableAs: a new table is on the home shard.
