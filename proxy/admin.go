@@ -13,6 +13,8 @@ import (
 
 // admin is what a session with weft's console has in the place of a backend.
 type admin struct {
+	s *Session
+
 	statements map[string]string // texts by name
 	portals    map[string]*adminPortal
 	inBlock    bool // the client takes it to be in a transaction
@@ -23,19 +25,19 @@ const maxAdmin = 1000
 
 // welcomeAdmin admits a client to weft's own console instead of a database.
 func (st *starter) welcomeAdmin(sess *Session) (*Session, error) {
-	if !st.srv.isAdmin(sess.user) {
-		return nil, pgerr.Fatal(pgerr.InsufficientPrivilege, "user %q may not use the admin database", sess.user).
+	if !st.srv.isAdmin(sess.login.user) {
+		return nil, pgerr.Fatal(pgerr.InsufficientPrivilege, "user %q may not use the admin database", sess.login.user).
 			WithHint("Add the user to admin_users in weft.yaml.")
 	}
 	err := st.admitted(sess, map[string]string{
 		"server_version": "15.0 (weft " + st.srv.cfg.Version + ")", "client_encoding": "UTF8", "server_encoding": "UTF8",
 		"DateStyle": "ISO, MDY", "integer_datetimes": "on", "standard_conforming_strings": "on", "TimeZone": "UTC",
-		"is_superuser": "off", "session_authorization": sess.user, "application_name": "",
+		"is_superuser": "off", "session_authorization": sess.login.user, "application_name": "",
 	})
 	if err != nil {
 		return nil, err
 	}
-	sess.admin = &admin{statements: map[string]string{}, portals: map[string]*adminPortal{}}
+	sess.admin = &admin{s: sess, statements: map[string]string{}, portals: map[string]*adminPortal{}}
 	st.srv.metrics.clientCame()
 	return sess, nil
 }
@@ -51,54 +53,54 @@ func (s *Server) isAdmin(user string) bool {
 }
 
 // stepAdmin handles one message of a client of the console.
-func (s *Session) stepAdmin() error {
-	typ, length, err := s.header()
+func (a *admin) stepAdmin() error {
+	typ, length, err := a.s.header()
 	if err != nil {
 		return err
 	}
 	if limit := wire.FrontendLimit(typ); limit == 0 || length < 4 || length > limit {
 		return pgerr.Fatal(pgerr.ProtocolViolation, "invalid frontend message")
 	}
-	if s.skipping && typ != wire.Sync && typ != wire.Terminate {
-		return s.skip(length + 1)
+	if a.s.pipe.skipping && typ != wire.Sync && typ != wire.Terminate {
+		return a.s.pipe.skip(length + 1)
 	}
 	if typ == wire.Terminate {
 		return errEnd
 	}
-	body, err := s.frame()
+	body, err := a.s.pipe.frame()
 	if err != nil {
 		return err
 	}
-	s.toClient.Grow()
+	a.s.out.Grow()
 	switch typ {
 	case wire.Query:
 		text, _, _ := wire.CString(body)
 		for _, line := range commandLines(string(text)) {
-			if err = s.answerAdmin(line); err != nil {
+			if err = a.answerAdmin(line); err != nil {
 				break
 			}
 		}
 	case wire.Sync:
-		s.skipping = false
+		a.s.pipe.skipping = false
 	case wire.Flush:
 	default:
-		if err = s.extendedAdmin(typ, body); err != nil {
-			s.skipping = true
+		if err = a.extendedAdmin(typ, body); err != nil {
+			a.s.pipe.skipping = true
 		}
 	}
-	s.client.Consume(wire.HeaderLen + len(body))
+	a.s.client.Consume(wire.HeaderLen + len(body))
 	if err != nil {
-		s.tell(pgerr.From(err))
+		a.s.out.tell(pgerr.From(err))
 	}
 	if typ == wire.Query || typ == wire.Sync {
-		s.readyAdmin()
+		a.readyAdmin()
 	}
-	if typ == wire.Query || typ == wire.Sync || typ == wire.Flush || s.toClient.Full() {
-		if err := s.flushOrEnd(); err != nil {
+	if typ == wire.Query || typ == wire.Sync || typ == wire.Flush || a.s.out.Full() {
+		if err := a.s.out.flushOrEnd(); err != nil {
 			return err
 		}
 	}
-	return s.checkKilled()
+	return a.s.reach.checkKilled()
 }
 
 // commandLines cuts a text into commands; none of them has a semicolon in it. An
@@ -116,52 +118,52 @@ func commandLines(text string) []string {
 	return out
 }
 
-func (s *Session) readyAdmin() {
+func (a *admin) readyAdmin() {
 	status := byte(wire.TxIdle)
-	if s.admin.inBlock {
+	if a.inBlock {
 		status = wire.TxActive
 	}
-	s.toClient.B = wire.AppendReadyForQuery(s.toClient.B, status)
+	a.s.out.B = wire.AppendReadyForQuery(a.s.out.B, status)
 }
 
 // runAdmin runs a command. What it has to say beside its result is told.
-func (s *Session) runAdmin(line string) (console.Table, error) {
-	ctx, cancel := s.cancellable()
+func (a *admin) runAdmin(line string) (console.Table, error) {
+	ctx, cancel := a.s.util.cancellable()
 	defer cancel()
-	t, err := console.Run(ctx, line, adminSource{srv: s.srv})
+	t, err := console.Run(ctx, line, adminSource{srv: a.s.srv})
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	for _, n := range t.Notices {
-		s.tell(&pgerr.Error{Severity: pgerr.SeverityNotice, Code: "00000", Message: n})
+		a.s.out.tell(&pgerr.Error{Severity: pgerr.SeverityNotice, Code: "00000", Message: n})
 	}
 	switch t.Tag {
 	case "BEGIN", "START TRANSACTION":
-		s.admin.inBlock = true
+		a.inBlock = true
 	case "COMMIT", "ROLLBACK":
-		s.admin.inBlock = false
+		a.inBlock = false
 	}
 	return t, err
 }
 
 // answerAdmin answers a command of a simple query.
-func (s *Session) answerAdmin(line string) error {
-	t, err := s.runAdmin(line)
+func (a *admin) answerAdmin(line string) error {
+	t, err := a.runAdmin(line)
 	if err != nil {
 		return err
 	}
-	s.toClient.Grow()
+	a.s.out.Grow()
 	if t.Tag == "" {
-		s.toClient.B = wire.AppendEmpty(s.toClient.B, wire.EmptyQueryResponse)
+		a.s.out.B = wire.AppendEmpty(a.s.out.B, wire.EmptyQueryResponse)
 		return nil
 	}
 	if t.Columns != nil {
-		s.toClient.B = appendColumns(s.toClient.B, t.Columns, nil)
+		a.s.out.B = appendColumns(a.s.out.B, t.Columns, nil)
 	}
 	for _, r := range t.Rows {
-		s.toClient.B = appendValues(s.toClient.B, r, t.Columns, nil)
+		a.s.out.B = appendValues(a.s.out.B, r, t.Columns, nil)
 	}
-	s.toClient.B = wire.AppendCommandComplete(s.toClient.B, t.Tag)
+	a.s.out.B = wire.AppendCommandComplete(a.s.out.B, t.Tag)
 	return nil
 }
 

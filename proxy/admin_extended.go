@@ -21,8 +21,7 @@ type adminPortal struct {
 }
 
 // extendedAdmin handles one message of the extended protocol.
-func (s *Session) extendedAdmin(typ byte, body []byte) error {
-	a := s.admin
+func (a *admin) extendedAdmin(typ byte, body []byte) error {
 	switch typ {
 	case wire.Parse:
 		p, err := wire.DecodeParse(body)
@@ -39,13 +38,13 @@ func (s *Session) extendedAdmin(typ byte, body []byte) error {
 			return pgerr.New(pgerr.ConfigurationLimitExceeded, "too many prepared statements")
 		}
 		a.statements[string(p.Name)] = string(p.SQL)
-		s.toClient.B = wire.AppendEmpty(s.toClient.B, wire.ParseComplete)
+		a.s.out.B = wire.AppendEmpty(a.s.out.B, wire.ParseComplete)
 	case wire.Bind:
-		return s.bindAdmin(body)
+		return a.bindAdmin(body)
 	case wire.Describe:
-		return s.describeAdmin(body)
+		return a.describeAdmin(body)
 	case wire.Execute:
-		return s.executeAdmin(body)
+		return a.executeAdmin(body)
 	case wire.Close:
 		kind, name, ok := wire.DescribeName(body)
 		if !ok {
@@ -56,7 +55,7 @@ func (s *Session) extendedAdmin(typ byte, body []byte) error {
 		} else {
 			delete(a.portals, string(name))
 		}
-		s.toClient.B = wire.AppendEmpty(s.toClient.B, wire.CloseComplete)
+		a.s.out.B = wire.AppendEmpty(a.s.out.B, wire.CloseComplete)
 	default:
 		return pgerr.New(pgerr.FeatureNotSupported, "the admin database knows queries only")
 	}
@@ -65,12 +64,12 @@ func (s *Session) extendedAdmin(typ byte, body []byte) error {
 
 func malformedAdmin() error { return pgerr.New(pgerr.ProtocolViolation, "invalid message format") }
 
-func (s *Session) bindAdmin(body []byte) error {
+func (a *admin) bindAdmin(body []byte) error {
 	portal, name, rest, ok := wire.BindNames(body)
 	if !ok {
 		return malformedAdmin()
 	}
-	line, there := s.admin.statements[string(name)]
+	line, there := a.statements[string(name)]
 	if !there {
 		return pgerr.New(pgerr.InvalidSQLStatementName, "prepared statement %q does not exist", name)
 	}
@@ -81,15 +80,15 @@ func (s *Session) bindAdmin(body []byte) error {
 	if at := 2 + 2*int(binary.BigEndian.Uint16(values)); binary.BigEndian.Uint16(values[at:]) > 0 {
 		return pgerr.New(pgerr.ProtocolViolation, "the admin database takes no parameters").WithHint("Write the value into the command.")
 	}
-	if len(s.admin.portals) >= maxAdmin {
+	if len(a.portals) >= maxAdmin {
 		return pgerr.New(pgerr.ConfigurationLimitExceeded, "too many portals")
 	}
-	s.admin.portals[string(portal)] = &adminPortal{line: line, formats: append([]byte(nil), formats[2:]...)}
-	s.toClient.B = wire.AppendEmpty(s.toClient.B, wire.BindComplete)
+	a.portals[string(portal)] = &adminPortal{line: line, formats: append([]byte(nil), formats[2:]...)}
+	a.s.out.B = wire.AppendEmpty(a.s.out.B, wire.BindComplete)
 	return nil
 }
 
-func (s *Session) describeAdmin(body []byte) error {
+func (a *admin) describeAdmin(body []byte) error {
 	kind, name, ok := wire.DescribeName(body)
 	if !ok {
 		return malformedAdmin()
@@ -97,12 +96,12 @@ func (s *Session) describeAdmin(body []byte) error {
 	var line string
 	var formats []byte
 	if kind == 'S' {
-		if line, ok = s.admin.statements[string(name)]; !ok {
+		if line, ok = a.statements[string(name)]; !ok {
 			return pgerr.New(pgerr.InvalidSQLStatementName, "prepared statement %q does not exist", name)
 		}
-		s.toClient.B = wire.AppendFrame(s.toClient.B, wire.ParameterDescription, []byte{0, 0})
+		a.s.out.B = wire.AppendFrame(a.s.out.B, wire.ParameterDescription, []byte{0, 0})
 	} else {
-		p := s.admin.portals[string(name)]
+		p := a.portals[string(name)]
 		if p == nil {
 			return pgerr.New(pgerr.InvalidCursorName, "portal %q does not exist", name)
 		}
@@ -113,24 +112,24 @@ func (s *Session) describeAdmin(body []byte) error {
 		return err
 	}
 	if cols == nil {
-		s.toClient.B = wire.AppendEmpty(s.toClient.B, wire.NoData)
+		a.s.out.B = wire.AppendEmpty(a.s.out.B, wire.NoData)
 		return nil
 	}
-	s.toClient.B = appendColumns(s.toClient.B, cols, formats)
+	a.s.out.B = appendColumns(a.s.out.B, cols, formats)
 	return nil
 }
 
-func (s *Session) executeAdmin(body []byte) error {
+func (a *admin) executeAdmin(body []byte) error {
 	name, rest, ok := wire.CString(body)
 	if !ok || len(rest) != 4 {
 		return malformedAdmin()
 	}
-	p := s.admin.portals[string(name)]
+	p := a.portals[string(name)]
 	if p == nil {
 		return pgerr.New(pgerr.InvalidCursorName, "portal %q does not exist", name)
 	}
 	if p.table == nil {
-		t, err := s.runAdmin(p.line)
+		t, err := a.runAdmin(p.line)
 		if err != nil {
 			return err
 		}
@@ -138,7 +137,7 @@ func (s *Session) executeAdmin(body []byte) error {
 	}
 	t := p.table
 	if t.Tag == "" {
-		s.toClient.B = wire.AppendEmpty(s.toClient.B, wire.EmptyQueryResponse)
+		a.s.out.B = wire.AppendEmpty(a.s.out.B, wire.EmptyQueryResponse)
 		return nil
 	}
 	left := len(t.Rows) - p.sent
@@ -147,13 +146,13 @@ func (s *Session) executeAdmin(body []byte) error {
 		n = min(n, limit)
 	}
 	for _, r := range t.Rows[p.sent : p.sent+n] {
-		s.toClient.Grow()
-		s.toClient.B = appendValues(s.toClient.B, r, t.Columns, p.formats)
+		a.s.out.Grow()
+		a.s.out.B = appendValues(a.s.out.B, r, t.Columns, p.formats)
 	}
 	if p.sent += n; n < left {
-		s.toClient.B = wire.AppendEmpty(s.toClient.B, wire.PortalSuspended)
+		a.s.out.B = wire.AppendEmpty(a.s.out.B, wire.PortalSuspended)
 		return nil
 	}
-	s.toClient.B = wire.AppendCommandComplete(s.toClient.B, t.Tag)
+	a.s.out.B = wire.AppendCommandComplete(a.s.out.B, t.Tag)
 	return nil
 }

@@ -45,27 +45,27 @@ func (a adminSource) Sessions() []console.Session {
 // its goroutine is told.
 func (s *Session) describe() console.Session {
 	c := console.Session{
-		ID: int64(s.id), User: s.user, Address: s.client.Conn().RemoteAddr().String(), Connected: s.started,
-		Pinned: pin(s.shownPins.Load()).String(), Application: clean(s.startup.Get("application_name")),
+		ID: int64(s.id), User: s.login.user, Address: s.client.Conn().RemoteAddr().String(), Connected: s.login.started,
+		Pinned: pin(s.reach.pins.Load()).String(), Application: clean(s.login.startup.Get("application_name")),
 	}
 	c.Database = s.srv.cfg.AdminDatabase
 	if s.db != nil {
 		c.Database = s.db.Name
 	}
-	if f := s.shown.Load(); f != nil {
+	if f := s.account.shown.Load(); f != nil {
 		c.Statement = parser.Statement(f.Norm)
 	}
-	since := s.shownAt.Load()
-	s.mu.Lock()
-	if s.current != nil {
-		c.Shard, c.BackendPID, c.Shards = s.current.Shard(), int64(s.current.PID), 1
+	since := s.account.shownAt.Load()
+	s.reach.mu.Lock()
+	if s.reach.current != nil {
+		c.Shard, c.BackendPID, c.Shards = s.reach.current.Shard(), int64(s.reach.current.PID), 1
 	}
-	c.Shards += int64(len(s.legs))
-	s.mu.Unlock()
+	c.Shards += int64(len(s.reach.legs))
+	s.reach.mu.Unlock()
 	switch {
 	case since > 0:
 		c.State = "active"
-	case s.waiting.Load() && c.Pinned == "":
+	case s.reach.waiting.Load() && c.Pinned == "":
 		c.State = "idle in transaction"
 	default:
 		c.State = "idle"
@@ -327,7 +327,7 @@ func (s *Server) killSession(id int32) bool {
 // repeated until the session has ended.
 func (s *Server) terminate(sess *Session) {
 	sess.kill(pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command"))
-	sess.cancel()
+	sess.reach.cancel()
 	go s.guarded("end of a session", func() {
 		for wait := repeatCancel; ; wait = min(2*wait, repeatSlowest) {
 			select {
@@ -341,7 +341,7 @@ func (s *Server) terminate(sess *Session) {
 			if !lives {
 				return
 			}
-			sess.cancel()
+			sess.reach.cancel()
 		}
 	})()
 }

@@ -12,17 +12,17 @@ import (
 // shards first, in the same transaction.
 
 // adoptTables makes the tables on the other shards that a command needs there.
-func (s *Session) adoptTables(c *plan.Change) error {
+func (d *drawn) adoptTables(c *plan.Change) error {
 	if c == nil {
 		return nil
 	}
 	for _, n := range c.Adopts {
-		if err := s.adoptTable(n); err != nil {
+		if err := d.adoptTable(n); err != nil {
 			return err
 		}
 	}
 	for _, n := range c.Sequences {
-		if err := s.adoptSequence(n); err != nil {
+		if err := d.adoptSequence(n); err != nil {
 			return err
 		}
 	}
@@ -30,44 +30,44 @@ func (s *Session) adoptTables(c *plan.Change) error {
 }
 
 // adoptSequence makes a sequence of the home shard on the others, used up.
-func (s *Session) adoptSequence(n plan.Name) error {
-	if err := s.mayAsk(); err != nil {
+func (d *drawn) adoptSequence(n plan.Name) error {
+	if err := d.mayAsk(); err != nil {
 		return err
 	}
-	lines, err := schema.ReadSequence(catalogName(n), func(sql string) ([][]string, error) { return s.askBeside(s.conn, sql) })
+	lines, err := schema.ReadSequence(catalogName(n), func(sql string) ([][]string, error) { return d.s.commit.askBeside(d.s.held.conn, sql) })
 	if err != nil {
 		return err
 	}
-	return s.withOthers(func(_ int, c *pool.Conn) error {
-		there, err := s.askBeside(c, "SELECT pg_catalog.to_regclass("+pool.QuoteLiteral(quotedName(n))+") IS NOT NULL")
+	return d.s.every.withOthers(func(_ int, c *pool.Conn) error {
+		there, err := d.s.commit.askBeside(c, "SELECT pg_catalog.to_regclass("+pool.QuoteLiteral(quotedName(n))+") IS NOT NULL")
 		if err != nil || there[0][0] == "t" {
 			return err
 		}
-		return s.execBeside(c, lines)
+		return d.s.every.execBeside(c, lines)
 	})
 }
 
 // mayAsk makes ready for questions of weft's own to the backend at hand, between the
 // client's messages.
-func (s *Session) mayAsk() error {
-	if !s.ops.empty() || s.toServer.Len() > 0 {
-		if err := s.flush(); err != nil {
+func (d *drawn) mayAsk() error {
+	if !d.s.pipe.ops.empty() || d.s.pipe.unsent.Len() > 0 {
+		if err := d.s.flush(); err != nil {
 			return err
 		}
-		if s.conn == nil || s.skipping {
+		if d.s.held.conn == nil || d.s.pipe.skipping {
 			return errTold
 		}
 	}
-	s.conn.UnnamedBy = 0
+	d.s.held.conn.UnnamedBy = 0
 	return nil
 }
 
-func (s *Session) adoptTable(n plan.Name) error {
-	if err := s.mayAsk(); err != nil {
+func (d *drawn) adoptTable(n plan.Name) error {
+	if err := d.mayAsk(); err != nil {
 		return err
 	}
 	name := quotedName(n)
-	rows, err := s.askBeside(s.conn, "LOCK TABLE "+name+" IN ACCESS EXCLUSIVE MODE; SELECT EXISTS (SELECT FROM "+name+")")
+	rows, err := d.s.commit.askBeside(d.s.held.conn, "LOCK TABLE "+name+" IN ACCESS EXCLUSIVE MODE; SELECT EXISTS (SELECT FROM "+name+")")
 	if err != nil {
 		return err
 	}
@@ -78,18 +78,18 @@ func (s *Session) adoptTable(n plan.Name) error {
 	// Reading brings the backend into a state of its own, which the savepoint
 	// takes back.
 	const point = `"\x01a"`
-	if _, err := s.conn.Exec("SAVEPOINT " + point); err != nil {
+	if _, err := d.s.held.conn.Exec("SAVEPOINT " + point); err != nil {
 		return err
 	}
-	def, err := schema.ReadDefinition(s.ctx, s.conn, catalog.Name{Schema: n.Schema, Name: n.Table})
-	if _, undone := s.conn.Exec("ROLLBACK TO " + point + "; RELEASE " + point); undone != nil {
+	def, err := schema.ReadDefinition(d.s.srv.ctx, d.s.held.conn, catalog.Name{Schema: n.Schema, Name: n.Table})
+	if _, undone := d.s.held.conn.Exec("ROLLBACK TO " + point + "; RELEASE " + point); undone != nil {
 		return undone
 	}
 	if err != nil {
 		return err
 	}
-	return s.withOthers(func(i int, c *pool.Conn) (err error) {
-		s.beside(c, func() { err = def.ApplyInside(s.ctx, c, s.snap.Shards[i].Name) })
+	return d.s.every.withOthers(func(i int, c *pool.Conn) (err error) {
+		d.s.every.beside(c, func() { err = def.ApplyInside(d.s.srv.ctx, c, d.s.route.snap.Shards[i].Name) })
 		return err
 	})
 }

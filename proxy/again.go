@@ -16,21 +16,21 @@ const mostKnots = 5
 
 // makesWay reports whether a statement that is a transaction of its own was ended by a deadlock, and is to be
 // carried out again.
-func (s *Session) makesWay(err error) bool {
+func (re *reach) makesWay(err error) bool {
 	var e *pgerr.Error
-	if !errors.As(err, &e) || e.Code != pgerr.DeadlockDetected || s.run.knots >= mostKnots {
+	if !errors.As(err, &e) || e.Code != pgerr.DeadlockDetected || re.s.account.run.knots >= mostKnots {
 		return false
 	}
-	s.run.knots++
-	s.endGather() // what ended it is over
+	re.s.account.run.knots++
+	re.endGather() // what ended it is over
 	return true
 }
 
 // mayAgain does what must be done before a statement that has failed is carried out again.
-func (s *Session) mayAgain(err error) error {
+func (re *reach) mayAgain(err error) error {
 	if isStray(err) == nil {
-		s.calmDown() // its time has not come yet
+		re.calmDown() // its time has not come yet
 		return nil
 	}
-	return s.letStray(err)
+	return re.s.route.letStray(err)
 }

@@ -30,19 +30,19 @@ type aloneStep struct {
 
 // prepareAlone finds out what is left to do on each shard. The home shard comes
 // first. In a block there is nothing to be found out: the home shard refuses it.
-func (s *Session) prepareAlone(e *spread) error {
-	if s.block.open {
+func (u *utility) prepareAlone(e *spread) error {
+	if u.s.tx.open {
 		return nil
 	}
 	e.steps = nil
-	for i := range s.snap.Shards {
-		step := aloneStep{name: s.snap.Shards[i].Name, lane: s.laneOf(s.snap, i).lane, text: e.text}
+	for i := range u.s.route.snap.Shards {
+		step := aloneStep{name: u.s.route.snap.Shards[i].Name, lane: u.s.held.laneOf(u.s.route.snap, i).lane, text: e.text}
 		if again := e.plan.Change.Again; again != nil {
-			if err := s.lookAgain(again, &step); err != nil {
+			if err := u.lookAgain(again, &step); err != nil {
 				return err
 			}
 		}
-		if step.lane == s.lane {
+		if step.lane == u.s.lane {
 			e.steps = append([]aloneStep{step}, e.steps...)
 		} else {
 			e.steps = append(e.steps, step)
@@ -53,17 +53,17 @@ func (s *Session) prepareAlone(e *spread) error {
 			e.steps[i].done = false // it is done: the servers shall say so
 		}
 	}
-	if err := s.uniqueFirst(e); err != nil {
+	if err := u.s.lookups.uniqueFirst(e); err != nil {
 		return err
 	}
 	home := &e.steps[0]
 	for _, sql := range home.first {
-		if err := s.onShard(s.ctx, home.lane.Shard(), sql); err != nil {
+		if err := u.onShard(u.s.srv.ctx, home.lane.Shard(), sql); err != nil {
 			return err
 		}
 	}
 	if e.homeLast() {
-		s.aloneElsewhere(e, false)
+		u.aloneElsewhere(e, false)
 		if e.err != nil {
 			return e.err
 		}
@@ -114,7 +114,7 @@ func (e *spread) local() bool {
 }
 
 // lookAgain finds out what an earlier attempt has left on a shard.
-func (s *Session) lookAgain(again *plan.Again, step *aloneStep) error {
+func (u *utility) lookAgain(again *plan.Again, step *aloneStep) error {
 	name := pool.QuoteLiteral(quotedName(again.Name))
 	table := pool.QuoteLiteral(quotedName(again.Table))
 	var sql string
@@ -128,7 +128,7 @@ func (s *Session) lookAgain(again *plan.Again, step *aloneStep) error {
 			"JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace " +
 			"WHERE i.indrelid = pg_catalog.to_regclass(" + table + ") AND NOT i.indisvalid AND c.relname ~ '_cc(new|old)[0-9]*$'"
 	}
-	rows, err := s.ask(step.lane, sql)
+	rows, err := u.s.route.ask(step.lane, sql)
 	if err != nil {
 		return err
 	}
@@ -161,20 +161,20 @@ func quotedName(n plan.Name) string {
 
 // aloneElsewhere carries the command out on the shards but home, and says how far
 // it is. homeDone: the home shard has carried it out.
-func (s *Session) aloneElsewhere(e *spread, homeDone bool) {
+func (u *utility) aloneElsewhere(e *spread, homeDone bool) {
 	var done []string
 	if homeDone || e.steps[0].done {
 		done = append(done, e.steps[0].name)
 	}
 	for i := range e.steps[1:] {
 		step := &e.steps[i+1]
-		if err := s.aloneOn(step); err != nil {
-			e.err = s.aloneError(e, step, done, err)
+		if err := u.aloneOn(step); err != nil {
+			e.err = u.aloneError(e, step, done, err)
 			return
 		}
 		step.done = true
 		done = append(done, step.name)
-		s.tellAlone(e, done)
+		u.tellAlone(e, done)
 	}
 }
 
@@ -183,35 +183,35 @@ const longCommand = time.Second
 
 // tellAlone says how far a command is, if it is one that can be run again where it
 // has not been carried out, or takes long: others say what PostgreSQL says.
-func (s *Session) tellAlone(e *spread, done []string) {
+func (u *utility) tellAlone(e *spread, done []string) {
 	if e.plan.Change.Again == nil && time.Since(e.began) < longCommand {
 		return
 	}
-	s.tell(&pgerr.Error{
+	u.s.out.tell(&pgerr.Error{
 		Severity: pgerr.SeverityNotice, Code: "00000",
 		Message: fmt.Sprintf("%d of %d shards have carried this out: %s", len(done), len(e.steps), strings.Join(done, ", ")),
 	})
-	_ = s.flushClient()
+	_ = u.s.out.flushClient()
 }
 
 // aloneOn does what is left to do on one shard, where a cancel request of the
 // client reaches it.
-func (s *Session) aloneOn(step *aloneStep) error {
+func (u *utility) aloneOn(step *aloneStep) error {
 	if step.done {
 		return nil
 	}
-	c, err := step.lane.Acquire(s.ctx, pool.Want{Session: s.id, Underway: true})
+	c, err := step.lane.Acquire(u.s.srv.ctx, pool.Want{Session: u.s.id, Underway: true})
 	if err != nil {
 		return err
 	}
-	if err := c.Apply(s.settings); err != nil {
+	if err := c.Apply(u.s.record.settings); err != nil {
 		c.Discard()
 		return err
 	}
 	// Whatever the text was, the backend may have been changed by it.
 	defer c.Terminate()
 	for _, sql := range append(step.first, step.text) {
-		if err := s.execBeside(c, sql); err != nil {
+		if err := u.s.every.execBeside(c, sql); err != nil {
 			return err
 		}
 	}
@@ -219,7 +219,7 @@ func (s *Session) aloneOn(step *aloneStep) error {
 }
 
 // aloneError words what a shard said, with what is done and how to go on.
-func (s *Session) aloneError(e *spread, step *aloneStep, done []string, err error) *pgerr.Error {
+func (u *utility) aloneError(e *spread, step *aloneStep, done []string, err error) *pgerr.Error {
 	told := *pgerr.From(err)
 	told.Severity = pgerr.SeverityError
 	var left []string
@@ -242,64 +242,64 @@ func (s *Session) aloneError(e *spread, step *aloneStep, done []string, err erro
 
 // aloneLocally carries out what is left where the home shard cannot answer. It
 // returns the command tag.
-func (s *Session) aloneLocally(e *spread) (tag string, err error) {
+func (u *utility) aloneLocally(e *spread) (tag string, err error) {
 	if !e.homeLast() {
-		s.aloneElsewhere(e, false)
+		u.aloneElsewhere(e, false)
 		if e.err != nil {
 			return "", e.err
 		}
 	}
 	home := &e.steps[0]
-	if err := s.aloneOn(home); err != nil {
+	if err := u.aloneOn(home); err != nil {
 		var done []string
 		for _, step := range e.steps[1:] {
 			done = append(done, step.name)
 		}
-		return "", s.aloneError(e, home, done, err)
+		return "", u.aloneError(e, home, done, err)
 	}
 	return [...]string{"CREATE INDEX", "DROP INDEX", "REINDEX", "ALTER TABLE"}[e.plan.Change.Again.Kind], nil
 }
 
 // answerAlone answers a simple query whose command the home shard has carried out
 // before.
-func (s *Session) answerAlone(e *spread) error {
-	tag, err := s.aloneLocally(e)
+func (u *utility) answerAlone(e *spread) error {
+	tag, err := u.aloneLocally(e)
 	if err != nil {
-		s.takeBack(e)
-		return s.refuseRead(err)
+		u.s.lookups.takeBack(e)
+		return u.s.lost.refuseRead(err)
 	}
-	s.publishAlone(e)
-	s.toClient.Grow()
-	s.toClient.B = wire.AppendCommandComplete(s.toClient.B, tag)
-	s.tellReady()
+	u.publishAlone(e)
+	u.s.out.Grow()
+	u.s.out.B = wire.AppendCommandComplete(u.s.out.B, tag)
+	u.s.out.tellReady()
 	return nil
 }
 
 // publishAlone tells every proxy of what no backend's answer will make this one
 // tell.
-func (s *Session) publishAlone(e *spread) {
-	s.publish(news{database: s.db.Name, schema: true, changes: []*plan.Change{e.plan.Change}})
+func (u *utility) publishAlone(e *spread) {
+	u.s.commit.publish(news{database: u.s.db.Name, schema: true, changes: []*plan.Change{e.plan.Change}})
 }
 
 // aloneExecute prepares the execution of a portal. It reports true if that is all
 // there is to do.
-func (s *Session) aloneExecute(e *spread) (done bool, err error) {
-	if err := s.flush(); err != nil || s.skipping {
+func (u *utility) aloneExecute(e *spread) (done bool, err error) {
+	if err := u.s.flush(); err != nil || u.s.pipe.skipping {
 		return true, err
 	}
-	if err := s.prepareAlone(e); err != nil {
-		s.takeBack(e)
-		return true, s.refuseBoundRead(err)
+	if err := u.prepareAlone(e); err != nil {
+		u.s.lookups.takeBack(e)
+		return true, u.s.lost.refuseBoundRead(err)
 	}
 	if !e.local() {
 		return false, nil
 	}
-	tag, err := s.aloneLocally(e)
+	tag, err := u.aloneLocally(e)
 	if err != nil {
-		s.takeBack(e)
-		return true, s.refuseBoundRead(err)
+		u.s.lookups.takeBack(e)
+		return true, u.s.lost.refuseBoundRead(err)
 	}
-	s.publishAlone(e)
-	s.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, tag)})
+	u.publishAlone(e)
+	u.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, tag)})
 	return true, nil
 }

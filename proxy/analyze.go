@@ -14,47 +14,47 @@ import (
 
 // analyze runs the query as it would be run, and notes in the report what that
 // took. The rows go nowhere.
-func (s *Session) analyze(x *gathering, report *explain.Report, began, prepared time.Time) error {
+func (ga *gatherer) analyze(x *gathering, report *explain.Report, began, prepared time.Time) error {
 	for _, l := range x.legs {
 		l.counts = make([]explain.Moved, len(x.g.Pieces))
 	}
 	legs, top := x.legs, report.Plan
 	steps := &explain.Steps{Prepare: *explain.Since(began, prepared)}
 	if x.native != nil {
-		n, err := s.countNative(x)
+		n, err := ga.countNative(x)
 		if err != nil {
 			return err
 		}
 		top.Rows = &n
 		steps.Gather = *explain.Since(prepared, time.Now())
 	} else {
-		if err := s.collect(x); err != nil {
+		if err := ga.collect(x); err != nil {
 			return err
 		}
 		collected := time.Now()
 		steps.Gather = *explain.Since(prepared, collected)
-		if err := s.analyzeRemainder(x, top); err != nil {
+		if err := ga.analyzeRemainder(x, top); err != nil {
 			return err
 		}
 		steps.Finish = explain.Since(collected, time.Now())
 	}
 	x.explain.analyzed = true
-	top.Pieces = s.reportOf(x).Plan.Pieces // by now it is known what each was sent
-	s.note(legs, top, x.explain.Timing)
+	top.Pieces = ga.s.gather.explain.reportOf(x).Plan.Pieces // by now it is known what each was sent
+	ga.noteSent(legs, top, x.explain.Timing)
 	if x.explain.Timing {
 		top.Steps = steps
 	}
 	return nil
 }
 
-// note writes down what the shards have sent.
-func (s *Session) note(legs []*leg, top *explain.Node, timing bool) {
+// noteSent writes down what the shards have sent.
+func (ga *gatherer) noteSent(legs []*leg, top *explain.Node, timing bool) {
 	top.Moved = &explain.Moved{}
 	for i := range top.Pieces {
 		top.Pieces[i].Moved = &explain.Moved{}
 	}
 	for _, l := range legs {
-		shard := top.Shard(s.snap.Shards[l.shard].Name)
+		shard := top.Shard(ga.s.route.snap.Shards[l.shard].Name)
 		shard.Moved = &explain.Moved{}
 		for j, c := range l.counts {
 			shard.Moved.Add(c)
@@ -93,9 +93,9 @@ func (l *leg) count(row []byte) {
 }
 
 // countNative is runNative for rows that only count.
-func (s *Session) countNative(x *gathering) (n int64, err error) {
-	s.sendLegs(x.legs)
-	rows, err := x.native.rows(x.legs, s.maxGatherBytes())
+func (ga *gatherer) countNative(x *gathering) (n int64, err error) {
+	ga.sendLegs(x.legs)
+	rows, err := x.native.rows(x.legs, ga.s.record.maxGatherBytes())
 	for err == nil {
 		if _, err = rows.Next(); err == nil {
 			n++
@@ -104,8 +104,8 @@ func (s *Session) countNative(x *gathering) (n int64, err error) {
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	ended := s.endLegs(x.legs, err != nil)
-	if ended != nil && (err != nil || s.block.open) {
+	ended := ga.s.legs.endLegs(x.legs, err != nil)
+	if ended != nil && (err != nil || ga.s.tx.open) {
 		return 0, ended
 	}
 	return n, err
@@ -122,24 +122,24 @@ func placeless(err error) error {
 }
 
 // analyzeRemainder runs the remainder over what has been collected.
-func (s *Session) analyzeRemainder(x *gathering, top *explain.Node) error {
+func (ga *gatherer) analyzeRemainder(x *gathering, top *explain.Node) error {
 	var l *leg
 	if x.stage != nil {
-		top.Ending, top.RunsOn = explain.Staged, s.snap.Home
-		defer s.endStage(x)
-		s.mu.Lock()
-		s.legs = append(s.legs[:0], x.stager)
-		s.mu.Unlock()
-		l = &leg{s: s, conn: x.stager}
+		top.Ending, top.RunsOn = explain.Staged, ga.s.route.snap.Home
+		defer ga.s.reach.endStage(x)
+		ga.s.reach.mu.Lock()
+		ga.s.reach.legs = append(ga.s.reach.legs[:0], x.stager)
+		ga.s.reach.mu.Unlock()
+		l = &leg{s: ga.s, conn: x.stager}
 	} else {
 		top.Ending = explain.Inline
-		if err := s.useForRemainder(x); err != nil {
+		if err := ga.useForRemainder(x); err != nil {
 			return err
 		}
-		if err := s.sent(); err != nil {
+		if err := ga.s.tx.quiesce(); err != nil {
 			return err
 		}
-		l = &leg{s: s, conn: s.conn}
+		l = &leg{s: ga.s, conn: ga.s.held.conn}
 	}
 	x.explain.prefix = x.explain.SQL()
 	out, err := x.appendRemainder(nil, nil)

@@ -55,41 +55,41 @@ const (
 
 // passThrough adds what a writing participant does before it promises to commit, or decides: nothing
 // if the gate is not in use.
-func (s *Session) passThrough(talk *ownTalk, own *schema.Own) {
-	if s.snap.Gate == directory.GateOff {
+func (t *transaction) passThrough(talk *ownTalk, own *schema.Own) {
+	if t.s.route.snap.Gate == directory.GateOff {
 		return
 	}
-	if s.mayGiveUpLocks() {
+	if t.mayGiveUpLocks() {
 		talk.add(ownPatience) // readers are soon done
 	}
 	talk.add(ownGate, own.Prove(talk.c.PID, "enter"))
 }
 
 // mayGiveUpLocks reports whether the client may have set lock_timeout.
-func (s *Session) mayGiveUpLocks() bool {
-	_, set := s.settings.Get("lock_timeout")
-	return set || s.block.sets
+func (t *transaction) mayGiveUpLocks() bool {
+	_, set := t.s.record.settings.Get("lock_timeout")
+	return set || t.sets
 }
 
 // mayReadAtomically refuses weft.read = 'atomic' where it could not be kept.
-func (s *Session) mayReadAtomically(locks bool) error {
-	if s.inEffect.read != readAtomic {
+func (t *transaction) mayReadAtomically(locks bool) error {
+	if t.s.record.inEffect.read != readAtomic {
 		return nil
 	}
-	if s.snap.Gate != directory.GateOn {
+	if t.s.route.snap.Gate != directory.GateOn {
 		return gateIsOff()
 	}
-	if !s.block.open && locks {
+	if !t.open && locks {
 		return pgerr.New(pgerr.FeatureNotSupported, "locking rows on several shards is not supported by itself with weft.read = 'atomic'").
 			WithHint("BEGIN ISOLATION LEVEL REPEATABLE READ, or SET weft.read = 'shard'.")
 	}
-	if !s.block.open || s.block.gated {
+	if !t.open || t.gated {
 		return nil
 	}
-	if s.isolation() != "" && !s.block.snapped && !s.block.sealed {
+	if t.isolation() != "" && !t.snapped && !t.sealed {
 		return nil // it is about to
 	}
-	if s.isolation() == "" {
+	if t.isolation() == "" {
 		return pgerr.New(pgerr.FeatureNotSupported, "weft.read = 'atomic' is not supported in a READ COMMITTED transaction block").
 			WithDetail("Each of its statements sees what has been committed on each shard when it begins.").
 			WithHint("BEGIN ISOLATION LEVEL REPEATABLE READ, send the query by itself, or SET LOCAL weft.read = 'shard'.")
@@ -106,17 +106,17 @@ func gateIsOff() *pgerr.Error {
 
 // readsAtomically reports whether a query outside of a block, for which these
 // legs are open, must see all of a transaction or nothing.
-func (s *Session) readsAtomically(x *gathering) bool {
-	return s.inEffect.read == readAtomic && x.write == nil && !s.block.open && len(x.legs) > 1
+func (t *transaction) readsAtomically(x *gathering) bool {
+	return t.s.record.inEffect.read == readAtomic && x.write == nil && !t.open && len(x.legs) > 1
 }
 
 // snapLegs opens a transaction of weft's own on every leg whose snapshots no
 // transaction of several shards lies between.
-func (s *Session) snapLegs(legs []*leg) error {
+func (t *transaction) snapLegs(legs []*leg) error {
 	for _, l := range legs {
 		l.opened = true
 	}
-	if err := s.snapBetween(legs, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"+takeSnapshot); err != nil {
+	if err := t.snapBetween(legs, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"+takeSnapshot); err != nil {
 		return err
 	}
 	for _, l := range legs {
@@ -128,12 +128,12 @@ func (s *Session) snapLegs(legs []*leg) error {
 // beginAnew takes those out of the block that have joined it already. They have run
 // nothing of the client's but what those run that join later; but weft may have
 // asked them something, or had a text parsed, and that took a snapshot.
-func (s *Session) beginAnew() error {
-	for _, c := range s.parked {
+func (t *transaction) beginAnew() error {
+	for _, c := range t.s.held.parked {
 		if c.Status == wire.TxIdle {
 			continue
 		}
-		if err := s.execBeside(c, "ROLLBACK"); err != nil {
+		if err := t.s.every.execBeside(c, "ROLLBACK"); err != nil {
 			return err
 		}
 	}
@@ -141,27 +141,27 @@ func (s *Session) beginAnew() error {
 }
 
 // snapBlock makes all participants of the block take such snapshots.
-func (s *Session) snapBlock(legs []*leg) error {
-	if s.snap.Gate != directory.GateOn {
+func (t *transaction) snapBlock(legs []*leg) error {
+	if t.s.route.snap.Gate != directory.GateOn {
 		return gateIsOff()
 	}
-	err := s.snapBetween(legs, takeSnapshot)
-	s.block.gated = err == nil
+	err := t.snapBetween(legs, takeSnapshot)
+	t.gated = err == nil
 	return err
 }
 
 // snapBetween runs a text that takes the legs' snapshots, while all their gates are shut.
-func (s *Session) snapBetween(legs []*leg, text string) error {
-	held, err := s.shutGates(legs)
+func (t *transaction) snapBetween(legs []*leg, text string) error {
+	held, err := t.shutGates(legs)
 	if err != nil {
 		return err
 	}
-	err = s.onLegs(legs, text)
-	stayedShut := s.srv.gates.leaveAll(held)
+	err = t.onLegs(legs, text)
+	stayedShut := t.s.srv.gates.leaveAll(held)
 	if err != nil {
 		return err
 	}
-	if s.srv.cfg.Snapshot().Gate != directory.GateOn {
+	if t.s.srv.cfg.Snapshot().Gate != directory.GateOn {
 		// Since it was looked at. Whoever commits by the new setting does so
 		// after all proxies have said that they know it.
 		return gateIsOff()
@@ -176,39 +176,39 @@ func (s *Session) snapBetween(legs []*leg, text string) error {
 
 // shutGates has the gates of all legs' shards shut at the same time. The caller leaves them. A client that does not want to wait
 // any longer does not.
-func (s *Session) shutGates(legs []*leg) (held []*shutting, err error) {
+func (t *transaction) shutGates(legs []*leg) (held []*shutting, err error) {
 	for _, l := range legs {
-		if _, err := s.srv.own(s.ctx, l.conn.Shard(), s.db.Name); err != nil {
+		if _, err := t.s.srv.own(t.s.srv.ctx, l.conn.Shard(), t.s.db.Name); err != nil {
 			return nil, err
 		}
 	}
 	var gates []ownKey
-	for _, l := range slices.SortedFunc(slices.Values(legs), func(a, b *leg) int { return s.gateOrder(a.conn) - s.gateOrder(b.conn) }) {
-		gates = append(gates, ownKey{l.conn.Shard(), s.db.Name})
+	for _, l := range slices.SortedFunc(slices.Values(legs), func(a, b *leg) int { return t.gateOrder(a.conn) - t.gateOrder(b.conn) }) {
+		gates = append(gates, ownKey{l.conn.Shard(), t.s.db.Name})
 	}
 	// Meanwhile a cancel request is not for the backends, which do nothing.
-	s.trackConns(nil)
-	defer s.track(legs)
-	ctx, done := s.cancellable()
+	t.s.reach.trackConns(nil)
+	defer t.s.reach.track(legs)
+	ctx, done := t.s.util.cancellable()
 	defer done()
-	s.heedTimeouts()
-	s.patience.queues.Add(1)
-	defer s.patience.queues.Add(1)
+	t.s.reach.heedTimeouts()
+	t.s.reach.patience.queues.Add(1)
+	defer t.s.reach.patience.queues.Add(1)
 	for try := 1; ; try++ {
-		if err := s.interrupted(); err != nil {
+		if err := t.s.reach.interrupted(); err != nil {
 			return nil, err
 		}
 		if try == 1 {
-			held, err = s.srv.gates.together(ctx, gates, gateFirst)
+			held, err = t.s.srv.gates.together(ctx, gates, gateFirst)
 		} else {
-			held, err = s.srv.gates.inTurn(ctx, gates, gateBound)
+			held, err = t.s.srv.gates.inTurn(ctx, gates, gateBound)
 		}
 		e := (*pgerr.Error)(nil)
 		switch {
 		case err == nil:
 			return held, nil
 		case ctx.Err() != nil:
-			return nil, cmp.Or(s.interrupted(), err)
+			return nil, cmp.Or(t.s.reach.interrupted(), err)
 		case !errors.As(err, &e):
 			return nil, err
 		case e.Code == barredCode:
@@ -224,7 +224,7 @@ func (s *Session) shutGates(legs []*leg) (held []*shutting, err error) {
 		if try > 1 { // not all readers at once again
 			select {
 			case <-ctx.Done():
-				return nil, cmp.Or(s.interrupted(), context.Cause(ctx))
+				return nil, cmp.Or(t.s.reach.interrupted(), context.Cause(ctx))
 			case <-time.After(time.Duration(rand.Int64N(int64(gateBound / 10)))):
 			}
 		}
@@ -234,7 +234,7 @@ func (s *Session) shutGates(legs []*leg) (held []*shutting, err error) {
 // onLegs runs a text on all legs and waits for all. What waits to be sent goes
 // first. It returns the first error; the legs can be used again but for those that
 // are lost.
-func (s *Session) onLegs(legs []*leg, text string) error {
+func (t *transaction) onLegs(legs []*leg, text string) error {
 	for _, l := range legs {
 		if l.conn.Status == wire.TxIdle && !l.begins && text == "ROLLBACK" {
 			continue // nothing has begun here

@@ -18,18 +18,18 @@ import (
 const attemptName = "weft_attempt"
 
 // attemptQuery runs such a text, of n bytes.
-func (s *Session) attemptQuery(a *parser.Attempt, n int) error {
-	s.client.Consume(wire.HeaderLen + n)
-	return s.inOwnBlock(func() error {
-		s.tellTag("CREATE FUNCTION")
-		values, err := s.attempt(a)
-		if err != nil || s.quietFailed {
+func (ga *gatherer) attemptQuery(a *parser.Attempt, n int) error {
+	ga.s.client.Consume(wire.HeaderLen + n)
+	return ga.s.tx.inOwnBlock(func() error {
+		ga.s.copy.tellTag("CREATE FUNCTION")
+		values, err := ga.attempt(a)
+		if err != nil || ga.s.out.failed {
 			return err
 		}
-		if err := s.runPart([]byte(a.Answer(values))); err != nil {
+		if err := ga.s.tx.runPart([]byte(a.Answer(values))); err != nil {
 			return err
 		}
-		s.tellTag("DROP FUNCTION")
+		ga.s.copy.tellTag("DROP FUNCTION")
 		return nil
 	})
 }
@@ -37,60 +37,60 @@ func (s *Session) attemptQuery(a *parser.Attempt, n int) error {
 // attempt runs the INSERT and returns what the function's parameters are then, as
 // literals. If it fails for another reason than those that the function
 // survives, the client has been told.
-func (s *Session) attempt(a *parser.Attempt) (values map[string]string, err error) {
+func (ga *gatherer) attempt(a *parser.Attempt) (values map[string]string, err error) {
 	if len(a.Caught) == 0 {
-		heard, err := s.overhear(a.Insert)
-		if err == nil && !s.quietFailed {
-			return s.inserted(a, heard)
+		heard, err := ga.overhear(a.Insert)
+		if err == nil && !ga.s.out.failed {
+			return ga.inserted(a, heard)
 		}
-		s.tellFault(heard)
+		ga.s.out.tellFault(heard)
 		return nil, err
 	}
-	before := len(s.block.replay)
-	heard, err := s.overhear("SAVEPOINT " + attemptName)
-	if err == nil && !s.quietFailed {
-		heard, err = s.overhear(a.Insert)
-		if err == nil && s.quietFailed && a.Catches(heard.field('C')) {
+	before := len(ga.s.tx.replay)
+	heard, err := ga.overhear("SAVEPOINT " + attemptName)
+	if err == nil && !ga.s.out.failed {
+		heard, err = ga.overhear(a.Insert)
+		if err == nil && ga.s.out.failed && a.Catches(heard.field('C')) {
 			values = map[string]string{}
 			for name, field := range a.Told {
 				values[name] = pool.QuoteLiteral(heard.field(field))
 			}
-			s.quietFailed = false
-			heard, err = s.overhear("ROLLBACK TO " + attemptName)
+			ga.s.out.failed = false
+			heard, err = ga.overhear("ROLLBACK TO " + attemptName)
 		}
 	}
-	if err != nil || s.quietFailed {
-		s.tellFault(heard)
+	if err != nil || ga.s.out.failed {
+		ga.s.out.tellFault(heard)
 		return nil, err
 	}
 	if values == nil {
-		if values, err = s.inserted(a, heard); err != nil || s.quietFailed {
+		if values, err = ga.inserted(a, heard); err != nil || ga.s.out.failed {
 			return nil, err
 		}
 	}
-	if heard, err = s.overhear("RELEASE " + attemptName); err != nil || s.quietFailed {
-		s.tellFault(heard)
+	if heard, err = ga.overhear("RELEASE " + attemptName); err != nil || ga.s.out.failed {
+		ga.s.out.tellFault(heard)
 		return nil, err
 	}
-	if b := &s.block; len(b.replay) > before {
+	if b := &ga.s.tx.block; len(b.replay) > before {
 		b.replay = b.replay[:before] // whoever joins later has nothing to go back to
 	}
 	return values, nil
 }
 
 // inserted are the parameters after the INSERT has succeeded.
-func (s *Session) inserted(a *parser.Attempt, h *overheard) (map[string]string, error) {
+func (ga *gatherer) inserted(a *parser.Attempt, h *overheard) (map[string]string, error) {
 	values := map[string]string{}
 	switch {
 	case h.cut:
-		return nil, s.refuseRead(pgerr.GatherTooLarge())
+		return nil, ga.s.lost.refuseRead(pgerr.GatherTooLarge())
 	case h.rows > 1:
-		return nil, s.refuseRead(pgerr.New("P0003", "query returned more than one row").WithHint("Make sure the query returns a single row, or use LIMIT 1."))
+		return nil, ga.s.lost.refuseRead(pgerr.New("P0003", "query returned more than one row").WithHint("Make sure the query returns a single row, or use LIMIT 1."))
 	case h.rows == 0:
 	case a.Whole != "":
 		values[a.Whole] = pool.QuoteLiteral(composite(h.row))
 	case len(h.row) != len(a.Into) && len(a.Into) > 0:
-		return nil, s.refuseRead(pgerr.New(pgerr.FeatureNotSupported, "RETURNING of %d columns INTO %d variables is not supported here", len(h.row), len(a.Into)))
+		return nil, ga.s.lost.refuseRead(pgerr.New(pgerr.FeatureNotSupported, "RETURNING of %d columns INTO %d variables is not supported here", len(h.row), len(a.Into)))
 	default:
 		for i, name := range a.Into {
 			if h.row[i] != nil {
@@ -140,27 +140,27 @@ type overheard struct {
 }
 
 // overhear runs a statement and listens to its answer.
-func (s *Session) overhear(sql string) (*overheard, error) {
-	if err := s.flushOrEnd(); err != nil {
+func (ga *gatherer) overhear(sql string) (*overheard, error) {
+	if err := ga.s.out.flushOrEnd(); err != nil {
 		return nil, err
 	}
-	h := &overheard{max: s.maxGatherBytes()}
-	s.overheard = h
-	err := s.runPart([]byte(sql))
-	if flushed := s.flushOrEnd(); err == nil {
+	h := &overheard{max: ga.s.record.maxGatherBytes()}
+	ga.s.out.overheard = h
+	err := ga.s.tx.runPart([]byte(sql))
+	if flushed := ga.s.out.flushOrEnd(); err == nil {
 		err = flushed
 	}
-	s.overheard = nil
-	s.toClient.Grow()
-	s.toClient.B = append(s.toClient.B, h.pass...)
+	ga.s.out.overheard = nil
+	ga.s.out.Grow()
+	ga.s.out.B = append(ga.s.out.B, h.pass...)
 	return h, err
 }
 
 // tellFault tells the client of an error that was overheard.
-func (s *Session) tellFault(h *overheard) {
+func (o *answers) tellFault(h *overheard) {
 	if h != nil && h.fault != nil {
-		s.toClient.Grow()
-		s.toClient.B = wire.AppendFrame(s.toClient.B, wire.ErrorResponse, h.fault)
+		o.Grow()
+		o.B = wire.AppendFrame(o.B, wire.ErrorResponse, h.fault)
 	}
 }
 

@@ -24,11 +24,11 @@ const (
 
 // keepAwake keeps the transaction of a backend awake that the session does not talk to.
 // The function that it returns ends that, before anybody talks to it again.
-func (s *Session) keepAwake(c *pool.Conn) (stop func()) {
+func (re *reach) keepAwake(c *pool.Conn) (stop func()) {
 	var mu sync.Mutex
 	over := false
 	var timer *time.Timer
-	speak := s.srv.guarded("commit", func() {
+	speak := re.s.srv.guarded("commit", func() {
 		mu.Lock()
 		defer mu.Unlock()
 		if over {

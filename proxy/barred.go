@@ -17,17 +17,17 @@ const hasWritten = "SELECT pg_catalog.current_setting('transaction_read_only'), 
 // spare finds out, at COMMIT, who has written in a block that was READ ONLY at one
 // time. Writes fail there, and after ROLLBACK TO it goes on: those who were to write
 // have not, and could not enter the decision of a two-phase commit either.
-func (s *Session) spare() error {
-	b := &s.block
+func (t *transaction) spare() error {
+	b := &t.block
 	if !b.barred || !b.decides() {
 		return nil
 	}
 	var wrote []*pool.Conn
-	for _, c := range append(s.parked[:len(s.parked):len(s.parked)], s.conn) {
+	for _, c := range append(t.s.held.parked[:len(t.s.held.parked):len(t.s.held.parked)], t.s.held.conn) {
 		if !b.wroteOn(c) {
 			continue
 		}
-		rows, err := s.askBeside(c, hasWritten)
+		rows, err := t.s.commit.askBeside(c, hasWritten)
 		if err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ func (s *Session) spare() error {
 	default:
 		return lateReadOnly()
 	}
-	s.ends()
+	t.chooseEnder()
 	return nil
 }
 
@@ -57,12 +57,12 @@ func lateReadOnly() *pgerr.Error {
 
 // isReadOnly reports whether the client's block is known to be READ ONLY. Where it may be and
 // is not known to be, a shard says so when it executes.
-func (s *Session) isReadOnly() bool {
-	if !s.block.open || s.block.plain && len(s.block.replay) == 0 {
+func (t *transaction) isReadOnly() bool {
+	if !t.open || t.plain && len(t.replay) == 0 {
 		return false
 	}
 	only := false
-	for _, text := range append([]string{s.block.begin}, s.block.replay...) {
+	for _, text := range append([]string{t.begin}, t.replay...) {
 		w := words(text)
 		if len(w) == 0 || w[0] == "rollback" || len(w) > 2 && w[1] == "session" && w[2] == "characteristics" {
 			return false // as before a savepoint, or for transactions to come

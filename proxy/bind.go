@@ -14,141 +14,141 @@ import (
 
 // onBind binds a statement under the name the backend knows it by. A large
 // Bind passes in pieces, unless its values say where it goes.
-func (s *Session) onBind(length int) error {
-	routed := s.routing()
+func (ps *portals) onBind(length int) error {
+	routed := ps.routing()
 	if !routed {
-		s.relies.on(nil)
+		ps.s.route.relies.on(nil)
 	}
 	whole := routed || length+1 <= largeBind
 	need := length + 1
 	if !whole {
 		need = largeBind / 2 // the names are at the front
 	}
-	if err := s.takeIn(need, messageCost); err != nil {
+	if err := ps.s.account.takeIn(need, messageCost); err != nil {
 		return err
 	}
-	s.bound1.at = tally.Now()
-	body := s.client.Buffered()[wire.HeaderLen:need]
+	ps.s.account.bound.at = tally.Now()
+	body := ps.s.client.Buffered()[wire.HeaderLen:need]
 	portal, name, rest, ok := wire.BindNames(body)
 	if !ok && whole {
-		return s.extended(wire.Bind)
+		return ps.s.extended(wire.Bind)
 	}
 	if !ok {
 		return pgerr.Fatal(pgerr.ProtocolViolation, "names in the bind message are too long")
 	}
-	if s.lostTx && !s.hasPending {
+	if ps.s.lost.tx && !ps.s.pipe.hasPending {
 		if !whole {
 			rest = nil
 		}
-		s.bindInLostTx(name, rest)
-		return s.skip(length + 1)
+		ps.s.lost.bindInLostTx(name, rest)
+		return ps.s.pipe.skip(length + 1)
 	}
 	if routed {
-		s.midFrame = true
-		done, err := s.routeBind(portal, name, &rest)
-		s.midFrame = false
-		if done || err != nil || s.skipping {
-			s.client.Consume(need)
+		ps.s.pipe.midFrame = true
+		done, err := ps.routeBind(portal, name, &rest)
+		ps.s.pipe.midFrame = false
+		if done || err != nil || ps.s.pipe.skipping {
+			ps.s.client.Consume(need)
 			if err != nil {
 				return err
 			}
-			return s.drain()
+			return ps.s.drain()
 		}
 	}
-	if ok, err := s.begin(); !ok {
+	if ok, err := ps.s.begin(); !ok {
 		if err != nil {
 			return err
 		}
-		return s.skip(length + 1)
+		return ps.s.pipe.skip(length + 1)
 	}
-	if routed && len(portal) > 0 && s.counted(name, rest) {
-		if err := s.isBound(portal, s.conn.Lane()); err != nil {
-			s.client.Consume(need)
-			return s.refuseBoundRead(err)
+	if routed && len(portal) > 0 && ps.countsMatch(name, rest) {
+		if err := ps.isBound(portal, ps.s.held.conn.Lane()); err != nil {
+			ps.s.client.Consume(need)
+			return ps.s.lost.refuseBoundRead(err)
 		}
 	}
 	if routed || len(portal) == 0 {
-		delete(s.local, string(portal))
-		s.notePortal(portal, s.conn.Lane())
+		delete(ps.local, string(portal))
+		ps.notePortal(portal, ps.s.held.conn.Lane())
 	}
 	tail := length + 1 - need
-	sent, err := s.sendBind(portal, name, rest, tail)
-	s.unexecuted = true
-	s.client.Consume(need)
+	sent, err := ps.sendBind(portal, name, rest, tail)
+	ps.unexecuted = true
+	ps.s.client.Consume(need)
 	switch {
 	case err != nil:
 		return err
 	case !sent:
-		return s.skip(tail)
+		return ps.s.pipe.skip(tail)
 	case whole:
-		return s.drain()
+		return ps.s.drain()
 	}
-	if err := s.pushAll(); err != nil {
+	if err := ps.s.pushAll(); err != nil {
 		return err
 	}
-	return s.stream(tail)
+	return ps.stream(tail)
 }
 
 // sendBind adds a Bind to what goes to the backend, but for the last tail bytes
 // of its values. It reports false if the client has been told why not.
-func (s *Session) sendBind(portal, name, rest []byte, tail int) (sent bool, err error) {
-	s.midFrame = true
-	facts, server, client, err := s.bound(name)
-	s.midFrame = false
-	if err != nil || s.skipping || s.conn == nil {
-		return false, s.notBound(err)
+func (ps *portals) sendBind(portal, name, rest []byte, tail int) (sent bool, err error) {
+	ps.s.pipe.midFrame = true
+	facts, server, client, err := ps.ensureBound(name)
+	ps.s.pipe.midFrame = false
+	if err != nil || ps.s.pipe.skipping || ps.s.held.conn == nil {
+		return false, ps.refuseBind(err)
 	}
-	if !s.hasTables { // else routeBind has
-		s.noteBound(portal, facts)
+	if !ps.s.route.hasTables { // else routeBind has
+		ps.s.account.noteBound(portal, facts)
 	}
 	var changed *edited
-	if facts != nil && s.special(facts) {
-		shown := s.done.shown
-		ok, err := s.bindSpecial(s.textOf(name), facts)
+	if facts != nil && ps.s.record.special(facts) {
+		shown := ps.s.record.done.shown
+		ok, err := ps.s.record.bindSpecial(ps.s.prepared.textOf(name), facts)
 		if err != nil {
-			return false, s.failed(err)
+			return false, ps.s.pipe.failed(err)
 		}
 		if !ok {
 			return false, nil
 		}
-		if s.done.shown != shown && facts.Effects&sqlNames != 0 {
+		if ps.s.record.done.shown != shown && facts.Effects&sqlNames != 0 {
 			// The names in its text have come to mean something else.
-			s.midFrame = true
-			facts, server, client, err = s.bound(name)
-			s.midFrame = false
-			if err != nil || s.skipping || s.conn == nil {
-				return false, s.notBound(err)
+			ps.s.pipe.midFrame = true
+			facts, server, client, err = ps.ensureBound(name)
+			ps.s.pipe.midFrame = false
+			if err != nil || ps.s.pipe.skipping || ps.s.held.conn == nil {
+				return false, ps.refuseBind(err)
 			}
 		}
-		s.done.note(s, facts)
-		s.makeRoomFor(s.commandsOf(name))
+		ps.s.record.done.note(ps.s, facts)
+		ps.s.prepared.makeRoomFor(ps.s.prepared.commandsOf(name))
 		switch {
-		case s.done.own[string(name)]:
+		case ps.s.record.done.own[string(name)]:
 			server = string(name)
-		case (facts.Effects&parser.SessionID != 0 || s.readsDrawn(facts)) && s.conn.Status != wire.TxFailed:
-			if original, oids := s.originalOf(name); original != "" {
-				server, changed = s.rebindIdentity(original, oids, rest)
+		case (facts.Effects&parser.SessionID != 0 || ps.s.route.readsDrawn(facts)) && ps.s.held.conn.Status != wire.TxFailed:
+			if original, oids := ps.s.prepared.originalOf(name); original != "" {
+				server, changed = ps.s.drawn.rebindIdentity(original, oids, rest)
 			}
 		}
 	}
 	var at int
-	s.toServer.B, at = wire.Begin(s.toServer.B, wire.Bind)
-	s.toServer.B = append(append(s.toServer.B, portal...), 0)
-	s.toServer.B = wire.AppendCString(s.toServer.B, server)
-	s.toServer.B = append(s.toServer.B, rest...)
-	wire.EndLong(s.toServer.B, at, tail)
+	ps.s.pipe.unsent.B, at = wire.Begin(ps.s.pipe.unsent.B, wire.Bind)
+	ps.s.pipe.unsent.B = append(append(ps.s.pipe.unsent.B, portal...), 0)
+	ps.s.pipe.unsent.B = wire.AppendCString(ps.s.pipe.unsent.B, server)
+	ps.s.pipe.unsent.B = append(ps.s.pipe.unsent.B, rest...)
+	wire.EndLong(ps.s.pipe.unsent.B, at, tail)
 	o := op{kind: opBind, text: changed, server: server, name: client}
 	if len(portal) == 0 {
-		o.stalePortal, s.conn.StalePortal = s.conn.StalePortal, false
-		s.lastBound = nil
+		o.stalePortal, ps.s.held.conn.StalePortal = ps.s.held.conn.StalePortal, false
+		ps.s.prepared.lastBound = nil
 		if len(name) > 0 {
-			s.lastBound = s.statements[string(name)]
+			ps.s.prepared.lastBound = ps.s.prepared.named[string(name)]
 		}
 	}
-	s.ops.push(o)
-	if s.translate != nil {
-		if _, st := s.parsed(name); st != nil {
-			s.describeBound(portal, st, rest)
+	ps.s.pipe.ops.push(o)
+	if ps.s.held.translate != nil {
+		if _, st := ps.s.prepared.parsed(name); st != nil {
+			ps.s.held.describeBound(portal, st, rest)
 		}
 	}
 	return true, nil
@@ -158,15 +158,15 @@ func (s *Session) sendBind(portal, name, rest []byte, tail int) (sent bool, err 
 const largeBind = 64 << 10
 
 // stream passes the next n bytes of the client to the backend as they come.
-func (s *Session) stream(n int) error {
+func (ps *portals) stream(n int) error {
 	for n > 0 {
-		b := s.client.Buffered()
+		b := ps.s.client.Buffered()
 		if len(b) == 0 {
-			if err := s.client.Fill(); err != nil {
+			if err := ps.s.client.Fill(); err != nil {
 				if !errors.Is(err, os.ErrDeadlineExceeded) {
 					return errEnd // a half-sent message: the backend is closed with the session
 				}
-				if err := s.woken(); err != nil {
+				if err := ps.s.woken(); err != nil {
 					return err
 				}
 			}
@@ -174,101 +174,101 @@ func (s *Session) stream(n int) error {
 		}
 		b = b[:min(n, len(b))]
 		n -= len(b)
-		if s.conn == nil { // lost meanwhile: the client has been told
-			s.client.Consume(len(b))
+		if ps.s.held.conn == nil { // lost meanwhile: the client has been told
+			ps.s.client.Consume(len(b))
 			continue
 		}
-		if err := s.push(b); err != nil {
-			if err := s.failed(err); err != nil {
+		if err := ps.s.pipe.push(b); err != nil {
+			if err := ps.s.pipe.failed(err); err != nil {
 				return err
 			}
 		}
-		s.client.Consume(len(b))
+		ps.s.client.Consume(len(b))
 	}
 	return nil
 }
 
-// bound returns the facts of the statement with this name and the names the
+// ensureBound returns the facts of the statement with this name and the names the
 // backend and the client know it by, after making sure that it does. A name nobody prepared
 // goes to the backend as it is: its error is the answer.
-func (s *Session) bound(name []byte) (f *parser.Facts, server, client string, err error) {
-	if err := s.settleNames(); err != nil || s.conn == nil || s.skipping {
+func (ps *portals) ensureBound(name []byte) (f *parser.Facts, server, client string, err error) {
+	if err := ps.s.prepared.settleNames(); err != nil || ps.s.held.conn == nil || ps.s.pipe.skipping {
 		return nil, "", "", err
 	}
 	if len(name) == 0 {
-		if !s.unnamed.valid {
+		if !ps.s.prepared.unnamed.valid {
 			// Somebody else's, or weft's, may be there under the empty name.
-			s.toServer.B = wire.AppendClose(s.toServer.B, 'S', "")
-			s.ops.push(op{kind: opClose, injected: true, unnamedBy: s.conn.UnnamedBy})
-			s.conn.UnnamedBy = 0
+			ps.s.pipe.unsent.B = wire.AppendClose(ps.s.pipe.unsent.B, 'S', "")
+			ps.s.pipe.ops.push(op{kind: opClose, injected: true, unnamedBy: ps.s.held.conn.UnnamedBy})
+			ps.s.held.conn.UnnamedBy = 0
 			return nil, "", "", nil
 		}
-		if err := s.renewUnnamed(); err != nil || s.skipping || s.conn == nil {
+		if err := ps.s.prepared.renewUnnamed(); err != nil || ps.s.pipe.skipping || ps.s.held.conn == nil {
 			return nil, "", "", err
 		}
-		if s.conn.UnnamedBy != s.unnamedTag() {
-			if err := s.reparseUnnamed(); err != nil {
+		if ps.s.held.conn.UnnamedBy != ps.s.prepared.unnamedTag() {
+			if err := ps.s.prepared.reparseUnnamed(); err != nil {
 				return nil, "", "", err
 			}
 		}
-		return s.unnamed.facts, "", "", nil
+		return ps.s.prepared.unnamed.facts, "", "", nil
 	}
-	st := s.statements[string(name)]
+	st := ps.s.prepared.named[string(name)]
 	if st == nil {
-		if slices.Contains(s.done.stray, string(name)) {
-			s.closeStray(string(name))
+		if slices.Contains(ps.s.record.done.stray, string(name)) {
+			ps.s.pipe.closeStray(string(name))
 		}
 		return nil, string(name), string(name), nil
 	}
-	if err := s.renewNamed(st); err != nil || s.skipping || s.conn == nil {
+	if err := ps.s.prepared.renewNamed(st); err != nil || ps.s.pipe.skipping || ps.s.held.conn == nil {
 		return nil, "", "", err
 	}
-	if s.done.own[st.name] {
+	if ps.s.record.done.own[st.name] {
 		return st.facts, st.name, st.name, nil
 	}
-	if err := s.ensurePrepared(st.server, s.inject); err != nil {
+	if err := ps.s.prepared.ensurePrepared(st.server, ps.s.pipe.inject); err != nil {
 		return nil, "", "", err
 	}
 	return st.facts, st.server.Name, st.name, nil
 }
 
-// notBound ends a message whose statement could not be had: the client is told
+// refuseBind ends a message whose statement could not be had: the client is told
 // why, unless it has been already.
-func (s *Session) notBound(err error) error {
+func (ps *portals) refuseBind(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, pool.ErrLost), errors.Is(err, errEnd), s.conn == nil:
-		return s.failed(err)
+	case errors.Is(err, pool.ErrLost), errors.Is(err, errEnd), ps.s.held.conn == nil:
+		return ps.s.pipe.failed(err)
 	}
-	s.refuseMessage(err)
+	ps.s.lost.refuseMessage(err)
 	return nil
 }
 
 // textOf returns the text of a statement that bound has found.
-func (s *Session) textOf(name []byte) string {
+func (ps *prepared) textOf(name []byte) string {
 	if len(name) > 0 {
-		return s.statements[string(name)].server.SQL
+		return ps.named[string(name)].server.SQL
 	}
-	p, _ := wire.DecodeParse(s.unnamed.body)
+	p, _ := wire.DecodeParse(ps.unnamed.body)
 	return string(p.SQL)
 }
 
 // commandsOf returns what a statement does to prepared statements.
-func (s *Session) commandsOf(name []byte) []sqlPrepared {
+func (ps *prepared) commandsOf(name []byte) []sqlPrepared {
 	if len(name) == 0 {
-		return s.unnamed.commands
+		return ps.unnamed.commands
 	}
-	return s.statements[string(name)].commands
+	return ps.named[string(name)].commands
 }
 
 // originalOf returns the client's own text and parameter types where the
 // backend was given another text.
-func (s *Session) originalOf(name []byte) (text, oids string) {
+func (ps *prepared) originalOf(name []byte) (text, oids string) {
 	if len(name) > 0 {
-		st := s.statements[string(name)]
+		st := ps.named[string(name)]
 		return st.original, st.server.OIDs
 	}
-	p, _ := wire.DecodeParse(s.unnamed.body)
-	return s.unnamed.original, string(p.OIDs)
+	p, _ := wire.DecodeParse(ps.unnamed.body)
+	return ps.unnamed.original, string(p.OIDs)
 }

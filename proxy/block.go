@@ -109,24 +109,24 @@ func beginTag(text string) string {
 }
 
 // join makes the backend at hand take part in the block.
-func (s *Session) join() error {
-	b := &s.block
+func (t *transaction) join() error {
+	b := &t.block
 	if b.sealed {
 		return crossShardBlock()
 	}
-	s.joined(s.conn)
+	t.s.reach.noteParty(t.s.held.conn)
 	if b.plain && len(b.replay) == 0 {
-		s.joinUnasked()
+		t.joinUnasked()
 		return nil
 	}
-	s.conn.UnnamedBy = 0
+	t.s.held.conn.UnnamedBy = 0
 	for i := -1; i < len(b.replay); i++ {
-		sql := s.beginning(s.conn)
+		sql := t.s.reach.beginning(t.s.held.conn)
 		if i >= 0 {
 			sql = b.replay[i]
 		}
-		if _, err := s.conn.Exec(sql); err != nil {
-			s.letGo().Discard()
+		if _, err := t.s.held.conn.Exec(sql); err != nil {
+			t.s.held.detach().Discard()
 			return err
 		}
 	}
@@ -138,77 +138,77 @@ func (s *Session) join() error {
 // ReadyForQuery, and should it fail, what is behind it is skipped. Then the backend
 // is given up, so one that holds what the session needs is asked by a query, and
 // cancel requests for the statement wait until that has been answered.
-func (s *Session) joinUnasked() {
-	c := s.conn
-	s.toServer.Grow()
+func (t *transaction) joinUnasked() {
+	c := t.s.held.conn
+	t.s.pipe.unsent.Grow()
 	c.Status = wire.TxActive
-	if s.block.patient || s.pins != 0 || s.carries(c) {
-		s.toServer.B = wire.AppendQuery(s.toServer.B, s.beginning(c))
-		s.ops.push(op{kind: opQuery, injected: true, sure: true})
+	if t.patient || t.s.record.pins != 0 || t.s.commit.carries(c) {
+		t.s.pipe.unsent.B = wire.AppendQuery(t.s.pipe.unsent.B, t.s.reach.beginning(c))
+		t.s.pipe.ops.push(op{kind: opQuery, injected: true, sure: true})
 		c.Opening.Store(true)
 		c.UnnamedBy = 0
 		return
 	}
 	if !c.Prepared(ownBegin) {
-		s.prepare(ownBegin, op{kind: opParse, injected: true, sure: true})
+		t.s.prepared.prepare(ownBegin, op{kind: opParse, injected: true, sure: true})
 	}
-	s.toServer.B = wire.AppendClose(appendOwn(s.toServer.B, ownBegin), 'P', "")
-	s.ops.push(op{kind: opBegin, injected: true, sure: true})
+	t.s.pipe.unsent.B = wire.AppendClose(appendOwn(t.s.pipe.unsent.B, ownBegin), 'P', "")
+	t.s.pipe.ops.push(op{kind: opBegin, injected: true, sure: true})
 }
 
 // late reports whether a shard has joined the block after another, or would: now()
 // is not there what it is in the block.
 func (b *block) late(l *pool.Lane) bool { return b.open && b.clock != nil && b.clock.Lane() != l }
 
-// sent makes sure that nothing waits to be sent or answered, so that weft can
+// quiesce makes sure that nothing waits to be sent or answered, so that weft can
 // talk to the backend itself. If extended messages have written there, without a
 // BEGIN, they get one: whatever weft says would end their transaction.
-func (s *Session) sent() error {
-	if s.conn != nil && s.pipedHere() {
-		if err := s.widen(); err != nil {
+func (t *transaction) quiesce() error {
+	if t.s.held.conn != nil && t.s.implicit.pipedHere() {
+		if err := t.s.implicit.widen(); err != nil {
 			return err
 		}
 	}
-	return s.drained()
+	return t.quiesceAtEnd()
 }
 
-// drained is sent where that transaction shall end.
-func (s *Session) drained() error {
-	if s.ops.empty() && s.toServer.Len() == 0 {
+// quiesceAtEnd is sent where that transaction shall end.
+func (t *transaction) quiesceAtEnd() error {
+	if t.s.pipe.ops.empty() && t.s.pipe.unsent.Len() == 0 {
 		return nil
 	}
-	wait := s.exchange
-	if s.unsynced {
-		wait = s.flush // extended messages are not answered by themselves
+	wait := t.s.pipe.exchange
+	if t.s.pipe.unsynced {
+		wait = t.s.flush // extended messages are not answered by themselves
 	}
 	if err := wait(); err != nil {
 		return err
 	}
-	if s.conn == nil || s.skipping {
+	if t.s.held.conn == nil || t.s.pipe.skipping {
 		return errTold
 	}
 	return nil
 }
 
 // participant returns the index of a parked backend that is in the block.
-func (s *Session) participant() int {
-	return slices.IndexFunc(s.parked, func(c *pool.Conn) bool { return c.Status != wire.TxIdle })
+func (h *held) participant() int {
+	return slices.IndexFunc(h.parked, func(c *pool.Conn) bool { return c.Status != wire.TxIdle })
 }
 
-// writes notes that the backend at hand is about to write.
-func (s *Session) writes() error {
-	if !s.block.open {
-		s.piped = true
+// noteWriting notes that the backend at hand is about to write.
+func (t *transaction) noteWriting() error {
+	if !t.open {
+		t.s.implicit.piped = true
 		return nil
 	}
-	return s.wrote(s.conn)
+	return t.noteWriter(t.s.held.conn)
 }
 
-// wrote notes that a participant of the block is about to write. With the second
+// noteWriter notes that a participant of the block is about to write. With the second
 // one the commit needs more than the shards can do by themselves, which is
 // found out before anything is written there.
-func (s *Session) wrote(c *pool.Conn) error {
-	b := &s.block
+func (t *transaction) noteWriter(c *pool.Conn) error {
+	b := &t.block
 	if b.writer == c || b.writer == nil {
 		b.writer = c
 		return nil
@@ -216,7 +216,7 @@ func (s *Session) wrote(c *pool.Conn) error {
 	if slices.Contains(b.also, c) {
 		return nil
 	}
-	if err := s.mayWriteToo(c); err != nil {
+	if err := t.mayWriteToo(c); err != nil {
 		return err
 	}
 	b.also = append(b.also, c)
@@ -225,32 +225,32 @@ func (s *Session) wrote(c *pool.Conn) error {
 
 // mayWriteToo refuses a second writing participant where the client wants one at
 // most, or where the shards cannot commit together.
-func (s *Session) mayWriteToo(c *pool.Conn) error {
-	if len(s.block.also) == 0 {
-		if err := s.mayWriteSeveral(); err != nil {
+func (t *transaction) mayWriteToo(c *pool.Conn) error {
+	if len(t.also) == 0 {
+		if err := t.mayWriteSeveral(); err != nil {
 			return err
 		}
-		if err := s.mayPrepare(s.block.writer); err != nil {
+		if err := t.s.util.mayPrepare(t.writer); err != nil {
 			return err
 		}
 	}
-	return s.mayPrepare(c)
+	return t.s.util.mayPrepare(c)
 }
 
 // mayWriteSeveral asks what the client wants. Of a block that all shards write in
 // it has been asked, at a time when the backend could be.
-func (s *Session) mayWriteSeveral() error {
-	if s.block.everywhere {
+func (t *transaction) mayWriteSeveral() error {
+	if t.everywhere {
 		return nil
 	}
 	// In the middle of a dialogue nobody can be asked, and whoever is in one has
 	// learnt them before.
-	if !s.ops.mayFail() && !s.loading {
-		if err := s.learnOptions(); err != nil {
+	if !t.s.pipe.ops.mayFail() && !t.s.pipe.loading {
+		if err := t.s.record.learnOptions(); err != nil {
 			return err
 		}
 	}
-	if s.inEffect.single {
+	if t.s.record.inEffect.single {
 		return crossShardWrite()
 	}
 	return nil
@@ -297,8 +297,8 @@ func rollsBackTo(text []byte, f *parser.Facts) bool {
 
 // onAll repeats on the other participants what the backend at hand is about to
 // run, and remembers it for those that join later.
-func (s *Session) onAll(text string, f *parser.Facts) error {
-	for _, c := range s.parked {
+func (t *transaction) onAll(text string, f *parser.Facts) error {
+	for _, c := range t.s.held.parked {
 		if c.Status == wire.TxIdle {
 			continue
 		}
@@ -306,7 +306,7 @@ func (s *Session) onAll(text string, f *parser.Facts) error {
 			return err
 		}
 	}
-	b := &s.block
+	b := &t.block
 	b.sets = b.sets || f.Effects&(parser.ChangesSettings|parser.ChangesAllSettings) != 0
 	if len(b.replay) >= maxReplay {
 		b.sealed = true // whoever joins now would not know where it is
@@ -331,17 +331,17 @@ const maxReplay = 1000
 // several it is the one that has notified, else the home shard's if that is among them: what cannot be
 // prepared, such as temporary tables and cursors WITH HOLD, is there. Else it is the first of the snapshot's: it
 // goes through its gate before the others, in the order in which readers shut them (see inTurn).
-func (s *Session) ender() *pool.Conn {
-	b := &s.block
+func (t *transaction) ender() *pool.Conn {
+	b := &t.block
 	if b.twoPhase() && b.notifier != nil && b.wroteOn(b.notifier) {
 		return b.notifier
 	}
 	if !b.twoPhase() {
 		return b.writer
 	}
-	first, at := b.writer, s.gateOrder(b.writer)
+	first, at := b.writer, t.gateOrder(b.writer)
 	for _, c := range b.also {
-		if i := s.gateOrder(c); i < at {
+		if i := t.gateOrder(c); i < at {
 			first, at = c, i
 		}
 	}
@@ -349,52 +349,52 @@ func (s *Session) ender() *pool.Conn {
 }
 
 // gateOrder is where the shard of a backend stands in the order of gates: the home shard comes first.
-func (s *Session) gateOrder(c *pool.Conn) int {
-	if c.Lane() == s.lane {
+func (t *transaction) gateOrder(c *pool.Conn) int {
+	if c.Lane() == t.s.lane {
 		return -1
 	}
-	return slices.IndexFunc(s.lanes, func(l shardLane) bool { return l.lane == c.Lane() })
+	return slices.IndexFunc(t.s.held.lanes, func(l shardLane) bool { return l.lane == c.Lane() })
 }
 
-// ends chooses the backend whose answer to COMMIT or ROLLBACK is the client's:
+// chooseEnder chooses the backend whose answer to COMMIT or ROLLBACK is the client's:
 // the one that failed, else the one that decides. It returns false when nobody
 // has joined.
-func (s *Session) ends() bool {
-	if s.conn != nil && s.conn.Status == wire.TxFailed || s.block.twoPhase() && s.atFailed() {
+func (t *transaction) chooseEnder() bool {
+	if t.s.held.conn != nil && t.s.held.conn.Status == wire.TxFailed || t.twoPhase() && t.s.legs.atFailed() {
 		return true
 	}
-	if w := s.ender(); w != nil && w != s.conn {
-		if i := slices.Index(s.parked, w); i >= 0 {
-			if s.conn != nil {
-				s.parked = append(s.parked, s.letGo())
+	if w := t.ender(); w != nil && w != t.s.held.conn {
+		if i := slices.Index(t.s.held.parked, w); i >= 0 {
+			if t.s.held.conn != nil {
+				t.s.held.parked = append(t.s.held.parked, t.s.held.detach())
 			}
-			s.unpark(i)
+			t.s.held.unpark(i)
 		}
 	}
-	if s.conn == nil || s.conn.Status == wire.TxIdle {
-		i := s.participant()
+	if t.s.held.conn == nil || t.s.held.conn.Status == wire.TxIdle {
+		i := t.s.held.participant()
 		if i < 0 {
 			return false
 		}
-		if s.conn != nil {
-			s.parked = append(s.parked, s.letGo())
+		if t.s.held.conn != nil {
+			t.s.held.parked = append(t.s.held.parked, t.s.held.detach())
 		}
-		s.unpark(i)
+		t.s.held.unpark(i)
 	}
 	return true
 }
 
 // beforeEnds waits for what the backend at hand has been sent, if ends is going
 // to leave it.
-func (s *Session) beforeEnds() error {
-	c, w := s.conn, s.ender()
-	if c == nil || c.Status != wire.TxIdle && (w == nil || w == c) || s.ops.empty() && s.toServer.Len() == 0 {
+func (t *transaction) beforeEnds() error {
+	c, w := t.s.held.conn, t.ender()
+	if c == nil || c.Status != wire.TxIdle && (w == nil || w == c) || t.s.pipe.ops.empty() && t.s.pipe.unsent.Len() == 0 {
 		return nil
 	}
-	if err := s.flush(); err != nil {
+	if err := t.s.flush(); err != nil {
 		return err
 	}
-	if s.conn == nil || s.skipping {
+	if t.s.held.conn == nil || t.s.pipe.skipping {
 		return errTold
 	}
 	return nil
@@ -402,45 +402,45 @@ func (s *Session) beforeEnds() error {
 
 // conclude ends the block on the participants whose answers the client does
 // not see, after the one that answered has ended it.
-func (s *Session) conclude(c *pool.Conn) {
-	if len(s.parked) == 0 || !(s.block.open && c.Status == wire.TxIdle || s.block.chain && c.Status == wire.TxActive) {
+func (t *transaction) conclude(c *pool.Conn) {
+	if len(t.s.held.parked) == 0 || !(t.open && c.Status == wire.TxIdle || t.chain && c.Status == wire.TxActive) {
 		return
 	}
 	verb := "ROLLBACK"
-	if s.block.tag == "COMMIT" {
+	if t.tag == "COMMIT" {
 		verb = "COMMIT"
 	}
-	a := s.agreement
-	s.followAll(verb)
+	a := t.s.commit.agreement
+	t.s.commit.followAll(verb)
 	if err := a.lateness(); err != nil {
-		s.quietFailed = true
-		s.tell(pgerr.From(err))
+		t.s.out.failed = true
+		t.s.out.tell(pgerr.From(err))
 		return
 	}
 	if a != nil && a.tag != nil {
-		s.toClient.Grow()
-		s.toClient.B = wire.AppendFrame(s.toClient.B, wire.CommandComplete, a.tag)
+		t.s.out.Grow()
+		t.s.out.B = wire.AppendFrame(t.s.out.B, wire.CommandComplete, a.tag)
 	}
 }
 
 // settleBlock follows what a ReadyForQuery says about the block.
-func (s *Session) settleBlock(c *pool.Conn) {
-	b := &s.block
+func (t *transaction) settleBlock(c *pool.Conn) {
+	b := &t.block
 	switch {
 	case c.Status == wire.TxIdle && b.open:
-		s.dispersed()
-		s.giveOthersBack(c)
-		s.block = block{}
-		s.forgetPortals()
+		t.s.reach.disband()
+		t.releaseOthers(c)
+		t.block = block{}
+		t.forgetPortals()
 	case c.Status != wire.TxIdle && !b.open:
-		s.block = block{open: true, sealed: true, writer: c, clock: c}
+		t.block = block{open: true, sealed: true, writer: c, clock: c}
 	case c.Status == wire.TxIdle && len(b.replay) > 0:
 		*b = block{} // of messages that a Sync has ended
 	case b.chain && c.Status == wire.TxActive:
-		s.dispersed()
-		s.giveOthersBack(c)
-		begin, plain := s.chained(c)
-		*b = block{open: true, begin: begin, plain: plain, sealed: b.sealed || s.unsettled(), clock: c, began: time.Now()}
+		t.s.reach.disband()
+		t.releaseOthers(c)
+		begin, plain := t.chained(c)
+		*b = block{open: true, begin: begin, plain: plain, sealed: b.sealed || t.unsettled(), clock: c, began: time.Now()}
 	default:
 		b.chain = false
 	}
@@ -449,16 +449,16 @@ func (s *Session) settleBlock(c *pool.Conn) {
 // unsettled reports whether a block that was committed with AND CHAIN may have set
 // something for the session, which nobody but the backend at hand knows: the
 // transaction must be over before that can be asked.
-func (s *Session) unsettled() bool {
-	d := &s.done
-	return s.block.tag != "ROLLBACK" && (d.bits&(parser.Opaque|parser.ChangesAllSettings|parser.DiscardAll) != 0 || d.bits&parser.ChangesSettings != 0 && !allLocal(d.sets))
+func (t *transaction) unsettled() bool {
+	d := &t.s.record.done
+	return t.tag != "ROLLBACK" && (d.bits&(parser.Opaque|parser.ChangesAllSettings|parser.DiscardAll) != 0 || d.bits&parser.ChangesSettings != 0 && !allLocal(d.sets))
 }
 
 // chained returns the command that opens, on shards which join later, the block that
 // AND CHAIN has opened here: with the modes of the one before, be it that they
 // were set after its BEGIN.
-func (s *Session) chained(c *pool.Conn) (begin string, plain bool) {
-	b := &s.block
+func (t *transaction) chained(c *pool.Conn) (begin string, plain bool) {
+	b := &t.block
 	if !slices.ContainsFunc(b.replay, func(text string) bool { return strings.Contains(strings.ToLower(text), "transaction") }) {
 		return b.begin, b.plain
 	}
@@ -479,79 +479,79 @@ func (s *Session) chained(c *pool.Conn) (begin string, plain bool) {
 }
 
 // forgetPortals follows the end of a transaction, which no portal outlives.
-func (s *Session) forgetPortals() {
-	s.unexecuted = false
-	s.portalLane = nil
-	clear(s.portals)
-	clear(s.local)
-	clear(s.portalFacts)
-	clear(s.forAll)
-	clear(s.columns)
+func (t *transaction) forgetPortals() {
+	t.s.portals.unexecuted = false
+	t.s.portals.lane = nil
+	clear(t.s.portals.lanes)
+	clear(t.s.portals.local)
+	clear(t.s.account.portals)
+	clear(t.s.portals.forAll)
+	clear(t.s.portals.columns)
 }
 
 // endPortals forgets the portals of a transaction that a Sync or a simple query has ended.
-func (s *Session) endPortals() {
-	if !s.block.open && !s.lostTx && (s.conn == nil || s.conn.Status == wire.TxIdle) {
-		s.forgetPortals()
+func (t *transaction) endPortals() {
+	if !t.open && !t.s.lost.tx && (t.s.held.conn == nil || t.s.held.conn.Status == wire.TxIdle) {
+		t.forgetPortals()
 	}
 }
 
-// giveOthersBack releases the participants, whose transactions are over.
-func (s *Session) giveOthersBack(main *pool.Conn) {
-	kept := s.parked[:0]
-	for _, c := range s.parked {
-		if s.block.sets {
+// releaseOthers releases the participants, whose transactions are over.
+func (t *transaction) releaseOthers(main *pool.Conn) {
+	kept := t.s.held.parked[:0]
+	for _, c := range t.s.held.parked {
+		if t.sets {
 			c.Settings = main.Settings // all have run the same commands
 		}
-		if s.block.chain && s.unsettled() {
+		if t.chain && t.unsettled() {
 			c.Discard()
 			continue
 		}
-		if s.keeps(c) {
+		if t.s.held.isPinned(c) {
 			kept = append(kept, c)
 			continue
 		}
-		if s.soiled == c {
-			s.soiled = nil
+		if t.s.held.soiled == c {
+			t.s.held.soiled = nil
 			c.Discard()
 			continue
 		}
-		s.untouch(c)
-		*s.lastOf(c.Lane()) = c
-		c.UsedBy(s.id)
+		t.s.held.untouch(c)
+		*t.s.held.lastOf(c.Lane()) = c
+		c.UsedBy(t.s.id)
 		c.Release()
 	}
-	clear(s.parked[len(kept):])
-	s.parked = kept
+	clear(t.s.held.parked[len(kept):])
+	t.s.held.parked = kept
 }
 
 // abandon gives up the block after a participant was lost: the others roll
 // back with their connections, unless they have done so already.
-func (s *Session) abandon() {
-	s.unreport()
-	s.dispersed()
-	kept := s.parked[:0]
-	for _, c := range s.parked {
+func (t *transaction) abandon() {
+	t.s.record.unreport()
+	t.s.reach.disband()
+	kept := t.s.held.parked[:0]
+	for _, c := range t.s.held.parked {
 		switch {
-		case c.Status != wire.TxIdle || s.agreement.has(c):
-			if s.keeps(c) {
-				s.pins &= pinSessionMode
+		case c.Status != wire.TxIdle || t.s.commit.agreement.has(c):
+			if t.s.held.isPinned(c) {
+				t.s.record.pins &= pinSessionMode
 			}
 			c.Discard()
-		case s.keeps(c):
+		case t.s.held.isPinned(c):
 			kept = append(kept, c)
-		case s.block.sets:
+		case t.sets:
 			c.Discard() // it may have other settings than it was known to have
 		default:
-			s.untouch(c)
-			c.UsedBy(s.id)
+			t.s.held.untouch(c)
+			c.UsedBy(t.s.id)
 			c.Release()
 		}
 	}
-	clear(s.parked[len(kept):])
-	s.parked = kept
-	s.block = block{}
-	s.letGoOf()
+	clear(t.s.held.parked[len(kept):])
+	t.s.held.parked = kept
+	t.block = block{}
+	t.s.commit.leaveToResolver()
 }
 
 func crossShardBlock() *pgerr.Error {

@@ -16,71 +16,71 @@ import (
 // done the same, none keeps it.
 
 // beforeBody notes what the shards have. The block has all shards.
-func (s *Session) beforeBody(e *spread) error {
+func (u *utility) beforeBody(e *spread) error {
 	if e.plan.Change == nil || !e.plan.Change.Body {
 		return nil
 	}
-	if s.conn == nil {
-		if err := s.useLane(s.lane); err != nil {
+	if u.s.held.conn == nil {
+		if err := u.s.held.useLane(u.s.lane); err != nil {
 			return err
 		}
 	}
-	if err := s.mayAsk(); err != nil {
+	if err := u.s.drawn.mayAsk(); err != nil {
 		return err
 	}
 	var err error
-	e.before, err = s.imprints()
+	e.before, err = u.imprints()
 	return err
 }
 
 // afterBody compares what the shards have done, and takes what the body has not done
 // out of what is noted of it.
-func (s *Session) afterBody(e *spread) error {
+func (u *utility) afterBody(e *spread) error {
 	if !e.plan.Change.Body {
 		return nil
 	}
-	s.beginGather()
-	defer s.endGather()
-	after, err := s.imprints()
+	u.s.reach.beginGather()
+	defer u.s.reach.endGather()
+	after, err := u.imprints()
 	if err != nil {
 		return err
 	}
-	home := s.homeShard()
-	for i := range s.snap.Shards {
+	home := u.s.route.homeShard()
+	for i := range u.s.route.snap.Shards {
 		if i == home {
 			continue
 		}
 		if what := schema.Unlike(e.before[home], after[home], e.before[i], after[i]); what != "" {
 			return pgerr.New(pgerr.FeatureNotSupported, "the shards have not done the same: %s", what).
-				WithDetail("What it found on %s is not what it found on %s.", s.snap.Shards[home].Name, s.snap.Shards[i].Name).
+				WithDetail("What it found on %s is not what it found on %s.", u.s.route.snap.Shards[home].Name, u.s.route.snap.Shards[i].Name).
 				WithHint("Send its statements one by one. SELECT * FROM weft.schema_diff() lists what shards have differently.")
 		}
 	}
-	s.settleBody(e.plan.Change, after[home])
+	u.settleBody(e.plan.Change, after[home])
 	return nil
 }
 
 // imprints are what all shards have.
-func (s *Session) imprints() ([]schema.Imprint, error) {
-	out, home := make([]schema.Imprint, len(s.snap.Shards)), s.homeShard()
+func (u *utility) imprints() ([]schema.Imprint, error) {
+	out, home := make([]schema.Imprint, len(u.s.route.snap.Shards)), u.s.route.homeShard()
 	var err error
-	if out[home], err = schema.ReadImprint(s.askHome); err != nil {
+	if out[home], err = schema.ReadImprint(u.s.route.askHome); err != nil {
 		return nil, err
 	}
-	return out, s.withOthers(func(shard int, c *pool.Conn) (err error) {
-		out[shard], err = schema.ReadImprint(func(sql string) ([][]string, error) { return s.askBeside(c, sql) })
+	return out, u.s.every.withOthers(func(shard int, c *pool.Conn) (err error) {
+		out[shard], err = schema.ReadImprint(func(sql string) ([][]string, error) { return u.s.commit.askBeside(c, sql) })
 		return err
 	})
 }
 
 // homeShard is the number of the home shard.
-func (s *Session) homeShard() int {
-	return slices.IndexFunc(s.snap.Shards, func(sh directory.Shard) bool { return sh.Name == s.snap.Home })
+func (rt *routing) homeShard() int {
+	return slices.IndexFunc(rt.snap.Shards, func(sh directory.Shard) bool { return sh.Name == rt.snap.Home })
 }
 
 // settleBody keeps of what is noted of declarations what has been done.
-func (s *Session) settleBody(c *plan.Change, now schema.Imprint) {
-	at := slices.IndexFunc(s.done.changes, func(x changed) bool { return x.Change == c })
+func (u *utility) settleBody(c *plan.Change, now schema.Imprint) {
+	at := slices.IndexFunc(u.s.record.done.changes, func(x changed) bool { return x.Change == c })
 	if at < 0 || len(c.Drops)+len(c.Renames) == 0 {
 		return
 	}
@@ -89,5 +89,5 @@ func (s *Session) settleBody(c *plan.Change, now schema.Imprint) {
 	done.Renames = slices.DeleteFunc(slices.Clone(c.Renames), func(r plan.Rename) bool {
 		return now.Has(catalogName(r.From)) || !now.Has(catalogName(r.To))
 	})
-	s.done.changes[at].Change = &done
+	u.s.record.done.changes[at].Change = &done
 }

@@ -22,16 +22,16 @@ import (
 
 // bindGather makes the portal. tail is what the Bind carries beyond the names,
 // and supplied what weft has drawn for it.
-func (s *Session) bindGather(portal, name []byte, f *parser.Facts, pl *planned, tail []byte, supplied [][]byte) error {
+func (ga *gatherer) bindGather(portal, name []byte, f *parser.Facts, pl *planned, tail []byte, supplied [][]byte) error {
 	if pl.plan.Copy != nil {
 		if err := miscounted(tail, name, len(declaredTypes(pl.oids))); err != nil {
-			return s.refuseBoundRead(err)
+			return ga.s.lost.refuseBoundRead(err)
 		}
-		return s.bindCopy(portal, f, pl)
+		return ga.s.copy.bindCopy(portal, f, pl)
 	}
 	values, formats, ok := splitBind(tail)
 	if !ok {
-		return s.refuseBoundRead(wire.ErrMalformed)
+		return ga.s.lost.refuseBoundRead(wire.ErrMalformed)
 	}
 	x := &gathering{
 		plan: pl.plan, g: pl.plan.Gather, write: pl.plan.Write, facts: f,
@@ -42,28 +42,28 @@ func (s *Session) bindGather(portal, name []byte, f *parser.Facts, pl *planned, 
 		x.supplied = slices.Clone(supplied)
 	}
 	x.statement, x.promised = pl, pl.told
-	for _, st := range s.statements {
+	for _, st := range ga.s.prepared.named {
 		if d := st.server.Description.Load(); &st.planned == pl && d != nil {
 			x.promised = *d
 		}
 	}
 	if x.plan.Explain != nil {
 		if err := x.explained(); err != nil {
-			return s.refuseBoundRead(err)
+			return ga.s.lost.refuseBoundRead(err)
 		}
 	}
-	if err := s.fits(x, name, tail); err != nil {
-		return s.refuseBoundRead(err)
+	if err := ga.s.portals.fits(x, name, tail); err != nil {
+		return ga.s.lost.refuseBoundRead(err)
 	}
-	if x.plan.Locks && x.write == nil && x.explain == nil && s.isReadOnly() {
+	if x.plan.Locks && x.write == nil && x.explain == nil && ga.s.tx.isReadOnly() {
 		if what := lockingName(x.text); what != "" {
-			return s.refuseBoundRead(pgerr.New(barredCode, "cannot execute %s in a read-only transaction", what))
+			return ga.s.lost.refuseBoundRead(pgerr.New(barredCode, "cannot execute %s in a read-only transaction", what))
 		}
 	}
 	if pl.types == nil && x.d != nil {
 		pl.types = appendOIDs(nil, x.d.Params)
 	}
-	return s.bindLocal(portal, &localPortal{gather: x})
+	return ga.s.portals.bindLocal(portal, &localPortal{gather: x})
 }
 
 // splitBind cuts what follows the names in a Bind into the parameters and the
@@ -109,109 +109,109 @@ func (x *gathering) keepsPromise() error {
 }
 
 // describeGathered answers a Describe of the portal.
-func (s *Session) describeGathered(x *gathering) error {
-	if err := s.learnBound(x); err != nil {
-		return s.refuseBoundRead(err)
+func (ga *gatherer) describeGathered(x *gathering) error {
+	if err := ga.learnBound(x); err != nil {
+		return ga.s.lost.refuseBoundRead(err)
 	}
-	s.ops.push(op{kind: opLocal, frame: x.describeResult(nil), bound: x})
+	ga.s.pipe.ops.push(op{kind: opLocal, frame: x.describeResult(nil), bound: x})
 	return nil
 }
 
 // learnBound makes sure that the types of the parameters and the columns of the result are
 // known.
-func (s *Session) learnBound(x *gathering) error {
+func (ga *gatherer) learnBound(x *gathering) error {
 	var err error
 	if x.write != nil && x.explain != nil {
-		err = s.describeExplained(x)
+		err = ga.s.gather.explain.describeExplained(x)
 	} else if x.write != nil {
-		err = s.describeWrite(x)
+		err = ga.s.write.describeWrite(x)
 	} else {
 		x.g = x.plan.Gather
-		err = s.describeGather(x)
+		err = ga.describeGather(x)
 	}
-	return s.loseAtHand(err)
+	return ga.loseAtHand(err)
 }
 
 // executeGather executes the portal. body is the Execute's.
-func (s *Session) executeGather(x *gathering, body []byte) error {
+func (ga *gatherer) executeGather(x *gathering, body []byte) error {
 	name, rest, ok := wire.CString(body)
 	if !ok || len(rest) != 4 {
-		return s.refuseBoundRead(wire.ErrMalformed)
+		return ga.s.lost.refuseBoundRead(wire.ErrMalformed)
 	}
-	if s.conn != nil && s.conn.Status == wire.TxFailed {
-		s.toServer.Grow()
-		s.refuseMessage(transactionFailed())
+	if ga.s.held.conn != nil && ga.s.held.conn.Status == wire.TxFailed {
+		ga.s.pipe.unsent.Grow()
+		ga.s.lost.refuseMessage(transactionFailed())
 		return nil
 	}
 	if x.over {
-		return s.executeOver(x, int(int32(binary.BigEndian.Uint32(rest))))
+		return ga.executeOver(x, int(int32(binary.BigEndian.Uint32(rest))))
 	}
 	if x.portal != "" {
-		s.portalLane = nil // shards are asked under the empty name
+		ga.s.portals.lane = nil // shards are asked under the empty name
 	}
-	s.executing, x.said = x, s.ops.takeOf(x)
-	defer func() { s.executing = nil }()
+	ga.s.portals.executing, x.said = x, ga.s.pipe.ops.takeOf(x)
+	defer func() { ga.s.portals.executing = nil }()
 	// What came before is answered before rows are.
-	if x.write != nil || s.piped || x.plan.Locks && x.explain == nil { // locks are held until the Sync
-		x.alone = !s.block.open && !s.piped // so far
-		if err := s.openPipe(); err != nil {
-			return s.refuseBoundRead(err)
+	if x.write != nil || ga.s.implicit.piped || x.plan.Locks && x.explain == nil { // locks are held until the Sync
+		x.alone = !ga.s.tx.open && !ga.s.implicit.piped // so far
+		if err := ga.s.implicit.openPipe(); err != nil {
+			return ga.s.lost.refuseBoundRead(err)
 		}
-	} else if s.conn != nil && s.pipedHere() {
-		if err := s.flush(); err != nil || s.skipping {
+	} else if ga.s.held.conn != nil && ga.s.implicit.pipedHere() {
+		if err := ga.s.flush(); err != nil || ga.s.pipe.skipping {
 			return err
 		}
-	} else if err := s.leavePipe(); err != nil {
-		return s.refuseBoundRead(err)
+	} else if err := ga.s.implicit.leavePipe(); err != nil {
+		return ga.s.lost.refuseBoundRead(err)
 	}
-	s.toClient.Grow()
-	s.toClient.B = append(s.toClient.B, x.said...)
+	ga.s.out.Grow()
+	ga.s.out.B = append(ga.s.out.B, x.said...)
 	x.began = time.Now()
-	s.runsAs(tally.Gather)
+	ga.s.account.runsAs(tally.Gather)
 	if x.write != nil && x.explain == nil {
-		s.run.kind = tally.Write
+		ga.s.account.run.kind = tally.Write
 	}
-	s.beginGather()
+	ga.s.reach.beginGather()
 	defer func() {
-		if !s.interrupt.handed {
-			s.endGather()
+		if !ga.s.reach.interrupt.handed {
+			ga.s.reach.endGather()
 		}
 	}()
 	limit := int(int32(binary.BigEndian.Uint32(rest)))
 	if x.explain != nil {
-		return s.executeExplain(x, limit)
+		return ga.s.gather.explain.executeExplain(x, limit)
 	}
 	if x.write != nil {
-		return s.executeWrite(x, limit)
+		return ga.s.write.executeWrite(x, limit)
 	}
 	limited := limit > 0
-	err := s.prepareBound(x, limited)
+	err := ga.prepareBound(x, limited)
 	if err == nil && x.native != nil {
-		if err = s.runNative(x, false); err == nil {
+		if err = ga.runNative(x, false); err == nil {
 			x.over = true
 			return nil
 		}
 	} else if err == nil {
-		if err = s.collect(x); err == nil {
-			return s.executeCollected(x, name, body)
+		if err = ga.collect(x); err == nil {
+			return ga.executeCollected(x, name, body)
 		}
 	}
-	return s.boundFailed(err)
+	return ga.boundFailed(err)
 }
 
 // executeOver executes a portal that has been executed to its end, if not all of what it
 // returns has been told.
-func (s *Session) executeOver(x *gathering, limit int) error {
+func (ga *gatherer) executeOver(x *gathering, limit int) error {
 	if x.untold != nil {
 		frame, err := x.appendPortion(nil, limit)
 		if err != nil {
-			return s.refuseBoundRead(err)
+			return ga.s.lost.refuseBoundRead(err)
 		}
-		s.ops.push(op{kind: opLocal, frame: frame})
+		ga.s.pipe.ops.push(op{kind: opLocal, frame: frame})
 		return nil
 	}
 	if x.write != nil && x.explain == nil && x.d.Columns == nil {
-		return s.refuseBoundRead(cannotRun([]byte(x.portal)))
+		return ga.s.lost.refuseBoundRead(cannotRun([]byte(x.portal)))
 	}
 	tag := selected(0)
 	if verb, _, ok := strings.Cut(x.tag, " "); ok {
@@ -220,46 +220,46 @@ func (s *Session) executeOver(x *gathering, limit int) error {
 			tag = "INSERT 0 0"
 		}
 	}
-	s.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, tag)})
+	ga.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, tag)})
 	return nil
 }
 
 // boundFailed is gatherFailed for a portal.
-func (s *Session) boundFailed(err error) error {
-	err = s.unbound(s.asInterrupted(s.loseAtHand(err)))
-	if !errors.Is(err, pool.ErrLost) && !errors.Is(err, errEnd) && !errors.Is(err, errTold) && s.atFailed() {
-		s.emitLocal()
-		s.skipping = true
-		return s.refuse(err)
+func (ga *gatherer) boundFailed(err error) error {
+	err = ga.s.portals.unbound(ga.s.reach.asInterrupted(ga.loseAtHand(err)))
+	if !errors.Is(err, pool.ErrLost) && !errors.Is(err, errEnd) && !errors.Is(err, errTold) && ga.s.legs.atFailed() {
+		ga.s.emitLocal()
+		ga.s.pipe.skipping = true
+		return ga.s.out.refuse(err)
 	}
-	return s.refuseBoundRead(err)
+	return ga.s.lost.refuseBoundRead(err)
 }
 
 // prepareBound is prepareGather for a portal. Rows in portions come from
 // PostgreSQL.
-func (s *Session) prepareBound(x *gathering, limited bool) error {
-	if err := s.mayRead(x.text, x.read); err != nil {
+func (ga *gatherer) prepareBound(x *gathering, limited bool) error {
+	if err := ga.s.record.mayRead(x.text, x.read); err != nil {
 		return err
 	}
-	r := s.srv.routers.Get().(*router)
-	defer s.srv.routers.Put(r)
+	r := ga.s.srv.routers.Get().(*router)
+	defer ga.s.srv.routers.Put(r)
 	x.limited = limited
 	for {
 		params, ok := executor.DecodeParams(x.values)
 		if !ok {
 			return wire.ErrMalformed
 		}
-		r.args.Text, r.args.Literals, r.args.Options, r.args.Params = x.text, x.literals, s.scanOptions(), params
+		r.args.Text, r.args.Literals, r.args.Options, r.args.Params = x.text, x.literals, ga.s.record.scanOptions(), params
 		x.g = x.plan.Gather
-		err := s.prepareGather(r, x)
+		err := ga.prepareGather(r, x)
 		if !errors.Is(err, errMoved) {
 			return err
 		}
-		s.read(r, x.text)
-		if x.plan, err = s.plan(r, x.text, x.oids); err != nil {
+		ga.s.route.read(r, x.text)
+		if x.plan, err = ga.s.route.plan(r, x.text, x.oids); err != nil {
 			return err
 		}
-		if x.plan, err = s.gatheredPlan(r, x.plan, x.text, x.oids); err != nil {
+		if x.plan, err = ga.gatheredPlan(r, x.plan, x.text, x.oids); err != nil {
 			return err
 		}
 		if x.plan.Gather == nil {

@@ -76,46 +76,46 @@ func (l *allowance) end(b *budget) {
 // takes what it costs from the budget as it comes: cost for each byte. A client that only
 // says that it will send much takes nothing. A message that is refused is read to its end
 // first, or the client would never hear why.
-func (s *Session) takeIn(n, cost int) error {
-	cfg := s.srv.conf()
+func (a *account) takeIn(n, cost int) error {
+	cfg := a.s.srv.conf()
 	if m := cfg.MaxQueryBytes; m > 0 && n-1 > m {
-		return s.tooLarge(n, pgerr.Fatal(pgerr.ProgramLimitExceeded, "message of %d bytes is over weft's limit of %d", n-1, m).
+		return a.tooLarge(n, pgerr.Fatal(pgerr.ProgramLimitExceeded, "message of %d bytes is over weft's limit of %d", n-1, m).
 			WithHint("Raise limits.max_query_bytes."))
 	}
 	if n <= unbudgeted {
-		return s.awaitClient(n)
+		return a.s.pipe.awaitClient(n)
 	}
 	for have := 0; have < n; {
 		next := min(n, have+budgetStep)
 		step := int64(next-have) * int64(cost)
-		if err := s.awaitClient(next); err != nil {
+		if err := a.s.pipe.awaitClient(next); err != nil {
 			return err
 		}
-		if !s.srv.budget.take(step, cfg.Memory) {
-			return s.tooLarge(n, pgerr.Fatal(pgerr.OutOfMemory, "out of memory for the messages of all clients").
+		if !a.s.srv.budget.take(step, cfg.Memory) {
+			return a.tooLarge(n, pgerr.Fatal(pgerr.OutOfMemory, "out of memory for the messages of all clients").
 				WithDetail("A message of %d bytes does not fit beside what others send.", n-1).
 				WithHint("Try again, or raise limits.memory."))
 		}
-		s.allowance.bytes += step
+		a.allowance.bytes += step
 		have = next
 	}
 	return nil
 }
 
 // tooLarge reads a message to its end and returns why it is refused.
-func (s *Session) tooLarge(n int, why error) error {
-	if err := s.skip(n); err != nil {
+func (a *account) tooLarge(n int, why error) error {
+	if err := a.s.pipe.skip(n); err != nil {
 		return err
 	}
-	s.allowance.end(&s.srv.budget)
+	a.allowance.end(&a.s.srv.budget)
 	return why
 }
 
 // refusable returns the error of a simple query that was too large as one that does not end
 // the session, if nothing stands before it.
-func (s *Session) refusable(err error) *pgerr.Error {
+func (p *pipe) refusable(err error) *pgerr.Error {
 	var e *pgerr.Error
-	if !errors.As(err, &e) || e.Code != pgerr.ProgramLimitExceeded && e.Code != pgerr.OutOfMemory || !s.ops.empty() || s.hasPending || s.implicit || s.unsynced {
+	if !errors.As(err, &e) || e.Code != pgerr.ProgramLimitExceeded && e.Code != pgerr.OutOfMemory || !p.ops.empty() || p.hasPending || p.s.implicit.open || p.unsynced {
 		return nil
 	}
 	refused := *e

@@ -46,10 +46,10 @@ func (s *Server) cancel(id int32, secret []byte) bool {
 	s.mu.Lock()
 	sess := s.sessions[id]
 	s.mu.Unlock()
-	if sess == nil || subtle.ConstantTimeCompare(sess.secret, secret) != 1 {
+	if sess == nil || subtle.ConstantTimeCompare(sess.login.secret, secret) != 1 {
 		return false
 	}
-	sess.cancel()
+	sess.reach.cancel()
 	return true
 }
 

@@ -18,62 +18,62 @@ const carryNotes = "SET LOCAL weft.carry = on"
 
 // carries reports whether a participant leaves notes: one that could notify, and need
 // not decide.
-func (s *Session) carries(c *pool.Conn) bool {
-	if c.Lane() == s.lane {
+func (cm *commit) carries(c *pool.Conn) bool {
+	if c.Lane() == cm.s.lane {
 		return false
 	}
-	e := s.db.Effects.Load()
+	e := cm.s.db.Effects.Load()
 	return e == nil || e.Notifies
 }
 
 // carryNotes collects what the participants of the block want to notify, and does so on
 // the backend at hand, which is about to commit.
-func (s *Session) carryNotes() error {
-	if !s.block.carries || s.conn == nil || s.conn.Status != wire.TxActive {
+func (cm *commit) carryNotes() error {
+	if !cm.s.tx.carries || cm.s.held.conn == nil || cm.s.held.conn.Status != wire.TxActive {
 		return nil
 	}
-	if err := s.sent(); err != nil {
+	if err := cm.s.tx.quiesce(); err != nil {
 		return err
 	}
-	notes, err := s.notes(true)
+	notes, err := cm.notes(true)
 	if err != nil {
 		return err
 	}
-	return s.tellNotes(s.conn, notes)
+	return cm.tellNotes(cm.s.held.conn, notes)
 }
 
 // tellFirst sends the notes so far on the home shard, which is about to run something that
 // may notify there. The commit sends them again: what has been sent in a transaction is not sent
 // twice, and what was sent after a savepoint may be gone by then.
-func (s *Session) tellFirst(home *pool.Conn) error {
-	notes, err := s.notes(false)
+func (cm *commit) tellFirst(home *pool.Conn) error {
+	notes, err := cm.notes(false)
 	if err != nil || len(notes) == 0 {
 		return err
 	}
-	if home == s.conn {
-		if err := s.sent(); err != nil {
+	if home == cm.s.held.conn {
+		if err := cm.s.tx.quiesce(); err != nil {
 			return err
 		}
 	}
-	return s.tellNotes(home, notes)
+	return cm.tellNotes(home, notes)
 }
 
 // notes are those that the participants have left, in order. With deferred, what they have put off
 // until the commit runs before, and may leave more; the one at hand is told to run it by COMMIT itself.
-func (s *Session) notes(deferred bool) ([]string, error) {
+func (cm *commit) notes(deferred bool) ([]string, error) {
 	var notes []string
-	for _, c := range append(slices.Clone(s.parked), s.conn) {
-		if c == nil || c.Status != wire.TxActive || c.Lane() == s.lane {
+	for _, c := range append(slices.Clone(cm.s.held.parked), cm.s.held.conn) {
+		if c == nil || c.Status != wire.TxActive || c.Lane() == cm.s.lane {
 			continue
 		}
-		if _, err := s.srv.own(s.ctx, c.Shard(), s.db.Name); err != nil {
+		if _, err := cm.s.srv.own(cm.s.srv.ctx, c.Shard(), cm.s.db.Name); err != nil {
 			return nil, err
 		}
 		text := "SELECT weft.notes()"
-		if deferred && c != s.conn {
+		if deferred && c != cm.s.held.conn {
 			text = "SET CONSTRAINTS ALL IMMEDIATE;" + text
 		}
-		rows, err := s.askBeside(c, text)
+		rows, err := cm.askBeside(c, text)
 		if err != nil {
 			return nil, err
 		}
@@ -85,15 +85,15 @@ func (s *Session) notes(deferred bool) ([]string, error) {
 }
 
 // tellNotes sends notes on a backend.
-func (s *Session) tellNotes(c *pool.Conn, notes []string) error {
+func (cm *commit) tellNotes(c *pool.Conn, notes []string) error {
 	if len(notes) == 0 {
 		return nil
 	}
-	if _, err := s.srv.own(s.ctx, c.Shard(), s.db.Name); err != nil {
+	if _, err := cm.s.srv.own(cm.s.srv.ctx, c.Shard(), cm.s.db.Name); err != nil {
 		return err
 	}
-	s.notifies(c)
-	return s.execBeside(c, "SELECT weft.tell("+pool.QuoteLiteral(strings.Join(notes, "\n"))+")")
+	cm.s.record.notifies(c)
+	return cm.s.every.execBeside(c, "SELECT weft.tell("+pool.QuoteLiteral(strings.Join(notes, "\n"))+")")
 }
 
 func timeOf(note string) string {
@@ -103,23 +103,23 @@ func timeOf(note string) string {
 
 // notifiesHere notes that a text notifies by itself on the participant at hand. That one must
 // decide, so there can be no other.
-func (s *Session) notifiesHere() error {
-	b := &s.block
+func (cm *commit) notifiesHere() error {
+	b := &cm.s.tx.block
 	if !b.open {
 		return nil
 	}
-	if b.notifier != nil && b.notifier != s.conn && !b.perhaps {
-		return pgerr.New(pgerr.FeatureNotSupported, "a transaction cannot notify on shard %s after it has on shard %s", s.conn.Shard(), b.notifier.Shard()).
+	if b.notifier != nil && b.notifier != cm.s.held.conn && !b.perhaps {
+		return pgerr.New(pgerr.FeatureNotSupported, "a transaction cannot notify on shard %s after it has on shard %s", cm.s.held.conn.Shard(), b.notifier.Shard()).
 			WithHint("Notify in statements of their own, SELECT pg_notify(…): they go to the home shard.")
 	}
-	b.notifier, b.perhaps = s.conn, false
+	b.notifier, b.perhaps = cm.s.held.conn, false
 	return nil
 }
 
 // mayHaveNotified notes that functions may have notified on the backend at hand before
 // it could be told to leave notes.
-func (s *Session) mayHaveNotified() {
-	if s.carries(s.conn) {
-		s.block.notifier, s.block.perhaps = s.conn, true
+func (cm *commit) mayHaveNotified() {
+	if cm.carries(cm.s.held.conn) {
+		cm.s.tx.notifier, cm.s.tx.perhaps = cm.s.held.conn, true
 	}
 }

@@ -24,24 +24,24 @@ const changeTimeout = 30 * time.Second
 
 // mayChange refuses changes while the directory is away: other proxies would
 // not hear of them.
-func (s *Session) mayChange() error {
-	if s.srv.cfg.Directory == nil {
+func (cm *commit) mayChange() error {
+	if cm.s.srv.cfg.Directory == nil {
 		return pgerr.New(pgerr.FeatureNotSupported, "this proxy cannot change the directory")
 	}
 	// Ask: that the watch has heard nothing yet does not mean that it is there.
-	ctx, cancel := context.WithTimeout(s.ctx, 3*time.Second)
+	ctx, cancel := context.WithTimeout(cm.s.srv.ctx, 3*time.Second)
 	defer cancel()
-	if _, err := s.srv.cfg.Directory.Load(ctx); err != nil {
+	if _, err := cm.s.srv.cfg.Directory.Load(ctx); err != nil {
 		return unreachable(err)
 	}
 	return nil
 }
 
 // noteChange notes what a command does to declarations, for when it commits.
-func (s *Session) noteChange(p *plan.Plan) {
-	s.done.schema = true
+func (cm *commit) noteChange(p *plan.Plan) {
+	cm.s.record.done.schema = true
 	if p.Change != nil {
-		s.done.changes = append(s.done.changes, changed{p.Change, len(s.block.replay)})
+		cm.s.record.done.changes = append(cm.s.record.done.changes, changed{p.Change, len(cm.s.tx.replay)})
 	}
 }
 
@@ -53,14 +53,14 @@ type changed struct {
 }
 
 // changesLeft returns the changes that no ROLLBACK TO has taken back.
-func (s *Session) changesLeft(noted []changed) []*plan.Change {
+func (t *transaction) changesLeft(noted []changed) []*plan.Change {
 	type point struct {
 		name    string
 		changes int
 	}
 	var left []*plan.Change
 	var points []point
-	for i, text := range append(slices.Clip(s.block.replay), "") {
+	for i, text := range append(slices.Clip(t.replay), "") {
 		for len(noted) > 0 && noted[0].after <= i {
 			left, noted = append(left, noted[0].Change), noted[1:]
 		}
@@ -87,18 +87,18 @@ func (s *Session) changesLeft(noted []changed) []*plan.Change {
 }
 
 // tablesInBlock are the declarations as the open transaction has left them.
-func (s *Session) tablesInBlock() *planner.Tables {
-	snap := s.snap.Clone()
-	for _, c := range s.changesLeft(s.done.changes) {
-		applyChange(snap, s.db.Name, c)
+func (cm *commit) tablesInBlock() *planner.Tables {
+	snap := cm.s.route.snap.Clone()
+	for _, c := range cm.s.tx.changesLeft(cm.s.record.done.changes) {
+		applyChange(snap, cm.s.db.Name, c)
 	}
-	return planner.NewTables(snap, s.db.Name)
+	return planner.NewTables(snap, cm.s.db.Name)
 }
 
 // mayChain refuses AND CHAIN where others must hear of a change first: the next
 // transaction may end otherwise than the one that made it.
-func (s *Session) mayChain(f *parser.Facts) error {
-	if f.Effects&parser.TxBegin == 0 || len(s.done.changes) == 0 && !s.block.everywhere {
+func (cm *commit) mayChain(f *parser.Facts) error {
+	if f.Effects&parser.TxBegin == 0 || len(cm.s.record.done.changes) == 0 && !cm.s.tx.everywhere {
 		return nil
 	}
 	return pgerr.New(pgerr.FeatureNotSupported, "AND CHAIN is not supported after a change of sharded tables").
@@ -125,22 +125,22 @@ type news struct {
 // change: should this process die before it can tell that it has, they do not
 // go on with what they know, and can end it. Tables that get another name are
 // declared under both until then.
-func (s *Session) intend(a *agreement) error {
-	changes := s.changesLeft(s.done.changes)
-	p := directory.Pending{ID: a.decision.Key, Proxy: s.srv.cfg.Proxy, Database: s.db.Name}
+func (cm *commit) intend(a *agreement) error {
+	changes := cm.s.tx.changesLeft(cm.s.record.done.changes)
+	p := directory.Pending{ID: a.decision.Key, Proxy: cm.s.srv.cfg.Proxy, Database: cm.s.db.Name}
 	for _, c := range a.conns {
 		p.Shards = append(p.Shards, c.Shard())
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, changeTimeout)
+	ctx, cancel := context.WithTimeout(cm.s.srv.ctx, changeTimeout)
 	defer cancel()
 	a.told = true
-	next, err := s.srv.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+	next, err := cm.s.srv.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		next := old.Clone()
 		a.undo = nil
 		for _, c := range changes {
 			for _, r := range c.Renames {
-				t := next.Table(s.db.Name, r.From.Schema, r.From.Table)
-				if t == nil || next.Table(s.db.Name, r.To.Schema, r.To.Table) != nil {
+				t := next.Table(cm.s.db.Name, r.From.Schema, r.From.Table)
+				if t == nil || next.Table(cm.s.db.Name, r.To.Schema, r.To.Table) != nil {
 					continue
 				}
 				also := *t
@@ -154,12 +154,12 @@ func (s *Session) intend(a *agreement) error {
 		return next, nil
 	})
 	if err == nil {
-		err = s.srv.spreadVersion(ctx, next.Version)
+		err = cm.s.srv.spreadVersion(ctx, next.Version)
 	}
 	if err != nil {
 		return unreachable(err)
 	}
-	s.routed() // the declarations that have just changed are this block's own
+	cm.s.route.refresh() // the declarations that have just changed are this block's own
 	return nil
 }
 
@@ -170,39 +170,39 @@ func unreachable(err error) *pgerr.Error {
 }
 
 // publishEnd tells every proxy how a transaction that changed schemas has ended.
-func (s *Session) publishEnd(d *effects, o twopc.Outcome) {
-	n := news{database: s.db.Name, schema: d.schema, roles: d.bits&parser.Roles != 0, resequence: d.resequence, outcome: o}
+func (cm *commit) publishEnd(d *effects, o twopc.Outcome) {
+	n := news{database: cm.s.db.Name, schema: d.schema, roles: d.bits&parser.Roles != 0, resequence: d.resequence, outcome: o}
 	if o == twopc.Committed {
-		n.changes = s.changesLeft(d.changes)
+		n.changes = cm.s.tx.changesLeft(d.changes)
 	}
-	if a := s.agreement; a != nil && a.told {
+	if a := cm.agreement; a != nil && a.told {
 		n.pending, n.late = a.decision.Key, !a.Settled()
 		if o == twopc.Aborted {
 			n.undo = a.undo
 		}
 	}
-	s.publish(n)
-	s.srv.stopAt(twopc.AfterPublish)
+	cm.publish(n)
+	cm.s.srv.stopAt(twopc.AfterPublish)
 }
 
 // publish tells every proxy.
-func (s *Session) publish(n news) {
-	ctx, cancel := context.WithTimeout(s.ctx, changeTimeout)
+func (cm *commit) publish(n news) {
+	ctx, cancel := context.WithTimeout(cm.s.srv.ctx, changeTimeout)
 	defer cancel()
-	if err := s.srv.publish(ctx, n); err != nil {
-		s.log.Error("schema change not published", "database", s.db.Name, "err", err)
+	if err := cm.s.srv.publish(ctx, n); err != nil {
+		cm.s.log.Error("schema change not published", "database", cm.s.db.Name, "err", err)
 		e := pgerr.New("01000", "other proxies may not know of this change of the schema yet").WithDetail("%s", err.Error())
 		e.Severity = pgerr.SeverityWarning
-		s.tell(e)
-		if a := s.agreement; a != nil {
-			s.srv.metrics.commits[a.Outcome()].Add(s.id, tally.Now()-a.began)
+		cm.s.out.tell(e)
+		if a := cm.agreement; a != nil {
+			cm.s.srv.metrics.commits[a.Outcome()].Add(cm.s.id, tally.Now()-a.began)
 		}
 		// What is pending stays in hand meanwhile.
-		s.agreement = nil
-		s.srv.wg.Go(s.srv.guarded("news of changes", func() { s.srv.publishLater(n) }))
+		cm.agreement = nil
+		cm.s.srv.wg.Go(cm.s.srv.guarded("news of changes", func() { cm.s.srv.publishLater(n) }))
 	}
-	s.letGoOf()
-	s.routed()
+	cm.leaveToResolver()
+	cm.s.route.refresh()
 }
 
 func (s *Server) publish(ctx context.Context, n news) error {

@@ -77,21 +77,21 @@ func appendNumbered(dst []byte, name string, i int) []byte {
 }
 
 // learnCommand finds out what the query of a command yields.
-func (s *Session) learnCommand(x *gathering, d *plan.Description, fill *plan.Fill) error {
+func (rt *routing) learnCommand(x *gathering, d *plan.Description, fill *plan.Fill) error {
 	c := x.g.Command
 	var err error
-	if _, d.Query, err = finish.Describe(s.conn, string(c.Query.Append(nil, fill)), d.Params); err != nil {
-		return describing(s, "the query of a command", err)
+	if _, d.Query, err = finish.Describe(rt.s.held.conn, string(c.Query.Append(nil, fill)), d.Params); err != nil {
+		return describing(rt.s, "the query of a command", err)
 	}
 	d.Collations = make([]string, len(d.Query))
 	if !c.Keeps || len(d.Query) == 0 {
 		return nil
 	}
-	types, err := s.askOfQuery(x, fill, "pg_catalog.pg_typeof(%s)::pg_catalog.oid", nil)
+	types, err := rt.askOfQuery(x, fill, "pg_catalog.pg_typeof(%s)::pg_catalog.oid", nil)
 	if err != nil {
 		return err
 	}
-	rows, err := s.conn.Exec(`SELECT t.oid, t.typcollation <> 0, CASE t.typtype WHEN 'd' THEN pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(t.typname) ELSE '' END
+	rows, err := rt.s.held.conn.Exec(`SELECT t.oid, t.typcollation <> 0, CASE t.typtype WHEN 'd' THEN pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(t.typname) ELSE '' END
 FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace WHERE t.oid IN (` + strings.Join(types, ", ") + ")")
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespa
 			}
 		}
 	}
-	d.Collations, err = s.askOfQuery(x, fill, "pg_catalog.pg_collation_for(%s)", collatable)
+	d.Collations, err = rt.askOfQuery(x, fill, "pg_catalog.pg_collation_for(%s)", collatable)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func blames(err error) bool {
 
 // askOfQuery evaluates something of each column of a command's query, without
 // running that. It asks of all columns if which is nil; the others get "".
-func (s *Session) askOfQuery(x *gathering, fill *plan.Fill, what string, which []bool) ([]string, error) {
+func (rt *routing) askOfQuery(x *gathering, fill *plan.Fill, what string, which []bool) ([]string, error) {
 	sql := []byte("SELECT ")
 	asked := 0
 	for i := range x.d.Query {
@@ -159,21 +159,21 @@ func (s *Session) askOfQuery(x *gathering, fill *plan.Fill, what string, which [
 	sql = x.appendQuery(sql, x.g.Command.Query, fill)
 	sql = append(sql, " LIMIT 0) q ON true"...)
 
-	l := &leg{s: s, conn: s.conn}
+	l := &leg{s: rt.s, conn: rt.s.held.conn}
 	l.out = wire.AppendParse(nil, "", string(sql), appendOIDs(nil, x.d.Params))
 	var at int
 	l.out, at = wire.Begin(l.out, wire.Bind)
 	l.out = append(append(append(l.out, 0, 0), x.values...), 0, 0)
 	l.out = appendExecute(wire.End(l.out, at))
 	l.out = wire.AppendEmpty(l.out, wire.Sync)
-	s.conn.UnnamedBy = 0
+	rt.s.held.conn.UnnamedBy = 0
 	row, err := l.Next()
 	if err != nil {
 		l.drain()
 		if errors.Is(err, io.EOF) {
 			err = wire.ErrMalformed
 		}
-		return nil, describing(s, "the query of a command", err)
+		return nil, describing(rt.s, "the query of a command", err)
 	}
 	row = row[min(2, len(row)):]
 	for i := range out {
@@ -181,7 +181,7 @@ func (s *Session) askOfQuery(x *gathering, fill *plan.Fill, what string, which [
 			continue
 		}
 		if out[i], row, err = textField(row); err != nil {
-			return nil, s.conn.Lost(err)
+			return nil, rt.s.held.conn.Lost(err)
 		}
 	}
 	l.drain()

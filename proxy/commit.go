@@ -14,6 +14,17 @@ import (
 	"weft/wire"
 )
 
+// commit is the end of a transaction that is under way.
+type commit struct {
+	s *Session
+
+	// underway: a COMMIT has been sent and not been answered.
+	underway bool
+	// agreement is what the participants have said so far; nil where one shard
+	// commits alone.
+	agreement *agreement
+}
+
 // A block that has written on several shards ends the same way on all of them: the
 // decision is entered on one, the others prepare, that one's COMMIT decides, and
 // the others follow. twopc.Commit has the order and the reasons; here is the
@@ -51,48 +62,48 @@ func (a *agreement) has(c *pool.Conn) bool { return a.index(c) >= 0 }
 
 // agree makes the participants of the block promise, right before COMMIT, that
 // they will follow. After an error it must be rolled back.
-func (s *Session) agree() error {
-	if err := s.carryNotes(); err != nil {
+func (cm *commit) agree() error {
+	if err := cm.carryNotes(); err != nil {
 		return err
 	}
-	if !s.block.decides() || s.conn == nil || s.conn.Status != wire.TxActive {
+	if !cm.s.tx.decides() || cm.s.held.conn == nil || cm.s.held.conn.Status != wire.TxActive {
 		return nil
 	}
-	if err := s.sent(); err != nil {
+	if err := cm.s.tx.quiesce(); err != nil {
 		return err
 	}
-	if err := s.spare(); err != nil || !s.block.decides() {
+	if err := cm.s.tx.spare(); err != nil || !cm.s.tx.decides() {
 		return err
 	}
-	a, err := s.muster()
+	a, err := cm.muster()
 	if err != nil {
 		return err
 	}
-	s.srv.hands.take(a.name.Nonce)
-	s.runsAs(tally.TwoPhase)
-	s.visits(len(a.conns) + 1)
+	cm.s.srv.hands.take(a.name.Nonce)
+	cm.s.account.runsAs(tally.TwoPhase)
+	cm.s.account.addShards(len(a.conns) + 1)
 	a.began = tally.Now()
-	s.agreement = a
+	cm.agreement = a
 	a.Begin(len(a.conns))
-	if err := s.decide(a); err != nil {
+	if err := cm.decide(a); err != nil {
 		return err
 	}
-	defer s.keepAwake(s.conn)()
-	if s.block.everywhere {
-		if err := s.intend(a); err != nil {
+	defer cm.s.reach.keepAwake(cm.s.held.conn)()
+	if cm.s.tx.everywhere {
+		if err := cm.intend(a); err != nil {
 			a.Stopped()
 			return err
 		}
 	}
-	return s.prepareAll(a)
+	return cm.prepareAll(a)
 }
 
 // muster makes a list of those who have written.
-func (s *Session) muster() (*agreement, error) {
-	a := &agreement{name: twopc.Name{Cluster: s.snap.Cluster, Incarnation: s.srv.cfg.Proxy, Nonce: twopc.NewNonce(), Decider: s.conn.Shard()}}
-	a.decision = twopc.Decision{Key: a.name.Key(), Announced: s.block.everywhere}
-	for _, c := range s.parked {
-		if c.Status == wire.TxIdle || !s.block.wroteOn(c) {
+func (cm *commit) muster() (*agreement, error) {
+	a := &agreement{name: twopc.Name{Cluster: cm.s.route.snap.Cluster, Incarnation: cm.s.srv.cfg.Proxy, Nonce: twopc.NewNonce(), Decider: cm.s.held.conn.Shard()}}
+	a.decision = twopc.Decision{Key: a.name.Key(), Announced: cm.s.tx.everywhere}
+	for _, c := range cm.s.held.parked {
+		if c.Status == wire.TxIdle || !cm.s.tx.wroteOn(c) {
 			continue
 		}
 		if c.Status == wire.TxFailed {
@@ -100,13 +111,13 @@ func (s *Session) muster() (*agreement, error) {
 		}
 		if c.Server == "" {
 			// Once per connection: a server does not change under one.
-			rows, err := s.askBeside(c, "SELECT weft.server()")
+			rows, err := cm.askBeside(c, "SELECT weft.server()")
 			if err != nil {
 				return nil, err
 			}
 			c.Server = rows[0][0]
 		}
-		own, err := s.srv.own(s.ctx, c.Shard(), s.db.Name)
+		own, err := cm.s.srv.own(cm.s.srv.ctx, c.Shard(), cm.s.db.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -117,16 +128,16 @@ func (s *Session) muster() (*agreement, error) {
 }
 
 // decide enters the decision, in the transaction that it is about.
-func (s *Session) decide(a *agreement) error {
-	own, err := s.srv.own(s.ctx, a.name.Decider, s.db.Name)
+func (cm *commit) decide(a *agreement) error {
+	own, err := cm.s.srv.own(cm.s.srv.ctx, a.name.Decider, cm.s.db.Name)
 	if err != nil {
 		a.Stopped()
 		return err
 	}
-	s.srv.stopAt(twopc.BeforeDecide)
-	s.toServer.Grow()
-	talk := ownTalk{c: s.conn, out: &s.toServer}
-	s.passThrough(&talk, own)
+	cm.s.srv.stopAt(twopc.BeforeDecide)
+	cm.s.pipe.unsent.Grow()
+	talk := ownTalk{c: cm.s.held.conn, out: &cm.s.pipe.unsent}
+	cm.s.tx.passThrough(&talk, own)
 	// What was deferred runs first: it must not fail, or wait for somebody who
 	// waits for the others, when those have promised.
 	talk.add(ownImmediate)
@@ -142,12 +153,12 @@ func (s *Session) decide(a *agreement) error {
 		case strings.HasPrefix(e.Code, "42"), e.Code == "3F000", e.Code == "23514":
 			// Somebody has dropped it, or the database is another one of the same
 			// name, with another key: next time it is looked for anew.
-			s.srv.disown(s.db.Name)
+			cm.s.srv.disown(cm.s.db.Name)
 		}
 		return err
 	}
 	a.Decided(twopc.OK)
-	s.srv.stopAt(twopc.AfterDecide)
+	cm.s.srv.stopAt(twopc.AfterDecide)
 	return nil
 }
 
@@ -184,24 +195,24 @@ func answerOf(err error) twopc.Answer {
 }
 
 // prepareAll makes all participants prepare, at once.
-func (s *Session) prepareAll(a *agreement) error {
+func (cm *commit) prepareAll(a *agreement) error {
 	if len(a.conns) == 0 {
 		return nil
 	}
-	s.srv.stopAt(twopc.BeforePrepare)
-	s.trackConns(a.conns)
+	cm.s.srv.stopAt(twopc.BeforePrepare)
+	cm.s.reach.trackConns(a.conns)
 	talks := make([]ownTalk, len(a.conns))
 	for i, c := range a.conns {
-		s.toServer.Grow()
-		talks[i] = ownTalk{c: c, out: &s.toServer}
-		for _, sql := range s.promise() {
+		cm.s.pipe.unsent.Grow()
+		talks[i] = ownTalk{c: c, out: &cm.s.pipe.unsent}
+		for _, sql := range cm.promise() {
 			talks[i].once(sql)
 		}
-		s.passThrough(&talks[i], a.owns[i])
+		cm.s.tx.passThrough(&talks[i], a.owns[i])
 		talks[i].once(string(append(a.name.Append([]byte("PREPARE TRANSACTION '"), c.Shard()), '\'')))
-		s.toServer.B = wire.AppendEmpty(s.toServer.B, wire.Sync)
-		if s.sendTo(c, i == len(a.conns)-1); i == 0 && len(a.conns) > 1 {
-			s.srv.stopAt(twopc.DuringPrepare)
+		cm.s.pipe.unsent.B = wire.AppendEmpty(cm.s.pipe.unsent.B, wire.Sync)
+		if cm.s.pipe.sendTo(c, i == len(a.conns)-1); i == 0 && len(a.conns) > 1 {
+			cm.s.srv.stopAt(twopc.DuringPrepare)
 		}
 	}
 	var refused error
@@ -215,40 +226,40 @@ func (s *Session) prepareAll(a *agreement) error {
 			refused = unprepared(c.Shard(), err)
 		}
 	}
-	s.trackConns(nil)
+	cm.s.reach.trackConns(nil)
 	for _, c := range a.conns {
 		c.AwaitCancels()
 	}
 	if refused == nil {
-		s.srv.stopAt(twopc.AfterPrepare)
+		cm.s.srv.stopAt(twopc.AfterPrepare)
 	}
 	return refused
 }
 
-// sendTo sends what waits in toServer to a backend. The last of several is waited
+// sendTo sends what waits in pipe.unsent to a backend. The last of several is waited
 // for in the same breath. A failure is found by whoever reads.
-func (s *Session) sendTo(c *pool.Conn, last bool) {
+func (p *pipe) sendTo(c *pool.Conn, last bool) {
 	if last {
-		_ = c.WriteAndFill(s.toServer.B)
+		_ = c.WriteAndFill(p.unsent.B)
 	} else {
-		_, _ = c.Write(s.toServer.B)
+		_, _ = c.Write(p.unsent.B)
 	}
-	s.toServer.Reset()
+	p.unsent.Reset()
 }
 
 // trackConns lets cancel requests reach backends that work at the same time.
-func (s *Session) trackConns(conns []*pool.Conn) {
-	s.mu.Lock()
-	s.legs = append(s.legs[:0], conns...)
-	s.mu.Unlock()
+func (re *reach) trackConns(conns []*pool.Conn) {
+	re.mu.Lock()
+	re.legs = append(re.legs[:0], conns...)
+	re.mu.Unlock()
 }
 
 // promise is what comes before PREPARE. Whoever prepares owns the transaction: the
 // login role can end it again, a role set in the block may not be there when it must;
 // and what was deferred runs as the role that the client has set. The promise
 // must be as durable as the decision.
-func (s *Session) promise() []string {
-	if !s.inOtherHands() {
+func (cm *commit) promise() []string {
+	if !cm.inOtherHands() {
 		return nil
 	}
 	return []string{"SET CONSTRAINTS ALL IMMEDIATE", "SET LOCAL ROLE NONE", "SET LOCAL synchronous_commit = on"}
@@ -256,12 +267,12 @@ func (s *Session) promise() []string {
 
 // inOtherHands reports whether the session may have another role than its login's,
 // or wants commits that are not durable.
-func (s *Session) inOtherHands() bool {
-	if s.block.sets || s.done.bits&(parser.Opaque|parser.ChangesSettings|parser.ChangesAllSettings) != 0 {
+func (cm *commit) inOtherHands() bool {
+	if cm.s.tx.sets || cm.s.record.done.bits&(parser.Opaque|parser.ChangesSettings|parser.ChangesAllSettings) != 0 {
 		return true
 	}
 	for _, name := range [...]string{"role", "session_authorization", "synchronous_commit"} {
-		if _, set := s.settings.Get(name); set {
+		if _, set := cm.s.record.settings.Get(name); set {
 			return true
 		}
 	}
@@ -269,8 +280,8 @@ func (s *Session) inOtherHands() bool {
 }
 
 // askBeside is execBeside for a text that returns a row.
-func (s *Session) askBeside(c *pool.Conn, text string) (rows [][]string, err error) {
-	s.beside(c, func() { rows, err = c.Exec(text) })
+func (cm *commit) askBeside(c *pool.Conn, text string) (rows [][]string, err error) {
+	cm.s.every.beside(c, func() { rows, err = c.Exec(text) })
 	if err == nil && len(rows) == 0 {
 		err = errors.New("the shard gave no answer")
 	}
@@ -298,74 +309,74 @@ func unprepared(shard string, err error) error {
 
 // disagree ends a block that cannot be committed, as PostgreSQL does when
 // COMMIT fails. It tells the client, but not that weft is ready.
-func (s *Session) disagree(err error) error {
-	s.done.fail(s)
-	s.quietFailed = true
-	severed := errors.Is(err, pool.ErrLost) && (s.agreement == nil || s.agreement.severed)
-	if c := s.conn; c != nil && !severed {
+func (cm *commit) disagree(err error) error {
+	cm.s.record.done.fail(cm.s)
+	cm.s.out.failed = true
+	severed := errors.Is(err, pool.ErrLost) && (cm.agreement == nil || cm.agreement.severed)
+	if c := cm.s.held.conn; c != nil && !severed {
 		if _, lost := c.Exec("ROLLBACK"); lost == nil {
-			s.block.tag = "ROLLBACK"
-			s.tell(pgerr.From(err))
-			if err := s.afterBlock(c); err != nil {
-				return s.failed(err)
+			cm.s.tx.tag = "ROLLBACK"
+			cm.s.out.tell(pgerr.From(err))
+			if err := cm.s.pipe.afterBlock(c); err != nil {
+				return cm.s.pipe.failed(err)
 			}
 			return nil
 		}
 	}
-	s.undoParked()
-	s.forsake()
-	s.lostTx = false // COMMIT has ended it
-	return s.refuse(err)
+	cm.undoParked()
+	cm.s.lost.closeAll()
+	cm.s.lost.tx = false // COMMIT has ended it
+	return cm.s.out.refuse(err)
 }
 
 // undoParked tells the participants that the transaction is not committed, after
 // one of them was lost before it could be.
-func (s *Session) undoParked() {
-	if a := s.agreement; a != nil && a.Outcome() == twopc.Aborted {
-		s.followAll("ROLLBACK")
+func (cm *commit) undoParked() {
+	if a := cm.agreement; a != nil && a.Outcome() == twopc.Aborted {
+		cm.followAll("ROLLBACK")
 	}
 }
 
 // uncommitted answers the simple query of a COMMIT that could not be agreed on.
-func (s *Session) uncommitted(err error) error {
+func (cm *commit) uncommitted(err error) error {
 	if errors.Is(err, errTold) || errors.Is(err, errEnd) {
-		return s.refuseRead(err)
+		return cm.s.lost.refuseRead(err)
 	}
-	if err := s.disagree(err); err != nil {
+	if err := cm.disagree(err); err != nil {
 		return err
 	}
-	s.tellReady()
+	cm.s.out.tellReady()
 	return nil
 }
 
 // executeCommit executes the portal of a COMMIT that all shards must agree to.
-func (s *Session) executeCommit(lp *localPortal) error {
-	if s.conn != nil && !s.unasked() && (s.unsynced || !s.ops.empty()) {
+func (cm *commit) executeCommit(lp *localPortal) error {
+	if cm.s.held.conn != nil && !cm.s.pipe.unasked() && (cm.s.pipe.unsynced || !cm.s.pipe.ops.empty()) {
 		// A Sync of weft's own leaves the extended protocol.
-		if err := s.endImplicit(); err != nil || s.conn == nil || s.skipping {
+		if err := cm.s.held.endImplicit(); err != nil || cm.s.held.conn == nil || cm.s.pipe.skipping {
 			return err
 		}
 	}
-	s.emitLocal()
-	if !s.block.open || !s.ends() {
-		s.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, s.endLocally([]byte(lp.text), lp.ends))})
+	cm.s.emitLocal()
+	if !cm.s.tx.open || !cm.s.tx.chooseEnder() {
+		cm.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, cm.s.tx.endLocally([]byte(lp.text), lp.ends))})
 		return nil
 	}
-	s.block.chain = lp.ends.Effects&parser.TxBegin != 0
-	if err := s.agree(); err != nil {
-		s.skipping = true
+	cm.s.tx.chain = lp.ends.Effects&parser.TxBegin != 0
+	if err := cm.agree(); err != nil {
+		cm.s.pipe.skipping = true
 		if errors.Is(err, errTold) {
 			return nil
 		}
-		return s.disagree(err)
+		return cm.disagree(err)
 	}
-	s.committing, s.quietFailed = s.conn.Status == wire.TxActive, false
-	s.conn.UnnamedBy = 0
-	s.toServer.Grow()
-	s.toServer.B = wire.AppendQuery(s.toServer.B, lp.text)
-	s.ops.push(op{kind: opQuery, settles: true})
-	err := s.exchange()
-	s.skipping = s.skipping || s.quietFailed
+	cm.underway, cm.s.out.failed = cm.s.held.conn.Status == wire.TxActive, false
+	cm.s.held.conn.UnnamedBy = 0
+	cm.s.pipe.unsent.Grow()
+	cm.s.pipe.unsent.B = wire.AppendQuery(cm.s.pipe.unsent.B, lp.text)
+	cm.s.pipe.ops.push(op{kind: opQuery, settles: true})
+	err := cm.s.pipe.exchange()
+	cm.s.pipe.skipping = cm.s.pipe.skipping || cm.s.out.failed
 	return err
 }
 
@@ -380,8 +391,8 @@ func commits(text string) bool {
 
 // noteEnding remembers whether the simple query that is about to be sent ends a
 // transaction: should its answer get lost, nobody knows how.
-func (s *Session) noteEnding(text []byte, f *parser.Facts) {
-	s.committing = s.conn.Status == wire.TxActive && endsTx(f) && commits(string(text))
+func (cm *commit) noteEnding(text []byte, f *parser.Facts) {
+	cm.underway = cm.s.held.conn.Status == wire.TxActive && endsTx(f) && commits(string(text))
 }
 
 // unknownEnd is what the client hears when the answer to a COMMIT is lost.

@@ -21,76 +21,76 @@ import (
 // is still prepared there.
 
 // runCopies carries out such a statement and counts the rows it has changed.
-func (s *Session) runCopies(r *router, x *gathering, describe bool) (int64, error) {
-	if err := s.prepareCopies(r, x); err != nil {
+func (wr *writer) runCopies(r *router, x *gathering, describe bool) (int64, error) {
+	if err := wr.prepareCopies(r, x); err != nil {
 		return 0, err
 	}
-	home := s.homeShard()
-	t := &tee{x: x, in: finish.NewInputs([]finish.Shape{{Columns: x.d.Carried}}, 0, finish.Limits{Inline: maxInline, Max: s.maxGatherBytes()})}
-	if err := s.openCopyLegs(x, []int{home}, nil); err != nil {
+	home := wr.s.route.homeShard()
+	t := &tee{x: x, in: finish.NewInputs([]finish.Shape{{Columns: x.d.Carried}}, 0, finish.Limits{Inline: maxInline, Max: wr.s.record.maxGatherBytes()})}
+	if err := wr.openCopyLegs(x, []int{home}, nil); err != nil {
 		return 0, err
 	}
-	changed, err := s.runHomeCopy(x, t, describe)
+	changed, err := wr.runHomeCopy(x, t, describe)
 	if err != nil || changed == 0 && x.write.Copies.Text != nil {
 		return changed, err
 	}
 	var others []int
-	for i := range s.snap.Shards {
+	for i := range wr.s.route.snap.Shards {
 		if i != home {
 			others = append(others, i)
 		}
 	}
-	if err := s.openCopyLegs(x, others, t); err != nil {
+	if err := wr.openCopyLegs(x, others, t); err != nil {
 		return 0, err
 	}
-	return changed, s.runOtherCopies(x, t, changed)
+	return changed, wr.runOtherCopies(x, t, changed)
 }
 
 // prepareCopies does everything up to the point where a shard is written on.
-func (s *Session) prepareCopies(r *router, x *gathering) error {
-	if err := s.learnOptions(); err != nil {
+func (wr *writer) prepareCopies(r *router, x *gathering) error {
+	if err := wr.s.record.learnOptions(); err != nil {
 		return err
 	}
-	if s.isolation() == "serializable" {
+	if wr.s.tx.isolation() == "serializable" {
 		return pgerr.New(pgerr.FeatureNotSupported, "a SERIALIZABLE transaction cannot write a reference table").
 			WithDetail("Shards do not know of each other's conflicts.").
 			WithHint("Use REPEATABLE READ.")
 	}
-	s.limitGather(x.began)
-	if err := s.takeSnapshots(); err != nil {
+	wr.s.reach.limitGather(x.began)
+	if err := wr.s.tx.takeSnapshots(); err != nil {
 		return err
 	}
-	if err := s.describeCopies(x); err != nil {
+	if err := wr.describeCopies(x); err != nil {
 		return err
 	}
 	if err := x.keepsPromise(); err != nil {
 		return err
 	}
 	if x.write.Read != nil {
-		if err := s.readFirst(r, x); err != nil {
+		if err := wr.readFirst(r, x); err != nil {
 			return err
 		}
 	}
-	if err := s.gatherNow(x); err != nil {
+	if err := wr.s.gather.gatherNow(x); err != nil {
 		return err
 	}
-	return s.interrupted()
+	return wr.s.reach.interrupted()
 }
 
 // describeCopies is describeWrite, and finds out what the home shard will return
 // for the others.
-func (s *Session) describeCopies(x *gathering) error {
-	if err := s.describeWrite(x); err != nil || x.d.Carried != nil || x.write.Copies.Carried == 0 {
+func (wr *writer) describeCopies(x *gathering) error {
+	if err := wr.describeWrite(x); err != nil || x.d.Carried != nil || x.write.Copies.Carried == 0 {
 		return err
 	}
-	if err := s.useLane(s.lane); err != nil {
+	if err := wr.s.held.useLane(wr.s.lane); err != nil {
 		return err
 	}
-	if err := s.sent(); err != nil {
+	if err := wr.s.tx.quiesce(); err != nil {
 		return err
 	}
-	s.conn.UnnamedBy = 0
-	if err := s.lockFirst(x); err != nil { // somebody else may have described it that far
+	wr.s.held.conn.UnnamedBy = 0
+	if err := wr.s.held.lockFirst(x); err != nil { // somebody else may have described it that far
 		return err
 	}
 	fill := x.timelessFill()
@@ -101,12 +101,12 @@ func (s *Session) describeCopies(x *gathering) error {
 		params = in.AppendTypes(params[:len(params):len(params)])
 	}
 	sql := string(x.write.Text.Append(nil, fill))
-	_, cols, err := finish.Describe(s.conn, sql, params)
+	_, cols, err := finish.Describe(wr.s.held.conn, sql, params)
 	if err != nil {
 		return err
 	}
 	if len(cols) != len(x.d.Columns)+x.write.Copies.Carried {
-		s.log.Error("a reference table's rows have other columns", "sql", logged(sql))
+		wr.s.log.Error("a reference table's rows have other columns", "sql", logged(sql))
 		return pgerr.New(pgerr.InternalError, "the statement cannot be put together: it returns %d columns", len(cols))
 	}
 	d := *x.d
@@ -122,11 +122,11 @@ func (s *Session) describeCopies(x *gathering) error {
 // lockFirst locks a reference table on the home shard before anything about it is
 // parsed there: that takes a lock too, a weaker one, and two transactions that have
 // it would wait for each other's end when they want the strong one.
-func (s *Session) lockFirst(x *gathering) error {
-	if x.write.Copies == nil || s.conn.Status == wire.TxIdle {
+func (h *held) lockFirst(x *gathering) error {
+	if x.write.Copies == nil || h.conn.Status == wire.TxIdle {
 		return nil
 	}
-	_, err := s.conn.Exec(lockText(x.write.Copies.Locks))
+	_, err := h.conn.Exec(lockText(x.write.Copies.Locks))
 	return err
 }
 
@@ -137,30 +137,30 @@ func lockText(tables []string) string {
 // openCopyLegs gets backends ready: each locks the table and then does its part.
 // t has the rows that the home shard has returned; without it this is the home
 // shard.
-func (s *Session) openCopyLegs(x *gathering, shards []int, t *tee) (err error) {
-	if s.conn != nil {
-		if err := s.park(); err != nil {
+func (wr *writer) openCopyLegs(x *gathering, shards []int, t *tee) (err error) {
+	if wr.s.held.conn != nil {
+		if err := wr.s.held.park(); err != nil {
 			return err
 		}
 	}
 	x.legs = nil
 	defer func() {
 		if err != nil {
-			_ = s.endLegs(x.legs, true)
+			_ = wr.s.legs.endLegs(x.legs, true)
 			x.legs = nil
 		}
 	}()
 	for _, shard := range shards {
-		if _, err := s.translationTo(s.laneOf(s.snap, shard).lane); err != nil {
+		if _, err := wr.s.held.translationTo(wr.s.held.laneOf(wr.s.route.snap, shard).lane); err != nil {
 			return err
 		}
 	}
 	for _, shard := range shards {
-		l, err := s.addLeg(x, shard)
+		l, err := wr.s.legs.addLeg(x, shard)
 		if err != nil {
 			return err
 		}
-		if err := s.wrote(l.conn); err != nil {
+		if err := wr.s.tx.noteWriter(l.conn); err != nil {
 			return err
 		}
 		l.out = appendLock(l.out, x.write.Copies.Locks)
@@ -173,10 +173,10 @@ func (s *Session) openCopyLegs(x *gathering, shards []int, t *tee) (err error) {
 			return err
 		}
 	}
-	if err := s.interrupted(); err != nil || t != nil {
+	if err := wr.s.reach.interrupted(); err != nil || t != nil {
 		return err
 	}
-	return s.stillTrue()
+	return wr.s.route.stillTrue()
 }
 
 // appendLock appends the command that keeps other writers away.
@@ -247,26 +247,26 @@ func (x *gathering) appendOtherCopy(dst []byte, l *leg, t *tee) ([]byte, error) 
 
 // runHomeCopy lets the home shard do its part: the client gets its rows, and what
 // comes with them is kept.
-func (s *Session) runHomeCopy(x *gathering, t *tee, describe bool) (int64, error) {
+func (wr *writer) runHomeCopy(x *gathering, t *tee, describe bool) (int64, error) {
 	l := x.legs[0]
 	t.rows = l
-	s.sendLegs(x.legs)
+	wr.s.gather.sendLegs(x.legs)
 	var err error
 	switch {
 	case x.d.Columns != nil:
-		_, err = s.passRows(x, t, describe)
+		_, err = wr.s.gather.passRows(x, t, describe)
 	default:
 		err = t.drain()
 	}
-	if ended := s.endLegs(x.legs, err != nil); ended != nil && !errors.Is(err, errEnd) {
+	if ended := wr.s.legs.endLegs(x.legs, err != nil); ended != nil && !errors.Is(err, errEnd) {
 		err = ended // what the shard says itself
 	}
 	return l.changed, err
 }
 
 // runOtherCopies lets all others follow.
-func (s *Session) runOtherCopies(x *gathering, home *tee, changed int64) error {
-	s.sendLegs(x.legs)
+func (wr *writer) runOtherCopies(x *gathering, home *tee, changed int64) error {
+	wr.s.gather.sendLegs(x.legs)
 	var err error
 	sums := make([]digest, len(x.legs))
 	for i, l := range x.legs {
@@ -276,7 +276,7 @@ func (s *Session) runOtherCopies(x *gathering, home *tee, changed int64) error {
 		}
 		sums[i] = t.sum
 	}
-	if ended := s.endLegs(x.legs, err != nil); ended != nil && !errors.Is(err, errEnd) {
+	if ended := wr.s.legs.endLegs(x.legs, err != nil); ended != nil && !errors.Is(err, errEnd) {
 		err = ended
 	}
 	if err != nil {
@@ -284,16 +284,16 @@ func (s *Session) runOtherCopies(x *gathering, home *tee, changed int64) error {
 	}
 	for i, l := range x.legs {
 		if l.changed != changed || x.write.Copies.Compare && sums[i] != home.sum {
-			return s.copiesDiffer(x, l, changed)
+			return wr.copiesDiffer(x, l, changed)
 		}
 	}
 	return nil
 }
 
 // copiesDiffer says that a shard has not done what the home shard has.
-func (s *Session) copiesDiffer(x *gathering, l *leg, changed int64) error {
-	shard := s.snap.Shards[l.shard].Name
-	if s.isolation() == "repeatable read" {
+func (wr *writer) copiesDiffer(x *gathering, l *leg, changed int64) error {
+	shard := wr.s.route.snap.Shards[l.shard].Name
+	if wr.s.tx.isolation() == "repeatable read" {
 		return pgerr.New(pgerr.SerializationFailure, "could not serialize access due to concurrent update").
 			WithDetail("Shard %s had another state of the reference table when the transaction began.", shard)
 	}

@@ -13,30 +13,30 @@ import (
 // goroutine listens to the backend, which may give up at any moment; while
 // both run, this one owns reading from the client and writing to the backend,
 // the other the opposite directions and everything else of the session.
-func (s *Session) copyIn() error {
-	if err := s.flushOrEnd(); err != nil {
+func (cp *copier) copyIn() error {
+	if err := cp.s.out.flushOrEnd(); err != nil {
 		return err
 	}
-	c := s.conn
-	if s.midFrame {
+	c := cp.s.held.conn
+	if cp.s.pipe.midFrame {
 		// The client goes on with other messages where its data should be.
 		return pgerr.Fatal(pgerr.ProtocolViolation, "terminating connection because protocol synchronization was lost")
 	}
 	ahead := 0 // Syncs behind the Execute
-	if s.ops.first().kind == opExecute {
-		ahead = s.ops.dropSyncs()
+	if cp.s.pipe.ops.first().kind == opExecute {
+		ahead = cp.s.pipe.ops.dropSyncs()
 	}
 	over := make(chan struct{})
 	var heard error
-	extended := s.ops.first().kind == opExecute
+	extended := cp.s.pipe.ops.first().kind == opExecute
 	go func() {
-		defer s.wake()
+		defer cp.s.wake()
 		defer close(over)
 		defer pgerr.Recovered(&heard)
-		heard = s.relayCopy()
+		heard = cp.relayCopy()
 	}()
-	sendErr := s.sendCopy(over)
-	s.copied = extended
+	sendErr := cp.sendCopy(over)
+	cp.s.pipe.copied = extended
 	switch {
 	case sendErr != nil || !extended:
 	case ahead > 0:
@@ -51,7 +51,7 @@ func (s *Session) copyIn() error {
 		_ = c.Conn().SetDeadline(time.Unix(1, 0))
 	}
 	<-over
-	_ = s.client.Conn().SetReadDeadline(time.Time{})
+	_ = cp.s.client.Conn().SetReadDeadline(time.Time{})
 	_ = c.Conn().SetReadDeadline(time.Time{})
 	if errors.Is(sendErr, errEnd) {
 		return errEnd
@@ -62,17 +62,17 @@ func (s *Session) copyIn() error {
 	if sendErr != nil {
 		return c.Lost(sendErr)
 	}
-	if ahead > 0 && s.skipping {
-		if err := s.afterCopyError(c); err != nil {
+	if ahead > 0 && cp.s.pipe.skipping {
+		if err := cp.s.pipe.afterCopyError(c); err != nil {
 			return err
 		}
 	}
-	return s.checkKilled()
+	return cp.s.reach.checkKilled()
 }
 
 // relayCopy passes the backend's messages on until the COPY is decided.
-func (s *Session) relayCopy() error {
-	c := s.conn
+func (cp *copier) relayCopy() error {
+	c := cp.s.held.conn
 	for {
 		typ, body, err := c.Next(wire.LargeLimit)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -81,15 +81,15 @@ func (s *Session) relayCopy() error {
 		if err != nil {
 			return c.Lost(err)
 		}
-		o := s.ops.first()
-		if err := s.answer(c, o, typ, body); err != nil {
+		o := cp.s.pipe.ops.first()
+		if err := cp.s.pipe.answer(c, o, typ, body); err != nil {
 			return err
 		}
 		c.Consume(wire.HeaderLen + len(body))
 		if typ == wire.ErrorResponse || typ == wire.CommandComplete {
-			return s.flushOrEnd()
+			return cp.s.out.flushOrEnd()
 		}
-		if err := s.flushOrEnd(); err != nil {
+		if err := cp.s.out.flushOrEnd(); err != nil {
 			return err
 		}
 	}
@@ -97,7 +97,7 @@ func (s *Session) relayCopy() error {
 
 // sendCopy sends COPY messages until the client ends them or the backend has
 // decided.
-func (s *Session) sendCopy(over <-chan struct{}) error {
+func (cp *copier) sendCopy(over <-chan struct{}) error {
 	ended := func() bool {
 		select {
 		case <-over:
@@ -113,22 +113,22 @@ func (s *Session) sendCopy(over <-chan struct{}) error {
 		if rem == 0 && (last || ended()) {
 			return nil
 		}
-		b := s.client.Buffered()
+		b := cp.s.client.Buffered()
 		switch {
 		case rem > 0 && len(b) > 0:
 			// Also when the COPY has ended: the backend counts on the rest of
 			// a message that has begun.
 			n := min(rem, len(b))
 			if !drop {
-				if _, err := s.conn.Write(b[:n]); err != nil {
+				if _, err := cp.s.held.conn.Write(b[:n]); err != nil {
 					return err
 				}
 			}
-			s.client.Consume(n)
+			cp.s.client.Consume(n)
 			rem -= n
 			continue
 		case rem == 0 && len(b) >= wire.HeaderLen:
-			typ, length, _ := s.client.Header()
+			typ, length, _ := cp.s.client.Header()
 			limit := wire.FrontendLimit(typ)
 			if limit == 0 || length < 4 || length > limit || typ == wire.Terminate {
 				return errEnd
@@ -141,12 +141,12 @@ func (s *Session) sendCopy(over <-chan struct{}) error {
 			rem = length + 1
 			continue
 		}
-		if err := s.client.Fill(); err != nil {
+		if err := cp.s.client.Fill(); err != nil {
 			if !errors.Is(err, os.ErrDeadlineExceeded) {
 				return errEnd
 			}
-			_ = s.client.Conn().SetReadDeadline(time.Time{})
-			if s.killed.Load() != nil {
+			_ = cp.s.client.Conn().SetReadDeadline(time.Time{})
+			if cp.s.reach.killed.Load() != nil {
 				return errEnd
 			}
 		}

@@ -57,7 +57,7 @@ func (x *load) end(err error) error {
 			}
 		}
 	}
-	ended := x.s.endLegs(legs, false)
+	ended := x.s.legs.endLegs(legs, false)
 	switch {
 	case ended != nil && lost(ended):
 		return ended

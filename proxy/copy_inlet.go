@@ -51,7 +51,7 @@ const (
 
 // join makes an inlet to a shard, whose backend takes part in the block.
 func (x *load) join(shard int) (*inlet, error) {
-	l, err := x.s.legFor(shard)
+	l, err := x.s.legs.legFor(shard)
 	if l == nil {
 		return nil, err
 	}
@@ -60,10 +60,10 @@ func (x *load) join(shard int) (*inlet, error) {
 	for _, o := range x.open {
 		legs = append(legs, o.leg)
 	}
-	x.s.track(legs)
-	x.s.touch(l, x.facts)
+	x.s.reach.track(legs)
+	x.s.held.touch(l, x.facts)
 	if err != nil {
-		_ = x.s.endLegs([]*leg{l}, true)
+		_ = x.s.legs.endLegs([]*leg{l}, true)
 		return nil, err
 	}
 	x.inlets[shard] = in
@@ -170,9 +170,9 @@ func (in *inlet) tell(body []byte) {
 	in.x.telling.Lock()
 	defer in.x.telling.Unlock()
 	s := in.x.s
-	s.toClient.Grow()
-	s.toClient.B = wire.AppendFrame(s.toClient.B, wire.NoticeResponse, body)
-	_ = s.flushClient() // whoever reads from the client next hears that it is gone
+	s.out.Grow()
+	s.out.B = wire.AppendFrame(s.out.B, wire.NoticeResponse, body)
+	_ = s.out.flushClient() // whoever reads from the client next hears that it is gone
 }
 
 // add adds a row, behind what weft supplies to it.

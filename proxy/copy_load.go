@@ -69,8 +69,8 @@ const (
 	lineMemory = 4 << 20
 )
 
-func (s *Session) newLoad(p *plan.Plan, text []byte, literals []parser.Literal, f *parser.Facts) *load {
-	return &load{s: s, plan: p.Copy, fires: p.Fires, facts: f, lookups: p.Lookups, text: text, literals: literals, began: time.Now()}
+func (cp *copier) newLoad(p *plan.Plan, text []byte, literals []parser.Literal, f *parser.Facts) *load {
+	return &load{s: cp.s, plan: p.Copy, fires: p.Fires, facts: f, lookups: p.Lookups, text: text, literals: literals, began: time.Now()}
 }
 
 // run carries the COPY out, in the open block, up to the tag.
@@ -82,10 +82,10 @@ func (x *load) run() error {
 	if err := x.openHome(); err != nil {
 		return err
 	}
-	s.loading = true
-	defer func() { s.loading = false }()
+	s.pipe.loading = true
+	defer func() { s.pipe.loading = false }()
 	x.tellCopyIn()
-	if err := s.flushOrEnd(); err != nil {
+	if err := s.out.flushOrEnd(); err != nil {
 		x.abandon()
 		return err
 	}
@@ -99,9 +99,9 @@ func (x *load) run() error {
 		return err
 	}
 	err = x.end(err)
-	s.loading = false
+	s.pipe.loading = false
 	if err == nil && x.lookups {
-		err = s.keepWriters()
+		err = s.lookups.keepWriters()
 	}
 	return err
 }
@@ -110,14 +110,14 @@ func (x *load) run() error {
 // is written when it fails.
 func (x *load) prepare() error {
 	s := x.s
-	if err := s.mayWrite(&gathering{write: &plan.Write{}}); err != nil {
+	if err := s.write.mayWrite(&gathering{write: &plan.Write{}}); err != nil {
 		return err
 	}
-	if err := s.mayFire(x.fires); err != nil {
+	if err := s.write.mayFire(x.fires); err != nil {
 		return err
 	}
-	s.limitGather(x.began)
-	if err := s.takeSnapshots(); err != nil {
+	s.reach.limitGather(x.began)
+	if err := s.tx.takeSnapshots(); err != nil {
 		return err
 	}
 	if err := x.readable(); err != nil {
@@ -129,7 +129,7 @@ func (x *load) prepare() error {
 	now := ""
 	if x.plan.Text.Has(plan.Now) {
 		var err error
-		if now, err = s.transactionNow(); err != nil {
+		if now, err = s.gather.transactionNow(); err != nil {
 			return err
 		}
 	}
@@ -145,23 +145,23 @@ func (x *load) prepare() error {
 		x.sql = string(x.text)
 	}
 	x.cut = copydata.New(x.plan.Format)
-	x.inlets = make([]*inlet, len(s.snap.Shards))
-	if s.conn != nil {
-		if err := s.park(); err != nil {
+	x.inlets = make([]*inlet, len(s.route.snap.Shards))
+	if s.held.conn != nil {
+		if err := s.held.park(); err != nil {
 			return err
 		}
 	}
-	for i, sh := range s.snap.Shards {
-		if sh.Name == s.snap.Home {
+	for i, sh := range s.route.snap.Shards {
+		if sh.Name == s.route.snap.Home {
 			x.home = i
 		}
 		// It may need a backend of the same shard: ask while none is held.
-		if _, err := s.translationTo(s.laneOf(s.snap, i).lane); err != nil {
+		if _, err := s.held.translationTo(s.held.laneOf(s.route.snap, i).lane); err != nil {
 			return err
 		}
 	}
-	s.bePatient(nil) // nobody who is reading rows can be told
-	return s.stillTrue()
+	s.reach.bePatient(nil) // nobody who is reading rows can be told
+	return s.route.stillTrue()
 }
 
 // readable refuses data in an encoding that cannot be cut.
@@ -178,7 +178,7 @@ func (x *load) readable() error {
 // anew: only its own backend of the home shard could tell them, and that is reading
 // the data.
 func (x *load) drawable() error {
-	if !x.s.done.resequence {
+	if !x.s.record.done.resequence {
 		return nil
 	}
 	for i := range x.plan.Supply {
@@ -199,7 +199,7 @@ func (x *load) encoding() string {
 	if x.plan.Encoding != "" {
 		return canonicalEncoding(x.plan.Encoding)
 	}
-	return x.s.reported["client_encoding"]
+	return x.s.out.reported["client_encoding"]
 }
 
 // openHome opens the COPY of the home shard and waits until it wants data.
@@ -219,9 +219,9 @@ func (x *load) openHome() error {
 	if x.rows, err = newPlacement(x, in); err != nil {
 		return err
 	}
-	if err := s.stillTrue(); err != nil {
+	if err := s.route.stillTrue(); err != nil {
 		in.over, in.leg.out = true, nil
-		_ = s.endLegs([]*leg{in.leg}, false)
+		_ = s.legs.endLegs([]*leg{in.leg}, false)
 		return err
 	}
 	in.leg.out = wire.AppendQuery(in.leg.out, x.sql)
@@ -238,7 +238,7 @@ func (x *load) openHome() error {
 		}
 	}
 	if in.over {
-		err := s.endLegs([]*leg{in.leg}, false)
+		err := s.legs.endLegs([]*leg{in.leg}, false)
 		if e := (*pgerr.Error)(nil); errors.As(err, &e) && x.sql != string(x.text) {
 			e.Position = 0
 		}
@@ -256,7 +256,7 @@ func (x *load) openHome() error {
 	if !in.lost() {
 		in.err = nil
 	}
-	if err := s.endLegs([]*leg{in.leg}, false); err != nil {
+	if err := s.legs.endLegs([]*leg{in.leg}, false); err != nil {
 		return err
 	}
 	return pgerr.New(pgerr.FeatureNotSupported, "COPY with %s is not supported for a table that is on several shards", x.plan.Unclear)
@@ -265,16 +265,16 @@ func (x *load) openHome() error {
 // alone runs a statement, if any, on a shard whose COPY is not open yet: in the block.
 func (x *load) alone(in *inlet, sql string) error {
 	if in.begins {
-		sql = x.s.beginning(in.conn) + ";" + sql
+		sql = x.s.reach.beginning(in.conn) + ";" + sql
 		in.begins, in.leg.out = false, nil
 		in.conn.Opening.Store(false)
 	}
 	if sql == "" {
 		return nil
 	}
-	if err := x.s.execBeside(in.conn, sql); err != nil {
+	if err := x.s.every.execBeside(in.conn, sql); err != nil {
 		in.over, in.err = true, err
-		return x.s.endLegs([]*leg{in.leg}, false)
+		return x.s.legs.endLegs([]*leg{in.leg}, false)
 	}
 	return nil
 }
@@ -286,14 +286,14 @@ func (x *load) tellCopyIn() {
 		format = 1
 	}
 	s := x.s
-	s.toClient.Grow()
-	b, at := wire.Begin(s.toClient.B, wire.CopyInResponse)
+	s.out.Grow()
+	b, at := wire.Begin(s.out.B, wire.CopyInResponse)
 	n := len(x.plan.Columns)
 	b = append(b, format, byte(n>>8), byte(n))
 	for range n {
 		b = append(b, 0, format)
 	}
-	s.toClient.B = wire.End(b, at)
+	s.out.B = wire.End(b, at)
 }
 
 // canonicalEncoding is a name of an encoding as PostgreSQL reports it, as far as it

@@ -39,7 +39,7 @@ type waitingRow struct {
 // newPlacement prepares it. Values that are the same for all rows are asked of the
 // home shard.
 func newPlacement(x *load, home *inlet) (*placement, error) {
-	p := &placement{x: x, bits: bits.Len(uint(x.s.snap.BucketCount)) - 1}
+	p := &placement{x: x, bits: bits.Len(uint(x.s.route.snap.BucketCount)) - 1}
 	c := x.plan
 	if c.Unclear != "" {
 		return p, nil
@@ -57,8 +57,8 @@ func newPlacement(x *load, home *inlet) (*placement, error) {
 	if c.Table.Reference {
 		return p, nil
 	}
-	p.placer = executor.NewPlacer(c.Table, x.s.snap)
-	p.placer.ASCII = x.encoding() != "UTF8" || x.s.reported["server_encoding"] != "UTF8"
+	p.placer = executor.NewPlacer(c.Table, x.s.route.snap)
+	p.placer.ASCII = x.encoding() != "UTF8" || x.s.out.reported["server_encoding"] != "UTF8"
 	p.values = make([]datum.Value, len(c.Keys))
 	for field := range c.Columns {
 		for i, k := range c.Keys {
@@ -178,14 +178,14 @@ func (p *placement) shard(row []byte) (shard, bucket int, err error) {
 		case len(missing) == 0:
 			return shard, bucket, nil
 		}
-		if err := x.s.enter(missing); err != nil {
+		if err := x.s.route.enterMissing(missing); err != nil {
 			return 0, 0, err
 		}
-		if x.s.overtaken() {
+		if x.s.route.isOvertaken() {
 			return 0, 0, declaredAnew()
 		}
-		x.s.routed()
-		p.placer.Use(x.s.snap)
+		x.s.route.refresh()
+		p.placer.Use(x.s.route.snap)
 	}
 }
 
@@ -222,7 +222,7 @@ func (x *load) inlet(shard int) (*inlet, error) {
 		return in, nil
 	}
 	if in == nil {
-		if x.s.overtaken() {
+		if x.s.route.isOvertaken() {
 			return nil, declaredAnew()
 		}
 		var err error
@@ -233,5 +233,5 @@ func (x *load) inlet(shard int) (*inlet, error) {
 		in.start()
 	}
 	in.writes = true
-	return in, x.s.wrote(in.conn)
+	return in, x.s.tx.noteWriter(in.conn)
 }

@@ -67,7 +67,7 @@ func (x *load) fill() error {
 		return errEnd
 	}
 	_ = s.client.Conn().SetReadDeadline(time.Time{})
-	if s.killed.Load() != nil {
+	if s.reach.killed.Load() != nil {
 		return errEnd
 	}
 	return nil
@@ -117,7 +117,7 @@ func (x *load) message() (done bool, err error) {
 		}
 		e := pgerr.New(pgerr.ProtocolViolation, "unexpected message type 0x%02X during COPY from stdin", typ)
 		e.Where = fmt.Sprintf("COPY %s, line %d", x.plan.Relation, x.cut.Line+1)
-		s.tell(e)
+		s.out.tell(e)
 		// Where the next message begins is not known to a server that has not read this one.
 		return false, pgerr.Fatal(pgerr.ProtocolViolation, "terminating connection because protocol synchronization was lost")
 	}
@@ -128,7 +128,7 @@ func (x *load) message() (done bool, err error) {
 func (x *load) skipMessage() error {
 	n := x.rem
 	x.rem = 0
-	return x.s.skip(n)
+	return x.s.pipe.skip(n)
 }
 
 // refuse ends the data because of an error of weft's own.

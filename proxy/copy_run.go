@@ -16,65 +16,65 @@ import (
 
 // copyQuery carries out a COPY that concerns several shards: a simple query of n
 // bytes.
-func (s *Session) copyQuery(r *router, p *plan.Plan, text []byte, f *parser.Facts, n int) error {
+func (cp *copier) copyQuery(r *router, p *plan.Plan, text []byte, f *parser.Facts, n int) error {
 	text, literals := slices.Clone(text), slices.Clone(r.scan.Literals)
-	s.client.Consume(wire.HeaderLen + n)
-	s.runsAs(tally.Copy)
+	cp.s.client.Consume(wire.HeaderLen + n)
+	cp.s.account.runsAs(tally.Copy)
 	if p.Copy.Query != "" {
-		return s.copyOut(p.Copy, f)
+		return cp.copyOut(p.Copy, f)
 	}
-	x := s.newLoad(p, text, literals, f)
-	if s.quiet { // again, by another plan
-		if err := s.loadPart(x); err != nil {
+	x := cp.newLoad(p, text, literals, f)
+	if cp.s.out.quiet { // again, by another plan
+		if err := cp.loadPart(x); err != nil {
 			return err
 		}
-		s.tellTag(x.tag)
+		cp.tellTag(x.tag)
 		return nil
 	}
-	own := !s.block.open
+	own := !cp.s.tx.open
 	if own {
-		s.block.start("BEGIN")
+		cp.s.tx.start("BEGIN")
 	}
-	s.quiet, s.quietFailed = true, false
-	err := s.loadPart(x)
-	s.quiet = false
+	cp.s.out.quiet, cp.s.out.failed = true, false
+	err := cp.loadPart(x)
+	cp.s.out.quiet = false
 	if err != nil {
 		return err
 	}
 	if own {
-		if err := s.endOwn(); err != nil {
+		if err := cp.s.tx.endOwn(); err != nil {
 			return err
 		}
 	}
-	s.tellTag(x.tag)
-	s.tellReady()
+	cp.tellTag(x.tag)
+	cp.s.out.tellReady()
 	return nil
 }
 
 // loadPart carries out a COPY FROM in the open block.
-func (s *Session) loadPart(x *load) error {
-	s.beginGather()
-	defer s.endGather()
+func (cp *copier) loadPart(x *load) error {
+	cp.s.reach.beginGather()
+	defer cp.s.reach.endGather()
 	err := x.run()
 	switch {
 	case errors.Is(err, errMoved):
-		s.endGather()
-		return s.runPart(x.text)
+		cp.s.reach.endGather()
+		return cp.s.tx.runPart(x.text)
 	case err != nil:
-		return s.gatherFailed(s.strayed(err))
+		return cp.s.gather.gatherFailed(cp.s.route.refuseStray(err))
 	}
 	return nil
 }
 
 // tellTag tells the client that a statement is done, unless something went wrong
 // after that.
-func (s *Session) tellTag(tag string) {
-	if s.quietFailed || tag == "" {
+func (cp *copier) tellTag(tag string) {
+	if cp.s.out.failed || tag == "" {
 		return
 	}
-	s.run.rows += rowsOf([]byte(tag))
-	s.toClient.Grow()
-	s.toClient.B = wire.AppendCommandComplete(s.toClient.B, tag)
+	cp.s.account.run.rows += rowsOf([]byte(tag))
+	cp.s.out.Grow()
+	cp.s.out.B = wire.AppendCommandComplete(cp.s.out.B, tag)
 }
 
 // boundCopy is the portal of such a COPY. It is executed when the client's buffer has
@@ -88,54 +88,54 @@ type boundCopy struct {
 	over     bool
 }
 
-func (s *Session) bindCopy(portal []byte, f *parser.Facts, pl *planned) error {
-	return s.bindLocal(portal, &localPortal{copies: &boundCopy{
+func (cp *copier) bindCopy(portal []byte, f *parser.Facts, pl *planned) error {
+	return cp.s.portals.bindLocal(portal, &localPortal{copies: &boundCopy{
 		portal: string(portal),
 		plan:   pl.plan, facts: f, text: slices.Clone(pl.text), literals: slices.Clone(pl.literals),
 	}})
 }
 
 // executeCopy executes the portal.
-func (s *Session) executeCopy(b *boundCopy) error {
+func (cp *copier) executeCopy(b *boundCopy) error {
 	if b.over {
-		return s.refuseBoundRead(cannotRun([]byte(b.portal)))
+		return cp.s.lost.refuseBoundRead(cannotRun([]byte(b.portal)))
 	}
 	b.over = true
-	s.runsAs(tally.Copy)
+	cp.s.account.runsAs(tally.Copy)
 	// What came before is answered before the data is asked for.
-	before := s.openPipe
-	if b.plan.Copy.Query != "" && !s.piped {
-		before = s.leavePipe
+	before := cp.s.implicit.openPipe
+	if b.plan.Copy.Query != "" && !cp.s.implicit.piped {
+		before = cp.s.implicit.leavePipe
 	}
 	if err := before(); err != nil {
-		return s.refuseBoundRead(err)
+		return cp.s.lost.refuseBoundRead(err)
 	}
 	if b.plan.Copy.Query != "" {
-		return s.executeCopyOut(b)
+		return cp.executeCopyOut(b)
 	}
-	s.quietFailed = false
-	tag, err := s.loadBound(b)
+	cp.s.out.failed = false
+	tag, err := cp.loadBound(b)
 	if err != nil {
-		return s.boundFailed(err)
+		return cp.s.gather.boundFailed(err)
 	}
-	s.tellTag(tag)
+	cp.tellTag(tag)
 	return nil
 }
 
 // loadBound carries out the portal of a COPY FROM in the open block.
-func (s *Session) loadBound(b *boundCopy) (tag string, err error) {
-	s.beginGather()
-	defer s.endGather()
+func (cp *copier) loadBound(b *boundCopy) (tag string, err error) {
+	cp.s.reach.beginGather()
+	defer cp.s.reach.endGather()
 	for {
-		x := s.newLoad(b.plan, b.text, b.literals, b.facts)
+		x := cp.newLoad(b.plan, b.text, b.literals, b.facts)
 		err := x.run()
 		if !errors.Is(err, errMoved) {
-			return x.tag, s.strayed(err)
+			return x.tag, cp.s.route.refuseStray(err)
 		}
-		r := s.srv.routers.Get().(*router)
-		s.read(r, b.text)
-		b.plan, err = s.plan(r, b.text, nil)
-		s.srv.routers.Put(r)
+		r := cp.s.srv.routers.Get().(*router)
+		cp.s.route.read(r, b.text)
+		b.plan, err = cp.s.route.plan(r, b.text, nil)
+		cp.s.srv.routers.Put(r)
 		if err != nil {
 			return "", err
 		}
@@ -147,20 +147,20 @@ func (s *Session) loadBound(b *boundCopy) (tag string, err error) {
 
 // copyOut answers COPY (query) TO STDOUT: the query is gathered as any other, and its
 // rows are written as COPY data.
-func (s *Session) copyOut(c *plan.Copy, f *parser.Facts) error {
-	out, err := s.newOutlet(c)
+func (cp *copier) copyOut(c *plan.Copy, f *parser.Facts) error {
+	out, err := cp.newOutlet(c)
 	if err != nil {
-		return s.refuseRead(s.loseAtHand(err))
+		return cp.s.lost.refuseRead(cp.s.gather.loseAtHand(err))
 	}
-	r := s.srv.routers.Get().(*router)
-	defer s.srv.routers.Put(r)
+	r := cp.s.srv.routers.Get().(*router)
+	defer cp.s.srv.routers.Put(r)
 	text := []byte(c.Query)
-	inner := s.read(r, text)
-	p, err := s.plan(r, text, nil)
+	inner := cp.s.route.read(r, text)
+	p, err := cp.s.route.plan(r, text, nil)
 	if err == nil {
-		r.args.Text, r.args.Literals, r.args.Options = text, r.scan.Literals, s.scanOptions()
-		if _, err = s.laneFor(r, p, inner); errors.Is(err, errGather) {
-			p, err = s.gatheredPlan(r, p, text, nil)
+		r.args.Text, r.args.Literals, r.args.Options = text, r.scan.Literals, cp.s.record.scanOptions()
+		if _, err = cp.s.route.laneFor(r, p, inner); errors.Is(err, errGather) {
+			p, err = cp.s.gather.gatheredPlan(r, p, text, nil)
 		} else if err == nil {
 			err = declaredAnew()
 		}
@@ -169,34 +169,34 @@ func (s *Session) copyOut(c *plan.Copy, f *parser.Facts) error {
 		err = pgerr.New(pgerr.FeatureNotSupported, "COPY of this query over several shards is not supported").WithHint("Send the query itself.")
 	}
 	if err != nil {
-		return s.refuseRead(err)
+		return cp.s.lost.refuseRead(err)
 	}
 	_ = f
-	return s.answerGather(r, p, text, inner, consumed, out)
+	return cp.s.gather.answerGather(r, p, text, inner, consumed, out)
 }
 
 // executeCopyOut is copyOut among extended messages.
-func (s *Session) executeCopyOut(b *boundCopy) error {
-	s.quiet, s.quietFailed = true, false
-	err := s.copyOut(b.plan.Copy, b.facts)
-	s.quiet = false
-	s.skipping = s.skipping || s.quietFailed
+func (cp *copier) executeCopyOut(b *boundCopy) error {
+	cp.s.out.quiet, cp.s.out.failed = true, false
+	err := cp.copyOut(b.plan.Copy, b.facts)
+	cp.s.out.quiet = false
+	cp.s.pipe.skipping = cp.s.pipe.skipping || cp.s.out.failed
 	if errors.Is(err, pool.ErrLost) {
-		return s.failed(err)
+		return cp.s.pipe.failed(err)
 	}
 	return err
 }
 
 // newOutlet prepares to write rows as COPY data.
-func (s *Session) newOutlet(c *plan.Copy) (*outlet, error) {
-	if err := s.useLane(s.lane); err != nil {
+func (cp *copier) newOutlet(c *plan.Copy) (*outlet, error) {
+	if err := cp.s.held.useLane(cp.s.lane); err != nil {
 		return nil, err
 	}
-	if err := s.sent(); err != nil {
+	if err := cp.s.tx.quiesce(); err != nil {
 		return nil, err
 	}
-	s.conn.UnnamedBy = 0
-	if err := s.conn.CopyOut(c.Check, io.Discard); err != nil {
+	cp.s.held.conn.UnnamedBy = 0
+	if err := cp.s.held.conn.CopyOut(c.Check, io.Discard); err != nil {
 		if e := (*pgerr.Error)(nil); errors.As(err, &e) {
 			e.Position = 0 // of a text that is none of the client's
 		}
@@ -205,7 +205,7 @@ func (s *Session) newOutlet(c *plan.Copy) (*outlet, error) {
 	if c.Unclear != "" {
 		return nil, pgerr.New(pgerr.FeatureNotSupported, "COPY from several shards with this %s is not supported", c.Unclear)
 	}
-	if e := canonicalEncoding(c.Encoding); c.Encoding != "" && e != strings.ReplaceAll(s.reported["client_encoding"], "_", "") {
+	if e := canonicalEncoding(c.Encoding); c.Encoding != "" && e != strings.ReplaceAll(cp.s.out.reported["client_encoding"], "_", "") {
 		return nil, pgerr.New(pgerr.FeatureNotSupported, "COPY from several shards in another encoding than the client's is not supported").
 			WithHint("SET client_encoding = '%s'.", c.Encoding)
 	}

@@ -67,10 +67,10 @@ func (x *load) newSupply(home *inlet, s *plan.Supply) (*supply, error) {
 func (x *load) ask(in *inlet, sql string) ([]byte, error) {
 	var b bytes.Buffer
 	var err error
-	x.s.beside(in.conn, func() { err = in.conn.CopyOut(sql, &b) })
+	x.s.every.beside(in.conn, func() { err = in.conn.CopyOut(sql, &b) })
 	if err != nil {
 		in.over, in.err = true, err
-		return nil, x.s.endLegs([]*leg{in.leg}, false)
+		return nil, x.s.legs.endLegs([]*leg{in.leg}, false)
 	}
 	return b.Bytes(), nil
 }
@@ -81,8 +81,8 @@ func (s *supply) draw(session *Session, n int) error {
 	if s.Sequence == "" || len(s.drawn) >= n {
 		return nil
 	}
-	more, err := session.drawAhead(s.Sequence, s.Identity, n-len(s.drawn))
-	if err != nil && session.done.schema && pgerr.From(err).Code == pgerr.UndefinedTable {
+	more, err := session.drawn.drawAhead(s.Sequence, s.Identity, n-len(s.drawn))
+	if err != nil && session.record.done.schema && pgerr.From(err).Code == pgerr.UndefinedTable {
 		// Perhaps the transaction made the sequence, and nobody else knows it yet.
 		return undrawable(s.Column)
 	}

@@ -12,25 +12,25 @@ import (
 
 // afterCopyError finds out whether a backend that has given up a COPY answers the
 // Syncs that were sent ahead, and answers them.
-func (s *Session) afterCopyError(c *pool.Conn) error {
-	n, status, err := s.answeredSyncs(c)
+func (p *pipe) afterCopyError(c *pool.Conn) error {
+	n, status, err := p.answeredSyncs(c)
 	if err != nil || n == 0 {
 		return err // the client has yet to send the Sync that ends this
 	}
-	s.copied = false
+	p.copied = false
 	for range n {
-		s.ops.push(op{kind: opSync})
-		if err := s.onReady(c, s.ops.first(), status); err != nil {
+		p.ops.push(op{kind: opSync})
+		if err := p.onReady(c, p.ops.first(), status); err != nil {
 			return err
 		}
 	}
-	return s.flushOrEnd()
+	return p.s.out.flushOrEnd()
 }
 
 // answeredSyncs returns how many Syncs that were sent before an error are answered
 // behind it. The backend is told of one more, which all wait for, and the answer to
 // an empty query is the end of what it has to say.
-func (s *Session) answeredSyncs(c *pool.Conn) (n int, status byte, err error) {
+func (p *pipe) answeredSyncs(c *pool.Conn) (n int, status byte, err error) {
 	b := wire.AppendEmpty(nil, wire.Sync)
 	if _, err := c.Write(wire.AppendQuery(b, "")); err != nil {
 		return 0, 0, c.Lost(err)
@@ -49,10 +49,10 @@ func (s *Session) answeredSyncs(c *pool.Conn) (n int, status byte, err error) {
 				status = body[0]
 			}
 		default:
-			if err := s.answer(c, &op{kind: opSync, injected: typ != wire.NoticeResponse && typ != wire.ParameterStatus}, typ, body); err != nil {
+			if err := p.answer(c, &op{kind: opSync, injected: typ != wire.NoticeResponse && typ != wire.ParameterStatus}, typ, body); err != nil {
 				return 0, 0, err
 			}
-			if s.fatal {
+			if p.s.out.fatal {
 				return 0, 0, nil
 			}
 		}

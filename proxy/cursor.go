@@ -22,23 +22,23 @@ type cursor struct {
 
 // noteCursor remembers where a cursor is that the backend at hand is about to
 // declare.
-func (s *Session) noteCursor(text []byte, f *parser.Facts, gathered bool) {
-	if f.Effects&parser.Cursors == 0 || !s.block.open || f.Statements != 1 {
+func (ps *portals) noteCursor(text []byte, f *parser.Facts, gathered bool) {
+	if f.Effects&parser.Cursors == 0 || !ps.s.tx.open || f.Statements != 1 {
 		return
 	}
 	if w := nameWords(text); len(w) > 1 && w[0] == "declare" {
-		if s.block.cursors == nil {
-			s.block.cursors = map[string]cursor{}
+		if ps.s.tx.cursors == nil {
+			ps.s.tx.cursors = map[string]cursor{}
 		}
-		s.block.cursors[unquote(w[1])] = cursor{s.conn.Lane(), gathered}
+		ps.s.tx.cursors[unquote(w[1])] = cursor{ps.s.held.conn.Lane(), gathered}
 	}
 }
 
 // cursorLane returns the lane of the cursor that a FETCH, MOVE, CLOSE or CURRENT OF names;
 // nil for other texts. p is its plan.
-func (s *Session) cursorLane(text []byte, p *plan.Plan, f *parser.Facts) (*pool.Lane, error) {
-	held := s.pins&pinHoldCursor != 0
-	if len(s.block.cursors) == 0 && !held || f.Statements != 1 {
+func (ps *portals) cursorLane(text []byte, p *plan.Plan, f *parser.Facts) (*pool.Lane, error) {
+	held := ps.s.record.pins&pinHoldCursor != 0
+	if len(ps.s.tx.cursors) == 0 && !held || f.Statements != 1 {
 		return nil, nil
 	}
 	w := nameWords(text)
@@ -49,14 +49,14 @@ func (s *Session) cursorLane(text []byte, p *plan.Plan, f *parser.Facts) (*pool.
 		if !p.AtCursor {
 			return nil, nil
 		}
-		return s.currentOf(w)
+		return ps.s.tx.currentOf(w)
 	}
 	if !slices.Contains([]string{"fetch", "move", "close"}, w[0]) {
 		return nil, nil
 	}
-	lane := s.block.cursors[unquote(w[len(w)-1])].lane
+	lane := ps.s.tx.cursors[unquote(w[len(w)-1])].lane
 	if lane == nil && held {
-		return s.lane, nil // from an earlier transaction, so WITH HOLD, which is on the home shard
+		return ps.s.lane, nil // from an earlier transaction, so WITH HOLD, which is on the home shard
 	}
 	return lane, nil
 }
@@ -64,26 +64,26 @@ func (s *Session) cursorLane(text []byte, p *plan.Plan, f *parser.Facts) (*pool.
 // settleCursors sees to the cursors on other shards than that of the backend at hand,
 // which is about to run a text: CLOSE ALL closes them too, and DECLARE must not take the
 // name of one.
-func (s *Session) settleCursors(text []byte, f *parser.Facts) error {
+func (ps *portals) settleCursors(text []byte, f *parser.Facts) error {
 	switch {
-	case len(s.block.cursors) == 0 || f.Statements != 1:
+	case len(ps.s.tx.cursors) == 0 || f.Statements != 1:
 	case closesAll(text):
-		return s.closeCursors()
+		return ps.closeCursors()
 	case f.Effects&parser.Cursors != 0:
 		w := nameWords(text)
 		if len(w) < 2 || w[0] != "declare" {
 			return nil
 		}
 		name := unquote(w[1])
-		there := s.block.cursors[name].lane
-		if there == nil || there == s.conn.Lane() {
+		there := ps.s.tx.cursors[name].lane
+		if there == nil || there == ps.s.held.conn.Lane() {
 			return nil
 		}
-		c, err := s.enlist(there)
+		c, err := ps.s.every.enlist(there)
 		if err != nil {
 			return err
 		}
-		rows, err := s.askBeside(c, "SELECT count(*) FROM pg_catalog.pg_cursors WHERE name = "+quote.Literal(name))
+		rows, err := ps.s.commit.askBeside(c, "SELECT count(*) FROM pg_catalog.pg_cursors WHERE name = "+quote.Literal(name))
 		if err == nil && rows[0][0] != "0" {
 			err = pgerr.New(pgerr.DuplicateCursor, "cursor \"%s\" already exists", name)
 		}
@@ -104,12 +104,12 @@ func closesAll(text []byte) bool {
 
 // mayCloseAll refuses CLOSE ALL in extended messages where cursors are on other shards than
 // that of the backend at hand: what was sent there may not be answered yet.
-func (s *Session) mayCloseAll(text []byte, f *parser.Facts) error {
-	if len(s.block.cursors) == 0 || f.Statements != 1 || !closesAll(text) {
+func (ps *portals) mayCloseAll(text []byte, f *parser.Facts) error {
+	if len(ps.s.tx.cursors) == 0 || f.Statements != 1 || !closesAll(text) {
 		return nil
 	}
-	for _, at := range s.block.cursors {
-		if at.lane != s.conn.Lane() {
+	for _, at := range ps.s.tx.cursors {
+		if at.lane != ps.s.held.conn.Lane() {
 			return pgerr.New(pgerr.FeatureNotSupported, "CLOSE ALL in extended messages closes the cursors of one shard, and those of this transaction are on others as well").
 				WithHint("Close them by name, or send it as a simple query.")
 		}
@@ -118,18 +118,18 @@ func (s *Session) mayCloseAll(text []byte, f *parser.Facts) error {
 }
 
 // closeCursors closes all cursors that are not on the backend at hand.
-func (s *Session) closeCursors() error {
-	for name, at := range s.block.cursors {
-		if at.lane != s.conn.Lane() {
-			c, err := s.enlist(at.lane)
+func (ps *portals) closeCursors() error {
+	for name, at := range ps.s.tx.cursors {
+		if at.lane != ps.s.held.conn.Lane() {
+			c, err := ps.s.every.enlist(at.lane)
 			if err == nil {
-				err = s.execBeside(c, "CLOSE ALL")
+				err = ps.s.every.execBeside(c, "CLOSE ALL")
 			}
 			if err != nil {
 				return err
 			}
 		}
-		delete(s.block.cursors, name)
+		delete(ps.s.tx.cursors, name)
 	}
 	return nil
 }
@@ -168,21 +168,21 @@ func nameWords(text []byte) (out []string) {
 
 // listingLane returns the lane where a text that reads pg_cursors finds the cursors of the
 // open block; nil for other texts, and for the home shard.
-func (s *Session) listingLane(f *parser.Facts) (*pool.Lane, error) {
-	if len(s.block.cursors) == 0 || !slices.ContainsFunc(f.Relations, func(name string) bool { return name == "pg_cursors" || name == "pg_catalog.pg_cursors" }) {
+func (ps *portals) listingLane(f *parser.Facts) (*pool.Lane, error) {
+	if len(ps.s.tx.cursors) == 0 || !slices.ContainsFunc(f.Relations, func(name string) bool { return name == "pg_cursors" || name == "pg_catalog.pg_cursors" }) {
 		return nil, nil
 	}
 	var there *pool.Lane
 	several := false
-	for _, c := range s.block.cursors {
+	for _, c := range ps.s.tx.cursors {
 		several = several || there != nil && c.lane != there
 		there = c.lane
 	}
-	if s.pins&pinHoldCursor != 0 {
-		several = several || there != s.lane
+	if ps.s.record.pins&pinHoldCursor != 0 {
+		several = several || there != ps.s.lane
 	}
 	switch {
-	case !several && there == s.lane:
+	case !several && there == ps.s.lane:
 		return nil, nil
 	case several || len(f.Relations) > 1:
 		return nil, pgerr.New(pgerr.FeatureNotSupported, "pg_cursors has the cursors of one shard, and those of this transaction are on others as well").
@@ -193,12 +193,12 @@ func (s *Session) listingLane(f *parser.Facts) (*pool.Lane, error) {
 
 // currentOf returns the lane of the cursor that WHERE CURRENT OF names, nil if there
 // is none.
-func (s *Session) currentOf(w []string) (*pool.Lane, error) {
+func (t *transaction) currentOf(w []string) (*pool.Lane, error) {
 	for i := 2; i+1 < len(w); i++ {
 		if w[i] != "of" || w[i-1] != "current" || w[i-2] != "where" {
 			continue
 		}
-		c := s.block.cursors[unquote(w[i+1])]
+		c := t.cursors[unquote(w[i+1])]
 		if c.gathered {
 			return nil, pgerr.New(pgerr.FeatureNotSupported, "WHERE CURRENT OF needs a cursor on one shard, and %q is over several", unquote(w[i+1])).
 				WithHint("Name the row by its primary key.")

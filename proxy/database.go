@@ -17,50 +17,50 @@ import (
 
 // beforeDatabase makes way for a command that wants a database to be unused:
 // the backends that idle in it are weft's own business.
-func (s *Session) beforeDatabase(text string, f *parser.Facts) error {
+func (u *utility) beforeDatabase(text string, f *parser.Facts) error {
 	d := parser.DatabasesOf(text)
-	if err := s.keepsDeclarations(d); err != nil {
+	if err := u.keepsDeclarations(d); err != nil {
 		return err
 	}
 	for _, name := range d.Names {
-		if owns, err := s.ownsDatabase(name); err != nil {
+		if owns, err := u.ownsDatabase(name); err != nil {
 			return err
 		} else if !owns {
 			continue // the shard says why not, and nobody has to leave for it
 		}
 		switch {
 		case d.Force:
-			if err := s.evict(name); err != nil {
+			if err := u.evict(name); err != nil {
 				return err
 			}
 		case f.Effects&parser.DropsDatabase != 0:
-			if err := s.awaitUnused("database", name); err != nil {
+			if err := u.awaitUnused("database", name); err != nil {
 				return err
 			}
 		}
-		s.vacate(name)
+		u.vacate(name)
 		if d.Force {
-			s.awaitLeft(name)
+			u.awaitLeft(name)
 		}
 	}
 	if len(d.Templates) > 0 {
-		if may, err := s.yes("SELECT rolcreatedb OR rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user"); err != nil || !may {
+		if may, err := u.askTrue("SELECT rolcreatedb OR rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user"); err != nil || !may {
 			return err // the shard says why not
 		}
 	}
 	for _, name := range d.Templates {
-		if err := s.awaitUnused("source database", name); err != nil {
+		if err := u.awaitUnused("source database", name); err != nil {
 			return err
 		}
-		s.vacate(name)
+		u.vacate(name)
 	}
 	return nil
 }
 
 // keepsDeclarations refuses what would leave tables without the declarations that
 // belong to their database.
-func (s *Session) keepsDeclarations(d parser.Databases) error {
-	snap := s.srv.cfg.Snapshot()
+func (u *utility) keepsDeclarations(d parser.Databases) error {
+	snap := u.s.srv.cfg.Snapshot()
 	for _, name := range d.Renamed {
 		if t := snap.Declared(name); len(t) > 0 {
 			return pgerr.New(pgerr.FeatureNotSupported, "database %q cannot be renamed: its table %q is declared", name, t[0].Name).
@@ -78,12 +78,12 @@ func (s *Session) keepsDeclarations(d parser.Databases) error {
 
 // afterDatabase forgets what was declared in a database that is gone. If whoever dropped
 // it could not do so, whoever makes the next one of that name does.
-func (s *Session) afterDatabase(text, tag string) *pgerr.Error {
-	if s.srv.cfg.Directory == nil || tag != "DROP DATABASE" && tag != "CREATE DATABASE" {
+func (u *utility) afterDatabase(text, tag string) *pgerr.Error {
+	if u.s.srv.cfg.Directory == nil || tag != "DROP DATABASE" && tag != "CREATE DATABASE" {
 		return nil
 	}
 	for _, name := range parser.DatabasesOf(text).Names {
-		if err := s.srv.mover.ForgetDatabase(s.ctx, name); err != nil {
+		if err := u.s.srv.mover.ForgetDatabase(u.s.srv.ctx, name); err != nil {
 			e := *pgerr.From(err)
 			e.Message = fmt.Sprintf("the declarations of tables in database %q could not be taken back: %s", name, e.Message)
 			return e.WithHint("The command has been carried out. DROP the database, if it is there, and CREATE it anew before it is used.").WithCause(err)
@@ -94,14 +94,14 @@ func (s *Session) afterDatabase(text, tag string) *pgerr.Error {
 
 // vacate ends the idle backends in a database, those of other proxies too. They may
 // take a moment: PostgreSQL waits for it.
-func (s *Session) vacate(database string) {
-	s.srv.leave(database)
-	if s.srv.cfg.Directory == nil {
+func (u *utility) vacate(database string) {
+	u.s.srv.leave(database)
+	if u.s.srv.cfg.Directory == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, leaving)
+	ctx, cancel := context.WithTimeout(u.s.srv.ctx, leaving)
 	defer cancel()
-	_, err := s.srv.cfg.Directory.Update(ctx, func(snap *directory.Snapshot) (*directory.Snapshot, error) {
+	_, err := u.s.srv.cfg.Directory.Update(ctx, func(snap *directory.Snapshot) (*directory.Snapshot, error) {
 		if snap == nil {
 			return nil, directory.ErrNoCluster
 		}
@@ -113,7 +113,7 @@ func (s *Session) vacate(database string) {
 		return next, nil
 	})
 	if err != nil {
-		s.log.Warn("other proxies may still be in a database", "database", database, "err", err)
+		u.s.log.Warn("other proxies may still be in a database", "database", database, "err", err)
 	}
 }
 
@@ -145,15 +145,15 @@ func inUse(what, name string, n int) error {
 
 // onEveryShard repeats on the other shards what the home shard has done. If
 // one fails the client is told which ones have it.
-func (s *Session) onEveryShard(text string) *pgerr.Error {
-	snap := s.srv.cfg.Snapshot()
+func (u *utility) onEveryShard(text string) *pgerr.Error {
+	snap := u.s.srv.cfg.Snapshot()
 	done := []string{snap.Home}
 	for i := range snap.Shards {
 		shard := &snap.Shards[i]
 		if shard.Name == snap.Home {
 			continue
 		}
-		if err := s.onShard(s.ctx, s.srv.pool.Shard(shard), text); err != nil {
+		if err := u.onShard(u.s.srv.ctx, u.s.srv.pool.Shard(shard), text); err != nil {
 			e := pgerr.From(err)
 			return &pgerr.Error{
 				Code: e.Code, Message: fmt.Sprintf("shard %q: %s", shard.Name, e.Message),
@@ -167,14 +167,14 @@ func (s *Session) onEveryShard(text string) *pgerr.Error {
 }
 
 // onShard runs a text on another shard as the session's user.
-func (s *Session) onShard(ctx context.Context, sh *pool.Shard, text string) error {
-	lane := sh.OpenLane(s.lane.Key())
+func (u *utility) onShard(ctx context.Context, sh *pool.Shard, text string) error {
+	lane := sh.OpenLane(u.s.lane.Key())
 	defer lane.CloseLane()
-	c, err := lane.Acquire(ctx, pool.Want{Session: s.id, Underway: true})
+	c, err := lane.Acquire(ctx, pool.Want{Session: u.s.id, Underway: true})
 	if err != nil {
 		return err
 	}
-	if err := c.Apply(s.settings); err != nil {
+	if err := c.Apply(u.s.record.settings); err != nil {
 		c.Discard()
 		return err
 	}

@@ -109,7 +109,7 @@ func (l *lookout) suspects() map[string][]suspect {
 		if sess.db == nil {
 			continue
 		}
-		p, queue, ok := sess.asParty()
+		p, queue, ok := sess.reach.asParty()
 		if !ok {
 			continue
 		}
@@ -139,7 +139,7 @@ func (l *lookout) holders(found map[string][]suspect) {
 			}
 			var all []deadlock.Backend
 			for _, sess := range l.srv.sessions {
-				sess.holds(func(c *pool.Conn) {
+				sess.reach.eachHeld(func(c *pool.Conn) {
 					if c.Lane().Shard() == s.queue.Shard() {
 						all = append(all, deadlock.Backend{Shard: c.Shard(), PID: c.PID})
 					}
@@ -193,7 +193,7 @@ func (l *lookout) lookAt(ctx context.Context, db string, list []suspect) error {
 		}
 		e := pgerr.New(pgerr.DeadlockDetected, "deadlock detected").WithDetail("%s", k.Detail()).WithHint("See server log for query details.")
 		e.File, e.Routine = "deadlock.c", "DeadLockReport"
-		if list[i].sess.giveWay(v.Turn, e) {
+		if list[i].sess.reach.giveWay(v.Turn, e) {
 			l.srv.log.Info("deadlock over several shards broken", "database", db, "session", v.Session, "detail", k.Detail())
 		}
 	}

@@ -15,11 +15,11 @@ import (
 
 // describeGather finds out what PostgreSQL makes of the texts: once, and for all
 // executions. Errors of the client's own text are found here.
-func (s *Session) describeGather(x *gathering) error {
+func (ga *gatherer) describeGather(x *gathering) error {
 	for {
 		x.d = x.g.Known.Load()
 		if x.d == nil {
-			if err := s.learnGather(x); err != nil {
+			if err := ga.learnGather(x); err != nil {
 				return err
 			}
 		}
@@ -43,35 +43,35 @@ func (x *gathering) forbidden() bool {
 }
 
 // learnGather asks the home shard, which has all tables.
-func (s *Session) learnGather(x *gathering) error {
-	if err := s.useLane(s.lane); err != nil {
+func (ga *gatherer) learnGather(x *gathering) error {
+	if err := ga.s.held.useLane(ga.s.lane); err != nil {
 		return err
 	}
-	if err := s.sent(); err != nil {
+	if err := ga.s.tx.quiesce(); err != nil {
 		return err
 	}
-	s.conn.UnnamedBy = 0
+	ga.s.held.conn.UnnamedBy = 0
 	d := &plan.Description{}
 	var err error
 	sql := string(x.text)
 	if x.query != nil {
 		sql = string(x.query.Append(nil, x.timelessFill()))
 	}
-	d.Params, d.Columns, err = finish.Describe(s.conn, sql, oidList(x.oids))
+	d.Params, d.Columns, err = finish.Describe(ga.s.held.conn, sql, oidList(x.oids))
 	if err != nil {
 		return err
 	}
 	x.d = d
-	if err := s.describePieces(x, d); err != nil {
+	if err := ga.describePieces(x, d); err != nil {
 		return err
 	}
 	if x.g.Command != nil {
-		if err := s.learnCommand(x, d, x.timelessFill()); err != nil {
+		if err := ga.s.route.learnCommand(x, d, x.timelessFill()); err != nil {
 			return err
 		}
 	}
 	if x.g.Lend == nil {
-		if err := s.checkRemainder(x, d); err != nil {
+		if err := ga.checkRemainder(x, d); err != nil {
 			return err
 		}
 	}
@@ -87,16 +87,16 @@ func (x *gathering) timelessFill() *plan.Fill {
 }
 
 // describePieces finds out the columns of the pieces.
-func (s *Session) describePieces(x *gathering, d *plan.Description) error {
+func (ga *gatherer) describePieces(x *gathering, d *plan.Description) error {
 	fill := x.timelessFill()
 	for i := range x.g.Pieces {
 		sql := x.g.Pieces[i].Text.Append(nil, fill)
-		_, cols, err := finish.Describe(s.conn, string(sql), d.Params)
+		_, cols, err := finish.Describe(ga.s.held.conn, string(sql), d.Params)
 		if err != nil && !blames(err) {
 			return err
 		}
 		if err != nil {
-			s.log.Error("a piece cannot be described", "sql", logged(string(sql)), "err", err)
+			ga.s.log.Error("a piece cannot be described", "sql", logged(string(sql)), "err", err)
 			return pgerr.New(pgerr.InternalError, "a part of the statement cannot be described: %s", pgerr.From(err).Message)
 		}
 		d.Pieces = append(d.Pieces, cols)
@@ -106,18 +106,18 @@ func (s *Session) describePieces(x *gathering, d *plan.Description) error {
 
 // probe asks the home shard whether the client may run the statement: views were
 // taken apart, and who may read a view is decided where the view is.
-func (s *Session) probe(x *gathering) error {
+func (ga *gatherer) probe(x *gathering) error {
 	if !x.g.Probe {
 		return nil
 	}
-	if err := s.useLane(s.lane); err != nil {
+	if err := ga.s.held.useLane(ga.s.lane); err != nil {
 		return err
 	}
-	if err := s.sent(); err != nil {
+	if err := ga.s.tx.quiesce(); err != nil {
 		return err
 	}
-	s.conn.UnnamedBy = 0
-	l := &leg{s: s, conn: s.conn}
+	ga.s.held.conn.UnnamedBy = 0
+	l := &leg{s: ga.s, conn: ga.s.held.conn}
 	l.out = wire.AppendParse(nil, "", "EXPLAIN "+string(x.text), appendOIDs(nil, x.d.Params))
 	var at int
 	l.out, at = wire.Begin(l.out, wire.Bind)

@@ -1,27 +1,85 @@
-// Package proxy is what a client talks to: it starts sessions, reads their
+// Package proxy is what a client talks to. It starts sessions, reads their
 // messages, lends them backends and passes the answers back.
 //
 //	client ──▶ Server.handle ──startup──▶ Session.step ──▶ pool.Conn ──▶ shard
-//	   ◀───────────────────────────────── Session.relay ◀──────┘
+//	   ◀──────────── answers ◀──────────── pipe.relay ◀──────┘
 //
-// The life of a statement:
+// # The parts of a session
 //
-//  1. Session.step reads the client's message and switches on its type.
-//  2. parser tells from the text what it does to the session. Most texts do
-//     nothing; those that do are special.go's business.
-//  3. Session.acquire makes sure there is a backend with the session's
-//     settings: the pool lends one for the transaction.
-//  4. The message goes to the backend, with the expected answer noted in ops.
-//  5. Session.relay passes answers to the client until none is outstanding;
-//     rows are not looked at.
-//  6. At the end of the transaction settle brings the session's record up to
-//     date (effects.go), and release gives the backend back unless a pin ties
-//     the session to it.
+// Session ties its parts together: Session.step reads a message, switches on its type
+// and calls the handler. Each part is a type with its own file. A part assigns its own
+// fields; everybody else reads them.
 //
-// Goroutines: one per client (Server.handle), one per ear that listens for
-// notifications, one for the pool; for the time of a COPY FROM STDIN and of
-// writes that would block, a second one per session. Server.Close waits for
-// all of them.
+// What is kept for the client:
 //
-// Start reading at Session.step.
+//   - answers (out.go): messages on their way to the client, and the parameters that
+//     the client has been told.
+//   - prepared (prepared.go, sqlprepared.go, execute.go): prepared statements, made on a
+//     backend when they are needed there.
+//   - portals (portals.go, portal.go, bind.go, planned.go, cursor.go): where each portal
+//     and cursor is, and what Bind does.
+//   - record (record.go, effects.go, option.go, reading.go, listen.go): settings, pins and
+//     channels; what a backend must have before it works for the session.
+//   - drawn (drawn.go, generate.go, identity.go): values of sequences.
+//   - account (account.go, run.go, trace.go): counts, spans and memory.
+//   - reach (reach.go, interrupt.go, patience.go, party.go): the only part that other
+//     goroutines touch, to cancel, end, wake or look at the session.
+//
+// The dialogue with shards:
+//
+//   - held (held.go, translate.go, inspect.go): the backends that the session has
+//     borrowed, one of them at hand, the others parked.
+//   - pipe (pipe.go, ops.go, relay.go, relay_end.go, relay_error.go): what has been sent
+//     to the backend at hand, and which answers are due.
+//   - implicit (implicit.go, pipeline.go): the transaction that extended messages have
+//     between two Syncs.
+//   - transaction (tx.go, block.go, isolation.go, atomic.go, snapshot.go): the open block
+//     and its participants.
+//   - commit (commit.go, follow.go, change.go, carry.go, leftover.go): the end of a block
+//     that wrote on several shards, see package twopc.
+//   - loss (loss.go, lost.go, refuse.go, watch.go): a transaction that can only be rolled
+//     back.
+//
+// How a statement is carried out:
+//
+//   - routing (routing.go, environment.go, route.go): the snapshot of the cluster, the
+//     plan, and the shard.
+//   - script (script.go): a text of several statements.
+//   - gatherer and legs (gather.go, native.go, remainder.go; leg.go): reads of several
+//     shards. writer (write.go and write_*.go, copies.go): writes. lookups (lookup*.go):
+//     the entries of lookup vindexes. copier (copy*.go): COPY. explainer (explain*.go).
+//   - everywhere (everywhere.go): commands for every shard. utility (alone.go,
+//     database.go, function.go, mover.go, placed.go): commands and functions that weft
+//     answers itself.
+//
+// # The life of a statement on one shard
+//
+//  1. Session.step reads the message, Session.onQuery or portals.onBind takes it.
+//  2. Package parser tells from the text what it does to the session. Most texts do
+//     nothing to it; for the others see record.prepareToRun (special.go).
+//  3. routing.plan finds the plan in a cache, routing.laneFor the shard.
+//  4. held.useLane makes sure that there is a backend with the session's settings: the
+//     pool lends one for the transaction.
+//  5. The message goes to the backend, and an op notes the answer that is due.
+//  6. pipe.relay passes answers to the client until none is due. It does not look at
+//     rows.
+//  7. At the end of the transaction record.settle brings the record up to date, and
+//     held.release gives the backend back unless a pin ties the session to it.
+//
+// A statement that several shards answer leaves this road at routing.laneFor with
+// errGather: gatherer.gatherQuery and writer.writeQuery take it from there.
+//
+// # Where something new goes
+//
+//   - A message of the protocol: Session.step, and an opKind (ops.go) for its answer.
+//   - A kind of statement: package planner decides what it is; routing.statementQuery and
+//     portals.routeBind send it to the part that carries it out.
+//   - A reason to wait for another session or shard: reach, which is what the deadlock
+//     detector (deadlock.go) and cancel requests look at.
+//
+// # Goroutines
+//
+// One per client (Server.handle), one per ear that listens for notifications, one for
+// the pool; for the time of a COPY FROM STDIN and of writes that would block, a second
+// one per session. Server.Close waits for all of them.
 package proxy

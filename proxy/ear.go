@@ -141,16 +141,16 @@ type notifier struct {
 
 // notifies notes that the session is about to notify through a backend, so that
 // those who listen are told its ID.
-func (s *Session) notifies(c *pool.Conn) {
+func (rc *record) notifies(c *pool.Conn) {
 	key := notifier{c.Shard(), c.PID}
-	before, ok := s.srv.notifiers.Load(key)
-	if ok && before != s.id || s.notified != "" && s.notified != key.shard {
+	before, ok := rc.s.srv.notifiers.Load(key)
+	if ok && before != rc.s.id || rc.notified != "" && rc.notified != key.shard {
 		// What another session sent through this backend must be told as
 		// its own first, and what this one sent elsewhere is heard first.
-		s.srv.hub(s.db).sync()
+		rc.s.srv.hub(rc.s.db).sync()
 	}
-	s.notified = key.shard
-	s.srv.notifiers.Store(key, s.id)
+	rc.notified = key.shard
+	rc.s.srv.notifiers.Store(key, rc.s.id)
 }
 
 // sessionOf returns the ID clients know for whoever notified from a backend.

@@ -108,16 +108,16 @@ func (d *effects) resets(name string) bool {
 }
 
 // special reports whether a text must be looked at before it is sent.
-func (s *Session) special(f *parser.Facts) bool {
-	return f.Effects&^harmless != 0 || s.touches(f) != catalog.Untouched || readsOwn(f) ||
-		f.Effects&(parser.Writes|parser.AdvancesSequence) != 0 && s.db.ReadsSequences.Load() ||
-		f.Effects&parser.AdvancesSequence != 0 && s.hasTables || f.Effects&parser.ListsObjects != 0 && s.dumps()
+func (rc *record) special(f *parser.Facts) bool {
+	return f.Effects&^harmless != 0 || rc.touches(f) != catalog.Untouched || readsOwn(f) ||
+		f.Effects&(parser.Writes|parser.AdvancesSequence) != 0 && rc.s.db.ReadsSequences.Load() ||
+		f.Effects&parser.AdvancesSequence != 0 && rc.s.route.hasTables || f.Effects&parser.ListsObjects != 0 && rc.dumps()
 }
 
 // touches returns how much what the text calls of the user's may do to the
 // session.
-func (s *Session) touches(f *parser.Facts) catalog.Touch {
-	e := s.db.Effects.Load()
+func (rc *record) touches(f *parser.Facts) catalog.Touch {
+	e := rc.s.db.Effects.Load()
 	if e != nil {
 		return e.Touches(f.Funcs, f.Effects&parser.Writes != 0)
 	}
@@ -128,28 +128,28 @@ func (s *Session) touches(f *parser.Facts) catalog.Touch {
 }
 
 // suspicious reports whether that may be anything at all.
-func (s *Session) suspicious(f *parser.Facts) bool { return s.touches(f) == catalog.Touched }
+func (rc *record) suspicious(f *parser.Facts) bool { return rc.touches(f) == catalog.Touched }
 
 // note adds what a text is about to do.
 func (d *effects) note(s *Session, f *parser.Facts) {
-	if !s.special(f) {
+	if !s.record.special(f) {
 		return
 	}
 	d.bits |= f.Effects
-	if s.touches(f) != catalog.Untouched || f.Effects&uncertain != 0 && !toAll(f) {
-		s.conn.Touched = true
+	if s.record.touches(f) != catalog.Untouched || f.Effects&uncertain != 0 && !toAll(f) {
+		s.held.conn.Touched = true
 	}
-	s.stain(s.conn, f)
-	if f.Effects&(parser.DDL|parser.Opaque) != 0 && f.Effects&parser.Temp == 0 || s.suspicious(f) {
+	s.record.stain(s.held.conn, f)
+	if f.Effects&(parser.DDL|parser.Opaque) != 0 && f.Effects&parser.Temp == 0 || s.record.suspicious(f) {
 		// From now on, and once more when others see it.
 		d.schema = true
 		s.db.Generation.Add(1)
 	}
 	d.texts++
-	d.alone = d.texts == 1 && f.Statements == 1 && s.conn.Status == wire.TxIdle && s.ops.only(opParse, opDescribeStatement)
+	d.alone = d.texts == 1 && f.Statements == 1 && s.held.conn.Status == wire.TxIdle && s.pipe.ops.only(opParse, opDescribeStatement)
 	d.sets = append(d.sets, f.Settings...)
 	d.terminates = d.terminates || slices.Contains(f.Funcs, "pg_terminate_backend")
-	switch s.touches(f) {
+	switch s.record.touches(f) {
 	case catalog.Touched:
 		d.bits |= parser.Opaque
 	case catalog.Unread:
@@ -157,23 +157,23 @@ func (d *effects) note(s *Session, f *parser.Facts) {
 	}
 	if f.Effects&parser.ChangesAllSettings != 0 && slices.Contains(f.Funcs, "set_config") {
 		// Custom parameters cannot be listed, only asked for by name.
-		s.pins |= pinCustom
+		s.record.pins |= pinCustom
 	}
 	if f.Effects&(parser.Writes|parser.ReadsSequence|parser.AdvancesSequence) != 0 && s.db.ReadsSequences.Load() {
-		s.pins |= pinSequence
+		s.record.pins |= pinSequence
 	}
 	if f.Effects&parser.Notifies != 0 {
-		s.notifies(s.conn)
+		s.record.notifies(s.held.conn)
 	}
 	for _, set := range f.Settings {
 		if strings.Contains(set.Name, ".") {
-			s.addPlaceholder(set.Name)
+			s.record.addPlaceholder(set.Name)
 		}
 	}
 	if d.bits&(parser.Opaque|parser.ChangesAllSettings) != 0 {
 		if e := s.db.Effects.Load(); e != nil {
 			for _, name := range e.Placeholders {
-				s.addPlaceholder(name)
+				s.record.addPlaceholder(name)
 			}
 		}
 	}
@@ -183,19 +183,19 @@ func (d *effects) note(s *Session, f *parser.Facts) {
 // that nobody knows: one that runs texts, or that calls a function which may. What cannot
 // be parsed is an error most of the time, and functions that run texts are common: only
 // the rest is worth a new backend for whoever comes next.
-func (s *Session) stain(c *pool.Conn, f *parser.Facts) {
-	if opaque := f.Effects&parser.Opaque != 0; opaque || s.touches(f) != catalog.Untouched {
-		c.Stain(s.id, opaque && f.Err == nil)
+func (rc *record) stain(c *pool.Conn, f *parser.Facts) {
+	if opaque := f.Effects&parser.Opaque != 0; opaque || rc.touches(f) != catalog.Untouched {
+		c.Stain(rc.s.id, opaque && f.Err == nil)
 	}
 }
 
-func (s *Session) addPlaceholder(name string) {
-	if s.placeholders == nil {
-		s.placeholders = map[string]bool{}
+func (rc *record) addPlaceholder(name string) {
+	if rc.placeholders == nil {
+		rc.placeholders = map[string]bool{}
 	}
-	s.placeholders[name] = true
+	rc.placeholders[name] = true
 	if !isOption(name) { // for everybody, an empty one of weft's own has its default
-		notePlaceholder(s.conn, name)
+		notePlaceholder(rc.s.held.conn, name)
 	}
 }
 
@@ -208,44 +208,44 @@ func notePlaceholder(c *pool.Conn, name string) {
 
 // settleAlone settles where no cancel request can reach: the client's statement
 // is over, and weft's own questions are none of its business.
-func (s *Session) settleAlone(c *pool.Conn) error {
-	s.mu.Lock()
-	main := s.current
-	s.current, s.settling = nil, c
-	s.mu.Unlock()
+func (rc *record) settleAlone(c *pool.Conn) error {
+	rc.s.reach.mu.Lock()
+	main := rc.s.reach.current
+	rc.s.reach.current, rc.s.reach.settling = nil, c
+	rc.s.reach.mu.Unlock()
 	c.AwaitCancels()
-	before := s.pins
-	err := s.settle(c)
-	if c.Lane() != s.lane {
-		if s.pins&^before != 0 {
+	before := rc.pins
+	err := rc.settle(c)
+	if c.Lane() != rc.s.lane {
+		if rc.pins&^before != 0 {
 			// Only a backend of the home shard can be kept for a session.
-			s.pins, s.soiled = before, c
+			rc.pins, rc.s.held.soiled = before, c
 		}
 		// What that one holds is not to be seen on another.
-		s.pins |= before & pinFound
+		rc.pins |= before & pinFound
 	}
-	if err == nil && s.keeps(c) && !c.Settings.Equal(s.settings) {
-		err = c.Apply(s.settings) // a session that keeps its backend does not acquire it again
+	if err == nil && rc.s.held.isPinned(c) && !c.Settings.Equal(rc.settings) {
+		err = c.Apply(rc.settings) // a session that keeps its backend does not acquire it again
 	}
-	s.mu.Lock()
-	s.current, s.settling = main, nil
-	s.mu.Unlock()
+	rc.s.reach.mu.Lock()
+	rc.s.reach.current, rc.s.reach.settling = main, nil
+	rc.s.reach.mu.Unlock()
 	return err
 }
 
 // settleAt settles a transaction that the backend at hand has ended. What lives on the
 // home shard alone is asked for there, if that has taken part beside it: an advisory
 // lock, a seed.
-func (s *Session) settleAt(c *pool.Conn) error {
-	i := slices.IndexFunc(s.parked, func(h *pool.Conn) bool { return h.Lane() == s.lane && h.Status == wire.TxIdle })
-	if i < 0 || c.Lane() == s.lane || !s.block.open || s.done.bits&homeEffects == 0 {
-		return s.settleAlone(c)
+func (rc *record) settleAt(c *pool.Conn) error {
+	i := slices.IndexFunc(rc.s.held.parked, func(h *pool.Conn) bool { return h.Lane() == rc.s.lane && h.Status == wire.TxIdle })
+	if i < 0 || c.Lane() == rc.s.lane || !rc.s.tx.open || rc.done.bits&homeEffects == 0 {
+		return rc.settleAlone(c)
 	}
-	home := s.parked[i]
-	if err := s.settleAlone(home); err != nil {
+	home := rc.s.held.parked[i]
+	if err := rc.settleAlone(home); err != nil {
 		return err
 	}
-	if s.block.sets {
+	if rc.s.tx.sets {
 		c.Settings = home.Settings // both have run the same commands
 	}
 	return nil
@@ -253,19 +253,19 @@ func (s *Session) settleAt(c *pool.Conn) error {
 
 // settle brings the session's record up to date after a transaction. The
 // backend is idle; the client has not heard of it yet.
-func (s *Session) settle(c *pool.Conn) error {
-	err := s.settleDone(c)
+func (rc *record) settle(c *pool.Conn) error {
+	err := rc.settleDone(c)
 	if err == nil {
 		c.Touched = false
 	}
 	return err
 }
 
-func (s *Session) settleDone(c *pool.Conn) error {
-	d := s.done
-	s.done = effects{}
+func (rc *record) settleDone(c *pool.Conn) error {
+	d := rc.done
+	rc.done = effects{}
 	if d.bits&(parser.Temp|parser.DDL|parser.Opaque|parser.DiscardAll|parser.DiscardTemp) != 0 {
-		s.env = nil // names may mean temporary relations now, or no longer
+		rc.s.route.env = nil // names may mean temporary relations now, or no longer
 	}
 	for _, name := range d.stray {
 		_, _ = c.Exec("DEALLOCATE " + pool.QuoteIdent(name))
@@ -287,63 +287,63 @@ func (s *Session) settleDone(c *pool.Conn) error {
 		c.UnprepareAll()
 	}
 	if d.schema {
-		s.db.Generation.Add(1)
+		rc.s.db.Generation.Add(1)
 	}
-	if (d.schema || d.resequence) && s.hasTables {
+	if (d.schema || d.resequence) && rc.s.route.hasTables {
 		outcome := twopc.Committed
-		if s.block.tag == "ROLLBACK" {
+		if rc.s.tx.tag == "ROLLBACK" {
 			outcome = twopc.Aborted
 		}
-		s.publishEnd(&d, outcome)
+		rc.s.commit.publishEnd(&d, outcome)
 	}
 	if d.relearn {
-		if err := s.srv.learnEffects(s.db, c); err != nil {
+		if err := rc.s.srv.learnEffects(rc.s.db, c); err != nil {
 			return c.Lost(err)
 		}
 	}
 	if d.bits&parser.Reconfigures != 0 {
-		s.srv.pool.Retire(func(pool.Key) bool { return true })
+		rc.s.srv.pool.Retire(func(pool.Key) bool { return true })
 	}
 	if d.bits&(parser.Load|parser.Seed) != 0 {
 		if d.bits&parser.Load != 0 {
-			s.pins |= pinLoad
+			rc.pins |= pinLoad
 		}
 		if d.bits&parser.Seed != 0 {
-			s.pins |= pinSeed
+			rc.pins |= pinSeed
 		}
 	}
 	if d.bits&parser.DiscardAll != 0 && d.lastTag == "DISCARD ALL" {
-		s.pins &= pinSessionMode | pinForever
-		if s.channels != nil {
-			if err := s.listenTo(c, map[string]bool{}); err != nil {
+		rc.pins &= pinSessionMode | pinForever
+		if rc.channels != nil {
+			if err := rc.listenTo(c, map[string]bool{}); err != nil {
 				return err
 			}
 		}
 	}
 	if d.bits&(parser.DiscardSequences|parser.DiscardAll) != 0 && !d.failed {
-		s.pins &^= pinSequence
+		rc.pins &^= pinSequence
 	}
 	if c.Listening {
-		if err := s.settleChannels(c, &d); err != nil {
+		if err := rc.settleChannels(c, &d); err != nil {
 			return err
 		}
 	}
-	if s.pins&pinFound != 0 && d.bits&parser.DDL != 0 {
-		return s.inspect(c, d.bits) // what ties the session may be gone
+	if rc.pins&pinFound != 0 && d.bits&parser.DDL != 0 {
+		return rc.s.held.inspect(c, d.bits) // what ties the session may be gone
 	}
 	switch {
 	case d.bits&uncertain == 0:
 		return nil
 	case d.bits&uncertain == parser.ChangesSettings && !d.failed && allLocal(d.sets):
-		s.keepPlaceholders(c, d.sets)
+		rc.keepPlaceholders(c, d.sets)
 		return nil
-	case d.bits&uncertain == parser.ChangesSettings && d.alone && s.plainSettings(d.sets):
+	case d.bits&uncertain == parser.ChangesSettings && d.alone && rc.plainSettings(d.sets):
 		if d.failed {
 			return nil
 		}
-		return s.learn(c, d.sets)
+		return rc.learn(c, d.sets)
 	}
-	return s.inspect(c, d.bits)
+	return rc.s.held.inspect(c, d.bits)
 }
 
 func allLocal(sets []parser.Setting) bool {
@@ -353,18 +353,18 @@ func allLocal(sets []parser.Setting) bool {
 // keepPlaceholders notes what SET LOCAL of a custom parameter leaves behind:
 // the value is what it was before, but if there was none it is empty now and
 // not unknown.
-func (s *Session) keepPlaceholders(c *pool.Conn, sets []parser.Setting) {
+func (rc *record) keepPlaceholders(c *pool.Conn, sets []parser.Setting) {
 	for _, set := range sets {
 		if _, known := c.Settings.Get(set.Name); !known && strings.Contains(set.Name, ".") && !isOption(set.Name) {
 			c.Settings = c.Settings.With(set.Name, "")
-			s.settings = s.settings.With(set.Name, "")
+			rc.settings = rc.settings.With(set.Name, "")
 		}
 	}
 }
 
 // plainSettings reports whether the settings can be asked for one by one. Who
 // the session is depends on more than one of them.
-func (s *Session) plainSettings(sets []parser.Setting) bool {
+func (rc *record) plainSettings(sets []parser.Setting) bool {
 	for _, set := range sets {
 		if set.Name == "role" || set.Name == "session_authorization" || neverCarried[set.Name] {
 			return false
@@ -374,7 +374,7 @@ func (s *Session) plainSettings(sets []parser.Setting) bool {
 }
 
 // learn asks for the values that a SET has just changed.
-func (s *Session) learn(c *pool.Conn, sets []parser.Setting) error {
+func (rc *record) learn(c *pool.Conn, sets []parser.Setting) error {
 	var b strings.Builder
 	for _, set := range sets {
 		custom := strings.Contains(set.Name, ".") && !isOption(set.Name)
@@ -403,32 +403,32 @@ func (s *Session) learn(c *pool.Conn, sets []parser.Setting) error {
 			c.Settings = c.Settings.With(r[0], r[1])
 		}
 	}
-	s.adopt(c, parser.ChangesSettings)
+	rc.adopt(c, parser.ChangesSettings)
 	return nil
 }
 
 // adopt makes the backend's settings the session's.
-func (s *Session) adopt(c *pool.Conn, bits parser.Effect) {
-	s.settings = c.Settings
-	if name := s.startup.Get("application_name"); name != "" && bits&(parser.ChangesSettings|parser.ChangesAllSettings|parser.DiscardAll) != 0 {
-		if _, set := s.settings.Get("application_name"); !set {
+func (rc *record) adopt(c *pool.Conn, bits parser.Effect) {
+	rc.settings = c.Settings
+	if name := rc.s.login.startup.Get("application_name"); name != "" && bits&(parser.ChangesSettings|parser.ChangesAllSettings|parser.DiscardAll) != 0 {
+		if _, set := rc.settings.Get("application_name"); !set {
 			// RESET goes back to what the client connected with, which the
 			// backend does not know.
-			s.settings = s.settings.With("application_name", clean(name))
+			rc.settings = rc.settings.With("application_name", clean(name))
 		}
 	}
-	s.oldStrings = c.Params["standard_conforming_strings"] == "off"
-	s.setEncoding(c.Params["client_encoding"])
-	timeout, _ := s.settings.Get("idle_session_timeout")
-	s.idleTimeout = gucDuration(timeout)
+	rc.oldStrings = c.Params["standard_conforming_strings"] == "off"
+	rc.setEncoding(c.Params["client_encoding"])
+	timeout, _ := rc.settings.Get("idle_session_timeout")
+	rc.idleTimeout = gucDuration(timeout)
 }
 
 // setEncoding notes the encoding of the client's texts. If they cannot be
 // scanned, nobody else may use the backend they run on.
-func (s *Session) setEncoding(name string) {
-	s.oddEncoding = oddEncodings[name]
-	if s.oddEncoding {
-		s.pins |= pinEncoding
+func (rc *record) setEncoding(name string) {
+	rc.oddEncoding = oddEncodings[name]
+	if rc.oddEncoding {
+		rc.pins |= pinEncoding
 	}
 }
 
@@ -442,22 +442,22 @@ var oddEncodings = map[string]bool{
 const askTimeout = "SELECT 'statement_timeout', pg_catalog.current_setting('statement_timeout'); "
 
 // onTag looks at the tag of a command that has just completed.
-func (s *Session) onTag(body []byte) *pgerr.Error {
+func (rc *record) onTag(body []byte) *pgerr.Error {
 	tag, _, _ := wire.CString(body)
-	d := &s.done
+	d := &rc.done
 	d.lastTag = string(tag)
 	switch {
 	case d.lastTag == "PREPARE" || d.lastTag == "DEALLOCATE" || d.lastTag == "DEALLOCATE ALL":
-		s.onPreparedTag(d.lastTag)
+		rc.s.prepared.onPreparedTag(d.lastTag)
 	case d.lastTag == "DISCARD ALL":
-		s.forgetStatements()
-		s.conn.UnprepareAll()
+		rc.s.prepared.forgetStatements()
+		rc.s.held.conn.UnprepareAll()
 	case d.text != "" && strings.HasSuffix(d.lastTag, " DATABASE"):
-		s.srv.disownAll()
-		if err := s.onEveryShard(d.text); err != nil {
+		rc.s.srv.disownAll()
+		if err := rc.s.util.onEveryShard(d.text); err != nil {
 			return err
 		}
-		return s.afterDatabase(d.text, d.lastTag)
+		return rc.s.util.afterDatabase(d.text, d.lastTag)
 	}
 	return nil
 }

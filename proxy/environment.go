@@ -166,80 +166,80 @@ func (e *environments) env(key envKey, make func() *planner.Env) *planner.Env {
 	return env
 }
 
-// routed reports whether the session's database has declared tables; only then
+// refresh reports whether the session's database has declared tables; only then
 // is there anything to route.
-func (s *Session) routed() bool {
-	s.relies.unsent = true // and looked at again before it goes: see overtaken.go
-	if snap := s.srv.cfg.Snapshot(); snap != s.snap {
-		s.outdated = s.toServer.Len() > 0 && (s.outdated || s.boundUnsent() && s.relies.concerned(snap, s.snap, s.db.Name))
-		s.snap, s.env = snap, nil
-		s.hasTables = len(snap.Declared(s.db.Name)) > 0
+func (rt *routing) refresh() bool {
+	rt.relies.unsent = true // and looked at again before it goes: see overtaken.go
+	if snap := rt.s.srv.cfg.Snapshot(); snap != rt.snap {
+		rt.outdated = rt.s.pipe.unsent.Len() > 0 && (rt.outdated || rt.s.pipe.boundUnsent() && rt.relies.concerned(snap, rt.snap, rt.s.db.Name))
+		rt.snap, rt.env = snap, nil
+		rt.hasTables = len(snap.Declared(rt.s.db.Name)) > 0
 	}
-	return s.hasTables
+	return rt.hasTables
 }
 
 // environment returns what the session's texts are planned under, now.
-func (s *Session) environment() (*planner.Env, error) {
-	private := s.inFlux()
-	if private && s.conn != nil && s.pipedHere() && s.isolation() == "" {
+func (rt *routing) environment() (*planner.Env, error) {
+	private := rt.s.record.inFlux()
+	if private && rt.s.held.conn != nil && rt.s.implicit.pipedHere() && rt.s.tx.isolation() == "" {
 		// What the messages since the last Sync have made is seen in their transaction.
-		if err := s.widen(); err != nil {
+		if err := rt.s.implicit.widen(); err != nil {
 			return nil, err
 		}
 	}
-	changing := s.snap.Changing(s.db.Name)
-	if !private && !changing && s.env != nil && s.envFor == s.settings && s.env.Options == s.scanOptions() && !s.env.Schema.Incomplete && !s.roleAged() {
-		return s.env, nil
+	changing := rt.snap.Changing(rt.s.db.Name)
+	if !private && !changing && rt.env != nil && rt.envFor == rt.s.record.settings && rt.env.Options == rt.s.record.scanOptions() && !rt.env.Schema.Incomplete && !rt.roleAged() {
+		return rt.env, nil
 	}
-	if err := s.snap.Foreign; err != nil {
+	if err := rt.snap.Foreign; err != nil {
 		return nil, foreignDirectory(err)
 	}
-	version := s.snap.Schemas[s.db.Name]
-	tables := s.srv.envs.declaredIn(s.snap, s.db.Name)
-	load := func() (*catalog.Schema, error) { return s.loadSchema(version) }
+	version := rt.snap.Schemas[rt.s.db.Name]
+	tables := rt.s.srv.envs.declaredIn(rt.snap, rt.s.db.Name)
+	load := func() (*catalog.Schema, error) { return rt.loadSchema(version) }
 	var schema *catalog.Schema
 	var err error
-	own := private && s.done.bits&(parser.DDL|parser.Opaque) != 0 && s.holdsHome()
+	own := private && rt.s.record.done.bits&(parser.DDL|parser.Opaque) != 0 && rt.holdsHome()
 	if own {
 		schema, err = load() // as this transaction sees it
 	} else if changing {
 		schema, err = load() // it may be another one any moment
 	} else {
-		schema, err = s.srv.envs.slot(s.db.Name).at(s.ctx, version, func() (*catalog.Schema, error) {
-			s.db.Generation.Add(1) // another proxy may have changed it
+		schema, err = rt.s.srv.envs.slot(rt.s.db.Name).at(rt.s.srv.ctx, version, func() (*catalog.Schema, error) {
+			rt.s.db.Generation.Add(1) // another proxy may have changed it
 			return load()
 		})
 	}
 	if err != nil {
 		return nil, err
 	}
-	path, err := s.path(schema.Version, private)
+	path, err := rt.path(schema.Version, private)
 	if err != nil {
 		return nil, err
 	}
 	var role *planner.Role
 	if planner.Guarded(schema) {
-		if role, err = s.role(schema.Version, private); err != nil {
+		if role, err = rt.role(schema.Version, private); err != nil {
 			return nil, err
 		}
 	}
-	renamed := private && len(s.done.changes) > 0
+	renamed := private && len(rt.s.record.done.changes) > 0
 	if renamed {
-		tables = s.tablesInBlock()
+		tables = rt.s.commit.tablesInBlock()
 	}
 	build := func() *planner.Env {
 		return &planner.Env{
-			ID: planner.NewID(), Database: s.db.Name, Path: path, Schema: schema, Tables: tables, Home: s.snap.Home, Options: s.scanOptions(),
-			SharedRoles: s.sharedRoles(), Role: role,
+			ID: planner.NewID(), Database: rt.s.db.Name, Path: path, Schema: schema, Tables: tables, Home: rt.snap.Home, Options: rt.s.record.scanOptions(),
+			SharedRoles: rt.sharedRoles(), Role: role,
 		}
 	}
-	if s.pins&pinTemp != 0 || s.done.bits&parser.Temp != 0 {
+	if rt.s.record.pins&pinTemp != 0 || rt.s.record.done.bits&parser.Temp != 0 {
 		env := build()
-		if env.Temporary, err = s.temporary(); err != nil {
+		if env.Temporary, err = rt.temporary(); err != nil {
 			return nil, err
 		}
 		if !private {
-			s.env, s.envFor = env, s.settings
+			rt.env, rt.envFor = env, rt.s.record.settings
 		}
 		return env, nil
 	}
@@ -258,9 +258,9 @@ func (s *Session) environment() (*planner.Env, error) {
 		env.ID = 0 // it is read anew for each statement
 		return env, nil
 	}
-	env := s.srv.envs.env(envKey{tables, schema, strings.Join(path, "\x00"), s.scanOptions(), s.sharedRoles(), role}, build)
+	env := rt.s.srv.envs.env(envKey{tables, schema, strings.Join(path, "\x00"), rt.s.record.scanOptions(), rt.sharedRoles(), role}, build)
 	if !private {
-		s.env, s.envFor = env, s.settings
+		rt.env, rt.envFor = env, rt.s.record.settings
 	}
 	return env, nil
 }
@@ -271,15 +271,15 @@ const loadTries = 10
 // loadSchema reads the schema. PostgreSQL's functions that write definitions out look at
 // the catalog of now, and its queries at that of their snapshot: if somebody drops a table in
 // between, the query fails, and is tried again. Inside a block that is too late.
-func (s *Session) loadSchema(version int64) (*catalog.Schema, error) {
+func (rt *routing) loadSchema(version int64) (*catalog.Schema, error) {
 	for try := 1; ; try++ {
-		schema, err := catalog.Load(version, s.askHome)
+		schema, err := catalog.Load(version, rt.askHome)
 		var e *pgerr.Error
-		if err == nil || try == loadTries || s.block.open || !errors.As(err, &e) || e.Code != pgerr.InternalError || errors.Is(err, pool.ErrLost) {
+		if err == nil || try == loadTries || rt.s.tx.open || !errors.As(err, &e) || e.Code != pgerr.InternalError || errors.Is(err, pool.ErrLost) {
 			return schema, err
 		}
 		select {
-		case <-s.ctx.Done():
+		case <-rt.s.srv.ctx.Done():
 			return nil, err
 		case <-time.After(time.Duration(try) * 5 * time.Millisecond):
 		}
@@ -287,23 +287,23 @@ func (s *Session) loadSchema(version int64) (*catalog.Schema, error) {
 }
 
 // envID identifies what the session's texts were planned under last.
-func (s *Session) envID() planner.ID {
-	if s.env == nil {
+func (rt *routing) envID() planner.ID {
+	if rt.env == nil {
 		return 0
 	}
-	return s.env.ID
+	return rt.env.ID
 }
 
 // holdsHome reports whether a backend of the home shard takes part in the block.
-func (s *Session) holdsHome() bool {
-	in := func(c *pool.Conn) bool { return c.Lane() == s.lane && c.Status == wire.TxActive }
-	return s.block.open && (s.conn != nil && in(s.conn) || slices.ContainsFunc(s.parked, in))
+func (rt *routing) holdsHome() bool {
+	in := func(c *pool.Conn) bool { return c.Lane() == rt.s.lane && c.Status == wire.TxActive }
+	return rt.s.tx.open && (rt.s.held.conn != nil && in(rt.s.held.conn) || slices.ContainsFunc(rt.s.held.parked, in))
 }
 
 // inFlux reports whether the open transaction has changed what texts mean, in
 // a way that only its own backend knows.
-func (s *Session) inFlux() bool {
-	switch d := &s.done; {
+func (rc *record) inFlux() bool {
+	switch d := &rc.done; {
 	case d.bits&(parser.Temp|parser.DDL|parser.Opaque|parser.ChangesAllSettings|parser.DiscardAll|parser.DiscardTemp) != 0:
 		return true
 	case d.bits&parser.ChangesSettings != 0:
@@ -315,10 +315,10 @@ func (s *Session) inFlux() bool {
 }
 
 // path returns the schemas that unqualified names are looked for in.
-func (s *Session) path(version int64, private bool) ([]string, error) {
-	key := s.roleKey(version)
-	key.path, key.set = s.settings.Get("search_path") // set_config can make it empty
-	e := s.srv.envs
+func (rt *routing) path(version int64, private bool) ([]string, error) {
+	key := rt.roleKey(version)
+	key.path, key.set = rt.s.record.settings.Get("search_path") // set_config can make it empty
+	e := rt.s.srv.envs
 	if !private {
 		e.mu.Lock()
 		path, ok := e.paths[key]
@@ -327,7 +327,7 @@ func (s *Session) path(version int64, private bool) ([]string, error) {
 			return path, nil
 		}
 	}
-	rows, err := s.askHome("SELECT n FROM pg_catalog.unnest(pg_catalog.current_schemas(true)) WITH ORDINALITY u(n, i) WHERE n !~ '^pg_temp_' ORDER BY i")
+	rows, err := rt.askHome("SELECT n FROM pg_catalog.unnest(pg_catalog.current_schemas(true)) WITH ORDINALITY u(n, i) WHERE n !~ '^pg_temp_' ORDER BY i")
 	if err != nil {
 		return nil, err
 	}
@@ -347,10 +347,10 @@ func (s *Session) path(version int64, private bool) ([]string, error) {
 }
 
 // roleKey is who the session is, in a schema of that version.
-func (s *Session) roleKey(version int64) pathKey {
-	key := pathKey{lane: s.lane.Key(), version: version}
+func (rt *routing) roleKey(version int64) pathKey {
+	key := pathKey{lane: rt.s.lane.Key(), version: version}
 	for _, name := range []string{"role", "session_authorization"} {
-		if v, set := s.settings.Get(name); set {
+		if v, set := rt.s.record.settings.Get(name); set {
 			key.role += name + "\x00" + v + "\x00"
 		}
 	}
@@ -369,21 +369,21 @@ const roleLife = time.Second
 
 // roleAged reports whether the session's role has to be asked for again. Few schemas have
 // policies that depend on it.
-func (s *Session) roleAged() bool { return s.env.Role != nil && time.Since(s.roleAsked) > roleLife }
+func (rt *routing) roleAged() bool { return rt.env.Role != nil && time.Since(rt.roleAsked) > roleLife }
 
 // role returns what policies apply to the session, the same value for as long as that
 // is the same.
-func (s *Session) role(version int64, private bool) (*planner.Role, error) {
-	key := s.roleKey(version)
-	e := s.srv.envs
+func (rt *routing) role(version int64, private bool) (*planner.Role, error) {
+	key := rt.roleKey(version)
+	e := rt.s.srv.envs
 	e.mu.Lock()
 	known := e.roles[key]
 	e.mu.Unlock()
 	if !private && known != nil && time.Since(known.asked) <= roleLife {
-		s.roleAsked = known.asked
+		rt.roleAsked = known.asked
 		return known.role, nil
 	}
-	rows, err := s.askHome(planner.RoleSQL)
+	rows, err := rt.askHome(planner.RoleSQL)
 	if err != nil {
 		return nil, err
 	}
@@ -394,19 +394,19 @@ func (s *Session) role(version int64, private bool) (*planner.Role, error) {
 	if known != nil && known.role.Bypass == role.Bypass && maps.Equal(known.role.Has, role.Has) {
 		role = known.role
 	}
-	s.roleAsked = time.Now()
+	rt.roleAsked = time.Now()
 	e.mu.Lock()
 	if len(e.roles) >= maxEnvironments {
 		clear(e.roles)
 	}
-	e.roles[key] = &knownRole{role, s.roleAsked}
+	e.roles[key] = &knownRole{role, rt.roleAsked}
 	e.mu.Unlock()
 	return role, nil
 }
 
 // temporary returns the names of the session's temporary relations.
-func (s *Session) temporary() (map[string]bool, error) {
-	rows, err := s.askHome("SELECT relname FROM pg_catalog.pg_class WHERE relnamespace = pg_catalog.pg_my_temp_schema()")
+func (rt *routing) temporary() (map[string]bool, error) {
+	rows, err := rt.askHome("SELECT relname FROM pg_catalog.pg_class WHERE relnamespace = pg_catalog.pg_my_temp_schema()")
 	if err != nil {
 		return nil, err
 	}
@@ -418,12 +418,12 @@ func (s *Session) temporary() (map[string]bool, error) {
 }
 
 // askHome asks the home shard something about the schema as the session sees it.
-func (s *Session) askHome(sql string) ([][]string, error) { return s.ask(s.lane, sql) }
+func (rt *routing) askHome(sql string) ([][]string, error) { return rt.ask(rt.s.lane, sql) }
 
 // ask asks a shard something: on the backend the session has there, else on one
 // that is borrowed for it.
-func (s *Session) ask(l *pool.Lane, sql string) ([][]string, error) {
-	return s.askBy(l, func(c *pool.Conn) ([][]string, error) { return askHere(c, sql) })
+func (rt *routing) ask(l *pool.Lane, sql string) ([][]string, error) {
+	return rt.askBy(l, func(c *pool.Conn) ([][]string, error) { return askHere(c, sql) })
 }
 
 // askHere asks a backend of the session's, inside its transaction if it has one.
@@ -437,29 +437,29 @@ func askHere(c *pool.Conn, sql string) ([][]string, error) {
 
 // askBy is ask by a function that runs something on the backend, inside its transaction
 // if it has one.
-func (s *Session) askBy(l *pool.Lane, ask func(*pool.Conn) ([][]string, error)) ([][]string, error) {
-	if c := s.conn; c != nil && c.Lane() == l && (!s.unsynced || s.block.open) && c.Status != wire.TxFailed {
-		if !s.ops.empty() {
-			if err := s.flush(); err != nil {
+func (rt *routing) askBy(l *pool.Lane, ask func(*pool.Conn) ([][]string, error)) ([][]string, error) {
+	if c := rt.s.held.conn; c != nil && c.Lane() == l && (!rt.s.pipe.unsynced || rt.s.tx.open) && c.Status != wire.TxFailed {
+		if !rt.s.pipe.ops.empty() {
+			if err := rt.s.flush(); err != nil {
 				return nil, err
 			}
-			if s.conn == nil || s.skipping {
+			if rt.s.held.conn == nil || rt.s.pipe.skipping {
 				return nil, errTold
 			}
 		}
 		return ask(c)
 	}
-	for _, c := range s.parked {
+	for _, c := range rt.s.held.parked {
 		if c.Lane() == l && c.Status != wire.TxFailed {
 			return ask(c)
 		}
 	}
-	c, err := s.borrow(l)
+	c, err := rt.s.held.borrow(l)
 	if err != nil {
 		return nil, err
 	}
 	rows, err := ask(c)
-	c.UsedBy(s.id)
+	c.UsedBy(rt.s.id)
 	if err != nil {
 		c.Discard()
 		return nil, err

@@ -62,31 +62,31 @@ func (e *spread) follows() bool {
 func (e *spread) alone() bool { return e.plan.Change != nil && e.plan.Change.Alone }
 
 // everyQuery runs a simple query on every shard.
-func (s *Session) everyQuery(p *plan.Plan, text []byte, f *parser.Facts, n int) error {
-	if err := s.mayLock(string(text)); err != nil {
-		return s.refuseQuery(err, n)
+func (ev *everywhere) everyQuery(p *plan.Plan, text []byte, f *parser.Facts, n int) error {
+	if err := ev.mayLock(string(text)); err != nil {
+		return ev.s.route.refuseQuery(err, n)
 	}
 	sql := string(text)
-	s.client.Consume(wire.HeaderLen + n)
+	ev.s.client.Consume(wire.HeaderLen + n)
 	if p.Change != nil && p.Change.Alone {
-		return s.everyPart(p, sql, f)
+		return ev.everyPart(p, sql, f)
 	}
-	return s.inOwnBlock(func() error { return s.everyPart(p, sql, f) })
+	return ev.s.tx.inOwnBlock(func() error { return ev.everyPart(p, sql, f) })
 }
 
 // mayLock refuses LOCK TABLE outside a block, as PostgreSQL does: the transaction
 // that it would run in is weft's own. Since 18 extended messages up to a Sync are
 // a block for it, from the second on.
-func (s *Session) mayLock(text string) error {
-	if (!s.block.open || s.implicit && s.serverMajor() < 18) && isLock(text) {
+func (ev *everywhere) mayLock(text string) error {
+	if (!ev.s.tx.open || ev.s.implicit.open && ev.s.out.serverMajor() < 18) && isLock(text) {
 		return pgerr.New("25P01", "LOCK TABLE can only be used in transaction blocks")
 	}
 	return nil
 }
 
 // serverMajor is the major version of the server that the client believes to talk to.
-func (s *Session) serverMajor() int {
-	major, _, _ := strings.Cut(s.reported["server_version"], ".")
+func (o *answers) serverMajor() int {
+	major, _, _ := strings.Cut(o.reported["server_version"], ".")
 	n, _ := strconv.Atoi(major)
 	return n
 }
@@ -97,111 +97,111 @@ func isLock(text string) bool {
 }
 
 // everyPart runs a statement on every shard, in the open block if it can.
-func (s *Session) everyPart(p *plan.Plan, text string, f *parser.Facts) error {
+func (ev *everywhere) everyPart(p *plan.Plan, text string, f *parser.Facts) error {
 	e := &spread{text: text, plan: p, began: time.Now(), locks: isLock(text)}
-	s.runsEverywhere()
+	ev.s.account.runsEverywhere()
 	err := error(nil)
 	if !e.locks {
-		err = s.mayChange()
+		err = ev.s.commit.mayChange()
 	}
 	if err == nil {
-		err = s.mayFire(p.Fires)
+		err = ev.s.write.mayFire(p.Fires)
 	}
 	if err == nil && e.alone() {
-		if err = s.prepareAlone(e); err == nil && e.local() {
-			return s.answerAlone(e)
+		if err = ev.s.util.prepareAlone(e); err == nil && e.local() {
+			return ev.s.util.answerAlone(e)
 		}
 	}
 	if err == nil {
-		err = s.useLane(s.lane)
+		err = ev.s.held.useLane(ev.s.lane)
 	}
 	if err == nil {
-		err = s.sent()
+		err = ev.s.tx.quiesce()
 	}
 	if err == nil && !e.alone() {
-		err = s.mayRunEverywhere(e)
+		err = ev.mayRunEverywhere(e)
 	}
 	if err == nil {
-		err = s.adoptTables(p.Change)
+		err = ev.s.drawn.adoptTables(p.Change)
 	}
 	if err == nil {
-		err = s.mayFill(e)
+		err = ev.s.gather.mayFill(e)
 	}
 	if err == nil && e.follows() {
-		err = s.beforeFollowing(e)
+		err = ev.s.lookups.beforeFollowing(e)
 	}
 	var changed *edited
 	if err == nil {
-		changed, err = s.sealed(p, text)
+		changed, err = ev.s.util.sealed(p, text)
 	}
 	if err != nil {
-		s.takeBack(e)
-		return s.refuseRead(err)
+		ev.s.lookups.takeBack(e)
+		return ev.s.lost.refuseRead(err)
 	}
 	if changed != nil {
 		e.text = changed.text()
 	}
-	s.done.note(s, f)
-	s.done.relearn = s.done.relearn || effectWords.MatchString(text)
+	ev.s.record.done.note(ev.s, f)
+	ev.s.record.done.relearn = ev.s.record.done.relearn || effectWords.MatchString(text)
 	if !e.locks {
-		s.noteChange(p)
+		ev.s.commit.noteChange(p)
 	}
-	s.noteSequences(f, []byte(text))
-	s.conn.UnnamedBy = 0
-	s.toServer.Grow()
-	s.toServer.B = wire.AppendQuery(s.toServer.B, e.text)
-	s.ops.push(op{kind: opQuery, spread: e, quiet: s.quiet, text: changed})
-	err = s.exchange()
+	ev.s.drawn.noteSequences(f, []byte(text))
+	ev.s.held.conn.UnnamedBy = 0
+	ev.s.pipe.unsent.Grow()
+	ev.s.pipe.unsent.B = wire.AppendQuery(ev.s.pipe.unsent.B, e.text)
+	ev.s.pipe.ops.push(op{kind: opQuery, spread: e, quiet: ev.s.out.quiet, text: changed})
+	err = ev.s.pipe.exchange()
 	if !e.all {
-		s.takeBack(e)
+		ev.s.lookups.takeBack(e)
 	}
 	if err != nil || e.tag == nil {
 		return err
 	}
-	if err := s.followed(e); err != nil {
-		return s.gatherFailed(err)
+	if err := ev.s.lookups.finishFollowing(e); err != nil {
+		return ev.s.gather.gatherFailed(err)
 	}
-	s.tellSpread(e)
+	ev.s.out.tellSpread(e)
 	return nil
 }
 
 // mayRunEverywhere makes all shards take part in the open block. LOCK TABLE writes
 // nothing: how such a block ends is not for them to agree on.
-func (s *Session) mayRunEverywhere(e *spread) error {
+func (ev *everywhere) mayRunEverywhere(e *spread) error {
 	if !e.locks {
-		return s.mayWriteEverywhere()
+		return ev.mayWriteEverywhere()
 	}
-	if s.block.sealed {
+	if ev.s.tx.sealed {
 		return crossShardBlock()
 	}
 	return nil
 }
 
 // mayWriteEverywhere makes the open block one that all shards write in.
-func (s *Session) mayWriteEverywhere() error {
-	b := &s.block
+func (ev *everywhere) mayWriteEverywhere() error {
+	b := &ev.s.tx.block
 	if b.sealed {
 		return crossShardBlock()
 	}
-	if len(s.snap.Shards) > 1 {
-		if err := s.mayWriteSeveral(); err != nil {
+	if len(ev.s.route.snap.Shards) > 1 {
+		if err := ev.s.tx.mayWriteSeveral(); err != nil {
 			return err
 		}
 	}
 	b.everywhere = true
-	if err := s.wrote(s.conn); err != nil {
+	if err := ev.s.tx.noteWriter(ev.s.held.conn); err != nil {
 		return err
 	}
 	// Now, and not when the home shard answers: whether they may write is asked on
 	// its backend.
-	for i := range s.snap.Shards {
-		lane := s.laneOf(s.snap, i).lane
-		if lane == s.lane {
+	for i := range ev.s.route.snap.Shards {
+		lane := ev.s.held.laneOf(ev.s.route.snap, i).lane
+		if lane == ev.s.lane {
 			continue
 		}
-		c, err := s.enlist(lane)
+		c, err := ev.enlist(lane)
 		if err == nil {
-			err = s.wrote(c)
+			err = ev.s.tx.noteWriter(c)
 		}
 		if err != nil {
 			return err
@@ -212,26 +212,26 @@ func (s *Session) mayWriteEverywhere() error {
 
 // onSpread runs the command on the other shards, after the home shard has
 // accepted it.
-func (s *Session) onSpread(e *spread) {
+func (ev *everywhere) onSpread(e *spread) {
 	if e.alone() {
 		if len(e.steps) > 0 && !e.homeLast() {
-			s.tellAlone(e, []string{e.steps[0].name})
-			s.aloneElsewhere(e, true)
+			ev.s.util.tellAlone(e, []string{e.steps[0].name})
+			ev.s.util.aloneElsewhere(e, true)
 		}
 		e.all = e.err == nil
 		return
 	}
-	for i := range s.snap.Shards {
-		lane := s.laneOf(s.snap, i).lane
-		if lane == s.lane {
+	for i := range ev.s.route.snap.Shards {
+		lane := ev.s.held.laneOf(ev.s.route.snap, i).lane
+		if lane == ev.s.lane {
 			continue
 		}
-		c, err := s.enlist(lane)
+		c, err := ev.enlist(lane)
 		if err == nil {
-			err = s.execBeside(c, catalog.Carried(e.elsewhere()))
+			err = ev.execBeside(c, catalog.Carried(e.elsewhere()))
 		}
 		if err != nil {
-			e.err = e.elsewhereFailed(s.snap.Shards[i].Name, pgerr.From(err))
+			e.err = e.elsewhereFailed(ev.s.route.snap.Shards[i].Name, pgerr.From(err))
 			return
 		}
 	}
@@ -261,61 +261,61 @@ const dependentObjects = "2BP01"
 
 // execBeside runs a text on a backend other than the one at hand, where a cancel
 // request of the client must reach it.
-func (s *Session) execBeside(c *pool.Conn, text string) (err error) {
-	s.beside(c, func() { _, err = c.Exec(text) })
+func (ev *everywhere) execBeside(c *pool.Conn, text string) (err error) {
+	ev.beside(c, func() { _, err = c.Exec(text) })
 	return err
 }
 
 // beside does something with a backend that a cancel request must reach.
-func (s *Session) beside(c *pool.Conn, do func()) {
-	s.mu.Lock()
-	main := s.current
-	s.current = c
-	s.mu.Unlock()
+func (ev *everywhere) beside(c *pool.Conn, do func()) {
+	ev.s.reach.mu.Lock()
+	main := ev.s.reach.current
+	ev.s.reach.current = c
+	ev.s.reach.mu.Unlock()
 	do()
-	s.mu.Lock()
-	s.current = main
-	s.mu.Unlock()
+	ev.s.reach.mu.Lock()
+	ev.s.reach.current = main
+	ev.s.reach.mu.Unlock()
 	if c != main {
 		c.AwaitCancels()
 	}
 }
 
 // enlist returns a backend of the lane that takes part in the block, parked.
-func (s *Session) enlist(lane *pool.Lane) (*pool.Conn, error) {
-	for _, c := range s.parked {
+func (ev *everywhere) enlist(lane *pool.Lane) (*pool.Conn, error) {
+	for _, c := range ev.s.held.parked {
 		if c.Lane() == lane && c.Status != wire.TxIdle {
 			return c, nil
 		}
 	}
-	c, err := s.borrow(lane)
+	c, err := ev.s.held.borrow(lane)
 	if err != nil {
 		return nil, err
 	}
 	c.UnnamedBy = 0
-	s.joined(c)
-	for i := -1; i < len(s.block.replay); i++ {
-		sql := s.beginning(c)
+	ev.s.reach.noteParty(c)
+	for i := -1; i < len(ev.s.tx.replay); i++ {
+		sql := ev.s.reach.beginning(c)
 		if i >= 0 {
-			sql = s.block.replay[i]
+			sql = ev.s.tx.replay[i]
 		}
-		if err := s.execBeside(c, sql); err != nil {
+		if err := ev.execBeside(c, sql); err != nil {
 			c.Discard()
 			return nil, err
 		}
 	}
-	s.parked = append(s.parked, c)
+	ev.s.held.parked = append(ev.s.held.parked, c)
 	return c, nil
 }
 
 // withOthers does something with a participant of the block on each shard but home.
-func (s *Session) withOthers(do func(shard int, c *pool.Conn) error) error {
-	for i := range s.snap.Shards {
-		lane := s.laneOf(s.snap, i).lane
-		if lane == s.lane {
+func (ev *everywhere) withOthers(do func(shard int, c *pool.Conn) error) error {
+	for i := range ev.s.route.snap.Shards {
+		lane := ev.s.held.laneOf(ev.s.route.snap, i).lane
+		if lane == ev.s.lane {
 			continue
 		}
-		c, err := s.enlist(lane)
+		c, err := ev.enlist(lane)
 		if err != nil {
 			return err
 		}
@@ -327,98 +327,98 @@ func (s *Session) withOthers(do func(shard int, c *pool.Conn) error) error {
 }
 
 // beforeEvery makes ready for a Bind of what goes to every shard.
-func (s *Session) beforeEvery(pl *planned) error {
+func (ev *everywhere) beforeEvery(pl *planned) error {
 	if isLock(string(pl.text)) {
 		return nil // and the block is open
 	}
-	if err := s.mayChange(); err != nil || pl.plan.Change != nil && pl.plan.Change.Alone {
+	if err := ev.s.commit.mayChange(); err != nil || pl.plan.Change != nil && pl.plan.Change.Alone {
 		return err
 	}
-	return s.openPipe()
+	return ev.s.implicit.openPipe()
 }
 
 // everyBound notes that a portal's execution goes to every shard.
-func (s *Session) everyBound(portal []byte, pl *planned) error {
+func (ev *everywhere) everyBound(portal []byte, pl *planned) error {
 	e := &spread{text: string(pl.text), plan: pl.plan, began: time.Now(), locks: isLock(string(pl.text))}
 	if pl.sealed != "" {
 		e.text = pl.sealed
-	} else if changed, err := s.sealed(pl.plan, e.text); err != nil {
+	} else if changed, err := ev.s.util.sealed(pl.plan, e.text); err != nil {
 		return err
 	} else if changed != nil {
 		// The home shard has the password itself: it was parsed when nothing was declared.
 		return pgerr.New(pgerr.FeatureNotSupported, "a statement with a password in clear text must be prepared again, now that tables are declared")
 	}
-	if err := s.mayFire(e.plan.Fires); err != nil {
+	if err := ev.s.write.mayFire(e.plan.Fires); err != nil {
 		return err
 	}
 	if !e.alone() {
-		if err := s.mayRunEverywhere(e); err != nil {
+		if err := ev.mayRunEverywhere(e); err != nil {
 			return err
 		}
-		if err := s.adoptTables(e.plan.Change); err != nil {
+		if err := ev.s.drawn.adoptTables(e.plan.Change); err != nil {
 			return err
 		}
-		if err := s.mayFill(e); err != nil {
+		if err := ev.s.gather.mayFill(e); err != nil {
 			return err
 		}
-		if err := s.beforeFollowing(e); err != nil {
+		if err := ev.s.lookups.beforeFollowing(e); err != nil {
 			return err
 		}
 	}
-	if s.everywhere == nil {
-		s.everywhere = map[string]*spread{}
+	if ev.s.portals.everywhere == nil {
+		ev.s.portals.everywhere = map[string]*spread{}
 	}
-	s.everywhere[string(portal)] = e
+	ev.s.portals.everywhere[string(portal)] = e
 	return nil
 }
 
 // everyExecute executes such a portal. Its Execute is waited for: only then
 // may the other shards begin.
-func (s *Session) everyExecute(body []byte, e *spread) error {
+func (ev *everywhere) everyExecute(body []byte, e *spread) error {
 	name, _, _ := wire.CString(body)
-	delete(s.everywhere, string(name))
-	s.runsEverywhere()
+	delete(ev.s.portals.everywhere, string(name))
+	ev.s.account.runsEverywhere()
 	if e.alone() {
-		if s.begun && (!s.block.open || s.implicit) {
-			return s.refuseBoundRead(inPipeline(e.text))
+		if ev.s.implicit.begun && (!ev.s.tx.open || ev.s.implicit.open) {
+			return ev.s.lost.refuseBoundRead(inPipeline(e.text))
 		}
-		if done, err := s.aloneExecute(e); done || err != nil {
+		if done, err := ev.s.util.aloneExecute(e); done || err != nil {
 			return err
 		}
 	}
-	if ok, err := s.begin(); !ok {
+	if ok, err := ev.s.begin(); !ok {
 		return err
 	}
 	if !e.locks {
-		s.noteChange(e.plan)
+		ev.s.commit.noteChange(e.plan)
 	}
 	if setsSequence.MatchString(e.text) {
-		s.done.resequence = true
-		s.done.bits |= parser.AdvancesSequence
+		ev.s.record.done.resequence = true
+		ev.s.record.done.bits |= parser.AdvancesSequence
 	}
-	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Execute, body)
-	s.ops.push(op{kind: opExecute, spread: e})
-	err := s.flush()
+	ev.s.pipe.unsent.B = wire.AppendFrame(ev.s.pipe.unsent.B, wire.Execute, body)
+	ev.s.pipe.ops.push(op{kind: opExecute, spread: e})
+	err := ev.s.flush()
 	if !e.all {
-		s.takeBack(e)
+		ev.s.lookups.takeBack(e)
 	}
-	if err != nil || s.conn == nil {
+	if err != nil || ev.s.held.conn == nil {
 		return err
 	}
-	if e.alone() && e.all && !s.block.open {
+	if e.alone() && e.all && !ev.s.tx.open {
 		// It is committed, and what follows is planned by what it has made.
-		if err := s.leavePipe(); err != nil {
-			return s.refuseBoundRead(err)
+		if err := ev.s.implicit.leavePipe(); err != nil {
+			return ev.s.lost.refuseBoundRead(err)
 		}
 		return nil
 	}
 	if e.tag != nil {
-		return s.executeFollowed(e)
+		return ev.executeFollowed(e)
 	}
 	if e.err != nil {
-		s.toServer.Grow()
-		s.refuseMessage(e.err)
-		if err := s.flush(); err != nil || s.conn == nil {
+		ev.s.pipe.unsent.Grow()
+		ev.s.lost.refuseMessage(e.err)
+		if err := ev.s.flush(); err != nil || ev.s.held.conn == nil {
 			return err
 		}
 	}
@@ -427,11 +427,11 @@ func (s *Session) everyExecute(body []byte, e *spread) error {
 
 // executeFollowed goes on with a command that lookups must follow. The block is open:
 // its backends are spoken to as in a simple query.
-func (s *Session) executeFollowed(e *spread) error {
-	s.quietFailed = false
-	if err := s.followed(e); err != nil {
-		return s.boundFailed(err)
+func (ev *everywhere) executeFollowed(e *spread) error {
+	ev.s.out.failed = false
+	if err := ev.s.lookups.finishFollowing(e); err != nil {
+		return ev.s.gather.boundFailed(err)
 	}
-	s.tellSpread(e)
+	ev.s.out.tellSpread(e)
 	return nil
 }

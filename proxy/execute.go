@@ -20,29 +20,29 @@ import (
 
 // scattered reports whether a prepared statement, executed by SQL, is not the home
 // shard's business alone, and returns its text.
-func (s *Session) scattered(st *statement) (body string, yes bool, err error) {
-	if !s.routed() {
+func (ps *prepared) scattered(st *statement) (body string, yes bool, err error) {
+	if !ps.s.route.refresh() {
 		return "", false, nil
 	}
 	text := st.original
 	if text == "" {
 		text = st.server.SQL
 	}
-	if err := s.mayRead([]byte(text), st.planned.read); err != nil {
+	if err := ps.s.record.mayRead([]byte(text), st.planned.read); err != nil {
 		return "", false, err
 	}
-	r := s.srv.routers.Get().(*router)
-	defer s.srv.routers.Put(r)
+	r := ps.s.srv.routers.Get().(*router)
+	defer ps.s.srv.routers.Put(r)
 	oids := []byte(st.server.OIDs)
 	if st.server.ViaSQL {
-		f := s.read(r, []byte(text))
+		f := ps.s.route.read(r, []byte(text))
 		if len(f.Prepared) != 1 {
 			return "", true, nil
 		}
 		text, oids = text[f.Prepared[0].BodyStart:f.Prepared[0].BodyEnd], nil
 	}
-	s.read(r, []byte(text))
-	p, err := s.plan(r, []byte(text), oids)
+	ps.s.route.read(r, []byte(text))
+	p, err := ps.s.route.plan(r, []byte(text), oids)
 	switch {
 	case err != nil:
 		return "", false, err
@@ -53,16 +53,16 @@ func (s *Session) scattered(st *statement) (body string, yes bool, err error) {
 }
 
 // mayExecuteHere refuses a text that executes such a statement by SQL.
-func (s *Session) mayExecuteHere(f *parser.Facts) error {
+func (ps *prepared) mayExecuteHere(f *parser.Facts) error {
 	if f.Effects&parser.Executes == 0 {
 		return nil
 	}
 	for _, p := range f.Prepared {
-		st := s.statements[p.Name]
+		st := ps.named[p.Name]
 		if p.Kind != parser.Execute || st == nil {
 			continue
 		}
-		switch _, yes, err := s.scattered(st); {
+		switch _, yes, err := ps.scattered(st); {
 		case err != nil:
 			return err
 		case yes:
@@ -79,27 +79,27 @@ func notExecutable(st *statement) *pgerr.Error {
 
 // executedText returns the text of the statement that an EXECUTE executes, if it is one
 // that weft runs itself.
-func (s *Session) executedText(text []byte, f *parser.Facts) (sql string, ok bool, err error) {
+func (ps *prepared) executedText(text []byte, f *parser.Facts) (sql string, ok bool, err error) {
 	if f.Statements != 1 || len(f.Prepared) != 1 || f.Prepared[0].Kind != parser.Execute {
 		return "", false, nil
 	}
-	st := s.statements[f.Prepared[0].Name]
+	st := ps.named[f.Prepared[0].Name]
 	if st == nil {
 		return "", false, nil
 	}
-	body, yes, err := s.scattered(st)
+	body, yes, err := ps.scattered(st)
 	if err != nil || !yes {
 		return "", false, err
 	}
-	args, constant := parser.ExecuteArguments(string(text), s.scanOptions())
+	args, constant := parser.ExecuteArguments(string(text), ps.s.record.scanOptions())
 	if !constant || !st.server.ViaSQL {
 		return "", false, notExecutable(st)
 	}
-	types, err := s.parameterTypes(st)
+	types, err := ps.parameterTypes(st)
 	if err != nil {
 		return "", false, err
 	}
-	if err := s.sameResult(st); err != nil {
+	if err := ps.sameResult(st); err != nil {
 		return "", false, err
 	}
 	if len(types) == 0 {
@@ -116,7 +116,7 @@ func (s *Session) executedText(text []byte, f *parser.Facts) (sql string, ok boo
 	}
 	before, ok := beforeExecute(string(text[:f.Prepared[0].NameStart]))
 	if ok {
-		sql, ok = parser.WithArguments(body, s.scanOptions(), args, types)
+		sql, ok = parser.WithArguments(body, ps.s.record.scanOptions(), args, types)
 	}
 	if !ok {
 		return "", false, notExecutable(st)
@@ -126,14 +126,14 @@ func (s *Session) executedText(text []byte, f *parser.Facts) (sql string, ok boo
 
 // sameResult refuses to execute a statement whose result is another than when it was
 // prepared: the schema has changed since.
-func (s *Session) sameResult(st *statement) error {
+func (ps *prepared) sameResult(st *statement) error {
 	was := st.server.Description.Load()
-	if was == nil || st.server.Generation == s.db.Generation.Load() {
+	if was == nil || st.server.Generation == ps.s.db.Generation.Load() {
 		return nil
 	}
-	f := s.facts([]byte(st.original))
+	f := ps.s.facts([]byte(st.original))
 	const name = "\x01z"
-	_, err := s.askBy(s.lane, func(c *pool.Conn) ([][]string, error) {
+	_, err := ps.s.route.askBy(ps.s.lane, func(c *pool.Conn) ([][]string, error) {
 		if _, err := askHere(c, st.original[:f.Prepared[0].NameStart]+pool.QuoteIdent(name)+st.original[f.Prepared[0].NameEnd:f.Prepared[0].BodyEnd]); err != nil {
 			return nil, err
 		}
@@ -185,16 +185,16 @@ func assignable(from, to string) bool {
 
 // parseExecuted is parseFor for the EXECUTE of such a statement: its text, with the
 // arguments in it, takes the place of the client's.
-func (s *Session) parseExecuted(p wire.ParseBody, sql string, st *statement, bind []byte) error {
+func (ps *prepared) parseExecuted(p wire.ParseBody, sql string, st *statement, bind []byte) error {
 	name := string(p.Name) // p is about to be overwritten
-	s.pending = append(s.pending[:0], wire.AppendParse(nil, name, sql, nil)[wire.HeaderLen:]...)
-	s.hasPending = true
-	if err := s.parseFor(bind); err != nil || s.skipping {
+	ps.s.pipe.pending = append(ps.s.pipe.pending[:0], wire.AppendParse(nil, name, sql, nil)[wire.HeaderLen:]...)
+	ps.s.pipe.hasPending = true
+	if err := ps.parseFor(bind); err != nil || ps.s.pipe.skipping {
 		return err
 	}
 	if name == "" {
-		s.unnamed.planned.executes = st
-	} else if made := s.statements[name]; made != nil {
+		ps.unnamed.planned.executes = st
+	} else if made := ps.named[name]; made != nil {
 		made.planned.executes = st
 	}
 	return nil
@@ -202,12 +202,12 @@ func (s *Session) parseExecuted(p wire.ParseBody, sql string, st *statement, bin
 
 // stillExecutes refuses to bind what has become of an EXECUTE if its name means something
 // else by now.
-func (s *Session) stillExecutes(pl *planned) error {
+func (ps *prepared) stillExecutes(pl *planned) error {
 	st := pl.executes
 	if st == nil {
 		return nil
 	}
-	switch s.statements[st.name] {
+	switch ps.named[st.name] {
 	case st:
 		return nil
 	case nil:
@@ -218,11 +218,11 @@ func (s *Session) stillExecutes(pl *planned) error {
 
 // parameterTypes returns the types of a statement's parameters, as its server sees them
 // now.
-func (s *Session) parameterTypes(st *statement) ([]string, error) {
-	f := s.facts([]byte(st.original))
+func (ps *prepared) parameterTypes(st *statement) ([]string, error) {
+	f := ps.s.facts([]byte(st.original))
 	const name = "\x01y"
 	prepare := st.original[:f.Prepared[0].NameStart] + pool.QuoteIdent(name) + st.original[f.Prepared[0].NameEnd:f.Prepared[0].BodyEnd]
-	rows, err := s.askHome(prepare + ";\nSELECT pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(t.typname) " +
+	rows, err := ps.s.route.askHome(prepare + ";\nSELECT pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(t.typname) " +
 		"FROM pg_catalog.pg_prepared_statements p, LATERAL pg_catalog.unnest(p.parameter_types) WITH ORDINALITY a (type, place) " +
 		"JOIN pg_catalog.pg_type t ON t.oid = a.type JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace " +
 		"WHERE p.name = " + pool.QuoteLiteral(name) + " ORDER BY a.place;\nDEALLOCATE " + pool.QuoteIdent(name))

@@ -78,62 +78,62 @@ func (x *gathering) prefix() string {
 }
 
 // explainQuery answers a simple query.
-func (s *Session) explainQuery(r *router, x *gathering) error {
+func (en *explainer) explainQuery(r *router, x *gathering) error {
 	err := x.explained()
 	if err == nil {
-		r.args.Text, r.args.Literals, r.args.Options = x.text, x.literals, s.scanOptions()
-		err = s.explain(r, x)
+		r.args.Text, r.args.Literals, r.args.Options = x.text, x.literals, en.s.record.scanOptions()
+		err = en.explainWhole(r, x)
 	}
 	if errors.Is(err, errMoved) {
-		return s.runPart(x.explain.text)
+		return en.s.tx.runPart(x.explain.text)
 	}
 	if err != nil {
-		return s.gatherFailed(err)
+		return en.s.gather.gatherFailed(err)
 	}
-	s.toClient.Grow()
-	s.toClient.B = x.describeResult(s.toClient.B)
-	if err := s.passExplained(x, 0); err != nil {
+	en.s.out.Grow()
+	en.s.out.B = x.describeResult(en.s.out.B)
+	if err := en.passExplained(x, 0); err != nil {
 		return err
 	}
-	s.tellReady()
+	en.s.out.tellReady()
 	return nil
 }
 
 // executeExplain executes a portal.
-func (s *Session) executeExplain(x *gathering, limit int) error {
+func (en *explainer) executeExplain(x *gathering, limit int) error {
 	if !x.explain.ran {
-		if err := s.explainBound(x); err != nil {
-			return s.boundFailed(err)
+		if err := en.explainBound(x); err != nil {
+			return en.s.gather.boundFailed(err)
 		}
 		x.explain.ran = true
 	}
-	return s.passExplained(x, limit)
+	return en.passExplained(x, limit)
 }
 
 // explainBound makes the answer of a portal.
-func (s *Session) explainBound(x *gathering) error {
-	if err := s.mayRead(x.text, x.read); err != nil {
+func (en *explainer) explainBound(x *gathering) error {
+	if err := en.s.record.mayRead(x.text, x.read); err != nil {
 		return err
 	}
-	r := s.srv.routers.Get().(*router)
-	defer s.srv.routers.Put(r)
+	r := en.s.srv.routers.Get().(*router)
+	defer en.s.srv.routers.Put(r)
 	for {
 		params, ok := executor.DecodeParams(x.values)
 		if !ok {
 			return wire.ErrMalformed
 		}
-		r.args.Text, r.args.Literals, r.args.Options, r.args.Params = x.text, x.literals, s.scanOptions(), params
+		r.args.Text, r.args.Literals, r.args.Options, r.args.Params = x.text, x.literals, en.s.record.scanOptions(), params
 		x.g, x.write = x.plan.Gather, x.plan.Write
-		err := s.explain(r, x)
+		err := en.explainWhole(r, x)
 		if !errors.Is(err, errMoved) {
 			return err
 		}
 		text := x.explain.text
-		s.read(r, text)
-		if x.plan, err = s.plan(r, text, x.oids); err != nil {
+		en.s.route.read(r, text)
+		if x.plan, err = en.s.route.plan(r, text, x.oids); err != nil {
 			return err
 		}
-		if x.plan, err = s.gatheredPlan(r, x.plan, text, x.oids); err != nil {
+		if x.plan, err = en.s.gather.gatheredPlan(r, x.plan, text, x.oids); err != nil {
 			return err
 		}
 		if x.plan.Gather == nil && x.plan.Write == nil || x.plan.Explain == nil {
@@ -147,29 +147,29 @@ func (s *Session) explainBound(x *gathering) error {
 }
 
 // passExplained hands the answer to the client, so many rows of it; 0 is all.
-func (s *Session) passExplained(x *gathering, limit int) error {
+func (en *explainer) passExplained(x *gathering, limit int) error {
 	e := x.explain
 	for n := 0; e.next < len(e.rows); n++ {
-		s.toClient.Grow()
+		en.s.out.Grow()
 		if limit > 0 && n == limit {
-			s.toClient.B = wire.AppendEmpty(s.toClient.B, wire.PortalSuspended)
+			en.s.out.B = wire.AppendEmpty(en.s.out.B, wire.PortalSuspended)
 			return nil
 		}
 		row := e.rows[e.next]
 		e.next++
 		var at int
-		s.toClient.B, at = wire.Begin(s.toClient.B, wire.DataRow)
-		s.toClient.B = append(s.toClient.B, 0, 1)
-		s.toClient.B = binary.BigEndian.AppendUint32(s.toClient.B, uint32(len(row)))
-		s.toClient.B = wire.End(append(s.toClient.B, row...), at)
-		if s.toClient.Full() {
-			if err := s.flushOrEnd(); err != nil {
+		en.s.out.B, at = wire.Begin(en.s.out.B, wire.DataRow)
+		en.s.out.B = append(en.s.out.B, 0, 1)
+		en.s.out.B = binary.BigEndian.AppendUint32(en.s.out.B, uint32(len(row)))
+		en.s.out.B = wire.End(append(en.s.out.B, row...), at)
+		if en.s.out.Full() {
+			if err := en.s.out.flushOrEnd(); err != nil {
 				return err
 			}
 		}
 	}
-	s.toClient.Grow()
-	s.toClient.B = wire.AppendCommandComplete(s.toClient.B, "EXPLAIN")
+	en.s.out.Grow()
+	en.s.out.B = wire.AppendCommandComplete(en.s.out.B, "EXPLAIN")
 	return nil
 }
 
@@ -188,13 +188,13 @@ func (e *explaining) column() plan.Column {
 	return c
 }
 
-// explain makes the answer.
-func (s *Session) explain(r *router, x *gathering) error {
+// explainWhole makes the answer.
+func (en *explainer) explainWhole(r *router, x *gathering) error {
 	e := x.explain
 	e.rows, e.next, e.prefix, e.analyzed = nil, 0, "", false
 	began := time.Now()
 	if x.write != nil {
-		report, err := s.explainWrite(r, x)
+		report, err := en.explainWrite(r, x)
 		if err != nil {
 			return err
 		}
@@ -203,30 +203,30 @@ func (s *Session) explain(r *router, x *gathering) error {
 		}
 		return e.answer(report)
 	}
-	if err := s.checkExplain(x); err != nil {
+	if err := en.checkExplain(x); err != nil {
 		return err
 	}
 	if !e.Analyze {
 		e.prefix = e.SQL()
 	}
-	if err := s.prepareGather(r, x); err != nil {
+	if err := en.s.gather.prepareGather(r, x); err != nil {
 		return err
 	}
-	report := s.reportOf(x)
+	report := en.reportOf(x)
 	prepared := time.Now()
 	if e.Analyze {
-		if err := s.analyze(x, report, began, prepared); err != nil {
+		if err := en.s.gather.analyze(x, report, began, prepared); err != nil {
 			return err
 		}
 		if e.Summary {
 			report.ExecutionTime = explain.Since(prepared, time.Now())
 		}
 		x.legs, e.prefix = nil, e.SQL()
-		if err := s.prepareGather(r, x); err != nil {
+		if err := en.s.gather.prepareGather(r, x); err != nil {
 			return err
 		}
 	}
-	if err := s.askShards(x, report); err != nil {
+	if err := en.askShards(x, report); err != nil {
 		return err
 	}
 	if e.Summary {
@@ -248,32 +248,32 @@ func (e *explaining) answer(report *explain.Report) error {
 
 // checkExplain finds what is wrong with the query, then with the options:
 // PostgreSQL says both, and of places in the client's text.
-func (s *Session) checkExplain(x *gathering) error {
-	if err := s.mayGather(x); err != nil {
+func (en *explainer) checkExplain(x *gathering) error {
+	if err := en.s.gather.mayGather(x); err != nil {
 		return err
 	}
-	if err := s.takeSnapshots(); err != nil {
+	if err := en.s.tx.takeSnapshots(); err != nil {
 		return err
 	}
-	if err := s.describeGather(x); err != nil {
+	if err := en.s.gather.describeGather(x); err != nil {
 		return err
 	}
-	return s.checkOptions(x)
+	return en.checkOptions(x)
 }
 
 // checkOptions finds what is wrong with the options.
-func (s *Session) checkOptions(x *gathering) error {
+func (en *explainer) checkOptions(x *gathering) error {
 	e := x.explain
 	if len(e.Options) > 0 || e.Format != "text" {
-		if err := s.useLane(s.lane); err != nil {
+		if err := en.s.held.useLane(en.s.lane); err != nil {
 			return err
 		}
-		if err := s.sent(); err != nil {
+		if err := en.s.tx.quiesce(); err != nil {
 			return err
 		}
-		s.conn.UnnamedBy = 0
+		en.s.held.conn.UnnamedBy = 0
 		at, _ := parser.Place(e.text, e.literals, e.After, e.Offset)
-		if _, err := s.conn.Exec(string(e.text[:at]) + " SELECT"); err != nil {
+		if _, err := en.s.held.conn.Exec(string(e.text[:at]) + " SELECT"); err != nil {
 			return err
 		}
 	}
@@ -285,17 +285,17 @@ func (s *Session) checkOptions(x *gathering) error {
 }
 
 // reportOf is what can be said before anything is run.
-func (s *Session) reportOf(x *gathering) *explain.Report {
+func (en *explainer) reportOf(x *gathering) *explain.Report {
 	ex := &explain.Execution{
-		Gather: x.g, Known: x.d, Native: x.native != nil, Now: x.now, Home: s.snap.Home, Visits: x.allVisits(),
+		Gather: x.g, Known: x.d, Native: x.native != nil, Now: x.now, Home: en.s.route.snap.Home, Visits: x.allVisits(),
 		Literal: func(i int) string { return string(x.text[x.literals[i].Start:x.literals[i].End]) },
 		Reduces: x.reduces, Reduced: x.reducedSQL, Unsure: x.unsure,
 	}
-	for i := range s.snap.Shards {
-		ex.Shards = append(ex.Shards, s.snap.Shards[i].Name)
+	for i := range en.s.route.snap.Shards {
+		ex.Shards = append(ex.Shards, en.s.route.snap.Shards[i].Name)
 	}
 	if x.g.Native != nil && x.native == nil {
-		ex.Notes = append(ex.Notes, s.whyNotNative(x))
+		ex.Notes = append(ex.Notes, en.whyNotNative(x))
 	}
 	if x.g != x.plan.Gather {
 		ex.Notes = append(ex.Notes, "the types of its columns forbid larger pieces")
@@ -328,19 +328,19 @@ func (x *gathering) allVisits() [][]int {
 }
 
 // whyNotNative says why nativeFor has found no way.
-func (s *Session) whyNotNative(x *gathering) string {
-	switch max := s.maxParallelShards(); {
-	case !s.inEffect.native:
+func (en *explainer) whyNotNative(x *gathering) string {
+	switch max := en.s.record.maxParallelShards(); {
+	case !en.s.record.inEffect.native:
 		return "weft.native is off"
-	case len(x.g.Native.Order) > 0 && max > 0 && max < len(s.snap.Shards):
+	case len(x.g.Native.Order) > 0 && max > 0 && max < len(en.s.route.snap.Shards):
 		return "a merge reads from all shards at once, and weft.max_parallel_shards forbids that"
 	}
 	return "weft itself does not go by the types of its columns, or by its LIMIT"
 }
 
 // askShards asks every shard for its own plan.
-func (s *Session) askShards(x *gathering, report *explain.Report) error {
-	s.sendLegs(x.legs)
+func (en *explainer) askShards(x *gathering, report *explain.Report) error {
+	en.s.gather.sendLegs(x.legs)
 	answers := make([][]string, len(x.legs))
 	var err error
 	for i, l := range x.legs {
@@ -348,12 +348,12 @@ func (s *Session) askShards(x *gathering, report *explain.Report) error {
 			break
 		}
 	}
-	ended := s.endLegs(x.legs, err != nil)
+	ended := en.s.legs.endLegs(x.legs, err != nil)
 	if ended != nil {
 		return ended
 	}
 	for i, l := range x.legs {
-		if err := report.Plan.Shard(s.snap.Shards[l.shard].Name).Answer(answers[i], x.explain.JSON()); err != nil {
+		if err := report.Plan.Shard(en.s.route.snap.Shards[l.shard].Name).Answer(answers[i], x.explain.JSON()); err != nil {
 			return err
 		}
 	}

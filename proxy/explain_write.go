@@ -11,33 +11,33 @@ import (
 // explainWrite answers EXPLAIN of a write over several shards: what is read first,
 // what each shard runs, and which shards those are. The shards are not asked for
 // plans of their own: they would have to be lent rows that nobody has read.
-func (s *Session) explainWrite(r *router, x *gathering) (*explain.Report, error) {
-	if err := s.mayWrite(x); err != nil {
+func (en *explainer) explainWrite(r *router, x *gathering) (*explain.Report, error) {
+	if err := en.s.write.mayWrite(x); err != nil {
 		return nil, err
 	}
-	if err := s.describeExplained(x); err != nil {
+	if err := en.describeExplained(x); err != nil {
 		return nil, err
 	}
-	if err := s.checkOptions(x); err != nil {
+	if err := en.checkOptions(x); err != nil {
 		return nil, err
 	}
 	w := x.write
 	if x.g = w.Read; x.g == nil {
 		x.g = &plan.Gather{}
 	}
-	if err := s.visit(r, x); err != nil {
+	if err := en.s.gather.visit(r, x); err != nil {
 		return nil, err
 	}
 	ex := &explain.Execution{
-		Gather: x.g, Home: s.snap.Home, Visits: slices.Clone(x.visits),
+		Gather: x.g, Home: en.s.route.snap.Home, Visits: slices.Clone(x.visits),
 		Literal: func(i int) string { return string(x.text[x.literals[i].Start:x.literals[i].End]) },
 	}
-	for i := range s.snap.Shards {
-		ex.Shards = append(ex.Shards, s.snap.Shards[i].Name)
+	for i := range en.s.route.snap.Shards {
+		ex.Shards = append(ex.Shards, en.s.route.snap.Shards[i].Name)
 	}
 	var targets []string
 	if w.Rows == nil && w.Split == nil && !w.Whole && !w.Home {
-		if err := s.visitWrite(r, x); err != nil {
+		if err := en.s.write.visitWrite(r, x); err != nil {
 			return nil, err
 		}
 		for i, v := range x.visits {
@@ -50,17 +50,17 @@ func (s *Session) explainWrite(r *router, x *gathering) (*explain.Report, error)
 }
 
 // describeExplained finds what is wrong with the client's statement.
-func (s *Session) describeExplained(x *gathering) error {
-	if err := s.useLane(s.lane); err != nil {
+func (en *explainer) describeExplained(x *gathering) error {
+	if err := en.s.held.useLane(en.s.lane); err != nil {
 		return err
 	}
-	if err := s.sent(); err != nil {
+	if err := en.s.tx.quiesce(); err != nil {
 		return err
 	}
-	s.conn.UnnamedBy = 0
+	en.s.held.conn.UnnamedBy = 0
 	d := &plan.Description{}
 	var err error
-	d.Params, d.Columns, err = finish.Describe(s.conn, string(x.text), oidList(x.oids))
+	d.Params, d.Columns, err = finish.Describe(en.s.held.conn, string(x.text), oidList(x.oids))
 	x.d = d
 	return err
 }

@@ -13,10 +13,10 @@ func (s *Server) OptionsOf(pid int32) string {
 	s.mu.Lock()
 	sess := s.sessions[pid]
 	s.mu.Unlock()
-	if err := sess.learnOptions(); err != nil {
+	if err := sess.record.learnOptions(); err != nil {
 		return err.Error()
 	}
-	o := sess.inEffect
+	o := sess.record.inEffect
 	return fmt.Sprint(o.maxGatherBytes, " ", o.scatter, " ", o.maxParallelShards)
 }
 

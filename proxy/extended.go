@@ -16,31 +16,31 @@ import (
 // begin makes sure that extended messages have a backend to go to. ok is
 // false when the client has been told why not and skips to Sync.
 func (s *Session) begin() (ok bool, err error) {
-	if s.hasPending {
-		if err := s.settleParse(); err != nil || s.skipping {
+	if s.pipe.hasPending {
+		if err := s.prepared.settleParse(); err != nil || s.pipe.skipping {
 			return false, err
 		}
 	}
-	if s.lostTx {
-		s.failInLostTx()
+	if s.lost.tx {
+		s.lost.failInLostTx()
 		return false, nil
 	}
-	if err := s.acquire(); err != nil {
-		return false, s.refuseBoundRead(err)
+	if err := s.held.acquire(); err != nil {
+		return false, s.lost.refuseBoundRead(err)
 	}
-	s.toServer.Grow()
-	s.unsynced = true
+	s.pipe.unsent.Grow()
+	s.pipe.unsynced = true
 	return true, nil
 }
 
 // extended handles a message that is collected. Only when the client's buffer
 // has let go of it may the dialogue go on: a COPY would read from there.
 func (s *Session) extended(typ byte) error {
-	body, err := s.frame()
+	body, err := s.pipe.frame()
 	if err != nil {
 		return err
 	}
-	s.midFrame = true
+	s.pipe.midFrame = true
 	switch typ {
 	case wire.Parse:
 		err = s.onParse(body)
@@ -57,15 +57,15 @@ func (s *Session) extended(typ byte) error {
 			err = s.malformed(typ, body, op{kind: opClose})
 		}
 	}
-	s.midFrame = false
+	s.pipe.midFrame = false
 	s.client.Consume(wire.HeaderLen + len(body))
 	if err != nil {
 		return err
 	}
-	if b := s.copyNext; b != nil {
-		s.copyNext = nil
-		err := s.executeCopy(b)
-		s.endRun()
+	if b := s.portals.copyNext; b != nil {
+		s.portals.copyNext = nil
+		err := s.copy.executeCopy(b)
+		s.account.endRun()
 		if err != nil {
 			return err
 		}
@@ -75,10 +75,10 @@ func (s *Session) extended(typ byte) error {
 
 // drain sends what has been collected once it is more than a little.
 func (s *Session) drain() error {
-	if s.ops.len() > maxOps {
+	if s.pipe.ops.len() > maxOps {
 		return s.flush()
 	}
-	if !s.toServer.Full() {
+	if !s.pipe.unsent.Full() {
 		return nil
 	}
 	return s.pushAll()
@@ -89,23 +89,23 @@ func (s *Session) drain() error {
 const maxOps = 4096
 
 func (s *Session) pushAll() error {
-	if s.toServer.Len() == 0 {
+	if s.pipe.unsent.Len() == 0 {
 		return nil
 	}
-	if err := s.mayGo(); err != nil {
-		return s.failed(err)
+	if err := s.route.mayGo(); err != nil {
+		return s.pipe.failed(err)
 	}
-	out := s.toServer
-	s.toServer = wire.Out{} // the relay must not send it a second time
-	err := s.push(out.B)
+	out := s.pipe.unsent
+	s.pipe.unsent = wire.Out{} // the relay must not send it a second time
+	err := s.pipe.push(out.B)
 	out.Reset()
 	if err != nil {
-		return s.failed(err)
+		return s.pipe.failed(err)
 	}
-	if s.copying {
-		s.copying = false
-		if err := s.copyIn(); err != nil {
-			return s.failed(err)
+	if s.pipe.copying {
+		s.pipe.copying = false
+		if err := s.copy.copyIn(); err != nil {
+			return s.pipe.failed(err)
 		}
 	}
 	return nil
@@ -113,24 +113,24 @@ func (s *Session) pushAll() error {
 
 func (s *Session) onParse(body []byte) error {
 	p, err := wire.DecodeParse(body)
-	if err != nil || !s.validName(p.Name) {
+	if err != nil || !s.out.validName(p.Name) {
 		return s.malformed(wire.Parse, body, op{kind: opClose}) // it replaces no statement
 	}
-	s.seeParent(p.SQL)
-	s.relies.begin()
-	if s.routed() {
-		return s.keepParse(body)
+	s.account.seeParent(p.SQL)
+	s.route.relies.begin()
+	if s.route.refresh() {
+		return s.prepared.keepParse(body)
 	}
 	facts := s.facts(p.SQL)
-	s.reliesOnNone(facts)
-	s.bound1.facts = facts
-	if s.lostTx {
-		s.parseInLostTx(p, body, facts)
+	s.route.reliesOnNone(facts)
+	s.account.bound.facts = facts
+	if s.lost.tx {
+		s.lost.parseInLostTx(p, body, facts)
 		return nil
 	}
-	if callsWeft(facts) || s.rolesOfAll(facts) {
-		s.calls = true
-		return s.keepParse(body)
+	if callsWeft(facts) || s.route.rolesOfAll(facts) {
+		s.pipe.calls = true
+		return s.prepared.keepParse(body)
 	}
 	return s.parseHere(p, body, facts, nil)
 }
@@ -138,35 +138,35 @@ func (s *Session) onParse(body []byte) error {
 // parseHere parses on the backend at hand. changed says how the text differs
 // from the client's.
 func (s *Session) parseHere(p wire.ParseBody, body []byte, facts *parser.Facts, changed *edited) error {
-	shows, idle := readsOption(p.SQL, facts), !s.unsynced && s.ops.empty()
+	shows, idle := readsOption(p.SQL, facts), !s.pipe.unsynced && s.pipe.ops.empty()
 	if ok, err := s.begin(); !ok {
 		return err
 	}
 	if shows {
-		if err := s.showOptions(idle); err != nil {
-			return s.failed(err)
+		if err := s.record.showOptions(idle); err != nil {
+			return s.pipe.failed(err)
 		}
 	}
-	if s.channels != nil && facts.Effects&parser.TxBegin != 0 {
-		if err := s.listenInBlock(); err != nil {
-			return s.failed(err)
+	if s.record.channels != nil && facts.Effects&parser.TxBegin != 0 {
+		if err := s.record.listenInBlock(); err != nil {
+			return s.pipe.failed(err)
 		}
 	}
 	if len(p.Name) > 0 {
-		return s.parseNamed(p, facts, changed)
+		return s.prepared.parseNamed(p, facts, changed)
 	}
-	prev := s.replaceUnnamed(body, facts)
-	o := op{kind: opParse, prev: prev, unnamedBy: s.conn.UnnamedBy, text: changed}
-	s.conn.UnnamedBy = s.unnamedTag()
-	if s.special(facts) {
-		return s.parseSpecial(p, facts, o)
+	prev := s.prepared.replaceUnnamed(body, facts)
+	o := op{kind: opParse, prev: prev, unnamedBy: s.held.conn.UnnamedBy, text: changed}
+	s.held.conn.UnnamedBy = s.prepared.unnamedTag()
+	if s.record.special(facts) {
+		return s.record.parseSpecial(p, facts, o)
 	}
-	if oids := s.oidsHere(p.OIDs); bytes.Equal(oids, p.OIDs) {
-		s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Parse, body)
+	if oids := s.held.oidsHere(p.OIDs); bytes.Equal(oids, p.OIDs) {
+		s.pipe.unsent.B = wire.AppendFrame(s.pipe.unsent.B, wire.Parse, body)
 	} else {
-		s.toServer.B = wire.AppendParse(s.toServer.B, "", string(p.SQL), oids)
+		s.pipe.unsent.B = wire.AppendParse(s.pipe.unsent.B, "", string(p.SQL), oids)
 	}
-	s.ops.push(o)
+	s.pipe.ops.push(o)
 	return nil
 }
 
@@ -175,90 +175,90 @@ func (s *Session) onDescribe(body []byte) error {
 	if !ok || (kind != 'S' && kind != 'P') {
 		return s.malformed(wire.Describe, body, op{kind: opDescribePortal})
 	}
-	if s.routing() {
-		if done, err := s.describeLocal(kind, name); done || err != nil {
+	if s.portals.routing() {
+		if done, err := s.portals.describeLocal(kind, name); done || err != nil {
 			return err
 		}
 	}
-	if s.lostTx {
-		s.describeInLostTx(kind, name)
+	if s.lost.tx {
+		s.lost.describeInLostTx(kind, name)
 		return nil
 	}
 	if ok, err := s.begin(); !ok {
 		return err
 	}
 	if kind == 'P' {
-		s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Describe, body)
+		s.pipe.unsent.B = wire.AppendFrame(s.pipe.unsent.B, wire.Describe, body)
 		o := op{kind: opDescribePortal}
-		if len(name) == 0 && s.lastBound != nil && s.lastBound.server.Description.Load() == nil {
-			o.client = s.lastBound
+		if len(name) == 0 && s.prepared.lastBound != nil && s.prepared.lastBound.server.Description.Load() == nil {
+			o.client = s.prepared.lastBound
 		}
-		s.ops.push(o)
+		s.pipe.ops.push(o)
 		return nil
 	}
-	_, server, client, err := s.bound(name)
+	_, server, client, err := s.portals.ensureBound(name)
 	if changed := (resultChanged{}); errors.As(err, &changed) {
-		s.toClient.Grow()
-		s.toClient.B = wire.AppendFrame(s.toClient.B, wire.ParameterDescription, changed.params)
+		s.out.Grow()
+		s.out.B = wire.AppendFrame(s.out.B, wire.ParameterDescription, changed.params)
 	}
-	if err != nil || s.skipping || s.conn == nil {
-		return s.notBound(err)
+	if err != nil || s.pipe.skipping || s.held.conn == nil {
+		return s.portals.refuseBind(err)
 	}
-	s.toServer.B = wire.AppendDescribe(s.toServer.B, 'S', server)
-	s.ops.push(op{
-		kind: opDescribeStatement, client: s.statements[string(name)], server: server, name: client, hidden: s.hiddenParams(name),
-		learns: s.described(name), version: s.unnamed.version,
+	s.pipe.unsent.B = wire.AppendDescribe(s.pipe.unsent.B, 'S', server)
+	s.pipe.ops.push(op{
+		kind: opDescribeStatement, client: s.prepared.named[string(name)], server: server, name: client, hidden: s.prepared.hiddenParams(name),
+		learns: s.prepared.described(name), version: s.prepared.unnamed.version,
 	})
 	return nil
 }
 
 func (s *Session) onExecute(body []byte) error {
-	s.beginExecute(body)
-	f := s.run.facts
+	s.account.beginExecute(body)
+	f := s.account.run.facts
 	err := s.execute(body)
-	s.begun = !endsTx(f) && (s.begun || f == nil || !pipeOnly(f))
-	if s.copyNext == nil {
-		s.endRun()
+	s.implicit.begun = !endsTx(f) && (s.implicit.begun || f == nil || !pipeOnly(f))
+	if s.portals.copyNext == nil {
+		s.account.endRun()
 	}
 	return err
 }
 
 // execute is onExecute without the counting.
 func (s *Session) execute(body []byte) error {
-	if s.routing() {
-		if done, err := s.executeRouted(body); done || err != nil {
+	if s.portals.routing() {
+		if done, err := s.portals.executeRouted(body); done || err != nil {
 			return err
 		}
 	}
-	if s.lostTx {
+	if s.lost.tx {
 		name, _, _ := wire.CString(body)
-		s.executeInLostTx(name)
+		s.lost.executeInLostTx(name)
 		return nil
 	}
 	if ok, err := s.begin(); !ok {
 		return err
 	}
-	if s.conn.StalePortal && s.conn.Status == wire.TxFailed && len(body) > 0 && body[0] == 0 {
-		s.refuseMessage(transactionFailed()) // the backend could crash
+	if s.held.conn.StalePortal && s.held.conn.Status == wire.TxFailed && len(body) > 0 && body[0] == 0 {
+		s.lost.refuseMessage(transactionFailed()) // the backend could crash
 		return nil
 	}
-	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Execute, body)
-	o := op{kind: opExecute, run: s.deferRun()}
-	if s.translate != nil {
-		o.rows = s.portalRows
+	s.pipe.unsent.B = wire.AppendFrame(s.pipe.unsent.B, wire.Execute, body)
+	o := op{kind: opExecute, run: s.account.deferRun()}
+	if s.held.translate != nil {
+		o.rows = s.portals.rows
 	}
-	s.ops.push(o)
-	s.unexecuted = false
+	s.pipe.ops.push(o)
+	s.portals.unexecuted = false
 	if endsTx(o.run.facts) {
-		s.forgetPortals()
+		s.tx.forgetPortals()
 	}
-	if s.ending {
+	if s.portals.ending {
 		// What follows may go elsewhere, so it must be known how this ended.
-		s.ending = false
+		s.portals.ending = false
 		if s.syncFollows(len(body)) {
 			return nil // whose answer tells
 		}
-		return s.endTransaction()
+		return s.portals.endTransaction()
 	}
 	return nil
 }
@@ -277,38 +277,38 @@ func (s *Session) onClose(body []byte) error {
 	if !ok || (kind != 'S' && kind != 'P') {
 		return s.malformed(wire.Close, body, op{kind: opClose})
 	}
-	if s.routing() {
-		if done, err := s.closeLocal(kind, name); done || err != nil {
+	if s.portals.routing() {
+		if done, err := s.portals.closeLocal(kind, name); done || err != nil {
 			return err
 		}
 	}
-	if kind == 'P' && s.conn != nil {
-		s.toServer.Grow()
-		s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Close, body)
-		s.ops.push(op{kind: opClose})
+	if kind == 'P' && s.held.conn != nil {
+		s.pipe.unsent.Grow()
+		s.pipe.unsent.B = wire.AppendFrame(s.pipe.unsent.B, wire.Close, body)
+		s.pipe.ops.push(op{kind: opClose})
 		return nil
 	}
 	o := op{kind: opLocal, answer: wire.CloseComplete}
 	if kind == 'S' && len(name) > 0 {
-		if err := s.settleNames(); err != nil || s.skipping {
+		if err := s.prepared.settleNames(); err != nil || s.pipe.skipping {
 			return err
 		}
-		if s.done.own[string(name)] {
-			s.toServer.Grow()
-			s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Close, body)
-			s.ops.push(op{kind: opClose, injected: true, name: string(name)})
+		if s.record.done.own[string(name)] {
+			s.pipe.unsent.Grow()
+			s.pipe.unsent.B = wire.AppendFrame(s.pipe.unsent.B, wire.Close, body)
+			s.pipe.ops.push(op{kind: opClose, injected: true, name: string(name)})
 		}
 	}
 	if kind == 'S' {
 		if len(name) == 0 {
-			prev := s.unnamed
-			o.prev, s.unnamed.valid = &prev, false
-		} else if st := s.statements[string(name)]; st != nil {
-			s.takeOut(st)
+			prev := s.prepared.unnamed
+			o.prev, s.prepared.unnamed.valid = &prev, false
+		} else if st := s.prepared.named[string(name)]; st != nil {
+			s.prepared.takeOut(st)
 			o.client = st
 		}
 	}
-	s.ops.push(o)
+	s.pipe.ops.push(o)
 	return nil
 }
 
@@ -318,90 +318,90 @@ func (s *Session) malformed(typ byte, body []byte, o op) error {
 	if ok, err := s.begin(); !ok {
 		return err
 	}
-	s.toServer.B = wire.AppendFrame(s.toServer.B, typ, body)
-	s.ops.push(o)
+	s.pipe.unsent.B = wire.AppendFrame(s.pipe.unsent.B, typ, body)
+	s.pipe.ops.push(o)
 	return nil
 }
 
 // validName reports whether a backend would take the name for valid text; if
 // not it shall say so itself.
-func (s *Session) validName(name []byte) bool {
-	return utf8.Valid(name) || s.reported["client_encoding"] != "UTF8"
+func (o *answers) validName(name []byte) bool {
+	return utf8.Valid(name) || o.reported["client_encoding"] != "UTF8"
 }
 
 // onSync ends a group of extended messages.
 func (s *Session) onSync() error {
 	defer func() {
-		s.begun = false
-		clear(s.parsedNow)
-		s.parsedNow = s.parsedNow[:0]
-		s.settled = false
-		s.showIdle()
-		s.parent = ""
+		s.implicit.begun = false
+		clear(s.pipe.parsedNow)
+		s.pipe.parsedNow = s.pipe.parsedNow[:0]
+		s.implicit.settled = false
+		s.account.showIdle()
+		s.account.parent = ""
 	}()
-	body, err := s.frame()
+	body, err := s.pipe.frame()
 	if err != nil {
 		return err
 	}
-	if s.skipping {
-		s.hasPending = false // it is skipped too
+	if s.pipe.skipping {
+		s.pipe.hasPending = false // it is skipped too
 	}
-	if s.hasPending {
-		s.midFrame = true
-		err := s.settleParse()
-		s.midFrame = false
+	if s.pipe.hasPending {
+		s.pipe.midFrame = true
+		err := s.prepared.settleParse()
+		s.pipe.midFrame = false
 		if err != nil {
 			return err
 		}
 	}
-	if s.implicit {
+	if s.implicit.open {
 		s.client.Consume(wire.HeaderLen + len(body))
-		return s.afterQuery(s.syncPipe())
+		return s.afterQuery(s.implicit.syncPipe())
 	}
-	if s.conn == nil && len(body) > 0 && !s.lostTx {
-		if err := s.acquire(); err != nil {
+	if s.held.conn == nil && len(body) > 0 && !s.lost.tx {
+		if err := s.held.acquire(); err != nil {
 			s.client.Consume(wire.HeaderLen + len(body))
 			return s.afterQuery(s.refused(err))
 		}
 	}
-	if s.conn == nil || len(body) == 0 && s.unjoined() {
+	if s.held.conn == nil || len(body) == 0 && s.unjoined() {
 		s.client.Consume(wire.HeaderLen + len(body))
 		s.emitLocal()
-		s.skipping = false
-		s.endPortals()
-		s.tellReady()
-		return s.flushOrEnd()
+		s.pipe.skipping = false
+		s.tx.endPortals()
+		s.out.tellReady()
+		return s.out.flushOrEnd()
 	}
-	if len(body) == 0 && s.unasked() {
+	if len(body) == 0 && s.pipe.unasked() {
 		s.client.Consume(wire.HeaderLen)
 		s.emitLocal()
-		s.ops.push(op{kind: opSync})
-		return s.afterQuery(s.failed(s.onReady(s.conn, s.ops.first(), s.conn.Status)))
+		s.pipe.ops.push(op{kind: opSync})
+		return s.afterQuery(s.pipe.failed(s.pipe.onReady(s.held.conn, s.pipe.ops.first(), s.held.conn.Status)))
 	}
-	s.toServer.Grow()
-	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Sync, body)
+	s.pipe.unsent.Grow()
+	s.pipe.unsent.B = wire.AppendFrame(s.pipe.unsent.B, wire.Sync, body)
 	s.client.Consume(wire.HeaderLen + len(body))
-	s.ops.push(op{kind: opSync})
-	s.skipping = false
-	return s.afterQuery(s.exchange())
+	s.pipe.ops.push(op{kind: opSync})
+	s.pipe.skipping = false
+	return s.afterQuery(s.pipe.exchange())
 }
 
 // unasked reports whether weft has answered all messages since the last Sync by itself:
 // the backend at hand would have nothing to say but what state it is in. A Sync that
 // stands alone does not count, as clients send one to see who is there.
-func (s *Session) unasked() bool {
-	return !s.unsynced && !s.pushed && s.toServer.Len() == 0 && (s.settled || !s.ops.empty()) && s.ops.only(opLocal)
+func (p *pipe) unasked() bool {
+	return !p.unsynced && !p.pushed && p.unsent.Len() == 0 && (p.s.implicit.settled || !p.ops.empty()) && p.ops.only(opLocal)
 }
 
 // unjoined reports whether the client is in a block that the backend at hand, which the
 // session is tied to, is not in yet: it would say that there is none.
 func (s *Session) unjoined() bool {
-	return s.block.open && s.conn.Status == wire.TxIdle && !s.unsynced && !s.pushed && s.toServer.Len() == 0 && s.ops.only(opLocal)
+	return s.tx.open && s.held.conn.Status == wire.TxIdle && !s.pipe.unsynced && !s.pipe.pushed && s.pipe.unsent.Len() == 0 && s.pipe.ops.only(opLocal)
 }
 
 // onFlush asks for the answers so far.
 func (s *Session) onFlush() error {
-	if err := s.settleParse(); err != nil {
+	if err := s.prepared.settleParse(); err != nil {
 		return err
 	}
 	if err := s.extended(wire.Flush); err != nil {
@@ -410,32 +410,32 @@ func (s *Session) onFlush() error {
 	if err := s.flush(); err != nil {
 		return err
 	}
-	return s.flushOrEnd()
+	return s.out.flushOrEnd()
 }
 
 // flush gets the answers to everything sent so far.
 func (s *Session) flush() error {
-	if s.conn == nil {
+	if s.held.conn == nil {
 		s.emitLocal()
-		if s.toClient.Full() {
-			return s.flushOrEnd()
+		if s.out.Full() {
+			return s.out.flushOrEnd()
 		}
 		return nil
 	}
-	s.toServer.Grow()
-	s.toServer.B = wire.AppendEmpty(s.toServer.B, wire.Flush)
-	s.copied = false
-	if err := s.pushAll(); err != nil || s.conn == nil || s.copied {
+	s.pipe.unsent.Grow()
+	s.pipe.unsent.B = wire.AppendEmpty(s.pipe.unsent.B, wire.Flush)
+	s.pipe.copied = false
+	if err := s.pushAll(); err != nil || s.held.conn == nil || s.pipe.copied {
 		return err
 	}
-	return s.exchange()
+	return s.pipe.exchange()
 }
 
 // emitLocal sends the answers weft gives by itself; there is no backend whose
 // answers could stand before them.
 func (s *Session) emitLocal() {
-	for !s.ops.empty() {
-		s.answerLocal(s.ops.first())
-		s.ops.pop()
+	for !s.pipe.ops.empty() {
+		s.pipe.answerLocal(s.pipe.ops.first())
+		s.pipe.ops.pop()
 	}
 }

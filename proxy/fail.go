@@ -14,16 +14,16 @@ import (
 
 // failAll makes the other participants fail that the failed one at hand leaves
 // behind. An error means that one of them is lost.
-func (s *Session) failAll() error {
-	if !s.block.open || len(s.parked) == 0 || s.conn == nil || s.conn.Status != wire.TxFailed {
+func (t *transaction) failAll() error {
+	if !t.open || len(t.s.held.parked) == 0 || t.s.held.conn == nil || t.s.held.conn.Status != wire.TxFailed {
 		return nil
 	}
 	text := "ROLLBACK"
-	if s.block.savepoints() {
+	if t.savepoints() {
 		text = provoke // so that they can go back to it
 	}
 	var active []*pool.Conn
-	for _, c := range s.parked {
+	for _, c := range t.s.held.parked {
 		if c.Status == wire.TxActive {
 			active = append(active, c)
 		}

@@ -9,25 +9,25 @@ import (
 // mayFill makes ready for a command that gives new values to rows that are there. Where
 // each shard would make its own it is refused, but tables without rows have nothing to
 // fill. The time is the home shard's on all.
-func (s *Session) mayFill(e *spread) error {
+func (ga *gatherer) mayFill(e *spread) error {
 	c := e.plan.Change
 	if c == nil || len(c.Fills) == 0 && c.Timed == nil {
 		return nil
 	}
-	if err := s.mayAsk(); err != nil {
+	if err := ga.s.drawn.mayAsk(); err != nil {
 		return err
 	}
 	for i := range c.Fills {
 		f := &c.Fills[i]
-		owns, err := s.hasNoRows(s.conn, f)
+		owns, err := ga.hasNoRows(ga.s.held.conn, f)
 		if err != nil {
 			return err
 		}
 		if !owns {
 			return nil // PostgreSQL says so, and nothing is filled
 		}
-		err = s.withOthers(func(_ int, c *pool.Conn) error {
-			_, err := s.hasNoRows(c, f)
+		err = ga.s.every.withOthers(func(_ int, c *pool.Conn) error {
+			_, err := ga.hasNoRows(c, f)
 			return err
 		})
 		if err != nil {
@@ -37,7 +37,7 @@ func (s *Session) mayFill(e *spread) error {
 	if c.Timed == nil {
 		return nil
 	}
-	rows, err := s.askBeside(s.conn, "SELECT pg_catalog.to_char(pg_catalog.now() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')")
+	rows, err := ga.s.commit.askBeside(ga.s.held.conn, "SELECT pg_catalog.to_char(pg_catalog.now() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')")
 	if err != nil {
 		return err
 	}
@@ -49,14 +49,14 @@ func (s *Session) mayFill(e *spread) error {
 
 // hasNoRows locks a shard's part of a table, as the command is about to, and refuses it if there
 // are rows. It is false, and nothing is done, for a role that may not alter the table.
-func (s *Session) hasNoRows(c *pool.Conn, f *plan.Filling) (owns bool, err error) {
+func (ga *gatherer) hasNoRows(c *pool.Conn, f *plan.Filling) (owns bool, err error) {
 	name := quotedName(f.Table)
-	rows, err := s.askBeside(c, "SELECT coalesce((SELECT pg_catalog.pg_has_role(relowner, 'USAGE') FROM pg_catalog.pg_class WHERE oid = pg_catalog.to_regclass("+
+	rows, err := ga.s.commit.askBeside(c, "SELECT coalesce((SELECT pg_catalog.pg_has_role(relowner, 'USAGE') FROM pg_catalog.pg_class WHERE oid = pg_catalog.to_regclass("+
 		pool.QuoteLiteral(name)+")), false)")
 	if err != nil || rows[0][0] != "t" {
 		return false, err
 	}
-	rows, err = s.askBeside(c, "LOCK TABLE "+name+" IN ACCESS EXCLUSIVE MODE; SELECT EXISTS (SELECT FROM "+name+")")
+	rows, err = ga.s.commit.askBeside(c, "LOCK TABLE "+name+" IN ACCESS EXCLUSIVE MODE; SELECT EXISTS (SELECT FROM "+name+")")
 	switch {
 	case err != nil || rows[0][0] != "t":
 		return true, err

@@ -9,14 +9,14 @@ import (
 
 // mayFire refuses to carry out on several shards what sets off triggers FOR EACH
 // STATEMENT: each shard would run them once.
-func (s *Session) mayFire(fires *pgerr.Error) error {
-	if fires == nil || len(s.snap.Shards) == 1 {
+func (wr *writer) mayFire(fires *pgerr.Error) error {
+	if fires == nil || len(wr.s.route.snap.Shards) == 1 {
 		return nil
 	}
-	if err := s.learnOptions(); err != nil {
+	if err := wr.s.record.learnOptions(); err != nil {
 		return err
 	}
-	if s.inEffect.firesPerShard {
+	if wr.s.record.inEffect.firesPerShard {
 		return nil
 	}
 	return fires
@@ -24,7 +24,7 @@ func (s *Session) mayFire(fires *pgerr.Error) error {
 
 // firesOnce refuses a write whose statement cannot be one on a single shard: it is
 // known already that there are more, or it will take several.
-func (s *Session) firesOnce(x *gathering) error {
+func (wr *writer) firesOnce(x *gathering) error {
 	w := x.write
 	if w.Whole || w.Own || w.Rows != nil && len(w.Rows.Rows[0].Conflict) == 0 {
 		return nil
@@ -36,16 +36,16 @@ func (s *Session) firesOnce(x *gathering) error {
 	if w.Rows == nil && w.Split == nil && w.Copies == nil && !w.Home && !slices.ContainsFunc(w.Before, changes) {
 		return nil
 	}
-	return s.mayFire(x.plan.Fires)
+	return wr.mayFire(x.plan.Fires)
 }
 
 // firesHere refuses a write whose shards turn out to be several.
-func (s *Session) firesHere(x *gathering, visited func(shard int) bool) error {
+func (wr *writer) firesHere(x *gathering, visited func(shard int) bool) error {
 	if x.plan.Fires == nil {
 		return nil
 	}
 	n := 0
-	for shard := range s.snap.Shards {
+	for shard := range wr.s.route.snap.Shards {
 		if visited(shard) {
 			n++
 		}
@@ -53,5 +53,5 @@ func (s *Session) firesHere(x *gathering, visited func(shard int) bool) error {
 	if n == 1 {
 		return nil
 	}
-	return s.mayFire(x.plan.Fires)
+	return wr.mayFire(x.plan.Fires)
 }

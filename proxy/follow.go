@@ -21,78 +21,78 @@ const followTimeout = 5 * time.Second
 
 // followAll ends the transactions of the participants whose answers the client
 // does not see, as the one that it does has ended.
-func (s *Session) followAll(verb string) {
-	a := s.agreement
+func (cm *commit) followAll(verb string) {
+	a := cm.agreement
 	if a != nil && a.Committing() {
 		answer := twopc.Refusal
 		if verb == "COMMIT" {
 			answer = twopc.OK
 		}
 		a.Committed(answer)
-		s.srv.stopAt(twopc.AfterCommit)
+		cm.s.srv.stopAt(twopc.AfterCommit)
 	}
 	// The client's requests to cancel come too late for what has been decided.
-	s.mu.Lock()
-	main := s.current
-	s.current = nil
-	s.mu.Unlock()
-	odd := a != nil && s.inOtherHands()
+	cm.s.reach.mu.Lock()
+	main := cm.s.reach.current
+	cm.s.reach.current = nil
+	cm.s.reach.mu.Unlock()
+	odd := a != nil && cm.inOtherHands()
 	told := false
-	for i, c := range s.parked {
-		if s.toServer.Grow(); s.order(c, verb, odd) {
+	for i, c := range cm.s.held.parked {
+		if cm.s.pipe.unsent.Grow(); cm.order(c, verb, odd) {
 			if a != nil {
 				if told {
-					s.srv.stopAt(twopc.DuringFollow)
+					cm.s.srv.stopAt(twopc.DuringFollow)
 				}
 				_ = c.Conn().SetDeadline(time.Now().Add(followTimeout))
 			}
-			s.sendTo(c, i == len(s.parked)-1)
+			cm.s.pipe.sendTo(c, i == len(cm.s.held.parked)-1)
 			told = true
 		}
-		s.toServer.Reset()
+		cm.s.pipe.unsent.Reset()
 	}
-	s.hearAll(verb, odd)
+	cm.hearAll(verb, odd)
 	if a != nil {
-		s.finishLate(a)
-		s.srv.stopAt(twopc.AfterFollow)
+		cm.finishLate(a)
+		cm.s.srv.stopAt(twopc.AfterFollow)
 	}
-	s.mu.Lock()
-	s.current = main
-	s.mu.Unlock()
+	cm.s.reach.mu.Lock()
+	cm.s.reach.current = main
+	cm.s.reach.mu.Unlock()
 	if a != nil && !a.told {
-		s.letGoOf()
+		cm.leaveToResolver()
 	}
 }
 
 // finishLate makes participants follow that were lost after they had promised: through
 // other connections, as the client must see its own writes when it hears of the commit.
 // Those that do not answer in time are noted, and left to the resolver.
-func (s *Session) finishLate(a *agreement) {
+func (cm *commit) finishLate(a *agreement) {
 	if a.Outcome() != twopc.Committed {
 		return
 	}
 	patience := followTimeout
-	if s.gaveUp() {
+	if cm.s.reach.gaveUp() {
 		patience = 0 // its time is over already
 	}
-	ctx, stop := context.WithTimeout(context.WithoutCancel(s.ctx), patience)
+	ctx, stop := context.WithTimeout(context.WithoutCancel(cm.s.srv.ctx), patience)
 	defer stop()
 	for i, c := range a.conns {
 		if a.Part(i) != twopc.Unclear {
 			continue
 		}
-		d := twopc.InDoubt{Name: a.name, Shard: c.Shard(), Database: s.db.Name, Owner: c.Lane().LoginRole()}
+		d := twopc.InDoubt{Name: a.name, Shard: c.Shard(), Database: cm.s.db.Name, Owner: c.Lane().LoginRole()}
 		d.Participant = c.Shard()
-		err := s.srv.resolver().Finish(ctx, d, twopc.Committed)
+		err := cm.s.srv.resolver().Finish(ctx, d, twopc.Committed)
 		for err != nil && ctx.Err() == nil {
 			select {
 			case <-ctx.Done():
 			case <-time.After(finishPause):
-				err = s.srv.resolver().Finish(ctx, d, twopc.Committed)
+				err = cm.s.srv.resolver().Finish(ctx, d, twopc.Committed)
 			}
 		}
 		if err != nil {
-			s.log.Warn("a transaction is committed and not to be seen on a shard yet", "shard", c.Shard(), "gid", d.GID(), "err", err)
+			cm.s.log.Warn("a transaction is committed and not to be seen on a shard yet", "shard", c.Shard(), "gid", d.GID(), "err", err)
 			a.late = append(a.late, c.Shard())
 			continue
 		}
@@ -114,10 +114,10 @@ func (a *agreement) lateness() error {
 		WithHint("Do not do it again: its changes appear there as soon as the shard answers.")
 }
 
-// order puts into toServer what a participant is told at the end. It reports
+// order puts into pipe.unsent what a participant is told at the end. It reports
 // false if that is nothing.
-func (s *Session) order(c *pool.Conn, verb string, odd bool) bool {
-	a := s.agreement
+func (cm *commit) order(c *pool.Conn, verb string, odd bool) bool {
+	a := cm.agreement
 	i := a.index(c)
 	o := twopc.None
 	if i >= 0 {
@@ -126,17 +126,17 @@ func (s *Session) order(c *pool.Conn, verb string, odd bool) bool {
 	switch {
 	case o == twopc.CommitPrepared || o == twopc.RollbackPrepared:
 		if odd { // not along with it: COMMIT PREPARED takes no company
-			s.toServer.B = wire.AppendQuery(s.toServer.B, "SET ROLE NONE; SET synchronous_commit = on")
+			cm.s.pipe.unsent.B = wire.AppendQuery(cm.s.pipe.unsent.B, "SET ROLE NONE; SET synchronous_commit = on")
 		}
-		b, at := wire.Begin(s.toServer.B, wire.Query)
+		b, at := wire.Begin(cm.s.pipe.unsent.B, wire.Query)
 		b = append(append(b, o.String()...), " '"...)
 		b = append(a.name.Append(b, c.Shard()), '\'', 0)
-		s.toServer.B = wire.End(b, at)
+		cm.s.pipe.unsent.B = wire.End(b, at)
 	case c.Status != wire.TxIdle:
 		if i >= 0 && a.Part(i) == twopc.Unclear {
 			return false
 		}
-		s.toServer.B = wire.AppendQuery(s.toServer.B, verb)
+		cm.s.pipe.unsent.B = wire.AppendQuery(cm.s.pipe.unsent.B, verb)
 	default:
 		return false
 	}
@@ -144,10 +144,10 @@ func (s *Session) order(c *pool.Conn, verb string, odd bool) bool {
 }
 
 // hearAll reads what the participants say to the end of the transaction.
-func (s *Session) hearAll(verb string, odd bool) {
-	a := s.agreement
-	kept := s.parked[:0]
-	for _, c := range s.parked {
+func (cm *commit) hearAll(verb string, odd bool) {
+	a := cm.agreement
+	kept := cm.s.held.parked[:0]
+	for _, c := range cm.s.held.parked {
 		i := a.index(c)
 		o := twopc.None
 		if i >= 0 {
@@ -162,7 +162,7 @@ func (s *Session) hearAll(verb string, odd bool) {
 			c.Discard()
 			continue
 		}
-		err := s.confirm(c, verb, prepared && odd)
+		err := cm.confirm(c, verb, prepared && odd)
 		if a != nil {
 			_ = c.Conn().SetDeadline(time.Time{})
 		}
@@ -174,7 +174,7 @@ func (s *Session) hearAll(verb string, odd bool) {
 		}
 		switch {
 		case err != nil:
-			s.log.Warn("a shard has not confirmed the end of a transaction", "shard", c.Shard(), "verb", verb, "err", err)
+			cm.s.log.Warn("a shard has not confirmed the end of a transaction", "shard", c.Shard(), "verb", verb, "err", err)
 			c.Discard()
 		case prepared && (odd || o == twopc.RollbackPrepared):
 			// PREPARE has made settings last that ROLLBACK takes back elsewhere.
@@ -183,8 +183,8 @@ func (s *Session) hearAll(verb string, odd bool) {
 			kept = append(kept, c)
 		}
 	}
-	clear(s.parked[len(kept):])
-	s.parked = kept
+	clear(cm.s.held.parked[len(kept):])
+	cm.s.held.parked = kept
 }
 
 // confirmTries is how often a shard is told how a transaction ends.
@@ -193,7 +193,7 @@ const confirmTries = 20
 // confirm reads what a participant says to its order, which was two commands if
 // odd. A statement_timeout of the client's does not change what has been
 // decided: the order is repeated.
-func (s *Session) confirm(c *pool.Conn, verb string, odd bool) error {
+func (cm *commit) confirm(c *pool.Conn, verb string, odd bool) error {
 	for try := 1; ; try++ {
 		var before error
 		if odd {
@@ -203,10 +203,10 @@ func (s *Session) confirm(c *pool.Conn, verb string, odd bool) error {
 		if err == nil || try == confirmTries || !pool.Canceled(before) && !pool.Canceled(err) {
 			return err
 		}
-		s.toServer.Grow()
-		if !s.order(c, verb, odd) {
+		cm.s.pipe.unsent.Grow()
+		if !cm.order(c, verb, odd) {
 			return nil // it has ended all the same
 		}
-		s.sendTo(c, true)
+		cm.s.pipe.sendTo(c, true)
 	}
 }

@@ -22,71 +22,71 @@ type forAll struct {
 
 // setsModes reports whether a text opens a block that is open already, with options: like
 // SET TRANSACTION it changes what the transaction may do.
-func (s *Session) setsModes(text []byte, f *parser.Facts) bool {
-	return s.block.open && opensBlock(f) && joinable(text) != nil
+func (t *transaction) setsModes(text []byte, f *parser.Facts) bool {
+	return t.open && opensBlock(f) && joinable(text) != nil
 }
 
 // useForAll makes a backend ready to run what all participants must run, and has the
 // others run it.
-func (s *Session) useForAll(text string, f *parser.Facts) error {
-	if s.block.open && s.block.clock == nil && !s.block.snapped {
+func (ps *portals) useForAll(text string, f *parser.Facts) error {
+	if ps.s.tx.open && ps.s.tx.clock == nil && !ps.s.tx.snapped {
 		// What texts are planned under is asked for before the block has a participant:
 		// asked there, the question would be the first query of SET TRANSACTION's block.
-		if _, err := s.environment(); err != nil {
+		if _, err := ps.s.route.environment(); err != nil {
 			return err
 		}
 	}
-	if err := s.snapshotsFor(f); err != nil { // SELECT set_config(…)
+	if err := ps.s.tx.snapshotsFor(f); err != nil { // SELECT set_config(…)
 		return err
 	}
-	sql, err := s.oneOfAll(text, f)
-	if err != nil || !s.block.open {
+	sql, err := ps.oneOfAll(text, f)
+	if err != nil || !ps.s.tx.open {
 		return err
 	}
-	return s.onAll(sql, f)
+	return ps.s.tx.onAll(sql, f)
 }
 
 // oneOfAll makes the backend ready that answers the client, and returns what the others
 // run.
-func (s *Session) oneOfAll(text string, f *parser.Facts) (sql string, err error) {
-	lane := s.atHand()
+func (ps *portals) oneOfAll(text string, f *parser.Facts) (sql string, err error) {
+	lane := ps.s.route.atHand()
 	sql, home := elsewhere(text, f)
 	if home {
-		lane = s.lane
+		lane = ps.s.lane
 	}
-	return sql, s.useLane(lane)
+	return sql, ps.s.held.useLane(lane)
 }
 
 // bindForAll makes ready for a Bind of such a statement. tail is what the Bind carries
 // beyond the names.
-func (s *Session) bindForAll(portal []byte, pl *planned, f *parser.Facts, tail []byte) error {
-	if err := s.snapshotsFor(f); err != nil {
+func (ps *portals) bindForAll(portal []byte, pl *planned, f *parser.Facts, tail []byte) error {
+	if err := ps.s.tx.snapshotsFor(f); err != nil {
 		return err
 	}
-	text, err := s.withValues(pl, tail)
+	text, err := ps.withValues(pl, tail)
 	if err != nil {
-		if s.block.open {
+		if ps.s.tx.open {
 			return err
 		}
 		text = ""
 	}
-	sql, err := s.oneOfAll(text, f)
+	sql, err := ps.oneOfAll(text, f)
 	if err != nil {
 		return err
 	}
-	if !s.block.open {
+	if !ps.s.tx.open {
 		// It is undone with the messages up to the Sync, and holds for all of them.
-		s.piped = true
+		ps.s.implicit.piped = true
 	}
-	if s.forAll == nil {
-		s.forAll = map[string]forAll{}
+	if ps.forAll == nil {
+		ps.forAll = map[string]forAll{}
 	}
-	s.forAll[string(portal)] = forAll{sql, f}
+	ps.forAll[string(portal)] = forAll{sql, f}
 	return nil
 }
 
 // withValues returns a statement's text with the values of a Bind in it.
-func (s *Session) withValues(pl *planned, tail []byte) (string, error) {
+func (ps *portals) withValues(pl *planned, tail []byte) (string, error) {
 	params, ok := executor.DecodeParams(tail)
 	if !ok || params.Len() == 0 {
 		return string(pl.text), nil
@@ -109,7 +109,7 @@ func (s *Session) withValues(pl *planned, tail []byte) (string, error) {
 			return "", unspeakable()
 		}
 	}
-	text, ok := parser.WithValues(string(pl.text), s.scanOptions(), values)
+	text, ok := parser.WithValues(string(pl.text), ps.s.record.scanOptions(), values)
 	if !ok {
 		return "", unspeakable()
 	}

@@ -11,16 +11,16 @@ import (
 
 // frame blocks until the next message is whole and returns its body. The
 // caller discards it.
-func (s *Session) frame() ([]byte, error) {
-	_, length, _ := s.client.Header()
+func (p *pipe) frame() ([]byte, error) {
+	_, length, _ := p.s.client.Header()
 	cost := messageCost
-	if s.hasTables {
+	if p.s.route.hasTables {
 		cost = parsedCost
 	}
-	if err := s.takeIn(length+1, cost); err != nil {
+	if err := p.s.account.takeIn(length+1, cost); err != nil {
 		return nil, err
 	}
-	_, body, err := s.client.Next(wire.LargeLimit)
+	_, body, err := p.s.client.Next(wire.LargeLimit)
 	if err != nil {
 		return nil, errEnd
 	}
@@ -28,34 +28,34 @@ func (s *Session) frame() ([]byte, error) {
 }
 
 // awaitClient waits until n bytes are in the client's buffer.
-func (s *Session) awaitClient(n int) error {
+func (p *pipe) awaitClient(n int) error {
 	for {
-		err := s.client.Need(n)
+		err := p.s.client.Need(n)
 		if err == nil {
 			return nil
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return errEnd
 		}
-		if err := s.woken(); err != nil {
+		if err := p.s.woken(); err != nil {
 			return err
 		}
 	}
 }
 
 // skip discards n bytes of the client's.
-func (s *Session) skip(n int) error {
+func (p *pipe) skip(n int) error {
 	for n > 0 {
-		if have := min(n, len(s.client.Buffered())); have > 0 {
-			s.client.Consume(have)
+		if have := min(n, len(p.s.client.Buffered())); have > 0 {
+			p.s.client.Consume(have)
 			n -= have
 			continue
 		}
-		if err := s.client.Fill(); err != nil {
+		if err := p.s.client.Fill(); err != nil {
 			if !errors.Is(err, os.ErrDeadlineExceeded) {
 				return errEnd
 			}
-			if err := s.woken(); err != nil {
+			if err := p.s.woken(); err != nil {
 				return err
 			}
 		}

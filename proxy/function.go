@@ -31,47 +31,47 @@ func callsWeft(f *parser.Facts) bool {
 }
 
 // callQuery answers a simple query that calls a function of weft's own.
-func (s *Session) callQuery(p *plan.Plan, n int) error {
-	s.client.Consume(wire.HeaderLen + n)
-	rows, err := s.call(p.Function, nil)
+func (u *utility) callQuery(p *plan.Plan, n int) error {
+	u.s.client.Consume(wire.HeaderLen + n)
+	rows, err := u.call(p.Function, nil)
 	if err != nil {
-		return s.refuseRead(err)
+		return u.s.lost.refuseRead(err)
 	}
-	s.toClient.Grow()
-	s.toClient.B = append(s.toClient.B, describeCall(p)...)
-	s.toClient.B = append(s.toClient.B, callResult(p.Function, rows)...)
-	s.tellReady()
+	u.s.out.Grow()
+	u.s.out.B = append(u.s.out.B, describeCall(p)...)
+	u.s.out.B = append(u.s.out.B, callResult(p.Function, rows)...)
+	u.s.out.tellReady()
 	return nil
 }
 
 // bindCall makes a portal of a call.
-func (s *Session) bindCall(portal []byte, p *plan.Plan, tail []byte) error {
+func (u *utility) bindCall(portal []byte, p *plan.Plan, tail []byte) error {
 	params, ok := executor.DecodeParams(tail)
 	if !ok {
-		return s.refuseBound(pgerr.New(pgerr.ProtocolViolation, "invalid message format"))
+		return u.s.lost.refuseBound(pgerr.New(pgerr.ProtocolViolation, "invalid message format"))
 	}
 	lp := &localPortal{plan: p}
 	values, ok := params.Texts()
 	if !ok {
-		return s.refuseBound(pgerr.New(pgerr.FeatureNotSupported, "binary parameters of weft's functions are not supported").
+		return u.s.lost.refuseBound(pgerr.New(pgerr.FeatureNotSupported, "binary parameters of weft's functions are not supported").
 			WithHint("Send them as text, or write the values into the statement."))
 	}
 	for _, v := range values {
 		lp.args = append(lp.args, slices.Clone(v))
 	}
-	return s.bindLocal(portal, lp)
+	return u.s.portals.bindLocal(portal, lp)
 }
 
 // executeCall executes a portal that calls a function of weft's own.
-func (s *Session) executeCall(lp *localPortal) error {
-	if err := s.flush(); err != nil || s.skipping {
+func (u *utility) executeCall(lp *localPortal) error {
+	if err := u.s.flush(); err != nil || u.s.pipe.skipping {
 		return err
 	}
-	rows, err := s.call(lp.plan.Function, lp.args)
+	rows, err := u.call(lp.plan.Function, lp.args)
 	if err != nil {
-		return s.refuseBoundRead(err)
+		return u.s.lost.refuseBoundRead(err)
 	}
-	s.ops.push(op{kind: opLocal, frame: callResult(lp.plan.Function, rows)})
+	u.s.pipe.ops.push(op{kind: opLocal, frame: callResult(lp.plan.Function, rows)})
 	return nil
 }
 
@@ -125,32 +125,32 @@ func callResult(f *plan.Function, rows [][]string) []byte {
 
 // call runs one of weft's functions and returns its rows, if it has any. Notices
 // reach the client as they come.
-func (s *Session) call(f *plan.Function, params [][]byte) ([][]string, error) {
-	if s.block.open || s.localStatus() != wire.TxIdle {
+func (u *utility) call(f *plan.Function, params [][]byte) ([][]string, error) {
+	if u.s.tx.open || u.s.localStatus() != wire.TxIdle {
 		return nil, pgerr.New(pgerr.ActiveSQLTransaction, "weft.%s cannot run inside a transaction block", f.Name).
 			WithHint("Call it by itself, outside of any block and of texts of several statements. To declare a table together with the transaction that makes it, commit that first.")
 	}
-	if err := s.mayChange(); err != nil {
+	if err := u.s.commit.mayChange(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := s.cancellable()
+	ctx, cancel := u.cancellable()
 	defer cancel()
-	rows, err := s.callFunction(ctx, f, arguments(f, params))
+	rows, err := u.callFunction(ctx, f, arguments(f, params))
 	return rows, callError(ctx, err)
 }
 
 // cancellable returns a context that the client's cancel request ends. The caller
 // calls the function when it is through.
-func (s *Session) cancellable() (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(s.ctx)
+func (u *utility) cancellable() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(u.s.srv.ctx)
 	select {
-	case <-s.cancelled: // meant for an earlier statement
+	case <-u.s.reach.cancelled: // meant for an earlier statement
 	default:
 	}
 	done := make(chan struct{})
 	go func() {
 		select {
-		case <-s.cancelled:
+		case <-u.s.reach.cancelled:
 			cancel(pgerr.New(pgerr.QueryCanceled, "canceling statement due to user request"))
 		case <-done:
 		}

@@ -101,23 +101,23 @@ var errGather = pgerr.New(pgerr.FeatureNotSupported, "this statement visits more
 	WithHint("Send it as a statement of its own.")
 
 // gatherQuery answers a simple query of n bytes.
-func (s *Session) gatherQuery(r *router, p *plan.Plan, text []byte, f *parser.Facts, n int) error {
-	p, err := s.gatheredPlan(r, p, text, nil)
+func (ga *gatherer) gatherQuery(r *router, p *plan.Plan, text []byte, f *parser.Facts, n int) error {
+	p, err := ga.gatheredPlan(r, p, text, nil)
 	if err != nil {
-		return s.refuseQuery(s.refusedText(text, nil, err), n)
+		return ga.s.route.refuseQuery(ga.s.record.refusedText(text, nil, err), n)
 	}
 	switch {
 	case p.Copy != nil:
-		return s.copyQuery(r, p, text, f, n)
+		return ga.s.copy.copyQuery(r, p, text, f, n)
 	case p.Write != nil && p.Explain == nil:
-		return s.writeQuery(r, p, text, f, n)
+		return ga.s.write.writeQuery(r, p, text, f, n)
 	}
-	return s.answerGather(r, p, text, f, n, nil)
+	return ga.answerGather(r, p, text, f, n, nil)
 }
 
 // answerGather answers a simple query of n bytes with rows, or with COPY data if out
 // is not nil.
-func (s *Session) answerGather(r *router, p *plan.Plan, text []byte, f *parser.Facts, n int, out *outlet) error {
+func (ga *gatherer) answerGather(r *router, p *plan.Plan, text []byte, f *parser.Facts, n int, out *outlet) error {
 	x := &gathering{
 		plan: p, g: p.Gather, write: p.Write, facts: f, text: slices.Clone(text), literals: slices.Clone(r.scan.Literals),
 		values: noValues, formats: []byte{0, 0}, began: time.Now(), out: out,
@@ -125,52 +125,52 @@ func (s *Session) answerGather(r *router, p *plan.Plan, text []byte, f *parser.F
 	if out != nil {
 		x.formats = out.formats()
 	}
-	s.client.Consume(wire.HeaderLen + n)
-	s.runsAs(tally.Gather)
-	s.beginGather()
-	defer s.endGather()
+	ga.s.client.Consume(wire.HeaderLen + n)
+	ga.s.account.runsAs(tally.Gather)
+	ga.s.reach.beginGather()
+	defer ga.s.reach.endGather()
 	if p.Explain != nil {
-		return s.explainQuery(r, x)
+		return ga.s.gather.explain.explainQuery(r, x)
 	}
-	r.args.Text, r.args.Literals, r.args.Options = x.text, x.literals, s.scanOptions()
-	err := s.prepareGather(r, x)
+	r.args.Text, r.args.Literals, r.args.Options = x.text, x.literals, ga.s.record.scanOptions()
+	err := ga.prepareGather(r, x)
 	if errors.Is(err, errMoved) && out == nil {
-		s.endGather()
-		return s.runPart(x.text)
+		ga.s.reach.endGather()
+		return ga.s.tx.runPart(x.text)
 	} else if errors.Is(err, errMoved) {
 		err = declaredAnew()
 	}
 	if err == nil && x.native != nil {
-		if err = s.runNative(x, true); err == nil {
-			s.tellReady()
+		if err = ga.runNative(x, true); err == nil {
+			ga.s.out.tellReady()
 			return nil
 		}
 	} else if err == nil {
-		if err = s.collect(x); err == nil {
-			return s.answerCollected(x)
+		if err = ga.collect(x); err == nil {
+			return ga.answerCollected(x)
 		}
 	}
-	return s.gatherFailed(err)
+	return ga.gatherFailed(err)
 }
 
 // gatheredPlan returns the plan with what is done on several shards, which is made
 // when a text needs it. The scan is r's.
-func (s *Session) gatheredPlan(r *router, p *plan.Plan, text, oids []byte) (*plan.Plan, error) {
-	again := p.Timed && p.Gather == nil && (p.Write == nil || p.Write.Whole) && s.block.open && s.block.clock != nil
+func (ga *gatherer) gatheredPlan(r *router, p *plan.Plan, text, oids []byte) (*plan.Plan, error) {
+	again := p.Timed && p.Gather == nil && (p.Write == nil || p.Write.Whole) && ga.s.tx.open && ga.s.tx.clock != nil
 	if !p.Postponed && !again {
 		return p, nil
 	}
-	env, err := s.environment()
+	env, err := ga.s.route.environment()
 	if err != nil {
 		return nil, err
 	}
 	if p.Postponed {
-		if g := s.srv.plans.Gathered(env, &r.scan, text, oids); g.Gather != nil || g.Write != nil || !again {
+		if g := ga.s.srv.plans.Gathered(env, &r.scan, text, oids); g.Gather != nil || g.Write != nil || !again {
 			p, again = g, false
 		}
 	}
 	if again {
-		p = s.srv.plans.Timed(env, &r.scan, text, oids)
+		p = ga.s.srv.plans.Timed(env, &r.scan, text, oids)
 	}
 	switch {
 	case p.Gather != nil, p.Write != nil:
@@ -183,26 +183,26 @@ func (s *Session) gatheredPlan(r *router, p *plan.Plan, text, oids []byte) (*pla
 
 // gatherFailed answers a simple query that could not be gathered. A transaction
 // has failed with it, on one shard at least.
-func (s *Session) gatherFailed(err error) error {
-	err = s.asInterrupted(s.loseAtHand(err))
-	if !errors.Is(err, pool.ErrLost) && !errors.Is(err, errEnd) && !errors.Is(err, errTold) && s.atFailed() {
-		if err := s.refuse(err); err != nil {
+func (ga *gatherer) gatherFailed(err error) error {
+	err = ga.s.reach.asInterrupted(ga.loseAtHand(err))
+	if !errors.Is(err, pool.ErrLost) && !errors.Is(err, errEnd) && !errors.Is(err, errTold) && ga.s.legs.atFailed() {
+		if err := ga.s.out.refuse(err); err != nil {
 			return err
 		}
-		s.tellReady()
+		ga.s.out.tellReady()
 		return nil
 	}
-	return s.refuseRead(err)
+	return ga.s.lost.refuseRead(err)
 }
 
 // loseAtHand closes the backend at hand if it was lost while weft asked it
 // something. Those that rows come from are nobody's at hand.
-func (s *Session) loseAtHand(err error) error {
-	if s.conn == nil || !errors.Is(err, pool.ErrLost) {
+func (ga *gatherer) loseAtHand(err error) error {
+	if ga.s.held.conn == nil || !errors.Is(err, pool.ErrLost) {
 		return err
 	}
-	tied := s.keeps(s.conn) && s.pins&^pinSessionMode != 0
-	s.drop()
+	tied := ga.s.held.isPinned(ga.s.held.conn) && ga.s.record.pins&^pinSessionMode != 0
+	ga.s.held.drop()
 	if tied {
 		fatal := *pgerr.From(err)
 		fatal.Severity = pgerr.SeverityFatal
@@ -213,15 +213,15 @@ func (s *Session) loseAtHand(err error) error {
 
 // prepareGather does everything up to the point where the shards can be sent
 // their statements. Nothing is sent when it fails.
-func (s *Session) prepareGather(r *router, x *gathering) error {
-	if err := s.mayGather(x); err != nil {
+func (ga *gatherer) prepareGather(r *router, x *gathering) error {
+	if err := ga.mayGather(x); err != nil {
 		return err
 	}
-	s.limitGather(x.began)
-	if err := s.takeSnapshots(); err != nil {
+	ga.s.reach.limitGather(x.began)
+	if err := ga.s.tx.takeSnapshots(); err != nil {
 		return err
 	}
-	if err := s.describeGather(x); err != nil {
+	if err := ga.describeGather(x); err != nil {
 		return err
 	}
 	if err := x.keepsPromise(); err != nil {
@@ -232,47 +232,47 @@ func (s *Session) prepareGather(r *router, x *gathering) error {
 			return err
 		}
 	}
-	if err := s.probe(x); err != nil {
+	if err := ga.probe(x); err != nil {
 		return err
 	}
-	if err := s.visit(r, x); err != nil {
+	if err := ga.visit(r, x); err != nil {
 		return err
 	}
-	if !s.scatter() && x.visited() > 1 {
+	if !ga.s.record.scatter() && x.visited() > 1 {
 		return scatterOff()
 	}
-	if err := s.gatherNow(x); err != nil {
+	if err := ga.gatherNow(x); err != nil {
 		return err
 	}
-	if err := s.interrupted(); err != nil {
+	if err := ga.s.reach.interrupted(); err != nil {
 		return err
 	}
-	x.native = s.nativeFor(x)
+	x.native = ga.nativeFor(x)
 	if err := x.mayLockFirst(); err != nil {
 		return err
 	}
-	s.secondRound(x)
-	return s.openLegs(x)
+	ga.secondRound(x)
+	return ga.openLegs(x)
 }
 
 // mayGather refuses what the client does not want or cannot have.
-func (s *Session) mayGather(x *gathering) error {
-	if err := s.learnOptions(); err != nil {
+func (ga *gatherer) mayGather(x *gathering) error {
+	if err := ga.s.record.learnOptions(); err != nil {
 		return err
 	}
 	if readsOption(x.text, x.facts) {
-		s.spellOptions()
+		ga.s.record.spellOptions()
 	}
-	if !s.scatter() && !(x.plan.Timed && s.block.open) { // then see visit
+	if !ga.s.record.scatter() && !(x.plan.Timed && ga.s.tx.open) { // then see visit
 		return scatterOff()
 	}
-	if err := s.maySerialize("read"); err != nil {
+	if err := ga.s.tx.maySerialize("read"); err != nil {
 		return err
 	}
 	if x.within {
 		return nil // what a write reads is as without
 	}
-	return s.mayReadAtomically(x.plan.Locks && x.explain == nil)
+	return ga.s.tx.mayReadAtomically(x.plan.Locks && x.explain == nil)
 }
 
 func scatterOff() *pgerr.Error {
@@ -301,16 +301,16 @@ func (x *gathering) fill() *plan.Fill {
 }
 
 // visit finds the shards that each piece visits.
-func (s *Session) visit(r *router, x *gathering) error {
-	r.args.ASCII = s.reported["client_encoding"] != "UTF8"
-	x.visits = make([][]int, len(s.snap.Shards))
-	home := slices.IndexFunc(s.snap.Shards, func(sh directory.Shard) bool { return sh.Name == s.snap.Home })
+func (ga *gatherer) visit(r *router, x *gathering) error {
+	r.args.ASCII = ga.s.out.reported["client_encoding"] != "UTF8"
+	x.visits = make([][]int, len(ga.s.route.snap.Shards))
+	home := slices.IndexFunc(ga.s.route.snap.Shards, func(sh directory.Shard) bool { return sh.Name == ga.s.route.snap.Home })
 	if x.plan.Looks {
 		var all []plan.Instance
 		for i := range x.g.Pieces {
 			all = append(all, x.g.Pieces[i].Instances...)
 		}
-		if err := s.lookUp(r, x.plan, all); err != nil {
+		if err := ga.s.lookups.lookUp(r, x.plan, all); err != nil {
 			return err
 		}
 		if x.explain != nil {
@@ -323,7 +323,7 @@ func (s *Session) visit(r *router, x *gathering) error {
 			x.visits[home] = append(x.visits[home], i)
 			continue
 		}
-		shards, err := r.bind.BindPiece(x.plan, piece, s.snap, &r.args)
+		shards, err := r.bind.BindPiece(x.plan, piece, ga.s.route.snap, &r.args)
 		if err != nil {
 			return err
 		}
@@ -350,7 +350,7 @@ func (x *gathering) visited() int {
 
 // gatherNow finds out what now() is, if it matters: one value on all shards, and
 // the same one until the transaction ends.
-func (s *Session) gatherNow(x *gathering) error {
+func (ga *gatherer) gatherNow(x *gathering) error {
 	needed := x.g.Remainder.Has(plan.Now)
 	if w := x.write; w != nil {
 		needed = needed || slices.ContainsFunc(append(slices.Clone(w.Before), w), func(w *plan.Write) bool { return w.Text.Has(plan.Now) }) || w.Rows != nil && w.Rows.Timed
@@ -362,42 +362,42 @@ func (s *Session) gatherNow(x *gathering) error {
 		return nil
 	}
 	var err error
-	x.now, err = s.transactionNow()
+	x.now, err = ga.transactionNow()
 	return err
 }
 
 // transactionNow returns what now() is on the shard that the transaction began on,
 // and with that on all: the home shard, if that is not known yet.
-func (s *Session) transactionNow() (string, error) {
-	if s.block.now != "" {
-		return s.block.now, nil
+func (ga *gatherer) transactionNow() (string, error) {
+	if ga.s.tx.now != "" {
+		return ga.s.tx.now, nil
 	}
-	lane := s.lane
-	if c := s.block.clock; s.block.open && c != nil {
+	lane := ga.s.lane
+	if c := ga.s.tx.clock; ga.s.tx.open && c != nil {
 		lane = c.Lane()
 	}
-	if err := s.useLane(lane); err != nil {
+	if err := ga.s.held.useLane(lane); err != nil {
 		return "", err
 	}
-	if err := s.sent(); err != nil {
+	if err := ga.s.tx.quiesce(); err != nil {
 		return "", err
 	}
-	s.conn.UnnamedBy = 0
-	rows, err := s.conn.Exec("SELECT pg_catalog.to_char(pg_catalog.now() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')")
+	ga.s.held.conn.UnnamedBy = 0
+	rows, err := ga.s.held.conn.Exec("SELECT pg_catalog.to_char(pg_catalog.now() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')")
 	if err != nil {
 		return "", err
 	}
 	now := rows[0][0] + "+00"
-	if s.block.open {
-		s.block.now = now
+	if ga.s.tx.open {
+		ga.s.tx.now = now
 	}
 	return now, nil
 }
 
 // openLegs gets the backends ready and writes what each is to be sent.
-func (s *Session) openLegs(x *gathering) (err error) {
-	if s.conn != nil {
-		if err := s.park(); err != nil {
+func (ga *gatherer) openLegs(x *gathering) (err error) {
+	if ga.s.held.conn != nil {
+		if err := ga.s.held.park(); err != nil {
 			return err
 		}
 	}
@@ -405,14 +405,14 @@ func (s *Session) openLegs(x *gathering) (err error) {
 	// it may need a backend of the same shards.
 	for shard, pieces := range x.visits {
 		if len(pieces) > 0 {
-			if _, err := s.translationTo(s.laneOf(s.snap, shard).lane); err != nil {
+			if _, err := ga.s.held.translationTo(ga.s.held.laneOf(ga.s.route.snap, shard).lane); err != nil {
 				return err
 			}
 		}
 	}
 	defer func() {
 		if err != nil {
-			_ = s.endLegs(x.legs, true)
+			_ = ga.s.legs.endLegs(x.legs, true)
 			x.legs = nil
 		}
 	}()
@@ -420,18 +420,18 @@ func (s *Session) openLegs(x *gathering) (err error) {
 		if len(pieces) == 0 && !x.again(shard) {
 			continue
 		}
-		if _, err := s.addLeg(x, shard); err != nil {
+		if _, err := ga.s.legs.addLeg(x, shard); err != nil {
 			return err
 		}
 	}
-	if s.readsAtomically(x) {
-		if err := s.snapLegs(x.legs); err != nil {
+	if ga.s.tx.readsAtomically(x) {
+		if err := ga.s.tx.snapLegs(x.legs); err != nil {
 			return err
 		}
 	}
 	for _, l := range x.legs {
 		if x.locksFirst() {
-			s.openLocking(l)
+			ga.s.tx.openLocking(l)
 			continue
 		}
 		pieces := x.visits[l.shard]
@@ -439,7 +439,7 @@ func (s *Session) openLegs(x *gathering) (err error) {
 			l.over = !l.begins // its turn comes later
 			continue
 		}
-		if x.again(l.shard) && !s.block.open && !l.opened {
+		if x.again(l.shard) && !ga.s.tx.open && !l.opened {
 			l.out = wire.AppendQuery(l.out, keepSnapshot)
 			l.begins, l.opened = true, true
 		}
@@ -447,10 +447,10 @@ func (s *Session) openLegs(x *gathering) (err error) {
 			return err
 		}
 	}
-	if err := s.interrupted(); err != nil {
+	if err := ga.s.reach.interrupted(); err != nil {
 		return err
 	}
-	return s.stillTrue()
+	return ga.s.route.stillTrue()
 }
 
 // again reports whether a shard is asked in the second round.

@@ -28,7 +28,7 @@ import (
 // own in the extended protocol.
 
 // generate makes the values that a plan's execution needs.
-func (s *Session) generate(r *router, p *plan.Plan) error {
+func (d *drawn) generate(r *router, p *plan.Plan) error {
 	values := p.Generate.Values
 	r.args.Generated = r.args.Generated[:0]
 	for range values {
@@ -48,7 +48,7 @@ func (s *Session) generate(r *router, p *plan.Plan) error {
 				n++
 			}
 		}
-		drawn, err := s.draw(values[i].Sequence, values[i].Identity, n)
+		drawn, err := d.draw(values[i].Sequence, values[i].Identity, n)
 		if err != nil {
 			return err
 		}
@@ -59,23 +59,23 @@ func (s *Session) generate(r *router, p *plan.Plan) error {
 			}
 		}
 	}
-	return s.routeIDs(r, p)
+	return d.routeIDs(r, p)
 }
 
 // routeIDs makes routed ids of the numbers that were drawn for them, now that
 // all of their rows' keys are there.
-func (s *Session) routeIDs(r *router, p *plan.Plan) error {
+func (d *drawn) routeIDs(r *router, p *plan.Plan) error {
 	for i := range p.Generate.Values {
 		v := &p.Generate.Values[i]
 		if v.Routed == nil {
 			continue
 		}
-		r.args.ASCII = s.reported["client_encoding"] != "UTF8"
+		r.args.ASCII = d.s.out.reported["client_encoding"] != "UTF8"
 		instances := p.Instances
 		if len(instances) == 0 && p.Write != nil {
 			instances = p.Write.Instances
 		}
-		bucket, known, err := r.bind.Bucket(p, &instances[v.Row], s.snap, &r.args)
+		bucket, known, err := r.bind.Bucket(p, &instances[v.Row], d.s.route.snap, &r.args)
 		if err != nil {
 			return err
 		}
@@ -90,12 +90,12 @@ func (s *Session) routeIDs(r *router, p *plan.Plan) error {
 		if err != nil {
 			return err
 		}
-		id, err := executor.RoutedID(v.Routed, n, bucket, bits.Len(uint(s.snap.BucketCount))-1)
+		id, err := executor.RoutedID(v.Routed, n, bucket, bits.Len(uint(d.s.route.snap.BucketCount))-1)
 		if err != nil {
 			return err
 		}
 		r.args.Generated[i] = strconv.AppendInt(nil, id, 10)
-		s.noteDrawn(v.Sequence, id)
+		d.noteDrawn(v.Sequence, id)
 	}
 	return nil
 }
@@ -103,44 +103,44 @@ func (s *Session) routeIDs(r *router, p *plan.Plan) error {
 // draw takes values of a sequence and remembers the last for currval. A transaction that
 // has changed schemas draws them itself: of a sequence that it has made, moved or locked
 // nobody else knows yet, and others wait until it is decided what one is set to.
-func (s *Session) draw(name string, identity bool, n int) ([]int64, error) {
-	if (s.done.resequence || s.done.schema) && s.holdsHome() {
-		return s.drawInside(quoted(name), n)
+func (d *drawn) draw(name string, identity bool, n int) ([]int64, error) {
+	if (d.s.record.done.resequence || d.s.record.done.schema) && d.s.route.holdsHome() {
+		return d.drawInside(quoted(name), n)
 	}
-	return s.drawAhead(name, identity, n)
+	return d.drawAhead(name, identity, n)
 }
 
 // drawAhead takes values that were drawn in advance, by no transaction. Those of an
 // identity column are drawn with weft's own rights where the client has none.
-func (s *Session) drawAhead(name string, identity bool, n int) ([]int64, error) {
-	role, _ := s.settings.Get("role")
-	if user, ok := s.settings.Get("session_authorization"); ok && role == "" {
+func (d *drawn) drawAhead(name string, identity bool, n int) ([]int64, error) {
+	role, _ := d.s.record.settings.Get("role")
+	if user, ok := d.s.record.settings.Get("session_authorization"); ok && role == "" {
 		role = user
 	}
 	if role != "" {
-		role = s.lane.Key().User + "\x00" + role
+		role = d.s.lane.Key().User + "\x00" + role
 	} else {
-		role = s.lane.Key().User
+		role = d.s.lane.Key().User
 	}
 	// A sequence of the same name may be another one after any change of the schema, and
 	// counts from its own beginning: both counts only grow, so their sum tells.
-	epoch := s.snap.Sequences[s.db.Name] + s.snap.Schemas[s.db.Name]
-	from := sequence.Name{Database: s.db.Name, Sequence: quoted(name), Role: role}
-	if identity && s.unentitled[from] {
+	epoch := d.s.route.snap.Sequences[d.s.db.Name] + d.s.route.snap.Schemas[d.s.db.Name]
+	from := sequence.Name{Database: d.s.db.Name, Sequence: quoted(name), Role: role}
+	if identity && d.unentitled[from] {
 		from.Role = ""
 	}
-	drawn, err := s.srv.sequences.Take(s.ctx, from, epoch, n, nil)
+	drawn, err := d.s.srv.sequences.Take(d.s.srv.ctx, from, epoch, n, nil)
 	if identity && from.Role != "" && err != nil && pgerr.From(err).Code == pgerr.InsufficientPrivilege {
-		if s.unentitled == nil {
-			s.unentitled = map[sequence.Name]bool{}
+		if d.unentitled == nil {
+			d.unentitled = map[sequence.Name]bool{}
 		}
-		s.unentitled[from] = true
-		return s.drawAhead(name, identity, n)
+		d.unentitled[from] = true
+		return d.drawAhead(name, identity, n)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s.noteDrawn(name, drawn[n-1])
+	d.noteDrawn(name, drawn[n-1])
 	return drawn, nil
 }
 
@@ -154,10 +154,10 @@ func quoted(name string) string {
 }
 
 // drawInside draws values inside the session's own transaction.
-func (s *Session) drawInside(name string, n int) ([]int64, error) {
+func (d *drawn) drawInside(name string, n int) ([]int64, error) {
 	var drawn []int64
 	for len(drawn) < n {
-		rows, err := s.askHome(sequence.Query(name, n-len(drawn)))
+		rows, err := d.s.route.askHome(sequence.Query(name, n-len(drawn)))
 		if err != nil {
 			return nil, err
 		}
@@ -167,17 +167,17 @@ func (s *Session) drawInside(name string, n int) ([]int64, error) {
 		}
 		drawn = append(drawn, more...)
 	}
-	s.noteDrawn(name, drawn[n-1])
+	d.noteDrawn(name, drawn[n-1])
 	return drawn, nil
 }
 
 // noteDrawn remembers a sequence's last value for currval and lastval.
-func (s *Session) noteDrawn(name string, v int64) {
-	if s.drawn == nil {
-		s.drawn = map[string]int64{}
+func (d *drawn) noteDrawn(name string, v int64) {
+	if d.values == nil {
+		d.values = map[string]int64{}
 	}
-	s.lastDrawn = strings.Join(identifiers(name), ".")
-	s.drawn[s.lastDrawn] = v
+	d.last = strings.Join(identifiers(name), ".")
+	d.values[d.last] = v
 }
 
 // numbers reads the rows of a draw.
@@ -194,8 +194,8 @@ func numbers(rows [][]string) ([]int64, error) {
 }
 
 // readsDrawn reports whether a text asks for values that weft may have drawn.
-func (s *Session) readsDrawn(f *parser.Facts) bool {
-	return f.Effects&(parser.ReadsSequence|parser.AdvancesSequence) != 0 && s.hasTables
+func (rt *routing) readsDrawn(f *parser.Facts) bool {
+	return f.Effects&(parser.ReadsSequence|parser.AdvancesSequence) != 0 && rt.hasTables
 }
 
 // errHome says that a sequence is the home shard's own.
@@ -203,19 +203,19 @@ var errHome = errors.New("not a sequence of a sharded table")
 
 // nextDrawn draws the next value of a sequence that columns of sharded tables
 // draw from, so that it comes after those that INSERTs were given.
-func (s *Session) nextDrawn(argument string) (int64, error) {
-	if s.env == nil {
+func (d *drawn) nextDrawn(argument string) (int64, error) {
+	if d.s.route.env == nil {
 		return 0, errHome
 	}
-	name := s.sequenceName(argument)
+	name := d.s.route.sequenceName(argument)
 	if len(name) != 2 {
 		return 0, errHome
 	}
-	seq := s.env.Schema.Relation(catalog.Name{Schema: name[0], Name: name[1]})
-	if seq == nil || s.env.Tables.Find(seq.OwnedBy.Schema, seq.OwnedBy.Name) == nil {
+	seq := d.s.route.env.Schema.Relation(catalog.Name{Schema: name[0], Name: name[1]})
+	if seq == nil || d.s.route.env.Tables.Find(seq.OwnedBy.Schema, seq.OwnedBy.Name) == nil {
 		return 0, errHome
 	}
-	drawn, err := s.draw(pool.QuoteIdent(name[0])+"."+pool.QuoteIdent(name[1]), false, 1)
+	drawn, err := d.draw(pool.QuoteIdent(name[0])+"."+pool.QuoteIdent(name[1]), false, 1)
 	if err != nil {
 		return 0, err
 	}
@@ -223,10 +223,10 @@ func (s *Session) nextDrawn(argument string) (int64, error) {
 }
 
 // sequenceName resolves the argument of nextval and its like.
-func (s *Session) sequenceName(argument string) []string {
+func (rt *routing) sequenceName(argument string) []string {
 	name := identifiers(argument)
-	if len(name) == 1 && s.env != nil {
-		if rel := s.env.Schema.Resolve(s.env.Path, name[0]); rel != nil {
+	if len(name) == 1 && rt.env != nil {
+		if rel := rt.env.Schema.Resolve(rt.env.Path, name[0]); rel != nil {
 			name = []string{rel.Schema, rel.Name.Name}
 		}
 	}
@@ -234,23 +234,23 @@ func (s *Session) sequenceName(argument string) []string {
 }
 
 // drawnValue is currval of a sequence, or lastval, if weft drew the value.
-func (s *Session) drawnValue(argument string) (int64, bool) {
+func (d *drawn) drawnValue(argument string) (int64, bool) {
 	if argument == "" {
-		v, ok := s.drawn[s.lastDrawn]
+		v, ok := d.values[d.last]
 		return v, ok
 	}
-	v, ok := s.drawn[strings.Join(s.sequenceName(argument), ".")]
+	v, ok := d.values[strings.Join(d.s.route.sequenceName(argument), ".")]
 	return v, ok
 }
 
 // drawnAll reports whether all values that a text asks for were drawn by weft.
-func (s *Session) drawnAll(text string) bool {
-	if s.drawn == nil {
+func (d *drawn) drawnAll(text string) bool {
+	if d.values == nil {
 		return false
 	}
 	all := true
-	_, err := parser.IdentityEdits(text, parser.Identity{Options: s.scanOptions(), Sequence: func(argument string) (int64, bool) {
-		v, ok := s.drawnValue(argument)
+	_, err := parser.IdentityEdits(text, parser.Identity{Options: d.s.record.scanOptions(), Sequence: func(argument string) (int64, bool) {
+		v, ok := d.drawnValue(argument)
 		all = all && ok
 		return v, ok
 	}})
@@ -284,25 +284,25 @@ func identifiers(name string) []string {
 
 // noteSequences notes what a text that runs on a backend itself does to the
 // values weft has drawn: the backend knows the newer ones.
-func (s *Session) noteSequences(f *parser.Facts, text []byte) {
+func (d *drawn) noteSequences(f *parser.Facts, text []byte) {
 	if f.Effects&(parser.DiscardAll|parser.DiscardSequences) != 0 {
-		s.drawn, s.lastDrawn = nil, ""
+		d.values, d.last = nil, ""
 	}
 	if f.Effects&parser.AdvancesSequence != 0 {
-		s.lastDrawn = ""
-		for name := range s.drawn {
+		d.last = ""
+		for name := range d.values {
 			_, short, _ := strings.Cut(name, ".")
 			if bytes.Contains(text, []byte(short)) || bytes.IndexByte(text, '$') >= 0 {
-				delete(s.drawn, name)
+				delete(d.values, name)
 			}
 		}
 	}
 	if f.Effects&parser.Writes != 0 {
-		s.lastDrawn = "" // a home table may have a serial column of its own
+		d.last = "" // a home table may have a serial column of its own
 	}
 	if slices.Contains(f.Funcs, "setval") || f.Effects&(parser.DDL|parser.Writes) != 0 && setsSequence.Match(text) {
-		s.done.resequence = true
-		s.done.bits |= parser.AdvancesSequence
+		d.s.record.done.resequence = true
+		d.s.record.done.bits |= parser.AdvancesSequence
 	}
 }
 
@@ -374,19 +374,19 @@ func randomUUIDBytes() (b [16]byte) {
 }
 
 // sendEdited runs a simple query with values of weft's own written into it.
-func (s *Session) sendEdited(text string, edits parser.Edits, f *parser.Facts) error {
-	if s.special(f) {
-		if err := s.sent(); err != nil {
-			return s.refuseRead(err)
+func (d *drawn) sendEdited(text string, edits parser.Edits, f *parser.Facts) error {
+	if d.s.record.special(f) {
+		if err := d.s.tx.quiesce(); err != nil {
+			return d.s.lost.refuseRead(err)
 		}
-		s.done.note(s, f)
+		d.s.record.done.note(d.s, f)
 	}
-	return s.sendQuery(edits.Apply(text), &edited{text, edits})
+	return d.s.sendQuery(edits.Apply(text), &edited{text, edits})
 }
 
 // generatedParse returns a Parse message whose text takes the values as
 // parameters behind the client's own.
-func (s *Session) generatedParse(r *router, pl *plan.Plan, p wire.ParseBody) ([]byte, *edited, error) {
+func (d *drawn) generatedParse(r *router, pl *plan.Plan, p wire.ParseBody) ([]byte, *edited, error) {
 	edits, err := executor.ParamEdits(pl.Generate, p.SQL, r.scan.Literals, len(pl.Params))
 	if err != nil {
 		return nil, nil, err

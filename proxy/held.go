@@ -12,6 +12,22 @@ import (
 	"weft/wire"
 )
 
+// held is the backends that a session has borrowed. At most one of them is talked
+// to: conn. The others are parked: they take part in the open block, or a pin ties
+// the session to them. A backend is in conn or in parked, never in both.
+type held struct {
+	s *Session
+
+	conn   *pool.Conn
+	parked []*pool.Conn
+	last   *pool.Conn  // the backend of the home shard that was given back last
+	lanes  []shardLane // by index of the shard
+	// translate maps object numbers between conn's shard and the home shard.
+	translate *catalog.Translation
+	// soiled is a backend that keeps something of this session and must be closed.
+	soiled *pool.Conn
+}
+
 // A session talks to one backend at a time, s.conn. Inside a transaction block
 // it may hold several, one per shard that has been used; and a pin ties it to
 // one of the home shard's. Those it is not talking to are parked.
@@ -28,34 +44,34 @@ type shardLane struct {
 }
 
 // laneOf returns the session's lane to a shard of the snapshot.
-func (s *Session) laneOf(snap *directory.Snapshot, shard int) *shardLane {
-	if shard < len(s.lanes) && s.lanes[shard].name == snap.Shards[shard].Name {
-		return &s.lanes[shard]
+func (h *held) laneOf(snap *directory.Snapshot, shard int) *shardLane {
+	if shard < len(h.lanes) && h.lanes[shard].name == snap.Shards[shard].Name {
+		return &h.lanes[shard]
 	}
-	for len(s.lanes) <= shard {
-		s.lanes = append(s.lanes, shardLane{})
+	for len(h.lanes) <= shard {
+		h.lanes = append(h.lanes, shardLane{})
 	}
-	l := &s.lanes[shard]
-	s.closeLane(l)
-	l.name, l.lane = snap.Shards[shard].Name, s.lane
-	if l.name != s.lane.Shard().Name {
-		l.lane = s.srv.pool.Shard(&snap.Shards[shard]).OpenLane(s.lane.Key())
+	l := &h.lanes[shard]
+	h.closeLane(l)
+	l.name, l.lane = snap.Shards[shard].Name, h.s.lane
+	if l.name != h.s.lane.Shard().Name {
+		l.lane = h.s.srv.pool.Shard(&snap.Shards[shard]).OpenLane(h.s.lane.Key())
 	}
 	return l
 }
 
-func (s *Session) closeLane(l *shardLane) {
-	if l.lane != nil && l.lane != s.lane {
+func (h *held) closeLane(l *shardLane) {
+	if l.lane != nil && l.lane != h.s.lane {
 		l.lane.CloseLane()
 	}
 	*l = shardLane{}
 }
 
-func (s *Session) closeLanes() {
-	for i := range s.lanes {
-		s.closeLane(&s.lanes[i])
+func (h *held) closeLanes() {
+	for i := range h.lanes {
+		h.closeLane(&h.lanes[i])
 	}
-	s.lane.CloseLane()
+	h.s.lane.CloseLane()
 }
 
 // errTold is the error of a step that could not be taken for a reason the
@@ -64,50 +80,50 @@ var errTold = errors.New("the client has been told")
 
 // acquire makes sure that the session holds a backend with its settings:
 // the one at hand, else one of the home shard.
-func (s *Session) acquire() error {
-	if s.conn != nil {
+func (h *held) acquire() error {
+	if h.conn != nil {
 		return nil
 	}
-	return s.useLane(s.lane)
+	return h.useLane(h.s.lane)
 }
 
-func (s *Session) useLane(l *pool.Lane) error {
-	if s.conn != nil && s.conn.Lane() != l {
-		if err := s.park(); err != nil {
+func (h *held) useLane(l *pool.Lane) error {
+	if h.conn != nil && h.conn.Lane() != l {
+		if err := h.park(); err != nil {
 			return err
 		}
 	}
-	if s.conn == nil {
-		if i := slices.IndexFunc(s.parked, func(c *pool.Conn) bool { return c.Lane() == l }); i >= 0 {
-			s.unpark(i)
-		} else if err := s.acquireFrom(l); err != nil {
+	if h.conn == nil {
+		if i := slices.IndexFunc(h.parked, func(c *pool.Conn) bool { return c.Lane() == l }); i >= 0 {
+			h.unpark(i)
+		} else if err := h.acquireFrom(l); err != nil {
 			return err
 		}
 	}
-	if s.block.open && s.conn.Status == wire.TxIdle {
-		if err := s.join(); err != nil {
+	if h.s.tx.open && h.conn.Status == wire.TxIdle {
+		if err := h.s.tx.join(); err != nil {
 			return err
 		}
 	}
 	var err error
-	s.translate, err = s.translationTo(l)
+	h.translate, err = h.translationTo(l)
 	return err
 }
 
 // acquireFrom borrows a backend for the dialogue.
-func (s *Session) acquireFrom(l *pool.Lane) error {
+func (h *held) acquireFrom(l *pool.Lane) error {
 	select {
-	case <-s.cancelled: // meant for an earlier statement
+	case <-h.s.reach.cancelled: // meant for an earlier statement
 	default:
 	}
-	c, err := s.borrow(l)
+	c, err := h.borrow(l)
 	if err != nil {
 		return err
 	}
-	s.hold(c)
+	h.hold(c)
 	select {
-	case <-s.cancelled: // came while the backend was being got ready
-		s.letGo().Release()
+	case <-h.s.reach.cancelled: // came while the backend was being got ready
+		h.detach().Release()
 		return pgerr.New(pgerr.QueryCanceled, "canceling statement due to user request")
 	default:
 		return nil
@@ -115,27 +131,27 @@ func (s *Session) acquireFrom(l *pool.Lane) error {
 }
 
 // borrow takes a backend from the pool and gives it the session's settings.
-func (s *Session) borrow(l *pool.Lane) (*pool.Conn, error) {
-	prefer := *s.lastOf(l)
-	if s.hasTables {
+func (h *held) borrow(l *pool.Lane) (*pool.Conn, error) {
+	prefer := *h.lastOf(l)
+	if h.s.route.hasTables {
 		// A session that visits many shards comes back to each of them late. If
 		// it insisted on the same backend, there would soon be one per session
 		// on every shard, all of them cold; the one used last by anybody is warm.
 		prefer = nil
 	}
-	since, underway := s.underway()
+	since, underway := h.underway()
 	want := pool.Want{
-		Grows:    !underway && (s.block.open || s.interrupt.active),
-		Underway: underway, Since: since, Session: s.id, Prefer: prefer, Placeholders: s.placeholders, Settings: s.settings, Cancel: s.cancelled,
+		Grows:    !underway && (h.s.tx.open || h.s.reach.interrupt.active),
+		Underway: underway, Since: since, Session: h.s.id, Prefer: prefer, Placeholders: h.s.record.placeholders, Settings: h.s.record.settings, Cancel: h.s.reach.cancelled,
 	}
-	c, err := s.queues(l, want)
+	c, err := h.s.reach.queueFor(l, want)
 	for err == nil {
 		var clean bool
-		if clean, err = c.Cleanse(s.id); clean || err != nil {
+		if clean, err = c.Cleanse(h.s.id); clean || err != nil {
 			break
 		}
 		c.Terminate() // its place is free for another
-		c, err = s.queues(l, want)
+		c, err = h.s.reach.queueFor(l, want)
 	}
 	if err != nil {
 		if c != nil {
@@ -143,10 +159,10 @@ func (s *Session) borrow(l *pool.Lane) (*pool.Conn, error) {
 		}
 		return nil, survivable(err)
 	}
-	c.Lent = s.srv.pool.Drains()
-	s.lends(c)
-	if !c.Settings.Equal(s.settings) {
-		if err := c.Apply(s.settings); err != nil {
+	c.Lent = h.s.srv.pool.Drains()
+	h.s.reach.noteBorrowed(c)
+	if !c.Settings.Equal(h.s.record.settings) {
+		if err := c.Apply(h.s.record.settings); err != nil {
 			c.Discard()
 			if errors.Is(err, pool.ErrLost) {
 				return nil, err
@@ -155,17 +171,17 @@ func (s *Session) borrow(l *pool.Lane) (*pool.Conn, error) {
 			// without would run statements as somebody else.
 			return nil, pgerr.Fatal(pgerr.From(err).Code, "the session's settings cannot be applied any more: %s", pgerr.From(err).Message)
 		}
-		for name := range s.placeholders {
-			if _, set := s.settings.Get(name); set {
+		for name := range h.s.record.placeholders {
+			if _, set := h.s.record.settings.Get(name); set {
 				notePlaceholder(c, name)
 			}
 		}
 	}
-	if err := s.readAlike(c); err != nil {
+	if err := h.s.record.readAlike(c); err != nil {
 		c.Discard()
 		return nil, err
 	}
-	if err := s.meet(c); err != nil {
+	if err := h.meet(c); err != nil {
 		c.Discard()
 		return nil, err
 	}
@@ -173,33 +189,33 @@ func (s *Session) borrow(l *pool.Lane) (*pool.Conn, error) {
 }
 
 // underway reports whether the session holds backends already, and since which drain.
-func (s *Session) underway() (since uint64, ok bool) {
+func (h *held) underway() (since uint64, ok bool) {
 	since = math.MaxUint64
-	if s.conn != nil {
-		since = s.conn.Lent
+	if h.conn != nil {
+		since = h.conn.Lent
 	}
-	for _, c := range s.parked {
+	for _, c := range h.parked {
 		since = min(since, c.Lent)
 	}
-	for _, c := range s.legs {
+	for _, c := range h.s.reach.legs {
 		since = min(since, c.Lent)
 	}
 	return since, since != math.MaxUint64
 }
 
 // lastOf is where the backend is noted that was used last of a lane.
-func (s *Session) lastOf(l *pool.Lane) **pool.Conn {
-	if way := s.way(l); way != nil && l != s.lane {
+func (h *held) lastOf(l *pool.Lane) **pool.Conn {
+	if way := h.way(l); way != nil && l != h.s.lane {
 		return &way.last
 	}
-	return &s.lastConn
+	return &h.last
 }
 
 // way returns the session's record of a lane that laneOf has opened.
-func (s *Session) way(l *pool.Lane) *shardLane {
-	for i := range s.lanes {
-		if s.lanes[i].lane == l {
-			return &s.lanes[i]
+func (h *held) way(l *pool.Lane) *shardLane {
+	for i := range h.lanes {
+		if h.lanes[i].lane == l {
+			return &h.lanes[i]
 		}
 	}
 	return nil
@@ -207,58 +223,58 @@ func (s *Session) way(l *pool.Lane) *shardLane {
 
 // park ends the dialogue with the backend at hand for now. What has been sent
 // is answered first.
-func (s *Session) park() error {
-	if s.pipedHere() {
-		if err := s.widen(); err != nil {
+func (h *held) park() error {
+	if h.s.implicit.pipedHere() {
+		if err := h.s.implicit.widen(); err != nil {
 			return err
 		}
 	}
-	if !s.ops.empty() || s.toServer.Len() > 0 {
-		if err := s.flush(); err != nil {
+	if !h.s.pipe.ops.empty() || h.s.pipe.unsent.Len() > 0 {
+		if err := h.s.flush(); err != nil {
 			return err
 		}
-		if s.conn == nil || s.skipping {
+		if h.conn == nil || h.s.pipe.skipping {
 			return errTold
 		}
 	}
-	c := s.conn
-	if c.Status == wire.TxIdle && s.unsynced {
+	c := h.conn
+	if c.Status == wire.TxIdle && h.s.pipe.unsynced {
 		// The messages so far are a transaction of their own, as nothing they
 		// have done needs to be undone should a later one fail.
-		if err := s.endImplicit(); err != nil {
+		if err := h.endImplicit(); err != nil {
 			return err
 		}
-		if s.conn == nil {
+		if h.conn == nil {
 			return errTold
 		}
 	}
-	if c.Status == wire.TxIdle && !s.keeps(c) {
-		return s.giveBack()
+	if c.Status == wire.TxIdle && !h.isPinned(c) {
+		return h.giveBack()
 	}
-	if err := s.shareSettings(c); err != nil {
+	if err := h.shareSettings(c); err != nil {
 		return err
 	}
-	s.parked = append(s.parked, s.letGo())
+	h.parked = append(h.parked, h.detach())
 	return nil
 }
 
 // endImplicit ends the transaction that extended messages without a Sync are.
-func (s *Session) endImplicit() error {
-	s.toServer.Grow()
-	s.toServer.B = wire.AppendEmpty(s.toServer.B, wire.Sync)
-	s.ops.push(op{kind: opSync, injected: true})
-	return s.exchange()
+func (h *held) endImplicit() error {
+	h.s.pipe.unsent.Grow()
+	h.s.pipe.unsent.B = wire.AppendEmpty(h.s.pipe.unsent.B, wire.Sync)
+	h.s.pipe.ops.push(op{kind: opSync, injected: true})
+	return h.s.pipe.exchange()
 }
 
 // unpark goes on with a parked backend.
-func (s *Session) unpark(i int) {
-	c := s.parked[i]
-	s.parked = slices.Delete(s.parked, i, i+1)
-	s.hold(c)
+func (h *held) unpark(i int) {
+	c := h.parked[i]
+	h.parked = slices.Delete(h.parked, i, i+1)
+	h.hold(c)
 }
 
-// keeps reports whether a pin ties the session to the backend.
-func (s *Session) keeps(c *pool.Conn) bool { return s.pins != 0 && c.Lane() == s.lane }
+// isPinned reports whether a pin ties the session to the backend.
+func (h *held) isPinned(c *pool.Conn) bool { return h.s.record.pins != 0 && c.Lane() == h.s.lane }
 
 // crossShardWrite refuses what the client does not want.
 func crossShardWrite() *pgerr.Error {
@@ -280,13 +296,13 @@ func survivable(err error) error {
 }
 
 // meet does what a backend needs once before this session uses it.
-func (s *Session) meet(c *pool.Conn) error {
-	if s.db.Effects.Load() == nil {
-		if err := s.srv.learnEffects(s.db, c); err != nil {
+func (h *held) meet(c *pool.Conn) error {
+	if h.s.db.Effects.Load() == nil {
+		if err := h.s.srv.learnEffects(h.s.db, c); err != nil {
 			return err
 		}
 	}
-	if c.SoleSession != s.id && c.SoleSession != 0 && (s.db.ReadsSequences.Load() || s.takesOver(c)) {
+	if c.SoleSession != h.s.id && c.SoleSession != 0 && (h.s.db.ReadsSequences.Load() || h.takesOver(c)) {
 		if _, err := c.Exec("DISCARD SEQUENCES"); err != nil {
 			return err
 		}
@@ -299,104 +315,104 @@ func (s *Session) meet(c *pool.Conn) error {
 // become this session's alone, at the price of one question: when the session is
 // new, or the only one before it has left. So the first currval of a database is
 // answered where clients come one after the other, as tests and scripts do.
-func (s *Session) takesOver(c *pool.Conn) bool {
-	return c.Lane() == s.lane && (s.lastConn == nil || c.SoleSession > 0 && !s.srv.connected(c.SoleSession))
+func (h *held) takesOver(c *pool.Conn) bool {
+	return c.Lane() == h.s.lane && (h.last == nil || c.SoleSession > 0 && !h.s.srv.connected(c.SoleSession))
 }
 
-func (s *Session) hold(c *pool.Conn) {
-	s.translate = nil
-	if c.Lane() != s.lane {
-		if way := s.way(c.Lane()); way != nil {
-			s.translate = way.translation
+func (h *held) hold(c *pool.Conn) {
+	h.translate = nil
+	if c.Lane() != h.s.lane {
+		if way := h.way(c.Lane()); way != nil {
+			h.translate = way.translation
 		}
 	}
-	s.mu.Lock()
-	s.conn, s.current = c, c
-	s.mu.Unlock()
+	h.s.reach.mu.Lock()
+	h.conn, h.s.reach.current = c, c
+	h.s.reach.mu.Unlock()
 }
 
-// letGo takes the backend away from the session, so that a cancel request no
+// detach takes the backend away from the session, so that a cancel request no
 // longer reaches it.
-func (s *Session) letGo() *pool.Conn {
-	s.mu.Lock()
-	c := s.conn
-	s.conn, s.current = nil, nil
-	s.mu.Unlock()
+func (h *held) detach() *pool.Conn {
+	h.s.reach.mu.Lock()
+	c := h.conn
+	h.conn, h.s.reach.current = nil, nil
+	h.s.reach.mu.Unlock()
 	return c
 }
 
 // release gives the backend back if nothing ties the session to it.
-func (s *Session) release() {
-	if uint32(s.pins) != s.shownPins.Load() {
-		s.shownPins.Store(uint32(s.pins))
+func (h *held) release() {
+	if uint32(h.s.record.pins) != h.s.reach.pins.Load() {
+		h.s.reach.pins.Store(uint32(h.s.record.pins))
 	}
-	if s.conn == nil || s.conn.Status != wire.TxIdle || s.block.open || s.keeps(s.conn) || s.toServer.Len() > 0 || !s.ops.empty() || s.unsynced {
+	if h.conn == nil || h.conn.Status != wire.TxIdle || h.s.tx.open || h.isPinned(h.conn) || h.s.pipe.unsent.Len() > 0 || !h.s.pipe.ops.empty() || h.s.pipe.unsynced {
 		return
 	}
-	_ = s.giveBack()
+	_ = h.giveBack()
 }
 
 // giveBack lets others use the backend, which is idle. It is closed if it
 // cannot be made clean.
-func (s *Session) giveBack() error {
-	if s.conn.Listening || s.done.any() {
-		if err := s.settleAlone(s.conn); err != nil {
-			s.drop()
+func (h *held) giveBack() error {
+	if h.conn.Listening || h.s.record.done.any() {
+		if err := h.s.record.settleAlone(h.conn); err != nil {
+			h.drop()
 			return err
 		}
-		if s.keeps(s.conn) {
-			s.parked = append(s.parked, s.letGo())
+		if h.isPinned(h.conn) {
+			h.parked = append(h.parked, h.detach())
 			return nil
 		}
 	}
-	if s.idleTimeout > 0 {
+	if h.s.record.idleTimeout > 0 {
 		// It is the client's idleness that counts, not the backend's.
-		if _, err := s.conn.Exec("RESET idle_session_timeout"); err != nil {
-			s.drop()
+		if _, err := h.conn.Exec("RESET idle_session_timeout"); err != nil {
+			h.drop()
 			return err
 		}
-		s.conn.Settings = s.conn.Settings.Without("idle_session_timeout")
+		h.conn.Settings = h.conn.Settings.Without("idle_session_timeout")
 	}
-	if s.soiled == s.conn {
-		s.soiled = nil
-		s.drop()
+	if h.soiled == h.conn {
+		h.soiled = nil
+		h.drop()
 		return nil
 	}
-	c := s.letGo()
-	if s.named.Load() && !s.survives(c) {
+	c := h.detach()
+	if h.s.reach.named.Load() && !h.s.reach.survives(c) {
 		return nil
 	}
-	*s.lastOf(c.Lane()) = c
-	c.UsedBy(s.id)
+	*h.lastOf(c.Lane()) = c
+	c.UsedBy(h.s.id)
 	c.Release()
 	return nil
 }
 
 // drop closes the backend: its state is unknown.
-func (s *Session) drop() {
-	if c := s.letGo(); c != nil {
-		if s.keeps(c) {
-			s.pins &= pinSessionMode
+func (h *held) drop() {
+	if c := h.detach(); c != nil {
+		if h.isPinned(c) {
+			h.s.record.pins &= pinSessionMode
 		}
 		c.Discard()
 	}
-	s.abandonLoans()
-	if s.interrupt.handed {
-		s.endGather()
+	h.s.drawn.abandonLoans()
+	if h.s.reach.interrupt.handed {
+		h.s.reach.endGather()
 	}
-	s.ops.reset()
-	s.toServer.Reset()
-	s.rem = 0
-	s.unsynced, s.pushed, s.piped = false, false, false
+	h.s.pipe.ops.reset()
+	h.s.pipe.unsent.Reset()
+	h.s.out.rem = 0
+	h.s.pipe.unsynced, h.s.pipe.pushed, h.s.implicit.piped = false, false, false
 }
 
 // leave gives a backend back for the last time, or closes it.
-func (s *Session) leave(c *pool.Conn) {
-	if c.Status != wire.TxIdle || s.keeps(c) && s.pins&(pinForever|pinTemp) != 0 {
+func (h *held) leave(c *pool.Conn) {
+	if c.Status != wire.TxIdle || h.isPinned(c) && h.s.record.pins&(pinForever|pinTemp) != 0 {
 		c.Discard() // DISCARD ALL would leave traces, such as a temporary schema
 		return
 	}
-	if s.keeps(c) {
+	if h.isPinned(c) {
 		if _, err := c.Exec("DISCARD ALL"); err != nil {
 			c.Discard()
 			return
@@ -406,7 +422,7 @@ func (s *Session) leave(c *pool.Conn) {
 		c.Listening = false
 		c.SoleSession = 0
 	} else {
-		c.UsedBy(s.id)
+		c.UsedBy(h.s.id)
 	}
 	c.Release()
 }

@@ -155,7 +155,7 @@ func (h *hub) dismiss() []*ear {
 
 // forget takes a session out that has ended.
 func (h *hub) forget(s *Session) {
-	if h == nil || len(s.channels) == 0 {
+	if h == nil || len(s.record.channels) == 0 {
 		return
 	}
 	_, _ = h.assign(s, nil)
@@ -228,10 +228,10 @@ func (h *hub) open(s *Session) (unheard []string, err error) {
 			defer pgerr.Recovered(&failed[i])
 			if shard == snap.Home {
 				// Without the session's startup parameters: others will use it too.
-				failed[i] = h.connect(s.ctx, shard, s.lane.Key().User)
+				failed[i] = h.connect(s.srv.ctx, shard, s.lane.Key().User)
 				return
 			}
-			failed[i] = h.connect(s.ctx, shard, h.srv.cfg.ServiceUser)
+			failed[i] = h.connect(s.srv.ctx, shard, h.srv.cfg.ServiceUser)
 		})
 	}
 	wg.Wait()
@@ -382,7 +382,7 @@ func (h *hub) hear(shard string, body []byte) {
 	sessions := slices.Collect(maps.Keys(h.subs[channel]))
 	h.mu.Unlock()
 	for _, s := range sessions {
-		if !s.inbox.put(wire.AppendNotification(nil, id, channel, payload)) {
+		if !s.reach.inbox.put(wire.AppendNotification(nil, id, channel, payload)) {
 			s.kill(pgerr.Fatal(pgerr.OutOfMemory, "too many notifications are waiting for this client").
 				WithDetail("The client has not read them."))
 			continue

@@ -43,30 +43,30 @@ const loanWait = 500 * time.Millisecond
 
 // identityEdits rewrites a text for one execution. ids are the numbers it may
 // mean by a session.
-func (s *Session) identityEdits(text string, ids []int32) parser.Edits {
-	id := parser.Identity{Self: s.id, Options: parser.Options{NonStandardStrings: s.oldStrings}}
-	if s.drawn != nil {
-		id.Sequence = s.drawnValue
-		for name, v := range s.drawn {
+func (d *drawn) identityEdits(text string, ids []int32) parser.Edits {
+	id := parser.Identity{Self: d.s.id, Options: parser.Options{NonStandardStrings: d.s.record.oldStrings}}
+	if d.values != nil {
+		id.Sequence = d.drawnValue
+		for name, v := range d.values {
 			schema, short, _ := strings.Cut(name, ".")
 			id.Drawn = append(id.Drawn, parser.Drawn{Sequence: pool.QuoteIdent(schema) + "." + pool.QuoteIdent(short), Value: v})
 		}
 	}
-	if s.hasTables && !s.parsing {
+	if d.s.route.hasTables && !d.s.prepared.parsing {
 		id.Next = func(argument string) (int64, bool) {
-			v, err := s.nextDrawn(argument)
+			v, err := d.nextDrawn(argument)
 			return v, err == nil // the home shard will find out what is wrong
 		}
 	}
 	for _, n := range ids {
-		s.lend(n)
+		d.lend(n)
 	}
-	for _, l := range s.loans {
+	for _, l := range d.loans {
 		id.Pairs = append(id.Pairs, parser.Pair{Session: l.to.id, Backend: l.conn.PID})
 	}
-	s.srv.holders(func(sess *Session, c *pool.Conn) {
+	d.s.srv.holders(func(sess *Session, c *pool.Conn) {
 		// One that is named keeps the backend it had then.
-		if !slices.ContainsFunc(s.loans, func(l loan) bool { return l.to == sess }) {
+		if !slices.ContainsFunc(d.loans, func(l loan) bool { return l.to == sess }) {
 			id.Pairs = append(id.Pairs, parser.Pair{Session: sess.id, Backend: c.PID})
 		}
 	})
@@ -111,45 +111,45 @@ func boundSessions(rest []byte) []int32 {
 
 // lend borrows a backend for an idle session, and keeps the one that a busy
 // session has.
-func (s *Session) lend(id int32) {
-	if slices.ContainsFunc(s.loans, func(l loan) bool { return l.to.id == id }) {
+func (d *drawn) lend(id int32) {
+	if slices.ContainsFunc(d.loans, func(l loan) bool { return l.to.id == id }) {
 		return
 	}
-	s.srv.mu.Lock()
-	to := s.srv.sessions[id]
-	s.srv.mu.Unlock()
-	if to == nil || to == s || to.lane == nil {
+	d.s.srv.mu.Lock()
+	to := d.s.srv.sessions[id]
+	d.s.srv.mu.Unlock()
+	if to == nil || to == d.s || to.lane == nil {
 		return
 	}
-	to.mu.Lock()
-	own := to.current
+	to.reach.mu.Lock()
+	own := to.reach.current
 	if own != nil {
 		own.BeginCancel()
-		to.named.Store(true)
+		to.reach.named.Store(true)
 	}
-	to.mu.Unlock()
+	to.reach.mu.Unlock()
 	if own != nil {
 		end := sync.OnceFunc(own.EndCancel)
 		time.AfterFunc(keepWait, end)
-		s.loans = append(s.loans, loan{to, own, end})
+		d.loans = append(d.loans, loan{to, own, end})
 		return
 	}
-	if c, err := to.lane.Dedicated(s.ctx); err == nil {
-		s.loans = append(s.loans, loan{to: to, conn: c})
+	if c, err := to.lane.Dedicated(d.s.srv.ctx); err == nil {
+		d.loans = append(d.loans, loan{to: to, conn: c})
 	}
 }
 
 // returnLoans ends the loans. A backend that was terminated takes the session
 // with it that it stood for.
-func (s *Session) returnLoans() {
+func (d *drawn) returnLoans() {
 	wait := time.Millisecond
-	if s.done.terminates && !s.done.failed {
+	if d.s.record.done.terminates && !d.s.record.done.failed {
 		wait = loanWait
 	}
-	for _, l := range s.loans {
+	for _, l := range d.loans {
 		if l.end != nil {
 			if wait == loanWait {
-				l.to.doomed.Store(l.conn)
+				l.to.reach.doomed.Store(l.conn)
 			}
 			l.end()
 			continue
@@ -167,28 +167,28 @@ func (s *Session) returnLoans() {
 			l.conn.Discard()
 		}
 	}
-	s.loans = nil
+	d.loans = nil
 }
 
 // abandonLoans ends the loans of a statement whose backend is lost.
-func (s *Session) abandonLoans() {
-	for _, l := range s.loans {
+func (d *drawn) abandonLoans() {
+	for _, l := range d.loans {
 		if l.end != nil {
 			l.end()
 		} else {
 			l.conn.Discard()
 		}
 	}
-	s.loans = nil
+	d.loans = nil
 }
 
 // survives reports whether a backend can go back to the pool after a statement
 // that named this session has run. One that was told to terminate takes the
 // session with it, also if that had just ended its own statement.
-func (s *Session) survives(c *pool.Conn) bool {
+func (re *reach) survives(c *pool.Conn) bool {
 	c.AwaitCancels()
-	s.named.Store(false)
-	if !s.doomed.CompareAndSwap(c, nil) {
+	re.named.Store(false)
+	if !re.doomed.CompareAndSwap(c, nil) {
 		return true
 	}
 	_ = c.Conn().SetReadDeadline(time.Now().Add(loanWait))
@@ -196,7 +196,7 @@ func (s *Session) survives(c *pool.Conn) bool {
 	_ = c.Conn().SetReadDeadline(time.Time{})
 	switch {
 	case err == nil && typ == wire.ErrorResponse:
-		s.killed.CompareAndSwap(nil, pool.ServerError(body))
+		re.killed.CompareAndSwap(nil, pool.ServerError(body))
 	case errors.Is(err, os.ErrDeadlineExceeded) && len(c.Buffered()) == 0:
 		return true // it was another that was meant
 	}
@@ -206,13 +206,13 @@ func (s *Session) survives(c *pool.Conn) bool {
 
 // rebindIdentity prepares a text that names sessions anew, for the execution
 // that is about to be bound, and returns the name it has on the backend.
-func (s *Session) rebindIdentity(original, oids string, rest []byte) (string, *edited) {
+func (d *drawn) rebindIdentity(original, oids string, rest []byte) (string, *edited) {
 	const name = "\x01t"
-	edits := s.identityEdits(original, append(namedSessions(original), boundSessions(rest)...))
+	edits := d.identityEdits(original, append(namedSessions(original), boundSessions(rest)...))
 	changed := &edited{original, edits}
-	s.toServer.B = wire.AppendClose(s.toServer.B, 'S', name)
-	s.ops.push(op{kind: opClose, injected: true})
-	s.toServer.B = wire.AppendParse(s.toServer.B, name, edits.Apply(original), []byte(oids))
-	s.ops.push(op{kind: opParse, injected: true, stmt: &pool.Statement{Name: name}, text: changed})
+	d.s.pipe.unsent.B = wire.AppendClose(d.s.pipe.unsent.B, 'S', name)
+	d.s.pipe.ops.push(op{kind: opClose, injected: true})
+	d.s.pipe.unsent.B = wire.AppendParse(d.s.pipe.unsent.B, name, edits.Apply(original), []byte(oids))
+	d.s.pipe.ops.push(op{kind: opParse, injected: true, stmt: &pool.Statement{Name: name}, text: changed})
 	return name, changed
 }

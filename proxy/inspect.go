@@ -38,10 +38,10 @@ type remains struct {
 }
 
 // remainsOf asks a backend, which is idle.
-func (s *Session) remainsOf(c *pool.Conn) (*remains, error) {
+func (h *held) remainsOf(c *pool.Conn) (*remains, error) {
 	var b strings.Builder
 	b.WriteString(inspectSQL)
-	for name := range s.placeholders {
+	for name := range h.s.record.placeholders {
 		fmt.Fprintf(&b, "\nUNION ALL SELECT 'c', %s, pg_catalog.current_setting(%[1]s, true) WHERE pg_catalog.current_setting(%[1]s, true) IS NOT NULL", pool.QuoteLiteral(name))
 	}
 	rows, err := c.Ask(askTimeout, b.String())
@@ -61,17 +61,17 @@ func (s *Session) remainsOf(c *pool.Conn) (*remains, error) {
 				found.settings[strings.ToLower(r[1])] = r[2]
 			}
 		case "r":
-			base := s.lane.Role()
+			base := h.s.lane.Role()
 			found.bare = r[2] == "none" && base != ""
 			if r[2] != "none" && r[2] != base {
 				found.settings["role"] = r[2]
 			}
 		case "u":
-			if r[2] != s.lane.LoginRole() {
+			if r[2] != h.s.lane.LoginRole() {
 				found.settings["session_authorization"] = r[2]
 			}
 		case "t":
-			s.hasTemporary(c)
+			h.s.record.hasTemporary(c)
 			if r[1] == "true" {
 				found.pins |= pinTemp
 			}
@@ -96,54 +96,54 @@ func (s *Session) remainsOf(c *pool.Conn) (*remains, error) {
 const temporarySchema = "pg_temp"
 
 // hasTemporary notes that a backend has a temporary schema: only sessions that have made one get it again.
-func (s *Session) hasTemporary(c *pool.Conn) {
-	if s.placeholders == nil {
-		s.placeholders = map[string]bool{}
+func (rc *record) hasTemporary(c *pool.Conn) {
+	if rc.placeholders == nil {
+		rc.placeholders = map[string]bool{}
 	}
-	s.placeholders[temporarySchema] = true
+	rc.placeholders[temporarySchema] = true
 	notePlaceholder(c, temporarySchema)
 }
 
 // inspect asks the backend what the session has become.
-func (s *Session) inspect(c *pool.Conn, bits parser.Effect) error {
-	found, err := s.remainsOf(c)
+func (h *held) inspect(c *pool.Conn, bits parser.Effect) error {
+	found, err := h.remainsOf(c)
 	if err != nil {
 		return err
 	}
-	s.pins = s.pins&^pinFound | found.pins
+	h.s.record.pins = h.s.record.pins&^pinFound | found.pins
 	if found.bare {
 		// The client is back at the role it came with, not at weft's own.
-		if _, err := c.Exec("SET ROLE " + pool.QuoteIdent(s.lane.Role())); err != nil {
+		if _, err := c.Exec("SET ROLE " + pool.QuoteIdent(h.s.lane.Role())); err != nil {
 			return c.Lost(fmt.Errorf("inspect: %w", err))
 		}
 	}
 	c.OnlyPrepared(found.prepared)
 	if len(found.channels) > 0 && !c.Listening {
-		if err := s.listenUnseen(c, found.channels); err != nil {
+		if err := h.s.record.listenUnseen(c, found.channels); err != nil {
 			return err
 		}
 	}
 	c.Settings = pool.SettingsOf(found.settings)
-	s.adopt(c, bits)
+	h.s.record.adopt(c, bits)
 	return nil
 }
 
 // touch notes that functions of a text may change the session of the leg's backend.
 // What is tied to a session is on the home shard, so nobody asks what it has become.
-func (s *Session) touch(l *leg, f *parser.Facts) {
-	if s.touches(f) != catalog.Untouched {
+func (h *held) touch(l *leg, f *parser.Facts) {
+	if h.s.record.touches(f) != catalog.Untouched {
 		l.conn.Touched = true
 	}
-	s.stain(l.conn, f)
+	h.s.record.stain(l.conn, f)
 }
 
 // untouch looks whether a backend is as it was: if not, it goes when it is released.
-func (s *Session) untouch(c *pool.Conn) {
+func (h *held) untouch(c *pool.Conn) {
 	if !c.Touched || c.Status != wire.TxIdle {
 		return
 	}
 	c.AwaitCancels()
-	found, err := s.remainsOf(c)
+	found, err := h.remainsOf(c)
 	if err == nil && !found.bare && found.pins == 0 && len(found.channels) == 0 && c.Settings.Equal(pool.SettingsOf(found.settings)) {
 		c.OnlyPrepared(found.prepared)
 		c.Touched = false

@@ -32,25 +32,25 @@ type interrupt struct {
 }
 
 // beginGather says that a statement is being gathered from now on.
-func (s *Session) beginGather() {
+func (re *reach) beginGather() {
 	select {
-	case <-s.cancelled: // meant for an earlier statement
+	case <-re.cancelled: // meant for an earlier statement
 	default:
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i := &s.interrupt
+	re.mu.Lock()
+	defer re.mu.Unlock()
+	i := &re.interrupt
 	i.active, i.cause, i.handed = true, nil, false
 	i.round++
 	i.stop.Store(false)
-	s.heedTimeouts()
+	re.heedTimeouts()
 }
 
 // endGather says that it has ended, or is in one hand.
-func (s *Session) endGather() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i := &s.interrupt
+func (re *reach) endGather() {
+	re.mu.Lock()
+	defer re.mu.Unlock()
+	i := &re.interrupt
 	i.active, i.cause, i.handed = false, nil, false
 	i.stop.Store(false)
 	if i.timer != nil {
@@ -63,37 +63,37 @@ func (s *Session) endGather() {
 
 // limitGather bounds the time that the statement may take as a whole: each shard
 // would only count its own.
-func (s *Session) limitGather(began time.Time) {
-	d := s.inEffect.statementTimeout
+func (re *reach) limitGather(began time.Time) {
+	d := re.s.record.inEffect.statementTimeout
 	if d <= 0 {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i := &s.interrupt
+	re.mu.Lock()
+	defer re.mu.Unlock()
+	i := &re.interrupt
 	if !i.active || i.timer != nil {
 		return
 	}
 	round := i.round
 	i.timer = time.AfterFunc(max(time.Until(began.Add(d)), 0), func() {
-		s.stopRound(round, errStatementTimeout())
+		re.stopRound(round, errStatementTimeout())
 	})
 }
 
 // stopRound is stopBusy for one statement, if that still goes on.
-func (s *Session) stopRound(round uint64, cause *pgerr.Error) {
-	s.mu.Lock()
-	if !s.interrupt.active || s.interrupt.round != round {
-		s.mu.Unlock()
+func (re *reach) stopRound(round uint64, cause *pgerr.Error) {
+	re.mu.Lock()
+	if !re.interrupt.active || re.interrupt.round != round {
+		re.mu.Unlock()
 		return
 	}
-	s.stopBusy(cause)
+	re.stopBusy(cause)
 }
 
 // cancel makes the session stop what it is doing.
-func (s *Session) cancel() {
-	s.mu.Lock()
-	s.stopBusy(errCancelled())
+func (re *reach) cancel() {
+	re.mu.Lock()
+	re.stopBusy(errCancelled())
 }
 
 // repeatCancel is after how long a cancel request is repeated first; each time it
@@ -105,17 +105,17 @@ const (
 
 // stopBusy passes a cancel request to the backends that work for the session. mu
 // is held; stopBusy unlocks it.
-func (s *Session) stopBusy(cause *pgerr.Error) {
-	busy := make([]*pool.Conn, 0, len(s.legs)+1)
-	busy = append(busy, s.legs...)
-	if s.current != nil {
-		busy = append(busy, s.current)
+func (re *reach) stopBusy(cause *pgerr.Error) {
+	busy := make([]*pool.Conn, 0, len(re.legs)+1)
+	busy = append(busy, re.legs...)
+	if re.current != nil {
+		busy = append(busy, re.current)
 	}
 	for _, c := range busy {
 		c.BeginCancel()
 	}
-	s.patience.endsSoon(cause)
-	i := &s.interrupt
+	re.patience.endsSoon(cause)
+	i := &re.interrupt
 	gathers := i.active
 	if gathers {
 		if i.timer != nil {
@@ -126,33 +126,33 @@ func (s *Session) stopBusy(cause *pgerr.Error) {
 			i.stop.Store(true)
 		}
 		round := i.round
-		i.timer = time.AfterFunc(i.repeat, func() { s.stopRound(round, cause) })
+		i.timer = time.AfterFunc(i.repeat, func() { re.stopRound(round, cause) })
 		i.repeat = min(2*i.repeat, repeatSlowest)
 	}
-	s.mu.Unlock()
+	re.mu.Unlock()
 	if len(busy) == 0 || gathers {
 		select {
-		case s.cancelled <- struct{}{}: // it may wait for a backend
+		case re.cancelled <- struct{}{}: // it may wait for a backend
 		default:
 		}
 	}
-	s.deliverCancels(busy)
+	re.deliverCancels(busy)
 }
 
 // deliverCancels sends the requests and waits until they have arrived. A server that is
 // being closed sends them too: shards would go on working for nobody.
-func (s *Session) deliverCancels(busy []*pool.Conn) {
-	ctx := context.WithoutCancel(s.srv.ctx)
-	if s.interrupt.stop.Load() { // its time is over: see patience
+func (re *reach) deliverCancels(busy []*pool.Conn) {
+	ctx := context.WithoutCancel(re.s.srv.ctx)
+	if re.interrupt.stop.Load() { // its time is over: see patience
 		bounded, stop := context.WithTimeout(ctx, giveUpAfter)
 		defer stop()
 		ctx = bounded
 	}
 	var wg sync.WaitGroup
 	for _, c := range busy {
-		wg.Go(s.srv.guarded("cancel", func() {
+		wg.Go(re.s.srv.guarded("cancel", func() {
 			if err := c.CancelOrGiveUp(ctx); err != nil {
-				s.log.Warn("cancel failed, connection given up", "err", err)
+				re.s.log.Warn("cancel failed, connection given up", "err", err)
 			}
 		}))
 	}
@@ -160,19 +160,19 @@ func (s *Session) deliverCancels(busy []*pool.Conn) {
 }
 
 // interrupted returns why the statement that is being gathered shall stop.
-func (s *Session) interrupted() error {
-	if !s.interrupt.stop.Load() {
+func (re *reach) interrupted() error {
+	if !re.interrupt.stop.Load() {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.interrupt.cause
+	re.mu.Lock()
+	defer re.mu.Unlock()
+	return re.interrupt.cause
 }
 
 // asInterrupted returns the error that a statement ended with as the client shall
 // hear it: shards say of every request that the user has sent it.
-func (s *Session) asInterrupted(err error) error {
-	if cause := s.interrupted(); cause != nil && pgerr.From(err).Code == pgerr.QueryCanceled {
+func (re *reach) asInterrupted(err error) error {
+	if cause := re.interrupted(); cause != nil && pgerr.From(err).Code == pgerr.QueryCanceled {
 		return cause
 	}
 	return err

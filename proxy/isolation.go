@@ -12,13 +12,13 @@ import (
 
 // isolation returns the level of the open block or of the next statement, as far
 // as it is not READ COMMITTED: "repeatable read", "serializable", or empty.
-func (s *Session) isolation() string {
-	level, set := s.settings.Get("default_transaction_isolation")
+func (t *transaction) isolation() string {
+	level, set := t.s.record.settings.Get("default_transaction_isolation")
 	if !set {
-		level = s.inEffect.isolation
+		level = t.s.record.inEffect.isolation
 	}
-	if s.block.open && !(s.block.plain && len(s.block.replay) == 0) {
-		for _, text := range append([]string{s.block.begin}, s.block.replay...) {
+	if t.open && !(t.plain && len(t.replay) == 0) {
+		for _, text := range append([]string{t.begin}, t.replay...) {
 			w := words(text)
 			if len(w) > 2 && w[1] == "session" && w[2] == "characteristics" {
 				continue // of transactions to come
@@ -68,24 +68,24 @@ func unquoted(w []string) string {
 // takeSnapshots makes all shards take the snapshot of a REPEATABLE READ block, at
 // its first statement: a shard that joins later would see what was committed
 // meanwhile, and the block would see some transactions here and not there.
-func (s *Session) takeSnapshots() error {
-	b := &s.block
+func (t *transaction) takeSnapshots() error {
+	b := &t.block
 	if !b.open || b.snapped {
 		return nil
 	}
 	// Whoever is in READ COMMITTED is not asked: nothing depends on it.
-	if s.inEffect.isolation == "" || !s.optionsInFlux() || s.isolation() != "" {
-		if err := s.learnOptions(); err != nil {
+	if t.s.record.inEffect.isolation == "" || !t.s.record.optionsInFlux() || t.isolation() != "" {
+		if err := t.s.record.learnOptions(); err != nil {
 			return err
 		}
 	}
 	b.snapped = true
-	level := s.isolation()
-	b.serial = level == "serializable" && !s.inEffect.perShard
-	if level != "repeatable read" && !(level == "serializable" && s.inEffect.perShard) || b.sealed {
+	level := t.isolation()
+	b.serial = level == "serializable" && !t.s.record.inEffect.perShard
+	if level != "repeatable read" && !(level == "serializable" && t.s.record.inEffect.perShard) || b.sealed {
 		return nil
 	}
-	err := s.snapshotAll()
+	err := t.snapshotAll()
 	b.snapped = err == nil
 	return err
 }
@@ -94,39 +94,39 @@ func (s *Session) takeSnapshots() error {
 // that PostgreSQL runs without: who locks a table first wants to see what was
 // committed until it had the lock. Where weft itself has to ask the backend what the
 // statement means, it has taken one already.
-func (s *Session) snapshotsFor(f *parser.Facts) error {
-	if !s.block.open || s.block.snapped || f.Snapless && !s.inFlux() && f.Effects&parser.ReadsSetting == 0 {
+func (t *transaction) snapshotsFor(f *parser.Facts) error {
+	if !t.open || t.snapped || f.Snapless && !t.s.record.inFlux() && f.Effects&parser.ReadsSetting == 0 {
 		return nil
 	}
-	return s.takeSnapshots()
+	return t.takeSnapshots()
 }
 
 // snapshotAll makes every shard run a statement of the block's.
-func (s *Session) snapshotAll() error {
-	if s.conn != nil {
-		if err := s.park(); err != nil {
+func (t *transaction) snapshotAll() error {
+	if t.s.held.conn != nil {
+		if err := t.s.held.park(); err != nil {
 			return err
 		}
 	}
-	if s.inEffect.read == readAtomic {
-		if err := s.beginAnew(); err != nil {
+	if t.s.record.inEffect.read == readAtomic {
+		if err := t.beginAnew(); err != nil {
 			return err
 		}
 	}
 	var legs []*leg
-	for shard := range s.snap.Shards {
+	for shard := range t.s.route.snap.Shards {
 		// Not legFor: to learn of the shard's types would take a snapshot, now.
-		l, err := s.legTo(shard)
+		l, err := t.s.legs.legTo(shard)
 		if err != nil {
-			_ = s.endLegs(legs, true)
+			_ = t.s.legs.endLegs(legs, true)
 			return err
 		}
 		legs = append(legs, l)
 	}
-	s.track(legs)
-	if s.inEffect.read == readAtomic && len(legs) > 1 {
-		err := s.snapBlock(legs)
-		if ended := s.endLegs(legs, err != nil); err == nil {
+	t.s.reach.track(legs)
+	if t.s.record.inEffect.read == readAtomic && len(legs) > 1 {
+		err := t.snapBlock(legs)
+		if ended := t.s.legs.endLegs(legs, err != nil); err == nil {
 			err = ended
 		}
 		return err
@@ -137,15 +137,15 @@ func (s *Session) snapshotAll() error {
 	for _, l := range legs {
 		l.send()
 	}
-	return s.endLegs(legs, false)
+	return t.s.legs.endLegs(legs, false)
 }
 
 // maySerialize refuses what a SERIALIZABLE transaction cannot do on several shards:
 // each knows the conflicts of its own part only, so that a circle of
 // transactions which no serial order explains may go unseen. Clients that know
 // that theirs conflict on one shard, if at all, may have it so.
-func (s *Session) maySerialize(verb string) error {
-	if s.isolation() != "serializable" || s.inEffect.perShard {
+func (t *transaction) maySerialize(verb string) error {
+	if t.isolation() != "serializable" || t.s.record.inEffect.perShard {
 		return nil
 	}
 	return pgerr.New(pgerr.FeatureNotSupported, "a SERIALIZABLE transaction cannot %s on several shards", verb).

@@ -154,8 +154,8 @@ func (s *Server) writeCopy(ctx context.Context, key ownKey, number int64, conten
 }
 
 // keepCopies writes the copies of what the session has just declared.
-func (s *Session) keepCopies(ctx context.Context) {
-	if snap := s.srv.cfg.Snapshot(); s.srv.cfg.Directory != nil && snap.Foreign == nil {
-		s.srv.copies.keep(ctx, s.srv, snap, s.db.Name)
+func (cm *commit) keepCopies(ctx context.Context) {
+	if snap := cm.s.srv.cfg.Snapshot(); cm.s.srv.cfg.Directory != nil && snap.Foreign == nil {
+		cm.s.srv.copies.keep(ctx, cm.s.srv, snap, cm.s.db.Name)
 	}
 }

@@ -34,18 +34,18 @@ func (c change) encode() string {
 	return string(b)
 }
 
-// letGoOf leaves a commit to the resolver. If there is nothing left to do about it,
+// leaveToResolver leaves a commit to the resolver. If there is nothing left to do about it,
 // its decision goes.
-func (s *Session) letGoOf() {
-	a := s.agreement
+func (cm *commit) leaveToResolver() {
+	a := cm.agreement
 	if a == nil {
 		return
 	}
-	s.agreement = nil
-	s.srv.metrics.commits[a.Outcome()].Add(s.id, tally.Now()-a.began)
-	s.srv.hands.drop(a.name.Nonce)
+	cm.agreement = nil
+	cm.s.srv.metrics.commits[a.Outcome()].Add(cm.s.id, tally.Now()-a.began)
+	cm.s.srv.hands.drop(a.name.Nonce)
 	if a.Outcome() == twopc.Committed && a.Settled() && !a.told {
-		s.srv.forgets.add(ownKey{a.name.Decider, s.db.Name}, a.decision.Key)
+		cm.s.srv.forgets.add(ownKey{a.name.Decider, cm.s.db.Name}, a.decision.Key)
 	}
 }
 

@@ -84,8 +84,8 @@ func (l *leg) lost() bool { return errors.Is(l.err, pool.ErrLost) }
 // Next returns the next row of the shard. It is stream.Rows.
 func (l *leg) Next() ([]byte, error) {
 	l.send()
-	if l.s.interrupt.stop.Load() {
-		return nil, l.s.interrupted()
+	if l.s.reach.interrupt.stop.Load() {
+		return nil, l.s.reach.interrupted()
 	}
 	for !l.over {
 		typ, body, err := l.frame()
@@ -145,13 +145,13 @@ func (l *leg) frame() (typ byte, body []byte, err error) {
 			c.Params[name] = value
 		}
 	case wire.NoticeResponse:
-		l.s.toClient.Grow()
-		l.s.toClient.B = wire.AppendFrame(l.s.toClient.B, typ, body)
-		if l.s.toClient.Full() {
-			_ = l.s.flushClient() // whoever writes to the client next hears that it is gone
+		l.s.out.Grow()
+		l.s.out.B = wire.AppendFrame(l.s.out.B, typ, body)
+		if l.s.out.Full() {
+			_ = l.s.out.flushClient() // whoever writes to the client next hears that it is gone
 		}
 	case wire.NotificationResponse:
-		l.s.onBackendNotification(c, body)
+		l.s.record.onBackendNotification(c, body)
 	case wire.RowDescription:
 		l.running = true
 		if l.translate != nil {
@@ -179,8 +179,8 @@ func (l *leg) frame() (typ byte, body []byte, err error) {
 		l.over, l.owed = true, false
 		now := tally.Now()
 		c.Lane().Shard().Times.Add(l.s.id, now-l.began)
-		if l.s.isTraced() {
-			l.s.tracePart(c.Lane().Shard(), l.began, now)
+		if l.s.account.isTraced() {
+			l.s.account.tracePart(c.Lane().Shard(), l.began, now)
 		}
 		if l.counts != nil {
 			l.overAt = time.Now()
@@ -215,7 +215,7 @@ func (l *leg) drain() {
 
 // stopLegs makes the shards stop, all at once, and reads what they still say. A
 // transaction that one of them is in fails with that.
-func (s *Session) stopLegs(legs []*leg) {
+func (ls *legs) stopLegs(legs []*leg) {
 	var busy []*leg
 	var conns []*pool.Conn
 	for _, l := range legs {
@@ -232,7 +232,7 @@ func (s *Session) stopLegs(legs []*leg) {
 		l.conn.BeginCancel()
 		busy, conns = append(busy, l), append(conns, l.conn)
 	}
-	s.deliverCancels(conns)
+	ls.s.reach.deliverCancels(conns)
 	for _, l := range busy {
 		before := l.err
 		l.then = nil
@@ -262,91 +262,91 @@ func (l *leg) awaitBegin() {
 const beginTimeout = 5 * time.Second
 
 // addLeg adds a leg to a shard to those of an execution, where cancel requests find it.
-func (s *Session) addLeg(x *gathering, shard int) (*leg, error) {
-	l, err := s.legFor(shard)
-	if l != nil && readsOwn(x.facts) && s.snap.Shards[shard].Name == s.snap.Home {
-		err = s.showOwnTo(l, x.facts)
+func (ls *legs) addLeg(x *gathering, shard int) (*leg, error) {
+	l, err := ls.legFor(shard)
+	if l != nil && readsOwn(x.facts) && ls.s.route.snap.Shards[shard].Name == ls.s.route.snap.Home {
+		err = ls.s.route.showOwnTo(l, x.facts)
 	}
 	if l != nil {
 		x.legs = append(x.legs, l)
-		s.track(x.legs)
-		s.touch(l, x.facts)
+		ls.s.reach.track(x.legs)
+		ls.s.held.touch(l, x.facts)
 	}
 	return l, err
 }
 
 // legFor makes a leg to a shard: with the backend that takes part in the block,
 // or the one the session is tied to, else with a borrowed one.
-func (s *Session) legFor(shard int) (*leg, error) {
-	l, err := s.legTo(shard)
+func (ls *legs) legFor(shard int) (*leg, error) {
+	l, err := ls.legTo(shard)
 	if err == nil {
-		l.translate, err = s.translationTo(l.conn.Lane())
+		l.translate, err = ls.s.held.translationTo(l.conn.Lane())
 	}
 	return l, err
 }
 
 // legTo makes a leg whose rows nobody reads. Nothing has been asked in its transaction.
-func (s *Session) legTo(shard int) (*leg, error) {
-	lane := s.laneOf(s.snap, shard).lane
-	l := &leg{s: s, shard: shard}
-	for _, c := range s.parked {
+func (ls *legs) legTo(shard int) (*leg, error) {
+	lane := ls.s.held.laneOf(ls.s.route.snap, shard).lane
+	l := &leg{s: ls.s, shard: shard}
+	for _, c := range ls.s.held.parked {
 		if c.Lane() == lane {
 			l.conn = c
 		}
 	}
 	if l.conn == nil {
-		c, err := s.borrow(lane)
+		c, err := ls.s.held.borrow(lane)
 		if err != nil {
 			return nil, err
 		}
 		l.conn = c
-		if s.block.open {
-			s.parked = append(s.parked, c)
+		if ls.s.tx.open {
+			ls.s.held.parked = append(ls.s.held.parked, c)
 		} else {
 			l.borrowed = true
 		}
 	}
 	l.conn.UnnamedBy = 0
-	if err := s.joinLeg(l); err != nil {
-		return nil, s.notJoined(l.conn, err)
+	if err := ls.joinLeg(l); err != nil {
+		return nil, ls.notJoined(l.conn, err)
 	}
 	return l, nil
 }
 
 // notJoined takes care of a backend that could not be made to take part in the
 // block, for that reason.
-func (s *Session) notJoined(c *pool.Conn, err error) error {
+func (ls *legs) notJoined(c *pool.Conn, err error) error {
 	if !errors.Is(err, pool.ErrLost) {
 		if _, lost := c.Exec("ROLLBACK"); lost == nil {
 			return err
 		}
 	}
-	return s.loseParked(c, err)
+	return ls.loseParked(c, err)
 }
 
 // joinLeg makes the leg's backend take part in the block.
-func (s *Session) joinLeg(l *leg) error {
-	b := &s.block
+func (ls *legs) joinLeg(l *leg) error {
+	b := &ls.s.tx.block
 	if !b.open || l.conn.Status != wire.TxIdle {
 		return nil
 	}
 	if b.sealed {
 		return crossShardBlock()
 	}
-	s.bePatient(l.conn) // whoever joins first is not asked again: its BEGIN may be on the way
-	s.joined(l.conn)
+	ls.s.reach.bePatient(l.conn) // whoever joins first is not asked again: its BEGIN may be on the way
+	ls.s.reach.noteParty(l.conn)
 	if b.plain && len(b.replay) == 0 {
-		l.out = wire.AppendQuery(l.out, s.beginning(l.conn))
+		l.out = wire.AppendQuery(l.out, ls.s.reach.beginning(l.conn))
 		l.conn.Opening.Store(true)
 		l.begins = true
 		return nil
 	}
 	for i := -1; i < len(b.replay); i++ {
-		sql := s.beginning(l.conn)
+		sql := ls.s.reach.beginning(l.conn)
 		if i >= 0 {
 			sql = b.replay[i]
 		}
-		if err := s.execBeside(l.conn, sql); err != nil {
+		if err := ls.s.every.execBeside(l.conn, sql); err != nil {
 			return err
 		}
 	}
@@ -354,26 +354,26 @@ func (s *Session) joinLeg(l *leg) error {
 }
 
 // track lets cancel requests reach the legs.
-func (s *Session) track(legs []*leg) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.legs) == 0 {
-		s.legsBegan = time.Now()
+func (re *reach) track(legs []*leg) {
+	re.mu.Lock()
+	defer re.mu.Unlock()
+	if len(re.legs) == 0 {
+		re.legsBegan = time.Now()
 	}
-	s.legs = s.legs[:0]
+	re.legs = re.legs[:0]
 	for _, l := range legs {
-		s.legs = append(s.legs, l.conn)
+		re.legs = append(re.legs, l.conn)
 	}
 }
 
 // dropLegs closes the backends of a gathered statement that nobody came to end.
-func (s *Session) dropLegs() {
-	s.mu.Lock()
-	legs := s.legs
-	s.legs = nil
-	s.mu.Unlock()
+func (ls *legs) dropLegs() {
+	ls.s.reach.mu.Lock()
+	legs := ls.s.reach.legs
+	ls.s.reach.legs = nil
+	ls.s.reach.mu.Unlock()
 	for _, c := range legs {
-		if c != s.conn && !slices.Contains(s.parked, c) {
+		if c != ls.s.held.conn && !slices.Contains(ls.s.held.parked, c) {
 			c.Discard()
 		}
 	}
@@ -382,9 +382,9 @@ func (s *Session) dropLegs() {
 // endLegs ends the dialogue with all shards. With stop those that are not through
 // are made to stop. It returns the first error of a shard, and leaves the
 // session at a participant whose transaction has failed, if there is one.
-func (s *Session) endLegs(legs []*leg, stop bool) error {
+func (ls *legs) endLegs(legs []*leg, stop bool) error {
 	if stop {
-		s.stopLegs(legs)
+		ls.stopLegs(legs)
 	}
 	var first, lost error
 	var bytes int64
@@ -398,16 +398,16 @@ func (s *Session) endLegs(legs []*leg, stop bool) error {
 			lost = l.err
 		}
 	}
-	s.visits(len(legs))
+	ls.s.account.addShards(len(legs))
 	for _, l := range legs {
-		if name := l.conn.Shard(); !slices.Contains(s.runShards, name) {
-			s.runShards = append(s.runShards, name)
+		if name := l.conn.Shard(); !slices.Contains(ls.s.account.shards, name) {
+			ls.s.account.shards = append(ls.s.account.shards, name)
 		}
 	}
-	s.srv.metrics.gathered.Add(s.id, bytes)
-	s.mu.Lock()
-	s.legs = s.legs[:0]
-	s.mu.Unlock()
+	ls.s.srv.metrics.gathered.Add(ls.s.id, bytes)
+	ls.s.reach.mu.Lock()
+	ls.s.reach.legs = ls.s.reach.legs[:0]
+	ls.s.reach.mu.Unlock()
 	for _, l := range legs {
 		switch {
 		case !l.borrowed && !l.lost():
@@ -415,18 +415,18 @@ func (s *Session) endLegs(legs []*leg, stop bool) error {
 			if l.opened && l.conn.Status != wire.TxIdle {
 				// The session is tied to it; the transaction was weft's.
 				if _, err := l.conn.Exec("ROLLBACK"); err != nil {
-					lost = s.loseParked(l.conn, err)
+					lost = ls.loseParked(l.conn, err)
 				}
 			}
 		case !l.borrowed:
-			lost = s.loseParked(l.conn, lost)
-		case l.borrowed && l.opened && !l.lost() && l.conn.Status == wire.TxActive && s.endOpened(l):
+			lost = ls.loseParked(l.conn, lost)
+		case l.borrowed && l.opened && !l.lost() && l.conn.Status == wire.TxActive && ls.endOpened(l):
 		case l.borrowed && (l.lost() || l.conn.Status != wire.TxIdle):
 			l.conn.Discard()
 		case l.borrowed:
-			s.untouch(l.conn)
-			*s.lastOf(l.conn.Lane()) = l.conn
-			l.conn.UsedBy(s.id)
+			ls.s.held.untouch(l.conn)
+			*ls.s.held.lastOf(l.conn.Lane()) = l.conn
+			l.conn.UsedBy(ls.s.id)
 			l.conn.Release()
 		}
 	}
@@ -438,27 +438,27 @@ func (s *Session) endLegs(legs []*leg, stop bool) error {
 
 // endOpened ends a transaction of weft's own and gives the backend back. It
 // reports false if that is not possible.
-func (s *Session) endOpened(l *leg) bool {
+func (ls *legs) endOpened(l *leg) bool {
 	if _, err := l.conn.Exec("COMMIT"); err != nil || l.conn.Status != wire.TxIdle {
 		return false
 	}
-	s.untouch(l.conn)
-	*s.lastOf(l.conn.Lane()) = l.conn
-	l.conn.UsedBy(s.id)
+	ls.s.held.untouch(l.conn)
+	*ls.s.held.lastOf(l.conn.Lane()) = l.conn
+	l.conn.UsedBy(ls.s.id)
 	l.conn.Release()
 	return true
 }
 
 // loseParked closes a backend the session holds and has lost, for that reason. If
 // the session was tied to it, there is no going on.
-func (s *Session) loseParked(c *pool.Conn, err error) error {
-	s.parked = slices.DeleteFunc(s.parked, func(p *pool.Conn) bool { return p == c })
-	tied := s.keeps(c) && s.pins&^pinSessionMode != 0
+func (ls *legs) loseParked(c *pool.Conn, err error) error {
+	ls.s.held.parked = slices.DeleteFunc(ls.s.held.parked, func(p *pool.Conn) bool { return p == c })
+	tied := ls.s.held.isPinned(c) && ls.s.record.pins&^pinSessionMode != 0
 	c.Discard()
 	if !tied {
 		return err
 	}
-	s.pins &= pinSessionMode
+	ls.s.record.pins &= pinSessionMode
 	fatal := *pgerr.From(err)
 	fatal.Severity = pgerr.SeverityFatal
 	return &fatal
@@ -479,13 +479,13 @@ func (x *gathering) asRefused(err error) error {
 }
 
 // atFailed makes a participant the one at hand whose transaction has failed.
-func (s *Session) atFailed() bool {
-	for i, c := range s.parked {
+func (ls *legs) atFailed() bool {
+	for i, c := range ls.s.held.parked {
 		if c.Status == wire.TxFailed {
-			if s.conn != nil {
-				s.parked = append(s.parked, s.letGo())
+			if ls.s.held.conn != nil {
+				ls.s.held.parked = append(ls.s.held.parked, ls.s.held.detach())
 			}
-			s.unpark(i)
+			ls.s.held.unpark(i)
 			return true
 		}
 	}

@@ -19,32 +19,32 @@ import (
 var lendings atomic.Uint64
 
 // answerLent answers a simple query.
-func (s *Session) answerLent(x *gathering) error {
-	if err := s.appendLent(x, nil, appendExecute(nil)); err != nil {
-		return s.refuseRead(err)
+func (p *pipe) answerLent(x *gathering) error {
+	if err := p.appendLent(x, nil, appendExecute(nil)); err != nil {
+		return p.s.lost.refuseRead(err)
 	}
-	s.toServer.B = wire.AppendEmpty(s.toServer.B, wire.Sync)
-	s.ops.push(op{kind: opSync, quiet: s.quiet})
-	return s.exchange()
+	p.unsent.B = wire.AppendEmpty(p.unsent.B, wire.Sync)
+	p.ops.push(op{kind: opSync, quiet: p.s.out.quiet})
+	return p.exchange()
 }
 
 // executeLent executes a portal. body is the Execute's.
-func (s *Session) executeLent(x *gathering, name, body []byte) error {
-	if err := s.appendLent(x, name, wire.AppendFrame(nil, wire.Execute, body)); err != nil {
-		return s.refuseBoundRead(err)
+func (p *pipe) executeLent(x *gathering, name, body []byte) error {
+	if err := p.appendLent(x, name, wire.AppendFrame(nil, wire.Execute, body)); err != nil {
+		return p.s.lost.refuseBoundRead(err)
 	}
-	s.unsynced = true
-	s.handOver(x, name)
-	s.interrupt.handed = true
+	p.unsynced = true
+	p.s.portals.handOver(x, name)
+	p.s.reach.interrupt.handed = true
 	return nil
 }
 
 // appendLent appends all that the home shard is sent: a transaction, if it is in
 // none.
-func (s *Session) appendLent(x *gathering, portal, execute []byte) error {
+func (p *pipe) appendLent(x *gathering, portal, execute []byte) error {
 	// The home shard's own rows are read now, those of others have been: rows
 	// must not have moved between.
-	if s.overtaken() {
+	if p.s.route.isOvertaken() {
 		return pgerr.New(pgerr.SerializationFailure, "a table was declared, or its declaration taken back, while the statement was on its way").
 			WithHint("Run the transaction again.")
 	}
@@ -66,39 +66,39 @@ func (s *Session) appendLent(x *gathering, portal, execute []byte) error {
 		fills = append(fills, "f"+strconv.Itoa(i)+" AS (INSERT INTO "+name+" ("+strings.Join(columns, ", ")+") SELECT * FROM "+string(x.in.AppendInput(nil, i))+" q)")
 	}
 	for _, sql := range makes {
-		s.also(sql)
+		p.sendAside(sql)
 	}
 	oids := appendOIDs(nil, x.in.AppendTypes(nil))
-	s.alsoBound("WITH "+strings.Join(fills, ", ")+" SELECT", oids, append(values, 0, 0))
+	p.alsoBound("WITH "+strings.Join(fills, ", ")+" SELECT", oids, append(values, 0, 0))
 	x.in = nil
 
-	s.toServer.B = wire.AppendParse(s.toServer.B, "", string(x.text), []byte{0, 0})
-	s.ops.push(op{kind: opParse, injected: true})
+	p.unsent.B = wire.AppendParse(p.unsent.B, "", string(x.text), []byte{0, 0})
+	p.ops.push(op{kind: opParse, injected: true})
 	var at int
-	s.toServer.B, at = wire.Begin(s.toServer.B, wire.Bind)
-	s.toServer.B = append(append(s.toServer.B, portal...), 0, 0, 0, 0, 0, 0, 0, 0)
-	s.toServer.B = append(wire.End(s.toServer.B, at), execute...)
-	s.ops.push(op{kind: opBind, injected: true})
-	s.ops.push(op{kind: opExecute, run: s.deferRun()})
+	p.unsent.B, at = wire.Begin(p.unsent.B, wire.Bind)
+	p.unsent.B = append(append(p.unsent.B, portal...), 0, 0, 0, 0, 0, 0, 0, 0)
+	p.unsent.B = append(wire.End(p.unsent.B, at), execute...)
+	p.ops.push(op{kind: opBind, injected: true})
+	p.ops.push(op{kind: opExecute, run: p.s.account.deferRun()})
 
-	s.also("DROP TABLE " + strings.Join(names, ", "))
+	p.sendAside("DROP TABLE " + strings.Join(names, ", "))
 	return nil
 }
 
-// also runs a command of weft's own among the client's messages. The client
+// sendAside runs a command of weft's own among the client's messages. The client
 // sees no more of it than its error.
-func (s *Session) also(sql string) {
-	s.alsoBound(sql, []byte{0, 0}, []byte{0, 0, 0, 0, 0, 0})
+func (p *pipe) sendAside(sql string) {
+	p.alsoBound(sql, []byte{0, 0}, []byte{0, 0, 0, 0, 0, 0})
 }
 
 // alsoBound does so with parameters: tail is what a Bind has behind the names.
-func (s *Session) alsoBound(sql string, oids, tail []byte) {
-	s.toServer.B = wire.AppendParse(s.toServer.B, "", sql, oids)
+func (p *pipe) alsoBound(sql string, oids, tail []byte) {
+	p.unsent.B = wire.AppendParse(p.unsent.B, "", sql, oids)
 	var at int
-	s.toServer.B, at = wire.Begin(s.toServer.B, wire.Bind)
-	s.toServer.B = append(append(s.toServer.B, 0, 0), tail...)
-	s.toServer.B = appendExecute(wire.End(s.toServer.B, at))
+	p.unsent.B, at = wire.Begin(p.unsent.B, wire.Bind)
+	p.unsent.B = append(append(p.unsent.B, 0, 0), tail...)
+	p.unsent.B = appendExecute(wire.End(p.unsent.B, at))
 	for _, k := range []opKind{opParse, opBind, opExecute} {
-		s.ops.push(op{kind: k, injected: true, foreign: true})
+		p.ops.push(op{kind: k, injected: true, foreign: true})
 	}
 }

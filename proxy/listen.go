@@ -50,34 +50,34 @@ func (i *inbox) close() {
 }
 
 // deliver moves waiting notifications to what goes to the client.
-func (s *Session) deliver() {
-	if b := s.inbox.take(); len(b) > 0 {
-		s.toClient.Grow()
-		s.toClient.B = append(s.toClient.B, b...)
+func (rc *record) deliver() {
+	if b := rc.s.reach.inbox.take(); len(b) > 0 {
+		rc.s.out.Grow()
+		rc.s.out.B = append(rc.s.out.B, b...)
 	}
 }
 
 // onBackendNotification passes on what the session's own backend heard. It
 // listens only during a transaction that changes what the session listens to;
 // otherwise the hub does.
-func (s *Session) onBackendNotification(c *pool.Conn, body []byte) {
+func (rc *record) onBackendNotification(c *pool.Conn, body []byte) {
 	pid, channel, payload, ok := wire.DecodeNotification(body)
-	if !ok || (!c.Listening || s.channels[channel]) && s.pins&pinEncoding == 0 {
+	if !ok || (!c.Listening || rc.channels[channel]) && rc.pins&pinEncoding == 0 {
 		return // the hub delivers it
 	}
-	s.toClient.Grow()
-	s.toClient.B = wire.AppendNotification(s.toClient.B, s.srv.sessionOf(c.Shard(), pid), channel, payload)
+	rc.s.out.Grow()
+	rc.s.out.B = wire.AppendNotification(rc.s.out.B, rc.s.srv.sessionOf(c.Shard(), pid), channel, payload)
 }
 
 // listenHere makes the backend listen to what the session does, so that
 // LISTEN, UNLISTEN and pg_listening_channels() act on the truth.
-func (s *Session) listenHere(c *pool.Conn, exec func(sql string) error) error {
+func (rc *record) listenHere(c *pool.Conn, exec func(sql string) error) error {
 	if c.Listening {
 		return nil
 	}
 	c.Listening = true
-	s.listenedInTx = c.Status != wire.TxIdle || !s.ops.empty()
-	for ch := range s.channels {
+	rc.listenedInTx = c.Status != wire.TxIdle || !rc.s.pipe.ops.empty()
+	for ch := range rc.channels {
 		if err := exec("LISTEN " + pool.QuoteIdent(ch)); err != nil {
 			return err
 		}
@@ -87,20 +87,20 @@ func (s *Session) listenHere(c *pool.Conn, exec func(sql string) error) error {
 
 // listenInBlock does so before a transaction block begins: LISTEN inside it
 // would show only when it is over.
-func (s *Session) listenInBlock() error {
-	if s.conn.Status != wire.TxIdle || !s.ops.empty() || s.toServer.Len() > 0 {
+func (rc *record) listenInBlock() error {
+	if rc.s.held.conn.Status != wire.TxIdle || !rc.s.pipe.ops.empty() || rc.s.pipe.unsent.Len() > 0 {
 		return nil
 	}
-	return s.listenHere(s.conn, func(sql string) error {
-		_, err := s.conn.Exec(sql)
+	return rc.listenHere(rc.s.held.conn, func(sql string) error {
+		_, err := rc.s.held.conn.Exec(sql)
 		return err
 	})
 }
 
 // settleChannels hands what the backend listens to over to the hub.
-func (s *Session) settleChannels(c *pool.Conn, d *effects) error {
+func (rc *record) settleChannels(c *pool.Conn, d *effects) error {
 	undone := d.lastTag == "ROLLBACK" || d.lastTag == "" && d.failed
-	if !(undone && s.listenedInTx) {
+	if !(undone && rc.listenedInTx) {
 		rows, err := c.Exec("SELECT pg_catalog.pg_listening_channels()")
 		if err != nil {
 			return c.Lost(err)
@@ -109,7 +109,7 @@ func (s *Session) settleChannels(c *pool.Conn, d *effects) error {
 		for _, r := range rows {
 			now[r[0]] = true
 		}
-		if err := s.listenTo(c, now); err != nil {
+		if err := rc.listenTo(c, now); err != nil {
 			return err
 		}
 	}
@@ -117,34 +117,34 @@ func (s *Session) settleChannels(c *pool.Conn, d *effects) error {
 }
 
 // listenTo makes the hub deliver just these channels.
-func (s *Session) listenTo(c *pool.Conn, now map[string]bool) error {
-	if maps.Equal(now, s.channels) {
+func (rc *record) listenTo(c *pool.Conn, now map[string]bool) error {
+	if maps.Equal(now, rc.channels) {
 		return nil
 	}
-	unheard, err := s.srv.hub(s.db).set(s, now)
+	unheard, err := rc.s.srv.hub(rc.s.db).set(rc.s, now)
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return c.Lost(err)
 	}
 	if len(unheard) > 0 {
-		s.tell(&pgerr.Error{
+		rc.s.out.tell(&pgerr.Error{
 			Severity: pgerr.SeverityWarning, Code: "01000", Message: "notifications of shard " + strings.Join(unheard, ", ") + " are not heard",
 			Detail: "It cannot be reached. When it can be, the session is ended, for it may have missed some.",
 			Hint:   "Connect again then and repeat LISTEN.",
 		})
 	}
-	s.channels = now
+	rc.channels = now
 	if len(now) == 0 {
-		s.channels = nil
+		rc.channels = nil
 	}
 	return nil
 }
 
 // listenUnseen takes over what a function has listened to.
-func (s *Session) listenUnseen(c *pool.Conn, channels map[string]bool) error {
-	for ch := range s.channels {
+func (rc *record) listenUnseen(c *pool.Conn, channels map[string]bool) error {
+	for ch := range rc.channels {
 		channels[ch] = true
 	}
-	if err := s.listenTo(c, channels); err != nil {
+	if err := rc.listenTo(c, channels); err != nil {
 		return err
 	}
 	return stopListening(c)

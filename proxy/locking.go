@@ -71,21 +71,21 @@ func (x *gathering) mayLockFirst() error {
 
 // nativeRows sends the shards their statements and puts the operators over what
 // they answer.
-func (s *Session) nativeRows(x *gathering) (stream.Rows, error) {
+func (ga *gatherer) nativeRows(x *gathering) (stream.Rows, error) {
 	if x.locksFirst() {
-		return &locking{s: s, x: x, saved: make([]bool, len(x.legs))}, nil
+		return &locking{s: ga.s, x: x, saved: make([]bool, len(x.legs))}, nil
 	}
 	if x.waits() && len(x.native.keys) == 0 { // a merge needs all shards at once
-		s.sendInOrder(x.legs)
+		ga.sendInOrder(x.legs)
 	} else {
-		s.sendLegs(x.legs)
+		ga.sendLegs(x.legs)
 	}
-	return x.native.rows(x.legs, s.maxGatherBytes())
+	return x.native.rows(x.legs, ga.s.record.maxGatherBytes())
 }
 
 // openLocking makes a leg ready, which is sent nothing before its turn.
-func (s *Session) openLocking(l *leg) {
-	if !s.block.open && !l.opened {
+func (t *transaction) openLocking(l *leg) {
+	if !t.open && !l.opened {
 		l.out = wire.AppendQuery(l.out, "BEGIN")
 		l.begins, l.opened = true, true
 	}
@@ -376,7 +376,7 @@ func (k *locking) round(legs []int, what func(leg int) (plan.Text, int64, string
 	for _, l := range asked {
 		l.over = false
 	}
-	k.s.sendLegs(asked)
+	k.s.gather.sendLegs(asked)
 	for j, l := range asked {
 		rows, err := k.read(l)
 		if err != nil {
@@ -389,7 +389,7 @@ func (k *locking) round(legs []int, what func(leg int) (plan.Text, int64, string
 
 // read keeps the rows of a leg.
 func (k *locking) read(l *leg) (rows [][]byte, err error) {
-	max := k.s.maxGatherBytes()
+	max := k.s.record.maxGatherBytes()
 	for {
 		row, err := l.Next()
 		if errors.Is(err, io.EOF) {
@@ -409,7 +409,7 @@ func (k *locking) read(l *leg) (rows [][]byte, err error) {
 // release keeps the locks of the legs that are used, and lets go of the others'.
 // In a transaction of weft's own that happens at its end.
 func (k *locking) release(used []int) error {
-	if !k.s.block.open {
+	if !k.s.tx.open {
 		return nil
 	}
 	var asked []*leg

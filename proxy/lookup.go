@@ -21,7 +21,7 @@ import (
 
 // lookUp asks lookups where the rows of these instances are. The answers are in
 // the router's arguments.
-func (s *Session) lookUp(r *router, p *plan.Plan, instances []plan.Instance) error {
+func (lk *lookups) lookUp(r *router, p *plan.Plan, instances []plan.Instance) error {
 	if !p.Looks {
 		return nil
 	}
@@ -32,10 +32,10 @@ func (s *Session) lookUp(r *router, p *plan.Plan, instances []plan.Instance) err
 			continue
 		}
 		// As old as the rows that the statement will see.
-		if err := s.takeSnapshots(); err != nil {
+		if err := lk.s.tx.takeSnapshots(); err != nil {
 			return err
 		}
-		f, err := s.find(r, p, in)
+		f, err := lk.find(r, p, in)
 		if err != nil {
 			return err
 		}
@@ -48,15 +48,15 @@ func (s *Session) lookUp(r *router, p *plan.Plan, instances []plan.Instance) err
 }
 
 // find asks one lookup.
-func (s *Session) find(r *router, p *plan.Plan, in *plan.Instance) (*executor.Found, error) {
-	wanted, ok := r.bind.Wants(p, in, s.snap, &r.args)
+func (lk *lookups) find(r *router, p *plan.Plan, in *plan.Instance) (*executor.Found, error) {
+	wanted, ok := r.bind.Wants(p, in, lk.s.route.snap, &r.args)
 	if !ok {
 		return &executor.Found{Unsure: true}, nil
 	}
 	f := &executor.Found{}
 	for _, w := range wanted {
 		slices.Sort(w.Values)
-		rows, err := s.askProved(s.laneOf(s.snap, w.Shard).lane, callOf(in.Lookup.Name, "find", strings.Join(slices.Compact(w.Values), ",")))
+		rows, err := lk.askProved(lk.s.held.laneOf(lk.s.route.snap, w.Shard).lane, callOf(in.Lookup.Name, "find", strings.Join(slices.Compact(w.Values), ",")))
 		var e *pgerr.Error
 		if errors.As(err, &e) && (e.Code == pgerr.UndefinedFunction || e.Code == pgerr.UndefinedTable || e.Code == "3F000") {
 			return &executor.Found{Unsure: true}, nil // it has just been dropped

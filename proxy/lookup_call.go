@@ -13,7 +13,7 @@ import (
 )
 
 // callLookup runs one of the functions that make and drop lookups.
-func (s *Session) callLookup(ctx context.Context, name string, req *schema.Request, args map[string]string, tell schema.Notice) error {
+func (u *utility) callLookup(ctx context.Context, name string, req *schema.Request, args map[string]string, tell schema.Notice) error {
 	if req.Columns = columnList(args["columns"]); len(req.Columns) == 0 {
 		return pgerr.New(pgerr.InvalidParameterValue, "no column is given").WithHint("SELECT weft.%s('users', 'email').", name)
 	}
@@ -26,9 +26,9 @@ func (s *Session) callLookup(ctx context.Context, name string, req *schema.Reque
 		return pgerr.New(pgerr.InvalidParameterValue, "unique is neither true nor false: %q", args["unique"])
 	}
 	if name == "create_lookup" {
-		return s.srv.mover.CreateLookup(ctx, r, tell)
+		return u.s.srv.mover.CreateLookup(ctx, r, tell)
 	}
-	return s.srv.mover.DropLookup(ctx, r)
+	return u.s.srv.mover.DropLookup(ctx, r)
 }
 
 // columnList reads names with commas between them.
@@ -43,26 +43,26 @@ func columnList(text string) (out []string) {
 
 // verifyLookups compares one lookup, those of a table, or all, and repairs them: a row
 // for each.
-func (s *Session) verifyLookups(ctx context.Context, args map[string]string) (rows [][]string, err error) {
+func (u *utility) verifyLookups(ctx context.Context, args map[string]string) (rows [][]string, err error) {
 	tell := func(e *pgerr.Error) {
-		s.tell(e)
-		_ = s.flushClient()
+		u.s.out.tell(e)
+		_ = u.s.out.flushClient()
 	}
-	req := s.newRequest()
+	req := u.newRequest()
 	if _, named := args["table"]; named {
-		if req, err = s.request(args); err != nil {
+		if req, err = u.request(args); err != nil {
 			return nil, err
 		}
 	}
 	req.Columns = columnList(args["columns"])
 	list := []schema.LookupRequest{{Request: *req}}
 	if len(req.Columns) == 0 {
-		if list, err = s.srv.mover.Lookups(ctx, req); err != nil {
+		if list, err = u.s.srv.mover.Lookups(ctx, req); err != nil {
 			return nil, err
 		}
 	}
 	for _, r := range list {
-		found, err := s.srv.mover.VerifyLookup(ctx, r, tell)
+		found, err := u.s.srv.mover.VerifyLookup(ctx, r, tell)
 		if err != nil {
 			return nil, err
 		}

@@ -17,17 +17,17 @@ import (
 // the client hears of the command when it is done.
 
 // beforeLookups does what must be done before the command. The block has all shards.
-func (s *Session) beforeLookups(c *plan.Change) error {
+func (lk *lookups) beforeLookups(c *plan.Change) error {
 	if c == nil || len(c.Lookups) == 0 {
 		return nil
 	}
-	if err := s.installLookups(); err != nil {
+	if err := lk.installLookups(); err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(c.Lookups, func(l plan.LookupChange) bool { return l.Kind == plan.Detaching }) {
 		return nil
 	}
-	env, err := s.environment()
+	env, err := lk.s.route.environment()
 	if err != nil {
 		return err
 	}
@@ -35,21 +35,21 @@ func (s *Session) beforeLookups(c *plan.Change) error {
 		if l.Kind != plan.Detaching {
 			continue
 		}
-		if err := s.followSteps(schema.PartSteps(env.Schema, catalogName(l.Table), catalogName(l.Part), true), false); err != nil {
+		if err := lk.followSteps(schema.PartSteps(env.Schema, catalogName(l.Table), catalogName(l.Part), true), false); err != nil {
 			return err
 		}
 	}
-	return s.useLane(s.lane)
+	return lk.s.held.useLane(lk.s.lane)
 }
 
 // installLookups makes what the shards need for lookups.
-func (s *Session) installLookups() error {
-	for i := range s.snap.Shards {
-		name := s.snap.Shards[i].Name
-		if _, err := s.srv.own(s.ctx, name, s.db.Name); err != nil {
+func (lk *lookups) installLookups() error {
+	for i := range lk.s.route.snap.Shards {
+		name := lk.s.route.snap.Shards[i].Name
+		if _, err := lk.s.srv.own(lk.s.srv.ctx, name, lk.s.db.Name); err != nil {
 			return err
 		}
-		if err := schema.InstallLookups(s.ctx, dialer{s.srv}, name, s.db.Name, s.srv.cfg.ServiceUser); err != nil {
+		if err := schema.InstallLookups(lk.s.srv.ctx, dialer{lk.s.srv}, name, lk.s.db.Name, lk.s.srv.cfg.ServiceUser); err != nil {
 			return err
 		}
 	}
@@ -58,16 +58,16 @@ func (s *Session) installLookups() error {
 
 // afterLookups does what must be done after the command. An error has failed the
 // transaction.
-func (s *Session) afterLookups(c *plan.Change) error {
-	s.beginGather()
-	defer s.endGather()
-	cat, err := catalog.Load(0, s.askHome)
+func (lk *lookups) afterLookups(c *plan.Change) error {
+	lk.s.reach.beginGather()
+	defer lk.s.reach.endGather()
+	cat, err := catalog.Load(0, lk.s.route.askHome)
 	if err != nil {
 		return err
 	}
-	snap := s.snap.Clone()
-	for _, c := range s.changesLeft(s.done.changes) {
-		applyChange(snap, s.db.Name, c)
+	snap := lk.s.route.snap.Clone()
+	for _, c := range lk.s.tx.changesLeft(lk.s.record.done.changes) {
+		applyChange(snap, lk.s.db.Name, c)
 	}
 	var steps []*schema.LookupStep
 	for _, l := range c.Lookups {
@@ -79,7 +79,7 @@ func (s *Session) afterLookups(c *plan.Change) error {
 		}
 		switch l.Kind {
 		case plan.Uniques:
-			more, err := schema.UniqueSteps(cat, snap, s.db.Name, table)
+			more, err := schema.UniqueSteps(cat, snap, lk.s.db.Name, table)
 			if err != nil {
 				return err
 			}
@@ -94,25 +94,25 @@ func (s *Session) afterLookups(c *plan.Change) error {
 			steps = append(steps, schema.AnewSteps(cat, table, l.Columns)...)
 		}
 	}
-	if err := s.followSteps(steps, true); err != nil {
+	if err := lk.followSteps(steps, true); err != nil {
 		return err
 	}
-	return s.keepWriters() // what goes
+	return lk.keepWriters() // what goes
 }
 
 func catalogName(n plan.Name) catalog.Name { return catalog.Name{Schema: n.Schema, Name: n.Table} }
 
 // followSteps takes steps on all shards. With keep the lookups follow at once.
-func (s *Session) followSteps(steps []*schema.LookupStep, keep bool) error {
+func (lk *lookups) followSteps(steps []*schema.LookupStep, keep bool) error {
 	if len(steps) == 0 {
 		return nil
 	}
-	if s.conn != nil {
-		if err := s.park(); err != nil {
+	if lk.s.held.conn != nil {
+		if err := lk.s.held.park(); err != nil {
 			return err
 		}
 	}
-	all := make([]int, len(s.snap.Shards))
+	all := make([]int, len(lk.s.route.snap.Shards))
 	for i := range all {
 		all[i] = i
 	}
@@ -121,15 +121,15 @@ func (s *Session) followSteps(steps []*schema.LookupStep, keep bool) error {
 		if err != nil {
 			return err
 		}
-		legs, err := s.lookupLegs(all, func(int) lookupCall {
+		legs, err := lk.lookupLegs(all, func(int) lookupCall {
 			return lookupCall{sql: schema.FollowSQL, args: []string{text}, proves: []string{"follow", text}}
 		})
 		if err != nil {
 			return err
 		}
-		s.sendLegs(legs)
-		if err = s.endLegs(legs, false); err == nil && keep {
-			err = s.keepLookups(slices.Clone(all), nil)
+		lk.s.gather.sendLegs(legs)
+		if err = lk.s.legs.endLegs(legs, false); err == nil && keep {
+			err = lk.keepLookups(slices.Clone(all), nil)
 		}
 		if err != nil {
 			return duplicated(step, err)
@@ -153,20 +153,20 @@ func duplicated(step *schema.LookupStep, err error) error {
 }
 
 // beforeFollowing makes ready for what follows a command.
-func (s *Session) beforeFollowing(e *spread) error {
-	if err := s.beforeLookups(e.plan.Change); err != nil {
+func (lk *lookups) beforeFollowing(e *spread) error {
+	if err := lk.beforeLookups(e.plan.Change); err != nil {
 		return err
 	}
-	return s.beforeBody(e)
+	return lk.s.util.beforeBody(e)
 }
 
-// followed does what is left of a command, and then tells the client that it is done.
-func (s *Session) followed(e *spread) error {
-	if err := s.afterBody(e); err != nil {
+// finishFollowing does what is left of a command, and then tells the client that it is done.
+func (lk *lookups) finishFollowing(e *spread) error {
+	if err := lk.s.util.afterBody(e); err != nil {
 		return err
 	}
 	if len(e.plan.Change.Lookups) > 0 {
-		if err := s.afterLookups(e.plan.Change); err != nil {
+		if err := lk.afterLookups(e.plan.Change); err != nil {
 			return err
 		}
 	}
@@ -175,27 +175,27 @@ func (s *Session) followed(e *spread) error {
 }
 
 // tellSpread tells the client of a command that lookups have followed.
-func (s *Session) tellSpread(e *spread) {
+func (o *answers) tellSpread(e *spread) {
 	if e.told {
-		s.toClient.Grow()
-		s.toClient.B = wire.AppendFrame(s.toClient.B, wire.CommandComplete, e.tag)
+		o.Grow()
+		o.B = wire.AppendFrame(o.B, wire.CommandComplete, e.tag)
 	}
 }
 
 // uniqueFirst makes the lookups of an index that is made CONCURRENTLY, while others
 // write: when it is there the index cannot fail for what other shards have.
-func (s *Session) uniqueFirst(e *spread) error {
+func (lk *lookups) uniqueFirst(e *spread) error {
 	for _, l := range e.plan.Change.Lookups {
 		if l.Kind != plan.Uniques {
 			continue
 		}
-		req := s.newRequest()
+		req := lk.s.util.newRequest()
 		req.Table, req.Columns = catalogName(l.Table), l.Columns
 		r := schema.LookupRequest{Request: *req, Unique: true, Index: l.Table.Table + "_" + strings.Join(l.Columns, "_") + "_idx"}
 		if again := e.plan.Change.Again; again != nil {
 			r.Index = again.Name.Table
 		}
-		if err := s.srv.mover.CreateLookup(s.ctx, r, func(n *pgerr.Error) { s.tell(n); _ = s.flushClient() }); err != nil {
+		if err := lk.s.srv.mover.CreateLookup(lk.s.srv.ctx, r, func(n *pgerr.Error) { lk.s.out.tell(n); _ = lk.s.out.flushClient() }); err != nil {
 			return err
 		}
 		e.made = append(e.made, r)
@@ -204,10 +204,10 @@ func (s *Session) uniqueFirst(e *spread) error {
 }
 
 // takeBack drops lookups whose index could not be made.
-func (s *Session) takeBack(e *spread) {
+func (lk *lookups) takeBack(e *spread) {
 	for _, r := range e.made {
-		if err := s.srv.mover.DropLookup(s.ctx, r); err != nil {
-			s.log.Warn("a lookup is left whose index could not be made", "table", r.Table.Name, "columns", r.Columns, "err", err)
+		if err := lk.s.srv.mover.DropLookup(lk.s.srv.ctx, r); err != nil {
+			lk.s.log.Warn("a lookup is left whose index could not be made", "table", r.Table.Name, "columns", r.Columns, "err", err)
 		}
 	}
 	e.made = nil

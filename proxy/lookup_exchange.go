@@ -10,10 +10,10 @@ import (
 	"weft/vindex"
 )
 
-// exchanged refuses entries of unique lookups that go round: each of some rows gets
+// refuseExchange refuses entries of unique lookups that go round: each of some rows gets
 // what the next had. Rows of one shard have been looked at there; only what goes from
 // shard to shard is weft's to find.
-func (s *Session) exchanged(schema *catalog.Schema, notes map[string]map[string]int) error {
+func (lk *lookups) refuseExchange(schema *catalog.Schema, notes map[string]map[string]int) error {
 	for name, entries := range notes {
 		rel, l := lookupNamed(schema, name)
 		if l == nil || !l.Unique {
@@ -36,7 +36,7 @@ func (s *Session) exchanged(schema *catalog.Schema, notes map[string]map[string]
 			value[id] = valueOf(e)
 		}
 		round := goesRound(next)
-		if slices.ContainsFunc(round, func(id vindex.ID) bool { return !s.together(id, round[0]) }) {
+		if slices.ContainsFunc(round, func(id vindex.ID) bool { return !lk.onOneShard(id, round[0]) }) {
 			return violated(rel, l, value[round[0]])
 		}
 	}
@@ -50,10 +50,10 @@ func valueOf(entry string) string {
 	return value
 }
 
-// together reports whether rows of both are on one shard.
-func (s *Session) together(a, b vindex.ID) bool {
-	x, ok := s.shardOf(a)
-	y, known := s.shardOf(b)
+// onOneShard reports whether rows of both are on one shard.
+func (lk *lookups) onOneShard(a, b vindex.ID) bool {
+	x, ok := lk.s.route.shardOf(a)
+	y, known := lk.s.route.shardOf(b)
 	return !ok || !known || x == y
 }
 

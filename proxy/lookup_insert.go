@@ -23,7 +23,7 @@ func (in *inserting) runClaimed(describe bool) (n int64, err error) {
 		if !in.rows.Updates {
 			to = in.untilTwice(from)
 		}
-		err := s.claimRows(in.r, x, in.places[from:to], func(i int) (*plan.Instance, []*plan.LookupKey) {
+		err := s.lookups.claimRows(in.r, x, in.places[from:to], func(i int) (*plan.Instance, []*plan.LookupKey) {
 			return &in.write.Instances[from+i], in.rows.Rows[from+i].Conflict
 		})
 		if err != nil {
@@ -39,7 +39,7 @@ func (in *inserting) runClaimed(describe bool) (n int64, err error) {
 		}
 		n += changed
 		if from = to; from < len(in.places) {
-			if err := s.keepWritten(x.claims, x.strictLookups(), false); err != nil {
+			if err := s.lookups.keepWritten(x.claims, x.strictLookups(), false); err != nil {
 				return 0, err
 			}
 			x.claims = nil
@@ -54,7 +54,7 @@ func (in *inserting) untilTwice(from int) int {
 	seen := map[string]bool{}
 	for i := from; i < len(in.places); i++ {
 		for _, k := range in.rows.Rows[i].Conflict {
-			entry, _, ok := in.r.bind.Claim(in.plan, &in.write.Instances[i], k, in.s.snap, &in.r.args)
+			entry, _, ok := in.r.bind.Claim(in.plan, &in.write.Instances[i], k, in.s.route.snap, &in.r.args)
 			if !ok || entry == "" {
 				continue // claimRows says so
 			}

@@ -33,15 +33,15 @@ const (
 // keepLookups brings the lookups up to date after a statement that has written on
 // these shards. Claims are entries that have been made already. An error has failed
 // the transaction.
-func (s *Session) keepLookups(shards []int, claims []lookupClaim) error {
-	return s.keepAll(shards, claims, nil, false)
+func (lk *lookups) keepLookups(shards []int, claims []lookupClaim) error {
+	return lk.keepAll(shards, claims, nil, false)
 }
 
 // keepAll is keepLookups. exchange: rows that exchange their values are an error, as
 // in PostgreSQL, which looks at uniqueness row by row: whichever it comes to first finds
 // its value taken.
 // strict are the lookups that nothing but what is claimed may be added to.
-func (s *Session) keepAll(shards []int, claims []lookupClaim, strict map[string]bool, exchange bool) error {
+func (lk *lookups) keepAll(shards []int, claims []lookupClaim, strict map[string]bool, exchange bool) error {
 	claimed := map[string]bool{}
 	for _, c := range claims {
 		claimed[c.lookup] = true
@@ -51,7 +51,7 @@ func (s *Session) keepAll(shards []int, claims []lookupClaim, strict map[string]
 		// Many rows that are only added, as by COPY, are not held all at once.
 		for len(shards) > 0 && (notes.gone || len(notes.entries) == 0) {
 			var err error
-			if shards, err = s.drainLookups(shards, &notes); err != nil {
+			if shards, err = lk.drainLookups(shards, &notes); err != nil {
 				return err
 			}
 		}
@@ -60,46 +60,46 @@ func (s *Session) keepAll(shards []int, claims []lookupClaim, strict map[string]
 		}
 		// Now, and not when something has gone wrong: errors have names in them that
 		// only this transaction may know.
-		env, err := s.environment()
+		env, err := lk.s.route.environment()
 		if err != nil {
 			return err
 		}
 		if exchange {
-			if err := s.exchanged(env.Schema, notes.entries); err != nil {
+			if err := lk.refuseExchange(env.Schema, notes.entries); err != nil {
 				return err
 			}
 		}
-		calls, err := s.applyCalls(notes.entries, claimed, strict)
+		calls, err := lk.applyCalls(notes.entries, claimed, strict)
 		if err == nil {
-			err = s.applyLookups(calls)
+			err = lk.applyLookups(calls)
 		}
 		if err != nil {
 			return lookupError(env.Schema, err)
 		}
 	}
-	return s.applyLookups(releaseCalls(claims))
+	return lk.applyLookups(releaseCalls(claims))
 }
 
 // keepWriters is keepLookups for all participants that have written.
-func (s *Session) keepWriters() error { return s.keepWritten(nil, nil, false) }
+func (lk *lookups) keepWriters() error { return lk.keepWritten(nil, nil, false) }
 
 // keepWritten is keepAll for them.
-func (s *Session) keepWritten(claims []lookupClaim, strict map[string]bool, exchange bool) error {
-	if s.conn != nil {
-		if err := s.park(); err != nil {
+func (lk *lookups) keepWritten(claims []lookupClaim, strict map[string]bool, exchange bool) error {
+	if lk.s.held.conn != nil {
+		if err := lk.s.held.park(); err != nil {
 			return err
 		}
 	}
 	var shards []int
-	for i := range s.snap.Shards {
-		lane := s.laneOf(s.snap, i).lane
-		if slices.ContainsFunc(s.parked, func(c *pool.Conn) bool {
-			return c.Lane() == lane && c.Status == wire.TxActive && (c == s.block.writer || slices.Contains(s.block.also, c))
+	for i := range lk.s.route.snap.Shards {
+		lane := lk.s.held.laneOf(lk.s.route.snap, i).lane
+		if slices.ContainsFunc(lk.s.held.parked, func(c *pool.Conn) bool {
+			return c.Lane() == lane && c.Status == wire.TxActive && (c == lk.s.tx.writer || slices.Contains(lk.s.tx.also, c))
 		}) {
 			shards = append(shards, i)
 		}
 	}
-	return s.keepAll(shards, claims, strict, exchange)
+	return lk.keepAll(shards, claims, strict, exchange)
 }
 
 // lookupNotes are what triggers have noted.
@@ -111,43 +111,43 @@ type lookupNotes struct {
 }
 
 // drainLookups fetches notes of shards, and returns the shards that may have more.
-func (s *Session) drainLookups(shards []int, notes *lookupNotes) (more []int, err error) {
-	legs, err := s.lookupLegs(shards, func(int) lookupCall { return lookupCall{sql: drainSQL, proves: []string{"drain"}} })
+func (lk *lookups) drainLookups(shards []int, notes *lookupNotes) (more []int, err error) {
+	legs, err := lk.lookupLegs(shards, func(int) lookupCall { return lookupCall{sql: drainSQL, proves: []string{"drain"}} })
 	if err != nil {
 		return nil, err
 	}
-	s.sendLegs(legs)
+	lk.s.gather.sendLegs(legs)
 	for _, l := range legs {
-		if err = s.readNotes(l, notes); err != nil {
+		if err = lk.readNotes(l, notes); err != nil {
 			break
 		}
 		if l.rows == maxDrain {
 			more = append(more, l.shard)
 		}
 	}
-	if ended := s.endLegs(legs, err != nil); ended != nil {
+	if ended := lk.s.legs.endLegs(legs, err != nil); ended != nil {
 		err = ended
 	}
 	return more, err
 }
 
 // lookupLegs makes legs to shards that take part in the block, with a call each.
-func (s *Session) lookupLegs(shards []int, call func(shard int) lookupCall) (legs []*leg, err error) {
+func (lk *lookups) lookupLegs(shards []int, call func(shard int) lookupCall) (legs []*leg, err error) {
 	defer func() {
 		if err != nil {
-			_ = s.endLegs(legs, true)
+			_ = lk.s.legs.endLegs(legs, true)
 		}
 	}()
 	for _, shard := range shards {
-		l, err := s.legFor(shard)
+		l, err := lk.s.legs.legFor(shard)
 		if l != nil {
 			legs = append(legs, l)
-			s.track(legs)
+			lk.s.reach.track(legs)
 		}
 		if err != nil {
 			return legs, err
 		}
-		if l.out, err = s.appendCall(l.out, l.conn, call(shard)); err != nil {
+		if l.out, err = lk.appendCall(l.out, l.conn, call(shard)); err != nil {
 			return legs, err
 		}
 	}
@@ -155,7 +155,7 @@ func (s *Session) lookupLegs(shards []int, call func(shard int) lookupCall) (leg
 }
 
 // readNotes takes the notes of one shard.
-func (s *Session) readNotes(l *leg, notes *lookupNotes) error {
+func (lk *lookups) readNotes(l *leg, notes *lookupNotes) error {
 	for {
 		row, err := l.Next()
 		if errors.Is(err, io.EOF) {
@@ -177,7 +177,7 @@ func (s *Session) readNotes(l *leg, notes *lookupNotes) error {
 		}
 		for e := range bytes.SplitSeq(fields[2], []byte{','}) {
 			if sign > 0 {
-				if err := s.rightPlace(l.shard, e); err != nil {
+				if err := lk.rightPlace(l.shard, e); err != nil {
 					return err
 				}
 			}
@@ -188,12 +188,12 @@ func (s *Session) readNotes(l *leg, notes *lookupNotes) error {
 
 // rightPlace refuses a row that has been stored on another shard than its key's:
 // ON CONFLICT sends a row to where the one in its way was.
-func (s *Session) rightPlace(shard int, entry []byte) error {
+func (lk *lookups) rightPlace(shard int, entry []byte) error {
 	_, id, err := splitEntry(entry)
 	if err != nil {
 		return err
 	}
-	if at, ok := s.shardOf(id); !ok || at != shard {
+	if at, ok := lk.s.route.shardOf(id); !ok || at != shard {
 		return pgerr.New(pgerr.SerializationFailure, "could not serialize access: the row in the way of this one has just gone").
 			WithHint("Run the transaction again.")
 	}
@@ -201,13 +201,13 @@ func (s *Session) rightPlace(shard int, entry []byte) error {
 }
 
 // shardOf returns the shard that rows with a keyspace ID are on.
-func (s *Session) shardOf(id vindex.ID) (int, bool) {
-	bits, err := vindex.Bits(s.snap.BucketCount)
+func (rt *routing) shardOf(id vindex.ID) (int, bool) {
+	bits, err := vindex.Bits(rt.snap.BucketCount)
 	if err != nil {
 		return 0, false
 	}
 	b := id.Bucket(bits)
-	return int(s.snap.Placement[b]), int(s.snap.Placement[b]) < len(s.snap.Shards)
+	return int(rt.snap.Placement[b]), int(rt.snap.Placement[b]) < len(rt.snap.Shards)
 }
 
 // splitEntry takes the numbers off an entry.
@@ -244,7 +244,7 @@ func rowFields(body []byte, want int) ([][]byte, bool) {
 
 // applyCalls are by shard: the calls that write entries. Those of lookups in which
 // something is claimed take the place of that.
-func (s *Session) applyCalls(notes map[string]map[string]int, claimed, strict map[string]bool) (map[int][]lookupCall, error) {
+func (lk *lookups) applyCalls(notes map[string]map[string]int, claimed, strict map[string]bool) (map[int][]lookupCall, error) {
 	out := map[int][]lookupCall{}
 	for _, name := range slices.Sorted(maps.Keys(notes)) {
 		type part struct{ gone, added []string }
@@ -254,10 +254,10 @@ func (s *Session) applyCalls(notes map[string]map[string]int, claimed, strict ma
 			if err != nil {
 				return nil, err
 			}
-			if bucket >= len(s.snap.Placement) || int(s.snap.Placement[bucket]) >= len(s.snap.Shards) {
+			if bucket >= len(lk.s.route.snap.Placement) || int(lk.s.route.snap.Placement[bucket]) >= len(lk.s.route.snap.Shards) {
 				return nil, fmt.Errorf("an entry of lookup %s belongs to bucket %d, which no shard holds", name, bucket)
 			}
-			at := int(s.snap.Placement[bucket])
+			at := int(lk.s.route.snap.Placement[bucket])
 			if parts[at] == nil {
 				parts[at] = &part{}
 			}
@@ -328,21 +328,21 @@ func chunked(entries []string) []string {
 
 // applyLookups writes entries, round by round, on all shards at once. All deletions
 // come before insertions on each shard; a value has one shard.
-func (s *Session) applyLookups(calls map[int][]lookupCall) error {
+func (lk *lookups) applyLookups(calls map[int][]lookupCall) error {
 	for len(calls) > 0 {
 		shards := slices.Sorted(maps.Keys(calls))
-		legs, err := s.lookupLegs(shards, func(shard int) lookupCall { return calls[shard][0] })
+		legs, err := lk.lookupLegs(shards, func(shard int) lookupCall { return calls[shard][0] })
 		if err != nil {
 			return err
 		}
 		for _, l := range legs {
-			if err = s.wrote(l.conn); err != nil {
-				_ = s.endLegs(legs, true)
+			if err = lk.s.tx.noteWriter(l.conn); err != nil {
+				_ = lk.s.legs.endLegs(legs, true)
 				return err
 			}
 		}
-		s.sendLegs(legs)
-		if err := s.endLegs(legs, false); err != nil {
+		lk.s.gather.sendLegs(legs)
+		if err := lk.s.legs.endLegs(legs, false); err != nil {
 			return err
 		}
 		for _, shard := range shards {

@@ -34,14 +34,14 @@ func callOf(name, function string, args ...string) lookupCall {
 }
 
 // appendCall appends the messages of a call on a backend.
-func (s *Session) appendCall(b []byte, c *pool.Conn, call lookupCall) ([]byte, error) {
-	b, err := s.appendProved(b, c, call)
+func (lk *lookups) appendCall(b []byte, c *pool.Conn, call lookupCall) ([]byte, error) {
+	b, err := lk.appendProved(b, c, call)
 	return wire.AppendEmpty(b, wire.Sync), err
 }
 
 // appendProved is appendCall without the Sync.
-func (s *Session) appendProved(b []byte, c *pool.Conn, call lookupCall) ([]byte, error) {
-	own, err := s.srv.own(s.ctx, c.Shard(), s.db.Name)
+func (lk *lookups) appendProved(b []byte, c *pool.Conn, call lookupCall) ([]byte, error) {
+	own, err := lk.s.srv.own(lk.s.srv.ctx, c.Shard(), lk.s.db.Name)
 	if err != nil {
 		return b, err
 	}
@@ -51,16 +51,16 @@ func (s *Session) appendProved(b []byte, c *pool.Conn, call lookupCall) ([]byte,
 
 // askProved calls a function of a lookup on a shard, and leaves nothing behind in the
 // transaction there.
-func (s *Session) askProved(l *pool.Lane, call lookupCall) ([][]string, error) {
+func (lk *lookups) askProved(l *pool.Lane, call lookupCall) ([][]string, error) {
 	const point = `"\x01f"`
-	return s.askBy(l, func(c *pool.Conn) ([][]string, error) {
+	return lk.s.route.askBy(l, func(c *pool.Conn) ([][]string, error) {
 		c.UnnamedBy = 0
 		inside := c.Status == wire.TxActive
 		var b []byte
 		if inside {
 			b = wire.AppendCall(b, "SAVEPOINT "+point)
 		}
-		b, err := s.appendProved(b, c, call)
+		b, err := lk.appendProved(b, c, call)
 		if err != nil {
 			return nil, err
 		}

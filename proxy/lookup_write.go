@@ -17,20 +17,20 @@ import (
 // visits one shard: its client is told of it when they have followed.
 
 // visitWhole finds the one shard that a statement runs on as it is.
-func (s *Session) visitWhole(r *router, x *gathering) error {
+func (lk *lookups) visitWhole(r *router, x *gathering) error {
 	if g := x.plan.Generate; g != nil && len(x.supplied) == len(g.Values) {
 		r.args.Generated = append(r.args.Generated[:0], x.supplied...) // drawn before
 	} else if g != nil {
-		if err := s.generate(r, x.plan); err != nil {
+		if err := lk.s.drawn.generate(r, x.plan); err != nil {
 			return err
 		}
 		x.supplied = slices.Clone(r.args.Generated)
 	}
-	if err := s.lookUp(r, x.plan, x.plan.Instances); err != nil {
+	if err := lk.lookUp(r, x.plan, x.plan.Instances); err != nil {
 		return err
 	}
 	for {
-		shards, err := r.bind.Bind(x.plan, s.snap, &r.args)
+		shards, err := r.bind.Bind(x.plan, lk.s.route.snap, &r.args)
 		if err != nil {
 			return err
 		}
@@ -40,17 +40,17 @@ func (s *Session) visitWhole(r *router, x *gathering) error {
 		}
 		if len(shards.Missing) == 0 {
 			if len(x.write.Conflict) > 0 {
-				if one, err = s.claim(r, x, one); err != nil {
+				if one, err = lk.claim(r, x, one); err != nil {
 					return err
 				}
 			}
 			x.visits[one] = []int{0}
 			return nil
 		}
-		if err := s.enter(shards.Missing); err != nil {
+		if err := lk.s.route.enterMissing(shards.Missing); err != nil {
 			return err
 		}
-		s.routed()
+		lk.s.route.refresh()
 	}
 }
 
@@ -120,21 +120,21 @@ func (x *gathering) strictLookups() map[string]bool {
 // returns the shard that the INSERT goes to: that of the row which has one of the
 // values already, else its own. Whoever else wants to store these values waits
 // from now on.
-func (s *Session) claim(r *router, x *gathering, own int) (int, error) {
+func (lk *lookups) claim(r *router, x *gathering, own int) (int, error) {
 	at := slices.IndexFunc(x.plan.Instances, func(in plan.Instance) bool { return in.Stored })
 	if at < 0 {
 		return 0, x.plan.Refusal
 	}
 	places := []int{own}
-	err := s.claimRows(r, x, places, func(int) (*plan.Instance, []*plan.LookupKey) { return &x.plan.Instances[at], x.write.Conflict })
+	err := lk.claimRows(r, x, places, func(int) (*plan.Instance, []*plan.LookupKey) { return &x.plan.Instances[at], x.write.Conflict })
 	return places[0], err
 }
 
 // claimRows is claim for several rows: places are those of the rows, and are changed.
 // Of several rows with one value the first gets it, and the others go where that is.
-func (s *Session) claimRows(r *router, x *gathering, places []int, row func(i int) (*plan.Instance, []*plan.LookupKey)) error {
-	if s.conn != nil {
-		if err := s.park(); err != nil {
+func (lk *lookups) claimRows(r *router, x *gathering, places []int, row func(i int) (*plan.Instance, []*plan.LookupKey)) error {
+	if lk.s.held.conn != nil {
+		if err := lk.s.held.park(); err != nil {
 			return err
 		}
 	}
@@ -147,7 +147,7 @@ func (s *Session) claimRows(r *router, x *gathering, places []int, row func(i in
 			if taken[i] {
 				continue
 			}
-			entry, shard, ok := r.bind.Claim(x.plan, in, keys[n], s.snap, &r.args)
+			entry, shard, ok := r.bind.Claim(x.plan, in, keys[n], lk.s.route.snap, &r.args)
 			switch {
 			case !ok:
 				return pgerr.New(pgerr.FeatureNotSupported, "a value that lookup %q has to be asked for cannot be told", keys[n].Name).
@@ -162,7 +162,7 @@ func (s *Session) claimRows(r *router, x *gathering, places []int, row func(i in
 		// One shard after the other, in one order: those who claim wait for each
 		// other.
 		for _, shard := range slices.Sorted(maps.Keys(lists)) {
-			if err := s.claimAt(x, lists[shard], places, taken); err != nil {
+			if err := lk.claimAt(x, lists[shard], places, taken); err != nil {
 				return err
 			}
 		}
@@ -179,14 +179,14 @@ type claiming struct {
 }
 
 // claimAt enters values on one shard.
-func (s *Session) claimAt(x *gathering, c *claiming, places []int, taken []bool) error {
+func (lk *lookups) claimAt(x *gathering, c *claiming, places []int, taken []bool) error {
 	for len(c.rows) > 0 {
 		n, size := 0, 0
 		for n < len(c.rows) && size < maxApply {
 			size += len(c.entries[n]) + 1
 			n++
 		}
-		if err := s.claimSome(x, c, n, places, taken); err != nil {
+		if err := lk.claimSome(x, c, n, places, taken); err != nil {
 			return err
 		}
 		c.rows, c.entries = c.rows[n:], c.entries[n:]
@@ -194,16 +194,16 @@ func (s *Session) claimAt(x *gathering, c *claiming, places []int, taken []bool)
 	return nil
 }
 
-func (s *Session) claimSome(x *gathering, c *claiming, n int, places []int, taken []bool) error {
-	legs, err := s.lookupLegs([]int{c.shard}, func(int) lookupCall { return callOf(c.lookup, "claim", strings.Join(c.entries[:n], ",")) })
+func (lk *lookups) claimSome(x *gathering, c *claiming, n int, places []int, taken []bool) error {
+	legs, err := lk.lookupLegs([]int{c.shard}, func(int) lookupCall { return callOf(c.lookup, "claim", strings.Join(c.entries[:n], ",")) })
 	if err != nil {
 		return err
 	}
-	if err := s.wrote(legs[0].conn); err != nil {
-		_ = s.endLegs(legs, true)
+	if err := lk.s.tx.noteWriter(legs[0].conn); err != nil {
+		_ = lk.s.legs.endLegs(legs, true)
 		return err
 	}
-	s.sendLegs(legs)
+	lk.s.gather.sendLegs(legs)
 	for i := range n {
 		var row []byte
 		if row, err = legs[0].Next(); err != nil {
@@ -222,11 +222,11 @@ func (s *Session) claimSome(x *gathering, c *claiming, n int, places []int, take
 		if other, err = strconv.ParseInt(string(fields[0]), 10, 64); err != nil {
 			break
 		}
-		if to, ok := s.shardOf(vindex.ID(other)); ok {
+		if to, ok := lk.s.route.shardOf(vindex.ID(other)); ok {
 			places[c.rows[i]], taken[c.rows[i]] = to, true
 		}
 	}
-	if ended := s.endLegs(legs, err != nil); ended != nil {
+	if ended := lk.s.legs.endLegs(legs, err != nil); ended != nil {
 		err = ended
 	}
 	return err

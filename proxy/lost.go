@@ -14,28 +14,28 @@ import (
 
 // queryInLostTx answers as PostgreSQL does in a failed transaction: only its
 // end is let through, and there is no backend to be told.
-func (s *Session) queryInLostTx(text []byte, facts *parser.Facts, n int) error {
-	commit, noSavepoint := endsTx(facts) && commits(string(text)), s.noSavepoint(text, facts)
-	s.client.Consume(wire.HeaderLen + n)
+func (l *loss) queryInLostTx(text []byte, facts *parser.Facts, n int) error {
+	commit, noSavepoint := endsTx(facts) && commits(string(text)), l.noSavepoint(text, facts)
+	l.s.client.Consume(wire.HeaderLen + n)
 	switch {
 	case facts.Statements == 0 && facts.Err == nil:
-		s.toClient.Grow()
-		s.toClient.B = wire.AppendEmpty(s.toClient.B, wire.EmptyQueryResponse)
+		l.s.out.Grow()
+		l.s.out.B = wire.AppendEmpty(l.s.out.B, wire.EmptyQueryResponse)
 	case endsTx(facts):
-		s.endLostTx(commit)
+		l.endLostTx(commit)
 	case noSavepoint != nil:
-		s.tell(noSavepoint)
+		l.s.out.tell(noSavepoint)
 	default:
-		s.tell(s.lostTxError())
+		l.s.out.tell(l.lostTxError())
 	}
-	s.tellReady()
+	l.s.out.tellReady()
 	return nil
 }
 
 // noSavepoint is the answer to a ROLLBACK TO in a transaction that has failed before any
 // shard took part: there is no savepoint. Nil for others.
-func (s *Session) noSavepoint(text []byte, f *parser.Facts) *pgerr.Error {
-	if !s.failedHere || !rollsBackTo(text, f) {
+func (l *loss) noSavepoint(text []byte, f *parser.Facts) *pgerr.Error {
+	if !l.here || !rollsBackTo(text, f) {
 		return nil
 	}
 	w := words(string(text))
@@ -44,27 +44,27 @@ func (s *Session) noSavepoint(text []byte, f *parser.Facts) *pgerr.Error {
 
 // endLostTx ends it for the client too. COMMIT is answered with ROLLBACK only to those
 // who have heard of the failure: to others that would look like success.
-func (s *Session) endLostTx(commit bool) (told bool) {
-	cause := s.lostCause
-	s.lostTx, s.failedHere, s.lostCause = false, false, nil
+func (l *loss) endLostTx(commit bool) (told bool) {
+	cause := l.cause
+	l.tx, l.here, l.cause = false, false, nil
 	if commit && cause != nil {
-		s.tell(cause)
+		l.s.out.tell(cause)
 		return true
 	}
-	s.toClient.Grow()
-	s.toClient.B = wire.AppendCommandComplete(s.toClient.B, "ROLLBACK")
+	l.s.out.Grow()
+	l.s.out.B = wire.AppendCommandComplete(l.s.out.B, "ROLLBACK")
 	return false
 }
 
 // lostTxError is what the client is told: first how its transaction was lost,
 // if it has not heard, and then that it is over.
-func (s *Session) lostTxError() *pgerr.Error {
-	if e := s.lostCause; e != nil {
-		s.lostCause = nil
+func (l *loss) lostTxError() *pgerr.Error {
+	if e := l.cause; e != nil {
+		l.cause = nil
 		return e
 	}
 	e := transactionFailed()
-	if !s.failedHere {
+	if !l.here {
 		e.Detail = "The connection to the shard was lost during the transaction."
 	}
 	return e
@@ -81,34 +81,34 @@ func endsTx(f *parser.Facts) bool {
 	return f != nil && f.Statements == 1 && f.Effects&parser.TxEnd != 0 && f.Effects&parser.TwoPhase == 0
 }
 
-func (s *Session) failInLostTx() {
-	s.emitLocal()
-	s.tell(s.lostTxError())
-	s.skipping = true
+func (l *loss) failInLostTx() {
+	l.s.emitLocal()
+	l.s.out.tell(l.lostTxError())
+	l.s.pipe.skipping = true
 }
 
-func (s *Session) parseInLostTx(p wire.ParseBody, body []byte, f *parser.Facts) {
-	if !endsTx(f) && !isEmpty(f) && s.noSavepoint(p.SQL, f) == nil || s.statements[string(p.Name)] != nil {
-		s.failInLostTx()
+func (l *loss) parseInLostTx(p wire.ParseBody, body []byte, f *parser.Facts) {
+	if !endsTx(f) && !isEmpty(f) && l.noSavepoint(p.SQL, f) == nil || l.s.prepared.named[string(p.Name)] != nil {
+		l.failInLostTx()
 		return
 	}
 	if err := undetermined(p.OIDs); err != nil && !isEmpty(f) {
-		s.tellInLostTx(err)
+		l.tellInLostTx(err)
 		return
 	}
 	if len(p.Name) == 0 {
-		s.unnamed.set(body, f)
-		s.unnamed.planned.oids = append(s.unnamed.planned.oids[:0], p.OIDs...)
+		l.s.prepared.unnamed.set(body, f)
+		l.s.prepared.unnamed.planned.oids = append(l.s.prepared.unnamed.planned.oids[:0], p.OIDs...)
 	} else {
-		if s.statements == nil {
-			s.statements = map[string]*statement{}
+		if l.s.prepared.named == nil {
+			l.s.prepared.named = map[string]*statement{}
 		}
-		s.statements[string(p.Name)] = &statement{
-			name: string(p.Name), facts: f, server: s.shared(string(p.SQL), string(p.OIDs), false),
-			planned: planned{oids: []byte(string(p.OIDs)), read: s.readsNow()},
+		l.s.prepared.named[string(p.Name)] = &statement{
+			name: string(p.Name), facts: f, server: l.s.prepared.shared(string(p.SQL), string(p.OIDs), false),
+			planned: planned{oids: []byte(string(p.OIDs)), read: l.s.record.readsNow()},
 		}
 	}
-	s.ops.push(op{kind: opLocal, answer: wire.ParseComplete})
+	l.s.pipe.ops.push(op{kind: opLocal, answer: wire.ParseComplete})
 }
 
 // isEmpty reports whether a text has no statement: a failed transaction takes it.
@@ -116,64 +116,64 @@ func isEmpty(f *parser.Facts) bool { return f != nil && f.Statements == 0 && f.E
 
 // bindInLostTx answers a Bind. tail is what it carries beyond the names, nil if that is
 // not all here.
-func (s *Session) bindInLostTx(name, tail []byte) {
-	f, text := s.unnamed.facts, ""
+func (l *loss) bindInLostTx(name, tail []byte) {
+	f, text := l.s.prepared.unnamed.facts, ""
 	if len(name) > 0 {
 		f = nil
-		if st := s.statements[string(name)]; st != nil {
+		if st := l.s.prepared.named[string(name)]; st != nil {
 			f, text = st.facts, st.server.SQL
 		}
-	} else if !s.unnamed.valid {
+	} else if !l.s.prepared.unnamed.valid {
 		f = nil
-	} else if p, err := wire.DecodeParse(s.unnamed.body); err == nil {
+	} else if p, err := wire.DecodeParse(l.s.prepared.unnamed.body); err == nil {
 		text = string(p.SQL)
 	}
 	if f == nil {
-		s.tellInLostTx(noStatement(name))
+		l.tellInLostTx(noStatement(name))
 		return
 	}
-	_, pl := s.parsed(name)
+	_, pl := l.s.prepared.parsed(name)
 	params := len(declaredTypes(pl.oids))
-	missing := s.noSavepoint([]byte(text), f)
+	missing := l.noSavepoint([]byte(text), f)
 	if err := miscounted(tail, name, params); tail != nil && err != nil && (endsTx(f) || isEmpty(f) || missing != nil) {
-		s.tellInLostTx(err)
+		l.tellInLostTx(err)
 		return
 	}
 	if !endsTx(f) && missing == nil || params > 0 {
-		s.failInLostTx()
+		l.failInLostTx()
 		return
 	}
-	s.endsLostTx, s.commitsLostTx, s.missesInLostTx = true, commits(text), missing
-	s.ops.push(op{kind: opLocal, answer: wire.BindComplete})
+	l.ends, l.commits, l.misses = true, commits(text), missing
+	l.s.pipe.ops.push(op{kind: opLocal, answer: wire.BindComplete})
 }
 
-func (s *Session) describeInLostTx(kind byte, name []byte) {
-	f, pl := s.parsed(name)
+func (l *loss) describeInLostTx(kind byte, name []byte) {
+	f, pl := l.s.prepared.parsed(name)
 	switch {
 	case kind == 'S' && pl == nil:
-		s.tellInLostTx(noStatement(name))
+		l.tellInLostTx(noStatement(name))
 		return
-	case kind == 'P' && !s.endsLostTx && !s.hasPortal(name):
-		s.tellInLostTx(noPortal(name))
+	case kind == 'P' && !l.ends && !l.s.portals.hasPortal(name):
+		l.tellInLostTx(noPortal(name))
 		return
-	case kind == 'S' && !ofBlock(f) && !isEmpty(f), kind == 'P' && !s.endsLostTx:
-		s.failInLostTx() // it may return rows
+	case kind == 'S' && !ofBlock(f) && !isEmpty(f), kind == 'P' && !l.ends:
+		l.failInLostTx() // it may return rows
 		return
 	}
-	s.emitLocal()
-	s.toClient.Grow()
+	l.s.emitLocal()
+	l.s.out.Grow()
 	if kind == 'S' {
-		s.toClient.B = append(s.toClient.B, describeTypes(pl.oids)...)
+		l.s.out.B = append(l.s.out.B, describeTypes(pl.oids)...)
 	}
-	s.toClient.B = wire.AppendEmpty(s.toClient.B, wire.NoData)
+	l.s.out.B = wire.AppendEmpty(l.s.out.B, wire.NoData)
 }
 
 // tellInLostTx answers a message with another error than that of all in a failed
 // transaction.
-func (s *Session) tellInLostTx(err error) {
-	s.emitLocal()
-	s.tell(pgerr.From(err))
-	s.skipping = true
+func (l *loss) tellInLostTx(err error) {
+	l.s.emitLocal()
+	l.s.out.tell(pgerr.From(err))
+	l.s.pipe.skipping = true
 }
 
 // noStatement is PostgreSQL's answer to a name that nobody has prepared.
@@ -184,103 +184,103 @@ func noStatement(name []byte) error {
 	return pgerr.New(pgerr.InvalidSQLStatementName, "prepared statement %q does not exist", name)
 }
 
-func (s *Session) executeInLostTx(name []byte) {
-	if !s.endsLostTx && !s.hasPortal(name) {
-		s.tellInLostTx(noPortal(name))
+func (l *loss) executeInLostTx(name []byte) {
+	if !l.ends && !l.s.portals.hasPortal(name) {
+		l.tellInLostTx(noPortal(name))
 		return
 	}
-	if !s.endsLostTx {
-		s.failInLostTx()
+	if !l.ends {
+		l.failInLostTx()
 		return
 	}
-	s.emitLocal()
-	s.endsLostTx = false
-	if e := s.missesInLostTx; e != nil {
-		s.tellInLostTx(e)
+	l.s.emitLocal()
+	l.ends = false
+	if e := l.misses; e != nil {
+		l.tellInLostTx(e)
 		return
 	}
-	if s.endLostTx(s.commitsLostTx) {
-		s.skipping = true
+	if l.endLostTx(l.commits) {
+		l.s.pipe.skipping = true
 	}
 }
 
-// lost handles a backend that died under the session. An open transaction is
+// onLost handles a backend that died under the session. An open transaction is
 // gone with it, and the client must not go on as if it had none.
-func (s *Session) lost(err error) error {
-	if s.fatal || s.rem > 0 {
+func (l *loss) onLost(err error) error {
+	if l.s.out.fatal || l.s.out.rem > 0 {
 		// The client has been told, or has half a row and cannot be.
-		_ = s.flushClient()
-		s.drop()
+		_ = l.s.out.flushClient()
+		l.s.held.drop()
 		return errEnd
 	}
-	open := s.conn != nil && s.conn.Status != wire.TxIdle || s.block.open
-	pinned := s.pins&^pinSessionMode != 0 && (s.conn == nil || s.conn.Lane() == s.lane)
-	synced := s.pendingSync()
-	if !open && !s.committing && s.mayHaveWritten(synced) {
+	open := l.s.held.conn != nil && l.s.held.conn.Status != wire.TxIdle || l.s.tx.open
+	pinned := l.s.record.pins&^pinSessionMode != 0 && (l.s.held.conn == nil || l.s.held.conn.Lane() == l.s.lane)
+	synced := l.s.pipe.pendingSync()
+	if !open && !l.s.commit.underway && l.mayHaveWritten(synced) {
 		err = mayBeThere(err)
 	}
 	cause := err
-	if !s.committing {
-		err = s.whyGivenUp(err) // nobody knows it after drop
+	if !l.s.commit.underway {
+		err = l.s.reach.whyGivenUp(err) // nobody knows it after drop
 	}
-	s.drop()
-	s.log.Warn("backend lost", "err", cause)
-	if s.committing {
+	l.s.held.drop()
+	l.s.log.Warn("backend lost", "err", cause)
+	if l.s.commit.underway {
 		open = false // whatever it has become, it is over
-		if err = s.lostCommit(err); err == nil && !pinned {
-			return s.committedAfterAll(synced)
+		if err = l.lostCommit(err); err == nil && !pinned {
+			return l.committedAfterAll(synced)
 		}
 		if err == nil {
 			err = committedButGone()
 		}
 	}
-	s.committing = false
-	s.done = effects{}
+	l.s.commit.underway = false
+	l.s.record.done = effects{}
 	if pinned {
 		// Temporary tables and the like went with it.
 		return pgerr.From(err)
 	}
-	s.lostTx = s.lostTx || open
-	s.abandon()
-	if err := s.refuse(err); err != nil {
+	l.tx = l.tx || open
+	l.s.tx.abandon()
+	if err := l.s.out.refuse(err); err != nil {
 		return err
 	}
 	if synced {
-		s.tellReady()
-		return s.flushOrEnd()
+		l.s.out.tellReady()
+		return l.s.out.flushOrEnd()
 	}
-	s.skipping = true
-	return s.flushOrEnd()
+	l.s.pipe.skipping = true
+	return l.s.out.flushOrEnd()
 }
 
 // lostCommit finds out what has become of a COMMIT whose answer was lost, and makes
 // the other participants follow. It returns what the client is to be told, nil
 // if it was committed.
-func (s *Session) lostCommit(err error) error {
-	a := s.agreement
+func (l *loss) lostCommit(err error) error {
+	a := l.s.commit.agreement
 	if a == nil || !a.Committing() {
 		return unknownEnd(err)
 	}
 	a.Committed(twopc.Lost)
 	outcome := twopc.Open
-	if !s.gaveUp() { // nobody waits any longer for a shard that stands still
-		outcome = s.srv.arbitrate(s.ctx, a.name, s.db.Name)
+	if !l.s.reach.gaveUp() { // nobody waits any longer for a shard that stands still
+		outcome = l.s.srv.arbitrate(l.s.srv.ctx, a.name, l.s.db.Name)
 	}
 	switch a.Arbitrated(outcome) {
 	case twopc.Leave:
-		s.log.Warn("the outcome of a transaction is not known yet", "gid", a.decision.Key)
-		s.letGoOf()
+		l.s.log.Warn("the outcome of a transaction is not known yet", "gid", a.decision.Key)
+		l.s.commit.leaveToResolver()
 		return unknownEnd(err)
 	case twopc.Undo:
-		s.block.tag = "ROLLBACK"
-		s.followAll("ROLLBACK")
-		_ = s.settleWithout(twopc.Aborted)
+		l.s.tx.tag = "ROLLBACK"
+		l.s.commit.followAll("ROLLBACK")
+		_ = l.settleWithout(twopc.Aborted)
 		return pgerr.New(pgerr.ConnectionFailure, "the connection to the shard was lost during COMMIT").
 			WithDetail("The transaction has been rolled back.").WithHint("Do it again.").WithCause(err)
 	}
-	s.block.tag = "COMMIT"
-	s.followAll("COMMIT")
-	if err := s.settleWithout(twopc.Committed); err != nil {
+	l.s.tx.tag = "COMMIT"
+	l.s.commit.followAll("COMMIT")
+	if err := l.settleWithout(twopc.Committed); err != nil {
 		return err
 	}
 	return a.lateness()
@@ -288,17 +288,17 @@ func (s *Session) lostCommit(err error) error {
 
 // settleWithout does what settle does, without the backend that could tell what has
 // become of the session. It returns an error if the session cannot go on.
-func (s *Session) settleWithout(o twopc.Outcome) error {
-	d := s.done
-	s.done = effects{}
-	s.env = nil
+func (l *loss) settleWithout(o twopc.Outcome) error {
+	d := l.s.record.done
+	l.s.record.done = effects{}
+	l.s.route.env = nil
 	if d.schema {
-		s.db.Generation.Add(1)
+		l.s.db.Generation.Add(1)
 	}
-	if (d.schema || d.resequence) && s.hasTables {
-		s.publishEnd(&d, o)
+	if (d.schema || d.resequence) && l.s.route.hasTables {
+		l.s.commit.publishEnd(&d, o)
 	}
-	s.letGoOf()
+	l.s.commit.leaveToResolver()
 	if o == twopc.Committed && d.bits&uncertain != 0 {
 		return committedButGone()
 	}
@@ -312,30 +312,30 @@ func committedButGone() error {
 }
 
 // committedAfterAll tells the client so.
-func (s *Session) committedAfterAll(synced bool) error {
-	s.committing = false
-	s.abandon()
-	s.toClient.Grow()
-	s.toClient.B = wire.AppendCommandComplete(s.toClient.B, "COMMIT")
+func (l *loss) committedAfterAll(synced bool) error {
+	l.s.commit.underway = false
+	l.s.tx.abandon()
+	l.s.out.Grow()
+	l.s.out.B = wire.AppendCommandComplete(l.s.out.B, "COMMIT")
 	if synced {
-		s.tellReady()
+		l.s.out.tellReady()
 	}
-	return s.flushOrEnd()
+	return l.s.out.flushOrEnd()
 }
 
 // mayHaveWritten reports whether what was sent to the backend at hand, outside of a
 // block, may have been carried out to its end and changed something.
-func (s *Session) mayHaveWritten(synced bool) bool {
+func (l *loss) mayHaveWritten(synced bool) bool {
 	if !synced {
 		return false // it is one transaction, and nobody has asked for its end
 	}
 	reads := func(f *parser.Facts) bool { return f != nil && f.Reads }
-	if s.run.simple {
-		return !reads(s.run.facts)
+	if l.s.account.run.simple {
+		return !reads(l.s.account.run.facts)
 	}
 	executes := 0
-	for i := s.ops.head; i < len(s.ops.ops); i++ {
-		o := &s.ops.ops[i]
+	for i := l.s.pipe.ops.head; i < len(l.s.pipe.ops.ops); i++ {
+		o := &l.s.pipe.ops.ops[i]
 		if o.kind != opExecute {
 			continue
 		}
@@ -354,9 +354,9 @@ func mayBeThere(err error) error {
 }
 
 // pendingSync reports whether the client is owed a ReadyForQuery.
-func (s *Session) pendingSync() bool {
-	for i := s.ops.head; i < len(s.ops.ops); i++ {
-		if o := &s.ops.ops[i]; o.ends() && !o.injected && !o.settles {
+func (p *pipe) pendingSync() bool {
+	for i := p.ops.head; i < len(p.ops.ops); i++ {
+		if o := &p.ops.ops[i]; o.ends() && !o.injected && !o.settles {
 			return true
 		}
 	}

@@ -17,46 +17,46 @@ import (
 
 // callFunction runs one of weft's functions with arguments by name, and returns
 // its rows.
-func (s *Session) callFunction(ctx context.Context, f *plan.Function, args map[string]string) ([][]string, error) {
+func (u *utility) callFunction(ctx context.Context, f *plan.Function, args map[string]string) ([][]string, error) {
 	switch f.Name {
 	case "pin":
-		err := s.srv.mover.Pin(ctx, s.db.Name, s.user, args["vindex"], args["value"], args["shard"])
+		err := u.s.srv.mover.Pin(ctx, u.s.db.Name, u.s.login.user, args["vindex"], args["value"], args["shard"])
 		if err == nil {
-			s.keepCopies(ctx)
+			u.s.commit.keepCopies(ctx)
 		}
 		return nil, err
 	case "distribute_function":
-		return nil, s.placeFunction(ctx, args)
+		return nil, u.placeFunction(ctx, args)
 	case "undistribute_function":
-		return nil, s.unplaceFunction(ctx, args)
+		return nil, u.unplaceFunction(ctx, args)
 	case "schema_diff":
-		list, err := s.srv.mover.Diff(ctx, s.db.Name, s.user)
+		list, err := u.s.srv.mover.Diff(ctx, u.s.db.Name, u.s.login.user)
 		return schema.Rows(list), err
 	case "verify_reference":
-		return s.verifyReference(ctx, args)
+		return u.verifyReference(ctx, args)
 	case "verify_placement":
-		return s.verifyPlacement(ctx, args)
+		return u.verifyPlacement(ctx, args)
 	case "statements_reset":
-		return nil, s.resetStatements(ctx)
+		return nil, u.s.route.resetStatements(ctx)
 	case "verify_lookup":
-		return s.verifyLookups(ctx, args)
+		return u.verifyLookups(ctx, args)
 	}
-	return nil, s.declareTable(ctx, f, args)
+	return nil, u.declareTable(ctx, f, args)
 }
 
 // declareTable runs a function that is about one table.
-func (s *Session) declareTable(ctx context.Context, f *plan.Function, args map[string]string) error {
-	mover := s.srv.mover
+func (u *utility) declareTable(ctx context.Context, f *plan.Function, args map[string]string) error {
+	mover := u.s.srv.mover
 	tell := func(e *pgerr.Error) {
-		s.tell(e)
-		_ = s.flushClient()
+		u.s.out.tell(e)
+		_ = u.s.out.flushClient()
 	}
-	req, err := s.request(args)
+	req, err := u.request(args)
 	if err != nil {
 		return err
 	}
 	if f.Name == "shard_table" || f.Name == "reference_table" {
-		s.srv.hub(s.db).expect(ctx)
+		u.s.srv.hub(u.s.db).expect(ctx)
 	}
 	switch f.Name {
 	case "shard_table":
@@ -69,25 +69,25 @@ func (s *Session) declareTable(ctx context.Context, f *plan.Function, args map[s
 	case "unshard_table":
 		err = mover.Unshard(ctx, *req, tell)
 	case "create_lookup", "drop_lookup":
-		err = s.callLookup(ctx, f.Name, req, args, tell)
+		err = u.callLookup(ctx, f.Name, req, args, tell)
 	default:
 		err = pgerr.New("42883", "function weft.%s does not exist", f.Name)
 	}
 	if err == nil {
-		s.db.Generation.Add(1)
-		s.installOwn(ctx)
-		s.keepCopies(ctx)
+		u.s.db.Generation.Add(1)
+		u.installOwn(ctx)
+		u.s.commit.keepCopies(ctx)
 	}
 	return err
 }
 
 // request finds the table a function was called for.
-func (s *Session) request(args map[string]string) (*schema.Request, error) {
+func (u *utility) request(args map[string]string) (*schema.Request, error) {
 	name, ok := args["table"]
 	if !ok {
 		return nil, pgerr.New("22004", "the table must not be null")
 	}
-	rows, err := s.askHome("SELECT n.nspname, c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace " +
+	rows, err := u.s.route.askHome("SELECT n.nspname, c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace " +
 		"WHERE c.oid = " + pool.QuoteLiteral(name) + "::pg_catalog.regclass")
 	if err != nil {
 		return nil, err
@@ -98,31 +98,31 @@ func (s *Session) request(args map[string]string) (*schema.Request, error) {
 	if strings.HasPrefix(rows[0][0], "pg_temp") {
 		return nil, pgerr.New(pgerr.WrongObjectType, "%q is a temporary table", rows[0][1]).WithHint("A temporary table lives in its session, on the home shard.")
 	}
-	req := s.newRequest()
+	req := u.newRequest()
 	req.Table = catalog.Name{Schema: rows[0][0], Name: rows[0][1]}
 	return req, nil
 }
 
 // newRequest is a request of the session's user, for no table yet.
-func (s *Session) newRequest() *schema.Request {
-	timeout, _ := s.settings.Get("lock_timeout")
-	user, _ := s.settings.Get("session_authorization")
+func (u *utility) newRequest() *schema.Request {
+	timeout, _ := u.s.record.settings.Get("lock_timeout")
+	user, _ := u.s.record.settings.Get("session_authorization")
 	if user == "" {
-		user = s.user
+		user = u.s.login.user
 	}
-	return &schema.Request{Database: s.db.Name, User: user, LockTimeout: gucDuration(timeout)}
+	return &schema.Request{Database: u.s.db.Name, User: user, LockTimeout: gucDuration(timeout)}
 }
 
 // verifyReference compares the copies of one reference table, or of all.
-func (s *Session) verifyReference(ctx context.Context, args map[string]string) ([][]string, error) {
-	req := s.newRequest()
+func (u *utility) verifyReference(ctx context.Context, args map[string]string) ([][]string, error) {
+	req := u.newRequest()
 	if _, named := args["table"]; named {
 		var err error
-		if req, err = s.request(args); err != nil {
+		if req, err = u.request(args); err != nil {
 			return nil, err
 		}
 	}
-	lines, err := s.srv.mover.VerifyReference(ctx, *req)
+	lines, err := u.s.srv.mover.VerifyReference(ctx, *req)
 	rows := make([][]string, len(lines))
 	for i, line := range lines {
 		rows[i] = []string{line}
@@ -132,15 +132,15 @@ func (s *Session) verifyReference(ctx context.Context, args map[string]string) (
 
 // verifyPlacement looks for rows of one sharded table, or of all, that are where
 // nobody looks for them.
-func (s *Session) verifyPlacement(ctx context.Context, args map[string]string) ([][]string, error) {
-	req := s.newRequest()
+func (u *utility) verifyPlacement(ctx context.Context, args map[string]string) ([][]string, error) {
+	req := u.newRequest()
 	if _, named := args["table"]; named {
 		var err error
-		if req, err = s.request(args); err != nil {
+		if req, err = u.request(args); err != nil {
 			return nil, err
 		}
 	}
-	list, err := s.srv.mover.VerifyPlacement(ctx, *req)
+	list, err := u.s.srv.mover.VerifyPlacement(ctx, *req)
 	return schema.PlacementRows(list), err
 }
 

@@ -27,9 +27,9 @@ type nativePlan struct {
 // nativeFor returns how the result can be made without PostgreSQL, nil if it
 // cannot: a type has no order or equality that Go knows, or a limit is no plain
 // number.
-func (s *Session) nativeFor(x *gathering) *nativePlan {
+func (ga *gatherer) nativeFor(x *gathering) *nativePlan {
 	n := x.g.Native
-	if n == nil || x.g.Command != nil || len(x.g.Pieces) != 1 || x.limited || !s.inEffect.native {
+	if n == nil || x.g.Command != nil || len(x.g.Pieces) != 1 || x.limited || !ga.s.record.inEffect.native {
 		return nil
 	}
 	out := &nativePlan{Native: n, limit: -1}
@@ -38,7 +38,7 @@ func (s *Session) nativeFor(x *gathering) *nativePlan {
 		return nil
 	}
 	// In another encoding, text has another order, and what differs may not.
-	encoded := s.reported["client_encoding"] != s.reported["server_encoding"]
+	encoded := ga.s.out.reported["client_encoding"] != ga.s.out.reported["server_encoding"]
 	for _, k := range n.Order {
 		cmp, ok := stream.CompareBinary(columns[k.Column].Type, k.Bytes && !encoded)
 		if !ok {
@@ -46,10 +46,10 @@ func (s *Session) nativeFor(x *gathering) *nativePlan {
 		}
 		out.keys = append(out.keys, stream.Key{Column: k.Column, Desc: k.Desc, NullsFirst: k.NullsFirst, Compare: cmp})
 	}
-	if max := s.maxParallelShards(); len(n.Order) > 0 && !x.locksFirst() && max > 0 && max < len(s.snap.Shards) {
+	if max := ga.s.record.maxParallelShards(); len(n.Order) > 0 && !x.locksFirst() && max > 0 && max < len(ga.s.route.snap.Shards) {
 		return nil // a merge needs all shards at once
 	}
-	iso := strings.HasPrefix(s.reported["DateStyle"], "ISO")
+	iso := strings.HasPrefix(ga.s.out.reported["DateStyle"], "ISO")
 	for i, c := range columns {
 		out.types = append(out.types, stream.Type{OID: c.Type, Mod: c.Mod, Format: out.formats[i], Deterministic: !encoded, ISO: iso})
 	}
@@ -187,33 +187,33 @@ func (n *nativePlan) rows(legs []*leg, maxBytes int64) (stream.Rows, error) {
 
 // runNative streams the result to the client. With describe its columns are told
 // first.
-func (s *Session) runNative(x *gathering, describe bool) error {
+func (ga *gatherer) runNative(x *gathering, describe bool) error {
 	var n int64
-	rows, err := s.nativeRows(x)
+	rows, err := ga.nativeRows(x)
 	if err == nil {
-		n, err = s.passRows(x, rows, describe)
+		n, err = ga.passRows(x, rows, describe)
 	}
-	ended := s.endLegs(x.legs, err != nil)
+	ended := ga.s.legs.endLegs(x.legs, err != nil)
 	switch {
 	case errors.Is(err, errEnd):
 		return err
-	case ended != nil && (err != nil || s.block.open):
+	case ended != nil && (err != nil || ga.s.tx.open):
 		return x.asRefused(ended) // what the shard says itself
 	case err == nil:
-		s.tellSelected(x, n)
+		ga.tellSelected(x, n)
 	}
 	return err
 }
 
 // tellSelected ends a result of n rows.
-func (s *Session) tellSelected(x *gathering, n int64) {
-	s.run.rows += n
-	s.toClient.Grow()
+func (ga *gatherer) tellSelected(x *gathering, n int64) {
+	ga.s.account.run.rows += n
+	ga.s.out.Grow()
 	if x.out != nil {
-		s.toClient.B = x.out.end(s.toClient.B, n)
+		ga.s.out.B = x.out.end(ga.s.out.B, n)
 		return
 	}
-	s.toClient.B = wire.AppendCommandComplete(s.toClient.B, selected(n))
+	ga.s.out.B = wire.AppendCommandComplete(ga.s.out.B, selected(n))
 }
 
 // appendStart appends what comes before the rows of a result.
@@ -236,15 +236,17 @@ func (x *gathering) appendRow(dst, row []byte) ([]byte, error) {
 
 // sendLegs sends the shards their statements: to all before any is waited for,
 // but to no more at once than the client wants.
-func (s *Session) sendLegs(legs []*leg) { s.sendSome(legs, s.maxParallelShards()) }
+func (ga *gatherer) sendLegs(legs []*leg) { ga.sendSome(legs, ga.s.record.maxParallelShards()) }
 
 // sendInOrder is sendLegs for what waits for rows that others have locked: one shard after the
 // other, in the order that everybody has, unless the client wants several at once. Two
 // statements that were on all shards at once would soon wait for each other.
-func (s *Session) sendInOrder(legs []*leg) { s.sendSome(legs, max(1, s.maxParallelShards())) }
+func (ga *gatherer) sendInOrder(legs []*leg) {
+	ga.sendSome(legs, max(1, ga.s.record.maxParallelShards()))
+}
 
 // sendSome sends to that many at once; 0 is all.
-func (s *Session) sendSome(legs []*leg, atOnce int) {
+func (ga *gatherer) sendSome(legs []*leg, atOnce int) {
 	n := len(legs)
 	if atOnce > 0 {
 		n = min(n, atOnce)
@@ -258,25 +260,25 @@ func (s *Session) sendSome(legs []*leg, atOnce int) {
 }
 
 // passRows hands the rows of a result to the client, and counts them.
-func (s *Session) passRows(x *gathering, rows stream.Rows, describe bool) (n int64, err error) {
+func (ga *gatherer) passRows(x *gathering, rows stream.Rows, describe bool) (n int64, err error) {
 	first := true
 	var held retained
 	for {
 		row, err := rows.Next()
 		if err != nil && !errors.Is(err, io.EOF) {
 			if first && describe && x.write == nil && midway(err) && x.running() {
-				s.toClient.Grow()
-				s.toClient.B = x.appendStart(s.toClient.B)
+				ga.s.out.Grow()
+				ga.s.out.B = x.appendStart(ga.s.out.B)
 			}
 			if x.write != nil {
-				held.takeBack(s)
+				held.takeBack(ga.s)
 			}
 			return n, err
 		}
-		held.begin(s)
+		held.begin(ga.s)
 		if first && describe {
-			s.toClient.Grow()
-			s.toClient.B = x.appendStart(s.toClient.B)
+			ga.s.out.Grow()
+			ga.s.out.B = x.appendStart(ga.s.out.B)
 		}
 		first = false
 		if err != nil {
@@ -294,14 +296,14 @@ func (s *Session) passRows(x *gathering, rows stream.Rows, describe bool) (n int
 			}
 			continue
 		}
-		s.toClient.Grow()
-		if s.toClient.B, err = x.appendRow(s.toClient.B, row); err != nil {
+		ga.s.out.Grow()
+		if ga.s.out.B, err = x.appendRow(ga.s.out.B, row); err != nil {
 			return n, err
 		}
-		held.end(s)
-		if s.toClient.Full() {
+		held.end(ga.s)
+		if ga.s.out.Full() {
 			held.sent = true
-			if err := s.flushOrEnd(); err != nil {
+			if err := ga.s.out.flushOrEnd(); err != nil {
 				return n, err
 			}
 		}
@@ -311,23 +313,23 @@ func (s *Session) passRows(x *gathering, rows stream.Rows, describe bool) (n int
 // retained is what a command has returned, as long as none of it has been sent: PostgreSQL
 // returns nothing if the command fails at last.
 type retained struct {
-	from, to int // where it is in toClient
+	from, to int // where it is in the client's buffer
 	sent     bool
 }
 
 func (h *retained) begin(s *Session) {
 	if h.to == 0 {
-		h.from, h.to = s.toClient.Len(), s.toClient.Len()
+		h.from, h.to = s.out.Len(), s.out.Len()
 	}
 	// Something else has come in between, such as a notice, or all has gone.
-	h.sent = h.sent || h.to != s.toClient.Len()
+	h.sent = h.sent || h.to != s.out.Len()
 }
 
-func (h *retained) end(s *Session) { h.to = s.toClient.Len() }
+func (h *retained) end(s *Session) { h.to = s.out.Len() }
 
 func (h *retained) takeBack(s *Session) {
-	if !h.sent && h.to > h.from && h.to == s.toClient.Len() {
-		s.toClient.B = s.toClient.B[:h.from]
+	if !h.sent && h.to > h.from && h.to == s.out.Len() {
+		s.out.B = s.out.B[:h.from]
 	}
 }
 

@@ -12,13 +12,13 @@ var minMessages = regexp.MustCompile(`client[_-]min[_-]messages\s*=\s*'?(\w+)`)
 
 // unwanted reports whether the client has said that it does not want to hear of such
 // things. What its role or its database say about it is not known here.
-func (s *Session) unwanted(severity pgerr.Severity) bool {
+func (o *answers) unwanted(severity pgerr.Severity) bool {
 	if severity != pgerr.SeverityNotice && severity != pgerr.SeverityWarning {
 		return false
 	}
-	level, set := s.settings.Get("client_min_messages")
-	if !set && s.lane != nil {
-		key := s.lane.Key()
+	level, set := o.s.record.settings.Get("client_min_messages")
+	if !set && o.s.lane != nil {
+		key := o.s.lane.Key()
 		if level = key.Param("client_min_messages"); level == "" {
 			if m := minMessages.FindStringSubmatch(key.Param("options")); m != nil {
 				level = m[1]

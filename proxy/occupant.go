@@ -17,13 +17,13 @@ import (
 
 // ownsDatabase reports whether the client may drop or rename a database, or there is
 // none.
-func (s *Session) ownsDatabase(name string) (bool, error) {
-	return s.yes("SELECT coalesce(bool_and(pg_catalog.pg_has_role(datdba, 'USAGE')), true) FROM pg_catalog.pg_database WHERE datname = " + pool.QuoteLiteral(name))
+func (u *utility) ownsDatabase(name string) (bool, error) {
+	return u.askTrue("SELECT coalesce(bool_and(pg_catalog.pg_has_role(datdba, 'USAGE')), true) FROM pg_catalog.pg_database WHERE datname = " + pool.QuoteLiteral(name))
 }
 
-// yes asks the home shard, as the client, something that is true or not.
-func (s *Session) yes(sql string) (bool, error) {
-	rows, err := s.askHome(sql)
+// askTrue asks the home shard, as the client, something that is true or not.
+func (u *utility) askTrue(sql string) (bool, error) {
+	rows, err := u.s.route.askHome(sql)
 	return err == nil && len(rows) == 1 && rows[0][0] == "t", err
 }
 
@@ -32,12 +32,12 @@ func (s *Session) yes(sql string) (bool, error) {
 const leaving = 5 * time.Second
 
 // awaitUnused waits until no other session is in the database, on any proxy.
-func (s *Session) awaitUnused(what, name string) error {
+func (u *utility) awaitUnused(what, name string) error {
 	for until := time.Now().Add(leaving); ; {
-		n := len(s.srv.occupants(name, s))
+		n := len(u.s.srv.occupants(name, u.s))
 		wait := 10 * time.Millisecond
 		if n == 0 {
-			n, wait = len(s.elsewhere(name)), 200*time.Millisecond
+			n, wait = len(u.elsewhere(name)), 200*time.Millisecond
 		}
 		switch {
 		case n == 0:
@@ -46,11 +46,11 @@ func (s *Session) awaitUnused(what, name string) error {
 			return inUse(what, name, n)
 		}
 		select {
-		case <-s.ctx.Done():
-			return context.Cause(s.ctx)
+		case <-u.s.srv.ctx.Done():
+			return context.Cause(u.s.srv.ctx)
 		case <-time.After(wait):
 		}
-		if err := s.checkKilled(); err != nil {
+		if err := u.s.reach.checkKilled(); err != nil {
 			return err
 		}
 	}
@@ -58,27 +58,27 @@ func (s *Session) awaitUnused(what, name string) error {
 
 // evict ends the sessions that are in a database, on all proxies, if the client may end
 // every one of them.
-func (s *Session) evict(name string) error {
-	if err := s.mayEnd(append(s.srv.occupants(name, s), s.elsewhere(name)...)); err != nil {
+func (u *utility) evict(name string) error {
+	if err := u.mayEnd(append(u.s.srv.occupants(name, u.s), u.elsewhere(name)...)); err != nil {
 		return err
 	}
-	s.srv.killOn(name, s)
-	_, silent := s.srv.askPeers(s.ctx, peerQuestion{Database: name, Kill: true})
-	s.warnSilent(silent, "sessions there may still be in the database")
+	u.s.srv.killOn(name, u.s)
+	_, silent := u.s.srv.askPeers(u.s.srv.ctx, peerQuestion{Database: name, Kill: true})
+	u.s.route.warnSilent(silent, "sessions there may still be in the database")
 	return nil
 }
 
 // awaitLeft waits a little until the backends of sessions that were ended, and those that
 // proxies had idle, are gone: some may be of roles that the client cannot end. If they
 // are not weft's, PostgreSQL decides.
-func (s *Session) awaitLeft(name string) {
+func (u *utility) awaitLeft(name string) {
 	for until := time.Now().Add(leaving / 2); time.Now().Before(until); {
-		left, err := s.yes("SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_stat_activity WHERE pid <> pg_catalog.pg_backend_pid() AND datname = " + pool.QuoteLiteral(name) + ")")
+		left, err := u.askTrue("SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_stat_activity WHERE pid <> pg_catalog.pg_backend_pid() AND datname = " + pool.QuoteLiteral(name) + ")")
 		if left || err != nil {
 			return
 		}
 		select {
-		case <-s.ctx.Done():
+		case <-u.s.srv.ctx.Done():
 			return
 		case <-time.After(10 * time.Millisecond):
 		}
@@ -86,7 +86,7 @@ func (s *Session) awaitLeft(name string) {
 }
 
 // mayEnd refuses as PostgreSQL does for backends of these roles.
-func (s *Session) mayEnd(roles []string) error {
+func (u *utility) mayEnd(roles []string) error {
 	if len(roles) == 0 {
 		return nil
 	}
@@ -94,7 +94,7 @@ func (s *Session) mayEnd(roles []string) error {
 	for i, r := range roles {
 		quoted[i] = pool.QuoteLiteral(r)
 	}
-	rows, err := s.askHome("SELECT coalesce(bool_or(r.rolsuper AND NOT me.rolsuper), false)," +
+	rows, err := u.s.route.askHome("SELECT coalesce(bool_or(r.rolsuper AND NOT me.rolsuper), false)," +
 		" coalesce(bool_or(NOT pg_catalog.pg_has_role(r.oid, 'USAGE') AND NOT pg_catalog.pg_has_role('pg_signal_backend', 'USAGE')), false)" +
 		" FROM pg_catalog.pg_roles r, pg_catalog.pg_roles me WHERE me.rolname = current_user AND r.rolname IN (" + strings.Join(quoted, ", ") + ")")
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *Server) occupants(database string, but *Session) []string {
 	var roles []string
 	for _, sess := range s.sessions {
 		if sess != but && sess.db != nil && sess.db.Name == database {
-			roles = append(roles, sess.user)
+			roles = append(roles, sess.login.user)
 		}
 	}
 	return roles
@@ -126,10 +126,10 @@ func (s *Server) occupants(database string, but *Session) []string {
 
 // elsewhere returns the roles of the sessions of other proxies that are in a database.
 // Who does not answer is left to the shards, which see the backends.
-func (s *Session) elsewhere(database string) (roles []string) {
-	answers, silent := s.srv.askPeers(s.ctx, peerQuestion{Database: database})
+func (u *utility) elsewhere(database string) (roles []string) {
+	answers, silent := u.s.srv.askPeers(u.s.srv.ctx, peerQuestion{Database: database})
 	for _, err := range silent {
-		s.log.Warn("another proxy did not answer", "err", err)
+		u.s.log.Warn("another proxy did not answer", "err", err)
 	}
 	for _, a := range answers {
 		var here []string

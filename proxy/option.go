@@ -248,24 +248,24 @@ func checkOptions(list []parser.Option) error {
 
 // learnOptions finds out which options are in effect for the statement at hand.
 // It asks a backend only where nobody else can know.
-func (s *Session) learnOptions() error {
-	if s.optionsInFlux() {
-		lane := s.lane
-		if !s.holdsHome() {
-			lane = s.atHand() // all participants have the same settings
+func (rc *record) learnOptions() error {
+	if rc.optionsInFlux() {
+		lane := rc.s.lane
+		if !rc.s.route.holdsHome() {
+			lane = rc.s.route.atHand() // all participants have the same settings
 		}
-		o, err := s.askOptions(lane)
-		s.inEffect, s.optionsKnown = o, false
+		o, err := rc.askOptions(lane)
+		rc.inEffect, rc.optionsKnown = o, false
 		return err
 	}
-	if s.optionsKnown && s.optionsFor == s.settings {
+	if rc.optionsKnown && rc.optionsFor == rc.settings {
 		return nil
 	}
-	key := optionKey{s.lane.Key(), s.lane.Epoch()}
-	o, ok := s.srv.envs.loginOptions(key)
+	key := optionKey{rc.s.lane.Key(), rc.s.lane.Epoch()}
+	o, ok := rc.s.srv.envs.loginOptions(key)
 	explicit := false
 	for _, name := range slices.Concat(optionNames, heeded) {
-		v, _ := s.settings.Get(name)
+		v, _ := rc.settings.Get(name)
 		if v == "" {
 			continue
 		}
@@ -278,32 +278,32 @@ func (s *Session) learnOptions() error {
 		// What the client connected with, ALTER ROLE and ALTER DATABASE are known
 		// to backends only.
 		var err error
-		if o, err = s.askOptions(s.lane); err != nil {
+		if o, err = rc.askOptions(rc.s.lane); err != nil {
 			return err
 		}
 		if !explicit {
-			s.srv.envs.keepLoginOptions(key, o)
+			rc.s.srv.envs.keepLoginOptions(key, o)
 		}
 	}
-	s.optionsFor, s.optionsKnown, s.inEffect = s.settings, true, o
+	rc.optionsFor, rc.optionsKnown, rc.inEffect = rc.settings, true, o
 	return nil
 }
 
 // What follows is as learnOptions last found it.
 
 // scatter reports whether the client wants statements over several shards.
-func (s *Session) scatter() bool { return s.inEffect.scatter }
+func (rc *record) scatter() bool { return rc.inEffect.scatter }
 
 // maxGatherBytes bounds the rows that one statement may carry through weft.
-func (s *Session) maxGatherBytes() int64 { return s.inEffect.maxGatherBytes }
+func (rc *record) maxGatherBytes() int64 { return rc.inEffect.maxGatherBytes }
 
 // maxParallelShards bounds how many shards work for a statement at once; 0 is no
 // bound.
-func (s *Session) maxParallelShards() int { return s.inEffect.maxParallelShards }
+func (rc *record) maxParallelShards() int { return rc.inEffect.maxParallelShards }
 
 // optionsInFlux reports whether the open transaction may have set them.
-func (s *Session) optionsInFlux() bool {
-	d := &s.done
+func (rc *record) optionsInFlux() bool {
+	d := &rc.done
 	return d.bits&(parser.Opaque|parser.ChangesAllSettings|parser.DiscardAll) != 0 ||
 		d.bits&parser.ChangesSettings != 0 && slices.ContainsFunc(d.sets, func(set parser.Setting) bool {
 			return isOption(set.Name) || slices.Contains(heeded, set.Name)
@@ -311,26 +311,26 @@ func (s *Session) optionsInFlux() bool {
 }
 
 // sets reports whether the open transaction may have set a parameter.
-func (s *Session) sets(name string) bool {
-	return slices.ContainsFunc(s.done.sets, func(set parser.Setting) bool { return set.Name == name })
+func (rc *record) sets(name string) bool {
+	return slices.ContainsFunc(rc.done.sets, func(set parser.Setting) bool { return set.Name == name })
 }
 
 // askOptions asks a backend of the session's.
-func (s *Session) askOptions(l *pool.Lane) (options, error) {
+func (rc *record) askOptions(l *pool.Lane) (options, error) {
 	var b strings.Builder
 	for i, name := range slices.Concat(optionNames, heeded) {
 		if i > 0 {
 			b.WriteString(" UNION ALL ")
 		}
-		if name == "default_transaction_isolation" && s.block.open && s.sets(name) {
+		if name == "default_transaction_isolation" && rc.s.tx.open && rc.sets(name) {
 			// What the block was begun with, if not by what the session has set.
 			fmt.Fprintf(&b, "SELECT name, reset_val FROM pg_catalog.pg_settings WHERE name = %s", pool.QuoteLiteral(name))
 			continue
 		}
 		fmt.Fprintf(&b, "SELECT %s, pg_catalog.current_setting(%[1]s, true)", pool.QuoteLiteral(name))
 	}
-	o := s.srv.conf().Gather.options()
-	rows, err := s.ask(l, b.String())
+	o := rc.s.srv.conf().Gather.options()
+	rows, err := rc.s.route.ask(l, b.String())
 	if err != nil {
 		return o, err
 	}
@@ -375,14 +375,14 @@ func readsOption(text []byte, f *parser.Facts) bool {
 // showOptions makes the backend at hand know the parameters before a text that
 // reads them: PostgreSQL knows only custom parameters that somebody has set.
 // idle says that no message of the client's is under way there.
-func (s *Session) showOptions(idle bool) error {
-	c := s.conn
+func (rc *record) showOptions(idle bool) error {
+	c := rc.s.held.conn
 	if c.Status == wire.TxFailed {
 		return nil
 	}
 	local := !idle || c.Status != wire.TxIdle // it ends with the client's transaction
 	var b strings.Builder
-	texts := s.srv.conf().Gather.options().texts()
+	texts := rc.s.srv.conf().Gather.options().texts()
 	for _, name := range optionNames {
 		if v, _ := c.Settings.Get(name); v != "" && !local {
 			continue
@@ -397,7 +397,7 @@ func (s *Session) showOptions(idle bool) error {
 		return nil
 	}
 	if !idle {
-		return s.inject(b.String())
+		return rc.s.pipe.inject(b.String())
 	}
 	rows, err := c.Exec(b.String())
 	if err != nil {
@@ -406,7 +406,7 @@ func (s *Session) showOptions(idle bool) error {
 	if !local {
 		for _, r := range rows {
 			c.Settings = c.Settings.With(r[0], r[1])
-			s.settings = s.settings.With(r[0], r[1])
+			rc.settings = rc.settings.With(r[0], r[1])
 		}
 	}
 	return nil
@@ -414,26 +414,26 @@ func (s *Session) showOptions(idle bool) error {
 
 // spellOptions sets the options that were not set to what they are, on all
 // backends that are borrowed from now on.
-func (s *Session) spellOptions() {
-	if s.block.open || s.optionsInFlux() {
+func (rc *record) spellOptions() {
+	if rc.s.tx.open || rc.optionsInFlux() {
 		return // those that take part have their settings
 	}
-	for name, text := range s.inEffect.texts() {
-		if v, _ := s.settings.Get(name); v == "" {
-			s.settings = s.settings.With(name, text)
+	for name, text := range rc.inEffect.texts() {
+		if v, _ := rc.settings.Get(name); v == "" {
+			rc.settings = rc.settings.With(name, text)
 		}
 	}
 }
 
 // beforeShow is showOptions before a simple query.
-func (s *Session) beforeShow() error {
-	if err := s.acquire(); err != nil {
+func (rc *record) beforeShow() error {
+	if err := rc.s.held.acquire(); err != nil {
 		return err
 	}
-	if err := s.sent(); err != nil {
+	if err := rc.s.tx.quiesce(); err != nil {
 		return err
 	}
-	return s.showOptions(true)
+	return rc.showOptions(true)
 }
 
 // startupOptions refuses a client that connects with a value that is none.

@@ -35,7 +35,7 @@ func (p *prober) watch(c *proxy.Config) {
 	snapshot := c.Snapshot
 	c.Snapshot = func() *directory.Snapshot {
 		pc, _, _, _ := runtime.Caller(1)
-		if strings.HasSuffix(runtime.FuncForPC(pc).Name(), "(*Session).routed") {
+		if strings.HasSuffix(runtime.FuncForPC(pc).Name(), "(*routing).refresh") {
 			if pid := p.asked.Swap(0); pid != 0 {
 				p.found <- p.weft.OptionsOf(pid)
 			}

@@ -76,13 +76,13 @@ func (s *Server) awake(ctx context.Context) {
 	}
 }
 
-// overtaken reports whether what has been planned but not sent was planned by
+// isOvertaken reports whether what has been planned but not sent was planned by
 // declarations that hold no more.
-func (s *Session) overtaken() bool {
-	if s.srv.stoodStill() {
-		s.srv.awake(s.ctx)
+func (rt *routing) isOvertaken() bool {
+	if rt.s.srv.stoodStill() {
+		rt.s.srv.awake(rt.s.srv.ctx)
 	}
-	return s.outdated || s.relies.concerned(s.srv.cfg.Snapshot(), s.snap, s.db.Name)
+	return rt.outdated || rt.relies.concerned(rt.s.srv.cfg.Snapshot(), rt.snap, rt.s.db.Name)
 }
 
 // reliance is what a session relies on while it has planned something: the plans, which
@@ -142,17 +142,17 @@ func changedTables(a, b []directory.Table) []string {
 
 // reliesOnNone notes a statement that is sent without a plan, in a database without
 // declared tables. What names a relation, or may reach one, relies on that.
-func (s *Session) reliesOnNone(f *parser.Facts) {
+func (rt *routing) reliesOnNone(f *parser.Facts) {
 	if f == nil || len(f.Relations) > 0 || len(f.Funcs) > 0 || f.Effects&(parser.Opaque|parser.DDL|parser.Executes) != 0 {
-		s.relies.on(nil)
+		rt.relies.on(nil)
 	}
 }
 
 // boundUnsent reports whether a portal waits to be sent: it cannot go to another
 // shard any more. A Parse or a BEGIN does no harm wherever it goes.
-func (s *Session) boundUnsent() bool {
-	for i := s.ops.head; i < len(s.ops.ops); i++ {
-		if o := &s.ops.ops[i]; !o.injected && o.kind == opBind {
+func (p *pipe) boundUnsent() bool {
+	for i := p.ops.head; i < len(p.ops.ops); i++ {
+		if o := &p.ops.ops[i]; !o.injected && o.kind == opBind {
 			return true
 		}
 	}
@@ -161,15 +161,15 @@ func (s *Session) boundUnsent() bool {
 
 // mayGo is asked right before planned statements are sent. Its error gives the
 // backend up: what others sent to it before cannot be told from what was not.
-func (s *Session) mayGo() error {
-	if !s.relies.unsent {
+func (rt *routing) mayGo() error {
+	if !rt.relies.unsent {
 		return nil
 	}
-	s.relies.unsent = false
-	if !s.overtaken() {
+	rt.relies.unsent = false
+	if !rt.isOvertaken() {
 		return nil
 	}
-	s.outdated = false
+	rt.outdated = false
 	return pgerr.New(pgerr.SerializationFailure, "a table was declared, or its declaration taken back, while the statement was on its way").
 		WithHint("Run the transaction again.").WithCause(pool.ErrLost)
 }

@@ -52,11 +52,11 @@ func (s *Server) own(ctx context.Context, shard, database string) (*schema.Own, 
 
 // installOwn makes them on all shards as soon as transactions can need them, so that
 // none has to wait for it. What goes wrong is told to the first that does.
-func (s *Session) installOwn(ctx context.Context) {
-	snap := s.srv.cfg.Snapshot()
+func (u *utility) installOwn(ctx context.Context) {
+	snap := u.s.srv.cfg.Snapshot()
 	for i := range snap.Shards {
-		if _, err := s.srv.own(ctx, snap.Shards[i].Name, s.db.Name); err != nil {
-			s.log.Warn("weft's own tables could not be made", "shard", snap.Shards[i].Name, "database", s.db.Name, "err", err)
+		if _, err := u.s.srv.own(ctx, snap.Shards[i].Name, u.s.db.Name); err != nil {
+			u.s.log.Warn("weft's own tables could not be made", "shard", snap.Shards[i].Name, "database", u.s.db.Name, "err", err)
 		}
 	}
 }
@@ -83,8 +83,8 @@ func (s *Server) disownAll() {
 
 // mayPrepare refuses a transaction on several shards if one of them cannot take
 // part in its commit.
-func (s *Session) mayPrepare(c *pool.Conn) error {
-	own, err := s.srv.own(s.ctx, c.Shard(), s.db.Name)
+func (u *utility) mayPrepare(c *pool.Conn) error {
+	own, err := u.s.srv.own(u.s.srv.ctx, c.Shard(), u.s.db.Name)
 	if err != nil {
 		return err
 	}

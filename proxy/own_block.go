@@ -19,79 +19,79 @@ const consumed = -wire.HeaderLen
 // inOwnBlock runs something in a transaction of weft's own, or in the client's
 // if it has one. run tells the client what there is to tell but that weft is
 // ready again. An error of run ends the session.
-func (s *Session) inOwnBlock(run func() error) error {
-	if s.quiet {
+func (t *transaction) inOwnBlock(run func() error) error {
+	if t.s.out.quiet {
 		return run() // in such a transaction already
 	}
-	own := !s.block.open
+	own := !t.open
 	if own {
-		s.block.start("BEGIN")
+		t.start("BEGIN")
 	}
-	s.quiet, s.quietFailed = true, false
+	t.s.out.quiet, t.s.out.failed = true, false
 	err := run()
-	s.quiet = false
+	t.s.out.quiet = false
 	if err != nil {
 		return err
 	}
 	if own {
-		if err := s.endOwn(); err != nil {
+		if err := t.endOwn(); err != nil {
 			return err
 		}
 	}
-	s.tellReady()
+	t.s.out.tellReady()
 	return nil
 }
 
 // endOwn ends a transaction that weft opened: it commits unless something in
 // it has failed.
-func (s *Session) endOwn() error {
-	s.lostTx, s.failedHere, s.lostCause = false, false, nil // the client is in no block
-	if !s.block.open || !s.ends() {
-		s.block = block{}
+func (t *transaction) endOwn() error {
+	t.s.lost.tx, t.s.lost.here, t.s.lost.cause = false, false, nil // the client is in no block
+	if !t.open || !t.chooseEnder() {
+		t.block = block{}
 		return nil
 	}
-	c := s.conn
-	if err := s.sent(); err != nil {
+	c := t.s.held.conn
+	if err := t.quiesce(); err != nil {
 		if errors.Is(err, errTold) {
 			return nil
 		}
 		return err
 	}
-	s.block.tag = "COMMIT"
-	if s.quietFailed || c.Status == wire.TxFailed {
-		s.block.tag = "ROLLBACK"
-	} else if err := s.agree(); err != nil {
+	t.tag = "COMMIT"
+	if t.s.out.failed || c.Status == wire.TxFailed {
+		t.tag = "ROLLBACK"
+	} else if err := t.s.commit.agree(); err != nil {
 		if errors.Is(err, errTold) {
 			return nil
 		}
-		return s.disagree(err)
+		return t.s.commit.disagree(err)
 	}
-	if err := s.execEnd(c, s.block.tag); err != nil {
+	if err := t.execEnd(c, t.tag); err != nil {
 		if errors.Is(err, pool.ErrLost) {
-			if s.block.tag == "COMMIT" {
-				s.drop()
-				if err = s.lostCommit(err); err == nil {
-					s.abandon()
+			if t.tag == "COMMIT" {
+				t.s.held.drop()
+				if err = t.s.lost.lostCommit(err); err == nil {
+					t.abandon()
 					return nil
 				}
 			}
-			s.forsake()
-			s.lostTx = false
-			return s.refuse(err)
+			t.s.lost.closeAll()
+			t.s.lost.tx = false
+			return t.s.out.refuse(err)
 		}
-		s.block.tag, s.quietFailed = "ROLLBACK", true
-		s.tell(pgerr.From(err))
+		t.tag, t.s.out.failed = "ROLLBACK", true
+		t.s.out.tell(pgerr.From(err))
 	}
-	s.committing = s.block.tag == "COMMIT"
-	if err := s.afterBlock(c); err != nil {
-		return s.failed(err)
+	t.s.commit.underway = t.tag == "COMMIT"
+	if err := t.s.pipe.afterBlock(c); err != nil {
+		return t.s.pipe.failed(err)
 	}
 	return nil
 }
 
 // execEnd runs the COMMIT or ROLLBACK that ends a transaction of weft's own. What the backend
 // says beside its tag is the client's: notices of deferred triggers, notifications.
-func (s *Session) execEnd(c *pool.Conn, sql string) error {
+func (t *transaction) execEnd(c *pool.Conn, sql string) error {
 	if _, err := c.Write(wire.AppendQuery(nil, sql)); err != nil {
 		return c.Lost(err)
 	}
@@ -107,17 +107,17 @@ func (s *Session) execEnd(c *pool.Conn, sql string) error {
 			c.StalePortal = true
 		case wire.CommandComplete:
 			if sql == "COMMIT" {
-				s.tellDue() // notifications come after it
+				t.s.script.tellDue() // notifications come after it
 			}
 		case wire.NoticeResponse:
-			s.toClient.Grow()
-			s.toClient.B = wire.AppendFrame(s.toClient.B, typ, body)
+			t.s.out.Grow()
+			t.s.out.B = wire.AppendFrame(t.s.out.B, typ, body)
 		case wire.NotificationResponse:
-			s.onBackendNotification(c, body)
+			t.s.record.onBackendNotification(c, body)
 		case wire.ParameterStatus:
-			if s.onParameterStatus(c, body) {
-				s.toClient.Grow()
-				s.toClient.B = wire.AppendFrame(s.toClient.B, typ, body)
+			if t.s.out.onParameterStatus(c, body) {
+				t.s.out.Grow()
+				t.s.out.B = wire.AppendFrame(t.s.out.B, typ, body)
 			}
 		case wire.ReadyForQuery:
 			c.Opening.Store(false)
@@ -132,12 +132,12 @@ func (s *Session) execEnd(c *pool.Conn, sql string) error {
 
 // runPart runs one statement in the open block, or in the place of another: it is not in
 // the client's buffer.
-func (s *Session) runPart(text []byte) error {
-	r := s.srv.routers.Get().(*router)
-	defer s.srv.routers.Put(r)
-	f := s.read(r, text)
+func (t *transaction) runPart(text []byte) error {
+	r := t.s.srv.routers.Get().(*router)
+	defer t.s.srv.routers.Put(r)
+	f := t.s.route.read(r, text)
 	if toAll(f) {
-		return s.queryForAll(text, f, consumed)
+		return t.s.route.queryForAll(text, f, consumed)
 	}
-	return s.plannedQuery(r, text, f, consumed)
+	return t.s.route.plannedQuery(r, text, f, consumed)
 }

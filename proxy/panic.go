@@ -133,15 +133,15 @@ func (s *Session) protected() {
 // lastWord tells the client why the session ends, unless it has got the beginning of a
 // message whose rest is lost: an error would be taken for that rest.
 func (s *Session) lastWord(e *pgerr.Error) {
-	if s.rem > 0 {
+	if s.out.rem > 0 {
 		return
 	}
-	s.overheard = nil
-	s.failedWith(e.Code)
-	s.toClient.Grow()
-	s.toClient.B = wire.AppendError(s.toClient.B, e)
+	s.out.overheard = nil
+	s.account.failedWith(e.Code)
+	s.out.Grow()
+	s.out.B = wire.AppendError(s.out.B, e)
 	_ = s.client.Conn().SetWriteDeadline(time.Now().Add(closeGrace))
-	_ = s.flushClient()
+	_ = s.out.flushClient()
 	linger(s.client.Conn())
 }
 

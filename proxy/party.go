@@ -28,62 +28,62 @@ type party struct {
 const idleForever = "SET LOCAL idle_in_transaction_session_timeout = 0"
 
 // beginning is the command that opens the block on a further participant.
-func (s *Session) beginning(c *pool.Conn) string {
-	begin := s.block.begin
-	if s.block.patient {
+func (re *reach) beginning(c *pool.Conn) string {
+	begin := re.s.tx.begin
+	if re.s.tx.patient {
 		begin += ";" + idleForever
 	}
-	if s.carries(c) {
+	if re.s.commit.carries(c) {
 		begin += ";" + carryNotes
-		s.block.carries = true
+		re.s.tx.carries = true
 	}
 	return begin
 }
 
 // idleInBlock bounds the wait for the client in a block of several shards, if the
 // client wants it so.
-func (s *Session) idleInBlock() bool {
-	if !s.block.open || !s.block.patient {
+func (re *reach) idleInBlock() bool {
+	if !re.s.tx.open || !re.s.tx.patient {
 		return false
 	}
-	s.idleUntil = time.Now().Add(s.inEffect.idleTimeout)
-	_ = s.client.Conn().SetReadDeadline(s.idleUntil)
+	re.s.record.idleUntil = time.Now().Add(re.s.record.inEffect.idleTimeout)
+	_ = re.s.client.Conn().SetReadDeadline(re.s.record.idleUntil)
 	return true
 }
 
 // alone reports whether nobody else takes part in the block.
-func (s *Session) alone(c *pool.Conn) bool {
-	if s.conn != nil && s.conn != c && takesPart(s.conn) {
+func (h *held) alone(c *pool.Conn) bool {
+	if h.conn != nil && h.conn != c && takesPart(h.conn) {
 		return false
 	}
-	return !slices.ContainsFunc(s.parked, func(p *pool.Conn) bool { return p != c && takesPart(p) })
+	return !slices.ContainsFunc(h.parked, func(p *pool.Conn) bool { return p != c && takesPart(p) })
 }
 
 // takesPart reports whether a backend is in the block, be it that its BEGIN is still on
 // the way.
 func takesPart(c *pool.Conn) bool { return c.Status != wire.TxIdle || c.Opening.Load() }
 
-// joined tells others that a backend takes part in the block, beside those that
+// noteParty tells others that a backend takes part in the block, beside those that
 // already do. A block of one shard is nobody's business.
-func (s *Session) joined(c *pool.Conn) {
-	if s.block.clock == nil {
-		s.block.clock = c
+func (re *reach) noteParty(c *pool.Conn) {
+	if re.s.tx.clock == nil {
+		re.s.tx.clock = c
 	}
-	if s.alone(c) {
+	if re.s.held.alone(c) {
 		return
 	}
-	s.bePatient(c)
-	s.regroup(c, nil)
+	re.bePatient(c)
+	re.regroup(c, nil)
 }
 
 // bePatient makes weft count how long the client is idle in the block, and no
 // participant. The one that is about to join is told so with its BEGIN.
-func (s *Session) bePatient(joins *pool.Conn) {
-	if s.block.patient || s.inEffect.idleTimeout <= 0 {
+func (re *reach) bePatient(joins *pool.Conn) {
+	if re.s.tx.patient || re.s.record.inEffect.idleTimeout <= 0 {
 		return
 	}
-	s.block.patient = true
-	for _, p := range s.parked {
+	re.s.tx.patient = true
+	for _, p := range re.s.held.parked {
 		if p != joins && p.Status == wire.TxActive {
 			_, _ = p.Exec(idleForever) // should it be lost, its next user hears
 		}
@@ -92,60 +92,60 @@ func (s *Session) bePatient(joins *pool.Conn) {
 
 // regroup notes who takes part now, with the backend that is about to and the
 // lane that one is awaited of.
-func (s *Session) regroup(also *pool.Conn, queue *pool.Lane) {
+func (re *reach) regroup(also *pool.Conn, queue *pool.Lane) {
 	var conns []*pool.Conn
-	for _, c := range s.parked {
+	for _, c := range re.s.held.parked {
 		if takesPart(c) && c != also {
 			conns = append(conns, c)
 		}
 	}
-	if s.conn != nil && takesPart(s.conn) && s.conn != also {
-		conns = append(conns, s.conn)
+	if re.s.held.conn != nil && takesPart(re.s.held.conn) && re.s.held.conn != also {
+		conns = append(conns, re.s.held.conn)
 	}
 	if also != nil {
 		conns = append(conns, also)
 	}
-	s.mu.Lock()
-	s.party = party{began: s.block.began, conns: conns, queue: queue}
-	s.mu.Unlock()
-	s.crowded = true
+	re.mu.Lock()
+	re.party = party{began: re.s.tx.began, conns: conns, queue: queue}
+	re.mu.Unlock()
+	re.s.tx.crowded = true
 }
 
-// dispersed says that the block is over, if it had several participants.
-func (s *Session) dispersed() {
-	if !s.crowded {
+// disband says that the block is over, if it had several participants.
+func (re *reach) disband() {
+	if !re.s.tx.crowded {
 		return
 	}
-	s.crowded = false
-	s.turn.Add(1)
-	s.mu.Lock()
-	s.party = party{}
-	s.mu.Unlock()
+	re.s.tx.crowded = false
+	re.turn.Add(1)
+	re.mu.Lock()
+	re.party = party{}
+	re.mu.Unlock()
 }
 
-// queues waits for a connection on behalf of a transaction that holds others:
+// queueFor waits for a connection on behalf of a transaction that holds others:
 // those who wait for it wait for the queue, too.
-func (s *Session) queues(l *pool.Lane, want pool.Want) (*pool.Conn, error) {
-	s.heedTimeouts()
-	s.patience.queues.Add(1)
-	defer s.patience.queues.Add(1)
-	if !s.block.open || s.conn == nil && len(s.parked) == 0 {
-		return l.Acquire(s.ctx, want)
+func (re *reach) queueFor(l *pool.Lane, want pool.Want) (*pool.Conn, error) {
+	re.heedTimeouts()
+	re.patience.queues.Add(1)
+	defer re.patience.queues.Add(1)
+	if !re.s.tx.open || re.s.held.conn == nil && len(re.s.held.parked) == 0 {
+		return l.Acquire(re.s.srv.ctx, want)
 	}
-	s.regroup(nil, l)
-	c, err := l.Acquire(s.ctx, want)
-	s.regroup(nil, nil)
+	re.regroup(nil, l)
+	c, err := l.Acquire(re.s.srv.ctx, want)
+	re.regroup(nil, nil)
 	return c, err
 }
 
 // asParty returns what is known of the session as a transaction of several
 // shards; false if it is none, or waits for its client.
-func (s *Session) asParty() (deadlock.Party, *pool.Lane, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p := &s.party
+func (re *reach) asParty() (deadlock.Party, *pool.Lane, bool) {
+	re.mu.Lock()
+	defer re.mu.Unlock()
+	p := &re.party
 	var out deadlock.Party
-	out.Proxy, out.Session, out.Turn, out.Began = s.srv.cfg.Proxy, s.id, s.turnNow(), p.began
+	out.Proxy, out.Session, out.Turn, out.Began = re.s.srv.cfg.Proxy, re.s.id, re.turnNow(), p.began
 	add := func(c *pool.Conn) {
 		b := deadlock.Backend{Shard: c.Shard(), PID: c.PID}
 		for _, o := range out.Backends {
@@ -158,25 +158,25 @@ func (s *Session) asParty() (deadlock.Party, *pool.Lane, bool) {
 	for _, c := range p.conns {
 		add(c)
 	}
-	for _, c := range s.legs {
+	for _, c := range re.legs {
 		add(c)
 	}
 	if len(p.conns) == 0 {
-		out.Began = s.legsBegan
+		out.Began = re.legsBegan
 	}
 	several := len(out.Backends) > 1 || len(out.Backends) == 1 && p.queue != nil
-	return out, p.queue, several && !s.waiting.Load()
+	return out, p.queue, several && !re.waiting.Load()
 }
 
 // turnNow is the number of what the client has asked for last. mu is held.
-func (s *Session) turnNow() int64 { return s.turn.Load() + int64(s.interrupt.round) }
+func (re *reach) turnNow() int64 { return re.turn.Load() + int64(re.interrupt.round) }
 
-// holds calls f for each backend that the session is known to hold.
-func (s *Session) holds(f func(c *pool.Conn)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// eachHeld calls f for each backend that the session is known to hold.
+func (re *reach) eachHeld(f func(c *pool.Conn)) {
+	re.mu.Lock()
+	defer re.mu.Unlock()
 	seen := map[*pool.Conn]bool{nil: true}
-	for _, list := range [][]*pool.Conn{s.party.conns, s.legs, {s.current}} {
+	for _, list := range [][]*pool.Conn{re.party.conns, re.legs, {re.current}} {
 		for _, c := range list {
 			if !seen[c] {
 				seen[c] = true
@@ -194,30 +194,30 @@ type victim struct {
 }
 
 // giveWay makes the session stop waiting, if that is what it still does.
-func (s *Session) giveWay(turn int64, e *pgerr.Error) bool {
-	s.mu.Lock()
-	if s.turnNow() != turn || s.waiting.Load() {
-		s.mu.Unlock()
+func (re *reach) giveWay(turn int64, e *pgerr.Error) bool {
+	re.mu.Lock()
+	if re.turnNow() != turn || re.waiting.Load() {
+		re.mu.Unlock()
 		return false
 	}
-	s.victim.Store(&victim{turn, e})
-	s.stopBusy(e)
+	re.victim.Store(&victim{turn, e})
+	re.stopBusy(e)
 	return true
 }
 
 // asVictim returns what the client shall hear in the place of its statement's
 // being cancelled, nil if nobody but the client or a timeout has done that.
-func (s *Session) asVictim(code string) *pgerr.Error {
+func (re *reach) asVictim(code string) *pgerr.Error {
 	if code != pgerr.QueryCanceled {
 		return nil
 	}
-	v := s.victim.Load()
+	v := re.victim.Load()
 	if v == nil {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if v.turn != s.turnNow() {
+	re.mu.Lock()
+	defer re.mu.Unlock()
+	if v.turn != re.turnNow() {
 		return nil
 	}
 	return v.err

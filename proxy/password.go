@@ -19,11 +19,11 @@ import (
 
 // sealed replaces the passwords in a command for all shards by what the shards are
 // to keep. It returns nil if there is nothing to replace.
-func (s *Session) sealed(p *plan.Plan, text string) (*edited, error) {
+func (u *utility) sealed(p *plan.Plan, text string) (*edited, error) {
 	if p.Change == nil || !p.Change.Password {
 		return nil, nil
 	}
-	given, err := parser.RolePasswords(text, s.scanOptions())
+	given, err := parser.RolePasswords(text, u.s.record.scanOptions())
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func (s *Session) sealed(p *plan.Plan, text string) (*edited, error) {
 			continue // it is the same for all as it is, or clears the password
 		}
 		if scheme.kind == "" {
-			if scheme, err = s.encryption(); err != nil {
+			if scheme, err = u.encryption(); err != nil {
 				return nil, err
 			}
 		}
@@ -54,7 +54,7 @@ func (s *Session) sealed(p *plan.Plan, text string) (*edited, error) {
 	if len(edits) == 0 {
 		return nil, nil
 	}
-	if !takesPasswords(edits.Apply(text), given, s.scanOptions()) {
+	if !takesPasswords(edits.Apply(text), given, u.s.record.scanOptions()) {
 		return nil, unreadablePassword()
 	}
 	return &edited{text, edits}, nil
@@ -90,9 +90,9 @@ type encryption struct {
 	session    string
 }
 
-func (s *Session) encryption() (encryption, error) {
+func (u *utility) encryption() (encryption, error) {
 	// PostgreSQL before 16 has no scram_iterations, and takes 4096.
-	rows, err := s.askHome("SELECT pg_catalog.current_setting('password_encryption'), coalesce(pg_catalog.current_setting('scram_iterations', true), '4096'), current_user, session_user")
+	rows, err := u.s.route.askHome("SELECT pg_catalog.current_setting('password_encryption'), coalesce(pg_catalog.current_setting('scram_iterations', true), '4096'), current_user, session_user")
 	if err != nil {
 		return encryption{}, err
 	}
@@ -118,11 +118,11 @@ func (e encryption) nameOf(p parser.RolePassword) string {
 }
 
 // sealParse is sealed for a Parse message, which it replaces.
-func (s *Session) sealParse(pl *plan.Plan, p *wire.ParseBody, body *[]byte) (*edited, error) {
+func (u *utility) sealParse(pl *plan.Plan, p *wire.ParseBody, body *[]byte) (*edited, error) {
 	if pl.Change == nil || !pl.Change.Password {
 		return nil, nil
 	}
-	changed, err := s.sealed(pl, string(p.SQL))
+	changed, err := u.sealed(pl, string(p.SQL))
 	if changed == nil || err != nil {
 		return nil, err
 	}

@@ -86,80 +86,80 @@ func (p *patience) saw(f *parser.Facts) {
 }
 
 // heedTimeouts notes the timeouts that hold for what is about to be sent.
-func (s *Session) heedTimeouts() {
-	p, d := &s.patience, &s.done
+func (re *reach) heedTimeouts() {
+	p, d := &re.patience, &re.s.record.done
 	flux := d.bits&(parser.Opaque|parser.ChangesAllSettings|parser.DiscardAll) != 0
-	if !p.known || p.settings != s.settings || p.sets != len(d.sets) || p.flux != flux || p.savepoints {
-		p.known, p.settings, p.sets, p.flux = true, s.settings, len(d.sets), flux
+	if !p.known || p.settings != re.s.record.settings || p.sets != len(d.sets) || p.flux != flux || p.savepoints {
+		p.known, p.settings, p.sets, p.flux = true, re.s.record.settings, len(d.sets), flux
 		for i, name := range parser.TimeoutSettings {
-			p.timeouts[i].Store(int64(s.timeout(name, flux)))
+			p.timeouts[i].Store(int64(re.timeout(name, flux)))
 		}
 		p.savepoints = p.savepoints && (len(d.sets) > 0 || flux)
 	}
-	if n := s.underWay(); n != p.statements.Load() {
+	if n := re.underWay(); n != p.statements.Load() {
 		p.statements.Store(n)
 	}
-	if moot := s.moot(); moot != p.moot.Load() {
+	if moot := re.isMoot(); moot != p.moot.Load() {
 		p.moot.Store(moot)
 	}
 }
 
-// moot reports whether what the session does comes to nothing without its client: it is read, or
+// isMoot reports whether what the session does comes to nothing without its client: it is read, or
 // is in a transaction that nobody would commit.
-func (s *Session) moot() bool {
-	if s.committing || len(s.client.Buffered()) > 0 {
+func (re *reach) isMoot() bool {
+	if re.s.commit.underway || len(re.s.client.Buffered()) > 0 {
 		return false // there may be more to do
 	}
-	return s.block.open && !s.implicit || s.conn != nil && s.conn.Status == wire.TxActive || !s.mayHaveWritten(true)
+	return re.s.tx.open && !re.s.implicit.open || re.s.held.conn != nil && re.s.held.conn.Status == wire.TxActive || !re.s.lost.mayHaveWritten(true)
 }
 
 // timeout returns a timeout that is in effect, as far as the session knows.
-func (s *Session) timeout(name string, flux bool) time.Duration {
+func (re *reach) timeout(name string, flux bool) time.Duration {
 	if flux {
 		return timeoutUnknown
 	}
-	for _, set := range slices.Backward(s.done.sets) {
+	for _, set := range slices.Backward(re.s.record.done.sets) {
 		switch {
 		case set.Name != name:
-		case set.Reset && !s.patience.savepoints:
+		case set.Reset && !re.patience.savepoints:
 			return timeoutOfLogin
-		case set.Value == "" || s.patience.savepoints:
+		case set.Value == "" || re.patience.savepoints:
 			return timeoutUnknown
 		default:
 			return gucDuration(strings.ReplaceAll(set.Value, " ", ""))
 		}
 	}
-	if value, set := s.settings.Get(name); set {
+	if value, set := re.s.record.settings.Get(name); set {
 		return gucDuration(strings.ReplaceAll(value, " ", ""))
 	}
 	return timeoutOfLogin
 }
 
 // underWay counts the statements that are waited for at once.
-func (s *Session) underWay() int64 {
+func (re *reach) underWay() int64 {
 	n := int64(0)
-	for i := s.ops.head; i < len(s.ops.ops); i++ {
-		switch o := &s.ops.ops[i]; {
+	for i := re.s.pipe.ops.head; i < len(re.s.pipe.ops.ops); i++ {
+		switch o := &re.s.pipe.ops.ops[i]; {
 		case o.kind == opExecute:
 			n++
-		case o.kind == opQuery && s.run.facts != nil:
-			n += int64(s.run.facts.Statements)
+		case o.kind == opQuery && re.s.account.run.facts != nil:
+			n += int64(re.s.account.run.facts.Statements)
 		}
 	}
 	return max(n, 1)
 }
 
-// lends notes a backend that the session has borrowed.
-func (s *Session) lends(c *pool.Conn) {
+// noteBorrowed notes a backend that the session has borrowed.
+func (re *reach) noteBorrowed(c *pool.Conn) {
 	const many = 8
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p := &s.patience
+	re.mu.Lock()
+	defer re.mu.Unlock()
+	p := &re.patience
 	if slices.Contains(p.lent, c) {
 		return
 	}
 	if len(p.lent) >= many {
-		p.lent = slices.DeleteFunc(p.lent, func(c *pool.Conn) bool { return c.Borrower() != s.id })
+		p.lent = slices.DeleteFunc(p.lent, func(c *pool.Conn) bool { return c.Borrower() != re.s.id })
 	}
 	p.lent = append(p.lent, c)
 }
@@ -173,35 +173,35 @@ func (p *patience) endsSoon(why *pgerr.Error) {
 }
 
 // calmDown forgets what concerned an earlier message of the client's.
-func (s *Session) calmDown() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p := &s.patience
+func (re *reach) calmDown() {
+	re.mu.Lock()
+	defer re.mu.Unlock()
+	p := &re.patience
 	p.due, p.why, p.given = time.Time{}, nil, nil
 	p.stirred.Store(false)
 }
 
 // gaveUp reports whether a backend was closed for what the session does.
-func (s *Session) gaveUp() bool {
-	if !s.patience.stirred.Load() {
+func (re *reach) gaveUp() bool {
+	if !re.patience.stirred.Load() {
 		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.patience.given != nil
+	re.mu.Lock()
+	defer re.mu.Unlock()
+	return re.patience.given != nil
 }
 
 // asGivenUp returns an error as the client shall hear it: if a backend is lost because weft has
 // closed it, why. What may have been done stays in doubt.
-func (s *Session) asGivenUp(e *pgerr.Error) *pgerr.Error {
-	if !s.patience.stirred.Load() || e.Code != pgerr.QueryCanceled && e.Code != pgerr.ConnectionFailure {
+func (re *reach) asGivenUp(e *pgerr.Error) *pgerr.Error {
+	if !re.patience.stirred.Load() || e.Code != pgerr.QueryCanceled && e.Code != pgerr.ConnectionFailure {
 		return e
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	cause := s.patience.given
+	re.mu.Lock()
+	defer re.mu.Unlock()
+	cause := re.patience.given
 	if cause == nil && e.Code == pgerr.ConnectionFailure {
-		cause = s.patience.why // one that does not take a cancel request is closed by whoever sends that
+		cause = re.patience.why // one that does not take a cancel request is closed by whoever sends that
 	}
 	if cause == nil {
 		return e
@@ -214,9 +214,9 @@ func (s *Session) asGivenUp(e *pgerr.Error) *pgerr.Error {
 }
 
 // whyGivenUp is asGivenUp of any error.
-func (s *Session) whyGivenUp(err error) error {
+func (re *reach) whyGivenUp(err error) error {
 	e := pgerr.From(err)
-	if told := s.asGivenUp(e); told != e {
+	if told := re.asGivenUp(e); told != e {
 		return told
 	}
 	return err
@@ -227,20 +227,20 @@ func (s *Server) hurry(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, sess := range s.sessions {
-		sess.mu.Lock()
-		sess.lookAround(now)
-		sess.mu.Unlock()
+		sess.reach.mu.Lock()
+		sess.reach.lookAround(now)
+		sess.reach.mu.Unlock()
 	}
 }
 
 // awaited returns the backend that the session waits for. mu is held.
-func (s *Session) awaited() (*pool.Conn, wire.Wait) {
-	for _, c := range s.patience.lent {
-		if w := c.Waiting(); w != (wire.Wait{}) && c.Borrower() == s.id {
+func (re *reach) awaited() (*pool.Conn, wire.Wait) {
+	for _, c := range re.patience.lent {
+		if w := c.Waiting(); w != (wire.Wait{}) && c.Borrower() == re.s.id {
 			return c, w
 		}
 	}
-	for _, c := range s.legs { // one that puts rows together is no loan
+	for _, c := range re.legs { // one that puts rows together is no loan
 		if w := c.Waiting(); w != (wire.Wait{}) {
 			return c, w
 		}
@@ -249,9 +249,9 @@ func (s *Session) awaited() (*pool.Conn, wire.Wait) {
 }
 
 // lookAround gives up on the shard that the session waits for, if it is time. mu is held.
-func (s *Session) lookAround(now time.Time) {
-	p := &s.patience
-	c, w := s.awaited()
+func (re *reach) lookAround(now time.Time) {
+	p := &re.patience
+	c, w := re.awaited()
 	queue := p.queues.Load()
 	if c == nil && queue%2 == 0 {
 		p.seen = nil
@@ -268,19 +268,19 @@ func (s *Session) lookAround(now time.Time) {
 	statement, lock, n := p.limit(0, c), p.limit(1, c), time.Duration(p.statements.Load())
 	switch {
 	case !p.due.IsZero() && now.After(p.due):
-		s.giveUpOn(c, p.why)
+		re.giveUpOn(c, p.why)
 	case statement > 0 && stuck > statement*n+giveUpAfter:
-		s.giveUpOn(c, errStatementTimeout())
+		re.giveUpOn(c, errStatementTimeout())
 	case statement > 0 && stuck > statement+stuckAfter && n > 1:
-		s.suspect(c, errStatementTimeout()) // it may be at a later one; what it has answered is on the way when all is done
+		re.suspect(c, errStatementTimeout()) // it may be at a later one; what it has answered is on the way when all is done
 	case lock > 0 && stuck > lock+stuckAfter:
-		s.suspect(c, errLockTimeout())
-	case stuck > absentAfter && p.due.IsZero() && absent(s.client.Conn()):
+		re.suspect(c, errLockTimeout())
+	case stuck > absentAfter && p.due.IsZero() && absent(re.s.client.Conn()):
 		if p.moot.Load() {
-			s.srv.wg.Go(s.srv.guarded("cancel", s.cancel))
+			re.s.srv.wg.Go(re.s.srv.guarded("cancel", re.cancel))
 			return
 		}
-		s.suspect(c, errCancelled())
+		re.suspect(c, errCancelled())
 	}
 }
 
@@ -304,20 +304,20 @@ func errLockTimeout() *pgerr.Error {
 
 // giveUpOn closes the backend that the session waits for, and those that do not take a cancel
 // request either; or ends the wait for a connection. mu is held.
-func (s *Session) giveUpOn(c *pool.Conn, why *pgerr.Error) {
-	p := &s.patience
+func (re *reach) giveUpOn(c *pool.Conn, why *pgerr.Error) {
+	p := &re.patience
 	p.given, p.seen = why, nil
 	p.stirred.Store(true)
 	if c == nil {
 		select {
-		case s.cancelled <- struct{}{}:
+		case re.cancelled <- struct{}{}:
 		default:
 		}
 		return
 	}
-	s.log.Warn("a shard does not end a statement, connection given up", "shard", c.Shard(), "pid", c.PID, "why", why.Message)
+	re.s.log.Warn("a shard does not end a statement, connection given up", "shard", c.Shard(), "pid", c.PID, "why", why.Message)
 	c.GiveUp()
-	for _, other := range s.legs {
+	for _, other := range re.legs {
 		if other != c && other.Cancelling() {
 			other.GiveUp()
 		}
@@ -326,21 +326,21 @@ func (s *Session) giveUpOn(c *pool.Conn, why *pgerr.Error) {
 
 // suspect finds out whether a shard hangs, or the backend there that the session waits for, and
 // gives up on it if so. mu is held.
-func (s *Session) suspect(c *pool.Conn, why *pgerr.Error) {
-	p := &s.patience
+func (re *reach) suspect(c *pool.Conn, why *pgerr.Error) {
+	p := &re.patience
 	if c == nil || !p.asked.CompareAndSwap(false, true) {
 		return
 	}
 	wait, lock := p.wait, why.Code == pgerr.LockNotAvailable
-	s.srv.wg.Go(s.srv.guarded("hung shard", func() {
+	re.s.srv.wg.Go(re.s.srv.guarded("hung shard", func() {
 		defer p.asked.Store(false)
-		if !s.srv.hangs(c, lock) {
+		if !re.s.srv.hangs(c, lock) {
 			return
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
+		re.mu.Lock()
+		defer re.mu.Unlock()
 		if p.seen == any(c) && p.wait == wait {
-			s.giveUpOn(c, why)
+			re.giveUpOn(c, why)
 		}
 	}))
 }

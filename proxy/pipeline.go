@@ -19,38 +19,38 @@ import (
 
 // openPipe makes the messages since the last Sync a block, unless the client has
 // one. What came before is answered.
-func (s *Session) openPipe() error {
-	if !s.block.open && s.piped && s.conn != nil {
-		return s.widen()
+func (im *implicit) openPipe() error {
+	if !im.s.tx.open && im.piped && im.s.held.conn != nil {
+		return im.widen()
 	}
-	if err := s.leavePipe(); err != nil || s.block.open {
+	if err := im.leavePipe(); err != nil || im.s.tx.open {
 		return err
 	}
-	s.block.start(plainBegin)
-	s.implicit = true
+	im.s.tx.start(plainBegin)
+	im.open = true
 	return nil
 }
 
 // leavePipe ends the messages so far, outside of a block, as if the client had sent
 // a Sync: for those of which nothing needs to be undone should a later one fail.
-func (s *Session) leavePipe() error {
-	if !s.block.open && s.conn != nil && (s.unsynced || !s.ops.empty()) {
-		return s.answered(s.endImplicit)
+func (im *implicit) leavePipe() error {
+	if !im.s.tx.open && im.s.held.conn != nil && (im.s.pipe.unsynced || !im.s.pipe.ops.empty()) {
+		return im.awaitAnswers(im.s.held.endImplicit)
 	}
-	if s.block.sets && s.conn != nil && s.unsynced {
-		return s.answered(s.endImplicit) // whose answer tells what parameters are now
+	if im.s.tx.sets && im.s.held.conn != nil && im.s.pipe.unsynced {
+		return im.awaitAnswers(im.s.held.endImplicit) // whose answer tells what parameters are now
 	}
-	return s.answered(s.flush)
+	return im.awaitAnswers(im.s.flush)
 }
 
-// answered waits for answers. It returns errTold if the client has been told that
+// awaitAnswers waits for answers. It returns errTold if the client has been told that
 // something failed.
-func (s *Session) answered(wait func() error) error {
-	held := s.conn != nil
+func (im *implicit) awaitAnswers(wait func() error) error {
+	held := im.s.held.conn != nil
 	if err := wait(); err != nil {
 		return err
 	}
-	if held && s.conn == nil || s.skipping {
+	if held && im.s.held.conn == nil || im.s.pipe.skipping {
 		return errTold
 	}
 	return nil
@@ -59,31 +59,31 @@ func (s *Session) answered(wait func() error) error {
 // pipedHere reports whether the backend at hand is in a transaction that extended
 // messages have written in, or made a portal in that waits to be executed, and that the
 // next Sync or simple query would commit.
-func (s *Session) pipedHere() bool {
-	return (s.piped || s.unexecuted) && s.unsynced && !s.block.open && s.conn.Status == wire.TxIdle
+func (im *implicit) pipedHere() bool {
+	return (im.piped || im.s.portals.unexecuted) && im.s.pipe.unsynced && !im.s.tx.open && im.s.held.conn.Status == wire.TxIdle
 }
 
 // widen makes the transaction that the backend at hand is in, without a BEGIN, one
 // that others can join.
-func (s *Session) widen() error {
-	s.toServer.Grow()
-	s.unsynced = true
-	if err := s.inject(plainBegin); err != nil {
+func (im *implicit) widen() error {
+	im.s.pipe.unsent.Grow()
+	im.s.pipe.unsynced = true
+	if err := im.s.pipe.inject(plainBegin); err != nil {
 		return err
 	}
-	if err := s.answered(s.flush); err != nil {
+	if err := im.awaitAnswers(im.s.flush); err != nil {
 		return err
 	}
-	replay, sets := s.block.replay, s.block.sets // what these messages have set
-	s.block.start(plainBegin)
-	s.block.replay, s.block.sets = replay, sets
-	s.implicit = true
-	s.conn.Status, s.block.writer, s.block.clock = wire.TxActive, s.conn, s.conn
-	s.mayHaveNotified()
-	if err := s.learnOptions(); err != nil {
+	replay, sets := im.s.tx.replay, im.s.tx.sets // what these messages have set
+	im.s.tx.start(plainBegin)
+	im.s.tx.replay, im.s.tx.sets = replay, sets
+	im.open = true
+	im.s.held.conn.Status, im.s.tx.writer, im.s.tx.clock = wire.TxActive, im.s.held.conn, im.s.held.conn
+	im.s.commit.mayHaveNotified()
+	if err := im.s.record.learnOptions(); err != nil {
 		return err
 	}
-	if s.isolation() != "" {
+	if im.s.tx.isolation() != "" {
 		return crossShardPipe() // the others' snapshots would be of a later time
 	}
 	return nil
@@ -98,121 +98,121 @@ func crossShardPipe() *pgerr.Error {
 
 // endPipe ends the block at the client's Sync: it commits unless something in it
 // has failed.
-func (s *Session) endPipe() error {
-	if s.conn != nil {
-		if err := s.endImplicit(); err != nil {
+func (im *implicit) endPipe() error {
+	if im.s.held.conn != nil {
+		if err := im.s.held.endImplicit(); err != nil {
 			return err
 		}
 	}
-	s.emitLocal()
-	return s.concludePipe(s.skipping || s.lostTx)
+	im.s.emitLocal()
+	return im.concludePipe(im.s.pipe.skipping || im.s.lost.tx)
 }
 
 // concludePipe commits or rolls back, and tells the client nothing but errors.
-func (s *Session) concludePipe(failed bool) error {
+func (im *implicit) concludePipe(failed bool) error {
 	if failed {
-		s.done.fail(s)
+		im.s.record.done.fail(im.s)
 	}
-	s.quietFailed = failed
-	s.unsynced, s.pushed, s.piped = false, false, false
-	err := s.endOwn()
-	s.implicit, s.lostTx, s.skipping = false, false, false
-	s.forgetPortals()
-	if s.loans != nil {
-		s.returnLoans()
+	im.s.out.failed = failed
+	im.s.pipe.unsynced, im.s.pipe.pushed, im.piped = false, false, false
+	err := im.s.tx.endOwn()
+	im.open, im.s.lost.tx, im.s.pipe.skipping = false, false, false
+	im.s.tx.forgetPortals()
+	if im.s.drawn.loans != nil {
+		im.s.drawn.returnLoans()
 	}
 	return err
 }
 
 // syncPipe answers the Sync that ends such a block.
-func (s *Session) syncPipe() error {
-	if err := s.endPipe(); err != nil {
+func (im *implicit) syncPipe() error {
+	if err := im.endPipe(); err != nil {
 		return err
 	}
-	s.tellReady()
+	im.s.out.tellReady()
 	return nil
 }
 
 // queryInPipe runs a simple query of n bytes that follows messages without a Sync. It is
 // part of their transaction, and ends it.
-func (s *Session) queryInPipe(text []byte, n int) error {
-	if err := s.readAnew(text); err != nil {
-		s.client.Consume(wire.HeaderLen + n)
-		return s.refuseRead(err)
+func (im *implicit) queryInPipe(text []byte, n int) error {
+	if err := im.s.record.readAnew(text); err != nil {
+		im.s.client.Consume(wire.HeaderLen + n)
+		return im.s.lost.refuseRead(err)
 	}
-	f := s.facts(text)
-	s.runs(f)
-	s.portalLane = nil
-	delete(s.local, "")
+	f := im.s.facts(text)
+	im.s.account.nameRun(f)
+	im.s.portals.lane = nil
+	delete(im.s.portals.local, "")
 	text = slices.Clone(text)
-	s.client.Consume(wire.HeaderLen + n)
-	if !s.implicit {
-		if err := s.widen(); err != nil {
-			return s.refuseRead(err)
+	im.s.client.Consume(wire.HeaderLen + n)
+	if !im.open {
+		if err := im.widen(); err != nil {
+			return im.s.lost.refuseRead(err)
 		}
 	}
 	if f.Statements > 1 {
-		return s.scriptInPipe(text)
+		return im.scriptInPipe(text)
 	}
 	switch chained := f.Effects&parser.TxBegin != 0; {
 	case opensBlock(f):
 		if err := joinable(text); err != nil {
-			return s.failPipe(err)
+			return im.failPipe(err)
 		}
-		s.implicit, s.piped = false, false
-		s.tellTag(beginTag(string(text)))
-		s.tellReady()
+		im.open, im.piped = false, false
+		im.s.copy.tellTag(beginTag(string(text)))
+		im.s.out.tellReady()
 		return nil
 	case endsTx(f) && !chained:
-		err := s.executeEnd(&localPortal{text: string(text)})
-		s.skipping = false
+		err := im.executeEnd(&localPortal{text: string(text)})
+		im.s.pipe.skipping = false
 		if err == nil {
-			s.tellReady()
+			im.s.out.tellReady()
 		}
 		return err
 	case pipeOnly(f):
-		return s.failPipe(outsideBlock(commandOf(string(text), chained)))
+		return im.failPipe(outsideBlock(commandOf(string(text), chained)))
 	}
-	if err := s.needsBlock(text, f); err != nil {
-		return s.failPipe(err)
+	if err := im.needsBlock(text, f); err != nil {
+		return im.failPipe(err)
 	}
-	s.quiet, s.quietFailed = true, false
-	err := s.runPart(text)
-	s.quiet = false
+	im.s.out.quiet, im.s.out.failed = true, false
+	err := im.s.tx.runPart(text)
+	im.s.out.quiet = false
 	if err != nil {
 		return err
 	}
-	s.skipping = s.quietFailed
-	return s.syncPipe()
+	im.s.pipe.skipping = im.s.out.failed
+	return im.syncPipe()
 }
 
 // scriptInPipe runs a text of several statements that follows such messages: their block
 // is the one that it begins in.
-func (s *Session) scriptInPipe(text []byte) error {
-	if s.conn != nil {
-		if err := s.answered(s.endImplicit); err != nil { // in a block it ends nothing
-			return s.refuseRead(err)
+func (im *implicit) scriptInPipe(text []byte) error {
+	if im.s.held.conn != nil {
+		if err := im.awaitAnswers(im.s.held.endImplicit); err != nil { // in a block it ends nothing
+			return im.s.lost.refuseRead(err)
 		}
 	}
-	s.emitLocal()
-	s.implicit, s.unsynced, s.pushed, s.piped = false, false, false, false
-	s.forgetPortals()
-	s.script.own = true
-	return s.runScript(text)
+	im.s.emitLocal()
+	im.open, im.s.pipe.unsynced, im.s.pipe.pushed, im.piped = false, false, false, false
+	im.s.tx.forgetPortals()
+	im.s.script.own = true
+	return im.s.script.runScript(text)
 }
 
 // failPipe ends the block with an error.
-func (s *Session) failPipe(err error) error {
-	s.skipping = true
-	if e := s.endPipe(); e != nil {
+func (im *implicit) failPipe(err error) error {
+	im.s.pipe.skipping = true
+	if e := im.endPipe(); e != nil {
 		return e
 	}
-	return s.refused(err)
+	return im.s.refused(err)
 }
 
 // refuseInPipe refuses a message that is none of the extended protocol before the Sync.
-func (s *Session) refuseInPipe() error {
-	return s.failPipe(pgerr.New(pgerr.FeatureNotSupported, "this message cannot end a transaction of extended messages on several shards").
+func (im *implicit) refuseInPipe() error {
+	return im.failPipe(pgerr.New(pgerr.FeatureNotSupported, "this message cannot end a transaction of extended messages on several shards").
 		WithHint("Send a Sync before it."))
 }
 
@@ -228,18 +228,18 @@ func joinable(text []byte) error {
 
 // bindInPipe is routeBind for what a client says about transactions in a block that
 // it has not begun.
-func (s *Session) bindInPipe(portal []byte, f *parser.Facts, pl *planned) error {
+func (im *implicit) bindInPipe(portal []byte, f *parser.Facts, pl *planned) error {
 	text := string(pl.text)
 	switch {
 	case opensBlock(f):
 		if err := joinable(pl.text); err != nil {
-			return s.refuseBoundRead(err)
+			return im.s.lost.refuseBoundRead(err)
 		}
-		return s.bindLocal(portal, &localPortal{text: text})
+		return im.s.portals.bindLocal(portal, &localPortal{text: text})
 	case endsTx(f) && f.Effects&parser.TxBegin == 0:
-		return s.bindLocal(portal, &localPortal{text: text, ends: f, piped: true})
+		return im.s.portals.bindLocal(portal, &localPortal{text: text, ends: f, piped: true})
 	}
-	return s.bindLocal(portal, &localPortal{refusal: outsideBlock(commandOf(text, endsTx(f)))})
+	return im.s.portals.bindLocal(portal, &localPortal{refusal: outsideBlock(commandOf(text, endsTx(f)))})
 }
 
 // commandOf is what PostgreSQL calls a command about blocks that needs one. chained: it
@@ -270,14 +270,14 @@ func pipeOnly(f *parser.Facts) bool {
 
 // needsBlock refuses what needs a block of the client's, where the one that is open is
 // weft's own.
-func (s *Session) needsBlock(text []byte, f *parser.Facts) error {
-	if !s.implicit || f.Statements != 1 {
+func (im *implicit) needsBlock(text []byte, f *parser.Facts) error {
+	if !im.open || f.Statements != 1 {
 		return nil
 	}
 	if f.Effects&(parser.Cursors|parser.HoldCursor) == parser.Cursors {
 		return outsideBlock("DECLARE CURSOR")
 	}
-	return s.mayLock(string(text))
+	return im.s.every.mayLock(string(text))
 }
 
 func outsideBlock(what string) *pgerr.Error {
@@ -286,14 +286,14 @@ func outsideBlock(what string) *pgerr.Error {
 
 // warnNeedsBlock warns of a command that is for nothing outside of a block, as a server
 // would, for which the block of weft's own is the client's.
-func (s *Session) warnNeedsBlock(text string) {
+func (p *pipe) warnNeedsBlock(text string) {
 	w := words(text)
-	if !s.implicit || len(w) < 2 || w[0] != "set" || !slices.Contains([]string{"local", "transaction", "constraints"}, w[1]) {
+	if !p.s.implicit.open || len(w) < 2 || w[0] != "set" || !slices.Contains([]string{"local", "transaction", "constraints"}, w[1]) {
 		return
 	}
 	warning := outsideBlock("SET " + strings.ToUpper(w[1]))
 	warning.Severity = pgerr.SeverityWarning
-	s.ops.push(op{kind: opLocal, frame: wire.AppendError(nil, warning)})
+	p.ops.push(op{kind: opLocal, frame: wire.AppendError(nil, warning)})
 }
 
 // noTransaction is the SQLSTATE of what needs a block, and of the warning of what
@@ -302,32 +302,32 @@ const noTransaction = "25P01"
 
 // executeEnd executes a COMMIT or ROLLBACK without a BEGIN: it ends what there is,
 // and what follows is a transaction of its own.
-func (s *Session) executeEnd(lp *localPortal) error {
-	if s.conn != nil {
-		if err := s.answered(s.endImplicit); err != nil {
-			return s.refuseBoundRead(err)
+func (im *implicit) executeEnd(lp *localPortal) error {
+	if im.s.held.conn != nil {
+		if err := im.awaitAnswers(im.s.held.endImplicit); err != nil {
+			return im.s.lost.refuseBoundRead(err)
 		}
 	}
-	s.emitLocal()
+	im.s.emitLocal()
 	tag := "COMMIT"
 	if !commits(lp.text) {
 		tag = "ROLLBACK"
 	}
 	var frame []byte
-	if s.implicit {
+	if im.open {
 		warning := pgerr.New(noTransaction, "there is no transaction in progress")
 		warning.Severity = pgerr.SeverityWarning
 		frame = wire.AppendError(nil, warning)
 	}
-	if err := s.concludePipe(tag == "ROLLBACK"); err != nil {
+	if err := im.concludePipe(tag == "ROLLBACK"); err != nil {
 		return err
 	}
-	if s.quietFailed && tag == "COMMIT" {
-		s.skipping = true // it has been told
+	if im.s.out.failed && tag == "COMMIT" {
+		im.s.pipe.skipping = true // it has been told
 		return nil
 	}
-	s.quietFailed = false
-	s.toClient.Grow()
-	s.toClient.B = wire.AppendCommandComplete(append(s.toClient.B, frame...), tag)
+	im.s.out.failed = false
+	im.s.out.Grow()
+	im.s.out.B = wire.AppendCommandComplete(append(im.s.out.B, frame...), tag)
 	return nil
 }

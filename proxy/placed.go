@@ -18,7 +18,7 @@ import (
 
 // findFunction finds the function a call is about. Its rows are schema, name, type
 // and name of each argument in order.
-func (s *Session) findFunction(args map[string]string) ([][]string, error) {
+func (u *utility) findFunction(args map[string]string) ([][]string, error) {
 	name, ok := args["function"]
 	if !ok {
 		return nil, pgerr.New("22004", "the function must not be null")
@@ -27,7 +27,7 @@ func (s *Session) findFunction(args map[string]string) ([][]string, error) {
 	if strings.Contains(name, "(") {
 		cast = "regprocedure"
 	}
-	rows, err := s.askHome("SELECT n.nspname, p.proname, t.oid, pg_catalog.format_type(t.oid, NULL), coalesce(p.proargnames[a.i], ''), pg_catalog.pg_has_role(p.proowner, 'USAGE') " +
+	rows, err := u.s.route.askHome("SELECT n.nspname, p.proname, t.oid, pg_catalog.format_type(t.oid, NULL), coalesce(p.proargnames[a.i], ''), pg_catalog.pg_has_role(p.proowner, 'USAGE') " +
 		"FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace " +
 		"LEFT JOIN LATERAL pg_catalog.unnest(p.proargtypes::oid[]) WITH ORDINALITY a(t, i) ON true LEFT JOIN pg_catalog.pg_type t ON t.oid = a.t " +
 		"WHERE p.oid = " + pool.QuoteLiteral(name) + "::pg_catalog." + cast + " ORDER BY a.i")
@@ -44,8 +44,8 @@ func (s *Session) findFunction(args map[string]string) ([][]string, error) {
 }
 
 // placeFunction is weft.distribute_function.
-func (s *Session) placeFunction(ctx context.Context, args map[string]string) error {
-	rows, err := s.findFunction(args)
+func (u *utility) placeFunction(ctx context.Context, args map[string]string) error {
+	rows, err := u.findFunction(args)
 	if err != nil {
 		return err
 	}
@@ -66,32 +66,32 @@ func (s *Session) placeFunction(ctx context.Context, args map[string]string) err
 		return err
 	}
 	f := directory.Function{
-		Database: s.db.Name, Schema: rows[0][0], Name: rows[0][1], Argument: at,
+		Database: u.s.db.Name, Schema: rows[0][0], Name: rows[0][1], Argument: at,
 		Column: directory.Column{Name: rows[at][4], Type: uint32(oid), TypeName: rows[at][3], Mod: -1},
 		Vindex: directory.Vindex{Kind: "hash"},
 	}
 	if like, ok := args["colocate_with"]; ok && like != "" && like != "default" {
-		if err := s.placeLike(&f, like); err != nil {
+		if err := u.placeLike(&f, like); err != nil {
 			return err
 		}
 	}
-	env, err := s.environment()
+	env, err := u.s.route.environment()
 	if err != nil {
 		return err
 	}
-	if e := planner.CheckPlaced(env, &f, s.snap.BucketCount); e != nil {
+	if e := planner.CheckPlaced(env, &f, u.s.route.snap.BucketCount); e != nil {
 		return e
 	}
-	return s.changeFunctions(ctx, func(next *directory.Snapshot) { next.PutFunction(f) })
+	return u.changeFunctions(ctx, func(next *directory.Snapshot) { next.PutFunction(f) })
 }
 
 // placeLike takes the vindex of a declared table.
-func (s *Session) placeLike(f *directory.Function, like string) error {
-	req, err := s.request(map[string]string{"table": like})
+func (u *utility) placeLike(f *directory.Function, like string) error {
+	req, err := u.request(map[string]string{"table": like})
 	if err != nil {
 		return err
 	}
-	t := s.snap.Table(s.db.Name, req.Table.Schema, req.Table.Name)
+	t := u.s.route.snap.Table(u.s.db.Name, req.Table.Schema, req.Table.Name)
 	if t == nil || t.Kind != directory.Sharded || len(t.Columns) != 1 {
 		return pgerr.New(pgerr.InvalidParameterValue, "%q is not sharded by one column", like)
 	}
@@ -100,13 +100,13 @@ func (s *Session) placeLike(f *directory.Function, like string) error {
 }
 
 // unplaceFunction is weft.undistribute_function.
-func (s *Session) unplaceFunction(ctx context.Context, args map[string]string) error {
-	rows, err := s.findFunction(args)
+func (u *utility) unplaceFunction(ctx context.Context, args map[string]string) error {
+	rows, err := u.findFunction(args)
 	if err != nil {
 		return err
 	}
 	there := false
-	err = s.changeFunctions(ctx, func(next *directory.Snapshot) { there = next.DropFunction(s.db.Name, rows[0][0], rows[0][1]) })
+	err = u.changeFunctions(ctx, func(next *directory.Snapshot) { there = next.DropFunction(u.s.db.Name, rows[0][0], rows[0][1]) })
 	if err == nil && !there {
 		return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "function %s is not declared", rows[0][1])
 	}
@@ -115,21 +115,21 @@ func (s *Session) unplaceFunction(ctx context.Context, args map[string]string) e
 
 // changeFunctions changes declarations of functions, and waits until every proxy
 // knows.
-func (s *Session) changeFunctions(ctx context.Context, do func(*directory.Snapshot)) error {
+func (u *utility) changeFunctions(ctx context.Context, do func(*directory.Snapshot)) error {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
-	next, err := s.srv.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+	next, err := u.s.srv.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		next := old.Clone()
 		do(next)
-		next.Schemas = counted(next.Schemas, s.db.Name)
+		next.Schemas = counted(next.Schemas, u.s.db.Name)
 		return next, nil
 	})
 	if err == nil {
-		err = s.srv.spreadVersion(ctx, next.Version)
+		err = u.s.srv.spreadVersion(ctx, next.Version)
 	}
 	if err != nil {
 		return fmt.Errorf("declare function: %w", err)
 	}
-	s.routed()
+	u.s.route.refresh()
 	return nil
 }

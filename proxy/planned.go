@@ -40,136 +40,136 @@ type planned struct {
 var localBegin = &localPortal{text: plainBegin}
 
 // keepParse keeps a Parse message until it is known where it goes.
-func (s *Session) keepParse(body []byte) error {
-	if err := s.settleParse(); err != nil || s.skipping {
+func (ps *prepared) keepParse(body []byte) error {
+	if err := ps.settleParse(); err != nil || ps.s.pipe.skipping {
 		return err
 	}
-	s.pending = append(s.pending[:0], body...)
-	s.hasPending = true
+	ps.s.pipe.pending = append(ps.s.pipe.pending[:0], body...)
+	ps.s.pipe.hasPending = true
 	return nil
 }
 
 // settleParse sends a Parse that has been kept, to whatever shard: what comes
 // next is not its Bind.
-func (s *Session) settleParse() error {
-	if !s.hasPending {
+func (ps *prepared) settleParse() error {
+	if !ps.s.pipe.hasPending {
 		return nil
 	}
-	return s.parseFor(nil)
+	return ps.parseFor(nil)
 }
 
 // parseFor sends the Parse that has been kept. bind is the rest of the Bind
 // message that follows it, nil if another follows.
-func (s *Session) parseFor(bind []byte) error {
-	s.hasPending = false
-	p, err := wire.DecodeParse(s.pending)
+func (ps *prepared) parseFor(bind []byte) error {
+	ps.s.pipe.hasPending = false
+	p, err := wire.DecodeParse(ps.s.pipe.pending)
 	if err != nil {
 		return err
 	}
-	if err := s.readAnew(p.SQL); err != nil {
-		return s.refuseParse(p.Name, err)
+	if err := ps.s.record.readAnew(p.SQL); err != nil {
+		return ps.s.lost.refuseParse(p.Name, err)
 	}
-	r := s.srv.routers.Get().(*router)
-	defer s.srv.routers.Put(r)
-	f := s.read(r, p.SQL)
-	s.bound1.facts = f
-	if done, err := s.parseUnplanned(r, p, f, bind); done || err != nil {
+	r := ps.s.srv.routers.Get().(*router)
+	defer ps.s.srv.routers.Put(r)
+	f := ps.s.route.read(r, p.SQL)
+	ps.s.account.bound.facts = f
+	if done, err := ps.parseUnplanned(r, p, f, bind); done || err != nil {
 		return err
 	}
-	pl, err := s.plan(r, p.SQL, p.OIDs)
+	pl, err := ps.s.route.plan(r, p.SQL, p.OIDs)
 	if err == nil && pl.Route == plan.Refused {
-		err = s.refusedText(p.SQL, p.OIDs, pl.Refusal)
+		err = ps.s.record.refusedText(p.SQL, p.OIDs, pl.Refusal)
 	}
 	if err != nil {
-		return s.refuseParse(p.Name, err)
+		return ps.s.lost.refuseParse(p.Name, err)
 	}
 	if pl.Route == plan.Call {
-		s.parseLocal(p, s.pending, f, pl)
+		ps.parseLocal(p, ps.s.pipe.pending, f, pl)
 		return nil
 	}
-	lane := s.lane
+	lane := ps.s.lane
 	switch {
 	case bind == nil && (pl.Route == plan.Keyed || pl.Route == plan.AnyCopy):
-		lane = s.atHand()
+		lane = ps.s.route.atHand()
 	case bind == nil && pl.Route == plan.Gathered:
 	case pl.Route != plan.Every:
-		r.args.Text, r.args.Literals, r.args.Options = p.SQL, r.scan.Literals, s.scanOptions()
-		lane, err = s.laneForBind(r, pl, f, bind)
+		r.args.Text, r.args.Literals, r.args.Options = p.SQL, r.scan.Literals, ps.s.record.scanOptions()
+		lane, err = ps.s.portals.laneForBind(r, pl, f, bind)
 	}
 	gathered := errors.Is(err, errGather)
 	if err != nil && !gathered {
-		return s.refuseParse(p.Name, s.refusedText(p.SQL, p.OIDs, err))
+		return ps.s.lost.refuseParse(p.Name, ps.s.record.refusedText(p.SQL, p.OIDs, err))
 	}
 	if gathered {
-		if pl, err = s.gatheredPlan(r, pl, p.SQL, p.OIDs); err != nil {
-			return s.refuseParse(p.Name, s.refusedText(p.SQL, p.OIDs, err))
+		if pl, err = ps.s.gather.gatheredPlan(r, pl, p.SQL, p.OIDs); err != nil {
+			return ps.s.lost.refuseParse(p.Name, ps.s.record.refusedText(p.SQL, p.OIDs, err))
 		}
 		if bind != nil && pl.Generate != nil && pl.Route == plan.Keyed {
-			s.fresh = slices.Clone(r.args.Generated)
+			ps.s.drawn.fresh = slices.Clone(r.args.Generated)
 		}
-		if st := s.statements[string(p.Name)]; isKnown(pl) && (st == nil || st.doubtful) {
+		if st := ps.named[string(p.Name)]; isKnown(pl) && (st == nil || st.doubtful) {
 			if pl.Copy != nil {
 				if err := undetermined(p.OIDs); err != nil {
-					return s.refuseParse(p.Name, err)
+					return ps.s.lost.refuseParse(p.Name, err)
 				}
 			}
-			s.parseLocal(p, s.pending, f, pl) // the server has said that it is right
-			s.notePlan(r, p.Name, pl)
+			ps.parseLocal(p, ps.s.pipe.pending, f, pl) // the server has said that it is right
+			ps.notePlan(r, p.Name, pl)
 			return nil
 		}
-		lane, err = s.lane, nil
+		lane, err = ps.s.lane, nil
 	}
 	if err == nil {
-		err = s.snapshotsFor(f) // a server takes one to parse
+		err = ps.s.tx.snapshotsFor(f) // a server takes one to parse
 	}
 	if err == nil {
-		err = s.useLane(lane)
+		err = ps.s.held.useLane(lane)
 	}
 	if err != nil {
-		return s.refuseParse(p.Name, err)
+		return ps.s.lost.refuseParse(p.Name, err)
 	}
 	if bind != nil && pl.Route == plan.Keyed && pl.Generate == nil && !gathered {
-		s.placed, s.placedFree = lane, r.free
+		ps.s.pipe.placed, ps.s.pipe.placedFree = lane, r.free
 	}
-	if s.stillTrue() != nil {
-		s.placed = nil
-		s.hasPending = true
-		return s.parseFor(bind)
+	if ps.s.route.stillTrue() != nil {
+		ps.s.pipe.placed = nil
+		ps.s.pipe.hasPending = true
+		return ps.parseFor(bind)
 	}
-	return s.parsePlanned(r, p, f, pl, bind != nil)
+	return ps.parsePlanned(r, p, f, pl, bind != nil)
 }
 
 // parsePlanned parses what has been kept on the backend at hand. bound: its Bind follows.
-func (s *Session) parsePlanned(r *router, p wire.ParseBody, f *parser.Facts, pl *plan.Plan, bound bool) (err error) {
-	body := s.pending
+func (ps *prepared) parsePlanned(r *router, p wire.ParseBody, f *parser.Facts, pl *plan.Plan, bound bool) (err error) {
+	body := ps.s.pipe.pending
 	var changed *edited
-	if s.fresh = nil; pl.Generate != nil && pl.Route != plan.Gathered {
+	if ps.s.drawn.fresh = nil; pl.Generate != nil && pl.Route != plan.Gathered {
 		if bound {
-			s.fresh = slices.Clone(r.args.Generated)
+			ps.s.drawn.fresh = slices.Clone(r.args.Generated)
 		}
-		if body, changed, err = s.generatedParse(r, pl, p); err != nil {
-			return s.refuseParse(p.Name, err)
+		if body, changed, err = ps.s.drawn.generatedParse(r, pl, p); err != nil {
+			return ps.s.lost.refuseParse(p.Name, err)
 		}
 		if p, err = wire.DecodeParse(body); err != nil {
 			return err
 		}
 	}
-	sealed, err := s.sealParse(pl, &p, &body)
+	sealed, err := ps.s.util.sealParse(pl, &p, &body)
 	if err != nil {
-		return s.refuseParse(p.Name, err)
+		return ps.s.lost.refuseParse(p.Name, err)
 	}
 	if sealed != nil {
 		changed = sealed
 	}
-	before := s.statements[string(p.Name)]
-	if err := s.parseHere(p, body, f, changed); err != nil || s.skipping || s.conn == nil {
+	before := ps.named[string(p.Name)]
+	if err := ps.s.parseHere(p, body, f, changed); err != nil || ps.s.pipe.skipping || ps.s.held.conn == nil {
 		return err
 	}
-	if s.isTaken(before) {
+	if ps.isTaken(before) {
 		return nil
 	}
-	s.notePlan(r, p.Name, pl)
-	if _, dst := s.parsed(p.Name); sealed != nil && dst != nil {
+	ps.notePlan(r, p.Name, pl)
+	if _, dst := ps.parsed(p.Name); sealed != nil && dst != nil {
 		dst.sealed = string(p.SQL)
 	}
 	return nil
@@ -177,45 +177,45 @@ func (s *Session) parsePlanned(r *router, p wire.ParseBody, f *parser.Facts, pl 
 
 // parseUnplanned parses what needs no plan: in a failed transaction, about the client's
 // block, or a statement that is executed by name. done is false for all else.
-func (s *Session) parseUnplanned(r *router, p wire.ParseBody, f *parser.Facts, bind []byte) (done bool, err error) {
-	if s.lostTx {
-		s.parseInLostTx(p, s.pending, f)
+func (ps *prepared) parseUnplanned(r *router, p wire.ParseBody, f *parser.Facts, bind []byte) (done bool, err error) {
+	if ps.s.lost.tx {
+		ps.s.lost.parseInLostTx(p, ps.s.pipe.pending, f)
 		return true, nil
 	}
-	if s.conn != nil && s.conn.Status == wire.TxFailed {
-		before := s.statements[string(p.Name)]
-		if err := s.parseHere(p, s.pending, f, nil); err != nil || s.skipping || s.conn == nil {
+	if ps.s.held.conn != nil && ps.s.held.conn.Status == wire.TxFailed {
+		before := ps.named[string(p.Name)]
+		if err := ps.s.parseHere(p, ps.s.pipe.pending, f, nil); err != nil || ps.s.pipe.skipping || ps.s.held.conn == nil {
 			return true, err
 		}
-		if !s.isTaken(before) {
-			s.notePlan(r, p.Name, nil)
+		if !ps.isTaken(before) {
+			ps.notePlan(r, p.Name, nil)
 		}
 		return true, nil
 	}
-	if ofBlock(f) && s.statements[string(p.Name)] == nil && isCommand(f, p.SQL) {
+	if ofBlock(f) && ps.named[string(p.Name)] == nil && isCommand(f, p.SQL) {
 		if err := undetermined(p.OIDs); err != nil {
-			return true, s.refuseParse(p.Name, err)
+			return true, ps.s.lost.refuseParse(p.Name, err)
 		}
-		s.parseLocal(p, s.pending, f, nil)
+		ps.parseLocal(p, ps.s.pipe.pending, f, nil)
 		return true, nil
 	}
 	if f.Effects&parser.Executes != 0 {
-		if sql, ok, err := s.executedText(p.SQL, f); err != nil {
-			return true, s.refuseParse(p.Name, err)
+		if sql, ok, err := ps.executedText(p.SQL, f); err != nil {
+			return true, ps.s.lost.refuseParse(p.Name, err)
 		} else if ok {
-			return true, s.parseExecuted(p, sql, s.statements[f.Prepared[0].Name], bind)
+			return true, ps.parseExecuted(p, sql, ps.named[f.Prepared[0].Name], bind)
 		}
 	}
-	if err := s.knowOwn(f); err != nil {
-		return true, s.refuseParse(p.Name, err)
+	if err := ps.s.route.knowOwn(f); err != nil {
+		return true, ps.s.lost.refuseParse(p.Name, err)
 	}
 	return false, nil
 }
 
 // isTaken reports whether a name was another statement's when it was parsed: the server
 // says so in its answer, and that statement is what it was.
-func (s *Session) isTaken(before *statement) bool {
-	return before != nil && s.statements[before.name] == before
+func (ps *prepared) isTaken(before *statement) bool {
+	return before != nil && ps.named[before.name] == before
 }
 
 // ofBlock reports whether a statement is about the client's block, or for all
@@ -235,192 +235,192 @@ func isKnown(p *plan.Plan) bool {
 }
 
 // laneForBind is laneFor with the values of a Bind message.
-func (s *Session) laneForBind(r *router, pl *plan.Plan, f *parser.Facts, bind []byte) (*pool.Lane, error) {
+func (ps *portals) laneForBind(r *router, pl *plan.Plan, f *parser.Facts, bind []byte) (*pool.Lane, error) {
 	if pl.Route == plan.Keyed {
 		params, ok := executor.DecodeParams(bind)
 		if !ok || params.Len() != len(pl.Params) {
-			return s.atHand(), nil // the backend shall say what is wrong with it
+			return ps.s.route.atHand(), nil // the backend shall say what is wrong with it
 		}
 		r.args.Params = params
-		if pl.Generate != nil && len(s.fresh) == len(pl.Generate.Values) {
-			r.args.Generated, s.fresh = append(r.args.Generated[:0], s.fresh...), nil // drawn with the Parse
+		if pl.Generate != nil && len(ps.s.drawn.fresh) == len(pl.Generate.Values) {
+			r.args.Generated, ps.s.drawn.fresh = append(r.args.Generated[:0], ps.s.drawn.fresh...), nil // drawn with the Parse
 		} else if pl.Generate != nil {
-			if err := s.generate(r, pl); err != nil {
+			if err := ps.s.drawn.generate(r, pl); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return s.laneFor(r, pl, f)
+	return ps.s.route.laneFor(r, pl, f)
 }
 
 // notePlan keeps the plan with the statement it was made for.
-func (s *Session) notePlan(r *router, name []byte, pl *plan.Plan) {
-	p, err := wire.DecodeParse(s.pending)
+func (ps *prepared) notePlan(r *router, name []byte, pl *plan.Plan) {
+	p, err := wire.DecodeParse(ps.s.pipe.pending)
 	if err != nil {
 		return
 	}
-	dst := &s.unnamed.planned
+	dst := &ps.unnamed.planned
 	if len(name) > 0 {
-		st := s.statements[string(name)]
+		st := ps.named[string(name)]
 		if st == nil {
 			return
 		}
 		dst = &st.planned
 	}
-	dst.plan, dst.env, dst.params, dst.shape, dst.told, dst.executes = pl, s.envID(), nil, unseen, nil, nil
+	dst.plan, dst.env, dst.params, dst.shape, dst.told, dst.executes = pl, ps.s.route.envID(), nil, unseen, nil, nil
 	dst.sealed, dst.types = "", nil
 	if pl == nil {
 		dst.env = 0
 	}
-	dst.text, dst.read = append(dst.text[:0], p.SQL...), s.readsNow()
+	dst.text, dst.read = append(dst.text[:0], p.SQL...), ps.s.record.readsNow()
 	dst.oids = append(dst.oids[:0], p.OIDs...)
 	dst.literals = append(dst.literals[:0], r.scan.Literals...)
 }
 
 // parseLocal makes a statement that weft executes itself, or whose backend is
 // chosen when it is bound.
-func (s *Session) parseLocal(p wire.ParseBody, body []byte, f *parser.Facts, pl *plan.Plan) {
+func (ps *prepared) parseLocal(p wire.ParseBody, body []byte, f *parser.Facts, pl *plan.Plan) {
 	o := op{kind: opLocal, answer: wire.ParseComplete}
 	if len(p.Name) == 0 {
-		o.prev = s.replaceUnnamed(body, f)
-		s.unnamed.planned.plan, s.unnamed.planned.read = pl, s.readsNow()
-		s.unnamed.planned.text = append(s.unnamed.planned.text[:0], p.SQL...)
-		s.unnamed.planned.oids = append(s.unnamed.planned.oids[:0], p.OIDs...)
+		o.prev = ps.replaceUnnamed(body, f)
+		ps.unnamed.planned.plan, ps.unnamed.planned.read = pl, ps.s.record.readsNow()
+		ps.unnamed.planned.text = append(ps.unnamed.planned.text[:0], p.SQL...)
+		ps.unnamed.planned.oids = append(ps.unnamed.planned.oids[:0], p.OIDs...)
 	} else {
-		st := &statement{name: string(p.Name), facts: f, server: s.shared(string(p.SQL), string(p.OIDs), false)}
-		st.planned.plan, st.planned.read = pl, s.readsNow()
+		st := &statement{name: string(p.Name), facts: f, server: ps.shared(string(p.SQL), string(p.OIDs), false)}
+		st.planned.plan, st.planned.read = pl, ps.s.record.readsNow()
 		st.planned.text = []byte(string(p.SQL))
 		st.planned.oids = []byte(string(p.OIDs))
-		if s.statements == nil {
-			s.statements = map[string]*statement{}
+		if ps.named == nil {
+			ps.named = map[string]*statement{}
 		}
-		s.statements[st.name] = st
-		s.parsedNow = append(s.parsedNow, st)
+		ps.named[st.name] = st
+		ps.s.pipe.parsedNow = append(ps.s.pipe.parsedNow, st)
 		o.client = st
 	}
-	s.ops.push(o)
+	ps.s.pipe.ops.push(o)
 }
 
 // routeBind finds the backend for a Bind and makes it the one at hand. done
 // says that there is nothing to send: weft executes the portal itself, or the
 // client has been told why it cannot be bound. tail is what the Bind carries
 // beyond the names.
-func (s *Session) routeBind(portal, name []byte, tail *[]byte) (done bool, err error) {
-	s.placed = nil
+func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err error) {
+	ps.s.pipe.placed = nil
 	if len(portal) == 0 {
-		delete(s.local, "")
+		delete(ps.local, "")
 	}
-	if s.hasPending {
-		p, err := wire.DecodeParse(s.pending)
+	if ps.s.pipe.hasPending {
+		p, err := wire.DecodeParse(ps.s.pipe.pending)
 		if err == nil && string(p.Name) == string(name) {
-			err = s.parseFor(*tail)
+			err = ps.s.prepared.parseFor(*tail)
 		} else if err == nil {
-			err = s.settleParse()
+			err = ps.s.prepared.settleParse()
 		}
-		if err != nil || s.skipping {
+		if err != nil || ps.s.pipe.skipping {
 			return true, err
 		}
-		if s.lostTx {
-			s.bindInLostTx(name, *tail)
+		if ps.s.lost.tx {
+			ps.s.lost.bindInLostTx(name, *tail)
 			return true, nil
 		}
 	}
-	f, pl := s.unnamed.facts, &s.unnamed.planned
+	f, pl := ps.s.prepared.unnamed.facts, &ps.s.prepared.unnamed.planned
 	if len(name) > 0 {
-		st := s.statements[string(name)]
+		st := ps.s.prepared.named[string(name)]
 		if st == nil {
-			err := s.useOrRefuse(s.atHand())
-			return s.skipping, err
+			err := ps.useOrRefuse(ps.s.route.atHand())
+			return ps.s.pipe.skipping, err
 		}
 		f, pl = st.facts, &st.planned
 		if t := st.server.Types.Load(); pl.types == nil && t != nil {
-			pl.types = wire.FewerParameters([]byte(*t), s.hiddenParams(name))
+			pl.types = wire.FewerParameters([]byte(*t), ps.s.prepared.hiddenParams(name))
 		}
-		if st.server.ViaSQL && (s.conn == nil || s.conn.Status != wire.TxFailed) {
-			switch _, yes, err := s.scattered(st); {
+		if st.server.ViaSQL && (ps.s.held.conn == nil || ps.s.held.conn.Status != wire.TxFailed) {
+			switch _, yes, err := ps.s.prepared.scattered(st); {
 			case err != nil:
-				return true, s.refuseBoundRead(err)
+				return true, ps.s.lost.refuseBoundRead(err)
 			case yes:
-				return true, s.refuseBoundRead(notExecutable(st))
+				return true, ps.s.lost.refuseBoundRead(notExecutable(st))
 			}
 		}
-	} else if !s.unnamed.valid {
-		err := s.useOrRefuse(s.atHand())
-		return s.skipping, err
+	} else if !ps.s.prepared.unnamed.valid {
+		err := ps.useOrRefuse(ps.s.route.atHand())
+		return ps.s.pipe.skipping, err
 	}
-	s.noteBound(portal, f)
-	if s.conn != nil && s.conn.Status == wire.TxFailed {
-		return s.bindInFailed(f, pl)
+	ps.s.account.noteBound(portal, f)
+	if ps.s.held.conn != nil && ps.s.held.conn.Status == wire.TxFailed {
+		return ps.bindInFailed(f, pl)
 	}
-	if err := s.stillExecutes(pl); err != nil {
-		return true, s.refuseBoundRead(err)
+	if err := ps.s.prepared.stillExecutes(pl); err != nil {
+		return true, ps.s.lost.refuseBoundRead(err)
 	}
-	if err := s.mayRead(pl.text, pl.read); err != nil {
-		return true, s.refuseBoundRead(err)
+	if err := ps.s.record.mayRead(pl.text, pl.read); err != nil {
+		return true, ps.s.lost.refuseBoundRead(err)
 	}
-	if err := s.mayExecuteHere(f); err != nil {
-		return true, s.refuseBoundRead(err)
+	if err := ps.s.prepared.mayExecuteHere(f); err != nil {
+		return true, ps.s.lost.refuseBoundRead(err)
 	}
 	if isCommand(f, pl.text) {
 		if err := miscounted(*tail, name, len(declaredTypes(pl.oids))); err != nil {
-			return true, s.refuseBoundRead(err)
+			return true, ps.s.lost.refuseBoundRead(err)
 		}
 	}
-	if len(portal) > 0 && s.block.savepoints() {
-		delete(s.local, string(portal))
+	if len(portal) > 0 && ps.s.tx.savepoints() {
+		delete(ps.local, string(portal))
 	}
 	switch {
-	case s.implicit && pipeOnly(f):
-		return true, s.bindInPipe(portal, f, pl)
-	case opensBlock(f) && !s.block.open:
-		return s.bindBegin(portal, f, pl)
-	case endsTx(f) && s.block.open:
-		err := s.mayChain(f)
-		if err == nil && s.block.decides() && commits(string(pl.text)) {
-			return true, s.bindLocal(portal, &localPortal{text: string(pl.text), ends: f, agreed: true})
+	case ps.s.implicit.open && pipeOnly(f):
+		return true, ps.s.implicit.bindInPipe(portal, f, pl)
+	case opensBlock(f) && !ps.s.tx.open:
+		return ps.bindBegin(portal, f, pl)
+	case endsTx(f) && ps.s.tx.open:
+		err := ps.s.commit.mayChain(f)
+		if err == nil && ps.s.tx.decides() && commits(string(pl.text)) {
+			return true, ps.bindLocal(portal, &localPortal{text: string(pl.text), ends: f, agreed: true})
 		}
 		if err == nil {
-			err = s.beforeEnds()
+			err = ps.s.tx.beforeEnds()
 		}
 		if err != nil {
-			return true, s.refuseBoundRead(err)
+			return true, ps.s.lost.refuseBoundRead(err)
 		}
-		if !s.ends() {
-			return true, s.bindLocal(portal, &localPortal{text: string(pl.text), ends: f})
+		if !ps.s.tx.chooseEnder() {
+			return true, ps.bindLocal(portal, &localPortal{text: string(pl.text), ends: f})
 		}
-		s.bindEnding(f)
+		ps.bindEnding(f)
 		return false, nil
-	case toAll(f), s.setsModes(pl.text, f):
-		if err := s.bindForAll(portal, pl, f, *tail); err != nil {
-			return true, s.refuseBoundRead(err)
+	case toAll(f), ps.s.tx.setsModes(pl.text, f):
+		if err := ps.bindForAll(portal, pl, f, *tail); err != nil {
+			return true, ps.s.lost.refuseBoundRead(err)
 		}
 		return false, nil
 	case pl.plan != nil && pl.plan.Route == plan.Call:
-		return true, s.bindCall(portal, pl.plan, *tail)
+		return true, ps.s.util.bindCall(portal, pl.plan, *tail)
 	}
-	return s.routePlanned(portal, name, f, pl, tail)
+	return ps.routePlanned(portal, name, f, pl, tail)
 }
 
 // bindBegin is routeBind for what opens a block. Messages before it without a
 // Sync between are a transaction already: if they have written or set something, it
 // becomes the block. Nobody can join it any more if a portal of it waits to be executed,
 // or BEGIN says what it shall be.
-func (s *Session) bindBegin(portal []byte, f *parser.Facts, pl *planned) (done bool, err error) {
-	if s.conn != nil {
-		if (s.piped || s.unexecuted) && (s.unsynced || !s.ops.empty()) {
-			if s.unexecuted || joinable(pl.text) != nil {
-				s.bindEnding(f)
+func (ps *portals) bindBegin(portal []byte, f *parser.Facts, pl *planned) (done bool, err error) {
+	if ps.s.held.conn != nil {
+		if (ps.s.implicit.piped || ps.unexecuted) && (ps.s.pipe.unsynced || !ps.s.pipe.ops.empty()) {
+			if ps.unexecuted || joinable(pl.text) != nil {
+				ps.bindEnding(f)
 				return false, nil
 			}
-			if err := s.widen(); err != nil {
-				return true, s.refuseBoundRead(err)
+			if err := ps.s.implicit.widen(); err != nil {
+				return true, ps.s.lost.refuseBoundRead(err)
 			}
-			return true, s.bindInPipe(portal, f, pl)
+			return true, ps.s.implicit.bindInPipe(portal, f, pl)
 		}
 		// Also one that the session is tied to: asked by a Sync whether it is in
 		// a block, it would say no.
-		if err := s.park(); err != nil {
-			return true, s.refuseBoundRead(err)
+		if err := ps.s.held.park(); err != nil {
+			return true, ps.s.lost.refuseBoundRead(err)
 		}
 	}
 	text := beginText(pl.text)
@@ -428,172 +428,172 @@ func (s *Session) bindBegin(portal []byte, f *parser.Facts, pl *planned) (done b
 	if text != plainBegin {
 		lp = &localPortal{text: text}
 	}
-	return true, s.bindLocal(portal, lp)
+	return true, ps.bindLocal(portal, lp)
 }
 
 // bindEnding notes that what is bound ends the block, or its failure: how, must
 // be known before what follows can be sent.
-func (s *Session) bindEnding(f *parser.Facts) {
-	s.block.chain, s.ending = endsTx(f) && f.Effects&parser.TxBegin != 0, true
+func (ps *portals) bindEnding(f *parser.Facts) {
+	ps.s.tx.chain, ps.ending = endsTx(f) && f.Effects&parser.TxBegin != 0, true
 }
 
 // bindInFailed is routeBind for a failed transaction: it takes no more than
 // its end, or the way back to a savepoint, which is for all participants.
-func (s *Session) bindInFailed(f *parser.Facts, pl *planned) (done bool, err error) {
+func (ps *portals) bindInFailed(f *parser.Facts, pl *planned) (done bool, err error) {
 	switch {
 	case endsTx(f):
-		s.bindEnding(f)
+		ps.bindEnding(f)
 	case rollsBackTo(pl.text, f):
-		if err := s.onAll(string(pl.text), f); err != nil {
-			return true, s.refuseBoundRead(err)
+		if err := ps.s.tx.onAll(string(pl.text), f); err != nil {
+			return true, ps.s.lost.refuseBoundRead(err)
 		}
-		s.bindEnding(f)
+		ps.bindEnding(f)
 	}
 	return false, nil
 }
 
 // laneAnew finds the lane for a Bind of a statement that was parsed before. Its
 // plan is made anew if what it was made under is not what holds now.
-func (s *Session) laneAnew(r *router, f *parser.Facts, pl *planned, tail []byte) (*pool.Lane, error) {
-	env, err := s.environment()
+func (ps *portals) laneAnew(r *router, f *parser.Facts, pl *planned, tail []byte) (*pool.Lane, error) {
+	env, err := ps.s.route.environment()
 	if err != nil {
 		return nil, err
 	}
 	r.args.Generated = r.args.Generated[:0]
 	if pl.plan == nil || pl.env == 0 || pl.env != env.ID || pl.plan.Waits {
-		s.read(r, pl.text)
+		ps.s.route.read(r, pl.text)
 		if pl.types != nil {
 			pl.oids = pl.types // the schema may have changed: they stay what they were
 		}
-		if pl.plan, err = s.plan(r, pl.text, pl.oids); err != nil {
+		if pl.plan, err = ps.s.route.plan(r, pl.text, pl.oids); err != nil {
 			return nil, err
 		}
-		pl.env = s.envID()
+		pl.env = ps.s.route.envID()
 	}
-	s.relies.on(pl.plan)
-	r.args.Text, r.args.Literals, r.args.Options = pl.text, pl.literals, s.scanOptions()
+	ps.s.route.relies.on(pl.plan)
+	r.args.Text, r.args.Literals, r.args.Options = pl.text, pl.literals, ps.s.record.scanOptions()
 	if pl.plan.Route == plan.Every {
-		return s.lane, nil
+		return ps.s.lane, nil
 	}
-	if lane, err := s.cursorLane(pl.text, pl.plan, f); lane != nil || err != nil {
+	if lane, err := ps.cursorLane(pl.text, pl.plan, f); lane != nil || err != nil {
 		return lane, err
 	}
-	if lane, err := s.listingLane(f); lane != nil || err != nil {
+	if lane, err := ps.listingLane(f); lane != nil || err != nil {
 		return lane, err
 	}
-	return s.laneForBind(r, pl.plan, f, tail)
+	return ps.laneForBind(r, pl.plan, f, tail)
 }
 
 // routePlanned is the part of routeBind for what shards execute.
-func (s *Session) routePlanned(portal, name []byte, f *parser.Facts, pl *planned, tail *[]byte) (done bool, err error) {
-	if err := s.needsBlock(pl.text, f); err != nil {
-		return true, s.bindRefused(portal, name, pl, *tail, err)
+func (ps *portals) routePlanned(portal, name []byte, f *parser.Facts, pl *planned, tail *[]byte) (done bool, err error) {
+	if err := ps.s.implicit.needsBlock(pl.text, f); err != nil {
+		return true, ps.bindRefused(portal, name, pl, *tail, err)
 	}
-	r := s.srv.routers.Get().(*router)
-	defer s.srv.routers.Put(r)
-	lane, err := s.placed, error(nil)
-	if s.placed = nil; lane != nil {
-		r.free = s.placedFree // found with the Parse
+	r := ps.s.srv.routers.Get().(*router)
+	defer ps.s.srv.routers.Put(r)
+	lane, err := ps.s.pipe.placed, error(nil)
+	if ps.s.pipe.placed = nil; lane != nil {
+		r.free = ps.s.pipe.placedFree // found with the Parse
 	} else {
-		lane, err = s.laneAnew(r, f, pl, *tail)
+		lane, err = ps.laneAnew(r, f, pl, *tail)
 	}
 	if errors.Is(err, errGather) {
-		s.read(r, pl.text)
-		if pl.plan, err = s.gatheredPlan(r, pl.plan, pl.text, pl.oids); err != nil {
+		ps.s.route.read(r, pl.text)
+		if pl.plan, err = ps.s.gather.gatheredPlan(r, pl.plan, pl.text, pl.oids); err != nil {
 			pl.plan = nil
-			return true, s.refuseBoundRead(err)
+			return true, ps.s.lost.refuseBoundRead(err)
 		}
-		return true, s.bindGather(portal, name, f, pl, *tail, r.args.Generated)
+		return true, ps.s.gather.bindGather(portal, name, f, pl, *tail, r.args.Generated)
 	}
 	if err == nil && pl.plan.Route == plan.Every {
-		if err := s.mayLock(string(pl.text)); err != nil {
-			return true, s.bindRefused(portal, name, pl, *tail, err)
+		if err := ps.s.every.mayLock(string(pl.text)); err != nil {
+			return true, ps.bindRefused(portal, name, pl, *tail, err)
 		}
-		err = s.beforeEvery(pl)
+		err = ps.s.every.beforeEvery(pl)
 	}
 	if err == nil {
-		err = s.useFor(lane, pl.plan, f, r.free)
+		err = ps.s.route.useFor(lane, pl.plan, f, r.free)
 	}
 	if err == nil {
-		err = s.mayCloseAll(pl.text, f)
+		err = ps.mayCloseAll(pl.text, f)
 	}
 	if err == nil {
-		s.noteCursor(pl.text, f, false)
+		ps.noteCursor(pl.text, f, false)
 	}
 	if err == nil {
-		err = s.stillTrue()
+		err = ps.s.route.stillTrue()
 	}
 	if errors.Is(err, errMoved) {
 		pl.plan = nil
-		return s.routePlanned(portal, name, f, pl, tail)
+		return ps.routePlanned(portal, name, f, pl, tail)
 	}
 	if err != nil {
-		return true, s.refuseBoundRead(err)
+		return true, ps.s.lost.refuseBoundRead(err)
 	}
 	if pl.plan.Route == plan.Home || pl.plan.Route == plan.Any {
-		s.noteSequences(f, pl.text)
+		ps.s.drawn.noteSequences(f, pl.text)
 	}
-	if s.translate != nil {
-		*tail = s.bindHere(pl, *tail)
+	if ps.s.held.translate != nil {
+		*tail = ps.s.held.bindHere(pl, *tail)
 	}
 	if pl.plan.Generate != nil {
 		if *tail, err = executor.AppendBind(nil, *tail, r.args.Generated); err != nil {
-			return true, s.refuseBoundRead(err)
+			return true, ps.s.lost.refuseBoundRead(err)
 		}
 	}
 	if pl.plan.Route == plan.Every {
-		if err := s.everyBound(portal, pl); err != nil {
-			return true, s.refuseBoundRead(err)
+		if err := ps.s.every.everyBound(portal, pl); err != nil {
+			return true, ps.s.lost.refuseBoundRead(err)
 		}
 	}
 	return false, nil
 }
 
-func (s *Session) useOrRefuse(lane *pool.Lane) error {
-	if err := s.useLane(lane); err != nil {
-		return s.refuseBoundRead(err)
+func (ps *portals) useOrRefuse(lane *pool.Lane) error {
+	if err := ps.s.held.useLane(lane); err != nil {
+		return ps.s.lost.refuseBoundRead(err)
 	}
 	return nil
 }
 
 // routing reports whether extended messages must be looked at by planned.go.
-func (s *Session) routing() bool {
-	s.relies.begin()
-	return s.routed() || s.hasPending || s.calls
+func (ps *portals) routing() bool {
+	ps.s.route.relies.begin()
+	return ps.s.route.refresh() || ps.s.pipe.hasPending || ps.s.pipe.calls
 }
 
 // parsed returns the client's statement of that name, nil if there is none.
-func (s *Session) parsed(name []byte) (*parser.Facts, *planned) {
+func (ps *prepared) parsed(name []byte) (*parser.Facts, *planned) {
 	if len(name) > 0 {
-		if st := s.statements[string(name)]; st != nil {
+		if st := ps.named[string(name)]; st != nil {
 			return st.facts, &st.planned
 		}
 		return nil, nil
 	}
-	if !s.unnamed.valid {
+	if !ps.unnamed.valid {
 		return nil, nil
 	}
-	return s.unnamed.facts, &s.unnamed.planned
+	return ps.unnamed.facts, &ps.unnamed.planned
 }
 
 // hiddenParams is how many parameters of a statement are weft's own.
-func (s *Session) hiddenParams(name []byte) int {
-	if _, st := s.parsed(name); st != nil && st.plan != nil && st.plan.Generate != nil && st.plan.Route != plan.Gathered {
+func (ps *prepared) hiddenParams(name []byte) int {
+	if _, st := ps.parsed(name); st != nil && st.plan != nil && st.plan.Generate != nil && st.plan.Route != plan.Gathered {
 		return len(st.plan.Generate.Values)
 	}
 	return 0
 }
 
 // endTransaction waits for the end of a block inside a pipeline.
-func (s *Session) endTransaction() error {
-	s.toServer.Grow()
-	s.toServer.B = wire.AppendEmpty(s.toServer.B, wire.Sync)
-	s.ops.push(op{kind: opSync, injected: true, settles: true})
-	return s.exchange()
+func (ps *portals) endTransaction() error {
+	ps.s.pipe.unsent.Grow()
+	ps.s.pipe.unsent.B = wire.AppendEmpty(ps.s.pipe.unsent.B, wire.Sync)
+	ps.s.pipe.ops.push(op{kind: opSync, injected: true, settles: true})
+	return ps.s.pipe.exchange()
 }
 
 // described returns where to note what a Describe tells of a statement.
-func (s *Session) described(name []byte) *planned {
-	_, st := s.parsed(name)
+func (ps *prepared) described(name []byte) *planned {
+	_, st := ps.parsed(name)
 	return st
 }

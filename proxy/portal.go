@@ -34,28 +34,28 @@ type localPortal struct {
 var ranLocal = &localPortal{}
 
 // bindLocal makes a portal that weft executes itself.
-func (s *Session) bindLocal(portal []byte, lp *localPortal) error {
-	if err := s.isBound(portal, nil); err != nil {
-		return s.refuseBoundRead(err)
+func (ps *portals) bindLocal(portal []byte, lp *localPortal) error {
+	if err := ps.isBound(portal, nil); err != nil {
+		return ps.s.lost.refuseBoundRead(err)
 	}
-	if s.local == nil {
-		s.local = map[string]*localPortal{}
+	if ps.local == nil {
+		ps.local = map[string]*localPortal{}
 	}
-	s.local[string(portal)] = lp
+	ps.local[string(portal)] = lp
 	if len(portal) == 0 {
-		s.portalLane = nil
+		ps.lane = nil
 	}
-	s.ops.push(op{kind: opLocal, answer: wire.BindComplete, bound: lp.gather})
+	ps.s.pipe.ops.push(op{kind: opLocal, answer: wire.BindComplete, bound: lp.gather})
 	return nil
 }
 
 // isBound refuses to make a portal under a name that another has. Where both are on lane,
 // which is nil if the new one is weft's own, the server says so.
-func (s *Session) isBound(portal []byte, lane *pool.Lane) error {
-	if len(portal) == 0 || s.block.savepoints() { // it may have gone with one of them
+func (ps *portals) isBound(portal []byte, lane *pool.Lane) error {
+	if len(portal) == 0 || ps.s.tx.savepoints() { // it may have gone with one of them
 		return nil
 	}
-	if s.local[string(portal)] != nil || s.portals[string(portal)] != nil && s.portals[string(portal)] != lane {
+	if ps.local[string(portal)] != nil || ps.lanes[string(portal)] != nil && ps.lanes[string(portal)] != lane {
 		return pgerr.New(pgerr.DuplicateCursor, "cursor \"%s\" already exists", portal)
 	}
 	return nil
@@ -72,134 +72,134 @@ func cannotRun(name []byte) error {
 }
 
 // executeLocal executes a portal of weft's own.
-func (s *Session) executeLocal(lp *localPortal, name []byte) error {
-	if s.ops.mayFail() {
+func (ps *portals) executeLocal(lp *localPortal, name []byte) error {
+	if ps.s.pipe.ops.mayFail() {
 		// What came before may have failed: then this is skipped.
-		if err := s.answered(s.flush); err != nil {
-			return s.refuseBoundRead(err)
+		if err := ps.s.implicit.awaitAnswers(ps.s.flush); err != nil {
+			return ps.s.lost.refuseBoundRead(err)
 		}
 	}
-	if s.conn != nil && s.conn.Status == wire.TxFailed && lp.ends == nil {
-		s.toServer.Grow()
-		s.refuseMessage(transactionFailed())
+	if ps.s.held.conn != nil && ps.s.held.conn.Status == wire.TxFailed && lp.ends == nil {
+		ps.s.pipe.unsent.Grow()
+		ps.s.lost.refuseMessage(transactionFailed())
 		return nil
 	}
 	if lp.plan == nil {
-		s.local[string(name)] = ranLocal
+		ps.local[string(name)] = ranLocal
 	}
 	switch {
 	case lp == ranLocal:
-		return s.refuseBoundRead(cannotRun(name))
+		return ps.s.lost.refuseBoundRead(cannotRun(name))
 	case lp.refusal != nil:
-		return s.refuseBoundRead(lp.refusal)
+		return ps.s.lost.refuseBoundRead(lp.refusal)
 	case lp.plan != nil:
-		return s.executeCall(lp)
+		return ps.s.util.executeCall(lp)
 	case lp.piped:
-		return s.executeEnd(lp)
+		return ps.s.implicit.executeEnd(lp)
 	case lp.agreed:
-		return s.executeCommit(lp)
+		return ps.s.commit.executeCommit(lp)
 	case lp.ends != nil:
-		tag := s.endLocally([]byte(lp.text), lp.ends)
-		s.forgetPortals()
-		s.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, tag)})
-	case s.implicit && s.block.open:
-		s.implicit = false // from here on it is the client's
-		s.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, beginTag(lp.text))})
-	case s.block.open: // by another portal, after this one was bound
+		tag := ps.s.tx.endLocally([]byte(lp.text), lp.ends)
+		ps.s.tx.forgetPortals()
+		ps.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, tag)})
+	case ps.s.implicit.open && ps.s.tx.open:
+		ps.s.implicit.open = false // from here on it is the client's
+		ps.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, beginTag(lp.text))})
+	case ps.s.tx.open: // by another portal, after this one was bound
 		warning := pgerr.New(pgerr.ActiveSQLTransaction, "there is already a transaction in progress")
 		warning.Severity = pgerr.SeverityWarning
-		s.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(wire.AppendError(nil, warning), beginTag(lp.text))})
+		ps.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(wire.AppendError(nil, warning), beginTag(lp.text))})
 	default:
 		frame := begun
-		if tag := s.block.start(lp.text); tag != "BEGIN" {
+		if tag := ps.s.tx.start(lp.text); tag != "BEGIN" {
 			frame = wire.AppendCommandComplete(nil, tag)
 		}
-		s.ops.push(op{kind: opLocal, frame: frame, begins: true})
+		ps.s.pipe.ops.push(op{kind: opLocal, frame: frame, begins: true})
 	}
 	return nil
 }
 
 // notePortal remembers where a portal is.
-func (s *Session) notePortal(portal []byte, lane *pool.Lane) {
-	delete(s.columns, string(portal))
+func (ps *portals) notePortal(portal []byte, lane *pool.Lane) {
+	delete(ps.columns, string(portal))
 	if len(portal) == 0 {
-		s.portalLane = lane
+		ps.lane = lane
 		return
 	}
-	if s.portals == nil {
-		s.portals = map[string]*pool.Lane{}
+	if ps.lanes == nil {
+		ps.lanes = map[string]*pool.Lane{}
 	}
-	s.portals[string(portal)] = lane
+	ps.lanes[string(portal)] = lane
 }
 
 // handOver notes that a portal of weft's own has become one of the home shard's. What it
 // returns is described as before.
-func (s *Session) handOver(x *gathering, name []byte) {
-	delete(s.local, string(name))
-	s.notePortal(name, s.lane)
-	if s.columns == nil {
-		s.columns = map[string][]byte{}
+func (ps *portals) handOver(x *gathering, name []byte) {
+	delete(ps.local, string(name))
+	ps.notePortal(name, ps.s.lane)
+	if ps.columns == nil {
+		ps.columns = map[string][]byte{}
 	}
-	s.columns[string(name)] = x.describeResult(nil)
+	ps.columns[string(name)] = x.describeResult(nil)
 }
 
 // usePortal goes back to the backend that has the portal.
-func (s *Session) usePortal(portal []byte) error {
-	lane := s.portalLane
+func (ps *portals) usePortal(portal []byte) error {
+	lane := ps.lane
 	if len(portal) > 0 {
-		lane = s.portals[string(portal)]
+		lane = ps.lanes[string(portal)]
 	}
-	if lane == nil || s.conn != nil && s.conn.Lane() == lane {
+	if lane == nil || ps.s.held.conn != nil && ps.s.held.conn.Lane() == lane {
 		return nil
 	}
-	if !s.block.open && s.conn == nil {
+	if !ps.s.tx.open && ps.s.held.conn == nil {
 		return nil // its transaction is over, and it with it
 	}
-	return s.useLane(lane)
+	return ps.s.held.useLane(lane)
 }
 
-func (s *Session) usePortalOrRefuse(portal []byte) error {
-	if s.lostTx {
+func (ps *portals) usePortalOrRefuse(portal []byte) error {
+	if ps.s.lost.tx {
 		return nil
 	}
-	if err := s.usePortal(portal); err != nil {
-		return s.refuseBoundRead(err)
+	if err := ps.usePortal(portal); err != nil {
+		return ps.s.lost.refuseBoundRead(err)
 	}
 	return nil
 }
 
 // executeRouted executes a portal of weft's own, or goes to the backend that
 // has it.
-func (s *Session) executeRouted(body []byte) (done bool, err error) {
+func (ps *portals) executeRouted(body []byte) (done bool, err error) {
 	name, rest, ok := wire.CString(body)
-	if err := s.settleParse(); err != nil || s.skipping || !ok || len(rest) != 4 {
-		return err != nil || s.skipping, err // a server says what is wrong with it
+	if err := ps.s.prepared.settleParse(); err != nil || ps.s.pipe.skipping || !ok || len(rest) != 4 {
+		return err != nil || ps.s.pipe.skipping, err // a server says what is wrong with it
 	}
-	if s.lostTx {
+	if ps.s.lost.tx {
 		return false, nil
 	}
-	if lp := s.local[string(name)]; lp != nil && lp.copies != nil {
-		s.copyNext = lp.copies
+	if lp := ps.local[string(name)]; lp != nil && lp.copies != nil {
+		ps.copyNext = lp.copies
 		return true, nil
 	} else if lp != nil && lp.gather != nil {
-		return true, s.executeGather(lp.gather, body)
+		return true, ps.s.gather.executeGather(lp.gather, body)
 	} else if lp != nil {
-		return true, s.executeLocal(lp, name)
+		return true, ps.executeLocal(lp, name)
 	}
-	if s.isNowhere(name) {
-		return true, s.refuseBoundRead(noPortal(name))
+	if ps.isNowhere(name) {
+		return true, ps.s.lost.refuseBoundRead(noPortal(name))
 	}
-	if ev := s.everywhere[string(name)]; ev != nil {
-		return true, s.everyExecute(body, ev)
+	if ev := ps.everywhere[string(name)]; ev != nil {
+		return true, ps.s.every.everyExecute(body, ev)
 	}
-	if err = s.usePortalOrRefuse(name); err != nil || s.skipping {
-		return s.skipping, err
+	if err = ps.usePortalOrRefuse(name); err != nil || ps.s.pipe.skipping {
+		return ps.s.pipe.skipping, err
 	}
-	if all, ok := s.forAll[string(name)]; ok {
-		delete(s.forAll, string(name))
-		s.warnNeedsBlock(all.text)
-		if err := s.onAll(all.text, all.facts); err != nil {
-			return true, s.refuseBoundRead(err)
+	if all, ok := ps.forAll[string(name)]; ok {
+		delete(ps.forAll, string(name))
+		ps.s.pipe.warnNeedsBlock(all.text)
+		if err := ps.s.tx.onAll(all.text, all.facts); err != nil {
+			return true, ps.s.lost.refuseBoundRead(err)
 		}
 	}
 	return false, nil
@@ -207,52 +207,52 @@ func (s *Session) executeRouted(body []byte) (done bool, err error) {
 
 // hasPortal reports whether a portal of that name has been made. A name may also be that
 // of a cursor.
-func (s *Session) hasPortal(name []byte) bool {
-	if s.local[string(name)] != nil {
+func (ps *portals) hasPortal(name []byte) bool {
+	if ps.local[string(name)] != nil {
 		return true
 	}
 	if len(name) == 0 {
-		return s.portalLane != nil
+		return ps.lane != nil
 	}
-	return s.portals[string(name)] != nil || s.block.cursors[string(name)].lane != nil
+	return ps.lanes[string(name)] != nil || ps.s.tx.cursors[string(name)].lane != nil
 }
 
 // isNowhere reports whether there is no portal of that name. That of an empty name may
 // be weft's own on a backend; a name may be that of a cursor.
-func (s *Session) isNowhere(portal []byte) bool {
-	return len(portal) == 0 && s.portalLane == nil && !s.lostTx
+func (ps *portals) isNowhere(portal []byte) bool {
+	return len(portal) == 0 && ps.lane == nil && !ps.s.lost.tx
 }
 
 // describeLocal answers a Describe of what weft executes itself.
-func (s *Session) describeLocal(kind byte, name []byte) (done bool, err error) {
-	if err := s.settleParse(); err != nil || s.skipping {
+func (ps *portals) describeLocal(kind byte, name []byte) (done bool, err error) {
+	if err := ps.s.prepared.settleParse(); err != nil || ps.s.pipe.skipping {
 		return true, err
 	}
 	var pl *plan.Plan
 	if kind == 'P' {
-		lp := s.local[string(name)]
-		if lp == nil && s.isNowhere(name) {
-			return true, s.refuseBoundRead(noPortal(name))
+		lp := ps.local[string(name)]
+		if lp == nil && ps.isNowhere(name) {
+			return true, ps.s.lost.refuseBoundRead(noPortal(name))
 		}
 		if lp == nil {
-			err := s.usePortalOrRefuse(name)
-			frame := s.columns[string(name)]
-			if err != nil || s.skipping || frame == nil || s.conn == nil || s.conn.Status == wire.TxFailed {
-				return s.skipping, err
+			err := ps.usePortalOrRefuse(name)
+			frame := ps.columns[string(name)]
+			if err != nil || ps.s.pipe.skipping || frame == nil || ps.s.held.conn == nil || ps.s.held.conn.Status == wire.TxFailed {
+				return ps.s.pipe.skipping, err
 			}
-			s.ops.push(op{kind: opLocal, frame: frame})
+			ps.s.pipe.ops.push(op{kind: opLocal, frame: frame})
 			return true, nil
 		}
 		if lp.gather != nil {
-			return true, s.describeGathered(lp.gather)
+			return true, ps.s.gather.describeGathered(lp.gather)
 		}
 		pl = lp.plan
 	} else {
-		f, st := s.parsed(name)
-		if st == nil || s.lostTx || !opensBlock(f) && !endsTx(f) && (st.plan == nil || st.plan.Route != plan.Call) {
+		f, st := ps.s.prepared.parsed(name)
+		if st == nil || ps.s.lost.tx || !opensBlock(f) && !endsTx(f) && (st.plan == nil || st.plan.Route != plan.Call) {
 			return false, nil
 		}
-		if s.conn != nil && s.conn.Status == wire.TxFailed {
+		if ps.s.held.conn != nil && ps.s.held.conn.Status == wire.TxFailed {
 			return false, nil
 		}
 		frame := describeTypes(st.oids)
@@ -260,31 +260,31 @@ func (s *Session) describeLocal(kind byte, name []byte) (done bool, err error) {
 			pl = st.plan
 			frame = describeParams(pl)
 		}
-		s.ops.push(op{kind: opLocal, frame: frame})
+		ps.s.pipe.ops.push(op{kind: opLocal, frame: frame})
 	}
 	if pl != nil {
-		s.ops.push(op{kind: opLocal, frame: describeCall(pl)})
+		ps.s.pipe.ops.push(op{kind: opLocal, frame: describeCall(pl)})
 		return true, nil
 	}
-	s.ops.push(op{kind: opLocal, answer: wire.NoData})
+	ps.s.pipe.ops.push(op{kind: opLocal, answer: wire.NoData})
 	return true, nil
 }
 
 // closeLocal closes a portal of weft's own, or goes to the backend that has it.
-func (s *Session) closeLocal(kind byte, name []byte) (done bool, err error) {
-	if err := s.settleParse(); err != nil || s.skipping {
+func (ps *portals) closeLocal(kind byte, name []byte) (done bool, err error) {
+	if err := ps.s.prepared.settleParse(); err != nil || ps.s.pipe.skipping {
 		return true, err
 	}
 	if kind != 'P' {
 		return false, nil
 	}
-	if s.local[string(name)] != nil {
-		delete(s.local, string(name))
-		s.ops.push(op{kind: opLocal, answer: wire.CloseComplete})
+	if ps.local[string(name)] != nil {
+		delete(ps.local, string(name))
+		ps.s.pipe.ops.push(op{kind: opLocal, answer: wire.CloseComplete})
 		return true, nil
 	}
-	err = s.usePortalOrRefuse(name)
-	delete(s.portals, string(name))
-	delete(s.columns, string(name))
-	return s.skipping, err
+	err = ps.usePortalOrRefuse(name)
+	delete(ps.lanes, string(name))
+	delete(ps.columns, string(name))
+	return ps.s.pipe.skipping, err
 }

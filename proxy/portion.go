@@ -15,13 +15,13 @@ import (
 
 // keepReturned makes ready to keep what the statement returns, if the client wants no more
 // than limit rows at a time.
-func (s *Session) keepReturned(x *gathering, limit int) {
+func (ps *portals) keepReturned(x *gathering, limit int) {
 	if x.untold != nil {
 		x.untold.close()
 		x.untold = nil
 	}
 	if limit > 0 {
-		x.untold = &spool{limit: s.maxGatherBytes()}
+		x.untold = &spool{limit: ps.s.record.maxGatherBytes()}
 	}
 }
 

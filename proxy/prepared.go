@@ -13,21 +13,39 @@ import (
 	"weft/wire"
 )
 
+// prepared is the prepared statements as the client knows them.
+type prepared struct {
+	s *Session
+
+	named   map[string]*statement
+	bytes   int // the memory that named takes
+	unnamed unnamed
+	// lastBound is the statement that the unnamed portal was made of; nil for the
+	// unnamed statement.
+	lastBound *statement
+	// parse is the part of the settings that matters to Parse, and parseFrom the
+	// settings that parse was made of, see parseSettings.
+	parse     *pool.Settings
+	parseFrom *pool.Settings
+	// parsing: a text is being rewritten to be parsed, not to be run.
+	parsing bool
+}
+
 // unnamedTag identifies this version of the unnamed statement among all that
 // backends may hold.
-func (s *Session) unnamedTag() uint64 { return uint64(s.id)<<32 | uint64(s.unnamed.version) }
+func (ps *prepared) unnamedTag() uint64 { return uint64(ps.s.id)<<32 | uint64(ps.unnamed.version) }
 
 // replaceUnnamed makes a Parse message the unnamed statement. It returns the
 // one before if that may have to come back, because something that was sent
 // earlier and is not answered yet may fail.
-func (s *Session) replaceUnnamed(body []byte, facts *parser.Facts) *unnamed {
-	if !s.ops.mayFail() {
-		s.unnamed.set(body, facts)
+func (ps *prepared) replaceUnnamed(body []byte, facts *parser.Facts) *unnamed {
+	if !ps.s.pipe.ops.mayFail() {
+		ps.unnamed.set(body, facts)
 		return nil
 	}
-	prev := s.unnamed
-	s.unnamed.body, s.unnamed.planned = nil, planned{} // prev has them now
-	s.unnamed.set(body, facts)
+	prev := ps.unnamed
+	ps.unnamed.body, ps.unnamed.planned = nil, planned{} // prev has them now
+	ps.unnamed.set(body, facts)
 	return &prev
 }
 
@@ -43,14 +61,14 @@ func (u *unnamed) set(body []byte, facts *parser.Facts) {
 }
 
 // settleNames waits for SQL that has been sent and may change what names mean.
-func (s *Session) settleNames() error {
-	if s.ops.empty() || len(s.done.prepared) == 0 && s.done.bits&(parser.DiscardAll|parser.Opaque) == 0 {
+func (ps *prepared) settleNames() error {
+	if ps.s.pipe.ops.empty() || len(ps.s.record.done.prepared) == 0 && ps.s.record.done.bits&(parser.DiscardAll|parser.Opaque) == 0 {
 		return nil
 	}
-	if err := s.flush(); err != nil || s.conn == nil {
+	if err := ps.s.flush(); err != nil || ps.s.held.conn == nil {
 		return err
 	}
-	s.toServer.Grow()
+	ps.s.pipe.unsent.Grow()
 	return nil
 }
 
@@ -58,69 +76,69 @@ func (s *Session) settleNames() error {
 const maxStatementBytes = 64 << 20
 
 // parseNamed prepares a statement under a name of the client's.
-func (s *Session) parseNamed(p wire.ParseBody, facts *parser.Facts, changed *edited) error {
+func (ps *prepared) parseNamed(p wire.ParseBody, facts *parser.Facts, changed *edited) error {
 	name := string(p.Name)
-	if err := s.settleNames(); err != nil || s.conn == nil || s.skipping {
+	if err := ps.settleNames(); err != nil || ps.s.held.conn == nil || ps.s.pipe.skipping {
 		return err
 	}
-	if st := s.statements[name]; st != nil && st.doubtful {
-		s.forgetStatement(st)
+	if st := ps.named[name]; st != nil && st.doubtful {
+		ps.forgetStatement(st)
 	} else if st != nil {
-		return s.parseDuplicate(name, p)
+		return ps.parseDuplicate(name, p)
 	}
-	if s.statementBytes+len(p.SQL) > maxStatementBytes {
-		s.refuseMessage(pgerr.New(pgerr.ConfigurationLimitExceeded, "the prepared statements of this session are over %d MiB", maxStatementBytes>>20).
+	if ps.bytes+len(p.SQL) > maxStatementBytes {
+		ps.s.lost.refuseMessage(pgerr.New(pgerr.ConfigurationLimitExceeded, "the prepared statements of this session are over %d MiB", maxStatementBytes>>20).
 			WithHint("Close statements that are not used any more."))
 		return nil
 	}
-	s.statementBytes += len(p.SQL)
+	ps.bytes += len(p.SQL)
 	st := &statement{
 		name: name, facts: facts,
-		server: s.shared(string(p.SQL), string(p.OIDs), false),
+		server: ps.shared(string(p.SQL), string(p.OIDs), false),
 	}
-	if s.statements == nil {
-		s.statements = map[string]*statement{}
+	if ps.named == nil {
+		ps.named = map[string]*statement{}
 	}
-	s.statements[name] = st
-	s.parsedNow = append(s.parsedNow, st)
-	if s.special(facts) {
-		return s.parseSpecial(p, facts, op{})
+	ps.named[name] = st
+	ps.s.pipe.parsedNow = append(ps.s.pipe.parsedNow, st)
+	if ps.s.record.special(facts) {
+		return ps.s.record.parseSpecial(p, facts, op{})
 	}
-	s.parseShared(st, changed)
+	ps.parseShared(st, changed)
 	return nil
 }
 
 // parseShared answers the Parse of a statement whose text went to the backend
 // as changed says.
-func (s *Session) parseShared(st *statement, changed *edited) {
+func (ps *prepared) parseShared(st *statement, changed *edited) {
 	switch {
-	case s.done.shown:
-		s.showParsed(st, op{kind: opParse, client: st, text: changed})
-	case !s.conn.Prepared(st.server):
-		s.prepare(st.server, op{kind: opParse, client: st, text: changed})
-		s.learnTypes(st)
-	case s.conn.Status == wire.TxFailed:
+	case ps.s.record.done.shown:
+		ps.showParsed(st, op{kind: opParse, client: st, text: changed})
+	case !ps.s.held.conn.Prepared(st.server):
+		ps.prepare(st.server, op{kind: opParse, client: st, text: changed})
+		ps.s.pipe.learnTypes(st)
+	case ps.s.held.conn.Status == wire.TxFailed:
 		// Only the backend knows what may be parsed now; but the name it has
 		// for this text is taken, and others rely on it.
 		const name = "\x01f"
-		s.toServer.B = wire.AppendParse(s.toServer.B, name, st.server.SQL, s.oidsHere([]byte(st.server.OIDs)))
-		s.toServer.B = wire.AppendClose(s.toServer.B, 'S', name)
-		s.ops.push(op{kind: opParse, stmt: &pool.Statement{Name: name}, client: st, text: changed})
-		s.ops.push(op{kind: opClose, injected: true})
+		ps.s.pipe.unsent.B = wire.AppendParse(ps.s.pipe.unsent.B, name, st.server.SQL, ps.s.held.oidsHere([]byte(st.server.OIDs)))
+		ps.s.pipe.unsent.B = wire.AppendClose(ps.s.pipe.unsent.B, 'S', name)
+		ps.s.pipe.ops.push(op{kind: opParse, stmt: &pool.Statement{Name: name}, client: st, text: changed})
+		ps.s.pipe.ops.push(op{kind: opClose, injected: true})
 	default:
-		s.ops.push(op{kind: opLocal, answer: wire.ParseComplete, client: st})
+		ps.s.pipe.ops.push(op{kind: opLocal, answer: wire.ParseComplete, client: st})
 	}
 }
 
 // learnTypes has the backend that has just been sent a statement's first Parse say which
 // types the parameters are of, if the client has left any to it: another backend that parses the
 // text later must not infer others. The client does not see it.
-func (s *Session) learnTypes(st *statement) {
+func (p *pipe) learnTypes(st *statement) {
 	if st.server.Types.Load() != nil || allDeclared(st.server.SQL, st.server.OIDs) {
 		return
 	}
-	s.toServer.B = wire.AppendDescribe(s.toServer.B, 'S', st.server.Name)
-	s.ops.push(op{kind: opDescribeStatement, injected: true, client: st, server: st.server.Name})
+	p.unsent.B = wire.AppendDescribe(p.unsent.B, 'S', st.server.Name)
+	p.ops.push(op{kind: opDescribeStatement, injected: true, client: st, server: st.server.Name})
 }
 
 // allDeclared reports whether a Parse leaves the type of no parameter to the server. What looks
@@ -149,81 +167,81 @@ func allDeclared(sql, oids string) bool {
 
 // shared returns the statement that sessions like this one share for a text. In a transaction
 // that may have changed settings none is like it.
-func (s *Session) shared(sql, oids string, viaSQL bool) *pool.Statement {
-	if s.done.bits&(parser.ChangesSettings|parser.ChangesAllSettings|parser.Opaque|parser.DiscardAll) != 0 {
-		return s.db.Private(sql, oids, viaSQL, s.parseSettings())
+func (ps *prepared) shared(sql, oids string, viaSQL bool) *pool.Statement {
+	if ps.s.record.done.bits&(parser.ChangesSettings|parser.ChangesAllSettings|parser.Opaque|parser.DiscardAll) != 0 {
+		return ps.s.db.Private(sql, oids, viaSQL, ps.parseSettings())
 	}
-	return s.db.Statement(s.lane.Key(), sql, oids, viaSQL, s.parseSettings())
+	return ps.s.db.Statement(ps.s.lane.Key(), sql, oids, viaSQL, ps.parseSettings())
 }
 
 // parseSettings are the settings that a text may be read differently under.
-func (s *Session) parseSettings() *pool.Settings {
-	if s.parseFrom != s.settings {
-		s.parseFrom, s.parse = s.settings, s.settings.Without("application_name")
-		for _, e := range s.settings.All() {
+func (ps *prepared) parseSettings() *pool.Settings {
+	if ps.parseFrom != ps.s.record.settings {
+		ps.parseFrom, ps.parse = ps.s.record.settings, ps.s.record.settings.Without("application_name")
+		for _, e := range ps.s.record.settings.All() {
 			if strings.Contains(e.Name, ".") { // the application's own
-				s.parse = s.parse.Without(e.Name)
+				ps.parse = ps.parse.Without(e.Name)
 			}
 		}
 	}
-	return s.parse
+	return ps.parse
 }
 
 // prepare sends a Parse for a shared statement and notes it as o.
-func (s *Session) prepare(st *pool.Statement, o op) {
-	if name, ok := s.conn.Evict(); ok {
-		s.toServer.B = wire.AppendClose(s.toServer.B, 'S', name)
-		s.ops.push(op{kind: opClose, injected: true, sure: o.sure, stmt: &pool.Statement{Name: name}})
-		s.conn.Unprepare(name)
+func (ps *prepared) prepare(st *pool.Statement, o op) {
+	if name, ok := ps.s.held.conn.Evict(); ok {
+		ps.s.pipe.unsent.B = wire.AppendClose(ps.s.pipe.unsent.B, 'S', name)
+		ps.s.pipe.ops.push(op{kind: opClose, injected: true, sure: o.sure, stmt: &pool.Statement{Name: name}})
+		ps.s.held.conn.Unprepare(name)
 	}
-	s.toServer.B = wire.AppendParse(s.toServer.B, st.Name, st.SQL, s.oidsHere(st.ParseTypes()))
+	ps.s.pipe.unsent.B = wire.AppendParse(ps.s.pipe.unsent.B, st.Name, st.SQL, ps.s.held.oidsHere(st.ParseTypes()))
 	o.stmt = st
-	s.ops.push(o)
-	s.conn.MarkPrepared(st)
+	ps.s.pipe.ops.push(o)
+	ps.s.held.conn.MarkPrepared(st)
 }
 
 // ensurePrepared makes sure that the backend knows the statement; exec is how
 // an SQL command can be run on it now.
-func (s *Session) ensurePrepared(st *pool.Statement, exec func(sql string) error) error {
-	if s.conn.Prepared(st) {
+func (ps *prepared) ensurePrepared(st *pool.Statement, exec func(sql string) error) error {
+	if ps.s.held.conn.Prepared(st) {
 		return nil
 	}
 	if st.ViaSQL {
 		if err := exec(st.SQL); err != nil {
 			return err
 		}
-		if !s.ops.empty() { // injected: it may still fail
-			s.ops.lastExecute().stmt = st
+		if !ps.s.pipe.ops.empty() { // injected: it may still fail
+			ps.s.pipe.ops.lastExecute().stmt = st
 		}
-		s.conn.MarkPrepared(st)
-	} else if err := s.prepareAsBefore(st); err != nil {
+		ps.s.held.conn.MarkPrepared(st)
+	} else if err := ps.prepareAsBefore(st); err != nil {
 		return err
 	}
-	if st.Generation == s.db.Generation.Load() || st.Description.Load() == nil || fetches(st.SQL) {
+	if st.Generation == ps.s.db.Generation.Load() || st.Description.Load() == nil || fetches(st.SQL) {
 		return nil
 	}
-	return s.checkResult(st)
+	return ps.checkResult(st)
 }
 
 // prepareAsBefore sends a Parse that is read under the settings the statement
 // was first prepared with.
-func (s *Session) prepareAsBefore(st *pool.Statement) error {
-	s.toServer.Grow()
-	now := s.parseSettings()
+func (ps *prepared) prepareAsBefore(st *pool.Statement) error {
+	ps.s.pipe.unsent.Grow()
+	now := ps.parseSettings()
 	switch {
-	case s.done.bits&(parser.ChangesSettings|parser.ChangesAllSettings|parser.Opaque) != 0:
+	case ps.s.record.done.bits&(parser.ChangesSettings|parser.ChangesAllSettings|parser.Opaque) != 0:
 		now = st.Settings // the transaction has its own: leave them
-	case s.conn.Status == wire.TxFailed && s.facts([]byte(st.SQL)).Effects&(parser.TxEnd|parser.Savepoint) != 0:
+	case ps.s.held.conn.Status == wire.TxFailed && ps.s.facts([]byte(st.SQL)).Effects&(parser.TxEnd|parser.Savepoint) != 0:
 		now = st.Settings // it takes no SET, and its end reads the same under any
 	}
 	for _, sql := range now.Steps(st.Settings) {
-		if err := s.inject(sql); err != nil {
+		if err := ps.s.pipe.inject(sql); err != nil {
 			return err
 		}
 	}
-	s.prepare(st, op{kind: opParse, injected: true})
+	ps.prepare(st, op{kind: opParse, injected: true})
 	for _, sql := range st.Settings.Steps(now) {
-		if err := s.inject(sql); err != nil {
+		if err := ps.s.pipe.inject(sql); err != nil {
 			return err
 		}
 	}
@@ -240,21 +258,21 @@ func fetches(sql string) bool {
 
 // checkResult makes sure that a statement which is prepared again after the
 // schema has changed still has the result its client was told of.
-func (s *Session) checkResult(st *pool.Statement) error {
+func (ps *prepared) checkResult(st *pool.Statement) error {
 	var got description
-	s.toServer.Grow()
-	s.toServer.B = wire.AppendDescribe(s.toServer.B, 'S', st.Name)
-	s.ops.push(op{kind: opDescribeStatement, injected: true, described: &got})
-	if err := s.flush(); err != nil || s.conn == nil || s.skipping {
+	ps.s.pipe.unsent.Grow()
+	ps.s.pipe.unsent.B = wire.AppendDescribe(ps.s.pipe.unsent.B, 'S', st.Name)
+	ps.s.pipe.ops.push(op{kind: opDescribeStatement, injected: true, described: &got})
+	if err := ps.s.flush(); err != nil || ps.s.held.conn == nil || ps.s.pipe.skipping {
 		return err
 	}
 	if bytes.Equal(got.columns, *st.Description.Load()) {
 		return nil
 	}
-	s.conn.Unprepare(st.Name)
-	s.toServer.Grow()
-	s.toServer.B = wire.AppendClose(s.toServer.B, 'S', st.Name)
-	s.ops.push(op{kind: opClose, injected: true})
+	ps.s.held.conn.Unprepare(st.Name)
+	ps.s.pipe.unsent.Grow()
+	ps.s.pipe.unsent.B = wire.AppendClose(ps.s.pipe.unsent.B, 'S', st.Name)
+	ps.s.pipe.ops.push(op{kind: opClose, injected: true})
 	return resultChanged{resultHasChanged(), got.params}
 }
 
@@ -283,68 +301,68 @@ func (e resultChanged) Error() string { return e.err.Error() }
 func (e resultChanged) Unwrap() error { return e.err }
 
 // reparseUnnamed makes the client's unnamed statement on this backend too.
-func (s *Session) reparseUnnamed() error {
-	p, err := wire.DecodeParse(s.unnamed.body)
+func (ps *prepared) reparseUnnamed() error {
+	p, err := wire.DecodeParse(ps.unnamed.body)
 	if err != nil {
 		return err
 	}
-	s.ops.push(op{kind: opParse, injected: true, unnamedBy: s.conn.UnnamedBy})
-	s.conn.UnnamedBy = s.unnamedTag()
+	ps.s.pipe.ops.push(op{kind: opParse, injected: true, unnamedBy: ps.s.held.conn.UnnamedBy})
+	ps.s.held.conn.UnnamedBy = ps.unnamedTag()
 	types := p.OIDs
-	if s.unnamed.planned.params != nil {
-		types = s.unnamed.planned.params // as the client was told
+	if ps.unnamed.planned.params != nil {
+		types = ps.unnamed.planned.params // as the client was told
 	}
-	s.toServer.B = wire.AppendParse(s.toServer.B, "", string(p.SQL), s.oidsHere(types))
+	ps.s.pipe.unsent.B = wire.AppendParse(ps.s.pipe.unsent.B, "", string(p.SQL), ps.s.held.oidsHere(types))
 	return nil
 }
 
 // parseDuplicate lets the backend find that the name is taken: it is given a
 // statement of that name first, so that the error comes from where the
 // transaction is.
-func (s *Session) parseDuplicate(name string, p wire.ParseBody) error {
-	if !s.done.own[name] {
-		s.closeStray(name) // left by an earlier one
-		s.toServer.B = wire.AppendParse(s.toServer.B, name, "", nil)
-		s.ops.push(op{kind: opParse, injected: true, stmt: &pool.Statement{Name: name}})
-		s.done.stray = append(s.done.stray, name)
+func (ps *prepared) parseDuplicate(name string, p wire.ParseBody) error {
+	if !ps.s.record.done.own[name] {
+		ps.s.pipe.closeStray(name) // left by an earlier one
+		ps.s.pipe.unsent.B = wire.AppendParse(ps.s.pipe.unsent.B, name, "", nil)
+		ps.s.pipe.ops.push(op{kind: opParse, injected: true, stmt: &pool.Statement{Name: name}})
+		ps.s.record.done.stray = append(ps.s.record.done.stray, name)
 	}
-	s.toServer.B = wire.AppendParse(s.toServer.B, name, string(p.SQL), s.oidsHere(p.OIDs))
-	s.ops.push(op{kind: opParse, stmt: &pool.Statement{Name: name}})
+	ps.s.pipe.unsent.B = wire.AppendParse(ps.s.pipe.unsent.B, name, string(p.SQL), ps.s.held.oidsHere(p.OIDs))
+	ps.s.pipe.ops.push(op{kind: opParse, stmt: &pool.Statement{Name: name}})
 	return nil
 }
 
 // closeStray takes away what weft has made under a name of the client's.
-func (s *Session) closeStray(name string) {
-	s.toServer.B = wire.AppendClose(s.toServer.B, 'S', name)
-	s.ops.push(op{kind: opClose, injected: true})
+func (p *pipe) closeStray(name string) {
+	p.unsent.B = wire.AppendClose(p.unsent.B, 'S', name)
+	p.ops.push(op{kind: opClose, injected: true})
 }
 
 // takeOut takes a statement out of the session; forgetStatement also says that
 // it will not come back.
-func (s *Session) takeOut(st *statement) {
-	if s.statements[st.name] == st {
-		delete(s.statements, st.name)
-		delete(s.done.own, st.name)
-		s.statementBytes -= min(s.statementBytes, len(st.server.SQL))
+func (ps *prepared) takeOut(st *statement) {
+	if ps.named[st.name] == st {
+		delete(ps.named, st.name)
+		delete(ps.s.record.done.own, st.name)
+		ps.bytes -= min(ps.bytes, len(st.server.SQL))
 	}
 }
 
-func (s *Session) forgetStatement(st *statement) {
-	s.takeOut(st)
-	s.db.Forget(st.server)
+func (ps *prepared) forgetStatement(st *statement) {
+	ps.takeOut(st)
+	ps.s.db.Forget(st.server)
 }
 
 // forgetStatements takes all of them out.
-func (s *Session) forgetStatements() {
-	for _, st := range s.statements {
-		s.db.Forget(st.server)
+func (ps *prepared) forgetStatements() {
+	for _, st := range ps.named {
+		ps.s.db.Forget(st.server)
 	}
-	s.statements, s.statementBytes = nil, 0
-	clear(s.done.own)
+	ps.named, ps.bytes = nil, 0
+	clear(ps.s.record.done.own)
 }
 
 // onDescribed keeps what the client has been told about a statement's result.
-func (s *Session) onDescribed(o *op, typ byte, body []byte) {
+func (ps *prepared) onDescribed(o *op, typ byte, body []byte) {
 	columns := []byte{}
 	if typ == wire.RowDescription {
 		columns = wire.ResultShape(body)
@@ -359,9 +377,9 @@ func (s *Session) onDescribed(o *op, typ byte, body []byte) {
 
 // readsPrepared reports whether the text looks at pg_prepared_statements, by
 // itself or by executing a statement that does.
-func (s *Session) readsPrepared(f *parser.Facts) bool {
+func (ps *prepared) readsPrepared(f *parser.Facts) bool {
 	for _, p := range f.Prepared {
-		if st := s.statements[p.Name]; p.Kind == parser.Execute && st != nil && st.facts.Effects&parser.ReadsPrepared != 0 {
+		if st := ps.named[p.Name]; p.Kind == parser.Execute && st != nil && st.facts.Effects&parser.ReadsPrepared != 0 {
 			return true
 		}
 	}
@@ -371,15 +389,15 @@ func (s *Session) readsPrepared(f *parser.Facts) bool {
 // mayExecute reports whether the text may execute, out of weft's sight, what
 // the client has prepared with SQL: it runs texts that are put together at run
 // time, and says the word or one of the names, or leaves both to a parameter.
-func (s *Session) mayExecute(text string, f *parser.Facts) bool {
-	if !s.preparedViaSQL() || !s.runsTexts(f) {
+func (ps *prepared) mayExecute(text string, f *parser.Facts) bool {
+	if !ps.preparedViaSQL() || !ps.runsTexts(f) {
 		return false
 	}
 	low := strings.ToLower(text)
 	if strings.Contains(low, "execute") || strings.Contains(low, "$") {
 		return true
 	}
-	for name, st := range s.statements {
+	for name, st := range ps.named {
 		if st.server.ViaSQL && strings.Contains(low, strings.ToLower(name)) {
 			return true
 		}
@@ -388,20 +406,20 @@ func (s *Session) mayExecute(text string, f *parser.Facts) bool {
 }
 
 // runsTexts reports whether a text, or what it executes by name, may run others.
-func (s *Session) runsTexts(f *parser.Facts) bool {
+func (ps *prepared) runsTexts(f *parser.Facts) bool {
 	if f.Effects&parser.Opaque != 0 {
 		return true
 	}
 	if f.Statements != 1 || len(f.Prepared) != 1 || f.Prepared[0].Kind != parser.Execute {
-		return s.touches(f) != catalog.Untouched
+		return ps.s.record.touches(f) != catalog.Untouched
 	}
-	st := s.statements[f.Prepared[0].Name]
-	return st != nil && s.runsTexts(st.facts)
+	st := ps.named[f.Prepared[0].Name]
+	return st != nil && ps.runsTexts(st.facts)
 }
 
 // preparedViaSQL reports whether the client has prepared anything with SQL.
-func (s *Session) preparedViaSQL() bool {
-	for _, st := range s.statements {
+func (ps *prepared) preparedViaSQL() bool {
+	for _, st := range ps.named {
 		if st.server.ViaSQL {
 			return true
 		}
@@ -412,21 +430,21 @@ func (s *Session) preparedViaSQL() bool {
 // showPrepared makes the backend hold just what the client has prepared, under
 // the client's names, for a text that looks at pg_prepared_statements. All of
 // it goes away again when the transaction is over.
-func (s *Session) showPrepared(exec func(sql string) error) error {
+func (ps *prepared) showPrepared(exec func(sql string) error) error {
 	if err := exec("DEALLOCATE ALL"); err != nil {
 		return err
 	}
-	s.conn.UnprepareAll()
-	s.done.shown, s.done.own = true, map[string]bool{}
+	ps.s.held.conn.UnprepareAll()
+	ps.s.record.done.shown, ps.s.record.done.own = true, map[string]bool{}
 	var gone map[*statement]bool
-	if s.unsynced && s.done.bits&(parser.DDL|parser.Opaque|parser.Temp) == 0 && s.pins&pinTemp == 0 && len(s.statements) > 0 {
-		gone = s.unpreparable()
+	if ps.s.pipe.unsynced && ps.s.record.done.bits&(parser.DDL|parser.Opaque|parser.Temp) == 0 && ps.s.record.pins&pinTemp == 0 && len(ps.named) > 0 {
+		gone = ps.unpreparable()
 	}
-	for _, st := range s.statements {
+	for _, st := range ps.named {
 		if gone[st] {
 			continue
 		}
-		if err := s.showStatement(st, exec); err != nil {
+		if err := ps.showStatement(st, exec); err != nil {
 			return err
 		}
 	}
@@ -436,17 +454,17 @@ func (s *Session) showPrepared(exec func(sql string) error) error {
 // unpreparable returns the statements that cannot be prepared any more. Among extended messages
 // an error would cost the client those that follow, so a backend apart is asked, which sees what is
 // committed and not temporary. If it cannot be, nobody knows.
-func (s *Session) unpreparable() map[*statement]bool {
-	c, err := s.conn.Lane().Dedicated(s.ctx)
+func (ps *prepared) unpreparable() map[*statement]bool {
+	c, err := ps.s.held.conn.Lane().Dedicated(ps.s.srv.ctx)
 	if err != nil {
 		return nil
 	}
 	defer c.Terminate()
-	if err := c.Apply(s.settings); err != nil {
+	if err := c.Apply(ps.s.record.settings); err != nil {
 		return nil
 	}
 	gone := map[*statement]bool{}
-	for _, st := range s.statements {
+	for _, st := range ps.named {
 		if st.server.ViaSQL {
 			_, err = c.Exec(st.original)
 		} else {
@@ -461,11 +479,11 @@ func (s *Session) unpreparable() map[*statement]bool {
 }
 
 // showParsed sends a Parse under the client's name and notes it as o.
-func (s *Session) showParsed(st *statement, o op) {
-	s.toServer.B = wire.AppendParse(s.toServer.B, st.name, st.shownText(), st.server.ParseTypes())
+func (ps *prepared) showParsed(st *statement, o op) {
+	ps.s.pipe.unsent.B = wire.AppendParse(ps.s.pipe.unsent.B, st.name, st.shownText(), st.server.ParseTypes())
 	o.stmt, o.name = &pool.Statement{Name: st.name}, st.name
-	s.ops.push(o)
-	s.done.own[st.name] = true
+	ps.s.pipe.ops.push(o)
+	ps.s.record.done.own[st.name] = true
 }
 
 // shownText is the text as it reads where the backend holds the client's names.
@@ -479,15 +497,15 @@ func (st *statement) shownText() string {
 // showStatement prepares one statement under the client's name. One that
 // cannot be prepared any more, because a table is gone, is left out, which
 // must not cost the client its transaction.
-func (s *Session) showStatement(st *statement, exec func(sql string) error) error {
-	c := s.conn
-	if s.unsynced { // among extended messages there is no way back
+func (ps *prepared) showStatement(st *statement, exec func(sql string) error) error {
+	c := ps.s.held.conn
+	if ps.s.pipe.unsynced { // among extended messages there is no way back
 		if st.server.ViaSQL {
-			s.done.own[st.name] = true
+			ps.s.record.done.own[st.name] = true
 			return exec(st.original)
 		}
-		s.toServer.Grow()
-		s.showParsed(st, op{kind: opParse, injected: true})
+		ps.s.pipe.unsent.Grow()
+		ps.showParsed(st, op{kind: opParse, injected: true})
 		return nil
 	}
 	const point = `"\x01s"`
@@ -506,7 +524,7 @@ func (s *Session) showStatement(st *statement, exec func(sql string) error) erro
 	if errors.Is(err, pool.ErrLost) {
 		return err
 	}
-	s.done.own[st.name] = err == nil
+	ps.s.record.done.own[st.name] = err == nil
 	if !inBlock {
 		return nil
 	}

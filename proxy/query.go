@@ -9,64 +9,64 @@ import (
 
 // onQuery handles a simple query: one text, any number of statements.
 func (s *Session) onQuery() error {
-	body, err := s.frame()
-	if e := s.refusable(err); e != nil {
-		return s.afterQuery(s.refuseRead(e))
+	body, err := s.pipe.frame()
+	if e := s.pipe.refusable(err); e != nil {
+		return s.afterQuery(s.lost.refuseRead(e))
 	}
 	if err != nil {
 		return err
 	}
-	s.beginRun()
-	s.seeParent(body)
+	s.account.beginRun()
+	s.account.seeParent(body)
 	err = s.query(body)
-	s.endRun()
-	s.parent = ""
+	s.account.endRun()
+	s.account.parent = ""
 	return err
 }
 
 // query is onQuery for a message that has come whole.
 func (s *Session) query(body []byte) error {
-	if !s.ops.empty() || s.hasPending {
+	if !s.pipe.ops.empty() || s.pipe.hasPending {
 		// Extended messages without a Sync stand before it: if they fail, it
 		// is skipped with them.
-		s.midFrame = true
-		err := s.settleParse()
+		s.pipe.midFrame = true
+		err := s.prepared.settleParse()
 		if err == nil {
 			err = s.flush()
 		}
-		s.midFrame = false
+		s.pipe.midFrame = false
 		if err != nil {
 			return err
 		}
-		if s.skipping {
+		if s.pipe.skipping {
 			s.client.Consume(wire.HeaderLen + len(body))
-			return s.flushOrEnd()
+			return s.out.flushOrEnd()
 		}
 	}
 	text, rest, ok := wire.CString(body)
 	facts := malformedText
-	s.unnamed.valid = false // a simple query drops it
-	if s.implicit && (!ok || len(rest) > 0) {
+	s.prepared.unnamed.valid = false // a simple query drops it
+	if s.implicit.open && (!ok || len(rest) > 0) {
 		s.client.Consume(wire.HeaderLen + len(body))
-		return s.afterQuery(s.refuseInPipe())
+		return s.afterQuery(s.implicit.refuseInPipe())
 	}
 	if ok && len(rest) == 0 {
-		s.relies.begin()
-		if s.routed() || s.implicit {
-			if s.implicit || s.conn != nil && s.pipedHere() {
-				return s.afterQuery(s.queryInPipe(text, len(body)))
+		s.route.relies.begin()
+		if s.route.refresh() || s.implicit.open {
+			if s.implicit.open || s.held.conn != nil && s.implicit.pipedHere() {
+				return s.afterQuery(s.implicit.queryInPipe(text, len(body)))
 			}
-			return s.afterQuery(s.routedQuery(text, len(body)))
+			return s.afterQuery(s.route.routedQuery(text, len(body)))
 		}
 		facts = s.facts(text)
-		s.reliesOnNone(facts)
-		s.runs(facts)
-		if (callsWeft(facts) || s.rolesOfAll(facts)) && !s.lostTx {
-			return s.afterQuery(s.routedQuery(text, len(body)))
+		s.route.reliesOnNone(facts)
+		s.account.nameRun(facts)
+		if (callsWeft(facts) || s.route.rolesOfAll(facts)) && !s.lost.tx {
+			return s.afterQuery(s.route.routedQuery(text, len(body)))
 		}
 	}
-	if s.lostTx {
-		return s.afterQuery(s.queryInLostTx(text, facts, len(body)))
+	if s.lost.tx {
+		return s.afterQuery(s.lost.queryInLostTx(text, facts, len(body)))
 	}
 	return s.afterQuery(s.runQuery(text, facts, len(body)))
 }
@@ -75,34 +75,34 @@ func (s *Session) query(body []byte) error {
 // n is the length of the message's body, which is still in the client's buffer.
 func (s *Session) runQuery(text []byte, facts *parser.Facts, n int) error {
 	if readsOption(text, facts) {
-		if err := s.beforeShow(); err != nil {
+		if err := s.record.beforeShow(); err != nil {
 			s.client.Consume(wire.HeaderLen + n)
-			return s.refuseRead(err)
+			return s.lost.refuseRead(err)
 		}
 	}
-	if s.special(facts) {
-		return s.specialQuery(string(text), facts, n)
+	if s.record.special(facts) {
+		return s.record.specialQuery(string(text), facts, n)
 	}
-	if err := s.acquire(); err != nil {
+	if err := s.held.acquire(); err != nil {
 		s.client.Consume(wire.HeaderLen + n)
-		return s.refuseRead(err)
+		return s.lost.refuseRead(err)
 	}
-	if s.channels != nil && facts.Effects&parser.TxBegin != 0 {
-		if err := s.listenInBlock(); err != nil {
+	if s.record.channels != nil && facts.Effects&parser.TxBegin != 0 {
+		if err := s.record.listenInBlock(); err != nil {
 			s.client.Consume(wire.HeaderLen + n)
-			return s.refusedHere(err)
+			return s.lost.refusedHere(err)
 		}
 	}
-	s.noteEnding(text, facts)
+	s.commit.noteEnding(text, facts)
 	if n == consumed {
 		return s.sendQuery(string(text), nil)
 	}
-	s.conn.UnnamedBy = 0
-	s.toServer.Grow()
-	s.toServer.B = append(s.toServer.B, s.client.Buffered()[:wire.HeaderLen+n]...)
+	s.held.conn.UnnamedBy = 0
+	s.pipe.unsent.Grow()
+	s.pipe.unsent.B = append(s.pipe.unsent.B, s.client.Buffered()[:wire.HeaderLen+n]...)
 	s.client.Consume(wire.HeaderLen + n)
-	s.ops.push(op{kind: opQuery, quiet: s.quiet})
-	return s.exchange()
+	s.pipe.ops.push(op{kind: opQuery, quiet: s.out.quiet})
+	return s.pipe.exchange()
 }
 
 // malformedText stands for a message that the backend will not accept.
@@ -113,73 +113,73 @@ func (s *Session) afterQuery(err error) error {
 	if err != nil {
 		return err
 	}
-	if err := s.flushOrEnd(); err != nil {
+	if err := s.out.flushOrEnd(); err != nil {
 		return err
 	}
-	s.release()
-	s.endPortals()
-	return s.checkKilled()
+	s.held.release()
+	s.tx.endPortals()
+	return s.reach.checkKilled()
 }
 
 // refused answers a message that ends with ReadyForQuery by an error of
 // weft's own.
 func (s *Session) refused(err error) error {
-	if err := s.refuse(err); err != nil {
+	if err := s.out.refuse(err); err != nil {
 		return err
 	}
-	s.tellReady()
+	s.out.tellReady()
 	return nil
 }
 
 // sendQuery runs a text on the session's backend in the place of the client's
 // own; changed says how the two differ.
 func (s *Session) sendQuery(text string, changed *edited) error {
-	s.conn.UnnamedBy = 0
-	s.toServer.Grow()
-	s.toServer.B = wire.AppendQuery(s.toServer.B, text)
-	s.ops.push(op{kind: opQuery, text: changed, quiet: s.quiet})
-	return s.exchange()
+	s.held.conn.UnnamedBy = 0
+	s.pipe.unsent.Grow()
+	s.pipe.unsent.B = wire.AppendQuery(s.pipe.unsent.B, text)
+	s.pipe.ops.push(op{kind: opQuery, text: changed, quiet: s.out.quiet})
+	return s.pipe.exchange()
 }
 
 // onFunctionCall passes a function call on: the oldest way to call one.
 func (s *Session) onFunctionCall() error {
-	body, err := s.frame()
+	body, err := s.pipe.frame()
 	if err != nil {
 		return err
 	}
 	defer s.client.Consume(wire.HeaderLen + len(body))
-	if !s.ops.empty() || s.hasPending {
-		s.midFrame = true
-		err := s.settleParse()
+	if !s.pipe.ops.empty() || s.pipe.hasPending {
+		s.pipe.midFrame = true
+		err := s.prepared.settleParse()
 		if err == nil {
 			err = s.flush()
 		}
-		s.midFrame = false
-		if err != nil || s.skipping {
+		s.pipe.midFrame = false
+		if err != nil || s.pipe.skipping {
 			return err
 		}
 	}
-	if s.implicit {
-		return s.afterQuery(s.refuseInPipe())
+	if s.implicit.open {
+		return s.afterQuery(s.implicit.refuseInPipe())
 	}
-	if s.lostTx {
-		s.tell(s.lostTxError())
-		s.tellReady()
-		return s.flushOrEnd()
+	if s.lost.tx {
+		s.out.tell(s.lost.lostTxError())
+		s.out.tellReady()
+		return s.out.flushOrEnd()
 	}
-	if err := s.useLane(s.lane); err != nil {
-		return s.afterQuery(s.refuseRead(err))
+	if err := s.held.useLane(s.lane); err != nil {
+		return s.afterQuery(s.lost.refuseRead(err))
 	}
-	s.advanced = true
+	s.record.advanced = true
 	const firstUserOID = 16384
 	if len(body) < 4 || binary.BigEndian.Uint32(body) >= firstUserOID || changesSession[binary.BigEndian.Uint32(body)] {
-		s.done.add(parser.Opaque)
-		s.conn.Stain(s.id, true)
+		s.record.done.add(parser.Opaque)
+		s.held.conn.Stain(s.id, true)
 	}
-	s.toServer.Grow()
-	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.FunctionCall, body)
-	s.ops.push(op{kind: opFunction})
-	return s.afterQuery(s.exchange())
+	s.pipe.unsent.Grow()
+	s.pipe.unsent.B = wire.AppendFrame(s.pipe.unsent.B, wire.FunctionCall, body)
+	s.pipe.ops.push(op{kind: opFunction})
+	return s.afterQuery(s.pipe.exchange())
 }
 
 // changesSession lists the built-in functions that change more than their
@@ -197,20 +197,20 @@ var unreadable = &parser.Facts{Statements: 1}
 
 // facts returns what the text does to the session.
 func (s *Session) facts(text []byte) *parser.Facts {
-	if s.oddEncoding {
-		s.advanced = true // for all we know
+	if s.record.oddEncoding {
+		s.record.advanced = true // for all we know
 		return unreadable
 	}
 	sc := s.srv.scanners.Get().(*parser.Scanner)
-	f := s.srv.texts.Facts(sc, text, parser.Options{NonStandardStrings: s.oldStrings})
+	f := s.srv.texts.Facts(sc, text, parser.Options{NonStandardStrings: s.record.oldStrings})
 	s.srv.scanners.Put(sc)
-	s.advanced = s.advanced || f.Effects&parser.ReadsSequence == 0 && mayAdvance(f)
-	s.patience.saw(f)
+	s.record.advanced = s.record.advanced || f.Effects&parser.ReadsSequence == 0 && mayAdvance(f)
+	s.reach.patience.saw(f)
 	return f
 }
 
-func (s *Session) checkKilled() error {
-	if e := s.killed.Load(); e != nil {
+func (re *reach) checkKilled() error {
+	if e := re.killed.Load(); e != nil {
 		return e
 	}
 	return nil

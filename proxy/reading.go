@@ -25,7 +25,9 @@ type reading struct {
 }
 
 // readsNow returns how the session's texts are read.
-func (s *Session) readsNow() reading { return reading{s.oldStrings, s.reported["client_encoding"]} }
+func (rc *record) readsNow() reading {
+	return reading{rc.oldStrings, rc.s.out.reported["client_encoding"]}
+}
 
 // depends reports whether a text may say something else if it is read in another way.
 func depends(text []byte, one, other reading) bool {
@@ -34,19 +36,19 @@ func depends(text []byte, one, other reading) bool {
 }
 
 // reads notes a parameter that decides how texts are read.
-func (s *Session) reads(name, value string) {
+func (rc *record) reads(name, value string) {
 	switch name {
 	case "standard_conforming_strings":
-		s.oldStrings = value == "off"
+		rc.oldStrings = value == "off"
 	case "client_encoding":
-		s.setEncoding(value)
+		rc.setEncoding(value)
 	}
 }
 
 // mayRead refuses to run a text that was read in another way than texts are now. What
 // its strings are would have to be taken apart and put together again.
-func (s *Session) mayRead(text []byte, read reading) error {
-	if !depends(text, read, s.readsNow()) {
+func (rc *record) mayRead(text []byte, read reading) error {
+	if !depends(text, read, rc.readsNow()) {
 		return nil
 	}
 	return pgerr.New(pgerr.FeatureNotSupported, "a statement with a backslash or a character that is not ASCII cannot be executed under another standard_conforming_strings or client_encoding than it was prepared under").
@@ -55,22 +57,22 @@ func (s *Session) mayRead(text []byte, read reading) error {
 
 // readAnew finds out how a text is to be read that follows others without a Sync, if one of
 // them may have changed it.
-func (s *Session) readAnew(text []byte) error {
-	if !s.unsynced || s.conn == nil || s.conn.Status == wire.TxFailed || !s.mayReadOtherwise() ||
+func (rc *record) readAnew(text []byte) error {
+	if !rc.s.pipe.unsynced || rc.s.held.conn == nil || rc.s.held.conn.Status == wire.TxFailed || !rc.mayReadOtherwise() ||
 		!depends(text, reading{}, reading{true, "another"}) {
 		return nil
 	}
-	if !s.block.open {
-		if err := s.widen(); err != nil { // a Sync must not end what can still fail
+	if !rc.s.tx.open {
+		if err := rc.s.implicit.widen(); err != nil { // a Sync must not end what can still fail
 			return err
 		}
 	}
-	return s.answered(s.endImplicit) // whose answer tells
+	return rc.s.implicit.awaitAnswers(rc.s.held.endImplicit) // whose answer tells
 }
 
 // mayReadOtherwise reports whether the open transaction may have changed how texts are read.
-func (s *Session) mayReadOtherwise() bool {
-	d := &s.done
+func (rc *record) mayReadOtherwise() bool {
+	d := &rc.done
 	return d.bits&(parser.Opaque|parser.ChangesAllSettings|parser.DiscardAll) != 0 ||
 		d.bits&parser.ChangesSettings != 0 && slices.ContainsFunc(d.sets, func(set parser.Setting) bool {
 			return set.Name == "standard_conforming_strings" || set.Name == "client_encoding"
@@ -79,43 +81,43 @@ func (s *Session) mayReadOtherwise() bool {
 
 // readAs takes over how the backend at hand reads texts, if it has said so while weft talked to
 // it by itself: an error, say, ends the settings of its transaction.
-func (s *Session) readAs(c *pool.Conn) {
+func (rc *record) readAs(c *pool.Conn) {
 	c.Reread = false
 	for _, name := range [...]string{"standard_conforming_strings", "client_encoding"} {
 		value := c.Params[name]
-		s.reads(name, value)
-		if s.report(name, value) {
-			s.toClient.Grow()
-			s.toClient.B = wire.AppendParameterStatus(s.toClient.B, name, value)
+		rc.reads(name, value)
+		if rc.s.out.report(name, value) {
+			rc.s.out.Grow()
+			rc.s.out.B = wire.AppendParameterStatus(rc.s.out.B, name, value)
 		}
 	}
 }
 
 // unreport tells the client the parameters that a lost transaction had changed, as they were
 // before it.
-func (s *Session) unreport() {
-	before := s.block.before
-	s.block.before = nil
+func (rc *record) unreport() {
+	before := rc.s.tx.before
+	rc.s.tx.before = nil
 	for name, value := range before {
-		s.reads(name, value)
-		if s.report(name, value) {
-			s.toClient.Grow()
-			s.toClient.B = wire.AppendParameterStatus(s.toClient.B, name, value)
+		rc.reads(name, value)
+		if rc.s.out.report(name, value) {
+			rc.s.out.Grow()
+			rc.s.out.B = wire.AppendParameterStatus(rc.s.out.B, name, value)
 		}
 	}
 }
 
 // readAlike gives a fresh backend the way in which the session's texts are read, if that is
 // not its own: the defaults of its role or database are others than when the client came.
-func (s *Session) readAlike(c *pool.Conn) error {
+func (rc *record) readAlike(c *pool.Conn) error {
 	const name = "standard_conforming_strings"
-	want, changed := s.block.before[name]
+	want, changed := rc.s.tx.before[name]
 	if !changed {
-		want = s.reported[name]
+		want = rc.s.out.reported[name]
 	}
 	if has, ok := c.Params[name]; ok && has != want {
-		s.settings = s.settings.With(name, want)
-		if err := c.Apply(s.settings); err != nil {
+		rc.settings = rc.settings.With(name, want)
+		if err := c.Apply(rc.settings); err != nil {
 			return err
 		}
 	}
@@ -126,18 +128,18 @@ func (s *Session) readAlike(c *pool.Conn) error {
 // unread answers for a text that weft cannot parse. If the home shard cannot either, its error
 // is the answer. If it can, it would run the text with the rows of one shard: that is refused.
 // The text is parsed there and not executed.
-func (s *Session) unread(text string, oids []byte, refusal error) error {
-	if err := s.useLane(s.lane); err != nil {
+func (rc *record) unread(text string, oids []byte, refusal error) error {
+	if err := rc.s.held.useLane(rc.s.lane); err != nil {
 		return err
 	}
-	if err := s.sent(); err != nil {
+	if err := rc.s.tx.quiesce(); err != nil {
 		return err
 	}
-	c := s.conn
+	c := rc.s.held.conn
 	c.UnnamedBy = 0
 	err := c.Prepare("", text, oids)
 	if c.Reread {
-		s.readAs(c)
+		rc.readAs(c)
 	}
 	if err == nil || pgerr.From(err).Routine == "exec_parse_message" { // it has several statements
 		return refusal
@@ -148,10 +150,10 @@ func (s *Session) unread(text string, oids []byte, refusal error) error {
 // refusedText returns the error of a text that the planner has refused. A text that PostgreSQL
 // would not take either is answered as PostgreSQL does: the refusal would hide what is wrong
 // with it.
-func (s *Session) refusedText(text, oids []byte, err error) error {
+func (rc *record) refusedText(text, oids []byte, err error) error {
 	e := (*pgerr.Error)(nil)
 	if !errors.As(err, &e) || e.Code != pgerr.FeatureNotSupported || e.Routine != "" {
 		return err
 	}
-	return s.unread(string(text), oids, err)
+	return rc.unread(string(text), oids, err)
 }

@@ -33,9 +33,9 @@ type keySet struct {
 }
 
 // secondRound takes the pieces out of the first round that wait for keys.
-func (s *Session) secondRound(x *gathering) {
+func (ga *gatherer) secondRound(x *gathering) {
 	x.later = nil
-	x.expected = x.native == nil && s.pins == 0 && (!s.block.open || s.isolation() == "repeatable read") &&
+	x.expected = x.native == nil && ga.s.record.pins == 0 && (!ga.s.tx.open || ga.s.tx.isolation() == "repeatable read") &&
 		slices.ContainsFunc(x.g.Pieces, func(p plan.Piece) bool { return p.Reduce != nil })
 	if !x.expected || x.prefix() != "" {
 		return
@@ -54,7 +54,7 @@ func (s *Session) secondRound(x *gathering) {
 
 // askLater sends the shards the second round. What is known of keys by now
 // reduces it.
-func (s *Session) askLater(x *gathering) error {
+func (ga *gatherer) askLater(x *gathering) error {
 	for _, l := range x.legs {
 		pieces := x.later[l.shard]
 		if len(pieces) == 0 {
@@ -66,7 +66,7 @@ func (s *Session) askLater(x *gathering) error {
 		}
 		l.over = false
 	}
-	s.sendLegs(x.legs)
+	ga.sendLegs(x.legs)
 	return nil
 }
 

@@ -18,30 +18,30 @@ const direct = 4 << 10
 // exchange sends what waits for the backend and passes its answers on until
 // none is outstanding. When it returns nil the session goes on, even if the
 // backend was lost: then the client has been told.
-func (s *Session) exchange() error {
-	s.atBackend()
-	s.heedTimeouts()
+func (p *pipe) exchange() error {
+	p.s.account.atBackend()
+	p.s.reach.heedTimeouts()
 	for {
-		if err := s.relay(false); err != nil {
-			return s.failed(err)
+		if err := p.relay(false); err != nil {
+			return p.failed(err)
 		}
-		if !s.copying {
+		if !p.copying {
 			return nil
 		}
-		s.copying, s.copied = false, false
-		if err := s.copyIn(); err != nil {
-			return s.failed(err)
+		p.copying, p.copied = false, false
+		if err := p.s.copy.copyIn(); err != nil {
+			return p.failed(err)
 		}
-		if s.copied {
+		if p.copied {
 			return nil // answered with the Sync that is still to come
 		}
 	}
 }
 
 // failed sorts an error of the relay: the client is gone, or the backend.
-func (s *Session) failed(err error) error {
+func (p *pipe) failed(err error) error {
 	if errors.Is(err, pool.ErrLost) {
-		return s.lost(err)
+		return p.s.lost.onLost(err)
 	}
 	return err
 }
@@ -49,35 +49,35 @@ func (s *Session) failed(err error) error {
 // relay passes the backend's answers to the client until none is outstanding
 // or a COPY wants the client's data. Rows pass unopened. With endless it goes
 // on until a deadline on the backend's connection ends it.
-func (s *Session) relay(endless bool) error {
-	c := s.conn
-	for (endless || !s.ops.empty()) && !s.copying {
-		o := s.ops.first()
+func (p *pipe) relay(endless bool) error {
+	c := p.s.held.conn
+	for (endless || !p.ops.empty()) && !p.copying {
+		o := p.ops.first()
 		if o.kind == opLocal {
-			s.answerLocal(o)
-			s.ops.pop()
+			p.answerLocal(o)
+			p.ops.pop()
 			continue
 		}
 		b := c.Buffered()
 		n := 0
-		if s.rem > 0 {
-			n = min(s.rem, len(b))
-			s.rem -= n
+		if p.s.out.rem > 0 {
+			n = min(p.s.out.rem, len(b))
+			p.s.out.rem -= n
 		}
-		for s.rem == 0 && n+wire.HeaderLen <= len(b) && passes(b[n]) && (b[n] != wire.DataRow || o.passesRows()) {
+		for p.s.out.rem == 0 && n+wire.HeaderLen <= len(b) && passes(b[n]) && (b[n] != wire.DataRow || o.passesRows()) {
 			l := int(binary.BigEndian.Uint32(b[n+1:])) + 1
 			if l > len(b)-n && o.foreign {
 				break // a client that has half a row cannot be told that the rest is lost
 			}
 			if l > len(b)-n {
-				s.rem = l - (len(b) - n)
+				p.s.out.rem = l - (len(b) - n)
 				l = len(b) - n
 			}
 			n += l
 		}
 		if n > 0 {
 			if !o.injected {
-				if err := s.pass(b[:n]); err != nil {
+				if err := p.s.out.pass(b[:n]); err != nil {
 					return err
 				}
 			}
@@ -92,7 +92,7 @@ func (s *Session) relay(endless bool) error {
 			}
 		}
 		if len(b) < l {
-			if err := s.await(c, l); err != nil {
+			if err := p.await(c, l); err != nil {
 				return err
 			}
 			continue
@@ -103,12 +103,12 @@ func (s *Session) relay(endless bool) error {
 		if b[0] == wire.ReadyForQuery {
 			status := b[l-1]
 			c.Consume(l) // settling talks to the backend
-			if err := s.onReady(c, o, status); err != nil {
+			if err := p.onReady(c, o, status); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := s.answer(c, o, b[0], b[wire.HeaderLen:l]); err != nil {
+		if err := p.answer(c, o, b[0], b[wire.HeaderLen:l]); err != nil {
 			return err
 		}
 		c.Consume(l)
@@ -117,11 +117,11 @@ func (s *Session) relay(endless bool) error {
 }
 
 // answerLocal gives an answer of weft's own in its turn.
-func (s *Session) answerLocal(o *op) {
-	s.toClient.Grow()
-	s.toClient.B = o.appendAnswer(s.toClient.B)
+func (p *pipe) answerLocal(o *op) {
+	p.s.out.Grow()
+	p.s.out.B = o.appendAnswer(p.s.out.B)
 	if o.client != nil && o.answer == wire.CloseComplete {
-		s.db.Forget(o.client.server)
+		p.s.db.Forget(o.client.server)
 	}
 }
 
@@ -133,19 +133,19 @@ func passes(typ byte) bool {
 
 // pass hands bytes to the client: small ones are collected, large ones are
 // written at once.
-func (s *Session) pass(b []byte) error {
+func (o *answers) pass(b []byte) error {
 	if len(b) < direct {
-		s.toClient.Grow()
-		s.toClient.B = append(s.toClient.B, b...)
-		if !s.toClient.Full() {
+		o.Grow()
+		o.B = append(o.B, b...)
+		if !o.Full() {
 			return nil
 		}
-		return s.flushOrEnd()
+		return o.flushOrEnd()
 	}
-	if err := s.flushOrEnd(); err != nil {
+	if err := o.flushOrEnd(); err != nil {
 		return err
 	}
-	if err := s.write(b); err != nil {
+	if err := o.give(b); err != nil {
 		return errEnd
 	}
 	return nil
@@ -153,33 +153,33 @@ func (s *Session) pass(b []byte) error {
 
 // await blocks until the backend has sent n bytes of the next frame, or at
 // least some: what waits in either direction goes out first.
-func (s *Session) await(c *pool.Conn, n int) error {
+func (p *pipe) await(c *pool.Conn, n int) error {
 	var err error
-	if s.toServer.Len() > 0 {
-		if err := s.mayGo(); err != nil {
+	if p.unsent.Len() > 0 {
+		if err := p.s.route.mayGo(); err != nil {
 			return err
 		}
-		if s.ops.endsWithBegin() {
-			s.toServer.B = wire.AppendEmpty(s.toServer.B, wire.Flush)
+		if p.ops.endsWithBegin() {
+			p.unsent.B = wire.AppendEmpty(p.unsent.B, wire.Flush)
 		}
 	}
-	if s.toServer.Len() > 0 && s.pushed {
+	if p.unsent.Len() > 0 && p.pushed {
 		// Answers may be waiting already, and the backend may be unable to
 		// read on before they are taken.
-		out := s.toServer
-		s.toServer = wire.Out{}
-		err := s.push(out.B)
+		out := p.unsent
+		p.unsent = wire.Out{}
+		err := p.push(out.B)
 		out.Reset()
 		return err
 	}
-	if s.toServer.Len() > 0 {
+	if p.unsent.Len() > 0 {
 		// The backend is idle: the answer is still to come, so nothing can be
 		// overlooked.
-		err = c.WriteAndFill(s.toServer.B)
-		s.toServer.Reset()
+		err = c.WriteAndFill(p.unsent.B)
+		p.unsent.Reset()
 	} else {
-		if !s.mayUnbind() {
-			if err := s.flushOrEnd(); err != nil {
+		if !p.s.portals.mayUnbind() {
+			if err := p.s.out.flushOrEnd(); err != nil {
 				return err
 			}
 		}
@@ -196,25 +196,25 @@ func (s *Session) await(c *pool.Conn, n int) error {
 }
 
 // copyRow passes a row on as COPY data.
-func (s *Session) copyRow(c *pool.Conn, o *op, body []byte) (err error) {
-	s.toClient.Grow()
-	if s.toClient.B, err = o.copies.append(s.toClient.B, body); err != nil {
+func (o *answers) copyRow(c *pool.Conn, due *op, body []byte) (err error) {
+	o.Grow()
+	if o.B, err = due.copies.append(o.B, body); err != nil {
 		return c.Lost(err)
 	}
-	if s.toClient.Full() {
-		return s.flushOrEnd()
+	if o.Full() {
+		return o.flushOrEnd()
 	}
 	return nil
 }
 
 // describeParameters returns what the client is told of a statement's parameters.
-func (s *Session) describeParameters(c *pool.Conn, o *op, body []byte) ([]byte, error) {
-	if s.translate != nil {
-		if err := s.translate.ParameterDescription(body); err != nil {
+func (p *pipe) describeParameters(c *pool.Conn, o *op, body []byte) ([]byte, error) {
+	if p.s.held.translate != nil {
+		if err := p.s.held.translate.ParameterDescription(body); err != nil {
 			return nil, c.Lost(untranslatable(err))
 		}
 	}
-	if st := s.learning(o); st != nil {
+	if st := p.s.prepared.learning(o); st != nil {
 		st.params = append(st.params[:0], body...)
 	}
 	if o.client != nil && o.server == o.client.server.Name {
@@ -224,7 +224,7 @@ func (s *Session) describeParameters(c *pool.Conn, o *op, body []byte) ([]byte, 
 	if o.hidden > 0 {
 		body = wire.FewerParameters(body, o.hidden)
 	}
-	if st := s.learning(o); st != nil {
+	if st := p.s.prepared.learning(o); st != nil {
 		st.types = append(st.types[:0], body...)
 	}
 	if o.described != nil {
@@ -234,11 +234,11 @@ func (s *Session) describeParameters(c *pool.Conn, o *op, body []byte) ([]byte, 
 }
 
 // answer handles one whole frame of the backend.
-func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
+func (p *pipe) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 	visible := !o.injected
 	switch typ {
 	case wire.ErrorResponse:
-		if a := s.agreement; a != nil && a.Committing() {
+		if a := p.s.commit.agreement; a != nil && a.Committing() {
 			if e := pool.ServerError(body); e.IsFatal() {
 				return c.Lost(e) // that is no answer to COMMIT: it is found out
 			}
@@ -249,133 +249,133 @@ func (s *Session) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 			}
 		}
 		if o.foreign {
-			if err := s.onForeignError(c, o, body); err != nil {
+			if err := p.s.gather.onForeignError(c, o, body); err != nil {
 				return err
 			}
 		}
 		if bytes.Contains(body, idConstraint) {
-			body = s.strayedBody(body)
+			body = p.s.route.strayedBody(body)
 		}
-		s.onError(c, body)
+		p.onError(c, body)
 		return nil
 	case wire.ParameterStatus:
 		// A Sync of weft's own ends what the client has sent before it.
-		visible = s.onParameterStatus(c, body) && (visible || o.kind == opSync)
+		visible = p.s.out.onParameterStatus(c, body) && (visible || o.kind == opSync)
 	case wire.NotificationResponse:
-		s.onBackendNotification(c, body)
+		p.s.record.onBackendNotification(c, body)
 		return nil
 	case wire.ParseComplete, wire.BindComplete, wire.CloseComplete:
 		if o.kind != opBegin || typ == wire.CloseComplete {
-			s.ops.pop()
+			p.ops.pop()
 		}
 	case wire.DataRow:
 		if o.copies != nil {
-			return s.copyRow(c, o, body)
+			return p.s.out.copyRow(c, o, body)
 		}
 		// One that may hold OIDs.
-		if err := s.translate.DataRow(body, *o.rows); err != nil {
+		if err := p.s.held.translate.DataRow(body, *o.rows); err != nil {
 			return c.Lost(untranslatable(err))
 		}
 	case wire.ParameterDescription:
 		var err error
-		if body, err = s.describeParameters(c, o, body); err != nil {
+		if body, err = p.describeParameters(c, o, body); err != nil {
 			return err
 		}
 	case wire.RowDescription, wire.NoData:
-		if typ == wire.RowDescription && s.translate != nil {
-			if err := s.describeRows(o, body); err != nil {
+		if typ == wire.RowDescription && p.s.held.translate != nil {
+			if err := p.s.held.describeRows(o, body); err != nil {
 				return c.Lost(err)
 			}
-		} else if st := s.learning(o); st != nil {
+		} else if st := p.s.prepared.learning(o); st != nil {
 			st.shape = shallow
 		}
 		switch o.kind {
 		case opDescribeStatement:
-			s.onDescribed(o, typ, body)
-			s.ops.pop()
+			p.s.prepared.onDescribed(o, typ, body)
+			p.ops.pop()
 		case opDescribePortal:
 			if o.client != nil {
-				s.onDescribed(o, typ, body)
+				p.s.prepared.onDescribed(o, typ, body)
 			}
-			s.ops.pop()
+			p.ops.pop()
 		}
 	case wire.CommandComplete:
-		visible = s.onComplete(c, o, body, visible)
+		visible = p.onComplete(c, o, body, visible)
 	case wire.EmptyQueryResponse, wire.PortalSuspended:
 		if o.kind == opExecute {
 			if typ == wire.PortalSuspended && o.run.began != 0 {
-				s.executed(c, o, int64(o.run.limit), true)
+				p.s.account.executed(c, o, int64(o.run.limit), true)
 			}
-			s.ops.pop()
+			p.ops.pop()
 		}
 	case wire.CopyInResponse:
-		s.copying = true
+		p.copying = true
 	case wire.CopyBothResponse:
 		return c.Lost(errors.New("replication is not supported"))
 	}
 	if visible {
-		s.toClient.Grow()
-		s.toClient.B = wire.AppendFrame(s.toClient.B, typ, body)
+		p.s.out.Grow()
+		p.s.out.B = wire.AppendFrame(p.s.out.B, typ, body)
 	}
 	return nil
 }
 
 // onParameterStatus keeps both views of a parameter and reports whether the
 // client should be told.
-func (s *Session) onParameterStatus(c *pool.Conn, body []byte) bool {
+func (o *answers) onParameterStatus(c *pool.Conn, body []byte) bool {
 	name, value, ok := wire.DecodeParameterStatus(body)
 	if !ok {
 		return false
 	}
 	c.Params[name] = value
-	s.reads(name, value) // at once, not when the block ends
-	if name == "application_name" && value == "" && s.done.resets(name) {
+	o.s.record.reads(name, value) // at once, not when the block ends
+	if name == "application_name" && value == "" && o.s.record.done.resets(name) {
 		// RESET goes back to the client's own startup value; adopt sees to it.
-		if own := clean(s.startup.Get(name)); own != "" {
-			if s.report(name, own) {
-				s.toClient.Grow()
-				s.toClient.B = wire.AppendParameterStatus(s.toClient.B, name, own)
+		if own := clean(o.s.login.startup.Get(name)); own != "" {
+			if o.report(name, own) {
+				o.Grow()
+				o.B = wire.AppendParameterStatus(o.B, name, own)
 			}
 			return false
 		}
 	}
-	return s.report(name, value)
+	return o.report(name, value)
 }
 
 // report notes what the client knows of a parameter; false means it knew.
-func (s *Session) report(name, value string) bool {
-	before, ok := s.reported[name]
+func (o *answers) report(name, value string) bool {
+	before, ok := o.reported[name]
 	if ok && before == value {
 		return false
 	}
-	if !s.ownsRep {
-		own := make(map[string]string, len(s.reported)+1)
-		for k, v := range s.reported {
+	if !o.ownsRep {
+		own := make(map[string]string, len(o.reported)+1)
+		for k, v := range o.reported {
 			own[k] = v
 		}
-		s.reported, s.ownsRep = own, true
+		o.reported, o.ownsRep = own, true
 	}
-	s.reported[name] = value
-	if s.block.open {
-		s.block.changed(name, before)
+	o.reported[name] = value
+	if o.s.tx.open {
+		o.s.tx.changed(name, before)
 	}
-	return !s.script.keepsReport(name, before)
+	return !o.s.script.keepsReport(name, before)
 }
 
 // push writes what waits for the backend without waiting for answers. The
 // backend may be unable to read on until somebody takes its answers, so they
 // are passed on meanwhile.
-func (s *Session) push(p []byte) error {
-	c := s.conn
-	s.pushed = true
+func (p *pipe) push(b []byte) error {
+	c := p.s.held.conn
+	p.pushed = true
 	written := make(chan error, 1)
 	go func() {
-		_, err := c.Write(p) // nothing of weft's runs here that could panic
+		_, err := c.Write(b) // nothing of weft's runs here that could panic
 		// Ends the relay's wait below; answers it has not read yet stay.
 		_ = c.Conn().SetReadDeadline(time.Unix(1, 0))
 		written <- err
 	}()
-	err := s.relay(true)
+	err := p.relay(true)
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		// The backend or the client is gone: the write must not wait for it.
 		_ = c.Conn().SetDeadline(time.Unix(1, 0))

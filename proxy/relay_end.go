@@ -11,54 +11,54 @@ import (
 
 // onComplete notes that a statement is through. It reports whether the client is
 // told so as it stands.
-func (s *Session) onComplete(c *pool.Conn, o *op, body []byte, visible bool) bool {
+func (p *pipe) onComplete(c *pool.Conn, o *op, body []byte, visible bool) bool {
 	if visible {
-		s.block.tried(true)
-		s.run.rows += rowsOf(body)
+		p.s.tx.tried(true)
+		p.s.account.run.rows += rowsOf(body)
 	}
-	if visible && s.block.open && len(s.parked) > 0 {
+	if visible && p.s.tx.open && len(p.s.held.parked) > 0 {
 		tag, _, _ := wire.CString(body)
-		s.block.tag = string(tag)
+		p.s.tx.tag = string(tag)
 	}
-	if a := s.agreement; visible && a != nil && a.Committing() && s.block.tag == "COMMIT" && s.block.open && len(s.parked) > 0 {
+	if a := p.s.commit.agreement; visible && a != nil && a.Committing() && p.s.tx.tag == "COMMIT" && p.s.tx.open && len(p.s.held.parked) > 0 {
 		// The client is told when the others have followed: see conclude.
 		a.tag = bytes.Clone(body)
 		visible = false
 	}
-	if visible && s.done.watchesTags() {
-		if e := s.onTag(body); e != nil {
-			s.tell(e)
+	if visible && p.s.record.done.watchesTags() {
+		if e := p.s.record.onTag(body); e != nil {
+			p.s.out.tell(e)
 			visible = false
 		}
 	}
 	if o.spread != nil {
-		s.onSpread(o.spread)
+		p.s.every.onSpread(o.spread)
 		if e := o.spread.err; e != nil {
-			visible, s.quietFailed = false, true
+			visible, p.s.out.failed = false, true
 			if o.kind == opQuery {
-				s.tell(e)
+				p.s.out.tell(e)
 			}
 		} else if o.spread.follows() {
 			visible, o.spread.tag = false, bytes.Clone(body)
 		}
 	}
 	if o.copies != nil {
-		s.toClient.Grow()
-		s.toClient.B = o.copies.end(s.toClient.B, rowsOf(body))
+		p.s.out.Grow()
+		p.s.out.B = o.copies.end(p.s.out.B, rowsOf(body))
 		visible = false
 	}
 	if o.kind == opExecute {
 		if o.run.began != 0 {
-			s.executed(c, o, rowsOf(body), false)
+			p.s.account.executed(c, o, rowsOf(body), false)
 		}
-		s.ops.pop()
+		p.ops.pop()
 	}
 	return visible
 }
 
 // onReady ends one exchange. What the transaction has changed in the session
 // is settled before the client hears that it is over.
-func (s *Session) onReady(c *pool.Conn, o *op, status byte) error {
+func (p *pipe) onReady(c *pool.Conn, o *op, status byte) error {
 	if !o.ends() {
 		return c.Lost(wire.ErrMalformed)
 	}
@@ -71,76 +71,76 @@ func (s *Session) onReady(c *pool.Conn, o *op, status byte) error {
 		_, _ = c.Exec(provoke)
 	}
 	if c.Reread {
-		s.readAs(c)
+		p.s.record.readAs(c)
 	}
 	if o.injected && !o.settles || o.quiet {
-		s.ops.pop()
+		p.ops.pop()
 		return nil
 	}
 	if status == wire.TxFailed {
-		if err := s.failAll(); err != nil {
+		if err := p.s.tx.failAll(); err != nil {
 			return err
 		}
 	}
-	if s.interrupt.handed {
-		s.endGather()
+	if p.s.reach.interrupt.handed {
+		p.s.reach.endGather()
 	}
 	if o.settles {
-		return s.onEnded(c)
+		return p.onEnded(c)
 	}
 	if o.kind == opSync || o.kind == opQuery {
-		s.skipping = false
+		p.skipping = false
 	}
-	s.unsynced, s.pushed, s.piped = false, false, false
+	p.unsynced, p.pushed, p.s.implicit.piped = false, false, false
 	if status == wire.TxIdle {
-		s.forgetPortals()
+		p.s.tx.forgetPortals()
 	}
-	if s.loans != nil {
-		s.returnLoans()
+	if p.s.drawn.loans != nil {
+		p.s.drawn.returnLoans()
 	}
-	if err := s.afterBlock(c); err != nil {
+	if err := p.afterBlock(c); err != nil {
 		return err
 	}
-	s.ops.pop() // only now: until here the client is owed an answer
-	if s.script.running {
+	p.ops.pop() // only now: until here the client is owed an answer
+	if p.s.script.running {
 		return nil
 	}
-	s.toClient.Grow()
-	s.toClient.B = wire.AppendReadyForQuery(s.toClient.B, c.Status)
+	p.s.out.Grow()
+	p.s.out.B = wire.AppendReadyForQuery(p.s.out.B, c.Status)
 	return nil
 }
 
 // onEnded is onReady for a Sync of weft's own behind a COMMIT or ROLLBACK.
-func (s *Session) onEnded(c *pool.Conn) error {
-	if err := s.afterBlock(c); err != nil {
+func (p *pipe) onEnded(c *pool.Conn) error {
+	if err := p.afterBlock(c); err != nil {
 		return err
 	}
-	s.piped = s.piped && c.Status != wire.TxIdle
-	s.settled = true
-	s.ops.pop()
+	p.s.implicit.piped = p.s.implicit.piped && c.Status != wire.TxIdle
+	p.s.implicit.settled = true
+	p.ops.pop()
 	return nil
 }
 
 // afterBlock settles what a transaction has changed, if it is over.
-func (s *Session) afterBlock(c *pool.Conn) error {
-	s.conclude(c)
+func (p *pipe) afterBlock(c *pool.Conn) error {
+	p.s.tx.conclude(c)
 	if c.Status == wire.TxIdle {
 		// A backend that is lost from here on leaves the client in doubt: the
 		// error comes in the place of an answer to its COMMIT.
-		if s.done.any() || c.Listening {
-			if err := s.settleAt(c); err != nil {
+		if p.s.record.done.any() || c.Listening {
+			if err := p.s.record.settleAt(c); err != nil {
 				return err
 			}
-		} else if s.done.failed {
-			s.done = effects{} // an error is the transaction's, not the session's
+		} else if p.s.record.done.failed {
+			p.s.record.done = effects{} // an error is the transaction's, not the session's
 		}
-		s.letGoOf() // if settling has not
-		if len(s.channels) > 0 {
-			s.srv.hub(s.db).sync()
-			s.deliver()
+		p.s.commit.leaveToResolver() // if settling has not
+		if len(p.s.record.channels) > 0 {
+			p.s.srv.hub(p.s.db).sync()
+			p.s.record.deliver()
 		}
 	}
-	s.settleBlock(c)
-	s.committing = false
+	p.s.tx.settleBlock(c)
+	p.s.commit.underway = false
 	return nil
 }

@@ -12,83 +12,83 @@ import (
 
 // onError passes an error on, its position pointing into the client's own
 // text, and drops what the backend will skip because of it.
-func (s *Session) onError(c *pool.Conn, body []byte) {
+func (p *pipe) onError(c *pool.Conn, body []byte) {
 	if sev, _ := wire.ErrorField(body, 'V'); sev == "FATAL" || sev == "PANIC" {
-		s.fatal = true
+		p.s.out.fatal = true
 	}
-	s.done.fail(s)
-	s.quietFailed = true
-	s.script.failed = s.script.running
-	s.block.tried(false)
-	o := s.ops.first()
+	p.s.record.done.fail(p.s)
+	p.s.out.failed = true
+	p.s.script.failed = p.s.script.running
+	p.s.tx.tried(false)
+	o := p.ops.first()
 	if o.kind == opQuery {
 		c.StalePortal = true
 	}
 	code, _ := wire.ErrorField(body, 'C')
-	s.block.barred = s.block.barred || code == barredCode
-	if v := s.asVictim(code); v != nil {
-		s.tell(v)
+	p.s.tx.barred = p.s.tx.barred || code == barredCode
+	if v := p.s.reach.asVictim(code); v != nil {
+		p.s.out.tell(v)
 		body = nil
-	} else if o.err != nil && !s.fatal {
-		s.tell(o.err)
+	} else if o.err != nil && !p.s.out.fatal {
+		p.s.out.tell(o.err)
 		body = nil
 	} else if o.foreign {
 		body = wire.WithoutFields(body, 'P', 'p', 'q')
 	} else if o.text != nil || bytes.IndexByte(body, pool.NamePrefix[0]) >= 0 {
-		body = s.clientsWords(o, body)
+		body = p.s.prepared.clientsWords(o, body)
 	}
 	if routine, _ := wire.ErrorField(body, 'R'); routine == "RevalidateCachedQuery" {
 		// The schema has changed without weft: what is prepared from now on
 		// is not to be taken for what was prepared before.
-		s.db.Generation.Add(1)
+		p.s.db.Generation.Add(1)
 		if strings.HasPrefix(o.server, pool.NamePrefix) {
 			// Next time it is prepared anew here, and its result checked.
 			c.Unprepare(o.server)
-			s.done.stray = append(s.done.stray, o.server)
+			p.s.record.done.stray = append(p.s.record.done.stray, o.server)
 		}
 	}
 	if body != nil {
-		if s.script.offset > 0 {
-			body = s.script.placed(body)
+		if p.s.script.offset > 0 {
+			body = p.s.script.placed(body)
 		}
-		s.toClient.Grow()
-		s.toClient.B = wire.AppendFrame(s.toClient.B, wire.ErrorResponse, body)
+		p.s.out.Grow()
+		p.s.out.B = wire.AppendFrame(p.s.out.B, wire.ErrorResponse, body)
 	}
-	skipped := s.ops.upToEnd()
+	skipped := p.ops.upToEnd()
 	if body != nil {
-		s.failedAt(c, skipped, code)
+		p.s.account.failedAt(c, skipped, code)
 	}
 	for i := len(skipped) - 1; i >= 0; i-- {
-		s.undo(c, &skipped[i], i == 0)
+		p.undo(c, &skipped[i], i == 0)
 	}
 	for range skipped {
-		s.ops.pop()
+		p.ops.pop()
 	}
-	if s.ops.empty() || s.ops.first().injected {
+	if p.ops.empty() || p.ops.first().injected {
 		// The client has yet to send the Sync that ends this.
-		s.skipping = !s.fatal
+		p.skipping = !p.s.out.fatal
 	}
 }
 
 // undo takes back what was noted for an op that failed, or that the backend
 // skips because an earlier one did. The latest goes first.
-func (s *Session) undo(c *pool.Conn, o *op, failed bool) {
+func (p *pipe) undo(c *pool.Conn, o *op, failed bool) {
 	if o.prev != nil && !failed {
-		s.unnamed = *o.prev
+		p.s.prepared.unnamed = *o.prev
 	}
 	switch {
 	case o.begins:
-		s.block = block{}
+		p.s.tx.block = block{}
 	case o.kind == opParse && o.stmt != nil:
 		c.Unprepare(o.stmt.Name)
-		delete(s.done.own, o.name)
+		delete(p.s.record.done.own, o.name)
 		if o.client != nil {
-			s.forgetStatement(o.client)
+			p.s.prepared.forgetStatement(o.client)
 		}
 	case o.kind == opParse: // the unnamed statement
 		if failed {
 			c.UnnamedBy = 0 // PostgreSQL drops it before it parses
-			s.unnamed.valid = s.unnamed.valid && o.injected
+			p.s.prepared.unnamed.valid = p.s.prepared.unnamed.valid && o.injected
 		} else {
 			c.UnnamedBy = o.unnamedBy
 		}
@@ -99,16 +99,16 @@ func (s *Session) undo(c *pool.Conn, o *op, failed bool) {
 	case o.kind == opClose && o.stmt != nil: // weft's own, to make room
 		c.MarkPrepared(o.stmt)
 	case o.kind == opClose && o.name != "": // of one that is shown
-		s.done.own[o.name] = true
+		p.s.record.done.own[o.name] = true
 	case o.kind == opClose && o.unnamedBy != 0:
 		c.UnnamedBy = o.unnamedBy
 	case o.kind == opLocal && o.client != nil && o.answer == wire.ParseComplete:
-		s.forgetStatement(o.client)
+		p.s.prepared.forgetStatement(o.client)
 	case o.kind == opLocal && o.client != nil: // a Close that did not happen
-		if s.statements == nil {
-			s.statements = map[string]*statement{}
+		if p.s.prepared.named == nil {
+			p.s.prepared.named = map[string]*statement{}
 		}
-		s.statements[o.client.name] = o.client
-		s.statementBytes += len(o.client.server.SQL)
+		p.s.prepared.named[o.client.name] = o.client
+		p.s.prepared.bytes += len(o.client.server.SQL)
 	}
 }

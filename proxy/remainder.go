@@ -30,21 +30,21 @@ const (
 )
 
 // collect brings the rows of all pieces together.
-func (s *Session) collect(x *gathering) error {
+func (ga *gatherer) collect(x *gathering) error {
 	for _, cols := range x.d.Pieces {
 		if err := finish.Carriable(cols); err != nil {
-			_ = s.endLegs(x.legs, true)
+			_ = ga.s.legs.endLegs(x.legs, true)
 			return err
 		}
 	}
 	if x.waits() {
-		s.sendInOrder(x.legs)
+		ga.sendInOrder(x.legs)
 	} else {
-		s.sendLegs(x.legs)
+		ga.sendLegs(x.legs)
 	}
-	x.in = finish.NewInputs(x.shapes(x.d), len(x.d.Params), finish.Limits{Inline: s.inline(x), Max: s.maxGatherBytes()})
-	err := s.collectRows(x)
-	ended := s.endLegs(x.legs, err != nil)
+	x.in = finish.NewInputs(x.shapes(x.d), len(x.d.Params), finish.Limits{Inline: ga.s.record.inline(x), Max: ga.s.record.maxGatherBytes()})
+	err := ga.collectRows(x)
+	ended := ga.s.legs.endLegs(x.legs, err != nil)
 	if err != nil && !errors.Is(err, errEnd) && ended != nil {
 		err = ended // what the shard says itself
 	}
@@ -53,33 +53,33 @@ func (s *Session) collect(x *gathering) error {
 	}
 	err = x.asRefused(err)
 	if err == nil && x.stage == nil && !x.atHome() && x.in.LooksUp() {
-		err = apart(s.openStage(x))
+		err = apart(ga.s.legs.openStage(x))
 	}
 	if err == nil && x.stage != nil {
-		s.trackStager(x)
+		ga.s.reach.trackStager(x)
 		err = apart(x.stage.Close())
 	}
 	if err == nil {
-		err = s.interrupted()
+		err = ga.s.reach.interrupted()
 	}
 	if err != nil {
-		s.endStage(x)
+		ga.s.reach.endStage(x)
 	}
 	return err
 }
 
-func (s *Session) collectRows(x *gathering) error {
-	if err := s.readLegs(x); err != nil || x.later == nil {
+func (ga *gatherer) collectRows(x *gathering) error {
+	if err := ga.readLegs(x); err != nil || x.later == nil {
 		return err
 	}
-	if err := s.askLater(x); err != nil {
+	if err := ga.askLater(x); err != nil {
 		return err
 	}
-	return s.readLegs(x)
+	return ga.readLegs(x)
 }
 
 // readLegs keeps the rows that the shards send.
-func (s *Session) readLegs(x *gathering) error {
+func (ga *gatherer) readLegs(x *gathering) error {
 	for _, l := range x.legs {
 		for {
 			row, err := l.Next()
@@ -89,7 +89,7 @@ func (s *Session) readLegs(x *gathering) error {
 			if err != nil {
 				return err
 			}
-			if err := s.keepRow(x, row); err != nil {
+			if err := ga.keepRow(x, row); err != nil {
 				return err
 			}
 		}
@@ -98,7 +98,7 @@ func (s *Session) readLegs(x *gathering) error {
 }
 
 // keepRow keeps a row for the remainder.
-func (s *Session) keepRow(x *gathering, row []byte) error {
+func (ga *gatherer) keepRow(x *gathering, row []byte) error {
 	if x.stage != nil {
 		return apart(x.stage.Add(row))
 	}
@@ -110,7 +110,7 @@ func (s *Session) keepRow(x *gathering, row []byte) error {
 		return pgerr.New(pgerr.ConfigurationLimitExceeded, "the rows that this statement reads from other shards are too many").
 			WithHint("Write it so that tables are joined by their shard keys, or do it in portions.")
 	case !x.atHome():
-		return apart(s.openStage(x))
+		return apart(ga.s.legs.openStage(x))
 	case x.noTemp:
 		return pgerr.New(pgerr.ConfigurationLimitExceeded, "the rows that this statement gathers are too many for memory, and this role may not create temporary tables").
 			WithHint("Grant it TEMPORARY on the database.")
@@ -121,11 +121,11 @@ func (s *Session) keepRow(x *gathering, row []byte) error {
 }
 
 // inline is how many bytes may go along as parameters.
-func (s *Session) inline(x *gathering) int64 {
+func (rc *record) inline(x *gathering) int64 {
 	if x.atHome() {
 		return inlineAtHome
 	}
-	return s.inEffect.inlineBytes
+	return rc.inEffect.inlineBytes
 }
 
 // shapes is what the remainder is to see of the pieces.
@@ -165,83 +165,83 @@ func (x *gathering) appendRemainder(dst []byte, portal []byte) ([]byte, error) {
 }
 
 // answerCollected answers a simple query from what has been collected.
-func (s *Session) answerCollected(x *gathering) error {
+func (ga *gatherer) answerCollected(x *gathering) error {
 	if x.stage != nil {
-		if err := s.passStaged(x, true); err != nil {
-			return s.gatherFailed(err)
+		if err := ga.s.legs.passStaged(x, true); err != nil {
+			return ga.gatherFailed(err)
 		}
-		s.tellReady()
+		ga.s.out.tellReady()
 		return nil
 	}
-	if err := s.useForRemainder(x); err != nil {
-		return s.gatherFailed(err)
+	if err := ga.useForRemainder(x); err != nil {
+		return ga.gatherFailed(err)
 	}
 	if x.g.Lend != nil {
-		return s.answerLent(x)
+		return ga.s.pipe.answerLent(x)
 	}
-	out, err := x.appendRemainder(s.toServer.B, nil)
+	out, err := x.appendRemainder(ga.s.pipe.unsent.B, nil)
 	if err == nil {
-		err = s.interrupted()
+		err = ga.s.reach.interrupted()
 	}
 	if err != nil {
-		return s.gatherFailed(err)
+		return ga.gatherFailed(err)
 	}
-	s.toServer.B = out
-	s.ops.push(op{kind: opParse, injected: true, foreign: true})
-	s.ops.push(op{kind: opBind, injected: true, foreign: true})
+	ga.s.pipe.unsent.B = out
+	ga.s.pipe.ops.push(op{kind: opParse, injected: true, foreign: true})
+	ga.s.pipe.ops.push(op{kind: opBind, injected: true, foreign: true})
 	if x.d.Columns != nil {
-		s.ops.push(op{kind: opLocal, frame: x.appendStart(nil)})
+		ga.s.pipe.ops.push(op{kind: opLocal, frame: x.appendStart(nil)})
 	}
-	s.toServer.B = wire.AppendEmpty(appendExecute(s.toServer.B), wire.Sync)
-	s.ops.push(op{kind: opExecute, foreign: true, copies: x.out})
-	s.ops.push(op{kind: opSync, quiet: s.quiet})
+	ga.s.pipe.unsent.B = wire.AppendEmpty(appendExecute(ga.s.pipe.unsent.B), wire.Sync)
+	ga.s.pipe.ops.push(op{kind: opExecute, foreign: true, copies: x.out})
+	ga.s.pipe.ops.push(op{kind: opSync, quiet: ga.s.out.quiet})
 	x.in = nil
-	return s.exchange()
+	return ga.s.pipe.exchange()
 }
 
 // executeCollected makes a portal of the home shard's of what has been collected,
 // under the client's name, and passes its Execute on.
-func (s *Session) executeCollected(x *gathering, name, body []byte) error {
+func (ga *gatherer) executeCollected(x *gathering, name, body []byte) error {
 	if x.stage != nil {
-		err := s.passStaged(x, false)
+		err := ga.s.legs.passStaged(x, false)
 		x.over = err == nil
 		if err != nil {
-			return s.boundFailed(err)
+			return ga.boundFailed(err)
 		}
 		return nil
 	}
-	if err := s.useForRemainder(x); err != nil {
-		return s.boundFailed(err)
+	if err := ga.useForRemainder(x); err != nil {
+		return ga.boundFailed(err)
 	}
 	if x.g.Lend != nil {
-		return s.executeLent(x, name, body)
+		return ga.s.pipe.executeLent(x, name, body)
 	}
-	out, err := x.appendRemainder(s.toServer.B, name)
+	out, err := x.appendRemainder(ga.s.pipe.unsent.B, name)
 	if err == nil {
-		err = s.interrupted()
+		err = ga.s.reach.interrupted()
 	}
 	if err != nil {
-		return s.boundFailed(err)
+		return ga.boundFailed(err)
 	}
-	s.unsynced, s.toServer.B = true, out
-	s.ops.push(op{kind: opParse, injected: true, foreign: true})
-	s.ops.push(op{kind: opBind, injected: true, foreign: true})
-	s.toServer.B = wire.AppendFrame(s.toServer.B, wire.Execute, body)
-	s.ops.push(op{kind: opExecute, foreign: true, run: s.deferRun()})
+	ga.s.pipe.unsynced, ga.s.pipe.unsent.B = true, out
+	ga.s.pipe.ops.push(op{kind: opParse, injected: true, foreign: true})
+	ga.s.pipe.ops.push(op{kind: opBind, injected: true, foreign: true})
+	ga.s.pipe.unsent.B = wire.AppendFrame(ga.s.pipe.unsent.B, wire.Execute, body)
+	ga.s.pipe.ops.push(op{kind: opExecute, foreign: true, run: ga.s.account.deferRun()})
 	x.in = nil
-	s.handOver(x, name)
-	s.interrupt.handed = true
+	ga.s.portals.handOver(x, name)
+	ga.s.reach.interrupt.handed = true
 	return nil
 }
 
 // onForeignError looks at an error that ends the remainder. That the backend is
 // about to end does not end the client's session.
-func (s *Session) onForeignError(c *pool.Conn, o *op, body []byte) error {
+func (ga *gatherer) onForeignError(c *pool.Conn, o *op, body []byte) error {
 	switch e := pool.ServerError(body); {
 	case e.Severity == pgerr.SeverityFatal || e.Severity == "PANIC":
 		return c.Lost(e)
 	case e.Code == pgerr.QueryCanceled:
-		if cause := s.interrupted(); cause != nil {
+		if cause := ga.s.reach.interrupted(); cause != nil {
 			o.err = pgerr.From(cause)
 		}
 	}
@@ -249,25 +249,25 @@ func (s *Session) onForeignError(c *pool.Conn, o *op, body []byte) error {
 }
 
 // useForRemainder makes the client's own backend of the home shard ready.
-func (s *Session) useForRemainder(x *gathering) error {
-	if err := s.useFor(s.lane, x.plan, x.facts, false); err != nil {
+func (ga *gatherer) useForRemainder(x *gathering) error {
+	if err := ga.s.route.useFor(ga.s.lane, x.plan, x.facts, false); err != nil {
 		return err
 	}
-	if err := s.settleCursors(x.text, x.facts); err != nil {
+	if err := ga.s.portals.settleCursors(x.text, x.facts); err != nil {
 		return err
 	}
-	if s.special(x.facts) {
-		s.done.note(s, x.facts)
+	if ga.s.record.special(x.facts) {
+		ga.s.record.done.note(ga.s, x.facts)
 	}
-	s.noteCursor(x.text, x.facts, true)
-	s.conn.UnnamedBy = 0
-	s.toServer.Grow()
+	ga.s.portals.noteCursor(x.text, x.facts, true)
+	ga.s.held.conn.UnnamedBy = 0
+	ga.s.pipe.unsent.Grow()
 	return nil
 }
 
 // checkRemainder makes sure that the remainder yields what the statement does.
 // That it does not is a mistake of weft's, and must not become a wrong row.
-func (s *Session) checkRemainder(x *gathering, d *plan.Description) error {
+func (ga *gatherer) checkRemainder(x *gathering, d *plan.Description) error {
 	total := 1
 	for _, cols := range d.Pieces {
 		total += len(cols)
@@ -278,7 +278,7 @@ func (s *Session) checkRemainder(x *gathering, d *plan.Description) error {
 	}
 	for i := range d.Pieces {
 		if finish.Carriable(d.Pieces[i]) != nil {
-			return s.checkNative(x, d) // there will be no remainder: see collect
+			return ga.checkNative(x, d) // there will be no remainder: see collect
 		}
 	}
 	in := finish.NewInputs(x.shapes(d), len(d.Params), finish.Limits{})
@@ -286,32 +286,32 @@ func (s *Session) checkRemainder(x *gathering, d *plan.Description) error {
 	fill.Now = func(dst []byte) []byte { return append(dst, "pg_catalog.now()"...) }
 	fill.Input = in.AppendInput
 	sql := string(x.g.Remainder.Append(nil, fill))
-	_, cols, err := finish.Describe(s.conn, sql, in.AppendTypes(d.Params[:len(d.Params):len(d.Params)]))
+	_, cols, err := finish.Describe(ga.s.held.conn, sql, in.AppendTypes(d.Params[:len(d.Params):len(d.Params)]))
 	if err != nil && !blames(err) {
 		return err
 	}
 	if err != nil {
-		s.log.Error("the remainder cannot be described", "sql", logged(sql), "err", err)
+		ga.s.log.Error("the remainder cannot be described", "sql", logged(sql), "err", err)
 		return pgerr.New(pgerr.InternalError, "the statement cannot be put together: %s", pgerr.From(err).Message)
 	}
 	want := d.Columns
 	if x.g.Command != nil {
 		want = d.Query
 	}
-	return s.checkColumns(cols, want, sql)
+	return ga.checkColumns(cols, want, sql)
 }
 
 // checkNative does it for columns that only the client can be given.
-func (s *Session) checkNative(x *gathering, d *plan.Description) error {
+func (ga *gatherer) checkNative(x *gathering, d *plan.Description) error {
 	n := x.g.Native
 	if n == nil || n.Aggregate != nil || x.g.Command != nil {
 		return nil
 	}
 	cols := d.Pieces[0]
-	return s.checkColumns(cols[:min(n.Columns, len(cols))], d.Columns, "")
+	return ga.checkColumns(cols[:min(n.Columns, len(cols))], d.Columns, "")
 }
 
-func (s *Session) checkColumns(cols, want []plan.Column, sql string) error {
+func (ga *gatherer) checkColumns(cols, want []plan.Column, sql string) error {
 	var differ []string
 	if len(cols) != len(want) {
 		differ = append(differ, "number of columns")
@@ -323,7 +323,7 @@ func (s *Session) checkColumns(cols, want []plan.Column, sql string) error {
 		}
 	}
 	if len(differ) > 0 {
-		s.log.Error("the remainder has another result", "sql", logged(sql), "differ", differ)
+		ga.s.log.Error("the remainder has another result", "sql", logged(sql), "differ", differ)
 		return pgerr.New(pgerr.InternalError, "the statement cannot be put together: its result would differ in %s", strings.Join(differ, ", "))
 	}
 	return nil

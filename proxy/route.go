@@ -24,56 +24,56 @@ type router struct {
 }
 
 // read scans a text and returns what it does to the session.
-func (s *Session) read(r *router, text []byte) *parser.Facts {
-	if s.oddEncoding {
+func (rt *routing) read(r *router, text []byte) *parser.Facts {
+	if rt.s.record.oddEncoding {
 		return unreadable
 	}
-	return s.srv.texts.Facts(&r.scan, text, s.scanOptions())
+	return rt.s.srv.texts.Facts(&r.scan, text, rt.s.record.scanOptions())
 }
 
-func (s *Session) scanOptions() parser.Options {
-	return parser.Options{NonStandardStrings: s.oldStrings}
+func (rc *record) scanOptions() parser.Options {
+	return parser.Options{NonStandardStrings: rc.oldStrings}
 }
 
 // plan returns where a text goes; the scan is r's. Statements on a table whose
 // rows are being moved wait here.
-func (s *Session) plan(r *router, text, oids []byte) (*plan.Plan, error) {
-	if s.oddEncoding {
-		return nil, s.unreadText()
+func (rt *routing) plan(r *router, text, oids []byte) (*plan.Plan, error) {
+	if rt.s.record.oddEncoding {
+		return nil, rt.s.out.unreadText()
 	}
-	foreign := !utf8.Valid(text) && s.reported["client_encoding"] != "UTF8"
+	foreign := !utf8.Valid(text) && rt.s.out.reported["client_encoding"] != "UTF8"
 	if foreign {
 		if text = masked(text, r.scan.Literals); text == nil {
-			return nil, s.unreadText()
+			return nil, rt.s.out.unreadText()
 		}
 	}
 	for {
-		env, err := s.environment()
+		env, err := rt.environment()
 		if err != nil {
 			return nil, err
 		}
-		p := s.srv.plans.Plan(env, &r.scan, text, oids)
-		s.srv.metrics.plans.Add(s.id, 1)
+		p := rt.s.srv.plans.Plan(env, &r.scan, text, oids)
+		rt.s.srv.metrics.plans.Add(rt.s.id, 1)
 		if foreign && p.Route != plan.Home && p.Route != plan.Any {
-			return nil, s.unreadText()
+			return nil, rt.s.out.unreadText()
 		}
 		if !p.Waits {
-			s.relies.on(p)
+			rt.relies.on(p)
 			return p, nil
 		}
-		if s.block.open && (s.conn != nil || len(s.parked) > 0) {
+		if rt.s.tx.open && (rt.s.held.conn != nil || len(rt.s.held.parked) > 0) {
 			// The move may be waiting for a lock this transaction holds.
 			return nil, p.Refusal
 		}
-		if err := s.awaitMove(p); err != nil {
+		if err := rt.awaitMove(p); err != nil {
 			return nil, err
 		}
 	}
 }
 
 // unreadText refuses a text whose characters weft does not know.
-func (s *Session) unreadText() error {
-	return pgerr.New(pgerr.FeatureNotSupported, "client_encoding %s is not supported in this text, in a database with sharded tables", s.reported["client_encoding"]).
+func (o *answers) unreadText() error {
+	return pgerr.New(pgerr.FeatureNotSupported, "client_encoding %s is not supported in this text, in a database with sharded tables", o.reported["client_encoding"]).
 		WithHint("SET client_encoding = 'UTF8', or give what is not ASCII as parameters.")
 }
 
@@ -95,28 +95,28 @@ func masked(text []byte, literals []parser.Literal) []byte {
 }
 
 // awaitMove waits for the cluster to change.
-func (s *Session) awaitMove(p *plan.Plan) error {
+func (rt *routing) awaitMove(p *plan.Plan) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	old := s.snap
-	for s.srv.cfg.Snapshot() == old {
+	old := rt.snap
+	for rt.s.srv.cfg.Snapshot() == old {
 		select {
-		case <-s.cancelled:
+		case <-rt.s.reach.cancelled:
 			return pgerr.New(pgerr.QueryCanceled, "canceling statement due to user request")
-		case <-s.ctx.Done():
+		case <-rt.s.srv.ctx.Done():
 			return p.Refusal
 		case <-tick.C:
-			if e := s.killed.Load(); e != nil {
+			if e := rt.s.reach.killed.Load(); e != nil {
 				return e
 			}
 		}
 	}
-	s.routed()
+	rt.refresh()
 	return nil
 }
 
 // laneFor returns the lane to the one shard a plan's execution visits.
-func (s *Session) laneFor(r *router, p *plan.Plan, f *parser.Facts) (*pool.Lane, error) {
+func (rt *routing) laneFor(r *router, p *plan.Plan, f *parser.Facts) (*pool.Lane, error) {
 	r.free = false
 	switch p.Route {
 	case plan.Refused:
@@ -124,32 +124,32 @@ func (s *Session) laneFor(r *router, p *plan.Plan, f *parser.Facts) (*pool.Lane,
 	case plan.Any:
 		switch {
 		case needsHome(f):
-		case p.Timed && s.block.open && s.block.clock != nil:
-			return s.block.clock.Lane(), nil
+		case p.Timed && rt.s.tx.open && rt.s.tx.clock != nil:
+			return rt.s.tx.clock.Lane(), nil
 		default:
-			return s.atHand(), nil
+			return rt.atHand(), nil
 		}
 	case plan.AnyCopy:
 		switch {
 		case f.Effects&parser.HoldCursor != 0:
-			return s.lane, nil
-		case p.Timed && s.block.open && s.block.clock != nil:
-			return s.block.clock.Lane(), nil
-		case s.block.open:
-			return s.atHand(), nil
+			return rt.s.lane, nil
+		case p.Timed && rt.s.tx.open && rt.s.tx.clock != nil:
+			return rt.s.tx.clock.Lane(), nil
+		case rt.s.tx.open:
+			return rt.atHand(), nil
 		}
-		return s.laneOf(s.snap, int(s.id)%len(s.snap.Shards)).lane, nil
+		return rt.s.held.laneOf(rt.snap, int(rt.s.id)%len(rt.snap.Shards)).lane, nil
 	case plan.Gathered:
 		return nil, errGather
 	case plan.Keyed:
 		if p.Lookups || p.Strays {
 			return nil, errGather
 		}
-		r.args.ASCII = s.reported["client_encoding"] != "UTF8"
-		if err := s.lookUp(r, p, p.Instances); err != nil {
+		r.args.ASCII = rt.s.out.reported["client_encoding"] != "UTF8"
+		if err := rt.s.lookups.lookUp(r, p, p.Instances); err != nil {
 			return nil, err
 		}
-		shards, err := r.bind.Bind(p, s.snap, &r.args)
+		shards, err := r.bind.Bind(p, rt.snap, &r.args)
 		if err != nil {
 			return nil, err
 		}
@@ -160,46 +160,46 @@ func (s *Session) laneFor(r *router, p *plan.Plan, f *parser.Facts) (*pool.Lane,
 		if !ok {
 			return nil, p.Refusal
 		}
-		if shards.Any() && s.block.open {
+		if shards.Any() && rt.s.tx.open {
 			r.free = true
-			return s.atHand(), nil
+			return rt.atHand(), nil
 		}
 		if len(shards.Missing) == 0 {
-			lane := s.laneOf(s.snap, one).lane
-			if p.Timed && s.block.late(lane) {
+			lane := rt.s.held.laneOf(rt.snap, one).lane
+			if p.Timed && rt.s.tx.late(lane) {
 				return nil, errGather // it is told the time
 			}
-			if f.Effects&parser.HoldCursor != 0 && p.Gather != nil && lane != s.lane {
+			if f.Effects&parser.HoldCursor != 0 && p.Gather != nil && lane != rt.s.lane {
 				return nil, errGather // such a cursor is on the home shard
 			}
 			return lane, nil
 		}
 		// Somebody may have given a value another place meanwhile.
-		if err := s.enter(shards.Missing); err != nil {
+		if err := rt.enterMissing(shards.Missing); err != nil {
 			return nil, err
 		}
-		s.routed()
-		return s.laneFor(r, p, f)
+		rt.refresh()
+		return rt.laneFor(r, p, f)
 	}
-	if p.Timed && p.Route == plan.Home && s.block.late(s.lane) {
+	if p.Timed && p.Route == plan.Home && rt.s.tx.late(rt.s.lane) {
 		return nil, errGather
 	}
-	return s.lane, nil
+	return rt.s.lane, nil
 }
 
 // atHand returns the lane of a backend that takes part already, so that
 // functions such as now() give what they gave before.
-func (s *Session) atHand() *pool.Lane {
+func (rt *routing) atHand() *pool.Lane {
 	switch {
-	case s.conn != nil:
-		return s.conn.Lane()
-	case s.block.writer != nil:
-		return s.block.writer.Lane()
+	case rt.s.held.conn != nil:
+		return rt.s.held.conn.Lane()
+	case rt.s.tx.writer != nil:
+		return rt.s.tx.writer.Lane()
 	}
-	if i := s.participant(); i >= 0 {
-		return s.parked[i].Lane()
+	if i := rt.s.held.participant(); i >= 0 {
+		return rt.s.held.parked[i].Lane()
 	}
-	return s.lane
+	return rt.s.lane
 }
 
 // homeEffects concern what lives on the home shard alone.
@@ -217,167 +217,167 @@ func needsHome(f *parser.Facts) bool {
 }
 
 // routedQuery handles a simple query in a database with declared tables.
-func (s *Session) routedQuery(text []byte, n int) error {
-	r := s.srv.routers.Get().(*router)
-	defer s.srv.routers.Put(r)
-	f := s.read(r, text)
-	s.runs(f)
-	s.portalLane = nil // a simple query takes the unnamed portal away
-	delete(s.local, "")
+func (rt *routing) routedQuery(text []byte, n int) error {
+	r := rt.s.srv.routers.Get().(*router)
+	defer rt.s.srv.routers.Put(r)
+	f := rt.read(r, text)
+	rt.s.account.nameRun(f)
+	rt.s.portals.lane = nil // a simple query takes the unnamed portal away
+	delete(rt.s.portals.local, "")
 	if f.Statements > 1 {
-		return s.severalQuery(r, text, f, n)
+		return rt.s.script.severalQuery(r, text, f, n)
 	}
-	return s.statementQuery(r, text, f, n)
+	return rt.statementQuery(r, text, f, n)
 }
 
 // statementQuery is routedQuery for a text of one statement at most.
-func (s *Session) statementQuery(r *router, text []byte, f *parser.Facts, n int) error {
+func (rt *routing) statementQuery(r *router, text []byte, f *parser.Facts, n int) error {
 	switch {
-	case s.lostTx:
-		return s.queryInLostTx(text, f, n)
-	case s.conn != nil && s.conn.Status == wire.TxFailed:
+	case rt.s.lost.tx:
+		return rt.s.lost.queryInLostTx(text, f, n)
+	case rt.s.held.conn != nil && rt.s.held.conn.Status == wire.TxFailed:
 		if endsTx(f) {
-			s.block.chain = f.Effects&parser.TxBegin != 0
+			rt.s.tx.chain = f.Effects&parser.TxBegin != 0
 		} else if rollsBackTo(text, f) {
 			// ROLLBACK TO is for all of them.
-			if err := s.onAll(string(text), f); err != nil {
-				s.client.Consume(wire.HeaderLen + n)
-				return s.refuseStatement(err)
+			if err := rt.s.tx.onAll(string(text), f); err != nil {
+				rt.s.client.Consume(wire.HeaderLen + n)
+				return rt.s.lost.refuseStatement(err)
 			}
 		}
-		return s.runQuery(text, f, n)
-	case opensBlock(f) && !s.block.open:
-		if s.conn != nil { // see bindBegin
-			if err := s.park(); err != nil {
-				return s.refuseQuery(err, n)
+		return rt.s.runQuery(text, f, n)
+	case opensBlock(f) && !rt.s.tx.open:
+		if rt.s.held.conn != nil { // see bindBegin
+			if err := rt.s.held.park(); err != nil {
+				return rt.refuseQuery(err, n)
 			}
 		}
-		tag := s.block.start(beginText(text))
-		return s.answerCommand(tag, n)
-	case f.Effects&parser.ImportsSnapshot != 0 && s.block.open:
-		return s.importQuery(text, n)
-	case f.Effects&parser.ExportsSnapshot != 0 && s.block.open:
-		return s.exportQuery(text, f, n)
-	case endsTx(f) && s.block.open:
-		if err := s.mayChain(f); err != nil {
-			return s.refuseQuery(err, n)
+		tag := rt.s.tx.start(beginText(text))
+		return rt.answerCommand(tag, n)
+	case f.Effects&parser.ImportsSnapshot != 0 && rt.s.tx.open:
+		return rt.s.tx.importQuery(text, n)
+	case f.Effects&parser.ExportsSnapshot != 0 && rt.s.tx.open:
+		return rt.s.tx.exportQuery(text, f, n)
+	case endsTx(f) && rt.s.tx.open:
+		if err := rt.s.commit.mayChain(f); err != nil {
+			return rt.refuseQuery(err, n)
 		}
-		if !s.ends() {
-			tag := s.endLocally(text, f)
-			return s.answerCommand(tag, n)
+		if !rt.s.tx.chooseEnder() {
+			tag := rt.s.tx.endLocally(text, f)
+			return rt.answerCommand(tag, n)
 		}
 		if commits(string(text)) {
-			if err := s.agree(); err != nil {
-				s.client.Consume(wire.HeaderLen + n)
-				return s.uncommitted(err)
+			if err := rt.s.commit.agree(); err != nil {
+				rt.s.client.Consume(wire.HeaderLen + n)
+				return rt.s.commit.uncommitted(err)
 			}
 		}
-		s.block.chain = f.Effects&parser.TxBegin != 0
-		return s.runQuery(text, f, n)
+		rt.s.tx.chain = f.Effects&parser.TxBegin != 0
+		return rt.s.runQuery(text, f, n)
 	}
-	if toAll(f) || s.setsModes(text, f) {
-		return s.queryForAll(text, f, n)
+	if toAll(f) || rt.s.tx.setsModes(text, f) {
+		return rt.queryForAll(text, f, n)
 	}
-	return s.plannedQuery(r, text, f, n)
+	return rt.plannedQuery(r, text, f, n)
 }
 
 // queryForAll runs what all participants of the block must run.
-func (s *Session) queryForAll(text []byte, f *parser.Facts, n int) error {
-	if err := s.useForAll(string(text), f); err != nil {
-		return s.refuseQuery(err, n)
+func (rt *routing) queryForAll(text []byte, f *parser.Facts, n int) error {
+	if err := rt.s.portals.useForAll(string(text), f); err != nil {
+		return rt.refuseQuery(err, n)
 	}
-	return s.runQuery(text, f, n)
+	return rt.s.runQuery(text, f, n)
 }
 
 // plannedQuery is routedQuery for what is planned.
-func (s *Session) plannedQuery(r *router, text []byte, f *parser.Facts, n int) error {
+func (rt *routing) plannedQuery(r *router, text []byte, f *parser.Facts, n int) error {
 	if f.Effects&parser.Executes != 0 {
-		sql, ok, err := s.executedText(text, f)
+		sql, ok, err := rt.s.prepared.executedText(text, f)
 		if err != nil {
-			return s.refuseQuery(err, n)
+			return rt.refuseQuery(err, n)
 		}
 		if ok {
-			s.client.Consume(wire.HeaderLen + n)
-			return s.runPart([]byte(sql))
+			rt.s.client.Consume(wire.HeaderLen + n)
+			return rt.s.tx.runPart([]byte(sql))
 		}
 	}
-	err := s.knowOwn(f)
+	err := rt.knowOwn(f)
 	if err != nil {
-		return s.refuseQuery(err, n)
+		return rt.refuseQuery(err, n)
 	}
-	p, err := s.plan(r, text, nil)
+	p, err := rt.plan(r, text, nil)
 	if err != nil {
-		return s.refuseQuery(err, n)
+		return rt.refuseQuery(err, n)
 	}
 	switch {
 	case p.Unread:
-		return s.refuseQuery(s.refusedText(text, nil, p.Refusal), n)
+		return rt.refuseQuery(rt.s.record.refusedText(text, nil, p.Refusal), n)
 	case p.Route == plan.Call:
-		return s.callQuery(p, n)
+		return rt.s.util.callQuery(p, n)
 	case len(p.Params) > 0 && p.Route != plan.Home && p.Route != plan.Any && p.Route != plan.Every:
-		if err := s.useFor(s.lane, p, f, true); err != nil { // where there are none
-			return s.refuseQuery(err, n)
+		if err := rt.useFor(rt.s.lane, p, f, true); err != nil { // where there are none
+			return rt.refuseQuery(err, n)
 		}
-		return s.runQuery(text, f, n)
+		return rt.s.runQuery(text, f, n)
 	case p.Route == plan.Refused:
-		return s.refuseQuery(s.refusedText(text, nil, p.Refusal), n)
+		return rt.refuseQuery(rt.s.record.refusedText(text, nil, p.Refusal), n)
 	case p.Route == plan.Every:
-		return s.everyQuery(p, text, f, n)
+		return rt.s.every.everyQuery(p, text, f, n)
 	}
-	edits, err := s.place(r, p, text, f)
+	edits, err := rt.place(r, p, text, f)
 	if errors.Is(err, errMoved) {
-		return s.plannedQuery(r, text, f, n)
+		return rt.plannedQuery(r, text, f, n)
 	}
 	if errors.Is(err, errGather) {
-		return s.gatherQuery(r, p, text, f, n)
+		return rt.s.gather.gatherQuery(r, p, text, f, n)
 	}
 	if err != nil {
-		return s.refuseQuery(s.refusedText(text, nil, err), n)
+		return rt.refuseQuery(rt.s.record.refusedText(text, nil, err), n)
 	}
-	return s.runPlaced(text, edits, f, n)
+	return rt.runPlaced(text, edits, f, n)
 }
 
 // runPlaced runs a text on the backend that place has made ready.
-func (s *Session) runPlaced(text []byte, edits parser.Edits, f *parser.Facts, n int) error {
+func (rt *routing) runPlaced(text []byte, edits parser.Edits, f *parser.Facts, n int) error {
 	if edits != nil {
 		sql := string(text)
-		s.client.Consume(wire.HeaderLen + n)
-		return s.sendEdited(sql, edits, f)
+		rt.s.client.Consume(wire.HeaderLen + n)
+		return rt.s.drawn.sendEdited(sql, edits, f)
 	}
-	return s.runQuery(text, f, n)
+	return rt.s.runQuery(text, f, n)
 }
 
 // place makes a backend ready to run a text of that plan, and returns the edits
 // that put values of weft's own into it.
-func (s *Session) place(r *router, p *plan.Plan, text []byte, f *parser.Facts) (parser.Edits, error) {
-	r.args.Text, r.args.Literals, r.args.Options = text, r.scan.Literals, s.scanOptions()
+func (rt *routing) place(r *router, p *plan.Plan, text []byte, f *parser.Facts) (parser.Edits, error) {
+	r.args.Text, r.args.Literals, r.args.Options = text, r.scan.Literals, rt.s.record.scanOptions()
 	r.args.Params = executor.Params{}
 	if p.Generate != nil {
-		if err := s.generate(r, p); err != nil {
+		if err := rt.s.drawn.generate(r, p); err != nil {
 			return nil, err
 		}
 	}
-	lane, err := s.cursorLane(text, p, f)
+	lane, err := rt.s.portals.cursorLane(text, p, f)
 	if lane == nil && err == nil {
-		lane, err = s.listingLane(f)
+		lane, err = rt.s.portals.listingLane(f)
 	}
 	if lane == nil && err == nil {
-		lane, err = s.laneFor(r, p, f)
+		lane, err = rt.laneFor(r, p, f)
 	}
 	if err == nil {
-		err = s.useFor(lane, p, f, r.free)
+		err = rt.useFor(lane, p, f, r.free)
 	}
 	if err == nil {
-		err = s.settleCursors(text, f)
+		err = rt.s.portals.settleCursors(text, f)
 	}
 	if err == nil {
-		s.noteCursor(text, f, false)
+		rt.s.portals.noteCursor(text, f, false)
 	}
 	if err == nil {
-		err = s.stillTrue()
+		err = rt.stillTrue()
 	}
 	if p.Route == plan.Home || p.Route == plan.Any {
-		s.noteSequences(f, text)
+		rt.s.drawn.noteSequences(f, text)
 	}
 	if err != nil || p.Generate == nil {
 		return nil, err
@@ -391,64 +391,64 @@ var errMoved = errors.New("declarations have changed")
 // stillTrue looks once more whether what the statement was planned by holds: it
 // may have waited for a backend, and rows may be on their way elsewhere. Nothing
 // of it has been sent, so it can be planned anew.
-func (s *Session) stillTrue() error {
-	if !s.overtaken() {
+func (rt *routing) stillTrue() error {
+	if !rt.isOvertaken() {
 		return nil
 	}
-	s.routed()
+	rt.refresh()
 	return errMoved
 }
 
 // useFor makes the lane's backend ready to run a text of that plan.
-func (s *Session) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free bool) error {
+func (rt *routing) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free bool) error {
 	if f.Effects&parser.DDL != 0 && f.Effects&parser.Temp == 0 {
-		if err := s.mayChange(); err != nil {
+		if err := rt.s.commit.mayChange(); err != nil {
 			return err
 		}
 	}
-	if f.Effects&parser.HoldCursor != 0 && lane != s.lane {
+	if f.Effects&parser.HoldCursor != 0 && lane != rt.s.lane {
 		return pgerr.New(pgerr.FeatureNotSupported, "a cursor WITH HOLD cannot be on another shard than home").
 			WithHint("Use it inside a transaction block, without WITH HOLD.")
 	}
-	first := s.block.open && s.block.clock == nil
-	if err := s.snapshotsFor(f); err != nil {
+	first := rt.s.tx.open && rt.s.tx.clock == nil
+	if err := rt.s.tx.snapshotsFor(f); err != nil {
 		return err
 	}
-	if b := &s.block; b.serial {
+	if b := &rt.s.tx.block; b.serial {
 		if b.only == nil {
 			b.only = lane
 		} else if b.only != lane {
-			return s.maySerialize("use tables")
+			return rt.s.tx.maySerialize("use tables")
 		}
 	}
-	if err := s.useLane(lane); err != nil {
+	if err := rt.s.held.useLane(lane); err != nil {
 		return err
 	}
 	if first {
-		s.block.clock = s.conn // whoever else has joined for a snapshot
+		rt.s.tx.clock = rt.s.held.conn // whoever else has joined for a snapshot
 	}
-	if s.block.open && len(f.Relations) > 0 && f.Effects&(parser.ChangesSettings|parser.ChangesAllSettings) != 0 {
+	if rt.s.tx.open && len(f.Relations) > 0 && f.Effects&(parser.ChangesSettings|parser.ChangesAllSettings) != 0 {
 		// set_config with a value of a row: the others cannot repeat it.
-		if s.participant() >= 0 {
+		if rt.s.held.participant() >= 0 {
 			return crossShardBlock()
 		}
-		s.block.sealed = true
+		rt.s.tx.sealed = true
 	}
 	if f.Effects&parser.Notifies != 0 {
-		if err := s.notifiesHere(); err != nil {
+		if err := rt.s.commit.notifiesHere(); err != nil {
 			return err
 		}
 	}
-	if s.block.carries && lane == s.lane && (p.Writes || f.Effects&(parser.Writes|parser.Notifies) != 0) {
-		if err := s.tellFirst(s.conn); err != nil {
+	if rt.s.tx.carries && lane == rt.s.lane && (p.Writes || f.Effects&(parser.Writes|parser.Notifies) != 0) {
+		if err := rt.s.commit.tellFirst(rt.s.held.conn); err != nil {
 			return err
 		}
 	}
 	if !free && (p.Writes || f.Effects&(parser.Writes|transactional) != 0) {
-		return s.writes()
+		return rt.s.tx.noteWriting()
 	}
-	if p.Locks && !s.block.open {
-		s.piped = true // until a Sync they stay locked
+	if p.Locks && !rt.s.tx.open {
+		rt.s.implicit.piped = true // until a Sync they stay locked
 	}
 	return nil
 }
@@ -458,35 +458,35 @@ const transactional = homeEffects &^ (parser.Executes | parser.ReadsPrepared | p
 	parser.ReadsSequence | parser.AdvancesSequence | parser.Seed | parser.Load | parser.AdvisoryLock)
 
 // refuseQuery answers a simple query of n bytes with an error of weft's own.
-func (s *Session) refuseQuery(err error, n int) error {
-	s.client.Consume(wire.HeaderLen + n)
-	return s.refuseRead(err)
+func (rt *routing) refuseQuery(err error, n int) error {
+	rt.s.client.Consume(wire.HeaderLen + n)
+	return rt.s.lost.refuseRead(err)
 }
 
 // answerCommand answers a simple query with nothing but a command tag.
-func (s *Session) answerCommand(tag string, n int) error {
-	s.client.Consume(wire.HeaderLen + n)
-	s.toClient.Grow()
-	s.toClient.B = wire.AppendCommandComplete(s.toClient.B, tag)
-	s.tellReady()
+func (rt *routing) answerCommand(tag string, n int) error {
+	rt.s.client.Consume(wire.HeaderLen + n)
+	rt.s.out.Grow()
+	rt.s.out.B = wire.AppendCommandComplete(rt.s.out.B, tag)
+	rt.s.out.tellReady()
 	return nil
 }
 
 // endLocally ends a block nobody has joined. It returns the command tag.
-func (s *Session) endLocally(text []byte, f *parser.Facts) string {
+func (t *transaction) endLocally(text []byte, f *parser.Facts) string {
 	tag := "COMMIT"
 	if w := words(string(text)); len(w) > 0 && (w[0] == "rollback" || w[0] == "abort") {
 		tag = "ROLLBACK"
 	}
 	if f.Effects&parser.TxBegin == 0 { // not AND CHAIN
-		s.block = block{}
+		t.block = block{}
 	}
 	return tag
 }
 
-// enter makes the lookup entries of values that are stored for the first time.
-func (s *Session) enter(missing []executor.Missing) error {
-	if s.srv.cfg.Entries == nil {
+// enterMissing makes the lookup entries of values that are stored for the first time.
+func (rt *routing) enterMissing(missing []executor.Missing) error {
+	if rt.s.srv.cfg.Entries == nil {
 		return pgerr.New(pgerr.FeatureNotSupported, "this proxy cannot make lookup entries")
 	}
 	// They are sorted by lookup: one request for each.
@@ -498,7 +498,7 @@ func (s *Session) enter(missing []executor.Missing) error {
 			keys, buckets = append(keys, missing[0].Key), append(buckets, missing[0].Bucket)
 			missing = missing[1:]
 		}
-		if _, err := s.srv.cfg.Entries.Ensure(s.ctx, name, keys, buckets); err != nil {
+		if _, err := rt.s.srv.cfg.Entries.Ensure(rt.s.srv.ctx, name, keys, buckets); err != nil {
 			return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "a place for a new value of lookup %q cannot be entered", name).
 				WithDetail("%s", err.Error()).WithHint("Is etcd reachable? Values that have a place are not concerned.")
 		}

@@ -27,33 +27,33 @@ type run struct {
 }
 
 // beginRun says that a simple query begins.
-func (s *Session) beginRun() {
+func (a *account) beginRun() {
 	t := tally.Now()
-	s.run, s.runShards = run{began: t, simple: true}, s.runShards[:0]
-	s.shownAt.Store(t)
+	a.run, a.shards = run{began: t, simple: true}, a.shards[:0]
+	a.shownAt.Store(t)
 }
 
-// runs says which text it is.
-func (s *Session) runs(f *parser.Facts) {
-	if s.run.simple && s.run.facts == nil {
-		s.run.facts = f
-		s.shown.Store(f)
+// nameRun says which text it is.
+func (a *account) nameRun(f *parser.Facts) {
+	if a.run.simple && a.run.facts == nil {
+		a.run.facts = f
+		a.shown.Store(f)
 	}
 }
 
 // noteBound remembers what a portal was made of.
-func (s *Session) noteBound(portal []byte, f *parser.Facts) {
-	s.patience.saw(f)
-	s.shown.Store(f)
-	s.shownAt.Store(s.bound1.at)
+func (a *account) noteBound(portal []byte, f *parser.Facts) {
+	a.s.reach.patience.saw(f)
+	a.shown.Store(f)
+	a.shownAt.Store(a.bound.at)
 	if len(portal) == 0 {
-		s.bound1.facts = f
+		a.bound.facts = f
 		return
 	}
-	if s.portalFacts == nil {
-		s.portalFacts = map[string]*parser.Facts{}
+	if a.portals == nil {
+		a.portals = map[string]*parser.Facts{}
 	}
-	s.portalFacts[string(portal)] = f
+	a.portals[string(portal)] = f
 }
 
 // bound1 is what was bound, or parsed, last.
@@ -63,39 +63,39 @@ type bound1 struct {
 }
 
 // beginExecute says that an Execute begins.
-func (s *Session) beginExecute(body []byte) {
+func (a *account) beginExecute(body []byte) {
 	name, rest, _ := wire.CString(body)
-	f := s.bound1.facts
+	f := a.bound.facts
 	if len(name) > 0 {
-		f = s.portalFacts[string(name)]
+		f = a.portals[string(name)]
 	}
-	t := s.bound1.at
-	if s.bound1.at = 0; t == 0 { // not for the first time
+	t := a.bound.at
+	if a.bound.at = 0; t == 0 { // not for the first time
 		t = tally.Now()
-		s.shown.Store(f)
-		s.shownAt.Store(t)
+		a.shown.Store(f)
+		a.shownAt.Store(t)
 	}
-	s.run, s.runShards = run{facts: f, began: t}, s.runShards[:0]
+	a.run, a.shards = run{facts: f, began: t}, a.shards[:0]
 	if len(rest) == 4 {
-		s.run.limit = int32(rest[0])<<24 | int32(rest[1])<<16 | int32(rest[2])<<8 | int32(rest[3])
+		a.run.limit = int32(rest[0])<<24 | int32(rest[1])<<16 | int32(rest[2])<<8 | int32(rest[3])
 	}
 }
 
 // showIdle shows that nothing runs, where an end was not counted.
-func (s *Session) showIdle() {
-	if s.shownAt.Load() > 0 {
-		s.shownAt.Store(-tally.Now())
+func (a *account) showIdle() {
+	if a.shownAt.Load() > 0 {
+		a.shownAt.Store(-tally.Now())
 	}
 }
 
 // deferRun hands what is under way to an op, which is through when the backend
 // answers.
-func (s *Session) deferRun() run {
-	r := s.run
+func (a *account) deferRun() run {
+	r := a.run
 	if r.simple { // it is through when all of it is
 		return run{}
 	}
-	s.run = run{}
+	a.run = run{}
 	if r.kind == tally.Local {
 		r.kind, r.shards = tally.Shard, 1
 	}
@@ -103,68 +103,68 @@ func (s *Session) deferRun() run {
 }
 
 // atBackend notes that one shard works on what is under way.
-func (s *Session) atBackend() {
-	if s.run.kind == tally.Local && s.run.simple {
-		s.run.kind, s.run.shards = tally.Shard, 1
-		s.runShard = s.conn.Lane().Shard()
+func (a *account) atBackend() {
+	if a.run.kind == tally.Local && a.run.simple {
+		a.run.kind, a.run.shards = tally.Shard, 1
+		a.shard = a.s.held.conn.Lane().Shard()
 	}
 }
 
 // runsAs notes how what is under way is carried out.
-func (s *Session) runsAs(k tally.Kind) {
-	if s.run.kind <= tally.Shard {
-		s.run.kind = k
+func (a *account) runsAs(k tally.Kind) {
+	if a.run.kind <= tally.Shard {
+		a.run.kind = k
 	}
 }
 
-// visits notes that what is under way concerns so many shards.
-func (s *Session) visits(n int) { s.run.shards = max(s.run.shards, int32(n)) }
+// addShards notes that what is under way concerns so many shards.
+func (a *account) addShards(n int) { a.run.shards = max(a.run.shards, int32(n)) }
 
 // endRun counts what was under way, unless an op has it now.
-func (s *Session) endRun() {
-	r := s.run
+func (a *account) endRun() {
+	r := a.run
 	if r.began == 0 {
 		return
 	}
 	now := tally.Now()
-	s.run = run{}
-	sh := s.runShard
-	s.runShard = nil
-	s.record(&r, sh, now, now-r.began, false)
+	a.run = run{}
+	sh := a.shard
+	a.shard = nil
+	a.charge(&r, sh, now, now-r.began, false)
 }
 
 // executed counts an execution that a backend has answered. It may have waited
 // for those before it.
-func (s *Session) executed(c *pool.Conn, o *op, rows int64, goesOn bool) {
+func (a *account) executed(c *pool.Conn, o *op, rows int64, goesOn bool) {
 	r := &o.run
 	now := tally.Now()
 	r.rows += rows
-	s.record(r, c.Lane().Shard(), now, now-max(r.began, s.lastAnswer), goesOn)
-	s.lastAnswer = now
+	a.charge(r, c.Lane().Shard(), now, now-max(r.began, a.answered), goesOn)
+	a.answered = now
 	r.began = 0
 }
 
-// record counts one execution.
-func (s *Session) record(r *run, sh *pool.Shard, now, took int64, goesOn bool) {
-	s.shownAt.Store(-now)
+// charge counts one execution.
+func (a *account) charge(r *run, sh *pool.Shard, now, took int64, goesOn bool) {
+	a.shownAt.Store(-now)
 	if r.kind == tally.Shard && r.facts != nil && endsTx(r.facts) {
 		r.kind = tally.Commit
 	}
-	if slow := s.srv.conf().SlowStatement; slow > 0 && took >= int64(slow) {
-		s.logSlow(r, sh, took)
+	if slow := a.s.srv.conf().SlowStatement; slow > 0 && took >= int64(slow) {
+		a.logSlow(r, sh, took)
 	}
-	if s.isTraced() {
-		s.trace(r, sh, now, took)
+	if a.isTraced() {
+		a.trace(r, sh, now, took)
 	}
-	m := s.srv.metrics
-	m.kinds[r.kind].Add(s.id, took)
+	m := a.s.srv.metrics
+	m.kinds[r.kind].Add(a.s.id, took)
 	if sh != nil && (r.kind == tally.Shard || r.kind == tally.Commit) {
-		sh.Times.Add(s.id, took)
+		sh.Times.Add(a.s.id, took)
 	}
 	if r.facts == nil || r.facts.Norm == "" {
 		return
 	}
-	st := s.srv.statements.Find(&r.facts.Tally, s.owner, r.facts.Norm)
+	st := a.s.srv.statements.Find(&r.facts.Tally, a.owner, r.facts.Norm)
 	if st == nil {
 		return
 	}
@@ -172,40 +172,40 @@ func (s *Session) record(r *run, sh *pool.Shard, now, took int64, goesOn bool) {
 }
 
 // failedWith counts an error that the client is told.
-func (s *Session) failedWith(code string) {
-	s.srv.metrics.codes.Add(code)
-	if s.run.began != 0 {
-		s.run.failed = true
+func (a *account) failedWith(code string) {
+	a.s.srv.metrics.codes.Add(code)
+	if a.run.began != 0 {
+		a.run.failed = true
 		return
 	}
-	if b := &s.bound1; b.at != 0 || s.hasPending {
+	if b := &a.bound; b.at != 0 || a.s.pipe.hasPending {
 		// It was refused before it was executed.
 		now := tally.Now()
 		r := run{facts: b.facts, failed: true}
-		s.record(&r, nil, now, now-max(b.at, s.lastAnswer), false)
+		a.charge(&r, nil, now, now-max(b.at, a.answered), false)
 		b.at = 0
 	}
 }
 
 // failedAt counts an error of the backend's, by which these ops are skipped.
-func (s *Session) failedAt(c *pool.Conn, ops []op, code string) {
-	s.srv.metrics.codes.Add(code)
-	if s.run.simple {
-		s.run.failed = true
+func (a *account) failedAt(c *pool.Conn, ops []op, code string) {
+	a.s.srv.metrics.codes.Add(code)
+	if a.run.simple {
+		a.run.failed = true
 		return
 	}
 	for i := range ops {
 		if o := &ops[i]; o.run.began != 0 {
 			o.run.failed = true
-			s.executed(c, o, 0, false)
+			a.executed(c, o, 0, false)
 			return
 		}
 	}
-	s.run.failed = s.run.began != 0
+	a.run.failed = a.run.began != 0
 }
 
 // runsEverywhere notes that every shard runs what is under way.
-func (s *Session) runsEverywhere() {
-	s.runsAs(tally.Every)
-	s.visits(len(s.snap.Shards))
+func (a *account) runsEverywhere() {
+	a.runsAs(tally.Every)
+	a.addShards(len(a.s.route.snap.Shards))
 }

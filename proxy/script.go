@@ -26,6 +26,8 @@ import (
 
 // script is such a text under way.
 type script struct {
+	s *Session
+
 	running bool
 	// own: the open block is the text's, not the client's.
 	own    bool
@@ -48,36 +50,36 @@ const passesWhole = parser.Writes | parser.ReadsSequence | parser.AdvancesSequen
 	parser.SessionID | parser.ReadsPrepared | parser.ReadsListening
 
 // severalQuery runs a text of several statements; n is the length of the message's body.
-func (s *Session) severalQuery(r *router, text []byte, f *parser.Facts, n int) error {
-	whole := f.Effects&^passesWhole == 0 && !s.suspicious(f) && !s.lostTx && (s.conn == nil || s.conn.Status != wire.TxFailed) &&
-		len(s.block.cursors) == 0 && s.pins&pinHoldCursor == 0
-	tries := f.Effects&parser.Temp != 0 && !s.lostTx
+func (k *script) severalQuery(r *router, text []byte, f *parser.Facts, n int) error {
+	whole := f.Effects&^passesWhole == 0 && !k.s.record.suspicious(f) && !k.s.lost.tx && (k.s.held.conn == nil || k.s.held.conn.Status != wire.TxFailed) &&
+		len(k.s.tx.cursors) == 0 && k.s.record.pins&pinHoldCursor == 0
+	tries := f.Effects&parser.Temp != 0 && !k.s.lost.tx
 	if whole || tries {
-		if done, err := s.wholeQuery(r, text, f, n, whole); done {
+		if done, err := k.wholeQuery(r, text, f, n, whole); done {
 			return err
 		}
 	}
 	text = slices.Clone(text)
-	s.client.Consume(wire.HeaderLen + n)
-	return s.runScript(text)
+	k.s.client.Consume(wire.HeaderLen + n)
+	return k.runScript(text)
 }
 
 // wholeQuery runs a text as a whole if one shard can, or if it is one that weft runs in
 // another way. It reports false if the text has to be taken apart.
-func (s *Session) wholeQuery(r *router, text []byte, f *parser.Facts, n int, whole bool) (done bool, err error) {
-	if s.knowOwn(f) != nil {
+func (k *script) wholeQuery(r *router, text []byte, f *parser.Facts, n int, whole bool) (done bool, err error) {
+	if k.s.route.knowOwn(f) != nil {
 		return false, nil
 	}
-	p, err := s.plan(r, text, nil)
+	p, err := k.s.route.plan(r, text, nil)
 	if err != nil {
 		return false, nil // the statement itself meets the error again
 	}
 	if !whole {
-		a, ok := parser.ReadAttempt(string(text), s.scanOptions())
+		a, ok := parser.ReadAttempt(string(text), k.s.record.scanOptions())
 		if !ok || p.Route != plan.Refused {
 			return false, nil
 		}
-		return true, s.attemptQuery(a, n)
+		return true, k.s.gather.attemptQuery(a, n)
 	}
 	switch p.Route {
 	case plan.Home, plan.Any, plan.AnyCopy, plan.Keyed:
@@ -87,190 +89,190 @@ func (s *Session) wholeQuery(r *router, text []byte, f *parser.Facts, n int, who
 	if len(p.Params) > 0 || p.Generate != nil { // what is drawn for a whole text is drawn again for its statements
 		return false, nil
 	}
-	edits, err := s.place(r, p, text, f)
+	edits, err := k.s.route.place(r, p, text, f)
 	switch {
 	case errors.Is(err, errTold), errors.Is(err, errEnd), errors.Is(err, pool.ErrLost):
-		return true, s.refuseQuery(err, n)
+		return true, k.s.route.refuseQuery(err, n)
 	case err != nil:
 		return false, nil
 	}
-	return true, s.runPlaced(text, edits, f, n)
+	return true, k.s.route.runPlaced(text, edits, f, n)
 }
 
 // runScript runs the statements of a text one by one.
-func (s *Session) runScript(text []byte) error {
-	tree, err := parser.ParseTree(string(text), s.scanOptions())
+func (k *script) runScript(text []byte) error {
+	tree, err := parser.ParseTree(string(text), k.s.record.scanOptions())
 	if err != nil {
-		return s.refuseRead(pgerr.New(pgerr.FeatureNotSupported, "a text of several statements cannot be taken apart: %s", err.Error()).
+		return k.s.lost.refuseRead(pgerr.New(pgerr.FeatureNotSupported, "a text of several statements cannot be taken apart: %s", err.Error()).
 			WithHint("Send the statements one by one."))
 	}
-	s.script.running, s.script.read = true, s.readsNow()
-	err = s.runStatements(text, tree.Split(len(text)))
-	sc := s.script
-	s.script = script{}
+	k.running, k.read = true, k.s.record.readsNow()
+	err = k.runStatements(text, tree.Split(len(text)))
+	sc := *k
+	*k = script{s: k.s}
 	if err != nil {
 		return err
 	}
-	s.reportChanged(sc.told)
-	s.tellReady()
+	k.s.out.reportChanged(sc.told)
+	k.s.out.tellReady()
 	return nil
 }
 
 // runStatements runs the statements of a text, which are at parts.
-func (s *Session) runStatements(text []byte, parts []parser.Span) error {
-	sc, counted := &s.script, 0
+func (k *script) runStatements(text []byte, parts []parser.Span) error {
+	sc, counted := k, 0
 	for i, part := range parts {
-		if !s.block.open && !s.lostTx {
-			if s.conn != nil { // see bindBegin
-				if err := s.park(); err != nil {
-					return s.refuseRead(err)
+		if !k.s.tx.open && !k.s.lost.tx {
+			if k.s.held.conn != nil { // see bindBegin
+				if err := k.s.held.park(); err != nil {
+					return k.s.lost.refuseRead(err)
 				}
 			}
-			s.block.start(plainBegin)
+			k.s.tx.start(plainBegin)
 			sc.own = true
 		}
 		if sc.own && i == len(parts)-1 {
-			sc.kept = &keptTag{rem: s.toClient.Len()} // what waits passes
+			sc.kept = &keptTag{rem: k.s.out.Len()} // what waits passes
 		}
-		sc.offset += s.characters(text[counted:part.Start])
+		sc.offset += k.s.out.characters(text[counted:part.Start])
 		counted = part.Start
-		s.quietFailed = false
-		if err := s.runScripted(text[part.Start:part.End]); err != nil {
+		k.s.out.failed = false
+		if err := k.runScripted(text[part.Start:part.End]); err != nil {
 			return err
 		}
 		if sc.failed {
 			break
 		}
 	}
-	return s.endScript()
+	return k.endScript()
 }
 
 // characters is how many characters of the client's a text has.
-func (s *Session) characters(text []byte) int {
-	if s.reported["client_encoding"] == "UTF8" {
+func (o *answers) characters(text []byte) int {
+	if o.reported["client_encoding"] == "UTF8" {
 		return utf8.RuneCount(text)
 	}
 	return len(text)
 }
 
 // runScripted runs one statement of a text.
-func (s *Session) runScripted(text []byte) error {
-	r := s.srv.routers.Get().(*router)
-	defer s.srv.routers.Put(r)
-	if depends(text, s.script.read, s.readsNow()) {
-		return s.refuseStatement(pgerr.New(pgerr.FeatureNotSupported, "a backslash or a character that is not ASCII cannot follow a change of standard_conforming_strings or client_encoding in one text").
+func (k *script) runScripted(text []byte) error {
+	r := k.s.srv.routers.Get().(*router)
+	defer k.s.srv.routers.Put(r)
+	if depends(text, k.read, k.s.record.readsNow()) {
+		return k.s.lost.refuseStatement(pgerr.New(pgerr.FeatureNotSupported, "a backslash or a character that is not ASCII cannot follow a change of standard_conforming_strings or client_encoding in one text").
 			WithHint("Send the statements one by one."))
 	}
-	f := s.read(r, text)
-	if s.script.own && pipeOnly(f) {
-		return s.controlOwn(text, f)
+	f := k.s.route.read(r, text)
+	if k.own && pipeOnly(f) {
+		return k.controlOwn(text, f)
 	}
-	return s.statementQuery(r, text, f, consumed)
+	return k.s.route.statementQuery(r, text, f, consumed)
 }
 
 // controlOwn runs what a text says about transactions while the open block is its own.
-func (s *Session) controlOwn(text []byte, f *parser.Facts) error {
+func (k *script) controlOwn(text []byte, f *parser.Facts) error {
 	switch chained := f.Effects&parser.TxBegin != 0; {
 	case opensBlock(f):
-		return s.takeOver(text, f)
+		return k.takeOver(text, f)
 	case endsTx(f) && !chained:
-		s.warnNoBlock()
+		k.warnNoBlock()
 		tag := "COMMIT"
 		if !commits(string(text)) {
 			tag = "ROLLBACK"
 		}
-		s.script.own, s.quietFailed = false, tag == "ROLLBACK"
-		if err := s.endOwn(); err != nil || s.script.failed {
+		k.own, k.s.out.failed = false, tag == "ROLLBACK"
+		if err := k.s.tx.endOwn(); err != nil || k.failed {
 			return err
 		}
-		s.quietFailed = false
-		s.tellTag(tag)
+		k.s.out.failed = false
+		k.s.copy.tellTag(tag)
 		return nil
 	default:
-		return s.refuseStatement(outsideBlock(commandOf(string(text), chained)))
+		return k.s.lost.refuseStatement(outsideBlock(commandOf(string(text), chained)))
 	}
 }
 
 // warnNoBlock is what PostgreSQL says to a COMMIT or ROLLBACK without a BEGIN.
-func (s *Session) warnNoBlock() {
+func (k *script) warnNoBlock() {
 	warning := pgerr.New(noTransaction, "there is no transaction in progress")
 	warning.Severity = pgerr.SeverityWarning
-	s.tell(warning)
+	k.s.out.tell(warning)
 }
 
 // takeOver makes a block of weft's own the client's, by the client's BEGIN. Modes that it
 // names are set where the block has begun already.
-func (s *Session) takeOver(text []byte, f *parser.Facts) error {
+func (k *script) takeOver(text []byte, f *parser.Facts) error {
 	tag := beginTag(string(text))
-	switch joined := s.participant() >= 0 || s.conn != nil && s.conn.Status != wire.TxIdle; {
+	switch joined := k.s.held.participant() >= 0 || k.s.held.conn != nil && k.s.held.conn.Status != wire.TxIdle; {
 	case !joined:
-		s.block.start(beginText(text))
+		k.s.tx.start(beginText(text))
 	case joinable(text) != nil:
 		w := words(string(text))[1:]
 		if len(w) > 0 && (w[0] == "transaction" || w[0] == "work") {
 			w = w[1:]
 		}
 		sql := "SET TRANSACTION " + strings.Join(w, " ")
-		err := s.useForAll(sql, f)
+		err := k.s.portals.useForAll(sql, f)
 		if err == nil {
-			err = s.sent()
+			err = k.s.tx.quiesce()
 		}
 		if err == nil {
-			_, err = s.conn.Exec(sql)
-			s.block.tried(err == nil)
+			_, err = k.s.held.conn.Exec(sql)
+			k.s.tx.tried(err == nil)
 		}
 		if err != nil {
-			return s.refuseRead(err)
+			return k.s.lost.refuseRead(err)
 		}
 	}
-	s.script.own = false
-	s.tellTag(tag)
+	k.own = false
+	k.s.copy.tellTag(tag)
 	return nil
 }
 
 // endScript ends what the text has left open of its own. The tag of the last statement
 // follows the commit, and gives way to its failure.
-func (s *Session) endScript() error {
-	sc := &s.script
+func (k *script) endScript() error {
+	sc := k
 	sc.offset = 0
 	if sc.kept != nil {
-		s.toClient.B = sc.kept.take(s.toClient.B)
+		k.s.out.B = sc.kept.take(k.s.out.B)
 	}
 	kept := sc.kept
 	if sc.kept = nil; kept != nil {
 		sc.due = kept.rest(true)
 	}
 	if sc.own {
-		sc.own, s.quietFailed = false, sc.failed
-		if err := s.endOwn(); err != nil {
+		sc.own, k.s.out.failed = false, sc.failed
+		if err := k.s.tx.endOwn(); err != nil {
 			return err
 		}
-		if s.loans != nil {
-			s.returnLoans()
+		if k.s.drawn.loans != nil {
+			k.s.drawn.returnLoans()
 		}
 	}
 	if sc.failed && sc.due != nil {
 		sc.due = kept.rest(false)
 	}
-	s.tellDue()
+	k.tellDue()
 	return nil
 }
 
 // tellDue tells the client of the last statement of a text, which is committed.
-func (s *Session) tellDue() {
-	if len(s.script.due) > 0 {
-		s.toClient.Grow()
-		s.toClient.B = append(s.toClient.B, s.script.due...)
-		s.script.due = nil
+func (k *script) tellDue() {
+	if len(k.due) > 0 {
+		k.s.out.Grow()
+		k.s.out.B = append(k.s.out.B, k.due...)
+		k.due = nil
 	}
 }
 
 // reportChanged tells the client the parameters that a text has changed.
-func (s *Session) reportChanged(told map[string]string) {
+func (o *answers) reportChanged(told map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(told)) {
-		if value := s.reported[name]; value != told[name] {
-			s.toClient.Grow()
-			s.toClient.B = wire.AppendParameterStatus(s.toClient.B, name, value)
+		if value := o.reported[name]; value != told[name] {
+			o.Grow()
+			o.B = wire.AppendParameterStatus(o.B, name, value)
 		}
 	}
 }

@@ -222,13 +222,13 @@ func (s *Server) end(sess *Session) {
 	s.guarded("end of a session", func() {
 		sess.close()
 		if sess.db != nil {
-			sess.forgetStatements()
-			sess.closeLanes()
+			sess.prepared.forgetStatements()
+			sess.held.closeLanes()
 		}
 	})()
 	sess.client.Close()
-	if sess.traced != nil {
-		sess.traced.End()
+	if sess.account.traced != nil {
+		sess.account.traced.End()
 	}
 	s.metrics.clientGone()
 }
@@ -245,8 +245,8 @@ func (s *Server) admit(sess *Session) *pgerr.Error {
 		return pgerr.Fatal(pgerr.TooManyConnections, "sorry, too many clients already").
 			WithHint("weft's limits.max_clients is %d.", limit)
 	}
-	if limit, own := s.conf().clientsOf(sess.user); limit > 0 && s.byUser[sess.user] >= limit {
-		e := pgerr.Fatal(pgerr.TooManyConnections, "too many connections for role %q", sess.user)
+	if limit, own := s.conf().clientsOf(sess.login.user); limit > 0 && s.byUser[sess.login.user] >= limit {
+		e := pgerr.Fatal(pgerr.TooManyConnections, "too many connections for role %q", sess.login.user)
 		if own {
 			return e.WithHint("max_clients of the user in weft's auth.users is %d.", limit)
 		}
@@ -262,7 +262,7 @@ func (s *Server) admit(sess *Session) *pgerr.Error {
 	}
 	sess.log = s.log.With("session", sess.id)
 	s.sessions[sess.id] = sess
-	s.byUser[sess.user]++
+	s.byUser[sess.login.user]++
 	s.byDatabase[sess.database()]++
 	return nil
 }
@@ -273,7 +273,7 @@ func (s *Server) dismiss(sess *Session) {
 	for _, c := range []struct {
 		count map[string]int
 		name  string
-	}{{s.byUser, sess.user}, {s.byDatabase, sess.database()}} {
+	}{{s.byUser, sess.login.user}, {s.byDatabase, sess.database()}} {
 		if c.count[c.name]--; c.count[c.name] <= 0 {
 			delete(c.count, c.name)
 		}
@@ -301,14 +301,14 @@ func (s *Server) holders(f func(sess *Session, c *pool.Conn)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, sess := range s.sessions {
-		sess.mu.Lock()
-		if sess.current != nil {
-			f(sess, sess.current)
+		sess.reach.mu.Lock()
+		if sess.reach.current != nil {
+			f(sess, sess.reach.current)
 		}
-		for _, c := range sess.legs {
+		for _, c := range sess.reach.legs {
 			f(sess, c)
 		}
-		sess.mu.Unlock()
+		sess.reach.mu.Unlock()
 	}
 }
 
@@ -383,13 +383,13 @@ func (s *Server) Close() error {
 	}
 	var working []*pool.Conn
 	for _, sess := range s.sessions {
-		sess.killed.CompareAndSwap(nil, pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command"))
+		sess.reach.killed.CompareAndSwap(nil, pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command"))
 		sess.wake()
 		// A client that does not read must not keep us.
 		_ = sess.client.Conn().SetWriteDeadline(time.Now().Add(closeGrace))
-		sess.mu.Lock()
-		for _, c := range append(slices.Clone(sess.legs), sess.current, sess.settling) {
-			if c != nil && sess.interrupt.active {
+		sess.reach.mu.Lock()
+		for _, c := range append(slices.Clone(sess.reach.legs), sess.reach.current, sess.reach.settling) {
+			if c != nil && sess.reach.interrupt.active {
 				c.BeginCancel()
 				working = append(working, c)
 			}
@@ -397,7 +397,7 @@ func (s *Server) Close() error {
 				_ = c.Conn().SetDeadline(time.Unix(1, 0))
 			}
 		}
-		sess.mu.Unlock()
+		sess.reach.mu.Unlock()
 	}
 	s.stopStarting()
 	hubs := s.hubs

@@ -15,7 +15,7 @@ const maxLogged = 2000
 
 // logSlow writes a line about a statement that has taken long: what it was, how
 // it was carried out and where, and never a value of it.
-func (s *Session) logSlow(r *run, sh *pool.Shard, took int64) {
+func (a *account) logSlow(r *run, sh *pool.Shard, took int64) {
 	text := "not known"
 	if r.facts != nil && r.facts.Norm != "" {
 		text = parser.Statement(r.facts.Norm)
@@ -24,19 +24,19 @@ func (s *Session) logSlow(r *run, sh *pool.Shard, took int64) {
 		text = strings.ToValidUTF8(text[:maxLogged], "") + "…"
 	}
 	attrs := []slog.Attr{
-		slog.Duration("duration", time.Duration(took).Round(time.Microsecond)), slog.String("user", s.owner.User), slog.String("database", s.owner.Database),
+		slog.Duration("duration", time.Duration(took).Round(time.Microsecond)), slog.String("user", a.owner.User), slog.String("database", a.owner.Database),
 		slog.String("kind", r.kind.String()), slog.Int64("rows", r.rows),
 	}
 	switch {
-	case len(s.runShards) > 0:
-		attrs = append(attrs, slog.String("shards", strings.Join(s.runShards, ",")))
+	case len(a.shards) > 0:
+		attrs = append(attrs, slog.String("shards", strings.Join(a.shards, ",")))
 	case sh != nil:
 		attrs = append(attrs, slog.String("shards", sh.Name))
 	}
 	if r.failed {
 		attrs = append(attrs, slog.Bool("failed", true))
 	}
-	s.log.LogAttrs(context.Background(), slog.LevelInfo, "slow statement", append(attrs, slog.String("statement", text))...)
+	a.s.log.LogAttrs(context.Background(), slog.LevelInfo, "slow statement", append(attrs, slog.String("statement", text))...)
 }
 
 // logged is a text of weft's own making as the log may have it: the client's values

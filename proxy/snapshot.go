@@ -23,29 +23,29 @@ const (
 )
 
 // exportQuery runs a simple query that exports the block's snapshot.
-func (s *Session) exportQuery(text []byte, f *parser.Facts, n int) error {
-	name, err := s.exportSnapshots()
+func (t *transaction) exportQuery(text []byte, f *parser.Facts, n int) error {
+	name, err := t.exportSnapshots()
 	if err != nil {
-		return s.refuseQuery(err, n)
+		return t.s.route.refuseQuery(err, n)
 	}
-	edits, err := parser.IdentityEdits(string(text), parser.Identity{Self: s.id, Snapshot: name, Options: s.scanOptions()})
+	edits, err := parser.IdentityEdits(string(text), parser.Identity{Self: t.s.id, Snapshot: name, Options: t.s.record.scanOptions()})
 	if err != nil {
 		edits = nil // the backend will find it wrong too
 	}
 	sql := string(text)
-	s.client.Consume(wire.HeaderLen + n)
-	return s.sendEdited(sql, edits, f)
+	t.s.client.Consume(wire.HeaderLen + n)
+	return t.s.drawn.sendEdited(sql, edits, f)
 }
 
 // exportSnapshots makes every shard export its snapshot. The home shard's backend is then at hand.
-func (s *Session) exportSnapshots() (name string, err error) {
-	if err := s.takeSnapshots(); err != nil {
+func (t *transaction) exportSnapshots() (name string, err error) {
+	if err := t.takeSnapshots(); err != nil {
 		return "", err
 	}
 	var parts []string
-	err = s.withEveryShard(func(c *pool.Conn) error {
+	err = t.withEveryShard(func(c *pool.Conn) error {
 		var rows [][]string
-		s.beside(c, func() { rows, err = c.Exec("SELECT pg_catalog.pg_export_snapshot()") })
+		t.s.every.beside(c, func() { rows, err = c.Exec("SELECT pg_catalog.pg_export_snapshot()") })
 		if err == nil {
 			parts = append(parts, c.Shard()+"="+rows[0][0])
 		}
@@ -55,72 +55,72 @@ func (s *Session) exportSnapshots() (name string, err error) {
 		return "", err
 	}
 	name = snapshotPrefix
-	if s.block.gated {
+	if t.gated {
 		name += snapshotAtomic
 	}
 	return name + strings.Join(parts, ","), nil
 }
 
 // withEveryShard does something with a participant of the block on each shard, the home shard's first.
-func (s *Session) withEveryShard(do func(c *pool.Conn) error) error {
-	if err := s.useLane(s.lane); err != nil {
+func (t *transaction) withEveryShard(do func(c *pool.Conn) error) error {
+	if err := t.s.held.useLane(t.s.lane); err != nil {
 		return err
 	}
-	if err := s.sent(); err != nil {
+	if err := t.quiesce(); err != nil {
 		return err
 	}
-	if err := do(s.conn); err != nil {
+	if err := do(t.s.held.conn); err != nil {
 		return err
 	}
-	return s.withOthers(func(_ int, c *pool.Conn) error { return do(c) })
+	return t.s.every.withOthers(func(_ int, c *pool.Conn) error { return do(c) })
 }
 
 // importQuery runs SET TRANSACTION SNAPSHOT, in a block.
-func (s *Session) importQuery(text []byte, n int) error {
-	id, ok := parser.ImportedSnapshot(string(text), s.scanOptions())
+func (t *transaction) importQuery(text []byte, n int) error {
+	id, ok := parser.ImportedSnapshot(string(text), t.s.record.scanOptions())
 	if !ok {
-		return s.refuseQuery(pgerr.New(pgerr.FeatureNotSupported, "SET TRANSACTION SNAPSHOT must be a statement of its own"), n)
+		return t.s.route.refuseQuery(pgerr.New(pgerr.FeatureNotSupported, "SET TRANSACTION SNAPSHOT must be a statement of its own"), n)
 	}
-	if err := s.importSnapshots(id); err != nil {
-		return s.refuseQuery(err, n)
+	if err := t.importSnapshots(id); err != nil {
+		return t.s.route.refuseQuery(err, n)
 	}
-	return s.answerCommand("SET", n)
+	return t.s.route.answerCommand("SET", n)
 }
 
 // importSnapshots makes every shard see what another session's block sees.
-func (s *Session) importSnapshots(id string) error {
-	b := &s.block
+func (t *transaction) importSnapshots(id string) error {
+	b := &t.block
 	if b.snapped || b.sealed {
 		return pgerr.New(pgerr.ActiveSQLTransaction, "SET TRANSACTION SNAPSHOT must be called before any query")
 	}
-	if err := s.learnOptions(); err != nil {
+	if err := t.s.record.learnOptions(); err != nil {
 		return err
 	}
-	if err := s.maySerialize("import a snapshot"); err != nil {
+	if err := t.maySerialize("import a snapshot"); err != nil {
 		return err
 	}
 	list, ok := strings.CutPrefix(id, snapshotPrefix)
 	list, gated := strings.CutPrefix(list, snapshotAtomic)
 	parts := strings.Split(list, ",")
-	if !ok || len(parts) != len(s.snap.Shards) {
+	if !ok || len(parts) != len(t.s.route.snap.Shards) {
 		return pgerr.New(pgerr.InvalidParameterValue, "invalid snapshot identifier: %q", id).
 			WithHint("A snapshot of all shards comes from pg_export_snapshot() through weft.")
 	}
 	// Those that have joined may have been asked something already.
-	if s.conn != nil {
-		if err := s.park(); err != nil {
+	if t.s.held.conn != nil {
+		if err := t.s.held.park(); err != nil {
 			return err
 		}
 	}
-	if err := s.beginAnew(); err != nil {
+	if err := t.beginAnew(); err != nil {
 		return err
 	}
-	err := s.withEveryShard(func(c *pool.Conn) error {
+	err := t.withEveryShard(func(c *pool.Conn) error {
 		i := slices.IndexFunc(parts, func(p string) bool { return strings.HasPrefix(p, c.Shard()+"=") })
 		if i < 0 {
 			return pgerr.New(pgerr.InvalidParameterValue, "invalid snapshot identifier: %q", id).WithHint("It has no part for shard %q.", c.Shard())
 		}
-		return s.execBeside(c, "SET TRANSACTION SNAPSHOT "+pool.QuoteLiteral(parts[i][len(c.Shard())+1:]))
+		return t.s.every.execBeside(c, "SET TRANSACTION SNAPSHOT "+pool.QuoteLiteral(parts[i][len(c.Shard())+1:]))
 	})
 	if err != nil {
 		return err

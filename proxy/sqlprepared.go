@@ -26,10 +26,10 @@ func dummyName(i int) string { return "\x01d" + strconv.Itoa(i) }
 // prepareSQL gets the backend ready for the text: what is executed must be
 // there, what is prepared again must be taken, what is deallocated must not be
 // the one others use.
-func (s *Session) prepareSQL(f *parser.Facts, exec func(sql string) error) error {
+func (ps *prepared) prepareSQL(f *parser.Facts, exec func(sql string) error) error {
 	made, gone := map[string]bool{}, map[string]bool{}
 	for i, p := range f.Prepared {
-		st := s.statements[p.Name]
+		st := ps.named[p.Name]
 		if gone[p.Name] || gone[""] {
 			st = nil
 		}
@@ -42,19 +42,19 @@ func (s *Session) prepareSQL(f *parser.Facts, exec func(sql string) error) error
 			gone[p.Name] = true
 			delete(made, p.Name)
 			err = exec("PREPARE " + pool.QuoteIdent(dummyName(i)) + " AS SELECT 1")
-			s.done.stray = append(s.done.stray, dummyName(i))
+			ps.s.record.done.stray = append(ps.s.record.done.stray, dummyName(i))
 		case p.Kind == parser.Prepare && st == nil:
 			made[p.Name] = true
-		case st == nil && !made[p.Name] && slices.Contains(s.done.stray, p.Name): // the backend has one of weft's own
+		case st == nil && !made[p.Name] && slices.Contains(ps.s.record.done.stray, p.Name): // the backend has one of weft's own
 			err = exec("DEALLOCATE " + pool.QuoteIdent(p.Name))
-			s.done.stray = slices.DeleteFunc(s.done.stray, func(n string) bool { return n == p.Name })
+			ps.s.record.done.stray = slices.DeleteFunc(ps.s.record.done.stray, func(n string) bool { return n == p.Name })
 		case st == nil || made[p.Name]:
 		case p.Kind == parser.Execute:
-			err = s.ensurePrepared(st.server, exec)
-		case p.Kind == parser.Prepare && slices.Contains(s.done.stray, p.Name): // arranged already
+			err = ps.ensurePrepared(st.server, exec)
+		case p.Kind == parser.Prepare && slices.Contains(ps.s.record.done.stray, p.Name): // arranged already
 		case p.Kind == parser.Prepare: // taken: the backend shall say so
 			err = exec("PREPARE " + pool.QuoteIdent(p.Name) + " AS SELECT 1")
-			s.done.stray = append(s.done.stray, p.Name)
+			ps.s.record.done.stray = append(ps.s.record.done.stray, p.Name)
 		}
 		if err != nil {
 			return err
@@ -65,16 +65,16 @@ func (s *Session) prepareSQL(f *parser.Facts, exec func(sql string) error) error
 
 // preparedEdits puts the backend's names into the text and returns what the
 // command tags will confirm.
-func (s *Session) preparedEdits(text string, f *parser.Facts) (edits parser.Edits, commands []sqlPrepared) {
+func (ps *prepared) preparedEdits(text string, f *parser.Facts) (edits parser.Edits, commands []sqlPrepared) {
 	made, gone := map[string]*statement{}, map[string]bool{}
 	rename := func(p parser.Prepared, name string) {
-		if s.done.shown {
+		if ps.s.record.done.shown {
 			return // the backend holds the client's own names
 		}
 		edits = append(edits, parser.Edit{Start: p.NameStart, End: p.NameEnd, New: pool.QuoteIdent(name)})
 	}
 	for i, p := range f.Prepared {
-		st := s.statements[p.Name]
+		st := ps.named[p.Name]
 		if gone[p.Name] || gone[""] {
 			st = nil
 		}
@@ -87,17 +87,17 @@ func (s *Session) preparedEdits(text string, f *parser.Facts) (edits parser.Edit
 				commands = append(commands, sqlPrepared{kind: p.Kind, name: p.Name})
 				continue
 			}
-			st = &statement{name: p.Name, facts: p.Body, original: text, planned: planned{read: s.readsNow()}}
+			st = &statement{name: p.Name, facts: p.Body, original: text, planned: planned{read: ps.s.record.readsNow()}}
 			if f.Statements > 1 {
 				st.original = "PREPARE " + text[p.NameStart:p.BodyEnd]
 			}
-			st.server = s.shared(text[p.NameEnd:p.BodyEnd], "", true)
+			st.server = ps.shared(text[p.NameEnd:p.BodyEnd], "", true)
 			made[p.Name] = st
-			if !s.done.shown && s.conn.Prepared(st.server) {
+			if !ps.s.record.done.shown && ps.s.held.conn.Prepared(st.server) {
 				// Another client has made it here already: let the backend
 				// judge the command under a name that goes away again.
 				rename(p, dummyName(i))
-				s.done.stray = append(s.done.stray, dummyName(i))
+				ps.s.record.done.stray = append(ps.s.record.done.stray, dummyName(i))
 			} else {
 				rename(p, st.server.Name)
 			}
@@ -105,7 +105,7 @@ func (s *Session) preparedEdits(text string, f *parser.Facts) (edits parser.Edit
 		case parser.Execute:
 			if st != nil {
 				rename(p, st.server.Name)
-				s.done.note(s, st.facts)
+				ps.s.record.done.note(ps.s, st.facts)
 			}
 		case parser.Deallocate:
 			if st != nil {
@@ -127,16 +127,16 @@ func (s *Session) preparedEdits(text string, f *parser.Facts) (edits parser.Edit
 const sqlNames = parser.Prepares | parser.Executes | parser.Deallocates
 
 // meaning says what the names in a text stand for now.
-func (s *Session) meaning(f *parser.Facts) string {
+func (ps *prepared) meaning(f *parser.Facts) string {
 	if f.Effects&sqlNames == 0 {
 		return ""
 	}
 	b := []byte{'-'}
-	if s.done.shown {
+	if ps.s.record.done.shown {
 		b[0] = '+'
 	}
 	for _, p := range f.Prepared {
-		if st := s.statements[p.Name]; st != nil {
+		if st := ps.named[p.Name]; st != nil {
 			b = append(b, st.server.Name...)
 		}
 		b = append(b, 0)
@@ -146,32 +146,32 @@ func (s *Session) meaning(f *parser.Facts) string {
 
 // renewNamed rewrites the text of a named statement if the names in it have
 // come to mean something else since it was parsed.
-func (s *Session) renewNamed(st *statement) error {
-	if st.facts.Effects&sqlNames == 0 || st.server.ViaSQL || s.conn.Status == wire.TxFailed {
+func (ps *prepared) renewNamed(st *statement) error {
+	if st.facts.Effects&sqlNames == 0 || st.server.ViaSQL || ps.s.held.conn.Status == wire.TxFailed {
 		return nil
 	}
-	now := s.meaning(st.facts)
+	now := ps.meaning(st.facts)
 	if now == st.meaning {
 		return nil
 	}
-	sent, _, commands := s.rewrite(st.original, st.facts)
+	sent, _, commands := ps.s.record.rewrite(st.original, st.facts)
 	st.commands, st.meaning = commands, now
-	if s.done.own[st.name] {
+	if ps.s.record.done.own[st.name] {
 		return nil // it is there with the client's names in it
 	}
 	old := st.server
-	st.server = s.shared(sent, old.OIDs, false)
-	s.db.Forget(old)
-	return s.prepareExecuted(st.facts)
+	st.server = ps.shared(sent, old.OIDs, false)
+	ps.s.db.Forget(old)
+	return ps.prepareExecuted(st.facts)
 }
 
 // renewUnnamed does the same for the unnamed one.
-func (s *Session) renewUnnamed() error {
-	u := &s.unnamed
-	if u.facts.Effects&sqlNames == 0 || s.conn.Status == wire.TxFailed {
+func (ps *prepared) renewUnnamed() error {
+	u := &ps.unnamed
+	if u.facts.Effects&sqlNames == 0 || ps.s.held.conn.Status == wire.TxFailed {
 		return nil
 	}
-	now := s.meaning(u.facts)
+	now := ps.meaning(u.facts)
 	if now == u.meaning {
 		return nil
 	}
@@ -180,36 +180,36 @@ func (s *Session) renewUnnamed() error {
 		return err
 	}
 	oids := append([]byte{}, p.OIDs...)
-	sent, _, commands := s.rewrite(u.original, u.facts)
+	sent, _, commands := ps.s.record.rewrite(u.original, u.facts)
 	u.body = append(wire.AppendCString([]byte{0}, sent), oids...)
 	u.commands, u.meaning = commands, now
 	u.version++
-	return s.prepareExecuted(u.facts)
+	return ps.prepareExecuted(u.facts)
 }
 
 // makeRoomFor notes the commands of a text that is about to be executed. What
 // a PREPARE makes may be on the backend already, from an earlier execution or
 // another client: it goes, and comes back the same.
-func (s *Session) makeRoomFor(commands []sqlPrepared) {
+func (ps *prepared) makeRoomFor(commands []sqlPrepared) {
 	for _, p := range commands {
-		if p.kind == parser.Prepare && p.stmt != nil && s.statements[p.name] == nil && s.conn.Prepared(p.stmt.server) {
-			s.toServer.B = wire.AppendClose(s.toServer.B, 'S', p.stmt.server.Name)
-			s.ops.push(op{kind: opClose, injected: true, stmt: p.stmt.server})
-			s.conn.Unprepare(p.stmt.server.Name)
+		if p.kind == parser.Prepare && p.stmt != nil && ps.named[p.name] == nil && ps.s.held.conn.Prepared(p.stmt.server) {
+			ps.s.pipe.unsent.B = wire.AppendClose(ps.s.pipe.unsent.B, 'S', p.stmt.server.Name)
+			ps.s.pipe.ops.push(op{kind: opClose, injected: true, stmt: p.stmt.server})
+			ps.s.held.conn.Unprepare(p.stmt.server.Name)
 		}
 	}
-	s.done.prepared = append(s.done.prepared, commands...)
+	ps.s.record.done.prepared = append(ps.s.record.done.prepared, commands...)
 }
 
 // prepareExecuted makes sure that the backend knows what the text executes,
 // before it is parsed: a Describe asks for its result.
-func (s *Session) prepareExecuted(f *parser.Facts) error {
+func (ps *prepared) prepareExecuted(f *parser.Facts) error {
 	for _, p := range f.Prepared {
-		st := s.statements[p.Name]
-		if p.Kind != parser.Execute || st == nil || s.done.shown || s.conn.Status == wire.TxFailed {
+		st := ps.named[p.Name]
+		if p.Kind != parser.Execute || st == nil || ps.s.record.done.shown || ps.s.held.conn.Status == wire.TxFailed {
 			continue
 		}
-		if err := s.ensurePrepared(st.server, s.inject); err != nil {
+		if err := ps.ensurePrepared(st.server, ps.s.pipe.inject); err != nil {
 			return err
 		}
 	}
@@ -217,33 +217,33 @@ func (s *Session) prepareExecuted(f *parser.Facts) error {
 }
 
 // onPreparedTag carries out in the session what the backend has confirmed.
-func (s *Session) onPreparedTag(tag string) {
+func (ps *prepared) onPreparedTag(tag string) {
 	if tag == "DEALLOCATE ALL" {
-		s.forgetStatements()
-		s.conn.UnprepareAll()
+		ps.forgetStatements()
+		ps.s.held.conn.UnprepareAll()
 	}
-	if len(s.done.prepared) == 0 {
+	if len(ps.s.record.done.prepared) == 0 {
 		return
 	}
-	p := s.done.prepared[0]
-	s.done.prepared = s.done.prepared[1:]
+	p := ps.s.record.done.prepared[0]
+	ps.s.record.done.prepared = ps.s.record.done.prepared[1:]
 	switch p.kind {
 	case parser.Prepare:
 		if p.stmt != nil {
-			if s.statements == nil {
-				s.statements = map[string]*statement{}
+			if ps.named == nil {
+				ps.named = map[string]*statement{}
 			}
-			s.statements[p.name] = p.stmt
-			if s.done.shown {
-				s.done.own[p.name] = true
+			ps.named[p.name] = p.stmt
+			if ps.s.record.done.shown {
+				ps.s.record.done.own[p.name] = true
 				break
 			}
-			s.conn.MarkPrepared(p.stmt.server)
-			s.done.describe = append(s.done.describe, p.stmt.server)
+			ps.s.held.conn.MarkPrepared(p.stmt.server)
+			ps.s.record.done.describe = append(ps.s.record.done.describe, p.stmt.server)
 		}
 	case parser.Deallocate:
-		if st := s.statements[p.name]; st != nil {
-			s.forgetStatement(st)
+		if st := ps.named[p.name]; st != nil {
+			ps.forgetStatement(st)
 		}
 	}
 }

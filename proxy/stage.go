@@ -30,32 +30,32 @@ func apart(err error) error {
 }
 
 // trackStager lets cancel requests reach that backend alone.
-func (s *Session) trackStager(x *gathering) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.legs = append(s.legs[:0], x.stager)
+func (re *reach) trackStager(x *gathering) {
+	re.mu.Lock()
+	defer re.mu.Unlock()
+	re.legs = append(re.legs[:0], x.stager)
 }
 
 // openStage begins to copy what has been collected, and what is to come.
-func (s *Session) openStage(x *gathering) error {
-	c, err := s.lane.Dedicated(s.ctx)
+func (ls *legs) openStage(x *gathering) error {
+	c, err := ls.s.lane.Dedicated(ls.s.srv.ctx)
 	if err != nil {
 		return survivable(err)
 	}
 	x.stager = c
-	s.mu.Lock()
-	s.legs = append(s.legs, c)
-	s.mu.Unlock()
-	if !c.Settings.Equal(s.settings) {
-		if err := c.Apply(s.settings); err != nil {
+	ls.s.reach.mu.Lock()
+	ls.s.reach.legs = append(ls.s.reach.legs, c)
+	ls.s.reach.mu.Unlock()
+	if !c.Settings.Equal(ls.s.record.settings) {
+		if err := c.Apply(ls.s.record.settings); err != nil {
 			return err
 		}
 	}
 	if _, err := c.Exec("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"); err != nil {
 		return err
 	}
-	for _, text := range s.block.replay {
-		if s.block.sets && !setsMode(text) {
+	for _, text := range ls.s.tx.replay {
+		if ls.s.tx.sets && !setsMode(text) {
 			if _, err := c.Exec(text); err != nil {
 				return err
 			}
@@ -68,9 +68,9 @@ func (s *Session) openStage(x *gathering) error {
 	if rows[0][0] != "t" {
 		x.noTemp = true
 		x.in.Hold(inlineAtHome)
-		s.endStage(x)
+		ls.s.reach.endStage(x)
 		// Those that are through may be somebody else's already.
-		s.track(slices.DeleteFunc(slices.Clone(x.legs), func(l *leg) bool { return l.over }))
+		ls.s.reach.track(slices.DeleteFunc(slices.Clone(x.legs), func(l *leg) bool { return l.over }))
 		return nil
 	}
 	x.stage, err = finish.OpenStage(c, x.in)
@@ -88,7 +88,7 @@ func setsMode(text string) bool {
 const abortTimeout = 2 * time.Second
 
 // endStage ends the backend apart. Its tables go with its transaction.
-func (s *Session) endStage(x *gathering) {
+func (re *reach) endStage(x *gathering) {
 	c := x.stager
 	if c == nil {
 		return
@@ -99,28 +99,28 @@ func (s *Session) endStage(x *gathering) {
 		_ = x.stage.Abort() // the connection is closed anyway
 	}
 	x.stage, x.stager = nil, nil
-	s.mu.Lock()
-	s.legs = s.legs[:0]
-	s.mu.Unlock()
+	re.mu.Lock()
+	re.legs = re.legs[:0]
+	re.mu.Unlock()
 	c.Terminate()
 }
 
 // passStaged runs the remainder over what has been copied and hands the result to
 // the client.
-func (s *Session) passStaged(x *gathering, describe bool) error {
-	defer s.endStage(x)
-	s.trackStager(x)
-	l := &leg{s: s, conn: x.stager}
+func (ls *legs) passStaged(x *gathering, describe bool) error {
+	defer ls.s.reach.endStage(x)
+	ls.s.reach.trackStager(x)
+	l := &leg{s: ls.s, conn: x.stager}
 	out, err := x.appendRemainder(nil, nil)
 	if err != nil {
 		return err
 	}
 	l.out = wire.AppendEmpty(appendExecute(out), wire.Sync)
-	n, err := s.passRows(x, stream.Rows(l), describe)
+	n, err := ls.s.gather.passRows(x, stream.Rows(l), describe)
 	if err != nil {
-		s.stopLegs([]*leg{l})
+		ls.stopLegs([]*leg{l})
 		return apart(err)
 	}
-	s.tellSelected(x, n)
+	ls.s.gather.tellSelected(x, n)
 	return nil
 }

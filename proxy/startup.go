@@ -14,7 +14,6 @@ import (
 	"weft/auth"
 	"weft/pgerr"
 	"weft/pool"
-	"weft/tally"
 	"weft/wire"
 )
 
@@ -248,10 +247,7 @@ func (st *starter) welcome(ctx context.Context, user, database string) (*Session
 	if snap == nil {
 		return nil, pgerr.Fatal(pgerr.CannotConnectNow, "weft has not loaded its cluster yet").WithHint("Is etcd reachable?")
 	}
-	sess := &Session{
-		srv: s, client: st.stream, ctx: s.ctx, user: user, startup: st.packet, started: time.Now(),
-		cancelled: make(chan struct{}, 1), owner: tally.Owner{User: user, Database: database},
-	}
+	sess := newSession(s, st.stream, st.packet, user, database)
 	if database == s.cfg.AdminDatabase {
 		return st.welcomeAdmin(sess)
 	}
@@ -268,10 +264,10 @@ func (st *starter) welcome(ctx context.Context, user, database string) (*Session
 		return nil, err
 	}
 	if s.conf().Pool.UserMode(user) == pool.ModeSession {
-		sess.pins |= pinSessionMode
+		sess.record.pins |= pinSessionMode
 	}
 	if s.cfg.Tracer != nil {
-		sess.traced = s.cfg.Tracer.Session(user, database, clean(st.packet.Get("application_name")))
+		sess.account.traced = s.cfg.Tracer.Session(user, database, clean(st.packet.Get("application_name")))
 	}
 	s.metrics.clientCame()
 	return sess, nil
@@ -284,31 +280,31 @@ func (st *starter) admitted(sess *Session, params map[string]string) error {
 	if st.packet.Version == wire.Protocol32 {
 		n = 32
 	}
-	sess.secret = newSecret(n)
+	sess.login.secret = newSecret(n)
 	if e := s.admit(sess); e != nil {
 		return e
 	}
-	sess.reported = params
+	sess.out.reported = params
 	b := st.greeted
 	if name := st.packet.Get("application_name"); name != "" {
 		if cut := clip(name); cut != name && hearsNotices(st.packet) {
 			b = wire.AppendError(b, nameTooLong(name, cut))
 		}
 		name = clean(name)
-		sess.settings = sess.settings.With("application_name", name)
-		sess.report("application_name", name)
+		sess.record.settings = sess.record.settings.With("application_name", name)
+		sess.out.report("application_name", name)
 	}
-	sess.oldStrings = params["standard_conforming_strings"] == "off"
-	sess.setEncoding(params["client_encoding"])
-	names := make([]string, 0, len(sess.reported))
-	for n := range sess.reported {
+	sess.record.oldStrings = params["standard_conforming_strings"] == "off"
+	sess.record.setEncoding(params["client_encoding"])
+	names := make([]string, 0, len(sess.out.reported))
+	for n := range sess.out.reported {
 		names = append(names, n)
 	}
 	slices.SortFunc(names, func(a, b string) int { return strings.Compare(strings.ToLower(a), strings.ToLower(b)) })
 	for _, n := range names {
-		b = wire.AppendParameterStatus(b, n, sess.reported[n])
+		b = wire.AppendParameterStatus(b, n, sess.out.reported[n])
 	}
-	b = wire.AppendBackendKeyData(b, sess.id, sess.secret)
+	b = wire.AppendBackendKeyData(b, sess.id, sess.login.secret)
 	b = wire.AppendReadyForQuery(b, wire.TxIdle)
 	if _, err := st.stream.Write(b); err != nil {
 		s.mu.Lock()

@@ -34,54 +34,54 @@ func isStray(err error) *pgerr.Error {
 
 // holdsBack reports whether a statement that has failed will be carried out again,
 // when its transaction has been rolled back: the client is told nothing of it.
-func (s *Session) holdsBack(x *gathering, err error) bool {
+func (rt *routing) holdsBack(x *gathering, err error) bool {
 	x.stray = nil
 	if !x.alone || x.passed || x.told {
 		return false
 	}
 	if isStray(err) == nil {
-		if err = s.asInterrupted(err); !s.makesWay(err) {
+		if err = rt.s.reach.asInterrupted(err); !rt.s.reach.makesWay(err) {
 			return false
 		}
 	}
 	x.stray = err
-	s.quietFailed = true
-	s.atFailed()
+	rt.s.out.failed = true
+	rt.s.legs.atFailed()
 	return true
 }
 
 // carryOutAgain carries out a portal once more.
-func (s *Session) carryOutAgain(x *gathering) error {
-	r := s.srv.routers.Get().(*router)
-	err := s.planAnew(r, x)
-	s.srv.routers.Put(r)
+func (rt *routing) carryOutAgain(x *gathering) error {
+	r := rt.s.srv.routers.Get().(*router)
+	err := rt.s.write.planAnew(r, x)
+	rt.s.srv.routers.Put(r)
 	if err != nil {
 		return err
 	}
 	x.supplied, x.claims, x.returned, x.begun, x.later = nil, nil, nil, false, nil
-	return s.carryOutBound(x)
+	return rt.s.write.carryOutBound(x)
 }
 
 // letStray makes room for an id that a shard has refused. It returns that refusal
 // if there is none to be made.
-func (s *Session) letStray(err error) error {
+func (rt *routing) letStray(err error) error {
 	e := isStray(err)
-	table, ok := s.strayTable(e)
+	table, ok := rt.strayTable(e)
 	if !ok {
 		return err
 	}
-	ctx, stop := context.WithTimeout(s.ctx, strayTime)
+	ctx, stop := context.WithTimeout(rt.s.srv.ctx, strayTime)
 	defer stop()
-	raised, failed := s.srv.mover.RaiseIDs(ctx, s.db.Name, table)
+	raised, failed := rt.s.srv.mover.RaiseIDs(ctx, rt.s.db.Name, table)
 	if failed != nil {
-		s.log.Warn("an id that names another bucket cannot be stored yet", "table", table.Name, "raised", raised, "err", failed)
+		rt.s.log.Warn("an id that names another bucket cannot be stored yet", "table", table.Name, "raised", raised, "err", failed)
 	}
 	if !raised {
 		return err
 	}
-	if snap, err := s.srv.cfg.Directory.Load(ctx); err == nil && s.srv.cfg.Reach != nil {
-		_, _ = s.srv.cfg.Reach(ctx, snap.Version) // else it is planned anew later
-		s.routed()
+	if snap, err := rt.s.srv.cfg.Directory.Load(ctx); err == nil && rt.s.srv.cfg.Reach != nil {
+		_, _ = rt.s.srv.cfg.Reach(ctx, snap.Version) // else it is planned anew later
+		rt.refresh()
 	}
 	if failed != nil {
 		return runAgain(e)
@@ -91,19 +91,19 @@ func (s *Session) letStray(err error) error {
 
 // strayTable is the declared table that an error is about: its own, or that which
 // it is a partition of.
-func (s *Session) strayTable(e *pgerr.Error) (catalog.Name, bool) {
+func (rt *routing) strayTable(e *pgerr.Error) (catalog.Name, bool) {
 	name := catalog.Name{Schema: e.Schema, Name: e.Table}
-	if s.srv.cfg.Directory == nil || s.snap == nil {
+	if rt.s.srv.cfg.Directory == nil || rt.snap == nil {
 		return name, false
 	}
-	if t := s.snap.Table(s.db.Name, name.Schema, name.Name); t != nil {
+	if t := rt.snap.Table(rt.s.db.Name, name.Schema, name.Name); t != nil {
 		return name, t.IDs.Column != ""
 	}
-	if s.env == nil || s.env.Schema == nil {
+	if rt.env == nil || rt.env.Schema == nil {
 		return name, false
 	}
-	for rel := s.env.Schema.Relation(name); rel != nil; rel = rel.Parent {
-		if t := s.snap.Table(s.db.Name, rel.Name.Schema, rel.Name.Name); t != nil {
+	for rel := rt.env.Schema.Relation(name); rel != nil; rel = rel.Parent {
+		if t := rt.snap.Table(rt.s.db.Name, rel.Name.Schema, rel.Name.Name); t != nil {
 			return rel.Name, t.IDs.Column != ""
 		}
 	}
@@ -117,33 +117,33 @@ func runAgain(e *pgerr.Error) *pgerr.Error {
 		WithHint("Run the transaction again.").WithCause(e)
 }
 
-// strayed is what a client is told of an error after which its statement is not
+// refuseStray is what a client is told of an error after which its statement is not
 // carried out again. Its transaction fails on all shards first: its locks would be
 // in the way.
-func (s *Session) strayed(err error) error {
+func (rt *routing) refuseStray(err error) error {
 	e := isStray(err)
 	if e == nil {
 		return err
 	}
-	if s.atFailed() {
-		if err := s.failAll(); err != nil {
+	if rt.s.legs.atFailed() {
+		if err := rt.s.tx.failAll(); err != nil {
 			return err
 		}
 	}
-	if err := s.letStray(err); err != nil {
+	if err := rt.letStray(err); err != nil {
 		return err
 	}
 	return runAgain(e)
 }
 
 // strayedBody is strayed for an error that is on its way to the client.
-func (s *Session) strayedBody(body []byte) []byte {
+func (rt *routing) strayedBody(body []byte) []byte {
 	err := pool.ServerError(body)
 	if isStray(err) == nil {
 		return body
 	}
 	told := error(runAgain(err))
-	if failed := s.letStray(err); failed != nil {
+	if failed := rt.letStray(err); failed != nil {
 		told = failed
 	}
 	return wire.AppendError(nil, pgerr.From(told))[wire.HeaderLen:]

@@ -20,20 +20,20 @@ var ofOneShard = map[string]bool{"statement_timeout": true, "idle_in_transaction
 // shareSettings gives what functions have set on a backend of the block to its other
 // participants, and to those that join later. It holds there for the transaction: what is for
 // the session is asked for when that ends.
-func (s *Session) shareSettings(c *pool.Conn) error {
-	b := &s.block
+func (h *held) shareSettings(c *pool.Conn) error {
+	b := &h.s.tx.block
 	if !b.open || !c.Touched || c.Status != wire.TxActive {
 		return nil
 	}
-	rows, err := askHere(c, s.settingsQuery())
+	rows, err := askHere(c, h.s.record.settingsQuery())
 	if err != nil {
 		return err
 	}
-	sql := s.settingsOf(c, rows)
+	sql := h.settingsOf(c, rows)
 	if sql == "" || len(b.replay) > 0 && b.replay[len(b.replay)-1] == sql {
 		return nil
 	}
-	for _, p := range s.parked {
+	for _, p := range h.parked {
 		if p == c || p.Status != wire.TxActive {
 			continue
 		}
@@ -50,10 +50,10 @@ func (s *Session) shareSettings(c *pool.Conn) error {
 }
 
 // settingsQuery asks for all that has been set.
-func (s *Session) settingsQuery() string {
+func (rc *record) settingsQuery() string {
 	var b strings.Builder
 	b.WriteString("SELECT name, setting FROM pg_catalog.pg_settings WHERE source = 'session' AND context <> 'internal' UNION ALL SELECT 'role', pg_catalog.current_setting('role')")
-	for name := range s.placeholders {
+	for name := range rc.placeholders {
 		fmt.Fprintf(&b, " UNION ALL SELECT %s, pg_catalog.current_setting(%[1]s, true) WHERE pg_catalog.current_setting(%[1]s, true) IS NOT NULL", pool.QuoteLiteral(name))
 	}
 	return b.String()
@@ -61,7 +61,7 @@ func (s *Session) settingsQuery() string {
 
 // settingsOf is the command that sets what a backend has and has not had before the block, empty
 // for none.
-func (s *Session) settingsOf(c *pool.Conn, rows [][]string) string {
+func (h *held) settingsOf(c *pool.Conn, rows [][]string) string {
 	var calls []string
 	found := map[string]bool{}
 	set := func(name, value string) {
@@ -75,7 +75,7 @@ func (s *Session) settingsOf(c *pool.Conn, rows [][]string) string {
 		found[name] = true
 		before, had := c.Settings.Get(name)
 		if name == "role" && !had {
-			before, had = s.lane.Role(), true
+			before, had = h.s.lane.Role(), true
 			if before == "" {
 				before = "none"
 			}

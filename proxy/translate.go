@@ -36,32 +36,32 @@ type homeTypes struct {
 
 // translationTo returns how the session's words must be changed for a shard; nil
 // means not at all.
-func (s *Session) translationTo(l *pool.Lane) (*catalog.Translation, error) {
-	if l == s.lane || !s.hasTables {
+func (h *held) translationTo(l *pool.Lane) (*catalog.Translation, error) {
+	if l == h.s.lane || !h.s.route.hasTables {
 		return nil, nil
 	}
-	if s.done.bits&(parser.DDL|parser.Opaque) != 0 && s.holdsHome() && s.conn != nil && s.conn.Lane() == l {
-		return s.privateTranslation()
+	if h.s.record.done.bits&(parser.DDL|parser.Opaque) != 0 && h.s.route.holdsHome() && h.conn != nil && h.conn.Lane() == l {
+		return h.privateTranslation()
 	}
-	version := s.snap.Schemas[s.db.Name]
-	way := s.way(l)
-	if way.translates == s.snap {
+	version := h.s.route.snap.Schemas[h.s.db.Name]
+	way := h.way(l)
+	if way.translates == h.s.route.snap {
 		return way.translation, nil
 	}
-	t := &s.srv.translations
-	key := translationKey{s.db.Name, l.Shard().Name}
+	t := &h.s.srv.translations
+	key := translationKey{h.s.db.Name, l.Shard().Name}
 	t.mu.Lock()
-	known, home := t.byLane[key], t.homes[s.db.Name]
+	known, home := t.byLane[key], t.homes[h.s.db.Name]
 	t.mu.Unlock()
 	if known == nil || known.version != version {
 		if home == nil || home.version != version {
-			types, err := catalog.LoadTypes(s.askHome)
+			types, err := catalog.LoadTypes(h.s.route.askHome)
 			if err != nil {
 				return nil, err
 			}
 			home = &homeTypes{version, types}
 		}
-		types, err := catalog.LoadTypes(func(sql string) ([][]string, error) { return s.ask(l, sql) })
+		types, err := catalog.LoadTypes(func(sql string) ([][]string, error) { return h.s.route.ask(l, sql) })
 		if err != nil {
 			return nil, err
 		}
@@ -70,23 +70,23 @@ func (s *Session) translationTo(l *pool.Lane) (*catalog.Translation, error) {
 		if t.byLane == nil {
 			t.byLane, t.homes = map[translationKey]*translation{}, map[string]*homeTypes{}
 		}
-		t.byLane[key], t.homes[s.db.Name] = known, home
+		t.byLane[key], t.homes[h.s.db.Name] = known, home
 		t.mu.Unlock()
 	}
-	way.translates, way.translation = s.snap, known.Translation
+	way.translates, way.translation = h.s.route.snap, known.Translation
 	return known.Translation, nil
 }
 
 // privateTranslation is for a transaction that has made types of its own.
-func (s *Session) privateTranslation() (*catalog.Translation, error) {
-	if err := s.sent(); err != nil {
+func (h *held) privateTranslation() (*catalog.Translation, error) {
+	if err := h.s.tx.quiesce(); err != nil {
 		return nil, err
 	}
-	home, err := catalog.LoadTypes(s.askHome)
+	home, err := catalog.LoadTypes(h.s.route.askHome)
 	if err != nil {
 		return nil, err
 	}
-	here, err := catalog.LoadTypes(func(sql string) ([][]string, error) { return askHere(s.conn, sql) })
+	here, err := catalog.LoadTypes(func(sql string) ([][]string, error) { return askHere(h.conn, sql) })
 	if err != nil {
 		return nil, err
 	}
@@ -101,8 +101,8 @@ func untranslatable(err error) *pgerr.Error {
 
 // describeRows translates a RowDescription in place and notes which columns of
 // the rows that follow must be translated too.
-func (s *Session) describeRows(o *op, body []byte) error {
-	rows, err := s.translate.RowDescription(body)
+func (h *held) describeRows(o *op, body []byte) error {
+	rows, err := h.translate.RowDescription(body)
 	if err != nil {
 		return untranslatable(err)
 	}
@@ -113,7 +113,7 @@ func (s *Session) describeRows(o *op, body []byte) error {
 		kept := rows // only here it is to outlive the message
 		o.rows = &kept
 	}
-	if st := s.learning(o); st != nil {
+	if st := h.s.prepared.learning(o); st != nil {
 		if st.shape = shallow; rows.MayBeDeep() {
 			st.shape = deep
 		}
@@ -122,8 +122,8 @@ func (s *Session) describeRows(o *op, body []byte) error {
 }
 
 // learning returns the statement that an answer describes, if it is still there.
-func (s *Session) learning(o *op) *planned {
-	if o.learns == &s.unnamed.planned && o.version != s.unnamed.version {
+func (ps *prepared) learning(o *op) *planned {
+	if o.learns == &ps.unnamed.planned && o.version != ps.unnamed.version {
 		return nil
 	}
 	return o.learns
@@ -140,14 +140,14 @@ const (
 
 // describeBound has the backend describe a portal whose binary rows may hold
 // OIDs, so that they can be found. The client does not see it.
-func (s *Session) describeBound(portal []byte, pl *planned, tail []byte) {
+func (h *held) describeBound(portal []byte, pl *planned, tail []byte) {
 	if pl.shape == shallow || !binaryResult(tail) {
-		s.portalRows = nil
+		h.s.portals.rows = nil
 		return
 	}
-	s.portalRows = new(catalog.Rows)
-	s.toServer.B = wire.AppendDescribe(s.toServer.B, 'P', string(portal))
-	s.ops.push(op{kind: opDescribePortal, injected: true, learns: pl, version: s.unnamed.version, rows: s.portalRows})
+	h.s.portals.rows = new(catalog.Rows)
+	h.s.pipe.unsent.B = wire.AppendDescribe(h.s.pipe.unsent.B, 'P', string(portal))
+	h.s.pipe.ops.push(op{kind: opDescribePortal, injected: true, learns: pl, version: h.s.prepared.unnamed.version, rows: h.s.portals.rows})
 }
 
 // binaryResult reports whether a Bind asks for binary results; tail is what
@@ -196,8 +196,8 @@ func binaryResult(tail []byte) bool {
 
 // oidsHere returns the types of a Parse as the backend at hand knows them. If it
 // has no such type it shall say so itself.
-func (s *Session) oidsHere(oids []byte) []byte {
-	if here, err := s.translate.ParseOIDs(oids); err == nil {
+func (h *held) oidsHere(oids []byte) []byte {
+	if here, err := h.translate.ParseOIDs(oids); err == nil {
 		return here
 	}
 	return oids
@@ -205,12 +205,12 @@ func (s *Session) oidsHere(oids []byte) []byte {
 
 // bindHere translates what a Bind's binary parameters hold. If that cannot be
 // done, the backend shall say what is wrong with them.
-func (s *Session) bindHere(pl *planned, tail []byte) []byte {
+func (h *held) bindHere(pl *planned, tail []byte) []byte {
 	types := pl.params
 	if types == nil {
 		types = pl.oids
 	}
-	if here, err := s.translate.Bind(tail, types); err == nil {
+	if here, err := h.translate.Bind(tail, types); err == nil {
 		return here
 	}
 	return tail

@@ -90,18 +90,18 @@ func (x *gathering) misformatted() error {
 }
 
 // bindRefused makes a portal of a command that cannot be executed.
-func (s *Session) bindRefused(portal, name []byte, pl *planned, tail []byte, why error) error {
+func (ps *portals) bindRefused(portal, name []byte, pl *planned, tail []byte, why error) error {
 	if err := miscounted(tail, name, len(declaredTypes(pl.oids))); err != nil {
-		return s.refuseBoundRead(err)
+		return ps.s.lost.refuseBoundRead(err)
 	}
-	return s.bindLocal(portal, &localPortal{refusal: why})
+	return ps.bindLocal(portal, &localPortal{refusal: why})
 }
 
-// counted reports whether a Bind has as many values as its statement has parameters, and
+// countsMatch reports whether a Bind has as many values as its statement has parameters, and
 // the transaction has not failed; if not the server says so.
-func (s *Session) counted(name, tail []byte) bool {
-	_, st := s.parsed(name)
-	if st == nil || st.plan == nil || s.conn.Status == wire.TxFailed {
+func (ps *portals) countsMatch(name, tail []byte) bool {
+	_, st := ps.s.prepared.parsed(name)
+	if st == nil || st.plan == nil || ps.s.held.conn.Status == wire.TxFailed {
 		return false
 	}
 	values, _, ok := splitBind(tail)
@@ -113,22 +113,22 @@ func (s *Session) counted(name, tail []byte) bool {
 }
 
 // fits refuses a Bind that does not fit the statement.
-func (s *Session) fits(x *gathering, name, tail []byte) error {
+func (ps *portals) fits(x *gathering, name, tail []byte) error {
 	if x.explain != nil {
 		return nil
 	}
-	if err := s.learnBound(x); err != nil {
+	if err := ps.s.gather.learnBound(x); err != nil {
 		return err
 	}
 	if err := miscounted(tail, name, len(x.d.Params)); err != nil {
 		return err
 	}
-	if err := s.isBound([]byte(x.portal), nil); err != nil {
+	if err := ps.isBound([]byte(x.portal), nil); err != nil {
 		return err
 	}
 	wrong := x.misformatted()
-	if len(x.d.Params) > 0 && (wrong != nil || !s.isUsed()) {
-		if err := s.tryBind(x); err != nil {
+	if len(x.d.Params) > 0 && (wrong != nil || !ps.isUsed()) {
+		if err := ps.tryBind(x); err != nil {
 			return err
 		}
 	}
@@ -140,8 +140,8 @@ func (s *Session) fits(x *gathering, name, tail []byte) error {
 
 // isUsed reports whether the Bind that is being handled is followed by a message that
 // will have a shard read its values: if it cannot, unbound takes the answer back.
-func (s *Session) isUsed() bool {
-	b := s.client.Buffered()
+func (ps *portals) isUsed() bool {
+	b := ps.s.client.Buffered()
 	for len(b) >= wire.HeaderLen {
 		length := int(binary.BigEndian.Uint32(b[1:])) + 1
 		if len(b) <= length {
@@ -155,26 +155,26 @@ func (s *Session) isUsed() bool {
 }
 
 // tryBind has the home shard read the values.
-func (s *Session) tryBind(x *gathering) error {
-	if err := s.useLane(s.lane); err != nil {
+func (ps *portals) tryBind(x *gathering) error {
+	if err := ps.s.held.useLane(ps.s.lane); err != nil {
 		return err
 	}
-	if err := s.sent(); err != nil {
+	if err := ps.s.tx.quiesce(); err != nil {
 		return err
 	}
 	if x.write != nil {
-		if err := s.lockFirst(x); err != nil {
+		if err := ps.s.held.lockFirst(x); err != nil {
 			return err
 		}
 	}
-	c := s.conn
+	c := ps.s.held.conn
 	c.UnnamedBy = 0
 	out := wire.AppendParse(nil, "", string(x.text), appendOIDs(nil, x.d.Params))
 	out, at := wire.Begin(out, wire.Bind)
 	out = append(append(append(out, 0, 0), x.values...), 0, 0)
 	out = wire.AppendClose(wire.End(out, at), 'P', "")
 	if _, err := c.Write(wire.AppendEmpty(out, wire.Sync)); err != nil {
-		return s.loseAtHand(c.Lost(err))
+		return ps.s.gather.loseAtHand(c.Lost(err))
 	}
 	var failed error
 	err := c.UntilReady(func(typ byte, body []byte) {
@@ -183,7 +183,7 @@ func (s *Session) tryBind(x *gathering) error {
 		}
 	})
 	if err != nil {
-		return s.loseAtHand(err)
+		return ps.s.gather.loseAtHand(err)
 	}
 	return x.ofPortal(failed)
 }
@@ -202,23 +202,23 @@ func (x *gathering) ofPortal(err error) error {
 // unbound looks at an error that ends the execution of a portal. Where a shard could not
 // read a value of the Bind, a server would have said so in the place of its answer: that
 // is taken back, if the client has not been sent it yet.
-func (s *Session) unbound(err error) error {
-	x := s.executing
+func (ps *portals) unbound(err error) error {
+	x := ps.executing
 	var e *pgerr.Error
 	if x == nil || !errors.As(err, &e) || !strings.HasPrefix(e.Where, unreadValue) {
 		return err
 	}
-	if s.mayUnbind() {
-		s.toClient.B = s.toClient.B[:len(s.toClient.B)-len(x.said)]
+	if ps.mayUnbind() {
+		ps.s.out.B = ps.s.out.B[:len(ps.s.out.B)-len(x.said)]
 	}
 	return x.ofPortal(err)
 }
 
 // mayUnbind reports whether the client has not been sent what it is told of the portal
 // that is being executed.
-func (s *Session) mayUnbind() bool {
-	x := s.executing
-	return x != nil && len(x.said) > 0 && bytes.HasSuffix(s.toClient.B, x.said)
+func (ps *portals) mayUnbind() bool {
+	x := ps.executing
+	return x != nil && len(x.said) > 0 && bytes.HasSuffix(ps.s.out.B, x.said)
 }
 
 // unreadValue begins the context of an error about a value that a Bind carries.

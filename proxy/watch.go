@@ -40,7 +40,7 @@ func (s *Server) watch(ctx context.Context) {
 			s.hurry(now)
 		}
 		s.holders(func(sess *Session, c *pool.Conn) {
-			if sess.waiting.Load() && c.Readable() {
+			if sess.reach.waiting.Load() && c.Readable() {
 				sess.wake()
 			}
 		})
@@ -49,9 +49,9 @@ func (s *Server) watch(ctx context.Context) {
 
 // hear passes on what the backend says by itself. It returns an error when
 // that ends the session.
-func (s *Session) hear() error {
-	for s.conn != nil && s.ops.empty() && s.conn.Readable() {
-		c := s.conn
+func (l *loss) hear() error {
+	for l.s.held.conn != nil && l.s.pipe.ops.empty() && l.s.held.conn.Readable() {
+		c := l.s.held.conn
 		_ = c.Conn().SetReadDeadline(time.Now().Add(time.Millisecond))
 		typ, body, err := c.Next(wire.LargeLimit)
 		_ = c.Conn().SetReadDeadline(time.Time{})
@@ -59,15 +59,15 @@ func (s *Session) hear() error {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return nil
 		case err != nil:
-			return s.bereft(c.Lost(err))
+			return l.bereft(c.Lost(err))
 		}
-		if err := s.answer(c, &noOp, typ, body); err != nil {
-			return s.bereft(err)
+		if err := l.s.pipe.answer(c, &noOp, typ, body); err != nil {
+			return l.bereft(err)
 		}
 		c.Consume(wire.HeaderLen + len(body))
-		if s.fatal {
-			_ = s.flushClient()
-			s.drop()
+		if l.s.out.fatal {
+			_ = l.s.out.flushClient()
+			l.s.held.drop()
 			return errEnd
 		}
 	}
@@ -77,29 +77,29 @@ func (s *Session) hear() error {
 // bereft drops a backend that is gone while the session was waiting for its
 // client. What it held for the session beyond settings is gone too, and the
 // client must not go on without it.
-func (s *Session) bereft(err error) error {
-	pinned := s.pins&^pinSessionMode != 0 && s.conn.Lane() == s.lane
-	open := s.conn.Status != wire.TxIdle || s.unsynced || s.block.open
-	s.drop()
-	s.abandon()
-	s.done = effects{}
+func (l *loss) bereft(err error) error {
+	pinned := l.s.record.pins&^pinSessionMode != 0 && l.s.held.conn.Lane() == l.s.lane
+	open := l.s.held.conn.Status != wire.TxIdle || l.s.pipe.unsynced || l.s.tx.open
+	l.s.held.drop()
+	l.s.tx.abandon()
+	l.s.record.done = effects{}
 	if pinned {
 		return pgerr.From(err)
 	}
 	if open {
-		s.lostTx, s.lostCause = true, pgerr.From(err)
+		l.tx, l.cause = true, pgerr.From(err)
 	}
 	return nil
 }
 
 // idleDeadline bounds the wait for the next statement if the client has set
 // idle_session_timeout.
-func (s *Session) idleDeadline() bool {
-	if s.idleTimeout <= 0 || !s.idle() {
+func (l *loss) idleDeadline() bool {
+	if l.s.record.idleTimeout <= 0 || !l.s.idle() {
 		return false
 	}
-	s.idleUntil = time.Now().Add(s.idleTimeout)
-	_ = s.client.Conn().SetReadDeadline(s.idleUntil)
+	l.s.record.idleUntil = time.Now().Add(l.s.record.idleTimeout)
+	_ = l.s.client.Conn().SetReadDeadline(l.s.record.idleUntil)
 	return true
 }
 

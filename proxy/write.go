@@ -23,7 +23,7 @@ import (
 // none commit.go's.
 
 // writeQuery carries out a simple query of n bytes.
-func (s *Session) writeQuery(r *router, p *plan.Plan, text []byte, f *parser.Facts, n int) error {
+func (wr *writer) writeQuery(r *router, p *plan.Plan, text []byte, f *parser.Facts, n int) error {
 	x := &gathering{
 		plan: p, write: p.Write, facts: f, text: slices.Clone(text), literals: slices.Clone(r.scan.Literals),
 		values: noValues, formats: []byte{0, 0}, began: time.Now(),
@@ -31,90 +31,90 @@ func (s *Session) writeQuery(r *router, p *plan.Plan, text []byte, f *parser.Fac
 	if p.Generate != nil {
 		x.supplied = slices.Clone(r.args.Generated) // see place
 	}
-	s.client.Consume(wire.HeaderLen + n)
-	s.runsAs(tally.Write)
-	if s.quiet {
+	wr.s.client.Consume(wire.HeaderLen + n)
+	wr.s.account.runsAs(tally.Write)
+	if wr.s.out.quiet {
 		// Of a text with several statements.
-		if err := s.writePart(r, x); err != nil {
+		if err := wr.writePart(r, x); err != nil {
 			return err
 		}
-		s.tellWritten(x)
+		wr.s.out.tellWritten(x)
 		return nil
 	}
-	own := !s.block.open
+	own := !wr.s.tx.open
 	if own {
-		s.block.start("BEGIN")
+		wr.s.tx.start("BEGIN")
 	}
 	x.alone = own
-	s.quiet, s.quietFailed = true, false
-	err := s.writePart(r, x)
-	s.quiet = false
+	wr.s.out.quiet, wr.s.out.failed = true, false
+	err := wr.writePart(r, x)
+	wr.s.out.quiet = false
 	if err != nil {
 		return err
 	}
 	if own {
-		if err := s.endOwn(); err != nil {
+		if err := wr.s.tx.endOwn(); err != nil {
 			return err
 		}
 	}
 	if x.stray != nil {
 		if !errors.Is(x.stray, errMoved) {
-			err = s.mayAgain(x.stray)
+			err = wr.s.reach.mayAgain(x.stray)
 		}
 		if err != nil {
-			return s.refuseRead(err)
+			return wr.s.lost.refuseRead(err)
 		}
-		return s.runPart(x.text)
+		return wr.s.tx.runPart(x.text)
 	}
-	s.tellWritten(x)
-	s.tellReady()
+	wr.s.out.tellWritten(x)
+	wr.s.out.tellReady()
 	return nil
 }
 
 // writePart carries out a statement in the open block. Where it is the whole of
 // the client's text, the tag waits for the COMMIT.
-func (s *Session) writePart(r *router, x *gathering) error {
-	s.beginGather()
-	defer s.endGather()
-	r.args.Text, r.args.Literals, r.args.Options = x.text, x.literals, s.scanOptions()
+func (wr *writer) writePart(r *router, x *gathering) error {
+	wr.s.reach.beginGather()
+	defer wr.s.reach.endGather()
+	r.args.Text, r.args.Literals, r.args.Options = x.text, x.literals, wr.s.record.scanOptions()
 	r.args.Params = executor.Params{}
-	err := s.carryOut(r, x, true)
+	err := wr.carryOut(r, x, true)
 	switch {
 	case errors.Is(err, errMoved) && x.alone && x.plan.Strays:
-		x.stray, s.quietFailed = err, true // again, as a transaction of its own
+		x.stray, wr.s.out.failed = err, true // again, as a transaction of its own
 		return nil
 	case errors.Is(err, errMoved):
-		s.endGather()
-		return s.runPart(x.text)
-	case s.holdsBack(x, err):
+		wr.s.reach.endGather()
+		return wr.s.tx.runPart(x.text)
+	case wr.s.route.holdsBack(x, err):
 		return nil
 	case err != nil:
-		return s.gatherFailed(s.strayed(x.named(err)))
+		return wr.s.gather.gatherFailed(wr.s.route.refuseStray(x.named(err)))
 	}
 	return nil
 }
 
 // tellWritten tells the client that the statement is done, unless something went
 // wrong after that.
-func (s *Session) tellWritten(x *gathering) {
-	if s.quietFailed || x.tag == "" {
+func (o *answers) tellWritten(x *gathering) {
+	if o.failed || x.tag == "" {
 		return
 	}
-	s.toClient.Grow()
-	s.toClient.B = wire.AppendCommandComplete(s.toClient.B, x.tag)
+	o.Grow()
+	o.B = wire.AppendCommandComplete(o.B, x.tag)
 }
 
 // carryOut does what the plan says, up to the tag. With describe the columns of
 // RETURNING are told first.
-func (s *Session) carryOut(r *router, x *gathering, describe bool) error {
-	n, err := s.writeOut(r, x, describe)
+func (wr *writer) carryOut(r *router, x *gathering, describe bool) error {
+	n, err := wr.writeOut(r, x, describe)
 	if err == nil && x.plan.Lookups {
-		err = s.keepWritten(x.claims, x.strictLookups(), x.write.Verb == "UPDATE" && len(x.write.Before) == 0)
+		err = wr.s.lookups.keepWritten(x.claims, x.strictLookups(), x.write.Verb == "UPDATE" && len(x.write.Before) == 0)
 	}
 	if err != nil {
 		return err
 	}
-	s.run.rows += n
+	wr.s.account.run.rows += n
 	x.tag = x.write.Verb + " " + strconv.FormatInt(n, 10)
 	if x.write.Verb == "INSERT" {
 		x.tag = "INSERT 0 " + strconv.FormatInt(n, 10)
@@ -123,79 +123,79 @@ func (s *Session) carryOut(r *router, x *gathering, describe bool) error {
 }
 
 // writeOut does what the plan says and returns how many rows have changed.
-func (s *Session) writeOut(r *router, x *gathering, describe bool) (int64, error) {
+func (wr *writer) writeOut(r *router, x *gathering, describe bool) (int64, error) {
 	if x.plan.Fires != nil {
-		if err := s.firesOnce(x); err != nil {
+		if err := wr.firesOnce(x); err != nil {
 			return 0, err
 		}
 	}
 	switch w := x.write; {
 	case w.Rows != nil:
-		return s.insertRows(r, x, describe)
+		return wr.insertRows(r, x, describe)
 	case w.Split != nil && w.Query != nil:
-		return s.insertQuery(r, x, describe)
+		return wr.insertQuery(r, x, describe)
 	case w.Copies != nil:
-		return s.runCopies(r, x, describe)
+		return wr.runCopies(r, x, describe)
 	}
-	if err := s.prepareWrite(r, x); err != nil {
+	if err := wr.prepareWrite(r, x); err != nil {
 		return 0, err
 	}
-	return s.runWrite(x, describe)
+	return wr.runWrite(x, describe)
 }
 
 // prepareWrite does everything up to the point where the shards can be sent their
 // parts. Nothing is written when it fails.
-func (s *Session) prepareWrite(r *router, x *gathering) error {
-	if err := s.mayWrite(x); err != nil {
+func (wr *writer) prepareWrite(r *router, x *gathering) error {
+	if err := wr.mayWrite(x); err != nil {
 		return err
 	}
-	s.limitGather(x.began)
-	if err := s.takeSnapshots(); err != nil {
+	wr.s.reach.limitGather(x.began)
+	if err := wr.s.tx.takeSnapshots(); err != nil {
 		return err
 	}
-	if err := s.describeWrite(x); err != nil {
+	if err := wr.describeWrite(x); err != nil {
 		return err
 	}
 	if err := x.keepsPromise(); err != nil {
 		return err
 	}
 	if x.write.Read != nil {
-		if err := s.readFirst(r, x); err != nil {
+		if err := wr.readFirst(r, x); err != nil {
 			return err
 		}
 	}
-	if err := s.gatherNow(x); err != nil {
+	if err := wr.s.gather.gatherNow(x); err != nil {
 		return err
 	}
-	if err := s.runSteps(r, x); err != nil {
+	if err := wr.runSteps(r, x); err != nil {
 		return err
 	}
-	if err := s.visitWrite(r, x); err != nil {
+	if err := wr.visitWrite(r, x); err != nil {
 		return err
 	}
-	if err := s.firesHere(x, func(shard int) bool { return len(x.visits[shard]) > 0 }); err != nil {
+	if err := wr.firesHere(x, func(shard int) bool { return len(x.visits[shard]) > 0 }); err != nil {
 		return err
 	}
-	if err := s.interrupted(); err != nil {
+	if err := wr.s.reach.interrupted(); err != nil {
 		return err
 	}
-	return s.openWriteLegs(x)
+	return wr.openWriteLegs(x)
 }
 
 // mayWrite refuses what the client does not want.
-func (s *Session) mayWrite(x *gathering) error {
-	if err := s.learnOptions(); err != nil {
+func (wr *writer) mayWrite(x *gathering) error {
+	if err := wr.s.record.learnOptions(); err != nil {
 		return err
 	}
-	if one := x.write.Rows != nil && len(x.write.Rows.Rows) == 1; !s.scatter() && !x.write.Whole && !x.write.Own && !one {
+	if one := x.write.Rows != nil && len(x.write.Rows.Rows) == 1; !wr.s.record.scatter() && !x.write.Whole && !x.write.Own && !one {
 		return scatterOff()
 	}
-	return s.maySerialize("write")
+	return wr.s.tx.maySerialize("write")
 }
 
 // describeWrite finds out what PostgreSQL makes of the texts: once, and for all
 // executions. Errors of the client's own text are found here.
-func (s *Session) describeWrite(x *gathering) error {
+func (wr *writer) describeWrite(x *gathering) error {
 	w := x.write
 	x.g = w.Read
 	if x.g == nil || w.Query != nil {
@@ -204,26 +204,26 @@ func (s *Session) describeWrite(x *gathering) error {
 	if x.d = w.Known.Load(); x.d != nil {
 		return nil
 	}
-	if err := s.useLane(s.lane); err != nil {
+	if err := wr.s.held.useLane(wr.s.lane); err != nil {
 		return err
 	}
-	if err := s.sent(); err != nil {
+	if err := wr.s.tx.quiesce(); err != nil {
 		return err
 	}
-	s.conn.UnnamedBy = 0
-	if err := s.lockFirst(x); err != nil {
+	wr.s.held.conn.UnnamedBy = 0
+	if err := wr.s.held.lockFirst(x); err != nil {
 		return err
 	}
 	d := &plan.Description{}
 	var err error
-	if d.Params, d.Columns, err = finish.Describe(s.conn, string(x.text), oidList(x.oids)); err != nil {
+	if d.Params, d.Columns, err = finish.Describe(wr.s.held.conn, string(x.text), oidList(x.oids)); err != nil {
 		return err
 	}
 	x.d = d
-	if err := s.describePieces(x, d); err != nil {
+	if err := wr.s.gather.describePieces(x, d); err != nil {
 		return err
 	}
-	if err := s.describeSteps(x, d); err != nil {
+	if err := wr.describeSteps(x, d); err != nil {
 		return err
 	}
 	w.Known.Store(d)
@@ -231,39 +231,39 @@ func (s *Session) describeWrite(x *gathering) error {
 }
 
 // readFirst collects the rows that the shards' parts need from elsewhere.
-func (s *Session) readFirst(r *router, x *gathering) error {
-	if err := s.probe(x); err != nil {
+func (wr *writer) readFirst(r *router, x *gathering) error {
+	if err := wr.s.gather.probe(x); err != nil {
 		return err
 	}
-	if err := s.visit(r, x); err != nil {
+	if err := wr.s.gather.visit(r, x); err != nil {
 		return err
 	}
-	if err := s.gatherNow(x); err != nil {
+	if err := wr.s.gather.gatherNow(x); err != nil {
 		return err
 	}
-	s.secondRound(x)
-	if err := s.openLegs(x); err != nil {
+	wr.s.gather.secondRound(x)
+	if err := wr.s.gather.openLegs(x); err != nil {
 		return err
 	}
-	err := s.collect(x)
+	err := wr.s.gather.collect(x)
 	x.legs, x.later = nil, nil
 	return err
 }
 
 // visitWrite finds the shards that are to be written on.
-func (s *Session) visitWrite(r *router, x *gathering) error {
-	r.args.ASCII = s.reported["client_encoding"] != "UTF8"
-	x.visits = make([][]int, len(s.snap.Shards))
+func (wr *writer) visitWrite(r *router, x *gathering) error {
+	r.args.ASCII = wr.s.out.reported["client_encoding"] != "UTF8"
+	x.visits = make([][]int, len(wr.s.route.snap.Shards))
 	if x.write.Split != nil {
-		return s.share(r, x)
+		return wr.share(r, x)
 	}
 	if x.write.Whole {
-		return s.visitWhole(r, x)
+		return wr.s.lookups.visitWhole(r, x)
 	}
-	if err := s.lookUp(r, x.plan, x.write.Instances); err != nil {
+	if err := wr.s.lookups.lookUp(r, x.plan, x.write.Instances); err != nil {
 		return err
 	}
-	shards, err := r.bind.BindPiece(x.plan, &plan.Piece{Instances: x.write.Instances}, s.snap, &r.args)
+	shards, err := r.bind.BindPiece(x.plan, &plan.Piece{Instances: x.write.Instances}, wr.s.route.snap, &r.args)
 	if err != nil {
 		return err
 	}
@@ -280,15 +280,15 @@ func (s *Session) visitWrite(r *router, x *gathering) error {
 }
 
 // openWriteLegs gets the backends ready and writes what each is to be sent.
-func (s *Session) openWriteLegs(x *gathering) (err error) {
-	if s.conn != nil {
-		if err := s.park(); err != nil {
+func (wr *writer) openWriteLegs(x *gathering) (err error) {
+	if wr.s.held.conn != nil {
+		if err := wr.s.held.park(); err != nil {
 			return err
 		}
 	}
 	defer func() {
 		if err != nil {
-			_ = s.endLegs(x.legs, true)
+			_ = wr.s.legs.endLegs(x.legs, true)
 			x.legs = nil
 		}
 	}()
@@ -296,21 +296,21 @@ func (s *Session) openWriteLegs(x *gathering) (err error) {
 		if len(visited) == 0 {
 			continue
 		}
-		if s.block.carries && s.snap.Shards[shard].Name == s.snap.Home {
-			home, err := s.enlist(s.lane)
+		if wr.s.tx.carries && wr.s.route.snap.Shards[shard].Name == wr.s.route.snap.Home {
+			home, err := wr.s.every.enlist(wr.s.lane)
 			if err == nil {
-				err = s.tellFirst(home)
+				err = wr.s.commit.tellFirst(home)
 			}
 			if err != nil {
 				return err
 			}
 		}
-		l, err := s.addLeg(x, shard)
+		l, err := wr.s.legs.addLeg(x, shard)
 		if err != nil {
 			return err
 		}
 		if x.write.Verb != selectVerb || x.plan.Lookups || x.write.Own && x.write.ReadWrites {
-			if err := s.wrote(l.conn); err != nil {
+			if err := wr.s.tx.noteWriter(l.conn); err != nil {
 				return err
 			}
 		}
@@ -326,10 +326,10 @@ func (s *Session) openWriteLegs(x *gathering) (err error) {
 			return err
 		}
 	}
-	if err := s.interrupted(); err != nil {
+	if err := wr.s.reach.interrupted(); err != nil {
 		return err
 	}
-	return s.stillTrueAfter(x)
+	return wr.stillTrueAfter(x)
 }
 
 // appendWrite appends what a shard is sent.
@@ -365,20 +365,20 @@ func (x *gathering) appendWrite(dst []byte, l *leg, text plan.Text) ([]byte, err
 
 // runWrite sends the shards their parts, passes on what they return, and counts
 // the rows they have changed.
-func (s *Session) runWrite(x *gathering, describe bool) (n int64, err error) {
+func (wr *writer) runWrite(x *gathering, describe bool) (n int64, err error) {
 	if x.write.Verb == "INSERT" {
-		s.sendLegs(x.legs)
+		wr.s.gather.sendLegs(x.legs)
 	} else {
-		s.sendInOrder(x.legs)
+		wr.s.gather.sendInOrder(x.legs)
 	}
 	if x.write.Returns {
 		parts := make([]stream.Rows, len(x.legs))
 		for i, l := range x.legs {
 			parts[i] = l
 		}
-		_, err = s.passRows(x, stream.Append(parts...), describe)
+		_, err = wr.s.gather.passRows(x, stream.Append(parts...), describe)
 	}
-	if ended := s.endLegs(x.legs, err != nil); ended != nil && !errors.Is(err, errEnd) {
+	if ended := wr.s.legs.endLegs(x.legs, err != nil); ended != nil && !errors.Is(err, errEnd) {
 		err = ended // what the shard says itself
 	}
 	if err != nil {
@@ -408,71 +408,71 @@ func rowsOf(tag []byte) int64 {
 
 // executeWrite executes the portal of such a statement, in the client's block or in
 // the one that its messages are.
-func (s *Session) executeWrite(x *gathering, limit int) error {
+func (wr *writer) executeWrite(x *gathering, limit int) error {
 	x.over = true
-	s.keepReturned(x, limit)
-	err := s.carryOutBound(x)
-	for s.holdsBack(x, err) {
-		if err := s.endOwn(); err != nil {
+	wr.s.portals.keepReturned(x, limit)
+	err := wr.carryOutBound(x)
+	for wr.s.route.holdsBack(x, err) {
+		if err := wr.s.tx.endOwn(); err != nil {
 			return err
 		}
-		s.block.start(plainBegin)
-		s.quietFailed = false
-		if err = s.mayAgain(x.stray); err != nil {
+		wr.s.tx.start(plainBegin)
+		wr.s.out.failed = false
+		if err = wr.s.reach.mayAgain(x.stray); err != nil {
 			break
 		}
-		if !s.interrupt.active {
-			s.beginGather()
+		if !wr.s.reach.interrupt.active {
+			wr.s.reach.beginGather()
 		}
-		s.keepReturned(x, limit)
-		err = s.carryOutAgain(x)
+		wr.s.portals.keepReturned(x, limit)
+		err = wr.s.route.carryOutAgain(x)
 	}
 	if err == nil && x.untold != nil && x.d.Columns != nil {
 		if err = x.untold.rewind(); err == nil {
-			s.toClient.Grow()
-			s.toClient.B, err = x.appendPortion(s.toClient.B, limit)
+			wr.s.out.Grow()
+			wr.s.out.B, err = x.appendPortion(wr.s.out.B, limit)
 		}
-		s.quietFailed = false
+		wr.s.out.failed = false
 		if err == nil {
 			return nil
 		}
 	}
 	x.untold = nil
 	if err != nil {
-		return s.boundFailed(s.strayed(x.named(err)))
+		return wr.s.gather.boundFailed(wr.s.route.refuseStray(x.named(err)))
 	}
-	s.quietFailed = false
-	s.tellWritten(x)
+	wr.s.out.failed = false
+	wr.s.out.tellWritten(x)
 	return nil
 }
 
 // carryOutBound is carryOut for a portal.
-func (s *Session) carryOutBound(x *gathering) error {
-	if err := s.mayRead(x.text, x.read); err != nil {
+func (wr *writer) carryOutBound(x *gathering) error {
+	if err := wr.s.record.mayRead(x.text, x.read); err != nil {
 		return err
 	}
-	r := s.srv.routers.Get().(*router)
-	defer s.srv.routers.Put(r)
+	r := wr.s.srv.routers.Get().(*router)
+	defer wr.s.srv.routers.Put(r)
 	for {
 		params, ok := executor.DecodeParams(x.values)
 		if !ok {
 			return wire.ErrMalformed
 		}
-		r.args.Text, r.args.Literals, r.args.Options, r.args.Params = x.text, x.literals, s.scanOptions(), params
-		err := s.carryOut(r, x, false)
+		r.args.Text, r.args.Literals, r.args.Options, r.args.Params = x.text, x.literals, wr.s.record.scanOptions(), params
+		err := wr.carryOut(r, x, false)
 		if !errors.Is(err, errMoved) {
 			return err
 		}
-		if err := s.planAnew(r, x); err != nil {
+		if err := wr.planAnew(r, x); err != nil {
 			return err
 		}
 	}
 }
 
 // planAnew makes the plan of a portal again.
-func (s *Session) planAnew(r *router, x *gathering) (err error) {
-	s.read(r, x.text)
-	if x.plan, err = s.plan(r, x.text, x.oids); err != nil {
+func (wr *writer) planAnew(r *router, x *gathering) (err error) {
+	wr.s.route.read(r, x.text)
+	if x.plan, err = wr.s.route.plan(r, x.text, x.oids); err != nil {
 		return err
 	}
 	if x.write = x.plan.Write; x.write == nil {

@@ -41,9 +41,9 @@ type argument struct {
 }
 
 // insertRows sends each row to its shard.
-func (s *Session) insertRows(r *router, x *gathering, describe bool) (int64, error) {
-	in := &inserting{gathering: x, s: s, r: r, rows: x.write.Rows, late: map[int]bool{}}
-	if err := s.prepareInsert(x); err != nil {
+func (wr *writer) insertRows(r *router, x *gathering, describe bool) (int64, error) {
+	in := &inserting{gathering: x, s: wr.s, r: r, rows: x.write.Rows, late: map[int]bool{}}
+	if err := wr.prepareInsert(x); err != nil {
 		return 0, err
 	}
 	if err := in.arguments(); err != nil {
@@ -64,16 +64,16 @@ func (s *Session) insertRows(r *router, x *gathering, describe bool) (int64, err
 	if err := in.place(); err != nil {
 		return 0, err
 	}
-	if err := s.firesHere(x, func(shard int) bool { return len(in.parts[shard]) > 0 }); err != nil {
+	if err := wr.firesHere(x, func(shard int) bool { return len(in.parts[shard]) > 0 }); err != nil {
 		return 0, err
 	}
 	if err := in.routeIDs(); err != nil {
 		return 0, err
 	}
-	if err := s.gatherNow(x); err != nil {
+	if err := wr.s.gather.gatherNow(x); err != nil {
 		return 0, err
 	}
-	if err := s.interrupted(); err != nil {
+	if err := wr.s.reach.interrupted(); err != nil {
 		return 0, err
 	}
 	if len(in.rows.Rows[0].Conflict) > 0 {
@@ -83,15 +83,15 @@ func (s *Session) insertRows(r *router, x *gathering, describe bool) (int64, err
 }
 
 // prepareInsert does what comes before anything is read or written.
-func (s *Session) prepareInsert(x *gathering) error {
-	if err := s.mayWrite(x); err != nil {
+func (wr *writer) prepareInsert(x *gathering) error {
+	if err := wr.mayWrite(x); err != nil {
 		return err
 	}
-	s.limitGather(x.began)
-	if err := s.takeSnapshots(); err != nil {
+	wr.s.reach.limitGather(x.began)
+	if err := wr.s.tx.takeSnapshots(); err != nil {
 		return err
 	}
-	if err := s.describeWrite(x); err != nil {
+	if err := wr.describeWrite(x); err != nil {
 		return err
 	}
 	return x.keepsPromise()
@@ -153,7 +153,7 @@ func (in *inserting) supply() error {
 	case len(in.supplied) == len(g.Values):
 		in.r.args.Generated = append(in.r.args.Generated[:0], in.supplied...)
 	default:
-		if err := in.s.generate(in.r, in.plan); err != nil {
+		if err := in.s.drawn.generate(in.r, in.plan); err != nil {
 			return err
 		}
 	}
@@ -164,7 +164,7 @@ func (in *inserting) supply() error {
 // readCells reads what cannot be evaluated where the rows go.
 func (in *inserting) readCells() error {
 	var row []byte
-	cols, err := in.s.readQuery(in.r, in.gathering, func(r []byte) error {
+	cols, err := in.s.write.readQuery(in.r, in.gathering, func(r []byte) error {
 		row = slices.Clone(r)
 		return nil
 	})
@@ -199,10 +199,10 @@ func (in *inserting) readCells() error {
 
 // params gives the router the client's parameters again.
 func (in *inserting) params() {
-	in.r.args.Text, in.r.args.Literals, in.r.args.Options = in.text, in.literals, in.s.scanOptions()
+	in.r.args.Text, in.r.args.Literals, in.r.args.Options = in.text, in.literals, in.s.record.scanOptions()
 	in.r.args.Params, _ = executor.DecodeParams(in.values) // arguments has looked at them
 	in.r.args.Generated = append(in.r.args.Generated[:0], in.supplied...)
-	in.r.args.ASCII = in.s.reported["client_encoding"] != "UTF8"
+	in.r.args.ASCII = in.s.out.reported["client_encoding"] != "UTF8"
 }
 
 // place finds the shards of the rows.
@@ -210,7 +210,7 @@ func (in *inserting) place() error {
 	s := in.s
 	in.places, in.buckets = make([]int, len(in.rows.Rows)), make([]int, len(in.rows.Rows))
 	if len(in.write.Instances) == 0 {
-		home := s.homeIndex()
+		home := s.route.homeIndex()
 		for i := range in.places {
 			in.places[i] = home
 		}
@@ -233,10 +233,10 @@ func (in *inserting) place() error {
 			in.divide(0, len(in.places))
 			return nil
 		default:
-			if err := s.enter(missing); err != nil {
+			if err := s.route.enterMissing(missing); err != nil {
 				return err
 			}
-			s.routed()
+			s.route.refresh()
 		}
 	}
 }
@@ -251,7 +251,7 @@ func (in *inserting) unknown() error {
 func (in *inserting) placeRows() (missing []executor.Missing, unknown []int, err error) {
 	in.params()
 	seen := missingSet{}
-	err = in.r.bind.BindRows(in.plan, in.s.snap, &in.r.args, len(in.rows.Rows), func(i int) (*plan.Instance, []*datum.Value) {
+	err = in.r.bind.BindRows(in.plan, in.s.route.snap, &in.r.args, len(in.rows.Rows), func(i int) (*plan.Instance, []*datum.Value) {
 		return &in.write.Instances[i], in.keys(i)
 	}, func(i int, at executor.Place, ok bool) {
 		if !ok {
@@ -295,7 +295,7 @@ func (in *inserting) keys(row int) []*datum.Value {
 
 // divide lists the rows of each shard, of some of the rows.
 func (in *inserting) divide(from, to int) {
-	in.parts = make([][]int, len(in.s.snap.Shards))
+	in.parts = make([][]int, len(in.s.route.snap.Shards))
 	for i := from; i < to; i++ {
 		in.parts[in.places[i]] = append(in.parts[in.places[i]], i)
 	}
@@ -311,12 +311,12 @@ func (in *inserting) routeIDs() error {
 		if v.Routed == nil || !in.late[v.Row] {
 			continue
 		}
-		id, err := routedID(v.Routed, in.supplied[i], in.buckets[v.Row], in.s.snap.BucketCount)
+		id, err := routedID(v.Routed, in.supplied[i], in.buckets[v.Row], in.s.route.snap.BucketCount)
 		if err != nil {
 			return err
 		}
 		in.supplied[i] = strconv.AppendInt(nil, id, 10)
-		in.s.noteDrawn(v.Sequence, id)
+		in.s.drawn.noteDrawn(v.Sequence, id)
 	}
 	return nil
 }
@@ -346,18 +346,18 @@ func (in *inserting) run(describe bool) (n int64, err error) {
 		return in.runTrial(describe)
 	}
 	if in.rows.Skips {
-		s.sendInOrder(x.legs)
+		s.gather.sendInOrder(x.legs)
 	} else {
-		s.sendLegs(x.legs)
+		s.gather.sendLegs(x.legs)
 	}
 	if in.write.Returns {
 		var rows stream.Rows = x.legs[0]
 		if shards > 1 {
 			rows = &ordered{legs: in.byShard(), places: in.places}
 		}
-		_, err = s.passRows(x, rows, describe)
+		_, err = s.gather.passRows(x, rows, describe)
 	}
-	if ended := s.endLegs(x.legs, err != nil && !atEnd(err)); ended != nil && !errors.Is(err, errEnd) {
+	if ended := s.legs.endLegs(x.legs, err != nil && !atEnd(err)); ended != nil && !errors.Is(err, errEnd) {
 		err = firstError(x.legs, ended) // what the shard says itself
 	}
 	for _, l := range x.legs {

@@ -45,7 +45,7 @@ func (in *inserting) askAll(cells []int) error {
 	if len(cells) == 0 {
 		return nil
 	}
-	if err := in.s.gatherNow(in.gathering); err != nil {
+	if err := in.s.gather.gatherNow(in.gathering); err != nil {
 		return err
 	}
 	for part := range slices.Chunk(cells, maxTargets) {
@@ -72,7 +72,7 @@ func (in *inserting) askCells(cells []int) error {
 		sql = c.Text.Append(append(appendComma(sql, n), '('), fill)
 		sql = append(append(sql, "\n)::"...), c.As...)
 	}
-	got, err := in.s.askHomeFor(in.gathering, string(sql))
+	got, err := in.s.write.askHomeFor(in.gathering, string(sql))
 	if err != nil {
 		return err
 	}
@@ -87,14 +87,14 @@ func (in *inserting) askCells(cells []int) error {
 
 // askHomeFor runs a query of one row on the home shard, with the parameters of
 // the client.
-func (s *Session) askHomeFor(x *gathering, sql string) ([]argument, error) {
-	if err := s.useLane(s.lane); err != nil {
+func (wr *writer) askHomeFor(x *gathering, sql string) ([]argument, error) {
+	if err := wr.s.held.useLane(wr.s.lane); err != nil {
 		return nil, err
 	}
-	if err := s.sent(); err != nil {
+	if err := wr.s.tx.quiesce(); err != nil {
 		return nil, err
 	}
-	c := s.conn
+	c := wr.s.held.conn
 	c.UnnamedBy = 0
 	out := wire.AppendParse(nil, "", sql, appendOIDs(nil, x.d.Params))
 	out, at := wire.Begin(out, wire.Bind)

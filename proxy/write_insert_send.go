@@ -19,15 +19,15 @@ import (
 // can be undone.
 func (in *inserting) open(trial bool) (err error) {
 	s, x := in.s, in.gathering
-	if s.conn != nil {
-		if err := s.park(); err != nil {
+	if s.held.conn != nil {
+		if err := s.held.park(); err != nil {
 			return err
 		}
 	}
 	x.legs = nil
 	defer func() {
 		if err != nil {
-			_ = s.endLegs(x.legs, true)
+			_ = s.legs.endLegs(x.legs, true)
 			x.legs = nil
 		}
 	}()
@@ -35,11 +35,11 @@ func (in *inserting) open(trial bool) (err error) {
 		if len(rows) == 0 {
 			continue
 		}
-		l, err := s.addLeg(x, shard)
+		l, err := s.legs.addLeg(x, shard)
 		if err != nil {
 			return err
 		}
-		if err := s.wrote(l.conn); err != nil {
+		if err := s.tx.noteWriter(l.conn); err != nil {
 			return err
 		}
 		if trial {
@@ -52,10 +52,10 @@ func (in *inserting) open(trial bool) (err error) {
 	}
 	// Of several errors the one of the first row is told.
 	slices.SortStableFunc(x.legs, func(a, b *leg) int { return in.parts[a.shard][0] - in.parts[b.shard][0] })
-	if err := s.interrupted(); err != nil {
+	if err := s.reach.interrupted(); err != nil {
 		return err
 	}
-	return s.stillTrue()
+	return s.route.stillTrue()
 }
 
 // appendCommand appends the messages of a command without parameters or rows.

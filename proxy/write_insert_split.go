@@ -48,20 +48,20 @@ const (
 )
 
 // insertQuery reads the rows of the query and sends them to their shards.
-func (s *Session) insertQuery(r *router, x *gathering, describe bool) (n int64, err error) {
-	if err := s.prepareInsert(x); err != nil {
+func (wr *writer) insertQuery(r *router, x *gathering, describe bool) (n int64, err error) {
+	if err := wr.prepareInsert(x); err != nil {
 		return 0, err
 	}
-	in := &splitting{gathering: x, s: s, r: r, split: x.write.Split, kept: &spool{limit: s.maxGatherBytes()}}
+	in := &splitting{gathering: x, s: wr.s, r: r, split: x.write.Split, kept: &spool{limit: wr.s.record.maxGatherBytes()}}
 	defer in.kept.close()
-	cols, err := s.readQuery(r, x, in.kept.add)
+	cols, err := wr.readQuery(r, x, in.kept.add)
 	if err != nil {
 		return 0, err
 	}
 	if err := in.prepare(cols); err != nil {
 		return 0, err
 	}
-	if err := s.gatherNow(x); err != nil {
+	if err := wr.s.gather.gatherNow(x); err != nil {
 		return 0, err
 	}
 	for {
@@ -83,8 +83,8 @@ func (s *Session) insertQuery(r *router, x *gathering, describe bool) (n int64, 
 	}
 	changed, err := in.flush(describe)
 	if err == nil && x.write.Returns && describe && !x.told {
-		s.toClient.Grow()
-		s.toClient.B = x.describeResult(s.toClient.B)
+		wr.s.out.Grow()
+		wr.s.out.B = x.describeResult(wr.s.out.B)
 	}
 	return n + changed, err
 }
@@ -177,7 +177,7 @@ func (in *splitting) place() error {
 	s := in.s
 	in.places = in.places[:0]
 	if in.split.Table == nil {
-		home := s.homeIndex()
+		home := s.route.homeIndex()
 		for range in.batch {
 			in.places = append(in.places, home)
 		}
@@ -191,7 +191,7 @@ func (in *splitting) place() error {
 		return err
 	}
 	in.r.args.Params, in.r.args.Generated = executor.Params{}, in.r.args.Generated[:0]
-	in.r.args.ASCII = s.reported["client_encoding"] != "UTF8"
+	in.r.args.ASCII = s.out.reported["client_encoding"] != "UTF8"
 	for {
 		missing, buckets, err := in.placeRows(keys)
 		if err != nil {
@@ -200,13 +200,13 @@ func (in *splitting) place() error {
 		if len(missing) == 0 {
 			return in.routeIDs(buckets)
 		}
-		if err := s.enter(missing); err != nil {
+		if err := s.route.enterMissing(missing); err != nil {
 			return err
 		}
-		if in.begun && s.srv.cfg.Snapshot().Version != s.snap.Version {
-			s.routed()
+		if in.begun && s.srv.cfg.Snapshot().Version != s.route.snap.Version {
+			s.route.refresh()
 		} else if !in.begun {
-			s.routed()
+			s.route.refresh()
 		}
 	}
 }
@@ -215,7 +215,7 @@ func (in *splitting) placeRows(keys [][]*datum.Value) (missing []executor.Missin
 	seen := missingSet{}
 	in.places = in.places[:0]
 	sure := true
-	err = in.r.bind.BindRows(in.plan, in.s.snap, &in.r.args, len(in.batch), func(i int) (*plan.Instance, []*datum.Value) {
+	err = in.r.bind.BindRows(in.plan, in.s.route.snap, &in.r.args, len(in.batch), func(i int) (*plan.Instance, []*datum.Value) {
 		return &in.instance, keys[i]
 	}, func(_ int, at executor.Place, ok bool) {
 		sure = sure && ok
@@ -286,14 +286,14 @@ func (in *splitting) convert(keys [][]*datum.Value, k int) error {
 	if err != nil {
 		return err
 	}
-	if err := in.s.useLane(in.s.lane); err != nil {
+	if err := in.s.held.useLane(in.s.lane); err != nil {
 		return err
 	}
-	if err := in.s.sent(); err != nil {
+	if err := in.s.tx.quiesce(); err != nil {
 		return err
 	}
-	in.s.conn.UnnamedBy = 0
-	l := &leg{s: in.s, conn: in.s.conn}
+	in.s.held.conn.UnnamedBy = 0
+	l := &leg{s: in.s, conn: in.s.held.conn}
 	l.out = wire.AppendParse(nil, "", string(sql), appendOIDs(nil, inputs.AppendTypes(slices.Clone(in.d.Params))))
 	var start int
 	l.out, start = wire.Begin(l.out, wire.Bind)
@@ -309,7 +309,7 @@ func (in *splitting) convert(keys [][]*datum.Value, k int) error {
 		return err
 	})
 	if err != nil {
-		in.s.stopLegs([]*leg{l})
+		in.s.legs.stopLegs([]*leg{l})
 		return unplaced(err)
 	}
 	if i != len(keys) {
@@ -332,7 +332,7 @@ func (in *splitting) draw() error {
 		var drawn []int64
 		if v.Sequence != "" {
 			var err error
-			if drawn, err = in.s.draw(v.Sequence, v.Identity, len(in.batch)); err != nil {
+			if drawn, err = in.s.drawn.draw(v.Sequence, v.Identity, len(in.batch)); err != nil {
 				return err
 			}
 		}
@@ -364,12 +364,12 @@ func (in *splitting) routeIDs(buckets []int) error {
 				return err
 			}
 			n := strconv.AppendInt(nil, int64(binary.BigEndian.Uint64(field)), 10)
-			id, err := routedID(v.Routed, n, buckets[j], in.s.snap.BucketCount)
+			id, err := routedID(v.Routed, n, buckets[j], in.s.route.snap.BucketCount)
 			if err != nil {
 				return err
 			}
 			binary.BigEndian.PutUint64(field, uint64(id)) // it is the row's own
-			in.s.noteDrawn(v.Sequence, id)
+			in.s.drawn.noteDrawn(v.Sequence, id)
 		}
 	}
 	return nil
@@ -377,7 +377,7 @@ func (in *splitting) routeIDs(buckets []int) error {
 
 // fillInputs gives each shard its rows.
 func (in *splitting) fillInputs() error {
-	in.inputs = make([]*finish.Inputs, len(in.s.snap.Shards))
+	in.inputs = make([]*finish.Inputs, len(in.s.route.snap.Shards))
 	for i, row := range in.batch {
 		shard := in.places[i]
 		if in.inputs[shard] == nil {
@@ -398,15 +398,15 @@ func (in *splitting) send(describe bool) (n int64, err error) {
 	}
 	in.begun = true
 	if in.split.Skips {
-		s.sendInOrder(x.legs)
+		s.gather.sendInOrder(x.legs)
 	} else {
-		s.sendLegs(x.legs)
+		s.gather.sendLegs(x.legs)
 	}
 	if in.write.Returns {
-		_, err = s.passRows(x, in.returned(), describe && !x.told)
+		_, err = s.gather.passRows(x, in.returned(), describe && !x.told)
 		x.told = true
 	}
-	if ended := s.endLegs(x.legs, err != nil && !atEnd(err)); ended != nil && !errors.Is(err, errEnd) {
+	if ended := s.legs.endLegs(x.legs, err != nil && !atEnd(err)); ended != nil && !errors.Is(err, errEnd) {
 		err = firstError(x.legs, ended) // what the shard says itself
 	}
 	for _, l := range x.legs {
@@ -435,8 +435,8 @@ func (in *splitting) returned() stream.Rows {
 // open gets the backends ready and writes what each is to be sent.
 func (in *splitting) open() (err error) {
 	s, x := in.s, in.gathering
-	if s.conn != nil {
-		if err := s.park(); err != nil {
+	if s.held.conn != nil {
+		if err := s.held.park(); err != nil {
 			return err
 		}
 	}
@@ -444,7 +444,7 @@ func (in *splitting) open() (err error) {
 	defer func() {
 		x.in = nil
 		if err != nil {
-			_ = s.endLegs(x.legs, true)
+			_ = s.legs.endLegs(x.legs, true)
 			x.legs = nil
 		}
 	}()
@@ -452,11 +452,11 @@ func (in *splitting) open() (err error) {
 		if rows == nil {
 			continue
 		}
-		l, err := s.addLeg(x, shard)
+		l, err := s.legs.addLeg(x, shard)
 		if err != nil {
 			return err
 		}
-		if err := s.wrote(l.conn); err != nil {
+		if err := s.tx.noteWriter(l.conn); err != nil {
 			return err
 		}
 		x.in = rows
@@ -466,20 +466,20 @@ func (in *splitting) open() (err error) {
 	}
 	// Of several errors the one of the first row is told.
 	slices.SortStableFunc(x.legs, func(a, b *leg) int { return slices.Index(in.places, a.shard) - slices.Index(in.places, b.shard) })
-	if err := s.interrupted(); err != nil {
+	if err := s.reach.interrupted(); err != nil {
 		return err
 	}
-	if in.begun && s.overtaken() {
+	if in.begun && s.route.isOvertaken() {
 		// Rows have been written by declarations that hold no more.
 		return pgerr.New(pgerr.SerializationFailure, "a table of this statement was declared anew meanwhile").WithHint("Try again.")
 	}
 	if in.begun {
 		return nil
 	}
-	return s.stillTrue()
+	return s.route.stillTrue()
 }
 
 // homeIndex is the number of the home shard.
-func (s *Session) homeIndex() int {
-	return slices.IndexFunc(s.snap.Shards, func(sh directory.Shard) bool { return sh.Name == s.snap.Home })
+func (rt *routing) homeIndex() int {
+	return slices.IndexFunc(rt.snap.Shards, func(sh directory.Shard) bool { return sh.Name == rt.snap.Home })
 }

@@ -26,15 +26,15 @@ func (in *inserting) runTrial(describe bool) (n int64, err error) {
 	s, x := in.s, in.gathering
 	returned := make([][]byte, len(in.places)) // by row
 	n, err = in.tryRows(returned)
-	if ended := s.endLegs(x.legs, err != nil && !atEnd(err)); ended != nil {
+	if ended := s.legs.endLegs(x.legs, err != nil && !atEnd(err)); ended != nil {
 		err = firstError(x.legs, ended) // what the shard says itself
 	}
 	if err != nil {
 		return 0, unplaced(err)
 	}
 	if describe {
-		s.toClient.Grow()
-		s.toClient.B = x.describeResult(s.toClient.B)
+		s.out.Grow()
+		s.out.B = x.describeResult(s.out.B)
 	}
 	for _, row := range returned {
 		if row == nil {
@@ -47,10 +47,10 @@ func (in *inserting) runTrial(describe bool) (n int64, err error) {
 			}
 			continue
 		}
-		s.toClient.Grow()
-		s.toClient.B = append(s.toClient.B, frame...)
-		if s.toClient.Full() {
-			if err := s.flushOrEnd(); err != nil {
+		s.out.Grow()
+		s.out.B = append(s.out.B, frame...)
+		if s.out.Full() {
+			if err := s.out.flushOrEnd(); err != nil {
 				return 0, err
 			}
 		}
@@ -60,8 +60,8 @@ func (in *inserting) runTrial(describe bool) (n int64, err error) {
 
 // tryRows fills in what each row has returned.
 func (in *inserting) tryRows(returned [][]byte) (n int64, err error) {
-	budget := in.s.maxGatherBytes()
-	in.s.sendInOrder(in.legs)
+	budget := in.s.record.maxGatherBytes()
+	in.s.gather.sendInOrder(in.legs)
 	whole := true
 	for _, l := range in.legs {
 		rows := in.parts[l.shard]
@@ -163,8 +163,8 @@ func (l *leg) gatherTagged(budget *int64, row func(statement int, row []byte)) (
 	statement := 0
 	limited := *budget > 0
 	for !l.over {
-		if l.s.interrupt.stop.Load() {
-			return 0, l.s.interrupted()
+		if l.s.reach.interrupt.stop.Load() {
+			return 0, l.s.reach.interrupted()
 		}
 		typ, body, err := l.frame()
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 // describeSteps finds out what the steps before a write return, and makes sure that
 // the text that the shards run over lent rows returns what the client's does. That
 // it does not is a mistake of weft's, and must not become a wrong row.
-func (s *Session) describeSteps(x *gathering, d *plan.Description) error {
+func (wr *writer) describeSteps(x *gathering, d *plan.Description) error {
 	w := x.write
 	if w.Rows != nil || w.Copies != nil || w.Read == nil && len(w.Before) == 0 || w.Read != nil && len(w.Read.Remainder) > 0 {
 		return nil
@@ -27,7 +27,7 @@ func (s *Session) describeSteps(x *gathering, d *plan.Description) error {
 	}
 	in := finish.NewInputs(x.shapes(d), len(d.Params), finish.Limits{})
 	for _, b := range w.Before {
-		cols, err := s.describeStep(x, d, in, b)
+		cols, err := wr.describeStep(x, d, in, b)
 		if err != nil {
 			return err
 		}
@@ -37,23 +37,23 @@ func (s *Session) describeSteps(x *gathering, d *plan.Description) error {
 		d.Steps = append(d.Steps, cols)
 		in.Extend(finish.Shape{Columns: cols})
 	}
-	cols, sql, err := s.describeLent(x, d, in, w)
+	cols, sql, err := wr.describeLent(x, d, in, w)
 	if err != nil {
 		return err
 	}
-	return s.checkColumns(cols, d.Columns, sql)
+	return wr.s.gather.checkColumns(cols, d.Columns, sql)
 }
 
 // describeStep finds out what a step before a write returns.
-func (s *Session) describeStep(x *gathering, d *plan.Description, in *finish.Inputs, b *plan.Write) ([]plan.Column, error) {
+func (wr *writer) describeStep(x *gathering, d *plan.Description, in *finish.Inputs, b *plan.Write) ([]plan.Column, error) {
 	if b.Read == nil {
-		cols, _, err := s.describeLent(x, d, in, b)
+		cols, _, err := wr.describeLent(x, d, in, b)
 		return cols, err
 	}
 	step := *x
 	step.write, step.d = b, d
-	y := s.queryOf(&step)
-	err := s.describeGather(y)
+	y := wr.queryOf(&step)
+	err := wr.s.gather.describeGather(y)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (s *Session) describeStep(x *gathering, d *plan.Description, in *finish.Inp
 }
 
 // describeLent finds out what a text over lent rows returns.
-func (s *Session) describeLent(x *gathering, d *plan.Description, in *finish.Inputs, w *plan.Write) ([]plan.Column, string, error) {
+func (wr *writer) describeLent(x *gathering, d *plan.Description, in *finish.Inputs, w *plan.Write) ([]plan.Column, string, error) {
 	if w.Split != nil && len(w.Split.Draws) > 0 {
 		at := w.Split.Input
 		in = in.With(at, finish.Shape{Columns: withDrawn(d.Steps[at-len(d.Pieces)], w.Split)})
@@ -69,9 +69,9 @@ func (s *Session) describeLent(x *gathering, d *plan.Description, in *finish.Inp
 	fill := x.timelessFill()
 	fill.Input = in.AppendInput
 	sql := string(w.Text.Append(nil, fill))
-	_, cols, err := finish.Describe(s.conn, sql, in.AppendTypes(d.Params[:len(d.Params):len(d.Params)]))
+	_, cols, err := finish.Describe(wr.s.held.conn, sql, in.AppendTypes(d.Params[:len(d.Params):len(d.Params)]))
 	if err != nil && blames(err) {
-		s.log.Error("what the shards are to run cannot be described", "sql", logged(sql), "err", err)
+		wr.s.log.Error("what the shards are to run cannot be described", "sql", logged(sql), "err", err)
 		err = pgerr.New(pgerr.InternalError, "the statement cannot be put together: %s", pgerr.From(err).Message)
 	}
 	return cols, sql, err

@@ -13,14 +13,14 @@ import (
 
 // readQuery gathers the query that a write begins with, to the end, and hands its
 // rows to keep. They are as finish.Carry says. It returns their columns.
-func (s *Session) readQuery(r *router, x *gathering, keep func(row []byte) error) ([]plan.Column, error) {
-	y := s.queryOf(x)
-	return s.readGathered(r, x, y, keep)
+func (wr *writer) readQuery(r *router, x *gathering, keep func(row []byte) error) ([]plan.Column, error) {
+	y := wr.queryOf(x)
+	return wr.readGathered(r, x, y, keep)
 }
 
 // readGathered is readQuery for a gathering that queryOf has made.
-func (s *Session) readGathered(r *router, x, y *gathering, keep func(row []byte) error) ([]plan.Column, error) {
-	if err := s.describeGather(y); err != nil {
+func (wr *writer) readGathered(r *router, x, y *gathering, keep func(row []byte) error) ([]plan.Column, error) {
+	if err := wr.s.gather.describeGather(y); err != nil {
 		return nil, err
 	}
 	if err := finish.Carriable(y.d.Columns); err != nil {
@@ -30,22 +30,22 @@ func (s *Session) readGathered(r *router, x, y *gathering, keep func(row []byte)
 	for _, f := range finish.Formats([][]plan.Column{y.d.Columns}) {
 		y.formats = binary.BigEndian.AppendUint16(y.formats, uint16(f))
 	}
-	if err := s.prepareGather(r, y); err != nil {
+	if err := wr.s.gather.prepareGather(r, y); err != nil {
 		return nil, err
 	}
 	if x.write.ReadWrites {
 		for _, l := range y.legs {
-			if err := s.wrote(l.conn); err != nil {
-				_ = s.endLegs(y.legs, true)
+			if err := wr.s.tx.noteWriter(l.conn); err != nil {
+				_ = wr.s.legs.endLegs(y.legs, true)
 				return nil, err
 			}
 		}
 	}
-	return y.d.Columns, s.keepResult(y, keep)
+	return y.d.Columns, wr.keepResult(y, keep)
 }
 
 // queryOf is the gathering of that query.
-func (s *Session) queryOf(x *gathering) *gathering {
+func (wr *writer) queryOf(x *gathering) *gathering {
 	p := *x.plan
 	p.Writes, p.Locks = false, false // it is the statement that does
 	y := &gathering{
@@ -57,42 +57,42 @@ func (s *Session) queryOf(x *gathering) *gathering {
 }
 
 // keepResult hands out the rows of a gathered query.
-func (s *Session) keepResult(y *gathering, keep func(row []byte) error) error {
+func (wr *writer) keepResult(y *gathering, keep func(row []byte) error) error {
 	if y.native != nil {
-		rows, err := s.nativeRows(y)
+		rows, err := wr.s.gather.nativeRows(y)
 		if err == nil {
 			err = eachRow(rows, keep)
 		}
-		if ended := s.endLegs(y.legs, err != nil); ended != nil {
+		if ended := wr.s.legs.endLegs(y.legs, err != nil); ended != nil {
 			err = ended // what the shard says itself
 		}
 		return y.asRefused(err)
 	}
-	if err := s.collect(y); err != nil {
+	if err := wr.s.gather.collect(y); err != nil {
 		return err
 	}
-	defer s.endStage(y)
+	defer wr.s.reach.endStage(y)
 	conn := y.stager
 	if y.stage == nil {
-		if err := s.useLane(s.lane); err != nil {
+		if err := wr.s.held.useLane(wr.s.lane); err != nil {
 			return err
 		}
-		if err := s.sent(); err != nil {
+		if err := wr.s.tx.quiesce(); err != nil {
 			return err
 		}
-		conn = s.conn
+		conn = wr.s.held.conn
 		conn.UnnamedBy = 0
 	} else {
-		s.trackStager(y)
+		wr.s.reach.trackStager(y)
 	}
-	l := &leg{s: s, conn: conn}
+	l := &leg{s: wr.s, conn: conn}
 	out, err := y.appendRemainder(nil, nil)
 	if err != nil {
 		return err
 	}
 	l.out = wire.AppendEmpty(appendExecute(out), wire.Sync)
 	if err = eachRow(l, keep); err != nil {
-		s.stopLegs([]*leg{l})
+		wr.s.legs.stopLegs([]*leg{l})
 	}
 	if y.stage != nil {
 		return apart(err)

@@ -14,17 +14,17 @@ import (
 // the same transaction, one after the other, each on all its shards at once.
 
 // runSteps carries them out. What is to be read has been read.
-func (s *Session) runSteps(r *router, x *gathering) error {
+func (wr *writer) runSteps(r *router, x *gathering) error {
 	if len(x.write.Before) == 0 {
 		return nil
 	}
 	if x.in == nil {
-		x.in = finish.NewInputs(nil, len(x.d.Params), finish.Limits{Inline: inlineAtHome, Max: s.maxGatherBytes()})
+		x.in = finish.NewInputs(nil, len(x.d.Params), finish.Limits{Inline: inlineAtHome, Max: wr.s.record.maxGatherBytes()})
 	}
 	x.returned = make([][][]byte, len(x.write.Before))
 	x.gave = make([][]bool, len(x.write.Before))
 	for i := range x.write.Before {
-		if err := s.runStep(r, x, i); err != nil {
+		if err := wr.runStep(r, x, i); err != nil {
 			return err
 		}
 		x.begun = x.begun || x.write.Before[i].Verb != selectVerb
@@ -35,9 +35,9 @@ func (s *Session) runSteps(r *router, x *gathering) error {
 // selectVerb is that of a step that reads.
 const selectVerb = "SELECT"
 
-func (s *Session) runStep(r *router, x *gathering, i int) error {
+func (wr *writer) runStep(r *router, x *gathering, i int) error {
 	if x.write.Before[i].Read != nil {
-		return s.runLocking(r, x, i)
+		return wr.runLocking(r, x, i)
 	}
 	y := *x
 	y.write, y.legs, y.shares = x.write.Before[i], nil, nil
@@ -46,23 +46,23 @@ func (s *Session) runStep(r *router, x *gathering, i int) error {
 	for _, f := range finish.Formats([][]plan.Column{cols}) {
 		y.formats = binary.BigEndian.AppendUint16(y.formats, uint16(f))
 	}
-	if err := s.visitWrite(r, &y); err != nil {
+	if err := wr.visitWrite(r, &y); err != nil {
 		return err
 	}
-	if err := s.openWriteLegs(&y); err != nil {
+	if err := wr.openWriteLegs(&y); err != nil {
 		return err
 	}
 	x.in.Extend(finish.Shape{Columns: cols})
-	s.sendLegs(y.legs)
-	err := s.keepStep(x, &y, i)
-	if ended := s.endLegs(y.legs, err != nil); ended != nil && !errors.Is(err, errEnd) {
+	wr.s.gather.sendLegs(y.legs)
+	err := wr.keepStep(x, &y, i)
+	if ended := wr.s.legs.endLegs(y.legs, err != nil); ended != nil && !errors.Is(err, errEnd) {
 		err = ended // what the shard says itself
 	}
 	return err
 }
 
 // keepStep keeps the rows that a step returns.
-func (s *Session) keepStep(x, y *gathering, i int) error {
+func (wr *writer) keepStep(x, y *gathering, i int) error {
 	keep := x.keeper(i)
 	for _, l := range y.legs {
 		if err := eachRow(l, keep); err != nil {
@@ -89,15 +89,15 @@ func (x *gathering) keeper(i int) func(row []byte) error {
 }
 
 // runLocking carries out a step that locks rows, over all shards.
-func (s *Session) runLocking(r *router, x *gathering, i int) error {
+func (wr *writer) runLocking(r *router, x *gathering, i int) error {
 	step := *x
 	step.write = x.write.Before[i]
-	y := s.queryOf(&step)
+	y := wr.queryOf(&step)
 	x.in.Extend(finish.Shape{Columns: x.d.Steps[i]})
-	if _, err := s.readGathered(r, &step, y, x.keeper(i)); err != nil {
+	if _, err := wr.readGathered(r, &step, y, x.keeper(i)); err != nil {
 		return err
 	}
-	x.gave[i] = y.shardsOf(len(s.snap.Shards))
+	x.gave[i] = y.shardsOf(len(wr.s.route.snap.Shards))
 	return nil
 }
 
@@ -129,12 +129,12 @@ func (x *gathering) splits(input int) bool {
 }
 
 // share gives each shard those rows of the input that is split which belong there.
-func (s *Session) share(r *router, x *gathering) error {
+func (wr *writer) share(r *router, x *gathering) error {
 	split := x.write.Split
 	i := split.Input - len(x.g.Pieces)
 	params := r.args.Params
 	defer func() { r.args.Params = params }()
-	in := &splitting{gathering: x, s: s, r: r, split: split, kept: &spool{}, begun: true}
+	in := &splitting{gathering: x, s: wr.s, r: r, split: split, kept: &spool{}, begun: true}
 	if err := in.prepare(x.d.Steps[i]); err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (s *Session) share(r *router, x *gathering) error {
 	if err := in.place(); err != nil {
 		return err
 	}
-	x.shares = make([]*finish.Inputs, len(s.snap.Shards))
+	x.shares = make([]*finish.Inputs, len(wr.s.route.snap.Shards))
 	for j, row := range in.batch {
 		shard := in.places[j]
 		if x.shares[shard] == nil {
@@ -168,11 +168,11 @@ func (s *Session) share(r *router, x *gathering) error {
 
 // stillTrueAfter is stillTrue, but what has been written by declarations that hold
 // no more cannot be planned anew.
-func (s *Session) stillTrueAfter(x *gathering) error {
+func (wr *writer) stillTrueAfter(x *gathering) error {
 	if !x.begun {
-		return s.stillTrue()
+		return wr.s.route.stillTrue()
 	}
-	if s.overtaken() {
+	if wr.s.route.isOvertaken() {
 		return pgerr.New(pgerr.SerializationFailure, "a table of this statement was declared anew meanwhile").WithHint("Try again.")
 	}
 	return nil

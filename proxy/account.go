@@ -1,0 +1,31 @@
+package proxy
+
+import (
+	"sync/atomic"
+
+	"weft/parser"
+	"weft/pool"
+	"weft/span"
+	"weft/tally"
+)
+
+// account counts the session's statements, see run.go.
+type account struct {
+	s *Session
+
+	owner     tally.Owner
+	run       run
+	shard     *pool.Shard // the shard that works on run alone
+	shards    []string    // the shards of run's legs
+	allowance allowance   // of the memory for all clients' messages
+	traced    *span.Session
+	parent    string                   // the traceparent of the text that came last
+	parts     []span.Part              // of the statement under way, if it is traced
+	bound     bound1                   // the unnamed portal
+	portals   map[string]*parser.Facts // the named portals
+	answered  int64                    // when an Execute was answered last
+	// shown is the statement that ran last, and shownAt since when it runs; negative
+	// once it has ended. Other goroutines read them.
+	shown   atomic.Pointer[parser.Facts]
+	shownAt atomic.Int64
+}

@@ -1,0 +1,35 @@
+package proxy
+
+import (
+	"time"
+
+	"weft/pool"
+)
+
+// record is what the client has made of its session: all that must be true of any
+// backend that works for it.
+type record struct {
+	s *Session
+
+	settings *pool.Settings
+	// inEffect are weft's own options as optionsFor sets them, see learnOptions.
+	inEffect     options
+	optionsFor   *pool.Settings
+	optionsKnown bool
+	placeholders map[string]bool
+	// advanced: a sequence may have been advanced.
+	advanced bool
+	pins     pin
+	done     effects         // what the open transaction has done so far
+	channels map[string]bool // the channels that the client LISTENs to
+	notified string          // the shard that the session last notified on
+	// listenedInTx: LISTEN was repeated on the backend inside a transaction.
+	listenedInTx bool
+	// oldStrings: standard_conforming_strings is off.
+	oldStrings bool
+	// oddEncoding: texts cannot be scanned in the client's encoding.
+	oddEncoding bool
+	idleTimeout time.Duration
+	// idleUntil is when the wait for the client ends by a timeout; zero: never.
+	idleUntil time.Time
+}

@@ -1,0 +1,24 @@
+package proxy
+
+import (
+	"time"
+
+	"weft/directory"
+	"weft/planner"
+	"weft/pool"
+)
+
+// routing is what a session plans by, in a database with declared tables.
+type routing struct {
+	s *Session
+
+	snap      *directory.Snapshot // as last seen
+	hasTables bool                // snap declares tables of the session's database
+	relies    reliance            // what was planned by snap and has not been sent
+	// outdated: something unsent was planned by an older snapshot with other
+	// declarations.
+	outdated  bool
+	env       *planner.Env
+	envFor    *pool.Settings // the settings that env was made of
+	roleAsked time.Time      // when the rights of env's role were asked for
+}
