@@ -78,11 +78,16 @@ func (ps *portals) bindForAll(portal []byte, pl *planned, f *parser.Facts, tail 
 		// It is undone with the messages up to the Sync, and holds for all of them.
 		ps.s.implicit.piped = true
 	}
+	ps.noteForAll(portal, sql, f)
+	return nil
+}
+
+// noteForAll notes what all participants run when a portal is executed.
+func (ps *portals) noteForAll(portal []byte, sql string, f *parser.Facts) {
 	if ps.forAll == nil {
 		ps.forAll = map[string]forAll{}
 	}
 	ps.forAll[string(portal)] = forAll{sql, f}
-	return nil
 }
 
 // withValues returns a statement's text with the values of a Bind in it.

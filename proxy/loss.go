@@ -15,6 +15,4 @@ type loss struct {
 	// ends: the portal that is bound ends the lost transaction; commits: by COMMIT.
 	ends    bool
 	commits bool
-	// misses is the answer to the portal that is bound, if it names a savepoint.
-	misses *pgerr.Error
 }

@@ -15,7 +15,7 @@ import (
 // queryInLostTx answers as PostgreSQL does in a failed transaction: only its
 // end is let through, and there is no backend to be told.
 func (l *loss) queryInLostTx(text []byte, facts *parser.Facts, n int) error {
-	commit, noSavepoint := endsTx(facts) && commits(string(text)), l.noSavepoint(text, facts)
+	commit := endsTx(facts) && commits(string(text))
 	l.s.client.Consume(wire.HeaderLen + n)
 	switch {
 	case facts.Statements == 0 && facts.Err == nil:
@@ -23,23 +23,11 @@ func (l *loss) queryInLostTx(text []byte, facts *parser.Facts, n int) error {
 		l.s.out.B = wire.AppendEmpty(l.s.out.B, wire.EmptyQueryResponse)
 	case endsTx(facts):
 		l.endLostTx(commit)
-	case noSavepoint != nil:
-		l.s.out.tell(noSavepoint)
 	default:
 		l.s.out.tell(l.lostTxError())
 	}
 	l.s.out.tellReady()
 	return nil
-}
-
-// noSavepoint is the answer to a ROLLBACK TO in a transaction that has failed before any
-// shard took part: there is no savepoint. Nil for others.
-func (l *loss) noSavepoint(text []byte, f *parser.Facts) *pgerr.Error {
-	if !l.here || !rollsBackTo(text, f) {
-		return nil
-	}
-	w := words(string(text))
-	return pgerr.New("3B001", "savepoint %q does not exist", unquote(w[len(w)-1]))
 }
 
 // endLostTx ends it for the client too. COMMIT is answered with ROLLBACK only to those
@@ -88,7 +76,7 @@ func (l *loss) failInLostTx() {
 }
 
 func (l *loss) parseInLostTx(p wire.ParseBody, body []byte, f *parser.Facts) {
-	if !endsTx(f) && !isEmpty(f) && l.noSavepoint(p.SQL, f) == nil || l.s.prepared.named[string(p.Name)] != nil {
+	if !endsTx(f) && !isEmpty(f) || l.s.prepared.named[string(p.Name)] != nil {
 		l.failInLostTx()
 		return
 	}
@@ -134,16 +122,15 @@ func (l *loss) bindInLostTx(name, tail []byte) {
 	}
 	_, pl := l.s.prepared.parsed(name)
 	params := len(declaredTypes(pl.oids))
-	missing := l.noSavepoint([]byte(text), f)
-	if err := miscounted(tail, name, params); tail != nil && err != nil && (endsTx(f) || isEmpty(f) || missing != nil) {
+	if err := miscounted(tail, name, params); tail != nil && err != nil && (endsTx(f) || isEmpty(f)) {
 		l.tellInLostTx(err)
 		return
 	}
-	if !endsTx(f) && missing == nil || params > 0 {
+	if !endsTx(f) || params > 0 {
 		l.failInLostTx()
 		return
 	}
-	l.ends, l.commits, l.misses = true, commits(text), missing
+	l.ends, l.commits = true, commits(text)
 	l.s.pipe.ops.push(op{kind: opLocal, answer: wire.BindComplete})
 }
 
@@ -195,10 +182,6 @@ func (l *loss) executeInLostTx(name []byte) {
 	}
 	l.s.emitLocal()
 	l.ends = false
-	if e := l.misses; e != nil {
-		l.tellInLostTx(e)
-		return
-	}
 	if l.endLostTx(l.commits) {
 		l.s.pipe.skipping = true
 	}

@@ -350,7 +350,8 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 	}
 	ps.s.account.noteBound(portal, f)
 	if ps.s.held.conn != nil && ps.s.held.conn.Status == wire.TxFailed {
-		return ps.bindInFailed(f, pl)
+		ps.bindInFailed(portal, f, pl)
+		return false, nil
 	}
 	if err := ps.s.prepared.stillExecutes(pl); err != nil {
 		return true, ps.s.lost.refuseBoundRead(err)
@@ -439,17 +440,14 @@ func (ps *portals) bindEnding(f *parser.Facts) {
 
 // bindInFailed is routeBind for a failed transaction: it takes no more than
 // its end, or the way back to a savepoint, which is for all participants.
-func (ps *portals) bindInFailed(f *parser.Facts, pl *planned) (done bool, err error) {
+func (ps *portals) bindInFailed(portal []byte, f *parser.Facts, pl *planned) {
 	switch {
 	case endsTx(f):
 		ps.bindEnding(f)
 	case rollsBackTo(pl.text, f):
-		if err := ps.s.tx.onAll(string(pl.text), f); err != nil {
-			return true, ps.s.lost.refuseBoundRead(err)
-		}
+		ps.noteForAll(portal, string(pl.text), f)
 		ps.bindEnding(f)
 	}
-	return false, nil
 }
 
 // laneAnew finds the lane for a Bind of a statement that was parsed before. Its

@@ -72,7 +72,7 @@ func (l *loss) closeAll() {
 // refuseStatement answers a simple query with an error of weft's own. An open
 // transaction fails with it.
 func (l *loss) refuseStatement(err error) error {
-	if !l.atParticipant() {
+	if !l.atParticipant(err) {
 		return l.s.refused(err)
 	}
 	return l.refusedHere(err)
@@ -80,7 +80,7 @@ func (l *loss) refuseStatement(err error) error {
 
 // refuseBound does the same among extended messages.
 func (l *loss) refuseBound(err error) error {
-	if l.atParticipant() {
+	if l.atParticipant(err) {
 		l.s.pipe.unsent.Grow()
 		l.s.pipe.unsynced = true
 		l.refuseMessage(err)
@@ -92,8 +92,9 @@ func (l *loss) refuseBound(err error) error {
 }
 
 // atParticipant makes sure that the backend at hand is one whose transaction
-// can be made to fail. If there is none, the block fails in weft.
-func (l *loss) atParticipant() bool {
+// can be made to fail. If there is none, the home shard joins the block: it knows
+// what a failed one answers. If it cannot, the block fails in weft.
+func (l *loss) atParticipant(err error) bool {
 	if l.s.held.conn != nil && (l.s.held.conn.Status != wire.TxIdle || !l.s.tx.open) {
 		return true
 	}
@@ -107,9 +108,24 @@ func (l *loss) atParticipant() bool {
 		l.s.held.unpark(i)
 		return true
 	}
+	if l.ofClient() && !isOfShard(err) && l.s.held.useLane(l.s.lane) == nil {
+		return true
+	}
 	l.s.tx.block = block{}
 	l.tx, l.here = true, true
 	return false
+}
+
+// ofClient reports whether the open block is the client's: one of weft's own ends with
+// the statement that fails.
+func (l *loss) ofClient() bool {
+	return !l.s.implicit.open && !l.s.script.own && !l.s.out.quiet
+}
+
+// isOfShard reports whether an error says that a shard cannot be used.
+func isOfShard(err error) bool {
+	e := pgerr.From(err)
+	return leavesDoubt(err, e) && e.Code != pgerr.FeatureNotSupported || e.Code == pgerr.QueryCanceled
 }
 
 // refusedHere refuses a statement after a backend has been involved. An open
