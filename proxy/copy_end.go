@@ -51,7 +51,7 @@ func (x *load) end(err error) error {
 			continue
 		}
 		line := x.translate(in, e, errors.Is(err, errGivenUp))
-		if !in.stopped || e.Code != pgerr.QueryCanceled || errors.Is(err, errGivenUp) && i == 0 {
+		if !in.stopped || e.Code != pgerr.QueryCanceled || errors.Is(err, errGivenUp) && x.strange == nil && i == 0 {
 			if cause == nil || sooner(e, line, cause, causeLine) {
 				cause, causeLine = e, line
 			}
@@ -62,7 +62,12 @@ func (x *load) end(err error) error {
 	case ended != nil && lost(ended):
 		return ended
 	case cause != nil && (err == nil || errors.Is(err, errGivenUp) || isBadData(err)):
+		x.owe(cause, causeLine)
 		return cause // also of a row before the one that weft has refused
+	case x.strange != nil:
+		x.s.out.tell(x.strange)
+		// Where the next message begins is not known to a server that has not read this one.
+		return pgerr.Fatal(pgerr.ProtocolViolation, "terminating connection because protocol synchronization was lost")
 	case err != nil && !errors.Is(err, errGivenUp):
 		return err
 	case ended != nil:
@@ -77,6 +82,26 @@ func (x *load) end(err error) error {
 		}
 	}
 	x.tag = "COPY " + strconv.FormatInt(n, 10)
+	return nil
+}
+
+// owe finds the Syncs that came after a row which is wrong: a server takes no notice of those
+// that it meets while it reads data, but answers those that it meets after it has failed.
+func (x *load) owe(e *pgerr.Error, line int64) {
+	for _, last := range x.syncs {
+		if line >= 0 && line <= last && !isLate(e) {
+			x.owed++
+		}
+	}
+}
+
+// answerSyncs answers Syncs that came among the data of a COPY which had failed.
+func (cp *copier) answerSyncs(owed int) error {
+	for range owed {
+		if err := cp.s.sync(nil, 0); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -47,12 +47,18 @@ type load struct {
 	open   []*inlet // the home shard's first
 	home   int
 
-	data    []byte // what has come and is not cut yet
-	rem     int    // bytes of the client's message that are still to come
-	head    []byte // what stands before binary rows
-	headed  bool   // the header line has been read
-	ended   bool   // no more rows: what still comes is not looked at
-	spoiled bool   // what comes cannot be cut, and goes home to be refused there
+	data    []byte       // what has come and is not cut yet
+	rem     int          // bytes of the client's message that are still to come
+	head    []byte       // what stands before binary rows
+	headed  bool         // the header line has been read
+	ended   bool         // no more rows: what still comes is not looked at
+	spoiled bool         // what comes cannot be cut, and goes home to be refused there
+	strange *pgerr.Error // what is told of the message that has ended the data
+
+	// syncs are the last rows before Syncs among the data, and owed is how many of those
+	// came when one server had failed already.
+	syncs []int64
+	owed  int
 
 	// telling is held by whoever writes to the client while listeners run.
 	telling sync.Mutex

@@ -11,7 +11,8 @@ import (
 	"weft/wire"
 )
 
-// errGivenUp says that the client has ended its data with CopyFail.
+// errGivenUp says that the client has ended its data with CopyFail, or with a message that
+// is no part of a COPY.
 var errGivenUp = errors.New("the client gave up")
 
 // receive reads the client's data to its end, and sends the rows on.
@@ -86,6 +87,12 @@ func (x *load) message() (done bool, err error) {
 		s.client.Consume(wire.HeaderLen)
 		x.rem = length - 4
 	case wire.Flush, wire.Sync, wire.CopyDone, wire.CopyFail:
+		if typ == wire.Sync {
+			if err := x.take(false); err != nil {
+				return true, err
+			}
+			x.syncs = append(x.syncs, x.cut.Line)
+		}
 		if length > wire.LargeLimit/2 {
 			return false, errEnd
 		}
@@ -101,27 +108,31 @@ func (x *load) message() (done bool, err error) {
 		case wire.CopyDone:
 			return true, x.take(true)
 		case wire.CopyFail:
-			// What came before it is looked at first.
-			if err := x.take(false); err != nil {
-				return true, err
-			}
-			if err := x.spoil(x.data, x.cut.Line+1); err != nil { // also of the row that is not whole
-				return true, err
-			}
-			x.closeAll(false, reason)
-			return true, errGivenUp
+			return true, x.giveUp(reason)
 		}
 	default:
-		if err := x.take(false); err != nil {
-			return true, err
-		}
 		e := pgerr.New(pgerr.ProtocolViolation, "unexpected message type 0x%02X during COPY from stdin", typ)
-		e.Where = fmt.Sprintf("COPY %s, line %d", x.plan.Relation, x.cut.Line+1)
-		s.out.tell(e)
-		// Where the next message begins is not known to a server that has not read this one.
-		return false, pgerr.Fatal(pgerr.ProtocolViolation, "terminating connection because protocol synchronization was lost")
+		err := x.giveUp(e.Message)
+		if errors.Is(err, errGivenUp) {
+			e.Where = fmt.Sprintf("COPY %s, line %d", x.plan.Relation, x.cut.Line+1)
+			x.strange = e
+		}
+		return true, err
 	}
 	return false, nil
+}
+
+// giveUp makes all shards give up, after what has come before: a row may be wrong, and that
+// is told first.
+func (x *load) giveUp(reason string) error {
+	if err := x.take(false); err != nil {
+		return err
+	}
+	if err := x.spoil(x.data, x.cut.Line+1); err != nil { // also of the row that is not whole
+		return err
+	}
+	x.closeAll(false, reason)
+	return errGivenUp
 }
 
 // skipMessage reads the rest of a message that nobody wants any more.

@@ -48,7 +48,10 @@ func (cp *copier) copyQuery(r *router, p *plan.Plan, text []byte, f *parser.Fact
 	}
 	cp.tellTag(x.tag)
 	cp.s.out.tellReady()
-	return nil
+	if cp.s.script.running {
+		return nil
+	}
+	return cp.answerSyncs(x.owed)
 }
 
 // loadPart carries out a COPY FROM in the open block.
@@ -114,33 +117,36 @@ func (cp *copier) executeCopy(b *boundCopy) error {
 		return cp.executeCopyOut(b)
 	}
 	cp.s.out.failed = false
-	tag, err := cp.loadBound(b)
-	if err != nil {
-		return cp.s.gather.boundFailed(err)
+	x, err := cp.loadBound(b)
+	if err == nil {
+		cp.tellTag(x.tag)
+		return nil
 	}
-	cp.tellTag(tag)
-	return nil
+	if err := cp.s.gather.boundFailed(err); err != nil || x == nil {
+		return err
+	}
+	return cp.answerSyncs(x.owed)
 }
 
 // loadBound carries out the portal of a COPY FROM in the open block.
-func (cp *copier) loadBound(b *boundCopy) (tag string, err error) {
+func (cp *copier) loadBound(b *boundCopy) (*load, error) {
 	cp.s.reach.beginGather()
 	defer cp.s.reach.endGather()
 	for {
 		x := cp.newLoad(b.plan, b.text, b.literals, b.facts)
 		err := x.run()
 		if !errors.Is(err, errMoved) {
-			return x.tag, cp.s.route.refuseStray(err)
+			return x, cp.s.route.refuseStray(err)
 		}
 		r := cp.s.srv.routers.Get().(*router)
 		cp.s.route.read(r, b.text)
 		b.plan, err = cp.s.route.plan(r, b.text, nil)
 		cp.s.srv.routers.Put(r)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		if b.plan.Copy == nil || b.plan.Copy.Query != "" {
-			return "", declaredAnew()
+			return nil, declaredAnew()
 		}
 	}
 }

@@ -331,6 +331,16 @@ func (o *answers) validName(name []byte) bool {
 
 // onSync ends a group of extended messages.
 func (s *Session) onSync() error {
+	body, err := s.pipe.frame()
+	if err != nil {
+		return err
+	}
+	return s.sync(body, wire.HeaderLen+len(body))
+}
+
+// sync is onSync for a Sync with that body, which should be empty. n is how many bytes of it
+// are in the client's buffer.
+func (s *Session) sync(body []byte, n int) error {
 	defer func() {
 		s.implicit.begun = false
 		clear(s.pipe.parsedNow)
@@ -339,10 +349,6 @@ func (s *Session) onSync() error {
 		s.account.showIdle()
 		s.account.parent = ""
 	}()
-	body, err := s.pipe.frame()
-	if err != nil {
-		return err
-	}
 	if s.pipe.skipping {
 		s.pipe.hasPending = false // it is skipped too
 	}
@@ -355,17 +361,17 @@ func (s *Session) onSync() error {
 		}
 	}
 	if s.implicit.open {
-		s.client.Consume(wire.HeaderLen + len(body))
+		s.client.Consume(n)
 		return s.afterQuery(s.implicit.syncPipe())
 	}
 	if s.held.conn == nil && len(body) > 0 && !s.lost.tx {
 		if err := s.held.acquire(); err != nil {
-			s.client.Consume(wire.HeaderLen + len(body))
+			s.client.Consume(n)
 			return s.afterQuery(s.refused(err))
 		}
 	}
 	if s.held.conn == nil || len(body) == 0 && s.unjoined() {
-		s.client.Consume(wire.HeaderLen + len(body))
+		s.client.Consume(n)
 		s.emitLocal()
 		s.pipe.skipping = false
 		s.tx.endPortals()
@@ -373,14 +379,14 @@ func (s *Session) onSync() error {
 		return s.out.flushOrEnd()
 	}
 	if len(body) == 0 && s.pipe.unasked() {
-		s.client.Consume(wire.HeaderLen)
+		s.client.Consume(n)
 		s.emitLocal()
 		s.pipe.ops.push(op{kind: opSync})
 		return s.afterQuery(s.pipe.failed(s.pipe.onReady(s.held.conn, s.pipe.ops.first(), s.held.conn.Status)))
 	}
 	s.pipe.unsent.Grow()
 	s.pipe.unsent.B = wire.AppendFrame(s.pipe.unsent.B, wire.Sync, body)
-	s.client.Consume(wire.HeaderLen + len(body))
+	s.client.Consume(n)
 	s.pipe.ops.push(op{kind: opSync})
 	s.pipe.skipping = false
 	return s.afterQuery(s.pipe.exchange())
