@@ -24,6 +24,7 @@ var layers = [][]string{
 	{"server"},
 	{"http", "config"},
 	{"proxy"},
+	{"proxy/peer"},
 	{"console"},
 	{"reshard", "heat", "deadlock"},
 	{"schema"},

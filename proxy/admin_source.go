@@ -12,6 +12,7 @@ import (
 	"weft/parser"
 	"weft/pgerr"
 	"weft/pool"
+	"weft/proxy/peer"
 	"weft/tally"
 )
 
@@ -299,7 +300,7 @@ func (a adminSource) Kill(id int32) error {
 		return nil
 	}
 	// The ids of proxies do not overlap.
-	answers, silent := a.srv.askPeers(a.srv.ctx, peerQuestion{Session: id, Kill: true})
+	answers, silent := a.srv.circle.Ask(a.srv.ctx, peer.Question{Session: id, Kill: true})
 	if slices.ContainsFunc(answers, func(b []byte) bool { return string(b) == "true" }) {
 		return nil
 	}

@@ -7,17 +7,13 @@ import (
 	"slices"
 
 	"weft/pgerr"
+	"weft/proxy/peer"
 	"weft/wire"
 )
 
-// Protocols of ALPN.
-const (
-	// clientProtocol is PostgreSQL's. Clients that begin with TLS must name it.
-	clientProtocol = "postgresql"
-	// peerProtocol is that of other proxies. They have no certificate that clients
-	// have, and can do nothing that a client does.
-	peerProtocol = "weft-peer"
-)
+// clientProtocol is PostgreSQL's name in TLS (ALPN). Clients that begin with TLS must
+// name it.
+const clientProtocol = "postgresql"
 
 // handshakeByte is the first of a TLS handshake. No startup packet begins with it: it
 // would be too long.
@@ -78,7 +74,7 @@ func (st *starter) handshake(ctx context.Context, conn net.Conn) error {
 		return err
 	}
 	state := t.ConnectionState()
-	st.tls, st.peer = &state, state.NegotiatedProtocol == peerProtocol
+	st.tls, st.peer = &state, state.NegotiatedProtocol == peer.Protocol
 	st.stream = wire.NewStream(t)
 	return nil
 }
@@ -109,12 +105,12 @@ func (st *starter) encryption() *tls.Config {
 	}
 	cfg.NextProtos = []string{clientProtocol}
 	cfg.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
-		if !slices.Contains(h.SupportedProtos, peerProtocol) {
+		if !slices.Contains(h.SupportedProtos, peer.Protocol) {
 			return nil, nil
 		}
 		// This protocol and no other: whoever comes without a certificate is no client.
 		peers := cfg.Clone()
-		peers.NextProtos, peers.ClientAuth, peers.GetConfigForClient = []string{peerProtocol}, tls.NoClientCert, nil
+		peers.NextProtos, peers.ClientAuth, peers.GetConfigForClient = []string{peer.Protocol}, tls.NoClientCert, nil
 		return peers, nil
 	}
 	return cfg

@@ -8,6 +8,7 @@ import (
 
 	"weft/pgerr"
 	"weft/pool"
+	"weft/proxy/peer"
 )
 
 // Who drops a database must own it and find it unused, or may send away who is there.
@@ -63,7 +64,7 @@ func (u *utility) evict(name string) error {
 		return err
 	}
 	u.s.srv.killOn(name, u.s)
-	_, silent := u.s.srv.askPeers(u.s.srv.ctx, peerQuestion{Database: name, Kill: true})
+	_, silent := u.s.srv.circle.Ask(u.s.srv.ctx, peer.Question{Database: name, Kill: true})
 	u.s.route.warnSilent(silent, "sessions there may still be in the database")
 	return nil
 }
@@ -127,7 +128,7 @@ func (s *Server) occupants(database string, but *Session) []string {
 // elsewhere returns the roles of the sessions of other proxies that are in a database.
 // Who does not answer is left to the shards, which see the backends.
 func (u *utility) elsewhere(database string) (roles []string) {
-	answers, silent := u.s.srv.askPeers(u.s.srv.ctx, peerQuestion{Database: database})
+	answers, silent := u.s.srv.circle.Ask(u.s.srv.ctx, peer.Question{Database: database})
 	for _, err := range silent {
 		u.s.log.Warn("another proxy did not answer", "err", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"weft/parser"
 	"weft/pgerr"
 	"weft/pool"
+	"weft/proxy/peer"
 	"weft/wire"
 )
 
@@ -88,7 +89,7 @@ func (rt *routing) spreadRows(view *console.View, src adminSource, viewer consol
 	if !view.Spread {
 		return rows
 	}
-	answers, silent := rt.s.srv.askPeers(rt.s.srv.ctx, peerQuestion{View: view.Name, User: viewer.User, All: viewer.All})
+	answers, silent := rt.s.srv.circle.Ask(rt.s.srv.ctx, peer.Question{View: view.Name, User: viewer.User, All: viewer.All})
 	rt.warnSilent(silent, "weft."+view.Name+" is without its rows")
 	for _, a := range answers {
 		a = bytes.TrimSuffix(bytes.TrimPrefix(a, []byte("[")), []byte("]"))
@@ -132,7 +133,7 @@ func (rt *routing) monitors(ctx context.Context) bool {
 func (rt *routing) resetStatements(ctx context.Context) error {
 	all := rt.monitors(ctx)
 	rt.s.srv.resetStatements(rt.s.login.user, all)
-	_, silent := rt.s.srv.askPeers(ctx, peerQuestion{User: rt.s.login.user, All: all, Reset: true})
+	_, silent := rt.s.srv.circle.Ask(ctx, peer.Question{User: rt.s.login.user, All: all, Reset: true})
 	rt.warnSilent(silent, "what statements have cost there is not forgotten")
 	return nil
 }

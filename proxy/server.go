@@ -16,6 +16,7 @@ import (
 	"weft/pgerr"
 	"weft/planner"
 	"weft/pool"
+	"weft/proxy/peer"
 	"weft/schema"
 	"weft/sequence"
 	"weft/tally"
@@ -79,9 +80,9 @@ type Server struct {
 	passwords *passwords
 	failures  auth.Failures
 
-	block  int32 // where the IDs of sessions begin
-	relays chan struct{}
-	asks   chan struct{} // questions of other proxies that are being answered
+	block  int32        // where the IDs of sessions begin
+	circle *peer.Circle // the other proxies
+	asked  *peer.Asked  // answers their questions
 
 	mu       sync.Mutex
 	lastID   int32 // of a session, within the block
@@ -108,13 +109,14 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, log: cfg.Log, panics: cfg.Panics, texts: parser.NewCache(cfg.FactsBytes),
 		sessions: map[int32]*Session{}, hubs: map[string]*hub{}, listeners: map[net.Listener]bool{},
-		starting: map[net.Conn]bool{}, byUser: map[string]int{}, byDatabase: map[string]int{}, relays: make(chan struct{}, maxRelays), asks: make(chan struct{}, maxAsks),
+		starting: map[net.Conn]bool{}, byUser: map[string]int{}, byDatabase: map[string]int{},
 	}
 	cfg.Pool.Verify = s.verify
 	p, err := pool.New(cfg.Pool)
 	if err != nil {
 		return nil, err
 	}
+	s.circle, s.asked = newCircle(s), peer.NewAsked(cfg.Secret, s.answer)
 	s.pool, s.service = p, pool.NewSpares(p)
 	s.gates = gatekeeper{dial: s.dialGate, spawn: func(f func()) { s.wg.Go(s.guarded("gates", f)) }}
 	s.passwords = newPasswords(s)

@@ -8,6 +8,7 @@ import (
 
 	"weft/directory"
 	"weft/pool"
+	"weft/proxy/peer"
 )
 
 // A proxy that stands still leaves open transactions on the shards: their connections are there, so the
@@ -82,7 +83,7 @@ func (s *Server) listenToPeers(ctx context.Context) {
 			}
 			wg.Go(s.guarded("other proxies", func() {
 				defer s.silent.end(other.ID)
-				for s.silent.hear(other.ID, func(known uint64) (peerBackends, error) { return backendsOf(ctx, other, known) }) {
+				for s.silent.hear(other.ID, func(known uint64) (peer.Backends, error) { return backendsOf(ctx, other, known) }) {
 				}
 				if s.silent.missed(other.ID) >= silentAfter && ctx.Err() == nil {
 					s.endLeftBy(ctx, other.ID)
@@ -92,17 +93,11 @@ func (s *Server) listenToPeers(ctx context.Context) {
 	}
 }
 
-// peerBackends is the answer of a proxy.
-type peerBackends struct {
-	List   []pool.Process `json:"list"`
-	Opened uint64         `json:"opened"`
-}
-
 // backendsOf asks a proxy for its backends.
-func backendsOf(ctx context.Context, other directory.Proxy, known uint64) (a peerBackends, err error) {
+func backendsOf(ctx context.Context, other directory.Proxy, known uint64) (a peer.Backends, err error) {
 	ctx, stop := context.WithTimeout(ctx, listenTimeout)
 	defer stop()
-	rows, err := askPeer(ctx, other, peerQuestion{Backends: true, Known: known})
+	rows, err := peer.Ask(ctx, other, peer.Question{Backends: true, Known: known})
 	if err != nil {
 		return a, err
 	}
@@ -151,7 +146,7 @@ func (s *silent) begin(id string) bool {
 }
 
 // hear asks a proxy once and notes what it says. It reports false if it says nothing.
-func (s *silent) hear(id string, ask func(known uint64) (peerBackends, error)) bool {
+func (s *silent) hear(id string, ask func(known uint64) (peer.Backends, error)) bool {
 	s.mu.Lock()
 	known := s.peers[id].known
 	s.mu.Unlock()

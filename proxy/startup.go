@@ -179,7 +179,7 @@ func (st *starter) open(ctx context.Context) error {
 			return nil
 		case p.Kind == wire.PacketAsk:
 			st.packet = p
-			return st.srv.onAsk(st.stream, st.tls)
+			return st.srv.asked.Serve(st.stream, st.tls, st.srv.conf().TLS != nil)
 		case st.peer:
 			return pgerr.Fatal(pgerr.ProtocolViolation, "a connection between proxies is not for clients")
 		default:
