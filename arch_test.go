@@ -25,6 +25,7 @@ var layers = [][]string{
 	{"http", "config"},
 	{"proxy"},
 	{"proxy/peer"},
+	{"console/dialogue"},
 	{"console"},
 	{"reshard", "heat", "deadlock"},
 	{"schema"},
@@ -47,7 +48,7 @@ var layers = [][]string{
 }
 
 // pure packages take values and return values: no clock, no I/O.
-var pure = []string{"copydata", "parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "explain", "console", "pgerr", "quote", "memo", "deadlock", "identity"}
+var pure = []string{"copydata", "parser", "planner", "plan", "vindex", "datum", "catalog", "stream", "explain", "console", "console/dialogue", "pgerr", "quote", "memo", "deadlock", "identity"}
 
 // impure is what they must not import.
 var impure = []string{"net", "os", "os/exec", "net/http", "syscall", "golang.org/x/sys/unix", "log/slog"}

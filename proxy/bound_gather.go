@@ -29,7 +29,7 @@ func (ga *gatherer) bindGather(portal, name []byte, f *parser.Facts, pl *planned
 		}
 		return ga.s.copy.bindCopy(portal, f, pl)
 	}
-	values, formats, ok := splitBind(tail)
+	values, formats, ok := wire.SplitBind(tail)
 	if !ok {
 		return ga.s.lost.refuseBoundRead(wire.ErrMalformed)
 	}
@@ -64,31 +64,6 @@ func (ga *gatherer) bindGather(portal, name []byte, f *parser.Facts, pl *planned
 		pl.types = appendOIDs(nil, x.d.Params)
 	}
 	return ga.s.portals.bindLocal(portal, &localPortal{gather: x})
-}
-
-// splitBind cuts what follows the names in a Bind into the parameters and the
-// formats of the result.
-func splitBind(tail []byte) (values, formats []byte, ok bool) {
-	if len(tail) < 2 {
-		return nil, nil, false
-	}
-	at := 2 + 2*int(binary.BigEndian.Uint16(tail))
-	if len(tail) < at+2 {
-		return nil, nil, false
-	}
-	n := int(binary.BigEndian.Uint16(tail[at:]))
-	at += 2
-	for range n {
-		if len(tail) < at+4 {
-			return nil, nil, false
-		}
-		size := int(int32(binary.BigEndian.Uint32(tail[at:])))
-		at += 4 + max(size, 0)
-	}
-	if len(tail) < at+2 || len(tail) != at+2+2*int(binary.BigEndian.Uint16(tail[at:])) {
-		return nil, nil, false
-	}
-	return tail[:at], tail[at:], true
 }
 
 // keepsPromise refuses an execution whose result is another than the client has

@@ -170,7 +170,7 @@ func linger(c net.Conn) {
 func (s *Session) loop() error {
 	step := s.step
 	if s.admin != nil {
-		step = s.admin.stepAdmin
+		step = s.admin.step
 	}
 	for {
 		if err := step(); err != nil {

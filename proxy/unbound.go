@@ -65,7 +65,7 @@ func describeTypes(types []byte) []byte {
 // miscounted refuses a Bind with more or fewer values than its statement has parameters.
 // tail is what the Bind carries beyond the names.
 func miscounted(tail, name []byte, params int) error {
-	values, _, ok := splitBind(tail)
+	values, _, ok := wire.SplitBind(tail)
 	if !ok {
 		return wire.ErrMalformed
 	}
@@ -104,7 +104,7 @@ func (ps *portals) countsMatch(name, tail []byte) bool {
 	if st == nil || st.plan == nil || ps.s.held.conn.Status == wire.TxFailed {
 		return false
 	}
-	values, _, ok := splitBind(tail)
+	values, _, ok := wire.SplitBind(tail)
 	if !ok {
 		return false
 	}

@@ -53,6 +53,31 @@ func BindNames(body []byte) (portal, statement, rest []byte, ok bool) {
 	return portal, statement, rest, true
 }
 
+// SplitBind cuts what follows the names in a Bind into the parameters and the
+// formats of the result.
+func SplitBind(tail []byte) (values, formats []byte, ok bool) {
+	if len(tail) < 2 {
+		return nil, nil, false
+	}
+	at := 2 + 2*int(binary.BigEndian.Uint16(tail))
+	if len(tail) < at+2 {
+		return nil, nil, false
+	}
+	n := int(binary.BigEndian.Uint16(tail[at:]))
+	at += 2
+	for range n {
+		if len(tail) < at+4 {
+			return nil, nil, false
+		}
+		size := int(int32(binary.BigEndian.Uint32(tail[at:])))
+		at += 4 + max(size, 0)
+	}
+	if len(tail) < at+2 || len(tail) != at+2+2*int(binary.BigEndian.Uint16(tail[at:])) {
+		return nil, nil, false
+	}
+	return tail[:at], tail[at:], true
+}
+
 // DescribeName returns kind and name of a Describe or Close message.
 func DescribeName(body []byte) (kind byte, name []byte, ok bool) {
 	if len(body) < 2 {

@@ -1,4 +1,4 @@
-package proxy
+package dialogue
 
 import (
 	"encoding/binary"
@@ -9,12 +9,15 @@ import (
 	"weft/wire"
 )
 
-// adminTypes are the types of the console's columns as the protocol has them.
-var adminTypes = [...]struct {
+// textOID is the number of type text.
+const textOID = 25
+
+// types are the types of the console's columns as the protocol has them.
+var types = [...]struct {
 	oid  uint32
 	size int16
 }{
-	console.Text: {oidText, -1}, console.Bool: {16, 1}, console.Int: {20, 8}, console.Float: {701, 8}, console.Time: {1184, 8}, console.Texts: {1009, -1},
+	console.Text: {textOID, -1}, console.Bool: {16, 1}, console.Int: {20, 8}, console.Float: {701, 8}, console.Time: {1184, 8}, console.Texts: {1009, -1},
 }
 
 // binaryFormat reports whether a Bind wants a column in binary.
@@ -33,7 +36,7 @@ func appendColumns(dst []byte, cols []console.Column, formats []byte) []byte {
 	dst, at := wire.Begin(dst, wire.RowDescription)
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(cols)))
 	for i, c := range cols {
-		t := adminTypes[c.Type]
+		t := types[c.Type]
 		dst = wire.AppendCString(dst, c.Name)
 		dst = append(dst, 0, 0, 0, 0, 0, 0) // of no table
 		dst = binary.BigEndian.AppendUint32(dst, t.oid)
@@ -91,7 +94,7 @@ func appendBinary(dst []byte, v any) []byte {
 		}
 		dst = binary.BigEndian.AppendUint32(dst, dimensions)
 		dst = append(dst, 0, 0, 0, 0) // no NULLs
-		dst = binary.BigEndian.AppendUint32(dst, oidText)
+		dst = binary.BigEndian.AppendUint32(dst, textOID)
 		if len(v) == 0 {
 			return dst
 		}
@@ -102,5 +105,5 @@ func appendBinary(dst []byte, v any) []byte {
 		}
 		return dst
 	}
-	panic("proxy: a value of no known type")
+	panic("dialogue: a value of no known type")
 }

@@ -1,4 +1,4 @@
-package proxy
+package dialogue
 
 import (
 	"encoding/binary"
@@ -8,11 +8,8 @@ import (
 	"weft/wire"
 )
 
-// Drivers speak to the console in the extended protocol, as to any database. Its
-// commands take no parameters, and their columns are known without running them.
-
-// adminPortal is a command that has been bound.
-type adminPortal struct {
+// portal is a command that has been bound.
+type portal struct {
 	line    string
 	formats []byte // of the result, as a Bind has them: without the count
 	// table is its result, once it has run, and sent how many rows have gone.
@@ -20,88 +17,86 @@ type adminPortal struct {
 	sent  int
 }
 
-// extendedAdmin handles one message of the extended protocol.
-func (a *admin) extendedAdmin(typ byte, body []byte) error {
+// extended handles one message of the extended protocol.
+func (d *Dialogue) extended(typ byte, body []byte) error {
 	switch typ {
 	case wire.Parse:
 		p, err := wire.DecodeParse(body)
 		if err != nil {
-			return malformedAdmin()
+			return malformed()
 		}
 		if _, err := console.Describe(string(p.SQL)); err != nil {
 			return err
 		}
-		if _, there := a.statements[string(p.Name)]; there && len(p.Name) > 0 {
+		if _, there := d.statements[string(p.Name)]; there && len(p.Name) > 0 {
 			return pgerr.New(pgerr.DuplicatePreparedStatement, "prepared statement %q already exists", p.Name)
 		}
-		if len(a.statements) >= maxAdmin {
+		if len(d.statements) >= maxKept {
 			return pgerr.New(pgerr.ConfigurationLimitExceeded, "too many prepared statements")
 		}
-		a.statements[string(p.Name)] = string(p.SQL)
-		a.s.out.B = wire.AppendEmpty(a.s.out.B, wire.ParseComplete)
+		d.statements[string(p.Name)] = string(p.SQL)
+		d.out.B = wire.AppendEmpty(d.out.B, wire.ParseComplete)
 	case wire.Bind:
-		return a.bindAdmin(body)
+		return d.bind(body)
 	case wire.Describe:
-		return a.describeAdmin(body)
+		return d.describe(body)
 	case wire.Execute:
-		return a.executeAdmin(body)
+		return d.executePortal(body)
 	case wire.Close:
 		kind, name, ok := wire.DescribeName(body)
 		if !ok {
-			return malformedAdmin()
+			return malformed()
 		}
 		if kind == 'S' {
-			delete(a.statements, string(name))
+			delete(d.statements, string(name))
 		} else {
-			delete(a.portals, string(name))
+			delete(d.portals, string(name))
 		}
-		a.s.out.B = wire.AppendEmpty(a.s.out.B, wire.CloseComplete)
+		d.out.B = wire.AppendEmpty(d.out.B, wire.CloseComplete)
 	default:
 		return pgerr.New(pgerr.FeatureNotSupported, "the admin database knows queries only")
 	}
 	return nil
 }
 
-func malformedAdmin() error { return pgerr.New(pgerr.ProtocolViolation, "invalid message format") }
-
-func (a *admin) bindAdmin(body []byte) error {
-	portal, name, rest, ok := wire.BindNames(body)
+func (d *Dialogue) bind(body []byte) error {
+	bound, name, rest, ok := wire.BindNames(body)
 	if !ok {
-		return malformedAdmin()
+		return malformed()
 	}
-	line, there := a.statements[string(name)]
+	line, there := d.statements[string(name)]
 	if !there {
 		return pgerr.New(pgerr.InvalidSQLStatementName, "prepared statement %q does not exist", name)
 	}
-	values, formats, ok := splitBind(rest)
+	values, formats, ok := wire.SplitBind(rest)
 	if !ok {
-		return malformedAdmin()
+		return malformed()
 	}
 	if at := 2 + 2*int(binary.BigEndian.Uint16(values)); binary.BigEndian.Uint16(values[at:]) > 0 {
 		return pgerr.New(pgerr.ProtocolViolation, "the admin database takes no parameters").WithHint("Write the value into the command.")
 	}
-	if len(a.portals) >= maxAdmin {
+	if len(d.portals) >= maxKept {
 		return pgerr.New(pgerr.ConfigurationLimitExceeded, "too many portals")
 	}
-	a.portals[string(portal)] = &adminPortal{line: line, formats: append([]byte(nil), formats[2:]...)}
-	a.s.out.B = wire.AppendEmpty(a.s.out.B, wire.BindComplete)
+	d.portals[string(bound)] = &portal{line: line, formats: append([]byte(nil), formats[2:]...)}
+	d.out.B = wire.AppendEmpty(d.out.B, wire.BindComplete)
 	return nil
 }
 
-func (a *admin) describeAdmin(body []byte) error {
+func (d *Dialogue) describe(body []byte) error {
 	kind, name, ok := wire.DescribeName(body)
 	if !ok {
-		return malformedAdmin()
+		return malformed()
 	}
 	var line string
 	var formats []byte
 	if kind == 'S' {
-		if line, ok = a.statements[string(name)]; !ok {
+		if line, ok = d.statements[string(name)]; !ok {
 			return pgerr.New(pgerr.InvalidSQLStatementName, "prepared statement %q does not exist", name)
 		}
-		a.s.out.B = wire.AppendFrame(a.s.out.B, wire.ParameterDescription, []byte{0, 0})
+		d.out.B = wire.AppendFrame(d.out.B, wire.ParameterDescription, []byte{0, 0})
 	} else {
-		p := a.portals[string(name)]
+		p := d.portals[string(name)]
 		if p == nil {
 			return pgerr.New(pgerr.InvalidCursorName, "portal %q does not exist", name)
 		}
@@ -112,24 +107,24 @@ func (a *admin) describeAdmin(body []byte) error {
 		return err
 	}
 	if cols == nil {
-		a.s.out.B = wire.AppendEmpty(a.s.out.B, wire.NoData)
+		d.out.B = wire.AppendEmpty(d.out.B, wire.NoData)
 		return nil
 	}
-	a.s.out.B = appendColumns(a.s.out.B, cols, formats)
+	d.out.B = appendColumns(d.out.B, cols, formats)
 	return nil
 }
 
-func (a *admin) executeAdmin(body []byte) error {
+func (d *Dialogue) executePortal(body []byte) error {
 	name, rest, ok := wire.CString(body)
 	if !ok || len(rest) != 4 {
-		return malformedAdmin()
+		return malformed()
 	}
-	p := a.portals[string(name)]
+	p := d.portals[string(name)]
 	if p == nil {
 		return pgerr.New(pgerr.InvalidCursorName, "portal %q does not exist", name)
 	}
 	if p.table == nil {
-		t, err := a.runAdmin(p.line)
+		t, err := d.execute(p.line)
 		if err != nil {
 			return err
 		}
@@ -137,7 +132,7 @@ func (a *admin) executeAdmin(body []byte) error {
 	}
 	t := p.table
 	if t.Tag == "" {
-		a.s.out.B = wire.AppendEmpty(a.s.out.B, wire.EmptyQueryResponse)
+		d.out.B = wire.AppendEmpty(d.out.B, wire.EmptyQueryResponse)
 		return nil
 	}
 	left := len(t.Rows) - p.sent
@@ -146,13 +141,13 @@ func (a *admin) executeAdmin(body []byte) error {
 		n = min(n, limit)
 	}
 	for _, r := range t.Rows[p.sent : p.sent+n] {
-		a.s.out.Grow()
-		a.s.out.B = appendValues(a.s.out.B, r, t.Columns, p.formats)
+		d.out.Grow()
+		d.out.B = appendValues(d.out.B, r, t.Columns, p.formats)
 	}
 	if p.sent += n; n < left {
-		a.s.out.B = wire.AppendEmpty(a.s.out.B, wire.PortalSuspended)
+		d.out.B = wire.AppendEmpty(d.out.B, wire.PortalSuspended)
 		return nil
 	}
-	a.s.out.B = wire.AppendCommandComplete(a.s.out.B, t.Tag)
+	d.out.B = wire.AppendCommandComplete(d.out.B, t.Tag)
 	return nil
 }
