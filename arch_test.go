@@ -24,7 +24,7 @@ var layers = [][]string{
 	{"server"},
 	{"http", "config"},
 	{"proxy"},
-	{"proxy/peer"},
+	{"proxy/peer", "proxy/hub"},
 	{"console/dialogue"},
 	{"console"},
 	{"reshard", "heat", "deadlock"},

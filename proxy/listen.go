@@ -9,6 +9,7 @@ import (
 
 	"weft/pgerr"
 	"weft/pool"
+	"weft/proxy/hub"
 	"weft/wire"
 )
 
@@ -48,6 +49,40 @@ func (i *inbox) close() {
 	i.closed, i.frames = true, nil
 	i.mu.Unlock()
 }
+
+// listener is a session as its hub sees it.
+type listener struct{ s *Session }
+
+// Put implements hub.Listener.
+func (l listener) Put(frame []byte) bool { return l.s.reach.inbox.put(frame) }
+
+// Wake implements hub.Listener.
+func (l listener) Wake() { l.s.wake() }
+
+// Kill implements hub.Listener.
+func (l listener) Kill(e *pgerr.Error) { l.s.kill(e) }
+
+// hub is the hub of the session's database.
+func (s *Session) hub() *hub.Hub { return s.srv.hubs.Of(s.db.Name) }
+
+// newHubs returns the hubs of a proxy.
+func newHubs(s *Server) *hub.Hubs {
+	return hub.New(hub.Config{
+		Context: s.ctx, Log: s.log, Snapshot: s.cfg.Snapshot, ServiceUser: s.cfg.ServiceUser, Sender: s.sessionOf,
+		Dial: func(ctx context.Context, shard, database, user string) (hub.Backend, error) {
+			c, err := s.dialSpare(ctx, shard, database, user)
+			if err != nil {
+				return nil, err
+			}
+			return c.Conn, nil
+		},
+		Spawn:   func(f func()) { s.wg.Go(s.guarded("notifications", f)) },
+		Guarded: func(f func()) func() { return s.guarded("notifications", f) },
+	})
+}
+
+// followHubs gives hubs the ears that they miss.
+func (s *Server) followHubs(ctx context.Context) { s.every(ctx, hub.Interval, s.hubs.Follow) }
 
 // deliver moves waiting notifications to what goes to the client.
 func (rc *record) deliver() {
@@ -121,7 +156,7 @@ func (rc *record) listenTo(c *pool.Conn, now map[string]bool) error {
 	if maps.Equal(now, rc.channels) {
 		return nil
 	}
-	unheard, err := rc.s.srv.hub(rc.s.db).set(rc.s, now)
+	unheard, err := rc.s.hub().Set(listener{rc.s}, rc.s.lane.Key().User, now)
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return c.Lost(err)
 	}

@@ -56,7 +56,7 @@ func (u *utility) declareTable(ctx context.Context, f *plan.Function, args map[s
 		return err
 	}
 	if f.Name == "shard_table" || f.Name == "reference_table" {
-		u.s.srv.hub(u.s.db).expect(ctx)
+		u.s.hub().Expect(ctx)
 	}
 	switch f.Name {
 	case "shard_table":

@@ -136,7 +136,7 @@ func (p *pipe) afterBlock(c *pool.Conn) error {
 		}
 		p.s.commit.leaveToResolver() // if settling has not
 		if len(p.s.record.channels) > 0 {
-			p.s.srv.hub(p.s.db).sync()
+			p.s.hub().Sync()
 			p.s.record.deliver()
 		}
 	}

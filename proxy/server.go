@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"weft/auth"
+	"weft/directory"
 	"weft/parser"
 	"weft/pgerr"
 	"weft/planner"
 	"weft/pool"
+	"weft/proxy/hub"
 	"weft/proxy/peer"
 	"weft/schema"
 	"weft/sequence"
@@ -83,6 +85,7 @@ type Server struct {
 	block  int32        // where the IDs of sessions begin
 	circle *peer.Circle // the other proxies
 	asked  *peer.Asked  // answers their questions
+	hubs   *hub.Hubs
 
 	mu       sync.Mutex
 	lastID   int32 // of a session, within the block
@@ -90,7 +93,6 @@ type Server struct {
 	// How many of them each user and database has.
 	byUser, byDatabase map[string]int
 	starting           map[net.Conn]bool // clients that have not got through startup
-	hubs               map[string]*hub
 	listeners          map[net.Listener]bool
 }
 
@@ -108,7 +110,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, log: cfg.Log, panics: cfg.Panics, texts: parser.NewCache(cfg.FactsBytes),
-		sessions: map[int32]*Session{}, hubs: map[string]*hub{}, listeners: map[net.Listener]bool{},
+		sessions: map[int32]*Session{}, listeners: map[net.Listener]bool{},
 		starting: map[net.Conn]bool{}, byUser: map[string]int{}, byDatabase: map[string]int{},
 	}
 	cfg.Pool.Verify = s.verify
@@ -129,6 +131,7 @@ func New(cfg Config) (*Server, error) {
 	s.scanners.New = func() any { return new(parser.Scanner) }
 	s.block = (1 + int32(newSecret(1)[0])%255) * firstID
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
+	s.hubs = newHubs(s)
 	s.metrics = newMetrics(s, cfg.Metrics)
 	poolCtx, stopPool := context.WithCancel(context.Background())
 	s.stopPool = stopPool
@@ -402,12 +405,8 @@ func (s *Server) Close() error {
 		sess.reach.mu.Unlock()
 	}
 	s.stopStarting()
-	hubs := s.hubs
-	s.hubs = map[string]*hub{}
 	s.mu.Unlock()
-	for _, h := range hubs {
-		h.close()
-	}
+	s.hubs.Close()
 	s.stopWork(working)
 	s.stop(pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command"))
 	s.wg.Wait()
@@ -415,4 +414,20 @@ func (s *Server) Close() error {
 	s.stopPool()
 	s.poolDone.Wait()
 	return nil
+}
+
+// every shows the cluster to f, time and again until ctx is done, once it is known.
+func (s *Server) every(ctx context.Context, interval time.Duration, f func(*directory.Snapshot)) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if snap := s.cfg.Snapshot(); snap != nil {
+			f(snap)
+		}
+	}
 }

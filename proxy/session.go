@@ -415,7 +415,9 @@ func (s *Session) close() {
 		return // the console
 	}
 	defer s.commit.leaveToResolver() // after the backends
-	s.srv.hub(s.db).forget(s)
+	if len(s.record.channels) > 0 {
+		s.hub().Forget(listener{s})
+	}
 	if s.drawn.loans != nil {
 		s.drawn.returnLoans()
 	}

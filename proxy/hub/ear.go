@@ -1,4 +1,4 @@
-package proxy
+package hub
 
 import (
 	"context"
@@ -14,15 +14,15 @@ import (
 // Its goroutine owns reading from the backend. Commands are written under the
 // hub's mu and answered in order.
 type ear struct {
-	hub   *hub
+	hub   *Hub
 	shard string
-	conn  *pool.Conn
+	conn  Backend
 	// waiting holds one channel per command sent and not answered yet.
 	waiting []chan error
 }
 
 // home reports whether it is the ear that every hub must have.
-func (e *ear) home() bool { return e.shard == e.hub.srv.cfg.Snapshot().Home }
+func (e *ear) home() bool { return e.shard == e.hub.cfg.Snapshot().Home }
 
 // ask sends a command. The hub's mu is held.
 func (e *ear) ask(sql string) <-chan error {
@@ -56,7 +56,7 @@ func (e *ear) kick() { _ = e.conn.Conn().SetReadDeadline(time.Unix(1, 0)) }
 func (e *ear) run() {
 	h, c := e.hub, e.conn
 	// An ear may be made while the server is closing: it ends all the same.
-	stop := context.AfterFunc(h.srv.ctx, func() { _ = c.Conn().SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(h.cfg.Context, func() { _ = c.Conn().SetDeadline(time.Unix(1, 0)) })
 	err := e.read()
 	stop()
 	h.mu.Lock()
@@ -80,16 +80,16 @@ func (e *ear) run() {
 	}
 	// What was sent meanwhile is lost for these sessions, and they must know.
 	for s := range sessions {
-		s.kill(pgerr.Fatal(pgerr.ConnectionFailure, "the connection that listens for notifications was lost").
+		s.Kill(pgerr.Fatal(pgerr.ConnectionFailure, "the connection that listens for notifications was lost").
 			WithDetail("It was to shard %s.", e.shard).
 			WithHint("Connect again and repeat LISTEN."))
 	}
 }
 
 // dismay sends sessions away that have listened without this ear.
-func (e *ear) dismay(sessions map[*Session]bool) {
+func (e *ear) dismay(sessions map[Listener]bool) {
 	for s := range sessions {
-		s.kill(pgerr.Fatal(pgerr.ConnectionFailure, "notifications of shard %s may have been missed", e.shard).
+		s.Kill(pgerr.Fatal(pgerr.ConnectionFailure, "notifications of shard %s may have been missed", e.shard).
 			WithDetail("The shard could not be reached when the session began to listen. It can be reached again.").
 			WithHint("Connect again and repeat LISTEN."))
 	}
@@ -131,38 +131,4 @@ func (e *ear) read() error {
 		}
 		c.Consume(wire.HeaderLen + len(body))
 	}
-}
-
-// notifier is a backend that notifies.
-type notifier struct {
-	shard string
-	pid   int32
-}
-
-// notifies notes that the session is about to notify through a backend, so that
-// those who listen are told its ID.
-func (rc *record) notifies(c *pool.Conn) {
-	key := notifier{c.Shard(), c.PID}
-	before, ok := rc.s.srv.notifiers.Load(key)
-	if ok && before != rc.s.id || rc.notified != "" && rc.notified != key.shard {
-		// What another session sent through this backend must be told as
-		// its own first, and what this one sent elsewhere is heard first.
-		rc.s.srv.hub(rc.s.db).sync()
-	}
-	rc.notified = key.shard
-	rc.s.srv.notifiers.Store(key, rc.s.id)
-}
-
-// sessionOf returns the ID clients know for whoever notified from a backend.
-func (s *Server) sessionOf(shard string, pid int32) int32 {
-	if id, ok := s.notifiers.Load(notifier{shard, pid}); ok {
-		return id.(int32)
-	}
-	id := pid
-	s.holders(func(sess *Session, c *pool.Conn) {
-		if c.PID == pid && c.Shard() == shard {
-			id = sess.id
-		}
-	})
-	return id
 }

@@ -1,4 +1,4 @@
-package proxy
+package hub
 
 import (
 	"context"
@@ -10,68 +10,53 @@ import (
 
 	"weft/directory"
 	"weft/pgerr"
-	"weft/pool"
+	"weft/quote"
 	"weft/wire"
 )
 
-// hub hears, for all sessions on a database, what is notified on any of its
-// shards, so that a listener needs no backend of its own: the hub has one ear per
-// shard. A transaction notifies on one shard only, whichever that is, so nothing is
-// heard twice.
+// Hub hears, for all sessions on a database, what is notified on any of its shards. A
+// session that listens needs no backend: the hub has one ear per shard. A transaction
+// notifies on one shard only, so nothing is heard twice.
 //
-// A shard that cannot be reached gets an ear when it can. Nobody notifies there
-// before it is back, but from then on somebody may, unheard: so whoever
-// has begun to listen without that ear is told so at LISTEN, and is sent away when
-// the ear is there.
-type hub struct {
-	srv *Server
-	db  *pool.Database
-	mu  sync.Mutex
-	// ears are by shard.
-	ears map[string]*ear
-	subs map[string]map[*Session]bool
-	// mending: missing ears are being looked after. The next try is not before
-	// nextTry.
+// A shard that cannot be reached gets an ear when it can be. No transaction notifies
+// there before the shard is back, but from then on one may, unheard. So a session that
+// begins to listen without that ear is told so at LISTEN, and is ended when the ear is
+// there.
+type Hub struct {
+	cfg      *Config
+	database string
+
+	mu   sync.Mutex
+	ears map[string]*ear // by shard
+	subs map[string]map[Listener]bool
+	// mending: missing ears are being connected. The next try is not before nextTry.
 	mending bool
 	nextTry time.Time
 }
 
-// How long the hub waits for a shard: to be reached, to answer a command, and before it
-// is tried again.
+// How long the hub waits for a shard: to be reached, and before it is tried again.
 const (
-	earDial   = 3 * time.Second
-	earAnswer = 5 * time.Second
-	earRetry  = time.Second
+	earDial  = 3 * time.Second
+	earRetry = time.Second
 )
 
-// hub returns the hub of a database; nil for a session without one.
-func (s *Server) hub(db *pool.Database) *hub {
-	if db == nil {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	h := s.hubs[db.Name]
-	if h == nil {
-		h = &hub{srv: s, db: db, ears: map[string]*ear{}, subs: map[string]map[*Session]bool{}}
-		s.hubs[db.Name] = h
-	}
-	return h
-}
+// earAnswer is how long a command may take. Tests shorten it.
+var earAnswer = 5 * time.Second
 
-// set makes the hub deliver exactly these channels to a session. When it
+// Set makes the hub deliver exactly these channels to a session. user is whose rights
+// the ear on the home shard gets, if it is missing. When it
 // returns nil, every notification sent from now on reaches the session, but for those of
 // the shards that it returns: they cannot be reached. On channels that
-// the session loses, it has got what was sent before: a backend's client that sits idle has, too.
-func (h *hub) set(s *Session, channels map[string]bool) (unheard []string, err error) {
+// the session loses, it has got what was sent before, as an idle client of a backend has.
+func (h *Hub) Set(s Listener, user string, channels map[string]bool) (unheard []string, err error) {
 	if h.takes(s, channels) {
-		h.sync()
+		h.Sync()
 	}
-	return h.assign(s, channels)
+	return h.assign(s, user, channels)
 }
 
 // takes reports whether a session would lose a channel.
-func (h *hub) takes(s *Session, channels map[string]bool) bool {
+func (h *Hub) takes(s Listener, channels map[string]bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for ch, subs := range h.subs {
@@ -82,12 +67,12 @@ func (h *hub) takes(s *Session, channels map[string]bool) bool {
 	return false
 }
 
-func (h *hub) assign(s *Session, channels map[string]bool) (unheard []string, err error) {
+func (h *Hub) assign(s Listener, user string, channels map[string]bool) (unheard []string, err error) {
 	h.mu.Lock()
 	// The hub may lose its ears again while nobody listens yet.
-	for len(channels) > 0 && len(h.missing(h.srv.cfg.Snapshot())) > len(unheard) {
+	for len(channels) > 0 && len(h.missing(h.cfg.Snapshot())) > len(unheard) {
 		h.mu.Unlock()
-		if unheard, err = h.open(s); err != nil {
+		if unheard, err = h.open(user); err != nil {
 			return nil, err
 		}
 		h.mu.Lock()
@@ -95,7 +80,7 @@ func (h *hub) assign(s *Session, channels map[string]bool) (unheard []string, er
 	var fresh []string
 	for ch := range channels {
 		if h.subs[ch] == nil {
-			h.subs[ch] = map[*Session]bool{}
+			h.subs[ch] = map[Listener]bool{}
 			fresh = append(fresh, ch)
 		}
 		h.subs[ch][s] = true
@@ -129,17 +114,17 @@ func (h *hub) assign(s *Session, channels map[string]bool) (unheard []string, er
 func listenText(fresh, stale []string) string {
 	var b strings.Builder
 	for _, ch := range fresh {
-		b.WriteString("LISTEN " + pool.QuoteIdent(ch) + ";")
+		b.WriteString("LISTEN " + quote.Ident(ch) + ";")
 	}
 	for _, ch := range stale {
-		b.WriteString("UNLISTEN " + pool.QuoteIdent(ch) + ";")
+		b.WriteString("UNLISTEN " + quote.Ident(ch) + ";")
 	}
 	return b.String()
 }
 
 // dismiss takes the ears from a hub that nobody listens to or waits for. mu is
 // held.
-func (h *hub) dismiss() []*ear {
+func (h *Hub) dismiss() []*ear {
 	if len(h.subs) > 0 {
 		return nil
 	}
@@ -153,24 +138,19 @@ func (h *hub) dismiss() []*ear {
 	return idle
 }
 
-// forget takes a session out that has ended.
-func (h *hub) forget(s *Session) {
-	if h == nil || len(s.record.channels) == 0 {
-		return
-	}
-	_, _ = h.assign(s, nil)
-}
+// Forget takes out a session that has ended.
+func (h *Hub) Forget(s Listener) { _, _ = h.assign(s, "", nil) }
 
-// sync returns when everything notified before the call has been delivered to
+// Sync returns when everything notified before the call has been delivered to
 // the inboxes: a backend sends notifications before it is ready again.
-func (h *hub) sync() {
+func (h *Hub) Sync() {
 	h.mu.Lock()
 	_ = h.command("")
 }
 
 // command runs SQL on all ears and waits for their answers. mu is held and given up.
 // An ear that does not answer in time is lost, and those who listen with it.
-func (h *hub) command(sql string) error {
+func (h *Hub) command(sql string) error {
 	asked := make([]*ear, 0, len(h.ears))
 	answers := make([]<-chan error, 0, len(h.ears))
 	for _, e := range h.ears {
@@ -198,8 +178,8 @@ func (h *hub) command(sql string) error {
 
 // places are the shards that something can be notified on: as long as no table is
 // declared, that is the home shard.
-func (h *hub) places(snap *directory.Snapshot) []string {
-	if len(snap.Declared(h.db.Name)) == 0 {
+func (h *Hub) places(snap *directory.Snapshot) []string {
+	if len(snap.Declared(h.database)) == 0 {
 		return []string{snap.Home}
 	}
 	names := make([]string, len(snap.Shards))
@@ -210,14 +190,14 @@ func (h *hub) places(snap *directory.Snapshot) []string {
 }
 
 // missing are those of them that the hub has no ear on. mu is held.
-func (h *hub) missing(snap *directory.Snapshot) []string {
+func (h *Hub) missing(snap *directory.Snapshot) []string {
 	return slices.DeleteFunc(h.places(snap), func(shard string) bool { return h.ears[shard] != nil })
 }
 
 // open gives the hub the ears that it needs. It returns the shards that it cannot
 // reach; the home shard must be.
-func (h *hub) open(s *Session) (unheard []string, err error) {
-	snap := h.srv.cfg.Snapshot()
+func (h *Hub) open(user string) (unheard []string, err error) {
+	snap := h.cfg.Snapshot()
 	h.mu.Lock()
 	list := h.missing(snap)
 	h.mu.Unlock()
@@ -228,10 +208,10 @@ func (h *hub) open(s *Session) (unheard []string, err error) {
 			defer pgerr.Recovered(&failed[i])
 			if shard == snap.Home {
 				// Without the session's startup parameters: others will use it too.
-				failed[i] = h.connect(s.srv.ctx, shard, s.lane.Key().User)
+				failed[i] = h.connect(h.cfg.Context, shard, user)
 				return
 			}
-			failed[i] = h.connect(s.srv.ctx, shard, h.srv.cfg.ServiceUser)
+			failed[i] = h.connect(h.cfg.Context, shard, h.cfg.ServiceUser)
 		})
 	}
 	wg.Wait()
@@ -241,7 +221,7 @@ func (h *hub) open(s *Session) (unheard []string, err error) {
 			return nil, failed[i]
 		}
 		if failed[i] != nil {
-			s.log.Warn("a shard is not listened to", "shard", shard, "database", h.db.Name, "err", failed[i])
+			h.cfg.Log.Warn("a shard is not listened to", "shard", shard, "database", h.database, "err", failed[i])
 			unheard = append(unheard, shard)
 		}
 	}
@@ -249,14 +229,14 @@ func (h *hub) open(s *Session) (unheard []string, err error) {
 }
 
 // connect gives the hub an ear on a shard, which listens to all that anybody does.
-func (h *hub) connect(ctx context.Context, shard, user string) error {
+func (h *Hub) connect(ctx context.Context, shard, user string) error {
 	ctx, cancel := context.WithTimeout(ctx, earDial)
 	defer cancel()
-	dialled, err := h.srv.dialSpare(ctx, shard, h.db.Name, user)
+	conn, err := h.cfg.Dial(ctx, shard, h.database, user)
 	if err != nil {
 		return err
 	}
-	e := &ear{hub: h, shard: shard, conn: dialled.Conn}
+	e := &ear{hub: h, shard: shard, conn: conn}
 	h.mu.Lock()
 	if h.ears[shard] != nil { // somebody was faster
 		h.mu.Unlock()
@@ -264,7 +244,7 @@ func (h *hub) connect(ctx context.Context, shard, user string) error {
 		return nil
 	}
 	h.ears[shard] = e
-	h.srv.wg.Go(h.srv.guarded("notifications", e.run))
+	h.cfg.Spawn(e.run)
 	if len(h.subs) == 0 {
 		h.mu.Unlock()
 		return nil
@@ -283,54 +263,22 @@ func (h *hub) connect(ctx context.Context, shard, user string) error {
 
 // unused reports whether nobody can have notified on a shard so far: no table that
 // is declared is in use yet.
-func (h *hub) unused(shard string) bool {
-	snap := h.srv.cfg.Snapshot()
-	return shard != snap.Home && !slices.ContainsFunc(snap.Declared(h.db.Name), func(t directory.Table) bool { return t.State != directory.Declaring })
+func (h *Hub) unused(shard string) bool {
+	snap := h.cfg.Snapshot()
+	return shard != snap.Home && !slices.ContainsFunc(snap.Declared(h.database), func(t directory.Table) bool { return t.State != directory.Declaring })
 }
 
 // sessions are all that listen. mu is held.
-func (h *hub) sessions() map[*Session]bool {
-	all := map[*Session]bool{}
+func (h *Hub) sessions() map[Listener]bool {
+	all := map[Listener]bool{}
 	for _, subs := range h.subs {
 		maps.Copy(all, subs)
 	}
 	return all
 }
 
-// followHubs gives hubs the ears that they miss: when shards are back, and when a
-// first table is declared.
-func (s *Server) followHubs(ctx context.Context) {
-	s.every(ctx, hubInterval, func(snap *directory.Snapshot) {
-		s.mu.Lock()
-		hubs := slices.Collect(maps.Values(s.hubs))
-		s.mu.Unlock()
-		for _, h := range hubs {
-			h.follow(snap)
-		}
-	})
-}
-
-// every shows the cluster to f, time and again until ctx is done, once it is known.
-func (s *Server) every(ctx context.Context, interval time.Duration, f func(*directory.Snapshot)) {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if snap := s.cfg.Snapshot(); snap != nil {
-			f(snap)
-		}
-	}
-}
-
-// hubInterval is how soon a hub follows the directory.
-const hubInterval = 20 * time.Millisecond
-
 // follow begins to connect the ears that are missing.
-func (h *hub) follow(snap *directory.Snapshot) {
+func (h *Hub) follow(snap *directory.Snapshot) {
 	h.mu.Lock()
 	var list []string
 	if len(h.subs) > 0 && !h.mending && !time.Now().Before(h.nextTry) {
@@ -341,7 +289,7 @@ func (h *hub) follow(snap *directory.Snapshot) {
 	if len(list) == 0 {
 		return
 	}
-	h.srv.wg.Go(h.srv.guarded("notifications", func() {
+	h.cfg.Spawn(func() {
 		defer func() {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -349,49 +297,49 @@ func (h *hub) follow(snap *directory.Snapshot) {
 		}()
 		var wg sync.WaitGroup
 		for _, shard := range list {
-			wg.Go(h.srv.guarded("notifications", func() { _ = h.connect(h.srv.ctx, shard, h.srv.cfg.ServiceUser) }))
+			wg.Go(h.cfg.Guarded(func() { _ = h.connect(h.cfg.Context, shard, h.cfg.ServiceUser) }))
 		}
 		wg.Wait()
-	}))
+	})
 }
 
-// expect gives the hub an ear on every shard, if anybody listens, before a first table is
+// Expect gives the hub an ear on every shard, if anybody listens, before a first table is
 // declared: what is notified where its rows are is heard from the beginning. Shards that
 // cannot be reached now are looked after by follow.
-func (h *hub) expect(ctx context.Context) {
-	snap := h.srv.cfg.Snapshot()
+func (h *Hub) Expect(ctx context.Context) {
+	snap := h.cfg.Snapshot()
 	var wg sync.WaitGroup
 	h.mu.Lock()
 	for i := range snap.Shards {
 		if shard := snap.Shards[i].Name; len(h.subs) > 0 && h.ears[shard] == nil {
-			wg.Go(h.srv.guarded("notifications", func() { _ = h.connect(ctx, shard, h.srv.cfg.ServiceUser) }))
+			wg.Go(h.cfg.Guarded(func() { _ = h.connect(ctx, shard, h.cfg.ServiceUser) }))
 		}
 	}
 	h.mu.Unlock()
 	wg.Wait()
 }
 
-// hear passes a notification on to whoever listens.
-func (h *hub) hear(shard string, body []byte) {
+// hear passes a notification on to the sessions that listen.
+func (h *Hub) hear(shard string, body []byte) {
 	pid, channel, payload, ok := wire.DecodeNotification(body)
 	if !ok {
 		return
 	}
-	id := h.srv.sessionOf(shard, pid)
+	id := h.cfg.Sender(shard, pid)
 	h.mu.Lock()
 	sessions := slices.Collect(maps.Keys(h.subs[channel]))
 	h.mu.Unlock()
 	for _, s := range sessions {
-		if !s.reach.inbox.put(wire.AppendNotification(nil, id, channel, payload)) {
-			s.kill(pgerr.Fatal(pgerr.OutOfMemory, "too many notifications are waiting for this client").
+		if !s.Put(wire.AppendNotification(nil, id, channel, payload)) {
+			s.Kill(pgerr.Fatal(pgerr.OutOfMemory, "too many notifications are waiting for this client").
 				WithDetail("The client has not read them."))
 			continue
 		}
-		s.wake()
+		s.Wake()
 	}
 }
 
-func (h *hub) close() {
+func (h *Hub) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range h.ears {
