@@ -213,7 +213,7 @@ const (
 )
 
 // Guarded reports whether the table's own server sees to it that triggers do not
-// change a shard key: package schema has the other half (schema/guard_objects.go).
+// change a shard key: package schema has the other half (schema/sql/guard.sql).
 func (r *Relation) Guarded() bool { return r.guards == 2 }
 
 // Function is a user's function.

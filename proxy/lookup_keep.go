@@ -21,7 +21,7 @@ import (
 // Lookup tables follow their owners inside the same transaction. Triggers note on
 // each shard what a statement has changed; weft fetches the notes after the
 // statement and before the client is told of it, and writes them where the values
-// belong. Package schema has the other half (schema/lookup_objects.go).
+// belong. Package schema has the other half (schema/sql/lookup_make.sql).
 
 // maxDrain bounds how many notes are fetched at once; one has 2000 entries at
 // most. maxApply bounds one statement of entries, in bytes.

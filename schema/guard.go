@@ -15,8 +15,11 @@ import (
 	"weft/pgerr"
 )
 
-// guardVersion tells which texts a shard has been given.
-var guardVersion = fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(strings.Join(guardObjects, "\n"))))
+// guardObjects is the text that makes what a shard needs for guards.
+var guardObjects = sqlFile("guard")
+
+// guardVersion tells which text a shard has been given.
+var guardVersion = fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(guardObjects)))
 
 // GuardTables tells every shard which tables of a database are sharded by which
 // columns, so that those with BEFORE triggers get and keep their guards. A database is
@@ -129,7 +132,7 @@ func installGuard(s *session) error {
 	if err := s.run("BEGIN", "SELECT pg_advisory_xact_lock("+ownLock+")", freshNames); err != nil {
 		return err
 	}
-	if err := s.run(guardObjects...); err != nil {
+	if err := s.run(guardObjects); err != nil {
 		return err
 	}
 	return s.run("CREATE OR REPLACE FUNCTION weft.guard_version() RETURNS text LANGUAGE sql SET search_path = pg_catalog, pg_temp AS "+literal("SELECT "+literal(guardVersion)), "COMMIT")
