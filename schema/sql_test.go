@@ -281,10 +281,10 @@ func TestLookupUpgrade(t *testing.T) {
 	defer s.close()
 	sh.run(t, `CREATE TABLE public.people (id int PRIMARY KEY, mail text);
 SELECT weft.lookup_add('m', 'public.people', '{mail}', '{id}', '{text}', false, 0, 'public', 'k1::int8', '0', ''); SELECT weft.lookup_make('m')`)
-	const state = `SELECT weft.lookup_version(), (SELECT count(*) FROM pg_proc WHERE oid IN (to_regprocedure('weft.lookup_index(weft.lookup)'), to_regprocedure('weft."m:find"(text, text)')))`
+	const state = `SELECT weft.lookup_version(), (SELECT count(*) FROM pg_proc WHERE oid IN (to_regprocedure('weft.lookup_follow(text, text)'), to_regprocedure('weft."m:find"(text, text)')))`
 	for older, want := range map[int]string{lookupVersion - 1: fmt.Sprintf("%d|2", lookupVersion), lookupVersion + 1: fmt.Sprintf("%d|0", lookupVersion+1)} {
 		sh.run(t, fmt.Sprintf(`CREATE OR REPLACE FUNCTION weft.lookup_version() RETURNS int LANGUAGE sql AS 'SELECT %d'`, older))
-		sh.run(t, `DROP FUNCTION IF EXISTS weft.lookup_index(weft.lookup), weft."m:find"(text, text)`)
+		sh.run(t, `DROP FUNCTION IF EXISTS weft.lookup_follow(text, text), weft."m:find"(text, text)`)
 		if err := upgradeLookups(s); err != nil {
 			t.Fatal(err)
 		}
