@@ -264,3 +264,94 @@ func recovers(run ast.Expr, methods map[string]*ast.FuncDecl) bool {
 	})
 	return found
 }
+
+// TestQuotingIsInOnePackage: names and values become SQL in package quote alone. A copy of its
+// functions would differ in backslashes sooner or later, and a function that only calls one of them
+// is another name for the same thing.
+func TestQuotingIsInOnePackage(t *testing.T) {
+	for _, s := range sources(t, 0) {
+		if s.dir == "quote" || strings.HasPrefix(s.dir, "integration") {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				if doublesQuotes(n) {
+					t.Errorf("%s: doubles quotes: call package quote", s.set.Position(n.Pos()))
+				}
+			case *ast.FuncDecl:
+				if name := forwards(n, "quote"); name != "" {
+					t.Errorf("%s: %s is quote.%s: call that", s.set.Position(n.Pos()), n.Name.Name, name)
+				}
+			}
+			return true
+		})
+	}
+}
+
+// doublesQuotes reports whether a call has a quote and the same quote twice among its arguments,
+// one after the other, as ReplaceAll and NewReplacer have.
+func doublesQuotes(c *ast.CallExpr) bool {
+	last := ""
+	for _, a := range c.Args {
+		text := ""
+		if l, ok := a.(*ast.BasicLit); ok {
+			text, _ = strconv.Unquote(l.Value)
+		}
+		if (last == "'" || last == `"`) && text == last+last {
+			return true
+		}
+		last = text
+	}
+	return false
+}
+
+// forwards returns the name of the function of a package that f calls with its own parameters and
+// does nothing else, or "".
+func forwards(f *ast.FuncDecl, pkg string) string {
+	if f.Body == nil || len(f.Body.List) != 1 {
+		return ""
+	}
+	r, ok := f.Body.List[0].(*ast.ReturnStmt)
+	if !ok || len(r.Results) != 1 {
+		return ""
+	}
+	c, ok := r.Results[0].(*ast.CallExpr)
+	if !ok {
+		return ""
+	}
+	sel, ok := c.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return ""
+	}
+	if x, ok := sel.X.(*ast.Ident); !ok || x.Name != pkg {
+		return ""
+	}
+	for _, a := range c.Args {
+		if _, ok := a.(*ast.Ident); !ok {
+			return ""
+		}
+	}
+	return sel.Sel.Name
+}
+
+// TestDoublesQuotes: the rule knows the ways to write it.
+func TestDoublesQuotes(t *testing.T) {
+	for text, want := range map[string]bool{
+		`strings.ReplaceAll(s, "'", "''")`:             true,
+		"strings.ReplaceAll(s, `\"`, `\"\"`)":          true,
+		`strings.ReplaceAll(s, "\"", "\"\"")`:          true,
+		`strings.NewReplacer("\\", "\\\\", "'", "''")`: true,
+		`strings.ReplaceAll(s, "''", "'")`:             false,
+		`strings.ReplaceAll(s, "\\", "\\\\")`:          false,
+		`fmt.Sprintf("'%s'", s)`:                       false,
+	} {
+		e, err := parser.ParseExpr(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := doublesQuotes(e.(*ast.CallExpr)); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+}

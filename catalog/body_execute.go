@@ -71,7 +71,7 @@ func called(f *pg_query.FuncCall) (text string, marked, ok bool) {
 	case name == "quote_ident" && len(args) == 1:
 		return identifier(args[0]), marked, true
 	case name == "quote_literal" && len(args) == 1 && !marked:
-		return literalText(args[0]), false, true
+		return quote.Literal(args[0]), false, true
 	case name == "format" && len(args) > 0:
 		text, ok = formatted(args[0], args[1:])
 		return text, marked, ok
@@ -105,7 +105,7 @@ func formatted(pattern string, args []string) (string, bool) {
 		case 'I':
 			b.WriteString(identifier(args[0]))
 		case 'L':
-			b.WriteString(literalText(args[0]))
+			b.WriteString(quote.Literal(args[0]))
 		default:
 			return "", false
 		}
@@ -120,14 +120,6 @@ func identifier(s string) string {
 		return s
 	}
 	return quote.Ident(s)
-}
-
-func literalText(s string) string {
-	quoted := "'" + strings.ReplaceAll(s, "'", "''") + "'"
-	if strings.Contains(s, `\`) {
-		return "E" + strings.ReplaceAll(quoted, `\`, `\\`)
-	}
-	return quoted
 }
 
 func textType(t *pg_query.TypeName) bool {

@@ -6,6 +6,7 @@ import (
 	pg_query "github.com/pganalyze/pg_query_go/v6"
 
 	"weft/parser"
+	"weft/quote"
 )
 
 // A transaction that has notified cannot be prepared. So on all shards but the home
@@ -153,6 +154,6 @@ func (c *carrying) command(i int) {
 	if c.language == "plpgsql" {
 		verb = "PERFORM "
 	}
-	channel := "'" + strings.ReplaceAll(c.word(i+1), "'", "''") + "'"
+	channel := quote.Literal(c.word(i + 1))
 	c.replace(i, last, verb+carrier+"("+channel+", "+payload+")")
 }

@@ -207,7 +207,7 @@ func (d *dump) addColumn(r *Relation, def *pg_query.ColumnDef) error {
 }
 
 func nextval(seq Name) string {
-	return "nextval('" + strings.ReplaceAll(seq.quoted(), "'", "''") + "'::regclass)"
+	return "nextval('" + quote.Double(seq.quoted()) + "'::regclass)"
 }
 
 // identity makes a column draw from a sequence of its own.

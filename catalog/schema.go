@@ -1,5 +1,7 @@
 package catalog
 
+import "weft/quote"
+
 // Schema is one database's schema at one version, as the home shard has it.
 // It is immutable.
 type Schema struct {
@@ -40,6 +42,9 @@ type Schema struct {
 
 // Name is a schema-qualified name.
 type Name struct{ Schema, Name string }
+
+// SQL returns the name as statements have it: with its schema, both in quotes.
+func (n Name) SQL() string { return quote.Name(n.Schema, n.Name) }
 
 // RelationKind is pg_class.relkind.
 type RelationKind byte

@@ -3,7 +3,8 @@ package identity
 import (
 	"fmt"
 	"regexp"
-	"strings"
+
+	"weft/quote"
 )
 
 // Stamp is what a database says it belongs to.
@@ -34,5 +35,5 @@ func Parse(text string) (s Stamp, ok bool) {
 // Write returns the statement that stamps the database it is run in. The schema weft must
 // be there, and belong to the role.
 func (s Stamp) Write() string {
-	return "COMMENT ON SCHEMA weft IS '" + strings.ReplaceAll(s.String(), "'", "''") + "'"
+	return "COMMENT ON SCHEMA weft IS " + quote.Literal(s.String())
 }

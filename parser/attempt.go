@@ -57,11 +57,11 @@ func (a *Attempt) Answer(values map[string]string) string {
 		if !ok {
 			value = "NULL"
 		}
-		b.WriteString(value + strings.TrimPrefix(p.null, "NULL") + " AS " + quoteIdent(p.name))
+		b.WriteString(value + strings.TrimPrefix(p.null, "NULL") + " AS " + quote.Ident(p.name))
 	}
 	b.WriteByte(')')
 	if !a.aliased {
-		b.WriteString(" AS " + quoteIdent(a.function))
+		b.WriteString(" AS " + quote.Ident(a.function))
 	}
 	b.WriteString(a.query[a.end:])
 	return b.String()
@@ -189,5 +189,3 @@ func (a *Attempt) called(r *identityRewriter, raw *pg_query.RawStmt) bool {
 	a.start, a.end, a.aliased = start-first, end-first, from.Alias != nil
 	return true
 }
-
-func quoteIdent(name string) string { return quote.Ident(name) }

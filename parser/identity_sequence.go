@@ -58,7 +58,7 @@ func (r *identityRewriter) dynamic(f *pg_query.FuncCall, value func(string) (int
 	var b strings.Builder
 	b.WriteString("(SELECT CASE weft_s.s::pg_catalog.oid")
 	for _, d := range r.Drawn {
-		fmt.Fprintf(&b, " WHEN pg_catalog.to_regclass(%s)::pg_catalog.oid THEN '%d'::pg_catalog.int8", quoteLiteral(d.Sequence), d.Value)
+		fmt.Fprintf(&b, " WHEN pg_catalog.to_regclass(%s)::pg_catalog.oid THEN '%d'::pg_catalog.int8", quote.Literal(d.Sequence), d.Value)
 	}
 	fmt.Fprintf(&b, " ELSE pg_catalog.currval(weft_s.s) END AS currval FROM (SELECT (%s)::pg_catalog.regclass AS s) weft_s)", r.text[piece[0].Start:piece[len(piece)-1].End])
 	r.replace(start, end, b.String())
@@ -80,9 +80,4 @@ func (r *identityRewriter) nested(n *pg_query.Node) bool {
 		return !found
 	})
 	return found
-}
-
-// quoteLiteral quotes a string for any setting of standard_conforming_strings.
-func quoteLiteral(s string) string {
-	return quote.Literal(s)
 }

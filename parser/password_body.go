@@ -3,6 +3,8 @@ package parser
 import (
 	"strings"
 
+	"weft/quote"
+
 	pg_query "github.com/pganalyze/pg_query_go/v6"
 )
 
@@ -42,7 +44,7 @@ func bodyPasswords(text string, tree *Tree, literals []Literal, do *pg_query.DoS
 		for _, p := range inner {
 			where, from := sql, p.Start
 			if e.Dynamic {
-				where, from = strings.ReplaceAll(sql[p.Start:p.End], "'", "''"), 0
+				where, from = quote.Double(sql[p.Start:p.End]), 0
 			}
 			length := p.End - p.Start
 			if e.Dynamic {

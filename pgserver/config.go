@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"weft/quote"
 )
 
 // Config describes one server. Install, Dir and Port are required.
@@ -117,7 +119,7 @@ func (c Config) conf() string {
 	var b strings.Builder
 	b.WriteString("# Written at every start; use ALTER SYSTEM for settings of your own.\n")
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		fmt.Fprintf(&b, "%s = '%s'\n", name, strings.ReplaceAll(all[name], "'", "''"))
+		fmt.Fprintf(&b, "%s = '%s'\n", name, quote.Double(all[name]))
 	}
 	return b.String()
 }

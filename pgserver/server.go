@@ -244,11 +244,11 @@ func (s *Server) LogFile() string { return filepath.Join(s.cfg.Dir, "server.log"
 // ConnString connects to a database as the superuser.
 func (s *Server) ConnString(database string) string {
 	return fmt.Sprintf("host=127.0.0.1 port=%d user=%s dbname=%s sslmode=disable connect_timeout=10",
-		s.cfg.Port, quote(s.cfg.User), quote(database))
+		s.cfg.Port, connValue(s.cfg.User), connValue(database))
 }
 
-// quote makes a value of a connection string.
-func quote(v string) string {
+// connValue writes a value of a connection string.
+func connValue(v string) string {
 	b := []byte{'\''}
 	for i := range len(v) {
 		if v[i] == '\'' || v[i] == '\\' {

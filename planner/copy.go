@@ -259,7 +259,7 @@ func (l *level) supplies(c *plan.Copy, col *catalog.Column, reference, key bool)
 	}
 	switch {
 	case drawsFrom(col):
-		s.Sequence, s.Identity = quoteName(col.Sequence), col.Identity != 0
+		s.Sequence, s.Identity = col.Sequence.SQL(), col.Identity != 0
 		if ids := c.Table.IDs; ids != nil && ids.Column == col.Name && s.Size == 8 {
 			s.Routed = ids
 		}

@@ -104,7 +104,7 @@ func (g *generator) value(c *catalog.Column) int {
 	}
 	v := plan.Value{Type: c.TypeName}
 	if drawsFrom(c) {
-		v.Sequence, v.Identity = quoteName(c.Sequence), c.Identity != 0
+		v.Sequence, v.Identity = c.Sequence.SQL(), c.Identity != 0
 	}
 	if ids := g.target.table.IDs; ids != nil && ids.Column == c.Name && c.Base == uint32(datum.Int8) {
 		// Its row is the instance that was made last.
@@ -251,7 +251,7 @@ func (g *generator) addColumns(lists []*pg.Node) {
 	always := false
 	var names []string
 	for _, c := range g.columns {
-		names = append(names, quoteIdent(c.Name))
+		names = append(names, quote.Ident(c.Name))
 		always = always || c.Identity == 'a'
 	}
 	over := ""
@@ -272,7 +272,7 @@ func (g *generator) addColumns(lists []*pg.Node) {
 	default:
 		var all []string
 		for _, c := range g.cols[:min(g.given, len(g.cols))] {
-			all = append(all, quoteIdent(c.Name))
+			all = append(all, quote.Ident(c.Name))
 		}
 		at := tokens.valuesKeyword
 		if tokens.overriding >= 0 {
@@ -301,10 +301,6 @@ func (g *generator) fill(at int, values []int, comma bool) {
 		g.edits = append(g.edits, textEdit{at: at, value: v})
 	}
 }
-
-func quoteIdent(name string) string { return quote.Ident(name) }
-
-func quoteName(n catalog.Name) string { return quote.Name(n.Schema, n.Name) }
 
 // regclass splits the text of a name.
 func regclass(s string) (schema, name string, ok bool) {

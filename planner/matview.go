@@ -6,6 +6,7 @@ import (
 	"weft/catalog"
 	"weft/parser"
 	"weft/plan"
+	"weft/quote"
 )
 
 // A materialized view is on the home shard, and PostgreSQL fills it there by
@@ -138,9 +139,9 @@ func (l *lending) add(rel *catalog.Relation, t *table) {
 			sql += ", "
 		}
 		lent.Columns = append(lent.Columns, rel.Columns[i].Name)
-		sql += quoteIdent(rel.Columns[i].Name)
+		sql += quote.Ident(rel.Columns[i].Name)
 	}
-	sql += " FROM ONLY " + quoteName(rel.Name)
+	sql += " FROM ONLY " + rel.Name.SQL()
 	in := plan.Instance{Table: &t.Table, Name: t.Name, Keys: make([][]plan.Set, len(t.keys))}
 	l.gather.Lend = append(l.gather.Lend, lent)
 	l.gather.Pieces = append(l.gather.Pieces, plan.Piece{

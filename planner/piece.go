@@ -115,7 +115,7 @@ func (r *remainder) columns(x *appearance, rv *pg.RangeVar, sel *pg.SelectStmt, 
 			typ = c.TypeName
 		}
 		if c.Collation.Name != "" {
-			coll = quoteName(c.Collation)
+			coll = c.Collation.SQL()
 		}
 		p.Types, p.Collations = append(p.Types, typ), append(p.Collations, coll)
 	}

@@ -10,6 +10,7 @@ import (
 	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
+	"weft/quote"
 )
 
 // A row-security policy is evaluated where the row is, and what it reads is read
@@ -100,7 +101,7 @@ func (a *analysis) mayGuard(rel *catalog.Relation, t *table, p *catalog.Policy) 
 		return pgerr.New(pgerr.ObjectInUse, "what policy %q of %q reads is being changed", p.Name, rel.Name.Name).WithHint("Try again when that is done.")
 	}
 	for _, e := range p.Expressions {
-		sql := "SELECT 1 FROM " + quoteName(rel.Name) + " AS " + quoteIdent(rel.Name.Name) + " WHERE " + e
+		sql := "SELECT 1 FROM " + rel.Name.SQL() + " AS " + quote.Ident(rel.Name.Name) + " WHERE " + e
 		tree, err := parser.ParseTree(sql, parser.Options{})
 		if err != nil || len(tree.Statements) != 1 || tree.Statements[0].Stmt.GetSelectStmt() == nil {
 			return a.unguarded(rel, t, p.Name, "cannot be read by weft")

@@ -11,6 +11,7 @@ import (
 	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
+	"weft/quote"
 )
 
 // A reference table is written on the home shard, as the client says, and what
@@ -239,7 +240,7 @@ func (c *copier) insert(n *pg.InsertStmt) *plan.Write {
 		ReturningList: c.returning(n.ReturningList, carried), WithClause: n.WithClause, Override: n.Override,
 	}
 	stmt := &pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: s}}
-	text := "INSERT INTO " + quoteName(c.rel.Name) + " (" + idents("", carried) + ") OVERRIDING SYSTEM VALUE SELECT " + idents("i.", carried) + " FROM "
+	text := "INSERT INTO " + c.rel.Name.SQL() + " (" + idents("", carried) + ") OVERRIDING SYSTEM VALUE SELECT " + idents("i.", carried) + " FROM "
 	tail := " i"
 	if conflict := n.OnConflictClause; conflict != nil && conflict.Action == pg.OnConflictAction_ONCONFLICT_UPDATE {
 		key := c.identity(setting(conflict.TargetList))
@@ -249,7 +250,7 @@ func (c *copier) insert(n *pg.InsertStmt) *plan.Write {
 		var sets []string
 		for _, name := range carried {
 			if findColumn(c.rel, name).Identity != 'a' {
-				sets = append(sets, quoteIdent(name)+" = excluded."+quoteIdent(name))
+				sets = append(sets, quote.Ident(name)+" = excluded."+quote.Ident(name))
 			}
 		}
 		if len(sets) == 0 {
@@ -281,14 +282,14 @@ func (c *copier) update(n *pg.UpdateStmt) *plan.Write {
 	var sets []string
 	for _, name := range carried {
 		if !slices.Contains(key, name) && findColumn(c.rel, name).Identity != 'a' {
-			sets = append(sets, quoteIdent(name)+" = i."+quoteIdent(name))
+			sets = append(sets, quote.Ident(name)+" = i."+quote.Ident(name))
 		}
 	}
 	if key == nil || len(sets) == 0 {
 		return c.write("UPDATE", stmt, carried, nil)
 	}
 	return c.write("UPDATE", stmt, carried, overRows(
-		"UPDATE "+quoteName(c.rel.Name)+" t SET "+strings.Join(sets, ", ")+" FROM ", " i WHERE "+same(key)+c.compared("t.", carried)))
+		"UPDATE "+c.rel.Name.SQL()+" t SET "+strings.Join(sets, ", ")+" FROM ", " i WHERE "+same(key)+c.compared("t.", carried)))
 }
 
 // oneByOne writes SET (a, b) = (1, 2) as SET a = 1, b = 2.
@@ -323,7 +324,7 @@ func (c *copier) remove(n *pg.DeleteStmt) *plan.Write {
 	if key == nil {
 		return c.write("DELETE", stmt, carried, nil)
 	}
-	return c.write("DELETE", stmt, carried, overRows("DELETE FROM "+quoteName(c.rel.Name)+" t USING ", " i WHERE "+same(key)+c.compared("t.", carried)))
+	return c.write("DELETE", stmt, carried, overRows("DELETE FROM "+c.rel.Name.SQL()+" t USING ", " i WHERE "+same(key)+c.compared("t.", carried)))
 }
 
 // merge returns no rows, so that nothing can be carried or compared.
@@ -402,7 +403,7 @@ func (c *copier) locks() []string {
 			return
 		}
 		seen[rel] = true
-		out = append(out, quoteName(rel.Name))
+		out = append(out, rel.Name.SQL())
 		for _, fk := range rel.Referenced {
 			if !strings.Contains(fk.Definition, " ON DELETE ") && !strings.Contains(fk.Definition, " ON UPDATE ") {
 				continue
@@ -499,7 +500,7 @@ func overRows(before, after string) plan.Text {
 func same(key []string) string {
 	var out []string
 	for _, name := range key {
-		out = append(out, "t."+quoteIdent(name)+" = i."+quoteIdent(name))
+		out = append(out, "t."+quote.Ident(name)+" = i."+quote.Ident(name))
 	}
 	return strings.Join(out, " AND ")
 }
@@ -507,7 +508,7 @@ func same(key []string) string {
 func idents(prefix string, names []string) string {
 	var out []string
 	for _, name := range names {
-		out = append(out, prefix+quoteIdent(name))
+		out = append(out, prefix+quote.Ident(name))
 	}
 	return strings.Join(out, ", ")
 }

@@ -96,7 +96,7 @@ func (a *analysis) alterSequence(n *pg.AlterSeqStmt) plan.Route {
 	}
 	r = a.elsewhere(&pg.Node{Node: &pg.Node_AlterSeqStmt{AlterSeqStmt: fewer}})
 	if r == plan.Every {
-		a.change().Elsewhere += "; " + usedUp(quotedName(rel.Name))
+		a.change().Elsewhere += "; " + usedUp(rel.Name.SQL())
 	}
 	return r
 }
@@ -113,17 +113,8 @@ func disown(options []*pg.Node) {
 
 // usedUp leaves nothing to draw from a sequence, whose name is quoted.
 func usedUp(sequence string) string {
-	name := literalOf(sequence)
+	name := quote.Literal(sequence)
 	return "SELECT pg_catalog.setval(seqrelid, CASE WHEN seqincrement > 0 THEN seqmax ELSE seqmin END, true) FROM pg_catalog.pg_sequence WHERE seqrelid = " + name + "::pg_catalog.regclass"
-}
-
-func quotedName(n catalog.Name) string { return quote.Name(n.Schema, n.Name) }
-
-func literalOf(s string) string {
-	if strings.Contains(s, `\`) {
-		return "E'" + strings.ReplaceAll(strings.ReplaceAll(s, `\`, `\\`), "'", "''") + "'"
-	}
-	return "'" + strings.ReplaceAll(s, "'", "''") + "'"
 }
 
 // retypesIdentity: the type of an identity's sequence changes with that of its column. On
@@ -134,7 +125,7 @@ func (a *analysis) retypesIdentity(rel *catalog.Relation, column string) {
 		return
 	}
 	a.out.Exact = true
-	a.change().Elsewhere = "ALTER SEQUENCE " + quotedName(c.Sequence) + " RESTART; " + strings.TrimRight(strings.TrimSpace(a.client.sql), ";") + "\n; " + usedUp(quotedName(c.Sequence))
+	a.change().Elsewhere = "ALTER SEQUENCE " + c.Sequence.SQL() + " RESTART; " + strings.TrimRight(strings.TrimSpace(a.client.sql), ";") + "\n; " + usedUp(c.Sequence.SQL())
 }
 
 // drawsNow notes the sequences of a new default that the other shards do not have yet.

@@ -63,7 +63,7 @@ func (r *remainder) viewPiece(n *pg.Node, rv *pg.RangeVar, use *viewUse, named *
 			typ = c.TypeName
 		}
 		if c.Collation.Name != "" {
-			coll = quoteName(c.Collation)
+			coll = c.Collation.SQL()
 		}
 		sel.TargetList = append(sel.TargetList, targetNode(nameNode(c.Name), ""))
 		p.Types, p.Collations = append(p.Types, typ), append(p.Collations, coll)

@@ -44,7 +44,7 @@ func (a *analysis) drawnFrom(to *writable, t *pg.ResTarget) string {
 		if !drawsFrom(col) {
 			return ""
 		}
-		return quoteName(col.Sequence)
+		return col.Sequence.SQL()
 	}
 	f := v.GetFuncCall()
 	names := nameList(f.GetFuncname())
@@ -64,7 +64,7 @@ func (a *analysis) drawnFrom(to *writable, t *pg.ResTarget) string {
 	if seq == nil || seq.Kind != catalog.Sequence {
 		return ""
 	}
-	return quoteName(seq.Name)
+	return seq.Name.SQL()
 }
 
 // writable is the target as drawnFrom wants it.

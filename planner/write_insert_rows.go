@@ -13,6 +13,7 @@ import (
 	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
+	"weft/quote"
 )
 
 // rowCutter cuts the text of an INSERT … VALUES into rows. They stay as the client
@@ -267,7 +268,7 @@ func (c *rowCutter) head() plan.Text {
 	}
 	var names []string
 	for _, a := range c.added {
-		names = append(names, quoteIdent(a.column.Name))
+		names = append(names, quote.Ident(a.column.Name))
 	}
 	over := ""
 	if c.overriding && c.stmt.Override == pg.OverridingKind_OVERRIDING_NOT_SET {
@@ -276,7 +277,7 @@ func (c *rowCutter) head() plan.Text {
 	switch {
 	case c.tokens.defaultValues >= 0:
 		if len(names) == 0 { // there is no row without columns
-			names = []string{quoteIdent(c.target.rel.Columns[0].Name)}
+			names = []string{quote.Ident(c.target.rel.Columns[0].Name)}
 		}
 		return append(c.text(start, c.tokens.defaultValues), sqlPart(" ("+strings.Join(names, ", ")+") "+over+"VALUES"))
 	case len(names) == 0:
@@ -287,7 +288,7 @@ func (c *rowCutter) head() plan.Text {
 		given := len(c.lists[0].GetList().GetItems())
 		var all []string
 		for _, col := range c.cols[:min(given, len(c.cols))] {
-			all = append(all, quoteIdent(col.Name))
+			all = append(all, quote.Ident(col.Name))
 		}
 		at := values
 		if c.tokens.overriding >= 0 {

@@ -353,7 +353,7 @@ func (s *selectInsert) leftOut(split *plan.Split) (added, drawn []*catalog.Colum
 		case drawsFrom(c), key >= 0 && randomUUID(c) && datum.Type(c.Base) == datum.UUID:
 			v := plan.Value{Type: c.TypeName}
 			if drawsFrom(c) {
-				v.Sequence, v.Identity = quoteName(c.Sequence), c.Identity != 0
+				v.Sequence, v.Identity = c.Sequence.SQL(), c.Identity != 0
 			}
 			if ids := s.table.IDs; ids != nil && ids.Column == c.Name && datum.Type(c.Base) == datum.Int8 {
 				v.Routed = ids

@@ -213,7 +213,7 @@ func (c *changing) mergeDraws(m *pg.MergeStmt, alias string) (drawn []plan.Value
 		if !used {
 			continue
 		}
-		v := plan.Value{Type: col.TypeName, Sequence: quoteName(col.Sequence), Identity: col.Identity != 0}
+		v := plan.Value{Type: col.TypeName, Sequence: col.Sequence.SQL(), Identity: col.Identity != 0}
 		if ids := c.table.IDs; ids != nil && ids.Column == col.Name && datum.Type(col.Base) == datum.Int8 {
 			v.Routed = ids
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weft/pgerr"
+	"weft/quote"
 )
 
 // Role returns what connections of the lane are beside whom they log in as; ""
@@ -37,7 +38,7 @@ SELECT what FROM more WHERE NOT EXISTS (SELECT FROM r WHERE rolsuper) LIMIT 3`
 func (c *Conn) checkPoolUser(user, role string) error {
 	_ = c.Conn().SetDeadline(time.Now().Add(c.lane.shard.pool.conf().ConnectTimeout))
 	// The client's startup parameters hold: operators must not be the client's.
-	rows, err := c.Exec("BEGIN; SET LOCAL search_path = pg_catalog; " + strings.ReplaceAll(poolUserSQL, "$ROLE", QuoteLiteral(role)) + "; COMMIT")
+	rows, err := c.Exec("BEGIN; SET LOCAL search_path = pg_catalog; " + strings.ReplaceAll(poolUserSQL, "$ROLE", quote.Literal(role)) + "; COMMIT")
 	_ = c.Conn().SetDeadline(time.Time{})
 	if err != nil {
 		return err

@@ -160,23 +160,14 @@ func (s *Settings) Steps(t *Settings) []string {
 // setConfig is a SET as a function call, which takes a list value such as
 // search_path's as one string; SET would take it for one identifier.
 func setConfig(s Setting) string {
-	return "SELECT pg_catalog.set_config(" + QuoteLiteral(s.Name) + "," + QuoteLiteral(s.Value) + ",false)"
+	return "SELECT pg_catalog.set_config(" + quote.Literal(s.Name) + "," + quote.Literal(s.Value) + ",false)"
 }
 
 // quoteName quotes a parameter's name, each part of a custom one by itself.
 func quoteName(name string) string {
 	parts := strings.Split(name, ".")
 	for i := range parts {
-		parts[i] = QuoteIdent(parts[i])
+		parts[i] = quote.Ident(parts[i])
 	}
 	return strings.Join(parts, ".")
 }
-
-// QuoteLiteral returns s as a string literal that reads the same under either
-// setting of standard_conforming_strings.
-func QuoteLiteral(s string) string {
-	return quote.Literal(s)
-}
-
-// QuoteIdent returns s as a quoted identifier.
-func QuoteIdent(s string) string { return quote.Ident(s) }

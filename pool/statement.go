@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"weft/catalog"
+	"weft/quote"
 )
 
 // Statement is one prepared statement as backends know it: the same text,
@@ -108,7 +109,7 @@ func (d *Database) make(k statementKey, settings *Settings) *Statement {
 		Settings: settings, Generation: k.generation, key: k, refs: 1,
 	}
 	if k.viaSQL {
-		s.SQL = "PREPARE " + QuoteIdent(s.Name) + k.sql
+		s.SQL = "PREPARE " + quote.Ident(s.Name) + k.sql
 	}
 	d.next++
 	return s

@@ -5,6 +5,7 @@ import (
 	"weft/pgerr"
 	"weft/plan"
 	"weft/pool"
+	"weft/quote"
 	"weft/schema"
 )
 
@@ -39,7 +40,7 @@ func (d *drawn) adoptSequence(n plan.Name) error {
 		return err
 	}
 	return d.s.every.withOthers(func(_ int, c *pool.Conn) error {
-		there, err := d.s.commit.askBeside(c, "SELECT pg_catalog.to_regclass("+pool.QuoteLiteral(quotedName(n))+") IS NOT NULL")
+		there, err := d.s.commit.askBeside(c, "SELECT pg_catalog.to_regclass("+quote.Literal(quotedName(n))+") IS NOT NULL")
 		if err != nil || there[0][0] == "t" {
 			return err
 		}

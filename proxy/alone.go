@@ -8,6 +8,7 @@ import (
 	"weft/pgerr"
 	"weft/plan"
 	"weft/pool"
+	"weft/quote"
 	"weft/wire"
 )
 
@@ -115,8 +116,8 @@ func (e *spread) local() bool {
 
 // lookAgain finds out what an earlier attempt has left on a shard.
 func (u *utility) lookAgain(again *plan.Again, step *aloneStep) error {
-	name := pool.QuoteLiteral(quotedName(again.Name))
-	table := pool.QuoteLiteral(quotedName(again.Table))
+	name := quote.Literal(quotedName(again.Name))
+	table := quote.Literal(quotedName(again.Table))
 	var sql string
 	switch again.Kind {
 	case plan.CreatesIndex, plan.DropsIndex:
@@ -156,7 +157,7 @@ func (u *utility) lookAgain(again *plan.Again, step *aloneStep) error {
 }
 
 func quotedName(n plan.Name) string {
-	return pool.QuoteIdent(n.Schema) + "." + pool.QuoteIdent(n.Table)
+	return quote.Ident(n.Schema) + "." + quote.Ident(n.Table)
 }
 
 // aloneElsewhere carries the command out on the shards but home, and says how far

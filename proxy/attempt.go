@@ -6,7 +6,7 @@ import (
 
 	"weft/parser"
 	"weft/pgerr"
-	"weft/pool"
+	"weft/quote"
 	"weft/wire"
 )
 
@@ -53,7 +53,7 @@ func (ga *gatherer) attempt(a *parser.Attempt) (values map[string]string, err er
 		if err == nil && ga.s.out.failed && a.Catches(heard.field('C')) {
 			values = map[string]string{}
 			for name, field := range a.Told {
-				values[name] = pool.QuoteLiteral(heard.field(field))
+				values[name] = quote.Literal(heard.field(field))
 			}
 			ga.s.out.failed = false
 			heard, err = ga.overhear("ROLLBACK TO " + attemptName)
@@ -88,13 +88,13 @@ func (ga *gatherer) inserted(a *parser.Attempt, h *overheard) (map[string]string
 		return nil, ga.s.lost.refuseRead(pgerr.New("P0003", "query returned more than one row").WithHint("Make sure the query returns a single row, or use LIMIT 1."))
 	case h.rows == 0:
 	case a.Whole != "":
-		values[a.Whole] = pool.QuoteLiteral(composite(h.row))
+		values[a.Whole] = quote.Literal(composite(h.row))
 	case len(h.row) != len(a.Into) && len(a.Into) > 0:
 		return nil, ga.s.lost.refuseRead(pgerr.New(pgerr.FeatureNotSupported, "RETURNING of %d columns INTO %d variables is not supported here", len(h.row), len(a.Into)))
 	default:
 		for i, name := range a.Into {
 			if h.row[i] != nil {
-				values[name] = pool.QuoteLiteral(string(h.row[i]))
+				values[name] = quote.Literal(string(h.row[i]))
 			}
 		}
 	}

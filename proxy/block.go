@@ -9,6 +9,7 @@ import (
 	"weft/parser"
 	"weft/pgerr"
 	"weft/pool"
+	"weft/quote"
 	"weft/wire"
 )
 
@@ -282,7 +283,7 @@ func elsewhere(text string, f *parser.Facts) (sql string, home bool) {
 	if w := words(text); len(w) < 3 || w[2] == "all" {
 		return text, false
 	}
-	return "DO " + pool.QuoteLiteral("BEGIN "+strings.TrimRight(text, "; \t\r\n")+"; EXCEPTION WHEN undefined_object THEN NULL; END"), true
+	return "DO " + quote.Literal("BEGIN "+strings.TrimRight(text, "; \t\r\n")+"; EXCEPTION WHEN undefined_object THEN NULL; END"), true
 }
 
 // rollsBackTo reports whether a text is a ROLLBACK TO, the one command about

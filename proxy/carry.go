@@ -6,6 +6,7 @@ import (
 
 	"weft/pgerr"
 	"weft/pool"
+	"weft/quote"
 	"weft/wire"
 )
 
@@ -93,7 +94,7 @@ func (cm *commit) tellNotes(c *pool.Conn, notes []string) error {
 		return err
 	}
 	cm.s.record.notifies(c)
-	return cm.s.every.execBeside(c, "SELECT weft.tell("+pool.QuoteLiteral(strings.Join(notes, "\n"))+")")
+	return cm.s.every.execBeside(c, "SELECT weft.tell("+quote.Literal(strings.Join(notes, "\n"))+")")
 }
 
 func timeOf(note string) string {

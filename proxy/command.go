@@ -13,6 +13,7 @@ import (
 	"weft/pgerr"
 	"weft/plan"
 	"weft/pool"
+	"weft/quote"
 	"weft/wire"
 )
 
@@ -42,7 +43,7 @@ func (x *gathering) sql(fill *plan.Fill) string {
 			if coll := x.d.Collations[i]; coll != "" {
 				dst = append(append(dst, " COLLATE "...), coll...)
 			}
-			dst = append(append(dst, " AS "...), pool.QuoteIdent(col.Name)...)
+			dst = append(append(dst, " AS "...), quote.Ident(col.Name)...)
 		}
 		dst = append(dst, " FROM "...)
 		dst = x.appendQuery(dst, x.g.Remainder, fill)

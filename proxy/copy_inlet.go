@@ -12,6 +12,7 @@ import (
 	"weft/pgerr"
 	"weft/plan"
 	"weft/pool"
+	"weft/quote"
 	"weft/wire"
 )
 
@@ -331,7 +332,7 @@ func lost(err error) bool {
 }
 
 func quoteTable(t *plan.Table) string {
-	return pool.QuoteIdent(t.Schema) + "." + pool.QuoteIdent(t.Name)
+	return quote.Ident(t.Schema) + "." + quote.Ident(t.Name)
 }
 
 // giveUp ends the dialogue at once.

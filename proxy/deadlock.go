@@ -13,6 +13,7 @@ import (
 	"weft/directory"
 	"weft/pgerr"
 	"weft/pool"
+	"weft/quote"
 )
 
 // Transactions may wait for each other over several shards, which no shard can
@@ -214,8 +215,8 @@ func (l *lookout) exchangeParties(ctx context.Context, sc *scene, snap *director
 	if err != nil {
 		return nil, err
 	}
-	me := pool.QuoteLiteral(l.srv.cfg.Proxy)
-	rows, err := execIn(ctx, c, "INSERT INTO weft.party (proxy, parties, seen) VALUES ("+me+", "+pool.QuoteLiteral(string(body))+", pg_catalog.clock_timestamp()) "+
+	me := quote.Literal(l.srv.cfg.Proxy)
+	rows, err := execIn(ctx, c, "INSERT INTO weft.party (proxy, parties, seen) VALUES ("+me+", "+quote.Literal(string(body))+", pg_catalog.clock_timestamp()) "+
 		"ON CONFLICT (proxy) DO UPDATE SET parties = excluded.parties, seen = excluded.seen; "+
 		"SELECT parties FROM weft.party WHERE proxy <> "+me+" AND seen > pg_catalog.clock_timestamp() - interval '"+strconv.Itoa(int(partyAge/time.Millisecond))+" ms'")
 	if err != nil {

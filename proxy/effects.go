@@ -9,6 +9,7 @@ import (
 	"weft/parser"
 	"weft/pgerr"
 	"weft/pool"
+	"weft/quote"
 	"weft/twopc"
 	"weft/wire"
 )
@@ -268,7 +269,7 @@ func (rc *record) settleDone(c *pool.Conn) error {
 		rc.s.route.env = nil // names may mean temporary relations now, or no longer
 	}
 	for _, name := range d.stray {
-		_, _ = c.Exec("DEALLOCATE " + pool.QuoteIdent(name))
+		_, _ = c.Exec("DEALLOCATE " + quote.Ident(name))
 	}
 	for _, st := range d.describe {
 		// Should the schema change, their results must not.
@@ -388,7 +389,7 @@ func (rc *record) learn(c *pool.Conn, sets []parser.Setting) error {
 		if b.Len() > 0 {
 			b.WriteString(" UNION ALL ")
 		}
-		fmt.Fprintf(&b, "SELECT %s, pg_catalog.current_setting(%[1]s, true)", pool.QuoteLiteral(set.Name))
+		fmt.Fprintf(&b, "SELECT %s, pg_catalog.current_setting(%[1]s, true)", quote.Literal(set.Name))
 	}
 	if b.Len() > 0 {
 		rows, err := c.Ask(askTimeout, b.String())

@@ -9,6 +9,7 @@ import (
 	"weft/pgerr"
 	"weft/plan"
 	"weft/pool"
+	"weft/quote"
 	"weft/wire"
 )
 
@@ -134,12 +135,12 @@ func (ps *prepared) sameResult(st *statement) error {
 	f := ps.s.facts([]byte(st.original))
 	const name = "\x01z"
 	_, err := ps.s.route.askBy(ps.s.lane, func(c *pool.Conn) ([][]string, error) {
-		if _, err := askHere(c, st.original[:f.Prepared[0].NameStart]+pool.QuoteIdent(name)+st.original[f.Prepared[0].NameEnd:f.Prepared[0].BodyEnd]); err != nil {
+		if _, err := askHere(c, st.original[:f.Prepared[0].NameStart]+quote.Ident(name)+st.original[f.Prepared[0].NameEnd:f.Prepared[0].BodyEnd]); err != nil {
 			return nil, err
 		}
 		is, err := c.DescribeStatement(name)
 		if err == nil {
-			_, err = askHere(c, "DEALLOCATE "+pool.QuoteIdent(name))
+			_, err = askHere(c, "DEALLOCATE "+quote.Ident(name))
 		}
 		if err == nil && !bytes.Equal(is, *was) {
 			err = resultHasChanged()
@@ -221,11 +222,11 @@ func (ps *prepared) stillExecutes(pl *planned) error {
 func (ps *prepared) parameterTypes(st *statement) ([]string, error) {
 	f := ps.s.facts([]byte(st.original))
 	const name = "\x01y"
-	prepare := st.original[:f.Prepared[0].NameStart] + pool.QuoteIdent(name) + st.original[f.Prepared[0].NameEnd:f.Prepared[0].BodyEnd]
+	prepare := st.original[:f.Prepared[0].NameStart] + quote.Ident(name) + st.original[f.Prepared[0].NameEnd:f.Prepared[0].BodyEnd]
 	rows, err := ps.s.route.askHome(prepare + ";\nSELECT pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(t.typname) " +
 		"FROM pg_catalog.pg_prepared_statements p, LATERAL pg_catalog.unnest(p.parameter_types) WITH ORDINALITY a (type, place) " +
 		"JOIN pg_catalog.pg_type t ON t.oid = a.type JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace " +
-		"WHERE p.name = " + pool.QuoteLiteral(name) + " ORDER BY a.place;\nDEALLOCATE " + pool.QuoteIdent(name))
+		"WHERE p.name = " + quote.Literal(name) + " ORDER BY a.place;\nDEALLOCATE " + quote.Ident(name))
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"weft/pgerr"
 	"weft/plan"
 	"weft/pool"
+	"weft/quote"
 )
 
 // mayFill makes ready for a command that gives new values to rows that are there. Where
@@ -52,7 +53,7 @@ func (ga *gatherer) mayFill(e *spread) error {
 func (ga *gatherer) hasNoRows(c *pool.Conn, f *plan.Filling) (owns bool, err error) {
 	name := quotedName(f.Table)
 	rows, err := ga.s.commit.askBeside(c, "SELECT coalesce((SELECT pg_catalog.pg_has_role(relowner, 'USAGE') FROM pg_catalog.pg_class WHERE oid = pg_catalog.to_regclass("+
-		pool.QuoteLiteral(name)+")), false)")
+		quote.Literal(name)+")), false)")
 	if err != nil || rows[0][0] != "t" {
 		return false, err
 	}

@@ -7,7 +7,7 @@ import (
 	"weft/executor"
 	"weft/parser"
 	"weft/pgerr"
-	"weft/pool"
+	"weft/quote"
 )
 
 // What all participants of a block must run, such as SET, SAVEPOINT and set_config, is
@@ -139,15 +139,15 @@ func asLiteral(v []byte, binaryFormat bool, oid uint32) (string, bool) {
 	case v == nil:
 		text = "NULL"
 	case !binaryFormat, oid == oidText, oid == oidVarchar, oid == oidName, oid == 0, oid == oidUnknown:
-		text = pool.QuoteLiteral(string(v))
+		text = quote.Literal(string(v))
 	case oid == oidBool && len(v) == 1:
-		text = pool.QuoteLiteral(strconv.FormatBool(v[0] != 0))
+		text = quote.Literal(strconv.FormatBool(v[0] != 0))
 	case oid == oidInt2 && len(v) == 2:
-		text = pool.QuoteLiteral(strconv.Itoa(int(int16(binary.BigEndian.Uint16(v)))))
+		text = quote.Literal(strconv.Itoa(int(int16(binary.BigEndian.Uint16(v)))))
 	case oid == oidInt4 && len(v) == 4:
-		text = pool.QuoteLiteral(strconv.Itoa(int(int32(binary.BigEndian.Uint32(v)))))
+		text = quote.Literal(strconv.Itoa(int(int32(binary.BigEndian.Uint32(v)))))
 	case oid == oidInt8 && len(v) == 8:
-		text = pool.QuoteLiteral(strconv.FormatInt(int64(binary.BigEndian.Uint64(v)), 10))
+		text = quote.Literal(strconv.FormatInt(int64(binary.BigEndian.Uint64(v)), 10))
 	default:
 		return "", false
 	}

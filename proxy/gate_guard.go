@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"weft/pool"
+	"weft/quote"
 )
 
 // Clients' backends go through the gate in ROW EXCLUSIVE mode, for the
@@ -94,7 +94,7 @@ func (s *Server) guardGate(ctx context.Context, shard, database string) {
 			continue
 		}
 		_, err = c.Exec("SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity WHERE pid = " + row[0] +
-			" AND backend_start = " + pool.QuoteLiteral(row[1]) + " AND xact_start = " + pool.QuoteLiteral(row[2]))
+			" AND backend_start = " + quote.Literal(row[1]) + " AND xact_start = " + quote.Literal(row[2]))
 		if err != nil {
 			break
 		}

@@ -18,6 +18,7 @@ import (
 	"weft/pgerr"
 	"weft/plan"
 	"weft/pool"
+	"weft/quote"
 	"weft/sequence"
 	"weft/wire"
 )
@@ -148,7 +149,7 @@ func (d *drawn) drawAhead(name string, identity bool, n int) ([]int64, error) {
 func quoted(name string) string {
 	ids := identifiers(name)
 	for i := range ids {
-		ids[i] = pool.QuoteIdent(ids[i])
+		ids[i] = quote.Ident(ids[i])
 	}
 	return strings.Join(ids, ".")
 }
@@ -215,7 +216,7 @@ func (d *drawn) nextDrawn(argument string) (int64, error) {
 	if seq == nil || d.s.route.env.Tables.Find(seq.OwnedBy.Schema, seq.OwnedBy.Name) == nil {
 		return 0, errHome
 	}
-	drawn, err := d.draw(pool.QuoteIdent(name[0])+"."+pool.QuoteIdent(name[1]), false, 1)
+	drawn, err := d.draw(quote.Ident(name[0])+"."+quote.Ident(name[1]), false, 1)
 	if err != nil {
 		return 0, err
 	}
@@ -329,7 +330,7 @@ func (d source) Draw(ctx context.Context, name sequence.Name, n int) ([]int64, e
 	// cached there, and currval.
 	sql := sequence.Query(name.Sequence, n) + "; DISCARD SEQUENCES"
 	if role != "" {
-		sql = "BEGIN; SET LOCAL ROLE " + pool.QuoteIdent(role) + "; " + sequence.Query(name.Sequence, n) + "; COMMIT; DISCARD SEQUENCES"
+		sql = "BEGIN; SET LOCAL ROLE " + quote.Ident(role) + "; " + sequence.Query(name.Sequence, n) + "; COMMIT; DISCARD SEQUENCES"
 	}
 	if !c.Settings.Equal(nil) {
 		if err := c.Apply(nil); err != nil {

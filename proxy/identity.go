@@ -13,6 +13,7 @@ import (
 
 	"weft/parser"
 	"weft/pool"
+	"weft/quote"
 	"weft/wire"
 )
 
@@ -49,7 +50,7 @@ func (d *drawn) identityEdits(text string, ids []int32) parser.Edits {
 		id.Sequence = d.drawnValue
 		for name, v := range d.values {
 			schema, short, _ := strings.Cut(name, ".")
-			id.Drawn = append(id.Drawn, parser.Drawn{Sequence: pool.QuoteIdent(schema) + "." + pool.QuoteIdent(short), Value: v})
+			id.Drawn = append(id.Drawn, parser.Drawn{Sequence: quote.Ident(schema) + "." + quote.Ident(short), Value: v})
 		}
 	}
 	if d.s.route.hasTables && !d.s.prepared.parsing {

@@ -7,6 +7,7 @@ import (
 	"weft/catalog"
 	"weft/parser"
 	"weft/pool"
+	"weft/quote"
 	"weft/wire"
 )
 
@@ -42,7 +43,7 @@ func (h *held) remainsOf(c *pool.Conn) (*remains, error) {
 	var b strings.Builder
 	b.WriteString(inspectSQL)
 	for name := range h.s.record.placeholders {
-		fmt.Fprintf(&b, "\nUNION ALL SELECT 'c', %s, pg_catalog.current_setting(%[1]s, true) WHERE pg_catalog.current_setting(%[1]s, true) IS NOT NULL", pool.QuoteLiteral(name))
+		fmt.Fprintf(&b, "\nUNION ALL SELECT 'c', %s, pg_catalog.current_setting(%[1]s, true) WHERE pg_catalog.current_setting(%[1]s, true) IS NOT NULL", quote.Literal(name))
 	}
 	rows, err := c.Ask(askTimeout, b.String())
 	if err != nil {
@@ -113,7 +114,7 @@ func (h *held) inspect(c *pool.Conn, bits parser.Effect) error {
 	h.s.record.pins = h.s.record.pins&^pinFound | found.pins
 	if found.bare {
 		// The client is back at the role it came with, not at weft's own.
-		if _, err := c.Exec("SET ROLE " + pool.QuoteIdent(h.s.lane.Role())); err != nil {
+		if _, err := c.Exec("SET ROLE " + quote.Ident(h.s.lane.Role())); err != nil {
 			return c.Lost(fmt.Errorf("inspect: %w", err))
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"weft/directory"
-	"weft/pool"
+	"weft/quote"
 )
 
 // Every database with declared tables keeps a copy of the directory on every shard, so that
@@ -149,7 +149,7 @@ func (s *Server) writeCopy(ctx context.Context, key ownKey, number int64, conten
 	}
 	_, err = c.Exec(fmt.Sprintf("INSERT INTO weft.directory AS d (version, content) VALUES (%d, %s) ON CONFLICT (single) DO UPDATE "+
 		"SET version = excluded.version, content = excluded.content, written = pg_catalog.clock_timestamp() WHERE d.version < excluded.version AND d.content <> excluded.content",
-		number, pool.QuoteLiteral(content)))
+		number, quote.Literal(content)))
 	return err
 }
 

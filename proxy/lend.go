@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"weft/pgerr"
-	"weft/pool"
+	"weft/quote"
 	"weft/wire"
 )
 
@@ -59,10 +59,10 @@ func (p *pipe) appendLent(x *gathering, portal, execute []byte) error {
 		name := "pg_temp.weft_lent_" + number + "_" + strconv.Itoa(i)
 		columns := make([]string, len(lent.Columns))
 		for j, c := range lent.Columns {
-			columns[j] = pool.QuoteIdent(c)
+			columns[j] = quote.Ident(c)
 		}
 		names = append(names, name)
-		makes = append(makes, "CREATE TEMP TABLE "+name+" () INHERITS ("+pool.QuoteIdent(lent.Table.Schema)+"."+pool.QuoteIdent(lent.Table.Table)+")")
+		makes = append(makes, "CREATE TEMP TABLE "+name+" () INHERITS ("+quote.Ident(lent.Table.Schema)+"."+quote.Ident(lent.Table.Table)+")")
 		fills = append(fills, "f"+strconv.Itoa(i)+" AS (INSERT INTO "+name+" ("+strings.Join(columns, ", ")+") SELECT * FROM "+string(x.in.AppendInput(nil, i))+" q)")
 	}
 	for _, sql := range makes {

@@ -10,6 +10,7 @@ import (
 	"weft/pgerr"
 	"weft/pool"
 	"weft/proxy/hub"
+	"weft/quote"
 	"weft/wire"
 )
 
@@ -113,7 +114,7 @@ func (rc *record) listenHere(c *pool.Conn, exec func(sql string) error) error {
 	c.Listening = true
 	rc.listenedInTx = c.Status != wire.TxIdle || !rc.s.pipe.ops.empty()
 	for ch := range rc.channels {
-		if err := exec("LISTEN " + pool.QuoteIdent(ch)); err != nil {
+		if err := exec("LISTEN " + quote.Ident(ch)); err != nil {
 			return err
 		}
 	}

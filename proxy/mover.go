@@ -11,7 +11,7 @@ import (
 	"weft/directory"
 	"weft/pgerr"
 	"weft/plan"
-	"weft/pool"
+	"weft/quote"
 	"weft/schema"
 )
 
@@ -88,7 +88,7 @@ func (u *utility) request(args map[string]string) (*schema.Request, error) {
 		return nil, pgerr.New("22004", "the table must not be null")
 	}
 	rows, err := u.s.route.askHome("SELECT n.nspname, c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace " +
-		"WHERE c.oid = " + pool.QuoteLiteral(name) + "::pg_catalog.regclass")
+		"WHERE c.oid = " + quote.Literal(name) + "::pg_catalog.regclass")
 	if err != nil {
 		return nil, err
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"weft/pgerr"
-	"weft/pool"
 	"weft/proxy/peer"
+	"weft/quote"
 )
 
 // Who drops a database must own it and find it unused, or may send away who is there.
@@ -19,7 +19,7 @@ import (
 // ownsDatabase reports whether the client may drop or rename a database, or there is
 // none.
 func (u *utility) ownsDatabase(name string) (bool, error) {
-	return u.askTrue("SELECT coalesce(bool_and(pg_catalog.pg_has_role(datdba, 'USAGE')), true) FROM pg_catalog.pg_database WHERE datname = " + pool.QuoteLiteral(name))
+	return u.askTrue("SELECT coalesce(bool_and(pg_catalog.pg_has_role(datdba, 'USAGE')), true) FROM pg_catalog.pg_database WHERE datname = " + quote.Literal(name))
 }
 
 // askTrue asks the home shard, as the client, something that is true or not.
@@ -74,7 +74,7 @@ func (u *utility) evict(name string) error {
 // are not weft's, PostgreSQL decides.
 func (u *utility) awaitLeft(name string) {
 	for until := time.Now().Add(leaving / 2); time.Now().Before(until); {
-		left, err := u.askTrue("SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_stat_activity WHERE pid <> pg_catalog.pg_backend_pid() AND datname = " + pool.QuoteLiteral(name) + ")")
+		left, err := u.askTrue("SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_stat_activity WHERE pid <> pg_catalog.pg_backend_pid() AND datname = " + quote.Literal(name) + ")")
 		if left || err != nil {
 			return
 		}
@@ -93,7 +93,7 @@ func (u *utility) mayEnd(roles []string) error {
 	}
 	quoted := make([]string, len(roles))
 	for i, r := range roles {
-		quoted[i] = pool.QuoteLiteral(r)
+		quoted[i] = quote.Literal(r)
 	}
 	rows, err := u.s.route.askHome("SELECT coalesce(bool_or(r.rolsuper AND NOT me.rolsuper), false)," +
 		" coalesce(bool_or(NOT pg_catalog.pg_has_role(r.oid, 'USAGE') AND NOT pg_catalog.pg_has_role('pg_signal_backend', 'USAGE')), false)" +

@@ -13,6 +13,7 @@ import (
 	"weft/parser"
 	"weft/pgerr"
 	"weft/pool"
+	"weft/quote"
 	"weft/wire"
 )
 
@@ -324,10 +325,10 @@ func (rc *record) askOptions(l *pool.Lane) (options, error) {
 		}
 		if name == "default_transaction_isolation" && rc.s.tx.open && rc.sets(name) {
 			// What the block was begun with, if not by what the session has set.
-			fmt.Fprintf(&b, "SELECT name, reset_val FROM pg_catalog.pg_settings WHERE name = %s", pool.QuoteLiteral(name))
+			fmt.Fprintf(&b, "SELECT name, reset_val FROM pg_catalog.pg_settings WHERE name = %s", quote.Literal(name))
 			continue
 		}
-		fmt.Fprintf(&b, "SELECT %s, pg_catalog.current_setting(%[1]s, true)", pool.QuoteLiteral(name))
+		fmt.Fprintf(&b, "SELECT %s, pg_catalog.current_setting(%[1]s, true)", quote.Literal(name))
 	}
 	o := rc.s.srv.conf().Gather.options()
 	rows, err := rc.s.route.ask(l, b.String())
@@ -391,7 +392,7 @@ func (rc *record) showOptions(idle bool) error {
 			b.WriteString(" UNION ALL ")
 		}
 		fmt.Fprintf(&b, "SELECT %s, pg_catalog.set_config(%[1]s, %s, %t) WHERE coalesce(pg_catalog.current_setting(%[1]s, true), '') = ''",
-			pool.QuoteLiteral(name), pool.QuoteLiteral(texts[name]), local)
+			quote.Literal(name), quote.Literal(texts[name]), local)
 	}
 	if b.Len() == 0 {
 		return nil

@@ -11,6 +11,7 @@ import (
 	"weft/pgerr"
 	"weft/pool"
 	"weft/proxy/peer"
+	"weft/quote"
 	"weft/wire"
 )
 
@@ -49,7 +50,7 @@ func setOwn(rows string, local bool) string {
 	if local {
 		scope = "true)"
 	}
-	return "SELECT pg_catalog.set_config('" + ownRows + "', " + pool.QuoteLiteral(rows) + ", " + scope
+	return "SELECT pg_catalog.set_config('" + ownRows + "', " + quote.Literal(rows) + ", " + scope
 }
 
 // hideOwn takes the rows away.
@@ -123,7 +124,7 @@ func (rt *routing) monitors(ctx context.Context) bool {
 	if name == "" {
 		name = rt.s.lane.LoginRole()
 	}
-	role := pool.QuoteLiteral(name)
+	role := quote.Literal(name)
 	rows, err := c.Exec("SELECT r.rolsuper OR pg_catalog.pg_has_role(r.oid, 'pg_read_all_stats', 'USAGE') FROM pg_catalog.pg_roles r WHERE r.rolname = " + role)
 	return err == nil && len(rows) == 1 && rows[0][0] == "t"
 }

@@ -3,13 +3,12 @@ package proxy
 import (
 	"errors"
 	"strconv"
-	"strings"
 
 	"weft/auth"
 	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
-	"weft/pool"
+	"weft/quote"
 	"weft/wire"
 )
 
@@ -42,9 +41,9 @@ func (u *utility) sealed(p *plan.Plan, text string) (*edited, error) {
 		if err != nil {
 			return nil, err
 		}
-		written := pool.QuoteLiteral(stored)
+		written := quote.Literal(stored)
 		if g.Doubled {
-			written = strings.ReplaceAll(written, "'", "''")
+			written = quote.Double(written)
 		}
 		if g.Start == g.End {
 			return nil, unreadablePassword()

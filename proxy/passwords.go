@@ -8,7 +8,7 @@ import (
 
 	"weft/auth"
 	"weft/pgerr"
-	"weft/pool"
+	"weft/quote"
 )
 
 // passwords asks the home shard, or another one while that is down, as the service user,
@@ -156,7 +156,7 @@ func (s passwordSource) fetch(ctx context.Context, user string) (string, error) 
 	defer c.Terminate()
 	defer context.AfterFunc(ctx, c.Interrupt)()
 	// PREPARE types the parameter by its use; a name is cut off like any other.
-	rows, err := c.Exec("PREPARE weft_auth_query AS " + s.query.SQL + "; EXECUTE weft_auth_query(" + pool.QuoteLiteral(user) + "); DEALLOCATE weft_auth_query")
+	rows, err := c.Exec("PREPARE weft_auth_query AS " + s.query.SQL + "; EXECUTE weft_auth_query(" + quote.Literal(user) + "); DEALLOCATE weft_auth_query")
 	if err != nil {
 		return "", s.failed(err)
 	}

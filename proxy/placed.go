@@ -10,7 +10,7 @@ import (
 	"weft/directory"
 	"weft/pgerr"
 	"weft/planner"
-	"weft/pool"
+	"weft/quote"
 )
 
 // weft.distribute_function declares that a function runs on the shard that one of
@@ -30,7 +30,7 @@ func (u *utility) findFunction(args map[string]string) ([][]string, error) {
 	rows, err := u.s.route.askHome("SELECT n.nspname, p.proname, t.oid, pg_catalog.format_type(t.oid, NULL), coalesce(p.proargnames[a.i], ''), pg_catalog.pg_has_role(p.proowner, 'USAGE') " +
 		"FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace " +
 		"LEFT JOIN LATERAL pg_catalog.unnest(p.proargtypes::oid[]) WITH ORDINALITY a(t, i) ON true LEFT JOIN pg_catalog.pg_type t ON t.oid = a.t " +
-		"WHERE p.oid = " + pool.QuoteLiteral(name) + "::pg_catalog." + cast + " ORDER BY a.i")
+		"WHERE p.oid = " + quote.Literal(name) + "::pg_catalog." + cast + " ORDER BY a.i")
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"weft/parser"
 	"weft/pgerr"
 	"weft/pool"
+	"weft/quote"
 	"weft/wire"
 )
 
@@ -120,7 +121,7 @@ func (t *transaction) importSnapshots(id string) error {
 		if i < 0 {
 			return pgerr.New(pgerr.InvalidParameterValue, "invalid snapshot identifier: %q", id).WithHint("It has no part for shard %q.", c.Shard())
 		}
-		return t.s.every.execBeside(c, "SET TRANSACTION SNAPSHOT "+pool.QuoteLiteral(parts[i][len(c.Shard())+1:]))
+		return t.s.every.execBeside(c, "SET TRANSACTION SNAPSHOT "+quote.Literal(parts[i][len(c.Shard())+1:]))
 	})
 	if err != nil {
 		return err

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"weft/parser"
-	"weft/pool"
+	"weft/quote"
 	"weft/wire"
 )
 
@@ -41,19 +41,19 @@ func (ps *prepared) prepareSQL(f *parser.Facts, exec func(sql string) error) err
 		case p.Kind == parser.Deallocate && (st != nil || made[p.Name]):
 			gone[p.Name] = true
 			delete(made, p.Name)
-			err = exec("PREPARE " + pool.QuoteIdent(dummyName(i)) + " AS SELECT 1")
+			err = exec("PREPARE " + quote.Ident(dummyName(i)) + " AS SELECT 1")
 			ps.s.record.done.stray = append(ps.s.record.done.stray, dummyName(i))
 		case p.Kind == parser.Prepare && st == nil:
 			made[p.Name] = true
 		case st == nil && !made[p.Name] && slices.Contains(ps.s.record.done.stray, p.Name): // the backend has one of weft's own
-			err = exec("DEALLOCATE " + pool.QuoteIdent(p.Name))
+			err = exec("DEALLOCATE " + quote.Ident(p.Name))
 			ps.s.record.done.stray = slices.DeleteFunc(ps.s.record.done.stray, func(n string) bool { return n == p.Name })
 		case st == nil || made[p.Name]:
 		case p.Kind == parser.Execute:
 			err = ps.ensurePrepared(st.server, exec)
 		case p.Kind == parser.Prepare && slices.Contains(ps.s.record.done.stray, p.Name): // arranged already
 		case p.Kind == parser.Prepare: // taken: the backend shall say so
-			err = exec("PREPARE " + pool.QuoteIdent(p.Name) + " AS SELECT 1")
+			err = exec("PREPARE " + quote.Ident(p.Name) + " AS SELECT 1")
 			ps.s.record.done.stray = append(ps.s.record.done.stray, p.Name)
 		}
 		if err != nil {
@@ -71,7 +71,7 @@ func (ps *prepared) preparedEdits(text string, f *parser.Facts) (edits parser.Ed
 		if ps.s.record.done.shown {
 			return // the backend holds the client's own names
 		}
-		edits = append(edits, parser.Edit{Start: p.NameStart, End: p.NameEnd, New: pool.QuoteIdent(name)})
+		edits = append(edits, parser.Edit{Start: p.NameStart, End: p.NameEnd, New: quote.Ident(name)})
 	}
 	for i, p := range f.Prepared {
 		st := ps.named[p.Name]

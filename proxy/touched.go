@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"weft/pool"
+	"weft/quote"
 	"weft/wire"
 )
 
@@ -54,7 +55,7 @@ func (rc *record) settingsQuery() string {
 	var b strings.Builder
 	b.WriteString("SELECT name, setting FROM pg_catalog.pg_settings WHERE source = 'session' AND context <> 'internal' UNION ALL SELECT 'role', pg_catalog.current_setting('role')")
 	for name := range rc.placeholders {
-		fmt.Fprintf(&b, " UNION ALL SELECT %s, pg_catalog.current_setting(%[1]s, true) WHERE pg_catalog.current_setting(%[1]s, true) IS NOT NULL", pool.QuoteLiteral(name))
+		fmt.Fprintf(&b, " UNION ALL SELECT %s, pg_catalog.current_setting(%[1]s, true) WHERE pg_catalog.current_setting(%[1]s, true) IS NOT NULL", quote.Literal(name))
 	}
 	return b.String()
 }
@@ -65,7 +66,7 @@ func (h *held) settingsOf(c *pool.Conn, rows [][]string) string {
 	var calls []string
 	found := map[string]bool{}
 	set := func(name, value string) {
-		calls = append(calls, "pg_catalog.set_config("+pool.QuoteLiteral(name)+", "+value+", true)")
+		calls = append(calls, "pg_catalog.set_config("+quote.Literal(name)+", "+value+", true)")
 	}
 	for _, r := range rows {
 		name := strings.ToLower(r[0])
@@ -81,12 +82,12 @@ func (h *held) settingsOf(c *pool.Conn, rows [][]string) string {
 			}
 		}
 		if !had || before != r[1] {
-			set(name, pool.QuoteLiteral(r[1]))
+			set(name, quote.Literal(r[1]))
 		}
 	}
 	for _, e := range c.Settings.All() {
 		if name := e.Name; !found[name] && !neverCarried[name] && !ofOneShard[name] && !isOption(name) {
-			set(name, "(SELECT reset_val FROM pg_catalog.pg_settings WHERE name = "+pool.QuoteLiteral(name)+")")
+			set(name, "(SELECT reset_val FROM pg_catalog.pg_settings WHERE name = "+quote.Literal(name)+")")
 		}
 	}
 	if len(calls) == 0 {

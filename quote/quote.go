@@ -42,12 +42,16 @@ func Literal(s string) string {
 	if strings.IndexByte(s, 0) >= 0 {
 		return ` E'\x00'` // refused: no encoding has it
 	}
-	q := "'" + strings.ReplaceAll(s, "'", "''") + "'"
+	q := "'" + Double(s) + "'"
 	if strings.IndexByte(s, '\\') >= 0 {
 		return " E" + strings.ReplaceAll(q, `\`, `\\`)
 	}
 	return q
 }
+
+// Double returns a text as it stands between the quotes of a string literal without escapes: each
+// quote twice.
+func Double(s string) string { return strings.ReplaceAll(s, "'", "''") }
 
 // Array returns an array of text with these elements.
 func Array(elements []string) string {

@@ -58,7 +58,7 @@ func open(ctx context.Context, shards Shards, shard, database, user, application
 	}
 	s := &session{Conn: c, shard: shard, ctx: ctx}
 	s.stop = context.AfterFunc(ctx, c.Interrupt)
-	if _, err := s.Exec(settings + literal(application)); err != nil {
+	if _, err := s.Exec(settings + quote.Literal(application)); err != nil {
 		s.close()
 		return nil, err
 	}
@@ -135,9 +135,3 @@ func (s *session) explain(err error) error {
 	}
 	return err
 }
-
-// literal quotes a string for a statement.
-func literal(s string) string { return quote.Literal(s) }
-
-// ident quotes a name for a statement, always.
-func ident(s string) string { return quote.Ident(s) }

@@ -12,6 +12,7 @@ import (
 
 	"weft/directory"
 	"weft/pgerr"
+	"weft/quote"
 	"weft/vindex"
 )
 
@@ -220,7 +221,7 @@ func (d *declaration) lock() error {
 func lockTable(s *session, req *Request) error {
 	err := s.run("BEGIN", fmt.Sprintf("SET LOCAL lock_timeout = %d", max(1, req.lockTimeout().Milliseconds())))
 	if err == nil {
-		err = s.run("LOCK TABLE " + quoted(req.Table) + " IN ACCESS EXCLUSIVE MODE")
+		err = s.run("LOCK TABLE " + req.Table.SQL() + " IN ACCESS EXCLUSIVE MODE")
 	}
 	var e *pgerr.Error
 	if errors.As(err, &e) && e.Code == pgerr.LockNotAvailable && e.Hint == "" {
@@ -232,7 +233,7 @@ func lockTable(s *session, req *Request) error {
 
 // count finds out how many rows will move, and whether the key spreads them.
 func (d *declaration) count() error {
-	name := quoted(d.req.Table)
+	name := d.req.Table.SQL()
 	if d.kind == directory.Reference {
 		n, err := d.home.one("SELECT count(*) FROM " + name)
 		if err != nil {
@@ -270,7 +271,7 @@ func (d *declaration) bucketSQL() error {
 	// Qualified, because a lookup's expression has names of its own inside.
 	var columns []string
 	for _, c := range d.req.Columns {
-		columns = append(columns, quoted(d.req.Table)+"."+ident(c))
+		columns = append(columns, d.req.Table.SQL()+"."+quote.Ident(c))
 	}
 	var err error
 	switch v := d.seen.verdict.vindex.(type) {
@@ -338,12 +339,12 @@ func (d *declaration) copy() error {
 			d.notice.tell("%s: %d of %d rows copied (%d %%)", d.req.name(), n, d.moving, int(math.Floor(float64(n)/float64(d.moving)*100)))
 		},
 	}
-	from := " FROM " + quoted(d.req.Table)
+	from := " FROM " + d.req.Table.SQL()
 	query := "SELECT " + strings.Join(columns, ", ") + from
 	if !s.all {
 		query = "SELECT " + strings.Join(append([]string{d.bucket}, columns...), ", ") + from + " WHERE " + d.leaving()
 	}
-	taken, err := copyRows(d.home, query, d.shards, quoted(d.req.Table)+columnList(columns), s)
+	taken, err := copyRows(d.home, query, d.shards, d.req.Table.SQL()+columnList(columns), s)
 	if err != nil {
 		return err
 	}
@@ -375,7 +376,7 @@ func (d *declaration) index() error {
 			if err := applyObjects(s, d.views); err != nil {
 				return err
 			}
-			return s.run("ANALYZE " + quoted(d.req.Table))
+			return s.run("ANALYZE " + d.req.Table.SQL())
 		})
 	}
 	return g.Wait()

@@ -63,7 +63,7 @@ type Object struct {
 // the table from changing meanwhile.
 func ReadDefinition(ctx context.Context, c Conn, name catalog.Name) (*Definition, error) {
 	s := &session{Conn: c, ctx: ctx}
-	if err := s.run(settings + literal("weft")); err != nil {
+	if err := s.run(settings + quote.Literal("weft")); err != nil {
 		return nil, err
 	}
 	return readDefinition(s, name)
@@ -74,7 +74,7 @@ func ReadDefinition(ctx context.Context, c Conn, name catalog.Name) (*Definition
 // leaves what was made before it.
 func (d *Definition) Apply(ctx context.Context, c Conn, shard string) error {
 	s := &session{Conn: c, ctx: ctx, shard: shard}
-	if err := s.run(settings + literal("weft")); err != nil {
+	if err := s.run(settings + quote.Literal("weft")); err != nil {
 		return err
 	}
 	return d.apply(s)
@@ -92,7 +92,7 @@ func (d *Definition) ApplyInside(ctx context.Context, c Conn, shard string) erro
 	if err != nil {
 		return err
 	}
-	if err := s.run(strings.ReplaceAll(settings, "SET ", "SET LOCAL ") + literal("weft")); err != nil {
+	if err := s.run(strings.ReplaceAll(settings, "SET ", "SET LOCAL ") + quote.Literal("weft")); err != nil {
 		return err
 	}
 	if err := d.apply(s); err != nil {
@@ -103,7 +103,7 @@ func (d *Definition) ApplyInside(ctx context.Context, c Conn, shard string) erro
 	}
 	var back strings.Builder
 	for _, r := range was {
-		fmt.Fprintf(&back, "SELECT pg_catalog.set_config(%s, %s, true);", literal(r[0]), literal(r[1]))
+		fmt.Fprintf(&back, "SELECT pg_catalog.set_config(%s, %s, true);", quote.Literal(r[0]), quote.Literal(r[1]))
 	}
 	return s.run(back.String())
 }
@@ -121,7 +121,7 @@ func readDefinition(s *session, name catalog.Name) (*Definition, error) {
 		r.indexes, r.indexDetails, r.foreignKeys, r.triggers, r.policies, r.statistics, r.tableDetails, r.code,
 	} {
 		if err := step(); err != nil {
-			return nil, fmt.Errorf("read definition of %s: %w", quoted(name), err)
+			return nil, fmt.Errorf("read definition of %s: %w", name.SQL(), err)
 		}
 	}
 	slices.Sort(r.def.Roles)
@@ -138,9 +138,6 @@ type reader struct {
 	graph graph
 }
 
-// quoted returns a name as it is written in statements.
-func quoted(n catalog.Name) string { return quote.Name(n.Schema, n.Name) }
-
 // set returns the oids of the table and its partitions as an SQL array.
 func (r *reader) set() string { return "'{" + strings.Join(r.oids, ",") + "}'::oid[]" }
 
@@ -153,7 +150,7 @@ func (r *reader) order(column string) string {
 func (r *reader) tree(name catalog.Name) error {
 	// pg_partition_tree is empty for a table without partitions.
 	rows, err := r.Exec(`SELECT c.oid, c.oid::regclass::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-LEFT JOIN LATERAL pg_partition_tree(c.oid) p ON false WHERE n.nspname = ` + literal(name.Schema) + ` AND c.relname = ` + literal(name.Name) + ` AND c.relkind IN ('r', 'p')`)
+LEFT JOIN LATERAL pg_partition_tree(c.oid) p ON false WHERE n.nspname = ` + quote.Literal(name.Schema) + ` AND c.relname = ` + quote.Literal(name.Name) + ` AND c.relkind IN ('r', 'p')`)
 	if err != nil {
 		return err
 	}
@@ -196,7 +193,7 @@ func (d *Definition) apply(s *session) error {
 		return err
 	}
 	for _, rel := range d.Relations {
-		kind, err := s.one("SELECT relkind FROM pg_class WHERE oid = to_regclass(" + literal(rel) + ")")
+		kind, err := s.one("SELECT relkind FROM pg_class WHERE oid = to_regclass(" + quote.Literal(rel) + ")")
 		if err != nil {
 			return err
 		}
@@ -219,7 +216,7 @@ func (d *Definition) checkRoles(s *session) error {
 func checkRoles(s *session, roles []string) error {
 	var names []string
 	for _, r := range roles {
-		names = append(names, literal(r))
+		names = append(names, quote.Literal(r))
 	}
 	if len(names) == 0 {
 		return nil

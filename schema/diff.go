@@ -8,6 +8,7 @@ import (
 
 	"weft/catalog"
 	"weft/directory"
+	"weft/quote"
 )
 
 // Difference is something that a shard has otherwise than the home shard.
@@ -119,7 +120,7 @@ func (c *comparison) table(n catalog.Name) error {
 		c.add(object, "is declared, but not on the home shard")
 		return nil
 	}
-	there, err := c.there.one("SELECT to_regclass(" + literal(quoted(n)) + ")")
+	there, err := c.there.one("SELECT to_regclass(" + quote.Literal(n.SQL()) + ")")
 	if err != nil {
 		return err
 	}

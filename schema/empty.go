@@ -7,6 +7,7 @@ import (
 	"weft/catalog"
 	"weft/directory"
 	"weft/pgerr"
+	"weft/quote"
 )
 
 // empty takes the rows that other shards hold now away from home, in the
@@ -35,7 +36,7 @@ func (d *declaration) empty() error {
 }
 
 func addMark(table catalog.Name, id string) string {
-	return "ALTER TABLE " + quoted(table) + " ADD CONSTRAINT " + ident(mark(id)) + " CHECK (true) NOT VALID"
+	return "ALTER TABLE " + table.SQL() + " ADD CONSTRAINT " + quote.Ident(mark(id)) + " CHECK (true) NOT VALID"
 }
 
 // deleteMoved deletes without the user's triggers: nothing is deleted, the rows
@@ -45,7 +46,7 @@ func (d *declaration) deleteMoved() error {
 	if err != nil {
 		return err
 	}
-	n, err := d.home.one("WITH gone AS (DELETE FROM " + quoted(d.req.Table) + " WHERE " + d.leaving() + " RETURNING 1) SELECT count(*) FROM gone")
+	n, err := d.home.one("WITH gone AS (DELETE FROM " + d.req.Table.SQL() + " WHERE " + d.leaving() + " RETURNING 1) SELECT count(*) FROM gone")
 	if err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func (d *declaration) deleteMoved() error {
 // exempt keeps policies that bind the owner too from hiding rows, and returns
 // the statements that make them do so again.
 func exempt(s *session, table catalog.Name) ([]string, error) {
-	rows, err := s.Exec(`SELECT c.oid::regclass FROM pg_class c WHERE relforcerowsecurity AND oid IN (SELECT ` + literal(quoted(table)) + `::regclass UNION ALL SELECT relid FROM pg_partition_tree(` + literal(quoted(table)) + `))`)
+	rows, err := s.Exec(`SELECT c.oid::regclass FROM pg_class c WHERE relforcerowsecurity AND oid IN (SELECT ` + quote.Literal(table.SQL()) + `::regclass UNION ALL SELECT relid FROM pg_partition_tree(` + quote.Literal(table.SQL()) + `))`)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +78,7 @@ func exempt(s *session, table catalog.Name) ([]string, error) {
 func quietTriggers(s *session, table catalog.Name) ([]string, error) {
 	rows, err := s.Exec(`SELECT format('ALTER TABLE %s DISABLE TRIGGER %I', tgrelid::regclass, tgname), format('ALTER TABLE %s %s TRIGGER %I', tgrelid::regclass,
   CASE tgenabled WHEN 'O' THEN 'ENABLE' WHEN 'R' THEN 'ENABLE REPLICA' ELSE 'ENABLE ALWAYS' END, tgname)
-FROM pg_trigger WHERE NOT tgisinternal AND tgenabled <> 'D' AND tgrelid IN (SELECT ` + literal(quoted(table)) + `::regclass UNION SELECT relid FROM pg_partition_tree(` + literal(quoted(table)) + `))
+FROM pg_trigger WHERE NOT tgisinternal AND tgenabled <> 'D' AND tgrelid IN (SELECT ` + quote.Literal(table.SQL()) + `::regclass UNION SELECT relid FROM pg_partition_tree(` + quote.Literal(table.SQL()) + `))
 ORDER BY tgparentid <> 0, tgrelid::regclass::text, tgname`)
 	if err != nil {
 		return nil, err
@@ -100,7 +101,7 @@ ORDER BY tgparentid <> 0, tgrelid::regclass::text, tgname`)
 // the rows they reference are about to leave. An empty table keeps its own.
 func (d *declaration) releaseForeignKeys() error {
 	for _, fk := range d.seen.verdict.incoming {
-		name := quoted(fk.Table)
+		name := fk.Table.SQL()
 		if err := d.home.run("LOCK TABLE " + name + " IN SHARE ROW EXCLUSIVE MODE"); err != nil {
 			return err
 		}
@@ -111,14 +112,14 @@ func (d *declaration) releaseForeignKeys() error {
 		if rows != "t" {
 			continue
 		}
-		definition, err := d.home.one("SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = " + literal(name) + "::regclass AND conname = " + literal(fk.Name))
+		definition, err := d.home.one("SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = " + quote.Literal(name) + "::regclass AND conname = " + quote.Literal(fk.Name))
 		if err != nil {
 			return err
 		}
 		if definition == "" {
 			continue // dropped meanwhile: only our table is locked all along
 		}
-		if err := d.home.run("ALTER TABLE " + name + " DROP CONSTRAINT " + ident(fk.Name)); err != nil {
+		if err := d.home.run("ALTER TABLE " + name + " DROP CONSTRAINT " + quote.Ident(fk.Name)); err != nil {
 			return err
 		}
 		d.dropped = append(d.dropped, directory.ForeignKey{Schema: fk.Table.Schema, Table: fk.Table.Name, Name: fk.Name, Definition: definition})
@@ -145,5 +146,5 @@ func (d *declaration) next(fk catalog.ForeignKey) string {
 	if len(key) != len(d.seen.verdict.table.Columns) {
 		return fmt.Sprintf("The foreign key does not contain the shard key of %s: %s cannot be sharded beside it before it does.", d.req.name(), display(fk.Table))
 	}
-	return fmt.Sprintf("SELECT weft.shard_table(%s, %s);", literal(display(fk.Table)), literal(strings.Join(key, ", ")))
+	return fmt.Sprintf("SELECT weft.shard_table(%s, %s);", quote.Literal(display(fk.Table)), quote.Literal(strings.Join(key, ", ")))
 }

@@ -13,6 +13,7 @@ import (
 	"weft/catalog"
 	"weft/directory"
 	"weft/pgerr"
+	"weft/quote"
 )
 
 // guardObjects is the text that makes what a shard needs for guards.
@@ -75,12 +76,12 @@ func (m *Mover) followGuard(ctx context.Context, snap *directory.Snapshot, t *di
 
 // guardCall is the call that tells a shard of a table, if the shard has it.
 func guardCall(t *directory.Table) string {
-	name := literal(quoted(catalog.Name{Schema: t.Schema, Name: t.Name}))
+	name := quote.Literal(catalog.Name{Schema: t.Schema, Name: t.Name}.SQL())
 	columns := "NULL"
 	if t.State != directory.Undeclaring {
 		var names []string
 		for _, c := range t.Columns {
-			names = append(names, literal(c.Name))
+			names = append(names, quote.Literal(c.Name))
 		}
 		columns = "ARRAY[" + strings.Join(names, ", ") + "]::text[]"
 	}
@@ -135,5 +136,5 @@ func installGuard(s *session) error {
 	if err := s.run(guardObjects); err != nil {
 		return err
 	}
-	return s.run("CREATE OR REPLACE FUNCTION weft.guard_version() RETURNS text LANGUAGE sql SET search_path = pg_catalog, pg_temp AS "+literal("SELECT "+literal(guardVersion)), "COMMIT")
+	return s.run("CREATE OR REPLACE FUNCTION weft.guard_version() RETURNS text LANGUAGE sql SET search_path = pg_catalog, pg_temp AS "+quote.Literal("SELECT "+quote.Literal(guardVersion)), "COMMIT")
 }

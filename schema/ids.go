@@ -8,6 +8,7 @@ import (
 	"weft/datum"
 	"weft/directory"
 	"weft/pgerr"
+	"weft/quote"
 	"weft/vindex"
 )
 
@@ -50,7 +51,7 @@ func (j *judgement) ids() error {
 			WithHint("Make it bigserial or GENERATED … AS IDENTITY.")
 	case c.Base != uint32(datum.Int8) || c.Type != c.Base:
 		return refuse(pgerr.InvalidTableDefinition, "column %q is of type %s, and routed ids are of type bigint", c.Name, c.TypeName).
-			WithHint("ALTER TABLE %s ALTER COLUMN %s TYPE bigint.", j.req.name(), ident(c.Name))
+			WithHint("ALTER TABLE %s ALTER COLUMN %s TYPE bigint.", j.req.name(), quote.Ident(c.Name))
 	}
 	j.out.table.IDs = directory.RoutedIDs{Column: c.Name, From: directory.NoID}
 	return nil
@@ -82,7 +83,7 @@ func (d *declaration) routeIDs() error {
 	if ids.Column == "" {
 		return nil
 	}
-	largest, err := d.home.one("SELECT coalesce(max(" + ident(ids.Column) + "), 0) FROM " + quoted(d.req.Table))
+	largest, err := d.home.one("SELECT coalesce(max(" + quote.Ident(ids.Column) + "), 0) FROM " + d.req.Table.SQL())
 	if err != nil {
 		return err
 	}
@@ -112,18 +113,18 @@ func routing(t *directory.Table, v vindex.Vindex, buckets int) ([]string, error)
 	}
 	var columns []string
 	for _, c := range t.Columns {
-		columns = append(columns, ident(c.Name))
+		columns = append(columns, quote.Ident(c.Name))
 	}
 	bucket, err := vindex.BucketSQL(computed, columns, buckets)
 	if err != nil {
 		return nil, err
 	}
-	id := ident(t.IDs.Column)
+	id := quote.Ident(t.IDs.Column)
 	// A key without a place gives NULL, which a CHECK would take for true.
 	return []string{fmt.Sprintf("ALTER TABLE %s ADD CONSTRAINT %s CHECK (%s < %d OR coalesce((%s & %d) = (%s), false))",
-		quoted(catalog.Name{Schema: t.Schema, Name: t.Name}), directory.IDConstraint, id, t.IDs.From, id, buckets-1, bucket)}, nil
+		catalog.Name{Schema: t.Schema, Name: t.Name}.SQL(), directory.IDConstraint, id, t.IDs.From, id, buckets-1, bucket)}, nil
 }
 
 func dropRouting(table catalog.Name) string {
-	return "ALTER TABLE " + quoted(table) + " DROP CONSTRAINT IF EXISTS " + directory.IDConstraint
+	return "ALTER TABLE " + table.SQL() + " DROP CONSTRAINT IF EXISTS " + directory.IDConstraint
 }

@@ -157,7 +157,7 @@ func (m *Mover) replaceOn(ctx context.Context, shard string, t *directory.Table,
 		return err
 	}
 	defer s.close()
-	name := quoted(catalog.Name{Schema: t.Schema, Name: t.Name})
+	name := catalog.Name{Schema: t.Schema, Name: t.Name}.SQL()
 	for attempt := 1; ; attempt++ {
 		err := s.run("BEGIN", "SET LOCAL lock_timeout = '"+raisePatience+"'", "LOCK TABLE "+name+" IN ACCESS EXCLUSIVE MODE")
 		if err == nil {

@@ -10,6 +10,7 @@ import (
 	"weft/catalog"
 	"weft/directory"
 	"weft/pgerr"
+	"weft/quote"
 )
 
 // How a declaration dies, and what is where then.
@@ -193,7 +194,7 @@ func (m *Mover) resolve(ctx context.Context, t directory.Table) (committed bool,
 		return false, err
 	}
 	defer home.close()
-	if err := home.run("BEGIN", fmt.Sprintf("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", literal("weft job "+own.Job.ID))); err != nil {
+	if err := home.run("BEGIN", fmt.Sprintf("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", quote.Literal("weft job "+own.Job.ID))); err != nil {
 		return false, err
 	}
 	// Whoever had the lock before may have ended it.
@@ -257,7 +258,7 @@ func (m *Mover) takeOver(ctx context.Context, t directory.Table) (*directory.Sna
 // endBackends ends what is left of the job on all shards. A shard that does not
 // answer matters only if there is something on it to be undone or finished.
 func (m *Mover) endBackends(ctx context.Context, home *session, snap *directory.Snapshot, t *directory.Table) error {
-	end := "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = " + literal(application(t.Job.ID))
+	end := "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = " + quote.Literal(application(t.Job.ID))
 	if err := home.run(end); err != nil {
 		return err
 	}
@@ -283,8 +284,8 @@ func (m *Mover) marked(home *session, t *directory.Table) (bool, error) {
 		// why the job failed, does not keep it from being undone.
 		return false, nil
 	}
-	name := quoted(catalog.Name{Schema: t.Schema, Name: t.Name})
-	there, err := home.one("SELECT to_regclass(" + literal(name) + ")")
+	name := catalog.Name{Schema: t.Schema, Name: t.Name}.SQL()
+	there, err := home.one("SELECT to_regclass(" + quote.Literal(name) + ")")
 	if err != nil {
 		return false, err
 	}
@@ -294,7 +295,7 @@ func (m *Mover) marked(home *session, t *directory.Table) (bool, error) {
 	if err := home.run("SET LOCAL lock_timeout = '10s'", "LOCK TABLE "+name+" IN ACCESS EXCLUSIVE MODE", "SET LOCAL lock_timeout = 0"); err != nil {
 		return false, err
 	}
-	found, err := home.one("SELECT count(*) FROM pg_constraint WHERE conrelid = " + literal(name) + "::regclass AND conname = " + literal(mark(t.Job.ID)))
+	found, err := home.one("SELECT count(*) FROM pg_constraint WHERE conrelid = " + quote.Literal(name) + "::regclass AND conname = " + quote.Literal(mark(t.Job.ID)))
 	if err != nil {
 		return false, err
 	}
@@ -315,8 +316,8 @@ func (m *Mover) finish(ctx context.Context, home *session, snap *directory.Snaps
 			return err
 		}
 	}
-	name := quoted(catalog.Name{Schema: t.Schema, Name: t.Name})
-	if err := home.run("ALTER TABLE IF EXISTS "+name+" DROP CONSTRAINT IF EXISTS "+ident(mark(t.Job.ID)), "COMMIT"); err != nil {
+	name := catalog.Name{Schema: t.Schema, Name: t.Name}.SQL()
+	if err := home.run("ALTER TABLE IF EXISTS "+name+" DROP CONSTRAINT IF EXISTS "+quote.Ident(mark(t.Job.ID)), "COMMIT"); err != nil {
 		return err
 	}
 	if err := m.cfg.step("unmarked"); err != nil {
@@ -401,7 +402,7 @@ func (m *Mover) undo(ctx context.Context, home *session, snap *directory.Snapsho
 // dropTwins drops the table on the other shards, with the views that were
 // copied there because of it.
 func (m *Mover) dropTwins(ctx context.Context, snap *directory.Snapshot, t *directory.Table) error {
-	name := quoted(catalog.Name{Schema: t.Schema, Name: t.Name})
+	name := catalog.Name{Schema: t.Schema, Name: t.Name}.SQL()
 	for _, shard := range others(snap) {
 		s, err := open(ctx, m.cfg.Shards, shard, t.Database, t.Job.User, "weft recovery")
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"weft/datum"
 	"weft/directory"
 	"weft/pgerr"
+	"weft/quote"
 	"weft/vindex"
 )
 
@@ -79,7 +80,7 @@ func (j *judgement) table() error {
 		return refuse(pgerr.FeatureNotSupported, "%q has rewrite rules", name).WithHint("A rule may send a statement's rows elsewhere: use a trigger instead, or drop the rule.")
 	}
 	if t := j.snap.Table(j.req.Database, j.req.Table.Schema, j.req.Table.Name); t != nil && t.Job.ID == "" {
-		return refuse(pgerr.DuplicateObject, "%q is already declared: %s", name, describe(t)).WithHint("Take the declaration back first: SELECT weft.unshard_table(%s).", literal(name))
+		return refuse(pgerr.DuplicateObject, "%q is already declared: %s", name, describe(t)).WithHint("Take the declaration back first: SELECT weft.unshard_table(%s).", quote.Literal(name))
 	}
 	j.out.table = directory.Table{Database: j.req.Database, Schema: j.req.Table.Schema, Name: j.req.Table.Name, Kind: j.kind}
 	for i := range j.snap.Tables {
@@ -111,7 +112,7 @@ func (j *judgement) key() error {
 	}
 	if len(j.req.Columns) == 0 {
 		return refuse(pgerr.InvalidParameterValue, "no key column is given for %q", j.req.name()).
-			WithHint("Name the column that says where a row lives: SELECT weft.shard_table(%s, 'customer_id').", literal(j.req.name()))
+			WithHint("Name the column that says where a row lives: SELECT weft.shard_table(%s, 'customer_id').", quote.Literal(j.req.name()))
 	}
 	t := &j.out.table
 	t.Vindex = j.req.Vindex

@@ -11,6 +11,7 @@ import (
 	"weft/directory"
 	"weft/pgerr"
 	"weft/planner"
+	"weft/quote"
 )
 
 // declared returns the declaration of a table, or of the partitioned table it
@@ -94,7 +95,7 @@ func (j *judgement) foreignKey(fk catalog.ForeignKey, from, to *directory.Table)
 	case to == nil:
 		return about("%s is on the home shard alone", display(fk.References)).
 			WithHint("Declare %s first: SELECT weft.shard_table(%s, …) with the column that %s references, or weft.reference_table(%s) if it is small and seldom written.",
-				display(fk.References), literal(display(fk.References)), strings.Join(fk.Columns, ", "), literal(display(fk.References)))
+				display(fk.References), quote.Literal(display(fk.References)), strings.Join(fk.Columns, ", "), quote.Literal(display(fk.References)))
 	case to.Kind == directory.Reference:
 		return rekeys(fk, from, false)
 	case from.Kind == directory.Reference:

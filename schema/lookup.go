@@ -8,6 +8,7 @@ import (
 	"weft/datum"
 	"weft/directory"
 	"weft/pgerr"
+	"weft/quote"
 	"weft/vindex"
 )
 
@@ -57,7 +58,7 @@ func (d *declaration) lookupSQL(v vindex.Lookup, columns []string) (string, erro
 		return "", err
 	}
 	w := &entryWriter{d: d, vindex: v, bits: bits}
-	query := "COPY (SELECT DISTINCT " + columns[0] + "::text FROM " + quoted(d.req.Table) + " WHERE " + columns[0] + " IS NOT NULL) TO STDOUT"
+	query := "COPY (SELECT DISTINCT " + columns[0] + "::text FROM " + d.req.Table.SQL() + " WHERE " + columns[0] + " IS NOT NULL) TO STDOUT"
 	if err := d.home.explain(d.home.CopyOut(query, w)); err != nil {
 		return "", err
 	}
@@ -119,7 +120,7 @@ func (w *entryWriter) flush() error {
 	}
 	for i, b := range buckets {
 		if b != w.defaults[i] {
-			w.elsewhere = append(w.elsewhere, fmt.Sprintf("(%s, %d::int8)", literal(w.texts[i]), b))
+			w.elsewhere = append(w.elsewhere, fmt.Sprintf("(%s, %d::int8)", quote.Literal(w.texts[i]), b))
 		}
 	}
 	w.texts, w.keys, w.defaults = w.texts[:0], nil, w.defaults[:0]

@@ -8,6 +8,7 @@ import (
 	"weft/catalog"
 	"weft/directory"
 	"weft/pgerr"
+	"weft/quote"
 )
 
 // followLookups makes the lookups that a table's unique indexes need when it has
@@ -64,10 +65,10 @@ func (m *Mover) followLookups(ctx context.Context, snap *directory.Snapshot, t *
 // mayNeedLookups reports whether a table has lookups, or a unique index without the whole key:
 // most have neither, and need not be looked at any closer.
 func mayNeedLookups(home *session, t *directory.Table) (bool, error) {
-	table := "to_regclass(" + literal(quoted(catalog.Name{Schema: t.Schema, Name: t.Name})) + ")"
+	table := "to_regclass(" + quote.Literal(catalog.Name{Schema: t.Schema, Name: t.Name}.SQL()) + ")"
 	var keys []string
 	for _, c := range t.Columns {
-		keys = append(keys, literal(c.Name))
+		keys = append(keys, quote.Literal(c.Name))
 	}
 	found, err := home.one("SELECT count(*) FROM pg_index i WHERE i.indisunique AND i.indrelid = " + table +
 		" AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attname IN (" + strings.Join(keys, ", ") + ") AND NOT a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]))")
@@ -107,5 +108,5 @@ func (m *Mover) dropLookupAt(ctx context.Context, shard, database, name string) 
 		return err
 	}
 	defer s.close()
-	return s.run("SET lock_timeout = '10s'", "SELECT weft.lookup_drop(name) FROM weft.lookup WHERE name = "+literal(name))
+	return s.run("SET lock_timeout = '10s'", "SELECT weft.lookup_drop(name) FROM weft.lookup WHERE name = "+quote.Literal(name))
 }

@@ -18,7 +18,7 @@ import (
 // With compare it only looks at what is there first, and counts.
 func (j *lookupJob) addMissing(shard int, compare bool) error {
 	read, l := j.reading[shard], j.spec
-	err := read.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "DECLARE c NO SCROLL CURSOR FOR "+l.entries(quoted(l.table)+" r"))
+	err := read.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "DECLARE c NO SCROLL CURSOR FOR "+l.entries(l.table.SQL()+" r"))
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (j *lookupJob) tryAdd(shard int, missing map[string]int, compare bool) erro
 	if err := s.run("BEGIN", "SET LOCAL lock_timeout = '1s'"); err != nil {
 		return err
 	}
-	rows, err := s.Exec(l.entries("(SELECT r.* FROM " + quoted(l.table) + " r WHERE EXISTS (SELECT FROM " + l.parse(list) + " e WHERE " + l.matches() + ") FOR SHARE) r"))
+	rows, err := s.Exec(l.entries("(SELECT r.* FROM " + l.table.SQL() + " r WHERE EXISTS (SELECT FROM " + l.parse(list) + " e WHERE " + l.matches() + ") FOR SHARE) r"))
 	if err != nil {
 		return err
 	}
@@ -262,13 +262,13 @@ func (j *lookupJob) contend(from int, s *session, found, stands string, compare 
 	other := j.shards[j.ownerOf(id)]
 	if other != j.shards[from] {
 		// So that a row which is just being committed is seen.
-		if err := other.run("BEGIN", "SET LOCAL lock_timeout = '1s'", "LOCK TABLE "+quoted(l.table)+" IN SHARE MODE"); err != nil {
+		if err := other.run("BEGIN", "SET LOCAL lock_timeout = '1s'", "LOCK TABLE "+l.table.SQL()+" IN SHARE MODE"); err != nil {
 			_ = other.run("ROLLBACK")
 			return err
 		}
 		defer func() { err = errors.Join(err, other.run("COMMIT")) }()
 	}
-	rows, err := other.Exec(l.entries("(SELECT r.* FROM " + quoted(l.table) + " r, " + l.parse([]string{stands}) + " e WHERE " + l.matches() + ") r"))
+	rows, err := other.Exec(l.entries("(SELECT r.* FROM " + l.table.SQL() + " r, " + l.parse([]string{stands}) + " e WHERE " + l.matches() + ") r"))
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"weft/catalog"
 	"weft/directory"
 	"weft/pgerr"
+	"weft/quote"
 )
 
 // DDL on a sharded table may need a lookup, or change the rows that one must know:
@@ -65,7 +66,7 @@ func UniqueSteps(schema *catalog.Schema, snap *directory.Snapshot, database stri
 		if k := spec.known; k != nil {
 			if !k.Unique || !k.Public {
 				return nil, pgerr.New(pgerr.ObjectInUse, "(%s) of %q has a lookup that is not unique, or not complete: %s", spec.list(), req.name(), k.Name).
-					WithHint("Drop it first: SELECT weft.drop_lookup(%s, %s).", literal(req.name()), literal(spec.list()))
+					WithHint("Drop it first: SELECT weft.drop_lookup(%s, %s).", quote.Literal(req.name()), quote.Literal(spec.list()))
 			}
 			continue
 		}
@@ -78,8 +79,8 @@ func UniqueSteps(schema *catalog.Schema, snap *directory.Snapshot, database stri
 		}
 		taken[spec.name] = true
 		out = append(out, &LookupStep{
-			Do: "make", Name: spec.name, Table: quoted(table), Columns: spec.columns, Keys: spec.keys, Types: spec.types,
-			Index: quoted(catalog.Name{Schema: table.Schema, Name: spec.index}), ID: spec.idSQL, Bucket: spec.bucket, spec: spec,
+			Do: "make", Name: spec.name, Table: table.SQL(), Columns: spec.columns, Keys: spec.keys, Types: spec.types,
+			Index: catalog.Name{Schema: table.Schema, Name: spec.index}.SQL(), ID: spec.idSQL, Bucket: spec.bucket, spec: spec,
 		})
 	}
 	return out, nil
@@ -113,7 +114,7 @@ func steps(schema *catalog.Schema, table, source catalog.Name, do string, column
 				index = l.Name
 			}
 			spec := &lookupSpec{table: rel.Name, columns: l.Columns, index: index}
-			out = append(out, &LookupStep{Do: do, Name: l.Name, Table: quoted(source), spec: spec})
+			out = append(out, &LookupStep{Do: do, Name: l.Name, Table: source.SQL(), spec: spec})
 		}
 	}
 	return out

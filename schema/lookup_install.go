@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"weft/pgerr"
+	"weft/quote"
 )
 
 // lookupObjects are the texts that make what a shard needs for lookups.
@@ -62,7 +63,7 @@ func makeLookupObjects(s *session) error {
 		// A weft before version 2 returns a text, and replaced whatever did not have its own: it
 		// cannot replace a function that returns a number, and so leaves all of them.
 		"DROP FUNCTION IF EXISTS weft.lookup_version()",
-		"CREATE FUNCTION weft.lookup_version() RETURNS int LANGUAGE sql AS "+literal("SELECT "+strconv.Itoa(lookupVersion)))
+		"CREATE FUNCTION weft.lookup_version() RETURNS int LANGUAGE sql AS "+quote.Literal("SELECT "+strconv.Itoa(lookupVersion)))
 }
 
 // upgradeLookups is installLookups where there are lookups already.

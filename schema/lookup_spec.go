@@ -167,12 +167,12 @@ func sameSet(a, b []string) bool {
 func (l *lookupSpec) entries(from string) string {
 	var columns, values, known []string
 	for i, c := range l.columns {
-		columns = append(columns, fmt.Sprintf("r.%s::%s AS v%d", ident(c), l.types[i], i+1))
+		columns = append(columns, fmt.Sprintf("r.%s::%s AS v%d", quote.Ident(c), l.types[i], i+1))
 		values = append(values, fmt.Sprintf("encode(convert_to(v%d::text, getdatabaseencoding()), 'hex')", i+1))
 		known = append(known, fmt.Sprintf("v%d IS NOT NULL", i+1))
 	}
 	for i, k := range l.keys {
-		columns = append(columns, fmt.Sprintf("r.%s AS k%d", ident(k), i+1))
+		columns = append(columns, fmt.Sprintf("r.%s AS k%d", quote.Ident(k), i+1))
 	}
 	return fmt.Sprintf("SELECT (%s)::text || ':' || (%s)::text || ':' || %s AS e FROM (SELECT %s FROM %s) x WHERE %s",
 		l.bucket, l.idSQL, strings.Join(values, " || ':' || "), strings.Join(columns, ", "), from, strings.Join(known, " AND "))
@@ -184,11 +184,11 @@ func (l *lookupSpec) parse(entries []string) string {
 	for i, t := range l.types {
 		values = append(values, fmt.Sprintf("convert_from(decode(split_part(e, ':', %d), 'hex'), getdatabaseencoding())::%s AS v%d", i+3, t, i+1))
 	}
-	return fmt.Sprintf("(SELECT e, split_part(e, ':', 2)::int8 AS id, %s FROM unnest(string_to_array(%s, ',')) e)", strings.Join(values, ", "), literal(strings.Join(entries, ",")))
+	return fmt.Sprintf("(SELECT e, split_part(e, ':', 2)::int8 AS id, %s FROM unnest(string_to_array(%s, ',')) e)", strings.Join(values, ", "), quote.Literal(strings.Join(entries, ",")))
 }
 
 // own is the lookup's table, and its entries written out from it.
-func (l *lookupSpec) own() string { return "weft." + ident(l.name) }
+func (l *lookupSpec) own() string { return "weft." + quote.Ident(l.name) }
 
 func (l *lookupSpec) stored() string {
 	var values []string
@@ -220,10 +220,7 @@ func (l *lookupSpec) same() string {
 func (l *lookupSpec) matches() string {
 	var out []string
 	for i, c := range l.columns {
-		out = append(out, fmt.Sprintf("r.%s = e.v%d", ident(c), i+1))
+		out = append(out, fmt.Sprintf("r.%s = e.v%d", quote.Ident(c), i+1))
 	}
 	return strings.Join(out, " AND ")
 }
-
-// array is a list of names as an array.
-func array(names []string) string { return quote.Array(names) }

@@ -9,6 +9,7 @@ import (
 	"weft/catalog"
 	"weft/directory"
 	"weft/pgerr"
+	"weft/quote"
 )
 
 // How a lookup comes to be while its table is written to, and what is where when
@@ -154,7 +155,7 @@ func (j *lookupJob) build() error {
 		return err
 	}
 	// Held until the connection is closed, whatever becomes of us.
-	free, err := j.home().one("SELECT pg_try_advisory_lock(hashtextextended(" + literal("weft lookup "+j.spec.name) + ", 0))")
+	free, err := j.home().one("SELECT pg_try_advisory_lock(hashtextextended(" + quote.Literal("weft lookup "+j.spec.name) + ", 0))")
 	if err != nil {
 		return err
 	}
@@ -190,24 +191,24 @@ func (j *lookupJob) declare() error {
 		l := j.spec
 		index := "0"
 		if l.index != "" {
-			index = "coalesce(to_regclass(" + literal(quoted(catalog.Name{Schema: l.table.Schema, Name: l.index})) + ")::oid, 0)"
+			index = "coalesce(to_regclass(" + quote.Literal(catalog.Name{Schema: l.table.Schema, Name: l.index}.SQL()) + ")::oid, 0)"
 		}
 		if err := s.run("BEGIN"); err != nil {
 			return err
 		}
-		there, err := s.one("SELECT name FROM weft.lookup WHERE name = " + literal(l.name))
+		there, err := s.one("SELECT name FROM weft.lookup WHERE name = " + quote.Literal(l.name))
 		if err != nil {
 			return err
 		}
 		if there == "" {
 			err = s.run(fmt.Sprintf("SELECT weft.lookup_add(%s, %s::regclass, %s, %s, %s, %t, %s, 'declared', %s, %s, %s)",
-				literal(l.name), literal(quoted(l.table)), array(l.columns), array(l.keys), array(l.types), l.unique, index, literal(l.idSQL), literal(l.bucket), literal(j.cfg.Proxy)),
-				"SELECT weft.lookup_make("+literal(l.name)+")")
+				quote.Literal(l.name), quote.Literal(l.table.SQL()), quote.Array(l.columns), quote.Array(l.keys), quote.Array(l.types), l.unique, index, quote.Literal(l.idSQL), quote.Literal(l.bucket), quote.Literal(j.cfg.Proxy)),
+				"SELECT weft.lookup_make("+quote.Literal(l.name)+")")
 		}
 		if err != nil {
 			return err
 		}
-		return s.run("UPDATE weft.lookup SET job = "+literal(j.cfg.Proxy)+" WHERE name = "+literal(l.name), "COMMIT")
+		return s.run("UPDATE weft.lookup SET job = "+quote.Literal(j.cfg.Proxy)+" WHERE name = "+quote.Literal(l.name), "COMMIT")
 	}
 	home := j.home()
 	for _, s := range j.shards {
@@ -252,9 +253,9 @@ func (j *lookupJob) watch() error {
 	l := j.spec
 	for _, s := range j.shards {
 		err := s.run("BEGIN", fmt.Sprintf("SET LOCAL lock_timeout = %d", max(1, j.req.lockTimeout().Milliseconds())),
-			"LOCK TABLE "+quoted(l.table)+" IN SHARE ROW EXCLUSIVE MODE",
-			"UPDATE weft.lookup SET state = 'write' WHERE name = "+literal(l.name)+" AND state = 'declared'",
-			"SELECT weft.lookup_make("+literal(l.name)+")", "COMMIT")
+			"LOCK TABLE "+l.table.SQL()+" IN SHARE ROW EXCLUSIVE MODE",
+			"UPDATE weft.lookup SET state = 'write' WHERE name = "+quote.Literal(l.name)+" AND state = 'declared'",
+			"SELECT weft.lookup_make("+quote.Literal(l.name)+")", "COMMIT")
 		if err != nil {
 			return err
 		}
@@ -281,7 +282,7 @@ func (j *lookupJob) fill() error {
 // publish lets statements be routed by it.
 func (j *lookupJob) publish() error {
 	for _, s := range j.shards {
-		if err := s.run("UPDATE weft.lookup SET state = 'public', job = '' WHERE name = " + literal(j.spec.name)); err != nil {
+		if err := s.run("UPDATE weft.lookup SET state = 'public', job = '' WHERE name = " + quote.Literal(j.spec.name)); err != nil {
 			return err
 		}
 	}
@@ -338,10 +339,10 @@ func (m *Mover) removeLookup(ctx context.Context, snap *directory.Snapshot, data
 		if err != nil || there == "" {
 			return err
 		}
-		return s.run("BEGIN", "SET LOCAL lock_timeout = '10s'", what+" WHERE name = "+literal(name), "COMMIT")
+		return s.run("BEGIN", "SET LOCAL lock_timeout = '10s'", what+" WHERE name = "+quote.Literal(name), "COMMIT")
 	}
 	shards := append(others(snap), snap.Home)
-	if err := on(snap.Home, "UPDATE weft.lookup SET state = 'dropping', job = "+literal(m.cfg.Proxy)); err != nil {
+	if err := on(snap.Home, "UPDATE weft.lookup SET state = 'dropping', job = "+quote.Literal(m.cfg.Proxy)); err != nil {
 		return err
 	}
 	if err := m.renew(ctx, database); err != nil {

@@ -113,7 +113,7 @@ func (j *lookupJob) surplus(shard, at int, entries []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := j.shards[at].Exec("SELECT e, count(*) FROM (" + l.entries("(SELECT r.* FROM "+quoted(l.table)+" r WHERE EXISTS (SELECT FROM "+l.parse(entries)+" e WHERE "+l.matches()+")) r") + ") q GROUP BY e")
+	rows, err := j.shards[at].Exec("SELECT e, count(*) FROM (" + l.entries("(SELECT r.* FROM "+l.table.SQL()+" r WHERE EXISTS (SELECT FROM "+l.parse(entries)+" e WHERE "+l.matches()+")) r") + ") q GROUP BY e")
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (j *lookupJob) surplus(shard, at int, entries []string) ([]string, error) {
 // told the lookup of it, and deletes.
 func (j *lookupJob) removeLocked(shard, at int, entries []string) error {
 	l, rows, own := j.spec, j.shards[at], j.shards[shard]
-	if err := rows.run("BEGIN", "SET LOCAL lock_timeout = '1s'", "LOCK TABLE "+quoted(l.table)+" IN SHARE MODE"); err != nil {
+	if err := rows.run("BEGIN", "SET LOCAL lock_timeout = '1s'", "LOCK TABLE "+l.table.SQL()+" IN SHARE MODE"); err != nil {
 		return err
 	}
 	if shard != at {

@@ -13,6 +13,7 @@ import (
 	"weft/catalog"
 	"weft/directory"
 	"weft/pgerr"
+	"weft/quote"
 )
 
 // Directory is what a Mover needs of the directory.
@@ -168,13 +169,13 @@ func (m *Mover) look(facts, reading *session, snap *directory.Snapshot, req *Req
 
 // restore is the statement that brings a foreign key back.
 func restore(fk directory.ForeignKey) string {
-	return "ALTER TABLE " + quoted(catalog.Name{Schema: fk.Schema, Name: fk.Table}) + " ADD CONSTRAINT " + ident(fk.Name) + " " + fk.Definition
+	return "ALTER TABLE " + catalog.Name{Schema: fk.Schema, Name: fk.Table}.SQL() + " ADD CONSTRAINT " + quote.Ident(fk.Name) + " " + fk.Definition
 }
 
 // owner refuses whoever is not the table's owner, nor a member of that role,
 // nor a superuser.
 func owner(s *session, req *Request) error {
-	rows, err := s.Exec("SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = to_regclass(" + literal(quoted(req.Table)) + ")")
+	rows, err := s.Exec("SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = to_regclass(" + quote.Literal(req.Table.SQL()) + ")")
 	if err != nil {
 		return err
 	}
@@ -187,10 +188,10 @@ func owner(s *session, req *Request) error {
 // untyped refuses a table that is OF a type: ALTER TYPE … CASCADE would change its
 // columns behind the declaration's back.
 func untyped(s *session, req *Request) error {
-	rows, err := s.Exec("SELECT c.reloftype::regtype FROM pg_class c WHERE c.reloftype <> 0 AND c.oid = to_regclass(" + literal(quoted(req.Table)) + ")")
+	rows, err := s.Exec("SELECT c.reloftype::regtype FROM pg_class c WHERE c.reloftype <> 0 AND c.oid = to_regclass(" + quote.Literal(req.Table.SQL()) + ")")
 	if err == nil && len(rows) > 0 {
 		err = refuse(pgerr.FeatureNotSupported, "%q is a table OF type %s, which may change its columns", req.name(), rows[0][0]).
-			WithHint("Take the type away first: ALTER TABLE %s NOT OF.", quoted(req.Table))
+			WithHint("Take the type away first: ALTER TABLE %s NOT OF.", req.Table.SQL())
 	}
 	return err
 }
@@ -200,7 +201,7 @@ func exclusions(s *session, table catalog.Name) (map[string][]string, error) {
 	rows, err := s.Exec(`SELECT k.conname, a.attname FROM pg_constraint k
 CROSS JOIN LATERAL unnest(k.conkey, k.conexclop) AS e(num, op) JOIN pg_operator o ON o.oid = e.op AND o.oprname = '='
 JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = e.num
-WHERE k.contype = 'x' AND k.conrelid IN (SELECT to_regclass(` + literal(quoted(table)) + `) UNION ALL SELECT relid FROM pg_partition_tree(to_regclass(` + literal(quoted(table)) + `)))`)
+WHERE k.contype = 'x' AND k.conrelid IN (SELECT to_regclass(` + quote.Literal(table.SQL()) + `) UNION ALL SELECT relid FROM pg_partition_tree(to_regclass(` + quote.Literal(table.SQL()) + `)))`)
 	if err != nil {
 		return nil, err
 	}

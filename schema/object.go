@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"weft/catalog"
+	"weft/quote"
 )
 
 // objectQueries read how to make an object of a kind, by the name that
@@ -160,7 +161,7 @@ func readObject(s *session, kind, name string) (*Object, error) {
 var placeholder = regexp.MustCompile(`\$name\b`)
 
 func named(query, name string) string {
-	return placeholder.ReplaceAllLiteralString(query, literal(name))
+	return placeholder.ReplaceAllLiteralString(query, quote.Literal(name))
 }
 
 // ReadSequence returns how to make a sequence on another shard, whatever search_path is
@@ -171,7 +172,7 @@ func ReadSequence(n catalog.Name, ask func(sql string) ([][]string, error)) (str
 }
 
 func sequenceLines(n catalog.Name, ask func(sql string) ([][]string, error)) ([]string, error) {
-	name := literal(quoted(n))
+	name := quote.Literal(n.SQL())
 	rows, err := ask(`SELECT pg_catalog.unnest(ARRAY[pg_catalog.format('CREATE SEQUENCE %s AS %s INCREMENT BY %s MINVALUE %s MAXVALUE %s START WITH %s CACHE %s NO CYCLE',
   ` + name + `, pg_catalog.format_type(seqtypid, NULL), seqincrement, seqmin, seqmax, seqstart, seqcache),
   pg_catalog.format('SELECT pg_catalog.setval(%L, %s, true)', ` + name + `, CASE WHEN seqincrement > 0 THEN seqmax ELSE seqmin END),

@@ -9,6 +9,7 @@ import (
 
 	"weft/identity"
 	"weft/pgerr"
+	"weft/quote"
 )
 
 // What weft keeps on the shards is in schema weft of each database: the decisions about
@@ -153,6 +154,6 @@ func mayNotInstall(err error, database, user string) error {
 	}
 	return pgerr.New(pgerr.InsufficientPrivilege, "weft cannot make the tables that it keeps in schema weft: %s", strings.TrimSuffix(e.Message, ".")).
 		WithDetail("%s", e.Detail).
-		WithHint(`Run GRANT CREATE ON DATABASE %s TO %s on every shard, or set service.user in weft.yaml to a role that may.`, ident(database), ident(user)).
+		WithHint(`Run GRANT CREATE ON DATABASE %s TO %s on every shard, or set service.user in weft.yaml to a role that may.`, quote.Ident(database), quote.Ident(user)).
 		WithCause(err)
 }

@@ -8,6 +8,7 @@ import (
 	"weft/datum"
 	"weft/directory"
 	"weft/pgerr"
+	"weft/quote"
 	"weft/vindex"
 )
 
@@ -43,7 +44,7 @@ func (m *Mover) Pin(ctx context.Context, database, user, lookup, value, shard st
 	}
 	if len(used) == 0 {
 		return pgerr.New(pgerr.UndefinedObject, "no table is declared with a lookup named %q", lookup).
-			WithHint("Declare one first: SELECT weft.shard_table('…', 'tenant_id', vindex => 'lookup_unique', name => %s).", literal(lookup))
+			WithHint("Declare one first: SELECT weft.shard_table('…', 'tenant_id', vindex => 'lookup_unique', name => %s).", quote.Literal(lookup))
 	}
 	v, err := used[0].NewVindex(snap.BucketCount)
 	if err != nil {
@@ -89,7 +90,7 @@ func (m *Mover) hasRows(ctx context.Context, snap *directory.Snapshot, t *direct
 		if err != nil {
 			return err
 		}
-		found, err := s.one("SELECT EXISTS (SELECT FROM " + quoted(name) + " WHERE " + ident(t.Columns[0].Name) + " = " + literal(value) + ")")
+		found, err := s.one("SELECT EXISTS (SELECT FROM " + name.SQL() + " WHERE " + quote.Ident(t.Columns[0].Name) + " = " + quote.Literal(value) + ")")
 		s.close()
 		if err != nil {
 			return err

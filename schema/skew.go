@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"weft/pgerr"
+	"weft/quote"
 )
 
 // When a key is told to spread rows badly.
@@ -36,10 +37,10 @@ func (d *declaration) skew(counts [][]string, total int64) error {
 	}
 	var columns []string
 	for _, c := range d.req.Columns {
-		columns = append(columns, ident(c))
+		columns = append(columns, quote.Ident(c))
 	}
 	list := strings.Join(columns, ", ")
-	rows, err := d.home.Exec(fmt.Sprintf("SELECT count(*), concat_ws(', ', %s) FROM %s WHERE %s = %d GROUP BY %s ORDER BY 1 DESC LIMIT 1", list, quoted(d.req.Table), d.bucket, bucket, list))
+	rows, err := d.home.Exec(fmt.Sprintf("SELECT count(*), concat_ws(', ', %s) FROM %s WHERE %s = %d GROUP BY %s ORDER BY 1 DESC LIMIT 1", list, d.req.Table.SQL(), d.bucket, bucket, list))
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"weft/catalog"
 	"weft/pgerr"
+	"weft/quote"
 )
 
 // TestSQLFiles: every file is run by some list, ends its last statement, and has lines that a
@@ -81,7 +82,7 @@ func installed(t *testing.T) *shard {
 }
 
 // prove returns the proof of a call as a literal.
-func (sh *shard) prove(call ...string) string { return literal(sh.own.Prove(sh.pid, call...)) }
+func (sh *shard) prove(call ...string) string { return quote.Literal(sh.own.Prove(sh.pid, call...)) }
 
 // is compares the answer to a query, or the error it ends with: SQLSTATE and message.
 func (sh *shard) is(sql, want string) {
@@ -113,12 +114,12 @@ const notProved = "42501 what weft keeps is changed by weft alone"
 func TestOwnSQL(t *testing.T) {
 	sh := installed(t)
 	proof := sh.get(t, "SELECT weft.proof(key, 'g1') FROM weft.own")
-	sh.is("INSERT INTO weft.decision (gid, participants, proof) VALUES ('g1', 'a@1', "+literal(proof)+")", "")
-	sh.is("INSERT INTO weft.decision (gid, participants, proof) VALUES ('g1', 'a@1', left("+literal(proof)+", 16) || 'false')", "")
+	sh.is("INSERT INTO weft.decision (gid, participants, proof) VALUES ('g1', 'a@1', "+quote.Literal(proof)+")", "")
+	sh.is("INSERT INTO weft.decision (gid, participants, proof) VALUES ('g1', 'a@1', left("+quote.Literal(proof)+", 16) || 'false')", "")
 	sh.is("INSERT INTO weft.decision (gid, participants, proof) VALUES ('g2', 'a@1', 'other database')",
 		`23514 new row for relation "decision" violates check constraint "decision_database"`)
 	for _, level := range []string{"off", "local", "remote_write"} {
-		sh.is("BEGIN; SET LOCAL synchronous_commit = "+level+"; INSERT INTO weft.decision (gid, participants, proof) VALUES ('g3', '', "+literal(proof)+"); SHOW synchronous_commit; ROLLBACK", "on")
+		sh.is("BEGIN; SET LOCAL synchronous_commit = "+level+"; INSERT INTO weft.decision (gid, participants, proof) VALUES ('g3', '', "+quote.Literal(proof)+"); SHOW synchronous_commit; ROLLBACK", "on")
 	}
 	sh.is("SELECT weft.server() ~ '^[0-9]+/[0-9A-F]{8}$'", "t")
 
@@ -219,15 +220,15 @@ SELECT weft.lookup_make('m_1'), weft.lookup_make('k'), weft.lookup_make('p')`)
 		name, _, _ := strings.Cut(function, "(")
 		list := ""
 		for _, a := range args {
-			list += literal(a) + ", "
+			list += quote.Literal(a) + ", "
 		}
-		return "SELECT * FROM weft." + ident(name) + "(" + list + sh.prove(append([]string{name}, args...)...) + ")"
+		return "SELECT * FROM weft." + quote.Ident(name) + "(" + list + sh.prove(append([]string{name}, args...)...) + ")"
 	}
 	for _, f := range []string{"m_1:apply", "k:apply", "m_1:settle"} {
-		sh.is("SELECT weft."+ident(f)+"('', '', 'x')", notProved)
+		sh.is("SELECT weft."+quote.Ident(f)+"('', '', 'x')", notProved)
 	}
 	for _, f := range []string{"m_1:find", "k:find", "m_1:claim"} {
-		sh.is("SELECT weft."+ident(f)+"('', 'x')", notProved)
+		sh.is("SELECT weft."+quote.Ident(f)+"('', 'x')", notProved)
 	}
 	// A unique lookup: apply, find, claim, settle.
 	sh.is(call("m_1:apply", "", entry(1, 8, "a")+","+entry(2, 9, "b")), "")
@@ -262,10 +263,10 @@ SELECT weft.lookup_make('m_1'), weft.lookup_make('k'), weft.lookup_make('p')`)
 
 	// lookup_follow makes a lookup and notes the rows that are there.
 	step := `{"do": "make", "name": "again", "table": "public.people", "columns": ["e-mail%s"], "keys": ["id"], "types": ["text"], "id": "k1::int8", "bucket": "0"}`
-	sh.is("SELECT weft.lookup_follow("+literal(step)+", '')", notProved)
-	changes("SELECT weft.lookup_follow("+literal(step)+", "+sh.prove("follow", step)+")", "; again|f|"+entry(0, 8, "a")+","+entry(0, 15, "h"))
+	sh.is("SELECT weft.lookup_follow("+quote.Literal(step)+", '')", notProved)
+	changes("SELECT weft.lookup_follow("+quote.Literal(step)+", "+sh.prove("follow", step)+")", "; again|f|"+entry(0, 8, "a")+","+entry(0, 15, "h"))
 	step = `{"do": "take", "name": "again", "table": "public.people"}`
-	changes("SELECT weft.lookup_follow("+literal(step)+", "+sh.prove("follow", step)+")", "; again|t|"+entry(0, 8, "a")+","+entry(0, 15, "h"))
+	changes("SELECT weft.lookup_follow("+quote.Literal(step)+", "+sh.prove("follow", step)+")", "; again|t|"+entry(0, 8, "a")+","+entry(0, 15, "h"))
 	sh.run(t, "SELECT weft.lookup_drop('again')")
 	sh.is("SELECT count(*) FROM pg_trigger WHERE tgrelid = 'public.people'::regclass AND tgname LIKE 'weft %'", "0")
 }

@@ -8,6 +8,7 @@ import (
 	"weft/catalog"
 	"weft/directory"
 	"weft/pgerr"
+	"weft/quote"
 )
 
 // Unshard takes a declaration back: all rows come home and the table leaves the
@@ -80,7 +81,7 @@ func (m *Mover) mayLeave(facts, reading *session, snap *directory.Snapshot, req 
 			}
 			if from := snap.Table(req.Database, fk.Table.Schema, fk.Table.Name); from != nil {
 				return nil, pgerr.New(pgerr.ObjectInUse, "%q cannot go home: foreign key %q of %q references it", req.name(), fk.Name, display(fk.Table)).
-					WithHint("Take back the other declaration first: SELECT weft.unshard_table(%s).", literal(display(fk.Table)))
+					WithHint("Take back the other declaration first: SELECT weft.unshard_table(%s).", quote.Literal(display(fk.Table)))
 			}
 		}
 	}
@@ -174,12 +175,12 @@ func (u *homecoming) release() error {
 			if to == nil || to.Kind == directory.Reference || fk.References == u.req.Table {
 				continue
 			}
-			name := quoted(fk.Table)
-			definition, err := u.home.one("SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = " + literal(name) + "::regclass AND conname = " + literal(fk.Name))
+			name := fk.Table.SQL()
+			definition, err := u.home.one("SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = " + quote.Literal(name) + "::regclass AND conname = " + quote.Literal(fk.Name))
 			if err != nil {
 				return err
 			}
-			if err := u.home.run("ALTER TABLE " + name + " DROP CONSTRAINT " + ident(fk.Name)); err != nil {
+			if err := u.home.run("ALTER TABLE " + name + " DROP CONSTRAINT " + quote.Ident(fk.Name)); err != nil {
 				return err
 			}
 			u.released[fk.References] = append(u.released[fk.References], directory.ForeignKey{Schema: fk.Table.Schema, Table: fk.Table.Name, Name: fk.Name, Definition: definition})
@@ -198,7 +199,7 @@ func (u *homecoming) collect() error {
 	columns := u.columns()
 	var total int64
 	for _, s := range u.shards {
-		n, err := s.one("SELECT count(*) FROM " + quoted(u.req.Table))
+		n, err := s.one("SELECT count(*) FROM " + u.req.Table.SQL())
 		if err != nil {
 			return err
 		}
@@ -213,8 +214,8 @@ func (u *homecoming) collect() error {
 	for _, s := range u.shards {
 		base := done
 		w := &splitter{all: true, progress: func(n int64) { u.notice.tell("%s: %d of %d rows copied", u.req.name(), base+n, total) }}
-		query := "SELECT " + strings.Join(columns, ", ") + " FROM " + quoted(u.req.Table)
-		taken, err := copyRows(s, query, []*session{u.home}, quoted(u.req.Table)+columnList(columns), w)
+		query := "SELECT " + strings.Join(columns, ", ") + " FROM " + u.req.Table.SQL()
+		taken, err := copyRows(s, query, []*session{u.home}, u.req.Table.SQL()+columnList(columns), w)
 		if err != nil {
 			return err
 		}
@@ -231,7 +232,7 @@ func (u *homecoming) columns() []string {
 	var out []string
 	for _, c := range u.rel.Columns {
 		if !c.Generated {
-			out = append(out, ident(c.Name))
+			out = append(out, quote.Ident(c.Name))
 		}
 	}
 	return out
@@ -242,7 +243,7 @@ func (u *homecoming) columns() []string {
 func (u *homecoming) restore() error {
 	own := u.snap.Table(u.table.Database, u.table.Schema, u.table.Name)
 	for _, fk := range own.ForeignKeys {
-		there, err := u.home.one("SELECT to_regclass(" + literal(quoted(catalog.Name{Schema: fk.Schema, Name: fk.Table})) + ")")
+		there, err := u.home.one("SELECT to_regclass(" + quote.Literal(catalog.Name{Schema: fk.Schema, Name: fk.Table}.SQL()) + ")")
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"weft/catalog"
 	"weft/directory"
 	"weft/pgerr"
+	"weft/quote"
 )
 
 // maxShown bounds how many differing rows of a shard are told one by one, and
@@ -71,23 +72,23 @@ func (m *Mover) verifyCopies(ctx context.Context, snap *directory.Snapshot, req 
 		}
 		copies = append(copies, &copyOf{session: s})
 		if err := s.run("BEGIN", fmt.Sprintf("SET LOCAL lock_timeout = %d", max(1, req.lockTimeout().Milliseconds())),
-			"LOCK TABLE "+quoted(req.Table)+" IN SHARE MODE"); err != nil {
+			"LOCK TABLE "+req.Table.SQL()+" IN SHARE MODE"); err != nil {
 			return nil, err
 		}
 	}
-	columns, err := copies[0].Exec("SELECT attname FROM pg_attribute WHERE attrelid = " + literal(quoted(req.Table)) + "::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum")
+	columns, err := copies[0].Exec("SELECT attname FROM pg_attribute WHERE attrelid = " + quote.Literal(req.Table.SQL()) + "::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum")
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	for _, c := range columns {
-		names = append(names, ident(c[0]))
+		names = append(names, quote.Ident(c[0]))
 	}
 	row := "ROW(" + strings.Join(names, ", ") + ")::text"
 	for _, c := range copies {
 		// Two halves of a hash, added up: the same for the same rows in any order.
 		rows, err := c.Exec("SELECT count(*), coalesce(sum(('x' || left(h, 15))::bit(60)::bigint), 0)::text || ' ' || coalesce(sum(('x' || right(h, 15))::bit(60)::bigint), 0)::text" +
-			" FROM (SELECT md5(" + row + ") h FROM " + quoted(req.Table) + ") q")
+			" FROM (SELECT md5(" + row + ") h FROM " + req.Table.SQL() + ") q")
 		if err != nil {
 			return nil, err
 		}
@@ -124,7 +125,7 @@ func differing(req *Request, row string, home, c *copyOf) ([]string, error) {
 	}
 	count := map[string]int{}
 	for i, s := range []*copyOf{home, c} {
-		rows, err := s.Exec("SELECT " + row + " FROM " + quoted(req.Table))
+		rows, err := s.Exec("SELECT " + row + " FROM " + req.Table.SQL())
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"weft/datum"
 	"weft/directory"
 	"weft/pgerr"
+	"weft/quote"
 	"weft/vindex"
 )
 
@@ -42,7 +43,7 @@ func (m *Mover) VerifyPlacement(ctx context.Context, req Request) ([]Placement, 
 	}
 	if len(tables) == 0 && req.Table.Name != "" {
 		return nil, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "%q is not a sharded table", req.name()).
-			WithHint("SELECT weft.verify_reference(%s) compares the copies of a reference table.", literal(req.name()))
+			WithHint("SELECT weft.verify_reference(%s) compares the copies of a reference table.", quote.Literal(req.name()))
 	}
 	v := &placementCheck{Mover: m, ctx: ctx, snap: snap}
 	defer v.close()
@@ -117,7 +118,7 @@ func (v *placementCheck) table(t *directory.Table) (*Placement, error) {
 func (v *placementCheck) columns(t *directory.Table) []string {
 	var out []string
 	for _, c := range t.Columns {
-		out = append(out, "r."+ident(c.Name))
+		out = append(out, "r."+quote.Ident(c.Name))
 	}
 	return out
 }
@@ -137,7 +138,7 @@ func (v *placementCheck) computed(out *Placement, t *directory.Table, vx vindex.
 	}
 	// A key without a place has no bucket.
 	here := fmt.Sprintf(`coalesce(get_bit('\x%x'::bytea, (%s)::int) = 1, false)`, mask, bucket)
-	from := " FROM " + quoted(out.Table) + " r"
+	from := " FROM " + out.Table.SQL() + " r"
 	rows, err := s.Exec("SELECT count(*), count(*) FILTER (WHERE NOT " + here + ")" + from)
 	if err != nil {
 		return err
@@ -173,7 +174,7 @@ func (v *placementCheck) entered(out *Placement, t *directory.Table, vx vindex.L
 	}
 	column := v.columns(t)[0]
 	err = s.run("DECLARE keys NO SCROLL CURSOR FOR SELECT " + column + " IS NULL, " + column + "::text, count(*), " + keyText([]string{column}) +
-		" FROM " + quoted(out.Table) + " r GROUP BY " + column)
+		" FROM " + out.Table.SQL() + " r GROUP BY " + column)
 	if err != nil {
 		return err
 	}
