@@ -127,6 +127,7 @@ type bodyCommands struct {
 	// every is a command that goes to every shard, home one of the home shard's alone,
 	// beside anything that must not be done on every shard.
 	every, home, beside string
+	searchPath          bool       // beside is a SET of search_path
 	refused             *plan.Plan // the plan of a command that is refused
 	change              plan.Change
 	passwords           int // commands that give one
@@ -200,6 +201,7 @@ func (c *bodyCommands) statement(n *pg.Node, text string) {
 	case *pg.Node_VariableShowStmt, *pg.Node_ConstraintsSetStmt:
 	case *pg.Node_VariableSetStmt:
 		if name := strings.ToLower(v.VariableSetStmt.Name); !v.VariableSetStmt.IsLocal || name == "search_path" || name == "role" || name == "session_authorization" {
+			c.searchPath = c.searchPath || c.beside == "" && name == "search_path"
 			c.besides("SET " + name)
 		}
 	default:
@@ -366,7 +368,7 @@ func (c *bodyCommands) route() (plan.Route, bool) {
 		return plan.Refused, true
 	}
 	if c.every == "" {
-		if c.home != "" && strings.HasPrefix(c.beside, "SET search_path") {
+		if c.home != "" && c.searchPath {
 			a.unsupported("Write the names of tables with their schemas.", "what tables %s changes cannot be told, because it sets search_path", c.what)
 			return plan.Refused, true
 		}

@@ -184,9 +184,30 @@ func (a *analysis) finish() {
 	a.placeEdits()
 }
 
+// unplaced is a table of the statement whose shard key has no known value.
+type unplaced struct {
+	name   string // of the table, as the statement calls it
+	key    string // the first column of its shard key
+	stored bool   // the statement stores rows in the table: it gives the key no known value
+}
+
+// refusal tells that a statement visits more than one shard, because of u if that is not nil.
+func (u *unplaced) refusal() *pgerr.Error {
+	const message = "this statement visits more than one shard"
+	switch {
+	case u == nil:
+		return pgerr.New(pgerr.FeatureNotSupported, message).WithHint("Send it as a statement of its own.")
+	case u.stored:
+		return pgerr.New(pgerr.FeatureNotSupported, message+": %s has no known value for %s", u.name, u.key).
+			WithHint("Give the shard key as a constant or a parameter, or send it as a statement of its own.")
+	}
+	return pgerr.New(pgerr.FeatureNotSupported, message+": %s has no condition on %s", u.name, u.key).
+		WithHint("Add %s = … to WHERE, or send it as a statement of its own.", u.key)
+}
+
 // solve finds what is known of each instance.
 func (a *analysis) solve() {
-	var free []string
+	var free *unplaced // the first
 	known := map[*scope]*classes{}
 	for _, x := range a.instances {
 		if known[x.scope] == nil {
@@ -195,9 +216,8 @@ func (a *analysis) solve() {
 		in := x.solve(known[x.scope])
 		a.settleInstance(&in)
 		a.out.Instances = append(a.out.Instances, in)
-		key := x.table.keys[0].Name
-		if len(in.Keys[0]) == 0 {
-			free = append(free, x.name+" has no "+condition(x)+" "+key)
+		if len(in.Keys[0]) == 0 && free == nil {
+			free = &unplaced{name: x.name, key: x.table.keys[0].Name, stored: x.stored}
 		}
 		a.out.Why = append(a.out.Why, describe(&in, x.table.keys))
 	}
@@ -205,27 +225,8 @@ func (a *analysis) solve() {
 		a.out.Refusal = a.scattered
 		return
 	}
-	e := pgerr.New(pgerr.FeatureNotSupported, "this statement visits more than one shard")
-	if len(free) > 0 {
-		e.Message += ": " + free[0]
-		e.Hint = "Add " + a.keyOf(free[0]) + " = … to WHERE, or send it as a statement of its own."
-		if strings.Contains(free[0], "no known value") {
-			e.Hint = "Give the shard key as a constant or a parameter, or send it as a statement of its own."
-		}
-	} else {
-		e.Hint = "Send it as a statement of its own."
-	}
-	a.out.Refusal = e
+	a.out.Refusal = free.refusal()
 }
-
-func condition(x *instance) string {
-	if x.stored {
-		return "known value for"
-	}
-	return "condition on"
-}
-
-func (a *analysis) keyOf(s string) string { return s[strings.LastIndexByte(s, ' ')+1:] }
 
 // settleInstance gives parameters their types.
 func (a *analysis) settleInstance(in *plan.Instance) {
