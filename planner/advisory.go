@@ -24,8 +24,8 @@ func (a *analysis) locksInTrigger(on string, t *table, f *catalog.Function) bool
 func (l *level) locksWhereCalled(users []*catalog.Function) {
 	for _, f := range users {
 		if f.Reach.Locks {
-			l.touched.homely = append(l.touched.homely, f.Name.Name)
-			l.touched.advisory = true
+			l.a.touched.homely = append(l.a.touched.homely, f.Name.Name)
+			l.a.touched.advisory = true
 		}
 	}
 }

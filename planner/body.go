@@ -67,7 +67,7 @@ func (a *analysis) doCommands(language string, node *pg.Node, body string) (plan
 		a.unsupported("Send its statements one by one.", "DO may change what all shards have, and cannot be looked into")
 		return plan.Refused, true
 	}
-	c := &bodyCommands{analysis: a, what: "DO"}
+	c := &bodyCommands{a: a, what: "DO"}
 	c.dynamic(b.Dynamic)
 	c.texts(b.Texts)
 	if c.passwords > 0 {
@@ -93,7 +93,7 @@ func (a *analysis) commandCall(f *pg.FuncCall, verb string) (plan.Route, bool) {
 	if !slices.ContainsFunc(list, func(f *catalog.Function) bool { return f.Reach.DDL }) {
 		return 0, false
 	}
-	c := &bodyCommands{analysis: a, what: verb + " of " + names[len(names)-1] + "()"}
+	c := &bodyCommands{a: a, what: verb + " of " + names[len(names)-1] + "()"}
 	for _, f := range list {
 		c.function(f)
 	}
@@ -115,14 +115,14 @@ func (a *analysis) commandsAll(f *catalog.Function) bool {
 	if a.env.Tables.Empty() && !a.env.SharedRoles {
 		return false
 	}
-	c := &bodyCommands{analysis: a}
+	c := &bodyCommands{a: a}
 	c.function(f)
 	return c.every != "" || c.refused != nil
 }
 
 // bodyCommands is what the bodies do that a statement runs.
 type bodyCommands struct {
-	*analysis
+	a    *analysis
 	what string
 	// every is a command that goes to every shard, home one of the home shard's alone,
 	// beside anything that must not be done on every shard.
@@ -211,7 +211,7 @@ func (c *bodyCommands) statement(n *pg.Node, text string) {
 
 // command plans a command as if it came alone.
 func (c *bodyCommands) command(n *pg.Node, text string) {
-	p := c.planned(text, c.env)
+	p := c.planned(text, c.a.env)
 	if p.Route != plan.Every && p.Route != plan.Refused && c.inside && c.meansDeclared(text) {
 		// The function may have a search_path of its own.
 		c.every = firstWords(text)
@@ -246,10 +246,10 @@ func (c *bodyCommands) planned(text string, env *Env) *plan.Plan {
 // table if names without schemas mean other tables.
 func (c *bodyCommands) meansDeclared(text string) bool {
 	for _, n := range c.mentions {
-		if c.declared(c.env.Schema.Relation(n)) == nil {
+		if c.a.declared(c.a.env.Schema.Relation(n)) == nil {
 			continue
 		}
-		env := *c.env
+		env := *c.a.env
 		env.Path = append([]string{n.Schema}, env.Path...)
 		if p := c.planned(text, &env); p.Route == plan.Every || p.Route == plan.Refused {
 			return true
@@ -318,7 +318,7 @@ func (c *bodyCommands) expression(n *pg.Node) {
 			if m.Schemaname == "" && ctes[m.Relname] {
 				break
 			}
-			if rel := c.find(m.Schemaname, m.Relname); rel == nil || !rel.System() || c.env.Temporary[m.Relname] {
+			if rel := c.a.find(m.Schemaname, m.Relname); rel == nil || !rel.System() || c.a.env.Temporary[m.Relname] {
 				c.besides("rows of " + m.Relname)
 			}
 		case *pg.FuncCall:
@@ -335,7 +335,7 @@ func (c *bodyCommands) calls(f *pg.FuncCall) {
 	if len(names) > 1 {
 		schema = names[len(names)-2]
 	}
-	users := c.env.Schema.Functions(name)
+	users := c.a.env.Schema.Functions(name)
 	if schema != "" {
 		users = slices.DeleteFunc(slices.Clone(users), func(f *catalog.Function) bool { return f.Schema != schema })
 	}
@@ -351,7 +351,7 @@ func (c *bodyCommands) calls(f *pg.FuncCall) {
 				c.besides("set_config")
 			}
 		}
-	case c.volatility(name) == 'v' && !harmless[name], runsSQL[name]:
+	case c.a.volatility(name) == 'v' && !harmless[name], runsSQL[name]:
 		c.besides(name + "()")
 	}
 }
@@ -362,7 +362,7 @@ var harmless = set("clock_timestamp", "timeofday", "random", "gen_random_uuid", 
 // route is what becomes of the statement. It reports false if all commands are the
 // home shard's.
 func (c *bodyCommands) route() (plan.Route, bool) {
-	a := c.analysis
+	a := c.a
 	if c.refused != nil {
 		a.out.Route, a.out.Refusal, a.out.Waits = plan.Refused, c.refused.Refusal, c.refused.Waits
 		return plan.Refused, true

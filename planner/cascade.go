@@ -77,24 +77,24 @@ func (a *analysis) cascades(rel *catalog.Relation, c *changes, visit func(*casca
 // cascading refuses a statement whose foreign keys' actions would leave rows where
 // their keys do not belong, or copies that differ.
 func (l *level) cascading(rel *catalog.Relation, c *changes) {
-	if c == nil || l.env.Schema == nil || len(rel.Referenced) == 0 && rel.Parent == nil {
+	if c == nil || l.a.env.Schema == nil || len(rel.Referenced) == 0 && rel.Parent == nil {
 		return
 	}
-	l.cascades(rel, c, func(x *cascade) {
-		t := l.declared(x.rel)
+	l.a.cascades(rel, c, func(x *cascade) {
+		t := l.a.declared(x.rel)
 		switch {
 		case t == nil:
 		case t.Reference:
 			l.copiesCascade(x)
 		default:
 			if x.changes.all {
-				l.fires(x.rel, catalog.OnDelete, nil)
+				l.a.fires(x.rel, catalog.OnDelete, nil)
 			} else {
-				l.fires(x.rel, catalog.OnUpdate, x.changes.columns)
+				l.a.fires(x.rel, catalog.OnUpdate, x.changes.columns)
 			}
-			parent := l.declared(l.env.Schema.Relation(x.fk.References))
+			parent := l.a.declared(l.a.env.Schema.Relation(x.fk.References))
 			if how := x.fk.Rekeys(keyNames(t), parent != nil && !parent.Reference); how != "" {
-				l.unsupported(rekeyHint, "foreign key %q of %q would change its shard key: %s", x.fk.Name, x.rel.Name.Name, how)
+				l.a.unsupported(rekeyHint, "foreign key %q of %q would change its shard key: %s", x.fk.Name, x.rel.Name.Name, how)
 			}
 		}
 	})
@@ -127,8 +127,8 @@ func (l *level) copiesCascade(x *cascade) {
 	const hint = "Every copy runs the action by itself, and nothing compares them. Change the rows in a statement of their own first."
 	for _, rel := range withParts(x.rel) {
 		for _, tr := range rel.Triggers {
-			if why := l.unsteady(tr); why != "" {
-				l.unsupported(hint, "foreign key %q changes reference table %q, and its trigger %q may do something else on each copy: %s", x.fk.Name, x.rel.Name.Name, tr.Name, why)
+			if why := l.a.unsteady(tr); why != "" {
+				l.a.unsupported(hint, "foreign key %q changes reference table %q, and its trigger %q may do something else on each copy: %s", x.fk.Name, x.rel.Name.Name, tr.Name, why)
 				return
 			}
 		}
@@ -138,7 +138,7 @@ func (l *level) copiesCascade(x *cascade) {
 	}
 	for _, name := range x.changes.columns {
 		if col := x.rel.Column(name); col != nil && (drawsFrom(col) || strings.Contains(col.Default, "(")) {
-			l.unsupported(hint, "foreign key %q sets column %q of reference table %q to a default that may be another on each copy", x.fk.Name, name, x.rel.Name.Name)
+			l.a.unsupported(hint, "foreign key %q sets column %q of reference table %q to a default that may be another on each copy", x.fk.Name, name, x.rel.Name.Name)
 			return
 		}
 	}
@@ -224,8 +224,8 @@ func (c *copier) hiddenFromCopies() {
 			continue
 		}
 		for _, tr := range c.rel.Triggers {
-			if why := c.unsteady(tr); why != "" {
-				c.unsupported("Write to the table itself.", "trigger %q of reference table %q may give column %q another value on each copy, and the view does not show it: %s",
+			if why := c.a.unsteady(tr); why != "" {
+				c.a.unsupported("Write to the table itself.", "trigger %q of reference table %q may give column %q another value on each copy, and the view does not show it: %s",
 					tr.Name, c.rel.Name.Name, shownName(col), why)
 				return
 			}

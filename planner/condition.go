@@ -10,7 +10,7 @@ import (
 // condition takes the conjuncts of a condition into the level's scope, and
 // analyses what is called and queried in it.
 func (l *level) condition(n *pg.Node) {
-	l.notes.offer(l, l, l.scope, n)
+	l.a.notes.offer(l, l, l.scope, n)
 	l.conditions(n)
 }
 
@@ -34,7 +34,7 @@ func (l *level) conditions(n *pg.Node) {
 // facts returns what a condition says of columns when it is true. Most say
 // nothing that is of use here.
 func (l *level) facts(n *pg.Node) []fact {
-	if l.env.Schema == nil || l.env.Schema.CustomEquality {
+	if l.a.env.Schema == nil || l.a.env.Schema.CustomEquality {
 		return nil
 	}
 	switch n := n.GetNode().(type) {
@@ -303,9 +303,9 @@ func (l *level) semijoin(s *pg.SubLink) bool {
 	if !l.plainJoin(sel) {
 		return false
 	}
-	if l.probe != nil {
-		l.probe.semi++
-		defer func() { l.probe.semi-- }()
+	if l.a.probe != nil {
+		l.a.probe.semi++
+		defer func() { l.a.probe.semi-- }()
 	}
 	switch s.SubLinkType {
 	case pg.SubLinkType_EXISTS_SUBLINK:
@@ -317,7 +317,7 @@ func (l *level) semijoin(s *pg.SubLink) bool {
 		}
 		l.expression(s.Testexpr)
 		cols, opaque := l.inner(l.scope).query(sel)
-		if opaque || l.env.Schema.CustomEquality {
+		if opaque || l.a.env.Schema.CustomEquality {
 			return true
 		}
 		tests := []*pg.Node{s.Testexpr}

@@ -18,11 +18,11 @@ func (l *level) constant(n *pg.Node) (plan.Source, bool) {
 	case *pg.Node_AConst:
 		return l.literal(n.AConst)
 	case *pg.Node_ParamRef:
-		if n.ParamRef.Number < 1 || l.text.stored {
+		if n.ParamRef.Number < 1 || l.a.text.stored {
 			return plan.Source{}, false
 		}
 		i := int(n.ParamRef.Number) - 1
-		return plan.Source{Kind: plan.Param, Index: i, Type: l.params.declared(i)}, true
+		return plan.Source{Kind: plan.Param, Index: i, Type: l.a.params.declared(i)}, true
 	case *pg.Node_TypeCast:
 		return l.cast(n.TypeCast)
 	case *pg.Node_AExpr:
@@ -36,18 +36,18 @@ func (l *level) literal(c *pg.A_Const) (plan.Source, bool) {
 	if c.Isnull {
 		return plan.Source{Kind: plan.Null}, true
 	}
-	if l.text.stored {
+	if l.a.text.stored {
 		return storedConstant(c)
 	}
 	if c.GetBoolval() != nil || c.GetBsval() != nil {
 		return plan.Source{}, false
 	}
-	i, negative, ok := l.text.literalAt(c.Location)
+	i, negative, ok := l.a.text.literalAt(c.Location)
 	if !ok {
 		return plan.Source{}, false
 	}
 	src := plan.Source{Kind: plan.Literal, Index: i, Negative: negative}
-	switch l.text.literals[i].Kind {
+	switch l.a.text.literals[i].Kind {
 	case parser.String:
 		src.Type = datum.Unknown
 		if c.GetSval() == nil {
@@ -140,7 +140,7 @@ func (l *level) typeName(n *pg.TypeName) datum.Type {
 		return 0
 	case len(names) == 2 && names[0] == "pg_catalog":
 		return typeNames[names[1]]
-	case len(names) == 1 && len(l.text.path) > 0 && l.text.path[0] == "pg_catalog":
+	case len(names) == 1 && len(l.a.text.path) > 0 && l.a.text.path[0] == "pg_catalog":
 		// Nobody else's type of that name comes first.
 		return typeNames[names[0]]
 	}
@@ -241,12 +241,12 @@ func (l *level) array(n *pg.Node) (plan.Set, bool) {
 		}
 		return plan.Set{src}, true
 	case *pg.Node_ParamRef:
-		if v.ParamRef.Number < 1 || l.text.stored {
+		if v.ParamRef.Number < 1 || l.a.text.stored {
 			return nil, false
 		}
 		i := int(v.ParamRef.Number) - 1
 		src := plan.Source{Kind: plan.ParamArray, Index: i}
-		if t := l.params.declared(i); t != 0 {
+		if t := l.a.params.declared(i); t != 0 {
 			if src.Type = elementOf(t); src.Type == 0 {
 				return nil, false
 			}

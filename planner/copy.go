@@ -150,9 +150,9 @@ func (a *analysis) copyFrom(n *pg.CopyStmt, rel *catalog.Relation, t *table) pla
 	l := a.top()
 	l.written(rel, t, nil)
 	if !t.Reference {
-		l.fires(rel, catalog.OnInsert, nil)
+		l.a.fires(rel, catalog.OnInsert, nil)
 	}
-	l.defaulting(rel, given(n.Attlist))
+	l.a.defaulting(rel, given(n.Attlist))
 	a.follows(rel)
 	if t.Reference && len(rel.Triggers) > 0 {
 		a.unsupported("Use INSERT.", "COPY into reference table %q, which has triggers, could leave its copies different", t.Name)
@@ -222,14 +222,14 @@ func (l *level) supplied(c *plan.Copy, rel *catalog.Relation, t *table, n *pg.Co
 		case k.Field >= 0:
 		case col.Generated:
 			if key >= 0 {
-				l.unsupported("", "COPY cannot compute the shard key %q of %q", col.Name, t.Name)
+				l.a.unsupported("", "COPY cannot compute the shard key %q of %q", col.Name, t.Name)
 			}
 		case l.supplies(c, col, t.Reference, key >= 0):
 			k.Supply = len(c.Supply) - 1
 		case key >= 0:
-			known := l.defaultKey(col)
+			known := l.a.defaultKey(col)
 			if !known.known {
-				l.unsupported("Give the column in the data.", "COPY cannot tell the shard key %q of %q: its default is %s", col.Name, t.Name, col.Default)
+				l.a.unsupported("Give the column in the data.", "COPY cannot tell the shard key %q of %q: its default is %s", col.Name, t.Name, col.Default)
 				return
 			}
 			k.Source = known.set[0]
@@ -240,8 +240,8 @@ func (l *level) supplied(c *plan.Copy, rel *catalog.Relation, t *table, n *pg.Co
 	}
 	if t.Reference {
 		c.Keys = nil
-		if n.WhereClause != nil && l.steadiness(n.WhereClause) == 'v' {
-			l.unsupported("Leave volatile functions out of WHERE.", "COPY … WHERE could take other rows into each copy of reference table %q", t.Name)
+		if n.WhereClause != nil && l.a.steadiness(n.WhereClause) == 'v' {
+			l.a.unsupported("Leave volatile functions out of WHERE.", "COPY … WHERE could take other rows into each copy of reference table %q", t.Name)
 		}
 	}
 }
@@ -268,12 +268,12 @@ func (l *level) supplies(c *plan.Copy, col *catalog.Column, reference, key bool)
 		return false
 	default:
 		steady := byte('i')
-		l.withDefault(col, func(n *pg.Node) {
-			steady = l.steadiness(n)
-			(&level{analysis: l.analysis, scope: &scope{}}).expression(n)
+		l.a.withDefault(col, func(n *pg.Node) {
+			steady = l.a.steadiness(n)
+			(&level{a: l.a, scope: &scope{}}).expression(n)
 		})
 		if steady == 'v' && reference {
-			l.unsupported("Give the column in the data.", "the default of column %q would have another value in each copy of reference table %q", col.Name, c.Relation)
+			l.a.unsupported("Give the column in the data.", "the default of column %q would have another value in each copy of reference table %q", col.Name, c.Relation)
 		}
 		if steady != 's' {
 			return false
@@ -321,9 +321,9 @@ func (a *analysis) steadiness(n *pg.Node) byte {
 // copyText writes what the shards run: without what concerns the client's data alone,
 // with the columns that weft supplies.
 func (l *level) copyText(c *plan.Copy, n *pg.CopyStmt) {
-	l.timed = n.WhereClause != nil && l.asksTime(n.WhereClause)
-	if len(c.Supply) == 0 && c.Format.Header == copydata.NoHeader && !l.timed {
-		c.Text = plan.Text{{SQL: l.client.sql}} // as it is
+	l.a.timed = n.WhereClause != nil && l.a.asksTime(n.WhereClause)
+	if len(c.Supply) == 0 && c.Format.Header == copydata.NoHeader && !l.a.timed {
+		c.Text = plan.Text{{SQL: l.a.client.sql}} // as it is
 		return
 	}
 	n = proto.Clone(n).(*pg.CopyStmt)
@@ -339,10 +339,10 @@ func (l *level) copyText(c *plan.Copy, n *pg.CopyStmt) {
 		}
 	}
 	var err error
-	c.Text, err = l.render(&pg.Node{Node: &pg.Node_CopyStmt{CopyStmt: n}})
-	l.timed = false
+	c.Text, err = l.a.render(&pg.Node{Node: &pg.Node_CopyStmt{CopyStmt: n}})
+	l.a.timed = false
 	if err != nil {
-		l.out.Refusal, l.out.Route = unwritable(err), plan.Refused
+		l.a.out.Refusal, l.a.out.Route = unwritable(err), plan.Refused
 	}
 }
 

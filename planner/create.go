@@ -315,7 +315,7 @@ func (a *analysis) hasType(rel *catalog.Relation, c *pg.AlterTableCmd) bool {
 	if m := plain.Typmods; len(m) == 1 && m[0].GetAConst().GetIval() != nil {
 		mod, plain.Typmods = m[0].GetAConst().GetIval().Ival+4, nil // varchar(n)
 	}
-	t := (&level{analysis: a}).typeName(plain)
+	t := (&level{a: a}).typeName(plain)
 	return t != 0 && t == datum.Type(rel.Columns[i].Type) && mod == rel.Columns[i].Mod && (mod < 0 || t == datum.Varchar)
 }
 

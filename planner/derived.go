@@ -146,7 +146,7 @@ func (d *derived) lookFull(a *analysis) (*block, string) {
 // row of the same shard, because something local that it is part of has the
 // anchor's key.
 func (l *level) covered(a *analysis, at *anchor, i int) bool {
-	for _, d := range l.probe.derived {
+	for _, d := range l.a.probe.derived {
 		if i < d.first || i >= d.last || d.first <= at.first && at.last <= d.last {
 			continue
 		}
@@ -191,8 +191,8 @@ func (l *level) fullJoin(n *pg.JoinExpr, s *scope, a, b, out *source, using []st
 		}
 	}
 	if n.Quals != nil {
-		at := &level{analysis: l.analysis, parent: l.parent, with: l.with, sources: []*source{a, b}, scope: l.outside()}
+		at := &level{a: l.a, parent: l.parent, with: l.with, sources: []*source{a, b}, scope: l.outside()}
 		f.facts = append(f.facts, at.facts(n.Quals)...)
 	}
-	l.probe.derive(l.analysis, derived{full: f, with: l.with, scope: s, first: first, cols: out.cols, opaque: out.opaque})
+	l.a.probe.derive(l.a, derived{full: f, with: l.with, scope: s, first: first, cols: out.cols, opaque: out.opaque})
 }

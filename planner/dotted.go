@@ -14,7 +14,7 @@ import (
 
 // dotted notes the calls that a node of a tree may be by its dots.
 func (l *level) dotted(m any) {
-	if l.env.Schema == nil || l.env.Tables.Empty() {
+	if l.a.env.Schema == nil || l.a.env.Tables.Empty() {
 		return
 	}
 	switch m := m.(type) {
@@ -41,22 +41,22 @@ func (l *level) field(row []string, name string) {
 	if it != nil && (systemColumns[name] || slices.ContainsFunc(it.cols, func(o output) bool { return o.name == name })) {
 		return
 	}
-	users := l.userFunctions("", name)
+	users := l.a.userFunctions("", name)
 	if it == nil || it.opaque { // it may be a column
 		for _, f := range users {
 			if !f.Reach.Pure() {
-				l.functions = append(l.functions, f)
-				l.notes.calls('v')
+				l.a.functions = append(l.a.functions, f)
+				l.a.notes.calls('v')
 			}
 		}
 		return
 	}
-	if len(users) == 0 && !l.env.Schema.Builtin(name).Known {
+	if len(users) == 0 && !l.a.env.Schema.Builtin(name).Known {
 		return // no such column
 	}
 	call := &pg.FuncCall{Funcname: []*pg.Node{pg.MakeStrNode(name)}, Args: []*pg.Node{pg.MakeColumnRefNode([]*pg.Node{pg.MakeStrNode(it.name)}, 0)}}
 	if l.aggregates(call) || slices.ContainsFunc(users, func(f *catalog.Function) bool { return f.SetReturning }) {
-		l.unsupported("Write it as a call: "+name+"("+it.name+").", "%s.%s calls a function", it.name, name)
+		l.a.unsupported("Write it as a call: "+name+"("+it.name+").", "%s.%s calls a function", it.name, name)
 		return
 	}
 	l.call(call)

@@ -103,7 +103,7 @@ func (a *analysis) altersDomain(n *pg.AlterDomainStmt) {
 // everywhere: they run on every shard, and not on the home shard alone.
 func (a *analysis) runsNow(root any, everywhere bool) {
 	in := a.probing(a.text)
-	l := &level{analysis: in, scope: &scope{}}
+	l := &level{a: in, scope: &scope{}}
 	parser.Walk(root, func(m any) bool {
 		l.runNames(m)
 		if f, ok := m.(*pg.FuncCall); ok {

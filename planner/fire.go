@@ -32,7 +32,7 @@ func (l *level) firing(tg *target, event catalog.Events, c *changes) {
 	if c != nil {
 		columns = c.columns
 	}
-	l.fires(rel, event, columns)
+	l.a.fires(rel, event, columns)
 }
 
 // fires notes the triggers of a sharded table that an event sets off once for a statement.

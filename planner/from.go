@@ -30,9 +30,9 @@ func (l *level) element(n *pg.Node, s *scope, left []*source) *source {
 		return l.rowsFrom(n.RangeFunction, s, left)
 	case *pg.Node_RangeTableSample:
 		l.lateral(s, left).expressions(n.RangeTableSample.Args)
-		l.probe.sample(l, n.RangeTableSample)
+		l.a.probe.sample(l, n.RangeTableSample)
 		out := l.element(n.RangeTableSample.Relation, s, left)
-		l.notes.sampled(n.RangeTableSample)
+		l.a.notes.sampled(n.RangeTableSample)
 		return out
 	case *pg.Node_RangeTableFunc:
 		l.lateral(s, left).expression(&pg.Node{Node: n})
@@ -44,7 +44,7 @@ func (l *level) element(n *pg.Node, s *scope, left []*source) *source {
 
 // lateral returns a level that can name what stands before an element of FROM.
 func (l *level) lateral(s *scope, left []*source) *level {
-	return &level{analysis: l.analysis, parent: l.parent, with: l.with, scope: s, sources: append(append([]*source(nil), l.sources...), left...)}
+	return &level{a: l.a, parent: l.parent, with: l.with, scope: s, sources: append(append([]*source(nil), l.sources...), left...)}
 }
 
 // opaque is something whose columns are not known.
@@ -69,38 +69,38 @@ func simple(name, schema string, alias *pg.Alias, cols []output, opaque bool) *s
 
 // table analyses a name in FROM: a CTE, a table or a view.
 func (l *level) table(rv *pg.RangeVar, s *scope) *source {
-	defer l.probe.named(l.analysis, rv, len(l.instances))
+	defer l.a.probe.named(l.a, rv, len(l.a.instances))
 	if rv.Schemaname == "" {
 		if c := l.with.find(rv.Relname); c != nil {
 			return l.reference(c, rv, s)
 		}
 	}
-	if l.temporary(rv) {
-		l.touched.home = append(l.touched.home, rv.Relname)
-		return l.notes.appears(l, rv, nil, nil, nil, s).own(simple(rv.Relname, "", rv.Alias, nil, true), nil)
+	if l.a.temporary(rv) {
+		l.a.touched.home = append(l.a.touched.home, rv.Relname)
+		return l.a.notes.appears(l, rv, nil, nil, nil, s).own(simple(rv.Relname, "", rv.Alias, nil, true), nil)
 	}
-	rel, t := l.relation(rv)
-	l.probe.read(rel)
+	rel, t := l.a.relation(rv)
+	l.a.probe.read(rel)
 	l.policed(rel, t, false)
 	switch {
 	case rel == nil:
-		l.touched.missing = append(l.touched.missing, rv)
+		l.a.touched.missing = append(l.a.touched.missing, rv)
 		return simple(rv.Relname, rv.Schemaname, rv.Alias, nil, true)
 	case t != nil:
-		l.touch(t, rel.Name.Name)
+		l.a.touch(t, rel.Name.Name)
 		var x *instance
 		if !t.Reference {
-			x = l.appear(t, called(rv), s)
+			x = l.a.appear(t, called(rv), s)
 			x.rv = rv
 		}
 		cols := columns(rel, x)
-		return l.notes.appears(l, rv, rel, t, x, s).own(simple(rv.Relname, rel.Schema, rv.Alias, cols, false), cols)
+		return l.a.notes.appears(l, rv, rel, t, x, s).own(simple(rv.Relname, rel.Schema, rv.Alias, cols, false), cols)
 	case rel.Kind == catalog.View && !rel.System() && rel.Schema != ownSchema: // weft's own have rows at home only
 		return l.view(rel, rv, s)
 	}
-	l.touched.home = append(l.touched.home, rel.Name.Name)
+	l.a.touched.home = append(l.a.touched.home, rel.Name.Name)
 	cols := columns(rel, nil)
-	return l.notes.appears(l, rv, rel, nil, nil, s).own(simple(rv.Relname, rel.Schema, rv.Alias, cols, len(cols) == 0), cols)
+	return l.a.notes.appears(l, rv, rel, nil, nil, s).own(simple(rv.Relname, rel.Schema, rv.Alias, cols, len(cols) == 0), cols)
 }
 
 // called is what a text calls a table.
@@ -117,10 +117,10 @@ func (l *level) subselect(n *pg.RangeSubselect, s *scope, left []*source) *sourc
 	if n.Lateral {
 		in = l.lateral(s, left).inner(s)
 	}
-	name, first := "", len(l.instances)
+	name, first := "", len(l.a.instances)
 	cols, opaque := in.query(n.Subquery.GetSelectStmt())
 	if !n.Lateral {
-		l.probe.derive(l.analysis, derived{sel: n.Subquery.GetSelectStmt(), with: l.with, scope: s, first: first, cols: cols, opaque: opaque})
+		l.a.probe.derive(l.a, derived{sel: n.Subquery.GetSelectStmt(), with: l.with, scope: s, first: first, cols: cols, opaque: opaque})
 	}
 	if n.Alias == nil { // PostgreSQL 16 allows that
 		return &source{cols: cols, opaque: opaque}
@@ -143,7 +143,7 @@ func (l *level) join(n *pg.JoinExpr, s *scope, left []*source) *source {
 	case pg.JoinType_JOIN_FULL:
 		ls, rs, on = s.child(true), s.child(true), nil
 	}
-	first := len(l.instances)
+	first := len(l.a.instances)
 	a := l.element(n.Larg, ls, left)
 	b := l.element(n.Rarg, rs, append(append([]*source(nil), left...), a))
 	out := &source{
@@ -163,12 +163,12 @@ func (l *level) join(n *pg.JoinExpr, s *scope, left []*source) *source {
 	rest := merge(out, a, b, names, n.Jointype, on)
 	out.cols = append(out.cols, rest...)
 
-	if n.Jointype == pg.JoinType_JOIN_FULL && l.probe != nil {
+	if n.Jointype == pg.JoinType_JOIN_FULL && l.a.probe != nil {
 		l.fullJoin(n, s, a, b, out, names, first)
 	}
 	if n.Quals != nil {
-		at := &level{analysis: l.analysis, parent: l.parent, with: l.with, sources: []*source{a, b}}
-		l.notes.offer(l, at, on, n.Quals)
+		at := &level{a: l.a, parent: l.parent, with: l.with, sources: []*source{a, b}}
+		l.a.notes.offer(l, at, on, n.Quals)
 		switch {
 		case on == nil:
 			at.scope = l.outside()

@@ -20,48 +20,48 @@ func (l *level) call(f *pg.FuncCall) {
 	}
 	if schema == ownSchema {
 		if _, known := own[name]; !known {
-			l.refuse(pgerr.InsufficientPrivilege, "", "permission denied for schema %s: %s is no function for clients", ownSchema, name)
+			l.a.refuse(pgerr.InsufficientPrivilege, "", "permission denied for schema %s: %s is no function for clients", ownSchema, name)
 			return
 		}
-		l.unsupported("Call it as the only item of a SELECT: SELECT weft."+name+"(…).",
+		l.a.unsupported("Call it as the only item of a SELECT: SELECT weft."+name+"(…).",
 			"weft.%s cannot be part of a larger statement", name)
 		return
 	}
-	if users := l.userFunctions(schema, name); len(users) > 0 {
+	if users := l.a.userFunctions(schema, name); len(users) > 0 {
 		l.locksWhereCalled(users)
 		if l.placedCall(users, f) {
-			l.notes.calls(users[0].Volatility)
+			l.a.notes.calls(users[0].Volatility)
 			return
 		}
-		l.functions = append(l.functions, users...)
+		l.a.functions = append(l.a.functions, users...)
 		for _, f := range users {
-			l.notes.calls(f.Volatility)
+			l.a.notes.calls(f.Volatility)
 		}
 		return
 	}
 	if _, known := citus[name]; known && schema == "" {
-		l.unsupported("Call it as the only item of a SELECT: SELECT "+name+"(…).", "%s cannot be part of a larger statement", name)
+		l.a.unsupported("Call it as the only item of a SELECT: SELECT "+name+"(…).", "%s cannot be part of a larger statement", name)
 		return
 	}
-	l.probe.call(l.analysis, f)
-	l.notes.calls(l.volatility(name))
+	l.a.probe.call(l.a, f)
+	l.a.notes.calls(l.a.volatility(name))
 	switch {
 	case isTemporary(schema):
-		l.touched.homely = append(l.touched.homely, name)
-		l.touched.temporary = name
+		l.a.touched.homely = append(l.a.touched.homely, name)
+		l.a.touched.temporary = name
 	case name == "nextval" || name == "currval" || name == "lastval" || name == "setval":
-		l.touched.sequences = append(l.touched.sequences, name)
-	case runsSQL[name] && !l.env.Tables.Empty():
-		l.unsupported("Send the query itself.", "%s runs a query that cannot be looked into, and would see one shard", name)
+		l.a.touched.sequences = append(l.a.touched.sequences, name)
+	case runsSQL[name] && !l.a.env.Tables.Empty():
+		l.a.unsupported("Send the query itself.", "%s runs a query that cannot be looked into, and would see one shard", name)
 	case strings.Contains(name, "advisory"):
-		l.touched.homely = append(l.touched.homely, name)
-		l.touched.advisory = true
+		l.a.touched.homely = append(l.a.touched.homely, name)
+		l.a.touched.advisory = true
 	case sizeFunctions[name]:
-		l.touched.homely = append(l.touched.homely, name)
-		l.touched.sizes = append(l.touched.sizes, f)
-		l.touched.sizesInView = l.touched.sizesInView || l.text.stored
+		l.a.touched.homely = append(l.a.touched.homely, name)
+		l.a.touched.sizes = append(l.a.touched.sizes, f)
+		l.a.touched.sizesInView = l.a.touched.sizesInView || l.a.text.stored
 	case homely(name):
-		l.touched.homely = append(l.touched.homely, name)
+		l.a.touched.homely = append(l.a.touched.homely, name)
 	}
 }
 

@@ -38,7 +38,7 @@ type joined struct {
 // joins notes such a condition.
 func (n *notes) joins(of, l *level, s *scope, cond *pg.Node) {
 	e := cond.GetAExpr()
-	if e == nil || e.Kind != pg.A_Expr_Kind_AEXPR_OP || !isEquality(e.Name) || l.env.Schema.CustomEquality {
+	if e == nil || e.Kind != pg.A_Expr_Kind_AEXPR_OP || !isEquality(e.Name) || l.a.env.Schema.CustomEquality {
 		return
 	}
 	a, b := l.column(e.Lexpr), l.column(e.Rexpr)
@@ -85,9 +85,9 @@ func (r *remainder) islandsOf(sel *pg.SelectStmt) {
 	}
 	sel.WhereClause = conjunction(quals)
 	for _, is := range found {
-		for _, j := range r.notes.joined {
+		for _, j := range r.a.notes.joined {
 			if is.has(j.a.of) && is.has(j.b.of) {
-				r.notes.checked[j.cond] = true
+				r.a.notes.checked[j.cond] = true
 			}
 		}
 	}
@@ -119,7 +119,7 @@ func (r *remainder) group(leaves []*pg.Node) []*island {
 	var copies []*pg.RangeVar
 	for _, n := range leaves {
 		rv := n.GetRangeVar()
-		x := r.notes.byNode[r.tables[rv]]
+		x := r.a.notes.byNode[r.tables[rv]]
 		switch {
 		case rv == nil || r.staying(rv) || x == nil || x.table == nil || !x.known() || len(x.rv.Alias.GetColnames()) > 0 || x.marked || len(x.system) > 0:
 		case x.table.Reference:
@@ -138,7 +138,7 @@ func (r *remainder) group(leaves []*pg.Node) []*island {
 	for more := true; more; {
 		more = false
 		for i, rv := range copies {
-			x := r.notes.byNode[r.tables[rv]]
+			x := r.a.notes.byNode[r.tables[rv]]
 			at := slices.IndexFunc(all, func(is *island) bool { return r.meets(is, x) })
 			if at < 0 || len(r.conditions(x)) == 0 {
 				continue
@@ -157,7 +157,7 @@ func (r *remainder) sameKey(a, b *appearance) bool {
 	if a.scope != b.scope || a.level != b.level || !colocated(a.table, b.table) {
 		return false
 	}
-	cl := r.classesOf(a.scope)
+	cl := r.a.classesOf(a.scope)
 	for i := range a.table.keys {
 		x, y := a.instance.cols[a.table.keys[i].Name], b.instance.cols[b.table.keys[i].Name]
 		if x == nil || y == nil || x.class() == 0 || x.class() != y.class() || cl.find(x) != cl.find(y) {
@@ -169,7 +169,7 @@ func (r *remainder) sameKey(a, b *appearance) bool {
 
 // meets reports whether a table is joined with one of an island.
 func (r *remainder) meets(is *island, x *appearance) bool {
-	return slices.ContainsFunc(r.notes.joined, func(j joined) bool {
+	return slices.ContainsFunc(r.a.notes.joined, func(j joined) bool {
 		return j.a.of == x && is.has(j.b.of) || j.b.of == x && is.has(j.a.of)
 	})
 }
@@ -249,7 +249,7 @@ func (r *remainder) islandPiece(is *island) (sides []*pg.Node, piece int, name s
 		}
 	}
 	sel.WhereClause = conjunction(append(r.bridges(is), where...))
-	if p.Text, err = r.render(selectOf(sel)); err != nil {
+	if p.Text, err = r.a.render(selectOf(sel)); err != nil {
 		return nil, 0, "", err
 	}
 	p.Instances = []plan.Instance{r.solved(is.members[0].instance)}
@@ -282,7 +282,7 @@ func (r *remainder) bridges(is *island) []*pg.Node {
 			equal(nameNode(first.name, first.table.keys[i].Name), nameNode(x.name, x.table.keys[i].Name))
 		}
 	}
-	for _, j := range r.notes.joined {
+	for _, j := range r.a.notes.joined {
 		if is.has(j.a.of) && is.has(j.b.of) {
 			equal(nameNode(j.a.of.name, j.a.base), nameNode(j.b.of.name, j.b.base))
 		}

@@ -188,7 +188,7 @@ func (l *level) inherits(sel *pg.SelectStmt) bool {
 	default:
 		return false
 	}
-	for _, d := range l.probe.derived {
+	for _, d := range l.a.probe.derived {
 		if d.sel != nil && !d.semi && len(d.sel.SortClause) > 0 && d.scope == l.scope {
 			return true
 		}
@@ -225,7 +225,7 @@ type anchor struct {
 
 // anchor finds one.
 func (a *analysis) anchor(l *level) (*anchor, string) {
-	in := l.analysis
+	in := l.a
 	why := ""
 	for i, x := range in.instances {
 		if x.scope != l.scope || x.semi {
@@ -276,7 +276,7 @@ func (a *analysis) anchor(l *level) (*anchor, string) {
 func (at *anchor) odd(a *analysis, l *level) *instance {
 	defer at.mark(l)()
 	known := map[*scope]*classes{}
-	for i, x := range l.instances {
+	for i, x := range l.a.instances {
 		if !at.marks(a, l, i, known) {
 			return x
 		}
@@ -288,7 +288,7 @@ func (at *anchor) odd(a *analysis, l *level) *instance {
 func (at *anchor) beside(a *analysis, l *level) []bool {
 	defer at.mark(l)()
 	known := map[*scope]*classes{}
-	out := make([]bool, len(l.instances))
+	out := make([]bool, len(l.a.instances))
 	for i := range out {
 		out[i] = at.marks(a, l, i, known)
 	}
@@ -306,7 +306,7 @@ func (at *anchor) mark(l *level) func() {
 
 // marks reports whether an instance must have the anchor's key.
 func (at *anchor) marks(a *analysis, l *level, i int, known map[*scope]*classes) bool {
-	x := l.instances[i]
+	x := l.a.instances[i]
 	switch {
 	case i >= at.first && i < at.last:
 		return true

@@ -251,7 +251,7 @@ func (l *level) conflictsElsewhere(tg *target, n *pg.InsertStmt) {
 	}
 	sel := n.SelectStmt.GetSelectStmt()
 	rows := sel.GetValuesLists()
-	if l.text.stored || sel == nil || !plainValues(sel) || len(rows) > 1 && l.exchanges(list, n.OnConflictClause) {
+	if l.a.text.stored || sel == nil || !plainValues(sel) || len(rows) > 1 && l.exchanges(list, n.OnConflictClause) {
 		rows = nil
 	}
 	var names []string
@@ -259,7 +259,7 @@ func (l *level) conflictsElsewhere(tg *target, n *pg.InsertStmt) {
 		names = append(names, c.GetResTarget().GetName())
 	}
 	cols := insertColumns(tg.shown, names)
-	l.conflicts = nil
+	l.a.conflicts = nil
 	for _, row := range rows {
 		var keys []*plan.LookupKey
 		for _, k := range list {
@@ -272,11 +272,11 @@ func (l *level) conflictsElsewhere(tg *target, n *pg.InsertStmt) {
 		if len(keys) < len(list) {
 			break
 		}
-		l.conflicts = append(l.conflicts, keys)
+		l.a.conflicts = append(l.a.conflicts, keys)
 	}
-	if len(rows) == 0 || len(l.conflicts) < len(rows) {
-		l.conflicts = nil
-		l.unsupported("Give the columns of the lookup constants or parameters in VALUES, and leave them out of SET; or name the shard key in ON CONFLICT.",
+	if len(rows) == 0 || len(l.a.conflicts) < len(rows) {
+		l.a.conflicts = nil
+		l.a.unsupported("Give the columns of the lookup constants or parameters in VALUES, and leave them out of SET; or name the shard key in ON CONFLICT.",
 			"the row of sharded table %q that is in the way may be on another shard", tg.name)
 	}
 }
@@ -314,7 +314,7 @@ func (l *level) storedKey(tg *target, cols []*catalog.Column, items []*pg.Node, 
 		if i := slices.Index(cols, c); i >= 0 && i < len(items) {
 			stored = l.stored(items[i], c)
 		} else {
-			stored = l.defaultKey(c)
+			stored = l.a.defaultKey(c)
 		}
 		if !stored.known {
 			return nil

@@ -52,7 +52,7 @@ func (a *analysis) refreshMatView(n *pg.RefreshMatViewStmt) plan.Route {
 func (a *analysis) lend(query *pg.Node) plan.Route {
 	a.instances = nil
 	a.out.Exact = true
-	l := &lending{analysis: a, gather: &plan.Gather{}}
+	l := &lending{a: a, gather: &plan.Gather{}}
 	l.read(query, 0)
 	switch {
 	case a.refused():
@@ -71,7 +71,7 @@ func (a *analysis) lend(query *pg.Node) plan.Route {
 
 // lending is the work on one query.
 type lending struct {
-	*analysis
+	a      *analysis
 	gather *plan.Gather
 }
 
@@ -84,39 +84,39 @@ func (l *lending) read(query *pg.Node, depth int) {
 		case *pg.ColumnRef:
 			names := nameList(m.Fields)
 			if len(names) > 0 && systemColumns[names[len(names)-1]] {
-				l.unsupported("It is each shard's own.", "system column %s in a materialized view of sharded tables is not supported", names[len(names)-1])
+				l.a.unsupported("It is each shard's own.", "system column %s in a materialized view of sharded tables is not supported", names[len(names)-1])
 			}
 		}
-		return !l.refused()
+		return !l.a.refused()
 	})
 }
 
 func (l *lending) table(rv *pg.RangeVar, depth int) {
-	if l.temporary(rv) {
+	if l.a.temporary(rv) {
 		return
 	}
-	rel, t := l.relation(rv)
+	rel, t := l.a.relation(rv)
 	switch {
 	case rel == nil || rel.System():
 	case rel.Kind == catalog.View && depth > maxViews:
-		l.unsupported("", "views are nested too deep")
+		l.a.unsupported("", "views are nested too deep")
 	case rel.Kind == catalog.View:
 		tree, err := parser.ParseTree(rel.Definition, parser.Options{})
 		if err != nil || len(tree.Statements) != 1 {
-			l.unsupported("Try again when its tables are not being changed.", "the query of view %q cannot be read", rel.Name.Name)
+			l.a.unsupported("Try again when its tables are not being changed.", "the query of view %q cannot be read", rel.Name.Name)
 			return
 		}
-		outer := l.text
-		l.text = text{sql: rel.Definition, tree: tree, path: []string{"pg_catalog"}, stored: true}
+		outer := l.a.text
+		l.a.text = text{sql: rel.Definition, tree: tree, path: []string{"pg_catalog"}, stored: true}
 		l.read(tree.Statements[0].Stmt, depth+1)
-		l.text = outer
+		l.a.text = outer
 	case t == nil || t.Reference:
 	case rel.Kind != catalog.Table || rel.Parent != nil:
-		l.unsupported("Make a table: CREATE TABLE … AS.", "a materialized view of sharded table %q is not supported: it has partitions, or is one", t.Name)
+		l.a.unsupported("Make a table: CREATE TABLE … AS.", "a materialized view of sharded table %q is not supported: it has partitions, or is one", t.Name)
 	case !rv.Inh:
-		l.unsupported("Leave ONLY out: a sharded table has no tables below it.", "ONLY in a materialized view of sharded table %q is not supported", t.Name)
+		l.a.unsupported("Leave ONLY out: a sharded table has no tables below it.", "ONLY in a materialized view of sharded table %q is not supported", t.Name)
 	default:
-		l.touch(t, t.Name)
+		l.a.touch(t, t.Name)
 		l.add(rel, t)
 	}
 }

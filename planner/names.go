@@ -30,7 +30,7 @@ type source struct {
 
 // level is one query level: what names mean in it, and the facts of its rows.
 type level struct {
-	*analysis
+	a       *analysis
 	parent  *level // whose columns can be named too
 	with    *with
 	sources []*source
@@ -41,12 +41,12 @@ type level struct {
 
 // inner returns a level that can name l's columns.
 func (l *level) inner(s *scope) *level {
-	return &level{analysis: l.analysis, parent: l, with: l.with, scope: s}
+	return &level{a: l.a, parent: l, with: l.with, scope: s}
 }
 
 // beside returns a level for something in FROM that cannot name l's columns.
 func (l *level) beside(s *scope) *level {
-	return &level{analysis: l.analysis, parent: l.parent, with: l.with, scope: s}
+	return &level{a: l.a, parent: l.parent, with: l.with, scope: s}
 }
 
 // column returns what a node names if it is a plain column whose meaning is

@@ -19,7 +19,7 @@ func (w *wholePiece) nativeEnd() *plan.Native {
 		}
 	}
 	var ok bool
-	if n.Limit, n.Offset, ok = w.counts(w.sel); !ok {
+	if n.Limit, n.Offset, ok = w.a.counts(w.sel); !ok {
 		return nil
 	}
 	for i, k := range w.keys {

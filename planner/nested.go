@@ -163,7 +163,7 @@ func (r *remainder) reduceIn(sel *pg.SelectStmt, at site, ctes []*pg.CommonTable
 		was.LimitCount, was.LimitOption = intNode(1), pg.LimitOption_LIMIT_OPTION_COUNT
 	}
 	whole := encloseIn(was, ctes, recursive)
-	if whole == nil || !r.closed(whole) {
+	if whole == nil || !r.a.closed(whole) {
 		return false
 	}
 	n := len(r.gather.Pieces)
@@ -186,18 +186,18 @@ func (r *remainder) reduceIn(sel *pg.SelectStmt, at site, ctes []*pg.CommonTable
 
 // reducePiece splits a query, and writes out its piece under a number.
 func (r *remainder) reducePiece(sel *pg.SelectStmt, n int) (*reduced, plan.Piece) {
-	red, _ := r.reduce(sel, n, nil)
+	red, _ := r.a.reduce(sel, n, nil)
 	if red != nil && len(red.forbid) > 0 {
-		red, _ = r.carryRows(sel, n, nil)
+		red, _ = r.a.carryRows(sel, n, nil)
 	}
 	if red == nil || len(red.forbid) > 0 || red.star() {
 		return nil, plan.Piece{}
 	}
 	r.prune(red)
-	timed := r.timed // what remains asks for the same time
-	r.timed = timed || r.tells(selectNode(sel))
-	p, err := r.pieceOf(red)
-	r.timed = timed
+	timed := r.a.timed // what remains asks for the same time
+	r.a.timed = timed || r.a.tells(selectNode(sel))
+	p, err := r.a.pieceOf(red)
+	r.a.timed = timed
 	if err != nil {
 		return nil, plan.Piece{}
 	}
@@ -210,7 +210,7 @@ func (r *remainder) unique(sel *pg.SelectStmt) bool {
 	parser.Walk(sel, func(m any) bool {
 		switch m := m.(type) {
 		case *pg.FuncCall:
-			found = found || r.env.Schema.Builtin(lastName(m.Funcname)).Volatility == 'v'
+			found = found || r.a.env.Schema.Builtin(lastName(m.Funcname)).Volatility == 'v'
 		case *pg.RangeTableSample:
 			found = true
 		}
@@ -223,14 +223,14 @@ func (r *remainder) unique(sel *pg.SelectStmt) bool {
 // can be checked where its tables are read. That is better than to read all that
 // it yields.
 func (r *remainder) through(sel *pg.SelectStmt) bool {
-	if sel.Op != pg.SetOperation_SETOP_NONE || len(sel.DistinctClause) > 0 || r.top().shape(sel) != plainShape {
+	if sel.Op != pg.SetOperation_SETOP_NONE || len(sel.DistinctClause) > 0 || r.a.top().shape(sel) != plainShape {
 		return false
 	}
 	found := false
 	for _, n := range sel.FromClause {
 		parser.Walk(n, func(m any) bool {
 			if rv, ok := m.(*pg.RangeVar); ok {
-				x := r.notes.byNode[rv]
+				x := r.a.notes.byNode[rv]
 				found = found || x != nil && len(x.through) > 0
 			}
 			return !found
@@ -242,7 +242,7 @@ func (r *remainder) through(sel *pg.SelectStmt) bool {
 // prune adds what is known of the keys from around the query.
 func (r *remainder) prune(red *reduced) {
 	for i, x := range red.anchors {
-		of := r.notes.byNode[x.rv]
+		of := r.a.notes.byNode[x.rv]
 		if x.rv == nil || of == nil || of.instance == nil {
 			continue
 		}
@@ -261,7 +261,7 @@ func (r *remainder) multiplies(n *pg.Node) bool {
 	found := false
 	walkLevel(n, func(m any) {
 		if f, ok := m.(*pg.FuncCall); ok {
-			t := r.env.Schema.Builtin(lastName(f.Funcname))
+			t := r.a.env.Schema.Builtin(lastName(f.Funcname))
 			found = found || !t.Known || t.SetReturning
 		}
 	})
@@ -271,7 +271,7 @@ func (r *remainder) multiplies(n *pg.Node) bool {
 // members: equal rows of the query may be one.
 func (r *remainder) members(sel *pg.SelectStmt) bool {
 	return sel.Op == pg.SetOperation_SETOP_NONE && len(sel.DistinctClause) == 0 && sel.LimitCount == nil && sel.LimitOffset == nil &&
-		len(sel.SortClause) == 0 && !r.top().grouped(sel)
+		len(sel.SortClause) == 0 && !r.a.top().grouped(sel)
 }
 
 // star: the block yields what its piece has, and which columns that are is not
@@ -304,7 +304,7 @@ func (a *analysis) closed(sel *pg.SelectStmt) bool {
 
 // refer notes a name that means nothing in the query that is looked at.
 func (p *probe) refer(l *level, ref *pg.ColumnRef) {
-	if p == nil || !p.bounded || l.text.stored {
+	if p == nil || !p.bounded || l.a.text.stored {
 		return
 	}
 	names := nameList(ref.Fields)

@@ -211,7 +211,7 @@ func (p *partials) aggregate(f *pg.FuncCall) *pg.Node {
 		schema = names[len(names)-2]
 	}
 	how, ok := combined[name]
-	if !ok || len(p.level.userFunctions(schema, name)) > 0 || schema != "" && schema != "pg_catalog" ||
+	if !ok || len(p.level.a.userFunctions(schema, name)) > 0 || schema != "" && schema != "pg_catalog" ||
 		f.AggWithinGroup || len(f.AggOrder) > 0 || f.FuncVariadic || len(f.Args) > 1 || len(f.Args) == 0 && name != "count" || p.inside(f) {
 		p.why = name + " cannot be split"
 		return nameNode("?")

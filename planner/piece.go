@@ -36,7 +36,7 @@ func (r *remainder) tablePiece(x *appearance, rv *pg.RangeVar) (int, error) {
 	sel.FromClause = []*pg.Node{node}
 	sel.WhereClause = conjunction(r.conditions(x))
 
-	text, err := r.render(selectOf(sel))
+	text, err := r.a.render(selectOf(sel))
 	if err != nil {
 		return 0, err
 	}
@@ -85,7 +85,7 @@ func (r *remainder) everywhere(x *appearance) bool {
 	case x.table != nil:
 		return x.table.Reference
 	case x.rel != nil && x.rel.Kind == catalog.View && !x.rel.System():
-		return r.placeOf(x.rel) == onEvery
+		return r.a.placeOf(x.rel) == onEvery
 	}
 	return false
 }
@@ -167,7 +167,7 @@ func (r *remainder) unknownColumns(x *appearance, rv *pg.RangeVar, sel *pg.Selec
 
 // conditions are those that may be checked where the table is read.
 func (r *remainder) conditions(x *appearance) []*pg.Node {
-	if !r.notes.volatile {
+	if !r.a.notes.volatile {
 		return x.conditions
 	}
 	// What stands outside of a query would keep rows from what has effects in it.
@@ -182,8 +182,8 @@ func (r *remainder) conditions(x *appearance) []*pg.Node {
 
 // solved is what is known of an instance's key.
 func (r *remainder) solved(x *instance) plan.Instance {
-	in := x.solve(r.classesOf(x.scope))
-	r.settleInstance(&in)
+	in := x.solve(r.a.classesOf(x.scope))
+	r.a.settleInstance(&in)
 	return in
 }
 

@@ -44,15 +44,15 @@ func (a *analysis) placed(f *catalog.Function) *placed {
 // placedCall notes the call of a declared function. It reports false if the
 // function is none.
 func (l *level) placedCall(users []*catalog.Function, call *pg.FuncCall) bool {
-	if len(users) != 1 || l.placed(users[0]) == nil {
+	if len(users) != 1 || l.a.placed(users[0]) == nil {
 		return false
 	}
-	f, p := users[0], l.placed(users[0])
+	f, p := users[0], l.a.placed(users[0])
 	if p.table.broken != nil {
-		l.refuse(pgerr.ObjectNotInPrerequisiteState, "", "%s", p.table.broken.Error())
+		l.a.refuse(pgerr.ObjectNotInPrerequisiteState, "", "%s", p.table.broken.Error())
 		return true
 	}
-	x := l.appear(p.table, f.Name.Name, l.scope)
+	x := l.a.appear(p.table, f.Name.Name, l.scope)
 	x.stored = true
 	key := storedKey{}
 	column := &catalog.Column{Name: p.table.keys[0].Name, Type: p.table.keys[0].Type, Base: p.table.keys[0].Type, Mod: -1}
@@ -65,17 +65,17 @@ func (l *level) placedCall(users []*catalog.Function, call *pg.FuncCall) bool {
 			arg = named.Arg
 		}
 		if at == p.argument {
-			l.params.infer(arg, datum.Type(column.Base))
+			l.a.params.infer(arg, datum.Type(column.Base))
 			if key = l.stored(arg, column); key.column != nil {
 				key = storedKey{} // a column has more values than one
 			}
 		}
 	}
 	x.keys = append(x.keys, key)
-	l.touched.sharded = append(l.touched.sharded, f.Name.Name)
-	l.touched.placed = f.Name.Name
+	l.a.touched.sharded = append(l.a.touched.sharded, f.Name.Name)
+	l.a.touched.placed = f.Name.Name
 	if f.Volatility == 'v' {
-		l.out.Writes = true
+		l.a.out.Writes = true
 	}
 	return true
 }

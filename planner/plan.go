@@ -347,7 +347,7 @@ func (a *analysis) normDistance(from, to int) int {
 }
 
 // top is the level of a statement.
-func (a *analysis) top() *level { return &level{analysis: a, scope: &scope{}} }
+func (a *analysis) top() *level { return &level{a: a, scope: &scope{}} }
 
 // statement analyses one statement and returns its route.
 func (a *analysis) statement(n *pg.Node) plan.Route {

@@ -57,7 +57,7 @@ func Guarded(s *catalog.Schema) bool {
 
 // policed judges the policies of a table that is read or written.
 func (l *level) policed(rel *catalog.Relation, t *table, writes bool) {
-	if rel == nil || !rel.RowSecurity || l.env.Tables.Empty() || slices.Contains(l.judged, rel) || l.exempt(rel) {
+	if rel == nil || !rel.RowSecurity || l.a.env.Tables.Empty() || slices.Contains(l.a.judged, rel) || l.exempt(rel) {
 		return
 	}
 	for i := range rel.Policies {
@@ -65,10 +65,10 @@ func (l *level) policed(rel *catalog.Relation, t *table, writes bool) {
 		if !writes && p.Command != 'r' && p.Command != '*' || !l.concerns(p) {
 			continue
 		}
-		if why := l.mayGuard(rel, t, p); why != nil {
-			if l.out.Route != plan.Refused {
-				l.out.Route, l.out.Refusal = plan.Refused, why
-				l.out.Waits = l.out.Waits || why.Code == pgerr.ObjectInUse
+		if why := l.a.mayGuard(rel, t, p); why != nil {
+			if l.a.out.Route != plan.Refused {
+				l.a.out.Route, l.a.out.Refusal = plan.Refused, why
+				l.a.out.Waits = l.a.out.Waits || why.Code == pgerr.ObjectInUse
 			}
 			return
 		}
@@ -78,17 +78,17 @@ func (l *level) policed(rel *catalog.Relation, t *table, writes bool) {
 // exempt reports whether no policy of a table concerns who reads it: the session's
 // role, or the owner of the view that names it.
 func (l *level) exempt(rel *catalog.Relation) bool {
-	if l.viewOwner != "" {
-		return l.viewOwner == rel.Owner && !rel.ForceSecurity
+	if l.a.viewOwner != "" {
+		return l.a.viewOwner == rel.Owner && !rel.ForceSecurity
 	}
-	role := l.env.Role
+	role := l.a.env.Role
 	return role != nil && (role.Bypass || role.Has[rel.Owner] && !rel.ForceSecurity)
 }
 
 // concerns reports whether a policy may be for who reads the table.
 func (l *level) concerns(p *catalog.Policy) bool {
-	role := l.env.Role
-	return len(p.Roles) == 0 || role == nil || l.viewOwner != "" || slices.ContainsFunc(p.Roles, func(r string) bool { return role.Has[r] })
+	role := l.a.env.Role
+	return len(p.Roles) == 0 || role == nil || l.a.viewOwner != "" || slices.ContainsFunc(p.Roles, func(r string) bool { return role.Has[r] })
 }
 
 // mayGuard says why a policy of a table cannot be evaluated where the table's rows

@@ -92,7 +92,7 @@ func (p *probe) sample(l *level, n *pg.RangeTableSample) {
 		return
 	}
 	if rv := n.Relation.GetRangeVar(); rv != nil {
-		if _, t := l.relation(rv); t == nil || t.Reference {
+		if _, t := l.a.relation(rv); t == nil || t.Reference {
 			p.unsteady = "a sample of " + rv.Relname
 		}
 	}
@@ -104,18 +104,18 @@ func (p *probe) sample(l *level, n *pg.RangeTableSample) {
 // table is either evaluated with rows of one key, or its instance stays without
 // the mark.
 func (l *level) steady(sel *pg.SelectStmt) func() {
-	instances, copies := len(l.instances), len(l.touched.reference)
+	instances, copies := len(l.a.instances), len(l.a.touched.reference)
 	return func() {
-		if len(l.instances) > instances || len(l.touched.reference) == copies {
+		if len(l.a.instances) > instances || len(l.a.touched.reference) == copies {
 			return
 		}
 		switch {
 		case sel.LimitCount != nil || sel.LimitOffset != nil:
-			l.probe.unsteady = "LIMIT over reference tables"
+			l.a.probe.unsteady = "LIMIT over reference tables"
 		case len(sel.DistinctClause) > 0 && sel.DistinctClause[0].GetNode() != nil:
-			l.probe.unsteady = "DISTINCT ON over reference tables"
+			l.a.probe.unsteady = "DISTINCT ON over reference tables"
 		case l.ordered(sel):
-			l.probe.unsteady = "an aggregate or window function that depends on the order of rows"
+			l.a.probe.unsteady = "an aggregate or window function that depends on the order of rows"
 		}
 	}
 }
@@ -180,13 +180,13 @@ func (l *level) aggregates(f *pg.FuncCall) bool {
 	if f.AggStar || f.AggDistinct || f.AggFilter != nil || len(f.AggOrder) > 0 || f.AggWithinGroup {
 		return true
 	}
-	for _, u := range l.userFunctions(schema, name) {
+	for _, u := range l.a.userFunctions(schema, name) {
 		if u.Kind == 'a' {
 			return true
 		}
 	}
-	t := l.env.Schema.Builtin(name)
-	return t.Aggregate || !t.Known && len(l.userFunctions(schema, name)) == 0
+	t := l.a.env.Schema.Builtin(name)
+	return t.Aggregate || !t.Known && len(l.a.userFunctions(schema, name)) == 0
 }
 
 // systemColumns are the columns that every table has and no list of columns shows.
@@ -199,6 +199,6 @@ func (l *level) systemColumn(ref *pg.ColumnRef) {
 		return
 	}
 	if l.column(&pg.Node{Node: &pg.Node_ColumnRef{ColumnRef: ref}}) == nil {
-		l.touched.system = names[len(names)-1]
+		l.a.touched.system = names[len(names)-1]
 	}
 }

@@ -14,12 +14,12 @@ func (l *level) query(sel *pg.SelectStmt) (cols []output, opaque bool) {
 	if sel == nil {
 		return nil, true
 	}
-	if l.probe != nil {
+	if l.a.probe != nil {
 		defer l.steady(sel)()
 	}
 	l.withClause(sel.WithClause, sel)
 	if len(sel.LockingClause) > 0 {
-		l.out.Locks = true
+		l.a.out.Locks = true
 	}
 	if sel.Op != pg.SetOperation_SETOP_NONE {
 		return l.setOperation(sel)
@@ -41,14 +41,14 @@ func (l *level) query(sel *pg.SelectStmt) (cols []output, opaque bool) {
 	l.expression(sel.HavingClause)
 	l.expressions(sel.WindowClause)
 	l.clauses(sel, sel.SortClause)
-	l.notes.groups(l, sel)
+	l.a.notes.groups(l, sel)
 	l.limit(sel)
 	return cols, opaque
 }
 
 // limit analyses LIMIT and OFFSET, which no row of the level is near.
 func (l *level) limit(sel *pg.SelectStmt) {
-	at := &level{analysis: l.analysis, parent: l.parent, with: l.with, scope: l.outside()}
+	at := &level{a: l.a, parent: l.parent, with: l.with, scope: l.outside()}
 	at.expression(sel.LimitCount)
 	at.expression(sel.LimitOffset)
 }
@@ -86,7 +86,7 @@ func (l *level) shape(sel *pg.SelectStmt) shape {
 		return closedShape
 	case len(sel.GroupClause) > 0, sel.HavingClause != nil, calls:
 		return groupedShape
-	case l.probe != nil && len(sel.DistinctClause) > 0:
+	case l.a.probe != nil && len(sel.DistinctClause) > 0:
 		// Conditions pass, but a row of it stands for several.
 		return groupedShape
 	}
@@ -251,7 +251,7 @@ func (l *level) setOperation(sel *pg.SelectStmt) (cols []output, opaque bool) {
 	var scopes [2]*scope
 	for i, arm := range []*pg.SelectStmt{sel.Larg, sel.Rarg} {
 		scopes[i] = l.scope.child(false)
-		at := &level{analysis: l.analysis, parent: l.parent, with: l.with, scope: scopes[i]}
+		at := &level{a: l.a, parent: l.parent, with: l.with, scope: scopes[i]}
 		var o bool
 		arms[i], o = at.query(arm)
 		opaque = opaque || o
@@ -312,23 +312,23 @@ func (l *level) expression(n *pg.Node) {
 		case *pg.JsonObjectAgg, *pg.JsonArrayAgg:
 			l.owned(m)
 		case *pg.ParamRef:
-			l.params.use(m)
+			l.a.params.use(m)
 		case *pg.TypeCast:
-			l.params.cast(l, m)
+			l.a.params.cast(l, m)
 			if names := nameList(m.TypeName.GetNames()); len(names) > 0 && isCatalogType(names[len(names)-1]) {
-				l.touched.catalog = true
+				l.a.touched.catalog = true
 			}
 		case *pg.A_Expr:
-			l.params.compare(l, m)
+			l.a.params.compare(l, m)
 		case *pg.ColumnRef:
 			l.systemColumn(m)
-			l.probe.refer(l, m)
-			l.notes.refer(l, m)
+			l.a.probe.refer(l, m)
+			l.a.notes.refer(l, m)
 			return false
 		case *pg.CollateClause:
-			l.probe.collate()
+			l.a.probe.collate()
 		case *pg.SQLValueFunction:
-			l.probe.value(l.analysis, m)
+			l.a.probe.value(l.a, m)
 		case *pg.RowExpr:
 			// t.* in it stands for the columns.
 			for _, arg := range m.Args {

@@ -73,11 +73,11 @@ func (a *analysis) mentioned(f *catalog.Function) (sharded, home string) {
 // runNames notes the users' operators and types in a node of a tree. Those that are
 // not pure count as functions.
 func (l *level) runNames(m any) {
-	if l.env.Schema == nil {
+	if l.a.env.Schema == nil {
 		return
 	}
 	for _, name := range catalog.OperatorNames(m) {
-		for _, o := range l.env.Schema.Operators(name) {
+		for _, o := range l.a.env.Schema.Operators(name) {
 			if l.means(operatorSchema(m), o.Schema) {
 				l.runs("operator "+name, &o.Reach)
 			}
@@ -85,10 +85,10 @@ func (l *level) runNames(m any) {
 	}
 	if t, ok := m.(*pg.TypeName); ok {
 		if isTemporary(schemaOf(t.Names)) {
-			l.touched.homely = append(l.touched.homely, lastName(t.Names))
-			l.touched.temporary = lastName(t.Names)
+			l.a.touched.homely = append(l.a.touched.homely, lastName(t.Names))
+			l.a.touched.temporary = lastName(t.Names)
 		}
-		for _, y := range l.env.Schema.Types(lastName(t.Names)) {
+		for _, y := range l.a.env.Schema.Types(lastName(t.Names)) {
 			if l.means(schemaOf(t.Names), y.Schema) {
 				l.runs("type "+y.Name.Name, &y.Reach)
 			}
@@ -105,10 +105,10 @@ func (l *level) means(given, schema string) bool {
 	switch {
 	case given != "":
 		return given == schema || given == "pg_temp"
-	case l.text.stored || len(l.text.path) == 0:
+	case l.a.text.stored || len(l.a.text.path) == 0:
 		return true
 	}
-	return slices.Contains(l.text.path, schema) || strings.HasPrefix(schema, "pg_temp_")
+	return slices.Contains(l.a.text.path, schema) || strings.HasPrefix(schema, "pg_temp_")
 }
 
 // operatorSchema is the schema that a node of a tree names its operator with.
@@ -134,10 +134,10 @@ func schemaOf(names []*pg.Node) string {
 
 // runs notes something that runs like a function.
 func (l *level) runs(what string, r *catalog.Reach) {
-	l.functions = append(l.functions, &catalog.Function{
+	l.a.functions = append(l.a.functions, &catalog.Function{
 		Name: catalog.Name{Name: what}, Kind: unnamed, Volatility: 's', Mentions: r.Reads, Writes: r.Writes, Opaque: r.Opaque, Reach: *r,
 	})
-	l.notes.calls('v') // where it runs is not open to choice
+	l.a.notes.calls('v') // where it runs is not open to choice
 }
 
 // unnamed is the kind of a catalog.Function that stands for an operator or a type.
@@ -311,7 +311,7 @@ func (l *level) viewDefaults(tg *target) {
 	for _, v := range tg.through.views {
 		for j := range v.Runs {
 			if run := &v.Runs[j]; run.Kind == catalog.RunDefault {
-				l.runsWith(v, tg.table, run)
+				l.a.runsWith(v, tg.table, run)
 			}
 		}
 	}

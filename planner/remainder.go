@@ -15,7 +15,7 @@ import (
 // input has not, though a table has it, is written out: whole rows, columns that
 // depend on a primary key, names with a schema.
 type remainder struct {
-	*analysis
+	a        *analysis
 	gather   *plan.Gather
 	inputs   []inputOf
 	shared   []bool // by piece: an equal one may be the same
@@ -70,7 +70,7 @@ func (a *analysis) remains(query *pg.Node) (*remainder, *pgerr.Error) {
 	if r.refusal != nil {
 		return nil, r.refusal
 	}
-	text, err := r.render(r.tree)
+	text, err := r.a.render(r.tree)
 	if err != nil {
 		return nil, unwritable(err)
 	}
@@ -82,7 +82,7 @@ func (a *analysis) remains(query *pg.Node) (*remainder, *pgerr.Error) {
 
 func (a *analysis) newRemainder() *remainder {
 	return &remainder{
-		analysis: a, gather: &plan.Gather{},
+		a: a, gather: &plan.Gather{},
 		tables: map[*pg.RangeVar]*pg.RangeVar{}, refs: map[*pg.ColumnRef]*pg.ColumnRef{},
 		queries: map[*pg.SelectStmt]*pg.SelectStmt{}, nodes: map[*pg.Node]*pg.Node{},
 	}
@@ -144,7 +144,7 @@ func (r *remainder) spell(n *pg.Node) {
 				r.reference(m, v.ColumnRef)
 				return false
 			case *pg.Node_RangeVar:
-				if use := r.notes.views[r.tables[v.RangeVar]]; use != nil && !r.staying(v.RangeVar) {
+				if use := r.a.notes.views[r.tables[v.RangeVar]]; use != nil && !r.staying(v.RangeVar) {
 					r.expand(m, v.RangeVar, use)
 					return false
 				}
@@ -174,7 +174,7 @@ func (r *remainder) exists(s *pg.SubLink) {
 func (r *remainder) hasRow(n *pg.Node) bool {
 	found := false
 	parser.Walk(n, func(m any) bool {
-		if ref, ok := m.(*pg.ColumnRef); ok && r.notes.rows[r.refs[ref]] != nil {
+		if ref, ok := m.(*pg.ColumnRef); ok && r.a.notes.rows[r.refs[ref]] != nil {
 			found = true
 		}
 		return !found
@@ -184,7 +184,7 @@ func (r *remainder) hasRow(n *pg.Node) bool {
 
 // reference writes a reference so that it means the same without the table.
 func (r *remainder) reference(n *pg.Node, ref *pg.ColumnRef) {
-	if row := r.notes.rows[r.refs[ref]]; row != nil {
+	if row := r.a.notes.rows[r.refs[ref]]; row != nil {
 		whole, ok := row.of.wholeRow()
 		if !ok {
 			r.refuse("Name the columns.", "a whole row of %q cannot be carried between shards", row.of.name)
@@ -210,7 +210,7 @@ func (r *remainder) expand(n *pg.Node, rv *pg.RangeVar, use *viewUse) {
 		r.refuse("Its rows must not be seen before its conditions are checked.", "security barrier view %q cannot be taken apart", rel.Name.Name)
 	case !rel.SecurityInvoker && r.protected(use.query):
 		r.refuse("Its owner's policies are not the client's.", "view %q reads a table with row-level security, and cannot be taken apart", rel.Name.Name)
-	case len(r.client.path) > 0 && r.client.path[0] != "pg_catalog":
+	case len(r.a.client.path) > 0 && r.a.client.path[0] != "pg_catalog":
 		r.refuse("Take pg_catalog out of search_path: it comes first then.", "view %q cannot be taken apart with pg_catalog behind other schemas in search_path", rel.Name.Name)
 	}
 	if r.refusal != nil {
@@ -237,10 +237,10 @@ func (r *remainder) protected(query *pg.Node) bool {
 	found := false
 	parser.Walk(query, func(m any) bool {
 		if rv, ok := m.(*pg.RangeVar); ok {
-			if x := r.notes.byNode[rv]; x != nil && x.rel != nil && x.rel.RowSecurity {
+			if x := r.a.notes.byNode[rv]; x != nil && x.rel != nil && x.rel.RowSecurity {
 				found = true
 			}
-			if v := r.notes.views[rv]; v != nil && r.protected(v.query) {
+			if v := r.a.notes.views[rv]; v != nil && r.protected(v.query) {
 				found = true
 			}
 		}
@@ -280,7 +280,7 @@ func (r *remainder) relieve(n *pg.Node) {
 
 // unchecked is what is left of a condition, nil for nothing.
 func (r *remainder) unchecked(n *pg.Node) *pg.Node {
-	if n == nil || r.notes.checked[r.nodes[n]] {
+	if n == nil || r.a.notes.checked[r.nodes[n]] {
 		return nil
 	}
 	b := n.GetBoolExpr()
@@ -303,7 +303,7 @@ func (r *remainder) dependents(n *pg.Node) {
 		if !ok {
 			return true
 		}
-		for _, d := range r.notes.grouped[r.queries[sel]] {
+		for _, d := range r.a.notes.grouped[r.queries[sel]] {
 			if !r.uses(sel, d) {
 				continue
 			}
@@ -326,7 +326,7 @@ func (r *remainder) uses(sel *pg.SelectStmt, d dependent) bool {
 		switch m := m.(type) {
 		case *pg.FuncCall:
 			names := nameList(m.Funcname)
-			return m.Over != nil || !r.env.Schema.Builtin(names[len(names)-1]).Aggregate
+			return m.Over != nil || !r.a.env.Schema.Builtin(names[len(names)-1]).Aggregate
 		case *pg.ColumnRef:
 			names := nameList(m.Fields)
 			switch star := len(names) < len(m.Fields); {
@@ -369,7 +369,7 @@ func (r *remainder) replace(n *pg.Node) {
 			r.pin(rv)
 			return false
 		}
-		if x := r.notes.byNode[r.tables[rv]]; x != nil {
+		if x := r.a.notes.byNode[r.tables[rv]]; x != nil {
 			if x.rel != nil && x.rel.System() {
 				r.catalog(rv, x)
 			} else {
@@ -385,8 +385,8 @@ func (r *remainder) replace(n *pg.Node) {
 // unknown refuses a name of a sharded table that the analysis has not seen: left where it is, it
 // would be read on one shard alone. Names of WITH queries and marks of weft's own mean no table.
 func (r *remainder) unknown(rv *pg.RangeVar) {
-	rel, t := r.relation(rv)
-	if t == nil || t.Reference || rv.Schemaname == "" && (r.temporary(rv) || r.namesQuery(rv.Relname)) {
+	rel, t := r.a.relation(rv)
+	if t == nil || t.Reference || rv.Schemaname == "" && (r.a.temporary(rv) || r.namesQuery(rv.Relname)) {
 		return
 	}
 	r.refuse("It visits more than one shard. Write it in another way.", "this statement cannot be taken apart: %q stands where it is not expected", rel.Name.Name)
@@ -454,11 +454,11 @@ func hasSublink(m any) bool {
 // own reports whether the remainder reads or calls something that belongs to the
 // client's session, or changes something.
 func (r *remainder) own() bool {
-	t := &r.touched
+	t := &r.a.touched
 	if r.catalogs || len(t.sequences) > 0 || t.advisory || len(t.homely) > 0 {
 		return true
 	}
-	for _, f := range r.functions {
+	for _, f := range r.a.functions {
 		if f.Volatility == 'v' {
 			return true
 		}

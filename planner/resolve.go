@@ -341,7 +341,7 @@ func (n *notes) groups(l *level, sel *pg.SelectStmt) {
 			case *pg.Node_AConst:
 				if i := v.AConst.GetIval(); i != nil && i.Ival >= 1 && int(i.Ival) <= len(sel.TargetList) {
 					// Another text of this form may group by another column.
-					l.out.Exact = true
+					l.a.out.Exact = true
 					add(l.column(sel.TargetList[i.Ival-1].GetResTarget().GetVal()))
 				}
 			}

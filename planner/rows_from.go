@@ -41,7 +41,7 @@ func (l *level) rowNames(n *pg.RangeFunction) (names []string, ok bool) {
 		}
 		call := items[0].GetFuncCall()
 		path := nameList(call.GetFuncname())
-		if len(path) != 1 || len(l.userFunctions("", path[0])) > 0 || call.FuncVariadic {
+		if len(path) != 1 || len(l.a.userFunctions("", path[0])) > 0 || call.FuncVariadic {
 			return nil, false
 		}
 		switch path[0] {
@@ -74,7 +74,7 @@ func (l *level) scalars(n *pg.Node) bool {
 		return scalarTypes[names[1]]
 	case len(names) == 1 && scalarTypes[names[0]]:
 		// Nobody else's type of that name comes first.
-		return len(l.text.path) > 0 && l.text.path[0] == "pg_catalog"
+		return len(l.a.text.path) > 0 && l.a.text.path[0] == "pg_catalog"
 	}
 	return l.enum(names)
 }
@@ -85,20 +85,20 @@ var scalarTypes = set("bool", "int2", "int4", "int8", "float4", "float8", "numer
 
 // enum reports whether a name is that of an enum, which some column tells.
 func (l *level) enum(names []string) bool {
-	if l.env.Schema == nil {
+	if l.a.env.Schema == nil {
 		return false
 	}
 	var wanted []string
 	switch len(names) {
 	case 1:
-		for _, schema := range l.text.path {
+		for _, schema := range l.a.text.path {
 			wanted = append(wanted, schema+"."+names[0])
 		}
 	case 2:
 		wanted = []string{names[0] + "." + names[1]}
 	}
 	for _, full := range wanted {
-		for rel := range l.env.Schema.Relations() {
+		for rel := range l.a.env.Schema.Relations() {
 			if rel.Schema+"."+rel.Name.Name == full {
 				return false // the type of its rows
 			}

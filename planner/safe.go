@@ -178,7 +178,7 @@ const (
 func (c *conjunct) comparison(e *pg.A_Expr) bool {
 	names := nameList(e.Name)
 	op := names[len(names)-1]
-	if len(names) == 2 && names[0] != "pg_catalog" || c.level.env.Schema.CustomEquality {
+	if len(names) == 2 && names[0] != "pg_catalog" || c.level.a.env.Schema.CustomEquality {
 		return false
 	}
 	switch e.Kind {
@@ -247,7 +247,7 @@ func (c *conjunct) constant(n *pg.Node) bool {
 	case *pg.Node_AConst:
 		return true
 	case *pg.Node_ParamRef:
-		return !c.level.text.stored
+		return !c.level.a.text.stored
 	case *pg.Node_TypeCast:
 		t := v.TypeCast.TypeName
 		names := nameList(t.GetNames())
@@ -266,7 +266,7 @@ func (c *conjunct) constant(n *pg.Node) bool {
 			return c.constant(v.AExpr.Lexpr) && c.constant(v.AExpr.Rexpr)
 		}
 	case *pg.Node_SqlvalueFunction, *pg.Node_FuncCall:
-		return c.level.nowCall(n) != nil
+		return c.level.a.nowCall(n) != nil
 	}
 	return false
 }
@@ -274,7 +274,7 @@ func (c *conjunct) constant(n *pg.Node) bool {
 // builtinType reports whether a name is that of a built-in type that reads its
 // values without looking at anything else.
 func (l *level) builtinType(names []string) bool {
-	if len(names) != 1 || len(l.text.path) == 0 || l.text.path[0] != "pg_catalog" {
+	if len(names) != 1 || len(l.a.text.path) == 0 || l.a.text.path[0] != "pg_catalog" {
 		return false
 	}
 	return typeNames[names[0]] != 0 || names[0] == "interval" || names[0] == "bool" || names[0] == "jsonb"
@@ -343,7 +343,7 @@ func (c *conjunct) written(n *pg.Node) *pg.Node {
 		if !ok {
 			return true
 		}
-		if now := c.level.nowCall(node); now != nil {
+		if now := c.level.a.nowCall(node); now != nil {
 			node.Node = now.Node
 			return false
 		}

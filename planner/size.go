@@ -41,7 +41,7 @@ const maxSizes = 20000
 
 // sizes is a query that asks for sizes, on its way to a Gather.
 type sizes struct {
-	*analysis
+	a         *analysis
 	columns   []string // what each column of the piece calls
 	relations []catalog.Name
 	instances []plan.Instance
@@ -55,7 +55,7 @@ func (a *analysis) sized(sel *pg.SelectStmt, r plan.Route) plan.Route {
 	if len(calls) == 0 || a.env.Tables.Empty() || a.refused() {
 		return r
 	}
-	s := &sizes{analysis: a}
+	s := &sizes{a: a}
 	for _, f := range calls {
 		s.ask(f)
 	}
@@ -109,7 +109,7 @@ func (s *sizes) ask(f *pg.FuncCall) {
 		s.columns = append(s.columns, column)
 	}
 	if len(f.Args) == 2 {
-		s.out.Exact = true // the fork is part of what shards are sent
+		s.a.out.Exact = true // the fork is part of what shards are sent
 	}
 	arg := f.Args[0]
 	if c := arg.GetTypeCast(); c != nil && lastOf(c.TypeName.GetNames()) == "regclass" {
@@ -120,12 +120,12 @@ func (s *sizes) ask(f *pg.FuncCall) {
 		s.all = true
 		return
 	}
-	s.out.Exact = true
+	s.a.out.Exact = true
 	n := catalog.ParseName(text.Sval)
-	if n.Schema == "" && s.env.Temporary[n.Name] {
+	if n.Schema == "" && s.a.env.Temporary[n.Name] {
 		return
 	}
-	if rel := s.find(n.Schema, n.Name); rel != nil {
+	if rel := s.a.find(n.Schema, n.Name); rel != nil {
 		s.add(rel)
 	}
 }
@@ -146,7 +146,7 @@ func sizeColumn(f *pg.FuncCall) string {
 
 // everything adds all relations that shards have parts of.
 func (s *sizes) everything() {
-	for rel := range s.env.Schema.Relations() {
+	for rel := range s.a.env.Schema.Relations() {
 		s.add(rel)
 	}
 }
@@ -157,14 +157,14 @@ func (s *sizes) add(rel *catalog.Relation) {
 	switch rel.Kind {
 	case catalog.Table, catalog.PartitionedTable:
 	case catalog.Index, catalog.PartitionedIndex:
-		table = s.env.Schema.Relation(rel.OwnedBy)
+		table = s.a.env.Schema.Relation(rel.OwnedBy)
 	default:
 		return
 	}
 	if table == nil {
 		return
 	}
-	t := s.declared(table)
+	t := s.a.declared(table)
 	if t == nil || t.Reference || slices.Contains(s.relations, rel.Name) && !s.all {
 		return
 	}
@@ -191,7 +191,7 @@ func (s *sizes) gather(sel *pg.SelectStmt) *plan.Gather {
 	rest.WithClause.Ctes = append([]*pg.Node{s.sums()}, rest.WithClause.Ctes...)
 	g := &plan.Gather{Why: []string{"sizes are what all shards say together"}}
 	var err error
-	if g.Remainder, err = s.render(selectNode(rest)); err != nil {
+	if g.Remainder, err = s.a.render(selectNode(rest)); err != nil {
 		return nil
 	}
 	g.Pieces = []plan.Piece{{

@@ -227,7 +227,7 @@ func (s *split) check(a *analysis) string {
 	if _, why := a.localIn(rows, a.text, false); why != "" {
 		return why
 	}
-	a.out.Exact = a.out.Exact || s.level.out.Exact
+	a.out.Exact = a.out.Exact || s.level.a.out.Exact
 	return ""
 }
 

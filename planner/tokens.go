@@ -21,8 +21,8 @@ type insertTokens struct {
 // tokens finds the places. It starts at the table's name and knows brackets,
 // literals, quoted names and comments; everything else is words.
 func (g *generator) tokens() insertTokens {
-	out := insertTokens{columnsEnd: -1, overriding: -1, user: -1, valuesKeyword: -1, defaultValues: -1, end: len(g.text.sql)}
-	sc := wordScanner{text: g.text, at: g.text.tree.Offset(g.stmt.Relation.Location)}
+	out := insertTokens{columnsEnd: -1, overriding: -1, user: -1, valuesKeyword: -1, defaultValues: -1, end: len(g.a.text.sql)}
+	sc := wordScanner{text: g.a.text, at: g.a.text.tree.Offset(g.stmt.Relation.Location)}
 	depth, square := 0, 0
 	lastDefault := -1
 	for {
@@ -103,7 +103,7 @@ func (g *generator) valuesAt() int { return g.tokens().valuesKeyword }
 
 // closing returns the end of a function call that starts at offset at.
 func (g *generator) closing(at int) int {
-	sc := wordScanner{text: g.text, at: at}
+	sc := wordScanner{text: g.a.text, at: at}
 	depth := 0
 	for {
 		word, start := sc.next()

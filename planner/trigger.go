@@ -122,7 +122,7 @@ func (a *analysis) runsSharded(m any) bool {
 	at := a.text
 	at.path = nil // the function may have one of its own
 	in := a.probing(at)
-	l := &level{analysis: in, scope: &scope{}}
+	l := &level{a: in, scope: &scope{}}
 	l.runNames(m)
 	if f, ok := m.(*pg.FuncCall); ok {
 		names := nameList(f.Funcname)

@@ -20,18 +20,18 @@ const maxExpanded = 1000
 // every name qualified, and was parsed under a search path of its own.
 func (l *level) view(rel *catalog.Relation, rv *pg.RangeVar, s *scope) *source {
 	if rel.Busy {
-		l.out.Waits = true
-		l.refuse(pgerr.ObjectInUse, "Try again when that is done.", "view %q, or what it reads, is being changed", rel.Name.Name)
+		l.a.out.Waits = true
+		l.a.refuse(pgerr.ObjectInUse, "Try again when that is done.", "view %q, or what it reads, is being changed", rel.Name.Name)
 		return simple(rv.Relname, rel.Schema, rv.Alias, nil, true)
 	}
-	r := l.viewReads(rel)
+	r := l.a.viewReads(rel)
 	if r.sharded == "" && r.reference == "" {
 		// It is nowhere else, even if it reads no table.
-		l.touched.home = append(l.touched.home, rel.Name.Name)
+		l.a.touched.home = append(l.a.touched.home, rel.Name.Name)
 	}
 	tree, err := parser.ParseTree(rel.Definition, parser.Options{})
-	if err != nil || len(tree.Statements) != 1 || l.views >= maxViews || l.expanded >= maxExpanded || tree.Statements[0].Stmt.GetSelectStmt() == nil {
-		l.unsupported("", "weft cannot look into view %q", rel.Name.Name)
+	if err != nil || len(tree.Statements) != 1 || l.a.views >= maxViews || l.a.expanded >= maxExpanded || tree.Statements[0].Stmt.GetSelectStmt() == nil {
+		l.a.unsupported("", "weft cannot look into view %q", rel.Name.Name)
 		return simple(rv.Relname, rel.Schema, rv.Alias, nil, true)
 	}
 	parser.Walk(tree.Statements[0], func(m any) bool {
@@ -40,23 +40,23 @@ func (l *level) view(rel *catalog.Relation, rv *pg.RangeVar, s *scope) *source {
 		}
 		return true
 	})
-	outer := l.text
-	l.text = text{sql: rel.Definition, tree: tree, path: []string{"pg_catalog"}, stored: true}
-	l.views++
-	l.expanded++
-	owner := l.viewOwner
+	outer := l.a.text
+	l.a.text = text{sql: rel.Definition, tree: tree, path: []string{"pg_catalog"}, stored: true}
+	l.a.views++
+	l.a.expanded++
+	owner := l.a.viewOwner
 	if !rel.SecurityInvoker {
-		l.viewOwner = rel.Owner
+		l.a.viewOwner = rel.Owner
 	}
-	l.notes.enter(1)
-	in := &level{analysis: l.analysis, scope: s}
-	first := len(l.instances)
+	l.a.notes.enter(1)
+	in := &level{a: l.a, scope: s}
+	first := len(l.a.instances)
 	cols, opaque := in.query(tree.Statements[0].Stmt.GetSelectStmt())
-	l.probe.derive(l.analysis, derived{sel: tree.Statements[0].Stmt.GetSelectStmt(), scope: s, first: first, cols: cols, opaque: opaque})
-	l.notes.enter(-1)
-	l.views--
-	l.viewOwner = owner
-	l.text = outer
+	l.a.probe.derive(l.a, derived{sel: tree.Statements[0].Stmt.GetSelectStmt(), scope: s, first: first, cols: cols, opaque: opaque})
+	l.a.notes.enter(-1)
+	l.a.views--
+	l.a.viewOwner = owner
+	l.a.text = outer
 	if opaque {
 		cols = nil
 	}
@@ -68,10 +68,10 @@ func (l *level) view(rel *catalog.Relation, rv *pg.RangeVar, s *scope) *source {
 		cols = named
 	}
 	if r.sharded != "" {
-		l.notes.expands(rv, rel, tree.Statements[0].Stmt)
+		l.a.notes.expands(rv, rel, tree.Statements[0].Stmt)
 		return simple(rv.Relname, rel.Schema, rv.Alias, cols, opaque)
 	}
 	// It is read where it is, like a table.
-	own := l.notes.copies(cols, s)
-	return l.notes.appears(l, rv, rel, nil, nil, s).own(simple(rv.Relname, rel.Schema, rv.Alias, own, opaque), own)
+	own := l.a.notes.copies(cols, s)
+	return l.a.notes.appears(l, rv, rel, nil, nil, s).own(simple(rv.Relname, rel.Schema, rv.Alias, own, opaque), own)
 }

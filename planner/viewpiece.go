@@ -20,7 +20,7 @@ func (r *remainder) localViews(n *pg.Node) {
 		if rv == nil {
 			return r.refusal == nil
 		}
-		use := r.notes.views[r.tables[rv]]
+		use := r.a.notes.views[r.tables[rv]]
 		if use == nil || r.staying(rv) {
 			return true
 		}
@@ -71,11 +71,11 @@ func (r *remainder) viewPiece(n *pg.Node, rv *pg.RangeVar, use *viewUse, named *
 	if len(sel.TargetList) == 0 || named.bare[alias.Aliasname] {
 		return // rows as such, or as a whole
 	}
-	b, _ := r.local(sel)
+	b, _ := r.a.local(sel)
 	if b == nil {
 		return
 	}
-	text, err := r.render(selectNode(sel))
+	text, err := r.a.render(selectNode(sel))
 	if err != nil {
 		return
 	}
@@ -94,10 +94,10 @@ func (r *remainder) instancesIn(query *pg.Node) []plan.Instance {
 	var out []plan.Instance
 	parser.Walk(query, func(m any) bool {
 		if rv, ok := m.(*pg.RangeVar); ok {
-			if x := r.notes.byNode[rv]; x != nil && x.instance != nil {
+			if x := r.a.notes.byNode[rv]; x != nil && x.instance != nil {
 				out = append(out, r.solved(x.instance))
 			}
-			if v := r.notes.views[rv]; v != nil {
+			if v := r.a.notes.views[rv]; v != nil {
 				out = slices.Concat(out, r.instancesIn(v.query))
 			}
 		}

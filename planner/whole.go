@@ -117,7 +117,7 @@ func (a *analysis) reduce(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink]
 		distinct = true
 	}
 	if b != nil {
-		w := &wholePiece{analysis: a, sel: sel, block: b, distinct: distinct, number: piece}
+		w := &wholePiece{a: a, sel: sel, block: b, distinct: distinct, number: piece}
 		if r := w.reduce(); r != nil {
 			r.why = []string{"it runs whole inside each shard"}
 			if len(sel.LockingClause) > 0 && r.piece.LimitCount != nil && (r.native == nil || w.volatileKeys()) {
@@ -168,7 +168,7 @@ func (a *analysis) countable(sel *pg.SelectStmt) bool {
 
 // wholePiece makes the Gather of a query in one piece.
 type wholePiece struct {
-	*analysis
+	a        *analysis
 	sel      *pg.SelectStmt
 	block    *block
 	distinct bool // equal rows of several shards are one
@@ -221,7 +221,7 @@ func (w *wholePiece) reduce() *reduced {
 // query around it, to which columns can be added.
 func (w *wholePiece) wrap() bool {
 	b := w.block
-	w.out = &targets{opaque: b.opaque, numbered: func() { w.analysis.out.Exact = true }}
+	w.out = &targets{opaque: b.opaque, numbered: func() { w.a.out.Exact = true }}
 	if b.opaque {
 		return len(w.sel.SortClause) == 0
 	}
@@ -267,7 +267,7 @@ func (w *wholePiece) sortKeys() bool {
 			}
 		default:
 			k.expr = by.Node
-			k.output = slices.IndexFunc(w.out.exprs, func(e *pg.Node) bool { return w.sameNode(e, by.Node) })
+			k.output = slices.IndexFunc(w.out.exprs, func(e *pg.Node) bool { return w.a.sameNode(e, by.Node) })
 		}
 		var ok bool
 		if k.collation, ok = w.collationOf(k.expr, k.output); !ok || w.distinct && k.output < 0 {
@@ -276,8 +276,8 @@ func (w *wholePiece) sortKeys() bool {
 		w.keys = append(w.keys, k)
 		w.native = w.native && by.SortbyDir != pg.SortByDir_SORTBY_USING
 	}
-	if l := w.block.level; l != nil && l.out.Exact {
-		w.analysis.out.Exact = true
+	if l := w.block.level; l != nil && l.a.out.Exact {
+		w.a.out.Exact = true
 	}
 	return !w.out.opaque || len(w.keys) == 0
 }
@@ -288,7 +288,7 @@ func (w *wholePiece) collationOf(n *pg.Node, output int) (collation, bool) {
 	if output >= 0 {
 		x = w.out.columns[output]
 	}
-	return w.block.collationOf(w.analysis, n, x)
+	return w.block.collationOf(w.a, n, x)
 }
 
 // volatileIn: evaluated twice, it has two values.
@@ -297,7 +297,7 @@ func (w *wholePiece) volatileIn(n *pg.Node) bool {
 	walkLevel(n, func(m any) {
 		if f, ok := m.(*pg.FuncCall); ok {
 			names := nameList(f.Funcname)
-			found = found || w.env.Schema.Builtin(names[len(names)-1]).Volatility == 'v'
+			found = found || w.a.env.Schema.Builtin(names[len(names)-1]).Volatility == 'v'
 		}
 	})
 	return found

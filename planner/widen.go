@@ -25,7 +25,7 @@ func (a *analysis) widens(rel *catalog.Relation, c *pg.AlterTableCmd) bool {
 	}
 	plain := proto.Clone(def.TypeName).(*pg.TypeName)
 	plain.Typmods = nil
-	to := (&level{analysis: a}).typeName(plain)
+	to := (&level{a: a}).typeName(plain)
 	switch datum.Type(col.Type) {
 	case datum.Varchar:
 		return to == datum.Text && len(mods) == 0 || to == datum.Varchar && (len(mods) == 0 || len(mods) == 1 && col.Mod >= 0 && mods[0]+4 >= col.Mod)

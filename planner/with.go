@@ -51,13 +51,13 @@ func (l *level) withClause(w *pg.WithClause, whole any) {
 		if e == nil {
 			continue
 		}
-		c := &cte{node: e, recursive: w.Recursive, at: &level{analysis: l.analysis, parent: l.parent, with: in, scope: l.outside()}}
+		c := &cte{node: e, recursive: w.Recursive, at: &level{a: l.a, parent: l.parent, with: in, scope: l.outside()}}
 		if !w.Recursive {
 			// It can name those before it.
 			c.at.with = &with{parent: l.with, ctes: in.ctes}
 		}
 		self := w.Recursive && uses(e.Ctequery)[e.Ctename] > 0
-		c.once = e.Ctequery.GetSelectStmt() != nil && !self && (named[e.Ctename] == 1 || named[e.Ctename] > 1 && l.probe.inlines())
+		c.once = e.Ctequery.GetSelectStmt() != nil && !self && (named[e.Ctename] == 1 || named[e.Ctename] > 1 && l.a.probe.inlines())
 		c.opaque = self
 		in.ctes = append(in.ctes[:len(in.ctes):len(in.ctes)], c)
 	}
@@ -77,7 +77,7 @@ func (c *cte) analyse() {
 	sel := c.node.Ctequery.GetSelectStmt()
 	switch {
 	case sel == nil:
-		c.at.notes.modifies()
+		c.at.a.notes.modifies()
 		c.at.modifying(c)
 	case c.opaque: // It names itself: its rows come from any of its rounds.
 		cols, _ := c.at.query(sel)
@@ -111,14 +111,14 @@ func uses(whole any) map[string]int {
 
 // reference is a CTE named in FROM.
 func (l *level) reference(c *cte, rv *pg.RangeVar, s *scope) *source {
-	if c.once && (!c.done || l.probe.inlines()) {
+	if c.once && (!c.done || l.a.probe.inlines()) {
 		// Its rows are used here and nowhere else: it is a subquery. (A probe
 		// looks at each place where it is used as if it were written there.)
 		c.done = true
-		at, first := *c.at, len(l.instances)
+		at, first := *c.at, len(l.a.instances)
 		at.scope = s
 		c.cols, c.opaque = at.query(c.node.Ctequery.GetSelectStmt())
-		l.probe.derive(l.analysis, derived{sel: c.node.Ctequery.GetSelectStmt(), with: c.at.with, scope: s, first: first, cols: c.cols, opaque: c.opaque})
+		l.a.probe.derive(l.a, derived{sel: c.node.Ctequery.GetSelectStmt(), with: c.at.with, scope: s, first: first, cols: c.cols, opaque: c.opaque})
 	}
 	c.analyse()
 	cols := c.cols

@@ -94,7 +94,7 @@ func (a *analysis) isStatement(stmt *pg.Node) bool {
 // read by a query that is to be answered once for the whole statement, and whose
 // rows depend on the order in which they are found.
 type changing struct {
-	*analysis
+	a      *analysis
 	stmt   *pg.Node
 	target *pg.RangeVar
 	table  *table // the target's declaration, nil if it is on the home shard alone
@@ -115,7 +115,7 @@ type changing struct {
 
 // changing looks at a statement. It returns nil if it is none of these.
 func (a *analysis) changing(stmt *pg.Node) *changing {
-	c := &changing{analysis: a, stmt: stmt}
+	c := &changing{a: a, stmt: stmt}
 	switch n := stmt.GetNode().(type) {
 	case *pg.Node_UpdateStmt:
 		u := n.UpdateStmt
@@ -204,7 +204,7 @@ func rangeNode(rv *pg.RangeVar) *pg.Node { return &pg.Node{Node: &pg.Node_RangeV
 
 // write plans it.
 func (c *changing) write() (*plan.Write, *pgerr.Error) {
-	if c.analysis.drawn && c.stmt.GetUpdateStmt() != nil && c.table != nil {
+	if c.a.drawn && c.stmt.GetUpdateStmt() != nil && c.table != nil {
 		return c.drawnUpdateOf()
 	}
 	if refusal := c.ownDefaults(); refusal != nil {
@@ -222,15 +222,15 @@ func (c *changing) write() (*plan.Write, *pgerr.Error) {
 		return c.move()
 	}
 	var refusal *pgerr.Error
-	if c.locking, refusal = c.findLocking(c.stmt); refusal != nil {
+	if c.locking, refusal = c.a.findLocking(c.stmt); refusal != nil {
 		return nil, refusal
 	}
 	stays, refusal := c.staying()
 	if refusal != nil {
 		return nil, refusal
 	}
-	s := &steps{analysis: c.analysis, stmt: c.stmt, returned: map[string]int{}}
-	if s.before, refusal = c.lockSteps(c.locking); refusal != nil {
+	s := &steps{a: c.a, stmt: c.stmt, returned: map[string]int{}}
+	if s.before, refusal = c.a.lockSteps(c.locking); refusal != nil {
 		return nil, refusal
 	}
 	if s.r, refusal = c.takeOutAll(stays); refusal != nil {
@@ -267,7 +267,7 @@ func (c *changing) ownDefaults() *pgerr.Error {
 			continue
 		}
 		own := drawsFrom(col)
-		c.withDefault(col, func(n *pg.Node) { own = own || c.asksTime(n) })
+		c.a.withDefault(col, func(n *pg.Node) { own = own || c.a.asksTime(n) })
 		if own {
 			return cannot("Give the value, such as now().", "column %q cannot be set to its default on several shards: each would have its own", col.Name)
 		}
@@ -277,7 +277,7 @@ func (c *changing) ownDefaults() *pgerr.Error {
 
 // targetRows is the instance of the table that is written.
 func (c *changing) targetRows() *instance {
-	for _, x := range c.instances {
+	for _, x := range c.a.instances {
 		if x.rv == c.target && !x.stored {
 			return x
 		}

@@ -96,7 +96,7 @@ func (c *changing) drawnUpdateOf() (*plan.Write, *pgerr.Error) {
 	if c.moves() {
 		return nil, cannot(hint, "values of a sequence are not supported where a shard key is changed")
 	}
-	key := (&copier{analysis: c.analysis, rel: rel}).identity(&changes{})
+	key := (&copier{a: c.a, rel: rel}).identity(&changes{})
 	if key == nil {
 		return nil, cannot(hint, "values of a sequence are not supported in an UPDATE of %q: it has no primary key", c.target.Relname)
 	}
@@ -121,12 +121,12 @@ func (c *changing) drawnUpdateOf() (*plan.Write, *pgerr.Error) {
 	}
 	step := &plan.Write{Verb: "SELECT", Returns: true, Instances: []plan.Instance{r.solved(c.targetRows())}}
 	var err error
-	if step.Text, err = r.render(c.lockTarget(r.tree.GetDeleteStmt())); err != nil {
+	if step.Text, err = r.a.render(c.lockTarget(r.tree.GetDeleteStmt())); err != nil {
 		return nil, unwritable(err)
 	}
 	split.Input = len(r.gather.Pieces)
 	w := &plan.Write{Verb: "UPDATE", Returns: len(c.returning) > 0, Before: []*plan.Write{step}, Split: split}
-	if w.Text, err = r.render(c.drawnUpdate(rel, names, key, len(carried), len(drawn), split.Input)); err != nil {
+	if w.Text, err = r.a.render(c.drawnUpdate(rel, names, key, len(carried), len(drawn), split.Input)); err != nil {
 		return nil, unwritable(err)
 	}
 	if len(r.gather.Pieces) > 0 {
@@ -143,7 +143,7 @@ func (c *changing) drawnColumns(rel *catalog.Relation, u *pg.UpdateStmt) (carrie
 		t := n.GetResTarget()
 		col := findColumn(rel, t.GetName())
 		v := t.GetVal()
-		switch seq := c.drawnFrom(c.through, t); {
+		switch seq := c.a.drawnFrom(c.through, t); {
 		case seq != "":
 			value := plan.Value{Type: col.TypeName, Sequence: seq, Identity: col.Identity != 0 && v.GetSetToDefault() != nil}
 			if ids := c.table.IDs; ids != nil && ids.Column == col.Name {

@@ -102,7 +102,7 @@ func (a *analysis) lentInsert(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
 	}
 	n := stmt.GetInsertStmt()
 	a.timed = a.tells(stmt)
-	s := &steps{analysis: a, stmt: stmt, returned: map[string]int{}}
+	s := &steps{a: a, stmt: stmt, returned: map[string]int{}}
 	locking, refusal := a.findLocking(stmt)
 	if refusal != nil {
 		return nil, refusal
@@ -239,7 +239,7 @@ func (w *writer) readAway(out *plan.Write) *pgerr.Error {
 		return cannot("Insert fewer rows at a time.", "more than %d subqueries in one INSERT over several shards are not supported", maxTargets)
 	}
 	sel.WithClause = w.stmt.WithClause
-	return w.reading(selectNode(sel), out)
+	return w.a.reading(selectNode(sel), out)
 }
 
 // reading plans the query that a write begins with.
@@ -291,7 +291,7 @@ func (a *analysis) reading(query *pg.Node, w *plan.Write) *pgerr.Error {
 // goesAway reports whether a value cannot be evaluated on the shard of its row,
 // and remembers it.
 func (w *writer) goesAway(v *pg.Node) bool {
-	if !w.apart {
+	if !w.a.apart {
 		return false
 	}
 	switch v.GetNode().(type) {
@@ -299,7 +299,7 @@ func (w *writer) goesAway(v *pg.Node) bool {
 		return false
 	}
 	// A subquery may name a CTE.
-	if !(w.stmt.WithClause != nil && hasSubquery(v)) && !w.foreign(v) {
+	if !(w.stmt.WithClause != nil && hasSubquery(v)) && !w.a.foreign(v) {
 		return false
 	}
 	if w.away == nil {
@@ -312,7 +312,7 @@ func (w *writer) goesAway(v *pg.Node) bool {
 // defaultAway reports whether a default cannot be evaluated on the shard of the
 // row, and remembers it.
 func (w *writer) defaultAway(c *catalog.Column) bool {
-	if !w.apart || !w.foreignDefault(c) {
+	if !w.a.apart || !w.a.foreignDefault(c) {
 		return false
 	}
 	if w.awayDefaults == nil {
@@ -334,7 +334,7 @@ func (a *analysis) foreignDefault(c *catalog.Column) bool {
 // of its row.
 func (a *analysis) foreign(v *pg.Node) bool {
 	in := a.probing(a.text)
-	(&level{analysis: in, scope: &scope{}}).expression(v)
+	(&level{a: in, scope: &scope{}}).expression(v)
 	t := &in.touched
 	if in.refused() || len(in.instances) > 0 || len(t.home) > 0 || len(t.missing) > 0 || len(t.sequences) > 0 || len(t.homely) > 0 || t.advisory || t.catalog {
 		return true

@@ -123,7 +123,7 @@ func (c *rowCutter) defaults() {
 		if key >= 0 && c.stored[0].keys[key].known {
 			key = -1
 		}
-		text, told := c.defaultText(col)
+		text, told := c.a.defaultText(col)
 		if key < 0 && !told && !c.awayDefaults[col] {
 			continue
 		}
@@ -182,7 +182,7 @@ func (c *rowCutter) times() {
 		if c.away[n] {
 			return false
 		}
-		now := c.nowCall(n)
+		now := c.a.nowCall(n)
 		if now == nil {
 			return true
 		}
@@ -218,8 +218,8 @@ func (c *rowCutter) callPlace(n *pg.Node) (start, end int) {
 	if sql != nil {
 		location = sql.Location
 	}
-	start = c.client.tree.Offset(location)
-	if start < 0 || start >= len(c.client.sql) {
+	start = c.a.client.tree.Offset(location)
+	if start < 0 || start >= len(c.a.client.sql) {
 		return -1, 0
 	}
 	if sql == nil {
@@ -229,9 +229,9 @@ func (c *rowCutter) callPlace(n *pg.Node) (start, end int) {
 		}
 		return start, end
 	}
-	sc := wordScanner{text: c.client, at: start}
+	sc := wordScanner{text: c.a.client, at: start}
 	word, at := sc.next()
-	if at != start || !isWord(c.client.sql[start]) {
+	if at != start || !isWord(c.a.client.sql[start]) {
 		return -1, 0
 	}
 	end = start + len(word)
@@ -263,8 +263,8 @@ func (c *rowCutter) cut() {
 // head is everything before the rows.
 func (c *rowCutter) head() plan.Text {
 	start, values := 0, c.tokens.valuesKeyword
-	if e := c.client.tree.Statements[0].Stmt.GetExplainStmt(); e != nil {
-		start = c.explainedAt(len(e.Options) > 0)
+	if e := c.a.client.tree.Statements[0].Stmt.GetExplainStmt(); e != nil {
+		start = c.a.explainedAt(len(e.Options) > 0)
 	}
 	var names []string
 	for _, a := range c.added {
@@ -404,7 +404,7 @@ func (c *rowCutter) holdsBack(r, key int, col *catalog.Column, v *pg.Node) (held
 		if key >= 0 && c.stored[r].keys[key].known || col == nil {
 			return false, nil, true // weft supplies it, or it is a constant
 		}
-		text, told := c.defaultText(col)
+		text, told := c.a.defaultText(col)
 		away := c.defaultAway(col)
 		switch {
 		case key < 0 && !told && !away:
@@ -433,7 +433,7 @@ func (c *rowCutter) plainKey(k storedKey, col *catalog.Column) bool {
 	case plan.Literal:
 		return class(datum.Type(col.Base)) == datum.Int8 && (class(src.Type) == datum.Int8 || src.Type == datum.Unknown)
 	case plan.Param:
-		t, sure := c.params.resolve(src.Index)
+		t, sure := c.a.params.resolve(src.Index)
 		return sure && class(t) == datum.Int8 && class(datum.Type(col.Base)) == datum.Int8
 	}
 	return false
@@ -453,12 +453,12 @@ func keyType(c *catalog.Column) string {
 // text cuts a part of the client's text.
 func (c *rowCutter) text(from, to int) plan.Text {
 	var out plan.Text
-	sc := wordScanner{text: c.client, at: from}
-	sc.lit, _ = slices.BinarySearchFunc(c.client.literals, from, func(l parser.Literal, at int) int { return int(l.End) - 1 - at })
+	sc := wordScanner{text: c.a.client, at: from}
+	sc.lit, _ = slices.BinarySearchFunc(c.a.client.literals, from, func(l parser.Literal, at int) int { return int(l.End) - 1 - at })
 	copied := from
 	flush := func(end int) {
 		if copied < end {
-			out = append(out, sqlPart(c.client.sql[copied:end]))
+			out = append(out, sqlPart(c.a.client.sql[copied:end]))
 		}
 	}
 	edit, _ := slices.BinarySearchFunc(c.edits, from, func(e cutEdit, at int) int { return e.at - at })
@@ -477,9 +477,9 @@ func (c *rowCutter) text(from, to int) plan.Text {
 			edit++
 		case word == "'":
 			flush(start)
-			lit, _ := slices.BinarySearchFunc(c.client.literals, start, func(l parser.Literal, at int) int { return int(l.Start) - at })
+			lit, _ := slices.BinarySearchFunc(c.a.client.literals, start, func(l parser.Literal, at int) int { return int(l.Start) - at })
 			out = append(out, plan.Part{Kind: plan.Lit, Index: lit})
-			c.held[lit] = true
+			c.a.held[lit] = true
 			copied = sc.at
 		case word[0] == '$' && len(word) > 1 && word[1] >= '0' && word[1] <= '9':
 			n, size := 0, 1

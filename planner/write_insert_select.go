@@ -28,7 +28,7 @@ func (a *analysis) selectInsertion(n *pg.InsertStmt) (*analysis, *pgerr.Error) {
 	if to == nil {
 		return nil, cannot("", "the table is not known")
 	}
-	s := &selectInsert{analysis: a, stmt: n, rel: to.rel, shown: to.shown, table: to.table}
+	s := &selectInsert{a: a, stmt: n, rel: to.rel, shown: to.shown, table: to.table}
 	if refusal := s.look(); refusal != nil {
 		return a, refusal
 	}
@@ -46,7 +46,7 @@ func (a *analysis) selectInsertion(n *pg.InsertStmt) (*analysis, *pgerr.Error) {
 
 // selectInsert is an INSERT … SELECT on its way to a Write.
 type selectInsert struct {
-	*analysis
+	a     *analysis
 	stmt  *pg.InsertStmt
 	rel   *catalog.Relation
 	shown *catalog.Relation // see writable
@@ -67,7 +67,7 @@ func (s *selectInsert) look() *pgerr.Error {
 			return cannot("Write one WITH.", "a WITH inside and one outside of a query with the same names are not supported in INSERT over several shards")
 		}
 	}
-	in := s.probing(s.client)
+	in := s.a.probing(s.a.client)
 	cols, opaque := in.top().query(s.query)
 	s.count, s.opaque = len(cols), opaque
 	if s.count == 0 && !opaque {
@@ -173,8 +173,8 @@ func (s *selectInsert) told() []*catalog.Column {
 		if s.given(c.Name) >= 0 || c.Default == "" || c.Generated {
 			continue
 		}
-		s.withDefault(c, func(n *pg.Node) {
-			if s.asksTime(n) {
+		s.a.withDefault(c, func(n *pg.Node) {
+			if s.a.asksTime(n) {
 				out = append(out, c)
 			}
 		})
@@ -190,11 +190,11 @@ func (s *selectInsert) pushed() *plan.Write {
 		return nil
 	}
 	for i := range s.rel.Columns {
-		if c := &s.rel.Columns[i]; s.given(c.Name) < 0 && (drawsFrom(c) || s.foreignDefault(c)) {
+		if c := &s.rel.Columns[i]; s.given(c.Name) < 0 && (drawsFrom(c) || s.a.foreignDefault(c)) {
 			return nil
 		}
 	}
-	b, _ := s.local(s.query)
+	b, _ := s.a.local(s.query)
 	if b == nil || b.table == nil || !colocated(b.table, s.table) || len(b.key) != len(s.table.keys) {
 		return nil
 	}
@@ -216,12 +216,12 @@ func (s *selectInsert) pushed() *plan.Write {
 			sel.TargetList = append(sel.TargetList, targetNode(s.defaultNode(c), ""))
 		}
 	}
-	s.timed = s.asksTime(&pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: s.stmt}})
-	text, err := s.render(&pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: stmt}})
+	s.a.timed = s.a.asksTime(&pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: s.stmt}})
+	text, err := s.a.render(&pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: stmt}})
 	if err != nil {
 		return nil
 	}
-	s.holds()
+	s.a.holds()
 	return &plan.Write{Text: text, Instances: b.instances}
 }
 
@@ -252,9 +252,9 @@ func columnTarget(name string) *pg.Node {
 // defaultNode is a column's default, with the time of the transaction as a hole.
 func (s *selectInsert) defaultNode(c *catalog.Column) *pg.Node {
 	var out *pg.Node
-	s.withDefault(c, func(n *pg.Node) {
+	s.a.withDefault(c, func(n *pg.Node) {
 		out = placeless(n)
-		s.times(out)
+		s.a.times(out)
 	})
 	return out
 }
@@ -265,7 +265,7 @@ func (s *selectInsert) streamed() (*plan.Write, *pgerr.Error) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	return w, s.reading(query, w)
+	return w, s.a.reading(query, w)
 }
 
 // sent is what is done with the rows, and the query that yields them.
@@ -304,8 +304,8 @@ func (s *selectInsert) sent() (*plan.Write, *pg.Node, *pgerr.Error) {
 		stmt.Override = pg.OverridingKind_OVERRIDING_SYSTEM_VALUE
 	}
 	node := &pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: stmt}}
-	s.timed = s.asksTime(node)
-	text, err := s.render(node)
+	s.a.timed = s.a.asksTime(node)
+	text, err := s.a.render(node)
 	if err != nil {
 		return nil, nil, unwritable(err)
 	}
@@ -359,11 +359,11 @@ func (s *selectInsert) leftOut(split *plan.Split) (added, drawn []*catalog.Colum
 				v.Routed = ids
 			}
 			drawn, split.Draws = append(drawn, c), append(split.Draws, v)
-		case key < 0 && s.foreignDefault(c):
+		case key < 0 && s.a.foreignDefault(c):
 			added = append(added, c) // evaluated with the query
 		case key < 0:
 		default:
-			if k := s.defaultKey(c); k.known {
+			if k := s.a.defaultKey(c); k.known {
 				split.Fixed[key] = k.set[0]
 				continue
 			}
@@ -425,7 +425,7 @@ func (s *selectInsert) withDefaults(added []*catalog.Column) *pg.Node {
 		sel.TargetList = append(sel.TargetList, targetNode(nameNode(inputAlias, inputColumn(i)), ""))
 	}
 	for _, c := range added {
-		s.withDefault(c, func(n *pg.Node) { sel.TargetList = append(sel.TargetList, targetNode(placeless(n), "")) })
+		s.a.withDefault(c, func(n *pg.Node) { sel.TargetList = append(sel.TargetList, targetNode(placeless(n), "")) })
 	}
 	sel.FromClause = []*pg.Node{{Node: &pg.Node_RangeSubselect{RangeSubselect: &pg.RangeSubselect{Subquery: selectNode(s.query), Alias: alias}}}}
 	return selectNode(sel)

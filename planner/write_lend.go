@@ -17,7 +17,7 @@ func (a *analysis) takeOut(stmt *pg.Node, stays map[*pg.RangeVar]bool) (*remaind
 }
 
 func (r *remainder) takeOut(stmt *pg.Node) *pgerr.Error {
-	a := r.analysis
+	a := r.a
 	defer oneSource(r.tree)()
 	if !a.env.tablesOnly {
 		r.nestedIn(stmt)
@@ -76,10 +76,10 @@ func (r *remainder) staying(rv *pg.RangeVar) bool { return r.stays[r.tables[rv]]
 func (r *remainder) pin(rv *pg.RangeVar) {
 	was := r.tables[rv]
 	switch {
-	case r.notes.byNode[was] != nil && r.notes.byNode[was].rel != nil:
-		rv.Schemaname = r.notes.byNode[was].rel.Schema
-	case r.notes.views[was] != nil:
-		rv.Schemaname = r.notes.views[was].rel.Schema
+	case r.a.notes.byNode[was] != nil && r.a.notes.byNode[was].rel != nil:
+		rv.Schemaname = r.a.notes.byNode[was].rel.Schema
+	case r.a.notes.views[was] != nil:
+		rv.Schemaname = r.a.notes.views[was].rel.Schema
 	}
 }
 
@@ -99,7 +99,7 @@ func (r *remainder) pinTargets(n *pg.Node) {
 		default:
 			return true
 		}
-		if rel, _ := r.relation(rv); rel != nil && !r.temporary(rv) {
+		if rel, _ := r.a.relation(rv); rel != nil && !r.a.temporary(rv) {
 			rv.Schemaname = rel.Schema
 		}
 		return true
@@ -115,7 +115,7 @@ func (r *remainder) settled(sel *pg.SelectStmt) bool {
 	all := true
 	parser.Walk(sel, func(m any) bool {
 		if rv, ok := m.(*pg.RangeVar); ok {
-			all = all && (r.stays[rv] || r.notes.byNode[rv] == nil && r.notes.views[rv] == nil)
+			all = all && (r.stays[rv] || r.a.notes.byNode[rv] == nil && r.a.notes.views[rv] == nil)
 		}
 		return all
 	})

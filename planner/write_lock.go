@@ -117,10 +117,10 @@ func (c *changing) unfitLocks(stays map[*pg.RangeVar]bool) *pgerr.Error {
 		if slices.Contains(c.locking, sel) {
 			return false
 		}
-		fits = fits && !c.closed(sel)
+		fits = fits && !c.a.closed(sel)
 		parser.Walk(sel, func(m any) bool {
 			if rv, ok := m.(*pg.RangeVar); ok {
-				_, t := c.relation(rv)
+				_, t := c.a.relation(rv)
 				fits = fits && stays[rv] && (t == nil) == (c.table == nil) && (t == nil || !t.Reference)
 			}
 			return fits
@@ -182,11 +182,11 @@ func stepRows(sel *pg.SelectStmt, i int) {
 // A condition that must be true says that the row's key is the key that a row of
 // the step has, and which it was found by there.
 func (c *changing) along() int {
-	if c.table == nil || c.env.Schema.CustomEquality || c.stmt.GetMergeStmt() != nil {
+	if c.table == nil || c.a.env.Schema.CustomEquality || c.stmt.GetMergeStmt() != nil {
 		return 0
 	}
 	for i, sel := range c.locking {
-		in := c.probing(c.text)
+		in := c.a.probing(c.a.text)
 		bare := copySelect(sel)
 		bare.LockingClause, bare.LimitCount, bare.LimitOffset, bare.SortClause = nil, nil, nil, nil
 		cols, opaque := in.top().query(bare)

@@ -20,12 +20,12 @@ import (
 
 // merge analyses MERGE.
 func (l *level) merge(n *pg.MergeStmt) {
-	if rel, _ := l.relation(n.Relation); rel != nil && rel.Kind == catalog.View && !l.temporary(n.Relation) {
-		l.out.Writes = true
-		if r := l.viewReads(rel); l.env.Schema.Server >= 17 && (r.sharded != "" || r.reference != "") {
-			l.unsupported("Merge into the table itself.", "MERGE into view %q of a declared table is not supported", rel.Name.Name)
+	if rel, _ := l.a.relation(n.Relation); rel != nil && rel.Kind == catalog.View && !l.a.temporary(n.Relation) {
+		l.a.out.Writes = true
+		if r := l.a.viewReads(rel); l.a.env.Schema.Server >= 17 && (r.sharded != "" || r.reference != "") {
+			l.a.unsupported("Merge into the table itself.", "MERGE into view %q of a declared table is not supported", rel.Name.Name)
 		}
-		l.touched.home = append(l.touched.home, rel.Name.Name) // before 17 PostgreSQL says that there is none into views
+		l.a.touched.home = append(l.a.touched.home, rel.Name.Name) // before 17 PostgreSQL says that there is none into views
 		return
 	}
 	l.withClause(n.WithClause, n)
@@ -46,9 +46,9 @@ func (l *level) merge(n *pg.MergeStmt) {
 			l.firing(tg, catalog.OnDelete, nil)
 		}
 	}
-	l.defaulting(tg.rel, func(string) bool { return false })
+	l.a.defaulting(tg.rel, func(string) bool { return false })
 	sharded := tg.table != nil && !tg.table.Reference
-	if tg.table != nil && l.env.Schema.Server >= 17 {
+	if tg.table != nil && l.a.env.Schema.Server >= 17 {
 		l.sinceSeventeen(n, sharded)
 	}
 	around := l.scope
@@ -59,7 +59,7 @@ func (l *level) merge(n *pg.MergeStmt) {
 	l.sources = append(l.sources, l.targetSource(tg, n.Relation))
 	l.scope = around
 	l.from([]*pg.Node{n.SourceRelation})
-	on := &level{analysis: l.analysis, parent: l.parent, with: l.with, sources: l.sources, scope: l.outside()}
+	on := &level{a: l.a, parent: l.parent, with: l.with, sources: l.sources, scope: l.outside()}
 	matched.add(on.facts(n.JoinCondition)...)
 	l.expression(n.JoinCondition)
 	for _, c := range n.MergeWhenClauses {
@@ -82,11 +82,11 @@ func (l *level) merge(n *pg.MergeStmt) {
 // syntax.
 func (l *level) sinceSeventeen(n *pg.MergeStmt, sharded bool) {
 	if len(n.ReturningList) > 0 {
-		l.unsupported("Read the rows in a statement of its own.", "MERGE … RETURNING is not supported for declared tables")
+		l.a.unsupported("Read the rows in a statement of its own.", "MERGE … RETURNING is not supported for declared tables")
 	}
 	for _, c := range n.MergeWhenClauses {
 		if sharded && c.GetMergeWhenClause().GetMatchKind() == pg.MergeMatchKind_MERGE_WHEN_NOT_MATCHED_BY_SOURCE {
-			l.unsupported("Change these rows in a statement of its own.", "MERGE … WHEN NOT MATCHED BY SOURCE is not supported for sharded tables")
+			l.a.unsupported("Change these rows in a statement of its own.", "MERGE … WHEN NOT MATCHED BY SOURCE is not supported for sharded tables")
 		}
 	}
 }
@@ -101,7 +101,7 @@ func inserts(n *pg.MergeStmt) bool {
 // mergeInsert analyses a row that is inserted.
 func (l *level) mergeInsert(tg *target, w *pg.MergeWhenClause, name string) {
 	l.expressions(w.Values)
-	x := l.appear(tg.table, name, l.scope)
+	x := l.a.appear(tg.table, name, l.scope)
 	x.stored = true
 	x.keys = make([]storedKey, len(tg.table.keys))
 	for i := range tg.rel.Columns {
@@ -109,18 +109,18 @@ func (l *level) mergeInsert(tg *target, w *pg.MergeWhenClause, name string) {
 		v := mergeValue(tg, w, c.Name)
 		if v == nil || v.GetSetToDefault() != nil || ignoresValue(w, c) {
 			if drawsFrom(c) {
-				l.drawn = true
+				l.a.drawn = true
 			} else {
 				l.calledBy(c)
 			}
 		} else {
-			l.params.infer(v, datum.Type(c.Base))
+			l.a.params.infer(v, datum.Type(c.Base))
 		}
 		for k := range tg.table.keys {
 			switch {
 			case tg.table.keys[k].Name != c.Name:
 			case v == nil:
-				x.keys[k] = l.defaultKey(c)
+				x.keys[k] = l.a.defaultKey(c)
 			default:
 				x.keys[k] = l.stored(v, c)
 			}
@@ -176,8 +176,8 @@ func (c *changing) mergeSplit() (*plan.Write, *pgerr.Error) {
 		split.Columns = append(split.Columns, i)
 	}
 	sel.TargetList = append(sel.TargetList, targetOf(pg.MakeColumnRefNode([]*pg.Node{pg.MakeStrNode(alias), pg.MakeAStarNode()}, -1), ""))
-	s := &steps{analysis: c.analysis, stmt: c.stmt, returned: map[string]int{}}
-	if s.r, refusal = c.takeOut(selectNode(sel), nil); refusal != nil {
+	s := &steps{a: c.a, stmt: c.stmt, returned: map[string]int{}}
+	if s.r, refusal = c.a.takeOut(selectNode(sel), nil); refusal != nil {
 		return nil, refusal
 	}
 	s.before = append(s.before, &step{tree: s.r.tree, write: readingStep()})
@@ -197,7 +197,7 @@ func (c *changing) mergeSplit() (*plan.Write, *pgerr.Error) {
 // source, where it says nothing else. One is drawn for each row, whether it is inserted
 // or not.
 func (c *changing) mergeDraws(m *pg.MergeStmt, alias string) (drawn []plan.Value) {
-	rel, _ := c.relation(c.target)
+	rel, _ := c.a.relation(c.target)
 	for i := range rel.Columns {
 		col := &rel.Columns[i]
 		if !drawsFrom(col) {
@@ -253,7 +253,7 @@ func ignoresValue(w *pg.MergeWhenClause, c *catalog.Column) bool {
 
 // unfitMerge refuses what cannot run on several shards, each for itself.
 func (c *changing) unfitMerge() *pgerr.Error {
-	in := c.probing(c.text)
+	in := c.a.probing(c.a.text)
 	in.top().query(c.rows())
 	c.findOnce()
 	refusal := c.unfit(in)
@@ -269,7 +269,7 @@ func (c *changing) unfitMerge() *pgerr.Error {
 // PostgreSQL takes no name that both tables have. The tree is changed in place: what the analysis
 // knows of its nodes stays known.
 func (c *changing) qualify(m *pg.MergeStmt, alias string) {
-	rel, _ := c.relation(c.target)
+	rel, _ := c.a.relation(c.target)
 	name := func(n *pg.Node, owner func(column string) string) {
 		walkNodes(n, func(n *pg.Node) bool {
 			ref := n.GetColumnRef()
@@ -314,12 +314,12 @@ func sourceName(n *pg.Node) string {
 // makes sure that they are what is inserted.
 func (c *changing) mergeKeys(m *pg.MergeStmt, alias string) ([]*pg.Node, *pgerr.Error) {
 	var keys []*pg.Node
-	rel, _ := c.relation(c.target)
+	rel, _ := c.a.relation(c.target)
 	for _, k := range c.table.keys {
 		var found *pg.Node
 		for _, n := range conjuncts(m.JoinCondition) {
 			e := n.GetAExpr()
-			if e == nil || e.Kind != pg.A_Expr_Kind_AEXPR_OP || !isEquality(e.Name) || c.env.Schema.CustomEquality {
+			if e == nil || e.Kind != pg.A_Expr_Kind_AEXPR_OP || !isEquality(e.Name) || c.a.env.Schema.CustomEquality {
 				continue
 			}
 			for _, sides := range [][2]*pg.Node{{e.Lexpr, e.Rexpr}, {e.Rexpr, e.Lexpr}} {
@@ -340,7 +340,7 @@ func (c *changing) mergeKeys(m *pg.MergeStmt, alias string) ([]*pg.Node, *pgerr.
 			continue
 		}
 		for i, k := range c.table.keys {
-			if v := mergeValue(&target{rel: rel, table: c.table}, w, k.Name); v == nil || !c.sameNode(v, keys[i]) {
+			if v := mergeValue(&target{rel: rel, table: c.table}, w, k.Name); v == nil || !c.a.sameNode(v, keys[i]) {
 				return nil, cannot("Insert what the tables are joined by.", "a MERGE into %q must insert the shard key %q that it is joined by", c.target.Relname, k.Name)
 			}
 		}

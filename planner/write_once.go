@@ -21,7 +21,7 @@ func (c *changing) findOnce() {
 		if ok && slices.Contains(c.locking, sel) {
 			return false
 		}
-		if !ok || !c.unsure(sel) && !c.orderly(sel) || !c.closed(sel) {
+		if !ok || !c.a.unsure(sel) && !c.a.orderly(sel) || !c.a.closed(sel) {
 			return true
 		}
 		c.once = append(c.once, sel)
@@ -60,7 +60,7 @@ func (a *analysis) volatileCall(f *pg.FuncCall) bool {
 
 // takeOutAll is takeOut that remembers where the queries are that are answered once.
 func (c *changing) takeOutAll(stays map[*pg.RangeVar]bool) (*remainder, *pgerr.Error) {
-	r := c.newRemainder()
+	r := c.a.newRemainder()
 	r.stays = stays
 	r.tree = r.copy(c.stmt)
 	r.copies = map[*pg.SelectStmt]*pg.SelectStmt{}

@@ -12,11 +12,11 @@ import (
 
 // staying finds the names of relations that stay in the text that the shards run.
 func (c *changing) staying() (map[*pg.RangeVar]bool, *pgerr.Error) {
-	in := c.probing(c.text)
+	in := c.a.probing(c.a.text)
 	in.probe.spans = map[*pg.RangeVar][]span{}
 	l := in.top()
 	l.query(c.rows())
-	c.out.Exact = c.out.Exact || in.out.Exact
+	c.a.out.Exact = c.a.out.Exact || in.out.Exact
 	if c.table != nil {
 		c.findOnce()
 	}
@@ -25,7 +25,7 @@ func (c *changing) staying() (map[*pg.RangeVar]bool, *pgerr.Error) {
 	}
 	beside := make([]bool, len(in.instances))
 	if at := c.anchorIn(in); at != nil {
-		beside = at.beside(c.analysis, l)
+		beside = at.beside(c.a, l)
 	}
 	if refusal := c.viewAlone(in, beside); refusal != nil {
 		return nil, refusal
@@ -53,10 +53,10 @@ func (c *changing) staying() (map[*pg.RangeVar]bool, *pgerr.Error) {
 // mayStay reports whether a relation is where the text runs, the rows of its
 // sharded tables apart.
 func (c *changing) mayStay(rv *pg.RangeVar) bool {
-	if use := c.notes.views[rv]; use != nil {
-		return c.table != nil && c.placeOf(use.rel) == onEvery && !c.asksTime(use.query) && !c.orders(use.query)
+	if use := c.a.notes.views[rv]; use != nil {
+		return c.table != nil && c.a.placeOf(use.rel) == onEvery && !c.a.asksTime(use.query) && !c.a.orders(use.query)
 	}
-	x := c.notes.byNode[rv]
+	x := c.a.notes.byNode[rv]
 	switch {
 	case x == nil:
 		return false // a CTE: its tables are looked at
@@ -65,7 +65,7 @@ func (c *changing) mayStay(rv *pg.RangeVar) bool {
 	case c.table == nil:
 		return true // it is at home, as the target is
 	case x.rel != nil && x.rel.Kind == catalog.View && !x.rel.System():
-		return c.placeOf(x.rel) == onEvery && c.readsSteadily(x.rel)
+		return c.a.placeOf(x.rel) == onEvery && c.readsSteadily(x.rel)
 	}
 	return false
 }
@@ -76,7 +76,7 @@ func (c *changing) readsSteadily(rel *catalog.Relation) bool {
 	if err != nil || len(tree.Statements) != 1 {
 		return false
 	}
-	return !c.asksTime(tree.Statements[0].Stmt) && !c.orders(tree.Statements[0].Stmt)
+	return !c.a.asksTime(tree.Statements[0].Stmt) && !c.a.orders(tree.Statements[0].Stmt)
 }
 
 // anchorIn is the target as the anchor of all rows, nil if no columns tell where
@@ -199,7 +199,7 @@ func (c *changing) unfitCalls(in *analysis) *pgerr.Error {
 		if len(names) > 1 {
 			schema = names[len(names)-2]
 		}
-		for _, u := range c.userFunctions(schema, names[len(names)-1]) {
+		for _, u := range c.a.userFunctions(schema, names[len(names)-1]) {
 			if u.Volatility == 'v' {
 				refusal = cannot("Ask for the value first.", "volatile function %s is to be called once for all shards", u.Name.Name)
 			}
@@ -216,7 +216,7 @@ func (c *changing) answeredOnce() map[*pg.RangeVar]bool {
 	once := map[*pg.RangeVar]bool{}
 	parser.Walk(c.stmt, func(m any) bool {
 		sel, ok := m.(*pg.SelectStmt)
-		if !ok || !slices.Contains(c.once, sel) && (!c.orderly(sel) || !c.closed(sel)) {
+		if !ok || !slices.Contains(c.once, sel) && (!c.a.orderly(sel) || !c.a.closed(sel)) {
 			return true
 		}
 		parser.Walk(sel, func(m any) bool {

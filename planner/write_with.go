@@ -26,7 +26,7 @@ import (
 // PostgreSQL runs them at the same time, so two writes of one table cannot be told
 // apart from each other, and are refused.
 type steps struct {
-	*analysis
+	a    *analysis
 	stmt *pg.Node
 	with *pg.WithClause
 	r    *remainder
@@ -59,7 +59,7 @@ func (a *analysis) withWrites(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
 		return nil, cannot("Send it as a statement of its own.", "a statement that changes rows on several shards cannot be part of a command")
 	}
 	with, _ := withOf(stmt)
-	s := &steps{analysis: a, stmt: stmt, with: with, returned: map[string]int{}, written: map[*catalog.Relation]bool{}, along: map[int32]int{}}
+	s := &steps{a: a, stmt: stmt, with: with, returned: map[string]int{}, written: map[*catalog.Relation]bool{}, along: map[int32]int{}}
 	if refusal := s.check(); refusal != nil {
 		return nil, refusal
 	}
@@ -113,9 +113,9 @@ func (s *steps) check() *pgerr.Error {
 		if rv == nil {
 			continue
 		}
-		to := s.writable(rv)
+		to := s.a.writable(rv)
 		switch {
-		case to == nil || s.temporary(rv):
+		case to == nil || s.a.temporary(rv):
 			return cannot("Use a table that is not temporary.", "%q cannot be written by WITH over several shards", rv.Relname)
 		case to.table != nil && to.table.Reference:
 			return cannot("Write to it in a statement of its own.", "reference table %q cannot be written by a statement with several writes", rv.Relname)
@@ -155,7 +155,7 @@ func writtenBy(n *pg.Node) *pg.RangeVar {
 func (s *steps) staying() (map[*pg.RangeVar]bool, *pgerr.Error) {
 	stays := map[*pg.RangeVar]bool{}
 	look := func(n *pg.Node, visible int) *pgerr.Error {
-		c := s.changing(n)
+		c := s.a.changing(n)
 		if c == nil {
 			return nil
 		}
@@ -272,7 +272,7 @@ func (s *steps) text(b *step, pieces int) *pgerr.Error {
 		return true
 	})
 	var err error
-	if b.write.Text, err = s.r.render(b.tree); err != nil {
+	if b.write.Text, err = s.r.a.render(b.tree); err != nil {
 		return unwritable(err)
 	}
 	return nil
@@ -328,7 +328,7 @@ func renamed(list, names []*pg.Node) []*pg.Node {
 
 // rowsOf is where the rows of the target are, none for a home table.
 func (s *steps) rowsOf(rv *pg.RangeVar) []plan.Instance {
-	for _, x := range s.instances {
+	for _, x := range s.a.instances {
 		// The node is a copy, the place in the text tells which.
 		if x.rv != nil && !x.stored && x.rv.Location == rv.Location && x.rv.Relname == rv.Relname {
 			return []plan.Instance{s.r.solved(x)}
@@ -387,7 +387,7 @@ func (s *steps) enclose(stmt *pg.Node, plain []*pg.Node) {
 
 // insert adds the steps of an INSERT: its rows, and where they go.
 func (s *steps) insert(ins *pg.InsertStmt, plain, names []*pg.Node) *pgerr.Error {
-	to := s.writable(ins.Relation)
+	to := s.a.writable(ins.Relation)
 	rel, t := to.rel, to.table
 	ins.ReturningList = renamed(ins.ReturningList, names)
 	if t == nil {
@@ -404,9 +404,9 @@ func (s *steps) insert(ins *pg.InsertStmt, plain, names []*pg.Node) *pgerr.Error
 	if refusal := s.values(ins, rel); refusal != nil {
 		return refusal
 	}
-	in := s.probing(s.client)
-	in.held = s.held
-	si := &selectInsert{analysis: in, stmt: ins, rel: rel, shown: to.shown, table: t}
+	in := s.a.probing(s.a.client)
+	in.held = s.a.held
+	si := &selectInsert{a: in, stmt: ins, rel: rel, shown: to.shown, table: t}
 	if refusal := si.look(); refusal != nil {
 		return refusal
 	}
@@ -426,7 +426,7 @@ func (s *steps) insert(ins *pg.InsertStmt, plain, names []*pg.Node) *pgerr.Error
 	w.Verb, w.Returns = "INSERT", len(ins.ReturningList) > 0
 	w.Split.Input = len(s.before) - 1
 	s.before = append(s.before, &step{write: w, shift: w.Split.Input})
-	s.out.Exact = s.out.Exact || in.out.Exact
+	s.a.out.Exact = s.a.out.Exact || in.out.Exact
 	return nil
 }
 

@@ -64,7 +64,7 @@ func (g *generator) isRandom(v *pg.Node) bool {
 	}
 	names := nameList(f.Funcname)
 	name := names[len(names)-1]
-	return name == "gen_random_uuid" && len(g.userFunctions("", name)) == 0 || name == "uuid_generate_v4"
+	return name == "gen_random_uuid" && len(g.a.userFunctions("", name)) == 0 || name == "uuid_generate_v4"
 }
 
 // isNextval reports whether v is nextval('…') of c's sequence.
@@ -85,13 +85,13 @@ func (g *generator) isNextval(c *catalog.Column, v *pg.Node) bool {
 	if name == "" {
 		return false
 	}
-	g.out.Exact = true
+	g.a.out.Exact = true
 	schema, rel, ok := regclass(name)
 	if !ok {
 		return false
 	}
 	if schema == "" {
-		r := g.find("", rel)
+		r := g.a.find("", rel)
 		return r != nil && r.Name == c.Sequence
 	}
 	return catalog.Name{Schema: schema, Name: rel} == c.Sequence
@@ -99,8 +99,8 @@ func (g *generator) isNextval(c *catalog.Column, v *pg.Node) bool {
 
 // value makes another value to be generated and returns its index.
 func (g *generator) value(c *catalog.Column) int {
-	if g.out.Generate == nil {
-		g.out.Generate = &plan.Generate{}
+	if g.a.out.Generate == nil {
+		g.a.out.Generate = &plan.Generate{}
 	}
 	v := plan.Value{Type: c.TypeName}
 	if drawsFrom(c) {
@@ -108,10 +108,10 @@ func (g *generator) value(c *catalog.Column) int {
 	}
 	if ids := g.target.table.IDs; ids != nil && ids.Column == c.Name && c.Base == uint32(datum.Int8) {
 		// Its row is the instance that was made last.
-		v.Routed, v.Row = ids, len(g.instances)-1
+		v.Routed, v.Row = ids, len(g.a.instances)-1
 	}
-	g.out.Generate.Values = append(g.out.Generate.Values, v)
-	return len(g.out.Generate.Values) - 1
+	g.a.out.Generate.Values = append(g.a.out.Generate.Values, v)
+	return len(g.a.out.Generate.Values) - 1
 }
 
 func generated(c *catalog.Column, i int) storedKey {
@@ -123,23 +123,23 @@ func (g *generator) replace(_ int, c *catalog.Column, v *pg.Node) storedKey {
 	i := g.value(c)
 	var start, end int
 	if d := v.GetSetToDefault(); d != nil {
-		start = g.text.tree.Offset(d.Location)
+		start = g.a.text.tree.Offset(d.Location)
 		end = start + len("DEFAULT")
-		if end > len(g.text.sql) || !strings.EqualFold(g.text.sql[start:end], "default") {
-			g.unsupported("", "weft cannot find DEFAULT in this statement")
+		if end > len(g.a.text.sql) || !strings.EqualFold(g.a.text.sql[start:end], "default") {
+			g.a.unsupported("", "weft cannot find DEFAULT in this statement")
 			return storedKey{}
 		}
 	} else {
-		g.out.Generate.Values[i].Identity = false // it is the client who calls nextval
+		g.a.out.Generate.Values[i].Identity = false // it is the client who calls nextval
 		f := v.GetFuncCall()
-		start = g.text.tree.Offset(f.Location)
+		start = g.a.text.tree.Offset(f.Location)
 		end = g.closing(start)
 		if end < 0 {
-			g.unsupported("", "weft cannot find the end of a call in this statement")
+			g.a.unsupported("", "weft cannot find the end of a call in this statement")
 			return storedKey{}
 		}
-		if text := g.text.sql[start:end]; strings.Contains(text, "--") || strings.Contains(text, "/*") {
-			g.out.Exact = true // as many bytes go in this text, not in all of its form
+		if text := g.a.text.sql[start:end]; strings.Contains(text, "--") || strings.Contains(text, "/*") {
+			g.a.out.Exact = true // as many bytes go in this text, not in all of its form
 		}
 	}
 	g.edits = append(g.edits, textEdit{at: start, remove: end - start, value: i})
@@ -158,8 +158,8 @@ func (g *generator) forbids(c *catalog.Column, v *pg.Node) bool {
 	if c.Identity != 'a' || v.GetSetToDefault() != nil || g.stmt.Override != pg.OverridingKind_OVERRIDING_NOT_SET {
 		return false
 	}
-	g.refuse("428C9", "Use OVERRIDING SYSTEM VALUE to override.", "cannot insert a non-DEFAULT value into column %q", c.Name)
-	_ = g.out.Refusal.WithDetail("Column %q is an identity column defined as GENERATED ALWAYS.", c.Name)
+	g.a.refuse("428C9", "Use OVERRIDING SYSTEM VALUE to override.", "cannot insert a non-DEFAULT value into column %q", c.Name)
+	_ = g.a.out.Refusal.WithDetail("Column %q is an identity column defined as GENERATED ALWAYS.", c.Name)
 	return true
 }
 
@@ -173,7 +173,7 @@ func (g *generator) ignores(c *catalog.Column) bool {
 func (g *generator) replaceCell(r, i int, c *catalog.Column) storedKey {
 	t := g.countSupplied()
 	if t.user < 0 || r >= len(t.rowsStart) || r >= len(t.rowsEnd) || i > len(t.commas[r]) {
-		g.unsupported("Leave OVERRIDING USER VALUE out.", "weft cannot find the values of this statement")
+		g.a.unsupported("Leave OVERRIDING USER VALUE out.", "weft cannot find the values of this statement")
 		return storedKey{}
 	}
 	start, end := t.rowsStart[r]+1, t.rowsEnd[r]
@@ -183,7 +183,7 @@ func (g *generator) replaceCell(r, i int, c *catalog.Column) storedKey {
 	if i < len(t.commas[r]) {
 		end = t.commas[r][i]
 	}
-	g.out.Exact = true // there may be literals in it
+	g.a.out.Exact = true // there may be literals in it
 	v := g.value(c)
 	g.edits = append(g.edits, textEdit{at: start, remove: end - start, value: v})
 	return generated(c, v)
@@ -207,7 +207,7 @@ func (g *generator) add(r int, c *catalog.Column) storedKey {
 	i := g.value(c)
 	if r == 0 {
 		g.columns = append(g.columns, c)
-		g.out.Generate.Columns = append(g.out.Generate.Columns, c.Name)
+		g.a.out.Generate.Columns = append(g.a.out.Generate.Columns, c.Name)
 	}
 	for len(g.values) <= r {
 		g.values = append(g.values, nil)
@@ -226,7 +226,7 @@ func (g *generator) overriding() {
 		g.edits = append(g.edits, textEdit{at: at, text: "OVERRIDING SYSTEM VALUE ", value: -1})
 		return
 	}
-	g.unsupported("", "weft cannot find VALUES in this statement")
+	g.a.unsupported("", "weft cannot find VALUES in this statement")
 }
 
 // finish plans the edits that add the columns.
@@ -237,7 +237,7 @@ func (g *generator) finish(lists []*pg.Node) {
 			g.countSupplied()
 		}
 	}
-	g.analysis.edits = append(g.analysis.edits, g.edits...)
+	g.a.edits = append(g.a.edits, g.edits...)
 }
 
 // addColumns plans the edits for columns that the INSERT does not name.
@@ -245,7 +245,7 @@ func (g *generator) addColumns(lists []*pg.Node) {
 	tokens := g.tokens()
 	values := tokens.valuesKeyword
 	if values < 0 {
-		g.unsupported("Name the columns in the INSERT.", "weft cannot find VALUES in this statement")
+		g.a.unsupported("Name the columns in the INSERT.", "weft cannot find VALUES in this statement")
 		return
 	}
 	always := false
@@ -284,7 +284,7 @@ func (g *generator) addColumns(lists []*pg.Node) {
 		g.edits = append(g.edits, textEdit{at: values, text: over, value: -1})
 	}
 	if len(tokens.rowsEnd) != len(lists) {
-		g.unsupported("Send the rows in statements of their own.", "weft cannot find the rows of this statement")
+		g.a.unsupported("Send the rows in statements of their own.", "weft cannot find the rows of this statement")
 		return
 	}
 	for r := range lists {

@@ -17,7 +17,7 @@ type targets struct {
 
 // outputsOf lists them.
 func (l *level) outputsOf(sel *pg.SelectStmt) *targets {
-	o := &targets{numbered: func() { l.out.Exact = true }}
+	o := &targets{numbered: func() { l.a.out.Exact = true }}
 	for _, n := range sel.TargetList {
 		t := n.GetResTarget()
 		if t == nil || isFieldStar(t.Val) {

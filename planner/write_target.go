@@ -25,36 +25,36 @@ type target struct {
 
 // target finds the table that is written, and refuses what cannot be written.
 func (l *level) target(rv *pg.RangeVar, c *changes) *target {
-	l.out.Writes = true
-	if l.temporary(rv) {
-		l.touched.home = append(l.touched.home, rv.Relname)
+	l.a.out.Writes = true
+	if l.a.temporary(rv) {
+		l.a.touched.home = append(l.a.touched.home, rv.Relname)
 		return &target{rv: rv, name: rv.Relname}
 	}
-	rel, t := l.relation(rv)
+	rel, t := l.a.relation(rv)
 	if rel == nil {
-		l.touched.missing = append(l.touched.missing, rv)
+		l.a.touched.missing = append(l.a.touched.missing, rv)
 		return &target{rv: rv, name: rv.Relname}
 	}
 	out := &target{rv: rv, rel: rel, shown: rel, table: t, name: rel.Name.Name}
 	if rel.Schema == ownSchema {
-		l.refuse(pgerr.InsufficientPrivilege, "", "permission denied for schema %s: what it holds is weft's own", ownSchema)
+		l.a.refuse(pgerr.InsufficientPrivilege, "", "permission denied for schema %s: what it holds is weft's own", ownSchema)
 	}
 	switch {
 	case t == nil && rel.Kind == catalog.View && !rel.System():
 		return l.viewTarget(rv, rel, c)
 	case t == nil:
-		l.touched.home = append(l.touched.home, rel.Name.Name)
-		l.touched.writesHome = true
+		l.a.touched.home = append(l.a.touched.home, rel.Name.Name)
+		l.a.touched.writesHome = true
 		l.homeTarget(rel, c)
 	case t.Reference:
 		l.referenceTarget(rel, t, c)
 		l.cascading(rel, c)
-		l.follows(rel)
+		l.a.follows(rel)
 	default:
-		l.touch(t, rel.Name.Name)
+		l.a.touch(t, rel.Name.Name)
 		l.written(rel, t, c)
 		l.cascading(rel, c)
-		l.follows(rel)
+		l.a.follows(rel)
 	}
 	return out
 }
@@ -64,14 +64,14 @@ func (l *level) target(rv *pg.RangeVar, c *changes) *target {
 func (l *level) homeTarget(rel *catalog.Relation, c *changes) {
 	l.homeForeignKeys(rel)
 	l.policed(rel, nil, true)
-	for _, r := range l.followers(rel, c) {
-		if l.declared(r) != nil {
+	for _, r := range l.a.followers(rel, c) {
+		if l.a.declared(r) != nil {
 			continue
 		}
-		l.storing(r, nil, c.of(r == rel))
+		l.a.storing(r, nil, c.of(r == rel))
 		for i := range r.Runs {
 			if run := &r.Runs[i]; run.Kind == catalog.RunTrigger || run.Kind == catalog.RunRule {
-				l.runsWith(r, nil, run)
+				l.a.runsWith(r, nil, run)
 			}
 		}
 	}
@@ -81,17 +81,17 @@ func (l *level) homeTarget(rel *catalog.Relation, c *changes) {
 // rows are elsewhere: nobody could check them.
 func (l *level) homeForeignKeys(rel *catalog.Relation) {
 	for _, fk := range rel.ForeignKeys {
-		l.env.asked.note(fk.References.Name)
-		if t := l.env.Tables.find(fk.References); t != nil && !t.Reference {
-			l.unsupported(declareHint(rel.Name.Name, fk.Columns),
+		l.a.env.asked.note(fk.References.Name)
+		if t := l.a.env.Tables.find(fk.References); t != nil && !t.Reference {
+			l.a.unsupported(declareHint(rel.Name.Name, fk.Columns),
 				"%q has a foreign key to sharded table %q, which cannot be checked from the home shard", rel.Name.Name, t.Name)
 		}
 	}
-	for _, t := range l.env.Tables.sorted() {
+	for _, t := range l.a.env.Tables.sorted() {
 		for _, fk := range t.foreignKeys {
 			if fk.Schema == rel.Schema && fk.Table == rel.Name.Name {
-				l.env.asked.note(t.Name)
-				l.unsupported(declareHint(rel.Name.Name, nil),
+				l.a.env.asked.note(t.Name)
+				l.a.unsupported(declareHint(rel.Name.Name, nil),
 					"%q has a foreign key to %q, whose rows are on other shards", rel.Name.Name, t.Name)
 			}
 		}
@@ -109,32 +109,32 @@ func declareHint(name string, columns []string) string {
 // written refuses writes to a sharded table that something else would have to
 // follow, and cannot.
 func (l *level) written(rel *catalog.Relation, t *table, changes *changes) {
-	l.locksInStored(rel)
+	l.a.locksInStored(rel)
 	l.policed(rel, t, true)
-	for _, r := range l.followers(rel, changes) {
-		own := l.declared(r)
+	for _, r := range l.a.followers(rel, changes) {
+		own := l.a.declared(r)
 		if own == nil {
 			continue // see below
 		}
-		l.storing(r, own, changes.of(r == rel))
+		l.a.storing(r, own, changes.of(r == rel))
 		if r == rel {
 			continue
 		}
 		for _, tr := range r.Triggers {
-			for _, f := range l.userFunctions(tr.Function.Schema, tr.Function.Name) {
-				l.mayTrigger(r.Name.Name, own, f)
+			for _, f := range l.a.userFunctions(tr.Function.Schema, tr.Function.Name) {
+				l.a.mayTrigger(r.Name.Name, own, f)
 			}
 		}
 	}
 	if rel.Rules {
-		l.unsupported("Drop its rules.", "sharded table %q has rewrite rules", rel.Name.Name)
+		l.a.unsupported("Drop its rules.", "sharded table %q has rewrite rules", rel.Name.Name)
 	}
 	for _, part := range withParts(rel) {
 		for _, tr := range part.Triggers {
-			for _, f := range l.userFunctions(tr.Function.Schema, tr.Function.Name) {
-				l.mayTrigger(part.Name.Name, t, f)
+			for _, f := range l.a.userFunctions(tr.Function.Schema, tr.Function.Name) {
+				l.a.mayTrigger(part.Name.Name, t, f)
 			}
-			l.guarded(part, tr)
+			l.a.guarded(part, tr)
 		}
 	}
 	if changes == nil {
@@ -143,13 +143,13 @@ func (l *level) written(rel *catalog.Relation, t *table, changes *changes) {
 	for _, fk := range t.foreignKeys {
 		for _, u := range rel.Unique {
 			if changes.any(u.Columns) {
-				l.unsupported(declareHint(fk.Table, nil), "%q is referenced by %q, which is on the home shard alone", rel.Name.Name, fk.Table)
+				l.a.unsupported(declareHint(fk.Table, nil), "%q is referenced by %q, which is on the home shard alone", rel.Name.Name, fk.Table)
 			}
 		}
 	}
 	for _, fk := range rel.Referenced {
-		if changes.any(fk.RefColumns) && l.declared(l.env.Schema.Relation(fk.Table)) == nil {
-			l.unsupported(declareHint(fk.Table.Name, fk.Columns), "%q is referenced by %q, which is on the home shard alone", rel.Name.Name, fk.Table.Name)
+		if changes.any(fk.RefColumns) && l.a.declared(l.a.env.Schema.Relation(fk.Table)) == nil {
+			l.a.unsupported(declareHint(fk.Table.Name, fk.Columns), "%q is referenced by %q, which is on the home shard alone", rel.Name.Name, fk.Table.Name)
 		}
 	}
 }
@@ -194,7 +194,7 @@ func (l *level) targetSource(tg *target, rv *pg.RangeVar) *source {
 		return l.viewSource(tg, rv)
 	}
 	if tg.table != nil && !tg.table.Reference {
-		x = l.appear(tg.table, called(rv), l.scope)
+		x = l.a.appear(tg.table, called(rv), l.scope)
 		x.rv = rv
 	}
 	return simple(rv.Relname, tg.rel.Schema, rv.Alias, columns(tg.shown, x), len(tg.rel.Columns) == 0)
@@ -209,8 +209,8 @@ func (l *level) update(n *pg.UpdateStmt) []output {
 	l.sources = append(l.sources, src)
 	l.from(n.FromClause)
 	l.condition(n.WhereClause)
-	if l.draws(tg, n) {
-		l.drawn = true
+	if l.a.draws(tg, n) {
+		l.a.drawn = true
 	}
 	l.assignments(tg, n.TargetList, called(n.Relation), nil)
 	cols := l.returning(n.ReturningList)
@@ -263,28 +263,28 @@ func (l *level) assignments(tg *target, list []*pg.Node, name string, unchanged 
 			if row := m.Source.GetRowExpr(); row != nil && int(m.Colno) <= len(row.Args) {
 				val = row.Args[m.Colno-1]
 			}
-			if m.Colno == 1 && !l.drawn {
+			if m.Colno == 1 && !l.a.drawn {
 				l.expression(m.Source)
-			} else if l.drawn && val != nil && l.drawnFrom(tg.writable(), t) == "" {
+			} else if l.a.drawn && val != nil && l.a.drawnFrom(tg.writable(), t) == "" {
 				l.expression(val)
 			}
-		} else if !l.drawn || l.drawnFrom(tg.writable(), t) == "" {
+		} else if !l.a.drawn || l.a.drawnFrom(tg.writable(), t) == "" {
 			l.expression(val)
 		}
 		if tg.rel == nil {
 			continue
 		}
 		if val.GetSetToDefault() != nil {
-			l.defaulting(tg.rel, func(column string) bool { return tg.through == nil && column != t.Name })
+			l.a.defaulting(tg.rel, func(column string) bool { return tg.through == nil && column != t.Name })
 		}
 		c := findColumn(tg.rel, t.Name)
-		if val.GetSetToDefault() != nil && !l.drawn && tg.table != nil && !tg.table.Reference && !l.text.stored && l.drawnFrom(tg.writable(), t) != "" {
+		if val.GetSetToDefault() != nil && !l.a.drawn && tg.table != nil && !tg.table.Reference && !l.a.text.stored && l.a.drawnFrom(tg.writable(), t) != "" {
 			// The shard's own sequence gives nothing.
-			l.refuse(pgerr.FeatureNotSupported, "Draw the value first, and give it in the statement.",
+			l.a.refuse(pgerr.FeatureNotSupported, "Draw the value first, and give it in the statement.",
 				"SET %q = DEFAULT is not supported in ON CONFLICT, MERGE and WITH: its values are the home shard's", t.Name)
 		}
 		if c != nil && val != nil && len(t.Indirection) == 0 {
-			l.params.infer(val, datum.Type(c.Base))
+			l.a.params.infer(val, datum.Type(c.Base))
 		}
 		if tg.table == nil || c == nil || !isKey(tg.table, t.Name) {
 			continue
@@ -308,7 +308,7 @@ func (l *level) assignments(tg *target, list []*pg.Node, name string, unchanged 
 		return
 	}
 	own := tg.ownTable()
-	x := l.appear(own, name, l.scope)
+	x := l.a.appear(own, name, l.scope)
 	x.stored, x.rv = true, tg.rv
 	row := l.targetInstance(tg)
 	for i, k := range tg.table.keys {
@@ -342,7 +342,7 @@ func (l *level) stored(n *pg.Node, c *catalog.Column) storedKey {
 		return storedKey{}
 	}
 	if n.GetSetToDefault() != nil {
-		return l.defaultKey(c)
+		return l.a.defaultKey(c)
 	}
 	if x := l.column(n); x != nil {
 		return storedKey{column: x}
@@ -385,7 +385,7 @@ func (l *level) modifying(c *cte) {
 	case *pg.Node_MergeStmt:
 		l.merge(n.MergeStmt)
 	default:
-		l.unsupported("", "this form of WITH is not supported")
+		l.a.unsupported("", "this form of WITH is not supported")
 	}
 	c.opaque = len(c.cols) == 0
 }

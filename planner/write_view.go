@@ -275,19 +275,19 @@ func renameTable(t *table, as map[string]string) *table {
 func (l *level) viewTarget(rv *pg.RangeVar, view *catalog.Relation, c *changes) *target {
 	out := &target{rv: rv, rel: view, shown: view, name: view.Name.Name}
 	if view.Busy {
-		l.out.Waits = true
-		l.refuse(pgerr.ObjectInUse, "Try again when that is done.", "view %q, or what it reads, is being changed", view.Name.Name)
+		l.a.out.Waits = true
+		l.a.refuse(pgerr.ObjectInUse, "Try again when that is done.", "view %q, or what it reads, is being changed", view.Name.Name)
 		return out
 	}
-	w := l.writableView(view)
+	w := l.a.writableView(view)
 	if w == nil {
-		l.unsupported("Write to the table itself.", "weft cannot look into view %q", view.Name.Name)
+		l.a.unsupported("Write to the table itself.", "weft cannot look into view %q", view.Name.Name)
 		return out
 	}
-	r := l.viewReads(view)
+	r := l.a.viewReads(view)
 	for _, v := range w.views {
 		if (len(v.Triggers) > 0 || v.Rules) && (r.sharded != "" || r.reference != "") {
-			l.unsupported("They would run on one shard. Write to the table itself.", "view %q of a declared table has triggers or rules", v.Name.Name)
+			l.a.unsupported("They would run on one shard. Write to the table itself.", "view %q of a declared table has triggers or rules", v.Name.Name)
 			return out
 		}
 		l.homeTarget(v, c)
@@ -296,29 +296,29 @@ func (l *level) viewTarget(rv *pg.RangeVar, view *catalog.Relation, c *changes) 
 	switch {
 	case w.stuck: // the home shard says so
 	case w.own != nil && r.home != "":
-		l.unsupported(hint, "view %q reads %q, which is on the home shard alone", view.Name.Name, r.home)
+		l.a.unsupported(hint, "view %q reads %q, which is on the home shard alone", view.Name.Name, r.home)
 	case (w.own == nil || w.own.Reference) && r.sharded != "":
-		l.unsupported(hint, "view %q reads sharded table %q for rows of another table", view.Name.Name, r.sharded)
+		l.a.unsupported(hint, "view %q reads sharded table %q for rows of another table", view.Name.Name, r.sharded)
 	case w.twice != "" && w.table != nil && !w.own.Reference:
-		l.unsupported(hint, "view %q shows column %q twice", view.Name.Name, w.twice)
+		l.a.unsupported(hint, "view %q shows column %q twice", view.Name.Name, w.twice)
 	case w.own != nil:
 		out.through, out.rel, out.shown, out.table = w, w.rel, w.shown, w.table
 		if w.own.Reference {
 			l.referenceTarget(w.rel, w.table, c)
 			l.cascading(w.base, w.changes(c))
-			l.follows(w.base)
+			l.a.follows(w.base)
 			return out
 		}
-		l.touch(w.own, w.base.Name.Name)
+		l.a.touch(w.own, w.base.Name.Name)
 		l.written(w.base, w.own, w.changes(c))
 		l.cascading(w.base, w.changes(c))
-		l.follows(w.base)
+		l.a.follows(w.base)
 		return out
 	default:
 		l.homeTarget(w.base, c)
 	}
-	l.touched.home = append(l.touched.home, view.Name.Name)
-	l.touched.writesHome = true
+	l.a.touched.home = append(l.a.touched.home, view.Name.Name)
+	l.a.touched.writesHome = true
 	return out
 }
 
@@ -354,10 +354,10 @@ func (t *target) ownTable() *table {
 // viewSource makes the view that is written an element of FROM: what it is a view
 // of. What is known of its rows holds for the rows that are written.
 func (l *level) viewSource(tg *target, rv *pg.RangeVar) *source {
-	first := len(l.instances)
+	first := len(l.a.instances)
 	out := l.view(tg.through.views[0], rv, l.scope)
-	if len(l.instances) > first {
-		l.instances[first].rv = rv
+	if len(l.a.instances) > first {
+		l.a.instances[first].rv = rv
 	}
 	return out
 }
@@ -374,7 +374,7 @@ func cannotSee(c *catalog.Column, in string) *pgerr.Error {
 // readsWritten reports whether what a name means is, or reads, a table that the
 // statement writes.
 func (s *steps) readsWritten(rv *pg.RangeVar) bool {
-	rel, _ := s.relation(rv)
+	rel, _ := s.a.relation(rv)
 	return rel != nil && s.anyWritten(rel, 0)
 }
 
@@ -390,7 +390,7 @@ func (s *steps) anyWritten(rel *catalog.Relation, depth int) bool {
 	for _, st := range tree.Statements {
 		parser.Walk(st, func(m any) bool {
 			if rv, ok := m.(*pg.RangeVar); ok {
-				if r := s.env.Schema.Relation(catalog.Name{Schema: rv.Schemaname, Name: rv.Relname}); r != nil {
+				if r := s.a.env.Schema.Relation(catalog.Name{Schema: rv.Schemaname, Name: rv.Relname}); r != nil {
 					found = found || s.anyWritten(r, depth+1)
 				}
 			}

@@ -15,7 +15,7 @@ import (
 // insert analyses INSERT. Each row of VALUES is an instance: the shard that its
 // key names.
 func (l *level) insert(n *pg.InsertStmt) []output {
-	if !l.apart && !l.aside {
+	if !l.a.apart && !l.a.aside {
 		l.withClause(n.WithClause, n)
 	}
 	var c *changes
@@ -36,11 +36,11 @@ func (l *level) insert(n *pg.InsertStmt) []output {
 		}
 	}
 	sel := n.SelectStmt.GetSelectStmt()
-	l.defaulting(tg.rel, tg.takes(names, sel))
+	l.a.defaulting(tg.rel, tg.takes(names, sel))
 	l.viewDefaults(tg)
 	switch {
-	case l.aside: // what it inserts is somebody else's business
-	case l.stepped && sel != nil:
+	case l.a.aside: // what it inserts is somebody else's business
+	case l.a.stepped && sel != nil:
 		l.beside(l.outside()).query(sel)
 	case tg.rel == nil || tg.table == nil || tg.table.Reference:
 		l.inserted(tg, n, names, sel)
@@ -101,7 +101,7 @@ func (l *level) inserted(tg *target, n *pg.InsertStmt, names []string, sel *pg.S
 	if plainValues(sel) && tg.rel != nil {
 		cols := insertColumns(tg.shown, names)
 		w := &writer{level: l, target: tg, stmt: n, cols: cols, listed: len(names) > 0, name: called(n.Relation), lists: sel.ValuesLists}
-		l.inserting = w
+		l.a.inserting = w
 		for _, row := range sel.ValuesLists {
 			for i, v := range row.GetList().GetItems() {
 				if w.goesAway(v) {
@@ -109,7 +109,7 @@ func (l *level) inserted(tg *target, n *pg.InsertStmt, names []string, sel *pg.S
 				}
 				l.expression(v)
 				if i < len(cols) && cols[i] != nil {
-					l.params.infer(v, datum.Type(cols[i].Base))
+					l.a.params.infer(v, datum.Type(cols[i].Base))
 				}
 			}
 		}
@@ -137,17 +137,17 @@ func insertColumns(rel *catalog.Relation, names []string) []*catalog.Column {
 // sharded analyses what goes into a sharded table.
 func (l *level) sharded(tg *target, n *pg.InsertStmt, names []string, sel *pg.SelectStmt) {
 	if tg.through != nil && tg.through.beside != "" {
-		l.unsupported("Insert into the table itself.", "view %q reads sharded table %q beside its rows", tg.name, tg.through.beside)
+		l.a.unsupported("Insert into the table itself.", "view %q reads sharded table %q beside its rows", tg.name, tg.through.beside)
 		return
 	}
 	cols := insertColumns(tg.shown, names)
 	if n.Override == pg.OverridingKind_OVERRIDING_USER_VALUE && sel != nil && !plainValues(sel) {
 		// Each shard would draw from a sequence of its own.
-		l.unsupported("Leave OVERRIDING USER VALUE out.", "OVERRIDING USER VALUE is not supported for sharded table %q", tg.name)
+		l.a.unsupported("Leave OVERRIDING USER VALUE out.", "OVERRIDING USER VALUE is not supported for sharded table %q", tg.name)
 		return
 	}
 	w := &writer{level: l, target: tg, stmt: n, cols: cols, listed: len(names) > 0, name: called(n.Relation)}
-	l.inserting = w
+	l.a.inserting = w
 	switch {
 	case sel == nil:
 		w.defaultValues()
@@ -184,7 +184,7 @@ type writer struct {
 
 // row starts a stored row.
 func (w *writer) row(s *scope) *instance {
-	x := w.appear(w.target.ownTable(), w.name, s)
+	x := w.a.appear(w.target.ownTable(), w.name, s)
 	x.stored = true
 	x.keys = make([]storedKey, len(w.target.table.keys))
 	w.stored = append(w.stored, x)
@@ -238,7 +238,7 @@ func (w *writer) rows(lists []*pg.Node) {
 			}
 			w.expression(v)
 			if c != nil {
-				w.params.infer(v, datum.Type(c.Base))
+				w.a.params.infer(v, datum.Type(c.Base))
 				w.set(x, c, w.level.stored(v, c))
 			}
 		}
@@ -256,14 +256,14 @@ func (w *writer) missing(x *instance, count int, g *generator, r int) {
 		}
 		if g.generates(c) {
 			if hidden(c) {
-				w.unseen(c, w.target.name)
+				w.a.unseen(c, w.target.name)
 				return
 			}
 			w.set(x, c, g.add(r, c))
 			continue
 		}
 		if isKey(w.target.table, c.Name) {
-			w.set(x, c, w.defaultKey(c))
+			w.set(x, c, w.a.defaultKey(c))
 		}
 		if r == 0 && !w.defaultAway(c) {
 			w.calledBy(c)
@@ -304,10 +304,10 @@ func (w *writer) query(sel *pg.SelectStmt) {
 		}
 		switch {
 		case g.generates(c):
-			w.unsupported("Name the column "+c.Name+" in the INSERT, and give it a value.",
+			w.a.unsupported("Name the column "+c.Name+" in the INSERT, and give it a value.",
 				"INSERT … SELECT into sharded table %q would take %q from a sequence of each shard", w.target.name, c.Name)
 		case isKey(w.target.table, c.Name):
-			w.set(x, c, w.defaultKey(c))
+			w.set(x, c, w.a.defaultKey(c))
 			fallthrough
 		default:
 			w.calledBy(c)
@@ -317,7 +317,7 @@ func (w *writer) query(sel *pg.SelectStmt) {
 
 // calledBy notes the functions that a column's default calls.
 func (l *level) calledBy(c *catalog.Column) {
-	l.withDefault(c, func(n *pg.Node) { (&level{analysis: l.analysis, scope: &scope{}}).expression(n) })
+	l.a.withDefault(c, func(n *pg.Node) { (&level{a: l.a, scope: &scope{}}).expression(n) })
 }
 
 // withDefault hands out a column's default, in the schema's own words.
@@ -344,7 +344,7 @@ func (a *analysis) defaultKey(c *catalog.Column) storedKey {
 	}
 	var k storedKey
 	a.withDefault(c, func(n *pg.Node) {
-		if src, ok := (&level{analysis: a}).constant(n); ok && (src.Kind == plan.Null || src.Kind == plan.Constant) {
+		if src, ok := (&level{a: a}).constant(n); ok && (src.Kind == plan.Null || src.Kind == plan.Constant) {
 			k = storedKey{known: true, set: plan.Set{src}}
 		}
 	})

@@ -26,21 +26,21 @@ import (
 
 // referenceTarget notes that a reference table is written.
 func (l *level) referenceTarget(rel *catalog.Relation, t *table, c *changes) {
-	l.touch(t, rel.Name.Name)
-	l.copies = append(l.copies, rel)
-	for _, r := range l.followers(rel, c) {
-		if own := l.declared(r); own != nil {
-			l.storing(r, own, c.of(r == rel))
+	l.a.touch(t, rel.Name.Name)
+	l.a.copies = append(l.a.copies, rel)
+	for _, r := range l.a.followers(rel, c) {
+		if own := l.a.declared(r); own != nil {
+			l.a.storing(r, own, c.of(r == rel))
 		}
 	}
 	l.policed(rel, t, true)
 	if rel.Rules {
-		l.unsupported("Drop its rules.", "reference table %q has rewrite rules", rel.Name.Name)
+		l.a.unsupported("Drop its rules.", "reference table %q has rewrite rules", rel.Name.Name)
 	}
 	for _, tr := range rel.Triggers {
-		for _, f := range l.userFunctions(tr.Function.Schema, tr.Function.Name) {
+		for _, f := range l.a.userFunctions(tr.Function.Schema, tr.Function.Name) {
 			if f.Opaque || len(f.Mentions) > 0 {
-				l.unsupported("A trigger runs on every copy by itself, and weft cannot tell whether all of them do the same to other tables.",
+				l.a.unsupported("A trigger runs on every copy by itself, and weft cannot tell whether all of them do the same to other tables.",
 					"trigger %q of reference table %q may touch other tables", tr.Name, rel.Name.Name)
 			}
 		}
@@ -76,7 +76,7 @@ func (a *analysis) replicated(stmt *pg.Node) plan.Route {
 	if a.called(); a.refused() {
 		return plan.Refused
 	}
-	c := &copier{analysis: a, rel: rel}
+	c := &copier{a: a, rel: rel}
 	if c.hiddenFromCopies(); a.refused() {
 		return plan.Refused
 	}
@@ -114,7 +114,7 @@ func (a *analysis) statementTarget(stmt *pg.Node) *catalog.Relation {
 
 // copier plans how the other shards follow the home shard.
 type copier struct {
-	*analysis
+	a   *analysis
 	rel *catalog.Relation
 	as  string // what the statement calls the table
 }
@@ -123,13 +123,13 @@ func (c *copier) plan(stmt *pg.Node) *plan.Write {
 	switch n := stmt.GetNode().(type) {
 	case *pg.Node_InsertStmt:
 		c.as = refName(n.InsertStmt.Relation)
-		if len(c.touched.sharded) > 0 {
+		if len(c.a.touched.sharded) > 0 {
 			// What has been found out about its tables is known by its nodes.
-			c.fillDefaults(n.InsertStmt)
+			c.a.fillDefaults(n.InsertStmt)
 			return c.insert(n.InsertStmt)
 		}
 		ins := proto.Clone(n.InsertStmt).(*pg.InsertStmt)
-		if len(c.touched.sharded) > 0 || !c.fillDefaults(ins) {
+		if len(c.a.touched.sharded) > 0 || !c.a.fillDefaults(ins) {
 			// What is known of its tables is known of this tree. The time that is
 			// stored by default is the home shard's own.
 			ins = n.InsertStmt
@@ -164,17 +164,17 @@ func (c *copier) write(verb string, stmt *pg.Node, carried []string, then plan.T
 	}
 	if then == nil {
 		if a := c.unsure(stmt); a != "" {
-			c.unsupported("Give the table a primary key, and do not change it in the same statement.",
+			c.a.unsupported("Give the table a primary key, and do not change it in the same statement.",
 				"every copy of reference table %q would have to run this statement by itself, and %s may be another on each", c.rel.Name.Name, a)
 			return nil
 		}
 	}
-	c.timed = c.asksTime(stmt)
-	if len(c.touched.sharded) > 0 {
+	c.a.timed = c.a.asksTime(stmt)
+	if len(c.a.touched.sharded) > 0 {
 		return c.reading(w, stmt)
 	}
 	var err error
-	if w.Text, err = c.render(stmt); err != nil {
+	if w.Text, err = c.a.render(stmt); err != nil {
 		return nil
 	}
 	return w
@@ -183,10 +183,10 @@ func (c *copier) write(verb string, stmt *pg.Node, carried []string, then plan.T
 // reading is the write of a statement that reads sharded tables: they are lent to
 // the home shard, as to a statement that writes one of its own tables.
 func (c *copier) reading(w *plan.Write, stmt *pg.Node) *plan.Write {
-	refusal := c.gatherable()
+	refusal := c.a.gatherable()
 	if refusal == nil {
 		var lent *plan.Write
-		if x := c.changing(stmt); x != nil {
+		if x := c.a.changing(stmt); x != nil {
 			x.table = nil
 			lent, refusal = x.write()
 		} else {
@@ -197,29 +197,29 @@ func (c *copier) reading(w *plan.Write, stmt *pg.Node) *plan.Write {
 			return w
 		}
 	}
-	c.out.Route, c.out.Refusal = plan.Refused, refusal
+	c.a.out.Route, c.a.out.Refusal = plan.Refused, refusal
 	return nil
 }
 
 // lentInsert is an INSERT over rows of which the home shard has been lent all.
 func (c *copier) lentInsert(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
-	r, refusal := c.takeOut(stmt, map[*pg.RangeVar]bool{})
+	r, refusal := c.a.takeOut(stmt, map[*pg.RangeVar]bool{})
 	if refusal != nil {
 		return nil, refusal
 	}
 	left := ""
 	parser.Walk(r.tree, func(m any) bool {
 		if rv, ok := m.(*pg.RangeVar); ok {
-			if rel, t := c.relation(rv); rel != nil && t != nil && !t.Reference {
+			if rel, t := c.a.relation(rv); rel != nil && t != nil && !t.Reference {
 				left = rv.Relname
 			}
 		}
 		return true
 	})
 	if left != "" || len(r.gather.Pieces) == 0 {
-		return nil, cannot("Read the rows first.", "sharded table %q cannot be read into reference table %q by this statement", c.touched.sharded[0], c.rel.Name.Name)
+		return nil, cannot("Read the rows first.", "sharded table %q cannot be read into reference table %q by this statement", c.a.touched.sharded[0], c.rel.Name.Name)
 	}
-	text, err := r.render(r.tree)
+	text, err := r.a.render(r.tree)
 	if err != nil {
 		return nil, unwritable(err)
 	}
@@ -231,7 +231,7 @@ func (c *copier) insert(n *pg.InsertStmt) *plan.Write {
 	carried := c.stored()
 	for i := range c.rel.Columns {
 		if col := &c.rel.Columns[i]; hidden(col) && c.variable(col) {
-			c.unseen(col, c.rel.Name.Name)
+			c.a.unseen(col, c.rel.Name.Name)
 			return nil
 		}
 	}
@@ -330,13 +330,13 @@ func (c *copier) remove(n *pg.DeleteStmt) *plan.Write {
 // merge returns no rows, so that nothing can be carried or compared.
 func (c *copier) merge(stmt *pg.Node, n *pg.MergeStmt) *plan.Write {
 	if len(c.rel.Triggers) > 0 || len(n.ReturningList) > 0 {
-		c.unsupported("Use INSERT … ON CONFLICT, UPDATE or DELETE.", "MERGE into reference table %q with triggers or RETURNING is not supported", c.rel.Name.Name)
+		c.a.unsupported("Use INSERT … ON CONFLICT, UPDATE or DELETE.", "MERGE into reference table %q with triggers or RETURNING is not supported", c.rel.Name.Name)
 		return nil
 	}
 	for _, w := range n.MergeWhenClauses {
 		m := w.GetMergeWhenClause()
 		if m.GetCommandType() == pg.CmdType_CMD_INSERT && c.draws(m.TargetList) {
-			c.unsupported("Use INSERT … ON CONFLICT.", "MERGE into reference table %q would take defaults on every shard by itself", c.rel.Name.Name)
+			c.a.unsupported("Use INSERT … ON CONFLICT.", "MERGE into reference table %q would take defaults on every shard by itself", c.rel.Name.Name)
 			return nil
 		}
 	}
@@ -408,8 +408,8 @@ func (c *copier) locks() []string {
 			if !strings.Contains(fk.Definition, " ON DELETE ") && !strings.Contains(fk.Definition, " ON UPDATE ") {
 				continue
 			}
-			from := c.env.Schema.Relation(fk.Table)
-			if t := c.declared(from); t != nil && t.Reference {
+			from := c.a.env.Schema.Relation(fk.Table)
+			if t := c.a.declared(from); t != nil && t.Reference {
 				add(from)
 			}
 		}
@@ -428,7 +428,7 @@ func (c *copier) unsure(stmt *pg.Node) string {
 	parser.Walk(stmt, func(m any) bool {
 		switch m := m.(type) {
 		case *pg.Node:
-			if c.nowCall(m) != nil {
+			if c.a.nowCall(m) != nil {
 				return false
 			}
 		case *pg.SubLink, *pg.RangeSubselect, *pg.CommonTableExpr, *pg.RangeFunction:
@@ -442,18 +442,18 @@ func (c *copier) unsure(stmt *pg.Node) string {
 		case *pg.FuncCall:
 			names := nameList(m.Funcname)
 			name := names[len(names)-1]
-			if users := c.userFunctions("", name); len(users) > 0 {
+			if users := c.a.userFunctions("", name); len(users) > 0 {
 				if slices.ContainsFunc(users, func(f *catalog.Function) bool { return f.Volatility != 'i' }) {
 					out = "function " + name
 				}
-			} else if c.volatility(name) != 'i' {
+			} else if c.a.volatility(name) != 'i' {
 				out = "function " + name
 			}
 		}
 		return out == ""
 	})
-	if out == "" && len(c.touched.home) > 0 {
-		out = "table " + c.touched.home[0] + ", which is on the home shard alone,"
+	if out == "" && len(c.a.touched.home) > 0 {
+		out = "table " + c.a.touched.home[0] + ", which is on the home shard alone,"
 	}
 	return out
 }
