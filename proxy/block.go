@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -488,6 +489,8 @@ func (t *transaction) forgetPortals() {
 	clear(t.s.account.portals)
 	clear(t.s.portals.forAll)
 	clear(t.s.portals.columns)
+	clear(t.s.portals.fetches)
+	maps.DeleteFunc(t.s.portals.gathered, func(_ string, c gatheredCursor) bool { return !c.hold })
 }
 
 // endPortals forgets the portals of a transaction that a Sync or a simple query has ended.

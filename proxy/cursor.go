@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"encoding/binary"
 	"slices"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 	"weft/plan"
 	"weft/pool"
 	"weft/quote"
+	"weft/wire"
 )
 
 // A cursor is on the shard that declared it, and FETCH does not say which.
@@ -20,17 +22,89 @@ type cursor struct {
 	gathered bool
 }
 
+// gatheredCursor is a cursor over rows of several shards. The home shard, which has it over
+// rows that weft has given it, does not know from which tables its columns are.
+type gatheredCursor struct {
+	known *plan.Description
+	hold  bool // it outlives its transaction
+}
+
 // noteCursor remembers where a cursor is that the backend at hand is about to
-// declare.
-func (ps *portals) noteCursor(text []byte, f *parser.Facts, gathered bool) {
-	if f.Effects&parser.Cursors == 0 || !ps.s.tx.open || f.Statements != 1 {
+// declare. gathered is what is known of it if it is over rows of several shards.
+func (ps *portals) noteCursor(text []byte, f *parser.Facts, gathered *plan.Description) {
+	if f.Effects&parser.Cursors == 0 || f.Statements != 1 {
 		return
 	}
-	if w := nameWords(text); len(w) > 1 && w[0] == "declare" {
+	w := nameWords(text)
+	if len(w) < 2 || w[0] != "declare" {
+		return
+	}
+	name := unquote(w[1])
+	if ps.s.tx.open {
 		if ps.s.tx.cursors == nil {
 			ps.s.tx.cursors = map[string]cursor{}
 		}
-		ps.s.tx.cursors[unquote(w[1])] = cursor{ps.s.held.conn.Lane(), gathered}
+		ps.s.tx.cursors[name] = cursor{ps.s.held.conn.Lane(), gathered != nil}
+	}
+	if delete(ps.gathered, name); gathered == nil {
+		return
+	}
+	if ps.gathered == nil {
+		ps.gathered = map[string]gatheredCursor{}
+	}
+	ps.gathered[name] = gatheredCursor{gathered, f.Effects&parser.HoldCursor != 0}
+}
+
+// fetched returns what is known of the cursor over several shards that a text fetches from;
+// nil for other texts.
+func (ps *portals) fetched(text []byte) *plan.Description {
+	if len(ps.gathered) == 0 {
+		return nil
+	}
+	w := nameWords(text)
+	if len(w) < 2 || w[0] != "fetch" {
+		return nil
+	}
+	return ps.gathered[unquote(w[len(w)-1])].known
+}
+
+// fetchedBy is fetched for a prepared statement.
+func (ps *portals) fetchedBy(name []byte) *plan.Description {
+	if _, st := ps.s.prepared.parsed(name); len(ps.gathered) > 0 && st != nil {
+		return ps.fetched(st.text)
+	}
+	return nil
+}
+
+// noteFetch notes that a portal is bound, perhaps to fetch from such a cursor.
+func (ps *portals) noteFetch(portal, text []byte) {
+	delete(ps.fetches, string(portal))
+	d := ps.fetched(text)
+	if d == nil {
+		return
+	}
+	if ps.fetches == nil {
+		ps.fetches = map[string]*plan.Description{}
+	}
+	ps.fetches[string(portal)] = d
+}
+
+// putOrigins writes into a RowDescription from which columns of tables those of a cursor
+// over several shards are.
+func putOrigins(body []byte, columns []plan.Column) {
+	const fixed = 18 // bytes behind the name
+	if len(body) < 2 || int(binary.BigEndian.Uint16(body)) != len(columns) {
+		return
+	}
+	rest := body[2:]
+	for _, c := range columns {
+		name, field, ok := wire.CString(rest)
+		if !ok || len(field) < fixed || string(name) != c.Name {
+			return
+		}
+		binary.BigEndian.PutUint32(field, c.Table)
+		binary.BigEndian.PutUint16(field[4:], uint16(c.Num))
+		rest = field[fixed:]
 	}
 }
 

@@ -189,7 +189,7 @@ func (s *Session) onDescribe(body []byte) error {
 	}
 	if kind == 'P' {
 		s.pipe.unsent.B = wire.AppendFrame(s.pipe.unsent.B, wire.Describe, body)
-		o := op{kind: opDescribePortal}
+		o := op{kind: opDescribePortal, fetches: s.portals.fetches[string(name)]}
 		if len(name) == 0 && s.prepared.lastBound != nil && s.prepared.lastBound.server.Description.Load() == nil {
 			o.client = s.prepared.lastBound
 		}
@@ -207,7 +207,7 @@ func (s *Session) onDescribe(body []byte) error {
 	s.pipe.unsent.B = wire.AppendDescribe(s.pipe.unsent.B, 'S', server)
 	s.pipe.ops.push(op{
 		kind: opDescribeStatement, client: s.prepared.named[string(name)], server: server, name: client, hidden: s.prepared.hiddenParams(name),
-		learns: s.prepared.described(name), version: s.prepared.unnamed.version,
+		learns: s.prepared.described(name), version: s.prepared.unnamed.version, fetches: s.portals.fetchedBy(name),
 	})
 	return nil
 }

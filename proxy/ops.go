@@ -6,6 +6,7 @@ import (
 	"weft/catalog"
 	"weft/parser"
 	"weft/pgerr"
+	"weft/plan"
 	"weft/pool"
 	"weft/wire"
 )
@@ -54,6 +55,8 @@ type op struct {
 	// statement's, which may be another by the time of the answer.
 	learns  *planned
 	version uint32
+	// fetches is what is known of the cursor over several shards that it fetches from.
+	fetches *plan.Description
 	// copies writes the rows of the answer as COPY data.
 	copies *outlet
 	// quiet: the client sees the answer, but not that the backend is ready.

@@ -516,7 +516,8 @@ func (ps *portals) routePlanned(portal, name []byte, f *parser.Facts, pl *planne
 		err = ps.mayCloseAll(pl.text, f)
 	}
 	if err == nil {
-		ps.noteCursor(pl.text, f, false)
+		ps.noteCursor(pl.text, f, nil)
+		ps.noteFetch(portal, pl.text)
 	}
 	if err == nil {
 		err = ps.s.route.stillTrue()

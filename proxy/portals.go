@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"weft/catalog"
+	"weft/plan"
 	"weft/pool"
 )
 
@@ -18,7 +19,11 @@ type portals struct {
 	everywhere map[string]*spread
 	forAll     map[string]forAll
 	// columns are the RowDescriptions of portals that were weft's own.
-	columns   map[string][]byte
+	columns map[string][]byte
+	// gathered are the cursors over rows of several shards, and fetches what is known of
+	// those that portals fetch from.
+	gathered  map[string]gatheredCursor
+	fetches   map[string]*plan.Description
 	copyNext  *boundCopy // the portal to be executed next, if it is a COPY
 	executing *gathering // the portal that is being executed
 	// unexecuted: the portal bound last on the backend at hand waits for its Execute.

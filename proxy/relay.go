@@ -289,6 +289,9 @@ func (p *pipe) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 		} else if st := p.s.prepared.learning(o); st != nil {
 			st.shape = shallow
 		}
+		if o.fetches != nil {
+			putOrigins(body, o.fetches.Query)
+		}
 		switch o.kind {
 		case opDescribeStatement:
 			p.s.prepared.onDescribed(o, typ, body)

@@ -259,7 +259,7 @@ func (ga *gatherer) useForRemainder(x *gathering) error {
 	if ga.s.record.special(x.facts) {
 		ga.s.record.done.note(ga.s, x.facts)
 	}
-	ga.s.portals.noteCursor(x.text, x.facts, true)
+	ga.s.portals.noteCursor(x.text, x.facts, x.d)
 	ga.s.held.conn.UnnamedBy = 0
 	ga.s.pipe.unsent.Grow()
 	return nil

@@ -371,7 +371,7 @@ func (rt *routing) place(r *router, p *plan.Plan, text []byte, f *parser.Facts) 
 		err = rt.s.portals.settleCursors(text, f)
 	}
 	if err == nil {
-		rt.s.portals.noteCursor(text, f, false)
+		rt.s.portals.noteCursor(text, f, nil)
 	}
 	if err == nil {
 		err = rt.stillTrue()
