@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,9 +22,8 @@ type Conn struct {
 	PID int32
 	// Params are the parameters the backend reports, as last reported.
 	Params map[string]string
-	// Reread: the backend has said, while nobody passed on what it says, that it reads texts
-	// in another way.
-	Reread bool
+	// Untold are the parameters that the backend has told of while nobody passed it on.
+	Untold []string
 	// Settings is what has been applied on top of the login's defaults.
 	Settings *Settings
 	// Placeholders are the custom parameters ever set here. They cannot be
@@ -282,7 +282,7 @@ func (c *Conn) UntilReady(f func(typ byte, body []byte)) error {
 		}
 		switch typ {
 		case wire.ParameterStatus:
-			c.noteParameter(body)
+			c.NoteParameter(body)
 		case wire.ReadyForQuery:
 			c.Opening.Store(false)
 			if len(body) == 1 {
@@ -298,10 +298,13 @@ func (c *Conn) UntilReady(f func(typ byte, body []byte)) error {
 	}
 }
 
-func (c *Conn) noteParameter(body []byte) {
+// NoteParameter takes a ParameterStatus that nobody passes on.
+func (c *Conn) NoteParameter(body []byte) {
 	if name, value, ok := wire.DecodeParameterStatus(body); ok {
 		c.Params[name] = value
-		c.Reread = c.Reread || name == "standard_conforming_strings" || name == "client_encoding"
+		if !slices.Contains(c.Untold, name) {
+			c.Untold = append(c.Untold, name)
+		}
 	}
 }
 

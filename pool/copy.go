@@ -39,7 +39,7 @@ func (c *Conn) CopyOut(sql string, w io.Writer) error {
 		case wire.ErrorResponse:
 			failed = ServerError(body)
 		case wire.ParameterStatus:
-			c.noteParameter(body)
+			c.NoteParameter(body)
 		case wire.ReadyForQuery:
 			if len(body) == 1 {
 				c.Status = body[0]
@@ -108,7 +108,7 @@ func (c *Conn) awaitCopyIn() error {
 		case wire.ErrorResponse:
 			failed = ServerError(body)
 		case wire.ParameterStatus:
-			c.noteParameter(body)
+			c.NoteParameter(body)
 		case wire.CopyOutResponse:
 			return fmt.Errorf("%w: COPY TO given to CopyIn", ErrLost)
 		case wire.ReadyForQuery:

@@ -92,7 +92,7 @@ func (c *Conn) alive() bool {
 		case err != nil:
 			return false
 		case typ == wire.ParameterStatus:
-			c.noteParameter(body)
+			c.NoteParameter(body)
 		case typ != wire.NoticeResponse && typ != wire.NotificationResponse:
 			return false
 		}

@@ -122,9 +122,7 @@ func (in *inlet) listen() {
 		case wire.NoticeResponse:
 			in.tell(body)
 		case wire.ParameterStatus:
-			if name, value, ok := wire.DecodeParameterStatus(body); ok {
-				c.Params[name] = value
-			}
+			c.NoteParameter(body)
 		case wire.CommandComplete:
 			in.changed = rowsOf(body)
 		case wire.ReadyForQuery:

@@ -141,9 +141,7 @@ func (l *leg) frame() (typ byte, body []byte, err error) {
 	case wire.CommandComplete:
 		l.changed = rowsOf(body)
 	case wire.ParameterStatus:
-		if name, value, ok := wire.DecodeParameterStatus(body); ok {
-			c.Params[name] = value
-		}
+		c.NoteParameter(body)
 	case wire.NoticeResponse:
 		l.s.out.Grow()
 		l.s.out.B = wire.AppendFrame(l.s.out.B, typ, body)

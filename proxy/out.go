@@ -1,6 +1,12 @@
 package proxy
 
-import "weft/wire"
+import (
+	"maps"
+	"slices"
+
+	"weft/pool"
+	"weft/wire"
+)
 
 // answers is what is on its way to the client.
 type answers struct {
@@ -8,10 +14,13 @@ type answers struct {
 
 	wire.Out     // whole messages, not yet written
 	rem      int // bytes of a row that are still to be passed on from the backend
-	// reported are the parameters as last told to the client. The map is shared
+	// reported are the parameters as the client is told with the next ReadyForQuery. The map is shared
 	// with other sessions until ownsRep says that it is a copy.
 	reported map[string]string
 	ownsRep  bool
+	// unready are the parameters that are another than when the client was last told that
+	// weft is ready, as it knows them.
+	unready map[string]string
 	// fatal: the backend said FATAL; the session ends once the client has heard.
 	fatal bool
 	// quiet: the statement that runs is a part of the client's statement, so the
@@ -20,4 +29,80 @@ type answers struct {
 	failed bool
 	// overheard takes the answers to a statement that the client has not sent.
 	overheard *overheard
+}
+
+// PostgreSQL tells of parameters right before ReadyForQuery, and only of those that are then
+// another than it has told before: a transaction may have set one and been rolled back. weft
+// goes through the answers of several backends until the client is told to be ready, and does
+// the same.
+
+// onParameterStatus takes what a backend says of a parameter.
+func (o *answers) onParameterStatus(c *pool.Conn, body []byte) {
+	if name, value, ok := wire.DecodeParameterStatus(body); ok {
+		c.Params[name] = value
+		o.onParameter(name, value)
+	}
+}
+
+// onParameter is onParameterStatus for a parameter that the backend has.
+func (o *answers) onParameter(name, value string) {
+	o.s.record.reads(name, value) // at once, not when the block ends
+	if name == "application_name" && value == "" && o.s.record.done.resets(name) {
+		// RESET goes back to the client's own startup value; adopt sees to it.
+		if own := clean(o.s.login.startup.Get(name)); own != "" {
+			value = own
+		}
+	}
+	o.report(name, value)
+}
+
+// catchUp takes what a backend has said of parameters while weft talked to it by itself: an
+// error, say, ends the settings of its transaction.
+func (o *answers) catchUp(c *pool.Conn) {
+	for _, name := range c.Untold {
+		o.onParameter(name, c.Params[name])
+	}
+	c.Untold = c.Untold[:0]
+}
+
+// report notes what the client is to know of a parameter.
+func (o *answers) report(name, value string) {
+	before, ok := o.reported[name]
+	if ok && before == value {
+		return
+	}
+	if !o.ownsRep {
+		o.reported, o.ownsRep = maps.Clone(o.reported), true
+		if o.reported == nil {
+			o.reported = map[string]string{}
+		}
+	}
+	o.reported[name] = value
+	if o.s.tx.open {
+		o.s.tx.changed(name, before)
+	}
+	if o.unready == nil {
+		o.unready = map[string]string{}
+	}
+	if _, known := o.unready[name]; !known {
+		o.unready[name] = before
+	}
+}
+
+// tellParameters tells the client of those that have changed. c is the backend that is ready,
+// nil if there is none.
+func (o *answers) tellParameters(c *pool.Conn) {
+	if c != nil && len(c.Untold) > 0 {
+		o.catchUp(c)
+	}
+	if len(o.unready) == 0 {
+		return
+	}
+	o.Grow()
+	for _, name := range slices.Sorted(maps.Keys(o.unready)) {
+		if value := o.reported[name]; value != o.unready[name] {
+			o.B = wire.AppendParameterStatus(o.B, name, value)
+		}
+	}
+	clear(o.unready)
 }

@@ -115,10 +115,7 @@ func (t *transaction) execEnd(c *pool.Conn, sql string) error {
 		case wire.NotificationResponse:
 			t.s.record.onBackendNotification(c, body)
 		case wire.ParameterStatus:
-			if t.s.out.onParameterStatus(c, body) {
-				t.s.out.Grow()
-				t.s.out.B = wire.AppendFrame(t.s.out.B, typ, body)
-			}
+			t.s.out.onParameterStatus(c, body)
 		case wire.ReadyForQuery:
 			c.Opening.Store(false)
 			c.Status = body[0]

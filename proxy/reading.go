@@ -79,31 +79,14 @@ func (rc *record) mayReadOtherwise() bool {
 		})
 }
 
-// readAs takes over how the backend at hand reads texts, if it has said so while weft talked to
-// it by itself: an error, say, ends the settings of its transaction.
-func (rc *record) readAs(c *pool.Conn) {
-	c.Reread = false
-	for _, name := range [...]string{"standard_conforming_strings", "client_encoding"} {
-		value := c.Params[name]
-		rc.reads(name, value)
-		if rc.s.out.report(name, value) {
-			rc.s.out.Grow()
-			rc.s.out.B = wire.AppendParameterStatus(rc.s.out.B, name, value)
-		}
-	}
-}
-
-// unreport tells the client the parameters that a lost transaction had changed, as they were
-// before it.
+// unreport gives back the parameters that a lost transaction had changed what they were before
+// it.
 func (rc *record) unreport() {
 	before := rc.s.tx.before
 	rc.s.tx.before = nil
 	for name, value := range before {
 		rc.reads(name, value)
-		if rc.s.out.report(name, value) {
-			rc.s.out.Grow()
-			rc.s.out.B = wire.AppendParameterStatus(rc.s.out.B, name, value)
-		}
+		rc.s.out.report(name, value)
 	}
 }
 
@@ -121,7 +104,7 @@ func (rc *record) readAlike(c *pool.Conn) error {
 			return err
 		}
 	}
-	c.Reread = false
+	c.Untold = c.Untold[:0]
 	return nil
 }
 
@@ -138,8 +121,8 @@ func (rc *record) unread(text string, oids []byte, refusal error) error {
 	c := rc.s.held.conn
 	c.UnnamedBy = 0
 	err := c.Prepare("", text, oids)
-	if c.Reread {
-		rc.readAs(c)
+	if len(c.Untold) > 0 { // also how it reads texts
+		rc.s.out.catchUp(c)
 	}
 	if err == nil || pgerr.From(err).Routine == "exec_parse_message" { // it has several statements
 		return refusal

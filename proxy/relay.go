@@ -259,8 +259,8 @@ func (p *pipe) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 		p.onError(c, body)
 		return nil
 	case wire.ParameterStatus:
-		// A Sync of weft's own ends what the client has sent before it.
-		visible = p.s.out.onParameterStatus(c, body) && (visible || o.kind == opSync)
+		p.s.out.onParameterStatus(c, body)
+		return nil
 	case wire.NotificationResponse:
 		p.s.record.onBackendNotification(c, body)
 		return nil
@@ -321,48 +321,6 @@ func (p *pipe) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 		p.s.out.B = wire.AppendFrame(p.s.out.B, typ, body)
 	}
 	return nil
-}
-
-// onParameterStatus keeps both views of a parameter and reports whether the
-// client should be told.
-func (o *answers) onParameterStatus(c *pool.Conn, body []byte) bool {
-	name, value, ok := wire.DecodeParameterStatus(body)
-	if !ok {
-		return false
-	}
-	c.Params[name] = value
-	o.s.record.reads(name, value) // at once, not when the block ends
-	if name == "application_name" && value == "" && o.s.record.done.resets(name) {
-		// RESET goes back to the client's own startup value; adopt sees to it.
-		if own := clean(o.s.login.startup.Get(name)); own != "" {
-			if o.report(name, own) {
-				o.Grow()
-				o.B = wire.AppendParameterStatus(o.B, name, own)
-			}
-			return false
-		}
-	}
-	return o.report(name, value)
-}
-
-// report notes what the client knows of a parameter; false means it knew.
-func (o *answers) report(name, value string) bool {
-	before, ok := o.reported[name]
-	if ok && before == value {
-		return false
-	}
-	if !o.ownsRep {
-		own := make(map[string]string, len(o.reported)+1)
-		for k, v := range o.reported {
-			own[k] = v
-		}
-		o.reported, o.ownsRep = own, true
-	}
-	o.reported[name] = value
-	if o.s.tx.open {
-		o.s.tx.changed(name, before)
-	}
-	return !o.s.script.keepsReport(name, before)
 }
 
 // push writes what waits for the backend without waiting for answers. The

@@ -70,8 +70,8 @@ func (p *pipe) onReady(c *pool.Conn, o *op, status byte) error {
 		// The client has been told; its transaction must know it too.
 		_, _ = c.Exec(provoke)
 	}
-	if c.Reread {
-		p.s.record.readAs(c)
+	if len(c.Untold) > 0 {
+		p.s.out.catchUp(c)
 	}
 	if o.injected && !o.settles || o.quiet {
 		p.ops.pop()
@@ -105,6 +105,7 @@ func (p *pipe) onReady(c *pool.Conn, o *op, status byte) error {
 	if p.s.script.running {
 		return nil
 	}
+	p.s.out.tellParameters(c)
 	p.s.out.Grow()
 	p.s.out.B = wire.AppendReadyForQuery(p.s.out.B, c.Status)
 	return nil

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,10 +33,7 @@ type script struct {
 	failed bool
 	// offset is how many characters of the text stand before the statement that runs.
 	offset int
-	// told are the parameters that have changed since the text began, as the client knew
-	// them: PostgreSQL reports them with ReadyForQuery.
-	told map[string]string
-	kept *keptTag
+	kept   *keptTag
 	// read is how the text was read, which holds for all of it.
 	read reading
 	// due is what the client is told of the last statement as soon as that is committed.
@@ -108,12 +104,10 @@ func (k *script) runScript(text []byte) error {
 	}
 	k.running, k.read = true, k.s.record.readsNow()
 	err = k.runStatements(text, tree.Split(len(text)))
-	sc := *k
 	*k = script{s: k.s}
 	if err != nil {
 		return err
 	}
-	k.s.out.reportChanged(sc.told)
 	k.s.out.tellReady()
 	return nil
 }
@@ -267,16 +261,6 @@ func (k *script) tellDue() {
 	}
 }
 
-// reportChanged tells the client the parameters that a text has changed.
-func (o *answers) reportChanged(told map[string]string) {
-	for _, name := range slices.Sorted(maps.Keys(told)) {
-		if value := o.reported[name]; value != told[name] {
-			o.Grow()
-			o.B = wire.AppendParameterStatus(o.B, name, value)
-		}
-	}
-}
-
 // placed returns the body of an error whose position counts from the beginning of the text.
 func (sc *script) placed(body []byte) []byte {
 	return wire.MapError(body, func(code byte, v string) string {
@@ -285,19 +269,4 @@ func (sc *script) placed(body []byte) []byte {
 		}
 		return v
 	})
-}
-
-// keepsReport notes that a parameter has changed while a text runs. It reports whether the
-// client is told at its end.
-func (sc *script) keepsReport(name, before string) bool {
-	if !sc.running {
-		return false
-	}
-	if sc.told == nil {
-		sc.told = map[string]string{}
-	}
-	if _, ok := sc.told[name]; !ok {
-		sc.told[name] = before
-	}
-	return true
 }

@@ -403,6 +403,7 @@ func (o *answers) tellReady() {
 	if o.s.script.running {
 		return // its statements are told to be ready all at once
 	}
+	o.tellParameters(o.s.held.conn)
 	o.Grow()
 	o.B = wire.AppendReadyForQuery(o.B, o.s.localStatus())
 }

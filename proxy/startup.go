@@ -293,6 +293,7 @@ func (st *starter) admitted(sess *Session, params map[string]string) error {
 		name = clean(name)
 		sess.record.settings = sess.record.settings.With("application_name", name)
 		sess.out.report("application_name", name)
+		clear(sess.out.unready)
 	}
 	sess.record.oldStrings = params["standard_conforming_strings"] == "off"
 	sess.record.setEncoding(params["client_encoding"])
