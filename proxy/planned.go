@@ -391,6 +391,8 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 		}
 		ps.bindEnding(f)
 		return false, nil
+	case endsTx(f): // a block that there is not, as the backend at hand says
+		return ps.s.pipe.skipping, ps.useOrRefuse(ps.s.route.atHand())
 	case toAll(f), ps.s.tx.setsModes(pl.text, f):
 		if err := ps.bindForAll(portal, pl, f, *tail); err != nil {
 			return true, ps.s.lost.refuseBoundRead(err)

@@ -106,9 +106,7 @@ func (ps *portals) executeLocal(lp *localPortal, name []byte) error {
 		ps.s.implicit.open = false // from here on it is the client's
 		ps.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, beginTag(lp.text))})
 	case ps.s.tx.open: // by another portal, after this one was bound
-		warning := pgerr.New(pgerr.ActiveSQLTransaction, "there is already a transaction in progress")
-		warning.Severity = pgerr.SeverityWarning
-		ps.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(wire.AppendError(nil, warning), beginTag(lp.text))})
+		ps.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(wire.AppendError(nil, alreadyOpen()), beginTag(lp.text))})
 	default:
 		frame := begun
 		if tag := ps.s.tx.start(lp.text); tag != "BEGIN" {
@@ -117,6 +115,13 @@ func (ps *portals) executeLocal(lp *localPortal, name []byte) error {
 		ps.s.pipe.ops.push(op{kind: opLocal, frame: frame, begins: true})
 	}
 	return nil
+}
+
+// alreadyOpen is what PostgreSQL says to a BEGIN in a block, before it sets its modes.
+func alreadyOpen() *pgerr.Error {
+	warning := pgerr.New(pgerr.ActiveSQLTransaction, "there is already a transaction in progress")
+	warning.Severity = pgerr.SeverityWarning
+	return warning
 }
 
 // notePortal remembers where a portal is.
@@ -199,6 +204,9 @@ func (ps *portals) executeRouted(body []byte) (done bool, err error) {
 		delete(ps.forAll, string(name))
 		ps.s.pipe.warnNeedsBlock(all.text)
 		if err := ps.s.tx.onAll(all.text, all.facts); err != nil {
+			if opensBlock(all.facts) && ps.s.tx.open {
+				ps.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendError(nil, alreadyOpen())})
+			}
 			return true, ps.s.lost.refuseBoundRead(err)
 		}
 	}

@@ -284,6 +284,9 @@ func (rt *routing) statementQuery(r *router, text []byte, f *parser.Facts, n int
 // queryForAll runs what all participants of the block must run.
 func (rt *routing) queryForAll(text []byte, f *parser.Facts, n int) error {
 	if err := rt.s.portals.useForAll(string(text), f); err != nil {
+		if opensBlock(f) && rt.s.tx.open {
+			rt.s.out.tell(alreadyOpen())
+		}
 		return rt.refuseQuery(err, n)
 	}
 	return rt.s.runQuery(text, f, n)
