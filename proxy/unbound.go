@@ -127,7 +127,7 @@ func (ps *portals) fits(x *gathering, name, tail []byte) error {
 		return err
 	}
 	wrong := x.misformatted()
-	if len(x.d.Params) > 0 && (wrong != nil || !ps.isUsed()) {
+	if len(x.d.Params) > 0 && wrong != nil || (len(x.d.Params) > 0 || x.write == nil) && !ps.isUsed() {
 		if err := ps.tryBind(x); err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (ps *portals) isUsed() bool {
 	return false
 }
 
-// tryBind has the home shard read the values.
+// tryBind has the home shard read the values, and look who may run the query.
 func (ps *portals) tryBind(x *gathering) error {
 	if err := ps.s.held.useLane(ps.s.lane); err != nil {
 		return err
@@ -200,18 +200,24 @@ func (x *gathering) ofPortal(err error) error {
 }
 
 // unbound looks at an error that ends the execution of a portal. Where a shard could not
-// read a value of the Bind, a server would have said so in the place of its answer: that
-// is taken back, if the client has not been sent it yet.
+// read a value of the Bind, or the role may not run the query, a server would have said so in
+// the place of its answer: that is taken back, if the client has not been sent it yet.
 func (ps *portals) unbound(err error) error {
 	x := ps.executing
 	var e *pgerr.Error
-	if x == nil || !errors.As(err, &e) || !strings.HasPrefix(e.Where, unreadValue) {
+	if x == nil || !errors.As(err, &e) || !strings.HasPrefix(e.Where, unreadValue) && !x.isDenied(e) {
 		return err
 	}
 	if ps.mayUnbind() {
 		ps.s.out.B = ps.s.out.B[:len(ps.s.out.B)-len(x.said)]
 	}
 	return x.ofPortal(err)
+}
+
+// isDenied reports whether an error says that the role may not run the query. One that a
+// function has met has a context.
+func (x *gathering) isDenied(e *pgerr.Error) bool {
+	return x.write == nil && x.explain == nil && e.Code == pgerr.InsufficientPrivilege && e.Where == ""
 }
 
 // mayUnbind reports whether the client has not been sent what it is told of the portal
