@@ -177,7 +177,10 @@ var inFailed = regexp.MustCompile(`( C=25P02 .*) R=\w+`)
 // that a portal may be gone when its client goes on without a Sync to another shard; and
 // that what must be alone before a Sync, or the first, is, where weft has ended what came
 // before; and that weft forgets portals of a failed transaction, which cannot be executed
-// any more. Commands that need a block are not warned about in one of weft's own.
+// any more. Commands that need a block are not warned about in one of weft's own. Which of
+// several keys is found to be taken first depends on where the rows that are inserted lie in
+// their table; and of two tables that a role may not use, INSERT … SELECT names the one that
+// it reads, as it has not come to the other.
 func excused(want, got string) bool {
 	wantLines, gotLines := strings.Split(want, "\n"), strings.Split(got, "\n")
 	for i := range min(len(wantLines), len(gotLines)) {
@@ -185,6 +188,8 @@ func excused(want, got string) bool {
 			want, got := wantLines[i], gotLines[i]
 			failed := slices.Contains(wantLines[i:], "ReadyForQuery E")
 			return strings.HasPrefix(want, "ParameterDescription") && strings.Contains(got, "C=25P02") ||
+				anyKey.ReplaceAllString(want, "Key") == anyKey.ReplaceAllString(got, "Key") ||
+				deniedTable.ReplaceAllString(want, "") == deniedTable.ReplaceAllString(got, "") ||
 				strings.Contains(want, "C=42P03") && got == "BindComplete" ||
 				strings.Contains(want, "cannot be executed within a pipeline") ||
 				strings.Contains(want, "must be called before any query") ||
@@ -195,6 +200,11 @@ func excused(want, got string) bool {
 	}
 	return false
 }
+
+var (
+	anyKey      = regexp.MustCompile(`Key \(\w+\)=\(.*?\)`)
+	deniedTable = regexp.MustCompile(`permission denied for table \w+`)
+)
 
 // refusedIn returns the message of the first refusal among answers.
 func refusedIn(out string) string {
