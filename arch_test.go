@@ -24,6 +24,7 @@ var layers = [][]string{
 	{"server"},
 	{"http", "config"},
 	{"proxy"},
+	{"proxy/admit"},
 	{"proxy/peer", "proxy/hub"},
 	{"console/dialogue"},
 	{"console"},

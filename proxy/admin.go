@@ -25,21 +25,21 @@ func newAdmin(s *Session) *admin {
 }
 
 // welcomeAdmin admits a client to weft's own console instead of a database.
-func (st *starter) welcomeAdmin(sess *Session) (*Session, error) {
-	if !st.srv.isAdmin(sess.login.user) {
+func (s *Server) welcomeAdmin(sess *Session, greeting []byte) (*Session, error) {
+	if !s.isAdmin(sess.login.user) {
 		return nil, pgerr.Fatal(pgerr.InsufficientPrivilege, "user %q may not use the admin database", sess.login.user).
 			WithHint("Add the user to admin_users in weft.yaml.")
 	}
-	err := st.admitted(sess, map[string]string{
-		"server_version": "15.0 (weft " + st.srv.cfg.Version + ")", "client_encoding": "UTF8", "server_encoding": "UTF8",
+	err := s.admitted(sess, map[string]string{
+		"server_version": "15.0 (weft " + s.cfg.Version + ")", "client_encoding": "UTF8", "server_encoding": "UTF8",
 		"DateStyle": "ISO, MDY", "integer_datetimes": "on", "standard_conforming_strings": "on", "TimeZone": "UTC",
 		"is_superuser": "off", "session_authorization": sess.login.user, "application_name": "",
-	})
+	}, greeting)
 	if err != nil {
 		return nil, err
 	}
 	sess.admin = newAdmin(sess)
-	st.srv.metrics.clientCame()
+	s.metrics.clientCame()
 	return sess, nil
 }
 

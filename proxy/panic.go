@@ -142,7 +142,7 @@ func (s *Session) lastWord(e *pgerr.Error) {
 	s.out.B = wire.AppendError(s.out.B, e)
 	_ = s.client.Conn().SetWriteDeadline(time.Now().Add(closeGrace))
 	_ = s.out.flushClient()
-	linger(s.client.Conn())
+	wire.Linger(s.client.Conn())
 }
 
 // asPanic returns what the client is told of an error: one that comes from a panic on

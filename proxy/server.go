@@ -11,12 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weft/auth"
 	"weft/directory"
 	"weft/parser"
 	"weft/pgerr"
 	"weft/planner"
 	"weft/pool"
+	"weft/proxy/admit"
 	"weft/proxy/hub"
 	"weft/proxy/peer"
 	"weft/schema"
@@ -80,12 +80,12 @@ type Server struct {
 
 	budget    budget
 	passwords *passwords
-	failures  auth.Failures
 
 	block  int32        // where the IDs of sessions begin
 	circle *peer.Circle // the other proxies
 	asked  *peer.Asked  // answers their questions
 	hubs   *hub.Hubs
+	door   *admit.Door
 
 	mu       sync.Mutex
 	lastID   int32 // of a session, within the block
@@ -131,7 +131,7 @@ func New(cfg Config) (*Server, error) {
 	s.scanners.New = func() any { return new(parser.Scanner) }
 	s.block = (1 + int32(newSecret(1)[0])%255) * firstID
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
-	s.hubs = newHubs(s)
+	s.hubs, s.door = newHubs(s), newDoor(s)
 	s.metrics = newMetrics(s, cfg.Metrics)
 	poolCtx, stopPool := context.WithCancel(context.Background())
 	s.stopPool = stopPool

@@ -152,19 +152,8 @@ func (s *Session) serve() {
 		s.out.tell(&fatal)
 		_ = s.client.Conn().SetWriteDeadline(time.Now().Add(5 * time.Second))
 		_ = s.out.flushClient()
-		linger(s.client.Conn())
+		wire.Linger(s.client.Conn())
 	}
-}
-
-// linger lets a client read the last word: closing a socket with unread bytes
-// sends RST, which may overtake what was written.
-func linger(c net.Conn) {
-	w, ok := c.(interface{ CloseWrite() error })
-	if !ok || w.CloseWrite() != nil {
-		return
-	}
-	_ = c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
-	_, _ = io.CopyN(io.Discard, c, 1<<20)
 }
 
 func (s *Session) loop() error {

@@ -1,4 +1,4 @@
-package proxy
+package admit
 
 import (
 	"bytes"
@@ -28,10 +28,9 @@ type forwardedConn struct {
 // RemoteAddr implements net.Conn: the client's own address.
 func (c *forwardedConn) RemoteAddr() net.Addr { return c.client }
 
-// forwarded reads the header that a load balancer has put before what the client
-// says, if there is one. It reads no byte more.
-func (s *Server) forwarded(conn net.Conn) (net.Conn, error) {
-	balancers := s.conf().ProxyProtocol
+// forwarded reads the header that one of the load balancers has put before what the
+// client says, if there is one. It reads no byte more.
+func forwarded(conn net.Conn, balancers []netip.Prefix) (net.Conn, error) {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok || len(balancers) == 0 || !within(balancers, conn.RemoteAddr()) {
 		return conn, nil

@@ -1,4 +1,4 @@
-package proxy
+package admit
 
 import (
 	"context"
@@ -21,19 +21,19 @@ const handshakeByte = 0x16
 
 // directTLS does the handshake of a client that begins with it (sslnegotiation=direct,
 // PostgreSQL 17).
-func (st *starter) directTLS(ctx context.Context) (bool, error) {
-	if st.srv.conf().TLS == nil {
+func (c *Client) directTLS(ctx context.Context) (bool, error) {
+	if c.rules.TLS == nil {
 		return false, nil
 	}
-	if err := st.stream.Need(1); err != nil || st.stream.Buffered()[0] != handshakeByte {
+	if err := c.Stream.Need(1); err != nil || c.Stream.Buffered()[0] != handshakeByte {
 		return false, nil // the next read finds the same error
 	}
-	begun := slices.Clone(st.stream.Buffered())
-	st.stream.Consume(len(begun))
-	if err := st.handshake(ctx, &begunConn{Conn: st.stream.Conn(), begun: begun}); err != nil {
+	begun := slices.Clone(c.Stream.Buffered())
+	c.Stream.Consume(len(begun))
+	if err := c.handshake(ctx, &begunConn{Conn: c.Stream.Conn(), begun: begun}); err != nil {
 		return false, err
 	}
-	if st.tls.NegotiatedProtocol == "" {
+	if c.TLS.NegotiatedProtocol == "" {
 		return false, pgerr.Fatal(pgerr.ProtocolViolation, "received direct SSL connection request without ALPN protocol negotiation extension")
 	}
 	return true, nil
@@ -56,33 +56,33 @@ func (c *begunConn) Read(p []byte) (int, error) {
 }
 
 // startTLS is for a client that has asked first.
-func (st *starter) startTLS(ctx context.Context) error {
-	if len(st.stream.Buffered()) > 0 {
+func (c *Client) startTLS(ctx context.Context) error {
+	if len(c.Stream.Buffered()) > 0 {
 		// Bytes before the handshake may be somebody else's.
 		return pgerr.Fatal(pgerr.ProtocolViolation, "received unencrypted data after SSL request").
 			WithDetail("This could be either a client-software bug or evidence of an attempted man-in-the-middle attack.")
 	}
-	if _, err := st.stream.Write([]byte{'S'}); err != nil {
+	if _, err := c.Stream.Write([]byte{'S'}); err != nil {
 		return err
 	}
-	return st.handshake(ctx, st.stream.Conn())
+	return c.handshake(ctx, c.Stream.Conn())
 }
 
-func (st *starter) handshake(ctx context.Context, conn net.Conn) error {
-	t := tls.Server(conn, st.encryption())
+func (c *Client) handshake(ctx context.Context, conn net.Conn) error {
+	t := tls.Server(conn, c.encryption())
 	if err := t.HandshakeContext(ctx); err != nil {
 		return err
 	}
 	state := t.ConnectionState()
-	st.tls, st.peer = &state, state.NegotiatedProtocol == peer.Protocol
-	st.stream = wire.NewStream(t)
+	c.TLS, c.peer = &state, state.NegotiatedProtocol == peer.Protocol
+	c.Stream = wire.NewStream(t)
 	return nil
 }
 
 // encryption is the configuration of TLS for this connection: it notes the certificate
 // that the client is shown, which channel binding is about.
-func (st *starter) encryption() *tls.Config {
-	cfg := st.srv.conf().TLS.Clone()
+func (c *Client) encryption() *tls.Config {
+	cfg := c.rules.TLS.Clone()
 	choose := cfg.GetCertificate
 	if choose == nil && len(cfg.Certificates) > 0 {
 		certs := cfg.Certificates
@@ -97,11 +97,11 @@ func (st *starter) encryption() *tls.Config {
 		cfg.Certificates = nil // or a client without a server name is not asked for
 	}
 	cfg.GetCertificate = func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
-		c, err := choose(h)
-		if err == nil && len(c.Certificate) > 0 {
-			st.cert = c.Certificate[0]
+		shown, err := choose(h)
+		if err == nil && len(shown.Certificate) > 0 {
+			c.cert = shown.Certificate[0]
 		}
-		return c, err
+		return shown, err
 	}
 	cfg.NextProtos = []string{clientProtocol}
 	cfg.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
