@@ -356,3 +356,42 @@ func TestDoublesQuotes(t *testing.T) {
 		}
 	}
 }
+
+// TestTypesStaySmall: no type of the planner has more methods or fields than a reader can keep in
+// mind. A type that grows is split by noun, as an analysis is (planner/parts.go).
+func TestTypesStaySmall(t *testing.T) {
+	const maxMethods, maxFields = 60, 30
+	methods := map[string]int{}
+	for _, s := range sources(t, 0) {
+		if s.dir != "planner" {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Recv != nil {
+					typ := n.Recv.List[0].Type
+					if star, ok := typ.(*ast.StarExpr); ok {
+						typ = star.X
+					}
+					if id, ok := typ.(*ast.Ident); ok {
+						methods[id.Name]++
+					}
+				}
+			case *ast.TypeSpec:
+				if st, ok := n.Type.(*ast.StructType); ok && st.Fields.NumFields() > maxFields {
+					t.Errorf("%s: %s has %d fields", s.name, n.Name.Name, st.Fields.NumFields())
+				}
+			}
+			return true
+		})
+	}
+	for name, n := range methods {
+		if n > maxMethods {
+			t.Errorf("planner: %s has %d methods", name, n)
+		}
+	}
+	if len(methods) < 20 {
+		t.Errorf("only %d types found", len(methods))
+	}
+}

@@ -11,11 +11,11 @@ import (
 const lockHint = "Advisory locks are on the home shard. Take the lock in a statement of its own before: SELECT pg_advisory_xact_lock(…)."
 
 // locksInTrigger refuses a trigger on the shard of its row that takes advisory locks.
-func (a *analysis) locksInTrigger(on string, t *table, f *catalog.Function) bool {
+func (re reach) locksInTrigger(on string, t *table, f *catalog.Function) bool {
 	if t == nil || !f.Reach.Locks {
 		return false
 	}
-	a.unsupported(lockHint, "trigger function %q of %q takes advisory locks, and runs on the shard of its row", f.Name.Name, on)
+	re.a.unsupported(lockHint, "trigger function %q of %q takes advisory locks, and runs on the shard of its row", f.Name.Name, on)
 	return true
 }
 
@@ -32,48 +32,48 @@ func (l *level) locksWhereCalled(users []*catalog.Function) {
 
 // locksInPolicies refuses a statement that would take advisory locks on the shards of its rows
 // by policies.
-func (a *analysis) locksInPolicies(t *table) {
-	if a.env.Schema == nil {
+func (re reach) locksInPolicies(t *table) {
+	if re.a.env.Schema == nil {
 		return
 	}
-	rel := a.env.Schema.Relation(t.name())
+	rel := re.a.env.Schema.Relation(t.name())
 	if rel == nil {
 		return
 	}
 	for i := range rel.Policies {
 		if p := &rel.Policies[i]; p.Calls.Locks {
-			a.unsupported(lockHint, "policy %q of %q takes advisory locks, and runs on the shards of the rows", p.Name, rel.Name.Name)
+			re.a.unsupported(lockHint, "policy %q of %q takes advisory locks, and runs on the shards of the rows", p.Name, rel.Name.Name)
 		}
 	}
 }
 
 // locksInStored refuses a write that would take advisory locks where rows are stored: by
 // defaults, checks and the like.
-func (a *analysis) locksInStored(rel *catalog.Relation) {
+func (re reach) locksInStored(rel *catalog.Relation) {
 	for i := range rel.Runs {
 		if run := &rel.Runs[i]; run.Locks && run.Kind != catalog.RunTrigger {
-			a.unsupported(lockHint, "%s of %q takes advisory locks, and runs on the shards of the rows", run, rel.Name.Name)
+			re.a.unsupported(lockHint, "%s of %q takes advisory locks, and runs on the shards of the rows", run, rel.Name.Name)
 		}
 	}
 }
 
 // locksInNames refuses a statement over sharded tables whose operators or casts take advisory
 // locks: they would run on the shards of the rows.
-func (a *analysis) locksInNames() {
-	if a.env.Schema == nil || len(a.touched.sharded) == 0 || a.text.tree == nil {
+func (re reach) locksInNames() {
+	if re.a.env.Schema == nil || len(re.a.touched.sharded) == 0 || re.a.text.tree == nil {
 		return
 	}
-	for _, c := range a.env.Schema.Casts() {
+	for _, c := range re.a.env.Schema.Casts() {
 		if c.Locks {
-			a.unsupported("Drop it: any statement might run it, on any shard.", "%s takes advisory locks, which are on the home shard", c.What)
+			re.a.unsupported("Drop it: any statement might run it, on any shard.", "%s takes advisory locks, which are on the home shard", c.What)
 		}
 	}
-	for _, s := range a.text.tree.Statements {
+	for _, s := range re.a.text.tree.Statements {
 		parser.Walk(s.Stmt, func(m any) bool {
 			for _, name := range catalog.OperatorNames(m) {
-				for _, o := range a.env.Schema.Operators(name) {
+				for _, o := range re.a.env.Schema.Operators(name) {
 					if o.Locks {
-						a.unsupported(lockHint, "operator %s takes advisory locks, and runs on the shards of the rows", name)
+						re.a.unsupported(lockHint, "operator %s takes advisory locks, and runs on the shards of the rows", name)
 					}
 				}
 			}

@@ -13,7 +13,7 @@ import (
 //
 // It is done before anything is made of the literals, and only where a subquery
 // is grouped or ordered by: the plan is for this text alone then.
-func (a *analysis) alike(n *pg.Node) {
+func (ga gatherer) alike(n *pg.Node) {
 	if !sortsByQuery(n) {
 		return
 	}
@@ -41,7 +41,7 @@ func (a *analysis) alike(n *pg.Node) {
 		}
 		for i, c := range constants {
 			c.Location = was[i].Location
-			a.out.Exact = true // they are equal in this text
+			ga.a.out.Exact = true // they are equal in this text
 		}
 		return true
 	})

@@ -14,51 +14,58 @@ import (
 	"weft/vindex"
 )
 
-// analysis is the work on one text.
+// analysis is the work on one text: what is given, what the statements were found to touch, and the
+// plan that is made of it. Its methods are in parts: see parts.go.
 type analysis struct {
-	env  *Env
-	text text
-	// client is the text of the client, where text may be a view's.
-	client text
-	out    *plan.Plan
-	// held are the literals that are holes of a Text.
-	held map[int]bool
+	// What is given.
 
-	params    *params
-	when      gathering
+	env    *Env
+	text   text // the text at hand: the client's, or a view's while that is looked into
+	client text // the text of the client
+	params *params
+	when   gathering
+	// probe is what a look at one block of a statement notes. Nil in the analysis of a whole
+	// statement.
+	probe  *probe
+	view   viewing
+	insert insertion
+
+	// What has been found.
+
 	instances []*instance
 	touched   touched
 	functions []*catalog.Function
-	views     int // how deep in views
-	// viewOwner is whose rights count in the view that is looked into, empty for
-	// those of the session.
-	viewOwner string
-	// judged are the tables whose policies are being judged.
-	judged    []*catalog.Relation
-	expanded  int // how many views in all
+	judged    []*catalog.Relation // tables whose policies are being judged
 	reads     map[*catalog.Relation]reads
-	edits     []textEdit
-	through   map[*catalog.Relation]*writable // views that have been written
-	copies    []*catalog.Relation             // reference tables that are written
-	conflicts [][]*plan.LookupKey             // by row, that ON CONFLICT has to ask
+	copies    []*catalog.Relation // reference tables that are written
 	notes     *notes
 	classes   map[*scope]*classes
-	timed     bool // texts have the time of the transaction as a hole
-	drawn     bool // it gives rows that are there values of sequences
-	// scattered is why a query is not gathered.
-	scattered *pgerr.Error
+	drawn     bool // the statement gives rows that are there values of sequences
 
-	// inserting is the INSERT that the statement is. apart: what cannot be
-	// evaluated where its rows go is left out of the analysis; aside: all that it
-	// inserts is.
-	inserting    *writer
-	apart, aside bool
-	// stepped: what an INSERT stores is looked at when its rows are known.
-	stepped bool
+	// What is made of it.
 
-	// probe is what a look at one block of a statement notes beside. Nil in the
-	// analysis of a whole statement.
-	probe *probe
+	out       *plan.Plan
+	held      map[int]bool // the literals that are holes of a Text
+	edits     []textEdit
+	conflicts [][]*plan.LookupKey // by row: the values that ON CONFLICT asks lookups for
+	timed     bool                // texts have the time of the transaction as a hole
+	scattered *pgerr.Error        // why a query is not gathered
+}
+
+// viewing is how an analysis looks into views.
+type viewing struct {
+	depth    int    // how many views the text at hand is inside
+	expanded int    // how many views have been looked into in all
+	owner    string // the role whose rights count in the view at hand; empty for the session's
+	written  map[*catalog.Relation]*writable
+}
+
+// insertion is how an analysis treats the INSERT that the statement is.
+type insertion struct {
+	writer  *writer
+	apart   bool // leave out what cannot be evaluated where the rows go
+	aside   bool // leave out everything that is inserted
+	stepped bool // look at what is stored when the rows are known
 }
 
 // text is where constants stand: the client's text, or a view's definition.
@@ -244,7 +251,7 @@ func (a *analysis) appear(t *table, name string, s *scope) *instance {
 // touch notes that a declared table is named. It reports false if that alone
 // decides the plan.
 func (a *analysis) touch(t *table, name string) {
-	a.locksInPolicies(t)
+	a.reach().locksInPolicies(t)
 	switch {
 	case t.broken != nil:
 		a.refuse(pgerr.ObjectNotInPrerequisiteState, "", "%s", t.broken.Error())

@@ -24,37 +24,37 @@ func currentOf(stmt *pg.Node) *pg.CurrentOfExpr {
 
 // atCursor judges a statement with WHERE CURRENT OF that has been planned. original is the
 // statement as it came.
-func (a *analysis) atCursor(original *pg.Node, types []uint32) {
+func (wr writes) atCursor(original *pg.Node, types []uint32) {
 	target, c := original.GetUpdateStmt().GetRelation(), setting(original.GetUpdateStmt().GetTargetList())
 	if d := original.GetDeleteStmt(); d != nil {
 		target, c = d.Relation, &changes{all: true}
 	}
-	rel := a.named(rangeVar(target))
-	switch t := a.declared(rel); {
+	rel := wr.a.commands().named(rangeVar(target))
+	switch t := wr.a.declared(rel); {
 	case t == nil:
-		a.out.AtCursor = a.out.Route == plan.Home
+		wr.a.out.AtCursor = wr.a.out.Route == plan.Home
 	case t.Reference:
-		a.out.Refusal = nil
-		a.unsupported("Name the row by its primary key.", "WHERE CURRENT OF is not supported for reference table %q: a cursor is on one shard, and the row on all", t.Name)
+		wr.a.out.Refusal = nil
+		wr.a.unsupported("Name the row by its primary key.", "WHERE CURRENT OF is not supported for reference table %q: a cursor is on one shard, and the row on all", t.Name)
 	default:
-		p := a.planAtKey(original, t, types)
+		p := wr.planAtKey(original, t, types)
 		looksUp := slices.ContainsFunc(rel.Lookups, func(l catalog.Lookup) bool { return c.any(l.Columns) })
-		a.out.AtCursor = p != nil && !looksUp && !p.Strays && a.keyedByParams(p, t)
-		if a.out.AtCursor {
+		wr.a.out.AtCursor = p != nil && !looksUp && !p.Strays && wr.a.reach().keyedByParams(p, t)
+		if wr.a.out.AtCursor {
 			return
 		}
-		a.out.Refusal = nil
+		wr.a.out.Refusal = nil
 		if p != nil && p.Route == plan.Refused {
-			a.out.Route, a.out.Refusal = plan.Refused, p.Refusal
+			wr.a.out.Route, wr.a.out.Refusal = plan.Refused, p.Refusal
 			return
 		}
-		a.unsupported("Name the row by its primary key.", "WHERE CURRENT OF is not supported here: the statement needs more than the shard of its cursor")
+		wr.a.unsupported("Name the row by its primary key.", "WHERE CURRENT OF is not supported here: the statement needs more than the shard of its cursor")
 	}
 }
 
 // planAtKey plans a statement as if it named the shard key of the row, by parameters, which
 // come before its own.
-func (a *analysis) planAtKey(stmt *pg.Node, t *table, types []uint32) *plan.Plan {
+func (wr writes) planAtKey(stmt *pg.Node, t *table, types []uint32) *plan.Plan {
 	stmt = proto.Clone(stmt).(*pg.Node)
 	parser.Walk(stmt, func(m any) bool {
 		if p, ok := m.(*pg.ParamRef); ok {
@@ -86,7 +86,7 @@ func (a *analysis) planAtKey(stmt *pg.Node, t *table, types []uint32) *plan.Plan
 	if err != nil || !sc.Scan([]byte(sql), parser.Options{}) {
 		return nil
 	}
-	env := *a.env
+	env := *wr.a.env
 	env.Options = parser.Options{}
 	return makePlan(&env, sql, sc.Literals, slices.Concat(keyTypes, types), later)
 }

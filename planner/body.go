@@ -19,8 +19,8 @@ import (
 // shard's business, the home shard runs it. A body of both kinds is refused.
 
 // do is the route of DO.
-func (a *analysis) do(n *pg.DoStmt) plan.Route {
-	a.out.Writes, a.out.Exact = true, true
+func (re reach) do(n *pg.DoStmt) plan.Route {
+	re.a.out.Writes, re.a.out.Exact = true, true
 	language, body := "plpgsql", ""
 	for _, arg := range n.Args {
 		if s := arg.GetDefElem().GetArg().GetString_(); s != nil && arg.GetDefElem().Defname == "as" {
@@ -30,19 +30,19 @@ func (a *analysis) do(n *pg.DoStmt) plan.Route {
 		}
 	}
 	node := &pg.Node{Node: &pg.Node_DoStmt{DoStmt: n}}
-	if r, ok := a.doCommands(language, node, body); ok {
+	if r, ok := re.doCommands(language, node, body); ok {
 		return r
 	}
-	r := a.reached(a.bodyReach(language, node, body))
+	r := re.reached(re.a.commands().bodyReach(language, node, body))
 	switch {
 	case r.sharded != "":
-		a.unsupported("Send its statements one by one.", "DO mentions sharded table %q, and would see one shard", r.sharded)
+		re.a.unsupported("Send its statements one by one.", "DO mentions sharded table %q, and would see one shard", r.sharded)
 		return plan.Refused
 	case r.copied != "":
-		a.unsupported("Send its statements one by one.", "DO may write reference table %q, and would change one copy of it", r.copied)
+		re.a.unsupported("Send its statements one by one.", "DO may write reference table %q, and would change one copy of it", r.copied)
 		return plan.Refused
 	case r.opaque:
-		a.unsupported("Send its statements one by one.", "DO runs SQL that cannot be looked into, and would see one shard")
+		re.a.unsupported("Send its statements one by one.", "DO runs SQL that cannot be looked into, and would see one shard")
 		return plan.Refused
 	}
 	return plan.Home
@@ -50,8 +50,8 @@ func (a *analysis) do(n *pg.DoStmt) plan.Route {
 
 // doCommands is the route of DO with commands in it that are not the home shard's
 // alone. It reports false for any other.
-func (a *analysis) doCommands(language string, node *pg.Node, body string) (plan.Route, bool) {
-	if a.env.Schema == nil || a.env.Tables.Empty() && !a.env.SharedRoles {
+func (re reach) doCommands(language string, node *pg.Node, body string) (plan.Route, bool) {
+	if re.a.env.Schema == nil || re.a.env.Tables.Empty() && !re.a.env.SharedRoles {
 		return 0, false
 	}
 	sql, err := parser.Deparse(node)
@@ -61,13 +61,13 @@ func (a *analysis) doCommands(language string, node *pg.Node, body string) (plan
 		b, ok = catalog.ParseBody(strings.ToLower(language), sql, body)
 	}
 	if !ok {
-		if !catalog.MayCommand(body) || a.env.Tables.Empty() {
+		if !catalog.MayCommand(body) || re.a.env.Tables.Empty() {
 			return 0, false
 		}
-		a.unsupported("Send its statements one by one.", "DO may change what all shards have, and cannot be looked into")
+		re.a.unsupported("Send its statements one by one.", "DO may change what all shards have, and cannot be looked into")
 		return plan.Refused, true
 	}
-	c := &bodyCommands{a: a, what: "DO"}
+	c := &bodyCommands{a: re.a, what: "DO"}
 	c.dynamic(b.Dynamic)
 	c.texts(b.Texts)
 	if c.passwords > 0 {
@@ -80,20 +80,20 @@ func (a *analysis) doCommands(language string, node *pg.Node, body string) (plan
 
 // commandCall is the route of a statement that is nothing but the call of a function
 // whose commands are not the home shard's alone. It reports false for any other.
-func (a *analysis) commandCall(f *pg.FuncCall, verb string) (plan.Route, bool) {
+func (re reach) commandCall(f *pg.FuncCall, verb string) (plan.Route, bool) {
 	names := nameList(f.GetFuncname())
-	if len(names) == 0 || a.env.Schema == nil || a.env.Tables.Empty() && !a.env.SharedRoles {
+	if len(names) == 0 || re.a.env.Schema == nil || re.a.env.Tables.Empty() && !re.a.env.SharedRoles {
 		return 0, false
 	}
 	schema := ""
 	if len(names) > 1 {
 		schema = names[len(names)-2]
 	}
-	list := a.userFunctions(schema, names[len(names)-1])
+	list := re.userFunctions(schema, names[len(names)-1])
 	if !slices.ContainsFunc(list, func(f *catalog.Function) bool { return f.Reach.DDL }) {
 		return 0, false
 	}
-	c := &bodyCommands{a: a, what: verb + " of " + names[len(names)-1] + "()"}
+	c := &bodyCommands{a: re.a, what: verb + " of " + names[len(names)-1] + "()"}
 	for _, f := range list {
 		c.function(f)
 	}
@@ -111,11 +111,11 @@ func (a *analysis) commandCall(f *pg.FuncCall, verb string) (plan.Route, bool) {
 
 // commandsAll reports whether a function has commands that are not the home shard's
 // alone.
-func (a *analysis) commandsAll(f *catalog.Function) bool {
-	if a.env.Tables.Empty() && !a.env.SharedRoles {
+func (re reach) commandsAll(f *catalog.Function) bool {
+	if re.a.env.Tables.Empty() && !re.a.env.SharedRoles {
 		return false
 	}
-	c := &bodyCommands{a: a}
+	c := &bodyCommands{a: re.a}
 	c.function(f)
 	return c.every != "" || c.refused != nil
 }
@@ -351,7 +351,7 @@ func (c *bodyCommands) calls(f *pg.FuncCall) {
 				c.besides("set_config")
 			}
 		}
-	case c.a.volatility(name) == 'v' && !harmless[name], runsSQL[name]:
+	case c.a.reach().volatility(name) == 'v' && !harmless[name], runsSQL[name]:
 		c.besides(name + "()")
 	}
 }
@@ -383,9 +383,9 @@ func (c *bodyCommands) route() (plan.Route, bool) {
 		a.unsupported(hint, "%s changes what all shards have (%s), and cannot run on every shard because of %s", c.what, c.every, c.beside)
 		return plan.Refused, true
 	}
-	r := a.everywhere()
+	r := a.commands().everywhere()
 	if r == plan.Every {
-		to := a.change()
+		to := a.commands().change()
 		to.Body = true
 		to.Drops = append(to.Drops, c.change.Drops...)
 		to.Renames = append(to.Renames, c.change.Renames...)

@@ -92,7 +92,7 @@ func soleCall(sel *pg.SelectStmt) (f *pg.FuncCall, label string) {
 }
 
 // weftCall plans SELECT weft.f(…), if that is what it is.
-func (a *analysis) weftCall(sel *pg.SelectStmt) (plan.Route, bool) {
+func (re reach) weftCall(sel *pg.SelectStmt) (plan.Route, bool) {
 	f, label := soleCall(sel)
 	if f == nil {
 		return 0, false
@@ -103,36 +103,36 @@ func (a *analysis) weftCall(sel *pg.SelectStmt) (plan.Route, bool) {
 	switch {
 	case len(names) == 2 && names[0] == "weft":
 		if sig, ok = own[name]; !ok {
-			a.noFunction(names, f)
+			re.noFunction(names, f)
 			return plan.Refused, true
 		}
-	case len(names) == 1 && len(a.userFunctions("", name)) == 0:
+	case len(names) == 1 && len(re.userFunctions("", name)) == 0:
 		sig, ok = citus[name]
 	}
 	if !ok || len(sel.FromClause) > 0 && len(sig.returns) == 0 {
 		return 0, false
 	}
-	a.out.Exact = true
-	a.out.Writes = true
+	re.a.out.Exact = true
+	re.a.out.Writes = true
 	call := &plan.Function{Name: sig.name, Args: map[string]plan.Arg{}, Column: name, Returns: sig.returns}
 	if label != "" {
 		call.Column = label
 	}
-	if !a.arguments(call, sig, names, f) {
+	if !re.arguments(call, sig, names, f) {
 		return plan.Refused, true
 	}
 	if c, ok := call.Args["columns"]; ok && len(names) == 1 && c.Param == 0 && c.Text != strings.ToLower(c.Text) && !strings.ContainsAny(c.Text, `,"`) {
 		c.Text = `"` + c.Text + `"` // Citus takes the name as it is
 		call.Args["columns"] = c
 	}
-	a.out.Function = call
+	re.a.out.Function = call
 	return plan.Call, true
 }
 
 // arguments binds the arguments of a call to its parameters.
-func (a *analysis) arguments(call *plan.Function, sig signature, names []string, f *pg.FuncCall) bool {
+func (re reach) arguments(call *plan.Function, sig signature, names []string, f *pg.FuncCall) bool {
 	if f.AggStar || f.AggDistinct || f.FuncVariadic || f.Over != nil || f.AggFilter != nil || len(f.AggOrder) > 0 {
-		a.noFunction(names, f)
+		re.noFunction(names, f)
 		return false
 	}
 	for i, n := range f.Args {
@@ -142,33 +142,33 @@ func (a *analysis) arguments(call *plan.Function, sig signature, names []string,
 			if at := slices.Index(sig.alias, param); at >= 0 {
 				param = sig.params[at]
 			} else if !slices.Contains(sig.params, param) && !sig.open || slices.Contains(sig.params[:len(sig.alias)], param) {
-				a.noFunction(names, f)
+				re.noFunction(names, f)
 				return false
 			}
 		} else if i < len(sig.params) {
 			param = sig.params[i]
 		} else {
-			a.noFunction(names, f)
+			re.noFunction(names, f)
 			return false
 		}
 		arg, ok := argument(n)
 		if !ok {
-			a.unsupported("Give constants or parameters.", "an argument of %s is neither a constant nor a parameter", strings.Join(names, "."))
+			re.a.unsupported("Give constants or parameters.", "an argument of %s is neither a constant nor a parameter", strings.Join(names, "."))
 			return false
 		}
 		if _, twice := call.Args[param]; twice {
-			a.noFunction(names, f)
+			re.noFunction(names, f)
 			return false
 		}
 		call.Args[param] = arg
 		if arg.Param > 0 {
-			u := a.params.at(arg.Param - 1)
+			u := re.a.params.at(arg.Param - 1)
 			u.uses++
 		}
 	}
 	for _, p := range sig.params[:sig.needed] {
 		if _, ok := call.Args[p]; !ok {
-			a.noFunction(names, f)
+			re.noFunction(names, f)
 			return false
 		}
 	}
@@ -204,7 +204,7 @@ func argument(n *pg.Node) (plan.Arg, bool) {
 }
 
 // noFunction refuses a call as PostgreSQL does.
-func (a *analysis) noFunction(names []string, f *pg.FuncCall) {
+func (re reach) noFunction(names []string, f *pg.FuncCall) {
 	var args []string
 	for _, n := range f.Args {
 		prefix := ""
@@ -213,7 +213,7 @@ func (a *analysis) noFunction(names []string, f *pg.FuncCall) {
 		}
 		args = append(args, prefix+argumentType(n))
 	}
-	a.refuse(pgerr.UndefinedFunction, "No function matches the given name and argument types. You might need to add explicit type casts.",
+	re.a.refuse(pgerr.UndefinedFunction, "No function matches the given name and argument types. You might need to add explicit type casts.",
 		"%s", fmt.Sprintf("function %s(%s) does not exist", strings.Join(names, "."), strings.Join(args, ", ")))
 }
 

@@ -15,8 +15,8 @@ const recordType = 2249
 // carryRows splits a block whose FROM and WHERE are local, but not what it makes
 // of the rows: the piece has the columns that its expressions name, and the
 // block does all the rest.
-func (a *analysis) carryRows(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink]bool) (*reduced, string) {
-	s, why := a.split(sel, piece, sealed)
+func (ga gatherer) carryRows(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink]bool) (*reduced, string) {
+	s, why := ga.split(sel, piece, sealed)
 	if s == nil {
 		return nil, why
 	}
@@ -41,7 +41,7 @@ func (a *analysis) carryRows(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLi
 	if len(b.DistinctClause) > 0 && b.DistinctClause[0].GetNode() != nil {
 		b.DistinctClause = s.each(b.DistinctClause)
 	}
-	if why := s.check(a); why != "" {
+	if why := s.check(ga.a); why != "" {
 		return nil, why
 	}
 	if why := s.input(b); why != "" {
@@ -165,7 +165,7 @@ func (s *split) dependent() (out []*pg.Node, why string) {
 // firsts lets each shard find its own first rows for DISTINCT ON.
 func (s *split) firsts(piece *pg.SelectStmt) {
 	on := s.sel.DistinctClause
-	if len(on) == 0 || on[0].GetNode() == nil || s.level.grouped(s.sel) || len(s.level.windows(s.sel)) > 0 || len(s.cols) == 0 {
+	if len(on) == 0 || on[0].GetNode() == nil || s.level.grouping().grouped(s.sel) || len(s.level.grouping().windows(s.sel)) > 0 || len(s.cols) == 0 {
 		return
 	}
 	resolve := func(n *pg.Node) *pg.Node {

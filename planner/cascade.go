@@ -26,7 +26,7 @@ type cascade struct {
 }
 
 // cascades visits all actions that changes of a table's rows may set off.
-func (a *analysis) cascades(rel *catalog.Relation, c *changes, visit func(*cascade)) {
+func (re reach) cascades(rel *catalog.Relation, c *changes, visit func(*cascade)) {
 	type step struct {
 		rel *catalog.Relation
 		all bool
@@ -45,7 +45,7 @@ func (a *analysis) cascades(rel *catalog.Relation, c *changes, visit func(*casca
 		for r := rel; r != nil; r = r.Parent {
 			for i := range r.Referenced {
 				fk := &r.Referenced[i]
-				child := a.env.Schema.Relation(fk.Table)
+				child := re.a.env.Schema.Relation(fk.Table)
 				if child == nil {
 					continue
 				}
@@ -76,25 +76,25 @@ func (a *analysis) cascades(rel *catalog.Relation, c *changes, visit func(*casca
 
 // cascading refuses a statement whose foreign keys' actions would leave rows where
 // their keys do not belong, or copies that differ.
-func (l *level) cascading(rel *catalog.Relation, c *changes) {
-	if c == nil || l.a.env.Schema == nil || len(rel.Referenced) == 0 && rel.Parent == nil {
+func (mo modification) cascading(rel *catalog.Relation, c *changes) {
+	if c == nil || mo.l.a.env.Schema == nil || len(rel.Referenced) == 0 && rel.Parent == nil {
 		return
 	}
-	l.a.cascades(rel, c, func(x *cascade) {
-		t := l.a.declared(x.rel)
+	mo.l.a.reach().cascades(rel, c, func(x *cascade) {
+		t := mo.l.a.declared(x.rel)
 		switch {
 		case t == nil:
 		case t.Reference:
-			l.copiesCascade(x)
+			mo.copiesCascade(x)
 		default:
 			if x.changes.all {
-				l.a.fires(x.rel, catalog.OnDelete, nil)
+				mo.l.a.reach().fires(x.rel, catalog.OnDelete, nil)
 			} else {
-				l.a.fires(x.rel, catalog.OnUpdate, x.changes.columns)
+				mo.l.a.reach().fires(x.rel, catalog.OnUpdate, x.changes.columns)
 			}
-			parent := l.a.declared(l.a.env.Schema.Relation(x.fk.References))
+			parent := mo.l.a.declared(mo.l.a.env.Schema.Relation(x.fk.References))
 			if how := x.fk.Rekeys(keyNames(t), parent != nil && !parent.Reference); how != "" {
-				l.a.unsupported(rekeyHint, "foreign key %q of %q would change its shard key: %s", x.fk.Name, x.rel.Name.Name, how)
+				mo.l.a.unsupported(rekeyHint, "foreign key %q of %q would change its shard key: %s", x.fk.Name, x.rel.Name.Name, how)
 			}
 		}
 	})
@@ -104,7 +104,7 @@ func (l *level) cascading(rel *catalog.Relation, c *changes) {
 const rekeyHint = "The rows would stay on a shard where nobody looks for that key. Use ON DELETE CASCADE or NO ACTION, or SET NULL of other columns than the key (SET NULL (column), since PostgreSQL 15)."
 
 // rekeying refuses a foreign key whose actions would change the shard key of rows.
-func (a *analysis) rekeying(rel *catalog.Relation, t *table, c *pg.Constraint, own []string, colocated bool) {
+func (re reach) rekeying(rel *catalog.Relation, t *table, c *pg.Constraint, own []string, colocated bool) {
 	if t.Reference {
 		return
 	}
@@ -117,18 +117,18 @@ func (a *analysis) rekeying(rel *catalog.Relation, t *table, c *pg.Constraint, o
 		set = nameList(c.FkDelSetCols)
 	}
 	if how := catalog.Rekeys(keyNames(t), columns, set, catalog.ActionOf(c.FkUpdAction), catalog.ActionOf(c.FkDelAction), colocated); how != "" {
-		a.unsupported(rekeyHint, "a foreign key of %q would change its shard key: %s", rel.Name.Name, how)
+		re.a.unsupported(rekeyHint, "a foreign key of %q would change its shard key: %s", rel.Name.Name, how)
 	}
 }
 
 // copiesCascade refuses an action on a reference table that each copy would carry
 // out in its own way: nobody compares what becomes of these rows.
-func (l *level) copiesCascade(x *cascade) {
+func (mo modification) copiesCascade(x *cascade) {
 	const hint = "Every copy runs the action by itself, and nothing compares them. Change the rows in a statement of their own first."
 	for _, rel := range withParts(x.rel) {
 		for _, tr := range rel.Triggers {
-			if why := l.a.unsteady(tr); why != "" {
-				l.a.unsupported(hint, "foreign key %q changes reference table %q, and its trigger %q may do something else on each copy: %s", x.fk.Name, x.rel.Name.Name, tr.Name, why)
+			if why := mo.l.a.reach().unsteady(tr); why != "" {
+				mo.l.a.unsupported(hint, "foreign key %q changes reference table %q, and its trigger %q may do something else on each copy: %s", x.fk.Name, x.rel.Name.Name, tr.Name, why)
 				return
 			}
 		}
@@ -138,7 +138,7 @@ func (l *level) copiesCascade(x *cascade) {
 	}
 	for _, name := range x.changes.columns {
 		if col := x.rel.Column(name); col != nil && (drawsFrom(col) || strings.Contains(col.Default, "(")) {
-			l.a.unsupported(hint, "foreign key %q sets column %q of reference table %q to a default that may be another on each copy", x.fk.Name, name, x.rel.Name.Name)
+			mo.l.a.unsupported(hint, "foreign key %q sets column %q of reference table %q to a default that may be another on each copy", x.fk.Name, name, x.rel.Name.Name)
 			return
 		}
 	}
@@ -155,8 +155,8 @@ func withParts(rel *catalog.Relation) []*catalog.Relation {
 
 // unsteady says why a trigger may do something else on each copy of a reference
 // table: "" if it makes the same of the same row everywhere.
-func (a *analysis) unsteady(tr catalog.Trigger) string {
-	functions := a.userFunctions(tr.Function.Schema, tr.Function.Name)
+func (re reach) unsteady(tr catalog.Trigger) string {
+	functions := re.userFunctions(tr.Function.Schema, tr.Function.Name)
 	if len(functions) == 0 {
 		if tr.Function.Schema == "pg_catalog" && (tr.Function.Name == "suppress_redundant_updates_trigger" || strings.HasPrefix(tr.Function.Name, "tsvector_update_trigger")) {
 			return ""
@@ -177,7 +177,7 @@ func (a *analysis) unsteady(tr catalog.Trigger) string {
 			if err != nil {
 				return "its function cannot be looked into"
 			}
-			if why := a.unsteadyText(tree); why != "" {
+			if why := re.unsteadyText(tree); why != "" {
 				return why
 			}
 		}
@@ -186,7 +186,7 @@ func (a *analysis) unsteady(tr catalog.Trigger) string {
 }
 
 // unsteadyText names what in a text may have another value on each shard.
-func (a *analysis) unsteadyText(tree *pg.ParseResult) string {
+func (re reach) unsteadyText(tree *pg.ParseResult) string {
 	out := ""
 	parser.Walk(tree, func(m any) bool {
 		switch m := m.(type) {
@@ -196,7 +196,7 @@ func (a *analysis) unsteadyText(tree *pg.ParseResult) string {
 			out = "it reads tables"
 		case *pg.FuncCall:
 			names := nameList(m.Funcname)
-			if name := names[len(names)-1]; a.volatility(name) != 'i' {
+			if name := names[len(names)-1]; re.volatility(name) != 'i' {
 				out = "function " + name + " may have another result on each"
 			}
 		case *pg.A_Const:
@@ -224,7 +224,7 @@ func (c *copier) hiddenFromCopies() {
 			continue
 		}
 		for _, tr := range c.rel.Triggers {
-			if why := c.a.unsteady(tr); why != "" {
+			if why := c.a.reach().unsteady(tr); why != "" {
 				c.a.unsupported("Write to the table itself.", "trigger %q of reference table %q may give column %q another value on each copy, and the view does not show it: %s",
 					tr.Name, c.rel.Name.Name, shownName(col), why)
 				return

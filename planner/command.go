@@ -12,9 +12,9 @@ import (
 // runs on the home shard over what is left of it.
 
 // declareCursor: a cursor is where its query runs.
-func (a *analysis) declareCursor(n *pg.DeclareCursorStmt) plan.Route {
-	r := a.nested(n.Query, "DECLARE")
-	if a.refused() || a.out.Gather == nil {
+func (cm commands) declareCursor(n *pg.DeclareCursorStmt) plan.Route {
+	r := cm.nested(n.Query, "DECLARE")
+	if cm.a.refused() || cm.a.out.Gather == nil {
 		return r
 	}
 	around := proto.Clone(n).(*pg.DeclareCursorStmt)
@@ -23,8 +23,8 @@ func (a *analysis) declareCursor(n *pg.DeclareCursorStmt) plan.Route {
 	if around.Options&(scroll|noScroll) == 0 && onlyForward(n.Query.GetSelectStmt()) {
 		around.Options |= noScroll
 	}
-	a.around(&pg.Node{Node: &pg.Node_DeclareCursorStmt{DeclareCursorStmt: around}}, n.Query, &plan.Command{})
-	return a.gathered(r)
+	cm.around(&pg.Node{Node: &pg.Node_DeclareCursorStmt{DeclareCursorStmt: around}}, n.Query, &plan.Command{})
+	return cm.gathered(r)
 }
 
 // onlyForward reports whether no plan of a query can be read backward: PostgreSQL then
@@ -43,21 +43,21 @@ func onlyForward(q *pg.SelectStmt) bool {
 }
 
 // createTableAs: a new table is on the home shard.
-func (a *analysis) createTableAs(n *pg.CreateTableAsStmt) plan.Route {
-	a.out.Writes = true
+func (cm commands) createTableAs(n *pg.CreateTableAsStmt) plan.Route {
+	cm.a.out.Writes = true
 	if e := n.Query.GetExecuteStmt(); e != nil {
-		a.top().expressions(e.Params)
-		return a.onHome("CREATE TABLE AS")
+		cm.a.top().expressions(e.Params)
+		return cm.onHome("CREATE TABLE AS")
 	}
 	if n.Objtype == pg.ObjectType_OBJECT_MATVIEW {
-		return a.createMatView(n)
+		return cm.a.objects().createMatView(n)
 	}
-	return a.tableFrom(n)
+	return cm.tableFrom(n)
 }
 
 // selectInto is another way to write CREATE TABLE AS.
-func (a *analysis) selectInto(n *pg.SelectStmt) plan.Route {
-	a.out.Writes = true
+func (cm commands) selectInto(n *pg.SelectStmt) plan.Route {
+	cm.a.out.Writes = true
 	n = proto.Clone(n).(*pg.SelectStmt)
 	first := n
 	for first.IntoClause == nil {
@@ -65,7 +65,7 @@ func (a *analysis) selectInto(n *pg.SelectStmt) plan.Route {
 	}
 	into := first.IntoClause
 	first.IntoClause = nil
-	return a.tableFrom(&pg.CreateTableAsStmt{Query: selectNode(n), Into: into, Objtype: pg.ObjectType_OBJECT_TABLE})
+	return cm.tableFrom(&pg.CreateTableAsStmt{Query: selectNode(n), Into: into, Objtype: pg.ObjectType_OBJECT_TABLE})
 }
 
 // intoOf returns where a query puts its rows, nil if the client gets them. With
@@ -80,33 +80,33 @@ func intoOf(n *pg.SelectStmt) *pg.IntoClause {
 }
 
 // tableFrom makes a table from a query.
-func (a *analysis) tableFrom(n *pg.CreateTableAsStmt) plan.Route {
-	a.notes = newNotes()
-	a.top().query(n.Query.GetSelectStmt())
-	r := a.decide()
+func (cm commands) tableFrom(n *pg.CreateTableAsStmt) plan.Route {
+	cm.a.notes = newNotes()
+	cm.a.top().query(n.Query.GetSelectStmt())
+	r := cm.a.decide()
 	switch {
-	case a.refused():
+	case cm.a.refused():
 		return plan.Refused
 	case r != plan.Keyed && r != plan.Gathered, n.Into.SkipData:
 		// The home shard has the definitions of all tables.
-		a.instances = nil
+		cm.a.instances = nil
 		return plan.Home
 	}
-	a.gather(n.Query, r)
-	a.instances = nil
-	if a.out.Gather == nil {
-		return a.gathered(plan.Gathered)
+	cm.a.gatherer().gather(n.Query, r)
+	cm.a.instances = nil
+	if cm.a.out.Gather == nil {
+		return cm.gathered(plan.Gathered)
 	}
 	around := proto.Clone(n).(*pg.CreateTableAsStmt)
 	around.Query = restQuery()
-	a.around(&pg.Node{Node: &pg.Node_CreateTableAsStmt{CreateTableAsStmt: around}}, n.Query, &plan.Command{Keeps: true})
-	return a.gathered(plan.Gathered)
+	cm.around(&pg.Node{Node: &pg.Node_CreateTableAsStmt{CreateTableAsStmt: around}}, n.Query, &plan.Command{Keeps: true})
+	return cm.gathered(plan.Gathered)
 }
 
 // gathered is the route of what may have turned out to be impossible.
-func (a *analysis) gathered(r plan.Route) plan.Route {
-	if r == plan.Gathered && a.out.Gather == nil {
-		a.out.Route, a.out.Refusal = plan.Refused, a.scattered
+func (cm commands) gathered(r plan.Route) plan.Route {
+	if r == plan.Gathered && cm.a.out.Gather == nil {
+		cm.a.out.Route, cm.a.out.Refusal = plan.Refused, cm.a.scattered
 		return plan.Refused
 	}
 	return r
@@ -114,17 +114,17 @@ func (a *analysis) gathered(r plan.Route) plan.Route {
 
 // around puts a command around what is gathered. It has a restQuery in the place
 // of the query.
-func (a *analysis) around(command, query *pg.Node, c *plan.Command) {
-	a.timed = false
+func (cm commands) around(command, query *pg.Node, c *plan.Command) {
+	cm.a.timed = false
 	var err error
-	if c.Text, err = a.render(command); err == nil {
-		c.Query, err = a.render(query)
+	if c.Text, err = cm.a.gatherer().render(command); err == nil {
+		c.Query, err = cm.a.gatherer().render(query)
 	}
 	if err != nil {
-		a.out.Gather, a.scattered = nil, unwritable(err)
+		cm.a.out.Gather, cm.a.scattered = nil, unwritable(err)
 		return
 	}
-	for g := a.out.Gather; g != nil; g = g.Otherwise {
+	for g := cm.a.out.Gather; g != nil; g = g.Otherwise {
 		g.Command = c
 	}
 }

@@ -9,32 +9,32 @@ import (
 
 // condition takes the conjuncts of a condition into the level's scope, and
 // analyses what is called and queried in it.
-func (l *level) condition(n *pg.Node) {
-	l.a.notes.offer(l, l, l.scope, n)
-	l.conditions(n)
+func (pr predicates) condition(n *pg.Node) {
+	pr.l.a.notes.offer(pr.l, pr.l, pr.l.scope, n)
+	pr.conditions(n)
 }
 
-func (l *level) conditions(n *pg.Node) {
+func (pr predicates) conditions(n *pg.Node) {
 	if n == nil {
 		return
 	}
 	if b := n.GetBoolExpr(); b != nil && b.Boolop == pg.BoolExprType_AND_EXPR {
 		for _, arg := range b.Args {
-			l.conditions(arg)
+			pr.conditions(arg)
 		}
 		return
 	}
-	if s := n.GetSubLink(); s != nil && l.semijoin(s) {
+	if s := n.GetSubLink(); s != nil && pr.semijoin(s) {
 		return
 	}
-	l.scope.add(l.facts(n)...)
-	l.expression(n)
+	pr.l.scope.add(pr.facts(n)...)
+	pr.l.expression(n)
 }
 
 // facts returns what a condition says of columns when it is true. Most say
 // nothing that is of use here.
-func (l *level) facts(n *pg.Node) []fact {
-	if l.a.env.Schema == nil || l.a.env.Schema.CustomEquality {
+func (pr predicates) facts(n *pg.Node) []fact {
+	if pr.l.a.env.Schema == nil || pr.l.a.env.Schema.CustomEquality {
 		return nil
 	}
 	switch n := n.GetNode().(type) {
@@ -43,30 +43,30 @@ func (l *level) facts(n *pg.Node) []fact {
 		case pg.BoolExprType_AND_EXPR:
 			var out []fact
 			for _, arg := range n.BoolExpr.Args {
-				out = append(out, l.facts(arg)...)
+				out = append(out, pr.facts(arg)...)
 			}
 			return out
 		case pg.BoolExprType_OR_EXPR:
-			return l.disjunction(n.BoolExpr.Args)
+			return pr.disjunction(n.BoolExpr.Args)
 		}
 	case *pg.Node_NullTest:
 		if n.NullTest.Nulltesttype == pg.NullTestType_IS_NULL {
-			if c := l.column(n.NullTest.Arg); c != nil {
+			if c := pr.l.column(n.NullTest.Arg); c != nil {
 				return []fact{{left: c, set: plan.Set{{Kind: plan.Null}}, null: true}}
 			}
 		}
 	case *pg.Node_AExpr:
-		return l.comparison(n.AExpr)
+		return pr.comparison(n.AExpr)
 	}
 	return nil
 }
 
 // disjunction: one of the arms is true, so a column that every arm confines has
 // a value that some arm allows.
-func (l *level) disjunction(arms []*pg.Node) []fact {
+func (pr predicates) disjunction(arms []*pg.Node) []fact {
 	var out []fact
 	for i, arm := range arms {
-		facts := l.facts(arm)
+		facts := pr.facts(arm)
 		if i == 0 {
 			for _, f := range facts {
 				if f.right == nil && !f.bound {
@@ -103,63 +103,63 @@ func isEquality(name []*pg.Node) bool {
 	return false
 }
 
-func (l *level) comparison(e *pg.A_Expr) []fact {
+func (pr predicates) comparison(e *pg.A_Expr) []fact {
 	switch e.Kind {
 	case pg.A_Expr_Kind_AEXPR_OP:
 		if isEquality(e.Name) {
-			return l.equality(e.Lexpr, e.Rexpr)
+			return pr.equality(e.Lexpr, e.Rexpr)
 		}
-		return l.inequality(e)
+		return pr.inequality(e)
 	case pg.A_Expr_Kind_AEXPR_BETWEEN:
 		ends := e.Rexpr.GetList().GetItems()
-		if c := l.column(e.Lexpr); c != nil && len(ends) == 2 {
-			return append(l.boundFact(c, ends[0], true), l.boundFact(c, ends[1], false)...)
+		if c := pr.l.column(e.Lexpr); c != nil && len(ends) == 2 {
+			return append(pr.boundFact(c, ends[0], true), pr.boundFact(c, ends[1], false)...)
 		}
 	case pg.A_Expr_Kind_AEXPR_IN:
 		if names := nameList(e.Name); len(names) == 1 && names[0] == "=" {
-			return l.in(e.Lexpr, e.Rexpr.GetList().GetItems())
+			return pr.in(e.Lexpr, e.Rexpr.GetList().GetItems())
 		}
 	case pg.A_Expr_Kind_AEXPR_OP_ANY:
 		if isEquality(e.Name) {
-			return l.any(e.Lexpr, e.Rexpr)
+			return pr.any(e.Lexpr, e.Rexpr)
 		}
 	case pg.A_Expr_Kind_AEXPR_NOT_DISTINCT:
-		return l.notDistinct(e.Lexpr, e.Rexpr)
+		return pr.notDistinct(e.Lexpr, e.Rexpr)
 	}
 	return nil
 }
 
 // equality of columns, constants, or rows of them.
-func (l *level) equality(left, right *pg.Node) []fact {
+func (pr predicates) equality(left, right *pg.Node) []fact {
 	if a, b := left.GetRowExpr(), right.GetRowExpr(); a != nil && b != nil {
 		if len(a.Args) != len(b.Args) {
 			return nil
 		}
 		var out []fact
 		for i := range a.Args {
-			out = append(out, l.equality(a.Args[i], b.Args[i])...)
+			out = append(out, pr.equality(a.Args[i], b.Args[i])...)
 		}
 		return out
 	}
-	a, b := l.column(left), l.column(right)
+	a, b := pr.l.column(left), pr.l.column(right)
 	switch {
 	case a != nil && b != nil:
 		if a.class() != 0 && a.class() == b.class() {
 			return []fact{{left: a, right: b}}
 		}
 	case a != nil:
-		return l.constantFact(a, right)
+		return pr.constantFact(a, right)
 	case b != nil:
-		return l.constantFact(b, left)
+		return pr.constantFact(b, left)
 	}
 	return nil
 }
 
-func (l *level) constantFact(c *column, n *pg.Node) []fact {
+func (pr predicates) constantFact(c *column, n *pg.Node) []fact {
 	if c.apart {
 		return nil
 	}
-	src, ok := l.constant(n)
+	src, ok := pr.constant(n)
 	if !ok {
 		return nil
 	}
@@ -170,7 +170,7 @@ func (l *level) constantFact(c *column, n *pg.Node) []fact {
 }
 
 // inequality is a column compared with a constant.
-func (l *level) inequality(e *pg.A_Expr) []fact {
+func (pr predicates) inequality(e *pg.A_Expr) []fact {
 	names := nameList(e.Name)
 	if len(names) != 1 {
 		return nil
@@ -183,24 +183,24 @@ func (l *level) inequality(e *pg.A_Expr) []fact {
 	default:
 		return nil
 	}
-	if c := l.column(e.Lexpr); c != nil {
-		return l.boundFact(c, e.Rexpr, low)
+	if c := pr.l.column(e.Lexpr); c != nil {
+		return pr.boundFact(c, e.Rexpr, low)
 	}
-	if c := l.column(e.Rexpr); c != nil {
-		return l.boundFact(c, e.Lexpr, !low)
+	if c := pr.l.column(e.Rexpr); c != nil {
+		return pr.boundFact(c, e.Lexpr, !low)
 	}
 	return nil
 }
 
 // boundFact is that a column is on one side of a constant. Texts are left out:
 // their order is the collation's.
-func (l *level) boundFact(c *column, n *pg.Node, low bool) []fact {
+func (pr predicates) boundFact(c *column, n *pg.Node, low bool) []fact {
 	switch c.class() {
 	case datum.Int8, datum.Date, datum.Timestamp, datum.Timestamptz, datum.Numeric:
 	default:
 		return nil
 	}
-	src, ok := l.constant(n)
+	src, ok := pr.constant(n)
 	if !ok || src.Kind == plan.Null {
 		return nil
 	}
@@ -208,7 +208,7 @@ func (l *level) boundFact(c *column, n *pg.Node, low bool) []fact {
 }
 
 // in is a column in a list: the union of its equalities.
-func (l *level) in(left *pg.Node, items []*pg.Node) []fact {
+func (pr predicates) in(left *pg.Node, items []*pg.Node) []fact {
 	if row := left.GetRowExpr(); row != nil {
 		var out []fact
 		for i, item := range items {
@@ -217,14 +217,14 @@ func (l *level) in(left *pg.Node, items []*pg.Node) []fact {
 				return nil
 			}
 			for j := range row.Args {
-				c := l.column(row.Args[j])
+				c := pr.l.column(row.Args[j])
 				if i == 0 {
 					out = append(out, fact{left: c, set: plan.Set{}})
 				}
 				if out[j].left == nil {
 					continue
 				}
-				f := l.constantFact(c, other.Args[j])
+				f := pr.constantFact(c, other.Args[j])
 				if f == nil {
 					out[j].left = nil
 					continue
@@ -234,13 +234,13 @@ func (l *level) in(left *pg.Node, items []*pg.Node) []fact {
 		}
 		return aboutColumns(out)
 	}
-	c := l.column(left)
+	c := pr.l.column(left)
 	if c == nil {
 		return nil
 	}
 	out := fact{left: c, set: plan.Set{}}
 	for _, item := range items {
-		f := l.constantFact(c, item)
+		f := pr.constantFact(c, item)
 		if f == nil {
 			return nil
 		}
@@ -261,22 +261,22 @@ func aboutColumns(facts []fact) []fact {
 }
 
 // any is column = ANY (array).
-func (l *level) any(left, right *pg.Node) []fact {
-	c := l.column(left)
+func (pr predicates) any(left, right *pg.Node) []fact {
+	c := pr.l.column(left)
 	if c == nil || c.apart {
 		return nil
 	}
-	if set, ok := l.array(right); ok {
+	if set, ok := pr.array(right); ok {
 		return []fact{{left: c, set: set}}
 	}
 	return nil
 }
 
 // notDistinct is =, but for NULL. A parameter may be NULL, so it says nothing.
-func (l *level) notDistinct(left, right *pg.Node) []fact {
-	c := l.column(left)
+func (pr predicates) notDistinct(left, right *pg.Node) []fact {
+	c := pr.l.column(left)
 	if c == nil {
-		if c = l.column(right); c == nil {
+		if c = pr.l.column(right); c == nil {
 			return nil
 		}
 		right = left
@@ -284,7 +284,7 @@ func (l *level) notDistinct(left, right *pg.Node) []fact {
 	if c.apart {
 		return nil
 	}
-	src, ok := l.constant(right)
+	src, ok := pr.constant(right)
 	switch {
 	case !ok || src.Kind == plan.Param || src.Kind == plan.Computed:
 		return nil
@@ -298,26 +298,26 @@ func (l *level) notDistinct(left, right *pg.Node) []fact {
 // subquery satisfies its conditions beside this level's row, so they are facts
 // of this level too, if the subquery is no more than a filtered join. It reports
 // whether it has taken it.
-func (l *level) semijoin(s *pg.SubLink) bool {
+func (pr predicates) semijoin(s *pg.SubLink) bool {
 	sel := s.Subselect.GetSelectStmt()
-	if !l.plainJoin(sel) {
+	if !pr.l.plainJoin(sel) {
 		return false
 	}
-	if l.a.probe != nil {
-		l.a.probe.semi++
-		defer func() { l.a.probe.semi-- }()
+	if pr.l.a.probe != nil {
+		pr.l.a.probe.semi++
+		defer func() { pr.l.a.probe.semi-- }()
 	}
 	switch s.SubLinkType {
 	case pg.SubLinkType_EXISTS_SUBLINK:
-		l.inner(l.scope).query(sel)
+		pr.l.inner(pr.l.scope).query(sel)
 		return true
 	case pg.SubLinkType_ANY_SUBLINK:
 		if len(s.OperName) > 0 && !isEquality(s.OperName) {
 			return false
 		}
-		l.expression(s.Testexpr)
-		cols, opaque := l.inner(l.scope).query(sel)
-		if opaque || l.a.env.Schema.CustomEquality {
+		pr.l.expression(s.Testexpr)
+		cols, opaque := pr.l.inner(pr.l.scope).query(sel)
+		if opaque || pr.l.a.env.Schema.CustomEquality {
 			return true
 		}
 		tests := []*pg.Node{s.Testexpr}
@@ -329,12 +329,12 @@ func (l *level) semijoin(s *pg.SubLink) bool {
 		}
 		for i, t := range tests {
 			c := cols[i].column
-			if x := l.column(t); x != nil {
+			if x := pr.l.column(t); x != nil {
 				if x.class() != 0 && x.class() == c.class() {
-					l.scope.add(fact{left: x, right: c})
+					pr.l.scope.add(fact{left: x, right: c})
 				}
 			} else if c.class() != 0 {
-				l.scope.add(l.constantFact(c, t)...)
+				pr.l.scope.add(pr.constantFact(c, t)...)
 			}
 		}
 		return true

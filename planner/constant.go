@@ -13,41 +13,41 @@ import (
 
 // constant returns where a value comes from that is the same for the whole
 // statement and known before it runs. ok is false for everything else.
-func (l *level) constant(n *pg.Node) (plan.Source, bool) {
+func (pr predicates) constant(n *pg.Node) (plan.Source, bool) {
 	switch n := n.GetNode().(type) {
 	case *pg.Node_AConst:
-		return l.literal(n.AConst)
+		return pr.literal(n.AConst)
 	case *pg.Node_ParamRef:
-		if n.ParamRef.Number < 1 || l.a.text.stored {
+		if n.ParamRef.Number < 1 || pr.l.a.text.stored {
 			return plan.Source{}, false
 		}
 		i := int(n.ParamRef.Number) - 1
-		return plan.Source{Kind: plan.Param, Index: i, Type: l.a.params.declared(i)}, true
+		return plan.Source{Kind: plan.Param, Index: i, Type: pr.l.a.params.declared(i)}, true
 	case *pg.Node_TypeCast:
-		return l.cast(n.TypeCast)
+		return pr.cast(n.TypeCast)
 	case *pg.Node_AExpr:
-		return l.arithmetic(n.AExpr)
+		return pr.arithmetic(n.AExpr)
 	}
 	return plan.Source{}, false
 }
 
 // literal finds the literal of the scan that a constant of the tree is.
-func (l *level) literal(c *pg.A_Const) (plan.Source, bool) {
+func (pr predicates) literal(c *pg.A_Const) (plan.Source, bool) {
 	if c.Isnull {
 		return plan.Source{Kind: plan.Null}, true
 	}
-	if l.a.text.stored {
+	if pr.l.a.text.stored {
 		return storedConstant(c)
 	}
 	if c.GetBoolval() != nil || c.GetBsval() != nil {
 		return plan.Source{}, false
 	}
-	i, negative, ok := l.a.text.literalAt(c.Location)
+	i, negative, ok := pr.l.a.text.literalAt(c.Location)
 	if !ok {
 		return plan.Source{}, false
 	}
 	src := plan.Source{Kind: plan.Literal, Index: i, Negative: negative}
-	switch l.a.text.literals[i].Kind {
+	switch pr.l.a.text.literals[i].Kind {
 	case parser.String:
 		src.Type = datum.Unknown
 		if c.GetSval() == nil {
@@ -100,12 +100,12 @@ func storedConstant(c *pg.A_Const) (plan.Source, bool) {
 // cast is value::type. A string is read as that type, which says all; a value
 // of another type is converted, which is understood only where it keeps the
 // value: between integers, and to text of text.
-func (l *level) cast(c *pg.TypeCast) (plan.Source, bool) {
-	t := l.typeName(c.TypeName)
+func (pr predicates) cast(c *pg.TypeCast) (plan.Source, bool) {
+	t := pr.typeName(c.TypeName)
 	if t == 0 {
 		return plan.Source{}, false
 	}
-	src, ok := l.constant(c.Arg)
+	src, ok := pr.constant(c.Arg)
 	if !ok || src.Kind == plan.Null {
 		return src, ok
 	}
@@ -130,7 +130,7 @@ func (l *level) cast(c *pg.TypeCast) (plan.Source, bool) {
 
 // typeName returns the built-in type a name means, 0 if it is none that matters
 // here, or has modifiers.
-func (l *level) typeName(n *pg.TypeName) datum.Type {
+func (pr predicates) typeName(n *pg.TypeName) datum.Type {
 	if n == nil || n.Setof || n.PctType || len(n.ArrayBounds) > 0 {
 		return 0
 	}
@@ -140,7 +140,7 @@ func (l *level) typeName(n *pg.TypeName) datum.Type {
 		return 0
 	case len(names) == 2 && names[0] == "pg_catalog":
 		return typeNames[names[1]]
-	case len(names) == 1 && len(l.a.text.path) > 0 && l.a.text.path[0] == "pg_catalog":
+	case len(names) == 1 && len(pr.l.a.text.path) > 0 && pr.l.a.text.path[0] == "pg_catalog":
 		// Nobody else's type of that name comes first.
 		return typeNames[names[0]]
 	}
@@ -156,12 +156,12 @@ var typeNames = map[string]datum.Type{
 }
 
 // arithmetic is + - * of integers.
-func (l *level) arithmetic(e *pg.A_Expr) (plan.Source, bool) {
+func (pr predicates) arithmetic(e *pg.A_Expr) (plan.Source, bool) {
 	names := nameList(e.Name)
 	if e.Kind != pg.A_Expr_Kind_AEXPR_OP || len(names) != 1 || len(names[0]) != 1 || !strings.Contains("+-*", names[0]) {
 		return plan.Source{}, false
 	}
-	right, ok := l.integer(e.Rexpr)
+	right, ok := pr.integer(e.Rexpr)
 	if !ok {
 		return plan.Source{}, false
 	}
@@ -175,7 +175,7 @@ func (l *level) arithmetic(e *pg.A_Expr) (plan.Source, bool) {
 		}
 		return plan.Source{}, false
 	}
-	left, ok := l.integer(e.Lexpr)
+	left, ok := pr.integer(e.Lexpr)
 	if !ok {
 		return plan.Source{}, false
 	}
@@ -187,8 +187,8 @@ func (l *level) arithmetic(e *pg.A_Expr) (plan.Source, bool) {
 }
 
 // integer is a constant that is an int4 or int8 whatever stands beside it.
-func (l *level) integer(n *pg.Node) (plan.Source, bool) {
-	src, ok := l.constant(n)
+func (pr predicates) integer(n *pg.Node) (plan.Source, bool) {
+	src, ok := pr.constant(n)
 	if !ok || src.Type != datum.Int4 && src.Type != datum.Int8 {
 		return plan.Source{}, false
 	}
@@ -196,14 +196,14 @@ func (l *level) integer(n *pg.Node) (plan.Source, bool) {
 }
 
 // array returns the values of a constant array: ARRAY[…], '{…}' or a parameter.
-func (l *level) array(n *pg.Node) (plan.Set, bool) {
+func (pr predicates) array(n *pg.Node) (plan.Set, bool) {
 	var element datum.Type
 	if c := n.GetTypeCast(); c != nil {
 		t := c.TypeName
 		if t == nil || len(t.ArrayBounds) == 0 || t.Setof || t.PctType {
 			return nil, false
 		}
-		element = l.typeName(&pg.TypeName{Names: t.Names, Typmods: t.Typmods})
+		element = pr.typeName(&pg.TypeName{Names: t.Names, Typmods: t.Typmods})
 		if element == 0 {
 			return nil, false
 		}
@@ -216,7 +216,7 @@ func (l *level) array(n *pg.Node) (plan.Set, bool) {
 			if element != 0 {
 				e = castTo(e, element)
 			}
-			src, ok := l.constant(e)
+			src, ok := pr.constant(e)
 			if !ok {
 				return nil, false
 			}
@@ -226,7 +226,7 @@ func (l *level) array(n *pg.Node) (plan.Set, bool) {
 		}
 		return set, true
 	case *pg.Node_AConst:
-		src, ok := l.literal(v.AConst)
+		src, ok := pr.literal(v.AConst)
 		switch {
 		case !ok:
 			return nil, false
@@ -241,12 +241,12 @@ func (l *level) array(n *pg.Node) (plan.Set, bool) {
 		}
 		return plan.Set{src}, true
 	case *pg.Node_ParamRef:
-		if v.ParamRef.Number < 1 || l.a.text.stored {
+		if v.ParamRef.Number < 1 || pr.l.a.text.stored {
 			return nil, false
 		}
 		i := int(v.ParamRef.Number) - 1
 		src := plan.Source{Kind: plan.ParamArray, Index: i}
-		if t := l.a.params.declared(i); t != 0 {
+		if t := pr.l.a.params.declared(i); t != 0 {
 			if src.Type = elementOf(t); src.Type == 0 {
 				return nil, false
 			}

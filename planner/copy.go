@@ -17,37 +17,37 @@ import (
 )
 
 // copy is the route of COPY.
-func (a *analysis) copy(n *pg.CopyStmt) plan.Route {
+func (cp copying) copy(n *pg.CopyStmt) plan.Route {
 	if n.Relation == nil {
-		return a.copyQuery(n)
+		return cp.copyQuery(n)
 	}
-	a.out.Writes = n.IsFrom
-	a.top().expression(n.WhereClause)
-	rel := a.named(rangeVar(n.Relation))
-	t := a.declared(rel)
+	cp.a.out.Writes = n.IsFrom
+	cp.a.top().expression(n.WhereClause)
+	rel := cp.a.commands().named(rangeVar(n.Relation))
+	t := cp.a.declared(rel)
 	if rel == nil || t == nil {
 		if n.IsFrom && rel != nil {
-			a.top().homeTarget(rel, nil)
-			a.defaulting(rel, given(n.Attlist))
+			cp.a.top().modification().homeTarget(rel, nil)
+			cp.a.reach().defaulting(rel, given(n.Attlist))
 		} else {
-			a.top().policed(rel, nil, false)
+			cp.a.top().modification().policed(rel, nil, false)
 		}
-		a.called()
-		return a.refusedOr(plan.Home)
+		cp.a.reach().called()
+		return cp.a.commands().refusedOr(plan.Home)
 	}
-	a.touch(t, t.Name)
-	a.top().policed(rel, t, n.IsFrom)
+	cp.a.touch(t, t.Name)
+	cp.a.top().modification().policed(rel, t, n.IsFrom)
 	switch {
-	case len(a.touched.waits) > 0:
-		a.wait()
+	case len(cp.a.touched.waits) > 0:
+		cp.a.commands().wait()
 	case n.IsFrom && onServer(n):
-		a.unsupported("Use COPY … FROM STDIN, as psql's \\copy does.", "COPY into table %q, which is on all shards, from a file of a server is not supported", t.Name)
+		cp.a.unsupported("Use COPY … FROM STDIN, as psql's \\copy does.", "COPY into table %q, which is on all shards, from a file of a server is not supported", t.Name)
 	case n.IsFrom:
-		return a.copyFrom(n, rel, t)
+		return cp.copyFrom(n, rel, t)
 	case !t.Reference:
-		return a.copyTable(n)
+		return cp.copyTable(n)
 	}
-	return a.refusedOr(plan.AnyCopy)
+	return cp.a.commands().refusedOr(plan.AnyCopy)
 }
 
 // onServer reports whether a COPY reads or writes a file of the server's, or a
@@ -56,46 +56,46 @@ func onServer(n *pg.CopyStmt) bool { return n.Filename != "" || n.IsProgram }
 
 // copyQuery is the route of COPY (query) TO. If no single shard can answer the query,
 // it is gathered as any other, and weft writes its rows as COPY data.
-func (a *analysis) copyQuery(n *pg.CopyStmt) plan.Route {
-	r := a.nested(n.Query, "COPY")
-	if a.refused() {
+func (cp copying) copyQuery(n *pg.CopyStmt) plan.Route {
+	r := cp.a.commands().nested(n.Query, "COPY")
+	if cp.a.refused() {
 		return r
 	}
 	if n.Query.GetSelectStmt() == nil {
 		// What it changes may be anywhere, but what it returns is copied where it runs.
-		a.out.Write, a.out.Gather, a.out.Postponed = nil, nil, false
+		cp.a.out.Write, cp.a.out.Gather, cp.a.out.Postponed = nil, nil, false
 		return r
 	}
-	if a.out.Gather == nil {
+	if cp.a.out.Gather == nil {
 		return r
 	}
-	a.out.Gather, a.out.Exact = nil, true
-	o := a.copyOptions(n, nil)
+	cp.a.out.Gather, cp.a.out.Exact = nil, true
+	o := cp.copyOptions(n, nil)
 	switch {
-	case len(a.text.tree.Statements) > 1:
-		a.scattered = nil
-		a.unsupported("Send it as a statement of its own.", "COPY from several shards cannot be part of a text with several statements")
+	case len(cp.a.text.tree.Statements) > 1:
+		cp.a.scattered = nil
+		cp.a.unsupported("Send it as a statement of its own.", "COPY from several shards cannot be part of a text with several statements")
 		return plan.Refused
 	case onServer(n):
-		a.unsupported("Use COPY … TO STDOUT, as psql's \\copy does.", "COPY from several shards to a file of a server is not supported")
+		cp.a.unsupported("Use COPY … TO STDOUT, as psql's \\copy does.", "COPY from several shards to a file of a server is not supported")
 		return plan.Refused
 	}
-	a.timed = false
-	sql, err := a.spellOut(n.Query)
+	cp.a.timed = false
+	sql, err := cp.spellOut(n.Query)
 	var check string
 	if err == nil && o.unclear != "" {
-		check = a.client.sql // the server refuses it before there is any row, or weft does after that
+		check = cp.a.client.sql // the server refuses it before there is any row, or weft does after that
 	} else if err == nil {
-		check, err = a.spellOut(emptied(n))
+		check, err = cp.spellOut(emptied(n))
 	}
 	if err != nil {
-		a.out.Refusal, a.out.Route = unwritable(err), plan.Refused
+		cp.a.out.Refusal, cp.a.out.Route = unwritable(err), plan.Refused
 		return plan.Refused
 	}
-	a.out.Copy = &plan.Copy{Query: sql, Check: check, Format: o.format, Encoding: o.encoding, Unclear: o.unclear}
+	cp.a.out.Copy = &plan.Copy{Query: sql, Check: check, Format: o.format, Encoding: o.encoding, Unclear: o.unclear}
 	if force := o.quoted; len(force) > 0 {
 		// Which they are is known when the query has been described.
-		a.out.Copy.Columns = force
+		cp.a.out.Copy.Columns = force
 	}
 	return r
 }
@@ -115,8 +115,8 @@ func emptied(n *pg.CopyStmt) *pg.Node {
 }
 
 // copyTable is the route of COPY of a sharded table TO: that of its rows.
-func (a *analysis) copyTable(n *pg.CopyStmt) plan.Route {
-	rel := a.named(rangeVar(n.Relation))
+func (cp copying) copyTable(n *pg.CopyStmt) plan.Route {
+	rel := cp.a.commands().named(rangeVar(n.Relation))
 	if rel.Kind == catalog.PartitionedTable {
 		return plan.Home // which refuses it
 	}
@@ -128,7 +128,7 @@ func (a *analysis) copyTable(n *pg.CopyStmt) plan.Route {
 	sel.FromClause = []*pg.Node{rangeNode(from)}
 	for _, name := range nameList(n.Attlist) {
 		if c := findColumn(rel, name); c == nil || c.Generated {
-			a.out.Writes = true
+			cp.a.out.Writes = true
 			return plan.Home // which says that it cannot be copied
 		}
 		sel.TargetList = append(sel.TargetList, targetOf(nameNode(name), ""))
@@ -142,48 +142,48 @@ func (a *analysis) copyTable(n *pg.CopyStmt) plan.Route {
 	}
 	query := proto.Clone(n).(*pg.CopyStmt)
 	query.Relation, query.Attlist, query.Query = nil, nil, selectOf(sel)
-	return a.copyQuery(query)
+	return cp.copyQuery(query)
 }
 
 // copyFrom is the route of COPY FROM STDIN into a declared table.
-func (a *analysis) copyFrom(n *pg.CopyStmt, rel *catalog.Relation, t *table) plan.Route {
-	l := a.top()
-	l.written(rel, t, nil)
+func (cp copying) copyFrom(n *pg.CopyStmt, rel *catalog.Relation, t *table) plan.Route {
+	l := cp.a.top()
+	l.modification().written(rel, t, nil)
 	if !t.Reference {
-		l.a.fires(rel, catalog.OnInsert, nil)
+		l.a.reach().fires(rel, catalog.OnInsert, nil)
 	}
-	l.a.defaulting(rel, given(n.Attlist))
-	a.follows(rel)
+	l.a.reach().defaulting(rel, given(n.Attlist))
+	cp.a.writes().follows(rel)
 	if t.Reference && len(rel.Triggers) > 0 {
-		a.unsupported("Use INSERT.", "COPY into reference table %q, which has triggers, could leave its copies different", t.Name)
+		cp.a.unsupported("Use INSERT.", "COPY into reference table %q, which has triggers, could leave its copies different", t.Name)
 	}
-	if len(a.text.tree.Statements) > 1 {
-		a.unsupported("Send it as a statement of its own.", "COPY into table %q, which is on all shards, cannot be part of a text with several statements", t.Name)
+	if len(cp.a.text.tree.Statements) > 1 {
+		cp.a.unsupported("Send it as a statement of its own.", "COPY into table %q, which is on all shards, cannot be part of a text with several statements", t.Name)
 	}
 	if rel.Kind != catalog.Table && rel.Kind != catalog.PartitionedTable {
-		return a.refusedOr(plan.Home) // which says so
+		return cp.a.commands().refusedOr(plan.Home) // which says so
 	}
-	if a.refused() {
+	if cp.a.refused() {
 		return plan.Refused
 	}
-	a.out.Exact = true
+	cp.a.out.Exact = true
 	c := &plan.Copy{Table: &t.Table, Relation: rel.Name.Name}
 	columns, unclear := copyColumns(rel, nameList(n.Attlist))
 	for _, col := range columns {
 		c.Columns = append(c.Columns, col.Name)
 	}
-	o := a.copyOptions(n, c.Columns)
+	o := cp.copyOptions(n, c.Columns)
 	c.Format, c.Encoding, c.Unclear = o.format, o.encoding, o.unclear
 	if unclear != "" {
 		c.Unclear = unclear
 	}
-	a.out.Copy = c
+	cp.a.out.Copy = c
 	if c.Unclear == "" {
-		l.supplied(c, rel, t, n)
-		l.copyText(c, n)
+		l.modification().supplied(c, rel, t, n)
+		l.modification().copyText(c, n)
 		c.Types = binaryTypes(&c.Format, columns)
 	}
-	if a.decide() == plan.Refused {
+	if cp.a.decide() == plan.Refused {
 		return plan.Refused
 	}
 	return plan.Gathered
@@ -212,7 +212,7 @@ func copyColumns(rel *catalog.Relation, names []string) (out []*catalog.Column, 
 
 // supplied finds where the key of a row comes from, and what weft has to add to rows
 // because each shard would have another idea of it.
-func (l *level) supplied(c *plan.Copy, rel *catalog.Relation, t *table, n *pg.CopyStmt) {
+func (mo modification) supplied(c *plan.Copy, rel *catalog.Relation, t *table, n *pg.CopyStmt) {
 	c.Keys = make([]plan.CopyKey, len(t.keys))
 	for i := range rel.Columns {
 		col := &rel.Columns[i]
@@ -222,14 +222,14 @@ func (l *level) supplied(c *plan.Copy, rel *catalog.Relation, t *table, n *pg.Co
 		case k.Field >= 0:
 		case col.Generated:
 			if key >= 0 {
-				l.a.unsupported("", "COPY cannot compute the shard key %q of %q", col.Name, t.Name)
+				mo.l.a.unsupported("", "COPY cannot compute the shard key %q of %q", col.Name, t.Name)
 			}
-		case l.supplies(c, col, t.Reference, key >= 0):
+		case mo.supplies(c, col, t.Reference, key >= 0):
 			k.Supply = len(c.Supply) - 1
 		case key >= 0:
-			known := l.a.defaultKey(col)
+			known := mo.l.a.writes().defaultKey(col)
 			if !known.known {
-				l.a.unsupported("Give the column in the data.", "COPY cannot tell the shard key %q of %q: its default is %s", col.Name, t.Name, col.Default)
+				mo.l.a.unsupported("Give the column in the data.", "COPY cannot tell the shard key %q of %q: its default is %s", col.Name, t.Name, col.Default)
 				return
 			}
 			k.Source = known.set[0]
@@ -240,14 +240,14 @@ func (l *level) supplied(c *plan.Copy, rel *catalog.Relation, t *table, n *pg.Co
 	}
 	if t.Reference {
 		c.Keys = nil
-		if n.WhereClause != nil && l.a.steadiness(n.WhereClause) == 'v' {
-			l.a.unsupported("Leave volatile functions out of WHERE.", "COPY … WHERE could take other rows into each copy of reference table %q", t.Name)
+		if n.WhereClause != nil && mo.l.a.copying().steadiness(n.WhereClause) == 'v' {
+			mo.l.a.unsupported("Leave volatile functions out of WHERE.", "COPY … WHERE could take other rows into each copy of reference table %q", t.Name)
 		}
 	}
 }
 
 // supplies adds a column to what weft supplies, if it must.
-func (l *level) supplies(c *plan.Copy, col *catalog.Column, reference, key bool) bool {
+func (mo modification) supplies(c *plan.Copy, col *catalog.Column, reference, key bool) bool {
 	s := plan.Supply{Column: col.Name, Type: col.TypeName}
 	switch datum.Type(col.Base) {
 	case datum.Int2:
@@ -268,12 +268,12 @@ func (l *level) supplies(c *plan.Copy, col *catalog.Column, reference, key bool)
 		return false
 	default:
 		steady := byte('i')
-		l.a.withDefault(col, func(n *pg.Node) {
-			steady = l.a.steadiness(n)
-			(&level{a: l.a, scope: &scope{}}).expression(n)
+		mo.l.a.writes().withDefault(col, func(n *pg.Node) {
+			steady = mo.l.a.copying().steadiness(n)
+			(&level{a: mo.l.a, scope: &scope{}}).expression(n)
 		})
 		if steady == 'v' && reference {
-			l.a.unsupported("Give the column in the data.", "the default of column %q would have another value in each copy of reference table %q", col.Name, c.Relation)
+			mo.l.a.unsupported("Give the column in the data.", "the default of column %q would have another value in each copy of reference table %q", col.Name, c.Relation)
 		}
 		if steady != 's' {
 			return false
@@ -286,7 +286,7 @@ func (l *level) supplies(c *plan.Copy, col *catalog.Column, reference, key bool)
 
 // steadiness is how an expression's value may change: i not at all, s from one
 // statement to the next, v any time.
-func (a *analysis) steadiness(n *pg.Node) byte {
+func (cp copying) steadiness(n *pg.Node) byte {
 	worst := byte('i')
 	note := func(v byte) {
 		if v == 'v' || v == 's' && worst == 'i' {
@@ -303,12 +303,12 @@ func (a *analysis) steadiness(n *pg.Node) byte {
 			if len(names) > 1 {
 				schema = names[0]
 			}
-			users := a.userFunctions(schema, names[len(names)-1])
+			users := cp.a.reach().userFunctions(schema, names[len(names)-1])
 			for _, f := range users {
 				note(f.Volatility)
 			}
 			if len(users) == 0 {
-				note(a.volatility(names[len(names)-1]))
+				note(cp.a.reach().volatility(names[len(names)-1]))
 			}
 		case *pg.SubLink:
 			note('v')
@@ -320,10 +320,10 @@ func (a *analysis) steadiness(n *pg.Node) byte {
 
 // copyText writes what the shards run: without what concerns the client's data alone,
 // with the columns that weft supplies.
-func (l *level) copyText(c *plan.Copy, n *pg.CopyStmt) {
-	l.a.timed = n.WhereClause != nil && l.a.asksTime(n.WhereClause)
-	if len(c.Supply) == 0 && c.Format.Header == copydata.NoHeader && !l.a.timed {
-		c.Text = plan.Text{{SQL: l.a.client.sql}} // as it is
+func (mo modification) copyText(c *plan.Copy, n *pg.CopyStmt) {
+	mo.l.a.timed = n.WhereClause != nil && mo.l.a.clock().asksTime(n.WhereClause)
+	if len(c.Supply) == 0 && c.Format.Header == copydata.NoHeader && !mo.l.a.timed {
+		c.Text = plan.Text{{SQL: mo.l.a.client.sql}} // as it is
 		return
 	}
 	n = proto.Clone(n).(*pg.CopyStmt)
@@ -339,10 +339,10 @@ func (l *level) copyText(c *plan.Copy, n *pg.CopyStmt) {
 		}
 	}
 	var err error
-	c.Text, err = l.a.render(&pg.Node{Node: &pg.Node_CopyStmt{CopyStmt: n}})
-	l.a.timed = false
+	c.Text, err = mo.l.a.gatherer().render(&pg.Node{Node: &pg.Node_CopyStmt{CopyStmt: n}})
+	mo.l.a.timed = false
 	if err != nil {
-		l.a.out.Refusal, l.a.out.Route = unwritable(err), plan.Refused
+		mo.l.a.out.Refusal, mo.l.a.out.Route = unwritable(err), plan.Refused
 	}
 }
 
@@ -361,13 +361,13 @@ func binaryTypes(f *copydata.Format, columns []*catalog.Column) []byte {
 }
 
 // spellOut writes a statement as SQL, with the literals of this very text.
-func (a *analysis) spellOut(n *pg.Node) (string, error) {
-	t, err := a.render(n)
+func (cp copying) spellOut(n *pg.Node) (string, error) {
+	t, err := cp.a.gatherer().render(n)
 	if err != nil {
 		return "", err
 	}
 	return string(t.Append(nil, &plan.Fill{Literal: func(dst []byte, i int) []byte {
-		l := a.client.literals[i]
-		return append(dst, a.client.sql[l.Start:l.End]...)
+		l := cp.a.client.literals[i]
+		return append(dst, cp.a.client.sql[l.Start:l.End]...)
 	}})), nil
 }

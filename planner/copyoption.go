@@ -21,7 +21,7 @@ type copyOptions struct {
 }
 
 // copyOptions reads the options, in either syntax. columns are those of the data.
-func (a *analysis) copyOptions(n *pg.CopyStmt, columns []string) (out copyOptions) {
+func (cp copying) copyOptions(n *pg.CopyStmt, columns []string) (out copyOptions) {
 	given := map[string]*pg.Node{}
 	for _, o := range n.Options {
 		d := o.GetDefElem()
@@ -39,7 +39,7 @@ func (a *analysis) copyOptions(n *pg.CopyStmt, columns []string) (out copyOption
 		kind = copydata.Kind(max(i, 0))
 	}
 	out.format = copydata.Default(kind)
-	out.format.Server = a.env.Schema.Server
+	out.format.Server = cp.a.env.Schema.Server
 	for _, o := range n.Options {
 		d := o.GetDefElem()
 		if !out.read(d.GetDefname(), d.GetArg(), columns, n.IsFrom) {

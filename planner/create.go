@@ -17,16 +17,16 @@ import (
 
 // createTable: a new table is on the home shard until it is declared. A new
 // partition of a declared table is where that is.
-func (a *analysis) createTable(n *pg.CreateStmt) plan.Route {
+func (df definitions) createTable(n *pg.CreateStmt) plan.Route {
 	for _, p := range n.InhRelations {
-		rel := a.named(rangeVar(p.GetRangeVar()))
-		t := a.declared(rel)
+		rel := df.a.commands().named(rangeVar(p.GetRangeVar()))
+		t := df.a.declared(rel)
 		switch {
 		case t == nil:
 		case n.Partbound != nil:
-			return a.newPartition(n, rel, t)
+			return df.newPartition(n, rel, t)
 		default:
-			a.unsupported("", "a table cannot inherit from declared table %q", t.Name)
+			df.a.unsupported("", "a table cannot inherit from declared table %q", t.Name)
 			return plan.Refused
 		}
 	}
@@ -34,62 +34,62 @@ func (a *analysis) createTable(n *pg.CreateStmt) plan.Route {
 }
 
 // newPartition: what a partition has beyond its table must be kept on all shards, too.
-func (a *analysis) newPartition(n *pg.CreateStmt, whole *catalog.Relation, t *table) plan.Route {
-	r := a.across(rangeVar(n.InhRelations[0].GetRangeVar()))
+func (df definitions) newPartition(n *pg.CreateStmt, whole *catalog.Relation, t *table) plan.Route {
+	r := df.a.commands().across(rangeVar(n.InhRelations[0].GetRangeVar()))
 	if r != plan.Every {
 		return r
 	}
 	part := &catalog.Relation{Name: catalog.Name{Schema: whole.Schema, Name: n.Relation.Relname}, Kind: catalog.Table, Columns: whole.Columns, Parent: whole}
 	for _, e := range slices.Concat(n.TableElts, n.Constraints) {
-		a.addColumn(part, t, e.GetColumnDef())
+		df.addColumn(part, t, e.GetColumnDef())
 		if c := e.GetConstraint(); c != nil {
-			a.constraint(part, t, c, nil, nil)
+			df.constraint(part, t, c, nil, nil)
 		}
 	}
-	return a.refusedOr(r)
+	return df.a.commands().refusedOr(r)
 }
 
 // createView: a view is where the tables are that it reads.
-func (a *analysis) createView(n *pg.ViewStmt) plan.Route {
-	a.top().query(n.Query.GetSelectStmt())
-	a.instances = nil
-	t := &a.touched
+func (df definitions) createView(n *pg.ViewStmt) plan.Route {
+	df.a.top().query(n.Query.GetSelectStmt())
+	df.a.instances = nil
+	t := &df.a.touched
 	temporary := n.View.Relpersistence == "t" || isTemporary(n.View.Schemaname)
 	if temporary {
-		a.called() // the catalog will not have the view
+		df.a.reach().called() // the catalog will not have the view
 	}
 	switch {
-	case a.refused():
+	case df.a.refused():
 		return plan.Refused
 	case temporary && len(t.sharded) > 0:
-		a.unsupported("", "a temporary view of sharded table %q is not supported", t.sharded[0])
-	case len(t.sharded) > 0 && len(t.home)+len(t.missing) > 0 && n.Replace && a.placeOf(a.named(rangeVar(n.View))) == onEvery:
+		df.a.unsupported("", "a temporary view of sharded table %q is not supported", t.sharded[0])
+	case len(t.sharded) > 0 && len(t.home)+len(t.missing) > 0 && n.Replace && df.a.commands().placeOf(df.a.commands().named(rangeVar(n.View))) == onEvery:
 		home := append(slices.Clone(t.home), names(t.missing)...)[0]
-		a.unsupported("Drop the view, and create it anew.", "view %q is on all shards, and %q on the home shard alone", n.View.Relname, home)
+		df.a.unsupported("Drop the view, and create it anew.", "view %q is on all shards, and %q on the home shard alone", n.View.Relname, home)
 	case len(t.home)+len(t.missing) > 0 || len(t.sharded)+len(t.reference) == 0 || temporary:
 		return plan.Home
 	default:
-		return a.everywhere()
+		return df.a.commands().everywhere()
 	}
 	return plan.Refused
 }
 
 // createFunction: a function that mentions home tables stays with them.
-func (a *analysis) createFunction(n *pg.CreateFunctionStmt) plan.Route {
-	r, _, _ := a.functionReads(n)
-	if name := a.homeType(typesOf(n)...); name != "" {
+func (df definitions) createFunction(n *pg.CreateFunctionStmt) plan.Route {
+	r, _, _ := df.functionReads(n)
+	if name := df.a.objects().homeType(typesOf(n)...); name != "" {
 		r.home = name
 	}
 	if r.home != "" {
-		a.why("the function mentions %s, which is on the home shard", r.home)
-		return a.replaced(n)
+		df.a.why("the function mentions %s, which is on the home shard", r.home)
+		return df.a.objects().replaced(n)
 	}
-	return a.global()
+	return df.a.commands().global()
 }
 
 // functionReads says what the body of a new function names, whether it runs SQL that
 // does not stand in it, and whether it may write.
-func (a *analysis) functionReads(n *pg.CreateFunctionStmt) (r reads, dynamic, changes bool) {
+func (df definitions) functionReads(n *pg.CreateFunctionStmt) (r reads, dynamic, changes bool) {
 	language := "sql"
 	for _, o := range n.Options {
 		if d := o.GetDefElem(); d.GetDefname() == "language" {
@@ -101,12 +101,12 @@ func (a *analysis) functionReads(n *pg.CreateFunctionStmt) (r reads, dynamic, ch
 		if d.GetDefname() != "as" {
 			continue
 		}
-		a.out.Exact = true
+		df.a.out.Exact = true
 		for _, s := range nameList(d.Arg.GetList().GetItems()) {
-			body, computed := a.bodyOf(language, &pg.Node{Node: &pg.Node_CreateFunctionStmt{CreateFunctionStmt: n}}, s)
+			body, computed := df.a.commands().bodyOf(language, &pg.Node{Node: &pg.Node_CreateFunctionStmt{CreateFunctionStmt: n}}, s)
 			r.add(body)
 			if language == "plpgsql" {
-				r.add(reads{home: a.declares(s)})
+				r.add(reads{home: df.a.objects().declares(s)})
 			}
 			dynamic, changes = dynamic || computed, changes || catalog.Changes(s)
 		}
@@ -115,8 +115,8 @@ func (a *analysis) functionReads(n *pg.CreateFunctionStmt) (r reads, dynamic, ch
 		parser.Walk(n.SqlBody, func(m any) bool {
 			switch m := m.(type) {
 			case *pg.RangeVar:
-				if rel := a.named(rangeVar(m)); rel != nil && !rel.System() {
-					r.add(a.relationReads(rel))
+				if rel := df.a.commands().named(rangeVar(m)); rel != nil && !rel.System() {
+					r.add(df.relationReads(rel))
 				}
 			case *pg.InsertStmt, *pg.UpdateStmt, *pg.DeleteStmt, *pg.MergeStmt:
 				changes = true
@@ -128,24 +128,24 @@ func (a *analysis) functionReads(n *pg.CreateFunctionStmt) (r reads, dynamic, ch
 }
 
 // createIndex: a unique index keeps values apart on each shard alone.
-func (a *analysis) createIndex(n *pg.IndexStmt) plan.Route {
-	r := a.across(rangeVar(n.Relation))
+func (df definitions) createIndex(n *pg.IndexStmt) plan.Route {
+	r := df.a.commands().across(rangeVar(n.Relation))
 	if r != plan.Every {
 		return r
 	}
 	if n.Unique {
-		rel := a.named(rangeVar(n.Relation))
-		a.uniqueness(rel, a.declared(rel), indexed(n), nil)
+		rel := df.a.commands().named(rangeVar(n.Relation))
+		df.uniqueness(rel, df.a.declared(rel), indexed(n), nil)
 	}
 	if n.Concurrent {
-		a.alone(r)
-		if rel := a.named(rangeVar(n.Relation)); n.Idxname != "" {
-			a.change().Again = &plan.Again{
+		df.a.commands().alone(r)
+		if rel := df.a.commands().named(rangeVar(n.Relation)); n.Idxname != "" {
+			df.a.commands().change().Again = &plan.Again{
 				Kind: plan.CreatesIndex, Name: plan.Name{Schema: rel.Schema, Table: n.Idxname}, Table: nameOf(rel.Name),
 			}
 		}
 	}
-	return a.refusedOr(r)
+	return df.a.commands().refusedOr(r)
 }
 
 // uniqueKey is what a new index or constraint keeps unique.
@@ -187,7 +187,7 @@ func indexed(n *pg.IndexStmt) uniqueKey {
 // uniqueness sees to it that a new index keeps values apart on all shards. It does so
 // by itself if it has the shard key, or a column whose values weft or chance makes
 // unique. Else the table gets a lookup, or it is refused.
-func (a *analysis) uniqueness(rel *catalog.Relation, t *table, k uniqueKey, added map[string]bool) {
+func (df definitions) uniqueness(rel *catalog.Relation, t *table, k uniqueKey, added map[string]bool) {
 	if t == nil || t.Reference {
 		return
 	}
@@ -208,7 +208,7 @@ func (a *analysis) uniqueness(rel *catalog.Relation, t *table, k uniqueKey, adde
 	}
 	if k.beyond == "" && slices.ContainsFunc(rel.Lookups, func(l catalog.Lookup) bool { return l.Unique && l.Public && sameNames(l.Columns, k.columns) }) {
 		if !k.concurrently { // that keeps it, unless the same text drops it
-			a.change().Lookups = append(a.change().Lookups, plan.LookupChange{Kind: plan.Uniques, Table: nameOf(rel.Name), Columns: k.columns})
+			df.a.commands().change().Lookups = append(df.a.commands().change().Lookups, plan.LookupChange{Kind: plan.Uniques, Table: nameOf(rel.Name), Columns: k.columns})
 		}
 		return
 	}
@@ -219,10 +219,10 @@ func (a *analysis) uniqueness(rel *catalog.Relation, t *table, k uniqueKey, adde
 		k.beyond = "columns of tables whose shard key is a lookup itself"
 	}
 	if k.beyond == "" {
-		a.change().Lookups = append(a.change().Lookups, plan.LookupChange{Kind: plan.Uniques, Table: nameOf(rel.Name), Columns: k.columns})
+		df.a.commands().change().Lookups = append(df.a.commands().change().Lookups, plan.LookupChange{Kind: plan.Uniques, Table: nameOf(rel.Name), Columns: k.columns})
 		return
 	}
-	a.unsupported("Add "+t.keys[0].Name+" to its columns. A lookup keeps columns unique over all shards, but not "+k.beyond+".",
+	df.a.unsupported("Add "+t.keys[0].Name+" to its columns. A lookup keeps columns unique over all shards, but not "+k.beyond+".",
 		"one shard alone cannot keep a %s on (%s) of sharded table %q", k.what, strings.Join(expressions(k.columns), ", "), rel.Name.Name)
 }
 
@@ -238,70 +238,70 @@ func expressions(columns []string) []string {
 }
 
 // alterTable checks what ALTER TABLE does to a declared table.
-func (a *analysis) alterTable(n *pg.AlterTableStmt) plan.Route {
+func (df definitions) alterTable(n *pg.AlterTableStmt) plan.Route {
 	switch n.Objtype {
 	case pg.ObjectType_OBJECT_TYPE:
-		return a.global()
+		return df.a.commands().global()
 	}
 	for _, c := range n.Cmds {
 		if d := c.GetAlterTableCmd().GetDef().GetPartitionCmd(); d != nil {
-			return a.partition(n, c.GetAlterTableCmd().GetSubtype(), d)
+			return df.partition(n, c.GetAlterTableCmd().GetSubtype(), d)
 		}
 	}
-	a.enablesPolicies(n)
-	rel := a.named(rangeVar(n.Relation))
-	t := a.declared(rel)
-	r := a.refusedOr(a.across(rangeVar(n.Relation)))
+	df.a.objects().enablesPolicies(n)
+	rel := df.a.commands().named(rangeVar(n.Relation))
+	t := df.a.declared(rel)
+	r := df.a.commands().refusedOr(df.a.commands().across(rangeVar(n.Relation)))
 	if r != plan.Every || t == nil || rel.Kind == catalog.Index || rel.Kind == catalog.PartitionedIndex {
 		return r
 	}
 	for _, c := range n.Cmds {
-		a.alterCommand(rel, t, c.GetAlterTableCmd())
+		df.alterCommand(rel, t, c.GetAlterTableCmd())
 	}
-	a.fillTimes(n, rel)
-	return a.refusedOr(r)
+	df.a.clock().fillTimes(n, rel)
+	return df.a.commands().refusedOr(r)
 }
 
-func (a *analysis) alterCommand(rel *catalog.Relation, t *table, c *pg.AlterTableCmd) {
+func (df definitions) alterCommand(rel *catalog.Relation, t *table, c *pg.AlterTableCmd) {
 	switch c.GetSubtype() {
 	case pg.AlterTableType_AT_DropConstraint:
-		a.keepsIDs(t, c.Name)
+		df.keepsIDs(t, c.Name)
 	case pg.AlterTableType_AT_DropColumn:
 		if routesBy(t, c.Name) {
-			a.unsupported("Undeclare the table first: SELECT weft.unshard_table('"+t.Name+"').", "column %q has the routed ids of %q and cannot be dropped", c.Name, t.Name)
+			df.a.unsupported("Undeclare the table first: SELECT weft.unshard_table('"+t.Name+"').", "column %q has the routed ids of %q and cannot be dropped", c.Name, t.Name)
 		}
 		if isKey(t, c.Name) {
-			a.unsupported("Undeclare the table first: SELECT weft.unshard_table('"+t.Name+"').", "column %q is the shard key of %q and cannot be dropped", c.Name, t.Name)
+			df.a.unsupported("Undeclare the table first: SELECT weft.unshard_table('"+t.Name+"').", "column %q is the shard key of %q and cannot be dropped", c.Name, t.Name)
 		}
 	case pg.AlterTableType_AT_AlterColumnType:
-		if a.hasType(rel, c) {
+		if df.hasType(rel, c) {
 			return
 		}
-		a.retypesIdentity(rel, c.Name)
-		a.fills(rel, t, c.Name, c.Def.GetColumnDef().GetRawDefault(), false)
+		df.a.objects().retypesIdentity(rel, c.Name)
+		df.fills(rel, t, c.Name, c.Def.GetColumnDef().GetRawDefault(), false)
 		if routesBy(t, c.Name) {
-			a.unsupported("Undeclare the table first: SELECT weft.unshard_table('"+t.Name+"').", "column %q has the routed ids of %q and cannot change its type", c.Name, t.Name)
+			df.a.unsupported("Undeclare the table first: SELECT weft.unshard_table('"+t.Name+"').", "column %q has the routed ids of %q and cannot change its type", c.Name, t.Name)
 		}
-		if isKey(t, c.Name) && !a.widens(rel, c) {
-			a.unsupported("Undeclare the table first: SELECT weft.unshard_table('"+t.Name+"').", "column %q is the shard key of %q and cannot change its type", c.Name, t.Name)
+		if isKey(t, c.Name) && !df.a.gatherer().widens(rel, c) {
+			df.a.unsupported("Undeclare the table first: SELECT weft.unshard_table('"+t.Name+"').", "column %q is the shard key of %q and cannot change its type", c.Name, t.Name)
 		}
 		if slices.ContainsFunc(rel.Lookups, func(l catalog.Lookup) bool { return slices.Contains(l.Columns, c.Name) }) {
-			a.change().Lookups = append(a.change().Lookups, plan.LookupChange{Kind: plan.Rewritten, Table: nameOf(rel.Name), Columns: []string{c.Name}})
+			df.a.commands().change().Lookups = append(df.a.commands().change().Lookups, plan.LookupChange{Kind: plan.Rewritten, Table: nameOf(rel.Name), Columns: []string{c.Name}})
 		}
 	case pg.AlterTableType_AT_ColumnDefault:
-		a.drawsNow(c.Def)
+		df.a.objects().drawsNow(c.Def)
 	case pg.AlterTableType_AT_AddConstraint:
-		a.constraint(rel, t, c.Def.GetConstraint(), nil, nil)
+		df.constraint(rel, t, c.Def.GetConstraint(), nil, nil)
 	case pg.AlterTableType_AT_AddColumn:
-		a.addColumn(rel, t, c.Def.GetColumnDef())
+		df.addColumn(rel, t, c.Def.GetColumnDef())
 	case pg.AlterTableType_AT_AddInherit, pg.AlterTableType_AT_DropInherit, pg.AlterTableType_AT_AddOf:
-		a.unsupported("", "what declared table %q inherits from cannot be changed", t.Name)
+		df.a.unsupported("", "what declared table %q inherits from cannot be changed", t.Name)
 	}
 }
 
 // hasType reports whether a column has the type already that it is to get, with its modifier:
 // ORMs that bring tables up to date set the types of all columns.
-func (a *analysis) hasType(rel *catalog.Relation, c *pg.AlterTableCmd) bool {
+func (df definitions) hasType(rel *catalog.Relation, c *pg.AlterTableCmd) bool {
 	def := c.Def.GetColumnDef()
 	if def == nil || def.RawDefault != nil || def.CollClause != nil { // USING, COLLATE
 		return false
@@ -315,14 +315,14 @@ func (a *analysis) hasType(rel *catalog.Relation, c *pg.AlterTableCmd) bool {
 	if m := plain.Typmods; len(m) == 1 && m[0].GetAConst().GetIval() != nil {
 		mod, plain.Typmods = m[0].GetAConst().GetIval().Ival+4, nil // varchar(n)
 	}
-	t := (&level{a: a}).typeName(plain)
+	t := (&level{a: df.a}).predicates().typeName(plain)
 	return t != 0 && t == datum.Type(rel.Columns[i].Type) && mod == rel.Columns[i].Mod && (mod < 0 || t == datum.Varchar)
 }
 
 // keepsIDs refuses to touch the constraint that routing by id relies on.
-func (a *analysis) keepsIDs(t *table, constraint string) {
+func (df definitions) keepsIDs(t *table, constraint string) {
 	if t.IDs != nil && constraint == directory.IDConstraint {
-		a.unsupported("It goes with the declaration: SELECT weft.unshard_table('"+t.Name+"').",
+		df.a.unsupported("It goes with the declaration: SELECT weft.unshard_table('"+t.Name+"').",
 			"constraint %q of %q keeps its routed ids to the truth", constraint, t.Name)
 	}
 }
@@ -331,7 +331,7 @@ func (a *analysis) keepsIDs(t *table, constraint string) {
 func routesBy(t *table, name string) bool { return t.IDs != nil && t.IDs.Column == name }
 
 // addColumn checks the constraints of a new column.
-func (a *analysis) addColumn(rel *catalog.Relation, t *table, d *pg.ColumnDef) {
+func (df definitions) addColumn(rel *catalog.Relation, t *table, d *pg.ColumnDef) {
 	if d == nil {
 		return
 	}
@@ -347,7 +347,7 @@ func (a *analysis) addColumn(rel *catalog.Relation, t *table, d *pg.ColumnDef) {
 			added[d.Colname], numbered = true, true
 		case pg.ConstrType_CONSTR_DEFAULT:
 			value = c.RawExpr
-			a.drawsNow(value)
+			df.a.objects().drawsNow(value)
 			if f := c.RawExpr.GetFuncCall(); f != nil {
 				names := nameList(f.Funcname)
 				name := names[len(names)-1]
@@ -356,23 +356,23 @@ func (a *analysis) addColumn(rel *catalog.Relation, t *table, d *pg.ColumnDef) {
 		}
 	}
 	for _, n := range d.Constraints {
-		a.constraint(rel, t, n.GetConstraint(), []string{d.Colname}, added)
+		df.constraint(rel, t, n.GetConstraint(), []string{d.Colname}, added)
 	}
 	if !slices.ContainsFunc(rel.Columns, func(col catalog.Column) bool { return col.Name == d.Colname }) { // else IF NOT EXISTS, or an error
-		a.fills(rel, t, d.Colname, value, numbered)
+		df.fills(rel, t, d.Colname, value, numbered)
 	}
 }
 
 // fills notes a column that gets a value in the rows that are there, if each shard would make
 // its own: the copies of a reference table would differ, and the same numbers be given on
 // several shards. numbered: it has a sequence of its own.
-func (a *analysis) fills(rel *catalog.Relation, t *table, column string, value *pg.Node, numbered bool) {
+func (df definitions) fills(rel *catalog.Relation, t *table, column string, value *pg.Node, numbered bool) {
 	switch {
 	case numbered || value != nil && calls(value, "nextval"):
-	case value == nil || !t.Reference || a.steadiness(value) != 'v':
+	case value == nil || !t.Reference || df.a.copying().steadiness(value) != 'v':
 		return
 	}
-	a.change().Fills = append(a.change().Fills, plan.Filling{Table: nameOf(rel.Name), Column: column, Copy: t.Reference})
+	df.a.commands().change().Fills = append(df.a.commands().change().Fills, plan.Filling{Table: nameOf(rel.Name), Column: column, Copy: t.Reference})
 }
 
 // calls reports whether an expression calls a function of that name.
@@ -389,7 +389,7 @@ func calls(n *pg.Node, name string) bool {
 }
 
 // constraint checks a constraint that a declared table gets.
-func (a *analysis) constraint(rel *catalog.Relation, t *table, c *pg.Constraint, own []string, added map[string]bool) {
+func (df definitions) constraint(rel *catalog.Relation, t *table, c *pg.Constraint, own []string, added map[string]bool) {
 	columns := nameList(c.GetKeys())
 	if len(columns) == 0 {
 		columns = own
@@ -415,16 +415,16 @@ func (a *analysis) constraint(rel *catalog.Relation, t *table, c *pg.Constraint,
 		case c.Indexname != "":
 			return
 		}
-		a.uniqueness(rel, t, k, added)
+		df.uniqueness(rel, t, k, added)
 	case pg.ConstrType_CONSTR_EXCLUSION:
-		a.exclusion(rel, t, c)
+		df.exclusion(rel, t, c)
 	case pg.ConstrType_CONSTR_FOREIGN:
-		a.foreignKey(rel, t, c, own)
+		df.foreignKey(rel, t, c, own)
 	}
 }
 
 // exclusion: the shard key must be compared with =.
-func (a *analysis) exclusion(rel *catalog.Relation, t *table, c *pg.Constraint) {
+func (df definitions) exclusion(rel *catalog.Relation, t *table, c *pg.Constraint) {
 	var columns []string
 	for _, e := range c.Exclusions {
 		items := e.GetList().GetItems()
@@ -432,27 +432,27 @@ func (a *analysis) exclusion(rel *catalog.Relation, t *table, c *pg.Constraint) 
 			columns = append(columns, items[0].GetIndexElem().GetName())
 		}
 	}
-	a.uniqueness(rel, t, uniqueKey{what: "constraint by =", columns: columns, beyond: "exclusion constraints"}, nil)
+	df.uniqueness(rel, t, uniqueKey{what: "constraint by =", columns: columns, beyond: "exclusion constraints"}, nil)
 }
 
 // foreignKey refuses one that would cross shards.
-func (a *analysis) foreignKey(rel *catalog.Relation, t *table, c *pg.Constraint, own []string) {
-	to := a.named(rangeVar(c.Pktable))
+func (df definitions) foreignKey(rel *catalog.Relation, t *table, c *pg.Constraint, own []string) {
+	to := df.a.commands().named(rangeVar(c.Pktable))
 	if to == nil {
 		return // the server will say so
 	}
-	other := a.declared(to)
+	other := df.a.declared(to)
 	if other != nil {
-		a.rekeying(rel, t, c, own, !other.Reference)
+		df.a.reach().rekeying(rel, t, c, own, !other.Reference)
 	}
 	switch {
 	case other == nil:
-		a.unsupported(a.reachHint(to.Name.Name), "a foreign key of declared table %q cannot reference %q, which is on the home shard alone", rel.Name.Name, to.Name.Name)
+		df.a.unsupported(df.a.reachHint(to.Name.Name), "a foreign key of declared table %q cannot reference %q, which is on the home shard alone", rel.Name.Name, to.Name.Name)
 		return
 	case other.Reference:
 		return
 	case t.Reference:
-		a.unsupported("", "a foreign key of reference table %q cannot reference sharded table %q", rel.Name.Name, to.Name.Name)
+		df.a.unsupported("", "a foreign key of reference table %q cannot reference sharded table %q", rel.Name.Name, to.Name.Name)
 		return
 	}
 	from, refs := nameList(c.FkAttrs), nameList(c.PkAttrs)
@@ -463,13 +463,13 @@ func (a *analysis) foreignKey(rel *catalog.Relation, t *table, c *pg.Constraint,
 		refs = to.Unique[0].Columns
 	}
 	if !colocated(t, other) {
-		a.unsupported("Declare both with the same vindex and key type.", "a foreign key of %q would cross shards: %q is not colocated with it", rel.Name.Name, to.Name.Name)
+		df.a.unsupported("Declare both with the same vindex and key type.", "a foreign key of %q would cross shards: %q is not colocated with it", rel.Name.Name, to.Name.Name)
 		return
 	}
 	for i, k := range t.keys {
 		at := slices.Index(from, k.Name)
 		if at < 0 || at >= len(refs) || refs[at] != other.keys[i].Name {
-			a.unsupported("Let the foreign key have the shard keys of both tables in the same place.",
+			df.a.unsupported("Let the foreign key have the shard keys of both tables in the same place.",
 				"a foreign key of %q would cross shards: it does not match %q with %q", rel.Name.Name, k.Name, other.keys[i].Name)
 			return
 		}

@@ -72,7 +72,7 @@ func (d *derived) lookIn(a *analysis, sel *pg.SelectStmt) (*block, string) {
 	if sel == nil {
 		return nil, "a CTE hides another of the same name"
 	}
-	return a.localIn(sel, d.text, false)
+	return a.gatherer().localIn(sel, d.text, false)
 }
 
 // key are the columns that tell where a row of it is.
@@ -145,8 +145,8 @@ func (d *derived) lookFull(a *analysis) (*block, string) {
 // covered reports whether a row of an instance is there only beside an anchor's
 // row of the same shard, because something local that it is part of has the
 // anchor's key.
-func (l *level) covered(a *analysis, at *anchor, i int) bool {
-	for _, d := range l.a.probe.derived {
+func (fr fromClause) covered(a *analysis, at *anchor, i int) bool {
+	for _, d := range fr.l.a.probe.derived {
 		if i < d.first || i >= d.last || d.first <= at.first && at.last <= d.last {
 			continue
 		}
@@ -183,7 +183,7 @@ func marked(cl *classes, c *column, i int) bool {
 }
 
 // fullJoin notes a FULL join for a probe.
-func (l *level) fullJoin(n *pg.JoinExpr, s *scope, a, b, out *source, using []string, first int) {
+func (fr fromClause) fullJoin(n *pg.JoinExpr, s *scope, a, b, out *source, using []string, first int) {
 	f := &fullJoin{node: n, left: a, right: b, using: using}
 	for _, name := range using {
 		if x, y := only(a, name), only(b, name); x != nil && y != nil && x.class() != 0 && x.class() == y.class() {
@@ -191,8 +191,8 @@ func (l *level) fullJoin(n *pg.JoinExpr, s *scope, a, b, out *source, using []st
 		}
 	}
 	if n.Quals != nil {
-		at := &level{a: l.a, parent: l.parent, with: l.with, sources: []*source{a, b}, scope: l.outside()}
-		f.facts = append(f.facts, at.facts(n.Quals)...)
+		at := &level{a: fr.l.a, parent: fr.l.parent, with: fr.l.with, sources: []*source{a, b}, scope: fr.outside()}
+		f.facts = append(f.facts, at.predicates().facts(n.Quals)...)
 	}
-	l.a.probe.derive(l.a, derived{full: f, with: l.with, scope: s, first: first, cols: out.cols, opaque: out.opaque})
+	fr.l.a.probe.derive(fr.l.a, derived{full: f, with: fr.l.with, scope: s, first: first, cols: out.cols, opaque: out.opaque})
 }

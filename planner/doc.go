@@ -23,6 +23,12 @@
 //     the same way first (nested). When a query may run inside each shard is
 //     proved in local.go.
 //
+// An analysis holds the work on one text; its methods stand in parts by what they are about
+// (parts.go): definitions, objects and commands plan DDL and utility commands, reach finds what a
+// statement runs beside its own text, gatherer plans queries over several shards, writes and copying
+// plan what stores rows, clock gives all shards one time. A level is one query level, with the parts
+// fromClause, predicates, grouping and modification.
+//
 // The rule behind every line: a plan must never visit too few shards. An
 // instance about which nothing is known means all of them. Why a fact may be
 // used for an instance is proved in scope.go.

@@ -41,7 +41,7 @@ func (l *level) field(row []string, name string) {
 	if it != nil && (systemColumns[name] || slices.ContainsFunc(it.cols, func(o output) bool { return o.name == name })) {
 		return
 	}
-	users := l.a.userFunctions("", name)
+	users := l.a.reach().userFunctions("", name)
 	if it == nil || it.opaque { // it may be a column
 		for _, f := range users {
 			if !f.Reach.Pure() {

@@ -14,39 +14,39 @@ import (
 
 // evaluates judges what a command runs for rows that are there, and whatever runs in
 // what is temporary.
-func (a *analysis) evaluates(n any) {
-	if a.env.Schema == nil || a.env.Tables.Empty() {
+func (re reach) evaluates(n any) {
+	if re.a.env.Schema == nil || re.a.env.Tables.Empty() {
 		return
 	}
 	switch n := n.(type) {
 	case *pg.Node_CreateStmt:
 		if v := n.CreateStmt.Relation; v.GetRelpersistence() == "t" || isTemporary(v.GetSchemaname()) {
-			a.temporaryTable(n.CreateStmt)
+			re.temporaryTable(n.CreateStmt)
 		}
 	case *pg.Node_AlterTableStmt:
-		a.altersRows(n.AlterTableStmt)
+		re.altersRows(n.AlterTableStmt)
 	case *pg.Node_IndexStmt:
-		a.runsNow(n.IndexStmt, a.declared(a.named(rangeVar(n.IndexStmt.Relation))) != nil)
+		re.runsNow(n.IndexStmt, re.a.declared(re.a.commands().named(rangeVar(n.IndexStmt.Relation))) != nil)
 	case *pg.Node_CreateTrigStmt:
-		if a.named(rangeVar(n.CreateTrigStmt.Relation)) == nil { // it is temporary
-			a.runsNow(&pg.FuncCall{Funcname: n.CreateTrigStmt.Funcname}, false)
-			a.runsNow(n.CreateTrigStmt, false)
+		if re.a.commands().named(rangeVar(n.CreateTrigStmt.Relation)) == nil { // it is temporary
+			re.runsNow(&pg.FuncCall{Funcname: n.CreateTrigStmt.Funcname}, false)
+			re.runsNow(n.CreateTrigStmt, false)
 		}
 	case *pg.Node_AlterDomainStmt:
-		a.altersDomain(n.AlterDomainStmt)
+		re.altersDomain(n.AlterDomainStmt)
 	}
 }
 
 // temporaryTable judges what rows of a temporary table will set off, also by what it
 // takes over from others.
-func (a *analysis) temporaryTable(n *pg.CreateStmt) {
-	a.runsNow(n, false)
+func (re reach) temporaryTable(n *pg.CreateStmt) {
+	re.runsNow(n, false)
 	parser.Walk(n, func(m any) bool {
 		if v, ok := m.(*pg.RangeVar); ok { // LIKE, INHERITS
-			if rel := a.named(rangeVar(v)); rel != nil && v != n.Relation {
+			if rel := re.a.commands().named(rangeVar(v)); rel != nil && v != n.Relation {
 				for i := range rel.Runs {
 					if k := rel.Runs[i].Kind; k != catalog.RunTrigger && k != catalog.RunWhen && k != catalog.RunRule {
-						a.runsWith(rel, nil, &rel.Runs[i])
+						re.runsWith(rel, nil, &rel.Runs[i])
 					}
 				}
 			}
@@ -56,29 +56,29 @@ func (a *analysis) temporaryTable(n *pg.CreateStmt) {
 }
 
 // altersRows judges what ALTER TABLE runs for rows that are there.
-func (a *analysis) altersRows(n *pg.AlterTableStmt) {
-	rel := a.named(rangeVar(n.Relation))
+func (re reach) altersRows(n *pg.AlterTableStmt) {
+	rel := re.a.commands().named(rangeVar(n.Relation))
 	if rel == nil { // it is temporary
-		a.runsNow(n, false)
+		re.runsNow(n, false)
 		return
 	}
-	t := a.declared(rel)
+	t := re.a.declared(rel)
 	for _, node := range n.Cmds {
 		c := node.GetAlterTableCmd()
 		switch c.GetSubtype() {
 		case pg.AlterTableType_AT_AddConstraint:
 			if !c.Def.GetConstraint().GetSkipValidation() {
-				a.runsNow(c, t != nil)
+				re.runsNow(c, t != nil)
 			}
 		case pg.AlterTableType_AT_AddColumn:
-			a.runsNow(c, t != nil)
+			re.runsNow(c, t != nil)
 		case pg.AlterTableType_AT_AlterColumnType:
-			a.runsNow(c, t != nil)
-			a.storing(rel, t, nil)
+			re.runsNow(c, t != nil)
+			re.storing(rel, t, nil)
 		case pg.AlterTableType_AT_ValidateConstraint:
 			for i := range rel.Runs {
 				if run := &rel.Runs[i]; run.Kind == catalog.RunCheck && run.Name == c.Name {
-					a.runsWith(rel, t, run)
+					re.runsWith(rel, t, run)
 				}
 			}
 		}
@@ -86,14 +86,14 @@ func (a *analysis) altersRows(n *pg.AlterTableStmt) {
 }
 
 // altersDomain judges what ALTER DOMAIN runs for the values that are there, on all shards.
-func (a *analysis) altersDomain(n *pg.AlterDomainStmt) {
+func (re reach) altersDomain(n *pg.AlterDomainStmt) {
 	switch {
 	case n.Subtype == "C" && !n.Def.GetConstraint().GetSkipValidation():
-		a.runsNow(n.Def, true)
+		re.runsNow(n.Def, true)
 	case n.Subtype == "V":
-		for _, y := range a.env.Schema.Types(lastName(n.TypeName)) {
-			if why := a.beyond(&y.Reach); why != "" {
-				a.unsupported("A constraint is checked by each shard, which sees itself alone: it can read reference tables.", "type %q %s", y.Name.Name, why)
+		for _, y := range re.a.env.Schema.Types(lastName(n.TypeName)) {
+			if why := re.beyond(&y.Reach); why != "" {
+				re.a.unsupported("A constraint is checked by each shard, which sees itself alone: it can read reference tables.", "type %q %s", y.Name.Name, why)
 			}
 		}
 	}
@@ -101,14 +101,14 @@ func (a *analysis) altersDomain(n *pg.AlterDomainStmt) {
 
 // runsNow judges the functions, operators and types that a part of a command names.
 // everywhere: they run on every shard, and not on the home shard alone.
-func (a *analysis) runsNow(root any, everywhere bool) {
-	in := a.probing(a.text)
+func (re reach) runsNow(root any, everywhere bool) {
+	in := re.a.gatherer().probing(re.a.text)
 	l := &level{a: in, scope: &scope{}}
 	parser.Walk(root, func(m any) bool {
 		l.runNames(m)
 		if f, ok := m.(*pg.FuncCall); ok {
 			names := nameList(f.Funcname)
-			in.functions = append(in.functions, a.userFunctions(schemaOf(f.Funcname), names[len(names)-1])...)
+			in.functions = append(in.functions, re.userFunctions(schemaOf(f.Funcname), names[len(names)-1])...)
 		}
 		return true
 	})
@@ -117,12 +117,12 @@ func (a *analysis) runsNow(root any, everywhere bool) {
 		hint = "The command runs it on each shard, which sees itself alone: it can read reference tables."
 	}
 	for _, f := range in.functions {
-		r := a.reached(&f.Reach)
+		r := re.reached(&f.Reach)
 		if !everywhere {
 			r.home = ""
 		}
 		if why := r.beyond(); why != "" {
-			a.unsupported(hint, "%s %s", functionName(f), why)
+			re.a.unsupported(hint, "%s %s", functionName(f), why)
 		}
 	}
 }

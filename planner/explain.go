@@ -10,34 +10,34 @@ import (
 )
 
 // explain is the route of what it explains. Only ANALYZE runs it.
-func (a *analysis) explain(n *pg.ExplainStmt) plan.Route {
-	writes, locks := a.out.Writes, a.out.Locks
-	r := a.nested(n.Query, "EXPLAIN")
+func (cm commands) explain(n *pg.ExplainStmt) plan.Route {
+	writes, locks := cm.a.out.Writes, cm.a.out.Locks
+	r := cm.nested(n.Query, "EXPLAIN")
 	e := explainOptions(n.Options)
 	if !e.Analyze {
-		a.out.Writes, a.out.Locks = writes, locks
+		cm.a.out.Writes, cm.a.out.Locks = writes, locks
 	}
-	if a.refused() {
+	if cm.a.refused() {
 		return r
 	}
-	if sel := n.Query.GetSelectStmt(); sel != nil && sel.IntoClause == nil && len(a.text.tree.Statements) == 1 {
-		a.placeExplained(e, len(n.Options) > 0)
-		a.out.Explain = e
-	} else if w := a.out.Write; w != nil && w.Copies == nil && !e.Analyze && len(a.text.tree.Statements) == 1 {
-		a.placeExplained(e, len(n.Options) > 0)
-		a.out.Explain = e
-	} else if a.out.Write != nil && r == plan.Gathered && !e.Analyze {
-		a.out.Write = nil
+	if sel := n.Query.GetSelectStmt(); sel != nil && sel.IntoClause == nil && len(cm.a.text.tree.Statements) == 1 {
+		cm.placeExplained(e, len(n.Options) > 0)
+		cm.a.out.Explain = e
+	} else if w := cm.a.out.Write; w != nil && w.Copies == nil && !e.Analyze && len(cm.a.text.tree.Statements) == 1 {
+		cm.placeExplained(e, len(n.Options) > 0)
+		cm.a.out.Explain = e
+	} else if cm.a.out.Write != nil && r == plan.Gathered && !e.Analyze {
+		cm.a.out.Write = nil
 		return plan.Home // which is asked first, and the others follow
-	} else if a.out.Gather != nil || a.out.Write != nil {
-		query := a.out.Gather != nil
-		a.out.Gather, a.out.Write = nil, nil
+	} else if cm.a.out.Gather != nil || cm.a.out.Write != nil {
+		query := cm.a.out.Gather != nil
+		cm.a.out.Gather, cm.a.out.Write = nil, nil
 		if r == plan.Gathered && query {
-			a.unsupported("EXPLAIN its SELECT, in a statement of its own.", "EXPLAIN over several shards is for SELECT")
+			cm.a.unsupported("EXPLAIN its SELECT, in a statement of its own.", "EXPLAIN over several shards is for SELECT")
 			return plan.Refused
 		}
 		if r == plan.Gathered {
-			a.unsupported("Use EXPLAIN without ANALYZE, as a statement of its own.", "EXPLAIN ANALYZE of a write over several shards is not supported")
+			cm.a.unsupported("Use EXPLAIN without ANALYZE, as a statement of its own.", "EXPLAIN ANALYZE of a write over several shards is not supported")
 			return plan.Refused
 		}
 	}
@@ -98,13 +98,13 @@ func optionOn(value string) int {
 }
 
 // placeExplained notes where the query begins in a text that is one EXPLAIN.
-func (a *analysis) placeExplained(e *plan.Explain, options bool) {
-	e.After, e.Offset = a.relative(a.explainedAt(options))
+func (cm commands) placeExplained(e *plan.Explain, options bool) {
+	e.After, e.Offset = cm.a.relative(cm.explainedAt(options))
 }
 
 // explainedAt finds where the query begins.
-func (a *analysis) explainedAt(options bool) int {
-	sc := wordScanner{text: a.client}
+func (cm commands) explainedAt(options bool) int {
+	sc := wordScanner{text: cm.a.client}
 	word, _ := sc.next()
 	for word != "" && !strings.EqualFold(word, "explain") {
 		word, _ = sc.next() // an empty statement before it
@@ -119,7 +119,7 @@ func (a *analysis) explainedAt(options bool) int {
 			case ")":
 				depth--
 			case "'":
-				a.out.Exact = true // what the literal says has been looked at
+				cm.a.out.Exact = true // what the literal says has been looked at
 			}
 		}
 		_, start = sc.next()

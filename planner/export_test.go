@@ -73,9 +73,9 @@ func Whole(env *Env, sql string, literals []parser.Literal, params []uint32) (g 
 	a.client = a.text
 	sel := tree.Statements[0].Stmt.GetSelectStmt()
 	a.top().query(sel)
-	g = a.whole(sel)
+	g = a.gatherer().whole(sel)
 	if g == nil {
-		_, why = a.reduce(sel, 0, nil)
+		_, why = a.gatherer().reduce(sel, 0, nil)
 	}
 	return g, a.out.Exact, why
 }

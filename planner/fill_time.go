@@ -15,11 +15,11 @@ import (
 // default, for rows to come, after that.
 
 // fillTimes sees to it for the columns that a command adds or rewrites.
-func (a *analysis) fillTimes(n *pg.AlterTableStmt, rel *catalog.Relation) {
+func (ck clock) fillTimes(n *pg.AlterTableStmt, rel *catalog.Relation) {
 	var timed []int
 	for i, c := range n.Cmds {
 		cmd := c.GetAlterTableCmd()
-		if value := filled(cmd, rel); value != nil && *value != nil && a.steadiness(*value) != 'v' && a.asksTime(*value) {
+		if value := filled(cmd, rel); value != nil && *value != nil && ck.a.copying().steadiness(*value) != 'v' && ck.asksTime(*value) {
 			timed = append(timed, i)
 		}
 	}
@@ -37,14 +37,14 @@ func (a *analysis) fillTimes(n *pg.AlterTableStmt, rel *catalog.Relation) {
 				Def: proto.Clone(*value).(*pg.Node), Behavior: pg.DropBehavior_DROP_RESTRICT,
 			}}})
 		}
-		a.times(*value)
+		ck.times(*value)
 	}
-	text, err := a.render(node)
+	text, err := ck.a.gatherer().render(node)
 	if err != nil {
-		a.unsupported("Add the column without it, UPDATE the rows, and then set the default.", "the time of the transaction cannot be put into this statement")
+		ck.a.unsupported("Add the column without it, UPDATE the rows, and then set the default.", "the time of the transaction cannot be put into this statement")
 		return
 	}
-	a.change().Timed, a.out.Exact = a.spelled(text), true
+	ck.a.commands().change().Timed, ck.a.out.Exact = ck.spelled(text), true
 }
 
 // filled is where a command says what rows get, DEFAULT or USING; nil for commands that
@@ -69,11 +69,11 @@ func filled(c *pg.AlterTableCmd, rel *catalog.Relation) **pg.Node {
 }
 
 // spelled puts the client's literals into a text that is for its very text only.
-func (a *analysis) spelled(text plan.Text) plan.Text {
+func (ck clock) spelled(text plan.Text) plan.Text {
 	for i := range text {
 		if p := &text[i]; p.Kind == plan.Lit {
-			l := a.client.literals[p.Index]
-			sql := a.client.sql[l.Start:l.End]
+			l := ck.a.client.literals[p.Index]
+			sql := ck.a.client.sql[l.Start:l.End]
 			if p.Negative {
 				sql = "(-" + sql + ")"
 			}

@@ -17,7 +17,7 @@ import (
 
 // firing notes the triggers that writing to a target sets off once for a statement. c are
 // the columns that an UPDATE sets.
-func (l *level) firing(tg *target, event catalog.Events, c *changes) {
+func (mo modification) firing(tg *target, event catalog.Events, c *changes) {
 	rel, t := tg.rel, tg.table
 	if tg.through != nil {
 		rel, t = tg.through.base, tg.through.own
@@ -32,14 +32,14 @@ func (l *level) firing(tg *target, event catalog.Events, c *changes) {
 	if c != nil {
 		columns = c.columns
 	}
-	l.a.fires(rel, event, columns)
+	mo.l.a.reach().fires(rel, event, columns)
 }
 
 // fires notes the triggers of a sharded table that an event sets off once for a statement.
-func (a *analysis) fires(rel *catalog.Relation, event catalog.Events, columns []string) {
+func (re reach) fires(rel *catalog.Relation, event catalog.Events, columns []string) {
 	for i := range rel.Triggers {
-		if tr := &rel.Triggers[i]; a.out.Fires == nil && tr.Statement&event != 0 && (event != catalog.OnUpdate || concerns(rel, tr, columns)) {
-			a.out.Fires = pgerr.New(pgerr.FeatureNotSupported, "trigger %q of %q runs once for a statement, and this one is carried out on several shards", tr.Name, rel.Name.Name).
+		if tr := &rel.Triggers[i]; re.a.out.Fires == nil && tr.Statement&event != 0 && (event != catalog.OnUpdate || concerns(rel, tr, columns)) {
+			re.a.out.Fires = pgerr.New(pgerr.FeatureNotSupported, "trigger %q of %q runs once for a statement, and this one is carried out on several shards", tr.Name, rel.Name.Name).
 				WithDetail("Each shard would run it by itself, and over its own rows.").
 				WithHint("Keep the statement to one shard by a condition on the shard key, use a trigger FOR EACH ROW, or SET weft.statement_triggers = 'per_shard' if once on each shard is right.")
 		}

@@ -9,42 +9,42 @@ import (
 
 // from adds the elements of a FROM clause to the level. Each can name those
 // before it only if it is LATERAL.
-func (l *level) from(nodes []*pg.Node) {
+func (fr fromClause) from(nodes []*pg.Node) {
 	for _, n := range nodes {
-		s := l.element(n, l.scope, nil)
-		l.sources = append(l.sources, s)
+		s := fr.element(n, fr.l.scope, nil)
+		fr.l.sources = append(fr.l.sources, s)
 	}
 }
 
 // element analyses one element of FROM whose rows are in scope s. left is what
 // stands left of it in its own join tree, for LATERAL.
-func (l *level) element(n *pg.Node, s *scope, left []*source) *source {
+func (fr fromClause) element(n *pg.Node, s *scope, left []*source) *source {
 	switch n := n.GetNode().(type) {
 	case *pg.Node_RangeVar:
-		return l.table(n.RangeVar, s)
+		return fr.table(n.RangeVar, s)
 	case *pg.Node_RangeSubselect:
-		return l.subselect(n.RangeSubselect, s, left)
+		return fr.subselect(n.RangeSubselect, s, left)
 	case *pg.Node_JoinExpr:
-		return l.join(n.JoinExpr, s, left)
+		return fr.join(n.JoinExpr, s, left)
 	case *pg.Node_RangeFunction:
-		return l.rowsFrom(n.RangeFunction, s, left)
+		return fr.rowsFrom(n.RangeFunction, s, left)
 	case *pg.Node_RangeTableSample:
-		l.lateral(s, left).expressions(n.RangeTableSample.Args)
-		l.a.probe.sample(l, n.RangeTableSample)
-		out := l.element(n.RangeTableSample.Relation, s, left)
-		l.a.notes.sampled(n.RangeTableSample)
+		fr.lateral(s, left).expressions(n.RangeTableSample.Args)
+		fr.l.a.probe.sample(fr.l, n.RangeTableSample)
+		out := fr.element(n.RangeTableSample.Relation, s, left)
+		fr.l.a.notes.sampled(n.RangeTableSample)
 		return out
 	case *pg.Node_RangeTableFunc:
-		l.lateral(s, left).expression(&pg.Node{Node: n})
+		fr.lateral(s, left).expression(&pg.Node{Node: n})
 		return opaque(n.RangeTableFunc.Alias)
 	}
-	l.lateral(s, left).expression(n) // JSON_TABLE and whatever comes
+	fr.lateral(s, left).expression(n) // JSON_TABLE and whatever comes
 	return opaque(nil)
 }
 
 // lateral returns a level that can name what stands before an element of FROM.
-func (l *level) lateral(s *scope, left []*source) *level {
-	return &level{a: l.a, parent: l.parent, with: l.with, scope: s, sources: append(append([]*source(nil), l.sources...), left...)}
+func (fr fromClause) lateral(s *scope, left []*source) *level {
+	return &level{a: fr.l.a, parent: fr.l.parent, with: fr.l.with, scope: s, sources: append(append([]*source(nil), fr.l.sources...), left...)}
 }
 
 // opaque is something whose columns are not known.
@@ -68,39 +68,39 @@ func simple(name, schema string, alias *pg.Alias, cols []output, opaque bool) *s
 }
 
 // table analyses a name in FROM: a CTE, a table or a view.
-func (l *level) table(rv *pg.RangeVar, s *scope) *source {
-	defer l.a.probe.named(l.a, rv, len(l.a.instances))
+func (fr fromClause) table(rv *pg.RangeVar, s *scope) *source {
+	defer fr.l.a.probe.named(fr.l.a, rv, len(fr.l.a.instances))
 	if rv.Schemaname == "" {
-		if c := l.with.find(rv.Relname); c != nil {
-			return l.reference(c, rv, s)
+		if c := fr.l.with.find(rv.Relname); c != nil {
+			return fr.l.reference(c, rv, s)
 		}
 	}
-	if l.a.temporary(rv) {
-		l.a.touched.home = append(l.a.touched.home, rv.Relname)
-		return l.a.notes.appears(l, rv, nil, nil, nil, s).own(simple(rv.Relname, "", rv.Alias, nil, true), nil)
+	if fr.l.a.temporary(rv) {
+		fr.l.a.touched.home = append(fr.l.a.touched.home, rv.Relname)
+		return fr.l.a.notes.appears(fr.l, rv, nil, nil, nil, s).own(simple(rv.Relname, "", rv.Alias, nil, true), nil)
 	}
-	rel, t := l.a.relation(rv)
-	l.a.probe.read(rel)
-	l.policed(rel, t, false)
+	rel, t := fr.l.a.relation(rv)
+	fr.l.a.probe.read(rel)
+	fr.l.modification().policed(rel, t, false)
 	switch {
 	case rel == nil:
-		l.a.touched.missing = append(l.a.touched.missing, rv)
+		fr.l.a.touched.missing = append(fr.l.a.touched.missing, rv)
 		return simple(rv.Relname, rv.Schemaname, rv.Alias, nil, true)
 	case t != nil:
-		l.a.touch(t, rel.Name.Name)
+		fr.l.a.touch(t, rel.Name.Name)
 		var x *instance
 		if !t.Reference {
-			x = l.a.appear(t, called(rv), s)
+			x = fr.l.a.appear(t, called(rv), s)
 			x.rv = rv
 		}
 		cols := columns(rel, x)
-		return l.a.notes.appears(l, rv, rel, t, x, s).own(simple(rv.Relname, rel.Schema, rv.Alias, cols, false), cols)
+		return fr.l.a.notes.appears(fr.l, rv, rel, t, x, s).own(simple(rv.Relname, rel.Schema, rv.Alias, cols, false), cols)
 	case rel.Kind == catalog.View && !rel.System() && rel.Schema != ownSchema: // weft's own have rows at home only
-		return l.view(rel, rv, s)
+		return fr.l.view(rel, rv, s)
 	}
-	l.a.touched.home = append(l.a.touched.home, rel.Name.Name)
+	fr.l.a.touched.home = append(fr.l.a.touched.home, rel.Name.Name)
 	cols := columns(rel, nil)
-	return l.a.notes.appears(l, rv, rel, nil, nil, s).own(simple(rv.Relname, rel.Schema, rv.Alias, cols, len(cols) == 0), cols)
+	return fr.l.a.notes.appears(fr.l, rv, rel, nil, nil, s).own(simple(rv.Relname, rel.Schema, rv.Alias, cols, len(cols) == 0), cols)
 }
 
 // called is what a text calls a table.
@@ -112,15 +112,15 @@ func called(rv *pg.RangeVar) string {
 }
 
 // subselect analyses a subquery in FROM.
-func (l *level) subselect(n *pg.RangeSubselect, s *scope, left []*source) *source {
-	in := l.beside(s)
+func (fr fromClause) subselect(n *pg.RangeSubselect, s *scope, left []*source) *source {
+	in := fr.l.beside(s)
 	if n.Lateral {
-		in = l.lateral(s, left).inner(s)
+		in = fr.lateral(s, left).inner(s)
 	}
-	name, first := "", len(l.a.instances)
+	name, first := "", len(fr.l.a.instances)
 	cols, opaque := in.query(n.Subquery.GetSelectStmt())
 	if !n.Lateral {
-		l.a.probe.derive(l.a, derived{sel: n.Subquery.GetSelectStmt(), with: l.with, scope: s, first: first, cols: cols, opaque: opaque})
+		fr.l.a.probe.derive(fr.l.a, derived{sel: n.Subquery.GetSelectStmt(), with: fr.l.with, scope: s, first: first, cols: cols, opaque: opaque})
 	}
 	if n.Alias == nil { // PostgreSQL 16 allows that
 		return &source{cols: cols, opaque: opaque}
@@ -130,8 +130,8 @@ func (l *level) subselect(n *pg.RangeSubselect, s *scope, left []*source) *sourc
 
 // join analyses a join. Whose rows may be missing gets a scope of its own; see
 // scope for what that means.
-func (l *level) join(n *pg.JoinExpr, s *scope, left []*source) *source {
-	l.runNames(n)
+func (fr fromClause) join(n *pg.JoinExpr, s *scope, left []*source) *source {
+	fr.l.runNames(n)
 	ls, rs, on := s, s, s
 	switch n.Jointype {
 	case pg.JoinType_JOIN_LEFT:
@@ -143,9 +143,9 @@ func (l *level) join(n *pg.JoinExpr, s *scope, left []*source) *source {
 	case pg.JoinType_JOIN_FULL:
 		ls, rs, on = s.child(true), s.child(true), nil
 	}
-	first := len(l.a.instances)
-	a := l.element(n.Larg, ls, left)
-	b := l.element(n.Rarg, rs, append(append([]*source(nil), left...), a))
+	first := len(fr.l.a.instances)
+	a := fr.element(n.Larg, ls, left)
+	b := fr.element(n.Rarg, rs, append(append([]*source(nil), left...), a))
 	out := &source{
 		items:  append(append([]*item(nil), a.items...), b.items...),
 		opaque: a.opaque || b.opaque, nameless: a.nameless || b.nameless,
@@ -163,25 +163,25 @@ func (l *level) join(n *pg.JoinExpr, s *scope, left []*source) *source {
 	rest := merge(out, a, b, names, n.Jointype, on)
 	out.cols = append(out.cols, rest...)
 
-	if n.Jointype == pg.JoinType_JOIN_FULL && l.a.probe != nil {
-		l.fullJoin(n, s, a, b, out, names, first)
+	if n.Jointype == pg.JoinType_JOIN_FULL && fr.l.a.probe != nil {
+		fr.fullJoin(n, s, a, b, out, names, first)
 	}
 	if n.Quals != nil {
-		at := &level{a: l.a, parent: l.parent, with: l.with, sources: []*source{a, b}}
-		l.a.notes.offer(l, at, on, n.Quals)
+		at := &level{a: fr.l.a, parent: fr.l.parent, with: fr.l.with, sources: []*source{a, b}}
+		fr.l.a.notes.offer(fr.l, at, on, n.Quals)
 		switch {
 		case on == nil:
-			at.scope = l.outside()
+			at.scope = fr.outside()
 			at.expression(n.Quals)
-		case on != s || s != l.scope:
+		case on != s || s != fr.l.scope:
 			// Whether ON is true decides if there is a row of NULLs: what holds
 			// for rows of the result need not hold there.
-			at.scope = l.outside()
-			on.add(at.facts(n.Quals)...)
+			at.scope = fr.outside()
+			on.add(at.predicates().facts(n.Quals)...)
 			at.expression(n.Quals)
 		default:
 			at.scope = s
-			at.conditions(n.Quals)
+			at.predicates().conditions(n.Quals)
 		}
 	}
 	if n.Alias != nil {
@@ -199,11 +199,11 @@ func (l *level) join(n *pg.JoinExpr, s *scope, left []*source) *source {
 
 // outside is a scope in which nothing of this level holds, but what holds
 // around it does.
-func (l *level) outside() *scope {
-	if l.parent == nil {
+func (fr fromClause) outside() *scope {
+	if fr.l.parent == nil {
 		return &scope{}
 	}
-	return &scope{parent: l.parent.scope}
+	return &scope{parent: fr.l.parent.scope}
 }
 
 // common returns the names of the columns that both sides have, for NATURAL.
@@ -268,33 +268,33 @@ func only(s *source, name string) (c *column) {
 }
 
 // values analyses rows of constants.
-func (l *level) values(lists []*pg.Node) []output {
+func (fr fromClause) values(lists []*pg.Node) []output {
 	var out []output
 	for i, row := range lists {
 		items := row.GetList().GetItems()
 		for j, n := range items {
-			l.expression(n)
+			fr.l.expression(n)
 			if i == 0 {
 				out = append(out, output{columnNumber(j), &column{name: columnNumber(j)}})
 			}
 		}
 	}
 	for j := range out {
-		l.valuesColumn(out[j].column, lists, j)
+		fr.valuesColumn(out[j].column, lists, j)
 	}
 	return out
 }
 
 // valuesColumn finds the type and the values of column j, if all are constants
 // of one kind.
-func (l *level) valuesColumn(c *column, lists []*pg.Node, j int) {
+func (fr fromClause) valuesColumn(c *column, lists []*pg.Node, j int) {
 	var set plan.Set
 	for _, row := range lists {
 		items := row.GetList().GetItems()
 		if j >= len(items) {
 			return
 		}
-		src, ok := l.constant(items[j])
+		src, ok := fr.l.predicates().constant(items[j])
 		if !ok || src.Kind == plan.Null {
 			return
 		}
@@ -311,6 +311,6 @@ func (l *level) valuesColumn(c *column, lists []*pg.Node, j int) {
 	}
 	c.declared = c.typ
 	if c.typ != 0 {
-		l.scope.add(fact{left: c, set: set})
+		fr.l.scope.add(fact{left: c, set: set})
 	}
 }

@@ -27,7 +27,7 @@ func (l *level) call(f *pg.FuncCall) {
 			"weft.%s cannot be part of a larger statement", name)
 		return
 	}
-	if users := l.a.userFunctions(schema, name); len(users) > 0 {
+	if users := l.a.reach().userFunctions(schema, name); len(users) > 0 {
 		l.locksWhereCalled(users)
 		if l.placedCall(users, f) {
 			l.a.notes.calls(users[0].Volatility)
@@ -44,7 +44,7 @@ func (l *level) call(f *pg.FuncCall) {
 		return
 	}
 	l.a.probe.call(l.a, f)
-	l.a.notes.calls(l.a.volatility(name))
+	l.a.notes.calls(l.a.reach().volatility(name))
 	switch {
 	case isTemporary(schema):
 		l.a.touched.homely = append(l.a.touched.homely, name)
@@ -67,11 +67,11 @@ func (l *level) call(f *pg.FuncCall) {
 
 // volatility is that of a built-in function. One that is not known is taken for
 // the worst.
-func (a *analysis) volatility(name string) byte {
-	if a.env.Schema == nil {
+func (re reach) volatility(name string) byte {
+	if re.a.env.Schema == nil {
 		return 'v'
 	}
-	if t := a.env.Schema.Builtin(name); t.Known {
+	if t := re.a.env.Schema.Builtin(name); t.Known {
 		return t.Volatility
 	}
 	return 'v'
@@ -84,13 +84,13 @@ var runsSQL = set("query_to_xml", "query_to_xmlschema", "query_to_xml_and_xmlsch
 	"database_to_xmlschema", "database_to_xml_and_xmlschema", "ts_stat", "ts_rewrite")
 
 // userFunctions returns the user's functions that a call may mean.
-func (a *analysis) userFunctions(schema, name string) []*catalog.Function {
-	if a.env.Schema == nil || schema == "pg_catalog" {
+func (re reach) userFunctions(schema, name string) []*catalog.Function {
+	if re.a.env.Schema == nil || schema == "pg_catalog" {
 		return nil
 	}
 	var out []*catalog.Function
-	for _, f := range a.env.Schema.Functions(name) {
-		if f.Schema == schema || schema == "" && slices.Contains(a.text.path, f.Schema) {
+	for _, f := range re.a.env.Schema.Functions(name) {
+		if f.Schema == schema || schema == "" && slices.Contains(re.a.text.path, f.Schema) {
 			out = append(out, f)
 		}
 	}

@@ -30,18 +30,18 @@ import (
 //   - PREPARE in SQL; materialized views of sharded tables with partitions
 
 // gatherable refuses what is not gathered, whatever the pieces are.
-func (a *analysis) gatherable() *pgerr.Error {
-	if refusal := a.onlyThere(); refusal != nil {
+func (ga gatherer) gatherable() *pgerr.Error {
+	if refusal := ga.a.commands().onlyThere(); refusal != nil {
 		return refusal
 	}
 	switch {
-	case len(a.client.tree.Statements) > 1:
+	case len(ga.a.client.tree.Statements) > 1:
 		return cannot("Send the statements one by one.", "a query over several shards cannot be sent together with other statements")
-	case a.notes.modifying:
+	case ga.a.notes.modifying:
 		return cannot("Change the rows in a statement of its own.", "a WITH that changes rows is not supported in a query over several shards")
-	case a.notes.system != "":
-		return cannot("It is each shard's own.", "system column %s of a table on several shards is not supported", a.notes.system)
-	case likeMark(a.client.sql):
+	case ga.a.notes.system != "":
+		return cannot("It is each shard's own.", "system column %s of a table on several shards is not supported", ga.a.notes.system)
+	case likeMark(ga.a.client.sql):
 		return cannot("Take the control character out of the names.", "names with control characters are not supported in a query over several shards")
 	}
 	return nil
@@ -58,29 +58,29 @@ func cannot(hint, format string, args ...any) *pgerr.Error {
 
 // gather plans what is done if no shard can answer a query. stmt is the
 // statement that was analysed.
-func (a *analysis) gather(stmt *pg.Node, r plan.Route) {
-	if a.scattered = a.gatherable(); a.scattered != nil {
+func (ga gatherer) gather(stmt *pg.Node, r plan.Route) {
+	if ga.a.scattered = ga.gatherable(); ga.a.scattered != nil {
 		return
 	}
-	defer a.holds()
-	a.timed = a.tells(stmt)
-	if r == plan.Keyed && !a.env.tablesOnly {
-		if g := a.whole(stmt.GetSelectStmt()); g != nil {
-			a.out.Gather = g
+	defer ga.holds()
+	ga.a.timed = ga.a.clock().tells(stmt)
+	if r == plan.Keyed && !ga.a.env.tablesOnly {
+		if g := ga.whole(stmt.GetSelectStmt()); g != nil {
+			ga.a.out.Gather = g
 			if !forbids(g) || g.Otherwise != nil {
 				return
 			}
 		}
 	}
-	rest, refusal := a.remains(stmt)
+	rest, refusal := ga.remains(stmt)
 	switch {
-	case refusal != nil && a.out.Gather == nil:
-		a.scattered = refusal
+	case refusal != nil && ga.a.out.Gather == nil:
+		ga.a.scattered = refusal
 	case refusal != nil:
-	case a.out.Gather != nil:
-		a.out.Gather.Otherwise = rest.gather
+	case ga.a.out.Gather != nil:
+		ga.a.out.Gather.Otherwise = rest.gather
 	default:
-		a.out.Gather = rest.gather
+		ga.a.out.Gather = rest.gather
 	}
 }
 
@@ -95,35 +95,35 @@ func forbids(g *plan.Gather) bool {
 }
 
 // classesOf returns what is equal in a scope. All statements have been analysed.
-func (a *analysis) classesOf(s *scope) *classes {
-	if a.classes[s] == nil {
-		if a.classes == nil {
-			a.classes = map[*scope]*classes{}
+func (ga gatherer) classesOf(s *scope) *classes {
+	if ga.a.classes[s] == nil {
+		if ga.a.classes == nil {
+			ga.a.classes = map[*scope]*classes{}
 		}
-		a.classes[s] = newClasses(s)
+		ga.a.classes[s] = newClasses(s)
 	}
-	return a.classes[s]
+	return ga.a.classes[s]
 }
 
 // certain reports whether all instances are on one shard, whatever the values
 // are: then nothing is gathered.
-func (a *analysis) certain() bool {
+func (ga gatherer) certain() bool {
 	var first *instance
 	var values []plan.Source
-	for _, x := range a.instances {
+	for _, x := range ga.a.instances {
 		if x.table.broken != nil || x.table.Vindex == nil {
 			return false
 		}
 		if _, ok := x.table.Vindex.(vindex.Computed); !ok {
 			return false
 		}
-		in := x.solve(a.classesOf(x.scope))
+		in := x.solve(ga.classesOf(x.scope))
 		for i, sets := range in.Keys {
 			at := slices.IndexFunc(sets, func(s plan.Set) bool {
 				return len(s) == 1 && s[0].Kind != plan.Array && s[0].Kind != plan.ParamArray && s[0].Kind != plan.Computed
 			})
 			switch {
-			case at < 0 || len(a.settle(sets[at:at+1])) == 0:
+			case at < 0 || len(ga.a.settle(sets[at:at+1])) == 0:
 				return false
 			case first == nil:
 				values = append(values, sets[at][0])
@@ -142,30 +142,30 @@ func (a *analysis) certain() bool {
 
 // holds: a literal that is no hole of any text has been looked at, so the plan
 // is for this text.
-func (a *analysis) holds() {
-	if len(a.held) < len(a.client.literals) {
-		a.out.Exact = true
+func (ga gatherer) holds() {
+	if len(ga.a.held) < len(ga.a.client.literals) {
+		ga.a.out.Exact = true
 	}
 }
 
 // selected plans a SELECT.
-func (a *analysis) selected(stmt *pg.Node) plan.Route {
-	a.notes = newNotes()
-	a.alike(stmt)
-	a.top().query(stmt.GetSelectStmt())
-	r := a.decide()
-	if sized := a.sized(stmt.GetSelectStmt(), r); sized != r {
+func (ga gatherer) selected(stmt *pg.Node) plan.Route {
+	ga.a.notes = newNotes()
+	ga.alike(stmt)
+	ga.a.top().query(stmt.GetSelectStmt())
+	r := ga.a.decide()
+	if sized := ga.sized(stmt.GetSelectStmt(), r); sized != r {
 		return sized
 	}
-	if a.refused() || r != plan.Keyed && r != plan.Gathered || r == plan.Keyed && a.when == unlessCertain && a.certain() {
+	if ga.a.refused() || r != plan.Keyed && r != plan.Gathered || r == plan.Keyed && ga.a.when == unlessCertain && ga.certain() {
 		return r
 	}
-	if a.out.Postponed = a.when == later && r == plan.Keyed; a.out.Postponed {
+	if ga.a.out.Postponed = ga.a.when == later && r == plan.Keyed; ga.a.out.Postponed {
 		return r
 	}
-	a.gather(stmt, r)
-	if r == plan.Gathered && a.out.Gather == nil {
-		a.out.Route, a.out.Refusal = plan.Refused, a.scattered
+	ga.gather(stmt, r)
+	if r == plan.Gathered && ga.a.out.Gather == nil {
+		ga.a.out.Route, ga.a.out.Refusal = plan.Refused, ga.a.scattered
 		return plan.Refused
 	}
 	return r

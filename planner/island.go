@@ -157,7 +157,7 @@ func (r *remainder) sameKey(a, b *appearance) bool {
 	if a.scope != b.scope || a.level != b.level || !colocated(a.table, b.table) {
 		return false
 	}
-	cl := r.a.classesOf(a.scope)
+	cl := r.a.gatherer().classesOf(a.scope)
 	for i := range a.table.keys {
 		x, y := a.instance.cols[a.table.keys[i].Name], b.instance.cols[b.table.keys[i].Name]
 		if x == nil || y == nil || x.class() == 0 || x.class() != y.class() || cl.find(x) != cl.find(y) {
@@ -249,7 +249,7 @@ func (r *remainder) islandPiece(is *island) (sides []*pg.Node, piece int, name s
 		}
 	}
 	sel.WhereClause = conjunction(append(r.bridges(is), where...))
-	if p.Text, err = r.a.render(selectOf(sel)); err != nil {
+	if p.Text, err = r.a.gatherer().render(selectOf(sel)); err != nil {
 		return nil, 0, "", err
 	}
 	p.Instances = []plan.Instance{r.solved(is.members[0].instance)}

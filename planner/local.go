@@ -61,10 +61,12 @@ const markKind plan.SourceKind = 255
 
 // local looks at a query that names nothing of the levels around it, and has its
 // CTEs with it. It returns nil, and why, if the query is not local.
-func (a *analysis) local(sel *pg.SelectStmt) (*block, string) { return a.localIn(sel, a.text, true) }
+func (ga gatherer) local(sel *pg.SelectStmt) (*block, string) {
+	return ga.localIn(sel, ga.a.text, true)
+}
 
 // localIn does it for a query of some text. top: it is not inside of another.
-func (a *analysis) localIn(sel *pg.SelectStmt, t text, top bool) (*block, string) {
+func (ga gatherer) localIn(sel *pg.SelectStmt, t text, top bool) (*block, string) {
 	switch {
 	case sel.LimitCount != nil || sel.LimitOffset != nil:
 		return nil, "LIMIT is counted over all shards"
@@ -73,31 +75,31 @@ func (a *analysis) localIn(sel *pg.SelectStmt, t text, top bool) (*block, string
 	case len(sel.ValuesLists) > 0:
 		return nil, noSharded
 	case sel.Op != pg.SetOperation_SETOP_NONE:
-		return a.localSet(sel, t)
+		return ga.localSet(sel, t)
 	}
-	in := a.probing(t)
+	in := ga.probing(t)
 	l := in.top()
 	b := &block{level: l}
 	b.cols, b.opaque = l.query(sel)
-	if why := in.unfit(sel, top); why != "" {
+	if why := in.gatherer().unfit(sel, top); why != "" {
 		return nil, why
 	}
 	if l.inherits(sel) {
 		return nil, "a subquery is ordered over all shards"
 	}
-	anchor, why := a.anchor(l)
+	anchor, why := ga.anchor(l)
 	if anchor == nil {
 		return nil, why
 	}
 	for _, x := range in.instances[anchor.first:anchor.last] {
 		solved := x.solve(newClasses(x.scope))
-		a.settleInstance(&solved)
+		ga.a.settleInstance(&solved)
 		b.instances = append(b.instances, solved)
 		b.anchors = append(b.anchors, x)
 	}
-	b.name, b.collated = in.tables(), in.probe.collated
+	b.name, b.collated = in.gatherer().tables(), in.probe.collated
 	why = b.divided(sel, anchor)
-	a.out.Exact = a.out.Exact || in.out.Exact
+	ga.a.out.Exact = ga.a.out.Exact || in.out.Exact
 	if why != "" {
 		return nil, why
 	}
@@ -105,17 +107,17 @@ func (a *analysis) localIn(sel *pg.SelectStmt, t text, top bool) (*block, string
 }
 
 // probing returns an analysis that looks at a part of this one's statement.
-func (a *analysis) probing(t text) *analysis {
+func (ga gatherer) probing(t text) *analysis {
 	return &analysis{
-		env: a.env, text: t, client: a.client, out: &plan.Plan{}, reads: a.reads,
-		params: &params{types: a.params.types}, probe: &probe{}, viewOwner: a.viewOwner, judged: a.judged,
+		env: ga.a.env, text: t, client: ga.a.client, out: &plan.Plan{}, reads: ga.a.reads,
+		params: &params{types: ga.a.params.types}, probe: &probe{}, view: viewing{owner: ga.a.view.owner}, judged: ga.a.judged,
 	}
 }
 
 // tables is what people know the block by: its sharded tables.
-func (in *analysis) tables() string {
+func (ga gatherer) tables() string {
 	var out []string
-	for _, x := range in.instances {
+	for _, x := range ga.a.instances {
 		if !slices.Contains(out, x.name) {
 			out = append(out, x.name)
 		}
@@ -124,11 +126,11 @@ func (in *analysis) tables() string {
 }
 
 // unfit says why a block cannot run in shards, whatever its keys are.
-func (in *analysis) unfit(sel *pg.SelectStmt, top bool) string {
-	t := &in.touched
+func (ga gatherer) unfit(sel *pg.SelectStmt, top bool) string {
+	t := &ga.a.touched
 	switch {
-	case in.refused():
-		return in.out.Refusal.Message
+	case ga.a.refused():
+		return ga.a.out.Refusal.Message
 	case len(t.missing) > 0:
 		return t.missing[0].Relname + " does not exist"
 	case len(t.home) > 0:
@@ -141,13 +143,13 @@ func (in *analysis) unfit(sel *pg.SelectStmt, top bool) string {
 		return "names of objects mean something on the home shard only"
 	case t.system != "":
 		return t.system + " is told by each shard for itself"
-	case in.out.Writes, in.out.Locks:
+	case ga.a.out.Writes, ga.a.out.Locks:
 		return "it locks or changes rows"
-	case in.probe.unsteady != "":
-		return in.probe.unsteady + " may differ from shard to shard"
+	case ga.a.probe.unsteady != "":
+		return ga.a.probe.unsteady + " may differ from shard to shard"
 	}
-	for _, f := range in.functions {
-		if f.Volatility == 'v' || in.beyond(&f.Reach) != "" {
+	for _, f := range ga.a.functions {
+		if f.Volatility == 'v' || ga.a.reach().beyond(&f.Reach) != "" {
 			return "function " + f.Name.Name + " is to be called where the whole statement is"
 		}
 	}
@@ -155,17 +157,17 @@ func (in *analysis) unfit(sel *pg.SelectStmt, top bool) string {
 	if top {
 		perRow(sel, harmless)
 	}
-	for _, f := range in.probe.calls {
+	for _, f := range ga.a.probe.calls {
 		names := nameList(f.Funcname)
 		name := names[len(names)-1]
 		if ofServer[name] {
 			return "function " + name + " tells of the shard it runs on"
 		}
-		if t := in.env.Schema.Builtin(name); !harmless[f] && (!t.Known || t.Volatility == 'v') {
+		if t := ga.a.env.Schema.Builtin(name); !harmless[f] && (!t.Known || t.Volatility == 'v') {
 			return "function " + name + " is volatile"
 		}
 	}
-	if len(in.instances) == 0 {
+	if len(ga.a.instances) == 0 {
 		return noSharded
 	}
 	return ""
@@ -180,7 +182,7 @@ var ofServer = set("statement_timestamp", "current_database", "version", "inet_c
 // in its FROM. Nobody promises that, but PostgreSQL does so, and whoever writes
 // LIMIT or string_agg around a subquery with ORDER BY counts on it.
 func (l *level) inherits(sel *pg.SelectStmt) bool {
-	if len(sel.FromClause) != 1 || len(sel.SortClause) > 0 || len(sel.DistinctClause) > 0 || l.grouped(sel) && !l.ordered(sel) {
+	if len(sel.FromClause) != 1 || len(sel.SortClause) > 0 || len(sel.DistinctClause) > 0 || l.grouping().grouped(sel) && !l.ordered(sel) {
 		return false
 	}
 	switch sel.FromClause[0].GetNode().(type) {
@@ -224,7 +226,7 @@ type anchor struct {
 }
 
 // anchor finds one.
-func (a *analysis) anchor(l *level) (*anchor, string) {
+func (ga gatherer) anchor(l *level) (*anchor, string) {
 	in := l.a
 	why := ""
 	for i, x := range in.instances {
@@ -238,7 +240,7 @@ func (a *analysis) anchor(l *level) (*anchor, string) {
 		if slices.Contains(at.key, nil) {
 			continue
 		}
-		odd := at.odd(a, l)
+		odd := at.odd(ga.a, l)
 		if odd == nil {
 			return at, ""
 		}
@@ -250,7 +252,7 @@ func (a *analysis) anchor(l *level) (*anchor, string) {
 		if d.scope != l.scope || d.semi {
 			continue
 		}
-		inner := d.look(a)
+		inner := d.look(ga.a)
 		if inner == nil {
 			if why == "" {
 				why = d.why
@@ -258,7 +260,7 @@ func (a *analysis) anchor(l *level) (*anchor, string) {
 			continue
 		}
 		at := &anchor{first: d.first, last: d.last, table: inner.table, key: d.key()}
-		odd := at.odd(a, l)
+		odd := at.odd(ga.a, l)
 		if odd == nil {
 			return at, ""
 		}
@@ -323,14 +325,14 @@ func (at *anchor) marks(a *analysis, l *level, i int, known map[*scope]*classes)
 		c := x.cols[k.Name]
 		alike = alike && c != nil && marked(cl, c, i)
 	}
-	return alike || l.covered(a, at, i)
+	return alike || l.fromClause().covered(a, at, i)
 }
 
 // divided says what puts rows of several shards together, if anything does, and
 // notes which outputs are the key.
 func (b *block) divided(sel *pg.SelectStmt, at *anchor) string {
 	l := b.level
-	o := l.outputsOf(sel)
+	o := l.grouping().outputsOf(sel)
 	cl := newClasses(l.scope)
 	has := func(list []*column) bool {
 		for _, k := range at.key {
@@ -341,8 +343,8 @@ func (b *block) divided(sel *pg.SelectStmt, at *anchor) string {
 		return len(at.key) > 0
 	}
 	sets := false
-	if l.grouped(sel) {
-		plain, every := l.groupColumns(sel, o)
+	if l.grouping().grouped(sel) {
+		plain, every := l.grouping().groupColumns(sel, o)
 		if !has(plain) {
 			if len(every) == 0 || slices.ContainsFunc(every, func(set []*column) bool { return !has(append(set, plain...)) }) {
 				return "GROUP BY does not contain the shard key"
@@ -350,8 +352,8 @@ func (b *block) divided(sel *pg.SelectStmt, at *anchor) string {
 			sets = true
 		}
 	}
-	for _, w := range l.windows(sel) {
-		if !has(l.partition(sel, w, 0)) {
+	for _, w := range l.grouping().windows(sel) {
+		if !has(l.grouping().partition(sel, w, 0)) {
 			return "a window's PARTITION BY does not contain the shard key"
 		}
 	}
@@ -360,7 +362,7 @@ func (b *block) divided(sel *pg.SelectStmt, at *anchor) string {
 		if on[0].GetNode() != nil {
 			list = nil
 			for _, n := range on {
-				list = append(list, l.sortColumn(n, o))
+				list = append(list, l.grouping().sortColumn(n, o))
 			}
 		}
 		if !has(list) {

@@ -10,7 +10,7 @@ import (
 // compares nothing. The others compare rows, and those of two shards are never
 // equal if both arms yield their keys in the same columns: then equal rows have
 // equal keys.
-func (a *analysis) localSet(sel *pg.SelectStmt, t text) (*block, string) {
+func (ga gatherer) localSet(sel *pg.SelectStmt, t text) (*block, string) {
 	var arms [2]*block
 	for i, arm := range []*pg.SelectStmt{sel.Larg, sel.Rarg} {
 		arm = encloseWith(arm, sel.WithClause)
@@ -18,10 +18,10 @@ func (a *analysis) localSet(sel *pg.SelectStmt, t text) (*block, string) {
 			return nil, "a CTE hides another of the same name"
 		}
 		var why string
-		arms[i], why = a.localIn(arm, t, false)
+		arms[i], why = ga.localIn(arm, t, false)
 		switch {
 		case arms[i] != nil:
-		case i == 1 && sel.Op != pg.SetOperation_SETOP_UNION && arms[0].table != nil && a.copied(arm, t):
+		case i == 1 && sel.Op != pg.SetOperation_SETOP_UNION && arms[0].table != nil && ga.copied(arm, t):
 			// What is taken from the left arm, or kept of it, is the same
 			// everywhere.
 			return arms[0].limitedTo(arm), ""
@@ -91,13 +91,13 @@ func bothArms(l, r []output) []output {
 }
 
 // copied reports whether a query yields the same rows on every shard.
-func (a *analysis) copied(sel *pg.SelectStmt, t text) bool {
-	in := a.probing(t)
+func (ga gatherer) copied(sel *pg.SelectStmt, t text) bool {
+	in := ga.probing(t)
 	in.top().query(sel)
 	if len(in.instances) > 0 {
 		return false
 	}
-	why := in.unfit(sel, false)
+	why := in.gatherer().unfit(sel, false)
 	return why == noSharded
 }
 

@@ -12,7 +12,7 @@ import (
 
 // lockable: each row that is to be locked is on one shard, and how many are is a
 // number.
-func (a *analysis) lockable(sel *pg.SelectStmt) bool {
+func (cm commands) lockable(sel *pg.SelectStmt) bool {
 	if sel.Op != pg.SetOperation_SETOP_NONE || len(sel.DistinctClause) > 0 || sel.LimitOption == pg.LimitOption_LIMIT_OPTION_WITH_TIES {
 		return false
 	}
@@ -22,7 +22,7 @@ func (a *analysis) lockable(sel *pg.SelectStmt) bool {
 		if sel.LimitCount != nil && skips != (c.GetWaitPolicy() == pg.LockWaitPolicy_LockWaitSkip) {
 			return false // some of a row's tables are passed over, and some are waited for
 		}
-		if len(a.touched.reference) > 0 && !a.locksSharded(sel, c) {
+		if len(cm.a.touched.reference) > 0 && !cm.locksSharded(sel, c) {
 			return false
 		}
 	}
@@ -38,12 +38,12 @@ func skipsLocked(sel *pg.SelectStmt) bool {
 
 // locksSharded: OF names sharded tables alone. The copies of a reference table are
 // locked one by one, and that keeps nobody from locking another.
-func (a *analysis) locksSharded(sel *pg.SelectStmt, c *pg.LockingClause) bool {
+func (cm commands) locksSharded(sel *pg.SelectStmt, c *pg.LockingClause) bool {
 	if len(c.LockedRels) == 0 {
 		return false
 	}
 	return !slices.ContainsFunc(c.LockedRels, func(n *pg.Node) bool {
-		return !slices.ContainsFunc(a.instances, func(x *instance) bool {
+		return !slices.ContainsFunc(cm.a.instances, func(x *instance) bool {
 			return x.rv != nil && n.GetRangeVar().GetSchemaname() == "" && calledName(x.rv) == n.GetRangeVar().GetRelname() && standsIn(sel, x.rv)
 		})
 	})

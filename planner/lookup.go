@@ -15,16 +15,16 @@ import (
 // follows notes that rows of a table are changed: where it has lookups, or where
 // the change may reach a table that has, they must be brought up to date after
 // the statement.
-func (a *analysis) follows(rel *catalog.Relation) {
-	if a.env.Schema != nil && len(a.env.Schema.LookedUp()) > 0 && a.reachesLookups(rel, nil) {
-		a.out.Lookups = true
+func (wr writes) follows(rel *catalog.Relation) {
+	if wr.a.env.Schema != nil && len(wr.a.env.Schema.LookedUp()) > 0 && wr.reachesLookups(rel, nil) {
+		wr.a.out.Lookups = true
 	}
 }
 
 // reachesLookups reports whether a change of a table's rows may change rows of a
 // table with lookups: its own, those its foreign keys' actions change, and those
 // its triggers name.
-func (a *analysis) reachesLookups(rel *catalog.Relation, seen []*catalog.Relation) bool {
+func (wr writes) reachesLookups(rel *catalog.Relation, seen []*catalog.Relation) bool {
 	if rel == nil || slices.Contains(seen, rel) {
 		return false
 	}
@@ -34,18 +34,18 @@ func (a *analysis) reachesLookups(rel *catalog.Relation, seen []*catalog.Relatio
 			return true
 		}
 		for _, fk := range r.Referenced {
-			if acts(fk.Definition) && a.reachesLookups(a.env.Schema.Relation(fk.Table), seen) {
+			if acts(fk.Definition) && wr.reachesLookups(wr.a.env.Schema.Relation(fk.Table), seen) {
 				return true
 			}
 		}
 	}
 	for _, t := range rel.Triggers {
-		for _, f := range a.env.Schema.Functions(t.Function.Name) {
+		for _, f := range wr.a.env.Schema.Functions(t.Function.Name) {
 			if f.Opaque {
 				return true
 			}
 			for _, n := range f.Mentions {
-				if a.reachesLookups(a.env.Schema.Relation(n), seen) {
+				if wr.reachesLookups(wr.a.env.Schema.Relation(n), seen) {
 					return true
 				}
 			}
@@ -61,28 +61,28 @@ func acts(definition string) bool {
 
 // followed gives a statement that lookups must follow, or that may have to run
 // again, a Write if it has none: nothing of it is passed to the client before.
-func (a *analysis) followed() {
-	if len(a.client.tree.Statements) != 1 {
+func (wr writes) followed() {
+	if len(wr.a.client.tree.Statements) != 1 {
 		return
 	}
-	strays := a.strays(a.client.tree.Statements[0].Stmt)
-	defer func() { a.out.Strays = strays && a.out.Write != nil }()
-	if !a.out.Lookups && !strays || a.out.Write != nil && len(a.conflicts) == 0 {
+	strays := wr.strays(wr.a.client.tree.Statements[0].Stmt)
+	defer func() { wr.a.out.Strays = strays && wr.a.out.Write != nil }()
+	if !wr.a.out.Lookups && !strays || wr.a.out.Write != nil && len(wr.a.conflicts) == 0 {
 		return
 	}
-	if a.conflicting() || a.refused() {
+	if wr.conflicting() || wr.a.refused() {
 		return
 	}
 	w := &plan.Write{Whole: true}
-	switch len(a.conflicts) {
+	switch len(wr.a.conflicts) {
 	case 0:
 	case 1:
-		w.Conflict = a.conflicts[0]
+		w.Conflict = wr.a.conflicts[0]
 	default:
-		a.unsupported("Insert the rows one by one, or name the shard key in ON CONFLICT.", "the rows that are in the way may be on other shards")
+		wr.a.unsupported("Insert the rows one by one, or name the shard key in ON CONFLICT.", "the rows that are in the way may be on other shards")
 		return
 	}
-	switch n := a.client.tree.Statements[0].Stmt.GetNode().(type) {
+	switch n := wr.a.client.tree.Statements[0].Stmt.GetNode().(type) {
 	case *pg.Node_InsertStmt:
 		w.Verb, w.Returns = "INSERT", len(n.InsertStmt.ReturningList) > 0
 	case *pg.Node_UpdateStmt:
@@ -97,28 +97,28 @@ func (a *analysis) followed() {
 	default:
 		return
 	}
-	a.out.Write = w
+	wr.a.out.Write = w
 }
 
 // conflicting tells the rows of an INSERT over several shards what ON CONFLICT asks
 // for them. It reports false if there are none.
-func (a *analysis) conflicting() bool {
-	for _, row := range a.conflicts {
+func (wr writes) conflicting() bool {
+	for _, row := range wr.a.conflicts {
 		for _, k := range row {
 			for i := range k.Keys {
-				if k.Keys[i] = a.settle(k.Keys[i]); len(k.Keys[i]) == 0 {
-					a.unsupported("Cast the parameters.", "the types of the parameters that are looked up cannot be told")
+				if k.Keys[i] = wr.a.settle(k.Keys[i]); len(k.Keys[i]) == 0 {
+					wr.a.unsupported("Cast the parameters.", "the types of the parameters that are looked up cannot be told")
 					return false
 				}
 			}
 		}
 	}
-	w := a.out.Write
-	if len(a.conflicts) == 0 || w == nil || w.Rows == nil || len(w.Rows.Rows) != len(a.conflicts) {
+	w := wr.a.out.Write
+	if len(wr.a.conflicts) == 0 || w == nil || w.Rows == nil || len(w.Rows.Rows) != len(wr.a.conflicts) {
 		return false
 	}
 	for i := range w.Rows.Rows {
-		w.Rows.Rows[i].Conflict = a.conflicts[i]
+		w.Rows.Rows[i].Conflict = wr.a.conflicts[i]
 	}
 	return true
 }
@@ -223,25 +223,25 @@ func (x *instance) lookup(cl *classes) *plan.LookupKey {
 
 // lookAt gives parameters of a lookup their types, and leaves it away where it is
 // of no use.
-func (a *analysis) lookAt(in *plan.Instance) {
+func (wr writes) lookAt(in *plan.Instance) {
 	if in.Lookup == nil {
 		return
 	}
 	known := !slices.ContainsFunc(in.Keys, func(sets []plan.Set) bool { return len(sets) == 0 })
 	for i := range in.Lookup.Keys {
-		in.Lookup.Keys[i] = a.settle(in.Lookup.Keys[i])
+		in.Lookup.Keys[i] = wr.a.settle(in.Lookup.Keys[i])
 		known = known || len(in.Lookup.Keys[i]) == 0
 	}
 	if known || len(in.IDs) > 0 {
 		in.Lookup = nil
 		return
 	}
-	a.out.Looks = true
+	wr.a.out.Looks = true
 }
 
 // conflictsElsewhere looks whether the row in the way of another can be on
 // another shard. The values of VALUES can be looked up before.
-func (l *level) conflictsElsewhere(tg *target, n *pg.InsertStmt) {
+func (mo modification) conflictsElsewhere(tg *target, n *pg.InsertStmt) {
 	if tg.rel == nil || tg.table == nil {
 		return
 	}
@@ -251,7 +251,7 @@ func (l *level) conflictsElsewhere(tg *target, n *pg.InsertStmt) {
 	}
 	sel := n.SelectStmt.GetSelectStmt()
 	rows := sel.GetValuesLists()
-	if l.a.text.stored || sel == nil || !plainValues(sel) || len(rows) > 1 && l.exchanges(list, n.OnConflictClause) {
+	if mo.l.a.text.stored || sel == nil || !plainValues(sel) || len(rows) > 1 && mo.exchanges(list, n.OnConflictClause) {
 		rows = nil
 	}
 	var names []string
@@ -259,11 +259,11 @@ func (l *level) conflictsElsewhere(tg *target, n *pg.InsertStmt) {
 		names = append(names, c.GetResTarget().GetName())
 	}
 	cols := insertColumns(tg.shown, names)
-	l.a.conflicts = nil
+	mo.l.a.conflicts = nil
 	for _, row := range rows {
 		var keys []*plan.LookupKey
 		for _, k := range list {
-			key := l.storedKey(tg, cols, row.GetList().GetItems(), k)
+			key := mo.storedKey(tg, cols, row.GetList().GetItems(), k)
 			if key == nil {
 				break
 			}
@@ -272,18 +272,18 @@ func (l *level) conflictsElsewhere(tg *target, n *pg.InsertStmt) {
 		if len(keys) < len(list) {
 			break
 		}
-		l.a.conflicts = append(l.a.conflicts, keys)
+		mo.l.a.conflicts = append(mo.l.a.conflicts, keys)
 	}
-	if len(rows) == 0 || len(l.a.conflicts) < len(rows) {
-		l.a.conflicts = nil
-		l.a.unsupported("Give the columns of the lookup constants or parameters in VALUES, and leave them out of SET; or name the shard key in ON CONFLICT.",
+	if len(rows) == 0 || len(mo.l.a.conflicts) < len(rows) {
+		mo.l.a.conflicts = nil
+		mo.l.a.unsupported("Give the columns of the lookup constants or parameters in VALUES, and leave them out of SET; or name the shard key in ON CONFLICT.",
 			"the row of sharded table %q that is in the way may be on another shard", tg.name)
 	}
 }
 
 // exchanges reports whether DO UPDATE may give a row a value of a lookup that another
 // row of the same statement asks for.
-func (l *level) exchanges(list []*catalog.Lookup, c *pg.OnConflictClause) bool {
+func (mo modification) exchanges(list []*catalog.Lookup, c *pg.OnConflictClause) bool {
 	for _, t := range c.TargetList {
 		r := t.GetResTarget()
 		if !slices.ContainsFunc(list, func(k *catalog.Lookup) bool { return slices.Contains(k.Columns, r.GetName()) }) {
@@ -299,7 +299,7 @@ func (l *level) exchanges(list []*catalog.Lookup, c *pg.OnConflictClause) bool {
 
 // storedKey is what a row of an INSERT stores in the columns of a lookup, nil if that
 // is not known.
-func (l *level) storedKey(tg *target, cols []*catalog.Column, items []*pg.Node, k *catalog.Lookup) *plan.LookupKey {
+func (mo modification) storedKey(tg *target, cols []*catalog.Column, items []*pg.Node, k *catalog.Lookup) *plan.LookupKey {
 	out := &plan.LookupKey{Name: k.Name, Unique: true}
 	for _, rel := range withParts(tg.rel) {
 		out.Triggered = out.Triggered || slices.ContainsFunc(rel.Triggers, func(t catalog.Trigger) bool { return t.Changes })
@@ -312,9 +312,9 @@ func (l *level) storedKey(tg *target, cols []*catalog.Column, items []*pg.Node, 
 		}
 		stored := storedKey{}
 		if i := slices.Index(cols, c); i >= 0 && i < len(items) {
-			stored = l.stored(items[i], c)
+			stored = mo.stored(items[i], c)
 		} else {
-			stored = l.a.defaultKey(c)
+			stored = mo.l.a.writes().defaultKey(c)
 		}
 		if !stored.known {
 			return nil

@@ -14,58 +14,58 @@ import (
 // reads: see docs/decisions/0012-lent-rows.md.
 
 // createMatView is the route of CREATE MATERIALIZED VIEW.
-func (a *analysis) createMatView(n *pg.CreateTableAsStmt) plan.Route {
-	a.notes = newNotes()
-	a.top().query(n.Query.GetSelectStmt())
-	switch r := a.decide(); {
-	case a.refused():
+func (ob objects) createMatView(n *pg.CreateTableAsStmt) plan.Route {
+	ob.a.notes = newNotes()
+	ob.a.top().query(n.Query.GetSelectStmt())
+	switch r := ob.a.decide(); {
+	case ob.a.refused():
 		return plan.Refused
 	case r != plan.Keyed && r != plan.Gathered, n.Into.SkipData:
-		a.instances = nil
+		ob.a.instances = nil
 		return plan.Home
 	}
-	return a.lend(n.Query)
+	return ob.lend(n.Query)
 }
 
 // refreshMatView is the route of REFRESH MATERIALIZED VIEW.
-func (a *analysis) refreshMatView(n *pg.RefreshMatViewStmt) plan.Route {
-	a.out.Writes = true
-	rel := a.named(rangeVar(n.Relation))
+func (ob objects) refreshMatView(n *pg.RefreshMatViewStmt) plan.Route {
+	ob.a.out.Writes = true
+	rel := ob.a.commands().named(rangeVar(n.Relation))
 	if rel == nil || rel.Kind != catalog.MaterializedView || n.SkipData {
 		return plan.Home // which says what is wrong
 	}
-	if r := a.viewReads(rel); r.sharded == "" {
+	if r := ob.a.commands().viewReads(rel); r.sharded == "" {
 		return plan.Home
 	}
 	tree, err := parser.ParseTree(rel.Definition, parser.Options{})
 	if err != nil || len(tree.Statements) != 1 {
-		a.unsupported("Try again when its tables are not being changed.", "the query of materialized view %q cannot be read", rel.Name.Name)
+		ob.a.unsupported("Try again when its tables are not being changed.", "the query of materialized view %q cannot be read", rel.Name.Name)
 		return plan.Refused
 	}
-	outer := a.text
-	defer func() { a.text = outer }()
-	a.text = text{sql: rel.Definition, tree: tree, path: []string{"pg_catalog"}, stored: true}
-	return a.lend(tree.Statements[0].Stmt)
+	outer := ob.a.text
+	defer func() { ob.a.text = outer }()
+	ob.a.text = text{sql: rel.Definition, tree: tree, path: []string{"pg_catalog"}, stored: true}
+	return ob.lend(tree.Statements[0].Stmt)
 }
 
 // lend plans a command of the home shard whose query reads sharded tables.
-func (a *analysis) lend(query *pg.Node) plan.Route {
-	a.instances = nil
-	a.out.Exact = true
-	l := &lending{a: a, gather: &plan.Gather{}}
+func (ob objects) lend(query *pg.Node) plan.Route {
+	ob.a.instances = nil
+	ob.a.out.Exact = true
+	l := &lending{a: ob.a, gather: &plan.Gather{}}
 	l.read(query, 0)
 	switch {
-	case a.refused():
+	case ob.a.refused():
 		return plan.Refused
-	case len(a.touched.waits) > 0:
-		a.wait()
+	case len(ob.a.touched.waits) > 0:
+		ob.a.commands().wait()
 		return plan.Refused
-	case len(a.client.tree.Statements) > 1:
-		a.unsupported("Send the statements one by one.", "a materialized view of sharded tables cannot be made together with other statements")
+	case len(ob.a.client.tree.Statements) > 1:
+		ob.a.unsupported("Send the statements one by one.", "a materialized view of sharded tables cannot be made together with other statements")
 		return plan.Refused
 	}
-	a.out.Gather = l.gather
-	a.why("rows of other shards are lent to the home shard's tables")
+	ob.a.out.Gather = l.gather
+	ob.a.why("rows of other shards are lent to the home shard's tables")
 	return plan.Gathered
 }
 

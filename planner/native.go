@@ -19,7 +19,7 @@ func (w *wholePiece) nativeEnd() *plan.Native {
 		}
 	}
 	var ok bool
-	if n.Limit, n.Offset, ok = w.a.counts(w.sel); !ok {
+	if n.Limit, n.Offset, ok = w.a.gatherer().counts(w.sel); !ok {
 		return nil
 	}
 	for i, k := range w.keys {
@@ -41,22 +41,22 @@ func (w *wholePiece) nativeEnd() *plan.Native {
 }
 
 // counts are LIMIT and OFFSET, if they are literals or parameters.
-func (a *analysis) counts(sel *pg.SelectStmt) (limit, offset *plan.Count, ok bool) {
+func (ga gatherer) counts(sel *pg.SelectStmt) (limit, offset *plan.Count, ok bool) {
 	if sel.LimitOption == pg.LimitOption_LIMIT_OPTION_WITH_TIES {
 		return nil, nil, false
 	}
-	if limit, ok = a.count(sel.LimitCount); !ok {
+	if limit, ok = ga.count(sel.LimitCount); !ok {
 		return nil, nil, false
 	}
-	offset, ok = a.count(sel.LimitOffset)
+	offset, ok = ga.count(sel.LimitOffset)
 	return limit, offset, ok
 }
 
-func (a *analysis) count(n *pg.Node) (*plan.Count, bool) {
+func (ga gatherer) count(n *pg.Node) (*plan.Count, bool) {
 	if n == nil || isNull(n) {
 		return nil, true
 	}
-	src, ok := a.top().constant(n)
+	src, ok := ga.a.top().predicates().constant(n)
 	if !ok {
 		return nil, false
 	}

@@ -163,7 +163,7 @@ func (r *remainder) reduceIn(sel *pg.SelectStmt, at site, ctes []*pg.CommonTable
 		was.LimitCount, was.LimitOption = intNode(1), pg.LimitOption_LIMIT_OPTION_COUNT
 	}
 	whole := encloseIn(was, ctes, recursive)
-	if whole == nil || !r.a.closed(whole) {
+	if whole == nil || !r.a.gatherer().closed(whole) {
 		return false
 	}
 	n := len(r.gather.Pieces)
@@ -186,17 +186,17 @@ func (r *remainder) reduceIn(sel *pg.SelectStmt, at site, ctes []*pg.CommonTable
 
 // reducePiece splits a query, and writes out its piece under a number.
 func (r *remainder) reducePiece(sel *pg.SelectStmt, n int) (*reduced, plan.Piece) {
-	red, _ := r.a.reduce(sel, n, nil)
+	red, _ := r.a.gatherer().reduce(sel, n, nil)
 	if red != nil && len(red.forbid) > 0 {
-		red, _ = r.a.carryRows(sel, n, nil)
+		red, _ = r.a.gatherer().carryRows(sel, n, nil)
 	}
 	if red == nil || len(red.forbid) > 0 || red.star() {
 		return nil, plan.Piece{}
 	}
 	r.prune(red)
 	timed := r.a.timed // what remains asks for the same time
-	r.a.timed = timed || r.a.tells(selectNode(sel))
-	p, err := r.a.pieceOf(red)
+	r.a.timed = timed || r.a.clock().tells(selectNode(sel))
+	p, err := r.a.gatherer().pieceOf(red)
 	r.a.timed = timed
 	if err != nil {
 		return nil, plan.Piece{}
@@ -271,7 +271,7 @@ func (r *remainder) multiplies(n *pg.Node) bool {
 // members: equal rows of the query may be one.
 func (r *remainder) members(sel *pg.SelectStmt) bool {
 	return sel.Op == pg.SetOperation_SETOP_NONE && len(sel.DistinctClause) == 0 && sel.LimitCount == nil && sel.LimitOffset == nil &&
-		len(sel.SortClause) == 0 && !r.a.top().grouped(sel)
+		len(sel.SortClause) == 0 && !r.a.top().grouping().grouped(sel)
 }
 
 // star: the block yields what its piece has, and which columns that are is not
@@ -295,8 +295,8 @@ func untyped(sel *pg.SelectStmt) bool {
 }
 
 // closed reports whether a query names nothing of the levels around it.
-func (a *analysis) closed(sel *pg.SelectStmt) bool {
-	in := a.probing(a.text)
+func (ga gatherer) closed(sel *pg.SelectStmt) bool {
+	in := ga.probing(ga.a.text)
 	in.probe.bounded = true
 	in.top().query(sel)
 	return !in.probe.escapes

@@ -9,12 +9,12 @@ import (
 // nowCall returns what stands for a call of now() or one of its family, whose
 // value is the time at which the transaction began: on each shard that is
 // another. It returns nil for everything else.
-func (a *analysis) nowCall(n *pg.Node) *pg.Node {
+func (ck clock) nowCall(n *pg.Node) *pg.Node {
 	if f := n.GetFuncCall(); f != nil {
 		names := nameList(f.Funcname)
 		name := names[len(names)-1]
 		if name != "now" && name != "transaction_timestamp" || len(f.Args) > 0 || len(names) == 2 && names[0] != "pg_catalog" ||
-			len(names) == 1 && len(a.userFunctions("", name)) > 0 {
+			len(names) == 1 && len(ck.a.reach().userFunctions("", name)) > 0 {
 			return nil
 		}
 		return nowMark()
@@ -41,7 +41,7 @@ func (a *analysis) nowCall(n *pg.Node) *pg.Node {
 	t := &pg.TypeName{Names: []*pg.Node{pg.MakeStrNode("pg_catalog"), pg.MakeStrNode(as)}, Typemod: -1, Location: -1}
 	if f.Typmod >= 0 {
 		// The tree has the precision by value, not where it stands.
-		a.out.Exact = true
+		ck.a.out.Exact = true
 		t.Typmods = []*pg.Node{pg.MakeAConstIntNode(int64(f.Typmod), -1)}
 	}
 	return &pg.Node{Node: &pg.Node_TypeCast{TypeCast: &pg.TypeCast{Arg: nowMark(), TypeName: t, Location: -1}}}
@@ -49,15 +49,15 @@ func (a *analysis) nowCall(n *pg.Node) *pg.Node {
 
 // times puts the time of the transaction in the place of now() and the like, so
 // that it is the one that the pieces have.
-func (a *analysis) times(n *pg.Node) {
+func (ck clock) times(n *pg.Node) {
 	parser.Walk(n, func(m any) bool {
 		switch m := m.(type) {
 		case *pg.ResTarget:
-			if m.Name == "" && a.nowCall(m.Val) != nil {
+			if m.Name == "" && ck.nowCall(m.Val) != nil {
 				m.Name = nowName(m.Val)
 			}
 		case *pg.Node:
-			if now := a.nowCall(m); now != nil {
+			if now := ck.nowCall(m); now != nil {
 				m.Node = now.Node
 				return false
 			}
@@ -86,19 +86,19 @@ func nowName(n *pg.Node) string {
 
 // tells reports whether a query, or a view in it, asks for the time of the
 // transaction.
-func (a *analysis) tells(n *pg.Node) bool {
-	for _, v := range a.notes.views {
-		if a.asksTime(v.query) {
+func (ck clock) tells(n *pg.Node) bool {
+	for _, v := range ck.a.notes.views {
+		if ck.asksTime(v.query) {
 			return true
 		}
 	}
-	return a.asksTime(n)
+	return ck.asksTime(n)
 }
 
-func (a *analysis) asksTime(n *pg.Node) bool {
+func (ck clock) asksTime(n *pg.Node) bool {
 	found := false
 	parser.Walk(n, func(m any) bool {
-		if n, ok := m.(*pg.Node); ok && a.nowCall(n) != nil {
+		if n, ok := m.(*pg.Node); ok && ck.nowCall(n) != nil {
 			found = true
 		}
 		return !found

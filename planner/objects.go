@@ -17,15 +17,15 @@ import (
 
 // database is the route of a command on a database. All shards have this one once
 // tables are declared in it; what other databases have is known there.
-func (a *analysis) database(name string) plan.Route {
-	a.out.Writes = true
+func (ob objects) database(name string) plan.Route {
+	ob.a.out.Writes = true
 	switch {
-	case name == a.env.Database || a.env.Database == "" || name == currentDatabase:
-		return a.global()
-	case a.env.Tables.Empty() && !a.env.SharedRoles:
+	case name == ob.a.env.Database || ob.a.env.Database == "" || name == currentDatabase:
+		return ob.a.commands().global()
+	case ob.a.env.Tables.Empty() && !ob.a.env.SharedRoles:
 		return plan.Home
 	}
-	a.unsupported("Connect to database "+name+" and send it there.", "database %q may be on all shards, which is not known in database %q", name, a.env.Database)
+	ob.a.unsupported("Connect to database "+name+" and send it there.", "database %q may be on all shards, which is not known in database %q", name, ob.a.env.Database)
 	return plan.Refused
 }
 
@@ -33,10 +33,10 @@ func (a *analysis) database(name string) plan.Route {
 const currentDatabase = "weft current database"
 
 // databases is the route of GRANT and REVOKE on databases.
-func (a *analysis) databases(list []*pg.Node) plan.Route {
+func (ob objects) databases(list []*pg.Node) plan.Route {
 	r := plan.Home
 	for _, o := range list {
-		if r = a.database(o.GetString_().GetSval()); a.refused() {
+		if r = ob.database(o.GetString_().GetSval()); ob.a.refused() {
 			return plan.Refused
 		}
 	}
@@ -45,34 +45,34 @@ func (a *analysis) databases(list []*pg.Node) plan.Route {
 
 // publication refuses to publish declared tables: a publication of the home shard
 // would have the home shard's rows alone.
-func (a *analysis) publication(objects []*pg.Node, all bool) plan.Route {
-	if a.env.Tables.Empty() {
+func (ob objects) publication(objects []*pg.Node, all bool) plan.Route {
+	if ob.a.env.Tables.Empty() {
 		return plan.Home
 	}
 	const hint = "Make the publication on each shard, past weft, and subscribe to each: a shard publishes its own rows."
 	if all {
-		a.unsupported(hint, "a publication of all tables would have the home shard's rows alone")
+		ob.a.unsupported(hint, "a publication of all tables would have the home shard's rows alone")
 	}
 	for _, o := range objects {
 		switch spec := o.GetPublicationObjSpec(); {
 		case spec.GetPubtable() == nil:
-			a.unsupported(hint, "a publication of all tables of a schema would have the home shard's rows alone")
+			ob.a.unsupported(hint, "a publication of all tables of a schema would have the home shard's rows alone")
 		default:
-			if rel := a.named(rangeVar(spec.Pubtable.Relation)); a.placeOf(rel) == onEvery {
-				a.unsupported(hint, "a publication of declared table %q would have the home shard's rows alone", rel.Name.Name)
+			if rel := ob.a.commands().named(rangeVar(spec.Pubtable.Relation)); ob.a.commands().placeOf(rel) == onEvery {
+				ob.a.unsupported(hint, "a publication of declared table %q would have the home shard's rows alone", rel.Name.Name)
 			}
 		}
 	}
-	return a.refusedOr(plan.Home)
+	return ob.a.commands().refusedOr(plan.Home)
 }
 
 // subscription refuses what would write declared tables on the home shard.
-func (a *analysis) subscription() plan.Route {
-	if !a.env.Tables.Empty() {
-		a.unsupported("Let a client copy the rows, or subscribe on each shard, past weft, to rows that belong there.",
+func (ob objects) subscription() plan.Route {
+	if !ob.a.env.Tables.Empty() {
+		ob.a.unsupported("Let a client copy the rows, or subscribe on each shard, past weft, to rows that belong there.",
 			"a subscription would write the home shard's part of declared tables alone")
 	}
-	return a.refusedOr(plan.Home)
+	return ob.a.commands().refusedOr(plan.Home)
 }
 
 // A function that names a home table is on the home shard alone, as long as it does: the
@@ -81,18 +81,18 @@ func (a *analysis) subscription() plan.Route {
 // holds if they have it.
 
 // dropFunctions drops functions on the other shards that have them.
-func (a *analysis) dropFunctions(n *pg.DropStmt) plan.Route {
-	a.out.Writes = true
-	if a.env.Tables.Empty() || slices.ContainsFunc(n.Objects, namesTemporary) {
+func (ob objects) dropFunctions(n *pg.DropStmt) plan.Route {
+	ob.a.out.Writes = true
+	if ob.a.env.Tables.Empty() || slices.ContainsFunc(n.Objects, namesTemporary) {
 		return plan.Home
 	}
 	lenient := proto.Clone(n).(*pg.DropStmt)
 	lenient.MissingOk = true
-	return a.elsewhere(&pg.Node{Node: &pg.Node_DropStmt{DropStmt: lenient}})
+	return ob.a.definitions().elsewhere(&pg.Node{Node: &pg.Node_DropStmt{DropStmt: lenient}})
 }
 
 // ifThere lets a command on a function pass on the other shards if it is not there.
-func (a *analysis) ifThere(r plan.Route, n any) plan.Route {
+func (ob objects) ifThere(r plan.Route, n any) plan.Route {
 	var of pg.ObjectType
 	var node *pg.Node
 	switch n := n.(type) {
@@ -113,11 +113,11 @@ func (a *analysis) ifThere(r plan.Route, n any) plan.Route {
 			of, node = g.Objtype, &pg.Node{Node: n}
 		}
 	}
-	if r != plan.Every || node == nil || !isFunction(of) || a.change().Elsewhere != "" {
+	if r != plan.Every || node == nil || !isFunction(of) || ob.a.commands().change().Elsewhere != "" {
 		return r
 	}
-	if r = a.elsewhere(node); r == plan.Every {
-		a.change().Elsewhere = "DO " + quote.Literal("BEGIN "+a.change().Elsewhere+"; EXCEPTION WHEN undefined_function THEN NULL; END")
+	if r = ob.a.definitions().elsewhere(node); r == plan.Every {
+		ob.a.commands().change().Elsewhere = "DO " + quote.Literal("BEGIN "+ob.a.commands().change().Elsewhere+"; EXCEPTION WHEN undefined_function THEN NULL; END")
 	}
 	return r
 }
@@ -128,13 +128,13 @@ func isFunction(of pg.ObjectType) bool {
 
 // replaced is the route of a function that stays at home from now on. The others must not
 // keep the one that it replaces.
-func (a *analysis) replaced(n *pg.CreateFunctionStmt) plan.Route {
+func (ob objects) replaced(n *pg.CreateFunctionStmt) plan.Route {
 	names := nameList(n.Funcname)
 	schema := ""
 	if len(names) > 1 {
 		schema = names[len(names)-2]
 	}
-	if !n.Replace || len(a.userFunctions(schema, names[len(names)-1])) == 0 {
+	if !n.Replace || len(ob.a.reach().userFunctions(schema, names[len(names)-1])) == 0 {
 		return plan.Home
 	}
 	old := &pg.ObjectWithArgs{Objname: n.Funcname}
@@ -145,28 +145,28 @@ func (a *analysis) replaced(n *pg.CreateFunctionStmt) plan.Route {
 			old.Objargs = append(old.Objargs, &pg.Node{Node: &pg.Node_TypeName{TypeName: p.GetArgType()}})
 		}
 	}
-	return a.elsewhere(&pg.Node{Node: &pg.Node_DropStmt{DropStmt: &pg.DropStmt{
+	return ob.a.definitions().elsewhere(&pg.Node{Node: &pg.Node_DropStmt{DropStmt: &pg.DropStmt{
 		RemoveType: pg.ObjectType_OBJECT_ROUTINE, MissingOk: true, Behavior: pg.DropBehavior_DROP_RESTRICT,
 		Objects: []*pg.Node{{Node: &pg.Node_ObjectWithArgs{ObjectWithArgs: old}}},
 	}}})
 }
 
 // homeType returns a home table whose row type is among types, empty if there is none.
-func (a *analysis) homeType(types ...*pg.TypeName) string {
+func (ob objects) homeType(types ...*pg.TypeName) string {
 	for _, t := range types {
 		names := nameList(t.GetNames())
-		if len(names) == 0 || a.env.Tables.Empty() {
+		if len(names) == 0 || ob.a.env.Tables.Empty() {
 			continue
 		}
 		schema := ""
 		if len(names) > 1 {
 			schema = names[len(names)-2]
 		}
-		rel := a.find(schema, names[len(names)-1])
+		rel := ob.a.find(schema, names[len(names)-1])
 		if rel == nil || rel.System() || rel.Kind == catalog.Composite || rel.Kind == catalog.Index || rel.Kind == catalog.Sequence {
 			continue
 		}
-		if a.placeOf(rel) == onHome {
+		if ob.a.commands().placeOf(rel) == onHome {
 			return rel.Name.Name
 		}
 	}
@@ -183,7 +183,7 @@ func typesOf(n *pg.CreateFunctionStmt) []*pg.TypeName {
 }
 
 // declares are the home tables that the variables of a PL/pgSQL body are rows of.
-func (a *analysis) declares(body string) string {
+func (ob objects) declares(body string) string {
 	low := strings.ToLower(body)
 	for {
 		from := strings.Index(low, "declare")
@@ -194,7 +194,7 @@ func (a *analysis) declares(body string) string {
 		if to < 0 {
 			return ""
 		}
-		if r := a.bodyReads(body[from+len("declare") : from+to]); r.home != "" {
+		if r := ob.a.commands().bodyReads(body[from+len("declare") : from+to]); r.home != "" {
 			return r.home
 		}
 		low, body = low[from+to:], body[from+to:]

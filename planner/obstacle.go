@@ -31,8 +31,8 @@ func Obstacles(schema *catalog.Schema, snap *directory.Snapshot, d directory.Tab
 			out = append(out, a.out.Refusal)
 		}
 	}
-	try(func(l *level) { l.a.casts() })
-	for _, r := range (&analysis{env: env}).followers(rel, &changes{all: true}) {
+	try(func(l *level) { l.a.reach().casts() })
+	for _, r := range (&analysis{env: env}).reach().followers(rel, &changes{all: true}) {
 		own := t
 		if r != rel {
 			own = (&analysis{env: env}).declared(r)
@@ -45,15 +45,15 @@ func Obstacles(schema *catalog.Schema, snap *directory.Snapshot, d directory.Tab
 			switch run.Kind {
 			case catalog.RunTrigger, catalog.RunRule:
 			case catalog.RunDefault:
-				try(func(l *level) { l.a.runsWith(r, nil, run) })
+				try(func(l *level) { l.a.reach().runsWith(r, nil, run) })
 			default:
-				try(func(l *level) { l.a.runsWith(r, own, run) })
+				try(func(l *level) { l.a.reach().runsWith(r, own, run) })
 			}
 		}
 		for i := range r.Policies {
 			p := &r.Policies[i]
 			try(func(l *level) {
-				if why := l.a.mayGuard(r, own, p); why != nil && r.RowSecurity {
+				if why := l.a.objects().mayGuard(r, own, p); why != nil && r.RowSecurity {
 					l.a.out.Route, l.a.out.Refusal = plan.Refused, why
 				}
 			})
@@ -61,7 +61,7 @@ func Obstacles(schema *catalog.Schema, snap *directory.Snapshot, d directory.Tab
 		for _, tr := range r.Triggers {
 			for _, f := range schema.Functions(tr.Function.Name) {
 				if f.Name == tr.Function && !own.Reference {
-					try(func(l *level) { l.a.mayTrigger(r.Name.Name, own, f) })
+					try(func(l *level) { l.a.reach().mayTrigger(r.Name.Name, own, f) })
 				} else if f.Name == tr.Function && (f.Opaque || len(f.Mentions) > 0) {
 					out = append(out, cannot("A trigger runs on every copy by itself, and weft cannot tell whether all of them do the same to other tables.",
 						"trigger %q of reference table %q may touch other tables", tr.Name, r.Name.Name))

@@ -72,7 +72,7 @@ func (p *params) cast(l *level, c *pg.TypeCast) {
 		return
 	}
 	bare := &pg.TypeName{Names: c.TypeName.Names}
-	t := l.typeName(bare)
+	t := l.predicates().typeName(bare)
 	if len(c.TypeName.ArrayBounds) > 0 {
 		t = arrays[t]
 	}
@@ -141,7 +141,7 @@ func (p *params) list(l *level, left *pg.Node, items []*pg.Node) {
 		t = datum.Varchar
 	}
 	for _, n := range items {
-		src, ok := l.constant(n)
+		src, ok := l.predicates().constant(n)
 		switch {
 		case !ok:
 			return

@@ -15,12 +15,12 @@ import (
 // are the subqueries in its expressions that name nothing of it and read nothing
 // that a remainder cannot read; there must be no others. It returns nil, and
 // why, if its rows are not local or an aggregate cannot be split.
-func (a *analysis) partial(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink]bool) (*reduced, string) {
-	s, why := a.split(sel, piece, sealed)
+func (ga gatherer) partial(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink]bool) (*reduced, string) {
+	s, why := ga.split(sel, piece, sealed)
 	if s == nil {
 		return nil, why
 	}
-	if !s.level.grouped(sel) {
+	if !s.level.grouping().grouped(sel) {
 		return nil, "it has no aggregates"
 	}
 	p := &partials{split: s}
@@ -33,7 +33,7 @@ func (a *analysis) partial(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink
 		return nil, p.why
 	}
 	r.piece = p.query()
-	if why := s.check(a); why != "" {
+	if why := s.check(ga.a); why != "" {
 		return nil, why
 	}
 	if why := s.input(r.block); why != "" {
@@ -43,7 +43,7 @@ func (a *analysis) partial(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink
 	r.types = s.domains()
 	r.always = len(sel.GroupClause) == 0
 	if p.plain(r.block) {
-		r.native = p.native(a)
+		r.native = p.native(ga.a)
 	}
 	return r, ""
 }
@@ -211,7 +211,7 @@ func (p *partials) aggregate(f *pg.FuncCall) *pg.Node {
 		schema = names[len(names)-2]
 	}
 	how, ok := combined[name]
-	if !ok || len(p.level.a.userFunctions(schema, name)) > 0 || schema != "" && schema != "pg_catalog" ||
+	if !ok || len(p.level.a.reach().userFunctions(schema, name)) > 0 || schema != "" && schema != "pg_catalog" ||
 		f.AggWithinGroup || len(f.AggOrder) > 0 || f.FuncVariadic || len(f.Args) > 1 || len(f.Args) == 0 && name != "count" || p.inside(f) {
 		p.why = name + " cannot be split"
 		return nameNode("?")
@@ -340,7 +340,7 @@ func (p *partials) native(a *analysis) *plan.Native {
 	}
 	end := &plan.Native{Columns: len(out.Outputs), Aggregate: out}
 	var ok bool
-	if end.Limit, end.Offset, ok = a.counts(p.sel); !ok {
+	if end.Limit, end.Offset, ok = a.gatherer().counts(p.sel); !ok {
 		return nil
 	}
 	return end

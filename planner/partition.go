@@ -11,15 +11,15 @@ import (
 // placed by the key of the table, and PostgreSQL finds the partition there.
 
 // partition is the route of ATTACH and DETACH PARTITION.
-func (a *analysis) partition(n *pg.AlterTableStmt, kind pg.AlterTableType, d *pg.PartitionCmd) plan.Route {
-	whole, part := a.named(rangeVar(n.Relation)), a.named(rangeVar(d.Name))
-	t := a.declared(whole)
+func (df definitions) partition(n *pg.AlterTableStmt, kind pg.AlterTableType, d *pg.PartitionCmd) plan.Route {
+	whole, part := df.a.commands().named(rangeVar(n.Relation)), df.a.commands().named(rangeVar(d.Name))
+	t := df.a.declared(whole)
 	if whole != nil && (whole.Kind == catalog.Index || whole.Kind == catalog.PartitionedIndex) {
-		return a.across(rangeVar(n.Relation))
+		return df.a.commands().across(rangeVar(n.Relation))
 	}
 	if t == nil {
-		if other := a.declared(part); other != nil && kind == pg.AlterTableType_AT_AttachPartition {
-			a.unsupported(declareHint(n.Relation.Relname, nil), "%q is declared, and %q is on the home shard alone", other.Name, n.Relation.Relname)
+		if other := df.a.declared(part); other != nil && kind == pg.AlterTableType_AT_AttachPartition {
+			df.a.unsupported(declareHint(n.Relation.Relname, nil), "%q is declared, and %q is on the home shard alone", other.Name, n.Relation.Relname)
 			return plan.Refused
 		}
 		return plan.Home
@@ -27,50 +27,50 @@ func (a *analysis) partition(n *pg.AlterTableStmt, kind pg.AlterTableType, d *pg
 	if part == nil {
 		return plan.Home // which says so
 	}
-	if r := a.across(rangeVar(n.Relation)); r != plan.Every {
+	if r := df.a.commands().across(rangeVar(n.Relation)); r != plan.Every {
 		return r
 	}
 	if kind == pg.AlterTableType_AT_AttachPartition {
-		return a.attach(t, whole, part)
+		return df.attach(t, whole, part)
 	}
 	if d.Concurrent && lookedUp(whole) {
-		a.unsupported("Use DETACH PARTITION without CONCURRENTLY.", "%q has lookups, and they cannot follow DETACH PARTITION CONCURRENTLY", whole.Name.Name)
+		df.a.unsupported("Use DETACH PARTITION without CONCURRENTLY.", "%q has lookups, and they cannot follow DETACH PARTITION CONCURRENTLY", whole.Name.Name)
 		return plan.Refused
 	}
-	a.detached(part, true)
-	a.change().Adds = append(a.change().Adds, plan.Addition{Table: nameOf(part.Name), Like: plan.Name{Schema: t.Schema, Table: t.Name}})
+	df.detached(part, true)
+	df.a.commands().change().Adds = append(df.a.commands().change().Adds, plan.Addition{Table: nameOf(part.Name), Like: plan.Name{Schema: t.Schema, Table: t.Name}})
 	if d.Concurrent || kind == pg.AlterTableType_AT_DetachPartitionFinalize {
-		a.change().Again = &plan.Again{Kind: plan.Detaches, Name: nameOf(part.Name), Table: nameOf(whole.Name)}
-		return a.alone(plan.Every)
+		df.a.commands().change().Again = &plan.Again{Kind: plan.Detaches, Name: nameOf(part.Name), Table: nameOf(whole.Name)}
+		return df.a.commands().alone(plan.Every)
 	}
 	return plan.Every
 }
 
 // attach: a table that becomes a partition must have its rows where the whole
 // has them. One without rows is made on the other shards first.
-func (a *analysis) attach(t *table, whole, part *catalog.Relation) plan.Route {
-	own := a.declared(part)
+func (df definitions) attach(t *table, whole, part *catalog.Relation) plan.Route {
+	own := df.a.declared(part)
 	switch {
 	case part.Parent != nil:
 		return plan.Home // which says that it is a partition already
 	case own == nil:
-		return a.adopt(t, part)
+		return df.adopt(t, part)
 	case own.state != "":
-		a.touched.waits = append(a.touched.waits, own.Name)
-		return a.everywhere()
+		df.a.touched.waits = append(df.a.touched.waits, own.Name)
+		return df.a.commands().everywhere()
 	case own.Reference != t.Reference, !t.Reference && !sameKeys(own, t):
-		a.unsupported("Declare both by the same vindex and the same columns.",
+		df.a.unsupported("Declare both by the same vindex and the same columns.",
 			"%q cannot become a partition of %q: its rows are on other shards", part.Name.Name, whole.Name.Name)
 		return plan.Refused
 	}
 	if len(part.Lookups) > 0 {
-		a.unsupported("Drop them first, with the constraints that have them: "+whole.Name.Name+" brings its own.",
+		df.a.unsupported("Drop them first, with the constraints that have them: "+whole.Name.Name+" brings its own.",
 			"%q has lookups of its own and cannot become a partition of %q", part.Name.Name, whole.Name.Name)
 		return plan.Refused
 	}
-	a.change().Drops = append(a.change().Drops, nameOf(part.Name))
+	df.a.commands().change().Drops = append(df.a.commands().change().Drops, nameOf(part.Name))
 	if lookedUp(whole) {
-		a.change().Lookups = append(a.change().Lookups, plan.LookupChange{Kind: plan.Attached, Table: nameOf(whole.Name), Part: nameOf(part.Name)})
+		df.a.commands().change().Lookups = append(df.a.commands().change().Lookups, plan.LookupChange{Kind: plan.Attached, Table: nameOf(whole.Name), Part: nameOf(part.Name)})
 	}
 	return plan.Every
 }
@@ -87,13 +87,13 @@ func lookedUp(rel *catalog.Relation) bool {
 
 // detached: lookups forget the rows of a partition that goes. One that stays, as a
 // table of its own, has unique indexes of its own.
-func (a *analysis) detached(part *catalog.Relation, stays bool) {
+func (df definitions) detached(part *catalog.Relation, stays bool) {
 	if part == nil || part.Parent == nil || !lookedUp(part.Parent) {
 		return
 	}
-	a.change().Lookups = append(a.change().Lookups, plan.LookupChange{Kind: plan.Detaching, Table: nameOf(part.Parent.Name), Part: nameOf(part.Name)})
+	df.a.commands().change().Lookups = append(df.a.commands().change().Lookups, plan.LookupChange{Kind: plan.Detaching, Table: nameOf(part.Parent.Name), Part: nameOf(part.Name)})
 	if stays {
-		a.change().Lookups = append(a.change().Lookups, plan.LookupChange{Kind: plan.Uniques, Table: nameOf(part.Name)})
+		df.a.commands().change().Lookups = append(df.a.commands().change().Lookups, plan.LookupChange{Kind: plan.Uniques, Table: nameOf(part.Name)})
 	}
 }
 
@@ -111,40 +111,40 @@ func sameKeys(x, y *table) bool {
 }
 
 // adopt checks a home table that is to become a part of a declared one.
-func (a *analysis) adopt(t *table, part *catalog.Relation) plan.Route {
+func (df definitions) adopt(t *table, part *catalog.Relation) plan.Route {
 	for _, u := range part.Unique {
-		a.uniqueness(part, t, uniqueKey{what: "unique index", columns: u.Columns, beyond: "a partition by itself"}, nil)
+		df.uniqueness(part, t, uniqueKey{what: "unique index", columns: u.Columns, beyond: "a partition by itself"}, nil)
 	}
 	for _, fk := range part.ForeignKeys {
-		a.adoptedKey(t, part, &fk)
+		df.adoptedKey(t, part, &fk)
 	}
 	for _, fk := range part.Referenced {
-		a.unsupported(declareHint(fk.Table.Name, fk.Columns), "%q is referenced by %q, which is on the home shard alone", part.Name.Name, fk.Table.Name)
+		df.a.unsupported(declareHint(fk.Table.Name, fk.Columns), "%q is referenced by %q, which is on the home shard alone", part.Name.Name, fk.Table.Name)
 	}
 	for _, tr := range part.Triggers {
-		for _, f := range a.userFunctions(tr.Function.Schema, tr.Function.Name) {
-			a.mayTrigger(part.Name.Name, t, f)
+		for _, f := range df.a.reach().userFunctions(tr.Function.Schema, tr.Function.Name) {
+			df.a.reach().mayTrigger(part.Name.Name, t, f)
 		}
 	}
 	if len(part.Children) > 0 {
-		a.unsupported("Attach its partitions after it, one by one.", "%q has partitions of its own", part.Name.Name)
+		df.a.unsupported("Attach its partitions after it, one by one.", "%q has partitions of its own", part.Name.Name)
 	}
-	if a.refused() {
+	if df.a.refused() {
 		return plan.Refused
 	}
-	a.change().Adopts = append(a.change().Adopts, nameOf(part.Name))
+	df.a.commands().change().Adopts = append(df.a.commands().change().Adopts, nameOf(part.Name))
 	return plan.Every
 }
 
 // adoptedKey refuses a foreign key that would cross shards.
-func (a *analysis) adoptedKey(t *table, part *catalog.Relation, fk *catalog.ForeignKey) {
+func (df definitions) adoptedKey(t *table, part *catalog.Relation, fk *catalog.ForeignKey) {
 	c := &pg.Constraint{
 		Contype: pg.ConstrType_CONSTR_FOREIGN, Pktable: &pg.RangeVar{Schemaname: fk.References.Schema, Relname: fk.References.Name},
 		FkAttrs: stringNodes(fk.Columns), PkAttrs: stringNodes(fk.RefColumns),
 	}
 	update, del, set := fk.Actions()
 	c.FkUpdAction, c.FkDelAction, c.FkDelSetCols = string(update), string(del), stringNodes(set)
-	a.foreignKey(part, t, c, nil)
+	df.foreignKey(part, t, c, nil)
 }
 
 func stringNodes(names []string) []*pg.Node {

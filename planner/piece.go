@@ -36,7 +36,7 @@ func (r *remainder) tablePiece(x *appearance, rv *pg.RangeVar) (int, error) {
 	sel.FromClause = []*pg.Node{node}
 	sel.WhereClause = conjunction(r.conditions(x))
 
-	text, err := r.a.render(selectOf(sel))
+	text, err := r.a.gatherer().render(selectOf(sel))
 	if err != nil {
 		return 0, err
 	}
@@ -85,7 +85,7 @@ func (r *remainder) everywhere(x *appearance) bool {
 	case x.table != nil:
 		return x.table.Reference
 	case x.rel != nil && x.rel.Kind == catalog.View && !x.rel.System():
-		return r.a.placeOf(x.rel) == onEvery
+		return r.a.commands().placeOf(x.rel) == onEvery
 	}
 	return false
 }
@@ -182,7 +182,7 @@ func (r *remainder) conditions(x *appearance) []*pg.Node {
 
 // solved is what is known of an instance's key.
 func (r *remainder) solved(x *instance) plan.Instance {
-	in := x.solve(r.a.classesOf(x.scope))
+	in := x.solve(r.a.gatherer().classesOf(x.scope))
 	r.a.settleInstance(&in)
 	return in
 }

@@ -49,40 +49,40 @@ func dotted(n *pg.Node, drop int) (named, bool) {
 }
 
 // lookup finds a relation that a command names.
-func (a *analysis) named(n named) *catalog.Relation {
-	if n.schema == "" && a.env.Temporary[n.name] || isTemporary(n.schema) {
+func (cm commands) named(n named) *catalog.Relation {
+	if n.schema == "" && cm.a.env.Temporary[n.name] || isTemporary(n.schema) {
 		return nil
 	}
-	return a.find(n.schema, n.name)
+	return cm.a.find(n.schema, n.name)
 }
 
 // placeOf says where a relation is: a table by its declaration, what belongs to
 // a table beside it, a view by what it reads.
-func (a *analysis) placeOf(rel *catalog.Relation) place {
+func (cm commands) placeOf(rel *catalog.Relation) place {
 	switch {
 	case rel == nil:
 		return onHome
 	case rel.Kind == catalog.Composite:
-		if a.env.Tables.Empty() || rel.System() {
+		if cm.a.env.Tables.Empty() || rel.System() {
 			return onHome
 		}
 		return onEvery
-	case rel.Kind == catalog.Sequence && a.feeds(rel.Name):
+	case rel.Kind == catalog.Sequence && cm.a.objects().feeds(rel.Name):
 		return onEvery
 	case rel.Kind == catalog.Index || rel.Kind == catalog.PartitionedIndex || rel.Kind == catalog.Sequence:
 		if rel.OwnedBy.Name == "" {
 			return onHome
 		}
-		rel = a.env.Schema.Relation(rel.OwnedBy)
+		rel = cm.a.env.Schema.Relation(rel.OwnedBy)
 	case rel.Kind == catalog.View:
-		if r := a.viewReads(rel); r.home == "" && (r.sharded != "" || r.reference != "") {
+		if r := cm.viewReads(rel); r.home == "" && (r.sharded != "" || r.reference != "") {
 			return onEvery
 		}
 		return onHome
 	}
-	if t := a.declared(rel); t != nil {
+	if t := cm.a.declared(rel); t != nil {
 		if t.state != "" {
-			a.touched.waits = append(a.touched.waits, t.Name)
+			cm.a.touched.waits = append(cm.a.touched.waits, t.Name)
 		}
 		return onEvery
 	}
@@ -90,11 +90,11 @@ func (a *analysis) placeOf(rel *catalog.Relation) place {
 }
 
 // across is the route of a command on relations: they must all be in one place.
-func (a *analysis) across(list ...named) plan.Route {
-	a.out.Writes = true
+func (cm commands) across(list ...named) plan.Route {
+	cm.a.out.Writes = true
 	var home, every string
 	for _, n := range list {
-		if a.placeOf(a.named(n)) == onEvery {
+		if cm.placeOf(cm.named(n)) == onEvery {
 			every = n.name
 		} else {
 			home = n.name
@@ -104,49 +104,49 @@ func (a *analysis) across(list ...named) plan.Route {
 	case every == "":
 		return plan.Home
 	case home != "":
-		a.unsupported("Use a command for each.", "%q is on all shards and %q on the home shard alone: one command cannot change both", every, home)
+		cm.a.unsupported("Use a command for each.", "%q is on all shards and %q on the home shard alone: one command cannot change both", every, home)
 		return plan.Refused
 	}
-	return a.everywhere()
+	return cm.everywhere()
 }
 
 // everywhere is the route of a command on what all shards have.
-func (a *analysis) everywhere() plan.Route {
-	a.out.Writes = true
-	if len(a.touched.waits) > 0 {
-		a.wait()
+func (cm commands) everywhere() plan.Route {
+	cm.a.out.Writes = true
+	if len(cm.a.touched.waits) > 0 {
+		cm.wait()
 		return plan.Refused
 	}
 	return plan.Every
 }
 
-func (a *analysis) wait() {
-	a.out.Waits = true
-	a.refuse(pgerr.ObjectInUse, "Try again when that is done.", "rows of table %q are being moved between shards", a.touched.waits[0])
+func (cm commands) wait() {
+	cm.a.out.Waits = true
+	cm.a.refuse(pgerr.ObjectInUse, "Try again when that is done.", "rows of table %q are being moved between shards", cm.a.touched.waits[0])
 }
 
 // global is the route of a command on what is not a table's: types, functions,
 // roles. All shards have them once a table is declared.
-func (a *analysis) global() plan.Route {
-	a.out.Writes = true
-	if a.env.Tables.Empty() {
+func (cm commands) global() plan.Route {
+	cm.a.out.Writes = true
+	if cm.a.env.Tables.Empty() {
 		return plan.Home
 	}
 	return plan.Every
 }
 
 // change returns the plan's change of declarations.
-func (a *analysis) change() *plan.Change {
-	if a.out.Change == nil {
-		a.out.Change = &plan.Change{}
+func (cm commands) change() *plan.Change {
+	if cm.a.out.Change == nil {
+		cm.a.out.Change = &plan.Change{}
 	}
-	return a.out.Change
+	return cm.a.out.Change
 }
 
 // allTables lists the declared tables in a fixed order.
-func (a *analysis) allTables() []*table {
-	a.env.asked.noteAny()
-	return a.env.Tables.sorted()
+func (cm commands) allTables() []*table {
+	cm.a.env.asked.noteAny()
+	return cm.a.env.Tables.sorted()
 }
 
 // sorted lists the tables in a fixed order.
@@ -184,17 +184,17 @@ func (r *reads) add(o reads) {
 
 // viewReads says what a view reads. One that cannot be looked into reads
 // everything.
-func (a *analysis) viewReads(rel *catalog.Relation) reads { return a.readsOf(rel, 0) }
+func (cm commands) viewReads(rel *catalog.Relation) reads { return cm.readsOf(rel, 0) }
 
-func (a *analysis) readsOf(rel *catalog.Relation, depth int) (out reads) {
+func (cm commands) readsOf(rel *catalog.Relation, depth int) (out reads) {
 	name := rel.Name.Name
-	if r, ok := a.reads[rel]; ok {
+	if r, ok := cm.a.reads[rel]; ok {
 		return r
 	}
-	if a.reads == nil {
-		a.reads = map[*catalog.Relation]reads{}
+	if cm.a.reads == nil {
+		cm.a.reads = map[*catalog.Relation]reads{}
 	}
-	defer func() { a.reads[rel] = out }()
+	defer func() { cm.a.reads[rel] = out }()
 	tree, err := parser.ParseTree(rel.Definition, parser.Options{})
 	if err != nil || depth > maxViews || rel.Definition == "" {
 		return reads{name, name, name}
@@ -209,15 +209,15 @@ func (a *analysis) readsOf(rel *catalog.Relation, depth int) (out reads) {
 			if n.Schema == "" {
 				n.Schema = "pg_catalog"
 			}
-			r := a.env.Schema.Relation(n)
-			switch t := a.declared(r); {
+			r := cm.a.env.Schema.Relation(n)
+			switch t := cm.a.declared(r); {
 			case r == nil && rv.Schemaname == "": // a CTE
 			case t != nil && t.Reference:
 				out.reference = t.Name
 			case t != nil:
 				out.sharded = t.Name
 			case r != nil && r.Kind == catalog.View && !r.System() && r.Schema != ownSchema:
-				out.add(a.readsOf(r, depth+1))
+				out.add(cm.readsOf(r, depth+1))
 			default:
 				out.home = rv.Relname
 			}

@@ -34,20 +34,20 @@ func (ts *Tables) place(snap *directory.Snapshot, database string) {
 }
 
 // placed returns the declaration of a function, nil if there is none.
-func (a *analysis) placed(f *catalog.Function) *placed {
-	if a.env.Tables == nil {
+func (cm commands) placed(f *catalog.Function) *placed {
+	if cm.a.env.Tables == nil {
 		return nil
 	}
-	return a.env.Tables.functions[f.Name]
+	return cm.a.env.Tables.functions[f.Name]
 }
 
 // placedCall notes the call of a declared function. It reports false if the
 // function is none.
 func (l *level) placedCall(users []*catalog.Function, call *pg.FuncCall) bool {
-	if len(users) != 1 || l.a.placed(users[0]) == nil {
+	if len(users) != 1 || l.a.commands().placed(users[0]) == nil {
 		return false
 	}
-	f, p := users[0], l.a.placed(users[0])
+	f, p := users[0], l.a.commands().placed(users[0])
 	if p.table.broken != nil {
 		l.a.refuse(pgerr.ObjectNotInPrerequisiteState, "", "%s", p.table.broken.Error())
 		return true
@@ -66,7 +66,7 @@ func (l *level) placedCall(users []*catalog.Function, call *pg.FuncCall) bool {
 		}
 		if at == p.argument {
 			l.a.params.infer(arg, datum.Type(column.Base))
-			if key = l.stored(arg, column); key.column != nil {
+			if key = l.modification().stored(arg, column); key.column != nil {
 				key = storedKey{} // a column has more values than one
 			}
 		}
@@ -82,24 +82,24 @@ func (l *level) placedCall(users []*catalog.Function, call *pg.FuncCall) bool {
 
 // onlyThere refuses to put together from several shards what calls such a
 // function.
-func (a *analysis) onlyThere() *pgerr.Error {
-	if a.touched.placed == "" {
+func (cm commands) onlyThere() *pgerr.Error {
+	if cm.a.touched.placed == "" {
 		return nil
 	}
 	return cannot("Give the argument as a constant or a parameter, and read only rows of the same key beside it.",
-		"function %q runs on the shard of its argument, and this statement needs others as well", a.touched.placed)
+		"function %q runs on the shard of its argument, and this statement needs others as well", cm.a.touched.placed)
 }
 
 // kept is the route of a statement, which goes to one shard or nowhere if it calls
 // such a function.
-func (a *analysis) kept(r plan.Route) plan.Route {
-	refusal := a.onlyThere()
-	if refusal == nil || a.refused() {
+func (cm commands) kept(r plan.Route) plan.Route {
+	refusal := cm.onlyThere()
+	if refusal == nil || cm.a.refused() {
 		return r
 	}
-	a.out.Gather, a.out.Write, a.out.Postponed, a.scattered = nil, nil, false, refusal
+	cm.a.out.Gather, cm.a.out.Write, cm.a.out.Postponed, cm.a.scattered = nil, nil, false, refusal
 	if r != plan.Keyed {
-		a.out.Route, a.out.Refusal = plan.Refused, refusal
+		cm.a.out.Route, cm.a.out.Refusal = plan.Refused, refusal
 		return plan.Refused
 	}
 	return r
@@ -129,7 +129,7 @@ func CheckPlaced(env *Env, d *directory.Function, buckets int) *pgerr.Error {
 		}
 		other := a.declared(rel)
 		switch {
-		case rel.Kind == catalog.View && a.relationReads(rel).home == "":
+		case rel.Kind == catalog.View && a.definitions().relationReads(rel).home == "":
 		case other == nil:
 			return cannot(a.reachHint(n.Name), "function %q touches %q, which is on the home shard alone", d.Name, n.Name)
 		case !other.Reference && !colocated(other, t):
@@ -145,7 +145,7 @@ func CheckPlaced(env *Env, d *directory.Function, buckets int) *pgerr.Error {
 }
 
 // unplace notes that declarations go with the functions that are dropped.
-func (a *analysis) unplace(n *pg.DropStmt) {
+func (cm commands) unplace(n *pg.DropStmt) {
 	switch n.RemoveType {
 	case pg.ObjectType_OBJECT_FUNCTION, pg.ObjectType_OBJECT_PROCEDURE, pg.ObjectType_OBJECT_ROUTINE:
 	default:
@@ -160,9 +160,9 @@ func (a *analysis) unplace(n *pg.DropStmt) {
 		if len(names) > 1 {
 			schema = names[len(names)-2]
 		}
-		for _, f := range a.userFunctions(schema, names[len(names)-1]) {
-			if a.placed(f) != nil {
-				a.change().Functions = append(a.change().Functions, nameOf(f.Name))
+		for _, f := range cm.a.reach().userFunctions(schema, names[len(names)-1]) {
+			if cm.placed(f) != nil {
+				cm.change().Functions = append(cm.change().Functions, nameOf(f.Name))
 			}
 		}
 	}

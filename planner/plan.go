@@ -115,7 +115,7 @@ func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint
 		if !confined(raw.Stmt) {
 			env.asked.noteAny()
 		}
-		r := a.kept(a.statement(raw.Stmt))
+		r := a.commands().kept(a.statement(raw.Stmt))
 		if a.refused() {
 			break
 		}
@@ -126,10 +126,10 @@ func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint
 		}
 	}
 	if len(tree.Statements) == 1 && !a.refused() {
-		a.tell(tree.Statements[0].Stmt)
+		a.clock().tell(tree.Statements[0].Stmt)
 	}
 	if original != nil {
-		a.atCursor(original, paramTypes)
+		a.writes().atCursor(original, paramTypes)
 	}
 	a.finish()
 	env.asked.tell(a)
@@ -177,9 +177,9 @@ func (a *analysis) finish() {
 	}
 	if out.Route == plan.Keyed {
 		a.solve()
-		a.followed()
+		a.writes().followed()
 	} else if out.Route == plan.Gathered {
-		a.conflicting()
+		a.writes().conflicting()
 	}
 	a.placeEdits()
 }
@@ -234,7 +234,7 @@ func (a *analysis) settleInstance(in *plan.Instance) {
 		in.Keys[i] = a.settle(in.Keys[i])
 	}
 	in.IDs = a.settle(in.IDs)
-	a.lookAt(in)
+	a.writes().lookAt(in)
 	var bounds []plan.Bound
 	for _, b := range in.Bounds {
 		if src, ok := a.settleSource(b.Source); ok {
@@ -352,46 +352,46 @@ func (a *analysis) top() *level { return &level{a: a, scope: &scope{}} }
 // statement analyses one statement and returns its route.
 func (a *analysis) statement(n *pg.Node) plan.Route {
 	a.touched, a.functions, a.notes, a.classes, a.copies = touched{}, nil, nil, nil, nil
-	a.setValues(n)
+	a.writes().setValues(n)
 	switch n := n.GetNode().(type) {
 	case *pg.Node_SelectStmt:
-		if r, ok := a.weftCall(n.SelectStmt); ok {
+		if r, ok := a.reach().weftCall(n.SelectStmt); ok {
 			return r
 		}
 		if f, _ := soleCall(n.SelectStmt); f != nil {
-			if r, ok := a.commandCall(f, "SELECT"); ok {
+			if r, ok := a.reach().commandCall(f, "SELECT"); ok {
 				return r
 			}
 		}
 		if intoOf(n.SelectStmt) != nil {
-			return a.selectInto(n.SelectStmt)
+			return a.commands().selectInto(n.SelectStmt)
 		}
 		if changesInWith(n.SelectStmt.WithClause) {
-			return a.withSteps(&pg.Node{Node: n}, func(l *level) { l.query(n.SelectStmt) })
+			return a.writes().withSteps(&pg.Node{Node: n}, func(l *level) { l.query(n.SelectStmt) })
 		}
-		return a.selected(&pg.Node{Node: n})
+		return a.gatherer().selected(&pg.Node{Node: n})
 	case *pg.Node_InsertStmt:
-		return a.inserts(n.InsertStmt)
+		return a.writes().inserts(n.InsertStmt)
 	case *pg.Node_UpdateStmt:
 		if changesInWith(n.UpdateStmt.WithClause) {
-			return a.withSteps(&pg.Node{Node: n}, func(l *level) { l.update(n.UpdateStmt) })
+			return a.writes().withSteps(&pg.Node{Node: n}, func(l *level) { l.modification().update(n.UpdateStmt) })
 		}
-		a.notesOfWrite()
-		a.top().update(n.UpdateStmt)
-		return a.changed(&pg.Node{Node: n})
+		a.writes().notesOfWrite()
+		a.top().modification().update(n.UpdateStmt)
+		return a.writes().changed(&pg.Node{Node: n})
 	case *pg.Node_DeleteStmt:
 		if changesInWith(n.DeleteStmt.WithClause) {
-			return a.withSteps(&pg.Node{Node: n}, func(l *level) { l.remove(n.DeleteStmt) })
+			return a.writes().withSteps(&pg.Node{Node: n}, func(l *level) { l.modification().remove(n.DeleteStmt) })
 		}
-		a.notesOfWrite()
-		a.top().remove(n.DeleteStmt)
-		return a.changed(&pg.Node{Node: n})
+		a.writes().notesOfWrite()
+		a.top().modification().remove(n.DeleteStmt)
+		return a.writes().changed(&pg.Node{Node: n})
 	case *pg.Node_MergeStmt:
-		a.notesOfWrite()
-		a.top().merge(n.MergeStmt)
-		return a.changed(&pg.Node{Node: n})
+		a.writes().notesOfWrite()
+		a.top().modification().merge(n.MergeStmt)
+		return a.writes().changed(&pg.Node{Node: n})
 	}
-	return a.utility(n.GetNode())
+	return a.commands().utility(n.GetNode())
 }
 
 // describe says what is known of an instance.
@@ -428,15 +428,15 @@ func (a *analysis) decide() plan.Route {
 	}
 	t := &a.touched
 	if len(t.waits) > 0 {
-		a.wait()
+		a.commands().wait()
 		return plan.Refused
 	}
 	if len(a.copies) > 0 {
 		a.unsupported("Write it in a statement of its own.", "reference table %q cannot be written inside another statement", a.copies[0].Name.Name)
 		return plan.Refused
 	}
-	homely := a.called()
-	a.locksInNames()
+	homely := a.reach().called()
+	a.reach().locksInNames()
 	if a.refused() {
 		return plan.Refused
 	}

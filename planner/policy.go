@@ -56,19 +56,19 @@ func Guarded(s *catalog.Schema) bool {
 }
 
 // policed judges the policies of a table that is read or written.
-func (l *level) policed(rel *catalog.Relation, t *table, writes bool) {
-	if rel == nil || !rel.RowSecurity || l.a.env.Tables.Empty() || slices.Contains(l.a.judged, rel) || l.exempt(rel) {
+func (mo modification) policed(rel *catalog.Relation, t *table, writes bool) {
+	if rel == nil || !rel.RowSecurity || mo.l.a.env.Tables.Empty() || slices.Contains(mo.l.a.judged, rel) || mo.exempt(rel) {
 		return
 	}
 	for i := range rel.Policies {
 		p := &rel.Policies[i]
-		if !writes && p.Command != 'r' && p.Command != '*' || !l.concerns(p) {
+		if !writes && p.Command != 'r' && p.Command != '*' || !mo.concerns(p) {
 			continue
 		}
-		if why := l.a.mayGuard(rel, t, p); why != nil {
-			if l.a.out.Route != plan.Refused {
-				l.a.out.Route, l.a.out.Refusal = plan.Refused, why
-				l.a.out.Waits = l.a.out.Waits || why.Code == pgerr.ObjectInUse
+		if why := mo.l.a.objects().mayGuard(rel, t, p); why != nil {
+			if mo.l.a.out.Route != plan.Refused {
+				mo.l.a.out.Route, mo.l.a.out.Refusal = plan.Refused, why
+				mo.l.a.out.Waits = mo.l.a.out.Waits || why.Code == pgerr.ObjectInUse
 			}
 			return
 		}
@@ -77,24 +77,24 @@ func (l *level) policed(rel *catalog.Relation, t *table, writes bool) {
 
 // exempt reports whether no policy of a table concerns who reads it: the session's
 // role, or the owner of the view that names it.
-func (l *level) exempt(rel *catalog.Relation) bool {
-	if l.a.viewOwner != "" {
-		return l.a.viewOwner == rel.Owner && !rel.ForceSecurity
+func (mo modification) exempt(rel *catalog.Relation) bool {
+	if mo.l.a.view.owner != "" {
+		return mo.l.a.view.owner == rel.Owner && !rel.ForceSecurity
 	}
-	role := l.a.env.Role
+	role := mo.l.a.env.Role
 	return role != nil && (role.Bypass || role.Has[rel.Owner] && !rel.ForceSecurity)
 }
 
 // concerns reports whether a policy may be for who reads the table.
-func (l *level) concerns(p *catalog.Policy) bool {
-	role := l.a.env.Role
-	return len(p.Roles) == 0 || role == nil || l.a.viewOwner != "" || slices.ContainsFunc(p.Roles, func(r string) bool { return role.Has[r] })
+func (mo modification) concerns(p *catalog.Policy) bool {
+	role := mo.l.a.env.Role
+	return len(p.Roles) == 0 || role == nil || mo.l.a.view.owner != "" || slices.ContainsFunc(p.Roles, func(r string) bool { return role.Has[r] })
 }
 
 // mayGuard says why a policy of a table cannot be evaluated where the table's rows
 // are, or nil.
-func (a *analysis) mayGuard(rel *catalog.Relation, t *table, p *catalog.Policy) *pgerr.Error {
-	if why := a.policyCalls(rel, t, p.Name, &p.Calls); why != nil || len(p.Relations) == 0 {
+func (ob objects) mayGuard(rel *catalog.Relation, t *table, p *catalog.Policy) *pgerr.Error {
+	if why := ob.policyCalls(rel, t, p.Name, &p.Calls); why != nil || len(p.Relations) == 0 {
 		return why
 	}
 	if len(p.Expressions) == 0 {
@@ -104,10 +104,10 @@ func (a *analysis) mayGuard(rel *catalog.Relation, t *table, p *catalog.Policy) 
 		sql := "SELECT 1 FROM " + rel.Name.SQL() + " AS " + quote.Ident(rel.Name.Name) + " WHERE " + e
 		tree, err := parser.ParseTree(sql, parser.Options{})
 		if err != nil || len(tree.Statements) != 1 || tree.Statements[0].Stmt.GetSelectStmt() == nil {
-			return a.unguarded(rel, t, p.Name, "cannot be read by weft")
+			return ob.unguarded(rel, t, p.Name, "cannot be read by weft")
 		}
 		at := text{sql: sql, tree: tree, path: []string{"pg_catalog"}, stored: true}
-		if why := a.policyReads(rel, t, p.Name, tree.Statements[0].Stmt.GetSelectStmt(), at); why != nil {
+		if why := ob.policyReads(rel, t, p.Name, tree.Statements[0].Stmt.GetSelectStmt(), at); why != nil {
 			return why
 		}
 	}
@@ -115,26 +115,26 @@ func (a *analysis) mayGuard(rel *catalog.Relation, t *table, p *catalog.Policy) 
 }
 
 // policyCalls judges the functions of a policy.
-func (a *analysis) policyCalls(rel *catalog.Relation, t *table, name string, calls *catalog.Reach) *pgerr.Error {
+func (ob objects) policyCalls(rel *catalog.Relation, t *table, name string, calls *catalog.Reach) *pgerr.Error {
 	if calls.Pure() {
 		return nil
 	}
-	switch r := a.reached(calls); {
+	switch r := ob.a.reach().reached(calls); {
 	case r.sharded != "":
-		return a.unguarded(rel, t, name, `calls a function that touches sharded table "`+r.sharded+`"`)
+		return ob.unguarded(rel, t, name, `calls a function that touches sharded table "`+r.sharded+`"`)
 	case r.copied != "":
-		return a.unguarded(rel, t, name, `calls a function that may write reference table "`+r.copied+`"`)
+		return ob.unguarded(rel, t, name, `calls a function that may write reference table "`+r.copied+`"`)
 	case r.opaque:
-		return a.unguarded(rel, t, name, "calls a function that runs SQL which cannot be looked into")
+		return ob.unguarded(rel, t, name, "calls a function that runs SQL which cannot be looked into")
 	case r.home != "" && t != nil:
-		return a.unguarded(rel, t, name, `calls a function that touches "`+r.home+`", which is on the home shard alone`)
+		return ob.unguarded(rel, t, name, `calls a function that touches "`+r.home+`", which is on the home shard alone`)
 	}
 	return nil
 }
 
 // policyReads judges the subqueries of a policy. sel is the query for the rows that
 // the policy lets pass.
-func (a *analysis) policyReads(rel *catalog.Relation, t *table, name string, sel *pg.SelectStmt, at text) *pgerr.Error {
+func (ob objects) policyReads(rel *catalog.Relation, t *table, name string, sel *pg.SelectStmt, at text) *pgerr.Error {
 	if at.stored {
 		parser.Walk(sel, func(m any) bool {
 			if c, ok := m.(*pg.A_Const); ok {
@@ -143,23 +143,23 @@ func (a *analysis) policyReads(rel *catalog.Relation, t *table, name string, sel
 			return true
 		})
 	}
-	in := a.probing(at)
-	in.judged = append(slices.Clone(a.judged), rel)
+	in := ob.a.gatherer().probing(at)
+	in.judged = append(slices.Clone(ob.a.judged), rel)
 	l := in.top()
 	l.query(sel)
 	touched := &in.touched
 	switch {
 	case in.refused():
-		return a.unguarded(rel, t, name, "cannot be evaluated there: "+in.out.Refusal.Message)
+		return ob.unguarded(rel, t, name, "cannot be evaluated there: "+in.out.Refusal.Message)
 	case len(touched.missing) > 0:
-		return a.unguarded(rel, t, name, `reads "`+touched.missing[0].Relname+`", which does not exist`)
+		return ob.unguarded(rel, t, name, `reads "`+touched.missing[0].Relname+`", which does not exist`)
 	case t != nil && len(touched.home) > 0:
-		return a.unguarded(rel, t, name, `reads "`+touched.home[0]+`", which is on the home shard alone`)
+		return ob.unguarded(rel, t, name, `reads "`+touched.home[0]+`", which is on the home shard alone`)
 	case (t == nil || t.Reference) && len(touched.sharded) > 0:
-		return a.unguarded(rel, t, name, `reads sharded table "`+touched.sharded[0]+`"`)
+		return ob.unguarded(rel, t, name, `reads sharded table "`+touched.sharded[0]+`"`)
 	}
 	for _, f := range in.functions {
-		if why := a.policyCalls(rel, t, name, &f.Reach); why != nil {
+		if why := ob.policyCalls(rel, t, name, &f.Reach); why != nil {
 			return why
 		}
 	}
@@ -168,22 +168,22 @@ func (a *analysis) policyReads(rel *catalog.Relation, t *table, name string, sel
 	}
 	self := &anchor{table: t, first: 0, last: 1}
 	if len(in.instances) == 0 || in.instances[0].scope != l.scope {
-		return a.unguarded(rel, t, name, "cannot be read by weft")
+		return ob.unguarded(rel, t, name, "cannot be read by weft")
 	}
 	for _, k := range t.keys {
 		self.key = append(self.key, in.instances[0].cols[k.Name])
 	}
 	if slices.Contains(self.key, nil) {
-		return a.unguarded(rel, t, name, "cannot be read by weft")
+		return ob.unguarded(rel, t, name, "cannot be read by weft")
 	}
-	if odd := self.odd(a, l); odd != nil {
-		return a.unguarded(rel, t, name, `reads rows of "`+odd.name+`" that need not have the row's own shard key`)
+	if odd := self.odd(ob.a, l); odd != nil {
+		return ob.unguarded(rel, t, name, `reads rows of "`+odd.name+`" that need not have the row's own shard key`)
 	}
 	return nil
 }
 
 // unguarded is the refusal of a policy.
-func (a *analysis) unguarded(rel *catalog.Relation, t *table, policy, why string) *pgerr.Error {
+func (ob objects) unguarded(rel *catalog.Relation, t *table, policy, why string) *pgerr.Error {
 	hint := "A policy is evaluated on the home shard: it can read home tables and reference tables."
 	switch {
 	case t != nil && t.Reference:
@@ -199,13 +199,13 @@ func (a *analysis) unguarded(rel *catalog.Relation, t *table, policy, why string
 }
 
 // newPolicy judges a policy that is made or changed.
-func (a *analysis) newPolicy(table *pg.RangeVar, name string, expressions ...*pg.Node) {
-	rel := a.named(rangeVar(table))
-	temporary := table.Schemaname == "" && a.env.Temporary[table.Relname] || isTemporary(table.Schemaname)
-	if rel == nil && !temporary || a.env.Tables.Empty() {
+func (ob objects) newPolicy(table *pg.RangeVar, name string, expressions ...*pg.Node) {
+	rel := ob.a.commands().named(rangeVar(table))
+	temporary := table.Schemaname == "" && ob.a.env.Temporary[table.Relname] || isTemporary(table.Schemaname)
+	if rel == nil && !temporary || ob.a.env.Tables.Empty() {
 		return
 	}
-	t := a.declared(rel)
+	t := ob.a.declared(rel)
 	for _, e := range expressions {
 		if e == nil {
 			continue
@@ -220,24 +220,24 @@ func (a *analysis) newPolicy(table *pg.RangeVar, name string, expressions ...*pg
 		sel.TargetList = []*pg.Node{targetNode(pg.MakeAConstIntNode(1, -1), "")}
 		sel.FromClause = []*pg.Node{rangeNode(own)}
 		sel.WhereClause = e
-		if why := a.policyReads(rel, t, name, sel, a.text); why != nil && !a.refused() {
-			a.out.Route, a.out.Refusal = plan.Refused, why
+		if why := ob.policyReads(rel, t, name, sel, ob.a.text); why != nil && !ob.a.refused() {
+			ob.a.out.Route, ob.a.out.Refusal = plan.Refused, why
 		}
 	}
 }
 
 // enablesPolicies judges the policies of a table that ALTER TABLE switches on.
-func (a *analysis) enablesPolicies(n *pg.AlterTableStmt) {
-	rel := a.named(rangeVar(n.Relation))
-	if rel == nil || a.env.Tables.Empty() || !slices.ContainsFunc(n.Cmds, func(c *pg.Node) bool {
+func (ob objects) enablesPolicies(n *pg.AlterTableStmt) {
+	rel := ob.a.commands().named(rangeVar(n.Relation))
+	if rel == nil || ob.a.env.Tables.Empty() || !slices.ContainsFunc(n.Cmds, func(c *pg.Node) bool {
 		s := c.GetAlterTableCmd().GetSubtype()
 		return s == pg.AlterTableType_AT_EnableRowSecurity || s == pg.AlterTableType_AT_ForceRowSecurity
 	}) {
 		return
 	}
 	for i := range rel.Policies {
-		if why := a.mayGuard(rel, a.declared(rel), &rel.Policies[i]); why != nil && !a.refused() {
-			a.out.Route, a.out.Refusal = plan.Refused, why
+		if why := ob.mayGuard(rel, ob.a.declared(rel), &rel.Policies[i]); why != nil && !ob.a.refused() {
+			ob.a.out.Route, ob.a.out.Refusal = plan.Refused, why
 		}
 	}
 }

@@ -53,7 +53,7 @@ func (p *probe) call(a *analysis, f *pg.FuncCall) {
 		return
 	}
 	p.calls = append(p.calls, f)
-	if a.text.stored && a.nowCall(&pg.Node{Node: &pg.Node_FuncCall{FuncCall: f}}) != nil {
+	if a.text.stored && a.clock().nowCall(&pg.Node{Node: &pg.Node_FuncCall{FuncCall: f}}) != nil {
 		p.unsteady = "the time in a view"
 	}
 }
@@ -66,7 +66,7 @@ func (p *probe) value(a *analysis, f *pg.SQLValueFunction) {
 	switch {
 	case f.Op == pg.SQLValueFunctionOp_SVFOP_CURRENT_CATALOG:
 		p.unsteady = "current_catalog"
-	case a.text.stored && a.nowCall(&pg.Node{Node: &pg.Node_SqlvalueFunction{SqlvalueFunction: f}}) != nil:
+	case a.text.stored && a.clock().nowCall(&pg.Node{Node: &pg.Node_SqlvalueFunction{SqlvalueFunction: f}}) != nil:
 		p.unsteady = "the time in a view"
 	}
 }
@@ -180,13 +180,13 @@ func (l *level) aggregates(f *pg.FuncCall) bool {
 	if f.AggStar || f.AggDistinct || f.AggFilter != nil || len(f.AggOrder) > 0 || f.AggWithinGroup {
 		return true
 	}
-	for _, u := range l.a.userFunctions(schema, name) {
+	for _, u := range l.a.reach().userFunctions(schema, name) {
 		if u.Kind == 'a' {
 			return true
 		}
 	}
 	t := l.a.env.Schema.Builtin(name)
-	return t.Aggregate || !t.Known && len(l.a.userFunctions(schema, name)) == 0
+	return t.Aggregate || !t.Known && len(l.a.reach().userFunctions(schema, name)) == 0
 }
 
 // systemColumns are the columns that every table has and no list of columns shows.

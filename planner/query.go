@@ -29,10 +29,10 @@ func (l *level) query(sel *pg.SelectStmt) (cols []output, opaque bool) {
 		l.scope = l.scope.child(false)
 	}
 	if len(sel.ValuesLists) > 0 {
-		cols = l.values(sel.ValuesLists)
+		cols = l.fromClause().values(sel.ValuesLists)
 	} else {
-		l.from(sel.FromClause)
-		l.condition(sel.WhereClause)
+		l.fromClause().from(sel.FromClause)
+		l.predicates().condition(sel.WhereClause)
 		l.targets(sel.TargetList)
 		cols, opaque = l.outputs(sel, shape)
 	}
@@ -48,7 +48,7 @@ func (l *level) query(sel *pg.SelectStmt) (cols []output, opaque bool) {
 
 // limit analyses LIMIT and OFFSET, which no row of the level is near.
 func (l *level) limit(sel *pg.SelectStmt) {
-	at := &level{a: l.a, parent: l.parent, with: l.with, scope: l.outside()}
+	at := &level{a: l.a, parent: l.parent, with: l.with, scope: l.fromClause().outside()}
 	at.expression(sel.LimitCount)
 	at.expression(sel.LimitOffset)
 }
@@ -166,7 +166,7 @@ func (l *level) outputColumn(t *pg.ResTarget) *column {
 		return c
 	}
 	c := &column{name: outputName(t)}
-	if src, ok := l.constant(t.Val); ok && src.Kind != plan.Null {
+	if src, ok := l.predicates().constant(t.Val); ok && src.Kind != plan.Null {
 		if src.Kind == plan.Param && src.Type == 0 {
 			return c
 		}

@@ -31,20 +31,20 @@ type reached struct {
 }
 
 // reached looks at the tables in a reach.
-func (a *analysis) reached(r *catalog.Reach) (out reached) {
+func (re reach) reached(r *catalog.Reach) (out reached) {
 	if r.Opaque || len(r.Reads) > 0 {
-		a.env.asked.noteAny() // a body may also name what is not there yet
+		re.a.env.asked.noteAny() // a body may also name what is not there yet
 	}
-	out.opaque = r.Opaque && !a.env.Tables.Empty()
-	out.ddl = r.DDL && !a.env.Tables.Empty()
+	out.opaque = r.Opaque && !re.a.env.Tables.Empty()
+	out.ddl = r.DDL && !re.a.env.Tables.Empty()
 	for _, n := range r.Reads {
-		rel := a.env.Schema.Relation(n)
+		rel := re.a.env.Schema.Relation(n)
 		if rel == nil || rel.System() {
 			continue
 		}
-		switch t := a.declared(rel); {
+		switch t := re.a.declared(rel); {
 		case t == nil && rel.Kind == catalog.View:
-			v := a.viewReads(rel)
+			v := re.a.commands().viewReads(rel)
 			if v.sharded != "" {
 				out.sharded = v.sharded
 			}
@@ -65,8 +65,8 @@ func (a *analysis) reached(r *catalog.Reach) (out reached) {
 
 // mentioned says what a function may read or write: names of declared sharded
 // tables, and of others that are on the home shard alone.
-func (a *analysis) mentioned(f *catalog.Function) (sharded, home string) {
-	r := a.reached(&f.Reach)
+func (re reach) mentioned(f *catalog.Function) (sharded, home string) {
+	r := re.reached(&f.Reach)
 	return r.sharded, r.home
 }
 
@@ -153,28 +153,28 @@ func functionName(f *catalog.Function) string {
 
 // called judges the functions of a statement that runs on one shard. It says of one
 // that touches home tables, and of one of which nothing can be told.
-func (a *analysis) called() (homely string) {
-	a.casts()
-	for _, f := range a.functions {
+func (re reach) called() (homely string) {
+	re.casts()
+	for _, f := range re.a.functions {
 		if f.Volatility == 'v' {
-			a.out.Writes = true
+			re.a.out.Writes = true
 		}
-		r := a.reached(&f.Reach)
+		r := re.reached(&f.Reach)
 		switch {
-		case f.Reach.DDL && a.commandsAll(f):
-			a.unsupported("Call it alone: SELECT "+f.Name.Name+"(…), with constants; or send its statements one by one.",
+		case f.Reach.DDL && re.commandsAll(f):
+			re.a.unsupported("Call it alone: SELECT "+f.Name.Name+"(…), with constants; or send its statements one by one.",
 				"%s changes what all shards have, and runs on one shard here", functionName(f))
 		case r.sharded != "":
-			a.unsupported("A function sees only the shard it runs on. Send its statements themselves.", "%s touches sharded table %q", functionName(f), r.sharded)
+			re.a.unsupported("A function sees only the shard it runs on. Send its statements themselves.", "%s touches sharded table %q", functionName(f), r.sharded)
 		case r.copied != "":
-			a.unsupported("A function runs on one shard. Write the table in a statement of its own.",
+			re.a.unsupported("A function runs on one shard. Write the table in a statement of its own.",
 				"%s may write reference table %q, and would change one copy of it", functionName(f), r.copied)
 		case r.opaque:
-			a.unsupported("A function sees only the shard it runs on. Write the names of the tables it uses into its text, without EXECUTE of a computed string.",
+			re.a.unsupported("A function sees only the shard it runs on. Write the names of the tables it uses into its text, without EXECUTE of a computed string.",
 				"%s runs SQL that cannot be looked into, and would see one shard", functionName(f))
-		case r.home != "" && f.Kind == unnamed && len(a.touched.sharded) > 0:
-			a.unsupported("Compare in a statement over the home table alone.",
-				"%s touches %q on the home shard, and sharded table %q is on all shards", functionName(f), r.home, a.touched.sharded[0])
+		case r.home != "" && f.Kind == unnamed && len(re.a.touched.sharded) > 0:
+			re.a.unsupported("Compare in a statement over the home table alone.",
+				"%s touches %q on the home shard, and sharded table %q is on all shards", functionName(f), r.home, re.a.touched.sharded[0])
 		case r.home != "":
 			homely = `"` + f.Name.Name + `" touches "` + r.home + `" on the home shard`
 		}
@@ -184,19 +184,19 @@ func (a *analysis) called() (homely string) {
 
 // casts judges what no text names: functions of casts and of operator classes. Any
 // statement may run them, on whatever shard.
-func (a *analysis) casts() {
-	if a.env.Schema == nil || a.env.Tables.Empty() {
+func (re reach) casts() {
+	if re.a.env.Schema == nil || re.a.env.Tables.Empty() {
 		return
 	}
-	for _, c := range a.env.Schema.Casts() {
-		if why := a.beyond(&c.Reach); why != "" {
-			a.unsupported("Drop it: any statement might run it, on any shard.", "%s %s", c.What, why)
+	for _, c := range re.a.env.Schema.Casts() {
+		if why := re.beyond(&c.Reach); why != "" {
+			re.a.unsupported("Drop it: any statement might run it, on any shard.", "%s %s", c.What, why)
 		}
 	}
 }
 
 // beyond says why something cannot run on each shard alike, or is empty.
-func (a *analysis) beyond(reach *catalog.Reach) string { return a.reached(reach).beyond() }
+func (re reach) beyond(reach *catalog.Reach) string { return re.reached(reach).beyond() }
 
 func (r reached) beyond() string {
 	switch {
@@ -217,10 +217,10 @@ func (r reached) beyond() string {
 // followers lists the tables whose rows a write to a table may change: itself, its parts
 // and heirs, and those whose foreign keys act. c is what it changes in rows that are
 // there, nil for nothing.
-func (a *analysis) followers(rel *catalog.Relation, c *changes) []*catalog.Relation {
+func (re reach) followers(rel *catalog.Relation, c *changes) []*catalog.Relation {
 	out := []*catalog.Relation{rel}
 	for i := 0; i < len(out); i++ {
-		a.env.asked.note(out[i].Name.Name)
+		re.a.env.asked.note(out[i].Name.Name)
 		add := func(r *catalog.Relation) {
 			if r != nil && !slices.Contains(out, r) {
 				out = append(out, r)
@@ -232,7 +232,7 @@ func (a *analysis) followers(rel *catalog.Relation, c *changes) []*catalog.Relat
 		for r := out[i]; r != nil && c != nil; r = r.Parent { // what references the whole references its parts
 			for j := range r.Referenced {
 				if fk := &r.Referenced[j]; fk.Acts() {
-					add(a.env.Schema.Relation(fk.Table))
+					add(re.a.env.Schema.Relation(fk.Table))
 				}
 			}
 			if r.Inherited {
@@ -246,23 +246,23 @@ func (a *analysis) followers(rel *catalog.Relation, c *changes) []*catalog.Relat
 // storing judges what stored rows set off by themselves, triggers and rules apart:
 // checks, generated columns, types, indexes, conditions of triggers. t is the table's
 // declaration, or nil.
-func (a *analysis) storing(rel *catalog.Relation, t *table, c *changes) {
-	if c != nil && c.gone || a.env.Schema == nil {
+func (re reach) storing(rel *catalog.Relation, t *table, c *changes) {
+	if c != nil && c.gone || re.a.env.Schema == nil {
 		return
 	}
 	for i := range rel.Runs {
 		switch run := &rel.Runs[i]; run.Kind {
 		case catalog.RunDefault, catalog.RunTrigger, catalog.RunRule:
 		default:
-			a.runsWith(rel, t, run)
+			re.runsWith(rel, t, run)
 		}
 	}
 }
 
 // runsWith judges something that runs where a row is stored.
-func (a *analysis) runsWith(rel *catalog.Relation, t *table, run *catalog.Run) {
-	r := a.reached(&run.Reach)
-	if a.env.Tables.Empty() {
+func (re reach) runsWith(rel *catalog.Relation, t *table, run *catalog.Run) {
+	r := re.reached(&run.Reach)
+	if re.a.env.Tables.Empty() {
 		return
 	}
 	hint := "It runs on the shard of the row, and sees that alone: it can read reference tables."
@@ -271,15 +271,15 @@ func (a *analysis) runsWith(rel *catalog.Relation, t *table, run *catalog.Run) {
 	}
 	switch {
 	case r.sharded != "":
-		a.unsupported(hint, "%s of %q touches sharded table %q", run, rel.Name.Name, r.sharded)
+		re.a.unsupported(hint, "%s of %q touches sharded table %q", run, rel.Name.Name, r.sharded)
 	case r.copied != "":
-		a.unsupported(hint, "%s of %q may write reference table %q, and would change one copy of it", run, rel.Name.Name, r.copied)
+		re.a.unsupported(hint, "%s of %q may write reference table %q, and would change one copy of it", run, rel.Name.Name, r.copied)
 	case r.opaque:
-		a.unsupported(hint, "%s of %q runs SQL that cannot be looked into", run, rel.Name.Name)
+		re.a.unsupported(hint, "%s of %q runs SQL that cannot be looked into", run, rel.Name.Name)
 	case r.ddl:
-		a.unsupported(hint, "%s of %q changes the schema", run, rel.Name.Name)
+		re.a.unsupported(hint, "%s of %q changes the schema", run, rel.Name.Name)
 	case r.home != "" && t != nil:
-		a.unsupported(hint, "%s of %q touches %q, which is on the home shard alone", run, rel.Name.Name, r.home)
+		re.a.unsupported(hint, "%s of %q touches %q, which is on the home shard alone", run, rel.Name.Name, r.home)
 	}
 }
 
@@ -291,13 +291,13 @@ func given(list []*pg.Node) func(column string) bool {
 
 // defaulting judges the defaults that an INSERT takes. Those of tables that are not on
 // the home shard alone are evaluated there, if they touch what is there.
-func (a *analysis) defaulting(rel *catalog.Relation, given func(column string) bool) {
+func (re reach) defaulting(rel *catalog.Relation, given func(column string) bool) {
 	if rel == nil {
 		return
 	}
 	for i := range rel.Runs {
 		if run := &rel.Runs[i]; run.Kind == catalog.RunDefault && !given(run.Name) {
-			a.runsWith(rel, nil, run)
+			re.runsWith(rel, nil, run)
 		}
 	}
 }
@@ -311,7 +311,7 @@ func (l *level) viewDefaults(tg *target) {
 	for _, v := range tg.through.views {
 		for j := range v.Runs {
 			if run := &v.Runs[j]; run.Kind == catalog.RunDefault {
-				l.a.runsWith(v, tg.table, run)
+				l.a.reach().runsWith(v, tg.table, run)
 			}
 		}
 	}
@@ -319,21 +319,21 @@ func (l *level) viewDefaults(tg *target) {
 
 // eventTriggers judges what a command on the schema sets off. Event triggers are on the
 // home shard.
-func (a *analysis) eventTriggers(n any) {
-	if a.env.Schema == nil || a.env.Tables.Empty() {
+func (re reach) eventTriggers(n any) {
+	if re.a.env.Schema == nil || re.a.env.Tables.Empty() {
 		return
 	}
 	judge := func(name string, reach *catalog.Reach) {
 		const hint = "It runs on the home shard, and sees that alone. Drop it, or disable it: ALTER EVENT TRIGGER … DISABLE."
-		switch r := a.reached(reach); {
+		switch r := re.reached(reach); {
 		case r.sharded != "":
-			a.unsupported(hint, "event trigger %q touches sharded table %q", name, r.sharded)
+			re.a.unsupported(hint, "event trigger %q touches sharded table %q", name, r.sharded)
 		case r.copied != "":
-			a.unsupported(hint, "event trigger %q may write reference table %q, and would change one copy of it", name, r.copied)
+			re.a.unsupported(hint, "event trigger %q may write reference table %q, and would change one copy of it", name, r.copied)
 		case r.opaque:
-			a.unsupported(hint, "event trigger %q runs SQL that cannot be looked into", name)
+			re.a.unsupported(hint, "event trigger %q runs SQL that cannot be looked into", name)
 		case r.ddl:
-			a.unsupported(hint, "event trigger %q changes the schema, which all shards have", name)
+			re.a.unsupported(hint, "event trigger %q changes the schema, which all shards have", name)
 		}
 	}
 	switch n := n.(type) {
@@ -343,7 +343,7 @@ func (a *analysis) eventTriggers(n any) {
 		if len(names) > 1 {
 			schema = names[len(names)-2]
 		}
-		for _, f := range a.userFunctions(schema, names[len(names)-1]) {
+		for _, f := range re.userFunctions(schema, names[len(names)-1]) {
 			judge(n.CreateEventTrigStmt.Trigname, &f.Reach)
 		}
 		return
@@ -354,24 +354,24 @@ func (a *analysis) eventTriggers(n any) {
 			return // the way out
 		}
 	}
-	for _, e := range a.env.Schema.EventTriggers() {
+	for _, e := range re.a.env.Schema.EventTriggers() {
 		judge(e.Name.Name, &e.Reach)
 	}
 }
 
 // createCast: any statement may run a cast's function, on any shard.
-func (a *analysis) createCast(n *pg.CreateCastStmt) plan.Route {
+func (re reach) createCast(n *pg.CreateCastStmt) plan.Route {
 	names := nameList(n.Func.GetObjname())
-	if len(names) > 0 && a.env.Schema != nil && !a.env.Tables.Empty() {
+	if len(names) > 0 && re.a.env.Schema != nil && !re.a.env.Tables.Empty() {
 		schema := ""
 		if len(names) > 1 {
 			schema = names[len(names)-2]
 		}
-		for _, f := range a.userFunctions(schema, names[len(names)-1]) {
-			if why := a.beyond(&f.Reach); why != "" {
-				a.unsupported("Any statement might run a cast, on any shard: its function can read reference tables only.", "function %q %s", f.Name.Name, why)
+		for _, f := range re.userFunctions(schema, names[len(names)-1]) {
+			if why := re.beyond(&f.Reach); why != "" {
+				re.a.unsupported("Any statement might run a cast, on any shard: its function can read reference tables only.", "function %q %s", f.Name.Name, why)
 			}
 		}
 	}
-	return a.refusedOr(a.global())
+	return re.a.commands().refusedOr(re.a.commands().global())
 }

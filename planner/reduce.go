@@ -44,7 +44,7 @@ func (r *remainder) reduceInputs() {
 
 // reduction finds columns of two inputs that must be equal.
 func (r *remainder) reduction(in, from inputOf) *plan.Reduction {
-	classes := r.a.classesOf(in.x.instance.scope)
+	classes := r.a.gatherer().classesOf(in.x.instance.scope)
 	for i, name := range in.columns {
 		c := in.x.instance.cols[name]
 		if c == nil || c.class() == 0 {

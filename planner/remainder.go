@@ -43,10 +43,10 @@ type remainder struct {
 }
 
 // remains cuts a query into tables and the rest.
-func (a *analysis) remains(query *pg.Node) (*remainder, *pgerr.Error) {
-	r := a.newRemainder()
+func (ga gatherer) remains(query *pg.Node) (*remainder, *pgerr.Error) {
+	r := ga.newRemainder()
 	r.tree = r.copy(query)
-	if !a.env.tablesOnly {
+	if !ga.a.env.tablesOnly {
 		r.nested(r.tree)
 		r.localViews(r.tree)
 	}
@@ -57,7 +57,7 @@ func (a *analysis) remains(query *pg.Node) (*remainder, *pgerr.Error) {
 		return r.refusal == nil
 	})
 	r.spell(r.tree)
-	if !a.env.tablesOnly {
+	if !ga.a.env.tablesOnly {
 		r.islands(r.tree)
 	}
 	r.relieve(r.tree)
@@ -70,7 +70,7 @@ func (a *analysis) remains(query *pg.Node) (*remainder, *pgerr.Error) {
 	if r.refusal != nil {
 		return nil, r.refusal
 	}
-	text, err := r.a.render(r.tree)
+	text, err := r.a.gatherer().render(r.tree)
 	if err != nil {
 		return nil, unwritable(err)
 	}
@@ -80,9 +80,9 @@ func (a *analysis) remains(query *pg.Node) (*remainder, *pgerr.Error) {
 	return r, nil
 }
 
-func (a *analysis) newRemainder() *remainder {
+func (ga gatherer) newRemainder() *remainder {
 	return &remainder{
-		a: a, gather: &plan.Gather{},
+		a: ga.a, gather: &plan.Gather{},
 		tables: map[*pg.RangeVar]*pg.RangeVar{}, refs: map[*pg.ColumnRef]*pg.ColumnRef{},
 		queries: map[*pg.SelectStmt]*pg.SelectStmt{}, nodes: map[*pg.Node]*pg.Node{},
 	}

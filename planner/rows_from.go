@@ -7,10 +7,10 @@ import (
 // rowsFrom analyses functions in FROM. Their columns are known where the text
 // tells them: without them `INSERT … SELECT * FROM unnest($1::int[], $2::text[])`,
 // which drivers use for many rows at once, could not be taken apart.
-func (l *level) rowsFrom(n *pg.RangeFunction, s *scope, left []*source) *source {
-	l.lateral(s, left).expressions(n.Functions)
-	l.expressions(n.Coldeflist)
-	names, ok := l.rowNames(n)
+func (fr fromClause) rowsFrom(n *pg.RangeFunction, s *scope, left []*source) *source {
+	fr.lateral(s, left).expressions(n.Functions)
+	fr.l.expressions(n.Coldeflist)
+	names, ok := fr.rowNames(n)
 	if !ok {
 		return opaque(n.Alias)
 	}
@@ -30,7 +30,7 @@ func (l *level) rowsFrom(n *pg.RangeFunction, s *scope, left []*source) *source 
 
 // rowNames are the names of the columns of functions in FROM, one for each
 // function, unless one of them is not known to return a scalar.
-func (l *level) rowNames(n *pg.RangeFunction) (names []string, ok bool) {
+func (fr fromClause) rowNames(n *pg.RangeFunction) (names []string, ok bool) {
 	if len(n.Coldeflist) > 0 {
 		return nil, false
 	}
@@ -41,7 +41,7 @@ func (l *level) rowNames(n *pg.RangeFunction) (names []string, ok bool) {
 		}
 		call := items[0].GetFuncCall()
 		path := nameList(call.GetFuncname())
-		if len(path) != 1 || len(l.a.userFunctions("", path[0])) > 0 || call.FuncVariadic {
+		if len(path) != 1 || len(fr.l.a.reach().userFunctions("", path[0])) > 0 || call.FuncVariadic {
 			return nil, false
 		}
 		switch path[0] {
@@ -50,7 +50,7 @@ func (l *level) rowNames(n *pg.RangeFunction) (names []string, ok bool) {
 		case "unnest":
 			// Each array is a function of its own.
 			for _, arg := range call.Args {
-				if !l.scalars(arg) {
+				if !fr.scalars(arg) {
 					return nil, false
 				}
 				names = append(names, path[0])
@@ -63,7 +63,7 @@ func (l *level) rowNames(n *pg.RangeFunction) (names []string, ok bool) {
 }
 
 // scalars reports whether a value is an array of something that has no columns.
-func (l *level) scalars(n *pg.Node) bool {
+func (fr fromClause) scalars(n *pg.Node) bool {
 	c := n.GetTypeCast()
 	if c == nil || c.TypeName == nil || len(c.TypeName.ArrayBounds) == 0 || c.TypeName.Setof || c.TypeName.PctType {
 		return false
@@ -74,9 +74,9 @@ func (l *level) scalars(n *pg.Node) bool {
 		return scalarTypes[names[1]]
 	case len(names) == 1 && scalarTypes[names[0]]:
 		// Nobody else's type of that name comes first.
-		return len(l.a.text.path) > 0 && l.a.text.path[0] == "pg_catalog"
+		return len(fr.l.a.text.path) > 0 && fr.l.a.text.path[0] == "pg_catalog"
 	}
-	return l.enum(names)
+	return fr.enum(names)
 }
 
 // scalarTypes are built-in types that people make arrays of.
@@ -84,21 +84,21 @@ var scalarTypes = set("bool", "int2", "int4", "int8", "float4", "float8", "numer
 	"date", "time", "timetz", "timestamp", "timestamptz", "interval", "json", "jsonb", "inet", "cidr", "macaddr", "oid")
 
 // enum reports whether a name is that of an enum, which some column tells.
-func (l *level) enum(names []string) bool {
-	if l.a.env.Schema == nil {
+func (fr fromClause) enum(names []string) bool {
+	if fr.l.a.env.Schema == nil {
 		return false
 	}
 	var wanted []string
 	switch len(names) {
 	case 1:
-		for _, schema := range l.a.text.path {
+		for _, schema := range fr.l.a.text.path {
 			wanted = append(wanted, schema+"."+names[0])
 		}
 	case 2:
 		wanted = []string{names[0] + "." + names[1]}
 	}
 	for _, full := range wanted {
-		for rel := range l.a.env.Schema.Relations() {
+		for rel := range fr.l.a.env.Schema.Relations() {
 			if rel.Schema+"."+rel.Name.Name == full {
 				return false // the type of its rows
 			}

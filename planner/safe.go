@@ -266,7 +266,7 @@ func (c *conjunct) constant(n *pg.Node) bool {
 			return c.constant(v.AExpr.Lexpr) && c.constant(v.AExpr.Rexpr)
 		}
 	case *pg.Node_SqlvalueFunction, *pg.Node_FuncCall:
-		return c.level.a.nowCall(n) != nil
+		return c.level.a.clock().nowCall(n) != nil
 	}
 	return false
 }
@@ -343,7 +343,7 @@ func (c *conjunct) written(n *pg.Node) *pg.Node {
 		if !ok {
 			return true
 		}
-		if now := c.level.a.nowCall(node); now != nil {
+		if now := c.level.a.clock().nowCall(node); now != nil {
 			node.Node = now.Node
 			return false
 		}

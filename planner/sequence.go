@@ -18,9 +18,9 @@ import (
 // sequence goes to all shards, and leaves it used up there.
 
 // feeds reports whether a declared table draws from a sequence.
-func (a *analysis) feeds(seq catalog.Name) bool {
-	for _, t := range a.allTables() {
-		rel := a.env.Schema.Relation(t.name())
+func (ob objects) feeds(seq catalog.Name) bool {
+	for _, t := range ob.a.commands().allTables() {
+		rel := ob.a.env.Schema.Relation(t.name())
 		for rel != nil && rel.Parent != nil {
 			rel = rel.Parent
 		}
@@ -41,45 +41,45 @@ func feeds(rel *catalog.Relation, seq catalog.Name) bool {
 // not a default draws from it: it goes with the column.
 
 // createSequence is the route of CREATE SEQUENCE.
-func (a *analysis) createSequence(n *pg.CreateSeqStmt) plan.Route {
+func (ob objects) createSequence(n *pg.CreateSeqStmt) plan.Route {
 	to := rangeVar(n.Sequence)
-	if owner, ok := a.newOwner(n.Options); !ok || owner == nil || a.declared(owner) == nil || a.named(to) != nil {
+	if owner, ok := ob.newOwner(n.Options); !ok || owner == nil || ob.a.declared(owner) == nil || ob.a.commands().named(to) != nil {
 		return plan.Home
 	}
 	name := quote.Ident(to.name)
 	if to.schema != "" {
 		name = quote.Name(to.schema, to.name)
 	}
-	r := a.elsewhere(&pg.Node{Node: &pg.Node_CreateSeqStmt{CreateSeqStmt: n}})
+	r := ob.a.definitions().elsewhere(&pg.Node{Node: &pg.Node_CreateSeqStmt{CreateSeqStmt: n}})
 	if r == plan.Every {
-		a.change().Elsewhere += "; " + usedUp(name)
+		ob.a.commands().change().Elsewhere += "; " + usedUp(name)
 	}
 	return r
 }
 
 // newOwner returns the table whose column a sequence is to be owned by, nil for NONE and
 // for one that there is not. ok is false if nothing is said of an owner.
-func (a *analysis) newOwner(options []*pg.Node) (owner *catalog.Relation, ok bool) {
+func (ob objects) newOwner(options []*pg.Node) (owner *catalog.Relation, ok bool) {
 	for _, o := range options {
 		if o.GetDefElem().GetDefname() != "owned_by" {
 			continue
 		}
 		owner, ok = nil, true
 		if x, found := dotted(o.GetDefElem().GetArg(), 1); found {
-			owner = a.named(x)
+			owner = ob.a.commands().named(x)
 		}
 	}
 	return owner, ok
 }
 
 // alterSequence is the route of ALTER SEQUENCE.
-func (a *analysis) alterSequence(n *pg.AlterSeqStmt) plan.Route {
-	r := a.across(rangeVar(n.Sequence))
-	rel := a.named(rangeVar(n.Sequence))
-	owner, owned := a.newOwner(n.Options)
-	if r == plan.Home && rel != nil && rel.Kind == catalog.Sequence && owner != nil && a.declared(owner) != nil {
-		a.change().Sequences = append(a.change().Sequences, nameOf(rel.Name))
-		r = a.everywhere()
+func (ob objects) alterSequence(n *pg.AlterSeqStmt) plan.Route {
+	r := ob.a.commands().across(rangeVar(n.Sequence))
+	rel := ob.a.commands().named(rangeVar(n.Sequence))
+	owner, owned := ob.newOwner(n.Options)
+	if r == plan.Home && rel != nil && rel.Kind == catalog.Sequence && owner != nil && ob.a.declared(owner) != nil {
+		ob.a.commands().change().Sequences = append(ob.a.commands().change().Sequences, nameOf(rel.Name))
+		r = ob.a.commands().everywhere()
 	}
 	if r != plan.Every {
 		return r
@@ -90,13 +90,13 @@ func (a *analysis) alterSequence(n *pg.AlterSeqStmt) plan.Route {
 	fewer := proto.Clone(n).(*pg.AlterSeqStmt)
 	fewer.Options = slices.DeleteFunc(fewer.Options, func(o *pg.Node) bool { return o.GetDefElem().GetDefname() == "restart" })
 	fewer.Options = append(fewer.Options, &pg.Node{Node: &pg.Node_DefElem{DefElem: &pg.DefElem{Defname: "restart"}}})
-	if owned && owner != nil && a.declared(owner) == nil {
+	if owned && owner != nil && ob.a.declared(owner) == nil {
 		// The others have the sequence and not the table.
 		disown(fewer.Options)
 	}
-	r = a.elsewhere(&pg.Node{Node: &pg.Node_AlterSeqStmt{AlterSeqStmt: fewer}})
+	r = ob.a.definitions().elsewhere(&pg.Node{Node: &pg.Node_AlterSeqStmt{AlterSeqStmt: fewer}})
 	if r == plan.Every {
-		a.change().Elsewhere += "; " + usedUp(rel.Name.SQL())
+		ob.a.commands().change().Elsewhere += "; " + usedUp(rel.Name.SQL())
 	}
 	return r
 }
@@ -119,17 +119,17 @@ func usedUp(sequence string) string {
 
 // retypesIdentity: the type of an identity's sequence changes with that of its column. On
 // the other shards it is used up, at a value that another type may not have.
-func (a *analysis) retypesIdentity(rel *catalog.Relation, column string) {
+func (ob objects) retypesIdentity(rel *catalog.Relation, column string) {
 	c := findColumn(rel, column)
-	if c == nil || c.Identity == 0 || c.Sequence.Name == "" || a.change().Elsewhere != "" || len(a.client.tree.Statements) != 1 {
+	if c == nil || c.Identity == 0 || c.Sequence.Name == "" || ob.a.commands().change().Elsewhere != "" || len(ob.a.client.tree.Statements) != 1 {
 		return
 	}
-	a.out.Exact = true
-	a.change().Elsewhere = "ALTER SEQUENCE " + c.Sequence.SQL() + " RESTART; " + strings.TrimRight(strings.TrimSpace(a.client.sql), ";") + "\n; " + usedUp(c.Sequence.SQL())
+	ob.a.out.Exact = true
+	ob.a.commands().change().Elsewhere = "ALTER SEQUENCE " + c.Sequence.SQL() + " RESTART; " + strings.TrimRight(strings.TrimSpace(ob.a.client.sql), ";") + "\n; " + usedUp(c.Sequence.SQL())
 }
 
 // drawsNow notes the sequences of a new default that the other shards do not have yet.
-func (a *analysis) drawsNow(value *pg.Node) {
+func (ob objects) drawsNow(value *pg.Node) {
 	parser.Walk(value, func(m any) bool {
 		f, ok := m.(*pg.FuncCall)
 		if !ok || len(f.Args) != 1 {
@@ -146,25 +146,25 @@ func (a *analysis) drawsNow(value *pg.Node) {
 		if !ok {
 			return true
 		}
-		if rel := a.named(named{schema, name}); rel != nil && rel.Kind == catalog.Sequence && a.placeOf(rel) == onHome {
-			a.change().Sequences = append(a.change().Sequences, nameOf(rel.Name))
+		if rel := ob.a.commands().named(named{schema, name}); rel != nil && rel.Kind == catalog.Sequence && ob.a.commands().placeOf(rel) == onHome {
+			ob.a.commands().change().Sequences = append(ob.a.commands().change().Sequences, nameOf(rel.Name))
 		}
 		return true
 	})
 }
 
 // dropSequences: others may have a sequence of the home shard that a default named once.
-func (a *analysis) dropSequences(n *pg.DropStmt) plan.Route {
-	a.out.Writes = true
-	if a.env.Tables.Empty() || n.RemoveType != pg.ObjectType_OBJECT_SEQUENCE {
+func (ob objects) dropSequences(n *pg.DropStmt) plan.Route {
+	ob.a.out.Writes = true
+	if ob.a.env.Tables.Empty() || n.RemoveType != pg.ObjectType_OBJECT_SEQUENCE {
 		return plan.Home
 	}
 	for _, o := range n.Objects {
-		if x, ok := dotted(o, 0); !ok || a.named(x) == nil {
+		if x, ok := dotted(o, 0); !ok || ob.a.commands().named(x) == nil {
 			return plan.Home
 		}
 	}
 	lenient := proto.Clone(n).(*pg.DropStmt)
 	lenient.MissingOk = true
-	return a.elsewhere(&pg.Node{Node: &pg.Node_DropStmt{DropStmt: lenient}})
+	return ob.a.definitions().elsewhere(&pg.Node{Node: &pg.Node_DropStmt{DropStmt: lenient}})
 }

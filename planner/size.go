@@ -50,12 +50,12 @@ type sizes struct {
 
 // sized returns the route of a statement that calls size functions, given the
 // one it has without them.
-func (a *analysis) sized(sel *pg.SelectStmt, r plan.Route) plan.Route {
-	calls := a.touched.sizes
-	if len(calls) == 0 || a.env.Tables.Empty() || a.refused() {
+func (ga gatherer) sized(sel *pg.SelectStmt, r plan.Route) plan.Route {
+	calls := ga.a.touched.sizes
+	if len(calls) == 0 || ga.a.env.Tables.Empty() || ga.a.refused() {
 		return r
 	}
-	s := &sizes{a: a}
+	s := &sizes{a: ga.a}
 	for _, f := range calls {
 		s.ask(f)
 	}
@@ -66,24 +66,24 @@ func (a *analysis) sized(sel *pg.SelectStmt, r plan.Route) plan.Route {
 	switch {
 	case len(s.relations) == 0:
 		return r
-	case sel == nil || a.touched.sizesInView || a.touched.writesHome:
-		a.unsupported("Ask for it in a SELECT of its own.", "%s adds up all shards, and can only be called by a query itself", name)
-	case len(a.touched.sharded) > 0:
-		a.unsupported("Ask for it in a statement of its own.", "%s adds up all shards, and cannot be called where sharded table %q is read", name, a.touched.sharded[0])
-	case len(a.touched.sequences) > 0 || a.touched.advisory:
-		a.unsupported("Ask for it in a statement of its own.", "%s adds up all shards, and cannot be called beside sequences and advisory locks", name)
-	case len(s.relations) > maxSizes || len(s.relations) > inlineSizes && a.readsHome():
-		a.unsupported("Name the table: pg_table_size('…').", "%s cannot add up %d relations of all shards", name, len(s.relations))
+	case sel == nil || ga.a.touched.sizesInView || ga.a.touched.writesHome:
+		ga.a.unsupported("Ask for it in a SELECT of its own.", "%s adds up all shards, and can only be called by a query itself", name)
+	case len(ga.a.touched.sharded) > 0:
+		ga.a.unsupported("Ask for it in a statement of its own.", "%s adds up all shards, and cannot be called where sharded table %q is read", name, ga.a.touched.sharded[0])
+	case len(ga.a.touched.sequences) > 0 || ga.a.touched.advisory:
+		ga.a.unsupported("Ask for it in a statement of its own.", "%s adds up all shards, and cannot be called beside sequences and advisory locks", name)
+	case len(s.relations) > maxSizes || len(s.relations) > inlineSizes && ga.readsHome():
+		ga.a.unsupported("Name the table: pg_table_size('…').", "%s cannot add up %d relations of all shards", name, len(s.relations))
 	}
-	if a.refused() {
+	if ga.a.refused() {
 		return plan.Refused
 	}
 	g := s.gather(sel)
 	if g == nil {
-		a.unsupported("Ask for it as an item of a SELECT.", "%s adds up all shards, and cannot be called like this", name)
+		ga.a.unsupported("Ask for it as an item of a SELECT.", "%s adds up all shards, and cannot be called like this", name)
 		return plan.Refused
 	}
-	a.out.Gather = g
+	ga.a.out.Gather = g
 	return plan.Gathered
 }
 
@@ -93,9 +93,9 @@ func lastOf(nodes []*pg.Node) string {
 }
 
 // readsHome: it reads more of the home shard than the catalogs.
-func (a *analysis) readsHome() bool {
-	return slices.ContainsFunc(a.touched.home, func(name string) bool {
-		rel := a.find("", name)
+func (ga gatherer) readsHome() bool {
+	return slices.ContainsFunc(ga.a.touched.home, func(name string) bool {
+		rel := ga.a.find("", name)
 		return rel == nil || !rel.System()
 	})
 }
@@ -191,7 +191,7 @@ func (s *sizes) gather(sel *pg.SelectStmt) *plan.Gather {
 	rest.WithClause.Ctes = append([]*pg.Node{s.sums()}, rest.WithClause.Ctes...)
 	g := &plan.Gather{Why: []string{"sizes are what all shards say together"}}
 	var err error
-	if g.Remainder, err = s.a.render(selectNode(rest)); err != nil {
+	if g.Remainder, err = s.a.gatherer().render(selectNode(rest)); err != nil {
 		return nil
 	}
 	g.Pieces = []plan.Piece{{

@@ -46,7 +46,7 @@ func (w *wholePiece) mayPart(row *pg.RowExpr) bool {
 			return false
 		}
 		for i, name := range w.out.names {
-			if name == names[0] && (i >= len(w.out.exprs) || !w.a.sameNode(w.out.exprs[i], arg)) {
+			if name == names[0] && (i >= len(w.out.exprs) || !w.a.gatherer().sameNode(w.out.exprs[i], arg)) {
 				return true
 			}
 		}

@@ -30,11 +30,11 @@ type carried struct {
 }
 
 // split looks at the rows of a block.
-func (a *analysis) split(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink]bool) (*split, string) {
+func (ga gatherer) split(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink]bool) (*split, string) {
 	if sel.Op != pg.SetOperation_SETOP_NONE || len(sel.ValuesLists) > 0 || len(sel.LockingClause) > 0 || len(sel.FromClause) == 0 {
 		return nil, "it is no plain query"
 	}
-	s := &split{sel: sel, root: a, number: piece}
+	s := &split{sel: sel, root: ga.a, number: piece}
 	open := false
 	for _, n := range slices.Concat(clauses(sel), sel.GroupClause, sel.WindowClause) {
 		walkLevel(n, func(m any) {
@@ -47,12 +47,12 @@ func (a *analysis) split(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink]b
 	}
 	rows := s.rows()
 	rows.TargetList = []*pg.Node{targetNode(boolNode(true), "")}
-	base, why := a.localIn(rows, a.text, false)
+	base, why := ga.localIn(rows, ga.a.text, false)
 	if base == nil {
 		return nil, why
 	}
 	s.base, s.level = base, base.level
-	s.targets = s.level.outputsOf(sel)
+	s.targets = s.level.grouping().outputsOf(sel)
 	if s.targets.opaque || slices.Contains(s.targets.exprs, nil) {
 		return nil, "its columns cannot be told"
 	}
@@ -224,7 +224,7 @@ func (s *split) check(a *analysis) string {
 			}
 		}
 	}
-	if _, why := a.localIn(rows, a.text, false); why != "" {
+	if _, why := a.gatherer().localIn(rows, a.text, false); why != "" {
 		return why
 	}
 	a.out.Exact = a.out.Exact || s.level.a.out.Exact

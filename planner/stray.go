@@ -15,24 +15,24 @@ import (
 
 // strays reports whether a statement may store an id that is not weft's own, or
 // give a row another key, in a table with routed ids.
-func (a *analysis) strays(stmt *pg.Node) bool {
-	if a.env.Tables == nil || !a.env.Tables.routedIDs {
+func (wr writes) strays(stmt *pg.Node) bool {
+	if wr.a.env.Tables == nil || !wr.a.env.Tables.routedIDs {
 		return false
 	}
 	found := false
 	parser.Walk(stmt, func(m any) bool {
 		switch n := m.(type) {
 		case *pg.InsertStmt:
-			found = found || a.insertStrays(n)
+			found = found || wr.insertStrays(n)
 		case *pg.UpdateStmt:
-			found = found || a.setStrays(a.routedTarget(n.Relation), n.TargetList)
+			found = found || wr.setStrays(wr.routedTarget(n.Relation), n.TargetList)
 		case *pg.MergeStmt:
-			t := a.routedTarget(n.Relation)
+			t := wr.routedTarget(n.Relation)
 			for _, w := range n.MergeWhenClauses {
 				c := w.GetMergeWhenClause()
 				switch c.GetCommandType() {
 				case pg.CmdType_CMD_UPDATE:
-					found = found || a.setStrays(t, c.TargetList)
+					found = found || wr.setStrays(t, c.TargetList)
 				case pg.CmdType_CMD_INSERT:
 					found = found || t != nil && (len(c.TargetList) == 0 || setting(c.TargetList).any([]string{t.IDs.Column}))
 				}
@@ -44,18 +44,18 @@ func (a *analysis) strays(stmt *pg.Node) bool {
 }
 
 // routedTarget is the table that is written, nil if it has no routed ids.
-func (a *analysis) routedTarget(rv *pg.RangeVar) *table {
-	if rv == nil || a.temporary(rv) {
+func (wr writes) routedTarget(rv *pg.RangeVar) *table {
+	if rv == nil || wr.a.temporary(rv) {
 		return nil
 	}
-	if w := a.writable(rv); w != nil && w.table != nil && w.table.IDs != nil {
+	if w := wr.writable(rv); w != nil && w.table != nil && w.table.IDs != nil {
 		return w.table
 	}
 	return nil
 }
 
 // setStrays reports whether a SET list changes the id or the key.
-func (a *analysis) setStrays(t *table, list []*pg.Node) bool {
+func (wr writes) setStrays(t *table, list []*pg.Node) bool {
 	if t == nil {
 		return false
 	}
@@ -67,17 +67,17 @@ func (a *analysis) setStrays(t *table, list []*pg.Node) bool {
 }
 
 // insertStrays reports whether an INSERT gives ids itself.
-func (a *analysis) insertStrays(n *pg.InsertStmt) bool {
-	t := a.routedTarget(n.Relation)
+func (wr writes) insertStrays(n *pg.InsertStmt) bool {
+	t := wr.routedTarget(n.Relation)
 	if t == nil {
 		return false
 	}
-	if a.setStrays(t, n.GetOnConflictClause().GetTargetList()) {
+	if wr.setStrays(t, n.GetOnConflictClause().GetTargetList()) {
 		return true
 	}
 	at := slices.Index(setting(n.Cols).columns, t.IDs.Column)
 	if len(n.Cols) == 0 {
-		rel := a.writable(n.Relation).shown
+		rel := wr.writable(n.Relation).shown
 		for i := range rel.Columns {
 			if rel.Columns[i].Name == t.IDs.Column {
 				at = i

@@ -16,8 +16,8 @@ type targets struct {
 }
 
 // outputsOf lists them.
-func (l *level) outputsOf(sel *pg.SelectStmt) *targets {
-	o := &targets{numbered: func() { l.a.out.Exact = true }}
+func (gr grouping) outputsOf(sel *pg.SelectStmt) *targets {
+	o := &targets{numbered: func() { gr.l.a.out.Exact = true }}
 	for _, n := range sel.TargetList {
 		t := n.GetResTarget()
 		if t == nil || isFieldStar(t.Val) {
@@ -27,11 +27,11 @@ func (l *level) outputsOf(sel *pg.SelectStmt) *targets {
 		ref := t.Val.GetColumnRef()
 		if ref == nil || ref.Fields[len(ref.Fields)-1].GetAStar() == nil {
 			o.names = append(o.names, outputName(t))
-			o.columns = append(o.columns, l.column(t.Val))
+			o.columns = append(o.columns, gr.l.column(t.Val))
 			o.exprs = append(o.exprs, t.Val)
 			continue
 		}
-		cols, opaque := l.star(ref.Fields)
+		cols, opaque := gr.l.star(ref.Fields)
 		if opaque {
 			o.opaque = true
 			return o
@@ -39,24 +39,24 @@ func (l *level) outputsOf(sel *pg.SelectStmt) *targets {
 		for _, c := range cols {
 			o.names = append(o.names, c.name)
 			o.columns = append(o.columns, c.column)
-			o.exprs = append(o.exprs, l.spell(c, nameList(ref.Fields)))
+			o.exprs = append(o.exprs, gr.spell(c, nameList(ref.Fields)))
 		}
 	}
 	return o
 }
 
 // spell returns an expression that means a column of *, nil if there is none.
-func (l *level) spell(c output, qualifier []string) *pg.Node {
+func (gr grouping) spell(c output, qualifier []string) *pg.Node {
 	try := [][]string{append(append([]string(nil), qualifier...), c.name)}
 	if len(qualifier) == 0 {
-		for _, s := range l.sources {
+		for _, s := range gr.l.sources {
 			for _, it := range s.items {
 				try = append(try, []string{it.name, c.name})
 			}
 		}
 	}
 	for _, names := range try {
-		if found, known := l.lookup(names); known && found == c.column {
+		if found, known := gr.l.lookup(names); known && found == c.column {
 			return nameNode(names...)
 		}
 	}
@@ -114,10 +114,10 @@ func (o *targets) output(n *pg.Node) int {
 
 // sortColumn is the column that an item of ORDER BY or DISTINCT ON is, nil if it
 // is none.
-func (l *level) sortColumn(n *pg.Node, o *targets) *column {
+func (gr grouping) sortColumn(n *pg.Node, o *targets) *column {
 	switch i := o.output(n); i {
 	case -1:
-		return l.column(n)
+		return gr.l.column(n)
 	case -2:
 		return nil
 	default:
@@ -127,7 +127,7 @@ func (l *level) sortColumn(n *pg.Node, o *targets) *column {
 
 // groupColumn is the column that an item of GROUP BY is: there a name is first
 // one of FROM.
-func (l *level) groupColumn(n *pg.Node, o *targets) *column {
+func (gr grouping) groupColumn(n *pg.Node, o *targets) *column {
 	if i, is := o.number(n); is {
 		if i < 0 {
 			return nil
@@ -142,7 +142,7 @@ func (l *level) groupColumn(n *pg.Node, o *targets) *column {
 	if len(names) != len(ref.Fields) {
 		return nil
 	}
-	if c, known := l.lookup(names); known {
+	if c, known := gr.l.lookup(names); known {
 		return c
 	}
 	if len(names) == 1 {
@@ -150,17 +150,17 @@ func (l *level) groupColumn(n *pg.Node, o *targets) *column {
 			return o.columns[i]
 		}
 	}
-	return l.column(n)
+	return gr.l.column(n)
 }
 
 // groupColumns are the columns that a query groups by in all its grouping sets,
 // and what each of these has besides. every is nil if there are none, or if one
 // of them is not written out.
-func (l *level) groupColumns(sel *pg.SelectStmt, o *targets) (plain []*column, every [][]*column) {
+func (gr grouping) groupColumns(sel *pg.SelectStmt, o *targets) (plain []*column, every [][]*column) {
 	for _, g := range sel.GroupClause {
 		set := g.GetGroupingSet()
 		if set == nil {
-			plain = append(plain, l.groupItem(g, o)...)
+			plain = append(plain, gr.groupItem(g, o)...)
 			continue
 		}
 		if set.Kind != pg.GroupingSetKind_GROUPING_SET_SETS || every != nil {
@@ -170,28 +170,28 @@ func (l *level) groupColumns(sel *pg.SelectStmt, o *targets) (plain []*column, e
 			if n.GetGroupingSet() != nil {
 				return plain, nil
 			}
-			every = append(every, l.groupItem(n, o))
+			every = append(every, gr.groupItem(n, o))
 		}
 	}
 	return plain, every
 }
 
 // groupItem is an item of GROUP BY: an expression, or several in brackets.
-func (l *level) groupItem(n *pg.Node, o *targets) []*column {
+func (gr grouping) groupItem(n *pg.Node, o *targets) []*column {
 	row := n.GetRowExpr()
 	if row == nil {
-		return []*column{l.groupColumn(n, o)}
+		return []*column{gr.groupColumn(n, o)}
 	}
 	var out []*column
 	for _, e := range row.Args {
-		out = append(out, l.groupColumn(e, o))
+		out = append(out, gr.groupColumn(e, o))
 	}
 	return out
 }
 
 // grouped reports whether a query makes one row of several.
-func (l *level) grouped(sel *pg.SelectStmt) bool {
-	if len(sel.GroupClause) > 0 || sel.HavingClause != nil || l.aggregated {
+func (gr grouping) grouped(sel *pg.SelectStmt) bool {
+	if len(sel.GroupClause) > 0 || sel.HavingClause != nil || gr.l.aggregated {
 		return true
 	}
 	found := false
@@ -199,7 +199,7 @@ func (l *level) grouped(sel *pg.SelectStmt) bool {
 		walkLevel(n, func(m any) {
 			switch m := m.(type) {
 			case *pg.FuncCall:
-				found = found || m.Over == nil && l.aggregates(m)
+				found = found || m.Over == nil && gr.l.aggregates(m)
 			case *pg.JsonObjectAgg, *pg.JsonArrayAgg:
 				found = true
 			}
@@ -209,7 +209,7 @@ func (l *level) grouped(sel *pg.SelectStmt) bool {
 }
 
 // windows are the windows over which a query calls functions.
-func (l *level) windows(sel *pg.SelectStmt) []*pg.WindowDef {
+func (gr grouping) windows(sel *pg.SelectStmt) []*pg.WindowDef {
 	var out []*pg.WindowDef
 	for _, n := range clauses(sel) {
 		walkLevel(n, func(m any) {
@@ -229,7 +229,7 @@ func (l *level) windows(sel *pg.SelectStmt) []*pg.WindowDef {
 }
 
 // partition lists the columns that a window is partitioned by.
-func (l *level) partition(sel *pg.SelectStmt, w *pg.WindowDef, depth int) []*column {
+func (gr grouping) partition(sel *pg.SelectStmt, w *pg.WindowDef, depth int) []*column {
 	name := w.Refname
 	if len(w.PartitionClause) == 0 && name == "" {
 		name = w.Name // OVER w
@@ -237,14 +237,14 @@ func (l *level) partition(sel *pg.SelectStmt, w *pg.WindowDef, depth int) []*col
 	if name != "" && depth < 10 {
 		for _, n := range sel.WindowClause {
 			if d := n.GetWindowDef(); d != nil && d.Name == name && d != w {
-				return l.partition(sel, &pg.WindowDef{Refname: d.Refname, PartitionClause: d.PartitionClause}, depth+1)
+				return gr.partition(sel, &pg.WindowDef{Refname: d.Refname, PartitionClause: d.PartitionClause}, depth+1)
 			}
 		}
 		return nil
 	}
 	var out []*column
 	for _, n := range w.PartitionClause {
-		out = append(out, l.column(n))
+		out = append(out, gr.l.column(n))
 	}
 	return out
 }

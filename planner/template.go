@@ -72,13 +72,13 @@ func nameNode(names ...string) *pg.Node {
 // render writes a statement as a text with holes. The tree is left as it is.
 // Constants whose location is that of a literal of the client's text become
 // holes; those of view definitions have no location.
-func (a *analysis) render(n *pg.Node) (plan.Text, error) {
+func (ga gatherer) render(n *pg.Node) (plan.Text, error) {
 	n = proto.Clone(n).(*pg.Node)
-	if a.timed {
-		a.times(n)
+	if ga.a.timed {
+		ga.a.clock().times(n)
 	}
 	want := proto.Clone(n).(*pg.Node)
-	t := &template{text: &a.client}
+	t := &template{text: &ga.a.client}
 	bracket(n)
 	t.take(n)
 	sql, err := parser.Deparse(n)
@@ -89,15 +89,15 @@ func (a *analysis) render(n *pg.Node) (plan.Text, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.same(want, out); err != nil {
+	if err := ga.same(want, out); err != nil {
 		return nil, err
 	}
 	if t.exact {
-		a.out.Exact = true
+		ga.a.out.Exact = true
 	}
 	for i := range out {
 		if out[i].Kind == plan.Lit {
-			a.held[out[i].Index] = true
+			ga.a.held[out[i].Index] = true
 		}
 	}
 	return out, nil
@@ -105,10 +105,10 @@ func (a *analysis) render(n *pg.Node) (plan.Text, error) {
 
 // same makes sure that a text, with the literals that it has now, is what it was
 // made from.
-func (a *analysis) same(want *pg.Node, t plan.Text) error {
+func (ga gatherer) same(want *pg.Node, t plan.Text) error {
 	sql := string(t.Append(nil, &plan.Fill{
 		Literal: func(dst []byte, i int) []byte {
-			return append(dst, a.client.sql[a.client.literals[i].Start:a.client.literals[i].End]...)
+			return append(dst, ga.a.client.sql[ga.a.client.literals[i].Start:ga.a.client.literals[i].End]...)
 		},
 		Input: func(dst []byte, i int) []byte { return append(dst, `"`+inputMark(i)+`"`...) },
 		Now:   func(dst []byte) []byte { return append(dst, `"`+mark+"n"+mark+`"`...) },
@@ -117,7 +117,7 @@ func (a *analysis) same(want *pg.Node, t plan.Text) error {
 			return append(dst, `"`+mark+"t"+strconv.Itoa(i)+"."+strconv.Itoa(j)+mark+`"`...)
 		},
 	}))
-	tree, err := parser.ParseTree(sql, a.client.options)
+	tree, err := parser.ParseTree(sql, ga.a.client.options)
 	if err != nil {
 		return fmt.Errorf("template: %w", err)
 	}

@@ -33,7 +33,7 @@ func roundTrip(t *testing.T, sql string) (out []string, a *analysis, lits []stri
 		if raw.Stmt.GetSelectStmt() == nil {
 			continue
 		}
-		text, err := a.render(raw.Stmt)
+		text, err := a.gatherer().render(raw.Stmt)
 		if err != nil {
 			t.Fatalf("%s: %v", sql, err)
 		}

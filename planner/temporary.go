@@ -53,33 +53,33 @@ func temporaryName(names []*pg.Node) bool {
 
 // temporaryObject is the place of a temporary object. A function sees one shard, whoever calls it: its
 // calls are not looked into, as those of other functions are, so its body is.
-func (a *analysis) temporaryObject(n any) plan.Route {
-	if a.env.Schema != nil && !a.env.Tables.Empty() {
-		a.runsNow(n, false)
+func (re reach) temporaryObject(n any) plan.Route {
+	if re.a.env.Schema != nil && !re.a.env.Tables.Empty() {
+		re.runsNow(n, false)
 	}
 	f, ok := n.(*pg.Node_CreateFunctionStmt)
 	if !ok {
-		return a.refusedOr(plan.Home)
+		return re.a.commands().refusedOr(plan.Home)
 	}
-	r, dynamic, changes := a.functionReads(f.CreateFunctionStmt)
+	r, dynamic, changes := re.a.definitions().functionReads(f.CreateFunctionStmt)
 	switch {
 	case r.sharded != "":
-		a.unsupported("Send its statements one by one.", "a temporary function that mentions sharded table %q would see one shard", r.sharded)
+		re.a.unsupported("Send its statements one by one.", "a temporary function that mentions sharded table %q would see one shard", r.sharded)
 	case r.reference != "" && changes:
-		a.unsupported("Send its statements one by one.", "a temporary function that may write reference table %q would change one copy of it", r.reference)
-	case dynamic && !a.env.Tables.Empty():
-		a.unsupported("Send its statements one by one.", "a temporary function runs SQL that cannot be looked into, and would see one shard")
+		re.a.unsupported("Send its statements one by one.", "a temporary function that may write reference table %q would change one copy of it", r.reference)
+	case dynamic && !re.a.env.Tables.Empty():
+		re.a.unsupported("Send its statements one by one.", "a temporary function runs SQL that cannot be looked into, and would see one shard")
 	}
-	if why := a.calledBy(f.CreateFunctionStmt); why != "" {
-		a.unsupported("Send its statements one by one.", "what a temporary function calls %s", why)
+	if why := re.calledBy(f.CreateFunctionStmt); why != "" {
+		re.a.unsupported("Send its statements one by one.", "what a temporary function calls %s", why)
 	}
-	return a.refusedOr(plan.Home)
+	return re.a.commands().refusedOr(plan.Home)
 }
 
 // calledBy says what the functions, operators and types that the body of a new function
 // names do that one shard cannot, or is empty.
-func (a *analysis) calledBy(n *pg.CreateFunctionStmt) string {
-	if a.env.Schema == nil || a.env.Tables.Empty() {
+func (re reach) calledBy(n *pg.CreateFunctionStmt) string {
+	if re.a.env.Schema == nil || re.a.env.Tables.Empty() {
 		return ""
 	}
 	language := "sql"
@@ -91,7 +91,7 @@ func (a *analysis) calledBy(n *pg.CreateFunctionStmt) string {
 	for _, o := range n.Options {
 		if d := o.GetDefElem(); d.GetDefname() == "as" {
 			for _, body := range nameList(d.Arg.GetList().GetItems()) {
-				r := a.reached(a.bodyReach(language, &pg.Node{Node: &pg.Node_CreateFunctionStmt{CreateFunctionStmt: n}}, body))
+				r := re.reached(re.a.commands().bodyReach(language, &pg.Node{Node: &pg.Node_CreateFunctionStmt{CreateFunctionStmt: n}}, body))
 				r.home = "" // it runs there
 				if why := r.beyond(); why != "" {
 					return why

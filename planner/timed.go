@@ -21,14 +21,14 @@ import (
 
 // tell notes whether a statement tells the time of its transaction, and plans what
 // one shard runs then.
-func (a *analysis) tell(stmt *pg.Node) {
+func (ck clock) tell(stmt *pg.Node) {
 	verb, returns := verbOf(stmt)
-	out := a.out
-	if verb == "" || out.Route != plan.Keyed && out.Route != plan.Home && out.Route != plan.Any && out.Route != plan.AnyCopy || !a.tellsTime(stmt) {
+	out := ck.a.out
+	if verb == "" || out.Route != plan.Keyed && out.Route != plan.Home && out.Route != plan.Any && out.Route != plan.AnyCopy || !ck.tellsTime(stmt) {
 		return
 	}
 	out.Timed = true
-	if a.when != timed || out.Route == plan.Any || out.Route == plan.AnyCopy || out.Gather != nil || out.Write != nil || len(a.conflicts) > 0 {
+	if ck.a.when != timed || out.Route == plan.Any || out.Route == plan.AnyCopy || out.Gather != nil || out.Write != nil || len(ck.a.conflicts) > 0 {
 		return
 	}
 	if out.Generate != nil {
@@ -36,26 +36,26 @@ func (a *analysis) tell(stmt *pg.Node) {
 	}
 	node := proto.Clone(stmt).(*pg.Node)
 	for _, ins := range insertsIn(node) {
-		if !a.fillDefaults(ins) {
-			a.scattered = untimed()
+		if !ck.fillDefaults(ins) {
+			ck.a.scattered = untimed()
 			return
 		}
 	}
-	a.timed = true
-	text, err := a.render(node)
+	ck.a.timed = true
+	text, err := ck.a.gatherer().render(node)
 	if err != nil {
-		a.scattered = unwritable(err)
+		ck.a.scattered = unwritable(err)
 		return
 	}
 	out.Write = &plan.Write{Verb: verb, Returns: returns, Text: text, Home: out.Route == plan.Home, ReadWrites: out.Writes, Own: true}
 	if out.Route == plan.Keyed {
-		for _, x := range a.instances {
-			in := x.solve(a.classesOf(x.scope))
-			a.settleInstance(&in)
+		for _, x := range ck.a.instances {
+			in := x.solve(ck.a.gatherer().classesOf(x.scope))
+			ck.a.settleInstance(&in)
 			out.Write.Instances = append(out.Write.Instances, in)
 		}
 	}
-	a.holds()
+	ck.a.gatherer().holds()
 }
 
 func untimed() *pgerr.Error {
@@ -85,11 +85,11 @@ func verbOf(stmt *pg.Node) (verb string, returns bool) {
 
 // tellsTime reports whether a statement asks for the time of the transaction, or
 // stores it by default.
-func (a *analysis) tellsTime(stmt *pg.Node) bool {
-	return a.asksTime(stmt) || slices.ContainsFunc(insertsIn(stmt), func(ins *pg.InsertStmt) bool {
-		rel, _ := a.relation(ins.Relation)
-		return rel != nil && !a.temporary(ins.Relation) &&
-			slices.ContainsFunc(rel.Columns, func(c catalog.Column) bool { return a.defaultTells(&c) && a.leaves(ins, rel, c.Name) })
+func (ck clock) tellsTime(stmt *pg.Node) bool {
+	return ck.asksTime(stmt) || slices.ContainsFunc(insertsIn(stmt), func(ins *pg.InsertStmt) bool {
+		rel, _ := ck.a.relation(ins.Relation)
+		return rel != nil && !ck.a.temporary(ins.Relation) &&
+			slices.ContainsFunc(rel.Columns, func(c catalog.Column) bool { return ck.defaultTells(&c) && ck.leaves(ins, rel, c.Name) })
 	})
 }
 
@@ -106,14 +106,14 @@ func insertsIn(stmt *pg.Node) []*pg.InsertStmt {
 }
 
 // defaultTells: a column's default is the time, or made of it.
-func (a *analysis) defaultTells(c *catalog.Column) bool {
+func (ck clock) defaultTells(c *catalog.Column) bool {
 	found := false
 	text := strings.ToLower(c.Default)
 	if c.Generated || !slices.ContainsFunc(timeWords, func(word string) bool { return strings.Contains(text, word) }) {
 		return false
 	}
 	if c.Sequence == (catalog.Name{}) {
-		a.withDefault(c, func(n *pg.Node) { found = a.asksTime(n) })
+		ck.a.writes().withDefault(c, func(n *pg.Node) { found = ck.asksTime(n) })
 	}
 	return found
 }
@@ -122,7 +122,7 @@ func (a *analysis) defaultTells(c *catalog.Column) bool {
 var timeWords = []string{"now", "current_", "localtime", "transaction_timestamp"}
 
 // leaves reports whether an INSERT may leave a column to its default.
-func (a *analysis) leaves(ins *pg.InsertStmt, rel *catalog.Relation, name string) bool {
+func (ck clock) leaves(ins *pg.InsertStmt, rel *catalog.Relation, name string) bool {
 	at := -1
 	for i, c := range insertColumns(rel, namesOf(ins)) {
 		if c != nil && c.Name == name {
@@ -153,24 +153,24 @@ func namesOf(ins *pg.InsertStmt) []string {
 
 // fillDefaults writes the defaults that tell the time into an INSERT. It returns
 // false if there is no place for them.
-func (a *analysis) fillDefaults(ins *pg.InsertStmt) bool {
-	to := a.writable(ins.Relation)
-	if to == nil || a.temporary(ins.Relation) {
+func (ck clock) fillDefaults(ins *pg.InsertStmt) bool {
+	to := ck.a.writes().writable(ins.Relation)
+	if to == nil || ck.a.temporary(ins.Relation) {
 		return true
 	}
 	rel := to.shown
 	for i := range rel.Columns {
 		c := &rel.Columns[i]
-		if a.defaultTells(c) && a.leaves(ins, rel, c.Name) && !a.fillDefault(ins, rel, c) {
+		if ck.defaultTells(c) && ck.leaves(ins, rel, c.Name) && !ck.fillDefault(ins, rel, c) {
 			return false
 		}
 	}
 	return true
 }
 
-func (a *analysis) fillDefault(ins *pg.InsertStmt, rel *catalog.Relation, c *catalog.Column) bool {
+func (ck clock) fillDefault(ins *pg.InsertStmt, rel *catalog.Relation, c *catalog.Column) bool {
 	value := func() (out *pg.Node) {
-		a.withDefault(c, func(n *pg.Node) { out = placeless(n) })
+		ck.a.writes().withDefault(c, func(n *pg.Node) { out = placeless(n) })
 		return out
 	}
 	sel := ins.SelectStmt.GetSelectStmt()

@@ -21,52 +21,52 @@ const maxTriggers = 4
 
 // mayTrigger refuses a trigger function that could need rows of other shards, or
 // change what other shards have as well.
-func (a *analysis) mayTrigger(on string, t *table, f *catalog.Function) {
-	if a.locksInTrigger(on, t, f) {
+func (re reach) mayTrigger(on string, t *table, f *catalog.Function) {
+	if re.locksInTrigger(on, t, f) {
 		return
 	}
 	const hint = "A trigger sees only the shard it runs on: it can touch reference tables, and rows whose key is that of NEW or OLD."
-	sharded, home := a.mentioned(f)
+	sharded, home := re.mentioned(f)
 	switch {
 	case home != "":
-		a.unsupported(hint, "trigger function %q of %q may touch %q, which is on the home shard alone", f.Name.Name, on, home)
+		re.a.unsupported(hint, "trigger function %q of %q may touch %q, which is on the home shard alone", f.Name.Name, on, home)
 		return
 	case f.Opaque:
-		a.unsupported(hint, "trigger function %q of %q runs SQL that cannot be looked into", f.Name.Name, on)
+		re.a.unsupported(hint, "trigger function %q of %q runs SQL that cannot be looked into", f.Name.Name, on)
 		return
 	case f.Reach.DDL:
-		a.unsupported(hint, "trigger function %q of %q changes the schema, which all shards have", f.Name.Name, on)
+		re.a.unsupported(hint, "trigger function %q of %q changes the schema, which all shards have", f.Name.Name, on)
 		return
 	case sharded != "" && (t == nil || t.Reference):
-		a.unsupported(hint, "trigger function %q of %q may touch rows of %q that are on other shards", f.Name.Name, on, sharded)
+		re.a.unsupported(hint, "trigger function %q of %q may touch rows of %q that are on other shards", f.Name.Name, on, sharded)
 		return
 	case sharded != "":
-		if stays, why := a.staysWith(t, f); why != "" {
-			a.unsupported("A trigger cannot draw from a sequence of the home shard: give the column a default that needs none, such as gen_random_uuid(), or a value.",
+		if stays, why := re.staysWith(t, f); why != "" {
+			re.a.unsupported("A trigger cannot draw from a sequence of the home shard: give the column a default that needs none, such as gen_random_uuid(), or a value.",
 				"trigger function %q of %q %s", f.Name.Name, on, why)
 			return
 		} else if !stays {
-			a.unsupported(hint, "trigger function %q of %q may touch rows of %q that are on other shards", f.Name.Name, on, sharded)
+			re.a.unsupported(hint, "trigger function %q of %q may touch rows of %q that are on other shards", f.Name.Name, on, sharded)
 			return
 		}
 	}
 	for _, n := range f.Writes {
-		if d := a.declared(a.env.Schema.Relation(n)); d != nil && d.Reference {
-			a.unsupported("Write it in a statement of its own.", "trigger function %q of %q writes reference table %q, which all shards have", f.Name.Name, on, n.Name)
+		if d := re.a.declared(re.a.env.Schema.Relation(n)); d != nil && d.Reference {
+			re.a.unsupported("Write it in a statement of its own.", "trigger function %q of %q writes reference table %q, which all shards have", f.Name.Name, on, n.Name)
 		}
 	}
 	for _, k := range keysOf(t) {
 		if slices.Contains(f.Assigns, "new."+k.Name) {
-			a.unsupported("The shard of a row is chosen before its triggers run.", "trigger function %q of %q changes %q, the shard key", f.Name.Name, on, k.Name)
+			re.a.unsupported("The shard of a row is chosen before its triggers run.", "trigger function %q of %q changes %q, the shard key", f.Name.Name, on, k.Name)
 		}
 	}
 }
 
 // guarded refuses a trigger that can change a row's key where the shards do not look
 // whether it does.
-func (a *analysis) guarded(rel *catalog.Relation, tr catalog.Trigger) {
-	if tr.Changes && a.env.Schema.Live && !rel.Guarded() {
-		a.unsupported("weft makes the guard by itself, within seconds after it has started: its service user (service.user in weft.yaml) must be a superuser.",
+func (re reach) guarded(rel *catalog.Relation, tr catalog.Trigger) {
+	if tr.Changes && re.a.env.Schema.Live && !rel.Guarded() {
+		re.a.unsupported("weft makes the guard by itself, within seconds after it has started: its service user (service.user in weft.yaml) must be a superuser.",
 			"trigger %q of %q runs before a row is stored and could change its shard key, which the shards do not guard yet", tr.Name, rel.Name.Name)
 	}
 }
@@ -74,8 +74,8 @@ func (a *analysis) guarded(rel *catalog.Relation, tr catalog.Trigger) {
 // staysWith reports whether all that a trigger function does to sharded tables
 // concerns rows with the key of its own row. why is what stands against that alone,
 // where it is known.
-func (a *analysis) staysWith(t *table, f *catalog.Function) (stays bool, why string) {
-	if !f.Parsed || a.env.triggers >= maxTriggers || rewrites(t, f) {
+func (re reach) staysWith(t *table, f *catalog.Function) (stays bool, why string) {
+	if !f.Parsed || re.a.env.triggers >= maxTriggers || rewrites(t, f) {
 		return false, ""
 	}
 	variables := keyVariables(t, f)
@@ -88,12 +88,12 @@ func (a *analysis) staysWith(t *table, f *catalog.Function) (stays bool, why str
 		touches, strays := false, false
 		parser.Walk(tree, func(m any) bool {
 			if rv, ok := m.(*pg.RangeVar); ok {
-				if rel := a.find(rv.Schemaname, rv.Relname); rel != nil && !rel.System() {
+				if rel := re.a.find(rv.Schemaname, rv.Relname); rel != nil && !rel.System() {
 					own[rel.Name] = true
-					touches = touches || a.relationReads(rel).sharded != ""
+					touches = touches || re.a.definitions().relationReads(rel).sharded != ""
 				}
 			}
-			strays = strays || a.runsSharded(m)
+			strays = strays || re.runsSharded(m)
 			return true
 		})
 		if strays {
@@ -102,14 +102,14 @@ func (a *analysis) staysWith(t *table, f *catalog.Function) (stays bool, why str
 		if !touches {
 			continue
 		}
-		if stays, why := a.keptBeside(t, tree, variables); !stays {
+		if stays, why := re.keptBeside(t, tree, variables); !stays {
 			return false, why
 		}
 	}
 	// What the functions that it calls touch is not looked into.
 	for _, n := range f.Mentions {
-		rel := a.env.Schema.Relation(n)
-		if rel != nil && !rel.System() && !own[n] && (rel.Kind == catalog.View || a.declared(rel) != nil) && a.relationReads(rel).sharded != "" {
+		rel := re.a.env.Schema.Relation(n)
+		if rel != nil && !rel.System() && !own[n] && (rel.Kind == catalog.View || re.a.declared(rel) != nil) && re.a.definitions().relationReads(rel).sharded != "" {
 			return false, ""
 		}
 	}
@@ -118,10 +118,10 @@ func (a *analysis) staysWith(t *table, f *catalog.Function) (stays bool, why str
 
 // runsSharded reports whether a node of a tree calls something that touches sharded
 // tables, of whatever key.
-func (a *analysis) runsSharded(m any) bool {
-	at := a.text
+func (re reach) runsSharded(m any) bool {
+	at := re.a.text
 	at.path = nil // the function may have one of its own
-	in := a.probing(at)
+	in := re.a.gatherer().probing(at)
 	l := &level{a: in, scope: &scope{}}
 	l.runNames(m)
 	if f, ok := m.(*pg.FuncCall); ok {
@@ -130,23 +130,23 @@ func (a *analysis) runsSharded(m any) bool {
 		if len(names) > 1 {
 			schema = names[len(names)-2]
 		}
-		in.functions = append(in.functions, a.userFunctions(schema, names[len(names)-1])...)
+		in.functions = append(in.functions, re.userFunctions(schema, names[len(names)-1])...)
 	}
-	return slices.ContainsFunc(in.functions, func(f *catalog.Function) bool { return a.reached(&f.Reach).sharded != "" })
+	return slices.ContainsFunc(in.functions, func(f *catalog.Function) bool { return re.reached(&f.Reach).sharded != "" })
 }
 
 // keptBeside reports whether statements touch only rows with the key of a
 // trigger's row. NEW and OLD become parameters, and then it is planned.
-func (a *analysis) keptBeside(t *table, tree *pg.ParseResult, variables map[string]int) (kept bool, why string) {
+func (re reach) keptBeside(t *table, tree *pg.ParseResult, variables map[string]int) (kept bool, why string) {
 	var types []uint32
 	for _, k := range t.keys {
 		types = append(types, k.Type)
 	}
 	for _, s := range tree.Stmts {
-		if a.nullable(s.Stmt) {
+		if re.nullable(s.Stmt) {
 			variables = nil
 		}
-		draws, column := a.drawnBy(s.Stmt)
+		draws, column := re.drawnBy(s.Stmt)
 		parser.Walk(s.Stmt, func(m any) bool {
 			n, ok := m.(*pg.Node)
 			if !ok {
@@ -166,14 +166,14 @@ func (a *analysis) keptBeside(t *table, tree *pg.ParseResult, variables map[stri
 		if !sc.Scan([]byte(sql), parser.Options{}) {
 			return false, ""
 		}
-		env := *a.env
+		env := *re.a.env
 		env.triggers++
 		env.Options = parser.Options{}
 		p := makePlan(&env, sql, sc.Literals, types, later)
 		if p.Route == plan.Keyed && p.Generate != nil && column != nil {
 			return false, fmt.Sprintf("inserts into %q, whose column %q draws from sequence %q", draws.Name.Name, column.Name, column.Sequence.Name)
 		}
-		if !a.keyedByParams(p, t) {
+		if !re.keyedByParams(p, t) {
 			return false, ""
 		}
 	}
@@ -182,12 +182,12 @@ func (a *analysis) keptBeside(t *table, tree *pg.ParseResult, variables map[stri
 
 // keyedByParams reports whether every sharded table in a plan has the parameters
 // for its key. Values that weft would have to supply cannot be, in a trigger.
-func (a *analysis) keyedByParams(p *plan.Plan, t *table) bool {
+func (re reach) keyedByParams(p *plan.Plan, t *table) bool {
 	if p.Route != plan.Keyed || p.Generate != nil {
 		return false
 	}
 	for _, in := range p.Instances {
-		other := a.env.Tables.find(catalog.Name{Schema: in.Table.Schema, Name: in.Table.Name})
+		other := re.a.env.Tables.find(catalog.Name{Schema: in.Table.Schema, Name: in.Table.Name})
 		if other == nil || !colocated(other, t) || len(in.Keys) != len(t.keys) {
 			return false
 		}

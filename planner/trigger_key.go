@@ -86,12 +86,12 @@ func keyColumn(t *table, n *pg.Node, variables map[string]int) int {
 }
 
 // nullable reports whether a statement inserts into a table whose key may be NULL.
-func (a *analysis) nullable(stmt *pg.Node) bool {
+func (re reach) nullable(stmt *pg.Node) bool {
 	rv := stmt.GetInsertStmt().GetRelation()
 	if rv == nil {
 		return false
 	}
-	rel, t := a.relation(rv)
+	rel, t := re.a.relation(rv)
 	for _, k := range keysOf(t) {
 		if c := rel.Column(k.Name); c == nil || !c.NotNull {
 			return true
@@ -102,12 +102,12 @@ func (a *analysis) nullable(stmt *pg.Node) bool {
 
 // drawnBy is a column of a table that a statement inserts into without a value for it, and that
 // draws from a sequence; with the table.
-func (a *analysis) drawnBy(stmt *pg.Node) (rel *catalog.Relation, column *catalog.Column) {
+func (re reach) drawnBy(stmt *pg.Node) (rel *catalog.Relation, column *catalog.Column) {
 	ins := stmt.GetInsertStmt()
 	if ins == nil {
 		return nil, nil
 	}
-	rel, t := a.relation(ins.Relation)
+	rel, t := re.a.relation(ins.Relation)
 	if t == nil {
 		return nil, nil
 	}

@@ -14,26 +14,26 @@ import (
 // truncate is the route of TRUNCATE, of tables in any places. The home shard runs
 // it first, has all foreign keys but those that went with a declaration, and says
 // what PostgreSQL would; the others run it for the tables that they have.
-func (a *analysis) truncate(n *pg.TruncateStmt) plan.Route {
-	a.out.Writes = true
+func (cm commands) truncate(n *pg.TruncateStmt) plan.Route {
+	cm.a.out.Writes = true
 	var home, every []*catalog.Relation
 	var have []*pg.Node
 	for _, x := range n.Relations {
-		rel := a.named(rangeVar(x.GetRangeVar()))
+		rel := cm.named(rangeVar(x.GetRangeVar()))
 		if rel == nil {
 			continue // the home shard knows it, or says that it is not there
 		}
-		if a.placeOf(rel) != onEvery {
+		if cm.placeOf(rel) != onEvery {
 			home = append(home, rel)
 			continue
 		}
 		every, have = append(every, rel), append(have, x)
 	}
 	cascade := n.Behavior == pg.DropBehavior_DROP_CASCADE
-	all, beside := a.emptied(slices.Concat(home, every), cascade, false), a.emptied(every, cascade, true)
+	all, beside := cm.emptied(slices.Concat(home, every), cascade, false), cm.emptied(every, cascade, true)
 	for _, rel := range all {
-		a.mayTruncate(rel, all, cascade)
-		if a.isEvery(rel) && !slices.Contains(beside, rel) {
+		cm.mayTruncate(rel, all, cascade)
+		if cm.isEvery(rel) && !slices.Contains(beside, rel) {
 			// Reached over a home table, which the other shards do not have.
 			have = append(have, &pg.Node{Node: &pg.Node_RangeVar{RangeVar: &pg.RangeVar{
 				Schemaname: rel.Schema, Relname: rel.Name.Name, Inh: true, Relpersistence: "p",
@@ -41,33 +41,33 @@ func (a *analysis) truncate(n *pg.TruncateStmt) plan.Route {
 		}
 	}
 	switch {
-	case a.refused():
+	case cm.a.refused():
 		return plan.Refused
 	case len(have) == 0:
 		return plan.Home
 	case len(have) == len(n.Relations) && len(home) == 0:
-		return a.everywhere()
+		return cm.everywhere()
 	}
 	fewer := proto.Clone(n).(*pg.TruncateStmt)
 	fewer.Relations = have
-	if r := a.elsewhere(&pg.Node{Node: &pg.Node_TruncateStmt{TruncateStmt: fewer}}); r != plan.Every {
+	if r := cm.a.definitions().elsewhere(&pg.Node{Node: &pg.Node_TruncateStmt{TruncateStmt: fewer}}); r != plan.Every {
 		return r
 	}
-	return a.everywhere()
+	return cm.everywhere()
 }
 
-func (a *analysis) isEvery(rel *catalog.Relation) bool { return a.placeOf(rel) == onEvery }
+func (cm commands) isEvery(rel *catalog.Relation) bool { return cm.placeOf(rel) == onEvery }
 
 // emptied lists the tables that TRUNCATE of some empties: their children, and with
 // CASCADE those that reference them. With beside, as a shard without the home
 // tables sees it.
-func (a *analysis) emptied(list []*catalog.Relation, cascade, beside bool) []*catalog.Relation {
+func (cm commands) emptied(list []*catalog.Relation, cascade, beside bool) []*catalog.Relation {
 	var out []*catalog.Relation
 	todo := slices.Clone(list)
 	for len(todo) > 0 {
 		rel := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		if rel == nil || slices.Contains(out, rel) || beside && !a.isEvery(rel) {
+		if rel == nil || slices.Contains(out, rel) || beside && !cm.isEvery(rel) {
 			continue
 		}
 		out = append(out, rel)
@@ -75,7 +75,7 @@ func (a *analysis) emptied(list []*catalog.Relation, cascade, beside bool) []*ca
 		// What references a partitioned table references its partitions.
 		for up := rel; cascade && up != nil; up = up.Parent {
 			for _, fk := range up.Referenced {
-				todo = append(todo, a.env.Schema.Relation(fk.Table))
+				todo = append(todo, cm.a.env.Schema.Relation(fk.Table))
 			}
 			if up.Inherited {
 				break
@@ -86,12 +86,12 @@ func (a *analysis) emptied(list []*catalog.Relation, cascade, beside bool) []*ca
 }
 
 // mayTruncate refuses what somebody would have to hear of, and would not.
-func (a *analysis) mayTruncate(rel *catalog.Relation, all []*catalog.Relation, cascade bool) {
-	t := a.declared(rel)
+func (cm commands) mayTruncate(rel *catalog.Relation, all []*catalog.Relation, cascade bool) {
+	t := cm.a.declared(rel)
 	if t != nil {
-		a.truncatesPart(rel, all)
+		cm.truncatesPart(rel, all)
 		if !t.Reference {
-			a.fires(rel, catalog.OnTruncate, nil)
+			cm.a.reach().fires(rel, catalog.OnTruncate, nil)
 		}
 		for _, fk := range t.foreignKeys {
 			// It went with the declaration: the home shard does not know it any more.
@@ -99,23 +99,23 @@ func (a *analysis) mayTruncate(rel *catalog.Relation, all []*catalog.Relation, c
 				continue
 			}
 			if cascade {
-				a.unsupported("Name it in the command, too, or declare it.", "%q is referenced by %q, which is on the home shard alone", rel.Name.Name, fk.Table)
+				cm.a.unsupported("Name it in the command, too, or declare it.", "%q is referenced by %q, which is on the home shard alone", rel.Name.Name, fk.Table)
 				continue
 			}
-			a.refuse(pgerr.FeatureNotSupported, "Truncate table \""+fk.Table+"\" at the same time, or use TRUNCATE ... CASCADE.", "cannot truncate a table referenced in a foreign key constraint")
+			cm.a.refuse(pgerr.FeatureNotSupported, "Truncate table \""+fk.Table+"\" at the same time, or use TRUNCATE ... CASCADE.", "cannot truncate a table referenced in a foreign key constraint")
 		}
 	}
 	for _, tr := range rel.Triggers {
 		if !tr.Truncate {
 			continue
 		}
-		for _, f := range a.userFunctions(tr.Function.Schema, tr.Function.Name) {
-			r := a.reached(&f.Reach)
+		for _, f := range cm.a.reach().userFunctions(tr.Function.Schema, tr.Function.Name) {
+			r := cm.a.reach().reached(&f.Reach)
 			switch {
-			case t != nil && (a.beyond(&f.Reach) != "" || f.Changes):
-				a.unsupported("Drop the trigger, or use DELETE.", "trigger %q of %q would run on every shard", tr.Name, rel.Name.Name)
+			case t != nil && (cm.a.reach().beyond(&f.Reach) != "" || f.Changes):
+				cm.a.unsupported("Drop the trigger, or use DELETE.", "trigger %q of %q would run on every shard", tr.Name, rel.Name.Name)
 			case t == nil && (r.sharded != "" || r.copied != "" || r.opaque):
-				a.unsupported("Drop the trigger, or use DELETE.", "trigger %q of %q runs on the home shard, and may touch rows of other shards", tr.Name, rel.Name.Name)
+				cm.a.unsupported("Drop the trigger, or use DELETE.", "trigger %q of %q runs on the home shard, and may touch rows of other shards", tr.Name, rel.Name.Name)
 			}
 		}
 	}
@@ -123,10 +123,10 @@ func (a *analysis) mayTruncate(rel *catalog.Relation, all []*catalog.Relation, c
 
 // truncatesPart refuses TRUNCATE of a partition whose table has lookups: they would
 // not hear of it.
-func (a *analysis) truncatesPart(rel *catalog.Relation, all []*catalog.Relation) {
+func (cm commands) truncatesPart(rel *catalog.Relation, all []*catalog.Relation) {
 	for r := rel.Parent; r != nil && !rel.Inherited; r = r.Parent {
 		if len(r.Lookups) > 0 && !slices.Contains(all, r) {
-			a.unsupported("Use DELETE, or TRUNCATE "+r.Name.Name+".", "%q has lookups, and a partition of it cannot be truncated by itself", r.Name.Name)
+			cm.a.unsupported("Use DELETE, or TRUNCATE "+r.Name.Name+".", "%q has lookups, and a partition of it cannot be truncated by itself", r.Name.Name)
 		}
 	}
 }

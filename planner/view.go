@@ -24,13 +24,13 @@ func (l *level) view(rel *catalog.Relation, rv *pg.RangeVar, s *scope) *source {
 		l.a.refuse(pgerr.ObjectInUse, "Try again when that is done.", "view %q, or what it reads, is being changed", rel.Name.Name)
 		return simple(rv.Relname, rel.Schema, rv.Alias, nil, true)
 	}
-	r := l.a.viewReads(rel)
+	r := l.a.commands().viewReads(rel)
 	if r.sharded == "" && r.reference == "" {
 		// It is nowhere else, even if it reads no table.
 		l.a.touched.home = append(l.a.touched.home, rel.Name.Name)
 	}
 	tree, err := parser.ParseTree(rel.Definition, parser.Options{})
-	if err != nil || len(tree.Statements) != 1 || l.a.views >= maxViews || l.a.expanded >= maxExpanded || tree.Statements[0].Stmt.GetSelectStmt() == nil {
+	if err != nil || len(tree.Statements) != 1 || l.a.view.depth >= maxViews || l.a.view.expanded >= maxExpanded || tree.Statements[0].Stmt.GetSelectStmt() == nil {
 		l.a.unsupported("", "weft cannot look into view %q", rel.Name.Name)
 		return simple(rv.Relname, rel.Schema, rv.Alias, nil, true)
 	}
@@ -42,11 +42,11 @@ func (l *level) view(rel *catalog.Relation, rv *pg.RangeVar, s *scope) *source {
 	})
 	outer := l.a.text
 	l.a.text = text{sql: rel.Definition, tree: tree, path: []string{"pg_catalog"}, stored: true}
-	l.a.views++
-	l.a.expanded++
-	owner := l.a.viewOwner
+	l.a.view.depth++
+	l.a.view.expanded++
+	owner := l.a.view.owner
 	if !rel.SecurityInvoker {
-		l.a.viewOwner = rel.Owner
+		l.a.view.owner = rel.Owner
 	}
 	l.a.notes.enter(1)
 	in := &level{a: l.a, scope: s}
@@ -54,8 +54,8 @@ func (l *level) view(rel *catalog.Relation, rv *pg.RangeVar, s *scope) *source {
 	cols, opaque := in.query(tree.Statements[0].Stmt.GetSelectStmt())
 	l.a.probe.derive(l.a, derived{sel: tree.Statements[0].Stmt.GetSelectStmt(), scope: s, first: first, cols: cols, opaque: opaque})
 	l.a.notes.enter(-1)
-	l.a.views--
-	l.a.viewOwner = owner
+	l.a.view.depth--
+	l.a.view.owner = owner
 	l.a.text = outer
 	if opaque {
 		cols = nil

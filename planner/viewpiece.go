@@ -71,11 +71,11 @@ func (r *remainder) viewPiece(n *pg.Node, rv *pg.RangeVar, use *viewUse, named *
 	if len(sel.TargetList) == 0 || named.bare[alias.Aliasname] {
 		return // rows as such, or as a whole
 	}
-	b, _ := r.a.local(sel)
+	b, _ := r.a.gatherer().local(sel)
 	if b == nil {
 		return
 	}
-	text, err := r.a.render(selectNode(sel))
+	text, err := r.a.gatherer().render(selectNode(sel))
 	if err != nil {
 		return
 	}

@@ -11,45 +11,45 @@ import (
 )
 
 // whole returns how a query is answered that runs in one piece, or nil.
-func (a *analysis) whole(sel *pg.SelectStmt) *plan.Gather {
-	r, _ := a.reduce(sel, 0, nil)
+func (ga gatherer) whole(sel *pg.SelectStmt) *plan.Gather {
+	r, _ := ga.reduce(sel, 0, nil)
 	if r == nil {
 		return nil
 	}
-	g := a.gatherOf(r)
+	g := ga.gatherOf(r)
 	if g != nil && len(r.forbid) > 0 {
-		if o, _ := a.carryRows(sel, 0, nil); o != nil && r.partial {
-			g.Otherwise = a.gatherOf(o)
+		if o, _ := ga.carryRows(sel, 0, nil); o != nil && r.partial {
+			g.Otherwise = ga.gatherOf(o)
 		}
 	}
 	return g
 }
 
 // gatherOf writes out a block in two steps that is the whole statement.
-func (a *analysis) gatherOf(r *reduced) *plan.Gather {
+func (ga gatherer) gatherOf(r *reduced) *plan.Gather {
 	g := &plan.Gather{Native: r.native, Locks: len(r.piece.LockingClause) > 0, Why: r.why}
-	p, err := a.pieceOf(r)
+	p, err := ga.pieceOf(r)
 	if err != nil {
 		return nil
 	}
 	if g.Locks && r.piece.LimitCount != nil {
 		peek := copySelect(r.piece)
 		peek.LockingClause = nil
-		if g.Peek, err = a.render(selectNode(peek)); err != nil {
+		if g.Peek, err = ga.render(selectNode(peek)); err != nil {
 			return nil
 		}
 		g.SkipLocked = skipsLocked(r.piece)
 	}
 	g.Pieces = []plan.Piece{p}
-	if g.Remainder, err = a.render(selectNode(r.block)); err != nil {
+	if g.Remainder, err = ga.render(selectNode(r.block)); err != nil {
 		return nil
 	}
 	return g
 }
 
 // pieceOf writes out the piece.
-func (a *analysis) pieceOf(r *reduced) (plan.Piece, error) {
-	text, err := a.render(selectNode(r.piece))
+func (ga gatherer) pieceOf(r *reduced) (plan.Piece, error) {
+	text, err := ga.render(selectNode(r.piece))
 	return plan.Piece{Text: text, Instances: r.instances, Name: r.name, Types: r.types, Forbid: r.forbid, Always: r.always}, err
 }
 
@@ -99,8 +99,8 @@ type reduced struct {
 // subqueries in its expressions that name nothing of it and read nothing that a
 // remainder cannot read; there must be no others, unless they run in the shards
 // too. It returns nil, and why, if the rows it reads are not local.
-func (a *analysis) reduce(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink]bool) (*reduced, string) {
-	if !a.countable(sel) || len(sel.LockingClause) > 0 && !a.lockable(sel) {
+func (ga gatherer) reduce(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink]bool) (*reduced, string) {
+	if !ga.countable(sel) || len(sel.LockingClause) > 0 && !ga.a.commands().lockable(sel) {
 		return nil, "LIMIT or locks"
 	}
 	core := copySelect(sel)
@@ -109,15 +109,15 @@ func (a *analysis) reduce(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink]
 	if core.Op != pg.SetOperation_SETOP_NONE {
 		core.SortClause = nil
 	}
-	b, why := a.local(core)
+	b, why := ga.local(core)
 	distinct := false
 	if b == nil && len(core.DistinctClause) > 0 && core.DistinctClause[0].GetNode() == nil {
 		core.DistinctClause = nil
-		b, _ = a.local(core)
+		b, _ = ga.local(core)
 		distinct = true
 	}
 	if b != nil {
-		w := &wholePiece{a: a, sel: sel, block: b, distinct: distinct, number: piece}
+		w := &wholePiece{a: ga.a, sel: sel, block: b, distinct: distinct, number: piece}
 		if r := w.reduce(); r != nil {
 			r.why = []string{"it runs whole inside each shard"}
 			if len(sel.LockingClause) > 0 && r.piece.LimitCount != nil && (r.native == nil || w.volatileKeys()) {
@@ -132,11 +132,11 @@ func (a *analysis) reduce(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink]
 	if len(sel.LockingClause) > 0 {
 		return nil, why
 	}
-	if r, _ := a.partial(sel, piece, sealed); r != nil {
+	if r, _ := ga.partial(sel, piece, sealed); r != nil {
 		r.why = []string{"each shard aggregates its rows: " + why}
 		return r, ""
 	}
-	r, other := a.carryRows(sel, piece, sealed)
+	r, other := ga.carryRows(sel, piece, sealed)
 	if r == nil {
 		if why == "" {
 			why = other
@@ -148,7 +148,7 @@ func (a *analysis) reduce(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink]
 }
 
 // countable: LIMIT and OFFSET are known without reading a table.
-func (a *analysis) countable(sel *pg.SelectStmt) bool {
+func (ga gatherer) countable(sel *pg.SelectStmt) bool {
 	ok := true
 	for _, n := range []*pg.Node{sel.LimitCount, sel.LimitOffset} {
 		if n != nil {
@@ -158,7 +158,7 @@ func (a *analysis) countable(sel *pg.SelectStmt) bool {
 					ok = false
 				case *pg.FuncCall:
 					names := nameList(m.Funcname)
-					ok = ok && a.env.Schema.Builtin(names[len(names)-1]).Volatility == 'i'
+					ok = ok && ga.a.env.Schema.Builtin(names[len(names)-1]).Volatility == 'i'
 				}
 			})
 		}
@@ -189,7 +189,7 @@ type sortKey struct {
 
 func (w *wholePiece) reduce() *reduced {
 	if w.block.level != nil {
-		w.out = w.block.level.outputsOf(w.sel)
+		w.out = w.block.level.grouping().outputsOf(w.sel)
 	} else if !w.wrap() {
 		return nil
 	}
@@ -267,7 +267,7 @@ func (w *wholePiece) sortKeys() bool {
 			}
 		default:
 			k.expr = by.Node
-			k.output = slices.IndexFunc(w.out.exprs, func(e *pg.Node) bool { return w.a.sameNode(e, by.Node) })
+			k.output = slices.IndexFunc(w.out.exprs, func(e *pg.Node) bool { return w.a.gatherer().sameNode(e, by.Node) })
 		}
 		var ok bool
 		if k.collation, ok = w.collationOf(k.expr, k.output); !ok || w.distinct && k.output < 0 {
@@ -395,13 +395,13 @@ func (w *wholePiece) remainder() *pg.SelectStmt {
 
 // sameNode reports whether two expressions are written alike. If they are, the
 // values of literals in them count.
-func (a *analysis) sameNode(x, y *pg.Node) bool {
+func (ga gatherer) sameNode(x, y *pg.Node) bool {
 	if x == nil || y == nil || !proto.Equal(placeless(x), placeless(y)) {
 		return false
 	}
 	walkLevel(x, func(m any) {
 		if _, ok := m.(*pg.A_Const); ok {
-			a.out.Exact = true
+			ga.a.out.Exact = true
 		}
 	})
 	return true

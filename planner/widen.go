@@ -10,7 +10,7 @@ import (
 
 // widens reports whether a key column gets a type of the same values and more, which hash
 // as before: a longer varchar, text, or a numeric of the same scale with more digits.
-func (a *analysis) widens(rel *catalog.Relation, c *pg.AlterTableCmd) bool {
+func (ga gatherer) widens(rel *catalog.Relation, c *pg.AlterTableCmd) bool {
 	def, col := c.Def.GetColumnDef(), findColumn(rel, c.Name)
 	if def == nil || def.RawDefault != nil || def.CollClause != nil || col == nil || col.Type != col.Base { // USING, COLLATE, a domain
 		return false
@@ -25,7 +25,7 @@ func (a *analysis) widens(rel *catalog.Relation, c *pg.AlterTableCmd) bool {
 	}
 	plain := proto.Clone(def.TypeName).(*pg.TypeName)
 	plain.Typmods = nil
-	to := (&level{a: a}).typeName(plain)
+	to := (&level{a: ga.a}).predicates().typeName(plain)
 	switch datum.Type(col.Type) {
 	case datum.Varchar:
 		return to == datum.Text && len(mods) == 0 || to == datum.Varchar && (len(mods) == 0 || len(mods) == 1 && col.Mod >= 0 && mods[0]+4 >= col.Mod)

@@ -51,7 +51,7 @@ func (l *level) withClause(w *pg.WithClause, whole any) {
 		if e == nil {
 			continue
 		}
-		c := &cte{node: e, recursive: w.Recursive, at: &level{a: l.a, parent: l.parent, with: in, scope: l.outside()}}
+		c := &cte{node: e, recursive: w.Recursive, at: &level{a: l.a, parent: l.parent, with: in, scope: l.fromClause().outside()}}
 		if !w.Recursive {
 			// It can name those before it.
 			c.at.with = &with{parent: l.with, ctes: in.ctes}
@@ -78,7 +78,7 @@ func (c *cte) analyse() {
 	switch {
 	case sel == nil:
 		c.at.a.notes.modifies()
-		c.at.modifying(c)
+		c.at.modification().modifying(c)
 	case c.opaque: // It names itself: its rows come from any of its rounds.
 		cols, _ := c.at.query(sel)
 		c.cols = append(c.cols, fresh(cols)...)

@@ -10,58 +10,58 @@ import (
 )
 
 // notesOfWrite makes the notes of a statement that changes rows.
-func (a *analysis) notesOfWrite() {
-	a.notes = newNotes()
-	a.notes.writes = true
+func (wr writes) notesOfWrite() {
+	wr.a.notes = newNotes()
+	wr.a.notes.writes = true
 }
 
 // changed plans what is done if a statement that changes rows visits several
 // shards. It returns its route.
-func (a *analysis) changed(stmt *pg.Node) plan.Route {
-	if len(a.copies) > 0 {
-		return a.replicated(stmt)
+func (wr writes) changed(stmt *pg.Node) plan.Route {
+	if len(wr.a.copies) > 0 {
+		return wr.replicated(stmt)
 	}
-	r := a.sized(nil, a.decide())
-	if a.drawn && r == plan.Keyed && !a.refused() {
+	r := wr.a.gatherer().sized(nil, wr.a.decide())
+	if wr.a.drawn && r == plan.Keyed && !wr.a.refused() {
 		r = plan.Gathered
 	}
-	if a.refused() || r != plan.Keyed && r != plan.Gathered || r == plan.Keyed && a.certain() {
+	if wr.a.refused() || r != plan.Keyed && r != plan.Gathered || r == plan.Keyed && wr.a.gatherer().certain() {
 		return r
 	}
-	w, refusal := a.writeOf(stmt)
+	w, refusal := wr.writeOf(stmt)
 	switch {
 	case refusal == nil:
-		a.out.Write = w
-		a.holds()
+		wr.a.out.Write = w
+		wr.a.gatherer().holds()
 	case r == plan.Gathered:
-		a.out.Route, a.out.Refusal = plan.Refused, refusal
+		wr.a.out.Route, wr.a.out.Refusal = plan.Refused, refusal
 		return plan.Refused
 	default:
-		a.scattered = refusal
+		wr.a.scattered = refusal
 	}
 	return r
 }
 
 // writeOf returns how a statement is carried out that changes rows of one table.
-func (a *analysis) writeOf(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
-	if refusal := a.gatherable(); refusal != nil {
+func (wr writes) writeOf(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
+	if refusal := wr.a.gatherer().gatherable(); refusal != nil {
 		return nil, refusal
 	}
-	if !a.isStatement(stmt) {
+	if !wr.isStatement(stmt) {
 		return nil, cannot("Send it as a statement of its own.", "a statement that changes rows on several shards cannot be part of a command")
 	}
-	c := a.changing(stmt)
+	c := wr.changing(stmt)
 	if c == nil {
 		return nil, cannot("Add a condition on the shard key.", "this statement changes rows on several shards")
 	}
-	a.timed = a.tells(stmt)
+	wr.a.timed = wr.a.clock().tells(stmt)
 	return c.write()
 }
 
 // isStatement reports whether a statement is the client's text, and not a part of
 // a command that carries it out.
-func (a *analysis) isStatement(stmt *pg.Node) bool {
-	s := a.client.tree.Statements[0].Stmt
+func (wr writes) isStatement(stmt *pg.Node) bool {
+	s := wr.a.client.tree.Statements[0].Stmt
 	if e := s.GetExplainStmt(); e != nil && !explainOptions(e.Options).Analyze {
 		s = e.Query
 	}
@@ -114,8 +114,8 @@ type changing struct {
 }
 
 // changing looks at a statement. It returns nil if it is none of these.
-func (a *analysis) changing(stmt *pg.Node) *changing {
-	c := &changing{a: a, stmt: stmt}
+func (wr writes) changing(stmt *pg.Node) *changing {
+	c := &changing{a: wr.a, stmt: stmt}
 	switch n := stmt.GetNode().(type) {
 	case *pg.Node_UpdateStmt:
 		u := n.UpdateStmt
@@ -150,7 +150,7 @@ func (a *analysis) changing(stmt *pg.Node) *changing {
 		}
 	}
 	c.own = slices.DeleteFunc(c.own, func(n *pg.Node) bool { return n == nil || n.GetSetToDefault() != nil })
-	if w := a.writable(c.target); w != nil {
+	if w := wr.writable(c.target); w != nil {
 		c.table, c.through = w.table, w
 	}
 	return c
@@ -222,7 +222,7 @@ func (c *changing) write() (*plan.Write, *pgerr.Error) {
 		return c.move()
 	}
 	var refusal *pgerr.Error
-	if c.locking, refusal = c.a.findLocking(c.stmt); refusal != nil {
+	if c.locking, refusal = c.a.writes().findLocking(c.stmt); refusal != nil {
 		return nil, refusal
 	}
 	stays, refusal := c.staying()
@@ -230,7 +230,7 @@ func (c *changing) write() (*plan.Write, *pgerr.Error) {
 		return nil, refusal
 	}
 	s := &steps{a: c.a, stmt: c.stmt, returned: map[string]int{}}
-	if s.before, refusal = c.a.lockSteps(c.locking); refusal != nil {
+	if s.before, refusal = c.a.writes().lockSteps(c.locking); refusal != nil {
 		return nil, refusal
 	}
 	if s.r, refusal = c.takeOutAll(stays); refusal != nil {
@@ -267,7 +267,7 @@ func (c *changing) ownDefaults() *pgerr.Error {
 			continue
 		}
 		own := drawsFrom(col)
-		c.a.withDefault(col, func(n *pg.Node) { own = own || c.a.asksTime(n) })
+		c.a.writes().withDefault(col, func(n *pg.Node) { own = own || c.a.clock().asksTime(n) })
 		if own {
 			return cannot("Give the value, such as now().", "column %q cannot be set to its default on several shards: each would have its own", col.Name)
 		}

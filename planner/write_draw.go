@@ -27,7 +27,7 @@ import (
 
 // drawnFrom is the sequence that an item of SET takes a value of for each row: that
 // of the column's default, or the one that nextval names. Empty if it is none.
-func (a *analysis) drawnFrom(to *writable, t *pg.ResTarget) string {
+func (wr writes) drawnFrom(to *writable, t *pg.ResTarget) string {
 	v := t.GetVal()
 	if m := v.GetMultiAssignRef(); m != nil {
 		row := m.Source.GetRowExpr()
@@ -59,8 +59,8 @@ func (a *analysis) drawnFrom(to *writable, t *pg.ResTarget) string {
 	if !ok || name == "" {
 		return ""
 	}
-	a.out.Exact = true
-	seq := a.find(schema, name)
+	wr.a.out.Exact = true
+	seq := wr.a.find(schema, name)
 	if seq == nil || seq.Kind != catalog.Sequence {
 		return ""
 	}
@@ -77,15 +77,15 @@ func (t *target) writable() *writable {
 
 // draws reports whether a statement is an UPDATE of a sharded table that gives its
 // rows values of sequences.
-func (a *analysis) draws(tg *target, n *pg.UpdateStmt) bool {
-	if tg.table == nil || tg.table.Reference || tg.rel == nil || a.text.stored || len(a.client.tree.Statements) != 1 {
+func (wr writes) draws(tg *target, n *pg.UpdateStmt) bool {
+	if tg.table == nil || tg.table.Reference || tg.rel == nil || wr.a.text.stored || len(wr.a.client.tree.Statements) != 1 {
 		return false
 	}
-	if !a.isStatement(&pg.Node{Node: &pg.Node_UpdateStmt{UpdateStmt: n}}) {
+	if !wr.isStatement(&pg.Node{Node: &pg.Node_UpdateStmt{UpdateStmt: n}}) {
 		return false
 	}
 	return slices.ContainsFunc(n.TargetList, func(n *pg.Node) bool {
-		return n.GetResTarget() != nil && a.drawnFrom(tg.writable(), n.GetResTarget()) != ""
+		return n.GetResTarget() != nil && wr.drawnFrom(tg.writable(), n.GetResTarget()) != ""
 	})
 }
 
@@ -121,12 +121,12 @@ func (c *changing) drawnUpdateOf() (*plan.Write, *pgerr.Error) {
 	}
 	step := &plan.Write{Verb: "SELECT", Returns: true, Instances: []plan.Instance{r.solved(c.targetRows())}}
 	var err error
-	if step.Text, err = r.a.render(c.lockTarget(r.tree.GetDeleteStmt())); err != nil {
+	if step.Text, err = r.a.gatherer().render(c.lockTarget(r.tree.GetDeleteStmt())); err != nil {
 		return nil, unwritable(err)
 	}
 	split.Input = len(r.gather.Pieces)
 	w := &plan.Write{Verb: "UPDATE", Returns: len(c.returning) > 0, Before: []*plan.Write{step}, Split: split}
-	if w.Text, err = r.a.render(c.drawnUpdate(rel, names, key, len(carried), len(drawn), split.Input)); err != nil {
+	if w.Text, err = r.a.gatherer().render(c.drawnUpdate(rel, names, key, len(carried), len(drawn), split.Input)); err != nil {
 		return nil, unwritable(err)
 	}
 	if len(r.gather.Pieces) > 0 {
@@ -143,7 +143,7 @@ func (c *changing) drawnColumns(rel *catalog.Relation, u *pg.UpdateStmt) (carrie
 		t := n.GetResTarget()
 		col := findColumn(rel, t.GetName())
 		v := t.GetVal()
-		switch seq := c.a.drawnFrom(c.through, t); {
+		switch seq := c.a.writes().drawnFrom(c.through, t); {
 		case seq != "":
 			value := plan.Value{Type: col.TypeName, Sequence: seq, Identity: col.Identity != 0 && v.GetSetToDefault() != nil}
 			if ids := c.table.IDs; ids != nil && ids.Column == col.Name {

@@ -64,7 +64,7 @@ func (g *generator) isRandom(v *pg.Node) bool {
 	}
 	names := nameList(f.Funcname)
 	name := names[len(names)-1]
-	return name == "gen_random_uuid" && len(g.a.userFunctions("", name)) == 0 || name == "uuid_generate_v4"
+	return name == "gen_random_uuid" && len(g.a.reach().userFunctions("", name)) == 0 || name == "uuid_generate_v4"
 }
 
 // isNextval reports whether v is nextval('…') of c's sequence.

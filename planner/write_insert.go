@@ -20,47 +20,47 @@ import (
 //   - any other SELECT is gathered, and its rows are sent where they belong.
 
 // inserts plans an INSERT.
-func (a *analysis) inserts(n *pg.InsertStmt) plan.Route {
+func (wr writes) inserts(n *pg.InsertStmt) plan.Route {
 	if changesInWith(n.WithClause) {
-		return a.withSteps(&pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: n}}, func(l *level) { l.insert(n) })
+		return wr.withSteps(&pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: n}}, func(l *level) { l.modification().insert(n) })
 	}
-	if to := a.writable(n.Relation); to != nil && to.table != nil && to.table.Reference {
-		a.notesOfWrite() // what it reads may have to be lent to the home shard
+	if to := wr.writable(n.Relation); to != nil && to.table != nil && to.table.Reference {
+		wr.notesOfWrite() // what it reads may have to be lent to the home shard
 	}
-	a.top().insert(n)
-	if len(a.copies) > 0 {
-		return a.replicated(&pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: n}})
+	wr.a.top().modification().insert(n)
+	if len(wr.a.copies) > 0 {
+		return wr.replicated(&pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: n}})
 	}
-	r := a.sized(nil, a.decide())
-	if len(a.client.tree.Statements) != 1 || a.out.Waits || !a.refused() && r != plan.Keyed {
+	r := wr.a.gatherer().sized(nil, wr.a.decide())
+	if len(wr.a.client.tree.Statements) != 1 || wr.a.out.Waits || !wr.a.refused() && r != plan.Keyed {
 		return r
 	}
-	if a.refused() && a.out.Refusal.Code != pgerr.FeatureNotSupported {
+	if wr.a.refused() && wr.a.out.Refusal.Code != pgerr.FeatureNotSupported {
 		return r
 	}
-	if a.temporary(n.Relation) {
-		return a.insertsTemporary(n, r)
+	if wr.a.temporary(n.Relation) {
+		return wr.insertsTemporary(n, r)
 	}
-	to := a.writable(n.Relation)
+	to := wr.writable(n.Relation)
 	if to != nil && to.table != nil && to.table.Reference || changesInWith(n.WithClause) {
 		return r
 	}
-	b, refusal := a.afresh().insertion(n, a)
+	b, refusal := wr.afresh().writes().insertion(n, wr.a)
 	switch {
 	case b == nil && refusal == nil:
-	case refusal != nil && !a.refused():
-		a.scattered = refusal
+	case refusal != nil && !wr.a.refused():
+		wr.a.scattered = refusal
 	case refusal != nil:
 		if b != nil { // it says more than that two kinds of tables are in it
-			a.out.Refusal = refusal
+			wr.a.out.Refusal = refusal
 		}
-	case a.refused():
-		*a = *b
+	case wr.a.refused():
+		*wr.a = *b
 		return plan.Gathered
 	default:
-		a.out.Write = b.out.Write
-		a.out.Exact = a.out.Exact || b.out.Exact
-		if g := a.out.Generate; g != nil && a.out.Write.Rows != nil && len(a.params.used)+len(g.Values) > maxParams {
+		wr.a.out.Write = b.out.Write
+		wr.a.out.Exact = wr.a.out.Exact || b.out.Exact
+		if g := wr.a.out.Generate; g != nil && wr.a.out.Write.Rows != nil && len(wr.a.params.used)+len(g.Values) > maxParams {
 			// What weft supplies cannot be parameters beside the client's.
 			return plan.Gathered
 		}
@@ -71,46 +71,46 @@ func (a *analysis) inserts(n *pg.InsertStmt) plan.Route {
 // insertsTemporary plans an INSERT into a temporary table of what sharded tables hold: it
 // runs on the home shard as it is written, over rows that are lent to it. r is its route
 // as a statement for one shard.
-func (a *analysis) insertsTemporary(n *pg.InsertStmt, r plan.Route) plan.Route {
-	if !a.refused() {
+func (wr writes) insertsTemporary(n *pg.InsertStmt, r plan.Route) plan.Route {
+	if !wr.a.refused() {
 		return r
 	}
 	stmt := &pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: n}}
-	b := a.afresh()
-	b.notesOfWrite()
-	b.top().insert(n)
+	b := wr.afresh()
+	b.writes().notesOfWrite()
+	b.top().modification().insert(n)
 	if b.decide() != plan.Gathered || b.refused() {
 		return r
 	}
-	w, refusal := b.lentInsert(stmt)
+	w, refusal := b.writes().lentInsert(stmt)
 	if refusal != nil {
-		a.out.Refusal = refusal
+		wr.a.out.Refusal = refusal
 		return r
 	}
-	*a = *b
-	a.out.Write = w
+	*wr.a = *b
+	wr.a.out.Write = w
 	return plan.Gathered
 }
 
 // lentInsert plans an INSERT that the home shard runs.
-func (a *analysis) lentInsert(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
-	if refusal := a.gatherable(); refusal != nil {
+func (wr writes) lentInsert(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
+	if refusal := wr.a.gatherer().gatherable(); refusal != nil {
 		return nil, refusal
 	}
-	if !a.isStatement(stmt) {
+	if !wr.isStatement(stmt) {
 		return nil, cannot("Send it as a statement of its own.", "a statement that changes rows on several shards cannot be part of a command")
 	}
 	n := stmt.GetInsertStmt()
-	a.timed = a.tells(stmt)
-	s := &steps{a: a, stmt: stmt, returned: map[string]int{}}
-	locking, refusal := a.findLocking(stmt)
+	wr.a.timed = wr.a.clock().tells(stmt)
+	s := &steps{a: wr.a, stmt: stmt, returned: map[string]int{}}
+	locking, refusal := wr.findLocking(stmt)
 	if refusal != nil {
 		return nil, refusal
 	}
-	if s.before, refusal = a.lockSteps(locking); refusal != nil {
+	if s.before, refusal = wr.lockSteps(locking); refusal != nil {
 		return nil, refusal
 	}
-	s.r = a.newRemainder()
+	s.r = wr.a.gatherer().newRemainder()
 	s.r.stays = map[*pg.RangeVar]bool{n.Relation: true}
 	s.r.tree = s.r.copy(stmt)
 	s.r.lend(locking)
@@ -133,26 +133,26 @@ func changesInWith(w *pg.WithClause) bool {
 }
 
 // afresh returns another analysis of the same text.
-func (a *analysis) afresh() *analysis {
+func (wr writes) afresh() *analysis {
 	return &analysis{
-		env: a.env, text: a.client, client: a.client, out: &plan.Plan{Route: plan.Any}, reads: a.reads, held: map[int]bool{}, when: always,
-		params: &params{types: a.params.types, used: make([]paramUse, len(a.params.types))},
+		env: wr.a.env, text: wr.a.client, client: wr.a.client, out: &plan.Plan{Route: plan.Any}, reads: wr.a.reads, held: map[int]bool{}, when: always,
+		params: &params{types: wr.a.params.types, used: make([]paramUse, len(wr.a.params.types))},
 	}
 }
 
 // insertion plans an INSERT for several shards. first is the analysis of it as a
 // statement for one. It returns the analysis that the plan is of; nil if first
 // says better why there is none.
-func (a *analysis) insertion(n *pg.InsertStmt, first *analysis) (*analysis, *pgerr.Error) {
+func (wr writes) insertion(n *pg.InsertStmt, first *analysis) (*analysis, *pgerr.Error) {
 	if name := withBesideRows(n); name != "" {
-		return a, cannot("Write the query of the WITH where it is used.",
+		return wr.a, cannot("Write the query of the WITH where it is used.",
 			"WITH %q in ON CONFLICT or RETURNING is not supported over several shards", name)
 	}
 	sel := n.SelectStmt.GetSelectStmt()
 	if sel == nil || plainValues(sel) {
-		return a.valuesInsertion(n, first)
+		return wr.valuesInsertion(n, first)
 	}
-	return a.selectInsertion(n)
+	return wr.selectInsertion(n)
 }
 
 // withBesideRows returns the name of a CTE that ON CONFLICT or RETURNING names: the
@@ -172,29 +172,29 @@ func withBesideRows(n *pg.InsertStmt) string {
 }
 
 // valuesInsertion is insertion for VALUES and DEFAULT VALUES.
-func (a *analysis) valuesInsertion(n *pg.InsertStmt, first *analysis) (*analysis, *pgerr.Error) {
-	a.apart = true
-	a.top().insert(n)
-	w := a.inserting
+func (wr writes) valuesInsertion(n *pg.InsertStmt, first *analysis) (*analysis, *pgerr.Error) {
+	wr.a.insert.apart = true
+	wr.a.top().modification().insert(n)
+	w := wr.a.insert.writer
 	if w == nil || w.stmt != n {
 		return nil, first.out.Refusal
 	}
-	a.decide()
+	wr.a.decide()
 	switch {
-	case a.refused():
-		return a, a.out.Refusal
-	case len(a.instances) > len(w.stored):
-		return a, besideRows(n)
+	case wr.a.refused():
+		return wr.a, wr.a.out.Refusal
+	case len(wr.a.instances) > len(w.stored):
+		return wr.a, besideRows(n)
 	}
 	out := &plan.Write{Verb: "INSERT", Returns: len(n.ReturningList) > 0}
-	for _, x := range a.instances {
-		in := x.solve(a.classesOf(x.scope))
-		a.settleInstance(&in)
+	for _, x := range wr.a.instances {
+		in := x.solve(wr.a.gatherer().classesOf(x.scope))
+		wr.a.settleInstance(&in)
 		out.Instances = append(out.Instances, in)
 	}
 	rows, refusal := w.cutRows()
 	if refusal != nil {
-		return a, refusal
+		return wr.a, refusal
 	}
 	if !first.refused() && len(rows.Rows) == 1 && len(rows.Cells) == 0 && (first.when != timed || first.out.Generate == nil) {
 		return nil, first.scattered // it is on one shard, whatever its values are
@@ -202,11 +202,11 @@ func (a *analysis) valuesInsertion(n *pg.InsertStmt, first *analysis) (*analysis
 	out.Rows = rows
 	if len(w.away) > 0 {
 		if refusal = w.readAway(out); refusal != nil {
-			return a, refusal
+			return wr.a, refusal
 		}
 	}
-	a.out.Route, a.out.Write = plan.Gathered, out
-	return a, nil
+	wr.a.out.Route, wr.a.out.Write = plan.Gathered, out
+	return wr.a, nil
 }
 
 // besideRows refuses what reads or moves other rows than those inserted.
@@ -239,22 +239,22 @@ func (w *writer) readAway(out *plan.Write) *pgerr.Error {
 		return cannot("Insert fewer rows at a time.", "more than %d subqueries in one INSERT over several shards are not supported", maxTargets)
 	}
 	sel.WithClause = w.stmt.WithClause
-	return w.a.reading(selectNode(sel), out)
+	return w.a.writes().reading(selectNode(sel), out)
 }
 
 // reading plans the query that a write begins with.
-func (a *analysis) reading(query *pg.Node, w *plan.Write) *pgerr.Error {
+func (wr writes) reading(query *pg.Node, w *plan.Write) *pgerr.Error {
 	q := &analysis{
-		env: a.env, text: a.client, client: a.client, out: &plan.Plan{Route: plan.Any}, reads: a.reads, held: a.held, when: always,
-		params: a.params,
+		env: wr.a.env, text: wr.a.client, client: wr.a.client, out: &plan.Plan{Route: plan.Any}, reads: wr.a.reads, held: wr.a.held, when: always,
+		params: wr.a.params,
 	}
-	a.timed = false
+	wr.a.timed = false
 	var err error
-	if w.Query, err = a.render(query); err != nil {
+	if w.Query, err = wr.a.gatherer().render(query); err != nil {
 		return unwritable(err)
 	}
-	r := q.selected(query)
-	a.out.Exact = a.out.Exact || q.out.Exact
+	r := q.gatherer().selected(query)
+	wr.a.out.Exact = wr.a.out.Exact || q.out.Exact
 	w.ReadWrites = q.out.Writes
 	switch {
 	case q.refused():
@@ -269,8 +269,8 @@ func (a *analysis) reading(query *pg.Node, w *plan.Write) *pgerr.Error {
 		return q.scattered
 	}
 	// One shard has everything.
-	a.timed = a.asksTime(query)
-	text, err := a.render(query)
+	wr.a.timed = wr.a.clock().asksTime(query)
+	text, err := wr.a.gatherer().render(query)
 	if err != nil {
 		return unwritable(err)
 	}
@@ -282,7 +282,7 @@ func (a *analysis) reading(query *pg.Node, w *plan.Write) *pgerr.Error {
 		Native: &plan.Native{Columns: maxTargets},
 		Why:    []string{"one shard has everything that is read"},
 	}
-	if w.Read.Remainder, err = a.render(selectNode(rest)); err != nil {
+	if w.Read.Remainder, err = wr.a.gatherer().render(selectNode(rest)); err != nil {
 		return unwritable(err)
 	}
 	return nil
@@ -291,7 +291,7 @@ func (a *analysis) reading(query *pg.Node, w *plan.Write) *pgerr.Error {
 // goesAway reports whether a value cannot be evaluated on the shard of its row,
 // and remembers it.
 func (w *writer) goesAway(v *pg.Node) bool {
-	if !w.a.apart {
+	if !w.a.insert.apart {
 		return false
 	}
 	switch v.GetNode().(type) {
@@ -299,7 +299,7 @@ func (w *writer) goesAway(v *pg.Node) bool {
 		return false
 	}
 	// A subquery may name a CTE.
-	if !(w.stmt.WithClause != nil && hasSubquery(v)) && !w.a.foreign(v) {
+	if !(w.stmt.WithClause != nil && hasSubquery(v)) && !w.a.writes().foreign(v) {
 		return false
 	}
 	if w.away == nil {
@@ -312,7 +312,7 @@ func (w *writer) goesAway(v *pg.Node) bool {
 // defaultAway reports whether a default cannot be evaluated on the shard of the
 // row, and remembers it.
 func (w *writer) defaultAway(c *catalog.Column) bool {
-	if !w.a.apart || !w.a.foreignDefault(c) {
+	if !w.a.insert.apart || !w.a.writes().foreignDefault(c) {
 		return false
 	}
 	if w.awayDefaults == nil {
@@ -324,23 +324,23 @@ func (w *writer) defaultAway(c *catalog.Column) bool {
 
 // foreignDefault reports whether a default touches anything that is not on the
 // shard of its row.
-func (a *analysis) foreignDefault(c *catalog.Column) bool {
+func (wr writes) foreignDefault(c *catalog.Column) bool {
 	found := false
-	a.withDefault(c, func(n *pg.Node) { found = a.foreign(n) })
+	wr.withDefault(c, func(n *pg.Node) { found = wr.foreign(n) })
 	return found
 }
 
 // foreign reports whether an expression touches anything that is not on the shard
 // of its row.
-func (a *analysis) foreign(v *pg.Node) bool {
-	in := a.probing(a.text)
+func (wr writes) foreign(v *pg.Node) bool {
+	in := wr.a.gatherer().probing(wr.a.text)
 	(&level{a: in, scope: &scope{}}).expression(v)
 	t := &in.touched
 	if in.refused() || len(in.instances) > 0 || len(t.home) > 0 || len(t.missing) > 0 || len(t.sequences) > 0 || len(t.homely) > 0 || t.advisory || t.catalog {
 		return true
 	}
 	for _, f := range in.functions {
-		if in.beyond(&f.Reach) != "" {
+		if in.reach().beyond(&f.Reach) != "" {
 			return true
 		}
 	}

@@ -14,18 +14,18 @@ import (
 
 // insert analyses INSERT. Each row of VALUES is an instance: the shard that its
 // key names.
-func (l *level) insert(n *pg.InsertStmt) []output {
-	if !l.a.apart && !l.a.aside {
-		l.withClause(n.WithClause, n)
+func (mo modification) insert(n *pg.InsertStmt) []output {
+	if !mo.l.a.insert.apart && !mo.l.a.insert.aside {
+		mo.l.withClause(n.WithClause, n)
 	}
 	var c *changes
 	if n.OnConflictClause != nil {
 		c = setting(n.OnConflictClause.TargetList)
 	}
-	tg := l.target(n.Relation, c)
-	l.firing(tg, catalog.OnInsert, nil)
+	tg := mo.target(n.Relation, c)
+	mo.firing(tg, catalog.OnInsert, nil)
 	if n.OnConflictClause.GetAction() == pg.OnConflictAction_ONCONFLICT_UPDATE {
-		l.firing(tg, catalog.OnUpdate, c)
+		mo.firing(tg, catalog.OnUpdate, c)
 	}
 	var names []string
 	for _, c := range n.Cols {
@@ -36,24 +36,24 @@ func (l *level) insert(n *pg.InsertStmt) []output {
 		}
 	}
 	sel := n.SelectStmt.GetSelectStmt()
-	l.a.defaulting(tg.rel, tg.takes(names, sel))
-	l.viewDefaults(tg)
+	mo.l.a.reach().defaulting(tg.rel, tg.takes(names, sel))
+	mo.l.viewDefaults(tg)
 	switch {
-	case l.a.aside: // what it inserts is somebody else's business
-	case l.a.stepped && sel != nil:
-		l.beside(l.outside()).query(sel)
+	case mo.l.a.insert.aside: // what it inserts is somebody else's business
+	case mo.l.a.insert.stepped && sel != nil:
+		mo.l.beside(mo.l.fromClause().outside()).query(sel)
 	case tg.rel == nil || tg.table == nil || tg.table.Reference:
-		l.inserted(tg, n, names, sel)
+		mo.inserted(tg, n, names, sel)
 	default:
-		l.sharded(tg, n, names, sel)
+		mo.sharded(tg, n, names, sel)
 	}
 	if c := n.OnConflictClause; c != nil {
-		l.conflict(tg, n, c)
-		l.conflictsElsewhere(tg, n)
+		mo.conflict(tg, n, c)
+		mo.conflictsElsewhere(tg, n)
 	}
-	at := l.beside(l.outside())
-	at.sources = []*source{l.plainTarget(tg, n.Relation)}
-	return at.returning(n.ReturningList)
+	at := mo.l.beside(mo.l.fromClause().outside())
+	at.sources = []*source{mo.plainTarget(tg, n.Relation)}
+	return at.modification().returning(n.ReturningList)
 }
 
 // takes tells of each column of the table whether an INSERT gives it a value.
@@ -86,7 +86,7 @@ func (tg *target) takes(names []string, sel *pg.SelectStmt) func(column string) 
 
 // plainTarget is the written table for names in RETURNING and ON CONFLICT: its
 // rows are not read elsewhere than they are written.
-func (l *level) plainTarget(tg *target, rv *pg.RangeVar) *source {
+func (mo modification) plainTarget(tg *target, rv *pg.RangeVar) *source {
 	if tg.rel == nil {
 		return simple(rv.Relname, "", rv.Alias, nil, true)
 	}
@@ -94,28 +94,28 @@ func (l *level) plainTarget(tg *target, rv *pg.RangeVar) *source {
 }
 
 // inserted analyses what goes into a table that needs no key.
-func (l *level) inserted(tg *target, n *pg.InsertStmt, names []string, sel *pg.SelectStmt) {
+func (mo modification) inserted(tg *target, n *pg.InsertStmt, names []string, sel *pg.SelectStmt) {
 	if sel == nil {
 		return
 	}
 	if plainValues(sel) && tg.rel != nil {
 		cols := insertColumns(tg.shown, names)
-		w := &writer{level: l, target: tg, stmt: n, cols: cols, listed: len(names) > 0, name: called(n.Relation), lists: sel.ValuesLists}
-		l.a.inserting = w
+		w := &writer{level: mo.l, target: tg, stmt: n, cols: cols, listed: len(names) > 0, name: called(n.Relation), lists: sel.ValuesLists}
+		mo.l.a.insert.writer = w
 		for _, row := range sel.ValuesLists {
 			for i, v := range row.GetList().GetItems() {
 				if w.goesAway(v) {
 					continue
 				}
-				l.expression(v)
+				mo.l.expression(v)
 				if i < len(cols) && cols[i] != nil {
-					l.a.params.infer(v, datum.Type(cols[i].Base))
+					mo.l.a.params.infer(v, datum.Type(cols[i].Base))
 				}
 			}
 		}
 		return
 	}
-	l.beside(l.outside()).query(sel)
+	mo.l.beside(mo.l.fromClause().outside()).query(sel)
 }
 
 // insertColumns are the columns that the values are for, in order; nil for
@@ -135,19 +135,19 @@ func insertColumns(rel *catalog.Relation, names []string) []*catalog.Column {
 }
 
 // sharded analyses what goes into a sharded table.
-func (l *level) sharded(tg *target, n *pg.InsertStmt, names []string, sel *pg.SelectStmt) {
+func (mo modification) sharded(tg *target, n *pg.InsertStmt, names []string, sel *pg.SelectStmt) {
 	if tg.through != nil && tg.through.beside != "" {
-		l.a.unsupported("Insert into the table itself.", "view %q reads sharded table %q beside its rows", tg.name, tg.through.beside)
+		mo.l.a.unsupported("Insert into the table itself.", "view %q reads sharded table %q beside its rows", tg.name, tg.through.beside)
 		return
 	}
 	cols := insertColumns(tg.shown, names)
 	if n.Override == pg.OverridingKind_OVERRIDING_USER_VALUE && sel != nil && !plainValues(sel) {
 		// Each shard would draw from a sequence of its own.
-		l.a.unsupported("Leave OVERRIDING USER VALUE out.", "OVERRIDING USER VALUE is not supported for sharded table %q", tg.name)
+		mo.l.a.unsupported("Leave OVERRIDING USER VALUE out.", "OVERRIDING USER VALUE is not supported for sharded table %q", tg.name)
 		return
 	}
-	w := &writer{level: l, target: tg, stmt: n, cols: cols, listed: len(names) > 0, name: called(n.Relation)}
-	l.a.inserting = w
+	w := &writer{level: mo.l, target: tg, stmt: n, cols: cols, listed: len(names) > 0, name: called(n.Relation)}
+	mo.l.a.insert.writer = w
 	switch {
 	case sel == nil:
 		w.defaultValues()
@@ -239,7 +239,7 @@ func (w *writer) rows(lists []*pg.Node) {
 			w.expression(v)
 			if c != nil {
 				w.a.params.infer(v, datum.Type(c.Base))
-				w.set(x, c, w.level.stored(v, c))
+				w.set(x, c, w.level.modification().stored(v, c))
 			}
 		}
 		w.missing(x, len(items), g, r)
@@ -256,17 +256,17 @@ func (w *writer) missing(x *instance, count int, g *generator, r int) {
 		}
 		if g.generates(c) {
 			if hidden(c) {
-				w.a.unseen(c, w.target.name)
+				w.a.writes().unseen(c, w.target.name)
 				return
 			}
 			w.set(x, c, g.add(r, c))
 			continue
 		}
 		if isKey(w.target.table, c.Name) {
-			w.set(x, c, w.a.defaultKey(c))
+			w.set(x, c, w.a.writes().defaultKey(c))
 		}
 		if r == 0 && !w.defaultAway(c) {
-			w.calledBy(c)
+			w.modification().calledBy(c)
 		}
 	}
 }
@@ -281,7 +281,7 @@ func (w *writer) defaultValues() {
 
 // query analyses INSERT … SELECT: the key is an output column.
 func (w *writer) query(sel *pg.SelectStmt) {
-	in := w.beside(w.outside())
+	in := w.beside(w.fromClause().outside())
 	cols, opaque := in.query(sel)
 	x := w.row(in.scope)
 	for i, o := range cols {
@@ -307,44 +307,44 @@ func (w *writer) query(sel *pg.SelectStmt) {
 			w.a.unsupported("Name the column "+c.Name+" in the INSERT, and give it a value.",
 				"INSERT … SELECT into sharded table %q would take %q from a sequence of each shard", w.target.name, c.Name)
 		case isKey(w.target.table, c.Name):
-			w.set(x, c, w.a.defaultKey(c))
+			w.set(x, c, w.a.writes().defaultKey(c))
 			fallthrough
 		default:
-			w.calledBy(c)
+			w.modification().calledBy(c)
 		}
 	}
 }
 
 // calledBy notes the functions that a column's default calls.
-func (l *level) calledBy(c *catalog.Column) {
-	l.a.withDefault(c, func(n *pg.Node) { (&level{a: l.a, scope: &scope{}}).expression(n) })
+func (mo modification) calledBy(c *catalog.Column) {
+	mo.l.a.writes().withDefault(c, func(n *pg.Node) { (&level{a: mo.l.a, scope: &scope{}}).expression(n) })
 }
 
 // withDefault hands out a column's default, in the schema's own words.
-func (a *analysis) withDefault(c *catalog.Column, use func(*pg.Node)) {
+func (wr writes) withDefault(c *catalog.Column, use func(*pg.Node)) {
 	if c.Default == "" || c.Generated {
 		return
 	}
 	sql := "SELECT " + c.Default
 	tree, err := parser.ParseTree(sql, parser.Options{})
 	if err != nil || len(tree.Statements) != 1 || len(tree.Statements[0].Stmt.GetSelectStmt().GetTargetList()) != 1 {
-		a.unsupported("Give the column a value.", "weft cannot read the default of column %q", c.Name)
+		wr.a.unsupported("Give the column a value.", "weft cannot read the default of column %q", c.Name)
 		return
 	}
-	outer := a.text
-	a.text = text{sql: sql, tree: tree, path: []string{"pg_catalog"}, stored: true}
-	defer func() { a.text = outer }()
+	outer := wr.a.text
+	wr.a.text = text{sql: sql, tree: tree, path: []string{"pg_catalog"}, stored: true}
+	defer func() { wr.a.text = outer }()
 	use(tree.Statements[0].Stmt.GetSelectStmt().TargetList[0].GetResTarget().GetVal())
 }
 
 // defaultKey is what is known of a key column's default.
-func (a *analysis) defaultKey(c *catalog.Column) storedKey {
+func (wr writes) defaultKey(c *catalog.Column) storedKey {
 	if c.Default == "" {
 		return storedKey{known: true, set: plan.Set{{Kind: plan.Null}}}
 	}
 	var k storedKey
-	a.withDefault(c, func(n *pg.Node) {
-		if src, ok := (&level{a: a}).constant(n); ok && (src.Kind == plan.Null || src.Kind == plan.Constant) {
+	wr.withDefault(c, func(n *pg.Node) {
+		if src, ok := (&level{a: wr.a}).predicates().constant(n); ok && (src.Kind == plan.Null || src.Kind == plan.Constant) {
 			k = storedKey{known: true, set: plan.Set{src}}
 		}
 	})
@@ -352,9 +352,9 @@ func (a *analysis) defaultKey(c *catalog.Column) storedKey {
 }
 
 // conflict analyses ON CONFLICT.
-func (l *level) conflict(tg *target, n *pg.InsertStmt, c *pg.OnConflictClause) {
-	at := l.beside(l.outside())
-	at.sources = []*source{l.plainTarget(tg, n.Relation)}
+func (mo modification) conflict(tg *target, n *pg.InsertStmt, c *pg.OnConflictClause) {
+	at := mo.l.beside(mo.l.fromClause().outside())
+	at.sources = []*source{mo.plainTarget(tg, n.Relation)}
 	var excluded []output
 	if tg.rel != nil {
 		excluded = columns(tg.shown, nil)
@@ -367,7 +367,7 @@ func (l *level) conflict(tg *target, n *pg.InsertStmt, c *pg.OnConflictClause) {
 	}
 	at.expression(c.WhereClause)
 	own := at.sources[0]
-	at.assignments(tg, c.TargetList, called(n.Relation), func(key string, v *pg.Node) bool {
+	at.modification().assignments(tg, c.TargetList, called(n.Relation), func(key string, v *pg.Node) bool {
 		// Both the row that is there and the one that was to be inserted are
 		// on the shard where the statement runs.
 		x := at.column(v)

@@ -123,7 +123,7 @@ func (c *rowCutter) defaults() {
 		if key >= 0 && c.stored[0].keys[key].known {
 			key = -1
 		}
-		text, told := c.a.defaultText(col)
+		text, told := c.a.writes().defaultText(col)
 		if key < 0 && !told && !c.awayDefaults[col] {
 			continue
 		}
@@ -149,18 +149,18 @@ func (w *writer) keyIndex(col *catalog.Column) int {
 
 // defaultText writes out a column's default. told: it tells the time of the
 // transaction.
-func (a *analysis) defaultText(c *catalog.Column) (text plan.Text, told bool) {
+func (wr writes) defaultText(c *catalog.Column) (text plan.Text, told bool) {
 	if c.Default == "" || c.Generated {
 		return nil, false
 	}
-	a.withDefault(c, func(n *pg.Node) {
-		told = a.asksTime(n)
+	wr.withDefault(c, func(n *pg.Node) {
+		told = wr.a.clock().asksTime(n)
 		n = placeless(n)
-		a.times(n)
+		wr.a.clock().times(n)
 		sel := newSelect()
 		sel.TargetList = []*pg.Node{targetNode(n, "")}
 		var err error
-		if text, err = a.render(selectNode(sel)); err != nil || len(text) == 0 {
+		if text, err = wr.a.gatherer().render(selectNode(sel)); err != nil || len(text) == 0 {
 			text = nil
 			return
 		}
@@ -182,7 +182,7 @@ func (c *rowCutter) times() {
 		if c.away[n] {
 			return false
 		}
-		now := c.a.nowCall(n)
+		now := c.a.clock().nowCall(n)
 		if now == nil {
 			return true
 		}
@@ -264,7 +264,7 @@ func (c *rowCutter) cut() {
 func (c *rowCutter) head() plan.Text {
 	start, values := 0, c.tokens.valuesKeyword
 	if e := c.a.client.tree.Statements[0].Stmt.GetExplainStmt(); e != nil {
-		start = c.a.explainedAt(len(e.Options) > 0)
+		start = c.a.commands().explainedAt(len(e.Options) > 0)
 	}
 	var names []string
 	for _, a := range c.added {
@@ -404,7 +404,7 @@ func (c *rowCutter) holdsBack(r, key int, col *catalog.Column, v *pg.Node) (held
 		if key >= 0 && c.stored[r].keys[key].known || col == nil {
 			return false, nil, true // weft supplies it, or it is a constant
 		}
-		text, told := c.a.defaultText(col)
+		text, told := c.a.writes().defaultText(col)
 		away := c.defaultAway(col)
 		switch {
 		case key < 0 && !told && !away:

@@ -14,34 +14,34 @@ import (
 )
 
 // selectInsertion is insertion for SELECT.
-func (a *analysis) selectInsertion(n *pg.InsertStmt) (*analysis, *pgerr.Error) {
-	a.aside = true
-	a.top().insert(n)
-	a.decide()
+func (wr writes) selectInsertion(n *pg.InsertStmt) (*analysis, *pgerr.Error) {
+	wr.a.insert.aside = true
+	wr.a.top().modification().insert(n)
+	wr.a.decide()
 	switch {
-	case a.refused():
-		return a, a.out.Refusal
-	case len(a.instances) > 0:
-		return a, besideRows(n)
+	case wr.a.refused():
+		return wr.a, wr.a.out.Refusal
+	case len(wr.a.instances) > 0:
+		return wr.a, besideRows(n)
 	}
-	to := a.writable(n.Relation)
+	to := wr.writable(n.Relation)
 	if to == nil {
 		return nil, cannot("", "the table is not known")
 	}
-	s := &selectInsert{a: a, stmt: n, rel: to.rel, shown: to.shown, table: to.table}
+	s := &selectInsert{a: wr.a, stmt: n, rel: to.rel, shown: to.shown, table: to.table}
 	if refusal := s.look(); refusal != nil {
-		return a, refusal
+		return wr.a, refusal
 	}
 	w := s.pushed()
 	if w == nil {
 		var refusal *pgerr.Error
 		if w, refusal = s.streamed(); refusal != nil {
-			return a, refusal
+			return wr.a, refusal
 		}
 	}
 	w.Verb, w.Returns = "INSERT", len(n.ReturningList) > 0
-	a.out.Route, a.out.Write = plan.Gathered, w
-	return a, nil
+	wr.a.out.Route, wr.a.out.Write = plan.Gathered, w
+	return wr.a, nil
 }
 
 // selectInsert is an INSERT … SELECT on its way to a Write.
@@ -67,7 +67,7 @@ func (s *selectInsert) look() *pgerr.Error {
 			return cannot("Write one WITH.", "a WITH inside and one outside of a query with the same names are not supported in INSERT over several shards")
 		}
 	}
-	in := s.a.probing(s.a.client)
+	in := s.a.gatherer().probing(s.a.client)
 	cols, opaque := in.top().query(s.query)
 	s.count, s.opaque = len(cols), opaque
 	if s.count == 0 && !opaque {
@@ -173,8 +173,8 @@ func (s *selectInsert) told() []*catalog.Column {
 		if s.given(c.Name) >= 0 || c.Default == "" || c.Generated {
 			continue
 		}
-		s.a.withDefault(c, func(n *pg.Node) {
-			if s.a.asksTime(n) {
+		s.a.writes().withDefault(c, func(n *pg.Node) {
+			if s.a.clock().asksTime(n) {
 				out = append(out, c)
 			}
 		})
@@ -190,11 +190,11 @@ func (s *selectInsert) pushed() *plan.Write {
 		return nil
 	}
 	for i := range s.rel.Columns {
-		if c := &s.rel.Columns[i]; s.given(c.Name) < 0 && (drawsFrom(c) || s.a.foreignDefault(c)) {
+		if c := &s.rel.Columns[i]; s.given(c.Name) < 0 && (drawsFrom(c) || s.a.writes().foreignDefault(c)) {
 			return nil
 		}
 	}
-	b, _ := s.a.local(s.query)
+	b, _ := s.a.gatherer().local(s.query)
 	if b == nil || b.table == nil || !colocated(b.table, s.table) || len(b.key) != len(s.table.keys) {
 		return nil
 	}
@@ -216,12 +216,12 @@ func (s *selectInsert) pushed() *plan.Write {
 			sel.TargetList = append(sel.TargetList, targetNode(s.defaultNode(c), ""))
 		}
 	}
-	s.a.timed = s.a.asksTime(&pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: s.stmt}})
-	text, err := s.a.render(&pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: stmt}})
+	s.a.timed = s.a.clock().asksTime(&pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: s.stmt}})
+	text, err := s.a.gatherer().render(&pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: stmt}})
 	if err != nil {
 		return nil
 	}
-	s.a.holds()
+	s.a.gatherer().holds()
 	return &plan.Write{Text: text, Instances: b.instances}
 }
 
@@ -252,9 +252,9 @@ func columnTarget(name string) *pg.Node {
 // defaultNode is a column's default, with the time of the transaction as a hole.
 func (s *selectInsert) defaultNode(c *catalog.Column) *pg.Node {
 	var out *pg.Node
-	s.a.withDefault(c, func(n *pg.Node) {
+	s.a.writes().withDefault(c, func(n *pg.Node) {
 		out = placeless(n)
-		s.a.times(out)
+		s.a.clock().times(out)
 	})
 	return out
 }
@@ -265,7 +265,7 @@ func (s *selectInsert) streamed() (*plan.Write, *pgerr.Error) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	return w, s.a.reading(query, w)
+	return w, s.a.writes().reading(query, w)
 }
 
 // sent is what is done with the rows, and the query that yields them.
@@ -304,8 +304,8 @@ func (s *selectInsert) sent() (*plan.Write, *pg.Node, *pgerr.Error) {
 		stmt.Override = pg.OverridingKind_OVERRIDING_SYSTEM_VALUE
 	}
 	node := &pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: stmt}}
-	s.a.timed = s.a.asksTime(node)
-	text, err := s.a.render(node)
+	s.a.timed = s.a.clock().asksTime(node)
+	text, err := s.a.gatherer().render(node)
 	if err != nil {
 		return nil, nil, unwritable(err)
 	}
@@ -359,11 +359,11 @@ func (s *selectInsert) leftOut(split *plan.Split) (added, drawn []*catalog.Colum
 				v.Routed = ids
 			}
 			drawn, split.Draws = append(drawn, c), append(split.Draws, v)
-		case key < 0 && s.a.foreignDefault(c):
+		case key < 0 && s.a.writes().foreignDefault(c):
 			added = append(added, c) // evaluated with the query
 		case key < 0:
 		default:
-			if k := s.a.defaultKey(c); k.known {
+			if k := s.a.writes().defaultKey(c); k.known {
 				split.Fixed[key] = k.set[0]
 				continue
 			}
@@ -425,7 +425,7 @@ func (s *selectInsert) withDefaults(added []*catalog.Column) *pg.Node {
 		sel.TargetList = append(sel.TargetList, targetNode(nameNode(inputAlias, inputColumn(i)), ""))
 	}
 	for _, c := range added {
-		s.a.withDefault(c, func(n *pg.Node) { sel.TargetList = append(sel.TargetList, targetNode(placeless(n), "")) })
+		s.a.writes().withDefault(c, func(n *pg.Node) { sel.TargetList = append(sel.TargetList, targetNode(placeless(n), "")) })
 	}
 	sel.FromClause = []*pg.Node{{Node: &pg.Node_RangeSubselect{RangeSubselect: &pg.RangeSubselect{Subquery: selectNode(s.query), Alias: alias}}}}
 	return selectNode(sel)

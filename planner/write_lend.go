@@ -9,8 +9,8 @@ import (
 
 // takeOut takes the tables that do not stay out of the statement. What remains is the
 // text that each shard runs, over the rows of pieces.
-func (a *analysis) takeOut(stmt *pg.Node, stays map[*pg.RangeVar]bool) (*remainder, *pgerr.Error) {
-	r := a.newRemainder()
+func (wr writes) takeOut(stmt *pg.Node, stays map[*pg.RangeVar]bool) (*remainder, *pgerr.Error) {
+	r := wr.a.gatherer().newRemainder()
 	r.stays = stays
 	r.tree = r.copy(stmt)
 	return r, r.takeOut(stmt)

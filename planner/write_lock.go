@@ -28,7 +28,7 @@ import (
 
 // findLocking finds the queries of a statement that lock rows and are answered
 // before it.
-func (a *analysis) findLocking(stmt *pg.Node) ([]*pg.SelectStmt, *pgerr.Error) {
+func (wr writes) findLocking(stmt *pg.Node) ([]*pg.SelectStmt, *pgerr.Error) {
 	var out []*pg.SelectStmt
 	var refusal *pgerr.Error
 	ctes := map[string]bool{}
@@ -49,7 +49,7 @@ func (a *analysis) findLocking(stmt *pg.Node) ([]*pg.SelectStmt, *pgerr.Error) {
 				exists[m.Subselect.GetSelectStmt()] = true
 			}
 		case *pg.SelectStmt:
-			if len(m.LockingClause) == 0 || m != stmt.GetSelectStmt() && !a.closed(m) {
+			if len(m.LockingClause) == 0 || m != stmt.GetSelectStmt() && !wr.a.gatherer().closed(m) {
 				return true
 			}
 			hint := "Lock the rows in a statement of its own."
@@ -117,7 +117,7 @@ func (c *changing) unfitLocks(stays map[*pg.RangeVar]bool) *pgerr.Error {
 		if slices.Contains(c.locking, sel) {
 			return false
 		}
-		fits = fits && !c.a.closed(sel)
+		fits = fits && !c.a.gatherer().closed(sel)
 		parser.Walk(sel, func(m any) bool {
 			if rv, ok := m.(*pg.RangeVar); ok {
 				_, t := c.a.relation(rv)
@@ -135,16 +135,16 @@ func (c *changing) unfitLocks(stays map[*pg.RangeVar]bool) *pgerr.Error {
 
 // lockSteps are the steps of queries that lock rows: what each is, as a statement
 // of its own.
-func (a *analysis) lockSteps(locking []*pg.SelectStmt) ([]*step, *pgerr.Error) {
-	timed := a.timed
-	defer func() { a.timed = timed }()
-	if a.held == nil {
-		a.held = map[int]bool{} // what is a hole there is one here
+func (wr writes) lockSteps(locking []*pg.SelectStmt) ([]*step, *pgerr.Error) {
+	timed := wr.a.timed
+	defer func() { wr.a.timed = timed }()
+	if wr.a.held == nil {
+		wr.a.held = map[int]bool{} // what is a hole there is one here
 	}
 	var out []*step
 	for _, sel := range locking {
 		w := &plan.Write{Verb: "SELECT", Returns: true}
-		if refusal := a.reading(proto.Clone(selectNode(sel)).(*pg.Node), w); refusal != nil {
+		if refusal := wr.reading(proto.Clone(selectNode(sel)).(*pg.Node), w); refusal != nil {
 			return nil, refusal
 		}
 		if w.ReadWrites {
@@ -186,7 +186,7 @@ func (c *changing) along() int {
 		return 0
 	}
 	for i, sel := range c.locking {
-		in := c.a.probing(c.a.text)
+		in := c.a.gatherer().probing(c.a.text)
 		bare := copySelect(sel)
 		bare.LockingClause, bare.LimitCount, bare.LimitOffset, bare.SortClause = nil, nil, nil, nil
 		cols, opaque := in.top().query(bare)

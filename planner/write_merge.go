@@ -19,74 +19,74 @@ import (
 // inserted for it must have that key.
 
 // merge analyses MERGE.
-func (l *level) merge(n *pg.MergeStmt) {
-	if rel, _ := l.a.relation(n.Relation); rel != nil && rel.Kind == catalog.View && !l.a.temporary(n.Relation) {
-		l.a.out.Writes = true
-		if r := l.a.viewReads(rel); l.a.env.Schema.Server >= 17 && (r.sharded != "" || r.reference != "") {
-			l.a.unsupported("Merge into the table itself.", "MERGE into view %q of a declared table is not supported", rel.Name.Name)
+func (mo modification) merge(n *pg.MergeStmt) {
+	if rel, _ := mo.l.a.relation(n.Relation); rel != nil && rel.Kind == catalog.View && !mo.l.a.temporary(n.Relation) {
+		mo.l.a.out.Writes = true
+		if r := mo.l.a.commands().viewReads(rel); mo.l.a.env.Schema.Server >= 17 && (r.sharded != "" || r.reference != "") {
+			mo.l.a.unsupported("Merge into the table itself.", "MERGE into view %q of a declared table is not supported", rel.Name.Name)
 		}
-		l.a.touched.home = append(l.a.touched.home, rel.Name.Name) // before 17 PostgreSQL says that there is none into views
+		mo.l.a.touched.home = append(mo.l.a.touched.home, rel.Name.Name) // before 17 PostgreSQL says that there is none into views
 		return
 	}
-	l.withClause(n.WithClause, n)
+	mo.l.withClause(n.WithClause, n)
 	c := &changes{all: true}
 	for _, w := range n.MergeWhenClauses {
 		if m := w.GetMergeWhenClause(); m.GetCommandType() == pg.CmdType_CMD_UPDATE {
 			c.columns = append(c.columns, setting(m.TargetList).columns...)
 		}
 	}
-	tg := l.target(n.Relation, c)
+	tg := mo.target(n.Relation, c)
 	for _, w := range n.MergeWhenClauses {
 		switch w.GetMergeWhenClause().GetCommandType() {
 		case pg.CmdType_CMD_INSERT:
-			l.firing(tg, catalog.OnInsert, nil)
+			mo.firing(tg, catalog.OnInsert, nil)
 		case pg.CmdType_CMD_UPDATE:
-			l.firing(tg, catalog.OnUpdate, c)
+			mo.firing(tg, catalog.OnUpdate, c)
 		case pg.CmdType_CMD_DELETE:
-			l.firing(tg, catalog.OnDelete, nil)
+			mo.firing(tg, catalog.OnDelete, nil)
 		}
 	}
-	l.a.defaulting(tg.rel, func(string) bool { return false })
+	mo.l.a.reach().defaulting(tg.rel, func(string) bool { return false })
 	sharded := tg.table != nil && !tg.table.Reference
-	if tg.table != nil && l.a.env.Schema.Server >= 17 {
-		l.sinceSeventeen(n, sharded)
+	if tg.table != nil && mo.l.a.env.Schema.Server >= 17 {
+		mo.sinceSeventeen(n, sharded)
 	}
-	around := l.scope
+	around := mo.l.scope
 	if sharded && inserts(n) {
-		l.scope = around.child(true) // rows of the source are there without a match
+		mo.l.scope = around.child(true) // rows of the source are there without a match
 	}
-	matched := l.scope
-	l.sources = append(l.sources, l.targetSource(tg, n.Relation))
-	l.scope = around
-	l.from([]*pg.Node{n.SourceRelation})
-	on := &level{a: l.a, parent: l.parent, with: l.with, sources: l.sources, scope: l.outside()}
-	matched.add(on.facts(n.JoinCondition)...)
-	l.expression(n.JoinCondition)
+	matched := mo.l.scope
+	mo.l.sources = append(mo.l.sources, mo.targetSource(tg, n.Relation))
+	mo.l.scope = around
+	mo.l.fromClause().from([]*pg.Node{n.SourceRelation})
+	on := &level{a: mo.l.a, parent: mo.l.parent, with: mo.l.with, sources: mo.l.sources, scope: mo.l.fromClause().outside()}
+	matched.add(on.predicates().facts(n.JoinCondition)...)
+	mo.l.expression(n.JoinCondition)
 	for _, c := range n.MergeWhenClauses {
 		w := c.GetMergeWhenClause()
-		l.expression(w.GetCondition())
+		mo.l.expression(w.GetCondition())
 		switch {
 		case !sharded:
-			l.expressions(w.GetTargetList())
-			l.expressions(w.GetValues())
+			mo.l.expressions(w.GetTargetList())
+			mo.l.expressions(w.GetValues())
 		case w.GetCommandType() == pg.CmdType_CMD_UPDATE:
-			l.assignments(tg, w.TargetList, called(n.Relation), nil)
+			mo.assignments(tg, w.TargetList, called(n.Relation), nil)
 		case w.GetCommandType() == pg.CmdType_CMD_INSERT:
-			l.mergeInsert(tg, w, called(n.Relation))
+			mo.mergeInsert(tg, w, called(n.Relation))
 		}
 	}
-	l.expressions(n.ReturningList)
+	mo.l.expressions(n.ReturningList)
 }
 
 // sinceSeventeen refuses what MERGE can do since then: earlier servers say that it is no
 // syntax.
-func (l *level) sinceSeventeen(n *pg.MergeStmt, sharded bool) {
+func (mo modification) sinceSeventeen(n *pg.MergeStmt, sharded bool) {
 	if len(n.ReturningList) > 0 {
-		l.a.unsupported("Read the rows in a statement of its own.", "MERGE … RETURNING is not supported for declared tables")
+		mo.l.a.unsupported("Read the rows in a statement of its own.", "MERGE … RETURNING is not supported for declared tables")
 	}
 	for _, c := range n.MergeWhenClauses {
 		if sharded && c.GetMergeWhenClause().GetMatchKind() == pg.MergeMatchKind_MERGE_WHEN_NOT_MATCHED_BY_SOURCE {
-			l.a.unsupported("Change these rows in a statement of its own.", "MERGE … WHEN NOT MATCHED BY SOURCE is not supported for sharded tables")
+			mo.l.a.unsupported("Change these rows in a statement of its own.", "MERGE … WHEN NOT MATCHED BY SOURCE is not supported for sharded tables")
 		}
 	}
 }
@@ -99,9 +99,9 @@ func inserts(n *pg.MergeStmt) bool {
 }
 
 // mergeInsert analyses a row that is inserted.
-func (l *level) mergeInsert(tg *target, w *pg.MergeWhenClause, name string) {
-	l.expressions(w.Values)
-	x := l.a.appear(tg.table, name, l.scope)
+func (mo modification) mergeInsert(tg *target, w *pg.MergeWhenClause, name string) {
+	mo.l.expressions(w.Values)
+	x := mo.l.a.appear(tg.table, name, mo.l.scope)
 	x.stored = true
 	x.keys = make([]storedKey, len(tg.table.keys))
 	for i := range tg.rel.Columns {
@@ -109,20 +109,20 @@ func (l *level) mergeInsert(tg *target, w *pg.MergeWhenClause, name string) {
 		v := mergeValue(tg, w, c.Name)
 		if v == nil || v.GetSetToDefault() != nil || ignoresValue(w, c) {
 			if drawsFrom(c) {
-				l.a.drawn = true
+				mo.l.a.drawn = true
 			} else {
-				l.calledBy(c)
+				mo.calledBy(c)
 			}
 		} else {
-			l.a.params.infer(v, datum.Type(c.Base))
+			mo.l.a.params.infer(v, datum.Type(c.Base))
 		}
 		for k := range tg.table.keys {
 			switch {
 			case tg.table.keys[k].Name != c.Name:
 			case v == nil:
-				x.keys[k] = l.a.defaultKey(c)
+				x.keys[k] = mo.l.a.writes().defaultKey(c)
 			default:
-				x.keys[k] = l.stored(v, c)
+				x.keys[k] = mo.stored(v, c)
 			}
 		}
 	}
@@ -177,7 +177,7 @@ func (c *changing) mergeSplit() (*plan.Write, *pgerr.Error) {
 	}
 	sel.TargetList = append(sel.TargetList, targetOf(pg.MakeColumnRefNode([]*pg.Node{pg.MakeStrNode(alias), pg.MakeAStarNode()}, -1), ""))
 	s := &steps{a: c.a, stmt: c.stmt, returned: map[string]int{}}
-	if s.r, refusal = c.a.takeOut(selectNode(sel), nil); refusal != nil {
+	if s.r, refusal = c.a.writes().takeOut(selectNode(sel), nil); refusal != nil {
 		return nil, refusal
 	}
 	s.before = append(s.before, &step{tree: s.r.tree, write: readingStep()})
@@ -253,7 +253,7 @@ func ignoresValue(w *pg.MergeWhenClause, c *catalog.Column) bool {
 
 // unfitMerge refuses what cannot run on several shards, each for itself.
 func (c *changing) unfitMerge() *pgerr.Error {
-	in := c.a.probing(c.a.text)
+	in := c.a.gatherer().probing(c.a.text)
 	in.top().query(c.rows())
 	c.findOnce()
 	refusal := c.unfit(in)
@@ -340,7 +340,7 @@ func (c *changing) mergeKeys(m *pg.MergeStmt, alias string) ([]*pg.Node, *pgerr.
 			continue
 		}
 		for i, k := range c.table.keys {
-			if v := mergeValue(&target{rel: rel, table: c.table}, w, k.Name); v == nil || !c.a.sameNode(v, keys[i]) {
+			if v := mergeValue(&target{rel: rel, table: c.table}, w, k.Name); v == nil || !c.a.gatherer().sameNode(v, keys[i]) {
 				return nil, cannot("Insert what the tables are joined by.", "a MERGE into %q must insert the shard key %q that it is joined by", c.target.Relname, k.Name)
 			}
 		}

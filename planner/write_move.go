@@ -57,7 +57,7 @@ func (c *changing) move() (*plan.Write, *pgerr.Error) {
 	}
 	step := &plan.Write{Verb: "DELETE", Returns: true, Instances: []plan.Instance{r.solved(c.targetRows())}}
 	var err error
-	if step.Text, err = r.a.render(r.tree); err != nil {
+	if step.Text, err = r.a.gatherer().render(r.tree); err != nil {
 		return nil, unwritable(err)
 	}
 	w := &plan.Write{
@@ -70,7 +70,7 @@ func (c *changing) move() (*plan.Write, *pgerr.Error) {
 	if slices.Contains(w.Split.Columns, -1) {
 		return nil, cannot("Give the value.", "the shard key of %q cannot be changed to its default over several shards", c.target.Relname)
 	}
-	if w.Text, err = r.a.render(c.insertion(rel, cols, w.Split.Input, len(values)+len(old))); err != nil {
+	if w.Text, err = r.a.gatherer().render(c.insertion(rel, cols, w.Split.Input, len(values)+len(old))); err != nil {
 		return nil, unwritable(err)
 	}
 	if len(r.gather.Pieces) > 0 {
@@ -231,7 +231,7 @@ func (c *changing) asDelete(u *pg.UpdateStmt, carried []*pg.Node, where string) 
 	for i, v := range carried {
 		del.ReturningList = append(del.ReturningList, targetOf(v, inputColumn(i)))
 	}
-	d := c.a.changing(&pg.Node{Node: &pg.Node_DeleteStmt{DeleteStmt: del}})
+	d := c.a.writes().changing(&pg.Node{Node: &pg.Node_DeleteStmt{DeleteStmt: del}})
 	stays, refusal := d.staying()
 	switch {
 	case refusal != nil:
@@ -239,5 +239,5 @@ func (c *changing) asDelete(u *pg.UpdateStmt, carried []*pg.Node, where string) 
 	case len(d.once) > 0:
 		return nil, cannot("Ask for its rows first.", "a subquery that may yield other rows each time is not supported %s", where)
 	}
-	return d.a.takeOut(d.stmt, stays)
+	return d.a.writes().takeOut(d.stmt, stays)
 }

@@ -21,7 +21,7 @@ func (c *changing) findOnce() {
 		if ok && slices.Contains(c.locking, sel) {
 			return false
 		}
-		if !ok || !c.a.unsure(sel) && !c.a.orderly(sel) || !c.a.closed(sel) {
+		if !ok || !c.a.writes().unsure(sel) && !c.a.writes().orderly(sel) || !c.a.gatherer().closed(sel) {
 			return true
 		}
 		c.once = append(c.once, sel)
@@ -30,11 +30,11 @@ func (c *changing) findOnce() {
 }
 
 // unsure reports whether a query calls a volatile function.
-func (a *analysis) unsure(sel *pg.SelectStmt) bool {
+func (wr writes) unsure(sel *pg.SelectStmt) bool {
 	found := false
 	parser.Walk(sel, func(m any) bool {
 		if f, ok := m.(*pg.FuncCall); ok {
-			found = found || a.volatileCall(f)
+			found = found || wr.volatileCall(f)
 		}
 		return !found
 	})
@@ -42,25 +42,25 @@ func (a *analysis) unsure(sel *pg.SelectStmt) bool {
 }
 
 // volatileCall reports whether a call may have another value each time.
-func (a *analysis) volatileCall(f *pg.FuncCall) bool {
+func (wr writes) volatileCall(f *pg.FuncCall) bool {
 	names := nameList(f.Funcname)
 	schema := ""
 	if len(names) > 1 {
 		schema = names[len(names)-2]
 	}
-	users := a.userFunctions(schema, names[len(names)-1])
+	users := wr.a.reach().userFunctions(schema, names[len(names)-1])
 	for _, u := range users {
 		if u.Volatility == 'v' {
 			return true
 		}
 	}
-	t := a.env.Schema.Builtin(names[len(names)-1])
+	t := wr.a.env.Schema.Builtin(names[len(names)-1])
 	return len(users) == 0 && t.Known && t.Volatility == 'v'
 }
 
 // takeOutAll is takeOut that remembers where the queries are that are answered once.
 func (c *changing) takeOutAll(stays map[*pg.RangeVar]bool) (*remainder, *pgerr.Error) {
-	r := c.a.newRemainder()
+	r := c.a.gatherer().newRemainder()
 	r.stays = stays
 	r.tree = r.copy(c.stmt)
 	r.copies = map[*pg.SelectStmt]*pg.SelectStmt{}

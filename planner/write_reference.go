@@ -25,22 +25,22 @@ import (
 // made of the rows; the same is compared where triggers may have had a hand in it.
 
 // referenceTarget notes that a reference table is written.
-func (l *level) referenceTarget(rel *catalog.Relation, t *table, c *changes) {
-	l.a.touch(t, rel.Name.Name)
-	l.a.copies = append(l.a.copies, rel)
-	for _, r := range l.a.followers(rel, c) {
-		if own := l.a.declared(r); own != nil {
-			l.a.storing(r, own, c.of(r == rel))
+func (mo modification) referenceTarget(rel *catalog.Relation, t *table, c *changes) {
+	mo.l.a.touch(t, rel.Name.Name)
+	mo.l.a.copies = append(mo.l.a.copies, rel)
+	for _, r := range mo.l.a.reach().followers(rel, c) {
+		if own := mo.l.a.declared(r); own != nil {
+			mo.l.a.reach().storing(r, own, c.of(r == rel))
 		}
 	}
-	l.policed(rel, t, true)
+	mo.policed(rel, t, true)
 	if rel.Rules {
-		l.a.unsupported("Drop its rules.", "reference table %q has rewrite rules", rel.Name.Name)
+		mo.l.a.unsupported("Drop its rules.", "reference table %q has rewrite rules", rel.Name.Name)
 	}
 	for _, tr := range rel.Triggers {
-		for _, f := range l.a.userFunctions(tr.Function.Schema, tr.Function.Name) {
+		for _, f := range mo.l.a.reach().userFunctions(tr.Function.Schema, tr.Function.Name) {
 			if f.Opaque || len(f.Mentions) > 0 {
-				l.a.unsupported("A trigger runs on every copy by itself, and weft cannot tell whether all of them do the same to other tables.",
+				mo.l.a.unsupported("A trigger runs on every copy by itself, and weft cannot tell whether all of them do the same to other tables.",
 					"trigger %q of reference table %q may touch other tables", tr.Name, rel.Name.Name)
 			}
 		}
@@ -48,50 +48,50 @@ func (l *level) referenceTarget(rel *catalog.Relation, t *table, c *changes) {
 }
 
 // replicated plans a statement that writes a reference table.
-func (a *analysis) replicated(stmt *pg.Node) plan.Route {
-	a.out.Writes = true
-	if a.refused() {
+func (wr writes) replicated(stmt *pg.Node) plan.Route {
+	wr.a.out.Writes = true
+	if wr.a.refused() {
 		return plan.Refused
 	}
-	t := &a.touched
+	t := &wr.a.touched
 	if len(t.waits) > 0 {
-		a.wait()
+		wr.a.commands().wait()
 		return plan.Refused
 	}
-	rel := a.copies[0]
-	top := a.statementTarget(stmt)
+	rel := wr.a.copies[0]
+	top := wr.statementTarget(stmt)
 	switch {
 	case len(t.missing) > 0:
 		return plan.Home // whose error is the answer
-	case len(a.client.tree.Statements) != 1:
-		a.unsupported("Send the statements one by one.", "a statement that writes reference table %q cannot be sent together with others", rel.Name.Name)
-	case len(a.copies) > 1 || top != rel:
-		a.unsupported("Write it in a statement of its own.", "reference table %q cannot be written inside another statement", rel.Name.Name)
-	case likeMark(a.client.sql):
-		a.unsupported("Take the control character out of the names.", "names with control characters are not supported in a statement over several shards")
+	case len(wr.a.client.tree.Statements) != 1:
+		wr.a.unsupported("Send the statements one by one.", "a statement that writes reference table %q cannot be sent together with others", rel.Name.Name)
+	case len(wr.a.copies) > 1 || top != rel:
+		wr.a.unsupported("Write it in a statement of its own.", "reference table %q cannot be written inside another statement", rel.Name.Name)
+	case likeMark(wr.a.client.sql):
+		wr.a.unsupported("Take the control character out of the names.", "names with control characters are not supported in a statement over several shards")
 	}
-	if a.refused() {
+	if wr.a.refused() {
 		return plan.Refused
 	}
-	if a.called(); a.refused() {
+	if wr.a.reach().called(); wr.a.refused() {
 		return plan.Refused
 	}
-	c := &copier{a: a, rel: rel}
-	if c.hiddenFromCopies(); a.refused() {
+	c := &copier{a: wr.a, rel: rel}
+	if c.hiddenFromCopies(); wr.a.refused() {
 		return plan.Refused
 	}
-	if w := c.plan(stmt); w != nil && !a.refused() {
-		a.out.Write = w
-		a.why("%s is written on every shard, on the home shard first", rel.Name.Name)
-		a.holds()
+	if w := c.plan(stmt); w != nil && !wr.a.refused() {
+		wr.a.out.Write = w
+		wr.a.why("%s is written on every shard, on the home shard first", rel.Name.Name)
+		wr.a.gatherer().holds()
 		return plan.Gathered
 	}
-	a.unsupported("", "this form of writing reference table %q is not supported", rel.Name.Name)
+	wr.a.unsupported("", "this form of writing reference table %q is not supported", rel.Name.Name)
 	return plan.Refused
 }
 
 // statementTarget is the table that a statement itself writes.
-func (a *analysis) statementTarget(stmt *pg.Node) *catalog.Relation {
+func (wr writes) statementTarget(stmt *pg.Node) *catalog.Relation {
 	var rv *pg.RangeVar
 	switch n := stmt.GetNode().(type) {
 	case *pg.Node_InsertStmt:
@@ -103,10 +103,10 @@ func (a *analysis) statementTarget(stmt *pg.Node) *catalog.Relation {
 	case *pg.Node_MergeStmt:
 		rv = n.MergeStmt.Relation
 	}
-	if rv == nil || a.temporary(rv) {
+	if rv == nil || wr.a.temporary(rv) {
 		return nil
 	}
-	if w := a.writable(rv); w != nil {
+	if w := wr.writable(rv); w != nil {
 		return w.rel
 	}
 	return nil
@@ -125,11 +125,11 @@ func (c *copier) plan(stmt *pg.Node) *plan.Write {
 		c.as = refName(n.InsertStmt.Relation)
 		if len(c.a.touched.sharded) > 0 {
 			// What has been found out about its tables is known by its nodes.
-			c.a.fillDefaults(n.InsertStmt)
+			c.a.clock().fillDefaults(n.InsertStmt)
 			return c.insert(n.InsertStmt)
 		}
 		ins := proto.Clone(n.InsertStmt).(*pg.InsertStmt)
-		if len(c.a.touched.sharded) > 0 || !c.a.fillDefaults(ins) {
+		if len(c.a.touched.sharded) > 0 || !c.a.clock().fillDefaults(ins) {
 			// What is known of its tables is known of this tree. The time that is
 			// stored by default is the home shard's own.
 			ins = n.InsertStmt
@@ -169,12 +169,12 @@ func (c *copier) write(verb string, stmt *pg.Node, carried []string, then plan.T
 			return nil
 		}
 	}
-	c.a.timed = c.a.asksTime(stmt)
+	c.a.timed = c.a.clock().asksTime(stmt)
 	if len(c.a.touched.sharded) > 0 {
 		return c.reading(w, stmt)
 	}
 	var err error
-	if w.Text, err = c.a.render(stmt); err != nil {
+	if w.Text, err = c.a.gatherer().render(stmt); err != nil {
 		return nil
 	}
 	return w
@@ -183,10 +183,10 @@ func (c *copier) write(verb string, stmt *pg.Node, carried []string, then plan.T
 // reading is the write of a statement that reads sharded tables: they are lent to
 // the home shard, as to a statement that writes one of its own tables.
 func (c *copier) reading(w *plan.Write, stmt *pg.Node) *plan.Write {
-	refusal := c.a.gatherable()
+	refusal := c.a.gatherer().gatherable()
 	if refusal == nil {
 		var lent *plan.Write
-		if x := c.a.changing(stmt); x != nil {
+		if x := c.a.writes().changing(stmt); x != nil {
 			x.table = nil
 			lent, refusal = x.write()
 		} else {
@@ -203,7 +203,7 @@ func (c *copier) reading(w *plan.Write, stmt *pg.Node) *plan.Write {
 
 // lentInsert is an INSERT over rows of which the home shard has been lent all.
 func (c *copier) lentInsert(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
-	r, refusal := c.a.takeOut(stmt, map[*pg.RangeVar]bool{})
+	r, refusal := c.a.writes().takeOut(stmt, map[*pg.RangeVar]bool{})
 	if refusal != nil {
 		return nil, refusal
 	}
@@ -219,7 +219,7 @@ func (c *copier) lentInsert(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
 	if left != "" || len(r.gather.Pieces) == 0 {
 		return nil, cannot("Read the rows first.", "sharded table %q cannot be read into reference table %q by this statement", c.a.touched.sharded[0], c.rel.Name.Name)
 	}
-	text, err := r.a.render(r.tree)
+	text, err := r.a.gatherer().render(r.tree)
 	if err != nil {
 		return nil, unwritable(err)
 	}
@@ -231,7 +231,7 @@ func (c *copier) insert(n *pg.InsertStmt) *plan.Write {
 	carried := c.stored()
 	for i := range c.rel.Columns {
 		if col := &c.rel.Columns[i]; hidden(col) && c.variable(col) {
-			c.a.unseen(col, c.rel.Name.Name)
+			c.a.writes().unseen(col, c.rel.Name.Name)
 			return nil
 		}
 	}
@@ -428,7 +428,7 @@ func (c *copier) unsure(stmt *pg.Node) string {
 	parser.Walk(stmt, func(m any) bool {
 		switch m := m.(type) {
 		case *pg.Node:
-			if c.a.nowCall(m) != nil {
+			if c.a.clock().nowCall(m) != nil {
 				return false
 			}
 		case *pg.SubLink, *pg.RangeSubselect, *pg.CommonTableExpr, *pg.RangeFunction:
@@ -442,11 +442,11 @@ func (c *copier) unsure(stmt *pg.Node) string {
 		case *pg.FuncCall:
 			names := nameList(m.Funcname)
 			name := names[len(names)-1]
-			if users := c.a.userFunctions("", name); len(users) > 0 {
+			if users := c.a.reach().userFunctions("", name); len(users) > 0 {
 				if slices.ContainsFunc(users, func(f *catalog.Function) bool { return f.Volatility != 'i' }) {
 					out = "function " + name
 				}
-			} else if c.a.volatility(name) != 'i' {
+			} else if c.a.reach().volatility(name) != 'i' {
 				out = "function " + name
 			}
 		}

@@ -14,13 +14,13 @@ import (
 // does the planner. (In a list of several rows such a function is an error.)
 
 // setValues rewrites the INSERTs of a statement that are of that kind.
-func (a *analysis) setValues(n *pg.Node) {
+func (wr writes) setValues(n *pg.Node) {
 	var with *pg.WithClause
 	switch v := n.GetNode().(type) {
 	case *pg.Node_InsertStmt:
 		with = v.InsertStmt.WithClause
-		if a.yieldsSet(v.InsertStmt) {
-			a.selectValues(v.InsertStmt)
+		if wr.yieldsSet(v.InsertStmt) {
+			wr.selectValues(v.InsertStmt)
 		}
 	case *pg.Node_SelectStmt:
 		with = v.SelectStmt.WithClause
@@ -32,15 +32,15 @@ func (a *analysis) setValues(n *pg.Node) {
 		with = v.MergeStmt.WithClause
 	}
 	for _, c := range with.GetCtes() {
-		a.setValues(c.GetCommonTableExpr().GetCtequery())
+		wr.setValues(c.GetCommonTableExpr().GetCtequery())
 	}
 }
 
 // yieldsSet reports whether an INSERT into a sharded table has one row of VALUES in which
 // a function may return a set.
-func (a *analysis) yieldsSet(n *pg.InsertStmt) bool {
+func (wr writes) yieldsSet(n *pg.InsertStmt) bool {
 	sel := n.SelectStmt.GetSelectStmt()
-	if sel == nil || len(sel.ValuesLists) != 1 || !plainValues(sel) || a.env.Schema == nil || a.temporary(n.Relation) {
+	if sel == nil || len(sel.ValuesLists) != 1 || !plainValues(sel) || wr.a.env.Schema == nil || wr.a.temporary(n.Relation) {
 		return false
 	}
 	found := false
@@ -49,27 +49,27 @@ func (a *analysis) yieldsSet(n *pg.InsertStmt) bool {
 		if !ok || found {
 			return
 		}
-		found = a.env.Schema.Builtin(lastName(f.Funcname)).SetReturning
-		for _, u := range a.env.Schema.Functions(lastName(f.Funcname)) {
+		found = wr.a.env.Schema.Builtin(lastName(f.Funcname)).SetReturning
+		for _, u := range wr.a.env.Schema.Functions(lastName(f.Funcname)) {
 			found = found || u.SetReturning
 		}
 	})
 	if !found {
 		return false
 	}
-	to := a.writable(n.Relation)
+	to := wr.writable(n.Relation)
 	return to != nil && to.table != nil && !to.table.Reference
 }
 
 // selectValues makes the row a target list. Columns that it gives their defaults are
 // left out.
-func (a *analysis) selectValues(n *pg.InsertStmt) {
+func (wr writes) selectValues(n *pg.InsertStmt) {
 	sel := n.SelectStmt.GetSelectStmt()
 	row := sel.ValuesLists[0].GetList().GetItems()
 	cols := n.Cols
 	if slices.ContainsFunc(row, func(v *pg.Node) bool { return v.GetSetToDefault() != nil }) {
 		if len(cols) == 0 {
-			for _, c := range a.writable(n.Relation).shown.Columns {
+			for _, c := range wr.writable(n.Relation).shown.Columns {
 				cols = append(cols, &pg.Node{Node: &pg.Node_ResTarget{ResTarget: &pg.ResTarget{Name: c.Name, Location: -1}}})
 			}
 		}

@@ -12,7 +12,7 @@ import (
 
 // staying finds the names of relations that stay in the text that the shards run.
 func (c *changing) staying() (map[*pg.RangeVar]bool, *pgerr.Error) {
-	in := c.a.probing(c.a.text)
+	in := c.a.gatherer().probing(c.a.text)
 	in.probe.spans = map[*pg.RangeVar][]span{}
 	l := in.top()
 	l.query(c.rows())
@@ -54,7 +54,7 @@ func (c *changing) staying() (map[*pg.RangeVar]bool, *pgerr.Error) {
 // sharded tables apart.
 func (c *changing) mayStay(rv *pg.RangeVar) bool {
 	if use := c.a.notes.views[rv]; use != nil {
-		return c.table != nil && c.a.placeOf(use.rel) == onEvery && !c.a.asksTime(use.query) && !c.a.orders(use.query)
+		return c.table != nil && c.a.commands().placeOf(use.rel) == onEvery && !c.a.clock().asksTime(use.query) && !c.a.writes().orders(use.query)
 	}
 	x := c.a.notes.byNode[rv]
 	switch {
@@ -65,7 +65,7 @@ func (c *changing) mayStay(rv *pg.RangeVar) bool {
 	case c.table == nil:
 		return true // it is at home, as the target is
 	case x.rel != nil && x.rel.Kind == catalog.View && !x.rel.System():
-		return c.a.placeOf(x.rel) == onEvery && c.readsSteadily(x.rel)
+		return c.a.commands().placeOf(x.rel) == onEvery && c.readsSteadily(x.rel)
 	}
 	return false
 }
@@ -76,7 +76,7 @@ func (c *changing) readsSteadily(rel *catalog.Relation) bool {
 	if err != nil || len(tree.Statements) != 1 {
 		return false
 	}
-	return !c.a.asksTime(tree.Statements[0].Stmt) && !c.a.orders(tree.Statements[0].Stmt)
+	return !c.a.clock().asksTime(tree.Statements[0].Stmt) && !c.a.writes().orders(tree.Statements[0].Stmt)
 }
 
 // anchorIn is the target as the anchor of all rows, nil if no columns tell where
@@ -199,7 +199,7 @@ func (c *changing) unfitCalls(in *analysis) *pgerr.Error {
 		if len(names) > 1 {
 			schema = names[len(names)-2]
 		}
-		for _, u := range c.a.userFunctions(schema, names[len(names)-1]) {
+		for _, u := range c.a.reach().userFunctions(schema, names[len(names)-1]) {
 			if u.Volatility == 'v' {
 				refusal = cannot("Ask for the value first.", "volatile function %s is to be called once for all shards", u.Name.Name)
 			}
@@ -216,7 +216,7 @@ func (c *changing) answeredOnce() map[*pg.RangeVar]bool {
 	once := map[*pg.RangeVar]bool{}
 	parser.Walk(c.stmt, func(m any) bool {
 		sel, ok := m.(*pg.SelectStmt)
-		if !ok || !slices.Contains(c.once, sel) && (!c.a.orderly(sel) || !c.a.closed(sel)) {
+		if !ok || !slices.Contains(c.once, sel) && (!c.a.writes().orderly(sel) || !c.a.gatherer().closed(sel)) {
 			return true
 		}
 		parser.Walk(sel, func(m any) bool {
@@ -232,9 +232,9 @@ func (c *changing) answeredOnce() map[*pg.RangeVar]bool {
 
 // orderly reports whether the rows of a query depend on the order in which others
 // are found.
-func (a *analysis) orderly(sel *pg.SelectStmt) bool {
+func (wr writes) orderly(sel *pg.SelectStmt) bool {
 	found := sel.LimitCount != nil || sel.LimitOffset != nil || len(sel.DistinctClause) > 0 && sel.DistinctClause[0].GetNode() != nil ||
-		a.top().ordered(sel)
+		wr.a.top().ordered(sel)
 	for _, n := range sel.FromClause {
 		walkNodes(n, func(m *pg.Node) bool {
 			found = found || m.GetRangeTableSample() != nil
@@ -245,11 +245,11 @@ func (a *analysis) orderly(sel *pg.SelectStmt) bool {
 }
 
 // orders reports whether a query, or one in it, is orderly.
-func (a *analysis) orders(n *pg.Node) bool {
+func (wr writes) orders(n *pg.Node) bool {
 	found := false
 	parser.Walk(n, func(m any) bool {
 		if sel, ok := m.(*pg.SelectStmt); ok {
-			found = found || a.orderly(sel)
+			found = found || wr.orderly(sel)
 		}
 		return !found
 	})

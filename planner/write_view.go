@@ -57,31 +57,31 @@ func shownName(c *catalog.Column) string {
 
 // writable finds what a name means that is written. It is nil if the name is not
 // known, or a view that cannot be looked into.
-func (a *analysis) writable(rv *pg.RangeVar) *writable {
-	rel, t := a.relation(rv)
+func (wr writes) writable(rv *pg.RangeVar) *writable {
+	rel, t := wr.a.relation(rv)
 	if rel == nil {
 		return nil
 	}
 	if t == nil && rel.Kind == catalog.View && !rel.System() {
-		return a.writableView(rel)
+		return wr.writableView(rel)
 	}
 	return &writable{rel: rel, shown: rel, table: t, base: rel, own: t}
 }
 
-func (a *analysis) writableView(rel *catalog.Relation) *writable {
-	if a.through == nil {
-		a.through = map[*catalog.Relation]*writable{}
+func (wr writes) writableView(rel *catalog.Relation) *writable {
+	if wr.a.view.written == nil {
+		wr.a.view.written = map[*catalog.Relation]*writable{}
 	}
-	w, known := a.through[rel]
+	w, known := wr.a.view.written[rel]
 	if !known {
-		w = a.lookThrough(rel, 0)
-		a.through[rel] = w
+		w = wr.lookThrough(rel, 0)
+		wr.a.view.written[rel] = w
 	}
 	return w
 }
 
 // lookThrough finds the table that a view lets writes through to.
-func (a *analysis) lookThrough(view *catalog.Relation, depth int) *writable {
+func (wr writes) lookThrough(view *catalog.Relation, depth int) *writable {
 	tree, err := parser.ParseTree(view.Definition, parser.Options{})
 	if err != nil || len(tree.Statements) != 1 || tree.Statements[0].Stmt.GetSelectStmt() == nil || depth > maxViews {
 		return nil
@@ -96,15 +96,15 @@ func (a *analysis) lookThrough(view *catalog.Relation, depth int) *writable {
 	if n.Schema == "" {
 		n.Schema = "pg_catalog"
 	}
-	rel := a.env.Schema.Relation(n)
+	rel := wr.a.env.Schema.Relation(n)
 	var below *writable
 	switch {
 	case rel == nil:
 		return nil
 	case rel.Kind == catalog.View && !rel.System():
-		below = a.lookThrough(rel, depth+1)
+		below = wr.lookThrough(rel, depth+1)
 	case rel.Kind == catalog.Table || rel.Kind == catalog.PartitionedTable || rel.Kind == catalog.ForeignTable:
-		t := a.declared(rel)
+		t := wr.a.declared(rel)
 		below = &writable{rel: rel, shown: rel, table: t, base: rel, own: t}
 	default:
 		return stuck
@@ -112,10 +112,10 @@ func (a *analysis) lookThrough(view *catalog.Relation, depth int) *writable {
 	if below == nil || below.stuck {
 		return below
 	}
-	out := a.show(view, below, shownColumns(view, sel, rv, below))
+	out := wr.show(view, below, shownColumns(view, sel, rv, below))
 	parser.Walk(tree.Statements[0], func(m any) bool {
 		if at, ok := m.(*pg.RangeVar); ok && at != rv {
-			if r := a.env.Schema.Relation(catalog.Name{Schema: at.Schemaname, Name: at.Relname}); r != nil && a.relationReads(r).sharded != "" {
+			if r := wr.a.env.Schema.Relation(catalog.Name{Schema: at.Schemaname, Name: at.Relname}); r != nil && wr.a.definitions().relationReads(r).sharded != "" {
 				out.beside = r.Name.Name
 			}
 		}
@@ -164,7 +164,7 @@ func shownColumns(view *catalog.Relation, sel *pg.SelectStmt, rv *pg.RangeVar, b
 }
 
 // show is the relation below under the names of a view.
-func (a *analysis) show(view *catalog.Relation, below *writable, columns []*catalog.Column) *writable {
+func (wr writes) show(view *catalog.Relation, below *writable, columns []*catalog.Column) *writable {
 	out := &writable{base: below.base, own: below.own, views: append([]*catalog.Relation{view}, below.views...), names: map[string]string{}, twice: below.twice, beside: below.beside}
 	rel := *below.rel
 	rel.Name, rel.OID, rel.Owner = view.Name, view.OID, view.Owner
@@ -272,53 +272,53 @@ func renameTable(t *table, as map[string]string) *table {
 }
 
 // viewTarget is target for a view.
-func (l *level) viewTarget(rv *pg.RangeVar, view *catalog.Relation, c *changes) *target {
+func (mo modification) viewTarget(rv *pg.RangeVar, view *catalog.Relation, c *changes) *target {
 	out := &target{rv: rv, rel: view, shown: view, name: view.Name.Name}
 	if view.Busy {
-		l.a.out.Waits = true
-		l.a.refuse(pgerr.ObjectInUse, "Try again when that is done.", "view %q, or what it reads, is being changed", view.Name.Name)
+		mo.l.a.out.Waits = true
+		mo.l.a.refuse(pgerr.ObjectInUse, "Try again when that is done.", "view %q, or what it reads, is being changed", view.Name.Name)
 		return out
 	}
-	w := l.a.writableView(view)
+	w := mo.l.a.writes().writableView(view)
 	if w == nil {
-		l.a.unsupported("Write to the table itself.", "weft cannot look into view %q", view.Name.Name)
+		mo.l.a.unsupported("Write to the table itself.", "weft cannot look into view %q", view.Name.Name)
 		return out
 	}
-	r := l.a.viewReads(view)
+	r := mo.l.a.commands().viewReads(view)
 	for _, v := range w.views {
 		if (len(v.Triggers) > 0 || v.Rules) && (r.sharded != "" || r.reference != "") {
-			l.a.unsupported("They would run on one shard. Write to the table itself.", "view %q of a declared table has triggers or rules", v.Name.Name)
+			mo.l.a.unsupported("They would run on one shard. Write to the table itself.", "view %q of a declared table has triggers or rules", v.Name.Name)
 			return out
 		}
-		l.homeTarget(v, c)
+		mo.homeTarget(v, c)
 	}
 	const hint = "Write to the table itself."
 	switch {
 	case w.stuck: // the home shard says so
 	case w.own != nil && r.home != "":
-		l.a.unsupported(hint, "view %q reads %q, which is on the home shard alone", view.Name.Name, r.home)
+		mo.l.a.unsupported(hint, "view %q reads %q, which is on the home shard alone", view.Name.Name, r.home)
 	case (w.own == nil || w.own.Reference) && r.sharded != "":
-		l.a.unsupported(hint, "view %q reads sharded table %q for rows of another table", view.Name.Name, r.sharded)
+		mo.l.a.unsupported(hint, "view %q reads sharded table %q for rows of another table", view.Name.Name, r.sharded)
 	case w.twice != "" && w.table != nil && !w.own.Reference:
-		l.a.unsupported(hint, "view %q shows column %q twice", view.Name.Name, w.twice)
+		mo.l.a.unsupported(hint, "view %q shows column %q twice", view.Name.Name, w.twice)
 	case w.own != nil:
 		out.through, out.rel, out.shown, out.table = w, w.rel, w.shown, w.table
 		if w.own.Reference {
-			l.referenceTarget(w.rel, w.table, c)
-			l.cascading(w.base, w.changes(c))
-			l.a.follows(w.base)
+			mo.referenceTarget(w.rel, w.table, c)
+			mo.cascading(w.base, w.changes(c))
+			mo.l.a.writes().follows(w.base)
 			return out
 		}
-		l.a.touch(w.own, w.base.Name.Name)
-		l.written(w.base, w.own, w.changes(c))
-		l.cascading(w.base, w.changes(c))
-		l.a.follows(w.base)
+		mo.l.a.touch(w.own, w.base.Name.Name)
+		mo.written(w.base, w.own, w.changes(c))
+		mo.cascading(w.base, w.changes(c))
+		mo.l.a.writes().follows(w.base)
 		return out
 	default:
-		l.homeTarget(w.base, c)
+		mo.homeTarget(w.base, c)
 	}
-	l.a.touched.home = append(l.a.touched.home, view.Name.Name)
-	l.a.touched.writesHome = true
+	mo.l.a.touched.home = append(mo.l.a.touched.home, view.Name.Name)
+	mo.l.a.touched.writesHome = true
 	return out
 }
 
@@ -353,18 +353,18 @@ func (t *target) ownTable() *table {
 
 // viewSource makes the view that is written an element of FROM: what it is a view
 // of. What is known of its rows holds for the rows that are written.
-func (l *level) viewSource(tg *target, rv *pg.RangeVar) *source {
-	first := len(l.a.instances)
-	out := l.view(tg.through.views[0], rv, l.scope)
-	if len(l.a.instances) > first {
-		l.a.instances[first].rv = rv
+func (mo modification) viewSource(tg *target, rv *pg.RangeVar) *source {
+	first := len(mo.l.a.instances)
+	out := mo.l.view(tg.through.views[0], rv, mo.l.scope)
+	if len(mo.l.a.instances) > first {
+		mo.l.a.instances[first].rv = rv
 	}
 	return out
 }
 
 // unseen refuses what would have to be named in an INSERT, and cannot be.
-func (a *analysis) unseen(c *catalog.Column, in string) {
-	a.unsupported("Insert into the table itself.", "the value of column %q has to be known before its row is stored, and view %q does not show it", shownName(c), in)
+func (wr writes) unseen(c *catalog.Column, in string) {
+	wr.a.unsupported("Insert into the table itself.", "the value of column %q has to be known before its row is stored, and view %q does not show it", shownName(c), in)
 }
 
 func cannotSee(c *catalog.Column, in string) *pgerr.Error {

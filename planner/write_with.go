@@ -47,24 +47,24 @@ type step struct {
 }
 
 // withWrites plans a statement whose WITH changes rows.
-func (a *analysis) withWrites(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
-	modifying := a.notes.modifying
-	a.notes.modifying = false
-	refusal := a.gatherable()
-	a.notes.modifying = modifying
+func (wr writes) withWrites(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
+	modifying := wr.a.notes.modifying
+	wr.a.notes.modifying = false
+	refusal := wr.a.gatherer().gatherable()
+	wr.a.notes.modifying = modifying
 	if refusal != nil {
 		return nil, refusal
 	}
-	if !a.isStatement(stmt) {
+	if !wr.isStatement(stmt) {
 		return nil, cannot("Send it as a statement of its own.", "a statement that changes rows on several shards cannot be part of a command")
 	}
 	with, _ := withOf(stmt)
-	s := &steps{a: a, stmt: stmt, with: with, returned: map[string]int{}, written: map[*catalog.Relation]bool{}, along: map[int32]int{}}
+	s := &steps{a: wr.a, stmt: stmt, with: with, returned: map[string]int{}, written: map[*catalog.Relation]bool{}, along: map[int32]int{}}
 	if refusal := s.check(); refusal != nil {
 		return nil, refusal
 	}
-	a.timed = a.tells(stmt)
-	if s.locking, refusal = a.findLocking(stmt); refusal != nil {
+	wr.a.timed = wr.a.clock().tells(stmt)
+	if s.locking, refusal = wr.findLocking(stmt); refusal != nil {
 		return nil, refusal
 	}
 	if refusal := lockedOnly(stmt, s.locking); refusal != nil {
@@ -74,10 +74,10 @@ func (a *analysis) withWrites(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	if s.before, refusal = a.lockSteps(s.locking); refusal != nil {
+	if s.before, refusal = wr.lockSteps(s.locking); refusal != nil {
 		return nil, refusal
 	}
-	s.r = a.newRemainder()
+	s.r = wr.a.gatherer().newRemainder()
 	s.r.stays = stays
 	s.r.tree = s.r.copy(stmt)
 	s.r.lend(s.locking)
@@ -113,7 +113,7 @@ func (s *steps) check() *pgerr.Error {
 		if rv == nil {
 			continue
 		}
-		to := s.a.writable(rv)
+		to := s.a.writes().writable(rv)
 		switch {
 		case to == nil || s.a.temporary(rv):
 			return cannot("Use a table that is not temporary.", "%q cannot be written by WITH over several shards", rv.Relname)
@@ -155,7 +155,7 @@ func writtenBy(n *pg.Node) *pg.RangeVar {
 func (s *steps) staying() (map[*pg.RangeVar]bool, *pgerr.Error) {
 	stays := map[*pg.RangeVar]bool{}
 	look := func(n *pg.Node, visible int) *pgerr.Error {
-		c := s.a.changing(n)
+		c := s.a.writes().changing(n)
 		if c == nil {
 			return nil
 		}
@@ -272,7 +272,7 @@ func (s *steps) text(b *step, pieces int) *pgerr.Error {
 		return true
 	})
 	var err error
-	if b.write.Text, err = s.r.a.render(b.tree); err != nil {
+	if b.write.Text, err = s.r.a.gatherer().render(b.tree); err != nil {
 		return unwritable(err)
 	}
 	return nil
@@ -387,7 +387,7 @@ func (s *steps) enclose(stmt *pg.Node, plain []*pg.Node) {
 
 // insert adds the steps of an INSERT: its rows, and where they go.
 func (s *steps) insert(ins *pg.InsertStmt, plain, names []*pg.Node) *pgerr.Error {
-	to := s.a.writable(ins.Relation)
+	to := s.a.writes().writable(ins.Relation)
 	rel, t := to.rel, to.table
 	ins.ReturningList = renamed(ins.ReturningList, names)
 	if t == nil {
@@ -404,7 +404,7 @@ func (s *steps) insert(ins *pg.InsertStmt, plain, names []*pg.Node) *pgerr.Error
 	if refusal := s.values(ins, rel); refusal != nil {
 		return refusal
 	}
-	in := s.a.probing(s.a.client)
+	in := s.a.gatherer().probing(s.a.client)
 	in.held = s.a.held
 	si := &selectInsert{a: in, stmt: ins, rel: rel, shown: to.shown, table: t}
 	if refusal := si.look(); refusal != nil {
@@ -449,46 +449,46 @@ func setWith(stmt *pg.Node, w *pg.WithClause) {
 // withSteps finds the route of a statement whose WITH changes rows, and plans what
 // is done if it visits several shards. If it could not run on one shard because of
 // what it inserts, it is looked at once more.
-func (a *analysis) withSteps(stmt *pg.Node, look func(*level)) plan.Route {
-	a.notesOfWrite()
-	look(a.top())
-	r := a.sized(nil, a.decide())
+func (wr writes) withSteps(stmt *pg.Node, look func(*level)) plan.Route {
+	wr.notesOfWrite()
+	look(wr.a.top())
+	r := wr.a.gatherer().sized(nil, wr.a.decide())
 	switch {
-	case a.refused() && (a.out.Waits || a.out.Refusal.Code != pgerr.FeatureNotSupported), !a.refused() && r != plan.Keyed && r != plan.Gathered:
+	case wr.a.refused() && (wr.a.out.Waits || wr.a.out.Refusal.Code != pgerr.FeatureNotSupported), !wr.a.refused() && r != plan.Keyed && r != plan.Gathered:
 		return r
-	case r == plan.Keyed && a.certain():
+	case r == plan.Keyed && wr.a.gatherer().certain():
 		return r
 	}
-	b := a.afresh()
-	b.stepped = true
-	b.notesOfWrite()
+	b := wr.afresh()
+	b.insert.stepped = true
+	b.writes().notesOfWrite()
 	look(b.top())
 	b.decide()
 	if b.refused() {
-		return a.refusedFor(b.out.Refusal, r)
+		return wr.refusedFor(b.out.Refusal, r)
 	}
-	w, refusal := b.withWrites(stmt)
+	w, refusal := b.writes().withWrites(stmt)
 	if refusal != nil {
-		return a.refusedFor(refusal, r)
+		return wr.refusedFor(refusal, r)
 	}
-	b.holds()
-	if !a.refused() && r == plan.Keyed {
-		a.out.Write = w
-		a.out.Exact = a.out.Exact || b.out.Exact
+	b.gatherer().holds()
+	if !wr.a.refused() && r == plan.Keyed {
+		wr.a.out.Write = w
+		wr.a.out.Exact = wr.a.out.Exact || b.out.Exact
 		return r
 	}
 	b.out.Write, b.out.Writes, b.out.Route = w, true, plan.Gathered
-	*a = *b
+	*wr.a = *b
 	return plan.Gathered
 }
 
 // refusedFor notes why a statement cannot be carried out on several shards.
-func (a *analysis) refusedFor(refusal *pgerr.Error, r plan.Route) plan.Route {
-	if r == plan.Keyed && !a.refused() {
-		a.scattered = refusal
+func (wr writes) refusedFor(refusal *pgerr.Error, r plan.Route) plan.Route {
+	if r == plan.Keyed && !wr.a.refused() {
+		wr.a.scattered = refusal
 		return r
 	}
-	a.out.Route, a.out.Refusal = plan.Refused, refusal
+	wr.a.out.Route, wr.a.out.Refusal = plan.Refused, refusal
 	return plan.Refused
 }
 
