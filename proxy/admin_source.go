@@ -33,10 +33,10 @@ func (a adminSource) Proxy() string { return a.srv.cfg.Proxy }
 
 // Sessions implements console.Source.
 func (a adminSource) Sessions() []console.Session {
-	a.srv.mu.Lock()
-	defer a.srv.mu.Unlock()
+	a.srv.register.mu.Lock()
+	defer a.srv.register.mu.Unlock()
 	var out []console.Session
-	for _, s := range a.srv.sessions {
+	for _, s := range a.srv.register.sessions {
 		out = append(out, s.describe())
 	}
 	return out
@@ -83,7 +83,7 @@ func (s *Session) describe() console.Session {
 // Servers implements console.Source.
 func (a adminSource) Servers() []console.Server {
 	var out []console.Server
-	a.srv.holders(func(s *Session, c *pool.Conn) {
+	a.srv.register.holders(func(s *Session, c *pool.Conn) {
 		k := c.Lane().Key()
 		out = append(out, console.Server{Shard: c.Shard(), Database: k.Database, User: k.User, PID: int64(c.PID), State: "used", Session: int64(s.id)})
 	})
@@ -228,7 +228,7 @@ func (a adminSource) Transactions(ctx context.Context) []console.Transaction {
 	for i := range snap.Shards {
 		shards = append(shards, snap.Shards[i].Name)
 	}
-	list, err := a.srv.resolver().List(ctx, shards, in)
+	list, err := a.srv.keeper.resolver().List(ctx, shards, in)
 	if err != nil { // there is a line about it
 		a.srv.log.Debug("transactions cannot be listed everywhere", "err", err)
 	}
@@ -296,7 +296,7 @@ func (a adminSource) Reload(ctx context.Context) ([]string, error) {
 
 // Kill implements console.Control.
 func (a adminSource) Kill(id int32) error {
-	if a.srv.killSession(id) {
+	if a.srv.register.killSession(id) {
 		return nil
 	}
 	// The ids of proxies do not overlap.
@@ -312,33 +312,33 @@ func (a adminSource) Kill(id int32) error {
 }
 
 // killSession ends a session, if it is here.
-func (s *Server) killSession(id int32) bool {
-	s.mu.Lock()
-	sess := s.sessions[id]
-	s.mu.Unlock()
+func (r *register) killSession(id int32) bool {
+	r.mu.Lock()
+	sess := r.sessions[id]
+	r.mu.Unlock()
 	if sess == nil {
 		return false
 	}
-	s.terminate(sess)
+	r.terminate(sess)
 	return true
 }
 
 // terminate ends a session whatever it does. A server forgets a cancel request that
 // finds its backend idle, as it is while the statement is on its way: the request is
 // repeated until the session has ended.
-func (s *Server) terminate(sess *Session) {
+func (r *register) terminate(sess *Session) {
 	sess.kill(pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command"))
 	sess.reach.cancel()
-	go s.guarded("end of a session", func() {
+	go r.s.guarded("end of a session", func() {
 		for wait := repeatCancel; ; wait = min(2*wait, repeatSlowest) {
 			select {
-			case <-s.ctx.Done():
+			case <-r.s.ctx.Done():
 				return
 			case <-time.After(wait):
 			}
-			s.mu.Lock()
-			lives := s.sessions[sess.id] == sess
-			s.mu.Unlock()
+			r.mu.Lock()
+			lives := r.sessions[sess.id] == sess
+			r.mu.Unlock()
 			if !lives {
 				return
 			}

@@ -178,7 +178,7 @@ func (t *transaction) snapBetween(legs []*leg, text string) error {
 // any longer does not.
 func (t *transaction) shutGates(legs []*leg) (held []*shutting, err error) {
 	for _, l := range legs {
-		if _, err := t.s.srv.own(t.s.srv.ctx, l.conn.Shard(), t.s.db.Name); err != nil {
+		if _, err := t.s.srv.keeper.own(t.s.srv.ctx, l.conn.Shard(), t.s.db.Name); err != nil {
 			return nil, err
 		}
 	}

@@ -34,24 +34,24 @@ type misplaced struct {
 }
 
 // verify judges who a new backend says it is.
-func (s *Server) verify(l pool.Login) error {
-	snap := s.cfg.Snapshot()
+func (k *keeper) verify(l pool.Login) error {
+	snap := k.s.cfg.Snapshot()
 	spec, ok := snap.Shard(l.Shard)
 	if !ok {
 		return nil // it is leaving; what is under way may end
 	}
 	want := identity.Expected{Cluster: snap.Cluster, Shard: l.Shard, System: spec.System}
 	err := want.Check(l.Found, l.Database)
-	if s.belonging.note(l, err) {
-		s.log.Error("a shard is not the server it should be: nothing is sent there", "shard", l.Shard, "address", l.Address, "database", l.Database,
+	if k.belonging.note(l, err) {
+		k.s.log.Error("a shard is not the server it should be: nothing is sent there", "shard", l.Shard, "address", l.Address, "database", l.Database,
 			"expected", want.String(), "found", l.Found.String())
 	}
-	refused := s.metrics.misplaced.WithLabelValues(l.Shard) // 0 is shown, too: an alert must see it grow
+	refused := k.s.metrics.misplaced.WithLabelValues(l.Shard) // 0 is shown, too: an alert must see it grow
 	if err != nil {
 		refused.Inc()
 		return err
 	}
-	s.shares.set(s, l.Shard)
+	k.shares.set(k.s, l.Shard)
 	return nil
 }
 
@@ -111,17 +111,17 @@ const keepInterval = 2 * time.Second
 
 // keepDirectory sees to it that the directory knows the servers, and that these have copies of
 // it.
-func (s *Server) keepDirectory(ctx context.Context) {
-	if s.cfg.Directory == nil {
+func (k *keeper) keepDirectory(ctx context.Context) {
+	if k.s.cfg.Directory == nil {
 		return
 	}
 	tick := time.NewTicker(keepInterval)
 	defer tick.Stop()
 	for {
-		if snap := s.cfg.Snapshot(); snap != nil && snap.Foreign == nil {
-			s.enterSystems(ctx, snap)
-			s.copies.keep(ctx, s, snap, "")
-			s.shares.look(ctx, s)
+		if snap := k.s.cfg.Snapshot(); snap != nil && snap.Foreign == nil {
+			k.enterSystems(ctx, snap)
+			k.copies.keep(ctx, k.s, snap, "")
+			k.shares.look(ctx, k.s)
 		}
 		select {
 		case <-ctx.Done():
@@ -132,11 +132,11 @@ func (s *Server) keepDirectory(ctx context.Context) {
 }
 
 // enterSystems makes the directory remember which servers the shards are.
-func (s *Server) enterSystems(ctx context.Context, snap *directory.Snapshot) {
+func (k *keeper) enterSystems(ctx context.Context, snap *directory.Snapshot) {
 	found := map[string]string{}
 	for i := range snap.Shards {
 		if sh := &snap.Shards[i]; sh.System == "" {
-			if system := s.belonging.system(sh.Name); system != "" {
+			if system := k.belonging.system(sh.Name); system != "" {
 				found[sh.Name] = system
 			}
 		}
@@ -144,7 +144,7 @@ func (s *Server) enterSystems(ctx context.Context, snap *directory.Snapshot) {
 	if len(found) == 0 {
 		return
 	}
-	_, err := s.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+	_, err := k.s.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		if old == nil {
 			return nil, directory.ErrNoCluster
 		}
@@ -159,7 +159,7 @@ func (s *Server) enterSystems(ctx context.Context, snap *directory.Snapshot) {
 		return next, nil
 	})
 	if err != nil && ctx.Err() == nil {
-		s.log.Warn("the directory was not told which servers the shards are", "err", err)
+		k.s.log.Warn("the directory was not told which servers the shards are", "err", err)
 	}
 }
 

@@ -216,8 +216,8 @@ func (ga *gatherer) prepareBound(x *gathering, limited bool) error {
 	if err := ga.s.record.mayRead(x.text, x.read); err != nil {
 		return err
 	}
-	r := ga.s.srv.routers.Get().(*router)
-	defer ga.s.srv.routers.Put(r)
+	r := ga.s.srv.memory.routers.Get().(*router)
+	defer ga.s.srv.memory.routers.Put(r)
 	x.limited = limited
 	for {
 		params, ok := executor.DecodeParams(x.values)

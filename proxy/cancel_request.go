@@ -11,17 +11,17 @@ import (
 // that does not have the session: that proxy passes it on to all others. As in
 // PostgreSQL the client is not told whether the key was right.
 func (s *Server) onCancel(p *wire.Packet) {
-	if s.cancel(p.PID, p.Secret) || s.circle.Cancel(s.ctx, p) {
+	if s.register.cancel(p.PID, p.Secret) || s.circle.Cancel(s.ctx, p) {
 		return
 	}
 	s.log.Info("cancel request with a wrong key", "session", p.PID)
 }
 
 // cancel cancels what a session is doing, if the session is here and the key is right.
-func (s *Server) cancel(id int32, secret []byte) bool {
-	s.mu.Lock()
-	sess := s.sessions[id]
-	s.mu.Unlock()
+func (r *register) cancel(id int32, secret []byte) bool {
+	r.mu.Lock()
+	sess := r.sessions[id]
+	r.mu.Unlock()
 	if sess == nil || subtle.ConstantTimeCompare(sess.login.secret, secret) != 1 {
 		return false
 	}

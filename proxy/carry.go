@@ -67,7 +67,7 @@ func (cm *commit) notes(deferred bool) ([]string, error) {
 		if c == nil || c.Status != wire.TxActive || c.Lane() == cm.s.lane {
 			continue
 		}
-		if _, err := cm.s.srv.own(cm.s.srv.ctx, c.Shard(), cm.s.db.Name); err != nil {
+		if _, err := cm.s.srv.keeper.own(cm.s.srv.ctx, c.Shard(), cm.s.db.Name); err != nil {
 			return nil, err
 		}
 		text := "SELECT weft.notes()"
@@ -90,7 +90,7 @@ func (cm *commit) tellNotes(c *pool.Conn, notes []string) error {
 	if len(notes) == 0 {
 		return nil
 	}
-	if _, err := cm.s.srv.own(cm.s.srv.ctx, c.Shard(), cm.s.db.Name); err != nil {
+	if _, err := cm.s.srv.keeper.own(cm.s.srv.ctx, c.Shard(), cm.s.db.Name); err != nil {
 		return err
 	}
 	cm.s.record.notifies(c)

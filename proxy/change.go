@@ -154,7 +154,7 @@ func (cm *commit) intend(a *agreement) error {
 		return next, nil
 	})
 	if err == nil {
-		err = cm.s.srv.spreadVersion(ctx, next.Version)
+		err = cm.s.srv.keeper.spreadVersion(ctx, next.Version)
 	}
 	if err != nil {
 		return unreachable(err)
@@ -182,14 +182,14 @@ func (cm *commit) publishEnd(d *effects, o twopc.Outcome) {
 		}
 	}
 	cm.publish(n)
-	cm.s.srv.stopAt(twopc.AfterPublish)
+	cm.s.srv.keeper.stopAt(twopc.AfterPublish)
 }
 
 // publish tells every proxy.
 func (cm *commit) publish(n news) {
 	ctx, cancel := context.WithTimeout(cm.s.srv.ctx, changeTimeout)
 	defer cancel()
-	if err := cm.s.srv.publish(ctx, n); err != nil {
+	if err := cm.s.srv.keeper.publish(ctx, n); err != nil {
 		cm.s.log.Error("schema change not published", "database", cm.s.db.Name, "err", err)
 		e := pgerr.New("01000", "other proxies may not know of this change of the schema yet").WithDetail("%s", err.Error())
 		e.Severity = pgerr.SeverityWarning
@@ -199,14 +199,14 @@ func (cm *commit) publish(n news) {
 		}
 		// What is pending stays in hand meanwhile.
 		cm.agreement = nil
-		cm.s.srv.wg.Go(cm.s.srv.guarded("news of changes", func() { cm.s.srv.publishLater(n) }))
+		cm.s.srv.wg.Go(cm.s.srv.guarded("news of changes", func() { cm.s.srv.keeper.publishLater(n) }))
 	}
 	cm.leaveToResolver()
 	cm.s.route.refresh()
 }
 
-func (s *Server) publish(ctx context.Context, n news) error {
-	next, err := s.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+func (k *keeper) publish(ctx context.Context, n news) error {
+	next, err := k.s.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		next := old.Clone()
 		if n.schema {
 			next.Schemas = counted(next.Schemas, n.database)
@@ -241,7 +241,7 @@ func (s *Server) publish(ctx context.Context, n news) error {
 	if err != nil {
 		return err
 	}
-	return s.spreadVersion(ctx, next.Version)
+	return k.spreadVersion(ctx, next.Version)
 }
 
 // counted counts one more change of a database.
@@ -254,29 +254,29 @@ func counted(m map[string]int64, database string) map[string]int64 {
 }
 
 // spreadVersion waits until this and every other proxy serves a version.
-func (s *Server) spreadVersion(ctx context.Context, version int64) error {
-	if s.cfg.Reach != nil {
-		if _, err := s.cfg.Reach(ctx, version); err != nil {
+func (k *keeper) spreadVersion(ctx context.Context, version int64) error {
+	if k.s.cfg.Reach != nil {
+		if _, err := k.s.cfg.Reach(ctx, version); err != nil {
 			return err
 		}
 	}
-	return s.cfg.Directory.Acknowledged(ctx, version)
+	return k.s.cfg.Directory.Acknowledged(ctx, version)
 }
 
 // publishLater tries until it works.
-func (s *Server) publishLater(n news) {
+func (k *keeper) publishLater(n news) {
 	for {
 		select {
-		case <-s.ctx.Done():
+		case <-k.s.ctx.Done():
 			return
 		case <-time.After(time.Second):
 		}
-		ctx, cancel := context.WithTimeout(s.ctx, changeTimeout)
-		err := s.publish(ctx, n)
+		ctx, cancel := context.WithTimeout(k.s.ctx, changeTimeout)
+		err := k.publish(ctx, n)
 		cancel()
 		if err == nil {
 			if name, ok := twopc.ParseName(n.pending); ok {
-				s.hands.drop(name.Nonce)
+				k.hands.drop(name.Nonce)
 			}
 			return
 		}

@@ -79,7 +79,7 @@ func (cm *commit) agree() error {
 	if err != nil {
 		return err
 	}
-	cm.s.srv.hands.take(a.name.Nonce)
+	cm.s.srv.keeper.hands.take(a.name.Nonce)
 	cm.s.account.runsAs(tally.TwoPhase)
 	cm.s.account.addShards(len(a.conns) + 1)
 	a.began = tally.Now()
@@ -117,7 +117,7 @@ func (cm *commit) muster() (*agreement, error) {
 			}
 			c.Server = rows[0][0]
 		}
-		own, err := cm.s.srv.own(cm.s.srv.ctx, c.Shard(), cm.s.db.Name)
+		own, err := cm.s.srv.keeper.own(cm.s.srv.ctx, c.Shard(), cm.s.db.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -129,12 +129,12 @@ func (cm *commit) muster() (*agreement, error) {
 
 // decide enters the decision, in the transaction that it is about.
 func (cm *commit) decide(a *agreement) error {
-	own, err := cm.s.srv.own(cm.s.srv.ctx, a.name.Decider, cm.s.db.Name)
+	own, err := cm.s.srv.keeper.own(cm.s.srv.ctx, a.name.Decider, cm.s.db.Name)
 	if err != nil {
 		a.Stopped()
 		return err
 	}
-	cm.s.srv.stopAt(twopc.BeforeDecide)
+	cm.s.srv.keeper.stopAt(twopc.BeforeDecide)
 	cm.s.pipe.unsent.Grow()
 	talk := ownTalk{c: cm.s.held.conn, out: &cm.s.pipe.unsent}
 	cm.s.tx.passThrough(&talk, own)
@@ -153,12 +153,12 @@ func (cm *commit) decide(a *agreement) error {
 		case strings.HasPrefix(e.Code, "42"), e.Code == "3F000", e.Code == "23514":
 			// Somebody has dropped it, or the database is another one of the same
 			// name, with another key: next time it is looked for anew.
-			cm.s.srv.disown(cm.s.db.Name)
+			cm.s.srv.keeper.disown(cm.s.db.Name)
 		}
 		return err
 	}
 	a.Decided(twopc.OK)
-	cm.s.srv.stopAt(twopc.AfterDecide)
+	cm.s.srv.keeper.stopAt(twopc.AfterDecide)
 	return nil
 }
 
@@ -199,7 +199,7 @@ func (cm *commit) prepareAll(a *agreement) error {
 	if len(a.conns) == 0 {
 		return nil
 	}
-	cm.s.srv.stopAt(twopc.BeforePrepare)
+	cm.s.srv.keeper.stopAt(twopc.BeforePrepare)
 	cm.s.reach.trackConns(a.conns)
 	talks := make([]ownTalk, len(a.conns))
 	for i, c := range a.conns {
@@ -212,7 +212,7 @@ func (cm *commit) prepareAll(a *agreement) error {
 		talks[i].once(string(append(a.name.Append([]byte("PREPARE TRANSACTION '"), c.Shard()), '\'')))
 		cm.s.pipe.unsent.B = wire.AppendEmpty(cm.s.pipe.unsent.B, wire.Sync)
 		if cm.s.pipe.sendTo(c, i == len(a.conns)-1); i == 0 && len(a.conns) > 1 {
-			cm.s.srv.stopAt(twopc.DuringPrepare)
+			cm.s.srv.keeper.stopAt(twopc.DuringPrepare)
 		}
 	}
 	var refused error
@@ -231,7 +231,7 @@ func (cm *commit) prepareAll(a *agreement) error {
 		c.AwaitCancels()
 	}
 	if refused == nil {
-		cm.s.srv.stopAt(twopc.AfterPrepare)
+		cm.s.srv.keeper.stopAt(twopc.AfterPrepare)
 	}
 	return refused
 }

@@ -138,10 +138,10 @@ func (cp *copier) loadBound(b *boundCopy) (*load, error) {
 		if !errors.Is(err, errMoved) {
 			return x, cp.s.route.refuseStray(err)
 		}
-		r := cp.s.srv.routers.Get().(*router)
+		r := cp.s.srv.memory.routers.Get().(*router)
 		cp.s.route.read(r, b.text)
 		b.plan, err = cp.s.route.plan(r, b.text, nil)
-		cp.s.srv.routers.Put(r)
+		cp.s.srv.memory.routers.Put(r)
 		if err != nil {
 			return nil, err
 		}
@@ -158,8 +158,8 @@ func (cp *copier) copyOut(c *plan.Copy, f *parser.Facts) error {
 	if err != nil {
 		return cp.s.lost.refuseRead(cp.s.gather.loseAtHand(err))
 	}
-	r := cp.s.srv.routers.Get().(*router)
-	defer cp.s.srv.routers.Put(r)
+	r := cp.s.srv.memory.routers.Get().(*router)
+	defer cp.s.srv.memory.routers.Put(r)
 	text := []byte(c.Query)
 	inner := cp.s.route.read(r, text)
 	p, err := cp.s.route.plan(r, text, nil)

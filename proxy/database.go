@@ -124,13 +124,13 @@ func (s *Server) leave(database string) {
 }
 
 // leaveVacated leaves the databases that another proxy wants to be unused.
-func (s *Server) leaveVacated(old, snap *directory.Snapshot) {
+func (k *keeper) leaveVacated(old, snap *directory.Snapshot) {
 	if old == nil || old == snap {
 		return
 	}
 	for name, n := range snap.Vacated {
 		if n != old.Vacated[name] {
-			s.leave(name)
+			k.s.leave(name)
 		}
 	}
 }
@@ -187,7 +187,7 @@ func (u *utility) onShard(ctx context.Context, sh *pool.Shard, text string) erro
 // learnEffects loads what functions of the database may do to sessions. The
 // backend has the client's settings: with enable_seqscan off every plan looks so
 // dear that it would be compiled, which takes seconds.
-func (s *Server) learnEffects(db *pool.Database, c *pool.Conn) error {
+func (k *keeper) learnEffects(db *pool.Database, c *pool.Conn) error {
 	rows, err := c.Ask("", "SET LOCAL client_encoding = 'UTF8'; SET LOCAL search_path = pg_catalog; SET LOCAL jit = off; "+catalog.EffectsQuery)
 	if err != nil {
 		return err

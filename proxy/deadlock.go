@@ -59,8 +59,8 @@ type scene struct {
 }
 
 // watchDeadlocks runs until ctx ends.
-func (s *Server) watchDeadlocks(ctx context.Context) {
-	l := &lookout{srv: s, since: map[int32]sighting{}, scenes: map[string]*scene{}}
+func (k *keeper) watchDeadlocks(ctx context.Context) {
+	l := &lookout{srv: k.s, since: map[int32]sighting{}, scenes: map[string]*scene{}}
 	defer l.leave(nil)
 	tick := time.NewTicker(lookInterval)
 	defer tick.Stop()
@@ -104,9 +104,9 @@ func (l *lookout) suspects() map[string][]suspect {
 	var found map[string][]suspect
 	now := time.Now()
 	seen := map[int32]sighting{}
-	l.srv.mu.Lock()
-	defer l.srv.mu.Unlock()
-	for id, sess := range l.srv.sessions {
+	l.srv.register.mu.Lock()
+	defer l.srv.register.mu.Unlock()
+	for id, sess := range l.srv.register.sessions {
 		if sess.db == nil {
 			continue
 		}
@@ -139,7 +139,7 @@ func (l *lookout) holders(found map[string][]suspect) {
 				continue
 			}
 			var all []deadlock.Backend
-			for _, sess := range l.srv.sessions {
+			for _, sess := range l.srv.register.sessions {
 				sess.reach.eachHeld(func(c *pool.Conn) {
 					if c.Lane().Shard() == s.queue.Shard() {
 						all = append(all, deadlock.Backend{Shard: c.Shard(), PID: c.PID})
@@ -204,7 +204,7 @@ func (l *lookout) lookAt(ctx context.Context, db string, list []suspect) error {
 // exchangeParties tells other proxies of this one's transactions and returns
 // theirs.
 func (l *lookout) exchangeParties(ctx context.Context, sc *scene, snap *directory.Snapshot, db string, own []deadlock.Party) ([]deadlock.Party, error) {
-	if _, err := l.srv.own(ctx, snap.Home, db); err != nil {
+	if _, err := l.srv.keeper.own(ctx, snap.Home, db); err != nil {
 		return nil, err
 	}
 	c, err := l.conn(ctx, sc, snap.HomeShard(), db)

@@ -298,7 +298,7 @@ func (rc *record) settleDone(c *pool.Conn) error {
 		rc.s.commit.publishEnd(&d, outcome)
 	}
 	if d.relearn {
-		if err := rc.s.srv.learnEffects(rc.s.db, c); err != nil {
+		if err := rc.s.srv.keeper.learnEffects(rc.s.db, c); err != nil {
 			return c.Lost(err)
 		}
 	}
@@ -454,7 +454,7 @@ func (rc *record) onTag(body []byte) *pgerr.Error {
 		rc.s.prepared.forgetStatements()
 		rc.s.held.conn.UnprepareAll()
 	case d.text != "" && strings.HasSuffix(d.lastTag, " DATABASE"):
-		rc.s.srv.disownAll()
+		rc.s.srv.keeper.disownAll()
 		if err := rc.s.util.onEveryShard(d.text); err != nil {
 			return err
 		}

@@ -195,7 +195,7 @@ func (rt *routing) environment() (*planner.Env, error) {
 		return nil, foreignDirectory(err)
 	}
 	version := rt.snap.Schemas[rt.s.db.Name]
-	tables := rt.s.srv.envs.declaredIn(rt.snap, rt.s.db.Name)
+	tables := rt.s.srv.memory.envs.declaredIn(rt.snap, rt.s.db.Name)
 	load := func() (*catalog.Schema, error) { return rt.loadSchema(version) }
 	var schema *catalog.Schema
 	var err error
@@ -205,7 +205,7 @@ func (rt *routing) environment() (*planner.Env, error) {
 	} else if changing {
 		schema, err = load() // it may be another one any moment
 	} else {
-		schema, err = rt.s.srv.envs.slot(rt.s.db.Name).at(rt.s.srv.ctx, version, func() (*catalog.Schema, error) {
+		schema, err = rt.s.srv.memory.envs.slot(rt.s.db.Name).at(rt.s.srv.ctx, version, func() (*catalog.Schema, error) {
 			rt.s.db.Generation.Add(1) // another proxy may have changed it
 			return load()
 		})
@@ -258,7 +258,7 @@ func (rt *routing) environment() (*planner.Env, error) {
 		env.ID = 0 // it is read anew for each statement
 		return env, nil
 	}
-	env := rt.s.srv.envs.env(envKey{tables, schema, strings.Join(path, "\x00"), rt.s.record.scanOptions(), rt.sharedRoles(), role}, build)
+	env := rt.s.srv.memory.envs.env(envKey{tables, schema, strings.Join(path, "\x00"), rt.s.record.scanOptions(), rt.sharedRoles(), role}, build)
 	if !private {
 		rt.env, rt.envFor = env, rt.s.record.settings
 	}
@@ -318,7 +318,7 @@ func (rc *record) inFlux() bool {
 func (rt *routing) path(version int64, private bool) ([]string, error) {
 	key := rt.roleKey(version)
 	key.path, key.set = rt.s.record.settings.Get("search_path") // set_config can make it empty
-	e := rt.s.srv.envs
+	e := rt.s.srv.memory.envs
 	if !private {
 		e.mu.Lock()
 		path, ok := e.paths[key]
@@ -375,7 +375,7 @@ func (rt *routing) roleAged() bool { return rt.env.Role != nil && time.Since(rt.
 // is the same.
 func (rt *routing) role(version int64, private bool) (*planner.Role, error) {
 	key := rt.roleKey(version)
-	e := rt.s.srv.envs
+	e := rt.s.srv.memory.envs
 	e.mu.Lock()
 	known := e.roles[key]
 	e.mu.Unlock()

@@ -32,8 +32,8 @@ func (ps *prepared) scattered(st *statement) (body string, yes bool, err error) 
 	if err := ps.s.record.mayRead([]byte(text), st.planned.read); err != nil {
 		return "", false, err
 	}
-	r := ps.s.srv.routers.Get().(*router)
-	defer ps.s.srv.routers.Put(r)
+	r := ps.s.srv.memory.routers.Get().(*router)
+	defer ps.s.srv.memory.routers.Put(r)
 	oids := []byte(st.server.OIDs)
 	if st.server.ViaSQL {
 		f := ps.s.route.read(r, []byte(text))

@@ -115,8 +115,8 @@ func (en *explainer) explainBound(x *gathering) error {
 	if err := en.s.record.mayRead(x.text, x.read); err != nil {
 		return err
 	}
-	r := en.s.srv.routers.Get().(*router)
-	defer en.s.srv.routers.Put(r)
+	r := en.s.srv.memory.routers.Get().(*router)
+	defer en.s.srv.memory.routers.Put(r)
 	for {
 		params, ok := executor.DecodeParams(x.values)
 		if !ok {

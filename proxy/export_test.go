@@ -10,9 +10,9 @@ import (
 // OptionsOf returns weft's parameters as they are in effect in a session. It must
 // be called on the session's own goroutine.
 func (s *Server) OptionsOf(pid int32) string {
-	s.mu.Lock()
-	sess := s.sessions[pid]
-	s.mu.Unlock()
+	s.register.mu.Lock()
+	sess := s.register.sessions[pid]
+	s.register.mu.Unlock()
 	if err := sess.record.learnOptions(); err != nil {
 		return err.Error()
 	}
@@ -36,7 +36,7 @@ func ShowBytes(n int64) string { return showBytes(n) }
 func StartupWords(text string) []string { return startupWords(text) }
 
 // Connected reports whether the client of a session is still there.
-func (s *Server) Connected(pid int32) bool { return s.connected(pid) }
+func (s *Server) Connected(pid int32) bool { return s.register.connected(pid) }
 
 // Keep runs f as a goroutine of the server's own.
 func (s *Server) Keep(f func(context.Context)) { s.wg.Go(s.kept("test", f)) }
@@ -46,7 +46,7 @@ func (s *Server) Panics() int64 { return s.panics.count.Load() }
 
 // ErrorOf is what the client of a session would be told.
 func (s *Server) ErrorOf(pid int32, err error) *pgerr.Error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sessions[pid].asPanic(pgerr.From(err))
+	s.register.mu.Lock()
+	defer s.register.mu.Unlock()
+	return s.register.sessions[pid].asPanic(pgerr.From(err))
 }

@@ -29,7 +29,7 @@ func (cm *commit) followAll(verb string) {
 			answer = twopc.OK
 		}
 		a.Committed(answer)
-		cm.s.srv.stopAt(twopc.AfterCommit)
+		cm.s.srv.keeper.stopAt(twopc.AfterCommit)
 	}
 	// The client's requests to cancel come too late for what has been decided.
 	cm.s.reach.mu.Lock()
@@ -42,7 +42,7 @@ func (cm *commit) followAll(verb string) {
 		if cm.s.pipe.unsent.Grow(); cm.order(c, verb, odd) {
 			if a != nil {
 				if told {
-					cm.s.srv.stopAt(twopc.DuringFollow)
+					cm.s.srv.keeper.stopAt(twopc.DuringFollow)
 				}
 				_ = c.Conn().SetDeadline(time.Now().Add(followTimeout))
 			}
@@ -54,7 +54,7 @@ func (cm *commit) followAll(verb string) {
 	cm.hearAll(verb, odd)
 	if a != nil {
 		cm.finishLate(a)
-		cm.s.srv.stopAt(twopc.AfterFollow)
+		cm.s.srv.keeper.stopAt(twopc.AfterFollow)
 	}
 	cm.s.reach.mu.Lock()
 	cm.s.reach.current = main
@@ -83,12 +83,12 @@ func (cm *commit) finishLate(a *agreement) {
 		}
 		d := twopc.InDoubt{Name: a.name, Shard: c.Shard(), Database: cm.s.db.Name, Owner: c.Lane().LoginRole()}
 		d.Participant = c.Shard()
-		err := cm.s.srv.resolver().Finish(ctx, d, twopc.Committed)
+		err := cm.s.srv.keeper.resolver().Finish(ctx, d, twopc.Committed)
 		for err != nil && ctx.Err() == nil {
 			select {
 			case <-ctx.Done():
 			case <-time.After(finishPause):
-				err = cm.s.srv.resolver().Finish(ctx, d, twopc.Committed)
+				err = cm.s.srv.keeper.resolver().Finish(ctx, d, twopc.Committed)
 			}
 		}
 		if err != nil {

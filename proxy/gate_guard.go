@@ -58,9 +58,9 @@ const gateWaits = `SELECT DISTINCT d.datname FROM pg_catalog.pg_locks l JOIN pg_
 
 // guardGates ends those who keep others waiting at the gate of one of the databases. A
 // gate that nobody waits at is let be.
-func (s *Server) guardGates(ctx context.Context, shard string, databases []string) {
+func (k *keeper) guardGates(ctx context.Context, shard string, databases []string) {
 	for _, database := range databases {
-		c, err := s.dialService(ctx, shard, database)
+		c, err := k.s.dialService(ctx, shard, database)
 		if err != nil {
 			continue // it may have been dropped
 		}
@@ -73,7 +73,7 @@ func (s *Server) guardGates(ctx context.Context, shard string, databases []strin
 		}
 		for _, row := range rows {
 			if slices.Contains(databases, row[0]) {
-				s.guardGate(ctx, shard, row[0])
+				k.guardGate(ctx, shard, row[0])
 			}
 		}
 		return
@@ -81,8 +81,8 @@ func (s *Server) guardGates(ctx context.Context, shard string, databases []strin
 }
 
 // guardGate ends those who keep the gate of a database.
-func (s *Server) guardGate(ctx context.Context, shard, database string) {
-	c, err := s.dialService(ctx, shard, database)
+func (k *keeper) guardGate(ctx context.Context, shard, database string) {
+	c, err := k.s.dialService(ctx, shard, database)
 	if err != nil {
 		return
 	}
@@ -90,7 +90,7 @@ func (s *Server) guardGate(ctx context.Context, shard, database string) {
 	defer context.AfterFunc(ctx, c.Interrupt)()
 	rows, err := c.Exec(gateHolders)
 	for _, row := range rows {
-		if long := s.guard.saw(strings.Join(append(row[:3:3], shard), " "), time.Now()); !long && row[5] != "t" {
+		if long := k.guard.saw(strings.Join(append(row[:3:3], shard), " "), time.Now()); !long && row[5] != "t" {
 			continue
 		}
 		_, err = c.Exec("SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity WHERE pid = " + row[0] +
@@ -98,9 +98,9 @@ func (s *Server) guardGate(ctx context.Context, shard, database string) {
 		if err != nil {
 			break
 		}
-		s.log.Warn("ended a transaction that kept the gate of transactions of several shards", "shard", shard, "database", database, "user", row[3], "mode", row[4])
+		k.s.log.Warn("ended a transaction that kept the gate of transactions of several shards", "shard", shard, "database", database, "user", row[3], "mode", row[4])
 	}
 	if err != nil && ctx.Err() == nil {
-		s.log.Debug("the gate could not be guarded", "shard", shard, "database", database, "err", err)
+		k.s.log.Debug("the gate could not be guarded", "shard", shard, "database", database, "err", err)
 	}
 }

@@ -165,12 +165,12 @@ func (ga *gatherer) gatheredPlan(r *router, p *plan.Plan, text, oids []byte) (*p
 		return nil, err
 	}
 	if p.Postponed {
-		if g := ga.s.srv.plans.Gathered(env, &r.scan, text, oids); g.Gather != nil || g.Write != nil || !again {
+		if g := ga.s.srv.memory.plans.Gathered(env, &r.scan, text, oids); g.Gather != nil || g.Write != nil || !again {
 			p, again = g, false
 		}
 	}
 	if again {
-		p = ga.s.srv.plans.Timed(env, &r.scan, text, oids)
+		p = ga.s.srv.memory.plans.Timed(env, &r.scan, text, oids)
 	}
 	switch {
 	case p.Gather != nil, p.Write != nil:

@@ -298,7 +298,7 @@ func survivable(err error) error {
 // meet does what a backend needs once before this session uses it.
 func (h *held) meet(c *pool.Conn) error {
 	if h.s.db.Effects.Load() == nil {
-		if err := h.s.srv.learnEffects(h.s.db, c); err != nil {
+		if err := h.s.srv.keeper.learnEffects(h.s.db, c); err != nil {
 			return err
 		}
 	}
@@ -316,7 +316,7 @@ func (h *held) meet(c *pool.Conn) error {
 // new, or the only one before it has left. So the first currval of a database is
 // answered where clients come one after the other, as tests and scripts do.
 func (h *held) takesOver(c *pool.Conn) bool {
-	return c.Lane() == h.s.lane && (h.last == nil || c.SoleSession > 0 && !h.s.srv.connected(c.SoleSession))
+	return c.Lane() == h.s.lane && (h.last == nil || c.SoleSession > 0 && !h.s.srv.register.connected(c.SoleSession))
 }
 
 func (h *held) hold(c *pool.Conn) {

@@ -65,7 +65,7 @@ func (d *drawn) identityEdits(text string, ids []int32) parser.Edits {
 	for _, l := range d.loans {
 		id.Pairs = append(id.Pairs, parser.Pair{Session: l.to.id, Backend: l.conn.PID})
 	}
-	d.s.srv.holders(func(sess *Session, c *pool.Conn) {
+	d.s.srv.register.holders(func(sess *Session, c *pool.Conn) {
 		// One that is named keeps the backend it had then.
 		if !slices.ContainsFunc(d.loans, func(l loan) bool { return l.to == sess }) {
 			id.Pairs = append(id.Pairs, parser.Pair{Session: sess.id, Backend: c.PID})
@@ -116,9 +116,9 @@ func (d *drawn) lend(id int32) {
 	if slices.ContainsFunc(d.loans, func(l loan) bool { return l.to.id == id }) {
 		return
 	}
-	d.s.srv.mu.Lock()
-	to := d.s.srv.sessions[id]
-	d.s.srv.mu.Unlock()
+	d.s.srv.register.mu.Lock()
+	to := d.s.srv.register.sessions[id]
+	d.s.srv.register.mu.Unlock()
 	if to == nil || to == d.s || to.lane == nil {
 		return
 	}

@@ -66,7 +66,7 @@ func (k *copies) keep(ctx context.Context, s *Server, snap *directory.Snapshot, 
 	}
 	now := time.Now()
 	if database == "" {
-		names = s.turn(names, func(name string) bool { return k.wants(snap, name, whole, now) })
+		names = s.register.turn(names, func(name string) bool { return k.wants(snap, name, whole, now) })
 	}
 	for _, name := range names {
 		if slices.ContainsFunc(snap.Shards, func(sh directory.Shard) bool { return k.last[ownKey{sh.Name, name}].whole != whole }) {
@@ -107,7 +107,7 @@ func (k *copies) keepOf(ctx context.Context, s *Server, snap *directory.Snapshot
 		}
 		due = append(due, i)
 		errs[i] = errors.New("not written")
-		wg.Go(s.guarded("copy of the directory", func() { errs[i] = s.writeCopy(ctx, key, snap.Number(), next.whole) }))
+		wg.Go(s.guarded("copy of the directory", func() { errs[i] = s.keeper.writeCopy(ctx, key, snap.Number(), next.whole) }))
 	}
 	wg.Wait()
 	for _, i := range due {
@@ -126,13 +126,13 @@ func (k *copies) keepOf(ctx context.Context, s *Server, snap *directory.Snapshot
 }
 
 // writeCopy writes one, unless a newer one is there.
-func (s *Server) writeCopy(ctx context.Context, key ownKey, number int64, content string) error {
+func (k *keeper) writeCopy(ctx context.Context, key ownKey, number int64, content string) error {
 	ctx, cancel := context.WithTimeout(ctx, installTimeout)
 	defer cancel()
-	if _, err := s.own(ctx, key.shard, key.database); err != nil {
+	if _, err := k.own(ctx, key.shard, key.database); err != nil {
 		return err
 	}
-	c, err := s.dialService(ctx, key.shard, key.database)
+	c, err := k.s.dialService(ctx, key.shard, key.database)
 	if err != nil {
 		return err
 	}
@@ -156,6 +156,6 @@ func (s *Server) writeCopy(ctx context.Context, key ownKey, number int64, conten
 // keepCopies writes the copies of what the session has just declared.
 func (cm *commit) keepCopies(ctx context.Context) {
 	if snap := cm.s.srv.cfg.Snapshot(); cm.s.srv.cfg.Directory != nil && snap.Foreign == nil {
-		cm.s.srv.copies.keep(ctx, cm.s.srv, snap, cm.s.db.Name)
+		cm.s.srv.keeper.copies.keep(ctx, cm.s.srv, snap, cm.s.db.Name)
 	}
 }

@@ -43,22 +43,22 @@ func (cm *commit) leaveToResolver() {
 	}
 	cm.agreement = nil
 	cm.s.srv.metrics.commits[a.Outcome()].Add(cm.s.id, tally.Now()-a.began)
-	cm.s.srv.hands.drop(a.name.Nonce)
+	cm.s.srv.keeper.hands.drop(a.name.Nonce)
 	if a.Outcome() == twopc.Committed && a.Settled() && !a.told {
-		cm.s.srv.forgets.add(ownKey{a.name.Decider, cm.s.db.Name}, a.decision.Key)
+		cm.s.srv.keeper.forgets.add(ownKey{a.name.Decider, cm.s.db.Name}, a.decision.Key)
 	}
 }
 
 // stopAt is where tests end the process.
-func (s *Server) stopAt(p twopc.Point) {
-	if s.cfg.StopAt != nil {
-		s.cfg.StopAt(p)
+func (k *keeper) stopAt(p twopc.Point) {
+	if k.s.cfg.StopAt != nil {
+		k.s.cfg.StopAt(p)
 	}
 }
 
 // stopAtStep is where they end it in the jobs of package schema.
-func (s *Server) stopAtStep(name string) {
-	s.stopAt(twopc.Point(strings.ReplaceAll(name, " ", "-")))
+func (k *keeper) stopAtStep(name string) {
+	k.stopAt(twopc.Point(strings.ReplaceAll(name, " ", "-")))
 }
 
 // forgets are decisions that can be deleted.
@@ -97,10 +97,10 @@ const forgetBatch = 500
 
 // forgetAll deletes the decisions that nobody needs any more. What goes wrong here
 // is made good by sweeping.
-func (s *Server) forgetAll(ctx context.Context) {
-	for at, keys := range s.forgets.take() {
-		s.stopAt(twopc.BeforeForget)
-		c, err := s.dialService(ctx, at.shard, at.database)
+func (k *keeper) forgetAll(ctx context.Context) {
+	for at, keys := range k.forgets.take() {
+		k.stopAt(twopc.BeforeForget)
+		c, err := k.s.dialService(ctx, at.shard, at.database)
 		if err != nil {
 			continue
 		}
@@ -112,7 +112,7 @@ func (s *Server) forgetAll(ctx context.Context) {
 		}
 		stop()
 		c.Terminate()
-		s.stopAt(twopc.AfterForget)
+		k.stopAt(twopc.AfterForget)
 	}
 }
 
@@ -123,22 +123,22 @@ const (
 	forgetInterval  = 250 * time.Millisecond
 )
 
-func (s *Server) resolver() *twopc.Resolver {
-	return &twopc.Resolver{Cluster: s.cfg.Snapshot().Cluster, Dial: s.dialService, Log: s.log, StopAt: s.cfg.StopAt}
+func (k *keeper) resolver() *twopc.Resolver {
+	return &twopc.Resolver{Cluster: k.s.cfg.Snapshot().Cluster, Dial: k.s.dialService, Log: k.s.log, StopAt: k.s.cfg.StopAt}
 }
 
 // resolveLeft ends what others have left, on every shard apart: one that does not
 // answer keeps nobody.
-func (s *Server) resolveLeft(ctx context.Context) {
+func (k *keeper) resolveLeft(ctx context.Context) {
 	var wg sync.WaitGroup
-	defer s.service.End()
+	defer k.s.service.End()
 	defer wg.Wait()
 	var busy sync.Map
 	once := func(name string, do func(context.Context)) {
 		if _, at := busy.LoadOrStore(name, true); at {
 			return
 		}
-		wg.Go(s.guarded("resolver", func() {
+		wg.Go(k.s.guarded("resolver", func() {
 			defer busy.Delete(name)
 			ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 			defer cancel()
@@ -156,20 +156,20 @@ func (s *Server) resolveLeft(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		snap := s.cfg.Snapshot()
-		if snap == nil || s.cfg.Proxy == "" {
+		snap := k.s.cfg.Snapshot()
+		if snap == nil || k.s.cfg.Proxy == "" {
 			continue
 		}
-		s.leaveVacated(last, snap)
+		k.leaveVacated(last, snap)
 		last = snap
-		once("forget", s.forgetAll)
+		once("forget", k.forgetAll)
 		now := time.Now()
 		if now.Sub(resolved) >= resolveInterval {
 			resolved = now
-			s.service.CloseIdle(now.Add(-serviceIdle))
+			k.s.service.CloseIdle(now.Add(-serviceIdle))
 			for i := range snap.Shards {
 				shard := snap.Shards[i].Name
-				once("resolve "+shard, func(ctx context.Context) { s.resolveOn(ctx, snap, shard) })
+				once("resolve "+shard, func(ctx context.Context) { k.resolveOn(ctx, snap, shard) })
 			}
 		}
 		if now.Sub(swept) >= sweepInterval {
@@ -177,8 +177,8 @@ func (s *Server) resolveLeft(ctx context.Context) {
 			round++
 			for i := range snap.Shards {
 				shard := snap.Shards[i].Name
-				once("sweep "+shard, func(ctx context.Context) { s.sweep(ctx, snap, shard, round) })
-				once("refresh "+shard, func(ctx context.Context) { s.refreshOwn(ctx, snap, shard) })
+				once("sweep "+shard, func(ctx context.Context) { k.sweep(ctx, snap, shard, round) })
+				once("refresh "+shard, func(ctx context.Context) { k.refreshOwn(ctx, snap, shard) })
 			}
 		}
 	}
@@ -196,62 +196,62 @@ func databases(snap *directory.Snapshot) []string {
 }
 
 // checkPrepared finds out, once, whether a shard can take part in commits.
-func (s *Server) checkPrepared(ctx context.Context, shard, database string) {
-	if _, done := s.checked.Load(shard); done {
+func (k *keeper) checkPrepared(ctx context.Context, shard, database string) {
+	if _, done := k.checked.Load(shard); done {
 		return
 	}
-	c, err := s.dialService(ctx, shard, database)
+	c, err := k.s.dialService(ctx, shard, database)
 	if err != nil {
 		return
 	}
 	defer c.Terminate()
 	defer context.AfterFunc(ctx, c.Interrupt)()
 	if rows, err := c.Exec("SHOW max_prepared_transactions"); err == nil && len(rows) == 1 {
-		s.checked.Store(shard, true)
+		k.checked.Store(shard, true)
 		if rows[0][0] == "0" {
-			s.warnUnable(shard)
+			k.warnUnable(shard)
 		}
 	}
 }
 
 // resolveOn ends what is in doubt on a shard.
-func (s *Server) resolveOn(ctx context.Context, snap *directory.Snapshot, shard string) {
+func (k *keeper) resolveOn(ctx context.Context, snap *directory.Snapshot, shard string) {
 	in := databases(snap)
 	if len(in) == 0 {
-		s.checkPrepared(ctx, shard, "postgres")
+		k.checkPrepared(ctx, shard, "postgres")
 		return
 	}
-	found, err := s.findLeft(ctx, shard, in)
+	found, err := k.findLeft(ctx, shard, in)
 	if err != nil || len(found) == 0 {
 		return // a shard that does not answer is the pool's business
 	}
-	r := s.resolver()
+	r := k.resolver()
 	var live map[string]bool
 	_, err = r.Resolve(ctx, found, func(d twopc.InDoubt) twopc.Urgency {
 		if d.Judge(false, false, true) == twopc.LetBe || d.Participant != shard {
 			return twopc.LetBe // too young, or of another shard on this server
 		}
-		if d.Incarnation == s.cfg.Proxy {
-			return d.Judge(true, s.hands.has(d.Nonce), true)
+		if d.Incarnation == k.s.cfg.Proxy {
+			return d.Judge(true, k.hands.has(d.Nonce), true)
 		}
 		if live == nil {
-			live = s.live(ctx)
+			live = k.live(ctx)
 		}
-		return d.Judge(false, false, (live[d.Incarnation] || len(live) == 0) && !s.silent.hung(d.Incarnation))
+		return d.Judge(false, false, (live[d.Incarnation] || len(live) == 0) && !k.silent.hung(d.Incarnation))
 	})
 	if err != nil && ctx.Err() == nil {
-		s.log.Warn("transactions are in doubt", "shard", shard, "err", err)
+		k.s.log.Warn("transactions are in doubt", "shard", shard, "err", err)
 	}
 }
 
 // findLeft lists the cluster's prepared transactions on a shard. They are seen in any
 // database: in the first that lets weft in, as one may have been dropped there.
-func (s *Server) findLeft(ctx context.Context, shard string, in []string) ([]twopc.InDoubt, error) {
+func (k *keeper) findLeft(ctx context.Context, shard string, in []string) ([]twopc.InDoubt, error) {
 	var c twopc.Conn
 	var err error
 	for _, database := range in {
-		if c, err = s.dialService(ctx, shard, database); !closedDatabase(err) {
-			s.checkPrepared(ctx, shard, database)
+		if c, err = k.s.dialService(ctx, shard, database); !closedDatabase(err) {
+			k.checkPrepared(ctx, shard, database)
 			break
 		}
 	}
@@ -260,7 +260,7 @@ func (s *Server) findLeft(ctx context.Context, shard string, in []string) ([]two
 	}
 	defer c.Terminate()
 	defer context.AfterFunc(ctx, c.Interrupt)()
-	rows, err := c.Exec(twopc.FindSQL(s.cfg.Snapshot().Cluster))
+	rows, err := c.Exec(twopc.FindSQL(k.s.cfg.Snapshot().Cluster))
 	if err != nil {
 		return nil, err
 	}
@@ -282,12 +282,12 @@ func closedDatabase(err error) bool {
 }
 
 // live returns the proxies whose lease lives; none if that cannot be found out.
-func (s *Server) live(ctx context.Context) map[string]bool {
+func (k *keeper) live(ctx context.Context) map[string]bool {
 	out := map[string]bool{}
-	if s.cfg.Directory == nil {
+	if k.s.cfg.Directory == nil {
 		return out
 	}
-	list, err := s.cfg.Directory.Proxies(ctx)
+	list, err := k.s.cfg.Directory.Proxies(ctx)
 	if err != nil {
 		return out
 	}
@@ -302,29 +302,29 @@ func (s *Server) live(ctx context.Context) map[string]bool {
 const sweepAtOnce = 4
 
 // sweep removes decisions that nobody has removed, from some databases in each round.
-func (s *Server) sweep(ctx context.Context, snap *directory.Snapshot, shard string, round int) {
-	r := s.resolver()
+func (k *keeper) sweep(ctx context.Context, snap *directory.Snapshot, shard string, round int) {
+	r := k.resolver()
 	all := databases(snap)
-	s.guardGates(ctx, shard, all)
+	k.guardGates(ctx, shard, all)
 	for i := range min(len(all), sweepAtOnce) {
 		database := all[(round*sweepAtOnce+i)%len(all)]
 		err := r.Sweep(ctx, shard, database, func(d twopc.Decision) bool {
 			n, ok := twopc.ParseName(d.Key)
-			return !ok || n.Incarnation == s.cfg.Proxy && s.hands.has(n.Nonce) || d.Announced && s.announced(ctx, d.Key)
+			return !ok || n.Incarnation == k.s.cfg.Proxy && k.hands.has(n.Nonce) || d.Announced && k.announced(ctx, d.Key)
 		})
 		if err != nil && ctx.Err() == nil {
-			s.log.Debug("decisions could not be swept", "shard", shard, "database", database, "err", err)
+			k.s.log.Debug("decisions could not be swept", "shard", shard, "database", database, "err", err)
 		}
 	}
 }
 
 // announced reports whether a change of schemas is still in the directory. In
 // doubt it is.
-func (s *Server) announced(ctx context.Context, key string) bool {
-	if s.cfg.Directory == nil {
+func (k *keeper) announced(ctx context.Context, key string) bool {
+	if k.s.cfg.Directory == nil {
 		return true
 	}
-	snap, err := s.cfg.Directory.Load(ctx)
+	snap, err := k.s.cfg.Directory.Load(ctx)
 	return err != nil || snap.FindPending(key) != nil
 }
 
@@ -333,10 +333,10 @@ func (s *Server) announced(ctx context.Context, key string) bool {
 const arbitrateTimeout = 10 * time.Second
 
 // arbitrate finds out how a transaction ended, Open if it cannot.
-func (s *Server) arbitrate(ctx context.Context, n twopc.Name, database string) twopc.Outcome {
+func (k *keeper) arbitrate(ctx context.Context, n twopc.Name, database string) twopc.Outcome {
 	ctx, cancel := context.WithTimeout(ctx, arbitrateTimeout)
 	defer cancel()
-	r := s.resolver()
+	r := k.resolver()
 	for {
 		o, err := r.Decide(ctx, database, n, twopc.Force)
 		if err == nil {
@@ -354,15 +354,15 @@ func (s *Server) arbitrate(ctx context.Context, n twopc.Name, database string) t
 const settleTimeout = 15 * time.Second
 
 // settleLeft settles the pending changes whose proxy is gone, or whose session.
-func (s *Server) settleLeft(ctx context.Context, snap *directory.Snapshot) {
+func (k *keeper) settleLeft(ctx context.Context, snap *directory.Snapshot) {
 	for _, p := range snap.Pending {
 		n, ok := twopc.ParseName(p.ID)
-		if !ok || p.Proxy == s.cfg.Proxy && s.hands.has(n.Nonce) || p.Proxy != s.cfg.Proxy && s.alive(ctx, p.Proxy) {
+		if !ok || p.Proxy == k.s.cfg.Proxy && k.hands.has(n.Nonce) || p.Proxy != k.s.cfg.Proxy && k.alive(ctx, p.Proxy) {
 			continue
 		}
-		err := s.settlePending(ctx, p, n)
+		err := k.settlePending(ctx, p, n)
 		if err != nil && !errors.Is(err, twopc.ErrUndecided) && ctx.Err() == nil {
-			s.log.Warn("unfinished change of a schema", "database", p.Database, "err", err)
+			k.s.log.Warn("unfinished change of a schema", "database", p.Database, "err", err)
 		}
 	}
 }
@@ -370,10 +370,10 @@ func (s *Server) settleLeft(ctx context.Context, snap *directory.Snapshot) {
 // settlePending finds out how a change ended, ends it on all shards, and tells
 // every proxy. The entry was made after the row of the decision was, so that the
 // deciding shard knows.
-func (s *Server) settlePending(ctx context.Context, p directory.Pending, n twopc.Name) error {
+func (k *keeper) settlePending(ctx context.Context, p directory.Pending, n twopc.Name) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
-	r := s.resolver()
+	r := k.resolver()
 	outcome, err := twopc.ParseOutcome(p.Outcome), error(nil)
 	if outcome == twopc.Open {
 		outcome, err = r.Decide(ctx, p.Database, n, twopc.Force)
@@ -399,12 +399,12 @@ func (s *Server) settlePending(ctx context.Context, p directory.Pending, n twopc
 	} else {
 		told.undo = c.Undo
 	}
-	return errors.Join(late, s.publish(ctx, told))
+	return errors.Join(late, k.publish(ctx, told))
 }
 
 // warnUnable says once that a shard cannot prepare transactions.
-func (s *Server) warnUnable(shard string) {
-	if _, said := s.unable.LoadOrStore(shard, true); !said {
-		s.log.Warn("max_prepared_transactions is 0: transactions cannot write on this shard and others. Set it to at least pool.max_per_shard and restart the server", "shard", shard)
+func (k *keeper) warnUnable(shard string) {
+	if _, said := k.unable.LoadOrStore(shard, true); !said {
+		k.s.log.Warn("max_prepared_transactions is 0: transactions cannot write on this shard and others. Set it to at least pool.max_per_shard and restart the server", "shard", shard)
 	}
 }

@@ -69,7 +69,7 @@ func (s *Session) hub() *hub.Hub { return s.srv.hubs.Of(s.db.Name) }
 // newHubs returns the hubs of a proxy.
 func newHubs(s *Server) *hub.Hubs {
 	return hub.New(hub.Config{
-		Context: s.ctx, Log: s.log, Snapshot: s.cfg.Snapshot, ServiceUser: s.cfg.ServiceUser, Sender: s.sessionOf,
+		Context: s.ctx, Log: s.log, Snapshot: s.cfg.Snapshot, ServiceUser: s.cfg.ServiceUser, Sender: s.register.sessionOf,
 		Dial: func(ctx context.Context, shard, database, user string) (hub.Backend, error) {
 			c, err := s.dialSpare(ctx, shard, database, user)
 			if err != nil {
@@ -102,7 +102,7 @@ func (rc *record) onBackendNotification(c *pool.Conn, body []byte) {
 		return // the hub delivers it
 	}
 	rc.s.out.Grow()
-	rc.s.out.B = wire.AppendNotification(rc.s.out.B, rc.s.srv.sessionOf(c.Shard(), pid), channel, payload)
+	rc.s.out.B = wire.AppendNotification(rc.s.out.B, rc.s.srv.register.sessionOf(c.Shard(), pid), channel, payload)
 }
 
 // listenHere makes the backend listen to what the session does, so that

@@ -83,10 +83,10 @@ func (u *utility) verifyLookups(ctx context.Context, args map[string]string) (ro
 
 // resumeLookups goes on with lookups that proxies were making which are gone. Those
 // are seen in the schemas that this proxy has read.
-func (s *Server) resumeLookups(ctx context.Context) {
-	s.envs.mu.Lock()
-	slots := maps.Clone(s.envs.loaded)
-	s.envs.mu.Unlock()
+func (k *keeper) resumeLookups(ctx context.Context) {
+	k.s.memory.envs.mu.Lock()
+	slots := maps.Clone(k.s.memory.envs.loaded)
+	k.s.memory.envs.mu.Unlock()
 	for database, slot := range slots {
 		select {
 		case slot.turn <- struct{}{}:
@@ -100,11 +100,11 @@ func (s *Server) resumeLookups(ctx context.Context) {
 		}
 		for _, rel := range schema.LookedUp() {
 			for _, l := range rel.Lookups {
-				if l.Public || l.Job == s.cfg.Proxy && s.mover.Running("lookup "+l.Name) || l.Job != s.cfg.Proxy && s.alive(ctx, l.Job) {
+				if l.Public || l.Job == k.s.cfg.Proxy && k.s.mover.Running("lookup "+l.Name) || l.Job != k.s.cfg.Proxy && k.alive(ctx, l.Job) {
 					continue
 				}
-				if err := s.mover.ResumeLookup(ctx, database, rel.Name, l); err != nil && ctx.Err() == nil {
-					s.log.Warn("unfinished lookup", "lookup", l.Name, "err", err)
+				if err := k.s.mover.ResumeLookup(ctx, database, rel.Name, l); err != nil && ctx.Err() == nil {
+					k.s.log.Warn("unfinished lookup", "lookup", l.Name, "err", err)
 				}
 			}
 		}

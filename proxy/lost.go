@@ -247,7 +247,7 @@ func (l *loss) lostCommit(err error) error {
 	a.Committed(twopc.Lost)
 	outcome := twopc.Open
 	if !l.s.reach.gaveUp() { // nobody waits any longer for a shard that stands still
-		outcome = l.s.srv.arbitrate(l.s.srv.ctx, a.name, l.s.db.Name)
+		outcome = l.s.srv.keeper.arbitrate(l.s.srv.ctx, a.name, l.s.db.Name)
 	}
 	switch a.Arbitrated(outcome) {
 	case twopc.Leave:

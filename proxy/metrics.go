@@ -98,9 +98,9 @@ func (c *runCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	counter(descPanics, c.srv.panics.count.Load())
 	counter(descPlans, c.m.plans.Read().Sum)
-	counter(descPlanMisses, c.srv.plans.Misses())
-	counter(descParsed, c.srv.texts.Misses())
-	ch <- prometheus.MustNewConstMetric(descPlanBytes, prometheus.GaugeValue, float64(c.srv.plans.Bytes()))
+	counter(descPlanMisses, c.srv.memory.plans.Misses())
+	counter(descParsed, c.srv.memory.texts.Misses())
+	ch <- prometheus.MustNewConstMetric(descPlanBytes, prometheus.GaugeValue, float64(c.srv.memory.plans.Bytes()))
 	st := c.srv.statements.State()
 	ch <- prometheus.MustNewConstMetric(descTracked, prometheus.GaugeValue, float64(st.Statements))
 	counter(descTrackedOut, st.Dropped)

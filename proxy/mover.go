@@ -192,27 +192,27 @@ func unquote(name string) string {
 const recoverInterval = 2 * time.Second
 
 // recoverMoves finishes or undoes what a proxy that is gone was moving.
-func (s *Server) recoverMoves(ctx context.Context) {
-	s.every(ctx, recoverInterval, func(snap *directory.Snapshot) {
-		if s.cfg.Directory == nil {
+func (k *keeper) recoverMoves(ctx context.Context) {
+	k.s.every(ctx, recoverInterval, func(snap *directory.Snapshot) {
+		if k.s.cfg.Directory == nil {
 			return
 		}
-		s.settleLeft(ctx, snap)
-		s.resumeLookups(ctx)
-		s.guardTables(ctx, snap)
+		k.settleLeft(ctx, snap)
+		k.resumeLookups(ctx)
+		k.guardTables(ctx, snap)
 		for i := range snap.Tables {
 			t := snap.Tables[i]
 			if t.State == directory.Active && t.IDs.Raised {
-				s.settleIDs(ctx, t)
+				k.settleIDs(ctx, t)
 			}
-			if t.State == directory.Active || s.mover.Running(t.Job.ID) {
+			if t.State == directory.Active || k.s.mover.Running(t.Job.ID) {
 				continue
 			}
-			if t.Job.Proxy != s.cfg.Proxy && s.alive(ctx, t.Job.Proxy) {
+			if t.Job.Proxy != k.s.cfg.Proxy && k.alive(ctx, t.Job.Proxy) {
 				continue
 			}
-			if err := s.mover.Recover(ctx, t); err != nil && ctx.Err() == nil {
-				s.log.Warn("unfinished move of a table", "table", t.Schema+"."+t.Name, "err", err)
+			if err := k.s.mover.Recover(ctx, t); err != nil && ctx.Err() == nil {
+				k.s.log.Warn("unfinished move of a table", "table", t.Schema+"."+t.Name, "err", err)
 			}
 		}
 	})
@@ -220,26 +220,26 @@ func (s *Server) recoverMoves(ctx context.Context) {
 
 // guardTables makes sure that shards guard the keys of tables that were declared by
 // somebody else, or before there were guards.
-func (s *Server) guardTables(ctx context.Context, snap *directory.Snapshot) {
+func (k *keeper) guardTables(ctx context.Context, snap *directory.Snapshot) {
 	now := time.Now()
-	for _, db := range s.turn(databases(snap), func(db string) bool {
-		return s.unguarded.due(ownKey{database: db}, now) && !s.mover.Guarded(snap, db)
+	for _, db := range k.s.register.turn(databases(snap), func(db string) bool {
+		return k.unguarded.due(ownKey{database: db}, now) && !k.s.mover.Guarded(snap, db)
 	}) {
 		key := ownKey{database: db}
-		err := s.mover.GuardTables(ctx, snap, db)
+		err := k.s.mover.GuardTables(ctx, snap, db)
 		if err == nil {
-			s.unguarded.done(key)
+			k.unguarded.done(key)
 			continue
 		}
-		s.unguarded.failed(key, time.Now())
+		k.unguarded.failed(key, time.Now())
 		if ctx.Err() == nil {
-			s.log.Warn("shard keys of tables with BEFORE triggers are not guarded", "database", db, "err", err)
+			k.s.log.Warn("shard keys of tables with BEFORE triggers are not guarded", "database", db, "err", err)
 		}
 	}
 }
 
 // alive reports whether a proxy is still registered. In doubt it is.
-func (s *Server) alive(ctx context.Context, id string) bool {
-	live, err := s.cfg.Directory.Proxies(ctx)
+func (k *keeper) alive(ctx context.Context, id string) bool {
+	live, err := k.s.cfg.Directory.Proxies(ctx)
 	return err != nil || slices.ContainsFunc(live, func(p directory.Proxy) bool { return p.ID == id })
 }

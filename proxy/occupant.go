@@ -35,7 +35,7 @@ const leaving = 5 * time.Second
 // awaitUnused waits until no other session is in the database, on any proxy.
 func (u *utility) awaitUnused(what, name string) error {
 	for until := time.Now().Add(leaving); ; {
-		n := len(u.s.srv.occupants(name, u.s))
+		n := len(u.s.srv.register.occupants(name, u.s))
 		wait := 10 * time.Millisecond
 		if n == 0 {
 			n, wait = len(u.elsewhere(name)), 200*time.Millisecond
@@ -60,10 +60,10 @@ func (u *utility) awaitUnused(what, name string) error {
 // evict ends the sessions that are in a database, on all proxies, if the client may end
 // every one of them.
 func (u *utility) evict(name string) error {
-	if err := u.mayEnd(append(u.s.srv.occupants(name, u.s), u.elsewhere(name)...)); err != nil {
+	if err := u.mayEnd(append(u.s.srv.register.occupants(name, u.s), u.elsewhere(name)...)); err != nil {
 		return err
 	}
-	u.s.srv.killOn(name, u.s)
+	u.s.srv.register.killOn(name, u.s)
 	_, silent := u.s.srv.circle.Ask(u.s.srv.ctx, peer.Question{Database: name, Kill: true})
 	u.s.route.warnSilent(silent, "sessions there may still be in the database")
 	return nil
@@ -113,11 +113,11 @@ func (u *utility) mayEnd(roles []string) error {
 
 // occupants returns the roles of the other sessions of this proxy that are in a database,
 // one for each.
-func (s *Server) occupants(database string, but *Session) []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (r *register) occupants(database string, but *Session) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var roles []string
-	for _, sess := range s.sessions {
+	for _, sess := range r.sessions {
 		if sess != but && sess.db != nil && sess.db.Name == database {
 			roles = append(roles, sess.login.user)
 		}
@@ -142,10 +142,10 @@ func (u *utility) elsewhere(database string) (roles []string) {
 }
 
 // killOn ends the sessions in a database.
-func (s *Server) killOn(database string, but *Session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, sess := range s.sessions {
+func (r *register) killOn(database string, but *Session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, sess := range r.sessions {
 		if sess != but && sess.db != nil && sess.db.Name == database {
 			sess.kill(pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command"))
 		}

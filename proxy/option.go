@@ -263,7 +263,7 @@ func (rc *record) learnOptions() error {
 		return nil
 	}
 	key := optionKey{rc.s.lane.Key(), rc.s.lane.Epoch()}
-	o, ok := rc.s.srv.envs.loginOptions(key)
+	o, ok := rc.s.srv.memory.envs.loginOptions(key)
 	explicit := false
 	for _, name := range slices.Concat(optionNames, heeded) {
 		v, _ := rc.settings.Get(name)
@@ -283,7 +283,7 @@ func (rc *record) learnOptions() error {
 			return err
 		}
 		if !explicit {
-			rc.s.srv.envs.keepLoginOptions(key, o)
+			rc.s.srv.memory.envs.keepLoginOptions(key, o)
 		}
 	}
 	rc.optionsFor, rc.optionsKnown, rc.inEffect = rc.settings, true, o

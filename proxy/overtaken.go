@@ -32,14 +32,14 @@ const (
 
 // beat notes that the process runs. After a standstill it first looks at the
 // directory: others may have changed it without waiting for us.
-func (s *Server) beat(ctx context.Context) {
+func (k *keeper) beat(ctx context.Context) {
 	tick := time.NewTicker(pulseInterval)
 	defer tick.Stop()
 	for {
-		if s.stoodStill() {
-			s.lookAgain(ctx)
+		if k.stoodStill() {
+			k.lookAgain(ctx)
 		}
-		s.pulse.Store(time.Now().UnixNano())
+		k.pulse.Store(time.Now().UnixNano())
 		select {
 		case <-ctx.Done():
 			return
@@ -50,28 +50,28 @@ func (s *Server) beat(ctx context.Context) {
 
 // stoodStill reports whether the process has missed its beats. The clock on the
 // wall also runs while a whole machine sleeps.
-func (s *Server) stoodStill() bool {
-	d := time.Duration(time.Now().UnixNano() - s.pulse.Load())
+func (k *keeper) stoodStill() bool {
+	d := time.Duration(time.Now().UnixNano() - k.pulse.Load())
 	return d > standstill || d < -standstill
 }
 
 // lookAgain waits until this proxy serves what the directory says now.
-func (s *Server) lookAgain(ctx context.Context) {
-	if s.cfg.Directory == nil || s.cfg.Reach == nil {
+func (k *keeper) lookAgain(ctx context.Context) {
+	if k.s.cfg.Directory == nil || k.s.cfg.Reach == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	snap, err := s.cfg.Directory.Load(ctx)
+	snap, err := k.s.cfg.Directory.Load(ctx)
 	if err == nil {
-		_, err = s.cfg.Reach(ctx, snap.Version)
+		_, err = k.s.cfg.Reach(ctx, snap.Version)
 	}
-	s.log.Warn("stood still: looked at the directory before going on", "err", err)
+	k.s.log.Warn("stood still: looked at the directory before going on", "err", err)
 }
 
 // awake waits for the look after a standstill.
-func (s *Server) awake(ctx context.Context) {
-	for s.stoodStill() && ctx.Err() == nil {
+func (k *keeper) awake(ctx context.Context) {
+	for k.stoodStill() && ctx.Err() == nil {
 		time.Sleep(time.Millisecond)
 	}
 }
@@ -79,8 +79,8 @@ func (s *Server) awake(ctx context.Context) {
 // isOvertaken reports whether what has been planned but not sent was planned by
 // declarations that hold no more.
 func (rt *routing) isOvertaken() bool {
-	if rt.s.srv.stoodStill() {
-		rt.s.srv.awake(rt.s.srv.ctx)
+	if rt.s.srv.keeper.stoodStill() {
+		rt.s.srv.keeper.awake(rt.s.srv.ctx)
 	}
 	return rt.outdated || rt.relies.concerned(rt.s.srv.cfg.Snapshot(), rt.snap, rt.s.db.Name)
 }

@@ -22,31 +22,31 @@ type ownKey struct{ shard, database string }
 const installTimeout = 10 * time.Second
 
 // own makes sure that a shard has weft's own tables in a database.
-func (s *Server) own(ctx context.Context, shard, database string) (*schema.Own, error) {
+func (k *keeper) own(ctx context.Context, shard, database string) (*schema.Own, error) {
 	key := ownKey{shard, database}
-	s.owns.mu.Lock()
-	own := s.owns.known[key]
-	s.owns.mu.Unlock()
+	k.owns.mu.Lock()
+	own := k.owns.known[key]
+	k.owns.mu.Unlock()
 	if own != nil {
 		return own, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, installTimeout)
 	defer cancel()
-	own, err := schema.Install(ctx, dialer{s}, s.cfg.Snapshot().Cluster, shard, database, s.cfg.ServiceUser)
+	own, err := schema.Install(ctx, dialer{k.s}, k.s.cfg.Snapshot().Cluster, shard, database, k.s.cfg.ServiceUser)
 	if err != nil {
 		return nil, err
 	}
 	if own.MaxPrepared == 0 {
 		// Asked again next time: the server may have been restarted with more.
-		s.warnUnable(shard)
+		k.warnUnable(shard)
 		return own, nil
 	}
-	s.owns.mu.Lock()
-	defer s.owns.mu.Unlock()
-	if s.owns.known == nil {
-		s.owns.known = map[ownKey]*schema.Own{}
+	k.owns.mu.Lock()
+	defer k.owns.mu.Unlock()
+	if k.owns.known == nil {
+		k.owns.known = map[ownKey]*schema.Own{}
 	}
-	s.owns.known[key] = own
+	k.owns.known[key] = own
 	return own, nil
 }
 
@@ -55,36 +55,36 @@ func (s *Server) own(ctx context.Context, shard, database string) (*schema.Own, 
 func (u *utility) installOwn(ctx context.Context) {
 	snap := u.s.srv.cfg.Snapshot()
 	for i := range snap.Shards {
-		if _, err := u.s.srv.own(ctx, snap.Shards[i].Name, u.s.db.Name); err != nil {
+		if _, err := u.s.srv.keeper.own(ctx, snap.Shards[i].Name, u.s.db.Name); err != nil {
 			u.s.log.Warn("weft's own tables could not be made", "shard", snap.Shards[i].Name, "database", u.s.db.Name, "err", err)
 		}
 	}
 }
 
 // disown forgets what is known of a database, which may be another one now.
-func (s *Server) disown(database string) {
-	s.owns.mu.Lock()
-	defer s.owns.mu.Unlock()
-	for key := range s.owns.known {
+func (k *keeper) disown(database string) {
+	k.owns.mu.Lock()
+	defer k.owns.mu.Unlock()
+	for key := range k.owns.known {
 		if key.database == database {
-			delete(s.owns.known, key)
-			s.refreshed.done.Delete(key)
+			delete(k.owns.known, key)
+			k.refreshed.done.Delete(key)
 		}
 	}
 }
 
 // disownAll forgets all of it: databases have come or gone.
-func (s *Server) disownAll() {
-	s.owns.mu.Lock()
-	defer s.owns.mu.Unlock()
-	clear(s.owns.known)
-	s.refreshed.done.Clear()
+func (k *keeper) disownAll() {
+	k.owns.mu.Lock()
+	defer k.owns.mu.Unlock()
+	clear(k.owns.known)
+	k.refreshed.done.Clear()
 }
 
 // mayPrepare refuses a transaction on several shards if one of them cannot take
 // part in its commit.
 func (u *utility) mayPrepare(c *pool.Conn) error {
-	own, err := u.s.srv.own(u.s.srv.ctx, c.Shard(), u.s.db.Name)
+	own, err := u.s.srv.keeper.own(u.s.srv.ctx, c.Shard(), u.s.db.Name)
 	if err != nil {
 		return err
 	}

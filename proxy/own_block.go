@@ -130,8 +130,8 @@ func (t *transaction) execEnd(c *pool.Conn, sql string) error {
 // runPart runs one statement in the open block, or in the place of another: it is not in
 // the client's buffer.
 func (t *transaction) runPart(text []byte) error {
-	r := t.s.srv.routers.Get().(*router)
-	defer t.s.srv.routers.Put(r)
+	r := t.s.srv.memory.routers.Get().(*router)
+	defer t.s.srv.memory.routers.Put(r)
 	f := t.s.route.read(r, text)
 	if toAll(f) {
 		return t.s.route.queryForAll(text, f, consumed)

@@ -36,7 +36,7 @@ func readsOwn(f *parser.Facts) bool {
 // transaction, the client's or that of the messages before a Sync, they go with
 // it. Otherwise hideOwn takes them away, or the backend is not used again.
 func (rt *routing) showOwn(c *pool.Conn, f *parser.Facts, unsynced bool, exec func(sql string) error) error {
-	if _, err := rt.s.srv.own(rt.s.srv.ctx, c.Shard(), rt.s.db.Name); err != nil {
+	if _, err := rt.s.srv.keeper.own(rt.s.srv.ctx, c.Shard(), rt.s.db.Name); err != nil {
 		return err
 	}
 	local := c.Status == wire.TxActive || unsynced
@@ -153,7 +153,7 @@ func (rt *routing) knowOwn(f *parser.Facts) error {
 	if !readsOwn(f) {
 		return nil
 	}
-	if _, err := rt.s.srv.own(rt.s.srv.ctx, rt.snap.Home, rt.s.db.Name); err != nil {
+	if _, err := rt.s.srv.keeper.own(rt.s.srv.ctx, rt.snap.Home, rt.s.db.Name); err != nil {
 		return err
 	}
 	env, err := rt.environment()
@@ -161,5 +161,5 @@ func (rt *routing) knowOwn(f *parser.Facts) error {
 		return err
 	}
 	rt.env = nil
-	return rt.s.srv.envs.slot(rt.s.db.Name).forget(rt.s.srv.ctx)
+	return rt.s.srv.memory.envs.slot(rt.s.db.Name).forget(rt.s.srv.ctx)
 }

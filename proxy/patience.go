@@ -223,10 +223,10 @@ func (re *reach) whyGivenUp(err error) error {
 }
 
 // hurry looks for sessions that wait for shards past their time.
-func (s *Server) hurry(now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, sess := range s.sessions {
+func (r *register) hurry(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, sess := range r.sessions {
 		sess.reach.mu.Lock()
 		sess.reach.lookAround(now)
 		sess.reach.mu.Unlock()

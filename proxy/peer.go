@@ -27,12 +27,12 @@ func (s *Server) answer(q peer.Question) ([]byte, error) {
 	case q.Reset:
 		s.resetStatements(q.User, q.All)
 	case q.Kill && q.Session != 0:
-		return json.Marshal(s.killSession(q.Session))
+		return json.Marshal(s.register.killSession(q.Session))
 	case q.Kill:
-		s.killOn(q.Database, nil)
+		s.register.killOn(q.Database, nil)
 		s.leave(q.Database)
 	case q.Database != "":
-		return json.Marshal(s.occupants(q.Database, nil))
+		return json.Marshal(s.register.occupants(q.Database, nil))
 	case view != nil && view.Spread:
 		return view.Table(s.ctx, adminSource{srv: s}, console.Viewer{User: q.User, All: q.All}).JSON(), nil
 	}

@@ -125,7 +125,7 @@ func (u *utility) changeFunctions(ctx context.Context, do func(*directory.Snapsh
 		return next, nil
 	})
 	if err == nil {
-		err = u.s.srv.spreadVersion(ctx, next.Version)
+		err = u.s.srv.keeper.spreadVersion(ctx, next.Version)
 	}
 	if err != nil {
 		return fmt.Errorf("declare function: %w", err)

@@ -69,8 +69,8 @@ func (ps *prepared) parseFor(bind []byte) error {
 	if err := ps.s.record.readAnew(p.SQL); err != nil {
 		return ps.s.lost.refuseParse(p.Name, err)
 	}
-	r := ps.s.srv.routers.Get().(*router)
-	defer ps.s.srv.routers.Put(r)
+	r := ps.s.srv.memory.routers.Get().(*router)
+	defer ps.s.srv.memory.routers.Put(r)
 	f := ps.s.route.read(r, p.SQL)
 	ps.s.account.bound.facts = f
 	if done, err := ps.parseUnplanned(r, p, f, bind); done || err != nil {
@@ -489,8 +489,8 @@ func (ps *portals) routePlanned(portal, name []byte, f *parser.Facts, pl *planne
 	if err := ps.s.implicit.needsBlock(pl.text, f); err != nil {
 		return true, ps.bindRefused(portal, name, pl, *tail, err)
 	}
-	r := ps.s.srv.routers.Get().(*router)
-	defer ps.s.srv.routers.Put(r)
+	r := ps.s.srv.memory.routers.Get().(*router)
+	defer ps.s.srv.memory.routers.Put(r)
 	lane, err := ps.s.pipe.placed, error(nil)
 	if ps.s.pipe.placed = nil; lane != nil {
 		r.free = ps.s.pipe.placedFree // found with the Parse

@@ -201,9 +201,9 @@ func (s *Session) facts(text []byte) *parser.Facts {
 		s.record.advanced = true // for all we know
 		return unreadable
 	}
-	sc := s.srv.scanners.Get().(*parser.Scanner)
-	f := s.srv.texts.Facts(sc, text, parser.Options{NonStandardStrings: s.record.oldStrings})
-	s.srv.scanners.Put(sc)
+	sc := s.srv.memory.scanners.Get().(*parser.Scanner)
+	f := s.srv.memory.texts.Facts(sc, text, parser.Options{NonStandardStrings: s.record.oldStrings})
+	s.srv.memory.scanners.Put(sc)
 	s.record.advanced = s.record.advanced || f.Effects&parser.ReadsSequence == 0 && mayAdvance(f)
 	s.reach.patience.saw(f)
 	return f

@@ -49,7 +49,7 @@ func (s *Server) Ready(ctx context.Context) (missing []string, err error) {
 			missing = append(missing, fmt.Sprintf("%s: %s", name, pgerr.From(err).Message))
 		}
 	}
-	if wrong := s.belonging.misplaced(snap); len(wrong) > 0 {
+	if wrong := s.keeper.belonging.misplaced(snap); len(wrong) > 0 {
 		e := wrong[0].err
 		return missing, fmt.Errorf("%s (%s)", e.Message, strings.TrimSuffix(e.Detail, "."))
 	}

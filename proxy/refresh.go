@@ -18,21 +18,21 @@ type refreshed struct {
 }
 
 // refreshOwn brings schema weft of the databases of a shard up to date, each once.
-func (s *Server) refreshOwn(ctx context.Context, snap *directory.Snapshot, shard string) {
+func (k *keeper) refreshOwn(ctx context.Context, snap *directory.Snapshot, shard string) {
 	now := time.Now()
-	for _, database := range s.turn(databases(snap), func(database string) bool {
-		_, done := s.refreshed.done.Load(ownKey{shard, database})
-		return !done && s.refreshed.pauses.due(ownKey{shard, database}, now)
+	for _, database := range k.s.register.turn(databases(snap), func(database string) bool {
+		_, done := k.refreshed.done.Load(ownKey{shard, database})
+		return !done && k.refreshed.pauses.due(ownKey{shard, database}, now)
 	}) {
 		key := ownKey{shard, database}
-		if _, err := s.own(ctx, shard, database); err != nil {
-			s.refreshed.pauses.failed(key, time.Now())
+		if _, err := k.own(ctx, shard, database); err != nil {
+			k.refreshed.pauses.failed(key, time.Now())
 			if ctx.Err() == nil {
-				s.log.Warn("schema weft could not be brought up to date", "shard", shard, "database", database, "err", err)
+				k.s.log.Warn("schema weft could not be brought up to date", "shard", shard, "database", database, "err", err)
 			}
 			continue
 		}
-		s.refreshed.done.Store(key, true)
-		s.refreshed.pauses.done(key)
+		k.refreshed.done.Store(key, true)
+		k.refreshed.pauses.done(key)
 	}
 }

@@ -28,7 +28,7 @@ func (rt *routing) read(r *router, text []byte) *parser.Facts {
 	if rt.s.record.oddEncoding {
 		return unreadable
 	}
-	return rt.s.srv.texts.Facts(&r.scan, text, rt.s.record.scanOptions())
+	return rt.s.srv.memory.texts.Facts(&r.scan, text, rt.s.record.scanOptions())
 }
 
 func (rc *record) scanOptions() parser.Options {
@@ -52,7 +52,7 @@ func (rt *routing) plan(r *router, text, oids []byte) (*plan.Plan, error) {
 		if err != nil {
 			return nil, err
 		}
-		p := rt.s.srv.plans.Plan(env, &r.scan, text, oids)
+		p := rt.s.srv.memory.plans.Plan(env, &r.scan, text, oids)
 		rt.s.srv.metrics.plans.Add(rt.s.id, 1)
 		if foreign && p.Route != plan.Home && p.Route != plan.Any {
 			return nil, rt.s.out.unreadText()
@@ -218,8 +218,8 @@ func needsHome(f *parser.Facts) bool {
 
 // routedQuery handles a simple query in a database with declared tables.
 func (rt *routing) routedQuery(text []byte, n int) error {
-	r := rt.s.srv.routers.Get().(*router)
-	defer rt.s.srv.routers.Put(r)
+	r := rt.s.srv.memory.routers.Get().(*router)
+	defer rt.s.srv.memory.routers.Put(r)
 	f := rt.read(r, text)
 	rt.s.account.nameRun(f)
 	rt.s.portals.lane = nil // a simple query takes the unnamed portal away

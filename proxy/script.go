@@ -151,8 +151,8 @@ func (o *answers) characters(text []byte) int {
 
 // runScripted runs one statement of a text.
 func (k *script) runScripted(text []byte) error {
-	r := k.s.srv.routers.Get().(*router)
-	defer k.s.srv.routers.Put(r)
+	r := k.s.srv.memory.routers.Get().(*router)
+	defer k.s.srv.memory.routers.Put(r)
 	if depends(text, k.read, k.s.record.readsNow()) {
 		return k.s.lost.refuseStatement(pgerr.New(pgerr.FeatureNotSupported, "a backslash or a character that is not ASCII cannot follow a change of standard_conforming_strings or client_encoding in one text").
 			WithHint("Send the statements one by one."))

@@ -27,21 +27,16 @@ import (
 
 // Server accepts clients and runs their sessions.
 type Server struct {
-	cfg          Config // as it was at the start; see conf
-	now          atomic.Pointer[Config]
-	log          *slog.Logger
-	pool         *pool.Pool
-	texts        *parser.Cache
-	scanners     sync.Pool
-	routers      sync.Pool
-	plans        *planner.Cache
-	envs         *environments
-	translations translations
-	sequences    *sequence.Allocator
-	mover        *schema.Mover
-	metrics      *metrics
-	panics       *Panics
-	statements   *tally.Table
+	cfg        Config // as it was at the start; see conf
+	now        atomic.Pointer[Config]
+	log        *slog.Logger
+	pool       *pool.Pool
+	memory     memory
+	sequences  *sequence.Allocator
+	mover      *schema.Mover
+	metrics    *metrics
+	panics     *Panics
+	statements *tally.Table
 
 	ctx  context.Context
 	stop context.CancelCauseFunc
@@ -51,56 +46,34 @@ type Server struct {
 	stopPool context.CancelFunc
 	poolDone sync.WaitGroup
 	drain    atomic.Bool
-	pulse    atomic.Int64 // when this process last ran for certain, see beat
 
-	// notifiers maps a backend (notifier) to the session that last sent a NOTIFY
-	// through it.
-	notifiers sync.Map
-	// unable are the shards that are known to prepare no transactions, checked
-	// those that have been asked, by name.
-	unable    sync.Map
-	checked   sync.Map
-	owns      owns
-	refreshed refreshed
-	unguarded pauses // databases whose tables could not be guarded
-	// belonging is who the servers of the shards say they are.
-	belonging belonging
-	// shares is how many of their connections this proxy may take.
-	shares    shares
-	silent    silent // other proxies
 	readiness readiness
-	hands     hands
 	service   *pool.Spares
 	gates     gatekeeper
-	guard     gateGuard
-	forgets   forgets
 	// homeless is how clients log in while the home shard is down.
 	homeless homeless
-	copies   copies
 
 	budget    budget
 	passwords *passwords
 
-	block  int32        // where the IDs of sessions begin
 	circle *peer.Circle // the other proxies
 	asked  *peer.Asked  // answers their questions
 	hubs   *hub.Hubs
 	door   *admit.Door
 
-	mu       sync.Mutex
-	lastID   int32 // of a session, within the block
-	sessions map[int32]*Session
-	// How many of them each user and database has.
-	byUser, byDatabase map[string]int
-	starting           map[net.Conn]bool // clients that have not got through startup
-	listeners          map[net.Listener]bool
+	register *register
+	keeper   keeper
 }
 
-// firstID is where the process IDs that clients see begin: above every process
-// ID an operating system gives, so that the two are never mistaken. Each proxy takes them
-// from one of 255 blocks of this length, chosen at random: an ID of another proxy's
-// is then most likely nobody's here, and never so often somebody else's.
-const firstID = 1 << 23
+// memory is what sessions share of texts they have seen, so that it is found out once.
+type memory struct {
+	texts        *parser.Cache
+	scanners     sync.Pool
+	routers      sync.Pool
+	plans        *planner.Cache
+	envs         *environments
+	translations translations
+}
 
 // New returns a server that is ready to Serve.
 func New(cfg Config) (*Server, error) {
@@ -109,11 +82,10 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		cfg: cfg, log: cfg.Log, panics: cfg.Panics, texts: parser.NewCache(cfg.FactsBytes),
-		sessions: map[int32]*Session{}, listeners: map[net.Listener]bool{},
-		starting: map[net.Conn]bool{}, byUser: map[string]int{}, byDatabase: map[string]int{},
+		cfg: cfg, log: cfg.Log, panics: cfg.Panics, memory: memory{texts: parser.NewCache(cfg.FactsBytes)},
 	}
-	cfg.Pool.Verify = s.verify
+	s.register, s.keeper.s = newRegister(s), s
+	cfg.Pool.Verify = s.keeper.verify
 	p, err := pool.New(cfg.Pool)
 	if err != nil {
 		return nil, err
@@ -123,40 +95,39 @@ func New(cfg Config) (*Server, error) {
 	s.gates = gatekeeper{dial: s.dialGate, spawn: func(f func()) { s.wg.Go(s.guarded("gates", f)) }}
 	s.passwords = newPasswords(s)
 	s.now.Store(&cfg)
-	s.routers.New = func() any { return new(router) }
+	s.memory.routers.New = func() any { return new(router) }
 	s.sequences = sequence.New(source{s}, sequence.Config{})
-	s.mover = schema.New(schema.Config{Shards: dialer{s}, Directory: cfg.Directory, Entries: cfg.Entries, Proxy: cfg.Proxy, Service: cfg.ServiceUser, Log: cfg.Log, Step: s.stopAtStep})
+	s.mover = schema.New(schema.Config{Shards: dialer{s}, Directory: cfg.Directory, Entries: cfg.Entries, Proxy: cfg.Proxy, Service: cfg.ServiceUser, Log: cfg.Log, Step: s.keeper.stopAtStep})
 	s.statements = tally.NewTable(cfg.StatementBytes)
-	s.plans, s.envs = planner.NewCache(cfg.PlanBytes), newEnvironments()
-	s.scanners.New = func() any { return new(parser.Scanner) }
-	s.block = (1 + int32(newSecret(1)[0])%255) * firstID
+	s.memory.plans, s.memory.envs = planner.NewCache(cfg.PlanBytes), newEnvironments()
+	s.memory.scanners.New = func() any { return new(parser.Scanner) }
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	s.hubs, s.door = newHubs(s), newDoor(s)
 	s.metrics = newMetrics(s, cfg.Metrics)
 	poolCtx, stopPool := context.WithCancel(context.Background())
 	s.stopPool = stopPool
 	s.poolDone.Go(s.kept("pool", func(context.Context) { _ = p.Run(poolCtx) }))
-	s.pulse.Store(time.Now().UnixNano())
-	s.wg.Go(s.kept("heartbeat", s.beat))
+	s.keeper.pulse.Store(time.Now().UnixNano())
+	s.wg.Go(s.kept("heartbeat", s.keeper.beat))
 	s.wg.Go(s.kept("watcher", s.watch))
 	s.wg.Go(s.kept("hubs", s.followHubs))
-	s.wg.Go(s.kept("moves of tables", s.recoverMoves))
-	s.wg.Go(s.kept("resolver", s.resolveLeft))
-	s.wg.Go(s.kept("identity of servers", s.keepDirectory))
-	s.wg.Go(s.kept("deadlocks", s.watchDeadlocks))
-	s.wg.Go(s.kept("other proxies", s.listenToPeers))
+	s.wg.Go(s.kept("moves of tables", s.keeper.recoverMoves))
+	s.wg.Go(s.kept("resolver", s.keeper.resolveLeft))
+	s.wg.Go(s.kept("identity of servers", s.keeper.keepDirectory))
+	s.wg.Go(s.kept("deadlocks", s.keeper.watchDeadlocks))
+	s.wg.Go(s.kept("other proxies", s.keeper.listenToPeers))
 	return s, nil
 }
 
 // Serve accepts clients on l until it is closed or the server is.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	s.mu.Lock()
+	s.register.mu.Lock()
 	if s.drain.Load() {
-		s.mu.Unlock()
+		s.register.mu.Unlock()
 		return l.Close()
 	}
-	s.listeners[l] = true
-	s.mu.Unlock()
+	s.register.listeners[l] = true
+	s.register.mu.Unlock()
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	for {
 		conn, err := l.Accept()
@@ -185,26 +156,26 @@ const spareStarts = 100
 func (s *Server) handle(conn net.Conn) {
 	// The deadline first: Close overrides it for those it finds registered.
 	_ = conn.SetDeadline(time.Now().Add(s.conf().StartupTimeout))
-	s.mu.Lock()
+	s.register.mu.Lock()
 	if s.drain.Load() {
-		s.mu.Unlock()
+		s.register.mu.Unlock()
 		conn.Close()
 		return
 	}
-	if len(s.starting) >= s.conf().MaxClients+spareStarts {
-		s.mu.Unlock()
+	if len(s.register.starting) >= s.conf().MaxClients+spareStarts {
+		s.register.mu.Unlock()
 		// Not read from: whoever opens so many connections may not write either.
 		_, _ = conn.Write(wire.AppendError(nil, pgerr.Fatal(pgerr.TooManyConnections, "sorry, too many clients already").
 			WithHint("Too many clients are logging in at once.")))
 		conn.Close()
 		return
 	}
-	s.starting[conn] = true
-	s.mu.Unlock()
+	s.register.starting[conn] = true
+	s.register.mu.Unlock()
 	sess := s.protect(conn, func() *Session { return s.start(conn) })
-	s.mu.Lock()
-	delete(s.starting, conn)
-	s.mu.Unlock()
+	s.register.mu.Lock()
+	delete(s.register.starting, conn)
+	s.register.mu.Unlock()
 	if sess == nil {
 		conn.Close()
 		return
@@ -221,9 +192,9 @@ func (s *Server) run(sess *Session) {
 
 // end takes a session apart, whatever state it is in.
 func (s *Server) end(sess *Session) {
-	s.mu.Lock()
-	s.dismiss(sess)
-	s.mu.Unlock()
+	s.register.mu.Lock()
+	s.register.dismiss(sess)
+	s.register.mu.Unlock()
 	s.guarded("end of a session", func() {
 		sess.close()
 		if sess.db != nil {
@@ -240,45 +211,45 @@ func (s *Server) end(sess *Session) {
 
 // admit registers a session that got through startup, unless there are too
 // many or the server is about to end.
-func (s *Server) admit(sess *Session) *pgerr.Error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.drain.Load() {
+func (r *register) admit(sess *Session) *pgerr.Error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.s.drain.Load() {
 		return pgerr.Fatal(pgerr.CannotConnectNow, "the database system is shutting down")
 	}
-	if limit := s.conf().MaxClients; len(s.sessions) >= limit {
+	if limit := r.s.conf().MaxClients; len(r.sessions) >= limit {
 		return pgerr.Fatal(pgerr.TooManyConnections, "sorry, too many clients already").
 			WithHint("weft's limits.max_clients is %d.", limit)
 	}
-	if limit, own := s.conf().clientsOf(sess.login.user); limit > 0 && s.byUser[sess.login.user] >= limit {
+	if limit, own := r.s.conf().clientsOf(sess.login.user); limit > 0 && r.byUser[sess.login.user] >= limit {
 		e := pgerr.Fatal(pgerr.TooManyConnections, "too many connections for role %q", sess.login.user)
 		if own {
 			return e.WithHint("max_clients of the user in weft's auth.users is %d.", limit)
 		}
 		return e.WithHint("weft's limits.max_clients_per_user is %d.", limit)
 	}
-	if limit := s.conf().MaxClientsPerDatabase; limit > 0 && s.byDatabase[sess.database()] >= limit {
+	if limit := r.s.conf().MaxClientsPerDatabase; limit > 0 && r.byDatabase[sess.database()] >= limit {
 		return pgerr.Fatal(pgerr.TooManyConnections, "too many connections for database %q", sess.database()).
 			WithHint("weft's limits.max_clients_per_database is %d.", limit)
 	}
-	for ok := true; ok; _, ok = s.sessions[sess.id] {
-		s.lastID = (s.lastID + 1) % firstID
-		sess.id = s.block + s.lastID
+	for ok := true; ok; _, ok = r.sessions[sess.id] {
+		r.lastID = (r.lastID + 1) % firstID
+		sess.id = r.block + r.lastID
 	}
-	sess.log = s.log.With("session", sess.id)
-	s.sessions[sess.id] = sess
-	s.byUser[sess.login.user]++
-	s.byDatabase[sess.database()]++
+	sess.log = r.s.log.With("session", sess.id)
+	r.sessions[sess.id] = sess
+	r.byUser[sess.login.user]++
+	r.byDatabase[sess.database()]++
 	return nil
 }
 
 // dismiss undoes admit. mu is held.
-func (s *Server) dismiss(sess *Session) {
-	delete(s.sessions, sess.id)
+func (r *register) dismiss(sess *Session) {
+	delete(r.sessions, sess.id)
 	for _, c := range []struct {
 		count map[string]int
 		name  string
-	}{{s.byUser, sess.login.user}, {s.byDatabase, sess.database()}} {
+	}{{r.byUser, sess.login.user}, {r.byDatabase, sess.database()}} {
 		if c.count[c.name]--; c.count[c.name] <= 0 {
 			delete(c.count, c.name)
 		}
@@ -286,10 +257,10 @@ func (s *Server) dismiss(sess *Session) {
 }
 
 // connected reports whether the client of a session is still there.
-func (s *Server) connected(id int32) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, ok := s.sessions[id]
+func (r *register) connected(id int32) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.sessions[id]
 	return ok
 }
 
@@ -302,10 +273,10 @@ func (s *Session) database() string {
 }
 
 // holders calls f for each session that holds a backend now.
-func (s *Server) holders(f func(sess *Session, c *pool.Conn)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, sess := range s.sessions {
+func (r *register) holders(f func(sess *Session, c *pool.Conn)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, sess := range r.sessions {
 		sess.reach.mu.Lock()
 		if sess.reach.current != nil {
 			f(sess, sess.reach.current)
@@ -329,22 +300,22 @@ func (s *Server) draining() bool { return s.drain.Load() }
 // Drain stops taking work: no new clients, idle sessions end, others when
 // their transaction does. It returns when all have ended or ctx has.
 func (s *Server) Drain(ctx context.Context) error {
-	s.mu.Lock()
+	s.register.mu.Lock()
 	s.drain.Store(true)
-	for l := range s.listeners {
+	for l := range s.register.listeners {
 		l.Close()
 	}
-	s.mu.Unlock()
+	s.register.mu.Unlock()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		s.mu.Lock()
-		n := len(s.sessions) + len(s.starting)
-		s.stopStarting()
-		for _, sess := range s.sessions {
+		s.register.mu.Lock()
+		n := len(s.register.sessions) + len(s.register.starting)
+		s.register.stopStarting()
+		for _, sess := range s.register.sessions {
 			sess.wake()
 		}
-		s.mu.Unlock()
+		s.register.mu.Unlock()
 		if n == 0 {
 			return nil
 		}
@@ -361,8 +332,8 @@ const closeGrace = 2 * time.Second
 
 // stopStarting turns away the clients that are not through startup. mu is
 // held.
-func (s *Server) stopStarting() {
-	for conn := range s.starting {
+func (r *register) stopStarting() {
+	for conn := range r.starting {
 		_ = conn.SetReadDeadline(time.Unix(1, 0))
 	}
 }
@@ -381,13 +352,13 @@ func (s *Server) stopWork(working []*pool.Conn) {
 
 // Close ends everything at once and waits for it.
 func (s *Server) Close() error {
-	s.mu.Lock()
+	s.register.mu.Lock()
 	s.drain.Store(true)
-	for l := range s.listeners {
+	for l := range s.register.listeners {
 		l.Close()
 	}
 	var working []*pool.Conn
-	for _, sess := range s.sessions {
+	for _, sess := range s.register.sessions {
 		sess.reach.killed.CompareAndSwap(nil, pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command"))
 		sess.wake()
 		// A client that does not read must not keep us.
@@ -404,8 +375,8 @@ func (s *Server) Close() error {
 		}
 		sess.reach.mu.Unlock()
 	}
-	s.stopStarting()
-	s.mu.Unlock()
+	s.register.stopStarting()
+	s.register.mu.Unlock()
 	s.hubs.Close()
 	s.stopWork(working)
 	s.stop(pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command"))

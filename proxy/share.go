@@ -63,7 +63,7 @@ func (h *shares) learn(live []directory.Proxy, self string, own int) {
 // set holds this proxy to its share of a shard's connections, and warns where that is less than
 // its configuration says.
 func (h *shares) set(s *Server, shard string) {
-	room := s.belonging.room(shard)
+	room := s.keeper.belonging.room(shard)
 	if room == 0 {
 		return
 	}

@@ -57,8 +57,8 @@ func (s *silent) hung(id string) bool {
 }
 
 // listenToPeers asks the other proxies for their backends.
-func (s *Server) listenToPeers(ctx context.Context) {
-	if s.cfg.Directory == nil || s.cfg.Proxy == "" {
+func (k *keeper) listenToPeers(ctx context.Context) {
+	if k.s.cfg.Directory == nil || k.s.cfg.Proxy == "" {
 		return
 	}
 	var wg sync.WaitGroup
@@ -73,20 +73,20 @@ func (s *Server) listenToPeers(ctx context.Context) {
 		case <-tick.C:
 		}
 		asking, stop := context.WithTimeout(ctx, listenTimeout)
-		if list, err := s.cfg.Directory.Proxies(asking); err == nil {
-			others = s.silent.follow(others, list)
+		if list, err := k.s.cfg.Directory.Proxies(asking); err == nil {
+			others = k.silent.follow(others, list)
 		}
 		stop()
 		for _, other := range others {
-			if other.ID == s.cfg.Proxy || !s.silent.begin(other.ID) {
+			if other.ID == k.s.cfg.Proxy || !k.silent.begin(other.ID) {
 				continue
 			}
-			wg.Go(s.guarded("other proxies", func() {
-				defer s.silent.end(other.ID)
-				for s.silent.hear(other.ID, func(known uint64) (peer.Backends, error) { return backendsOf(ctx, other, known) }) {
+			wg.Go(k.s.guarded("other proxies", func() {
+				defer k.silent.end(other.ID)
+				for k.silent.hear(other.ID, func(known uint64) (peer.Backends, error) { return backendsOf(ctx, other, known) }) {
 				}
-				if s.silent.missed(other.ID) >= silentAfter && ctx.Err() == nil {
-					s.endLeftBy(ctx, other.ID)
+				if k.silent.missed(other.ID) >= silentAfter && ctx.Err() == nil {
+					k.endLeftBy(ctx, other.ID)
 				}
 			}))
 		}
@@ -204,14 +204,14 @@ func (s *silent) setHangs(id string) bool {
 
 // endLeftBy ends the transactions of a proxy that has fallen silent, unless one of its backends shows that
 // it works.
-func (s *Server) endLeftBy(ctx context.Context, id string) {
+func (k *keeper) endLeftBy(ctx context.Context, id string) {
 	ctx, stop := context.WithTimeout(ctx, settleTimeout)
 	defer stop()
-	left := s.silent.left(id)
+	left := k.silent.left(id)
 	lives, answers := "SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_activity WHERE query_start > pg_catalog.clock_timestamp() - interval '"+lifeless.String()+"' AND ", 0
-	for shard, rows := range s.onBackends(ctx, left, lives) {
+	for shard, rows := range k.onBackends(ctx, left, lives) {
 		if len(rows) == 1 && rows[0][0] != "0" {
-			s.log.Debug("a proxy does not answer, but works", "proxy", id, "shard", shard)
+			k.s.log.Debug("a proxy does not answer, but works", "proxy", id, "shard", shard)
 			return
 		}
 		answers += len(rows)
@@ -219,22 +219,22 @@ func (s *Server) endLeftBy(ctx context.Context, id string) {
 	if answers == 0 {
 		return // nobody knows
 	}
-	if s.silent.setHangs(id) {
-		s.log.Warn("a proxy stands still: its open transactions are ended", "proxy", id)
+	if k.silent.setHangs(id) {
+		k.s.log.Warn("a proxy stands still: its open transactions are ended", "proxy", id)
 	}
 	const end = "SELECT pid, pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity WHERE xact_start IS NOT NULL AND (state LIKE 'idle in transaction%' OR wait_event_type = 'Client') AND "
-	for shard, rows := range s.onBackends(ctx, left, end) {
+	for shard, rows := range k.onBackends(ctx, left, end) {
 		for _, row := range rows {
-			s.log.Warn("ended a transaction of a proxy that stands still", "proxy", id, "shard", shard, "pid", row[0])
+			k.s.log.Warn("ended a transaction of a proxy that stands still", "proxy", id, "shard", shard, "pid", row[0])
 		}
 	}
 }
 
 // onBackends runs a query with a condition for backends on the shards that these are on, all at once, and returns the
 // rows of those that answer.
-func (s *Server) onBackends(ctx context.Context, left map[string][]pool.Process, sql string) map[string][][]string {
+func (k *keeper) onBackends(ctx context.Context, left map[string][]pool.Process, sql string) map[string][][]string {
 	database := "postgres"
-	if names := databases(s.cfg.Snapshot()); len(names) > 0 {
+	if names := databases(k.s.cfg.Snapshot()); len(names) > 0 {
 		database = names[0]
 	}
 	var mu sync.Mutex
@@ -243,8 +243,8 @@ func (s *Server) onBackends(ctx context.Context, left map[string][]pool.Process,
 	ctx, stop := context.WithTimeout(ctx, listenTimeout)
 	defer stop()
 	for shard, list := range left {
-		wg.Go(s.guarded("other proxies", func() {
-			c, err := s.dialService(ctx, shard, database)
+		wg.Go(k.s.guarded("other proxies", func() {
+			c, err := k.s.dialService(ctx, shard, database)
 			if err != nil {
 				return
 			}
@@ -252,7 +252,7 @@ func (s *Server) onBackends(ctx context.Context, left map[string][]pool.Process,
 			defer context.AfterFunc(ctx, c.(*pool.Spare).Abandon)()
 			rows, err := c.Exec(sql + pool.AmongSQL(list))
 			if err != nil {
-				s.log.Debug("the backends of a proxy could not be looked at", "shard", shard, "err", err)
+				k.s.log.Debug("the backends of a proxy could not be looked at", "shard", shard, "err", err)
 				return
 			}
 			mu.Lock()

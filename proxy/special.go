@@ -92,7 +92,7 @@ func (p *pipe) inject(sql string) error {
 func (rc *record) parseSpecial(p wire.ParseBody, f *parser.Facts, o op) error {
 	err := rc.s.prepared.prepareExecuted(f)
 	if err == nil && readsOwn(f) && rc.s.held.conn != nil {
-		_, err = rc.s.srv.own(rc.s.srv.ctx, rc.s.held.conn.Shard(), rc.s.db.Name) // or there is nothing to parse
+		_, err = rc.s.srv.keeper.own(rc.s.srv.ctx, rc.s.held.conn.Shard(), rc.s.db.Name) // or there is nothing to parse
 	}
 	if err != nil {
 		if errors.Is(err, pool.ErrLost) || errors.Is(err, errEnd) {

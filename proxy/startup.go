@@ -87,7 +87,7 @@ func (s *Server) admitted(sess *Session, params map[string]string, greeting []by
 		n = 32
 	}
 	sess.login.secret = newSecret(n)
-	if e := s.admit(sess); e != nil {
+	if e := s.register.admit(sess); e != nil {
 		return e
 	}
 	sess.out.reported = params
@@ -114,9 +114,9 @@ func (s *Server) admitted(sess *Session, params map[string]string, greeting []by
 	b = wire.AppendBackendKeyData(b, sess.id, sess.login.secret)
 	b = wire.AppendReadyForQuery(b, wire.TxIdle)
 	if _, err := sess.client.Write(b); err != nil {
-		s.mu.Lock()
-		s.dismiss(sess)
-		s.mu.Unlock()
+		s.register.mu.Lock()
+		s.register.dismiss(sess)
+		s.register.mu.Unlock()
 		return err
 	}
 	return nil

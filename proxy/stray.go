@@ -52,9 +52,9 @@ func (rt *routing) holdsBack(x *gathering, err error) bool {
 
 // carryOutAgain carries out a portal once more.
 func (rt *routing) carryOutAgain(x *gathering) error {
-	r := rt.s.srv.routers.Get().(*router)
+	r := rt.s.srv.memory.routers.Get().(*router)
 	err := rt.s.write.planAnew(r, x)
-	rt.s.srv.routers.Put(r)
+	rt.s.srv.memory.routers.Put(r)
 	if err != nil {
 		return err
 	}
@@ -150,8 +150,8 @@ func (rt *routing) strayedBody(body []byte) []byte {
 }
 
 // settleIDs finishes what whoever raised a limit has not.
-func (s *Server) settleIDs(ctx context.Context, t directory.Table) {
-	if err := s.mover.SettleIDs(ctx, t); err != nil && ctx.Err() == nil {
-		s.log.Warn("a shard still has an old constraint of routed ids", "table", t.Schema+"."+t.Name, "err", err)
+func (k *keeper) settleIDs(ctx context.Context, t directory.Table) {
+	if err := k.s.mover.SettleIDs(ctx, t); err != nil && ctx.Err() == nil {
+		k.s.log.Warn("a shard still has an old constraint of routed ids", "table", t.Schema+"."+t.Name, "err", err)
 	}
 }

@@ -48,7 +48,7 @@ func (h *held) translationTo(l *pool.Lane) (*catalog.Translation, error) {
 	if way.translates == h.s.route.snap {
 		return way.translation, nil
 	}
-	t := &h.s.srv.translations
+	t := &h.s.srv.memory.translations
 	key := translationKey{h.s.db.Name, l.Shard().Name}
 	t.mu.Lock()
 	known, home := t.byLane[key], t.homes[h.s.db.Name]

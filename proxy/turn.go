@@ -8,11 +8,11 @@ const perRound = 4
 
 // turn returns the databases that have their turn in a round of background work: of those that want
 // it, the ones with clients first.
-func (s *Server) turn(databases []string, wants func(database string) bool) []string {
+func (r *register) turn(databases []string, wants func(database string) bool) []string {
 	var used, rest []string
-	s.mu.Lock()
-	clients := maps.Clone(s.byDatabase)
-	s.mu.Unlock()
+	r.mu.Lock()
+	clients := maps.Clone(r.byDatabase)
+	r.mu.Unlock()
 	for _, name := range databases {
 		switch {
 		case len(used) == perRound:

@@ -37,9 +37,9 @@ func (s *Server) watch(ctx context.Context) {
 			s.pool.ForgetEffects()
 			continue
 		case now := <-tick.C:
-			s.hurry(now)
+			s.register.hurry(now)
 		}
-		s.holders(func(sess *Session, c *pool.Conn) {
+		s.register.holders(func(sess *Session, c *pool.Conn) {
 			if sess.reach.waiting.Load() && c.Readable() {
 				sess.wake()
 			}

@@ -451,8 +451,8 @@ func (wr *writer) carryOutBound(x *gathering) error {
 	if err := wr.s.record.mayRead(x.text, x.read); err != nil {
 		return err
 	}
-	r := wr.s.srv.routers.Get().(*router)
-	defer wr.s.srv.routers.Put(r)
+	r := wr.s.srv.memory.routers.Get().(*router)
+	defer wr.s.srv.memory.routers.Put(r)
 	for {
 		params, ok := executor.DecodeParams(x.values)
 		if !ok {
