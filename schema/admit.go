@@ -6,30 +6,30 @@ import (
 	"weft/pgerr"
 )
 
-// A server that has just become a shard knows nothing of the application: neither its
-// roles nor its database. They are made there when the first table is declared, by weft's
-// own user, as they are on the home shard.
+// A server that has just become a shard knows neither the roles nor the database of the
+// application. weft's own user makes them there, as they are on the home shard, when the first
+// table is declared.
 
 // maintenance is a database that every server has.
 const maintenance = "postgres"
 
-// databaseQuery says how to make the database it is asked in. Which columns tell of the
-// provider of its locale depends on the server's version.
+// databaseQuery returns the statement that makes the current database. The columns that name the
+// provider of its locale depend on the server's version.
 const databaseQuery = `SELECT concat(format('CREATE DATABASE %I OWNER %I TEMPLATE template0 ENCODING %L LC_COLLATE %L LC_CTYPE %L CONNECTION LIMIT %s',
   d.datname, pg_get_userbyid(d.datdba), pg_encoding_to_char(d.encoding), d.datcollate, d.datctype, d.datconnlimit),
   CASE j.of->>'datlocprovider' WHEN 'i' THEN format(' LOCALE_PROVIDER icu ICU_LOCALE %L', coalesce(j.of->>'datlocale', j.of->>'daticulocale'))
   WHEN 'b' THEN format(' LOCALE_PROVIDER builtin BUILTIN_LOCALE %L', j.of->>'datlocale') END)
 FROM pg_database d CROSS JOIN LATERAL (SELECT to_jsonb(d) AS of) j WHERE d.datname = current_database()`
 
-// stranger reports whether a login failed as it does where the role or the database
-// is not there. To those who give a password a server does not tell which.
+// stranger reports whether a login failed because the role or the database does not exist. A server
+// that asks for a password does not tell which of the two.
 func stranger(err error) bool {
 	e := (*pgerr.Error)(nil)
 	return errors.As(err, &e) &&
 		(e.Code == pgerr.InvalidAuthorizationSpec || e.Code == pgerr.InvalidPassword || e.Code == pgerr.InvalidCatalogName)
 }
 
-// admit makes what whoever declares the table needs to log in to a shard.
+// admit makes the roles and the database that the declaring user needs to log in to a shard.
 func (d *declaration) admit(shard string) error {
 	as := func(shard, database string) (*session, error) {
 		return open(d.ctx, d.cfg.Shards, shard, database, d.cfg.Service, application(d.table.Job.ID))
@@ -70,8 +70,8 @@ func (d *declaration) admit(shard string) error {
 	return s.run("COMMIT")
 }
 
-// makeDatabase makes the database on another shard, and before it the roles: one of
-// them owns it.
+// makeDatabase makes the roles, one of which owns the database, and then the database on another
+// shard.
 func (d *declaration) makeDatabase(s *session) error {
 	text, err := d.home.one(databaseQuery)
 	if err != nil {
@@ -82,7 +82,7 @@ func (d *declaration) makeDatabase(s *session) error {
 	}
 	err = s.run(text)
 	if e := (*pgerr.Error)(nil); errors.As(err, &e) && e.Code == "42P04" {
-		return nil // somebody who declares another table was faster
+		return nil // a declaration of another table has made it first
 	}
 	if err == nil {
 		d.notice.tell("database %q has been made on shard %s", d.req.Database, s.shard)
@@ -90,8 +90,8 @@ func (d *declaration) makeDatabase(s *session) error {
 	return err
 }
 
-// unadmitted is the error of a shard that does not know whoever declares a table. It
-// ends the attempt, and not the session.
+// unadmitted is the error of a shard that does not know the declaring user. It ends the attempt,
+// not the session.
 func unadmitted(shard, user string, err error) error {
 	return pgerr.New(pgerr.InvalidAuthorizationSpec, "%q cannot log in to shard %q: %s", user, shard, pgerr.From(err).Message).
 		WithHint("Make the role and the database on that server, or let weft do so: its service user must be a superuser on all shards.").WithCause(err)

@@ -5,10 +5,10 @@ func (r *reader) constraintIndexes() string {
 	return `(SELECT conindid FROM pg_constraint WHERE conrelid = ANY(` + r.set() + `) AND contype IN ('p', 'u', 'x'))`
 }
 
-// indexes makes the indexes and the constraints that own some, in the order in which the home shard
-// has made them: of two that a row breaks, PostgreSQL names the older. A partitioned index is made on
-// the parent alone; its parts are attached by indexDetails. Checks that were never validated
-// come behind: rows that break them must come in first.
+// indexes makes the indexes, and the constraints that own an index, in the order in which the home
+// shard has made them: of two that a row breaks, PostgreSQL names the older. A partitioned index is
+// made on the parent alone; indexDetails attaches its parts. Checks that were never validated come
+// last: rows that break them must come in first.
 func (r *reader) indexes() error {
 	return r.after(`SELECT x.definition FROM (
 SELECT i.indrelid AS relation, i.indexrelid AS age, pg_get_indexdef(i.indexrelid) AS definition FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
@@ -18,7 +18,7 @@ FROM pg_constraint WHERE conrelid = ANY(` + r.set() + `) AND (contype IN ('p', '
 ) x ORDER BY ` + r.order("x.relation") + `, x.age, x.definition`)
 }
 
-// indexDetails is what CREATE INDEX and ADD CONSTRAINT do not say.
+// indexDetails collects what CREATE INDEX and ADD CONSTRAINT cannot say about an index.
 func (r *reader) indexDetails() error {
 	if err := r.after(`SELECT format('ALTER INDEX %s SET (%s)', c.oid::regclass, ` + options("c.reloptions", "") + `) FROM pg_class c
 WHERE c.oid IN ` + r.constraintIndexes() + ` AND c.reloptions IS NOT NULL ORDER BY 1`); err != nil {
@@ -50,8 +50,8 @@ WHERE conrelid = ANY(` + r.set() + `) AND contype = 'f' AND conparentid = 0 ORDE
 WHERE conrelid = ANY(` + r.set() + `) AND obj_description(oid, 'pg_constraint') IS NOT NULL ORDER BY 1`)
 }
 
-// triggers come last of what could act on rows. Those that partitions have
-// from their parent come with it.
+// triggers collects the triggers, after everything else that could act on rows. A partition's
+// inherited triggers come with its parent's.
 func (r *reader) triggers() error {
 	return r.after(`SELECT unnest(ARRAY[CASE WHEN tgparentid = 0 THEN pg_get_triggerdef(oid) END,
   CASE WHEN tgenabled <> 'O' THEN format('ALTER TABLE %s %s TRIGGER %I', tgrelid::regclass,
@@ -77,7 +77,7 @@ func (r *reader) statistics() error {
 FROM pg_statistic_ext s JOIN pg_namespace n ON n.oid = stxnamespace WHERE stxrelid = ANY(` + r.set() + `) ORDER BY ` + r.order("stxrelid") + `, stxname`)
 }
 
-// tableDetails are the flags of the tables that depend on what came before.
+// tableDetails collects the flags of the tables that depend on earlier statements.
 func (r *reader) tableDetails() error {
 	return r.after(`SELECT unnest(ARRAY[
   CASE WHEN c.relrowsecurity THEN format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', c.oid::regclass) END,

@@ -9,14 +9,13 @@ import (
 	"weft/pgerr"
 )
 
-// A query may use any type, function, aggregate, operator or cast inside the
-// shards. So all of the user's that are on the home shard belong on the others as
-// well, from the first declaration on: those made later go everywhere by
-// themselves. What mentions a table that the others do not have stays at home,
-// and follows when that table is declared.
+// A query may use any type, function, aggregate, operator or cast inside the shards. So all of
+// these that users have made on the home shard belong on the other shards too, from the first
+// declaration on; later ones go everywhere when they are made. An object that mentions a table
+// which only the home shard has stays at home, and follows when that table is declared.
 
-// belongingsQuery lists the user's objects that are no relations. Those of
-// extensions come with them, and weft's own are installed elsewhere.
+// belongingsQuery lists the user's objects that are not relations. Objects of extensions come with
+// their extension, and weft installs its own elsewhere.
 const belongingsQuery = `SELECT o.class, o.id, i.type, i.identity, coalesce(c.relkind::text, ''), coalesce(t.typtype::text, ''), coalesce(p.prokind::text, ''), coalesce(i.schema, ''), coalesce(p.proname::text, ''),
   CASE WHEN p.prokind IN ('f', 'p', 'w') THEN md5(pg_get_functiondef(p.oid)) END
 FROM (SELECT 'pg_namespace'::regclass::oid AS class, oid AS id FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname !~ '^weft(_gate)?$'
@@ -34,7 +33,7 @@ WHERE o.id >= 16384 AND coalesce(i.schema, '') !~ '^(pg_|weft$|weft_gate$|inform
 AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = o.class AND d.objid = o.id AND (d.deptype = 'e' OR d.deptype = 'i' AND o.class IN ('pg_proc'::regclass, 'pg_cast'::regclass)))
 ORDER BY 1, 2`
 
-// belonging is one of them.
+// belonging is a user's object that is not a relation.
 type belonging struct {
 	*vertex
 	name catalog.Name // of a function
@@ -43,7 +42,7 @@ type belonging struct {
 
 func (b *belonging) key() string { return b.kind + " " + b.vertex.name }
 
-// belongings lists a shard's.
+// belongings lists the user's objects of a shard.
 func belongings(s *session) ([]*belonging, error) {
 	rows, err := s.Exec(belongingsQuery)
 	if err != nil {
@@ -60,7 +59,7 @@ func belongings(s *session) ([]*belonging, error) {
 	return out, nil
 }
 
-// bring makes on the other shards what belongs there and is not there.
+// bring makes on the other shards the belongings that they lack.
 func (d *declaration) bring() error {
 	if len(d.shards) == 0 {
 		return nil
@@ -94,8 +93,8 @@ func (d *declaration) bring() error {
 	return nil
 }
 
-// missing are the belongings of home that a shard lacks, or has another
-// definition of, and that can live there: those they need first.
+// missing returns the belongings of home that a shard lacks, or defines differently, and that can
+// live there. Objects that others need come first.
 func (d *declaration) missing(s *session, own []*belonging) ([]*belonging, error) {
 	there, err := belongings(s)
 	if err != nil {
@@ -123,7 +122,7 @@ func (d *declaration) missing(s *session, own []*belonging) ([]*belonging, error
 	return out, nil
 }
 
-// livesBeside reports whether a function mentions no table but those.
+// livesBeside reports whether a function mentions only tables in has.
 func (d *declaration) livesBeside(name catalog.Name, has map[catalog.Name]bool) bool {
 	for _, f := range d.seen.judgement.schema.Functions(name.Name) {
 		if f.Name != name {
@@ -138,7 +137,7 @@ func (d *declaration) livesBeside(name catalog.Name, has map[catalog.Name]bool) 
 	return true
 }
 
-// ownBelongings are those of home, in the order in which they can be made.
+// ownBelongings returns the belongings of home, in the order in which they can be made.
 func (d *declaration) ownBelongings() ([]*belonging, error) {
 	own, err := belongings(d.home)
 	if err != nil {
@@ -165,7 +164,7 @@ func (d *declaration) ownBelongings() ([]*belonging, error) {
 	return own, nil
 }
 
-// readBelongings reads how to make them.
+// readBelongings reads the statements that make the belongings.
 func (d *declaration) readBelongings(own []*belonging) (map[string]Object, error) {
 	out := map[string]Object{}
 	for _, b := range own {
@@ -180,8 +179,8 @@ func (d *declaration) readBelongings(own []*belonging) (map[string]Object, error
 	return out, nil
 }
 
-// make makes an object if that can be done. It is no reason to refuse the
-// declaration: no declared table needs it.
+// make makes an object if the shard can. A failure does not refuse the declaration: no declared
+// table needs the object.
 func (d *declaration) make(s *session, o *Object) error {
 	const point = `"\x01b"`
 	if err := s.run("SAVEPOINT " + point); err != nil {
@@ -196,7 +195,7 @@ func (d *declaration) make(s *session, o *Object) error {
 	}
 	e := pgerr.From(err)
 	if e.Code == pgerr.UndefinedObject || e.Code == pgerr.UndefinedTable {
-		return nil // it is about a table that is not there either
+		return nil // the object is about a table that the shard does not have
 	}
 	d.notice(&pgerr.Error{
 		Severity: pgerr.SeverityNotice, Code: "00000",

@@ -8,7 +8,7 @@ import (
 	"weft/quote"
 )
 
-// Conn is a connection to a shard that nobody else uses. *pool.Conn is one.
+// Conn is a connection to a shard that has one user at a time. *pool.Conn is one.
 type Conn interface {
 	// Exec runs a simple query and returns its rows as text, NULL as "". An
 	// ErrorResponse is a *pgerr.Error and leaves the connection usable.
@@ -21,7 +21,7 @@ type Conn interface {
 	// CopyIn runs COPY … FROM STDIN with the data of r and returns the number
 	// of rows.
 	CopyIn(sql string, r io.Reader) (int64, error)
-	// Interrupt ends what the others are doing, from another goroutine.
+	// Interrupt ends a running call of the other methods, from another goroutine.
 	Interrupt()
 	// Terminate closes the connection; an open transaction is rolled back.
 	Terminate()
@@ -41,9 +41,9 @@ type session struct {
 	stop  func() bool
 }
 
-// settings make a session's texts mean the same on every shard, whatever its
-// role's defaults are. They are those of pg_dump, which has the same needs;
-// pg_catalog alone in search_path makes names come out qualified.
+// settings make a session's texts mean the same on every shard, whatever its role's defaults are.
+// They are the settings of pg_dump, which has the same needs. pg_catalog alone in search_path makes
+// names come out qualified.
 const settings = `SET search_path = ''; SET client_encoding = 'UTF8'; SET standard_conforming_strings = on; SET DateStyle = ISO; SET IntervalStyle = postgres;
 SET TimeZone = 'UTC'; SET extra_float_digits = 3; SET bytea_output = hex; SET xmloption = content; SET lc_monetary = 'C'; SET check_function_bodies = off; SET row_security = off;
 SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET client_min_messages = error;
@@ -92,8 +92,8 @@ func (s *session) run(statements ...string) error {
 	return nil
 }
 
-// only runs statements that were made of what a catalog says, each by itself: should one
-// of them be two, it is an error.
+// only runs statements that were made of texts from a catalog, each by itself: a text that is two
+// statements is an error.
 func (s *session) only(statements ...string) error {
 	for _, sql := range statements {
 		if err := context.Cause(s.ctx); err != nil {
@@ -115,8 +115,8 @@ func (s *session) one(sql string) (string, error) {
 	return rows[0][0], nil
 }
 
-// explain says why a statement ended that our context has interrupted, and on
-// which shard one failed that only weft knows of.
+// explain returns the context's error for a statement that the context has interrupted, and names
+// the shard of any other error.
 func (s *session) explain(err error) error {
 	if err == nil {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"weft/directory"
 )
 
-// ForgetDatabase takes back all declarations in a database that is gone, or that has
-// just been made: a table of the same name in the next one is another table.
+// ForgetDatabase takes back all declarations in a database that has been dropped or has just been
+// made: a table of the same name in the new database is another table.
 func (m *Mover) ForgetDatabase(ctx context.Context, database string) error {
 	snap, err := m.cfg.Directory.Load(ctx)
 	if err != nil {

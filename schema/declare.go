@@ -16,13 +16,13 @@ import (
 	"weft/vindex"
 )
 
-// declare declares a table. What happens when is told in job.go.
+// declare declares a table. job.go lists its steps.
 func (m *Mover) declare(ctx context.Context, req *Request, kind directory.TableKind, notice Notice) error {
 	snap, err := m.cfg.Directory.Load(ctx)
 	if err != nil {
 		return err
 	}
-	// First without disturbing anybody: most refusals come here.
+	// The first look takes no lock: most refusals come here.
 	facts, err := open(ctx, m.cfg.Shards, snap.Home, req.Database, req.User, "weft")
 	if err != nil {
 		return err
@@ -63,13 +63,13 @@ func (m *Mover) ended(ctx context.Context, err error) error {
 	return err
 }
 
-// declaration is one that is under way.
+// declaration is a declaration under way.
 type declaration struct {
 	*Mover
 	ctx    context.Context
 	req    *Request
 	kind   directory.TableKind
-	table  directory.Table // as announced
+	table  directory.Table // as it was announced
 	notice Notice
 
 	snap   *directory.Snapshot
@@ -86,7 +86,7 @@ type declaration struct {
 	routing []string // statements that hold routed ids to their buckets
 }
 
-// move does all from dialling to the directory's last entry.
+// move does everything from dialling to the last entry in the directory.
 func (d *declaration) move() error {
 	defer d.close()
 	for _, s := range []struct {
@@ -126,8 +126,8 @@ func (d *declaration) close() {
 	}
 }
 
-// dial opens all connections, before the look at the directory that makes sure
-// the job is still ours: a recovery must find them.
+// dial opens all connections. That comes before the check that the job is still this proxy's: a
+// recovery must find the connections.
 func (d *declaration) dial() error {
 	snap, err := d.cfg.Directory.Load(d.ctx)
 	if err != nil {
@@ -187,8 +187,7 @@ func (d *declaration) alike() error {
 	return nil
 }
 
-// lock takes the table's lock at home and judges again what can no longer
-// change.
+// lock takes the table's lock at home and judges again, now that the table cannot change.
 func (d *declaration) lock() error {
 	err := lockTable(d.home, d.req)
 	if err != nil {
@@ -217,7 +216,7 @@ func (d *declaration) lock() error {
 	return err
 }
 
-// lockTable begins a transaction that nobody else can use the table beside.
+// lockTable begins a transaction that has the table to itself.
 func lockTable(s *session, req *Request) error {
 	err := s.run("BEGIN", fmt.Sprintf("SET LOCAL lock_timeout = %d", max(1, req.lockTimeout().Milliseconds())))
 	if err == nil {
@@ -268,7 +267,7 @@ func (d *declaration) count() error {
 
 // bucketSQL makes the expression for a row's bucket at home.
 func (d *declaration) bucketSQL() error {
-	// Qualified, because a lookup's expression has names of its own inside.
+	// The columns are qualified, because the expression of a lookup has names of its own inside.
 	var columns []string
 	for _, c := range d.req.Columns {
 		columns = append(columns, d.req.Table.SQL()+"."+quote.Ident(c))
@@ -286,22 +285,22 @@ func (d *declaration) bucketSQL() error {
 	return err
 }
 
-// leaves tells whether a bucket is not on the home shard.
+// leaves reports whether a bucket is on another shard than home.
 func (d *declaration) leaves(bucket int64) bool {
 	if bucket < 0 || bucket >= int64(len(d.snap.Placement)) {
-		return true // copying will complain
+		return true // copying will fail for this bucket
 	}
 	at := int(d.snap.Placement[bucket])
 	return at >= len(d.snap.Shards) || d.snap.Shards[at].Name != d.snap.Home
 }
 
-// leaving is the condition that is true of rows that leave home. A bit for each
-// bucket is looked up faster than a list of buckets.
+// leaving returns the condition that holds for rows that leave home. A bit for each bucket is
+// faster to look up than a list of buckets.
 func (d *declaration) leaving() string {
 	mask := make([]byte, (len(d.snap.Placement)+7)/8)
 	for b := range d.snap.Placement {
 		if d.leaves(int64(b)) {
-			mask[b/8] |= 1 << (b % 8) // get_bit counts from the least
+			mask[b/8] |= 1 << (b % 8) // get_bit counts from the least significant bit
 		}
 	}
 	return fmt.Sprintf(`get_bit('\x%x'::bytea, %s::int) = 1`, mask, d.bucket)
@@ -382,7 +381,7 @@ func (d *declaration) index() error {
 	return g.Wait()
 }
 
-// fill notes, before any shard commits, that they may hold the table.
+// fill notes in the directory, before any shard commits, that the shards may hold the table.
 func (d *declaration) fill() error {
 	return d.phase(d.ctx, &d.table, directory.Filled, func(_ *directory.Snapshot, own *directory.Table) {
 		own.Columns, own.Vindex = d.seen.verdict.table.Columns, d.seen.verdict.table.Vindex

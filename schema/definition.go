@@ -13,8 +13,8 @@ import (
 	"weft/quote"
 )
 
-// Definition is all that is needed to make a table again on another server of
-// the same version, without its rows.
+// Definition holds everything that makes a table again on another server of the same version,
+// except its rows.
 type Definition struct {
 	Name catalog.Name
 	// Relations are the table and its partitions, parents first, quoted.
@@ -24,8 +24,8 @@ type Definition struct {
 	// Needs are what the table uses and may exist already, in the order in
 	// which they can be made.
 	Needs []Object
-	// Before makes the tables themselves; After makes what is better made, or
-	// must be made, when the rows are there: indexes, foreign keys, triggers.
+	// Before makes the tables themselves. After makes everything that must wait for the rows, or is
+	// cheaper after them: indexes, foreign keys, triggers.
 	Before, After []string
 	// Roles are named as owners, in grants and in policies.
 	Roles []string
@@ -35,8 +35,8 @@ type Definition struct {
 	// Bodies are the sources of the user's functions among Needs.
 	Bodies []Body
 
-	// steward is the role that rows are moved as, because code that the reader does not
-	// trust runs then, and code names it. Empty: the reader may.
+	// steward is the role that moves the rows, if moving them runs code that the reader does not
+	// trust; code names that code. Empty if the reader may move them.
 	steward string
 	code    []string
 }
@@ -58,9 +58,8 @@ type Object struct {
 	Dress []string
 }
 
-// ReadDefinition reads a table's definition from a connection that it brings
-// into a state of its own: nobody else should use it afterwards. The caller keeps
-// the table from changing meanwhile.
+// ReadDefinition reads a table's definition. It changes the settings of the connection, which
+// cannot be used for anything else afterwards. The caller keeps the table from changing meanwhile.
 func ReadDefinition(ctx context.Context, c Conn, name catalog.Name) (*Definition, error) {
 	s := &session{Conn: c, ctx: ctx}
 	if err := s.run(settings + quote.Literal("weft")); err != nil {
@@ -69,9 +68,9 @@ func ReadDefinition(ctx context.Context, c Conn, name catalog.Name) (*Definition
 	return readDefinition(s, name)
 }
 
-// Apply makes the table on another shard, without what After says, over a
-// connection of which the same holds. It must run in a transaction: an error
-// leaves what was made before it.
+// Apply makes the table on another shard, without the statements in After. It changes the settings
+// of the connection, like ReadDefinition. It must run in a transaction: an error leaves what was
+// made before it.
 func (d *Definition) Apply(ctx context.Context, c Conn, shard string) error {
 	s := &session{Conn: c, ctx: ctx, shard: shard}
 	if err := s.run(settings + quote.Literal("weft")); err != nil {
@@ -80,8 +79,8 @@ func (d *Definition) Apply(ctx context.Context, c Conn, shard string) error {
 	return d.apply(s)
 }
 
-// ApplyInside makes the table, with what After says, inside an open transaction
-// of somebody whose settings are as before afterwards.
+// ApplyInside makes the table, including After, inside an open transaction, and leaves the settings
+// of the connection as they were.
 func (d *Definition) ApplyInside(ctx context.Context, c Conn, shard string) error {
 	s := &session{Conn: c, ctx: ctx, shard: shard}
 	var names []string
@@ -110,7 +109,7 @@ func (d *Definition) ApplyInside(ctx context.Context, c Conn, shard string) erro
 
 var settingName = regexp.MustCompile(`SET (\w+) =`)
 
-// readDefinition reads over a session that has its settings.
+// readDefinition is ReadDefinition over a session, which has the right settings already.
 func readDefinition(s *session, name catalog.Name) (*Definition, error) {
 	r := &reader{session: s, def: &Definition{Name: name}}
 	if err := r.tree(name); err != nil {
@@ -133,7 +132,7 @@ func readDefinition(s *session, name catalog.Name) (*Definition, error) {
 type reader struct {
 	*session
 	def  *Definition
-	oids []string // of Relations, in their order
+	oids []string // of Relations, in the same order
 	// made are the functions and types met while crawling.
 	graph graph
 }
@@ -232,8 +231,8 @@ func checkRoles(s *session, roles []string) error {
 	return nil
 }
 
-// applyObjects makes those that a shard does not have, and refuses when it has
-// another of the same name.
+// applyObjects makes the objects that a shard lacks, and refuses if the shard has a different one
+// of the same name.
 func applyObjects(s *session, objects []Object) error {
 	for _, o := range objects {
 		there, err := readObject(s, o.Kind, o.Name)

@@ -56,7 +56,7 @@ func (m *Mover) Diff(ctx context.Context, database, user string) ([]Difference, 
 	return c.out, nil
 }
 
-// comparison is of the home shard with others.
+// comparison compares the home shard with another shard.
 type comparison struct {
 	snap     *directory.Snapshot
 	database string
@@ -146,8 +146,8 @@ func (c *comparison) table(n catalog.Name) error {
 	return nil
 }
 
-// lines are the statements that make the table, those of CREATE TABLE by column
-// and constraint.
+// lines returns the statements that make the table; CREATE TABLE is cut into columns and
+// constraints.
 func (d *Definition) lines() []string {
 	var out []string
 	for _, sql := range slices.Concat(d.Before, d.After) {
@@ -162,8 +162,8 @@ func (d *Definition) lines() []string {
 	return out
 }
 
-// relations compares which relations there are, and views by what they read. It
-// returns those of the shard.
+// relations compares which relations the shards have, and views by the relations they read. It
+// returns the relations of the shard.
 func (c *comparison) relations() (map[catalog.Name]bool, error) {
 	rows, err := c.there.Exec("SELECT n.nspname, c.relname, c.relkind, c.relispartition FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace " +
 		"WHERE c.oid >= 16384 AND n.nspname !~ '^(pg_|weft$|weft_gate$|information_schema$)' AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S', 'c') " +
@@ -307,7 +307,7 @@ func Rows(list []Difference) [][]string {
 	return out
 }
 
-// roleNamesQuery lists the roles of a server as whoever may see.
+// roleNamesQuery lists the roles of a server, as far as the current role may see them.
 var roleNamesQuery = "SELECT line FROM (SELECT " + strings.NewReplacer(
 	"rolname, format", "format", `' PASSWORD ' || quote_literal(rolpassword)`, "NULL",
 	"pg_authid", "pg_roles").Replace(strings.TrimPrefix(rolesQuery, "SELECT ")) + ") AS l(line)"

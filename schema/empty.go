@@ -10,8 +10,8 @@ import (
 	"weft/quote"
 )
 
-// empty takes the rows that other shards hold now away from home, in the
-// transaction that is committed last, and marks the table.
+// empty deletes from home the rows that other shards hold now, and marks the table, in the
+// transaction that commits last.
 func (d *declaration) empty() error {
 	if err := d.releaseForeignKeys(); err != nil {
 		return err
@@ -39,8 +39,8 @@ func addMark(table catalog.Name, id string) string {
 	return "ALTER TABLE " + table.SQL() + " ADD CONSTRAINT " + quote.Ident(mark(id)) + " CHECK (true) NOT VALID"
 }
 
-// deleteMoved deletes without the user's triggers: nothing is deleted, the rows
-// are elsewhere.
+// deleteMoved deletes the moved rows with the user's triggers off: to the user nothing is deleted,
+// the rows are elsewhere.
 func (d *declaration) deleteMoved() error {
 	on, err := quietTriggers(d.home, d.req.Table)
 	if err != nil {
@@ -56,8 +56,8 @@ func (d *declaration) deleteMoved() error {
 	return d.home.run(on...)
 }
 
-// exempt keeps policies that bind the owner too from hiding rows, and returns
-// the statements that make them do so again.
+// exempt switches off policies that bind the table's owner, which would hide rows, and returns the
+// statements that switch them on again.
 func exempt(s *session, table catalog.Name) ([]string, error) {
 	rows, err := s.Exec(`SELECT c.oid::regclass FROM pg_class c WHERE relforcerowsecurity AND oid IN (SELECT ` + quote.Literal(table.SQL()) + `::regclass UNION ALL SELECT relid FROM pg_partition_tree(` + quote.Literal(table.SQL()) + `))`)
 	if err != nil {
@@ -73,8 +73,8 @@ func exempt(s *session, table catalog.Name) ([]string, error) {
 	return again, nil
 }
 
-// quietTriggers switches the user's triggers off and returns the statements
-// that put them back as they were.
+// quietTriggers switches the user's triggers off and returns the statements that put them back as
+// they were.
 func quietTriggers(s *session, table catalog.Name) ([]string, error) {
 	rows, err := s.Exec(`SELECT format('ALTER TABLE %s DISABLE TRIGGER %I', tgrelid::regclass, tgname), format('ALTER TABLE %s %s TRIGGER %I', tgrelid::regclass,
   CASE tgenabled WHEN 'O' THEN 'ENABLE' WHEN 'R' THEN 'ENABLE REPLICA' ELSE 'ENABLE ALWAYS' END, tgname)
@@ -83,7 +83,7 @@ ORDER BY tgparentid <> 0, tgrelid::regclass::text, tgname`)
 	if err != nil {
 		return nil, err
 	}
-	// Those of lookups too, which otherwise do not stay so.
+	// Without weft.quiet, lookups would enable their triggers again at once.
 	if err := s.run("SET LOCAL weft.quiet = on"); err != nil {
 		return nil, err
 	}
@@ -97,8 +97,8 @@ ORDER BY tgparentid <> 0, tgrelid::regclass::text, tgname`)
 	return append(on, "SET LOCAL weft.quiet = off"), nil
 }
 
-// releaseForeignKeys takes off the foreign keys of home tables that have rows:
-// the rows they reference are about to leave. An empty table keeps its own.
+// releaseForeignKeys drops the foreign keys of home tables that have rows: the rows they reference
+// are about to leave. An empty table keeps its foreign keys.
 func (d *declaration) releaseForeignKeys() error {
 	for _, fk := range d.seen.verdict.incoming {
 		name := fk.Table.SQL()
@@ -117,7 +117,7 @@ func (d *declaration) releaseForeignKeys() error {
 			return err
 		}
 		if definition == "" {
-			continue // dropped meanwhile: only our table is locked all along
+			continue // dropped meanwhile: only the declared table stays locked
 		}
 		if err := d.home.run("ALTER TABLE " + name + " DROP CONSTRAINT " + quote.Ident(fk.Name)); err != nil {
 			return err

@@ -22,9 +22,9 @@ var guardObjects = sqlFile("guard")
 // guardVersion tells which text a shard has been given.
 var guardVersion = fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(guardObjects)))
 
-// GuardTables tells every shard which tables of a database are sharded by which
-// columns, so that those with BEFORE triggers get and keep their guards. A database is
-// done once by each process; what is declared later is told as it is declared.
+// GuardTables tells every shard which tables of a database are sharded by which columns, so that
+// tables with BEFORE triggers get and keep their guards. Each process does this once for a
+// database; later declarations tell the shards themselves.
 func (m *Mover) GuardTables(ctx context.Context, snap *directory.Snapshot, database string) error {
 	if m.Guarded(snap, database) {
 		return nil
@@ -56,8 +56,8 @@ func guardable(t directory.Table) bool {
 	return t.Kind == directory.Sharded && t.State == directory.Active
 }
 
-// followGuard tells all shards of a table that has been declared, or the home shard
-// of one that is home again.
+// followGuard tells all shards about a table that was declared, or the home shard about a table
+// that is home again.
 func (m *Mover) followGuard(ctx context.Context, snap *directory.Snapshot, t *directory.Table) error {
 	if t.Kind != directory.Sharded {
 		return nil
@@ -74,7 +74,7 @@ func (m *Mover) followGuard(ctx context.Context, snap *directory.Snapshot, t *di
 	return err
 }
 
-// guardCall is the call that tells a shard of a table, if the shard has it.
+// guardCall returns the call that tells a shard about a table, if the shard has the table.
 func guardCall(t *directory.Table) string {
 	name := quote.Literal(catalog.Name{Schema: t.Schema, Name: t.Name}.SQL())
 	columns := "NULL"
@@ -88,8 +88,7 @@ func guardCall(t *directory.Table) string {
 	return "SELECT weft.guard_table(to_regclass(" + name + "), " + columns + ") WHERE to_regclass(" + name + ") IS NOT NULL"
 }
 
-// guard makes calls on all shards, and reports whether that has changed the guards of
-// a table.
+// guard makes calls on all shards, and reports whether the guards of a table have changed.
 func (m *Mover) guard(ctx context.Context, snap *directory.Snapshot, database string, calls []string) (news bool, err error) {
 	const count = "SELECT count(*) FROM pg_trigger WHERE tgfoid = 'weft.strayed'::regproc"
 	changed := make([]bool, len(snap.Shards))
@@ -121,7 +120,7 @@ func (m *Mover) guard(ctx context.Context, snap *directory.Snapshot, database st
 	return slices.Contains(changed, true), err
 }
 
-// installGuard makes what a shard needs for guards, unless it is there.
+// installGuard installs sql/guard.sql on a shard, unless the shard has this version.
 func installGuard(s *session) error {
 	there, err := s.one("SELECT to_regprocedure('weft.guard_version()')")
 	if err == nil && there != "" {

@@ -12,19 +12,17 @@ import (
 	"weft/vindex"
 )
 
-// Routed ids: a generated id names the bucket of its row in its low bits, so that
-// a statement that knows nothing but the id goes to one shard. What was there
-// before, and what clients choose themselves, names nothing. So ids are trusted
-// from a limit on that lies above all that were there, and a constraint on every
-// shard keeps all from there on to the truth: PostgreSQL itself does not take a
-// row whose id names another bucket.
+// Routed ids: a generated id names the bucket of its row in its low bits, so that a statement that
+// knows only the id goes to one shard. Ids from before the declaration, and ids that clients
+// choose, name no bucket. So ids are trusted from a limit on, which lies above all ids that were
+// there, and a constraint on every shard keeps the ids from there on true: PostgreSQL itself
+// refuses a row whose id names another bucket.
 
-// firstID is the least limit. Numbers that people and fixtures choose are below
-// it, and of those that a double holds exactly it takes one in two million.
+// firstID is the least limit. Numbers that people and fixtures choose are below it, and it uses up
+// one in two million of the integers that a double holds exactly.
 const firstID = 1 << 32
 
-// lastID is the largest limit: beyond, ids would leave what a double (and so
-// JavaScript) holds exactly.
+// lastID is the largest limit: larger ids are not exact in a double, and so not in JavaScript.
 const lastID = 1 << 53
 
 // ids finds the column of routed ids.
@@ -57,8 +55,8 @@ func (j *judgement) ids() error {
 	return nil
 }
 
-// idColumn is the column that was named, else the one of the primary key that is
-// generated.
+// idColumn returns the column that the declaration names, or else the generated column of the
+// primary key.
 func (j *judgement) idColumn() (*catalog.Column, error) {
 	if name := j.req.IDColumn; name != "" {
 		if c := j.rel.Column(name); c != nil {
@@ -77,7 +75,7 @@ func (j *judgement) idColumn() (*catalog.Column, error) {
 		WithHint("Name the column: ids => 'routed', ids_column => '…'.")
 }
 
-// routeIDs chooses the limit, with nobody else at the table.
+// routeIDs chooses the limit while the table is locked.
 func (d *declaration) routeIDs() error {
 	ids := &d.seen.verdict.table.IDs
 	if ids.Column == "" {
@@ -94,7 +92,7 @@ func (d *declaration) routeIDs() error {
 	return err
 }
 
-// limitIDs trusts ids above one. It reports false if that leaves none.
+// limitIDs trusts the ids above a number. It reports false if no ids are left.
 func limitIDs(ids *directory.RoutedIDs, above int64, buckets int) bool {
 	if above >= lastID-int64(buckets) {
 		ids.From = directory.NoID
@@ -105,7 +103,7 @@ func limitIDs(ids *directory.RoutedIDs, above int64, buckets int) bool {
 	return true
 }
 
-// routing are the statements that keep a table's ids to the truth.
+// routing returns the statements that keep a table's ids true.
 func routing(t *directory.Table, v vindex.Vindex, buckets int) ([]string, error) {
 	computed, ok := v.(vindex.Computed)
 	if !ok || t.IDs.From == directory.NoID {

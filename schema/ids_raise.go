@@ -22,17 +22,17 @@ import (
 //	  replaced
 //	4 directory: not Raised             nothing to do
 //
-// So no proxy ever trusts an id that a constraint does not vouch for, and whoever
-// finds the table Raised, any proxy at any time, goes on with step 2.
+// So no proxy ever trusts an id that a constraint does not vouch for. Any proxy that
+// finds the table Raised, at any time, goes on with step 2.
 //
-// The id is not known: PostgreSQL does not tell it in a form that could be relied
-// on. The limit grows by a factor, so that it happens a few times in the life of a
-// table at most, and the ids that are made from then on are above it and routed.
+// The id itself is not known: PostgreSQL does not report it in a form to rely on. The limit
+// grows by a factor, so that a table raises it a few times in its life at most; ids that are
+// made from then on are above the limit and routed.
 
-// idGrowth is that factor.
+// idGrowth is the factor by which the limit grows.
 const idGrowth = 64
 
-// How long one attempt waits for the table's lock: others queue up behind it.
+// One attempt waits this long for the table's lock, because other sessions queue up behind it.
 const (
 	raisePatience = "1s"
 	raiseAttempts = 5
@@ -87,7 +87,7 @@ func raiseLimit(ids *directory.RoutedIDs, buckets int) {
 	ids.Base = ids.From / int64(buckets)
 }
 
-// SettleIDs goes on where a raise was left. It may be called again, and by several
+// SettleIDs goes on with a raise that was left unfinished. It may be called again, and by several
 // proxies at once.
 func (m *Mover) SettleIDs(ctx context.Context, t directory.Table) error {
 	snap, err := m.cfg.Directory.Load(ctx)
@@ -104,8 +104,7 @@ func (m *Mover) SettleIDs(ctx context.Context, t directory.Table) error {
 	return m.replaceRouting(ctx, snap, own)
 }
 
-// replaceRouting gives every shard the constraint that goes with a limit which all
-// proxies have acknowledged.
+// replaceRouting gives every shard the constraint of a limit that all proxies have acknowledged.
 func (m *Mover) replaceRouting(ctx context.Context, snap *directory.Snapshot, t *directory.Table) error {
 	v, err := t.NewVindex(snap.BucketCount)
 	if err != nil {
@@ -120,7 +119,7 @@ func (m *Mover) replaceRouting(ctx context.Context, snap *directory.Snapshot, t 
 		return err
 	}
 	for _, text := range added {
-		// The one before says more, so there is nothing to be looked for in rows.
+		// The old constraint is stricter, so no row needs to be checked.
 		texts = append(texts, text+" NOT VALID")
 	}
 	for i := range snap.Shards {
@@ -148,9 +147,9 @@ func (m *Mover) replaceRouting(ctx context.Context, snap *directory.Snapshot, t 
 	return err
 }
 
-// replaceOn replaces the constraint on one shard. Whoever declares the table anew,
-// with a lower limit, needs its lock too: so that the directory still says the same
-// is looked up while it is held.
+// replaceOn replaces the constraint on one shard. A new declaration of the table, with a lower
+// limit, needs the table's lock too: so replaceOn checks under that lock that the directory still
+// has this limit.
 func (m *Mover) replaceOn(ctx context.Context, shard string, t *directory.Table, texts []string) error {
 	s, err := open(ctx, m.cfg.Shards, shard, t.Database, m.cfg.Service, "weft")
 	if err != nil {

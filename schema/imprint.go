@@ -6,9 +6,9 @@ import (
 	"weft/catalog"
 )
 
-// Imprint is what a shard has, each object by kind and name with a sum of how it is
-// defined. Two of them tell what a transaction has changed, and whether it has changed
-// the same on another shard. Like every comparison here it is by names, never by OIDs.
+// Imprint lists what a shard has: each object by kind and name, with a sum of its definition. Two
+// imprints of a shard tell what a transaction has changed there; those of two shards tell whether
+// the change is the same. Objects are compared by name, never by OID.
 type Imprint map[string]string
 
 // imprintQuery lists the user's objects. It asks what every role may ask, and takes no
@@ -73,8 +73,8 @@ func (i Imprint) Has(n catalog.Name) bool {
 	return ok
 }
 
-// Unlike returns an object that two shards have changed differently, empty if there is
-// none. What only one of them has had before is not compared.
+// Unlike returns an object that two shards have changed differently, or "" if there is none.
+// Objects that only one of the shards had before are not compared.
 func Unlike(before, after, beforeThere, afterThere Imprint) string {
 	var found []string
 	note := func(key string) {

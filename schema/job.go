@@ -24,7 +24,7 @@ import (
 //	  home: DELETE what moved, the mark
 //	5 directory: phase Filled               the same, after looking for tables to drop
 //	6 shards: COMMIT, one by one            no mark: tables on the shards are dropped
-//	                                        (nobody could see them), the entry goes
+//	                                        (no session could see them), the entry goes
 //	7 home: COMMIT                          mark: all rows are where they belong;
 //	                                        only 8 to 10 are missing, and are done
 //	8 directory: phase Moved                the same, told by the phase alone
@@ -32,10 +32,10 @@ import (
 //	10 directory: Active                    nothing to do
 //
 // The mark is a constraint on the table itself, CHECK (true) NOT VALID, named
-// after the job: whoever may move a table may add and drop it, no right to
-// anything else is needed, nobody else can forge it, and it commits, or is lost
-// in a failover, together with the rows. Were it dropped only after step 10 it
-// would need a lock that other users of the table could delay.
+// after the job: a role that may move a table may add and drop the mark and needs no
+// other right, no other role can forge it, and it commits, or is lost in a
+// failover, together with the rows. If the mark were dropped only after step 10, that would
+// need a lock that other users of the table could delay.
 //
 // Taking a declaration back goes the same way with the roles exchanged: rows
 // are copied into home, the mark and COMMIT at home decide, then the tables on
@@ -52,7 +52,7 @@ import (
 // mark is the constraint that tells that a job has committed at home.
 func mark(id string) string { return "weft job " + id }
 
-// application is the application_name of a job's connections.
+// application returns the application_name of a job's connections.
 func application(id string) string { return "weft job " + id }
 
 // announce enters the table into the directory and waits until every proxy
@@ -75,7 +75,7 @@ func (m *Mover) announce(ctx context.Context, t directory.Table) error {
 		}
 		next := s.Clone()
 		if old != nil {
-			// What it is declared as may have changed since we looked.
+			// The declaration may have changed since the first look.
 			kept := *old
 			kept.State, kept.Job = t.State, t.Job
 			next.PutTable(kept)
@@ -102,7 +102,7 @@ func notDeclared(name string) error {
 		WithHint("It is on the home shard alone already.")
 }
 
-// change updates the directory's entry of a job, if it still is that job's.
+// change updates the directory's entry of a job, if the entry still belongs to that job.
 func (m *Mover) change(ctx context.Context, t *directory.Table, fn func(next *directory.Snapshot, own directory.Table)) (*directory.Snapshot, error) {
 	return m.cfg.Directory.Update(ctx, func(s *directory.Snapshot) (*directory.Snapshot, error) {
 		if s == nil {
@@ -130,13 +130,12 @@ func (m *Mover) phase(ctx context.Context, t *directory.Table, p directory.JobPh
 	return err
 }
 
-// undoTime bounds the undoing of what a caller gave up, which must not depend
-// on the caller's patience.
+// undoTime bounds how long weft undoes a job that its caller gave up. The caller's own patience
+// must not matter here.
 const undoTime = time.Minute
 
-// conclude ends a job that failed, or that may have: it looks whether the home
-// shard committed and finishes or undoes it. It returns nil if the job has been
-// finished after all.
+// conclude ends a job that has failed or may have failed: it finishes the job if the home shard
+// committed, and undoes it if not. It returns nil if the job was finished after all.
 func (m *Mover) conclude(ctx context.Context, t directory.Table, failed error) error {
 	if errors.Is(failed, errSuperseded) {
 		return pgerr.New(pgerr.ObjectInUse, "%q: another proxy has taken over, believing this one dead", t.Name).WithCause(failed)
@@ -155,32 +154,29 @@ func (m *Mover) conclude(ctx context.Context, t directory.Table, failed error) e
 	return failed
 }
 
-// withdraw ends a job that was not announced to all, whether its entry was made
-// or not.
+// withdraw ends a job that was not announced to all proxies, whether its entry was made or not.
 func (m *Mover) withdraw(ctx context.Context, t directory.Table, failed error) error {
 	if err := m.conclude(ctx, t, failed); err != nil {
 		return err
 	}
-	return failed // the entry that is there is another's
+	return failed // the entry belongs to another job
 }
 
-// Recover finishes or undoes what was begun with a table by a proxy that is
-// gone, or by this one without success. It does nothing to a table whose state
-// is Active or whose job is running in this process. It may be called again,
-// and by several proxies at once.
+// Recover finishes or undoes a job with a table that was begun by a proxy that is gone, or by this
+// proxy without success. It leaves alone a table that is Active and a job that runs in this
+// process. It may be called again, and by several proxies at once.
 func (m *Mover) Recover(ctx context.Context, t directory.Table) error {
 	if t.State == directory.Active || m.Running(t.Job.ID) {
 		return nil
 	}
 	_, err := m.resolve(ctx, t)
 	if errors.Is(err, errSuperseded) {
-		return nil // another proxy is at it, or it is done
+		return nil // another proxy works on the job, or the job is done
 	}
 	return err
 }
 
-// resolve asks the home shard whether a job has committed, and finishes or
-// undoes it.
+// resolve asks the home shard whether a job has committed, and then finishes or undoes the job.
 func (m *Mover) resolve(ctx context.Context, t directory.Table) (committed bool, err error) {
 	snap, own, err := m.takeOver(ctx, t)
 	if err != nil {
@@ -197,7 +193,7 @@ func (m *Mover) resolve(ctx context.Context, t directory.Table) (committed bool,
 	if err := home.run("BEGIN", fmt.Sprintf("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", quote.Literal("weft job "+own.Job.ID))); err != nil {
 		return false, err
 	}
-	// Whoever had the lock before may have ended it.
+	// The previous holder of the lock may have ended the job.
 	if snap, err = m.cfg.Directory.Load(ctx); err != nil {
 		return false, err
 	}
@@ -219,8 +215,8 @@ func (m *Mover) resolve(ctx context.Context, t directory.Table) (committed bool,
 	return false, m.undo(ctx, home, snap, own)
 }
 
-// over tells whether a job that is no longer in the directory has reached its
-// end, and not its beginning.
+// over reports whether a job that is not in the directory any more has reached its end; if not, it
+// never began.
 func over(snap *directory.Snapshot, t *directory.Table) bool {
 	now := snap.Table(t.Database, t.Schema, t.Name)
 	if t.State == directory.Undeclaring {
@@ -255,8 +251,8 @@ func (m *Mover) takeOver(ctx context.Context, t directory.Table) (*directory.Sna
 	return snap, own, nil
 }
 
-// endBackends ends what is left of the job on all shards. A shard that does not
-// answer matters only if there is something on it to be undone or finished.
+// endBackends ends the job's backends on all shards. A shard that does not answer matters only if
+// something there must be undone or finished.
 func (m *Mover) endBackends(ctx context.Context, home *session, snap *directory.Snapshot, t *directory.Table) error {
 	end := "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = " + quote.Literal(application(t.Job.ID))
 	if err := home.run(end); err != nil {
@@ -275,13 +271,13 @@ func (m *Mover) endBackends(ctx context.Context, home *session, snap *directory.
 	return nil
 }
 
-// marked tells whether the job has committed at home. If it may have, the home
-// session holds the table's lock afterwards, if there still is a table.
+// marked reports whether the job has committed at home. If it may have, the home session holds the
+// table's lock afterwards, provided that the table still exists.
 func (m *Mover) marked(home *session, t *directory.Table) (bool, error) {
 	if t.Job.Phase == directory.Begun {
-		// The home shard commits after Filled is noted, and nobody but us can
-		// note it now. So a lock that somebody holds on the table, which may be
-		// why the job failed, does not keep it from being undone.
+		// The home shard commits only after Filled is noted, and from now on only this proxy can
+		// note it. So the job can be undone even while another session locks the table, which may
+		// be why the job failed.
 		return false, nil
 	}
 	name := catalog.Name{Schema: t.Schema, Name: t.Name}.SQL()
@@ -302,8 +298,8 @@ func (m *Mover) marked(home *session, t *directory.Table) (bool, error) {
 	return found != "0" || t.Job.Phase == directory.Moved, nil
 }
 
-// finish does what is left after the home shard has committed. home is in a
-// transaction that holds the table's lock.
+// finish does the steps that follow the commit at home. home is in a transaction that holds the
+// table's lock.
 func (m *Mover) finish(ctx context.Context, home *session, snap *directory.Snapshot, t *directory.Table) error {
 	if err := m.phase(ctx, t, directory.Moved, nil); err != nil {
 		return err
@@ -348,7 +344,7 @@ func (m *Mover) finish(ctx context.Context, home *session, snap *directory.Snaps
 	if err := m.cfg.step("active"); err != nil {
 		return err
 	}
-	// It has happened. Who waits for it longer than this sees it a moment later.
+	// The job is done. A proxy that acknowledges later than this sees it a moment later.
 	if err := m.cfg.Directory.Acknowledged(ctx, done.Version); err != nil {
 		m.cfg.Log.Warn("not every proxy knows a declaration yet", "database", t.Database, "table", t.Name, "err", err)
 	}
@@ -358,8 +354,8 @@ func (m *Mover) finish(ctx context.Context, home *session, snap *directory.Snaps
 	return nil
 }
 
-// forgetForeignKeys takes a table's own foreign keys off the lists of those
-// that wait for it to be declared: they are in force.
+// forgetForeignKeys removes a table's own foreign keys from the lists of foreign keys that wait for
+// a declaration: they are in force now.
 func forgetForeignKeys(next *directory.Snapshot, own *directory.Table) {
 	for i := range next.Tables {
 		t := &next.Tables[i]
@@ -399,8 +395,8 @@ func (m *Mover) undo(ctx context.Context, home *session, snap *directory.Snapsho
 	return home.run("ROLLBACK")
 }
 
-// dropTwins drops the table on the other shards, with the views that were
-// copied there because of it.
+// dropTwins drops the table on the other shards, and the views that were copied there because of
+// it.
 func (m *Mover) dropTwins(ctx context.Context, snap *directory.Snapshot, t *directory.Table) error {
 	name := catalog.Name{Schema: t.Schema, Name: t.Name}.SQL()
 	for _, shard := range others(snap) {

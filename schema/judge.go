@@ -15,25 +15,25 @@ import (
 	"weft/vindex"
 )
 
-// verdict is what a declaration that may be made leads to.
+// verdict holds what follows from a declaration that is allowed.
 type verdict struct {
 	table   directory.Table
 	vindex  vindex.Vindex // nil for a reference table
 	notices []*pgerr.Error
-	// incoming are foreign keys of home tables on a table that is going to be
-	// sharded: they go if the home table has rows.
+	// incoming are foreign keys of home tables on a table that is going to be sharded. A home table
+	// that has rows loses them.
 	incoming []catalog.ForeignKey
-	// restored are the table's own foreign keys that had gone when the table
-	// they reference was sharded.
+	// restored are the table's own foreign keys that were dropped when the table they reference was
+	// sharded.
 	restored []directory.ForeignKey
 }
 
-// judgement is what is known when a declaration is judged. All of it are values.
+// judgement holds what is known when a declaration is judged. All fields are values.
 type judgement struct {
 	snap   *directory.Snapshot
 	schema *catalog.Schema
 	def    *Definition
-	// equal are, by exclusion constraint, the columns that it compares with =.
+	// equal lists, by exclusion constraint, the columns that the constraint compares with =.
 	equal map[string][]string
 	req   *Request
 	kind  directory.TableKind
@@ -42,7 +42,7 @@ type judgement struct {
 	out verdict
 }
 
-// judge says whether a declaration can be right, or why not.
+// judge decides whether a declaration is allowed, or returns the reason why not.
 func judge(j *judgement) (*verdict, error) {
 	for _, step := range []func() error{j.table, j.key, j.ids, j.unique, j.outgoing, j.incoming, j.code} {
 		if err := step(); err != nil {
@@ -152,8 +152,8 @@ func (j *judgement) key() error {
 	return j.sameLookup(t)
 }
 
-// sameLookup refuses the name of a lookup that has values of another type or kind, of whatever
-// database: the names are the cluster's.
+// sameLookup refuses the name of a lookup that has values of another type or kind, in whatever
+// database: names of lookups belong to the cluster.
 func (j *judgement) sameLookup(t *directory.Table) error {
 	if !t.Vindex.Lookup() {
 		return nil
@@ -171,8 +171,8 @@ func (j *judgement) sameLookup(t *directory.Table) error {
 	return nil
 }
 
-// defaultBits shares the bits of a bucket's number among the columns of a
-// composite, the first taking more: its rows are then on few shards.
+// defaultBits shares the bits of a bucket's number among the columns of a composite key. The first
+// column takes more bits: its rows are then on few shards.
 func defaultBits(columns, buckets int) []any {
 	n := bits.Len(uint(buckets)) - 1
 	var out []any
@@ -184,7 +184,7 @@ func defaultBits(columns, buckets int) []any {
 	return out
 }
 
-// unique refuses what no shard alone can keep unique.
+// unique refuses constraints that no single shard can keep unique.
 func (j *judgement) unique() error {
 	if j.kind == directory.Reference {
 		return nil
@@ -251,8 +251,8 @@ func (j *judgement) uniqueIndex(rel *catalog.Relation, u *catalog.Unique) error 
 			"NULLS NOT DISTINCT, or types that cannot be a shard key.")
 }
 
-// lookedUp tells whether a lookup can keep an index unique over all shards. That
-// of a partition is one with its table's.
+// lookedUp reports whether a lookup can keep an index unique over all shards. The index of a
+// partition belongs to the index of its table.
 func (j *judgement) lookedUp(rel *catalog.Relation, u *catalog.Unique) bool {
 	if rel != j.rel {
 		return slices.ContainsFunc(j.rel.Unique, func(o catalog.Unique) bool { return !o.Partial && sameSet(o.Columns, u.Columns) }) && j.lookedUp(j.rel, u)
@@ -271,8 +271,7 @@ func (j *judgement) lookedUp(rel *catalog.Relation, u *catalog.Unique) bool {
 
 var randomUUID = regexp.MustCompile(`^\(?(?:[\w"]+\.)?(gen_random_uuid|uuid_generate_v1|uuid_generate_v1mc|uuid_generate_v4|uuidv4|uuidv7)\(\)\)?$`)
 
-// generated tells whether values of a column are made so that they never
-// repeat.
+// generated reports whether the values of a column are made so that they never repeat.
 func generated(c *catalog.Column) bool {
 	return c.Identity != 0 || c.Sequence.Name != "" || randomUUID.MatchString(c.Default)
 }
@@ -286,8 +285,7 @@ func tree(r *catalog.Relation) []*catalog.Relation {
 	return out
 }
 
-// colocated tells whether rows of equal keys of two sharded tables are on one
-// shard.
+// colocated reports whether rows of two sharded tables with equal keys are on one shard.
 func colocated(a, b *directory.Table) bool {
 	return a.Kind == directory.Sharded && b.Kind == directory.Sharded && a.Vindex.Equal(&b.Vindex) &&
 		slices.EqualFunc(a.Columns, b.Columns, func(x, y directory.Column) bool { return family(x.Type) == family(y.Type) })

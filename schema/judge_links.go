@@ -14,8 +14,8 @@ import (
 	"weft/quote"
 )
 
-// declared returns the declaration of a table, or of the partitioned table it
-// is a part of; the table that is being declared counts.
+// declared returns the declaration of a table, or of the partitioned table that it is a part of.
+// The table that is being declared counts too.
 func (j *judgement) declared(n catalog.Name) *directory.Table {
 	for r := j.schema.Relation(n); r != nil; r = r.Parent {
 		if r.Name == j.req.Table {
@@ -28,8 +28,8 @@ func (j *judgement) declared(n catalog.Name) *directory.Table {
 	return nil
 }
 
-// outgoing judges the table's foreign keys on others, and those that are to
-// come back.
+// outgoing judges the table's foreign keys on other tables, and the foreign keys that are to be
+// restored.
 func (j *judgement) outgoing() error {
 	for _, rel := range tree(j.rel) {
 		for _, fk := range rel.ForeignKeys {
@@ -58,8 +58,8 @@ var (
 	oneName        = regexp.MustCompile(name)
 )
 
-// parseForeignKey reads what pg_get_constraintdef wrote of a constraint that
-// exists no more.
+// parseForeignKey parses what pg_get_constraintdef returned for a constraint that has been dropped
+// since.
 func parseForeignKey(fk directory.ForeignKey) (catalog.ForeignKey, error) {
 	m := foreignKeyText.FindStringSubmatch(fk.Definition)
 	if m == nil {
@@ -115,8 +115,8 @@ func (j *judgement) foreignKey(fk catalog.ForeignKey, from, to *directory.Table)
 	return rekeys(fk, from, true)
 }
 
-// rekeys refuses a foreign key whose actions would change the shard key of rows:
-// they run inside a shard, and the rows would stay there.
+// rekeys refuses a foreign key whose actions would change the shard key of rows: actions run inside
+// a shard, and the rows would stay there.
 func rekeys(fk catalog.ForeignKey, from *directory.Table, colocated bool) error {
 	if from.Kind != directory.Sharded {
 		return nil
@@ -140,7 +140,7 @@ func (j *judgement) incoming() error {
 		for _, fk := range rel.Referenced {
 			from := j.declared(fk.Table)
 			switch {
-			case from == &j.out.table: // judged as outgoing
+			case from == &j.out.table: // judged by outgoing
 			case from != nil:
 				if err := j.foreignKey(fk, from, &j.out.table); err != nil {
 					return err
@@ -153,9 +153,9 @@ func (j *judgement) incoming() error {
 	return nil
 }
 
-// code judges what the table's triggers, defaults, checks and policies do. All that
-// stands in the way is told at once: afterwards the table's rows would have moved, and
-// every statement on it be refused.
+// code judges what the table's triggers, defaults, checks and policies do. It reports all obstacles
+// at once: later the table's rows would have moved, and every statement on the table would be
+// refused.
 func (j *judgement) code() error {
 	var found []*pgerr.Error
 	for _, n := range j.def.Uses {
@@ -185,7 +185,7 @@ func (j *judgement) code() error {
 		WithDetail("%s", strings.Join(lines, "\n")).WithHint("%s", found[0].Hint)
 }
 
-// addRefusal adds an error to a list that does not say the same already.
+// addRefusal adds an error to a list, unless the list has an equal one.
 func addRefusal(list []*pgerr.Error, err error) []*pgerr.Error {
 	var e *pgerr.Error
 	if !errors.As(err, &e) || slices.ContainsFunc(list, func(o *pgerr.Error) bool { return o.Message == e.Message }) {
@@ -216,8 +216,7 @@ func (j *judgement) bodies(list []Body) error {
 	return nil
 }
 
-// reads refuses a relation that is not, or not wholly, where the table's rows
-// will be.
+// reads refuses a relation that is not present, or not complete, where the table's rows will be.
 func (j *judgement) reads(who string, n catalog.Name) error {
 	r := j.schema.Relation(n)
 	if r == nil || r.System() {

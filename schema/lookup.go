@@ -12,20 +12,19 @@ import (
 	"weft/vindex"
 )
 
-// Entries keeps the places of lookup vindexes, value by value. A
-// *directory.Current does.
+// Entries keeps the buckets of the values of lookup vindexes. *directory.Current is one.
 type Entries interface {
-	// Ensure returns the buckets of values, in their order: that of its entry
-	// if a value has one, else the default, which is entered.
+	// Ensure returns the buckets of values, in their order: the bucket of its entry if a value has
+	// one, else the default, which is entered.
 	Ensure(ctx context.Context, lookup string, keys [][]byte, defaults []int) ([]int, error)
-	// Pin gives a value a bucket of its own on a shard. It tells whether it
-	// did: false if the value has an entry.
+	// Pin gives a value a bucket of its own on a shard, and reports whether it did: false if the
+	// value has an entry already.
 	Pin(ctx context.Context, lookup string, key []byte, shard string) (bool, error)
 }
 
-// forgetEntries deletes the entries of a lookup that no table uses any more, if
-// the directory can. Entries that stay because it fails do no harm: they are
-// those a table declared by that name would make, but for pins.
+// forgetEntries deletes the entries of a lookup that no table uses any more. Entries that stay
+// because the directory fails do no harm: a table declared by that name would make the same ones,
+// except for pins.
 func (m *Mover) forgetEntries(ctx context.Context, t *directory.Table) {
 	d, ok := m.cfg.Directory.(interface {
 		DropEntries(ctx context.Context, lookup string) error
@@ -42,9 +41,8 @@ func (m *Mover) forgetEntries(ctx context.Context, t *directory.Table) {
 	}
 }
 
-// lookupSQL makes entries for all values that the table holds, and returns the
-// expression for a row's bucket: the default, but for values that have been
-// given another place.
+// lookupSQL makes entries for all values that the table holds, and returns the expression for a
+// row's bucket: the default, except for values that have another bucket.
 func (d *declaration) lookupSQL(v vindex.Lookup, columns []string) (string, error) {
 	if d.cfg.Entries == nil {
 		return "", pgerr.New(pgerr.FeatureNotSupported, "lookups are not kept here")
@@ -65,7 +63,7 @@ func (d *declaration) lookupSQL(v vindex.Lookup, columns []string) (string, erro
 	if err := w.flush(); err != nil {
 		return "", err
 	}
-	// A value may have been pinned after we looked: its bucket is a new one.
+	// A value may have been pinned since the last look: its bucket is a new one.
 	if d.snap, err = d.cfg.Directory.Load(d.ctx); err != nil {
 		return "", err
 	}
@@ -76,7 +74,7 @@ func (d *declaration) lookupSQL(v vindex.Lookup, columns []string) (string, erro
 	return fmt.Sprintf("coalesce((SELECT x.b FROM (VALUES %s) AS x(v, b) WHERE x.v = %s::text), %s)", strings.Join(w.elsewhere, ", "), columns[0], base), nil
 }
 
-// entryWriter is the writer of a COPY TO of values: it makes their entries.
+// entryWriter receives the values of a COPY TO and makes their entries.
 type entryWriter struct {
 	d      *declaration
 	vindex vindex.Lookup
@@ -85,7 +83,7 @@ type entryWriter struct {
 	texts     []string
 	keys      [][]byte
 	defaults  []int
-	elsewhere []string // rows of VALUES; as many as there are pinned values at most
+	elsewhere []string // rows of VALUES, at most one for each pinned value
 }
 
 // entryBatch is how many values are looked up at once.

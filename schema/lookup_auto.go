@@ -11,9 +11,9 @@ import (
 	"weft/quote"
 )
 
-// followLookups makes the lookups that a table's unique indexes need when it has
-// been declared, or takes its lookups away when it is home again. Statements that
-// name the table wait meanwhile, so nobody has to be told in between.
+// followLookups makes the lookups that a table's unique indexes need when the table has been
+// declared, or drops its lookups when the table is home again. Statements that name the table wait
+// meanwhile, so proxies need not be told of the steps in between.
 func (m *Mover) followLookups(ctx context.Context, snap *directory.Snapshot, t *directory.Table) error {
 	if t.Kind != directory.Sharded {
 		return nil
@@ -62,8 +62,8 @@ func (m *Mover) followLookups(ctx context.Context, snap *directory.Snapshot, t *
 	return nil
 }
 
-// mayNeedLookups reports whether a table has lookups, or a unique index without the whole key:
-// most have neither, and need not be looked at any closer.
+// mayNeedLookups reports whether a table has lookups, or a unique index without the whole key. Most
+// tables have neither and need no closer look.
 func mayNeedLookups(home *session, t *directory.Table) (bool, error) {
 	table := "to_regclass(" + quote.Literal(catalog.Name{Schema: t.Schema, Name: t.Name}.SQL()) + ")"
 	var keys []string
@@ -82,8 +82,7 @@ func mayNeedLookups(home *session, t *directory.Table) (bool, error) {
 	return found != "0", err
 }
 
-// needLookups returns the columns of the unique indexes that shards alone cannot
-// keep.
+// needLookups returns the columns of the unique indexes that single shards cannot keep unique.
 func needLookups(rel *catalog.Relation, t *directory.Table) [][]string {
 	var out [][]string
 	for i := range rel.Unique {

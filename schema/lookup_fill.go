@@ -14,8 +14,8 @@ import (
 	"weft/pgerr"
 )
 
-// addMissing goes through the rows of a shard and adds entries that are not there.
-// With compare it only looks at what is there first, and counts.
+// addMissing goes through the rows of a shard and adds the entries that are missing. If compare is
+// set, it first looks at the entries that are there, and counts.
 func (j *lookupJob) addMissing(shard int, compare bool) error {
 	read, l := j.reading[shard], j.spec
 	err := read.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "DECLARE c NO SCROLL CURSOR FOR "+l.entries(l.table.SQL()+" r"))
@@ -70,7 +70,7 @@ func (j *lookupJob) byShard(entries map[string]int) (map[int][]string, error) {
 	return out, nil
 }
 
-// lacking returns those of the entries that are not there as often as wanted.
+// lacking returns the entries that are there less often than wanted.
 func (j *lookupJob) lacking(want map[string]int) (map[string]int, error) {
 	shards, err := j.byShard(want)
 	if err != nil {
@@ -91,9 +91,9 @@ func (j *lookupJob) lacking(want map[string]int) (map[string]int, error) {
 	return missing, nil
 }
 
-// count returns how often entries are in a shard's table.
+// count returns how often each entry is in a shard's table.
 func (j *lookupJob) count(at int, entries []string) (map[string]int, error) {
-	entries = slices.Compact(slices.Sorted(slices.Values(entries))) // each once, or it is counted twice
+	entries = slices.Compact(slices.Sorted(slices.Values(entries))) // each entry once: a duplicate would be counted twice
 	rows, err := j.shards[at].Exec("SELECT e.e, count(*) FROM " + j.spec.parse(entries) + " e JOIN " + j.spec.own() + " t ON t.id = e.id AND " + j.spec.same() + " GROUP BY e.e")
 	if err != nil {
 		return nil, err
@@ -105,14 +105,14 @@ func (j *lookupJob) count(at int, entries []string) (map[string]int, error) {
 	return out, nil
 }
 
-// addLocked adds entries after locking the rows they are for, so that nobody
-// takes a row away between the look at it and the writing of its entry.
+// addLocked adds entries after locking their rows, so that no session deletes a row between the
+// look at it and the writing of its entry.
 func (j *lookupJob) addLocked(shard int, missing map[string]int, compare bool) error {
 	return j.retry(func() error { return j.tryAdd(shard, missing, compare) }, j.shards[shard])
 }
 
-// retry does something again that gave up waiting for a lock: somebody who holds
-// it may be waiting for one of ours.
+// retry repeats an action that gave up waiting for a lock: the session that holds the lock may be
+// waiting for a lock of this job.
 func (j *lookupJob) retry(do func() error, open ...*session) error {
 	const attempts = 20
 	for n := 1; ; n++ {
@@ -170,11 +170,10 @@ func (j *lookupJob) tryAdd(shard int, missing map[string]int, compare bool) erro
 	return s.run("COMMIT")
 }
 
-// insert adds entries to one shard's table. The rows they are for are locked on
-// the shard from.
+// insert adds entries to the table of shard at. Their rows are locked on shard from.
 func (j *lookupJob) insert(from, at int, entries []string, want map[string]int, compare bool) error {
 	l := j.spec
-	// Where at is from, it is the transaction that holds the rows' locks.
+	// If at is from, this session is the one that holds the locks of the rows.
 	s := j.shards[at]
 	if err := s.run("SET lock_timeout = '1s'"); err != nil {
 		return err
@@ -190,7 +189,7 @@ func (j *lookupJob) insert(from, at int, entries []string, want map[string]int, 
 	if len(rows) == len(entries) {
 		return nil
 	}
-	// Values that have another entry. Is there a row for that one?
+	// For values that have another entry: is there a row for that entry?
 	rows, err = s.Exec("SELECT e.e, " + l.storedFor() + " FROM " + l.parse(entries) + " e JOIN " + l.own() + " t ON " + l.same() + " WHERE t.id <> e.id")
 	if err != nil {
 		return err
@@ -213,12 +212,13 @@ func (j *lookupJob) insertMany(s *session, from, at int, entries []string, want 
 		defer func() { _ = s.run("ROLLBACK") }()
 	}
 	if compare {
-		// The row may have been committed a moment before its entry is.
+		// A row may be committed a moment before its entry is.
 		if err := s.run("LOCK TABLE " + l.own() + " IN SHARE ROW EXCLUSIVE MODE"); err != nil {
 			return err
 		}
 	}
-	// An entry that is about to go does not count: wait for that.
+	// An entry that another transaction is about to delete does not count: wait for that
+	// transaction.
 	if _, err := s.Exec("SELECT FROM " + l.own() + " t JOIN " + l.parse(entries) + " e ON t.id = e.id AND " + l.same() + " FOR UPDATE OF t"); err != nil {
 		return err
 	}
@@ -246,12 +246,12 @@ func (j *lookupJob) insertMany(s *session, from, at int, entries []string, want 
 	return nil
 }
 
-// storedFor is stored, with its columns named as the bucket's expression wants.
+// storedFor returns stored with the column names that the expression for the bucket uses.
 func (l *lookupSpec) storedFor() string {
 	return "(SELECT " + l.stored() + " FROM (SELECT t.*) t)"
 }
 
-// contend settles that a value's entry is for another row than the one found.
+// contend decides between a row that was found and the other row that its value's entry is for.
 func (j *lookupJob) contend(from int, s *session, found, stands string, compare bool) (err error) {
 	l := j.spec
 	parts := strings.Split(stands, ":")
@@ -261,7 +261,7 @@ func (j *lookupJob) contend(from int, s *session, found, stands string, compare 
 	}
 	other := j.shards[j.ownerOf(id)]
 	if other != j.shards[from] {
-		// So that a row which is just being committed is seen.
+		// The lock makes a row visible that is just being committed.
 		if err := other.run("BEGIN", "SET LOCAL lock_timeout = '1s'", "LOCK TABLE "+l.table.SQL()+" IN SHARE MODE"); err != nil {
 			_ = other.run("ROLLBACK")
 			return err
@@ -296,7 +296,7 @@ func (j *lookupJob) ownerOf(id int64) int {
 	return int(j.snap.Placement[uint64(id)>>(64-n)])
 }
 
-// duplicates is duplicated for the values of an entry.
+// duplicates returns the error of duplicated for the values of an entry.
 func (l *lookupSpec) duplicates(values []string) error {
 	for i, v := range values {
 		if b, err := hex.DecodeString(v); err == nil {
@@ -306,7 +306,7 @@ func (l *lookupSpec) duplicates(values []string) error {
 	return l.duplicated(values)
 }
 
-// duplicated is how PostgreSQL words it when a unique index cannot be made.
+// duplicated returns the error of PostgreSQL for a unique index that cannot be made.
 func (l *lookupSpec) duplicated(values []string) error {
 	name := l.index
 	if name == "" {

@@ -11,18 +11,18 @@ import (
 	"weft/quote"
 )
 
-// DDL on a sharded table may need a lookup, or change the rows that one must know:
-// a unique constraint that shards alone cannot keep, a partition that comes or goes.
-// What has to be done is done in the transaction of the command, on all shards: it is
-// there when the command is, or neither is. Nobody can write the table meanwhile.
+// DDL on a sharded table may need a new lookup (a unique constraint that single shards cannot
+// keep), or change the rows that a lookup must know (a partition that comes or goes). The lookup
+// follows on all shards in the transaction of the command: both happen, or neither does. No session
+// can write the table meanwhile.
 
-// LookupStep is something to be done to a lookup on every shard.
+// LookupStep is a change of a lookup that every shard makes.
 type LookupStep struct {
-	// Do is make: a new lookup; anew: all its entries; add, take: the entries of
-	// the rows of a table that becomes a partition, or is one no longer.
+	// Do is "make" for a new lookup, "anew" to make all its entries again, "add" or "take" for the
+	// entries of the rows of a table that becomes a partition or stops being one.
 	Do   string `json:"do"`
 	Name string `json:"name"`
-	// Table has the rows.
+	// Table is the table whose rows get or lose entries.
 	Table   string   `json:"table"`
 	Columns []string `json:"columns,omitempty"`
 	Keys    []string `json:"keys,omitempty"`
@@ -34,8 +34,8 @@ type LookupStep struct {
 	spec *lookupSpec
 }
 
-// FollowSQL does a step. Its parameters are the step's text, and the proof of the call
-// "follow" with it.
+// FollowSQL does a step. Its parameters are the step's text and the proof of the call "follow" with
+// this text.
 const FollowSQL = "SELECT weft.lookup_follow($1, $2)"
 
 // Text is the step as FollowSQL takes it.
@@ -44,12 +44,11 @@ func (l *LookupStep) Text() (string, error) {
 	return string(text), err
 }
 
-// Duplicated words that a value is there twice, as PostgreSQL does where it makes an
-// index.
+// Duplicated returns the error of PostgreSQL for a unique index over a value that is there twice.
 func (l *LookupStep) Duplicated(value string) error { return l.spec.duplicated([]string{value}) }
 
-// UniqueSteps are the lookups that the unique indexes of a table need and do not
-// have.
+// UniqueSteps returns the steps that make the lookups which the unique indexes of a table need and
+// lack.
 func UniqueSteps(schema *catalog.Schema, snap *directory.Snapshot, database string, table catalog.Name) ([]*LookupStep, error) {
 	rel, t := schema.Relation(table), snap.Table(database, table.Schema, table.Name)
 	if rel == nil || t == nil || t.Kind != directory.Sharded {
@@ -86,8 +85,8 @@ func UniqueSteps(schema *catalog.Schema, snap *directory.Snapshot, database stri
 	return out, nil
 }
 
-// PartSteps bring the rows of a partition into the lookups of its table, or take
-// them out.
+// PartSteps returns the steps that bring the rows of a partition into the lookups of its table, or
+// take them out.
 func PartSteps(schema *catalog.Schema, table, part catalog.Name, take bool) []*LookupStep {
 	do := "add"
 	if take {
@@ -96,7 +95,7 @@ func PartSteps(schema *catalog.Schema, table, part catalog.Name, take bool) []*L
 	return steps(schema, table, part, do, nil)
 }
 
-// AnewSteps make all entries of the lookups on one of these columns again.
+// AnewSteps returns the steps that make all entries of the lookups on one of these columns again.
 func AnewSteps(schema *catalog.Schema, table catalog.Name, columns []string) []*LookupStep {
 	return steps(schema, table, table, "anew", columns)
 }

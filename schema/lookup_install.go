@@ -28,9 +28,8 @@ func InstallLookups(ctx context.Context, shards Shards, shard, database, user st
 	return installLookups(s)
 }
 
-// installLookups makes what a shard needs for lookups, unless it is there: making it
-// waits for transactions that have changed something, and one of them may be waiting
-// for us.
+// installLookups makes what a shard needs for lookups, unless it is there: making it waits for
+// transactions that have changed something, and one of those may wait for this session.
 func installLookups(s *session) error {
 	there, err := lookupVersionOf(s)
 	if err != nil || there >= lookupVersion {
@@ -39,7 +38,7 @@ func installLookups(s *session) error {
 	if err := s.run("BEGIN", "SELECT pg_advisory_xact_lock("+ownLock+")", freshNames); err != nil {
 		return err
 	}
-	// Only now, under the lock: somebody may just have done it.
+	// Another proxy may have installed it while this one waited for the lock.
 	if there, err = lookupVersionOf(s); err == nil && there < lookupVersion {
 		err = makeLookupObjects(s)
 	}
@@ -53,20 +52,20 @@ func installLookups(s *session) error {
 	return s.run("COMMIT")
 }
 
-// makeLookupObjects makes them, and makes anew the functions of the lookups that are
-// there.
+// makeLookupObjects runs lookupObjects, and makes the functions of existing lookups again.
 func makeLookupObjects(s *session) error {
 	if err := s.run(lookupObjects...); err != nil {
 		return err
 	}
 	return s.run("SELECT weft.lookup_functions(name) FROM weft.lookup",
-		// A weft before version 2 returns a text, and replaced whatever did not have its own: it
-		// cannot replace a function that returns a number, and so leaves all of them.
+		// A weft before version 2 returns a text here, and replaced every text that was not its
+		// own. It cannot replace a function that returns a number, and so leaves all functions
+		// alone.
 		"DROP FUNCTION IF EXISTS weft.lookup_version()",
 		"CREATE FUNCTION weft.lookup_version() RETURNS int LANGUAGE sql AS "+quote.Literal("SELECT "+strconv.Itoa(lookupVersion)))
 }
 
-// upgradeLookups is installLookups where there are lookups already.
+// upgradeLookups is installLookups for a shard that has lookups; it does nothing to others.
 func upgradeLookups(s *session) error {
 	there, err := s.one("SELECT to_regclass('weft.lookup')")
 	if err != nil || there == "" {
@@ -75,8 +74,8 @@ func upgradeLookups(s *session) error {
 	return installLookups(s)
 }
 
-// lookupVersionOf returns the version of what is there; 0 is nothing, 1 all that had
-// no number.
+// lookupVersionOf returns the version that a shard has: 0 for nothing, 1 for versions that had no
+// number.
 func lookupVersionOf(s *session) (int, error) {
 	kind, err := s.one("SELECT prorettype::regtype FROM pg_proc WHERE oid = to_regprocedure('weft.lookup_version()')")
 	switch {

@@ -17,16 +17,16 @@ import (
 // LookupRequest asks for a lookup table on columns of a sharded table.
 type LookupRequest struct {
 	Request
-	// Name is what the lookup and its table in schema weft are called. Empty: it
-	// is made from the names of table and columns.
+	// Name is the name of the lookup and of its table in schema weft. Empty: a name is made from
+	// those of table and columns.
 	Name string
-	// Unique: it also keeps the columns' values unique over all shards.
+	// Unique makes the lookup keep the columns' values unique over all shards.
 	Unique bool
-	// Index is a unique index that is going to be made: errors name it.
+	// Index is a unique index that is going to be made. Errors name it.
 	Index string
 }
 
-// lookupSpec is a lookup with all that is needed to make and compare it.
+// lookupSpec holds everything that is needed to make a lookup and to compare it with its table.
 type lookupSpec struct {
 	name     string
 	database string
@@ -35,7 +35,7 @@ type lookupSpec struct {
 	types    []string // of the entries' columns
 	keys     []string
 	unique   bool
-	index    string // unique index of the table that it stands for
+	index    string // the unique index of the table that the lookup stands for
 	idSQL    string // over k1, k2, …
 	bucket   string // over v1, v2, …
 	known    *catalog.Lookup
@@ -43,7 +43,7 @@ type lookupSpec struct {
 
 var lookupNamePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_$.\-]{0,49}$`)
 
-// judgeLookup says whether a lookup can be right, or why not.
+// judgeLookup decides whether a lookup is allowed, or returns the reason why not.
 func judgeLookup(schema *catalog.Schema, snap *directory.Snapshot, req *LookupRequest) (*lookupSpec, error) {
 	name := req.name()
 	rel := schema.Relation(req.Table)
@@ -101,7 +101,7 @@ func judgeLookup(schema *catalog.Schema, snap *directory.Snapshot, req *LookupRe
 	return spec, spec.identify(schema, rel)
 }
 
-// identify gives the lookup its name, and finds out whether it is there.
+// identify gives the lookup its name, and finds out whether the lookup exists.
 func (l *lookupSpec) identify(schema *catalog.Schema, rel *catalog.Relation) error {
 	for i := range rel.Lookups {
 		if k := &rel.Lookups[i]; k.Name == l.name {
@@ -151,10 +151,10 @@ func lookupName(table catalog.Name, columns []string) string {
 	if len(b) == 0 || b[0] >= '0' && b[0] <= '9' {
 		b = append([]byte("l"), b...)
 	}
-	return string(b[:min(len(b), 45)]) // and room for a number
+	return string(b[:min(len(b), 45)]) // leaves room for a number
 }
 
-// list is its columns.
+// list returns the columns of the lookup.
 func (l *lookupSpec) list() string { return strings.Join(l.columns, ", ") }
 
 func sameSet(a, b []string) bool {
@@ -162,8 +162,8 @@ func sameSet(a, b []string) bool {
 	return slices.Equal(a, b)
 }
 
-// entries is the query for the entries of rows: bucket:id:value…, as triggers
-// write them. from is where the rows are.
+// entries returns the query that makes the entries of rows: bucket:id:value…, as triggers write
+// them. from is the FROM item that yields the rows.
 func (l *lookupSpec) entries(from string) string {
 	var columns, values, known []string
 	for i, c := range l.columns {
@@ -178,7 +178,7 @@ func (l *lookupSpec) entries(from string) string {
 		l.bucket, l.idSQL, strings.Join(values, " || ':' || "), strings.Join(columns, ", "), from, strings.Join(known, " AND "))
 }
 
-// parse is the query for what entries say: e, id, v1, …
+// parse returns the query that reads entries: e, id, v1, …
 func (l *lookupSpec) parse(entries []string) string {
 	var values []string
 	for i, t := range l.types {
@@ -187,7 +187,7 @@ func (l *lookupSpec) parse(entries []string) string {
 	return fmt.Sprintf("(SELECT e, split_part(e, ':', 2)::int8 AS id, %s FROM unnest(string_to_array(%s, ',')) e)", strings.Join(values, ", "), quote.Literal(strings.Join(entries, ",")))
 }
 
-// own is the lookup's table, and its entries written out from it.
+// own returns the name of the lookup's table.
 func (l *lookupSpec) own() string { return "weft." + quote.Ident(l.name) }
 
 func (l *lookupSpec) stored() string {
@@ -207,8 +207,8 @@ func (l *lookupSpec) vs() string {
 	return strings.Join(out, ", ")
 }
 
-// same compares a row of weft's table with parsed entries, matches one of the
-// owner's table.
+// same returns the condition that a row t of the lookup's table equals a parsed entry e; matches
+// returns that of a row r of the sharded table.
 func (l *lookupSpec) same() string {
 	var out []string
 	for i := range l.types {

@@ -16,20 +16,20 @@ import (
 // something dies:
 //
 //	step                                       dies after it
-//	1 each shard: its table, home last         nobody knows it but home: made again, or dropped
+//	1 each shard: its table, home last         only home knows it: made again, or dropped
 //	2 directory: a new version of the schema,  proxies fetch notes after each statement,
 //	  and every proxy has acknowledged it      and there are none
-//	3 each shard: triggers, under a lock that  kept up, by everybody; not asked
-//	  waits for those who write
+//	3 each shard: triggers, under a lock that  kept up by all proxies; not asked
+//	  waits for writers
 //	4 shard by shard: entries of rows that     the same; filling again adds what is missing
 //	  have none
 //	5 home: public; directory: a new version   it is done
 //
-// The home shard's row of weft.lookup says how far it is. Any proxy can go on from
+// The home shard's row of weft.lookup says how far the lookup is. Any proxy can go on from
 // any of these points, by doing all steps again: each finds its work done.
 
-// lookupBatch is how many rows are brought over at once. Their locks keep others
-// from changing them for so long.
+// lookupBatch is how many rows are brought over at once. Their locks keep other sessions from
+// changing them for that long.
 const lookupBatch = 5000
 
 // CreateLookup makes a lookup table and fills it.
@@ -47,7 +47,7 @@ func (m *Mover) CreateLookup(ctx context.Context, req LookupRequest, notice Noti
 	return m.ended(ctx, m.buildLookup(ctx, snap, spec, &req.Request, notice))
 }
 
-// lookAtLookup reads what a request is about.
+// lookAtLookup reads the schema that a request is about, and judges the request.
 func (m *Mover) lookAtLookup(ctx context.Context, req *LookupRequest, owned bool) (*directory.Snapshot, *lookupSpec, error) {
 	snap, err := m.cfg.Directory.Load(ctx)
 	if err != nil {
@@ -83,18 +83,18 @@ type lookupJob struct {
 	spec   *lookupSpec
 	req    *Request
 	notice Notice
-	quiet  bool // nobody can write meanwhile, nobody waits for versions
+	quiet  bool // no session writes the table meanwhile, and no proxy need be told
 
 	shards  []*session // READ COMMITTED, one for each shard, in the snapshot's order
 	reading []*session // for long reads
 	report  LookupReport
 }
 
-// LookupReport is what a comparison has found, and repaired.
+// LookupReport is what a comparison has found and repaired.
 type LookupReport struct {
 	Name                 string
 	Rows, Missing, Stale int64
-	// Duplicates are values that rows on two shards have, of a unique lookup.
+	// Duplicates counts values of a unique lookup that rows on two shards have.
 	Duplicates int64
 }
 
@@ -141,7 +141,8 @@ func (m *Mover) buildLookup(ctx context.Context, snap *directory.Snapshot, spec 
 	err := j.build()
 	var e *pgerr.Error
 	if errors.As(err, &e) && e.Code == pgerr.UniqueViolation {
-		// It cannot be: nobody gains by its half. Our own reading would be in the way.
+		// The lookup cannot be made, and half a lookup is of no use. This job's own reading would
+		// be in the way of dropping it.
 		j.close()
 		if undo := m.removeLookup(context.WithoutCancel(ctx), snap, spec.database, spec.name); undo != nil {
 			m.cfg.Log.Warn("a lookup that cannot be is left halfway", "lookup", spec.name, "err", undo)
@@ -154,7 +155,7 @@ func (j *lookupJob) build() error {
 	if err := j.dial(true); err != nil {
 		return err
 	}
-	// Held until the connection is closed, whatever becomes of us.
+	// The lock is held until the connection is closed, even if this proxy dies.
 	free, err := j.home().one("SELECT pg_try_advisory_lock(hashtextextended(" + quote.Literal("weft lookup "+j.spec.name) + ", 0))")
 	if err != nil {
 		return err
@@ -182,7 +183,7 @@ func (j *lookupJob) build() error {
 	return nil
 }
 
-// declare makes the lookup's tables, home last: what home has is known to all.
+// declare makes the lookup's tables, home last: proxies learn of the lookup from home.
 func (j *lookupJob) declare() error {
 	do := func(s *session) error {
 		if err := installLookups(s); err != nil {
@@ -221,7 +222,7 @@ func (j *lookupJob) declare() error {
 	return do(home)
 }
 
-// announceLookup makes all proxies look at the schema anew.
+// announceLookup makes all proxies read the schema again.
 func (j *lookupJob) announceLookup() error {
 	if j.quiet {
 		return nil
@@ -279,7 +280,7 @@ func (j *lookupJob) fill() error {
 	return nil
 }
 
-// publish lets statements be routed by it.
+// publish lets proxies route statements by the lookup.
 func (j *lookupJob) publish() error {
 	for _, s := range j.shards {
 		if err := s.run("UPDATE weft.lookup SET state = 'public', job = '' WHERE name = " + quote.Literal(j.spec.name)); err != nil {
@@ -292,7 +293,7 @@ func (j *lookupJob) publish() error {
 	return j.renew(j.ctx, j.spec.database)
 }
 
-// DropLookup takes a lookup away.
+// DropLookup drops a lookup.
 func (m *Mover) DropLookup(ctx context.Context, req LookupRequest) error {
 	snap, spec, err := m.lookAtLookup(ctx, &req, true)
 	if err != nil {
@@ -319,15 +320,15 @@ func (m *Mover) ResumeLookup(ctx context.Context, database string, table catalog
 	case err != nil:
 		return err
 	case spec.known == nil || spec.known.Public:
-		return nil // it is done
+		return nil // the lookup is finished
 	case spec.known.Dropping:
 		return m.removeLookup(ctx, snap, database, l.Name)
 	}
 	return m.buildLookup(ctx, snap, spec, &req.Request, func(*pgerr.Error) {})
 }
 
-// removeLookup drops a lookup on all shards, in the opposite order of its making:
-// when nobody asks it any more the triggers go, then the tables.
+// removeLookup drops a lookup on all shards, in the opposite order of its making: when no proxy
+// asks it any more the triggers go, then the tables.
 func (m *Mover) removeLookup(ctx context.Context, snap *directory.Snapshot, database, name string) error {
 	on := func(shard, what string) error {
 		s, err := open(ctx, m.cfg.Shards, shard, database, m.cfg.Service, "weft lookup "+name)

@@ -10,8 +10,8 @@ import (
 	"weft/pgerr"
 )
 
-// VerifyLookup compares a lookup with the rows of its table and repairs it, while
-// others write.
+// VerifyLookup compares a lookup with the rows of its table and repairs the lookup, while other
+// sessions write.
 func (m *Mover) VerifyLookup(ctx context.Context, req LookupRequest, notice Notice) (LookupReport, error) {
 	snap, spec, err := m.lookAtLookup(ctx, &req, true)
 	if err != nil {
@@ -40,8 +40,7 @@ func (m *Mover) VerifyLookup(ctx context.Context, req LookupRequest, notice Noti
 	return j.report, nil
 }
 
-// Lookups lists the lookups of a table, or of all tables of the database if none is
-// named.
+// Lookups lists the lookups of a table, or of all tables of the database if the request names none.
 func (m *Mover) Lookups(ctx context.Context, req *Request) ([]LookupRequest, error) {
 	snap, err := m.cfg.Directory.Load(ctx)
 	if err != nil {
@@ -72,8 +71,7 @@ func (m *Mover) Lookups(ctx context.Context, req *Request) ([]LookupRequest, err
 	return out, nil
 }
 
-// removeStale goes through the entries of a shard's table and takes away those
-// that have no row.
+// removeStale goes through the entries of a shard's table and removes those that have no row.
 func (j *lookupJob) removeStale(shard int) error {
 	read, l := j.reading[shard], j.spec
 	err := read.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "DECLARE c NO SCROLL CURSOR FOR SELECT "+l.stored()+" FROM "+l.own()+" t")
@@ -88,7 +86,7 @@ func (j *lookupJob) removeStale(shard int) error {
 		if len(rows) == 0 {
 			return read.run("ROLLBACK")
 		}
-		stored := map[int][]string{} // by the shard that should have the rows
+		stored := map[int][]string{} // by the shard that should have the row
 		for _, r := range rows {
 			at := j.ownerOf(number(strings.Split(r[0], ":")[1]))
 			stored[at] = append(stored[at], r[0])
@@ -105,8 +103,8 @@ func (j *lookupJob) removeStale(shard int) error {
 	}
 }
 
-// surplus returns the entries in the table of shard that are there more often
-// than there are rows for them on the shard at.
+// surplus returns the entries that the table of shard has more often than shard at has rows for
+// them.
 func (j *lookupJob) surplus(shard, at int, entries []string) ([]string, error) {
 	l := j.spec
 	have, err := j.count(shard, entries)
@@ -130,8 +128,8 @@ func (j *lookupJob) surplus(shard, at int, entries []string) ([]string, error) {
 	return out, nil
 }
 
-// removeLocked looks once more, while nobody can have changed a row without having
-// told the lookup of it, and deletes.
+// removeLocked looks again under locks, which keep every session from changing a row without
+// telling the lookup, and then deletes.
 func (j *lookupJob) removeLocked(shard, at int, entries []string) error {
 	l, rows, own := j.spec, j.shards[at], j.shards[shard]
 	if err := rows.run("BEGIN", "SET LOCAL lock_timeout = '1s'", "LOCK TABLE "+l.table.SQL()+" IN SHARE MODE"); err != nil {
@@ -142,7 +140,7 @@ func (j *lookupJob) removeLocked(shard, at int, entries []string) error {
 			return err
 		}
 	}
-	// Entries that somebody is about to delete are waited for.
+	// Wait for transactions that are about to delete one of the entries.
 	if _, err := own.Exec("SELECT FROM " + l.own() + " t JOIN " + l.parse(entries) + " e ON t.id = e.id AND " + l.same() + " FOR UPDATE OF t"); err != nil {
 		return err
 	}
@@ -168,7 +166,7 @@ func (j *lookupJob) removeLocked(shard, at int, entries []string) error {
 	return nil
 }
 
-// wouldPass reports whether waiting for others may help.
+// wouldPass reports whether waiting for other transactions may help.
 func wouldPass(err error) bool {
 	var e *pgerr.Error
 	return errors.As(err, &e) && (e.Code == pgerr.LockNotAvailable || e.Code == pgerr.DeadlockDetected)

@@ -16,7 +16,7 @@ import (
 	"weft/quote"
 )
 
-// Directory is what a Mover needs of the directory.
+// Directory is the part of the directory that a Mover needs.
 type Directory interface {
 	Load(ctx context.Context) (*directory.Snapshot, error)
 	Update(ctx context.Context, fn func(*directory.Snapshot) (*directory.Snapshot, error)) (*directory.Snapshot, error)
@@ -24,26 +24,25 @@ type Directory interface {
 	Acknowledged(ctx context.Context, version int64) error
 }
 
-// Config says what a Mover works with. All but Entries and Log are needed.
+// Config configures a Mover. All fields but Entries and Log are required.
 type Config struct {
 	Shards    Shards
 	Directory Directory
-	// Entries keeps the places of lookup vindexes. Without it tables cannot be
-	// declared by one.
+	// Entries keeps the buckets of lookup vindexes. Without it no table can be declared by a lookup
+	// vindex.
 	Entries Entries
 	// Proxy is the id of this process in the directory.
 	Proxy string
-	// Service is as whom weft makes what is its own on the shards. Default:
-	// postgres.
+	// Service is the role that makes weft's own objects on the shards. Default: postgres.
 	Service string
-	// Log receives what nobody waits for. Default: discarded.
+	// Log receives errors that have no caller to return to. Default: discarded.
 	Log *slog.Logger
 
-	// Step, if set, is called between the steps of a job, by name: for tests that stop
-	// the process there.
+	// Step, if set, is called with the name of each step of a job, for tests that stop the process
+	// there.
 	Step func(name string)
 
-	// step is called too, for tests that die there.
+	// step, if set, is called like Step; its error ends the job, for tests that die there.
 	step func(name string) error
 }
 
@@ -55,7 +54,7 @@ type Mover struct {
 	mu      sync.Mutex
 	running map[string]bool // ids of the jobs this process works on
 
-	guarded sync.Map // databases whose tables all shards know: see GuardTables
+	guarded sync.Map // databases whose declared tables all shards know: see GuardTables
 }
 
 // New returns a Mover.
@@ -77,8 +76,8 @@ func New(cfg Config) *Mover {
 	return &Mover{cfg: cfg, running: map[string]bool{}}
 }
 
-// Notice tells the client something on the way: NOTICE or WARNING. It is
-// called by the goroutine that called the Mover.
+// Notice sends the client a NOTICE or WARNING while a call is under way. The goroutine that called
+// the Mover calls it.
 type Notice func(*pgerr.Error)
 
 func (n Notice) tell(format string, args ...any) {
@@ -115,22 +114,22 @@ func (m *Mover) run(id string, running bool) {
 	}
 }
 
-// Running tells whether a job is being worked on in this process.
+// Running reports whether this process works on a job.
 func (m *Mover) Running(id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.running[id]
 }
 
-// sight is what a judgement is made from, read from the home shard.
+// sight is what a judgement is based on, read from the home shard.
 type sight struct {
 	judgement *judgement
 	verdict   *verdict
 	def       *Definition
 }
 
-// look reads and judges. facts is a session on the home shard outside any
-// transaction; reading holds the table's lock, or is facts if nobody does.
+// look reads and judges. facts is a session on the home shard outside any transaction. reading
+// holds the table's lock, or is facts if the table is not locked.
 func (m *Mover) look(facts, reading *session, snap *directory.Snapshot, req *Request, kind directory.TableKind) (*sight, error) {
 	schema, err := catalog.Load(0, facts.Exec)
 	if err != nil {
@@ -167,13 +166,13 @@ func (m *Mover) look(facts, reading *session, snap *directory.Snapshot, req *Req
 	return &sight{j, v, def}, nil
 }
 
-// restore is the statement that brings a foreign key back.
+// restore returns the statement that brings a foreign key back.
 func restore(fk directory.ForeignKey) string {
 	return "ALTER TABLE " + catalog.Name{Schema: fk.Schema, Name: fk.Table}.SQL() + " ADD CONSTRAINT " + quote.Ident(fk.Name) + " " + fk.Definition
 }
 
-// owner refuses whoever is not the table's owner, nor a member of that role,
-// nor a superuser.
+// owner refuses a user who is neither the table's owner, nor a member of that role, nor a
+// superuser.
 func owner(s *session, req *Request) error {
 	rows, err := s.Exec("SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE c.oid = to_regclass(" + quote.Literal(req.Table.SQL()) + ")")
 	if err != nil {
@@ -214,7 +213,7 @@ WHERE k.contype = 'x' AND k.conrelid IN (SELECT to_regclass(` + quote.Literal(ta
 	return out, nil
 }
 
-// others returns the shards but home.
+// others returns the names of all shards but home.
 func others(snap *directory.Snapshot) []string {
 	var out []string
 	for i := range snap.Shards {
@@ -225,5 +224,5 @@ func others(snap *directory.Snapshot) []string {
 	return out
 }
 
-// errSuperseded: the directory's entry is not this job's any more.
+// errSuperseded says that the directory's entry does not belong to this job any more.
 var errSuperseded = errors.New("somebody else has taken this over")

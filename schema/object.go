@@ -8,10 +8,9 @@ import (
 	"weft/quote"
 )
 
-// objectQueries read how to make an object of a kind, by the name that
-// pg_identify_object gives: statements that create it, in rows. The same query
-// on another shard tells whether it has the object and whether it is equal.
-// No row: there is none.
+// objectQueries return the statements that create an object of a kind, one a row, by the name that
+// pg_identify_object gives. The same query on another shard tells whether that shard has the
+// object, and an equal one. No row means that there is no such object.
 var objectQueries = map[string]string{
 	"schema": `SELECT format('CREATE SCHEMA %I', nspname) FROM pg_namespace WHERE quote_ident(nspname) = $name OR nspname = $name`,
 
@@ -46,9 +45,8 @@ FROM pg_collation c WHERE c.oid = to_regcollation($name)`,
 
 	"function": `SELECT pg_get_functiondef(oid) FROM pg_proc WHERE oid = to_regprocedure($name) AND prokind IN ('f', 'p', 'w')`,
 
-	// Nobody draws from a sequence but on the home shard: the values of all
-	// others are used up, so that a DEFAULT that weft did not fill in fails
-	// instead of giving an id twice.
+	// Values of a sequence are drawn on the home shard alone. On the other shards the sequence is
+	// used up, so that a DEFAULT that weft did not fill in fails instead of giving an id twice.
 	"sequence": `SELECT unnest(ARRAY[format('CREATE SEQUENCE %s AS %s INCREMENT BY %s MINVALUE %s MAXVALUE %s START WITH %s CACHE %s NO CYCLE',
   seqrelid::regclass, seqtypid::regtype, seqincrement, seqmin, seqmax, seqstart, seqcache),
   format('SELECT pg_catalog.setval(%L, %s, true)', seqrelid::regclass::text, CASE WHEN seqincrement > 0 THEN seqmax ELSE seqmin END)])
@@ -94,7 +92,7 @@ FROM pg_cast c WHERE (pg_identify_object('pg_cast'::regclass, c.oid, 0)).identit
 	"access method":             `SELECT '' FROM pg_am WHERE amname = $name`,
 }
 
-// dressQueries read owner, grants and comment of an object.
+// dressQueries return the statements that give an object its owner, grants and comment.
 var dressQueries = map[string]string{
 	"schema":    dress("SCHEMA", "quote_ident(o.nspname)", "pg_namespace o", "quote_ident(o.nspname) = $name OR o.nspname = $name", "nspowner", "nspacl", "pg_namespace"),
 	"type":      dress("TYPE", "o.oid::regtype::text", "pg_type o", "o.oid = to_regtype($name)", "typowner", "typacl", "pg_type"),
@@ -107,7 +105,7 @@ var dressQueries = map[string]string{
 	"view":      dress("VIEW", "o.oid::regclass::text", "pg_class o", "o.oid = to_regclass($name)", "relowner", "relacl", "pg_class"),
 }
 
-// dress returns a query for ALTER … OWNER, GRANT and COMMENT of an object.
+// dress returns a query that writes ALTER … OWNER, GRANT and COMMENT of an object.
 func dress(keyword, name, from, where, owner, acl, class string) string {
 	return `WITH o AS (SELECT ` + name + ` AS name, o.oid, ` + owner + ` AS owner, ` + acl + ` AS acl FROM ` + from + ` WHERE ` + where + `)
 SELECT format('ALTER ` + keyword + ` %s OWNER TO %I', name, pg_get_userbyid(owner)) FROM o
@@ -115,10 +113,10 @@ UNION ALL ` + grantsOf(keyword, "name", "o", "owner", "acl") + `
 UNION ALL SELECT format('COMMENT ON ` + keyword + ` %s IS %L', name, obj_description(oid, '` + class + `')) FROM o WHERE obj_description(oid, '` + class + `') IS NOT NULL`
 }
 
-// grantsOf returns a query for what an access list says, as REVOKE and GRANT.
-// A list of NULL is the default and stays so.
+// grantsOf returns a query that writes an access list as REVOKE and GRANT. A list of NULL is the
+// default and stays so.
 func grantsOf(keyword, name, from, owner, acl string) string {
-	switch keyword { // GRANT has its own words
+	switch keyword { // the words of GRANT differ from those of CREATE
 	case "DOMAIN":
 		keyword = "TYPE"
 	case "VIEW":
@@ -130,7 +128,7 @@ UNION ALL SELECT format('GRANT %s ON ` + keyword + ` %s TO %s%s', string_agg(x.p
 FROM ` + from + `, aclexplode(` + acl + `) x GROUP BY ` + name + `, x.grantee, x.is_grantable`
 }
 
-// readObject returns how to make an object, or nil if the shard has none.
+// readObject returns the statements that make an object, or nil if the shard has no such object.
 func readObject(s *session, kind, name string) (*Object, error) {
 	query, known := objectQueries[kind]
 	if !known {
@@ -164,8 +162,8 @@ func named(query, name string) string {
 	return placeholder.ReplaceAllLiteralString(query, quote.Literal(name))
 }
 
-// ReadSequence returns how to make a sequence on another shard, whatever search_path is
-// there. Nobody draws from it there: it is used up.
+// ReadSequence returns the statements that make a sequence on another shard, whatever search_path
+// is there. The sequence is used up there: values are drawn on the home shard alone.
 func ReadSequence(n catalog.Name, ask func(sql string) ([][]string, error)) (string, error) {
 	lines, err := sequenceLines(n, ask)
 	return strings.Join(lines, "; "), err

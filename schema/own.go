@@ -18,11 +18,12 @@ import (
 
 // Own is what a proxy must know to use schema weft of a database.
 type Own struct {
-	// Key proves that a row of weft.decision is weft's: see Proof in twopc.
+	// Key is the secret of the database, which makes and checks proofs: see Prove, and appendProof
+	// in package twopc.
 	Key string
 	// MaxPrepared is the server's max_prepared_transactions.
 	MaxPrepared int
-	// Found is who the database says it is.
+	// Found is the identity that the database states.
 	Found identity.Found
 }
 
@@ -45,20 +46,21 @@ var ownSteps = []string{
 	sqlFile("prove") + sqlFile("own/13_server"),
 }
 
-// ownVersion is how many steps a database has seen. Somebody may have dropped what is outside of schema weft: those that make
-// it are run again.
+// ownVersion is how many steps a database has seen. The gate is outside of schema weft and may have
+// been dropped: then the steps from the one that makes it on are run again.
 const ownVersion = "CASE WHEN pg_catalog.to_regclass('weft_gate.gate') IS NULL THEN least(version, 11) ELSE version END"
 
-// ownLock keeps two proxies from making it at the same time: "weft" in ASCII.
+// ownLock is the advisory lock under which a proxy installs: "weft" in ASCII.
 const ownLock = "2003133044"
 
-// freshNames makes a backend that has waited for the lock notice what others have made meanwhile: it may remember
-// that there is no schema weft, and forgets that when it locks a table.
+// freshNames makes a backend that has waited for the lock see what other proxies have made
+// meanwhile: the backend may remember that there is no schema weft, and forgets that when it locks
+// a table.
 const freshNames = "SELECT FROM pg_catalog.pg_namespace LIMIT 0"
 
-// Install makes sure that a database of a shard has what weft keeps there, and says that it
-// belongs to that shard of the cluster. Any number of proxies may do so at once. The user
-// must be allowed to create a schema, or find it made.
+// Install makes what weft keeps in a database of a shard, unless it is there, and stamps the
+// database as belonging to that shard of the cluster. Any number of proxies may call it at once.
+// The user must be allowed to create a schema, unless the schema exists.
 func Install(ctx context.Context, shards Shards, cluster, shard, database, user string) (*Own, error) {
 	s, err := open(ctx, shards, shard, database, user, "weft install")
 	if err != nil {
@@ -93,7 +95,7 @@ func install(s *session, database, user string) (*Own, error) {
 	return own, upgradeLookups(s)
 }
 
-// readOwn returns what is there; version 0 is nothing.
+// readOwn returns what the database has; version 0 means nothing.
 func readOwn(s *session) (own *Own, version int, err error) {
 	rows, err := s.Exec(`SELECT pg_catalog.to_regclass('weft.own') IS NOT NULL, n.nspowner IS NOT NULL AND NOT pg_catalog.pg_has_role(n.nspowner, 'USAGE'), ` +
 		`pg_catalog.current_setting('max_prepared_transactions') FROM (SELECT) one LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = 'weft'`)
@@ -129,7 +131,7 @@ func installOwn(s *session) error {
 	if err != nil {
 		return err
 	}
-	// Only now, under the lock: somebody may just have done it.
+	// Another proxy may have run the steps while this one waited for the lock.
 	text, err := s.one("SELECT " + ownVersion + " FROM weft.own")
 	if err != nil {
 		return err
@@ -146,7 +148,8 @@ func installOwn(s *session) error {
 	return s.run("COMMIT")
 }
 
-// mayNotInstall says what to do where the service user has too few rights.
+// mayNotInstall returns the error for a service user that has too few rights, with a hint what to
+// do.
 func mayNotInstall(err error, database, user string) error {
 	e := (*pgerr.Error)(nil)
 	if !errors.As(err, &e) || e.Code != pgerr.InsufficientPrivilege {

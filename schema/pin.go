@@ -12,9 +12,8 @@ import (
 	"weft/vindex"
 )
 
-// Pin gives a value of a lookup vindex a bucket of its own on a shard. It is
-// refused when rows of that value exist, because they would have to move, and
-// to anybody but a superuser.
+// Pin gives a value of a lookup vindex a bucket of its own on a shard. It refuses a value that has
+// rows, because they would have to move, and a user who is not a superuser.
 func (m *Mover) Pin(ctx context.Context, database, user, lookup, value, shard string) error {
 	snap, err := m.cfg.Directory.Load(ctx)
 	if err != nil {
@@ -78,8 +77,8 @@ func (m *Mover) Pin(ctx context.Context, database, user, lookup, value, shard st
 	return nil
 }
 
-// hasRows refuses a value that a table holds rows of. Every shard is asked:
-// it is a rare question, and then the answer does not hang on the entry.
+// hasRows refuses a value that has rows in a table. It asks every shard: the question is rare, and
+// the answer must not depend on the entry.
 func (m *Mover) hasRows(ctx context.Context, snap *directory.Snapshot, t *directory.Table, user, lookup, value string) error {
 	name := catalog.Name{Schema: t.Schema, Name: t.Name}
 	if t.State != directory.Active {

@@ -7,24 +7,24 @@ import (
 	"weft/directory"
 )
 
-// Request is what somebody asks for.
+// Request describes a declaration, or the end of one.
 type Request struct {
 	Database string
-	// User is who asks, as Shards.Dial knows it.
+	// User is the role that asks, as Shards.Dial knows it.
 	User string
-	// Table is resolved: schema and name.
+	// Table is the resolved name, with its schema.
 	Table catalog.Name
-	// Columns are the key columns, of a sharded table.
+	// Columns are the key columns of a table that is to be sharded.
 	Columns []string
 	// Vindex: an empty Kind means hash for one column and composite for
 	// several.
 	Vindex directory.Vindex
-	// IDs is "routed" if generated ids shall name their rows' buckets. IDColumn is
-	// the column; empty for the generated one of the primary key.
+	// IDs is "routed" if generated ids are to name the buckets of their rows. IDColumn is the
+	// column of these ids; empty for the generated column of the primary key.
 	IDs, IDColumn string
-	// LockTimeout bounds each wait for a lock: the session's lock_timeout.
-	// 0 means DefaultLockTimeout, because everybody who names the table waits
-	// behind this.
+	// LockTimeout bounds each wait for a lock: the session's lock_timeout. 0 means
+	// DefaultLockTimeout, and not forever, because all statements on the table queue up behind the
+	// lock.
 	LockTimeout time.Duration
 }
 

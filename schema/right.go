@@ -7,12 +7,10 @@ import (
 	"weft/pgerr"
 )
 
-// Roles, and what they may do by default, belong to a whole server or database,
-// not to a table. weft brings them to the other shards if whoever declares a
-// table may make roles there.
+// Roles and default privileges belong to a server or a database, not to a table. weft brings them
+// to the other shards if the declaring user may make roles there.
 
-// rolesQuery lists how to make the roles of a server, each name before what it
-// takes to make it.
+// rolesQuery returns the roles of a server: the name and the statement that makes the role.
 const rolesQuery = `SELECT rolname, format('CREATE ROLE %I WITH %s %s %s %s %s %s %s CONNECTION LIMIT %s%s%s', rolname,
   CASE WHEN rolsuper THEN 'SUPERUSER' ELSE 'NOSUPERUSER' END, CASE WHEN rolinherit THEN 'INHERIT' ELSE 'NOINHERIT' END,
   CASE WHEN rolcreaterole THEN 'CREATEROLE' ELSE 'NOCREATEROLE' END, CASE WHEN rolcreatedb THEN 'CREATEDB' ELSE 'NOCREATEDB' END,
@@ -21,19 +19,18 @@ const rolesQuery = `SELECT rolname, format('CREATE ROLE %I WITH %s %s %s %s %s %
   ' PASSWORD ' || quote_literal(rolpassword), ' VALID UNTIL ' || quote_literal(rolvaliduntil::text))
 FROM pg_authid WHERE rolname !~ '^pg_' ORDER BY rolname`
 
-// membersQuery lists who is a member of what.
+// membersQuery returns the statements that make roles members of roles.
 const membersQuery = `SELECT format('GRANT %I TO %I%s', r.rolname, m.rolname, CASE WHEN a.admin_option THEN ' WITH ADMIN OPTION' END)
 FROM pg_auth_members a JOIN pg_roles r ON r.oid = a.roleid JOIN pg_roles m ON m.oid = a.member WHERE r.oid >= 16384 OR m.oid >= 16384 ORDER BY 1`
 
-// roleSettingsQuery lists the settings of roles and of this database: whose they are, and
-// each as pg_db_role_setting has it.
+// roleSettingsQuery lists the settings of roles and of this database: whose setting it is, and its
+// text in pg_db_role_setting.
 const roleSettingsQuery = `SELECT CASE WHEN s.setrole = 0 THEN '' ELSE r.rolname END, CASE WHEN s.setdatabase = 0 THEN '' ELSE current_database() END, c
 FROM pg_db_role_setting s CROSS JOIN unnest(s.setconfig) c LEFT JOIN pg_roles r ON r.oid = s.setrole
 WHERE s.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database())) AND (s.setrole = 0 OR r.oid >= 16384) ORDER BY 1, 2, 3`
 
-// bringRoles makes the roles on another shard that it lacks, in its transaction.
-// Whoever is no superuser on both sides cannot; if a role is missing that the
-// table needs, that is told later.
+// bringRoles makes the roles that another shard lacks, in the transaction there. A user who is not
+// a superuser on both sides cannot; a missing role that the table needs is reported later.
 func (d *declaration) bringRoles(s *session) error {
 	const super = "SELECT rolsuper FROM pg_roles WHERE rolname = current_user"
 	for _, side := range []*session{d.home, s} {
@@ -50,7 +47,7 @@ func (d *declaration) bringRoles(s *session) error {
 	return d.bringLines(s, roleSettingsQuery, settingLine)
 }
 
-// firstColumn is the statement of a query that writes statements.
+// firstColumn returns the statement in a row of a query that writes statements.
 func firstColumn(row []string) string { return row[0] }
 
 // makeRoles makes the roles that another shard lacks.

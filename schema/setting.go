@@ -6,17 +6,18 @@ import (
 	"weft/quote"
 )
 
-// listSettings are the parameters whose values are lists of names: PostgreSQL keeps the
-// list as one text, and takes it back as one value for each name, as pg_dumpall writes it.
+// listSettings are the parameters whose values are lists of names. PostgreSQL keeps such a list as
+// one text, and takes it back as one value for each name, as pg_dumpall writes it.
 var listSettings = map[string]bool{
 	"local_preload_libraries": true, "search_path": true, "session_preload_libraries": true, "shared_preload_libraries": true, "temp_tablespaces": true,
 	"unix_socket_directories": true,
 }
 
-// foldedSettings are those whose names are of SQL: without quotes they have no capitals.
+// foldedSettings are the list parameters whose names are SQL names: without quotes they are folded
+// to lower case.
 var foldedSettings = map[string]bool{"search_path": true, "temp_tablespaces": true}
 
-// settingLine is the statement for a row of roleSettingsQuery.
+// settingLine returns the statement for a row of roleSettingsQuery.
 func settingLine(row []string) string {
 	role, database, setting := row[0], row[1], row[2]
 	b := []byte("ALTER ")
@@ -30,7 +31,7 @@ func settingLine(row []string) string {
 	}
 	name, value, _ := strings.Cut(setting, "=")
 	b = append(b, " SET "...)
-	for i, part := range strings.Split(name, ".") { // a custom parameter's
+	for i, part := range strings.Split(name, ".") { // the parts of a custom parameter's name
 		if i > 0 {
 			b = append(b, '.')
 		}
@@ -48,9 +49,9 @@ func settingLine(row []string) string {
 	return string(append(b, " TO "...)) + strings.Join(values, ", ")
 }
 
-// splitNames cuts a list of names as PostgreSQL keeps it: separated by commas, white space
-// around them does not count, and one in double quotes may hold anything. What is not such a
-// list is one name.
+// splitNames cuts a list of names as PostgreSQL keeps it: separated by commas, with white space
+// around them that does not count; a name in double quotes may hold anything. A text that is not
+// such a list is one name.
 func splitNames(list string, fold bool) []string {
 	const space = " \t\n\r\f\v"
 	var names []string

@@ -8,15 +8,15 @@ import (
 	"weft/quote"
 )
 
-// When a key is told to spread rows badly.
+// The limits from which a key is reported to spread rows badly.
 const (
-	skewRows    = 1000 // fewer say nothing
-	skewShare   = 10   // per cent of all rows with one key
+	skewRows    = 1000 // fewer rows prove nothing
+	skewShare   = 10   // per cent of all rows that have one key
 	skewBuckets = 4    // buckets in use for each shard
 )
 
-// skew warns of a key that puts too many rows in one place. counts are buckets
-// with their numbers of rows: exact, because all rows were counted anyway.
+// skew warns of a key that puts too many rows in one place. counts has the number of rows of each
+// bucket: exact, because all rows were counted anyway.
 func (d *declaration) skew(counts [][]string, total int64) error {
 	if total <= skewRows || len(d.shards) == 0 {
 		return nil

@@ -18,19 +18,19 @@ import (
 // Rows travel as COPY's text, not its binary form: binary arrays and composites
 // hold the OIDs of their types, which differ between shards.
 
-// splitter is the writer of a COPY TO whose first column is the bucket: each
-// row goes, without it, to the shard that holds the bucket.
+// splitter receives the rows of a COPY TO whose first column is the bucket, and sends each row,
+// without that column, to the shard that holds the bucket.
 type splitter struct {
 	placement []uint16
 	shards    []directory.Shard
 	to        map[string]*bufio.Writer
-	all       bool // a reference table: no bucket, and every row to all
+	all       bool // a reference table: no bucket, every row goes to all shards
 	rows      int64
 	progress  func(rows int64)
 	next      time.Time
 }
 
-// progressEvery is how often a client hears how many rows have been copied.
+// progressEvery is how often the client is told how many rows have been copied.
 const progressEvery = time.Second
 
 // Write takes one row, as Conn.CopyOut promises.
@@ -71,8 +71,8 @@ func (s *splitter) place(row []byte) error {
 	return err
 }
 
-// copyRows copies what a COPY TO on from returns into the table on the others,
-// and returns how many rows each took. Memory is bounded by a buffer for each.
+// copyRows copies the rows of a COPY TO on from into the table on the sessions in to, and returns
+// how many rows each took. Memory is bounded by one buffer for each session.
 func copyRows(from *session, query string, to []*session, target string, s *splitter) (map[string]int64, error) {
 	var group sync.WaitGroup
 	taken := make([]int64, len(to))
@@ -84,7 +84,7 @@ func copyRows(from *session, query string, to []*session, target string, s *spli
 		pipes = append(pipes, w)
 		s.to[shard.shard] = bufio.NewWriterSize(w, 64<<10)
 		group.Go(func() {
-			// Whoever writes on learns why nobody reads.
+			// A writer that goes on writing gets the reason why this shard stopped reading.
 			defer func() { _ = r.CloseWithError(fmt.Errorf("copy into %s: %w", shard.shard, orEnded(errs[i]))) }()
 			defer pgerr.Recovered(&errs[i])
 			n, err := shard.CopyIn("COPY "+target+" FROM STDIN", r)
@@ -100,7 +100,7 @@ func copyRows(from *session, query string, to []*session, target string, s *spli
 		_ = pipes[i].CloseWithError(err) // nil is the end of the data
 	}
 	group.Wait()
-	// A shard's own reason says more than that writing to it failed.
+	// The error of the shard itself says more than the error of writing to it.
 	for _, e := range errs {
 		if e != nil && (err == nil || !errors.Is(e, err)) {
 			return nil, e

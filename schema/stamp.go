@@ -2,10 +2,10 @@ package schema
 
 import "weft/identity"
 
-// stamp makes the database say whose it is, unless it does. One that says that it is
-// somebody else's is left as it is, and is an error. The schema weft is there.
+// stamp makes the database state which shard of which cluster it is, unless it does. A database
+// that states another identity is left as it is, and is an error. Schema weft must exist.
 //
-// The identifier of the server is not judged here: whoever dialled has compared it with the
+// The system identifier of the server is not checked here: the dialer has compared it with the
 // directory's.
 func stamp(s *session, want identity.Expected, database string) (identity.Found, error) {
 	rows, err := s.Exec(identity.Query)
@@ -24,8 +24,8 @@ func stamp(s *session, want identity.Expected, database string) (identity.Found,
 	if err := want.Check(found, database); err != nil {
 		return found, err
 	}
-	// Two proxies may write at once. They write the same, or the slower one is refused
-	// when it looks again.
+	// Two proxies may write at once. Both write the same, or the slower one is refused when it
+	// looks again.
 	if err := s.run("BEGIN", "SELECT pg_catalog.pg_advisory_xact_lock("+ownLock+")", freshNames); err != nil {
 		return found, err
 	}

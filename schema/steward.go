@@ -11,18 +11,17 @@ import (
 )
 
 // Moving rows runs code: CHECK constraints of the table and of domains, generated columns,
-// expressions of indexes and partitions, and whatever PostgreSQL computes of them in
-// planning. PostgreSQL runs it as whoever moves the rows. Whoever owns a table could so have
-// a superuser who declares it run anything. So rows of a table with code that its asker has
-// no reason to trust are moved over connections that are logged in as the table's owner.
-// SET ROLE would not do: code can undo it.
+// expressions of indexes and partitions, and everything that PostgreSQL evaluates of these while
+// planning. PostgreSQL runs that code with the rights of the role that moves the rows. So the owner
+// of a table could make a superuser who declares it run anything. Rows of a table with code that
+// the asking user has no reason to trust are therefore moved over connections that are logged in as
+// the table's owner. SET ROLE would not do: code can undo it.
 
-// codeQuery lists the functions that moving the rows of a table may run and that whoever
-// asks has no reason to trust. Trusted is what is immutable and is PostgreSQL's own, a
-// superuser's or the asker's: a function that is not immutable may run a text or read a view
-// that it is given. Of PostgreSQL's own stable functions only those that make XML do.
-// Defaults, triggers and policies are not among them: COPY with all columns, and triggers
-// that are off, pass them over.
+// codeQuery lists the functions that moving the rows of a table may run and that the asking user
+// has no reason to trust. Trusted are immutable functions that belong to PostgreSQL, to a superuser
+// or to the asking user: a function that is not immutable may run a text or read a view that it is
+// given. Of PostgreSQL's own stable functions only those that make XML do that. Defaults, triggers
+// and policies do not count: COPY of all columns, with triggers off, runs none of them.
 const codeQuery = `WITH types AS (SELECT unnest($types) AS id), texts(t) AS (
   SELECT conbin::text FROM pg_constraint WHERE contype = 'c' AND (conrelid = ANY($set) OR contypid IN (SELECT id FROM types))
   UNION ALL SELECT d.adbin::text FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum WHERE d.adrelid = ANY($set) AND a.attgenerated <> ''
@@ -43,7 +42,7 @@ const codeQuery = `WITH types AS (SELECT unnest($types) AS id), texts(t) AS (
 SELECT DISTINCT p.oid::regprocedure::text FROM functions f JOIN pg_proc p ON p.oid = f.id JOIN pg_roles r ON r.oid = p.proowner
 WHERE p.provolatile = 'v' OR p.provolatile = 's' AND (p.oid >= 16384 OR p.proname ~ 'xml') OR p.oid >= 16384 AND NOT r.rolsuper AND r.rolname <> current_user ORDER BY 1`
 
-// code finds the table's owner and what moving its rows may run.
+// code finds the table's owner and the code that moving its rows may run.
 func (r *reader) code() error {
 	rows, err := r.Exec("SELECT rolname FROM pg_roles a JOIN pg_class c ON c.relowner = a.oid WHERE c.oid = " + r.oids[0] + " AND NOT a.rolsuper AND rolname <> current_user")
 	if err != nil || len(rows) == 0 {
@@ -51,7 +50,7 @@ func (r *reader) code() error {
 	}
 	var types []string
 	for n := range r.graph.nodes {
-		types = append(types, n.oid) // of other catalogs too: more than is needed does no harm
+		types = append(types, n.oid) // oids of other catalogs among them do no harm
 	}
 	query := strings.NewReplacer("$set", r.set(), "$types", "'{"+strings.Join(types, ",")+"}'::oid[]").Replace(codeQuery)
 	functions, err := r.Exec(query)
@@ -61,9 +60,9 @@ func (r *reader) code() error {
 	return err
 }
 
-// entrust returns the request as the table's owner would make it, if moving rows runs code
-// that the asker does not trust, and otherwise the request as it is. What the table needs is
-// made on the other shards by the asker, who may make more: that runs no code.
+// entrust returns the request as the table's owner would make it, if moving rows runs code that the
+// asking user does not trust, and otherwise the request as it is. The asking user, who may have
+// more rights than the owner, makes what the table needs on the other shards: that runs no code.
 func (m *Mover) entrust(ctx context.Context, facts *session, snap *directory.Snapshot, req *Request, seen *sight, notice Notice) (*Request, error) {
 	def := seen.def
 	if def.steward == "" {
@@ -94,14 +93,14 @@ func (m *Mover) entrust(ctx context.Context, facts *session, snap *directory.Sna
 	return &own, nil
 }
 
-// distrusted is the refusal where nobody can be logged in as the owner.
+// distrusted is the refusal for a shard on which weft cannot log in as the owner.
 func distrusted(req *Request, def *Definition, err error) error {
 	return pgerr.New(pgerr.InsufficientPrivilege, "moving rows of %q runs code that belongs to others, and weft cannot log in as its owner %q: %s", req.name(), def.steward, pgerr.From(err).Message).
 		WithDetail("The code would run with the rights of whoever calls this: %s.", strings.Join(def.code, ", ")).
 		WithHint("Call it as the table's owner. Or let the owner log in from weft for a while, or, having read them, give functions that are immutable to a superuser.").WithCause(err)
 }
 
-// equip makes on the other shards what the table needs, as whoever asks.
+// equip makes on the other shards what the table needs, as the asking user.
 func (m *Mover) equip(ctx context.Context, facts *session, snap *directory.Snapshot, req *Request, seen *sight, notice Notice) error {
 	d := &declaration{Mover: m, ctx: ctx, req: req, snap: snap, home: facts, seen: seen, notice: notice}
 	defer func() {
@@ -112,7 +111,7 @@ func (m *Mover) equip(ctx context.Context, facts *session, snap *directory.Snaps
 	for _, name := range others(snap) {
 		s, err := open(ctx, m.cfg.Shards, name, req.Database, req.User, "weft")
 		if stranger(err) {
-			return nil // the declaration's own login makes what is missing, or tells
+			return nil // the declaration's own login makes what is missing, or fails
 		}
 		if err != nil {
 			return err
@@ -142,10 +141,10 @@ func (m *Mover) equip(ctx context.Context, facts *session, snap *directory.Snaps
 	return nil
 }
 
-// errEntrusted tells that a table came by code between two looks at it.
+// errEntrusted says that a table got untrusted code between two looks at it.
 var errEntrusted = errors.New("it has got code that belongs to others meanwhile")
 
-// stillTrusted refuses a table whose code is another's, at the look that decides.
+// stillTrusted refuses a table with untrusted code, at the look that decides.
 func stillTrusted(req *Request, def *Definition) error {
 	if def.steward == "" {
 		return nil

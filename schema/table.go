@@ -12,7 +12,7 @@ func options(array, prefix string) string {
 	return `(SELECT string_agg(format('%s%I=%L', '` + prefix + `', split_part(x, '=', 1), substr(x, strpos(x, '=') + 1)), ', ') FROM unnest(` + array + `) x)`
 }
 
-// sequenceOptions is what stands in a sequence's definition, of pg_sequence s.
+// sequenceOptions is the SQL for the options of a sequence s of pg_sequence.
 const sequenceOptions = `format('START WITH %s INCREMENT BY %s MINVALUE %s MAXVALUE %s CACHE %s NO CYCLE', s.seqstart, s.seqincrement, s.seqmin, s.seqmax, s.seqcache)`
 
 // tables makes the CREATE TABLE statements. A partition is made as a table and
@@ -60,7 +60,7 @@ WHERE c.oid = ANY(` + r.set() + `) ORDER BY ` + r.order("c.oid"))
 		r.def.Before = append(r.def.Before, fmt.Sprintf("CREATE %sTABLE %s (\n\t%s\n)%s", row[1], r.def.Relations[i],
 			strings.Join(lines[row[0]], ",\n\t"), strings.TrimSuffix(row[2], " WITH ()")))
 	}
-	// The values of an identity are weft's to give, as a sequence's are.
+	// weft gives the values of an identity, as it gives those of a sequence.
 	return r.before(`SELECT format('SELECT pg_catalog.setval(%L, %s, true)', s.seqrelid::regclass::text, CASE WHEN s.seqincrement > 0 THEN s.seqmax ELSE s.seqmin END)
 FROM pg_depend p JOIN pg_sequence s ON s.seqrelid = p.objid
 WHERE p.refclassid = 'pg_class'::regclass AND p.refobjid = ANY(` + r.set() + `) AND p.classid = 'pg_class'::regclass AND p.deptype = 'i' ORDER BY 1`)
@@ -71,8 +71,8 @@ func (r *reader) attach() error {
 FROM pg_class c JOIN pg_inherits i ON i.inhrelid = c.oid WHERE c.oid = ANY(` + r.set() + `) AND c.relispartition AND i.inhparent = ANY(` + r.set() + `) ORDER BY ` + r.order("c.oid"))
 }
 
-// sequenceOwners ties sequences to their columns, as serial does. One that no default
-// names is not among Needs.
+// sequenceOwners ties sequences to their columns, as serial does. A sequence that no default names
+// is not among Needs.
 func (r *reader) sequenceOwners() error {
 	rows, err := r.Exec(`SELECT n.nspname, c.relname ` + ownedSequences(r.set()) + `
 AND NOT EXISTS (SELECT FROM pg_depend d JOIN pg_attrdef f ON f.oid = d.objid WHERE d.classid = 'pg_attrdef'::regclass AND d.refobjid = p.objid AND f.adrelid = ANY(` + r.set() + `))
@@ -90,7 +90,8 @@ ORDER BY 1, 2`)
 	return r.before(`SELECT format('ALTER SEQUENCE %s OWNED BY %s.%I', p.objid::regclass, p.refobjid::regclass, a.attname) ` + ownedSequences(r.set()) + ` ORDER BY 1`)
 }
 
-// ownedSequences are those that columns of tables own, but for identities.
+// ownedSequences returns a query for the sequences that columns of tables own, without those of
+// identities.
 func ownedSequences(tables string) string {
 	return `FROM pg_depend p JOIN pg_class c ON c.oid = p.objid AND c.relkind = 'S' JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_attribute a ON a.attrelid = p.refobjid AND a.attnum = p.refobjsubid
@@ -109,7 +110,7 @@ FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
 WHERE a.attrelid = ANY(` + r.set() + `) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY ` + r.order("a.attrelid") + `, a.attnum`)
 }
 
-// owners gives the tables to their owners; sequences they own follow.
+// owners gives the tables to their owners; the sequences that a table owns follow.
 func (r *reader) owners() error {
 	return r.before(`SELECT format('ALTER TABLE %s OWNER TO %I', oid::regclass, pg_get_userbyid(relowner)) FROM pg_class
 WHERE oid = ANY(` + r.set() + `) ORDER BY ` + r.order("oid"))

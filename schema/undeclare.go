@@ -51,7 +51,7 @@ func (m *Mover) Unshard(ctx context.Context, req Request, notice Notice) error {
 	return nil
 }
 
-// leaveAs returns the request of whoever rows come home as.
+// leaveAs returns the request with the role as which the rows come home.
 func (m *Mover) leaveAs(ctx context.Context, home *session, snap *directory.Snapshot, req *Request, notice Notice) (*Request, error) {
 	def, err := readDefinition(home, req.Table)
 	if err != nil {
@@ -60,8 +60,8 @@ func (m *Mover) leaveAs(ctx context.Context, home *session, snap *directory.Snap
 	return m.entrust(ctx, home, snap, req, &sight{def: def}, notice)
 }
 
-// mayLeave refuses to bring home a table that declared ones depend on, and
-// returns the table as the home shard has it.
+// mayLeave refuses to bring home a table that declared tables depend on, and returns the table as
+// the home shard has it.
 func (m *Mover) mayLeave(facts, reading *session, snap *directory.Snapshot, req *Request) (*catalog.Relation, error) {
 	schema, err := catalog.Load(0, facts.Exec)
 	if err != nil {
@@ -92,11 +92,11 @@ func (m *Mover) mayLeave(facts, reading *session, snap *directory.Snapshot, req 
 type homecoming struct {
 	declaration
 	rel *catalog.Relation
-	// released are the table's foreign keys on sharded tables, by the table.
+	// released are the table's foreign keys on sharded tables, by the referenced table.
 	released map[catalog.Name][]directory.ForeignKey
 }
 
-// move does all from dialling to the directory's last entry.
+// move does everything from dialling to the last entry in the directory.
 func (u *homecoming) move() error {
 	defer u.close()
 	for _, s := range []struct {
@@ -118,7 +118,7 @@ func (u *homecoming) move() error {
 			return err
 		}
 	}
-	// Their locks would keep the tables from being dropped.
+	// The locks of these transactions would keep the tables from being dropped.
 	for _, s := range u.shards {
 		if err := s.run("ROLLBACK"); err != nil {
 			return err
@@ -157,7 +157,7 @@ func (u *homecoming) lock() error {
 		if err := lockTable(s, u.req); err != nil {
 			return err
 		}
-		if _, err := exempt(s, u.req.Table); err != nil { // rolled back later
+		if _, err := exempt(s, u.req.Table); err != nil { // the transaction is rolled back later
 			return err
 		}
 	}
@@ -165,8 +165,8 @@ func (u *homecoming) lock() error {
 	return err
 }
 
-// release takes off the foreign keys that a home table cannot have: those on
-// sharded tables. They wait with the table they reference.
+// release drops the foreign keys that a home table cannot have: those on sharded tables. The
+// directory keeps them with the table that they reference.
 func (u *homecoming) release() error {
 	u.released = map[catalog.Name][]directory.ForeignKey{}
 	for _, r := range tree(u.rel) {
@@ -190,8 +190,8 @@ func (u *homecoming) release() error {
 	return nil
 }
 
-// collect copies the rows of the other shards into home, one shard after the
-// other. A reference table's rows are all there.
+// collect copies the rows of the other shards into home, one shard after the other. A reference
+// table has all its rows at home already.
 func (u *homecoming) collect() error {
 	if u.table.Kind == directory.Reference {
 		return nil
@@ -238,8 +238,8 @@ func (u *homecoming) columns() []string {
 	return out
 }
 
-// restore brings back the foreign keys that were taken off when the table was
-// declared, and marks the table.
+// restore brings back the foreign keys that were dropped when the table was declared, and marks the
+// table.
 func (u *homecoming) restore() error {
 	own := u.snap.Table(u.table.Database, u.table.Schema, u.table.Name)
 	for _, fk := range own.ForeignKeys {
@@ -265,7 +265,7 @@ func (u *homecoming) restore() error {
 	return u.home.run("SET CONSTRAINTS ALL IMMEDIATE", addMark(u.req.Table, u.table.Job.ID))
 }
 
-// note writes down which foreign keys wait, before they are gone for good.
+// note enters the foreign keys that wait into the directory, before they are dropped for good.
 func (u *homecoming) note() error {
 	return u.phase(u.ctx, &u.table, directory.Filled, func(next *directory.Snapshot, _ *directory.Table) {
 		for name, list := range u.released {

@@ -12,16 +12,16 @@ import (
 	"weft/quote"
 )
 
-// maxShown bounds how many differing rows of a shard are told one by one, and
-// maxCompared the tables whose rows are looked at for that.
+// maxShown bounds how many differing rows of a shard are reported one by one. maxCompared bounds
+// the size of tables whose rows are compared for that.
 const (
 	maxShown    = 10
 	maxCompared = 100_000
 )
 
-// VerifyReference compares the copies of a reference table and returns a line for
-// each finding, or the one that there is none. Without a table it compares all of
-// the database. Nobody can write the table meanwhile.
+// VerifyReference compares the copies of a reference table and returns a line for each finding, or
+// one line that says there is none. Without a table it compares all reference tables of the
+// database. No session can write the table meanwhile.
 func (m *Mover) VerifyReference(ctx context.Context, req Request) ([]string, error) {
 	snap, err := m.cfg.Directory.Load(ctx)
 	if err != nil {
@@ -63,8 +63,8 @@ func (m *Mover) verifyCopies(ctx context.Context, snap *directory.Snapshot, req 
 			c.close()
 		}
 	}()
-	// Home first: there the writers queue up. On the others the lock waits for
-	// those that have committed at home and are still prepared.
+	// Home comes first: writers queue up there. On the other shards the lock waits for transactions
+	// that have committed at home and are still prepared.
 	for _, shard := range append([]string{snap.Home}, others(snap)...) {
 		s, err := open(ctx, m.cfg.Shards, shard, req.Database, req.User, "weft")
 		if err != nil {
@@ -86,7 +86,7 @@ func (m *Mover) verifyCopies(ctx context.Context, snap *directory.Snapshot, req 
 	}
 	row := "ROW(" + strings.Join(names, ", ") + ")::text"
 	for _, c := range copies {
-		// Two halves of a hash, added up: the same for the same rows in any order.
+		// The sum of two halves of each row's hash is the same for the same rows in any order.
 		rows, err := c.Exec("SELECT count(*), coalesce(sum(('x' || left(h, 15))::bit(60)::bigint), 0)::text || ' ' || coalesce(sum(('x' || right(h, 15))::bit(60)::bigint), 0)::text" +
 			" FROM (SELECT md5(" + row + ") h FROM " + req.Table.SQL() + ") q")
 		if err != nil {
@@ -97,7 +97,7 @@ func (m *Mover) verifyCopies(ctx context.Context, snap *directory.Snapshot, req 
 	return compareCopies(req, row, copies)
 }
 
-// compareCopies words what was found.
+// compareCopies words the findings.
 func compareCopies(req *Request, row string, copies []*copyOf) ([]string, error) {
 	home := copies[0]
 	var out []string
@@ -118,7 +118,7 @@ func compareCopies(req *Request, row string, copies []*copyOf) ([]string, error)
 	return out, nil
 }
 
-// differing lists rows that one of two copies has and the other has not.
+// differing lists rows that one of two copies has and the other lacks.
 func differing(req *Request, row string, home, c *copyOf) ([]string, error) {
 	if number(home.rows) > maxCompared || number(c.rows) > maxCompared {
 		return nil, nil

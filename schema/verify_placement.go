@@ -15,20 +15,20 @@ import (
 	"weft/vindex"
 )
 
-// maxStrays bounds how many keys of misplaced rows a shard tells.
+// maxStrays bounds how many keys of misplaced rows are reported for a shard.
 const maxStrays = 5
 
-// Placement is what VerifyPlacement found of one table.
+// Placement is what VerifyPlacement found about one table.
 type Placement struct {
 	Table           catalog.Name
 	Rows, Misplaced int64
-	// Examples are the keys of some misplaced rows, where they are, and where they
-	// belong.
+	// Examples are the keys of some misplaced rows, with the shard that has them and the shard they
+	// belong on.
 	Examples []string
 }
 
-// VerifyPlacement counts the rows of a sharded table that are not on the shard
-// their key names. Without a table it looks at all of the database. Others may read
+// VerifyPlacement counts the rows of a sharded table that are not on the shard that their key
+// names. Without a table it looks at all sharded tables of the database. Other sessions may read
 // and write meanwhile.
 func (m *Mover) VerifyPlacement(ctx context.Context, req Request) ([]Placement, error) {
 	snap, err := m.cfg.Directory.Load(ctx)
@@ -133,7 +133,7 @@ func (v *placementCheck) computed(out *Placement, t *directory.Table, vx vindex.
 	mask := make([]byte, (len(v.snap.Placement)+7)/8)
 	for b := range v.snap.Placement {
 		if v.shardOf(b) == s.shard {
-			mask[b/8] |= 1 << (b % 8) // get_bit counts from the least
+			mask[b/8] |= 1 << (b % 8) // get_bit counts from the least significant bit
 		}
 	}
 	// A key without a place has no bucket.
@@ -204,7 +204,7 @@ func (v *placementCheck) entered(out *Placement, t *directory.Table, vx vindex.L
 	}
 }
 
-// places returns the buckets of values: whether each is NULL, and its text.
+// places returns the buckets of values. A value is whether it is NULL, and its text.
 func (v *placementCheck) places(t *directory.Table, vx vindex.Lookup, rows [][]string, bits int) ([]int, error) {
 	out := make([]int, len(rows))
 	var at, defaults []int
@@ -230,7 +230,7 @@ func (v *placementCheck) places(t *directory.Table, vx vindex.Lookup, rows [][]s
 	if len(keys) == 0 {
 		return out, nil
 	}
-	// A row comes with its entry, so none is made here.
+	// Every row has an entry already, so Ensure makes none here.
 	buckets, err := v.cfg.Entries.Ensure(v.ctx, t.Vindex.Name, keys, defaults)
 	if err != nil {
 		return nil, err
@@ -246,7 +246,7 @@ func (v *placementCheck) places(t *directory.Table, vx vindex.Lookup, rows [][]s
 	return out, nil
 }
 
-// shardOf is the shard that has a bucket; empty if none has.
+// shardOf returns the shard that has a bucket, or "" if no shard has it.
 func (v *placementCheck) shardOf(bucket int) string {
 	if bucket < 0 || bucket >= len(v.snap.Placement) || int(v.snap.Placement[bucket]) >= len(v.snap.Shards) {
 		return ""
@@ -254,7 +254,7 @@ func (v *placementCheck) shardOf(bucket int) string {
 	return v.snap.Shards[v.snap.Placement[bucket]].Name
 }
 
-// keyText is the expression for a key as people write it.
+// keyText returns the expression that shows a key to people.
 func keyText(columns []string) string {
 	texts := make([]string, len(columns))
 	for i, c := range columns {
@@ -272,7 +272,7 @@ func stray(t *directory.Table, key, at, belongs string) string {
 	return fmt.Sprintf("(%s)=(%s) is on %s and belongs %s", strings.Join(names, ", "), key, at, belongs)
 }
 
-// PlacementRows are the rows that clients get of what was found.
+// PlacementRows returns the findings as rows for the client.
 func PlacementRows(list []Placement) [][]string {
 	var out [][]string
 	for _, p := range list {

@@ -5,9 +5,9 @@ import (
 	"weft/pgerr"
 )
 
-// viewEdges lists, for every view, what it reads: the view, its name, why it
-// cannot be copied, and of what it reads the oid, kind, schema, name and the
-// partitioned table it is a part of.
+// viewEdges returns a row for every view and relation that it reads: the view, its name, why it
+// cannot be copied; of the relation the oid, kind, schema, name, and the partitioned table that it
+// is a part of.
 const viewEdges = `SELECT DISTINCT v.oid, v.oid::regclass::text, CASE
   WHEN EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = v.oid AND NOT g.tgisinternal) OR (SELECT count(*) FROM pg_rewrite x WHERE x.ev_class = v.oid) > 1 THEN 'it has triggers or rules'
   WHEN NOT pg_has_role(v.relowner, 'USAGE') THEN 'it belongs to another role' ELSE '' END,
@@ -19,14 +19,14 @@ WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') ORDER BY 1, 4`
 
 type view struct {
 	oid, name string
-	why       string     // it cannot be copied
+	why       string     // why the view cannot be copied
 	reads     [][]string // rows of viewEdges
 	state     int        // 0 not looked at, 1 being looked at, 2 copied, 3 not
 }
 
-// copiedViews returns the views that can live on every shard once the table is
-// declared, and could not before: all they read is declared. They come in the
-// order in which they can be made, with what they need.
+// copiedViews returns the views that can live on every shard once the table is declared, and could
+// not before: all relations that they read are declared. They come in the order in which they can
+// be made, with what they need.
 func (d *declaration) copiedViews() ([]Object, error) {
 	rows, err := d.home.Exec(viewEdges)
 	if err != nil {
@@ -72,7 +72,7 @@ func (d *declaration) copiedViews() ([]Object, error) {
 	return sortViews(out, order, views), nil
 }
 
-// viewNeeds reads what a view's query uses beside relations.
+// viewNeeds reads what a view's query uses besides relations.
 func (d *declaration) viewNeeds(r *reader, oid string) error {
 	rows, err := d.home.Exec("SELECT 'pg_rewrite'::regclass::oid, oid FROM pg_rewrite WHERE ev_class = " + oid + " UNION ALL SELECT 'pg_class'::regclass::oid, " + oid)
 	if err != nil {
@@ -85,7 +85,7 @@ func (d *declaration) viewNeeds(r *reader, oid string) error {
 	return r.needsOf(start, "")
 }
 
-// concerns tells whether a view reads the table, itself or through others.
+// concerns reports whether a view reads the table, itself or through other views.
 func (d *declaration) concerns(v *view, views map[string]*view) bool {
 	for _, r := range v.reads {
 		if d.isOwn(r) {
@@ -102,7 +102,7 @@ func (d *declaration) isOwn(r []string) bool {
 	return r[5] == d.req.Table.Schema && r[6] == d.req.Table.Name || r[7] != "" && len(d.seen.def.Relations) > 0 && r[7] == d.seen.def.Relations[0]
 }
 
-// copies tells whether all a view reads is declared.
+// copies reports whether all relations that a view reads are declared.
 func (d *declaration) copies(v *view, views map[string]*view, declared map[string]bool) bool {
 	if v.state == 0 {
 		v.state = 2
@@ -123,7 +123,7 @@ func (d *declaration) copies(v *view, views map[string]*view, declared map[strin
 	return v.state == 2
 }
 
-// sortViews puts views after those they read. What is not a view stays in front.
+// sortViews puts views after the views that they read. Other objects stay in front.
 func sortViews(objects []Object, order []*view, views map[string]*view) []Object {
 	var out []Object
 	byName := map[string]Object{}
