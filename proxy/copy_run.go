@@ -100,6 +100,9 @@ func (cp *copier) bindCopy(portal []byte, f *parser.Facts, pl *planned) error {
 
 // executeCopy executes the portal.
 func (cp *copier) executeCopy(b *boundCopy) error {
+	if c := cp.s.held.conn; c != nil && c.Status == wire.TxFailed {
+		return cp.s.lost.refuseBound(transactionFailed())
+	}
 	if b.over {
 		return cp.s.lost.refuseBoundRead(cannotRun([]byte(b.portal)))
 	}

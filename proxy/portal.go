@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"errors"
+
 	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
@@ -203,7 +205,7 @@ func (ps *portals) executeRouted(body []byte) (done bool, err error) {
 	if all, ok := ps.forAll[string(name)]; ok {
 		delete(ps.forAll, string(name))
 		ps.s.pipe.warnNeedsBlock(all.text)
-		if err := ps.s.tx.onAll(all.text, all.facts); err != nil {
+		if err := ps.s.tx.onAll(all.text, all.facts); err != nil && !isNoSavepoint(err) {
 			if opensBlock(all.facts) && ps.s.tx.open {
 				ps.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendError(nil, alreadyOpen())})
 			}
@@ -211,6 +213,13 @@ func (ps *portals) executeRouted(body []byte) (done bool, err error) {
 		}
 	}
 	return false, nil
+}
+
+// isNoSavepoint reports whether an error says that there is no such savepoint. All
+// participants have the same: the one that the client hears will say so, too.
+func isNoSavepoint(err error) bool {
+	const code = "3B001"
+	return !errors.Is(err, pool.ErrLost) && pgerr.From(err).Code == code
 }
 
 // hasPortal reports whether a portal of that name has been made. A name may also be that
