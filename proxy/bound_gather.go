@@ -141,6 +141,9 @@ func (ga *gatherer) executeGather(x *gathering, body []byte) error {
 	}
 	ga.s.out.Grow()
 	ga.s.out.B = append(ga.s.out.B, x.said...)
+	if err := ga.s.implicit.needsBlock(x.text, x.facts); err != nil { // in one that was opened for its Bind
+		return ga.s.lost.refuseBoundRead(err)
+	}
 	x.began = time.Now()
 	ga.s.account.runsAs(tally.Gather)
 	if x.write != nil && x.explain == nil {

@@ -327,6 +327,9 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 	}
 	f, pl := ps.s.prepared.unnamed.facts, &ps.s.prepared.unnamed.planned
 	if len(name) > 0 {
+		if err := ps.s.prepared.settleNames(); err != nil || ps.s.pipe.skipping {
+			return true, err
+		}
 		st := ps.s.prepared.named[string(name)]
 		if st == nil {
 			err := ps.useOrRefuse(ps.s.route.atHand())

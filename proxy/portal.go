@@ -265,6 +265,9 @@ func (ps *portals) describeLocal(kind byte, name []byte) (done bool, err error) 
 		}
 		pl = lp.plan
 	} else {
+		if err := ps.s.prepared.settleNames(); err != nil || ps.s.pipe.skipping {
+			return true, err
+		}
 		f, st := ps.s.prepared.parsed(name)
 		if st == nil || ps.s.lost.tx || !opensBlock(f) && !endsTx(f) && (st.plan == nil || st.plan.Route != plan.Call) {
 			return false, nil
