@@ -495,7 +495,7 @@ func (t *transaction) forgetPortals() {
 
 // endPortals forgets the portals of a transaction that a Sync or a simple query has ended.
 func (t *transaction) endPortals() {
-	if !t.open && !t.s.lost.tx && (t.s.held.conn == nil || t.s.held.conn.Status == wire.TxIdle) {
+	if !t.open && !t.s.lost.is() && (t.s.held.conn == nil || t.s.held.conn.Status == wire.TxIdle) {
 		t.forgetPortals()
 	}
 }

@@ -325,7 +325,7 @@ func (cm *commit) disagree(err error) error {
 	}
 	cm.undoParked()
 	cm.s.lost.closeAll()
-	cm.s.lost.tx = false // COMMIT has ended it
+	cm.s.lost.end() // COMMIT has ended it
 	return cm.s.out.refuse(err)
 }
 

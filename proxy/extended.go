@@ -21,7 +21,7 @@ func (s *Session) begin() (ok bool, err error) {
 			return false, err
 		}
 	}
-	if s.lost.tx {
+	if s.lost.is() {
 		s.lost.failInLostTx()
 		return false, nil
 	}
@@ -124,7 +124,7 @@ func (s *Session) onParse(body []byte) error {
 	facts := s.facts(p.SQL)
 	s.route.reliesOnNone(facts)
 	s.account.bound.facts = facts
-	if s.lost.tx {
+	if s.lost.is() {
 		s.lost.parseInLostTx(p, body, facts)
 		return nil
 	}
@@ -180,7 +180,7 @@ func (s *Session) onDescribe(body []byte) error {
 			return err
 		}
 	}
-	if s.lost.tx {
+	if s.lost.is() {
 		s.lost.describeInLostTx(kind, name)
 		return nil
 	}
@@ -230,7 +230,7 @@ func (s *Session) execute(body []byte) error {
 			return err
 		}
 	}
-	if s.lost.tx {
+	if s.lost.is() {
 		name, _, _ := wire.CString(body)
 		s.lost.executeInLostTx(name)
 		return nil
@@ -364,7 +364,7 @@ func (s *Session) sync(body []byte, n int) error {
 		s.client.Consume(n)
 		return s.afterQuery(s.implicit.syncPipe())
 	}
-	if s.held.conn == nil && len(body) > 0 && !s.lost.tx {
+	if s.held.conn == nil && len(body) > 0 && !s.lost.is() {
 		if err := s.held.acquire(); err != nil {
 			s.client.Consume(n)
 			return s.afterQuery(s.refused(err))

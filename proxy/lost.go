@@ -33,8 +33,7 @@ func (l *loss) queryInLostTx(text []byte, facts *parser.Facts, n int) error {
 // endLostTx ends it for the client too. COMMIT is answered with ROLLBACK only to those
 // who have heard of the failure: to others that would look like success.
 func (l *loss) endLostTx(commit bool) (told bool) {
-	cause := l.cause
-	l.tx, l.here, l.cause = false, false, nil
+	cause := l.end()
 	if commit && cause != nil {
 		l.s.out.tell(cause)
 		return true
@@ -47,12 +46,11 @@ func (l *loss) endLostTx(commit bool) (told bool) {
 // lostTxError is what the client is told: first how its transaction was lost,
 // if it has not heard, and then that it is over.
 func (l *loss) lostTxError() *pgerr.Error {
-	if e := l.cause; e != nil {
-		l.cause = nil
+	if e := l.takeCause(); e != nil {
 		return e
 	}
 	e := transactionFailed()
-	if !l.here {
+	if l.state == backendGone {
 		e.Detail = "The connection to the shard was lost during the transaction."
 	}
 	return e
@@ -130,7 +128,10 @@ func (l *loss) bindInLostTx(name, tail []byte) {
 		l.failInLostTx()
 		return
 	}
-	l.ends, l.commits = true, commits(text)
+	l.bound = endsByRollback
+	if commits(text) {
+		l.bound = endsByCommit
+	}
 	l.s.pipe.ops.push(op{kind: opLocal, answer: wire.BindComplete})
 }
 
@@ -140,10 +141,10 @@ func (l *loss) describeInLostTx(kind byte, name []byte) {
 	case kind == 'S' && pl == nil:
 		l.tellInLostTx(noStatement(name))
 		return
-	case kind == 'P' && !l.ends && !l.s.portals.hasPortal(name):
+	case kind == 'P' && l.bound == endsNothing && !l.s.portals.hasPortal(name):
 		l.tellInLostTx(noPortal(name))
 		return
-	case kind == 'S' && !ofBlock(f) && !isEmpty(f), kind == 'P' && !l.ends:
+	case kind == 'S' && !ofBlock(f) && !isEmpty(f), kind == 'P' && l.bound == endsNothing:
 		l.failInLostTx() // it may return rows
 		return
 	}
@@ -172,17 +173,18 @@ func noStatement(name []byte) error {
 }
 
 func (l *loss) executeInLostTx(name []byte) {
-	if !l.ends && !l.s.portals.hasPortal(name) {
+	if l.bound == endsNothing && !l.s.portals.hasPortal(name) {
 		l.tellInLostTx(noPortal(name))
 		return
 	}
-	if !l.ends {
+	if l.bound == endsNothing {
 		l.failInLostTx()
 		return
 	}
 	l.s.emitLocal()
-	l.ends = false
-	if l.endLostTx(l.commits) {
+	commit := l.bound == endsByCommit
+	l.bound = endsNothing
+	if l.endLostTx(commit) {
 		l.s.pipe.skipping = true
 	}
 }
@@ -223,7 +225,9 @@ func (l *loss) onLost(err error) error {
 		// Temporary tables and the like went with it.
 		return pgerr.From(err)
 	}
-	l.tx = l.tx || open
+	if open {
+		l.lose(nil)
+	}
 	l.s.tx.abandon()
 	if err := l.s.out.refuse(err); err != nil {
 		return err

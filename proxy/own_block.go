@@ -45,7 +45,7 @@ func (t *transaction) inOwnBlock(run func() error) error {
 // endOwn ends a transaction that weft opened: it commits unless something in
 // it has failed.
 func (t *transaction) endOwn() error {
-	t.s.lost.tx, t.s.lost.here, t.s.lost.cause = false, false, nil // the client is in no block
+	t.s.lost.end() // the client is in no block
 	if !t.open || !t.chooseEnder() {
 		t.block = block{}
 		return nil
@@ -76,7 +76,7 @@ func (t *transaction) endOwn() error {
 				}
 			}
 			t.s.lost.closeAll()
-			t.s.lost.tx = false
+			t.s.lost.end()
 			return t.s.out.refuse(err)
 		}
 		t.tag, t.s.out.failed = "ROLLBACK", true

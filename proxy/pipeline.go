@@ -105,7 +105,7 @@ func (im *implicit) endPipe() error {
 		}
 	}
 	im.s.emitLocal()
-	return im.concludePipe(im.s.pipe.skipping || im.s.lost.tx)
+	return im.concludePipe(im.s.pipe.skipping || im.s.lost.is())
 }
 
 // concludePipe commits or rolls back, and tells the client nothing but errors.
@@ -116,7 +116,8 @@ func (im *implicit) concludePipe(failed bool) error {
 	im.s.out.failed = failed
 	im.s.pipe.unsynced, im.s.pipe.pushed, im.piped = false, false, false
 	err := im.s.tx.endOwn()
-	im.open, im.s.lost.tx, im.s.pipe.skipping = false, false, false
+	im.open, im.s.pipe.skipping = false, false
+	im.s.lost.end()
 	im.s.tx.forgetPortals()
 	if im.s.drawn.loans != nil {
 		im.s.drawn.returnLoans()

@@ -178,7 +178,7 @@ func (ps *prepared) parsePlanned(r *router, p wire.ParseBody, f *parser.Facts, p
 // parseUnplanned parses what needs no plan: in a failed transaction, about the client's
 // block, or a statement that is executed by name. done is false for all else.
 func (ps *prepared) parseUnplanned(r *router, p wire.ParseBody, f *parser.Facts, bind []byte) (done bool, err error) {
-	if ps.s.lost.tx {
+	if ps.s.lost.is() {
 		ps.s.lost.parseInLostTx(p, ps.s.pipe.pending, f)
 		return true, nil
 	}
@@ -320,7 +320,7 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 		if err != nil || ps.s.pipe.skipping {
 			return true, err
 		}
-		if ps.s.lost.tx {
+		if ps.s.lost.is() {
 			ps.s.lost.bindInLostTx(name, *tail)
 			return true, nil
 		}

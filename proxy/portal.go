@@ -166,7 +166,7 @@ func (ps *portals) usePortal(portal []byte) error {
 }
 
 func (ps *portals) usePortalOrRefuse(portal []byte) error {
-	if ps.s.lost.tx {
+	if ps.s.lost.is() {
 		return nil
 	}
 	if err := ps.usePortal(portal); err != nil {
@@ -182,7 +182,7 @@ func (ps *portals) executeRouted(body []byte) (done bool, err error) {
 	if err := ps.s.prepared.settleParse(); err != nil || ps.s.pipe.skipping || !ok || len(rest) != 4 {
 		return err != nil || ps.s.pipe.skipping, err // a server says what is wrong with it
 	}
-	if ps.s.lost.tx {
+	if ps.s.lost.is() {
 		return false, nil
 	}
 	if lp := ps.local[string(name)]; lp != nil && lp.copies != nil {
@@ -237,7 +237,7 @@ func (ps *portals) hasPortal(name []byte) bool {
 // isNowhere reports whether there is no portal of that name. That of an empty name may
 // be weft's own on a backend; a name may be that of a cursor.
 func (ps *portals) isNowhere(portal []byte) bool {
-	return len(portal) == 0 && ps.lane == nil && !ps.s.lost.tx
+	return len(portal) == 0 && ps.lane == nil && !ps.s.lost.is()
 }
 
 // describeLocal answers a Describe of what weft executes itself.
@@ -269,7 +269,7 @@ func (ps *portals) describeLocal(kind byte, name []byte) (done bool, err error) 
 			return true, err
 		}
 		f, st := ps.s.prepared.parsed(name)
-		if st == nil || ps.s.lost.tx || !opensBlock(f) && !endsTx(f) && (st.plan == nil || st.plan.Route != plan.Call) {
+		if st == nil || ps.s.lost.is() || !opensBlock(f) && !endsTx(f) && (st.plan == nil || st.plan.Route != plan.Call) {
 			return false, nil
 		}
 		if ps.s.held.conn != nil && ps.s.held.conn.Status == wire.TxFailed {

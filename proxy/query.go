@@ -61,11 +61,11 @@ func (s *Session) query(body []byte) error {
 		facts = s.facts(text)
 		s.route.reliesOnNone(facts)
 		s.account.nameRun(facts)
-		if (callsWeft(facts) || s.route.rolesOfAll(facts)) && !s.lost.tx {
+		if (callsWeft(facts) || s.route.rolesOfAll(facts)) && !s.lost.is() {
 			return s.afterQuery(s.route.routedQuery(text, len(body)))
 		}
 	}
-	if s.lost.tx {
+	if s.lost.is() {
 		return s.afterQuery(s.lost.queryInLostTx(text, facts, len(body)))
 	}
 	return s.afterQuery(s.runQuery(text, facts, len(body)))
@@ -162,7 +162,7 @@ func (s *Session) onFunctionCall() error {
 	if s.implicit.open {
 		return s.afterQuery(s.implicit.refuseInPipe())
 	}
-	if s.lost.tx {
+	if s.lost.is() {
 		s.out.tell(s.lost.lostTxError())
 		s.out.tellReady()
 		return s.out.flushOrEnd()

@@ -66,7 +66,9 @@ func (l *loss) closeAll() {
 		l.s.held.drop()
 	}
 	l.s.tx.abandon()
-	l.tx = l.tx || open
+	if open {
+		l.lose(nil)
+	}
 }
 
 // refuseStatement answers a simple query with an error of weft's own. An open
@@ -112,7 +114,7 @@ func (l *loss) atParticipant(err error) bool {
 		return true
 	}
 	l.s.tx.block = block{}
-	l.tx, l.here = true, true
+	l.fail()
 	return false
 }
 

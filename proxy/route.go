@@ -233,7 +233,7 @@ func (rt *routing) routedQuery(text []byte, n int) error {
 // statementQuery is routedQuery for a text of one statement at most.
 func (rt *routing) statementQuery(r *router, text []byte, f *parser.Facts, n int) error {
 	switch {
-	case rt.s.lost.tx:
+	case rt.s.lost.is():
 		return rt.s.lost.queryInLostTx(text, f, n)
 	case rt.s.held.conn != nil && rt.s.held.conn.Status == wire.TxFailed:
 		if endsTx(f) {

@@ -47,9 +47,9 @@ const passesWhole = parser.Writes | parser.ReadsSequence | parser.AdvancesSequen
 
 // severalQuery runs a text of several statements; n is the length of the message's body.
 func (k *script) severalQuery(r *router, text []byte, f *parser.Facts, n int) error {
-	whole := f.Effects&^passesWhole == 0 && !k.s.record.suspicious(f) && !k.s.lost.tx && (k.s.held.conn == nil || k.s.held.conn.Status != wire.TxFailed) &&
+	whole := f.Effects&^passesWhole == 0 && !k.s.record.suspicious(f) && !k.s.lost.is() && (k.s.held.conn == nil || k.s.held.conn.Status != wire.TxFailed) &&
 		len(k.s.tx.cursors) == 0 && k.s.record.pins&pinHoldCursor == 0
-	tries := f.Effects&parser.Temp != 0 && !k.s.lost.tx
+	tries := f.Effects&parser.Temp != 0 && !k.s.lost.is()
 	if whole || tries {
 		if done, err := k.wholeQuery(r, text, f, n, whole); done {
 			return err
@@ -116,7 +116,7 @@ func (k *script) runScript(text []byte) error {
 func (k *script) runStatements(text []byte, parts []parser.Span) error {
 	sc, counted := k, 0
 	for i, part := range parts {
-		if !k.s.tx.open && !k.s.lost.tx {
+		if !k.s.tx.open && !k.s.lost.is() {
 			if k.s.held.conn != nil { // see bindBegin
 				if err := k.s.held.park(); err != nil {
 					return k.s.lost.refuseRead(err)

@@ -87,7 +87,7 @@ func (l *loss) bereft(err error) error {
 		return pgerr.From(err)
 	}
 	if open {
-		l.tx, l.cause = true, pgerr.From(err)
+		l.lose(pgerr.From(err))
 	}
 	return nil
 }
