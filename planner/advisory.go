@@ -5,8 +5,8 @@ import (
 	"weft/parser"
 )
 
-// Advisory locks are on the home shard, so that they exclude each other whoever takes them.
-// What takes one inside of a shard would take that shard's.
+// Advisory locks are taken on the home shard, so that all sessions exclude each other. A function
+// that took one inside another shard would lock only there.
 
 const lockHint = "Advisory locks are on the home shard. Take the lock in a statement of its own before: SELECT pg_advisory_xact_lock(…)."
 
@@ -19,8 +19,8 @@ func (re reach) locksInTrigger(on string, t *table, f *catalog.Function) bool {
 	return true
 }
 
-// locksWhereCalled notes functions that take advisory locks: they are called where those
-// are.
+// locksWhereCalled notes functions that take advisory locks: such a function must be called on the
+// home shard.
 func (l *level) locksWhereCalled(users []*catalog.Function) {
 	for _, f := range users {
 		if f.Reach.Locks {
@@ -30,8 +30,8 @@ func (l *level) locksWhereCalled(users []*catalog.Function) {
 	}
 }
 
-// locksInPolicies refuses a statement that would take advisory locks on the shards of its rows
-// by policies.
+// locksInPolicies refuses a statement over a table whose policies take advisory locks: they would
+// run on the shards of the rows.
 func (re reach) locksInPolicies(t *table) {
 	if re.a.env.Schema == nil {
 		return
@@ -47,8 +47,8 @@ func (re reach) locksInPolicies(t *table) {
 	}
 }
 
-// locksInStored refuses a write that would take advisory locks where rows are stored: by
-// defaults, checks and the like.
+// locksInStored refuses a write to a table whose defaults, checks and the like take advisory locks:
+// they would run where rows are stored.
 func (re reach) locksInStored(rel *catalog.Relation) {
 	for i := range rel.Runs {
 		if run := &rel.Runs[i]; run.Locks && run.Kind != catalog.RunTrigger {

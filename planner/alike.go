@@ -7,12 +7,12 @@ import (
 	"weft/parser"
 )
 
-// alike gives subqueries that are written alike the same literals. PostgreSQL sees
-// that an expression is the one that is grouped or ordered by; so it must still
-// be when the subqueries in it read inputs, and they are to read the same ones.
+// alike gives subqueries that are written alike the same literals. PostgreSQL recognises that an
+// expression equals the one that rows are grouped or ordered by. The two must still be equal when
+// the subqueries in them are replaced by inputs, so equal subqueries must read the same inputs.
 //
-// It is done before anything is made of the literals, and only where a subquery
-// is grouped or ordered by: the plan is for this text alone then.
+// alike runs before anything is made of the literals, and only where rows are grouped or ordered by
+// a subquery: the plan then holds for this text alone.
 func (ga gatherer) alike(n *pg.Node) {
 	if !sortsByQuery(n) {
 		return
@@ -47,8 +47,8 @@ func (ga gatherer) alike(n *pg.Node) {
 	})
 }
 
-// sortsByQuery reports whether somewhere in a statement rows are grouped or ordered
-// by what a subquery yields.
+// sortsByQuery reports whether a statement groups or orders rows somewhere by what a subquery
+// yields.
 func sortsByQuery(n *pg.Node) bool {
 	found := false
 	parser.Walk(n, func(m any) bool {

@@ -75,15 +75,15 @@ type text struct {
 	literals []parser.Literal
 	options  parser.Options
 	path     []string
-	stored   bool // in the schema: constants are told by value
+	stored   bool // the text is in the schema: constants are told by value
 }
 
-// touched is what a statement names, in its own words.
+// touched collects what a statement names, in the statement's own words.
 type touched struct {
 	sharded, reference, home []string
 	missing                  []*pg.RangeVar
 	waits                    []string
-	// session functions run on the home shard, catalog functions look at it.
+	// Functions of the session run on the home shard; functions of the catalog look at it.
 	homely     []string // functions that belong to the home shard
 	temporary  string   // a function or type in pg_temp
 	sequences  []string // nextval and the like
@@ -101,26 +101,26 @@ type touched struct {
 type instance struct {
 	table  *table
 	name   string
-	rv     *pg.RangeVar // nil for what is stored
+	rv     *pg.RangeVar // nil for a row that is stored
 	rel    *catalog.Relation
 	scope  *scope
 	cols   map[string]*column
 	stored bool
-	// semi: it is in a subquery whose rows are asked for and not used (EXISTS).
+	// semi is set in a subquery whose rows are asked for and not used (EXISTS).
 	semi bool
-	// keys is what is known of a stored row, per key column: values, or a
-	// column whose facts hold.
+	// keys is what is known of each key column of a stored row: values, or a column whose facts
+	// hold.
 	keys []storedKey
 }
 
-// storedKey is what is known of a key that is stored.
+// storedKey is what is known of one key column of a stored row.
 type storedKey struct {
 	known  bool
 	set    plan.Set
 	column *column
 }
 
-// solve turns an instance into what the plan says of it.
+// solve returns what the plan says of an instance.
 func (x *instance) solve(cl *classes) plan.Instance {
 	out := plan.Instance{Table: &x.table.Table, Name: x.name, Stored: x.stored}
 	for i, k := range x.table.keys {
@@ -131,8 +131,7 @@ func (x *instance) solve(cl *classes) plan.Instance {
 				sets = cl.sets(c)
 			}
 		case x.keys[i].column != nil:
-			// What is stored is the column's value; of another type it may
-			// change on the way.
+			// The key takes the column's value. A value of another type may change on the way.
 			if c := x.keys[i].column; class(datum.Type(k.Type)) == c.class() && c.class() != 0 {
 				for _, s := range cl.sets(c) {
 					sets = append(sets, typed(s, c, &column{typ: datum.Type(k.Type)}))
@@ -147,7 +146,7 @@ func (x *instance) solve(cl *classes) plan.Instance {
 		out.Lookup = cl.lookup(x)
 	}
 	if ids := x.table.IDs; ids != nil && !x.stored {
-		// Of no other type: its column is not a bigint any more.
+		// If the type is another one, the column is not a bigint any more.
 		if c := x.cols[ids.Column]; c != nil && c.typ == datum.Int8 {
 			out.IDs = cl.sets(c)
 		}
@@ -178,8 +177,7 @@ func (a *analysis) unsupported(hint, format string, args ...any) {
 
 func (a *analysis) refused() bool { return a.out.Route == plan.Refused }
 
-// relation finds what a name means: a relation of the schema, or nil, and its
-// declaration, or nil.
+// relation returns the relation that a name means, and its declaration. Both may be nil.
 func (a *analysis) relation(rv *pg.RangeVar) (*catalog.Relation, *table) {
 	rel := a.find(rv.Schemaname, rv.Relname)
 	return rel, a.declared(rel)
@@ -196,8 +194,7 @@ func (a *analysis) find(schema, name string) *catalog.Relation {
 	return a.env.Schema.Resolve(a.text.path, name)
 }
 
-// declared returns a relation's declaration. A partition is where its parent's
-// rows are.
+// declared returns a relation's declaration. A partition has that of its parent.
 func (a *analysis) declared(rel *catalog.Relation) *table {
 	for ; rel != nil; rel = rel.Parent {
 		a.env.asked.note(rel.Name.Name)
@@ -211,8 +208,8 @@ func (a *analysis) declared(rel *catalog.Relation) *table {
 	return nil
 }
 
-// temporary reports whether a name is that of a temporary relation of the
-// session: these come first in the search path.
+// temporary reports whether a name means a temporary relation of the session, which come first in
+// the search path.
 func (a *analysis) temporary(rv *pg.RangeVar) bool {
 	if rv.Schemaname != "" {
 		return isTemporary(rv.Schemaname)
@@ -237,7 +234,7 @@ func columns(rel *catalog.Relation, x *instance) []output {
 	return out
 }
 
-// appear notes a sharded table.
+// appear notes an appearance of a sharded table.
 func (a *analysis) appear(t *table, name string, s *scope) *instance {
 	x := &instance{table: t, name: name, scope: s, cols: map[string]*column{}}
 	if a.env.Schema != nil && len(a.env.Schema.LookedUp()) > 0 {
@@ -248,8 +245,7 @@ func (a *analysis) appear(t *table, name string, s *scope) *instance {
 	return x
 }
 
-// touch notes that a declared table is named. It reports false if that alone
-// decides the plan.
+// touch notes that a declared table is named, and refuses a table whose declaration is broken.
 func (a *analysis) touch(t *table, name string) {
 	a.reach().locksInPolicies(t)
 	switch {
@@ -265,7 +261,7 @@ func (a *analysis) touch(t *table, name string) {
 	}
 }
 
-// why adds a line for people.
+// why adds a line that explains the plan to people.
 func (a *analysis) why(format string, args ...any) {
 	a.out.Why = append(a.out.Why, fmt.Sprintf(format, args...))
 }

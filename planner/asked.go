@@ -7,13 +7,13 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 )
 
-// asked are the relations whose declarations a plan is made by: whether they have one,
-// and which. A declaration of another relation leaves the plan as it is, so whoever
-// waits to run it need not be told. Relations are noted by their last names: what is
-// declared meanwhile may come before them in the search path.
+// asked lists the relations whose declarations decide a plan: whether they have one, and which. A
+// declaration of another relation leaves the plan as it is, so a session that waits to run the plan
+// need not plan again. Relations are noted by their last names: a relation that is declared
+// meanwhile may come before them in the search path.
 type asked struct {
 	names map[string]bool
-	any   bool // or of all others
+	any   bool // every declaration may matter
 }
 
 // note takes down a relation.
@@ -34,16 +34,16 @@ func (k *asked) noteAny() {
 	}
 }
 
-// tell writes it into the plan.
+// tell writes the list into the plan.
 func (k *asked) tell(a *analysis) {
 	if a.out.Confined = !k.any; !k.any {
 		a.out.Names = slices.Sorted(maps.Keys(k.names))
 	}
 }
 
-// confined reports whether what a statement asks of declarations is all noted: it is
-// where rows are read and written. What EXECUTE runs is planned by itself. Of commands on
-// schemas it is not.
+// confined reports whether all declarations that decide a statement's plan are noted. They are for
+// statements that read and write rows, and for EXECUTE, whose statement is planned by itself. They
+// are not for DDL.
 func confined(n *pg.Node) bool {
 	switch n.GetNode().(type) {
 	case *pg.Node_SelectStmt, *pg.Node_InsertStmt, *pg.Node_UpdateStmt, *pg.Node_DeleteStmt, *pg.Node_MergeStmt,

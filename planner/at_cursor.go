@@ -11,10 +11,10 @@ import (
 	"weft/plan"
 )
 
-// WHERE CURRENT OF names a row by a cursor, which is on one shard. Which one is known to
-// the session alone, and whether the rest of the statement may run there is judged here.
+// WHERE CURRENT OF names a row by a cursor, which is on one shard. The session alone knows that
+// shard; this file judges whether the rest of the statement may run there.
 
-// currentOf is the condition WHERE CURRENT OF of a statement, nil if it has none.
+// currentOf returns the condition WHERE CURRENT OF of a statement, or nil.
 func currentOf(stmt *pg.Node) *pg.CurrentOfExpr {
 	if d := stmt.GetDeleteStmt(); d != nil {
 		return d.WhereClause.GetCurrentOfExpr()
@@ -22,8 +22,8 @@ func currentOf(stmt *pg.Node) *pg.CurrentOfExpr {
 	return stmt.GetUpdateStmt().GetWhereClause().GetCurrentOfExpr()
 }
 
-// atCursor judges a statement with WHERE CURRENT OF that has been planned. original is the
-// statement as it came.
+// atCursor judges a planned statement with WHERE CURRENT OF. original is the statement before
+// planning.
 func (wr writes) atCursor(original *pg.Node, types []uint32) {
 	target, c := original.GetUpdateStmt().GetRelation(), setting(original.GetUpdateStmt().GetTargetList())
 	if d := original.GetDeleteStmt(); d != nil {
@@ -52,8 +52,8 @@ func (wr writes) atCursor(original *pg.Node, types []uint32) {
 	}
 }
 
-// planAtKey plans a statement as if it named the shard key of the row, by parameters, which
-// come before its own.
+// planAtKey plans a statement as if it named the shard key of the row by parameters, which come
+// before the statement's own.
 func (wr writes) planAtKey(stmt *pg.Node, t *table, types []uint32) *plan.Plan {
 	stmt = proto.Clone(stmt).(*pg.Node)
 	parser.Walk(stmt, func(m any) bool {

@@ -12,11 +12,11 @@ import (
 	"weft/plan"
 )
 
-// DO, and functions and procedures, may have commands on schemas and roles in their
-// bodies. Each command is planned as if it came by itself. If all of them go to every
-// shard, and the rest of the body is the same wherever it runs (control flow,
-// questions to the catalogs, messages), every shard runs the body. If all are the home
-// shard's business, the home shard runs it. A body of both kinds is refused.
+// The bodies of DO, functions and procedures may contain DDL. Each command is planned as if it came
+// by itself. If all commands go to every shard, and the rest of the body does the same wherever it
+// runs (control flow, questions to the catalogs, messages), every shard runs the body. If all
+// commands belong to the home shard, the home shard runs the body. A body with both kinds is
+// refused.
 
 // do is the route of DO.
 func (re reach) do(n *pg.DoStmt) plan.Route {
@@ -48,8 +48,8 @@ func (re reach) do(n *pg.DoStmt) plan.Route {
 	return plan.Home
 }
 
-// doCommands is the route of DO with commands in it that are not the home shard's
-// alone. It reports false for any other.
+// doCommands returns the route of a DO that contains commands for other shards than home. It
+// reports false for any other DO.
 func (re reach) doCommands(language string, node *pg.Node, body string) (plan.Route, bool) {
 	if re.a.env.Schema == nil || re.a.env.Tables.Empty() && !re.a.env.SharedRoles {
 		return 0, false
@@ -78,8 +78,8 @@ func (re reach) doCommands(language string, node *pg.Node, body string) (plan.Ro
 	return c.route()
 }
 
-// commandCall is the route of a statement that is nothing but the call of a function
-// whose commands are not the home shard's alone. It reports false for any other.
+// commandCall returns the route of a statement that only calls a function with commands for other
+// shards than home. It reports false for any other statement.
 func (re reach) commandCall(f *pg.FuncCall, verb string) (plan.Route, bool) {
 	names := nameList(f.GetFuncname())
 	if len(names) == 0 || re.a.env.Schema == nil || re.a.env.Tables.Empty() && !re.a.env.SharedRoles {
@@ -109,8 +109,7 @@ func (re reach) commandCall(f *pg.FuncCall, verb string) (plan.Route, bool) {
 	return c.route()
 }
 
-// commandsAll reports whether a function has commands that are not the home shard's
-// alone.
+// commandsAll reports whether a function contains commands for other shards than home.
 func (re reach) commandsAll(f *catalog.Function) bool {
 	if re.a.env.Tables.Empty() && !re.a.env.SharedRoles {
 		return false
@@ -120,17 +119,17 @@ func (re reach) commandsAll(f *catalog.Function) bool {
 	return c.every != "" || c.refused != nil
 }
 
-// bodyCommands is what the bodies do that a statement runs.
+// bodyCommands collects what the bodies that a statement runs do.
 type bodyCommands struct {
 	a    *analysis
 	what string
-	// every is a command that goes to every shard, home one of the home shard's alone,
-	// beside anything that must not be done on every shard.
+	// every is a command that goes to every shard, home a command of the home shard alone, beside
+	// anything that must not be done on every shard. Each is the first of its kind, for messages.
 	every, home, beside string
 	searchPath          bool       // beside is a SET of search_path
 	refused             *plan.Plan // the plan of a command that is refused
 	change              plan.Change
-	passwords           int // commands that give one
+	passwords           int // how many commands set a password
 	seen                []*catalog.Function
 	// mentions are the tables that the function at hand names, in whatever schema.
 	mentions []catalog.Name
@@ -149,7 +148,7 @@ func (c *bodyCommands) besides(what string) {
 	}
 }
 
-// function looks at the body of a function, which has one of its own.
+// function looks at the body of a function.
 func (c *bodyCommands) function(f *catalog.Function) {
 	if slices.Contains(c.seen, f) {
 		return
@@ -159,7 +158,7 @@ func (c *bodyCommands) function(f *catalog.Function) {
 	case f.Parsed:
 		c.body(f)
 	case f.Reach.DDL && !f.Opaque:
-		c.every = f.Name.Name // it may
+		c.every = f.Name.Name // it may contain a command for every shard
 		c.besides("function " + f.Name.Name + ", which cannot be looked into")
 	case f.Opaque || f.Volatility == 'v' || len(f.Mentions) > 0:
 		c.body(f)
@@ -167,7 +166,7 @@ func (c *bodyCommands) function(f *catalog.Function) {
 	}
 }
 
-// body looks at what can be read of a function's body.
+// body looks at those parts of a function's body that can be read.
 func (c *bodyCommands) body(f *catalog.Function) {
 	outer, inside := c.mentions, c.inside
 	c.mentions, c.inside = f.Mentions, true
@@ -242,8 +241,8 @@ func (c *bodyCommands) planned(text string, env *Env) *plan.Plan {
 	return makePlan(env, text, s.Literals, nil, unlessCertain)
 }
 
-// meansDeclared reports whether a command of the home shard's is one on a declared
-// table if names without schemas mean other tables.
+// meansDeclared reports whether a command of the home shard would concern a declared table if names
+// without schemas meant other tables.
 func (c *bodyCommands) meansDeclared(text string) bool {
 	for _, n := range c.mentions {
 		if c.a.declared(c.a.env.Schema.Relation(n)) == nil {
@@ -290,7 +289,7 @@ func (c *bodyCommands) merge(n *pg.Node, of *plan.Change) {
 	}
 }
 
-// dropsFunction reports whether a command is one that the other shards run leniently.
+// dropsFunction reports whether a command drops functions, which other shards may lack.
 func dropsFunction(n *pg.Node) bool {
 	switch n.GetDropStmt().GetRemoveType() {
 	case pg.ObjectType_OBJECT_FUNCTION, pg.ObjectType_OBJECT_PROCEDURE, pg.ObjectType_OBJECT_ROUTINE, pg.ObjectType_OBJECT_AGGREGATE:
@@ -359,8 +358,8 @@ func (c *bodyCommands) calls(f *pg.FuncCall) {
 // harmless are volatile built-in functions that leave nothing behind.
 var harmless = set("clock_timestamp", "timeofday", "random", "gen_random_uuid", "pg_sleep")
 
-// route is what becomes of the statement. It reports false if all commands are the
-// home shard's.
+// route returns the route of the statement. It reports false if all commands belong to the home
+// shard.
 func (c *bodyCommands) route() (plan.Route, bool) {
 	a := c.a
 	if c.refused != nil {
@@ -396,7 +395,7 @@ func (c *bodyCommands) route() (plan.Route, bool) {
 	return r, true
 }
 
-// firstWords are the words by which a command is known.
+// firstWords returns the words by which messages name a command.
 func firstWords(text string) string {
 	words := strings.Fields(text)
 	return strings.ToUpper(strings.Join(words[:min(2, len(words))], " "))

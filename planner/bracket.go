@@ -6,9 +6,9 @@ import (
 	"weft/parser"
 )
 
-// bracket puts brackets around operands. pg_query's deparser leaves some out that
-// are needed: (a = b) IN (c) becomes a = b IN (c). A bracket is a call of a
-// function without a name: its mark is written as nothing.
+// bracket puts brackets around operands. pg_query's deparser leaves out some that are needed: (a =
+// b) IN (c) becomes a = b IN (c). A bracket is a call of a function without a name, whose mark is
+// written as nothing.
 func bracket(n *pg.Node) {
 	parser.Walk(n, func(m any) bool {
 		switch m := m.(type) {

@@ -15,35 +15,33 @@ const (
 	exactShare = 8        // this fraction of the memory is for plans that hold for one text only
 )
 
-// ID stands for one Env in the keys of a Cache. Zero is that of an Env whose
-// plans are not kept.
+// ID stands for one Env in the keys of a Cache. Plans of an Env with ID 0 are not kept.
 type ID uint64
 
 var lastID atomic.Uint64
 
-// NewID returns an ID that no Env of this process has had. Whoever makes an Env
-// gives it one, and makes a new Env whenever the database, the role, the search
-// path, the settings, the schema or the declarations are others: so a plan that
-// was made for what is no longer so is never found again, and ages out.
+// NewID returns an ID that no Env of this process has had. Every Env gets one, and a new Env is
+// made whenever the database, the role, the search path, the settings, the schema or the
+// declarations change: so a plan that was made for an older state is never found again, and ages
+// out.
 func NewID() ID { return ID(lastID.Add(1)) }
 
-// Cache keeps plans, within a bound of memory. It is safe for concurrent use: a
-// hit takes no lock and does not allocate.
+// Cache keeps plans, within a bound of memory. It is safe for concurrent use: a hit takes no lock
+// and does not allocate.
 //
-// Placement and lookup entries take no part in plans, so nothing is thrown out
-// when buckets move or entries come.
+// Plans do not depend on placement and lookup entries, so nothing is thrown out when buckets move
+// or entries come.
 type Cache struct {
-	norms *memo.Table[*plan.Plan] // by Norm; nil says that the plan depends on the literals
-	texts *memo.Table[*plan.Plan] // by text, for those
+	norms *memo.Table[*plan.Plan] // by Norm; nil means that the plan depends on the literals
+	texts *memo.Table[*plan.Plan] // by text, for plans that depend on the literals
 
-	// planning is PlanLater, gathering PlanGathered and timing PlanTimed, but in
-	// tests.
+	// planning is PlanLater, gathering is PlanGathered, timing is PlanTimed; tests replace them.
 	planning, gathering, timing planning
 
 	misses atomic.Int64
 }
 
-// Misses is how many texts were planned because no plan was known.
+// Misses returns how many texts were planned because no plan was known.
 func (c *Cache) Misses() int64 { return c.misses.Load() }
 
 type planning func(env *Env, text string, literals []parser.Literal, paramTypes []uint32) *plan.Plan
@@ -65,12 +63,12 @@ func (c *Cache) Plan(env *Env, s *parser.Scanner, text, oids []byte) *plan.Plan 
 	return c.plan(uint64(env.ID), c.planning, env, s, text, oids)
 }
 
-// Gathered is Plan for a text whose plan was Postponed, and is needed.
+// Gathered is Plan for a text whose plan was Postponed and is needed now.
 func (c *Cache) Gathered(env *Env, s *parser.Scanner, text, oids []byte) *plan.Plan {
 	return c.plan(^uint64(env.ID), c.gathering, env, s, text, oids)
 }
 
-// Timed is Plan for a text that is run where the time is another.
+// Timed is Plan for a text that runs on a shard whose transaction has another time.
 func (c *Cache) Timed(env *Env, s *parser.Scanner, text, oids []byte) *plan.Plan {
 	return c.plan(uint64(env.ID)|1<<62, c.timing, env, s, text, oids)
 }
@@ -111,9 +109,9 @@ func (c *Cache) plan(tag uint64, by planning, env *Env, s *parser.Scanner, text,
 	return p
 }
 
-// exactOnly reports whether a plan holds for its very text only: its maker says
-// so, or it has what literals say in it. The name that U&"…" means depends on
-// the literal of a UESCAPE clause.
+// exactOnly reports whether a plan holds for its very text only: because the planner says so, or
+// because the plan contains values of literals. The name that U&"…" means depends on the literal of
+// a UESCAPE clause.
 func exactOnly(p *plan.Plan, norm []byte) bool {
 	return p.Exact || p.Function != nil || bytes.Contains(norm, []byte(`u&"`)) || bytes.Contains(norm, []byte(`U&"`))
 }

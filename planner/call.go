@@ -12,21 +12,21 @@ import (
 	"weft/plan"
 )
 
-// signature is one of weft's functions.
+// signature describes one of weft's functions.
 type signature struct {
-	name   string   // weft's own
+	name   string   // weft's name of the function
 	params []string // in order, under weft's names
 	alias  []string // what callers call the first of them: "table" is a reserved word
 	needed int
-	open   bool // takes other named arguments
-	// returns are the columns of its rows; none for void.
+	open   bool // the function takes other named arguments too
+	// returns are the columns of the function's rows; none for void.
 	returns []string
 }
 
 // ownSchema is where weft keeps its own tables on the shards.
 const ownSchema = "weft"
 
-// own are the functions in schema weft, citus those that Citus's users know.
+// own are the functions in schema weft, citus the functions that users of Citus know.
 var (
 	own = map[string]signature{
 		"shard_table":     {name: "shard_table", params: []string{"table", "columns", "vindex", "name", "params"}, alias: []string{"table_name"}, needed: 2, open: true},
@@ -68,8 +68,8 @@ var (
 	}
 )
 
-// soleCall returns the call of a function that is all there is of a query: SELECT
-// f(…), or SELECT * FROM f(…). label is what its column is called.
+// soleCall returns the function call that a query consists of: SELECT f(…), or SELECT * FROM f(…).
+// label is the name of its column.
 func soleCall(sel *pg.SelectStmt) (f *pg.FuncCall, label string) {
 	if len(sel.TargetList) != 1 || len(sel.FromClause) > 1 || sel.WhereClause != nil || sel.Op != pg.SetOperation_SETOP_NONE ||
 		sel.WithClause != nil || len(sel.SortClause) > 0 || sel.LimitCount != nil || sel.LimitOffset != nil ||
@@ -91,7 +91,7 @@ func soleCall(sel *pg.SelectStmt) (f *pg.FuncCall, label string) {
 	return items[0].GetFuncCall(), ""
 }
 
-// weftCall plans SELECT weft.f(…), if that is what it is.
+// weftCall plans SELECT weft.f(…), and reports whether the query is one.
 func (re reach) weftCall(sel *pg.SelectStmt) (plan.Route, bool) {
 	f, label := soleCall(sel)
 	if f == nil {
@@ -175,7 +175,7 @@ func (re reach) arguments(call *plan.Function, sig signature, names []string, f 
 	return true
 }
 
-// argument is a constant or a parameter, with casts or without.
+// argument returns the constant or parameter that a node is, with casts or without.
 func argument(n *pg.Node) (plan.Arg, bool) {
 	for n.GetTypeCast() != nil {
 		n = n.GetTypeCast().Arg

@@ -8,13 +8,11 @@ import (
 	"weft/plan"
 )
 
-// recordType is that of rows without a type of their own, which have no name that
-// they could be carried under.
+// recordType is the type of rows without a named type, under which they could be carried.
 const recordType = 2249
 
-// carryRows splits a block whose FROM and WHERE are local, but not what it makes
-// of the rows: the piece has the columns that its expressions name, and the
-// block does all the rest.
+// carryRows splits a block whose FROM and WHERE are local, but not its output: the piece has the
+// columns that the block's expressions name, and the block does all the rest.
 func (ga gatherer) carryRows(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink]bool) (*reduced, string) {
 	s, why := ga.split(sel, piece, sealed)
 	if s == nil {
@@ -74,7 +72,7 @@ func (s *split) each(list []*pg.Node) []*pg.Node {
 
 func (s *split) replace(m *pg.Node) *pg.Node {
 	if m.GetSubLink() != nil {
-		return m // sealed
+		return m // a sealed node stays as it is
 	}
 	ref := m.GetColumnRef()
 	if ref == nil {
@@ -86,7 +84,7 @@ func (s *split) replace(m *pg.Node) *pg.Node {
 	return s.ref(s.carry(m))
 }
 
-// groupRef rewrites an item of GROUP BY: outputs are told by their numbers.
+// groupRef rewrites an item of GROUP BY. Outputs are named by their numbers.
 func (s *split) groupRef(m *pg.Node) *pg.Node {
 	switch m.GetNode().(type) {
 	case *pg.Node_GroupingSet, *pg.Node_RowExpr:
@@ -102,8 +100,8 @@ func (s *split) groupRef(m *pg.Node) *pg.Node {
 	return s.replace(m)
 }
 
-// dependent are the columns that stand outside of aggregates and are not grouped
-// by, because they depend on what is: PostgreSQL knows that of a primary key.
+// dependent returns the columns that stand outside of aggregates and are not grouped by, because
+// they depend on grouped columns: PostgreSQL knows that of a primary key.
 func (s *split) dependent() (out []*pg.Node, why string) {
 	if len(s.sel.GroupClause) == 0 {
 		return nil, ""
@@ -200,7 +198,7 @@ func (s *split) firsts(piece *pg.SelectStmt) {
 	piece.DistinctClause, piece.SortClause = list[:len(on)], order
 }
 
-// spreads: an expression makes several rows of one, or is another each time.
+// spreads reports whether an expression makes several rows of one, or changes from call to call.
 func (s *split) spreads(n *pg.Node) bool {
 	found := false
 	walkLevel(n, func(m any) {

@@ -19,8 +19,8 @@ import (
 // cascade is one action of a foreign key that a statement may set off.
 type cascade struct {
 	fk  *catalog.ForeignKey
-	rel *catalog.Relation // whose rows it changes
-	// changes is what becomes of these rows: all means that they are deleted.
+	rel *catalog.Relation // the table whose rows the action changes
+	// changes is what the action does to these rows: all means that they are deleted.
 	changes *changes
 	action  catalog.Action
 }
@@ -74,7 +74,7 @@ func (re reach) cascades(rel *catalog.Relation, c *changes, visit func(*cascade)
 	follow(rel, c)
 }
 
-// cascading refuses a statement whose foreign keys' actions would leave rows where
+// cascading refuses a statement that sets off actions of foreign keys which would leave rows where
 // their keys do not belong, or copies that differ.
 func (mo modification) cascading(rel *catalog.Relation, c *changes) {
 	if c == nil || mo.l.a.env.Schema == nil || len(rel.Referenced) == 0 && rel.Parent == nil {
@@ -100,7 +100,7 @@ func (mo modification) cascading(rel *catalog.Relation, c *changes) {
 	})
 }
 
-// rekeyHint tells how a foreign key leaves keys alone.
+// rekeyHint tells how to keep a foreign key from changing shard keys.
 const rekeyHint = "The rows would stay on a shard where nobody looks for that key. Use ON DELETE CASCADE or NO ACTION, or SET NULL of other columns than the key (SET NULL (column), since PostgreSQL 15)."
 
 // rekeying refuses a foreign key whose actions would change the shard key of rows.
@@ -121,8 +121,8 @@ func (re reach) rekeying(rel *catalog.Relation, t *table, c *pg.Constraint, own 
 	}
 }
 
-// copiesCascade refuses an action on a reference table that each copy would carry
-// out in its own way: nobody compares what becomes of these rows.
+// copiesCascade refuses an action on a reference table that may change each copy differently: weft
+// does not compare rows that actions change.
 func (mo modification) copiesCascade(x *cascade) {
 	const hint = "Every copy runs the action by itself, and nothing compares them. Change the rows in a statement of their own first."
 	for _, rel := range withParts(x.rel) {
@@ -153,8 +153,8 @@ func withParts(rel *catalog.Relation) []*catalog.Relation {
 	return out
 }
 
-// unsteady says why a trigger may do something else on each copy of a reference
-// table: "" if it makes the same of the same row everywhere.
+// unsteady says why a trigger may do something else on each copy of a reference table; "" if it
+// does the same to the same row everywhere.
 func (re reach) unsteady(tr catalog.Trigger) string {
 	functions := re.userFunctions(tr.Function.Schema, tr.Function.Name)
 	if len(functions) == 0 {
@@ -200,7 +200,7 @@ func (re reach) unsteadyText(tree *pg.ParseResult) string {
 				out = "function " + name + " may have another result on each"
 			}
 		case *pg.A_Const:
-			// A time by these words is the time at which they are read.
+			// These words mean the time at which they are read.
 			switch strings.ToLower(strings.TrimSpace(m.GetSval().GetSval())) {
 			case "now", "today", "tomorrow", "yesterday":
 				out = "it asks for the time"
@@ -215,8 +215,8 @@ func (re reach) unsteadyText(tree *pg.ParseResult) string {
 	return out
 }
 
-// hiddenFromCopies refuses a write through a view of a reference table that does not
-// show a column which a trigger may set: what it becomes cannot be compared.
+// hiddenFromCopies refuses a write through a view of a reference table that hides a column which a
+// trigger may set: the column's new value could not be compared.
 func (c *copier) hiddenFromCopies() {
 	for i := range c.rel.Columns {
 		col := &c.rel.Columns[i]

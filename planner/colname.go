@@ -6,7 +6,7 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 )
 
-// figureName is what PostgreSQL calls a column of a target list that has no name.
+// figureName returns the name that PostgreSQL gives an unnamed column of a target list.
 func figureName(n *pg.Node) string {
 	if name, _ := figure(n); name != "" {
 		return name
@@ -14,8 +14,8 @@ func figureName(n *pg.Node) string {
 	return "?column?"
 }
 
-// figure does it as PostgreSQL's FigureColname. A weak name gives way to that of a
-// type it is cast to.
+// figure names a node as PostgreSQL's FigureColname does. A weak name gives way to the name of a
+// type that the node is cast to.
 func figure(n *pg.Node) (name string, strong bool) {
 	switch v := n.GetNode().(type) {
 	case *pg.Node_ColumnRef:

@@ -11,7 +11,7 @@ import (
 // single shard can answer the query, it is gathered as any other, and the command
 // runs on the home shard over what is left of it.
 
-// declareCursor: a cursor is where its query runs.
+// declareCursor returns the route of DECLARE: a cursor is where its query runs.
 func (cm commands) declareCursor(n *pg.DeclareCursorStmt) plan.Route {
 	r := cm.nested(n.Query, "DECLARE")
 	if cm.a.refused() || cm.a.out.Gather == nil {
@@ -27,9 +27,10 @@ func (cm commands) declareCursor(n *pg.DeclareCursorStmt) plan.Route {
 	return cm.gathered(r)
 }
 
-// onlyForward reports whether no plan of a query can be read backward: PostgreSQL then
-// makes its cursor one that cannot, if the client does not say. What is left of the query
-// on the home shard could. Of others it depends on the plan, and they are let be.
+// onlyForward reports whether no plan of a query can be read backward. PostgreSQL then makes the
+// cursor forward-only unless the client says otherwise, while the remainder of the query on the
+// home shard could be read backward. For other queries it depends on the plan, and nothing is
+// changed.
 func onlyForward(q *pg.SelectStmt) bool {
 	switch {
 	case q == nil:
@@ -42,7 +43,7 @@ func onlyForward(q *pg.SelectStmt) bool {
 	return len(q.GroupClause) > 0 || q.HavingClause != nil
 }
 
-// createTableAs: a new table is on the home shard.
+// createTableAs returns the route of CREATE TABLE AS: a new table is on the home shard.
 func (cm commands) createTableAs(n *pg.CreateTableAsStmt) plan.Route {
 	cm.a.out.Writes = true
 	if e := n.Query.GetExecuteStmt(); e != nil {
@@ -68,8 +69,7 @@ func (cm commands) selectInto(n *pg.SelectStmt) plan.Route {
 	return cm.tableFrom(&pg.CreateTableAsStmt{Query: selectNode(n), Into: into, Objtype: pg.ObjectType_OBJECT_TABLE})
 }
 
-// intoOf returns where a query puts its rows, nil if the client gets them. With
-// set operations the first one has it.
+// intoOf returns the INTO clause of a query, or nil. With set operations the first query has it.
 func intoOf(n *pg.SelectStmt) *pg.IntoClause {
 	for ; n != nil; n = n.Larg {
 		if n.IntoClause != nil {
@@ -103,7 +103,7 @@ func (cm commands) tableFrom(n *pg.CreateTableAsStmt) plan.Route {
 	return cm.gathered(plan.Gathered)
 }
 
-// gathered is the route of what may have turned out to be impossible.
+// gathered returns the route r, unless gathering has turned out to be impossible.
 func (cm commands) gathered(r plan.Route) plan.Route {
 	if r == plan.Gathered && cm.a.out.Gather == nil {
 		cm.a.out.Route, cm.a.out.Refusal = plan.Refused, cm.a.scattered
@@ -112,8 +112,8 @@ func (cm commands) gathered(r plan.Route) plan.Route {
 	return r
 }
 
-// around puts a command around what is gathered. It has a restQuery in the place
-// of the query.
+// around puts a command around a gathered query. The command has a restQuery in the place of the
+// query.
 func (cm commands) around(command, query *pg.Node, c *plan.Command) {
 	cm.a.timed = false
 	var err error
@@ -129,7 +129,7 @@ func (cm commands) around(command, query *pg.Node, c *plan.Command) {
 	}
 }
 
-// restQuery stands for the query of a command.
+// restQuery returns a node that stands for the query of a command.
 func restQuery() *pg.Node {
 	rest := &pg.RangeVar{Relname: restMark, Inh: true, Relpersistence: "p", Location: -1}
 	return selectNode(&pg.SelectStmt{

@@ -7,8 +7,8 @@ import (
 	"weft/plan"
 )
 
-// condition takes the conjuncts of a condition into the level's scope, and
-// analyses what is called and queried in it.
+// condition adds the conjuncts of a condition to the level's scope, and analyses the functions and
+// subqueries in it.
 func (pr predicates) condition(n *pg.Node) {
 	pr.l.a.notes.offer(pr.l, pr.l, pr.l.scope, n)
 	pr.conditions(n)
@@ -31,8 +31,8 @@ func (pr predicates) conditions(n *pg.Node) {
 	pr.l.expression(n)
 }
 
-// facts returns what a condition says of columns when it is true. Most say
-// nothing that is of use here.
+// facts returns what a condition says about columns when it is true. Most conditions say nothing
+// useful.
 func (pr predicates) facts(n *pg.Node) []fact {
 	if pr.l.a.env.Schema == nil || pr.l.a.env.Schema.CustomEquality {
 		return nil
@@ -61,8 +61,8 @@ func (pr predicates) facts(n *pg.Node) []fact {
 	return nil
 }
 
-// disjunction: one of the arms is true, so a column that every arm confines has
-// a value that some arm allows.
+// disjunction returns the facts of an OR: one of the arms is true, so a column that every arm
+// confines has a value that some arm allows.
 func (pr predicates) disjunction(arms []*pg.Node) []fact {
 	var out []fact
 	for i, arm := range arms {
@@ -90,8 +90,8 @@ func (pr predicates) disjunction(arms []*pg.Node) []fact {
 	return out
 }
 
-// isEquality: the operator is =, the built-in one. (A schema with one of its
-// own has been sorted out before.)
+// isEquality reports whether an operator is the built-in =. Schemas with an = of their own have
+// been excluded before.
 func isEquality(name []*pg.Node) bool {
 	names := nameList(name)
 	switch len(names) {
@@ -129,7 +129,7 @@ func (pr predicates) comparison(e *pg.A_Expr) []fact {
 	return nil
 }
 
-// equality of columns, constants, or rows of them.
+// equality returns the facts of an equality of columns, constants, or rows of these.
 func (pr predicates) equality(left, right *pg.Node) []fact {
 	if a, b := left.GetRowExpr(), right.GetRowExpr(); a != nil && b != nil {
 		if len(a.Args) != len(b.Args) {
@@ -169,7 +169,7 @@ func (pr predicates) constantFact(c *column, n *pg.Node) []fact {
 	return []fact{{left: c, set: plan.Set{src}}}
 }
 
-// inequality is a column compared with a constant.
+// inequality returns the facts of a column compared with a constant.
 func (pr predicates) inequality(e *pg.A_Expr) []fact {
 	names := nameList(e.Name)
 	if len(names) != 1 {
@@ -192,8 +192,8 @@ func (pr predicates) inequality(e *pg.A_Expr) []fact {
 	return nil
 }
 
-// boundFact is that a column is on one side of a constant. Texts are left out:
-// their order is the collation's.
+// boundFact returns the fact that a column is on one side of a constant. Texts have none: their
+// order depends on the collation.
 func (pr predicates) boundFact(c *column, n *pg.Node, low bool) []fact {
 	switch c.class() {
 	case datum.Int8, datum.Date, datum.Timestamp, datum.Timestamptz, datum.Numeric:
@@ -207,7 +207,7 @@ func (pr predicates) boundFact(c *column, n *pg.Node, low bool) []fact {
 	return []fact{{left: c, set: plan.Set{src}, bound: true, low: low}}
 }
 
-// in is a column in a list: the union of its equalities.
+// in returns the facts of a column in a list: the union of its equalities.
 func (pr predicates) in(left *pg.Node, items []*pg.Node) []fact {
 	if row := left.GetRowExpr(); row != nil {
 		var out []fact
@@ -249,7 +249,7 @@ func (pr predicates) in(left *pg.Node, items []*pg.Node) []fact {
 	return []fact{out}
 }
 
-// aboutColumns drops what is said of nothing.
+// aboutColumns drops facts that are about no column.
 func aboutColumns(facts []fact) []fact {
 	kept := facts[:0]
 	for _, f := range facts {
@@ -260,7 +260,7 @@ func aboutColumns(facts []fact) []fact {
 	return kept
 }
 
-// any is column = ANY (array).
+// any returns the facts of column = ANY (array).
 func (pr predicates) any(left, right *pg.Node) []fact {
 	c := pr.l.column(left)
 	if c == nil || c.apart {
@@ -272,7 +272,8 @@ func (pr predicates) any(left, right *pg.Node) []fact {
 	return nil
 }
 
-// notDistinct is =, but for NULL. A parameter may be NULL, so it says nothing.
+// notDistinct returns the facts of IS NOT DISTINCT FROM: those of =, except for NULL. A parameter
+// may be NULL, so it says nothing.
 func (pr predicates) notDistinct(left, right *pg.Node) []fact {
 	c := pr.l.column(left)
 	if c == nil {
@@ -294,10 +295,9 @@ func (pr predicates) notDistinct(left, right *pg.Node) []fact {
 	return []fact{{left: c, set: plan.Set{src}}}
 }
 
-// semijoin takes EXISTS (…) or x IN (SELECT …) as a conjunct: some row of the
-// subquery satisfies its conditions beside this level's row, so they are facts
-// of this level too, if the subquery is no more than a filtered join. It reports
-// whether it has taken it.
+// semijoin takes EXISTS (…) or x IN (SELECT …) as a conjunct, and reports whether it could. Some
+// row of the subquery satisfies the subquery's conditions beside this level's row, so these
+// conditions are facts of this level too, if the subquery is no more than a filtered join.
 func (pr predicates) semijoin(s *pg.SubLink) bool {
 	sel := s.Subselect.GetSelectStmt()
 	if !pr.l.plainJoin(sel) {

@@ -11,8 +11,8 @@ import (
 	"weft/plan"
 )
 
-// constant returns where a value comes from that is the same for the whole
-// statement and known before it runs. ok is false for everything else.
+// constant returns the source of a value that is the same for the whole statement and known before
+// it runs. ok is false for all other nodes.
 func (pr predicates) constant(n *pg.Node) (plan.Source, bool) {
 	switch n := n.GetNode().(type) {
 	case *pg.Node_AConst:
@@ -31,7 +31,7 @@ func (pr predicates) constant(n *pg.Node) (plan.Source, bool) {
 	return plan.Source{}, false
 }
 
-// literal finds the literal of the scan that a constant of the tree is.
+// literal finds the literal of the scan that belongs to a constant of the tree.
 func (pr predicates) literal(c *pg.A_Const) (plan.Source, bool) {
 	if c.Isnull {
 		return plan.Source{Kind: plan.Null}, true
@@ -75,7 +75,7 @@ func (pr predicates) literal(c *pg.A_Const) (plan.Source, bool) {
 	return src, true
 }
 
-// storedConstant is a constant in a view's definition.
+// storedConstant returns the source of a constant in a view's definition.
 func storedConstant(c *pg.A_Const) (plan.Source, bool) {
 	src := plan.Source{Kind: plan.Constant}
 	switch v := c.Val.(type) {
@@ -97,9 +97,9 @@ func storedConstant(c *pg.A_Const) (plan.Source, bool) {
 	return src, true
 }
 
-// cast is value::type. A string is read as that type, which says all; a value
-// of another type is converted, which is understood only where it keeps the
-// value: between integers, and to text of text.
+// cast returns the source of value::type. A string is read as that type. A value of another type is
+// converted, which is understood only where conversion keeps the value: between integers, and from
+// text to text.
 func (pr predicates) cast(c *pg.TypeCast) (plan.Source, bool) {
 	t := pr.typeName(c.TypeName)
 	if t == 0 {
@@ -128,8 +128,8 @@ func (pr predicates) cast(c *pg.TypeCast) (plan.Source, bool) {
 	return plan.Source{}, false
 }
 
-// typeName returns the built-in type a name means, 0 if it is none that matters
-// here, or has modifiers.
+// typeName returns the built-in type that a name means, or 0 if the type does not matter here or
+// has modifiers.
 func (pr predicates) typeName(n *pg.TypeName) datum.Type {
 	if n == nil || n.Setof || n.PctType || len(n.ArrayBounds) > 0 {
 		return 0
@@ -141,7 +141,7 @@ func (pr predicates) typeName(n *pg.TypeName) datum.Type {
 	case len(names) == 2 && names[0] == "pg_catalog":
 		return typeNames[names[1]]
 	case len(names) == 1 && len(pr.l.a.text.path) > 0 && pr.l.a.text.path[0] == "pg_catalog":
-		// Nobody else's type of that name comes first.
+		// No other schema's type of that name comes first.
 		return typeNames[names[0]]
 	}
 	return 0
@@ -155,7 +155,7 @@ var typeNames = map[string]datum.Type{
 	"float4": datum.Float4, "float8": datum.Float8,
 }
 
-// arithmetic is + - * of integers.
+// arithmetic returns the source of + - * of integers.
 func (pr predicates) arithmetic(e *pg.A_Expr) (plan.Source, bool) {
 	names := nameList(e.Name)
 	if e.Kind != pg.A_Expr_Kind_AEXPR_OP || len(names) != 1 || len(names[0]) != 1 || !strings.Contains("+-*", names[0]) {
@@ -186,7 +186,7 @@ func (pr predicates) arithmetic(e *pg.A_Expr) (plan.Source, bool) {
 	return plan.Source{Kind: plan.Computed, Type: t, Expr: &plan.Expr{Op: names[0][0], Left: left, Right: right}}, true
 }
 
-// integer is a constant that is an int4 or int8 whatever stands beside it.
+// integer returns the source of a constant that is an int4 or int8 in every context.
 func (pr predicates) integer(n *pg.Node) (plan.Source, bool) {
 	src, ok := pr.constant(n)
 	if !ok || src.Type != datum.Int4 && src.Type != datum.Int8 {
@@ -261,7 +261,7 @@ func (pr predicates) array(n *pg.Node) (plan.Set, bool) {
 	return nil, false
 }
 
-// castTo is value::type.
+// castTo returns the node value::type.
 func castTo(n *pg.Node, t datum.Type) *pg.Node {
 	for name, typ := range typeNames {
 		if typ == t {

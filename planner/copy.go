@@ -50,19 +50,18 @@ func (cp copying) copy(n *pg.CopyStmt) plan.Route {
 	return cp.a.commands().refusedOr(plan.AnyCopy)
 }
 
-// onServer reports whether a COPY reads or writes a file of the server's, or a
-// program.
+// onServer reports whether a COPY reads or writes a file or a program on the server.
 func onServer(n *pg.CopyStmt) bool { return n.Filename != "" || n.IsProgram }
 
-// copyQuery is the route of COPY (query) TO. If no single shard can answer the query,
-// it is gathered as any other, and weft writes its rows as COPY data.
+// copyQuery returns the route of COPY (query) TO. If no single shard can answer the query, it is
+// gathered like any other, and weft writes its rows as COPY data.
 func (cp copying) copyQuery(n *pg.CopyStmt) plan.Route {
 	r := cp.a.commands().nested(n.Query, "COPY")
 	if cp.a.refused() {
 		return r
 	}
 	if n.Query.GetSelectStmt() == nil {
-		// What it changes may be anywhere, but what it returns is copied where it runs.
+		// The query may change rows anywhere, but its result is copied on the shard where it runs.
 		cp.a.out.Write, cp.a.out.Gather, cp.a.out.Postponed = nil, nil, false
 		return r
 	}
@@ -94,7 +93,7 @@ func (cp copying) copyQuery(n *pg.CopyStmt) plan.Route {
 	}
 	cp.a.out.Copy = &plan.Copy{Query: sql, Check: check, Format: o.format, Encoding: o.encoding, Unclear: o.unclear}
 	if force := o.quoted; len(force) > 0 {
-		// Which they are is known when the query has been described.
+		// The columns are known when the query has been described.
 		cp.a.out.Copy.Columns = force
 	}
 	return r
@@ -114,11 +113,11 @@ func emptied(n *pg.CopyStmt) *pg.Node {
 	return &pg.Node{Node: &pg.Node_CopyStmt{CopyStmt: out}}
 }
 
-// copyTable is the route of COPY of a sharded table TO: that of its rows.
+// copyTable returns the route of COPY … TO of a sharded table: that of its rows.
 func (cp copying) copyTable(n *pg.CopyStmt) plan.Route {
 	rel := cp.a.commands().named(rangeVar(n.Relation))
 	if rel.Kind == catalog.PartitionedTable {
-		return plan.Home // which refuses it
+		return plan.Home // the home shard refuses it
 	}
 	sel := &pg.SelectStmt{
 		LimitOption: pg.LimitOption_LIMIT_OPTION_DEFAULT, Op: pg.SetOperation_SETOP_NONE,
@@ -129,7 +128,7 @@ func (cp copying) copyTable(n *pg.CopyStmt) plan.Route {
 	for _, name := range nameList(n.Attlist) {
 		if c := findColumn(rel, name); c == nil || c.Generated {
 			cp.a.out.Writes = true
-			return plan.Home // which says that it cannot be copied
+			return plan.Home // the home shard says that it cannot be copied
 		}
 		sel.TargetList = append(sel.TargetList, targetOf(nameNode(name), ""))
 	}
@@ -161,7 +160,7 @@ func (cp copying) copyFrom(n *pg.CopyStmt, rel *catalog.Relation, t *table) plan
 		cp.a.unsupported("Send it as a statement of its own.", "COPY into table %q, which is on all shards, cannot be part of a text with several statements", t.Name)
 	}
 	if rel.Kind != catalog.Table && rel.Kind != catalog.PartitionedTable {
-		return cp.a.commands().refusedOr(plan.Home) // which says so
+		return cp.a.commands().refusedOr(plan.Home) // the home shard says so
 	}
 	if cp.a.refused() {
 		return plan.Refused
@@ -189,8 +188,8 @@ func (cp copying) copyFrom(n *pg.CopyStmt, rel *catalog.Relation, t *table) plan
 	return plan.Gathered
 }
 
-// copyColumns are the columns of the data. What is wrong with a list of names is for
-// the server to say.
+// copyColumns returns the columns of the data. The server reports what is wrong with a list of
+// names.
 func copyColumns(rel *catalog.Relation, names []string) (out []*catalog.Column, unclear string) {
 	if len(names) == 0 {
 		for i := range rel.Columns {
@@ -210,8 +209,8 @@ func copyColumns(rel *catalog.Relation, names []string) (out []*catalog.Column, 
 	return out, ""
 }
 
-// supplied finds where the key of a row comes from, and what weft has to add to rows
-// because each shard would have another idea of it.
+// supplied finds where the key of a row comes from, and the values that weft adds to rows because
+// each shard would compute another one.
 func (mo modification) supplied(c *plan.Copy, rel *catalog.Relation, t *table, n *pg.CopyStmt) {
 	c.Keys = make([]plan.CopyKey, len(t.keys))
 	for i := range rel.Columns {
@@ -246,7 +245,7 @@ func (mo modification) supplied(c *plan.Copy, rel *catalog.Relation, t *table, n
 	}
 }
 
-// supplies adds a column to what weft supplies, if it must.
+// supplies adds a column to those that weft supplies, if weft must.
 func (mo modification) supplies(c *plan.Copy, col *catalog.Column, reference, key bool) bool {
 	s := plan.Supply{Column: col.Name, Type: col.TypeName}
 	switch datum.Type(col.Base) {
@@ -284,8 +283,8 @@ func (mo modification) supplies(c *plan.Copy, col *catalog.Column, reference, ke
 	return true
 }
 
-// steadiness is how an expression's value may change: i not at all, s from one
-// statement to the next, v any time.
+// steadiness returns how an expression's value may change: i not at all, s from one statement to
+// the next, v at any time.
 func (cp copying) steadiness(n *pg.Node) byte {
 	worst := byte('i')
 	note := func(v byte) {
@@ -318,12 +317,12 @@ func (cp copying) steadiness(n *pg.Node) byte {
 	return worst
 }
 
-// copyText writes what the shards run: without what concerns the client's data alone,
-// with the columns that weft supplies.
+// copyText writes the COPY that the shards run: without options that concern the client's data
+// alone, with the columns that weft supplies.
 func (mo modification) copyText(c *plan.Copy, n *pg.CopyStmt) {
 	mo.l.a.timed = n.WhereClause != nil && mo.l.a.clock().asksTime(n.WhereClause)
 	if len(c.Supply) == 0 && c.Format.Header == copydata.NoHeader && !mo.l.a.timed {
-		c.Text = plan.Text{{SQL: mo.l.a.client.sql}} // as it is
+		c.Text = plan.Text{{SQL: mo.l.a.client.sql}} // the text of the client
 		return
 	}
 	n = proto.Clone(n).(*pg.CopyStmt)
@@ -346,8 +345,7 @@ func (mo modification) copyText(c *plan.Copy, n *pg.CopyStmt) {
 	}
 }
 
-// binaryTypes notes the types of binary fields if some may have OIDs inside, which
-// differ between shards.
+// binaryTypes notes the types of binary fields that may contain OIDs, which differ between shards.
 func binaryTypes(f *copydata.Format, columns []*catalog.Column) []byte {
 	own := func(c *catalog.Column) bool { return datum.Type(c.Base) >= firstUserType && !c.Enum }
 	if f.Kind != copydata.Binary || !slices.ContainsFunc(columns, own) {

@@ -10,17 +10,17 @@ import (
 	"weft/copydata"
 )
 
-// copyOptions is what the options of a COPY say.
+// copyOptions are the options of a COPY.
 type copyOptions struct {
 	format   copydata.Format
 	encoding string
 	quoted   []string // FORCE_QUOTE; "*" is all
-	// unclear: they are not as weft knows them. The server will say that they are
-	// wrong, or else they are newer than weft.
+	// unclear is an option that weft does not know: the server will reject it, or the server is
+	// newer than weft.
 	unclear string
 }
 
-// copyOptions reads the options, in either syntax. columns are those of the data.
+// copyOptions reads the options, in either syntax. columns are the columns of the data.
 func (cp copying) copyOptions(n *pg.CopyStmt, columns []string) (out copyOptions) {
 	given := map[string]*pg.Node{}
 	for _, o := range n.Options {
@@ -53,7 +53,7 @@ func (cp copying) copyOptions(n *pg.CopyStmt, columns []string) (out copyOptions
 	return out
 }
 
-// read takes one option. It reports false if that is not as it should be.
+// read takes one option. It reports false if the option is malformed.
 func (o *copyOptions) read(name string, arg *pg.Node, columns []string, from bool) bool {
 	f := &o.format
 	text, isText := arg.GetString_().GetSval(), arg.GetString_() != nil
@@ -94,8 +94,7 @@ func (o *copyOptions) read(name string, arg *pg.Node, columns []string, from boo
 	return false
 }
 
-// plainOptions spells the options in one way, the only one that is read again as it was
-// written.
+// plainOptions spells the options in the one syntax that the deparser writes back correctly.
 func plainOptions(list []*pg.Node) {
 	for _, o := range list {
 		d := o.GetDefElem()

@@ -15,8 +15,8 @@ import (
 	"weft/vindex"
 )
 
-// createTable: a new table is on the home shard until it is declared. A new
-// partition of a declared table is where that is.
+// createTable returns the route of CREATE TABLE. A new table is on the home shard until it is
+// declared; a new partition of a declared table is where that table is.
 func (df definitions) createTable(n *pg.CreateStmt) plan.Route {
 	for _, p := range n.InhRelations {
 		rel := df.a.commands().named(rangeVar(p.GetRangeVar()))
@@ -33,7 +33,7 @@ func (df definitions) createTable(n *pg.CreateStmt) plan.Route {
 	return plan.Home
 }
 
-// newPartition: what a partition has beyond its table must be kept on all shards, too.
+// newPartition checks what a partition has beyond its table: all shards must keep that, too.
 func (df definitions) newPartition(n *pg.CreateStmt, whole *catalog.Relation, t *table) plan.Route {
 	r := df.a.commands().across(rangeVar(n.InhRelations[0].GetRangeVar()))
 	if r != plan.Every {
@@ -49,7 +49,7 @@ func (df definitions) newPartition(n *pg.CreateStmt, whole *catalog.Relation, t 
 	return df.a.commands().refusedOr(r)
 }
 
-// createView: a view is where the tables are that it reads.
+// createView returns the route of CREATE VIEW: a view is where the tables are that it reads.
 func (df definitions) createView(n *pg.ViewStmt) plan.Route {
 	df.a.top().query(n.Query.GetSelectStmt())
 	df.a.instances = nil
@@ -74,7 +74,8 @@ func (df definitions) createView(n *pg.ViewStmt) plan.Route {
 	return plan.Refused
 }
 
-// createFunction: a function that mentions home tables stays with them.
+// createFunction returns the route of CREATE FUNCTION: a function that mentions home tables stays
+// with them.
 func (df definitions) createFunction(n *pg.CreateFunctionStmt) plan.Route {
 	r, _, _ := df.functionReads(n)
 	if name := df.a.objects().homeType(typesOf(n)...); name != "" {
@@ -87,8 +88,8 @@ func (df definitions) createFunction(n *pg.CreateFunctionStmt) plan.Route {
 	return df.a.commands().global()
 }
 
-// functionReads says what the body of a new function names, whether it runs SQL that
-// does not stand in it, and whether it may write.
+// functionReads returns what the body of a new function names, whether it runs SQL that is not in
+// the body, and whether it may write.
 func (df definitions) functionReads(n *pg.CreateFunctionStmt) (r reads, dynamic, changes bool) {
 	language := "sql"
 	for _, o := range n.Options {
@@ -127,7 +128,8 @@ func (df definitions) functionReads(n *pg.CreateFunctionStmt) (r reads, dynamic,
 	return r, dynamic, changes
 }
 
-// createIndex: a unique index keeps values apart on each shard alone.
+// createIndex returns the route of CREATE INDEX: a unique index keeps values apart on each shard
+// alone.
 func (df definitions) createIndex(n *pg.IndexStmt) plan.Route {
 	r := df.a.commands().across(rangeVar(n.Relation))
 	if r != plan.Every {
@@ -148,17 +150,17 @@ func (df definitions) createIndex(n *pg.IndexStmt) plan.Route {
 	return df.a.commands().refusedOr(r)
 }
 
-// uniqueKey is what a new index or constraint keeps unique.
+// uniqueKey describes what a new index or constraint keeps unique.
 type uniqueKey struct {
 	what    string
 	columns []string
-	// beyond is what no lookup can keep, empty if there is nothing of that kind.
+	// beyond is the part that no lookup can keep unique, or "".
 	beyond string
-	// concurrently: it is made in no transaction.
+	// concurrently is set if the index is made outside of a transaction.
 	concurrently bool
 }
 
-// indexed is what a unique index keeps.
+// indexed returns what a unique index keeps unique.
 func indexed(n *pg.IndexStmt) uniqueKey {
 	k := uniqueKey{what: "unique index", concurrently: n.Concurrent}
 	for _, p := range n.IndexParams {
@@ -184,9 +186,9 @@ func indexed(n *pg.IndexStmt) uniqueKey {
 	return k
 }
 
-// uniqueness sees to it that a new index keeps values apart on all shards. It does so
-// by itself if it has the shard key, or a column whose values weft or chance makes
-// unique. Else the table gets a lookup, or it is refused.
+// uniqueness makes sure that a new index keeps values apart on all shards. An index does so by
+// itself if it contains the shard key, or a column whose values weft or chance makes unique.
+// Otherwise the table gets a lookup, or the index is refused.
 func (df definitions) uniqueness(rel *catalog.Relation, t *table, k uniqueKey, added map[string]bool) {
 	if t == nil || t.Reference {
 		return
@@ -207,7 +209,7 @@ func (df definitions) uniqueness(rel *catalog.Relation, t *table, k uniqueKey, a
 		}
 	}
 	if k.beyond == "" && slices.ContainsFunc(rel.Lookups, func(l catalog.Lookup) bool { return l.Unique && l.Public && sameNames(l.Columns, k.columns) }) {
-		if !k.concurrently { // that keeps it, unless the same text drops it
+		if !k.concurrently { // the existing lookup keeps it, unless the same text drops that
 			df.a.commands().change().Lookups = append(df.a.commands().change().Lookups, plan.LookupChange{Kind: plan.Uniques, Table: nameOf(rel.Name), Columns: k.columns})
 		}
 		return
@@ -226,7 +228,7 @@ func (df definitions) uniqueness(rel *catalog.Relation, t *table, k uniqueKey, a
 		"one shard alone cannot keep a %s on (%s) of sharded table %q", k.what, strings.Join(expressions(k.columns), ", "), rel.Name.Name)
 }
 
-// expressions names what has no name in a list of columns.
+// expressions gives names to the unnamed items in a list of columns.
 func expressions(columns []string) []string {
 	out := slices.Clone(columns)
 	for i, c := range out {
@@ -299,7 +301,7 @@ func (df definitions) alterCommand(rel *catalog.Relation, t *table, c *pg.AlterT
 	}
 }
 
-// hasType reports whether a column has the type already that it is to get, with its modifier:
+// hasType reports whether a column already has the type that ALTER gives it, with its modifier:
 // ORMs that bring tables up to date set the types of all columns.
 func (df definitions) hasType(rel *catalog.Relation, c *pg.AlterTableCmd) bool {
 	def := c.Def.GetColumnDef()
@@ -319,7 +321,7 @@ func (df definitions) hasType(rel *catalog.Relation, c *pg.AlterTableCmd) bool {
 	return t != 0 && t == datum.Type(rel.Columns[i].Type) && mod == rel.Columns[i].Mod && (mod < 0 || t == datum.Varchar)
 }
 
-// keepsIDs refuses to touch the constraint that routing by id relies on.
+// keepsIDs refuses changes to the constraint that routing by id relies on.
 func (df definitions) keepsIDs(t *table, constraint string) {
 	if t.IDs != nil && constraint == directory.IDConstraint {
 		df.a.unsupported("It goes with the declaration: SELECT weft.unshard_table('"+t.Name+"').",
@@ -358,14 +360,14 @@ func (df definitions) addColumn(rel *catalog.Relation, t *table, d *pg.ColumnDef
 	for _, n := range d.Constraints {
 		df.constraint(rel, t, n.GetConstraint(), []string{d.Colname}, added)
 	}
-	if !slices.ContainsFunc(rel.Columns, func(col catalog.Column) bool { return col.Name == d.Colname }) { // else IF NOT EXISTS, or an error
+	if !slices.ContainsFunc(rel.Columns, func(col catalog.Column) bool { return col.Name == d.Colname }) { // a second column is an error, or IF NOT EXISTS
 		df.fills(rel, t, d.Colname, value, numbered)
 	}
 }
 
-// fills notes a column that gets a value in the rows that are there, if each shard would make
-// its own: the copies of a reference table would differ, and the same numbers be given on
-// several shards. numbered: it has a sequence of its own.
+// fills notes a column that gets a value in existing rows, if each shard would make its own value:
+// the copies of a reference table would differ, and several shards would give the same numbers.
+// numbered is set if the column has a sequence of its own.
 func (df definitions) fills(rel *catalog.Relation, t *table, column string, value *pg.Node, numbered bool) {
 	switch {
 	case numbered || value != nil && calls(value, "nextval"):
@@ -400,7 +402,7 @@ func (df definitions) constraint(rel *catalog.Relation, t *table, c *pg.Constrai
 		if c.Contype == pg.ConstrType_CONSTR_PRIMARY {
 			k.what = "primary key"
 		}
-		if c.Indexname != "" { // USING INDEX: it was checked when it was made
+		if c.Indexname != "" { // USING INDEX: the index was checked when it was made
 			for _, u := range rel.Unique {
 				if u.Name == c.Indexname {
 					k.columns = u.Columns
@@ -423,7 +425,7 @@ func (df definitions) constraint(rel *catalog.Relation, t *table, c *pg.Constrai
 	}
 }
 
-// exclusion: the shard key must be compared with =.
+// exclusion checks an exclusion constraint: it must compare the shard key with =.
 func (df definitions) exclusion(rel *catalog.Relation, t *table, c *pg.Constraint) {
 	var columns []string
 	for _, e := range c.Exclusions {
@@ -435,7 +437,7 @@ func (df definitions) exclusion(rel *catalog.Relation, t *table, c *pg.Constrain
 	df.uniqueness(rel, t, uniqueKey{what: "constraint by =", columns: columns, beyond: "exclusion constraints"}, nil)
 }
 
-// foreignKey refuses one that would cross shards.
+// foreignKey refuses a foreign key that would cross shards.
 func (df definitions) foreignKey(rel *catalog.Relation, t *table, c *pg.Constraint, own []string) {
 	to := df.a.commands().named(rangeVar(c.Pktable))
 	if to == nil {

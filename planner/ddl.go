@@ -11,7 +11,7 @@ import (
 	"weft/plan"
 )
 
-// relationReads says what reading a relation reads.
+// relationReads returns what reading a relation reads.
 func (df definitions) relationReads(rel *catalog.Relation) reads {
 	switch t := df.a.declared(rel); {
 	case t != nil && t.Reference:
@@ -26,7 +26,7 @@ func (df definitions) relationReads(rel *catalog.Relation) reads {
 	return reads{}
 }
 
-// ddl finds the route of a command on the schema.
+// ddl returns the route of a DDL command.
 func (df definitions) ddl(n any) plan.Route {
 	df.a.out.Writes = true
 	if makesTemporary(n) {
@@ -39,7 +39,7 @@ func (df definitions) ddl(n any) plan.Route {
 	return df.a.objects().ifThere(df.commandOn(n), n)
 }
 
-// commandOn finds the route of a command on what is not temporary.
+// commandOn returns the route of a DDL command on an object that is not temporary.
 func (df definitions) commandOn(n any) plan.Route {
 	switch n := n.(type) {
 	case *pg.Node_AlterTableStmt:
@@ -145,8 +145,8 @@ func (df definitions) role(options []*pg.Node) plan.Route {
 	return route
 }
 
-// dropRole: one that was made in a block of a database without declared tables is on
-// the home shard only.
+// dropRole returns the route of DROP ROLE. A role that was made in a block of a database without
+// declared tables is on the home shard only.
 func (df definitions) dropRole(n *pg.DropRoleStmt) plan.Route {
 	if r := df.roles(); r != plan.Every || n.MissingOk {
 		return r
@@ -156,7 +156,7 @@ func (df definitions) dropRole(n *pg.DropRoleStmt) plan.Route {
 	return df.elsewhere(&pg.Node{Node: &pg.Node_DropRoleStmt{DropRoleStmt: lenient}})
 }
 
-// roles is the route of a command on roles, which are not of one database.
+// roles returns the route of a command on roles, which do not belong to one database.
 func (df definitions) roles() plan.Route {
 	df.a.out.Writes = true
 	if df.a.env.Tables.Empty() && !df.a.env.SharedRoles {
@@ -165,7 +165,7 @@ func (df definitions) roles() plan.Route {
 	return plan.Every
 }
 
-// object is the route of a command on whatever object.
+// object returns the route of a command on an object of any kind.
 func (df definitions) object(kind pg.ObjectType, n *pg.Node) plan.Route {
 	if namesTemporary(n) {
 		return plan.Home
@@ -199,7 +199,7 @@ func (df definitions) object(kind pg.ObjectType, n *pg.Node) plan.Route {
 	return plan.Home
 }
 
-// functionPlace: a function that mentions home tables is on the home shard.
+// functionPlace returns where a function is: one that mentions home tables is on the home shard.
 func (df definitions) functionPlace(f *pg.ObjectWithArgs) plan.Route {
 	names := nameList(f.GetObjname())
 	if len(names) == 0 {
@@ -246,15 +246,15 @@ func (df definitions) drop(n *pg.DropStmt) plan.Route {
 	})
 }
 
-// dropOf is a DROP of fewer objects.
+// dropOf returns a DROP of some of the objects.
 func dropOf(n *pg.DropStmt, objects []*pg.Node) *pg.Node {
 	fewer := proto.Clone(n).(*pg.DropStmt)
 	fewer.Objects = objects
 	return &pg.Node{Node: &pg.Node_DropStmt{DropStmt: fewer}}
 }
 
-// parted is the route of a command on several objects, which may be in different
-// places: the other shards run it for those that they have.
+// parted returns the route of a command on several objects, which may be in different places: the
+// other shards run it for the objects that they have.
 func (df definitions) parted(objects []*pg.Node, where func(*pg.Node) plan.Route, only func([]*pg.Node) *pg.Node) plan.Route {
 	var every []*pg.Node
 	for _, o := range objects {
@@ -274,8 +274,8 @@ func (df definitions) parted(objects []*pg.Node, where func(*pg.Node) plan.Route
 	return df.elsewhere(only(every))
 }
 
-// elsewhere is the route of a command that the home shard runs as it is, and the
-// others as another.
+// elsewhere returns the route of a command that the home shard runs as written; the other shards
+// run n.
 func (df definitions) elsewhere(n *pg.Node) plan.Route {
 	sql, err := parser.Deparse(n)
 	if err != nil {
@@ -287,7 +287,7 @@ func (df definitions) elsewhere(n *pg.Node) plan.Route {
 	return plan.Every
 }
 
-// dropRelations: declarations go with their tables.
+// dropRelations returns the route of DROP TABLE and the like: declarations go with their tables.
 func (df definitions) dropRelations(n *pg.DropStmt) plan.Route {
 	r := df.parted(n.Objects, func(o *pg.Node) plan.Route {
 		x, ok := dotted(o, 0)
@@ -324,7 +324,7 @@ func (df definitions) dropRelations(n *pg.DropStmt) plan.Route {
 	return r
 }
 
-// dropsAbove reports whether a table goes whose partition that is.
+// dropsAbove reports whether n drops an ancestor of part.
 func (df definitions) dropsAbove(n *pg.DropStmt, part *catalog.Relation) bool {
 	for r := part.Parent; r != nil; r = r.Parent {
 		if slices.ContainsFunc(n.Objects, func(o *pg.Node) bool { x, _ := dotted(o, 0); return df.a.commands().named(x) == r }) {
@@ -336,7 +336,7 @@ func (df definitions) dropsAbove(n *pg.DropStmt, part *catalog.Relation) bool {
 
 func nameOf(n catalog.Name) plan.Name { return plan.Name{Schema: n.Schema, Table: n.Name} }
 
-// statistics: extended statistics are where their table is.
+// statistics returns the route of a command on extended statistics, which are where their table is.
 func (df definitions) statistics(names []*pg.Node) plan.Route {
 	list := nameList(names)
 	if df.a.env.Schema == nil || len(list) == 0 {
@@ -354,8 +354,8 @@ func (df definitions) statistics(names []*pg.Node) plan.Route {
 	return plan.Home
 }
 
-// createSchema: the other shards get the schema, the home shard also what is
-// made in it.
+// createSchema returns the route of CREATE SCHEMA: the other shards get the schema, and the home
+// shard also the objects in it.
 func (df definitions) createSchema(n *pg.CreateSchemaStmt) plan.Route {
 	r := df.a.commands().global()
 	if len(n.SchemaElts) == 0 || r != plan.Every {
@@ -374,8 +374,8 @@ func (df definitions) createSchema(n *pg.CreateSchemaStmt) plan.Route {
 	return df.elsewhere(&pg.Node{Node: &pg.Node_CreateSchemaStmt{CreateSchemaStmt: bare}})
 }
 
-// dropOwned: each shard drops what it has of those roles; declarations go with
-// their tables.
+// dropOwned returns the route of DROP OWNED: each shard drops what it has of those roles, and
+// declarations go with their tables.
 func (df definitions) dropOwned(n *pg.DropOwnedStmt) plan.Route {
 	if df.a.env.Tables.Empty() {
 		return plan.Home
@@ -492,8 +492,7 @@ func (df definitions) grant(n *pg.GrantStmt) plan.Route {
 	return df.parted(n.Objects, func(o *pg.Node) plan.Route { return df.a.commands().across(rangeVar(o.GetRangeVar())) }, only)
 }
 
-// createRule is the route of CREATE RULE. What a rule does is done where the
-// statement runs.
+// createRule returns the route of CREATE RULE. The actions of a rule run where the statement runs.
 func (df definitions) createRule(n *pg.RuleStmt) plan.Route {
 	if t := df.a.declared(df.a.commands().named(rangeVar(n.Relation))); t != nil {
 		df.a.unsupported("A rule may send a statement's rows to another shard. Use a trigger.", "rules on declared table %q are not supported", t.Name)

@@ -8,8 +8,8 @@ import (
 	"weft/plan"
 )
 
-// derived is something in FROM that has rows of its own making: a subquery, the
-// view or CTE that is named there, or a FULL join.
+// derived is an item of FROM that makes rows of its own: a subquery, a view or CTE that is named
+// there, or a FULL join.
 type derived struct {
 	sel    *pg.SelectStmt
 	with   *with
@@ -17,8 +17,8 @@ type derived struct {
 	scope  *scope
 	cols   []output
 	opaque bool
-	semi   bool // it is in a subquery whose rows are asked for and not used
-	// first and last tell its instances among all.
+	semi   bool // the item is in a subquery whose rows are asked for and not used
+	// first and last bound the item's instances in the list of all.
 	first, last int
 	full        *fullJoin
 
@@ -32,10 +32,10 @@ type fullJoin struct {
 	node        *pg.JoinExpr
 	left, right *source
 	using       []string
-	facts       []fact // of ON
+	facts       []fact // the facts of ON
 }
 
-// derive notes something derived.
+// derive notes a derived item.
 func (p *probe) derive(a *analysis, d derived) {
 	if p == nil {
 		return
@@ -47,7 +47,7 @@ func (p *probe) derive(a *analysis, d derived) {
 	}
 }
 
-// look finds out whether it is local by itself.
+// look finds out whether the item is local by itself.
 func (d *derived) look(a *analysis) *block {
 	if d.looked {
 		return d.block
@@ -75,7 +75,7 @@ func (d *derived) lookIn(a *analysis, sel *pg.SelectStmt) (*block, string) {
 	return a.gatherer().localIn(sel, d.text, false)
 }
 
-// key are the columns that tell where a row of it is.
+// key returns the columns that tell on which shard a row of the item is.
 func (d *derived) key() []*column {
 	var out []*column
 	for _, outputs := range d.block.key {
@@ -84,9 +84,8 @@ func (d *derived) key() []*column {
 	return out
 }
 
-// lookFull: a FULL join of what is local, on the keys, is local. A row can match
-// only rows of its own key, which are on its own shard; and if none does, it is
-// there alone, once.
+// lookFull judges a FULL join: a join of local items on their keys is local. A row can match only
+// rows of its own key, which are on its own shard; a row without a match is there alone, once.
 func (d *derived) lookFull(a *analysis) (*block, string) {
 	f := d.full
 	var sides [2]*block
@@ -126,7 +125,7 @@ func (d *derived) lookFull(a *analysis) (*block, string) {
 		if x.class() == 0 || cl.find(x) != cl.find(y) {
 			return nil, "the FULL JOIN is not on the shard keys"
 		}
-		// The column of USING has the value of the side that is there.
+		// The column of USING has the value of the side that is not missing.
 		at := slices.IndexFunc(f.using, func(name string) bool { return only(f.left, name) == x && only(f.right, name) == y })
 		if at >= 0 && (i == 0 || out.key != nil) {
 			out.key = append(out.key, []int{at})
@@ -142,9 +141,8 @@ func (d *derived) lookFull(a *analysis) (*block, string) {
 	return out, ""
 }
 
-// covered reports whether a row of an instance is there only beside an anchor's
-// row of the same shard, because something local that it is part of has the
-// anchor's key.
+// covered reports whether a row of an instance exists only beside an anchor's row of the same
+// shard, because a local item that the instance is part of has the anchor's key.
 func (fr fromClause) covered(a *analysis, at *anchor, i int) bool {
 	for _, d := range fr.l.a.probe.derived {
 		if i < d.first || i >= d.last || d.first <= at.first && at.last <= d.last {
@@ -175,7 +173,7 @@ func numbered(cols []*column) []numberedColumn {
 	return out
 }
 
-// marked reports whether a column must have the value that nobody knows.
+// marked reports whether a column must have the unknown value of marks: see local.go.
 func marked(cl *classes, c *column, i int) bool {
 	return slices.ContainsFunc(cl.sets(c), func(s plan.Set) bool {
 		return len(s) == 1 && s[0].Kind == markKind && s[0].Index == i

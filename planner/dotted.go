@@ -12,7 +12,7 @@ import (
 // column of that name, and t.count as an aggregate. What such a name calls is judged
 // like any other call.
 
-// dotted notes the calls that a node of a tree may be by its dots.
+// dotted notes the calls that the dotted names in a node may be.
 func (l *level) dotted(m any) {
 	if l.a.env.Schema == nil || l.a.env.Tables.Empty() {
 		return
@@ -29,20 +29,20 @@ func (l *level) dotted(m any) {
 		}
 		for _, name := range nameList(m.Indirection) {
 			l.field(row, name)
-			row = nil // a field of something else
+			row = nil // a field of something that is not a name
 		}
 	}
 }
 
-// field notes the call that a field of a row may be. row is the name of an item of
-// FROM, or nil for a row of which nothing is known.
+// field notes the call that a field of a row may be. row is the name of an item of FROM, or nil for
+// a row about which nothing is known.
 func (l *level) field(row []string, name string) {
 	it := l.named(row)
 	if it != nil && (systemColumns[name] || slices.ContainsFunc(it.cols, func(o output) bool { return o.name == name })) {
 		return
 	}
 	users := l.a.reach().userFunctions("", name)
-	if it == nil || it.opaque { // it may be a column
+	if it == nil || it.opaque { // the field may be a column
 		for _, f := range users {
 			if !f.Reach.Pure() {
 				l.a.functions = append(l.a.functions, f)
@@ -62,7 +62,7 @@ func (l *level) field(row []string, name string) {
 	l.call(call)
 }
 
-// named finds an item of FROM, be it further out.
+// named finds an item of FROM, also of an outer level.
 func (l *level) named(names []string) *item {
 	if len(names) == 0 {
 		return nil

@@ -4,7 +4,7 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 )
 
-// newSelect returns a query of no clauses.
+// newSelect returns a query without clauses.
 func newSelect() *pg.SelectStmt {
 	return &pg.SelectStmt{Op: pg.SetOperation_SETOP_NONE, LimitOption: pg.LimitOption_LIMIT_OPTION_DEFAULT}
 }
@@ -20,8 +20,8 @@ func copySelect(s *pg.SelectStmt) *pg.SelectStmt {
 	}
 }
 
-// enclose returns a query that has the CTEs with it that it names of those around
-// it, nil if a name in it would come to mean another.
+// enclose returns a query together with those surrounding CTEs that it names, or nil if a name in
+// it would get another meaning.
 func enclose(sel *pg.SelectStmt, w *with) *pg.SelectStmt {
 	var nodes []*pg.CommonTableExpr
 	recursive := false
@@ -36,7 +36,7 @@ func enclose(sel *pg.SelectStmt, w *with) *pg.SelectStmt {
 	return encloseIn(sel, nodes, recursive)
 }
 
-// encloseWith is enclose for the CTEs of a clause.
+// encloseWith is enclose for the CTEs of one clause.
 func encloseWith(sel *pg.SelectStmt, w *pg.WithClause) *pg.SelectStmt {
 	var nodes []*pg.CommonTableExpr
 	for _, n := range w.GetCtes() {
@@ -55,8 +55,8 @@ func encloseIn(sel *pg.SelectStmt, nodes []*pg.CommonTableExpr, recursive bool) 
 	for name := range uses(sel) {
 		need[name] = true
 	}
-	// Those that others name are needed too. Rounds, because with RECURSIVE they
-	// may stand in any order.
+	// CTEs that other CTEs name are needed too. The loop repeats because with RECURSIVE they may
+	// stand in any order.
 	for range nodes {
 		for _, c := range nodes {
 			if need[c.Ctename] {

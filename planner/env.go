@@ -11,47 +11,46 @@ import (
 	"weft/vindex"
 )
 
-// Env is everything beside the text that a plan depends on.
+// Env is everything besides the text that a plan depends on.
 type Env struct {
-	// ID stands for all the rest in the keys of a Cache: see NewID.
+	// ID stands for all other fields in the keys of a Cache: see NewID.
 	ID ID
 
 	Database string
-	// Path is the effective search path with the implicit schemas, without the
-	// temporary one.
+	// Path is the effective search path, with the implicit schemas and without the temporary one.
 	Path   []string
 	Schema *catalog.Schema
 	Tables *Tables
-	// SharedRoles: tables are declared in other databases, so all shards have the
+	// SharedRoles is set if tables are declared in other databases, so that all shards have the
 	// same roles.
 	SharedRoles bool
 	// Home is the name of the home shard, for messages.
 	Home string
-	// Role is who runs the texts, as far as policies go. Nil: anybody, to whom all
-	// policies apply.
+	// Role is the role that runs the texts, for policies. Nil stands for any role: all policies
+	// apply.
 	Role *Role
 	// Temporary are the names of the session's temporary relations. They live
 	// on the home shard.
 	Temporary map[string]bool
-	// Options are the settings the text is read under.
+	// Options are the settings under which the text is read.
 	Options parser.Options
 
-	// asked are the relations that the plan at hand asks of, nil if nobody wants to know.
+	// asked collects the relations that the plan at hand depends on; nil if that is not wanted.
 	asked *asked
 
-	// triggers is how deep in triggers what is planned stands.
+	// triggers counts the triggers that the planned statement runs inside of.
 	triggers int
 
-	// tablesOnly: queries are cut into tables, for tests of that.
+	// tablesOnly makes the planner cut queries into single tables, for tests.
 	tablesOnly bool
 }
 
 // Tables are the declared tables of one database. Immutable.
 type Tables struct {
 	byName map[catalog.Name]*table
-	// functions are those that run on the shard of an argument.
+	// functions are the functions that run on the shard of an argument.
 	functions map[catalog.Name]*placed
-	// routedIDs: some table has them.
+	// routedIDs is set if a table has routed ids.
 	routedIDs bool
 }
 
@@ -63,14 +62,13 @@ type table struct {
 	foreignKeys []directory.ForeignKey
 	vindex      directory.Vindex
 	buckets     int
-	broken      error // its vindex cannot be made
+	broken      error // why the vindex cannot be made
 }
 
 func (t *table) name() catalog.Name { return catalog.Name{Schema: t.Schema, Name: t.Name} }
 
-// NewTables makes the vindexes of a database's declared tables. A declaration
-// that cannot be right refuses the statements that name its table, and no
-// others.
+// NewTables makes the vindexes of a database's declared tables. A broken declaration makes the
+// statements that name its table fail, and no others.
 func NewTables(snap *directory.Snapshot, database string) *Tables {
 	ts := &Tables{byName: map[catalog.Name]*table{}}
 	for i := range snap.Tables {

@@ -7,13 +7,11 @@ import (
 	"weft/parser"
 )
 
-// Some commands on the schema run expressions at once, for the rows that are there: a
-// column's default, USING, a constraint, an index. And what a temporary object runs is
-// not looked into later: the catalog does not have it. Both are judged when the command
-// comes.
+// Some DDL runs expressions at once, for existing rows: a column's default, USING, a constraint, an
+// index. And the code of a temporary object cannot be judged later, because the catalog does not
+// have the object. Both are judged when the command comes.
 
-// evaluates judges what a command runs for rows that are there, and whatever runs in
-// what is temporary.
+// evaluates judges what a command runs for existing rows, and all code of temporary objects.
 func (re reach) evaluates(n any) {
 	if re.a.env.Schema == nil || re.a.env.Tables.Empty() {
 		return
@@ -28,7 +26,7 @@ func (re reach) evaluates(n any) {
 	case *pg.Node_IndexStmt:
 		re.runsNow(n.IndexStmt, re.a.declared(re.a.commands().named(rangeVar(n.IndexStmt.Relation))) != nil)
 	case *pg.Node_CreateTrigStmt:
-		if re.a.commands().named(rangeVar(n.CreateTrigStmt.Relation)) == nil { // it is temporary
+		if re.a.commands().named(rangeVar(n.CreateTrigStmt.Relation)) == nil { // the table is temporary
 			re.runsNow(&pg.FuncCall{Funcname: n.CreateTrigStmt.Funcname}, false)
 			re.runsNow(n.CreateTrigStmt, false)
 		}
@@ -37,8 +35,8 @@ func (re reach) evaluates(n any) {
 	}
 }
 
-// temporaryTable judges what rows of a temporary table will set off, also by what it
-// takes over from others.
+// temporaryTable judges what rows of a temporary table will set off, also by what the table takes
+// over from others.
 func (re reach) temporaryTable(n *pg.CreateStmt) {
 	re.runsNow(n, false)
 	parser.Walk(n, func(m any) bool {
@@ -55,10 +53,10 @@ func (re reach) temporaryTable(n *pg.CreateStmt) {
 	})
 }
 
-// altersRows judges what ALTER TABLE runs for rows that are there.
+// altersRows judges what ALTER TABLE runs for existing rows.
 func (re reach) altersRows(n *pg.AlterTableStmt) {
 	rel := re.a.commands().named(rangeVar(n.Relation))
-	if rel == nil { // it is temporary
+	if rel == nil { // the table is temporary
 		re.runsNow(n, false)
 		return
 	}
@@ -85,7 +83,7 @@ func (re reach) altersRows(n *pg.AlterTableStmt) {
 	}
 }
 
-// altersDomain judges what ALTER DOMAIN runs for the values that are there, on all shards.
+// altersDomain judges what ALTER DOMAIN runs for existing values, on all shards.
 func (re reach) altersDomain(n *pg.AlterDomainStmt) {
 	switch {
 	case n.Subtype == "C" && !n.Def.GetConstraint().GetSkipValidation():
@@ -99,8 +97,8 @@ func (re reach) altersDomain(n *pg.AlterDomainStmt) {
 	}
 }
 
-// runsNow judges the functions, operators and types that a part of a command names.
-// everywhere: they run on every shard, and not on the home shard alone.
+// runsNow judges the functions, operators and types that a part of a command names. everywhere is
+// set if they run on every shard, not on the home shard alone.
 func (re reach) runsNow(root any, everywhere bool) {
 	in := re.a.gatherer().probing(re.a.text)
 	l := &level{a: in, scope: &scope{}}

@@ -9,7 +9,7 @@ import (
 	"weft/plan"
 )
 
-// explain is the route of what it explains. Only ANALYZE runs it.
+// explain returns the route of the explained statement. Only ANALYZE runs it.
 func (cm commands) explain(n *pg.ExplainStmt) plan.Route {
 	writes, locks := cm.a.out.Writes, cm.a.out.Locks
 	r := cm.nested(n.Query, "EXPLAIN")
@@ -28,7 +28,7 @@ func (cm commands) explain(n *pg.ExplainStmt) plan.Route {
 		cm.a.out.Explain = e
 	} else if cm.a.out.Write != nil && r == plan.Gathered && !e.Analyze {
 		cm.a.out.Write = nil
-		return plan.Home // which is asked first, and the others follow
+		return plan.Home // the home shard is asked first, and the others follow
 	} else if cm.a.out.Gather != nil || cm.a.out.Write != nil {
 		query := cm.a.out.Gather != nil
 		cm.a.out.Gather, cm.a.out.Write = nil, nil
@@ -44,8 +44,8 @@ func (cm commands) explain(n *pg.ExplainStmt) plan.Route {
 	return r
 }
 
-// explainOptions reads the options as PostgreSQL does: of two with one name the
-// last one counts. Whether they are right is for PostgreSQL to say.
+// explainOptions reads the options as PostgreSQL does: of two with the same name the last one
+// counts. PostgreSQL itself reports wrong options.
 func explainOptions(options []*pg.Node) *plan.Explain {
 	e := &plan.Explain{Format: "text"}
 	timing, summary := -1, -1
@@ -88,7 +88,7 @@ func optionValue(n *pg.Node) string {
 	return ""
 }
 
-// optionOn is 1 for what PostgreSQL takes for on, 0 for off.
+// optionOn returns 1 for what PostgreSQL takes for on, 0 for off.
 func optionOn(value string) int {
 	switch strings.ToLower(value) {
 	case "", "1", "true", "on":
@@ -102,7 +102,7 @@ func (cm commands) placeExplained(e *plan.Explain, options bool) {
 	e.After, e.Offset = cm.a.relative(cm.explainedAt(options))
 }
 
-// explainedAt finds where the query begins.
+// explainedAt returns the offset at which the query begins.
 func (cm commands) explainedAt(options bool) int {
 	sc := wordScanner{text: cm.a.client}
 	word, _ := sc.next()
@@ -119,7 +119,7 @@ func (cm commands) explainedAt(options bool) int {
 			case ")":
 				depth--
 			case "'":
-				cm.a.out.Exact = true // what the literal says has been looked at
+				cm.a.out.Exact = true // the value of the literal has been looked at
 			}
 		}
 		_, start = sc.next()

@@ -10,11 +10,12 @@ import (
 	"weft/plan"
 )
 
-// ALTER TABLE gives the rows that are there the default of a new column. The time of the
-// transaction is one for all of them: the other shards get it as a constant, and the
-// default, for rows to come, after that.
+// ALTER TABLE gives existing rows the default of a new column. The time of the transaction is the
+// same for all of them: the other shards get it as a constant, and then the default, for future
+// rows.
 
-// fillTimes sees to it for the columns that a command adds or rewrites.
+// fillTimes gives the columns that a command adds or rewrites the time of the transaction as a
+// constant.
 func (ck clock) fillTimes(n *pg.AlterTableStmt, rel *catalog.Relation) {
 	var timed []int
 	for i, c := range n.Cmds {
@@ -47,8 +48,8 @@ func (ck clock) fillTimes(n *pg.AlterTableStmt, rel *catalog.Relation) {
 	ck.a.commands().change().Timed, ck.a.out.Exact = ck.spelled(text), true
 }
 
-// filled is where a command says what rows get, DEFAULT or USING; nil for commands that
-// fill nothing, and there may be nothing.
+// filled returns where a command says what rows get, DEFAULT or USING. It returns nil for commands
+// that fill nothing; the expression itself may be nil.
 func filled(c *pg.AlterTableCmd, rel *catalog.Relation) **pg.Node {
 	d := c.GetDef().GetColumnDef()
 	switch {
@@ -68,7 +69,7 @@ func filled(c *pg.AlterTableCmd, rel *catalog.Relation) **pg.Node {
 	return nil
 }
 
-// spelled puts the client's literals into a text that is for its very text only.
+// spelled puts the client's literals into a text that holds for the client's very text only.
 func (ck clock) spelled(text plan.Text) plan.Text {
 	for i := range text {
 		if p := &text[i]; p.Kind == plan.Lit {

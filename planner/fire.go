@@ -9,14 +9,13 @@ import (
 	"weft/pgerr"
 )
 
-// A trigger FOR EACH STATEMENT runs once, and a transition table has all rows that
-// the statement has changed. Each shard has a statement of its own: it would run the
-// trigger again, and show it a part of the rows. So such a statement is for one shard,
-// unless the client says otherwise. On reference tables each copy runs it over
-// all rows, which is what keeps copies alike.
+// A trigger FOR EACH STATEMENT runs once, and its transition table has all rows that the statement
+// has changed. If several shards run the statement, each would run the trigger, over a part of the
+// rows. So such a statement is for one shard, unless the client says otherwise. On reference tables
+// each copy runs the trigger over all rows, which keeps copies alike.
 
-// firing notes the triggers that writing to a target sets off once for a statement. c are
-// the columns that an UPDATE sets.
+// firing notes the triggers FOR EACH STATEMENT that writing to a target sets off. c are the columns
+// that an UPDATE sets.
 func (mo modification) firing(tg *target, event catalog.Events, c *changes) {
 	rel, t := tg.rel, tg.table
 	if tg.through != nil {
@@ -35,7 +34,7 @@ func (mo modification) firing(tg *target, event catalog.Events, c *changes) {
 	mo.l.a.reach().fires(rel, event, columns)
 }
 
-// fires notes the triggers of a sharded table that an event sets off once for a statement.
+// fires notes the triggers FOR EACH STATEMENT of a sharded table that an event sets off.
 func (re reach) fires(rel *catalog.Relation, event catalog.Events, columns []string) {
 	for i := range rel.Triggers {
 		if tr := &rel.Triggers[i]; re.a.out.Fires == nil && tr.Statement&event != 0 && (event != catalog.OnUpdate || concerns(rel, tr, columns)) {
@@ -46,8 +45,8 @@ func (re reach) fires(rel *catalog.Relation, event catalog.Events, columns []str
 	}
 }
 
-// concerns reports whether an UPDATE of these columns may set off a trigger: UPDATE OF
-// has a list of its own. A generated column follows others.
+// concerns reports whether an UPDATE of these columns may set off a trigger: UPDATE OF lists the
+// columns, and a generated column follows others.
 func concerns(rel *catalog.Relation, tr *catalog.Trigger, columns []string) bool {
 	if tr.Of == "" {
 		return true

@@ -7,8 +7,8 @@ import (
 	"weft/plan"
 )
 
-// from adds the elements of a FROM clause to the level. Each can name those
-// before it only if it is LATERAL.
+// from adds the items of a FROM clause to the level. An item can name earlier ones only if it is
+// LATERAL.
 func (fr fromClause) from(nodes []*pg.Node) {
 	for _, n := range nodes {
 		s := fr.element(n, fr.l.scope, nil)
@@ -16,8 +16,8 @@ func (fr fromClause) from(nodes []*pg.Node) {
 	}
 }
 
-// element analyses one element of FROM whose rows are in scope s. left is what
-// stands left of it in its own join tree, for LATERAL.
+// element analyses one item of FROM whose rows are in scope s. left are the items left of it in its
+// own join tree, for LATERAL.
 func (fr fromClause) element(n *pg.Node, s *scope, left []*source) *source {
 	switch n := n.GetNode().(type) {
 	case *pg.Node_RangeVar:
@@ -38,16 +38,16 @@ func (fr fromClause) element(n *pg.Node, s *scope, left []*source) *source {
 		fr.lateral(s, left).expression(&pg.Node{Node: n})
 		return opaque(n.RangeTableFunc.Alias)
 	}
-	fr.lateral(s, left).expression(n) // JSON_TABLE and whatever comes
+	fr.lateral(s, left).expression(n) // JSON_TABLE and future nodes
 	return opaque(nil)
 }
 
-// lateral returns a level that can name what stands before an element of FROM.
+// lateral returns a level that can name the items before an item of FROM.
 func (fr fromClause) lateral(s *scope, left []*source) *level {
 	return &level{a: fr.l.a, parent: fr.l.parent, with: fr.l.with, scope: s, sources: append(append([]*source(nil), fr.l.sources...), left...)}
 }
 
-// opaque is something whose columns are not known.
+// opaque returns a source whose columns are not known.
 func opaque(alias *pg.Alias) *source {
 	if alias == nil {
 		return &source{opaque: true, nameless: true}
@@ -55,12 +55,12 @@ func opaque(alias *pg.Alias) *source {
 	return &source{opaque: true, items: []*item{{name: alias.Aliasname, opaque: true}}}
 }
 
-// simple is one named thing with columns.
+// simple returns a source with one name and its columns.
 func simple(name, schema string, alias *pg.Alias, cols []output, opaque bool) *source {
 	if alias != nil {
 		name, schema = alias.Aliasname, ""
 		if opaque && len(alias.Colnames) > 0 {
-			cols = nil // which is renamed cannot be told
+			cols = nil // the renamed columns cannot be told
 		}
 		cols = rename(cols, alias.Colnames)
 	}
@@ -95,7 +95,7 @@ func (fr fromClause) table(rv *pg.RangeVar, s *scope) *source {
 		}
 		cols := columns(rel, x)
 		return fr.l.a.notes.appears(fr.l, rv, rel, t, x, s).own(simple(rv.Relname, rel.Schema, rv.Alias, cols, false), cols)
-	case rel.Kind == catalog.View && !rel.System() && rel.Schema != ownSchema: // weft's own have rows at home only
+	case rel.Kind == catalog.View && !rel.System() && rel.Schema != ownSchema: // weft's own views have rows at home only
 		return fr.l.view(rel, rv, s)
 	}
 	fr.l.a.touched.home = append(fr.l.a.touched.home, rel.Name.Name)
@@ -103,7 +103,7 @@ func (fr fromClause) table(rv *pg.RangeVar, s *scope) *source {
 	return fr.l.a.notes.appears(fr.l, rv, rel, nil, nil, s).own(simple(rv.Relname, rel.Schema, rv.Alias, cols, len(cols) == 0), cols)
 }
 
-// called is what a text calls a table.
+// called returns the name that a text gives a table.
 func called(rv *pg.RangeVar) string {
 	if rv.Alias != nil && rv.Alias.Aliasname != rv.Relname {
 		return rv.Relname + " " + rv.Alias.Aliasname
@@ -128,8 +128,8 @@ func (fr fromClause) subselect(n *pg.RangeSubselect, s *scope, left []*source) *
 	return simple(name, "", n.Alias, cols, opaque)
 }
 
-// join analyses a join. Whose rows may be missing gets a scope of its own; see
-// scope for what that means.
+// join analyses a join. A side whose rows may be missing gets a scope of its own; see scope for
+// what that means.
 func (fr fromClause) join(n *pg.JoinExpr, s *scope, left []*source) *source {
 	fr.l.runNames(n)
 	ls, rs, on := s, s, s
@@ -156,7 +156,7 @@ func (fr fromClause) join(n *pg.JoinExpr, s *scope, left []*source) *source {
 		names = common(a, b)
 	}
 	if n.IsNatural && out.opaque {
-		// Which columns are equated, and so which name means what, is unknown.
+		// It is unknown which columns are equated, and so which name means what.
 		out.cols = nil
 		return out
 	}
@@ -174,8 +174,8 @@ func (fr fromClause) join(n *pg.JoinExpr, s *scope, left []*source) *source {
 			at.scope = fr.outside()
 			at.expression(n.Quals)
 		case on != s || s != fr.l.scope:
-			// Whether ON is true decides if there is a row of NULLs: what holds
-			// for rows of the result need not hold there.
+			// ON decides whether there is a row of NULLs: facts of the result's rows need not hold
+			// while ON is evaluated.
 			at.scope = fr.outside()
 			on.add(at.predicates().facts(n.Quals)...)
 			at.expression(n.Quals)
@@ -186,7 +186,7 @@ func (fr fromClause) join(n *pg.JoinExpr, s *scope, left []*source) *source {
 	}
 	if n.Alias != nil {
 		if out.opaque && len(n.Alias.Colnames) > 0 {
-			out.cols = nil // which is renamed cannot be told
+			out.cols = nil // the renamed columns cannot be told
 		}
 		out.cols = rename(out.cols, n.Alias.Colnames)
 		out.items, out.nameless = []*item{{name: n.Alias.Aliasname, cols: out.cols, opaque: out.opaque}}, false
@@ -197,8 +197,8 @@ func (fr fromClause) join(n *pg.JoinExpr, s *scope, left []*source) *source {
 	return out
 }
 
-// outside is a scope in which nothing of this level holds, but what holds
-// around it does.
+// outside returns a scope in which no facts of this level hold, but those of the levels around it
+// do.
 func (fr fromClause) outside() *scope {
 	if fr.l.parent == nil {
 		return &scope{}
@@ -220,7 +220,7 @@ func common(a, b *source) []string {
 	return out
 }
 
-// merge puts the columns of USING first, equates them, and returns the others.
+// merge puts the columns of USING first, equates them, and returns the other columns.
 func merge(out, a, b *source, names []string, kind pg.JoinType, on *scope) (rest []output) {
 	used := map[string]bool{}
 	for _, name := range names {
@@ -285,8 +285,7 @@ func (fr fromClause) values(lists []*pg.Node) []output {
 	return out
 }
 
-// valuesColumn finds the type and the values of column j, if all are constants
-// of one kind.
+// valuesColumn finds the type and the values of column j, if all values are constants of one kind.
 func (fr fromClause) valuesColumn(c *column, lists []*pg.Node, j int) {
 	var set plan.Set
 	for _, row := range lists {

@@ -65,8 +65,7 @@ func (l *level) call(f *pg.FuncCall) {
 	}
 }
 
-// volatility is that of a built-in function. One that is not known is taken for
-// the worst.
+// volatility returns the volatility of a built-in function. An unknown function counts as volatile.
 func (re reach) volatility(name string) byte {
 	if re.a.env.Schema == nil {
 		return 'v'
@@ -97,9 +96,8 @@ func (re reach) userFunctions(schema, name string) []*catalog.Function {
 	return out
 }
 
-// homely reports whether a built-in function looks at or changes what belongs to
-// the server it runs on, and so is called on the home shard where nothing else
-// decides.
+// homely reports whether a built-in function looks at or changes the server that it runs on, and so
+// runs on the home shard where nothing else decides.
 func homely(name string) bool {
 	switch name {
 	case "pg_typeof", "pg_sleep", "pg_backend_pid", "pg_column_size", "pg_client_encoding", "pg_is_in_recovery":

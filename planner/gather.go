@@ -29,7 +29,7 @@ import (
 //   - SELECT of several shards among other statements of one text
 //   - PREPARE in SQL; materialized views of sharded tables with partitions
 
-// gatherable refuses what is not gathered, whatever the pieces are.
+// gatherable refuses queries that are never gathered, whatever their pieces are.
 func (ga gatherer) gatherable() *pgerr.Error {
 	if refusal := ga.a.commands().onlyThere(); refusal != nil {
 		return refusal
@@ -47,7 +47,7 @@ func (ga gatherer) gatherable() *pgerr.Error {
 	return nil
 }
 
-// likeMark reports whether a text has what could be taken for a mark.
+// likeMark reports whether a text contains something that could be taken for a mark.
 func likeMark(sql string) bool {
 	return strings.Contains(sql, mark) && (strings.Contains(sql, `"`+mark) || strings.Contains(sql, mark+`"`))
 }
@@ -56,8 +56,7 @@ func cannot(hint, format string, args ...any) *pgerr.Error {
 	return pgerr.New(pgerr.FeatureNotSupported, format, args...).WithHint("%s", hint)
 }
 
-// gather plans what is done if no shard can answer a query. stmt is the
-// statement that was analysed.
+// gather plans what to do if no single shard can answer a query. stmt is the analysed statement.
 func (ga gatherer) gather(stmt *pg.Node, r plan.Route) {
 	if ga.a.scattered = ga.gatherable(); ga.a.scattered != nil {
 		return
@@ -84,7 +83,7 @@ func (ga gatherer) gather(stmt *pg.Node, r plan.Route) {
 	}
 }
 
-// forbids: whether it is the way depends on types.
+// forbids reports whether a piece can be used only if its columns are not of some types.
 func forbids(g *plan.Gather) bool {
 	for i := range g.Pieces {
 		if len(g.Pieces[i].Forbid) > 0 {
@@ -94,7 +93,8 @@ func forbids(g *plan.Gather) bool {
 	return false
 }
 
-// classesOf returns what is equal in a scope. All statements have been analysed.
+// classesOf returns the classes of equal columns in a scope, after all statements have been
+// analysed.
 func (ga gatherer) classesOf(s *scope) *classes {
 	if ga.a.classes[s] == nil {
 		if ga.a.classes == nil {
@@ -105,8 +105,7 @@ func (ga gatherer) classesOf(s *scope) *classes {
 	return ga.a.classes[s]
 }
 
-// certain reports whether all instances are on one shard, whatever the values
-// are: then nothing is gathered.
+// certain reports whether all instances are on one shard for all values: then nothing is gathered.
 func (ga gatherer) certain() bool {
 	var first *instance
 	var values []plan.Source
@@ -140,8 +139,8 @@ func (ga gatherer) certain() bool {
 	return first != nil
 }
 
-// holds: a literal that is no hole of any text has been looked at, so the plan
-// is for this text.
+// holds makes the plan hold for this text only if a literal was looked at without becoming a hole
+// of some text.
 func (ga gatherer) holds() {
 	if len(ga.a.held) < len(ga.a.client.literals) {
 		ga.a.out.Exact = true

@@ -26,7 +26,7 @@ import (
 //	above:  FROM <island> w, LATERAL (SELECT w.c1 AS x) a, LATERAL (SELECT w.c2 AS y) b, e WHERE e.x = b.y
 type island struct {
 	members []*appearance
-	nodes   []*pg.RangeVar // of the members, in the tree
+	nodes   []*pg.RangeVar // the members in the tree
 }
 
 // joined is a condition that two columns of tables of one level are equal.
@@ -35,7 +35,7 @@ type joined struct {
 	a, b *column
 }
 
-// joins notes such a condition.
+// joins notes a condition that two columns of tables of one level are equal.
 func (n *notes) joins(of, l *level, s *scope, cond *pg.Node) {
 	e := cond.GetAExpr()
 	if e == nil || e.Kind != pg.A_Expr_Kind_AEXPR_OP || !isEquality(e.Name) || l.a.env.Schema.CustomEquality {
@@ -67,7 +67,7 @@ func (r *remainder) islands(n *pg.Node) {
 func (r *remainder) islandsOf(sel *pg.SelectStmt) {
 	for _, t := range sel.TargetList {
 		if v := t.GetResTarget().GetVal(); isStar(v) && len(v.GetColumnRef().Fields) == 1 {
-			return // which depends on the order
+			return // the rows depend on the order
 		}
 	}
 	var leaves, quals []*pg.Node
@@ -151,8 +151,8 @@ func (r *remainder) group(leaves []*pg.Node) []*island {
 	return slices.DeleteFunc(all, func(is *island) bool { return len(is.members) < 2 })
 }
 
-// sameKey reports whether two sharded tables have equal keys in every combination
-// that counts.
+// sameKey reports whether two sharded tables have equal keys in every combination of rows that
+// counts.
 func (r *remainder) sameKey(a, b *appearance) bool {
 	if a.scope != b.scope || a.level != b.level || !colocated(a.table, b.table) {
 		return false
@@ -167,7 +167,7 @@ func (r *remainder) sameKey(a, b *appearance) bool {
 	return true
 }
 
-// meets reports whether a table is joined with one of an island.
+// meets reports whether a table is joined with a table of an island.
 func (r *remainder) meets(is *island, x *appearance) bool {
 	return slices.ContainsFunc(r.a.notes.joined, func(j joined) bool {
 		return j.a.of == x && is.has(j.b.of) || j.b.of == x && is.has(j.a.of)
@@ -205,9 +205,9 @@ func (is *island) holds(n *pg.Node) bool {
 	return rv != nil && slices.Contains(is.nodes, rv)
 }
 
-// islandPiece makes the piece, and the subqueries that give each table's columns
-// back under their names. name is what the piece's rows are called: the same for equal pieces, since an
-// expression that is written twice must stay equal to itself, names included.
+// islandPiece makes the piece, and the subqueries that give each table's columns back under their
+// names. name is the name of the piece's rows: equal pieces have the same name, since an expression
+// that is written twice must stay equal to itself, names included.
 func (r *remainder) islandPiece(is *island) (sides []*pg.Node, piece int, name string, err error) {
 	sel := &pg.SelectStmt{LimitOption: pg.LimitOption_LIMIT_OPTION_DEFAULT, Op: pg.SetOperation_SETOP_NONE}
 	p := plan.Piece{}
@@ -264,7 +264,7 @@ func (r *remainder) islandPiece(is *island) (sides []*pg.Node, piece int, name s
 	return sides, piece, name, nil
 }
 
-// bridges are the conditions that hold an island together.
+// bridges returns the conditions that hold an island together.
 func (r *remainder) bridges(is *island) []*pg.Node {
 	var out []*pg.Node
 	equal := func(a, b *pg.Node) {
@@ -290,7 +290,7 @@ func (r *remainder) bridges(is *island) []*pg.Node {
 	return out
 }
 
-// qualified is a condition with the name of its table before those of columns.
+// qualified returns a condition with the name of its table before the names of columns.
 func qualified(n *pg.Node, table string) *pg.Node {
 	n = proto.Clone(n).(*pg.Node)
 	parser.Walk(n, func(m any) bool {

@@ -17,7 +17,7 @@ import (
 // This is proved by a mark. Some FROM element of the block, the anchor, has a row
 // in every combination of rows that the block looks at (it is on no nullable side
 // of an outer join), and a shard key. Let the condition "the anchor's key is K"
-// be added to the block, for a value K that nobody knows. If it follows for every
+// be added to the block, for an unknown value K. If it follows for every
 // other instance in the block, wherever it stands, that its key is K too, then
 // by the claim of scope its rows of other keys can be taken away without changing
 // what the block yields for the anchor's rows of key K. Tables colocated with the
@@ -40,32 +40,31 @@ import (
 type block struct {
 	cols   []output
 	opaque bool
-	// table is the anchor's. Nil if rows are spread in a way that no column
-	// tells.
+	// table is the anchor's table. Nil if no column tells how the rows are spread.
 	table *table
-	// key has for each column of the table's key the outputs with its value.
+	// key lists, for each column of the table's key, the outputs that have its value.
 	key [][]int
-	// instances are those without whose rows there are none, per shard.
+	// instances are the instances without whose rows a shard yields none.
 	instances []plan.Instance
-	anchors   []*instance // what these are
+	anchors   []*instance // the instances of the analysis behind these
 	name      string
 
-	// level is its FROM, nil for a set operation.
+	// level is the block's FROM, nil for a set operation.
 	level *level
-	// collated: something in it has a collation of its own.
+	// collated is set if something in the block has a collation of its own.
 	collated bool
 }
 
-// markKind is the kind of the value that nobody knows.
+// markKind is the kind of the unknown value K.
 const markKind plan.SourceKind = 255
 
-// local looks at a query that names nothing of the levels around it, and has its
-// CTEs with it. It returns nil, and why, if the query is not local.
+// local judges a query that names nothing of the levels around it and includes its CTEs. It returns
+// nil, and the reason, if the query is not local.
 func (ga gatherer) local(sel *pg.SelectStmt) (*block, string) {
 	return ga.localIn(sel, ga.a.text, true)
 }
 
-// localIn does it for a query of some text. top: it is not inside of another.
+// localIn is local for a query of the text t. top is set if the query is not inside another.
 func (ga gatherer) localIn(sel *pg.SelectStmt, t text, top bool) (*block, string) {
 	switch {
 	case sel.LimitCount != nil || sel.LimitOffset != nil:
@@ -114,7 +113,7 @@ func (ga gatherer) probing(t text) *analysis {
 	}
 }
 
-// tables is what people know the block by: its sharded tables.
+// tables names the block to people by its sharded tables.
 func (ga gatherer) tables() string {
 	var out []string
 	for _, x := range ga.a.instances {
@@ -125,7 +124,7 @@ func (ga gatherer) tables() string {
 	return strings.Join(out, ", ")
 }
 
-// unfit says why a block cannot run in shards, whatever its keys are.
+// unfit returns the reason why a block cannot run in shards, whatever its keys are, or "".
 func (ga gatherer) unfit(sel *pg.SelectStmt, top bool) string {
 	t := &ga.a.touched
 	switch {
@@ -173,14 +172,14 @@ func (ga gatherer) unfit(sel *pg.SelectStmt, top bool) string {
 	return ""
 }
 
-// ofServer are functions that tell something of the server, or of the moment, in
-// which they are called. (now() is the same everywhere: see nowCall.)
+// ofServer are functions whose value depends on the server or the moment of the call. (now() is the
+// same everywhere: see nowCall.)
 var ofServer = set("statement_timestamp", "current_database", "version", "inet_client_addr", "inet_client_port", "pg_backend_pid",
 	"pg_postmaster_start_time", "pg_conf_load_time")
 
-// inherits reports whether a query's rows come in the order of the one subquery
-// in its FROM. Nobody promises that, but PostgreSQL does so, and whoever writes
-// LIMIT or string_agg around a subquery with ORDER BY counts on it.
+// inherits reports whether a query's rows come in the order of the only subquery in its FROM.
+// PostgreSQL does not document that order but keeps it, and queries with LIMIT or string_agg around
+// a subquery with ORDER BY count on it.
 func (l *level) inherits(sel *pg.SelectStmt) bool {
 	if len(sel.FromClause) != 1 || len(sel.SortClause) > 0 || len(sel.DistinctClause) > 0 || l.grouping().grouped(sel) && !l.ordered(sel) {
 		return false
@@ -198,8 +197,8 @@ func (l *level) inherits(sel *pg.SelectStmt) bool {
 	return false
 }
 
-// perRow finds the calls of volatile functions that are evaluated anew for each
-// row and have no other effect: it does not matter where.
+// perRow finds the calls of volatile functions that are evaluated for each row and have no other
+// effect: these may run on any shard.
 func perRow(sel *pg.SelectStmt, calls map[*pg.FuncCall]bool) {
 	if len(sel.DistinctClause) > 0 || len(sel.GroupClause) > 0 {
 		return
@@ -218,14 +217,14 @@ func perRow(sel *pg.SelectStmt, calls map[*pg.FuncCall]bool) {
 	}
 }
 
-// anchor is what all rows of a block have a row of.
+// anchor is the item of FROM that has a row in every combination of rows of a block.
 type anchor struct {
-	key         []*column // nil if no columns tell where its rows are
+	key         []*column // nil if no columns tell where the rows are
 	table       *table
-	first, last int // its instances
+	first, last int // bounds of the instances
 }
 
-// anchor finds one.
+// anchor finds an anchor of the level, or returns the reason why there is none.
 func (ga gatherer) anchor(l *level) (*anchor, string) {
 	in := l.a
 	why := ""
@@ -274,7 +273,7 @@ func (ga gatherer) anchor(l *level) (*anchor, string) {
 	return nil, why
 }
 
-// odd returns an instance that need not have the anchor's key, nil if all must.
+// odd returns an instance that need not have the anchor's key, or nil.
 func (at *anchor) odd(a *analysis, l *level) *instance {
 	defer at.mark(l)()
 	known := map[*scope]*classes{}
@@ -286,7 +285,7 @@ func (at *anchor) odd(a *analysis, l *level) *instance {
 	return nil
 }
 
-// beside says of each instance whether it must have the anchor's key.
+// beside returns for each instance whether it must have the anchor's key.
 func (at *anchor) beside(a *analysis, l *level) []bool {
 	defer at.mark(l)()
 	known := map[*scope]*classes{}
@@ -297,7 +296,7 @@ func (at *anchor) beside(a *analysis, l *level) []bool {
 	return out
 }
 
-// mark adds the condition on the anchor's key. What it returns takes it away.
+// mark adds the condition that the anchor's key is K, and returns a function that removes it.
 func (at *anchor) mark(l *level) func() {
 	was := len(l.scope.among)
 	for i, c := range at.key {
@@ -328,8 +327,8 @@ func (at *anchor) marks(a *analysis, l *level, i int, known map[*scope]*classes)
 	return alike || l.fromClause().covered(a, at, i)
 }
 
-// divided says what puts rows of several shards together, if anything does, and
-// notes which outputs are the key.
+// divided returns what puts rows of several shards together, or "", and notes which outputs are the
+// key.
 func (b *block) divided(sel *pg.SelectStmt, at *anchor) string {
 	l := b.level
 	o := l.grouping().outputsOf(sel)

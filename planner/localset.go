@@ -6,10 +6,9 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 )
 
-// localSet looks at a set operation. UNION ALL of local arms is local: it
-// compares nothing. The others compare rows, and those of two shards are never
-// equal if both arms yield their keys in the same columns: then equal rows have
-// equal keys.
+// localSet judges a set operation. UNION ALL of local arms is local: it compares nothing. The other
+// operations compare rows, and rows of two shards are never equal if both arms yield their keys in
+// the same columns: then equal rows have equal keys.
 func (ga gatherer) localSet(sel *pg.SelectStmt, t text) (*block, string) {
 	var arms [2]*block
 	for i, arm := range []*pg.SelectStmt{sel.Larg, sel.Rarg} {
@@ -22,8 +21,8 @@ func (ga gatherer) localSet(sel *pg.SelectStmt, t text) (*block, string) {
 		switch {
 		case arms[i] != nil:
 		case i == 1 && sel.Op != pg.SetOperation_SETOP_UNION && arms[0].table != nil && ga.copied(arm, t):
-			// What is taken from the left arm, or kept of it, is the same
-			// everywhere.
+			// The right arm is the same everywhere, so it removes or keeps the same rows of the
+			// left arm.
 			return arms[0].limitedTo(arm), ""
 		default:
 			return nil, why
@@ -61,8 +60,8 @@ func (ga gatherer) localSet(sel *pg.SelectStmt, t text) (*block, string) {
 	return out, ""
 }
 
-// limitedTo is a block of which only those rows are kept that another query, the
-// same everywhere, has or has not.
+// limitedTo returns the block reduced to the rows that another query has or lacks, which yields the
+// same everywhere.
 func (b *block) limitedTo(*pg.SelectStmt) *block {
 	out := *b
 	out.level = nil
@@ -70,8 +69,8 @@ func (b *block) limitedTo(*pg.SelectStmt) *block {
 	return &out
 }
 
-// bothArms are the columns of a set operation. A column is what it is in a table
-// only if that is so in both arms.
+// bothArms returns the columns of a set operation. A column counts as a column of a table only if
+// it is one in both arms.
 func bothArms(l, r []output) []output {
 	out := make([]output, len(l))
 	for i, o := range l {
@@ -101,6 +100,6 @@ func (ga gatherer) copied(sel *pg.SelectStmt, t text) bool {
 	return why == noSharded
 }
 
-// noSharded is why a block without sharded tables is not local: it would yield
-// its rows on each shard.
+// noSharded is the reason why a block without sharded tables is not local: it would yield its rows
+// on each shard.
 const noSharded = "it reads no sharded table"

@@ -6,12 +6,11 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 )
 
-// A query that locks rows runs whole inside each shard, or not at all: what it
-// locks is what it reads there. With LIMIT it is the proxy that sees to it that
-// no shard locks rows that are not among the first: see plan.Gather.Peek.
+// A query that locks rows runs whole inside each shard, or not at all: it locks what it reads
+// there. With LIMIT, the proxy makes sure that no shard locks rows that are not among the first:
+// see plan.Gather.Peek.
 
-// lockable: each row that is to be locked is on one shard, and how many are is a
-// number.
+// lockable reports whether each row that is to be locked is on one shard, and LIMIT is a number.
 func (cm commands) lockable(sel *pg.SelectStmt) bool {
 	if sel.Op != pg.SetOperation_SETOP_NONE || len(sel.DistinctClause) > 0 || sel.LimitOption == pg.LimitOption_LIMIT_OPTION_WITH_TIES {
 		return false
@@ -20,7 +19,7 @@ func (cm commands) lockable(sel *pg.SelectStmt) bool {
 	for _, n := range sel.LockingClause {
 		c := n.GetLockingClause()
 		if sel.LimitCount != nil && skips != (c.GetWaitPolicy() == pg.LockWaitPolicy_LockWaitSkip) {
-			return false // some of a row's tables are passed over, and some are waited for
+			return false // some of a row's tables are skipped, and some are waited for
 		}
 		if len(cm.a.touched.reference) > 0 && !cm.locksSharded(sel, c) {
 			return false
@@ -29,15 +28,15 @@ func (cm commands) lockable(sel *pg.SelectStmt) bool {
 	return true
 }
 
-// skipsLocked: SKIP LOCKED.
+// skipsLocked reports whether a query has SKIP LOCKED.
 func skipsLocked(sel *pg.SelectStmt) bool {
 	return slices.ContainsFunc(sel.LockingClause, func(n *pg.Node) bool {
 		return n.GetLockingClause().GetWaitPolicy() == pg.LockWaitPolicy_LockWaitSkip
 	})
 }
 
-// locksSharded: OF names sharded tables alone. The copies of a reference table are
-// locked one by one, and that keeps nobody from locking another.
+// locksSharded reports whether OF names sharded tables alone. Copies of a reference table would be
+// locked one by one, so that two sessions could lock different copies.
 func (cm commands) locksSharded(sel *pg.SelectStmt, c *pg.LockingClause) bool {
 	if len(c.LockedRels) == 0 {
 		return false
@@ -49,7 +48,7 @@ func (cm commands) locksSharded(sel *pg.SelectStmt, c *pg.LockingClause) bool {
 	})
 }
 
-// calledName is what a table of FROM is called in the query.
+// calledName returns the name that the query gives a table of FROM.
 func calledName(rv *pg.RangeVar) string {
 	if rv.Alias != nil {
 		return rv.Alias.Aliasname
@@ -57,7 +56,7 @@ func calledName(rv *pg.RangeVar) string {
 	return rv.Relname
 }
 
-// standsIn: the table is one of the query's own FROM, not of a subquery's.
+// standsIn reports whether a table is in the query's own FROM, not in a subquery's.
 func standsIn(sel *pg.SelectStmt, rv *pg.RangeVar) bool {
 	var in func(n *pg.Node) bool
 	in = func(n *pg.Node) bool {
@@ -67,7 +66,7 @@ func standsIn(sel *pg.SelectStmt, rv *pg.RangeVar) bool {
 	return slices.ContainsFunc(sel.FromClause, in)
 }
 
-// volatileKeys: run again, the query has another order.
+// volatileKeys reports whether the query, run again, may have another order.
 func (w *wholePiece) volatileKeys() bool {
 	return slices.ContainsFunc(w.keys, func(k sortKey) bool { return w.volatileIn(k.expr) })
 }

@@ -12,18 +12,17 @@ import (
 	"weft/vindex"
 )
 
-// follows notes that rows of a table are changed: where it has lookups, or where
-// the change may reach a table that has, they must be brought up to date after
-// the statement.
+// follows notes that rows of a table are changed. If the table has lookups, or the change may reach
+// a table that has, the lookups must be brought up to date after the statement.
 func (wr writes) follows(rel *catalog.Relation) {
 	if wr.a.env.Schema != nil && len(wr.a.env.Schema.LookedUp()) > 0 && wr.reachesLookups(rel, nil) {
 		wr.a.out.Lookups = true
 	}
 }
 
-// reachesLookups reports whether a change of a table's rows may change rows of a
-// table with lookups: its own, those its foreign keys' actions change, and those
-// its triggers name.
+// reachesLookups reports whether a change of a table's rows may change rows of a table with
+// lookups: its own rows, rows that its foreign keys' actions change, or rows that its triggers
+// change.
 func (wr writes) reachesLookups(rel *catalog.Relation, seen []*catalog.Relation) bool {
 	if rel == nil || slices.Contains(seen, rel) {
 		return false
@@ -54,13 +53,13 @@ func (wr writes) reachesLookups(rel *catalog.Relation, seen []*catalog.Relation)
 	return false
 }
 
-// acts reports whether a foreign key changes rows that reference a row which goes.
+// acts reports whether a foreign key changes the referencing rows when the referenced row goes.
 func acts(definition string) bool {
 	return strings.Contains(definition, " CASCADE") || strings.Contains(definition, " SET NULL") || strings.Contains(definition, " SET DEFAULT")
 }
 
-// followed gives a statement that lookups must follow, or that may have to run
-// again, a Write if it has none: nothing of it is passed to the client before.
+// followed gives a statement that lookups must follow, or that may have to run again, a Write if it
+// has none: the client gets nothing of the result before the lookups have followed.
 func (wr writes) followed() {
 	if len(wr.a.client.tree.Statements) != 1 {
 		return
@@ -92,7 +91,7 @@ func (wr writes) followed() {
 	case *pg.Node_MergeStmt:
 		w.Verb = "MERGE"
 	case *pg.Node_SelectStmt:
-		// WITH … that changes rows: the rows it yields are the client's.
+		// In a WITH that changes rows, the client gets the rows of the query.
 		w.Verb, w.Returns = "SELECT", true
 	default:
 		return
@@ -100,8 +99,8 @@ func (wr writes) followed() {
 	wr.a.out.Write = w
 }
 
-// conflicting tells the rows of an INSERT over several shards what ON CONFLICT asks
-// for them. It reports false if there are none.
+// conflicting tells the rows of an INSERT over several shards which values ON CONFLICT asks lookups
+// for. It reports false if there are none.
 func (wr writes) conflicting() bool {
 	for _, row := range wr.a.conflicts {
 		for _, k := range row {
@@ -123,10 +122,10 @@ func (wr writes) conflicting() bool {
 	return true
 }
 
-// lookup chooses the lookup by which the rows of an instance are found: its own, or that
-// of an instance which has the same key. Facts are strict: where a row of x counts there
-// is a row of the other with its key, and what is known of the other's columns holds. So
-// the row that the lookup finds is on the shard of x's.
+// lookup chooses the lookup that finds the rows of an instance: its own, or that of another
+// instance with the same key. Facts are strict: where a row of x counts there is a row of the other
+// instance with the same key, and the facts of the other's columns hold. So the row that the lookup
+// finds is on the shard of x's row.
 func (c *classes) lookup(x *instance) *plan.LookupKey {
 	if k := c.ownLookup(x); k != nil {
 		return k
@@ -155,7 +154,7 @@ func (c *classes) lookup(x *instance) *plan.LookupKey {
 	return nil
 }
 
-// sameKey reports whether rows of two instances that belong together are on one shard.
+// sameKey reports whether matching rows of two instances are on one shard.
 func (c *classes) sameKey(x, y *instance) bool {
 	if y.stored || y.table == nil || !colocated(x.table, y.table) {
 		return false
@@ -169,7 +168,7 @@ func (c *classes) sameKey(x, y *instance) bool {
 	return true
 }
 
-// ownLookup is the lookup of an instance itself.
+// ownLookup returns the lookup of an instance itself.
 func (c *classes) ownLookup(x *instance) *plan.LookupKey {
 	if x.rel == nil || len(x.rel.Lookups) == 0 {
 		return nil
@@ -185,9 +184,8 @@ func (c *classes) ownLookup(x *instance) *plan.LookupKey {
 	return k
 }
 
-// lookup chooses the lookup by which the rows of an instance are found: a unique
-// one if there is one. All its columns must be known. What that costs is a
-// question to one shard, so it does not count where the key is known.
+// lookup chooses a lookup of the instance's table, a unique one if possible. All its columns must
+// be known. A lookup costs a question to one shard, so it is not used where the key is known.
 func (x *instance) lookup(cl *classes) *plan.LookupKey {
 	for i := range x.rel.Lookups { // unique ones come first
 		l := &x.rel.Lookups[i]
@@ -221,8 +219,7 @@ func (x *instance) lookup(cl *classes) *plan.LookupKey {
 	return nil
 }
 
-// lookAt gives parameters of a lookup their types, and leaves it away where it is
-// of no use.
+// lookAt gives the parameters of a lookup their types, and drops the lookup where it is useless.
 func (wr writes) lookAt(in *plan.Instance) {
 	if in.Lookup == nil {
 		return
@@ -239,8 +236,8 @@ func (wr writes) lookAt(in *plan.Instance) {
 	wr.a.out.Looks = true
 }
 
-// conflictsElsewhere looks whether the row in the way of another can be on
-// another shard. The values of VALUES can be looked up before.
+// conflictsElsewhere checks whether the row that conflicts with a new row may be on another shard.
+// Values of VALUES can be looked up in advance.
 func (mo modification) conflictsElsewhere(tg *target, n *pg.InsertStmt) {
 	if tg.rel == nil || tg.table == nil {
 		return
@@ -281,15 +278,15 @@ func (mo modification) conflictsElsewhere(tg *target, n *pg.InsertStmt) {
 	}
 }
 
-// exchanges reports whether DO UPDATE may give a row a value of a lookup that another
-// row of the same statement asks for.
+// exchanges reports whether DO UPDATE may give a row a value of a lookup that another row of the
+// same statement asks for.
 func (mo modification) exchanges(list []*catalog.Lookup, c *pg.OnConflictClause) bool {
 	for _, t := range c.TargetList {
 		r := t.GetResTarget()
 		if !slices.ContainsFunc(list, func(k *catalog.Lookup) bool { return slices.Contains(k.Columns, r.GetName()) }) {
 			continue
 		}
-		// That is what it has: it was in the way.
+		// The conflicting row has that value already.
 		if names := nameList(r.GetVal().GetColumnRef().GetFields()); len(names) != 2 || names[0] != "excluded" || names[1] != r.GetName() {
 			return true
 		}
@@ -297,8 +294,8 @@ func (mo modification) exchanges(list []*catalog.Lookup, c *pg.OnConflictClause)
 	return false
 }
 
-// storedKey is what a row of an INSERT stores in the columns of a lookup, nil if that
-// is not known.
+// storedKey returns what a row of an INSERT stores in the columns of a lookup, or nil if that is
+// unknown.
 func (mo modification) storedKey(tg *target, cols []*catalog.Column, items []*pg.Node, k *catalog.Lookup) *plan.LookupKey {
 	out := &plan.LookupKey{Name: k.Name, Unique: true}
 	for _, rel := range withParts(tg.rel) {
@@ -329,7 +326,7 @@ func (mo modification) storedKey(tg *target, cols []*catalog.Column, items []*pg
 	return out
 }
 
-// arbiters are the unique lookups that ON CONFLICT asks.
+// arbiters returns the unique lookups that ON CONFLICT asks.
 func arbiters(rel *catalog.Relation, c *pg.OnConflictClause) []*catalog.Lookup {
 	var out []*catalog.Lookup
 	for r := rel; r != nil; r = r.Parent {

@@ -32,7 +32,7 @@ func (ob objects) refreshMatView(n *pg.RefreshMatViewStmt) plan.Route {
 	ob.a.out.Writes = true
 	rel := ob.a.commands().named(rangeVar(n.Relation))
 	if rel == nil || rel.Kind != catalog.MaterializedView || n.SkipData {
-		return plan.Home // which says what is wrong
+		return plan.Home // the home shard says what is wrong
 	}
 	if r := ob.a.commands().viewReads(rel); r.sharded == "" {
 		return plan.Home
@@ -69,13 +69,13 @@ func (ob objects) lend(query *pg.Node) plan.Route {
 	return plan.Gathered
 }
 
-// lending is the work on one query.
+// lending is the work on the query of one command.
 type lending struct {
 	a      *analysis
 	gather *plan.Gather
 }
 
-// read finds the sharded tables that a query reads, in views too.
+// read finds the sharded tables that a query reads, also through views.
 func (l *lending) read(query *pg.Node, depth int) {
 	parser.Walk(query, func(m any) bool {
 		switch m := m.(type) {

@@ -6,16 +6,16 @@ import (
 	"weft/parser"
 )
 
-// mentions are the names of columns in a statement. A column that is not among
-// them is not needed. They are looked at without asking what each means, so that
-// a name never comes to mean something else because a column is not there.
+// mentions are the names of columns in a statement. A column that is not among them is not needed.
+// The names are collected without resolving them, so that a name never gets another meaning because
+// a column is left out.
 type mentions struct {
 	bare      map[string]bool
-	qualified map[string]map[string]bool // by what stands before the name
+	qualified map[string]map[string]bool // by qualifier
 	starred   map[string]bool            // t.*
-	joins     map[string]bool            // names of joins: what they qualify may be anybody's
-	// all are the tables all of whose columns are needed, because a * or the
-	// order of columns depends on them.
+	joins     map[string]bool            // names of joins, which may qualify columns of any table
+	// all are the tables all of whose columns are needed, because a * or the order of columns
+	// depends on them.
 	all map[*pg.RangeVar]bool
 }
 
@@ -100,7 +100,7 @@ func (m *mentions) tables(from []*pg.Node) {
 	}
 }
 
-// column reports whether a column of a table may be meant somewhere.
+// column reports whether a name in the statement may mean a column of a table.
 func (m *mentions) column(table, column string) bool {
 	if m.bare[column] || m.qualified[table][column] {
 		return true
@@ -113,7 +113,7 @@ func (m *mentions) column(table, column string) bool {
 	return false
 }
 
-// named reports whether a name stands anywhere.
+// named reports whether a name occurs anywhere in the statement.
 func (m *mentions) named(name string) bool {
 	if m.bare[name] {
 		return true

@@ -4,7 +4,7 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 )
 
-// output is a column that something in FROM, or a query, yields.
+// output is a column that an item of FROM, or a query, yields.
 type output struct {
 	name   string
 	column *column // never nil
@@ -14,28 +14,28 @@ type output struct {
 type item struct {
 	name, schema string
 	cols         []output
-	opaque       bool // it may have columns that are not listed
+	opaque       bool // the item may have columns that are not listed
 	of           *appearance
 }
 
-// source is an element of FROM: the names in it, and the columns that can be
-// named without one, which are also those of *.
+// source is an item of FROM: the names in it, and the columns that can be named without a
+// qualifier, which are also those of *.
 type source struct {
 	items  []*item
 	cols   []output
 	opaque bool
-	// nameless: it can be qualified with a name that is not known here.
+	// nameless is set if the source can be qualified with a name that is not known here.
 	nameless bool
 }
 
 // level is one query level: what names mean in it, and the facts of its rows.
 type level struct {
 	a       *analysis
-	parent  *level // whose columns can be named too
+	parent  *level // the level around, whose columns can be named too
 	with    *with
 	sources []*source
 	scope   *scope
-	// aggregated: an aggregate of it is written in a subquery.
+	// aggregated is set if a subquery contains an aggregate that belongs to this level.
 	aggregated bool
 }
 
@@ -44,14 +44,13 @@ func (l *level) inner(s *scope) *level {
 	return &level{a: l.a, parent: l, with: l.with, scope: s}
 }
 
-// beside returns a level for something in FROM that cannot name l's columns.
+// beside returns a level for an item of FROM that cannot name l's columns.
 func (l *level) beside(s *scope) *level {
 	return &level{a: l.a, parent: l.parent, with: l.with, scope: s}
 }
 
-// column returns what a node names if it is a plain column whose meaning is
-// certain, else nil. An ambiguous or unknown name means nothing: the server
-// will say so.
+// column returns the column that a node names, or nil if the node is not a plain column with a
+// certain meaning. The server reports ambiguous and unknown names.
 func (l *level) column(n *pg.Node) *column {
 	ref := n.GetColumnRef()
 	if ref == nil {
@@ -69,8 +68,7 @@ func (l *level) column(n *pg.Node) *column {
 	return nil
 }
 
-// lookup finds a column in this level. known is false if the name must be one
-// of a level further out.
+// lookup finds a column in this level. known is false if the name must belong to an outer level.
 func (l *level) lookup(names []string) (c *column, known bool) {
 	name := names[len(names)-1]
 	opaque := false
@@ -90,7 +88,7 @@ func (l *level) lookup(names []string) (c *column, known bool) {
 		if it == nil {
 			return nil, ok
 		}
-		opaque = true // it can only be here
+		opaque = true // the name can only mean a column of this level
 		for _, o := range it.cols {
 			if o.name == name {
 				c = o.column
@@ -107,7 +105,7 @@ func (l *level) lookup(names []string) (c *column, known bool) {
 	return nil, opaque
 }
 
-// item finds what a qualifier names. ambiguous: several things, or one that is
+// item finds the item that a qualifier names. ambiguous is set if there are several, or one that is
 // not known.
 func (l *level) item(names []string) (found *item, ambiguous bool) {
 	name, schema := names[len(names)-1], ""
@@ -129,8 +127,8 @@ func (l *level) item(names []string) (found *item, ambiguous bool) {
 	return found, ambiguous
 }
 
-// star lists what a * or t.* in a target list stands for, and whether it may
-// stand for more.
+// star returns the columns that a * or t.* in a target list stands for, and whether there may be
+// more.
 func (l *level) star(fields []*pg.Node) (cols []output, opaque bool) {
 	names := nameList(fields)
 	if len(names) == 0 {
@@ -163,7 +161,7 @@ func nameList(nodes []*pg.Node) []string {
 	return out
 }
 
-// rename gives columns the names of an alias's list.
+// rename gives columns the names in an alias's list.
 func rename(cols []output, names []*pg.Node) []output {
 	list := nameList(names)
 	if len(list) == 0 {

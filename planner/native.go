@@ -7,8 +7,8 @@ import (
 	"weft/plan"
 )
 
-// nativeEnd says how the rows of the piece become the result without PostgreSQL,
-// nil if they cannot. Whether the types of the columns allow it is seen later.
+// nativeEnd returns how the rows of the piece become the result without PostgreSQL, or nil if they
+// cannot. Whether the types of the columns allow it is decided later.
 func (w *wholePiece) nativeEnd() *plan.Native {
 	n := &plan.Native{Columns: len(w.out.names), Distinct: w.distinct}
 	if w.distinct {
@@ -40,7 +40,7 @@ func (w *wholePiece) nativeEnd() *plan.Native {
 	return n
 }
 
-// counts are LIMIT and OFFSET, if they are literals or parameters.
+// counts returns LIMIT and OFFSET, if they are literals or parameters.
 func (ga gatherer) counts(sel *pg.SelectStmt) (limit, offset *plan.Count, ok bool) {
 	if sel.LimitOption == pg.LimitOption_LIMIT_OPTION_WITH_TIES {
 		return nil, nil, false
@@ -65,7 +65,7 @@ func (ga gatherer) count(n *pg.Node) (*plan.Count, bool) {
 		if n.GetParamRef() == nil {
 			return nil, false
 		}
-		src.Type = datum.Int8 // what the server takes it for
+		src.Type = datum.Int8 // the type that the server infers
 	case src.Kind != plan.Literal || src.Type != datum.Int4 && src.Type != datum.Int8:
 		return nil, false
 	}

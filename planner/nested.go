@@ -11,10 +11,9 @@ import (
 	"weft/plan"
 )
 
-// nested lets the queries in a remainder run inside shards as far as they can:
-// each that names nothing of the levels around it becomes a piece and what is
-// left of it above. What is not so is looked into. The query itself has been
-// tried before (whole).
+// nested makes the queries in a remainder run inside shards as far as they can: a query that names
+// nothing of the levels around it becomes a piece and a rest above it. Other queries are searched
+// for such queries. The statement itself has been tried before (whole).
 func (r *remainder) nested(n *pg.Node) {
 	r.once = uses(n)
 	sel := n.GetSelectStmt()
@@ -25,7 +24,7 @@ func (r *remainder) nested(n *pg.Node) {
 	r.inside(sel, nil, false)
 }
 
-// site is where a query stands.
+// site is the place at which a query stands.
 type site uint8
 
 const (
@@ -33,13 +32,13 @@ const (
 	inWith
 	inArm
 	inLink
-	// inMembers: of x IN (SELECT …). How often a row is there does not matter.
+	// inMembers is the query of x IN (SELECT …): it does not matter how often a row is there.
 	inMembers
-	// inExists: one row is as good as many.
+	// inExists is the query of EXISTS: one row is as good as many.
 	inExists
 )
 
-// nest tries a query. ctes are those around it, as they were written.
+// nest tries a query. ctes are the CTEs around it, as they were written.
 func (r *remainder) nest(sel *pg.SelectStmt, at site, ctes []*pg.CommonTableExpr, recursive bool) {
 	if r.settled(r.queries[sel]) || r.reduceIn(sel, at, ctes, recursive) {
 		return
@@ -47,7 +46,7 @@ func (r *remainder) nest(sel *pg.SelectStmt, at site, ctes []*pg.CommonTableExpr
 	r.inside(sel, ctes, recursive)
 }
 
-// inside tries the queries in a query.
+// inside tries the queries inside a query.
 func (r *remainder) inside(sel *pg.SelectStmt, ctes []*pg.CommonTableExpr, recursive bool) {
 	was := r.queries[sel]
 	if was == nil {
@@ -69,16 +68,16 @@ func (r *remainder) inside(sel *pg.SelectStmt, ctes []*pg.CommonTableExpr, recur
 	r.insideWith(sel, all, len(ctes), recursive)
 }
 
-// insideWith tries the CTEs of a query, the last first: what named it may be a
-// piece by now, with a copy of its own. all are those of the query too, from
-// number own on.
+// insideWith tries the CTEs of a query, the last first: a query that names the CTE may be a piece
+// by now, with a copy of the CTE. all are the CTEs in scope; those from number own on belong to the
+// query.
 func (r *remainder) insideWith(sel *pg.SelectStmt, all []*pg.CommonTableExpr, own int, recursive bool) {
 	w := sel.WithClause
 	for i := len(w.GetCtes()) - 1; i >= 0; i-- {
 		c := w.Ctes[i].GetCommonTableExpr()
 		inner := c.GetCtequery().GetSelectStmt()
 		if inner == nil {
-			_, list := withOf(c.GetCtequery()) // it changes rows
+			_, list := withOf(c.GetCtequery()) // the CTE changes rows
 			for _, n := range list {
 				walkQueries(n, nil, func(at site, q *pg.SelectStmt) { r.nest(q, at, all[:own+i], recursive) })
 			}
@@ -103,8 +102,8 @@ func (r *remainder) insideWith(sel *pg.SelectStmt, all []*pg.CommonTableExpr, ow
 	}
 }
 
-// walkQueries visits the queries in the clauses of a query, but not those in
-// them. Its CTEs and arms are not among them.
+// walkQueries visits the queries in the clauses of a query, but not queries inside those, nor its
+// CTEs and arms.
 func walkQueries(n *pg.Node, sel *pg.SelectStmt, visit func(site, *pg.SelectStmt)) {
 	list := []*pg.Node{n}
 	if sel != nil {
@@ -141,7 +140,7 @@ func walkQueries(n *pg.Node, sel *pg.SelectStmt, visit func(site, *pg.SelectStmt
 	}
 }
 
-// reduceIn makes a piece of a query, if it can be done.
+// reduceIn makes a piece of a query, and reports whether it could.
 func (r *remainder) reduceIn(sel *pg.SelectStmt, at site, ctes []*pg.CommonTableExpr, recursive bool) bool {
 	was := r.queries[sel]
 	if was == nil || len(was.ValuesLists) > 0 || len(was.LockingClause) > 0 || at == inArm && untyped(was) {
@@ -156,7 +155,7 @@ func (r *remainder) reduceIn(sel *pg.SelectStmt, at site, ctes []*pg.CommonTable
 	}
 	if at == inExists {
 		if !r.members(was) || slices.ContainsFunc(was.TargetList, r.multiplies) {
-			return false // whether its columns are evaluated is PostgreSQL's to say
+			return false // only PostgreSQL decides whether its columns are evaluated
 		}
 		was = copySelect(was)
 		was.TargetList = nil
@@ -173,14 +172,14 @@ func (r *remainder) reduceIn(sel *pg.SelectStmt, at site, ctes []*pg.CommonTable
 	}
 	shared := !r.unique(whole)
 	if at := r.add(p, shared); at < n {
-		// The same query again. It must also read the same: PostgreSQL may have
-		// to see that two expressions are one.
+		// The same query occurs again. It must read the same piece: PostgreSQL may have to see that
+		// two expressions are equal.
 		red, _ = r.reducePiece(whole, at)
 	}
 	r.gather.Why = append(r.gather.Why, p.Name+": "+red.why[0])
 	proto.Reset(sel)
 	proto.Merge(sel, red.block)
-	delete(r.queries, sel) // it is another now
+	delete(r.queries, sel) // the query has changed
 	return true
 }
 
@@ -194,7 +193,7 @@ func (r *remainder) reducePiece(sel *pg.SelectStmt, n int) (*reduced, plan.Piece
 		return nil, plan.Piece{}
 	}
 	r.prune(red)
-	timed := r.a.timed // what remains asks for the same time
+	timed := r.a.timed // the remainder asks for the same time
 	r.a.timed = timed || r.a.clock().tells(selectNode(sel))
 	p, err := r.a.gatherer().pieceOf(red)
 	r.a.timed = timed
@@ -204,7 +203,7 @@ func (r *remainder) reducePiece(sel *pg.SelectStmt, n int) (*reduced, plan.Piece
 	return red, p
 }
 
-// unique: what a query yields is another each time.
+// unique reports whether a query yields something else each time.
 func (r *remainder) unique(sel *pg.SelectStmt) bool {
 	found := false
 	parser.Walk(sel, func(m any) bool {
@@ -219,9 +218,8 @@ func (r *remainder) unique(sel *pg.SelectStmt) bool {
 	return found
 }
 
-// through reports whether conditions around a query that does no more than filter
-// can be checked where its tables are read. That is better than to read all that
-// it yields.
+// through reports whether conditions around a query that only filters can be checked where its
+// tables are read. That is better than reading all its rows.
 func (r *remainder) through(sel *pg.SelectStmt) bool {
 	if sel.Op != pg.SetOperation_SETOP_NONE || len(sel.DistinctClause) > 0 || r.a.top().shape(sel) != plainShape {
 		return false
@@ -256,7 +254,7 @@ func (r *remainder) prune(red *reduced) {
 	}
 }
 
-// multiplies: an item of a target list may make several rows of one, or none.
+// multiplies reports whether an item of a target list may make several rows of one, or none.
 func (r *remainder) multiplies(n *pg.Node) bool {
 	found := false
 	walkLevel(n, func(m any) {
@@ -268,20 +266,18 @@ func (r *remainder) multiplies(n *pg.Node) bool {
 	return found
 }
 
-// members: equal rows of the query may be one.
+// members reports whether equal rows of the query may be reduced to one.
 func (r *remainder) members(sel *pg.SelectStmt) bool {
 	return sel.Op == pg.SetOperation_SETOP_NONE && len(sel.DistinctClause) == 0 && sel.LimitCount == nil && sel.LimitOffset == nil &&
 		len(sel.SortClause) == 0 && !r.a.top().grouping().grouped(sel)
 }
 
-// star: the block yields what its piece has, and which columns that are is not
-// known here.
+// star reports whether the block yields the columns of its piece without naming them.
 func (r *reduced) star() bool {
 	return slices.ContainsFunc(r.block.TargetList, func(n *pg.Node) bool { return isStar(n.GetResTarget().GetVal()) })
 }
 
-// untyped: a column of the query has the type that another arm of the set
-// operation gives it.
+// untyped reports whether a column of the query gets its type from another arm of a set operation.
 func untyped(sel *pg.SelectStmt) bool {
 	for ; sel.Larg != nil; sel = sel.Larg {
 		if untyped(sel.Rarg) {
@@ -302,7 +298,7 @@ func (ga gatherer) closed(sel *pg.SelectStmt) bool {
 	return !in.probe.escapes
 }
 
-// refer notes a name that means nothing in the query that is looked at.
+// refer notes a name that means nothing inside the query at hand.
 func (p *probe) refer(l *level, ref *pg.ColumnRef) {
 	if p == nil || !p.bounded || l.a.text.stored {
 		return
@@ -314,7 +310,7 @@ func (p *probe) refer(l *level, ref *pg.ColumnRef) {
 	star := len(names) < len(ref.Fields)
 	for at := l; at != nil; at = at.parent {
 		if it, _ := at.item(names); it != nil {
-			return // a row, or a function that is one column
+			return // a row, or a function with one column
 		}
 		if star {
 			continue
@@ -324,15 +320,15 @@ func (p *probe) refer(l *level, ref *pg.ColumnRef) {
 			continue
 		}
 		if c == nil && len(names) == 1 {
-			break // of something opaque, or of a level further out
+			break // a column of an opaque item, or of an outer level
 		}
 		return
 	}
 	p.escapes = true
 }
 
-// sumsFloat4 reports whether the sum of an expression may be a float4, which is
-// less precise than the sums that an average is made of.
+// sumsFloat4 reports whether the sum of an expression may be a float4, which is less precise than
+// the sums that averages are made of.
 func (s *split) sumsFloat4(n *pg.Node) bool {
 	found := false
 	walkLevel(n, func(m any) {

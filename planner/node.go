@@ -12,7 +12,7 @@ import (
 	"weft/parser"
 )
 
-// What follows makes nodes of a tree.
+// The functions below make nodes of a tree.
 
 func selectNode(s *pg.SelectStmt) *pg.Node {
 	return &pg.Node{Node: &pg.Node_SelectStmt{SelectStmt: s}}
@@ -22,7 +22,7 @@ func targetNode(n *pg.Node, name string) *pg.Node {
 	return pg.MakeResTargetNodeWithNameAndVal(name, n, -1)
 }
 
-// cast is value::type, of a built-in type.
+// cast returns value::type, of a built-in type.
 func cast(n *pg.Node, typ string) *pg.Node {
 	return castAs(n, &pg.TypeName{Names: []*pg.Node{pg.MakeStrNode("pg_catalog"), pg.MakeStrNode(typ)}, Typemod: -1})
 }
@@ -31,7 +31,7 @@ func castAs(n *pg.Node, t *pg.TypeName) *pg.Node {
 	return &pg.Node{Node: &pg.Node_TypeCast{TypeCast: &pg.TypeCast{Arg: n, TypeName: t, Location: -1}}}
 }
 
-// builtin is a call of a built-in function.
+// builtin returns a call of a built-in function.
 func builtin(name string, args ...*pg.Node) *pg.Node {
 	return pg.MakeFuncCallNode([]*pg.Node{pg.MakeStrNode("pg_catalog"), pg.MakeStrNode(name)}, args, -1)
 }
@@ -42,15 +42,15 @@ func boolNode(v bool) *pg.Node {
 
 func isNull(n *pg.Node) bool { return n.GetAConst().GetIsnull() }
 
-// inputAlias is what a block calls the rows of its piece.
+// inputAlias is the name that a block gives the rows of its piece.
 const inputAlias = "weft"
 
-// inputColumn is what it calls a column of them.
+// inputColumn returns the name that a block gives a column of its piece.
 func inputColumn(i int) string { return "c" + strconv.Itoa(i+1) }
 
-// inputNode is the rows of a piece in FROM, with as many columns. A column whose
-// collation is not the one that goes with its type gets it back. With -1 columns
-// they have the names they have.
+// inputNode returns the rows of a piece as an item of FROM, with columns columns. A column whose
+// collation differs from that of its type gets it back. With -1 columns the rows keep their own
+// names.
 func inputNode(piece, columns int, collations []collation) *pg.Node {
 	alias := &pg.Alias{Aliasname: inputAlias}
 	for i := range max(columns, 0) {
@@ -80,11 +80,11 @@ func inputNode(piece, columns int, collations []collation) *pg.Node {
 	}}}
 }
 
-// collation is what strings are compared by.
+// collation is the collation by which strings are compared.
 type collation struct {
 	name  catalog.Name // empty for the database's default
-	bytes bool         // it compares bytes
-	loose bool         // strings may be equal that are not the same
+	bytes bool         // the collation compares bytes
+	loose bool         // different strings may be equal
 }
 
 func (c collation) apply(n *pg.Node) *pg.Node {
@@ -99,8 +99,8 @@ func (c collation) apply(n *pg.Node) *pg.Node {
 	return &pg.Node{Node: &pg.Node_CollateClause{CollateClause: clause}}
 }
 
-// collationOf is the collation of an expression over the block's FROM, which is
-// the column x, if it is one. ok is false if it cannot be told.
+// collationOf returns the collation of an expression over the block's FROM; x is the column that
+// the expression is, if it is one. ok is false if the collation cannot be told.
 func (b *block) collationOf(a *analysis, n *pg.Node, x *column) (c collation, ok bool) {
 	def := collation{bytes: a.env.Schema.Bytewise}
 	if !b.collated {
@@ -149,7 +149,7 @@ func (b *block) collationOf(a *analysis, n *pg.Node, x *column) (c collation, ok
 	return def, ok
 }
 
-// wholeRow reports whether a name is that of a table, and stands for its rows.
+// wholeRow reports whether a name is that of a table and stands for its rows.
 func (l *level) wholeRow(ref *pg.ColumnRef) bool {
 	names := nameList(ref.Fields)
 	if len(names) == 0 {
@@ -159,7 +159,7 @@ func (l *level) wholeRow(ref *pg.ColumnRef) bool {
 	return it != nil && !it.opaque
 }
 
-// placeless is an expression without the places where it was written.
+// placeless returns an expression without its positions in the text.
 func placeless(n *pg.Node) *pg.Node {
 	n = proto.Clone(n).(*pg.Node)
 	clearPlaces(n.ProtoReflect())
@@ -188,8 +188,8 @@ func coalesce(args ...*pg.Node) *pg.Node {
 	return &pg.Node{Node: &pg.Node_CoalesceExpr{CoalesceExpr: &pg.CoalesceExpr{Args: args, Location: -1}}}
 }
 
-// walkNodes visits the nodes of an expression, but not what is below those for
-// which visit returns false.
+// walkNodes visits the nodes of an expression. It does not descend into nodes for which visit
+// returns false.
 func walkNodes(n *pg.Node, visit func(*pg.Node) bool) {
 	parser.Walk(n, func(m any) bool {
 		if m, ok := m.(*pg.Node); ok {

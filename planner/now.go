@@ -6,9 +6,8 @@ import (
 	"weft/parser"
 )
 
-// nowCall returns what stands for a call of now() or one of its family, whose
-// value is the time at which the transaction began: on each shard that is
-// another. It returns nil for everything else.
+// nowCall returns the node that replaces a call of now() or its relatives, or nil for any other
+// node. Their value is the time at which the transaction began, which differs from shard to shard.
 func (ck clock) nowCall(n *pg.Node) *pg.Node {
 	if f := n.GetFuncCall(); f != nil {
 		names := nameList(f.Funcname)
@@ -40,15 +39,15 @@ func (ck clock) nowCall(n *pg.Node) *pg.Node {
 	}
 	t := &pg.TypeName{Names: []*pg.Node{pg.MakeStrNode("pg_catalog"), pg.MakeStrNode(as)}, Typemod: -1, Location: -1}
 	if f.Typmod >= 0 {
-		// The tree has the precision by value, not where it stands.
+		// The tree has the value of the precision, not its position.
 		ck.a.out.Exact = true
 		t.Typmods = []*pg.Node{pg.MakeAConstIntNode(int64(f.Typmod), -1)}
 	}
 	return &pg.Node{Node: &pg.Node_TypeCast{TypeCast: &pg.TypeCast{Arg: nowMark(), TypeName: t, Location: -1}}}
 }
 
-// times puts the time of the transaction in the place of now() and the like, so
-// that it is the one that the pieces have.
+// times replaces now() and its relatives by the time of the transaction, which is the one that the
+// pieces have.
 func (ck clock) times(n *pg.Node) {
 	parser.Walk(n, func(m any) bool {
 		switch m := m.(type) {
@@ -66,7 +65,7 @@ func (ck clock) times(n *pg.Node) {
 	})
 }
 
-// nowName is what PostgreSQL calls a column with such a call.
+// nowName returns the name that PostgreSQL gives a column with such a call.
 func nowName(n *pg.Node) string {
 	if n.GetFuncCall() != nil {
 		return figureName(n)
@@ -84,8 +83,7 @@ func nowName(n *pg.Node) string {
 	return "current_timestamp"
 }
 
-// tells reports whether a query, or a view in it, asks for the time of the
-// transaction.
+// tells reports whether a query, or a view in it, asks for the time of the transaction.
 func (ck clock) tells(n *pg.Node) bool {
 	for _, v := range ck.a.notes.views {
 		if ck.asksTime(v.query) {

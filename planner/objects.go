@@ -12,11 +12,11 @@ import (
 	"weft/quote"
 )
 
-// Commands on what is neither a table's nor a type: databases, publications,
-// subscriptions, event triggers, and functions by what they are made of.
+// This file plans commands on objects that belong to no table and are not types: databases,
+// publications, subscriptions, event triggers; and functions, by the tables and types in them.
 
-// database is the route of a command on a database. All shards have this one once
-// tables are declared in it; what other databases have is known there.
+// database returns the route of a command on a database. All shards have the current database once
+// tables are declared in it; what holds for other databases is known in those.
 func (ob objects) database(name string) plan.Route {
 	ob.a.out.Writes = true
 	switch {
@@ -29,7 +29,7 @@ func (ob objects) database(name string) plan.Route {
 	return plan.Refused
 }
 
-// currentDatabase stands in the text of an EXECUTE for the database at hand.
+// currentDatabase stands for the current database in the text of an EXECUTE.
 const currentDatabase = "weft current database"
 
 // databases is the route of GRANT and REVOKE on databases.
@@ -66,7 +66,7 @@ func (ob objects) publication(objects []*pg.Node, all bool) plan.Route {
 	return ob.a.commands().refusedOr(plan.Home)
 }
 
-// subscription refuses what would write declared tables on the home shard.
+// subscription refuses subscriptions, which would write declared tables on the home shard.
 func (ob objects) subscription() plan.Route {
 	if !ob.a.env.Tables.Empty() {
 		ob.a.unsupported("Let a client copy the rows, or subscribe on each shard, past weft, to rows that belong there.",
@@ -75,12 +75,13 @@ func (ob objects) subscription() plan.Route {
 	return ob.a.commands().refusedOr(plan.Home)
 }
 
-// A function that names a home table is on the home shard alone, as long as it does: the
-// table may come and go, and the function be replaced. So nobody knows from the home
-// shard's catalog whether the others have a function, and what they are told about one
-// holds if they have it.
+// A function that names a home table is on the home shard alone as long as it does: the table may
+// come and go, and the function may be replaced. So the home shard's catalog does not tell whether
+// the other shards have a function, and commands on functions apply on a shard only if the shard
+// has the function.
 
-// dropFunctions drops functions on the other shards that have them.
+// dropFunctions returns the route of DROP FUNCTION: the other shards drop the functions that they
+// have.
 func (ob objects) dropFunctions(n *pg.DropStmt) plan.Route {
 	ob.a.out.Writes = true
 	if ob.a.env.Tables.Empty() || slices.ContainsFunc(n.Objects, namesTemporary) {
@@ -91,7 +92,7 @@ func (ob objects) dropFunctions(n *pg.DropStmt) plan.Route {
 	return ob.a.definitions().elsewhere(&pg.Node{Node: &pg.Node_DropStmt{DropStmt: lenient}})
 }
 
-// ifThere lets a command on a function pass on the other shards if it is not there.
+// ifThere lets the other shards skip a command on a function that they lack.
 func (ob objects) ifThere(r plan.Route, n any) plan.Route {
 	var of pg.ObjectType
 	var node *pg.Node
@@ -126,8 +127,8 @@ func isFunction(of pg.ObjectType) bool {
 	return of == pg.ObjectType_OBJECT_FUNCTION || of == pg.ObjectType_OBJECT_PROCEDURE || of == pg.ObjectType_OBJECT_ROUTINE
 }
 
-// replaced is the route of a function that stays at home from now on. The others must not
-// keep the one that it replaces.
+// replaced returns the route of CREATE OR REPLACE of a function that stays at home from now on. The
+// other shards must not keep the function that it replaces.
 func (ob objects) replaced(n *pg.CreateFunctionStmt) plan.Route {
 	names := nameList(n.Funcname)
 	schema := ""
@@ -151,7 +152,7 @@ func (ob objects) replaced(n *pg.CreateFunctionStmt) plan.Route {
 	}}})
 }
 
-// homeType returns a home table whose row type is among types, empty if there is none.
+// homeType returns a home table whose row type is among types, or "".
 func (ob objects) homeType(types ...*pg.TypeName) string {
 	for _, t := range types {
 		names := nameList(t.GetNames())
@@ -173,7 +174,7 @@ func (ob objects) homeType(types ...*pg.TypeName) string {
 	return ""
 }
 
-// typesOf are the types that a new function is made of.
+// typesOf returns the types in the declaration of a new function.
 func typesOf(n *pg.CreateFunctionStmt) []*pg.TypeName {
 	types := []*pg.TypeName{n.ReturnType}
 	for _, p := range n.Parameters {
@@ -182,7 +183,7 @@ func typesOf(n *pg.CreateFunctionStmt) []*pg.TypeName {
 	return types
 }
 
-// declares are the home tables that the variables of a PL/pgSQL body are rows of.
+// declares returns a home table that a variable of a PL/pgSQL body is a row of, or "".
 func (ob objects) declares(body string) string {
 	low := strings.ToLower(body)
 	for {

@@ -7,9 +7,9 @@ import (
 	"weft/plan"
 )
 
-// Obstacles are the reasons for which statements on a table would be refused once it is
-// declared as d: triggers, policies, defaults, checks and the like that need rows of
-// other shards. snap is what is declared before.
+// Obstacles returns the reasons for which statements on a table would be refused once it is
+// declared as d: triggers, policies, defaults, checks and the like that need rows of other shards.
+// snap has the declarations before d.
 func Obstacles(schema *catalog.Schema, snap *directory.Snapshot, d directory.Table) []*pgerr.Error {
 	next := snap.Clone()
 	next.PutTable(d)
@@ -38,7 +38,7 @@ func Obstacles(schema *catalog.Schema, snap *directory.Snapshot, d directory.Tab
 			own = (&analysis{env: env}).declared(r)
 		}
 		if own == nil {
-			continue // it is on the home shard, which is judged elsewhere
+			continue // a table of the home shard is judged elsewhere
 		}
 		for i := range r.Runs {
 			run := &r.Runs[i]

@@ -53,7 +53,7 @@ func (l *level) owned(call any) {
 	}
 }
 
-// inside reports whether l is a level within another.
+// inside reports whether l is a level within other.
 func (l *level) inside(other *level) bool {
 	for at := l.parent; at != nil; at = at.parent {
 		if at == other {
@@ -63,12 +63,12 @@ func (l *level) inside(other *level) bool {
 	return false
 }
 
-// naming lists the levels, from l outwards, whose column or row a name may mean.
-// certain: it is the one level of the list.
+// naming lists the levels, from l outwards, whose column or row a name may mean. certain is set if
+// the list has one level and the name means it.
 func (l *level) naming(ref *pg.ColumnRef) (at []*level, certain bool) {
 	names := nameList(ref.Fields)
 	if len(names) == 0 {
-		return []*level{l}, true // count(*), as an argument
+		return []*level{l}, true // count(*) as an argument
 	}
 	if len(names) == len(ref.Fields) {
 		for x := l; x != nil; x = x.parent {

@@ -9,7 +9,7 @@ import (
 
 // params finds the types that the server will give to parameters.
 type params struct {
-	types []datum.Type // as the client declared them; 0 for not
+	types []datum.Type // as the client declared them; 0 if it did not
 	used  []paramUse
 }
 
@@ -38,7 +38,7 @@ func (p *params) declared(i int) datum.Type {
 	return 0
 }
 
-// at returns the record of parameter i, counted from 0.
+// at returns the uses of parameter i, counted from 0.
 func (p *params) at(i int) *paramUse {
 	for i >= len(p.used) {
 		p.used = append(p.used, paramUse{})
@@ -55,7 +55,7 @@ func (p *params) use(n *pg.ParamRef) {
 	}
 }
 
-// infer notes that the server gives the parameter a type where n stands.
+// infer notes that the server gives a parameter at n this type.
 func (p *params) infer(n *pg.Node, t datum.Type) {
 	ref := n.GetParamRef()
 	if ref == nil || t == 0 || ref.Number < 1 || ref.Number > maxParams {
@@ -66,7 +66,7 @@ func (p *params) infer(n *pg.Node, t datum.Type) {
 	u.types = append(u.types, t)
 }
 
-// cast: $1::bigint is a bigint.
+// cast notes the type of a parameter in a cast: $1::bigint is a bigint.
 func (p *params) cast(l *level, c *pg.TypeCast) {
 	if c.Arg.GetParamRef() == nil || c.TypeName == nil {
 		return
@@ -79,7 +79,7 @@ func (p *params) cast(l *level, c *pg.TypeCast) {
 	p.infer(c.Arg, t)
 }
 
-// compare: beside a column, an operator takes a parameter for the column's type.
+// compare notes the type of a parameter in a comparison: beside a column it gets the column's type.
 func (p *params) compare(l *level, e *pg.A_Expr) {
 	names := nameList(e.Name)
 	if len(names) == 0 {
@@ -119,8 +119,8 @@ func (p *params) pair(l *level, a, b *pg.Node) {
 	}
 }
 
-// list: the items of IN get one type in common with the left side. It is the
-// column's if nobody has another.
+// list notes the types of parameters in IN: all items and the left side get one common type, which
+// is the column's if no item has another.
 func (p *params) list(l *level, left *pg.Node, items []*pg.Node) {
 	if row := left.GetRowExpr(); row != nil {
 		for _, item := range items {
@@ -156,7 +156,7 @@ func (p *params) list(l *level, left *pg.Node, items []*pg.Node) {
 	}
 }
 
-// comparable is the type that a parameter beside a column gets.
+// comparable returns the type that a parameter compared with a column gets.
 func comparable(c *column) datum.Type {
 	switch {
 	case c == nil:
@@ -167,9 +167,8 @@ func comparable(c *column) datum.Type {
 	return c.typ
 }
 
-// resolve returns the type of parameter i as the server will have it. sure is
-// false if its uses could give it one that another spelling of a value depends
-// on.
+// resolve returns the type that the server will give parameter i. sure is false if the uses could
+// give it several types that spell values differently.
 func (p *params) resolve(i int) (t datum.Type, sure bool) {
 	if t := p.declared(i); t != 0 {
 		return t, true
@@ -180,7 +179,7 @@ func (p *params) resolve(i int) (t datum.Type, sure bool) {
 	}
 	for _, other := range u.types[1:] {
 		if other != u.types[0] {
-			// Integers of any width are spelled alike.
+			// Integers of every width are spelled alike.
 			for _, t := range u.types {
 				if class(t) != datum.Int8 {
 					return 0, false

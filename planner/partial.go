@@ -10,11 +10,11 @@ import (
 	"weft/plan"
 )
 
-// partial splits the aggregates of a query that names nothing of the levels around
-// it, and has its CTEs with it. piece is the number its piece will have. sealed
-// are the subqueries in its expressions that name nothing of it and read nothing
-// that a remainder cannot read; there must be no others. It returns nil, and
-// why, if its rows are not local or an aggregate cannot be split.
+// partial splits the aggregates of a query that names nothing of the levels around it and includes
+// its CTEs. piece is the number that its piece will have. sealed are the subqueries in its
+// expressions that name nothing of the query and read nothing that a remainder cannot read; there
+// must be no others. It returns nil, and the reason, if the rows are not local or an aggregate
+// cannot be split.
 func (ga gatherer) partial(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink]bool) (*reduced, string) {
 	s, why := ga.split(sel, piece, sealed)
 	if s == nil {
@@ -48,19 +48,19 @@ func (ga gatherer) partial(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink
 	return r, ""
 }
 
-// partials is the work on one block.
+// partials is the work of partial on one block.
 type partials struct {
 	*split
-	groups int // how many of the columns are what the block groups by
-	// distinct are the columns that the piece groups by besides.
+	groups int // how many of the columns are those that the block groups by
+	// distinct are further columns that the piece groups by.
 	distinct []int
-	outputs  map[string]plan.Output // of aggregates, by the SQL they became
+	outputs  map[string]plan.Output // aggregates, by the SQL that they became
 	forbid   []plan.Forbidden
 	sets     bool
 	why      string
 }
 
-// groupBy carries what the block groups by.
+// groupBy carries the expressions that the block groups by.
 func (p *partials) groupBy() string {
 	for _, g := range p.sel.GroupClause {
 		if why := p.groupItem(g); why != "" {
@@ -106,7 +106,7 @@ func (p *partials) exprs(b *pg.SelectStmt) {
 	if len(b.DistinctClause) > 0 && b.DistinctClause[0].GetNode() != nil {
 		b.DistinctClause = p.each(b.DistinctClause)
 	}
-	// What depends on the groups, and has been added to them.
+	// Columns that depend on the groups have been added to them.
 	var group []*pg.Node
 	for _, g := range p.sel.GroupClause {
 		group = append(group, p.group(g))
@@ -119,8 +119,8 @@ func (p *partials) exprs(b *pg.SelectStmt) {
 	b.GroupClause = group
 }
 
-// dependent are the columns that were found to depend on what the block groups
-// by: PostgreSQL knows that for a primary key, and not for what is carried.
+// dependent returns the columns that depend on what the block groups by: PostgreSQL knows that for
+// a primary key, but not for the columns of a piece.
 func (p *partials) dependent() []int {
 	var out []int
 	for i := p.groups; i < len(p.cols); i++ {
@@ -151,14 +151,14 @@ func (p *partials) each(list []*pg.Node) []*pg.Node {
 	return out
 }
 
-// replace says what a part of an expression becomes, nil if it stays and its
-// parts are looked at.
+// replace returns what a part of an expression becomes, or nil if it stays and its own parts are
+// looked at.
 func (p *partials) replace(m *pg.Node) *pg.Node {
 	switch v := m.GetNode().(type) {
 	case nil, *pg.Node_ResTarget, *pg.Node_SortBy, *pg.Node_WindowDef, *pg.Node_AConst, *pg.Node_TypeName, *pg.Node_String_, *pg.Node_List:
 		return nil
 	case *pg.Node_SubLink:
-		return m // sealed
+		return m // a sealed subquery stays as it is
 	case *pg.Node_FuncCall:
 		if i := p.findGroup(m); i >= 0 {
 			return p.ref(i)
@@ -191,7 +191,7 @@ func (p *partials) findGroup(m *pg.Node) int {
 	return -1
 }
 
-// combined are the aggregates whose results for parts are put together by one.
+// combined are the aggregates whose partial results one other aggregate puts together.
 var combined = map[string]struct {
 	with string
 	kind plan.Combine
@@ -202,8 +202,8 @@ var combined = map[string]struct {
 	"bit_and": {"bit_and", plan.CombineBitAnd}, "bit_or": {"bit_or", plan.CombineBitOr},
 }
 
-// aggregate carries the partial results of an aggregate, and returns what makes
-// the whole of them.
+// aggregate carries the partial results of an aggregate, and returns the expression that makes the
+// whole of them.
 func (p *partials) aggregate(f *pg.FuncCall) *pg.Node {
 	names := nameList(f.Funcname)
 	name, schema := names[len(names)-1], ""
@@ -252,7 +252,7 @@ func (p *partials) aggregate(f *pg.FuncCall) *pg.Node {
 	return out
 }
 
-// inside: an aggregate's arguments have a subquery or a window in them.
+// inside reports whether an aggregate's arguments contain a subquery or a window.
 func (p *partials) inside(f *pg.FuncCall) bool {
 	found := false
 	for _, n := range append(slices.Clone(f.Args), f.AggFilter) {
@@ -266,8 +266,7 @@ func (p *partials) inside(f *pg.FuncCall) bool {
 	return found
 }
 
-// distinctAggregate groups the piece by the values, and leaves the aggregate to
-// the block.
+// distinctAggregate groups the piece by the values, and leaves the aggregate to the block.
 func (p *partials) distinctAggregate(f *pg.FuncCall, name string) *pg.Node {
 	if len(f.Args) != 1 || name == "bit_and" || name == "bit_or" {
 		p.why = name + "(DISTINCT) cannot be split"
@@ -275,8 +274,8 @@ func (p *partials) distinctAggregate(f *pg.FuncCall, name string) *pg.Node {
 	}
 	value := f.Args[0]
 	if f.AggFilter != nil {
-		// What the aggregate takes no notice of. The value is evaluated for
-		// rows that pass, as it would be.
+		// The aggregate ignores NULL. The value is evaluated only for rows that pass the filter, as
+		// PostgreSQL would do.
 		value = pg.MakeCaseExprNode(nil, []*pg.Node{pg.MakeCaseWhenNode(f.AggFilter, value, -1)}, -1)
 	}
 	was := len(p.cols)
@@ -290,11 +289,11 @@ func (p *partials) distinctAggregate(f *pg.FuncCall, name string) *pg.Node {
 	}}}
 }
 
-// query is the piece.
+// query returns the query of the piece.
 func (p *partials) query() *pg.SelectStmt {
 	s := p.rows()
 	if len(p.cols) == 0 {
-		// A query that yields one row whatever there is.
+		// count makes a query that yields one row in any case.
 		p.carryAggregate(builtin("count").GetFuncCall())
 		p.cols[0].aggregate.AggStar = true
 	}
@@ -309,13 +308,13 @@ func (p *partials) query() *pg.SelectStmt {
 	return s
 }
 
-// plain: the block's columns are groups and aggregates and no more.
+// plain reports whether the block's columns are groups and aggregates only.
 func (p *partials) plain(b *pg.SelectStmt) bool {
 	return b.HavingClause == nil && len(b.SortClause) == 0 && len(b.DistinctClause) == 0 && len(b.WindowClause) == 0 &&
 		len(p.distinct) == 0 && !p.sets && !p.loose
 }
 
-// native says how stream operators make the block's columns, nil if they cannot.
+// native returns how stream operators make the block's columns, or nil if they cannot.
 func (p *partials) native(a *analysis) *plan.Native {
 	out := &plan.Aggregate{Grouped: len(p.sel.GroupClause) > 0}
 	for i, c := range p.cols {

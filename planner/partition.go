@@ -7,8 +7,8 @@ import (
 	"weft/plan"
 )
 
-// Partitions of a declared table are where it is, whichever shard: rows are
-// placed by the key of the table, and PostgreSQL finds the partition there.
+// Partitions of a declared table are on the same shards as the table: rows are placed by the key of
+// the table, and PostgreSQL finds the partition there.
 
 // partition is the route of ATTACH and DETACH PARTITION.
 func (df definitions) partition(n *pg.AlterTableStmt, kind pg.AlterTableType, d *pg.PartitionCmd) plan.Route {
@@ -25,7 +25,7 @@ func (df definitions) partition(n *pg.AlterTableStmt, kind pg.AlterTableType, d 
 		return plan.Home
 	}
 	if part == nil {
-		return plan.Home // which says so
+		return plan.Home // the home shard says so
 	}
 	if r := df.a.commands().across(rangeVar(n.Relation)); r != plan.Every {
 		return r
@@ -46,13 +46,13 @@ func (df definitions) partition(n *pg.AlterTableStmt, kind pg.AlterTableType, d 
 	return plan.Every
 }
 
-// attach: a table that becomes a partition must have its rows where the whole
-// has them. One without rows is made on the other shards first.
+// attach returns the route of ATTACH PARTITION. A table that becomes a partition must have its rows
+// where the whole table has them. A table without rows is made on the other shards first.
 func (df definitions) attach(t *table, whole, part *catalog.Relation) plan.Route {
 	own := df.a.declared(part)
 	switch {
 	case part.Parent != nil:
-		return plan.Home // which says that it is a partition already
+		return plan.Home // the home shard says that it is a partition already
 	case own == nil:
 		return df.adopt(t, part)
 	case own.state != "":
@@ -85,8 +85,8 @@ func lookedUp(rel *catalog.Relation) bool {
 	return false
 }
 
-// detached: lookups forget the rows of a partition that goes. One that stays, as a
-// table of its own, has unique indexes of its own.
+// detached makes lookups forget the rows of a partition that goes. A partition that stays as a
+// table has unique indexes of its own.
 func (df definitions) detached(part *catalog.Relation, stays bool) {
 	if part == nil || part.Parent == nil || !lookedUp(part.Parent) {
 		return
@@ -97,7 +97,7 @@ func (df definitions) detached(part *catalog.Relation, stays bool) {
 	}
 }
 
-// sameKeys reports whether two tables have each row on the same shard.
+// sameKeys reports whether rows of two tables with equal keys are on the same shard.
 func sameKeys(x, y *table) bool {
 	if !colocated(x, y) || len(x.keys) != len(y.keys) {
 		return false
@@ -110,7 +110,7 @@ func sameKeys(x, y *table) bool {
 	return true
 }
 
-// adopt checks a home table that is to become a part of a declared one.
+// adopt checks a home table that is to become a partition of a declared table.
 func (df definitions) adopt(t *table, part *catalog.Relation) plan.Route {
 	for _, u := range part.Unique {
 		df.uniqueness(part, t, uniqueKey{what: "unique index", columns: u.Columns, beyond: "a partition by itself"}, nil)

@@ -12,11 +12,11 @@ import (
 	"weft/plan"
 )
 
-// A table alone as a piece: the columns that are needed, of the rows that the
-// conditions let through which cannot fail.
+// A table by itself as a piece: the needed columns of the rows that pass the conditions that cannot
+// raise an error.
 
-// tablePiece makes the piece that reads a table. It returns its number: equal
-// pieces are one.
+// tablePiece makes the piece that reads a table, and returns its number. Equal pieces are made
+// once.
 func (r *remainder) tablePiece(x *appearance, rv *pg.RangeVar) (int, error) {
 	sel := &pg.SelectStmt{LimitOption: pg.LimitOption_LIMIT_OPTION_DEFAULT, Op: pg.SetOperation_SETOP_NONE}
 	p := plan.Piece{Name: x.calledName()}
@@ -24,7 +24,8 @@ func (r *remainder) tablePiece(x *appearance, rv *pg.RangeVar) (int, error) {
 
 	from := &pg.RangeVar{Schemaname: x.rv.Schemaname, Relname: x.rv.Relname, Inh: x.rv.Inh, Relpersistence: "p", Location: -1}
 	if x.rel != nil {
-		// Under the client's search_path on another server it might be another.
+		// Without its schema the name might mean another table under the client's search_path on
+		// another server.
 		from.Schemaname = x.rel.Schema
 	}
 	node := &pg.Node{Node: &pg.Node_RangeVar{RangeVar: from}}
@@ -63,7 +64,7 @@ func (r *remainder) tablePiece(x *appearance, rv *pg.RangeVar) (int, error) {
 	return n, nil
 }
 
-// add adds a piece, or finds the one that is equal to it.
+// add adds a piece, or finds an equal one, and returns its number.
 func (r *remainder) add(p plan.Piece, shared bool) int {
 	if shared {
 		for i := range r.gather.Pieces {
@@ -79,7 +80,7 @@ func (r *remainder) add(p plan.Piece, shared bool) int {
 	return len(r.gather.Pieces) - 1
 }
 
-// everywhere reports whether every shard has the whole of it.
+// everywhere reports whether every shard has the whole table.
 func (r *remainder) everywhere(x *appearance) bool {
 	switch {
 	case x.table != nil:
@@ -90,7 +91,7 @@ func (r *remainder) everywhere(x *appearance) bool {
 	return false
 }
 
-// columns fills in what the piece yields.
+// columns fills in the columns that the piece yields.
 func (r *remainder) columns(x *appearance, rv *pg.RangeVar, sel *pg.SelectStmt, p *plan.Piece) {
 	if !x.known() {
 		r.unknownColumns(x, rv, sel)
@@ -130,7 +131,8 @@ func (r *remainder) columns(x *appearance, rv *pg.RangeVar, sel *pg.SelectStmt, 
 	r.atLeastOne(sel, p)
 }
 
-// atLeastOne: rows count, even if nothing of them is needed.
+// atLeastOne gives the piece a column if it has none: rows count even if none of their columns is
+// needed.
 func (r *remainder) atLeastOne(sel *pg.SelectStmt, p *plan.Piece) {
 	if len(sel.TargetList) > 0 {
 		return
@@ -139,8 +141,8 @@ func (r *remainder) atLeastOne(sel *pg.SelectStmt, p *plan.Piece) {
 	p.Types, p.Collations = append(p.Types, ""), append(p.Collations, "")
 }
 
-// unknownColumns is for system catalogs and temporary tables: what is not known
-// to be of something else is taken for theirs.
+// unknownColumns fills in the columns of system catalogs and temporary tables: every name that is
+// not known to belong elsewhere counts as one of them.
 func (r *remainder) unknownColumns(x *appearance, rv *pg.RangeVar, sel *pg.SelectStmt) {
 	star := []*pg.Node{targetOf(pg.MakeColumnRefNode([]*pg.Node{pg.MakeAStarNode()}, -1), "")}
 	if r.mentions.all[rv] || r.mentions.starred[x.name] || len(r.mentions.bare) > 0 {
@@ -165,12 +167,12 @@ func (r *remainder) unknownColumns(x *appearance, rv *pg.RangeVar, sel *pg.Selec
 	}
 }
 
-// conditions are those that may be checked where the table is read.
+// conditions returns the conditions that may be checked where the table is read.
 func (r *remainder) conditions(x *appearance) []*pg.Node {
 	if !r.a.notes.volatile {
 		return x.conditions
 	}
-	// What stands outside of a query would keep rows from what has effects in it.
+	// Conditions outside of a query would hide rows from functions with effects inside it.
 	var out []*pg.Node
 	for i, c := range x.conditions {
 		if !slices.Contains(x.through, i) {
@@ -180,14 +182,14 @@ func (r *remainder) conditions(x *appearance) []*pg.Node {
 	return out
 }
 
-// solved is what is known of an instance's key.
+// solved returns what is known of an instance's key.
 func (r *remainder) solved(x *instance) plan.Instance {
 	in := x.solve(r.a.gatherer().classesOf(x.scope))
 	r.a.settleInstance(&in)
 	return in
 }
 
-// unnamed makes a name that the statement does not use.
+// unnamed returns a name that the statement does not use.
 func (r *remainder) unnamed(name string) string {
 	for i := 1; r.mentions.named(name); i++ {
 		name += strconv.Itoa(i)
@@ -195,13 +197,13 @@ func (r *remainder) unnamed(name string) string {
 	return name
 }
 
-// calledName is what people know it by.
+// calledName returns the name under which people know the table.
 func (x *appearance) calledName() string { return called(x.rv) }
 
-// rowMark is a column that is there only to say that a row is.
+// rowMark is a column that is there only to say that a row exists.
 const rowMark = "weft_row"
 
-// wholeRow is the value of a reference to a whole row.
+// wholeRow returns the value of a reference to a whole row.
 func (x *appearance) wholeRow() (*pg.Node, bool) {
 	if !x.known() {
 		return nil, false
@@ -231,7 +233,7 @@ func (x *appearance) wholeRow() (*pg.Node, bool) {
 		}
 		x.marked, sure = true, rowMark
 	}
-	// Where there is no row there is no value, which is not a row of NULLs.
+	// A missing row has no value, which differs from a row of NULLs.
 	when := &pg.CaseWhen{
 		Expr: &pg.Node{Node: &pg.Node_NullTest{NullTest: &pg.NullTest{
 			Arg: nameNode(x.name, sure), Nulltesttype: pg.NullTestType_IS_NOT_NULL, Location: -1,
@@ -243,8 +245,7 @@ func (x *appearance) wholeRow() (*pg.Node, bool) {
 	}}}, true
 }
 
-// incomparable are the types that cannot be grouped by: json, xml and the
-// geometric ones.
+// incomparable are the types that cannot be grouped by: json, xml and the geometric types.
 var incomparable = map[datum.Type]bool{114: true, 142: true, 600: true, 601: true, 602: true, 603: true, 604: true, 628: true, 718: true}
 
 func selectOf(s *pg.SelectStmt) *pg.Node {
@@ -259,7 +260,7 @@ func constantTrue() *pg.Node {
 	return &pg.Node{Node: &pg.Node_AConst{AConst: &pg.A_Const{Val: &pg.A_Const_Boolval{Boolval: &pg.Boolean{Boolval: true}}, Location: -1}}}
 }
 
-// conjunction is all of some conditions.
+// conjunction joins conditions by AND.
 func conjunction(list []*pg.Node) *pg.Node {
 	switch len(list) {
 	case 0:

@@ -11,12 +11,12 @@ import (
 	"weft/plan"
 )
 
-// place says where something is.
+// place says on which shards something is.
 type place uint8
 
 const (
 	onHome  place = iota // on the home shard alone
-	onEvery              // on all shards: it belongs to declared tables
+	onEvery              // on all shards, because it belongs to declared tables
 )
 
 // named is a relation that a command names.
@@ -34,7 +34,7 @@ func rangeVars(nodes []*pg.Node) []named {
 	return out
 }
 
-// dotted makes a name of a list of names, without the last drop of them.
+// dotted makes a name of a list of names, without the last drop ones.
 func dotted(n *pg.Node, drop int) (named, bool) {
 	names := nameList(n.GetList().GetItems())
 	if len(names) <= drop {
@@ -48,7 +48,7 @@ func dotted(n *pg.Node, drop int) (named, bool) {
 	return out, true
 }
 
-// lookup finds a relation that a command names.
+// named finds a relation that a command names.
 func (cm commands) named(n named) *catalog.Relation {
 	if n.schema == "" && cm.a.env.Temporary[n.name] || isTemporary(n.schema) {
 		return nil
@@ -56,8 +56,8 @@ func (cm commands) named(n named) *catalog.Relation {
 	return cm.a.find(n.schema, n.name)
 }
 
-// placeOf says where a relation is: a table by its declaration, what belongs to
-// a table beside it, a view by what it reads.
+// placeOf returns where a relation is: a table by its declaration, an object of a table with the
+// table, a view by what it reads.
 func (cm commands) placeOf(rel *catalog.Relation) place {
 	switch {
 	case rel == nil:
@@ -89,7 +89,7 @@ func (cm commands) placeOf(rel *catalog.Relation) place {
 	return onHome
 }
 
-// across is the route of a command on relations: they must all be in one place.
+// across returns the route of a command on relations, which must all be in one place.
 func (cm commands) across(list ...named) plan.Route {
 	cm.a.out.Writes = true
 	var home, every string
@@ -110,7 +110,7 @@ func (cm commands) across(list ...named) plan.Route {
 	return cm.everywhere()
 }
 
-// everywhere is the route of a command on what all shards have.
+// everywhere returns the route of a command on objects that all shards have.
 func (cm commands) everywhere() plan.Route {
 	cm.a.out.Writes = true
 	if len(cm.a.touched.waits) > 0 {
@@ -125,7 +125,7 @@ func (cm commands) wait() {
 	cm.a.refuse(pgerr.ObjectInUse, "Try again when that is done.", "rows of table %q are being moved between shards", cm.a.touched.waits[0])
 }
 
-// global is the route of a command on what is not a table's: types, functions,
+// global returns the route of a command on objects that belong to no table: types, functions,
 // roles. All shards have them once a table is declared.
 func (cm commands) global() plan.Route {
 	cm.a.out.Writes = true
@@ -167,7 +167,7 @@ func (ts *Tables) sorted() []*table {
 	return out
 }
 
-// reads is what something reads, one name of each kind.
+// reads is what an object reads: one name of each kind.
 type reads struct{ sharded, reference, home string }
 
 func (r *reads) add(o reads) {
@@ -182,7 +182,7 @@ func (r *reads) add(o reads) {
 	}
 }
 
-// viewReads says what a view reads. One that cannot be looked into reads
+// viewReads returns what a view reads. A view that cannot be looked into counts as reading
 // everything.
 func (cm commands) viewReads(rel *catalog.Relation) reads { return cm.readsOf(rel, 0) }
 

@@ -10,11 +10,11 @@ import (
 	"weft/plan"
 )
 
-// A function sees only the shard it runs on. One that is declared to run on the
-// shard of one of its arguments is like a row whose key is that argument: the
-// statement that calls it goes to that shard, or nowhere.
+// A function sees only the shard that it runs on. A function that is declared to run on the shard
+// of one of its arguments is like a row whose key is that argument: a statement that calls it goes
+// to that shard, or is refused.
 
-// placed is a function that is declared so.
+// placed is a function that is declared to run on the shard of an argument.
 type placed struct {
 	argument int
 	table    *table
@@ -33,7 +33,7 @@ func (ts *Tables) place(snap *directory.Snapshot, database string) {
 	}
 }
 
-// placed returns the declaration of a function, nil if there is none.
+// placed returns the declaration of a function, or nil.
 func (cm commands) placed(f *catalog.Function) *placed {
 	if cm.a.env.Tables == nil {
 		return nil
@@ -41,8 +41,8 @@ func (cm commands) placed(f *catalog.Function) *placed {
 	return cm.a.env.Tables.functions[f.Name]
 }
 
-// placedCall notes the call of a declared function. It reports false if the
-// function is none.
+// placedCall notes the call of a declared function. It reports false if the function is not
+// declared.
 func (l *level) placedCall(users []*catalog.Function, call *pg.FuncCall) bool {
 	if len(users) != 1 || l.a.commands().placed(users[0]) == nil {
 		return false
@@ -67,7 +67,7 @@ func (l *level) placedCall(users []*catalog.Function, call *pg.FuncCall) bool {
 		if at == p.argument {
 			l.a.params.infer(arg, datum.Type(column.Base))
 			if key = l.modification().stored(arg, column); key.column != nil {
-				key = storedKey{} // a column has more values than one
+				key = storedKey{} // a column has several values
 			}
 		}
 	}
@@ -80,8 +80,7 @@ func (l *level) placedCall(users []*catalog.Function, call *pg.FuncCall) bool {
 	return true
 }
 
-// onlyThere refuses to put together from several shards what calls such a
-// function.
+// onlyThere refuses to gather from several shards a statement that calls a declared function.
 func (cm commands) onlyThere() *pgerr.Error {
 	if cm.a.touched.placed == "" {
 		return nil
@@ -90,8 +89,8 @@ func (cm commands) onlyThere() *pgerr.Error {
 		"function %q runs on the shard of its argument, and this statement needs others as well", cm.a.touched.placed)
 }
 
-// kept is the route of a statement, which goes to one shard or nowhere if it calls
-// such a function.
+// kept returns the route of a statement. If the statement calls a declared function, it goes to one
+// shard or is refused.
 func (cm commands) kept(r plan.Route) plan.Route {
 	refusal := cm.onlyThere()
 	if refusal == nil || cm.a.refused() {
@@ -105,7 +104,7 @@ func (cm commands) kept(r plan.Route) plan.Route {
 	return r
 }
 
-// CheckPlaced says why a function cannot run on the shard of an argument, or nil.
+// CheckPlaced returns the reason why a function cannot run on the shard of an argument, or nil.
 func CheckPlaced(env *Env, d *directory.Function, buckets int) *pgerr.Error {
 	a := &analysis{env: env, out: &plan.Plan{}}
 	dt := d.Table()
@@ -144,7 +143,7 @@ func CheckPlaced(env *Env, d *directory.Function, buckets int) *pgerr.Error {
 	return nil
 }
 
-// unplace notes that declarations go with the functions that are dropped.
+// unplace notes that the declarations of dropped functions go with them.
 func (cm commands) unplace(n *pg.DropStmt) {
 	switch n.RemoveType {
 	case pg.ObjectType_OBJECT_FUNCTION, pg.ObjectType_OBJECT_PROCEDURE, pg.ObjectType_OBJECT_ROUTINE:

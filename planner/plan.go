@@ -18,17 +18,16 @@ import (
 	"weft/plan"
 )
 
-// Plan decides what is to be done with a text. literals are those the scanner
-// found in it, paramTypes the types the client declared, 0 for those it did not.
-// It always returns a plan: what does not parse is Unread, and the home shard's error is
-// the answer.
+// Plan decides what to do with a text. literals are the literals that the scanner found in it;
+// paramTypes are the types that the client declared, 0 where it declared none. It always returns a
+// plan: a text that does not parse is Unread, and the home shard's error is the answer.
 func Plan(env *Env, sql string, literals []parser.Literal, paramTypes []uint32) (p *plan.Plan) {
 	defer recovered(&p)
 	return makePlan(env, sql, literals, paramTypes, unlessCertain)
 }
 
-// PlanLater is Plan, but what is done if a query with a key visits several shards
-// after all is not planned yet.
+// PlanLater is Plan, except that it does not yet plan what happens if a query with a key turns out
+// to visit several shards.
 func PlanLater(env *Env, sql string, literals []parser.Literal, paramTypes []uint32) (p *plan.Plan) {
 	defer recovered(&p)
 	return makePlan(env, sql, literals, paramTypes, later)
@@ -40,15 +39,14 @@ func PlanGathered(env *Env, sql string, literals []parser.Literal, paramTypes []
 	return makePlan(env, sql, literals, paramTypes, always)
 }
 
-// PlanTimed is Plan for a statement that tells the time of its transaction, on a
-// shard where that is another: see plan.Plan.Timed.
+// PlanTimed is Plan for a statement that uses the time of its transaction, on a shard where that
+// time differs: see plan.Plan.Timed.
 func PlanTimed(env *Env, sql string, literals []parser.Literal, paramTypes []uint32) (p *plan.Plan) {
 	defer recovered(&p)
 	return makePlan(env, sql, literals, paramTypes, timed)
 }
 
-// gathering says when it is planned what several shards do for a query with a
-// key.
+// gathering says when the planner plans how several shards answer a query with a key.
 type gathering uint8
 
 const (
@@ -58,7 +56,7 @@ const (
 	timed // always, and also what one shard does
 )
 
-// recovered refuses a tree of a shape nobody thought of; the session lives on.
+// recovered turns a panic into a refusal: a tree of an unforeseen shape does not end the session.
 func recovered(p **plan.Plan) {
 	if r := recover(); r != nil {
 		refusal := pgerr.FromPanic(r, debug.Stack())
@@ -70,15 +68,16 @@ func recovered(p **plan.Plan) {
 func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint32, when gathering) *plan.Plan {
 	tree, err := parser.ParseTree(sql, env.Options)
 	if errors.Is(err, parser.ErrDeep) && !env.Tables.Empty() {
-		// No error of the server's: it might answer, with the rows of one shard.
+		// The server's own error is not wanted: the server might answer, with the rows of one
+		// shard.
 		return &plan.Plan{
 			Route: plan.Refused, Exact: true,
 			Refusal: pgerr.New(pgerr.FeatureNotSupported, "%s", err.Error()).WithHint("Send it in parts, or with fewer brackets, joins and set operations."),
 		}
 	}
 	if err != nil {
-		// Exact: what does not parse may be the escape in a literal, and a text
-		// with another literal there does.
+		// The plan is Exact: the part that does not parse may be the escape in a literal, and a
+		// text with another literal there may parse.
 		if !env.Tables.Empty() {
 			return &plan.Plan{
 				Route: plan.Refused, Exact: true, Unread: true, Writes: true, Why: []string{"it does not parse"},
@@ -107,7 +106,7 @@ func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint
 	if len(tree.Statements) == 1 && holds(tree.Statements[0].Stmt.GetDeclareCursorStmt()) {
 		a.when = always
 	}
-	var original *pg.Node // with WHERE CURRENT OF
+	var original *pg.Node // the statement before planning, if it has WHERE CURRENT OF
 	if len(tree.Statements) == 1 && currentOf(tree.Statements[0].Stmt) != nil && !env.Tables.Empty() {
 		original = proto.Clone(tree.Statements[0].Stmt).(*pg.Node)
 	}
@@ -140,14 +139,14 @@ func makePlan(env *Env, sql string, literals []parser.Literal, paramTypes []uint
 	return a.out
 }
 
-// holds reports whether a cursor outlives its transaction. Its rows are then kept on
-// the home shard, which is where such cursors are, also if one other shard has them all.
+// holds reports whether a cursor outlives its transaction. The home shard keeps the rows of such a
+// cursor, even if one other shard has them all.
 func holds(n *pg.DeclareCursorStmt) bool {
 	const cursorHold = 0x0020 // CURSOR_OPT_HOLD
 	return n.GetOptions()&cursorHold != 0
 }
 
-// combine puts another statement's route to those before it.
+// combine joins the route of a statement with that of the statements before it.
 func (a *analysis) combine(r plan.Route) {
 	was := a.out.Route
 	switch {
@@ -186,12 +185,13 @@ func (a *analysis) finish() {
 
 // unplaced is a table of the statement whose shard key has no known value.
 type unplaced struct {
-	name   string // of the table, as the statement calls it
+	name   string // the statement's name for the table
 	key    string // the first column of its shard key
 	stored bool   // the statement stores rows in the table: it gives the key no known value
 }
 
-// refusal tells that a statement visits more than one shard, because of u if that is not nil.
+// refusal returns the error for a statement that visits more than one shard. u is the reason, or
+// nil.
 func (u *unplaced) refusal() *pgerr.Error {
 	const message = "this statement visits more than one shard"
 	switch {
@@ -207,7 +207,7 @@ func (u *unplaced) refusal() *pgerr.Error {
 
 // solve finds what is known of each instance.
 func (a *analysis) solve() {
-	var free *unplaced // the first
+	var free *unplaced // the first table without a known key
 	known := map[*scope]*classes{}
 	for _, x := range a.instances {
 		if known[x.scope] == nil {
@@ -228,7 +228,7 @@ func (a *analysis) solve() {
 	a.out.Refusal = free.refusal()
 }
 
-// settleInstance gives parameters their types.
+// settleInstance gives the parameters of an instance their types.
 func (a *analysis) settleInstance(in *plan.Instance) {
 	for i := range in.Keys {
 		in.Keys[i] = a.settle(in.Keys[i])
@@ -244,8 +244,8 @@ func (a *analysis) settleInstance(in *plan.Instance) {
 	in.Bounds = bounds
 }
 
-// settle gives parameters their types. A set with a parameter whose type cannot
-// be told is no knowledge.
+// settle gives the parameters of sets their types. A set with a parameter whose type cannot be told
+// is dropped.
 func (a *analysis) settle(sets []plan.Set) []plan.Set {
 	var out []plan.Set
 	for _, s := range sets {
@@ -291,7 +291,7 @@ func (a *analysis) settleSource(src plan.Source) (plan.Source, bool) {
 	return src, true
 }
 
-// placeEdits tells the edits relative to literals.
+// placeEdits expresses the positions of edits relative to literals.
 func (a *analysis) placeEdits() {
 	if len(a.edits) == 0 {
 		return
@@ -311,13 +311,13 @@ func (a *analysis) placeEdits() {
 	}
 }
 
-// literalBetween reports whether a literal ends between two places.
+// literalBetween reports whether a literal ends between two positions.
 func (a *analysis) literalBetween(from, to int) bool {
 	i := sort.Search(len(a.text.literals), func(i int) bool { return int(a.text.literals[i].End) > from })
 	return i < len(a.text.literals) && int(a.text.literals[i].End) <= to
 }
 
-// relative tells a place of the text relative to literals.
+// relative expresses a position of the text relative to literals.
 func (a *analysis) relative(at int) (after, offset int) {
 	lit, from := sort.Search(len(a.text.literals), func(i int) bool { return int(a.text.literals[i].End) > at }), 0
 	if lit > 0 {
@@ -326,8 +326,8 @@ func (a *analysis) relative(at int) (after, offset int) {
 	return lit - 1, a.normDistance(from, at)
 }
 
-// normDistance is how many bytes of the Norm lie between two places of a text
-// with no literal between them: a comment counts for one.
+// normDistance returns how many bytes of the Norm lie between two positions of a text without a
+// literal between them: a comment counts for one.
 func (a *analysis) normDistance(from, to int) int {
 	n := 0
 	sc := wordScanner{text: a.text, at: from}
@@ -346,7 +346,7 @@ func (a *analysis) normDistance(from, to int) int {
 	return n
 }
 
-// top is the level of a statement.
+// top returns a level for a statement.
 func (a *analysis) top() *level { return &level{a: a, scope: &scope{}} }
 
 // statement analyses one statement and returns its route.
@@ -394,7 +394,7 @@ func (a *analysis) statement(n *pg.Node) plan.Route {
 	return a.commands().utility(n.GetNode())
 }
 
-// describe says what is known of an instance.
+// describe returns a line about what is known of an instance.
 func describe(in *plan.Instance, keys []directory.Column) string {
 	var parts []string
 	for i, sets := range in.Keys {
@@ -421,7 +421,7 @@ func describe(in *plan.Instance, keys []directory.Column) string {
 	return in.Name + verb + strings.Join(parts, ", ")
 }
 
-// decide finds the route of a query or DML from what it touches.
+// decide returns the route of a query or DML, by what it touches.
 func (a *analysis) decide() plan.Route {
 	if a.refused() {
 		return plan.Refused
@@ -479,7 +479,7 @@ func (a *analysis) decideSharded(homely string) plan.Route {
 		a.refuse(pgerr.UndefinedTable, "", "relation %q does not exist", name)
 		a.out.Refusal.Position = a.position(rv.Location)
 	case a.notes != nil && !a.notes.writes && (len(t.home) > 0 || homely != "" || t.temporary != "" || len(t.sequences) > 0 || t.advisory):
-		// A query is put together where these are.
+		// The query is put together on the home shard, which has these tables and functions.
 		return plan.Gathered
 	case a.notes != nil && len(t.home) > 0 && homely == "" && t.temporary == "" && len(t.sequences) == 0 && !t.advisory:
 		return plan.Gathered // their rows are lent
@@ -500,7 +500,7 @@ func (a *analysis) decideSharded(homely string) plan.Route {
 	return plan.Keyed
 }
 
-// position is a place of the tree as an error tells it: in characters, from 1.
+// position converts a position of the tree into that of an error: in characters, from 1.
 func (a *analysis) position(location int32) int {
 	at := a.text.tree.Offset(location)
 	if a.text.stored || at < 0 || at > len(a.text.sql) {
@@ -509,7 +509,7 @@ func (a *analysis) position(location int32) int {
 	return utf8.RuneCountInString(a.text.sql[:at]) + 1
 }
 
-// reachHint says how to get at a home table beside a sharded one.
+// reachHint returns the hint how to use a home table beside a sharded one.
 func (a *analysis) reachHint(name string) string {
 	switch rel := a.find("", name); {
 	case rel != nil && rel.System():

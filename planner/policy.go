@@ -13,24 +13,23 @@ import (
 	"weft/quote"
 )
 
-// A row-security policy is evaluated where the row is, and what it reads is read
-// there. That is right if it reads reference tables, or rows that have the key of the
-// row it judges: then PostgreSQL comes to the same answer on the row's shard as it
-// would with all rows at hand. All other policies are refused: a row too few would be
-// an error, a row too many a leak.
+// A row-security policy is evaluated where the row is, and reads what is there. That is right if it
+// reads reference tables, or rows that have the key of the row it judges: then PostgreSQL comes to
+// the same answer on the row's shard as with all rows at hand. All other policies are refused: a
+// row too few would be an error, a row too many a leak.
 
-// Role is who runs a statement, as far as policies are concerned.
+// Role is the role that runs a statement, for policies.
 type Role struct {
-	// Bypass: no policies apply, because it is a superuser or has BYPASSRLS.
+	// Bypass is set if no policies apply, because the role is a superuser or has BYPASSRLS.
 	Bypass bool
-	// Has are the roles whose rights it has, its own among them.
+	// Has are the roles whose rights the role has, itself among them.
 	Has map[string]bool
 }
 
-// RoleSQL asks a session's backend who it is, for NewRole.
+// RoleSQL asks a session's backend for its role, for NewRole.
 const RoleSQL = "SELECT r.rolname, m.rolsuper OR m.rolbypassrls FROM pg_catalog.pg_roles r, pg_catalog.pg_roles m WHERE m.rolname = current_user AND pg_catalog.pg_has_role(m.oid, r.oid, 'USAGE')"
 
-// NewRole makes a role of the answer to RoleSQL.
+// NewRole makes a Role of the answer to RoleSQL.
 func NewRole(rows [][]string) *Role {
 	role := &Role{Has: map[string]bool{}}
 	for _, r := range rows {
@@ -39,8 +38,8 @@ func NewRole(rows [][]string) *Role {
 	return role
 }
 
-// Guarded reports whether plans of a schema depend on the role: some policy reads
-// tables or calls something that is not pure.
+// Guarded reports whether plans of a schema depend on the role: a policy reads tables or calls a
+// function that is not pure.
 func Guarded(s *catalog.Schema) bool {
 	for r := range s.Relations() {
 		if !r.RowSecurity {
@@ -75,8 +74,8 @@ func (mo modification) policed(rel *catalog.Relation, t *table, writes bool) {
 	}
 }
 
-// exempt reports whether no policy of a table concerns who reads it: the session's
-// role, or the owner of the view that names it.
+// exempt reports whether no policy of a table concerns its reader: the session's role, or the owner
+// of the view that names the table.
 func (mo modification) exempt(rel *catalog.Relation) bool {
 	if mo.l.a.view.owner != "" {
 		return mo.l.a.view.owner == rel.Owner && !rel.ForceSecurity
@@ -85,13 +84,13 @@ func (mo modification) exempt(rel *catalog.Relation) bool {
 	return role != nil && (role.Bypass || role.Has[rel.Owner] && !rel.ForceSecurity)
 }
 
-// concerns reports whether a policy may be for who reads the table.
+// concerns reports whether a policy may apply to the reader of the table.
 func (mo modification) concerns(p *catalog.Policy) bool {
 	role := mo.l.a.env.Role
 	return len(p.Roles) == 0 || role == nil || mo.l.a.view.owner != "" || slices.ContainsFunc(p.Roles, func(r string) bool { return role.Has[r] })
 }
 
-// mayGuard says why a policy of a table cannot be evaluated where the table's rows
+// mayGuard returns the reason why a policy of a table cannot be evaluated where the table's rows
 // are, or nil.
 func (ob objects) mayGuard(rel *catalog.Relation, t *table, p *catalog.Policy) *pgerr.Error {
 	if why := ob.policyCalls(rel, t, p.Name, &p.Calls); why != nil || len(p.Relations) == 0 {
@@ -132,13 +131,13 @@ func (ob objects) policyCalls(rel *catalog.Relation, t *table, name string, call
 	return nil
 }
 
-// policyReads judges the subqueries of a policy. sel is the query for the rows that
-// the policy lets pass.
+// policyReads judges the subqueries of a policy. sel is the query for the rows that the policy lets
+// pass.
 func (ob objects) policyReads(rel *catalog.Relation, t *table, name string, sel *pg.SelectStmt, at text) *pgerr.Error {
 	if at.stored {
 		parser.Walk(sel, func(m any) bool {
 			if c, ok := m.(*pg.A_Const); ok {
-				c.Location = -1 // no place in the client's text
+				c.Location = -1 // it has no position in the client's text
 			}
 			return true
 		})
@@ -182,7 +181,7 @@ func (ob objects) policyReads(rel *catalog.Relation, t *table, name string, sel 
 	return nil
 }
 
-// unguarded is the refusal of a policy.
+// unguarded returns the refusal of a policy.
 func (ob objects) unguarded(rel *catalog.Relation, t *table, policy, why string) *pgerr.Error {
 	hint := "A policy is evaluated on the home shard: it can read home tables and reference tables."
 	switch {
@@ -210,7 +209,7 @@ func (ob objects) newPolicy(table *pg.RangeVar, name string, expressions ...*pg.
 		if e == nil {
 			continue
 		}
-		own := table // of a temporary table no more is known
+		own := table // nothing else is known of a temporary table
 		if temporary {
 			rel = &catalog.Relation{Name: catalog.Name{Schema: "pg_temp", Name: table.Relname}}
 		} else {

@@ -7,45 +7,43 @@ import (
 	"weft/parser"
 )
 
-// probe is what a look at one block notes beside what every analysis does. Its
-// methods do nothing on nil: an analysis of a whole statement has none.
+// probe collects what a look at one block notes, besides what every analysis notes. Its methods do
+// nothing on nil: the analysis of a whole statement has no probe.
 type probe struct {
-	// semi is how deep in subqueries whose rows are asked for and not used.
+	// semi counts the surrounding subqueries whose rows are asked for and not used.
 	semi    int
 	derived []*derived
 	// calls are the calls of functions that are not the user's.
 	calls []*pg.FuncCall
-	// unsteady says which part of it may have other rows on another copy of the
-	// same reference tables.
+	// unsteady names a part of the block that may have other rows on another copy of the same
+	// reference tables.
 	unsteady string
-	copies   int // how often a CTE was looked at where it is used
-	// collated: a collation is named, or a column has one that is not the
-	// database's.
+	copies   int // how many uses of CTEs were looked at
+	// collated is set if a collation is named, or a column has another one than the database's.
 	collated bool
-	// bounded: it is noted whether the query names something of the levels
-	// around it.
+	// bounded asks to note whether the query names something of the levels around it; escapes is
+	// the answer.
 	bounded, escapes bool
-	// spans are the instances that each name of a relation in the client's text
-	// has brought, once for each time it was looked at. Nil if nobody asks.
+	// spans lists, for each name of a relation in the client's text, the instances that it brought,
+	// once for each time it was looked at. Nil if they are not wanted.
 	spans map[*pg.RangeVar][]span
 }
 
-// span is some instances that follow each other.
+// span is a run of instances in the list of all.
 type span struct{ first, last int }
 
-// named notes which instances a name has brought since there were so many.
+// named notes the instances from number first on as those of a name.
 func (p *probe) named(a *analysis, rv *pg.RangeVar, first int) {
 	if p != nil && p.spans != nil && !a.text.stored {
 		p.spans[rv] = append(p.spans[rv], span{first, len(a.instances)})
 	}
 }
 
-// maxCopies is how many places of CTEs a probe looks at.
+// maxCopies bounds how many uses of CTEs a probe looks at.
 const maxCopies = 200
 
-// inlines reports whether a CTE is looked at in each place that names it. It
-// yields the same rows everywhere, for a block with volatile functions is not
-// local whatever else holds.
+// inlines reports whether a CTE is looked at in each place that names it. The CTE yields the same
+// rows in each place, since a block with volatile functions is not local anyway.
 func (p *probe) inlines() bool { return p != nil && p.copies < maxCopies }
 
 func (p *probe) call(a *analysis, f *pg.FuncCall) {
@@ -86,7 +84,7 @@ func (p *probe) read(rel *catalog.Relation) {
 	}
 }
 
-// sample notes a sample of a reference table: its copies would not agree.
+// sample notes a sample of a reference table: samples of its copies differ.
 func (p *probe) sample(l *level, n *pg.RangeTableSample) {
 	if p == nil {
 		return
@@ -98,11 +96,10 @@ func (p *probe) sample(l *level, n *pg.RangeTableSample) {
 	}
 }
 
-// steady is called before a query is analysed, and what it returns after: a query
-// that reads reference tables alone, and whose rows depend on the order in which
-// they are found, may yield others on another shard. One that reads a sharded
-// table is either evaluated with rows of one key, or its instance stays without
-// the mark.
+// steady is called before a query is analysed, and the function that it returns after. A query that
+// reads only reference tables, and whose rows depend on the order in which they are found, may
+// yield other rows on another shard. A query that reads a sharded table is either evaluated with
+// rows of one key, or its instance stays without the mark.
 func (l *level) steady(sel *pg.SelectStmt) func() {
 	instances, copies := len(l.a.instances), len(l.a.touched.reference)
 	return func() {
@@ -143,8 +140,7 @@ func (l *level) ordered(sel *pg.SelectStmt) bool {
 	return found
 }
 
-// clauses are the clauses of a query in which its aggregates and window functions
-// stand.
+// clauses returns the clauses of a query in which its aggregates and window functions can stand.
 func clauses(sel *pg.SelectStmt) []*pg.Node {
 	out := append([]*pg.Node(nil), sel.TargetList...)
 	out = append(out, sel.DistinctClause...)
@@ -155,7 +151,7 @@ func clauses(sel *pg.SelectStmt) []*pg.Node {
 	return out
 }
 
-// walkLevel visits an expression, but not the queries in it.
+// walkLevel visits an expression without the queries in it.
 func walkLevel(n *pg.Node, visit func(any)) {
 	parser.Walk(n, func(m any) bool {
 		if s, ok := m.(*pg.SubLink); ok {
@@ -170,7 +166,7 @@ func walkLevel(n *pg.Node, visit func(any)) {
 	})
 }
 
-// aggregates reports whether a call may be that of an aggregate.
+// aggregates reports whether a call may be an aggregate.
 func (l *level) aggregates(f *pg.FuncCall) bool {
 	names := nameList(f.Funcname)
 	name, schema := names[len(names)-1], ""
@@ -189,10 +185,10 @@ func (l *level) aggregates(f *pg.FuncCall) bool {
 	return t.Aggregate || !t.Known && len(l.a.reach().userFunctions(schema, name)) == 0
 }
 
-// systemColumns are the columns that every table has and no list of columns shows.
+// systemColumns are the columns that every table has and that * does not show.
 var systemColumns = set("ctid", "tableoid", "xmin", "xmax", "cmin", "cmax")
 
-// systemColumn notes a name that means one of them.
+// systemColumn notes a name that means a system column.
 func (l *level) systemColumn(ref *pg.ColumnRef) {
 	names := nameList(ref.Fields)
 	if len(names) == 0 || len(names) != len(ref.Fields) || !systemColumns[names[len(names)-1]] {

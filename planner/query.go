@@ -7,9 +7,8 @@ import (
 	"weft/plan"
 )
 
-// query analyses a SELECT, VALUES or set operation in a level made for it, and
-// returns what it yields. A plain join stays in the level's scope; anything else
-// gets one below it.
+// query analyses a SELECT, VALUES or set operation in a level made for it, and returns its columns.
+// A plain join stays in the level's scope; any other query gets a scope below it.
 func (l *level) query(sel *pg.SelectStmt) (cols []output, opaque bool) {
 	if sel == nil {
 		return nil, true
@@ -46,25 +45,25 @@ func (l *level) query(sel *pg.SelectStmt) (cols []output, opaque bool) {
 	return cols, opaque
 }
 
-// limit analyses LIMIT and OFFSET, which no row of the level is near.
+// limit analyses LIMIT and OFFSET, which cannot name columns of the level.
 func (l *level) limit(sel *pg.SelectStmt) {
 	at := &level{a: l.a, parent: l.parent, with: l.with, scope: l.fromClause().outside()}
 	at.expression(sel.LimitCount)
 	at.expression(sel.LimitOffset)
 }
 
-// shape is what of a query's form decides which facts pass through it.
+// shape is the form of a query, which decides which facts pass through it.
 type shape uint8
 
 const (
-	// plainShape is a filtered join: its conditions hold for whoever uses its
-	// rows, and conditions on its columns for its rows.
+	// plainShape is a filtered join: its conditions hold for the rows that it yields, and
+	// conditions on its columns hold for its rows.
 	plainShape shape = iota
-	// groupedShape yields rows of its own making. A condition on a column it
-	// groups by may be applied to its rows before.
+	// groupedShape makes rows of its own. A condition on a column that it groups by may be applied
+	// to its input.
 	groupedShape
-	// closedShape depends on which other rows there are (LIMIT, windows,
-	// DISTINCT ON), or locks them: no condition may be moved into it.
+	// closedShape depends on which other rows there are (LIMIT, windows, DISTINCT ON), or locks
+	// rows: no condition may be moved into it.
 	closedShape
 )
 
@@ -87,7 +86,7 @@ func (l *level) shape(sel *pg.SelectStmt) shape {
 	case len(sel.GroupClause) > 0, sel.HavingClause != nil, calls:
 		return groupedShape
 	case l.a.probe != nil && len(sel.DistinctClause) > 0:
-		// Conditions pass, but a row of it stands for several.
+		// Conditions pass through, but a row of the result stands for several.
 		return groupedShape
 	}
 	return plainShape
@@ -98,8 +97,8 @@ func (l *level) plainJoin(sel *pg.SelectStmt) bool {
 	return sel != nil && sel.Op == pg.SetOperation_SETOP_NONE && len(sel.ValuesLists) == 0 && l.shape(sel) == plainShape
 }
 
-// calledIn reports whether an expression calls a function that may be an
-// aggregate, and whether it calls one over a window.
+// calledIn reports whether an expression calls a function that may be an aggregate, and whether it
+// calls one over a window.
 func calledIn(n *pg.Node) (aggregate, window bool) {
 	parser.Walk(n, func(m any) bool {
 		switch m := m.(type) {
@@ -115,9 +114,8 @@ func calledIn(n *pg.Node) (aggregate, window bool) {
 	return aggregate, window
 }
 
-// scalar are built-in functions that are no aggregates, and so common that it
-// pays to know them. A user's own aggregate could have such a name; then the
-// columns beside it are grouped ones.
+// scalar are common built-in functions that are not aggregates. A user's aggregate may have such a
+// name; then the columns beside it count as grouped.
 var scalar = set("lower", "upper", "length", "char_length", "substring", "substr", "btrim", "ltrim", "rtrim", "trim", "replace",
 	"concat", "concat_ws", "left", "right", "round", "abs", "ceil", "floor", "trunc", "mod", "power", "now", "date_trunc",
 	"date_part", "extract", "to_char", "to_date", "to_timestamp", "to_number", "timezone", "age", "md5", "random",
@@ -159,8 +157,8 @@ func (l *level) outputs(sel *pg.SelectStmt, how shape) (cols []output, opaque bo
 	return cols, opaque
 }
 
-// outputColumn is the column that an expression of the target list is, or a new
-// one with what is known of its value.
+// outputColumn returns the column that an expression of the target list is, or a new column with
+// what is known of its value.
 func (l *level) outputColumn(t *pg.ResTarget) *column {
 	if c := l.column(t.Val); c != nil {
 		return c
@@ -192,20 +190,20 @@ func (l *level) publish(cols []output) {
 	}
 }
 
-// pass returns a column as the query's user sees it: itself, if conditions on it
-// may be moved inside, else one that has its value.
+// pass returns a column as the outer query sees it: the column itself if conditions on it may be
+// moved inside, else a column with the same value.
 func (l *level) pass(c *column, sel *pg.SelectStmt, how shape) *column {
 	if how == plainShape || how == groupedShape && (len(sel.GroupClause) == 0 || l.groups(c, sel)) {
 		return c
 	}
 	out := &column{name: c.name, typ: c.typ, declared: c.declared, apart: c.apart, stored: c.stored}
 	if how == closedShape && len(sel.GroupClause) == 0 {
-		out.inside = c // some of its rows, as they are
+		out.inside = c // the result has some of the rows, unchanged
 	}
 	return out
 }
 
-// groups reports whether a query groups by the column as such.
+// groups reports whether a query groups by the plain column.
 func (l *level) groups(c *column, sel *pg.SelectStmt) bool {
 	found := false
 	for _, g := range sel.GroupClause {
@@ -216,7 +214,7 @@ func (l *level) groups(c *column, sel *pg.SelectStmt) bool {
 		if ref == nil {
 			continue
 		}
-		// A name is first one of FROM, then one of the target list.
+		// A name means a column of FROM first, then one of the target list.
 		names := nameList(ref.Fields)
 		if len(names) != len(ref.Fields) {
 			continue
@@ -234,7 +232,7 @@ func (l *level) groups(c *column, sel *pg.SelectStmt) bool {
 	return found
 }
 
-// outputName is what PostgreSQL calls a column of a target list.
+// outputName returns the name that PostgreSQL gives a column of a target list.
 func outputName(t *pg.ResTarget) string {
 	if t.Name != "" {
 		return t.Name
@@ -242,9 +240,8 @@ func outputName(t *pg.ResTarget) string {
 	return figureName(t.Val)
 }
 
-// setOperation analyses UNION, INTERSECT and EXCEPT. The arms know nothing of
-// each other, so each has a scope of its own. A condition on an output column
-// may be applied to each arm's rows before, unless there is a LIMIT.
+// setOperation analyses UNION, INTERSECT and EXCEPT. Each arm has a scope of its own. A condition
+// on an output column may be applied to each arm's rows, unless there is a LIMIT.
 func (l *level) setOperation(sel *pg.SelectStmt) (cols []output, opaque bool) {
 	closed := sel.LimitCount != nil || sel.LimitOffset != nil || len(sel.LockingClause) > 0
 	var arms [2][]output
@@ -277,7 +274,7 @@ func (l *level) setOperation(sel *pg.SelectStmt) (cols []output, opaque bool) {
 	return cols, false
 }
 
-// either is what is known of a column that comes from one of two arms.
+// either returns what is known of a column that comes from one of two arms.
 func either(a, b []fact) []fact {
 	if len(a) == 0 || len(b) == 0 {
 		return nil
@@ -285,7 +282,7 @@ func either(a, b []fact) []fact {
 	return []fact{{left: a[0].left, set: append(append(plan.Set(nil), a[0].set...), b[0].set...)}}
 }
 
-// expressions analyses what is called and queried in expressions.
+// expressions analyses the functions and subqueries in expressions.
 func (l *level) expressions(nodes []*pg.Node) {
 	for _, n := range nodes {
 		l.expression(n)
@@ -330,7 +327,7 @@ func (l *level) expression(n *pg.Node) {
 		case *pg.SQLValueFunction:
 			l.a.probe.value(l.a, m)
 		case *pg.RowExpr:
-			// t.* in it stands for the columns.
+			// An argument t.* stands for the columns of t.
 			for _, arg := range m.Args {
 				if !isStar(arg) {
 					l.expression(arg)
@@ -359,15 +356,14 @@ func isStar(n *pg.Node) bool {
 	return ref != nil && len(ref.Fields) > 0 && ref.Fields[len(ref.Fields)-1].GetAStar() != nil
 }
 
-// isFieldStar reports whether a node is the fields of a row: (c).*, (f(x)).*. How
-// many these are is not known.
+// isFieldStar reports whether a node is the fields of a row: (c).*, (f(x)).*. The number of fields
+// is not known.
 func isFieldStar(n *pg.Node) bool {
 	i := n.GetAIndirection().GetIndirection()
 	return len(i) > 0 && i[len(i)-1].GetAStar() != nil
 }
 
-// isCatalogType: reading or printing a value of the type looks into the
-// catalogs.
+// isCatalogType reports whether reading or printing a value of the type looks into the catalogs.
 func isCatalogType(name string) bool {
 	return len(name) > 3 && name[:3] == "reg"
 }
