@@ -55,7 +55,7 @@ func (ga *gatherer) attempt(a *parser.Attempt) (values map[string]string, err er
 			for name, field := range a.Told {
 				values[name] = quote.Literal(heard.field(field))
 			}
-			ga.s.out.failed = false
+			ga.s.out.forgive()
 			heard, err = ga.overhear("ROLLBACK TO " + attemptName)
 		}
 	}

@@ -44,9 +44,9 @@ func (ps *portals) onBind(length int) error {
 		return ps.s.pipe.skip(length + 1)
 	}
 	if routed {
-		ps.s.pipe.midFrame = true
+		ps.s.pipe.holdFrame()
 		done, err := ps.routeBind(portal, name, &rest)
-		ps.s.pipe.midFrame = false
+		ps.s.pipe.leaveFrame()
 		if done || err != nil || ps.s.pipe.skipping {
 			ps.s.client.Consume(need)
 			if err != nil {
@@ -92,9 +92,9 @@ func (ps *portals) onBind(length int) error {
 // sendBind adds a Bind to what goes to the backend, but for the last tail bytes
 // of its values. It reports false if the client has been told why not.
 func (ps *portals) sendBind(portal, name, rest []byte, tail int) (sent bool, err error) {
-	ps.s.pipe.midFrame = true
+	ps.s.pipe.holdFrame()
 	facts, server, client, err := ps.ensureBound(name)
-	ps.s.pipe.midFrame = false
+	ps.s.pipe.leaveFrame()
 	if err != nil || ps.s.pipe.skipping || ps.s.held.conn == nil {
 		return false, ps.refuseBind(err)
 	}
@@ -113,9 +113,9 @@ func (ps *portals) sendBind(portal, name, rest []byte, tail int) (sent bool, err
 		}
 		if ps.s.record.done.shown != shown && facts.Effects&sqlNames != 0 {
 			// The names in its text have come to mean something else.
-			ps.s.pipe.midFrame = true
+			ps.s.pipe.holdFrame()
 			facts, server, client, err = ps.ensureBound(name)
-			ps.s.pipe.midFrame = false
+			ps.s.pipe.leaveFrame()
 			if err != nil || ps.s.pipe.skipping || ps.s.held.conn == nil {
 				return false, ps.refuseBind(err)
 			}

@@ -415,7 +415,7 @@ func (t *transaction) conclude(c *pool.Conn) {
 	a := t.s.commit.agreement
 	t.s.commit.followAll(verb)
 	if err := a.lateness(); err != nil {
-		t.s.out.failed = true
+		t.s.out.fail()
 		t.s.out.tell(pgerr.From(err))
 		return
 	}

@@ -207,7 +207,7 @@ func (ga *gatherer) boundFailed(err error) error {
 	err = ga.s.portals.unbound(ga.s.reach.asInterrupted(ga.loseAtHand(err)))
 	if !errors.Is(err, pool.ErrLost) && !errors.Is(err, errEnd) && !errors.Is(err, errTold) && ga.s.legs.atFailed() {
 		ga.s.emitLocal()
-		ga.s.pipe.skipping = true
+		ga.s.pipe.skipToSync()
 		return ga.s.out.refuse(err)
 	}
 	return ga.s.lost.refuseBoundRead(err)

@@ -311,7 +311,7 @@ func unprepared(shard string, err error) error {
 // COMMIT fails. It tells the client, but not that weft is ready.
 func (cm *commit) disagree(err error) error {
 	cm.s.record.done.fail(cm.s)
-	cm.s.out.failed = true
+	cm.s.out.fail()
 	severed := errors.Is(err, pool.ErrLost) && (cm.agreement == nil || cm.agreement.severed)
 	if c := cm.s.held.conn; c != nil && !severed {
 		if _, lost := c.Exec("ROLLBACK"); lost == nil {
@@ -364,19 +364,22 @@ func (cm *commit) executeCommit(lp *localPortal) error {
 	}
 	cm.s.tx.chain = lp.ends.Effects&parser.TxBegin != 0
 	if err := cm.agree(); err != nil {
-		cm.s.pipe.skipping = true
+		cm.s.pipe.skipToSync()
 		if errors.Is(err, errTold) {
 			return nil
 		}
 		return cm.disagree(err)
 	}
-	cm.underway, cm.s.out.failed = cm.s.held.conn.Status == wire.TxActive, false
+	cm.underway = cm.s.held.conn.Status == wire.TxActive
+	cm.s.out.forgive()
 	cm.s.held.conn.UnnamedBy = 0
 	cm.s.pipe.unsent.Grow()
 	cm.s.pipe.unsent.B = wire.AppendQuery(cm.s.pipe.unsent.B, lp.text)
 	cm.s.pipe.ops.push(op{kind: opQuery, settles: true})
 	err := cm.s.pipe.exchange()
-	cm.s.pipe.skipping = cm.s.pipe.skipping || cm.s.out.failed
+	if cm.s.out.failed {
+		cm.s.pipe.skipToSync()
+	}
 	return err
 }
 

@@ -35,9 +35,7 @@ func (cp *copier) copyQuery(r *router, p *plan.Plan, text []byte, f *parser.Fact
 	if own {
 		cp.s.tx.start("BEGIN")
 	}
-	cp.s.out.quiet, cp.s.out.failed = true, false
-	err := cp.loadPart(x)
-	cp.s.out.quiet = false
+	err := cp.s.out.quietly(func() error { return cp.loadPart(x) })
 	if err != nil {
 		return err
 	}
@@ -119,7 +117,7 @@ func (cp *copier) executeCopy(b *boundCopy) error {
 	if b.plan.Copy.Query != "" {
 		return cp.executeCopyOut(b)
 	}
-	cp.s.out.failed = false
+	cp.s.out.forgive()
 	x, err := cp.loadBound(b)
 	if err == nil {
 		cp.tellTag(x.tag)
@@ -186,10 +184,10 @@ func (cp *copier) copyOut(c *plan.Copy, f *parser.Facts) error {
 
 // executeCopyOut is copyOut among extended messages.
 func (cp *copier) executeCopyOut(b *boundCopy) error {
-	cp.s.out.quiet, cp.s.out.failed = true, false
-	err := cp.copyOut(b.plan.Copy, b.facts)
-	cp.s.out.quiet = false
-	cp.s.pipe.skipping = cp.s.pipe.skipping || cp.s.out.failed
+	err := cp.s.out.quietly(func() error { return cp.copyOut(b.plan.Copy, b.facts) })
+	if cp.s.out.failed {
+		cp.s.pipe.skipToSync()
+	}
 	if errors.Is(err, pool.ErrLost) {
 		return cp.s.pipe.failed(err)
 	}

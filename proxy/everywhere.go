@@ -428,7 +428,7 @@ func (ev *everywhere) everyExecute(body []byte, e *spread) error {
 // executeFollowed goes on with a command that lookups must follow. The block is open:
 // its backends are spoken to as in a simple query.
 func (ev *everywhere) executeFollowed(e *spread) error {
-	ev.s.out.failed = false
+	ev.s.out.forgive()
 	if err := ev.s.lookups.finishFollowing(e); err != nil {
 		return ev.s.gather.boundFailed(err)
 	}

@@ -29,7 +29,7 @@ func (s *Session) begin() (ok bool, err error) {
 		return false, s.lost.refuseBoundRead(err)
 	}
 	s.pipe.unsent.Grow()
-	s.pipe.unsynced = true
+	s.pipe.awaitSync()
 	return true, nil
 }
 
@@ -40,7 +40,7 @@ func (s *Session) extended(typ byte) error {
 	if err != nil {
 		return err
 	}
-	s.pipe.midFrame = true
+	s.pipe.holdFrame()
 	switch typ {
 	case wire.Parse:
 		err = s.onParse(body)
@@ -57,7 +57,7 @@ func (s *Session) extended(typ byte) error {
 			err = s.malformed(typ, body, op{kind: opClose})
 		}
 	}
-	s.pipe.midFrame = false
+	s.pipe.leaveFrame()
 	s.client.Consume(wire.HeaderLen + len(body))
 	if err != nil {
 		return err
@@ -353,9 +353,9 @@ func (s *Session) sync(body []byte, n int) error {
 		s.pipe.hasPending = false // it is skipped too
 	}
 	if s.pipe.hasPending {
-		s.pipe.midFrame = true
+		s.pipe.holdFrame()
 		err := s.prepared.settleParse()
-		s.pipe.midFrame = false
+		s.pipe.leaveFrame()
 		if err != nil {
 			return err
 		}
@@ -373,7 +373,7 @@ func (s *Session) sync(body []byte, n int) error {
 	if s.held.conn == nil || len(body) == 0 && s.unjoined() {
 		s.client.Consume(n)
 		s.emitLocal()
-		s.pipe.skipping = false
+		s.pipe.resume()
 		s.tx.endPortals()
 		s.out.tellReady()
 		return s.out.flushOrEnd()
@@ -388,7 +388,7 @@ func (s *Session) sync(body []byte, n int) error {
 	s.pipe.unsent.B = wire.AppendFrame(s.pipe.unsent.B, wire.Sync, body)
 	s.client.Consume(n)
 	s.pipe.ops.push(op{kind: opSync})
-	s.pipe.skipping = false
+	s.pipe.resume()
 	return s.afterQuery(s.pipe.exchange())
 }
 

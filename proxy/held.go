@@ -403,7 +403,7 @@ func (h *held) drop() {
 	h.s.pipe.ops.reset()
 	h.s.pipe.unsent.Reset()
 	h.s.out.rem = 0
-	h.s.pipe.unsynced, h.s.pipe.pushed, h.s.implicit.piped = false, false, false
+	h.s.pipe.synced()
 }
 
 // leave gives a backend back for the last time, or closes it.

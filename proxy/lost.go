@@ -70,7 +70,7 @@ func endsTx(f *parser.Facts) bool {
 func (l *loss) failInLostTx() {
 	l.s.emitLocal()
 	l.s.out.tell(l.lostTxError())
-	l.s.pipe.skipping = true
+	l.s.pipe.skipToSync()
 }
 
 func (l *loss) parseInLostTx(p wire.ParseBody, body []byte, f *parser.Facts) {
@@ -161,7 +161,7 @@ func (l *loss) describeInLostTx(kind byte, name []byte) {
 func (l *loss) tellInLostTx(err error) {
 	l.s.emitLocal()
 	l.s.out.tell(pgerr.From(err))
-	l.s.pipe.skipping = true
+	l.s.pipe.skipToSync()
 }
 
 // noStatement is PostgreSQL's answer to a name that nobody has prepared.
@@ -185,7 +185,7 @@ func (l *loss) executeInLostTx(name []byte) {
 	commit := l.bound == endsByCommit
 	l.bound = endsNothing
 	if l.endLostTx(commit) {
-		l.s.pipe.skipping = true
+		l.s.pipe.skipToSync()
 	}
 }
 
@@ -236,7 +236,7 @@ func (l *loss) onLost(err error) error {
 		l.s.out.tellReady()
 		return l.s.out.flushOrEnd()
 	}
-	l.s.pipe.skipping = true
+	l.s.pipe.skipToSync()
 	return l.s.out.flushOrEnd()
 }
 

@@ -106,3 +106,21 @@ func (o *answers) tellParameters(c *pool.Conn) {
 	}
 	clear(o.unready)
 }
+
+// quietly carries out a part of the client's statement. failed says afterwards whether
+// the client has been told that the part failed; err ends the session.
+func (o *answers) quietly(part func() error) (err error) {
+	o.quiet, o.failed = true, false
+	err = part()
+	o.quiet = false
+	return err
+}
+
+// fail notes that the client has been told, or will be, that its statement failed.
+func (o *answers) fail() { o.failed = true }
+
+// forgive forgets a failure: what comes next is judged by itself.
+func (o *answers) forgive() { o.failed = false }
+
+// settle says how the statements up to here came out.
+func (o *answers) settle(failed bool) { o.failed = failed }

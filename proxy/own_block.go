@@ -27,9 +27,7 @@ func (t *transaction) inOwnBlock(run func() error) error {
 	if own {
 		t.start("BEGIN")
 	}
-	t.s.out.quiet, t.s.out.failed = true, false
-	err := run()
-	t.s.out.quiet = false
+	err := t.s.out.quietly(run)
 	if err != nil {
 		return err
 	}
@@ -79,7 +77,8 @@ func (t *transaction) endOwn() error {
 			t.s.lost.end()
 			return t.s.out.refuse(err)
 		}
-		t.tag, t.s.out.failed = "ROLLBACK", true
+		t.tag = "ROLLBACK"
+		t.s.out.fail()
 		t.s.out.tell(pgerr.From(err))
 	}
 	t.s.commit.underway = t.tag == "COMMIT"

@@ -38,3 +38,25 @@ type pipe struct {
 	// calls: a weft.* function has been parsed, or a statement about roles.
 	calls bool
 }
+
+// skipToSync passes over the client's messages up to Sync: one of them has failed, and
+// the client is told so once.
+func (p *pipe) skipToSync() { p.skipping = true }
+
+// resume takes messages again.
+func (p *pipe) resume() { p.skipping = false }
+
+// awaitSync notes that extended messages go to the backend at hand, which answers for the
+// state of the transaction at the Sync.
+func (p *pipe) awaitSync() { p.unsynced = true }
+
+// synced notes that nothing is left of the messages since the last Sync: the backend has
+// answered it, or is gone.
+func (p *pipe) synced() {
+	p.unsynced, p.pushed, p.s.implicit.piped = false, false, false
+}
+
+// holdFrame says that a message of the client stays in the client's buffer while weft
+// works on it, and leaveFrame that it no longer does.
+func (p *pipe) holdFrame()  { p.midFrame = true }
+func (p *pipe) leaveFrame() { p.midFrame = false }

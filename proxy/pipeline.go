@@ -67,7 +67,7 @@ func (im *implicit) pipedHere() bool {
 // that others can join.
 func (im *implicit) widen() error {
 	im.s.pipe.unsent.Grow()
-	im.s.pipe.unsynced = true
+	im.s.pipe.awaitSync()
 	if err := im.s.pipe.inject(plainBegin); err != nil {
 		return err
 	}
@@ -113,10 +113,11 @@ func (im *implicit) concludePipe(failed bool) error {
 	if failed {
 		im.s.record.done.fail(im.s)
 	}
-	im.s.out.failed = failed
-	im.s.pipe.unsynced, im.s.pipe.pushed, im.piped = false, false, false
+	im.s.out.settle(failed)
+	im.s.pipe.synced()
 	err := im.s.tx.endOwn()
-	im.open, im.s.pipe.skipping = false, false
+	im.open = false
+	im.s.pipe.resume()
 	im.s.lost.end()
 	im.s.tx.forgetPortals()
 	if im.s.drawn.loans != nil {
@@ -166,7 +167,7 @@ func (im *implicit) queryInPipe(text []byte, n int) error {
 		return nil
 	case endsTx(f) && !chained:
 		err := im.executeEnd(&localPortal{text: string(text)})
-		im.s.pipe.skipping = false
+		im.s.pipe.resume()
 		if err == nil {
 			im.s.out.tellReady()
 		}
@@ -177,13 +178,14 @@ func (im *implicit) queryInPipe(text []byte, n int) error {
 	if err := im.needsBlock(text, f); err != nil {
 		return im.failPipe(err)
 	}
-	im.s.out.quiet, im.s.out.failed = true, false
-	err := im.s.tx.runPart(text)
-	im.s.out.quiet = false
+	err := im.s.out.quietly(func() error { return im.s.tx.runPart(text) })
 	if err != nil {
 		return err
 	}
-	im.s.pipe.skipping = im.s.out.failed
+	im.s.pipe.resume()
+	if im.s.out.failed {
+		im.s.pipe.skipToSync()
+	}
 	return im.syncPipe()
 }
 
@@ -196,7 +198,8 @@ func (im *implicit) scriptInPipe(text []byte) error {
 		}
 	}
 	im.s.emitLocal()
-	im.open, im.s.pipe.unsynced, im.s.pipe.pushed, im.piped = false, false, false, false
+	im.open = false
+	im.s.pipe.synced()
 	im.s.tx.forgetPortals()
 	im.s.script.own = true
 	return im.s.script.runScript(text)
@@ -204,7 +207,7 @@ func (im *implicit) scriptInPipe(text []byte) error {
 
 // failPipe ends the block with an error.
 func (im *implicit) failPipe(err error) error {
-	im.s.pipe.skipping = true
+	im.s.pipe.skipToSync()
 	if e := im.endPipe(); e != nil {
 		return e
 	}
@@ -324,10 +327,10 @@ func (im *implicit) executeEnd(lp *localPortal) error {
 		return err
 	}
 	if im.s.out.failed && tag == "COMMIT" {
-		im.s.pipe.skipping = true // it has been told
+		im.s.pipe.skipToSync() // it has been told
 		return nil
 	}
-	im.s.out.failed = false
+	im.s.out.forgive()
 	im.s.out.Grow()
 	im.s.out.B = wire.AppendCommandComplete(append(im.s.out.B, frame...), tag)
 	return nil

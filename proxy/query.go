@@ -29,12 +29,12 @@ func (s *Session) query(body []byte) error {
 	if !s.pipe.ops.empty() || s.pipe.hasPending {
 		// Extended messages without a Sync stand before it: if they fail, it
 		// is skipped with them.
-		s.pipe.midFrame = true
+		s.pipe.holdFrame()
 		err := s.prepared.settleParse()
 		if err == nil {
 			err = s.flush()
 		}
-		s.pipe.midFrame = false
+		s.pipe.leaveFrame()
 		if err != nil {
 			return err
 		}
@@ -149,12 +149,12 @@ func (s *Session) onFunctionCall() error {
 	}
 	defer s.client.Consume(wire.HeaderLen + len(body))
 	if !s.pipe.ops.empty() || s.pipe.hasPending {
-		s.pipe.midFrame = true
+		s.pipe.holdFrame()
 		err := s.prepared.settleParse()
 		if err == nil {
 			err = s.flush()
 		}
-		s.pipe.midFrame = false
+		s.pipe.leaveFrame()
 		if err != nil || s.pipe.skipping {
 			return err
 		}

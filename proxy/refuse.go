@@ -21,7 +21,7 @@ func (l *loss) refuseBoundRead(err error) error {
 	case errors.Is(err, pool.ErrLost):
 		l.closeAll()
 		l.s.emitLocal()
-		l.s.pipe.skipping = true
+		l.s.pipe.skipToSync()
 		return l.s.out.refuse(err)
 	}
 	return l.refuseBound(err)
@@ -46,7 +46,7 @@ func (l *loss) refuseParse(name []byte, err error) error {
 func (l *loss) refuseRead(err error) error {
 	switch {
 	case errors.Is(err, errTold):
-		l.s.pipe.skipping = false
+		l.s.pipe.resume()
 		l.s.out.tellReady()
 		return nil
 	case errors.Is(err, errEnd):
@@ -84,12 +84,12 @@ func (l *loss) refuseStatement(err error) error {
 func (l *loss) refuseBound(err error) error {
 	if l.atParticipant(err) {
 		l.s.pipe.unsent.Grow()
-		l.s.pipe.unsynced = true
+		l.s.pipe.awaitSync()
 		l.refuseMessage(err)
 		return nil
 	}
 	l.s.emitLocal()
-	l.s.pipe.skipping = true
+	l.s.pipe.skipToSync()
 	return l.s.out.refuse(err)
 }
 

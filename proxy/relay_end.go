@@ -34,7 +34,8 @@ func (p *pipe) onComplete(c *pool.Conn, o *op, body []byte, visible bool) bool {
 	if o.spread != nil {
 		p.s.every.onSpread(o.spread)
 		if e := o.spread.err; e != nil {
-			visible, p.s.out.failed = false, true
+			visible = false
+			p.s.out.fail()
 			if o.kind == opQuery {
 				p.s.out.tell(e)
 			}
@@ -91,7 +92,7 @@ func (p *pipe) onReady(c *pool.Conn, o *op, status byte) error {
 	if o.kind == opSync || o.kind == opQuery {
 		p.skipping = false
 	}
-	p.unsynced, p.pushed, p.s.implicit.piped = false, false, false
+	p.synced()
 	if status == wire.TxIdle {
 		p.s.tx.forgetPortals()
 	}

@@ -17,7 +17,7 @@ func (p *pipe) onError(c *pool.Conn, body []byte) {
 		p.s.out.fatal = true
 	}
 	p.s.record.done.fail(p.s)
-	p.s.out.failed = true
+	p.s.out.fail()
 	p.s.script.failed = p.s.script.running
 	p.s.tx.tried(false)
 	o := p.ops.first()

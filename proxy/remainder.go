@@ -223,7 +223,8 @@ func (ga *gatherer) executeCollected(x *gathering, name, body []byte) error {
 	if err != nil {
 		return ga.boundFailed(err)
 	}
-	ga.s.pipe.unsynced, ga.s.pipe.unsent.B = true, out
+	ga.s.pipe.awaitSync()
+	ga.s.pipe.unsent.B = out
 	ga.s.pipe.ops.push(op{kind: opParse, injected: true, foreign: true})
 	ga.s.pipe.ops.push(op{kind: opBind, injected: true, foreign: true})
 	ga.s.pipe.unsent.B = wire.AppendFrame(ga.s.pipe.unsent.B, wire.Execute, body)

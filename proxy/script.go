@@ -130,7 +130,7 @@ func (k *script) runStatements(text []byte, parts []parser.Span) error {
 		}
 		sc.offset += k.s.out.characters(text[counted:part.Start])
 		counted = part.Start
-		k.s.out.failed = false
+		k.s.out.forgive()
 		if err := k.runScripted(text[part.Start:part.End]); err != nil {
 			return err
 		}
@@ -175,11 +175,12 @@ func (k *script) controlOwn(text []byte, f *parser.Facts) error {
 		if !commits(string(text)) {
 			tag = "ROLLBACK"
 		}
-		k.own, k.s.out.failed = false, tag == "ROLLBACK"
+		k.own = false
+		k.s.out.settle(tag == "ROLLBACK")
 		if err := k.s.tx.endOwn(); err != nil || k.failed {
 			return err
 		}
-		k.s.out.failed = false
+		k.s.out.forgive()
 		k.s.copy.tellTag(tag)
 		return nil
 	default:
@@ -237,7 +238,8 @@ func (k *script) endScript() error {
 		sc.due = kept.rest(true)
 	}
 	if sc.own {
-		sc.own, k.s.out.failed = false, sc.failed
+		sc.own = false
+		k.s.out.settle(sc.failed)
 		if err := k.s.tx.endOwn(); err != nil {
 			return err
 		}

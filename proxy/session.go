@@ -388,7 +388,7 @@ func (o *answers) tellReady() {
 	}
 	// A backend that was lost while weft talked to it itself leaves no message that
 	// could say whether the client is going to send a Sync: now it is not.
-	o.s.pipe.skipping = false
+	o.s.pipe.resume()
 	if o.s.script.running {
 		return // its statements are told to be ready all at once
 	}

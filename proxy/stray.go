@@ -45,7 +45,7 @@ func (rt *routing) holdsBack(x *gathering, err error) bool {
 		}
 	}
 	x.stray = err
-	rt.s.out.failed = true
+	rt.s.out.fail()
 	rt.s.legs.atFailed()
 	return true
 }

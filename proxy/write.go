@@ -46,9 +46,7 @@ func (wr *writer) writeQuery(r *router, p *plan.Plan, text []byte, f *parser.Fac
 		wr.s.tx.start("BEGIN")
 	}
 	x.alone = own
-	wr.s.out.quiet, wr.s.out.failed = true, false
-	err := wr.writePart(r, x)
-	wr.s.out.quiet = false
+	err := wr.s.out.quietly(func() error { return wr.writePart(r, x) })
 	if err != nil {
 		return err
 	}
@@ -81,7 +79,8 @@ func (wr *writer) writePart(r *router, x *gathering) error {
 	err := wr.carryOut(r, x, true)
 	switch {
 	case errors.Is(err, errMoved) && x.alone && x.plan.Strays:
-		x.stray, wr.s.out.failed = err, true // again, as a transaction of its own
+		x.stray = err // again, as a transaction of its own
+		wr.s.out.fail()
 		return nil
 	case errors.Is(err, errMoved):
 		wr.s.reach.endGather()
@@ -417,7 +416,7 @@ func (wr *writer) executeWrite(x *gathering, limit int) error {
 			return err
 		}
 		wr.s.tx.start(plainBegin)
-		wr.s.out.failed = false
+		wr.s.out.forgive()
 		if err = wr.s.reach.mayAgain(x.stray); err != nil {
 			break
 		}
@@ -432,7 +431,7 @@ func (wr *writer) executeWrite(x *gathering, limit int) error {
 			wr.s.out.Grow()
 			wr.s.out.B, err = x.appendPortion(wr.s.out.B, limit)
 		}
-		wr.s.out.failed = false
+		wr.s.out.forgive()
 		if err == nil {
 			return nil
 		}
@@ -441,7 +440,7 @@ func (wr *writer) executeWrite(x *gathering, limit int) error {
 	if err != nil {
 		return wr.s.gather.boundFailed(wr.s.route.refuseStray(x.named(err)))
 	}
-	wr.s.out.failed = false
+	wr.s.out.forgive()
 	wr.s.out.tellWritten(x)
 	return nil
 }
