@@ -22,18 +22,18 @@ import (
 //
 // All else is refused.
 
-// reached is what something may touch: a sharded table, a home table, a reference table
-// that it may write, by name. opaque: and what else cannot be told. ddl: it changes
+// reached is what something may touch: a sharded table, a home table, a reference table that it may
+// write, by name. opaque is set if it may touch more that cannot be told. ddl is set if it changes
 // schemas, which all shards have.
 type reached struct {
 	sharded, home, copied string
 	opaque, ddl           bool
 }
 
-// reached looks at the tables in a reach.
+// reached returns the tables in a reach.
 func (re reach) reached(r *catalog.Reach) (out reached) {
 	if r.Opaque || len(r.Reads) > 0 {
-		re.a.env.asked.noteAny() // a body may also name what is not there yet
+		re.a.env.asked.noteAny() // a body may also name a table that does not exist yet
 	}
 	out.opaque = r.Opaque && !re.a.env.Tables.Empty()
 	out.ddl = r.DDL && !re.a.env.Tables.Empty()
@@ -63,15 +63,15 @@ func (re reach) reached(r *catalog.Reach) (out reached) {
 	return out
 }
 
-// mentioned says what a function may read or write: names of declared sharded
-// tables, and of others that are on the home shard alone.
+// mentioned returns what a function may read or write: names of declared sharded tables, and of
+// tables that are on the home shard alone.
 func (re reach) mentioned(f *catalog.Function) (sharded, home string) {
 	r := re.reached(&f.Reach)
 	return r.sharded, r.home
 }
 
-// runNames notes the users' operators and types in a node of a tree. Those that are
-// not pure count as functions.
+// runNames notes the users' operators and types in a node of a tree. Those that are not pure count
+// as functions.
 func (l *level) runNames(m any) {
 	if l.a.env.Schema == nil {
 		return
@@ -96,11 +96,11 @@ func (l *level) runNames(m any) {
 	}
 }
 
-// means reports whether a name in the text may be that of something in a schema, where
-// given is the schema that it is written with: whoever may create in some schema must not be
-// able to have statements of others refused. A name without one is looked for in the search
-// path, and a type in the session's temporary schema before that. Texts that are stored, or
-// whose path is not known, may have left schemas out.
+// means reports whether a name in the text may mean an object of a schema; given is the schema that
+// the name is written with. A user who may create objects in some schema must not be able to make
+// statements of other users fail. A name without a schema is looked up in the search path, and a
+// type in the session's temporary schema before that. Stored texts, and texts whose path is not
+// known, may have left schemas out.
 func (l *level) means(given, schema string) bool {
 	switch {
 	case given != "":
@@ -111,7 +111,7 @@ func (l *level) means(given, schema string) bool {
 	return slices.Contains(l.a.text.path, schema) || strings.HasPrefix(schema, "pg_temp_")
 }
 
-// operatorSchema is the schema that a node of a tree names its operator with.
+// operatorSchema returns the schema that a node of a tree names its operator with.
 func operatorSchema(m any) string {
 	switch m := m.(type) {
 	case *pg.A_Expr:
@@ -124,7 +124,7 @@ func operatorSchema(m any) string {
 	return ""
 }
 
-// schemaOf is the schema of a qualified name.
+// schemaOf returns the schema of a qualified name.
 func schemaOf(names []*pg.Node) string {
 	if list := nameList(names); len(list) > 1 {
 		return list[len(list)-2]
@@ -132,18 +132,18 @@ func schemaOf(names []*pg.Node) string {
 	return ""
 }
 
-// runs notes something that runs like a function.
+// runs notes an operator or a type that runs code like a function.
 func (l *level) runs(what string, r *catalog.Reach) {
 	l.a.functions = append(l.a.functions, &catalog.Function{
 		Name: catalog.Name{Name: what}, Kind: unnamed, Volatility: 's', Mentions: r.Reads, Writes: r.Writes, Opaque: r.Opaque, Reach: *r,
 	})
-	l.a.notes.calls('v') // where it runs is not open to choice
+	l.a.notes.calls('v') // it cannot be moved to another shard
 }
 
 // unnamed is the kind of a catalog.Function that stands for an operator or a type.
 const unnamed = 'o'
 
-// functionName is how messages call what runs.
+// functionName returns the name that messages give to code that runs.
 func functionName(f *catalog.Function) string {
 	if f.Kind == unnamed {
 		return f.Name.Name
@@ -151,8 +151,8 @@ func functionName(f *catalog.Function) string {
 	return `function "` + f.Name.Name + `"`
 }
 
-// called judges the functions of a statement that runs on one shard. It says of one
-// that touches home tables, and of one of which nothing can be told.
+// called judges the functions of a statement that runs on one shard. It returns the name of one
+// that touches home tables, and of one about which nothing can be told.
 func (re reach) called() (homely string) {
 	re.casts()
 	for _, f := range re.a.functions {
@@ -182,8 +182,8 @@ func (re reach) called() (homely string) {
 	return homely
 }
 
-// casts judges what no text names: functions of casts and of operator classes. Any
-// statement may run them, on whatever shard.
+// casts judges code that no text names: functions of casts and of operator classes. Any statement
+// may run them, on any shard.
 func (re reach) casts() {
 	if re.a.env.Schema == nil || re.a.env.Tables.Empty() {
 		return
@@ -195,7 +195,7 @@ func (re reach) casts() {
 	}
 }
 
-// beyond says why something cannot run on each shard alike, or is empty.
+// beyond returns the reason why code cannot run on each shard alike, or "".
 func (re reach) beyond(reach *catalog.Reach) string { return re.reached(reach).beyond() }
 
 func (r reached) beyond() string {
@@ -214,9 +214,9 @@ func (r reached) beyond() string {
 	return ""
 }
 
-// followers lists the tables whose rows a write to a table may change: itself, its parts
-// and heirs, and those whose foreign keys act. c is what it changes in rows that are
-// there, nil for nothing.
+// followers lists the tables whose rows a write to a table may change: the table itself, its
+// partitions and children, and tables whose foreign keys act. c is what the write changes in
+// existing rows, nil for nothing.
 func (re reach) followers(rel *catalog.Relation, c *changes) []*catalog.Relation {
 	out := []*catalog.Relation{rel}
 	for i := 0; i < len(out); i++ {
@@ -229,7 +229,7 @@ func (re reach) followers(rel *catalog.Relation, c *changes) []*catalog.Relation
 		for _, c := range out[i].Children {
 			add(c)
 		}
-		for r := out[i]; r != nil && c != nil; r = r.Parent { // what references the whole references its parts
+		for r := out[i]; r != nil && c != nil; r = r.Parent { // a foreign key on the whole table is one on its partitions
 			for j := range r.Referenced {
 				if fk := &r.Referenced[j]; fk.Acts() {
 					add(re.a.env.Schema.Relation(fk.Table))
@@ -243,9 +243,8 @@ func (re reach) followers(rel *catalog.Relation, c *changes) []*catalog.Relation
 	return out
 }
 
-// storing judges what stored rows set off by themselves, triggers and rules apart:
-// checks, generated columns, types, indexes, conditions of triggers. t is the table's
-// declaration, or nil.
+// storing judges the code that stored rows set off, without triggers and rules: checks, generated
+// columns, types, indexes, conditions of triggers. t is the table's declaration, or nil.
 func (re reach) storing(rel *catalog.Relation, t *table, c *changes) {
 	if c != nil && c.gone || re.a.env.Schema == nil {
 		return
@@ -259,7 +258,7 @@ func (re reach) storing(rel *catalog.Relation, t *table, c *changes) {
 	}
 }
 
-// runsWith judges something that runs where a row is stored.
+// runsWith judges code that runs where a row is stored.
 func (re reach) runsWith(rel *catalog.Relation, t *table, run *catalog.Run) {
 	r := re.reached(&run.Reach)
 	if re.a.env.Tables.Empty() {
@@ -283,14 +282,15 @@ func (re reach) runsWith(rel *catalog.Relation, t *table, run *catalog.Run) {
 	}
 }
 
-// given tells of each column whether it is in a list, or whether there is no list.
+// given returns a function that reports whether a column is in a list. Without a list it reports
+// true for all.
 func given(list []*pg.Node) func(column string) bool {
 	names := nameList(list)
 	return func(column string) bool { return len(names) == 0 || slices.Contains(names, column) }
 }
 
-// defaulting judges the defaults that an INSERT takes. Those of tables that are not on
-// the home shard alone are evaluated there, if they touch what is there.
+// defaulting judges the defaults that an INSERT takes. A default of a declared table is evaluated
+// on the home shard if it touches objects of the home shard.
 func (re reach) defaulting(rel *catalog.Relation, given func(column string) bool) {
 	if rel == nil {
 		return
@@ -302,8 +302,8 @@ func (re reach) defaulting(rel *catalog.Relation, given func(column string) bool
 	}
 }
 
-// viewDefaults judges the defaults that the views have which an INSERT goes through: they
-// are evaluated where the row is.
+// viewDefaults judges the defaults of the views that an INSERT goes through: they are evaluated
+// where the row is.
 func (l *level) viewDefaults(tg *target) {
 	if tg.through == nil {
 		return
@@ -317,8 +317,7 @@ func (l *level) viewDefaults(tg *target) {
 	}
 }
 
-// eventTriggers judges what a command on the schema sets off. Event triggers are on the
-// home shard.
+// eventTriggers judges what a DDL command sets off. Event triggers are on the home shard.
 func (re reach) eventTriggers(n any) {
 	if re.a.env.Schema == nil || re.a.env.Tables.Empty() {
 		return
@@ -351,7 +350,7 @@ func (re reach) eventTriggers(n any) {
 		return
 	case *pg.Node_DropStmt:
 		if n.DropStmt.RemoveType == pg.ObjectType_OBJECT_EVENT_TRIGGER || n.DropStmt.RemoveType == pg.ObjectType_OBJECT_FUNCTION {
-			return // the way out
+			return // this command is the way to get rid of the trigger
 		}
 	}
 	for _, e := range re.a.env.Schema.EventTriggers() {
@@ -359,7 +358,8 @@ func (re reach) eventTriggers(n any) {
 	}
 }
 
-// createCast: any statement may run a cast's function, on any shard.
+// createCast returns the route of CREATE CAST: any statement may run a cast's function, on any
+// shard.
 func (re reach) createCast(n *pg.CreateCastStmt) plan.Route {
 	names := nameList(n.Func.GetObjname())
 	if len(names) > 0 && re.a.env.Schema != nil && !re.a.env.Tables.Empty() {

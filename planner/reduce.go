@@ -8,7 +8,7 @@ import (
 type inputOf struct {
 	x       *appearance
 	piece   int
-	columns []string // of the piece, as the table calls them
+	columns []string // the columns of the piece, by their names in the table
 }
 
 // reduceInputs finds the pieces of which only few rows matter, because a column must

@@ -10,35 +10,33 @@ import (
 	"weft/plan"
 )
 
-// A remainder is what is left of a statement when its tables have been taken out
-// of it: the same tree, with the rows of a piece wherever a table was. What an
-// input has not, though a table has it, is written out: whole rows, columns that
-// depend on a primary key, names with a schema.
+// A remainder is what is left of a statement when its tables have been taken out: the same tree,
+// with the rows of a piece in the place of each table. What a table has and an input lacks is
+// written out: whole rows, columns that depend on a primary key, names with a schema.
 type remainder struct {
 	a        *analysis
 	gather   *plan.Gather
 	inputs   []inputOf
-	shared   []bool // by piece: an equal one may be the same
+	shared   []bool // by piece: whether an equal piece may be the same one
 	mentions *mentions
 	tree     *pg.Node
 
-	// What nodes of the tree are in the trees that were analysed.
+	// tables and the fields below map nodes of the tree to nodes of the analysed trees.
 	tables  map[*pg.RangeVar]*pg.RangeVar
 	refs    map[*pg.ColumnRef]*pg.ColumnRef
 	queries map[*pg.SelectStmt]*pg.SelectStmt
 	nodes   map[*pg.Node]*pg.Node
-	// once is how often a name stood for a relation before anything was
-	// replaced.
+	// once counts how often a name stood for a relation before anything was replaced.
 	once map[string]int
 
-	// stays tells of names of relations in the trees that were analysed which are
-	// not taken out. Nil for a query: all are.
+	// stays marks the names of relations in the analysed trees that are not taken out. Nil for a
+	// query: all are taken out.
 	stays map[*pg.RangeVar]bool
-	// copies are the queries of the tree by what they were copied from.
+	// copies maps the queries of the analysed trees to their copies in the tree.
 	copies map[*pg.SelectStmt]*pg.SelectStmt
 
 	found    []*island
-	catalogs bool // it reads system catalogs
+	catalogs bool // the remainder reads system catalogs
 	refusal  *pgerr.Error
 }
 
@@ -88,7 +86,7 @@ func (ga gatherer) newRemainder() *remainder {
 	}
 }
 
-// unwritable is the refusal of a tree that cannot be written out.
+// unwritable returns the refusal of a tree that cannot be written as SQL.
 func unwritable(err error) *pgerr.Error {
 	return pgerr.New(pgerr.FeatureNotSupported, "this statement cannot be taken apart: %v", err).
 		WithHint("It visits more than one shard. Write it in another way.")
@@ -100,7 +98,7 @@ func (r *remainder) refuse(hint, format string, args ...any) {
 	}
 }
 
-// copy clones a tree, and notes which node is which.
+// copy clones a tree, and notes which node was copied from which.
 func (r *remainder) copy(n *pg.Node) *pg.Node {
 	out := proto.Clone(n).(*pg.Node)
 	var was []any
@@ -126,7 +124,7 @@ func (r *remainder) copy(n *pg.Node) *pg.Node {
 	return out
 }
 
-// spell writes out what a table has and a subquery has not.
+// spell writes out what a table has and a subquery lacks.
 func (r *remainder) spell(n *pg.Node) {
 	parser.Walk(n, func(m any) bool {
 		switch m := m.(type) {
@@ -154,8 +152,7 @@ func (r *remainder) spell(n *pg.Node) {
 	})
 }
 
-// exists: which columns a subquery has does not matter if only its rows are asked
-// for.
+// exists drops the columns of a subquery of EXISTS: only its rows matter.
 func (r *remainder) exists(s *pg.SubLink) {
 	sel := s.Subselect.GetSelectStmt()
 	if s.SubLinkType != pg.SubLinkType_EXISTS_SUBLINK || sel == nil || sel.Op != pg.SetOperation_SETOP_NONE ||
@@ -170,7 +167,7 @@ func (r *remainder) exists(s *pg.SubLink) {
 	sel.TargetList = nil
 }
 
-// hasRow reports whether an expression has a reference to a whole row in it.
+// hasRow reports whether an expression contains a reference to a whole row.
 func (r *remainder) hasRow(n *pg.Node) bool {
 	found := false
 	parser.Walk(n, func(m any) bool {
@@ -182,7 +179,7 @@ func (r *remainder) hasRow(n *pg.Node) bool {
 	return found
 }
 
-// reference writes a reference so that it means the same without the table.
+// reference rewrites a reference so that it means the same without the table.
 func (r *remainder) reference(n *pg.Node, ref *pg.ColumnRef) {
 	if row := r.a.notes.rows[r.refs[ref]]; row != nil {
 		whole, ok := row.of.wholeRow()
@@ -202,7 +199,7 @@ func (r *remainder) reference(n *pg.Node, ref *pg.ColumnRef) {
 	}
 }
 
-// expand puts a view's query in the place of the view.
+// expand replaces a view by its query.
 func (r *remainder) expand(n *pg.Node, rv *pg.RangeVar, use *viewUse) {
 	rel := use.rel
 	switch {
@@ -249,8 +246,8 @@ func (r *remainder) protected(query *pg.Node) bool {
 	return found
 }
 
-// qualify gives the functions of a view's query their schema: it is printed with
-// names that lead there under a path of pg_catalog alone.
+// qualify gives the functions of a view's query their schema: the query is printed with names for a
+// search path of pg_catalog alone.
 func qualify(query *pg.Node) {
 	parser.Walk(query, func(m any) bool {
 		if f, ok := m.(*pg.FuncCall); ok && len(f.Funcname) == 1 {
@@ -260,8 +257,8 @@ func qualify(query *pg.Node) {
 	})
 }
 
-// relieve takes out the conditions that pieces have checked: PostgreSQL would think
-// that few rows are left, and choose a plan for few.
+// relieve removes the conditions that pieces have checked: PostgreSQL would expect fewer rows
+// because of them, and choose a plan for few.
 func (r *remainder) relieve(n *pg.Node) {
 	parser.Walk(n, func(m any) bool {
 		switch m := m.(type) {
@@ -278,7 +275,7 @@ func (r *remainder) relieve(n *pg.Node) {
 	})
 }
 
-// unchecked is what is left of a condition, nil for nothing.
+// unchecked returns what is left of a condition, or nil for nothing.
 func (r *remainder) unchecked(n *pg.Node) *pg.Node {
 	if n == nil || r.a.notes.checked[r.nodes[n]] {
 		return nil
@@ -296,7 +293,7 @@ func (r *remainder) unchecked(n *pg.Node) *pg.Node {
 	return conjunction(left)
 }
 
-// dependents adds to GROUP BY what a primary key that is in it stands for.
+// dependents adds to GROUP BY the columns that depend on a grouped primary key.
 func (r *remainder) dependents(n *pg.Node) {
 	parser.Walk(n, func(m any) bool {
 		sel, ok := m.(*pg.SelectStmt)
@@ -351,7 +348,7 @@ func (r *remainder) uses(sel *pg.SelectStmt, d dependent) bool {
 	return found
 }
 
-// replace puts inputs in the place of tables.
+// replace replaces tables by inputs.
 func (r *remainder) replace(n *pg.Node) {
 	parser.Walk(n, func(m any) bool {
 		node, ok := m.(*pg.Node)
@@ -382,8 +379,8 @@ func (r *remainder) replace(n *pg.Node) {
 	})
 }
 
-// unknown refuses a name of a sharded table that the analysis has not seen: left where it is, it
-// would be read on one shard alone. Names of WITH queries and marks of weft's own mean no table.
+// unknown refuses a name of a sharded table that the analysis has not seen: left in place, it would
+// be read on one shard alone. Names of WITH queries and weft's own marks do not mean tables.
 func (r *remainder) unknown(rv *pg.RangeVar) {
 	rel, t := r.a.relation(rv)
 	if t == nil || t.Reference || rv.Schemaname == "" && (r.a.temporary(rv) || r.namesQuery(rv.Relname)) {
@@ -404,7 +401,7 @@ func (r *remainder) namesQuery(name string) bool {
 	return found
 }
 
-// input puts one in the place of a table.
+// input replaces a table by an input.
 func (r *remainder) input(n *pg.Node, rv *pg.RangeVar, x *appearance) {
 	if x.sample != nil && hasSublink(x.sample) {
 		r.refuse("Write the percentage as a number or a parameter.", "TABLESAMPLE with a subquery is not supported over several shards")
@@ -432,9 +429,8 @@ func (r *remainder) input(n *pg.Node, rv *pg.RangeVar, x *appearance) {
 	n.Node = &pg.Node_RangeVar{RangeVar: &pg.RangeVar{Relname: inputMark(piece), Inh: true, Relpersistence: "p", Alias: alias, Location: -1}}
 }
 
-// catalog leaves a system catalog where it is: some of its columns have types whose
-// values cannot become parameters, and only the client's backend sees what its
-// transaction has created.
+// catalog leaves a system catalog in place: some of its columns have types whose values cannot
+// become parameters, and only the client's backend sees what its transaction has created.
 func (r *remainder) catalog(rv *pg.RangeVar, x *appearance) {
 	rv.Schemaname = x.rel.Schema
 	r.catalogs = true
@@ -451,8 +447,8 @@ func hasSublink(m any) bool {
 	return found
 }
 
-// own reports whether the remainder reads or calls something that belongs to the
-// client's session, or changes something.
+// own reports whether the remainder reads or calls something that belongs to the client's session,
+// or changes something.
 func (r *remainder) own() bool {
 	t := &r.a.touched
 	if r.catalogs || len(t.sequences) > 0 || t.advisory || len(t.homely) > 0 {

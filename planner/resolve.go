@@ -6,9 +6,9 @@ import (
 	"weft/catalog"
 )
 
-// notes is what the analysis of a query writes down for the case that no shard
-// can answer it: which name means which table, and which conditions may be
-// checked where a table is read. Nodes are those of the trees that were analysed.
+// notes is what the analysis of a query writes down in case no single shard can answer it: which
+// name means which table, and which conditions may be checked where a table is read. Nodes are
+// those of the analysed trees.
 //
 // Its methods do nothing on nil.
 type notes struct {
@@ -26,13 +26,14 @@ type notes struct {
 	checked map[*pg.Node]bool
 	// system is a system column of a table whose rows are on several shards.
 	system string
-	// modifying: a WITH changes rows.
+	// modifying is set if a WITH changes rows.
 	modifying bool
-	// writes: the statement itself does.
+	// writes is set if the statement itself changes rows.
 	writes bool
-	// volatile: something in it has another value, or another effect, each time.
+	// volatile is set if something in the statement has another value, or another effect, each
+	// time.
 	volatile bool
-	// stored is how deep in views.
+	// stored counts the views around the node at hand.
 	stored int
 }
 
@@ -43,34 +44,34 @@ func newNotes() *notes {
 	}
 }
 
-// appearance is a table, or something that is read like one, in FROM.
+// appearance is a table in FROM, or something that is read like one.
 type appearance struct {
 	rv    *pg.RangeVar
-	rel   *catalog.Relation // nil for a temporary one
+	rel   *catalog.Relation // nil for a temporary table
 	table *table            // its declaration, or nil
-	// instance is that of a sharded table.
+	// instance is the instance of a sharded table.
 	instance *instance
 	level    *level
 	scope    *scope
 	sample   *pg.RangeTableSample
-	// name is what the query calls it.
+	// name is the query's name for the table.
 	name string
-	// conditions are those that can be checked where it is read, with the
-	// names its columns have in the table.
+	// conditions are those that can be checked where the table is read, with the table's own column
+	// names.
 	conditions []*pg.Node
-	// through are the numbers of those that stand outside of the query whose
-	// FROM it is in.
+	// through lists the numbers of the conditions that stand outside of the query whose FROM has
+	// the table.
 	through []int
-	// blocked: a condition has been met that may fail, or has effects. Those
-	// after it must not be checked before.
+	// blocked is set once a condition was met that may fail or has effects: later conditions must
+	// not be checked before it.
 	blocked bool
-	// marked: it has a column that says that there is a row.
+	// marked is set if a column says whether there is a row.
 	marked bool
-	// lookups are columns that a correlated subquery finds its rows by.
+	// lookups are columns by which a correlated subquery finds its rows.
 	lookups []string
 	// system are system columns that the query names.
 	system []string
-	stored bool // in a view
+	stored bool // the table is in a view
 }
 
 // known reports whether the columns are known.
@@ -84,15 +85,14 @@ type viewUse struct {
 	query *pg.Node
 }
 
-// rowRef is a reference to a table's row as a whole, or to a function of it in
-// the spelling of a column.
+// rowRef is a reference to a whole row of a table, or to a function of the row that is written like
+// a column.
 type rowRef struct {
 	of       *appearance
 	function string
 }
 
-// dependent is a column of which there is one value for each value of a primary
-// key.
+// dependent is a column that has one value for each value of a primary key.
 type dependent struct {
 	of   *appearance
 	name string
@@ -112,8 +112,7 @@ func (n *notes) appears(l *level, rv *pg.RangeVar, rel *catalog.Relation, t *tab
 	return ap
 }
 
-// own says of columns, and of the name they can be qualified with, whose they
-// are.
+// own notes that columns, and the name that qualifies them, belong to the appearance.
 func (x *appearance) own(s *source, cols []output) *source {
 	if x == nil {
 		return s
@@ -135,8 +134,8 @@ func (n *notes) sampled(s *pg.RangeTableSample) {
 	}
 }
 
-// copies returns columns with the values of a view's, for conditions that stay
-// outside of it.
+// copies returns columns with the values of a view's columns, for conditions that stay outside of
+// the view.
 func (n *notes) copies(cols []output, s *scope) []output {
 	if n == nil {
 		return cols
@@ -157,7 +156,7 @@ func (n *notes) expands(rv *pg.RangeVar, rel *catalog.Relation, query *pg.Node) 
 	}
 }
 
-// enter notes that what follows is in a view, or is no longer.
+// enter notes that the analysis enters a view (by 1) or leaves it (by -1).
 func (n *notes) enter(by int) {
 	if n != nil {
 		n.stored += by
@@ -176,7 +175,7 @@ func (n *notes) calls(volatility byte) {
 	}
 }
 
-// refer notes what a reference means if that is not simply a column.
+// refer notes what a reference means if it is not simply a column.
 func (n *notes) refer(l *level, ref *pg.ColumnRef) {
 	if n == nil {
 		return
@@ -221,7 +220,7 @@ func (n *notes) refer(l *level, ref *pg.ColumnRef) {
 	}
 }
 
-// field is t.x: a column, a system column, or a function x of the row.
+// field resolves t.x: a column, a system column, or a function x of the row.
 func (n *notes) field(of *appearance, ref *pg.ColumnRef, name string) {
 	switch {
 	case of.hasColumn(name):
@@ -232,7 +231,7 @@ func (n *notes) field(of *appearance, ref *pg.ColumnRef, name string) {
 	}
 }
 
-// hasColumn reports whether the query can call a column that.
+// hasColumn reports whether the query has a column of that name.
 func (x *appearance) hasColumn(name string) bool {
 	for _, c := range x.columnNames() {
 		if c == name {
@@ -242,7 +241,7 @@ func (x *appearance) hasColumn(name string) bool {
 	return false
 }
 
-// columnNames are the names the query has for the columns.
+// columnNames returns the query's names for the columns.
 func (x *appearance) columnNames() []string {
 	if !x.known() {
 		return nil
@@ -272,7 +271,7 @@ func (n *notes) systemColumn(x *appearance, name string) {
 	x.system = append(x.system, name)
 }
 
-// itemUp finds what a qualifier names, here or further out.
+// itemUp finds the item that a qualifier names, in this level or an outer one.
 func (l *level) itemUp(names []string) *item {
 	for ; l != nil; l = l.parent {
 		it, ambiguous := l.item(names)
@@ -283,8 +282,8 @@ func (l *level) itemUp(names []string) *item {
 	return nil
 }
 
-// clauses analyses the items of ORDER BY, GROUP BY or DISTINCT ON, each of which
-// may be a name of the target list.
+// clauses analyses the items of ORDER BY, GROUP BY or DISTINCT ON, each of which may be a name of
+// the target list.
 func (l *level) clauses(sel *pg.SelectStmt, nodes []*pg.Node) {
 	for _, n := range nodes {
 		item := n
@@ -298,7 +297,7 @@ func (l *level) clauses(sel *pg.SelectStmt, nodes []*pg.Node) {
 	}
 }
 
-// labels reports whether a name is one that a query gives to a column of its own.
+// labels reports whether a name is one that a query gives to an output column.
 func labels(sel *pg.SelectStmt, ref *pg.ColumnRef) bool {
 	name := ref.Fields[0].GetString_().GetSval()
 	for _, n := range sel.TargetList {
@@ -368,7 +367,7 @@ func (n *notes) groups(l *level, sel *pg.SelectStmt) {
 	}
 }
 
-// labelled is the column that the target list calls so.
+// labelled returns the column that has this name in the target list.
 func (l *level) labelled(sel *pg.SelectStmt, ref *pg.ColumnRef) *column {
 	for _, n := range sel.TargetList {
 		if t := n.GetResTarget(); t != nil && t.Name == nameList(ref.Fields)[0] {

@@ -4,9 +4,9 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 )
 
-// rowsFrom analyses functions in FROM. Their columns are known where the text
-// tells them: without them `INSERT … SELECT * FROM unnest($1::int[], $2::text[])`,
-// which drivers use for many rows at once, could not be taken apart.
+// rowsFrom analyses functions in FROM. Their columns are known where the text tells them: without
+// that, `INSERT … SELECT * FROM unnest($1::int[], $2::text[])`, which drivers use for many rows at
+// once, could not be split by rows.
 func (fr fromClause) rowsFrom(n *pg.RangeFunction, s *scope, left []*source) *source {
 	fr.lateral(s, left).expressions(n.Functions)
 	fr.l.expressions(n.Coldeflist)
@@ -28,8 +28,8 @@ func (fr fromClause) rowsFrom(n *pg.RangeFunction, s *scope, left []*source) *so
 	return simple(name, "", n.Alias, cols, false)
 }
 
-// rowNames are the names of the columns of functions in FROM, one for each
-// function, unless one of them is not known to return a scalar.
+// rowNames returns the names of the columns of functions in FROM, one for each function, unless a
+// function is not known to return a scalar.
 func (fr fromClause) rowNames(n *pg.RangeFunction) (names []string, ok bool) {
 	if len(n.Coldeflist) > 0 {
 		return nil, false
@@ -48,7 +48,7 @@ func (fr fromClause) rowNames(n *pg.RangeFunction) (names []string, ok bool) {
 		case "generate_series", "generate_subscripts", "regexp_split_to_table", "string_to_table":
 			names = append(names, path[0])
 		case "unnest":
-			// Each array is a function of its own.
+			// Each array counts as a function of its own.
 			for _, arg := range call.Args {
 				if !fr.scalars(arg) {
 					return nil, false
@@ -62,7 +62,7 @@ func (fr fromClause) rowNames(n *pg.RangeFunction) (names []string, ok bool) {
 	return names, len(names) > 0
 }
 
-// scalars reports whether a value is an array of something that has no columns.
+// scalars reports whether a value is an array whose elements have no columns.
 func (fr fromClause) scalars(n *pg.Node) bool {
 	c := n.GetTypeCast()
 	if c == nil || c.TypeName == nil || len(c.TypeName.ArrayBounds) == 0 || c.TypeName.Setof || c.TypeName.PctType {
@@ -73,17 +73,17 @@ func (fr fromClause) scalars(n *pg.Node) bool {
 	case len(names) == 2 && names[0] == "pg_catalog":
 		return scalarTypes[names[1]]
 	case len(names) == 1 && scalarTypes[names[0]]:
-		// Nobody else's type of that name comes first.
+		// No other schema's type of that name comes first.
 		return len(fr.l.a.text.path) > 0 && fr.l.a.text.path[0] == "pg_catalog"
 	}
 	return fr.enum(names)
 }
 
-// scalarTypes are built-in types that people make arrays of.
+// scalarTypes are built-in types of which arrays are common.
 var scalarTypes = set("bool", "int2", "int4", "int8", "float4", "float8", "numeric", "money", "text", "varchar", "bpchar", "name", "bytea", "uuid",
 	"date", "time", "timetz", "timestamp", "timestamptz", "interval", "json", "jsonb", "inet", "cidr", "macaddr", "oid")
 
-// enum reports whether a name is that of an enum, which some column tells.
+// enum reports whether a name is that of an enum type that some column has.
 func (fr fromClause) enum(names []string) bool {
 	if fr.l.a.env.Schema == nil {
 		return false
@@ -100,7 +100,7 @@ func (fr fromClause) enum(names []string) bool {
 	for _, full := range wanted {
 		for rel := range fr.l.a.env.Schema.Relations() {
 			if rel.Schema+"."+rel.Name.Name == full {
-				return false // the type of its rows
+				return false // the type of a table's rows
 			}
 			for i := range rel.Columns {
 				if c := &rel.Columns[i]; c.Enum && c.Base == c.Type && c.TypeName == full {

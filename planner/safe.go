@@ -61,7 +61,7 @@ func (n *notes) offer(of, l *level, s *scope, cond *pg.Node) {
 	c.of.conditions = append(c.of.conditions, c.written(cond))
 }
 
-// correlated notes a column that is equal to one of a level further out.
+// correlated notes a column that equals a column of an outer level.
 func (l *level) correlated(cond *pg.Node) {
 	e := cond.GetAExpr()
 	if e == nil || e.Kind != pg.A_Expr_Kind_AEXPR_OP || !isEquality(e.Name) {
@@ -82,8 +82,8 @@ func (l *level) correlated(cond *pg.Node) {
 	}
 }
 
-// above reports whether a scope is s or below it, and whether its rows may be
-// missing where those of s are there.
+// above reports whether o is s or below it, and whether rows of o may be missing where rows of s
+// are there.
 func (s *scope) above(o *scope) (nullable, below bool) {
 	for ; o != nil; o = o.parent {
 		if o == s {
@@ -94,10 +94,10 @@ func (s *scope) above(o *scope) (nullable, below bool) {
 	return false, false
 }
 
-// conjunct is a condition that is looked at.
+// conjunct is a condition under examination.
 type conjunct struct {
 	level *level
-	of    *appearance // the one table that it is about
+	of    *appearance // the one table that the condition is about
 }
 
 // column reports whether a node is a column of the one table.
@@ -110,9 +110,8 @@ func (c *conjunct) column(n *pg.Node) (*column, bool) {
 	return x, true
 }
 
-// block keeps what follows a condition that is not safe from being checked
-// before it. PostgreSQL checks a condition on several tables, or with a subquery
-// in it, after those on one table.
+// block keeps later conditions from being checked before an unsafe one. PostgreSQL checks a
+// condition on several tables, or with a subquery, after those on one table.
 func (c *conjunct) block(cond *pg.Node) {
 	c.of = nil
 	one, columns := true, false
@@ -174,7 +173,7 @@ const (
 	firstUserType = datum.Type(10000)
 )
 
-// comparison is a column beside a constant.
+// comparison reports whether a condition compares a column with a constant safely.
 func (c *conjunct) comparison(e *pg.A_Expr) bool {
 	names := nameList(e.Name)
 	op := names[len(names)-1]
@@ -212,13 +211,13 @@ func (c *conjunct) comparison(e *pg.A_Expr) bool {
 
 var comparisons = set("=", "<>", "<", ">", "<=", ">=")
 
-// operand is a column whose comparisons are PostgreSQL's own.
+// operand reports whether a node is a column whose comparisons are PostgreSQL's own.
 func (c *conjunct) operand(n *pg.Node) bool {
 	x, ok := c.column(n)
 	return ok && x.typ != 0 && (x.typ < firstUserType || x.apart)
 }
 
-// pair is two columns of one type.
+// pair reports whether a condition compares two columns of one type.
 func (c *conjunct) pair(e *pg.A_Expr) bool {
 	a, ok := c.column(e.Lexpr)
 	if !ok {
@@ -240,8 +239,8 @@ func (c *conjunct) array(n *pg.Node) bool {
 	return c.constant(n)
 }
 
-// constant is a value that is known before the statement runs: PostgreSQL works
-// it out when it plans, and fails then if it fails.
+// constant reports whether a value is known before the statement runs: PostgreSQL computes it while
+// planning, and fails then if it fails.
 func (c *conjunct) constant(n *pg.Node) bool {
 	switch v := n.GetNode().(type) {
 	case *pg.Node_AConst:
@@ -271,8 +270,8 @@ func (c *conjunct) constant(n *pg.Node) bool {
 	return false
 }
 
-// builtinType reports whether a name is that of a built-in type that reads its
-// values without looking at anything else.
+// builtinType reports whether a name is that of a built-in type whose input function depends on
+// nothing else.
 func (l *level) builtinType(names []string) bool {
 	if len(names) != 1 || len(l.a.text.path) == 0 || l.a.text.path[0] != "pg_catalog" {
 		return false
@@ -280,7 +279,7 @@ func (l *level) builtinType(names []string) bool {
 	return typeNames[names[0]] != 0 || names[0] == "interval" || names[0] == "bool" || names[0] == "jsonb"
 }
 
-// rejects reports whether a safe condition is not true of a row of NULLs.
+// rejects reports whether a safe condition is not true for a row of NULLs.
 func (c *conjunct) rejects(n *pg.Node) bool {
 	switch v := n.GetNode().(type) {
 	case *pg.Node_BoolExpr:
@@ -328,14 +327,14 @@ func strict(n *pg.Node) bool {
 	case *pg.Node_AExpr:
 		switch v.AExpr.Kind {
 		case pg.A_Expr_Kind_AEXPR_DISTINCT, pg.A_Expr_Kind_AEXPR_NOT_DISTINCT, pg.A_Expr_Kind_AEXPR_OP_ANY, pg.A_Expr_Kind_AEXPR_OP_ALL:
-			return false // of an empty array, ANY is false and ALL true
+			return false // for an empty array ANY is false and ALL is true
 		}
 		return true
 	}
 	return false
 }
 
-// written is the condition with the names that columns have in the table.
+// written returns the condition with the table's own column names.
 func (c *conjunct) written(n *pg.Node) *pg.Node {
 	n = proto.Clone(n).(*pg.Node)
 	parser.Walk(n, func(m any) bool {

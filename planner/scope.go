@@ -52,15 +52,15 @@ import (
 // restricted at once: after one is, the text and so the facts are the same.
 type scope struct {
 	parent *scope
-	// nullable: its rows may be missing where the parent's are there.
+	// nullable is set if the scope's rows may be missing where the parent's are there.
 	nullable bool
 	equal    [][2]*column
 	among    []among
 	bounds   []bound
-	// same are pairs of columns with the same value, NULL included: one is the
-	// other as it comes out of an arm of a set operation. No condition says so,
-	// hence it does not mean that there is a value. In the proof it takes part
-	// only beside a condition on the column that comes out, and that is strict.
+	// same are pairs of columns with the same value, NULL included: one is the other as an arm of a
+	// set operation yields it. No condition says so, hence a pair does not imply that there is a
+	// value. In the proof a pair takes part only beside a condition on the yielded column, and that
+	// is strict.
 	same [][2]*column
 }
 
@@ -89,26 +89,26 @@ func (s *scope) present() *scope {
 	return s
 }
 
-// column is a column of one appearance of a table, or an output column of a
-// subquery that is not simply one of those.
+// column is a column of one appearance of a table, or an output column of a subquery that is not
+// simply such a column.
 type column struct {
 	name string
 	typ  datum.Type // below any domain; 0 if unknown
-	// declared is the type itself: a domain's, maybe.
+	// declared is the declared type, which may be a domain.
 	declared datum.Type
-	apart    bool            // equal values of it may be different keys
-	stored   *catalog.Column // what it is in its table, nil if it is none's
+	apart    bool            // equal values may be different keys
+	stored   *catalog.Column // the column in its table, or nil
 	instance *instance
-	// of is the table in FROM that it is a column of, base its name there. Nil
-	// where conditions on it are none on rows of that table.
+	// of is the table in FROM that has the column, base its name there. Nil where conditions on the
+	// column are not conditions on rows of that table.
 	of   *appearance
 	base string
-	// inside is the column of a subquery whose value this one has, where
-	// conditions on this one are none on that.
+	// inside is the subquery column that this one copies, if conditions on this column cannot be
+	// pushed down to it.
 	inside *column
 }
 
-// class says which types have the same key for equal values.
+// class returns the group of types in which equal values have the same key.
 func (c *column) class() datum.Type {
 	if c.apart {
 		return 0
@@ -140,8 +140,8 @@ type fact struct {
 	left, right *column
 	set         plan.Set
 	null        bool
-	// bound: it says no more than that left is on one side of the set's only
-	// value: low that it is not below.
+	// bound is set if the fact only says that left is on one side of the set's only value; low is
+	// set if left is not below it.
 	bound, low bool
 }
 
@@ -158,13 +158,12 @@ func (s *scope) add(facts ...fact) {
 	}
 }
 
-// classes are the equality classes of the columns by the facts that can be used
-// for rows of a scope.
+// classes are the equality classes of columns under the facts that can be used for rows of a scope.
 type classes struct {
 	scope *scope
 	facts []*scope
 	root  map[*column]*column
-	// lookups are those by which instances are found: each is asked once.
+	// lookups caches the lookup of each instance.
 	lookups map[*instance]*plan.LookupKey
 }
 
@@ -233,7 +232,7 @@ func (c *classes) find(x *column) *column {
 	return x
 }
 
-// sets returns what is known of a column: sets that its value is in.
+// sets returns the sets that a column's value is known to be in.
 func (c *classes) sets(x *column) []plan.Set {
 	var out []plan.Set
 	root := c.find(x)
@@ -241,8 +240,8 @@ func (c *classes) sets(x *column) []plan.Set {
 		for _, f := range s.among {
 			switch {
 			case f.null && (f.column != x || s.present() != c.scope.present()):
-				// Not strict: no fact for a nullable side, nor for columns
-				// that are equal to it.
+				// The fact is not strict: it does not hold for a nullable side, nor for columns
+				// that equal this one.
 			case c.find(f.column) == root:
 				set := typed(f.set, f.column, x)
 				if !slices.ContainsFunc(out, func(o plan.Set) bool { return slices.Equal(o, set) }) {
@@ -254,7 +253,7 @@ func (c *classes) sets(x *column) []plan.Set {
 	return out
 }
 
-// bounds returns what a column is known to be between.
+// bounds returns the known bounds of a column.
 func (c *classes) bounds(x *column) []plan.Bound {
 	var out []plan.Bound
 	root := c.find(x)
@@ -268,9 +267,9 @@ func (c *classes) bounds(x *column) []plan.Bound {
 	return out
 }
 
-// outward returns what is known of a column here as facts of another that has
-// its value, for a scope outside: every row that comes out has been through all
-// conditions inside. (Not that it is NULL: see sets.)
+// outward returns the facts about a column as facts about another column with its value, for a
+// scope outside: every row that comes out has passed all conditions inside. IS NULL is not among
+// them: see sets.
 func (c *classes) outward(x, as *column) []fact {
 	var out []fact
 	for _, s := range c.sets(x) {
@@ -281,8 +280,8 @@ func (c *classes) outward(x, as *column) []fact {
 	return out
 }
 
-// typed returns the values of a set that was compared with column from, for use
-// with column to: a literal without a type has been read as from's type.
+// typed returns the values of a set that was compared with column from, for use with column to: a
+// literal without a type was read as from's type.
 func typed(set plan.Set, from, to *column) plan.Set {
 	if from.typ == to.typ {
 		return set

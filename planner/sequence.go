@@ -13,8 +13,8 @@ import (
 	"weft/quote"
 )
 
-// Nobody draws from a sequence but on the home shard. The others have those that the
-// defaults of declared tables name, used up: see package schema. So what changes such a
+// Values of a sequence are drawn on the home shard alone. The other shards have the sequences that
+// defaults of declared tables name, used up: see package schema. So a command that changes such a
 // sequence goes to all shards, and leaves it used up there.
 
 // feeds reports whether a declared table draws from a sequence.
@@ -37,8 +37,8 @@ func feeds(rel *catalog.Relation, seq catalog.Name) bool {
 	}) || slices.ContainsFunc(rel.Children, func(c *catalog.Relation) bool { return feeds(c, seq) })
 }
 
-// A sequence that a column of a declared table owns is on all shards as well, whether or
-// not a default draws from it: it goes with the column.
+// A sequence that a column of a declared table owns is on all shards as well, whether or not a
+// default draws from it: it is dropped with the column.
 
 // createSequence is the route of CREATE SEQUENCE.
 func (ob objects) createSequence(n *pg.CreateSeqStmt) plan.Route {
@@ -57,8 +57,8 @@ func (ob objects) createSequence(n *pg.CreateSeqStmt) plan.Route {
 	return r
 }
 
-// newOwner returns the table whose column a sequence is to be owned by, nil for NONE and
-// for one that there is not. ok is false if nothing is said of an owner.
+// newOwner returns the table that a sequence is to be owned by, or nil for NONE and for a table
+// that does not exist. ok is false if the command names no owner.
 func (ob objects) newOwner(options []*pg.Node) (owner *catalog.Relation, ok bool) {
 	for _, o := range options {
 		if o.GetDefElem().GetDefname() != "owned_by" {
@@ -85,13 +85,13 @@ func (ob objects) alterSequence(n *pg.AlterSeqStmt) plan.Route {
 		return r
 	}
 	if !slices.ContainsFunc(n.Options, func(o *pg.Node) bool { return o.GetDefElem().GetDefname() != "restart" }) {
-		return plan.Home // which alone draws from it
+		return plan.Home // values are drawn there alone
 	}
 	fewer := proto.Clone(n).(*pg.AlterSeqStmt)
 	fewer.Options = slices.DeleteFunc(fewer.Options, func(o *pg.Node) bool { return o.GetDefElem().GetDefname() == "restart" })
 	fewer.Options = append(fewer.Options, &pg.Node{Node: &pg.Node_DefElem{DefElem: &pg.DefElem{Defname: "restart"}}})
 	if owned && owner != nil && ob.a.declared(owner) == nil {
-		// The others have the sequence and not the table.
+		// The other shards have the sequence and lack the table.
 		disown(fewer.Options)
 	}
 	r = ob.a.definitions().elsewhere(&pg.Node{Node: &pg.Node_AlterSeqStmt{AlterSeqStmt: fewer}})
@@ -101,7 +101,7 @@ func (ob objects) alterSequence(n *pg.AlterSeqStmt) plan.Route {
 	return r
 }
 
-// disown makes OWNED BY NONE of what is said of a sequence's owner.
+// disown replaces the owner in a sequence's options by OWNED BY NONE.
 func disown(options []*pg.Node) {
 	none := &pg.Node{Node: &pg.Node_String_{String_: &pg.String{Sval: "none"}}}
 	for _, o := range options {
@@ -111,14 +111,14 @@ func disown(options []*pg.Node) {
 	}
 }
 
-// usedUp leaves nothing to draw from a sequence, whose name is quoted.
+// usedUp returns the statement that uses up a sequence, whose name is quoted.
 func usedUp(sequence string) string {
 	name := quote.Literal(sequence)
 	return "SELECT pg_catalog.setval(seqrelid, CASE WHEN seqincrement > 0 THEN seqmax ELSE seqmin END, true) FROM pg_catalog.pg_sequence WHERE seqrelid = " + name + "::pg_catalog.regclass"
 }
 
-// retypesIdentity: the type of an identity's sequence changes with that of its column. On
-// the other shards it is used up, at a value that another type may not have.
+// retypesIdentity makes the other shards use up an identity's sequence again: its type changes with
+// that of the column, and another type may not have the old last value.
 func (ob objects) retypesIdentity(rel *catalog.Relation, column string) {
 	c := findColumn(rel, column)
 	if c == nil || c.Identity == 0 || c.Sequence.Name == "" || ob.a.commands().change().Elsewhere != "" || len(ob.a.client.tree.Statements) != 1 {
@@ -128,7 +128,7 @@ func (ob objects) retypesIdentity(rel *catalog.Relation, column string) {
 	ob.a.commands().change().Elsewhere = "ALTER SEQUENCE " + c.Sequence.SQL() + " RESTART; " + strings.TrimRight(strings.TrimSpace(ob.a.client.sql), ";") + "\n; " + usedUp(c.Sequence.SQL())
 }
 
-// drawsNow notes the sequences of a new default that the other shards do not have yet.
+// drawsNow notes the sequences of a new default that the other shards lack.
 func (ob objects) drawsNow(value *pg.Node) {
 	parser.Walk(value, func(m any) bool {
 		f, ok := m.(*pg.FuncCall)
@@ -153,7 +153,8 @@ func (ob objects) drawsNow(value *pg.Node) {
 	})
 }
 
-// dropSequences: others may have a sequence of the home shard that a default named once.
+// dropSequences returns the route of DROP SEQUENCE: other shards may have a sequence of the home
+// shard that a default once named.
 func (ob objects) dropSequences(n *pg.DropStmt) plan.Route {
 	ob.a.out.Writes = true
 	if ob.a.env.Tables.Empty() || n.RemoveType != pg.ObjectType_OBJECT_SEQUENCE {

@@ -14,26 +14,24 @@ import (
 	"weft/quote"
 )
 
-// How large a sharded table is, is what all shards say together. A query that
-// asks for sizes, of one table or of all that pg_class has, is a gathered one: its
-// piece has the sizes of the sharded relations on each shard by name, and its
-// remainder is the query itself, on the home shard, with each call replaced by
-// the sum for the relation that is asked for. Other relations are looked at
-// there as ever.
+// The size of a sharded table is the sum of its sizes on all shards. A query that asks for sizes,
+// of one table or of all relations in pg_class, is gathered: its piece has the sizes of the sharded
+// relations on each shard by name, and its remainder is the query itself, on the home shard, with
+// each call replaced by the sum for the relation that is asked for. The sizes of other relations
+// are taken on the home shard.
 
 // sizeFunctions are the built-in functions that tell the size of a relation.
 var sizeFunctions = set("pg_relation_size", "pg_table_size", "pg_indexes_size", "pg_total_relation_size")
 
-// The names of the sums in the remainder. They must not be those of columns that
-// a call names.
+// The names of the sums in the remainder. They must differ from the columns that a call names.
 const (
 	sizesName     = "weft_sizes"
 	sizesAlias    = "weft_size"
 	sizesRelation = "weft_relation"
 )
 
-// inlineSizes is how many relations' sizes surely go along with the remainder, so
-// that it runs in the client's own transaction.
+// inlineSizes is how many relations' sizes surely fit into the remainder, so that it runs in the
+// client's own transaction.
 const inlineSizes = 2000
 
 // maxSizes bounds the names in a text for the shards.
@@ -42,14 +40,13 @@ const maxSizes = 20000
 // sizes is a query that asks for sizes, on its way to a Gather.
 type sizes struct {
 	a         *analysis
-	columns   []string // what each column of the piece calls
+	columns   []string // the call that each column of the piece makes
 	relations []catalog.Name
 	instances []plan.Instance
-	all       bool // which relations are asked for is known only to the query
+	all       bool // only the query knows which relations it asks for
 }
 
-// sized returns the route of a statement that calls size functions, given the
-// one it has without them.
+// sized returns the route of a statement that calls size functions; r is its route without them.
 func (ga gatherer) sized(sel *pg.SelectStmt, r plan.Route) plan.Route {
 	calls := ga.a.touched.sizes
 	if len(calls) == 0 || ga.a.env.Tables.Empty() || ga.a.refused() {
@@ -92,7 +89,7 @@ func lastOf(nodes []*pg.Node) string {
 	return names[len(names)-1]
 }
 
-// readsHome: it reads more of the home shard than the catalogs.
+// readsHome reports whether the statement reads more of the home shard than the catalogs.
 func (ga gatherer) readsHome() bool {
 	return slices.ContainsFunc(ga.a.touched.home, func(name string) bool {
 		rel := ga.a.find("", name)
@@ -100,7 +97,7 @@ func (ga gatherer) readsHome() bool {
 	})
 }
 
-// ask notes a call: the relation it names, if it names one.
+// ask notes a call, and the relation that it names, if any.
 func (s *sizes) ask(f *pg.FuncCall) {
 	if len(f.Args) == 0 || len(f.Args) > 2 {
 		return // PostgreSQL says why not
@@ -130,8 +127,7 @@ func (s *sizes) ask(f *pg.FuncCall) {
 	}
 }
 
-// sizeColumn is the call as a shard makes it for a relation c, or "" if that
-// cannot be told.
+// sizeColumn returns the call as a shard makes it for a relation c, or "" if that cannot be told.
 func sizeColumn(f *pg.FuncCall) string {
 	call := "pg_catalog." + lastOf(f.Funcname) + "(c.oid"
 	if len(f.Args) == 2 {
@@ -144,7 +140,7 @@ func sizeColumn(f *pg.FuncCall) string {
 	return call + ")"
 }
 
-// everything adds all relations that shards have parts of.
+// everything adds all relations that are spread over shards.
 func (s *sizes) everything() {
 	for rel := range s.a.env.Schema.Relations() {
 		s.add(rel)
@@ -174,7 +170,7 @@ func (s *sizes) add(rel *catalog.Relation) {
 	}
 }
 
-// gather makes the Gather, or nil if a call stands where nothing else can.
+// gather returns the Gather, or nil if a call cannot be replaced where it stands.
 func (s *sizes) gather(sel *pg.SelectStmt) *plan.Gather {
 	slices.SortFunc(s.relations, func(a, b catalog.Name) int {
 		return strings.Compare(a.Schema+"\x00"+a.Name, b.Schema+"\x00"+b.Name)
@@ -200,7 +196,7 @@ func (s *sizes) gather(sel *pg.SelectStmt) *plan.Gather {
 	return g
 }
 
-// pieceText asks a shard.
+// pieceText returns the query for the shards.
 func (s *sizes) pieceText() string {
 	var b strings.Builder
 	b.WriteString("SELECT pg_catalog.format('%I.%I', n.nspname, c.relname) AS name")
@@ -218,7 +214,7 @@ func (s *sizes) pieceText() string {
 	return b.String()
 }
 
-// sums is a common table expression with the relations' sizes by their OIDs here.
+// sums returns a common table expression with the relations' sizes by their OIDs on the home shard.
 func (s *sizes) sums() *pg.Node {
 	in := &pg.SelectStmt{FromClause: []*pg.Node{inputNode(0, 1+len(s.columns), nil)}}
 	in.TargetList = []*pg.Node{targetNode(builtin("to_regclass", nameNode(inputAlias, inputColumn(0))), sizesRelation)}
@@ -232,7 +228,7 @@ func (s *sizes) sums() *pg.Node {
 	}}}
 }
 
-// replace puts sums in the place of calls. It reports false if it cannot.
+// replace replaces calls by sums. It reports false if it cannot.
 func (s *sizes) replace(sel *pg.SelectStmt) bool {
 	ok := true
 	parser.Walk(sel, func(m any) bool {
@@ -245,7 +241,7 @@ func (s *sizes) replace(sel *pg.SelectStmt) bool {
 				return ok
 			})
 		case *pg.ResTarget:
-			// Its name would be another one.
+			// Without a name the column would get another one.
 			if f := below(m.Val).GetFuncCall(); m.Name == "" && f != nil && s.isSize(f) {
 				m.Name = lastOf(f.Funcname)
 			}
@@ -265,7 +261,7 @@ func (s *sizes) replace(sel *pg.SelectStmt) bool {
 	return ok
 }
 
-// below is what casts are applied to.
+// below returns the node that casts are applied to.
 func below(n *pg.Node) *pg.Node {
 	for {
 		switch {
@@ -279,13 +275,13 @@ func below(n *pg.Node) *pg.Node {
 	}
 }
 
-// isSize: it may be a call of one of PostgreSQL's own.
+// isSize reports whether a call may be one of PostgreSQL's size functions.
 func (s *sizes) isSize(f *pg.FuncCall) bool {
 	names := nameList(f.Funcname)
 	return sizeFunctions[names[len(names)-1]] && (len(names) == 1 || names[len(names)-2] == "pg_catalog")
 }
 
-// sum is COALESCE((SELECT size FROM weft_sizes WHERE relation = …), the call).
+// sum returns COALESCE((SELECT size FROM weft_sizes WHERE relation = …), the call).
 func (s *sizes) sum(f *pg.FuncCall, column int) *pg.Node {
 	from := &pg.Node{Node: &pg.Node_RangeVar{RangeVar: &pg.RangeVar{
 		Relname: sizesName, Inh: true, Relpersistence: "p", Alias: &pg.Alias{Aliasname: sizesAlias}, Location: -1,

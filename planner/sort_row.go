@@ -6,9 +6,9 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 )
 
-// partRows takes rows that the query is ordered by apart into their columns: ORDER BY (a, b)
-// is ORDER BY a, b. A row has a type of no name, which cannot be carried between shards. Rows
-// compare NULL as the greatest value, whatever NULLS says, which is about the row.
+// partRows replaces rows in ORDER BY by their columns: ORDER BY (a, b) is ORDER BY a, b. A row has
+// a type without a name, which cannot be carried between shards. Rows compare NULL as the greatest
+// value, whatever NULLS says, because NULLS is about the row.
 func (w *wholePiece) partRows() {
 	var out []*pg.Node
 	parted := false
@@ -30,8 +30,8 @@ func (w *wholePiece) partRows() {
 	}
 }
 
-// mayPart reports whether the parts of a row mean by themselves what they mean in it:
-// alone a number is the place of an output, and a name may be that of another one.
+// mayPart reports whether the parts of a row mean the same outside of it: by itself a number is the
+// position of an output, and a name may be that of an output.
 func (w *wholePiece) mayPart(row *pg.RowExpr) bool {
 	return !slices.ContainsFunc(row.Args, func(arg *pg.Node) bool {
 		if arg.GetAConst() != nil {

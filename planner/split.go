@@ -8,15 +8,15 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// split is a block on its way to become a piece and a block over that: its FROM
-// and WHERE are local, and what it makes of the rows is to be done again above.
+// split is a block that becomes a piece and a block above it: its FROM and WHERE are local, and the
+// rest of it is done above.
 type split struct {
 	sel     *pg.SelectStmt
 	root    *analysis
-	base    *block // its rows
+	base    *block // the rows of the block
 	level   *level
 	targets *targets
-	number  int // of the piece
+	number  int // the number of the piece
 	cols    []carried
 	loose   bool // a column has a collation under which different strings are equal
 }
@@ -25,11 +25,11 @@ type split struct {
 type carried struct {
 	key  string
 	expr *pg.Node
-	// aggregate is the call, if it is one.
+	// aggregate is the call, if the column is a partial aggregate.
 	aggregate *pg.FuncCall
 }
 
-// split looks at the rows of a block.
+// split judges the rows of a block.
 func (ga gatherer) split(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink]bool) (*split, string) {
 	if sel.Op != pg.SetOperation_SETOP_NONE || len(sel.ValuesLists) > 0 || len(sel.LockingClause) > 0 || len(sel.FromClause) == 0 {
 		return nil, "it is no plain query"
@@ -62,7 +62,7 @@ func (ga gatherer) split(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink]b
 	return s, ""
 }
 
-// constantSet: GROUP BY has a constant of the target list among its sets. That
+// constantSet reports whether GROUP BY has a constant of the target list in its grouping sets. That
 // output, and no equal one, is NULL in rows of the other sets.
 func (s *split) constantSet(g *pg.Node, inside bool) bool {
 	within := func(n *pg.Node) bool { return s.constantSet(n, true) }
@@ -79,11 +79,11 @@ func (s *split) constantSet(g *pg.Node, inside bool) bool {
 	return inside && e.GetAConst() != nil
 }
 
-// rows is the block's FROM and WHERE.
+// rows returns the block's FROM and WHERE as a query.
 func (s *split) rows() *pg.SelectStmt {
 	out := newSelect()
 	out.FromClause, out.WhereClause = s.sel.FromClause, s.sel.WhereClause
-	// CTEs that only its expressions name stay with these.
+	// CTEs that only the block's expressions name stay with the block.
 	if w := s.sel.WithClause; w != nil {
 		if in := encloseWith(out, w); in != nil {
 			return in
@@ -93,8 +93,8 @@ func (s *split) rows() *pg.SelectStmt {
 	return out
 }
 
-// rest is the block with its columns written out and named, and the numbers and
-// names of outputs in ORDER BY and DISTINCT ON as numbers of these.
+// rest returns the block with its columns written out and named. ORDER BY and DISTINCT ON name
+// outputs by number.
 func (s *split) rest() *pg.SelectStmt {
 	b := copySelect(s.sel)
 	b.FromClause, b.WhereClause, b.GroupClause, b.TargetList = nil, nil, nil, nil
@@ -124,8 +124,7 @@ func (s *split) sortItem(n *pg.Node) *pg.Node {
 	return n
 }
 
-// groupExpr is the expression that an item of GROUP BY means, nil if that cannot
-// be told.
+// groupExpr returns the expression that an item of GROUP BY means, or nil if that cannot be told.
 func (s *split) groupExpr(n *pg.Node) *pg.Node {
 	if i, is := s.targets.number(n); is {
 		if i < 0 {
@@ -156,12 +155,12 @@ func (s *split) carry(e *pg.Node) int {
 	if i := s.find(e); i >= 0 {
 		return i
 	}
-	// A node of its own: e may be about to become another.
+	// The column gets a node of its own: e may be about to change.
 	s.cols = append(s.cols, carried{key: s.key(e), expr: &pg.Node{Node: e.Node}})
 	return len(s.cols) - 1
 }
 
-// carryAggregate does it for a partial aggregate.
+// carryAggregate returns the column of the piece that has a partial aggregate.
 func (s *split) carryAggregate(f *pg.FuncCall) int {
 	key := "aggregate " + s.key(&pg.Node{Node: &pg.Node_FuncCall{FuncCall: f}})
 	if i := slices.IndexFunc(s.cols, func(c carried) bool { return c.key == key }); i >= 0 {
@@ -187,8 +186,8 @@ func (s *split) find(e *pg.Node) int {
 	return i
 }
 
-// key is the same for expressions that mean the same, but for the ways to name a
-// column.
+// key returns the same text for expressions that mean the same and differ only in how they name
+// columns.
 func (s *split) key(e *pg.Node) string {
 	e = rewrite(e, func(m *pg.Node) *pg.Node {
 		if m.GetColumnRef() == nil {
@@ -206,10 +205,10 @@ func (s *split) key(e *pg.Node) string {
 	return string(b)
 }
 
-// ref is a column of the piece in the block.
+// ref returns a column of the piece, as the block names it.
 func (s *split) ref(i int) *pg.Node { return nameNode(inputAlias, inputColumn(i)) }
 
-// check makes sure that the piece may run in shards with what it computes.
+// check returns the reason why the piece cannot run in shards with its expressions, or "".
 func (s *split) check(a *analysis) string {
 	rows := s.rows()
 	for _, c := range s.cols {
@@ -231,7 +230,7 @@ func (s *split) check(a *analysis) string {
 	return ""
 }
 
-// domains are those of the piece's columns.
+// domains returns the domains among the types of the piece's columns.
 func (s *split) domains() []string {
 	var columns []*column
 	for _, c := range s.cols {
@@ -244,8 +243,8 @@ func (s *split) domains() []string {
 	return domains(columns)
 }
 
-// maxTargets is how many columns PostgreSQL lets a query have, less the one that a
-// piece gets in front when there are others.
+// maxTargets is how many columns PostgreSQL lets a query have, less the one that a piece gets in
+// front if there are other pieces.
 const maxTargets = 1663
 
 // input makes the piece's rows the block's FROM.
@@ -259,7 +258,7 @@ func (s *split) input(b *pg.SelectStmt) string {
 		if c.aggregate != nil {
 			switch name := lastName(c.aggregate.Funcname); {
 			case len(c.aggregate.Args) != 1 || name != "min" && name != "max":
-				continue // no string
+				continue // not a string
 			}
 			e = c.aggregate.Args[0]
 		}
@@ -273,8 +272,8 @@ func (s *split) input(b *pg.SelectStmt) string {
 	return ""
 }
 
-// rewrite returns a copy of an expression in which parts are others. replace
-// returns nil for a part that stays but may have others in it.
+// rewrite returns a copy of an expression with some parts replaced. replace returns nil for a part
+// that stays and may contain others to replace.
 func rewrite(n *pg.Node, replace func(*pg.Node) *pg.Node) *pg.Node {
 	out := &pg.Node{}
 	if r := replace(n); r != nil {

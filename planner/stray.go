@@ -8,13 +8,13 @@ import (
 	"weft/parser"
 )
 
-// A table with routed ids has a constraint that ids name the buckets of their rows.
-// Those that weft makes do; others need not, and neither need those of rows that
-// get another key. A statement of that kind is carried out by weft also on one
-// shard: when it meets the constraint the ids are given up, and it runs again.
+// A table with routed ids has a constraint that ids name the buckets of their rows. Ids that weft
+// makes do; ids that clients choose need not, and neither do those of rows whose key changes. weft
+// carries out such a statement itself, even on one shard: when it meets the constraint, routing by
+// id is given up to a higher limit, and the statement runs again.
 
-// strays reports whether a statement may store an id that is not weft's own, or
-// give a row another key, in a table with routed ids.
+// strays reports whether a statement may store an id that weft did not make, or change the key of a
+// row, in a table with routed ids.
 func (wr writes) strays(stmt *pg.Node) bool {
 	if wr.a.env.Tables == nil || !wr.a.env.Tables.routedIDs {
 		return false
@@ -43,7 +43,7 @@ func (wr writes) strays(stmt *pg.Node) bool {
 	return found
 }
 
-// routedTarget is the table that is written, nil if it has no routed ids.
+// routedTarget returns the declaration of the written table, or nil if it has no routed ids.
 func (wr writes) routedTarget(rv *pg.RangeVar) *table {
 	if rv == nil || wr.a.temporary(rv) {
 		return nil
@@ -100,7 +100,7 @@ func (wr writes) insertStrays(n *pg.InsertStmt) bool {
 	})
 }
 
-// made reports whether a value is one that weft makes.
+// made reports whether weft makes a value.
 func made(n *pg.Node) bool {
 	if n.GetSetToDefault() != nil {
 		return true

@@ -4,18 +4,19 @@ import (
 	pg "github.com/pganalyze/pg_query_go/v6"
 )
 
-// targets are what the names and numbers in GROUP BY, ORDER BY and DISTINCT ON
-// can mean beside the columns of FROM: the columns that a query yields.
+// targets are the columns that a query yields, which names and numbers in GROUP BY, ORDER BY and
+// DISTINCT ON can mean besides the columns of FROM.
 type targets struct {
 	names   []string
 	columns []*column  // nil for an expression
 	exprs   []*pg.Node // nil for a column of a * that no name reaches
-	opaque  bool       // from some column on it is not known which they are
-	// numbered: a number was looked up, and so the value of a literal counts.
+	opaque  bool       // the columns from some number on are not known
+	// numbered is called when a number is looked up: the plan then depends on the value of a
+	// literal.
 	numbered func()
 }
 
-// outputsOf lists them.
+// outputsOf lists the columns that a query yields.
 func (gr grouping) outputsOf(sel *pg.SelectStmt) *targets {
 	o := &targets{numbered: func() { gr.l.a.out.Exact = true }}
 	for _, n := range sel.TargetList {
@@ -45,7 +46,7 @@ func (gr grouping) outputsOf(sel *pg.SelectStmt) *targets {
 	return o
 }
 
-// spell returns an expression that means a column of *, nil if there is none.
+// spell returns an expression that means a column of *, or nil.
 func (gr grouping) spell(c output, qualifier []string) *pg.Node {
 	try := [][]string{append(append([]string(nil), qualifier...), c.name)}
 	if len(qualifier) == 0 {
@@ -72,12 +73,12 @@ func (o *targets) number(n *pg.Node) (i int, is bool) {
 	o.numbered()
 	i = int(c.GetIval().Ival) - 1
 	if i < 0 || i >= len(o.exprs) {
-		i = -1 // an error, or out of sight
+		i = -1 // an error, or an unknown column
 	}
 	return i, true
 }
 
-// find returns the output of a name: -1 for none, -2 if it cannot be told which.
+// find returns the output with a name: -1 for none, -2 if it cannot be told.
 func (o *targets) find(name string) int {
 	found := -1
 	for i, n := range o.names {
@@ -97,8 +98,8 @@ func (o *targets) find(name string) int {
 	return found
 }
 
-// output returns the output that an item of ORDER BY or DISTINCT ON is by its
-// number or name: -1 if it is an expression, -2 if it cannot be told.
+// output returns the output that an item of ORDER BY or DISTINCT ON names or counts: -1 if the item
+// is an expression, -2 if it cannot be told.
 func (o *targets) output(n *pg.Node) int {
 	if i, is := o.number(n); is {
 		if i < 0 {
@@ -112,8 +113,7 @@ func (o *targets) output(n *pg.Node) int {
 	return -1
 }
 
-// sortColumn is the column that an item of ORDER BY or DISTINCT ON is, nil if it
-// is none.
+// sortColumn returns the column that an item of ORDER BY or DISTINCT ON is, or nil.
 func (gr grouping) sortColumn(n *pg.Node, o *targets) *column {
 	switch i := o.output(n); i {
 	case -1:
@@ -125,8 +125,8 @@ func (gr grouping) sortColumn(n *pg.Node, o *targets) *column {
 	}
 }
 
-// groupColumn is the column that an item of GROUP BY is: there a name is first
-// one of FROM.
+// groupColumn returns the column that an item of GROUP BY is: there a name means a column of FROM
+// first.
 func (gr grouping) groupColumn(n *pg.Node, o *targets) *column {
 	if i, is := o.number(n); is {
 		if i < 0 {
@@ -153,9 +153,8 @@ func (gr grouping) groupColumn(n *pg.Node, o *targets) *column {
 	return gr.l.column(n)
 }
 
-// groupColumns are the columns that a query groups by in all its grouping sets,
-// and what each of these has besides. every is nil if there are none, or if one
-// of them is not written out.
+// groupColumns returns the columns that a query groups by in all its grouping sets, and the further
+// columns of each set. every is nil if there are none, or if a set is not written out.
 func (gr grouping) groupColumns(sel *pg.SelectStmt, o *targets) (plain []*column, every [][]*column) {
 	for _, g := range sel.GroupClause {
 		set := g.GetGroupingSet()
@@ -176,7 +175,7 @@ func (gr grouping) groupColumns(sel *pg.SelectStmt, o *targets) (plain []*column
 	return plain, every
 }
 
-// groupItem is an item of GROUP BY: an expression, or several in brackets.
+// groupItem returns the columns of an item of GROUP BY: an expression, or several in brackets.
 func (gr grouping) groupItem(n *pg.Node, o *targets) []*column {
 	row := n.GetRowExpr()
 	if row == nil {
@@ -208,7 +207,7 @@ func (gr grouping) grouped(sel *pg.SelectStmt) bool {
 	return found
 }
 
-// windows are the windows over which a query calls functions.
+// windows returns the windows over which a query calls functions.
 func (gr grouping) windows(sel *pg.SelectStmt) []*pg.WindowDef {
 	var out []*pg.WindowDef
 	for _, n := range clauses(sel) {

@@ -21,29 +21,28 @@ import (
 //
 //	tree ──mark──▶ tree with marks ──deparse──▶ SQL with marks ──cut──▶ plan.Text
 //
-// A mark is a name that nobody can have written, in the place of a constant, a
-// table or a type. Where the grammar has room for a number only (the modifiers
-// of some types) it is a number that nobody is likely to have written; should
-// somebody have, there is no template.
+// A mark is a name that no client can have written, in the place of a constant, a table or
+// a type. Where the grammar takes only a number (the modifiers of some types) the mark is a
+// number that is unlikely in any text; a text that contains it gets no template.
 type template struct {
 	text  *text
 	holes []plan.Part
-	// exact: some literal could not be taken out.
+	// exact is set if some literal could not be taken out.
 	exact bool
 }
 
 const (
-	// mark stands around the number of a hole. The scanner knows it as a byte
-	// that no text has outside of quotes, and gather refuses it inside.
+	// mark stands around the number of a hole. It is a byte that no text has outside of quotes, and
+	// gather refuses it inside.
 	mark = "\x01"
 	// markNumber is the number that stands for hole 0.
 	markNumber = 1987000000
 )
 
-// The marks of a tree that is to be rewritten. They are made before the tree
-// becomes a template, and are the same in all of them.
+// The functions below return the marks of a tree that is to be rewritten. Marks are made before the
+// tree becomes a template, and are the same in all templates.
 
-// inputMark is the name of a table that stands for the rows of a piece.
+// inputMark returns the name of a table that stands for the rows of a piece.
 func inputMark(piece int) string { return mark + "i" + strconv.Itoa(piece) + mark }
 
 // restMark is the name of a table that stands for the query of a command.
@@ -52,13 +51,13 @@ const restMark = mark + "r" + mark
 // nowMark is a column that stands for the time of the transaction.
 func nowMark() *pg.Node { return nameNode(mark + "n" + mark) }
 
-// typeMark stands for the type of a column of a piece.
+// typeMark returns a type that stands for the type of a column of a piece.
 func typeMark(piece, column int) *pg.TypeName {
 	return &pg.TypeName{Names: []*pg.Node{pg.MakeStrNode(mark + "t" + strconv.Itoa(piece) + "." + strconv.Itoa(column) + mark)}, Typemod: -1}
 }
 
-// sqlMark is an expression that stands for some SQL, which must be one whatever
-// stands beside it.
+// sqlMark returns an expression that stands for some SQL, which must be one expression in every
+// context.
 func sqlMark(sql string) *pg.Node { return nameNode(mark + "s" + sql + mark) }
 
 func nameNode(names ...string) *pg.Node {
@@ -103,8 +102,8 @@ func (ga gatherer) render(n *pg.Node) (plan.Text, error) {
 	return out, nil
 }
 
-// same makes sure that a text, with the literals that it has now, is what it was
-// made from.
+// same checks that a text, filled with the literals of this statement, parses to the tree that it
+// was made from.
 func (ga gatherer) same(want *pg.Node, t plan.Text) error {
 	sql := string(t.Append(nil, &plan.Fill{
 		Literal: func(dst []byte, i int) []byte {
@@ -127,7 +126,7 @@ func (ga gatherer) same(want *pg.Node, t plan.Text) error {
 	return nil
 }
 
-// normal is a tree without places, and without marks for SQL.
+// normal returns a tree without positions, and without marks for SQL.
 func normal(n *pg.Node) *pg.Node {
 	n = proto.Clone(n).(*pg.Node)
 	parser.Walk(n, func(m any) bool {
@@ -153,8 +152,8 @@ func normal(n *pg.Node) *pg.Node {
 	return n
 }
 
-// unnest makes a chain of AND, or of OR, one node, however it was nested, and one of a single
-// operand that operand: a text does not tell them apart.
+// unnest makes one node of a chain of AND, or of OR, however it is nested, and replaces a chain of
+// one operand by that operand: a text does not tell these apart.
 func unnest(n *pg.Node) {
 	b := n.GetBoolExpr()
 	if b == nil || b.Boolop == pg.BoolExprType_NOT_EXPR {
@@ -174,8 +173,8 @@ func unnest(n *pg.Node) {
 	}
 }
 
-// plain clears places, and gives what is not set the value that it has in a text:
-// nodes that are made here do not have all of them.
+// plain clears positions, and sets unset fields to the value that parsing gives them: nodes that
+// are made here lack some.
 func plain(m protoreflect.Message) {
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {
@@ -203,7 +202,7 @@ func plain(m protoreflect.Message) {
 	}
 }
 
-// unsets remembers per message which fields plain gives a value.
+// unsets caches per message the fields that plain sets.
 var unsets sync.Map // protoreflect.FullName → []protoreflect.FieldDescriptor
 
 func unset(d protoreflect.MessageDescriptor) []protoreflect.FieldDescriptor {
@@ -227,7 +226,7 @@ func (t *template) hole(p plan.Part) int {
 	return len(t.holes) - 1
 }
 
-// take puts marks in the place of constants.
+// take replaces constants by marks.
 func (t *template) take(n any) {
 	parser.Walk(n, func(m any) bool {
 		switch m := m.(type) {
@@ -248,7 +247,7 @@ func (t *template) take(n any) {
 				return false
 			}
 		case *pg.TypeCast:
-			// char '…' has no length, but x::char is x::char(1).
+			// char '…' has no length, but x::char means x::char(1).
 			if names := nameList(m.TypeName.GetNames()); len(names) == 2 && names[1] == "bpchar" && len(m.TypeName.Typmods) == 0 {
 				m.TypeName.Names = []*pg.Node{pg.MakeStrNode(mark + "spg_catalog.bpchar" + mark)}
 			}
@@ -264,7 +263,7 @@ func (t *template) take(n any) {
 	})
 }
 
-// literal returns the hole for a constant that stands in the client's text.
+// literal returns the hole for a constant of the client's text.
 func (t *template) literal(c *pg.A_Const) (plan.Part, bool) {
 	if c.Isnull || c.GetBoolval() != nil {
 		return plan.Part{}, false
@@ -275,14 +274,14 @@ func (t *template) literal(c *pg.A_Const) (plan.Part, bool) {
 	}
 	switch t.text.literals[i].Kind {
 	case parser.UnicodeString, parser.NationalString:
-		// Their meaning depends on words beside them, which the tree has not.
+		// The meaning of these literals depends on words beside them, which the tree does not have.
 		t.exact = true
 		return plan.Part{}, false
 	}
 	return plan.Part{Kind: plan.Lit, Index: i, Negative: negative}, true
 }
 
-// modifiers puts marks in the place of a type's modifiers.
+// modifiers replaces a type's modifiers by marks.
 func (t *template) modifiers(n *pg.TypeName) {
 	numbers := false
 	if names := nameList(n.Names); len(names) == 2 && names[0] == "pg_catalog" {
@@ -310,8 +309,7 @@ func (t *template) modifiers(n *pg.TypeName) {
 	}
 }
 
-// literalAt finds the literal of the scan that a constant at a location of the
-// tree is.
+// literalAt finds the literal of the scan that belongs to a constant at a location of the tree.
 func (t *text) literalAt(location int32) (i int, negative, ok bool) {
 	if t.stored || location < 0 {
 		return 0, false, false
@@ -322,8 +320,8 @@ func (t *text) literalAt(location int32) (i int, negative, ok bool) {
 		return 0, false, false
 	}
 	if start := int(t.literals[i].Start); start > at {
-		// The grammar folds signs into a number, and brackets vanish: the
-		// constant then stands where the first sign does.
+		// The grammar folds signs into a number, and brackets vanish: the constant is then located
+		// at the first sign.
 		between := t.sql[at:start]
 		if between[0] != '-' || strings.Trim(between, "-( \t\n\r\f\v") != "" || strings.Contains(between, "--") {
 			return 0, false, false
@@ -405,7 +403,7 @@ func firstNumber(s string, numbers []string) (at, which int) {
 	return at, which
 }
 
-// part is what a mark stands for.
+// part returns what a mark stands for.
 func (t *template) part(name string) (plan.Part, error) {
 	if name == "" {
 		return plan.Part{}, fmt.Errorf("template: an empty mark")

@@ -11,7 +11,7 @@ import (
 // Functions and types can be temporary too, if they are made in pg_temp. They
 // belong to a session, and so to the home shard alone.
 
-// makesTemporary reports whether a command makes or changes such an object.
+// makesTemporary reports whether a command makes or changes a temporary function or type.
 func makesTemporary(n any) bool {
 	switch n := n.(type) {
 	case *pg.Node_CreateFunctionStmt:
@@ -36,7 +36,7 @@ func makesTemporary(n any) bool {
 	return false
 }
 
-// namesTemporary reports whether an object that a command names is one.
+// namesTemporary reports whether a command names a temporary function or type.
 func namesTemporary(n *pg.Node) bool {
 	switch {
 	case n.GetObjectWithArgs() != nil:
@@ -51,8 +51,9 @@ func temporaryName(names []*pg.Node) bool {
 	return len(names) > 1 && isTemporary(names[0].GetString_().GetSval())
 }
 
-// temporaryObject is the place of a temporary object. A function sees one shard, whoever calls it: its
-// calls are not looked into, as those of other functions are, so its body is.
+// temporaryObject returns the route of a command on a temporary object. A function sees one shard.
+// Calls of temporary functions cannot be judged like those of others, so the body is judged when
+// the function is made.
 func (re reach) temporaryObject(n any) plan.Route {
 	if re.a.env.Schema != nil && !re.a.env.Tables.Empty() {
 		re.runsNow(n, false)
@@ -76,8 +77,8 @@ func (re reach) temporaryObject(n any) plan.Route {
 	return re.a.commands().refusedOr(plan.Home)
 }
 
-// calledBy says what the functions, operators and types that the body of a new function
-// names do that one shard cannot, or is empty.
+// calledBy returns what the functions, operators and types that the body of a new function names do
+// beyond one shard, or "".
 func (re reach) calledBy(n *pg.CreateFunctionStmt) string {
 	if re.a.env.Schema == nil || re.a.env.Tables.Empty() {
 		return ""
@@ -92,7 +93,7 @@ func (re reach) calledBy(n *pg.CreateFunctionStmt) string {
 		if d := o.GetDefElem(); d.GetDefname() == "as" {
 			for _, body := range nameList(d.Arg.GetList().GetItems()) {
 				r := re.reached(re.a.commands().bodyReach(language, &pg.Node{Node: &pg.Node_CreateFunctionStmt{CreateFunctionStmt: n}}, body))
-				r.home = "" // it runs there
+				r.home = "" // the function runs on the home shard
 				if why := r.beyond(); why != "" {
 					return why
 				}

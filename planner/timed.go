@@ -13,14 +13,13 @@ import (
 	"weft/plan"
 )
 
-// now() is the time at which a transaction began. In one of several shards each
-// shard has its own, and weft has one: that of the shard which joined first. There
-// a statement runs as it is. On another shard, one that asks for the time, or
-// stores it by default, is given it (plan.Plan.Timed says that it is to be, and
-// PlanTimed how).
+// now() is the time at which a transaction began. In a transaction of several shards each shard has
+// its own, and weft uses that of the shard which joined first. There a statement runs unchanged. On
+// another shard, a statement that asks for the time, or stores it by default, gets it as a constant
+// (plan.Plan.Timed says that it must, and PlanTimed plans how).
 
-// tell notes whether a statement tells the time of its transaction, and plans what
-// one shard runs then.
+// tell notes whether a statement uses the time of its transaction, and plans what one shard then
+// runs.
 func (ck clock) tell(stmt *pg.Node) {
 	verb, returns := verbOf(stmt)
 	out := ck.a.out
@@ -32,7 +31,7 @@ func (ck clock) tell(stmt *pg.Node) {
 		return
 	}
 	if out.Generate != nil {
-		return // rows with what weft supplies are put together by themselves
+		return // rows with values that weft supplies are made elsewhere
 	}
 	node := proto.Clone(stmt).(*pg.Node)
 	for _, ins := range insertsIn(node) {
@@ -63,8 +62,8 @@ func untimed() *pgerr.Error {
 		"the time of the transaction cannot be put into this statement, on another shard than the one where the transaction began")
 }
 
-// verbOf is the verb of a statement's command tag, and whether it returns rows.
-// Empty for what is not planned so.
+// verbOf returns the verb of a statement's command tag, and whether the statement returns rows. The
+// verb is "" for statements that get no constant time.
 func verbOf(stmt *pg.Node) (verb string, returns bool) {
 	switch n := stmt.GetNode().(type) {
 	case *pg.Node_SelectStmt:
@@ -93,7 +92,7 @@ func (ck clock) tellsTime(stmt *pg.Node) bool {
 	})
 }
 
-// insertsIn are the INSERTs of a statement: itself, and those in WITH.
+// insertsIn returns the INSERTs of a statement: itself, and those in WITH.
 func insertsIn(stmt *pg.Node) []*pg.InsertStmt {
 	var out []*pg.InsertStmt
 	parser.Walk(stmt, func(m any) bool {
@@ -105,7 +104,7 @@ func insertsIn(stmt *pg.Node) []*pg.InsertStmt {
 	return out
 }
 
-// defaultTells: a column's default is the time, or made of it.
+// defaultTells reports whether a column's default is the time, or made of it.
 func (ck clock) defaultTells(c *catalog.Column) bool {
 	found := false
 	text := strings.ToLower(c.Default)
@@ -118,7 +117,7 @@ func (ck clock) defaultTells(c *catalog.Column) bool {
 	return found
 }
 
-// timeWords are what a default has one of that tells the time.
+// timeWords are words of which a default that uses the time contains one.
 var timeWords = []string{"now", "current_", "localtime", "transaction_timestamp"}
 
 // leaves reports whether an INSERT may leave a column to its default.
@@ -134,7 +133,7 @@ func (ck clock) leaves(ins *pg.InsertStmt, rel *catalog.Relation, name string) b
 	case at < 0 || sel == nil:
 		return true
 	case !plainValues(sel):
-		return len(ins.Cols) == 0 // it may have fewer columns
+		return len(ins.Cols) == 0 // the source may have fewer columns
 	}
 	return slices.ContainsFunc(sel.ValuesLists, func(n *pg.Node) bool {
 		items := n.GetList().GetItems()
@@ -142,7 +141,7 @@ func (ck clock) leaves(ins *pg.InsertStmt, rel *catalog.Relation, name string) b
 	})
 }
 
-// namesOf are the columns that an INSERT names.
+// namesOf returns the columns that an INSERT names.
 func namesOf(ins *pg.InsertStmt) []string {
 	var out []string
 	for _, c := range ins.Cols {

@@ -4,22 +4,21 @@ import (
 	"strings"
 )
 
-// insertTokens are the places in the text of an INSERT, as offsets; -1 for what
-// is not there.
+// insertTokens are positions in the text of an INSERT, as offsets; -1 for what is absent.
 type insertTokens struct {
 	columnsEnd    int // the bracket that closes the column list
 	overriding    int // OVERRIDING
-	user          int // the USER behind it
+	user          int // the USER after it
 	valuesKeyword int
 	defaultValues int   // the DEFAULT of DEFAULT VALUES
 	rowsEnd       []int // the bracket that closes each row
-	rowsStart     []int // the one that opens it
+	rowsStart     []int // the bracket that opens each row
 	commas        [][]int
 	end           int // where the statement ends
 }
 
-// tokens finds the places. It starts at the table's name and knows brackets,
-// literals, quoted names and comments; everything else is words.
+// tokens finds the positions. It starts at the table's name and knows brackets, literals, quoted
+// names and comments; everything else is words.
 func (g *generator) tokens() insertTokens {
 	out := insertTokens{columnsEnd: -1, overriding: -1, user: -1, valuesKeyword: -1, defaultValues: -1, end: len(g.a.text.sql)}
 	sc := wordScanner{text: g.a.text, at: g.a.text.tree.Offset(g.stmt.Relation.Location)}
@@ -98,7 +97,7 @@ func (s *wordScanner) ending() int {
 	}
 }
 
-// valuesAt is where VALUES stands, or -1.
+// valuesAt returns the position of VALUES, or -1.
 func (g *generator) valuesAt() int { return g.tokens().valuesKeyword }
 
 // closing returns the end of a function call that starts at offset at.
@@ -120,15 +119,15 @@ func (g *generator) closing(at int) int {
 	}
 }
 
-// wordScanner cuts a text into words and single characters, passing over
-// literals, which it returns as "'", and comments.
+// wordScanner cuts a text into words and single characters. It returns a literal as "'" and skips
+// comments.
 type wordScanner struct {
 	text text
 	at   int
 	lit  int
 }
 
-// next returns a word and where it starts; "" at the end.
+// next returns a word and its position; "" at the end.
 func (s *wordScanner) next() (word string, start int) {
 	sql := s.text.sql
 	for s.at < len(sql) {
@@ -165,7 +164,7 @@ func (s *wordScanner) next() (word string, start int) {
 	return "", len(sql)
 }
 
-// comment passes over a comment, with those inside it, if there is one.
+// comment skips a comment, with nested ones, and reports whether there was one.
 func (s *wordScanner) comment() bool {
 	rest := s.text.sql[s.at:]
 	if strings.HasPrefix(rest, "--") {

@@ -12,15 +12,14 @@ import (
 	"weft/plan"
 )
 
-// A trigger runs where its row is, and sees that shard alone. It may touch rows of
-// sharded tables that are there for certain: those whose key is the row's own.
+// A trigger runs on the shard of its row and sees that shard alone. It may touch rows of sharded
+// tables that are certainly there: those with the key of its own row.
 
-// maxTriggers is how many triggers may set each other off before they are not
-// looked into.
+// maxTriggers bounds how many triggers that set each other off are judged.
 const maxTriggers = 4
 
-// mayTrigger refuses a trigger function that could need rows of other shards, or
-// change what other shards have as well.
+// mayTrigger refuses a trigger function that could need rows of other shards, or change objects
+// that other shards have as well.
 func (re reach) mayTrigger(on string, t *table, f *catalog.Function) {
 	if re.locksInTrigger(on, t, f) {
 		return
@@ -62,8 +61,8 @@ func (re reach) mayTrigger(on string, t *table, f *catalog.Function) {
 	}
 }
 
-// guarded refuses a trigger that can change a row's key where the shards do not look
-// whether it does.
+// guarded refuses a trigger that can change a row's key on a table without a guard
+// (schema/sql/guard.sql).
 func (re reach) guarded(rel *catalog.Relation, tr catalog.Trigger) {
 	if tr.Changes && re.a.env.Schema.Live && !rel.Guarded() {
 		re.a.unsupported("weft makes the guard by itself, within seconds after it has started: its service user (service.user in weft.yaml) must be a superuser.",
@@ -71,9 +70,8 @@ func (re reach) guarded(rel *catalog.Relation, tr catalog.Trigger) {
 	}
 }
 
-// staysWith reports whether all that a trigger function does to sharded tables
-// concerns rows with the key of its own row. why is what stands against that alone,
-// where it is known.
+// staysWith reports whether everything that a trigger function does to sharded tables concerns rows
+// with the key of its own row. why is the only obstacle, if it is known.
 func (re reach) staysWith(t *table, f *catalog.Function) (stays bool, why string) {
 	if !f.Parsed || re.a.env.triggers >= maxTriggers || rewrites(t, f) {
 		return false, ""
@@ -106,7 +104,7 @@ func (re reach) staysWith(t *table, f *catalog.Function) (stays bool, why string
 			return false, why
 		}
 	}
-	// What the functions that it calls touch is not looked into.
+	// The functions that the trigger function calls are not judged here.
 	for _, n := range f.Mentions {
 		rel := re.a.env.Schema.Relation(n)
 		if rel != nil && !rel.System() && !own[n] && (rel.Kind == catalog.View || re.a.declared(rel) != nil) && re.a.definitions().relationReads(rel).sharded != "" {
@@ -116,11 +114,11 @@ func (re reach) staysWith(t *table, f *catalog.Function) (stays bool, why string
 	return true, ""
 }
 
-// runsSharded reports whether a node of a tree calls something that touches sharded
-// tables, of whatever key.
+// runsSharded reports whether a node of a tree calls something that touches sharded tables, with
+// any key.
 func (re reach) runsSharded(m any) bool {
 	at := re.a.text
-	at.path = nil // the function may have one of its own
+	at.path = nil // the function may have a search_path of its own
 	in := re.a.gatherer().probing(at)
 	l := &level{a: in, scope: &scope{}}
 	l.runNames(m)
@@ -135,8 +133,8 @@ func (re reach) runsSharded(m any) bool {
 	return slices.ContainsFunc(in.functions, func(f *catalog.Function) bool { return re.reached(&f.Reach).sharded != "" })
 }
 
-// keptBeside reports whether statements touch only rows with the key of a
-// trigger's row. NEW and OLD become parameters, and then it is planned.
+// keptBeside reports whether statements touch only rows with the key of a trigger's row. It
+// replaces NEW and OLD by parameters and plans the statements.
 func (re reach) keptBeside(t *table, tree *pg.ParseResult, variables map[string]int) (kept bool, why string) {
 	var types []uint32
 	for _, k := range t.keys {
@@ -180,8 +178,8 @@ func (re reach) keptBeside(t *table, tree *pg.ParseResult, variables map[string]
 	return true, ""
 }
 
-// keyedByParams reports whether every sharded table in a plan has the parameters
-// for its key. Values that weft would have to supply cannot be, in a trigger.
+// keyedByParams reports whether the key of every sharded table in a plan is the parameters. Values
+// that weft would supply do not exist inside a trigger.
 func (re reach) keyedByParams(p *plan.Plan, t *table) bool {
 	if p.Route != plan.Keyed || p.Generate != nil {
 		return false

@@ -10,11 +10,11 @@ import (
 	"weft/parser"
 )
 
-// The key of a trigger's row is written in many ways: new.k, old.k, coalesce(new.k,
-// old.k), and a variable that is given nothing but these.
+// The key of a trigger's row can be written as new.k, old.k, coalesce(new.k, old.k), or as a
+// variable that is assigned only these.
 
-// keyVariables are the variables of a trigger function that hold the key of its row,
-// with the position of the key's column. One that was not given its value is NULL.
+// keyVariables returns the variables of a trigger function that hold the key of its row, with the
+// position of the key column. A variable before its assignment is NULL.
 func keyVariables(t *table, f *catalog.Function) map[string]int {
 	out := map[string]int{}
 	if strings.Contains(strings.ToLower(f.Body), "variable_conflict") || strings.Count(strings.ToLower(f.Body), "declare") > 1 {
@@ -39,8 +39,7 @@ func keyVariables(t *table, f *catalog.Function) map[string]int {
 	return out
 }
 
-// rewrites reports whether a trigger function may give the key of its row another value
-// before it uses it.
+// rewrites reports whether a trigger function may change the key of its row before it uses it.
 func rewrites(t *table, f *catalog.Function) bool {
 	for _, row := range []string{"new", "old"} {
 		if slices.Contains(f.Set, row) || slices.Contains(f.Assigns, row) {
@@ -55,8 +54,8 @@ func rewrites(t *table, f *catalog.Function) bool {
 	return false
 }
 
-// keyColumn is the position of the key's column whose value in the trigger's row an
-// expression is, -1 if it is something else.
+// keyColumn returns the position of the key column whose value in the trigger's row an expression
+// is, or -1.
 func keyColumn(t *table, n *pg.Node, variables map[string]int) int {
 	if c := n.GetCoalesceExpr(); c != nil {
 		at := -1
@@ -100,8 +99,8 @@ func (re reach) nullable(stmt *pg.Node) bool {
 	return false
 }
 
-// drawnBy is a column of a table that a statement inserts into without a value for it, and that
-// draws from a sequence; with the table.
+// drawnBy returns a column that draws from a sequence, with its table, if a statement inserts into
+// the table without a value for the column.
 func (re reach) drawnBy(stmt *pg.Node) (rel *catalog.Relation, column *catalog.Column) {
 	ins := stmt.GetInsertStmt()
 	if ins == nil {

@@ -11,9 +11,9 @@ import (
 	"weft/plan"
 )
 
-// truncate is the route of TRUNCATE, of tables in any places. The home shard runs
-// it first, has all foreign keys but those that went with a declaration, and says
-// what PostgreSQL would; the others run it for the tables that they have.
+// truncate returns the route of TRUNCATE, of tables in any places. The home shard runs it first: it
+// has all foreign keys but those that went with a declaration, and reports what PostgreSQL would.
+// The other shards run it for the tables that they have.
 func (cm commands) truncate(n *pg.TruncateStmt) plan.Route {
 	cm.a.out.Writes = true
 	var home, every []*catalog.Relation
@@ -21,7 +21,7 @@ func (cm commands) truncate(n *pg.TruncateStmt) plan.Route {
 	for _, x := range n.Relations {
 		rel := cm.named(rangeVar(x.GetRangeVar()))
 		if rel == nil {
-			continue // the home shard knows it, or says that it is not there
+			continue // the home shard has the table, or reports that it does not exist
 		}
 		if cm.placeOf(rel) != onEvery {
 			home = append(home, rel)
@@ -34,7 +34,7 @@ func (cm commands) truncate(n *pg.TruncateStmt) plan.Route {
 	for _, rel := range all {
 		cm.mayTruncate(rel, all, cascade)
 		if cm.isEvery(rel) && !slices.Contains(beside, rel) {
-			// Reached over a home table, which the other shards do not have.
+			// The table is reached through a home table, which the other shards lack.
 			have = append(have, &pg.Node{Node: &pg.Node_RangeVar{RangeVar: &pg.RangeVar{
 				Schemaname: rel.Schema, Relname: rel.Name.Name, Inh: true, Relpersistence: "p",
 			}}})
@@ -58,8 +58,8 @@ func (cm commands) truncate(n *pg.TruncateStmt) plan.Route {
 
 func (cm commands) isEvery(rel *catalog.Relation) bool { return cm.placeOf(rel) == onEvery }
 
-// emptied lists the tables that TRUNCATE of some empties: their children, and with
-// CASCADE those that reference them. With beside, as a shard without the home
+// emptied lists the tables that TRUNCATE of some tables empties: their children, and with CASCADE
+// the tables that reference them. If beside is set, it lists them as a shard without the home
 // tables sees it.
 func (cm commands) emptied(list []*catalog.Relation, cascade, beside bool) []*catalog.Relation {
 	var out []*catalog.Relation
@@ -72,7 +72,7 @@ func (cm commands) emptied(list []*catalog.Relation, cascade, beside bool) []*ca
 		}
 		out = append(out, rel)
 		todo = append(todo, rel.Children...)
-		// What references a partitioned table references its partitions.
+		// A foreign key on a partitioned table is one on its partitions.
 		for up := rel; cascade && up != nil; up = up.Parent {
 			for _, fk := range up.Referenced {
 				todo = append(todo, cm.a.env.Schema.Relation(fk.Table))
@@ -85,7 +85,7 @@ func (cm commands) emptied(list []*catalog.Relation, cascade, beside bool) []*ca
 	return out
 }
 
-// mayTruncate refuses what somebody would have to hear of, and would not.
+// mayTruncate refuses a TRUNCATE whose triggers or foreign keys would not see it.
 func (cm commands) mayTruncate(rel *catalog.Relation, all []*catalog.Relation, cascade bool) {
 	t := cm.a.declared(rel)
 	if t != nil {
@@ -94,7 +94,7 @@ func (cm commands) mayTruncate(rel *catalog.Relation, all []*catalog.Relation, c
 			cm.a.reach().fires(rel, catalog.OnTruncate, nil)
 		}
 		for _, fk := range t.foreignKeys {
-			// It went with the declaration: the home shard does not know it any more.
+			// The foreign key went with the declaration: the home shard does not know it any more.
 			if slices.ContainsFunc(all, func(o *catalog.Relation) bool { return o.Schema == fk.Schema && o.Name.Name == fk.Table }) {
 				continue
 			}
@@ -121,8 +121,8 @@ func (cm commands) mayTruncate(rel *catalog.Relation, all []*catalog.Relation, c
 	}
 }
 
-// truncatesPart refuses TRUNCATE of a partition whose table has lookups: they would
-// not hear of it.
+// truncatesPart refuses TRUNCATE of a partition whose table has lookups: the lookups would keep its
+// entries.
 func (cm commands) truncatesPart(rel *catalog.Relation, all []*catalog.Relation) {
 	for r := rel.Parent; r != nil && !rel.Inherited; r = r.Parent {
 		if len(r.Lookups) > 0 && !slices.Contains(all, r) {

@@ -11,7 +11,7 @@ import (
 	"weft/plan"
 )
 
-// utility finds the route of everything that is neither a query nor DML.
+// utility returns the route of a statement that is neither a query nor DML.
 func (cm commands) utility(n any) plan.Route {
 	switch n := n.(type) {
 	case *pg.Node_TransactionStmt:
@@ -63,7 +63,7 @@ func (cm commands) utility(n any) plan.Route {
 	return cm.a.definitions().ddl(n)
 }
 
-// onHome is the route of what runs on the home shard, and may call functions.
+// onHome returns the route of a statement that runs on the home shard and may call functions.
 func (cm commands) onHome(what string) plan.Route {
 	switch r := cm.a.decide(); {
 	case cm.a.refused():
@@ -78,7 +78,7 @@ func (cm commands) onHome(what string) plan.Route {
 	return plan.Home
 }
 
-// nested is the route of a statement inside another.
+// nested returns the route of a statement inside another.
 func (cm commands) nested(n *pg.Node, what string) plan.Route {
 	r := cm.a.statement(n)
 	if r == plan.Call {
@@ -97,10 +97,9 @@ func (cm commands) nested(n *pg.Node, what string) plan.Route {
 	return r
 }
 
-// prepare: a statement prepared in SQL is on the backend that has it, and runs there if
-// that is the home shard's business. Else the proxy runs it itself, as if its text came
-// with EXECUTE: here is no more to do than to let the server look at it. Beside other
-// statements that is not so.
+// prepare returns the route of PREPARE. A statement that the home shard can run is prepared on a
+// backend there. Any other is run by the proxy, as if its text came with EXECUTE, and the server
+// only checks it here. Among other statements of one text that is not possible.
 func (cm commands) prepare(n *pg.PrepareStmt) plan.Route {
 	if len(cm.a.client.tree.Statements) == 1 && cm.preparesApart(n) {
 		return plan.Home
@@ -123,7 +122,7 @@ func (cm commands) prepare(n *pg.PrepareStmt) plan.Route {
 	return plan.Home
 }
 
-// preparesApart reports whether a statement is none that the home shard can run.
+// preparesApart reports whether the home shard cannot run the statement being prepared.
 func (cm commands) preparesApart(n *pg.PrepareStmt) bool {
 	trial, out := *cm.a, *cm.a.out
 	trial.out, trial.params, trial.held = &out, newParams(nil), maps.Clone(cm.a.held)
@@ -131,7 +130,7 @@ func (cm commands) preparesApart(n *pg.PrepareStmt) bool {
 	return trial.refused() || r != plan.Home && r != plan.Any && r != plan.AnyCopy
 }
 
-// bodyReach is all that may happen when the body of a function or of DO runs.
+// bodyReach returns everything that may happen when the body of a function or of DO runs.
 func (cm commands) bodyReach(language string, create *pg.Node, body string) *catalog.Reach {
 	if cm.a.env.Schema == nil {
 		return &catalog.Reach{}
@@ -144,8 +143,8 @@ func (cm commands) bodyReach(language string, create *pg.Node, body string) *cat
 	return &r
 }
 
-// bodyOf says which relations the body of a function or of DO names, and whether
-// it runs SQL that does not stand in it.
+// bodyOf returns the relations that the body of a function or of DO names, and whether it runs SQL
+// that is not in the body.
 func (cm commands) bodyOf(language string, create *pg.Node, body string) (out reads, dynamic bool) {
 	if cm.a.env.Schema == nil {
 		return out, false
@@ -227,7 +226,7 @@ func (cm commands) reindex(n *pg.ReindexStmt) plan.Route {
 	return r
 }
 
-// bodyReads says which relations a text of some language mentions.
+// bodyReads returns the relations that a text in some language mentions.
 func (cm commands) bodyReads(body string) (out reads) {
 	if cm.a.env.Schema == nil {
 		return out
