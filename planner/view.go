@@ -8,16 +8,14 @@ import (
 	"weft/pgerr"
 )
 
-// maxViews is how deep views may be built on each other before they are not
-// looked into.
+// maxViews bounds how deep views that read views are looked into.
 const maxViews = 32
 
-// maxExpanded is how many views one text may look into, each counted as often as
-// it is read.
+// maxExpanded bounds how many views one text looks into, each counted as often as it is read.
 const maxExpanded = 1000
 
-// view analyses a view as the subquery it is. Its definition is printed with
-// every name qualified, and was parsed under a search path of its own.
+// view analyses a view as the subquery that it is. Its definition is printed with every name
+// qualified, and parsed under a search path of its own.
 func (l *level) view(rel *catalog.Relation, rv *pg.RangeVar, s *scope) *source {
 	if rel.Busy {
 		l.a.out.Waits = true
@@ -26,7 +24,7 @@ func (l *level) view(rel *catalog.Relation, rv *pg.RangeVar, s *scope) *source {
 	}
 	r := l.a.commands().viewReads(rel)
 	if r.sharded == "" && r.reference == "" {
-		// It is nowhere else, even if it reads no table.
+		// The view is on the home shard alone, even if it reads no table.
 		l.a.touched.home = append(l.a.touched.home, rel.Name.Name)
 	}
 	tree, err := parser.ParseTree(rel.Definition, parser.Options{})
@@ -36,7 +34,7 @@ func (l *level) view(rel *catalog.Relation, rv *pg.RangeVar, s *scope) *source {
 	}
 	parser.Walk(tree.Statements[0], func(m any) bool {
 		if c, ok := m.(*pg.A_Const); ok {
-			c.Location = -1 // no place in the client's text
+			c.Location = -1 // it has no position in the client's text
 		}
 		return true
 	})
@@ -71,7 +69,7 @@ func (l *level) view(rel *catalog.Relation, rv *pg.RangeVar, s *scope) *source {
 		l.a.notes.expands(rv, rel, tree.Statements[0].Stmt)
 		return simple(rv.Relname, rel.Schema, rv.Alias, cols, opaque)
 	}
-	// It is read where it is, like a table.
+	// The view is read in place, like a table.
 	own := l.a.notes.copies(cols, s)
 	return l.a.notes.appears(l, rv, rel, nil, nil, s).own(simple(rv.Relname, rel.Schema, rv.Alias, own, opaque), own)
 }

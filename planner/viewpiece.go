@@ -9,10 +9,9 @@ import (
 	"weft/plan"
 )
 
-// localViews makes pieces of the views that run inside each shard as they are.
-// The shards then check who may read them, and what their conditions hide. A
-// view that is no more than a filter is rather taken apart, if that is allowed
-// and conditions around it can be checked in it.
+// localViews makes pieces of the views that run unchanged inside each shard. The shards then check
+// who may read them, and what their conditions hide. A view that only filters is taken apart
+// instead, if that is allowed and conditions around it can be checked in it.
 func (r *remainder) localViews(n *pg.Node) {
 	var named *mentions
 	walkNodes(n, func(m *pg.Node) bool {
@@ -69,7 +68,7 @@ func (r *remainder) viewPiece(n *pg.Node, rv *pg.RangeVar, use *viewUse, named *
 		p.Types, p.Collations = append(p.Types, typ), append(p.Collations, coll)
 	}
 	if len(sel.TargetList) == 0 || named.bare[alias.Aliasname] {
-		return // rows as such, or as a whole
+		return // the rows are counted, or used as a whole
 	}
 	b, _ := r.a.gatherer().local(sel)
 	if b == nil {
@@ -88,8 +87,8 @@ func (r *remainder) viewPiece(n *pg.Node, rv *pg.RangeVar, use *viewUse, named *
 	}}
 }
 
-// instancesIn are the sharded tables in a view's query, with what the statement
-// says of their keys.
+// instancesIn returns the sharded tables in a view's query, with what the statement says of their
+// keys.
 func (r *remainder) instancesIn(query *pg.Node) []plan.Instance {
 	var out []plan.Instance
 	parser.Walk(query, func(m any) bool {

@@ -10,7 +10,7 @@ import (
 	"weft/plan"
 )
 
-// whole returns how a query is answered that runs in one piece, or nil.
+// whole returns how to answer a query that runs in one piece, or nil.
 func (ga gatherer) whole(sel *pg.SelectStmt) *plan.Gather {
 	r, _ := ga.reduce(sel, 0, nil)
 	if r == nil {
@@ -53,8 +53,8 @@ func (ga gatherer) pieceOf(r *reduced) (plan.Piece, error) {
 	return plan.Piece{Text: text, Instances: r.instances, Name: r.name, Types: r.types, Forbid: r.forbid, Always: r.always}, err
 }
 
-// domains lists the domains of columns, nil if there are none: a description of
-// a result tells of the types below them alone.
+// domains lists the domains of columns, nil if there are none: the description of a result has only
+// the types below them.
 func domains(columns []*column) []string {
 	out := make([]string, len(columns))
 	some := false
@@ -85,20 +85,18 @@ type reduced struct {
 	// types are the domains of the piece's columns, for those that have one.
 	types  []string
 	always bool
-	// partial: the piece aggregates. If a type forbids it, see carryRows.
+	// partial is set if the piece aggregates. If a type forbids that, carryRows is used.
 	partial bool
-	// native is what does the block's work without PostgreSQL, where types
-	// allow it. Nil if it cannot be done.
+	// native does the block's work without PostgreSQL, where types allow it. Nil if it cannot.
 	native *plan.Native
 	why    []string
 }
 
-// reduce splits a query that names nothing of the levels around it and has its
-// CTEs with it, at whatever depth it stands, into one piece and what is to be
-// done above. piece is the number that its piece will have. sealed are the
-// subqueries in its expressions that name nothing of it and read nothing that a
-// remainder cannot read; there must be no others, unless they run in the shards
-// too. It returns nil, and why, if the rows it reads are not local.
+// reduce splits a query that names nothing of the levels around it and includes its CTEs, at any
+// depth, into one piece and a block above it. piece is the number that the piece will have. sealed
+// are the subqueries in its expressions that name nothing of the query and read nothing that a
+// remainder cannot read; there must be no others, unless they run in the shards too. It returns
+// nil, and the reason, if the rows that the query reads are not local.
 func (ga gatherer) reduce(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink]bool) (*reduced, string) {
 	if !ga.countable(sel) || len(sel.LockingClause) > 0 && !ga.a.commands().lockable(sel) {
 		return nil, "LIMIT or locks"
@@ -147,7 +145,7 @@ func (ga gatherer) reduce(sel *pg.SelectStmt, piece int, sealed map[*pg.SubLink]
 	return r, ""
 }
 
-// countable: LIMIT and OFFSET are known without reading a table.
+// countable reports whether LIMIT and OFFSET are known without reading a table.
 func (ga gatherer) countable(sel *pg.SelectStmt) bool {
 	ok := true
 	for _, n := range []*pg.Node{sel.LimitCount, sel.LimitOffset} {
@@ -171,8 +169,8 @@ type wholePiece struct {
 	a        *analysis
 	sel      *pg.SelectStmt
 	block    *block
-	distinct bool // equal rows of several shards are one
-	number   int  // of the piece
+	distinct bool // equal rows of several shards become one
+	number   int  // the number of the piece
 
 	out    *targets
 	keys   []sortKey
@@ -183,7 +181,7 @@ type wholePiece struct {
 type sortKey struct {
 	by        *pg.SortBy
 	expr      *pg.Node // over the query's FROM
-	output    int      // the output it is, -1 if it is none
+	output    int      // the output that the item is, or -1
 	collation collation
 }
 
@@ -194,7 +192,7 @@ func (w *wholePiece) reduce() *reduced {
 		return nil
 	}
 	w.native = !w.out.opaque
-	// Which rows are equal depends on collations that are not known then.
+	// It depends on unknown collations which rows are equal.
 	if w.distinct && w.out.opaque || !w.sortKeys() || len(w.out.names)+len(w.hidden()) > maxTargets {
 		return nil
 	}
@@ -217,8 +215,8 @@ func (w *wholePiece) reduce() *reduced {
 	return r
 }
 
-// wrap lists what a set operation yields. If it is to be ordered it becomes a
-// query around it, to which columns can be added.
+// wrap lists the columns of a set operation. If the rows are to be ordered, the set operation
+// becomes a subquery, to whose query columns can be added.
 func (w *wholePiece) wrap() bool {
 	b := w.block
 	w.out = &targets{opaque: b.opaque, numbered: func() { w.a.out.Exact = true }}
@@ -247,8 +245,8 @@ func (w *wholePiece) wrap() bool {
 	return true
 }
 
-// sortKeys finds out what the query is ordered by. It reports false if that
-// cannot be told, or not be carried.
+// sortKeys finds out what the query is ordered by. It reports false if that cannot be told or
+// carried.
 func (w *wholePiece) sortKeys() bool {
 	w.partRows()
 	for _, n := range w.sel.SortClause {
@@ -282,7 +280,7 @@ func (w *wholePiece) sortKeys() bool {
 	return !w.out.opaque || len(w.keys) == 0
 }
 
-// collationOf is that of an expression that may be an output.
+// collationOf returns the collation of an expression that may be an output.
 func (w *wholePiece) collationOf(n *pg.Node, output int) (collation, bool) {
 	var x *column
 	if output >= 0 {
@@ -291,7 +289,7 @@ func (w *wholePiece) collationOf(n *pg.Node, output int) (collation, bool) {
 	return w.block.collationOf(w.a, n, x)
 }
 
-// volatileIn: evaluated twice, it has two values.
+// volatileIn reports whether an expression, evaluated twice, may have two values.
 func (w *wholePiece) volatileIn(n *pg.Node) bool {
 	found := false
 	walkLevel(n, func(m any) {
@@ -303,8 +301,8 @@ func (w *wholePiece) volatileIn(n *pg.Node) bool {
 	return found
 }
 
-// piece is the query as the shards get it: with the keys of its order behind the
-// client's columns, and the first rows only, if only these can count.
+// piece returns the query for the shards: with the keys of its order after the client's columns,
+// and with a LIMIT if only the first rows can count.
 func (w *wholePiece) piece() *pg.SelectStmt {
 	p := copySelect(w.sel)
 	p.IntoClause = nil
@@ -313,7 +311,7 @@ func (w *wholePiece) piece() *pg.SelectStmt {
 		p.TargetList = append(p.TargetList, targetNode(k.expr, "weft_key_"+strconv.Itoa(i+1)))
 	}
 	if len(p.TargetList) == 0 && p.Op == pg.SetOperation_SETOP_NONE {
-		// A SELECT of nothing has rows all the same.
+		// A SELECT without columns has rows all the same.
 		p.TargetList = []*pg.Node{targetNode(boolNode(true), "weft_row")}
 		w.native = false
 	}
@@ -328,8 +326,8 @@ func (w *wholePiece) piece() *pg.SelectStmt {
 	return p
 }
 
-// hidden are the keys that are carried behind the client's columns. If equal rows
-// become one, all keys are among the client's.
+// hidden returns the keys that are carried after the client's columns. If equal rows become one,
+// all keys are among the client's columns.
 func (w *wholePiece) hidden() []sortKey {
 	if w.distinct {
 		return nil
@@ -337,8 +335,8 @@ func (w *wholePiece) hidden() []sortKey {
 	return w.keys
 }
 
-// limit is how many rows of a shard can count: those the client asks for, and
-// those before them.
+// limit returns how many rows of a shard can count: those that the client asks for, and those
+// before them.
 func (w *wholePiece) limit() *pg.Node {
 	count, offset := w.sel.LimitCount, w.sel.LimitOffset
 	switch {
@@ -353,12 +351,12 @@ func (w *wholePiece) limit() *pg.Node {
 	bound := func(op pg.MinMaxOp, args ...*pg.Node) *pg.Node {
 		return &pg.Node{Node: &pg.Node_MinMaxExpr{MinMaxExpr: &pg.MinMaxExpr{Op: op, Args: args, Location: -1}}}
 	}
-	// LEAST takes no notice of NULL, which means all rows. A negative OFFSET is for
-	// the remainder to complain about: shards would complain about a LIMIT.
+	// LEAST ignores NULL, which means all rows. The remainder reports a negative OFFSET: shards
+	// would report a LIMIT.
 	return cast(bound(pg.MinMaxOp_IS_GREATEST, bound(pg.MinMaxOp_IS_LEAST, sum, most), cast(sqlMark("0"), "numeric")), "int8")
 }
 
-// remainder puts the rows of the piece together.
+// remainder returns the query that puts the rows of the piece together.
 func (w *wholePiece) remainder() *pg.SelectStmt {
 	r := newSelect()
 	r.LimitCount, r.LimitOffset, r.LimitOption = w.sel.LimitCount, w.sel.LimitOffset, w.sel.LimitOption
@@ -393,8 +391,8 @@ func (w *wholePiece) remainder() *pg.SelectStmt {
 	return r
 }
 
-// sameNode reports whether two expressions are written alike. If they are, the
-// values of literals in them count.
+// sameNode reports whether two expressions are written alike. If they are, the plan depends on the
+// values of literals in them.
 func (ga gatherer) sameNode(x, y *pg.Node) bool {
 	if x == nil || y == nil || !proto.Equal(placeless(x), placeless(y)) {
 		return false

@@ -6,22 +6,22 @@ import (
 	"weft/parser"
 )
 
-// with is a WITH clause and those around it.
+// with is a WITH clause, with the clauses around it.
 type with struct {
 	parent *with
 	ctes   []*cte
 }
 
-// cte is one of its queries.
+// cte is one query of a WITH clause.
 type cte struct {
 	node *pg.CommonTableExpr
-	at   *level // in which its query is analysed
-	// scope has the facts of what it yields, if it is not analysed where it is
+	at   *level // the level in which the query is analysed
+	// scope has the facts of the rows that the query yields, if it is not analysed where it is
 	// used.
 	scope *scope
-	// once: it is named in one place, and its rows are used nowhere else.
+	// once is set if one place names the query, and its rows are used nowhere else.
 	once      bool
-	recursive bool // it stands in WITH RECURSIVE
+	recursive bool // the query stands in WITH RECURSIVE
 	done      bool
 	cols      []output
 	opaque    bool
@@ -38,8 +38,8 @@ func (w *with) find(name string) *cte {
 	return nil
 }
 
-// withClause makes the queries of a WITH known to the level. whole is the
-// statement that has it.
+// withClause makes the queries of a WITH known to the level. whole is the statement that has the
+// clause.
 func (l *level) withClause(w *pg.WithClause, whole any) {
 	if w == nil {
 		return
@@ -53,7 +53,7 @@ func (l *level) withClause(w *pg.WithClause, whole any) {
 		}
 		c := &cte{node: e, recursive: w.Recursive, at: &level{a: l.a, parent: l.parent, with: in, scope: l.fromClause().outside()}}
 		if !w.Recursive {
-			// It can name those before it.
+			// The query can name those before it.
 			c.at.with = &with{parent: l.with, ctes: in.ctes}
 		}
 		self := w.Recursive && uses(e.Ctequery)[e.Ctename] > 0
@@ -96,8 +96,8 @@ func (c *cte) analyse() {
 	}
 }
 
-// uses counts the places where a name stands for a relation, which may be more
-// than those that mean a CTE.
+// uses counts the places where a name stands for a relation. These may be more than the places that
+// mean a CTE.
 func uses(whole any) map[string]int {
 	n := map[string]int{}
 	parser.Walk(whole, func(m any) bool {
@@ -109,11 +109,11 @@ func uses(whole any) map[string]int {
 	return n
 }
 
-// reference is a CTE named in FROM.
+// reference analyses a CTE that is named in FROM.
 func (l *level) reference(c *cte, rv *pg.RangeVar, s *scope) *source {
 	if c.once && (!c.done || l.a.probe.inlines()) {
-		// Its rows are used here and nowhere else: it is a subquery. (A probe
-		// looks at each place where it is used as if it were written there.)
+		// The rows are used here and nowhere else, so the CTE is like a subquery. (A probe looks at
+		// each use as if the query were written there.)
 		c.done = true
 		at, first := *c.at, len(l.a.instances)
 		at.scope = s
@@ -129,8 +129,8 @@ func (l *level) reference(c *cte, rv *pg.RangeVar, s *scope) *source {
 		cols = rename(cols, c.node.Aliascolnames)
 	}
 	if !c.once {
-		// Conditions here are not conditions on rows used elsewhere. But what
-		// holds for all its rows holds for these.
+		// Conditions here are not conditions on rows used elsewhere. But facts that hold for all
+		// rows hold for these.
 		inner := newClasses(c.scope)
 		named := fresh(cols)
 		for i := range named {
@@ -141,7 +141,7 @@ func (l *level) reference(c *cte, rv *pg.RangeVar, s *scope) *source {
 	return simple(rv.Relname, "", rv.Alias, cols, c.opaque)
 }
 
-// fresh returns columns of the same types of which nothing else is known.
+// fresh returns columns of the same types about which nothing else is known.
 func fresh(cols []output) []output {
 	out := make([]output, len(cols))
 	for i, o := range cols {

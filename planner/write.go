@@ -15,8 +15,8 @@ func (wr writes) notesOfWrite() {
 	wr.a.notes.writes = true
 }
 
-// changed plans what is done if a statement that changes rows visits several
-// shards. It returns its route.
+// changed plans what to do if a statement that changes rows visits several shards, and returns its
+// route.
 func (wr writes) changed(stmt *pg.Node) plan.Route {
 	if len(wr.a.copies) > 0 {
 		return wr.replicated(stmt)
@@ -42,7 +42,7 @@ func (wr writes) changed(stmt *pg.Node) plan.Route {
 	return r
 }
 
-// writeOf returns how a statement is carried out that changes rows of one table.
+// writeOf returns how to carry out a statement that changes rows of one table.
 func (wr writes) writeOf(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
 	if refusal := wr.a.gatherer().gatherable(); refusal != nil {
 		return nil, refusal
@@ -58,8 +58,7 @@ func (wr writes) writeOf(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
 	return c.write()
 }
 
-// isStatement reports whether a statement is the client's text, and not a part of
-// a command that carries it out.
+// isStatement reports whether a statement is the client's whole text, not a part of a command.
 func (wr writes) isStatement(stmt *pg.Node) bool {
 	s := wr.a.client.tree.Statements[0].Stmt
 	if e := s.GetExplainStmt(); e != nil && !explainOptions(e.Options).Analyze {
@@ -98,22 +97,21 @@ type changing struct {
 	stmt   *pg.Node
 	target *pg.RangeVar
 	table  *table // the target's declaration, nil if it is on the home shard alone
-	// through is the target as it is written; nil if it is not known.
+	// through describes the written target; nil if it is not known.
 	through *writable
 	verb    string
-	// own are the expressions that are evaluated for each row: SET, WHERE and
-	// RETURNING.
+	// own are the expressions that are evaluated for each row: SET, WHERE and RETURNING.
 	own, from []*pg.Node
 	with      *pg.WithClause
 	returning []*pg.Node
-	// once are the queries in it that are answered before it, on the home shard:
-	// they name nothing of what is around them, and may yield other rows each time.
+	// once are the subqueries that the home shard answers in advance: they name nothing of the
+	// query around them, and may yield other rows each time.
 	once []*pg.SelectStmt
-	// locking are those that lock rows, and are answered before anything else.
+	// locking are the subqueries that lock rows, and are answered before anything else.
 	locking []*pg.SelectStmt
 }
 
-// changing looks at a statement. It returns nil if it is none of these.
+// changing returns the UPDATE or DELETE that a statement is, or nil.
 func (wr writes) changing(stmt *pg.Node) *changing {
 	c := &changing{a: wr.a, stmt: stmt}
 	switch n := stmt.GetNode().(type) {
@@ -156,8 +154,8 @@ func (wr writes) changing(stmt *pg.Node) *changing {
 	return c
 }
 
-// assigned is the expression of an item of SET, none for DEFAULT and for what was
-// an item's before.
+// assigned returns the expression of an item of SET: none for DEFAULT, and none for the further
+// items of a row assignment.
 func assigned(t *pg.Node) []*pg.Node {
 	v := t.GetResTarget().GetVal()
 	if m := v.GetMultiAssignRef(); m != nil {
@@ -171,8 +169,8 @@ func assigned(t *pg.Node) []*pg.Node {
 	return []*pg.Node{v}
 }
 
-// rows is the query that yields the rows that are looked at: what proves
-// something of it proves it of the statement.
+// rows returns the query for the rows that the statement looks at: a proof about that query is one
+// about the statement.
 func (c *changing) rows() *pg.SelectStmt {
 	sel := newSelect()
 	sel.WithClause = c.with
@@ -202,7 +200,7 @@ func (c *changing) where() *pg.Node {
 
 func rangeNode(rv *pg.RangeVar) *pg.Node { return &pg.Node{Node: &pg.Node_RangeVar{RangeVar: rv}} }
 
-// write plans it.
+// write plans the statement.
 func (c *changing) write() (*plan.Write, *pgerr.Error) {
 	if c.a.drawn && c.stmt.GetUpdateStmt() != nil && c.table != nil {
 		return c.drawnUpdateOf()
@@ -245,8 +243,7 @@ func (c *changing) write() (*plan.Write, *pgerr.Error) {
 	return s.finish()
 }
 
-// ownDefaults refuses a column that is set to a default which each shard would
-// have another idea of.
+// ownDefaults refuses to set a column to a default that each shard would compute differently.
 func (c *changing) ownDefaults() *pgerr.Error {
 	if c.through == nil || c.table == nil {
 		return nil
@@ -275,7 +272,7 @@ func (c *changing) ownDefaults() *pgerr.Error {
 	return nil
 }
 
-// targetRows is the instance of the table that is written.
+// targetRows returns the instance of the table that is written.
 func (c *changing) targetRows() *instance {
 	for _, x := range c.a.instances {
 		if x.rv == c.target && !x.stored {

@@ -22,11 +22,11 @@ import (
 //	then: UPDATE t SET a = w.c1, n = w.c3 FROM <rows> w WHERE t.id = w.c2 RETURNING r
 //
 // c3 is what weft has drawn. A row is found again by a unique key without NULLs,
-// and nobody else can change it meanwhile. As in PostgreSQL a row may be joined with
+// and is locked meanwhile. As in PostgreSQL a row may be joined with
 // several of f, and one of them counts.
 
-// drawnFrom is the sequence that an item of SET takes a value of for each row: that
-// of the column's default, or the one that nextval names. Empty if it is none.
+// drawnFrom returns the sequence of which an item of SET takes a value for each row: that of the
+// column's default, or the one that nextval names. "" if there is none.
 func (wr writes) drawnFrom(to *writable, t *pg.ResTarget) string {
 	v := t.GetVal()
 	if m := v.GetMultiAssignRef(); m != nil {
@@ -67,7 +67,7 @@ func (wr writes) drawnFrom(to *writable, t *pg.ResTarget) string {
 	return seq.Name.SQL()
 }
 
-// writable is the target as drawnFrom wants it.
+// writable returns the target as drawnFrom takes it.
 func (t *target) writable() *writable {
 	if t.through != nil {
 		return t.through
@@ -89,7 +89,7 @@ func (wr writes) draws(tg *target, n *pg.UpdateStmt) bool {
 	})
 }
 
-// drawn plans such an UPDATE.
+// drawnUpdateOf plans an UPDATE that gives rows values of sequences.
 func (c *changing) drawnUpdateOf() (*plan.Write, *pgerr.Error) {
 	u, rel := c.stmt.GetUpdateStmt(), c.through.rel
 	const hint = "Draw the values first, and give them in the UPDATE."
@@ -135,8 +135,8 @@ func (c *changing) drawnUpdateOf() (*plan.Write, *pgerr.Error) {
 	return w, nil
 }
 
-// drawnColumns are the expressions that are evaluated when the rows are read, the
-// names of the columns they are for, followed by those that values are drawn for.
+// drawnColumns returns the expressions that are evaluated when the rows are read, and the names of
+// the columns that they are for, followed by the columns for which values are drawn.
 func (c *changing) drawnColumns(rel *catalog.Relation, u *pg.UpdateStmt) (carried []*pg.Node, names []string, drawn []plan.Value, refusal *pgerr.Error) {
 	var last []string
 	for _, n := range oneByOne(u.TargetList) {
@@ -167,7 +167,7 @@ func (c *changing) drawnColumns(rel *catalog.Relation, u *pg.UpdateStmt) (carrie
 	return carried, append(names, last...), drawn, nil
 }
 
-// lockTarget is a DELETE made a query that locks the rows it would delete.
+// lockTarget makes a DELETE into a query that locks the rows it would delete.
 func (c *changing) lockTarget(d *pg.DeleteStmt) *pg.Node {
 	sel := newSelect()
 	sel.WithClause, sel.WhereClause, sel.TargetList = d.WithClause, d.WhereClause, d.ReturningList
@@ -179,8 +179,8 @@ func (c *changing) lockTarget(d *pg.DeleteStmt) *pg.Node {
 	return selectNode(sel)
 }
 
-// drawnUpdate is the UPDATE of the rows of an input. Its columns are what is set,
-// the key, the shard key, and what has been drawn.
+// drawnUpdate returns the UPDATE by the rows of an input. The input's columns are the values to
+// set, the key, the shard key, and the drawn values.
 func (c *changing) drawnUpdate(rel *catalog.Relation, names, key []string, carried, drawn, input int) *pg.Node {
 	u := &pg.UpdateStmt{
 		Relation:      &pg.RangeVar{Schemaname: rel.Schema, Relname: rel.Name.Name, Inh: c.target.Inh, Relpersistence: "p", Location: -1, Alias: &pg.Alias{Aliasname: c.targetName()}},
@@ -204,7 +204,7 @@ func (c *changing) drawnUpdate(rel *catalog.Relation, names, key []string, carri
 	return &pg.Node{Node: &pg.Node_UpdateStmt{UpdateStmt: u}}
 }
 
-// ownNames is RETURNING with every name qualified: the input has columns too.
+// ownNames returns RETURNING with every name qualified: the input has columns too.
 func (c *changing) ownNames() []*pg.Node {
 	var out []*pg.Node
 	for _, n := range c.returning {

@@ -11,18 +11,18 @@ import (
 	"weft/quote"
 )
 
-// generator plans the values that weft supplies to the rows of an INSERT: those
-// of sequences, of which every shard has one of its own, and random keys, which
-// must be known before a shard is chosen.
+// generator plans the values that weft supplies to the rows of an INSERT: values of sequences,
+// since every shard has sequences of its own, and random keys, which must be known before a shard
+// is chosen.
 type generator struct {
 	*writer
 	given   int // values per row in the text
 	columns []*catalog.Column
 	edits   []textEdit
-	values  [][]int // per row, indexes of values for columns
-	// overrides: OVERRIDING SYSTEM VALUE has been planned.
+	values  [][]int // by row: the indexes of the values for columns
+	// overrides is set once OVERRIDING SYSTEM VALUE has been planned.
 	overrides bool
-	// places of the text, if they have been looked for.
+	// places are the positions in the text; nil until they have been looked for.
 	places *insertTokens
 }
 
@@ -97,7 +97,7 @@ func (g *generator) isNextval(c *catalog.Column, v *pg.Node) bool {
 	return catalog.Name{Schema: schema, Name: rel} == c.Sequence
 }
 
-// value makes another value to be generated and returns its index.
+// value adds a value to generate and returns its index.
 func (g *generator) value(c *catalog.Column) int {
 	if g.a.out.Generate == nil {
 		g.a.out.Generate = &plan.Generate{}
@@ -107,7 +107,7 @@ func (g *generator) value(c *catalog.Column) int {
 		v.Sequence, v.Identity = c.Sequence.SQL(), c.Identity != 0
 	}
 	if ids := g.target.table.IDs; ids != nil && ids.Column == c.Name && c.Base == uint32(datum.Int8) {
-		// Its row is the instance that was made last.
+		// The row is the instance that was made last.
 		v.Routed, v.Row = ids, len(g.a.instances)-1
 	}
 	g.a.out.Generate.Values = append(g.a.out.Generate.Values, v)
@@ -130,7 +130,7 @@ func (g *generator) replace(_ int, c *catalog.Column, v *pg.Node) storedKey {
 			return storedKey{}
 		}
 	} else {
-		g.a.out.Generate.Values[i].Identity = false // it is the client who calls nextval
+		g.a.out.Generate.Values[i].Identity = false // the client calls nextval
 		f := v.GetFuncCall()
 		start = g.a.text.tree.Offset(f.Location)
 		end = g.closing(start)
@@ -139,7 +139,7 @@ func (g *generator) replace(_ int, c *catalog.Column, v *pg.Node) storedKey {
 			return storedKey{}
 		}
 		if text := g.a.text.sql[start:end]; strings.Contains(text, "--") || strings.Contains(text, "/*") {
-			g.a.out.Exact = true // as many bytes go in this text, not in all of its form
+			g.a.out.Exact = true // the number of removed bytes holds for this text, not for all of its Norm
 		}
 	}
 	g.edits = append(g.edits, textEdit{at: start, remove: end - start, value: i})
@@ -152,8 +152,8 @@ func (g *generator) replace(_ int, c *catalog.Column, v *pg.Node) storedKey {
 	return generated(c, i)
 }
 
-// forbids refuses a value for a column that is GENERATED ALWAYS, as PostgreSQL does. The
-// shards would not, where weft lets its own values for other rows through.
+// forbids refuses a value for a column that is GENERATED ALWAYS, as PostgreSQL does. The shards
+// would accept it, because weft lets its own values for other rows through.
 func (g *generator) forbids(c *catalog.Column, v *pg.Node) bool {
 	if c.Identity != 'a' || v.GetSetToDefault() != nil || g.stmt.Override != pg.OverridingKind_OVERRIDING_NOT_SET {
 		return false
@@ -168,8 +168,8 @@ func (g *generator) ignores(c *catalog.Column) bool {
 	return c.Identity != 0 && g.stmt.Override == pg.OverridingKind_OVERRIDING_USER_VALUE
 }
 
-// replaceCell plans a generated value in the place of the i-th value of row r,
-// which OVERRIDING USER VALUE says does not count.
+// replaceCell plans a generated value in the place of the i-th value of row r, which OVERRIDING
+// USER VALUE ignores.
 func (g *generator) replaceCell(r, i int, c *catalog.Column) storedKey {
 	t := g.countSupplied()
 	if t.user < 0 || r >= len(t.rowsStart) || r >= len(t.rowsEnd) || i > len(t.commas[r]) {
@@ -189,8 +189,8 @@ func (g *generator) replaceCell(r, i int, c *catalog.Column) storedKey {
 	return generated(c, v)
 }
 
-// countSupplied makes OVERRIDING USER VALUE let through what weft supplies, and
-// returns the places of the text.
+// countSupplied makes OVERRIDING USER VALUE let weft's values through, and returns the positions in
+// the text.
 func (g *generator) countSupplied() *insertTokens {
 	if g.places == nil {
 		t := g.tokens()
@@ -302,7 +302,7 @@ func (g *generator) fill(at int, values []int, comma bool) {
 	}
 }
 
-// regclass splits the text of a name.
+// regclass splits the text of a qualified name.
 func regclass(s string) (schema, name string, ok bool) {
 	var parts []string
 	for s != "" {

@@ -25,7 +25,7 @@ func (wr writes) inserts(n *pg.InsertStmt) plan.Route {
 		return wr.withSteps(&pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: n}}, func(l *level) { l.modification().insert(n) })
 	}
 	if to := wr.writable(n.Relation); to != nil && to.table != nil && to.table.Reference {
-		wr.notesOfWrite() // what it reads may have to be lent to the home shard
+		wr.notesOfWrite() // tables that the INSERT reads may have to be lent to the home shard
 	}
 	wr.a.top().modification().insert(n)
 	if len(wr.a.copies) > 0 {
@@ -51,7 +51,7 @@ func (wr writes) inserts(n *pg.InsertStmt) plan.Route {
 	case refusal != nil && !wr.a.refused():
 		wr.a.scattered = refusal
 	case refusal != nil:
-		if b != nil { // it says more than that two kinds of tables are in it
+		if b != nil { // b's reason says more than that two kinds of tables are in the statement
 			wr.a.out.Refusal = refusal
 		}
 	case wr.a.refused():
@@ -61,16 +61,15 @@ func (wr writes) inserts(n *pg.InsertStmt) plan.Route {
 		wr.a.out.Write = b.out.Write
 		wr.a.out.Exact = wr.a.out.Exact || b.out.Exact
 		if g := wr.a.out.Generate; g != nil && wr.a.out.Write.Rows != nil && len(wr.a.params.used)+len(g.Values) > maxParams {
-			// What weft supplies cannot be parameters beside the client's.
+			// Values that weft supplies cannot be parameters beside the client's.
 			return plan.Gathered
 		}
 	}
 	return r
 }
 
-// insertsTemporary plans an INSERT into a temporary table of what sharded tables hold: it
-// runs on the home shard as it is written, over rows that are lent to it. r is its route
-// as a statement for one shard.
+// insertsTemporary plans an INSERT into a temporary table from sharded tables: it runs unchanged on
+// the home shard, over rows that are lent to it. r is its route as a statement for one shard.
 func (wr writes) insertsTemporary(n *pg.InsertStmt, r plan.Route) plan.Route {
 	if !wr.a.refused() {
 		return r
@@ -140,9 +139,9 @@ func (wr writes) afresh() *analysis {
 	}
 }
 
-// insertion plans an INSERT for several shards. first is the analysis of it as a
-// statement for one. It returns the analysis that the plan is of; nil if first
-// says better why there is none.
+// insertion plans an INSERT for several shards. first is its analysis as a statement for one shard.
+// It returns the analysis that the plan belongs to, or nil if first has the better reason why there
+// is none.
 func (wr writes) insertion(n *pg.InsertStmt, first *analysis) (*analysis, *pgerr.Error) {
 	if name := withBesideRows(n); name != "" {
 		return wr.a, cannot("Write the query of the WITH where it is used.",
@@ -197,7 +196,7 @@ func (wr writes) valuesInsertion(n *pg.InsertStmt, first *analysis) (*analysis, 
 		return wr.a, refusal
 	}
 	if !first.refused() && len(rows.Rows) == 1 && len(rows.Cells) == 0 && (first.when != timed || first.out.Generate == nil) {
-		return nil, first.scattered // it is on one shard, whatever its values are
+		return nil, first.scattered // the INSERT is on one shard for all values
 	}
 	out.Rows = rows
 	if len(w.away) > 0 {
@@ -209,7 +208,7 @@ func (wr writes) valuesInsertion(n *pg.InsertStmt, first *analysis) (*analysis, 
 	return wr.a, nil
 }
 
-// besideRows refuses what reads or moves other rows than those inserted.
+// besideRows refuses an INSERT that reads or moves other rows than the inserted ones.
 func besideRows(n *pg.InsertStmt) *pgerr.Error {
 	for _, t := range n.OnConflictClause.GetTargetList() {
 		if t.GetResTarget() != nil && len(n.ReturningList) == 0 {
@@ -219,7 +218,7 @@ func besideRows(n *pg.InsertStmt) *pgerr.Error {
 	return cannot("Read them in a statement of its own.", "a subquery of a sharded table in ON CONFLICT or RETURNING is not supported over several shards")
 }
 
-// readAway plans the query for what cannot be evaluated where the rows go.
+// readAway plans the query for values that cannot be evaluated where the rows go.
 func (w *writer) readAway(out *plan.Write) *pgerr.Error {
 	sel := newSelect()
 	for _, row := range w.lists {
@@ -288,8 +287,8 @@ func (wr writes) reading(query *pg.Node, w *plan.Write) *pgerr.Error {
 	return nil
 }
 
-// goesAway reports whether a value cannot be evaluated on the shard of its row,
-// and remembers it.
+// goesAway reports whether a value cannot be evaluated on the shard of its row, and notes such a
+// value.
 func (w *writer) goesAway(v *pg.Node) bool {
 	if !w.a.insert.apart {
 		return false
@@ -309,8 +308,8 @@ func (w *writer) goesAway(v *pg.Node) bool {
 	return true
 }
 
-// defaultAway reports whether a default cannot be evaluated on the shard of the
-// row, and remembers it.
+// defaultAway reports whether a default cannot be evaluated on the shard of the row, and notes such
+// a default.
 func (w *writer) defaultAway(c *catalog.Column) bool {
 	if !w.a.insert.apart || !w.a.writes().foreignDefault(c) {
 		return false
@@ -322,8 +321,7 @@ func (w *writer) defaultAway(c *catalog.Column) bool {
 	return true
 }
 
-// foreignDefault reports whether a default touches anything that is not on the
-// shard of its row.
+// foreignDefault reports whether a default touches anything that is not on the shard of its row.
 func (wr writes) foreignDefault(c *catalog.Column) bool {
 	found := false
 	wr.withDefault(c, func(n *pg.Node) { found = wr.foreign(n) })

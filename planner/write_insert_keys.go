@@ -12,8 +12,8 @@ import (
 	"weft/plan"
 )
 
-// insert analyses INSERT. Each row of VALUES is an instance: the shard that its
-// key names.
+// insert analyses INSERT. Each row of VALUES is an instance: it goes to the shard that its key
+// names.
 func (mo modification) insert(n *pg.InsertStmt) []output {
 	if !mo.l.a.insert.apart && !mo.l.a.insert.aside {
 		mo.l.withClause(n.WithClause, n)
@@ -39,7 +39,7 @@ func (mo modification) insert(n *pg.InsertStmt) []output {
 	mo.l.a.reach().defaulting(tg.rel, tg.takes(names, sel))
 	mo.l.viewDefaults(tg)
 	switch {
-	case mo.l.a.insert.aside: // what it inserts is somebody else's business
+	case mo.l.a.insert.aside: // the inserted rows are analysed elsewhere
 	case mo.l.a.insert.stepped && sel != nil:
 		mo.l.beside(mo.l.fromClause().outside()).query(sel)
 	case tg.rel == nil || tg.table == nil || tg.table.Reference:
@@ -56,7 +56,7 @@ func (mo modification) insert(n *pg.InsertStmt) []output {
 	return at.modification().returning(n.ReturningList)
 }
 
-// takes tells of each column of the table whether an INSERT gives it a value.
+// takes returns a function that reports whether an INSERT gives a column a value.
 func (tg *target) takes(names []string, sel *pg.SelectStmt) func(column string) bool {
 	count := 0
 	if sel != nil && plainValues(sel) {
@@ -84,8 +84,8 @@ func (tg *target) takes(names []string, sel *pg.SelectStmt) func(column string) 
 	}
 }
 
-// plainTarget is the written table for names in RETURNING and ON CONFLICT: its
-// rows are not read elsewhere than they are written.
+// plainTarget returns the written table for names in RETURNING and ON CONFLICT: its rows are read
+// only where they are written.
 func (mo modification) plainTarget(tg *target, rv *pg.RangeVar) *source {
 	if tg.rel == nil {
 		return simple(rv.Relname, "", rv.Alias, nil, true)
@@ -93,7 +93,7 @@ func (mo modification) plainTarget(tg *target, rv *pg.RangeVar) *source {
 	return simple(rv.Relname, tg.rel.Schema, rv.Alias, columns(tg.shown, nil), len(tg.rel.Columns) == 0)
 }
 
-// inserted analyses what goes into a table that needs no key.
+// inserted analyses what an INSERT stores in a table that needs no key.
 func (mo modification) inserted(tg *target, n *pg.InsertStmt, names []string, sel *pg.SelectStmt) {
 	if sel == nil {
 		return
@@ -118,8 +118,8 @@ func (mo modification) inserted(tg *target, n *pg.InsertStmt, names []string, se
 	mo.l.beside(mo.l.fromClause().outside()).query(sel)
 }
 
-// insertColumns are the columns that the values are for, in order; nil for
-// names that are none.
+// insertColumns returns the columns that the values are for, in order; nil for names that are not
+// columns.
 func insertColumns(rel *catalog.Relation, names []string) []*catalog.Column {
 	var out []*catalog.Column
 	if len(names) == 0 {
@@ -134,7 +134,7 @@ func insertColumns(rel *catalog.Relation, names []string) []*catalog.Column {
 	return out
 }
 
-// sharded analyses what goes into a sharded table.
+// sharded analyses what an INSERT stores in a sharded table.
 func (mo modification) sharded(tg *target, n *pg.InsertStmt, names []string, sel *pg.SelectStmt) {
 	if tg.through != nil && tg.through.beside != "" {
 		mo.l.a.unsupported("Insert into the table itself.", "view %q reads sharded table %q beside its rows", tg.name, tg.through.beside)
@@ -159,7 +159,7 @@ func (mo modification) sharded(tg *target, n *pg.InsertStmt, names []string, sel
 	}
 }
 
-// plainValues: it is a list of rows and nothing else, in which DEFAULT may stand.
+// plainValues reports whether a query is only a list of rows, in which DEFAULT may stand.
 func plainValues(sel *pg.SelectStmt) bool {
 	return len(sel.ValuesLists) > 0 && sel.WithClause == nil && len(sel.SortClause) == 0 && sel.LimitCount == nil && sel.LimitOffset == nil
 }
@@ -173,12 +173,12 @@ type writer struct {
 	listed bool
 	name   string
 
-	lists []*pg.Node // of VALUES
+	lists []*pg.Node // the rows of VALUES
 	gen   *generator
-	// stored are the rows, and away what cannot be evaluated where they go.
+	// stored are the rows; away are the values that cannot be evaluated where the rows go.
 	stored []*instance
 	away   map[*pg.Node]bool
-	// defaults that cannot be evaluated there either.
+	// awayDefaults are the defaults that cannot be evaluated where the rows go.
 	awayDefaults map[*catalog.Column]bool
 }
 
@@ -200,7 +200,7 @@ func (w *writer) set(x *instance, c *catalog.Column, k storedKey) {
 	}
 }
 
-// position is where in the list of values a column's value is: -1 if not there.
+// position returns the position of a column in the list of values, or -1.
 func (w *writer) position(name string, count int) int {
 	for i, c := range w.cols {
 		if c != nil && c.Name == name && i < count {
@@ -294,7 +294,7 @@ func (w *writer) query(sel *pg.SelectStmt) {
 	}
 	count := len(cols)
 	if opaque {
-		count = len(w.cols) // as many as there are at most
+		count = len(w.cols) // at most as many as the table has
 	}
 	g := w.generator(count)
 	for i := range w.target.rel.Columns {
@@ -320,7 +320,7 @@ func (mo modification) calledBy(c *catalog.Column) {
 	mo.l.a.writes().withDefault(c, func(n *pg.Node) { (&level{a: mo.l.a, scope: &scope{}}).expression(n) })
 }
 
-// withDefault hands out a column's default, in the schema's own words.
+// withDefault calls use with a column's default, parsed in the schema's own text.
 func (wr writes) withDefault(c *catalog.Column, use func(*pg.Node)) {
 	if c.Default == "" || c.Generated {
 		return
@@ -337,7 +337,7 @@ func (wr writes) withDefault(c *catalog.Column, use func(*pg.Node)) {
 	use(tree.Statements[0].Stmt.GetSelectStmt().TargetList[0].GetResTarget().GetVal())
 }
 
-// defaultKey is what is known of a key column's default.
+// defaultKey returns what is known of a key column's default.
 func (wr writes) defaultKey(c *catalog.Column) storedKey {
 	if c.Default == "" {
 		return storedKey{known: true, set: plan.Set{{Kind: plan.Null}}}
@@ -359,7 +359,7 @@ func (mo modification) conflict(tg *target, n *pg.InsertStmt, c *pg.OnConflictCl
 	if tg.rel != nil {
 		excluded = columns(tg.shown, nil)
 	}
-	// Named by its qualifier only.
+	// The item can be named by its qualifier only.
 	at.sources = append(at.sources, &source{items: []*item{{name: "excluded", cols: excluded}}})
 	if c.Infer != nil {
 		at.expressions(c.Infer.IndexElems)
@@ -368,8 +368,8 @@ func (mo modification) conflict(tg *target, n *pg.InsertStmt, c *pg.OnConflictCl
 	at.expression(c.WhereClause)
 	own := at.sources[0]
 	at.modification().assignments(tg, c.TargetList, called(n.Relation), func(key string, v *pg.Node) bool {
-		// Both the row that is there and the one that was to be inserted are
-		// on the shard where the statement runs.
+		// Both the existing row and the row that was to be inserted are on the shard where the
+		// statement runs.
 		x := at.column(v)
 		return x != nil && x.name == key && (x == only(own, key) || x == only(&source{cols: excluded}, key))
 	})

@@ -16,9 +16,9 @@ import (
 	"weft/quote"
 )
 
-// rowCutter cuts the text of an INSERT … VALUES into rows. They stay as the client
-// wrote them, but for what must be the same on all shards: values that weft
-// supplies, the time of the transaction.
+// rowCutter cuts the text of an INSERT … VALUES into rows. Rows stay as the client wrote them,
+// except for values that must be the same on all shards: those that weft supplies, and the time of
+// the transaction.
 type rowCutter struct {
 	*writer
 	tokens insertTokens
@@ -26,12 +26,12 @@ type rowCutter struct {
 	rows   *plan.Rows
 	// added are the columns that the client left out and that weft names.
 	added []addedColumn
-	// overriding: values of columns that are GENERATED ALWAYS are among them.
+	// overriding is set if values of GENERATED ALWAYS columns are among them.
 	overriding bool
 	refusal    *pgerr.Error
 }
 
-// cutEdit puts parts in the place of some bytes.
+// cutEdit replaces some bytes by parts.
 type cutEdit struct {
 	at, end int
 	parts   plan.Text
@@ -41,7 +41,7 @@ type cutEdit struct {
 type addedColumn struct {
 	column *catalog.Column
 	text   plan.Text // the default; empty for values that weft supplies
-	key    int       // which key column it is, and has to be known before; -1
+	key    int       // the key column that it is, whose value must be known first; else -1
 	values []int     // by row
 }
 
@@ -74,7 +74,7 @@ func (c *rowCutter) refuse(hint, format string, args ...any) {
 	}
 }
 
-// skips notes whether rows may be passed over.
+// skips notes whether rows may be skipped.
 func (c *rowCutter) skips() {
 	if o := c.stmt.OnConflictClause; o != nil {
 		c.rows.Skips = true
@@ -106,8 +106,8 @@ func (c *rowCutter) supplied(g *generator) {
 	}
 }
 
-// defaults finds the defaults that shards cannot be left to: keys, and those that
-// tell the time.
+// defaults finds the defaults that shards cannot evaluate: those of keys, and those that use the
+// time.
 func (c *rowCutter) defaults() {
 	rel := c.target.rel
 	given := 0
@@ -139,7 +139,7 @@ func (c *rowCutter) defaults() {
 	}
 }
 
-// keyIndex says which key column a column is, -1 for none.
+// keyIndex returns which key column a column is, or -1.
 func (w *writer) keyIndex(col *catalog.Column) int {
 	if w.target.table == nil {
 		return -1
@@ -147,8 +147,7 @@ func (w *writer) keyIndex(col *catalog.Column) int {
 	return slices.IndexFunc(w.target.table.keys, func(k directory.Column) bool { return col != nil && k.Name == col.Name })
 }
 
-// defaultText writes out a column's default. told: it tells the time of the
-// transaction.
+// defaultText writes out a column's default. told is set if it uses the time of the transaction.
 func (wr writes) defaultText(c *catalog.Column) (text plan.Text, told bool) {
 	if c.Default == "" || c.Generated {
 		return nil, false
@@ -172,7 +171,7 @@ func (wr writes) defaultText(c *catalog.Column) (text plan.Text, told bool) {
 	return text, told
 }
 
-// times finds the calls of now() and the like.
+// times finds the calls of now() and its relatives.
 func (c *rowCutter) times() {
 	parser.Walk(c.stmt, func(m any) bool {
 		n, ok := m.(*pg.Node)
@@ -197,7 +196,7 @@ func (c *rowCutter) times() {
 	})
 }
 
-// nowText is what nowCall returns as a text.
+// nowText returns the result of nowCall as a text.
 func nowText(n *pg.Node) plan.Text {
 	t := n.GetTypeCast()
 	if t == nil {
@@ -211,7 +210,7 @@ func nowText(n *pg.Node) plan.Text {
 	return plan.Text{{Kind: plan.SQL, SQL: "CAST("}, {Kind: plan.Now}, {Kind: plan.SQL, SQL: " AS " + as + ")"}}
 }
 
-// callPlace is where a call stands that nowCall knows.
+// callPlace returns the position of a call that nowCall knows.
 func (c *rowCutter) callPlace(n *pg.Node) (start, end int) {
 	location := n.GetFuncCall().GetLocation()
 	sql := n.GetSqlvalueFunction()
@@ -260,7 +259,7 @@ func (c *rowCutter) cut() {
 	c.rows.Tail = c.text(tail, c.tokens.end)
 }
 
-// head is everything before the rows.
+// head returns everything before the rows.
 func (c *rowCutter) head() plan.Text {
 	start, values := 0, c.tokens.valuesKeyword
 	if e := c.a.client.tree.Statements[0].Stmt.GetExplainStmt(); e != nil {
@@ -348,7 +347,7 @@ func (c *rowCutter) cell(row *plan.Row, cell plan.Cell) int {
 	return i
 }
 
-// given cuts the values that the client gives, up to the bracket that closes them.
+// given cuts the client's values, up to the bracket that closes them.
 func (c *rowCutter) given(r int, out *plan.Row) bool {
 	items := c.lists[r].GetList().GetItems()
 	commas, at, close := c.tokens.commas[r], c.tokens.rowsStart[r], c.tokens.rowsEnd[r]
@@ -397,8 +396,8 @@ func (c *rowCutter) given(r int, out *plan.Row) bool {
 	return true
 }
 
-// holdsBack reports whether a value is to be a cell, and what is written instead of
-// it if not what the client wrote.
+// holdsBack reports whether a value becomes a cell, and what is written instead of the client's
+// text, if anything.
 func (c *rowCutter) holdsBack(r, key int, col *catalog.Column, v *pg.Node) (held bool, instead plan.Text, ok bool) {
 	if v.GetSetToDefault() != nil {
 		if key >= 0 && c.stored[r].keys[key].known || col == nil {
@@ -422,7 +421,7 @@ func (c *rowCutter) holdsBack(r, key int, col *catalog.Column, v *pg.Node) (held
 	return key >= 0 && !c.plainKey(c.stored[r].keys[key], col), nil, true
 }
 
-// plainKey: what a key is, is known wherever its value is read.
+// plainKey reports whether a key's value means the same wherever it is read.
 func (c *rowCutter) plainKey(k storedKey, col *catalog.Column) bool {
 	if !k.known || len(k.set) != 1 {
 		return false
@@ -439,7 +438,7 @@ func (c *rowCutter) plainKey(k storedKey, col *catalog.Column) bool {
 	return false
 }
 
-// keyType is the type that a key's value is asked for as.
+// keyType returns the type as which a key's value is asked for.
 func keyType(c *catalog.Column) string {
 	switch datum.Type(c.Base) {
 	case datum.Text, datum.Varchar:

@@ -44,7 +44,7 @@ func (wr writes) selectInsertion(n *pg.InsertStmt) (*analysis, *pgerr.Error) {
 	return wr.a, nil
 }
 
-// selectInsert is an INSERT … SELECT on its way to a Write.
+// selectInsert is an INSERT … SELECT that becomes a Write.
 type selectInsert struct {
 	a     *analysis
 	stmt  *pg.InsertStmt
@@ -52,11 +52,11 @@ type selectInsert struct {
 	shown *catalog.Relation // see writable
 	table *table            // nil for a home table
 
-	query *pg.SelectStmt // with the WITH of the INSERT
-	count int            // columns that it yields
-	// opaque: how many is known to PostgreSQL alone.
+	query *pg.SelectStmt // including the WITH of the INSERT
+	count int            // how many columns the query yields
+	// opaque is set if only PostgreSQL knows how many columns there are.
 	opaque bool
-	cols   []*catalog.Column // that its columns are for
+	cols   []*catalog.Column // the columns of the table that the query's columns are for
 }
 
 // look finds out which columns are inserted.
@@ -109,8 +109,8 @@ func joinWith(sel *pg.SelectStmt, w *pg.WithClause) bool {
 	return true
 }
 
-// constants gives strings and NULLs in the SELECT list the type of their columns,
-// which they have in INSERT; alone they would be text.
+// constants gives strings and NULLs in the SELECT list the types of their target columns, which
+// they have in an INSERT; in a query by itself they would be text.
 func (s *selectInsert) constants() {
 	q := s.query
 	if q.Op != pg.SetOperation_SETOP_NONE || len(q.ValuesLists) > 0 {
@@ -120,7 +120,7 @@ func (s *selectInsert) constants() {
 		t := n.GetResTarget()
 		c := t.GetVal().GetAConst()
 		if ref := t.GetVal().GetColumnRef(); ref != nil && isStar(t.Val) || i >= len(s.cols) || s.cols[i] == nil {
-			return // those behind a * are for columns further on
+			return // the items after a * are for later columns
 		}
 		if c == nil || !c.Isnull && c.GetSval() == nil {
 			continue
@@ -135,8 +135,8 @@ func (s *selectInsert) constants() {
 	}
 }
 
-// inputType is the type that a string is read as that is assigned to a column: its
-// modifier comes later, with the assignment.
+// inputType returns the type as which a string for a column is read: the modifier comes later, with
+// the assignment.
 func inputType(c *catalog.Column) *pg.TypeName {
 	name := c.TypeName
 	if c.Type == c.Base {
@@ -150,7 +150,7 @@ func inputType(c *catalog.Column) *pg.TypeName {
 	return typeOf(name)
 }
 
-// typeOf reads the name of a type; nil if it is none.
+// typeOf parses the name of a type; nil if it is none.
 func typeOf(name string) *pg.TypeName {
 	tree, err := parser.ParseTree("SELECT NULL::"+name, parser.Options{})
 	if err != nil {
@@ -160,12 +160,12 @@ func typeOf(name string) *pg.TypeName {
 	return cast.GetTypeCast().GetTypeName()
 }
 
-// given is where among the query's columns that of a column is, -1 if not there.
+// given returns the position of a column among the query's columns, or -1.
 func (s *selectInsert) given(name string) int {
 	return slices.IndexFunc(s.cols, func(c *catalog.Column) bool { return c != nil && c.Name == name })
 }
 
-// told lists the columns that are left out and whose defaults tell the time.
+// told lists the omitted columns whose defaults use the time.
 func (s *selectInsert) told() []*catalog.Column {
 	var out []*catalog.Column
 	for i := range s.rel.Columns {
@@ -182,8 +182,8 @@ func (s *selectInsert) told() []*catalog.Column {
 	return out
 }
 
-// pushed returns how each shard inserts what it selects itself, nil if that is not
-// all that belongs there.
+// pushed returns how each shard inserts the rows that it selects itself, or nil if these are not
+// all rows that belong there.
 func (s *selectInsert) pushed() *plan.Write {
 	if s.table == nil || s.opaque || s.stmt.Override == pg.OverridingKind_OVERRIDING_USER_VALUE ||
 		len(s.stmt.ReturningList) > 0 && len(s.query.SortClause) > 0 {
@@ -233,7 +233,7 @@ func keeps(from *column, to *catalog.Column) bool {
 	return to.Mod == -1 || from.stored != nil && from.stored.Base == to.Base && from.stored.Mod == to.Mod
 }
 
-// name writes out the columns of a statement, and those behind them.
+// name writes out the columns of a statement, followed by more.
 func (s *selectInsert) name(stmt *pg.InsertStmt, more []*catalog.Column) {
 	if len(stmt.Cols) == 0 {
 		for _, c := range s.cols {
@@ -249,7 +249,7 @@ func columnTarget(name string) *pg.Node {
 	return &pg.Node{Node: &pg.Node_ResTarget{ResTarget: &pg.ResTarget{Name: name, Location: -1}}}
 }
 
-// defaultNode is a column's default, with the time of the transaction as a hole.
+// defaultNode returns a column's default, with the time of the transaction as a hole.
 func (s *selectInsert) defaultNode(c *catalog.Column) *pg.Node {
 	var out *pg.Node
 	s.a.writes().withDefault(c, func(n *pg.Node) {
@@ -274,7 +274,7 @@ func (s *selectInsert) sent() (*plan.Write, *pg.Node, *pgerr.Error) {
 	stmt := proto.Clone(s.stmt).(*pg.InsertStmt)
 	stmt.WithClause = nil
 	sel := newSelect()
-	var added []*catalog.Column // behind the query's, and evaluated with it
+	var added []*catalog.Column // after the query's columns, and evaluated with them
 	var drawn []*catalog.Column
 	if s.table != nil {
 		var refusal *pgerr.Error
@@ -300,7 +300,7 @@ func (s *selectInsert) sent() (*plan.Write, *pg.Node, *pgerr.Error) {
 	stmt.SelectStmt = selectNode(sel)
 	if slices.ContainsFunc(drawn, func(c *catalog.Column) bool { return c.Identity == 'a' }) ||
 		len(drawn) > 0 && stmt.Override == pg.OverridingKind_OVERRIDING_USER_VALUE {
-		// What weft supplies counts.
+		// Values that weft supplies must count.
 		stmt.Override = pg.OverridingKind_OVERRIDING_SYSTEM_VALUE
 	}
 	node := &pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: stmt}}
@@ -316,7 +316,7 @@ func (s *selectInsert) sent() (*plan.Write, *pg.Node, *pgerr.Error) {
 	return &plan.Write{Text: text, Split: split}, query, nil
 }
 
-// whole: rows may have to do with each other.
+// whole reports whether rows may depend on each other.
 func (s *selectInsert) whole() bool {
 	for _, fk := range s.rel.ForeignKeys {
 		if fk.References == s.rel.Name {
@@ -326,13 +326,13 @@ func (s *selectInsert) whole() bool {
 	return len(s.rel.Triggers) > 0 || s.stmt.OnConflictClause.GetAction() == pg.OnConflictAction_ONCONFLICT_UPDATE
 }
 
-// ignored: the value that is given for a column does not count.
+// ignored reports whether the value given for a column does not count.
 func (s *selectInsert) ignored(c *catalog.Column) bool {
 	return c != nil && c.Identity != 0 && s.stmt.Override == pg.OverridingKind_OVERRIDING_USER_VALUE && s.table != nil
 }
 
-// leftOut finds the columns whose values the query does not have: those that are
-// evaluated with it, and those that weft supplies.
+// leftOut finds the columns whose values the query lacks: those that are evaluated with it, and
+// those that weft supplies.
 func (s *selectInsert) leftOut(split *plan.Split) (added, drawn []*catalog.Column, refusal *pgerr.Error) {
 	split.Table = &s.table.Table
 	var keys []*catalog.Column
@@ -416,7 +416,7 @@ func (s *selectInsert) fill(stmt *pg.InsertStmt, sel *pg.SelectStmt, added, draw
 	sel.FromClause = []*pg.Node{inputNode(0, total, nil)}
 }
 
-// withDefaults is the query with the defaults of columns behind its own.
+// withDefaults returns the query with the defaults of columns after its own.
 func (s *selectInsert) withDefaults(added []*catalog.Column) *pg.Node {
 	sel := newSelect()
 	alias := &pg.Alias{Aliasname: inputAlias}

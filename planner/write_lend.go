@@ -7,8 +7,8 @@ import (
 	"weft/pgerr"
 )
 
-// takeOut takes the tables that do not stay out of the statement. What remains is the
-// text that each shard runs, over the rows of pieces.
+// takeOut takes the tables that do not stay out of the statement. The remainder is the text that
+// each shard runs, over the rows of pieces.
 func (wr writes) takeOut(stmt *pg.Node, stays map[*pg.RangeVar]bool) (*remainder, *pgerr.Error) {
 	r := wr.a.gatherer().newRemainder()
 	r.stays = stays
@@ -44,8 +44,8 @@ func (r *remainder) takeOut(stmt *pg.Node) *pgerr.Error {
 	return nil
 }
 
-// oneSource takes the source of SET (a, b) = source away from all columns but the
-// first, so that it is one. What it returns puts it back.
+// oneSource keeps the source of SET (a, b) = source at the first column only, so that it occurs
+// once. The function that it returns puts the source back.
 func oneSource(tree *pg.Node) func() {
 	list := tree.GetUpdateStmt().GetTargetList()
 	for _, t := range list {
@@ -68,11 +68,11 @@ func oneSource(tree *pg.Node) func() {
 	}
 }
 
-// staying reports whether a name of the tree stays.
+// staying reports whether a relation of the tree stays.
 func (r *remainder) staying(rv *pg.RangeVar) bool { return r.stays[r.tables[rv]] }
 
-// pin gives a table that stays its schema: under the client's search_path on
-// another server its name might mean another.
+// pin gives a table that stays its schema: under the client's search_path on another server its
+// name might mean another table.
 func (r *remainder) pin(rv *pg.RangeVar) {
 	was := r.tables[rv]
 	switch {
@@ -83,7 +83,7 @@ func (r *remainder) pin(rv *pg.RangeVar) {
 	}
 }
 
-// pinTargets does it for the tables that are written.
+// pinTargets gives the written tables their schemas.
 func (r *remainder) pinTargets(n *pg.Node) {
 	parser.Walk(n, func(m any) bool {
 		var rv *pg.RangeVar
@@ -106,8 +106,8 @@ func (r *remainder) pinTargets(n *pg.Node) {
 	})
 }
 
-// settled reports whether all that a query reads stays, so that it can be left as
-// it is.
+// settled reports whether all relations that a query reads stay, so that the query can stay
+// unchanged.
 func (r *remainder) settled(sel *pg.SelectStmt) bool {
 	if r.stays == nil || sel == nil {
 		return false
@@ -122,8 +122,7 @@ func (r *remainder) settled(sel *pg.SelectStmt) bool {
 	return all
 }
 
-// nestedIn is nested for a statement that changes rows. was is what it was copied
-// from.
+// nestedIn is nested for a statement that changes rows. was is the tree that it was copied from.
 func (r *remainder) nestedIn(was *pg.Node) {
 	if r.tree.GetSelectStmt() != nil {
 		r.nested(r.tree)

@@ -23,11 +23,10 @@ import (
 //
 // PostgreSQL asks for rows as they are needed, so that a query whose answer turns
 // out not to matter may lock none. Here it locks what it yields. Where rows are
-// certainly left (EXISTS), or it is certainly not asked (a WITH that nobody names),
+// certainly left (EXISTS), or it is certainly not asked (a WITH that is never named),
 // it is refused.
 
-// findLocking finds the queries of a statement that lock rows and are answered
-// before it.
+// findLocking finds the queries of a statement that lock rows and are answered before it.
 func (wr writes) findLocking(stmt *pg.Node) ([]*pg.SelectStmt, *pgerr.Error) {
 	var out []*pg.SelectStmt
 	var refusal *pgerr.Error
@@ -77,7 +76,7 @@ func (wr writes) findLocking(stmt *pg.Node) ([]*pg.SelectStmt, *pgerr.Error) {
 	return out, refusal
 }
 
-// lockedOnly refuses queries that lock rows and are not among these.
+// lockedOnly refuses queries that lock rows and are not in locking.
 func lockedOnly(stmt *pg.Node, locking []*pg.SelectStmt) *pgerr.Error {
 	fits := true
 	parser.Walk(stmt, func(m any) bool {
@@ -94,7 +93,7 @@ func lockedOnly(stmt *pg.Node, locking []*pg.SelectStmt) *pgerr.Error {
 	return cannot("Lock the rows in a statement of its own.", "this subquery that locks rows is not supported in a statement that writes on several shards")
 }
 
-// locksInside: a query in the query locks rows.
+// locksInside reports whether a query inside the query locks rows.
 func locksInside(sel *pg.SelectStmt) bool {
 	found := false
 	parser.Walk(sel, func(m any) bool {
@@ -105,8 +104,7 @@ func locksInside(sel *pg.SelectStmt) bool {
 	return found
 }
 
-// unfitLocks refuses queries that lock rows, are not answered before, and cannot
-// stay.
+// unfitLocks refuses queries that lock rows, are not answered first, and cannot stay.
 func (c *changing) unfitLocks(stays map[*pg.RangeVar]bool) *pgerr.Error {
 	fits := true
 	parser.Walk(c.stmt, func(m any) bool {
@@ -133,13 +131,12 @@ func (c *changing) unfitLocks(stays map[*pg.RangeVar]bool) *pgerr.Error {
 	return cannot("Lock the rows in a statement of its own.", "this subquery that locks rows is not supported in a statement that writes on several shards")
 }
 
-// lockSteps are the steps of queries that lock rows: what each is, as a statement
-// of its own.
+// lockSteps plans the queries that lock rows as steps, each like a statement of its own.
 func (wr writes) lockSteps(locking []*pg.SelectStmt) ([]*step, *pgerr.Error) {
 	timed := wr.a.timed
 	defer func() { wr.a.timed = timed }()
 	if wr.a.held == nil {
-		wr.a.held = map[int]bool{} // what is a hole there is one here
+		wr.a.held = map[int]bool{} // a hole of the step is one of the statement
 	}
 	var out []*step
 	for _, sel := range locking {
@@ -155,17 +152,17 @@ func (wr writes) lockSteps(locking []*pg.SelectStmt) ([]*step, *pgerr.Error) {
 	return out, nil
 }
 
-// lend puts the rows of the first steps in the place of the queries they answer.
+// lend replaces queries by the rows of the first steps, which answer them.
 func (r *remainder) lend(locking []*pg.SelectStmt) {
 	for copied, was := range r.queries {
 		if i := slices.Index(locking, was); i >= 0 {
 			stepRows(copied, i)
-			delete(r.queries, copied) // it is another now
+			delete(r.queries, copied) // the query has changed
 		}
 	}
 }
 
-// stepRows makes a query that of the rows of a step.
+// stepRows makes a query read the rows of a step.
 func stepRows(sel *pg.SelectStmt, i int) {
 	rows := newSelect()
 	rows.TargetList = []*pg.Node{targetOf(pg.MakeColumnRefNode([]*pg.Node{pg.MakeAStarNode()}, -1), "")}
@@ -204,7 +201,7 @@ func (c *changing) along() int {
 	return 0
 }
 
-// equates: a condition says that a column of the key is that of a row that the
+// equates reports whether a condition says that a column of the key equals that of a row which the
 // query has found.
 func (c *changing) equates(n *pg.Node, key int, sel *pg.SelectStmt, cols []output) bool {
 	name := c.table.keys[key].Name
@@ -239,7 +236,7 @@ func (c *changing) equates(n *pg.Node, key int, sel *pg.SelectStmt, cols []outpu
 	return false
 }
 
-// isTarget reports whether a node is that column of the target.
+// isTarget reports whether a node is the target's column of this name.
 func (c *changing) isTarget(n *pg.Node, column string) bool {
 	names := nameList(n.GetColumnRef().GetFields())
 	switch len(names) {
@@ -251,8 +248,8 @@ func (c *changing) isTarget(n *pg.Node, column string) bool {
 	return false
 }
 
-// yields is which column of a query that locks another query yields as its first:
-// it is that query, or takes columns of the WITH that it is. -1 if none.
+// yields returns which column of a locking query another query yields first: it is that query, or
+// reads the WITH that has it. -1 if none.
 func (c *changing) yields(of, sel *pg.SelectStmt, cols []output) int {
 	if of == sel && len(cols) == 1 {
 		return 0
@@ -271,7 +268,7 @@ func (c *changing) yields(of, sel *pg.SelectStmt, cols []output) int {
 	return numberOf(cols, names[len(names)-1])
 }
 
-// isSource: a name of FROM means that query.
+// isSource reports whether a name of FROM means that query.
 func (c *changing) isSource(name string, sel *pg.SelectStmt) bool {
 	found := false
 	for _, n := range c.from {
@@ -289,7 +286,7 @@ func (c *changing) isSource(name string, sel *pg.SelectStmt) bool {
 	return found
 }
 
-// isWith: a name means the query in WITH that locks.
+// isWith reports whether a name means the locking query in WITH.
 func (c *changing) isWith(rv *pg.RangeVar, sel *pg.SelectStmt) bool {
 	return rv.Schemaname == "" && slices.ContainsFunc(c.with.GetCtes(), func(n *pg.Node) bool {
 		e := n.GetCommonTableExpr()
@@ -297,7 +294,7 @@ func (c *changing) isWith(rv *pg.RangeVar, sel *pg.SelectStmt) bool {
 	})
 }
 
-// numberOf is the number of the only column of that name, -1 if there is none.
+// numberOf returns the number of the only column of that name, or -1.
 func numberOf(cols []output, name string) int {
 	at := -1
 	for i, o := range cols {

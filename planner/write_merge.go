@@ -13,10 +13,9 @@ import (
 	"weft/plan"
 )
 
-// MERGE looks at each row of its source once. If it inserts nothing, the source can
-// be lent to all shards: only rows that match do anything. If it does, each row of
-// the source must go to one shard, that of the key it is joined by, and what is
-// inserted for it must have that key.
+// MERGE looks at each row of its source once. If it inserts nothing, the source can be lent to all
+// shards: only matching rows do anything. If it inserts, each row of the source must go to one
+// shard, that of the key it is joined by, and the inserted row must have that key.
 
 // merge analyses MERGE.
 func (mo modification) merge(n *pg.MergeStmt) {
@@ -25,7 +24,7 @@ func (mo modification) merge(n *pg.MergeStmt) {
 		if r := mo.l.a.commands().viewReads(rel); mo.l.a.env.Schema.Server >= 17 && (r.sharded != "" || r.reference != "") {
 			mo.l.a.unsupported("Merge into the table itself.", "MERGE into view %q of a declared table is not supported", rel.Name.Name)
 		}
-		mo.l.a.touched.home = append(mo.l.a.touched.home, rel.Name.Name) // before 17 PostgreSQL says that there is none into views
+		mo.l.a.touched.home = append(mo.l.a.touched.home, rel.Name.Name) // before version 17 PostgreSQL refuses MERGE into views
 		return
 	}
 	mo.l.withClause(n.WithClause, n)
@@ -53,7 +52,7 @@ func (mo modification) merge(n *pg.MergeStmt) {
 	}
 	around := mo.l.scope
 	if sharded && inserts(n) {
-		mo.l.scope = around.child(true) // rows of the source are there without a match
+		mo.l.scope = around.child(true) // rows of the source exist without a match
 	}
 	matched := mo.l.scope
 	mo.l.sources = append(mo.l.sources, mo.targetSource(tg, n.Relation))
@@ -78,8 +77,8 @@ func (mo modification) merge(n *pg.MergeStmt) {
 	mo.l.expressions(n.ReturningList)
 }
 
-// sinceSeventeen refuses what MERGE can do since then: earlier servers say that it is no
-// syntax.
+// sinceSeventeen refuses what MERGE can do since PostgreSQL 17: older servers report a syntax
+// error.
 func (mo modification) sinceSeventeen(n *pg.MergeStmt, sharded bool) {
 	if len(n.ReturningList) > 0 {
 		mo.l.a.unsupported("Read the rows in a statement of its own.", "MERGE … RETURNING is not supported for declared tables")
@@ -128,7 +127,7 @@ func (mo modification) mergeInsert(tg *target, w *pg.MergeWhenClause, name strin
 	}
 }
 
-// mergeValue is what is inserted into a column, nil if that is not said.
+// mergeValue returns the value that is inserted into a column, or nil if none is given.
 func mergeValue(tg *target, w *pg.MergeWhenClause, name string) *pg.Node {
 	at := -1
 	for i := range tg.rel.Columns {
@@ -193,9 +192,9 @@ func (c *changing) mergeSplit() (*plan.Write, *pgerr.Error) {
 	return s.finish()
 }
 
-// mergeDraws makes a MERGE insert values of sequences that come with the rows of its
-// source, where it says nothing else. One is drawn for each row, whether it is inserted
-// or not.
+// mergeDraws makes a MERGE insert values of sequences that come with the rows of its source, where
+// the MERGE gives no value. One value is drawn for each row of the source, whether the row is
+// inserted or not.
 func (c *changing) mergeDraws(m *pg.MergeStmt, alias string) (drawn []plan.Value) {
 	rel, _ := c.a.relation(c.target)
 	for i := range rel.Columns {
@@ -222,8 +221,8 @@ func (c *changing) mergeDraws(m *pg.MergeStmt, alias string) (drawn []plan.Value
 	return drawn
 }
 
-// insertDrawn makes a row that is inserted have that value where it would have one of a
-// sequence. It reports whether it would.
+// insertDrawn gives an inserted row the drawn value where it would take one of a sequence, and
+// reports whether it would.
 func insertDrawn(rel *catalog.Relation, w *pg.MergeWhenClause, col *catalog.Column, value *pg.Node) bool {
 	given := mergeValue(&target{rel: rel}, w, col.Name)
 	if given != nil && given.GetSetToDefault() == nil && !ignoresValue(w, col) {
@@ -246,12 +245,12 @@ func insertDrawn(rel *catalog.Relation, w *pg.MergeWhenClause, col *catalog.Colu
 	return true
 }
 
-// ignoresValue reports whether the value that is given for a column does not count.
+// ignoresValue reports whether the value given for a column does not count.
 func ignoresValue(w *pg.MergeWhenClause, c *catalog.Column) bool {
 	return c.Identity != 0 && w.Override == pg.OverridingKind_OVERRIDING_USER_VALUE
 }
 
-// unfitMerge refuses what cannot run on several shards, each for itself.
+// unfitMerge refuses a MERGE that the shards cannot run independently.
 func (c *changing) unfitMerge() *pgerr.Error {
 	in := c.a.gatherer().probing(c.a.text)
 	in.top().query(c.rows())
@@ -264,10 +263,10 @@ func (c *changing) unfitMerge() *pgerr.Error {
 	return refusal
 }
 
-// qualify puts the name of its table before each column that the join condition or an inserted
-// value names alone. In a value that can only be the source's; in the condition
-// PostgreSQL takes no name that both tables have. The tree is changed in place: what the analysis
-// knows of its nodes stays known.
+// qualify puts the name of its table before each unqualified column in the join condition and in
+// inserted values. In a value the column can only be the source's; in the condition PostgreSQL
+// accepts no name that both tables have. The tree is changed in place: what the analysis knows of
+// its nodes stays known.
 func (c *changing) qualify(m *pg.MergeStmt, alias string) {
 	rel, _ := c.a.relation(c.target)
 	name := func(n *pg.Node, owner func(column string) string) {
@@ -294,7 +293,7 @@ func (c *changing) qualify(m *pg.MergeStmt, alias string) {
 	}
 }
 
-// sourceName is what a MERGE calls its source.
+// sourceName returns the name that a MERGE gives its source.
 func sourceName(n *pg.Node) string {
 	switch v := n.GetNode().(type) {
 	case *pg.Node_RangeVar:
@@ -310,8 +309,8 @@ func sourceName(n *pg.Node) string {
 	return ""
 }
 
-// mergeKeys finds the expressions of the source that the key is joined with, and
-// makes sure that they are what is inserted.
+// mergeKeys finds the expressions of the source that the key is joined with, and checks that these
+// are inserted.
 func (c *changing) mergeKeys(m *pg.MergeStmt, alias string) ([]*pg.Node, *pgerr.Error) {
 	var keys []*pg.Node
 	rel, _ := c.a.relation(c.target)
@@ -348,7 +347,7 @@ func (c *changing) mergeKeys(m *pg.MergeStmt, alias string) ([]*pg.Node, *pgerr.
 	return keys, nil
 }
 
-// conjuncts are the parts of a condition that must all be true.
+// conjuncts returns the parts of a condition that must all be true.
 func conjuncts(n *pg.Node) []*pg.Node {
 	b := n.GetBoolExpr()
 	if b == nil || b.Boolop != pg.BoolExprType_AND_EXPR {
@@ -361,7 +360,7 @@ func conjuncts(n *pg.Node) []*pg.Node {
 	return out
 }
 
-// ofTarget reports whether a node is that column of the target.
+// ofTarget reports whether a node is the target's column of this name.
 func (c *changing) ofTarget(n *pg.Node, column, source string) bool {
 	names := nameList(n.GetColumnRef().GetFields())
 	return len(names) > 1 && names[len(names)-1] == column && names[len(names)-2] == c.targetName() && c.targetName() != source

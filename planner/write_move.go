@@ -20,16 +20,16 @@ import (
 //	step: DELETE FROM t USING f WHERE c RETURNING x AS c1, y AS c2, t.b AS c3
 //	then: INSERT INTO t (k, a, b) SELECT c1, c2, c3 FROM <rows> RETURNING r
 //
-// That is the same if nobody can tell: no foreign key references the row, which
+// That is the same if no difference can be seen: no foreign key references the row, which
 // would be violated, or act, when it goes; no trigger is to see an UPDATE; no
 // policy allows one and not the other.
 
-// moves reports whether a key is changed.
+// moves reports whether the statement changes a shard key.
 func (c *changing) moves() bool {
 	return slices.ContainsFunc(c.a.instances, func(x *instance) bool { return x.stored && x.rv == c.target })
 }
 
-// move plans it.
+// move plans an UPDATE that changes shard keys.
 func (c *changing) move() (*plan.Write, *pgerr.Error) {
 	u := c.stmt.GetUpdateStmt()
 	if u == nil || c.through == nil {
@@ -95,7 +95,7 @@ func (c *changing) immovable(rel *catalog.Relation) *pgerr.Error {
 	return nil
 }
 
-// returnsOwn refuses a RETURNING that tells of more than the row.
+// returnsOwn refuses a RETURNING that names more than the row.
 func (c *changing) returnsOwn(rel *catalog.Relation) *pgerr.Error {
 	own := func(names []string) bool {
 		switch {
@@ -129,7 +129,7 @@ func (c *changing) returnsOwn(rel *catalog.Relation) *pgerr.Error {
 	return nil
 }
 
-// targetName is what the statement calls the target.
+// targetName returns the name that the statement gives the target.
 func (c *changing) targetName() string {
 	if c.target.Alias != nil {
 		return c.target.Alias.Aliasname
@@ -137,8 +137,7 @@ func (c *changing) targetName() string {
 	return c.target.Relname
 }
 
-// newRow is what the row becomes: columns, and an expression for each over the row
-// that is deleted.
+// newRow returns the new row: its columns, and an expression over the deleted row for each.
 func (c *changing) newRow(rel *catalog.Relation, u *pg.UpdateStmt) (cols []*catalog.Column, values []*pg.Node, refusal *pgerr.Error) {
 	set := map[string]*pg.Node{}
 	for _, n := range u.TargetList {
@@ -167,7 +166,7 @@ func (c *changing) newRow(rel *catalog.Relation, u *pg.UpdateStmt) (cols []*cata
 		case v.GetSetToDefault() != nil && (drawsFrom(col) || len(c.through.views) > 0):
 			return nil, nil, cannot("Give the value.", "column %q cannot be set to its default where the shard key is changed over several shards", col.Name)
 		case v.GetSetToDefault() != nil:
-			continue // it gets it when it is inserted
+			continue // the INSERT computes it
 		case v.GetAConst() != nil && (v.GetAConst().Isnull || v.GetAConst().GetSval() != nil):
 			if typ := inputType(col); typ != nil {
 				v = castAs(v, typ)
@@ -178,7 +177,7 @@ func (c *changing) newRow(rel *catalog.Relation, u *pg.UpdateStmt) (cols []*cata
 	return cols, values, nil
 }
 
-// insertion is the INSERT of the rows of an input.
+// insertion returns the INSERT of the rows of an input.
 func (c *changing) insertion(rel *catalog.Relation, cols []*catalog.Column, input, width int) *pg.Node {
 	sel := newSelect()
 	sel.FromClause = []*pg.Node{inputNode(input, width, nil)}
@@ -197,8 +196,8 @@ func (c *changing) insertion(rel *catalog.Relation, cols []*catalog.Column, inpu
 	return &pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: ins}}
 }
 
-// uniqueMoves are the unique keys of the table, and the expressions of what they
-// were, which come after the new row's.
+// uniqueMoves returns the unique keys of the table, and the expressions of their old values, which
+// come after those of the new row.
 func (c *changing) uniqueMoves(rel *catalog.Relation, cols []*catalog.Column) (moves []plan.Move, old []*pg.Node) {
 	at := map[string]int{}
 	for _, u := range rel.Unique {
@@ -209,7 +208,7 @@ func (c *changing) uniqueMoves(rel *catalog.Relation, cols []*catalog.Column) (m
 		for _, name := range u.Columns {
 			becomes := slices.IndexFunc(cols, func(c *catalog.Column) bool { return c.Name == name })
 			if becomes < 0 {
-				break // generated, or a default: not known here
+				break // generated, or a default: the value is not known here
 			}
 			if _, there := at[name]; !there {
 				at[name] = len(cols) + len(old)
@@ -224,8 +223,8 @@ func (c *changing) uniqueMoves(rel *catalog.Relation, cols []*catalog.Column) (m
 	return moves, old
 }
 
-// asDelete makes a DELETE of the rows that an UPDATE changes, which returns what is
-// carried on of them. where says what cannot do with rows that differ each time.
+// asDelete makes a DELETE of the rows that an UPDATE changes, which returns the carried
+// expressions. where names the clause that cannot use rows that differ each time.
 func (c *changing) asDelete(u *pg.UpdateStmt, carried []*pg.Node, where string) (*remainder, *pgerr.Error) {
 	del := &pg.DeleteStmt{Relation: u.Relation, UsingClause: u.FromClause, WhereClause: u.WhereClause, WithClause: u.WithClause}
 	for i, v := range carried {

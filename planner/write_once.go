@@ -10,10 +10,9 @@ import (
 	"weft/pgerr"
 )
 
-// findOnce finds the queries of the statement that name nothing of what is around
-// them, and may yield other rows each time: they call something volatile, or
-// depend on the order in which rows are found. PostgreSQL answers each once, so no
-// two shards must.
+// findOnce finds the queries of the statement that name nothing of the query around them, and may
+// yield other rows each time: they call something volatile, or depend on the order in which rows
+// are found. PostgreSQL answers each of them once, so two shards must not.
 func (c *changing) findOnce() {
 	c.once = nil
 	parser.Walk(c.stmt, func(m any) bool {
@@ -58,7 +57,7 @@ func (wr writes) volatileCall(f *pg.FuncCall) bool {
 	return len(users) == 0 && t.Known && t.Volatility == 'v'
 }
 
-// takeOutAll is takeOut that remembers where the queries are that are answered once.
+// takeOutAll is takeOut, and remembers where the queries are that are answered once.
 func (c *changing) takeOutAll(stays map[*pg.RangeVar]bool) (*remainder, *pgerr.Error) {
 	r := c.a.gatherer().newRemainder()
 	r.stays = stays
@@ -71,8 +70,8 @@ func (c *changing) takeOutAll(stays map[*pg.RangeVar]bool) (*remainder, *pgerr.E
 	return r, r.takeOut(c.stmt)
 }
 
-// answer makes steps of queries that are answered once, and puts their rows in
-// their place.
+// answer makes steps of the queries that are answered once, and replaces them by the rows of the
+// steps.
 func (s *steps) answer(once []*pg.SelectStmt) {
 	with, _ := withOf(s.r.tree)
 	for _, was := range once {

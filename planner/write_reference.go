@@ -62,7 +62,7 @@ func (wr writes) replicated(stmt *pg.Node) plan.Route {
 	top := wr.statementTarget(stmt)
 	switch {
 	case len(t.missing) > 0:
-		return plan.Home // whose error is the answer
+		return plan.Home // the home shard's error is the answer
 	case len(wr.a.client.tree.Statements) != 1:
 		wr.a.unsupported("Send the statements one by one.", "a statement that writes reference table %q cannot be sent together with others", rel.Name.Name)
 	case len(wr.a.copies) > 1 || top != rel:
@@ -90,7 +90,7 @@ func (wr writes) replicated(stmt *pg.Node) plan.Route {
 	return plan.Refused
 }
 
-// statementTarget is the table that a statement itself writes.
+// statementTarget returns the table that a statement itself writes.
 func (wr writes) statementTarget(stmt *pg.Node) *catalog.Relation {
 	var rv *pg.RangeVar
 	switch n := stmt.GetNode().(type) {
@@ -116,7 +116,7 @@ func (wr writes) statementTarget(stmt *pg.Node) *catalog.Relation {
 type copier struct {
 	a   *analysis
 	rel *catalog.Relation
-	as  string // what the statement calls the table
+	as  string // the statement's name for the table
 }
 
 func (c *copier) plan(stmt *pg.Node) *plan.Write {
@@ -124,14 +124,14 @@ func (c *copier) plan(stmt *pg.Node) *plan.Write {
 	case *pg.Node_InsertStmt:
 		c.as = refName(n.InsertStmt.Relation)
 		if len(c.a.touched.sharded) > 0 {
-			// What has been found out about its tables is known by its nodes.
+			// The analysis knows the tables of the statement by the nodes of this tree.
 			c.a.clock().fillDefaults(n.InsertStmt)
 			return c.insert(n.InsertStmt)
 		}
 		ins := proto.Clone(n.InsertStmt).(*pg.InsertStmt)
 		if len(c.a.touched.sharded) > 0 || !c.a.clock().fillDefaults(ins) {
-			// What is known of its tables is known of this tree. The time that is
-			// stored by default is the home shard's own.
+			// The analysis knows the tables by the nodes of this tree. The time that is stored by
+			// default is the home shard's own.
 			ins = n.InsertStmt
 		}
 		return c.insert(ins)
@@ -147,7 +147,7 @@ func (c *copier) plan(stmt *pg.Node) *plan.Write {
 	return nil
 }
 
-// refName is what columns of a written table are qualified with.
+// refName returns the qualifier of a written table's columns.
 func refName(rv *pg.RangeVar) string {
 	if rv.Alias != nil {
 		return rv.Alias.Aliasname
@@ -155,8 +155,8 @@ func refName(rv *pg.RangeVar) string {
 	return rv.Relname
 }
 
-// write makes the write of a statement that returns the columns carried after the
-// client's. then is what the other shards run of them; nil: they run the same.
+// write returns the write of a statement that returns the carried columns after the client's. then
+// is what the other shards run with them; if it is nil, they run the same statement.
 func (c *copier) write(verb string, stmt *pg.Node, carried []string, then plan.Text) *plan.Write {
 	w := &plan.Write{
 		Verb: verb, Returns: true,
@@ -180,8 +180,8 @@ func (c *copier) write(verb string, stmt *pg.Node, carried []string, then plan.T
 	return w
 }
 
-// reading is the write of a statement that reads sharded tables: they are lent to
-// the home shard, as to a statement that writes one of its own tables.
+// reading returns the write of a statement that reads sharded tables: these are lent to the home
+// shard, as for a statement that writes a home table.
 func (c *copier) reading(w *plan.Write, stmt *pg.Node) *plan.Write {
 	refusal := c.a.gatherer().gatherable()
 	if refusal == nil {
@@ -201,7 +201,7 @@ func (c *copier) reading(w *plan.Write, stmt *pg.Node) *plan.Write {
 	return nil
 }
 
-// lentInsert is an INSERT over rows of which the home shard has been lent all.
+// lentInsert plans an INSERT from rows that are all lent to the home shard.
 func (c *copier) lentInsert(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
 	r, refusal := c.a.writes().takeOut(stmt, map[*pg.RangeVar]bool{})
 	if refusal != nil {
@@ -226,7 +226,7 @@ func (c *copier) lentInsert(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
 	return &plan.Write{Text: text, Read: r.gather}, nil
 }
 
-// insert carries whole rows.
+// insert plans an INSERT: the other shards get whole rows.
 func (c *copier) insert(n *pg.InsertStmt) *plan.Write {
 	carried := c.stored()
 	for i := range c.rel.Columns {
@@ -261,7 +261,7 @@ func (c *copier) insert(n *pg.InsertStmt) *plan.Write {
 	return c.write("INSERT", stmt, carried, overRows(text, tail+c.compared("", carried)))
 }
 
-// update carries keys and new values.
+// update plans an UPDATE: the other shards get keys and new values.
 func (c *copier) update(n *pg.UpdateStmt) *plan.Write {
 	changes := setting(n.TargetList)
 	key := c.identity(changes)
@@ -309,7 +309,7 @@ func oneByOne(list []*pg.Node) []*pg.Node {
 	return out
 }
 
-// remove carries keys.
+// remove plans a DELETE: the other shards get keys.
 func (c *copier) remove(n *pg.DeleteStmt) *plan.Write {
 	key := c.identity(&changes{})
 	carried := key
@@ -327,7 +327,7 @@ func (c *copier) remove(n *pg.DeleteStmt) *plan.Write {
 	return c.write("DELETE", stmt, carried, overRows("DELETE FROM "+c.rel.Name.SQL()+" t USING ", " i WHERE "+same(key)+c.compared("t.", carried)))
 }
 
-// merge returns no rows, so that nothing can be carried or compared.
+// merge plans a MERGE, which returns no rows, so that nothing can be carried or compared.
 func (c *copier) merge(stmt *pg.Node, n *pg.MergeStmt) *plan.Write {
 	if len(c.rel.Triggers) > 0 || len(n.ReturningList) > 0 {
 		c.a.unsupported("Use INSERT … ON CONFLICT, UPDATE or DELETE.", "MERGE into reference table %q with triggers or RETURNING is not supported", c.rel.Name.Name)
@@ -347,7 +347,7 @@ func (c *copier) merge(stmt *pg.Node, n *pg.MergeStmt) *plan.Write {
 	return w
 }
 
-// stored are the columns that hold data.
+// stored returns the columns that hold data.
 func (c *copier) stored() []string {
 	var out []string
 	for i := range c.rel.Columns {
@@ -358,8 +358,8 @@ func (c *copier) stored() []string {
 	return out
 }
 
-// identity are the columns by which a row is found on every copy: unique, never
-// NULL, and not changed. Nil if there are none.
+// identity returns the columns by which a row is found on every copy: unique, never NULL, and not
+// changed. Nil if there are none.
 func (c *copier) identity(changed *changes) []string {
 	for _, u := range c.rel.Unique {
 		if u.Partial || u.Exclusion || len(u.Columns) == 0 || changed.any(u.Columns) {
@@ -392,8 +392,8 @@ func (c *copier) compared(prefix string, columns []string) string {
 	return " RETURNING " + idents(prefix, columns)
 }
 
-// locks are the tables that are locked first: it, and the reference tables whose
-// rows follow its own.
+// locks returns the tables that are locked first: the written table, and the reference tables whose
+// rows follow its rows.
 func (c *copier) locks() []string {
 	var out []string
 	seen := map[*catalog.Relation]bool{}
@@ -415,11 +415,11 @@ func (c *copier) locks() []string {
 		}
 	}
 	add(c.rel)
-	slices.Sort(out) // all take them in this order
+	slices.Sort(out) // all sessions lock in this order
 	return out
 }
 
-// unsure names what may not be the same on every shard: empty if all is.
+// unsure names something that may differ between shards, or returns "".
 func (c *copier) unsure(stmt *pg.Node) string {
 	if n := stmt.GetInsertStmt(); n != nil && c.draws(n.Cols) {
 		return "a default"
@@ -470,8 +470,7 @@ func limited(m any) bool {
 	return found
 }
 
-// draws reports whether an INSERT of these columns takes a default that may be
-// another on each shard.
+// draws reports whether an INSERT of these columns takes a default that may differ between shards.
 func (c *copier) draws(targets []*pg.Node) bool {
 	given := setting(targets).columns
 	for i := range c.rel.Columns {
@@ -486,17 +485,17 @@ func (c *copier) draws(targets []*pg.Node) bool {
 	return false
 }
 
-// variable: a column's default may be another on each shard.
+// variable reports whether a column's default may differ between shards.
 func (c *copier) variable(col *catalog.Column) bool {
 	return !col.Generated && (drawsFrom(col) || col.Default != "" && strings.Contains(col.Default, "("))
 }
 
-// overRows is a text over the rows that the home shard has returned.
+// overRows returns a text over the rows that the home shard has returned.
 func overRows(before, after string) plan.Text {
 	return plan.Text{{Kind: plan.SQL, SQL: before}, {Kind: plan.Input}, {Kind: plan.SQL, SQL: after}}
 }
 
-// same is the condition that t and i have the same key.
+// same returns the condition that t and i have the same key.
 func same(key []string) string {
 	var out []string
 	for _, name := range key {

@@ -13,7 +13,7 @@ import (
 // PostgreSQL takes it for INSERT INTO t SELECT generate_series(1, 3), 'x', and so
 // does the planner. (In a list of several rows such a function is an error.)
 
-// setValues rewrites the INSERTs of a statement that are of that kind.
+// setValues rewrites the INSERTs of a statement with one row of VALUES that is several.
 func (wr writes) setValues(n *pg.Node) {
 	var with *pg.WithClause
 	switch v := n.GetNode().(type) {
@@ -61,8 +61,7 @@ func (wr writes) yieldsSet(n *pg.InsertStmt) bool {
 	return to != nil && to.table != nil && !to.table.Reference
 }
 
-// selectValues makes the row a target list. Columns that it gives their defaults are
-// left out.
+// selectValues makes the row of VALUES a target list. Columns that get their defaults are left out.
 func (wr writes) selectValues(n *pg.InsertStmt) {
 	sel := n.SelectStmt.GetSelectStmt()
 	row := sel.ValuesLists[0].GetList().GetItems()

@@ -50,8 +50,8 @@ func (c *changing) staying() (map[*pg.RangeVar]bool, *pgerr.Error) {
 	return stays, nil
 }
 
-// mayStay reports whether a relation is where the text runs, the rows of its
-// sharded tables apart.
+// mayStay reports whether a relation is where the text runs, apart from the rows of its sharded
+// tables.
 func (c *changing) mayStay(rv *pg.RangeVar) bool {
 	if use := c.a.notes.views[rv]; use != nil {
 		return c.table != nil && c.a.commands().placeOf(use.rel) == onEvery && !c.a.clock().asksTime(use.query) && !c.a.writes().orders(use.query)
@@ -59,18 +59,18 @@ func (c *changing) mayStay(rv *pg.RangeVar) bool {
 	x := c.a.notes.byNode[rv]
 	switch {
 	case x == nil:
-		return false // a CTE: its tables are looked at
+		return false // a CTE: its tables are judged instead
 	case x.table != nil:
 		return true
 	case c.table == nil:
-		return true // it is at home, as the target is
+		return true // the relation is at home, like the target
 	case x.rel != nil && x.rel.Kind == catalog.View && !x.rel.System():
 		return c.a.commands().placeOf(x.rel) == onEvery && c.readsSteadily(x.rel)
 	}
 	return false
 }
 
-// readsSteadily: a view yields the same rows on every copy of its tables.
+// readsSteadily reports whether a view yields the same rows on every copy of its tables.
 func (c *changing) readsSteadily(rel *catalog.Relation) bool {
 	tree, err := parser.ParseTree(rel.Definition, parser.Options{})
 	if err != nil || len(tree.Statements) != 1 {
@@ -79,15 +79,14 @@ func (c *changing) readsSteadily(rel *catalog.Relation) bool {
 	return !c.a.clock().asksTime(tree.Statements[0].Stmt) && !c.a.writes().orders(tree.Statements[0].Stmt)
 }
 
-// anchorIn is the target as the anchor of all rows, nil if no columns tell where
-// they are.
+// anchorIn returns the target as the anchor of all rows, or nil if no columns tell where they are.
 func (c *changing) anchorIn(in *analysis) *anchor {
 	if c.table == nil || c.table.Reference {
 		return nil
 	}
 	first := -1
 	if spans := in.probe.spans[c.target]; len(c.through.views) > 0 && len(spans) > 0 {
-		first = spans[0].first // the table that it is a view of comes first
+		first = spans[0].first // the table below the view comes first
 	}
 	for i, x := range in.instances {
 		if i != first && x.rv != c.target || x.stored {
@@ -105,8 +104,7 @@ func (c *changing) anchorIn(in *analysis) *anchor {
 	return nil
 }
 
-// viewAlone refuses a view that is written and needs more than the rows of its
-// table's own shard.
+// viewAlone refuses a written view that needs more than the rows of its table on the same shard.
 func (c *changing) viewAlone(in *analysis, beside []bool) *pgerr.Error {
 	if c.table == nil || len(c.through.views) == 0 {
 		return nil
@@ -126,7 +124,7 @@ func (c *changing) viewAlone(in *analysis, beside []bool) *pgerr.Error {
 	return nil
 }
 
-// unfit refuses what cannot run on several shards, each for itself.
+// unfit refuses a statement that the shards cannot run independently.
 func (c *changing) unfit(in *analysis) *pgerr.Error {
 	t := &in.touched
 	switch {
@@ -150,12 +148,11 @@ func (c *changing) unfit(in *analysis) *pgerr.Error {
 	return c.unfitCalls(in)
 }
 
-// perRowCalls are volatile functions that are evaluated for each row, and it does
-// not matter where.
+// perRowCalls are volatile functions that are evaluated for each row, on any shard.
 var perRowCalls = set("random", "clock_timestamp", "gen_random_uuid", "timeofday", "pg_sleep", "uuid_generate_v4", "uuid_generate_v1")
 
-// unfitCalls refuses functions that would have another value on each shard where
-// PostgreSQL has one for all rows.
+// unfitCalls refuses functions that would have a value on each shard where PostgreSQL has one value
+// for all rows.
 func (c *changing) unfitCalls(in *analysis) *pgerr.Error {
 	apart := map[*pg.FuncCall]bool{}
 	for _, sel := range slices.Concat(c.once, c.locking) {
@@ -209,9 +206,9 @@ func (c *changing) unfitCalls(in *analysis) *pgerr.Error {
 	return refusal
 }
 
-// answeredOnce finds the relations that are read by a query that names nothing of
-// those around it, so that PostgreSQL answers it once, and whose rows depend on the
-// order in which they are found. Two copies of a reference table would not agree.
+// answeredOnce finds the relations that are read by a query which names nothing of the queries
+// around it, so that PostgreSQL answers it once, and whose rows depend on the order in which they
+// are found. Two copies of a reference table would not agree.
 func (c *changing) answeredOnce() map[*pg.RangeVar]bool {
 	once := map[*pg.RangeVar]bool{}
 	parser.Walk(c.stmt, func(m any) bool {
@@ -230,8 +227,7 @@ func (c *changing) answeredOnce() map[*pg.RangeVar]bool {
 	return once
 }
 
-// orderly reports whether the rows of a query depend on the order in which others
-// are found.
+// orderly reports whether the rows of a query depend on the order in which other rows are found.
 func (wr writes) orderly(sel *pg.SelectStmt) bool {
 	found := sel.LimitCount != nil || sel.LimitOffset != nil || len(sel.DistinctClause) > 0 && sel.DistinctClause[0].GetNode() != nil ||
 		wr.a.top().ordered(sel)

@@ -15,15 +15,15 @@ import (
 type target struct {
 	rv    *pg.RangeVar
 	rel   *catalog.Relation
-	table *table // nil if it is on the home shard alone
+	table *table // nil if the table is on the home shard alone
 	name  string
-	// shown is rel without the columns that a view does not show. through is what
-	// the view is of, nil for a table.
+	// shown is rel without the columns that a view does not show. through describes the view, nil
+	// for a table.
 	shown   *catalog.Relation
 	through *writable
 }
 
-// target finds the table that is written, and refuses what cannot be written.
+// target finds the written table, and refuses one that cannot be written.
 func (mo modification) target(rv *pg.RangeVar, c *changes) *target {
 	mo.l.a.out.Writes = true
 	if mo.l.a.temporary(rv) {
@@ -59,8 +59,7 @@ func (mo modification) target(rv *pg.RangeVar, c *changes) *target {
 	return out
 }
 
-// homeTarget refuses writes to a home table that something would follow which
-// belongs on other shards.
+// homeTarget refuses writes to a home table that would have to change rows of other shards.
 func (mo modification) homeTarget(rel *catalog.Relation, c *changes) {
 	mo.homeForeignKeys(rel)
 	mo.policed(rel, nil, true)
@@ -77,8 +76,8 @@ func (mo modification) homeTarget(rel *catalog.Relation, c *changes) {
 	}
 }
 
-// homeForeignKeys refuses writes to a home table that references a table whose
-// rows are elsewhere: nobody could check them.
+// homeForeignKeys refuses writes to a home table that references a table whose rows are elsewhere:
+// no shard could check the foreign key.
 func (mo modification) homeForeignKeys(rel *catalog.Relation) {
 	for _, fk := range rel.ForeignKeys {
 		mo.l.a.env.asked.note(fk.References.Name)
@@ -106,8 +105,7 @@ func declareHint(name string, columns []string) string {
 	return "Declare it: SELECT weft.shard_table('" + name + "', '" + column + "')."
 }
 
-// written refuses writes to a sharded table that something else would have to
-// follow, and cannot.
+// written refuses writes to a sharded table that would have to change something else, and cannot.
 func (mo modification) written(rel *catalog.Relation, t *table, changes *changes) {
 	mo.l.a.reach().locksInStored(rel)
 	mo.policed(rel, t, true)
@@ -154,11 +152,10 @@ func (mo modification) written(rel *catalog.Relation, t *table, changes *changes
 	}
 }
 
-// changes is what a statement changes in rows that are there: some columns, or
-// all with the row itself.
+// changes is what a statement changes in existing rows: some columns, or all with the row itself.
 type changes struct {
 	all     bool
-	gone    bool // and no row is stored
+	gone    bool // the row goes, and none is stored
 	columns []string
 }
 
@@ -166,8 +163,8 @@ func (c *changes) any(columns []string) bool {
 	return c.all || slices.ContainsFunc(columns, func(name string) bool { return slices.Contains(c.columns, name) })
 }
 
-// of is what a statement's changes are to the table that it names, or to another whose
-// rows follow: these may be stored anew.
+// of returns the changes to the named table, or to another table whose rows follow: those may be
+// stored again.
 func (c *changes) of(itself bool) *changes {
 	if itself {
 		return c
@@ -184,7 +181,7 @@ func setting(list []*pg.Node) *changes {
 	return c
 }
 
-// targetSource makes the written table an element of FROM.
+// targetSource makes the written table an item of FROM.
 func (mo modification) targetSource(tg *target, rv *pg.RangeVar) *source {
 	if tg.rel == nil {
 		return simple(rv.Relname, "", rv.Alias, nil, true)
@@ -221,7 +218,7 @@ func (mo modification) update(n *pg.UpdateStmt) []output {
 	row := mo.targetInstance(tg)
 	for i, o := range cols {
 		if x := o.column.instance; row == nil || x == row && slices.Contains(set.columns, o.column.name) {
-			cols[i] = fresh(cols[i : i+1])[0] // what was found there is gone
+			cols[i] = fresh(cols[i : i+1])[0] // the old value is gone
 		}
 	}
 	return cols
@@ -247,9 +244,9 @@ func (mo modification) returning(list []*pg.Node) []output {
 	return cols
 }
 
-// assignments analyses SET. A new key is a row that is stored: the statement can
-// run on one shard only if it belongs there. unchanged tells which columns hold
-// a value of the row's own shard.
+// assignments analyses SET. A new key makes the row a stored one: the statement can run on one
+// shard only if the row belongs there. unchanged reports whether a column holds a value of the
+// row's own shard.
 func (mo modification) assignments(tg *target, list []*pg.Node, name string, unchanged func(key string, n *pg.Node) bool) {
 	stored := map[string]storedKey{}
 	for _, n := range list {
@@ -279,7 +276,7 @@ func (mo modification) assignments(tg *target, list []*pg.Node, name string, unc
 		}
 		c := findColumn(tg.rel, t.Name)
 		if val.GetSetToDefault() != nil && !mo.l.a.drawn && tg.table != nil && !tg.table.Reference && !mo.l.a.text.stored && mo.l.a.writes().drawnFrom(tg.writable(), t) != "" {
-			// The shard's own sequence gives nothing.
+			// The shard's own sequence is used up.
 			mo.l.a.refuse(pgerr.FeatureNotSupported, "Draw the value first, and give it in the statement.",
 				"SET %q = DEFAULT is not supported in ON CONFLICT, MERGE and WITH: its values are the home shard's", t.Name)
 		}
@@ -290,7 +287,7 @@ func (mo modification) assignments(tg *target, list []*pg.Node, name string, unc
 			continue
 		}
 		if x := mo.l.column(val); x != nil && x.instance != nil && x.instance == mo.targetInstance(tg) && x == only(mo.l.sources[0], t.Name) {
-			continue // to itself
+			continue // the column is set to itself
 		}
 		if unchanged != nil && unchanged(t.Name, val) {
 			continue
@@ -322,8 +319,7 @@ func (mo modification) assignments(tg *target, list []*pg.Node, name string, unc
 	}
 }
 
-// targetInstance is the instance of the table that is written, as its rows are
-// read.
+// targetInstance returns the instance of the written table, as its rows are read.
 func (mo modification) targetInstance(tg *target) *instance {
 	if len(mo.l.sources) > 0 {
 		for _, o := range mo.l.sources[0].cols {
@@ -336,7 +332,7 @@ func (mo modification) targetInstance(tg *target) *instance {
 	return nil
 }
 
-// stored is what is known of a value that is assigned to a key column.
+// stored returns what is known of a value that is assigned to a key column.
 func (mo modification) stored(n *pg.Node, c *catalog.Column) storedKey {
 	if n == nil {
 		return storedKey{}
@@ -372,8 +368,8 @@ func isKey(t *table, name string) bool {
 	return false
 }
 
-// modifying analyses INSERT, UPDATE or DELETE in WITH. Its rows are changed
-// whatever becomes of what it returns, so no condition reaches into it.
+// modifying analyses INSERT, UPDATE or DELETE in WITH. Its rows are changed whether or not its
+// result is used, so no condition reaches into it.
 func (mo modification) modifying(c *cte) {
 	switch n := c.node.Ctequery.GetNode().(type) {
 	case *pg.Node_InsertStmt:

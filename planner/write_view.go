@@ -18,22 +18,22 @@ import (
 // are hidden and which may not be stored is theirs to know, as every shard has the
 // view.
 
-// writable is what a statement writes: a table, or a view like that.
+// writable is what a statement writes: a table, or a view that lets writes through.
 type writable struct {
-	// rel is the table. Of a view it is the table under the view's name, with
-	// the columns that the view shows first; those that it does not show have
-	// names that no statement can write (see hidden). shown is rel without them.
+	// rel is the table. For a view it is the table under the view's name, with the columns that the
+	// view shows first; the others have names that no statement can write (see hidden). shown is
+	// rel without these.
 	rel, shown *catalog.Relation
 	// table is the declaration with the names of rel; nil at home.
 	table *table
 	// base is the table itself, own its declaration.
 	base *catalog.Relation
 	own  *table
-	// views are the view and those below it; empty for a table. names are the
-	// table's for the columns of rel.
+	// views are the view and those below it; empty for a table. names are the table's names for the
+	// columns of rel.
 	views []*catalog.Relation
 	names map[string]string
-	// stuck: PostgreSQL itself refuses to write to it.
+	// stuck is set if PostgreSQL itself refuses to write the view.
 	stuck bool
 	// twice is a key column that the view shows under two names, beside a sharded
 	// table that a subquery in it reads.
@@ -43,10 +43,10 @@ type writable struct {
 // hiddenMark begins the names of columns that a view does not show.
 const hiddenMark = "\x00"
 
-// hidden reports whether a view does not show the column.
+// hidden reports whether the view does not show the column.
 func hidden(c *catalog.Column) bool { return c != nil && c.Name != "" && c.Name[:1] == hiddenMark }
 
-// shownName is a column's name for people.
+// shownName returns a column's name for people.
 func shownName(c *catalog.Column) string {
 	name := c.Name
 	for name != "" && name[:1] == hiddenMark {
@@ -55,8 +55,8 @@ func shownName(c *catalog.Column) string {
 	return name
 }
 
-// writable finds what a name means that is written. It is nil if the name is not
-// known, or a view that cannot be looked into.
+// writable finds what a written name means. It returns nil if the name is not known, or a view that
+// cannot be looked into.
 func (wr writes) writable(rv *pg.RangeVar) *writable {
 	rel, t := wr.a.relation(rv)
 	if rel == nil {
@@ -124,8 +124,8 @@ func (wr writes) lookThrough(view *catalog.Relation, depth int) *writable {
 	return out
 }
 
-// soleTable is the one relation that a query shows rows of as they are, nil if it
-// does more than that.
+// soleTable returns the one relation whose rows a query shows unchanged, or nil if the query does
+// more.
 func soleTable(sel *pg.SelectStmt) *pg.RangeVar {
 	if sel.Op != pg.SetOperation_SETOP_NONE || sel.WithClause != nil || len(sel.ValuesLists) > 0 || len(sel.DistinctClause) > 0 || len(sel.GroupClause) > 0 ||
 		sel.HavingClause != nil || sel.LimitCount != nil || sel.LimitOffset != nil || len(sel.FromClause) != 1 {
@@ -134,8 +134,7 @@ func soleTable(sel *pg.SelectStmt) *pg.RangeVar {
 	return sel.FromClause[0].GetRangeVar()
 }
 
-// shownColumns says which column of the relation below each column of a view is,
-// nil for an expression.
+// shownColumns returns for each column of a view the column below it, nil for an expression.
 func shownColumns(view *catalog.Relation, sel *pg.SelectStmt, rv *pg.RangeVar, below *writable) []*catalog.Column {
 	out := make([]*catalog.Column, len(view.Columns))
 	renamed := nameList(rv.Alias.GetColnames())
@@ -163,7 +162,7 @@ func shownColumns(view *catalog.Relation, sel *pg.SelectStmt, rv *pg.RangeVar, b
 	return out
 }
 
-// show is the relation below under the names of a view.
+// show returns the relation below under the names of a view.
 func (wr writes) show(view *catalog.Relation, below *writable, columns []*catalog.Column) *writable {
 	out := &writable{base: below.base, own: below.own, views: append([]*catalog.Relation{view}, below.views...), names: map[string]string{}, twice: below.twice, beside: below.beside}
 	rel := *below.rel
@@ -229,7 +228,7 @@ func (wr writes) show(view *catalog.Relation, below *writable, columns []*catalo
 	return out
 }
 
-// name is what the table calls a column of rel.
+// name returns the table's name for a column of rel.
 func (w *writable) name(column string) string {
 	if w.names == nil {
 		return column
@@ -245,7 +244,7 @@ func renameAll(columns []string, as map[string]string) []string {
 	return out
 }
 
-// renameUnique are the unique keys whose columns all show.
+// renameUnique returns the unique keys whose columns are all shown.
 func renameUnique(list []catalog.Unique, as map[string]string) []catalog.Unique {
 	var out []catalog.Unique
 	for _, u := range list {
@@ -322,8 +321,8 @@ func (mo modification) viewTarget(rv *pg.RangeVar, view *catalog.Relation, c *ch
 	return out
 }
 
-// updated is a column as SET … = DEFAULT knows it: for an UPDATE PostgreSQL takes a
-// view's own default, and NULL without one; only an INSERT takes the table's.
+// updated returns a column as SET … = DEFAULT sees it: an UPDATE takes the view's own default, and
+// NULL without one; only an INSERT takes the table's.
 func (w *writable) updated(name string) *catalog.Column {
 	if len(w.views) > 0 {
 		return findColumn(w.views[0], name)
@@ -331,7 +330,7 @@ func (w *writable) updated(name string) *catalog.Column {
 	return findColumn(w.rel, name)
 }
 
-// changes are those of the table.
+// changes returns the changes under the table's names.
 func (w *writable) changes(c *changes) *changes {
 	if c == nil || w.names == nil {
 		return c
@@ -343,7 +342,7 @@ func (w *writable) changes(c *changes) *changes {
 	return out
 }
 
-// ownTable is the declaration of the table that is written, by its own names.
+// ownTable returns the declaration of the written table, under its own names.
 func (t *target) ownTable() *table {
 	if t.through != nil {
 		return t.through.own
@@ -351,8 +350,8 @@ func (t *target) ownTable() *table {
 	return t.table
 }
 
-// viewSource makes the view that is written an element of FROM: what it is a view
-// of. What is known of its rows holds for the rows that are written.
+// viewSource makes the written view an item of FROM: its query. The facts of its rows hold for the
+// written rows.
 func (mo modification) viewSource(tg *target, rv *pg.RangeVar) *source {
 	first := len(mo.l.a.instances)
 	out := mo.l.view(tg.through.views[0], rv, mo.l.scope)
@@ -362,7 +361,7 @@ func (mo modification) viewSource(tg *target, rv *pg.RangeVar) *source {
 	return out
 }
 
-// unseen refuses what would have to be named in an INSERT, and cannot be.
+// unseen refuses a column that an INSERT would have to name, and cannot.
 func (wr writes) unseen(c *catalog.Column, in string) {
 	wr.a.unsupported("Insert into the table itself.", "the value of column %q has to be known before its row is stored, and view %q does not show it", shownName(c), in)
 }
@@ -371,8 +370,7 @@ func cannotSee(c *catalog.Column, in string) *pgerr.Error {
 	return cannot("Insert into the table itself.", "the value of column %q has to be known before its row is stored, and view %q does not show it", shownName(c), in)
 }
 
-// readsWritten reports whether what a name means is, or reads, a table that the
-// statement writes.
+// readsWritten reports whether a name means, or reads, a table that the statement writes.
 func (s *steps) readsWritten(rv *pg.RangeVar) bool {
 	rel, _ := s.a.relation(rv)
 	return rel != nil && s.anyWritten(rel, 0)
