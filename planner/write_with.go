@@ -30,19 +30,19 @@ type steps struct {
 	stmt *pg.Node
 	with *pg.WithClause
 	r    *remainder
-	// returned are the numbers of the steps whose rows a name of WITH means.
+	// returned maps a name of WITH to the number of the step whose rows it means.
 	returned map[string]int
 	before   []*step
 	written  map[*catalog.Relation]bool
-	locking  []*pg.SelectStmt // what the first steps answer
-	along    map[int32]int    // plan.Write.Along by the place of the target in the text
+	locking  []*pg.SelectStmt // the queries that the first steps answer
+	along    map[int32]int    // plan.Write.Along by the position of the target in the text
 }
 
-// step is one of them, not yet written out.
+// step is a step whose text has not been written out yet.
 type step struct {
 	tree  *pg.Node
 	write *plan.Write
-	// shift: the text has been written out, with its input as number 0.
+	// shift is set if the text has been written out, with its input as number 0.
 	shift int
 }
 
@@ -87,8 +87,7 @@ func (wr writes) withWrites(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
 	return s.write()
 }
 
-// check finds out which tables are written, and refuses what cannot be done in
-// steps.
+// check finds out which tables are written, and refuses a statement that cannot be done in steps.
 func (s *steps) check() *pgerr.Error {
 	names := map[string]int{}
 	parser.Walk(s.stmt, func(m any) bool {
@@ -135,7 +134,7 @@ func (s *steps) check() *pgerr.Error {
 	return nil
 }
 
-// writtenBy is the table that a statement writes, nil if it writes none.
+// writtenBy returns the table that a statement writes, or nil.
 func writtenBy(n *pg.Node) *pg.RangeVar {
 	switch n := n.GetNode().(type) {
 	case *pg.Node_InsertStmt:
@@ -150,8 +149,8 @@ func writtenBy(n *pg.Node) *pg.RangeVar {
 	return nil
 }
 
-// staying finds what stays in the texts of UPDATE and DELETE. All else runs at home,
-// over what has been read before.
+// staying finds the relations that stay in the texts of UPDATE and DELETE. All others are read at
+// home, over rows that have been read before.
 func (s *steps) staying() (map[*pg.RangeVar]bool, *pgerr.Error) {
 	stays := map[*pg.RangeVar]bool{}
 	look := func(n *pg.Node, visible int) *pgerr.Error {
@@ -185,8 +184,8 @@ func (s *steps) staying() (map[*pg.RangeVar]bool, *pgerr.Error) {
 	return stays, look(s.stmt, len(s.with.GetCtes()))
 }
 
-// visible are the first queries of WITH, those that change rows with something in
-// their place of which nothing is known.
+// visible returns the first n queries of WITH. A query that changes rows is replaced by one about
+// which nothing is known.
 func (s *steps) visible(n int) *pg.WithClause {
 	out := &pg.WithClause{Location: -1}
 	for _, e := range s.with.GetCtes()[:n] {
@@ -250,7 +249,7 @@ func (s *steps) finish() (*plan.Write, *pgerr.Error) {
 	return w, nil
 }
 
-// text writes a step out, now that it is known how many pieces there are.
+// text writes out a step, when the number of pieces is known.
 func (s *steps) text(b *step, pieces int) *pgerr.Error {
 	if b.write.Split != nil {
 		b.write.Split.Input += pieces
@@ -278,8 +277,7 @@ func (s *steps) text(b *step, pieces int) *pgerr.Error {
 	return nil
 }
 
-// marks are the names that stand for the rows of steps until the number of pieces
-// is known.
+// marks returns the names that stand for the rows of steps until the number of pieces is known.
 func (s *steps) marks() []string {
 	out := make([]string, len(s.before))
 	for i := range out {
@@ -290,8 +288,8 @@ func (s *steps) marks() []string {
 
 func stepMark(i int) string { return mark + "step" + inputColumn(i) + mark }
 
-// add adds the step, or the steps, of a statement. plain are the queries of WITH
-// that it can name.
+// add adds the step, or the steps, of a statement. plain are the queries of WITH that the statement
+// can name.
 func (s *steps) add(stmt *pg.Node, plain, names []*pg.Node) *pgerr.Error {
 	stmt = proto.Clone(stmt).(*pg.Node)
 	if ins := stmt.GetInsertStmt(); ins != nil {
@@ -316,7 +314,7 @@ func (s *steps) add(stmt *pg.Node, plain, names []*pg.Node) *pgerr.Error {
 	return nil
 }
 
-// renamed gives what is returned the names that WITH has for it.
+// renamed gives the returned columns the names that WITH has for them.
 func renamed(list, names []*pg.Node) []*pg.Node {
 	for i, name := range nameList(names) {
 		if i < len(list) && !isStar(list[i].GetResTarget().GetVal()) {
@@ -326,10 +324,10 @@ func renamed(list, names []*pg.Node) []*pg.Node {
 	return list
 }
 
-// rowsOf is where the rows of the target are, none for a home table.
+// rowsOf returns the instances of the target's rows, none for a home table.
 func (s *steps) rowsOf(rv *pg.RangeVar) []plan.Instance {
 	for _, x := range s.a.instances {
-		// The node is a copy, the place in the text tells which.
+		// The node is a copy, so the position in the text identifies it.
 		if x.rv != nil && !x.stored && x.rv.Location == rv.Location && x.rv.Relname == rv.Relname {
 			return []plan.Instance{s.r.solved(x)}
 		}
@@ -337,8 +335,8 @@ func (s *steps) rowsOf(rv *pg.RangeVar) []plan.Instance {
 	return nil
 }
 
-// enclose gives a statement the queries of WITH that it names, with the rows of
-// steps in the place of those that change rows.
+// enclose gives a statement the queries of WITH that it names; those that change rows are replaced
+// by the rows of their steps.
 func (s *steps) enclose(stmt *pg.Node, plain []*pg.Node) {
 	need := map[string]bool{}
 	for name := range uses(stmt) {
@@ -385,7 +383,7 @@ func (s *steps) enclose(stmt *pg.Node, plain []*pg.Node) {
 	})
 }
 
-// insert adds the steps of an INSERT: its rows, and where they go.
+// insert adds the steps of an INSERT: one that yields its rows, and one that stores them.
 func (s *steps) insert(ins *pg.InsertStmt, plain, names []*pg.Node) *pgerr.Error {
 	to := s.a.writes().writable(ins.Relation)
 	rel, t := to.rel, to.table
@@ -411,7 +409,7 @@ func (s *steps) insert(ins *pg.InsertStmt, plain, names []*pg.Node) *pgerr.Error
 		return refusal
 	}
 	if si.opaque && si.count == 0 {
-		// The rows of a step are known to PostgreSQL alone.
+		// Only PostgreSQL knows the columns of a step's rows.
 		if n := len(si.cols); len(ins.Cols) > 0 {
 			si.count, si.opaque = n, false
 		}
@@ -446,9 +444,9 @@ func setWith(stmt *pg.Node, w *pg.WithClause) {
 	}
 }
 
-// withSteps finds the route of a statement whose WITH changes rows, and plans what
-// is done if it visits several shards. If it could not run on one shard because of
-// what it inserts, it is looked at once more.
+// withSteps returns the route of a statement whose WITH changes rows, and plans what to do if it
+// visits several shards. If the statement could not run on one shard because of the rows it
+// inserts, it is analysed once more.
 func (wr writes) withSteps(stmt *pg.Node, look func(*level)) plan.Route {
 	wr.notesOfWrite()
 	look(wr.a.top())
@@ -492,8 +490,8 @@ func (wr writes) refusedFor(refusal *pgerr.Error, r plan.Route) plan.Route {
 	return plan.Refused
 }
 
-// values gives strings and NULLs in VALUES the type of their columns, which they
-// have in INSERT; alone they would be text.
+// values gives strings and NULLs in VALUES the types of their target columns, which they have in an
+// INSERT; in a query by itself they would be text.
 func (s *steps) values(ins *pg.InsertStmt, rel *catalog.Relation) *pgerr.Error {
 	var names []string
 	for _, c := range ins.Cols {
@@ -517,5 +515,5 @@ func (s *steps) values(ins *pg.InsertStmt, rel *catalog.Relation) *pgerr.Error {
 	return nil
 }
 
-// readingStep is a query on the home shard.
+// readingStep returns a step that is a query on the home shard.
 func readingStep() *plan.Write { return &plan.Write{Verb: "SELECT", Returns: true, Home: true} }
