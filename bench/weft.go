@@ -112,7 +112,7 @@ func (l *lab) writeConfig(file, listen, web string, pool int) error {
 	}
 	cfg.Listen = listen
 	cfg.HTTP = config.HTTP{Listen: web, Pprof: true, Users: []config.HTTPUser{{Name: profiler, Password: profiler}}}
-	cfg.Pool.MaxPerShard = pool
+	cfg.Pool.MaxPerShard, cfg.Pool.MaxPerUser = pool, pool // pgbench is one user, and would wait for itself
 	cfg.Pool.IdleTimeout = idleTimeout
 	text, err := cfg.Marshal()
 	if err != nil {
