@@ -11,12 +11,12 @@ import (
 	"weft/wire"
 )
 
-// opKind is what weft waits for from a backend, in the order it was sent.
+// opKind says which answer weft waits for from a backend.
 type opKind uint8
 
 const (
 	opQuery    opKind = iota // simple query: everything up to ReadyForQuery
-	opFunction               // function call: the same
+	opFunction               // function call: everything up to ReadyForQuery
 	opSync                   // ReadyForQuery
 	opParse
 	opBind
@@ -24,74 +24,74 @@ const (
 	opDescribePortal
 	opExecute
 	opClose
-	opBegin // a block is opened by weft: Bind, Execute, Close
-	opLocal // answered by weft itself, in its place among the others
-	opNone  // nothing is outstanding
+	opBegin // weft opens a block: Bind, Execute, Close
+	opLocal // answered by weft itself, in its place among the other answers
+	opNone  // no answer is due
 )
 
-// noOp stands for the answer nobody waits for.
+// noOp is what opQueue.first returns if no answer is due.
 var noOp = op{kind: opNone}
 
 // op is one expected answer.
 type op struct {
 	kind opKind
-	// injected ops were sent by weft, not by the client, who must not see the
-	// answer.
+	// injected: weft sent the message, not the client, who must not see the answer.
 	injected bool
-	// answer is the frame an opLocal sends, or frame if that is set. bound is the portal
-	// that it tells about, if shards execute that.
+	// answer is the type of the empty message that an opLocal sends. frame, if set, is sent
+	// instead. bound is the portal that the message tells about, if shards execute that
+	// portal.
 	answer byte
 	frame  []byte
 	bound  *gathering
-	// begins: it opens a transaction block.
+	// begins: the message opens a transaction block.
 	begins bool
 	// run is what is counted when an opExecute is answered.
 	run run
-	// spread is the command that goes to the other shards when this completes.
+	// spread is the command that goes to the other shards when this op completes.
 	spread *spread
-	// rows receives which columns of the result hold OIDs, or says so.
+	// rows says which columns of the result hold OIDs, once that is known.
 	rows *catalog.Rows
-	// learns is the statement that is described; version is the unnamed
-	// statement's, which may be another by the time of the answer.
+	// learns is the statement that is described. version is that of the unnamed statement,
+	// which may have been replaced by the time of the answer.
 	learns  *planned
 	version uint32
-	// fetches is what is known of the cursor over several shards that it fetches from.
+	// fetches describes the cursor over several shards that a FETCH reads from.
 	fetches *plan.Description
 	// copies writes the rows of the answer as COPY data.
 	copies *outlet
 	// quiet: the client sees the answer, but not that the backend is ready.
 	quiet bool
-	// sure: if it fails, its backend is lost.
+	// sure: if the op fails, its backend is lost.
 	sure bool
-	// settles: a Sync of weft's own, or a COMMIT in the place of the client's
-	// Execute, that tells how a transaction ended.
+	// settles: a Sync that weft sends, or a COMMIT in the place of the client's Execute,
+	// whose answer tells how a transaction ended.
 	settles bool
-	// hidden is how many of the parameters are weft's own and not the client's.
+	// hidden is how many of the parameters weft has added to the client's.
 	hidden int
-	// stmt is the server's statement of an opParse.
+	// stmt is the backend's statement of an opParse.
 	stmt *pool.Statement
-	// client is the client's statement of an opParse it sent itself, or the
-	// one that a Close has taken out.
+	// client is the client's statement of an opParse that the client sent, or the statement
+	// that a Close has taken out.
 	client *statement
 	// prev is the unnamed statement before this op replaced it, kept where an
 	// earlier op may still fail.
 	prev *unnamed
-	// unnamedBy is what the backend held under the empty name before.
+	// unnamedBy is what the backend held under the empty name before this op.
 	unnamedBy uint64
-	// stalePortal: a Bind of the unnamed portal takes the place of a stale one.
+	// stalePortal: a Bind of the unnamed portal replaces a stale portal.
 	stalePortal bool
 	// described receives what an opDescribeStatement is told.
 	described *description
-	// text says how the text that went to the backend differs from the
-	// client's; nil if it does not.
+	// text says how the text that went to the backend differs from the client's; nil if
+	// both are the same.
 	text *edited
-	// foreign: the text that went to the backend is none of the client's, so
-	// places in it mean nothing to it.
+	// foreign: the text that went to the backend is not the client's, so positions in the
+	// text mean nothing to the client.
 	foreign bool
 	// server and name are what the backend and the client call the statement.
 	server, name string
-	// err is what the client is told in the place of the backend's error: weft
-	// provoked that to make the transaction fail.
+	// err is what the client is told instead of the backend's error, which weft provoked to
+	// make the transaction fail.
 	err *pgerr.Error
 }
 
@@ -101,10 +101,10 @@ type edited struct {
 	edits    parser.Edits
 }
 
-// text is what the backend is sent.
+// text returns the changed text, which the backend is sent.
 func (e *edited) text() string { return e.edits.Apply(e.original) }
 
-// passesRows reports whether rows of the answer can go on as they are.
+// passesRows reports whether rows of the answer go to the client unchanged.
 func (o *op) passesRows() bool { return o.copies == nil && (o.rows == nil || !o.rows.Deep()) }
 
 // ends reports whether the answer is a ReadyForQuery.
@@ -120,12 +120,12 @@ func (q *opQueue) push(o op)   { q.ops = append(q.ops, o) }
 func (q *opQueue) empty() bool { return q.head == len(q.ops) }
 func (q *opQueue) len() int    { return len(q.ops) - q.head }
 
-// mayFail reports whether an error may still come of what is outstanding.
+// mayFail reports whether one of the answers that are due may be an error.
 func (q *opQueue) mayFail() bool {
 	return slices.ContainsFunc(q.ops[q.head:], func(o op) bool { return !o.sure })
 }
 
-// only reports whether nothing but these kinds is outstanding.
+// only reports whether no answers are due but those of these kinds.
 func (q *opQueue) only(kinds ...opKind) bool {
 	for _, o := range q.ops[q.head:] {
 		if !slices.Contains(kinds, o.kind) {
@@ -154,8 +154,8 @@ func (q *opQueue) lastExecute() *op {
 	}
 }
 
-// takeOf takes out the newest ops that tell the client of a portal and nothing else, and
-// returns what they tell.
+// takeOf takes out the newest ops as long as they tell the client about portal x, and
+// returns their messages.
 func (q *opQueue) takeOf(x *gathering) (frames []byte) {
 	i := len(q.ops)
 	for i > q.head && q.ops[i-1].bound == x {
@@ -179,8 +179,7 @@ func (o *op) appendAnswer(dst []byte) []byte {
 	return wire.AppendEmpty(dst, o.answer)
 }
 
-// first returns the op answered next; its kind is opNone if none is
-// outstanding.
+// first returns the op that is answered next; its kind is opNone if no answer is due.
 func (q *opQueue) first() *op {
 	if q.empty() {
 		return &noOp
@@ -188,6 +187,7 @@ func (q *opQueue) first() *op {
 	return &q.ops[q.head]
 }
 
+// pop forgets the first op.
 func (q *opQueue) pop() {
 	q.ops[q.head] = op{}
 	q.head++
@@ -199,7 +199,7 @@ func (q *opQueue) pop() {
 	}
 }
 
-// upToEnd returns the ops before the first that ends with ReadyForQuery.
+// upToEnd returns the ops before the first whose answer is a ReadyForQuery.
 func (q *opQueue) upToEnd() []op {
 	for i := q.head; i < len(q.ops); i++ {
 		if q.ops[i].ends() {
@@ -209,8 +209,8 @@ func (q *opQueue) upToEnd() []op {
 	return q.ops[q.head:]
 }
 
-// dropSyncs forgets the Syncs behind the first op, and returns how many there
-// were: a backend that reads COPY data takes no notice of them.
+// dropSyncs forgets the Syncs behind the first op and returns their number: a backend that
+// reads COPY data ignores a Sync.
 func (q *opQueue) dropSyncs() (n int) {
 	kept := q.ops[:q.head+1]
 	for _, o := range q.ops[q.head+1:] {
@@ -224,5 +224,5 @@ func (q *opQueue) dropSyncs() (n int) {
 	return n
 }
 
-// reset forgets everything outstanding.
+// reset forgets all ops.
 func (q *opQueue) reset() { *q = opQueue{} }

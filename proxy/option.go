@@ -17,53 +17,51 @@ import (
 	"weft/wire"
 )
 
-// weft's own parameters are custom parameters of the backends, like any other
-// with a dot in its name: so transactions, savepoints, roles, databases and
-// startup options do to them what PostgreSQL says they do. weft adds three
-// things. A value is looked at when it is set. One that was never set has a
-// default. And whoever answers a statement from several shards asks for the
-// values in effect: the session knows them, but inside a transaction that may
-// have changed them.
+// weft's own parameters are custom parameters of the backends, like any other with a dot in
+// its name: so transactions, savepoints, roles, databases and startup options do to them
+// what PostgreSQL says they do. weft adds three things. A value is checked when it is set.
+// A parameter that was never set has a default. And a statement over several shards heeds
+// the values in effect: the session knows them, except in a transaction that may have
+// changed them, where it asks a backend.
 
-// options are weft's own parameters as they are in effect.
+// options are the values of weft's own parameters that are in effect.
 type options struct {
-	// maxGatherBytes bounds what one statement may bring together.
+	// maxGatherBytes bounds the bytes that one statement may bring together.
 	maxGatherBytes int64
 	// scatter: statements may read several shards.
 	scatter bool
-	// maxParallelShards bounds the shards that work on one statement at a time.
-	// 0: all.
+	// maxParallelShards bounds the shards that work on one statement at a time; 0 is no
+	// bound.
 	maxParallelShards int
-	// inlineBytes is from how many bytes of rows on these are copied into a
-	// temporary table instead of going along as parameters.
+	// inlineBytes: rows of at least this many bytes are copied into a temporary table
+	// instead of going along as parameters.
 	inlineBytes int64
-	// read is what a query over several shards may see of transactions of several
-	// shards: readShard or readAtomic.
+	// read is what a query over several shards may see of transactions on several shards:
+	// readShard or readAtomic.
 	read string
-	// perShard: SERIALIZABLE transactions may use several shards, each of which is
-	// serializable by itself only.
+	// perShard: SERIALIZABLE transactions may use several shards, although only each shard
+	// by itself is serializable.
 	perShard bool
 	// firesPerShard: triggers FOR EACH STATEMENT may run once on each shard of a statement.
 	firesPerShard bool
-	// native: weft itself merges and adds up where it can.
+	// native: weft itself merges and aggregates where it can.
 	native bool
 	// single: a transaction may write on one shard only.
 	single bool
 
-	// statementTimeout and isolation are PostgreSQL's own statement_timeout and
-	// default_transaction_isolation: a gathered statement must heed them as a
-	// whole.
+	// statementTimeout and isolation are PostgreSQL's statement_timeout and
+	// default_transaction_isolation: a gathered statement must heed them as a whole.
 	statementTimeout time.Duration
 	isolation        string
-	// idleTimeout is idle_in_transaction_session_timeout: a shard would count how
-	// long it is idle itself, while the client works on others.
+	// idleTimeout is idle_in_transaction_session_timeout: a shard would also count the time
+	// in which the client works on other shards.
 	idleTimeout time.Duration
 }
 
-// heeded are parameters of PostgreSQL's that weft must know as well as its own.
+// heeded are parameters of PostgreSQL that weft must know, too.
 var heeded = []string{"statement_timeout", "default_transaction_isolation", "idle_in_transaction_session_timeout"}
 
-// heed takes a value for one of the parameters, its own or PostgreSQL's.
+// heed takes a value for one of weft's parameters or of heeded.
 func (o *options) heed(name, value string) error {
 	switch name {
 	case "statement_timeout":
@@ -80,7 +78,7 @@ func (o *options) heed(name, value string) error {
 	return nil
 }
 
-// optionNames are the parameters, in the order that options has them.
+// optionNames are the names of weft's own parameters.
 var optionNames = []string{
 	"weft.max_gather_bytes", "weft.scatter", "weft.max_parallel_shards", "weft.inline_bytes", "weft.native", "weft.commit", "weft.read", "weft.serializable",
 	"weft.statement_triggers",
@@ -88,7 +86,7 @@ var optionNames = []string{
 
 func isOption(name string) bool { return strings.HasPrefix(name, parser.OptionPrefix) }
 
-// set takes a value for one of the parameters, or says what is wrong with it.
+// set takes a value for one of weft's parameters, or says what is wrong with the value.
 func (o *options) set(name, value string) *pgerr.Error {
 	switch name {
 	case "weft.max_gather_bytes", "weft.inline_bytes":
@@ -165,7 +163,7 @@ var byteUnits = map[string]float64{"": 1, "B": 1, "kB": 1 << 10, "MB": 1 << 20, 
 
 var byteValue = regexp.MustCompile(`^\s*([-+]?(?:0[xX][0-9a-fA-F]+|[0-9]*\.?[0-9]*(?:[eE][-+]?[0-9]+)?))\s*([a-zA-Z]*)\s*$`)
 
-// parseBytes reads an amount of memory as PostgreSQL's own settings have it.
+// parseBytes reads an amount of memory as PostgreSQL writes it in settings.
 func parseBytes(name, value string) (int64, *pgerr.Error) {
 	m := byteValue.FindStringSubmatch(value)
 	if m == nil {
@@ -188,7 +186,7 @@ func parseBytes(name, value string) (int64, *pgerr.Error) {
 	return int64(f), nil
 }
 
-// showBytes writes an amount of memory as PostgreSQL shows one.
+// showBytes writes an amount of memory as PostgreSQL shows it.
 func showBytes(n int64) string {
 	for _, unit := range []string{"TB", "GB", "MB", "kB"} {
 		if size := int64(byteUnits[unit]); n > 0 && n%size == 0 {
@@ -211,7 +209,7 @@ func parseBool(value string) (on, ok bool) {
 	return false, false
 }
 
-// texts are the values as SHOW would show them, by name.
+// texts returns the values as SHOW would show them, by name.
 func (o options) texts() map[string]string {
 	scatter, native, commit := "off", "off", "atomic"
 	if o.single {
@@ -237,7 +235,7 @@ func (o options) texts() map[string]string {
 	}
 }
 
-// checkOptions refuses what a text wants to set a parameter to.
+// checkOptions refuses a text that sets one of weft's parameters to an invalid value.
 func checkOptions(list []parser.Option) error {
 	for _, o := range list {
 		if err := new(options).set(o.Name, o.Value); err != nil {
@@ -247,8 +245,8 @@ func checkOptions(list []parser.Option) error {
 	return nil
 }
 
-// learnOptions finds out which options are in effect for the statement at hand.
-// It asks a backend only where nobody else can know.
+// learnOptions finds out which options are in effect for the statement at hand. It asks a
+// backend only if the session cannot know.
 func (rc *record) learnOptions() error {
 	if rc.optionsInFlux() {
 		lane := rc.s.lane
@@ -276,8 +274,8 @@ func (rc *record) learnOptions() error {
 		}
 	}
 	if !ok {
-		// What the client connected with, ALTER ROLE and ALTER DATABASE are known
-		// to backends only.
+		// Only a backend knows what startup options, ALTER ROLE and ALTER DATABASE have
+		// set.
 		var err error
 		if o, err = rc.askOptions(rc.s.lane); err != nil {
 			return err
@@ -290,7 +288,7 @@ func (rc *record) learnOptions() error {
 	return nil
 }
 
-// What follows is as learnOptions last found it.
+// The following methods return what learnOptions last found.
 
 // scatter reports whether the client wants statements over several shards.
 func (rc *record) scatter() bool { return rc.inEffect.scatter }
@@ -298,11 +296,11 @@ func (rc *record) scatter() bool { return rc.inEffect.scatter }
 // maxGatherBytes bounds the rows that one statement may carry through weft.
 func (rc *record) maxGatherBytes() int64 { return rc.inEffect.maxGatherBytes }
 
-// maxParallelShards bounds how many shards work for a statement at once; 0 is no
-// bound.
+// maxParallelShards bounds how many shards work for a statement at once; 0 is no bound.
 func (rc *record) maxParallelShards() int { return rc.inEffect.maxParallelShards }
 
-// optionsInFlux reports whether the open transaction may have set them.
+// optionsInFlux reports whether the open transaction may have set weft's parameters or
+// those of heeded.
 func (rc *record) optionsInFlux() bool {
 	d := &rc.done
 	return d.bits&(parser.Opaque|parser.ChangesAllSettings|parser.DiscardAll) != 0 ||
@@ -316,7 +314,7 @@ func (rc *record) sets(name string) bool {
 	return slices.ContainsFunc(rc.done.sets, func(set parser.Setting) bool { return set.Name == name })
 }
 
-// askOptions asks a backend of the session's.
+// askOptions asks a backend of the session for the options in effect.
 func (rc *record) askOptions(l *pool.Lane) (options, error) {
 	var b strings.Builder
 	for i, name := range slices.Concat(optionNames, heeded) {
@@ -324,7 +322,8 @@ func (rc *record) askOptions(l *pool.Lane) (options, error) {
 			b.WriteString(" UNION ALL ")
 		}
 		if name == "default_transaction_isolation" && rc.s.tx.open && rc.sets(name) {
-			// What the block was begun with, if not by what the session has set.
+			// The block has changed the setting, but began under the older value: the one
+			// of the login, unless the session had set another.
 			fmt.Fprintf(&b, "SELECT name, reset_val FROM pg_catalog.pg_settings WHERE name = %s", quote.Literal(name))
 			continue
 		}
@@ -336,7 +335,7 @@ func (rc *record) askOptions(l *pool.Lane) (options, error) {
 		return o, err
 	}
 	for _, r := range rows {
-		if r[1] == "" { // never set, or no longer
+		if r[1] == "" { // never set, or reset
 			continue
 		}
 		if err := o.heed(r[0], r[1]); err != nil {
@@ -346,7 +345,7 @@ func (rc *record) askOptions(l *pool.Lane) (options, error) {
 	return o, nil
 }
 
-// optionKey is what the options that sessions begin with depend on.
+// optionKey is what the options of a new session depend on.
 type optionKey struct {
 	lane  pool.Key
 	epoch uint64
@@ -368,20 +367,20 @@ func (e *environments) keepLoginOptions(key optionKey, o options) {
 	e.options[key] = o
 }
 
-// readsOption reports whether a text may read one of the parameters.
+// readsOption reports whether a text may read one of weft's parameters.
 func readsOption(text []byte, f *parser.Facts) bool {
 	return f.Effects&parser.ReadsSetting != 0 && bytes.Contains(bytes.ToLower(text), []byte(parser.OptionPrefix))
 }
 
-// showOptions makes the backend at hand know the parameters before a text that
-// reads them: PostgreSQL knows only custom parameters that somebody has set.
-// idle says that no message of the client's is under way there.
+// showOptions sets weft's parameters on the backend at hand before a text that reads them:
+// PostgreSQL knows a custom parameter only after it has been set. idle says that no message
+// of the client is under way on that backend.
 func (rc *record) showOptions(idle bool) error {
 	c := rc.s.held.conn
 	if c.Status == wire.TxFailed {
 		return nil
 	}
-	local := !idle || c.Status != wire.TxIdle // it ends with the client's transaction
+	local := !idle || c.Status != wire.TxIdle // the setting ends with the client's transaction
 	var b strings.Builder
 	texts := rc.s.srv.conf().Gather.options().texts()
 	for _, name := range optionNames {
@@ -413,11 +412,11 @@ func (rc *record) showOptions(idle bool) error {
 	return nil
 }
 
-// spellOptions sets the options that were not set to what they are, on all
-// backends that are borrowed from now on.
+// spellOptions gives the session's settings an explicit value for each of weft's parameters
+// that has none, so that backends borrowed from now on get it.
 func (rc *record) spellOptions() {
 	if rc.s.tx.open || rc.optionsInFlux() {
-		return // those that take part have their settings
+		return // backends that take part in the block have their settings
 	}
 	for name, text := range rc.inEffect.texts() {
 		if v, _ := rc.settings.Get(name); v == "" {
@@ -426,7 +425,7 @@ func (rc *record) spellOptions() {
 	}
 }
 
-// beforeShow is showOptions before a simple query.
+// beforeShow is showOptions for a simple query.
 func (rc *record) beforeShow() error {
 	if err := rc.s.held.acquire(); err != nil {
 		return err
@@ -437,7 +436,8 @@ func (rc *record) beforeShow() error {
 	return rc.showOptions(true)
 }
 
-// startupOptions refuses a client that connects with a value that is none.
+// startupOptions refuses a client that connects with an invalid value for one of weft's
+// parameters.
 func startupOptions(packet []wire.Option) error {
 	for _, p := range packet {
 		if p.Name != "options" {
@@ -469,8 +469,8 @@ func startupOptions(packet []wire.Option) error {
 	return nil
 }
 
-// startupWords splits the startup parameter options as PostgreSQL does: at
-// blanks that have no backslash before them.
+// startupWords splits the startup parameter options as PostgreSQL does: at blanks without a
+// backslash before them.
 func startupWords(text string) []string {
 	var words []string
 	var word strings.Builder

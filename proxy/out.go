@@ -8,20 +8,21 @@ import (
 	"weft/wire"
 )
 
-// answers is what is on its way to the client.
+// answers are the messages on their way to the client.
 type answers struct {
 	s *Session
 
 	wire.Out     // whole messages, not yet written
-	rem      int // bytes of a row that are still to be passed on from the backend
-	// reported are the parameters as the client is told with the next ReadyForQuery. The map is shared
-	// with other sessions until ownsRep says that it is a copy.
+	rem      int // bytes of a row that are still to come from the backend
+	// reported holds the values of parameters that the client knows after the next
+	// ReadyForQuery. The map is shared with other sessions until ownsRep says that it is a
+	// copy.
 	reported map[string]string
 	ownsRep  bool
-	// unready are the parameters that are another than when the client was last told that
-	// weft is ready, as it knows them.
+	// unready holds the parameters that were changed since the last ReadyForQuery, with the
+	// values that the client knows.
 	unready map[string]string
-	// fatal: the backend said FATAL; the session ends once the client has heard.
+	// fatal: the backend said FATAL; the session ends once the client has been told.
 	fatal bool
 	// quiet: the statement that runs is a part of the client's statement, so the
 	// client is not told that weft is ready. failed: that part has failed.
@@ -31,12 +32,12 @@ type answers struct {
 	overheard *overheard
 }
 
-// PostgreSQL tells of parameters right before ReadyForQuery, and only of those that are then
-// another than it has told before: a transaction may have set one and been rolled back. weft
-// goes through the answers of several backends until the client is told to be ready, and does
-// the same.
+// PostgreSQL reports parameters right before ReadyForQuery, and only those whose value
+// differs from the last report: a transaction may have set a parameter and been rolled
+// back. weft does the same, although the answers of several backends may come before one
+// ReadyForQuery.
 
-// onParameterStatus takes what a backend says of a parameter.
+// onParameterStatus takes a ParameterStatus of a backend.
 func (o *answers) onParameterStatus(c *pool.Conn, body []byte) {
 	if name, value, ok := wire.DecodeParameterStatus(body); ok {
 		c.Params[name] = value
@@ -44,7 +45,7 @@ func (o *answers) onParameterStatus(c *pool.Conn, body []byte) {
 	}
 }
 
-// onParameter is onParameterStatus for a parameter that the backend has.
+// onParameter takes the value that a parameter has on a backend.
 func (o *answers) onParameter(name, value string) {
 	o.s.record.reads(name, value) // at once, not when the block ends
 	if name == "application_name" && value == "" && o.s.record.done.resets(name) {
@@ -56,8 +57,8 @@ func (o *answers) onParameter(name, value string) {
 	o.report(name, value)
 }
 
-// catchUp takes what a backend has said of parameters while weft talked to it by itself: an
-// error, say, ends the settings of its transaction.
+// catchUp takes the parameters that a backend has reported while weft talked to it by
+// itself: an error, say, ends the settings of the backend's transaction.
 func (o *answers) catchUp(c *pool.Conn) {
 	for _, name := range c.Untold {
 		o.onParameter(name, c.Params[name])
@@ -65,7 +66,7 @@ func (o *answers) catchUp(c *pool.Conn) {
 	c.Untold = c.Untold[:0]
 }
 
-// report notes what the client is to know of a parameter.
+// report notes the value of a parameter that the client is to know.
 func (o *answers) report(name, value string) {
 	before, ok := o.reported[name]
 	if ok && before == value {
@@ -89,8 +90,8 @@ func (o *answers) report(name, value string) {
 	}
 }
 
-// tellParameters tells the client of those that have changed. c is the backend that is ready,
-// nil if there is none.
+// tellParameters tells the client about parameters that have changed. c is the backend that
+// is ready, nil if there is none.
 func (o *answers) tellParameters(c *pool.Conn) {
 	if c != nil && len(c.Untold) > 0 {
 		o.catchUp(c)
@@ -107,8 +108,8 @@ func (o *answers) tellParameters(c *pool.Conn) {
 	clear(o.unready)
 }
 
-// quietly carries out a part of the client's statement. failed says afterwards whether
-// the client has been told that the part failed; err ends the session.
+// quietly carries out a part of the client's statement. Afterwards o.failed says whether
+// the client has been told that the part failed; an error ends the session.
 func (o *answers) quietly(part func() error) (err error) {
 	o.quiet, o.failed = true, false
 	err = part()
@@ -116,11 +117,11 @@ func (o *answers) quietly(part func() error) (err error) {
 	return err
 }
 
-// fail notes that the client has been told, or will be, that its statement failed.
+// fail notes that the client has been told, or will be told, that its statement failed.
 func (o *answers) fail() { o.failed = true }
 
-// forgive forgets a failure: what comes next is judged by itself.
+// forgive forgets a failure: the next statement is judged by itself.
 func (o *answers) forgive() { o.failed = false }
 
-// settle says how the statements up to here came out.
+// settle notes whether the statements so far have failed.
 func (o *answers) settle(failed bool) { o.failed = failed }

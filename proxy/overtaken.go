@@ -12,26 +12,25 @@ import (
 	"weft/pool"
 )
 
-// A statement is planned by one snapshot of the cluster and sent a moment later,
-// or much later: it waits for a connection, its client takes its time between
-// Bind and Sync, the process stands still. If its table is declared meanwhile it
-// would go where the rows used to be. So a session looks again right before it
-// sends; then it plans anew if it still can, or refuses.
+// A statement is planned by one snapshot of the cluster and sent a moment later, or much
+// later: it waits for a connection, its client takes its time between Bind and Sync, the
+// process stands still. If its table is declared meanwhile, the statement would go where
+// the rows used to be. So a session looks again right before it sends, and plans again if
+// it still can, or refuses.
 
 const (
-	// standstill is how long this process may stand still without looking at
-	// the directory before it goes on: less than others wait for a proxy that
-	// gives no sign of life, which is two thirds of its lease.
+	// standstill is how long this process may stand still before it must look at the
+	// directory again: less than the two thirds of a lease after which other proxies no
+	// longer wait for a silent proxy.
 	standstill = 3 * time.Second
-	// pulseInterval is how often the process feels its own pulse.
+	// pulseInterval is how often the process notes that it runs.
 	pulseInterval = 100 * time.Millisecond
-	// lookTimeout bounds the look. An etcd that is away does not keep weft from
-	// serving.
+	// lookTimeout bounds the look at the directory: weft serves on while etcd is away.
 	lookTimeout = 2 * time.Second
 )
 
-// beat notes that the process runs. After a standstill it first looks at the
-// directory: others may have changed it without waiting for us.
+// beat notes that the process runs. After a standstill it first looks at the directory:
+// other proxies may have changed it without waiting for this one.
 func (k *keeper) beat(ctx context.Context) {
 	tick := time.NewTicker(pulseInterval)
 	defer tick.Stop()
@@ -48,14 +47,14 @@ func (k *keeper) beat(ctx context.Context) {
 	}
 }
 
-// stoodStill reports whether the process has missed its beats. The clock on the
-// wall also runs while a whole machine sleeps.
+// stoodStill reports whether beat has missed its time. It compares wall clocks because
+// those also run while a whole machine sleeps.
 func (k *keeper) stoodStill() bool {
 	d := time.Duration(time.Now().UnixNano() - k.pulse.Load())
 	return d > standstill || d < -standstill
 }
 
-// lookAgain waits until this proxy serves what the directory says now.
+// lookAgain waits until this proxy serves the directory's present version.
 func (k *keeper) lookAgain(ctx context.Context) {
 	if k.s.cfg.Directory == nil || k.s.cfg.Reach == nil {
 		return
@@ -69,15 +68,15 @@ func (k *keeper) lookAgain(ctx context.Context) {
 	k.s.log.Warn("stood still: looked at the directory before going on", "err", err)
 }
 
-// awake waits for the look after a standstill.
+// awake waits until beat has looked at the directory after a standstill.
 func (k *keeper) awake(ctx context.Context) {
 	for k.stoodStill() && ctx.Err() == nil {
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// isOvertaken reports whether what has been planned but not sent was planned by
-// declarations that hold no more.
+// isOvertaken reports whether something planned but not sent was planned by declarations
+// that no longer hold.
 func (rt *routing) isOvertaken() bool {
 	if rt.s.srv.keeper.stoodStill() {
 		rt.s.srv.keeper.awake(rt.s.srv.ctx)
@@ -85,15 +84,15 @@ func (rt *routing) isOvertaken() bool {
 	return rt.outdated || rt.relies.concerned(rt.s.srv.cfg.Snapshot(), rt.snap, rt.s.db.Name)
 }
 
-// reliance is what a session relies on while it has planned something: the plans, which
-// say by declarations of which relations they were made. Clients that have nothing to do
-// with a table that is declared meanwhile shall notice nothing of it.
+// reliance is the plans that a session relies on until they are sent. A plan says by
+// declarations of which relations it was made, so that a client that does not use a newly
+// declared table notices nothing.
 type reliance struct {
-	unsent bool         // something has not been sent
-	plans  []*plan.Plan // of all since what was sent last; nil stands for a statement without plan
+	unsent bool         // a planned statement has not been sent
+	plans  []*plan.Plan // the plans since the last send; nil stands for a statement without plan
 }
 
-// begin is called where a statement or message of the client's begins.
+// begin is called where a statement or message of the client begins.
 func (r *reliance) begin() {
 	if !r.unsent {
 		clear(r.plans)
@@ -101,15 +100,15 @@ func (r *reliance) begin() {
 	}
 }
 
-// on notes a plan.
+// on notes a plan that the session relies on.
 func (r *reliance) on(p *plan.Plan) {
 	if n := len(r.plans); n == 0 || r.plans[n-1] != p {
 		r.plans = append(r.plans, p)
 	}
 }
 
-// concerned reports whether declarations that have changed between two snapshots
-// concern any of it.
+// concerned reports whether declarations that differ between two snapshots concern any of
+// the plans.
 func (r *reliance) concerned(a, b *directory.Snapshot, database string) bool {
 	if a == b || a == nil || b == nil {
 		return false
@@ -141,15 +140,16 @@ func changedTables(a, b []directory.Table) []string {
 }
 
 // reliesOnNone notes a statement that is sent without a plan, in a database without
-// declared tables. What names a relation, or may reach one, relies on that.
+// declared tables. A statement that names a relation, or may reach one, relies on there
+// being no declared tables.
 func (rt *routing) reliesOnNone(f *parser.Facts) {
 	if f == nil || len(f.Relations) > 0 || len(f.Funcs) > 0 || f.Effects&(parser.Opaque|parser.DDL|parser.Executes) != 0 {
 		rt.relies.on(nil)
 	}
 }
 
-// boundUnsent reports whether a portal waits to be sent: it cannot go to another
-// shard any more. A Parse or a BEGIN does no harm wherever it goes.
+// boundUnsent reports whether a Bind waits to be sent: its portal can no longer go to
+// another shard. A Parse or a BEGIN does no harm on any shard.
 func (p *pipe) boundUnsent() bool {
 	for i := p.ops.head; i < len(p.ops.ops); i++ {
 		if o := &p.ops.ops[i]; !o.injected && o.kind == opBind {
@@ -159,8 +159,8 @@ func (p *pipe) boundUnsent() bool {
 	return false
 }
 
-// mayGo is asked right before planned statements are sent. Its error gives the
-// backend up: what others sent to it before cannot be told from what was not.
+// mayGo is asked right before planned statements are sent. Its error gives the backend up:
+// what was sent to the backend before cannot be told from what was not.
 func (rt *routing) mayGo() error {
 	if !rt.relies.unsent {
 		return nil

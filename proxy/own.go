@@ -10,7 +10,7 @@ import (
 	"weft/schema"
 )
 
-// owns is what is known of weft's own tables on the shards, by database.
+// owns remembers weft's own tables on the shards, by database.
 type owns struct {
 	mu    sync.Mutex
 	known map[ownKey]*schema.Own
@@ -18,7 +18,8 @@ type owns struct {
 
 type ownKey struct{ shard, database string }
 
-// installTimeout bounds how long making them may take: somebody may hold a lock.
+// installTimeout bounds how long making weft's own tables may take: another session may
+// hold a lock.
 const installTimeout = 10 * time.Second
 
 // own makes sure that a shard has weft's own tables in a database.
@@ -50,8 +51,9 @@ func (k *keeper) own(ctx context.Context, shard, database string) (*schema.Own, 
 	return own, nil
 }
 
-// installOwn makes them on all shards as soon as transactions can need them, so that
-// none has to wait for it. What goes wrong is told to the first that does.
+// installOwn makes weft's own tables on all shards as soon as transactions can need them,
+// so that no transaction waits for them. An error is only logged here; the first
+// transaction that needs the tables reports it.
 func (u *utility) installOwn(ctx context.Context) {
 	snap := u.s.srv.cfg.Snapshot()
 	for i := range snap.Shards {
@@ -61,7 +63,7 @@ func (u *utility) installOwn(ctx context.Context) {
 	}
 }
 
-// disown forgets what is known of a database, which may be another one now.
+// disown forgets the tables of a database: another database may have its name now.
 func (k *keeper) disown(database string) {
 	k.owns.mu.Lock()
 	defer k.owns.mu.Unlock()
@@ -73,7 +75,7 @@ func (k *keeper) disown(database string) {
 	}
 }
 
-// disownAll forgets all of it: databases have come or gone.
+// disownAll forgets the tables of all databases: databases have come or gone.
 func (k *keeper) disownAll() {
 	k.owns.mu.Lock()
 	defer k.owns.mu.Unlock()
@@ -81,8 +83,8 @@ func (k *keeper) disownAll() {
 	k.refreshed.done.Clear()
 }
 
-// mayPrepare refuses a transaction on several shards if one of them cannot take
-// part in its commit.
+// mayPrepare refuses a transaction on several shards if the shard of c cannot take part in
+// its commit.
 func (u *utility) mayPrepare(c *pool.Conn) error {
 	own, err := u.s.srv.keeper.own(u.s.srv.ctx, c.Shard(), u.s.db.Name)
 	if err != nil {

@@ -9,19 +9,19 @@ import (
 )
 
 // A command that goes to every shard is one transaction, and so is a text of several
-// statements. Where one backend cannot run it as a whole, weft opens the transaction
-// itself, runs the parts where they belong, and ends it.
+// statements. If one backend cannot run the whole, weft opens the transaction itself, runs
+// each part where it belongs, and ends the transaction.
 
 // consumed stands for the length of a message that the client's buffer has let
 // go of.
 const consumed = -wire.HeaderLen
 
-// inOwnBlock runs something in a transaction of weft's own, or in the client's
-// if it has one. run tells the client what there is to tell but that weft is
-// ready again. An error of run ends the session.
+// inOwnBlock calls run in a transaction that weft opens, or in the client's if the client
+// has one. run tells the client everything but that weft is ready again. An error of run
+// ends the session.
 func (t *transaction) inOwnBlock(run func() error) error {
 	if t.s.out.quiet {
-		return run() // in such a transaction already
+		return run() // part of a statement whose transaction is open
 	}
 	own := !t.open
 	if own {
@@ -40,8 +40,8 @@ func (t *transaction) inOwnBlock(run func() error) error {
 	return nil
 }
 
-// endOwn ends a transaction that weft opened: it commits unless something in
-// it has failed.
+// endOwn ends a transaction that weft opened: commits it unless a statement in it has
+// failed.
 func (t *transaction) endOwn() error {
 	t.s.lost.end() // the client is in no block
 	if !t.open || !t.chooseEnder() {
@@ -88,8 +88,8 @@ func (t *transaction) endOwn() error {
 	return nil
 }
 
-// execEnd runs the COMMIT or ROLLBACK that ends a transaction of weft's own. What the backend
-// says beside its tag is the client's: notices of deferred triggers, notifications.
+// execEnd runs the COMMIT or ROLLBACK that ends a transaction that weft opened. The client
+// gets what the backend says beside the tag: notices of deferred triggers, notifications.
 func (t *transaction) execEnd(c *pool.Conn, sql string) error {
 	if _, err := c.Write(wire.AppendQuery(nil, sql)); err != nil {
 		return c.Lost(err)
@@ -106,7 +106,7 @@ func (t *transaction) execEnd(c *pool.Conn, sql string) error {
 			c.StalePortal = true
 		case wire.CommandComplete:
 			if sql == "COMMIT" {
-				t.s.script.tellDue() // notifications come after it
+				t.s.script.tellDue() // notifications come after the tags
 			}
 		case wire.NoticeResponse:
 			t.s.out.Grow()
@@ -126,8 +126,8 @@ func (t *transaction) execEnd(c *pool.Conn, sql string) error {
 	}
 }
 
-// runPart runs one statement in the open block, or in the place of another: it is not in
-// the client's buffer.
+// runPart runs one statement whose text is not in the client's buffer: a part of the open
+// block, or a replacement for another statement.
 func (t *transaction) runPart(text []byte) error {
 	r := t.s.srv.memory.routers.Get().(*router)
 	defer t.s.srv.memory.routers.Put(r)

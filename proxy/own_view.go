@@ -15,14 +15,15 @@ import (
 	"weft/wire"
 )
 
-// weft.shards, weft.sessions and their like look like tables to clients. They are
-// views on every shard, over a parameter of the backend: before a text that
-// names one is run, the parameter is given its rows. So PostgreSQL does the SQL.
+// weft.shards, weft.sessions and the like look like tables to clients. They are views on
+// every shard, over a parameter of the backend: before a text that names such a view is
+// run, weft sets the parameter to the view's rows. So PostgreSQL does the SQL.
 
-// ownRows is the parameter, see ownSteps of package schema.
+// ownRows is the parameter that holds the rows of weft's views, see ownSteps of package
+// schema.
 const ownRows = "weft.rows"
 
-// readsOwn reports whether a text reads such a view.
+// readsOwn reports whether a text reads one of weft's views.
 func readsOwn(f *parser.Facts) bool {
 	for _, r := range f.Relations {
 		if strings.HasPrefix(r, "weft.") && console.Named(r[len("weft."):]) != nil {
@@ -32,9 +33,9 @@ func readsOwn(f *parser.Facts) bool {
 	return false
 }
 
-// showOwn gives the backend at hand the rows of the views that a text reads. In a
-// transaction, the client's or that of the messages before a Sync, they go with
-// it. Otherwise hideOwn takes them away, or the backend is not used again.
+// showOwn gives the backend at hand the rows of weft's views that a text reads. In a
+// transaction, the client's or that of the messages before a Sync, the rows vanish when the
+// transaction ends. Otherwise hideOwn takes them away, or the backend is not used again.
 func (rt *routing) showOwn(c *pool.Conn, f *parser.Facts, unsynced bool, exec func(sql string) error) error {
 	if _, err := rt.s.srv.keeper.own(rt.s.srv.ctx, c.Shard(), rt.s.db.Name); err != nil {
 		return err
@@ -45,6 +46,8 @@ func (rt *routing) showOwn(c *pool.Conn, f *parser.Facts, unsynced bool, exec fu
 	return exec(sql)
 }
 
+// setOwn is the statement that sets the rows of weft's views; local: until the transaction
+// ends.
 func setOwn(rows string, local bool) string {
 	scope := "false)"
 	if local {
@@ -53,18 +56,18 @@ func setOwn(rows string, local bool) string {
 	return "SELECT pg_catalog.set_config('" + ownRows + "', " + quote.Literal(rows) + ", " + scope
 }
 
-// hideOwn takes the rows away.
+// hideOwn takes the rows of weft's views away from a backend.
 func hideOwn(c *pool.Conn) {
 	_, err := c.Exec(setOwn("", false))
 	c.Shown = err != nil
 }
 
-// showOwnTo does so for a leg, whose statement reads them beside other tables.
+// showOwnTo is showOwn for a leg whose statement reads weft's views beside other tables.
 func (rt *routing) showOwnTo(l *leg, f *parser.Facts) error {
 	return rt.showOwn(l.conn, f, false, func(sql string) error { return rt.s.every.execBeside(l.conn, sql) })
 }
 
-// ownJSON is the rows of the views that a text reads, by name of the view.
+// ownJSON returns the rows of weft's views that a text reads, by name of the view.
 func (rt *routing) ownJSON(f *parser.Facts) string {
 	src := adminSource{srv: rt.s.srv, database: rt.s.db.Name}
 	viewer := console.Viewer{User: rt.s.login.user, Database: rt.s.db.Name, All: rt.monitors(rt.s.srv.ctx)}
@@ -84,7 +87,8 @@ func (rt *routing) ownJSON(f *parser.Facts) string {
 	return string(append(out, '}'))
 }
 
-// spreadRows is the rows of a view, those of other proxies included if each has its own.
+// spreadRows returns the rows of a view, with those of the other proxies if each proxy has
+// its own.
 func (rt *routing) spreadRows(view *console.View, src adminSource, viewer console.Viewer) []byte {
 	rows := view.Table(rt.s.srv.ctx, src, viewer).JSON()
 	if !view.Spread {
@@ -106,10 +110,9 @@ func (rt *routing) spreadRows(view *console.View, src adminSource, viewer consol
 	return rows
 }
 
-// monitors reports whether the client may see what concerns others: as in
-// PostgreSQL, superusers and members of pg_read_all_stats, which pg_monitor is, and
-// users of the admin database. It is the role it has logged in as that counts, not
-// one it has SET.
+// monitors reports whether the client may see what concerns other users: as in PostgreSQL,
+// superusers and members of pg_read_all_stats, which pg_monitor is, and users of the admin
+// database. The login role counts, not a role that the client has SET.
 func (rt *routing) monitors(ctx context.Context) bool {
 	if rt.s.srv.isAdmin(rt.s.login.user) {
 		return true
@@ -120,7 +123,7 @@ func (rt *routing) monitors(ctx context.Context) bool {
 		return false
 	}
 	defer c.Terminate()
-	name := rt.s.lane.Role() // what it is made on every connection
+	name := rt.s.lane.Role() // the role that the session has on every backend
 	if name == "" {
 		name = rt.s.lane.LoginRole()
 	}
@@ -129,8 +132,8 @@ func (rt *routing) monitors(ctx context.Context) bool {
 	return err == nil && len(rows) == 1 && rows[0][0] == "t"
 }
 
-// resetStatements makes weft.statements begin anew, on all proxies: all of it, or what
-// the client itself has run.
+// resetStatements empties weft.statements on all proxies: all of it, or only what the
+// client's user has run.
 func (rt *routing) resetStatements(ctx context.Context) error {
 	all := rt.monitors(ctx)
 	rt.s.srv.resetStatements(rt.s.login.user, all)
@@ -139,7 +142,7 @@ func (rt *routing) resetStatements(ctx context.Context) error {
 	return nil
 }
 
-// warnSilent tells the client of proxies that have not answered.
+// warnSilent warns the client about proxies that have not answered.
 func (rt *routing) warnSilent(silent []error, consequence string) {
 	for _, err := range silent {
 		rt.s.log.Warn("another proxy did not answer", "err", err)
@@ -147,8 +150,8 @@ func (rt *routing) warnSilent(silent []error, consequence string) {
 	}
 }
 
-// knowOwn makes sure that the views a text reads are there, and that the schema it
-// is planned by has them: they are made when they are first asked for.
+// knowOwn makes sure that weft's views that a text reads exist, and that the schema that
+// plans are made by has them: weft makes them when they are first read.
 func (rt *routing) knowOwn(f *parser.Facts) error {
 	if !readsOwn(f) {
 		return nil

@@ -14,20 +14,21 @@ import (
 	"weft/wire"
 )
 
-// A panic is a bug of weft's. It ends the session that ran into it and nothing else:
-// its client is told a number, the log has the stack under the same number, and
-// weft_panics_total counts it. What runs for nobody in particular begins again.
+// A panic is a bug in weft. It ends the session that ran into it and nothing else: the
+// client is told a number, the log has the stack under the same number, and
+// weft_panics_total counts the panic. A background goroutine under Panics.Keep starts
+// again.
 
-// Panics counts panics and writes them down.
+// Panics counts and logs panics.
 type Panics struct {
 	log   *slog.Logger
 	count atomic.Int64
 }
 
-// NewPanics returns the panics of one process.
+// NewPanics returns the Panics of one process.
 func NewPanics(log *slog.Logger) *Panics { return &Panics{log: log} }
 
-// note writes a panic down and returns what a client is told of it.
+// note counts and logs a panic, and returns the error that a client is told.
 func (p *Panics) note(v *pgerr.Panic, where string, facts ...any) *pgerr.Error {
 	p.count.Add(1)
 	id := hex.EncodeToString(newSecret(8))
@@ -37,8 +38,8 @@ func (p *Panics) note(v *pgerr.Panic, where string, facts ...any) *pgerr.Error {
 		WithHint("The log of the proxy has the details under this number.")
 }
 
-// caught notes a panic that somebody is just recovering from, perhaps one that another goroutine
-// has recovered from before.
+// caught notes the value of a recover, which may be a panic that another goroutine has
+// recovered from before.
 func (p *Panics) caught(value any, where string, facts ...any) *pgerr.Error {
 	v, ok := value.(*pgerr.Panic)
 	if !ok {
@@ -47,8 +48,8 @@ func (p *Panics) caught(value any, where string, facts ...any) *pgerr.Error {
 	return p.note(v, where, facts...)
 }
 
-// Guarded returns f for a goroutine that works for nobody in particular: a panic ends
-// the goroutine, not the process.
+// Guarded returns f for a goroutine that belongs to no session: a panic ends the goroutine,
+// not the process.
 func (p *Panics) Guarded(where string, f func()) func() {
 	return func() {
 		defer func() {
@@ -60,18 +61,19 @@ func (p *Panics) Guarded(where string, f func()) func() {
 	}
 }
 
-// Recover writes down a panic of the function that defers it, and lets it end as if nothing was:
-// for code that others call on goroutines of their own.
+// Recover, when deferred, logs a panic of the deferring function and lets the function
+// return normally: for code that other packages call on their own goroutines.
 func (p *Panics) Recover(where string) {
 	if r := recover(); r != nil {
 		p.caught(r, where)
 	}
 }
 
-// restartPause is how long weft waits before it begins again with what ended in a panic.
+// restartPause is how long Keep waits before it calls a function again that ended in a
+// panic.
 const restartPause = time.Second
 
-// Keep runs f, and again after a panic, until it returns or ctx ends.
+// Keep runs f, and again after a panic, until f returns or ctx ends.
 func (p *Panics) Keep(ctx context.Context, where string, f func(context.Context) error) (err error) {
 	for {
 		panicked := true
@@ -90,14 +92,14 @@ func (p *Panics) Keep(ctx context.Context, where string, f func(context.Context)
 	}
 }
 
-// errPanicked is what is known of a shard if the question ended in a panic.
+// errPanicked is the result of a question to a shard that ended in a panic.
 var errPanicked = errors.New("internal error: the log of the proxy has the details")
 
-// guarded is Guarded.
+// guarded is Panics.Guarded.
 func (s *Server) guarded(where string, f func()) func() { return s.panics.Guarded(where, f) }
 
-// kept returns f for a goroutine that runs as long as the server: after a panic it
-// begins again.
+// kept returns f for a goroutine that runs as long as the server: after a panic, f is
+// called again.
 func (s *Server) kept(where string, f func(context.Context)) func() {
 	return func() {
 		_ = s.panics.Keep(s.ctx, where, func(ctx context.Context) error {
@@ -107,13 +109,14 @@ func (s *Server) kept(where string, f func(context.Context)) func() {
 	}
 }
 
-// protect keeps a panic to the one client that is being let in.
+// protect confines a panic to the one client that is being let in.
 func (s *Server) protect(conn net.Conn, f func() *Session) (sess *Session) {
 	defer func() {
 		if r := recover(); r != nil {
 			e := s.panics.caught(r, "startup", "client", conn.RemoteAddr())
 			_ = conn.SetWriteDeadline(time.Now().Add(closeGrace))
-			_, _ = conn.Write(wire.AppendError(nil, e)) // to a client with TLS it is noise, and the connection is over
+			// A client with TLS cannot read this, but its connection is over.
+			_, _ = conn.Write(wire.AppendError(nil, e))
 			sess = nil
 		}
 	}()
@@ -130,8 +133,8 @@ func (s *Session) protected() {
 	s.serve()
 }
 
-// lastWord tells the client why the session ends, unless it has got the beginning of a
-// message whose rest is lost: an error would be taken for that rest.
+// lastWord tells the client why the session ends, unless the client has got only the
+// beginning of a message: it would take the error for the rest of that message.
 func (s *Session) lastWord(e *pgerr.Error) {
 	if s.out.rem > 0 {
 		return
@@ -145,8 +148,8 @@ func (s *Session) lastWord(e *pgerr.Error) {
 	wire.Linger(s.client.Conn())
 }
 
-// asPanic returns what the client is told of an error: one that comes from a panic on
-// another goroutine is noted here, where it is known whose session it ends.
+// asPanic returns what the client is told of an error: an error that comes from a panic on
+// another goroutine is noted here, where the session that it ends is known.
 func (s *Session) asPanic(e *pgerr.Error) *pgerr.Error {
 	if p := pgerr.PanicIn(e); p != nil {
 		return s.srv.panics.note(p, "session", "session", s.id, "client", s.client.Conn().RemoteAddr())

@@ -10,21 +10,21 @@ import (
 	"weft/wire"
 )
 
-// Whoever looks for deadlocks must know which backends are one transaction, and
-// whether it has moved since the last look. A session says so in two places that
-// cost nothing as long as it keeps to one shard: when another shard joins its
-// block, and with the number of its client's message.
+// The deadlock detector must know which backends belong to one transaction, and whether the
+// transaction has moved since the last look. A session says so in two places that cost
+// nothing as long as it keeps to one shard: when another shard joins its block, and with
+// the number of its client's message.
 
-// party is what others may know of a block with several participants. It is
-// guarded by the session's mu.
+// party is what other goroutines may know of a block with several participants. The
+// session's mu guards it.
 type party struct {
 	began time.Time
 	conns []*pool.Conn
-	queue *pool.Lane // in whose queue it waits
+	queue *pool.Lane // the lane in whose queue the session waits
 }
 
-// idleForever takes idle_in_transaction_session_timeout from a participant among
-// several: it may be idle while its client is not. weft counts instead.
+// idleForever switches off idle_in_transaction_session_timeout on a participant among
+// several: the participant may be idle while the client is not. weft counts instead.
 const idleForever = "SET LOCAL idle_in_transaction_session_timeout = 0"
 
 // beginning is the command that opens the block on a further participant.
@@ -40,8 +40,8 @@ func (re *reach) beginning(c *pool.Conn) string {
 	return begin
 }
 
-// idleInBlock bounds the wait for the client in a block of several shards, if the
-// client wants it so.
+// idleInBlock bounds the wait for the client in a block of several shards, if the client
+// has set idle_in_transaction_session_timeout.
 func (re *reach) idleInBlock() bool {
 	if !re.s.tx.open || !re.s.tx.patient {
 		return false
@@ -51,7 +51,7 @@ func (re *reach) idleInBlock() bool {
 	return true
 }
 
-// alone reports whether nobody else takes part in the block.
+// alone reports whether no backend but c takes part in the block.
 func (h *held) alone(c *pool.Conn) bool {
 	if h.conn != nil && h.conn != c && takesPart(h.conn) {
 		return false
@@ -59,12 +59,11 @@ func (h *held) alone(c *pool.Conn) bool {
 	return !slices.ContainsFunc(h.parked, func(p *pool.Conn) bool { return p != c && takesPart(p) })
 }
 
-// takesPart reports whether a backend is in the block, be it that its BEGIN is still on
-// the way.
+// takesPart reports whether a backend is in the block, or will be once its BEGIN arrives.
 func takesPart(c *pool.Conn) bool { return c.Status != wire.TxIdle || c.Opening.Load() }
 
-// noteParty tells others that a backend takes part in the block, beside those that
-// already do. A block of one shard is nobody's business.
+// noteParty publishes that a backend takes part in the block, beside those that already do.
+// A block of one shard is not published.
 func (re *reach) noteParty(c *pool.Conn) {
 	if re.s.tx.clock == nil {
 		re.s.tx.clock = c
@@ -76,8 +75,9 @@ func (re *reach) noteParty(c *pool.Conn) {
 	re.regroup(c, nil)
 }
 
-// bePatient makes weft count how long the client is idle in the block, and no
-// participant. The one that is about to join is told so with its BEGIN.
+// bePatient makes weft, instead of the participants, count how long the client is idle in
+// the block. The participant that is about to join is told so with its BEGIN, see
+// reach.beginning.
 func (re *reach) bePatient(joins *pool.Conn) {
 	if re.s.tx.patient || re.s.record.inEffect.idleTimeout <= 0 {
 		return
@@ -85,13 +85,13 @@ func (re *reach) bePatient(joins *pool.Conn) {
 	re.s.tx.patient = true
 	for _, p := range re.s.held.parked {
 		if p != joins && p.Status == wire.TxActive {
-			_, _ = p.Exec(idleForever) // should it be lost, its next user hears
+			_, _ = p.Exec(idleForever) // if the backend is lost, its next use reports that
 		}
 	}
 }
 
-// regroup notes who takes part now, with the backend that is about to and the
-// lane that one is awaited of.
+// regroup publishes the backends that take part, with also, which is about to join, and
+// queue, the lane in whose queue the session waits.
 func (re *reach) regroup(also *pool.Conn, queue *pool.Lane) {
 	var conns []*pool.Conn
 	for _, c := range re.s.held.parked {
@@ -111,7 +111,7 @@ func (re *reach) regroup(also *pool.Conn, queue *pool.Lane) {
 	re.s.tx.crowded = true
 }
 
-// disband says that the block is over, if it had several participants.
+// disband publishes that the block is over, if it had several participants.
 func (re *reach) disband() {
 	if !re.s.tx.crowded {
 		return
@@ -123,8 +123,8 @@ func (re *reach) disband() {
 	re.mu.Unlock()
 }
 
-// queueFor waits for a connection on behalf of a transaction that holds others:
-// those who wait for it wait for the queue, too.
+// queueFor waits for a connection on behalf of a transaction that may hold others:
+// transactions that wait for this one then wait for the queue, too.
 func (re *reach) queueFor(l *pool.Lane, want pool.Want) (*pool.Conn, error) {
 	re.heedTimeouts()
 	re.patience.queues.Add(1)
@@ -138,8 +138,8 @@ func (re *reach) queueFor(l *pool.Lane, want pool.Want) (*pool.Conn, error) {
 	return c, err
 }
 
-// asParty returns what is known of the session as a transaction of several
-// shards; false if it is none, or waits for its client.
+// asParty returns the session as a transaction of several shards; false if it is not such a
+// transaction, or waits for its client.
 func (re *reach) asParty() (deadlock.Party, *pool.Lane, bool) {
 	re.mu.Lock()
 	defer re.mu.Unlock()
@@ -168,7 +168,7 @@ func (re *reach) asParty() (deadlock.Party, *pool.Lane, bool) {
 	return out, p.queue, several && !re.waiting.Load()
 }
 
-// turnNow is the number of what the client has asked for last. mu is held.
+// turnNow is the number of the client's latest request. mu is held.
 func (re *reach) turnNow() int64 { return re.turn.Load() + int64(re.interrupt.round) }
 
 // eachHeld calls f for each backend that the session is known to hold.
@@ -186,14 +186,14 @@ func (re *reach) eachHeld(f func(c *pool.Conn)) {
 	}
 }
 
-// victim is a deadlock that the session shall break by giving up what it waits
-// for at that turn.
+// victim is a deadlock that the session is to break by giving up what it waits for in that
+// turn.
 type victim struct {
 	turn int64
 	err  *pgerr.Error
 }
 
-// giveWay makes the session stop waiting, if that is what it still does.
+// giveWay makes the session stop waiting, if it still waits in that turn.
 func (re *reach) giveWay(turn int64, e *pgerr.Error) bool {
 	re.mu.Lock()
 	if re.turnNow() != turn || re.waiting.Load() {
@@ -205,8 +205,8 @@ func (re *reach) giveWay(turn int64, e *pgerr.Error) bool {
 	return true
 }
 
-// asVictim returns what the client shall hear in the place of its statement's
-// being cancelled, nil if nobody but the client or a timeout has done that.
+// asVictim returns the error of a deadlock that replaces the error of a cancelled
+// statement; nil if the client or a timeout cancelled the statement.
 func (re *reach) asVictim(code string) *pgerr.Error {
 	if code != pgerr.QueryCanceled {
 		return nil

@@ -12,12 +12,12 @@ import (
 	"weft/wire"
 )
 
-// Every shard that is told PASSWORD 'x' draws a salt of its own and keeps another
-// verifier, and a client's proof is good for one of them. So weft makes the
-// verifier, and all shards are given the same.
+// Every shard that is told PASSWORD 'x' draws its own salt and keeps a different verifier,
+// and a client's proof is good for only one of them. So weft makes the verifier and gives
+// all shards the same.
 
-// sealed replaces the passwords in a command for all shards by what the shards are
-// to keep. It returns nil if there is nothing to replace.
+// sealed replaces the passwords in a command for all shards by verifiers. It returns nil if
+// there is nothing to replace.
 func (u *utility) sealed(p *plan.Plan, text string) (*edited, error) {
 	if p.Change == nil || !p.Change.Password {
 		return nil, nil
@@ -30,7 +30,7 @@ func (u *utility) sealed(p *plan.Plan, text string) (*edited, error) {
 	var edits parser.Edits
 	for _, g := range given {
 		if stored, err := auth.Stored("", g.Password, "", 0); err == nil && stored == g.Password {
-			continue // it is the same for all as it is, or clears the password
+			continue // a verifier, the same for all shards, or no password at all
 		}
 		if scheme.kind == "" {
 			if scheme, err = u.encryption(); err != nil {
@@ -64,8 +64,8 @@ func unreadablePassword() *pgerr.Error {
 		WithHint("Write it as 'text' in a statement of its own, or send a verifier, as \\password of psql does.")
 }
 
-// takesPasswords reports whether an edited text gives the same roles passwords that
-// are stored as they are.
+// takesPasswords reports whether an edited text gives the same roles passwords, and in a
+// form that is stored as it is.
 func takesPasswords(text string, given []parser.RolePassword, opt parser.Options) bool {
 	got, err := parser.RolePasswords(text, opt)
 	if err != nil || len(got) != len(given) {
@@ -80,8 +80,8 @@ func takesPasswords(text string, given []parser.RolePassword, opt parser.Options
 	return true
 }
 
-// encryption is how the session wants passwords to be kept, and for whom: md5 needs
-// the name.
+// encryption is how the session wants passwords to be kept, and the names behind
+// CURRENT_USER and SESSION_USER: an md5 verifier needs the name.
 type encryption struct {
 	kind       string
 	iterations int
@@ -89,6 +89,7 @@ type encryption struct {
 	session    string
 }
 
+// encryption asks the home shard how the session wants passwords to be kept.
 func (u *utility) encryption() (encryption, error) {
 	// PostgreSQL before 16 has no scram_iterations, and takes 4096.
 	rows, err := u.s.route.askHome("SELECT pg_catalog.current_setting('password_encryption'), coalesce(pg_catalog.current_setting('scram_iterations', true), '4096'), current_user, session_user")
@@ -116,7 +117,7 @@ func (e encryption) nameOf(p parser.RolePassword) string {
 	return p.Role
 }
 
-// sealParse is sealed for a Parse message, which it replaces.
+// sealParse is sealed for a Parse message, which it replaces by the edited one.
 func (u *utility) sealParse(pl *plan.Plan, p *wire.ParseBody, body *[]byte) (*edited, error) {
 	if pl.Change == nil || !pl.Change.Password {
 		return nil, nil

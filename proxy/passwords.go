@@ -11,10 +11,10 @@ import (
 	"weft/quote"
 )
 
-// passwords asks the home shard, or another one while that is down, as the service user,
-// for the stored passwords of users who have none in weft.yaml, and keeps the answers for a
-// while. If that is over and no shard answers, nobody is let in on what was known before:
-// a password may have been taken away because somebody should not get in.
+// passwords asks the home shard, or another one while the home shard is down, as the
+// service user, for the stored passwords of users who have none in weft.yaml, and keeps the
+// answers for a while. After that time, and if no shard answers, no user is let in with an
+// old answer: a password may have been removed to keep its user out.
 type passwords struct {
 	srv *Server
 	// gate bounds how many questions are under way.
@@ -25,14 +25,14 @@ type passwords struct {
 	asked map[string]*question
 }
 
-// storedPassword is what a shard has said about a user; also that there is none.
+// storedPassword is what a shard has said about a user, also that the user has no password.
 type storedPassword struct {
-	query auth.Query // what was asked: a reload may have changed it
+	query auth.Query // the query that was asked: a reload may have changed it
 	text  string
 	until time.Time
 }
 
-// question is one that several clients wait for.
+// question is a query to a shard that several clients may wait for.
 type question struct {
 	done chan struct{}
 	text string
@@ -40,10 +40,10 @@ type question struct {
 }
 
 const (
-	// maxPasswords bounds the users that are remembered. Strangers' names count
-	// too, and each has at most 63 bytes, or as many as a startup packet holds.
+	// maxPasswords bounds the users that are remembered. Unknown users count, too; a name
+	// has at most 63 bytes.
 	maxPasswords = 4096
-	// maxQuestions bounds the connections that logins take.
+	// maxQuestions bounds the connections that logins take at a time.
 	maxQuestions = 4
 )
 
@@ -51,7 +51,7 @@ func newPasswords(s *Server) *passwords {
 	return &passwords{srv: s, gate: make(chan struct{}, maxQuestions), known: map[string]storedPassword{}, asked: map[string]*question{}}
 }
 
-// by returns where passwords are looked up by this query, nil if they are not.
+// by returns where passwords are looked up with query q, nil if q is empty.
 func (p *passwords) by(q auth.Query) auth.Passwords {
 	if q.SQL == "" {
 		return nil
@@ -68,7 +68,7 @@ type passwordSource struct {
 // Stored implements auth.Passwords.
 func (s passwordSource) Stored(ctx context.Context, user string) (string, error) {
 	p := s.passwords
-	if len(user) > 63 { // PostgreSQL's names are shorter
+	if len(user) > 63 { // names in PostgreSQL have at most 63 bytes
 		return "", nil
 	}
 	p.mu.Lock()
@@ -98,8 +98,8 @@ func (s passwordSource) Wrong(user string) {
 	delete(s.known, user)
 }
 
-// ask answers a question. It outlives the client that put it first: others may
-// wait for the same.
+// ask answers a question. It outlives the client that asked first: other clients may wait
+// for the same answer.
 func (s passwordSource) ask(user string, q *question) {
 	p := s.passwords
 	ctx, stop := context.WithTimeout(p.srv.ctx, 2*p.srv.pool.Config().ConnectTimeout)
@@ -117,8 +117,8 @@ func (s passwordSource) ask(user string, q *question) {
 	close(q.done)
 }
 
-// makeRoom forgets what is out of date and, if that is not enough, anything. mu
-// is held.
+// makeRoom forgets users whose time is over and, if that is not enough, any user. mu is
+// held.
 func (p *passwords) makeRoom() {
 	if len(p.known) < maxPasswords {
 		return
@@ -137,7 +137,7 @@ func (p *passwords) makeRoom() {
 	}
 }
 
-// fetch asks the shard.
+// fetch asks a shard for the stored password of a user.
 func (s passwordSource) fetch(ctx context.Context, user string) (string, error) {
 	select {
 	case s.gate <- struct{}{}:
@@ -155,7 +155,7 @@ func (s passwordSource) fetch(ctx context.Context, user string) (string, error) 
 	}
 	defer c.Terminate()
 	defer context.AfterFunc(ctx, c.Interrupt)()
-	// PREPARE types the parameter by its use; a name is cut off like any other.
+	// PREPARE infers the type of the parameter from its use.
 	rows, err := c.Exec("PREPARE weft_auth_query AS " + s.query.SQL + "; EXECUTE weft_auth_query(" + quote.Literal(user) + "); DEALLOCATE weft_auth_query")
 	if err != nil {
 		return "", s.failed(err)
@@ -171,8 +171,8 @@ func (s passwordSource) fetch(ctx context.Context, user string) (string, error) 
 	return rows[0][1], nil
 }
 
-// failed words an error for the client that wants to log in. The details are for
-// the log: a stranger need not know them.
+// failed words an error for the client that wants to log in. The log has the details, which
+// a stranger need not know.
 func (s passwordSource) failed(err error) error {
 	s.srv.log.Warn("users' passwords cannot be looked up", "database", s.query.Database, "err", err)
 	return pgerr.New(pgerr.ConnectionFailure, "weft could not look up the user").

@@ -19,45 +19,49 @@ import (
 	"weft/wire"
 )
 
-// A shard that stands still ends no statement, whatever statement_timeout and lock_timeout say
-// and whoever sends it cancel requests. So weft counts, too. One goroutine looks at all
-// sessions (see watch), and closes the backend under a session that has waited for it past
-// the time at which the statement should have ended. Nobody knows what that backend does
-// then, but it finds nobody to answer when it wakes up. A statement pays for it with a few
-// counters: when sessions begin to wait, and when they end (see wire.Stream.Waiting).
+// A shard that stands still ends no statement, despite statement_timeout, lock_timeout and
+// cancel requests. So weft counts, too. One goroutine looks at all sessions (see watch),
+// and closes the backend under a session that has waited for it past the time at which the
+// statement should have ended. What that backend does then is unknown, but its answer finds
+// no reader when it wakes up. A statement pays for this with a few counters: when sessions
+// begin to wait, and when they end (see wire.Stream.Waiting).
 
 const (
-	// giveUpAfter is how long a shard gets to end a statement by itself, after it was told to.
+	// giveUpAfter is how long a shard gets to end a statement by itself, after it was told
+	// to.
 	giveUpAfter = 600 * time.Millisecond
 	// stuckAfter is how long a session has waited for the same answer before it counts as
-	// one that waits for a shard that does not answer, and not for the next of many answers.
+	// waiting for a silent shard, and not for the next of many answers.
 	stuckAfter = 300 * time.Millisecond
-	// deafAfter is how long a shard may take to answer somebody else before it counts as hung.
+	// deafAfter is how long a shard may take to answer weft's own question before it counts
+	// as hung.
 	deafAfter = 400 * time.Millisecond
-	// absentAfter is how long a session has waited before its client's leaving is looked for.
+	// absentAfter is how long a session has waited before weft looks whether its client has
+	// left.
 	absentAfter = 400 * time.Millisecond
 )
 
-// Values of a timeout that are no time.
+// Values of a timeout that are no durations.
 const (
-	timeoutOfLogin = -1 // what the backend's login has
-	timeoutUnknown = 0  // none, or nobody knows: the shard alone counts
+	timeoutOfLogin = -1 // the value that the backend's login has
+	timeoutUnknown = 0  // no timeout, or weft does not know it: only the shard counts
 )
 
-// patience is how long a session waits for shards.
+// patience bounds how long a session waits for shards.
 type patience struct {
 	// queues is odd while the session waits for a connection.
 	queues atomic.Uint32
-	// stirred: what mu guards has been touched since the client's last message.
+	// stirred: due or given has been set since the client's last message.
 	stirred atomic.Bool
-	// timeouts are statement_timeout and lock_timeout in effect, for all statements that
-	// have been sent, and statements how many these are: shards count for each alone.
+	// timeouts are the statement_timeout and lock_timeout that hold for all statements that
+	// have been sent. statements is the number of these statements: a shard applies a
+	// timeout to each of them.
 	timeouts   [2]atomic.Int64
 	statements atomic.Int64
 	// moot: nothing that the session does would last if its client were gone.
 	moot atomic.Bool
 
-	// What the timeouts were made of. The session's own.
+	// What the timeouts were computed from. Only the session touches these fields.
 	known      bool
 	settings   *pool.Settings
 	sets       int
@@ -65,27 +69,28 @@ type patience struct {
 	savepoints bool
 
 	// Guarded by the session's mu.
-	lent  []*pool.Conn // backends that the session has borrowed, some no longer
-	due   time.Time    // when what it does must have ended; zero: whenever it wants
-	why   *pgerr.Error // and the reason
-	given *pgerr.Error // the reason for which a backend was closed
+	lent  []*pool.Conn // backends that the session has borrowed; some may have been given back
+	due   time.Time    // when the session's work must have ended; zero: no limit
+	why   *pgerr.Error // why the session's work must end
+	given *pgerr.Error // why a backend was closed
 
-	// The watcher's own.
+	// Only the watcher, and the goroutine that suspect starts, touch these fields.
 	seen  any // the backend that the session waits for
 	wait  wire.Wait
 	queue uint32
 	since time.Time
-	asked atomic.Bool // somebody finds out whether the shard hangs
+	asked atomic.Bool // a goroutine finds out whether the shard hangs
 }
 
-// saw notes that a text moves savepoints: they take settings back.
+// saw notes that a text sets, releases or rolls back savepoints: a rollback takes settings
+// back.
 func (p *patience) saw(f *parser.Facts) {
 	if f != nil && f.Effects&parser.Savepoint != 0 {
 		p.savepoints = true
 	}
 }
 
-// heedTimeouts notes the timeouts that hold for what is about to be sent.
+// heedTimeouts notes the timeouts that hold for the messages that are about to be sent.
 func (re *reach) heedTimeouts() {
 	p, d := &re.patience, &re.s.record.done
 	flux := d.bits&(parser.Opaque|parser.ChangesAllSettings|parser.DiscardAll) != 0
@@ -104,11 +109,11 @@ func (re *reach) heedTimeouts() {
 	}
 }
 
-// isMoot reports whether what the session does comes to nothing without its client: it is read, or
-// is in a transaction that nobody would commit.
+// isMoot reports whether the session's work would come to nothing without its client: it
+// only reads, or is in a transaction that would not be committed.
 func (re *reach) isMoot() bool {
 	if re.s.commit.underway || len(re.s.client.Buffered()) > 0 {
-		return false // there may be more to do
+		return false // the client may have sent more to do
 	}
 	return re.s.tx.open && !re.s.implicit.open || re.s.held.conn != nil && re.s.held.conn.Status == wire.TxActive || !re.s.lost.mayHaveWritten(true)
 }
@@ -135,7 +140,7 @@ func (re *reach) timeout(name string, flux bool) time.Duration {
 	return timeoutOfLogin
 }
 
-// underWay counts the statements that are waited for at once.
+// underWay counts the statements that the session waits for at once.
 func (re *reach) underWay() int64 {
 	n := int64(0)
 	for i := re.s.pipe.ops.head; i < len(re.s.pipe.ops.ops); i++ {
@@ -164,7 +169,8 @@ func (re *reach) noteBorrowed(c *pool.Conn) {
 	p.lent = append(p.lent, c)
 }
 
-// endsSoon says that what the session does must end, for that reason. The session's mu is held.
+// endsSoon sets the time by which the session's work must end, and why. The session's mu is
+// held.
 func (p *patience) endsSoon(why *pgerr.Error) {
 	if p.due.IsZero() {
 		p.due, p.why = time.Now().Add(giveUpAfter), why
@@ -172,7 +178,7 @@ func (p *patience) endsSoon(why *pgerr.Error) {
 	}
 }
 
-// calmDown forgets what concerned an earlier message of the client's.
+// calmDown forgets what concerned an earlier message of the client.
 func (re *reach) calmDown() {
 	re.mu.Lock()
 	defer re.mu.Unlock()
@@ -181,7 +187,7 @@ func (re *reach) calmDown() {
 	p.stirred.Store(false)
 }
 
-// gaveUp reports whether a backend was closed for what the session does.
+// gaveUp reports whether weft closed a backend that the session waited for.
 func (re *reach) gaveUp() bool {
 	if !re.patience.stirred.Load() {
 		return false
@@ -191,8 +197,8 @@ func (re *reach) gaveUp() bool {
 	return re.patience.given != nil
 }
 
-// asGivenUp returns an error as the client shall hear it: if a backend is lost because weft has
-// closed it, why. What may have been done stays in doubt.
+// asGivenUp returns an error as the client is to hear it: if a backend is lost because weft
+// has closed it, the reason for closing it. What the backend may have done stays in doubt.
 func (re *reach) asGivenUp(e *pgerr.Error) *pgerr.Error {
 	if !re.patience.stirred.Load() || e.Code != pgerr.QueryCanceled && e.Code != pgerr.ConnectionFailure {
 		return e
@@ -201,7 +207,8 @@ func (re *reach) asGivenUp(e *pgerr.Error) *pgerr.Error {
 	defer re.mu.Unlock()
 	cause := re.patience.given
 	if cause == nil && e.Code == pgerr.ConnectionFailure {
-		cause = re.patience.why // one that does not take a cancel request is closed by whoever sends that
+		// A backend that does not take a cancel request is closed by the request's sender.
+		cause = re.patience.why
 	}
 	if cause == nil {
 		return e
@@ -213,7 +220,7 @@ func (re *reach) asGivenUp(e *pgerr.Error) *pgerr.Error {
 	return told.WithCause(e)
 }
 
-// whyGivenUp is asGivenUp of any error.
+// whyGivenUp is asGivenUp for any error.
 func (re *reach) whyGivenUp(err error) error {
 	e := pgerr.From(err)
 	if told := re.asGivenUp(e); told != e {
@@ -222,7 +229,7 @@ func (re *reach) whyGivenUp(err error) error {
 	return err
 }
 
-// hurry looks for sessions that wait for shards past their time.
+// hurry gives up on shards that sessions have waited for past their time.
 func (r *register) hurry(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -240,7 +247,7 @@ func (re *reach) awaited() (*pool.Conn, wire.Wait) {
 			return c, w
 		}
 	}
-	for _, c := range re.legs { // one that puts rows together is no loan
+	for _, c := range re.legs { // a backend that puts rows together is not borrowed
 		if w := c.Waiting(); w != (wire.Wait{}) {
 			return c, w
 		}
@@ -248,7 +255,8 @@ func (re *reach) awaited() (*pool.Conn, wire.Wait) {
 	return nil, wire.Wait{}
 }
 
-// lookAround gives up on the shard that the session waits for, if it is time. mu is held.
+// lookAround gives up on the shard that the session waits for, if its time is over. mu is
+// held.
 func (re *reach) lookAround(now time.Time) {
 	p := &re.patience
 	c, w := re.awaited()
@@ -272,7 +280,8 @@ func (re *reach) lookAround(now time.Time) {
 	case statement > 0 && stuck > statement*n+giveUpAfter:
 		re.giveUpOn(c, errStatementTimeout())
 	case statement > 0 && stuck > statement+stuckAfter && n > 1:
-		re.suspect(c, errStatementTimeout()) // it may be at a later one; what it has answered is on the way when all is done
+		// The shard may be at a later statement: it may hold answers back until all is done.
+		re.suspect(c, errStatementTimeout())
 	case lock > 0 && stuck > lock+stuckAfter:
 		re.suspect(c, errLockTimeout())
 	case stuck > absentAfter && p.due.IsZero() && absent(re.s.client.Conn()):
@@ -284,7 +293,7 @@ func (re *reach) lookAround(now time.Time) {
 	}
 }
 
-// limit is the i-th timeout as it holds for a statement on a backend.
+// limit returns the i-th timeout as it holds for a statement on a backend.
 func (p *patience) limit(i int, c *pool.Conn) time.Duration {
 	d := time.Duration(p.timeouts[i].Load())
 	if d == timeoutOfLogin {
@@ -295,15 +304,15 @@ func (p *patience) limit(i int, c *pool.Conn) time.Duration {
 	return d
 }
 
-// errLockTimeout is what a client is told whose statement has waited for a lock for too long.
+// errLockTimeout is the error of a statement that has waited too long for a lock.
 func errLockTimeout() *pgerr.Error {
 	e := pgerr.New(pgerr.LockNotAvailable, "canceling statement due to lock timeout")
 	e.File, e.Routine = "postgres.c", "ProcessInterrupts"
 	return e
 }
 
-// giveUpOn closes the backend that the session waits for, and those that do not take a cancel
-// request either; or ends the wait for a connection. mu is held.
+// giveUpOn closes the backend that the session waits for, and those legs that do not take a
+// cancel request either; or ends the wait for a connection. mu is held.
 func (re *reach) giveUpOn(c *pool.Conn, why *pgerr.Error) {
 	p := &re.patience
 	p.given, p.seen = why, nil
@@ -324,8 +333,8 @@ func (re *reach) giveUpOn(c *pool.Conn, why *pgerr.Error) {
 	}
 }
 
-// suspect finds out whether a shard hangs, or the backend there that the session waits for, and
-// gives up on it if so. mu is held.
+// suspect finds out whether a shard hangs, or the backend there that the session waits for,
+// and gives up on the backend if so. mu is held.
 func (re *reach) suspect(c *pool.Conn, why *pgerr.Error) {
 	p := &re.patience
 	if c == nil || !p.asked.CompareAndSwap(false, true) {
@@ -345,8 +354,8 @@ func (re *reach) suspect(c *pool.Conn, why *pgerr.Error) {
 	}))
 }
 
-// hangs reports whether a shard does not answer, or, with lock, whether the backend there waits for
-// a lock: it should have given that up by itself.
+// hangs reports whether a shard does not answer, or, with lock, whether the backend there
+// still waits for a lock: the backend should have given up by itself.
 func (s *Server) hangs(c *pool.Conn, lock bool) bool {
 	ctx, stop := context.WithTimeout(s.ctx, deafAfter)
 	defer stop()

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// pauses says when work that failed on a database of a shard is tried again: after a
-// pause that doubles. A database that is gone behind weft's back must not keep every
-// proxy busy.
+// pauses says when work that failed on a database of a shard is tried again: after a pause
+// that doubles. A database that was dropped behind weft's back must not keep every proxy
+// busy.
 type pauses struct {
 	mu   sync.Mutex
 	next map[ownKey]pause
@@ -18,20 +18,20 @@ type pause struct {
 	long  time.Duration
 }
 
-// The first pause, and the longest.
+// firstPause and longestPause bound the pauses.
 const (
 	firstPause   = 4 * time.Second
 	longestPause = time.Minute
 )
 
-// due reports whether it is time to try.
+// due reports whether it is time to try again.
 func (p *pauses) due(key ownKey, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !now.Before(p.next[key].until)
 }
 
-// failed begins a pause.
+// failed begins a pause, twice as long as the last one.
 func (p *pauses) failed(key ownKey, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -42,7 +42,7 @@ func (p *pauses) failed(key ownKey, now time.Time) {
 	p.next[key] = pause{now.Add(long), long}
 }
 
-// done forgets that there was a pause.
+// done forgets the pauses: the work succeeded.
 func (p *pauses) done(key ownKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,7 +17,7 @@ func newCircle(s *Server) *peer.Circle {
 	return peer.NewCircle(live, s.cfg.Proxy, s.log, s.guarded)
 }
 
-// answer does what another proxy asks for.
+// answer carries out a question of another proxy.
 func (s *Server) answer(q peer.Question) ([]byte, error) {
 	view := console.Named(q.View)
 	switch {
@@ -39,7 +39,7 @@ func (s *Server) answer(q peer.Question) ([]byte, error) {
 	return []byte("[]"), nil
 }
 
-// resetStatements forgets what statements have cost: all, or those of one user.
+// resetStatements forgets what statements have cost: all statements, or those of one user.
 func (s *Server) resetStatements(user string, all bool) {
 	s.statements.Reset(func(o tally.Owner) bool { return all || o.User == user })
 }

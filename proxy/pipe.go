@@ -11,20 +11,20 @@ type pipe struct {
 	s *Session
 
 	unsent wire.Out
-	ops    opQueue // what is due, in order
+	ops    opQueue // the answers that are due, in order
 	// skipping: an error has been answered, so messages are skipped up to Sync.
 	skipping bool
-	// pushed: messages have been sent whose answers nobody has waited for.
+	// pushed: messages have been sent whose answers the session has not waited for.
 	pushed bool
 	// unsynced: extended messages have been sent, their Sync has not.
 	unsynced bool
-	// pending is a Parse message that has not been sent; it counts if hasPending.
+	// pending is a Parse message that has not been sent, if hasPending is set.
 	pending    []byte
 	hasPending bool
 	// parsedNow are the statements parsed since the last Sync.
 	parsedNow []*statement
-	// placed is where the Bind goes whose Parse has just gone there; placedFree says
-	// that another shard would do as well.
+	// placed is the lane for a Bind whose Parse has just gone there; placedFree says that
+	// another shard would do as well.
 	placed     *pool.Lane
 	placedFree bool
 	// copied: a COPY in the extended protocol awaits its Sync.
@@ -39,24 +39,24 @@ type pipe struct {
 	calls bool
 }
 
-// skipToSync passes over the client's messages up to Sync: one of them has failed, and
-// the client is told so once.
+// skipToSync makes the session skip the client's messages up to Sync: one message has
+// failed, and the client is told so once.
 func (p *pipe) skipToSync() { p.skipping = true }
 
-// resume takes messages again.
+// resume ends skipping.
 func (p *pipe) resume() { p.skipping = false }
 
-// awaitSync notes that extended messages go to the backend at hand, which answers for the
-// state of the transaction at the Sync.
+// awaitSync notes that extended messages go to the backend at hand, whose answer to the
+// Sync tells the state of the transaction.
 func (p *pipe) awaitSync() { p.unsynced = true }
 
 // synced notes that nothing is left of the messages since the last Sync: the backend has
-// answered it, or is gone.
+// answered the Sync, or is gone.
 func (p *pipe) synced() {
 	p.unsynced, p.pushed, p.s.implicit.piped = false, false, false
 }
 
-// holdFrame says that a message of the client stays in the client's buffer while weft
-// works on it, and leaveFrame that it no longer does.
+// holdFrame says that a message of the client stays in the client's buffer while weft works
+// on it; leaveFrame says that it no longer does.
 func (p *pipe) holdFrame()  { p.midFrame = true }
 func (p *pipe) leaveFrame() { p.midFrame = false }

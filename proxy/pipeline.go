@@ -9,16 +9,15 @@ import (
 	"weft/wire"
 )
 
-// Extended messages up to a Sync are one transaction, with or without BEGIN. As
-// long as one backend gets them all, it sees to that by itself. When they need
-// another shard after something was written, or several at once, weft opens a
-// block of its own: the transaction that the backend at hand is in becomes part of
-// it, other shards join as they do in a client's block, and the Sync ends it. A
-// commit that fails is reported in the place of the Sync, after the statements'
-// tags, as PostgreSQL does with what it finds at the end.
+// Extended messages up to a Sync are one transaction, with or without BEGIN. As long as one
+// backend gets them all, that backend sees to it. When they need another shard after
+// something was written, or several shards at once, weft opens an implicit block: the
+// transaction of the backend at hand becomes part of it, other shards join as in a client's
+// block, and the Sync ends it. A commit that fails is reported in the place of the Sync,
+// after the statements' tags, as PostgreSQL reports errors at commit.
 
-// openPipe makes the messages since the last Sync a block, unless the client has
-// one. What came before is answered.
+// openPipe makes a block of the messages since the last Sync, unless the client has one.
+// The messages so far are answered.
 func (im *implicit) openPipe() error {
 	if !im.s.tx.open && im.piped && im.s.held.conn != nil {
 		return im.widen()
@@ -31,20 +30,21 @@ func (im *implicit) openPipe() error {
 	return nil
 }
 
-// leavePipe ends the messages so far, outside of a block, as if the client had sent
-// a Sync: for those of which nothing needs to be undone should a later one fail.
+// leavePipe ends the messages so far, outside of a block, as if the client had sent a Sync:
+// for messages of which nothing needs to be undone if a later one fails.
 func (im *implicit) leavePipe() error {
 	if !im.s.tx.open && im.s.held.conn != nil && (im.s.pipe.unsynced || !im.s.pipe.ops.empty()) {
 		return im.awaitAnswers(im.s.held.endImplicit)
 	}
 	if im.s.tx.sets && im.s.held.conn != nil && im.s.pipe.unsynced {
-		return im.awaitAnswers(im.s.held.endImplicit) // whose answer tells what parameters are now
+		// The answer to the Sync tells the new values of parameters.
+		return im.awaitAnswers(im.s.held.endImplicit)
 	}
 	return im.awaitAnswers(im.s.flush)
 }
 
-// awaitAnswers waits for answers. It returns errTold if the client has been told that
-// something failed.
+// awaitAnswers waits for answers. It returns errTold if the client has been told of a
+// failure.
 func (im *implicit) awaitAnswers(wait func() error) error {
 	held := im.s.held.conn != nil
 	if err := wait(); err != nil {
@@ -56,15 +56,15 @@ func (im *implicit) awaitAnswers(wait func() error) error {
 	return nil
 }
 
-// pipedHere reports whether the backend at hand is in a transaction that extended
-// messages have written in, or made a portal in that waits to be executed, and that the
-// next Sync or simple query would commit.
+// pipedHere reports whether extended messages have written in the transaction of the
+// backend at hand, or bound a portal in it that waits to be executed, so that the next Sync
+// or simple query would commit that transaction.
 func (im *implicit) pipedHere() bool {
 	return (im.piped || im.s.portals.unexecuted) && im.s.pipe.unsynced && !im.s.tx.open && im.s.held.conn.Status == wire.TxIdle
 }
 
-// widen makes the transaction that the backend at hand is in, without a BEGIN, one
-// that others can join.
+// widen turns the transaction that the backend at hand is in, without a BEGIN, into a block
+// that other shards can join.
 func (im *implicit) widen() error {
 	im.s.pipe.unsent.Grow()
 	im.s.pipe.awaitSync()
@@ -74,7 +74,7 @@ func (im *implicit) widen() error {
 	if err := im.awaitAnswers(im.s.flush); err != nil {
 		return err
 	}
-	replay, sets := im.s.tx.replay, im.s.tx.sets // what these messages have set
+	replay, sets := im.s.tx.replay, im.s.tx.sets // the messages since the last Sync have set these
 	im.s.tx.start(plainBegin)
 	im.s.tx.replay, im.s.tx.sets = replay, sets
 	im.open = true
@@ -84,19 +84,18 @@ func (im *implicit) widen() error {
 		return err
 	}
 	if im.s.tx.isolation() != "" {
-		return crossShardPipe() // the others' snapshots would be of a later time
+		return crossShardPipe() // snapshots of the other shards would be later
 	}
 	return nil
 }
 
-// crossShardPipe refuses a pipeline that goes on to another shard after it has
-// written without BEGIN.
+// crossShardPipe refuses messages that go on to another shard after a write, without BEGIN.
 func crossShardPipe() *pgerr.Error {
 	return pgerr.New(pgerr.FeatureNotSupported, "messages without a Sync between them cannot go on to another shard after a write, unless they are READ COMMITTED").
 		WithHint("Send BEGIN and COMMIT, or a Sync after each statement.")
 }
 
-// endPipe ends the block at the client's Sync: it commits unless something in it
+// endPipe ends the implicit block at the client's Sync: commits it unless something in it
 // has failed.
 func (im *implicit) endPipe() error {
 	if im.s.held.conn != nil {
@@ -108,7 +107,8 @@ func (im *implicit) endPipe() error {
 	return im.concludePipe(im.s.pipe.skipping || im.s.lost.is())
 }
 
-// concludePipe commits or rolls back, and tells the client nothing but errors.
+// concludePipe commits or rolls back the implicit block, and tells the client nothing but
+// errors.
 func (im *implicit) concludePipe(failed bool) error {
 	if failed {
 		im.s.record.done.fail(im.s)
@@ -126,7 +126,7 @@ func (im *implicit) concludePipe(failed bool) error {
 	return err
 }
 
-// syncPipe answers the Sync that ends such a block.
+// syncPipe answers the Sync that ends an implicit block.
 func (im *implicit) syncPipe() error {
 	if err := im.endPipe(); err != nil {
 		return err
@@ -135,8 +135,8 @@ func (im *implicit) syncPipe() error {
 	return nil
 }
 
-// queryInPipe runs a simple query of n bytes that follows messages without a Sync. It is
-// part of their transaction, and ends it.
+// queryInPipe runs a simple query of n bytes that follows messages without a Sync. The
+// query is part of their transaction, and ends it.
 func (im *implicit) queryInPipe(text []byte, n int) error {
 	if err := im.s.record.readAnew(text); err != nil {
 		im.s.client.Consume(wire.HeaderLen + n)
@@ -189,11 +189,12 @@ func (im *implicit) queryInPipe(text []byte, n int) error {
 	return im.syncPipe()
 }
 
-// scriptInPipe runs a text of several statements that follows such messages: their block
-// is the one that it begins in.
+// scriptInPipe runs a text of several statements that follows messages without a Sync. The
+// text begins in their block.
 func (im *implicit) scriptInPipe(text []byte) error {
 	if im.s.held.conn != nil {
-		if err := im.awaitAnswers(im.s.held.endImplicit); err != nil { // in a block it ends nothing
+		// Inside a block this Sync ends no transaction.
+		if err := im.awaitAnswers(im.s.held.endImplicit); err != nil {
 			return im.s.lost.refuseRead(err)
 		}
 	}
@@ -205,7 +206,7 @@ func (im *implicit) scriptInPipe(text []byte) error {
 	return im.s.script.runScript(text)
 }
 
-// failPipe ends the block with an error.
+// failPipe ends the implicit block with an error.
 func (im *implicit) failPipe(err error) error {
 	im.s.pipe.skipToSync()
 	if e := im.endPipe(); e != nil {
@@ -214,13 +215,13 @@ func (im *implicit) failPipe(err error) error {
 	return im.s.refused(err)
 }
 
-// refuseInPipe refuses a message that is none of the extended protocol before the Sync.
+// refuseInPipe refuses a message before the Sync that is not of the extended protocol.
 func (im *implicit) refuseInPipe() error {
 	return im.failPipe(pgerr.New(pgerr.FeatureNotSupported, "this message cannot end a transaction of extended messages on several shards").
 		WithHint("Send a Sync before it."))
 }
 
-// joinable refuses a BEGIN with options where the transaction has begun.
+// joinable refuses a BEGIN with options in a transaction that has already begun.
 func joinable(text []byte) error {
 	b := block{}
 	if b.start(beginText(text)); b.plain {
@@ -230,8 +231,8 @@ func joinable(text []byte) error {
 		WithHint("Send BEGIN without options, or a Sync before it.")
 }
 
-// bindInPipe is routeBind for what a client says about transactions in a block that
-// it has not begun.
+// bindInPipe is routeBind for commands about transactions in a block that the client has
+// not begun.
 func (im *implicit) bindInPipe(portal []byte, f *parser.Facts, pl *planned) error {
 	text := string(pl.text)
 	switch {
@@ -246,8 +247,8 @@ func (im *implicit) bindInPipe(portal []byte, f *parser.Facts, pl *planned) erro
 	return im.s.portals.bindLocal(portal, &localPortal{refusal: outsideBlock(commandOf(text, endsTx(f)))})
 }
 
-// commandOf is what PostgreSQL calls a command about blocks that needs one. chained: it
-// is a COMMIT or ROLLBACK AND CHAIN.
+// commandOf is PostgreSQL's name for a command that needs a block. chained: the command is
+// COMMIT AND CHAIN or ROLLBACK AND CHAIN.
 func commandOf(text string, chained bool) string {
 	first := ""
 	if w := words(text); len(w) > 0 {
@@ -266,14 +267,14 @@ func commandOf(text string, chained bool) string {
 	return "SAVEPOINT"
 }
 
-// pipeOnly reports whether a statement is about the client's transaction, which
-// weft's is not.
+// pipeOnly reports whether a statement is about the client's transaction: BEGIN, COMMIT,
+// ROLLBACK, or a savepoint. An implicit block is not the client's.
 func pipeOnly(f *parser.Facts) bool {
 	return opensBlock(f) || endsTx(f) || toAll(f) && f.Effects&parser.Savepoint != 0
 }
 
-// needsBlock refuses what needs a block of the client's, where the one that is open is
-// weft's own.
+// needsBlock refuses a statement that needs a block of the client if only the implicit
+// block is open.
 func (im *implicit) needsBlock(text []byte, f *parser.Facts) error {
 	if !im.open || f.Statements != 1 {
 		return nil
@@ -288,8 +289,8 @@ func outsideBlock(what string) *pgerr.Error {
 	return pgerr.New(noTransaction, "%s can only be used in transaction blocks", what)
 }
 
-// warnNeedsBlock warns of a command that is for nothing outside of a block, as a server
-// would, for which the block of weft's own is the client's.
+// warnNeedsBlock warns of a SET that has no effect outside of a block, as PostgreSQL does.
+// The backend does not warn: it takes the implicit block for the client's.
 func (p *pipe) warnNeedsBlock(text string) {
 	w := words(text)
 	if !p.s.implicit.open || len(w) < 2 || w[0] != "set" || !slices.Contains([]string{"local", "transaction", "constraints"}, w[1]) {
@@ -300,12 +301,12 @@ func (p *pipe) warnNeedsBlock(text string) {
 	p.ops.push(op{kind: opLocal, frame: wire.AppendError(nil, warning)})
 }
 
-// noTransaction is the SQLSTATE of what needs a block, and of the warning of what
-// would end one.
+// noTransaction is the SQLSTATE of a command that needs a block, and of the warning that
+// there is no block to end.
 const noTransaction = "25P01"
 
-// executeEnd executes a COMMIT or ROLLBACK without a BEGIN: it ends what there is,
-// and what follows is a transaction of its own.
+// executeEnd executes a COMMIT or ROLLBACK without a BEGIN: it ends the present
+// transaction, and the messages that follow are another one.
 func (im *implicit) executeEnd(lp *localPortal) error {
 	if im.s.held.conn != nil {
 		if err := im.awaitAnswers(im.s.held.endImplicit); err != nil {
@@ -327,7 +328,7 @@ func (im *implicit) executeEnd(lp *localPortal) error {
 		return err
 	}
 	if im.s.out.failed && tag == "COMMIT" {
-		im.s.pipe.skipToSync() // it has been told
+		im.s.pipe.skipToSync() // the client has been told of the failure
 		return nil
 	}
 	im.s.out.forgive()

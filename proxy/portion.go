@@ -10,11 +10,11 @@ import (
 )
 
 // A statement that changes rows is carried out to its end by the first Execute of its
-// portal, however few of the rows that it returns are wanted. The rest is kept for the
-// Executes that follow, as PostgreSQL does.
+// portal, however few of the returned rows the Execute wants. The other rows are kept for
+// the Executes that follow, as in PostgreSQL.
 
-// keepReturned makes ready to keep what the statement returns, if the client wants no more
-// than limit rows at a time.
+// keepReturned makes ready to keep the rows that the statement returns, if the client wants
+// at most limit rows at a time.
 func (ps *portals) keepReturned(x *gathering, limit int) {
 	if x.untold != nil {
 		x.untold.close()
@@ -25,9 +25,9 @@ func (ps *portals) keepReturned(x *gathering, limit int) {
 	}
 }
 
-// appendPortion appends the next rows of those that were kept, at most limit if that is
-// not 0, and whether there may be more. The tag of the last portion counts
-// its rows alone.
+// appendPortion appends the next kept rows, at most limit if limit is not 0, and then
+// PortalSuspended if there may be more rows, or the tag. The tag counts the rows of the
+// last portion alone.
 func (x *gathering) appendPortion(dst []byte, limit int) ([]byte, error) {
 	for n := 0; ; n++ {
 		if limit > 0 && n == limit {
