@@ -13,11 +13,12 @@ import (
 	"weft/quote"
 )
 
-// weft.distribute_function declares that a function runs on the shard that one of
-// its arguments names: see planner/placed.go.
+// weft.distribute_function declares that a function runs on the shard that one of its
+// arguments determines: see planner/placed.go.
 
-// findFunction finds the function a call is about. Its rows are schema, name, type
-// and name of each argument in order.
+// findFunction finds the function that a call names. It returns a row for each argument, in
+// order, or one row if there is none: schema and name of the function, OID and name of the
+// argument's type, name of the argument, and whether the client owns the function.
 func (u *utility) findFunction(args map[string]string) ([][]string, error) {
 	name, ok := args["function"]
 	if !ok {
@@ -51,7 +52,8 @@ func (u *utility) placeFunction(ctx context.Context, args map[string]string) err
 	}
 	arg, ok := args["argument"]
 	if !ok {
-		// Citus copies a function to all shards that way. It is there.
+		// Citus copies a function to all shards with such a call. With weft all shards have
+		// the function.
 		return nil
 	}
 	at := slices.IndexFunc(rows, func(r []string) bool { return r[4] == unquote(arg) && r[4] != "" })
@@ -85,7 +87,7 @@ func (u *utility) placeFunction(ctx context.Context, args map[string]string) err
 	return u.changeFunctions(ctx, func(next *directory.Snapshot) { next.PutFunction(f) })
 }
 
-// placeLike takes the vindex of a declared table.
+// placeLike gives f the vindex of a declared table.
 func (u *utility) placeLike(f *directory.Function, like string) error {
 	req, err := u.request(map[string]string{"table": like})
 	if err != nil {
@@ -113,8 +115,8 @@ func (u *utility) unplaceFunction(ctx context.Context, args map[string]string) e
 	return err
 }
 
-// changeFunctions changes declarations of functions, and waits until every proxy
-// knows.
+// changeFunctions changes declarations of functions, and waits until every proxy knows the
+// change.
 func (u *utility) changeFunctions(ctx context.Context, do func(*directory.Snapshot)) error {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()

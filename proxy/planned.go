@@ -12,34 +12,36 @@ import (
 	"weft/wire"
 )
 
-// In a database with declared tables the shard of a prepared statement is
-// known when values are bound to it, not when it is parsed. So a Parse is kept
-// until the next message: if that is the Bind, both go to the same shard, and
-// the first execution costs no more than on a plain server.
+// In a database with declared tables the shard of a prepared statement is known when values
+// are bound to it, not when it is parsed. So a Parse is kept until the next message: if
+// that message is the Bind, both go to the same shard, and the first execution costs no
+// more than on a plain server.
 
 // planned is where a prepared statement goes.
 type planned struct {
 	plan     *plan.Plan
-	env      planner.ID // what the plan was made under; 0 says that it must be made anew
-	text     []byte     // the client's
-	read     reading    // how that was read
+	env      planner.ID // the environment of the plan; 0: the statement must be planned again
+	text     []byte     // the client's text
+	read     reading    // how text was read
 	oids     []byte     // the types the client declared
 	literals []parser.Literal
-	params   []byte // its ParameterDescription's body, if it has been described
-	types    []byte // the types of the client's own parameters, once a server has found them out
+	params   []byte // body of the ParameterDescription, once the statement has been described
+	types    []byte // types of the client's own parameters, once a server has inferred them
 	shape    shape
-	// sealed is what shards are sent instead of the text if that has passwords.
+	// sealed is what shards are sent instead of a text that has passwords.
 	sealed string
 	// told is the result the statement had when it was gathered first.
 	told []byte
-	// executes, if not nil, is what SQL's PREPARE made and this, an EXECUTE, has become.
+	// executes, if not nil, is the statement made by SQL's PREPARE that this statement, an
+	// EXECUTE, was rewritten to run.
 	executes *statement
 }
 
-// localBegin is shared by all: nothing of a portal changes once it is made.
+// localBegin is the portal of a plain BEGIN. All sessions share it: a portal does not
+// change once it is made.
 var localBegin = &localPortal{text: plainBegin}
 
-// keepParse keeps a Parse message until it is known where it goes.
+// keepParse keeps a Parse message until its shard is known.
 func (ps *prepared) keepParse(body []byte) error {
 	if err := ps.settleParse(); err != nil || ps.s.pipe.skipping {
 		return err
@@ -49,8 +51,8 @@ func (ps *prepared) keepParse(body []byte) error {
 	return nil
 }
 
-// settleParse sends a Parse that has been kept, to whatever shard: what comes
-// next is not its Bind.
+// settleParse sends a Parse that has been kept, to any shard: the next message is not its
+// Bind.
 func (ps *prepared) settleParse() error {
 	if !ps.s.pipe.hasPending {
 		return nil
@@ -58,8 +60,8 @@ func (ps *prepared) settleParse() error {
 	return ps.parseFor(nil)
 }
 
-// parseFor sends the Parse that has been kept. bind is the rest of the Bind
-// message that follows it, nil if another follows.
+// parseFor sends the Parse that has been kept. bind is the rest of the Bind message that
+// follows; nil if another message follows.
 func (ps *prepared) parseFor(bind []byte) error {
 	ps.s.pipe.hasPending = false
 	p, err := wire.DecodeParse(ps.s.pipe.pending)
@@ -113,14 +115,14 @@ func (ps *prepared) parseFor(bind []byte) error {
 					return ps.s.lost.refuseParse(p.Name, err)
 				}
 			}
-			ps.parseLocal(p, ps.s.pipe.pending, f, pl) // the server has said that it is right
+			ps.parseLocal(p, ps.s.pipe.pending, f, pl) // a server has accepted the text before
 			ps.notePlan(r, p.Name, pl)
 			return nil
 		}
 		lane, err = ps.s.lane, nil
 	}
 	if err == nil {
-		err = ps.s.tx.snapshotsFor(f) // a server takes one to parse
+		err = ps.s.tx.snapshotsFor(f) // a server takes a snapshot to parse
 	}
 	if err == nil {
 		err = ps.s.held.useLane(lane)
@@ -139,7 +141,8 @@ func (ps *prepared) parseFor(bind []byte) error {
 	return ps.parsePlanned(r, p, f, pl, bind != nil)
 }
 
-// parsePlanned parses what has been kept on the backend at hand. bound: its Bind follows.
+// parsePlanned parses the statement that has been kept on the backend at hand. bound: its
+// Bind follows.
 func (ps *prepared) parsePlanned(r *router, p wire.ParseBody, f *parser.Facts, pl *plan.Plan, bound bool) (err error) {
 	body := ps.s.pipe.pending
 	var changed *edited
@@ -175,8 +178,8 @@ func (ps *prepared) parsePlanned(r *router, p wire.ParseBody, f *parser.Facts, p
 	return nil
 }
 
-// parseUnplanned parses what needs no plan: in a failed transaction, about the client's
-// block, or a statement that is executed by name. done is false for all else.
+// parseUnplanned parses statements that need no plan: in a failed transaction, about the
+// client's block, or an EXECUTE by name. done is false for all others.
 func (ps *prepared) parseUnplanned(r *router, p wire.ParseBody, f *parser.Facts, bind []byte) (done bool, err error) {
 	if ps.s.lost.is() {
 		ps.s.lost.parseInLostTx(p, ps.s.pipe.pending, f)
@@ -212,21 +215,20 @@ func (ps *prepared) parseUnplanned(r *router, p wire.ParseBody, f *parser.Facts,
 	return false, nil
 }
 
-// isTaken reports whether a name was another statement's when it was parsed: the server
-// says so in its answer, and that statement is what it was.
+// isTaken reports whether the name of a Parse belongs to the statement before: then the
+// server refuses the Parse, and that statement stays as it was.
 func (ps *prepared) isTaken(before *statement) bool {
 	return before != nil && ps.named[before.name] == before
 }
 
-// ofBlock reports whether a statement is about the client's block, or for all
-// participants of it: no server needs to parse it.
+// ofBlock reports whether a statement is about the client's block, or for all participants
+// of the block: no server needs to parse it.
 func ofBlock(f *parser.Facts) bool { return opensBlock(f) || endsTx(f) || toAll(f) }
 
-// isKnown reports whether a server has said that the text of a plan for several
-// shards is right.
+// isKnown reports whether a server has accepted the text of a plan for several shards.
 func isKnown(p *plan.Plan) bool {
 	if p.Copy != nil {
-		return true // a server looks at COPY when it is executed
+		return true // a server checks COPY when it is executed
 	}
 	if p.Write != nil {
 		return p.Write.Known.Load() != nil
@@ -239,7 +241,7 @@ func (ps *portals) laneForBind(r *router, pl *plan.Plan, f *parser.Facts, bind [
 	if pl.Route == plan.Keyed {
 		params, ok := executor.DecodeParams(bind)
 		if !ok || params.Len() != len(pl.Params) {
-			return ps.s.route.atHand(), nil // the backend shall say what is wrong with it
+			return ps.s.route.atHand(), nil // the backend says what is wrong with the Bind
 		}
 		r.args.Params = params
 		if pl.Generate != nil && len(ps.s.drawn.fresh) == len(pl.Generate.Values) {
@@ -253,7 +255,7 @@ func (ps *portals) laneForBind(r *router, pl *plan.Plan, f *parser.Facts, bind [
 	return ps.s.route.laneFor(r, pl, f)
 }
 
-// notePlan keeps the plan with the statement it was made for.
+// notePlan keeps the plan with its statement.
 func (ps *prepared) notePlan(r *router, name []byte, pl *plan.Plan) {
 	p, err := wire.DecodeParse(ps.s.pipe.pending)
 	if err != nil {
@@ -277,8 +279,8 @@ func (ps *prepared) notePlan(r *router, name []byte, pl *plan.Plan) {
 	dst.literals = append(dst.literals[:0], r.scan.Literals...)
 }
 
-// parseLocal makes a statement that weft executes itself, or whose backend is
-// chosen when it is bound.
+// parseLocal makes a statement that weft executes itself, or whose backend is chosen when
+// the statement is bound.
 func (ps *prepared) parseLocal(p wire.ParseBody, body []byte, f *parser.Facts, pl *plan.Plan) {
 	o := op{kind: opLocal, answer: wire.ParseComplete}
 	if len(p.Name) == 0 {
@@ -301,10 +303,9 @@ func (ps *prepared) parseLocal(p wire.ParseBody, body []byte, f *parser.Facts, p
 	ps.s.pipe.ops.push(o)
 }
 
-// routeBind finds the backend for a Bind and makes it the one at hand. done
-// says that there is nothing to send: weft executes the portal itself, or the
-// client has been told why it cannot be bound. tail is what the Bind carries
-// beyond the names.
+// routeBind finds the backend for a Bind and makes it the one at hand. done says that there
+// is nothing to send: weft executes the portal itself, or the client has been told why it
+// cannot be bound. tail is the part of the Bind after the names.
 func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err error) {
 	ps.s.pipe.placed = nil
 	if len(portal) == 0 {
@@ -394,7 +395,7 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 		}
 		ps.bindEnding(f)
 		return false, nil
-	case endsTx(f): // a block that there is not, as the backend at hand says
+	case endsTx(f): // there is no block, and the backend at hand says so
 		return ps.s.pipe.skipping, ps.useOrRefuse(ps.s.route.atHand())
 	case toAll(f), ps.s.tx.setsModes(pl.text, f):
 		if err := ps.bindForAll(portal, pl, f, *tail); err != nil {
@@ -407,10 +408,10 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 	return ps.routePlanned(portal, name, f, pl, tail)
 }
 
-// bindBegin is routeBind for what opens a block. Messages before it without a
-// Sync between are a transaction already: if they have written or set something, it
-// becomes the block. Nobody can join it any more if a portal of it waits to be executed,
-// or BEGIN says what it shall be.
+// bindBegin is routeBind for a statement that opens a block. Messages before it without a
+// Sync between are a transaction already: if they have written or set something, that
+// transaction becomes the block. No other shard can join it if one of its portals waits to
+// be executed, or if the BEGIN names modes.
 func (ps *portals) bindBegin(portal []byte, f *parser.Facts, pl *planned) (done bool, err error) {
 	if ps.s.held.conn != nil {
 		if (ps.s.implicit.piped || ps.unexecuted) && (ps.s.pipe.unsynced || !ps.s.pipe.ops.empty()) {
@@ -423,8 +424,8 @@ func (ps *portals) bindBegin(portal []byte, f *parser.Facts, pl *planned) (done 
 			}
 			return true, ps.s.implicit.bindInPipe(portal, f, pl)
 		}
-		// Also one that the session is tied to: asked by a Sync whether it is in
-		// a block, it would say no.
+		// Park even a backend that the session is tied to: asked by a Sync whether it is in
+		// a block, that backend would say no.
 		if err := ps.s.held.park(); err != nil {
 			return true, ps.s.lost.refuseBoundRead(err)
 		}
@@ -437,14 +438,14 @@ func (ps *portals) bindBegin(portal []byte, f *parser.Facts, pl *planned) (done 
 	return true, ps.bindLocal(portal, lp)
 }
 
-// bindEnding notes that what is bound ends the block, or its failure: how, must
-// be known before what follows can be sent.
+// bindEnding notes that the portal being bound ends the block, or its failure. The outcome
+// must be known before later messages can be sent.
 func (ps *portals) bindEnding(f *parser.Facts) {
 	ps.s.tx.chain, ps.ending = endsTx(f) && f.Effects&parser.TxBegin != 0, true
 }
 
-// bindInFailed is routeBind for a failed transaction: it takes no more than
-// its end, or the way back to a savepoint, which is for all participants.
+// bindInFailed is routeBind in a failed transaction, which takes only a statement that ends
+// it, or a ROLLBACK TO, which is for all participants.
 func (ps *portals) bindInFailed(portal []byte, f *parser.Facts, pl *planned) {
 	switch {
 	case endsTx(f):
@@ -455,8 +456,8 @@ func (ps *portals) bindInFailed(portal []byte, f *parser.Facts, pl *planned) {
 	}
 }
 
-// laneAnew finds the lane for a Bind of a statement that was parsed before. Its
-// plan is made anew if what it was made under is not what holds now.
+// laneAnew finds the lane for a Bind of a statement that was parsed before. The statement
+// is planned again if the environment has changed since.
 func (ps *portals) laneAnew(r *router, f *parser.Facts, pl *planned, tail []byte) (*pool.Lane, error) {
 	env, err := ps.s.route.environment()
 	if err != nil {
@@ -466,7 +467,7 @@ func (ps *portals) laneAnew(r *router, f *parser.Facts, pl *planned, tail []byte
 	if pl.plan == nil || pl.env == 0 || pl.env != env.ID || pl.plan.Waits {
 		ps.s.route.read(r, pl.text)
 		if pl.types != nil {
-			pl.oids = pl.types // the schema may have changed: they stay what they were
+			pl.oids = pl.types // parameters keep their types even if the schema has changed
 		}
 		if pl.plan, err = ps.s.route.plan(r, pl.text, pl.oids); err != nil {
 			return nil, err
@@ -487,7 +488,7 @@ func (ps *portals) laneAnew(r *router, f *parser.Facts, pl *planned, tail []byte
 	return ps.laneForBind(r, pl.plan, f, tail)
 }
 
-// routePlanned is the part of routeBind for what shards execute.
+// routePlanned is the part of routeBind for statements that shards execute.
 func (ps *portals) routePlanned(portal, name []byte, f *parser.Facts, pl *planned, tail *[]byte) (done bool, err error) {
 	if err := ps.s.implicit.needsBlock(pl.text, f); err != nil {
 		return true, ps.bindRefused(portal, name, pl, *tail, err)
@@ -496,7 +497,7 @@ func (ps *portals) routePlanned(portal, name []byte, f *parser.Facts, pl *planne
 	defer ps.s.srv.memory.routers.Put(r)
 	lane, err := ps.s.pipe.placed, error(nil)
 	if ps.s.pipe.placed = nil; lane != nil {
-		r.free = ps.s.pipe.placedFree // found with the Parse
+		r.free = ps.s.pipe.placedFree // laneForBind has found it with the Parse
 	} else {
 		lane, err = ps.laneAnew(r, f, pl, *tail)
 	}
@@ -553,6 +554,7 @@ func (ps *portals) routePlanned(portal, name []byte, f *parser.Facts, pl *planne
 	return false, nil
 }
 
+// useOrRefuse makes the lane's backend the one at hand, or refuses the Bind.
 func (ps *portals) useOrRefuse(lane *pool.Lane) error {
 	if err := ps.s.held.useLane(lane); err != nil {
 		return ps.s.lost.refuseBoundRead(err)
@@ -560,7 +562,8 @@ func (ps *portals) useOrRefuse(lane *pool.Lane) error {
 	return nil
 }
 
-// routing reports whether extended messages must be looked at by planned.go.
+// routing reports whether extended messages must be routed statement by statement, as in a
+// database with declared tables.
 func (ps *portals) routing() bool {
 	ps.s.route.relies.begin()
 	return ps.s.route.refresh() || ps.s.pipe.hasPending || ps.s.pipe.calls
@@ -580,7 +583,7 @@ func (ps *prepared) parsed(name []byte) (*parser.Facts, *planned) {
 	return ps.unnamed.facts, &ps.unnamed.planned
 }
 
-// hiddenParams is how many parameters of a statement are weft's own.
+// hiddenParams is how many parameters of a statement weft has added.
 func (ps *prepared) hiddenParams(name []byte) int {
 	if _, st := ps.parsed(name); st != nil && st.plan != nil && st.plan.Generate != nil && st.plan.Route != plan.Gathered {
 		return len(st.plan.Generate.Values)
@@ -596,7 +599,7 @@ func (ps *portals) endTransaction() error {
 	return ps.s.pipe.exchange()
 }
 
-// described returns where to note what a Describe tells of a statement.
+// described returns the statement that the answer to a Describe is noted in.
 func (ps *prepared) described(name []byte) *planned {
 	_, st := ps.parsed(name)
 	return st

@@ -10,29 +10,29 @@ import (
 	"weft/wire"
 )
 
-// A portal is on the backend it was bound on, and nowhere at all if weft
-// executes it itself: BEGIN before any shard takes part, COMMIT of a block
-// nobody has joined, weft's own functions.
+// A portal is on the backend where it was bound, or on no backend if weft executes it
+// itself: BEGIN before any shard takes part, COMMIT of a block that no shard has joined,
+// weft's own functions.
 
 // localPortal is a portal that weft executes itself.
 type localPortal struct {
 	plan *plan.Plan
 	text string
-	ends *parser.Facts // a COMMIT or ROLLBACK
+	ends *parser.Facts // set for a COMMIT or ROLLBACK
 	args [][]byte
 	// gather is a query that several shards answer.
 	gather *gathering
 	// copies is a COPY that concerns several shards.
 	copies *boundCopy
-	// agreed: a COMMIT of what all shards have done.
+	// agreed: a COMMIT that all participants must agree to.
 	agreed bool
 	// piped: a COMMIT or ROLLBACK without a BEGIN.
 	piped bool
-	// refusal is why it cannot be executed.
+	// refusal is why the portal cannot be executed.
 	refusal error
 }
 
-// ranLocal takes the place of a portal that has been executed and cannot be again.
+// ranLocal takes the place of a portal that has been executed and cannot be executed again.
 var ranLocal = &localPortal{}
 
 // bindLocal makes a portal that weft executes itself.
@@ -51,10 +51,10 @@ func (ps *portals) bindLocal(portal []byte, lp *localPortal) error {
 	return nil
 }
 
-// isBound refuses to make a portal under a name that another has. Where both are on lane,
-// which is nil if the new one is weft's own, the server says so.
+// isBound refuses to make a portal under the name of another. If both are on lane, the
+// server refuses the Bind itself. lane is nil if weft executes the new portal.
 func (ps *portals) isBound(portal []byte, lane *pool.Lane) error {
-	if len(portal) == 0 || ps.s.tx.savepoints() { // it may have gone with one of them
+	if len(portal) == 0 || ps.s.tx.savepoints() { // ROLLBACK TO may have removed the portal
 		return nil
 	}
 	if ps.local[string(portal)] != nil || ps.lanes[string(portal)] != nil && ps.lanes[string(portal)] != lane {
@@ -63,7 +63,7 @@ func (ps *portals) isBound(portal []byte, lane *pool.Lane) error {
 	return nil
 }
 
-// noPortal refuses to execute or describe a portal that there is not.
+// noPortal refuses to execute or describe a portal that does not exist.
 func noPortal(name []byte) error {
 	return pgerr.New(pgerr.InvalidCursorName, "portal \"%s\" does not exist", name)
 }
@@ -73,10 +73,10 @@ func cannotRun(name []byte) error {
 	return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "portal \"%s\" cannot be run", name)
 }
 
-// executeLocal executes a portal of weft's own.
+// executeLocal executes a portal that is not on a backend.
 func (ps *portals) executeLocal(lp *localPortal, name []byte) error {
 	if ps.s.pipe.ops.mayFail() {
-		// What came before may have failed: then this is skipped.
+		// If an earlier message has failed, this one is skipped.
 		if err := ps.s.implicit.awaitAnswers(ps.s.flush); err != nil {
 			return ps.s.lost.refuseBoundRead(err)
 		}
@@ -105,9 +105,9 @@ func (ps *portals) executeLocal(lp *localPortal, name []byte) error {
 		ps.s.tx.forgetPortals()
 		ps.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, tag)})
 	case ps.s.implicit.open && ps.s.tx.open:
-		ps.s.implicit.open = false // from here on it is the client's
+		ps.s.implicit.open = false // from here on the block is the client's
 		ps.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, beginTag(lp.text))})
-	case ps.s.tx.open: // by another portal, after this one was bound
+	case ps.s.tx.open: // another portal has opened the block after this one was bound
 		ps.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(wire.AppendError(nil, alreadyOpen()), beginTag(lp.text))})
 	default:
 		frame := begun
@@ -119,7 +119,8 @@ func (ps *portals) executeLocal(lp *localPortal, name []byte) error {
 	return nil
 }
 
-// alreadyOpen is what PostgreSQL says to a BEGIN in a block, before it sets its modes.
+// alreadyOpen is PostgreSQL's warning for a BEGIN inside a block, sent before the BEGIN
+// sets its modes.
 func alreadyOpen() *pgerr.Error {
 	warning := pgerr.New(pgerr.ActiveSQLTransaction, "there is already a transaction in progress")
 	warning.Severity = pgerr.SeverityWarning
@@ -139,8 +140,8 @@ func (ps *portals) notePortal(portal []byte, lane *pool.Lane) {
 	ps.lanes[string(portal)] = lane
 }
 
-// handOver notes that a portal of weft's own has become one of the home shard's. What it
-// returns is described as before.
+// handOver notes that a portal of weft is now a portal of the home shard. Its result is
+// described as before.
 func (ps *portals) handOver(x *gathering, name []byte) {
 	delete(ps.local, string(name))
 	ps.notePortal(name, ps.s.lane)
@@ -150,7 +151,7 @@ func (ps *portals) handOver(x *gathering, name []byte) {
 	ps.columns[string(name)] = x.describeResult(nil)
 }
 
-// usePortal goes back to the backend that has the portal.
+// usePortal makes the backend that has the portal the one at hand.
 func (ps *portals) usePortal(portal []byte) error {
 	lane := ps.lane
 	if len(portal) > 0 {
@@ -160,7 +161,7 @@ func (ps *portals) usePortal(portal []byte) error {
 		return nil
 	}
 	if !ps.s.tx.open && ps.s.held.conn == nil {
-		return nil // its transaction is over, and it with it
+		return nil // the portal went with its transaction
 	}
 	return ps.s.held.useLane(lane)
 }
@@ -175,12 +176,12 @@ func (ps *portals) usePortalOrRefuse(portal []byte) error {
 	return nil
 }
 
-// executeRouted executes a portal of weft's own, or goes to the backend that
-// has it.
+// executeRouted executes a portal that weft executes itself, or makes the backend that has
+// the portal the one at hand.
 func (ps *portals) executeRouted(body []byte) (done bool, err error) {
 	name, rest, ok := wire.CString(body)
 	if err := ps.s.prepared.settleParse(); err != nil || ps.s.pipe.skipping || !ok || len(rest) != 4 {
-		return err != nil || ps.s.pipe.skipping, err // a server says what is wrong with it
+		return err != nil || ps.s.pipe.skipping, err // a server says what is wrong with the message
 	}
 	if ps.s.lost.is() {
 		return false, nil
@@ -215,15 +216,15 @@ func (ps *portals) executeRouted(body []byte) (done bool, err error) {
 	return false, nil
 }
 
-// isNoSavepoint reports whether an error says that there is no such savepoint. All
-// participants have the same: the one that the client hears will say so, too.
+// isNoSavepoint reports whether an error says that a savepoint does not exist. All
+// participants have the same savepoints: the participant that answers the client says so,
+// too.
 func isNoSavepoint(err error) bool {
 	const code = "3B001"
 	return !errors.Is(err, pool.ErrLost) && pgerr.From(err).Code == code
 }
 
-// hasPortal reports whether a portal of that name has been made. A name may also be that
-// of a cursor.
+// hasPortal reports whether there is a portal, or a cursor, of that name.
 func (ps *portals) hasPortal(name []byte) bool {
 	if ps.local[string(name)] != nil {
 		return true
@@ -234,13 +235,14 @@ func (ps *portals) hasPortal(name []byte) bool {
 	return ps.lanes[string(name)] != nil || ps.s.tx.cursors[string(name)].lane != nil
 }
 
-// isNowhere reports whether there is no portal of that name. That of an empty name may
-// be weft's own on a backend; a name may be that of a cursor.
+// isNowhere reports whether there is certainly no portal of that name. Only the unnamed
+// portal is certain: another name may be that of a cursor. The lane is checked because the
+// unnamed portal of a backend may be one that weft made.
 func (ps *portals) isNowhere(portal []byte) bool {
 	return len(portal) == 0 && ps.lane == nil && !ps.s.lost.is()
 }
 
-// describeLocal answers a Describe of what weft executes itself.
+// describeLocal answers a Describe of a portal or statement that weft executes itself.
 func (ps *portals) describeLocal(kind byte, name []byte) (done bool, err error) {
 	if err := ps.s.prepared.settleParse(); err != nil || ps.s.pipe.skipping {
 		return true, err
@@ -290,7 +292,8 @@ func (ps *portals) describeLocal(kind byte, name []byte) (done bool, err error) 
 	return true, nil
 }
 
-// closeLocal closes a portal of weft's own, or goes to the backend that has it.
+// closeLocal closes a portal that weft executes itself, or makes the backend that has the
+// portal the one at hand.
 func (ps *portals) closeLocal(kind byte, name []byte) (done bool, err error) {
 	if err := ps.s.prepared.settleParse(); err != nil || ps.s.pipe.skipping {
 		return true, err

@@ -13,38 +13,38 @@ import (
 	"weft/wire"
 )
 
-// prepared is the prepared statements as the client knows them.
+// prepared is the client's prepared statements.
 type prepared struct {
 	s *Session
 
 	named   map[string]*statement
 	bytes   int // the memory that named takes
 	unnamed unnamed
-	// lastBound is the statement that the unnamed portal was made of; nil for the
-	// unnamed statement.
+	// lastBound is the statement that the unnamed portal was made from; nil for the unnamed
+	// statement.
 	lastBound *statement
-	// parse is the part of the settings that matters to Parse, and parseFrom the
-	// settings that parse was made of, see parseSettings.
+	// parse is the part of the settings that matters to Parse, computed from parseFrom, see
+	// parseSettings.
 	parse     *pool.Settings
 	parseFrom *pool.Settings
 	// parsing: a text is being rewritten to be parsed, not to be run.
 	parsing bool
 }
 
-// unnamedTag identifies this version of the unnamed statement among all that
+// unnamedTag identifies this version of this session's unnamed statement among all that
 // backends may hold.
 func (ps *prepared) unnamedTag() uint64 { return uint64(ps.s.id)<<32 | uint64(ps.unnamed.version) }
 
-// replaceUnnamed makes a Parse message the unnamed statement. It returns the
-// one before if that may have to come back, because something that was sent
-// earlier and is not answered yet may fail.
+// replaceUnnamed makes a Parse message the unnamed statement. It returns the unnamed
+// statement before if that may have to come back, because an earlier message that is not
+// answered yet may fail.
 func (ps *prepared) replaceUnnamed(body []byte, facts *parser.Facts) *unnamed {
 	if !ps.s.pipe.ops.mayFail() {
 		ps.unnamed.set(body, facts)
 		return nil
 	}
 	prev := ps.unnamed
-	ps.unnamed.body, ps.unnamed.planned = nil, planned{} // prev has them now
+	ps.unnamed.body, ps.unnamed.planned = nil, planned{} // prev keeps the memory
 	ps.unnamed.set(body, facts)
 	return &prev
 }
@@ -60,7 +60,7 @@ func (u *unnamed) set(body []byte, facts *parser.Facts) {
 	u.version++
 }
 
-// settleNames waits for SQL that has been sent and may change what names mean.
+// settleNames waits for SQL that has been sent and may change which statement a name means.
 func (ps *prepared) settleNames() error {
 	if ps.s.pipe.ops.empty() || len(ps.s.record.done.prepared) == 0 && ps.s.record.done.bits&(parser.DiscardAll|parser.Opaque) == 0 {
 		return nil
@@ -75,7 +75,7 @@ func (ps *prepared) settleNames() error {
 // maxStatementBytes bounds the texts of the statements one client prepares.
 const maxStatementBytes = 64 << 20
 
-// parseNamed prepares a statement under a name of the client's.
+// parseNamed prepares a statement under the client's name.
 func (ps *prepared) parseNamed(p wire.ParseBody, facts *parser.Facts, changed *edited) error {
 	name := string(p.Name)
 	if err := ps.settleNames(); err != nil || ps.s.held.conn == nil || ps.s.pipe.skipping {
@@ -108,8 +108,8 @@ func (ps *prepared) parseNamed(p wire.ParseBody, facts *parser.Facts, changed *e
 	return nil
 }
 
-// parseShared answers the Parse of a statement whose text went to the backend
-// as changed says.
+// parseShared answers the Parse of a statement; changed says how the text for the backend
+// differs from the client's.
 func (ps *prepared) parseShared(st *statement, changed *edited) {
 	switch {
 	case ps.s.record.done.shown:
@@ -118,8 +118,8 @@ func (ps *prepared) parseShared(st *statement, changed *edited) {
 		ps.prepare(st.server, op{kind: opParse, client: st, text: changed})
 		ps.s.pipe.learnTypes(st)
 	case ps.s.held.conn.Status == wire.TxFailed:
-		// Only the backend knows what may be parsed now; but the name it has
-		// for this text is taken, and others rely on it.
+		// Only the backend knows what may be parsed now; but it has this text already,
+		// under a name that other sessions use.
 		const name = "\x01f"
 		ps.s.pipe.unsent.B = wire.AppendParse(ps.s.pipe.unsent.B, name, st.server.SQL, ps.s.held.oidsHere([]byte(st.server.OIDs)))
 		ps.s.pipe.unsent.B = wire.AppendClose(ps.s.pipe.unsent.B, 'S', name)
@@ -130,9 +130,9 @@ func (ps *prepared) parseShared(st *statement, changed *edited) {
 	}
 }
 
-// learnTypes has the backend that has just been sent a statement's first Parse say which
-// types the parameters are of, if the client has left any to it: another backend that parses the
-// text later must not infer others. The client does not see it.
+// learnTypes asks the backend that has just been sent a statement's first Parse for the
+// types of the parameters, unless the client has declared all of them: another backend that
+// parses the text later must not infer other types. The client does not see the answer.
 func (p *pipe) learnTypes(st *statement) {
 	if st.server.Types.Load() != nil || allDeclared(st.server.SQL, st.server.OIDs) {
 		return
@@ -141,8 +141,8 @@ func (p *pipe) learnTypes(st *statement) {
 	p.ops.push(op{kind: opDescribeStatement, injected: true, client: st, server: st.server.Name})
 }
 
-// allDeclared reports whether a Parse leaves the type of no parameter to the server. What looks
-// like a parameter inside a string counts as one.
+// allDeclared reports whether a Parse declares the types of all parameters. A $1 inside a
+// string counts as a parameter.
 func allDeclared(sql, oids string) bool {
 	types := declaredTypes([]byte(oids))
 	if slices.Contains(types, 0) {
@@ -165,8 +165,8 @@ func allDeclared(sql, oids string) bool {
 	}
 }
 
-// shared returns the statement that sessions like this one share for a text. In a transaction
-// that may have changed settings none is like it.
+// shared returns the statement that sessions with the same settings share for a text. In a
+// transaction that may have changed settings, the statement is not shared.
 func (ps *prepared) shared(sql, oids string, viaSQL bool) *pool.Statement {
 	if ps.s.record.done.bits&(parser.ChangesSettings|parser.ChangesAllSettings|parser.Opaque|parser.DiscardAll) != 0 {
 		return ps.s.db.Private(sql, oids, viaSQL, ps.parseSettings())
@@ -174,12 +174,12 @@ func (ps *prepared) shared(sql, oids string, viaSQL bool) *pool.Statement {
 	return ps.s.db.Statement(ps.s.lane.Key(), sql, oids, viaSQL, ps.parseSettings())
 }
 
-// parseSettings are the settings that a text may be read differently under.
+// parseSettings are the settings that may change the meaning of a text.
 func (ps *prepared) parseSettings() *pool.Settings {
 	if ps.parseFrom != ps.s.record.settings {
 		ps.parseFrom, ps.parse = ps.s.record.settings, ps.s.record.settings.Without("application_name")
 		for _, e := range ps.s.record.settings.All() {
-			if strings.Contains(e.Name, ".") { // the application's own
+			if strings.Contains(e.Name, ".") { // the application's own parameters
 				ps.parse = ps.parse.Without(e.Name)
 			}
 		}
@@ -187,7 +187,7 @@ func (ps *prepared) parseSettings() *pool.Settings {
 	return ps.parse
 }
 
-// prepare sends a Parse for a shared statement and notes it as o.
+// prepare sends a Parse for a shared statement and notes the expected answer as o.
 func (ps *prepared) prepare(st *pool.Statement, o op) {
 	if name, ok := ps.s.held.conn.Evict(); ok {
 		ps.s.pipe.unsent.B = wire.AppendClose(ps.s.pipe.unsent.B, 'S', name)
@@ -200,8 +200,8 @@ func (ps *prepared) prepare(st *pool.Statement, o op) {
 	ps.s.held.conn.MarkPrepared(st)
 }
 
-// ensurePrepared makes sure that the backend knows the statement; exec is how
-// an SQL command can be run on it now.
+// ensurePrepared makes sure that the backend knows the statement; exec runs an SQL command
+// on the backend.
 func (ps *prepared) ensurePrepared(st *pool.Statement, exec func(sql string) error) error {
 	if ps.s.held.conn.Prepared(st) {
 		return nil
@@ -210,7 +210,7 @@ func (ps *prepared) ensurePrepared(st *pool.Statement, exec func(sql string) err
 		if err := exec(st.SQL); err != nil {
 			return err
 		}
-		if !ps.s.pipe.ops.empty() { // injected: it may still fail
+		if !ps.s.pipe.ops.empty() { // the PREPARE was injected and may still fail
 			ps.s.pipe.ops.lastExecute().stmt = st
 		}
 		ps.s.held.conn.MarkPrepared(st)
@@ -223,16 +223,17 @@ func (ps *prepared) ensurePrepared(st *pool.Statement, exec func(sql string) err
 	return ps.checkResult(st)
 }
 
-// prepareAsBefore sends a Parse that is read under the settings the statement
-// was first prepared with.
+// prepareAsBefore sends a Parse under the settings that the statement was first prepared
+// with.
 func (ps *prepared) prepareAsBefore(st *pool.Statement) error {
 	ps.s.pipe.unsent.Grow()
 	now := ps.parseSettings()
 	switch {
 	case ps.s.record.done.bits&(parser.ChangesSettings|parser.ChangesAllSettings|parser.Opaque) != 0:
-		now = st.Settings // the transaction has its own: leave them
+		now = st.Settings // the transaction has changed settings: leave them
 	case ps.s.held.conn.Status == wire.TxFailed && ps.s.facts([]byte(st.SQL)).Effects&(parser.TxEnd|parser.Savepoint) != 0:
-		now = st.Settings // it takes no SET, and its end reads the same under any
+		// A failed transaction takes no SET, and the text means the same under any settings.
+		now = st.Settings
 	}
 	for _, sql := range now.Steps(st.Settings) {
 		if err := ps.s.pipe.inject(sql); err != nil {
@@ -248,16 +249,16 @@ func (ps *prepared) prepareAsBefore(st *pool.Statement) error {
 	return nil
 }
 
-// fetches reports whether a statement is FETCH, whose result is that of whatever cursor has
-// the name by then.
+// fetches reports whether a statement is FETCH, whose result is that of the cursor that has
+// the name when it runs.
 func fetches(sql string) bool {
 	const fetch = "fetch"
 	sql = strings.TrimLeft(sql, " \t\r\n")
 	return len(sql) > len(fetch) && strings.EqualFold(sql[:len(fetch)], fetch) && (sql[len(fetch)] <= ' ' || sql[len(fetch)] == '"')
 }
 
-// checkResult makes sure that a statement which is prepared again after the
-// schema has changed still has the result its client was told of.
+// checkResult makes sure that a statement that is prepared again after a change of the
+// schema still has the result that the client was told.
 func (ps *prepared) checkResult(st *pool.Statement) error {
 	var got description
 	ps.s.pipe.unsent.Grow()
@@ -276,22 +277,21 @@ func (ps *prepared) checkResult(st *pool.Statement) error {
 	return resultChanged{resultHasChanged(), got.params}
 }
 
-// resultHasChanged is what PostgreSQL says of a prepared statement whose result
-// would be another by now.
+// resultHasChanged is PostgreSQL's error for a prepared statement whose result has changed.
 func resultHasChanged() *pgerr.Error {
 	e := pgerr.New(pgerr.FeatureNotSupported, "cached plan must not change result type")
 	e.File, e.Routine = "plancache.c", "RevalidateCachedQuery"
 	return e
 }
 
-// description is what a Describe of a statement answers.
+// description is the answer to a Describe of a statement.
 type description struct {
 	params  []byte // body of the ParameterDescription
 	columns []byte // shape of the RowDescription
 }
 
-// resultChanged is the error of a statement whose result is not what its
-// client was told. A Describe still answers with the parameters first.
+// resultChanged is the error of a statement whose result is not what the client was told. A
+// Describe still answers with the parameters first.
 type resultChanged struct {
 	err    *pgerr.Error
 	params []byte
@@ -300,7 +300,7 @@ type resultChanged struct {
 func (e resultChanged) Error() string { return e.err.Error() }
 func (e resultChanged) Unwrap() error { return e.err }
 
-// reparseUnnamed makes the client's unnamed statement on this backend too.
+// reparseUnnamed prepares the client's unnamed statement on the backend at hand.
 func (ps *prepared) reparseUnnamed() error {
 	p, err := wire.DecodeParse(ps.unnamed.body)
 	if err != nil {
@@ -310,18 +310,17 @@ func (ps *prepared) reparseUnnamed() error {
 	ps.s.held.conn.UnnamedBy = ps.unnamedTag()
 	types := p.OIDs
 	if ps.unnamed.planned.params != nil {
-		types = ps.unnamed.planned.params // as the client was told
+		types = ps.unnamed.planned.params // the types that the client was told
 	}
 	ps.s.pipe.unsent.B = wire.AppendParse(ps.s.pipe.unsent.B, "", string(p.SQL), ps.s.held.oidsHere(types))
 	return nil
 }
 
-// parseDuplicate lets the backend find that the name is taken: it is given a
-// statement of that name first, so that the error comes from where the
-// transaction is.
+// parseDuplicate lets the backend report that a name is taken: weft first makes a statement
+// of that name there, so that the backend's transaction fails with the error.
 func (ps *prepared) parseDuplicate(name string, p wire.ParseBody) error {
 	if !ps.s.record.done.own[name] {
-		ps.s.pipe.closeStray(name) // left by an earlier one
+		ps.s.pipe.closeStray(name) // left by an earlier parseDuplicate
 		ps.s.pipe.unsent.B = wire.AppendParse(ps.s.pipe.unsent.B, name, "", nil)
 		ps.s.pipe.ops.push(op{kind: opParse, injected: true, stmt: &pool.Statement{Name: name}})
 		ps.s.record.done.stray = append(ps.s.record.done.stray, name)
@@ -331,14 +330,13 @@ func (ps *prepared) parseDuplicate(name string, p wire.ParseBody) error {
 	return nil
 }
 
-// closeStray takes away what weft has made under a name of the client's.
+// closeStray removes a statement that weft has made under a client's name.
 func (p *pipe) closeStray(name string) {
 	p.unsent.B = wire.AppendClose(p.unsent.B, 'S', name)
 	p.ops.push(op{kind: opClose, injected: true})
 }
 
-// takeOut takes a statement out of the session; forgetStatement also says that
-// it will not come back.
+// takeOut takes a statement out of the session; it may come back.
 func (ps *prepared) takeOut(st *statement) {
 	if ps.named[st.name] == st {
 		delete(ps.named, st.name)
@@ -347,12 +345,13 @@ func (ps *prepared) takeOut(st *statement) {
 	}
 }
 
+// forgetStatement takes a statement out of the session for good.
 func (ps *prepared) forgetStatement(st *statement) {
 	ps.takeOut(st)
 	ps.s.db.Forget(st.server)
 }
 
-// forgetStatements takes all of them out.
+// forgetStatements takes all statements out of the session for good.
 func (ps *prepared) forgetStatements() {
 	for _, st := range ps.named {
 		ps.s.db.Forget(st.server)
@@ -361,7 +360,7 @@ func (ps *prepared) forgetStatements() {
 	clear(ps.s.record.done.own)
 }
 
-// onDescribed keeps what the client has been told about a statement's result.
+// onDescribed keeps what the client has been told about the result of a statement.
 func (ps *prepared) onDescribed(o *op, typ byte, body []byte) {
 	columns := []byte{}
 	if typ == wire.RowDescription {
@@ -375,8 +374,8 @@ func (ps *prepared) onDescribed(o *op, typ byte, body []byte) {
 	}
 }
 
-// readsPrepared reports whether the text looks at pg_prepared_statements, by
-// itself or by executing a statement that does.
+// readsPrepared reports whether a text reads pg_prepared_statements, by itself or by
+// executing a statement that does.
 func (ps *prepared) readsPrepared(f *parser.Facts) bool {
 	for _, p := range f.Prepared {
 		if st := ps.named[p.Name]; p.Kind == parser.Execute && st != nil && st.facts.Effects&parser.ReadsPrepared != 0 {
@@ -386,9 +385,9 @@ func (ps *prepared) readsPrepared(f *parser.Facts) bool {
 	return f.Effects&parser.ReadsPrepared != 0
 }
 
-// mayExecute reports whether the text may execute, out of weft's sight, what
-// the client has prepared with SQL: it runs texts that are put together at run
-// time, and says the word or one of the names, or leaves both to a parameter.
+// mayExecute reports whether a text may execute, out of weft's sight, a statement that the
+// client has prepared with SQL: it runs texts that are put together at run time, and
+// contains the word execute, the name of such a statement, or a parameter.
 func (ps *prepared) mayExecute(text string, f *parser.Facts) bool {
 	if !ps.preparedViaSQL() || !ps.runsTexts(f) {
 		return false
@@ -405,7 +404,8 @@ func (ps *prepared) mayExecute(text string, f *parser.Facts) bool {
 	return false
 }
 
-// runsTexts reports whether a text, or what it executes by name, may run others.
+// runsTexts reports whether a text, or the statement that it executes by name, may run
+// other texts.
 func (ps *prepared) runsTexts(f *parser.Facts) bool {
 	if f.Effects&parser.Opaque != 0 {
 		return true
@@ -427,9 +427,9 @@ func (ps *prepared) preparedViaSQL() bool {
 	return false
 }
 
-// showPrepared makes the backend hold just what the client has prepared, under
-// the client's names, for a text that looks at pg_prepared_statements. All of
-// it goes away again when the transaction is over.
+// showPrepared makes the backend hold exactly the client's prepared statements, under the
+// client's names, for a text that reads pg_prepared_statements. They are removed when the
+// transaction is over.
 func (ps *prepared) showPrepared(exec func(sql string) error) error {
 	if err := exec("DEALLOCATE ALL"); err != nil {
 		return err
@@ -451,9 +451,10 @@ func (ps *prepared) showPrepared(exec func(sql string) error) error {
 	return nil
 }
 
-// unpreparable returns the statements that cannot be prepared any more. Among extended messages
-// an error would cost the client those that follow, so a backend apart is asked, which sees what is
-// committed and not temporary. If it cannot be, nobody knows.
+// unpreparable returns the statements that can no longer be prepared. Among extended
+// messages an error would cost the client the messages that follow, so another backend is
+// asked, which sees what is committed and not temporary. The result is nil if that backend
+// cannot be asked.
 func (ps *prepared) unpreparable() map[*statement]bool {
 	c, err := ps.s.held.conn.Lane().Dedicated(ps.s.srv.ctx)
 	if err != nil {
@@ -478,7 +479,7 @@ func (ps *prepared) unpreparable() map[*statement]bool {
 	return gone
 }
 
-// showParsed sends a Parse under the client's name and notes it as o.
+// showParsed sends a Parse under the client's name and notes the expected answer as o.
 func (ps *prepared) showParsed(st *statement, o op) {
 	ps.s.pipe.unsent.B = wire.AppendParse(ps.s.pipe.unsent.B, st.name, st.shownText(), st.server.ParseTypes())
 	o.stmt, o.name = &pool.Statement{Name: st.name}, st.name
@@ -486,7 +487,7 @@ func (ps *prepared) showParsed(st *statement, o op) {
 	ps.s.record.done.own[st.name] = true
 }
 
-// shownText is the text as it reads where the backend holds the client's names.
+// shownText is the statement's text for a backend that holds the client's names.
 func (st *statement) shownText() string {
 	if st.facts.Effects&sqlNames != 0 && st.facts.Effects&parser.SessionID == 0 && st.original != "" {
 		return st.original
@@ -494,12 +495,12 @@ func (st *statement) shownText() string {
 	return st.server.SQL
 }
 
-// showStatement prepares one statement under the client's name. One that
-// cannot be prepared any more, because a table is gone, is left out, which
-// must not cost the client its transaction.
+// showStatement prepares one statement under the client's name. A statement that can no
+// longer be prepared, because a table is gone, is left out, and must not cost the client
+// its transaction.
 func (ps *prepared) showStatement(st *statement, exec func(sql string) error) error {
 	c := ps.s.held.conn
-	if ps.s.pipe.unsynced { // among extended messages there is no way back
+	if ps.s.pipe.unsynced { // among extended messages there is no rolling back to a savepoint
 		if st.server.ViaSQL {
 			ps.s.record.done.own[st.name] = true
 			return exec(st.original)

@@ -24,11 +24,11 @@ func (s *Session) onQuery() error {
 	return err
 }
 
-// query is onQuery for a message that has come whole.
+// query is onQuery for a message that has arrived whole.
 func (s *Session) query(body []byte) error {
 	if !s.pipe.ops.empty() || s.pipe.hasPending {
-		// Extended messages without a Sync stand before it: if they fail, it
-		// is skipped with them.
+		// Extended messages without a Sync come before the query: if they fail, the query
+		// is skipped.
 		s.pipe.holdFrame()
 		err := s.prepared.settleParse()
 		if err == nil {
@@ -45,7 +45,7 @@ func (s *Session) query(body []byte) error {
 	}
 	text, rest, ok := wire.CString(body)
 	facts := malformedText
-	s.prepared.unnamed.valid = false // a simple query drops it
+	s.prepared.unnamed.valid = false // a simple query drops the unnamed statement
 	if s.implicit.open && (!ok || len(rest) > 0) {
 		s.client.Consume(wire.HeaderLen + len(body))
 		return s.afterQuery(s.implicit.refuseInPipe())
@@ -71,8 +71,8 @@ func (s *Session) query(body []byte) error {
 	return s.afterQuery(s.runQuery(text, facts, len(body)))
 }
 
-// runQuery runs a simple query on the backend at hand, else on the home shard.
-// n is the length of the message's body, which is still in the client's buffer.
+// runQuery runs a simple query on the backend at hand, or else on the home shard. n is the
+// length of the message's body, which is still in the client's buffer.
 func (s *Session) runQuery(text []byte, facts *parser.Facts, n int) error {
 	if readsOption(text, facts) {
 		if err := s.record.beforeShow(); err != nil {
@@ -108,7 +108,7 @@ func (s *Session) runQuery(text []byte, facts *parser.Facts, n int) error {
 // malformedText stands for a message that the backend will not accept.
 var malformedText = &parser.Facts{Statements: 1}
 
-// afterQuery lets the client have everything and gives the backend back.
+// afterQuery sends the client all answers and gives the backend back.
 func (s *Session) afterQuery(err error) error {
 	if err != nil {
 		return err
@@ -121,8 +121,7 @@ func (s *Session) afterQuery(err error) error {
 	return s.reach.checkKilled()
 }
 
-// refused answers a message that ends with ReadyForQuery by an error of
-// weft's own.
+// refused answers a message whose answer ends with ReadyForQuery by an error of weft.
 func (s *Session) refused(err error) error {
 	if err := s.out.refuse(err); err != nil {
 		return err
@@ -131,8 +130,8 @@ func (s *Session) refused(err error) error {
 	return nil
 }
 
-// sendQuery runs a text on the session's backend in the place of the client's
-// own; changed says how the two differ.
+// sendQuery runs a text on the session's backend in the place of the client's text; changed
+// says how the two differ.
 func (s *Session) sendQuery(text string, changed *edited) error {
 	s.held.conn.UnnamedBy = 0
 	s.pipe.unsent.Grow()
@@ -141,7 +140,7 @@ func (s *Session) sendQuery(text string, changed *edited) error {
 	return s.pipe.exchange()
 }
 
-// onFunctionCall passes a function call on: the oldest way to call one.
+// onFunctionCall passes on a FunctionCall message, the oldest way to call a function.
 func (s *Session) onFunctionCall() error {
 	body, err := s.pipe.frame()
 	if err != nil {
@@ -182,23 +181,23 @@ func (s *Session) onFunctionCall() error {
 	return s.afterQuery(s.pipe.exchange())
 }
 
-// changesSession lists the built-in functions that change more than their
-// transaction, by OID as pg_proc has had it since they exist.
+// changesSession lists built-in functions that change more than their transaction, by their
+// OID in pg_proc, which has never changed.
 var changesSession = map[uint32]bool{
-	2077: true, 2078: true, // current_setting's sibling set_config
+	2077: true, 2078: true, // current_setting and set_config
 	2880: true, 2881: true, 2882: true, 2883: true, 2884: true, 2885: true, // pg_advisory_lock family, one key
 	2886: true, 2887: true, 2888: true, 2889: true, 2890: true, 2891: true, 2892: true, // two keys, unlock_all
 	1599: true, // setseed
 }
 
-// unreadable stands for a text that cannot be scanned. The session is pinned,
-// so that what it does need not be known.
+// unreadable stands for a text that cannot be scanned. The session is pinned, so weft need
+// not know what the text does.
 var unreadable = &parser.Facts{Statements: 1}
 
 // facts returns what the text does to the session.
 func (s *Session) facts(text []byte) *parser.Facts {
 	if s.record.oddEncoding {
-		s.record.advanced = true // for all we know
+		s.record.advanced = true // it may have advanced a sequence
 		return unreadable
 	}
 	sc := s.srv.memory.scanners.Get().(*parser.Scanner)

@@ -12,11 +12,11 @@ import (
 	"weft/wire"
 )
 
-// What a text says depends on two settings: standard_conforming_strings decides whether a
-// backslash in a string is one, client_encoding which bytes are one character. weft must read
-// a text as the backend will. A change is known from the ParameterStatus that a backend sends
-// before it is ready; where texts are sent before that, it is asked for, and a text that was
-// read under one setting and would be run under another is refused.
+// The meaning of a text depends on two settings: standard_conforming_strings decides
+// whether a backslash in a string escapes, client_encoding which bytes are one character.
+// weft must read a text as the backend will. A backend reports a change in a
+// ParameterStatus before it is ready; if texts are sent before that, weft asks for the
+// report. A text that was read under one setting and would be run under another is refused.
 
 // reading is how texts are read.
 type reading struct {
@@ -24,12 +24,12 @@ type reading struct {
 	charset string // client_encoding
 }
 
-// readsNow returns how the session's texts are read.
+// readsNow returns how the session's texts are read at present.
 func (rc *record) readsNow() reading {
 	return reading{rc.oldStrings, rc.s.out.reported["client_encoding"]}
 }
 
-// depends reports whether a text may say something else if it is read in another way.
+// depends reports whether a text may mean something else when read in another way.
 func depends(text []byte, one, other reading) bool {
 	return one.old != other.old && bytes.IndexByte(text, '\\') >= 0 ||
 		one.charset != other.charset && slices.ContainsFunc(text, func(c byte) bool { return c >= utf8.RuneSelf })
@@ -45,8 +45,8 @@ func (rc *record) reads(name, value string) {
 	}
 }
 
-// mayRead refuses to run a text that was read in another way than texts are now. What
-// its strings are would have to be taken apart and put together again.
+// mayRead refuses to run a text that was read in another way than texts are read now: weft
+// would have to rewrite its strings.
 func (rc *record) mayRead(text []byte, read reading) error {
 	if !depends(text, read, rc.readsNow()) {
 		return nil
@@ -55,19 +55,20 @@ func (rc *record) mayRead(text []byte, read reading) error {
 		WithHint("Prepare it again, write its strings as E'…' with ASCII characters, or give them as parameters.")
 }
 
-// readAnew finds out how a text is to be read that follows others without a Sync, if one of
-// them may have changed it.
+// readAnew finds out how to read a text that follows others without a Sync, if one of those
+// may have changed how texts are read.
 func (rc *record) readAnew(text []byte) error {
 	if !rc.s.pipe.unsynced || rc.s.held.conn == nil || rc.s.held.conn.Status == wire.TxFailed || !rc.mayReadOtherwise() ||
 		!depends(text, reading{}, reading{true, "another"}) {
 		return nil
 	}
 	if !rc.s.tx.open {
-		if err := rc.s.implicit.widen(); err != nil { // a Sync must not end what can still fail
+		// A Sync must not end a transaction that can still fail.
+		if err := rc.s.implicit.widen(); err != nil {
 			return err
 		}
 	}
-	return rc.s.implicit.awaitAnswers(rc.s.held.endImplicit) // whose answer tells
+	return rc.s.implicit.awaitAnswers(rc.s.held.endImplicit) // the answer to the Sync tells
 }
 
 // mayReadOtherwise reports whether the open transaction may have changed how texts are read.
@@ -79,8 +80,8 @@ func (rc *record) mayReadOtherwise() bool {
 		})
 }
 
-// unreport gives back the parameters that a lost transaction had changed what they were before
-// it.
+// unreport sets the parameters that a lost transaction had changed back to their values
+// before it.
 func (rc *record) unreport() {
 	before := rc.s.tx.before
 	rc.s.tx.before = nil
@@ -90,8 +91,8 @@ func (rc *record) unreport() {
 	}
 }
 
-// readAlike gives a fresh backend the way in which the session's texts are read, if that is
-// not its own: the defaults of its role or database are others than when the client came.
+// readAlike makes a fresh backend read strings as the session does, if the backend does
+// not: the defaults of role or database may have changed since the client connected.
 func (rc *record) readAlike(c *pool.Conn) error {
 	const name = "standard_conforming_strings"
 	want, changed := rc.s.tx.before[name]
@@ -108,9 +109,9 @@ func (rc *record) readAlike(c *pool.Conn) error {
 	return nil
 }
 
-// unread answers for a text that weft cannot parse. If the home shard cannot either, its error
-// is the answer. If it can, it would run the text with the rows of one shard: that is refused.
-// The text is parsed there and not executed.
+// unread answers for a text that weft cannot parse, by having the home shard parse it, not
+// execute it. If the home shard cannot parse the text either, its error is the answer. If
+// it can, the text is refused: it would run with the rows of one shard.
 func (rc *record) unread(text string, oids []byte, refusal error) error {
 	if err := rc.s.held.useLane(rc.s.lane); err != nil {
 		return err
@@ -121,18 +122,19 @@ func (rc *record) unread(text string, oids []byte, refusal error) error {
 	c := rc.s.held.conn
 	c.UnnamedBy = 0
 	err := c.Prepare("", text, oids)
-	if len(c.Untold) > 0 { // also how it reads texts
+	if len(c.Untold) > 0 { // standard_conforming_strings may be among them
 		rc.s.out.catchUp(c)
 	}
-	if err == nil || pgerr.From(err).Routine == "exec_parse_message" { // it has several statements
+	// An error of exec_parse_message says that the text has several statements.
+	if err == nil || pgerr.From(err).Routine == "exec_parse_message" {
 		return refusal
 	}
 	return err
 }
 
-// refusedText returns the error of a text that the planner has refused. A text that PostgreSQL
-// would not take either is answered as PostgreSQL does: the refusal would hide what is wrong
-// with it.
+// refusedText returns the error of a text that the planner has refused. A text that
+// PostgreSQL would reject, too, gets PostgreSQL's error: weft's refusal would hide the
+// mistake.
 func (rc *record) refusedText(text, oids []byte, err error) error {
 	e := (*pgerr.Error)(nil)
 	if !errors.As(err, &e) || e.Code != pgerr.FeatureNotSupported || e.Routine != "" {

@@ -12,22 +12,22 @@ import (
 	"weft/pgerr"
 )
 
-// readiness is what the last look at the shards found, kept for a moment: load balancers
+// readiness is the result of the last look at the shards, kept for a moment: load balancers
 // ask often, and each look logs in to every shard.
 type readiness struct {
-	mu    sync.Mutex // held while somebody looks
+	mu    sync.Mutex // held during a look
 	at    time.Time
 	snap  *directory.Snapshot
-	shard map[string]error // those that do not answer
+	shard map[string]error // the shards that do not answer
 }
 
-// readyFor is how long a look at the shards is good for.
+// readyFor is how long the result of a look at the shards is kept.
 const readyFor = 500 * time.Millisecond
 
 // Ready reports whether most of the work can be done, and what is missing: a line for each
-// shard that does not answer. It is not so while the directory is unknown or another
-// cluster's, while a server is not the shard it should be, or when fewer shards answer than
-// the configuration asks for.
+// shard that does not answer. The proxy is not ready while the directory is unknown or
+// another cluster's, while a server is not the shard it should be, or when fewer shards
+// answer than the configuration asks for.
 func (s *Server) Ready(ctx context.Context) (missing []string, err error) {
 	if s.drain.Load() {
 		return nil, errors.New("draining")
@@ -59,7 +59,7 @@ func (s *Server) Ready(ctx context.Context) (missing []string, err error) {
 	return missing, nil
 }
 
-// look asks all shards at once whether they answer, unless that has just been done.
+// look asks all shards at once whether they answer, unless the last answers are recent.
 func (r *readiness) look(ctx context.Context, s *Server, snap *directory.Snapshot) map[string]error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,7 +84,8 @@ func (r *readiness) look(ctx context.Context, s *Server, snap *directory.Snapsho
 }
 
 // answers logs in to a shard as the service user, in a database with declared tables if
-// there is one: it then says whose it is. A login that is turned away is an answer.
+// there is one, because such a database says which shard it belongs to. A login that is
+// turned away counts as an answer.
 func (s *Server) answers(ctx context.Context, snap *directory.Snapshot, shard *directory.Shard) error {
 	database := "postgres"
 	if names := databases(snap); len(names) > 0 {
@@ -96,7 +97,7 @@ func (s *Server) answers(ctx context.Context, snap *directory.Snapshot, shard *d
 		case pgerr.ConnectionFailure, pgerr.CannotConnectNow:
 			return err
 		case pgerr.ObjectNotInPrerequisiteState:
-			return nil // who it is has been noted
+			return nil // the server answers; that it is the wrong one has been noted
 		default:
 			if ctx.Err() != nil {
 				return err

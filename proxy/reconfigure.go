@@ -1,11 +1,12 @@
 package proxy
 
-// conf is the configuration in effect. What only New looks at is in cfg.
+// conf is the configuration in effect. Fields that Reconfigure never changes are also in
+// cfg.
 func (s *Server) conf() *Config { return s.now.Load() }
 
-// Reconfigure replaces the configuration, but for what a running proxy stands on:
-// the directory, its own name, the sizes of caches. Sessions go on; what concerns
-// logging in holds for those who come.
+// Reconfigure replaces the configuration, except what a running proxy cannot change: the
+// directory, its own name, the sizes of caches. Sessions go on; settings for logging in
+// apply to new clients.
 func (s *Server) Reconfigure(next Config) error {
 	old := &s.cfg
 	next.Snapshot, next.Directory, next.Entries, next.Reach, next.Proxy = old.Snapshot, old.Directory, old.Entries, old.Reach, old.Proxy

@@ -6,13 +6,13 @@ import (
 	"weft/pool"
 )
 
-// record is what the client has made of its session: all that must be true of any
-// backend that works for it.
+// record is what the client has made of its session: everything that must be true of a
+// backend that works for the session.
 type record struct {
 	s *Session
 
 	settings *pool.Settings
-	// inEffect are weft's own options as optionsFor sets them, see learnOptions.
+	// inEffect are weft's own options under the settings optionsFor, see learnOptions.
 	inEffect     options
 	optionsFor   *pool.Settings
 	optionsKnown bool

@@ -7,22 +7,22 @@ import (
 	"weft/plan"
 )
 
-// A join of a few rows with many needs only those of the many that match. Where
-// the plan says so, the few are collected first, and the others are asked for by
-// the keys of these. Each shard is asked twice then, so it must keep its snapshot
-// in between: outside of a block weft opens one that does.
+// A join of a few rows with many needs only those of the many rows that match. If the plan
+// says so, the few rows are collected first, and the many are asked for by the keys of the
+// few. Each shard is then asked twice and must keep its snapshot in between: outside of a
+// block weft opens one that keeps it.
 
-// keepSnapshot opens a transaction in which two statements see the same.
+// keepSnapshot opens a transaction in which two statements see the same rows.
 const keepSnapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
-// reduction is what one execution knows of the pieces that wait for keys.
+// reduction is what one execution knows about the pieces that wait for keys.
 type reduction struct {
-	// later are the pieces of the second round by shard. Nil if all are asked at once.
+	// later are the pieces of the second round by shard; nil if all pieces are asked for at
+	// once.
 	later [][]int
 	// expected: a run of the query would have a second round.
 	expected bool
-	// sent are the keys that pieces were sent with, by piece, for an EXPLAIN ANALYZE
-	// to tell.
+	// sent are the keys that pieces were sent with, by piece, for EXPLAIN ANALYZE.
 	sent map[int]keySet
 }
 
@@ -32,7 +32,7 @@ type keySet struct {
 	typ   uint32
 }
 
-// secondRound takes the pieces out of the first round that wait for keys.
+// secondRound takes the pieces that wait for keys out of the first round.
 func (ga *gatherer) secondRound(x *gathering) {
 	x.later = nil
 	x.expected = x.native == nil && ga.s.record.pins == 0 && (!ga.s.tx.open || ga.s.tx.isolation() == "repeatable read") &&
@@ -52,8 +52,7 @@ func (ga *gatherer) secondRound(x *gathering) {
 	}
 }
 
-// askLater sends the shards the second round. What is known of keys by now
-// reduces it.
+// askLater sends the shards the second round, reduced by the keys that are known by now.
 func (ga *gatherer) askLater(x *gathering) error {
 	for _, l := range x.legs {
 		pieces := x.later[l.shard]
@@ -70,9 +69,9 @@ func (ga *gatherer) askLater(x *gathering) error {
 	return nil
 }
 
-// reduced is the text of a piece, with a condition that only rows with the keys
-// of another piece satisfy if these are known. own are the parameters it takes
-// beyond the client's, and their types.
+// reduced is the text of a piece, with a condition that only rows with the keys of another
+// piece satisfy, if these keys are known. own receives the parameters that the condition
+// takes beyond the client's, types their types.
 func (x *gathering) reduced(i int, text []byte, own *[][]byte, types *[]uint32) []byte {
 	r := x.g.Pieces[i].Reduce
 	if r == nil {
@@ -89,8 +88,8 @@ func (x *gathering) reduced(i int, text []byte, own *[][]byte, types *[]uint32) 
 	return finish.Reduced(nil, text, len(x.d.Pieces[i]), r.Column, len(x.d.Params)+len(*own))
 }
 
-// keysFor returns the keys that a piece is reduced to. What shards are asked of a run
-// that is over has the keys of that run.
+// keysFor returns the keys that a piece is reduced to. For an EXPLAIN after the run they
+// are the keys of that run.
 func (x *gathering) keysFor(i int) (keySet, bool) {
 	if x.prefix() != "" {
 		keys, ok := x.sent[i]
@@ -110,8 +109,8 @@ func (x *gathering) keysFor(i int) (keySet, bool) {
 	return keySet{value, typ}, ok
 }
 
-// reducedUnseen is the text of a piece with keys that nobody has read: a subquery stands
-// for them, so that the shard plans for keys it does not know.
+// reducedUnseen is the text of a piece whose keys have not been read: a subquery stands for
+// them, so that the shard plans for unknown keys.
 func (x *gathering) reducedUnseen(i int, text []byte) []byte {
 	if !x.reduces(i) {
 		return text
@@ -120,8 +119,8 @@ func (x *gathering) reducedUnseen(i int, text []byte) []byte {
 	return finish.ReducedUnseen(nil, text, len(x.d.Pieces[i]), r.Column, x.d.Pieces[r.From][r.FromColumn].SQL)
 }
 
-// reduces reports whether a piece is sent with keys: whether that is to be expected, or,
-// of a run that is over, whether it was.
+// reduces reports whether a piece is sent with keys: after a run whether it was, before it
+// whether that is expected.
 func (x *gathering) reduces(i int) bool {
 	r := x.g.Pieces[i].Reduce
 	if r == nil || !x.expected {
@@ -137,7 +136,7 @@ func (x *gathering) reduces(i int) bool {
 // ranRemainder reports whether an EXPLAIN ANALYZE has run the query.
 func (x *gathering) ranRemainder() bool { return x.explain != nil && x.explain.analyzed }
 
-// reducedSQL is the text of a piece as it is sent, for people.
+// reducedSQL is the text of a piece as it is sent, for people to read.
 func (x *gathering) reducedSQL(i int, sql string) string {
 	if !x.reduces(i) {
 		return sql

@@ -8,10 +8,10 @@ import (
 	"weft/directory"
 )
 
-// refreshed are the databases of shards whose schema weft this proxy has brought to its
-// own version. A database that another version of weft made is brought up to date when its
-// turn comes, soon after the proxy runs, and not when somebody first needs what is new: what is
-// old may be a hole.
+// refreshed are the databases of shards whose schema weft this proxy has brought to its own
+// version. A database that another version of weft made is brought up to date in its turn,
+// soon after the proxy has started, and not when a session first needs something new: the
+// old version may have a hole.
 type refreshed struct {
 	done   sync.Map
 	pauses pauses

@@ -8,10 +8,10 @@ import (
 	"weft/wire"
 )
 
-// Refusing a statement must leave the client's transaction as an error of the
-// server's own would: failed, on every shard that takes part.
+// Refusing a statement must leave the client's transaction as an error of the server would:
+// failed, on every shard that takes part.
 
-// refuseBoundRead refuses an extended message for an error of whatever kind.
+// refuseBoundRead refuses an extended message for an error of any kind.
 func (l *loss) refuseBoundRead(err error) error {
 	switch {
 	case errors.Is(err, errTold):
@@ -27,14 +27,16 @@ func (l *loss) refuseBoundRead(err error) error {
 	return l.refuseBound(err)
 }
 
-// refuseParse refuses a statement that a client prepares. The unnamed statement before it is
-// gone, as PostgreSQL drops it before it parses; unless an earlier message of the pipeline fails.
+// refuseParse refuses a statement that a client prepares. The unnamed statement before it
+// is gone, as PostgreSQL drops it before parsing; it stays if an earlier message of the
+// pipeline fails.
 func (l *loss) refuseParse(name []byte, err error) error {
 	if len(name) > 0 || errors.Is(err, errTold) || errors.Is(err, errEnd) {
 		return l.refuseBoundRead(err)
 	}
 	prev, sent := l.s.prepared.unnamed, l.s.pipe.ops.len()
-	l.s.prepared.unnamed.body, l.s.prepared.unnamed.planned, l.s.prepared.unnamed.valid = nil, planned{}, false // prev has them now
+	// The copy in prev keeps the memory.
+	l.s.prepared.unnamed.body, l.s.prepared.unnamed.planned, l.s.prepared.unnamed.valid = nil, planned{}, false
 	err = l.refuseBoundRead(err)
 	if n := l.s.pipe.ops.len(); n > sent {
 		l.s.pipe.ops.ops[len(l.s.pipe.ops.ops)-1].prev = &prev
@@ -42,7 +44,7 @@ func (l *loss) refuseParse(name []byte, err error) error {
 	return err
 }
 
-// refuseRead does the same for a simple query.
+// refuseRead refuses a simple query for an error of any kind.
 func (l *loss) refuseRead(err error) error {
 	switch {
 	case errors.Is(err, errTold):
@@ -58,8 +60,8 @@ func (l *loss) refuseRead(err error) error {
 	return l.refuseStatement(err)
 }
 
-// closeAll gives up the transaction after one of its backends was lost while
-// weft talked to it itself. Which one does not matter: all are closed.
+// closeAll gives up the transaction after one of its backends was lost while weft talked to
+// it by itself. All its backends are closed, whichever was lost.
 func (l *loss) closeAll() {
 	open := l.s.tx.open
 	if l.s.held.conn != nil && (open || l.s.held.conn.Status != wire.TxIdle || !l.s.pipe.ops.empty()) {
@@ -71,8 +73,8 @@ func (l *loss) closeAll() {
 	}
 }
 
-// refuseStatement answers a simple query with an error of weft's own. An open
-// transaction fails with it.
+// refuseStatement answers a simple query with an error of weft. An open transaction fails
+// with it.
 func (l *loss) refuseStatement(err error) error {
 	if !l.atParticipant(err) {
 		return l.s.refused(err)
@@ -80,7 +82,8 @@ func (l *loss) refuseStatement(err error) error {
 	return l.refusedHere(err)
 }
 
-// refuseBound does the same among extended messages.
+// refuseBound answers an extended message with an error of weft. An open transaction fails
+// with it.
 func (l *loss) refuseBound(err error) error {
 	if l.atParticipant(err) {
 		l.s.pipe.unsent.Grow()
@@ -93,9 +96,9 @@ func (l *loss) refuseBound(err error) error {
 	return l.s.out.refuse(err)
 }
 
-// atParticipant makes sure that the backend at hand is one whose transaction
-// can be made to fail. If there is none, the home shard joins the block: it knows
-// what a failed one answers. If it cannot, the block fails in weft.
+// atParticipant makes sure that the backend at hand is one whose transaction can be made to
+// fail. If no backend takes part, the home shard joins the block: it knows how a failed
+// block answers. If the home shard cannot join, the block fails in weft.
 func (l *loss) atParticipant(err error) bool {
 	if l.s.held.conn != nil && (l.s.held.conn.Status != wire.TxIdle || !l.s.tx.open) {
 		return true
@@ -118,8 +121,8 @@ func (l *loss) atParticipant(err error) bool {
 	return false
 }
 
-// ofClient reports whether the open block is the client's: one of weft's own ends with
-// the statement that fails.
+// ofClient reports whether the open block is the client's: a block that weft opened ends
+// with the statement that fails.
 func (l *loss) ofClient() bool {
 	return !l.s.implicit.open && !l.s.script.own && !l.s.out.quiet
 }
@@ -130,8 +133,8 @@ func isOfShard(err error) bool {
 	return leavesDoubt(err, e) && e.Code != pgerr.FeatureNotSupported || e.Code == pgerr.QueryCanceled
 }
 
-// refusedHere refuses a statement after a backend has been involved. An open
-// transaction fails with it, as it would by an error of the backend's own.
+// refusedHere refuses a simple query after a backend has been involved. An open transaction
+// fails with it, as it would by an error of the backend.
 func (l *loss) refusedHere(err error) error {
 	if errors.Is(err, pool.ErrLost) {
 		l.s.pipe.ops.push(op{kind: opQuery})
@@ -146,12 +149,13 @@ func (l *loss) refusedHere(err error) error {
 	return l.s.pipe.exchange()
 }
 
-// refuseMessage does the same among extended messages: what was sent before is
-// answered, what follows is skipped.
+// refuseMessage refuses an extended message after a backend has been involved: earlier
+// messages are answered, later ones skipped.
 func (l *loss) refuseMessage(err error) {
 	l.s.pipe.unsent.Grow()
 	l.s.pipe.unsent.B = wire.AppendParse(l.s.pipe.unsent.B, "", provoke, nil)
-	// The client is told after a later message, which forgets why a backend was given up.
+	// The client is told after a later message, when the session has forgotten why a
+	// backend was given up.
 	l.s.pipe.ops.push(op{kind: opParse, injected: true, err: pgerr.From(l.s.reach.whyGivenUp(err)), unnamedBy: l.s.held.conn.UnnamedBy})
 	l.s.held.conn.UnnamedBy = 0
 }

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// register is the sessions of a proxy. Each has an ID that clients take for the process
-// ID of a backend.
+// register is the sessions of a proxy. Each session has an ID that clients take for the
+// process ID of a backend.
 type register struct {
 	s *Server
 
@@ -15,20 +15,20 @@ type register struct {
 	// through it.
 	notifiers sync.Map
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu       sync.Mutex
-	lastID   int32 // the ID that was given last, within the block
+	lastID   int32 // the last ID given, within the block
 	sessions map[int32]*Session
-	// byUser and byDatabase are how many sessions each user and database has.
+	// byUser and byDatabase count the sessions of each user and database.
 	byUser, byDatabase map[string]int
-	starting           map[net.Conn]bool // clients that have not got through startup
+	starting           map[net.Conn]bool // clients that are still in startup
 	listeners          map[net.Listener]bool
 }
 
-// firstID is where the process IDs that clients see begin: above every process
-// ID an operating system gives, so that the two are never mistaken. Each proxy takes them
-// from one of 255 blocks of this length, chosen at random: an ID of another proxy's
-// is then most likely nobody's here, and never so often somebody else's.
+// firstID is where the process IDs that clients see begin: above every process ID of an
+// operating system, so that the two are never confused. Each proxy takes its IDs from one
+// of 255 blocks of this length, chosen at random: so an ID of another proxy most likely
+// belongs to no session here.
 const firstID = 1 << 23
 
 // newRegister returns a register without sessions.

@@ -11,13 +11,13 @@ import (
 	"weft/wire"
 )
 
-// direct is how many bytes of rows are written to the client straight from the
+// direct is from how many bytes on rows are written to the client straight from the
 // backend's buffer instead of being collected first.
 const direct = 4 << 10
 
-// exchange sends what waits for the backend and passes its answers on until
-// none is outstanding. When it returns nil the session goes on, even if the
-// backend was lost: then the client has been told.
+// exchange sends the messages that wait for the backend and passes its answers on until
+// none is due. When it returns nil the session goes on, even if the backend was lost: then
+// the client has been told.
 func (p *pipe) exchange() error {
 	p.s.account.atBackend()
 	p.s.reach.heedTimeouts()
@@ -38,7 +38,8 @@ func (p *pipe) exchange() error {
 	}
 }
 
-// failed sorts an error of the relay: the client is gone, or the backend.
+// failed handles an error of the relay, according to whether the backend or the client is
+// gone.
 func (p *pipe) failed(err error) error {
 	if errors.Is(err, pool.ErrLost) {
 		return p.s.lost.onLost(err)
@@ -46,9 +47,9 @@ func (p *pipe) failed(err error) error {
 	return err
 }
 
-// relay passes the backend's answers to the client until none is outstanding
-// or a COPY wants the client's data. Rows pass unopened. With endless it goes
-// on until a deadline on the backend's connection ends it.
+// relay passes the backend's answers to the client until none is due or a COPY wants the
+// client's data. Rows pass unopened. With endless, relay goes on until a deadline on the
+// backend's connection ends it.
 func (p *pipe) relay(endless bool) error {
 	c := p.s.held.conn
 	for (endless || !p.ops.empty()) && !p.copying {
@@ -98,11 +99,11 @@ func (p *pipe) relay(endless bool) error {
 			continue
 		}
 		if b[0] == wire.ReadyForQuery && endless {
-			return nil // settling talks to the backend: not while push writes
+			return nil // onReady may talk to the backend: not while push writes
 		}
 		if b[0] == wire.ReadyForQuery {
 			status := b[l-1]
-			c.Consume(l) // settling talks to the backend
+			c.Consume(l) // onReady may talk to the backend
 			if err := p.onReady(c, o, status); err != nil {
 				return err
 			}
@@ -116,7 +117,7 @@ func (p *pipe) relay(endless bool) error {
 	return nil
 }
 
-// answerLocal gives an answer of weft's own in its turn.
+// answerLocal gives the answer of an opLocal in its turn.
 func (p *pipe) answerLocal(o *op) {
 	p.s.out.Grow()
 	p.s.out.B = o.appendAnswer(p.s.out.B)
@@ -125,14 +126,13 @@ func (p *pipe) answerLocal(o *op) {
 	}
 }
 
-// passes reports whether frames of this type can go to the client without
-// being seen whole.
+// passes reports whether messages of this type can go to the client without being seen
+// whole.
 func passes(typ byte) bool {
 	return typ == wire.DataRow || typ == wire.CopyData || typ == wire.NoticeResponse
 }
 
-// pass hands bytes to the client: small ones are collected, large ones are
-// written at once.
+// pass hands bytes to the client: few bytes are collected, many are written at once.
 func (o *answers) pass(b []byte) error {
 	if len(b) < direct {
 		o.Grow()
@@ -151,8 +151,9 @@ func (o *answers) pass(b []byte) error {
 	return nil
 }
 
-// await blocks until the backend has sent n bytes of the next frame, or at
-// least some: what waits in either direction goes out first.
+// await blocks until the backend has sent n bytes of the next message, or at least some.
+// Messages that wait for the backend are sent first; if there are none, the client is sent
+// the answers so far.
 func (p *pipe) await(c *pool.Conn, n int) error {
 	var err error
 	if p.unsent.Len() > 0 {
@@ -164,8 +165,8 @@ func (p *pipe) await(c *pool.Conn, n int) error {
 		}
 	}
 	if p.unsent.Len() > 0 && p.pushed {
-		// Answers may be waiting already, and the backend may be unable to
-		// read on before they are taken.
+		// The backend may have answered already, and may be unable to read on before its
+		// answers are taken.
 		out := p.unsent
 		p.unsent = wire.Out{}
 		err := p.push(out.B)
@@ -173,8 +174,7 @@ func (p *pipe) await(c *pool.Conn, n int) error {
 		return err
 	}
 	if p.unsent.Len() > 0 {
-		// The backend is idle: the answer is still to come, so nothing can be
-		// overlooked.
+		// The backend is idle: its answer is still to come, so nothing can be overlooked.
 		err = c.WriteAndFill(p.unsent.B)
 		p.unsent.Reset()
 	} else {
@@ -207,7 +207,7 @@ func (o *answers) copyRow(c *pool.Conn, due *op, body []byte) (err error) {
 	return nil
 }
 
-// describeParameters returns what the client is told of a statement's parameters.
+// describeParameters returns what the client is told about the parameters of a statement.
 func (p *pipe) describeParameters(c *pool.Conn, o *op, body []byte) ([]byte, error) {
 	if p.s.held.translate != nil {
 		if err := p.s.held.translate.ParameterDescription(body); err != nil {
@@ -233,14 +233,14 @@ func (p *pipe) describeParameters(c *pool.Conn, o *op, body []byte) ([]byte, err
 	return body, nil
 }
 
-// answer handles one whole frame of the backend.
+// answer handles one whole message of the backend.
 func (p *pipe) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 	visible := !o.injected
 	switch typ {
 	case wire.ErrorResponse:
 		if a := p.s.commit.agreement; a != nil && a.Committing() {
 			if e := pool.ServerError(body); e.IsFatal() {
-				return c.Lost(e) // that is no answer to COMMIT: it is found out
+				return c.Lost(e) // FATAL is no answer to COMMIT: the outcome is found out
 			}
 		}
 		if o.sure && o.kind != opQuery {
@@ -272,7 +272,7 @@ func (p *pipe) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 		if o.copies != nil {
 			return p.s.out.copyRow(c, o, body)
 		}
-		// One that may hold OIDs.
+		// The row may hold OIDs.
 		if err := p.s.held.translate.DataRow(body, *o.rows); err != nil {
 			return c.Lost(untranslatable(err))
 		}
@@ -323,22 +323,22 @@ func (p *pipe) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 	return nil
 }
 
-// push writes what waits for the backend without waiting for answers. The
-// backend may be unable to read on until somebody takes its answers, so they
-// are passed on meanwhile.
+// push writes messages to the backend without waiting for their answers. The backend may be
+// unable to read on until its answers are taken, so they are passed on meanwhile.
 func (p *pipe) push(b []byte) error {
 	c := p.s.held.conn
 	p.pushed = true
 	written := make(chan error, 1)
 	go func() {
-		_, err := c.Write(b) // nothing of weft's runs here that could panic
-		// Ends the relay's wait below; answers it has not read yet stay.
+		_, err := c.Write(b) // none of weft's code that could panic runs here
+		// The deadline ends the wait of relay below; answers that relay has not read yet
+		// stay.
 		_ = c.Conn().SetReadDeadline(time.Unix(1, 0))
 		written <- err
 	}()
 	err := p.relay(true)
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-		// The backend or the client is gone: the write must not wait for it.
+		// The backend or the client is gone: the write must not go on waiting.
 		_ = c.Conn().SetDeadline(time.Unix(1, 0))
 		<-written
 		return err

@@ -7,10 +7,10 @@ import (
 	"weft/wire"
 )
 
-// How answers end: a statement is through, and the backend is ready.
+// How answers end: a statement completes, and the backend is ready.
 
-// onComplete notes that a statement is through. It reports whether the client is
-// told so as it stands.
+// onComplete notes that a statement is complete. It reports whether the client gets the
+// CommandComplete as it is.
 func (p *pipe) onComplete(c *pool.Conn, o *op, body []byte, visible bool) bool {
 	if visible {
 		p.s.tx.tried(true)
@@ -21,7 +21,7 @@ func (p *pipe) onComplete(c *pool.Conn, o *op, body []byte, visible bool) bool {
 		p.s.tx.tag = string(tag)
 	}
 	if a := p.s.commit.agreement; visible && a != nil && a.Committing() && p.s.tx.tag == "COMMIT" && p.s.tx.open && len(p.s.held.parked) > 0 {
-		// The client is told when the others have followed: see conclude.
+		// The client is told when the other participants have followed: see conclude.
 		a.tag = bytes.Clone(body)
 		visible = false
 	}
@@ -57,8 +57,8 @@ func (p *pipe) onComplete(c *pool.Conn, o *op, body []byte, visible bool) bool {
 	return visible
 }
 
-// onReady ends one exchange. What the transaction has changed in the session
-// is settled before the client hears that it is over.
+// onReady ends one exchange. What the transaction has changed in the session is settled
+// before the client is told that the transaction is over.
 func (p *pipe) onReady(c *pool.Conn, o *op, status byte) error {
 	if !o.ends() {
 		return c.Lost(wire.ErrMalformed)
@@ -68,7 +68,7 @@ func (p *pipe) onReady(c *pool.Conn, o *op, status byte) error {
 		c.Opening.Store(false)
 	}
 	if o.spread != nil && o.spread.err != nil && c.Status == wire.TxActive {
-		// The client has been told; its transaction must know it too.
+		// The client has been told of the error; its transaction must fail, too.
 		_, _ = c.Exec(provoke)
 	}
 	if len(c.Untold) > 0 {
@@ -102,7 +102,7 @@ func (p *pipe) onReady(c *pool.Conn, o *op, status byte) error {
 	if err := p.afterBlock(c); err != nil {
 		return err
 	}
-	p.ops.pop() // only now: until here the client is owed an answer
+	p.ops.pop() // not earlier: until here the client is owed an answer
 	if p.s.script.running {
 		return nil
 	}
@@ -112,7 +112,7 @@ func (p *pipe) onReady(c *pool.Conn, o *op, status byte) error {
 	return nil
 }
 
-// onEnded is onReady for a Sync of weft's own behind a COMMIT or ROLLBACK.
+// onEnded is onReady for a Sync that weft has sent after a COMMIT or ROLLBACK.
 func (p *pipe) onEnded(c *pool.Conn) error {
 	if err := p.afterBlock(c); err != nil {
 		return err
@@ -123,20 +123,20 @@ func (p *pipe) onEnded(c *pool.Conn) error {
 	return nil
 }
 
-// afterBlock settles what a transaction has changed, if it is over.
+// afterBlock settles what a transaction has changed, if the transaction is over.
 func (p *pipe) afterBlock(c *pool.Conn) error {
 	p.s.tx.conclude(c)
 	if c.Status == wire.TxIdle {
-		// A backend that is lost from here on leaves the client in doubt: the
-		// error comes in the place of an answer to its COMMIT.
+		// A backend that is lost from here on leaves the client in doubt: the error comes
+		// in the place of the answer to COMMIT.
 		if p.s.record.done.any() || c.Listening {
 			if err := p.s.record.settleAt(c); err != nil {
 				return err
 			}
 		} else if p.s.record.done.failed {
-			p.s.record.done = effects{} // an error is the transaction's, not the session's
+			p.s.record.done = effects{} // an error belongs to the transaction, not to the session
 		}
-		p.s.commit.leaveToResolver() // if settling has not
+		p.s.commit.leaveToResolver() // if settleAt has not
 		if len(p.s.record.channels) > 0 {
 			p.s.hub().Sync()
 			p.s.record.deliver()

@@ -8,10 +8,10 @@ import (
 	"weft/wire"
 )
 
-// What an error means to the ops that are outstanding.
+// What an error means to the ops that are due.
 
-// onError passes an error on, its position pointing into the client's own
-// text, and drops what the backend will skip because of it.
+// onError passes an error on, its position pointing into the client's own text, and drops
+// the ops that the backend will skip because of the error.
 func (p *pipe) onError(c *pool.Conn, body []byte) {
 	if sev, _ := wire.ErrorField(body, 'V'); sev == "FATAL" || sev == "PANIC" {
 		p.s.out.fatal = true
@@ -38,11 +38,11 @@ func (p *pipe) onError(c *pool.Conn, body []byte) {
 		body = p.s.prepared.clientsWords(o, body)
 	}
 	if routine, _ := wire.ErrorField(body, 'R'); routine == "RevalidateCachedQuery" {
-		// The schema has changed without weft: what is prepared from now on
-		// is not to be taken for what was prepared before.
+		// The schema has changed without weft: statements prepared from now on must not be
+		// taken for those prepared before.
 		p.s.db.Generation.Add(1)
 		if strings.HasPrefix(o.server, pool.NamePrefix) {
-			// Next time it is prepared anew here, and its result checked.
+			// Next time, prepare the statement here again and check its result.
 			c.Unprepare(o.server)
 			p.s.record.done.stray = append(p.s.record.done.stray, o.server)
 		}
@@ -65,13 +65,13 @@ func (p *pipe) onError(c *pool.Conn, body []byte) {
 		p.ops.pop()
 	}
 	if p.ops.empty() || p.ops.first().injected {
-		// The client has yet to send the Sync that ends this.
+		// The client has yet to send the Sync that ends the skipping.
 		p.skipping = !p.s.out.fatal
 	}
 }
 
-// undo takes back what was noted for an op that failed, or that the backend
-// skips because an earlier one did. The latest goes first.
+// undo takes back what was noted for an op that failed, or that the backend skips because
+// an earlier op failed. The latest op goes first.
 func (p *pipe) undo(c *pool.Conn, o *op, failed bool) {
 	if o.prev != nil && !failed {
 		p.s.prepared.unnamed = *o.prev
@@ -87,18 +87,18 @@ func (p *pipe) undo(c *pool.Conn, o *op, failed bool) {
 		}
 	case o.kind == opParse: // the unnamed statement
 		if failed {
-			c.UnnamedBy = 0 // PostgreSQL drops it before it parses
+			c.UnnamedBy = 0 // PostgreSQL drops the unnamed statement before it parses
 			p.s.prepared.unnamed.valid = p.s.prepared.unnamed.valid && o.injected
 		} else {
 			c.UnnamedBy = o.unnamedBy
 		}
 	case o.stalePortal:
 		c.StalePortal = true
-	case o.kind == opExecute && o.stmt != nil: // a PREPARE of weft's own
+	case o.kind == opExecute && o.stmt != nil: // a PREPARE that weft has sent
 		c.Unprepare(o.stmt.Name)
-	case o.kind == opClose && o.stmt != nil: // weft's own, to make room
+	case o.kind == opClose && o.stmt != nil: // a Close that weft has sent, to make room
 		c.MarkPrepared(o.stmt)
-	case o.kind == opClose && o.name != "": // of one that is shown
+	case o.kind == opClose && o.name != "": // a Close of a statement shown under the client's name
 		p.s.record.done.own[o.name] = true
 	case o.kind == opClose && o.unnamedBy != 0:
 		c.UnnamedBy = o.unnamedBy

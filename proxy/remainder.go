@@ -12,18 +12,18 @@ import (
 	"weft/wire"
 )
 
-// The remainder of a gathered query runs on PostgreSQL. Few rows go along as
-// parameters, to the client's own backend of the home shard: its role, settings,
-// temporary tables and transaction are what the rest of the statement sees. Many
-// are copied into a temporary table of a backend apart.
+// The remainder of a gathered query runs on PostgreSQL. Few rows go along as parameters, to
+// the client's own backend of the home shard: its role, settings, temporary tables and
+// transaction are what the rest of the statement sees. Many rows are copied into a
+// temporary table of a separate backend.
 
 const (
-	// inlineBytes is how many bytes of rows go along as parameters, if the client
-	// does not say otherwise, and maxInline how many it may want.
+	// inlineBytes is how many bytes of rows go along as parameters, unless the client sets
+	// another number, which is at most maxInline.
 	inlineBytes = 1 << 20
 	maxInline   = 64 << 20
-	// inlineAtHome is the same for what only the client's own backend can do:
-	// cursors, rows in portions, CREATE TABLE AS.
+	// inlineAtHome is how many bytes of rows go along as parameters where only the client's
+	// own backend can do the work: cursors, rows in portions, CREATE TABLE AS.
 	inlineAtHome = 64 << 20
 	// maxTargets is how many columns PostgreSQL lets a query have.
 	maxTargets = 1664
@@ -46,7 +46,7 @@ func (ga *gatherer) collect(x *gathering) error {
 	err := ga.collectRows(x)
 	ended := ga.s.legs.endLegs(x.legs, err != nil)
 	if err != nil && !errors.Is(err, errEnd) && ended != nil {
-		err = ended // what the shard says itself
+		err = ended // the error of the shard itself
 	}
 	if err == nil {
 		err = ended
@@ -68,6 +68,7 @@ func (ga *gatherer) collect(x *gathering) error {
 	return err
 }
 
+// collectRows reads the rows of both rounds, see secondRound.
 func (ga *gatherer) collectRows(x *gathering) error {
 	if err := ga.readLegs(x); err != nil || x.later == nil {
 		return err
@@ -78,7 +79,7 @@ func (ga *gatherer) collectRows(x *gathering) error {
 	return ga.readLegs(x)
 }
 
-// readLegs keeps the rows that the shards send.
+// readLegs keeps the rows that the legs send.
 func (ga *gatherer) readLegs(x *gathering) error {
 	for _, l := range x.legs {
 		for {
@@ -120,7 +121,7 @@ func (ga *gatherer) keepRow(x *gathering, row []byte) error {
 	}
 }
 
-// inline is how many bytes may go along as parameters.
+// inline is how many bytes of rows may go along as parameters.
 func (rc *record) inline(x *gathering) int64 {
 	if x.atHome() {
 		return inlineAtHome
@@ -128,7 +129,7 @@ func (rc *record) inline(x *gathering) int64 {
 	return rc.inEffect.inlineBytes
 }
 
-// shapes is what the remainder is to see of the pieces.
+// shapes is how the remainder sees the pieces.
 func (x *gathering) shapes(d *plan.Description) []finish.Shape {
 	out := make([]finish.Shape, len(x.g.Pieces))
 	for i := range out {
@@ -137,13 +138,13 @@ func (x *gathering) shapes(d *plan.Description) []finish.Shape {
 	return out
 }
 
-// atHome reports whether the remainder can run on the client's own backend alone.
+// atHome reports whether only the client's own backend can run the remainder.
 func (x *gathering) atHome() bool {
 	return x.limited || x.noTemp || x.g.Own || x.plan.Writes || x.plan.Locks || x.d.Columns == nil
 }
 
-// appendRemainder appends the messages that parse and bind the remainder over
-// the inputs that have been collected.
+// appendRemainder appends the messages that parse and bind the remainder over the collected
+// rows.
 func (x *gathering) appendRemainder(dst []byte, portal []byte) ([]byte, error) {
 	fill := x.fill()
 	fill.Input = x.in.AppendInput
@@ -164,7 +165,7 @@ func (x *gathering) appendRemainder(dst []byte, portal []byte) ([]byte, error) {
 	return wire.End(dst, at), nil
 }
 
-// answerCollected answers a simple query from what has been collected.
+// answerCollected answers a simple query from the collected rows.
 func (ga *gatherer) answerCollected(x *gathering) error {
 	if x.stage != nil {
 		if err := ga.s.legs.passStaged(x, true); err != nil {
@@ -199,8 +200,8 @@ func (ga *gatherer) answerCollected(x *gathering) error {
 	return ga.s.pipe.exchange()
 }
 
-// executeCollected makes a portal of the home shard's of what has been collected,
-// under the client's name, and passes its Execute on.
+// executeCollected makes a portal of the home shard from the collected rows, under the
+// client's name, and passes the client's Execute on.
 func (ga *gatherer) executeCollected(x *gathering, name, body []byte) error {
 	if x.stage != nil {
 		err := ga.s.legs.passStaged(x, false)
@@ -235,8 +236,8 @@ func (ga *gatherer) executeCollected(x *gathering, name, body []byte) error {
 	return nil
 }
 
-// onForeignError looks at an error that ends the remainder. That the backend is
-// about to end does not end the client's session.
+// onForeignError looks at an error that ends the remainder. The end of the backend does not
+// end the client's session.
 func (ga *gatherer) onForeignError(c *pool.Conn, o *op, body []byte) error {
 	switch e := pool.ServerError(body); {
 	case e.Severity == pgerr.SeverityFatal || e.Severity == "PANIC":
@@ -266,8 +267,8 @@ func (ga *gatherer) useForRemainder(x *gathering) error {
 	return nil
 }
 
-// checkRemainder makes sure that the remainder yields what the statement does.
-// That it does not is a mistake of weft's, and must not become a wrong row.
+// checkRemainder makes sure that the remainder has the result that the statement has. A
+// difference is a bug in weft, and must not become a wrong row.
 func (ga *gatherer) checkRemainder(x *gathering, d *plan.Description) error {
 	total := 1
 	for _, cols := range d.Pieces {
@@ -279,7 +280,7 @@ func (ga *gatherer) checkRemainder(x *gathering, d *plan.Description) error {
 	}
 	for i := range d.Pieces {
 		if finish.Carriable(d.Pieces[i]) != nil {
-			return ga.checkNative(x, d) // there will be no remainder: see collect
+			return ga.checkNative(x, d) // collect will refuse: there is no remainder
 		}
 	}
 	in := finish.NewInputs(x.shapes(d), len(d.Params), finish.Limits{})
@@ -302,7 +303,7 @@ func (ga *gatherer) checkRemainder(x *gathering, d *plan.Description) error {
 	return ga.checkColumns(cols, want, sql)
 }
 
-// checkNative does it for columns that only the client can be given.
+// checkNative is checkRemainder for columns that only the client can be given.
 func (ga *gatherer) checkNative(x *gathering, d *plan.Description) error {
 	n := x.g.Native
 	if n == nil || n.Aggregate != nil || x.g.Command != nil {

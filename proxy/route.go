@@ -15,7 +15,7 @@ import (
 	"weft/wire"
 )
 
-// router is what routing one text needs of buffers. Sessions borrow them.
+// router is the buffers that routing one text needs. Sessions borrow routers.
 type router struct {
 	scan parser.Scanner
 	bind executor.Binder
@@ -35,8 +35,8 @@ func (rc *record) scanOptions() parser.Options {
 	return parser.Options{NonStandardStrings: rc.oldStrings}
 }
 
-// plan returns where a text goes; the scan is r's. Statements on a table whose
-// rows are being moved wait here.
+// plan returns the plan of a text that r has scanned. A statement on a table whose rows are
+// being moved waits here.
 func (rt *routing) plan(r *router, text, oids []byte) (*plan.Plan, error) {
 	if rt.s.record.oddEncoding {
 		return nil, rt.s.out.unreadText()
@@ -71,16 +71,16 @@ func (rt *routing) plan(r *router, text, oids []byte) (*plan.Plan, error) {
 	}
 }
 
-// unreadText refuses a text whose characters weft does not know.
+// unreadText refuses a text whose encoding weft cannot read.
 func (o *answers) unreadText() error {
 	return pgerr.New(pgerr.FeatureNotSupported, "client_encoding %s is not supported in this text, in a database with sharded tables", o.reported["client_encoding"]).
 		WithHint("SET client_encoding = 'UTF8', or give what is not ASCII as parameters.")
 }
 
-// masked returns a text with something else in the place of the characters in
-// its literals that are not ASCII, nil if there are such outside of literals.
-// It has the same tables. Without that it could not be parsed, and would be
-// taken for a mistake that the home shard shall tell.
+// masked returns a text with ASCII characters in the place of the other characters in its
+// literals, nil if there are other characters outside of literals. The masked text names
+// the same tables. Unmasked, the text could not be parsed, and would go to the home shard
+// as a mistake.
 func masked(text []byte, literals []parser.Literal) []byte {
 	text = slices.Clone(text)
 	for _, l := range literals {
@@ -94,7 +94,7 @@ func masked(text []byte, literals []parser.Literal) []byte {
 	return text
 }
 
-// awaitMove waits for the cluster to change.
+// awaitMove waits until the cluster has changed.
 func (rt *routing) awaitMove(p *plan.Plan) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -115,7 +115,7 @@ func (rt *routing) awaitMove(p *plan.Plan) error {
 	return nil
 }
 
-// laneFor returns the lane to the one shard a plan's execution visits.
+// laneFor returns the lane of the one shard that an execution of the plan visits.
 func (rt *routing) laneFor(r *router, p *plan.Plan, f *parser.Facts) (*pool.Lane, error) {
 	r.free = false
 	switch p.Route {
@@ -167,14 +167,14 @@ func (rt *routing) laneFor(r *router, p *plan.Plan, f *parser.Facts) (*pool.Lane
 		if len(shards.Missing) == 0 {
 			lane := rt.s.held.laneOf(rt.snap, one).lane
 			if p.Timed && rt.s.tx.late(lane) {
-				return nil, errGather // it is told the time
+				return nil, errGather // a gathered statement is told the time of the block
 			}
 			if f.Effects&parser.HoldCursor != 0 && p.Gather != nil && lane != rt.s.lane {
-				return nil, errGather // such a cursor is on the home shard
+				return nil, errGather // a cursor WITH HOLD is on the home shard
 			}
 			return lane, nil
 		}
-		// Somebody may have given a value another place meanwhile.
+		// Another session may give a value another place meanwhile, so look up again.
 		if err := rt.enterMissing(shards.Missing); err != nil {
 			return nil, err
 		}
@@ -187,8 +187,8 @@ func (rt *routing) laneFor(r *router, p *plan.Plan, f *parser.Facts) (*pool.Lane
 	return rt.s.lane, nil
 }
 
-// atHand returns the lane of a backend that takes part already, so that
-// functions such as now() give what they gave before.
+// atHand returns the lane of a backend that takes part already, so that functions such as
+// now() return what they returned before.
 func (rt *routing) atHand() *pool.Lane {
 	switch {
 	case rt.s.held.conn != nil:
@@ -202,13 +202,13 @@ func (rt *routing) atHand() *pool.Lane {
 	return rt.s.lane
 }
 
-// homeEffects concern what lives on the home shard alone.
+// homeEffects are effects that concern objects on the home shard alone.
 const homeEffects = parser.Temp | parser.AdvisoryLock | parser.HoldCursor | parser.Load | parser.Seed | parser.Listens | parser.Unlistens |
 	parser.Notifies | parser.Prepares | parser.Executes | parser.Deallocates | parser.DiscardAll | parser.DiscardTemp | parser.DiscardPlans |
 	parser.DiscardSequences | parser.DDL | parser.CreatesDatabase | parser.DropsDatabase | parser.Reconfigures | parser.ReadsSequence |
 	parser.AdvancesSequence | parser.SessionID | parser.ReadsPrepared | parser.ReadsListening | parser.Opaque | parser.CopyIn | parser.TwoPhase
 
-// needsHome reports whether a text without tables must run on the home shard:
+// needsHome reports whether a text without tables must run on the home shard: advisory
 // locks and sequences are there.
 func needsHome(f *parser.Facts) bool {
 	return f.Effects&homeEffects != 0 || slices.ContainsFunc(f.Funcs, func(name string) bool {
@@ -239,7 +239,7 @@ func (rt *routing) statementQuery(r *router, text []byte, f *parser.Facts, n int
 		if endsTx(f) {
 			rt.s.tx.chain = f.Effects&parser.TxBegin != 0
 		} else if rollsBackTo(text, f) {
-			// ROLLBACK TO is for all of them.
+			// ROLLBACK TO is for all participants.
 			if err := rt.s.tx.onAll(string(text), f); err != nil {
 				rt.s.client.Consume(wire.HeaderLen + n)
 				return rt.s.lost.refuseStatement(err)
@@ -281,7 +281,7 @@ func (rt *routing) statementQuery(r *router, text []byte, f *parser.Facts, n int
 	return rt.plannedQuery(r, text, f, n)
 }
 
-// queryForAll runs what all participants of the block must run.
+// queryForAll runs a statement that all participants of the block must run.
 func (rt *routing) queryForAll(text []byte, f *parser.Facts, n int) error {
 	if err := rt.s.portals.useForAll(string(text), f); err != nil {
 		if opensBlock(f) && rt.s.tx.open {
@@ -292,7 +292,7 @@ func (rt *routing) queryForAll(text []byte, f *parser.Facts, n int) error {
 	return rt.s.runQuery(text, f, n)
 }
 
-// plannedQuery is routedQuery for what is planned.
+// plannedQuery is routedQuery for a statement that is planned.
 func (rt *routing) plannedQuery(r *router, text []byte, f *parser.Facts, n int) error {
 	if f.Effects&parser.Executes != 0 {
 		sql, ok, err := rt.s.prepared.executedText(text, f)
@@ -318,7 +318,8 @@ func (rt *routing) plannedQuery(r *router, text []byte, f *parser.Facts, n int) 
 	case p.Route == plan.Call:
 		return rt.s.util.callQuery(p, n)
 	case len(p.Params) > 0 && p.Route != plan.Home && p.Route != plan.Any && p.Route != plan.Every:
-		if err := rt.useFor(rt.s.lane, p, f, true); err != nil { // where there are none
+		// The shard says that a simple query has no parameters.
+		if err := rt.useFor(rt.s.lane, p, f, true); err != nil {
 			return rt.refuseQuery(err, n)
 		}
 		return rt.s.runQuery(text, f, n)
@@ -350,8 +351,8 @@ func (rt *routing) runPlaced(text []byte, edits parser.Edits, f *parser.Facts, n
 	return rt.s.runQuery(text, f, n)
 }
 
-// place makes a backend ready to run a text of that plan, and returns the edits
-// that put values of weft's own into it.
+// place makes a backend ready to run a text of that plan, and returns the edits that put
+// generated values into the text.
 func (rt *routing) place(r *router, p *plan.Plan, text []byte, f *parser.Facts) (parser.Edits, error) {
 	r.args.Text, r.args.Literals, r.args.Options = text, r.scan.Literals, rt.s.record.scanOptions()
 	r.args.Params = executor.Params{}
@@ -391,9 +392,9 @@ func (rt *routing) place(r *router, p *plan.Plan, text []byte, f *parser.Facts) 
 // errMoved says that tables have been declared since the statement was planned.
 var errMoved = errors.New("declarations have changed")
 
-// stillTrue looks once more whether what the statement was planned by holds: it
-// may have waited for a backend, and rows may be on their way elsewhere. Nothing
-// of it has been sent, so it can be planned anew.
+// stillTrue checks again whether the declarations that the statement was planned by hold:
+// it may have waited for a backend, and rows may be on their way elsewhere. Nothing of the
+// statement has been sent, so it can be planned again.
 func (rt *routing) stillTrue() error {
 	if !rt.isOvertaken() {
 		return nil
@@ -428,10 +429,10 @@ func (rt *routing) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free b
 		return err
 	}
 	if first {
-		rt.s.tx.clock = rt.s.held.conn // whoever else has joined for a snapshot
+		rt.s.tx.clock = rt.s.held.conn // even if other backends have joined for a snapshot
 	}
 	if rt.s.tx.open && len(f.Relations) > 0 && f.Effects&(parser.ChangesSettings|parser.ChangesAllSettings) != 0 {
-		// set_config with a value of a row: the others cannot repeat it.
+		// set_config with a value of a row: the other participants cannot repeat it.
 		if rt.s.held.participant() >= 0 {
 			return crossShardBlock()
 		}
@@ -451,7 +452,7 @@ func (rt *routing) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free b
 		return rt.s.tx.noteWriting()
 	}
 	if p.Locks && !rt.s.tx.open {
-		rt.s.implicit.piped = true // until a Sync they stay locked
+		rt.s.implicit.piped = true // the rows stay locked until a Sync
 	}
 	return nil
 }
@@ -460,13 +461,13 @@ func (rt *routing) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free b
 const transactional = homeEffects &^ (parser.Executes | parser.ReadsPrepared | parser.ReadsListening | parser.SessionID |
 	parser.ReadsSequence | parser.AdvancesSequence | parser.Seed | parser.Load | parser.AdvisoryLock)
 
-// refuseQuery answers a simple query of n bytes with an error of weft's own.
+// refuseQuery answers a simple query of n bytes with an error of weft.
 func (rt *routing) refuseQuery(err error, n int) error {
 	rt.s.client.Consume(wire.HeaderLen + n)
 	return rt.s.lost.refuseRead(err)
 }
 
-// answerCommand answers a simple query with nothing but a command tag.
+// answerCommand answers a simple query of n bytes with nothing but a command tag.
 func (rt *routing) answerCommand(tag string, n int) error {
 	rt.s.client.Consume(wire.HeaderLen + n)
 	rt.s.out.Grow()
@@ -475,7 +476,7 @@ func (rt *routing) answerCommand(tag string, n int) error {
 	return nil
 }
 
-// endLocally ends a block nobody has joined. It returns the command tag.
+// endLocally ends a block that no shard has joined. It returns the command tag.
 func (t *transaction) endLocally(text []byte, f *parser.Facts) string {
 	tag := "COMMIT"
 	if w := words(string(text)); len(w) > 0 && (w[0] == "rollback" || w[0] == "abort") {
@@ -487,12 +488,12 @@ func (t *transaction) endLocally(text []byte, f *parser.Facts) string {
 	return tag
 }
 
-// enterMissing makes the lookup entries of values that are stored for the first time.
+// enterMissing makes the lookup entries of values that have none yet.
 func (rt *routing) enterMissing(missing []executor.Missing) error {
 	if rt.s.srv.cfg.Entries == nil {
 		return pgerr.New(pgerr.FeatureNotSupported, "this proxy cannot make lookup entries")
 	}
-	// They are sorted by lookup: one request for each.
+	// The values are sorted by lookup: one request for each lookup.
 	for len(missing) > 0 {
 		name := missing[0].Lookup
 		var keys [][]byte

@@ -12,9 +12,9 @@ import (
 type routing struct {
 	s *Session
 
-	snap      *directory.Snapshot // as last seen
+	snap      *directory.Snapshot // the cluster as last seen
 	hasTables bool                // snap declares tables of the session's database
-	relies    reliance            // what was planned by snap and has not been sent
+	relies    reliance            // the plans that were made by snap and may not have been sent
 	// outdated: something unsent was planned by an older snapshot with other
 	// declarations.
 	outdated  bool

@@ -7,33 +7,32 @@ import (
 	"weft/wire"
 )
 
-// What statements cost is counted where the client's messages begin and end: a
-// simple query as a whole, an execution of the extended protocol from its Bind to
-// its CommandComplete. Everybody between notes what only he knows: how many
-// shards, how many rows. It costs two readings of the clock and a handful of
-// atomic additions.
+// The cost of statements is counted where the client's messages begin and end: of a simple
+// query as a whole, of an execution in the extended protocol from its Bind to its
+// CommandComplete. The code in between notes what only it knows: how many shards, how many
+// rows. Counting costs two readings of the clock and a handful of atomic additions.
 
-// run is a statement under way, as it will be counted.
+// run is a statement under way, with what will be counted.
 type run struct {
-	facts  *parser.Facts // nil: not known
-	began  int64         // as tally.Now tells it; 0: nothing is under way
+	facts  *parser.Facts // nil: the text is not known
+	began  int64         // as tally.Now tells it; 0: no statement is under way
 	rows   int64
 	shards int32
-	limit  int32 // of rows, in an Execute
+	limit  int32 // the row limit of an Execute
 	kind   tally.Kind
-	knots  int8 // deadlocks that it has made way in, see again.go
+	knots  int8 // deadlocks in which the statement has given way, see again.go
 	simple bool
 	failed bool
 }
 
-// beginRun says that a simple query begins.
+// beginRun notes that a simple query begins.
 func (a *account) beginRun() {
 	t := tally.Now()
 	a.run, a.shards = run{began: t, simple: true}, a.shards[:0]
 	a.shownAt.Store(t)
 }
 
-// nameRun says which text it is.
+// nameRun notes which text the simple query has.
 func (a *account) nameRun(f *parser.Facts) {
 	if a.run.simple && a.run.facts == nil {
 		a.run.facts = f
@@ -41,7 +40,7 @@ func (a *account) nameRun(f *parser.Facts) {
 	}
 }
 
-// noteBound remembers what a portal was made of.
+// noteBound remembers which text a portal was made from.
 func (a *account) noteBound(portal []byte, f *parser.Facts) {
 	a.s.reach.patience.saw(f)
 	a.shown.Store(f)
@@ -56,13 +55,13 @@ func (a *account) noteBound(portal []byte, f *parser.Facts) {
 	a.portals[string(portal)] = f
 }
 
-// bound1 is what was bound, or parsed, last.
+// bound1 is the text that was bound or parsed last.
 type bound1 struct {
 	facts *parser.Facts
-	at    int64 // when the Bind came; 0 once it has been executed
+	at    int64 // when the Bind came; 0 once the portal has been executed
 }
 
-// beginExecute says that an Execute begins.
+// beginExecute notes that an Execute begins.
 func (a *account) beginExecute(body []byte) {
 	name, rest, _ := wire.CString(body)
 	f := a.bound.facts
@@ -70,7 +69,7 @@ func (a *account) beginExecute(body []byte) {
 		f = a.portals[string(name)]
 	}
 	t := a.bound.at
-	if a.bound.at = 0; t == 0 { // not for the first time
+	if a.bound.at = 0; t == 0 { // the portal has been executed before
 		t = tally.Now()
 		a.shown.Store(f)
 		a.shownAt.Store(t)
@@ -81,18 +80,17 @@ func (a *account) beginExecute(body []byte) {
 	}
 }
 
-// showIdle shows that nothing runs, where an end was not counted.
+// showIdle shows the session as idle if the end of its last statement was not counted.
 func (a *account) showIdle() {
 	if a.shownAt.Load() > 0 {
 		a.shownAt.Store(-tally.Now())
 	}
 }
 
-// deferRun hands what is under way to an op, which is through when the backend
-// answers.
+// deferRun hands the run under way to an op, which ends it when the backend answers.
 func (a *account) deferRun() run {
 	r := a.run
-	if r.simple { // it is through when all of it is
+	if r.simple { // a simple query is counted as a whole
 		return run{}
 	}
 	a.run = run{}
@@ -102,7 +100,7 @@ func (a *account) deferRun() run {
 	return r
 }
 
-// atBackend notes that one shard works on what is under way.
+// atBackend notes that one shard works on the simple query under way.
 func (a *account) atBackend() {
 	if a.run.kind == tally.Local && a.run.simple {
 		a.run.kind, a.run.shards = tally.Shard, 1
@@ -110,17 +108,17 @@ func (a *account) atBackend() {
 	}
 }
 
-// runsAs notes how what is under way is carried out.
+// runsAs notes how the statement under way is carried out.
 func (a *account) runsAs(k tally.Kind) {
 	if a.run.kind <= tally.Shard {
 		a.run.kind = k
 	}
 }
 
-// addShards notes that what is under way concerns so many shards.
+// addShards notes that the statement under way concerns n shards.
 func (a *account) addShards(n int) { a.run.shards = max(a.run.shards, int32(n)) }
 
-// endRun counts what was under way, unless an op has it now.
+// endRun counts the run that was under way, unless an op has it now.
 func (a *account) endRun() {
 	r := a.run
 	if r.began == 0 {
@@ -133,8 +131,8 @@ func (a *account) endRun() {
 	a.charge(&r, sh, now, now-r.began, false)
 }
 
-// executed counts an execution that a backend has answered. It may have waited
-// for those before it.
+// executed counts an execution that a backend has answered. Time spent waiting for earlier
+// executions is left out.
 func (a *account) executed(c *pool.Conn, o *op, rows int64, goesOn bool) {
 	r := &o.run
 	now := tally.Now()
@@ -144,7 +142,7 @@ func (a *account) executed(c *pool.Conn, o *op, rows int64, goesOn bool) {
 	r.began = 0
 }
 
-// charge counts one execution.
+// charge counts one execution that took so many nanoseconds.
 func (a *account) charge(r *run, sh *pool.Shard, now, took int64, goesOn bool) {
 	a.shownAt.Store(-now)
 	if r.kind == tally.Shard && r.facts != nil && endsTx(r.facts) {
@@ -179,7 +177,7 @@ func (a *account) failedWith(code string) {
 		return
 	}
 	if b := &a.bound; b.at != 0 || a.s.pipe.hasPending {
-		// It was refused before it was executed.
+		// The statement was refused before it was executed.
 		now := tally.Now()
 		r := run{facts: b.facts, failed: true}
 		a.charge(&r, nil, now, now-max(b.at, a.answered), false)
@@ -187,7 +185,7 @@ func (a *account) failedWith(code string) {
 	}
 }
 
-// failedAt counts an error of the backend's, by which these ops are skipped.
+// failedAt counts an error of the backend, which makes it skip these ops.
 func (a *account) failedAt(c *pool.Conn, ops []op, code string) {
 	a.s.srv.metrics.codes.Add(code)
 	if a.run.simple {
@@ -204,7 +202,7 @@ func (a *account) failedAt(c *pool.Conn, ops []op, code string) {
 	a.run.failed = a.run.began != 0
 }
 
-// runsEverywhere notes that every shard runs what is under way.
+// runsEverywhere notes that every shard runs the statement under way.
 func (a *account) runsEverywhere() {
 	a.runsAs(tally.Every)
 	a.addShards(len(a.s.route.snap.Shards))
