@@ -15,15 +15,15 @@ import (
 )
 
 // A text of several statements in one simple Query is parsed as a whole, so that a syntax
-// error anywhere keeps all of it from running, and then run statement by statement: each is
-// planned at its turn and goes the way that it would go alone. PostgreSQL runs them in one
-// transaction, its implicit block, unless they say otherwise: BEGIN makes that block the
-// client's, COMMIT and ROLLBACK end it, and the statement after them begins another. The
-// first error ends the text and, with it, the implicit block. weft opens a block for it as
-// it does for other transactions of its own. A text whose statements all go to one shard,
-// and change nothing that the later ones are planned by, is passed on as it is.
+// error anywhere keeps all of it from running. Then it is run statement by statement: each
+// is planned in its turn and takes the way that it would take alone. PostgreSQL runs the
+// statements in one transaction, its implicit block, unless they say otherwise: BEGIN makes
+// that block the client's, COMMIT and ROLLBACK end it, and the statement after them begins
+// another. The first error ends the text and, with it, the implicit block. weft opens a
+// block of its own for the implicit block. A text whose statements all go to one shard, and
+// change nothing that later statements are planned by, is passed on as it is.
 
-// script is such a text under way.
+// script is a text of several statements under way.
 type script struct {
 	s *Session
 
@@ -31,17 +31,18 @@ type script struct {
 	// own: the open block is the text's, not the client's.
 	own    bool
 	failed bool
-	// offset is how many characters of the text stand before the statement that runs.
+	// offset is how many characters of the text come before the statement that runs.
 	offset int
 	kept   *keptTag
-	// read is how the text was read, which holds for all of it.
+	// read is how the text was read; it holds for all statements of the text.
 	read reading
-	// due is what the client is told of the last statement as soon as that is committed.
+	// due is what the client is told of the last statement once that statement is
+	// committed.
 	due []byte
 }
 
 // passesWhole are the effects that the statements of a text may have if one backend is to
-// run all of them: none changes what a later statement means.
+// run all of them: none of these effects changes what a later statement means.
 const passesWhole = parser.Writes | parser.ReadsSequence | parser.AdvancesSequence | parser.ReadsSetting | parser.ListsObjects |
 	parser.SessionID | parser.ReadsPrepared | parser.ReadsListening
 
@@ -60,15 +61,15 @@ func (k *script) severalQuery(r *router, text []byte, f *parser.Facts, n int) er
 	return k.runScript(text)
 }
 
-// wholeQuery runs a text as a whole if one shard can, or if it is one that weft runs in
-// another way. It reports false if the text has to be taken apart.
+// wholeQuery runs a text as a whole if one shard can, or if the text is an attempt (see
+// attemptQuery). It reports false if the text has to be taken apart.
 func (k *script) wholeQuery(r *router, text []byte, f *parser.Facts, n int, whole bool) (done bool, err error) {
 	if k.s.route.knowOwn(f) != nil {
 		return false, nil
 	}
 	p, err := k.s.route.plan(r, text, nil)
 	if err != nil {
-		return false, nil // the statement itself meets the error again
+		return false, nil // the statement itself will meet the error again
 	}
 	if !whole {
 		a, ok := parser.ReadAttempt(string(text), k.s.record.scanOptions())
@@ -82,7 +83,8 @@ func (k *script) wholeQuery(r *router, text []byte, f *parser.Facts, n int, whol
 	default:
 		return false, nil
 	}
-	if len(p.Params) > 0 || p.Generate != nil { // what is drawn for a whole text is drawn again for its statements
+	// Values drawn for the whole text would be drawn again for its statements.
+	if len(p.Params) > 0 || p.Generate != nil {
 		return false, nil
 	}
 	edits, err := k.s.route.place(r, p, text, f)
@@ -126,7 +128,7 @@ func (k *script) runStatements(text []byte, parts []parser.Span) error {
 			sc.own = true
 		}
 		if sc.own && i == len(parts)-1 {
-			sc.kept = &keptTag{rem: k.s.out.Len()} // what waits passes
+			sc.kept = &keptTag{rem: k.s.out.Len()} // messages that wait already pass
 		}
 		sc.offset += k.s.out.characters(text[counted:part.Start])
 		counted = part.Start
@@ -141,7 +143,7 @@ func (k *script) runStatements(text []byte, parts []parser.Span) error {
 	return k.endScript()
 }
 
-// characters is how many characters of the client's a text has.
+// characters is how many characters a text has in the client's encoding.
 func (o *answers) characters(text []byte) int {
 	if o.reported["client_encoding"] == "UTF8" {
 		return utf8.RuneCount(text)
@@ -164,7 +166,7 @@ func (k *script) runScripted(text []byte) error {
 	return k.s.route.statementQuery(r, text, f, consumed)
 }
 
-// controlOwn runs what a text says about transactions while the open block is its own.
+// controlOwn runs a statement about transactions while the open block is the text's own.
 func (k *script) controlOwn(text []byte, f *parser.Facts) error {
 	switch chained := f.Effects&parser.TxBegin != 0; {
 	case opensBlock(f):
@@ -188,15 +190,15 @@ func (k *script) controlOwn(text []byte, f *parser.Facts) error {
 	}
 }
 
-// warnNoBlock is what PostgreSQL says to a COMMIT or ROLLBACK without a BEGIN.
+// warnNoBlock warns of a COMMIT or ROLLBACK without a BEGIN, as PostgreSQL does.
 func (k *script) warnNoBlock() {
 	warning := pgerr.New(noTransaction, "there is no transaction in progress")
 	warning.Severity = pgerr.SeverityWarning
 	k.s.out.tell(warning)
 }
 
-// takeOver makes a block of weft's own the client's, by the client's BEGIN. Modes that it
-// names are set where the block has begun already.
+// takeOver makes the text's own block the client's, by the client's BEGIN. Modes that the
+// BEGIN names are set on the participants that have joined already.
 func (k *script) takeOver(text []byte, f *parser.Facts) error {
 	tag := beginTag(string(text))
 	switch joined := k.s.held.participant() >= 0 || k.s.held.conn != nil && k.s.held.conn.Status != wire.TxIdle; {
@@ -225,8 +227,8 @@ func (k *script) takeOver(text []byte, f *parser.Facts) error {
 	return nil
 }
 
-// endScript ends what the text has left open of its own. The tag of the last statement
-// follows the commit, and gives way to its failure.
+// endScript ends the block that the text has left open as its own. The tag of the last
+// statement is told after the commit, or replaced by the error of the commit.
 func (k *script) endScript() error {
 	sc := k
 	sc.offset = 0
@@ -254,7 +256,7 @@ func (k *script) endScript() error {
 	return nil
 }
 
-// tellDue tells the client of the last statement of a text, which is committed.
+// tellDue tells the client of the last statement of a text once it is committed.
 func (k *script) tellDue() {
 	if len(k.due) > 0 {
 		k.s.out.Grow()
@@ -263,7 +265,8 @@ func (k *script) tellDue() {
 	}
 }
 
-// placed returns the body of an error whose position counts from the beginning of the text.
+// placed returns the body of an error with a position that counts from the beginning of the
+// text.
 func (sc *script) placed(body []byte) []byte {
 	return wire.MapError(body, func(code byte, v string) string {
 		if pos, err := strconv.Atoi(v); err == nil && code == 'P' {

@@ -27,7 +27,7 @@ import (
 
 // Server accepts clients and runs their sessions.
 type Server struct {
-	cfg        Config // as it was at the start; see conf
+	cfg        Config // as it was at the start; conf is the one in effect
 	now        atomic.Pointer[Config]
 	log        *slog.Logger
 	pool       *pool.Pool
@@ -40,8 +40,8 @@ type Server struct {
 
 	ctx  context.Context
 	stop context.CancelCauseFunc
-	wg   sync.WaitGroup // sessions and what serves them
-	// The pool is looked after until the last session has given its backend
+	wg   sync.WaitGroup // sessions and background goroutines
+	// stopPool and poolDone: the pool runs until the last session has given its backend
 	// back.
 	stopPool context.CancelFunc
 	poolDone sync.WaitGroup
@@ -50,14 +50,14 @@ type Server struct {
 	readiness readiness
 	service   *pool.Spares
 	gates     gatekeeper
-	// homeless is how clients log in while the home shard is down.
+	// homeless lets clients log in while the home shard is down.
 	homeless homeless
 
 	budget    budget
 	passwords *passwords
 
 	circle *peer.Circle // the other proxies
-	asked  *peer.Asked  // answers their questions
+	asked  *peer.Asked  // answers questions of other proxies
 	hubs   *hub.Hubs
 	door   *admit.Door
 
@@ -65,7 +65,7 @@ type Server struct {
 	keeper   keeper
 }
 
-// memory is what sessions share of texts they have seen, so that it is found out once.
+// memory is what sessions share about texts they have seen, so that it is found out once.
 type memory struct {
 	texts        *parser.Cache
 	scanners     sync.Pool
@@ -119,7 +119,7 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Serve accepts clients on l until it is closed or the server is.
+// Serve accepts clients on l until l or the server is closed.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.register.mu.Lock()
 	if s.drain.Load() {
@@ -135,7 +135,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			if errors.Is(err, net.ErrClosed) {
 				return nil
 			}
-			// Out of descriptors, most likely: it passes.
+			// Out of descriptors, most likely: that passes.
 			s.log.Warn("accept failed", "err", err)
 			select {
 			case <-time.After(50 * time.Millisecond):
@@ -148,13 +148,14 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// spareStarts is how many connections may be in startup beside those that could
-// become clients: cancel requests, and clients that will be told why not.
+// spareStarts is how many connections may be in startup beside those that could become
+// clients: cancel requests, and clients that will be told why they are turned away.
 const spareStarts = 100
 
 // handle runs a client's connection from its first byte.
 func (s *Server) handle(conn net.Conn) {
-	// The deadline first: Close overrides it for those it finds registered.
+	// Set the deadline first: Close overrides the deadline of connections that it finds
+	// registered.
 	_ = conn.SetDeadline(time.Now().Add(s.conf().StartupTimeout))
 	s.register.mu.Lock()
 	if s.drain.Load() {
@@ -164,7 +165,7 @@ func (s *Server) handle(conn net.Conn) {
 	}
 	if len(s.register.starting) >= s.conf().MaxClients+spareStarts {
 		s.register.mu.Unlock()
-		// Not read from: whoever opens so many connections may not write either.
+		// Do not read: a client that opens so many connections may never send anything.
 		_, _ = conn.Write(wire.AppendError(nil, pgerr.Fatal(pgerr.TooManyConnections, "sorry, too many clients already").
 			WithHint("Too many clients are logging in at once.")))
 		conn.Close()
@@ -180,8 +181,8 @@ func (s *Server) handle(conn net.Conn) {
 		conn.Close()
 		return
 	}
-	// The dialogue above needs a deep stack, a waiting session does not: a new
-	// goroutine begins with a small one.
+	// The startup dialogue needs a deep stack, a waiting session does not: a new goroutine
+	// begins with a small stack.
 	s.wg.Go(s.guarded("session", func() { s.run(sess) }))
 }
 
@@ -209,8 +210,8 @@ func (s *Server) end(sess *Session) {
 	s.metrics.clientGone()
 }
 
-// admit registers a session that got through startup, unless there are too
-// many or the server is about to end.
+// admit registers a session that got through startup, unless there are too many sessions or
+// the server is about to end.
 func (r *register) admit(sess *Session) *pgerr.Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -264,7 +265,7 @@ func (r *register) connected(id int32) bool {
 	return ok
 }
 
-// database is the name of the one the client has asked for.
+// database is the name of the database that the client has asked for.
 func (s *Session) database() string {
 	if s.db == nil {
 		return s.srv.cfg.AdminDatabase
@@ -288,7 +289,7 @@ func (r *register) holders(f func(sess *Session, c *pool.Conn)) {
 	}
 }
 
-// newSecret returns a cancel key of n random bytes.
+// newSecret returns n random bytes, such as a cancel key.
 func newSecret(n int) []byte {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails: crypto/rand ends the process instead
@@ -297,8 +298,8 @@ func newSecret(n int) []byte {
 
 func (s *Server) draining() bool { return s.drain.Load() }
 
-// Drain stops taking work: no new clients, idle sessions end, others when
-// their transaction does. It returns when all have ended or ctx has.
+// Drain stops taking work: no new clients; idle sessions end at once, others when their
+// transaction ends. It returns when all sessions have ended or ctx is done.
 func (s *Server) Drain(ctx context.Context) error {
 	s.register.mu.Lock()
 	s.drain.Store(true)
@@ -327,19 +328,18 @@ func (s *Server) Drain(ctx context.Context) error {
 	}
 }
 
-// closeGrace is how long a client may take to read the last word.
+// closeGrace is how long a client may take to read its last message.
 const closeGrace = 2 * time.Second
 
-// stopStarting turns away the clients that are not through startup. mu is
-// held.
+// stopStarting turns away the clients that are still in startup. mu is held.
 func (r *register) stopStarting() {
 	for conn := range r.starting {
 		_ = conn.SetReadDeadline(time.Unix(1, 0))
 	}
 }
 
-// stopWork ends what backends compute for gathered statements: a server does not
-// notice that nobody waits for the answer.
+// stopWork cancels what backends compute for gathered statements: a server does not notice
+// that no session waits for its answer.
 func (s *Server) stopWork(working []*pool.Conn) {
 	ctx, stop := context.WithTimeout(context.Background(), closeGrace)
 	defer stop()
@@ -350,7 +350,7 @@ func (s *Server) stopWork(working []*pool.Conn) {
 	wg.Wait()
 }
 
-// Close ends everything at once and waits for it.
+// Close ends all sessions and goroutines at once and waits for them.
 func (s *Server) Close() error {
 	s.register.mu.Lock()
 	s.drain.Store(true)
@@ -361,7 +361,7 @@ func (s *Server) Close() error {
 	for _, sess := range s.register.sessions {
 		sess.reach.killed.CompareAndSwap(nil, pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command"))
 		sess.wake()
-		// A client that does not read must not keep us.
+		// A client that does not read must not hold up Close.
 		_ = sess.client.Conn().SetWriteDeadline(time.Now().Add(closeGrace))
 		sess.reach.mu.Lock()
 		for _, c := range append(slices.Clone(sess.reach.legs), sess.reach.current, sess.reach.settling) {
@@ -387,7 +387,8 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// every shows the cluster to f, time and again until ctx is done, once it is known.
+// every calls f with the cluster after each interval until ctx is done, if the cluster is
+// known.
 func (s *Server) every(ctx context.Context, interval time.Duration, f func(*directory.Snapshot)) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()

@@ -10,7 +10,7 @@ import (
 	"weft/twopc"
 )
 
-// serviceIdle is how long a connection of weft's own is kept unused.
+// serviceIdle is how long an unused connection of the service user is kept.
 const serviceIdle = 15 * time.Second
 
 // dialService returns a connection to a database of a shard as the service user.
@@ -22,6 +22,7 @@ func (s *Server) dialService(ctx context.Context, shard, database string) (twopc
 	return c, nil
 }
 
+// dialSpare returns a connection to a database of a shard, outside of the pool's limits.
 func (s *Server) dialSpare(ctx context.Context, shard, database, user string) (*pool.Spare, error) {
 	spec, ok := s.cfg.Snapshot().Shard(shard)
 	if !ok {
@@ -30,7 +31,7 @@ func (s *Server) dialSpare(ctx context.Context, shard, database, user string) (*
 	return s.service.Dial(ctx, spec, database, user)
 }
 
-// dialGate returns the connection by which a gate is shut.
+// dialGate returns the connection that shuts a gate.
 func (s *Server) dialGate(gate ownKey) (gateConn, error) {
 	c, err := s.dialSpare(s.ctx, gate.shard, gate.database, s.cfg.ServiceUser)
 	if err != nil {
@@ -39,12 +40,12 @@ func (s *Server) dialGate(gate ownKey) (gateConn, error) {
 	return c, nil
 }
 
-// dialer opens connections for the moving of rows: outside the pool's limits,
-// because sessions that hold the rest may be waiting for the move.
+// dialer opens connections for package schema: outside of the pool's limits, because the
+// sessions that hold the pool's connections may be waiting for rows to be moved.
 type dialer struct{ srv *Server }
 
-// Dial implements schema.Shards. Connections of the service user are used again; those of others
-// are closed after use, for a role may have few of them.
+// Dial implements schema.Shards. Connections of the service user are used again; those of
+// other users are closed after use, because a role may be allowed only a few.
 func (d dialer) Dial(ctx context.Context, shard, database, user string) (schema.Conn, error) {
 	c, err := d.srv.dialSpare(ctx, shard, database, user)
 	if err != nil {

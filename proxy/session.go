@@ -28,7 +28,7 @@ type Session struct {
 	lane   *pool.Lane // to the home shard
 	login  login
 
-	// What the client is told, and what has been made for it.
+	// What the client is told, and what is kept for it.
 	out      answers
 	prepared prepared
 	portals  portals
@@ -59,7 +59,7 @@ type Session struct {
 	admin *admin // set if the session talks to weft's console
 }
 
-// login is who the client is, and how it came.
+// login is who the client is, and how it logged in.
 type login struct {
 	user    string
 	startup *wire.Packet
@@ -84,27 +84,26 @@ type statement struct {
 	name   string
 	server *pool.Statement
 	facts  *parser.Facts
-	// original is the client's text, where the backend's differs from it.
+	// original is the client's text, if the backend's text differs.
 	original string
-	// commands are the PREPAREs and DEALLOCATEs of its text.
+	// commands are the PREPAREs and DEALLOCATEs of the statement's text.
 	commands []sqlPrepared
-	// meaning is what the names in its text meant when it was rewritten.
+	// meaning is what the names in the statement's text meant when the text was rewritten.
 	meaning string
 	planned planned
-	// doubtful: what the client sent with its Parse failed for a reason that
-	// PostgreSQL would have ended the session for. It may take it for prepared or
-	// not.
+	// doubtful: messages sent with the Parse failed for a reason for which PostgreSQL would
+	// have ended the session. The client may take the statement for prepared or not.
 	doubtful bool
 }
 
-// unnamed is the client's unnamed statement, kept so that it can be made again
-// on another backend.
+// unnamed is the client's unnamed statement, kept so that it can be prepared again on
+// another backend.
 type unnamed struct {
 	body    []byte // of the Parse message
 	facts   *parser.Facts
 	version uint32
 	valid   bool
-	// original is the client's text, where body's differs from it.
+	// original is the client's text, if the text in body differs.
 	original string
 	commands []sqlPrepared
 	meaning  string
@@ -138,7 +137,7 @@ type everywhere struct{ s *Session }
 // utility carries out commands and functions that weft itself answers.
 type utility struct{ s *Session }
 
-// errEnd ends a session without a word: the client is gone or has been told.
+// errEnd ends a session without a message: the client is gone or has been told.
 var errEnd = errors.New("session ends")
 
 // serve runs the session until it ends.
@@ -146,7 +145,7 @@ func (s *Session) serve() {
 	err := s.loop()
 	var e *pgerr.Error
 	if errors.As(err, &e) && !errors.Is(err, errEnd) {
-		// A failed session is told why, whatever state it is in.
+		// Tell the client why the session failed, whatever state the session is in.
 		fatal := *e
 		fatal.Severity = pgerr.SeverityFatal
 		s.out.tell(&fatal)
@@ -178,7 +177,7 @@ func (s *Session) step() error {
 	if limit == 0 {
 		err := s.prepared.settleParse()
 		if err == nil {
-			err = s.flush() // what came before is answered first
+			err = s.flush() // earlier messages are answered first
 		}
 		if err != nil {
 			return err
@@ -188,7 +187,7 @@ func (s *Session) step() error {
 		return e
 	}
 	if length < 4 || length > limit {
-		// PostgreSQL cannot find the next message either: it closes.
+		// PostgreSQL cannot find the next message either, and closes the connection.
 		s.log.Warn("invalid message length", "type", string(typ), "length", length)
 		return errEnd
 	}
@@ -216,19 +215,19 @@ func (s *Session) step() error {
 		return s.onFunctionCall()
 	case wire.CopyData, wire.CopyDone, wire.CopyFail:
 		if !s.pipe.ops.empty() {
-			// The COPY may stand among what has been collected. If so, sending
-			// that makes copyIn take this message.
+			// The COPY may be among the messages that have not been sent. If so, sending
+			// them makes copyIn take this message.
 			return s.flush()
 		}
-		// Left over from a COPY that failed: the client had not heard yet.
+		// Left over from a COPY that failed before the client was told.
 		return s.pipe.skip(length + 1)
 	default: // wire.Terminate
 		return errEnd
 	}
 }
 
-// header blocks for the next message's header. What weft has to say by itself
-// goes out while it waits.
+// header blocks until the header of the next message has arrived. Messages that weft has
+// for the client go out meanwhile.
 func (s *Session) header() (typ byte, length int, err error) {
 	if s.account.allowance.bytes > 0 && s.pipe.ops.empty() && s.pipe.unsent.Len() == 0 {
 		s.account.allowance.end(&s.srv.budget)
@@ -243,8 +242,8 @@ func (s *Session) header() (typ byte, length int, err error) {
 			}
 		}
 		if s.pipe.unsent.Len() > 0 {
-			// The client pauses without asking for answers: PostgreSQL would
-			// have begun to work.
+			// The client pauses without asking for answers: PostgreSQL would have begun to
+			// work.
 			if err := s.pushAll(); err != nil {
 				return 0, 0, err
 			}
@@ -254,7 +253,7 @@ func (s *Session) header() (typ byte, length int, err error) {
 		}
 		timed := s.record.idleTimeout > 0 && s.lost.idleDeadline() || s.tx.crowded && s.reach.idleInBlock()
 		if timed && s.reach.woke.Load() {
-			continue // its deadline has just been overwritten
+			continue // the deadline that wake set has just been overwritten
 		}
 		if s.tx.crowded && !s.tx.open {
 			s.reach.disband()
@@ -285,14 +284,14 @@ func (s *Session) header() (typ byte, length int, err error) {
 	}
 }
 
-// wake makes the session's goroutine leave its wait for the client.
+// wake makes the session's goroutine stop waiting for the client.
 func (s *Session) wake() {
-	// The flag first: whoever clears the deadline looks at it afterwards.
+	// Set the flag first: code that overwrites the deadline looks at the flag afterwards.
 	s.reach.woke.Store(true)
 	_ = s.client.Conn().SetReadDeadline(time.Unix(1, 0))
 }
 
-// woken handles why wake was called.
+// woken does what the session was woken for.
 func (s *Session) woken() error {
 	s.reach.woke.Store(false)
 	_ = s.client.Conn().SetReadDeadline(time.Time{})
@@ -319,7 +318,7 @@ func (s *Session) woken() error {
 	return nil
 }
 
-// idle reports whether no transaction is open and no answer outstanding.
+// idle reports whether no transaction is open and no answer is due.
 func (s *Session) idle() bool {
 	return s.pipe.ops.empty() && !s.lost.is() && !s.tx.open && !s.pipe.unsynced && !s.pipe.skipping && (s.held.conn == nil || s.held.conn.Status == wire.TxIdle) && s.pipe.unsent.Len() == 0
 }
@@ -331,7 +330,7 @@ func (s *Session) kill(e *pgerr.Error) {
 	s.wake()
 }
 
-// flushClient writes what is waiting for the client.
+// flushClient writes the messages that wait for the client.
 func (o *answers) flushClient() error {
 	if o.Len() == 0 {
 		return nil
@@ -341,7 +340,7 @@ func (o *answers) flushClient() error {
 	return err
 }
 
-// give gives bytes to the client, or to whoever listens in its place.
+// give gives bytes to the client, or to overheard if that is set.
 func (o *answers) give(b []byte) error {
 	if o.overheard != nil {
 		o.overheard.take(b)
@@ -354,7 +353,7 @@ func (o *answers) give(b []byte) error {
 	return err
 }
 
-// tell adds an error or notice of weft's own to what waits for the client.
+// tell adds an error or notice of weft to the messages that wait for the client.
 func (o *answers) tell(e *pgerr.Error) {
 	e = o.s.reach.asGivenUp(e)
 	if v := o.s.reach.asVictim(e.Code); v != nil {
@@ -378,7 +377,7 @@ func (o *answers) tell(e *pgerr.Error) {
 	o.B = wire.AppendError(o.B, e)
 }
 
-// ready adds a ReadyForQuery of weft's own.
+// tellReady adds a ReadyForQuery of weft, unless quiet is set.
 func (o *answers) tellReady() {
 	if o.quiet {
 		return
@@ -386,25 +385,25 @@ func (o *answers) tellReady() {
 	if o.s.tx.failAll() != nil {
 		o.s.lost.closeAll()
 	}
-	// A backend that was lost while weft talked to it itself leaves no message that
-	// could say whether the client is going to send a Sync: now it is not.
+	// A backend that was lost while weft talked to it by itself leaves no op that says
+	// whether the client is going to send a Sync: here the client is not.
 	o.s.pipe.resume()
 	if o.s.script.running {
-		return // its statements are told to be ready all at once
+		return // the script tells once, at its end
 	}
 	o.tellParameters(o.s.held.conn)
 	o.Grow()
 	o.B = wire.AppendReadyForQuery(o.B, o.s.localStatus())
 }
 
-// close ends the session: the backend goes back if it can be made clean.
+// close ends the session: the backend goes back to the pool if it can be made clean.
 func (s *Session) close() {
 	s.reach.inbox.close()
 	s.account.allowance.end(&s.srv.budget)
 	if s.db == nil {
-		return // the console
+		return // a session of the console
 	}
-	defer s.commit.leaveToResolver() // after the backends
+	defer s.commit.leaveToResolver() // after the backends have been given back
 	if len(s.record.channels) > 0 {
 		s.hub().Forget(listener{s})
 	}
@@ -427,7 +426,7 @@ func (s *Session) close() {
 	s.held.leave(c)
 }
 
-// localStatus is the transaction state weft reports by itself.
+// localStatus is the transaction status that weft reports by itself.
 func (s *Session) localStatus() byte {
 	switch {
 	case s.lost.is():
@@ -440,9 +439,9 @@ func (s *Session) localStatus() byte {
 	return wire.TxIdle
 }
 
-// refuse answers the client with an error of weft's own. Inside a transaction
-// the backend's transaction must fail too, so the caller chooses it only where
-// no backend is involved or it has been dropped.
+// refuse answers the client with an error of weft. Inside a transaction the backend's
+// transaction must fail, too, so refuse is only for places where no backend is involved or
+// the backend has been dropped.
 func (o *answers) refuse(err error) error {
 	e := pgerr.From(err)
 	if e.IsFatal() || pgerr.PanicIn(e) != nil {
@@ -458,8 +457,8 @@ func (o *answers) refuse(err error) error {
 	return nil
 }
 
-// leavesDoubt reports whether an error is one that no server raises in the middle of a
-// session that goes on.
+// leavesDoubt reports whether an error is one that PostgreSQL does not raise in a session
+// that goes on.
 func leavesDoubt(err error, e *pgerr.Error) bool {
 	if errors.Is(err, pool.ErrLost) || e.Code == pgerr.FeatureNotSupported {
 		return true
@@ -468,6 +467,7 @@ func leavesDoubt(err error, e *pgerr.Error) bool {
 	return class == "53" || class == "57" && e.Code != pgerr.QueryCanceled || class == "08" && e.Code != pgerr.ProtocolViolation
 }
 
+// flushOrEnd is flushClient, but ends the session without a message if the client is gone.
 func (o *answers) flushOrEnd() error {
 	if err := o.flushClient(); err != nil {
 		return errEnd

@@ -7,22 +7,23 @@ import (
 	"weft/directory"
 )
 
-// Proxies know each other through the directory, and each says there how many connections to
-// a shard it may open. If that is more than a server has, each takes its share and no more: then
-// sessions wait in a proxy's queue, in order, instead of knocking at a server that is full.
+// Proxies know each other through the directory, where each says how many connections to a
+// shard it may open. If the sum is more than a server has, each proxy takes no more than
+// its share: then sessions wait in a proxy's queue, in order, instead of knocking at a
+// server that is full.
 
-// shares is what this proxy knows of the others that want connections of the shards.
+// shares is what this proxy knows of other proxies that want connections to the shards.
 type shares struct {
 	mu sync.Mutex
-	// wants is how many connections each of the others may open.
+	// wants is how many connections each other proxy may open.
 	wants []int
-	// warned is the share of a shard that it has been said is less than wanted.
+	// warned is the share of each shard that the log has called less than wanted.
 	warned map[string]int
 }
 
-// share returns how many of a server's connections one may take who wants own of them beside
-// others. An eighth stays free: for what proxies do for themselves, for those with the right
-// of way, and for people.
+// share returns how many of the room connections of a server a proxy may take that wants
+// own of them, while the other proxies want others. An eighth stays free: for what proxies
+// do by themselves, for sessions with the right of way, and for people.
 func share(room, own int, others []int) int {
 	sum := own
 	for _, n := range others {
@@ -35,7 +36,7 @@ func share(room, own int, others []int) int {
 func (h *shares) look(ctx context.Context, s *Server) {
 	live, err := s.cfg.Directory.Proxies(ctx)
 	if err != nil {
-		return // what was agreed on holds
+		return // the last shares still hold
 	}
 	h.learn(live, s.cfg.Proxy, s.pool.Config().MaxPerShard)
 	snap := s.cfg.Snapshot()
@@ -44,7 +45,8 @@ func (h *shares) look(ctx context.Context, s *Server) {
 	}
 }
 
-// learn keeps what the others want. One that does not say wants as many as this one.
+// learn keeps what the other proxies want. A proxy that does not say wants as many as this
+// one.
 func (h *shares) learn(live []directory.Proxy, self string, own int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -60,8 +62,8 @@ func (h *shares) learn(live []directory.Proxy, self string, own int) {
 	}
 }
 
-// set holds this proxy to its share of a shard's connections, and warns where that is less than
-// its configuration says.
+// set holds this proxy to its share of a shard's connections, and warns if that is less
+// than the configuration says.
 func (h *shares) set(s *Server, shard string) {
 	room := s.keeper.belonging.room(shard)
 	if room == 0 {
@@ -76,7 +78,8 @@ func (h *shares) set(s *Server, shard string) {
 	}
 }
 
-// of returns the share, and whether it is news that it is less than wanted.
+// of returns the share of a shard, and whether it is news that the share is less than
+// wanted.
 func (h *shares) of(shard string, room, own int) (n int, news bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

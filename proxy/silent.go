@@ -11,44 +11,47 @@ import (
 	"weft/proxy/peer"
 )
 
-// A proxy that stands still leaves open transactions on the shards: their connections are there, so the
-// shards wait, and their rows stay locked. Its lease in the directory runs out much later. So proxies
-// ask each other which backends they have; the answer comes when there is a new one, or after half a second. When one has not answered twice, and
-// none of its backends has begun anything for a while on any shard, the others end those
-// of them that wait for it in the middle of a transaction. A proxy that others cannot reach, and that
-// works, is let be: it talks to every shard each second (see resolveLeft). One that wakes up
-// finds connections closed, and goes on with others.
+// A proxy that stands still leaves open transactions on the shards: its connections are
+// there, so the shards wait, and the rows stay locked. Its lease in the directory runs out
+// much later. So proxies ask each other which backends they have; the answer comes when
+// there is a new backend, or after half a second. When a proxy has failed to answer twice,
+// and none of its backends has begun anything for a while on any shard, the other proxies
+// end those of its backends that wait for it in the middle of a transaction. A proxy that
+// works, but that the others cannot reach, is let be: it talks to every shard each second
+// (see resolveLeft). A proxy that wakes up finds its connections closed, and goes on with
+// new ones.
 
 const (
-	// listenEvery is how long an answer is kept back while there is nothing new, listenTimeout how long it
-	// may take.
+	// listenEvery is how long an answer is kept back while there is nothing new,
+	// listenTimeout how long an answer may take.
 	listenEvery   = 500 * time.Millisecond
 	listenTimeout = time.Second
-	// silentAfter is how many answers may be missing.
+	// silentAfter is how many missing answers make a proxy silent.
 	silentAfter = 2
-	// lifeless is for how long none of a proxy's backends has begun anything, where it hangs.
+	// lifeless is for how long no backend of a hung proxy has begun anything.
 	lifeless = 1500 * time.Millisecond
-	// rememberFor is how long the backends of a proxy are looked after that the directory knows no more.
+	// rememberFor is how long the backends of a proxy that the directory no longer knows
+	// are looked after.
 	rememberFor = time.Minute
 )
 
-// silent is what is known of other proxies.
+// silent is what is known of the other proxies.
 type silent struct {
 	mu    sync.Mutex
 	peers map[string]*peerLife
 }
 
-// peerLife is one of them.
+// peerLife is what is known of one other proxy.
 type peerLife struct {
-	backends []pool.Process // as it last said
-	known    uint64         // how many there have been
-	heard    time.Time      // when
-	missed   int            // answers since then
+	backends []pool.Process // as the proxy last said
+	known    uint64         // how many backends the proxy has ever opened
+	heard    time.Time      // when the proxy last answered
+	missed   int            // answers missing since heard
 	hangs    bool
 	asking   bool
 }
 
-// hung reports whether a proxy stands still, for all that can be known.
+// hung reports whether a proxy stands still, as far as can be known.
 func (s *silent) hung(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +59,7 @@ func (s *silent) hung(id string) bool {
 	return p != nil && p.hangs
 }
 
-// listenToPeers asks the other proxies for their backends.
+// listenToPeers keeps asking the other proxies for their backends.
 func (k *keeper) listenToPeers(ctx context.Context) {
 	if k.s.cfg.Directory == nil || k.s.cfg.Proxy == "" {
 		return
@@ -104,8 +107,8 @@ func backendsOf(ctx context.Context, other directory.Proxy, known uint64) (a pee
 	return a, json.Unmarshal(rows, &a)
 }
 
-// follow returns the proxies to be asked: those that the directory knows, and those that it no longer
-// knows and that hang.
+// follow returns the proxies to be asked: those that the directory knows, and those that it
+// no longer knows but that hang.
 func (s *silent) follow(before, now []directory.Proxy) []directory.Proxy {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +129,7 @@ func (s *silent) follow(before, now []directory.Proxy) []directory.Proxy {
 	return now
 }
 
-// begin reports whether a proxy can be asked: it is not being asked already.
+// begin reports whether a proxy can be asked, because it is not being asked already.
 func (s *silent) begin(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +148,8 @@ func (s *silent) begin(id string) bool {
 	return true
 }
 
-// hear asks a proxy once and notes what it says. It reports false if it says nothing.
+// hear asks a proxy once and notes the answer. It reports false if the proxy does not
+// answer.
 func (s *silent) hear(id string, ask func(known uint64) (peer.Backends, error)) bool {
 	s.mu.Lock()
 	known := s.peers[id].known
@@ -162,7 +166,7 @@ func (s *silent) hear(id string, ask func(known uint64) (peer.Backends, error)) 
 	return true
 }
 
-// end says that nobody asks a proxy any more.
+// end notes that a proxy is no longer being asked.
 func (s *silent) end(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,15 +199,15 @@ func (s *silent) setHangs(id string) bool {
 	defer s.mu.Unlock()
 	p := s.peers[id]
 	if p == nil || p.missed == 0 {
-		return false // it has answered meanwhile
+		return false // the proxy has answered meanwhile
 	}
 	was := p.hangs
 	p.hangs = true
 	return !was
 }
 
-// endLeftBy ends the transactions of a proxy that has fallen silent, unless one of its backends shows that
-// it works.
+// endLeftBy ends the transactions of a proxy that has fallen silent, unless one of its
+// backends shows that the proxy works.
 func (k *keeper) endLeftBy(ctx context.Context, id string) {
 	ctx, stop := context.WithTimeout(ctx, settleTimeout)
 	defer stop()
@@ -217,7 +221,7 @@ func (k *keeper) endLeftBy(ctx context.Context, id string) {
 		answers += len(rows)
 	}
 	if answers == 0 {
-		return // nobody knows
+		return // no shard answers, so nothing is known
 	}
 	if k.silent.setHangs(id) {
 		k.s.log.Warn("a proxy stands still: its open transactions are ended", "proxy", id)
@@ -230,8 +234,8 @@ func (k *keeper) endLeftBy(ctx context.Context, id string) {
 	}
 }
 
-// onBackends runs a query with a condition for backends on the shards that these are on, all at once, and returns the
-// rows of those that answer.
+// onBackends runs a query, with a condition that selects these backends, on all their
+// shards at once, and returns the rows of the shards that answer.
 func (k *keeper) onBackends(ctx context.Context, left map[string][]pool.Process, sql string) map[string][][]string {
 	database := "postgres"
 	if names := databases(k.s.cfg.Snapshot()); len(names) > 0 {

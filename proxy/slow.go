@@ -13,8 +13,8 @@ import (
 // maxLogged bounds the text of a statement in the log.
 const maxLogged = 2000
 
-// logSlow writes a line about a statement that has taken long: what it was, how
-// it was carried out and where, and never a value of it.
+// logSlow logs a statement that has taken long: what it was, how it was carried out and
+// where, but never its values.
 func (a *account) logSlow(r *run, sh *pool.Shard, took int64) {
 	text := "not known"
 	if r.facts != nil && r.facts.Norm != "" {
@@ -39,8 +39,8 @@ func (a *account) logSlow(r *run, sh *pool.Shard, took int64) {
 	a.s.log.LogAttrs(context.Background(), slog.LevelInfo, "slow statement", append(attrs, slog.String("statement", text))...)
 }
 
-// logged is a text of weft's own making as the log may have it: the client's values
-// are in it.
+// logged is a text made by weft in the form in which it may be logged: without the client's
+// values.
 func logged(sql string) string {
 	var scan parser.Scanner
 	if !scan.Scan([]byte(sql), parser.Options{}) {

@@ -11,15 +11,16 @@ import (
 	"weft/wire"
 )
 
-// A snapshot that one session exports and others import, as pg_dump -j does, is one of every
-// shard: its name is made of the names that they have on the shards, and so every proxy
-// can read it.
+// A snapshot that one session exports and others import, as pg_dump -j does, consists of
+// one snapshot on every shard. Its name is made of their names, so that every proxy can
+// read it.
 //
 //	weft/shard-0=00000003-0000001B-1,shard-1=00000004-00000002-1
 
 const (
 	snapshotPrefix = "weft/"
-	// snapshotAtomic: no transaction of several shards lies between its parts.
+	// snapshotAtomic marks a snapshot that has no transaction on several shards in only
+	// some of its parts.
 	snapshotAtomic = "atomic/"
 )
 
@@ -31,14 +32,15 @@ func (t *transaction) exportQuery(text []byte, f *parser.Facts, n int) error {
 	}
 	edits, err := parser.IdentityEdits(string(text), parser.Identity{Self: t.s.id, Snapshot: name, Options: t.s.record.scanOptions()})
 	if err != nil {
-		edits = nil // the backend will find it wrong too
+		edits = nil // the backend will reject the text, too
 	}
 	sql := string(text)
 	t.s.client.Consume(wire.HeaderLen + n)
 	return t.s.drawn.sendEdited(sql, edits, f)
 }
 
-// exportSnapshots makes every shard export its snapshot. The home shard's backend is then at hand.
+// exportSnapshots makes every shard export its snapshot. Afterwards the home shard's
+// backend is at hand.
 func (t *transaction) exportSnapshots() (name string, err error) {
 	if err := t.takeSnapshots(); err != nil {
 		return "", err
@@ -62,7 +64,8 @@ func (t *transaction) exportSnapshots() (name string, err error) {
 	return name + strings.Join(parts, ","), nil
 }
 
-// withEveryShard does something with a participant of the block on each shard, the home shard's first.
+// withEveryShard calls do with a participant of the block on each shard, the home shard's
+// first.
 func (t *transaction) withEveryShard(do func(c *pool.Conn) error) error {
 	if err := t.s.held.useLane(t.s.lane); err != nil {
 		return err
@@ -76,7 +79,7 @@ func (t *transaction) withEveryShard(do func(c *pool.Conn) error) error {
 	return t.s.every.withOthers(func(_ int, c *pool.Conn) error { return do(c) })
 }
 
-// importQuery runs SET TRANSACTION SNAPSHOT, in a block.
+// importQuery runs SET TRANSACTION SNAPSHOT in a block.
 func (t *transaction) importQuery(text []byte, n int) error {
 	id, ok := parser.ImportedSnapshot(string(text), t.s.record.scanOptions())
 	if !ok {
@@ -88,7 +91,7 @@ func (t *transaction) importQuery(text []byte, n int) error {
 	return t.s.route.answerCommand("SET", n)
 }
 
-// importSnapshots makes every shard see what another session's block sees.
+// importSnapshots makes every shard see what the block of another session sees.
 func (t *transaction) importSnapshots(id string) error {
 	b := &t.block
 	if b.snapped || b.sealed {
@@ -107,7 +110,7 @@ func (t *transaction) importSnapshots(id string) error {
 		return pgerr.New(pgerr.InvalidParameterValue, "invalid snapshot identifier: %q", id).
 			WithHint("A snapshot of all shards comes from pg_export_snapshot() through weft.")
 	}
-	// Those that have joined may have been asked something already.
+	// Backends that have joined may have run a query already.
 	if t.s.held.conn != nil {
 		if err := t.s.held.park(); err != nil {
 			return err

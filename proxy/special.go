@@ -42,12 +42,12 @@ func (rc *record) specialQuery(text string, f *parser.Facts, n int) error {
 	return err
 }
 
-// provoke is a text no backend accepts.
+// provoke is a text that no backend accepts.
 const provoke = "weft refuses"
 
-// bindSpecial gets the backend ready for a statement that is about to be
-// bound. What weft runs for it goes through the extended protocol too: a
-// simple query would end the implicit transaction of what was sent before.
+// bindSpecial gets the backend ready for a statement that is about to be bound. Statements
+// that weft runs for that go through the extended protocol, too: a simple query would end
+// the implicit transaction of earlier messages.
 func (rc *record) bindSpecial(text string, f *parser.Facts) (ok bool, err error) {
 	err = rc.prepareToRun(text, f, rc.s.pipe.inject)
 	switch {
@@ -61,8 +61,8 @@ func (rc *record) bindSpecial(text string, f *parser.Facts) (ok bool, err error)
 	return false, nil
 }
 
-// inject runs one statement of weft's own among the client's extended
-// messages. If it fails, the client sees the error and skips to Sync.
+// inject runs a statement of weft among the client's extended messages. If the statement
+// fails, the client sees the error and skips to Sync.
 func (p *pipe) inject(sql string) error {
 	const name = "\x01i"
 	// Close first: a statement that failed half way leaves its name behind.
@@ -87,12 +87,13 @@ func (p *pipe) inject(sql string) error {
 	return nil
 }
 
-// parseSpecial is the same for a Parse: what the text says about sessions is
-// put right before the backend sees it.
+// parseSpecial is specialQuery for a Parse: names and session IDs in the text are replaced
+// before the backend sees it.
 func (rc *record) parseSpecial(p wire.ParseBody, f *parser.Facts, o op) error {
 	err := rc.s.prepared.prepareExecuted(f)
 	if err == nil && readsOwn(f) && rc.s.held.conn != nil {
-		_, err = rc.s.srv.keeper.own(rc.s.srv.ctx, rc.s.held.conn.Shard(), rc.s.db.Name) // or there is nothing to parse
+		// Without weft's views there is nothing to parse.
+		_, err = rc.s.srv.keeper.own(rc.s.srv.ctx, rc.s.held.conn.Shard(), rc.s.db.Name)
 	}
 	if err != nil {
 		if errors.Is(err, pool.ErrLost) || errors.Is(err, errEnd) {
@@ -133,12 +134,12 @@ func (rc *record) parseSpecial(p wire.ParseBody, f *parser.Facts, o op) error {
 	return nil
 }
 
-// effectWords are in texts that may change what calling something does to a
-// session. To ask again after every other DDL would be slow.
+// effectWords occur in texts that may change what a call does to a session. Learning that
+// again after every other DDL would be slow.
 var effectWords = regexp.MustCompile(`(?i)function|procedure|routine|trigger|view|rule|operator|cast|aggregate|extension|domain|` +
 	`default|check|policy|set_config|advisory|setseed|currval|lastval|import`)
 
-// prepareToRun does on the backend what a text relies on, before the text.
+// prepareToRun does on the backend what a text relies on, before the text is run.
 func (rc *record) prepareToRun(text string, f *parser.Facts, exec func(sql string) error) error {
 	c := rc.s.held.conn
 	if c.Status != wire.TxFailed {
@@ -185,8 +186,8 @@ func (rc *record) prepareToRun(text string, f *parser.Facts, exec func(sql strin
 	return nil
 }
 
-// rewrite puts weft's own names into a text: session IDs, prepared statements.
-// commands are what the text does to prepared statements when it is executed.
+// rewrite puts weft's own names into a text: session IDs, prepared statements. commands are
+// what the text does to prepared statements when it is executed.
 func (rc *record) rewrite(text string, f *parser.Facts) (sent string, changed *edited, commands []sqlPrepared) {
 	var edits parser.Edits
 	if f.Effects&parser.SessionID != 0 || rc.s.route.readsDrawn(f) {
@@ -212,8 +213,7 @@ func (rc *record) rewrite(text string, f *parser.Facts) (sent string, changed *e
 	return edits.Apply(text), &edited{text, edits}, commands
 }
 
-// clientsWords makes an error speak of what the client knows: its own text and
-// its own names.
+// clientsWords makes an error speak of the client's own text and names.
 func (ps *prepared) clientsWords(o *op, body []byte) []byte {
 	return wire.MapError(body, func(code byte, v string) string {
 		if pos, err := strconv.Atoi(v); err == nil && code == 'P' && o.text != nil {
@@ -231,15 +231,15 @@ func (ps *prepared) clientsWords(o *op, body []byte) []byte {
 	})
 }
 
-// mayAdvance reports whether a text may call nextval, however hidden.
+// mayAdvance reports whether a text may call nextval, even in a hidden way.
 func mayAdvance(f *parser.Facts) bool {
 	const does = parser.Writes | parser.AdvancesSequence | parser.CopyIn | parser.Executes | parser.Opaque
 	return f.Effects&does != 0 || len(f.Funcs) > 0 || len(f.Relations) > 0 && f.Effects&parser.DDL == 0
 }
 
-// checkSequences refuses currval and lastval when the backend holds what other
-// clients' statements left there, and takes that away. From the first such call
-// on sessions that write keep their backend, so it happens once at most.
+// checkSequences refuses currval and lastval if the backend may hold values that statements
+// of other clients left there, and discards these. After the first such call sessions that
+// write keep their backend, so a session is refused at most once.
 func (rc *record) checkSequences(c *pool.Conn, exec func(sql string) error) error {
 	rc.s.db.ReadsSequences.Store(true)
 	if c.SoleSession == rc.s.id || c.SoleSession == 0 || c.Status == wire.TxFailed {
@@ -255,7 +255,7 @@ func (rc *record) checkSequences(c *pool.Conn, exec func(sql string) error) erro
 	}
 	c.SoleSession = rc.s.id
 	if !rc.advanced {
-		return nil // it has none: the backend shall say so
+		return nil // the session has no values: the backend says so
 	}
 	return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "the last sequence values of this session are not known to weft").
 		WithDetail("The session's earlier statements may have run on another connection to the shard.").

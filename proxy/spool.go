@@ -10,13 +10,13 @@ import (
 	"weft/pgerr"
 )
 
-// spool keeps rows that are all to be read before the first of them is used: a
-// statement must not see what it writes itself. Few stay in memory, many go to a
-// file that has no name, so that nothing is left behind whatever dies.
+// spool keeps rows that must all be read before the first is used: a statement must not see
+// what it writes itself. Few rows stay in memory, many go to a file without a name, so that
+// nothing is left behind if the process dies.
 type spool struct {
 	rows  int
 	bytes int64
-	limit int64 // weft.max_gather_bytes; 0 is without
+	limit int64 // weft.max_gather_bytes; 0 is no limit
 
 	mem  []byte
 	file *os.File
@@ -55,7 +55,7 @@ func (p *spool) add(row []byte) error {
 	return nil
 }
 
-// spill moves what is in memory to a file.
+// spill moves the rows from memory to a file.
 func (p *spool) spill() error {
 	f, err := os.CreateTemp("", "weft-rows-*")
 	if err != nil {
@@ -71,7 +71,7 @@ func (p *spool) spill() error {
 	return err
 }
 
-// rewind begins to read.
+// rewind makes next begin with the first row.
 func (p *spool) rewind() error {
 	if p.file == nil {
 		return nil
@@ -99,7 +99,7 @@ func (p *spool) next() ([]byte, error) {
 	}
 	var size [4]byte
 	if _, err := io.ReadFull(p.in, size[:]); err != nil {
-		if err == io.EOF { // ReadFull's own word for the end
+		if err == io.EOF { // ReadFull returns io.EOF itself at the end
 			return nil, io.EOF
 		}
 		return nil, fmt.Errorf("read kept rows: %w", err)
@@ -115,10 +115,10 @@ func (p *spool) next() ([]byte, error) {
 	return p.row, nil
 }
 
-// close lets go of the file.
+// close drops the rows and closes the file.
 func (p *spool) close() {
 	if p.file != nil {
-		_ = p.file.Close() // it has no name: nothing of it is left
+		_ = p.file.Close() // the file has no name: nothing is left of it
 	}
 	p.mem, p.file = nil, nil
 }

@@ -9,23 +9,24 @@ import (
 	"weft/wire"
 )
 
-// SQL's PREPARE, EXECUTE and DEALLOCATE share their names with the protocol's
-// prepared statements. On the backends they have weft's names, so the names in
-// the text are replaced.
+// SQL's PREPARE, EXECUTE and DEALLOCATE share their names with the protocol's prepared
+// statements. On the backends statements have weft's names, so the names in the text are
+// replaced.
 
 // sqlPrepared is a PREPARE or DEALLOCATE whose command tag is awaited.
 type sqlPrepared struct {
 	kind parser.PreparedKind
-	stmt *statement // what a PREPARE makes
+	stmt *statement // the statement that a PREPARE makes
 	name string
 }
 
-// dummyName names the i-th statement that is made to be deallocated.
+// dummyName names a statement that weft makes for the i-th command of a text, only to be
+// deallocated.
 func dummyName(i int) string { return "\x01d" + strconv.Itoa(i) }
 
-// prepareSQL gets the backend ready for the text: what is executed must be
-// there, what is prepared again must be taken, what is deallocated must not be
-// the one others use.
+// prepareSQL gets the backend ready for the text: a statement that is executed must be
+// there, a name that is prepared again must be taken, and a statement that is deallocated
+// must not be the one that other sessions use.
 func (ps *prepared) prepareSQL(f *parser.Facts, exec func(sql string) error) error {
 	made, gone := map[string]bool{}, map[string]bool{}
 	for i, p := range f.Prepared {
@@ -45,14 +46,14 @@ func (ps *prepared) prepareSQL(f *parser.Facts, exec func(sql string) error) err
 			ps.s.record.done.stray = append(ps.s.record.done.stray, dummyName(i))
 		case p.Kind == parser.Prepare && st == nil:
 			made[p.Name] = true
-		case st == nil && !made[p.Name] && slices.Contains(ps.s.record.done.stray, p.Name): // the backend has one of weft's own
+		case st == nil && !made[p.Name] && slices.Contains(ps.s.record.done.stray, p.Name): // weft has made one on the backend
 			err = exec("DEALLOCATE " + quote.Ident(p.Name))
 			ps.s.record.done.stray = slices.DeleteFunc(ps.s.record.done.stray, func(n string) bool { return n == p.Name })
 		case st == nil || made[p.Name]:
 		case p.Kind == parser.Execute:
 			err = ps.ensurePrepared(st.server, exec)
-		case p.Kind == parser.Prepare && slices.Contains(ps.s.record.done.stray, p.Name): // arranged already
-		case p.Kind == parser.Prepare: // taken: the backend shall say so
+		case p.Kind == parser.Prepare && slices.Contains(ps.s.record.done.stray, p.Name): // weft has made it already
+		case p.Kind == parser.Prepare: // the name is taken: the backend says so
 			err = exec("PREPARE " + quote.Ident(p.Name) + " AS SELECT 1")
 			ps.s.record.done.stray = append(ps.s.record.done.stray, p.Name)
 		}
@@ -63,7 +64,7 @@ func (ps *prepared) prepareSQL(f *parser.Facts, exec func(sql string) error) err
 	return nil
 }
 
-// preparedEdits puts the backend's names into the text and returns what the
+// preparedEdits puts the backend's names into the text and returns the commands that the
 // command tags will confirm.
 func (ps *prepared) preparedEdits(text string, f *parser.Facts) (edits parser.Edits, commands []sqlPrepared) {
 	made, gone := map[string]*statement{}, map[string]bool{}
@@ -94,8 +95,8 @@ func (ps *prepared) preparedEdits(text string, f *parser.Facts) (edits parser.Ed
 			st.server = ps.shared(text[p.NameEnd:p.BodyEnd], "", true)
 			made[p.Name] = st
 			if !ps.s.record.done.shown && ps.s.held.conn.Prepared(st.server) {
-				// Another client has made it here already: let the backend
-				// judge the command under a name that goes away again.
+				// Another client has made the statement here already: let the backend judge
+				// the command under a name that is removed again.
 				rename(p, dummyName(i))
 				ps.s.record.done.stray = append(ps.s.record.done.stray, dummyName(i))
 			} else {
@@ -126,7 +127,7 @@ func (ps *prepared) preparedEdits(text string, f *parser.Facts) (edits parser.Ed
 // sqlNames marks texts that name prepared statements.
 const sqlNames = parser.Prepares | parser.Executes | parser.Deallocates
 
-// meaning says what the names in a text stand for now.
+// meaning says which statements the names in a text stand for now.
 func (ps *prepared) meaning(f *parser.Facts) string {
 	if f.Effects&sqlNames == 0 {
 		return ""
@@ -144,8 +145,8 @@ func (ps *prepared) meaning(f *parser.Facts) string {
 	return string(b)
 }
 
-// renewNamed rewrites the text of a named statement if the names in it have
-// come to mean something else since it was parsed.
+// renewNamed rewrites the text of a named statement if the names in the text have come to
+// mean something else since it was parsed.
 func (ps *prepared) renewNamed(st *statement) error {
 	if st.facts.Effects&sqlNames == 0 || st.server.ViaSQL || ps.s.held.conn.Status == wire.TxFailed {
 		return nil
@@ -157,7 +158,7 @@ func (ps *prepared) renewNamed(st *statement) error {
 	sent, _, commands := ps.s.record.rewrite(st.original, st.facts)
 	st.commands, st.meaning = commands, now
 	if ps.s.record.done.own[st.name] {
-		return nil // it is there with the client's names in it
+		return nil // the backend has it, with the client's names in its text
 	}
 	old := st.server
 	st.server = ps.shared(sent, old.OIDs, false)
@@ -165,7 +166,7 @@ func (ps *prepared) renewNamed(st *statement) error {
 	return ps.prepareExecuted(st.facts)
 }
 
-// renewUnnamed does the same for the unnamed one.
+// renewUnnamed is renewNamed for the unnamed statement.
 func (ps *prepared) renewUnnamed() error {
 	u := &ps.unnamed
 	if u.facts.Effects&sqlNames == 0 || ps.s.held.conn.Status == wire.TxFailed {
@@ -187,9 +188,9 @@ func (ps *prepared) renewUnnamed() error {
 	return ps.prepareExecuted(u.facts)
 }
 
-// makeRoomFor notes the commands of a text that is about to be executed. What
-// a PREPARE makes may be on the backend already, from an earlier execution or
-// another client: it goes, and comes back the same.
+// makeRoomFor notes the commands of a text that is about to be executed. The statement that
+// a PREPARE makes may be on the backend already, from an earlier execution or another
+// client: it is closed, and the PREPARE makes it again.
 func (ps *prepared) makeRoomFor(commands []sqlPrepared) {
 	for _, p := range commands {
 		if p.kind == parser.Prepare && p.stmt != nil && ps.named[p.name] == nil && ps.s.held.conn.Prepared(p.stmt.server) {
@@ -201,8 +202,8 @@ func (ps *prepared) makeRoomFor(commands []sqlPrepared) {
 	ps.s.record.done.prepared = append(ps.s.record.done.prepared, commands...)
 }
 
-// prepareExecuted makes sure that the backend knows what the text executes,
-// before it is parsed: a Describe asks for its result.
+// prepareExecuted makes sure that the backend has the statements that the text executes
+// before the text is parsed: a Describe asks for their result.
 func (ps *prepared) prepareExecuted(f *parser.Facts) error {
 	for _, p := range f.Prepared {
 		st := ps.named[p.Name]
@@ -216,7 +217,7 @@ func (ps *prepared) prepareExecuted(f *parser.Facts) error {
 	return nil
 }
 
-// onPreparedTag carries out in the session what the backend has confirmed.
+// onPreparedTag carries out in the session a command that the backend has confirmed.
 func (ps *prepared) onPreparedTag(tag string) {
 	if tag == "DEALLOCATE ALL" {
 		ps.forgetStatements()

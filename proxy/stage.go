@@ -13,14 +13,14 @@ import (
 	"weft/wire"
 )
 
-// Rows that are too many to be parameters are copied into a temporary table, on
-// a backend that is no participant of the client's transaction: a transaction
-// with temporary tables cannot be prepared, and one that is READ ONLY cannot make
-// them. It has the client's role and settings, and comes beyond the pool's limit:
-// whoever needs it holds other backends already.
+// Rows that are too many to be parameters are copied into a temporary table, on a separate
+// backend that is no participant of the client's transaction: a transaction with temporary
+// tables cannot be prepared, and a READ ONLY transaction cannot make them. The separate
+// backend has the client's role and settings, and is beyond the pool's limit: the session
+// that needs it holds other backends already.
 
-// apart is an error of that backend's. If it is lost, nothing of the client's is
-// lost with it.
+// apart turns an error of the separate backend into one that does not lose the client's
+// transaction if only the separate backend is lost.
 func apart(err error) error {
 	if !errors.Is(err, pool.ErrLost) {
 		return err
@@ -29,14 +29,15 @@ func apart(err error) error {
 	return e.WithCause(errors.New("the backend that put the rows together is lost"))
 }
 
-// trackStager lets cancel requests reach that backend alone.
+// trackStager lets cancel requests reach the separate backend alone.
 func (re *reach) trackStager(x *gathering) {
 	re.mu.Lock()
 	defer re.mu.Unlock()
 	re.legs = append(re.legs[:0], x.stager)
 }
 
-// openStage begins to copy what has been collected, and what is to come.
+// openStage begins to copy the rows collected so far, and those to come, into temporary
+// tables.
 func (ls *legs) openStage(x *gathering) error {
 	c, err := ls.s.lane.Dedicated(ls.s.srv.ctx)
 	if err != nil {
@@ -69,7 +70,7 @@ func (ls *legs) openStage(x *gathering) error {
 		x.noTemp = true
 		x.in.Hold(inlineAtHome)
 		ls.s.reach.endStage(x)
-		// Those that are through may be somebody else's already.
+		// Legs that are over may belong to another session already.
 		ls.s.reach.track(slices.DeleteFunc(slices.Clone(x.legs), func(l *leg) bool { return l.over }))
 		return nil
 	}
@@ -77,24 +78,24 @@ func (ls *legs) openStage(x *gathering) error {
 	return err
 }
 
-// setsMode reports whether a text sets what a transaction is: READ ONLY, its
-// isolation level.
+// setsMode reports whether a text sets a mode of the transaction: READ ONLY, its isolation
+// level.
 func setsMode(text string) bool {
 	w := words(text)
 	return len(w) > 0 && w[0] == "set" && slices.ContainsFunc(w, func(word string) bool { return strings.HasPrefix(word, "transaction") })
 }
 
-// abortTimeout is how long the backend apart may take to stop.
+// abortTimeout is how long the separate backend may take to stop.
 const abortTimeout = 2 * time.Second
 
-// endStage ends the backend apart. Its tables go with its transaction.
+// endStage ends the separate backend. Its temporary tables go with its transaction.
 func (re *reach) endStage(x *gathering) {
 	c := x.stager
 	if c == nil {
 		return
 	}
 	if x.stage != nil {
-		// A server that stands still must not keep the client.
+		// A server that stands still must not hold up the client.
 		_ = c.Conn().SetDeadline(time.Now().Add(abortTimeout))
 		_ = x.stage.Abort() // the connection is closed anyway
 	}
@@ -105,8 +106,7 @@ func (re *reach) endStage(x *gathering) {
 	c.Terminate()
 }
 
-// passStaged runs the remainder over what has been copied and hands the result to
-// the client.
+// passStaged runs the remainder over the copied rows and hands the result to the client.
 func (ls *legs) passStaged(x *gathering, describe bool) error {
 	defer ls.s.reach.endStage(x)
 	ls.s.reach.trackStager(x)

@@ -14,7 +14,7 @@ import (
 	"weft/wire"
 )
 
-// newDoor returns where clients come in.
+// newDoor returns the door through which clients come in.
 func newDoor(s *Server) *admit.Door {
 	return &admit.Door{
 		Log: s.log,
@@ -35,8 +35,8 @@ func newDoor(s *Server) *admit.Door {
 	}
 }
 
-// start lets a client in. It returns nil where there is no session to run: a cancel
-// request, or the client was turned away.
+// start lets a client in. It returns nil if there is no session to run: the client sent a
+// cancel request, or was turned away.
 func (s *Server) start(conn net.Conn) *Session {
 	var sess *Session
 	s.door.Admit(s.ctx, conn, func(ctx context.Context, c *admit.Client, greeting []byte) (err error) {
@@ -122,8 +122,8 @@ func (s *Server) admitted(sess *Session, params map[string]string, greeting []by
 	return nil
 }
 
-// clean makes an application name what PostgreSQL makes of it: bytes that are
-// not printable ASCII become question marks, and it is cut at 63 bytes.
+// clean makes of an application name what PostgreSQL makes of it: bytes that are not
+// printable ASCII become question marks, and the name is cut at 63 bytes.
 func clean(name string) string {
 	b := []byte(clip(name))
 	for i, c := range b {
@@ -134,7 +134,7 @@ func clean(name string) string {
 	return string(b)
 }
 
-// maxName is how many bytes PostgreSQL leaves of a name.
+// maxName is how many bytes of a name PostgreSQL keeps.
 const maxName = 63
 
 // clip cuts a name as PostgreSQL does: between characters.
@@ -149,8 +149,8 @@ func clip(name string) string {
 	return name[:n]
 }
 
-// hearsNotices reports whether a client hears a notice about its application's name. Settings
-// count that come before the name; those of options come before all.
+// hearsNotices reports whether a client hears a notice about its application name. Only
+// settings that come before the name count; those in options come before all.
 func hearsNotices(p *wire.Packet) bool {
 	level := ""
 	if m := minMessages.FindStringSubmatch(p.Get("options")); m != nil {
@@ -167,7 +167,7 @@ func hearsNotices(p *wire.Packet) bool {
 	return !quiets(level, pgerr.SeverityNotice)
 }
 
-// nameTooLong is what PostgreSQL says of a name that it cuts.
+// nameTooLong is PostgreSQL's notice about a name that it cuts.
 func nameTooLong(name, cut string) *pgerr.Error {
 	e := pgerr.New("42622", "identifier \"%s\" will be truncated to \"%s\"", name, cut)
 	e.Severity, e.Routine = pgerr.SeverityNotice, "truncate_identifier"

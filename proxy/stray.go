@@ -12,18 +12,19 @@ import (
 	"weft/wire"
 )
 
-// A shard refuses an id that names another bucket than its row's, because it would
-// be looked for elsewhere. That is weft's own rule, and no client's business: ids
-// up to there are not trusted any more (schema/ids_raise.go), and the statement is
-// carried out again. Where it cannot be, because it is part of a transaction, or
-// its data or its rows have passed by, the client is asked to do it.
+// A shard refuses an id that names another bucket than its row's, because weft would look
+// for the row elsewhere. That rule is weft's own, and no client's business: weft stops
+// trusting the ids up to this one (schema/ids_raise.go), and carries the statement out
+// again. If it cannot, because the statement is part of a transaction, or its data or its
+// rows have passed by, the client is asked to run it again.
 
 var idConstraint = []byte(directory.IDConstraint)
 
-// strayTime bounds the raising of a limit.
+// strayTime bounds how long letStray may take.
 const strayTime = 30 * time.Second
 
-// isStray is the error of a shard that has met the constraint, nil for others.
+// isStray returns the error of a shard that has met the constraint on ids, nil for other
+// errors.
 func isStray(err error) *pgerr.Error {
 	e := (*pgerr.Error)(nil)
 	if err == nil || !errors.As(err, &e) || e.Code != pgerr.CheckViolation || e.Constraint != directory.IDConstraint {
@@ -32,8 +33,8 @@ func isStray(err error) *pgerr.Error {
 	return e
 }
 
-// holdsBack reports whether a statement that has failed will be carried out again,
-// when its transaction has been rolled back: the client is told nothing of it.
+// holdsBack reports whether a statement that has failed will be carried out again after its
+// transaction has been rolled back: then the client is not told of the failure.
 func (rt *routing) holdsBack(x *gathering, err error) bool {
 	x.stray = nil
 	if !x.alone || x.passed || x.told {
@@ -62,8 +63,8 @@ func (rt *routing) carryOutAgain(x *gathering) error {
 	return rt.s.write.carryOutBound(x)
 }
 
-// letStray makes room for an id that a shard has refused. It returns that refusal
-// if there is none to be made.
+// letStray makes room for an id that a shard has refused. It returns the refusal if there
+// is no room to be made, and another error if the client must run its transaction again.
 func (rt *routing) letStray(err error) error {
 	e := isStray(err)
 	table, ok := rt.strayTable(e)
@@ -80,7 +81,8 @@ func (rt *routing) letStray(err error) error {
 		return err
 	}
 	if snap, err := rt.s.srv.cfg.Directory.Load(ctx); err == nil && rt.s.srv.cfg.Reach != nil {
-		_, _ = rt.s.srv.cfg.Reach(ctx, snap.Version) // else it is planned anew later
+		// If this proxy does not reach the version now, the statement is planned again later.
+		_, _ = rt.s.srv.cfg.Reach(ctx, snap.Version)
 		rt.refresh()
 	}
 	if failed != nil {
@@ -89,8 +91,8 @@ func (rt *routing) letStray(err error) error {
 	return nil
 }
 
-// strayTable is the declared table that an error is about: its own, or that which
-// it is a partition of.
+// strayTable is the declared table that an error is about: the table of the error, or the
+// one that it is a partition of.
 func (rt *routing) strayTable(e *pgerr.Error) (catalog.Name, bool) {
 	name := catalog.Name{Schema: e.Schema, Name: e.Table}
 	if rt.s.srv.cfg.Directory == nil || rt.snap == nil {
@@ -110,16 +112,16 @@ func (rt *routing) strayTable(e *pgerr.Error) (catalog.Name, bool) {
 	return name, false
 }
 
-// runAgain is what a client hears that must run its transaction again.
+// runAgain is the error that asks a client to run its transaction again.
 func runAgain(e *pgerr.Error) *pgerr.Error {
 	return pgerr.New(pgerr.SerializationFailure, "an id of %q names another bucket than its row's", e.Table).
 		WithDetail("From now on weft does not rely on such ids.").
 		WithHint("Run the transaction again.").WithCause(e)
 }
 
-// refuseStray is what a client is told of an error after which its statement is not
-// carried out again. Its transaction fails on all shards first: its locks would be
-// in the way.
+// refuseStray returns what a client is told of an error after which its statement is not
+// carried out again. The transaction fails on all shards first: its locks would be in the
+// way.
 func (rt *routing) refuseStray(err error) error {
 	e := isStray(err)
 	if e == nil {
@@ -136,7 +138,7 @@ func (rt *routing) refuseStray(err error) error {
 	return runAgain(e)
 }
 
-// strayedBody is strayed for an error that is on its way to the client.
+// strayedBody is refuseStray for an error that is on its way to the client.
 func (rt *routing) strayedBody(body []byte) []byte {
 	err := pool.ServerError(body)
 	if isStray(err) == nil {
@@ -149,7 +151,7 @@ func (rt *routing) strayedBody(body []byte) []byte {
 	return wire.AppendError(nil, pgerr.From(told))[wire.HeaderLen:]
 }
 
-// settleIDs finishes what whoever raised a limit has not.
+// settleIDs finishes the raising of a limit that was left unfinished.
 func (k *keeper) settleIDs(ctx context.Context, t directory.Table) {
 	if err := k.s.mover.SettleIDs(ctx, t); err != nil && ctx.Err() == nil {
 		k.s.log.Warn("a shard still has an old constraint of routed ids", "table", t.Schema+"."+t.Name, "err", err)

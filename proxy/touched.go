@@ -10,17 +10,19 @@ import (
 	"weft/wire"
 )
 
-// A function may set parameters: for its transaction, as those do that say whose rows are to be
-// seen. It runs on one shard of a block. The others must have the same settings before they run
-// anything, so the backend is asked for them when the block goes on elsewhere.
+// A function may set parameters for its transaction, such as those that say whose rows are
+// to be seen. The function runs on one shard of a block. The other shards must have the
+// same settings before they run anything, so the backend is asked for its settings when the
+// block goes on elsewhere.
 
-// ofOneShard are settings that participants of a block need not have alike, beside those that
-// are never carried: weft itself sees to how long they wait.
+// ofOneShard are settings that may differ between participants of a block, beside those
+// that are never carried: weft itself sees to timeouts.
 var ofOneShard = map[string]bool{"statement_timeout": true, "idle_in_transaction_session_timeout": true, "session_authorization": true}
 
-// shareSettings gives what functions have set on a backend of the block to its other
-// participants, and to those that join later. It holds there for the transaction: what is for
-// the session is asked for when that ends.
+// shareSettings gives the parameters that functions have set on a backend of the block to
+// its other participants, and to those that join later. There they hold for the
+// transaction: parameters that were set for the session are asked for when the transaction
+// ends.
 func (h *held) shareSettings(c *pool.Conn) error {
 	b := &h.s.tx.block
 	if !b.open || !c.Touched || c.Status != wire.TxActive {
@@ -50,7 +52,7 @@ func (h *held) shareSettings(c *pool.Conn) error {
 	return nil
 }
 
-// settingsQuery asks for all that has been set.
+// settingsQuery asks a backend for all parameters that have been set.
 func (rc *record) settingsQuery() string {
 	var b strings.Builder
 	b.WriteString("SELECT name, setting FROM pg_catalog.pg_settings WHERE source = 'session' AND context <> 'internal' UNION ALL SELECT 'role', pg_catalog.current_setting('role')")
@@ -60,8 +62,8 @@ func (rc *record) settingsQuery() string {
 	return b.String()
 }
 
-// settingsOf is the command that sets what a backend has and has not had before the block, empty
-// for none.
+// settingsOf is the command that sets the parameters of a backend that have changed since
+// before the block; empty if none has.
 func (h *held) settingsOf(c *pool.Conn, rows [][]string) string {
 	var calls []string
 	found := map[string]bool{}

@@ -7,17 +7,17 @@ import (
 	"weft/tally"
 )
 
-// seeParent looks for the trace of the caller in a text that has come.
+// seeParent looks for the trace of the caller in a text of the client.
 func (a *account) seeParent(text []byte) {
 	if a.s.srv.cfg.Tracer != nil {
 		a.parent = span.Parent(text)
 	}
 }
 
-// isTraced reports whether what is under way is traced.
+// isTraced reports whether the statement under way is traced.
 func (a *account) isTraced() bool { return a.traced != nil || a.parent != "" }
 
-// tracePart notes what a shard did for what is under way.
+// tracePart notes the part of a shard in the statement under way.
 func (a *account) tracePart(sh *pool.Shard, began, ended int64) {
 	a.parts = append(a.parts, span.Part{Shard: sh.Name, Began: tally.Time(began), Ended: tally.Time(ended)})
 }

@@ -11,11 +11,10 @@ import (
 	"weft/wire"
 )
 
-// Types and tables that users make have other OIDs on every shard. Clients
-// know those of the home shard, so what other shards say and are told is
-// translated.
+// Types and tables that users make have different OIDs on every shard. Clients know the
+// OIDs of the home shard, so messages from and to other shards are translated.
 
-// translations are those of all databases and shards, at their last version.
+// translations are the translations for all databases and shards, at their last version.
 type translations struct {
 	mu     sync.Mutex
 	byLane map[translationKey]*translation
@@ -34,8 +33,8 @@ type homeTypes struct {
 	types   *catalog.Types
 }
 
-// translationTo returns how the session's words must be changed for a shard; nil
-// means not at all.
+// translationTo returns the translation between the session and a shard; nil if none is
+// needed.
 func (h *held) translationTo(l *pool.Lane) (*catalog.Translation, error) {
 	if l == h.s.lane || !h.s.route.hasTables {
 		return nil, nil
@@ -77,7 +76,8 @@ func (h *held) translationTo(l *pool.Lane) (*catalog.Translation, error) {
 	return known.Translation, nil
 }
 
-// privateTranslation is for a transaction that has made types of its own.
+// privateTranslation is the translation for a transaction that may have made types of its
+// own.
 func (h *held) privateTranslation() (*catalog.Translation, error) {
 	if err := h.s.tx.quiesce(); err != nil {
 		return nil, err
@@ -99,8 +99,8 @@ func untranslatable(err error) *pgerr.Error {
 		WithHint("Was the schema changed on a shard without weft?")
 }
 
-// describeRows translates a RowDescription in place and notes which columns of
-// the rows that follow must be translated too.
+// describeRows translates a RowDescription in place and notes which columns of the rows
+// that follow must be translated, too.
 func (h *held) describeRows(o *op, body []byte) error {
 	rows, err := h.translate.RowDescription(body)
 	if err != nil {
@@ -110,7 +110,7 @@ func (h *held) describeRows(o *op, body []byte) error {
 	case o.rows != nil:
 		*o.rows = rows
 	case rows.Deep() && o.kind == opQuery:
-		kept := rows // only here it is to outlive the message
+		kept := rows // a copy: only here rows outlives the message
 		o.rows = &kept
 	}
 	if st := h.s.prepared.learning(o); st != nil {
@@ -121,7 +121,7 @@ func (h *held) describeRows(o *op, body []byte) error {
 	return nil
 }
 
-// learning returns the statement that an answer describes, if it is still there.
+// learning returns the statement that an answer describes, nil if it has been replaced.
 func (ps *prepared) learning(o *op) *planned {
 	if o.learns == &ps.unnamed.planned && o.version != ps.unnamed.version {
 		return nil
@@ -138,8 +138,8 @@ const (
 	deep
 )
 
-// describeBound has the backend describe a portal whose binary rows may hold
-// OIDs, so that they can be found. The client does not see it.
+// describeBound has the backend describe a portal whose binary rows may hold OIDs, so that
+// the OIDs can be found. The client does not see the answer.
 func (h *held) describeBound(portal []byte, pl *planned, tail []byte) {
 	if pl.shape == shallow || !binaryResult(tail) {
 		h.s.portals.rows = nil
@@ -150,8 +150,8 @@ func (h *held) describeBound(portal []byte, pl *planned, tail []byte) {
 	h.s.pipe.ops.push(op{kind: opDescribePortal, injected: true, learns: pl, version: h.s.prepared.unnamed.version, rows: h.s.portals.rows})
 }
 
-// binaryResult reports whether a Bind asks for binary results; tail is what
-// follows the names.
+// binaryResult reports whether a Bind asks for binary results; tail is the part of the Bind
+// after the names.
 func binaryResult(tail []byte) bool {
 	skip16 := func(b []byte) ([]byte, bool) {
 		if len(b) < 2 {
@@ -194,8 +194,8 @@ func binaryResult(tail []byte) bool {
 	return false
 }
 
-// oidsHere returns the types of a Parse as the backend at hand knows them. If it
-// has no such type it shall say so itself.
+// oidsHere returns the types of a Parse as the backend at hand knows them. If the backend
+// lacks a type, it says so itself.
 func (h *held) oidsHere(oids []byte) []byte {
 	if here, err := h.translate.ParseOIDs(oids); err == nil {
 		return here
@@ -203,8 +203,8 @@ func (h *held) oidsHere(oids []byte) []byte {
 	return oids
 }
 
-// bindHere translates what a Bind's binary parameters hold. If that cannot be
-// done, the backend shall say what is wrong with them.
+// bindHere translates the OIDs in the binary parameters of a Bind. If that cannot be done,
+// the backend says what is wrong with the parameters.
 func (h *held) bindHere(pl *planned, tail []byte) []byte {
 	types := pl.params
 	if types == nil {

@@ -2,12 +2,12 @@ package proxy
 
 import "maps"
 
-// perRound bounds the databases that a round of background work is done for: a proxy that starts
-// before a hundred databases must not have all of them at once.
+// perRound bounds the databases that a round of background work is done for: a proxy that
+// starts in front of a hundred databases must not take on all of them at once.
 const perRound = 4
 
-// turn returns the databases that have their turn in a round of background work: of those that want
-// it, the ones with clients first.
+// turn returns the databases whose turn it is in a round of background work: of those that
+// want it, the ones with clients first.
 func (r *register) turn(databases []string, wants func(database string) bool) []string {
 	var used, rest []string
 	r.mu.Lock()

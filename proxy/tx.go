@@ -1,7 +1,7 @@
 package proxy
 
-// transaction is the open transaction block, with what is known of all its
-// participants together. The zero transaction has no open block.
+// transaction is the open transaction block, with what is known of all its participants
+// together. The zero transaction has no open block.
 type transaction struct {
 	s *Session
 

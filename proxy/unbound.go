@@ -13,12 +13,12 @@ import (
 	"weft/wire"
 )
 
-// What a server finds wrong with a Parse or a Bind, weft must find where no server is
-// asked: the statement is about the client's block, or several shards will be asked
-// when it is executed.
+// What a server would find wrong with a Parse or a Bind, weft must find if no server is
+// asked: because the statement is about the client's block, or because several shards will
+// be asked when it is executed.
 
 // isCommand reports whether a statement about the client's block, or for all participants
-// of it, is one that has no parameters whatever it says.
+// of the block, is a command that cannot have parameters.
 func isCommand(f *parser.Facts, text []byte) bool {
 	if !toAll(f) || f.Effects&parser.Savepoint != 0 {
 		return ofBlock(f)
@@ -27,8 +27,8 @@ func isCommand(f *parser.Facts, text []byte) bool {
 	return len(w) > 0 && w[0] != "select"
 }
 
-// undetermined refuses a type that the client leaves to the server to find out, of a
-// parameter that the text does not have. types are a Parse's.
+// undetermined refuses a parameter that the text does not have and whose type the client
+// leaves to the server. types are those of a Parse.
 func undetermined(types []byte) error {
 	for i, oid := range declaredTypes(types) {
 		if oid == 0 || oid == oidUnknown {
@@ -40,7 +40,7 @@ func undetermined(types []byte) error {
 
 const oidUnknown = 705
 
-// declaredTypes are those that a Parse declares.
+// declaredTypes are the types that a Parse declares.
 func declaredTypes(types []byte) []uint32 {
 	if len(types) < 2 {
 		return nil
@@ -52,7 +52,7 @@ func declaredTypes(types []byte) []uint32 {
 	return oids
 }
 
-// describeTypes is the ParameterDescription of a statement with no parameters but those
+// describeTypes is the ParameterDescription of a statement whose only parameters are those
 // that its Parse declares.
 func describeTypes(types []byte) []byte {
 	b, at := wire.Begin(nil, wire.ParameterDescription)
@@ -63,7 +63,7 @@ func describeTypes(types []byte) []byte {
 }
 
 // miscounted refuses a Bind with more or fewer values than its statement has parameters.
-// tail is what the Bind carries beyond the names.
+// tail is the part of the Bind after the names.
 func miscounted(tail, name []byte, params int) error {
 	values, _, ok := wire.SplitBind(tail)
 	if !ok {
@@ -89,7 +89,7 @@ func (x *gathering) misformatted() error {
 	return pgerr.New(pgerr.ProtocolViolation, "bind message has %d result formats but query has %d columns", n, len(x.d.Columns))
 }
 
-// bindRefused makes a portal of a command that cannot be executed.
+// bindRefused makes a portal of a command that will be refused when it is executed.
 func (ps *portals) bindRefused(portal, name []byte, pl *planned, tail []byte, why error) error {
 	if err := miscounted(tail, name, len(declaredTypes(pl.oids))); err != nil {
 		return ps.s.lost.refuseBoundRead(err)
@@ -97,8 +97,8 @@ func (ps *portals) bindRefused(portal, name []byte, pl *planned, tail []byte, wh
 	return ps.bindLocal(portal, &localPortal{refusal: why})
 }
 
-// countsMatch reports whether a Bind has as many values as its statement has parameters, and
-// the transaction has not failed; if not the server says so.
+// countsMatch reports whether a Bind has as many values as its statement has parameters,
+// and the transaction has not failed; if not, the server says so.
 func (ps *portals) countsMatch(name, tail []byte) bool {
 	_, st := ps.s.prepared.parsed(name)
 	if st == nil || st.plan == nil || ps.s.held.conn.Status == wire.TxFailed {
@@ -112,7 +112,7 @@ func (ps *portals) countsMatch(name, tail []byte) bool {
 	return int(binary.BigEndian.Uint16(values[2+2*formats:])) == max(len(st.plan.Params), len(declaredTypes(st.oids)))
 }
 
-// fits refuses a Bind that does not fit the statement.
+// fits refuses a Bind that does not fit its statement.
 func (ps *portals) fits(x *gathering, name, tail []byte) error {
 	if x.explain != nil {
 		return nil
@@ -138,8 +138,9 @@ func (ps *portals) fits(x *gathering, name, tail []byte) error {
 	return wrong
 }
 
-// isUsed reports whether the Bind that is being handled is followed by a message that
-// will have a shard read its values: if it cannot, unbound takes the answer back.
+// isUsed reports whether the Bind that is being handled is followed by an Execute, which
+// will have a shard read its values: if the shard cannot read them, unbound takes the
+// answer to the Bind back.
 func (ps *portals) isUsed() bool {
 	b := ps.s.client.Buffered()
 	for len(b) >= wire.HeaderLen {
@@ -154,7 +155,7 @@ func (ps *portals) isUsed() bool {
 	return false
 }
 
-// tryBind has the home shard read the values, and look who may run the query.
+// tryBind has the home shard read the values, and check whether the role may run the query.
 func (ps *portals) tryBind(x *gathering) error {
 	if err := ps.s.held.useLane(ps.s.lane); err != nil {
 		return err
@@ -188,7 +189,7 @@ func (ps *portals) tryBind(x *gathering) error {
 	return x.ofPortal(failed)
 }
 
-// ofPortal makes an error about a value speak of the client's portal.
+// ofPortal makes an error about a value name the client's portal.
 func (x *gathering) ofPortal(err error) error {
 	var e *pgerr.Error
 	if x.portal == "" || !errors.As(err, &e) || !strings.HasPrefix(e.Where, unreadValue) {
@@ -199,9 +200,10 @@ func (x *gathering) ofPortal(err error) error {
 	return &named
 }
 
-// unbound looks at an error that ends the execution of a portal. Where a shard could not
-// read a value of the Bind, or the role may not run the query, a server would have said so in
-// the place of its answer: that is taken back, if the client has not been sent it yet.
+// unbound looks at an error that ends the execution of a portal. If a shard could not read
+// a value of the Bind, or the role may not run the query, a server would have answered the
+// Bind with that error: so the answer to the Bind is taken back, if the client has not been
+// sent it yet.
 func (ps *portals) unbound(err error) error {
 	x := ps.executing
 	var e *pgerr.Error
@@ -214,18 +216,18 @@ func (ps *portals) unbound(err error) error {
 	return x.ofPortal(err)
 }
 
-// isDenied reports whether an error says that the role may not run the query. One that a
-// function has met has a context.
+// isDenied reports whether an error says that the role may not run the query. An error from
+// inside a function has a context and does not count.
 func (x *gathering) isDenied(e *pgerr.Error) bool {
 	return x.write == nil && x.explain == nil && e.Code == pgerr.InsufficientPrivilege && e.Where == ""
 }
 
-// mayUnbind reports whether the client has not been sent what it is told of the portal
-// that is being executed.
+// mayUnbind reports whether the answers about the portal that is being executed have not
+// been sent to the client yet.
 func (ps *portals) mayUnbind() bool {
 	x := ps.executing
 	return x != nil && len(x.said) > 0 && bytes.HasSuffix(ps.s.out.B, x.said)
 }
 
-// unreadValue begins the context of an error about a value that a Bind carries.
+// unreadValue begins the context of an error about a value in a Bind.
 const unreadValue = "unnamed portal parameter $"

@@ -13,18 +13,19 @@ import (
 	"weft/wire"
 )
 
-// A session that waits for its client while it holds a backend does not hear
-// the backend: that it was terminated, or timed out inside the transaction.
-// One goroutine looks after all of them, so that waiting costs them nothing.
+// A session that waits for its client while it holds a backend does not hear the backend:
+// that it was terminated, or timed out inside the transaction. One goroutine watches the
+// backends of all sessions, so that waiting costs the sessions nothing.
 
-// watchInterval is how late a session may hear of it.
+// watchInterval is how late a session may hear from its backend.
 const watchInterval = 100 * time.Millisecond
 
-// relearnInterval is how long a function that somebody made without weft's
-// knowledge may change sessions unnoticed.
+// relearnInterval is how long a function that was made without weft's knowledge may change
+// sessions unnoticed.
 const relearnInterval = time.Minute
 
-// watch wakes sessions whose backend has something to say.
+// watch wakes sessions whose backend has sent something, and gives up on shards that hang
+// (see hurry).
 func (s *Server) watch(ctx context.Context) {
 	tick, relearn := time.NewTicker(watchInterval), time.NewTicker(relearnInterval)
 	defer tick.Stop()
@@ -47,8 +48,8 @@ func (s *Server) watch(ctx context.Context) {
 	}
 }
 
-// hear passes on what the backend says by itself. It returns an error when
-// that ends the session.
+// hear passes on what the backend says unasked. It returns an error if that ends the
+// session.
 func (l *loss) hear() error {
 	for l.s.held.conn != nil && l.s.pipe.ops.empty() && l.s.held.conn.Readable() {
 		c := l.s.held.conn
@@ -74,9 +75,8 @@ func (l *loss) hear() error {
 	return nil
 }
 
-// bereft drops a backend that is gone while the session was waiting for its
-// client. What it held for the session beyond settings is gone too, and the
-// client must not go on without it.
+// bereft drops a backend that was lost while the session was waiting for its client. If the
+// backend held more for the session than settings, that is gone, too, and the session ends.
 func (l *loss) bereft(err error) error {
 	pinned := l.s.record.pins&^pinSessionMode != 0 && l.s.held.conn.Lane() == l.s.lane
 	open := l.s.held.conn.Status != wire.TxIdle || l.s.pipe.unsynced || l.s.tx.open
@@ -103,8 +103,8 @@ func (l *loss) idleDeadline() bool {
 	return true
 }
 
-// gucDuration reads a time as PostgreSQL writes one: 100ms, 5s, 1min, 2h, 1d,
-// or a plain number of milliseconds.
+// gucDuration reads a time as PostgreSQL writes it: 100ms, 5s, 1min, 2h, 1d, or a plain
+// number of milliseconds.
 func gucDuration(v string) time.Duration {
 	num := strings.TrimRight(v, "abcdefghijklmnopqrstuvwxyz")
 	n, err := strconv.ParseInt(num, 10, 64)

@@ -17,12 +17,11 @@ import (
 )
 
 // A statement that changes rows on several shards is carried out in the client's
-// transaction, or in one of weft's own: what it needs from elsewhere is read
-// first, then every shard is sent its part, and then all are waited for. Which
-// rows those are is the plan's business (plan.Write), that all shards keep them or
-// none commit.go's.
+// transaction, or in one that weft opens: rows that it needs from elsewhere are read first,
+// then every shard is sent its part, and then all shards are waited for. plan.Write says
+// which rows change; commit.go sees to it that all shards keep the changes or none does.
 
-// writeQuery carries out a simple query of n bytes.
+// writeQuery carries out a simple query of n bytes that writes on several shards.
 func (wr *writer) writeQuery(r *router, p *plan.Plan, text []byte, f *parser.Facts, n int) error {
 	x := &gathering{
 		plan: p, write: p.Write, facts: f, text: slices.Clone(text), literals: slices.Clone(r.scan.Literals),
@@ -34,7 +33,7 @@ func (wr *writer) writeQuery(r *router, p *plan.Plan, text []byte, f *parser.Fac
 	wr.s.client.Consume(wire.HeaderLen + n)
 	wr.s.account.runsAs(tally.Write)
 	if wr.s.out.quiet {
-		// Of a text with several statements.
+		// The statement is part of a text with several.
 		if err := wr.writePart(r, x); err != nil {
 			return err
 		}
@@ -69,8 +68,8 @@ func (wr *writer) writeQuery(r *router, p *plan.Plan, text []byte, f *parser.Fac
 	return nil
 }
 
-// writePart carries out a statement in the open block. Where it is the whole of
-// the client's text, the tag waits for the COMMIT.
+// writePart carries out a statement in the open block. If the statement is the whole of the
+// client's text, its tag waits for the COMMIT.
 func (wr *writer) writePart(r *router, x *gathering) error {
 	wr.s.reach.beginGather()
 	defer wr.s.reach.endGather()
@@ -79,7 +78,7 @@ func (wr *writer) writePart(r *router, x *gathering) error {
 	err := wr.carryOut(r, x, true)
 	switch {
 	case errors.Is(err, errMoved) && x.alone && x.plan.Strays:
-		x.stray = err // again, as a transaction of its own
+		x.stray = err // run again, in another transaction
 		wr.s.out.fail()
 		return nil
 	case errors.Is(err, errMoved):
@@ -93,8 +92,8 @@ func (wr *writer) writePart(r *router, x *gathering) error {
 	return nil
 }
 
-// tellWritten tells the client that the statement is done, unless something went
-// wrong after that.
+// tellWritten tells the client that the statement is done, unless something has failed
+// since.
 func (o *answers) tellWritten(x *gathering) {
 	if o.failed || x.tag == "" {
 		return
@@ -103,8 +102,8 @@ func (o *answers) tellWritten(x *gathering) {
 	o.B = wire.AppendCommandComplete(o.B, x.tag)
 }
 
-// carryOut does what the plan says, up to the tag. With describe the columns of
-// RETURNING are told first.
+// carryOut carries out the plan, up to the tag. With describe the client is told the
+// columns of RETURNING first.
 func (wr *writer) carryOut(r *router, x *gathering, describe bool) error {
 	n, err := wr.writeOut(r, x, describe)
 	if err == nil && x.plan.Lookups {
@@ -121,7 +120,7 @@ func (wr *writer) carryOut(r *router, x *gathering, describe bool) error {
 	return nil
 }
 
-// writeOut does what the plan says and returns how many rows have changed.
+// writeOut carries out the plan and returns how many rows have changed.
 func (wr *writer) writeOut(r *router, x *gathering, describe bool) (int64, error) {
 	if x.plan.Fires != nil {
 		if err := wr.firesOnce(x); err != nil {
@@ -142,8 +141,8 @@ func (wr *writer) writeOut(r *router, x *gathering, describe bool) (int64, error
 	return wr.runWrite(x, describe)
 }
 
-// prepareWrite does everything up to the point where the shards can be sent their
-// parts. Nothing is written when it fails.
+// prepareWrite does everything up to the point where the shards can be sent their parts. If
+// it fails, only steps before the write may have been carried out.
 func (wr *writer) prepareWrite(r *router, x *gathering) error {
 	if err := wr.mayWrite(x); err != nil {
 		return err
@@ -181,7 +180,7 @@ func (wr *writer) prepareWrite(r *router, x *gathering) error {
 	return wr.openWriteLegs(x)
 }
 
-// mayWrite refuses what the client does not want.
+// mayWrite refuses what the client's options do not allow.
 func (wr *writer) mayWrite(x *gathering) error {
 	if err := wr.s.record.learnOptions(); err != nil {
 		return err
@@ -192,8 +191,8 @@ func (wr *writer) mayWrite(x *gathering) error {
 	return wr.s.tx.maySerialize("write")
 }
 
-// describeWrite finds out what PostgreSQL makes of the texts: once, and for all
-// executions. Errors of the client's own text are found here.
+// describeWrite asks PostgreSQL for the parameters and columns of the texts, once for all
+// executions of the plan. It finds errors in the client's text.
 func (wr *writer) describeWrite(x *gathering) error {
 	w := x.write
 	x.g = w.Read
@@ -229,7 +228,7 @@ func (wr *writer) describeWrite(x *gathering) error {
 	return nil
 }
 
-// readFirst collects the rows that the shards' parts need from elsewhere.
+// readFirst collects the rows that the parts of the shards need from elsewhere.
 func (wr *writer) readFirst(r *router, x *gathering) error {
 	if err := wr.s.gather.probe(x); err != nil {
 		return err
@@ -249,7 +248,7 @@ func (wr *writer) readFirst(r *router, x *gathering) error {
 	return err
 }
 
-// visitWrite finds the shards that are to be written on.
+// visitWrite finds the shards that the statement writes on.
 func (wr *writer) visitWrite(r *router, x *gathering) error {
 	r.args.ASCII = wr.s.out.reported["client_encoding"] != "UTF8"
 	x.visits = make([][]int, len(wr.s.route.snap.Shards))
@@ -278,7 +277,7 @@ func (wr *writer) visitWrite(r *router, x *gathering) error {
 	return nil
 }
 
-// openWriteLegs gets the backends ready and writes what each is to be sent.
+// openWriteLegs gets the backends ready and fills in the messages for each.
 func (wr *writer) openWriteLegs(x *gathering) (err error) {
 	if wr.s.held.conn != nil {
 		if err := wr.s.held.park(); err != nil {
@@ -331,7 +330,7 @@ func (wr *writer) openWriteLegs(x *gathering) (err error) {
 	return wr.stillTrueAfter(x)
 }
 
-// appendWrite appends what a shard is sent.
+// appendWrite appends the messages for the shard of a leg.
 func (x *gathering) appendWrite(dst []byte, l *leg, text plan.Text) ([]byte, error) {
 	fill := x.fill()
 	types, values := x.d.Params, x.values
@@ -362,8 +361,8 @@ func (x *gathering) appendWrite(dst []byte, l *leg, text plan.Text) ([]byte, err
 	return wire.AppendEmpty(appendExecute(dst), wire.Sync), nil
 }
 
-// runWrite sends the shards their parts, passes on what they return, and counts
-// the rows they have changed.
+// runWrite sends the shards their parts, passes on the rows that they return, and counts
+// the rows that they have changed.
 func (wr *writer) runWrite(x *gathering, describe bool) (n int64, err error) {
 	if x.write.Verb == "INSERT" {
 		wr.s.gather.sendLegs(x.legs)
@@ -378,7 +377,7 @@ func (wr *writer) runWrite(x *gathering, describe bool) (n int64, err error) {
 		_, err = wr.s.gather.passRows(x, stream.Append(parts...), describe)
 	}
 	if ended := wr.s.legs.endLegs(x.legs, err != nil); ended != nil && !errors.Is(err, errEnd) {
-		err = ended // what the shard says itself
+		err = ended // the error of the shard itself
 	}
 	if err != nil {
 		return 0, err
@@ -405,8 +404,8 @@ func rowsOf(tag []byte) int64 {
 	return 0
 }
 
-// executeWrite executes the portal of such a statement, in the client's block or in
-// the one that its messages are.
+// executeWrite executes the portal of a statement that writes on several shards, in the
+// client's block or in the implicit block of its messages.
 func (wr *writer) executeWrite(x *gathering, limit int) error {
 	x.over = true
 	wr.s.portals.keepReturned(x, limit)
@@ -445,7 +444,8 @@ func (wr *writer) executeWrite(x *gathering, limit int) error {
 	return nil
 }
 
-// carryOutBound is carryOut for a portal.
+// carryOutBound is carryOut for a portal; it plans again if tables have been declared
+// meanwhile.
 func (wr *writer) carryOutBound(x *gathering) error {
 	if err := wr.s.record.mayRead(x.text, x.read); err != nil {
 		return err
@@ -468,7 +468,7 @@ func (wr *writer) carryOutBound(x *gathering) error {
 	}
 }
 
-// planAnew makes the plan of a portal again.
+// planAnew plans the statement of a portal again.
 func (wr *writer) planAnew(r *router, x *gathering) (err error) {
 	wr.s.route.read(r, x.text)
 	if x.plan, err = wr.s.route.plan(r, x.text, x.oids); err != nil {

@@ -7,9 +7,8 @@ import (
 	"weft/pgerr"
 )
 
-// named makes a shard's refusal to write in a READ ONLY transaction name the
-// client's command, which may be carried out by others: a row moves by DELETE
-// and INSERT.
+// named makes a shard's refusal to write in a READ ONLY transaction name the client's
+// command, which other commands may carry out: a row moves by DELETE and INSERT.
 func (x *gathering) named(err error) error {
 	e := (*pgerr.Error)(nil)
 	if !errors.As(err, &e) || e.Code != barredCode || x.write == nil {
@@ -17,7 +16,7 @@ func (x *gathering) named(err error) error {
 	}
 	told := *e
 	if strings.Contains(e.Where, "function weft.") {
-		told.Where = "" // of a lookup's own function
+		told.Where = "" // the context is a lookup's own function
 	}
 	verb, ok := strings.CutSuffix(strings.TrimPrefix(e.Message, "cannot execute "), " in a read-only transaction")
 	if ok && verb != x.write.Verb && !strings.HasPrefix(verb, x.write.Verb+" FOR ") {

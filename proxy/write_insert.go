@@ -17,8 +17,8 @@ import (
 	"weft/wire"
 )
 
-// inserting is one execution of an INSERT … VALUES whose rows belong on several
-// shards: plan.Rows.
+// inserting is one execution of an INSERT … VALUES whose rows belong on several shards, see
+// plan.Rows.
 type inserting struct {
 	*gathering
 	s    *Session
@@ -26,7 +26,7 @@ type inserting struct {
 	rows *plan.Rows
 
 	given   []argument  // the client's parameters
-	cells   []*argument // values that have been asked for; nil for the others
+	cells   []*argument // values that have been asked for, by cell; nil for other cells
 	places  []int       // shard of each row
 	buckets []int
 	parts   [][]int      // rows of each shard
@@ -40,7 +40,7 @@ type argument struct {
 	value  []byte // nil is NULL
 }
 
-// insertRows sends each row to its shard.
+// insertRows sends each row of an INSERT … VALUES to its shard.
 func (wr *writer) insertRows(r *router, x *gathering, describe bool) (int64, error) {
 	in := &inserting{gathering: x, s: wr.s, r: r, rows: x.write.Rows, late: map[int]bool{}}
 	if err := wr.prepareInsert(x); err != nil {
@@ -82,7 +82,7 @@ func (wr *writer) insertRows(r *router, x *gathering, describe bool) (int64, err
 	return in.run(describe)
 }
 
-// prepareInsert does what comes before anything is read or written.
+// prepareInsert does what comes before rows are read or written.
 func (wr *writer) prepareInsert(x *gathering) error {
 	if err := wr.mayWrite(x); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (wr *writer) prepareInsert(x *gathering) error {
 	return x.keepsPromise()
 }
 
-// arguments takes the client's parameters apart.
+// arguments splits the client's Bind into parameters.
 func (in *inserting) arguments() error {
 	values := in.values
 	codes := int(binary.BigEndian.Uint16(values))
@@ -128,7 +128,7 @@ func (in *inserting) arguments() error {
 	return nil
 }
 
-// nextField takes the first value off a list; nil is NULL.
+// nextField takes the first value off a list of values; nil is NULL.
 func nextField(b []byte) (field, rest []byte, err error) {
 	if len(b) < 4 {
 		return nil, nil, wire.ErrMalformed
@@ -144,7 +144,7 @@ func nextField(b []byte) (field, rest []byte, err error) {
 	return b[:size:size], b[size:], nil
 }
 
-// supply draws the values that weft supplies, unless that has been done.
+// supply draws the values that weft supplies, unless they have been drawn already.
 func (in *inserting) supply() error {
 	g := in.plan.Generate
 	switch {
@@ -161,7 +161,7 @@ func (in *inserting) supply() error {
 	return nil
 }
 
-// readCells reads what cannot be evaluated where the rows go.
+// readCells reads the values of cells that cannot be evaluated where the rows go.
 func (in *inserting) readCells() error {
 	var row []byte
 	cols, err := in.s.write.readQuery(in.r, in.gathering, func(r []byte) error {
@@ -200,7 +200,7 @@ func (in *inserting) readCells() error {
 // params gives the router the client's parameters again.
 func (in *inserting) params() {
 	in.r.args.Text, in.r.args.Literals, in.r.args.Options = in.text, in.literals, in.s.record.scanOptions()
-	in.r.args.Params, _ = executor.DecodeParams(in.values) // arguments has looked at them
+	in.r.args.Params, _ = executor.DecodeParams(in.values) // arguments has checked them
 	in.r.args.Generated = append(in.r.args.Generated[:0], in.supplied...)
 	in.r.args.ASCII = in.s.out.reported["client_encoding"] != "UTF8"
 }
@@ -241,7 +241,7 @@ func (in *inserting) place() error {
 	}
 }
 
-// unknown refuses a row whose place cannot be told.
+// unknown refuses a row whose shard cannot be told.
 func (in *inserting) unknown() error {
 	return pgerr.New(pgerr.FeatureNotSupported, "weft cannot tell on which shard a row of %q belongs", in.write.Instances[0].Table.Name).
 		WithHint("Cast the shard key to the type of its column; with another client_encoding than UTF8 give ASCII values.")
@@ -264,9 +264,10 @@ func (in *inserting) placeRows() (missing []executor.Missing, unknown []int, err
 	return missing, unknown, err
 }
 
-// missingSet tells lookup entries apart.
+// missingSet tells which lookup entries have been listed.
 type missingSet map[string]bool
 
+// add appends to list those of more that are new to the set.
 func (set missingSet) add(list, more []executor.Missing) []executor.Missing {
 	for _, m := range more {
 		if name := m.Lookup + "\x00" + string(m.Key); !set[name] {
@@ -277,7 +278,7 @@ func (set missingSet) add(list, more []executor.Missing) []executor.Missing {
 	return list
 }
 
-// keys are the values of a row's key that have been asked for.
+// keys are the values of a row's key that have been asked for; nil for other values.
 func (in *inserting) keys(row int) []*datum.Value {
 	var out []*datum.Value
 	for k, cell := range in.rows.Rows[row].Keys {
@@ -293,7 +294,7 @@ func (in *inserting) keys(row int) []*datum.Value {
 	return out
 }
 
-// divide lists the rows of each shard, of some of the rows.
+// divide lists, by shard, the rows of a range.
 func (in *inserting) divide(from, to int) {
 	in.parts = make([][]int, len(in.s.route.snap.Shards))
 	for i := from; i < to; i++ {
@@ -321,6 +322,7 @@ func (in *inserting) routeIDs() error {
 	return nil
 }
 
+// routedID makes a routed id of a number that was drawn.
 func routedID(ids *plan.IDs, number []byte, bucket, buckets int) (int64, error) {
 	n, err := strconv.ParseInt(string(number), 10, 64)
 	if err != nil {
@@ -329,7 +331,7 @@ func routedID(ids *plan.IDs, number []byte, bucket, buckets int) (int64, error) 
 	return executor.RoutedID(ids, n, bucket, bits.Len(uint(buckets))-1)
 }
 
-// run sends the shards their rows and passes on what they return.
+// run sends the shards their rows and passes on the rows that they return.
 func (in *inserting) run(describe bool) (n int64, err error) {
 	s, x := in.s, in.gathering
 	shards := 0
@@ -358,7 +360,7 @@ func (in *inserting) run(describe bool) (n int64, err error) {
 		_, err = s.gather.passRows(x, rows, describe)
 	}
 	if ended := s.legs.endLegs(x.legs, err != nil && !atEnd(err)); ended != nil && !errors.Is(err, errEnd) {
-		err = firstError(x.legs, ended) // what the shard says itself
+		err = firstError(x.legs, ended) // the error of the shard itself
 	}
 	for _, l := range x.legs {
 		n += l.changed
@@ -366,8 +368,8 @@ func (in *inserting) run(describe bool) (n int64, err error) {
 	return n, unplaced(err)
 }
 
-// atEnd reports whether an error is one that PostgreSQL comes upon when all rows
-// are in: that of a foreign key.
+// atEnd reports whether an error is one that PostgreSQL raises after all rows are in: that
+// of a foreign key.
 func atEnd(err error) bool {
 	e := (*pgerr.Error)(nil)
 	return errors.As(err, &e) && e.Code == foreignKeyViolation
@@ -375,8 +377,8 @@ func atEnd(err error) bool {
 
 const foreignKeyViolation = "23503"
 
-// firstError chooses among the errors of several shards the one that PostgreSQL
-// would have come upon first, as far as that can be told. err is one of them.
+// firstError chooses among the errors of several shards the one that PostgreSQL would have
+// met first, as far as that can be told. err is one of them.
 func firstError(legs []*leg, err error) error {
 	if errors.Is(err, pool.ErrLost) || !atEnd(err) {
 		return err
@@ -389,7 +391,7 @@ func firstError(legs []*leg, err error) error {
 	return err
 }
 
-// byShard has the leg of each shard.
+// byShard returns the leg of each shard.
 func (in *inserting) byShard() []*leg {
 	out := make([]*leg, len(in.parts))
 	for _, l := range in.legs {
@@ -398,8 +400,7 @@ func (in *inserting) byShard() []*leg {
 	return out
 }
 
-// unplaced takes off an error what is told of a text that the client does not
-// know.
+// unplaced removes the position from an error about a text that the client does not know.
 func unplaced(err error) error {
 	e := (*pgerr.Error)(nil)
 	if !errors.As(err, &e) || e.Position == 0 || errors.Is(err, pool.ErrLost) {

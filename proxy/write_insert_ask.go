@@ -12,7 +12,7 @@ import (
 	"weft/wire"
 )
 
-// What decides where a row goes, and is no constant, is asked of the home shard first.
+// A value that decides where a row goes, and is not a constant, is asked of the home shard.
 
 // ask asks the home shard for the keys of rows.
 func (in *inserting) ask(rows []int) error {
@@ -28,8 +28,8 @@ func (in *inserting) ask(rows []int) error {
 	return in.askAll(cells)
 }
 
-// askFirst asks for what is never evaluated where the rows go, though it reads no
-// table: it belongs to the home shard.
+// askFirst asks for values that are never evaluated where the rows go, though they read no
+// table: their evaluation belongs on the home shard.
 func (in *inserting) askFirst() error {
 	var cells []int
 	for i := range in.rows.Cells {
@@ -40,7 +40,7 @@ func (in *inserting) askFirst() error {
 	return in.askAll(cells)
 }
 
-// askAll asks the home shard for cells.
+// askAll asks the home shard for the values of cells.
 func (in *inserting) askAll(cells []int) error {
 	if len(cells) == 0 {
 		return nil
@@ -56,7 +56,8 @@ func (in *inserting) askAll(cells []int) error {
 	return nil
 }
 
-// askCells asks for some cells in one query, with the client's own parameters.
+// askCells asks for the values of some cells in one query, with the client's own
+// parameters.
 func (in *inserting) askCells(cells []int) error {
 	fill := in.fill()
 	fill.Own = func(dst []byte, kind plan.PartKind, i int) []byte {
@@ -85,8 +86,7 @@ func (in *inserting) askCells(cells []int) error {
 	return nil
 }
 
-// askHomeFor runs a query of one row on the home shard, with the parameters of
-// the client.
+// askHomeFor runs a query of one row on the home shard, with the client's parameters.
 func (wr *writer) askHomeFor(x *gathering, sql string) ([]argument, error) {
 	if err := wr.s.held.useLane(wr.s.lane); err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (wr *writer) askHomeFor(x *gathering, sql string) ([]argument, error) {
 		switch typ {
 		case wire.ErrorResponse:
 			e := pool.ServerError(body)
-			e.Position = 0 // of a text that the client does not know
+			e.Position = 0 // the position is in a text that the client does not know
 			err = e
 		case wire.RowDescription:
 			cols, err = finish.DecodeColumns(body)
@@ -129,7 +129,7 @@ func (wr *writer) askHomeFor(x *gathering, sql string) ([]argument, error) {
 	return got, err
 }
 
-// decodeRow copies the values of a row in binary.
+// decodeRow copies the values of a row, which are in binary.
 func decodeRow(row []byte, cols []plan.Column) (out []argument, err error) {
 	row = row[min(2, len(row)):]
 	for i := range cols {

@@ -15,7 +15,7 @@ import (
 
 // How the rows of an INSERT get to their shards.
 
-// open gets the backends ready and writes what each is to be sent. With trial it
+// open gets the backends ready and fills in the messages for each. With trial the INSERT
 // can be undone.
 func (in *inserting) open(trial bool) (err error) {
 	s, x := in.s, in.gathering
@@ -50,7 +50,7 @@ func (in *inserting) open(trial bool) (err error) {
 		}
 		l.out = wire.AppendEmpty(l.out, wire.Sync)
 	}
-	// Of several errors the one of the first row is told.
+	// Of several errors the client is told that of the first row.
 	slices.SortStableFunc(x.legs, func(a, b *leg) int { return in.parts[a.shard][0] - in.parts[b.shard][0] })
 	if err := s.reach.interrupted(); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (in *inserting) appendRows(dst []byte, l *leg, rows []int) ([]byte, error) 
 		switch kind {
 		case plan.Given:
 			if i >= len(in.given) {
-				return dst // the server has refused it
+				return dst // the server has refused the parameter
 			}
 			return number(dst, i, in.given[i])
 		case plan.Supplied:
@@ -152,8 +152,8 @@ func bindArguments(args []argument) (types, values []byte) {
 	return types, values
 }
 
-// ordered yields the rows that shards return in the order in which they were
-// given: each shard has the order of its own.
+// ordered yields the rows that shards return in the order in which the rows were given:
+// each shard returns its own rows in that order.
 type ordered struct {
 	legs   []*leg
 	places []int

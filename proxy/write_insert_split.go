@@ -17,8 +17,8 @@ import (
 	"weft/wire"
 )
 
-// splitting is one execution of an INSERT … SELECT whose rows are read first and
-// then sent where they belong: plan.Split.
+// splitting is one execution of an INSERT … SELECT whose rows are read first and then sent
+// where they belong, see plan.Split.
 type splitting struct {
 	*gathering
 	s     *Session
@@ -26,24 +26,24 @@ type splitting struct {
 	split *plan.Split
 
 	kept     *spool
-	columns  []plan.Column // of the rows, with those that weft adds
+	columns  []plan.Column // columns of the rows, with those that weft adds
 	instance plan.Instance
 	casts    []int // key columns whose values PostgreSQL has to convert first
 
 	batch  [][]byte // rows of the next statements
 	bytes  int
-	most   int // rows of a batch
+	most   int // the most rows of a batch
 	places []int
 	inputs []*finish.Inputs // by shard
-	begun  bool             // something has been written
+	begun  bool             // rows have been written
 }
 
 const (
-	// splitBytes is how many bytes of rows are on their way at once, and
-	// splitRows how many rows.
+	// splitBytes is how many bytes of rows are on their way at once, splitRows how many
+	// rows.
 	splitBytes = 4 << 20
 	splitRows  = 50_000
-	// wholeBytes is how many there may be if all must go in one statement.
+	// wholeBytes is how many bytes of rows there may be if all must go in one statement.
 	wholeBytes = 256 << 20
 )
 
@@ -89,7 +89,7 @@ func (wr *writer) insertQuery(r *router, x *gathering, describe bool) (n int64, 
 	return n + changed, err
 }
 
-// prepare looks at the columns that have been read.
+// prepare works out batches and keys from the columns of the rows that have been read.
 func (in *splitting) prepare(cols []plan.Column) error {
 	if err := in.kept.rewind(); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (in *splitting) prepare(cols []plan.Column) error {
 	return nil
 }
 
-// withDrawn are columns of rows that are split, with those that weft adds.
+// withDrawn are the columns of rows that are split, with those that weft adds.
 func withDrawn(cols []plan.Column, split *plan.Split) []plan.Column {
 	cols = slices.Clone(cols)
 	for i := range split.Draws {
@@ -131,8 +131,8 @@ func withDrawn(cols []plan.Column, split *plan.Split) []plan.Column {
 	return cols
 }
 
-// datumReads reports whether weft knows by itself what a value of a column becomes
-// in a key.
+// datumReads reports whether weft can tell by itself what a value of a column becomes in a
+// key.
 func datumReads(key datum.Column, c *plan.Column) bool {
 	character := func(t datum.Type) bool { return t == datum.Text || t == datum.Varchar || t == datum.Bpchar }
 	integer := func(t datum.Type) bool { return t == datum.Int2 || t == datum.Int4 || t == datum.Int8 }
@@ -141,7 +141,7 @@ func datumReads(key datum.Column, c *plan.Column) bool {
 	case character(key.Type) || integer(key.Type):
 		return character(key.Type) == character(value) && integer(key.Type) == integer(value)
 	}
-	// A modifier rounds.
+	// A type modifier rounds.
 	return key.Type == value && (key.Mod == -1 || key.Mod == c.Mod)
 }
 
@@ -150,7 +150,7 @@ func (in *splitting) full() bool {
 	return !in.split.Whole && (in.bytes >= splitBytes || len(in.batch) >= in.most) || in.bytes > wholeBytes
 }
 
-// flush sends the batch.
+// flush sends the batch to its shards and begins another.
 func (in *splitting) flush(describe bool) (int64, error) {
 	if in.split.Whole && in.bytes > wholeBytes {
 		return 0, pgerr.New(pgerr.ProgramLimitExceeded, "the rows of this INSERT are too many to be inserted by one statement on each shard").
@@ -172,7 +172,7 @@ func (in *splitting) flush(describe bool) (int64, error) {
 	return n, unplaced(err)
 }
 
-// place finds the shards of the batch, and adds what weft supplies.
+// place finds the shards of the rows in the batch, and adds the values that weft supplies.
 func (in *splitting) place() error {
 	s := in.s
 	in.places = in.places[:0]
@@ -211,6 +211,7 @@ func (in *splitting) place() error {
 	}
 }
 
+// placeRows finds shard and bucket of each row in the batch.
 func (in *splitting) placeRows(keys [][]*datum.Value) (missing []executor.Missing, buckets []int, err error) {
 	seen := missingSet{}
 	in.places = in.places[:0]
@@ -229,7 +230,7 @@ func (in *splitting) placeRows(keys [][]*datum.Value) (missing []executor.Missin
 	return missing, buckets, err
 }
 
-// keys are the values of the keys of the batch.
+// keys are the key values of the rows in the batch.
 func (in *splitting) keys() ([][]*datum.Value, error) {
 	keys := make([][]*datum.Value, len(in.batch))
 	for i, row := range in.batch {
@@ -325,7 +326,7 @@ func appendField(dst, value []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(dst, uint32(len(value))), value...)
 }
 
-// draw adds the values that weft supplies to the rows.
+// draw adds the values that weft supplies to the rows in the batch.
 func (in *splitting) draw() error {
 	for i := range in.split.Draws {
 		v := &in.split.Draws[i]
@@ -350,7 +351,7 @@ func (in *splitting) draw() error {
 	return nil
 }
 
-// routeIDs makes routed ids of the numbers that were drawn for them: the last
+// routeIDs makes routed ids of the numbers that were drawn for them, which are in the last
 // columns of the rows.
 func (in *splitting) routeIDs(buckets []int) error {
 	for i := range in.split.Draws {
@@ -368,14 +369,14 @@ func (in *splitting) routeIDs(buckets []int) error {
 			if err != nil {
 				return err
 			}
-			binary.BigEndian.PutUint64(field, uint64(id)) // it is the row's own
+			binary.BigEndian.PutUint64(field, uint64(id)) // field is part of the row
 			in.s.drawn.noteDrawn(v.Sequence, id)
 		}
 	}
 	return nil
 }
 
-// fillInputs gives each shard its rows.
+// fillInputs gives each shard its rows as inputs.
 func (in *splitting) fillInputs() error {
 	in.inputs = make([]*finish.Inputs, len(in.s.route.snap.Shards))
 	for i, row := range in.batch {
@@ -390,7 +391,7 @@ func (in *splitting) fillInputs() error {
 	return nil
 }
 
-// send sends the shards their rows, and passes on what they return.
+// send sends the shards their rows, and passes on the rows that they return.
 func (in *splitting) send(describe bool) (n int64, err error) {
 	s, x := in.s, in.gathering
 	if err := in.open(); err != nil {
@@ -407,7 +408,7 @@ func (in *splitting) send(describe bool) (n int64, err error) {
 		x.told = true
 	}
 	if ended := s.legs.endLegs(x.legs, err != nil && !atEnd(err)); ended != nil && !errors.Is(err, errEnd) {
-		err = firstError(x.legs, ended) // what the shard says itself
+		err = firstError(x.legs, ended) // the error of the shard itself
 	}
 	for _, l := range x.legs {
 		n += l.changed
@@ -415,8 +416,8 @@ func (in *splitting) send(describe bool) (n int64, err error) {
 	return n, err
 }
 
-// returned are the rows that come back: in the order in which they were read,
-// unless some may be missing.
+// returned are the rows that shards return: in the order in which they were read, unless
+// some may be missing.
 func (in *splitting) returned() stream.Rows {
 	if in.split.Skips {
 		parts := make([]stream.Rows, len(in.legs))
@@ -432,7 +433,7 @@ func (in *splitting) returned() stream.Rows {
 	return &ordered{legs: legs, places: in.places}
 }
 
-// open gets the backends ready and writes what each is to be sent.
+// open gets the backends ready and fills in the messages for each.
 func (in *splitting) open() (err error) {
 	s, x := in.s, in.gathering
 	if s.held.conn != nil {
@@ -464,13 +465,13 @@ func (in *splitting) open() (err error) {
 			return err
 		}
 	}
-	// Of several errors the one of the first row is told.
+	// Of several errors the client is told that of the first row.
 	slices.SortStableFunc(x.legs, func(a, b *leg) int { return slices.Index(in.places, a.shard) - slices.Index(in.places, b.shard) })
 	if err := s.reach.interrupted(); err != nil {
 		return err
 	}
 	if in.begun && s.route.isOvertaken() {
-		// Rows have been written by declarations that hold no more.
+		// Rows have been written by declarations that no longer hold.
 		return pgerr.New(pgerr.SerializationFailure, "a table of this statement was declared anew meanwhile").WithHint("Try again.")
 	}
 	if in.begun {
@@ -479,7 +480,7 @@ func (in *splitting) open() (err error) {
 	return s.route.stillTrue()
 }
 
-// homeIndex is the number of the home shard.
+// homeIndex is the index of the home shard.
 func (rt *routing) homeIndex() int {
 	return slices.IndexFunc(rt.snap.Shards, func(sh directory.Shard) bool { return sh.Name == rt.snap.Home })
 }

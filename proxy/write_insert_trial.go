@@ -8,26 +8,26 @@ import (
 	"weft/wire"
 )
 
-// Where rows may be passed over (ON CONFLICT, triggers), it cannot be told which
-// of them a shard has returned, and PostgreSQL returns them in the order in which
-// they were given. So the shards' parts are tried: if all rows came back, their
-// order is known. If not, the trial is undone and the rows are inserted one by
-// one. The trial has shown that no row is updated twice, which single statements
-// would not.
+// If rows may be skipped (ON CONFLICT, triggers), weft cannot tell which rows a shard has
+// returned, but PostgreSQL returns them in the order in which they were given. So the parts
+// of the shards are tried: if all rows come back, their order is known. If not, the trial
+// is undone and the rows are inserted one by one. The trial has shown that no row is
+// updated twice, which single statements would not show.
 
 const trialName = "weft_rows"
 
-// trialBatch is how many statements a shard is sent before its answers are read:
-// neither side must wait for the other to read.
+// trialBatch is how many statements a shard is sent before its answers are read: few enough
+// that neither side waits for the other to read.
 const trialBatch = 128
 
-// runTrial carries out such an INSERT and passes the rows on.
+// runTrial carries out an INSERT that may skip rows, and passes the returned rows on in
+// order.
 func (in *inserting) runTrial(describe bool) (n int64, err error) {
 	s, x := in.s, in.gathering
 	returned := make([][]byte, len(in.places)) // by row
 	n, err = in.tryRows(returned)
 	if ended := s.legs.endLegs(x.legs, err != nil && !atEnd(err)); ended != nil {
-		err = firstError(x.legs, ended) // what the shard says itself
+		err = firstError(x.legs, ended) // the error of the shard itself
 	}
 	if err != nil {
 		return 0, unplaced(err)
@@ -58,7 +58,7 @@ func (in *inserting) runTrial(describe bool) (n int64, err error) {
 	return n, nil
 }
 
-// tryRows fills in what each row has returned.
+// tryRows fills in the row that each inserted row has returned; nil if it was skipped.
 func (in *inserting) tryRows(returned [][]byte) (n int64, err error) {
 	budget := in.s.record.maxGatherBytes()
 	in.s.gather.sendInOrder(in.legs)
@@ -98,12 +98,12 @@ func (in *inserting) tryRows(returned [][]byte) (n int64, err error) {
 	return n, in.single(func(*leg) []byte { return appendCommand(nil, "RELEASE "+trialName) })
 }
 
-// again makes a leg ready to be sent something else.
+// again makes a leg ready to be sent other messages.
 func (l *leg) again(out []byte) {
 	l.out, l.over, l.then = wire.AppendEmpty(out, wire.Sync), false, nil
 }
 
-// single has all shards do something that returns nothing.
+// single has all shards run a command that returns no rows.
 func (in *inserting) single(command func(l *leg) []byte) error {
 	for _, l := range in.legs {
 		l.again(command(l))
@@ -117,7 +117,7 @@ func (in *inserting) single(command func(l *leg) []byte) error {
 	return nil
 }
 
-// oneByOne inserts the next rows of each shard in statements of their own.
+// oneByOne inserts the next rows of each shard, one statement per row.
 func (in *inserting) oneByOne(returned [][]byte, from int, budget *int64) (n int64, more bool, err error) {
 	part := func(l *leg) []int {
 		rows := in.parts[l.shard]
@@ -156,8 +156,8 @@ func (in *inserting) oneByOne(returned [][]byte, from int, budget *int64) (n int
 	return n, more, nil
 }
 
-// gatherTagged reads what the shard answers to some statements, with the number of
-// the one that each row is of, and adds up their tags. Rows are copies.
+// gatherTagged reads the answers of a shard to some statements, calls row with each
+// returned row and the number of its statement, and adds up the tags. Rows are copies.
 func (l *leg) gatherTagged(budget *int64, row func(statement int, row []byte)) (changed int64, err error) {
 	l.send()
 	statement := 0

@@ -6,9 +6,9 @@ import (
 	"weft/plan"
 )
 
-// describeSteps finds out what the steps before a write return, and makes sure that
-// the text that the shards run over lent rows returns what the client's does. That
-// it does not is a mistake of weft's, and must not become a wrong row.
+// describeSteps finds out which columns the steps before a write return, and makes sure
+// that the text that the shards run over lent rows returns the columns of the client's
+// text. A difference is a bug in weft, and must not become a wrong row.
 func (wr *writer) describeSteps(x *gathering, d *plan.Description) error {
 	w := x.write
 	if w.Rows != nil || w.Copies != nil || w.Read == nil && len(w.Before) == 0 || w.Read != nil && len(w.Read.Remainder) > 0 {
@@ -44,7 +44,7 @@ func (wr *writer) describeSteps(x *gathering, d *plan.Description) error {
 	return wr.s.gather.checkColumns(cols, d.Columns, sql)
 }
 
-// describeStep finds out what a step before a write returns.
+// describeStep finds out which columns a step before a write returns.
 func (wr *writer) describeStep(x *gathering, d *plan.Description, in *finish.Inputs, b *plan.Write) ([]plan.Column, error) {
 	if b.Read == nil {
 		cols, _, err := wr.describeLent(x, d, in, b)
@@ -60,7 +60,7 @@ func (wr *writer) describeStep(x *gathering, d *plan.Description, in *finish.Inp
 	return y.d.Columns, nil
 }
 
-// describeLent finds out what a text over lent rows returns.
+// describeLent finds out which columns a text over lent rows returns.
 func (wr *writer) describeLent(x *gathering, d *plan.Description, in *finish.Inputs, w *plan.Write) ([]plan.Column, string, error) {
 	if w.Split != nil && len(w.Split.Draws) > 0 {
 		at := w.Split.Input

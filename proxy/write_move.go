@@ -8,9 +8,9 @@ import (
 	"weft/wire"
 )
 
-// crosses refuses to move rows of which one gets a unique key that another had.
-// PostgreSQL looks at uniqueness row by row: whether it is violated depends on which
-// row it comes to first, and nobody knows that of rows on several shards.
+// crosses refuses to move rows of which one gets a unique key that another had. PostgreSQL
+// checks uniqueness row by row: whether it is violated depends on which row comes first,
+// and rows on several shards have no such order.
 func crosses(moves []plan.Move, rows [][]byte) error {
 	for _, m := range moves {
 		becomes := make(map[string]int, len(rows))
@@ -37,7 +37,7 @@ func crosses(moves []plan.Move, rows [][]byte) error {
 	return nil
 }
 
-// keyOf returns some columns of a DataRow as one string; false if one is NULL.
+// keyOf returns some columns of a DataRow as one string; false if one of them is NULL.
 func keyOf(row []byte, columns []int) (key string, ok bool, err error) {
 	var out []byte
 	for _, c := range columns {

@@ -11,8 +11,8 @@ import (
 	"weft/wire"
 )
 
-// readQuery gathers the query that a write begins with, to the end, and hands its
-// rows to keep. They are as finish.Carry says. It returns their columns.
+// readQuery gathers the whole result of the query that a write begins with, and hands its
+// rows to keep, in the formats that finish.Carry says. It returns their columns.
 func (wr *writer) readQuery(r *router, x *gathering, keep func(row []byte) error) ([]plan.Column, error) {
 	y := wr.queryOf(x)
 	return wr.readGathered(r, x, y, keep)
@@ -44,10 +44,10 @@ func (wr *writer) readGathered(r *router, x, y *gathering, keep func(row []byte)
 	return y.d.Columns, wr.keepResult(y, keep)
 }
 
-// queryOf is the gathering of that query.
+// queryOf is the gathering of the query that a write begins with.
 func (wr *writer) queryOf(x *gathering) *gathering {
 	p := *x.plan
-	p.Writes, p.Locks = false, false // it is the statement that does
+	p.Writes, p.Locks = false, false // the statement writes and locks, not the query
 	y := &gathering{
 		plan: &p, g: x.write.Read, facts: x.facts, text: x.text, literals: x.literals, oids: appendOIDs(nil, x.d.Params),
 		values: x.values, began: x.began, within: true,
@@ -56,7 +56,7 @@ func (wr *writer) queryOf(x *gathering) *gathering {
 	return y
 }
 
-// keepResult hands out the rows of a gathered query.
+// keepResult hands the rows of a gathered query to keep.
 func (wr *writer) keepResult(y *gathering, keep func(row []byte) error) error {
 	if y.native != nil {
 		rows, err := wr.s.gather.nativeRows(y)
@@ -64,7 +64,7 @@ func (wr *writer) keepResult(y *gathering, keep func(row []byte) error) error {
 			err = eachRow(rows, keep)
 		}
 		if ended := wr.s.legs.endLegs(y.legs, err != nil); ended != nil {
-			err = ended // what the shard says itself
+			err = ended // the error of the shard itself
 		}
 		return y.asRefused(err)
 	}
@@ -100,6 +100,7 @@ func (wr *writer) keepResult(y *gathering, keep func(row []byte) error) error {
 	return err
 }
 
+// eachRow calls do with each row.
 func eachRow(rows stream.Rows, do func(row []byte) error) error {
 	for {
 		row, err := rows.Next()

@@ -10,10 +10,11 @@ import (
 	"weft/plan"
 )
 
-// Steps come before a write: their rows become inputs of what follows. They run in
-// the same transaction, one after the other, each on all its shards at once.
+// Steps come before a write: their rows become inputs of later steps and of the write. They
+// run in the same transaction, one after the other, each on all its shards at once.
 
-// runSteps carries them out. What is to be read has been read.
+// runSteps carries out the steps before a write. Rows that must be read first have been
+// read.
 func (wr *writer) runSteps(r *router, x *gathering) error {
 	if len(x.write.Before) == 0 {
 		return nil
@@ -32,7 +33,7 @@ func (wr *writer) runSteps(r *router, x *gathering) error {
 	return nil
 }
 
-// selectVerb is that of a step that reads.
+// selectVerb is the verb of a step that only reads.
 const selectVerb = "SELECT"
 
 func (wr *writer) runStep(r *router, x *gathering, i int) error {
@@ -56,7 +57,7 @@ func (wr *writer) runStep(r *router, x *gathering, i int) error {
 	wr.s.gather.sendLegs(y.legs)
 	err := wr.keepStep(x, &y, i)
 	if ended := wr.s.legs.endLegs(y.legs, err != nil); ended != nil && !errors.Is(err, errEnd) {
-		err = ended // what the shard says itself
+		err = ended // the error of the shard itself
 	}
 	return err
 }
@@ -72,7 +73,7 @@ func (wr *writer) keepStep(x, y *gathering, i int) error {
 	return nil
 }
 
-// keeper keeps a row that a step returns.
+// keeper returns a function that keeps a row that step i returns.
 func (x *gathering) keeper(i int) func(row []byte) error {
 	input := len(x.g.Pieces) + i
 	split := x.splits(input)
@@ -101,7 +102,7 @@ func (wr *writer) runLocking(r *router, x *gathering, i int) error {
 	return nil
 }
 
-// shardsOf tells which shards have given rows of the result.
+// shardsOf tells which shards have contributed rows to the result.
 func (x *gathering) shardsOf(shards int) []bool {
 	out := make([]bool, shards)
 	for i, l := range x.legs {
@@ -118,7 +119,7 @@ func tooMuchLent() error {
 		WithHint("Write it so that tables are joined by their shard keys, or do it in portions.")
 }
 
-// splits reports whether the rows of an input go each to a shard of its own.
+// splits reports whether each row of an input goes to the shard where it belongs.
 func (x *gathering) splits(input int) bool {
 	for _, w := range append(slices.Clone(x.write.Before), x.write) {
 		if w.Split != nil && w.Split.Input == input {
@@ -128,7 +129,7 @@ func (x *gathering) splits(input int) bool {
 	return false
 }
 
-// share gives each shard those rows of the input that is split which belong there.
+// share gives each shard those rows of the split input that belong there.
 func (wr *writer) share(r *router, x *gathering) error {
 	split := x.write.Split
 	i := split.Input - len(x.g.Pieces)
@@ -166,8 +167,8 @@ func (wr *writer) share(r *router, x *gathering) error {
 	return nil
 }
 
-// stillTrueAfter is stillTrue, but what has been written by declarations that hold
-// no more cannot be planned anew.
+// stillTrueAfter is stillTrue, except that a statement that has written by declarations
+// that no longer hold cannot be planned again.
 func (wr *writer) stillTrueAfter(x *gathering) error {
 	if !x.begun {
 		return wr.s.route.stillTrue()
