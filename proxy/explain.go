@@ -18,39 +18,40 @@ import (
 	"weft/wire"
 )
 
-// EXPLAIN of a query that is gathered: weft's own plan, with each shard's plan of
-// its statement below. With ANALYZE the query is run as always, but that its rows
-// go nowhere, and then each shard is asked for EXPLAIN ANALYZE of its
-// statement: the same transaction if there is one, and never the same rows being
-// sent.
+// EXPLAIN of a gathered query answers weft's plan, with each shard's plan of its statement
+// below. With ANALYZE the query is run as always, except that the client gets none of its rows.
+// Then each shard is asked for EXPLAIN ANALYZE of its statement: in the same transaction, if
+// one is open, and without sending the rows again.
 
 // explaining is an EXPLAIN in the making.
 type explaining struct {
 	*plan.Explain
-	// text and literals are the client's. Those of the gathering are the query's.
+	// text and literals are those of the client's EXPLAIN. The gathering has those of the
+	// query.
 	text     []byte
 	literals []parser.Literal
-	// prefix stands before what is sent, if it is to be explained.
+	// prefix is the EXPLAIN put before the statements sent to shards; empty while the query is
+	// run.
 	prefix string
 
 	analyzed bool // the query has been run
-	// unsure are the lookups that could not tell where rows are.
+	// unsure has the lookups that could not tell where rows are.
 	unsure map[*plan.LookupKey]bool
 
-	rows []string // the answer
-	next int      // the first of them that the client has not got
-	ran  bool
+	rows []string // the lines of the answer
+	next int      // the index in rows of the first line not yet sent to the client
+	ran  bool     // rows have been made; a portal may be executed in portions
 }
 
-// explained makes of the execution of an EXPLAIN's text one of its query.
+// explained turns the execution of an EXPLAIN's text into one of its query.
 func (x *gathering) explained() error {
 	e := x.plan.Explain
 	x.explain = &explaining{Explain: e, text: x.text, literals: x.literals}
 	return x.cutExplain()
 }
 
-// cutExplain takes the EXPLAIN off the text. Blanks stand for it, one for each
-// character, so that places in the query are those in the client's text.
+// cutExplain takes the EXPLAIN off the text. One blank replaces each character of it, so that
+// error positions in the query are positions in the client's text.
 func (x *gathering) cutExplain() error {
 	e := x.explain
 	at, ok := parser.Place(e.text, e.literals, e.After, e.Offset)
@@ -69,7 +70,7 @@ func (x *gathering) cutExplain() error {
 	return nil
 }
 
-// prefix is what stands before the statements that are sent.
+// prefix is the EXPLAIN put before the statements sent to shards, empty if the shards run them.
 func (x *gathering) prefix() string {
 	if x.explain == nil {
 		return ""
@@ -77,7 +78,7 @@ func (x *gathering) prefix() string {
 	return x.explain.prefix
 }
 
-// explainQuery answers a simple query.
+// explainQuery answers an EXPLAIN sent as a simple query.
 func (en *explainer) explainQuery(r *router, x *gathering) error {
 	err := x.explained()
 	if err == nil {
@@ -99,7 +100,7 @@ func (en *explainer) explainQuery(r *router, x *gathering) error {
 	return nil
 }
 
-// executeExplain executes a portal.
+// executeExplain executes a portal of an EXPLAIN.
 func (en *explainer) executeExplain(x *gathering, limit int) error {
 	if !x.explain.ran {
 		if err := en.explainBound(x); err != nil {
@@ -110,7 +111,7 @@ func (en *explainer) executeExplain(x *gathering, limit int) error {
 	return en.passExplained(x, limit)
 }
 
-// explainBound makes the answer of a portal.
+// explainBound makes the answer of an EXPLAIN's portal.
 func (en *explainer) explainBound(x *gathering) error {
 	if err := en.s.record.mayRead(x.text, x.read); err != nil {
 		return err
@@ -146,7 +147,8 @@ func (en *explainer) explainBound(x *gathering) error {
 	}
 }
 
-// passExplained hands the answer to the client, so many rows of it; 0 is all.
+// passExplained sends the client the next limit rows of the answer, or all of them if limit is
+// 0.
 func (en *explainer) passExplained(x *gathering, limit int) error {
 	e := x.explain
 	for n := 0; e.next < len(e.rows); n++ {
@@ -179,7 +181,7 @@ const (
 	jsonOID = 114
 )
 
-// column is the one that EXPLAIN answers with.
+// column is the one column of EXPLAIN's answer.
 func (e *explaining) column() plan.Column {
 	c := plan.Column{Name: "QUERY PLAN", Type: textOID, Size: -1, Mod: -1}
 	if e.JSON() {
@@ -188,7 +190,7 @@ func (e *explaining) column() plan.Column {
 	return c
 }
 
-// explainWhole makes the answer.
+// explainWhole makes the whole answer of an EXPLAIN.
 func (en *explainer) explainWhole(r *router, x *gathering) error {
 	e := x.explain
 	e.rows, e.next, e.prefix, e.analyzed = nil, 0, "", false
@@ -235,7 +237,7 @@ func (en *explainer) explainWhole(r *router, x *gathering) error {
 	return e.answer(report)
 }
 
-// answer makes rows of a report.
+// answer turns a report into rows.
 func (e *explaining) answer(report *explain.Report) error {
 	if !e.JSON() {
 		e.rows = report.Lines()
@@ -246,8 +248,8 @@ func (e *explaining) answer(report *explain.Report) error {
 	return err
 }
 
-// checkExplain finds what is wrong with the query, then with the options:
-// PostgreSQL says both, and of places in the client's text.
+// checkExplain finds errors in the query, then errors in the options, as PostgreSQL does; error
+// positions are those in the client's text.
 func (en *explainer) checkExplain(x *gathering) error {
 	if err := en.s.gather.mayGather(x); err != nil {
 		return err
@@ -261,7 +263,7 @@ func (en *explainer) checkExplain(x *gathering) error {
 	return en.checkOptions(x)
 }
 
-// checkOptions finds what is wrong with the options.
+// checkOptions finds errors in EXPLAIN's options.
 func (en *explainer) checkOptions(x *gathering) error {
 	e := x.explain
 	if len(e.Options) > 0 || e.Format != "text" {
@@ -284,7 +286,7 @@ func (en *explainer) checkOptions(x *gathering) error {
 	return nil
 }
 
-// reportOf is what can be said before anything is run.
+// reportOf makes the part of the report that is known before anything is run.
 func (en *explainer) reportOf(x *gathering) *explain.Report {
 	ex := &explain.Execution{
 		Gather: x.g, Known: x.d, Native: x.native != nil, Now: x.now, Home: en.s.route.snap.Home, Visits: x.allVisits(),
@@ -303,7 +305,7 @@ func (en *explainer) reportOf(x *gathering) *explain.Report {
 	return explain.New(ex)
 }
 
-// noteLookups keeps which lookups could not tell where rows are.
+// noteLookups remembers which lookups could not tell where rows are.
 func (e *explaining) noteLookups(found map[*plan.LookupKey]*executor.Found) {
 	e.unsure = map[*plan.LookupKey]bool{}
 	for key, f := range found {
@@ -314,7 +316,7 @@ func (e *explaining) noteLookups(found map[*plan.LookupKey]*executor.Found) {
 // unsure reports whether a lookup could not tell where rows are.
 func (x *gathering) unsure(key *plan.LookupKey) bool { return x.explain.unsure[key] }
 
-// allVisits are the pieces by shard, of both rounds.
+// allVisits returns the pieces that each shard runs, in both rounds.
 func (x *gathering) allVisits() [][]int {
 	out := make([][]int, len(x.visits))
 	for shard := range x.visits {
@@ -327,7 +329,7 @@ func (x *gathering) allVisits() [][]int {
 	return out
 }
 
-// whyNotNative says why nativeFor has found no way.
+// whyNotNative says why nativeFor has returned no plan.
 func (en *explainer) whyNotNative(x *gathering) string {
 	switch max := en.s.record.maxParallelShards(); {
 	case !en.s.record.inEffect.native:
@@ -360,7 +362,7 @@ func (en *explainer) askShards(x *gathering, report *explain.Report) error {
 	return err
 }
 
-// texts reads rows of one column to their end.
+// texts reads rows of one column up to the end.
 func (l *leg) texts() ([]string, error) {
 	var out []string
 	for {

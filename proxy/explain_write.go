@@ -8,9 +8,9 @@ import (
 	"weft/plan"
 )
 
-// explainWrite answers EXPLAIN of a write over several shards: what is read first,
-// what each shard runs, and which shards those are. The shards are not asked for
-// plans of their own: they would have to be lent rows that nobody has read.
+// explainWrite answers EXPLAIN of a write over several shards: what is read first, what each
+// shard runs, and which shards these are. The shards are not asked for their plans: weft would
+// have to lend them rows that EXPLAIN does not read.
 func (en *explainer) explainWrite(r *router, x *gathering) (*explain.Report, error) {
 	if err := en.s.write.mayWrite(x); err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (en *explainer) explainWrite(r *router, x *gathering) (*explain.Report, err
 	return explain.NewChange(ex, w, targets), nil
 }
 
-// describeExplained finds what is wrong with the client's statement.
+// describeExplained finds errors in the client's statement.
 func (en *explainer) describeExplained(x *gathering) error {
 	if err := en.s.held.useLane(en.s.lane); err != nil {
 		return err

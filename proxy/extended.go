@@ -9,9 +9,9 @@ import (
 	"weft/wire"
 )
 
-// Messages of the extended protocol are collected for the backend and sent
-// with the Sync or Flush that asks for answers. Each pushes the answer it
-// expects, so that answers weft asked for itself are told from the client's.
+// Messages of the extended protocol are collected for the backend and sent with the Sync or
+// Flush that asks for answers. Each message pushes an op for the answer it expects, so that
+// answers to weft's own messages are told from answers to the client's.
 
 // begin makes sure that extended messages have a backend to go to. ok is
 // false when the client has been told why not and skips to Sync.
@@ -33,8 +33,8 @@ func (s *Session) begin() (ok bool, err error) {
 	return true, nil
 }
 
-// extended handles a message that is collected. Only when the client's buffer
-// has let go of it may the dialogue go on: a COPY would read from there.
+// extended handles a message that is collected for the backend. The message is consumed from
+// the client's buffer before the dialogue goes on, as a COPY reads from that buffer.
 func (s *Session) extended(typ byte) error {
 	body, err := s.pipe.frame()
 	if err != nil {
@@ -50,10 +50,10 @@ func (s *Session) extended(typ byte) error {
 		err = s.onExecute(body)
 	case wire.Close:
 		err = s.onClose(body)
-	case wire.Bind: // one that onBind could make no sense of
+	case wire.Bind: // a Bind that onBind could not decode
 		err = s.malformed(typ, body, op{kind: opBind})
 	case wire.Flush:
-		if len(body) > 0 { // not a Flush after all: expect the error that says so
+		if len(body) > 0 { // a Flush has no body: expect the backend's error
 			err = s.malformed(typ, body, op{kind: opClose})
 		}
 	}
@@ -73,7 +73,8 @@ func (s *Session) extended(typ byte) error {
 	return s.drain()
 }
 
-// drain sends what has been collected once it is more than a little.
+// drain sends the collected messages if they fill a buffer, and asks for answers if too many
+// are expected.
 func (s *Session) drain() error {
 	if s.pipe.ops.len() > maxOps {
 		return s.flush()
@@ -88,6 +89,7 @@ func (s *Session) drain() error {
 // for them by itself.
 const maxOps = 4096
 
+// pushAll sends all collected messages, and carries on with a COPY that one of them has begun.
 func (s *Session) pushAll() error {
 	if s.pipe.unsent.Len() == 0 {
 		return nil
@@ -96,7 +98,7 @@ func (s *Session) pushAll() error {
 		return s.pipe.failed(err)
 	}
 	out := s.pipe.unsent
-	s.pipe.unsent = wire.Out{} // the relay must not send it a second time
+	s.pipe.unsent = wire.Out{} // the relay must not send these messages a second time
 	err := s.pipe.push(out.B)
 	out.Reset()
 	if err != nil {
@@ -111,10 +113,13 @@ func (s *Session) pushAll() error {
 	return nil
 }
 
+// onParse parses a statement on the backend at hand, or keeps the Parse until the backend is
+// known.
 func (s *Session) onParse(body []byte) error {
 	p, err := wire.DecodeParse(body)
 	if err != nil || !s.out.validName(p.Name) {
-		return s.malformed(wire.Parse, body, op{kind: opClose}) // it replaces no statement
+		// A malformed Parse replaces no statement.
+		return s.malformed(wire.Parse, body, op{kind: opClose})
 	}
 	s.account.seeParent(p.SQL)
 	s.route.relies.begin()
@@ -135,8 +140,8 @@ func (s *Session) onParse(body []byte) error {
 	return s.parseHere(p, body, facts, nil)
 }
 
-// parseHere parses on the backend at hand. changed says how the text differs
-// from the client's.
+// parseHere parses a statement on the backend at hand. changed says how the text differs from
+// the client's.
 func (s *Session) parseHere(p wire.ParseBody, body []byte, facts *parser.Facts, changed *edited) error {
 	shows, idle := readsOption(p.SQL, facts), !s.pipe.unsynced && s.pipe.ops.empty()
 	if ok, err := s.begin(); !ok {
@@ -170,6 +175,7 @@ func (s *Session) parseHere(p wire.ParseBody, body []byte, facts *parser.Facts, 
 	return nil
 }
 
+// onDescribe describes a statement or a portal.
 func (s *Session) onDescribe(body []byte) error {
 	kind, name, ok := wire.DescribeName(body)
 	if !ok || (kind != 'S' && kind != 'P') {
@@ -212,6 +218,7 @@ func (s *Session) onDescribe(body []byte) error {
 	return nil
 }
 
+// onExecute executes a portal and accounts for it.
 func (s *Session) onExecute(body []byte) error {
 	s.account.beginExecute(body)
 	f := s.account.run.facts
@@ -223,7 +230,7 @@ func (s *Session) onExecute(body []byte) error {
 	return err
 }
 
-// execute is onExecute without the counting.
+// execute is onExecute without the accounting.
 func (s *Session) execute(body []byte) error {
 	if s.portals.routing() {
 		if done, err := s.portals.executeRouted(body); done || err != nil {
@@ -253,10 +260,11 @@ func (s *Session) execute(body []byte) error {
 		s.tx.forgetPortals()
 	}
 	if s.portals.ending {
-		// What follows may go elsewhere, so it must be known how this ended.
+		// The messages that follow may go to another backend, so weft must know how the
+		// transaction ended.
 		s.portals.ending = false
 		if s.syncFollows(len(body)) {
-			return nil // whose answer tells
+			return nil // the answer to the Sync tells how
 		}
 		return s.portals.endTransaction()
 	}
@@ -270,8 +278,8 @@ func (s *Session) syncFollows(n int) bool {
 	return len(b) >= 2*wire.HeaderLen+n && b[wire.HeaderLen+n] == wire.Sync
 }
 
-// onClose closes a portal on the backend, a statement in the session only: on
-// the backends others may be using it.
+// onClose closes a portal on the backend, but a statement in the session only: other sessions
+// may be using the statement on the backends.
 func (s *Session) onClose(body []byte) error {
 	kind, name, ok := wire.DescribeName(body)
 	if !ok || (kind != 'S' && kind != 'P') {
@@ -312,8 +320,8 @@ func (s *Session) onClose(body []byte) error {
 	return nil
 }
 
-// malformed passes on a message that is not what it should be: the backend
-// says what is wrong with it, and its transaction fails as it should.
+// malformed passes on a malformed message: the backend reports what is wrong with it, and the
+// transaction fails.
 func (s *Session) malformed(typ byte, body []byte, o op) error {
 	if ok, err := s.begin(); !ok {
 		return err
@@ -323,8 +331,8 @@ func (s *Session) malformed(typ byte, body []byte, o op) error {
 	return nil
 }
 
-// validName reports whether a backend would take the name for valid text; if
-// not it shall say so itself.
+// validName reports whether a backend would take the name for valid text. If not, the backend
+// reports the error.
 func (o *answers) validName(name []byte) bool {
 	return utf8.Valid(name) || o.reported["client_encoding"] != "UTF8"
 }
@@ -338,8 +346,8 @@ func (s *Session) onSync() error {
 	return s.sync(body, wire.HeaderLen+len(body))
 }
 
-// sync is onSync for a Sync with that body, which should be empty. n is how many bytes of it
-// are in the client's buffer.
+// sync is onSync for a Sync with this body, which should be empty. n is the number of its bytes
+// that are in the client's buffer.
 func (s *Session) sync(body []byte, n int) error {
 	defer func() {
 		s.implicit.begun = false
@@ -350,7 +358,7 @@ func (s *Session) sync(body []byte, n int) error {
 		s.account.parent = ""
 	}()
 	if s.pipe.skipping {
-		s.pipe.hasPending = false // it is skipped too
+		s.pipe.hasPending = false // the Parse held back is skipped too
 	}
 	if s.pipe.hasPending {
 		s.pipe.holdFrame()
@@ -392,15 +400,15 @@ func (s *Session) sync(body []byte, n int) error {
 	return s.afterQuery(s.pipe.exchange())
 }
 
-// unasked reports whether weft has answered all messages since the last Sync by itself:
-// the backend at hand would have nothing to say but what state it is in. A Sync that
-// stands alone does not count, as clients send one to see who is there.
+// unasked reports whether weft itself has answered all messages since the last Sync, so that
+// the backend at hand could add nothing but its transaction status. A lone Sync does not count:
+// clients send it to check that the server is alive.
 func (p *pipe) unasked() bool {
 	return !p.unsynced && !p.pushed && p.unsent.Len() == 0 && (p.s.implicit.settled || !p.ops.empty()) && p.ops.only(opLocal)
 }
 
-// unjoined reports whether the client is in a block that the backend at hand, which the
-// session is tied to, is not in yet: it would say that there is none.
+// unjoined reports whether the client is in a block that the backend at hand, which the session
+// is tied to, has not joined yet: the backend would report that there is no block.
 func (s *Session) unjoined() bool {
 	return s.tx.open && s.held.conn.Status == wire.TxIdle && !s.pipe.unsynced && !s.pipe.pushed && s.pipe.unsent.Len() == 0 && s.pipe.ops.only(opLocal)
 }
@@ -437,8 +445,8 @@ func (s *Session) flush() error {
 	return s.pipe.exchange()
 }
 
-// emitLocal sends the answers weft gives by itself; there is no backend whose
-// answers could stand before them.
+// emitLocal sends the answers that weft gives itself. It is called when no backend owes answers
+// that would come before them.
 func (s *Session) emitLocal() {
 	for !s.pipe.ops.empty() {
 		s.pipe.answerLocal(s.pipe.ops.first())

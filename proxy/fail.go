@@ -7,20 +7,20 @@ import (
 	"weft/wire"
 )
 
-// A statement that fails ends the transaction on its own shard: PostgreSQL lets go
-// of all locks there, or of those since the last savepoint, without waiting for
-// the client to say ROLLBACK. The other participants must do so too: somebody may
-// be waiting for what they hold, above all if the error is that of a deadlock.
+// A statement that fails ends the transaction on its own shard: PostgreSQL releases all locks
+// there, or those taken since the last savepoint, without waiting for the client's ROLLBACK.
+// The other participants must release theirs too: other transactions may be waiting for these
+// locks, above all if the error is a deadlock.
 
-// failAll makes the other participants fail that the failed one at hand leaves
-// behind. An error means that one of them is lost.
+// failAll makes the other participants fail when the backend at hand has failed. An error means
+// that a participant is lost.
 func (t *transaction) failAll() error {
 	if !t.open || len(t.s.held.parked) == 0 || t.s.held.conn == nil || t.s.held.conn.Status != wire.TxFailed {
 		return nil
 	}
 	text := "ROLLBACK"
 	if t.savepoints() {
-		text = provoke // so that they can go back to it
+		text = provoke // fail the transactions, so that ROLLBACK TO can still reach the savepoint
 	}
 	var active []*pool.Conn
 	for _, c := range t.s.held.parked {
@@ -42,7 +42,7 @@ func (t *transaction) failAll() error {
 	return nil
 }
 
-// savepoints reports whether the block has set any.
+// savepoints reports whether the block has set any savepoint.
 func (b *block) savepoints() bool {
 	return slices.ContainsFunc(b.replay, func(text string) bool {
 		w := words(text)

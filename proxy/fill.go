@@ -7,9 +7,9 @@ import (
 	"weft/quote"
 )
 
-// mayFill makes ready for a command that gives new values to rows that are there. Where
-// each shard would make its own it is refused, but tables without rows have nothing to
-// fill. The time is the home shard's on all.
+// mayFill prepares a command that gives new values to existing rows. The command is refused if
+// each shard would make its own values, unless the table is empty. In a command that uses
+// now(), all shards use the home shard's time.
 func (ga *gatherer) mayFill(e *spread) error {
 	c := e.plan.Change
 	if c == nil || len(c.Fills) == 0 && c.Timed == nil {
@@ -25,7 +25,8 @@ func (ga *gatherer) mayFill(e *spread) error {
 			return err
 		}
 		if !owns {
-			return nil // PostgreSQL says so, and nothing is filled
+			// The role does not own the table: PostgreSQL reports that, and nothing is filled.
+			return nil
 		}
 		err = ga.s.every.withOthers(func(_ int, c *pool.Conn) error {
 			_, err := ga.hasNoRows(c, f)
@@ -48,8 +49,9 @@ func (ga *gatherer) mayFill(e *spread) error {
 	return nil
 }
 
-// hasNoRows locks a shard's part of a table, as the command is about to, and refuses it if there
-// are rows. It is false, and nothing is done, for a role that may not alter the table.
+// hasNoRows locks a shard's part of a table, as the command is about to, and refuses the
+// command if the table has rows. It does nothing and returns false for a role that may not
+// alter the table.
 func (ga *gatherer) hasNoRows(c *pool.Conn, f *plan.Filling) (owns bool, err error) {
 	name := quotedName(f.Table)
 	rows, err := ga.s.commit.askBeside(c, "SELECT coalesce((SELECT pg_catalog.pg_has_role(relowner, 'USAGE') FROM pg_catalog.pg_class WHERE oid = pg_catalog.to_regclass("+

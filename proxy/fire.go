@@ -7,8 +7,8 @@ import (
 	"weft/plan"
 )
 
-// mayFire refuses to carry out on several shards what sets off triggers FOR EACH
-// STATEMENT: each shard would run them once.
+// mayFire refuses a statement on several shards that sets off triggers FOR EACH STATEMENT: each
+// shard would run them once.
 func (wr *writer) mayFire(fires *pgerr.Error) error {
 	if fires == nil || len(wr.s.route.snap.Shards) == 1 {
 		return nil
@@ -22,8 +22,8 @@ func (wr *writer) mayFire(fires *pgerr.Error) error {
 	return fires
 }
 
-// firesOnce refuses a write whose statement cannot be one on a single shard: it is
-// known already that there are more, or it will take several.
+// firesOnce refuses a write that sets off triggers FOR EACH STATEMENT if it is known, before
+// its shards are, that it cannot be one statement on a single shard.
 func (wr *writer) firesOnce(x *gathering) error {
 	w := x.write
 	if w.Whole || w.Own || w.Rows != nil && len(w.Rows.Rows[0].Conflict) == 0 {
@@ -39,7 +39,8 @@ func (wr *writer) firesOnce(x *gathering) error {
 	return wr.mayFire(x.plan.Fires)
 }
 
-// firesHere refuses a write whose shards turn out to be several.
+// firesHere refuses a write that sets off triggers FOR EACH STATEMENT and turns out to visit
+// several shards.
 func (wr *writer) firesHere(x *gathering, visited func(shard int) bool) error {
 	if x.plan.Fires == nil {
 		return nil

@@ -12,15 +12,15 @@ import (
 	"weft/wire"
 )
 
-// Once the shard whose answer the client sees has ended a transaction, the other
-// participants follow, whatever timeouts and cancel requests there are.
+// Once the shard whose answer the client sees has ended a transaction, the other participants
+// follow, regardless of timeouts and cancel requests.
 
 // followTimeout bounds how long a client waits for a shard to confirm what has
 // been decided.
 const followTimeout = 5 * time.Second
 
-// followAll ends the transactions of the participants whose answers the client
-// does not see, as the one that it does has ended.
+// followAll ends the transactions of the participants whose answers the client does not see, in
+// the way the participant that answers the client has ended its own.
 func (cm *commit) followAll(verb string) {
 	a := cm.agreement
 	if a != nil && a.Committing() {
@@ -64,16 +64,16 @@ func (cm *commit) followAll(verb string) {
 	}
 }
 
-// finishLate makes participants follow that were lost after they had promised: through
-// other connections, as the client must see its own writes when it hears of the commit.
-// Those that do not answer in time are noted, and left to the resolver.
+// finishLate commits the parts of participants that were lost after PREPARE TRANSACTION,
+// through other connections: the client must see its own writes when it hears of the commit.
+// Participants that do not answer in time are noted and left to the resolver.
 func (cm *commit) finishLate(a *agreement) {
 	if a.Outcome() != twopc.Committed {
 		return
 	}
 	patience := followTimeout
 	if cm.s.reach.gaveUp() {
-		patience = 0 // its time is over already
+		patience = 0 // the statement's time is over already
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(cm.s.srv.ctx), patience)
 	defer stop()
@@ -100,11 +100,11 @@ func (cm *commit) finishLate(a *agreement) {
 	}
 }
 
-// finishPause is how long weft waits before it tells a shard again.
+// finishPause is how long weft waits before it sends a shard the same order again.
 const finishPause = 50 * time.Millisecond
 
-// lateness is what the client is told of a commit that it cannot see everywhere yet;
-// nil if it can.
+// lateness is the error for a commit that the client cannot see on all shards yet; nil if it
+// can.
 func (a *agreement) lateness() error {
 	if a == nil || len(a.late) == 0 {
 		return nil
@@ -114,8 +114,8 @@ func (a *agreement) lateness() error {
 		WithHint("Do not do it again: its changes appear there as soon as the shard answers.")
 }
 
-// order puts into pipe.unsent what a participant is told at the end. It reports
-// false if that is nothing.
+// order puts the command that ends a participant's transaction into pipe.unsent. It returns
+// false if there is no such command.
 func (cm *commit) order(c *pool.Conn, verb string, odd bool) bool {
 	a := cm.agreement
 	i := a.index(c)
@@ -125,7 +125,7 @@ func (cm *commit) order(c *pool.Conn, verb string, odd bool) bool {
 	}
 	switch {
 	case o == twopc.CommitPrepared || o == twopc.RollbackPrepared:
-		if odd { // not along with it: COMMIT PREPARED takes no company
+		if odd { // in a message before it: COMMIT PREPARED must stand alone in its message
 			cm.s.pipe.unsent.B = wire.AppendQuery(cm.s.pipe.unsent.B, "SET ROLE NONE; SET synchronous_commit = on")
 		}
 		b, at := wire.Begin(cm.s.pipe.unsent.B, wire.Query)
@@ -143,7 +143,7 @@ func (cm *commit) order(c *pool.Conn, verb string, odd bool) bool {
 	return true
 }
 
-// hearAll reads what the participants say to the end of the transaction.
+// hearAll reads the participants' answers to the end of the transaction.
 func (cm *commit) hearAll(verb string, odd bool) {
 	a := cm.agreement
 	kept := cm.s.held.parked[:0]
@@ -167,7 +167,9 @@ func (cm *commit) hearAll(verb string, odd bool) {
 			_ = c.Conn().SetDeadline(time.Time{})
 		}
 		if e := (*pgerr.Error)(nil); prepared && errors.As(err, &e) && e.Code == pgerr.UndefinedObject {
-			err = nil // somebody took this proxy for dead and was faster: on this very connection nobody else can have lost it
+			// Another proxy took this one for dead and was faster: the transaction was prepared
+			// on this very connection, so it cannot have been lost otherwise.
+			err = nil
 		}
 		if o != twopc.None {
 			a.Followed(i, answerOf(err))
@@ -177,7 +179,7 @@ func (cm *commit) hearAll(verb string, odd bool) {
 			cm.s.log.Warn("a shard has not confirmed the end of a transaction", "shard", c.Shard(), "verb", verb, "err", err)
 			c.Discard()
 		case prepared && (odd || o == twopc.RollbackPrepared):
-			// PREPARE has made settings last that ROLLBACK takes back elsewhere.
+			// PREPARE has made settings permanent that a ROLLBACK would have undone.
 			c.Discard()
 		default:
 			kept = append(kept, c)
@@ -187,12 +189,11 @@ func (cm *commit) hearAll(verb string, odd bool) {
 	cm.s.held.parked = kept
 }
 
-// confirmTries is how often a shard is told how a transaction ends.
+// confirmTries is how often a shard is told how a transaction ends, before weft gives up.
 const confirmTries = 20
 
-// confirm reads what a participant says to its order, which was two commands if
-// odd. A statement_timeout of the client's does not change what has been
-// decided: the order is repeated.
+// confirm reads a participant's answer to its order; the order was two commands if odd. The
+// client's statement_timeout does not change what has been decided: the order is repeated.
 func (cm *commit) confirm(c *pool.Conn, verb string, odd bool) error {
 	for try := 1; ; try++ {
 		var before error
@@ -205,7 +206,7 @@ func (cm *commit) confirm(c *pool.Conn, verb string, odd bool) error {
 		}
 		cm.s.pipe.unsent.Grow()
 		if !cm.order(c, verb, odd) {
-			return nil // it has ended all the same
+			return nil // the transaction has ended despite the error
 		}
 		cm.s.pipe.sendTo(c, true)
 	}

@@ -10,28 +10,30 @@ import (
 	"weft/quote"
 )
 
-// What all participants of a block must run, such as SET, SAVEPOINT and set_config, is
-// bound on one of them. The others run it when that is executed, and those that join later
-// when they do: as a text, with the values of the Bind in it.
+// Statements that all participants of a block must run, such as SET, SAVEPOINT and set_config,
+// are bound on one participant. The other participants run the statement when its portal is
+// executed, and later participants when they join: as a text that contains the values of the
+// Bind.
 
-// forAll is what the other participants run when a portal is executed.
+// forAll is the statement that the other participants run when a portal is executed.
 type forAll struct {
 	text  string
 	facts *parser.Facts
 }
 
-// setsModes reports whether a text opens a block that is open already, with options: like
-// SET TRANSACTION it changes what the transaction may do.
+// setsModes reports whether a text begins, with options, a block that is already open: like SET
+// TRANSACTION, it changes the modes of the transaction.
 func (t *transaction) setsModes(text []byte, f *parser.Facts) bool {
 	return t.open && opensBlock(f) && joinable(text) != nil
 }
 
-// useForAll makes a backend ready to run what all participants must run, and has the
-// others run it.
+// useForAll makes a backend ready to run a statement that all participants must run, and lets
+// the others run it.
 func (ps *portals) useForAll(text string, f *parser.Facts) error {
 	if ps.s.tx.open && ps.s.tx.clock == nil && !ps.s.tx.snapped {
-		// What texts are planned under is asked for before the block has a participant:
-		// asked there, the question would be the first query of SET TRANSACTION's block.
+		// The environment that texts are planned under is asked for before the block has a
+		// participant: asked on a participant, the question would be the first query of its
+		// transaction, and SET TRANSACTION would come too late.
 		if _, err := ps.s.route.environment(); err != nil {
 			return err
 		}
@@ -46,8 +48,8 @@ func (ps *portals) useForAll(text string, f *parser.Facts) error {
 	return ps.s.tx.onAll(sql, f)
 }
 
-// oneOfAll makes the backend ready that answers the client, and returns what the others
-// run.
+// oneOfAll makes the backend ready that answers the client, and returns the text that the
+// others run.
 func (ps *portals) oneOfAll(text string, f *parser.Facts) (sql string, err error) {
 	lane := ps.s.route.atHand()
 	sql, home := elsewhere(text, f)
@@ -57,8 +59,8 @@ func (ps *portals) oneOfAll(text string, f *parser.Facts) (sql string, err error
 	return sql, ps.s.held.useLane(lane)
 }
 
-// bindForAll makes ready for a Bind of such a statement. tail is what the Bind carries
-// beyond the names.
+// bindForAll prepares a Bind of a statement that all participants must run. tail is the part of
+// the Bind behind the names.
 func (ps *portals) bindForAll(portal []byte, pl *planned, f *parser.Facts, tail []byte) error {
 	if err := ps.s.tx.snapshotsFor(f); err != nil {
 		return err
@@ -75,14 +77,14 @@ func (ps *portals) bindForAll(portal []byte, pl *planned, f *parser.Facts, tail 
 		return err
 	}
 	if !ps.s.tx.open {
-		// It is undone with the messages up to the Sync, and holds for all of them.
+		// The statement holds for all messages up to the Sync, and is undone with them.
 		ps.s.implicit.piped = true
 	}
 	ps.noteForAll(portal, sql, f)
 	return nil
 }
 
-// noteForAll notes what all participants run when a portal is executed.
+// noteForAll notes the statement that all participants run when a portal is executed.
 func (ps *portals) noteForAll(portal []byte, sql string, f *parser.Facts) {
 	if ps.forAll == nil {
 		ps.forAll = map[string]forAll{}
@@ -90,7 +92,7 @@ func (ps *portals) noteForAll(portal []byte, sql string, f *parser.Facts) {
 	ps.forAll[string(portal)] = forAll{sql, f}
 }
 
-// withValues returns a statement's text with the values of a Bind in it.
+// withValues returns the text of a statement with the values of a Bind in place of parameters.
 func (ps *portals) withValues(pl *planned, tail []byte) (string, error) {
 	params, ok := executor.DecodeParams(tail)
 	if !ok || params.Len() == 0 {
@@ -104,7 +106,7 @@ func (ps *portals) withValues(pl *planned, tail []byte) (string, error) {
 	for i := range values {
 		v, format, ok := params.At(i)
 		if !ok {
-			return string(pl.text), nil // the backend shall say what is wrong with it
+			return string(pl.text), nil // the backend reports what is wrong with the Bind
 		}
 		oid := uint32(0)
 		if i < len(types) {
@@ -121,12 +123,13 @@ func (ps *portals) withValues(pl *planned, tail []byte) (string, error) {
 	return text, nil
 }
 
+// unspeakable is the error for a parameter value that cannot be written as a literal.
 func unspeakable() *pgerr.Error {
 	return pgerr.New(pgerr.FeatureNotSupported, "the parameters of a statement that is for all shards of a transaction cannot be of this type in the binary format").
 		WithHint("Send them in the text format.")
 }
 
-// asLiteral writes a value of a Bind down in SQL.
+// asLiteral writes a value of a Bind as an SQL literal. It returns false if it cannot.
 func asLiteral(v []byte, binaryFormat bool, oid uint32) (string, bool) {
 	const (
 		oidBool, oidName, oidInt8, oidInt2, oidInt4, oidVarchar = 16, 19, 20, 21, 23, 1043

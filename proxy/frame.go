@@ -7,10 +7,10 @@ import (
 	"weft/wire"
 )
 
-// A session reads whole messages of its client, within what all clients may hold.
+// A session reads whole messages from its client, within the memory that all clients may hold.
 
-// frame blocks until the next message is whole and returns its body. The
-// caller discards it.
+// frame blocks until the next message has arrived whole and returns its body. The caller
+// consumes the message.
 func (p *pipe) frame() ([]byte, error) {
 	_, length, _ := p.s.client.Header()
 	cost := messageCost
@@ -43,7 +43,7 @@ func (p *pipe) awaitClient(n int) error {
 	}
 }
 
-// skip discards n bytes of the client's.
+// skip discards n bytes from the client.
 func (p *pipe) skip(n int) error {
 	for n > 0 {
 		if have := min(n, len(p.s.client.Buffered())); have > 0 {

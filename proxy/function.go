@@ -17,7 +17,7 @@ import (
 // weft's own functions look like functions of the database to clients:
 // SELECT weft.shard_table('orders', 'customer_id').
 
-// ownFunctions are the names, without schema, by which a text may call one.
+// ownFunctions are the names, without schema, of the functions that weft itself provides.
 var ownFunctions = []string{
 	"shard_table", "reference_table", "unshard_table", "pin", "schema_diff", "verify_reference",
 	"distribute_function", "undistribute_function", "create_distributed_function",
@@ -30,7 +30,7 @@ func callsWeft(f *parser.Facts) bool {
 	return slices.ContainsFunc(f.Funcs, func(name string) bool { return slices.Contains(ownFunctions, name) })
 }
 
-// callQuery answers a simple query that calls a function of weft's own.
+// callQuery answers a simple query that calls one of weft's functions.
 func (u *utility) callQuery(p *plan.Plan, n int) error {
 	u.s.client.Consume(wire.HeaderLen + n)
 	rows, err := u.call(p.Function, nil)
@@ -44,7 +44,7 @@ func (u *utility) callQuery(p *plan.Plan, n int) error {
 	return nil
 }
 
-// bindCall makes a portal of a call.
+// bindCall binds a portal that calls one of weft's functions.
 func (u *utility) bindCall(portal []byte, p *plan.Plan, tail []byte) error {
 	params, ok := executor.DecodeParams(tail)
 	if !ok {
@@ -62,7 +62,7 @@ func (u *utility) bindCall(portal []byte, p *plan.Plan, tail []byte) error {
 	return u.s.portals.bindLocal(portal, lp)
 }
 
-// executeCall executes a portal that calls a function of weft's own.
+// executeCall executes a portal that calls one of weft's functions.
 func (u *utility) executeCall(lp *localPortal) error {
 	if err := u.s.flush(); err != nil || u.s.pipe.skipping {
 		return err
@@ -80,7 +80,7 @@ const (
 	oidVoid = 2278
 )
 
-// describeParams is the ParameterDescription of a statement weft executes.
+// describeParams is the ParameterDescription of a call: all parameters are of type text.
 func describeParams(p *plan.Plan) []byte {
 	n := 0
 	for _, a := range p.Function.Args {
@@ -106,8 +106,8 @@ func describeCall(p *plan.Plan) []byte {
 	return wire.AppendRowDescription(nil, columns)
 }
 
-// callResult is the rows of a call and its command tag. Text and binary format of
-// a text are the same.
+// callResult is the rows of a call and its command tag. The text and the binary format of type
+// text are the same.
 func callResult(f *plan.Function, rows [][]string) []byte {
 	if len(f.Returns) == 0 {
 		rows = [][]string{{""}} // void
@@ -123,8 +123,8 @@ func callResult(f *plan.Function, rows [][]string) []byte {
 	return wire.AppendCommandComplete(b, "SELECT "+strconv.Itoa(len(rows)))
 }
 
-// call runs one of weft's functions and returns its rows, if it has any. Notices
-// reach the client as they come.
+// call runs one of weft's functions and returns its rows, if any. Notices reach the client as
+// they come.
 func (u *utility) call(f *plan.Function, params [][]byte) ([][]string, error) {
 	if u.s.tx.open || u.s.localStatus() != wire.TxIdle {
 		return nil, pgerr.New(pgerr.ActiveSQLTransaction, "weft.%s cannot run inside a transaction block", f.Name).
@@ -139,8 +139,8 @@ func (u *utility) call(f *plan.Function, params [][]byte) ([][]string, error) {
 	return rows, callError(ctx, err)
 }
 
-// cancellable returns a context that the client's cancel request ends. The caller
-// calls the function when it is through.
+// cancellable returns a context that the client's cancel request ends, and a function that the
+// caller must call when the work is done.
 func (u *utility) cancellable() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(u.s.srv.ctx)
 	select {
@@ -161,7 +161,8 @@ func (u *utility) cancellable() (context.Context, func()) {
 	}
 }
 
-// callError words what has kept a function from its work.
+// callError returns the error that the client is told when one of weft's functions has failed
+// with err.
 func callError(ctx context.Context, err error) error {
 	var e *pgerr.Error
 	switch known := errors.As(err, &e); {
@@ -171,13 +172,13 @@ func callError(ctx context.Context, err error) error {
 		return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "the directory cannot be reached, so declarations cannot be changed").
 			WithDetail("%s", err.Error()).WithHint("Try again when etcd is back. What was begun is finished or undone by then.").WithCause(err)
 	case known && e.Code == pgerr.ConnectionFailure && errors.As(context.Cause(ctx), &e):
-		return e // it was a cancel request that ended the connection
+		return e // the cancel request has ended the connection
 	}
 	return err
 }
 
-// arguments returns the arguments by name, parameters filled in; NULL ones are
-// left out.
+// arguments returns the arguments by name, with parameters filled in. NULL arguments are left
+// out.
 func arguments(f *plan.Function, params [][]byte) map[string]string {
 	args := map[string]string{}
 	for name, a := range f.Args {

@@ -10,31 +10,34 @@ import (
 	"weft/quote"
 )
 
-// Clients' backends go through the gate in ROW EXCLUSIVE mode, for the
-// moments in which a transaction of several shards is prepared and committed. weft's own connections shut it, in SHARE mode, for
-// moments (see gatekeeper). Whoever holds it for longer is ended, for others wait: a client can be slow inside, with a
-// trigger that is deferred to its COMMIT.
+// Clients' backends go through the gate in ROW EXCLUSIVE mode, for the moments in which a
+// transaction of several shards is prepared and committed. weft's service connections shut the
+// gate in SHARE mode, for moments (see gatekeeper). A backend that holds the gate for longer is
+// ended, as others wait for it: a client can be slow inside, with a trigger that is deferred to
+// its COMMIT.
 //
-// What is prepared has no process and is the resolver's. One that
-// waits for a standby to confirm its COMMIT is let be.
+// A prepared transaction has no process and is left to the resolver. A backend that waits for a
+// standby to confirm its COMMIT is not ended.
 
-// gateHold is how long somebody may hold a gate.
+// gateHold is how long a backend may hold a gate while others wait.
 const gateHold = 5 * time.Second
 
-// gateHolders lists who holds the gate of a database, and whether he has done nothing but that for longer.
+// gateHolders lists the backends that hold the gate of a database, and whether each has been in
+// its present query or state for more than 5 s.
 const gateHolders = `SELECT l.pid, a.backend_start, a.xact_start, a.usename, l.mode,
  pg_catalog.clock_timestamp() > CASE WHEN a.state = 'active' THEN a.query_start ELSE a.state_change END + interval '5 s'
 FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
 WHERE l.locktype = 'relation' AND l.granted AND l.relation = pg_catalog.to_regclass('weft_gate.gate') AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
  AND l.pid <> pg_catalog.pg_backend_pid() AND l.mode <> 'AccessShareLock' AND a.wait_event IS DISTINCT FROM 'SyncRep'`
 
-// gateGuard is who has been seen to hold a gate, and when first: a transaction, by its shard, process and beginning.
+// gateGuard remembers when a transaction was first seen holding a gate. The key is the
+// backend's process ID and start, the transaction's start, and the shard.
 type gateGuard struct {
 	mu   sync.Mutex
 	seen map[string]time.Time
 }
 
-// saw notes a holder and reports whether it has been one for too long.
+// saw notes a holder and reports whether it has held a gate for too long.
 func (g *gateGuard) saw(holder string, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -53,16 +56,16 @@ func (g *gateGuard) saw(holder string, now time.Time) bool {
 	return known && now.Sub(since) >= gateHold
 }
 
-// gateWaits lists the databases of a server in which somebody waits for a table.
+// gateWaits lists the databases of a server in which a backend waits for a table.
 const gateWaits = `SELECT DISTINCT d.datname FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_database d ON d.oid = l.database WHERE l.locktype = 'relation' AND NOT l.granted`
 
-// guardGates ends those who keep others waiting at the gate of one of the databases. A
-// gate that nobody waits at is let be.
+// guardGates ends the backends that keep others waiting at the gates of these databases. A gate
+// at which no backend waits is left alone.
 func (k *keeper) guardGates(ctx context.Context, shard string, databases []string) {
 	for _, database := range databases {
 		c, err := k.s.dialService(ctx, shard, database)
 		if err != nil {
-			continue // it may have been dropped
+			continue // the database may have been dropped
 		}
 		stop := context.AfterFunc(ctx, c.Interrupt)
 		rows, err := c.Exec(gateWaits)
@@ -80,7 +83,7 @@ func (k *keeper) guardGates(ctx context.Context, shard string, databases []strin
 	}
 }
 
-// guardGate ends those who keep the gate of a database.
+// guardGate ends the backends that have held the gate of a database for too long.
 func (k *keeper) guardGate(ctx context.Context, shard, database string) {
 	c, err := k.s.dialService(ctx, shard, database)
 	if err != nil {

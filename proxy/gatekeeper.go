@@ -10,38 +10,40 @@ import (
 	"weft/pgerr"
 )
 
-// Gates are shut by connections of weft's own, not by the backends of readers: so nobody
-// else needs the right to a lock that keeps transactions out. Readers ask the gatekeeper to shut the gates of their
-// shards, take their snapshots, and leave. Those who come together share one shutting: a
-// proxy uses one connection for each gate, however many read.
+// Gates are shut by weft's service connections, not by the backends of readers, so no other
+// role needs the right to a lock that keeps transactions out. Readers ask the gatekeeper to
+// shut the gates of their shards, take their snapshots, and leave. Readers that come together
+// share one shutting: a proxy uses one connection per gate, however many sessions read.
 //
 //	ask ──▶ keep: BEGIN, LOCK ──▶ shut ──▶ readers take snapshots ──▶ leave ──▶ keep: COMMIT ──▶ over
 //
-// A lock may be lost while a reader relies on it: its connection breaks, or somebody ends it. So whoever
-// leaves hears from the same transaction that it has held the lock until then.
+// A lock may be lost while a reader relies on it: its connection breaks, or its backend is
+// ended. So a reader that leaves asks the same transaction whether it has held the lock until
+// then.
 
 const (
-	// shutGate waits for those inside and keeps others out. A proxy that stands still
-	// lets them in again when its time in the transaction is over.
+	// shutGate waits for the transactions inside and keeps others out. If the proxy hangs,
+	// idle_in_transaction_session_timeout opens the gate.
 	shutGate = "BEGIN;SET LOCAL lock_timeout = %d;SET LOCAL idle_in_transaction_session_timeout = %d;LOCK TABLE ONLY weft_gate.gate IN SHARE MODE"
 	// stillShut is answered as long as the lock is held.
 	stillShut = "SELECT 1"
-	// openGate lets them in again.
+	// openGate releases the lock.
 	openGate = "COMMIT"
 )
 
 const (
-	// gateJoin is for how long readers may join others at a gate that is shut. Each of them makes writers wait
-	// for longer.
+	// gateJoin is for how long after a gate is shut further readers may join. Each reader that
+	// joins makes writers wait longer.
 	gateJoin = 2 * time.Millisecond
-	// gateRest is for how long a gate is left alone after somebody inside has outlasted gateBound: who waits for the
-	// lock keeps others out, too.
+	// gateRest is for how long a gate is left alone after a transaction inside has outlasted
+	// gateBound: a connection waiting for the lock keeps other transactions out, too.
 	gateRest = 100 * time.Millisecond
-	// gateDeaf is how long a shard may take to answer, beside the time that it waits for the lock.
+	// gateDeaf is how long a shard may take to answer, in addition to the wait for the lock.
 	gateDeaf = time.Second
-	// gateLongest is how long a gate stays shut, whatever its readers do: one of their shards may hang.
+	// gateLongest is how long a gate stays shut, whatever its readers do: one of their shards
+	// may hang.
 	gateLongest = 3 * time.Second
-	// gateStuck is when the shard opens it, as the proxy has not.
+	// gateStuck is when the shard itself opens the gate, if the proxy has not.
 	gateStuck = gateLongest + time.Second
 )
 
@@ -50,7 +52,7 @@ var errGateOpened = errors.New("the gate was open again before all snapshots wer
 // gateConn is the connection that holds a gate's lock.
 type gateConn interface {
 	Exec(sql string) ([][]string, error)
-	// Abandon makes Exec return. Anybody may call it.
+	// Abandon makes Exec return. It may be called from any goroutine.
 	Abandon()
 	// Terminate gives the connection back.
 	Terminate()
@@ -59,30 +61,32 @@ type gateConn interface {
 // gatekeeper shuts gates. There is one per proxy.
 type gatekeeper struct {
 	dial  func(gate ownKey) (gateConn, error)
-	spawn func(f func()) // runs it beside the caller
+	spawn func(f func()) // runs f concurrently with the caller
 
 	mu    sync.Mutex
-	gates map[ownKey]*shutting // those that are not open
+	gates map[ownKey]*shutting // the gates that are shut or being shut
 }
 
-// shutting is one time that a gate is shut, from the first reader that asks for it to the last that leaves.
+// shutting is one period in which a gate is shut, from the first reader that asks to the last
+// that leaves.
 type shutting struct {
-	bound time.Duration // for the lock
+	bound time.Duration // how long to wait for the lock
 
-	shut chan struct{} // closed when it is shut or could not be
-	err  error         // why not; valid when shut is closed
+	shut chan struct{} // closed when the gate is shut or could not be shut
+	err  error         // why the gate could not be shut; valid once shut is closed
 	over chan struct{} // closed when the gate may be shut again
-	wake chan struct{} // somebody has left
+	wake chan struct{} // a reader has left
 
 	// Guarded by the gatekeeper's mu.
 	readers int
-	since   time.Time    // when it was shut
-	ends    bool         // nobody may join any more
-	left    []chan error // readers that want to know whether it is still shut
-	broken  error        // it is not
+	since   time.Time    // when the gate was shut
+	ends    bool         // no more readers may join
+	left    []chan error // readers that ask whether the gate is still shut
+	broken  error        // why the gate is no longer shut
 }
 
-// together shuts gates all at once and waits that long for each. Either all are shut, or none is held.
+// together shuts all gates at once and waits at most bound for them. Either all gates are shut,
+// or none is held.
 func (k *gatekeeper) together(ctx context.Context, gates []ownKey, bound time.Duration) ([]*shutting, error) {
 	asked, in := make([]*shutting, len(gates)), make([]bool, len(gates))
 	for i, gate := range gates {
@@ -110,10 +114,11 @@ func (k *gatekeeper) together(ctx context.Context, gates []ownKey, bound time.Du
 	return held, nil
 }
 
-// inTurn shuts one gate after the other and waits that long for each. A transaction of several shards goes through the gate of
-// the first of its shards before it comes to any other (see ender), so one that has to wait for this reader at a
-// later shard is behind the reader at its first, and keeps nobody. The server lets nobody in who comes after
-// the reader, so the reader waits for those that are inside, and for no others.
+// inTurn shuts one gate after the other and waits at most bound for each. A transaction of
+// several shards goes through the gate of its first shard before it comes to any other (see
+// ender). So a transaction that has to wait for this reader at a later shard is behind the
+// reader at its first shard, and keeps no one waiting. The server lets no transaction in that
+// comes after the reader, so the reader waits for the transactions inside only.
 func (k *gatekeeper) inTurn(ctx context.Context, gates []ownKey, bound time.Duration) (held []*shutting, err error) {
 	for _, gate := range gates {
 		sh, in := k.ask(gate, bound)
@@ -126,7 +131,8 @@ func (k *gatekeeper) inTurn(ctx context.Context, gates []ownKey, bound time.Dura
 	return held, nil
 }
 
-// ask begins to shut a gate, or joins those who do. It returns false if the gate has to be opened first.
+// ask begins to shut a gate, or joins the readers that do. It returns false if the gate has to
+// be opened first.
 func (k *gatekeeper) ask(gate ownKey, bound time.Duration) (sh *shutting, in bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -146,12 +152,14 @@ func (k *gatekeeper) ask(gate ownKey, bound time.Duration) (sh *shutting, in boo
 	return sh, true
 }
 
-// await waits until a gate is shut for somebody who has asked for it, with that bound, and waits until then.
+// await waits until the gate is shut for a reader that has asked for it with this bound, but
+// not past until.
 func (k *gatekeeper) await(ctx context.Context, gate ownKey, sh *shutting, in bool, bound time.Duration, until time.Time) (*shutting, error) {
 	for {
 		event, patience, own := sh.over, time.Until(until), false
 		if in {
-			// One that waits for longer may wait for somebody who waits for this reader at another gate.
+			// A shutting with a longer bound may wait for a transaction that waits for this
+			// reader at another gate.
 			if event, own = sh.shut, sh.bound <= bound; own {
 				patience += gateDeaf
 			}
@@ -183,8 +191,8 @@ func (k *gatekeeper) await(ctx context.Context, gate ownKey, sh *shutting, in bo
 	}
 }
 
-// leave says that a reader is through with a gate. The answer, which need not be waited for, is
-// nil if the gate has been shut until then.
+// leave says that a reader no longer needs the gate. The channel gives nil if the gate has been
+// shut until then; the reader need not wait for it.
 func (k *gatekeeper) leave(sh *shutting) <-chan error {
 	answer := make(chan error, 1)
 	k.mu.Lock()
@@ -202,7 +210,8 @@ func (k *gatekeeper) leave(sh *shutting) <-chan error {
 	return answer
 }
 
-// leaveAll leaves gates. Who wants to know whether all have been shut until then asks stayedShut.
+// leaveAll leaves gates. A reader that wants to know whether all have been shut until then
+// calls stayedShut.
 func (k *gatekeeper) leaveAll(held []*shutting) (stayedShut func() error) {
 	answers := make([]<-chan error, len(held))
 	for i, sh := range held {
@@ -239,7 +248,7 @@ func (k *gatekeeper) keep(gate ownKey, sh *shutting) {
 	}
 }
 
-// isShut tells those who wait that the gate is shut, or why it is not.
+// isShut tells the waiting readers that the gate is shut, or why it is not.
 func (k *gatekeeper) isShut(sh *shutting, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -247,7 +256,7 @@ func (k *gatekeeper) isShut(sh *shutting, err error) {
 	close(sh.shut)
 }
 
-// hold keeps the gate shut until all readers have left, or it takes too long.
+// hold keeps the gate shut until all readers have left or gateLongest has passed.
 func (k *gatekeeper) hold(sh *shutting, c gateConn) {
 	longest := time.NewTimer(gateLongest)
 	defer longest.Stop()
@@ -281,11 +290,11 @@ func (k *gatekeeper) hold(sh *shutting, c gateConn) {
 	}
 }
 
-// end says that a gate may be shut again. Readers that have not left have lost it.
+// end says that a gate may be shut again. Readers that have not left yet have lost the gate.
 func (k *gatekeeper) end(gate ownKey, sh *shutting) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if sh.since.IsZero() { // nobody has been told anything: something went wrong here
+	if sh.since.IsZero() { // no reader has been told anything: keep has panicked
 		sh.err = errGateOpened
 		close(sh.shut)
 	}
@@ -298,7 +307,7 @@ func (k *gatekeeper) end(gate ownKey, sh *shutting) {
 	close(sh.over)
 }
 
-// answered runs a command that has to be answered in time.
+// answered runs a command that must be answered within d.
 func answered(c gateConn, d time.Duration, sql string) error {
 	defer time.AfterFunc(d, c.Abandon).Stop()
 	_, err := c.Exec(sql)

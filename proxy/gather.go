@@ -17,11 +17,11 @@ import (
 	"weft/wire"
 )
 
-// A query that several shards answer is gathered: each shard is sent one
-// statement with all the pieces it has rows for, and what they answer is put
-// together by stream operators (native.go) or by PostgreSQL (remainder.go).
+// A query that several shards answer is gathered: each shard is sent one statement with all the
+// pieces it has rows for, and the shards' rows are put together by stream operators (native.go)
+// or by PostgreSQL (remainder.go).
 
-// gathering is one execution of such a query.
+// gathering is one execution of a query, or of a write, over several shards.
 type gathering struct {
 	plan  *plan.Plan
 	g     *plan.Gather
@@ -29,66 +29,65 @@ type gathering struct {
 	facts *parser.Facts
 
 	text     []byte
-	read     reading // of a portal: how its text was read
+	read     reading // how the text of a portal was read
 	literals []parser.Literal
-	oids     []byte // the types the client declared, as its Parse has them
-	// values are the formats and values of the client's parameters, formats
-	// those of the result: as a Bind has them.
+	oids     []byte // the parameter types that the client declared, as in its Parse
+	// values are the formats and values of the client's parameters, and formats the formats of
+	// the result, both as in a Bind.
 	values  []byte
 	formats []byte
 
 	visits [][]int // pieces by shard
 	legs   []*leg
-	within bool // it is what a writing statement reads
+	within bool // the query is what a writing statement reads
 	now    string
 	native *nativePlan
 	reduction
 	began  time.Time
 	in     *finish.Inputs
 	stage  *finish.Stage
-	stager *pool.Conn // where that is
-	// statement is what it was bound from, in the extended protocol, and promised
-	// the result that the client knows it has.
+	stager *pool.Conn // the connection that has the stage
+	// statement is the prepared statement that the portal was bound from, in the extended
+	// protocol. promised is the result that the client has been told the statement has.
 	statement *planned
 	promised  []byte
-	// portal is its name there, and said what the client is told of it before it is
-	// executed: see unbound.
+	// portal is the name of the portal. said is what the client is told of the portal before it
+	// is executed: see unbound.go.
 	portal  string
 	said    []byte
-	limited bool        // the client wants rows in portions
-	explain *explaining // it is to be explained
-	noTemp  bool        // its role may not create temporary tables
-	over    bool        // it has been executed
-	// untold are rows of a write that the client has not asked for yet: see portion.go.
+	limited bool        // the client asks for rows in portions
+	explain *explaining // not nil if the query is to be explained
+	noTemp  bool        // the client's role may not create temporary tables
+	over    bool        // the portal has been executed
+	// untold are the rows of a write that the client has not asked for yet: see portion.go.
 	untold *spool
 
-	// out writes its rows as COPY data. Nil for rows as they are.
+	// out writes the rows as COPY data. It is nil if rows are sent as rows.
 	out *outlet
 
-	// write is what is done, if it changes rows on several shards, and tag what
-	// the client is told of that in the end.
+	// write is the plan of a statement that changes rows on several shards, and tag its command
+	// tag.
 	write *plan.Write
 	tag   string
-	// query, if there is one, is what is gathered of the client's text.
+	// query, if not nil, is the part of the client's text that is gathered.
 	query plan.Text
-	// supplied are the values that weft supplies to an INSERT, once they have
-	// been drawn.
+	// supplied are the values that weft supplies to an INSERT, once they have been drawn.
 	supplied [][]byte
-	// told: the client has been told the columns of RETURNING.
+	// told says that the client has been told the columns of RETURNING.
 	told bool
-	// claims are the entries that lookups have got for it beforehand.
+	// claims are the lookup entries that were taken for the rows beforehand.
 	claims []lookupClaim
-	// returned are the rows of the steps before it that are split, shares what
-	// each shard gets of the inputs then. begun: something has been written.
+	// returned are the rows of those earlier steps whose rows are divided among the shards.
+	// shares are the divided inputs, by shard. begun says that something has been written.
 	returned [][][]byte
 	shares   []*finish.Inputs
 	begun    bool
-	// gave: the shards that have given rows of a step that locks some, by step.
-	// locked is how many rows each leg has locked, where that was counted.
+	// gave are the shards that have given rows of a locking step, by step. locked is how many
+	// rows each leg has locked, where they were counted.
 	gave   [][]bool
 	locked []int
-	// alone: it is a transaction of its own. passed: the client has been sent a row.
-	// stray is why it is to be carried out once more.
+	// alone says that the statement is a transaction by itself, passed that the client has been
+	// sent a row. stray is why the statement is to be carried out once more.
 	alone, passed bool
 	stray         error
 }
@@ -100,7 +99,7 @@ var noValues = []byte{0, 0, 0, 0}
 var errGather = pgerr.New(pgerr.FeatureNotSupported, "this statement visits more than one shard").
 	WithHint("Send it as a statement of its own.")
 
-// gatherQuery answers a simple query of n bytes.
+// gatherQuery answers a simple query of n bytes that visits several shards.
 func (ga *gatherer) gatherQuery(r *router, p *plan.Plan, text []byte, f *parser.Facts, n int) error {
 	p, err := ga.gatheredPlan(r, p, text, nil)
 	if err != nil {
@@ -115,8 +114,8 @@ func (ga *gatherer) gatherQuery(r *router, p *plan.Plan, text []byte, f *parser.
 	return ga.answerGather(r, p, text, f, n, nil)
 }
 
-// answerGather answers a simple query of n bytes with rows, or with COPY data if out
-// is not nil.
+// answerGather answers a simple query of n bytes with rows, or with COPY data if out is not
+// nil.
 func (ga *gatherer) answerGather(r *router, p *plan.Plan, text []byte, f *parser.Facts, n int, out *outlet) error {
 	x := &gathering{
 		plan: p, g: p.Gather, write: p.Write, facts: f, text: slices.Clone(text), literals: slices.Clone(r.scan.Literals),
@@ -153,8 +152,8 @@ func (ga *gatherer) answerGather(r *router, p *plan.Plan, text []byte, f *parser
 	return ga.gatherFailed(err)
 }
 
-// gatheredPlan returns the plan with what is done on several shards, which is made
-// when a text needs it. The scan is r's.
+// gatheredPlan returns the plan for several shards, which is made only when a text needs it. r
+// has the scan of the text.
 func (ga *gatherer) gatheredPlan(r *router, p *plan.Plan, text, oids []byte) (*plan.Plan, error) {
 	again := p.Timed && p.Gather == nil && (p.Write == nil || p.Write.Whole) && ga.s.tx.open && ga.s.tx.clock != nil
 	if !p.Postponed && !again {
@@ -181,8 +180,8 @@ func (ga *gatherer) gatheredPlan(r *router, p *plan.Plan, text, oids []byte) (*p
 	return nil, errGather
 }
 
-// gatherFailed answers a simple query that could not be gathered. A transaction
-// has failed with it, on one shard at least.
+// gatherFailed answers a simple query that could not be gathered. The transaction has failed on
+// at least one shard.
 func (ga *gatherer) gatherFailed(err error) error {
 	err = ga.s.reach.asInterrupted(ga.loseAtHand(err))
 	if !errors.Is(err, pool.ErrLost) && !errors.Is(err, errEnd) && !errors.Is(err, errTold) && ga.s.legs.atFailed() {
@@ -195,8 +194,8 @@ func (ga *gatherer) gatherFailed(err error) error {
 	return ga.s.lost.refuseRead(err)
 }
 
-// loseAtHand closes the backend at hand if it was lost while weft asked it
-// something. Those that rows come from are nobody's at hand.
+// loseAtHand closes the backend at hand if it was lost while weft asked it something. The
+// backends of legs are not at hand.
 func (ga *gatherer) loseAtHand(err error) error {
 	if ga.s.held.conn == nil || !errors.Is(err, pool.ErrLost) {
 		return err
@@ -211,8 +210,8 @@ func (ga *gatherer) loseAtHand(err error) error {
 	return err
 }
 
-// prepareGather does everything up to the point where the shards can be sent
-// their statements. Nothing is sent when it fails.
+// prepareGather does everything up to the point where the shards can be sent their statements.
+// When it fails, nothing has been sent.
 func (ga *gatherer) prepareGather(r *router, x *gathering) error {
 	if err := ga.mayGather(x); err != nil {
 		return err
@@ -255,7 +254,7 @@ func (ga *gatherer) prepareGather(r *router, x *gathering) error {
 	return ga.openLegs(x)
 }
 
-// mayGather refuses what the client does not want or cannot have.
+// mayGather refuses a query that the session's settings or its transaction do not allow.
 func (ga *gatherer) mayGather(x *gathering) error {
 	if err := ga.s.record.learnOptions(); err != nil {
 		return err
@@ -263,14 +262,15 @@ func (ga *gatherer) mayGather(x *gathering) error {
 	if readsOption(x.text, x.facts) {
 		ga.s.record.spellOptions()
 	}
-	if !ga.s.record.scatter() && !(x.plan.Timed && ga.s.tx.open) { // then see visit
+	// For a timed statement in a block, prepareGather counts the shards after visit.
+	if !ga.s.record.scatter() && !(x.plan.Timed && ga.s.tx.open) {
 		return scatterOff()
 	}
 	if err := ga.s.tx.maySerialize("read"); err != nil {
 		return err
 	}
 	if x.within {
-		return nil // what a write reads is as without
+		return nil // weft.read = 'atomic' does not apply to what a write reads
 	}
 	return ga.s.tx.mayReadAtomically(x.plan.Locks && x.explain == nil)
 }
@@ -280,12 +280,12 @@ func scatterOff() *pgerr.Error {
 		WithHint("Add a condition on the shard key, or SET weft.scatter = on.")
 }
 
-// appendExecute appends the execution of the unnamed portal to its end.
+// appendExecute appends an Execute of the unnamed portal that asks for all rows.
 func appendExecute(dst []byte) []byte {
 	return append(dst, wire.Execute, 0, 0, 0, 9, 0, 0, 0, 0, 0)
 }
 
-// fill is what the holes of the texts are filled with, but for the inputs.
+// fill fills the holes of the plan's texts, except the inputs.
 func (x *gathering) fill() *plan.Fill {
 	return &plan.Fill{
 		Literal: func(dst []byte, i int) []byte {
@@ -337,7 +337,7 @@ func (ga *gatherer) visit(r *router, x *gathering) error {
 	return nil
 }
 
-// visited is how many shards that are.
+// visited is the number of shards visited.
 func (x *gathering) visited() int {
 	n := 0
 	for _, pieces := range x.visits {
@@ -348,8 +348,8 @@ func (x *gathering) visited() int {
 	return n
 }
 
-// gatherNow finds out what now() is, if it matters: one value on all shards, and
-// the same one until the transaction ends.
+// gatherNow finds out what now() is, if the statement uses it: one value on all shards, and the
+// same value until the transaction ends.
 func (ga *gatherer) gatherNow(x *gathering) error {
 	needed := x.g.Remainder.Has(plan.Now)
 	if w := x.write; w != nil {
@@ -366,8 +366,8 @@ func (ga *gatherer) gatherNow(x *gathering) error {
 	return err
 }
 
-// transactionNow returns what now() is on the shard that the transaction began on,
-// and with that on all: the home shard, if that is not known yet.
+// transactionNow returns what now() is on the shard that the transaction began on, or on the
+// home shard if the transaction has no shard yet. All shards use this value.
 func (ga *gatherer) transactionNow() (string, error) {
 	if ga.s.tx.now != "" {
 		return ga.s.tx.now, nil
@@ -394,15 +394,15 @@ func (ga *gatherer) transactionNow() (string, error) {
 	return now, nil
 }
 
-// openLegs gets the backends ready and writes what each is to be sent.
+// openLegs makes the backends ready and writes the messages that each is sent.
 func (ga *gatherer) openLegs(x *gathering) (err error) {
 	if ga.s.held.conn != nil {
 		if err := ga.s.held.park(); err != nil {
 			return err
 		}
 	}
-	// What is asked to know the shards' types is asked before anything is held:
-	// it may need a backend of the same shards.
+	// The types of the shards are asked for before any backend is held: the question may need a
+	// backend of the same shards.
 	for shard, pieces := range x.visits {
 		if len(pieces) > 0 {
 			if _, err := ga.s.held.translationTo(ga.s.held.laneOf(ga.s.route.snap, shard).lane); err != nil {
@@ -436,7 +436,7 @@ func (ga *gatherer) openLegs(x *gathering) (err error) {
 		}
 		pieces := x.visits[l.shard]
 		if len(pieces) == 0 {
-			l.over = !l.begins // its turn comes later
+			l.over = !l.begins // the shard is asked in the second round
 			continue
 		}
 		if x.again(l.shard) && !ga.s.tx.open && !l.opened {
@@ -456,7 +456,7 @@ func (ga *gatherer) openLegs(x *gathering) (err error) {
 // again reports whether a shard is asked in the second round.
 func (x *gathering) again(shard int) bool { return x.later != nil && len(x.later[shard]) > 0 }
 
-// appendStatement appends what a shard is sent.
+// appendStatement appends the messages that run these pieces on the leg's shard.
 func (x *gathering) appendStatement(dst []byte, l *leg, pieces []int) ([]byte, error) {
 	texts := make([][]byte, len(x.g.Pieces))
 	fill := x.fill()
@@ -490,8 +490,8 @@ func (x *gathering) appendStatement(dst []byte, l *leg, pieces []int) ([]byte, e
 	return wire.AppendEmpty(appendExecute(dst), wire.Sync), nil
 }
 
-// userTypes reports whether values of the pieces may have OIDs inside that differ
-// between shards.
+// userTypes reports whether values of the pieces may contain type OIDs that differ between
+// shards.
 func (x *gathering) userTypes() bool {
 	for _, cols := range x.d.Pieces {
 		for i := range cols {
@@ -503,7 +503,7 @@ func (x *gathering) userTypes() bool {
 	return false
 }
 
-// firstUserType is the first OID that a server gives to what users make.
+// firstUserType is the first OID that a server gives to objects made by users.
 const firstUserType = 16384
 
 // appendLegFormats appends the formats in which the shards are asked for their

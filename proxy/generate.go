@@ -63,8 +63,8 @@ func (d *drawn) generate(r *router, p *plan.Plan) error {
 	return d.routeIDs(r, p)
 }
 
-// routeIDs makes routed ids of the numbers that were drawn for them, now that
-// all of their rows' keys are there.
+// routeIDs turns the numbers drawn for routed id columns into routed ids, now that the keys of
+// all rows are known.
 func (d *drawn) routeIDs(r *router, p *plan.Plan) error {
 	for i := range p.Generate.Values {
 		v := &p.Generate.Values[i]
@@ -81,7 +81,7 @@ func (d *drawn) routeIDs(r *router, p *plan.Plan) error {
 			return err
 		}
 		if !known && p.Write != nil && p.Write.Rows != nil {
-			continue // it will be, when the row's place is: see inserting.routeIDs
+			continue // the bucket is known later, with the row's place: see inserting.routeIDs
 		}
 		if !known {
 			return pgerr.New(pgerr.FeatureNotSupported, "the routed id %q of a row cannot be made before its shard key is known", v.Routed.Column).
@@ -101,9 +101,10 @@ func (d *drawn) routeIDs(r *router, p *plan.Plan) error {
 	return nil
 }
 
-// draw takes values of a sequence and remembers the last for currval. A transaction that
-// has changed schemas draws them itself: of a sequence that it has made, moved or locked
-// nobody else knows yet, and others wait until it is decided what one is set to.
+// draw takes n values of a sequence and remembers the last one for currval. A transaction that
+// has changed schemas or sequences draws through its own backend: other connections do not see
+// a sequence that the transaction has made or moved, and would wait for one that it has locked
+// or set.
 func (d *drawn) draw(name string, identity bool, n int) ([]int64, error) {
 	if (d.s.record.done.resequence || d.s.record.done.schema) && d.s.route.holdsHome() {
 		return d.drawInside(quoted(name), n)
@@ -111,8 +112,9 @@ func (d *drawn) draw(name string, identity bool, n int) ([]int64, error) {
 	return d.drawAhead(name, identity, n)
 }
 
-// drawAhead takes values that were drawn in advance, by no transaction. Those of an
-// identity column are drawn with weft's own rights where the client has none.
+// drawAhead takes values that were drawn in advance, outside of the session's transaction.
+// Values of an identity column are drawn with the service user's rights if the client's role
+// has none.
 func (d *drawn) drawAhead(name string, identity bool, n int) ([]int64, error) {
 	role, _ := d.s.record.settings.Get("role")
 	if user, ok := d.s.record.settings.Get("session_authorization"); ok && role == "" {
@@ -123,8 +125,8 @@ func (d *drawn) drawAhead(name string, identity bool, n int) ([]int64, error) {
 	} else {
 		role = d.s.lane.Key().User
 	}
-	// A sequence of the same name may be another one after any change of the schema, and
-	// counts from its own beginning: both counts only grow, so their sum tells.
+	// After a change of the schema, a sequence of the same name may be another one, with its
+	// own count. Both counters only grow, so their sum changes with each change.
 	epoch := d.s.route.snap.Sequences[d.s.db.Name] + d.s.route.snap.Schemas[d.s.db.Name]
 	from := sequence.Name{Database: d.s.db.Name, Sequence: quoted(name), Role: role}
 	if identity && d.unentitled[from] {
@@ -145,7 +147,7 @@ func (d *drawn) drawAhead(name string, identity bool, n int) ([]int64, error) {
 	return drawn, nil
 }
 
-// quoted is a name in the one spelling by which all ask for the same block.
+// quoted returns a name in the one spelling by which all sessions share a block of values.
 func quoted(name string) string {
 	ids := identifiers(name)
 	for i := range ids {
@@ -154,7 +156,7 @@ func quoted(name string) string {
 	return strings.Join(ids, ".")
 }
 
-// drawInside draws values inside the session's own transaction.
+// drawInside draws values in the session's own transaction on the home shard.
 func (d *drawn) drawInside(name string, n int) ([]int64, error) {
 	var drawn []int64
 	for len(drawn) < n {
@@ -199,11 +201,11 @@ func (rt *routing) readsDrawn(f *parser.Facts) bool {
 	return f.Effects&(parser.ReadsSequence|parser.AdvancesSequence) != 0 && rt.hasTables
 }
 
-// errHome says that a sequence is the home shard's own.
+// errHome says that the sequence is the home shard's alone: no sharded table draws from it.
 var errHome = errors.New("not a sequence of a sharded table")
 
-// nextDrawn draws the next value of a sequence that columns of sharded tables
-// draw from, so that it comes after those that INSERTs were given.
+// nextDrawn draws the next value of a sequence that columns of sharded tables draw from, so
+// that the value comes after those that INSERTs were given.
 func (d *drawn) nextDrawn(argument string) (int64, error) {
 	if d.s.route.env == nil {
 		return 0, errHome
@@ -223,7 +225,7 @@ func (d *drawn) nextDrawn(argument string) (int64, error) {
 	return drawn[0], nil
 }
 
-// sequenceName resolves the argument of nextval and its like.
+// sequenceName resolves the argument of nextval and similar functions.
 func (rt *routing) sequenceName(argument string) []string {
 	name := identifiers(argument)
 	if len(name) == 1 && rt.env != nil {
@@ -234,7 +236,7 @@ func (rt *routing) sequenceName(argument string) []string {
 	return name
 }
 
-// drawnValue is currval of a sequence, or lastval, if weft drew the value.
+// drawnValue is currval of a sequence, or lastval if argument is empty, if weft drew the value.
 func (d *drawn) drawnValue(argument string) (int64, bool) {
 	if argument == "" {
 		v, ok := d.values[d.last]
@@ -283,8 +285,8 @@ func identifiers(name string) []string {
 	return out
 }
 
-// noteSequences notes what a text that runs on a backend itself does to the
-// values weft has drawn: the backend knows the newer ones.
+// noteSequences notes what a text that runs on a backend does to sequences: weft forgets the
+// values it has drawn where the backend knows newer ones.
 func (d *drawn) noteSequences(f *parser.Facts, text []byte) {
 	if f.Effects&(parser.DiscardAll|parser.DiscardSequences) != 0 {
 		d.values, d.last = nil, ""
@@ -299,7 +301,7 @@ func (d *drawn) noteSequences(f *parser.Facts, text []byte) {
 		}
 	}
 	if f.Effects&parser.Writes != 0 {
-		d.last = "" // a home table may have a serial column of its own
+		d.last = "" // lastval may now come from a serial column of a home table
 	}
 	if slices.Contains(f.Funcs, "setval") || f.Effects&(parser.DDL|parser.Writes) != 0 && setsSequence.Match(text) {
 		d.s.record.done.resequence = true
@@ -326,8 +328,7 @@ func (d source) Draw(ctx context.Context, name sequence.Name, n int) ([]int64, e
 	if err != nil {
 		return nil, err
 	}
-	// What the backend keeps of the sequence must not outlive this: values
-	// cached there, and currval.
+	// The backend must not keep values of the sequence that it has cached, nor currval.
 	sql := sequence.Query(name.Sequence, n) + "; DISCARD SEQUENCES"
 	if role != "" {
 		sql = "BEGIN; SET LOCAL ROLE " + quote.Ident(role) + "; " + sequence.Query(name.Sequence, n) + "; COMMIT; DISCARD SEQUENCES"
@@ -347,7 +348,7 @@ func (d source) Draw(ctx context.Context, name sequence.Name, n int) ([]int64, e
 	return numbers(rows)
 }
 
-// drawOwn draws with weft's own rights.
+// drawOwn draws with the service user's rights.
 func (d source) drawOwn(ctx context.Context, home string, name sequence.Name, n int) ([]int64, error) {
 	c, err := d.srv.dialService(ctx, home, name.Database)
 	if err != nil {
@@ -374,7 +375,7 @@ func randomUUIDBytes() (b [16]byte) {
 	return b
 }
 
-// sendEdited runs a simple query with values of weft's own written into it.
+// sendEdited runs a simple query into which weft has written values.
 func (d *drawn) sendEdited(text string, edits parser.Edits, f *parser.Facts) error {
 	if d.s.record.special(f) {
 		if err := d.s.tx.quiesce(); err != nil {
@@ -385,8 +386,8 @@ func (d *drawn) sendEdited(text string, edits parser.Edits, f *parser.Facts) err
 	return d.s.sendQuery(edits.Apply(text), &edited{text, edits})
 }
 
-// generatedParse returns a Parse message whose text takes the values as
-// parameters behind the client's own.
+// generatedParse returns a Parse message whose text takes the generated values as parameters
+// behind the client's.
 func (d *drawn) generatedParse(r *router, pl *plan.Plan, p wire.ParseBody) ([]byte, *edited, error) {
 	edits, err := executor.ParamEdits(pl.Generate, p.SQL, r.scan.Literals, len(pl.Params))
 	if err != nil {

@@ -2,8 +2,8 @@ package proxy
 
 import "sync"
 
-// hands are the commits that sessions of this proxy see to, by their number. What is
-// prepared and in nobody's hands is the resolver's.
+// hands are the commits that sessions of this proxy are carrying out, by nonce. A prepared
+// transaction of no such commit is left to the resolver.
 type hands struct {
 	mu sync.Mutex
 	m  map[string]struct{}

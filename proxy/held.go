@@ -12,9 +12,10 @@ import (
 	"weft/wire"
 )
 
-// held is the backends that a session has borrowed. At most one of them is talked
-// to: conn. The others are parked: they take part in the open block, or a pin ties
-// the session to them. A backend is in conn or in parked, never in both.
+// held is the backends that a session has borrowed. The session talks to at most one of them:
+// conn. The others are parked: they take part in the open block, at most one per shard, or a
+// pin ties the session to one of the home shard's. A backend is in conn or in parked, never in
+// both.
 type held struct {
 	s *Session
 
@@ -22,23 +23,19 @@ type held struct {
 	parked []*pool.Conn
 	last   *pool.Conn  // the backend of the home shard that was given back last
 	lanes  []shardLane // by index of the shard
-	// translate maps object numbers between conn's shard and the home shard.
+	// translate maps OIDs between conn's shard and the home shard.
 	translate *catalog.Translation
 	// soiled is a backend that keeps something of this session and must be closed.
 	soiled *pool.Conn
 }
 
-// A session talks to one backend at a time, s.conn. Inside a transaction block
-// it may hold several, one per shard that has been used; and a pin ties it to
-// one of the home shard's. Those it is not talking to are parked.
-
 // shardLane is the session's way to one shard.
 type shardLane struct {
 	name string
 	lane *pool.Lane
-	last *pool.Conn // the one used last, preferred
+	last *pool.Conn // the backend used last, preferred for the next loan
 
-	// translation is good for what the snapshot translates says.
+	// translation was made under the snapshot translates, and holds for this snapshot alone.
 	translates  *directory.Snapshot
 	translation *catalog.Translation
 }
@@ -74,8 +71,7 @@ func (h *held) closeLanes() {
 	h.s.lane.CloseLane()
 }
 
-// errTold is the error of a step that could not be taken for a reason the
-// client has heard of already.
+// errTold says that a step failed for a reason that the client has been told already.
 var errTold = errors.New("the client has been told")
 
 // acquire makes sure that the session holds a backend with its settings:
@@ -87,6 +83,7 @@ func (h *held) acquire() error {
 	return h.useLane(h.s.lane)
 }
 
+// useLane makes a backend of the lane the one at hand, and lets it join the open block.
 func (h *held) useLane(l *pool.Lane) error {
 	if h.conn != nil && h.conn.Lane() != l {
 		if err := h.park(); err != nil {
@@ -134,9 +131,9 @@ func (h *held) acquireFrom(l *pool.Lane) error {
 func (h *held) borrow(l *pool.Lane) (*pool.Conn, error) {
 	prefer := *h.lastOf(l)
 	if h.s.route.hasTables {
-		// A session that visits many shards comes back to each of them late. If
-		// it insisted on the same backend, there would soon be one per session
-		// on every shard, all of them cold; the one used last by anybody is warm.
+		// A session that visits many shards comes back to each of them late. If the session
+		// insisted on the same backend, every shard would soon have one backend per session,
+		// all of them cold. The backend that any session used last is warm.
 		prefer = nil
 	}
 	since, underway := h.underway()
@@ -150,7 +147,7 @@ func (h *held) borrow(l *pool.Lane) (*pool.Conn, error) {
 		if clean, err = c.Cleanse(h.s.id); clean || err != nil {
 			break
 		}
-		c.Terminate() // its place is free for another
+		c.Terminate() // frees the place for another backend
 		c, err = h.s.reach.queueFor(l, want)
 	}
 	if err != nil {
@@ -167,8 +164,8 @@ func (h *held) borrow(l *pool.Lane) (*pool.Conn, error) {
 			if errors.Is(err, pool.ErrLost) {
 				return nil, err
 			}
-			// A role or object is gone that the session stands on. Going on
-			// without would run statements as somebody else.
+			// A role or object that the session's settings name is gone. Without these settings
+			// statements would run as another role.
 			return nil, pgerr.Fatal(pgerr.From(err).Code, "the session's settings cannot be applied any more: %s", pgerr.From(err).Message)
 		}
 		for name := range h.s.record.placeholders {
@@ -188,7 +185,8 @@ func (h *held) borrow(l *pool.Lane) (*pool.Conn, error) {
 	return c, nil
 }
 
-// underway reports whether the session holds backends already, and since which drain.
+// underway reports whether the session holds backends already, and the earliest drain since
+// which it holds one.
 func (h *held) underway() (since uint64, ok bool) {
 	since = math.MaxUint64
 	if h.conn != nil {
@@ -203,7 +201,7 @@ func (h *held) underway() (since uint64, ok bool) {
 	return since, since != math.MaxUint64
 }
 
-// lastOf is where the backend is noted that was used last of a lane.
+// lastOf returns the place where the session notes the backend of a lane that it used last.
 func (h *held) lastOf(l *pool.Lane) **pool.Conn {
 	if way := h.way(l); way != nil && l != h.s.lane {
 		return &way.last
@@ -221,8 +219,8 @@ func (h *held) way(l *pool.Lane) *shardLane {
 	return nil
 }
 
-// park ends the dialogue with the backend at hand for now. What has been sent
-// is answered first.
+// park ends the dialogue with the backend at hand for now. Everything sent to the backend is
+// answered first.
 func (h *held) park() error {
 	if h.s.implicit.pipedHere() {
 		if err := h.s.implicit.widen(); err != nil {
@@ -239,8 +237,8 @@ func (h *held) park() error {
 	}
 	c := h.conn
 	if c.Status == wire.TxIdle && h.s.pipe.unsynced {
-		// The messages so far are a transaction of their own, as nothing they
-		// have done needs to be undone should a later one fail.
+		// The messages so far can be a transaction by themselves: nothing they have done needs
+		// to be undone if a later message fails.
 		if err := h.endImplicit(); err != nil {
 			return err
 		}
@@ -258,7 +256,7 @@ func (h *held) park() error {
 	return nil
 }
 
-// endImplicit ends the transaction that extended messages without a Sync are.
+// endImplicit ends the implicit transaction of extended messages that no Sync has followed yet.
 func (h *held) endImplicit() error {
 	h.s.pipe.unsent.Grow()
 	h.s.pipe.unsent.B = wire.AppendEmpty(h.s.pipe.unsent.B, wire.Sync)
@@ -266,7 +264,7 @@ func (h *held) endImplicit() error {
 	return h.s.pipe.exchange()
 }
 
-// unpark goes on with a parked backend.
+// unpark makes a parked backend the one at hand again.
 func (h *held) unpark(i int) {
 	c := h.parked[i]
 	h.parked = slices.Delete(h.parked, i, i+1)
@@ -276,15 +274,15 @@ func (h *held) unpark(i int) {
 // isPinned reports whether a pin ties the session to the backend.
 func (h *held) isPinned(c *pool.Conn) bool { return h.s.record.pins != 0 && c.Lane() == h.s.lane }
 
-// crossShardWrite refuses what the client does not want.
+// crossShardWrite is the error for a write on a second shard while weft.commit is single.
 func crossShardWrite() *pgerr.Error {
 	return pgerr.New(pgerr.FeatureNotSupported, "this transaction would write on more than one shard, and weft.commit is single").
 		WithDetail("An earlier statement of this transaction, or another part of this one, writes on another shard.").
 		WithHint("Keep the statements of a transaction to one value of the shard key, or SET weft.commit = atomic.")
 }
 
-// survivable makes an ERROR of what a server says at login: the session has
-// been let in before and can try again.
+// survivable turns a server's FATAL at login into an ERROR: the session has been let in before
+// and can try again.
 func survivable(err error) error {
 	var e *pgerr.Error
 	if !errors.As(err, &e) || !e.IsFatal() || e.Code == pgerr.AdminShutdown {
@@ -295,7 +293,9 @@ func survivable(err error) error {
 	return &mild
 }
 
-// meet does what a backend needs once before this session uses it.
+// meet makes a backend ready for its first use by this session: it learns the effects of the
+// database's functions if they are not known, and discards the sequence values of another
+// session if this one may ask for currval.
 func (h *held) meet(c *pool.Conn) error {
 	if h.s.db.Effects.Load() == nil {
 		if err := h.s.srv.keeper.learnEffects(h.s.db, c); err != nil {
@@ -311,14 +311,15 @@ func (h *held) meet(c *pool.Conn) error {
 	return nil
 }
 
-// takesOver reports whether a backend of the home shard that others have used can
-// become this session's alone, at the price of one question: when the session is
-// new, or the only one before it has left. So the first currval of a database is
-// answered where clients come one after the other, as tests and scripts do.
+// takesOver reports whether this session can become the sole user of a home shard's backend
+// that others have used, at the price of one command: when this session is new, or when the
+// only session before it has left. So the first currval of a database is answered where clients
+// come one after the other, as tests and scripts do.
 func (h *held) takesOver(c *pool.Conn) bool {
 	return c.Lane() == h.s.lane && (h.last == nil || c.SoleSession > 0 && !h.s.srv.register.connected(c.SoleSession))
 }
 
+// hold makes c the backend at hand, which cancel requests reach.
 func (h *held) hold(c *pool.Conn) {
 	h.translate = nil
 	if c.Lane() != h.s.lane {
@@ -331,8 +332,8 @@ func (h *held) hold(c *pool.Conn) {
 	h.s.reach.mu.Unlock()
 }
 
-// detach takes the backend away from the session, so that a cancel request no
-// longer reaches it.
+// detach takes the backend at hand away from the session, so that a cancel request no longer
+// reaches it.
 func (h *held) detach() *pool.Conn {
 	h.s.reach.mu.Lock()
 	c := h.conn
@@ -341,7 +342,7 @@ func (h *held) detach() *pool.Conn {
 	return c
 }
 
-// release gives the backend back if nothing ties the session to it.
+// release gives the backend at hand back if nothing ties the session to it.
 func (h *held) release() {
 	if uint32(h.s.record.pins) != h.s.reach.pins.Load() {
 		h.s.reach.pins.Store(uint32(h.s.record.pins))
@@ -352,8 +353,8 @@ func (h *held) release() {
 	_ = h.giveBack()
 }
 
-// giveBack lets others use the backend, which is idle. It is closed if it
-// cannot be made clean.
+// giveBack lets other sessions use the backend at hand, which is idle. The backend is closed if
+// it cannot be made clean.
 func (h *held) giveBack() error {
 	if h.conn.Listening || h.s.record.done.any() {
 		if err := h.s.record.settleAlone(h.conn); err != nil {
@@ -366,7 +367,7 @@ func (h *held) giveBack() error {
 		}
 	}
 	if h.s.record.idleTimeout > 0 {
-		// It is the client's idleness that counts, not the backend's.
+		// idle_session_timeout counts the idleness of the client, not of the backend.
 		if _, err := h.conn.Exec("RESET idle_session_timeout"); err != nil {
 			h.drop()
 			return err
@@ -388,7 +389,7 @@ func (h *held) giveBack() error {
 	return nil
 }
 
-// drop closes the backend: its state is unknown.
+// drop closes the backend at hand: its state is unknown.
 func (h *held) drop() {
 	if c := h.detach(); c != nil {
 		if h.isPinned(c) {
@@ -406,7 +407,7 @@ func (h *held) drop() {
 	h.s.pipe.synced()
 }
 
-// leave gives a backend back for the last time, or closes it.
+// leave gives a backend back at the end of the session, or closes it.
 func (h *held) leave(c *pool.Conn) {
 	if c.Status != wire.TxIdle || h.isPinned(c) && h.s.record.pins&(pinForever|pinTemp) != 0 {
 		c.Discard() // DISCARD ALL would leave traces, such as a temporary schema

@@ -11,22 +11,22 @@ import (
 	"weft/twopc"
 )
 
-// A client logs in to the home shard: it says what is wrong with the user, the database or
-// the options, and which parameters a session begins with. While the home shard is
-// down, any other can say it, for roles and databases are on all of them. What a
-// statement needs of the home shard is missed when it is needed.
+// A client logs in to the home shard: the home shard reports what is wrong with the user, the
+// database or the options, and which parameters a session begins with. While the home shard is
+// down, any other shard can do so, as roles and databases are on all shards. A statement that
+// needs the home shard fails only when it runs.
 
 // homeless remembers that the home shard was down a moment ago.
 type homeless struct {
-	since atomic.Int64 // nanoseconds; 0: it was not
+	since atomic.Int64 // when the home shard was found down, in Unix nanoseconds; 0 if it was up
 }
 
-// homelessFor is for how long others are asked first. A server that hangs would cost each
-// login the time of a dial.
+// homelessFor is for how long the other shards are asked first. A home shard that hangs would
+// cost each login the time of a dial.
 const homelessFor = 5 * time.Second
 
-// isDown reports whether an error says that a shard is down, and not that somebody may
-// not enter.
+// isDown reports whether an error says that a shard is down, rather than that a client may not
+// log in.
 func isDown(err error) bool {
 	switch pgerr.From(err).Code {
 	case pgerr.ConnectionFailure, pgerr.CannotConnectNow, pgerr.AdminShutdown, "57P02":
@@ -35,8 +35,8 @@ func isDown(err error) bool {
 	return false
 }
 
-// welcome returns the parameters that a session of the lane, which is the home shard's,
-// begins with.
+// welcome returns the parameters that a session begins with. home is the session's lane to the
+// home shard.
 func (h *homeless) welcome(ctx context.Context, s *Server, snap *directory.Snapshot, home *pool.Lane) (map[string]string, error) {
 	var params map[string]string
 	var err error
@@ -71,8 +71,8 @@ func (h *homeless) welcome(ctx context.Context, s *Server, snap *directory.Snaps
 	return params, err
 }
 
-// dialAny returns a connection of the service user's to the home shard, or to another one
-// while that is down.
+// dialAny returns a connection of the service user to the home shard, or to another shard while
+// the home shard is down.
 func (s *Server) dialAny(ctx context.Context, snap *directory.Snapshot, database string) (twopc.Conn, error) {
 	c, err := s.dialService(ctx, snap.Home, database)
 	for i := range snap.Shards {

@@ -17,33 +17,32 @@ import (
 	"weft/wire"
 )
 
-// Clients know sessions by IDs of weft's; backends know process IDs. The
-// functions and views that speak of one are made to speak of the other.
+// Clients know sessions by weft's IDs, backends know process IDs. Functions and views that
+// speak of the one are rewritten to speak of the other.
 
-// loan is a backend lent to an idle session for the time of a statement that
-// names it, so that pg_cancel_backend and pg_terminate_backend have something
-// to act on: the server then decides who may, and answers as it would.
+// loan is a backend lent to an idle session while a statement runs that names the session, so
+// that pg_cancel_backend and pg_terminate_backend have something to act on: the server then
+// decides who may signal it, and answers as usual.
 //
-// A session that is not idle has a backend of its own. That one is kept from
-// going back to the pool meanwhile: it would be somebody else's when the signal
-// comes.
+// A session that is not idle has a backend already. This backend is kept from going back to the
+// pool meanwhile: another session would be using it when the signal comes.
 type loan struct {
 	to   *Session
 	conn *pool.Conn
-	// end lets go of a backend that is the session's own. Nil for one that was
+	// end lets go of a backend that the session had already. It is nil for a backend that was
 	// lent.
 	end func()
 }
 
-// keepWait bounds how long a session's own backend is kept from the pool for a
-// statement that names it.
+// keepWait bounds how long the backend of a busy session is kept from the pool for a statement
+// that names the session.
 const keepWait = 2 * time.Second
 
-// loanWait is how long a backend that was told to terminate may take.
+// loanWait is how long a backend that was told to terminate may take to end.
 const loanWait = 500 * time.Millisecond
 
-// identityEdits rewrites a text for one execution. ids are the numbers it may
-// mean by a session.
+// identityEdits rewrites a text for one execution. ids are the numbers in the text or its
+// parameters that may be session IDs.
 func (d *drawn) identityEdits(text string, ids []int32) parser.Edits {
 	id := parser.Identity{Self: d.s.id, Options: parser.Options{NonStandardStrings: d.s.record.oldStrings}}
 	if d.values != nil {
@@ -56,7 +55,7 @@ func (d *drawn) identityEdits(text string, ids []int32) parser.Edits {
 	if d.s.route.hasTables && !d.s.prepared.parsing {
 		id.Next = func(argument string) (int64, bool) {
 			v, err := d.nextDrawn(argument)
-			return v, err == nil // the home shard will find out what is wrong
+			return v, err == nil // the home shard reports what is wrong
 		}
 	}
 	for _, n := range ids {
@@ -66,19 +65,19 @@ func (d *drawn) identityEdits(text string, ids []int32) parser.Edits {
 		id.Pairs = append(id.Pairs, parser.Pair{Session: l.to.id, Backend: l.conn.PID})
 	}
 	d.s.srv.register.holders(func(sess *Session, c *pool.Conn) {
-		// One that is named keeps the backend it had then.
+		// A session that is named keeps the backend it had when the loan was made.
 		if !slices.ContainsFunc(d.loans, func(l loan) bool { return l.to == sess }) {
 			id.Pairs = append(id.Pairs, parser.Pair{Session: sess.id, Backend: c.PID})
 		}
 	})
 	edits, err := parser.IdentityEdits(text, id)
 	if err != nil {
-		return nil // the backend will find it wrong too
+		return nil // the backend reports the error
 	}
 	return edits
 }
 
-// signals reports whether the text acts on sessions it names.
+// signals reports whether the text cancels or terminates sessions that it names.
 func signals(f *parser.Facts) bool {
 	return slices.Contains(f.Funcs, "pg_terminate_backend") || slices.Contains(f.Funcs, "pg_cancel_backend")
 }
@@ -96,10 +95,10 @@ func namedSessions(text string) []int32 {
 	return ids
 }
 
-// boundSessions returns what can be a session ID among the parameters of a
-// Bind message: written out, or as a binary integer wherever it stands, so
-// that arrays are searched too. rest is the body behind the names. A number
-// that happens to be an ID costs a loan nobody uses.
+// boundSessions returns the numbers that can be session IDs among the parameters of a Bind
+// message: written out, or as a binary integer at any offset, so that arrays are searched too.
+// rest is the body behind the names. A number that happens to be a session ID costs an unused
+// loan.
 func boundSessions(rest []byte) []int32 {
 	ids := namedSessions(string(rest))
 	for i := 0; i+4 <= len(rest) && len(ids) < 1000; i++ {
@@ -110,8 +109,8 @@ func boundSessions(rest []byte) []int32 {
 	return ids
 }
 
-// lend borrows a backend for an idle session, and keeps the one that a busy
-// session has.
+// lend borrows a backend for an idle session, or keeps the backend of a busy session from the
+// pool.
 func (d *drawn) lend(id int32) {
 	if slices.ContainsFunc(d.loans, func(l loan) bool { return l.to.id == id }) {
 		return
@@ -140,8 +139,8 @@ func (d *drawn) lend(id int32) {
 	}
 }
 
-// returnLoans ends the loans. A backend that was terminated takes the session
-// with it that it stood for.
+// returnLoans ends the loans. If a lent backend was terminated, the session that it stood for
+// is ended.
 func (d *drawn) returnLoans() {
 	wait := time.Millisecond
 	if d.s.record.done.terminates && !d.s.record.done.failed {
@@ -183,9 +182,9 @@ func (d *drawn) abandonLoans() {
 	d.loans = nil
 }
 
-// survives reports whether a backend can go back to the pool after a statement
-// that named this session has run. One that was told to terminate takes the
-// session with it, also if that had just ended its own statement.
+// survives reports whether a backend can go back to the pool after a statement that named this
+// session has run. If the backend was told to terminate, the session ends with it, even if the
+// session's own statement had just ended.
 func (re *reach) survives(c *pool.Conn) bool {
 	c.AwaitCancels()
 	re.named.Store(false)
@@ -199,14 +198,14 @@ func (re *reach) survives(c *pool.Conn) bool {
 	case err == nil && typ == wire.ErrorResponse:
 		re.killed.CompareAndSwap(nil, pool.ServerError(body))
 	case errors.Is(err, os.ErrDeadlineExceeded) && len(c.Buffered()) == 0:
-		return true // it was another that was meant
+		return true // another backend was meant
 	}
 	c.Discard()
 	return false
 }
 
-// rebindIdentity prepares a text that names sessions anew, for the execution
-// that is about to be bound, and returns the name it has on the backend.
+// rebindIdentity prepares again a text that names sessions, for the execution that is about to
+// be bound, and returns the name of the statement on the backend.
 func (d *drawn) rebindIdentity(original, oids string, rest []byte) (string, *edited) {
 	const name = "\x01t"
 	edits := d.identityEdits(original, append(namedSessions(original), boundSessions(rest)...))

@@ -5,12 +5,12 @@ package proxy
 type implicit struct {
 	s *Session
 
-	// open: the open block is weft's own, for such messages.
+	// open says that weft itself has opened the block, for extended messages.
 	open bool
-	// piped: messages without a Sync may have written or locked rows.
+	// piped says that messages without a Sync may have written or locked rows.
 	piped bool
-	// settled: since the last Sync the backend has said how a transaction ended.
+	// settled says that the backend has reported the end of a transaction since the last Sync.
 	settled bool
-	// begun: a statement has been executed since the last Sync or COMMIT.
+	// begun says that a statement has been executed since the last Sync or COMMIT.
 	begun bool
 }
