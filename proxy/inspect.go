@@ -11,7 +11,7 @@ import (
 	"weft/wire"
 )
 
-// inspectSQL asks a backend for everything that outlives a transaction.
+// inspectSQL asks a backend for all session state that outlives a transaction.
 const inspectSQL = `SELECT 's', name, setting FROM pg_catalog.pg_settings WHERE source = 'session' AND context <> 'internal' AND name <> 'statement_timeout'
 UNION ALL SELECT 'd', name, reset_val FROM pg_catalog.pg_settings WHERE name = 'statement_timeout'
 UNION ALL SELECT 'r', 'role', pg_catalog.current_setting('role')
@@ -30,15 +30,15 @@ var neverCarried = map[string]bool{
 	"transaction_deferrable": true, "seed": true,
 }
 
-// remains is what a backend holds beyond its transaction.
+// remains is the session state that a backend holds beyond its transaction.
 type remains struct {
 	settings           map[string]string
-	bare               bool // of its role: it is weft's own, not the client's
+	bare               bool // the role is weft's login role, not the client's
 	pins               pin
 	prepared, channels map[string]bool
 }
 
-// remainsOf asks a backend, which is idle.
+// remainsOf asks an idle backend for its session state.
 func (h *held) remainsOf(c *pool.Conn) (*remains, error) {
 	var b strings.Builder
 	b.WriteString(inspectSQL)
@@ -83,7 +83,7 @@ func (h *held) remainsOf(c *pool.Conn) (*remains, error) {
 		case "p":
 			found.prepared[r[1]] = true
 			if !strings.HasPrefix(r[1], "\x01") {
-				found.pins |= pinPrepared // made by a function, out of our sight
+				found.pins |= pinPrepared // made by a function, unseen by weft
 			}
 		case "l":
 			found.channels[r[1]] = true
@@ -92,11 +92,12 @@ func (h *held) remainsOf(c *pool.Conn) (*remains, error) {
 	return found, nil
 }
 
-// temporarySchema stands among the parameters that a backend cannot forget: a temporary schema
-// stays when the tables in it are gone, and shows up in current_schemas.
+// temporarySchema stands for a temporary schema among the parameters that a backend cannot
+// forget: the schema stays when the tables in it are gone, and shows up in current_schemas.
 const temporarySchema = "pg_temp"
 
-// hasTemporary notes that a backend has a temporary schema: only sessions that have made one get it again.
+// hasTemporary notes that a backend has a temporary schema: only sessions that have made one
+// get this backend again.
 func (rc *record) hasTemporary(c *pool.Conn) {
 	if rc.placeholders == nil {
 		rc.placeholders = map[string]bool{}
@@ -105,7 +106,7 @@ func (rc *record) hasTemporary(c *pool.Conn) {
 	notePlaceholder(c, temporarySchema)
 }
 
-// inspect asks the backend what the session has become.
+// inspect asks the backend for the session's state and adopts it.
 func (h *held) inspect(c *pool.Conn, bits parser.Effect) error {
 	found, err := h.remainsOf(c)
 	if err != nil {
@@ -113,7 +114,8 @@ func (h *held) inspect(c *pool.Conn, bits parser.Effect) error {
 	}
 	h.s.record.pins = h.s.record.pins&^pinFound | found.pins
 	if found.bare {
-		// The client is back at the role it came with, not at weft's own.
+		// The client is back at the role it logged in as, which is not the role weft logged in
+		// as.
 		if _, err := c.Exec("SET ROLE " + quote.Ident(h.s.lane.Role())); err != nil {
 			return c.Lost(fmt.Errorf("inspect: %w", err))
 		}
@@ -129,8 +131,8 @@ func (h *held) inspect(c *pool.Conn, bits parser.Effect) error {
 	return nil
 }
 
-// touch notes that functions of a text may change the session of the leg's backend.
-// What is tied to a session is on the home shard, so nobody asks what it has become.
+// touch notes that functions of a text may change the session state of the leg's backend. The
+// session does not adopt such changes: its own state is on the home shard.
 func (h *held) touch(l *leg, f *parser.Facts) {
 	if h.s.record.touches(f) != catalog.Untouched {
 		l.conn.Touched = true
@@ -138,7 +140,8 @@ func (h *held) touch(l *leg, f *parser.Facts) {
 	h.s.record.stain(l.conn, f)
 }
 
-// untouch looks whether a backend is as it was: if not, it goes when it is released.
+// untouch checks whether the session state of a touched backend is unchanged. A backend whose
+// state has changed is closed when it is released.
 func (h *held) untouch(c *pool.Conn) {
 	if !c.Touched || c.Status != wire.TxIdle {
 		return

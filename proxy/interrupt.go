@@ -10,24 +10,27 @@ import (
 	"weft/pool"
 )
 
-// A gathered statement goes through several hands: it is described, waits for
-// backends, runs on the shards, is copied, is put together. A cancel request or
-// statement_timeout may find none of them at work, and PostgreSQL forgets a
-// request that finds its backend idle. So it is noted here too, and whoever goes
-// on with the statement looks. And as long as it goes on, the request is repeated:
-// between two messages of the extended protocol a backend is idle, too.
+// A gathered statement goes through several stages: it is described, waits for backends, runs
+// on the shards, is copied and is put together. A cancel request or statement_timeout may find
+// no backend at work, and PostgreSQL forgets a request that finds its backend idle. So the
+// request is noted here too, and every stage looks for it. As long as the statement goes on,
+// the request is repeated: between two messages of the extended protocol a backend is idle,
+// too.
 
-// interrupt is why the statement that is being gathered shall stop. Its fields are
-// guarded by the session's mu, but for stop.
+// interrupt is why the statement being gathered must stop. Its fields are guarded by the
+// session's reach.mu, except stop and handed.
 type interrupt struct {
-	active bool         // something is being gathered
-	round  uint64       // the how-manieth
-	cause  *pgerr.Error // nil: it may go on
-	timer  *time.Timer  // of statement_timeout, then of the next request
-	repeat time.Duration
-	stop   atomic.Bool // there is a cause: for those who look at each row
-	// handed: the backend that finishes it is sent its messages with the client's
-	// Sync, and it has ended when they are answered. The session's own.
+	active bool // a statement is being gathered
+	// round counts gathered statements, so that a late timer can tell that its statement is
+	// over.
+	round  uint64
+	cause  *pgerr.Error  // why the statement must stop; nil if it may go on
+	timer  *time.Timer   // for statement_timeout, then for the next cancel request
+	repeat time.Duration // the pause before the next cancel request
+	stop   atomic.Bool   // cause is set; for checks at each row, without the mutex
+	// handed says that the backend that finishes the statement is sent its messages with the
+	// client's Sync, and that the statement ends when they are answered. Only the session's
+	// goroutine uses it.
 	handed bool
 }
 
@@ -46,7 +49,7 @@ func (re *reach) beginGather() {
 	re.heedTimeouts()
 }
 
-// endGather says that it has ended, or is in one hand.
+// endGather says that the statement has ended, or that a single backend carries it on.
 func (re *reach) endGather() {
 	re.mu.Lock()
 	defer re.mu.Unlock()
@@ -54,15 +57,15 @@ func (re *reach) endGather() {
 	i.active, i.cause, i.handed = false, nil, false
 	i.stop.Store(false)
 	if i.timer != nil {
-		// If it has gone off, it finds another round, or backends that wait
-		// for its request before they are anybody else's.
+		// A timer that has gone off already finds another round, or backends that wait for its
+		// cancel request before another session gets them.
 		i.timer.Stop()
 		i.timer = nil
 	}
 }
 
-// limitGather bounds the time that the statement may take as a whole: each shard
-// would only count its own.
+// limitGather bounds the time that the statement may take as a whole: each shard would count
+// its own part only.
 func (re *reach) limitGather(began time.Time) {
 	d := re.s.record.inEffect.statementTimeout
 	if d <= 0 {
@@ -80,7 +83,7 @@ func (re *reach) limitGather(began time.Time) {
 	})
 }
 
-// stopRound is stopBusy for one statement, if that still goes on.
+// stopRound is stopBusy for the statement of one round, if it still goes on.
 func (re *reach) stopRound(round uint64, cause *pgerr.Error) {
 	re.mu.Lock()
 	if !re.interrupt.active || re.interrupt.round != round {
@@ -90,14 +93,14 @@ func (re *reach) stopRound(round uint64, cause *pgerr.Error) {
 	re.stopBusy(cause)
 }
 
-// cancel makes the session stop what it is doing.
+// cancel makes the session stop its statement.
 func (re *reach) cancel() {
 	re.mu.Lock()
 	re.stopBusy(errCancelled())
 }
 
-// repeatCancel is after how long a cancel request is repeated first; each time it
-// takes twice as long, up to repeatSlowest.
+// repeatCancel is the pause before a cancel request is repeated for the first time. The pause
+// doubles each time, up to repeatSlowest.
 const (
 	repeatCancel  = 100 * time.Millisecond
 	repeatSlowest = 5 * time.Second
@@ -132,18 +135,18 @@ func (re *reach) stopBusy(cause *pgerr.Error) {
 	re.mu.Unlock()
 	if len(busy) == 0 || gathers {
 		select {
-		case re.cancelled <- struct{}{}: // it may wait for a backend
+		case re.cancelled <- struct{}{}: // the session may be waiting for a backend
 		default:
 		}
 	}
 	re.deliverCancels(busy)
 }
 
-// deliverCancels sends the requests and waits until they have arrived. A server that is
-// being closed sends them too: shards would go on working for nobody.
+// deliverCancels sends the cancel requests and waits until they have arrived. A server that is
+// being closed sends them too: shards would go on working in vain.
 func (re *reach) deliverCancels(busy []*pool.Conn) {
 	ctx := context.WithoutCancel(re.s.srv.ctx)
-	if re.interrupt.stop.Load() { // its time is over: see patience
+	if re.interrupt.stop.Load() { // a statement that must stop is given up soon: see patience.go
 		bounded, stop := context.WithTimeout(ctx, giveUpAfter)
 		defer stop()
 		ctx = bounded
@@ -159,7 +162,7 @@ func (re *reach) deliverCancels(busy []*pool.Conn) {
 	wg.Wait()
 }
 
-// interrupted returns why the statement that is being gathered shall stop.
+// interrupted returns why the statement being gathered must stop, or nil.
 func (re *reach) interrupted() error {
 	if !re.interrupt.stop.Load() {
 		return nil
@@ -169,8 +172,8 @@ func (re *reach) interrupted() error {
 	return re.interrupt.cause
 }
 
-// asInterrupted returns the error that a statement ended with as the client shall
-// hear it: shards say of every request that the user has sent it.
+// asInterrupted returns a statement's error as the client should hear it: a shard calls every
+// cancel request a user request.
 func (re *reach) asInterrupted(err error) error {
 	if cause := re.interrupted(); cause != nil && pgerr.From(err).Code == pgerr.QueryCanceled {
 		return cause
@@ -178,14 +181,14 @@ func (re *reach) asInterrupted(err error) error {
 	return err
 }
 
-// errStatementTimeout is what a client is told whose statement took too long.
+// errStatementTimeout is the error for a statement that took too long.
 func errStatementTimeout() *pgerr.Error {
 	e := pgerr.New(pgerr.QueryCanceled, "canceling statement due to statement timeout")
 	e.File, e.Routine = "postgres.c", "ProcessInterrupts"
 	return e
 }
 
-// errCancelled is what a client is told that has cancelled its statement.
+// errCancelled is the error for a statement that the client has cancelled.
 func errCancelled() *pgerr.Error {
 	e := pgerr.New(pgerr.QueryCanceled, "canceling statement due to user request")
 	e.File, e.Routine = "postgres.c", "ProcessInterrupts"

@@ -10,8 +10,8 @@ import (
 	"weft/wire"
 )
 
-// isolation returns the level of the open block or of the next statement, as far
-// as it is not READ COMMITTED: "repeatable read", "serializable", or empty.
+// isolation returns the isolation level of the open block, or of the next statement:
+// "repeatable read", "serializable", or empty for READ COMMITTED.
 func (t *transaction) isolation() string {
 	level, set := t.s.record.settings.Get("default_transaction_isolation")
 	if !set {
@@ -21,7 +21,7 @@ func (t *transaction) isolation() string {
 		for _, text := range append([]string{t.begin}, t.replay...) {
 			w := words(text)
 			if len(w) > 2 && w[1] == "session" && w[2] == "characteristics" {
-				continue // of transactions to come
+				continue // sets the level of later transactions
 			}
 			i := slices.Index(w, "isolation")
 			if i < 0 || i+2 >= len(w) || w[i+1] != "level" {
@@ -40,7 +40,7 @@ func (t *transaction) isolation() string {
 	return ""
 }
 
-// setsIsolation finds the level where it is set by the parameter's name.
+// setsIsolation finds the level in a SET of transaction_isolation.
 var setsIsolation = regexp.MustCompile(`(?is)^\s*set\s.*\btransaction_isolation\b\s*(?:=|to\b)\s*(.*)`)
 
 // unquoted returns the isolation level that words begin with.
@@ -65,15 +65,16 @@ func unquoted(w []string) string {
 	return ""
 }
 
-// takeSnapshots makes all shards take the snapshot of a REPEATABLE READ block, at
-// its first statement: a shard that joins later would see what was committed
-// meanwhile, and the block would see some transactions here and not there.
+// takeSnapshots makes all shards take the snapshot of a REPEATABLE READ block at its first
+// statement: a shard that joined later would see what was committed meanwhile, and the block
+// would see some transactions on one shard and not on another.
 func (t *transaction) takeSnapshots() error {
 	b := &t.block
 	if !b.open || b.snapped {
 		return nil
 	}
-	// Whoever is in READ COMMITTED is not asked: nothing depends on it.
+	// Options that the transaction may have set are not asked for in READ COMMITTED: nothing
+	// depends on them.
 	if t.s.record.inEffect.isolation == "" || !t.s.record.optionsInFlux() || t.isolation() != "" {
 		if err := t.s.record.learnOptions(); err != nil {
 			return err
@@ -90,10 +91,10 @@ func (t *transaction) takeSnapshots() error {
 	return err
 }
 
-// snapshotsFor is takeSnapshots for a statement of the client's, unless it is one
-// that PostgreSQL runs without: who locks a table first wants to see what was
-// committed until it had the lock. Where weft itself has to ask the backend what the
-// statement means, it has taken one already.
+// snapshotsFor is takeSnapshots for a client's statement, unless PostgreSQL runs the statement
+// without a snapshot: a client that locks a table first wants to see what was committed until
+// it got the lock. Where weft has to ask the backend what the statement means, that question
+// has taken a snapshot already.
 func (t *transaction) snapshotsFor(f *parser.Facts) error {
 	if !t.open || t.snapped || f.Snapless && !t.s.record.inFlux() && f.Effects&parser.ReadsSetting == 0 {
 		return nil
@@ -101,7 +102,7 @@ func (t *transaction) snapshotsFor(f *parser.Facts) error {
 	return t.takeSnapshots()
 }
 
-// snapshotAll makes every shard run a statement of the block's.
+// snapshotAll makes every shard run a statement in the block, which takes its snapshot.
 func (t *transaction) snapshotAll() error {
 	if t.s.held.conn != nil {
 		if err := t.s.held.park(); err != nil {
@@ -115,7 +116,7 @@ func (t *transaction) snapshotAll() error {
 	}
 	var legs []*leg
 	for shard := range t.s.route.snap.Shards {
-		// Not legFor: to learn of the shard's types would take a snapshot, now.
+		// Not legFor: asking for the shard's types would take a snapshot now.
 		l, err := t.s.legs.legTo(shard)
 		if err != nil {
 			_ = t.s.legs.endLegs(legs, true)
@@ -140,10 +141,10 @@ func (t *transaction) snapshotAll() error {
 	return t.s.legs.endLegs(legs, false)
 }
 
-// maySerialize refuses what a SERIALIZABLE transaction cannot do on several shards:
-// each knows the conflicts of its own part only, so that a circle of
-// transactions which no serial order explains may go unseen. Clients that know
-// that theirs conflict on one shard, if at all, may have it so.
+// maySerialize refuses a SERIALIZABLE transaction on several shards: each shard knows the
+// conflicts of its own part only, so that a cycle of transactions which no serial order
+// explains may go unseen. weft.serializable = 'per_shard' allows it, for clients that know that
+// their transactions conflict on one shard only.
 func (t *transaction) maySerialize(verb string) error {
 	if t.isolation() != "serializable" || t.s.record.inEffect.perShard {
 		return nil

@@ -12,35 +12,37 @@ import (
 	"weft/quote"
 )
 
-// Every database with declared tables keeps a copy of the directory on every shard, so that
-// a lost etcd can be rebuilt: see directory.Copy and weft recover --directory. The proxy that
-// declares something writes the copies of its database before it answers; what could not be
-// written then is written later, by all proxies. Of what concerns other databases alone a copy
-// is told now and then: with many databases, each declaration would have to be told to all.
+// Every database with declared tables keeps a copy of the directory on every shard, so that a
+// lost etcd can be rebuilt: see directory.Copy and weft recover --directory. The proxy that
+// declares something writes the copies of its database before it answers; a copy that could not
+// be written then is written later, by all proxies. Changes that concern other databases only
+// are written to a copy now and then: with many databases, each declaration would have to be
+// written to all of them.
 
-// copies is what this proxy knows to be written.
+// copies remembers the copies that this proxy has written.
 type copies struct {
-	mu     sync.Mutex // held while somebody writes
+	mu     sync.Mutex // held while copies are written
 	last   map[ownKey]writtenCopy
 	pauses pauses
 }
 
-// writtenCopy is a copy as it was written: all of it, and what of it concerns its database.
+// writtenCopy is a copy as it was written: the whole copy, and the part that concerns its
+// database.
 type writtenCopy struct {
 	whole, part string
 	at          time.Time
 }
 
-// copyInterval is how often a copy is told what concerns other databases alone.
+// copyInterval is how often changes of other databases alone are written to a copy.
 const copyInterval = time.Minute
 
-// copyTable makes the place of the copy. Nobody but the service user needs it.
+// copyTable makes the table of the copy. Only the service user needs it.
 const copyTable = `CREATE TABLE IF NOT EXISTS weft.directory (single boolean PRIMARY KEY DEFAULT true CHECK (single), ` +
 	`version bigint NOT NULL, content text NOT NULL, written timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp()); ` +
 	`REVOKE ALL ON weft.directory FROM PUBLIC; `
 
-// keep writes the copies that are not known to be written: of one database, or of all that
-// are due.
+// keep writes the copies that are not known to be written: those of one database or, if
+// database is empty, of all databases whose copies are due.
 func (k *copies) keep(ctx context.Context, s *Server, snap *directory.Snapshot, database string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -50,7 +52,7 @@ func (k *copies) keep(ctx context.Context, s *Server, snap *directory.Snapshot, 
 	names := []string{database}
 	if database == "" {
 		names = databases(snap)
-		for key := range k.last { // the last table may have been undeclared
+		for key := range k.last { // the last table of a database may have been undeclared
 			if !slices.Contains(names, key.database) {
 				names = append(names, key.database)
 			}
@@ -75,7 +77,7 @@ func (k *copies) keep(ctx context.Context, s *Server, snap *directory.Snapshot, 
 	}
 }
 
-// wants reports whether a copy of a database is due on a shard. mu is held.
+// wants reports whether a copy of a database is due on some shard. mu is held.
 func (k *copies) wants(snap *directory.Snapshot, database, whole string, now time.Time) bool {
 	part, err := snap.Confined(database).EncodeCopy()
 	return err != nil || slices.ContainsFunc(snap.Shards, func(sh directory.Shard) bool {
@@ -83,13 +85,14 @@ func (k *copies) wants(snap *directory.Snapshot, database, whole string, now tim
 	})
 }
 
-// isDue reports whether a copy is to be written if nobody waits for it. mu is held.
+// isDue reports whether a copy that no session waits for is to be written. mu is held.
 func (k *copies) isDue(key ownKey, next writtenCopy) bool {
 	last := k.last[key]
 	return last.whole != next.whole && k.pauses.due(key, next.at) && (last.part != next.part || next.at.Sub(last.at) >= copyInterval)
 }
 
-// keepOf writes the copies of one database, on all shards at once. mu is held.
+// keepOf writes the copies of one database, on all shards at once; if now is set, also those
+// that are not due. mu is held.
 func (k *copies) keepOf(ctx context.Context, s *Server, snap *directory.Snapshot, whole, database string, now bool) {
 	part, err := snap.Confined(database).EncodeCopy()
 	if err != nil {
@@ -125,7 +128,7 @@ func (k *copies) keepOf(ctx context.Context, s *Server, snap *directory.Snapshot
 	}
 }
 
-// writeCopy writes one, unless a newer one is there.
+// writeCopy writes the copy of one database on one shard, unless a newer copy is there.
 func (k *keeper) writeCopy(ctx context.Context, key ownKey, number int64, content string) error {
 	ctx, cancel := context.WithTimeout(ctx, installTimeout)
 	defer cancel()

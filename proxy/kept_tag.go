@@ -7,15 +7,15 @@ import (
 	"weft/wire"
 )
 
-// keptTag keeps back, of what a statement answers, the CommandComplete and what follows it:
-// the client hears of the last statement of a transaction when that is committed.
+// keptTag holds back the CommandComplete of a statement's answer and everything behind it: the
+// client hears of the last statement of a transaction when the transaction is committed.
 type keptTag struct {
-	rem  int // bytes that pass, of a message whose beginning has
+	rem  int // bytes still to pass, of a message whose beginning has passed
 	kept []byte
 }
 
-// take returns what may go to the client of bytes that were meant for it. Messages may be
-// cut anywhere behind their headers, CommandComplete nowhere.
+// take returns the part of b that may go to the client now; b was meant for the client.
+// Messages may be cut anywhere behind their headers, but CommandComplete arrives whole.
 func (k *keptTag) take(b []byte) []byte {
 	if k.kept != nil {
 		k.kept = append(k.kept, b...)
@@ -35,7 +35,8 @@ func (k *keptTag) take(b []byte) []byte {
 	return b
 }
 
-// rest returns what was kept back, without the CommandComplete if the commit has failed.
+// rest returns the bytes that were held back, without the CommandComplete if the commit has
+// failed.
 func (k *keptTag) rest(committed bool) []byte {
 	if committed || k.kept == nil {
 		return k.kept

@@ -10,8 +10,8 @@ import (
 	"weft/wire"
 )
 
-// Commands of weft's own that are part of many transactions are prepared, once per
-// backend: where many backends take turns, parsing is most of what they cost.
+// Commands that weft adds to many transactions are prepared, once per backend: where many
+// backends take turns, parsing is most of their cost.
 var (
 	ownBegin     = ownStatement("B", "BEGIN")
 	ownPatience  = ownStatement("P", "SET LOCAL lock_timeout = 0")
@@ -21,12 +21,13 @@ var (
 	ownDecide    = ownStatement("D", twopc.DecideSQL)
 )
 
-// ownStatement gives a statement a name that no client's has.
+// ownStatement gives one of weft's statements a name that no client's statement has.
 func ownStatement(name, text string) *pool.Statement {
 	return &pool.Statement{Name: pool.NamePrefix + name, SQL: text}
 }
 
-// appendOwn appends what executes a statement of weft's own, with these parameters.
+// appendOwn appends the messages that execute one of weft's prepared statements with these
+// parameters.
 func appendOwn(b []byte, st *pool.Statement, params ...string) []byte {
 	b, at := wire.Begin(b, wire.Bind)
 	b = wire.AppendCString(append(b, 0), st.Name)
@@ -38,17 +39,18 @@ func appendOwn(b []byte, st *pool.Statement, params ...string) []byte {
 	return appendExecute(wire.End(append(b, 0, 0), at))
 }
 
-// ownTalk is a sequence of such statements, sent to a backend that nothing else
-// is outstanding from.
+// ownTalk is a sequence of weft's own statements, sent to a backend that owes no other answers.
 type ownTalk struct {
-	c      *pool.Conn
-	out    *wire.Out
-	parsed []*pool.Statement // with it, in order; nil for one that is not kept
+	c   *pool.Conn
+	out *wire.Out
+	// parsed are the statements parsed in this sequence, in order; nil for one that is not
+	// kept.
+	parsed []*pool.Statement
 }
 
 // add appends a statement.
 func (t *ownTalk) add(st *pool.Statement, params ...string) {
-	if t.c.Touched { // a function may have deallocated it
+	if t.c.Touched { // a function may have deallocated the prepared statement
 		t.once(st.SQL, params...)
 		return
 	}
@@ -64,7 +66,7 @@ func (t *ownTalk) add(st *pool.Statement, params ...string) {
 	t.out.B = appendOwn(t.out.B, st, params...)
 }
 
-// once appends a statement that is not kept.
+// once appends a statement that is not kept as a prepared statement.
 func (t *ownTalk) once(sql string, params ...string) {
 	t.out.B = wire.AppendParse(t.out.B, "", sql, nil)
 	t.out.B = appendOwn(t.out.B, &pool.Statement{}, params...)
@@ -72,7 +74,7 @@ func (t *ownTalk) once(sql string, params ...string) {
 	t.c.UnnamedBy = 0
 }
 
-// run sends all and waits for the answers.
+// run sends the sequence and waits for the answers.
 func (t *ownTalk) run() error {
 	t.out.B = wire.AppendEmpty(t.out.B, wire.Sync)
 	err := t.c.WriteAndFill(t.out.B)
@@ -84,7 +86,7 @@ func (t *ownTalk) run() error {
 	return err
 }
 
-// answer reads what comes back, up to ReadyForQuery. It returns the last command tag.
+// answer reads the answers up to ReadyForQuery. It returns the last command tag.
 func (t *ownTalk) answer() (tag string, err error) {
 	known := 0
 	var failed error

@@ -16,11 +16,11 @@ import (
 	"weft/twopc"
 )
 
-// Transactions that nobody commits any more, because their proxy died or a shard
-// did, are ended by whichever proxy finds them: the same way on every shard, and
-// for changes of schemas in the directory too.
+// Transactions that were left over, because their proxy or a shard died, are ended by whichever
+// proxy finds them: the same way on every shard and, for changes of schemas, in the directory.
 
-// change is what a pending change does to the declarations.
+// change is what a pending change does to the declarations if it commits (Do), and what it
+// undoes if it does not (Undo).
 type change struct {
 	Do   []*plan.Change `json:"do,omitempty"`
 	Undo []plan.Name    `json:"undo,omitempty"`
@@ -29,13 +29,13 @@ type change struct {
 func (c change) encode() string {
 	b, err := json.Marshal(c)
 	if err != nil {
-		panic(err) // names and numbers only
+		panic(err) // cannot happen: the fields are names and numbers only
 	}
 	return string(b)
 }
 
-// leaveToResolver leaves a commit to the resolver. If there is nothing left to do about it,
-// its decision goes.
+// leaveToResolver leaves a commit to the resolver. If nothing is left to do about the commit,
+// its decision is put down for deletion.
 func (cm *commit) leaveToResolver() {
 	a := cm.agreement
 	if a == nil {
@@ -49,26 +49,27 @@ func (cm *commit) leaveToResolver() {
 	}
 }
 
-// stopAt is where tests end the process.
+// stopAt lets tests end the process at this point.
 func (k *keeper) stopAt(p twopc.Point) {
 	if k.s.cfg.StopAt != nil {
 		k.s.cfg.StopAt(p)
 	}
 }
 
-// stopAtStep is where they end it in the jobs of package schema.
+// stopAtStep lets tests end the process at a step of a job of package schema.
 func (k *keeper) stopAtStep(name string) {
 	k.stopAt(twopc.Point(strings.ReplaceAll(name, " ", "-")))
 }
 
-// forgets are decisions that can be deleted.
+// forgets are the decisions that can be deleted, by shard and database.
 type forgets struct {
 	mu   sync.Mutex
 	keys map[ownKey][]string
 	n    int
 }
 
-// maxForgets bounds them. Those that are left out are found by sweeping.
+// maxForgets bounds the decisions in forgets. Decisions that are left out are found by
+// sweeping.
 const maxForgets = 100_000
 
 func (f *forgets) add(at ownKey, key string) {
@@ -95,8 +96,8 @@ func (f *forgets) take() map[ownKey][]string {
 // forgetBatch is how many decisions are deleted at once.
 const forgetBatch = 500
 
-// forgetAll deletes the decisions that nobody needs any more. What goes wrong here
-// is made good by sweeping.
+// forgetAll deletes the decisions that are no longer needed. Decisions that it fails to delete
+// are found by sweeping.
 func (k *keeper) forgetAll(ctx context.Context) {
 	for at, keys := range k.forgets.take() {
 		k.stopAt(twopc.BeforeForget)
@@ -116,7 +117,7 @@ func (k *keeper) forgetAll(ctx context.Context) {
 	}
 }
 
-// How often what is left is looked for.
+// Intervals of the work on what was left over.
 const (
 	resolveInterval = time.Second
 	sweepInterval   = 3 * time.Second
@@ -127,8 +128,8 @@ func (k *keeper) resolver() *twopc.Resolver {
 	return &twopc.Resolver{Cluster: k.s.cfg.Snapshot().Cluster, Dial: k.s.dialService, Log: k.s.log, StopAt: k.s.cfg.StopAt}
 }
 
-// resolveLeft ends what others have left, on every shard apart: one that does not
-// answer keeps nobody.
+// resolveLeft ends the transactions that were left over, on each shard separately: a shard that
+// does not answer does not hold up the others. It returns when ctx ends.
 func (k *keeper) resolveLeft(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer k.s.service.End()
@@ -184,7 +185,8 @@ func (k *keeper) resolveLeft(ctx context.Context) {
 	}
 }
 
-// databases are those that transactions of several shards can be in.
+// databases are the databases with declared tables: only these can have transactions of several
+// shards.
 func databases(snap *directory.Snapshot) []string {
 	var out []string
 	for i := range snap.Tables {
@@ -195,7 +197,7 @@ func databases(snap *directory.Snapshot) []string {
 	return out
 }
 
-// checkPrepared finds out, once, whether a shard can take part in commits.
+// checkPrepared finds out, once, whether a shard can prepare transactions.
 func (k *keeper) checkPrepared(ctx context.Context, shard, database string) {
 	if _, done := k.checked.Load(shard); done {
 		return
@@ -214,7 +216,7 @@ func (k *keeper) checkPrepared(ctx context.Context, shard, database string) {
 	}
 }
 
-// resolveOn ends what is in doubt on a shard.
+// resolveOn ends the transactions that are in doubt on a shard.
 func (k *keeper) resolveOn(ctx context.Context, snap *directory.Snapshot, shard string) {
 	in := databases(snap)
 	if len(in) == 0 {
@@ -244,8 +246,8 @@ func (k *keeper) resolveOn(ctx context.Context, snap *directory.Snapshot, shard 
 	}
 }
 
-// findLeft lists the cluster's prepared transactions on a shard. They are seen in any
-// database: in the first that lets weft in, as one may have been dropped there.
+// findLeft lists the cluster's prepared transactions on a shard. Any database shows them, so
+// findLeft asks the first one that lets weft in: others may have been dropped there.
 func (k *keeper) findLeft(ctx context.Context, shard string, in []string) ([]twopc.InDoubt, error) {
 	var c twopc.Conn
 	var err error
@@ -267,7 +269,7 @@ func (k *keeper) findLeft(ctx context.Context, shard string, in []string) ([]two
 	return twopc.ReadFound(shard, rows), nil
 }
 
-// closedDatabase reports whether a server has answered, but lets nobody into the
+// closedDatabase reports whether the server has answered, but does not let weft into the
 // database.
 func closedDatabase(err error) bool {
 	e := (*pgerr.Error)(nil)
@@ -281,7 +283,7 @@ func closedDatabase(err error) bool {
 	return false
 }
 
-// live returns the proxies whose lease lives; none if that cannot be found out.
+// live returns the IDs of the registered proxies, or none if they cannot be found out.
 func (k *keeper) live(ctx context.Context) map[string]bool {
 	out := map[string]bool{}
 	if k.s.cfg.Directory == nil {
@@ -297,11 +299,12 @@ func (k *keeper) live(ctx context.Context) map[string]bool {
 	return out
 }
 
-// sweepAtOnce bounds the databases of a shard that are swept in one round: nobody waits for
-// it, and a proxy is to cost little beside many databases.
+// sweepAtOnce bounds the databases of a shard that are swept in one round: no client waits for
+// the sweep, and a proxy should cost little beside many databases.
 const sweepAtOnce = 4
 
-// sweep removes decisions that nobody has removed, from some databases in each round.
+// sweep guards the gates of a shard, and removes decisions that were left over from some of its
+// databases in each round.
 func (k *keeper) sweep(ctx context.Context, snap *directory.Snapshot, shard string, round int) {
 	r := k.resolver()
 	all := databases(snap)
@@ -318,8 +321,8 @@ func (k *keeper) sweep(ctx context.Context, snap *directory.Snapshot, shard stri
 	}
 }
 
-// announced reports whether a change of schemas is still in the directory. In
-// doubt it is.
+// announced reports whether a change of schemas is still in the directory. It reports true if
+// that cannot be found out.
 func (k *keeper) announced(ctx context.Context, key string) bool {
 	if k.s.cfg.Directory == nil {
 		return true
@@ -328,11 +331,11 @@ func (k *keeper) announced(ctx context.Context, key string) bool {
 	return err != nil || snap.FindPending(key) != nil
 }
 
-// arbitrateTimeout bounds how long a client waits to hear what has become of a
-// COMMIT whose answer was lost.
+// arbitrateTimeout bounds how long a client waits for the outcome of a COMMIT whose answer was
+// lost.
 const arbitrateTimeout = 10 * time.Second
 
-// arbitrate finds out how a transaction ended, Open if it cannot.
+// arbitrate returns how a transaction ended, or Open if that cannot be found out in time.
 func (k *keeper) arbitrate(ctx context.Context, n twopc.Name, database string) twopc.Outcome {
 	ctx, cancel := context.WithTimeout(ctx, arbitrateTimeout)
 	defer cancel()
@@ -350,10 +353,10 @@ func (k *keeper) arbitrate(ctx context.Context, n twopc.Name, database string) t
 	}
 }
 
-// settleTimeout bounds one attempt.
+// settleTimeout bounds one attempt to settle something that was left over.
 const settleTimeout = 15 * time.Second
 
-// settleLeft settles the pending changes whose proxy is gone, or whose session.
+// settleLeft settles the pending changes whose proxy or session is gone.
 func (k *keeper) settleLeft(ctx context.Context, snap *directory.Snapshot) {
 	for _, p := range snap.Pending {
 		n, ok := twopc.ParseName(p.ID)
@@ -367,9 +370,9 @@ func (k *keeper) settleLeft(ctx context.Context, snap *directory.Snapshot) {
 	}
 }
 
-// settlePending finds out how a change ended, ends it on all shards, and tells
-// every proxy. The entry was made after the row of the decision was, so that the
-// deciding shard knows.
+// settlePending finds out how a change ended, ends it on all shards, and tells every proxy. The
+// entry in the directory was made after the row of the decision, so the deciding shard knows
+// the outcome.
 func (k *keeper) settlePending(ctx context.Context, p directory.Pending, n twopc.Name) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
@@ -387,7 +390,7 @@ func (k *keeper) settlePending(ctx context.Context, p directory.Pending, n twopc
 		late = errors.Join(late, r.Finish(ctx, twopc.InDoubt{Name: n, Shard: shard, Database: p.Database}, outcome))
 	}
 	if late != nil && p.Outcome != "" {
-		return late // and all proxies know the rest
+		return late // all proxies know the outcome already
 	}
 	var c change
 	if err := json.Unmarshal([]byte(p.Change), &c); err != nil && p.Outcome == "" {

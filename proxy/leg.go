@@ -15,46 +15,46 @@ import (
 	"weft/wire"
 )
 
-// leg is one shard's part in a gathered statement: its backend, what it is sent,
-// and the rows it answers with.
+// leg is one shard's part in a gathered statement: its backend, the messages it is sent, and
+// the rows it answers with.
 type leg struct {
 	s     *Session
 	conn  *pool.Conn
 	shard int
-	// borrowed: for this statement alone. Otherwise it is a participant of the
-	// block, or the session is tied to it.
+	// borrowed says that the backend was borrowed for this statement alone. Otherwise it takes
+	// part in the block, or the session is tied to it.
 	borrowed bool
-	// out is what is still to be sent. begins: it begins with the BEGIN of the
-	// block, whose answer comes first.
+	// out is still to be sent. begins says that out begins with the BEGIN of the block, whose
+	// answer comes first.
 	out    []byte
 	begins bool
-	owed   bool // something has been sent, and not answered to its end
-	// running: the shard has planned the statement.
+	owed   bool // something has been sent and not answered to its end
+	// running says that the shard has planned the statement.
 	running bool
-	// opened: the transaction it is in is weft's own, for this statement.
+	// opened says that weft has opened the backend's transaction for this statement.
 	opened bool
-	// then is the leg that is sent its statement when this one is through.
+	// then is the leg that is sent its statement when this leg is over.
 	then *leg
 
 	translate *catalog.Translation
 	deep      catalog.Rows
-	consume   int // bytes of the frame that was yielded last
-	// over: nothing more comes. err is how it ended, if not well.
+	consume   int // bytes of the frame that was returned last
+	// over says that nothing more comes. err is the error that the leg has met, if any.
 	over bool
 	err  error
 
 	rows  int64
 	bytes int64
-	began int64 // when it was sent, as tally.Now tells it
-	// changed is how many rows the command tag tells of.
+	began int64 // when the statement was sent, in tally.Now's time
+	// changed is the number of rows in the command tag.
 	changed int64
-	// counts, if there are any, are by piece, and times are noted too: when the
-	// statement was sent, its first row read and its last word.
+	// counts, if not nil, are by piece. The times are then noted, too: when the statement was
+	// sent, when its first row was read, and when it was over.
 	counts                  []explain.Moved
 	sentAt, firstAt, overAt time.Time
 }
 
-// send sends what waits.
+// send sends out, if there is anything in it.
 func (l *leg) send() {
 	if len(l.out) == 0 || l.over {
 		return
@@ -81,7 +81,7 @@ func (l *leg) fail(err error) {
 // lost reports whether the backend's state is unknown.
 func (l *leg) lost() bool { return errors.Is(l.err, pool.ErrLost) }
 
-// Next returns the next row of the shard. It is stream.Rows.
+// Next returns the next row of the shard. It implements stream.Rows.
 func (l *leg) Next() ([]byte, error) {
 	l.send()
 	if l.s.reach.interrupt.stop.Load() {
@@ -111,7 +111,7 @@ func (l *leg) Next() ([]byte, error) {
 	return nil, io.EOF
 }
 
-// frame reads one message of the shard and does what must be done about it.
+// frame reads one message of the shard and handles it. Rows are left to the caller.
 func (l *leg) frame() (typ byte, body []byte, err error) {
 	c := l.conn
 	c.Consume(l.consume)
@@ -125,7 +125,7 @@ func (l *leg) frame() (typ byte, body []byte, err error) {
 	switch typ {
 	case wire.ErrorResponse:
 		e := pool.ServerError(body)
-		if e.IsFatal() { // it is about to close the connection
+		if e.IsFatal() { // the server is about to close the connection
 			l.fail(c.Lost(e))
 			return typ, nil, e
 		}
@@ -133,7 +133,7 @@ func (l *leg) frame() (typ byte, body []byte, err error) {
 			l.err = e
 		}
 	case wire.DataRow:
-		if l.counts != nil { // also those that nobody wants any more
+		if l.counts != nil { // also rows that are no longer wanted
 			l.count(body)
 		}
 	case wire.BindComplete:
@@ -146,7 +146,8 @@ func (l *leg) frame() (typ byte, body []byte, err error) {
 		l.s.out.Grow()
 		l.s.out.B = wire.AppendFrame(l.s.out.B, typ, body)
 		if l.s.out.Full() {
-			_ = l.s.out.flushClient() // whoever writes to the client next hears that it is gone
+			// The next write to the client reports that the client is gone.
+			_ = l.s.out.flushClient()
 		}
 	case wire.NotificationResponse:
 		l.s.record.onBackendNotification(c, body)
@@ -170,8 +171,8 @@ func (l *leg) frame() (typ byte, body []byte, err error) {
 			return typ, nil, nil
 		}
 		if l.begins {
-			// The block did not begin here; what was sent behind it is still
-			// to be answered, and ran outside of any block.
+			// The block did not begin here. The statement sent behind the BEGIN is still to be
+			// answered, and ran outside of any block.
 			l.fail(c.Lost(l.err))
 		}
 		l.over, l.owed = true, false
@@ -190,18 +191,18 @@ func (l *leg) frame() (typ byte, body []byte, err error) {
 	return typ, body, nil
 }
 
-// unsent reports whether the shard has nothing to answer, as nothing was sent to it.
+// unsent reports whether the shard owes no answer because nothing was sent to it.
 func (l *leg) unsent() bool { return !l.over && (len(l.out) > 0 || !l.owed) }
 
-// skip leaves the shard alone.
+// skip ends a leg without sending its statement.
 func (l *leg) skip() {
 	l.out, l.over = nil, true
 	l.conn.Opening.Store(false)
 }
 
-// drain reads what the shard still has to say.
+// drain reads the rest of the shard's answer.
 func (l *leg) drain() {
-	if l.unsent() { // the one before it has failed
+	if l.unsent() { // the leg before this one has failed
 		l.skip()
 	}
 	for !l.over {
@@ -211,8 +212,8 @@ func (l *leg) drain() {
 	}
 }
 
-// stopLegs makes the shards stop, all at once, and reads what they still say. A
-// transaction that one of them is in fails with that.
+// stopLegs makes the shards stop, all at once, and reads the rest of their answers. An open
+// transaction on a shard that is stopped fails.
 func (ls *legs) stopLegs(legs []*leg) {
 	var busy []*leg
 	var conns []*pool.Conn
@@ -236,13 +237,13 @@ func (ls *legs) stopLegs(legs []*leg) {
 		l.then = nil
 		l.drain()
 		if before == nil && !l.lost() {
-			l.err = nil // what it says now is our own doing
+			l.err = nil // the error comes from weft's own cancel request
 		}
 	}
 }
 
-// awaitBegin waits for the answer to the BEGIN that the statement was sent with: a
-// cancel request must not hit that.
+// awaitBegin waits for the answer to the BEGIN that the statement was sent with: a cancel
+// request must not hit the BEGIN.
 func (l *leg) awaitBegin() {
 	if !l.conn.Opening.Load() {
 		return
@@ -250,16 +251,16 @@ func (l *leg) awaitBegin() {
 	_ = l.conn.Conn().SetReadDeadline(time.Now().Add(beginTimeout))
 	for l.conn.Opening.Load() && !l.over {
 		if _, _, err := l.frame(); err != nil {
-			return // it is given up, and rolls back
+			return // the backend is given up, and rolls back
 		}
 	}
 	_ = l.conn.Conn().SetReadDeadline(time.Time{})
 }
 
-// beginTimeout is how long a BEGIN may take, which has nothing to wait for.
+// beginTimeout is how long a BEGIN may take. A BEGIN has nothing to wait for.
 const beginTimeout = 5 * time.Second
 
-// addLeg adds a leg to a shard to those of an execution, where cancel requests find it.
+// addLeg adds a leg to a shard to the legs of an execution, where cancel requests find it.
 func (ls *legs) addLeg(x *gathering, shard int) (*leg, error) {
 	l, err := ls.legFor(shard)
 	if l != nil && readsOwn(x.facts) && ls.s.route.snap.Shards[shard].Name == ls.s.route.snap.Home {
@@ -273,8 +274,8 @@ func (ls *legs) addLeg(x *gathering, shard int) (*leg, error) {
 	return l, err
 }
 
-// legFor makes a leg to a shard: with the backend that takes part in the block,
-// or the one the session is tied to, else with a borrowed one.
+// legFor makes a leg to a shard: with the backend that takes part in the block or that the
+// session is tied to, else with a borrowed one.
 func (ls *legs) legFor(shard int) (*leg, error) {
 	l, err := ls.legTo(shard)
 	if err == nil {
@@ -283,7 +284,8 @@ func (ls *legs) legFor(shard int) (*leg, error) {
 	return l, err
 }
 
-// legTo makes a leg whose rows nobody reads. Nothing has been asked in its transaction.
+// legTo makes a leg whose rows are not read, as it has no translation. It asks nothing in the
+// leg's transaction.
 func (ls *legs) legTo(shard int) (*leg, error) {
 	lane := ls.s.held.laneOf(ls.s.route.snap, shard).lane
 	l := &leg{s: ls.s, shard: shard}
@@ -311,8 +313,7 @@ func (ls *legs) legTo(shard int) (*leg, error) {
 	return l, nil
 }
 
-// notJoined takes care of a backend that could not be made to take part in the
-// block, for that reason.
+// notJoined rolls back, or closes, a backend that could not join the block. err is the reason.
 func (ls *legs) notJoined(c *pool.Conn, err error) error {
 	if !errors.Is(err, pool.ErrLost) {
 		if _, lost := c.Exec("ROLLBACK"); lost == nil {
@@ -331,7 +332,9 @@ func (ls *legs) joinLeg(l *leg) error {
 	if b.sealed {
 		return crossShardBlock()
 	}
-	ls.s.reach.bePatient(l.conn) // whoever joins first is not asked again: its BEGIN may be on the way
+	// Also for the first participant: it cannot be asked later, when its BEGIN may be on the
+	// way.
+	ls.s.reach.bePatient(l.conn)
 	ls.s.reach.noteParty(l.conn)
 	if b.plain && len(b.replay) == 0 {
 		l.out = wire.AppendQuery(l.out, ls.s.reach.beginning(l.conn))
@@ -351,7 +354,7 @@ func (ls *legs) joinLeg(l *leg) error {
 	return nil
 }
 
-// track lets cancel requests reach the legs.
+// track lets cancel requests reach the backends of the legs.
 func (re *reach) track(legs []*leg) {
 	re.mu.Lock()
 	defer re.mu.Unlock()
@@ -364,7 +367,7 @@ func (re *reach) track(legs []*leg) {
 	}
 }
 
-// dropLegs closes the backends of a gathered statement that nobody came to end.
+// dropLegs closes the backends of a gathered statement whose legs were not ended.
 func (ls *legs) dropLegs() {
 	ls.s.reach.mu.Lock()
 	legs := ls.s.reach.legs
@@ -377,9 +380,9 @@ func (ls *legs) dropLegs() {
 	}
 }
 
-// endLegs ends the dialogue with all shards. With stop those that are not through
-// are made to stop. It returns the first error of a shard, and leaves the
-// session at a participant whose transaction has failed, if there is one.
+// endLegs ends the dialogue with all shards. If stop is set, legs that are not over are made to
+// stop. It returns the error of a lost backend, if there is one, else the first error of a
+// shard.
 func (ls *legs) endLegs(legs []*leg, stop bool) error {
 	if stop {
 		ls.stopLegs(legs)
@@ -411,7 +414,7 @@ func (ls *legs) endLegs(legs []*leg, stop bool) error {
 		case !l.borrowed && !l.lost():
 			l.conn.AwaitCancels()
 			if l.opened && l.conn.Status != wire.TxIdle {
-				// The session is tied to it; the transaction was weft's.
+				// The session is tied to the backend, but weft has opened the transaction.
 				if _, err := l.conn.Exec("ROLLBACK"); err != nil {
 					lost = ls.loseParked(l.conn, err)
 				}
@@ -434,8 +437,8 @@ func (ls *legs) endLegs(legs []*leg, stop bool) error {
 	return first
 }
 
-// endOpened ends a transaction of weft's own and gives the backend back. It
-// reports false if that is not possible.
+// endOpened commits a transaction that weft has opened, and gives the backend back. It returns
+// false if that is not possible.
 func (ls *legs) endOpened(l *leg) bool {
 	if _, err := l.conn.Exec("COMMIT"); err != nil || l.conn.Status != wire.TxIdle {
 		return false
@@ -447,8 +450,8 @@ func (ls *legs) endOpened(l *leg) bool {
 	return true
 }
 
-// loseParked closes a backend the session holds and has lost, for that reason. If
-// the session was tied to it, there is no going on.
+// loseParked closes a lost backend that the session holds, and returns err, the reason. The
+// error is fatal if the session was tied to the backend.
 func (ls *legs) loseParked(c *pool.Conn, err error) error {
 	ls.s.held.parked = slices.DeleteFunc(ls.s.held.parked, func(p *pool.Conn) bool { return p == c })
 	tied := ls.s.held.isPinned(c) && ls.s.record.pins&^pinSessionMode != 0
@@ -462,10 +465,9 @@ func (ls *legs) loseParked(c *pool.Conn, err error) error {
 	return &fatal
 }
 
-// asRefused returns the error of a shard's as the client shall hear it. If the
-// home shard lets the client read the views of the statement, and a shard does not
-// let it read the tables in them, then it is weft that cannot: it has taken the
-// views apart.
+// asRefused returns a shard's error as the client should hear it. If the home shard lets the
+// client read the views of the statement, and a shard does not let it read the tables in them,
+// then weft is the one that cannot: weft has taken the views apart.
 func (x *gathering) asRefused(err error) error {
 	e := (*pgerr.Error)(nil)
 	if !x.g.Probe || !errors.As(err, &e) || e.Code != pgerr.InsufficientPrivilege || !strings.HasPrefix(e.Message, "permission denied for ") {
@@ -476,7 +478,8 @@ func (x *gathering) asRefused(err error) error {
 		WithHint("Grant SELECT on its tables, or make it a query that can run inside each shard: grouped by the shard key.")
 }
 
-// atFailed makes a participant the one at hand whose transaction has failed.
+// atFailed makes a participant whose transaction has failed the backend at hand. It returns
+// false if there is none.
 func (ls *legs) atFailed() bool {
 	for i, c := range ls.s.held.parked {
 		if c.Status == wire.TxFailed {

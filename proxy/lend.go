@@ -10,15 +10,15 @@ import (
 	"weft/wire"
 )
 
-// Rows of other shards are lent to tables of the home shard while a command runs
-// there that must read its tables itself: CREATE and REFRESH MATERIALIZED VIEW.
-// Each table gets a temporary one that inherits from it, which has these rows and
-// goes when the command is through, in the same transaction: nobody else sees it.
+// Rows of other shards are lent to tables of the home shard while a command runs there that
+// must read its tables itself: CREATE and REFRESH MATERIALIZED VIEW. Each table gets a
+// temporary child table that inherits from it and holds these rows. The child table is dropped
+// after the command, in the same transaction: no other session sees it.
 
 // lendings makes the names of the temporary tables unique.
 var lendings atomic.Uint64
 
-// answerLent answers a simple query.
+// answerLent answers a simple query that reads lent rows.
 func (p *pipe) answerLent(x *gathering) error {
 	if err := p.appendLent(x, nil, appendExecute(nil)); err != nil {
 		return p.s.lost.refuseRead(err)
@@ -28,7 +28,7 @@ func (p *pipe) answerLent(x *gathering) error {
 	return p.exchange()
 }
 
-// executeLent executes a portal. body is the Execute's.
+// executeLent executes a portal that reads lent rows. body is that of the Execute.
 func (p *pipe) executeLent(x *gathering, name, body []byte) error {
 	if err := p.appendLent(x, name, wire.AppendFrame(nil, wire.Execute, body)); err != nil {
 		return p.s.lost.refuseBoundRead(err)
@@ -39,16 +39,16 @@ func (p *pipe) executeLent(x *gathering, name, body []byte) error {
 	return nil
 }
 
-// appendLent appends all that the home shard is sent: a transaction, if it is in
-// none.
+// appendLent appends all messages that the home shard is sent. Outside of a block they are one
+// transaction up to the Sync.
 func (p *pipe) appendLent(x *gathering, portal, execute []byte) error {
-	// The home shard's own rows are read now, those of others have been: rows
-	// must not have moved between.
+	// The home shard's own rows are read now, those of other shards have been read before: rows
+	// must not have moved in between.
 	if p.s.route.isOvertaken() {
 		return pgerr.New(pgerr.SerializationFailure, "a table was declared, or its declaration taken back, while the statement was on its way").
 			WithHint("Run the transaction again.")
 	}
-	// Everything first that may fail here: what is appended is sent.
+	// Everything that may fail here comes first: appended messages are sent.
 	values, err := x.in.AppendBind(nil, nil)
 	if err != nil {
 		return err
@@ -85,13 +85,13 @@ func (p *pipe) appendLent(x *gathering, portal, execute []byte) error {
 	return nil
 }
 
-// sendAside runs a command of weft's own among the client's messages. The client
-// sees no more of it than its error.
+// sendAside runs one of weft's commands among the client's messages. The client sees nothing of
+// the command but its error.
 func (p *pipe) sendAside(sql string) {
 	p.alsoBound(sql, []byte{0, 0}, []byte{0, 0, 0, 0, 0, 0})
 }
 
-// alsoBound does so with parameters: tail is what a Bind has behind the names.
+// alsoBound is sendAside with parameters: tail is the part of a Bind behind the names.
 func (p *pipe) alsoBound(sql string, oids, tail []byte) {
 	p.unsent.B = wire.AppendParse(p.unsent.B, "", sql, oids)
 	var at int

@@ -14,7 +14,7 @@ import (
 	"weft/wire"
 )
 
-// inbox holds notifications until the session may hear of them.
+// inbox holds notifications until the session may send them to its client.
 type inbox struct {
 	mu     sync.Mutex
 	frames []byte
@@ -24,6 +24,7 @@ type inbox struct {
 // inboxLimit bounds the bytes that wait for one session.
 const inboxLimit = 8 << 20
 
+// put adds a notification. It reports false if too many bytes wait already.
 func (i *inbox) put(frame []byte) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -82,10 +83,10 @@ func newHubs(s *Server) *hub.Hubs {
 	})
 }
 
-// followHubs gives hubs the ears that they miss.
+// followHubs gives hubs the connections that they lack for hearing notifications.
 func (s *Server) followHubs(ctx context.Context) { s.every(ctx, hub.Interval, s.hubs.Follow) }
 
-// deliver moves waiting notifications to what goes to the client.
+// deliver moves waiting notifications into the client's output.
 func (rc *record) deliver() {
 	if b := rc.s.reach.inbox.take(); len(b) > 0 {
 		rc.s.out.Grow()
@@ -93,20 +94,20 @@ func (rc *record) deliver() {
 	}
 }
 
-// onBackendNotification passes on what the session's own backend heard. It
-// listens only during a transaction that changes what the session listens to;
-// otherwise the hub does.
+// onBackendNotification passes on a notification that the session's own backend heard. The
+// backend listens only during a transaction that changes what the session listens to; otherwise
+// the hub listens.
 func (rc *record) onBackendNotification(c *pool.Conn, body []byte) {
 	pid, channel, payload, ok := wire.DecodeNotification(body)
 	if !ok || (!c.Listening || rc.channels[channel]) && rc.pins&pinEncoding == 0 {
-		return // the hub delivers it
+		return // the hub delivers the notification
 	}
 	rc.s.out.Grow()
 	rc.s.out.B = wire.AppendNotification(rc.s.out.B, rc.s.srv.register.sessionOf(c.Shard(), pid), channel, payload)
 }
 
-// listenHere makes the backend listen to what the session does, so that
-// LISTEN, UNLISTEN and pg_listening_channels() act on the truth.
+// listenHere makes the backend listen to the session's channels, so that LISTEN, UNLISTEN and
+// pg_listening_channels() act on the truth.
 func (rc *record) listenHere(c *pool.Conn, exec func(sql string) error) error {
 	if c.Listening {
 		return nil
@@ -121,8 +122,8 @@ func (rc *record) listenHere(c *pool.Conn, exec func(sql string) error) error {
 	return nil
 }
 
-// listenInBlock does so before a transaction block begins: LISTEN inside it
-// would show only when it is over.
+// listenInBlock is listenHere before a transaction block begins: a LISTEN inside the block
+// would take effect only when the block is over.
 func (rc *record) listenInBlock() error {
 	if rc.s.held.conn.Status != wire.TxIdle || !rc.s.pipe.ops.empty() || rc.s.pipe.unsent.Len() > 0 {
 		return nil
@@ -133,7 +134,7 @@ func (rc *record) listenInBlock() error {
 	})
 }
 
-// settleChannels hands what the backend listens to over to the hub.
+// settleChannels hands the channels that the backend listens to over to the hub.
 func (rc *record) settleChannels(c *pool.Conn, d *effects) error {
 	undone := d.lastTag == "ROLLBACK" || d.lastTag == "" && d.failed
 	if !(undone && rc.listenedInTx) {
@@ -175,7 +176,7 @@ func (rc *record) listenTo(c *pool.Conn, now map[string]bool) error {
 	return nil
 }
 
-// listenUnseen takes over what a function has listened to.
+// listenUnseen takes over the channels that a function has begun to listen to.
 func (rc *record) listenUnseen(c *pool.Conn, channels map[string]bool) error {
 	for ch := range rc.channels {
 		channels[ch] = true
@@ -186,6 +187,7 @@ func (rc *record) listenUnseen(c *pool.Conn, channels map[string]bool) error {
 	return stopListening(c)
 }
 
+// stopListening makes the backend listen to no channel.
 func stopListening(c *pool.Conn) error {
 	if _, err := c.Exec("UNLISTEN *"); err != nil {
 		return c.Lost(err)

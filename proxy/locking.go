@@ -14,16 +14,14 @@ import (
 	"weft/wire"
 )
 
-// SELECT … ORDER BY … LIMIT n FOR UPDATE over several shards leaves the n rows
-// locked that it returns, and no others. Which these are is found out first,
-// without locks; then each shard locks as many of its first rows as are among
-// them, and no more: its portal is executed for that many. Should the rows it
-// locks not be those (somebody has changed them meanwhile), all that is locked is
-// let go of, by a savepoint, and everything begins anew, as if the statement came
-// later.
+// SELECT … ORDER BY … LIMIT n FOR UPDATE over several shards leaves the n rows locked that it
+// returns, and no others. Which rows these are is found out first, without locks. Then each
+// shard locks as many of its first rows as are among the n: its portal is executed for that
+// many. If a shard locks other rows, because they have been changed meanwhile, all locks are
+// released by a savepoint, and everything begins again, as if the statement came later.
 //
-// With SKIP LOCKED they may be others at every attempt. Then each shard locks as
-// many as there could be, and what is not used is let go of.
+// With SKIP LOCKED the rows may be others at every attempt. Then each shard locks as many rows
+// as could be among the n, and the locks of unused rows are released.
 //
 // Without ORDER BY any rows will do: one shard after the other is asked.
 
@@ -31,29 +29,29 @@ const (
 	lockSavepoint = "SAVEPOINT weft_lock"
 	lockAgain     = "ROLLBACK TO SAVEPOINT weft_lock"
 	lockRelease   = "RELEASE SAVEPOINT weft_lock"
-	// lockAttempts is how often rows may change under a statement.
+	// lockAttempts is how often the rows may change under a statement before it fails.
 	lockAttempts = 100
 )
 
-// locking is one execution of such a query. It is stream.Rows.
+// locking is one execution of a query that locks its first rows. It implements stream.Rows.
 type locking struct {
 	s     *Session
 	x     *gathering
-	rows  stream.Rows // of the result, once they are locked
-	bytes int64       // of memory
-	// saved: the shard of that leg has set the savepoint.
+	rows  stream.Rows // rows of the result, once they are locked
+	bytes int64       // memory that the rows take
+	// saved says, by leg, whether the shard has set the savepoint.
 	saved []bool
-	// most is how many rows count, those before OFFSET among them; -1 for all.
+	// most is the number of rows that count, those before OFFSET included; -1 for all.
 	most int64
 }
 
-// locksFirst: the first rows over all shards are to be locked.
+// locksFirst reports whether the first rows over all shards are to be locked.
 func (x *gathering) locksFirst() bool { return len(x.g.Peek) > 0 && x.explain == nil }
 
-// waits: it waits for rows that others have locked.
+// waits reports whether the query waits for rows that others have locked.
 func (x *gathering) waits() bool { return x.g.Locks && !x.g.SkipLocked }
 
-// mayLockFirst refuses what that is not done for.
+// mayLockFirst refuses queries whose first rows weft cannot lock.
 func (x *gathering) mayLockFirst() error {
 	switch {
 	case len(x.g.Peek) == 0:
@@ -69,8 +67,7 @@ func (x *gathering) mayLockFirst() error {
 	return nil
 }
 
-// nativeRows sends the shards their statements and puts the operators over what
-// they answer.
+// nativeRows sends the shards their statements and puts the operators over their rows.
 func (ga *gatherer) nativeRows(x *gathering) (stream.Rows, error) {
 	if x.locksFirst() {
 		return &locking{s: ga.s, x: x, saved: make([]bool, len(x.legs))}, nil
@@ -83,7 +80,7 @@ func (ga *gatherer) nativeRows(x *gathering) (stream.Rows, error) {
 	return x.native.rows(x.legs, ga.s.record.maxGatherBytes())
 }
 
-// openLocking makes a leg ready, which is sent nothing before its turn.
+// openLocking makes a leg ready. The leg is sent nothing before its turn.
 func (t *transaction) openLocking(l *leg) {
 	if !t.open && !l.opened {
 		l.out = wire.AppendQuery(l.out, "BEGIN")
@@ -92,7 +89,7 @@ func (t *transaction) openLocking(l *leg) {
 	l.over = true
 }
 
-// Next returns a row of the result. All are locked with the first.
+// Next returns a row of the result. The first call locks all rows.
 func (k *locking) Next() ([]byte, error) {
 	if k.rows == nil {
 		rows, err := k.take()
@@ -104,7 +101,7 @@ func (k *locking) Next() ([]byte, error) {
 	return k.rows.Next()
 }
 
-// cut makes the client's rows of those that count.
+// cut makes the client's rows from the rows that count.
 func (k *locking) cut(rows [][]byte) stream.Rows {
 	n := k.x.native
 	rows = rows[min(n.offset, int64(len(rows))):]
@@ -118,7 +115,7 @@ func (k *locking) cut(rows [][]byte) stream.Rows {
 	return out
 }
 
-// take locks the rows that count and returns them in their order.
+// take locks the rows that count and returns them in order.
 func (k *locking) take() ([][]byte, error) {
 	n := k.x.native
 	k.most = -1
@@ -143,7 +140,7 @@ func (k *locking) take() ([][]byte, error) {
 	return k.takeFirst()
 }
 
-// takeAny asks one shard after the other until there are enough.
+// takeAny asks one shard after the other until there are enough rows.
 func (k *locking) takeAny() (rows [][]byte, err error) {
 	for i := range k.x.legs {
 		left := k.most - int64(len(rows))
@@ -160,7 +157,7 @@ func (k *locking) takeAny() (rows [][]byte, err error) {
 	return rows, nil
 }
 
-// count notes how many rows a leg has locked that count.
+// count notes how many of the rows that count a leg has locked.
 func (k *locking) count(leg, rows int) {
 	if k.x.locked == nil {
 		k.x.locked = make([]int, len(k.x.legs))
@@ -195,8 +192,8 @@ func (k *locking) takeFirst() ([][]byte, error) {
 	return nil, pgerr.New(pgerr.SerializationFailure, "the rows to be locked have changed too often").WithHint("Try again.")
 }
 
-// tryPeeked locks as many rows of each shard as are among the first now. It
-// reports false if they have turned out to be others.
+// tryPeeked locks as many rows of each shard as are among the first rows now. It reports false
+// if other rows have turned out to be the first.
 func (k *locking) tryPeeked() (got [][][]byte, used []int, ok bool, err error) {
 	seen, err := k.round(k.every(), func(i int) (plan.Text, int64, string) {
 		if k.saved[i] {
@@ -214,8 +211,8 @@ func (k *locking) tryPeeked() (got [][][]byte, used []int, ok bool, err error) {
 	return got, used, err == nil && k.same(got, seen, used), err
 }
 
-// tryAll locks as many rows of each shard as could be among the first, and then
-// lets those be that are not.
+// tryAll locks as many rows of each shard as could be among the first rows, and then releases
+// the locks of rows that are not.
 func (k *locking) tryAll() (got [][][]byte, used []int, ok bool, err error) {
 	all := make([]int, len(k.x.legs))
 	for i := range all {
@@ -249,7 +246,7 @@ func (k *locking) tryAll() (got [][][]byte, used []int, ok bool, err error) {
 	return got, used, ok, nil
 }
 
-// lock locks so many rows of each shard, after letting go of what it has locked
+// lock locks counts[i] rows of the shard of leg i, after releasing what the shard has locked
 // for this statement.
 func (k *locking) lock(counts []int) ([][][]byte, error) {
 	what := func(i int) (plan.Text, int64, string) {
@@ -269,8 +266,8 @@ func (k *locking) lock(counts []int) ([][][]byte, error) {
 	if k.x.g.SkipLocked {
 		return k.round(legs, what)
 	}
-	// One after the other, so that two who lock the same rows do not wait for each
-	// other.
+	// One shard after the other, so that two statements that lock the same rows do not wait for
+	// each other.
 	got := make([][][]byte, len(k.x.legs))
 	for _, i := range legs {
 		one, err := k.round([]int{i}, what)
@@ -282,8 +279,8 @@ func (k *locking) lock(counts []int) ([][][]byte, error) {
 	return got, nil
 }
 
-// same: the rows that have been locked are those that were expected, by what they
-// are ordered by. Rows with equal keys are as good as each other.
+// same reports whether the locked rows are the expected ones, judged by their sort keys. Rows
+// with equal keys are interchangeable.
 func (k *locking) same(got, want [][][]byte, used []int) bool {
 	for i, n := range used {
 		if n == 0 {
@@ -302,7 +299,7 @@ func (k *locking) same(got, want [][][]byte, used []int) bool {
 	return true
 }
 
-// keysOf is the part of a row behind its first columns, nil if it has none.
+// keysOf is the part of a row behind its first columns, or nil if the row ends with them.
 func keysOf(row []byte, columns int) []byte {
 	at := 2
 	for range columns {
@@ -317,8 +314,7 @@ func keysOf(row []byte, columns int) []byte {
 	return row[at:]
 }
 
-// merge returns the rows that count in their order, and how many of them each
-// leg has.
+// merge returns the rows that count, in order, and how many of them each leg has.
 func (k *locking) merge(got [][][]byte) (rows [][]byte, used []int, err error) {
 	parts := make([]stream.Rows, len(got))
 	from := map[*byte]int{}
@@ -347,7 +343,7 @@ func (k *locking) merge(got [][][]byte) (rows [][]byte, used []int, err error) {
 	return rows, used, nil
 }
 
-// every are all legs.
+// every returns the indexes of all legs.
 func (k *locking) every() []int {
 	out := make([]int, len(k.x.legs))
 	for i := range out {
@@ -356,8 +352,8 @@ func (k *locking) every() []int {
 	return out
 }
 
-// round asks some legs and returns the rows of each. what says the query, of how
-// many rows (0 for all), and a command before it.
+// round asks some legs and returns the rows of each. what gives, for a leg, the query, the
+// number of rows (0 for all), and a command to run before.
 func (k *locking) round(legs []int, what func(leg int) (plan.Text, int64, string)) ([][][]byte, error) {
 	got := make([][][]byte, len(k.x.legs))
 	asked := make([]*leg, len(legs))
@@ -387,7 +383,7 @@ func (k *locking) round(legs []int, what func(leg int) (plan.Text, int64, string
 	return got, nil
 }
 
-// read keeps the rows of a leg.
+// read reads the rows of a leg into memory.
 func (k *locking) read(l *leg) (rows [][]byte, err error) {
 	max := k.s.record.maxGatherBytes()
 	for {
@@ -406,8 +402,8 @@ func (k *locking) read(l *leg) (rows [][]byte, err error) {
 	}
 }
 
-// release keeps the locks of the legs that are used, and lets go of the others'.
-// In a transaction of weft's own that happens at its end.
+// release keeps the locks of the legs whose rows are used, and releases those of the others. In
+// a transaction that weft has opened, that happens at its end.
 func (k *locking) release(used []int) error {
 	if !k.s.tx.open {
 		return nil
@@ -433,8 +429,8 @@ func (k *locking) release(used []int) error {
 	return nil
 }
 
-// appendLocking appends a query of the only piece's columns that stops after so
-// many rows; 0 is never.
+// appendLocking appends a query with the columns of the only piece, which stops after so many
+// rows, or never if rows is 0.
 func (x *gathering) appendLocking(dst []byte, l *leg, text plan.Text, rows int64) ([]byte, error) {
 	given := appendOIDs(nil, x.d.Params)
 	oids, err := l.translate.ParseOIDs(given)
@@ -457,7 +453,7 @@ func (x *gathering) appendLocking(dst []byte, l *leg, text plan.Text, rows int64
 	return wire.AppendEmpty(dst, wire.Sync), nil
 }
 
-// rowList is rows in memory. It is stream.Rows.
+// rowList is rows in memory. It implements stream.Rows.
 type rowList struct{ rows [][]byte }
 
 func (r *rowList) Next() ([]byte, error) {

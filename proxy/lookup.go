@@ -12,15 +12,14 @@ import (
 	"weft/vindex"
 )
 
-// A statement that knows no shard key may know the value of a column with a
-// lookup. Its table, spread over the shards by its values, says where the rows
-// are. The statement's own conditions are still what finds them: an entry that is
-// too much costs a visit. That none is missing is the transaction's business that
-// wrote the row, and where it may be, because a shard has not followed yet, the
-// lookup says so and all shards are visited.
+// A statement that gives no shard key may give the value of a column that has a lookup. The
+// lookup's table, spread over the shards by its values, says where the rows are. The
+// statement's own conditions still find the rows: a surplus entry costs a visit only. No entry
+// is missing, as the transaction that wrote the row wrote its entry, too. Where an entry may be
+// missing, because a shard has not followed yet, the lookup says so and all shards are visited.
 
-// lookUp asks lookups where the rows of these instances are. The answers are in
-// the router's arguments.
+// lookUp asks the lookups where the rows of these instances are. It puts the answers into the
+// router's arguments.
 func (lk *lookups) lookUp(r *router, p *plan.Plan, instances []plan.Instance) error {
 	if !p.Looks {
 		return nil
@@ -31,7 +30,7 @@ func (lk *lookups) lookUp(r *router, p *plan.Plan, instances []plan.Instance) er
 		if in.Lookup == nil || r.args.Found[in.Lookup] != nil {
 			continue
 		}
-		// As old as the rows that the statement will see.
+		// The entries must be as old as the rows that the statement will see.
 		if err := lk.s.tx.takeSnapshots(); err != nil {
 			return err
 		}
@@ -59,7 +58,7 @@ func (lk *lookups) find(r *router, p *plan.Plan, in *plan.Instance) (*executor.F
 		rows, err := lk.askProved(lk.s.held.laneOf(lk.s.route.snap, w.Shard).lane, callOf(in.Lookup.Name, "find", strings.Join(slices.Compact(w.Values), ",")))
 		var e *pgerr.Error
 		if errors.As(err, &e) && (e.Code == pgerr.UndefinedFunction || e.Code == pgerr.UndefinedTable || e.Code == "3F000") {
-			return &executor.Found{Unsure: true}, nil // it has just been dropped
+			return &executor.Found{Unsure: true}, nil // the lookup has just been dropped
 		}
 		if err != nil {
 			return nil, err

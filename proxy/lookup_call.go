@@ -31,7 +31,7 @@ func (u *utility) callLookup(ctx context.Context, name string, req *schema.Reque
 	return u.s.srv.mover.DropLookup(ctx, r)
 }
 
-// columnList reads names with commas between them.
+// columnList splits a list of column names at its commas.
 func columnList(text string) (out []string) {
 	for _, c := range strings.Split(text, ",") {
 		if c = strings.TrimSpace(c); c != "" {
@@ -41,8 +41,8 @@ func columnList(text string) (out []string) {
 	return out
 }
 
-// verifyLookups compares one lookup, those of a table, or all, and repairs them: a row
-// for each.
+// verifyLookups compares one lookup, those of a table, or all, and repairs them. It returns a
+// row for each.
 func (u *utility) verifyLookups(ctx context.Context, args map[string]string) (rows [][]string, err error) {
 	tell := func(e *pgerr.Error) {
 		u.s.out.tell(e)
@@ -81,8 +81,8 @@ func (u *utility) verifyLookups(ctx context.Context, args map[string]string) (ro
 	return rows, nil
 }
 
-// resumeLookups goes on with lookups that proxies were making which are gone. Those
-// are seen in the schemas that this proxy has read.
+// resumeLookups goes on with lookups that were being made by proxies that are gone. It finds
+// them in the schemas that this proxy has read.
 func (k *keeper) resumeLookups(ctx context.Context) {
 	k.s.memory.envs.mu.Lock()
 	slots := maps.Clone(k.s.memory.envs.loaded)
@@ -91,7 +91,7 @@ func (k *keeper) resumeLookups(ctx context.Context) {
 		select {
 		case slot.turn <- struct{}{}:
 		default:
-			continue // it is being read
+			continue // the schema is being read
 		}
 		schema := slot.schema
 		<-slot.turn

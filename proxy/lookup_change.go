@@ -13,10 +13,11 @@ import (
 )
 
 // DDL may need lookups, or change which rows they have: package schema says how
-// (schema/lookup_follow.go). It is done on all shards in the transaction of the command, and
-// the client hears of the command when it is done.
+// (schema/lookup_follow.go). The lookups follow on all shards in the transaction of the
+// command, and the client hears of the command when they have.
 
-// beforeLookups does what must be done before the command. The block has all shards.
+// beforeLookups takes the steps that lookups need before the command. All shards take part in
+// the block.
 func (lk *lookups) beforeLookups(c *plan.Change) error {
 	if c == nil || len(c.Lookups) == 0 {
 		return nil
@@ -42,7 +43,7 @@ func (lk *lookups) beforeLookups(c *plan.Change) error {
 	return lk.s.held.useLane(lk.s.lane)
 }
 
-// installLookups makes what the shards need for lookups.
+// installLookups installs the objects that shards need for lookups.
 func (lk *lookups) installLookups() error {
 	for i := range lk.s.route.snap.Shards {
 		name := lk.s.route.snap.Shards[i].Name
@@ -56,8 +57,8 @@ func (lk *lookups) installLookups() error {
 	return nil
 }
 
-// afterLookups does what must be done after the command. An error has failed the
-// transaction.
+// afterLookups takes the steps that lookups need after the command. If it returns an error, the
+// transaction has failed.
 func (lk *lookups) afterLookups(c *plan.Change) error {
 	lk.s.reach.beginGather()
 	defer lk.s.reach.endGather()
@@ -83,7 +84,7 @@ func (lk *lookups) afterLookups(c *plan.Change) error {
 			if err != nil {
 				return err
 			}
-			for _, m := range more { // two columns of one command
+			for _, m := range more { // two columns of one command may need the same lookup
 				if !slices.ContainsFunc(steps, func(x *schema.LookupStep) bool { return x.Name == m.Name }) {
 					steps = append(steps, m)
 				}
@@ -97,12 +98,13 @@ func (lk *lookups) afterLookups(c *plan.Change) error {
 	if err := lk.followSteps(steps, true); err != nil {
 		return err
 	}
-	return lk.keepWriters() // what goes
+	return lk.keepWriters() // removes the entries of rows that have gone
 }
 
 func catalogName(n plan.Name) catalog.Name { return catalog.Name{Schema: n.Schema, Name: n.Table} }
 
-// followSteps takes steps on all shards. With keep the lookups follow at once.
+// followSteps takes steps on all shards. With keep, the entries are brought up to date after
+// each step.
 func (lk *lookups) followSteps(steps []*schema.LookupStep, keep bool) error {
 	if len(steps) == 0 {
 		return nil
@@ -138,8 +140,8 @@ func (lk *lookups) followSteps(steps []*schema.LookupStep, keep bool) error {
 	return nil
 }
 
-// duplicated words an error about an entry that is there already as one about an
-// index that cannot be made.
+// duplicated turns an error about an existing entry into one about an index that cannot be
+// made.
 func duplicated(step *schema.LookupStep, err error) error {
 	var e *pgerr.Error
 	if !errors.As(err, &e) || e.Code != pgerr.UniqueViolation {
@@ -152,7 +154,7 @@ func duplicated(step *schema.LookupStep, err error) error {
 	return step.Duplicated(strings.TrimSuffix(value, ") already exists."))
 }
 
-// beforeFollowing makes ready for what follows a command.
+// beforeFollowing prepares what is done after a command, for lookups and for its body.
 func (lk *lookups) beforeFollowing(e *spread) error {
 	if err := lk.beforeLookups(e.plan.Change); err != nil {
 		return err
@@ -160,7 +162,8 @@ func (lk *lookups) beforeFollowing(e *spread) error {
 	return lk.s.util.beforeBody(e)
 }
 
-// finishFollowing does what is left of a command, and then tells the client that it is done.
+// finishFollowing does what is left to do after a command, and notes that the client can be
+// told of it.
 func (lk *lookups) finishFollowing(e *spread) error {
 	if err := lk.s.util.afterBody(e); err != nil {
 		return err
@@ -174,7 +177,7 @@ func (lk *lookups) finishFollowing(e *spread) error {
 	return nil
 }
 
-// tellSpread tells the client of a command that lookups have followed.
+// tellSpread tells the client of a command after its lookups have followed.
 func (o *answers) tellSpread(e *spread) {
 	if e.told {
 		o.Grow()
@@ -182,8 +185,8 @@ func (o *answers) tellSpread(e *spread) {
 	}
 }
 
-// uniqueFirst makes the lookups of an index that is made CONCURRENTLY, while others
-// write: when it is there the index cannot fail for what other shards have.
+// uniqueFirst makes the lookups of an index that is made CONCURRENTLY, while other sessions
+// write: once a lookup is there, rows of other shards can no longer make the index fail.
 func (lk *lookups) uniqueFirst(e *spread) error {
 	for _, l := range e.plan.Change.Lookups {
 		if l.Kind != plan.Uniques {

@@ -10,9 +10,9 @@ import (
 	"weft/vindex"
 )
 
-// refuseExchange refuses entries of unique lookups that go round: each of some rows gets
-// what the next had. Rows of one shard have been looked at there; only what goes from
-// shard to shard is weft's to find.
+// refuseExchange refuses entries of unique lookups that go round in a circle: each row of the
+// circle gets the value that the next row had. PostgreSQL has checked the rows within each
+// shard, so refuseExchange looks only for circles over several shards.
 func (lk *lookups) refuseExchange(schema *catalog.Schema, notes map[string]map[string]int) error {
 	for name, entries := range notes {
 		rel, l := lookupNamed(schema, name)
@@ -50,15 +50,15 @@ func valueOf(entry string) string {
 	return value
 }
 
-// onOneShard reports whether rows of both are on one shard.
+// onOneShard reports whether rows with these keyspace IDs are on one shard.
 func (lk *lookups) onOneShard(a, b vindex.ID) bool {
 	x, ok := lk.s.route.shardOf(a)
 	y, known := lk.s.route.shardOf(b)
 	return !ok || !known || x == y
 }
 
-// goesRound finds those that lead to each other in a circle: what is left when all are
-// taken away that lead to nobody.
+// goesRound finds IDs that lead to each other in a circle: it removes, again and again, all IDs
+// that lead nowhere, and follows what is left.
 func goesRound(next map[vindex.ID][]vindex.ID) []vindex.ID {
 	left, before := map[vindex.ID]int{}, map[vindex.ID][]vindex.ID{}
 	var ends []vindex.ID
@@ -88,7 +88,7 @@ func goesRound(next map[vindex.ID][]vindex.ID) []vindex.ID {
 		if gone[id] {
 			continue
 		}
-		// Whoever is left leads to somebody who is left.
+		// Every ID that is left leads to another that is left.
 		var path []vindex.ID
 		at := map[vindex.ID]int{}
 		for seen := false; !seen; _, seen = at[id] {
@@ -101,7 +101,7 @@ func goesRound(next map[vindex.ID][]vindex.ID) []vindex.ID {
 	return nil
 }
 
-// violated is the error of a value that is there already.
+// violated is the error for a value that exists already.
 func violated(rel *catalog.Relation, l *catalog.Lookup, value string) error {
 	var texts []string
 	for v := range strings.SplitSeq(value, ":") {

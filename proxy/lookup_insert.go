@@ -7,14 +7,14 @@ import (
 	"weft/plan"
 )
 
-// INSERT … VALUES with ON CONFLICT on columns that have a lookup: the values of all
-// rows are claimed, and each row goes to where the one in its way is.
+// INSERT … VALUES with ON CONFLICT on columns that have a lookup: the values of all rows are
+// claimed, and each row goes to the shard of the row it conflicts with.
 //
-// Two rows may have the same value. With DO UPDATE they go to one shard in one
-// statement, which says that a row cannot be affected twice. With DO NOTHING the second
-// waits until it is known whether the first has been stored.
+// Two rows may have the same value. With DO UPDATE both go to one shard in one statement, which
+// reports that a row cannot be affected twice. With DO NOTHING the second row waits until it is
+// known whether the first has been stored.
 
-// runClaimed carries out such an INSERT.
+// runClaimed carries out an INSERT whose values are claimed first.
 func (in *inserting) runClaimed(describe bool) (n int64, err error) {
 	s, x := in.s, in.gathering
 	for from := 0; from < len(in.places); {
@@ -48,15 +48,15 @@ func (in *inserting) runClaimed(describe bool) (n int64, err error) {
 	return n, nil
 }
 
-// untilTwice returns the first row behind from that has a value which a row between
-// them has.
+// untilTwice returns the index of the first row behind from that repeats a value of a row
+// between them, or the number of rows.
 func (in *inserting) untilTwice(from int) int {
 	seen := map[string]bool{}
 	for i := from; i < len(in.places); i++ {
 		for _, k := range in.rows.Rows[i].Conflict {
 			entry, _, ok := in.r.bind.Claim(in.plan, &in.write.Instances[i], k, in.s.route.snap, &in.r.args)
 			if !ok || entry == "" {
-				continue // claimRows says so
+				continue // claimRows refuses such a row, or has nothing to claim for it
 			}
 			value := k.Name + ":" + valueOf(entry)
 			if seen[value] {

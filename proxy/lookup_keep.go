@@ -18,29 +18,29 @@ import (
 	"weft/wire"
 )
 
-// Lookup tables follow their owners inside the same transaction. Triggers note on
-// each shard what a statement has changed; weft fetches the notes after the
-// statement and before the client is told of it, and writes them where the values
-// belong. Package schema has the other half (schema/sql/lookup_make.sql).
+// Lookup tables follow their owners inside the same transaction. Triggers note on each shard
+// what a statement has changed; weft fetches the notes after the statement, before the client
+// is told of it, and writes the entries on the shards where their values belong. Package schema
+// has the other half (schema/sql/lookup_make.sql).
 
-// maxDrain bounds how many notes are fetched at once; one has 2000 entries at
-// most. maxApply bounds one statement of entries, in bytes.
+// maxDrain bounds how many notes are fetched at once; a note has at most 2000 entries. maxApply
+// bounds the entries in one statement, in bytes.
 const (
 	maxDrain = 50
 	maxApply = 1 << 20
 )
 
-// keepLookups brings the lookups up to date after a statement that has written on
-// these shards. Claims are entries that have been made already. An error has failed
-// the transaction.
+// keepLookups brings the lookups up to date after a statement that has written on these shards.
+// claims are entries that have been made already. If it returns an error, the transaction has
+// failed.
 func (lk *lookups) keepLookups(shards []int, claims []lookupClaim) error {
 	return lk.keepAll(shards, claims, nil, false)
 }
 
-// keepAll is keepLookups. exchange: rows that exchange their values are an error, as
-// in PostgreSQL, which looks at uniqueness row by row: whichever it comes to first finds
-// its value taken.
-// strict are the lookups that nothing but what is claimed may be added to.
+// keepAll is keepLookups with two more rules. strict are the lookups to which only claimed
+// values may be added. With exchange, rows that exchange their values are an error, as in
+// PostgreSQL, which checks uniqueness row by row: the row it changes first finds its value
+// taken.
 func (lk *lookups) keepAll(shards []int, claims []lookupClaim, strict map[string]bool, exchange bool) error {
 	claimed := map[string]bool{}
 	for _, c := range claims {
@@ -48,7 +48,8 @@ func (lk *lookups) keepAll(shards []int, claims []lookupClaim, strict map[string
 	}
 	for len(shards) > 0 {
 		notes := lookupNotes{entries: map[string]map[string]int{}}
-		// Many rows that are only added, as by COPY, are not held all at once.
+		// The loop ends early so that many rows that are only added, as by COPY, are not held
+		// all at once.
 		for len(shards) > 0 && (notes.gone || len(notes.entries) == 0) {
 			var err error
 			if shards, err = lk.drainLookups(shards, &notes); err != nil {
@@ -58,8 +59,8 @@ func (lk *lookups) keepAll(shards []int, claims []lookupClaim, strict map[string
 		if len(notes.entries) == 0 {
 			continue
 		}
-		// Now, and not when something has gone wrong: errors have names in them that
-		// only this transaction may know.
+		// The schema is read now, not after an error: errors contain names that perhaps only
+		// this transaction knows.
 		env, err := lk.s.route.environment()
 		if err != nil {
 			return err
@@ -80,10 +81,10 @@ func (lk *lookups) keepAll(shards []int, claims []lookupClaim, strict map[string
 	return lk.applyLookups(releaseCalls(claims))
 }
 
-// keepWriters is keepLookups for all participants that have written.
+// keepWriters is keepLookups for all participants that have written, without claims.
 func (lk *lookups) keepWriters() error { return lk.keepWritten(nil, nil, false) }
 
-// keepWritten is keepAll for them.
+// keepWritten is keepAll for all participants that have written.
 func (lk *lookups) keepWritten(claims []lookupClaim, strict map[string]bool, exchange bool) error {
 	if lk.s.held.conn != nil {
 		if err := lk.s.held.park(); err != nil {
@@ -102,15 +103,15 @@ func (lk *lookups) keepWritten(claims []lookupClaim, strict map[string]bool, exc
 	return lk.keepAll(shards, claims, strict, exchange)
 }
 
-// lookupNotes are what triggers have noted.
+// lookupNotes are the changes of entries that triggers have noted.
 type lookupNotes struct {
-	// entries are by lookup: how often each has come, less how often it has gone.
-	// So the order in which that happened does not matter.
+	// entries count, by lookup and entry, how often the entry was added, less how often it was
+	// removed. So the order of the changes does not matter.
 	entries map[string]map[string]int
-	gone    bool // some has
+	gone    bool // an entry was removed
 }
 
-// drainLookups fetches notes of shards, and returns the shards that may have more.
+// drainLookups fetches notes of these shards, and returns the shards that may have more.
 func (lk *lookups) drainLookups(shards []int, notes *lookupNotes) (more []int, err error) {
 	legs, err := lk.lookupLegs(shards, func(int) lookupCall { return lookupCall{sql: drainSQL, proves: []string{"drain"}} })
 	if err != nil {
@@ -131,7 +132,7 @@ func (lk *lookups) drainLookups(shards []int, notes *lookupNotes) (more []int, e
 	return more, err
 }
 
-// lookupLegs makes legs to shards that take part in the block, with a call each.
+// lookupLegs makes a leg with a call to each of these shards, which take part in the block.
 func (lk *lookups) lookupLegs(shards []int, call func(shard int) lookupCall) (legs []*leg, err error) {
 	defer func() {
 		if err != nil {
@@ -154,7 +155,7 @@ func (lk *lookups) lookupLegs(shards []int, call func(shard int) lookupCall) (le
 	return legs, nil
 }
 
-// readNotes takes the notes of one shard.
+// readNotes reads the notes of one shard.
 func (lk *lookups) readNotes(l *leg, notes *lookupNotes) error {
 	for {
 		row, err := l.Next()
@@ -186,8 +187,8 @@ func (lk *lookups) readNotes(l *leg, notes *lookupNotes) error {
 	}
 }
 
-// rightPlace refuses a row that has been stored on another shard than its key's:
-// ON CONFLICT sends a row to where the one in its way was.
+// rightPlace refuses a row that was stored on another shard than its key's: ON CONFLICT sends a
+// row to the shard of the row it conflicts with.
 func (lk *lookups) rightPlace(shard int, entry []byte) error {
 	_, id, err := splitEntry(entry)
 	if err != nil {
@@ -210,7 +211,7 @@ func (rt *routing) shardOf(id vindex.ID) (int, bool) {
 	return int(rt.snap.Placement[b]), int(rt.snap.Placement[b]) < len(rt.snap.Shards)
 }
 
-// splitEntry takes the numbers off an entry.
+// splitEntry returns the numbers that an entry begins with: its bucket and its keyspace ID.
 func splitEntry(e []byte) (bucket int, id vindex.ID, err error) {
 	first, rest, _ := bytes.Cut(e, []byte{':'})
 	second, _, _ := bytes.Cut(rest, []byte{':'})
@@ -222,7 +223,8 @@ func splitEntry(e []byte) (bucket int, id vindex.ID, err error) {
 	return bucket, vindex.ID(n), nil
 }
 
-// rowFields cuts a DataRow with text columns, none of them NULL.
+// rowFields splits a DataRow of text columns. It reports false if a column is NULL or their
+// number is not want.
 func rowFields(body []byte, want int) ([][]byte, bool) {
 	if len(body) < 2 || int(binary.BigEndian.Uint16(body)) != want {
 		return nil, false
@@ -242,8 +244,8 @@ func rowFields(body []byte, want int) ([][]byte, bool) {
 	return fields, true
 }
 
-// applyCalls are by shard: the calls that write entries. Those of lookups in which
-// something is claimed take the place of that.
+// applyCalls returns the calls that write entries, by shard. In a lookup with claimed values,
+// the entries replace the claims.
 func (lk *lookups) applyCalls(notes map[string]map[string]int, claimed, strict map[string]bool) (map[int][]lookupCall, error) {
 	out := map[int][]lookupCall{}
 	for _, name := range slices.Sorted(maps.Keys(notes)) {
@@ -269,8 +271,8 @@ func (lk *lookups) applyCalls(notes map[string]map[string]int, claimed, strict m
 			}
 		}
 		for at, p := range parts {
-			// In one order, so that two who write the same values wait for each
-			// other and not both ways. All that goes comes first.
+			// Sorted, so that two transactions that write the same values wait for each other
+			// in one direction only. All removals come first.
 			slices.Sort(p.gone)
 			slices.Sort(p.added)
 			for _, list := range chunked(p.gone) {
@@ -290,8 +292,8 @@ func (lk *lookups) applyCalls(notes map[string]map[string]int, claimed, strict m
 	return out, nil
 }
 
-// releaseCalls are by shard: the calls that take back what has been claimed for
-// rows that were not stored.
+// releaseCalls returns the calls, by shard, that take back claims for rows that were not
+// stored.
 func releaseCalls(claims []lookupClaim) map[int][]lookupCall {
 	lists := map[int]map[string][]string{}
 	for _, c := range claims {
@@ -311,7 +313,7 @@ func releaseCalls(claims []lookupClaim) map[int][]lookupCall {
 	return out
 }
 
-// chunked joins entries to lists that are not too long.
+// chunked joins entries to lists of limited size.
 func chunked(entries []string) []string {
 	var out []string
 	for len(entries) > 0 {
@@ -326,8 +328,8 @@ func chunked(entries []string) []string {
 	return out
 }
 
-// applyLookups writes entries, round by round, on all shards at once. All deletions
-// come before insertions on each shard; a value has one shard.
+// applyLookups writes entries, round by round, on all shards at once. On each shard all
+// removals come before additions; all entries of a value are on one shard.
 func (lk *lookups) applyLookups(calls map[int][]lookupCall) error {
 	for len(calls) > 0 {
 		shards := slices.Sorted(maps.Keys(calls))
@@ -354,7 +356,8 @@ func (lk *lookups) applyLookups(calls map[int][]lookupCall) error {
 	return nil
 }
 
-// lookupError words an error about a lookup's table as one about its owner's.
+// lookupError turns an error about a lookup's table into one about the table that owns the
+// lookup.
 func lookupError(schema *catalog.Schema, err error) error {
 	var e *pgerr.Error
 	if !errors.As(err, &e) || e.Schema != "weft" || e.Code != pgerr.UniqueViolation {

@@ -11,16 +11,16 @@ import (
 // drainSQL fetches the notes of a transaction.
 var drainSQL = "SELECT * FROM weft.drain(" + strconv.Itoa(maxDrain) + ", $1)"
 
-// lookupCall is a call of one of weft's functions that want to be shown that weft calls
-// them (schema.Own.Prove).
+// lookupCall is a call of one of weft's functions that demand a proof that weft calls them
+// (schema.Own.Prove).
 type lookupCall struct {
 	sql  string
 	args []string
-	// proves are what the proof is about. It is the last parameter.
+	// proves are the texts that the proof is about. The proof is the last parameter.
 	proves []string
 }
 
-// callOf is the call of a lookup's function, with the arguments it has beside the proof.
+// callOf returns the call of a lookup's function. args are the arguments before the proof.
 func callOf(name, function string, args ...string) lookupCall {
 	f := name + ":" + function
 	sql := "SELECT * FROM weft." + quote.Ident(f) + "("

@@ -13,13 +13,14 @@ import (
 	"weft/wire"
 )
 
-// A statement that lookups must follow is carried out by weft also where it
-// visits one shard: its client is told of it when they have followed.
+// A statement that lookups must follow is carried out by weft even if it visits one shard only:
+// the client is told of the statement when the lookups have followed.
 
-// visitWhole finds the one shard that a statement runs on as it is.
+// visitWhole finds the one shard that runs the client's statement as it is.
 func (lk *lookups) visitWhole(r *router, x *gathering) error {
 	if g := x.plan.Generate; g != nil && len(x.supplied) == len(g.Values) {
-		r.args.Generated = append(r.args.Generated[:0], x.supplied...) // drawn before
+		// The values were drawn by an earlier attempt.
+		r.args.Generated = append(r.args.Generated[:0], x.supplied...)
 	} else if g != nil {
 		if err := lk.s.drawn.generate(r, x.plan); err != nil {
 			return err
@@ -54,7 +55,7 @@ func (lk *lookups) visitWhole(r *router, x *gathering) error {
 	}
 }
 
-// appendWhole appends the client's own statement.
+// appendWhole appends the client's own statement, with generated values as further parameters.
 func (x *gathering) appendWhole(dst []byte, l *leg) ([]byte, error) {
 	text, values, types := string(x.text), x.values, x.d.Params
 	if g := x.plan.Generate; g != nil {
@@ -90,11 +91,11 @@ func (x *gathering) appendWhole(dst []byte, l *leg) ([]byte, error) {
 // stored.
 type lookupClaim struct {
 	lookup, entry string
-	shard         int // of the entry
+	shard         int // where the entry is
 }
 
-// strictLookups are the lookups in which ON CONFLICT claims values that a trigger may
-// change: nothing else may be stored then, for nobody has looked what is in its way.
+// strictLookups are the lookups in which ON CONFLICT claims values that a trigger may change.
+// Only claimed values may be stored there: conflicts of other values have not been looked for.
 func (x *gathering) strictLookups() map[string]bool {
 	var out map[string]bool
 	add := func(keys []*plan.LookupKey) {
@@ -116,10 +117,9 @@ func (x *gathering) strictLookups() map[string]bool {
 	return out
 }
 
-// claim enters the values of a row into the lookups that ON CONFLICT asks, and
-// returns the shard that the INSERT goes to: that of the row which has one of the
-// values already, else its own. Whoever else wants to store these values waits
-// from now on.
+// claim enters the values of a row into the lookups that ON CONFLICT asks, and returns the
+// shard that the INSERT goes to: the shard of the row that has one of the values already, else
+// the row's own. From now on, other transactions that want to store these values wait.
 func (lk *lookups) claim(r *router, x *gathering, own int) (int, error) {
 	at := slices.IndexFunc(x.plan.Instances, func(in plan.Instance) bool { return in.Stored })
 	if at < 0 {
@@ -130,8 +130,9 @@ func (lk *lookups) claim(r *router, x *gathering, own int) (int, error) {
 	return places[0], err
 }
 
-// claimRows is claim for several rows: places are those of the rows, and are changed.
-// Of several rows with one value the first gets it, and the others go where that is.
+// claimRows is claim for several rows. places are the shards of the rows, which claimRows
+// changes. Of several rows with the same value the first gets it, and the others go to the
+// shard of the first.
 func (lk *lookups) claimRows(r *router, x *gathering, places []int, row func(i int) (*plan.Instance, []*plan.LookupKey)) error {
 	if lk.s.held.conn != nil {
 		if err := lk.s.held.park(); err != nil {
@@ -139,7 +140,7 @@ func (lk *lookups) claimRows(r *router, x *gathering, places []int, row func(i i
 		}
 	}
 	_, keys := row(0)
-	taken := make([]bool, len(places)) // another row is in the way
+	taken := make([]bool, len(places)) // whether another row has the value already
 	for n := range keys {
 		lists := map[int]*claiming{}
 		for i := range places {
@@ -159,8 +160,8 @@ func (lk *lookups) claimRows(r *router, x *gathering, places []int, row func(i i
 			}
 			lists[shard].rows, lists[shard].entries = append(lists[shard].rows, i), append(lists[shard].entries, entry)
 		}
-		// One shard after the other, in one order: those who claim wait for each
-		// other.
+		// One shard after the other, always in the same order, as transactions that claim wait
+		// for each other.
 		for _, shard := range slices.Sorted(maps.Keys(lists)) {
 			if err := lk.claimAt(x, lists[shard], places, taken); err != nil {
 				return err
@@ -170,7 +171,7 @@ func (lk *lookups) claimRows(r *router, x *gathering, places []int, row func(i i
 	return nil
 }
 
-// claiming are values of rows whose entries are on one shard.
+// claiming are the claims of one lookup whose entries are on one shard.
 type claiming struct {
 	lookup  string
 	shard   int
@@ -178,7 +179,7 @@ type claiming struct {
 	entries []string
 }
 
-// claimAt enters values on one shard.
+// claimAt enters values on one shard, in portions.
 func (lk *lookups) claimAt(x *gathering, c *claiming, places []int, taken []bool) error {
 	for len(c.rows) > 0 {
 		n, size := 0, 0
@@ -194,6 +195,8 @@ func (lk *lookups) claimAt(x *gathering, c *claiming, places []int, taken []bool
 	return nil
 }
 
+// claimSome enters the first n values. It notes claims that succeed, and sends a row to the
+// shard of the row that has its value.
 func (lk *lookups) claimSome(x *gathering, c *claiming, n int, places []int, taken []bool) error {
 	legs, err := lk.lookupLegs([]int{c.shard}, func(int) lookupCall { return callOf(c.lookup, "claim", strings.Join(c.entries[:n], ",")) })
 	if err != nil {
