@@ -2,20 +2,20 @@ package proxy
 
 import "weft/pgerr"
 
-// lossState is what a client's transaction has come to, as far as weft itself knows.
+// lossState is the state of a client's transaction, as far as weft itself knows it.
 type lossState uint8
 
 const (
-	// intact: the shards know the state of the transaction, if there is one.
+	// intact means that the shards know the state of the transaction, if there is one.
 	intact lossState = iota
-	// failedHere: weft made the transaction fail before any shard took part.
+	// failedHere means that weft made the transaction fail before any shard took part.
 	failedHere
-	// backendGone: a backend of the transaction died. What it did is undone.
+	// backendGone means that a backend of the transaction died, which undid its work.
 	backendGone
 )
 
-// loss is an open transaction that can only be rolled back, and no backend knows of it.
-// The client believes to be inside: to it the transaction has failed.
+// loss is an open transaction that can only be rolled back, and that no backend knows of. The
+// client believes that the transaction is open: to the client it has failed.
 //
 //	           fail          lose            end
 //	intact     failedHere    backendGone     intact
@@ -25,11 +25,11 @@ type loss struct {
 	s *Session
 
 	state lossState
-	cause *pgerr.Error // how the backend was lost, until the client has heard
+	cause *pgerr.Error // how the backend was lost, until the client has been told
 	bound boundEnd
 }
 
-// boundEnd is what the portal that was bound during a loss does.
+// boundEnd is how the portal that was bound during a loss ends the transaction.
 type boundEnd uint8
 
 const (
@@ -44,8 +44,8 @@ func (l *loss) is() bool { return l.state != intact }
 // fail makes the transaction fail in weft.
 func (l *loss) fail() { l.state = failedHere }
 
-// lose notes that a backend of the open transaction is gone. cause is nil if the client
-// is told at once.
+// lose notes that a backend of the open transaction is gone. cause is nil if the client is told
+// at once.
 func (l *loss) lose(cause *pgerr.Error) {
 	if l.state == intact {
 		l.state = backendGone
@@ -55,8 +55,8 @@ func (l *loss) lose(cause *pgerr.Error) {
 	}
 }
 
-// end says that the client is in no transaction any more. It returns the cause that the
-// client has not heard of.
+// end says that the client's transaction is over. It returns the cause if the client has not
+// been told of it.
 func (l *loss) end() (unheard *pgerr.Error) {
 	unheard = l.cause
 	l.state, l.cause = intact, nil

@@ -7,13 +7,12 @@ import (
 	"weft/wire"
 )
 
-// When a backend dies its transaction is gone, but the client believes to be
-// inside it. Going on in autocommit would commit half of what it meant, so the
-// session behaves as in a failed transaction, with no backend, until the
-// client ends it.
+// When a backend dies its transaction is gone, but the client believes that the transaction is
+// open. Going on in autocommit would commit half of the client's work, so the session behaves
+// as in a failed transaction, without a backend, until the client ends the transaction.
 
-// queryInLostTx answers as PostgreSQL does in a failed transaction: only its
-// end is let through, and there is no backend to be told.
+// queryInLostTx answers as PostgreSQL does in a failed transaction: only a command that ends
+// the transaction is accepted, and no backend is told of it.
 func (l *loss) queryInLostTx(text []byte, facts *parser.Facts, n int) error {
 	commit := endsTx(facts) && commits(string(text))
 	l.s.client.Consume(wire.HeaderLen + n)
@@ -30,8 +29,9 @@ func (l *loss) queryInLostTx(text []byte, facts *parser.Facts, n int) error {
 	return nil
 }
 
-// endLostTx ends it for the client too. COMMIT is answered with ROLLBACK only to those
-// who have heard of the failure: to others that would look like success.
+// endLostTx ends a lost transaction for the client. COMMIT is answered with ROLLBACK only if
+// the client has heard of the failure; otherwise with the cause, as a mere ROLLBACK could pass
+// for success.
 func (l *loss) endLostTx(commit bool) (told bool) {
 	cause := l.end()
 	if commit && cause != nil {
@@ -43,8 +43,8 @@ func (l *loss) endLostTx(commit bool) (told bool) {
 	return false
 }
 
-// lostTxError is what the client is told: first how its transaction was lost,
-// if it has not heard, and then that it is over.
+// lostTxError is the error for the client: first how its transaction was lost, if it has not
+// heard, then that the transaction has failed.
 func (l *loss) lostTxError() *pgerr.Error {
 	if e := l.takeCause(); e != nil {
 		return e
@@ -56,8 +56,7 @@ func (l *loss) lostTxError() *pgerr.Error {
 	return e
 }
 
-// transactionFailed is PostgreSQL's answer to everything in a failed
-// transaction.
+// transactionFailed is PostgreSQL's error for every command in a failed transaction.
 func transactionFailed() *pgerr.Error {
 	return pgerr.New(pgerr.InFailedSQLTransaction, "current transaction is aborted, commands ignored until end of transaction block")
 }
@@ -67,12 +66,15 @@ func endsTx(f *parser.Facts) bool {
 	return f != nil && f.Statements == 1 && f.Effects&parser.TxEnd != 0 && f.Effects&parser.TwoPhase == 0
 }
 
+// failInLostTx answers an extended message with the error of a failed transaction.
 func (l *loss) failInLostTx() {
 	l.s.emitLocal()
 	l.s.out.tell(l.lostTxError())
 	l.s.pipe.skipToSync()
 }
 
+// parseInLostTx answers a Parse. Only texts that end the transaction, and empty ones, are
+// accepted.
 func (l *loss) parseInLostTx(p wire.ParseBody, body []byte, f *parser.Facts) {
 	if !endsTx(f) && !isEmpty(f) || l.s.prepared.named[string(p.Name)] != nil {
 		l.failInLostTx()
@@ -97,11 +99,11 @@ func (l *loss) parseInLostTx(p wire.ParseBody, body []byte, f *parser.Facts) {
 	l.s.pipe.ops.push(op{kind: opLocal, answer: wire.ParseComplete})
 }
 
-// isEmpty reports whether a text has no statement: a failed transaction takes it.
+// isEmpty reports whether a text has no statement: a failed transaction accepts such a text.
 func isEmpty(f *parser.Facts) bool { return f != nil && f.Statements == 0 && f.Err == nil }
 
-// bindInLostTx answers a Bind. tail is what it carries beyond the names, nil if that is
-// not all here.
+// bindInLostTx answers a Bind. tail is the part of the Bind behind the names, or nil if it has
+// not all arrived.
 func (l *loss) bindInLostTx(name, tail []byte) {
 	f, text := l.s.prepared.unnamed.facts, ""
 	if len(name) > 0 {
@@ -135,6 +137,8 @@ func (l *loss) bindInLostTx(name, tail []byte) {
 	l.s.pipe.ops.push(op{kind: opLocal, answer: wire.BindComplete})
 }
 
+// describeInLostTx answers a Describe: statements and portals that return no rows are
+// described.
 func (l *loss) describeInLostTx(kind byte, name []byte) {
 	f, pl := l.s.prepared.parsed(name)
 	switch {
@@ -145,7 +149,7 @@ func (l *loss) describeInLostTx(kind byte, name []byte) {
 		l.tellInLostTx(noPortal(name))
 		return
 	case kind == 'S' && !ofBlock(f) && !isEmpty(f), kind == 'P' && l.bound == endsNothing:
-		l.failInLostTx() // it may return rows
+		l.failInLostTx() // the statement may return rows
 		return
 	}
 	l.s.emitLocal()
@@ -156,7 +160,7 @@ func (l *loss) describeInLostTx(kind byte, name []byte) {
 	l.s.out.B = wire.AppendEmpty(l.s.out.B, wire.NoData)
 }
 
-// tellInLostTx answers a message with another error than that of all in a failed
+// tellInLostTx answers a message with an error other than the usual one of a failed
 // transaction.
 func (l *loss) tellInLostTx(err error) {
 	l.s.emitLocal()
@@ -164,7 +168,7 @@ func (l *loss) tellInLostTx(err error) {
 	l.s.pipe.skipToSync()
 }
 
-// noStatement is PostgreSQL's answer to a name that nobody has prepared.
+// noStatement is PostgreSQL's error for the name of a statement that does not exist.
 func noStatement(name []byte) error {
 	if len(name) == 0 {
 		return pgerr.New(pgerr.InvalidSQLStatementName, "unnamed prepared statement does not exist")
@@ -172,6 +176,7 @@ func noStatement(name []byte) error {
 	return pgerr.New(pgerr.InvalidSQLStatementName, "prepared statement %q does not exist", name)
 }
 
+// executeInLostTx answers an Execute: only a portal that ends the transaction is executed.
 func (l *loss) executeInLostTx(name []byte) {
 	if l.bound == endsNothing && !l.s.portals.hasPortal(name) {
 		l.tellInLostTx(noPortal(name))
@@ -189,11 +194,11 @@ func (l *loss) executeInLostTx(name []byte) {
 	}
 }
 
-// onLost handles a backend that died under the session. An open transaction is
-// gone with it, and the client must not go on as if it had none.
+// onLost handles the loss of a backend under the session. An open transaction is gone with the
+// backend, and the client must not go on as if it had none.
 func (l *loss) onLost(err error) error {
 	if l.s.out.fatal || l.s.out.rem > 0 {
-		// The client has been told, or has half a row and cannot be.
+		// The client has been told, or has half a row and cannot be told.
 		_ = l.s.out.flushClient()
 		l.s.held.drop()
 		return errEnd
@@ -206,12 +211,12 @@ func (l *loss) onLost(err error) error {
 	}
 	cause := err
 	if !l.s.commit.underway {
-		err = l.s.reach.whyGivenUp(err) // nobody knows it after drop
+		err = l.s.reach.whyGivenUp(err) // the reason is not known after drop
 	}
 	l.s.held.drop()
 	l.s.log.Warn("backend lost", "err", cause)
 	if l.s.commit.underway {
-		open = false // whatever it has become, it is over
+		open = false // the transaction is over, whatever its outcome
 		if err = l.lostCommit(err); err == nil && !pinned {
 			return l.committedAfterAll(synced)
 		}
@@ -222,7 +227,7 @@ func (l *loss) onLost(err error) error {
 	l.s.commit.underway = false
 	l.s.record.done = effects{}
 	if pinned {
-		// Temporary tables and the like went with it.
+		// Temporary tables and the like are gone with the backend.
 		return pgerr.From(err)
 	}
 	if open {
@@ -240,9 +245,9 @@ func (l *loss) onLost(err error) error {
 	return l.s.out.flushOrEnd()
 }
 
-// lostCommit finds out what has become of a COMMIT whose answer was lost, and makes
-// the other participants follow. It returns what the client is to be told, nil
-// if it was committed.
+// lostCommit finds out the outcome of a COMMIT whose answer was lost, and makes the other
+// participants follow. It returns the error for the client, nil if the transaction was
+// committed.
 func (l *loss) lostCommit(err error) error {
 	a := l.s.commit.agreement
 	if a == nil || !a.Committing() {
@@ -250,7 +255,7 @@ func (l *loss) lostCommit(err error) error {
 	}
 	a.Committed(twopc.Lost)
 	outcome := twopc.Open
-	if !l.s.reach.gaveUp() { // nobody waits any longer for a shard that stands still
+	if !l.s.reach.gaveUp() { // else the session has stopped waiting for a shard that hangs
 		outcome = l.s.srv.keeper.arbitrate(l.s.srv.ctx, a.name, l.s.db.Name)
 	}
 	switch a.Arbitrated(outcome) {
@@ -273,8 +278,8 @@ func (l *loss) lostCommit(err error) error {
 	return a.lateness()
 }
 
-// settleWithout does what settle does, without the backend that could tell what has
-// become of the session. It returns an error if the session cannot go on.
+// settleWithout is settle without the backend, which could have told the session's state. It
+// returns an error if the session cannot go on.
 func (l *loss) settleWithout(o twopc.Outcome) error {
 	d := l.s.record.done
 	l.s.record.done = effects{}
@@ -292,13 +297,13 @@ func (l *loss) settleWithout(o twopc.Outcome) error {
 	return nil
 }
 
-// committedButGone ends a session whose state is lost with its backend.
+// committedButGone is the error that ends a session whose state is lost with its backend.
 func committedButGone() error {
 	return pgerr.Fatal(pgerr.ConnectionFailure, "the connection to the shard was lost after COMMIT").
 		WithDetail("The transaction is committed. What it has changed in the session is lost.")
 }
 
-// committedAfterAll tells the client so.
+// committedAfterAll tells the client that the transaction is committed.
 func (l *loss) committedAfterAll(synced bool) error {
 	l.s.commit.underway = false
 	l.s.tx.abandon()
@@ -310,11 +315,11 @@ func (l *loss) committedAfterAll(synced bool) error {
 	return l.s.out.flushOrEnd()
 }
 
-// mayHaveWritten reports whether what was sent to the backend at hand, outside of a
-// block, may have been carried out to its end and changed something.
+// mayHaveWritten reports whether statements sent to the backend at hand, outside of a block,
+// may have been carried out to their end and changed something.
 func (l *loss) mayHaveWritten(synced bool) bool {
 	if !synced {
-		return false // it is one transaction, and nobody has asked for its end
+		return false // the messages are one transaction, and no Sync has been sent to end it
 	}
 	reads := func(f *parser.Facts) bool { return f != nil && f.Reads }
 	if l.s.account.run.simple {
@@ -330,10 +335,11 @@ func (l *loss) mayHaveWritten(synced bool) bool {
 			return true
 		}
 	}
-	return executes == 0 // it has been answered, and its end has not
+	// The statements have been answered, but the end of their transaction has not.
+	return executes == 0
 }
 
-// mayBeThere is the error of a backend that was lost while it may have written.
+// mayBeThere is the error for a lost backend that may have carried out a write.
 func mayBeThere(err error) error {
 	return pgerr.New(pgerr.TransactionResolutionUnknown, "%s", pgerr.From(err).Message).
 		WithDetail("The statement may or may not have been executed.").

@@ -7,23 +7,22 @@ import (
 	"weft/twopc"
 )
 
-// metrics is what the proxy tells Prometheus. What is on the way of every
-// statement is counted in histograms of our own, which cost an atomic addition or
-// two; they and the pools are read when Prometheus asks.
+// metrics is what the proxy reports to Prometheus. What happens at every statement is counted
+// in histograms of package tally, which cost an atomic addition or two; these and the pools are
+// read when Prometheus asks.
 type metrics struct {
 	clients  prometheus.Gauge
 	kinds    [tally.Kinds]*tally.Histogram
 	commits  [len(outcomeNames)]*tally.Histogram // by twopc.Outcome
 	gathered *tally.Histogram
-	plans    *tally.Histogram // its sum is how many plans were asked for
+	plans    *tally.Histogram // the sum is how many plans were asked for
 	codes    tally.Codes
-	// misplaced counts connections that were refused because their server is not the
-	// shard it should be.
+	// misplaced counts connections that were refused because the server is not the shard that
+	// it should be.
 	misplaced *prometheus.CounterVec
 }
 
-// outcomeNames are what Prometheus calls the ends of transactions of several
-// shards.
+// outcomeNames are Prometheus's names for the outcomes of transactions of several shards.
 var outcomeNames = [...]string{twopc.Open: "unknown", twopc.Committed: "committed", twopc.Aborted: "aborted"}
 
 func newMetrics(s *Server, reg prometheus.Registerer) *metrics {
@@ -50,7 +49,7 @@ func newMetrics(s *Server, reg prometheus.Registerer) *metrics {
 func (m *metrics) clientCame() { m.clients.Inc() }
 func (m *metrics) clientGone() { m.clients.Dec() }
 
-// runCollector reads what was counted of statements.
+// runCollector reports what was counted of statements.
 type runCollector struct {
 	srv *Server
 	m   *metrics
@@ -106,7 +105,8 @@ func (c *runCollector) Collect(ch chan<- prometheus.Metric) {
 	counter(descTrackedOut, st.Dropped)
 }
 
-// histogram translates a histogram whose values are so many to Prometheus's unit.
+// histogram translates a histogram for Prometheus. unit is how many of its values make one of
+// Prometheus's unit.
 func histogram(d *prometheus.Desc, h *tally.Histogram, unit float64, labels ...string) prometheus.Metric {
 	r := h.Read()
 	buckets := make(map[float64]uint64, len(r.Bounds))

@@ -130,8 +130,8 @@ func (u *utility) verifyReference(ctx context.Context, args map[string]string) (
 	return rows, err
 }
 
-// verifyPlacement looks for rows of one sharded table, or of all, that are where
-// nobody looks for them.
+// verifyPlacement looks for misplaced rows of one sharded table, or of all: rows on a shard
+// where no query looks for them.
 func (u *utility) verifyPlacement(ctx context.Context, args map[string]string) ([][]string, error) {
 	req := u.newRequest()
 	if _, named := args["table"]; named {
@@ -188,10 +188,11 @@ func unquote(name string) string {
 	return strings.ToLower(name)
 }
 
-// recoverInterval is how often unfinished moves of others are looked for.
+// recoverInterval is how often unfinished moves of other proxies are looked for.
 const recoverInterval = 2 * time.Second
 
-// recoverMoves finishes or undoes what a proxy that is gone was moving.
+// recoverMoves finishes or undoes the unfinished work of proxies that are gone: moves of
+// tables, changes of schemas and lookups.
 func (k *keeper) recoverMoves(ctx context.Context) {
 	k.s.every(ctx, recoverInterval, func(snap *directory.Snapshot) {
 		if k.s.cfg.Directory == nil {
@@ -218,8 +219,8 @@ func (k *keeper) recoverMoves(ctx context.Context) {
 	})
 }
 
-// guardTables makes sure that shards guard the keys of tables that were declared by
-// somebody else, or before there were guards.
+// guardTables makes sure that shards guard the keys of tables that another proxy declared, or
+// that were declared before there were guards.
 func (k *keeper) guardTables(ctx context.Context, snap *directory.Snapshot) {
 	now := time.Now()
 	for _, db := range k.s.register.turn(databases(snap), func(db string) bool {
@@ -238,7 +239,8 @@ func (k *keeper) guardTables(ctx context.Context, snap *directory.Snapshot) {
 	}
 }
 
-// alive reports whether a proxy is still registered. In doubt it is.
+// alive reports whether a proxy is still registered. It reports true if the directory cannot be
+// read.
 func (k *keeper) alive(ctx context.Context, id string) bool {
 	live, err := k.s.cfg.Directory.Proxies(ctx)
 	return err != nil || slices.ContainsFunc(live, func(p directory.Proxy) bool { return p.ID == id })

@@ -18,15 +18,14 @@ import (
 // nativePlan is how stream operators make the result of one execution.
 type nativePlan struct {
 	*plan.Native
-	formats       []int16 // of the piece's columns
+	formats       []int16 // formats of the piece's columns
 	keys          []stream.Key
-	types         []stream.Type // of the piece's columns, if they are compared
-	limit, offset int64         // limit is -1 for none
+	types         []stream.Type // types of the piece's columns
+	limit, offset int64         // limit is -1 for no limit
 }
 
-// nativeFor returns how the result can be made without PostgreSQL, nil if it
-// cannot: a type has no order or equality that Go knows, or a limit is no plain
-// number.
+// nativeFor returns how the result can be made without PostgreSQL, or nil if it cannot: a type
+// has no order or equality that Go knows, or a limit is not a plain number.
 func (ga *gatherer) nativeFor(x *gathering) *nativePlan {
 	n := x.g.Native
 	if n == nil || x.g.Command != nil || len(x.g.Pieces) != 1 || x.limited || !ga.s.record.inEffect.native {
@@ -37,7 +36,7 @@ func (ga *gatherer) nativeFor(x *gathering) *nativePlan {
 	if !out.chooseFormats(x, columns) {
 		return nil
 	}
-	// In another encoding, text has another order, and what differs may not.
+	// In another encoding, text sorts differently, and different texts may become equal.
 	encoded := ga.s.out.reported["client_encoding"] != ga.s.out.reported["server_encoding"]
 	for _, k := range n.Order {
 		cmp, ok := stream.CompareBinary(columns[k.Column].Type, k.Bytes && !encoded)
@@ -71,8 +70,9 @@ func (ga *gatherer) nativeFor(x *gathering) *nativePlan {
 	return out
 }
 
-// chooseFormats finds the formats of the piece's columns: the client's for what
-// it gets, binary for what is compared.
+// chooseFormats finds the formats of the piece's columns: the client's formats for columns that
+// the client gets, text for groups that it does not get, binary for the others. It reports
+// false if a column would need two formats.
 func (n *nativePlan) chooseFormats(x *gathering, columns []plan.Column) bool {
 	n.formats = make([]int16, len(columns))
 	for i := range n.formats {
@@ -105,8 +105,8 @@ func (n *nativePlan) chooseFormats(x *gathering, columns []plan.Column) bool {
 	return true
 }
 
-// count returns the number of rows that LIMIT or OFFSET says, none for NULL. It
-// reports false for what PostgreSQL shall look at itself.
+// count returns the number of rows that LIMIT or OFFSET gives, or none for NULL. It reports
+// false for a value that PostgreSQL must judge.
 func (x *gathering) count(c *plan.Count, none int64) (int64, bool) {
 	src := c.Source
 	if src.Negative {
@@ -131,6 +131,7 @@ func (x *gathering) count(c *plan.Count, none int64) (int64, bool) {
 // int8OID is the type that PostgreSQL gives the parameters of LIMIT and OFFSET.
 const int8OID = 20
 
+// countParam is count for a parameter.
 func (x *gathering) countParam(i int, none int64) (int64, bool) {
 	if i >= len(x.d.Params) || x.d.Params[i] != int8OID {
 		return 0, false
@@ -155,7 +156,7 @@ func (x *gathering) countParam(i int, none int64) (int64, bool) {
 	return 0, false
 }
 
-// rows puts the operators over the legs.
+// rows puts the operators over the rows of the legs.
 func (n *nativePlan) rows(legs []*leg, maxBytes int64) (stream.Rows, error) {
 	parts := make([]stream.Rows, len(legs))
 	for i, l := range legs {
@@ -185,8 +186,8 @@ func (n *nativePlan) rows(legs []*leg, maxBytes int64) (stream.Rows, error) {
 	return rows, nil
 }
 
-// runNative streams the result to the client. With describe its columns are told
-// first.
+// runNative streams the result to the client. With describe, the client is first told the
+// columns.
 func (ga *gatherer) runNative(x *gathering, describe bool) error {
 	var n int64
 	rows, err := ga.nativeRows(x)
@@ -198,7 +199,7 @@ func (ga *gatherer) runNative(x *gathering, describe bool) error {
 	case errors.Is(err, errEnd):
 		return err
 	case ended != nil && (err != nil || ga.s.tx.open):
-		return x.asRefused(ended) // what the shard says itself
+		return x.asRefused(ended) // the shard's own error
 	case err == nil:
 		ga.tellSelected(x, n)
 	}
@@ -216,7 +217,7 @@ func (ga *gatherer) tellSelected(x *gathering, n int64) {
 	ga.s.out.B = wire.AppendCommandComplete(ga.s.out.B, selected(n))
 }
 
-// appendStart appends what comes before the rows of a result.
+// appendStart appends the messages that come before the rows of a result.
 func (x *gathering) appendStart(dst []byte) []byte {
 	if x.out != nil {
 		return x.out.begin(dst, x.d.Columns)
@@ -224,7 +225,7 @@ func (x *gathering) appendStart(dst []byte) []byte {
 	return x.describeResult(dst)
 }
 
-// appendRow appends a row of it.
+// appendRow appends a row of a result.
 func (x *gathering) appendRow(dst, row []byte) ([]byte, error) {
 	if x.out != nil {
 		return x.out.append(dst, row)
@@ -234,18 +235,18 @@ func (x *gathering) appendRow(dst, row []byte) ([]byte, error) {
 	return append(dst, row...), nil
 }
 
-// sendLegs sends the shards their statements: to all before any is waited for,
-// but to no more at once than the client wants.
+// sendLegs sends the shards their statements: to all before waiting for any, but to no more at
+// once than weft.max_parallel_shards allows.
 func (ga *gatherer) sendLegs(legs []*leg) { ga.sendSome(legs, ga.s.record.maxParallelShards()) }
 
-// sendInOrder is sendLegs for what waits for rows that others have locked: one shard after the
-// other, in the order that everybody has, unless the client wants several at once. Two
-// statements that were on all shards at once would soon wait for each other.
+// sendInOrder is sendLegs for statements that wait for locked rows: one shard after the other,
+// in the order that all sessions use, unless the client wants several at once. Two statements
+// that ran on all shards at once would soon wait for each other.
 func (ga *gatherer) sendInOrder(legs []*leg) {
 	ga.sendSome(legs, max(1, ga.s.record.maxParallelShards()))
 }
 
-// sendSome sends to that many at once; 0 is all.
+// sendSome sends to atOnce shards at once; 0 means all.
 func (ga *gatherer) sendSome(legs []*leg, atOnce int) {
 	n := len(legs)
 	if atOnce > 0 {
@@ -255,11 +256,11 @@ func (ga *gatherer) sendSome(legs []*leg, atOnce int) {
 		l.send()
 	}
 	for i := n; i < len(legs); i++ {
-		legs[i-n].then = legs[i] // it is sent when that one is through
+		legs[i-n].then = legs[i] // legs[i] is sent when legs[i-n] is over
 	}
 }
 
-// passRows hands the rows of a result to the client, and counts them.
+// passRows sends the rows of a result to the client, and counts them.
 func (ga *gatherer) passRows(x *gathering, rows stream.Rows, describe bool) (n int64, err error) {
 	first := true
 	var held retained
@@ -310,37 +311,39 @@ func (ga *gatherer) passRows(x *gathering, rows stream.Rows, describe bool) (n i
 	}
 }
 
-// retained is what a command has returned, as long as none of it has been sent: PostgreSQL
-// returns nothing if the command fails at last.
+// retained is the rows that a command has returned, as long as none of them has been sent:
+// PostgreSQL returns no rows if the command fails at last.
 type retained struct {
-	from, to int // where it is in the client's buffer
+	from, to int // where the rows are in the client's output
 	sent     bool
 }
 
+// begin notes where the rows begin, and whether they can still be taken back.
 func (h *retained) begin(s *Session) {
 	if h.to == 0 {
 		h.from, h.to = s.out.Len(), s.out.Len()
 	}
-	// Something else has come in between, such as a notice, or all has gone.
+	// Something else has come in between, such as a notice, or everything has been sent.
 	h.sent = h.sent || h.to != s.out.Len()
 }
 
 func (h *retained) end(s *Session) { h.to = s.out.Len() }
 
+// takeBack removes the rows from the client's output, if none has been sent.
 func (h *retained) takeBack(s *Session) {
 	if !h.sent && h.to > h.from && h.to == s.out.Len() {
 		s.out.B = s.out.B[:h.from]
 	}
 }
 
-// running reports whether a shard has planned its part: what is wrong with constants has come
-// to light before.
+// running reports whether a shard has planned its part: errors in constants have come up
+// before.
 func (x *gathering) running() bool {
 	return slices.ContainsFunc(x.legs, func(l *leg) bool { return l.running })
 }
 
-// midway reports whether an error is one of values, which PostgreSQL comes upon
-// after it has described the result.
+// midway reports whether an error is about values, which PostgreSQL finds after it has
+// described the result.
 func midway(err error) bool {
 	code := pgerr.From(err).Code
 	return strings.HasPrefix(code, "22") || strings.HasPrefix(code, "21")

@@ -7,11 +7,11 @@ import (
 	"weft/pgerr"
 )
 
-// minMessages finds the parameter among the options of a command line.
+// minMessages finds client_min_messages among command line options.
 var minMessages = regexp.MustCompile(`client[_-]min[_-]messages\s*=\s*'?(\w+)`)
 
-// unwanted reports whether the client has said that it does not want to hear of such
-// things. What its role or its database say about it is not known here.
+// unwanted reports whether the client has said that it does not want messages of this severity.
+// Settings of the client's role or database are not known here.
 func (o *answers) unwanted(severity pgerr.Severity) bool {
 	if severity != pgerr.SeverityNotice && severity != pgerr.SeverityWarning {
 		return false

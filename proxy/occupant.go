@@ -11,25 +11,25 @@ import (
 	"weft/quote"
 )
 
-// Who drops a database must own it and find it unused, or may send away who is there.
-// A shard sees the backends that sessions have at the moment; the sessions are the
-// proxies' to see. What follows asks as the client's own role, in PostgreSQL's order:
-// nobody is sent away, or waited for, on behalf of somebody who may not do that.
+// A client that drops a database must own it and find it unused, or be allowed to end the
+// sessions in it. A shard sees the backends that sessions hold at the moment; only the proxies
+// see the sessions. The functions below ask with the client's own role, in PostgreSQL's order:
+// no session is ended, or waited for, on behalf of a client that has no right to it.
 
-// ownsDatabase reports whether the client may drop or rename a database, or there is
-// none.
+// ownsDatabase reports whether the client may drop or rename a database, or the database does
+// not exist.
 func (u *utility) ownsDatabase(name string) (bool, error) {
 	return u.askTrue("SELECT coalesce(bool_and(pg_catalog.pg_has_role(datdba, 'USAGE')), true) FROM pg_catalog.pg_database WHERE datname = " + quote.Literal(name))
 }
 
-// askTrue asks the home shard, as the client, something that is true or not.
+// askTrue asks the home shard, with the client's role, a question that is true or not.
 func (u *utility) askTrue(sql string) (bool, error) {
 	rows, err := u.s.route.askHome(sql)
 	return err == nil && len(rows) == 1 && rows[0][0] == "t", err
 }
 
-// leaving is how long PostgreSQL, and weft, waits for the sessions in a
-// database to end: a client that has just hung up may not have been noticed.
+// leaving is how long PostgreSQL, and weft, waits for the sessions in a database to end: the
+// server may not have noticed yet that a client has hung up.
 const leaving = 5 * time.Second
 
 // awaitUnused waits until no other session is in the database, on any proxy.
@@ -57,8 +57,8 @@ func (u *utility) awaitUnused(what, name string) error {
 	}
 }
 
-// evict ends the sessions that are in a database, on all proxies, if the client may end
-// every one of them.
+// evict ends the sessions in a database, on all proxies, if the client may end every one of
+// them.
 func (u *utility) evict(name string) error {
 	if err := u.mayEnd(append(u.s.srv.register.occupants(name, u.s), u.elsewhere(name)...)); err != nil {
 		return err
@@ -69,9 +69,9 @@ func (u *utility) evict(name string) error {
 	return nil
 }
 
-// awaitLeft waits a little until the backends of sessions that were ended, and those that
-// proxies had idle, are gone: some may be of roles that the client cannot end. If they
-// are not weft's, PostgreSQL decides.
+// awaitLeft waits a little until the backends of ended sessions, and the idle backends of
+// proxies, are gone: the client may lack the right to end some of them. If other backends
+// remain, PostgreSQL decides.
 func (u *utility) awaitLeft(name string) {
 	for until := time.Now().Add(leaving / 2); time.Now().Before(until); {
 		left, err := u.askTrue("SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_stat_activity WHERE pid <> pg_catalog.pg_backend_pid() AND datname = " + quote.Literal(name) + ")")
@@ -86,7 +86,7 @@ func (u *utility) awaitLeft(name string) {
 	}
 }
 
-// mayEnd refuses as PostgreSQL does for backends of these roles.
+// mayEnd refuses, as PostgreSQL does, to end backends of roles that the client may not signal.
 func (u *utility) mayEnd(roles []string) error {
 	if len(roles) == 0 {
 		return nil
@@ -111,8 +111,8 @@ func (u *utility) mayEnd(roles []string) error {
 	return nil
 }
 
-// occupants returns the roles of the other sessions of this proxy that are in a database,
-// one for each.
+// occupants returns the roles of the sessions of this proxy in a database, one per session. It
+// leaves out the session but.
 func (r *register) occupants(database string, but *Session) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,8 +125,8 @@ func (r *register) occupants(database string, but *Session) []string {
 	return roles
 }
 
-// elsewhere returns the roles of the sessions of other proxies that are in a database.
-// Who does not answer is left to the shards, which see the backends.
+// elsewhere returns the roles of the sessions of other proxies in a database. The sessions of a
+// proxy that does not answer are left to the shards, which see their backends.
 func (u *utility) elsewhere(database string) (roles []string) {
 	answers, silent := u.s.srv.circle.Ask(u.s.srv.ctx, peer.Question{Database: database})
 	for _, err := range silent {
@@ -141,7 +141,7 @@ func (u *utility) elsewhere(database string) (roles []string) {
 	return roles
 }
 
-// killOn ends the sessions in a database.
+// killOn ends all sessions of this proxy in a database except but.
 func (r *register) killOn(database string, but *Session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
