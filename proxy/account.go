@@ -15,15 +15,15 @@ type account struct {
 
 	owner     tally.Owner
 	run       run
-	shard     *pool.Shard // the shard that works on run alone
+	shard     *pool.Shard // the one shard that works on run, if run is a simple query
 	shards    []string    // the shards of run's legs
-	allowance allowance   // of the memory for all clients' messages
+	allowance allowance   // the session's part of the memory for all clients' messages
 	traced    *span.Session
-	parent    string                   // the traceparent of the text that came last
-	parts     []span.Part              // of the statement under way, if it is traced
+	parent    string                   // the traceparent of the last text
+	parts     []span.Part              // the parts of the running statement, if it is traced
 	bound     bound1                   // the unnamed portal
 	portals   map[string]*parser.Facts // the named portals
-	answered  int64                    // when an Execute was answered last
+	answered  int64                    // when the last Execute was answered
 	// shown is the statement that ran last, and shownAt since when it runs; negative
 	// once it has ended. Other goroutines read them.
 	shown   atomic.Pointer[parser.Facts]

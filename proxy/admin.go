@@ -43,8 +43,8 @@ func (s *Server) welcomeAdmin(sess *Session, greeting []byte) (*Session, error) 
 	return sess, nil
 }
 
-// isAdmin reports whether a user may use the console. If nobody is named, it is
-// whoever has all rights on the shards anyway.
+// isAdmin reports whether a user may use the console. If AdminUsers is empty, only ServiceUser
+// may: it has all rights on the shards anyway.
 func (s *Server) isAdmin(user string) bool {
 	cfg := s.conf()
 	if len(cfg.AdminUsers) == 0 {
@@ -88,7 +88,7 @@ func (a *admin) step() error {
 	return a.s.reach.checkKilled()
 }
 
-// run runs a command. The client is told the notices beside its result.
+// run runs a command of the console. Notices are sent to the client beside the result.
 func (a *admin) run(line string) (console.Table, error) {
 	ctx, cancel := a.s.util.cancellable()
 	defer cancel()
@@ -102,7 +102,6 @@ func (a *admin) run(line string) (console.Table, error) {
 	return t, err
 }
 
-// probe asks a shard whether it serves queries, over a connection that any
-// session has opened, or else by its port alone: weft may know no user's
-// password yet.
+// probe asks a shard whether it serves queries: over a connection that any session has opened,
+// or else by its port alone, because weft may not know any user's password yet.
 func (s *Server) probe(ctx context.Context, sh *pool.Shard) error { return sh.Reachable(ctx) }

@@ -19,7 +19,8 @@ import (
 // adminSource is the server as the console sees it.
 type adminSource struct {
 	srv *Server
-	// database is that of whoever asks, beside those with declared tables.
+	// database is the asking client's database. Databases with declared tables are listed in any
+	// case.
 	database string
 }
 
@@ -42,8 +43,7 @@ func (a adminSource) Sessions() []console.Session {
 	return out
 }
 
-// describe tells what the session is doing. Only what others may read without
-// its goroutine is told.
+// describe tells what the session is doing, from fields that other goroutines may read.
 func (s *Session) describe() console.Session {
 	c := console.Session{
 		ID: int64(s.id), User: s.login.user, Address: s.client.Conn().RemoteAddr().String(), Connected: s.login.started,
@@ -229,7 +229,7 @@ func (a adminSource) Transactions(ctx context.Context) []console.Transaction {
 		shards = append(shards, snap.Shards[i].Name)
 	}
 	list, err := a.srv.keeper.resolver().List(ctx, shards, in)
-	if err != nil { // there is a line about it
+	if err != nil { // the list has a row about the error
 		a.srv.log.Debug("transactions cannot be listed everywhere", "err", err)
 	}
 	var out []console.Transaction
@@ -246,7 +246,7 @@ func (a adminSource) Transactions(ctx context.Context) []console.Transaction {
 	return out
 }
 
-// shardNamed finds what a command is about; nil for all of them.
+// shardNamed finds the shard that a command names; nil means all shards.
 func (a adminSource) shardNamed(name string) (*pool.Shard, error) {
 	if name == "" {
 		return nil, nil
@@ -311,7 +311,7 @@ func (a adminSource) Kill(id int32) error {
 	return e
 }
 
-// killSession ends a session, if it is here.
+// killSession ends a session of this proxy. It returns false if this proxy has no such session.
 func (r *register) killSession(id int32) bool {
 	r.mu.Lock()
 	sess := r.sessions[id]
@@ -323,9 +323,9 @@ func (r *register) killSession(id int32) bool {
 	return true
 }
 
-// terminate ends a session whatever it does. A server forgets a cancel request that
-// finds its backend idle, as it is while the statement is on its way: the request is
-// repeated until the session has ended.
+// terminate ends a session whatever the session is doing. A server forgets a cancel request that
+// finds its backend idle, as happens while a statement is still on its way to the backend. So
+// the request is repeated until the session has ended.
 func (r *register) terminate(sess *Session) {
 	sess.kill(pgerr.Fatal(pgerr.AdminShutdown, "terminating connection due to administrator command"))
 	sess.reach.cancel()

@@ -9,10 +9,10 @@ import (
 	"weft/schema"
 )
 
-// A home table that becomes a partition of a declared one is made on the other
-// shards first, in the same transaction.
+// A home table that becomes a partition of a declared table is created on the other shards
+// first, in the same transaction.
 
-// adoptTables makes the tables on the other shards that a command needs there.
+// adoptTables creates on the other shards the tables and sequences that a command needs there.
 func (d *drawn) adoptTables(c *plan.Change) error {
 	if c == nil {
 		return nil
@@ -30,7 +30,7 @@ func (d *drawn) adoptTables(c *plan.Change) error {
 	return nil
 }
 
-// adoptSequence makes a sequence of the home shard on the others, used up.
+// adoptSequence creates a sequence of the home shard on the other shards, used up.
 func (d *drawn) adoptSequence(n plan.Name) error {
 	if err := d.mayAsk(); err != nil {
 		return err
@@ -48,8 +48,8 @@ func (d *drawn) adoptSequence(n plan.Name) error {
 	})
 }
 
-// mayAsk makes ready for questions of weft's own to the backend at hand, between the
-// client's messages.
+// mayAsk makes the backend at hand ready for weft's own questions, between the client's
+// messages.
 func (d *drawn) mayAsk() error {
 	if !d.s.pipe.ops.empty() || d.s.pipe.unsent.Len() > 0 {
 		if err := d.s.flush(); err != nil {
@@ -63,6 +63,8 @@ func (d *drawn) mayAsk() error {
 	return nil
 }
 
+// adoptTable creates an empty table of the home shard on the other shards. It refuses a table
+// with rows.
 func (d *drawn) adoptTable(n plan.Name) error {
 	if err := d.mayAsk(); err != nil {
 		return err
@@ -76,8 +78,7 @@ func (d *drawn) adoptTable(n plan.Name) error {
 		return pgerr.New(pgerr.FeatureNotSupported, "%q has rows, which would have to move to other shards", n.Table).
 			WithHint("Declare it first, by the same key as the table it becomes a partition of: SELECT weft.shard_table('%s', …).", n.Table)
 	}
-	// Reading brings the backend into a state of its own, which the savepoint
-	// takes back.
+	// ReadDefinition changes settings of the backend. ROLLBACK TO the savepoint restores them.
 	const point = `"\x01a"`
 	if _, err := d.s.held.conn.Exec("SAVEPOINT " + point); err != nil {
 		return err

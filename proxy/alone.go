@@ -12,25 +12,25 @@ import (
 	"weft/wire"
 )
 
-// What cannot run in a transaction (CONCURRENTLY, VACUUM) runs on one shard after
-// the other, and may have been carried out on some of them when it fails. So it
-// can be run again: shards that are done are left alone, and what a failed
-// attempt has left on the others goes first.
+// A command that cannot run in a transaction (CONCURRENTLY, VACUUM) runs on one shard after the
+// other. When it fails, some shards may have carried it out already. So it can be run again:
+// shards that are done are left alone, and on the others the leftovers of the failed attempt are
+// removed first.
 
-// aloneStep is what is left to do on one shard.
+// aloneStep is what one shard still has to do.
 type aloneStep struct {
 	name string
 	lane *pool.Lane
-	// first is what is run before the command, to clean up.
+	// first are the texts that clean up before the command.
 	first []string
-	// text is the command, or what finishes it.
+	// text is the command, or the text that finishes an earlier attempt.
 	text string
-	// done: the shard has carried it out already.
+	// done: the shard has already carried the command out.
 	done bool
 }
 
-// prepareAlone finds out what is left to do on each shard. The home shard comes
-// first. In a block there is nothing to be found out: the home shard refuses it.
+// prepareAlone finds out what each shard still has to do. The home shard comes first. In a block
+// nothing is looked for: the home shard refuses the command.
 func (u *utility) prepareAlone(e *spread) error {
 	if u.s.tx.open {
 		return nil
@@ -51,7 +51,7 @@ func (u *utility) prepareAlone(e *spread) error {
 	}
 	if again := e.plan.Change.Again; again != nil && !e.open() {
 		for i := range e.steps {
-			e.steps[i].done = false // it is done: the servers shall say so
+			e.steps[i].done = false // all shards are done: the servers will say so
 		}
 	}
 	if err := u.s.lookups.uniqueFirst(e); err != nil {
@@ -72,8 +72,9 @@ func (u *utility) prepareAlone(e *spread) error {
 	return nil
 }
 
-// inPipeline refuses a command that follows others without a Sync between, which are a
-// transaction then. The home shard may not have seen them, and would not know.
+// inPipeline is the error for a command that follows others without a Sync between. These are
+// one transaction, but the home shard may not have seen the others and would not refuse the
+// command.
 func inPipeline(text string) *pgerr.Error {
 	what := strings.ToUpper(strings.Join(words(text)[:1], ""))
 	if w := words(text); len(w) > 1 && (w[0] == "create" || w[0] == "drop" || w[0] == "alter") {
@@ -92,7 +93,7 @@ func inPipeline(text string) *pgerr.Error {
 	return pgerr.New(pgerr.ActiveSQLTransaction, "%s cannot be executed within a pipeline", what)
 }
 
-// open reports whether a shard is left that has not carried the command out.
+// open reports whether a shard has not carried the command out yet.
 func (e *spread) open() bool {
 	for i := range e.steps {
 		if !e.steps[i].done {
@@ -102,14 +103,15 @@ func (e *spread) open() bool {
 	return false
 }
 
-// homeLast: the command takes away what the next attempt would be planned by.
+// homeLast reports whether the home shard runs the command last, because the command removes the
+// object by which the next attempt would be planned.
 func (e *spread) homeLast() bool {
 	again := e.plan.Change.Again
 	return len(e.steps) > 0 && again != nil && (again.Kind == plan.DropsIndex || again.Kind == plan.Detaches)
 }
 
-// local reports whether the home shard cannot answer for the client: it has
-// carried the command out before, or runs another one now.
+// local reports whether the home shard cannot answer the client: it has carried the command out
+// before, or has to run another text now.
 func (e *spread) local() bool {
 	return len(e.steps) > 0 && (e.steps[0].done || e.steps[0].text != e.text)
 }
@@ -160,8 +162,8 @@ func quotedName(n plan.Name) string {
 	return quote.Ident(n.Schema) + "." + quote.Ident(n.Table)
 }
 
-// aloneElsewhere carries the command out on the shards but home, and says how far
-// it is. homeDone: the home shard has carried it out.
+// aloneElsewhere carries the command out on all shards but home, and tells the client how far
+// the command is. homeDone: the home shard has carried it out.
 func (u *utility) aloneElsewhere(e *spread, homeDone bool) {
 	var done []string
 	if homeDone || e.steps[0].done {
@@ -179,11 +181,12 @@ func (u *utility) aloneElsewhere(e *spread, homeDone bool) {
 	}
 }
 
-// longCommand is from when on the client hears how far any command is.
+// longCommand is the time after which the client is told how far a command is, whatever the
+// command.
 const longCommand = time.Second
 
-// tellAlone says how far a command is, if it is one that can be run again where it
-// has not been carried out, or takes long: others say what PostgreSQL says.
+// tellAlone tells the client how far a command is, if the command can be run again after a
+// failure or takes long. Other commands say only what PostgreSQL says.
 func (u *utility) tellAlone(e *spread, done []string) {
 	if e.plan.Change.Again == nil && time.Since(e.began) < longCommand {
 		return
@@ -195,8 +198,8 @@ func (u *utility) tellAlone(e *spread, done []string) {
 	_ = u.s.out.flushClient()
 }
 
-// aloneOn does what is left to do on one shard, where a cancel request of the
-// client reaches it.
+// aloneOn does what one shard still has to do. A cancel request of the client reaches the
+// backend.
 func (u *utility) aloneOn(step *aloneStep) error {
 	if step.done {
 		return nil
@@ -209,7 +212,7 @@ func (u *utility) aloneOn(step *aloneStep) error {
 		c.Discard()
 		return err
 	}
-	// Whatever the text was, the backend may have been changed by it.
+	// Whatever the text was, it may have changed the state of the backend.
 	defer c.Terminate()
 	for _, sql := range append(step.first, step.text) {
 		if err := u.s.every.execBeside(c, sql); err != nil {
@@ -219,7 +222,7 @@ func (u *utility) aloneOn(step *aloneStep) error {
 	return nil
 }
 
-// aloneError words what a shard said, with what is done and how to go on.
+// aloneError adds to a shard's error which shards are done and how to go on.
 func (u *utility) aloneError(e *spread, step *aloneStep, done []string, err error) *pgerr.Error {
 	told := *pgerr.From(err)
 	told.Severity = pgerr.SeverityError
@@ -241,7 +244,7 @@ func (u *utility) aloneError(e *spread, step *aloneStep, done []string, err erro
 	return &told
 }
 
-// aloneLocally carries out what is left where the home shard cannot answer. It
+// aloneLocally carries out the remaining steps when the home shard cannot answer the client. It
 // returns the command tag.
 func (u *utility) aloneLocally(e *spread) (tag string, err error) {
 	if !e.homeLast() {
@@ -261,8 +264,8 @@ func (u *utility) aloneLocally(e *spread) (tag string, err error) {
 	return [...]string{"CREATE INDEX", "DROP INDEX", "REINDEX", "ALTER TABLE"}[e.plan.Change.Again.Kind], nil
 }
 
-// answerAlone answers a simple query whose command the home shard has carried out
-// before.
+// answerAlone answers a simple query whose command the home shard has carried out before, or for
+// which the home shard runs another text.
 func (u *utility) answerAlone(e *spread) error {
 	tag, err := u.aloneLocally(e)
 	if err != nil {
@@ -276,14 +279,12 @@ func (u *utility) answerAlone(e *spread) error {
 	return nil
 }
 
-// publishAlone tells every proxy of what no backend's answer will make this one
-// tell.
+// publishAlone tells every proxy of the change. No backend's answer would make this proxy do so.
 func (u *utility) publishAlone(e *spread) {
 	u.s.commit.publish(news{database: u.s.db.Name, schema: true, changes: []*plan.Change{e.plan.Change}})
 }
 
-// aloneExecute prepares the execution of a portal. It reports true if that is all
-// there is to do.
+// aloneExecute prepares the execution of a portal. done: nothing is left to send to a backend.
 func (u *utility) aloneExecute(e *spread) (done bool, err error) {
 	if err := u.s.flush(); err != nil || u.s.pipe.skipping {
 		return true, err

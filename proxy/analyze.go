@@ -12,8 +12,7 @@ import (
 	"weft/wire"
 )
 
-// analyze runs the query as it would be run, and notes in the report what that
-// took. The rows go nowhere.
+// analyze runs the query as usual, drops its rows, and notes in the report what the run took.
 func (ga *gatherer) analyze(x *gathering, report *explain.Report, began, prepared time.Time) error {
 	for _, l := range x.legs {
 		l.counts = make([]explain.Moved, len(x.g.Pieces))
@@ -39,7 +38,7 @@ func (ga *gatherer) analyze(x *gathering, report *explain.Report, began, prepare
 		steps.Finish = explain.Since(collected, time.Now())
 	}
 	x.explain.analyzed = true
-	top.Pieces = ga.s.gather.explain.reportOf(x).Plan.Pieces // by now it is known what each was sent
+	top.Pieces = ga.s.gather.explain.reportOf(x).Plan.Pieces // now the texts that were sent are known
 	ga.noteSent(legs, top, x.explain.Timing)
 	if x.explain.Timing {
 		top.Steps = steps
@@ -47,7 +46,7 @@ func (ga *gatherer) analyze(x *gathering, report *explain.Report, began, prepare
 	return nil
 }
 
-// noteSent writes down what the shards have sent.
+// noteSent notes in the report how much each shard has sent.
 func (ga *gatherer) noteSent(legs []*leg, top *explain.Node, timing bool) {
 	top.Moved = &explain.Moved{}
 	for i := range top.Pieces {
@@ -73,8 +72,8 @@ func (ga *gatherer) noteSent(legs []*leg, top *explain.Node, timing bool) {
 	}
 }
 
-// count counts a row by its piece: the first column has its number, if there
-// are several.
+// count counts a row by its piece. If there are several pieces, the first column is the number
+// of the piece.
 func (l *leg) count(row []byte) {
 	if l.firstAt.IsZero() {
 		l.firstAt = time.Now()
@@ -92,7 +91,7 @@ func (l *leg) count(row []byte) {
 	}
 }
 
-// countNative is runNative for rows that only count.
+// countNative is runNative, but only counts the rows.
 func (ga *gatherer) countNative(x *gathering) (n int64, err error) {
 	ga.sendLegs(x.legs)
 	rows, err := x.native.rows(x.legs, ga.s.record.maxGatherBytes())
@@ -111,7 +110,7 @@ func (ga *gatherer) countNative(x *gathering) (n int64, err error) {
 	return n, err
 }
 
-// placeless takes the place out of an error: it is one in a text of weft's.
+// placeless takes the position out of an error, because the position is one in weft's own text.
 func placeless(err error) error {
 	if e := new(pgerr.Error); errors.As(err, &e) && e.Position > 0 && !errors.Is(err, pool.ErrLost) {
 		e := *e
@@ -121,7 +120,7 @@ func placeless(err error) error {
 	return err
 }
 
-// analyzeRemainder runs the remainder over what has been collected.
+// analyzeRemainder runs the remainder over the collected rows.
 func (ga *gatherer) analyzeRemainder(x *gathering, top *explain.Node) error {
 	var l *leg
 	if x.stage != nil {

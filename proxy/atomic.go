@@ -14,20 +14,19 @@ import (
 	"weft/wire"
 )
 
-// With weft.read = 'atomic' a query over several shards sees all of a
-// transaction or nothing. There is a gate on every shard: an empty table
-// in a schema that only weft may use. Each shard on which a transaction of several shards writes goes
-// through it, in the transaction, before it prepares (enterGate): the lock stays
-// until it is committed there, prepared or not, whatever dies. For a reader the gatekeeper shuts the
-// gates of the shards it reads, which takes until those who are in it have come
-// out; the reader takes its snapshots, and they are opened again. So between the first
-// snapshot and the last nobody's commits were under way. docs/decisions/0024 has
-// the proof.
+// With weft.read = 'atomic' a query over several shards sees all of a transaction or nothing.
+// There is a gate on every shard: an empty table in a schema that only weft may use. A
+// transaction that writes on several shards goes through the gate of each before it prepares
+// there (enterGate): the gate stays locked on that shard until the transaction is committed
+// there, prepared or not, whatever dies. For a reader the gatekeeper shuts the gates of the
+// shards to be read, which takes until all transactions inside have come out; the reader takes
+// its snapshots, and the gates are opened again. So no commit was under way between the first
+// snapshot and the last. docs/decisions/0024 has the proof.
 
 const (
-	// enterGate is what a writing participant runs before it prepares, and the
-	// deciding one before any other does. It locks the gate in ROW EXCLUSIVE mode, for those that
-	// can prove that they are weft.
+	// enterGate is what a writing participant runs before it prepares, and the deciding
+	// participant before any other prepares. It locks the gate in ROW EXCLUSIVE mode, for
+	// callers that can prove that they are weft.
 	enterGate = "SELECT weft.enter($1)"
 
 	// takeSnapshot is the cheapest statement that makes a REPEATABLE READ
@@ -36,14 +35,15 @@ const (
 )
 
 const (
-	// gateFirst is how long a reader waits that shuts all gates at once, before it opens all of them
-	// again: whoever is inside one gate and before another that the reader has shut waits for the
-	// reader, and the reader for it.
+	// gateFirst is how long a reader that shuts all gates at once waits before it opens all of
+	// them again: a transaction inside one gate may be waiting at another that the reader has
+	// shut, while the reader waits for that transaction.
 	gateFirst = 4 * time.Millisecond
-	// gateBound is how long it waits for each when it shuts one after the other, as writers go
-	// through them. Nobody waits in a circle then, but somebody inside may have died.
+	// gateBound is how long a reader waits for each gate when it shuts them one after the other,
+	// in the order in which writers go through them. No circle of waits is possible then, but a
+	// transaction inside may belong to a proxy that has died.
 	gateBound = 250 * time.Millisecond
-	// gateTries is how often it tries.
+	// gateTries is how often a reader tries to shut the gates.
 	gateTries = 8
 )
 
@@ -53,14 +53,14 @@ const (
 	readAtomic = "atomic"
 )
 
-// passThrough adds what a writing participant does before it promises to commit, or decides: nothing
-// if the gate is not in use.
+// passThrough makes a writing participant enter the gate before it promises to commit, or
+// decides. It adds nothing if the gate is not in use.
 func (t *transaction) passThrough(talk *ownTalk, own *schema.Own) {
 	if t.s.route.snap.Gate == directory.GateOff {
 		return
 	}
 	if t.mayGiveUpLocks() {
-		talk.add(ownPatience) // readers are soon done
+		talk.add(ownPatience) // readers keep the gate shut only briefly
 	}
 	talk.add(ownGate, own.Prove(talk.c.PID, "enter"))
 }
@@ -71,7 +71,7 @@ func (t *transaction) mayGiveUpLocks() bool {
 	return set || t.sets
 }
 
-// mayReadAtomically refuses weft.read = 'atomic' where it could not be kept.
+// mayReadAtomically refuses a read that cannot keep the promise of weft.read = 'atomic'.
 func (t *transaction) mayReadAtomically(locks bool) error {
 	if t.s.record.inEffect.read != readAtomic {
 		return nil
@@ -87,7 +87,7 @@ func (t *transaction) mayReadAtomically(locks bool) error {
 		return nil
 	}
 	if t.isolation() != "" && !t.snapped && !t.sealed {
-		return nil // it is about to
+		return nil // its snapshots are about to be taken
 	}
 	if t.isolation() == "" {
 		return pgerr.New(pgerr.FeatureNotSupported, "weft.read = 'atomic' is not supported in a READ COMMITTED transaction block").
@@ -104,14 +104,14 @@ func gateIsOff() *pgerr.Error {
 		WithHint("Set atomic_reads to true in cluster.yaml and run weft apply, or SET weft.read = 'shard'.")
 }
 
-// readsAtomically reports whether a query outside of a block, for which these
-// legs are open, must see all of a transaction or nothing.
+// readsAtomically reports whether a query outside of a block, over several legs, must see all of
+// a transaction or nothing.
 func (t *transaction) readsAtomically(x *gathering) bool {
 	return t.s.record.inEffect.read == readAtomic && x.write == nil && !t.open && len(x.legs) > 1
 }
 
-// snapLegs opens a transaction of weft's own on every leg whose snapshots no
-// transaction of several shards lies between.
+// snapLegs opens weft's own transaction on every leg. No transaction of several shards commits
+// between their snapshots.
 func (t *transaction) snapLegs(legs []*leg) error {
 	for _, l := range legs {
 		l.opened = true
@@ -125,9 +125,9 @@ func (t *transaction) snapLegs(legs []*leg) error {
 	return nil
 }
 
-// beginAnew takes those out of the block that have joined it already. They have run
-// nothing of the client's but what those run that join later; but weft may have
-// asked them something, or had a text parsed, and that took a snapshot.
+// beginAnew rolls back the participants that have already joined the block, so that they join
+// again. They have run nothing of the client's that a shard joining later would not run too; but
+// weft may have asked them something, or had them parse a text, and that took a snapshot.
 func (t *transaction) beginAnew() error {
 	for _, c := range t.s.held.parked {
 		if c.Status == wire.TxIdle {
@@ -140,7 +140,8 @@ func (t *transaction) beginAnew() error {
 	return nil
 }
 
-// snapBlock makes all participants of the block take such snapshots.
+// snapBlock makes all participants of the block take their snapshots between the transactions of
+// several shards.
 func (t *transaction) snapBlock(legs []*leg) error {
 	if t.s.route.snap.Gate != directory.GateOn {
 		return gateIsOff()
@@ -162,8 +163,9 @@ func (t *transaction) snapBetween(legs []*leg, text string) error {
 		return err
 	}
 	if t.s.srv.cfg.Snapshot().Gate != directory.GateOn {
-		// Since it was looked at. Whoever commits by the new setting does so
-		// after all proxies have said that they know it.
+		// The setting has changed since mayReadAtomically or snapBlock looked at it.
+		// Transactions commit without the gate only after all proxies have said that they know
+		// the new setting.
 		return gateIsOff()
 	}
 	if err := stayedShut(); err != nil {
@@ -174,8 +176,8 @@ func (t *transaction) snapBetween(legs []*leg, text string) error {
 	return nil
 }
 
-// shutGates has the gates of all legs' shards shut at the same time. The caller leaves them. A client that does not want to wait
-// any longer does not.
+// shutGates has the gates of all legs' shards shut at the same time. The caller must leave them.
+// A cancel request or a timeout of the client ends the wait.
 func (t *transaction) shutGates(legs []*leg) (held []*shutting, err error) {
 	for _, l := range legs {
 		if _, err := t.s.srv.keeper.own(t.s.srv.ctx, l.conn.Shard(), t.s.db.Name); err != nil {
@@ -186,7 +188,7 @@ func (t *transaction) shutGates(legs []*leg) (held []*shutting, err error) {
 	for _, l := range slices.SortedFunc(slices.Values(legs), func(a, b *leg) int { return t.gateOrder(a.conn) - t.gateOrder(b.conn) }) {
 		gates = append(gates, ownKey{l.conn.Shard(), t.s.db.Name})
 	}
-	// Meanwhile a cancel request is not for the backends, which do nothing.
+	// Cancel requests are not sent to the backends meanwhile: the backends do nothing.
 	t.s.reach.trackConns(nil)
 	defer t.s.reach.track(legs)
 	ctx, done := t.s.util.cancellable()
@@ -221,7 +223,7 @@ func (t *transaction) shutGates(legs []*leg) (held []*shutting, err error) {
 				WithDetail("Transactions of several shards were being committed at each of %d attempts.", gateTries).
 				WithHint("Try again, or SET weft.read = 'shard'. SELECT * FROM weft.transactions shows what is in doubt.").WithCause(err)
 		}
-		if try > 1 { // not all readers at once again
+		if try > 1 { // readers try again at different times
 			select {
 			case <-ctx.Done():
 				return nil, cmp.Or(t.s.reach.interrupted(), context.Cause(ctx))
@@ -231,9 +233,9 @@ func (t *transaction) shutGates(legs []*leg) (held []*shutting, err error) {
 	}
 }
 
-// onLegs runs a text on all legs and waits for all. What waits to be sent goes
-// first. It returns the first error; the legs can be used again but for those that
-// are lost.
+// onLegs runs a text on all legs and waits for all of them. What is waiting to be sent goes
+// first. It returns the first error, or that of a lost backend. All legs that are not lost can
+// be used again.
 func (t *transaction) onLegs(legs []*leg, text string) error {
 	for _, l := range legs {
 		if l.conn.Status == wire.TxIdle && !l.begins && text == "ROLLBACK" {

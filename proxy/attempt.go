@@ -10,14 +10,14 @@ import (
 	"weft/wire"
 )
 
-// A temporary function that tries an INSERT (see parser.Attempt) is not made: weft
-// runs the INSERT where it belongs, between savepoints, and the SELECT over what
-// came of it. The client hears what it would have heard.
+// A temporary function that tries an INSERT (see parser.Attempt) is not created: weft runs the
+// INSERT where the row belongs, between savepoints, and then the SELECT over its result. The
+// client gets the answers that the function would have given.
 
-// attemptName is the savepoint's.
+// attemptName is the name of the savepoint.
 const attemptName = "weft_attempt"
 
-// attemptQuery runs such a text, of n bytes.
+// attemptQuery runs the text of an Attempt, which has n bytes.
 func (ga *gatherer) attemptQuery(a *parser.Attempt, n int) error {
 	ga.s.client.Consume(wire.HeaderLen + n)
 	return ga.s.tx.inOwnBlock(func() error {
@@ -34,9 +34,9 @@ func (ga *gatherer) attemptQuery(a *parser.Attempt, n int) error {
 	})
 }
 
-// attempt runs the INSERT and returns what the function's parameters are then, as
-// literals. If it fails for another reason than those that the function
-// survives, the client has been told.
+// attempt runs the INSERT and returns the values of the function's parameters afterwards, as
+// literals. If the INSERT fails for a reason that the function does not catch, the client has
+// been told.
 func (ga *gatherer) attempt(a *parser.Attempt) (values map[string]string, err error) {
 	if len(a.Caught) == 0 {
 		heard, err := ga.overhear(a.Insert)
@@ -73,12 +73,12 @@ func (ga *gatherer) attempt(a *parser.Attempt) (values map[string]string, err er
 		return nil, err
 	}
 	if b := &ga.s.tx.block; len(b.replay) > before {
-		b.replay = b.replay[:before] // whoever joins later has nothing to go back to
+		b.replay = b.replay[:before] // a shard that joins later has no savepoint to go back to
 	}
 	return values, nil
 }
 
-// inserted are the parameters after the INSERT has succeeded.
+// inserted returns the function's parameters after the INSERT has succeeded.
 func (ga *gatherer) inserted(a *parser.Attempt, h *overheard) (map[string]string, error) {
 	values := map[string]string{}
 	switch {
@@ -125,18 +125,18 @@ func composite(row [][]byte) string {
 	return b.String()
 }
 
-// overheard is what a statement answers that the client has not sent. Notices and their like
-// are the client's all the same.
+// overheard is the answer to a statement that weft runs and the client has not sent. Messages
+// such as notices still go to the client.
 type overheard struct {
-	b    []byte // what has come of the message that is not whole yet
-	skip int    // bytes of a message that nobody wants
-	max  int64
-	cut  bool // there was more than that
+	b    []byte // the part of an incomplete message that has come
+	skip int    // bytes of an oversized message still to be dropped
+	max  int64  // the most bytes that a message may have, 0 for any number
+	cut  bool   // a message had more bytes than max
 
 	rows  int
-	row   [][]byte // the first
-	fault []byte   // the body of an error
-	pass  []byte   // what the client shall see
+	row   [][]byte // the first row
+	fault []byte   // the body of an error message
+	pass  []byte   // messages for the client
 }
 
 // overhear runs a statement and listens to its answer.
@@ -156,7 +156,7 @@ func (ga *gatherer) overhear(sql string) (*overheard, error) {
 	return h, err
 }
 
-// tellFault tells the client of an error that was overheard.
+// tellFault tells the client of an overheard error.
 func (o *answers) tellFault(h *overheard) {
 	if h != nil && h.fault != nil {
 		o.Grow()
@@ -164,13 +164,13 @@ func (o *answers) tellFault(h *overheard) {
 	}
 }
 
-// field returns a field of the error.
+// field returns a field of the overheard error.
 func (h *overheard) field(code byte) string {
 	v, _ := wire.ErrorField(h.fault, code)
 	return v
 }
 
-// take takes what the client would have been sent.
+// take takes bytes that would have been sent to the client.
 func (h *overheard) take(b []byte) {
 	if h.skip > 0 {
 		n := min(h.skip, len(b))
@@ -194,7 +194,7 @@ func (h *overheard) take(b []byte) {
 	}
 }
 
-// message takes one whole message.
+// message handles one whole message.
 func (h *overheard) message(typ byte, frame []byte) {
 	body := frame[wire.HeaderLen:]
 	switch typ {
@@ -210,7 +210,7 @@ func (h *overheard) message(typ byte, frame []byte) {
 	}
 }
 
-// fields are copies of the values of a DataRow.
+// fields returns copies of the values of a DataRow.
 func fields(body []byte) [][]byte {
 	if len(body) < 2 {
 		return nil

@@ -7,23 +7,23 @@ import (
 	"weft/pool"
 )
 
-// Between its decision and its COMMIT the deciding transaction is idle, with the gate
-// and the rows that it has locked. Should weft stand still just then, its shard ends
-// it: the decision comes with a bound for the idleness. Other proxies find it ended
-// and undo what is prepared. While weft does not stand still, and others take long to
-// prepare, it keeps the deciding transaction awake.
+// Between its decision and its COMMIT the deciding transaction is idle, and holds the gate and
+// its row locks. If weft stands still just then, the shard ends the deciding transaction: the
+// decision sets a bound for its idleness. Other proxies find the transaction ended and undo what
+// is prepared. While weft does not stand still, but other participants take long to prepare,
+// weft keeps the deciding transaction awake.
 
 const (
 	// briefly bounds how long the deciding transaction may be idle.
 	briefly = 3 * time.Second
-	// awakeEvery is how often it is spoken to meanwhile, and awakeTimeout how long that may
-	// take.
+	// awakeEvery is how often weft speaks to the idle deciding transaction, and awakeTimeout how
+	// long its answer may take.
 	awakeEvery   = 1 * time.Second
 	awakeTimeout = 2 * time.Second
 )
 
-// keepAwake keeps the transaction of a backend awake that the session does not talk to.
-// The function that it returns ends that, before anybody talks to it again.
+// keepAwake keeps a transaction awake on a backend that the session does not talk to. The
+// session must call stop before it talks to the backend again.
 func (re *reach) keepAwake(c *pool.Conn) (stop func()) {
 	var mu sync.Mutex
 	over := false
@@ -38,7 +38,7 @@ func (re *reach) keepAwake(c *pool.Conn) (stop func()) {
 		_, err := c.Exec("SELECT")
 		_ = c.Conn().SetDeadline(time.Time{})
 		c.UnnamedBy = 0
-		if over = err != nil; !over { // otherwise whoever commits hears of it
+		if over = err != nil; !over { // after an error the session's COMMIT on this backend fails
 			timer.Reset(awakeEvery)
 		}
 	})

@@ -8,15 +8,17 @@ import (
 	"weft/pool"
 )
 
-// barredCode is what a server says to a write in a READ ONLY transaction.
+// barredCode is the error code for a write in a READ ONLY transaction.
 const barredCode = "25006"
 
-// hasWritten asks a participant whether it can be written on, and has been.
+// hasWritten asks a participant whether its transaction is read-only, and whether it has
+// written.
 const hasWritten = "SELECT pg_catalog.current_setting('transaction_read_only'), pg_catalog.txid_current_if_assigned() IS NOT NULL"
 
-// spare finds out, at COMMIT, who has written in a block that was READ ONLY at one
-// time. Writes fail there, and after ROLLBACK TO it goes on: those who were to write
-// have not, and could not enter the decision of a two-phase commit either.
+// spare finds out, at COMMIT, which participants have written in a block in which a shard has
+// refused a write as READ ONLY. After ROLLBACK TO such a block goes on, but participants noted
+// as writers may not have written, and could not enter the decision of a two-phase commit
+// either.
 func (t *transaction) spare() error {
 	b := &t.block
 	if !b.barred || !b.decides() {
@@ -32,7 +34,7 @@ func (t *transaction) spare() error {
 			return err
 		}
 		if rows[0][0] != "on" {
-			return nil // it was, up to a savepoint
+			return nil // the block was READ ONLY only up to a savepoint
 		}
 		if rows[0][1] == "t" {
 			wrote = append(wrote, c)
@@ -55,8 +57,8 @@ func lateReadOnly() *pgerr.Error {
 		WithHint("Do not set it READ ONLY after it has written.")
 }
 
-// isReadOnly reports whether the client's block is known to be READ ONLY. Where it may be and
-// is not known to be, a shard says so when it executes.
+// isReadOnly reports whether the client's block is known to be READ ONLY. Where that is not
+// known, a shard refuses the write when it executes.
 func (t *transaction) isReadOnly() bool {
 	if !t.open || t.plain && len(t.replay) == 0 {
 		return false
@@ -65,7 +67,7 @@ func (t *transaction) isReadOnly() bool {
 	for _, text := range append([]string{t.begin}, t.replay...) {
 		w := words(text)
 		if len(w) == 0 || w[0] == "rollback" || len(w) > 2 && w[1] == "session" && w[2] == "characteristics" {
-			return false // as before a savepoint, or for transactions to come
+			return false // the mode is not known, or set for later transactions
 		}
 		for i := range w[1:] {
 			if w[i] == "read" && (w[i+1] == "only" || w[i+1] == "write") {
@@ -78,8 +80,8 @@ func (t *transaction) isReadOnly() bool {
 
 var lockClause = regexp.MustCompile(`(?i)\bfor\s+(no\s+key\s+update|update|key\s+share|share)\b`)
 
-// lockingName is what PostgreSQL calls a query that locks rows and is no cursor; empty
-// for others.
+// lockingName is PostgreSQL's name for a query that locks rows, "" for any other text and for
+// DECLARE.
 func lockingName(text []byte) string {
 	m := lockClause.FindSubmatch(text)
 	if w := words(string(text)); m == nil || len(w) == 0 || w[0] == "declare" {

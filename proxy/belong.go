@@ -12,18 +12,19 @@ import (
 	"weft/pool"
 )
 
-// A shard's server says whose it is with every new connection (see package identity).
-// What does not fit is refused before a statement is sent, and keeps /readyz from saying
-// that all is well.
+// A shard's server says which cluster and shard it belongs to with every new connection (see
+// package identity). A server that does not fit is refused before a statement is sent, and keeps
+// /readyz from saying that all is well.
 
-// belonging is what is known of who the shards' servers are.
+// belonging is what is known of the identities of the shards' servers.
 type belonging struct {
 	mu sync.Mutex
-	// wrong are the servers that are not what they should be, by shard.
+	// wrong are the servers that do not belong to their shard, by shard.
 	wrong map[string]misplaced
-	// systems are the identifiers of the servers that are, by shard.
+	// systems are the system identifiers of the servers that do belong, by shard.
 	systems map[string]string
-	// connections is how many the servers take from those who are no superusers.
+	// connections is how many connections each server takes from users that are not superusers,
+	// by shard.
 	connections map[string]int
 }
 
@@ -33,12 +34,12 @@ type misplaced struct {
 	err   *pgerr.Error
 }
 
-// verify judges who a new backend says it is.
+// verify judges the identity of a new backend's server.
 func (k *keeper) verify(l pool.Login) error {
 	snap := k.s.cfg.Snapshot()
 	spec, ok := snap.Shard(l.Shard)
 	if !ok {
-		return nil // it is leaving; what is under way may end
+		return nil // the shard is leaving; statements under way may end
 	}
 	want := identity.Expected{Cluster: snap.Cluster, Shard: l.Shard, System: spec.System}
 	err := want.Check(l.Found, l.Database)
@@ -46,7 +47,7 @@ func (k *keeper) verify(l pool.Login) error {
 		k.s.log.Error("a shard is not the server it should be: nothing is sent there", "shard", l.Shard, "address", l.Address, "database", l.Database,
 			"expected", want.String(), "found", l.Found.String())
 	}
-	refused := k.s.metrics.misplaced.WithLabelValues(l.Shard) // 0 is shown, too: an alert must see it grow
+	refused := k.s.metrics.misplaced.WithLabelValues(l.Shard) // shown from 0 on: an alert must see it grow
 	if err != nil {
 		refused.Inc()
 		return err
@@ -55,13 +56,13 @@ func (k *keeper) verify(l pool.Login) error {
 	return nil
 }
 
-// note keeps what was found, and reports whether it is news that a server is wrong.
+// note keeps the result of a check, and reports whether it is news that a server is wrong.
 func (b *belonging) note(l pool.Login, err *pgerr.Error) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	was, known := b.wrong[l.Shard]
 	if err == nil {
-		// Another database of the shard may still be somebody else's.
+		// Another database of the shard may still belong elsewhere.
 		if known && was.login.Database == l.Database {
 			delete(b.wrong, l.Shard)
 		}
@@ -91,26 +92,26 @@ func (b *belonging) misplaced(snap *directory.Snapshot) []misplaced {
 	return out
 }
 
-// system returns the identifier of a shard's server, "" as long as none has been asked.
+// system returns the identifier of a shard's server, "" as long as it is not known.
 func (b *belonging) system(shard string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.systems[shard]
 }
 
-// room returns how many connections a shard's server has, 0 if that is not known.
+// room returns how many connections a shard's server takes, 0 if that is not known.
 func (b *belonging) room(shard string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.connections[shard]
 }
 
-// keepInterval is how often the directory is told of servers that it does not know, and
-// shards of what is in the directory.
+// keepInterval is how often the directory is told of new servers, and the shards are given
+// copies of the directory.
 const keepInterval = 2 * time.Second
 
-// keepDirectory sees to it that the directory knows the servers, and that these have copies of
-// it.
+// keepDirectory sees to it that the directory knows the shards' servers, and that the servers
+// have copies of the directory.
 func (k *keeper) keepDirectory(ctx context.Context) {
 	if k.s.cfg.Directory == nil {
 		return
@@ -151,7 +152,7 @@ func (k *keeper) enterSystems(ctx context.Context, snap *directory.Snapshot) {
 		next := old.Clone()
 		for i := range next.Shards {
 			sh := &next.Shards[i]
-			// The hosts may be others by now, which nobody has asked.
+			// The hosts may have changed meanwhile: found is about the old ones.
 			if was, ok := snap.Shard(sh.Name); ok && sh.System == "" && slices.Equal(was.Hosts, sh.Hosts) {
 				sh.System = found[sh.Name]
 			}
@@ -163,7 +164,7 @@ func (k *keeper) enterSystems(ctx context.Context, snap *directory.Snapshot) {
 	}
 }
 
-// foreignDirectory tells a client why nothing is routed.
+// foreignDirectory is the error that tells a client why nothing is routed.
 func foreignDirectory(err error) *pgerr.Error {
 	return pgerr.New(pgerr.CannotConnectNow, "weft cannot tell where rows are: %s", err.Error()).
 		WithHint("Was etcd lost and filled anew, or does weft.yaml name another one? weft status shows what it describes; weft recover --directory rebuilds a directory from the shards.").WithCause(err)

@@ -12,8 +12,8 @@ import (
 	"weft/wire"
 )
 
-// onBind binds a statement under the name the backend knows it by. A large
-// Bind passes in pieces, unless its values say where it goes.
+// onBind binds a statement under the name that the backend knows it by. A large Bind passes in
+// pieces, unless its values decide which shard it goes to.
 func (ps *portals) onBind(length int) error {
 	routed := ps.routing()
 	if !routed {
@@ -89,8 +89,8 @@ func (ps *portals) onBind(length int) error {
 	return ps.stream(tail)
 }
 
-// sendBind adds a Bind to what goes to the backend, but for the last tail bytes
-// of its values. It reports false if the client has been told why not.
+// sendBind adds a Bind to what goes to the backend, except the last tail bytes of its values. It
+// returns false if nothing was added: the client has been told why.
 func (ps *portals) sendBind(portal, name, rest []byte, tail int) (sent bool, err error) {
 	ps.s.pipe.holdFrame()
 	facts, server, client, err := ps.ensureBound(name)
@@ -98,7 +98,7 @@ func (ps *portals) sendBind(portal, name, rest []byte, tail int) (sent bool, err
 	if err != nil || ps.s.pipe.skipping || ps.s.held.conn == nil {
 		return false, ps.refuseBind(err)
 	}
-	if !ps.s.route.hasTables { // else routeBind has
+	if !ps.s.route.hasTables { // otherwise routeBind has already noted the portal
 		ps.s.account.noteBound(portal, facts)
 	}
 	var changed *edited
@@ -112,7 +112,7 @@ func (ps *portals) sendBind(portal, name, rest []byte, tail int) (sent bool, err
 			return false, nil
 		}
 		if ps.s.record.done.shown != shown && facts.Effects&sqlNames != 0 {
-			// The names in its text have come to mean something else.
+			// The names in the statement's text now mean something else.
 			ps.s.pipe.holdFrame()
 			facts, server, client, err = ps.ensureBound(name)
 			ps.s.pipe.leaveFrame()
@@ -157,7 +157,7 @@ func (ps *portals) sendBind(portal, name, rest []byte, tail int) (sent bool, err
 // largeBind is the size from which a Bind is not collected but passed through.
 const largeBind = 64 << 10
 
-// stream passes the next n bytes of the client to the backend as they come.
+// stream passes the client's next n bytes to the backend as they come.
 func (ps *portals) stream(n int) error {
 	for n > 0 {
 		b := ps.s.client.Buffered()
@@ -174,7 +174,7 @@ func (ps *portals) stream(n int) error {
 		}
 		b = b[:min(n, len(b))]
 		n -= len(b)
-		if ps.s.held.conn == nil { // lost meanwhile: the client has been told
+		if ps.s.held.conn == nil { // the backend was lost meanwhile: the client has been told
 			ps.s.client.Consume(len(b))
 			continue
 		}
@@ -188,16 +188,16 @@ func (ps *portals) stream(n int) error {
 	return nil
 }
 
-// ensureBound returns the facts of the statement with this name and the names the
-// backend and the client know it by, after making sure that it does. A name nobody prepared
-// goes to the backend as it is: its error is the answer.
+// ensureBound makes sure that the backend knows the statement with this name. It returns the
+// facts of the statement and the names by which the backend and the client know it. A name that
+// was never prepared goes to the backend unchanged: the backend's error is the answer.
 func (ps *portals) ensureBound(name []byte) (f *parser.Facts, server, client string, err error) {
 	if err := ps.s.prepared.settleNames(); err != nil || ps.s.held.conn == nil || ps.s.pipe.skipping {
 		return nil, "", "", err
 	}
 	if len(name) == 0 {
 		if !ps.s.prepared.unnamed.valid {
-			// Somebody else's, or weft's, may be there under the empty name.
+			// Another session or weft itself may have left a statement under the empty name.
 			ps.s.pipe.unsent.B = wire.AppendClose(ps.s.pipe.unsent.B, 'S', "")
 			ps.s.pipe.ops.push(op{kind: opClose, injected: true, unnamedBy: ps.s.held.conn.UnnamedBy})
 			ps.s.held.conn.UnnamedBy = 0
@@ -232,8 +232,8 @@ func (ps *portals) ensureBound(name []byte) (f *parser.Facts, server, client str
 	return st.facts, st.server.Name, st.name, nil
 }
 
-// refuseBind ends a message whose statement could not be had: the client is told
-// why, unless it has been already.
+// refuseBind ends a Bind whose statement could not be prepared: the client is told why, unless
+// it has been told already.
 func (ps *portals) refuseBind(err error) error {
 	switch {
 	case err == nil:
@@ -245,7 +245,7 @@ func (ps *portals) refuseBind(err error) error {
 	return nil
 }
 
-// textOf returns the text of a statement that bound has found.
+// textOf returns the text of a statement that ensureBound has found.
 func (ps *prepared) textOf(name []byte) string {
 	if len(name) > 0 {
 		return ps.named[string(name)].server.SQL
@@ -262,8 +262,8 @@ func (ps *prepared) commandsOf(name []byte) []sqlPrepared {
 	return ps.named[string(name)].commands
 }
 
-// originalOf returns the client's own text and parameter types where the
-// backend was given another text.
+// originalOf returns the client's original text, "" if the backend was given that text
+// unchanged, and the parameter types.
 func (ps *prepared) originalOf(name []byte) (text, oids string) {
 	if len(name) > 0 {
 		st := ps.named[string(name)]

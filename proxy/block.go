@@ -14,48 +14,49 @@ import (
 	"weft/wire"
 )
 
-// In a database with declared tables BEGIN touches nobody, because nobody
-// knows yet where the transaction will go. A shard joins when it is first
-// used: it is sent the BEGIN and what the block has done since that every
-// participant must have (savepoints, settings).
+// In a database with declared tables BEGIN is sent to no shard, because where the transaction
+// will go is not known yet. A shard joins when it is first used: it is sent the BEGIN and the
+// commands of the block that every participant must have run (savepoints, settings).
 
 // block is the client's transaction block.
 type block struct {
 	open   bool
-	begin  string   // the command that opened it
-	plain  bool     // and it has no options, so it cannot fail
-	replay []string // what a shard that joins must run after it
-	trial  bool     // the last of it is still to succeed
-	sets   bool     // settings are among it
-	// cursors are where the block's cursors are.
+	begin  string   // the command that opened the block
+	plain  bool     // begin has no options, so it cannot fail
+	replay []string // what a joining shard must run after begin
+	trial  bool     // the last command of replay has not succeeded yet
+	sets   bool     // replay has settings
+	// cursors says where the block's cursors are.
 	cursors map[string]cursor
-	// sealed: nobody knows how it was opened, so nobody can join.
+	// sealed: no shard can join, because weft does not know what a joining shard would have to
+	// run.
 	sealed bool
-	// writer is the first participant that may have written, also are the
-	// others: with one of them COMMIT is two-phase.
+	// writer is the first participant that may have written, also are the others that may have.
+	// If there are others, COMMIT is two-phase.
 	writer *pool.Conn
 	also   []*pool.Conn
-	// everywhere: schemas have been changed, on all shards alike.
+	// everywhere: the block has changed schemas, on all shards alike.
 	everywhere bool
-	barred     bool // a shard has refused to write in it, for it was READ ONLY
-	patient    bool // its participants have no idle_in_transaction_session_timeout: weft has
-	serial     bool // it is SERIALIZABLE and may use one shard, which is
-	only       *pool.Lane
-	carries    bool       // a participant leaves notes of what it notifies
-	notifier   *pool.Conn // the participant that has notified itself
-	perhaps    bool       // or may have
-	gated      bool       // all its snapshots were taken between transactions
-	snapped    bool       // its first statement has been sent
-	clock      *pool.Conn // the participant that joined first: now() is its own
-	now        string     // what that is, once it has mattered to others
-	chain      bool       // it is about to end, and the next one begins with that
-	tag        string     // of the last command, while there are several participants
+	barred     bool       // a shard has refused a write because the block was READ ONLY
+	patient    bool       // weft enforces idle_in_transaction_session_timeout instead of the participants
+	serial     bool       // the block is SERIALIZABLE and may use one shard only
+	only       *pool.Lane // the shard of a serial block
+	carries    bool       // a participant leaves notes of its notifications
+	notifier   *pool.Conn // the participant that has notified by itself
+	perhaps    bool       // notifier may have notified, which is not certain
+	gated      bool       // all snapshots of the block were taken between transactions
+	snapped    bool       // the snapshots of the block have been taken or are not needed
+	clock      *pool.Conn // the participant that joined first: its now() is the block's
+	now        string     // now() of clock, once it has been asked
+	chain      bool       // the block is about to end with AND CHAIN
+	tag        string     // the tag of the last command, while there are several participants
 	began      time.Time
-	// before are the parameters that have changed in it, as the client knew them.
+	// before are the old values of parameters that have changed in the block, as the client knew
+	// them.
 	before map[string]string
 }
 
-// changed notes that a parameter is another one than before.
+// changed notes the value that a parameter had before it was first changed in the block.
 func (b *block) changed(name, before string) {
 	if _, known := b.before[name]; known {
 		return
@@ -71,9 +72,8 @@ func opensBlock(f *parser.Facts) bool {
 	return f != nil && f.Statements == 1 && f.Effects&(parser.TxBegin|parser.TxEnd) == parser.TxBegin
 }
 
-// plainBegin is the text that nearly all blocks are opened with. Texts that
-// differ from it in spelling only become it, so that it is not taken apart and
-// kept anew for every transaction.
+// plainBegin is the text that nearly all blocks are opened with. Texts that differ only in
+// spelling are replaced by it, so that they are not parsed and kept for every transaction.
 const plainBegin = "BEGIN"
 
 // beginText returns the text of a command that opens a block.
@@ -84,7 +84,7 @@ func beginText(text []byte) string {
 	return string(text)
 }
 
-// begun is the answer to it.
+// begun is the answer to BEGIN.
 var begun = wire.AppendCommandComplete(nil, "BEGIN")
 
 // start opens the block. It returns the command tag.
@@ -102,7 +102,7 @@ func (b *block) start(text string) string {
 	return beginTag(text)
 }
 
-// beginTag is the command tag of what opens a block.
+// beginTag is the command tag of a text that opens a block.
 func beginTag(text string) string {
 	if words := words(text); len(words) > 0 && words[0] == "start" {
 		return "START TRANSACTION"
@@ -135,11 +135,11 @@ func (t *transaction) join() error {
 	return nil
 }
 
-// joinUnasked sends what opens the block with the statement that comes next, and
-// nobody waits for its answer. As extended messages it costs neither side a
-// ReadyForQuery, and should it fail, what is behind it is skipped. Then the backend
-// is given up, so one that holds what the session needs is asked by a query, and
-// cancel requests for the statement wait until that has been answered.
+// joinUnasked sends the BEGIN together with the next statement, and does not wait for its
+// answer. As extended messages it costs neither side a ReadyForQuery, and if it fails, the
+// messages behind it are skipped and the backend is given up. A backend that holds state of the
+// session is sent a simple query instead, and cancel requests for the statement wait until the
+// query has been answered.
 func (t *transaction) joinUnasked() {
 	c := t.s.held.conn
 	t.s.pipe.unsent.Grow()
@@ -158,13 +158,13 @@ func (t *transaction) joinUnasked() {
 	t.s.pipe.ops.push(op{kind: opBegin, injected: true, sure: true})
 }
 
-// late reports whether a shard has joined the block after another, or would: now()
-// is not there what it is in the block.
+// late reports whether a shard has joined the block after another, or would: its now() is not
+// the block's.
 func (b *block) late(l *pool.Lane) bool { return b.open && b.clock != nil && b.clock.Lane() != l }
 
-// quiesce makes sure that nothing waits to be sent or answered, so that weft can
-// talk to the backend itself. If extended messages have written there, without a
-// BEGIN, they get one: whatever weft says would end their transaction.
+// quiesce makes sure that nothing waits to be sent or answered, so that weft can talk to the
+// backend itself. If extended messages have written there without a BEGIN, they get a BEGIN:
+// otherwise weft's own messages would end their transaction.
 func (t *transaction) quiesce() error {
 	if t.s.held.conn != nil && t.s.implicit.pipedHere() {
 		if err := t.s.implicit.widen(); err != nil {
@@ -174,14 +174,15 @@ func (t *transaction) quiesce() error {
 	return t.quiesceAtEnd()
 }
 
-// quiesceAtEnd is sent where that transaction shall end.
+// quiesceAtEnd is quiesce where the transaction of the pending messages may end: they get no
+// BEGIN.
 func (t *transaction) quiesceAtEnd() error {
 	if t.s.pipe.ops.empty() && t.s.pipe.unsent.Len() == 0 {
 		return nil
 	}
 	wait := t.s.pipe.exchange
 	if t.s.pipe.unsynced {
-		wait = t.s.flush // extended messages are not answered by themselves
+		wait = t.s.flush // extended messages are only answered after a Sync or Flush
 	}
 	if err := wait(); err != nil {
 		return err
@@ -206,9 +207,9 @@ func (t *transaction) noteWriting() error {
 	return t.noteWriter(t.s.held.conn)
 }
 
-// noteWriter notes that a participant of the block is about to write. With the second
-// one the commit needs more than the shards can do by themselves, which is
-// found out before anything is written there.
+// noteWriter notes that a participant of the block is about to write. With a second writer the
+// COMMIT has to be two-phase. Whether that is possible is checked before anything is written
+// there.
 func (t *transaction) noteWriter(c *pool.Conn) error {
 	b := &t.block
 	if b.writer == c || b.writer == nil {
@@ -225,8 +226,8 @@ func (t *transaction) noteWriter(c *pool.Conn) error {
 	return nil
 }
 
-// mayWriteToo refuses a second writing participant where the client wants one at
-// most, or where the shards cannot commit together.
+// mayWriteToo refuses a second writing participant if the client wants one at most, or if the
+// shards cannot commit together.
 func (t *transaction) mayWriteToo(c *pool.Conn) error {
 	if len(t.also) == 0 {
 		if err := t.mayWriteSeveral(); err != nil {
@@ -239,14 +240,14 @@ func (t *transaction) mayWriteToo(c *pool.Conn) error {
 	return t.s.util.mayPrepare(c)
 }
 
-// mayWriteSeveral asks what the client wants. Of a block that all shards write in
-// it has been asked, at a time when the backend could be.
+// mayWriteSeveral refuses a second writer if the client has set that it wants one at most. In a
+// block in which all shards write this has been checked before, when the backend could be asked.
 func (t *transaction) mayWriteSeveral() error {
 	if t.everywhere {
 		return nil
 	}
-	// In the middle of a dialogue nobody can be asked, and whoever is in one has
-	// learnt them before.
+	// In the middle of a dialogue the backend cannot be asked; the options have been learnt
+	// before it began.
 	if !t.s.pipe.ops.mayFail() && !t.s.pipe.loading {
 		if err := t.s.record.learnOptions(); err != nil {
 			return err
@@ -261,22 +262,23 @@ func (t *transaction) mayWriteSeveral() error {
 // twoPhase reports whether several participants may have written.
 func (b *block) twoPhase() bool { return len(b.also) > 0 }
 
-// decides reports whether COMMIT needs a decision: several shards must end alike,
-// or other proxies must be able to find out.
+// decides reports whether COMMIT needs a decision: several shards must end alike, or other
+// proxies must be able to find out how the block ended.
 func (b *block) decides() bool { return b.twoPhase() || b.everywhere }
 
 // wroteOn reports whether a participant may have written.
 func (b *block) wroteOn(c *pool.Conn) bool { return b.writer == c || slices.Contains(b.also, c) }
 
-// toAll reports whether a text is one that every participant must run.
+// toAll reports whether every participant must run a text.
 func toAll(f *parser.Facts) bool {
 	return f.Statements == 1 && len(f.Relations) == 0 && f.Effects&parser.Opaque == 0 &&
 		f.Effects&(parser.Savepoint|parser.ChangesSettings|parser.ChangesAllSettings|parser.Constraints) != 0
 }
 
-// elsewhere is what the others run in the place of a text that all participants must
-// run. A constraint of a home table is on the home shard alone, so SET CONSTRAINTS
-// with names is that shard's to answer, and the others may not know the name.
+// elsewhere returns what the other shards run in place of a text that all participants must run,
+// and whether the home shard has to answer the text itself. A constraint of a home table is on
+// the home shard only, so for SET CONSTRAINTS with names the home shard answers, and the others
+// may not know the names.
 func elsewhere(text string, f *parser.Facts) (sql string, home bool) {
 	if f.Effects&parser.Constraints == 0 {
 		return text, false
@@ -287,8 +289,8 @@ func elsewhere(text string, f *parser.Facts) (sql string, home bool) {
 	return "DO " + quote.Literal("BEGIN "+strings.TrimRight(text, "; \t\r\n")+"; EXCEPTION WHEN undefined_object THEN NULL; END"), true
 }
 
-// rollsBackTo reports whether a text is a ROLLBACK TO, the one command about
-// savepoints that a failed transaction takes.
+// rollsBackTo reports whether a text is a ROLLBACK TO, the only savepoint command that a failed
+// transaction accepts.
 func rollsBackTo(text []byte, f *parser.Facts) bool {
 	if f.Statements != 1 || f.Effects&parser.Savepoint == 0 {
 		return false
@@ -297,8 +299,8 @@ func rollsBackTo(text []byte, f *parser.Facts) bool {
 	return len(w) > 0 && w[0] == "rollback"
 }
 
-// onAll repeats on the other participants what the backend at hand is about to
-// run, and remembers it for those that join later.
+// onAll repeats on the other participants the text that the backend at hand is about to run, and
+// remembers the text for shards that join later.
 func (t *transaction) onAll(text string, f *parser.Facts) error {
 	for _, c := range t.s.held.parked {
 		if c.Status == wire.TxIdle {
@@ -311,14 +313,14 @@ func (t *transaction) onAll(text string, f *parser.Facts) error {
 	b := &t.block
 	b.sets = b.sets || f.Effects&(parser.ChangesSettings|parser.ChangesAllSettings) != 0
 	if len(b.replay) >= maxReplay {
-		b.sealed = true // whoever joins now would not know where it is
+		b.sealed = true // a shard that joins now would lack the commands that are not remembered
 		return nil
 	}
 	b.replay, b.trial = append(b.replay, text), true
 	return nil
 }
 
-// tried notes how the command went that was to be remembered.
+// tried notes whether the last remembered command has succeeded. If not, it is forgotten.
 func (b *block) tried(ok bool) {
 	if b.trial && !ok {
 		b.replay = b.replay[:len(b.replay)-1]
@@ -326,13 +328,14 @@ func (b *block) tried(ok bool) {
 	b.trial = false
 }
 
-// maxReplay bounds what is remembered for shards that join later.
+// maxReplay bounds how many commands are remembered for shards that join later.
 const maxReplay = 1000
 
-// ender returns the participant whose COMMIT decides, nil if none has written. With
-// several it is the one that has notified, else the home shard's if that is among them: what cannot be
-// prepared, such as temporary tables and cursors WITH HOLD, is there. Else it is the first of the snapshot's: it
-// goes through its gate before the others, in the order in which readers shut them (see inTurn).
+// ender returns the participant whose COMMIT decides, nil if none has written. If several have,
+// it is the participant that has notified; else the home shard's if it has written, because what
+// cannot be prepared, such as temporary tables and cursors WITH HOLD, is there; else the first
+// in the snapshot's order: the deciding participant goes through its gate before the others, in
+// the order in which readers shut gates (see inTurn).
 func (t *transaction) ender() *pool.Conn {
 	b := &t.block
 	if b.twoPhase() && b.notifier != nil && b.wroteOn(b.notifier) {
@@ -350,7 +353,7 @@ func (t *transaction) ender() *pool.Conn {
 	return first
 }
 
-// gateOrder is where the shard of a backend stands in the order of gates: the home shard comes first.
+// gateOrder is the place of a backend's shard in the order of gates: the home shard comes first.
 func (t *transaction) gateOrder(c *pool.Conn) int {
 	if c.Lane() == t.s.lane {
 		return -1
@@ -358,9 +361,9 @@ func (t *transaction) gateOrder(c *pool.Conn) int {
 	return slices.IndexFunc(t.s.held.lanes, func(l shardLane) bool { return l.lane == c.Lane() })
 }
 
-// chooseEnder chooses the backend whose answer to COMMIT or ROLLBACK is the client's:
-// the one that failed, else the one that decides. It returns false when nobody
-// has joined.
+// chooseEnder makes the backend whose answer to COMMIT or ROLLBACK is the client's the one at
+// hand: the backend that has failed, else the one that decides. It returns false if no shard has
+// joined.
 func (t *transaction) chooseEnder() bool {
 	if t.s.held.conn != nil && t.s.held.conn.Status == wire.TxFailed || t.twoPhase() && t.s.legs.atFailed() {
 		return true
@@ -386,8 +389,7 @@ func (t *transaction) chooseEnder() bool {
 	return true
 }
 
-// beforeEnds waits for what the backend at hand has been sent, if ends is going
-// to leave it.
+// beforeEnds waits for the answers of the backend at hand, if chooseEnder is going to leave it.
 func (t *transaction) beforeEnds() error {
 	c, w := t.s.held.conn, t.ender()
 	if c == nil || c.Status != wire.TxIdle && (w == nil || w == c) || t.s.pipe.ops.empty() && t.s.pipe.unsent.Len() == 0 {
@@ -402,8 +404,8 @@ func (t *transaction) beforeEnds() error {
 	return nil
 }
 
-// conclude ends the block on the participants whose answers the client does
-// not see, after the one that answered has ended it.
+// conclude ends the block on the other participants, whose answers the client does not see,
+// after the backend that answered the client has ended it.
 func (t *transaction) conclude(c *pool.Conn) {
 	if len(t.s.held.parked) == 0 || !(t.open && c.Status == wire.TxIdle || t.chain && c.Status == wire.TxActive) {
 		return
@@ -437,7 +439,7 @@ func (t *transaction) settleBlock(c *pool.Conn) {
 	case c.Status != wire.TxIdle && !b.open:
 		t.block = block{open: true, sealed: true, writer: c, clock: c}
 	case c.Status == wire.TxIdle && len(b.replay) > 0:
-		*b = block{} // of messages that a Sync has ended
+		*b = block{} // the messages that made replay have ended with their Sync
 	case b.chain && c.Status == wire.TxActive:
 		t.s.reach.disband()
 		t.releaseOthers(c)
@@ -448,17 +450,16 @@ func (t *transaction) settleBlock(c *pool.Conn) {
 	}
 }
 
-// unsettled reports whether a block that was committed with AND CHAIN may have set
-// something for the session, which nobody but the backend at hand knows: the
-// transaction must be over before that can be asked.
+// unsettled reports whether a block committed with AND CHAIN may have set something for the
+// session that only the backend at hand knows: it cannot be asked before the transaction is
+// over.
 func (t *transaction) unsettled() bool {
 	d := &t.s.record.done
 	return t.tag != "ROLLBACK" && (d.bits&(parser.Opaque|parser.ChangesAllSettings|parser.DiscardAll) != 0 || d.bits&parser.ChangesSettings != 0 && !allLocal(d.sets))
 }
 
-// chained returns the command that opens, on shards which join later, the block that
-// AND CHAIN has opened here: with the modes of the one before, be it that they
-// were set after its BEGIN.
+// chained returns the command by which shards that join later open the block that AND CHAIN has
+// opened here. It has the modes of the block before, even those that were set after its BEGIN.
 func (t *transaction) chained(c *pool.Conn) (begin string, plain bool) {
 	b := &t.block
 	if !slices.ContainsFunc(b.replay, func(text string) bool { return strings.Contains(strings.ToLower(text), "transaction") }) {
@@ -480,7 +481,7 @@ func (t *transaction) chained(c *pool.Conn) (begin string, plain bool) {
 	return begin, false
 }
 
-// forgetPortals follows the end of a transaction, which no portal outlives.
+// forgetPortals forgets the portals of a transaction that has ended, except cursors WITH HOLD.
 func (t *transaction) forgetPortals() {
 	t.s.portals.unexecuted = false
 	t.s.portals.lane = nil
@@ -500,12 +501,12 @@ func (t *transaction) endPortals() {
 	}
 }
 
-// releaseOthers releases the participants, whose transactions are over.
+// releaseOthers releases the other participants, whose transactions are over.
 func (t *transaction) releaseOthers(main *pool.Conn) {
 	kept := t.s.held.parked[:0]
 	for _, c := range t.s.held.parked {
 		if t.sets {
-			c.Settings = main.Settings // all have run the same commands
+			c.Settings = main.Settings // all participants have run the same commands
 		}
 		if t.chain && t.unsettled() {
 			c.Discard()
@@ -529,8 +530,8 @@ func (t *transaction) releaseOthers(main *pool.Conn) {
 	t.s.held.parked = kept
 }
 
-// abandon gives up the block after a participant was lost: the others roll
-// back with their connections, unless they have done so already.
+// abandon gives up the block after a participant was lost: the others roll back when their
+// connections are closed, unless they have rolled back already.
 func (t *transaction) abandon() {
 	t.s.record.unreport()
 	t.s.reach.disband()
@@ -545,7 +546,7 @@ func (t *transaction) abandon() {
 		case t.s.held.isPinned(c):
 			kept = append(kept, c)
 		case t.sets:
-			c.Discard() // it may have other settings than it was known to have
+			c.Discard() // its settings may differ from what weft knows
 		default:
 			t.s.held.untouch(c)
 			c.UsedBy(t.s.id)

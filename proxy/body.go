@@ -10,12 +10,13 @@ import (
 	"weft/schema"
 )
 
-// A body with commands runs on every shard, and what it does may depend on what it
-// finds: IF NOT EXISTS (SELECT … FROM pg_type …) THEN. So what each shard had before is
-// compared with what it has afterwards, in the same transaction. If the shards have not
-// done the same, none keeps it.
+// A body with commands runs on every shard, and what it does may depend on what it finds there:
+// IF NOT EXISTS (SELECT … FROM pg_type …) THEN. So the objects that each shard had before are
+// compared with those it has afterwards, in the same transaction. If the shards have not done
+// the same, all of them roll back.
 
-// beforeBody notes what the shards have. The block has all shards.
+// beforeBody notes the objects that the shards have before a body runs. All shards take part in
+// the block.
 func (u *utility) beforeBody(e *spread) error {
 	if e.plan.Change == nil || !e.plan.Change.Body {
 		return nil
@@ -33,8 +34,8 @@ func (u *utility) beforeBody(e *spread) error {
 	return err
 }
 
-// afterBody compares what the shards have done, and takes what the body has not done
-// out of what is noted of it.
+// afterBody compares what the shards have done, and removes from the noted change what the body
+// has not done.
 func (u *utility) afterBody(e *spread) error {
 	if !e.plan.Change.Body {
 		return nil
@@ -60,7 +61,7 @@ func (u *utility) afterBody(e *spread) error {
 	return nil
 }
 
-// imprints are what all shards have.
+// imprints returns the objects of each shard.
 func (u *utility) imprints() ([]schema.Imprint, error) {
 	out, home := make([]schema.Imprint, len(u.s.route.snap.Shards)), u.s.route.homeShard()
 	var err error
@@ -78,7 +79,7 @@ func (rt *routing) homeShard() int {
 	return slices.IndexFunc(rt.snap.Shards, func(sh directory.Shard) bool { return sh.Name == rt.snap.Home })
 }
 
-// settleBody keeps of what is noted of declarations what has been done.
+// settleBody removes from the noted change the drops and renames that have not happened.
 func (u *utility) settleBody(c *plan.Change, now schema.Imprint) {
 	at := slices.IndexFunc(u.s.record.done.changes, func(x changed) bool { return x.Change == c })
 	if at < 0 || len(c.Drops)+len(c.Renames) == 0 {

@@ -16,12 +16,12 @@ import (
 	"weft/wire"
 )
 
-// In the extended protocol a gathered query is a portal of weft's own until it is
-// executed. If the client wants its rows in portions, the remainder becomes a
-// portal of the home shard's, under the client's name.
+// In the extended protocol a gathered query is a portal that only weft knows until it is
+// executed. If the client wants its rows in portions, the remainder becomes a portal of the home
+// shard, under the client's name.
 
-// bindGather makes the portal. tail is what the Bind carries beyond the names,
-// and supplied what weft has drawn for it.
+// bindGather makes the portal of a gathered query. tail is what the Bind carries beyond the
+// names, and supplied are the values that weft has drawn for the portal.
 func (ga *gatherer) bindGather(portal, name []byte, f *parser.Facts, pl *planned, tail []byte, supplied [][]byte) error {
 	if pl.plan.Copy != nil {
 		if err := miscounted(tail, name, len(declaredTypes(pl.oids))); err != nil {
@@ -66,8 +66,8 @@ func (ga *gatherer) bindGather(portal, name []byte, f *parser.Facts, pl *planned
 	return ga.s.portals.bindLocal(portal, &localPortal{gather: x})
 }
 
-// keepsPromise refuses an execution whose result is another than the client has
-// been told that the statement has: the schema has changed since.
+// keepsPromise refuses an execution whose result has other columns than the client has been
+// told: the schema has changed since.
 func (x *gathering) keepsPromise() error {
 	if x.statement == nil || x.explain != nil {
 		return nil
@@ -83,7 +83,7 @@ func (x *gathering) keepsPromise() error {
 	return nil
 }
 
-// describeGathered answers a Describe of the portal.
+// describeGathered answers a Describe of a gathered portal.
 func (ga *gatherer) describeGathered(x *gathering) error {
 	if err := ga.learnBound(x); err != nil {
 		return ga.s.lost.refuseBoundRead(err)
@@ -107,7 +107,7 @@ func (ga *gatherer) learnBound(x *gathering) error {
 	return ga.loseAtHand(err)
 }
 
-// executeGather executes the portal. body is the Execute's.
+// executeGather executes a gathered portal. body is that of the Execute message.
 func (ga *gatherer) executeGather(x *gathering, body []byte) error {
 	name, rest, ok := wire.CString(body)
 	if !ok || len(rest) != 4 {
@@ -126,9 +126,9 @@ func (ga *gatherer) executeGather(x *gathering, body []byte) error {
 	}
 	ga.s.portals.executing, x.said = x, ga.s.pipe.ops.takeOf(x)
 	defer func() { ga.s.portals.executing = nil }()
-	// What came before is answered before rows are.
+	// Earlier messages are answered before the rows.
 	if x.write != nil || ga.s.implicit.piped || x.plan.Locks && x.explain == nil { // locks are held until the Sync
-		x.alone = !ga.s.tx.open && !ga.s.implicit.piped // so far
+		x.alone = !ga.s.tx.open && !ga.s.implicit.piped // no other message is in the transaction so far
 		if err := ga.s.implicit.openPipe(); err != nil {
 			return ga.s.lost.refuseBoundRead(err)
 		}
@@ -141,7 +141,7 @@ func (ga *gatherer) executeGather(x *gathering, body []byte) error {
 	}
 	ga.s.out.Grow()
 	ga.s.out.B = append(ga.s.out.B, x.said...)
-	if err := ga.s.implicit.needsBlock(x.text, x.facts); err != nil { // in one that was opened for its Bind
+	if err := ga.s.implicit.needsBlock(x.text, x.facts); err != nil { // a block may be open just for its Bind
 		return ga.s.lost.refuseBoundRead(err)
 	}
 	x.began = time.Now()
@@ -177,8 +177,8 @@ func (ga *gatherer) executeGather(x *gathering, body []byte) error {
 	return ga.boundFailed(err)
 }
 
-// executeOver executes a portal that has been executed to its end, if not all of what it
-// returns has been told.
+// executeOver executes a portal that has already been executed to its end: it sends the next
+// rows that have not been sent yet, or no rows.
 func (ga *gatherer) executeOver(x *gathering, limit int) error {
 	if x.untold != nil {
 		frame, err := x.appendPortion(nil, limit)
@@ -213,8 +213,8 @@ func (ga *gatherer) boundFailed(err error) error {
 	return ga.s.lost.refuseBoundRead(err)
 }
 
-// prepareBound is prepareGather for a portal. Rows in portions come from
-// PostgreSQL.
+// prepareBound is prepareGather for a portal. limited: the client wants the rows in portions,
+// which come from PostgreSQL.
 func (ga *gatherer) prepareBound(x *gathering, limited bool) error {
 	if err := ga.s.record.mayRead(x.text, x.read); err != nil {
 		return err

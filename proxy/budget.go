@@ -10,36 +10,37 @@ import (
 	"weft/pgerr"
 )
 
-// Messages of clients are in memory until they have been dealt with. One is bounded by
-// limits.max_query_bytes, all of them together by limits.memory: a budget that every
-// session takes from as the bytes of a large message come, and gives back to when it
-// waits for its client again.
+// Messages of clients are in memory until they have been dealt with. One message is bounded by
+// limits.max_query_bytes, all of them together by limits.memory. That is a budget: every session
+// takes from it as the bytes of a large message come, and gives back when it waits for its
+// client again.
 
 const (
-	// unbudgeted messages are not counted: what limits.max_clients bounds is enough.
+	// unbudgeted is the size up to which messages are not counted: limits.max_clients bounds
+	// them well enough.
 	unbudgeted = 64 << 10
 	// budgetStep is how many bytes of a message are taken in at once.
 	budgetStep = 1 << 20
-	// messageCost is how much memory a byte of a message may take that is passed on: the
-	// message, what goes to shards, and garbage of both. parsedCost is the same for a text
-	// that is parsed: its tree is made twice, by PostgreSQL's parser and by weft. Both were
-	// measured, and TestLargeStatements holds them.
+	// messageCost is how much memory a byte of a message may take if the message is only passed
+	// on: the message, what goes to shards, and the garbage of both. parsedCost is the same for
+	// a text that is parsed: its tree is built twice, by PostgreSQL's parser and by weft. Both
+	// were measured, and TestLargeStatements checks them.
 	messageCost = 5
 	parsedCost  = 16
-	// scavengeFrom and scavengeAfter say when memory that was given back goes to the
-	// operating system: the runtime by itself would take minutes.
+	// scavengeFrom and scavengeAfter say when memory that was given back goes to the operating
+	// system: the runtime by itself would take minutes.
 	scavengeFrom  = 8 << 20
 	scavengeAfter = 2 * time.Second
 )
 
-// budget is the memory of all clients' messages.
+// budget counts the memory of all clients' messages.
 type budget struct {
 	used      atomic.Int64
 	garbage   atomic.Int64 // given back since the last collection
 	scheduled atomic.Bool
 }
 
-// take takes n bytes of a budget of limit, if they are there. limit 0 is no bound.
+// take takes n bytes from a budget of limit bytes, if so many are left. limit 0 means no bound.
 func (b *budget) take(n, limit int64) bool {
 	if used := b.used.Add(n); limit > 0 && used > limit {
 		b.used.Add(-n)
@@ -55,16 +56,16 @@ func (b *budget) give(n int64) {
 		time.AfterFunc(scavengeAfter, func() {
 			b.scheduled.Store(false)
 			b.garbage.Store(0)
-			runtime.GC() // the first of two that pools of buffers live through
+			runtime.GC() // pools of buffers survive one collection; FreeOSMemory runs the second
 			debug.FreeOSMemory()
 		})
 	}
 }
 
-// allowance is what one session has taken.
+// allowance is what one session has taken from the budget.
 type allowance struct{ bytes int64 }
 
-// end gives it all back.
+// end gives the whole allowance back.
 func (l *allowance) end(b *budget) {
 	if l.bytes > 0 {
 		b.give(l.bytes)
@@ -72,10 +73,10 @@ func (l *allowance) end(b *budget) {
 	}
 }
 
-// takeIn waits until a message of n bytes is in the client's buffer, n with its header, and
-// takes what it costs from the budget as it comes: cost for each byte. A client that only
-// says that it will send much takes nothing. A message that is refused is read to its end
-// first, or the client would never hear why.
+// takeIn waits until a message of n bytes, header included, is in the client's buffer. As the
+// bytes come, it takes cost for each byte from the budget. So a client that only announces a
+// large message takes nothing. A refused message is read to its end first, or the client would
+// never hear why it was refused.
 func (a *account) takeIn(n, cost int) error {
 	cfg := a.s.srv.conf()
 	if m := cfg.MaxQueryBytes; m > 0 && n-1 > m {
@@ -111,8 +112,8 @@ func (a *account) tooLarge(n int, why error) error {
 	return why
 }
 
-// refusable returns the error of a simple query that was too large as one that does not end
-// the session, if nothing stands before it.
+// refusable returns the error of a simple query that was too large as an error that does not end
+// the session; nil if other messages are pending before the query.
 func (p *pipe) refusable(err error) *pgerr.Error {
 	var e *pgerr.Error
 	if !errors.As(err, &e) || e.Code != pgerr.ProgramLimitExceeded && e.Code != pgerr.OutOfMemory || !p.ops.empty() || p.hasPending || p.s.implicit.open || p.unsynced {

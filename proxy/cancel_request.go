@@ -6,10 +6,10 @@ import (
 	"weft/wire"
 )
 
-// onCancel does what a cancel request asks for. Such a request comes through a
-// connection of its own. Behind one address of several proxies it may come to a proxy
-// that does not have the session: that proxy passes it on to all others. As in
-// PostgreSQL the client is not told whether the key was right.
+// onCancel does what a cancel request asks for. The request comes through its own connection.
+// Where several proxies share one address, it may come to a proxy that does not have the
+// session: this proxy passes it on to all others. As in PostgreSQL the client is not told
+// whether the key was right.
 func (s *Server) onCancel(p *wire.Packet) {
 	if s.register.cancel(p.PID, p.Secret) || s.circle.Cancel(s.ctx, p) {
 		return
@@ -17,7 +17,7 @@ func (s *Server) onCancel(p *wire.Packet) {
 	s.log.Info("cancel request with a wrong key", "session", p.PID)
 }
 
-// cancel cancels what a session is doing, if the session is here and the key is right.
+// cancel cancels what a session is doing, if this proxy has the session and the key is right.
 func (r *register) cancel(id int32, secret []byte) bool {
 	r.mu.Lock()
 	sess := r.sessions[id]

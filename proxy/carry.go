@@ -10,15 +10,15 @@ import (
 	"weft/wire"
 )
 
-// A transaction that has notified cannot be prepared, so in a block all shards but home
-// leave notes of what their functions notify (see catalog.Carried). Right before the COMMIT
-// they are collected, and sent on the shard whose COMMIT decides: all, once, or none.
+// A transaction that has notified cannot be prepared. So in a block all shards but home leave
+// notes of what their functions notify (see catalog.Carried). Right before COMMIT the notes are
+// collected and sent on the shard whose COMMIT decides: all of them once, or none.
 
 // carryNotes makes a participant leave notes.
 const carryNotes = "SET LOCAL weft.carry = on"
 
-// carries reports whether a participant leaves notes: one that could notify, and need
-// not decide.
+// carries reports whether a participant leaves notes: if it is not the home shard and its
+// functions may notify.
 func (cm *commit) carries(c *pool.Conn) bool {
 	if c.Lane() == cm.s.lane {
 		return false
@@ -27,8 +27,8 @@ func (cm *commit) carries(c *pool.Conn) bool {
 	return e == nil || e.Notifies
 }
 
-// carryNotes collects what the participants of the block want to notify, and does so on
-// the backend at hand, which is about to commit.
+// carryNotes collects the participants' notes and sends them on the backend at hand, which is
+// about to commit.
 func (cm *commit) carryNotes() error {
 	if !cm.s.tx.carries || cm.s.held.conn == nil || cm.s.held.conn.Status != wire.TxActive {
 		return nil
@@ -43,9 +43,10 @@ func (cm *commit) carryNotes() error {
 	return cm.tellNotes(cm.s.held.conn, notes)
 }
 
-// tellFirst sends the notes so far on the home shard, which is about to run something that
-// may notify there. The commit sends them again: what has been sent in a transaction is not sent
-// twice, and what was sent after a savepoint may be gone by then.
+// tellFirst sends the notes so far on the home shard, which is about to run a text that may
+// notify there. The COMMIT sends them again: PostgreSQL does not send the same notification
+// twice in a transaction, and notifications sent after a savepoint may have been rolled back by
+// then.
 func (cm *commit) tellFirst(home *pool.Conn) error {
 	notes, err := cm.notes(false)
 	if err != nil || len(notes) == 0 {
@@ -59,8 +60,9 @@ func (cm *commit) tellFirst(home *pool.Conn) error {
 	return cm.tellNotes(home, notes)
 }
 
-// notes are those that the participants have left, in order. With deferred, what they have put off
-// until the commit runs before, and may leave more; the one at hand is told to run it by COMMIT itself.
+// notes returns the notes that the participants have left, in order of time. With deferred,
+// their deferred constraints run first, which may leave more notes; on the backend at hand
+// COMMIT itself runs them.
 func (cm *commit) notes(deferred bool) ([]string, error) {
 	var notes []string
 	for _, c := range append(slices.Clone(cm.s.held.parked), cm.s.held.conn) {
@@ -80,12 +82,12 @@ func (cm *commit) notes(deferred bool) ([]string, error) {
 		}
 		notes = append(notes, strings.FieldsFunc(rows[0][0], func(r rune) bool { return r == '\n' })...)
 	}
-	// Each begins with the time when it was left.
+	// Each note begins with the time when it was left.
 	slices.SortStableFunc(notes, func(a, b string) int { return strings.Compare(timeOf(a), timeOf(b)) })
 	return notes, nil
 }
 
-// tellNotes sends notes on a backend.
+// tellNotes sends the notifications of notes on a backend.
 func (cm *commit) tellNotes(c *pool.Conn, notes []string) error {
 	if len(notes) == 0 {
 		return nil
@@ -102,8 +104,8 @@ func timeOf(note string) string {
 	return t
 }
 
-// notifiesHere notes that a text notifies by itself on the participant at hand. That one must
-// decide, so there can be no other.
+// notifiesHere notes that a text notifies by itself on the participant at hand. That participant
+// must be the one that decides, so a second one is refused.
 func (cm *commit) notifiesHere() error {
 	b := &cm.s.tx.block
 	if !b.open {
@@ -117,8 +119,8 @@ func (cm *commit) notifiesHere() error {
 	return nil
 }
 
-// mayHaveNotified notes that functions may have notified on the backend at hand before
-// it could be told to leave notes.
+// mayHaveNotified notes that functions may have notified on the backend at hand before it could
+// be told to leave notes.
 func (cm *commit) mayHaveNotified() {
 	if cm.carries(cm.s.held.conn) {
 		cm.s.tx.notifier, cm.s.tx.perhaps = cm.s.held.conn, true

@@ -15,20 +15,20 @@ import (
 	"weft/twopc"
 )
 
-// When DDL has changed a schema that statements are planned by, every proxy
-// must know before the client is told that it is done.
+// When DDL has changed a schema that statements are planned by, every proxy must know of the
+// change before the client is told that the DDL is done.
 
-// changeTimeout bounds how long a change of the directory is waited for. A
-// proxy that does not answer is waited for until its lease ends.
+// changeTimeout bounds the wait for a change of the directory. A proxy that does not answer is
+// waited for until its lease ends.
 const changeTimeout = 30 * time.Second
 
-// mayChange refuses changes while the directory is away: other proxies would
-// not hear of them.
+// mayChange refuses changes while the directory cannot be reached: other proxies would not hear
+// of them.
 func (cm *commit) mayChange() error {
 	if cm.s.srv.cfg.Directory == nil {
 		return pgerr.New(pgerr.FeatureNotSupported, "this proxy cannot change the directory")
 	}
-	// Ask: that the watch has heard nothing yet does not mean that it is there.
+	// Ask the directory: that its watch has not failed yet does not mean that it can be reached.
 	ctx, cancel := context.WithTimeout(cm.s.srv.ctx, 3*time.Second)
 	defer cancel()
 	if _, err := cm.s.srv.cfg.Directory.Load(ctx); err != nil {
@@ -37,7 +37,8 @@ func (cm *commit) mayChange() error {
 	return nil
 }
 
-// noteChange notes what a command does to declarations, for when it commits.
+// noteChange notes what a command does to declarations. It takes effect when the command
+// commits.
 func (cm *commit) noteChange(p *plan.Plan) {
 	cm.s.record.done.schema = true
 	if p.Change != nil {
@@ -45,8 +46,8 @@ func (cm *commit) noteChange(p *plan.Plan) {
 	}
 }
 
-// changed is a change of declarations that an open transaction has made, after
-// so many commands of its block that all participants run.
+// changed is a change of declarations in an open transaction. after is how many commands that
+// all participants run came before it in the block.
 type changed struct {
 	*plan.Change
 	after int
@@ -86,7 +87,7 @@ func (t *transaction) changesLeft(noted []changed) []*plan.Change {
 	return left
 }
 
-// tablesInBlock are the declarations as the open transaction has left them.
+// tablesInBlock returns the declarations as the open transaction has changed them.
 func (cm *commit) tablesInBlock() *planner.Tables {
 	snap := cm.s.route.snap.Clone()
 	for _, c := range cm.s.tx.changesLeft(cm.s.record.done.changes) {
@@ -95,8 +96,8 @@ func (cm *commit) tablesInBlock() *planner.Tables {
 	return planner.NewTables(snap, cm.s.db.Name)
 }
 
-// mayChain refuses AND CHAIN where others must hear of a change first: the next
-// transaction may end otherwise than the one that made it.
+// mayChain refuses AND CHAIN if other proxies must hear of a change first: the chained
+// transaction may end otherwise than the one that made the change.
 func (cm *commit) mayChain(f *parser.Facts) error {
 	if f.Effects&parser.TxBegin == 0 || len(cm.s.record.done.changes) == 0 && !cm.s.tx.everywhere {
 		return nil
@@ -105,26 +106,27 @@ func (cm *commit) mayChain(f *parser.Facts) error {
 		WithHint("Send COMMIT and BEGIN.")
 }
 
-// news is what other proxies must hear of.
+// news is what other proxies must be told.
 type news struct {
 	database string
-	schema   bool // it has changed
-	roles    bool // so have roles
+	schema   bool // the schema of database has changed
+	roles    bool // roles have changed
 	changes  []*plan.Change
-	// resequence: values drawn in advance are void.
+	// resequence: values drawn in advance from sequences are void.
 	resequence bool
-	// pending is what intend has entered, and outcome how that ended; undo are
-	// names it declared that the tables did not get.
+	// pending is the key of the entry that intend has made, "" for none, and outcome how its
+	// transaction ended; undo are the names that intend declared and that the tables did not
+	// get.
 	pending string
 	outcome twopc.Outcome
 	undo    []plan.Name
-	late    bool // not all shards have followed: it stays pending
+	late    bool // not all shards have followed: the entry stays pending
 }
 
-// intend tells every proxy, right before COMMIT, that the schema is about to
-// change: should this process die before it can tell that it has, they do not
-// go on with what they know, and can end it. Tables that get another name are
-// declared under both until then.
+// intend tells every proxy, right before COMMIT, that the schema is about to change. Should this
+// process die before it can tell that the schema has changed, the other proxies do not go on
+// with what they know, and can end the change. Until then tables that get another name are
+// declared under both names.
 func (cm *commit) intend(a *agreement) error {
 	changes := cm.s.tx.changesLeft(cm.s.record.done.changes)
 	p := directory.Pending{ID: a.decision.Key, Proxy: cm.s.srv.cfg.Proxy, Database: cm.s.db.Name}
@@ -159,11 +161,11 @@ func (cm *commit) intend(a *agreement) error {
 	if err != nil {
 		return unreachable(err)
 	}
-	cm.s.route.refresh() // the declarations that have just changed are this block's own
+	cm.s.route.refresh() // this block itself has just changed the declarations
 	return nil
 }
 
-// unreachable refuses a change that other proxies could not be told of.
+// unreachable is the error for a change that other proxies could not be told of.
 func unreachable(err error) *pgerr.Error {
 	return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "the directory cannot be reached, so schemas with sharded tables cannot be changed").
 		WithDetail("%s", err.Error()).WithHint("Try again when etcd is back. Reads and writes go on meanwhile.")
@@ -185,7 +187,8 @@ func (cm *commit) publishEnd(d *effects, o twopc.Outcome) {
 	cm.s.srv.keeper.stopAt(twopc.AfterPublish)
 }
 
-// publish tells every proxy.
+// publish tells every proxy the news. If that fails, it warns the client and goes on trying in
+// the background.
 func (cm *commit) publish(n news) {
 	ctx, cancel := context.WithTimeout(cm.s.srv.ctx, changeTimeout)
 	defer cancel()
@@ -197,7 +200,7 @@ func (cm *commit) publish(n news) {
 		if a := cm.agreement; a != nil {
 			cm.s.srv.metrics.commits[a.Outcome()].Add(cm.s.id, tally.Now()-a.began)
 		}
-		// What is pending stays in hand meanwhile.
+		// The resolver must not touch what is pending meanwhile: its nonce stays in hands.
 		cm.agreement = nil
 		cm.s.srv.wg.Go(cm.s.srv.guarded("news of changes", func() { cm.s.srv.keeper.publishLater(n) }))
 	}
@@ -205,6 +208,7 @@ func (cm *commit) publish(n news) {
 	cm.s.route.refresh()
 }
 
+// publish enters the news in the directory and waits until every proxy has them.
 func (k *keeper) publish(ctx context.Context, n news) error {
 	next, err := k.s.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		next := old.Clone()
@@ -212,7 +216,8 @@ func (k *keeper) publish(ctx context.Context, n news) error {
 			next.Schemas = counted(next.Schemas, n.database)
 		}
 		if n.roles {
-			// Roles are of all databases, and so is whom policies concern.
+			// Roles are shared by all databases, and policies of any database may depend on
+			// them.
 			for i := range next.Tables {
 				if d := next.Tables[i].Database; d != n.database && (i == 0 || d != next.Tables[i-1].Database) {
 					next.Schemas = counted(next.Schemas, d)
@@ -223,7 +228,7 @@ func (k *keeper) publish(ctx context.Context, n news) error {
 			next.Sequences = counted(next.Sequences, n.database)
 		}
 		p := next.FindPending(n.pending)
-		if n.pending == "" || p != nil && p.Outcome == "" { // else somebody has told already
+		if n.pending == "" || p != nil && p.Outcome == "" { // otherwise another proxy has already told
 			for _, name := range n.undo {
 				next.DropTable(n.database, name.Schema, name.Table)
 			}
@@ -253,7 +258,7 @@ func counted(m map[string]int64, database string) map[string]int64 {
 	return m
 }
 
-// spreadVersion waits until this and every other proxy serves a version.
+// spreadVersion waits until this proxy and all others serve a version of the directory.
 func (k *keeper) spreadVersion(ctx context.Context, version int64) error {
 	if k.s.cfg.Reach != nil {
 		if _, err := k.s.cfg.Reach(ctx, version); err != nil {
@@ -263,7 +268,7 @@ func (k *keeper) spreadVersion(ctx context.Context, version int64) error {
 	return k.s.cfg.Directory.Acknowledged(ctx, version)
 }
 
-// publishLater tries until it works.
+// publishLater publishes news once a second until that succeeds.
 func (k *keeper) publishLater(n news) {
 	for {
 		select {
@@ -283,7 +288,7 @@ func (k *keeper) publishLater(n news) {
 	}
 }
 
-// applyChange does to the declarations what DDL has done to the tables.
+// applyChange changes the declarations as DDL has changed the tables.
 func applyChange(snap *directory.Snapshot, database string, c *plan.Change) {
 	for _, n := range c.Drops {
 		snap.DropTable(database, n.Schema, n.Table)
