@@ -17,15 +17,15 @@ import (
 	"weft/wire"
 )
 
-// A command around a gathered query, DECLARE or CREATE TABLE AS, runs on the
-// client's own backend of the home shard, over the remainder of the query. What
-// it makes is there: FETCH, pg_cursors and the new table are PostgreSQL's own.
+// A command around a gathered query, DECLARE or CREATE TABLE AS, runs on the client's own
+// backend of the home shard, over the remainder of the query. The cursor or table that it makes
+// is there: FETCH, pg_cursors and the new table are PostgreSQL's own.
 //
-// The remainder yields the values that the query does, but its columns may have
-// lost what a value has not: modifiers, domains, collations. A table keeps these.
-// So they are asked for, and given back by casts.
+// The remainder yields the values of the query, but its columns may have lost what a value does
+// not carry: modifiers, domains, collations. A table keeps these. So weft asks for them and
+// restores them by casts.
 
-// sql is the text that runs over the inputs.
+// sql is the text that runs over the collected inputs.
 func (x *gathering) sql(fill *plan.Fill) string {
 	c := x.g.Command
 	if c == nil {
@@ -66,6 +66,7 @@ func (x *gathering) appendQuery(dst []byte, t plan.Text, fill *plan.Fill) []byte
 	return append(dst, ')')
 }
 
+// appendComma appends a comma, except before the first item.
 func appendComma(dst []byte, i int) []byte {
 	if i > 0 {
 		dst = append(dst, ", "...)
@@ -73,11 +74,12 @@ func appendComma(dst []byte, i int) []byte {
 	return dst
 }
 
+// appendNumbered appends a name with a number, which is 1 for the first item.
 func appendNumbered(dst []byte, name string, i int) []byte {
 	return strconv.AppendInt(append(dst, name...), int64(i+1), 10)
 }
 
-// learnCommand finds out what the query of a command yields.
+// learnCommand finds out the columns of a command's query.
 func (rt *routing) learnCommand(x *gathering, d *plan.Description, fill *plan.Fill) error {
 	c := x.g.Command
 	var err error
@@ -122,7 +124,8 @@ FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespa
 	return nil
 }
 
-// describing logs that a text of weft's own is not accepted, and says so.
+// describing logs that PostgreSQL does not accept one of weft's own texts, and returns an error
+// about it. Other errors are returned unchanged.
 func describing(s *Session, what string, err error) error {
 	if !blames(err) {
 		return err
@@ -131,17 +134,16 @@ func describing(s *Session, what string, err error) error {
 	return pgerr.New(pgerr.InternalError, "%s cannot be described: %s", what, pgerr.From(err).Message)
 }
 
-// blames reports whether an error is about a text, not about what happened while
-// it was looked at: the backend was lost, somebody cancelled it, a lock was not to
-// be had.
+// blames reports whether an error is about a text, and not about what happened while the text
+// was looked at: a lost backend, a cancel request, a lock that could not be had.
 func blames(err error) bool {
 	code := pgerr.From(err).Code
 	return !errors.Is(err, pool.ErrLost) &&
 		!slices.ContainsFunc([]string{"08", "25", "40", "53", "55", "57"}, func(class string) bool { return strings.HasPrefix(code, class) })
 }
 
-// askOfQuery evaluates something of each column of a command's query, without
-// running that. It asks of all columns if which is nil; the others get "".
+// askOfQuery evaluates an expression about each column of a command's query without running the
+// query. If which is nil, it asks about all columns; columns that are not asked about get "".
 func (rt *routing) askOfQuery(x *gathering, fill *plan.Fill, what string, which []bool) ([]string, error) {
 	sql := []byte("SELECT ")
 	asked := 0
@@ -155,7 +157,8 @@ func (rt *routing) askOfQuery(x *gathering, fill *plan.Fill, what string, which 
 	if asked == 0 {
 		return out, nil
 	}
-	// One row of NULLs, whose types and collations are the query's.
+	// The inner query yields one row of NULLs with the types and collations of the command's
+	// query.
 	sql = append(sql, " FROM (SELECT) one LEFT JOIN LATERAL (SELECT * FROM "...)
 	sql = x.appendQuery(sql, x.g.Command.Query, fill)
 	sql = append(sql, " LIMIT 0) q ON true"...)
@@ -189,7 +192,7 @@ func (rt *routing) askOfQuery(x *gathering, fill *plan.Fill, what string, which 
 	return out, l.err
 }
 
-// textField takes the first field of a row, "" for NULL.
+// textField takes the first field off a row; it is "" for NULL.
 func textField(row []byte) (field string, rest []byte, err error) {
 	if len(row) < 4 {
 		return "", nil, wire.ErrMalformed

@@ -14,39 +14,38 @@ import (
 	"weft/wire"
 )
 
-// commit is the end of a transaction that is under way.
+// commit is the part of a session that ends its transaction.
 type commit struct {
 	s *Session
 
-	// underway: a COMMIT has been sent and not been answered.
+	// underway: a COMMIT has been sent and not been answered yet.
 	underway bool
-	// agreement is what the participants have said so far; nil where one shard
-	// commits alone.
+	// agreement is what the participants have said so far; nil if one shard commits alone.
 	agreement *agreement
 }
 
-// A block that has written on several shards ends the same way on all of them: the
-// decision is entered on one, the others prepare, that one's COMMIT decides, and
-// the others follow. twopc.Commit has the order and the reasons; here is the
-// talking. What a session cannot finish, because it or a shard dies, is left to
-// the resolver (leftover.go).
+// A block that has written on several shards ends the same way on all of them: the decision is
+// entered on one shard, the others prepare, the COMMIT of the deciding shard decides, and the
+// others follow. twopc.Commit has the order and the reasons; this file has the dialogue. What a
+// session cannot finish, because the session or a shard dies, is left to the resolver
+// (leftover.go).
 
-// agreement is the commit of such a block.
+// agreement is the commit of a block that several shards must agree on.
 type agreement struct {
 	twopc.Commit
 	name     twopc.Name
 	decision twopc.Decision
-	conns    []*pool.Conn  // of the participants beside the deciding one
-	owns     []*schema.Own // what weft keeps on theirs
-	undo     []plan.Name   // names declared for it that the tables may not get
-	told     bool          // it is in the directory
-	severed  bool          // contact with the deciding shard is lost
-	tag      []byte        // the COMMIT of the deciding shard, until all have followed
-	late     []string      // shards that have not, in time
-	began    int64         // when, as tally.Now tells it
+	conns    []*pool.Conn  // backends of the participants beside the deciding one
+	owns     []*schema.Own // what weft keeps on the shards of conns
+	undo     []plan.Name   // names declared by intend that the tables may not get
+	told     bool          // intend has entered the commit in the directory
+	severed  bool          // the deciding shard was lost while the decision was entered
+	tag      []byte        // the deciding shard's answer to COMMIT, kept until all have followed
+	late     []string      // shards that have not followed in time
+	began    int64         // when the commit began, by tally.Now
 }
 
-// index returns which participant a backend is, -1 if none.
+// index returns the index in conns of a backend, -1 if it is not among them.
 func (a *agreement) index(c *pool.Conn) int {
 	if a != nil {
 		for i, p := range a.conns {
@@ -60,8 +59,8 @@ func (a *agreement) index(c *pool.Conn) int {
 
 func (a *agreement) has(c *pool.Conn) bool { return a.index(c) >= 0 }
 
-// agree makes the participants of the block promise, right before COMMIT, that
-// they will follow. After an error it must be rolled back.
+// agree makes the participants of the block promise, right before COMMIT, that they will follow.
+// After an error the block must be rolled back.
 func (cm *commit) agree() error {
 	if err := cm.carryNotes(); err != nil {
 		return err
@@ -98,7 +97,7 @@ func (cm *commit) agree() error {
 	return cm.prepareAll(a)
 }
 
-// muster makes a list of those who have written.
+// muster lists the participants that have written.
 func (cm *commit) muster() (*agreement, error) {
 	a := &agreement{name: twopc.Name{Cluster: cm.s.route.snap.Cluster, Incarnation: cm.s.srv.cfg.Proxy, Nonce: twopc.NewNonce(), Decider: cm.s.held.conn.Shard()}}
 	a.decision = twopc.Decision{Key: a.name.Key(), Announced: cm.s.tx.everywhere}
@@ -110,7 +109,7 @@ func (cm *commit) muster() (*agreement, error) {
 			return nil, transactionFailed()
 		}
 		if c.Server == "" {
-			// Once per connection: a server does not change under one.
+			// Once per connection: a connection stays with one server.
 			rows, err := cm.askBeside(c, "SELECT weft.server()")
 			if err != nil {
 				return nil, err
@@ -127,7 +126,7 @@ func (cm *commit) muster() (*agreement, error) {
 	return a, nil
 }
 
-// decide enters the decision, in the transaction that it is about.
+// decide enters the decision, in the transaction that it decides.
 func (cm *commit) decide(a *agreement) error {
 	own, err := cm.s.srv.keeper.own(cm.s.srv.ctx, a.name.Decider, cm.s.db.Name)
 	if err != nil {
@@ -138,8 +137,8 @@ func (cm *commit) decide(a *agreement) error {
 	cm.s.pipe.unsent.Grow()
 	talk := ownTalk{c: cm.s.held.conn, out: &cm.s.pipe.unsent}
 	cm.s.tx.passThrough(&talk, own)
-	// What was deferred runs first: it must not fail, or wait for somebody who
-	// waits for the others, when those have promised.
+	// Deferred constraints and triggers run first: once the others have promised, these must
+	// neither fail nor wait for a transaction that waits for the others.
 	talk.add(ownImmediate)
 	talk.add(ownBriefly)
 	talk.add(ownDecide, a.decision.Parameters(own.Key)...)
@@ -151,8 +150,8 @@ func (cm *commit) decide(a *agreement) error {
 		case e.Code == barredCode:
 			return lateReadOnly().WithCause(err)
 		case strings.HasPrefix(e.Code, "42"), e.Code == "3F000", e.Code == "23514":
-			// Somebody has dropped it, or the database is another one of the same
-			// name, with another key: next time it is looked for anew.
+			// weft's own schema was dropped, or the database is another of the same name, with
+			// another key: the next commit looks for the schema again.
 			cm.s.srv.keeper.disown(cm.s.db.Name)
 		}
 		return err
@@ -183,7 +182,7 @@ func result(c *pool.Conn) (tag string, err error) {
 	return tag, failed
 }
 
-// answerOf sorts what came of a message.
+// answerOf classifies the result of a message.
 func answerOf(err error) twopc.Answer {
 	switch {
 	case err == nil:
@@ -194,7 +193,7 @@ func answerOf(err error) twopc.Answer {
 	return twopc.Refusal
 }
 
-// prepareAll makes all participants prepare, at once.
+// prepareAll makes all participants prepare at the same time.
 func (cm *commit) prepareAll(a *agreement) error {
 	if len(a.conns) == 0 {
 		return nil
@@ -219,7 +218,7 @@ func (cm *commit) prepareAll(a *agreement) error {
 	for i, c := range a.conns {
 		tag, err := talks[i].answer()
 		if err == nil && tag != "PREPARE TRANSACTION" {
-			err = transactionFailed() // PREPARE of a failed one rolls back
+			err = transactionFailed() // PREPARE TRANSACTION rolls back a failed transaction
 		}
 		a.Voted(i, answerOf(err))
 		if err != nil && (refused == nil || errors.Is(err, pool.ErrLost)) {
@@ -236,8 +235,8 @@ func (cm *commit) prepareAll(a *agreement) error {
 	return refused
 }
 
-// sendTo sends what waits in pipe.unsent to a backend. The last of several is waited
-// for in the same breath. A failure is found by whoever reads.
+// sendTo sends what waits in pipe.unsent to a backend. With last it also waits for the first
+// bytes of the answer. A failure is found when the answer is read.
 func (p *pipe) sendTo(c *pool.Conn, last bool) {
 	if last {
 		_ = c.WriteAndFill(p.unsent.B)
@@ -247,17 +246,17 @@ func (p *pipe) sendTo(c *pool.Conn, last bool) {
 	p.unsent.Reset()
 }
 
-// trackConns lets cancel requests reach backends that work at the same time.
+// trackConns sets the backends that cancel requests reach while they work at the same time.
 func (re *reach) trackConns(conns []*pool.Conn) {
 	re.mu.Lock()
 	re.legs = append(re.legs[:0], conns...)
 	re.mu.Unlock()
 }
 
-// promise is what comes before PREPARE. Whoever prepares owns the transaction: the
-// login role can end it again, a role set in the block may not be there when it must;
-// and what was deferred runs as the role that the client has set. The promise
-// must be as durable as the decision.
+// promise returns what runs before PREPARE. The role that prepares owns the transaction: the
+// login role can end it later, a role set in the block may not exist by then. Deferred
+// constraints run before, as the role that the client has set. The promise must be as durable as
+// the decision.
 func (cm *commit) promise() []string {
 	if !cm.inOtherHands() {
 		return nil
@@ -265,8 +264,8 @@ func (cm *commit) promise() []string {
 	return []string{"SET CONSTRAINTS ALL IMMEDIATE", "SET LOCAL ROLE NONE", "SET LOCAL synchronous_commit = on"}
 }
 
-// inOtherHands reports whether the session may have another role than its login's,
-// or wants commits that are not durable.
+// inOtherHands reports whether the session may have another role than its login's, or wants
+// commits that are not durable.
 func (cm *commit) inOtherHands() bool {
 	if cm.s.tx.sets || cm.s.record.done.bits&(parser.Opaque|parser.ChangesSettings|parser.ChangesAllSettings) != 0 {
 		return true
@@ -307,8 +306,8 @@ func unprepared(shard string, err error) error {
 	return told.WithCause(err)
 }
 
-// disagree ends a block that cannot be committed, as PostgreSQL does when
-// COMMIT fails. It tells the client, but not that weft is ready.
+// disagree ends a block that cannot be committed, as PostgreSQL does when COMMIT fails. It sends
+// the client the error, but no ReadyForQuery.
 func (cm *commit) disagree(err error) error {
 	cm.s.record.done.fail(cm.s)
 	cm.s.out.fail()
@@ -325,12 +324,12 @@ func (cm *commit) disagree(err error) error {
 	}
 	cm.undoParked()
 	cm.s.lost.closeAll()
-	cm.s.lost.end() // COMMIT has ended it
+	cm.s.lost.end() // the COMMIT has ended the lost transaction
 	return cm.s.out.refuse(err)
 }
 
-// undoParked tells the participants that the transaction is not committed, after
-// one of them was lost before it could be.
+// undoParked tells the other participants that the transaction is not committed, after the
+// deciding one was lost.
 func (cm *commit) undoParked() {
 	if a := cm.agreement; a != nil && a.Outcome() == twopc.Aborted {
 		cm.followAll("ROLLBACK")
@@ -352,7 +351,7 @@ func (cm *commit) uncommitted(err error) error {
 // executeCommit executes the portal of a COMMIT that all shards must agree to.
 func (cm *commit) executeCommit(lp *localPortal) error {
 	if cm.s.held.conn != nil && !cm.s.pipe.unasked() && (cm.s.pipe.unsynced || !cm.s.pipe.ops.empty()) {
-		// A Sync of weft's own leaves the extended protocol.
+		// A Sync sent by weft leaves the extended protocol.
 		if err := cm.s.held.endImplicit(); err != nil || cm.s.held.conn == nil || cm.s.pipe.skipping {
 			return err
 		}
@@ -383,7 +382,7 @@ func (cm *commit) executeCommit(lp *localPortal) error {
 	return err
 }
 
-// commits reports whether a text that ends a block means to commit it.
+// commits reports whether a text that ends a block asks to commit it.
 func commits(text string) bool {
 	if t := strings.TrimRight(text, "; \t\r\n"); strings.EqualFold(t, "commit") || strings.EqualFold(t, "end") {
 		return true
@@ -392,8 +391,8 @@ func commits(text string) bool {
 	return len(w) > 0 && (w[0] == "commit" || w[0] == "end")
 }
 
-// noteEnding remembers whether the simple query that is about to be sent ends a
-// transaction: should its answer get lost, nobody knows how.
+// noteEnding remembers whether the simple query about to be sent commits a transaction: if its
+// answer is lost, the outcome is unknown.
 func (cm *commit) noteEnding(text []byte, f *parser.Facts) {
 	cm.underway = cm.s.held.conn.Status == wire.TxActive && endsTx(f) && commits(string(text))
 }

@@ -23,93 +23,94 @@ import (
 type Config struct {
 	// Snapshot returns the cluster as it is now. Required.
 	Snapshot func() *directory.Snapshot
-	// Directory is where declarations are changed. Nil: they cannot be.
+	// Directory is where declarations are changed. Nil: they cannot be changed.
 	Directory Directory
-	// Entries keeps the places of lookup vindexes. Nil: there are none.
+	// Entries keeps the places of lookup vindexes. Nil: there are no lookup vindexes.
 	Entries schema.Entries
-	// Reach waits until Snapshot returns that version or a newer one.
+	// Reach waits until Snapshot returns the given version or a newer one.
 	Reach func(ctx context.Context, version int64) (*directory.Snapshot, error)
 	// Proxy is this proxy's id in the directory.
 	Proxy string
-	// Secret is what other proxies must know to ask this one. Nil: none may.
+	// Secret is what other proxies must know to ask this one. Nil: no proxy may ask.
 	Secret directory.Secret
 	// Auth lets clients in. Required.
 	Auth *auth.Authenticator
-	// ProxyProtocol are the networks of load balancers that may say whose
-	// connection they pass on.
+	// ProxyProtocol are the networks of load balancers that may say whose connection they pass
+	// on.
 	ProxyProtocol []netip.Prefix
-	// TLS is offered to clients that ask for it; nil answers N.
+	// TLS is offered to clients that ask for it. Nil: weft answers N.
 	TLS *tls.Config
-	// RequireTLS turns away clients that do not ask for it.
+	// RequireTLS turns away clients that do not ask for TLS.
 	RequireTLS bool
-	// ServiceUser is who weft logs in to the shards as when it works by itself.
-	// Default "postgres".
+	// ServiceUser is the user as which weft logs in to the shards for its own work. Default
+	// "postgres".
 	ServiceUser string
 	// Pool bounds the connections to the shards.
 	Pool pool.Config
-	// AdminDatabase is the name of weft's own console. Default "weft".
+	// AdminDatabase is the name under which clients connect to weft's console. Default "weft".
 	AdminDatabase string
-	// AdminUsers may enter it. Default: ServiceUser.
+	// AdminUsers are the users that may use the console. Default: ServiceUser.
 	AdminUsers []string
 	// MaxClients bounds the client connections. Default 10000.
 	MaxClients int
-	// MaxClientsPerUser and MaxClientsPerDatabase bound those of one user and of
-	// one database. Default 0: MaxClients alone.
+	// MaxClientsPerUser and MaxClientsPerDatabase bound the client connections of one user and
+	// of one database. Default 0: MaxClients alone.
 	MaxClientsPerUser, MaxClientsPerDatabase int
-	// UserClients are the bounds of users who have their own.
+	// UserClients are the bounds of users that have one of their own, in place of
+	// MaxClientsPerUser.
 	UserClients map[string]int
 	// AuthFailures is how many logins may fail in a minute from one address.
 	// Default 0: any number.
 	AuthFailures int
 	// StartupTimeout bounds the dialogue before the first query. Default 60s.
 	StartupTimeout time.Duration
-	// ReadyShards is the share of shards that must answer for the proxy to be ready, from
-	// 0 to 1. Default 0: it is, whoever is down.
+	// ReadyShards is the share of shards that must answer for the proxy to be ready, from 0 to
+	// 1. Default 0: the proxy is ready even if all shards are down.
 	ReadyShards float64
-	// DrainTimeout is how long running transactions may take at the end.
-	// Default 30s.
+	// DrainTimeout is how long running transactions may take when the proxy shuts down. Default
+	// 30s.
 	DrainTimeout time.Duration
-	// MaxQueryBytes bounds one message that is kept whole. Default: PostgreSQL's own 1 GB.
+	// MaxQueryBytes bounds one message that is kept whole. Default: PostgreSQL's 1 GB.
 	MaxQueryBytes int
-	// Memory bounds what the messages of all clients take. Default 0: no bound.
+	// Memory bounds the memory of all clients' messages. Default 0: no bound.
 	Memory int64
-	// Gather bounds what statements over several shards may do, in sessions
-	// that do not say otherwise.
+	// Gather bounds what statements over several shards may do, in sessions that do not set
+	// their own bounds.
 	Gather Gather
 	// FactsBytes bounds the memory of what is known about query texts.
 	// Default 32 MiB.
 	FactsBytes int64
 	// PlanBytes bounds the memory of plans. Default 64 MiB.
 	PlanBytes int64
-	// StatementBytes bounds the memory of what is counted by statement. Default
-	// 16 MiB.
+	// StatementBytes bounds the memory of the counts by statement. Default 16 MiB.
 	StatementBytes int64
-	// SlowStatement is from when on a statement is logged. Default 0: none is.
+	// SlowStatement is the duration from which on a statement is logged. Default 0: no statement
+	// is.
 	SlowStatement time.Duration
-	// Tracer receives the traces of sessions. Nil: there are none.
+	// Tracer receives the traces of sessions. Nil: sessions are not traced.
 	Tracer *span.Tracer
-	// Version is weft's own, for SHOW VERSION. Default "dev".
+	// Version is the version of weft, for SHOW VERSION. Default "dev".
 	Version string
-	// Settings are what SHOW CONFIG shows, and Reload is what RELOAD does: it
-	// returns what has changed and what needs a restart. Nil: nothing.
+	// Settings are what SHOW CONFIG shows, and Reload is what RELOAD does: it returns what has
+	// changed and what needs a restart. Nil: SHOW CONFIG shows nothing, and RELOAD is refused.
 	Settings func() []console.Setting
 	Reload   func(ctx context.Context) ([]string, error)
-	// StopAt, if not nil, is called at the named points of a commit and of its
-	// recovery: tests end the process there.
+	// StopAt, if not nil, is called at the named points of a commit and of its recovery: tests
+	// end the process there.
 	StopAt func(twopc.Point)
 	// Log receives what operators should know. Default: discarded.
 	Log *slog.Logger
-	// Panics counts the process's panics. Default: those of the proxy alone, in Log.
+	// Panics counts the process's panics. Default: only the proxy's panics, logged in Log.
 	Panics *Panics
 	// Metrics receives the proxy's metrics; nil for none.
 	Metrics prometheus.Registerer
 }
 
-// Gather holds the defaults of weft's own parameters.
+// Gather holds the defaults of weft's own session parameters.
 type Gather struct {
 	// MaxBytes is weft.max_gather_bytes. Default 1 GiB.
 	MaxBytes int64
-	// Off: weft.scatter is off.
+	// Off says that weft.scatter is off.
 	Off bool
 	// MaxParallelShards is weft.max_parallel_shards. Default 0: all.
 	MaxParallelShards int
@@ -119,7 +120,7 @@ func (g Gather) options() options {
 	return options{maxGatherBytes: g.MaxBytes, scatter: !g.Off, maxParallelShards: g.MaxParallelShards, inlineBytes: inlineBytes, native: true, read: readShard}
 }
 
-// Directory is the part of the directory's store that changes it.
+// Directory is the part of the directory's store that a proxy uses.
 type Directory interface {
 	Load(ctx context.Context) (*directory.Snapshot, error)
 	Update(ctx context.Context, fn func(*directory.Snapshot) (*directory.Snapshot, error)) (*directory.Snapshot, error)
@@ -168,7 +169,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate reports what cannot be meant.
+// Validate reports settings that are missing, contradict each other or are out of range.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Snapshot == nil {
@@ -189,8 +190,8 @@ func (c Config) Validate() error {
 	return errors.Join(append(errs, c.Pool.Validate())...)
 }
 
-// clientsOf is how many clients may be connected as a user, 0 for any number, and
-// whether that is the user's own bound.
+// clientsOf returns how many clients may be connected as a user, 0 for any number, and whether
+// that is the user's own bound.
 func (c *Config) clientsOf(user string) (limit int, own bool) {
 	if n := c.UserClients[user]; n > 0 {
 		return n, true

@@ -14,13 +14,12 @@ import (
 	"weft/wire"
 )
 
-// A reference table is written on the home shard first. What it has returned goes
-// to the client and, as data, to all other shards. On every shard the table is
-// locked against other writers before: on the home shard they queue up, and on
-// the others the lock waits for the end of a writer that has committed at home and
-// is still prepared there.
+// A reference table is written on the home shard first. The rows that the home shard returns go
+// to the client and, as data, to all other shards. On every shard the table is locked against
+// other writers before: on the home shard they queue up, and on the others the lock waits for
+// the end of a writer that has committed on the home shard and is still prepared on the other.
 
-// runCopies carries out such a statement and counts the rows it has changed.
+// runCopies carries out a write of a reference table and returns how many rows it has changed.
 func (wr *writer) runCopies(r *router, x *gathering, describe bool) (int64, error) {
 	if err := wr.prepareCopies(r, x); err != nil {
 		return 0, err
@@ -46,7 +45,7 @@ func (wr *writer) runCopies(r *router, x *gathering, describe bool) (int64, erro
 	return changed, wr.runOtherCopies(x, t, changed)
 }
 
-// prepareCopies does everything up to the point where a shard is written on.
+// prepareCopies does everything up to the first write on a shard.
 func (wr *writer) prepareCopies(r *router, x *gathering) error {
 	if err := wr.s.record.learnOptions(); err != nil {
 		return err
@@ -77,8 +76,8 @@ func (wr *writer) prepareCopies(r *router, x *gathering) error {
 	return wr.s.reach.interrupted()
 }
 
-// describeCopies is describeWrite, and finds out what the home shard will return
-// for the others.
+// describeCopies is describeWrite, and also finds out which columns the home shard will return
+// for the other shards.
 func (wr *writer) describeCopies(x *gathering) error {
 	if err := wr.describeWrite(x); err != nil || x.d.Carried != nil || x.write.Copies.Carried == 0 {
 		return err
@@ -90,7 +89,7 @@ func (wr *writer) describeCopies(x *gathering) error {
 		return err
 	}
 	wr.s.held.conn.UnnamedBy = 0
-	if err := wr.s.held.lockFirst(x); err != nil { // somebody else may have described it that far
+	if err := wr.s.held.lockFirst(x); err != nil { // describeWrite does not lock if the write is known
 		return err
 	}
 	fill := x.timelessFill()
@@ -119,9 +118,9 @@ func (wr *writer) describeCopies(x *gathering) error {
 	return nil
 }
 
-// lockFirst locks a reference table on the home shard before anything about it is
-// parsed there: that takes a lock too, a weaker one, and two transactions that have
-// it would wait for each other's end when they want the strong one.
+// lockFirst locks a reference table on the home shard before a text about it is parsed there.
+// Parsing takes a weaker lock, and two transactions that both have the weaker one would wait for
+// each other's end when they want the stronger one.
 func (h *held) lockFirst(x *gathering) error {
 	if x.write.Copies == nil || h.conn.Status == wire.TxIdle {
 		return nil
@@ -134,9 +133,8 @@ func lockText(tables []string) string {
 	return "LOCK TABLE " + strings.Join(tables, ", ") + " IN SHARE ROW EXCLUSIVE MODE"
 }
 
-// openCopyLegs gets backends ready: each locks the table and then does its part.
-// t has the rows that the home shard has returned; without it this is the home
-// shard.
+// openCopyLegs gets backends ready: each locks the table and then does its part. t has the rows
+// that the home shard has returned; nil for the home shard itself.
 func (wr *writer) openCopyLegs(x *gathering, shards []int, t *tee) (err error) {
 	if wr.s.held.conn != nil {
 		if err := wr.s.held.park(); err != nil {
@@ -179,7 +177,7 @@ func (wr *writer) openCopyLegs(x *gathering, shards []int, t *tee) (err error) {
 	return wr.s.route.stillTrue()
 }
 
-// appendLock appends the command that keeps other writers away.
+// appendLock appends the command that locks the tables against other writers.
 func appendLock(dst []byte, tables []string) []byte {
 	dst = wire.AppendParse(dst, "", lockText(tables), nil)
 	dst, at := wire.Begin(dst, wire.Bind)
@@ -187,8 +185,7 @@ func appendLock(dst []byte, tables []string) []byte {
 	return appendExecute(dst)
 }
 
-// appendHomeCopy appends the statement itself. Behind the client's columns come
-// those that are carried.
+// appendHomeCopy appends the client's statement. The carried columns come behind the client's.
 func (x *gathering) appendHomeCopy(dst []byte, l *leg) ([]byte, error) {
 	given := x.formats
 	defer func() { x.formats = given }()
@@ -204,6 +201,7 @@ func (x *gathering) appendHomeCopy(dst []byte, l *leg) ([]byte, error) {
 	return x.appendWrite(dst, l, x.write.Text)
 }
 
+// carriedFormats returns the formats in which the home shard returns the carried columns.
 func (x *gathering) carriedFormats() []int16 {
 	if len(x.d.Carried) == 0 {
 		return nil
@@ -211,7 +209,7 @@ func (x *gathering) carriedFormats() []int16 {
 	return finish.Formats([][]plan.Column{x.d.Carried})
 }
 
-// appendOtherCopy appends what another shard does with the rows.
+// appendOtherCopy appends the text by which another shard applies the home shard's rows.
 func (x *gathering) appendOtherCopy(dst []byte, l *leg, t *tee) ([]byte, error) {
 	fill := x.fill()
 	fill.Input = t.in.AppendInput
@@ -245,8 +243,8 @@ func (x *gathering) appendOtherCopy(dst []byte, l *leg, t *tee) ([]byte, error) 
 	return wire.AppendEmpty(appendExecute(dst), wire.Sync), nil
 }
 
-// runHomeCopy lets the home shard do its part: the client gets its rows, and what
-// comes with them is kept.
+// runHomeCopy runs the statement on the home shard: the client gets its rows, and the carried
+// columns are kept.
 func (wr *writer) runHomeCopy(x *gathering, t *tee, describe bool) (int64, error) {
 	l := x.legs[0]
 	t.rows = l
@@ -259,12 +257,13 @@ func (wr *writer) runHomeCopy(x *gathering, t *tee, describe bool) (int64, error
 		err = t.drain()
 	}
 	if ended := wr.s.legs.endLegs(x.legs, err != nil); ended != nil && !errors.Is(err, errEnd) {
-		err = ended // what the shard says itself
+		err = ended // the shard's own error says more
 	}
 	return l.changed, err
 }
 
-// runOtherCopies lets all others follow.
+// runOtherCopies makes all other shards do the same, and compares what they have done with the
+// home shard.
 func (wr *writer) runOtherCopies(x *gathering, home *tee, changed int64) error {
 	wr.s.gather.sendLegs(x.legs)
 	var err error
@@ -290,7 +289,7 @@ func (wr *writer) runOtherCopies(x *gathering, home *tee, changed int64) error {
 	return nil
 }
 
-// copiesDiffer says that a shard has not done what the home shard has.
+// copiesDiffer is the error for a shard that has not done the same as the home shard.
 func (wr *writer) copiesDiffer(x *gathering, l *leg, changed int64) error {
 	shard := wr.s.route.snap.Shards[l.shard].Name
 	if wr.s.tx.isolation() == "repeatable read" {
@@ -306,18 +305,17 @@ func (wr *writer) copiesDiffer(x *gathering, l *leg, changed int64) error {
 	return e
 }
 
-// tee reads rows of a shard: the first columns are the client's, the others are
-// carried.
+// tee reads rows of a shard: the first columns are the client's, the others are carried.
 type tee struct {
 	x     *gathering
 	rows  stream.Rows
-	in    *finish.Inputs // nil: they are only summed up
+	in    *finish.Inputs // keeps the carried columns; nil: the rows are only summed up
 	sum   digest
-	whole bool // the client's columns are not there
+	whole bool // the rows have the carried columns only
 	row   []byte
 }
 
-// Next returns the client's part of the next row. It is stream.Rows.
+// Next returns the client's part of the next row. It implements stream.Rows.
 func (t *tee) Next() ([]byte, error) {
 	row, err := t.rows.Next()
 	if err != nil {
@@ -362,7 +360,7 @@ func (t *tee) drain() error {
 	}
 }
 
-// digest is the same for the same rows in whatever order.
+// digest is a sum of rows that does not depend on their order.
 type digest struct{ rows, a, b uint64 }
 
 func (d *digest) add(row []byte) {
@@ -372,7 +370,7 @@ func (d *digest) add(row []byte) {
 	d.b += binary.BigEndian.Uint64(sum[8:])
 }
 
-// ended is nil for the end of rows.
+// ended returns nil for io.EOF, the end of rows, and other errors unchanged.
 func ended(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil

@@ -9,20 +9,20 @@ import (
 	"weft/wire"
 )
 
-// copyIn passes the client's COPY data to the backend. Beside it a second
-// goroutine listens to the backend, which may give up at any moment; while
-// both run, this one owns reading from the client and writing to the backend,
-// the other the opposite directions and everything else of the session.
+// copyIn passes the client's COPY data to the backend. A second goroutine listens to the backend
+// meanwhile, because the backend may give up at any moment. While both run, this goroutine reads
+// from the client and writes to the backend; the other has the opposite directions and
+// everything else of the session.
 func (cp *copier) copyIn() error {
 	if err := cp.s.out.flushOrEnd(); err != nil {
 		return err
 	}
 	c := cp.s.held.conn
 	if cp.s.pipe.midFrame {
-		// The client goes on with other messages where its data should be.
+		// The client sends other messages where its COPY data should be.
 		return pgerr.Fatal(pgerr.ProtocolViolation, "terminating connection because protocol synchronization was lost")
 	}
-	ahead := 0 // Syncs behind the Execute
+	ahead := 0 // how many Syncs the client has sent behind the Execute
 	if cp.s.pipe.ops.first().kind == opExecute {
 		ahead = cp.s.pipe.ops.dropSyncs()
 	}
@@ -40,14 +40,14 @@ func (cp *copier) copyIn() error {
 	switch {
 	case sendErr != nil || !extended:
 	case ahead > 0:
-		// What comes of the COPY says what has come of them.
+		// The outcome of the COPY tells whether the backend answers these Syncs.
 		_, sendErr = c.Write(wire.AppendEmpty(nil, wire.Flush))
 	default:
-		// The backend keeps its answer until the client sends a Sync.
+		// The backend holds its answer back until the client sends a Sync.
 		_ = c.Conn().SetReadDeadline(time.Unix(1, 0))
 	}
 	if errors.Is(sendErr, errEnd) {
-		// The client is gone: closing the backend makes it abort the COPY.
+		// The client is gone: the backend aborts the COPY when its connection is closed.
 		_ = c.Conn().SetDeadline(time.Unix(1, 0))
 	}
 	<-over
@@ -70,13 +70,13 @@ func (cp *copier) copyIn() error {
 	return cp.s.reach.checkKilled()
 }
 
-// relayCopy passes the backend's messages on until the COPY is decided.
+// relayCopy passes the backend's messages on until the COPY has succeeded or failed.
 func (cp *copier) relayCopy() error {
 	c := cp.s.held.conn
 	for {
 		typ, body, err := c.Next(wire.LargeLimit)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return nil // not decided yet
+			return nil // the COPY is not decided yet
 		}
 		if err != nil {
 			return c.Lost(err)
@@ -95,8 +95,7 @@ func (cp *copier) relayCopy() error {
 	}
 }
 
-// sendCopy sends COPY messages until the client ends them or the backend has
-// decided.
+// sendCopy sends COPY messages until the client ends the data or the backend has decided.
 func (cp *copier) sendCopy(over <-chan struct{}) error {
 	ended := func() bool {
 		select {
@@ -106,9 +105,9 @@ func (cp *copier) sendCopy(over <-chan struct{}) error {
 			return false
 		}
 	}
-	rem := 0      // bytes of the current message still to pass
-	drop := false // or to drop
-	last := false // it is the one that ends the COPY
+	rem := 0      // bytes of the current message still to pass or drop
+	drop := false // the current message is dropped
+	last := false // the current message ends the COPY
 	for {
 		if rem == 0 && (last || ended()) {
 			return nil
@@ -116,8 +115,8 @@ func (cp *copier) sendCopy(over <-chan struct{}) error {
 		b := cp.s.client.Buffered()
 		switch {
 		case rem > 0 && len(b) > 0:
-			// Also when the COPY has ended: the backend counts on the rest of
-			// a message that has begun.
+			// Pass on even when the COPY has ended: the backend expects the rest of a message
+			// that has begun.
 			n := min(rem, len(b))
 			if !drop {
 				if _, err := cp.s.held.conn.Write(b[:n]); err != nil {
@@ -133,10 +132,10 @@ func (cp *copier) sendCopy(over <-chan struct{}) error {
 			if limit == 0 || length < 4 || length > limit || typ == wire.Terminate {
 				return errEnd
 			}
-			// Flush and Sync mean nothing to a backend that reads data. One that has
-			// given up meanwhile would answer a Sync, and nobody would expect it.
+			// Flush and Sync mean nothing to a backend that reads data. But a backend that has
+			// given up meanwhile would answer a Sync, and the session does not expect an answer.
 			drop = typ == wire.Flush || typ == wire.Sync
-			// Anything else but data ends the COPY: the backend says how.
+			// Any other message but data ends the COPY: the backend says how.
 			last = typ != wire.CopyData && !drop
 			rem = length + 1
 			continue

@@ -7,7 +7,7 @@ import (
 	"weft/pgerr"
 )
 
-// finish ends the data on all shards: all are told before any is waited for.
+// finish ends the data on all shards. All are told before the first is waited for.
 func (x *load) finish() error {
 	if x.stop.Load() {
 		return nil
@@ -22,19 +22,19 @@ func (x *load) finish() error {
 	return nil
 }
 
-// closeAll ends the data on those shards that have not failed.
+// closeAll ends the data on those shards that have not been told to stop.
 func (x *load) closeAll(done bool, reason string) {
 	for _, in := range x.open {
 		if in.stopped {
 			continue
 		}
 		if err := in.close(done, reason); err != nil {
-			in.giveUp() // its listener says the rest
+			in.giveUp() // the inlet's listener notes the error
 		}
 	}
 }
 
-// end takes the shards' last words. err is what weft itself found, or nil.
+// end takes the shards' final answers. err is what weft itself has found wrong, or nil.
 func (x *load) end(err error) error {
 	failed := x.stop.Load()
 	if err != nil && !errors.Is(err, errGivenUp) || failed {
@@ -63,10 +63,10 @@ func (x *load) end(err error) error {
 		return ended
 	case cause != nil && (err == nil || errors.Is(err, errGivenUp) || isBadData(err)):
 		x.owe(cause, causeLine)
-		return cause // also of a row before the one that weft has refused
+		return cause // even if weft has refused a later row
 	case x.strange != nil:
 		x.s.out.tell(x.strange)
-		// Where the next message begins is not known to a server that has not read this one.
+		// A server that has not read this message does not know where the next begins.
 		return pgerr.Fatal(pgerr.ProtocolViolation, "terminating connection because protocol synchronization was lost")
 	case err != nil && !errors.Is(err, errGivenUp):
 		return err
@@ -85,8 +85,8 @@ func (x *load) end(err error) error {
 	return nil
 }
 
-// owe finds the Syncs that came after a row which is wrong: a server takes no notice of those
-// that it meets while it reads data, but answers those that it meets after it has failed.
+// owe counts the Syncs that came after a wrong row: a server ignores a Sync that it reads among
+// the data, but answers a Sync that it reads after it has failed.
 func (x *load) owe(e *pgerr.Error, line int64) {
 	for _, last := range x.syncs {
 		if line >= 0 && line <= last && !isLate(e) {
@@ -95,7 +95,7 @@ func (x *load) owe(e *pgerr.Error, line int64) {
 	}
 }
 
-// answerSyncs answers Syncs that came among the data of a COPY which had failed.
+// answerSyncs answers the Syncs that came among the data of a COPY that had failed.
 func (cp *copier) answerSyncs(owed int) error {
 	for range owed {
 		if err := cp.s.sync(nil, 0); err != nil {
@@ -108,9 +108,9 @@ func (cp *copier) answerSyncs(owed int) error {
 // batch is how many rows PostgreSQL collects before it adds them to the indexes.
 const batch = 1000
 
-// sooner reports whether one server would have found the error a before b. The lines
-// that they are about, -1 for none, say so; but a row whose key is taken is noticed when the batch
-// it is in is written, and what is about no line at the end of all.
+// sooner reports whether a single server would have found error a before error b. The lines that
+// the errors are about decide, -1 for none; but a duplicate key is only noticed when its batch
+// of rows is written, and an error about no line at the very end.
 func sooner(a *pgerr.Error, lineA int64, b *pgerr.Error, lineB int64) bool {
 	if lineA < 0 || lineB < 0 {
 		return lineA >= 0
@@ -124,11 +124,13 @@ func sooner(a *pgerr.Error, lineA int64, b *pgerr.Error, lineB int64) bool {
 	return lineA < lineB
 }
 
+// isLate reports whether PostgreSQL finds an error only when it adds a batch of rows to the
+// indexes.
 func isLate(e *pgerr.Error) bool {
 	return e.Code == pgerr.UniqueViolation || e.Code == pgerr.ExclusionViolation
 }
 
-// closeFailed makes those shards give up that have not failed themselves.
+// closeFailed makes the shards give up that have not failed themselves.
 func (x *load) closeFailed(err error) {
 	reason := "another shard has failed"
 	if err != nil {
@@ -144,7 +146,7 @@ func (x *load) closeFailed(err error) {
 			continue
 		}
 		if err != nil && !isBadData(err) {
-			in.buf = in.buf[:in.from] // what has become of the rows does not matter
+			in.buf = in.buf[:in.from] // the rows not sent yet do not matter
 			in.begin()
 		}
 		if err := in.close(false, reason); err != nil {
@@ -153,18 +155,18 @@ func (x *load) closeFailed(err error) {
 	}
 }
 
-// isBadData reports whether an error is what weft says of the client's data in the
-// place of a server.
+// isBadData reports whether an error is about the client's data, found by weft instead of a
+// server.
 func isBadData(err error) bool {
 	e := (*pgerr.Error)(nil)
 	return errors.As(err, &e) && e.Code == pgerr.BadCopyFileFormat
 }
 
-// translate makes an error of a shard's speak of the client's data. It returns the
-// line, -1 if it is about none.
+// translate makes a shard's error speak of the client's data. It returns the line that the error
+// is about, -1 if none.
 func (x *load) translate(in *inlet, e *pgerr.Error, givenUp bool) int64 {
 	if x.sql != string(x.text) {
-		e.Position = 0 // in another text than the client's
+		e.Position = 0 // the position is one in another text than the client's
 	}
 	start, digits, end := copyLine(e.Where, x.plan.Relation)
 	if start < 0 {
@@ -173,7 +175,7 @@ func (x *load) translate(in *inlet, e *pgerr.Error, givenUp bool) int64 {
 	if givenUp && e.Code == pgerr.QueryCanceled {
 		line := x.cut.Line
 		if !x.cut.Counted() {
-			line++ // the one that was not there
+			line++ // the line after the last, which never came
 		}
 		e.Where = e.Where[:digits] + strconv.FormatInt(line, 10) + e.Where[end:]
 		return line
@@ -186,29 +188,29 @@ func (x *load) translate(in *inlet, e *pgerr.Error, givenUp bool) int64 {
 	return n
 }
 
-// abandon ends the dialogue with all shards, because the client is gone: their
-// backends are closed with the session, and roll back.
+// abandon ends the dialogue with all shards because the client is gone: their backends are
+// closed with the session, and roll back.
 func (x *load) abandon() {
 	for _, in := range x.open {
 		in.giveUp()
 	}
 	for _, in := range x.open {
-		if in.buf != nil { // it has been started
+		if in.buf != nil { // the inlet has been started
 			<-in.ended
 		}
 	}
 }
 
-// at says in which line of the client's data an error is.
+// at notes in an error which line of the client's data it is about.
 func (x *load) at(e *pgerr.Error) *pgerr.Error {
 	e.Where = "COPY " + x.plan.Relation + ", line " + strconv.FormatInt(x.cut.Line, 10)
 	return e
 }
 
-// maxShown is how many bytes of a line PostgreSQL shows.
+// maxShown is how many bytes of a line PostgreSQL shows in an error.
 const maxShown = 100
 
-// in shows the line, too.
+// in is at, and also shows the line.
 func (x *load) in(e *pgerr.Error, row []byte) *pgerr.Error {
 	line := row[:x.cut.Row.Body]
 	shown := string(line)

@@ -16,36 +16,36 @@ import (
 	"weft/wire"
 )
 
-// inlet is the COPY of one shard.
+// inlet is the COPY on one shard.
 type inlet struct {
 	*leg
 	x *load
-	// buf is what is to be sent, and from where the CopyData message begins in it
-	// that rows are added to.
+	// buf is what is to be sent. from is where the CopyData message begins in buf to which rows
+	// are added.
 	buf  []byte
 	from int
 	own  []byte // a row with this shard's OIDs
-	// headed: what stands before binary rows has been added; rows: some of them have.
+	// headed: the header of binary rows has been added; filled: a row has been added.
 	headed, filled bool
-	// writes: it has been noted that the shard's rows change.
+	// writes: it has been noted that the shard is written on.
 	writes bool
 
-	// mu guards lines, which the listener reads to put a notice right.
+	// mu guards lines, which the listener reads to correct the line number in a notice.
 	mu    sync.Mutex
 	lines *copydata.Lines
 
-	// ended is closed when the listener has. What it knows is in leg then; failed
-	// says before that there is an error.
+	// ended is closed when the listener has ended. Its result is in leg then; failed says
+	// earlier that there is an error.
 	ended  chan struct{}
 	failed atomic.Bool
-	// stopped: it was told to stop, so what it says is weft's own doing.
+	// stopped: weft told the shard to stop, so the shard's error is weft's doing.
 	stopped bool
 }
 
 const (
 	// inletFrame is how many bytes of rows are sent at once.
 	inletFrame = 64 << 10
-	// inletRow is from how many bytes on a row is not copied into a frame with
+	// inletRow is the size from which on a row is sent by itself, not copied into a frame with
 	// others.
 	inletRow = 32 << 10
 )
@@ -72,9 +72,9 @@ func (x *load) join(shard int) (*inlet, error) {
 	return in, nil
 }
 
-// start begins to listen to the shard, which wants data or will.
+// start begins to listen to the shard, which asks for data now or soon.
 func (in *inlet) start() {
-	// Should the session end before the shard has answered: it is not idle.
+	// The session may end before the shard has answered: the backend must not count as idle.
 	in.conn.Status = wire.TxActive
 	in.buf = append(in.buf[:0], in.leg.out...)
 	in.leg.out = nil
@@ -88,7 +88,7 @@ func (in *inlet) begin() {
 	in.putHead()
 }
 
-// putHead adds what stands before binary rows, once it is known.
+// putHead adds the header of binary rows, once the header is known.
 func (in *inlet) putHead() {
 	if !in.headed && in.x.head != nil {
 		in.headed = true
@@ -96,7 +96,7 @@ func (in *inlet) putHead() {
 	}
 }
 
-// listen reads what the shard says, until its COPY is over.
+// listen reads the shard's messages until its COPY is over.
 func (in *inlet) listen() {
 	defer close(in.ended)
 	c := in.conn
@@ -128,7 +128,7 @@ func (in *inlet) listen() {
 		case wire.ReadyForQuery:
 			c.Status = body[0]
 			if in.begins && in.err != nil {
-				// What was sent behind BEGIN ran outside of any block.
+				// Everything sent behind the BEGIN ran outside of any block.
 				in.leg.fail(c.Lost(in.err))
 				c.Consume(wire.HeaderLen + len(body))
 				return
@@ -158,7 +158,7 @@ func (in *inlet) fail(err error) {
 	in.x.s.wake()
 }
 
-// tell passes a notice on. A client that does not read makes the shard wait.
+// tell passes a notice on to the client. A client that does not read makes the shard wait.
 func (in *inlet) tell(body []byte) {
 	body = wire.MapError(body, func(code byte, v string) string {
 		if code == 'W' {
@@ -171,10 +171,10 @@ func (in *inlet) tell(body []byte) {
 	s := in.x.s
 	s.out.Grow()
 	s.out.B = wire.AppendFrame(s.out.B, wire.NoticeResponse, body)
-	_ = s.out.flushClient() // whoever reads from the client next hears that it is gone
+	_ = s.out.flushClient() // the session hears from its next read that the client is gone
 }
 
-// add adds a row, behind what weft supplies to it.
+// add adds a row, behind the fields that weft supplies.
 func (in *inlet) add(supplied, row []byte, r copydata.Row) error {
 	if in.x.plan.Types != nil && in.leg.translate != nil {
 		row = in.translated(row, len(supplied) > 0)
@@ -206,8 +206,9 @@ func (in *inlet) add(supplied, row []byte, r copydata.Row) error {
 	return in.write(row)
 }
 
-// translated returns a copy of a binary row with OIDs as this shard has them. Its count of
-// fields may have been taken off. If it cannot be done, the shard shall say what is wrong.
+// translated returns a copy of a binary row with the OIDs of this shard. counted: its count of
+// fields has been taken off. A row that cannot be translated is returned unchanged: the shard
+// will say what is wrong.
 func (in *inlet) translated(row []byte, counted bool) []byte {
 	in.own = append(in.own[:0], row...)
 	fields := in.own
@@ -218,7 +219,7 @@ func (in *inlet) translated(row []byte, counted bool) []byte {
 		return row
 	}
 	if row = in.own; cap(row) > inletFrame {
-		in.own = nil // a long one is not kept
+		in.own = nil // a long row is not kept
 	}
 	return row
 }
@@ -246,9 +247,9 @@ func (in *inlet) write(b []byte) error {
 	return nil
 }
 
-// close ends the data: with done it is complete, else the shard shall give up for the
-// reason that fail says. It gets the rows that have been added all the same: one of
-// them may be wrong, and that is told first.
+// close ends the data. With done the data are complete; else the shard is told to give up, with
+// the reason in fail. The rows that have been added are sent all the same: one of them may be
+// wrong, and that error comes first.
 func (in *inlet) close(done bool, fail string) error {
 	last := wire.AppendEmpty(nil, wire.CopyDone)
 	switch {
@@ -265,7 +266,7 @@ func (in *inlet) close(done bool, fail string) error {
 	return in.write(last)
 }
 
-// clientsLine makes the context of an error speak of the client's data.
+// clientsLine makes the context of an error refer to the line of the client's data.
 func (in *inlet) clientsLine(where string) string {
 	start, digits, end := copyLine(where, in.x.plan.Relation)
 	if start < 0 {
@@ -279,13 +280,13 @@ func (in *inlet) clientsLine(where string) string {
 	line, ok := in.lines.Client(n)
 	in.mu.Unlock()
 	if !ok {
-		return where[:start] + "COPY " + in.x.plan.Relation // long ago: which line it was is forgotten
+		return where[:start] + "COPY " + in.x.plan.Relation // the line was too long ago to be known
 	}
 	return where[:digits] + strconv.FormatInt(line, 10) + in.x.withoutSupplied(where[end:])
 }
 
-// copyLine finds the number of the line in a context: COPY t, line 17, column a: "x".
-// start is -1 if there is none. The word for line may be in another language.
+// copyLine finds the line number in a context such as COPY t, line 17, column a: "x". start is
+// -1 if there is none. The word for line may be in another language.
 func copyLine(where, relation string) (start, digits, end int) {
 	prefix := "COPY " + relation + ", "
 	for at := 0; at < len(where); {
@@ -311,7 +312,8 @@ func copyLine(where, relation string) (start, digits, end int) {
 	return -1, 0, 0
 }
 
-// withoutSupplied takes what weft has added off the text of a line: : "7	the rest".
+// withoutSupplied takes the fields that weft has added off the text of a line such as
+// : "7	the rest".
 func (x *load) withoutSupplied(rest string) string {
 	if len(x.plan.Supply) == 0 || !strings.HasPrefix(rest, `: "`) {
 		return rest
@@ -324,6 +326,7 @@ func (x *load) withoutSupplied(rest string) string {
 	return `: "` + string(line[at:])
 }
 
+// lost reports whether an error says that a backend was lost.
 func lost(err error) bool {
 	l := leg{err: err}
 	return l.lost()
@@ -333,10 +336,10 @@ func quoteTable(t *plan.Table) string {
 	return quote.Ident(t.Schema) + "." + quote.Ident(t.Name)
 }
 
-// giveUp ends the dialogue at once.
+// giveUp ends the dialogue with the shard at once: reads and writes time out.
 func (in *inlet) giveUp() { _ = in.conn.Conn().SetDeadline(time.Unix(1, 0)) }
 
-// spoilt is what is told if a shard has taken what it should have refused.
+// spoilt is the error for a shard that has accepted data that it should have refused.
 func spoilt() *pgerr.Error {
 	return pgerr.New(pgerr.InternalError, "a shard has taken COPY data that weft could not cut into rows")
 }

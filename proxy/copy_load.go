@@ -13,54 +13,53 @@ import (
 	"weft/wire"
 )
 
-// COPY FROM STDIN into a declared table is one COPY on each shard that gets rows. The
-// client's bytes are cut into rows, and each row's go on as they are to the COPY of the
-// shard that its key names, or to all of them if the table is a reference table.
+// COPY FROM STDIN into a declared table is one COPY on each shard that gets rows. The client's
+// bytes are cut into rows. The bytes of each row go unchanged to the COPY of the shard that its
+// key names, or to all shards if the table is a reference table.
 //
 //	client ──▶ session's goroutine: cut, place ──┬─▶ shard 0 ──▶ its listener ─┐
 //	   ▲                                         ├─▶ shard 1 ──▶ its listener ─┤
 //	   └───────── notices ───────────────────────┼─────────────────────────────┘
 //
-// The home shard's is opened first: it looks at the options, and its lock keeps the
-// table's declaration from changing. The others are opened with their first row. The
-// session's goroutine owns reading from the client and writing to shards; a listener
-// owns reading from its shard, and together they own writing to the client. A shard
-// that is slow makes the session wait, and with it the client: nothing is queued but a
-// frame per shard.
+// The COPY of the home shard is opened first: it checks the options, and its lock keeps the
+// table's declaration from changing. The others are opened with their first row. The session's
+// goroutine reads from the client and writes to shards; a listener reads from its shard, and the
+// listeners together write to the client. A slow shard makes the session wait, and with it the
+// client: nothing is queued but one frame per shard.
 
-// load is one execution of such a COPY.
+// load is one execution of a COPY FROM STDIN into a declared table.
 type load struct {
 	s        *Session
 	plan     *plan.Copy
 	fires    *pgerr.Error // see plan.Plan.Fires
 	facts    *parser.Facts
-	lookups  bool // lookups must follow it
+	lookups  bool // lookups must be brought up to date after the COPY
 	text     []byte
 	literals []parser.Literal
 	began    time.Time
 
-	sql  string // what shards run
+	sql  string // what the shards run
 	cut  *copydata.Cutter
 	rows *placement
 
-	inlets []*inlet // by shard, nil for those without rows
-	open   []*inlet // the home shard's first
+	inlets []*inlet // by shard; nil for shards without rows
+	open   []*inlet // the open inlets, the home shard's first
 	home   int
 
-	data    []byte       // what has come and is not cut yet
-	rem     int          // bytes of the client's message that are still to come
-	head    []byte       // what stands before binary rows
+	data    []byte       // data that have come and are not cut yet
+	rem     int          // bytes of the client's current message still to come
+	head    []byte       // the header of binary rows
 	headed  bool         // the header line has been read
-	ended   bool         // no more rows: what still comes is not looked at
-	spoiled bool         // what comes cannot be cut, and goes home to be refused there
-	strange *pgerr.Error // what is told of the message that has ended the data
+	ended   bool         // the rows have ended: later data are ignored
+	spoiled bool         // the data cannot be cut, and go to the home shard to be refused
+	strange *pgerr.Error // the error about the unexpected message that has ended the data
 
-	// syncs are the last rows before Syncs among the data, and owed is how many of those
-	// came when one server had failed already.
+	// syncs has the line of the last row before each Sync among the data. owed is how many of
+	// these Syncs a single server would have read after it had failed.
 	syncs []int64
 	owed  int
 
-	// telling is held by whoever writes to the client while listeners run.
+	// telling is held to write to the client while listeners run.
 	telling sync.Mutex
 	// stop: a shard has failed.
 	stop atomic.Bool
@@ -69,9 +68,9 @@ type load struct {
 }
 
 const (
-	// maxRow is how long a row may be.
+	// maxRow is the most bytes that a row may have.
 	maxRow = 256 << 20
-	// lineMemory is for what is remembered of lines, by all shards together.
+	// lineMemory bounds what is remembered of line numbers, for all shards together.
 	lineMemory = 4 << 20
 )
 
@@ -79,7 +78,7 @@ func (cp *copier) newLoad(p *plan.Plan, text []byte, literals []parser.Literal, 
 	return &load{s: cp.s, plan: p.Copy, fires: p.Fires, facts: f, lookups: p.Lookups, text: text, literals: literals, began: time.Now()}
 }
 
-// run carries the COPY out, in the open block, up to the tag.
+// run carries the COPY out in the open block. It leaves the command tag in tag.
 func (x *load) run() error {
 	s := x.s
 	if err := x.prepare(); err != nil {
@@ -112,8 +111,8 @@ func (x *load) run() error {
 	return err
 }
 
-// prepare does everything that needs the home shard before rows can come. Nothing
-// is written when it fails.
+// prepare does everything that needs the home shard before rows can come. If it fails, nothing
+// has been written.
 func (x *load) prepare() error {
 	s := x.s
 	if err := s.write.mayWrite(&gathering{write: &plan.Write{}}); err != nil {
@@ -161,16 +160,16 @@ func (x *load) prepare() error {
 		if sh.Name == s.route.snap.Home {
 			x.home = i
 		}
-		// It may need a backend of the same shard: ask while none is held.
+		// This may need a backend of the same shard: ask while the session holds none.
 		if _, err := s.held.translationTo(s.held.laneOf(s.route.snap, i).lane); err != nil {
 			return err
 		}
 	}
-	s.reach.bePatient(nil) // nobody who is reading rows can be told
+	s.reach.bePatient(nil) // a shard that reads rows could not be told later
 	return s.route.stillTrue()
 }
 
-// readable refuses data in an encoding that cannot be cut.
+// readable refuses data in an encoding that cannot be cut into rows.
 func (x *load) readable() error {
 	name := x.encoding()
 	if oddEncodings[name] {
@@ -180,9 +179,8 @@ func (x *load) readable() error {
 	return nil
 }
 
-// drawable refuses to supply values of a sequence that this very transaction has set
-// anew: only its own backend of the home shard could tell them, and that is reading
-// the data.
+// drawable refuses to supply values of a sequence if this very transaction has set a sequence:
+// only its own backend of the home shard knows the values, and this backend is reading the data.
 func (x *load) drawable() error {
 	if !x.s.record.done.resequence {
 		return nil
@@ -200,7 +198,7 @@ func undrawable(column string) *pgerr.Error {
 		WithHint("Commit first, or give the column in the data.")
 }
 
-// encoding is that of the data.
+// encoding returns the encoding of the data.
 func (x *load) encoding() string {
 	if x.plan.Encoding != "" {
 		return canonicalEncoding(x.plan.Encoding)
@@ -208,7 +206,7 @@ func (x *load) encoding() string {
 	return x.s.out.reported["client_encoding"]
 }
 
-// openHome opens the COPY of the home shard and waits until it wants data.
+// openHome opens the COPY of the home shard and waits until the shard asks for data.
 func (x *load) openHome() error {
 	s := x.s
 	in, err := x.join(x.home)
@@ -216,8 +214,8 @@ func (x *load) openHome() error {
 		return err
 	}
 	if x.plan.Table.Reference && x.plan.Unclear == "" {
-		// Whoever writes to the copies waits here, so that all of them see the
-		// writers in one order.
+		// Other writers of the copies wait here, so that all copies see the writers in the same
+		// order.
 		if err := x.alone(in, "LOCK TABLE "+quoteTable(x.plan.Table)+" IN SHARE ROW EXCLUSIVE MODE"); err != nil {
 			return err
 		}
@@ -268,7 +266,8 @@ func (x *load) openHome() error {
 	return pgerr.New(pgerr.FeatureNotSupported, "COPY with %s is not supported for a table that is on several shards", x.plan.Unclear)
 }
 
-// alone runs a statement, if any, on a shard whose COPY is not open yet: in the block.
+// alone runs a statement in the block, on a shard whose COPY is not open yet. With "" it only
+// opens the block there.
 func (x *load) alone(in *inlet, sql string) error {
 	if in.begins {
 		sql = x.s.reach.beginning(in.conn) + ";" + sql
@@ -285,7 +284,7 @@ func (x *load) alone(in *inlet, sql string) error {
 	return nil
 }
 
-// tellCopyIn tells the client that its data is wanted.
+// tellCopyIn asks the client for its data.
 func (x *load) tellCopyIn() {
 	format := byte(0)
 	if x.plan.Format.Kind == copydata.Binary {
@@ -302,8 +301,8 @@ func (x *load) tellCopyIn() {
 	s.out.B = wire.End(b, at)
 }
 
-// canonicalEncoding is a name of an encoding as PostgreSQL reports it, as far as it
-// matters here.
+// canonicalEncoding returns the name of an encoding as PostgreSQL reports it, for the encodings
+// that matter here.
 func canonicalEncoding(name string) string {
 	var b []byte
 	for i := range len(name) {
@@ -328,5 +327,5 @@ func canonicalEncoding(name string) string {
 	case "UHC", "WIN949", "WINDOWS949":
 		return "UHC"
 	}
-	return string(b) // GB18030, JOHAB, and those that leave ASCII alone
+	return string(b) // GB18030, JOHAB, and encodings in which bytes of ASCII are only ASCII
 }

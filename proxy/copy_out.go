@@ -11,19 +11,19 @@ import (
 	"weft/wire"
 )
 
-// outlet writes the rows of a gathered query as COPY data. A row in text format has
-// the bytes that COPY writes, but for what is escaped or quoted, and a binary one has
-// exactly them.
+// outlet writes the rows of a gathered query as COPY data. The fields of a row in text format
+// are the bytes that COPY writes, except for escapes and quotes; those of a binary row are
+// exactly what COPY writes.
 type outlet struct {
 	format copydata.Format
-	quoted []string // FORCE_QUOTE
+	quoted []string // the columns of FORCE_QUOTE
 	fields [][]byte
-	// headed: a binary head is due. PostgreSQL sends it in one message with the first row, or
-	// with the end, and psycopg relies on it.
+	// headed: the binary header is still to be sent. PostgreSQL sends it in one message with the
+	// first row or with the end, and psycopg relies on that.
 	headed bool
 }
 
-// formats are those of the rows, as a Bind has them.
+// formats returns the formats of the rows as a Bind has them.
 func (o *outlet) formats() []byte {
 	if o.format.Kind == copydata.Binary {
 		return []byte{0, 1, 0, 1}
@@ -31,13 +31,13 @@ func (o *outlet) formats() []byte {
 	return []byte{0, 0}
 }
 
-// check finds the columns that are always quoted.
+// check finds the columns of FORCE_QUOTE.
 func (o *outlet) check(columns []plan.Column) error {
 	o.format.Quoted = make([]bool, len(columns))
 	for _, name := range o.quoted {
 		i := slices.IndexFunc(columns, func(c plan.Column) bool { return c.Name == name })
 		if i < 0 && name != "*" {
-			return pgerr.New(pgerr.InternalError, "COPY has no column %q to quote", name) // the home shard has said that it has
+			return pgerr.New(pgerr.InternalError, "COPY has no column %q to quote", name) // the home shard has accepted the column
 		}
 		for j := range columns {
 			o.format.Quoted[j] = o.format.Quoted[j] || j == i || name == "*"
@@ -46,7 +46,7 @@ func (o *outlet) check(columns []plan.Column) error {
 	return nil
 }
 
-// begin appends what comes before the rows.
+// begin appends the messages that come before the rows.
 func (o *outlet) begin(dst []byte, columns []plan.Column) []byte {
 	format := byte(0)
 	if o.format.Kind == copydata.Binary {
@@ -70,7 +70,7 @@ func (o *outlet) begin(dst []byte, columns []plan.Column) []byte {
 	return dst
 }
 
-// append appends a row, the body of a DataRow.
+// append appends a row, given as the body of a DataRow.
 func (o *outlet) append(dst, row []byte) ([]byte, error) {
 	var err error
 	if o.fields, err = wire.DecodeRow(o.fields[:0], row); err != nil {
@@ -80,7 +80,7 @@ func (o *outlet) append(dst, row []byte) ([]byte, error) {
 	return wire.End(o.format.AppendRow(o.head(dst), o.fields), at), nil
 }
 
-// head appends the binary head, once.
+// head appends the binary header, once.
 func (o *outlet) head(dst []byte) []byte {
 	if !o.headed {
 		return dst
@@ -89,7 +89,7 @@ func (o *outlet) head(dst []byte) []byte {
 	return copydata.AppendHead(dst)
 }
 
-// end appends what comes after n rows.
+// end appends the messages that come after n rows.
 func (o *outlet) end(dst []byte, n int64) []byte {
 	if o.format.Kind == copydata.Binary {
 		var at int

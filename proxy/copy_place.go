@@ -12,32 +12,32 @@ import (
 	"weft/wire"
 )
 
-// placement finds out where rows go, and what weft adds to them.
+// placement finds out to which shards rows go, and what weft adds to them.
 type placement struct {
 	x      *load
 	placer *executor.Placer // nil for a reference table
-	want   []int            // the fields of the key
-	slots  []int            // which key column each of them is
+	want   []int            // the fields that are part of the key
+	slots  []int            // the key column of each field in want
 	fields [][]byte
 	values []datum.Value
-	bits   int // of a bucket's number
+	bits   int // how many bits the number of a bucket has
 
-	// waiting are rows that have been cut.
+	// waiting are rows that have been cut and not been sent.
 	waiting []waitingRow
 	supply  []*supply
 	prefix  []byte // what is put before a row
-	skip    int    // how many bytes of a row that takes the place of
+	skip    int    // how many bytes of a row prefix replaces
 }
 
-// waitingRow is a row, where in the data it begins, and in which line it ends.
+// waitingRow is a row, its offset in the data, and the line in which it ends.
 type waitingRow struct {
 	at   int
 	row  copydata.Row
 	line int64
 }
 
-// newPlacement prepares it. Values that are the same for all rows are asked of the
-// home shard.
+// newPlacement prepares the placement of a load. It asks the home shard for the values that are
+// the same for all rows.
 func newPlacement(x *load, home *inlet) (*placement, error) {
 	p := &placement{x: x, bits: bits.Len(uint(x.s.route.snap.BucketCount)) - 1}
 	c := x.plan
@@ -52,7 +52,7 @@ func newPlacement(x *load, home *inlet) (*placement, error) {
 		p.supply = append(p.supply, s)
 	}
 	if len(p.supply) > 0 && c.Format.Kind == copydata.Binary {
-		p.skip = 2 // the count of fields is another
+		p.skip = 2 // prefix has a new count of fields
 	}
 	if c.Table.Reference {
 		return p, nil
@@ -82,12 +82,12 @@ func newPlacement(x *load, home *inlet) (*placement, error) {
 	return p, nil
 }
 
-// add takes a row that has been cut at an offset of the data.
+// add takes a row that was cut from the data at the offset at.
 func (p *placement) add(at int, r copydata.Row) {
 	p.waiting = append(p.waiting, waitingRow{at, r, p.x.cut.Line})
 }
 
-// send sends the rows on to their shards.
+// send sends the waiting rows to their shards.
 func (p *placement) send(data []byte) error {
 	if len(p.waiting) == 0 {
 		return nil
@@ -110,7 +110,7 @@ func (p *placement) send(data []byte) error {
 	return nil
 }
 
-// one sends a row on.
+// one sends a row to its shard, or to all shards if the table is a reference table.
 func (p *placement) one(row []byte) error {
 	x := p.x
 	if p.skip > 0 {
@@ -147,6 +147,7 @@ func (p *placement) one(row []byte) error {
 	return p.put(shard, row)
 }
 
+// put adds a row to the COPY of a shard.
 func (p *placement) put(shard int, row []byte) error {
 	in, err := p.x.inlet(shard)
 	if err != nil {
@@ -155,8 +156,8 @@ func (p *placement) put(shard int, row []byte) error {
 	return in.add(p.prefix, row[p.skip:], p.x.cut.Row)
 }
 
-// shard finds the shard of a row. One that no shard will take goes home, to be
-// refused there.
+// shard finds the shard of a row. A row that no shard will accept goes to the home shard, which
+// refuses it.
 func (p *placement) shard(row []byte) (shard, bucket int, err error) {
 	x := p.x
 	if !x.cut.Fields(row, p.want, p.fields) {
@@ -189,12 +190,13 @@ func (p *placement) shard(row []byte) (shard, bucket int, err error) {
 	}
 }
 
+// declaredAnew is the error for declarations that have changed while a statement was on its way.
 func declaredAnew() *pgerr.Error {
 	return pgerr.New(pgerr.SerializationFailure, "a table was declared, or its declaration taken back, while the statement was on its way").
 		WithHint("Run the transaction again.")
 }
 
-// prepend writes what comes before a row in a bucket.
+// prepend writes into prefix what comes before a row of a bucket.
 func (p *placement) prepend(bucket int) error {
 	f := &p.x.plan.Format
 	dst := p.prefix[:0]
@@ -215,7 +217,7 @@ func (p *placement) prepend(bucket int) error {
 	return nil
 }
 
-// inlet returns the COPY of a shard, and notes that it gets rows.
+// inlet returns the COPY of a shard and notes that the shard gets rows.
 func (x *load) inlet(shard int) (*inlet, error) {
 	in := x.inlets[shard]
 	if in != nil && in.writes {

@@ -11,11 +11,11 @@ import (
 	"weft/wire"
 )
 
-// errGivenUp says that the client has ended its data with CopyFail, or with a message that
-// is no part of a COPY.
+// errGivenUp says that the client has ended its data with CopyFail, or with a message that does
+// not belong to a COPY.
 var errGivenUp = errors.New("the client gave up")
 
-// receive reads the client's data to its end, and sends the rows on.
+// receive reads the client's data to their end, and sends the rows to the shards.
 func (x *load) receive() error {
 	s := x.s
 	for {
@@ -38,7 +38,7 @@ func (x *load) receive() error {
 			}
 			continue
 		}
-		// All that has come has been taken. Cut it before more does.
+		// All buffered bytes have been taken. Cut them before reading more.
 		if err := x.take(false); err != nil {
 			return x.refuse(err)
 		}
@@ -48,8 +48,8 @@ func (x *load) receive() error {
 	}
 }
 
-// keep adds to what is not cut yet. A long row is moved as seldom as possible: each
-// time leaves garbage of its size.
+// keep adds to the data that are not cut yet. A long row is moved as seldom as possible: each
+// move leaves garbage of its size.
 func (x *load) keep(b []byte) {
 	if need := len(x.data) + len(b); need > cap(x.data) && need > 1<<20 {
 		x.data = append(make([]byte, 0, max(need, 2*cap(x.data))), x.data...)
@@ -74,7 +74,7 @@ func (x *load) fill() error {
 	return nil
 }
 
-// message takes the header of a message. done says that it was the last one.
+// message handles the header of a message. done: it was the last message of the COPY.
 func (x *load) message() (done bool, err error) {
 	s := x.s
 	typ, length, _ := s.client.Header()
@@ -122,27 +122,27 @@ func (x *load) message() (done bool, err error) {
 	return false, nil
 }
 
-// giveUp makes all shards give up, after what has come before: a row may be wrong, and that
-// is told first.
+// giveUp makes all shards give up, after they have got the rows so far: one of them may be
+// wrong, and its error comes first.
 func (x *load) giveUp(reason string) error {
 	if err := x.take(false); err != nil {
 		return err
 	}
-	if err := x.spoil(x.data, x.cut.Line+1); err != nil { // also of the row that is not whole
+	if err := x.spoil(x.data, x.cut.Line+1); err != nil { // the incomplete row may be wrong, too
 		return err
 	}
 	x.closeAll(false, reason)
 	return errGivenUp
 }
 
-// skipMessage reads the rest of a message that nobody wants any more.
+// skipMessage reads the rest of a message and drops it.
 func (x *load) skipMessage() error {
 	n := x.rem
 	x.rem = 0
 	return x.s.pipe.skip(n)
 }
 
-// refuse ends the data because of an error of weft's own.
+// refuse ends the data because weft has found an error.
 func (x *load) refuse(err error) error {
 	if errors.Is(err, errEnd) {
 		return err
@@ -153,8 +153,7 @@ func (x *load) refuse(err error) error {
 	return err
 }
 
-// take cuts what has come into rows and sends them on. With eof nothing more will
-// come.
+// take cuts the data into rows and sends them to the shards. With eof no more data will come.
 func (x *load) take(eof bool) error {
 	at := 0
 	for !x.ended && !x.spoiled {
@@ -162,9 +161,9 @@ func (x *load) take(eof bool) error {
 		if err != nil {
 			err = x.wrong(err)
 			if sent := x.rows.send(x.data); sent != nil {
-				return sent // a row before it is wrong, too
+				return sent // an earlier row is wrong, too
 			}
-			if x.plan.Format.Kind != copydata.Binary { // or this one is, before that
+			if x.plan.Format.Kind != copydata.Binary { // the home shard may find an earlier error in this row
 				if sent := x.spoil(x.data[at:at+x.cut.Seen()], x.cut.Line); sent != nil {
 					return sent
 				}
@@ -185,7 +184,7 @@ func (x *load) take(eof bool) error {
 			x.spoiled = true
 			continue
 		case copydata.Head:
-			if x.head == nil { // else it is what ends the rows
+			if x.head == nil { // otherwise it is the trailer
 				x.head = append([]byte{}, x.data[at:at+x.cut.Row.Size]...)
 				x.open[0].putHead()
 			}
@@ -218,13 +217,13 @@ func (x *load) take(eof bool) error {
 		return x.at(pgerr.New(pgerr.ProgramLimitExceeded, "a row of COPY data is longer than %d bytes", maxRow))
 	}
 	if cap(x.data) > 1<<20 && len(x.data) < 64<<10 {
-		x.data = append(make([]byte, 0, 128<<10), x.data...) // a long row has passed
+		x.data = append(make([]byte, 0, 128<<10), x.data...) // a long row has passed: free its memory
 	}
 	return nil
 }
 
-// spoil sends what cannot be cut, and is in that line, to the home shard, which will
-// say what is wrong.
+// spoil sends data that cannot be cut, and that are in the given line, to the home shard, which
+// will say what is wrong.
 func (x *load) spoil(rest []byte, line int64) error {
 	if len(rest) == 0 || x.ended {
 		return nil
@@ -261,7 +260,7 @@ func (x *load) spoil(rest []byte, line int64) error {
 	return in.flush()
 }
 
-// headless looks at a header that is not there: PostgreSQL takes it for an empty line.
+// headless checks a header that is missing: PostgreSQL treats it as an empty line.
 func (x *load) headless() error {
 	if x.headed || x.plan.Format.Header == copydata.NoHeader {
 		return nil
@@ -271,7 +270,7 @@ func (x *load) headless() error {
 	return x.header(nil)
 }
 
-// header looks at the line with the names of the columns.
+// header checks the line with the names of the columns.
 func (x *load) header(row []byte) error {
 	if x.plan.Format.Header != copydata.MatchHeader {
 		return nil
@@ -297,7 +296,7 @@ func (x *load) header(row []byte) error {
 	return nil
 }
 
-// wrong is an error of the data as PostgreSQL tells it.
+// wrong returns an error of the data as PostgreSQL words it.
 func (x *load) wrong(err error) error {
 	e := (*copydata.Error)(nil)
 	if !errors.As(err, &e) {

@@ -14,8 +14,7 @@ import (
 	"weft/wire"
 )
 
-// copyQuery carries out a COPY that concerns several shards: a simple query of n
-// bytes.
+// copyQuery carries out a COPY that concerns several shards: a simple query of n bytes.
 func (cp *copier) copyQuery(r *router, p *plan.Plan, text []byte, f *parser.Facts, n int) error {
 	text, literals := slices.Clone(text), slices.Clone(r.scan.Literals)
 	cp.s.client.Consume(wire.HeaderLen + n)
@@ -24,7 +23,7 @@ func (cp *copier) copyQuery(r *router, p *plan.Plan, text []byte, f *parser.Fact
 		return cp.copyOut(p.Copy, f)
 	}
 	x := cp.newLoad(p, text, literals, f)
-	if cp.s.out.quiet { // again, by another plan
+	if cp.s.out.quiet { // carried out again, by another plan
 		if err := cp.loadPart(x); err != nil {
 			return err
 		}
@@ -67,8 +66,7 @@ func (cp *copier) loadPart(x *load) error {
 	return nil
 }
 
-// tellTag tells the client that a statement is done, unless something went wrong
-// after that.
+// tellTag sends the client a command tag, unless something has failed since.
 func (cp *copier) tellTag(tag string) {
 	if cp.s.out.failed || tag == "" {
 		return
@@ -78,8 +76,8 @@ func (cp *copier) tellTag(tag string) {
 	cp.s.out.B = wire.AppendCommandComplete(cp.s.out.B, tag)
 }
 
-// boundCopy is the portal of such a COPY. It is executed when the client's buffer has
-// let go of the Execute: the data is behind it.
+// boundCopy is the portal of a COPY that concerns several shards. It is executed after the
+// Execute has left the client's buffer: the data come behind it.
 type boundCopy struct {
 	portal   string
 	plan     *plan.Plan
@@ -89,6 +87,7 @@ type boundCopy struct {
 	over     bool
 }
 
+// bindCopy makes the portal of a COPY that concerns several shards.
 func (cp *copier) bindCopy(portal []byte, f *parser.Facts, pl *planned) error {
 	return cp.s.portals.bindLocal(portal, &localPortal{copies: &boundCopy{
 		portal: string(portal),
@@ -96,7 +95,7 @@ func (cp *copier) bindCopy(portal []byte, f *parser.Facts, pl *planned) error {
 	}})
 }
 
-// executeCopy executes the portal.
+// executeCopy executes the portal of a COPY.
 func (cp *copier) executeCopy(b *boundCopy) error {
 	if c := cp.s.held.conn; c != nil && c.Status == wire.TxFailed {
 		return cp.s.lost.refuseBound(transactionFailed())
@@ -106,7 +105,7 @@ func (cp *copier) executeCopy(b *boundCopy) error {
 	}
 	b.over = true
 	cp.s.account.runsAs(tally.Copy)
-	// What came before is answered before the data is asked for.
+	// Earlier messages are answered before the client is asked for data.
 	before := cp.s.implicit.openPipe
 	if b.plan.Copy.Query != "" && !cp.s.implicit.piped {
 		before = cp.s.implicit.leavePipe
@@ -152,8 +151,8 @@ func (cp *copier) loadBound(b *boundCopy) (*load, error) {
 	}
 }
 
-// copyOut answers COPY (query) TO STDOUT: the query is gathered as any other, and its
-// rows are written as COPY data.
+// copyOut answers COPY (query) TO STDOUT: the query is gathered like any other, and its rows are
+// written as COPY data.
 func (cp *copier) copyOut(c *plan.Copy, f *parser.Facts) error {
 	out, err := cp.newOutlet(c)
 	if err != nil {
@@ -182,7 +181,7 @@ func (cp *copier) copyOut(c *plan.Copy, f *parser.Facts) error {
 	return cp.s.gather.answerGather(r, p, text, inner, consumed, out)
 }
 
-// executeCopyOut is copyOut among extended messages.
+// executeCopyOut is copyOut for a portal.
 func (cp *copier) executeCopyOut(b *boundCopy) error {
 	err := cp.s.out.quietly(func() error { return cp.copyOut(b.plan.Copy, b.facts) })
 	if cp.s.out.failed {
@@ -205,7 +204,7 @@ func (cp *copier) newOutlet(c *plan.Copy) (*outlet, error) {
 	cp.s.held.conn.UnnamedBy = 0
 	if err := cp.s.held.conn.CopyOut(c.Check, io.Discard); err != nil {
 		if e := (*pgerr.Error)(nil); errors.As(err, &e) {
-			e.Position = 0 // of a text that is none of the client's
+			e.Position = 0 // the position is one in weft's own text
 		}
 		return nil, err
 	}

@@ -13,18 +13,18 @@ import (
 	"weft/plan"
 )
 
-// supply makes the values of a column that the client's rows do not have and that
-// each shard would have another idea of.
+// supply makes the values of a column that the client's rows do not have, and for which each
+// shard would compute another value.
 type supply struct {
 	*plan.Supply
 	drawn []int64 // values of the sequence that are not used yet
-	field []byte  // the one value for all rows, as the data has it
-	n     int64   // the value at hand
+	field []byte  // the value for all rows, as COPY data
+	n     int64   // the current value
 	id    [16]byte
-	text  []byte // it, spelled; nil is NULL
+	text  []byte // the current value as text; nil is NULL
 }
 
-// newSupply prepares it. An expression is evaluated by the home shard.
+// newSupply prepares a supply. An expression is evaluated by the home shard.
 func (x *load) newSupply(home *inlet, s *plan.Supply) (*supply, error) {
 	out := &supply{Supply: s, text: make([]byte, 0, 36)}
 	if s.Expr == "" {
@@ -75,15 +75,15 @@ func (x *load) ask(in *inlet, sql string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// draw makes sure that there are values of the sequence for n rows, and no more than
-// that: the next statement shall have those that follow.
+// draw makes sure that values of the sequence are there for n rows, and not for more: the values
+// that follow are for the next statement.
 func (s *supply) draw(session *Session, n int) error {
 	if s.Sequence == "" || len(s.drawn) >= n {
 		return nil
 	}
 	more, err := session.drawn.drawAhead(s.Sequence, s.Identity, n-len(s.drawn))
 	if err != nil && session.record.done.schema && pgerr.From(err).Code == pgerr.UndefinedTable {
-		// Perhaps the transaction made the sequence, and nobody else knows it yet.
+		// The transaction may have created the sequence, which other sessions cannot see yet.
 		return undrawable(s.Column)
 	}
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *supply) next() {
 	case s.Sequence != "":
 		s.n, s.drawn = s.drawn[0], s.drawn[1:]
 		s.text = strconv.AppendInt(s.text[:0], s.n, 10)
-	default: // what gen_random_uuid would: a version 4 UUID
+	default: // a version 4 UUID, as gen_random_uuid makes
 		_, _ = rand.Read(s.id[:]) // never fails: crypto/rand ends the process instead
 		s.id[6], s.id[8] = s.id[6]&0x0f|0x40, s.id[8]&0x3f|0x80
 		s.text = s.text[:0]
@@ -113,7 +113,7 @@ func (s *supply) next() {
 	}
 }
 
-// append appends it as a field of a row in a bucket.
+// append appends the value as a field of a row in a bucket.
 func (s *supply) append(dst []byte, f *copydata.Format, bucket, bits int) ([]byte, error) {
 	if s.Expr != "" {
 		return append(dst, s.field...), nil

@@ -5,17 +5,17 @@ import (
 	"weft/wire"
 )
 
-// A client may send the Sync behind its Execute before it knows that this is a
-// COPY, as libpq does. A backend that reads data takes no notice of it. One that
-// fails before it reads any (a trigger says no, FREEZE is not possible) answers
-// it, and nobody would take that answer from the connection.
+// A client may send the Sync behind its Execute before it knows that this is a COPY, as libpq
+// does. A backend that reads data ignores the Sync. A backend that fails before it reads data (a
+// trigger says no, FREEZE is not possible) answers the Sync, and the session would not expect
+// that answer.
 
-// afterCopyError finds out whether a backend that has given up a COPY answers the
-// Syncs that were sent ahead, and answers them.
+// afterCopyError finds out how many of the Syncs sent ahead a backend answers after it has given
+// up a COPY, and passes the answers to the client.
 func (p *pipe) afterCopyError(c *pool.Conn) error {
 	n, status, err := p.answeredSyncs(c)
 	if err != nil || n == 0 {
-		return err // the client has yet to send the Sync that ends this
+		return err // the client has yet to send the Sync that ends the COPY
 	}
 	p.copied = false
 	for range n {
@@ -27,9 +27,9 @@ func (p *pipe) afterCopyError(c *pool.Conn) error {
 	return p.s.out.flushOrEnd()
 }
 
-// answeredSyncs returns how many Syncs that were sent before an error are answered
-// behind it. The backend is told of one more, which all wait for, and the answer to
-// an empty query is the end of what it has to say.
+// answeredSyncs returns how many of the Syncs that were sent before an error the backend
+// answers. It sends one more Sync, in case the backend skips messages up to one, and an empty
+// query, whose answer is the last.
 func (p *pipe) answeredSyncs(c *pool.Conn) (n int, status byte, err error) {
 	b := wire.AppendEmpty(nil, wire.Sync)
 	if _, err := c.Write(wire.AppendQuery(b, "")); err != nil {

@@ -13,24 +13,24 @@ import (
 	"weft/wire"
 )
 
-// A cursor is on the shard that declared it, and FETCH does not say which.
+// A cursor is on the shard that declared it, and FETCH does not name the shard.
 
-// cursor is one of the open block. gathered: it is over rows of several shards, on the
-// home shard.
+// cursor says where a cursor of the open block is. gathered: it is on the home shard, over rows
+// of several shards.
 type cursor struct {
 	lane     *pool.Lane
 	gathered bool
 }
 
-// gatheredCursor is a cursor over rows of several shards. The home shard, which has it over
-// rows that weft has given it, does not know from which tables its columns are.
+// gatheredCursor is a cursor over rows of several shards. It is on the home shard, over rows
+// that weft has put there, so the home shard does not know from which tables its columns are.
 type gatheredCursor struct {
 	known *plan.Description
 	hold  bool // it outlives its transaction
 }
 
-// noteCursor remembers where a cursor is that the backend at hand is about to
-// declare. gathered is what is known of it if it is over rows of several shards.
+// noteCursor remembers on which shard a cursor is that the backend at hand is about to declare.
+// gathered describes the cursor if it is over rows of several shards.
 func (ps *portals) noteCursor(text []byte, f *parser.Facts, gathered *plan.Description) {
 	if f.Effects&parser.Cursors == 0 || f.Statements != 1 {
 		return
@@ -55,7 +55,7 @@ func (ps *portals) noteCursor(text []byte, f *parser.Facts, gathered *plan.Descr
 	ps.gathered[name] = gatheredCursor{gathered, f.Effects&parser.HoldCursor != 0}
 }
 
-// fetched returns what is known of the cursor over several shards that a text fetches from;
+// fetched returns the description of the cursor over several shards from which a text fetches;
 // nil for other texts.
 func (ps *portals) fetched(text []byte) *plan.Description {
 	if len(ps.gathered) == 0 {
@@ -76,7 +76,7 @@ func (ps *portals) fetchedBy(name []byte) *plan.Description {
 	return nil
 }
 
-// noteFetch notes that a portal is bound, perhaps to fetch from such a cursor.
+// noteFetch notes whether a newly bound portal fetches from a cursor over several shards.
 func (ps *portals) noteFetch(portal, text []byte) {
 	delete(ps.fetches, string(portal))
 	d := ps.fetched(text)
@@ -89,8 +89,8 @@ func (ps *portals) noteFetch(portal, text []byte) {
 	ps.fetches[string(portal)] = d
 }
 
-// putOrigins writes into a RowDescription from which columns of tables those of a cursor
-// over several shards are.
+// putOrigins writes into the RowDescription of a cursor over several shards from which tables
+// its columns are.
 func putOrigins(body []byte, columns []plan.Column) {
 	const fixed = 18 // bytes behind the name
 	if len(body) < 2 || int(binary.BigEndian.Uint16(body)) != len(columns) {
@@ -108,8 +108,8 @@ func putOrigins(body []byte, columns []plan.Column) {
 	}
 }
 
-// cursorLane returns the lane of the cursor that a FETCH, MOVE, CLOSE or CURRENT OF names;
-// nil for other texts. p is its plan.
+// cursorLane returns the lane of the cursor that a FETCH, MOVE, CLOSE or CURRENT OF names; nil
+// for other texts. p is the text's plan.
 func (ps *portals) cursorLane(text []byte, p *plan.Plan, f *parser.Facts) (*pool.Lane, error) {
 	held := ps.s.record.pins&pinHoldCursor != 0
 	if len(ps.s.tx.cursors) == 0 && !held || f.Statements != 1 {
@@ -130,14 +130,13 @@ func (ps *portals) cursorLane(text []byte, p *plan.Plan, f *parser.Facts) (*pool
 	}
 	lane := ps.s.tx.cursors[unquote(w[len(w)-1])].lane
 	if lane == nil && held {
-		return ps.s.lane, nil // from an earlier transaction, so WITH HOLD, which is on the home shard
+		return ps.s.lane, nil // it is of an earlier transaction, so WITH HOLD, so on the home shard
 	}
 	return lane, nil
 }
 
-// settleCursors sees to the cursors on other shards than that of the backend at hand,
-// which is about to run a text: CLOSE ALL closes them too, and DECLARE must not take the
-// name of one.
+// settleCursors looks after cursors on other shards before the backend at hand runs a text:
+// CLOSE ALL closes them too, and DECLARE must not take the name of one of them.
 func (ps *portals) settleCursors(text []byte, f *parser.Facts) error {
 	switch {
 	case len(ps.s.tx.cursors) == 0 || f.Statements != 1:
@@ -176,8 +175,8 @@ func closesAll(text []byte) bool {
 	return len(w) == 2 && w[0] == "close" && w[1] == "all"
 }
 
-// mayCloseAll refuses CLOSE ALL in extended messages where cursors are on other shards than
-// that of the backend at hand: what was sent there may not be answered yet.
+// mayCloseAll refuses CLOSE ALL in extended messages if cursors are on other shards than the
+// backend at hand: messages sent there may not be answered yet.
 func (ps *portals) mayCloseAll(text []byte, f *parser.Facts) error {
 	if len(ps.s.tx.cursors) == 0 || f.Statements != 1 || !closesAll(text) {
 		return nil
@@ -208,8 +207,8 @@ func (ps *portals) closeCursors() error {
 	return nil
 }
 
-// nameWords splits a text into its words, in lower case but for quoted names, which stay
-// as they are.
+// nameWords splits a text into its words, in lower case except for quoted names, which stay as
+// they are.
 func nameWords(text []byte) (out []string) {
 	var sc parser.Scanner
 	if sc.Scan(text, parser.Options{}) {
@@ -240,8 +239,8 @@ func nameWords(text []byte) (out []string) {
 	}
 }
 
-// listingLane returns the lane where a text that reads pg_cursors finds the cursors of the
-// open block; nil for other texts, and for the home shard.
+// listingLane returns the lane where a text that reads pg_cursors finds the cursors of the open
+// block; nil for other texts, and for the home shard.
 func (ps *portals) listingLane(f *parser.Facts) (*pool.Lane, error) {
 	if len(ps.s.tx.cursors) == 0 || !slices.ContainsFunc(f.Relations, func(name string) bool { return name == "pg_cursors" || name == "pg_catalog.pg_cursors" }) {
 		return nil, nil
@@ -265,8 +264,8 @@ func (ps *portals) listingLane(f *parser.Facts) (*pool.Lane, error) {
 	return there, nil
 }
 
-// currentOf returns the lane of the cursor that WHERE CURRENT OF names, nil if there
-// is none.
+// currentOf returns the lane of the cursor that WHERE CURRENT OF names, nil if the block has no
+// such cursor.
 func (t *transaction) currentOf(w []string) (*pool.Lane, error) {
 	for i := 2; i+1 < len(w); i++ {
 		if w[i] != "of" || w[i-1] != "current" || w[i-2] != "where" {

@@ -12,11 +12,10 @@ import (
 	"weft/pool"
 )
 
-// CREATE and DROP DATABASE are the one kind of command that already goes to
-// every shard: the home shard decides, the others follow.
+// CREATE and DROP DATABASE go to every shard: the home shard decides, the others follow.
 
-// beforeDatabase makes way for a command that wants a database to be unused:
-// the backends that idle in it are weft's own business.
+// beforeDatabase makes way for a command that needs a database to be unused: weft ends its own
+// idle backends there.
 func (u *utility) beforeDatabase(text string, f *parser.Facts) error {
 	d := parser.DatabasesOf(text)
 	if err := u.keepsDeclarations(d); err != nil {
@@ -26,7 +25,7 @@ func (u *utility) beforeDatabase(text string, f *parser.Facts) error {
 		if owns, err := u.ownsDatabase(name); err != nil {
 			return err
 		} else if !owns {
-			continue // the shard says why not, and nobody has to leave for it
+			continue // the shard refuses the command, so no session has to leave
 		}
 		switch {
 		case d.Force:
@@ -45,7 +44,7 @@ func (u *utility) beforeDatabase(text string, f *parser.Facts) error {
 	}
 	if len(d.Templates) > 0 {
 		if may, err := u.askTrue("SELECT rolcreatedb OR rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user"); err != nil || !may {
-			return err // the shard says why not
+			return err // the shard refuses the command
 		}
 	}
 	for _, name := range d.Templates {
@@ -57,8 +56,8 @@ func (u *utility) beforeDatabase(text string, f *parser.Facts) error {
 	return nil
 }
 
-// keepsDeclarations refuses what would leave tables without the declarations that
-// belong to their database.
+// keepsDeclarations refuses a rename or a copy of a database that would leave its declared
+// tables without their declarations.
 func (u *utility) keepsDeclarations(d parser.Databases) error {
 	snap := u.s.srv.cfg.Snapshot()
 	for _, name := range d.Renamed {
@@ -76,8 +75,8 @@ func (u *utility) keepsDeclarations(d parser.Databases) error {
 	return nil
 }
 
-// afterDatabase forgets what was declared in a database that is gone. If whoever dropped
-// it could not do so, whoever makes the next one of that name does.
+// afterDatabase forgets what was declared in a dropped database. If DROP DATABASE could not
+// forget it, the next CREATE DATABASE of that name does.
 func (u *utility) afterDatabase(text, tag string) *pgerr.Error {
 	if u.s.srv.cfg.Directory == nil || tag != "DROP DATABASE" && tag != "CREATE DATABASE" {
 		return nil
@@ -92,8 +91,8 @@ func (u *utility) afterDatabase(text, tag string) *pgerr.Error {
 	return nil
 }
 
-// vacate ends the idle backends in a database, those of other proxies too. They may
-// take a moment: PostgreSQL waits for it.
+// vacate ends the idle backends in a database, also those of other proxies. That may take a
+// moment: PostgreSQL waits for it.
 func (u *utility) vacate(database string) {
 	u.s.srv.leave(database)
 	if u.s.srv.cfg.Directory == nil {
@@ -107,8 +106,8 @@ func (u *utility) vacate(database string) {
 		}
 		next := snap.Clone()
 		next.Vacate(database)
-		// The next database of this name counts from the beginning: what was drawn in
-		// advance for this one would be given twice.
+		// The next database of this name has new sequences: values drawn in advance for this
+		// database would be given twice.
 		next.Sequences = counted(next.Sequences, database)
 		return next, nil
 	})
@@ -117,13 +116,13 @@ func (u *utility) vacate(database string) {
 	}
 }
 
-// leave ends what idles in a database.
+// leave ends this proxy's idle backends in a database.
 func (s *Server) leave(database string) {
 	s.pool.Retire(func(k pool.Key) bool { return k.Database == database })
 	s.service.Leave(database)
 }
 
-// leaveVacated leaves the databases that another proxy wants to be unused.
+// leaveVacated leaves the databases that another proxy needs to be unused.
 func (k *keeper) leaveVacated(old, snap *directory.Snapshot) {
 	if old == nil || old == snap {
 		return
@@ -135,6 +134,7 @@ func (k *keeper) leaveVacated(old, snap *directory.Snapshot) {
 	}
 }
 
+// inUse is PostgreSQL's error for a database that n other sessions use.
 func inUse(what, name string, n int) error {
 	e := pgerr.New(pgerr.ObjectInUse, "%s %q is being accessed by other users", what, name)
 	if n == 1 {
@@ -143,8 +143,8 @@ func inUse(what, name string, n int) error {
 	return e.WithDetail("There are %d other sessions using the database.", n)
 }
 
-// onEveryShard repeats on the other shards what the home shard has done. If
-// one fails the client is told which ones have it.
+// onEveryShard repeats on the other shards what the home shard has done. If a shard fails, the
+// client is told which shards have carried the command out.
 func (u *utility) onEveryShard(text string) *pgerr.Error {
 	snap := u.s.srv.cfg.Snapshot()
 	done := []string{snap.Home}
@@ -166,7 +166,7 @@ func (u *utility) onEveryShard(text string) *pgerr.Error {
 	return nil
 }
 
-// onShard runs a text on another shard as the session's user.
+// onShard runs a text on a shard as the session's user.
 func (u *utility) onShard(ctx context.Context, sh *pool.Shard, text string) error {
 	lane := sh.OpenLane(u.s.lane.Key())
 	defer lane.CloseLane()
@@ -179,14 +179,14 @@ func (u *utility) onShard(ctx context.Context, sh *pool.Shard, text string) erro
 		return err
 	}
 	_, err = c.Exec(text)
-	// Whatever the text was, the backend may have been changed by it.
+	// Whatever the text was, it may have changed the state of the backend.
 	c.Terminate()
 	return err
 }
 
-// learnEffects loads what functions of the database may do to sessions. The
-// backend has the client's settings: with enable_seqscan off every plan looks so
-// dear that it would be compiled, which takes seconds.
+// learnEffects loads what functions of the database may do to sessions. The backend has the
+// client's settings: with enable_seqscan off every plan would look expensive enough to be
+// compiled, which takes seconds. So jit is off.
 func (k *keeper) learnEffects(db *pool.Database, c *pool.Conn) error {
 	rows, err := c.Ask("", "SET LOCAL client_encoding = 'UTF8'; SET LOCAL search_path = pg_catalog; SET LOCAL jit = off; "+catalog.EffectsQuery)
 	if err != nil {

@@ -16,49 +16,49 @@ import (
 	"weft/quote"
 )
 
-// Transactions may wait for each other over several shards, which no shard can
-// see. Package deadlock finds that out from facts; here they are collected. As
-// long as no transaction of several shards has waited for a while, nobody is
-// asked anything. Then the shards are asked who waits for whom, and the proxies
-// tell each other, through a table on the home shard, which backends are one
-// transaction: in a deadlock everybody waits, so everybody's proxy is looking.
+// Transactions may wait for each other across several shards, which no single shard can see.
+// Package deadlock finds such circles from facts; this file collects the facts. As long as no
+// transaction of several shards has waited for a while, nothing is asked. Otherwise the shards
+// are asked who waits for whom, and the proxies tell each other, through a table on the home
+// shard, which backends belong to one transaction: in a deadlock all transactions wait, so the
+// proxies of all of them are looking.
 
 const (
-	// lookInterval is how often the sessions are looked at, and the shards while
-	// somebody waits.
+	// lookInterval is how often the sessions are looked at, and also the shards while a session
+	// waits.
 	lookInterval = 250 * time.Millisecond
 	// lookAfter is how long a wait must last to be suspicious.
 	lookAfter = 400 * time.Millisecond
-	// collectTimeout bounds one look.
+	// collectTimeout bounds one look at a database.
 	collectTimeout = 2 * time.Second
-	// partyAge is how old the news of another proxy may be.
+	// partyAge is how old the parties reported by another proxy may be.
 	partyAge = 2 * time.Second
 )
 
-// lookout looks for deadlocks. All of it belongs to one goroutine.
+// lookout looks for deadlocks. All its fields belong to one goroutine.
 type lookout struct {
 	srv   *Server
 	round int64
 	since map[int32]sighting
-	// scenes are by database.
+	// scenes has the databases that are looked at, by name.
 	scenes map[string]*scene
 	warned bool
 }
 
-// sighting is since when a session has been busy with the same message.
+// sighting is the message that a session is busy with, and since when.
 type sighting struct {
 	turn int64
 	at   time.Time
 }
 
-// scene is a database in which somebody waits.
+// scene is a database in which a session waits.
 type scene struct {
 	user  string
 	last  deadlock.Facts
 	conns map[string]*pool.Conn // by shard
 }
 
-// watchDeadlocks runs until ctx ends.
+// watchDeadlocks looks for deadlocks until ctx ends.
 func (k *keeper) watchDeadlocks(ctx context.Context) {
 	l := &lookout{srv: k.s, since: map[int32]sighting{}, scenes: map[string]*scene{}}
 	defer l.leave(nil)
@@ -79,10 +79,11 @@ type suspect struct {
 	sess  *Session
 	party deadlock.Party
 	queue *pool.Lane
-	slow  bool // for long
+	slow  bool // the session has been busy for lookAfter or longer
 }
 
-// look looks at the sessions, and further if one has waited for long.
+// look looks at the sessions, and at the shards of a database if a session has been busy there
+// for long.
 func (l *lookout) look(ctx context.Context) {
 	found := l.suspects()
 	busy := map[string]bool{}
@@ -129,8 +130,8 @@ func (l *lookout) suspects() map[string][]suspect {
 	return found
 }
 
-// holders finds out who has the connections that others wait for in a queue. The
-// server's mu is held.
+// holders finds out which backends hold the connections that suspects wait for in a queue. The
+// register's mu is held.
 func (l *lookout) holders(found map[string][]suspect) {
 	for _, list := range found {
 		for i := range list {
@@ -146,7 +147,7 @@ func (l *lookout) holders(found map[string][]suspect) {
 					}
 				})
 			}
-			// If some are not known, one of them may become free.
+			// If some connections have no known holder, one of them may become free.
 			if len(all) > 0 && len(all) >= s.queue.Shard().Open() {
 				s.party.Queue, s.party.Holders = s.queue.Shard().Name, all
 			}
@@ -154,8 +155,7 @@ func (l *lookout) holders(found map[string][]suspect) {
 	}
 }
 
-// lookAt collects the facts of a database and acts on what has been so for two
-// looks.
+// lookAt collects the facts of a database and breaks the deadlocks that two looks have found.
 func (l *lookout) lookAt(ctx context.Context, db string, list []suspect) error {
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
@@ -171,10 +171,10 @@ func (l *lookout) lookAt(ctx context.Context, db string, list []suspect) error {
 		list[i].party.Round = l.round
 		facts.Parties = append(facts.Parties, list[i].party)
 	}
-	// The parties before the waits: see deadlock.Persisting.
+	// The parties must be collected before the waits: see deadlock.Persisting.
 	others, err := l.exchangeParties(ctx, sc, snap, db, facts.Parties)
 	if err != nil {
-		// What this proxy knows by itself is still true.
+		// The facts of this proxy alone are still true.
 		if !l.warned {
 			l.srv.log.Warn("deadlocks with transactions of other proxies cannot be found", "database", db, "err", err)
 		}
@@ -190,7 +190,7 @@ func (l *lookout) lookAt(ctx context.Context, db string, list []suspect) error {
 		v := k.Victim
 		i := slices.IndexFunc(list, func(s suspect) bool { return s.party.Proxy == v.Proxy && s.sess.id == v.Session })
 		if i < 0 {
-			continue // its own proxy sees it, too
+			continue // the victim's own proxy finds the deadlock, too
 		}
 		e := pgerr.New(pgerr.DeadlockDetected, "deadlock detected").WithDetail("%s", k.Detail()).WithHint("See server log for query details.")
 		e.File, e.Routine = "deadlock.c", "DeadLockReport"
@@ -201,8 +201,7 @@ func (l *lookout) lookAt(ctx context.Context, db string, list []suspect) error {
 	return nil
 }
 
-// exchangeParties tells other proxies of this one's transactions and returns
-// theirs.
+// exchangeParties tells other proxies of this proxy's transactions and returns theirs.
 func (l *lookout) exchangeParties(ctx context.Context, sc *scene, snap *directory.Snapshot, db string, own []deadlock.Party) ([]deadlock.Party, error) {
 	if _, err := l.srv.keeper.own(ctx, snap.Home, db); err != nil {
 		return nil, err
@@ -234,9 +233,8 @@ func (l *lookout) exchangeParties(ctx context.Context, sc *scene, snap *director
 	return out, nil
 }
 
-// waitsSQL asks a shard who waits for whom. A holder without a process is a
-// prepared transaction: it is found by what it has locked, and its name by the
-// lock that it has on its own id.
+// waitsSQL asks a shard who waits for whom. A holder without a process is a prepared
+// transaction: it is found by its locks, and its name by the lock on its own transaction id.
 const waitsSQL = `WITH l AS MATERIALIZED (SELECT * FROM pg_catalog.pg_locks),
 w AS (SELECT l.*, b.pid AS blocker FROM l, LATERAL pg_catalog.unnest(pg_catalog.pg_blocking_pids(l.pid)) b(pid) WHERE NOT l.granted)
 SELECT w.pid, w.mode || ' on ' || CASE w.locktype
@@ -253,8 +251,8 @@ FROM w LEFT JOIN l h ON w.blocker = 0 AND h.pid IS NULL AND h.granted
 LEFT JOIN l x ON x.pid IS NULL AND x.virtualtransaction = h.virtualtransaction AND x.locktype = 'transactionid' AND x.granted
 LEFT JOIN pg_catalog.pg_prepared_xacts p ON p.transaction = x.transactionid`
 
-// waits asks all shards. One that does not answer has nothing to tell; waits on
-// the others are what they are.
+// waits asks all shards who waits for whom. A shard that does not answer is left out: the waits
+// on the others are still true.
 func (l *lookout) waits(ctx context.Context, sc *scene, snap *directory.Snapshot, db string) ([]deadlock.Wait, error) {
 	answers, errs := make([][][]string, len(snap.Shards)), make([]error, len(snap.Shards))
 	conns := make([]*pool.Conn, len(snap.Shards))
@@ -306,8 +304,8 @@ func readWait(shard string, r []string) (deadlock.Wait, bool) {
 	return w, true
 }
 
-// conn returns the connection to a shard, outside the pool's limits: those that
-// hold the rest may be what is looked for.
+// conn returns the lookout's connection to a shard. It is outside the pool's limits, because the
+// transactions in a deadlock may hold all connections of the pool.
 func (l *lookout) conn(ctx context.Context, sc *scene, spec *directory.Shard, db string) (*pool.Conn, error) {
 	if c := sc.conns[spec.Name]; c != nil {
 		return c, nil
@@ -322,16 +320,18 @@ func (l *lookout) conn(ctx context.Context, sc *scene, spec *directory.Shard, db
 	return c, nil
 }
 
-// execIn is Exec with a bound. The backend is lost when that is reached.
+// execIn is Exec bounded by ctx. When ctx ends first, it returns an error, and the connection
+// must be given up.
 func execIn(ctx context.Context, c *pool.Conn, sql string) ([][]string, error) {
 	stop := context.AfterFunc(ctx, c.Interrupt)
 	rows, err := c.Exec(sql)
-	if !stop() { // a request to cancel may still be under way
+	if !stop() { // a cancel request may still be under way
 		err = errors.Join(context.Cause(ctx), err)
 	}
 	return rows, err
 }
 
+// forget gives up the connection to a shard.
 func (l *lookout) forget(sc *scene, shard string) {
 	if c := sc.conns[shard]; c != nil {
 		delete(sc.conns, shard)
@@ -339,7 +339,7 @@ func (l *lookout) forget(sc *scene, shard string) {
 	}
 }
 
-// leave ends the looking at all databases but those.
+// leave ends the look at all databases except the busy ones.
 func (l *lookout) leave(busy map[string]bool) {
 	for db := range l.scenes {
 		if !busy[db] {
@@ -348,6 +348,7 @@ func (l *lookout) leave(busy map[string]bool) {
 	}
 }
 
+// leaveOne ends the look at a database.
 func (l *lookout) leaveOne(db string) {
 	for _, c := range l.scenes[db].conns {
 		c.Terminate()

@@ -9,12 +9,12 @@ import (
 	"weft/wire"
 )
 
-// weft infers no types. What the parameters and columns of a gathered statement
-// and of its pieces are, the home shard says, which has all tables; and what is
-// wrong with the client's text.
+// weft infers no types. The home shard, which has all tables, says what the parameters and
+// columns of a gathered statement and of its pieces are, and what is wrong with the client's
+// text.
 
-// describeGather finds out what PostgreSQL makes of the texts: once, and for all
-// executions. Errors of the client's own text are found here.
+// describeGather finds out what PostgreSQL makes of the texts of a gathered query: once for all
+// executions. Errors in the client's text are found here.
 func (ga *gatherer) describeGather(x *gathering) error {
 	for {
 		x.d = x.g.Known.Load()
@@ -30,7 +30,7 @@ func (ga *gatherer) describeGather(x *gathering) error {
 	}
 }
 
-// forbidden reports whether a piece has a column of a type that it must not have.
+// forbidden reports whether a piece has a column of a forbidden type.
 func (x *gathering) forbidden() bool {
 	for i := range x.g.Pieces {
 		for _, f := range x.g.Pieces[i].Forbid {
@@ -42,7 +42,7 @@ func (x *gathering) forbidden() bool {
 	return false
 }
 
-// learnGather asks the home shard, which has all tables.
+// learnGather asks the home shard for the description of a gathered query.
 func (ga *gatherer) learnGather(x *gathering) error {
 	if err := ga.s.held.useLane(ga.s.lane); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (ga *gatherer) learnGather(x *gathering) error {
 	return nil
 }
 
-// timelessFill fills texts that are only described.
+// timelessFill fills texts that are only described: they call now() instead of naming a time.
 func (x *gathering) timelessFill() *plan.Fill {
 	fill := x.fill()
 	fill.Now = func(dst []byte) []byte { return append(dst, "pg_catalog.now()"...) }
@@ -104,8 +104,8 @@ func (ga *gatherer) describePieces(x *gathering, d *plan.Description) error {
 	return nil
 }
 
-// probe asks the home shard whether the client may run the statement: views were
-// taken apart, and who may read a view is decided where the view is.
+// probe asks the home shard whether the client may run the statement. The statement's views were
+// expanded, and the right to read a view is checked where the view is.
 func (ga *gatherer) probe(x *gathering) error {
 	if !x.g.Probe {
 		return nil
@@ -129,7 +129,7 @@ func (ga *gatherer) probe(x *gathering) error {
 	return l.err
 }
 
-// oidList returns the types of a Parse message as a list.
+// oidList returns the parameter types of a Parse message as a list.
 func oidList(oids []byte) []uint32 {
 	var out []uint32
 	for i := 2; i+4 <= len(oids); i += 4 {
@@ -138,7 +138,7 @@ func oidList(oids []byte) []uint32 {
 	return out
 }
 
-// appendOIDs appends a list of types as a Parse message has it.
+// appendOIDs appends a list of types as in a Parse message.
 func appendOIDs(dst []byte, oids []uint32) []byte {
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(oids)))
 	for _, oid := range oids {
@@ -147,7 +147,7 @@ func appendOIDs(dst []byte, oids []uint32) []byte {
 	return dst
 }
 
-// formatOf returns the format the client wants a column of the result in.
+// formatOf returns the format in which the client wants a column of the result.
 func (x *gathering) formatOf(column int) int16 {
 	n := int(binary.BigEndian.Uint16(x.formats))
 	switch {

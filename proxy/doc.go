@@ -6,9 +6,9 @@
 //
 // # The parts of a session
 //
-// Session ties its parts together: Session.step reads a message, switches on its type
-// and calls the handler. Each part is a type with its own file. A part assigns its own
-// fields; everybody else reads them.
+// Session ties its parts together: Session.step reads a message, switches on its type and calls
+// the handler. Each part is a type with its own file. A part assigns its own fields; other parts
+// only read them.
 //
 // What is kept for the client:
 //
@@ -55,7 +55,7 @@
 // # The life of a statement on one shard
 //
 //  1. Session.step reads the message, Session.onQuery or portals.onBind takes it.
-//  2. Package parser tells from the text what it does to the session. Most texts do
+//  2. Package parser tells from the text what the statement does to the session. Most do
 //     nothing to it; for the others see record.prepareToRun (special.go).
 //  3. routing.plan finds the plan in a cache, routing.laneFor the shard.
 //  4. held.useLane makes sure that there is a backend with the session's settings: the

@@ -29,10 +29,10 @@ const (
 	pinCustom
 	pinEncoding
 
-	// pinForever marks what DISCARD ALL does not undo: such a backend is
+	// pinForever are the pins that DISCARD ALL does not undo: a backend with one of them is
 	// closed with its session.
 	pinForever = pinLoad | pinSeed | pinCustom | pinEncoding
-	// pinFound marks what inspect finds out by itself.
+	// pinFound are the pins that inspect finds out from the backend.
 	pinFound = pinTemp | pinAdvisory | pinHoldCursor | pinPrepared
 )
 
@@ -51,42 +51,42 @@ func (p pin) String() string {
 	return strings.Join(names, ", ")
 }
 
-// Effects that do not concern the session once their transaction is over.
+// harmless are the effects that do not concern the session once their transaction is over.
 const harmless = parser.TxBegin | parser.TxEnd | parser.Savepoint | parser.Writes | parser.CopyIn | parser.CopyOut |
 	parser.Cursors | parser.NonTransactional | parser.TwoPhase | parser.AdvancesSequence | parser.ReadsSetting |
 	parser.ListsObjects | parser.ImportsSnapshot | parser.ExportsSnapshot | parser.Constraints
 
-// Effects after which only the backend itself knows what the session is like.
+// uncertain are the effects after which only the backend knows the state of the session.
 const uncertain = parser.ChangesSettings | parser.ChangesAllSettings | parser.Temp | parser.AdvisoryLock |
 	parser.HoldCursor | parser.Opaque | parser.DiscardAll | parser.DiscardTemp
 
-// effects collects what the open transaction has done to the session, until
-// it ends and the truth can be asked for.
+// effects collects what the open transaction has done to the session, until the transaction ends
+// and the backend can be asked for the real state.
 type effects struct {
 	bits    parser.Effect
 	failed  bool   // an error has been seen
-	lastTag string // of the last command
-	texts   int    // how many texts with effects there were
-	schema  bool   // the schema that others see has changed
-	relearn bool   // in a way that may concern what functions do
-	alone   bool   // the only one was a transaction of its own
+	lastTag string // the tag of the last command
+	texts   int    // how many texts had effects
+	schema  bool   // the schema that other sessions see has changed
+	relearn bool   // what functions do to sessions may have changed
+	alone   bool   // the only text with effects was a transaction by itself
 	changes []changed
 	// resequence: sequences may have been set to other values.
 	resequence bool
 	sets       []parser.Setting
 	prepared   []sqlPrepared
-	describe   []*pool.Statement // made with PREPARE
+	describe   []*pool.Statement // statements made with PREPARE, to be described
 	stray      []string          // statements to be removed from the backend
-	text       string            // of a command that goes to every shard
-	shown      bool              // the backend holds the client's own names
-	own        map[string]bool   // which of them
+	text       string            // a command that goes to every shard
+	shown      bool              // the backend has the client's statements under the client's names
+	own        map[string]bool   // the statements that the backend has under the client's names
 	// terminates: pg_terminate_backend was called.
 	terminates bool
 }
 
 func (d *effects) any() bool { return d.bits != 0 || d.stray != nil || d.shown }
 
-// fail notes that a text has failed: what it was about to prepare is not.
+// fail notes that a text has failed: the statements that it was about to prepare are forgotten.
 func (d *effects) fail(s *Session) {
 	d.failed, d.lastTag = true, ""
 	for _, p := range d.prepared {
@@ -115,23 +115,23 @@ func (rc *record) special(f *parser.Facts) bool {
 		f.Effects&parser.AdvancesSequence != 0 && rc.s.route.hasTables || f.Effects&parser.ListsObjects != 0 && rc.dumps()
 }
 
-// touches returns how much what the text calls of the user's may do to the
-// session.
+// touches returns how much the user's functions that a text may call can do to the session.
 func (rc *record) touches(f *parser.Facts) catalog.Touch {
 	e := rc.s.db.Effects.Load()
 	if e != nil {
 		return e.Touches(f.Funcs, f.Effects&parser.Writes != 0)
 	}
-	if len(f.Funcs) > 0 || len(f.Relations) > 0 { // not learnt yet
+	if len(f.Funcs) > 0 || len(f.Relations) > 0 { // the functions have not been read yet
 		return catalog.Touched
 	}
 	return catalog.Untouched
 }
 
-// suspicious reports whether that may be anything at all.
+// suspicious reports whether the user's functions that a text may call look as if they did
+// something to the session that outlives the transaction.
 func (rc *record) suspicious(f *parser.Facts) bool { return rc.touches(f) == catalog.Touched }
 
-// note adds what a text is about to do.
+// note adds the effects of a text that is about to run.
 func (d *effects) note(s *Session, f *parser.Facts) {
 	if !s.record.special(f) {
 		return
@@ -142,7 +142,7 @@ func (d *effects) note(s *Session, f *parser.Facts) {
 	}
 	s.record.stain(s.held.conn, f)
 	if f.Effects&(parser.DDL|parser.Opaque) != 0 && f.Effects&parser.Temp == 0 || s.record.suspicious(f) {
-		// From now on, and once more when others see it.
+		// Plans are void from now on, and once more when other sessions see the change.
 		d.schema = true
 		s.db.Generation.Add(1)
 	}
@@ -180,26 +180,28 @@ func (d *effects) note(s *Session, f *parser.Facts) {
 	}
 }
 
-// stain notes on a backend that a text runs there which may set parameters under names
-// that nobody knows: one that runs texts, or that calls a function which may. What cannot
-// be parsed is an error most of the time, and functions that run texts are common: only
-// the rest is worth a new backend for whoever comes next.
+// stain notes on a backend that a text runs there which may set parameters under unknown names:
+// the text runs other texts, or calls a function that may. A text that cannot be parsed is
+// usually an error, and functions that run texts are common. So only the remaining texts are
+// worth a new backend for the next session.
 func (rc *record) stain(c *pool.Conn, f *parser.Facts) {
 	if opaque := f.Effects&parser.Opaque != 0; opaque || rc.touches(f) != catalog.Untouched {
 		c.Stain(rc.s.id, opaque && f.Err == nil)
 	}
 }
 
+// addPlaceholder remembers the name of a custom parameter, which can only be asked for by name.
 func (rc *record) addPlaceholder(name string) {
 	if rc.placeholders == nil {
 		rc.placeholders = map[string]bool{}
 	}
 	rc.placeholders[name] = true
-	if !isOption(name) { // for everybody, an empty one of weft's own has its default
+	if !isOption(name) { // an empty parameter of weft itself has its default, in any session
 		notePlaceholder(rc.s.held.conn, name)
 	}
 }
 
+// notePlaceholder remembers a custom parameter that a backend has.
 func notePlaceholder(c *pool.Conn, name string) {
 	if c.Placeholders == nil {
 		c.Placeholders = map[string]bool{}
@@ -207,8 +209,8 @@ func notePlaceholder(c *pool.Conn, name string) {
 	c.Placeholders[name] = true
 }
 
-// settleAlone settles where no cancel request can reach: the client's statement
-// is over, and weft's own questions are none of its business.
+// settleAlone settles where no cancel request can reach the backend: the client's statement is
+// over, and a cancel request must not hit weft's own questions.
 func (rc *record) settleAlone(c *pool.Conn) error {
 	rc.s.reach.mu.Lock()
 	main := rc.s.reach.current
@@ -222,7 +224,7 @@ func (rc *record) settleAlone(c *pool.Conn) error {
 			// Only a backend of the home shard can be kept for a session.
 			rc.pins, rc.s.held.soiled = before, c
 		}
-		// What that one holds is not to be seen on another.
+		// This backend does not show what the home shard's backend holds.
 		rc.pins |= before & pinFound
 	}
 	if err == nil && rc.s.held.isPinned(c) && !c.Settings.Equal(rc.settings) {
@@ -234,9 +236,9 @@ func (rc *record) settleAlone(c *pool.Conn) error {
 	return err
 }
 
-// settleAt settles a transaction that the backend at hand has ended. What lives on the
-// home shard alone is asked for there, if that has taken part beside it: an advisory
-// lock, a seed.
+// settleAt settles a transaction that the backend at hand has ended. State that only the home
+// shard has, such as an advisory lock or a seed, is asked for there, if the home shard has taken
+// part as well.
 func (rc *record) settleAt(c *pool.Conn) error {
 	i := slices.IndexFunc(rc.s.held.parked, func(h *pool.Conn) bool { return h.Lane() == rc.s.lane && h.Status == wire.TxIdle })
 	if i < 0 || c.Lane() == rc.s.lane || !rc.s.tx.open || rc.done.bits&homeEffects == 0 {
@@ -247,13 +249,13 @@ func (rc *record) settleAt(c *pool.Conn) error {
 		return err
 	}
 	if rc.s.tx.sets {
-		c.Settings = home.Settings // both have run the same commands
+		c.Settings = home.Settings // both backends have run the same commands
 	}
 	return nil
 }
 
-// settle brings the session's record up to date after a transaction. The
-// backend is idle; the client has not heard of it yet.
+// settle brings the session's record up to date after a transaction. The backend is idle; the
+// client has not been told yet.
 func (rc *record) settle(c *pool.Conn) error {
 	err := rc.settleDone(c)
 	if err == nil {
@@ -262,6 +264,7 @@ func (rc *record) settle(c *pool.Conn) error {
 	return err
 }
 
+// settleDone is settle, but leaves the backend's Touched as it is.
 func (rc *record) settleDone(c *pool.Conn) error {
 	d := rc.done
 	rc.done = effects{}
@@ -272,7 +275,7 @@ func (rc *record) settleDone(c *pool.Conn) error {
 		_, _ = c.Exec("DEALLOCATE " + quote.Ident(name))
 	}
 	for _, st := range d.describe {
-		// Should the schema change, their results must not.
+		// If the schema changes, the results of the prepared statements must not.
 		columns, err := c.DescribeStatement(st.Name)
 		if err != nil {
 			return err
@@ -330,7 +333,7 @@ func (rc *record) settleDone(c *pool.Conn) error {
 		}
 	}
 	if rc.pins&pinFound != 0 && d.bits&parser.DDL != 0 {
-		return rc.s.held.inspect(c, d.bits) // what ties the session may be gone
+		return rc.s.held.inspect(c, d.bits) // what pinned the session may be gone
 	}
 	switch {
 	case d.bits&uncertain == 0:
@@ -347,13 +350,13 @@ func (rc *record) settleDone(c *pool.Conn) error {
 	return rc.s.held.inspect(c, d.bits)
 }
 
+// allLocal reports whether all settings were set with SET LOCAL.
 func allLocal(sets []parser.Setting) bool {
 	return !slices.ContainsFunc(sets, func(s parser.Setting) bool { return !s.Local })
 }
 
-// keepPlaceholders notes what SET LOCAL of a custom parameter leaves behind:
-// the value is what it was before, but if there was none it is empty now and
-// not unknown.
+// keepPlaceholders notes what SET LOCAL of a custom parameter leaves behind: the value is as
+// before, but a parameter that was unknown is empty now.
 func (rc *record) keepPlaceholders(c *pool.Conn, sets []parser.Setting) {
 	for _, set := range sets {
 		if _, known := c.Settings.Get(set.Name); !known && strings.Contains(set.Name, ".") && !isOption(set.Name) {
@@ -363,8 +366,8 @@ func (rc *record) keepPlaceholders(c *pool.Conn, sets []parser.Setting) {
 	}
 }
 
-// plainSettings reports whether the settings can be asked for one by one. Who
-// the session is depends on more than one of them.
+// plainSettings reports whether the settings can be asked for one by one. The role cannot: it
+// depends on several settings.
 func (rc *record) plainSettings(sets []parser.Setting) bool {
 	for _, set := range sets {
 		if set.Name == "role" || set.Name == "session_authorization" || neverCarried[set.Name] {
@@ -374,7 +377,7 @@ func (rc *record) plainSettings(sets []parser.Setting) bool {
 	return true
 }
 
-// learn asks for the values that a SET has just changed.
+// learn asks the backend for the values that SET has just changed.
 func (rc *record) learn(c *pool.Conn, sets []parser.Setting) error {
 	var b strings.Builder
 	for _, set := range sets {
@@ -399,7 +402,7 @@ func (rc *record) learn(c *pool.Conn, sets []parser.Setting) error {
 		timeout := rows[0][1]
 		for _, r := range rows[1:] {
 			if r[0] == "statement_timeout" {
-				r[1] = timeout // hidden by Ask
+				r[1] = timeout // Ask itself sets statement_timeout
 			}
 			c.Settings = c.Settings.With(r[0], r[1])
 		}
@@ -408,13 +411,13 @@ func (rc *record) learn(c *pool.Conn, sets []parser.Setting) error {
 	return nil
 }
 
-// adopt makes the backend's settings the session's.
+// adopt makes the backend's settings those of the session.
 func (rc *record) adopt(c *pool.Conn, bits parser.Effect) {
 	rc.settings = c.Settings
 	if name := rc.s.login.startup.Get("application_name"); name != "" && bits&(parser.ChangesSettings|parser.ChangesAllSettings|parser.DiscardAll) != 0 {
 		if _, set := rc.settings.Get("application_name"); !set {
-			// RESET goes back to what the client connected with, which the
-			// backend does not know.
+			// RESET goes back to the name with which the client connected. The backend does not
+			// know it.
 			rc.settings = rc.settings.With("application_name", clean(name))
 		}
 	}
@@ -424,8 +427,8 @@ func (rc *record) adopt(c *pool.Conn, bits parser.Effect) {
 	rc.idleTimeout = gucDuration(timeout)
 }
 
-// setEncoding notes the encoding of the client's texts. If they cannot be
-// scanned, nobody else may use the backend they run on.
+// setEncoding notes the encoding of the client's texts. If texts in it cannot be scanned, no
+// other session may use the backend on which they run.
 func (rc *record) setEncoding(name string) {
 	rc.oddEncoding = oddEncodings[name]
 	if rc.oddEncoding {
@@ -433,16 +436,17 @@ func (rc *record) setEncoding(name string) {
 	}
 }
 
-// oddEncodings use bytes of ASCII as second bytes of a character, so that a
-// text in them cannot be scanned.
+// oddEncodings use bytes of ASCII as second bytes of a character, so that a text in these
+// encodings cannot be scanned.
 var oddEncodings = map[string]bool{
 	"SJIS": true, "BIG5": true, "GBK": true, "UHC": true, "GB18030": true, "JOHAB": true, "SHIFT_JIS_2004": true,
 }
 
-// askTimeout asks for the one setting that asking for others hides.
+// askTimeout asks for statement_timeout, which Ask itself changes.
 const askTimeout = "SELECT 'statement_timeout', pg_catalog.current_setting('statement_timeout'); "
 
-// onTag looks at the tag of a command that has just completed.
+// onTag looks at the tag of a command that has just completed. A command about a database goes
+// on to the other shards here.
 func (rc *record) onTag(body []byte) *pgerr.Error {
 	tag, _, _ := wire.CString(body)
 	d := &rc.done

@@ -18,11 +18,11 @@ import (
 	"weft/wire"
 )
 
-// A plan depends on more than its text: on the schema, on what is declared, on
-// search_path. All of that is a planner.Env; sessions for which it is the same
-// share one, and with it their plans.
+// A plan depends on more than its text: on the schema, the declarations and search_path.
+// Together these are a planner.Env. Sessions with the same environment share it, and with it
+// their plans.
 
-// environments holds what sessions share of it.
+// environments holds the environments and their parts, which sessions share.
 type environments struct {
 	mu      sync.Mutex
 	tables  map[string]*declared
@@ -33,7 +33,7 @@ type environments struct {
 	options map[optionKey]options
 }
 
-// declared is the declarations of one database.
+// declared are the declarations of one database.
 type declared struct {
 	list      []directory.Table
 	functions []directory.Function
@@ -44,11 +44,12 @@ type declared struct {
 type pathKey struct {
 	lane    pool.Key
 	path    string
-	set     bool // it has been set, if to nothing
+	set     bool // path has been set, perhaps to nothing
 	role    string
 	version int64
 }
 
+// envKey is what sessions must have in common to share an environment.
 type envKey struct {
 	tables  *planner.Tables
 	schema  *catalog.Schema
@@ -58,18 +59,19 @@ type envKey struct {
 	role    *planner.Role
 }
 
-// schemaSlot holds a database's schema as last read. Its turn is taken by whoever
-// reads it anew.
+// schemaSlot holds a database's schema as last read. turn is held to look at the schema or to
+// read it again.
 type schemaSlot struct {
 	turn   chan struct{}
 	schema *catalog.Schema // guarded by turn
 	read   time.Time
 }
 
-// rereadAfter is how long an incomplete schema is used.
+// rereadAfter is how long an incomplete schema is used before it is read again.
 const rereadAfter = time.Second
 
-// maxEnvironments bounds what is remembered; it is made anew when asked for.
+// maxEnvironments bounds how many entries are remembered of each kind; lost entries are made
+// again.
 const maxEnvironments = 10000
 
 func newEnvironments() *environments {
@@ -79,8 +81,8 @@ func newEnvironments() *environments {
 	}
 }
 
-// declaredIn returns the declarations of a database, the same value for as long
-// as they are the same.
+// declaredIn returns the declarations of a database: the same value as long as they do not
+// change.
 func (e *environments) declaredIn(snap *directory.Snapshot, database string) *planner.Tables {
 	list := snap.Declared(database)
 	e.mu.Lock()
@@ -94,7 +96,7 @@ func (e *environments) declaredIn(snap *directory.Snapshot, database string) *pl
 	return d.tables
 }
 
-// sameTables reports whether two lists of declarations say the same.
+// sameTables reports whether two lists of declarations are equal.
 func sameTables(a, b []directory.Table) bool {
 	return slices.EqualFunc(a, b, func(x, y directory.Table) bool { return x.Equal(&y) })
 }
@@ -103,7 +105,7 @@ func sameFunctions(a, b []directory.Function) bool {
 	return slices.EqualFunc(a, b, func(x, y directory.Function) bool { return x.Equal(&y) })
 }
 
-// slot returns where a database's schema is kept.
+// slot returns the slot of a database's schema.
 func (e *environments) slot(database string) *schemaSlot {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -115,7 +117,7 @@ func (e *environments) slot(database string) *schemaSlot {
 	return s
 }
 
-// at returns the schema of that version or a newer one, reading it if need be.
+// at returns the schema of the given version or a newer one. It calls load if the slot has none.
 func (sl *schemaSlot) at(ctx context.Context, version int64, load func() (*catalog.Schema, error)) (*catalog.Schema, error) {
 	select {
 	case sl.turn <- struct{}{}:
@@ -123,7 +125,7 @@ func (sl *schemaSlot) at(ctx context.Context, version int64, load func() (*catal
 		return nil, context.Cause(ctx)
 	}
 	defer func() { <-sl.turn }()
-	// What could not be read because somebody was changing it is tried again.
+	// A schema that could not be read completely, because it was being changed, is read again.
 	if sl.schema != nil && sl.schema.Version >= version && (!sl.schema.Incomplete || time.Since(sl.read) < rereadAfter) {
 		return sl.schema, nil
 	}
@@ -135,7 +137,7 @@ func (sl *schemaSlot) at(ctx context.Context, version int64, load func() (*catal
 	return schema, nil
 }
 
-// forget makes the next one who wants the schema read it anew.
+// forget makes the next session that needs the schema read it again.
 func (sl *schemaSlot) forget(ctx context.Context) error {
 	select {
 	case sl.turn <- struct{}{}:
@@ -147,14 +149,15 @@ func (sl *schemaSlot) forget(ctx context.Context) error {
 	return nil
 }
 
-// env returns the environment for these parts.
+// env returns the shared environment for key. If there is none, it keeps the one that make
+// returns.
 func (e *environments) env(key envKey, make func() *planner.Env) *planner.Env {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	env := e.envs[key]
 	if env == nil {
 		env = make()
-		// A schema is large: what was made of one that has changed since is let go.
+		// A schema is large: environments of an outdated schema or declarations are dropped.
 		maps.DeleteFunc(e.envs, func(k envKey, v *planner.Env) bool {
 			return v.Database == env.Database && (k.schema != key.schema || k.tables != key.tables)
 		})
@@ -166,10 +169,10 @@ func (e *environments) env(key envKey, make func() *planner.Env) *planner.Env {
 	return env
 }
 
-// refresh reports whether the session's database has declared tables; only then
-// is there anything to route.
+// refresh adopts the current snapshot of the cluster. It reports whether the session's database
+// has declared tables; without them nothing is routed.
 func (rt *routing) refresh() bool {
-	rt.relies.unsent = true // and looked at again before it goes: see overtaken.go
+	rt.relies.unsent = true // checked again before the statement is sent: see overtaken.go
 	if snap := rt.s.srv.cfg.Snapshot(); snap != rt.snap {
 		rt.outdated = rt.s.pipe.unsent.Len() > 0 && (rt.outdated || rt.s.pipe.boundUnsent() && rt.relies.concerned(snap, rt.snap, rt.s.db.Name))
 		rt.snap, rt.env = snap, nil
@@ -178,11 +181,11 @@ func (rt *routing) refresh() bool {
 	return rt.hasTables
 }
 
-// environment returns what the session's texts are planned under, now.
+// environment returns the environment under which the session's texts are planned now.
 func (rt *routing) environment() (*planner.Env, error) {
 	private := rt.s.record.inFlux()
 	if private && rt.s.held.conn != nil && rt.s.implicit.pipedHere() && rt.s.tx.isolation() == "" {
-		// What the messages since the last Sync have made is seen in their transaction.
+		// Objects made by the messages since the last Sync are seen in their transaction only.
 		if err := rt.s.implicit.widen(); err != nil {
 			return nil, err
 		}
@@ -201,12 +204,12 @@ func (rt *routing) environment() (*planner.Env, error) {
 	var err error
 	own := private && rt.s.record.done.bits&(parser.DDL|parser.Opaque) != 0 && rt.holdsHome()
 	if own {
-		schema, err = load() // as this transaction sees it
+		schema, err = load() // the schema as this transaction sees it
 	} else if changing {
-		schema, err = load() // it may be another one any moment
+		schema, err = load() // the schema may change at any moment
 	} else {
 		schema, err = rt.s.srv.memory.envs.slot(rt.s.db.Name).at(rt.s.srv.ctx, version, func() (*catalog.Schema, error) {
-			rt.s.db.Generation.Add(1) // another proxy may have changed it
+			rt.s.db.Generation.Add(1) // another proxy may have changed the schema
 			return load()
 		})
 	}
@@ -245,17 +248,17 @@ func (rt *routing) environment() (*planner.Env, error) {
 	}
 	if renamed {
 		env := build()
-		env.ID = 0 // nobody else's, and not for long: plans are not kept
+		env.ID = 0 // only for this transaction: plans are not kept
 		return env, nil
 	}
 	if changing {
 		env := build()
-		env.ID = 0 // such plans are not kept
+		env.ID = 0 // plans made during a change are not kept
 		return env, nil
 	}
 	if own {
 		env := build()
-		env.ID = 0 // it is read anew for each statement
+		env.ID = 0 // the schema is read again for each statement
 		return env, nil
 	}
 	env := rt.s.srv.memory.envs.env(envKey{tables, schema, strings.Join(path, "\x00"), rt.s.record.scanOptions(), rt.sharedRoles(), role}, build)
@@ -265,12 +268,13 @@ func (rt *routing) environment() (*planner.Env, error) {
 	return env, nil
 }
 
-// loadTries is how often a schema is read that others are changing at that moment.
+// loadTries is how often a schema is read while other sessions are changing it.
 const loadTries = 10
 
-// loadSchema reads the schema. PostgreSQL's functions that write definitions out look at
-// the catalog of now, and its queries at that of their snapshot: if somebody drops a table in
-// between, the query fails, and is tried again. Inside a block that is too late.
+// loadSchema reads the schema. PostgreSQL's functions that write out definitions look at the
+// current catalog, but queries look at the catalog of their snapshot. If a table is dropped in
+// between, the query fails and is tried again, except inside a block, which the error has
+// aborted.
 func (rt *routing) loadSchema(version int64) (*catalog.Schema, error) {
 	for try := 1; ; try++ {
 		schema, err := catalog.Load(version, rt.askHome)
@@ -286,7 +290,7 @@ func (rt *routing) loadSchema(version int64) (*catalog.Schema, error) {
 	}
 }
 
-// envID identifies what the session's texts were planned under last.
+// envID identifies the environment under which the session's texts were last planned.
 func (rt *routing) envID() planner.ID {
 	if rt.env == nil {
 		return 0
@@ -300,8 +304,8 @@ func (rt *routing) holdsHome() bool {
 	return rt.s.tx.open && (rt.s.held.conn != nil && in(rt.s.held.conn) || slices.ContainsFunc(rt.s.held.parked, in))
 }
 
-// inFlux reports whether the open transaction has changed what texts mean, in
-// a way that only its own backend knows.
+// inFlux reports whether the open transaction has changed what texts mean, in a way that only
+// its own backend knows.
 func (rc *record) inFlux() bool {
 	switch d := &rc.done; {
 	case d.bits&(parser.Temp|parser.DDL|parser.Opaque|parser.ChangesAllSettings|parser.DiscardAll|parser.DiscardTemp) != 0:
@@ -314,10 +318,10 @@ func (rc *record) inFlux() bool {
 	return false
 }
 
-// path returns the schemas that unqualified names are looked for in.
+// path returns the schemas in which unqualified names are looked up.
 func (rt *routing) path(version int64, private bool) ([]string, error) {
 	key := rt.roleKey(version)
-	key.path, key.set = rt.s.record.settings.Get("search_path") // set_config can make it empty
+	key.path, key.set = rt.s.record.settings.Get("search_path") // set_config can make the path empty
 	e := rt.s.srv.memory.envs
 	if !private {
 		e.mu.Lock()
@@ -346,7 +350,7 @@ func (rt *routing) path(version int64, private bool) ([]string, error) {
 	return path, nil
 }
 
-// roleKey is who the session is, in a schema of that version.
+// roleKey returns the session's login and role, in a schema of the given version.
 func (rt *routing) roleKey(version int64) pathKey {
 	key := pathKey{lane: rt.s.lane.Key(), version: version}
 	for _, name := range []string{"role", "session_authorization"} {
@@ -357,22 +361,22 @@ func (rt *routing) roleKey(version int64) pathKey {
 	return key
 }
 
-// knownRole is a role, and when it was asked for.
+// knownRole is a role, and when the home shard was asked for it.
 type knownRole struct {
 	role  *planner.Role
 	asked time.Time
 }
 
-// roleLife is for how long what a role may do is believed: it can be changed from other
-// databases, which does not change the schema of this one.
+// roleLife is how long a known role is used. Its rights can be changed from other databases,
+// which does not change the schema of this one.
 const roleLife = time.Second
 
-// roleAged reports whether the session's role has to be asked for again. Few schemas have
-// policies that depend on it.
+// roleAged reports whether the session's role has to be asked for again. Env.Role is nil unless
+// the schema has policies.
 func (rt *routing) roleAged() bool { return rt.env.Role != nil && time.Since(rt.roleAsked) > roleLife }
 
-// role returns what policies apply to the session, the same value for as long as that
-// is the same.
+// role returns what decides which policies apply to the session: the same value as long as it
+// does not change.
 func (rt *routing) role(version int64, private bool) (*planner.Role, error) {
 	key := rt.roleKey(version)
 	e := rt.s.srv.memory.envs
@@ -420,13 +424,12 @@ func (rt *routing) temporary() (map[string]bool, error) {
 // askHome asks the home shard something about the schema as the session sees it.
 func (rt *routing) askHome(sql string) ([][]string, error) { return rt.ask(rt.s.lane, sql) }
 
-// ask asks a shard something: on the backend the session has there, else on one
-// that is borrowed for it.
+// ask asks a shard something: on the session's backend there, or else on a borrowed one.
 func (rt *routing) ask(l *pool.Lane, sql string) ([][]string, error) {
 	return rt.askBy(l, func(c *pool.Conn) ([][]string, error) { return askHere(c, sql) })
 }
 
-// askHere asks a backend of the session's, inside its transaction if it has one.
+// askHere asks a backend of the session, inside its transaction if there is one.
 func askHere(c *pool.Conn, sql string) ([][]string, error) {
 	c.UnnamedBy = 0
 	if c.Status == wire.TxActive {
@@ -435,8 +438,7 @@ func askHere(c *pool.Conn, sql string) ([][]string, error) {
 	return c.Exec(sql)
 }
 
-// askBy is ask by a function that runs something on the backend, inside its transaction
-// if it has one.
+// askBy is ask for a function that asks the backend, inside its transaction if there is one.
 func (rt *routing) askBy(l *pool.Lane, ask func(*pool.Conn) ([][]string, error)) ([][]string, error) {
 	if c := rt.s.held.conn; c != nil && c.Lane() == l && (!rt.s.pipe.unsynced || rt.s.tx.open) && c.Status != wire.TxFailed {
 		if !rt.s.pipe.ops.empty() {

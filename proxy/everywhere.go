@@ -14,34 +14,35 @@ import (
 	"weft/wire"
 )
 
-// DDL on declared tables, and on what they are made of, goes to every shard:
-// the home shard first, whose answer is the client's, then the others. All of
-// it is one transaction per shard; what any of them refuses is rolled back on
-// all.
+// DDL on declared tables, and on the objects that they use, goes to every shard: first to the
+// home shard, whose answer is the client's, then to the others. On each shard all of it is in
+// the block's transaction; if one shard refuses, all of them roll back.
 
 // spread is a command that goes to every shard.
 type spread struct {
 	text string
-	// timed is what the other shards run, with the time of the transaction in it.
+	// timed is the text for the other shards, with the time of the transaction in it; "" if the
+	// text needs no time.
 	timed string
 	plan  *plan.Plan
 	began time.Time
-	err   *pgerr.Error // what another shard said
-	// tag is the home shard's, kept back until lookups have followed; told: they
-	// have.
+	err   *pgerr.Error // the error of another shard
+	// tag is the home shard's command tag, kept back until lookups have followed; told: they
+	// have followed.
 	tag  []byte
 	told bool
-	// made are the lookups that were made for it; all: every shard has run it.
+	// made are the lookups created before an index is created CONCURRENTLY; all: every shard has
+	// run a command that runs alone.
 	made  []schema.LookupRequest
 	all   bool
-	locks bool // it is a LOCK TABLE
-	// before is what the shards had before they ran a body with commands.
+	locks bool // the command is LOCK TABLE
+	// before are the objects that the shards had before they ran a body with commands.
 	before []schema.Imprint
-	// steps are what there is to do on each shard for what runs alone.
+	// steps are what each shard has to do for a command that runs alone.
 	steps []aloneStep
 }
 
-// elsewhere is what the shards but home run.
+// elsewhere returns the text that all shards but home run.
 func (e *spread) elsewhere() string {
 	if e.timed != "" {
 		return e.timed
@@ -52,8 +53,8 @@ func (e *spread) elsewhere() string {
 	return e.text
 }
 
-// follows reports whether there is more to do in the command's transaction before the
-// client hears of it: lookups follow it, or what a body has done is compared.
+// follows reports whether more must be done in the command's transaction before the client is
+// answered: lookups follow the command, or what the shards did in a body is compared.
 func (e *spread) follows() bool {
 	return e.plan.Change != nil && (len(e.plan.Change.Lookups) > 0 || e.plan.Change.Body) && !e.alone()
 }
@@ -74,9 +75,9 @@ func (ev *everywhere) everyQuery(p *plan.Plan, text []byte, f *parser.Facts, n i
 	return ev.s.tx.inOwnBlock(func() error { return ev.everyPart(p, sql, f) })
 }
 
-// mayLock refuses LOCK TABLE outside a block, as PostgreSQL does: the transaction
-// that it would run in is weft's own. Since 18 extended messages up to a Sync are
-// a block for it, from the second on.
+// mayLock refuses LOCK TABLE outside a block, as PostgreSQL does: otherwise it would run in a
+// transaction that weft opens. Since version 18 PostgreSQL takes extended messages up to a Sync
+// for a block, from the second message on.
 func (ev *everywhere) mayLock(text string) error {
 	if (!ev.s.tx.open || ev.s.implicit.open && ev.s.out.serverMajor() < 18) && isLock(text) {
 		return pgerr.New("25P01", "LOCK TABLE can only be used in transaction blocks")
@@ -84,7 +85,7 @@ func (ev *everywhere) mayLock(text string) error {
 	return nil
 }
 
-// serverMajor is the major version of the server that the client believes to talk to.
+// serverMajor is the major version of the server that the client has been told.
 func (o *answers) serverMajor() int {
 	major, _, _ := strings.Cut(o.reported["server_version"], ".")
 	n, _ := strconv.Atoi(major)
@@ -96,7 +97,7 @@ func isLock(text string) bool {
 	return len(w) > 0 && w[0] == "lock"
 }
 
-// everyPart runs a statement on every shard, in the open block if it can.
+// everyPart runs a statement on every shard, in the open block if the statement can run in one.
 func (ev *everywhere) everyPart(p *plan.Plan, text string, f *parser.Facts) error {
 	e := &spread{text: text, plan: p, began: time.Now(), locks: isLock(text)}
 	ev.s.account.runsEverywhere()
@@ -165,8 +166,8 @@ func (ev *everywhere) everyPart(p *plan.Plan, text string, f *parser.Facts) erro
 	return nil
 }
 
-// mayRunEverywhere makes all shards take part in the open block. LOCK TABLE writes
-// nothing: how such a block ends is not for them to agree on.
+// mayRunEverywhere checks that all shards can take part in the open block. LOCK TABLE writes
+// nothing, so the shards do not have to agree on the end of the block.
 func (ev *everywhere) mayRunEverywhere(e *spread) error {
 	if !e.locks {
 		return ev.mayWriteEverywhere()
@@ -177,7 +178,7 @@ func (ev *everywhere) mayRunEverywhere(e *spread) error {
 	return nil
 }
 
-// mayWriteEverywhere makes the open block one that all shards write in.
+// mayWriteEverywhere makes the open block one in which all shards write.
 func (ev *everywhere) mayWriteEverywhere() error {
 	b := &ev.s.tx.block
 	if b.sealed {
@@ -192,8 +193,8 @@ func (ev *everywhere) mayWriteEverywhere() error {
 	if err := ev.s.tx.noteWriter(ev.s.held.conn); err != nil {
 		return err
 	}
-	// Now, and not when the home shard answers: whether they may write is asked on
-	// its backend.
+	// Enlist now, not when the home shard has answered: the check whether the others may write
+	// asks the home shard's backend.
 	for i := range ev.s.route.snap.Shards {
 		lane := ev.s.held.laneOf(ev.s.route.snap, i).lane
 		if lane == ev.s.lane {
@@ -210,8 +211,7 @@ func (ev *everywhere) mayWriteEverywhere() error {
 	return nil
 }
 
-// onSpread runs the command on the other shards, after the home shard has
-// accepted it.
+// onSpread runs the command on the other shards after the home shard has accepted it.
 func (ev *everywhere) onSpread(e *spread) {
 	if e.alone() {
 		if len(e.steps) > 0 && !e.homeLast() {
@@ -237,8 +237,8 @@ func (ev *everywhere) onSpread(e *spread) {
 	}
 }
 
-// elsewhereFailed is what a client hears of a command that the home shard has accepted
-// and another has not. What only the home shard has is no mistake of the client's.
+// elsewhereFailed is the client's error for a command that the home shard has accepted and
+// another shard has not. Objects that only the home shard has are not the client's mistake.
 func (e *spread) elsewhereFailed(shard string, err *pgerr.Error) *pgerr.Error {
 	told := *err
 	told.Severity = pgerr.SeverityError
@@ -256,17 +256,17 @@ func (e *spread) elsewhereFailed(shard string, err *pgerr.Error) *pgerr.Error {
 	return &told
 }
 
-// dependentObjects: something cannot be dropped, because other objects depend on it.
+// dependentObjects is the error code for a DROP of an object on which others depend.
 const dependentObjects = "2BP01"
 
-// execBeside runs a text on a backend other than the one at hand, where a cancel
-// request of the client must reach it.
+// execBeside runs a text on a backend other than the one at hand, so that a cancel request of
+// the client reaches it.
 func (ev *everywhere) execBeside(c *pool.Conn, text string) (err error) {
 	ev.beside(c, func() { _, err = c.Exec(text) })
 	return err
 }
 
-// beside does something with a backend that a cancel request must reach.
+// beside calls do, which uses a backend that cancel requests must reach meanwhile.
 func (ev *everywhere) beside(c *pool.Conn, do func()) {
 	ev.s.reach.mu.Lock()
 	main := ev.s.reach.current
@@ -281,7 +281,8 @@ func (ev *everywhere) beside(c *pool.Conn, do func()) {
 	}
 }
 
-// enlist returns a backend of the lane that takes part in the block, parked.
+// enlist returns a parked backend of the lane that takes part in the block. It borrows one if
+// need be.
 func (ev *everywhere) enlist(lane *pool.Lane) (*pool.Conn, error) {
 	for _, c := range ev.s.held.parked {
 		if c.Lane() == lane && c.Status != wire.TxIdle {
@@ -308,7 +309,7 @@ func (ev *everywhere) enlist(lane *pool.Lane) (*pool.Conn, error) {
 	return c, nil
 }
 
-// withOthers does something with a participant of the block on each shard but home.
+// withOthers calls do with a participant of the block on each shard but home.
 func (ev *everywhere) withOthers(do func(shard int, c *pool.Conn) error) error {
 	for i := range ev.s.route.snap.Shards {
 		lane := ev.s.held.laneOf(ev.s.route.snap, i).lane
@@ -326,10 +327,10 @@ func (ev *everywhere) withOthers(do func(shard int, c *pool.Conn) error) error {
 	return nil
 }
 
-// beforeEvery makes ready for a Bind of what goes to every shard.
+// beforeEvery makes ready for the Bind of a command that goes to every shard.
 func (ev *everywhere) beforeEvery(pl *planned) error {
 	if isLock(string(pl.text)) {
-		return nil // and the block is open
+		return nil // the block is open already
 	}
 	if err := ev.s.commit.mayChange(); err != nil || pl.plan.Change != nil && pl.plan.Change.Alone {
 		return err
@@ -345,7 +346,7 @@ func (ev *everywhere) everyBound(portal []byte, pl *planned) error {
 	} else if changed, err := ev.s.util.sealed(pl.plan, e.text); err != nil {
 		return err
 	} else if changed != nil {
-		// The home shard has the password itself: it was parsed when nothing was declared.
+		// The home shard has the clear password: it was prepared when no table was declared.
 		return pgerr.New(pgerr.FeatureNotSupported, "a statement with a password in clear text must be prepared again, now that tables are declared")
 	}
 	if err := ev.s.write.mayFire(e.plan.Fires); err != nil {
@@ -372,8 +373,8 @@ func (ev *everywhere) everyBound(portal []byte, pl *planned) error {
 	return nil
 }
 
-// everyExecute executes such a portal. Its Execute is waited for: only then
-// may the other shards begin.
+// everyExecute executes a portal that everyBound has noted. It waits for the answer to the
+// Execute: only then may the other shards begin.
 func (ev *everywhere) everyExecute(body []byte, e *spread) error {
 	name, _, _ := wire.CString(body)
 	delete(ev.s.portals.everywhere, string(name))
@@ -406,7 +407,7 @@ func (ev *everywhere) everyExecute(body []byte, e *spread) error {
 		return err
 	}
 	if e.alone() && e.all && !ev.s.tx.open {
-		// It is committed, and what follows is planned by what it has made.
+		// The command is committed, and the next ones are planned by its result.
 		if err := ev.s.implicit.leavePipe(); err != nil {
 			return ev.s.lost.refuseBoundRead(err)
 		}
@@ -425,8 +426,8 @@ func (ev *everywhere) everyExecute(body []byte, e *spread) error {
 	return nil
 }
 
-// executeFollowed goes on with a command that lookups must follow. The block is open:
-// its backends are spoken to as in a simple query.
+// executeFollowed finishes a command that lookups must follow, or whose results are compared.
+// The block is open: its backends are spoken to as in a simple query.
 func (ev *everywhere) executeFollowed(e *spread) error {
 	ev.s.out.forgive()
 	if err := ev.s.lookups.finishFollowing(e); err != nil {

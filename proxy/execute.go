@@ -13,14 +13,14 @@ import (
 	"weft/wire"
 )
 
-// A statement that SQL's PREPARE has made is on a backend of the home shard. What names
-// sharded tables cannot be executed there: EXECUTE is then the text with the arguments in
-// it, which goes where it belongs. Tables may have been declared since PREPARE, so this is
-// found out at each EXECUTE. Where the text cannot be had, because EXECUTE is part of
-// something else, it is refused.
+// A statement made by SQL's PREPARE is on a backend of the home shard. If it names sharded
+// tables, it cannot be executed there: weft then replaces EXECUTE by the statement's text with
+// the arguments in it, which goes where it belongs. Tables may have been declared since PREPARE,
+// so this is found out at each EXECUTE. Where the text cannot be replaced, because EXECUTE is
+// part of something else, EXECUTE is refused.
 
-// scattered reports whether a prepared statement, executed by SQL, is not the home
-// shard's business alone, and returns its text.
+// scattered reports whether a prepared statement cannot be executed by SQL on the home shard
+// alone, and returns the statement's text.
 func (ps *prepared) scattered(st *statement) (body string, yes bool, err error) {
 	if !ps.s.route.refresh() {
 		return "", false, nil
@@ -53,7 +53,7 @@ func (ps *prepared) scattered(st *statement) (body string, yes bool, err error) 
 	return text, p.Route != plan.Home && p.Route != plan.Any && p.Route != plan.AnyCopy, nil
 }
 
-// mayExecuteHere refuses a text that executes such a statement by SQL.
+// mayExecuteHere refuses a text that executes a scattered statement by SQL.
 func (ps *prepared) mayExecuteHere(f *parser.Facts) error {
 	if f.Effects&parser.Executes == 0 {
 		return nil
@@ -78,8 +78,8 @@ func notExecutable(st *statement) *pgerr.Error {
 		WithHint("Send EXECUTE as a statement of its own, with constants; or the statement itself.")
 }
 
-// executedText returns the text of the statement that an EXECUTE executes, if it is one
-// that weft runs itself.
+// executedText returns the text that replaces an EXECUTE of a scattered statement. ok is false
+// for other texts.
 func (ps *prepared) executedText(text []byte, f *parser.Facts) (sql string, ok bool, err error) {
 	if f.Statements != 1 || len(f.Prepared) != 1 || f.Prepared[0].Kind != parser.Execute {
 		return "", false, nil
@@ -104,7 +104,7 @@ func (ps *prepared) executedText(text []byte, f *parser.Facts) (sql string, ok b
 		return "", false, err
 	}
 	if len(types) == 0 {
-		args = nil // PostgreSQL does not look at them
+		args = nil // PostgreSQL ignores the arguments
 	}
 	if len(types) != len(args) {
 		return "", false, pgerr.New(pgerr.SyntaxError, "wrong number of parameters for prepared statement %q", st.name).
@@ -112,7 +112,7 @@ func (ps *prepared) executedText(text []byte, f *parser.Facts) (sql string, ok b
 	}
 	for i, a := range args {
 		if !assignable(a.Type, types[i]) {
-			return "", false, notExecutable(st) // a cast would do what EXECUTE does not
+			return "", false, notExecutable(st) // a cast would accept what EXECUTE refuses
 		}
 	}
 	before, ok := beforeExecute(string(text[:f.Prepared[0].NameStart]))
@@ -125,8 +125,8 @@ func (ps *prepared) executedText(text []byte, f *parser.Facts) (sql string, ok b
 	return before + sql, true, nil
 }
 
-// sameResult refuses to execute a statement whose result is another than when it was
-// prepared: the schema has changed since.
+// sameResult refuses to execute a statement whose result has changed since it was prepared,
+// because the schema has changed.
 func (ps *prepared) sameResult(st *statement) error {
 	was := st.server.Description.Load()
 	if was == nil || st.server.Generation == ps.s.db.Generation.Load() {
@@ -150,24 +150,24 @@ func (ps *prepared) sameResult(st *statement) error {
 	return err
 }
 
-// beforeExecute is what stands before the EXECUTE of a name, given all that stands before
-// the name: nothing, or an EXPLAIN with its options.
+// beforeExecute returns what comes before EXECUTE in a text that ends before the name: nothing,
+// or an EXPLAIN with its options.
 func beforeExecute(text string) (before string, ok bool) {
 	text = strings.TrimRight(text, " \t\r\n\"")
 	const word = "execute"
 	at := len(text) - len(word)
 	if at < 0 || !strings.EqualFold(text[at:], word) {
-		return "", false // a comment stands between them
+		return "", false // a comment stands between EXECUTE and the name
 	}
 	if before = text[:at]; !strings.Contains(strings.ToLower(before), "explain") {
-		before = "" // only blanks and comments
+		before = "" // only blanks and comments come before
 	}
 	return before, true
 }
 
-// assignable reports whether EXECUTE takes a constant of one type for a parameter of
-// another: where it does, a cast gives the same value. Types are named as an Argument's
-// and as parameterTypes has them.
+// assignable reports whether EXECUTE takes a constant of one type for a parameter of another. If
+// it does, a cast gives the same value. from is a type of parser.Argument, to one of
+// parameterTypes.
 func assignable(from, to string) bool {
 	to = strings.Trim(to[strings.LastIndexByte(to, '.')+1:], `"`) // "numeric" is a keyword
 	text := []string{"text", "varchar", "bpchar"}
@@ -184,8 +184,8 @@ func assignable(from, to string) bool {
 	return false
 }
 
-// parseExecuted is parseFor for the EXECUTE of such a statement: its text, with the
-// arguments in it, takes the place of the client's.
+// parseExecuted is parseFor for the EXECUTE of a scattered statement: the statement's text with
+// the arguments in it replaces the client's.
 func (ps *prepared) parseExecuted(p wire.ParseBody, sql string, st *statement, bind []byte) error {
 	name := string(p.Name) // p is about to be overwritten
 	ps.s.pipe.pending = append(ps.s.pipe.pending[:0], wire.AppendParse(nil, name, sql, nil)[wire.HeaderLen:]...)
@@ -201,8 +201,8 @@ func (ps *prepared) parseExecuted(p wire.ParseBody, sql string, st *statement, b
 	return nil
 }
 
-// stillExecutes refuses to bind what has become of an EXECUTE if its name means something
-// else by now.
+// stillExecutes refuses to bind the text that has replaced an EXECUTE if the name of the
+// executed statement has another meaning by now.
 func (ps *prepared) stillExecutes(pl *planned) error {
 	st := pl.executes
 	if st == nil {
@@ -217,8 +217,7 @@ func (ps *prepared) stillExecutes(pl *planned) error {
 	return notExecutable(st)
 }
 
-// parameterTypes returns the types of a statement's parameters, as its server sees them
-// now.
+// parameterTypes returns the types of a statement's parameters as the home shard sees them now.
 func (ps *prepared) parameterTypes(st *statement) ([]string, error) {
 	f := ps.s.facts([]byte(st.original))
 	const name = "\x01y"
