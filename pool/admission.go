@@ -5,50 +5,50 @@ import (
 	"time"
 )
 
-// A transaction of several shards holds a connection of one while it waits for that of
-// another. Transactions that do so in different orders could wait for each other in a
-// circle, which nobody but a timeout would break, and long before that most
-// connections belong to transactions that wait. Three rules keep that from happening:
+// A transaction on several shards holds a connection to one shard while it waits for a
+// connection to another. Transactions that visit shards in different orders could wait for
+// each other in a circle, which only a timeout would break, and long before that most
+// connections would belong to transactions that wait. Three rules prevent this:
 //
-//  1. Whoever holds a connection already comes before newcomers in every queue.
-//  2. Once such a one had to wait for a shard, newcomers that may need further shards
-//     are let in only to a part of its connections, for a while.
-//  3. If one waits nevertheless, it gets the right of way: a connection above the
-//     limits, on this shard and on those that it comes to later. So it does not wait
-//     for any other transaction's connection, and no circle closes. Few have the right
-//     at a time. A connection above the limits is closed when it is given back.
+//  1. A session that already holds a connection comes before newcomers in every queue.
+//  2. Once such a session had to wait for a shard, newcomers that may need further shards
+//     get only a part of the shard's connections, for a while.
+//  3. A session that still waits gets the right of way: a connection above the limits, on
+//     this shard and on the shards that its transaction comes to later. So the session does
+//     not wait for another transaction's connection, and no circle closes. Few sessions have
+//     the right at a time. A connection above the limits is closed when it is given back.
 
 const (
-	// pressedFor is how long a shard keeps newcomers out after somebody who holds
+	// pressedFor is how long a shard keeps newcomers out after a session that holds
 	// connections had to wait for it.
 	pressedFor = 10 * time.Second
-	// rightAfter is how long one waits before it may get the right of way: stuckAfter if
-	// all who have the shard's connections wait for others themselves.
+	// rightAfter is how long a session waits before it may get the right of way. The wait is
+	// stuckAfter if all holders of the shard's connections wait for connections themselves.
 	rightAfter = 500 * time.Millisecond
 	stuckAfter = 20 * time.Millisecond
-	// rightPause is how long nobody else gets the right while somebody has it: its
-	// holder may wait for a lock of one that waits for a connection.
+	// rightPause is how long no other session gets the right after one session got it: its
+	// holder may be waiting for a lock of a session that waits for a connection.
 	rightPause = 100 * time.Millisecond
-	// nudgeAfter is how often a newcomer that was kept out looks whether it still is.
+	// nudgeAfter is how often a newcomer that was kept out checks whether it is let in now.
 	nudgeAfter = 100 * time.Millisecond
 )
 
-// admission is what one shard knows of those who hold connections of several. It is
-// guarded by the shard's mu.
+// admission is what one shard knows of the sessions whose transactions hold, or may come to
+// need, connections to several shards. The shard's mu guards it.
 type admission struct {
-	// firsts are the connections lent to newcomers that may need further ones, userFirsts
-	// the same by user.
+	// firsts counts the connections lent to newcomers that may need further ones, userFirsts
+	// counts the same by user.
 	firsts     int
 	userFirsts map[string]int
-	// holders are the sessions whose transactions hold connections, with how many.
+	// holders counts the shard's connections lent to each such session.
 	holders map[int32]int
-	pressed time.Time // when somebody who holds connections had to wait last
+	pressed time.Time // when a session that holds connections last had to wait
 }
 
-// part is how many connections of a limit newcomers get under pressure.
+// part is how many of the connections under a limit newcomers get under pressure.
 func part(limit int) int { return max(1, limit-limit/2) }
 
-// admits reports whether a connection of the lane may be lent to whoever wants one.
+// admits reports whether the session that sent want may be lent a connection of the lane.
 // mu is held.
 func (sh *Shard) admits(l *Lane, want *Want) bool {
 	a := &sh.admission
@@ -66,7 +66,7 @@ func (sh *Shard) admits(l *Lane, want *Want) bool {
 	return limit <= 0 || a.userFirsts[l.key.User] < part(limit)
 }
 
-// lend counts a connection that is lent, or the right to dial one. mu is held.
+// lend counts a connection that is lent, or a granted right to dial one. mu is held.
 func (sh *Shard) lend(l *Lane, want *Want) loanee {
 	if !want.Grows && !want.Underway {
 		return loanee{}
@@ -83,12 +83,12 @@ func (sh *Shard) lend(l *Lane, want *Want) loanee {
 	return loanee{session: want.Session, first: want.Grows, counted: true}
 }
 
-// loanee is whom a connection is lent to, if others count who has it.
+// loanee is the session that a connection is lent to, if admission counts the loan.
 type loanee struct {
 	session int32
 	counted bool
-	first   bool // it is the first one of a newcomer's
-	right   bool // it was got by the right of way
+	first   bool // the connection is the first of a newcomer's transaction
+	right   bool // the connection was got by the right of way
 }
 
 // returned undoes lend. mu is held.
@@ -107,21 +107,21 @@ func (sh *Shard) returned(l *Lane, to loanee) {
 	}
 }
 
-// less counts one less.
+// less lowers the count of a key by one, and drops the key at zero.
 func less[K comparable](counts map[K]int, key K) {
 	if counts[key]--; counts[key] <= 0 {
 		delete(counts, key)
 	}
 }
 
-// takeBack says that a connection is lent no more. mu is held.
+// takeBack notes that a connection is no longer lent. mu is held.
 func (sh *Shard) takeBack(c *Conn) {
 	sh.returned(c.lane, c.lentTo)
 	c.lentTo = loanee{}
 }
 
-// stuck reports whether all who have connections of the shard wait for others
-// themselves. mu is held.
+// stuck reports whether all sessions that hold connections to the shard wait for other
+// connections themselves. mu is held.
 func (sh *Shard) stuck() bool {
 	n := 0
 	for session, held := range sh.admission.holders {
@@ -133,8 +133,8 @@ func (sh *Shard) stuck() bool {
 	return n >= sh.total
 }
 
-// enqueue puts a session in the queue: those who hold connections first, each in order
-// of arrival. mu is held.
+// enqueue puts a session in the queue: sessions that hold connections come first, and both
+// groups are in order of arrival. mu is held.
 func (sh *Shard) enqueue(w *waiter) {
 	if !w.want.Underway {
 		sh.waiters = append(sh.waiters, w)
@@ -150,8 +150,8 @@ func (sh *Shard) enqueue(w *waiter) {
 	sh.waiters[at] = w
 }
 
-// leave takes a session out of the queue. It reports false if it is not in it any more.
-// mu is held.
+// leave takes a session out of the queue. It reports false if the session is not in the
+// queue any more. mu is held.
 func (sh *Shard) leave(w *waiter) bool {
 	for i, o := range sh.waiters {
 		if o == w {
@@ -162,8 +162,8 @@ func (sh *Shard) leave(w *waiter) bool {
 	return false
 }
 
-// nudge gives a session that has waited for a while what it may have by now: it reports
-// true if that is a connection above the limits, which it has to dial.
+// nudge serves the queue, and gives a session that has waited long enough the right of way.
+// It reports true if the session may now dial a connection above the limits.
 func (w *waiter) nudge(now time.Time) bool {
 	sh := w.lane.shard
 	sh.mu.Lock()
@@ -188,7 +188,7 @@ func (w *waiter) nudge(now time.Time) bool {
 	return true
 }
 
-// every is how often a session looks after itself while it waits; 0 for never.
+// every is how often a waiting session is nudged; 0 for never.
 func (w *waiter) every() time.Duration {
 	switch {
 	case w.want.Underway:
@@ -199,23 +199,24 @@ func (w *waiter) every() time.Duration {
 	return 0
 }
 
-// above reports whether there are more connections than the limits allow. mu is held.
+// above reports whether the shard or the lane's user has more connections than the limits
+// allow. mu is held.
 func (sh *Shard) above(l *Lane) bool {
 	limit := sh.UserMost(l.key.User)
 	return sh.total > sh.Most() || limit > 0 && sh.users[l.key.User] > limit
 }
 
-// rights are the sessions that have the right of way, with the number of connections
-// that each got by it.
+// rights holds the sessions that have the right of way, with the number of connections that
+// each got by the right.
 type rights struct {
 	mu   sync.Mutex
 	held map[int32]int
 	last time.Time
-	// waiting are the sessions that wait for a connection and hold others.
+	// waiting holds the sessions that wait for a connection and hold others.
 	waiting map[int32]bool
 }
 
-// wait says that a session which holds connections waits for another one, or no more.
+// wait notes whether a session that holds connections waits for another one.
 func (r *rights) wait(session int32, waits bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -229,14 +230,15 @@ func (r *rights) wait(session int32, waits bool) {
 	r.waiting[session] = true
 }
 
-// waits reports whether a session which holds connections waits for another one.
+// waits reports whether a session that holds connections waits for another one.
 func (r *rights) waits(session int32) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.waiting[session]
 }
 
-// take gives a session the right, if it has none and not too many others do.
+// take lets a session have one more connection by the right of way: always if the session has
+// the right already, else if fewer than most sessions have it and rightPause has passed.
 func (r *rights) take(session int32, now time.Time, most int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -254,8 +256,8 @@ func (r *rights) take(session int32, now time.Time, most int) bool {
 	return true
 }
 
-// leave says that a session gave a connection back that it got by its right. With the
-// last one the right ends.
+// leave notes that a session gave back a connection that it got by the right of way. The
+// right ends with the last such connection.
 func (r *rights) leave(session int32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,12 +7,12 @@ import (
 	"weft/wire"
 )
 
-// askTries is how often Ask tries. A timeout may go off before it is lifted.
+// askTries is how often Ask and End try: a statement_timeout may strike before it is lifted.
 const askTries = 20
 
-// Ask runs queries of weft's own on an idle backend, in a transaction that no
-// statement_timeout of the session's bounds. What is to be asked before that is
-// lifted is first. An error means that the backend is of no use any more.
+// Ask runs weft's queries on an idle backend, in a transaction without the session's
+// statement_timeout. The statements in first run before the timeout is lifted. After an error
+// the backend is unusable.
 func (c *Conn) Ask(first, text string) (rows [][]string, err error) {
 	for range askTries {
 		rows, err = c.Exec("BEGIN; " + first + "SET LOCAL statement_timeout = 0; " + text + "; COMMIT")
@@ -32,11 +32,11 @@ func (c *Conn) Ask(first, text string) (rows [][]string, err error) {
 	return rows, err
 }
 
-// errOutOfStep: what came was the answer to something else.
+// errOutOfStep says that the backend answered, but not to the question asked.
 var errOutOfStep = errors.New("the answer to a question has no rows")
 
-// End rolls back what the backend is in the middle of, if anything. It insists: a
-// statement_timeout may be too short even for that.
+// End rolls back the backend's transaction, if there is one. It tries several times, because a
+// statement_timeout may be too short even for a ROLLBACK.
 func (c *Conn) End() (err error) {
 	for range askTries {
 		if c.Status == wire.TxIdle {
@@ -49,8 +49,7 @@ func (c *Conn) End() (err error) {
 	return err
 }
 
-// Canceled reports whether a server says that it has been kept from doing
-// something.
+// Canceled reports whether an error is a server's query_canceled, by a request or a timeout.
 func Canceled(err error) bool {
 	e := (*pgerr.Error)(nil)
 	return errors.As(err, &e) && e.Code == pgerr.QueryCanceled

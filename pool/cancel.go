@@ -11,21 +11,20 @@ import (
 	"weft/wire"
 )
 
-// Cancel asks the shard to cancel what the backend is doing. The backend is
-// not given to anybody else until the request has been delivered, so it can
-// only ever hit the session it was meant for.
+// Cancel asks the shard to cancel what the backend is doing. The backend is not given to
+// another session until the request has been delivered, so the request can only hit the
+// session it was meant for.
 //
-// The caller must make sure, by a lock of its own, that the backend belongs to
-// that session when BeginCancel is called; Cancel itself may then run without
-// the lock.
+// The caller must make sure, by a lock of its own, that the backend belongs to that session
+// when BeginCancel is called; Cancel itself may then run without the lock.
 func (c *Conn) Cancel(ctx context.Context) error {
 	defer c.EndCancel()
 	return c.requestCancel(ctx)
 }
 
-// CancelOrGiveUp is Cancel, but a shard that does not take the request loses the
-// connection: whoever waits for it holds locks on other shards, perhaps, and
-// must be able to let go.
+// CancelOrGiveUp is Cancel, but closes the connection if the shard does not take the request:
+// the session that waits for the shard may hold locks on others, and must be able to release
+// them.
 func (c *Conn) CancelOrGiveUp(ctx context.Context) error {
 	defer c.EndCancel()
 	err := c.requestCancel(ctx)
@@ -35,6 +34,8 @@ func (c *Conn) CancelOrGiveUp(ctx context.Context) error {
 	return err
 }
 
+// requestCancel sends a cancel request and waits until the server has delivered it. While a
+// BEGIN is under way it waits for the answer to the BEGIN first: see Conn.Opening.
 func (c *Conn) requestCancel(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, c.lane.shard.pool.conf().ConnectTimeout)
 	defer stop()
@@ -69,7 +70,7 @@ func (c *Conn) BeginCancel() {
 	c.cancelMu.Unlock()
 }
 
-// EndCancel lets it be released again, for whoever does not call Cancel.
+// EndCancel undoes BeginCancel for a caller that does not call Cancel.
 func (c *Conn) EndCancel() {
 	c.cancelMu.Lock()
 	c.cancels--
@@ -101,7 +102,7 @@ func (c *Conn) AwaitCancels() {
 // endpoint is where a backend was reached, for cancel requests.
 type endpoint struct {
 	network, address string
-	upgrade          func(ctx context.Context, c net.Conn) (net.Conn, error) // TLS, nil without
+	upgrade          func(ctx context.Context, c net.Conn) (net.Conn, error) // starts TLS; nil for none
 }
 
 func (e endpoint) dialCancel(ctx context.Context) (net.Conn, error) {

@@ -22,8 +22,8 @@ type Config struct {
 	// MaxPerShard bounds the connections to one shard over all users and
 	// databases. Default 80: it fits under PostgreSQL's max_connections of 100.
 	MaxPerShard int
-	// MaxPerUser bounds the connections of one user to one shard. Default 0:
-	// no bound of its own.
+	// MaxPerUser bounds the connections of one user to one shard. Default 0: only MaxPerShard
+	// bounds them.
 	MaxPerUser int
 	// MaxPrepared bounds the prepared statements kept on one backend. Default 500.
 	MaxPrepared int
@@ -40,10 +40,11 @@ type Config struct {
 	HealthInterval time.Duration
 	// Users holds what differs for single users.
 	Users map[string]User
-	// Verify judges who a new backend says it is, before it is used. It is called by
-	// many goroutines at once. Nil: any will do.
+	// Verify judges the identity that a new backend reports, before the backend is used. Many
+	// goroutines may call Verify at once. Nil: every backend is accepted.
 	Verify func(Login) error
-	// Guard keeps a panic on a goroutine of the pool's own to that goroutine. Nil: it is not kept.
+	// Guard wraps the function of a goroutine of the pool, so that a panic ends only that
+	// goroutine. Nil: panics are not caught.
 	Guard func(where string, f func()) func()
 	// Log receives what operators should know. Default: discarded.
 	Log *slog.Logger
@@ -55,9 +56,8 @@ type User struct {
 	MaxConnections int    // 0: as Config.MaxPerUser
 	ServerUser     string // role to log in as on the shards; empty: the same name
 	ServerPassword string
-	// Role is what ServerUser becomes with SET ROLE. It may do all that
-	// ServerUser may, or there is no connection. Empty: ServerUser stays
-	// itself.
+	// Role is the role that ServerUser becomes with SET ROLE. A connection is refused if
+	// ServerUser can do anything that Role cannot. Empty: no SET ROLE.
 	Role string
 }
 
@@ -91,7 +91,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate reports every field that cannot be meant.
+// Validate reports every field with an impossible value.
 func (c Config) Validate() error {
 	var errs []error
 	mode := func(where, m string) {

@@ -22,51 +22,50 @@ type Conn struct {
 	PID int32
 	// Params are the parameters the backend reports, as last reported.
 	Params map[string]string
-	// Untold are the parameters that the backend has told of while nobody passed it on.
+	// Untold are the parameters that the backend has reported and no client has been told of.
 	Untold []string
-	// Settings is what has been applied on top of the login's defaults.
+	// Settings are the settings applied on top of the login's defaults.
 	Settings *Settings
-	// Placeholders are the custom parameters ever set here. They cannot be
-	// unset, only emptied, so only sessions that set them too may see them. The same holds of a
-	// temporary schema, which is named among them.
+	// Placeholders are the custom parameters ever set on the backend. PostgreSQL can empty a
+	// custom parameter but not unset it, so only sessions that set the same ones may use the
+	// backend. A temporary schema cannot be removed either, and is named among the parameters.
 	Placeholders map[string]bool
 	// Status is the transaction state of the last ReadyForQuery.
 	Status byte
-	// Touched: a text has run there that may have left something in its session,
-	// and nobody has looked what.
+	// Touched says that a text has run on the backend that may have changed its session, and
+	// that weft has not checked for changes since.
 	Touched bool
-	// Opening: a BEGIN has been sent, with a statement behind it, and has not been
-	// answered. A cancel request that hit it would let the statement run outside
-	// of any block, and commit: so none is sent meanwhile.
+	// Opening says that a BEGIN and a statement behind it have been sent, and the BEGIN has not
+	// been answered. A cancel request that hit the BEGIN would let the statement run outside of
+	// any block, and commit: so no cancel request is sent meanwhile.
 	Opening atomic.Bool
-	// UnnamedBy tags the statement the backend holds under the empty name, by
-	// a number its owner chose; 0 if there is none that a session relies on.
+	// UnnamedBy tags the statement the backend holds under the empty name, by a number that the
+	// statement's session chose; 0 if no session relies on that statement.
 	UnnamedBy uint64
-	// StalePortal says that a simple query has failed and no Bind has replaced
-	// the unnamed portal since. In a failed transaction the portal outlives
-	// the memory its statements are in: PostgreSQL may crash, with everybody
-	// on it, when it is executed.
+	// StalePortal says that a simple query has failed and no Bind has replaced the unnamed
+	// portal since. In a failed transaction the portal outlives the memory of its statements:
+	// if the portal is executed, the whole PostgreSQL server may crash.
 	StalePortal bool
-	// SoleSession is the only session that has used it since its sequence
-	// values were discarded: 0 if none has, -1 if several have.
+	// SoleSession is the only session that has used the backend since its sequence values were
+	// discarded: 0 if no session has, -1 if several have.
 	SoleSession int32
-	// Notifier is the session that last sent a NOTIFY through it.
+	// Notifier is the session that last sent a NOTIFY through the backend.
 	Notifier int32
-	// Server is which server it is connected to, as its owner has found out.
+	// Server is what weft.server() returned on the backend; "" if it has not been called.
 	Server string
-	// Shown says that it has rows of weft's own tables, which are for its present
-	// session alone: it is not given back.
+	// Shown says that the backend holds rows of weft's own tables, which only its present
+	// session may see: Release closes the backend.
 	Shown bool
-	// Lent is the count of drains, see Pool.Drains, when it was lent.
+	// Lent is the count of drains, see Pool.Drains, when the backend was lent.
 	Lent uint64
-	// Listening says that LISTEN was run on it for its present session.
+	// Listening says that LISTEN was run on the backend for its present session.
 	Listening bool
-	// Timeouts are statement_timeout and lock_timeout as its login has them: see
+	// Timeouts are the statement_timeout and lock_timeout of the backend's login: see
 	// parser.TimeoutSettings.
 	Timeouts [2]string
 
-	// borrower is the session that it is lent to, 0 for none; givenUp says that somebody
-	// has closed it under that session. Others may look at them.
+	// borrower is the session that the backend is lent to, 0 for none; givenUp says that GiveUp
+	// has closed the backend under that session. Other goroutines may read both.
 	borrower atomic.Int32
 	givenUp  atomic.Bool
 
@@ -81,7 +80,7 @@ type Conn struct {
 	dedicated bool
 	inIdle    bool   // guarded by the shard's mutex
 	lentTo    loanee // guarded by the shard's mutex
-	epoch     uint64 // of the lane when it was dialled
+	epoch     uint64 // the lane's epoch when the backend was dialled
 
 	cancelMu  sync.Mutex
 	cancelled *sync.Cond
@@ -111,8 +110,8 @@ func (c *Conn) OnlyPrepared(names map[string]bool) {
 	}
 }
 
-// Evict returns the name of a statement that should be closed because the
-// backend knows more than it should.
+// Evict returns the name of a prepared statement that should be closed because the backend
+// has more than MaxPrepared.
 func (c *Conn) Evict() (string, bool) {
 	return c.prepared.oldest(c.lane.shard.pool.conf().MaxPrepared)
 }
@@ -127,9 +126,8 @@ func (c *Conn) UsedBy(session int32) {
 	}
 }
 
-// Release gives the backend back for others to use. The caller vouches that it
-// is idle, fully read, and holds nothing of its session but what the fields
-// say.
+// Release gives the backend back for other sessions. The caller vouches that the backend is
+// idle, fully read, and holds nothing of its session beyond what the fields of Conn say.
 func (c *Conn) Release() {
 	c.borrower.Store(0)
 	if c.Shown || c.Touched || c.givenUp.Load() {
@@ -140,8 +138,8 @@ func (c *Conn) Release() {
 	c.lane.shard.release(c)
 }
 
-// Discard closes the backend instead of giving it back. A cancel request that is under
-// way is not waited for: its key opens no other backend.
+// Discard closes the backend instead of giving it back. It does not wait for a cancel request
+// under way: the request's secret key fits no other backend.
 func (c *Conn) Discard() {
 	c.borrower.Store(0)
 	c.Stream.Release()
@@ -150,11 +148,11 @@ func (c *Conn) Discard() {
 	c.lane.shard.closed(c)
 }
 
-// Borrower is the session that the backend is lent to, 0 for none. Anybody may ask.
+// Borrower is the session that the backend is lent to, 0 for none. Any goroutine may call it.
 func (c *Conn) Borrower() int32 { return c.borrower.Load() }
 
-// GiveUp closes the backend under the session that waits for it, from another goroutine:
-// that one finds it lost, or never gives it to anybody else.
+// GiveUp closes the backend under the session that waits for it, from another goroutine: the
+// session finds the connection lost, or Release closes it.
 func (c *Conn) GiveUp() {
 	c.givenUp.Store(true)
 	_ = c.Conn().Close()
@@ -167,21 +165,20 @@ func (c *Conn) Terminate() {
 	c.Discard()
 }
 
-// Exec runs a simple query outside any client's dialogue and returns the rows
-// of its results as text, NULL as "". An ErrorResponse comes back as an error,
-// after which the backend is still usable; any other error means it is not.
+// Exec runs a simple query outside any client's dialogue and returns the rows of its results
+// as text, NULL as "". After an ErrorResponse, which becomes an error, the backend is still
+// usable; after any other error it is not.
 func (c *Conn) Exec(sql string) ([][]string, error) {
 	return c.Answer(wire.AppendQuery(nil, sql))
 }
 
-// ExecOne is Exec of a text that must be one statement, with parameters: two are an
-// error.
+// ExecOne is Exec of a single statement with parameters. A text of two statements is an error.
 func (c *Conn) ExecOne(sql string, args ...string) ([][]string, error) {
 	return c.Answer(wire.AppendEmpty(wire.AppendCall(nil, sql, args...), wire.Sync))
 }
 
-// Answer writes messages of weft's own, which one ReadyForQuery answers, and returns the
-// rows that come back.
+// Answer writes weft's own messages, which one ReadyForQuery answers, and returns the rows
+// that come back.
 func (c *Conn) Answer(messages []byte) ([][]string, error) {
 	if _, err := c.Write(messages); err != nil {
 		return nil, c.Lost(err)
@@ -214,11 +211,11 @@ func (c *Conn) Answer(messages []byte) ([][]string, error) {
 	return rows, failed
 }
 
-// Apply gives the backend the settings t. After an error it must be discarded.
+// Apply gives the backend the settings t. After an error the backend must be discarded.
 func (c *Conn) Apply(t *Settings) error {
 	steps := c.Settings.Steps(t)
 	for i, s := range steps {
-		if strings.Contains(s, "client_encoding") { // takes effect before the rest is read
+		if strings.Contains(s, "client_encoding") { // the server must switch before it reads the other values
 			if _, err := c.Exec(strings.Join(steps[:i+1], ";")); err != nil {
 				return err
 			}
@@ -253,8 +250,8 @@ func (c *Conn) DescribeStatement(name string) ([]byte, error) {
 	return columns, err
 }
 
-// Prepare prepares a statement under a name that is not weft's own. An error
-// of the backend's leaves it usable, as with Exec.
+// Prepare prepares a statement under a name that weft did not make. As with Exec, the backend
+// is still usable after an ErrorResponse.
 func (c *Conn) Prepare(name, sql string, oids []byte) error {
 	if _, err := c.Write(wire.AppendEmpty(wire.AppendParse(nil, name, sql, oids), wire.Sync)); err != nil {
 		return c.Lost(err)
@@ -298,7 +295,7 @@ func (c *Conn) UntilReady(f func(typ byte, body []byte)) error {
 	}
 }
 
-// NoteParameter takes a ParameterStatus that nobody passes on.
+// NoteParameter records a ParameterStatus that is not passed on to a client.
 func (c *Conn) NoteParameter(body []byte) {
 	if name, value, ok := wire.DecodeParameterStatus(body); ok {
 		c.Params[name] = value
@@ -311,8 +308,8 @@ func (c *Conn) NoteParameter(body []byte) {
 // ErrLost marks errors after which the backend's state is unknown.
 var ErrLost = errors.New("connection to the shard is lost")
 
-// Lost wraps an I/O error on the backend as the client should see it. It is never
-// io.EOF, which to those who read rows says that there are no more.
+// Lost wraps an I/O error on the backend as the client should see it. The result is never
+// io.EOF, which would tell a reader of rows that there are no more.
 func (c *Conn) Lost(err error) error {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF

@@ -14,10 +14,9 @@ import (
 // copyChunk is how much CopyIn reads and sends at once.
 const copyChunk = 64 << 10
 
-// CopyOut runs a COPY … TO STDOUT outside any client's dialogue and writes its
-// data to w, frame by frame; a frame is at most one row. As with Exec, an
-// ErrorResponse leaves the backend usable. An error of w does not: the rest of
-// the data is still under way.
+// CopyOut runs a COPY … TO STDOUT outside any client's dialogue and writes its data to w,
+// frame by frame; a frame is at most one row. As with Exec, an ErrorResponse leaves the backend
+// usable. An error of w does not: the backend is still sending the rest of the data.
 func (c *Conn) CopyOut(sql string, w io.Writer) error {
 	if _, err := c.Write(wire.AppendQuery(nil, sql)); err != nil {
 		return c.Lost(err)
@@ -52,10 +51,9 @@ func (c *Conn) CopyOut(sql string, w io.Writer) error {
 	}
 }
 
-// CopyIn runs a COPY … FROM STDIN outside any client's dialogue with the data
-// that r holds, and returns how many rows the shard took. When r fails, the
-// COPY fails with its error; the backend is usable after that and after an
-// ErrorResponse, as with Exec.
+// CopyIn runs a COPY … FROM STDIN outside any client's dialogue with the data of r, and returns
+// how many rows the shard took. When r fails, the COPY fails with the error of r. As with Exec,
+// the backend is usable after a failure of r or an ErrorResponse.
 func (c *Conn) CopyIn(sql string, r io.Reader) (int64, error) {
 	if _, err := c.Write(wire.AppendQuery(nil, sql)); err != nil {
 		return 0, c.Lost(err)
@@ -64,8 +62,8 @@ func (c *Conn) CopyIn(sql string, r io.Reader) (int64, error) {
 	if err := c.awaitCopyIn(); err != nil {
 		return 0, err
 	}
-	// Reading goes on beside writing: an error of the shard's is noticed at
-	// once, and its notices cannot fill the pipe while it waits for data.
+	// A goroutine reads while this one writes: an error from the shard is noticed at once, and
+	// the shard's notices cannot fill the connection while the shard waits for data.
 	var rows int64
 	var failed, lost error
 	over := make(chan struct{})
@@ -83,7 +81,7 @@ func (c *Conn) CopyIn(sql string, r io.Reader) (int64, error) {
 	}()
 	sent := c.sendCopy(r, over)
 	if sent != nil && errors.Is(sent, ErrLost) {
-		_ = c.Conn().SetReadDeadline(time.Unix(1, 0)) // or the reader waits for ever
+		_ = c.Conn().SetReadDeadline(time.Unix(1, 0)) // else the reading goroutine waits for ever
 	}
 	<-over
 	switch {
@@ -95,8 +93,8 @@ func (c *Conn) CopyIn(sql string, r io.Reader) (int64, error) {
 	return rows, failed
 }
 
-// awaitCopyIn reads up to CopyInResponse, or to the end of a statement that
-// does not come so far.
+// awaitCopyIn reads up to CopyInResponse, or up to ReadyForQuery if the statement fails or is
+// not a COPY FROM STDIN.
 func (c *Conn) awaitCopyIn() error {
 	var failed error
 	for {
@@ -129,7 +127,7 @@ func (c *Conn) awaitCopyIn() error {
 	}
 }
 
-// sendCopy sends what r holds until it ends or the shard has stopped listening.
+// sendCopy sends the data of r until r ends or the shard has ended the COPY.
 func (c *Conn) sendCopy(r io.Reader, over <-chan struct{}) error {
 	frame := make([]byte, wire.HeaderLen+copyChunk)
 	for {
@@ -144,7 +142,7 @@ func (c *Conn) sendCopy(r io.Reader, over <-chan struct{}) error {
 		if err == nil {
 			select {
 			case <-over:
-				return nil // it said why
+				return nil // the answer that CopyIn has read says why
 			default:
 				continue
 			}
@@ -162,9 +160,8 @@ func (c *Conn) sendCopy(r io.Reader, over <-chan struct{}) error {
 	}
 }
 
-// Interrupt ends, from another goroutine, whatever Exec, CopyIn or CopyOut are
-// doing: the shard is asked to cancel, and if that does not end it within a
-// moment the connection is given up.
+// Interrupt ends, from another goroutine, a running Exec, CopyIn or CopyOut: it asks the shard
+// to cancel, and if the statement has not ended within interruptGrace the connection is lost.
 func (c *Conn) Interrupt() {
 	c.BeginCancel()
 	_ = c.Cancel(context.Background())

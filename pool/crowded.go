@@ -8,11 +8,12 @@ import (
 	"weft/pgerr"
 )
 
-// A server has so many connections, whoever wants them: other proxies, backups, people. When it
-// has none left, a session waits as it does for one of the pool's own, and the pool gives
-// up what idles for others. A role and a database may have limits of their own. Those are
-// somebody's decision, so a login is told of them at once, as PostgreSQL does; only what the pool
-// itself holds is given up, or waited for by a session that is let in already.
+// A server's max_connections is shared by all its clients: other proxies, backups, people. When
+// the server has no connection left, a session waits as it would for a connection of the pool,
+// and the pool closes idle connections of other lanes. A role and a database may have limits too.
+// An operator chose those limits, so a client that logs in is told of them at once, as PostgreSQL
+// does. For these limits the pool only closes or waits for connections that it holds itself, and
+// only sessions that are already logged in wait.
 
 // The pauses between two attempts to log in to a server that is full.
 const (
@@ -20,10 +21,10 @@ const (
 	crowdedPauseMax = 500 * time.Millisecond
 )
 
-// roomAfter is how long a server may take to notice that a connection was closed.
+// roomAfter is how long a server may take to notice that a client closed its connection.
 const roomAfter = 2 * time.Second
 
-// limit is which limit of a server is reached.
+// limit names a limit of a server on connections.
 type limit int
 
 const (
@@ -33,8 +34,8 @@ const (
 	ofDatabase
 )
 
-// reached says which limit of the server an error speaks of; unlimited if it is none of the server's, but
-// perhaps the pool's. The routine tells them apart, because messages are translated.
+// reached says which limit of the server an error reports; unlimited if none, although it may
+// be a limit of the pool. It goes by the error's routine, because messages are translated.
 func reached(err error) limit {
 	var e *pgerr.Error
 	if !errors.As(err, &e) || e.Code != pgerr.TooManyConnections {
@@ -51,8 +52,8 @@ func reached(err error) limit {
 	return ofServer
 }
 
-// Acquire lends a connection: an idle one, else a new one, else the next that becomes free
-// within the queue timeout, here or at the server.
+// Acquire lends a connection: an idle one, else a new one, else the next one that becomes free
+// within the queue timeout, in the pool or at the server.
 func (l *Lane) Acquire(ctx context.Context, want Want) (*Conn, error) {
 	c, err := l.acquire(ctx, want)
 	if err != nil && reached(err) != unlimited {
@@ -64,14 +65,14 @@ func (l *Lane) Acquire(ctx context.Context, want Want) (*Conn, error) {
 	return c, err
 }
 
-// insist goes on trying after the server had no connection left.
+// insist repeats acquire after the server had no connection left.
 func (l *Lane) insist(ctx context.Context, want Want, err error) (*Conn, error) {
 	sh := l.shard
 	began := time.Now()
 	most := sh.pool.conf().QueueTimeout
 	sh.pool.stats.Waits.Add(1)
 	defer func() { sh.Queued.Add(want.Session, int64(time.Since(began))) }()
-	var room time.Time // when a connection was given up last
+	var room time.Time // when a connection was last closed to make room
 	for pause := crowdedPause; ; pause = min(2*pause, crowdedPauseMax) {
 		full := reached(err)
 		evicted, lent := sh.makeRoom(l, full)
@@ -103,7 +104,7 @@ func (l *Lane) insist(ctx context.Context, want Want, err error) (*Conn, error) 
 	}
 }
 
-// remainsFull words that a limit was reached for as long as a session may wait.
+// remainsFull is the error of a session that waited the whole queue timeout for a full server.
 func (sh *Shard) remainsFull(full limit, most time.Duration, err error) error {
 	e := pgerr.New(pgerr.TooManyConnections, "shard %q had no connection left for %s: %s", sh.Name, most, pgerr.From(err).Message).WithCause(err)
 	if full != ofServer {
@@ -114,8 +115,8 @@ func (sh *Shard) remainsFull(full limit, most time.Duration, err error) error {
 		WithHint("Raise max_connections of the server, or lower pool.max_per_shard of the proxies: their sum must stay below it.")
 }
 
-// makeRoom closes an idle connection that counts for a limit: to the server it is as good as any.
-// It reports whether there was one, and else whether sessions hold such connections.
+// makeRoom closes an idle connection that counts towards the limit. It reports whether there
+// was one, and if not, whether sessions hold connections that count.
 func (sh *Shard) makeRoom(l *Lane, full limit) (evicted, lent bool) {
 	conf := sh.pool.conf()
 	match := func(o *Lane) bool {

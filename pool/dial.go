@@ -16,8 +16,7 @@ import (
 	"weft/wire"
 )
 
-// dial logs in to the shard. Of several hosts the one that accepts writes is
-// taken.
+// dial logs in to the shard. Of several hosts it takes the one that accepts writes.
 func (l *Lane) dial(ctx context.Context) (*Conn, error) {
 	cfg := l.shard.pool.conf()
 	pc, err := l.shard.connConfig(l.key)
@@ -64,21 +63,21 @@ func (l *Lane) dial(ctx context.Context) (*Conn, error) {
 	return c, nil
 }
 
-// quiet ends the background read that pgconn starts when a write is slow, and
-// that outlives its Hijack. It would keep the socket's read lock until bytes
-// come, and then eat them.
+// quiet ends the background read that pgconn starts when a write is slow, and that outlives
+// Hijack. The background read would keep the socket's read lock until bytes come, and then
+// swallow them.
 func quiet(conn net.Conn) error {
 	_ = conn.SetDeadline(time.Unix(1, 0))
 	var one [1]byte
-	n, err := conn.Read(one[:]) // has the lock only when the other has left
+	n, err := conn.Read(one[:]) // gets the read lock only when the background read has ended
 	if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		return fmt.Errorf("unexpected answer after login: %w", err)
 	}
 	return conn.SetDeadline(time.Time{})
 }
 
-// connConfig makes pgconn's configuration for a key: everything is said
-// explicitly, so that the environment of the process cannot change it.
+// connConfig makes pgconn's configuration for a key. It sets everything explicitly, so that
+// environment variables of the process have no effect.
 func (sh *Shard) connConfig(key Key) (*pgconn.Config, error) {
 	spec := sh.spec.Load()
 	var hosts, ports []string
@@ -99,7 +98,7 @@ func (sh *Shard) connConfig(key Key) (*pgconn.Config, error) {
 	kv("port", strings.Join(ports, ","))
 	kv("user", conf.loginName(key.User))
 	kv("database", key.Database)
-	kv("password", "") // not here: an error would quote it
+	kv("password", "") // set below: an error of ParseConfig would quote it
 	if _, ok := spec.Options["sslmode"]; !ok {
 		kv("sslmode", "prefer")
 	}
@@ -113,22 +112,22 @@ func (sh *Shard) connConfig(key Key) (*pgconn.Config, error) {
 	}
 	pc, err := pgconn.ParseConfig(b.String())
 	if err != nil {
-		// Without the string that could not be read: it has the key file's password.
+		// The message leaves out the connection string, which contains the key file's password.
 		_, reason, _ := strings.Cut(err.Error(), "`: ")
 		return nil, pgerr.New(pgerr.InternalError, "shard %q cannot be dialled: %s", sh.Name, reason)
 	}
 	pc.Password = u.ServerPassword
 	pc.RuntimeParams = key.params()
 	if u.Role != "" {
-		// As a startup parameter it is what RESET ROLE goes back to. It wins over
-		// one in the client's options.
+		// RESET ROLE goes back to the startup parameter. It wins over a role in the client's
+		// options.
 		pc.RuntimeParams["role"] = u.Role
 	}
 	return pc, nil
 }
 
-// dialError words a failed dial for the client: what the server said, field by
-// field, or that it could not be reached.
+// dialError words a failed dial for the client: the server's error, field by field, or that the
+// server could not be reached.
 func (sh *Shard) dialError(err error) error {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
@@ -153,8 +152,7 @@ func (sh *Shard) dialError(err error) error {
 		WithHint("Is the server running on %s?", strings.Join(sh.spec.Load().Hosts, ", ")).WithCause(err)
 }
 
-// sslUpgrade returns what a cancel request does to reach a server that wants
-// TLS.
+// sslUpgrade returns the function that starts TLS on the connection of a cancel request.
 func sslUpgrade(cfg *tls.Config) func(context.Context, net.Conn) (net.Conn, error) {
 	return func(ctx context.Context, c net.Conn) (net.Conn, error) {
 		if _, err := c.Write(wire.AppendSSLRequest(nil)); err != nil {

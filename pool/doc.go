@@ -7,18 +7,19 @@
 // The life of a Conn:
 //
 //  1. A Lane holds the connections that are interchangeable: same shard,
-//     database, user and startup parameters (Key). Acquire lends an idle one,
-//     dials one, or queues.
-//  2. While it is lent it belongs to one session, which keeps the fields up to
+//     database, user and startup parameters (Key). Acquire lends an idle connection,
+//     dials a new one, or queues.
+//  2. A lent Conn belongs to one session, which keeps its fields up to
 //     date: which settings are applied, which statements are prepared.
-//  3. Release hands it to whoever waits, or puts it back; Discard closes it.
-//     A connection whose state nobody knows is discarded, never released.
-//  4. Sweeping (Run) closes what is too old or idle for too long and finds
-//     connections that died in their sleep.
+//  3. Release puts the Conn back or hands it to a waiting session; Discard
+//     closes it. A Conn whose state is unknown is discarded, never released.
+//  4. Run sweeps: it closes connections that are too old or idle for too long,
+//     and finds the dead among the idle.
 //
-// Settings and Statement are what sessions share: immutable values that say
-// what a backend must have before a session may use it.
+// Sessions share Settings and Statement: values that say what a backend must
+// have before a session may use it.
 //
-// Goroutines: Run, one for all shards, and one for the moment of saying
-// good-bye to an evicted connection. Start reading at Lane.Acquire (shard.go).
+// Goroutines: Run, one for all shards; a short-lived one that closes an evicted
+// connection; and one while openFor or CopyIn runs. Start reading at Lane.Acquire
+// (crowded.go).
 package pool

@@ -7,16 +7,16 @@ import (
 	"weft/wire"
 )
 
-// Key names the backends that are interchangeable for a client: what a
-// backend was logged in with can not be changed later, because RESET goes back
-// to it. Params holds the startup parameters in one canonical string.
+// Key names the backends that are interchangeable for a client. The startup parameters of a
+// backend can not be changed later, because RESET goes back to them: so they are part of the
+// key, in one canonical string.
 type Key struct {
 	Database, User, Params string
 }
 
-// Parameters of a startup packet that are not part of the key: who and where
-// stand beside it, and application_name differs from process to process while
-// everybody may share the backends, so it travels as a setting.
+// notInKey lists the startup parameters that Key.Params leaves out. user and database are
+// fields of Key; application_name differs between processes that may share backends, so it is
+// applied as a setting.
 var notInKey = []string{"user", "database", "application_name"}
 
 // NewKey makes the key for a client's startup parameters.

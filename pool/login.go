@@ -18,18 +18,18 @@ import (
 	"weft/wire"
 )
 
-// maxKeys bounds the users whose keys are kept. An entry has a few hundred bytes.
+// maxKeys bounds the users whose keys are kept. An entry takes a few hundred bytes.
 const maxKeys = 10_000
 
-// keyring holds what clients have proved to weft, by user, so that shards can be
-// shown the same. The user who logged in least recently is forgotten first.
+// keyring holds, by user, the keys with which clients proved themselves to weft, so that weft can
+// log in to shards with them. The user who logged in least recently is forgotten first.
 type keyring struct {
 	mu     sync.Mutex
 	byUser map[string]*auth.Keys
 	order  []string
 }
 
-// Learn keeps what a user has just proved.
+// Learn keeps the keys that a user has just logged in with.
 func (p *Pool) Learn(user string, keys *auth.Keys) {
 	if keys == nil {
 		return
@@ -59,40 +59,40 @@ func (r *keyring) of(user string) *auth.Keys {
 	return r.byUser[user]
 }
 
-// use makes a login with the keys of a user, where weft has no password for it
-// and logs in under the user's own name.
+// use makes a login use the user's keys if weft has no password for the user and logs in under
+// the user's own name.
 func (r *keyring) use(pc *pgconn.Config, user string) {
 	keys := r.of(user)
 	if keys == nil || pc.Password != "" || pc.User != user {
 		return
 	}
 	policy, binding := pc.RequireAuth, pc.ChannelBinding
-	pc.RequireAuth = "" // what pgconn does not see it cannot judge: keyedConn does
+	pc.RequireAuth = "" // keyedConn checks it: pgconn does not see the authentication
 	pc.AfterNetConnect = func(_ context.Context, _ *pgconn.Config, conn net.Conn) (net.Conn, error) {
 		return &keyedConn{Conn: conn, keys: keys, policy: policy, binding: binding}, nil
 	}
 }
 
-// loginError is why a shard could not be shown a user's keys.
+// loginError is the reason why weft could not log in to a shard with a user's keys.
 type loginError struct{ error }
 
 func (e loginError) Unwrap() error { return e.error }
 
-// keyedConn answers a server's authentication requests with keys; its owner, who
-// knows passwords only, is told of AuthenticationOk alone. It must not be used
-// by several goroutines before that.
+// keyedConn answers a server's authentication requests with keys. Its owner pgconn, which knows
+// only passwords, sees nothing of the exchange but AuthenticationOk. Until then keyedConn must
+// not be used by several goroutines.
 type keyedConn struct {
 	net.Conn
 	keys    *auth.Keys
 	policy  string // require_auth
 	binding string // channel_binding
 
-	ready  []byte // read from the server, not yet by the owner
+	ready  []byte // bytes from the server that the owner has not read yet
 	proved bool
 	done   bool
 }
 
-// unwrapped returns the connection under one whose login is over.
+// unwrapped returns the connection under a keyedConn whose login is over.
 func unwrapped(conn net.Conn) net.Conn {
 	if k, ok := conn.(*keyedConn); ok && k.done && len(k.ready) == 0 {
 		return k.Conn
@@ -124,7 +124,7 @@ const (
 	codeSASLFinal    = 12
 )
 
-// step reads one message and answers it or passes it on.
+// step reads one message, and answers it or passes it on to the owner.
 func (k *keyedConn) step() error {
 	frame, err := k.frame()
 	if err != nil {
@@ -154,6 +154,7 @@ func (k *keyedConn) step() error {
 	}
 }
 
+// md5 answers a request for an MD5 password.
 func (k *keyedConn) md5(salt []byte) error {
 	answer, ok := k.keys.MD5(salt)
 	switch {
@@ -168,6 +169,7 @@ func (k *keyedConn) md5(salt []byte) error {
 	return k.answer(append([]byte(answer), 0))
 }
 
+// scram answers a request for SASL with a whole SCRAM exchange.
 func (k *keyedConn) scram(offered []byte) error {
 	if !k.accepts("scram-sha-256") {
 		return loginError{errors.New("the shard asks for SCRAM, and require_auth forbids it")}
@@ -219,8 +221,8 @@ func (k *keyedConn) answer(body []byte) error {
 	return err
 }
 
-// expect reads the next authentication request and returns its data. If the
-// server says something else, that is the owner's to hear, and there is none.
+// expect reads the next authentication request and returns its data. A message of another type
+// is passed on to the owner, and expect returns nil.
 func (k *keyedConn) expect(code uint32) ([]byte, error) {
 	frame, err := k.frame()
 	if err != nil {
@@ -236,9 +238,10 @@ func (k *keyedConn) expect(code uint32) ([]byte, error) {
 	return nil, loginError{errors.New("the shard has left the SASL exchange")}
 }
 
-// maxLoginFrame bounds what a server may send before it has let us in.
+// maxLoginFrame bounds the messages that a server may send before the login is over.
 const maxLoginFrame = 64 << 10
 
+// frame reads one whole message.
 func (k *keyedConn) frame() ([]byte, error) {
 	var header [wire.HeaderLen]byte
 	if _, err := io.ReadFull(k.Conn, header[:]); err != nil {

@@ -10,26 +10,26 @@ import (
 	"weft/pgerr"
 )
 
-// pauses is whether sessions may begin something new on a shard. Both an operator's
-// PAUSE and DRAIN SHARD can keep them from it, and each is undone by itself.
+// pauses says whether sessions may begin something new on a shard. An operator's PAUSE and DRAIN
+// SHARD both stop them, and each is undone separately.
 type pauses struct {
-	gate atomic.Pointer[gate] // nil: they may
+	gate atomic.Pointer[gate] // nil: sessions may begin
 	all  bool                 // PAUSE
 	one  bool                 // DRAIN SHARD
 }
 
-// gate is what they wait for.
+// gate is what sessions wait for while a shard is paused.
 type gate struct {
 	opened chan struct{}
-	// shut: nobody has a connection any more, and nobody gets one: the server may
-	// be gone. Before that, what has begun passes. Guarded by the shard's mu.
+	// shut says that no session has a connection any more, and none gets one: the server may be
+	// gone. Before that, a transaction that has begun passes. Guarded by the shard's mu.
 	shut bool
-	// since, if not 0, is the number of the drain that closed it: what has begun
-	// after it waits, or there would be no end to it. Guarded like shut.
+	// since, if not 0, is the number of the drain that closed the gate: a transaction that began
+	// after the drain waits, or the drain would never end. Guarded by the shard's mu.
 	since uint64
 }
 
-// stops reports whether somebody has to wait. mu of the shard is held.
+// stops reports whether the session that sent want has to wait. mu of the shard is held.
 func (g *gate) stops(want Want) bool {
 	return g != nil && (g.shut || !want.Underway || g.since > 0 && want.Since >= g.since)
 }
@@ -37,7 +37,7 @@ func (g *gate) stops(want Want) bool {
 // Drains counts the times that a shard has been drained.
 func (p *Pool) Drains() uint64 { return p.drains.Load() }
 
-// set brings the gate in line. mu of the shard is held.
+// set closes or opens the gate as all and one say. mu of the shard is held.
 func (p *pauses) set() {
 	g := p.gate.Load()
 	switch shut := p.all || p.one; {
@@ -73,14 +73,14 @@ func (g *gate) await(ctx context.Context, sh *Shard, want Want) error {
 // Paused reports whether an operator keeps sessions from a shard.
 func (sh *Shard) Paused() bool { return sh.pauses.gate.Load() != nil }
 
-// Pause lets nothing new begin on a shard, or on any if sh is nil, and waits until
-// what has begun is over. Then the connections are closed, and nobody gets one. If
-// ctx ends before, it is as if nothing had been.
+// Pause lets nothing new begin on a shard, or on any if sh is nil, and waits until everything
+// that has begun is over. Then it closes the connections, and no session gets a new one. If ctx
+// ends before that, Pause undoes itself.
 //
-// A transaction that had begun on other shards before and comes to the one that is
-// paused gets in as long as the pause waits for others there. Later it waits: on the
-// way to one shard it holds nothing that this pause waits for. A pause of all is over
-// only when nobody has anything anywhere.
+// A transaction that began on other shards before the pause may still come to the paused shard
+// while the pause waits for other transactions there. Once the gate is shut the transaction waits:
+// it holds nothing that the pause of one shard waits for. A pause of all shards ends only when no
+// session holds a connection to any shard.
 func (p *Pool) Pause(ctx context.Context, sh *Shard) error {
 	shards := []*Shard{sh}
 	var undo []func()
@@ -121,8 +121,8 @@ func (p *Pool) Pause(ctx context.Context, sh *Shard) error {
 	return nil
 }
 
-// halt lets nothing new begin, for PAUSE or for DRAIN SHARD, and returns what undoes
-// it.
+// halt lets nothing new begin, for PAUSE if all is set, else for DRAIN SHARD, and returns the
+// function that undoes it.
 func (sh *Shard) halt(all bool) (undo func()) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -131,14 +131,14 @@ func (sh *Shard) halt(all bool) (undo func()) {
 		was = &sh.pauses.all
 	}
 	if *was {
-		return func() {} // somebody else's
+		return func() {} // another PAUSE or DRAIN did it, and undoes it
 	}
 	*was = true
 	sh.pauses.set()
 	if g := sh.pauses.gate.Load(); !all {
 		g.since = sh.pool.drains.Add(1)
 	} else {
-		g.since = 0 // nothing begins anywhere, so all that has must come to its end
+		g.since = 0 // nothing new begins on any shard, so everything that has begun may finish
 	}
 	return func() {
 		sh.mu.Lock()
@@ -148,8 +148,8 @@ func (sh *Shard) halt(all bool) (undo func()) {
 	}
 }
 
-// shut closes the gates of paused shards if nobody has a connection to any of them.
-// The shards are in the order of their names: nobody locks two in another.
+// shut shuts the gates of paused shards if no session has a connection to any of them. The
+// shards are sorted by name, so that two calls lock them in the same order.
 func shut(shards []*Shard) bool {
 	for _, s := range shards {
 		s.mu.Lock()
@@ -166,7 +166,7 @@ func shut(shards []*Shard) bool {
 	return true
 }
 
-// Resume undoes Pause. For nil it undoes all of them.
+// Resume undoes Pause of a shard. If sh is nil, it undoes the pauses of all shards.
 func (p *Pool) Resume(sh *Shard) {
 	shards := []*Shard{sh}
 	if sh == nil {
@@ -199,7 +199,7 @@ type Backend struct {
 	PID int32
 }
 
-// Idle returns the connections that nobody has.
+// Idle returns the connections that are not lent.
 func (sh *Shard) Idle() []Backend {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

@@ -16,9 +16,9 @@ import (
 
 // Pool holds the connections to all shards.
 type Pool struct {
-	cfg   atomic.Pointer[Config] // never changed, but replaced: see Reconfigure
+	cfg   atomic.Pointer[Config] // replaced as a whole, never changed: see Reconfigure
 	stats Stats
-	// farewells are the connections being closed in the background.
+	// farewells waits for the connections being closed in the background.
 	farewells sync.WaitGroup
 
 	keys      keyring
@@ -28,17 +28,17 @@ type Pool struct {
 	mu        sync.Mutex
 	shards    map[string]*Shard
 	databases map[string]*Database
-	paused    bool // all shards, see Pause
+	paused    bool // all shards are paused, see Pause
 	drains    atomic.Uint64
 }
 
 // Stats counts what happened since the start.
 type Stats struct {
 	Waits    atomic.Int64 // times a session had to queue
-	Timeouts atomic.Int64 // times it waited in vain
+	Timeouts atomic.Int64 // times a session waited in vain
 }
 
-// New returns a pool. It dials nothing until somebody acquires.
+// New returns a pool. It dials nothing before the first Acquire.
 func New(cfg Config) (*Pool, error) {
 	cfg = cfg.WithDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -51,8 +51,8 @@ func New(cfg Config) (*Pool, error) {
 
 func (p *Pool) conf() *Config { return p.cfg.Load() }
 
-// Reconfigure changes the configuration. Connections stay, but those of users who
-// log in to the shards otherwise now go as soon as they are idle.
+// Reconfigure changes the configuration. Connections stay, except those of users whose login on
+// the shards has changed: these are closed as soon as they are idle.
 func (p *Pool) Reconfigure(cfg Config) error {
 	cfg = cfg.WithDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -77,8 +77,8 @@ func (p *Pool) Config() Config { return *p.conf() }
 // Stats returns the pool's counters.
 func (p *Pool) Stats() *Stats { return &p.stats }
 
-// Shard returns the connections to a shard of the snapshot. When the shard's
-// endpoint has changed, connections to the old one are not used again.
+// Shard returns the connections to a shard of the snapshot. When the shard's endpoint has
+// changed, connections to the old endpoint are not used again.
 func (p *Pool) Shard(s *directory.Shard) *Shard {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,8 +129,8 @@ func (p *Pool) Database(name string) *Database {
 	return d
 }
 
-// ForgetEffects makes the next session on each database ask again what its
-// functions do: somebody may have changed them without weft.
+// ForgetEffects makes the next session on each database ask again what its functions do: they
+// may have been changed without weft.
 func (p *Pool) ForgetEffects() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,15 +139,15 @@ func (p *Pool) ForgetEffects() {
 	}
 }
 
-// Retire makes connections of matching keys go away as soon as they are idle:
-// after ALTER ROLE … SET a new login has other defaults, and DROP DATABASE
-// wants nobody inside.
+// Retire closes connections of matching keys as soon as they are idle: after ALTER ROLE … SET a
+// new login has other defaults, and DROP DATABASE fails while a connection is open.
 func (p *Pool) Retire(match func(Key) bool) {
 	for _, sh := range p.all() {
 		sh.retire(func(l *Lane) bool { return match(l.key) })
 	}
 }
 
+// retire is Retire on one shard, for matching lanes.
 func (sh *Shard) retire(match func(*Lane) bool) {
 	sh.mu.Lock()
 	var gone []*Conn
@@ -250,9 +250,8 @@ func (p *Pool) Lanes() []LaneStats {
 	return out
 }
 
-// Reachable reports whether a server answers on the shard's primary port: a
-// login that is turned away is an answer too, except that the server is not
-// ready for any.
+// Reachable reports whether a server answers on the shard's primary port. A refused login is an
+// answer too, unless the server refuses because it cannot take connections now or has too many.
 func (sh *Shard) Reachable(ctx context.Context) error {
 	pc, err := sh.connConfig(Key{Database: "postgres", User: "postgres"})
 	if err != nil {

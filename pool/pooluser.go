@@ -8,14 +8,13 @@ import (
 	"weft/quote"
 )
 
-// Role returns what connections of the lane are beside whom they log in as; ""
-// if that is all they are.
+// Role returns the role that connections of the lane take on after login; "" if they stay the
+// login role.
 func (l *Lane) Role() string { return l.shard.pool.conf().Users[l.key.User].Role }
 
-// poolUserSQL lists what the login role of a session can do and another role
-// cannot. PostgreSQL has no SET ROLE that cannot be undone: any function may run
-// RESET ROLE, in words put together at run time. So what the login role can do,
-// the client can do, and there must be nothing.
+// poolUserSQL lists what the login role of a session can do and another role cannot. PostgreSQL
+// has no SET ROLE that cannot be undone: any function may run RESET ROLE, in a text made at run
+// time. So a client can do whatever the login role can do, and the list must be empty.
 const poolUserSQL = `WITH p AS (SELECT * FROM pg_catalog.pg_roles WHERE rolname = session_user),
 r AS (SELECT * FROM pg_catalog.pg_roles WHERE rolname = $ROLE),
 more(what) AS (
@@ -33,11 +32,12 @@ more(what) AS (
   WHERE EXISTS (SELECT FROM pg_catalog.pg_shdepend d WHERE d.refclassid = 1260 AND d.refobjid = p.oid AND d.deptype IN ('o', 'a', 'r')))
 SELECT what FROM more WHERE NOT EXISTS (SELECT FROM r WHERE rolsuper) LIMIT 3`
 
-// checkPoolUser refuses a connection whose login role can do more than the role
-// it has been given. It is asked on every connection anew: rights change.
+// checkPoolUser refuses a connection whose login role can do more than the role it takes on. It
+// asks on every new connection, because rights change.
 func (c *Conn) checkPoolUser(user, role string) error {
 	_ = c.Conn().SetDeadline(time.Now().Add(c.lane.shard.pool.conf().ConnectTimeout))
-	// The client's startup parameters hold: operators must not be the client's.
+	// The client's startup parameters are in force: without a search_path of weft's, the client's
+	// operators could run.
 	rows, err := c.Exec("BEGIN; SET LOCAL search_path = pg_catalog; " + strings.ReplaceAll(poolUserSQL, "$ROLE", quote.Literal(role)) + "; COMMIT")
 	_ = c.Conn().SetDeadline(time.Time{})
 	if err != nil {

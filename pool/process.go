@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// Process is a server process that a proxy is connected to. Process IDs are used again, so the
-// time at which it began goes along: in microseconds, as its server tells it.
+// Process is a server process that a proxy is connected to. Process IDs are reused, so the start
+// of the process is part of it: in microseconds, as its server reports it.
 type Process struct {
 	Shard   string `json:"shard"`
 	PID     int32  `json:"pid"`
 	Started int64  `json:"started"`
 }
 
-// processes are all that there are, also those outside the limits.
+// processes holds all connections of the pool, also those outside the limits.
 type processes struct {
 	mu   sync.Mutex
 	open map[*Conn]bool
-	// opened is how many there have been, more is closed with the next one.
+	// opened counts the connections ever opened; more is closed when the next one opens.
 	opened uint64
 	more   chan struct{}
 }
@@ -44,9 +44,9 @@ func (b *processes) remove(c *Conn) {
 	delete(b.open, c)
 }
 
-// Processes lists the server processes that the pool is connected to, those of weft's own work
-// included, and how many there have been. If that is as many as the caller knows of, it waits for
-// a while for one more.
+// Processes lists the server processes that the pool is connected to, including those of weft's
+// own work, and returns how many connections were ever opened. If that count is known, Processes
+// first waits up to wait for another connection to open.
 func (p *Pool) Processes(known uint64, wait time.Duration) (list []Process, opened uint64) {
 	b := &p.processes
 	b.mu.Lock()
@@ -72,8 +72,8 @@ func (p *Pool) Processes(known uint64, wait time.Duration) (list []Process, open
 	return list, b.opened
 }
 
-// AmongSQL is a condition on pg_stat_activity: that a row is one of these backends, which are of one
-// shard.
+// AmongSQL is an SQL condition on a row of pg_stat_activity: the row is one of the processes in
+// list, which are all of one shard.
 func AmongSQL(list []Process) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "(pid, %s) IN (VALUES ", startedSQL)

@@ -2,11 +2,11 @@ package pool
 
 import "weft/wire"
 
-// serviceSettings are what a connection has that weft uses for itself, from its first
-// moment on and whatever a database's owner or a role's settings say: an owner's search_path would let
-// weft's statements run the owner's operators with weft's rights, a timeout would keep
-// transactions in doubt for ever. They are startup parameters, which go before ALTER DATABASE and
-// ALTER ROLE … SET.
+// serviceSettings are the settings of connections that weft uses for itself, whatever the settings
+// of the database or the role say: with a search_path of the database's owner, weft's statements
+// would run the owner's operators with weft's rights; a timeout would keep transactions in doubt
+// for ever. They are startup parameters, which win over ALTER DATABASE and ALTER ROLE … SET from
+// the first moment on.
 var serviceSettings = []wire.Option{
 	{Name: "search_path", Value: "pg_catalog, pg_temp"},
 	{Name: "statement_timeout", Value: "0"},
@@ -33,9 +33,8 @@ var serviceSettings = []wire.Option{
 	{Name: "temp_tablespaces", Value: ""},
 	{Name: "default_table_access_method", Value: "heap"},
 	{Name: "client_min_messages", Value: "warning"},
-	{Name: "jit", Value: "off"}, // to compile a statement that runs once takes a hundred times as long as to run it
+	{Name: "jit", Value: "off"}, // compiling a statement that runs once takes a hundred times as long as running it
 }
 
-// ServiceKey is the key of connections that weft uses for itself. Every one of them is
-// opened by it.
+// ServiceKey is the key of all connections that weft uses for itself.
 func ServiceKey(database, user string) Key { return NewKey(database, user, serviceSettings) }

@@ -90,7 +90,7 @@ func (s *Settings) find(name string) (int, bool) {
 	return slices.BinarySearchFunc(s.All(), name, func(e Setting, n string) int { return strings.Compare(e.Name, n) })
 }
 
-// Equal reports whether both hold the same.
+// Equal reports whether s and t hold the same settings.
 func (s *Settings) Equal(t *Settings) bool {
 	if s == t {
 		return true
@@ -101,8 +101,8 @@ func (s *Settings) Equal(t *Settings) bool {
 	return s.hash == t.hash && slices.Equal(s.list, t.list)
 }
 
-// Settings of roles come first off and last on: what a role may set depends
-// on who it is.
+// roles are the settings that are reset first and set last: which parameters may be changed
+// depends on the role.
 var roles = []string{"session_authorization", "role"}
 
 func (s *Settings) value(name string) string {
@@ -110,15 +110,14 @@ func (s *Settings) value(name string) string {
 	return v
 }
 
-// Steps returns the statements that take a backend from settings s to settings
-// t. A change of client_encoding stands before all values, which are in the
-// new one.
+// Steps returns the statements that take a backend from settings s to settings t. A change of
+// client_encoding comes before all values, which are in the new encoding.
 func (s *Settings) Steps(t *Settings) []string {
 	if s.Equal(t) {
 		return nil
 	}
 	var steps []string
-	// While another role is on, nothing else can safely be changed.
+	// While another role is set, nothing else can safely be changed.
 	if _, on := s.Get("role"); on {
 		steps = append(steps, "RESET ROLE")
 	}
@@ -157,13 +156,13 @@ func (s *Settings) Steps(t *Settings) []string {
 	return steps
 }
 
-// setConfig is a SET as a function call, which takes a list value such as
-// search_path's as one string; SET would take it for one identifier.
+// setConfig is a SET as a function call, which takes a list value such as that of search_path as
+// one string; SET would take the string for one identifier.
 func setConfig(s Setting) string {
 	return "SELECT pg_catalog.set_config(" + quote.Literal(s.Name) + "," + quote.Literal(s.Value) + ",false)"
 }
 
-// quoteName quotes a parameter's name, each part of a custom one by itself.
+// quoteName quotes a parameter's name, each part of a custom parameter's by itself.
 func quoteName(name string) string {
 	parts := strings.Split(name, ".")
 	for i := range parts {

@@ -18,8 +18,8 @@ type Shard struct {
 	Name string
 	pool *Pool
 	spec atomic.Pointer[directory.Shard]
-	// Times is how long it takes to answer, as those who ask it count it, and
-	// Queued how long sessions have waited for a connection to it.
+	// Times is how long the shard takes to answer, as measured by the callers that use it, and
+	// Queued is how long sessions have waited for a connection to the shard.
 	Times, Queued *tally.Histogram
 	pauses        pauses
 	share         atomic.Int64 // see SetShare
@@ -29,61 +29,61 @@ type Shard struct {
 	mu      sync.Mutex
 	lanes   map[Key]*Lane
 	total   int            // connections open or being dialled
-	users   map[string]int // the same by user
+	users   map[string]int // connections open or being dialled, by user
 	waiters []*waiter      // see enqueue
 	admission
 }
 
-// Lane is the connections of one key on one shard.
+// Lane holds the connections of one key to one shard.
 type Lane struct {
 	shard *Shard
 	key   Key
 
 	// Guarded by shard.mu.
-	idle    []*Conn // the last one was used last
+	idle    []*Conn // the most recently used is last
 	open    int
 	refs    int
-	epoch   uint64 // connections dialled before it are not used again
+	epoch   uint64 // connections dialled under an earlier epoch are not used again
 	welcome map[string]string
 }
 
-// Want says which connection a session would like.
+// Want says which connection a session would like, and what for.
 type Want struct {
 	Session      int32
-	Prefer       *Conn           // the one it used last, if still there
-	Placeholders map[string]bool // custom parameters it has set itself
-	Settings     *Settings       // what it would have to apply
-	// Underway: it is for something that has begun already, when the count of
-	// drains was Since. It must not wait for a shard that is being paused: the
-	// pause waits for it.
+	Prefer       *Conn           // the connection the session used last, if still idle
+	Placeholders map[string]bool // custom parameters the session has set itself
+	Settings     *Settings       // settings the session needs
+	// Underway says that the connection is for something that began when the count of drains was
+	// Since. The session must not wait for a shard that is being paused: the pause waits for the
+	// session.
 	Underway bool
 	Since    uint64
-	// Grows: it is the first connection of something that may need further ones, of
-	// other shards, before it gives this one back.
+	// Grows says that this is the first connection of something that may need connections to
+	// further shards before it gives this one back.
 	Grows bool
-	// Login: a client logs in, and wants to hear at once what a limit of its role or database
-	// says.
+	// Login says that a client logs in, and is to be told at once when a limit of its role or
+	// database is reached.
 	Login bool
-	// Cancel ends the wait in the queue when it delivers.
+	// Cancel ends the wait for a connection when it delivers.
 	Cancel <-chan struct{}
 }
 
-// waiter is a session in the queue. It is sent a connection, or nil for the
-// right to dial one.
+// waiter is a session in the queue. Its channel ready delivers a connection, or nil for the right
+// to dial one.
 type waiter struct {
 	lane  *Lane
 	want  Want
 	ready chan *Conn
 	since time.Time
-	to    loanee // set when it is served
+	to    loanee // set when the session is served
 }
 
-// patience is how long the head of the queue lets others with a fitting
-// connection overtake, before a connection of another lane is closed for it.
+// patience is how long waiters with a fitting connection may overtake the head of the queue,
+// before a connection of another lane is closed for the head.
 const patience = 50 * time.Millisecond
 
-// freshFor is how long an idle connection is trusted without a look at it. On
-// a busy shard connections are not idle for longer, and the look is free.
+// freshFor is how long an idle connection is trusted without checking its socket. On a busy shard
+// no connection is idle for longer, so the check costs nothing.
 const freshFor = 5 * time.Millisecond
 
 // OpenLane returns the lane for a key. CloseLane undoes it.
@@ -109,8 +109,8 @@ func (l *Lane) CloseLane() {
 // Key returns the key of the lane.
 func (l *Lane) Key() Key { return l.key }
 
-// Epoch changes whenever connections dialled before are not used any more
-// because they may have begun with other settings.
+// Epoch changes whenever the lane's existing connections are not used any more because they may
+// have begun with other settings.
 func (l *Lane) Epoch() uint64 {
 	l.shard.mu.Lock()
 	defer l.shard.mu.Unlock()
@@ -120,7 +120,7 @@ func (l *Lane) Epoch() uint64 {
 // Shard returns the shard of the lane.
 func (l *Lane) Shard() *Shard { return l.shard }
 
-// LoginRole returns the role a fresh connection of the lane is.
+// LoginRole returns the session_authorization of a fresh connection of the lane.
 func (l *Lane) LoginRole() string {
 	l.shard.mu.Lock()
 	defer l.shard.mu.Unlock()
@@ -130,7 +130,7 @@ func (l *Lane) LoginRole() string {
 	return l.shard.pool.conf().loginName(l.key.User)
 }
 
-// acquire is Acquire, and fails where the server has no connection left.
+// acquire is Acquire, but fails if the server has no connection left.
 func (l *Lane) acquire(ctx context.Context, want Want) (*Conn, error) {
 	sh := l.shard
 	for {
@@ -168,6 +168,7 @@ func (l *Lane) acquire(ctx context.Context, want Want) (*Conn, error) {
 	}
 }
 
+// wait waits in the queue for a connection, or for the right to dial one.
 func (w *waiter) wait(ctx context.Context) (*Conn, error) {
 	sh := w.lane.shard
 	timeout := time.NewTimer(sh.pool.conf().QueueTimeout)
@@ -210,11 +211,11 @@ func (w *waiter) wait(ctx context.Context) (*Conn, error) {
 	if left {
 		return nil, err
 	}
-	// Served at the same moment: take it, nothing is lost.
+	// The session was served at the same moment: take what it was given.
 	return w.got(ctx, <-w.ready)
 }
 
-// exhausted is the error of whoever has waited for a connection in vain.
+// exhausted is the error of a session that has waited for a connection in vain.
 func (sh *Shard) exhausted(user string) error {
 	sh.mu.Lock()
 	own := sh.userFull(user)
@@ -228,6 +229,7 @@ func (sh *Shard) exhausted(user string) error {
 		WithHint("Raise pool.max_per_shard, or look for long transactions with SHOW CLIENTS in the admin database.")
 }
 
+// got returns the connection a session was served, or dials if it was served the right to.
 func (w *waiter) got(ctx context.Context, c *Conn) (*Conn, error) {
 	if c != nil {
 		return c, nil
@@ -235,8 +237,8 @@ func (w *waiter) got(ctx context.Context, c *Conn) (*Conn, error) {
 	return w.lane.openFor(ctx, w.to, w.want.Cancel)
 }
 
-// takeIdle takes the best idle connection of the lane: the session's own if it
-// is there, else the one used last. mu is held.
+// takeIdle takes the best idle connection of the lane: the one the session used last, else one
+// with the session's settings, else the most recently used. mu is held.
 func (l *Lane) takeIdle(want Want) *Conn {
 	n := len(l.idle)
 	if n == 0 {
@@ -251,7 +253,7 @@ func (l *Lane) takeIdle(want Want) *Conn {
 			}
 		}
 	}
-	// The one used last is the warmest; but one that has the settings already
+	// The most recently used connection is the warmest; but one that has the settings already
 	// saves a round trip, so look a little further for it.
 	const far = 8
 	for i, fit := n-1, -1; at < 0; i-- {
@@ -278,8 +280,8 @@ func (l *Lane) takeIdle(want Want) *Conn {
 	return c
 }
 
-// reserve takes the right to dial one connection for the lane, closing an idle
-// one of somebody else if the shard is full. mu is held.
+// reserve takes the right to dial one connection for the lane. If the user's limit or the
+// shard's is reached, it closes an idle connection that counts towards it. mu is held.
 func (sh *Shard) reserve(l *Lane) bool {
 	user := l.key.User
 	if sh.userFull(user) {
@@ -301,8 +303,8 @@ func (sh *Shard) userFull(user string) bool {
 	return limit > 0 && sh.users[user] >= limit
 }
 
-// evict closes the idle connection unused for longest among the lanes that
-// match. mu is held.
+// evict closes the idle connection unused for longest among the lanes that match. It reports
+// false if there is none. mu is held.
 func (sh *Shard) evict(match func(*Lane) bool) bool {
 	var oldest *Conn
 	for _, l := range sh.lanes {
@@ -330,7 +332,7 @@ func (sh *Shard) forget(l *Lane) {
 	}
 }
 
-// openFor is open1 for a session that may not want it any more before it is there.
+// openFor is open1, but gives up when cancel delivers.
 func (l *Lane) openFor(ctx context.Context, to loanee, cancel <-chan struct{}) (*Conn, error) {
 	if cancel == nil {
 		return l.open1(ctx, to)
@@ -356,8 +358,8 @@ func (l *Lane) openFor(ctx context.Context, to loanee, cancel <-chan struct{}) (
 	return c, err
 }
 
-// open1 dials with a right that reserve gave, and returns the right if it
-// fails.
+// open1 dials with a right to dial that the shard has counted, and gives the right back if
+// dialling fails.
 func (l *Lane) open1(ctx context.Context, to loanee) (*Conn, error) {
 	sh := l.shard
 	sh.mu.Lock()
@@ -368,7 +370,7 @@ func (l *Lane) open1(ctx context.Context, to loanee) (*Conn, error) {
 	defer sh.mu.Unlock()
 	if err != nil {
 		if e := pgerr.From(err); e.Code != pgerr.ConnectionFailure {
-			l.welcome = nil // the server itself says no
+			l.welcome = nil // the server answered and refused
 		}
 		sh.forget(l)
 		sh.returned(l, to)
@@ -380,17 +382,15 @@ func (l *Lane) open1(ctx context.Context, to loanee) (*Conn, error) {
 	return c, nil
 }
 
-// Open is how many connections there are, or are being dialled, that sessions may
-// be lent.
+// Open is how many connections within the limits are open or being dialled.
 func (sh *Shard) Open() int {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	return sh.total
 }
 
-// Dedicated dials a connection that stays outside the limits and is never lent
-// to anybody else: for work that must not wait for the sessions that wait for
-// it.
+// Dedicated dials a connection that is outside the limits and never lent to another session: for
+// work that waiting sessions wait for.
 func (l *Lane) Dedicated(ctx context.Context) (*Conn, error) {
 	c, err := l.dial(ctx)
 	if err != nil {
@@ -400,7 +400,7 @@ func (l *Lane) Dedicated(ctx context.Context) (*Conn, error) {
 	return c, nil
 }
 
-// release puts a clean connection back or hands it to somebody who waits.
+// release puts a clean connection back or hands it to a waiting session.
 func (sh *Shard) release(c *Conn) {
 	if c.dedicated {
 		c.hangUp()
@@ -436,10 +436,10 @@ func (sh *Shard) closed(c *Conn) {
 	sh.serveQueue()
 }
 
-// serveQueue gives waiters what has become free: connections of their lane in
-// order of arrival, else the right to dial. mu is held.
+// serveQueue gives waiters what has become free: connections of their lane in order of arrival,
+// else the right to dial. mu is held.
 func (sh *Shard) serveQueue() {
-	head := true // nobody before this one could be helped by closing a connection
+	head := true // closing a connection could not help any earlier waiter
 	for i := 0; i < len(sh.waiters); {
 		w := sh.waiters[i]
 		if !sh.admits(w.lane, &w.want) {
@@ -448,8 +448,8 @@ func (sh *Shard) serveQueue() {
 		}
 		c := w.lane.takeIdle(w.want)
 		if c == nil {
-			// Somebody behind may fit what is free; but the head of the queue
-			// does not wait for ever, or a busy lane would starve the others.
+			// A later waiter may fit what is free; but the head of the queue does not wait for
+			// ever, or a busy lane would starve the others.
 			free := sh.total < sh.Most()
 			if (!free && (!head || time.Since(w.since) < patience)) || !sh.reserve(w.lane) {
 				head = head && sh.userFull(w.lane.key.User)
@@ -465,9 +465,9 @@ func (sh *Shard) serveQueue() {
 	}
 }
 
-// Welcome returns the parameters a fresh connection of the lane reports. It
-// dials one if none has been dialled yet, so that what is wrong with the
-// user, the database or the options is said when the client connects.
+// Welcome returns the parameters that a fresh connection of the lane reports. It acquires a
+// connection if the lane has none open, so that a wrong user, database or option is reported
+// when the client connects.
 func (l *Lane) Welcome(ctx context.Context) (map[string]string, error) {
 	l.shard.mu.Lock()
 	w, open := l.welcome, l.open

@@ -1,10 +1,10 @@
 package pool
 
-// A server has connections for all proxies together. So each proxy may have less of them than
-// its configuration says: its share, which those who know the other proxies set.
+// A server's connections are for all proxies together. So each proxy may have fewer of them than
+// its configuration says: its share, which the proxy computes from what the other proxies want.
 
-// SetShare bounds the connections to a shard further than the configuration does. Those above
-// it are closed as they are given back, and idle ones soon.
+// SetShare bounds the connections to a shard further than the configuration does. Connections
+// above the share are closed: idle ones now, lent ones when they are given back.
 func (p *Pool) SetShare(shard string, n int) {
 	p.mu.Lock()
 	sh := p.shards[shard]
@@ -19,7 +19,7 @@ func (p *Pool) SetShare(shard string, n int) {
 	sh.serveQueue() // there may be more room
 }
 
-// Most is how many connections the shard's sessions may have.
+// Most is how many connections to the shard the sessions together may have.
 func (sh *Shard) Most() int {
 	most := sh.pool.conf().MaxPerShard
 	if share := int(sh.share.Load()); share > 0 {
@@ -28,8 +28,8 @@ func (sh *Shard) Most() int {
 	return most
 }
 
-// UserMost is how many of them one user may have, 0 for all. Where the shard has fewer than the
-// configuration says, a user that may not have all of those may not have all of these either.
+// UserMost is how many connections to the shard one user may have, 0 for all. A user whose limit
+// is below MaxPerShard does not get the whole of a smaller share either.
 func (sh *Shard) UserMost(user string) int {
 	conf := sh.pool.conf()
 	limit, most := conf.UserLimit(user), sh.Most()

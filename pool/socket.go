@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// A server whose host is gone sends nothing, not even an end. Its connections are lost
-// after goneAfter, be it that something sent was not taken or that no probe was answered.
+// A server whose host is gone sends nothing, not even an end of file. Its connections count as
+// lost after goneAfter, whether sent data or a probe went unanswered.
 const (
 	goneAfter     = 30 * time.Second
 	probeIdle     = 10 * time.Second
 	probeInterval = 5 * time.Second
 )
 
-// watchful sets a new connection up to notice that. TLS may lie over it.
+// watchful sets up a new connection, perhaps under TLS, to notice that its server's host is gone.
 func watchful(conn net.Conn) {
 	if over, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = over.NetConn()

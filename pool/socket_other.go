@@ -2,5 +2,5 @@
 
 package pool
 
-// boundUnsent leaves it to the system how long it tries to send what nobody takes.
+// boundUnsent does nothing: the system decides how long it tries to send unacknowledged data.
 func boundUnsent(uintptr) {}

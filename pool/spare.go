@@ -12,15 +12,14 @@ import (
 	"weft/wire"
 )
 
-// Spares keeps connections that weft uses for itself, outside the limits of the pool, for a
-// while after their use: a new one costs a process of the server, which has to read the catalog
-// anew. One connection has one user at a time.
+// Spares keeps connections that weft uses for itself, outside the limits of the pool, for a while
+// after their use: a new connection costs a new server process, which has to read the catalog
+// first. A connection has one user at a time.
 type Spares struct {
 	pool *Pool
 	mu   sync.Mutex
-	idle map[spareKey][]*Spare // the last one was used last
-	// shy are the databases that somebody wants to be empty, and until when none is
-	// kept there.
+	idle map[spareKey][]*Spare // the most recently used is last
+	// shy holds databases that are to be empty, and until when no idle connection is kept to each.
 	shy   map[string]time.Time
 	ended bool
 }
@@ -30,23 +29,24 @@ type spareKey struct{ shard, database, user string }
 // shyFor is longer than PostgreSQL waits for a database to become empty.
 const shyFor = 10 * time.Second
 
-// maxSpares is how many connections to one shard are kept.
+// maxSpares is how many idle connections to one shard are kept.
 const maxSpares = 12
 
-// Spare is a connection of Spares, for one user. To terminate it is to give the connection back, if it is in order:
-// the next user gets another Spare.
+// Spare is a connection of Spares, lent to one user. Terminate gives the connection back if it is
+// in order: the next user gets another Spare.
 type Spare struct {
 	*Conn
 	spares *Spares
 	key    spareKey
-	spec   *directory.Shard // it was dialled by
-	since  time.Time        // it has been idle
-	// used: its session may have settings, locks or a transaction that the next user must not see.
+	spec   *directory.Shard // the description the connection was dialled by
+	since  time.Time        // start of the idle time
+	// used says that the session may have settings, locks or a transaction that the next user
+	// must not see.
 	used bool
 
 	mu     sync.Mutex
 	spoilt bool
-	ended  bool // terminated: an interrupt that comes late is not for the next user
+	ended  bool // Terminate was called: a late interrupt must not hit the next user
 }
 
 // NewSpares returns spares that are dialled as the pool's connections are.
@@ -100,22 +100,22 @@ func (s *Spares) remove(c *Spare) {
 }
 
 // Session says that the connection is used as a session, with settings, roles and locks. It is
-// brought back to how it was dialled before anybody else gets it.
+// reset before the next user gets it.
 func (c *Spare) Session() { c.used = true }
 
-// Exec is as that of Conn.
+// Exec is Conn.Exec, and notes what an error leaves behind.
 func (c *Spare) Exec(sql string) ([][]string, error) {
 	rows, err := c.Conn.Exec(sql)
 	return rows, c.noted(err)
 }
 
-// ExecOne is as that of Conn.
+// ExecOne is Conn.ExecOne, and notes what an error leaves behind.
 func (c *Spare) ExecOne(sql string, args ...string) ([][]string, error) {
 	rows, err := c.Conn.ExecOne(sql, args...)
 	return rows, c.noted(err)
 }
 
-// CopyOut is as that of Conn.
+// CopyOut is Conn.CopyOut. After an error the connection is not given back.
 func (c *Spare) CopyOut(sql string, w io.Writer) error {
 	err := c.Conn.CopyOut(sql, w)
 	if err != nil {
@@ -124,7 +124,7 @@ func (c *Spare) CopyOut(sql string, w io.Writer) error {
 	return err
 }
 
-// CopyIn is as that of Conn.
+// CopyIn is Conn.CopyIn. After an error the connection is not given back.
 func (c *Spare) CopyIn(sql string, r io.Reader) (int64, error) {
 	n, err := c.Conn.CopyIn(sql, r)
 	if err != nil {
@@ -133,8 +133,8 @@ func (c *Spare) CopyIn(sql string, r io.Reader) (int64, error) {
 	return n, err
 }
 
-// noted remembers what an error leaves behind: a role or a transaction that nobody wants, or a
-// connection of which nothing is known.
+// noted remembers what an error leaves behind: a server's error may leave a role or a transaction
+// to reset, any other leaves a connection in an unknown state.
 func (c *Spare) noted(err error) error {
 	var e *pgerr.Error
 	if err != nil && !errors.As(err, &e) {
@@ -144,7 +144,8 @@ func (c *Spare) noted(err error) error {
 	return err
 }
 
-// spoil keeps the connection from being given back. It reports false if that has been done already.
+// spoil keeps the connection from being given back. It reports false if Terminate has been called
+// already.
 func (c *Spare) spoil() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,7 +153,7 @@ func (c *Spare) spoil() bool {
 	return !c.ended
 }
 
-// end says that its user is done. It reports whether the connection may be in order.
+// end notes that the connection's user is done. It reports whether the connection may be in order.
 func (c *Spare) end() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -160,14 +161,15 @@ func (c *Spare) end() bool {
 	return !c.spoilt
 }
 
-// Interrupt is as that of Conn, until the connection has been terminated.
+// Interrupt is Conn.Interrupt, and does nothing after Terminate.
 func (c *Spare) Interrupt() {
 	if c.spoil() {
 		c.Conn.Interrupt()
 	}
 }
 
-// Abandon ends what the connection is doing, at once and without asking the shard.
+// Abandon ends what the connection is doing, at once and without asking the shard. It does nothing
+// after Terminate.
 func (c *Spare) Abandon() {
 	if c.spoil() {
 		_ = c.Conn.Conn().SetDeadline(time.Unix(1, 0))
@@ -181,10 +183,11 @@ func (c *Spare) Terminate() {
 	}
 }
 
-// resetTime is how long a server may take to make a connection as new.
+// resetTime is how long a server may take to reset a connection.
 const resetTime = 2 * time.Second
 
-// reset makes the connection as new.
+// reset ends the connection's transaction and discards its session state. It reports whether the
+// connection can be used again.
 func (c *Spare) reset() bool {
 	_ = c.Conn.Conn().SetDeadline(time.Now().Add(resetTime))
 	if c.Status != wire.TxIdle {
@@ -199,7 +202,8 @@ func (c *Spare) reset() bool {
 	return c.Conn.Conn().SetDeadline(time.Time{}) == nil
 }
 
-// keep takes a connection that is in order.
+// keep puts a connection that is in order among the idle ones. It reports false if connections to
+// the database are not kept now.
 func (s *Spares) keep(c *Spare) bool {
 	c.since = time.Now()
 	s.mu.Lock()
@@ -250,7 +254,7 @@ func (s *Spares) Leave(database string) {
 	s.close(func(c *Spare) bool { return c.key.database == database })
 }
 
-// CloseIdle closes the connections that have not been used since.
+// CloseIdle closes the connections that have been idle since before a given time.
 func (s *Spares) CloseIdle(since time.Time) {
 	s.close(func(c *Spare) bool { return c.since.Before(since) })
 }
@@ -263,7 +267,7 @@ func (s *Spares) End() {
 	s.close(func(*Spare) bool { return true })
 }
 
-// close closes idle connections for which a condition holds.
+// close closes the idle connections that match.
 func (s *Spares) close(match func(*Spare) bool) {
 	var gone []*Spare
 	s.mu.Lock()

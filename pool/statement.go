@@ -9,28 +9,28 @@ import (
 	"weft/quote"
 )
 
-// Statement is one prepared statement as backends know it: the same text,
-// parameter types and settings under one name, whichever client of a lane sent
-// it. A backend learns it when it is first needed there.
+// Statement is one prepared statement as backends know it: one text with its parameter types and
+// settings under one name, whichever client of a lane sent it. A backend is sent the statement
+// when a session first needs it there.
 type Statement struct {
-	// Name is the name on every backend that knows it. It starts with a
-	// control character so that it never meets a name a client chose.
+	// Name is the statement's name on every backend. It starts with a control character so that
+	// it never meets a name that a client chose.
 	Name string
 	// SQL is the text; for a statement made with PREPARE, the whole command
 	// with Name in the place of the client's name.
 	SQL string
 	// OIDs is the tail of the Parse message: count and parameter types.
 	OIDs string
-	// Types are the parameter types in the same form, as the first backend
-	// that parsed it found them out; nil: not known yet. They hold for the statement's life:
-	// clients encode values for them.
+	// Types are the parameter types in the form of OIDs, as the first backend that parsed the
+	// statement inferred them; nil: not known yet. They do not change during the statement's
+	// life, because clients encode values for them.
 	Types atomic.Pointer[string]
 	// ViaSQL says that SQL is a PREPARE command.
 	ViaSQL bool
-	// Settings were in force when the client prepared it: literals such as
-	// dates were read under them.
+	// Settings are those in force when the client prepared the statement: literals such as dates
+	// were read under them.
 	Settings *Settings
-	// Generation is the schema generation it was prepared under.
+	// Generation is the schema generation the statement was prepared under.
 	Generation uint64
 
 	// Description is the shape of the result's RowDescription (nil: not seen
@@ -52,8 +52,8 @@ type statementKey struct {
 // Database is what all sessions on one database share.
 type Database struct {
 	Name string
-	// Generation counts the schema changes seen. A statement prepared under an
-	// earlier one may have another result by now.
+	// Generation counts the schema changes seen. A statement prepared under an earlier
+	// generation may have another result by now.
 	Generation atomic.Uint64
 	// ReadsSequences is set once a client asked for currval or lastval: from
 	// then on sessions that write keep their backend.
@@ -70,10 +70,9 @@ func newDatabase(name string) *Database {
 	return &Database{Name: name, known: map[statementKey]*Statement{}}
 }
 
-// Statement returns the shared statement for this text, making it if needed,
-// and counts the caller as one of its users. It belongs to the lanes of one
-// key: elsewhere the same names may mean other tables. With viaSQL the text is
-// what follows the name in a PREPARE command.
+// Statement returns the shared statement for this text, making it if needed, and counts the
+// caller as one of its users. A statement belongs to the lanes of one key: elsewhere the same
+// names may mean other tables. With viaSQL the text is what follows the name in a PREPARE command.
 func (d *Database) Statement(lane Key, sql, oids string, viaSQL bool, settings *Settings) *Statement {
 	k := statementKey{lane: lane, sql: sql, oids: oids, viaSQL: viaSQL, generation: d.Generation.Load()}
 	if settings != nil {
@@ -82,7 +81,7 @@ func (d *Database) Statement(lane Key, sql, oids string, viaSQL bool, settings *
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.known[k]
-	if s != nil && !s.Settings.Equal(settings) { // hashes met
+	if s != nil && !s.Settings.Equal(settings) { // a hash collision
 		s = nil
 	}
 	if s != nil {
@@ -94,8 +93,8 @@ func (d *Database) Statement(lane Key, sql, oids string, viaSQL bool, settings *
 	return s
 }
 
-// Private returns a statement that nobody else shares: the transaction that it is prepared in
-// has settings of its own, and only its session knows that literals were read under them.
+// Private returns a statement that is not shared: the transaction that prepares it has its own
+// settings, and only its session knows that literals were read under them.
 func (d *Database) Private(sql, oids string, viaSQL bool, settings *Settings) *Statement {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -115,8 +114,8 @@ func (d *Database) make(k statementKey, settings *Settings) *Statement {
 	return s
 }
 
-// ParseTypes is what a Parse of s says of its parameters: the types that are known,
-// else those the client declared.
+// ParseTypes returns the parameter types for a Parse message of s: the types that are known,
+// else those that the client declared.
 func (s *Statement) ParseTypes() []byte {
 	if t := s.Types.Load(); t != nil {
 		return []byte(*t)
@@ -137,7 +136,7 @@ func (d *Database) Forget(s *Statement) {
 // NamePrefix starts the name of every statement weft makes on a backend.
 const NamePrefix = "\x01w"
 
-// prepared is what one backend has prepared, most recently used first.
+// prepared holds the names of one backend's prepared statements, most recently used first.
 type prepared struct {
 	byName map[string]*preparedNode
 	head   preparedNode // ring
@@ -148,6 +147,7 @@ type preparedNode struct {
 	prev, next *preparedNode
 }
 
+// touch makes a name the most recently used, and reports whether the backend has it.
 func (p *prepared) touch(name string) bool {
 	n := p.byName[name]
 	if n == nil {
@@ -179,7 +179,7 @@ func (p *prepared) remove(name string) {
 	}
 }
 
-// oldest returns the least recently used name if there are more than limit.
+// oldest returns the least recently used name if there are more names than limit.
 func (p *prepared) oldest(limit int) (string, bool) {
 	if len(p.byName) <= limit {
 		return "", false

@@ -11,8 +11,8 @@ import (
 	"weft/wire"
 )
 
-// sweep closes what has been idle too long, finds connections that died in
-// their sleep, and wakes waiters whose patience is over.
+// sweep closes connections that are too old or have been idle too long, finds idle connections
+// that died, and serves waiters whose patience is over.
 func (sh *Shard) sweep(now time.Time) {
 	var gone, look []*Conn
 	sh.mu.Lock()
@@ -51,16 +51,16 @@ func (sh *Shard) sweep(now time.Time) {
 	}
 }
 
-// Readable reports whether bytes or an end of file wait on the socket. Under
-// TLS only a read can tell, so it says yes.
+// Readable reports whether bytes or an end of file wait on the socket. Under TLS only a read can
+// tell, so Readable reports true.
 func (c *Conn) Readable() bool {
 	p := probes.Get().(*probe)
 	defer probes.Put(p)
 	return !c.Raw(p.look) || p.got
 }
 
-// probe is a look at a socket. Where many shards share the work, each of their
-// connections is idle long enough to be looked at, so it must not allocate.
+// probe checks a socket for input. With many shards almost every connection taken from the pool
+// has been idle long enough to be checked, so a check must not allocate.
 type probe struct {
 	fds  [1]unix.PollFd
 	got  bool
@@ -79,8 +79,8 @@ func (p *probe) poll(fd uintptr) {
 	p.got = err == nil && n > 0
 }
 
-// alive reads what an idle backend may have sent by itself, such as a changed
-// parameter, and reports whether it is still there.
+// alive reads what an idle backend may have sent unasked, such as a changed parameter, and
+// reports whether the backend is still connected.
 func (c *Conn) alive() bool {
 	for c.Readable() {
 		_ = c.Conn().SetReadDeadline(time.Now().Add(time.Millisecond))
@@ -101,13 +101,13 @@ func (c *Conn) alive() bool {
 	return true
 }
 
-// hangUpLater says good-bye in the background.
+// hangUpLater is hangUp in the background.
 func (c *Conn) hangUpLater() {
 	p := c.lane.shard.pool
 	p.farewells.Go(p.conf().Guard("end of a connection", c.hangUp))
 }
 
-// hangUp says good-bye on a connection that is already off the books.
+// hangUp closes a connection that the shard no longer counts, with a Terminate message.
 func (c *Conn) hangUp() {
 	_ = c.Conn().SetWriteDeadline(time.Now().Add(time.Second))
 	_, _ = c.Write(wire.AppendEmpty(nil, wire.Terminate))

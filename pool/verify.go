@@ -8,23 +8,23 @@ import (
 	"weft/pgerr"
 )
 
-// Login is a backend that has just been logged in to, as it says who it is.
+// Login is the identity of a backend that has just been logged in to.
 type Login struct {
 	Shard, Database string
-	Address         string // of the server
+	Address         string // address of the server
 	Found           identity.Found
 }
 
-// askLogin asks for the timeouts of a login, before a question sets one, and when its backend
-// began.
+// askLogin asks for the login's timeouts, before Ask changes them, and for the start of its
+// backend.
 const askLogin = "SELECT pg_catalog.current_setting('statement_timeout'), pg_catalog.current_setting('lock_timeout'), " +
 	"(SELECT " + startedSQL + " FROM pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid())); "
 
-// startedSQL is when a backend began, as Process.Started has it.
+// startedSQL is the start of a backend in SQL, in the form of Process.Started.
 const startedSQL = "(1000000 * pg_catalog.date_part('epoch', backend_start))::bigint"
 
-// verify asks a new backend who it is and lets Config.Verify judge. It costs a round
-// trip for each backend, and nothing for the statements that use it.
+// verify asks a new backend for its identity and lets Config.Verify judge. It costs one round
+// trip per backend, and nothing for the statements that use the backend.
 func (c *Conn) verify() error {
 	cfg := c.lane.shard.pool.conf()
 	if cfg.Verify == nil {
