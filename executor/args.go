@@ -8,40 +8,39 @@ import (
 	"weft/plan"
 )
 
-// Args are the values of one execution. All bytes stay the caller's.
+// Args are the values of one execution. The caller owns all their bytes.
 type Args struct {
-	// Text is the client's text and Literals what its scan found, under Options.
+	// Text is the client's text; Literals are what its scan under Options found.
 	Text     []byte
 	Literals []parser.Literal
 	Options  parser.Options
 
 	// Params are the values of a Bind message.
 	Params Params
-	// Types are the types of the parameters as the server resolved them, 0
-	// where that is not known. They overrule those of the plan.
+	// Types are the types of the parameters as the server resolved them, 0 for an unknown type.
+	// They overrule the types in the plan.
 	Types []datum.Type
 
 	// Generated are the values weft supplies, as text.
 	Generated [][]byte
 
-	// Found is what lookups say of these values.
+	// Found holds what lookups said of the values of this execution.
 	Found map[*plan.LookupKey]*Found
 
-	// ASCII: client_encoding or the server's is not UTF8, so only values of
+	// ASCII says that client_encoding or the server's encoding is not UTF8, so only values of
 	// plain ASCII are known to be stored as they were sent.
 	ASCII bool
 }
 
 // Params is a view of the parameters in the body of a Bind message.
 type Params struct {
-	formats []byte // two bytes each
-	values  []byte // from the first length on; what follows the last value is not looked at
+	formats []byte // format codes of two bytes
+	values  []byte // values with their lengths; may hold more bytes after the last value
 	count   int
 }
 
-// DecodeParams reads what follows the names in the body of a Bind message. It
-// reports false if that is malformed; values are looked at when they are
-// needed.
+// DecodeParams reads what follows the names in the body of a Bind message. It reports false if
+// the formats or the counts are malformed; values are checked when they are used.
 func DecodeParams(body []byte) (Params, bool) {
 	if len(body) < 2 {
 		return Params{}, false
@@ -60,8 +59,8 @@ func DecodeParams(body []byte) (Params, bool) {
 // Len returns the number of parameters.
 func (p Params) Len() int { return p.count }
 
-// At returns parameter i and its format code; nil is NULL. It reports false if
-// there is none or the message is malformed.
+// At returns parameter i and its format code; nil is NULL. It reports false if there is no such
+// parameter or the message is malformed.
 func (p Params) At(i int) (v []byte, format int16, ok bool) {
 	if i < 0 || i >= p.count {
 		return nil, 0, false
@@ -105,8 +104,8 @@ func (p Params) value(at int) (v []byte, next int, ok bool) {
 	return p.values[at : at+size : at+size], at + size, true
 }
 
-// param returns parameter i. The offsets of those before it are kept, so that
-// asking for all of them in any order takes one walk.
+// param returns parameter i. It keeps the offsets of the parameters before i, so that asking for
+// all parameters in any order takes one walk.
 func (b *Binder) param(i int) (v []byte, ok bool) {
 	p := &b.args.Params
 	if i < 0 || i >= p.count {
@@ -126,8 +125,8 @@ func (b *Binder) param(i int) (v []byte, ok bool) {
 	return v, ok
 }
 
-// TextParams returns parameters that come from no message, all in text format;
-// nil is NULL.
+// TextParams makes parameters of values that come from no message, all in text format; nil is
+// NULL.
 func TextParams(values [][]byte) Params {
 	p := Params{count: len(values)}
 	for _, v := range values {

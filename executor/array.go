@@ -42,11 +42,12 @@ type array struct {
 	typ    datum.Type
 	format datum.Format
 	left   int  // elements to come, of a binary array
-	begun  bool // an element of a text array was read
-	bare   bool // the last element of a text array had no quotes
+	begun  bool // whether an element of a text array was read
+	bare   bool // whether the last element of a text array had no quotes
 }
 
-// newArray reports false for what is not plainly such an array.
+// newArray returns a walk over an array. It reports false if the value is not plainly an array of
+// one dimension.
 func newArray(v datum.Value) (array, bool) {
 	if v.Format == datum.BinaryFormat {
 		return newBinaryArray(v)
@@ -58,8 +59,8 @@ func newArray(v datum.Value) (array, bool) {
 	return array{rest: trimSpace(s[1 : len(s)-1]), typ: v.Type}, true
 }
 
-// newBinaryArray reads the form of array_send: dimensions, flags, the type of
-// the elements; of each dimension its length and lower bound; the elements.
+// newBinaryArray reads the form of array_send: number of dimensions, flags, type of the elements;
+// length and lower bound of each dimension; the elements.
 func newBinaryArray(v datum.Value) (array, bool) {
 	b := v.Bytes
 	if len(b) < 12 {
@@ -82,9 +83,8 @@ func newBinaryArray(v datum.Value) (array, bool) {
 	return array{}, false
 }
 
-// next returns the next element. Those with escapes are written to the end of
-// buf. more is false after the last one, ok when the array cannot be read
-// further.
+// next returns the next element. An element with escapes is decoded at the end of buf. more is
+// false after the last element; ok is false when the array cannot be read further.
 func (a *array) next(buf *[]byte) (v datum.Value, more, ok bool) {
 	v = datum.Value{Type: a.typ, Format: a.format}
 	if a.format == datum.BinaryFormat {
@@ -165,7 +165,7 @@ func (a *array) unquoted() ([]byte, bool) {
 	a.rest = s[end:]
 	s = trimSpace(s[:end])
 	if len(s) == 0 || bytes.ContainsAny(s, `{}"\`) {
-		return nil, false // malformed, or an array of arrays, or more than is read here
+		return nil, false // malformed, an array of arrays, or a form that only the server reads
 	}
 	if len(s) == 4 && bytes.EqualFold(s, []byte("null")) {
 		return nil, true

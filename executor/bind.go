@@ -16,23 +16,22 @@ import (
 )
 
 const (
-	// maxKeys bounds how many values of a column are held at a time, and
-	// maxRows how many combinations of several columns are tried. Beyond them
-	// the values restrict nothing. A list of values for the one key column of a
-	// table is not held and has no bound.
+	// maxKeys bounds how many values of a column are held at a time, and maxRows how many
+	// combinations of the values of several columns are tried. Beyond these bounds the values
+	// restrict nothing. A list of values for the only key column of a table is not held and has
+	// no bound.
 	maxKeys = 10_000
 	maxRows = 100_000
 
-	// maxBuckets bounds how many buckets of ranges one Bind looks at, before it
-	// takes all shards.
+	// maxBuckets bounds how many buckets of ranges one Bind looks at before it takes all shards.
 	maxBuckets = 1 << 20
 
-	// maxKeep bounds the buffers kept between executions: sessions are many.
+	// maxKeep bounds the buffers kept between executions, because sessions are many.
 	maxKeep = 16 << 10
 )
 
-// Binder finds shards. It holds the buffers that are reused from one execution
-// to the next: the zero value is ready, and it serves one goroutine at a time.
+// Binder finds shards. It keeps buffers from one execution to the next. The zero value is ready
+// for use, by one goroutine at a time.
 type Binder struct {
 	plan *plan.Plan
 	snap *directory.Snapshot
@@ -41,24 +40,23 @@ type Binder struct {
 
 	shards  collection
 	missing []Missing
-	buckets int // looked at so far, of ranges
-	last    int // the bucket looked at last
+	buckets int // buckets of ranges looked at so far
+	last    int // the bucket added last
 
 	buf     []byte         // values of literals
-	offsets []int          // of parameters
+	offsets []int          // offsets of parameters in Params
 	columns [][]datum.Key  // values of each key column
-	row     []datum.Key    // one combination of them
-	at      []int          // which one
-	ranges  []vindex.Range // of one combination
-	request []byte         // of a lookup
+	row     []datum.Key    // one combination of the key columns' values
+	at      []int          // index in columns of each value of row
+	ranges  []vindex.Range // ranges of one combination
+	request []byte         // buffer for the key of a lookup
 }
 
-// Bind returns the shards that one execution of a plan visits: all that hold
-// rows it could read or write, by the placement of snap. The result is valid
-// until the next Bind.
+// Bind returns the shards that one execution of a plan visits: all shards that by the placement
+// of snap hold rows which the execution could read or write. The result is valid until the next
+// Bind.
 //
-// An error is for the client: the plan's own refusal, or a row that has no
-// place.
+// An error is for the client: the plan's refusal, or that a row has no place.
 func (b *Binder) Bind(p *plan.Plan, snap *directory.Snapshot, a *Args) (Shards, error) {
 	b.reset(p, snap, a)
 	defer b.release()
@@ -87,9 +85,9 @@ func (b *Binder) Bind(p *plan.Plan, snap *directory.Snapshot, a *Args) (Shards, 
 	return s, nil
 }
 
-// BindPiece returns the shards that a piece of a gathered query visits: every
-// one that a row of its tables may be on, and at least one. The result is valid
-// until the next Bind.
+// BindPiece returns the shards that a piece of a gathered query visits: every shard that may
+// hold a row of the piece's tables, and at least one shard. The result is valid until the next
+// Bind.
 func (b *Binder) BindPiece(p *plan.Plan, piece *plan.Piece, snap *directory.Snapshot, a *Args) (Shards, error) {
 	b.reset(p, snap, a)
 	defer b.release()
@@ -112,6 +110,7 @@ func (b *Binder) BindPiece(p *plan.Plan, piece *plan.Piece, snap *directory.Snap
 	return s, nil
 }
 
+// reset prepares the binder for one execution.
 func (b *Binder) reset(p *plan.Plan, snap *directory.Snapshot, a *Args) {
 	b.plan, b.snap, b.args = p, snap, a
 	b.bits = bits.Len(uint(snap.BucketCount)) - 1
@@ -120,7 +119,7 @@ func (b *Binder) reset(p *plan.Plan, snap *directory.Snapshot, a *Args) {
 	b.buf, b.offsets = b.buf[:0], b.offsets[:0]
 }
 
-// release lets go of what belongs to the caller, and of large buffers.
+// release drops references to the caller's values, and large buffers.
 func (b *Binder) release() {
 	b.plan, b.snap, b.args = nil, nil, nil
 	if cap(b.buf) > maxKeep {
@@ -140,6 +139,7 @@ func (b *Binder) release() {
 	}
 }
 
+// home returns the index of the home shard.
 func (b *Binder) home() int {
 	return slices.IndexFunc(b.snap.Shards, func(s directory.Shard) bool { return s.Name == b.snap.Home })
 }
@@ -166,7 +166,7 @@ func (b *Binder) instance(in *plan.Instance) error {
 	for len(b.columns) < len(columns) {
 		b.columns = append(b.columns, nil)
 	}
-	known := 0 // how many leading columns have values
+	known := 0 // number of leading columns with known values
 	for i := range columns {
 		if i >= len(in.Keys) || len(in.Keys[i]) == 0 {
 			continue
@@ -175,28 +175,28 @@ func (b *Binder) instance(in *plan.Instance) error {
 		b.columns[i] = keys
 		switch {
 		case ok && len(keys) == 0:
-			return nil // no row has that
+			return nil // no row satisfies the conditions
 		case ok && known == i:
 			known++
 		}
 	}
 	if known < len(columns) {
 		if _, ok := in.Table.Vindex.(vindex.Lookup); ok {
-			known = 0 // there are no entries for a part of a key
+			known = 0 // a lookup has no entries for a part of a key
 		}
 	}
 	return b.product(in, b.columns[:b.bounded(known)])
 }
 
-// between adds the shards of a table whose key is bounded. A bound that only the
-// server knows restricts nothing.
+// between adds the shards of a table whose key has bounds. A bound that only the server knows
+// restricts nothing.
 func (b *Binder) between(in *plan.Instance, c datum.Column) error {
 	v, ok := in.Table.Vindex.(vindex.Ordered)
 	if !ok {
 		b.shards.addAll()
 		return nil
 	}
-	var low, high datum.Key // NULL is no bound
+	var low, high datum.Key // NULL means no bound
 	for i := range in.Bounds {
 		bound := &in.Bounds[i]
 		w := b.walk(in, c, plan.Set{bound.Source})
@@ -217,8 +217,7 @@ func (b *Binder) between(in *plan.Instance, c datum.Column) error {
 	return b.addRanges(in, b.ranges)
 }
 
-// bounded returns how many of the leading columns can be tried in all
-// combinations.
+// bounded returns how many of the known leading columns can be combined within maxRows.
 func (b *Binder) bounded(known int) int {
 	rows := 1
 	for i := range known {
@@ -252,8 +251,8 @@ func (b *Binder) stream(in *plan.Instance, c datum.Column, set plan.Set) error {
 	}
 }
 
-// column appends the values that a column has by all of the sets to dst. It
-// reports false if they do not restrict it.
+// column appends to dst the values that are in all of a column's sets. It reports false if the
+// sets do not restrict the column.
 func (b *Binder) column(dst []datum.Key, in *plan.Instance, c datum.Column, sets []plan.Set) ([]datum.Key, bool) {
 	restricted := false
 	for _, set := range sets {
@@ -271,8 +270,8 @@ func (b *Binder) column(dst []datum.Key, in *plan.Instance, c datum.Column, sets
 	return dst, restricted
 }
 
-// keys appends the values of one set to dst. It reports false if one of them
-// is not known, or if they are too many.
+// keys appends the values of one set to dst. It reports false if a value is not known, or if
+// there are more than maxKeys.
 func (b *Binder) keys(dst []datum.Key, in *plan.Instance, c datum.Column, set plan.Set) ([]datum.Key, bool) {
 	start := len(dst)
 	for w := b.walk(in, c, set); ; {
@@ -287,8 +286,8 @@ func (b *Binder) keys(dst []datum.Key, in *plan.Instance, c datum.Column, set pl
 	}
 }
 
-// intersect leaves in a what is also in b. Where that is too much work it
-// leaves a, which is more and so never wrong.
+// intersect removes from a what is not in b. If that is too much work it returns a unchanged,
+// which may add shards but never omits one.
 func intersect(a, b []datum.Key) []datum.Key {
 	if len(a)*len(b) > maxRows {
 		return a
@@ -366,8 +365,8 @@ func (b *Binder) addRanges(in *plan.Instance, ranges []vindex.Range) error {
 	return nil
 }
 
-// noPlace says what it means that a key has no place: nothing is found there,
-// and nothing can be stored.
+// noPlace turns vindex.ErrNoPlace into the result for the instance: no shard for a row that is
+// looked for, an error for a row to be stored.
 func (b *Binder) noPlace(in *plan.Instance, err error) error {
 	if !errors.Is(err, vindex.ErrNoPlace) {
 		return fmt.Errorf("place a row of %s.%s: %w", in.Table.Schema, in.Table.Name, err)
@@ -387,6 +386,8 @@ func (b *Binder) noPlace(in *plan.Instance, err error) error {
 		WithHint("Declare a zone for the value, or one that takes all other values.").WithCause(err)
 }
 
+// lookup adds the shard of a key by the table's lookup. For a stored row whose key has no entry
+// yet, lookup notes the missing entry.
 func (b *Binder) lookup(in *plan.Instance, l vindex.Lookup, keys []datum.Key) error {
 	r, err := l.Request(keys, b.request)
 	if err != nil {
@@ -405,11 +406,12 @@ func (b *Binder) lookup(in *plan.Instance, l vindex.Lookup, keys []datum.Key) er
 			b.missing = append(b.missing, Missing{in.Table.Lookup, bytes.Clone(r.Key), r.Default.Bucket(b.bits)})
 		}
 	}
-	// Rows come with an entry, and an entry that another proxy makes meanwhile
-	// has this very bucket.
+	// A stored row always has an entry, and an entry that another proxy makes meanwhile gets this
+	// same default bucket.
 	return b.bucket(in, r.Default.Bucket(b.bits))
 }
 
+// bucket adds the shard of a bucket.
 func (b *Binder) bucket(in *plan.Instance, bucket int) error {
 	if uint(bucket) >= uint(len(b.snap.Placement)) || int(b.snap.Placement[bucket]) >= len(b.snap.Shards) {
 		return pgerr.New(pgerr.InternalError, "bucket %d of table %q has no shard in version %d of the directory", bucket, in.Table.Name, b.snap.Version)

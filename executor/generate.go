@@ -13,9 +13,8 @@ import (
 	"weft/wire"
 )
 
-// LiteralEdits returns the edits that write the values weft supplies into a text
-// of the simple protocol. literals are those of the text's scan; there is a
-// value for each of g.Values.
+// LiteralEdits returns the edits that write the values weft supplies into a text of the simple
+// protocol. literals are those of the text's scan; values has one for each of g.Values.
 func LiteralEdits(g *plan.Generate, text []byte, literals []parser.Literal, values [][]byte) (parser.Edits, error) {
 	if len(values) != len(g.Values) {
 		return nil, fmt.Errorf("generate: got %d values for %d", len(values), len(g.Values))
@@ -23,10 +22,9 @@ func LiteralEdits(g *plan.Generate, text []byte, literals []parser.Literal, valu
 	return edits(g, text, literals, func(i int) string { return quote.Literal(string(values[i])) + "::" + g.Values[i].Type })
 }
 
-// ParamEdits returns the edits that make the values weft supplies parameters of
-// a text of the extended protocol, after the count parameters it has. They do
-// not depend on values: a text is edited when it is parsed, and AppendBind adds
-// values to each execution.
+// ParamEdits returns the edits that make the values weft supplies parameters of a text of the
+// extended protocol, after the text's own count parameters. The edits do not depend on values: a
+// text is edited when it is parsed, and AppendBind adds values to each execution.
 func ParamEdits(g *plan.Generate, text []byte, literals []parser.Literal, count int) (parser.Edits, error) {
 	if count+len(g.Values) > math.MaxUint16 {
 		return nil, tooMany(count + len(g.Values))
@@ -34,9 +32,10 @@ func ParamEdits(g *plan.Generate, text []byte, literals []parser.Literal, count 
 	return edits(g, text, literals, func(i int) string { return "$" + strconv.Itoa(count+1+i) + "::" + g.Values[i].Type })
 }
 
+// edits returns the edits of g in a text, where value writes the i-th value.
 func edits(g *plan.Generate, text []byte, literals []parser.Literal, value func(int) string) (parser.Edits, error) {
 	var out parser.Edits
-	var last plan.Edit // the one before, at at
+	var last plan.Edit // the previous edit, which is at offset at
 	at := -1
 	for _, e := range g.Edits {
 		var start int
@@ -63,9 +62,8 @@ func edits(g *plan.Generate, text []byte, literals []parser.Literal, value func(
 	return out, nil
 }
 
-// AppendBind appends to dst what follows the names in the body of a Bind message,
-// with values in text format added after its own parameters. body is not
-// changed and not kept.
+// AppendBind appends to dst what follows the names in the body of a Bind message, with values in
+// text format added after the message's own parameters. body is not changed and not kept.
 func AppendBind(dst, body []byte, values [][]byte) ([]byte, error) {
 	p, ok := DecodeParams(body)
 	if !ok {
@@ -83,7 +81,7 @@ func AppendBind(dst, body []byte, values [][]byte) ([]byte, error) {
 	}
 	switch {
 	case len(p.formats) == 0 || len(p.formats) == 2 && p.format(0) == 0:
-		// Text for all: ours too.
+		// All parameters are text, and so are the added values.
 		dst = append(dst, body[:2+len(p.formats)]...)
 	default:
 		dst = binary.BigEndian.AppendUint16(dst, uint16(total))
@@ -102,8 +100,8 @@ func AppendBind(dst, body []byte, values [][]byte) ([]byte, error) {
 	return append(dst, p.values[end:]...), nil // the formats of the results
 }
 
-// AppendParameters appends to dst the body of a ParameterDescription without the
-// last extra parameters, which are weft's and not the client's.
+// AppendParameters appends to dst the body of a ParameterDescription without its last extra
+// parameters, which are weft's and not the client's.
 func AppendParameters(dst, body []byte, extra int) ([]byte, error) {
 	if len(body) < 2 || len(body) != 2+4*int(binary.BigEndian.Uint16(body)) {
 		return dst, wire.ErrMalformed

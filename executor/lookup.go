@@ -12,26 +12,26 @@ import (
 	"weft/vindex"
 )
 
-// maxWanted bounds how many values of a lookup one execution asks for. Beyond it
-// all shards are visited.
+// maxWanted bounds how many values of a lookup one execution asks for. If there are more, all
+// shards are visited.
 const maxWanted = 1000
 
 // Wanted are values of a lookup whose entries are on one shard.
 type Wanted struct {
 	Shard  int
-	Values []string // each as the function that finds them takes it
+	Values []string // each as spell writes it, for the lookup's function
 }
 
-// Found is what a lookup says of the values of one execution.
+// Found is what a lookup says of the values of one execution: the keyspace IDs of their rows.
 type Found struct {
 	IDs []vindex.ID
-	// Unsure: there may be more.
+	// Unsure says that rows may be elsewhere too.
 	Unsure bool
 }
 
-// Claim returns what has to be entered into a lookup for a row that is going to be
-// stored, and on which shard: bucket:id:value… It is empty if a value is NULL; it
-// reports false if one is not known.
+// Claim returns the lookup entry for a row that is going to be stored, as bucket:id:value…, and
+// the shard of the entry. The entry is empty if a value is NULL. Claim reports false if a value
+// is not known.
 func (b *Binder) Claim(p *plan.Plan, in *plan.Instance, k *plan.LookupKey, snap *directory.Snapshot, a *Args) (entry string, shard int, ok bool) {
 	row, ok := b.storedRow(p, in, in.Table.Vindex, in.Keys, snap, a)
 	v, computed := in.Table.Vindex.(vindex.Computed)
@@ -60,7 +60,8 @@ func (b *Binder) Claim(p *plan.Plan, in *plan.Instance, k *plan.LookupKey, snap 
 	return fmt.Sprintf("%d:%d:%s", bucket, int64(id), text), int(snap.Placement[bucket]), true
 }
 
-// storedRow returns the values that columns of a row get.
+// storedRow returns the values that the columns of a vindex get in a stored row. It reports false
+// if a value is not known.
 func (b *Binder) storedRow(p *plan.Plan, in *plan.Instance, v vindex.Vindex, sets [][]plan.Set, snap *directory.Snapshot, a *Args) ([]datum.Key, bool) {
 	b.reset(p, snap, a)
 	defer b.release()
@@ -78,8 +79,8 @@ func (b *Binder) storedRow(p *plan.Plan, in *plan.Instance, v vindex.Vindex, set
 	return row, true
 }
 
-// Wants returns what has to be looked up for an instance, by shard. It reports
-// false if that cannot be told, or is too much.
+// Wants returns the values that have to be looked up for an instance, by shard. It reports false
+// if they are not known, contain a NULL, or are too many.
 func (b *Binder) Wants(p *plan.Plan, in *plan.Instance, snap *directory.Snapshot, a *Args) ([]Wanted, bool) {
 	b.reset(p, snap, a)
 	defer b.release()
@@ -124,6 +125,7 @@ func (b *Binder) Wants(p *plan.Plan, in *plan.Instance, snap *directory.Snapshot
 	return out, true
 }
 
+// want adds a value to the entry of its shard.
 func want(list []Wanted, shard int, value string) []Wanted {
 	for i := range list {
 		if list[i].Shard == shard {
@@ -134,8 +136,8 @@ func want(list []Wanted, shard int, value string) []Wanted {
 	return append(list, Wanted{shard, []string{value}})
 }
 
-// spell writes values as hexadecimal digits of their text, with colons between.
-// It reports false for days that cannot be written.
+// spell writes values as hexadecimal digits of their text, with colons between. It reports false
+// for dates outside the years 1 to 9999.
 func spell(row []datum.Key, columns []vindex.Column) (string, bool) {
 	var out []byte
 	for i, k := range row {
@@ -152,7 +154,7 @@ func spell(row []datum.Key, columns []vindex.Column) (string, bool) {
 				at = time.UnixMicro(at.UnixMicro() + n).UTC()
 			}
 			if at.Year() < 1 || at.Year() > 9999 {
-				return "", false // infinite, or too far away for this
+				return "", false // infinite, or a year that the format cannot write
 			}
 			text = at.AppendFormat(nil, "2006-01-02 15:04:05.000000")
 		}
@@ -161,8 +163,8 @@ func spell(row []datum.Key, columns []vindex.Column) (string, bool) {
 	return string(out), true
 }
 
-// found adds the shards of an instance by its lookup. It reports false if that
-// has not been asked, or is not sure.
+// found adds the shards of an instance by its lookup. It reports false if the lookup has not been
+// asked, or its answer is unsure.
 func (b *Binder) found(in *plan.Instance) (done bool, err error) {
 	f := b.args.Found[in.Lookup]
 	if f == nil || f.Unsure {

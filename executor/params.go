@@ -2,8 +2,8 @@ package executor
 
 import "weft/datum"
 
-// Texts returns all parameters as text, nil for NULL. It reports false if one
-// is binary or the message is malformed.
+// Texts returns all parameters as text, nil for NULL. It reports false if a parameter is binary or
+// the message is malformed.
 func (p Params) Texts() (values [][]byte, ok bool) {
 	at := 0
 	for i := range p.count {

@@ -10,14 +10,14 @@ import (
 	"weft/plan"
 )
 
-// Placer finds the shards of rows that are stored one after another. It allocates
-// nothing per row. One goroutine at a time.
+// Placer finds the shards of rows that are stored one after another, without allocating for each
+// row. One goroutine may use it at a time.
 type Placer struct {
 	b       Binder
 	in      plan.Instance
 	columns []datum.Column
 	keys    []datum.Key
-	// ASCII: see Args.
+	// ASCII is as in Args.
 	ASCII bool
 }
 
@@ -32,18 +32,17 @@ func NewPlacer(t *plan.Table, snap *directory.Snapshot) *Placer {
 	return p
 }
 
-// Use makes it go by another snapshot from now on.
+// Use makes the placer go by another snapshot from now on.
 func (p *Placer) Use(snap *directory.Snapshot) {
 	p.b.snap, p.b.bits = snap, bits.Len(uint(snap.BucketCount))-1
 }
 
-// ErrInvalid says that PostgreSQL will not take the key of a row. Any shard will say
-// why.
+// ErrInvalid says that PostgreSQL will refuse the key of a row. Any shard will say why.
 var ErrInvalid = errors.New("the key is invalid")
 
-// Place returns the shard and the bucket of a row whose key columns are assigned these
-// values. If a lookup does not know its key yet, missing is the entry to be made: then
-// ask again with a snapshot that has it.
+// Place returns the shard and the bucket of a row with these values in its key columns. If a
+// lookup does not know the key yet, missing is the entry to be made; after making it, call Place
+// again with a snapshot that has the entry.
 func (p *Placer) Place(values []datum.Value) (shard, bucket int, missing []Missing, err error) {
 	for i := range values {
 		if p.ASCII && !isASCII(values[i]) {
@@ -69,6 +68,7 @@ func (p *Placer) Place(values []datum.Value) (shard, bucket int, missing []Missi
 	return b.shards.first, b.last, b.missing, nil
 }
 
+// undecided is the refusal of a row whose key only the server can interpret.
 func undecided(why string) *pgerr.Error {
 	return pgerr.New(pgerr.FeatureNotSupported, "the shard of a row cannot be told from its key").WithDetail("The key is undecided: %s.", why).
 		WithHint("Write it in a form that no setting changes the meaning of.")

@@ -12,10 +12,9 @@ import (
 
 // A routed id names the bucket of its row in its low bits.
 
-// RoutedID makes the id of a row in a bucket from a number of the column's
-// sequence.
+// RoutedID makes the id of a row in a bucket from a number of the id column's sequence.
 func RoutedID(ids *plan.IDs, n int64, bucket, bits int) (int64, error) {
-	// Unsigned, so that what does not fit is seen.
+	// Unsigned arithmetic, so that an overflow is seen.
 	high := uint64(ids.Base) + uint64(n)
 	if n < 0 || high > math.MaxInt64>>bits {
 		return 0, pgerr.New("2200H", "the sequence of routed id %q has come to %d, and its ids would leave the range of bigint", ids.Column, n).
@@ -24,7 +23,7 @@ func RoutedID(ids *plan.IDs, n int64, bucket, bits int) (int64, error) {
 	return int64(high<<bits) | int64(bucket), nil
 }
 
-// open reports whether a part of the key is not known.
+// open reports whether a key column has no known values.
 func open(in *plan.Instance) bool {
 	for _, sets := range in.Keys {
 		if len(sets) == 0 {
@@ -34,9 +33,8 @@ func open(in *plan.Instance) bool {
 	return false
 }
 
-// routed adds the shards of an instance by its routed ids. It reports false if
-// one of them does not say where its row is. What was added until then is among
-// what will be.
+// routed adds the shards of an instance by its routed ids. It reports false if an id does not say
+// where its row is; the caller then adds shards in another way, which cover those already added.
 func (b *Binder) routed(in *plan.Instance) (done bool, err error) {
 	for w := b.walk(in, datum.Column{Type: datum.Int8, Mod: -1}, in.IDs[0]); ; {
 		key, state := w.next()
@@ -52,8 +50,8 @@ func (b *Binder) routed(in *plan.Instance) (done bool, err error) {
 	}
 }
 
-// Bucket returns the bucket of the row that an instance stores. It reports false
-// if a value of the key is not known.
+// Bucket returns the bucket of the row that an instance stores. known is false if a value of the
+// key is not known.
 func (b *Binder) Bucket(p *plan.Plan, in *plan.Instance, snap *directory.Snapshot, a *Args) (bucket int, known bool, err error) {
 	b.reset(p, snap, a)
 	defer b.release()

@@ -10,19 +10,19 @@ import (
 // Place is where a row is stored.
 type Place struct {
 	Shard, Bucket int
-	// Missing are lookup entries that have to be made first.
+	// Missing are the lookup entries that have to be made before the row is stored.
 	Missing []Missing
 }
 
-// BindRows finds where rows are stored. row returns the instance of the i-th of n
-// rows, and values of its key columns that are known already, instead of what
-// the instance says of them; nil for none. place is told the answer: ok is false
-// if only the server knows the key.
+// BindRows finds where rows are stored. row returns the instance of the i-th of n rows, and the
+// values of key columns that are known already and replace the instance's sources; nil for
+// none. place is called with the result for each row: ok is false if only the server knows the
+// key.
 func (b *Binder) BindRows(p *plan.Plan, snap *directory.Snapshot, a *Args, n int, row func(i int) (*plan.Instance, []*datum.Value), place func(i int, at Place, ok bool)) error {
 	b.reset(p, snap, a)
 	defer b.release()
 	for i := range n {
-		// What has been found out of the parameters stays.
+		// The offsets of the parameters are kept from row to row.
 		b.shards.reset(snap)
 		b.missing, b.buf = nil, b.buf[:0]
 		in, given := row(i)
@@ -35,6 +35,7 @@ func (b *Binder) BindRows(p *plan.Plan, snap *directory.Snapshot, a *Args, n int
 	return nil
 }
 
+// bindRow finds where one row is stored. ok is false if only the server knows the key.
 func (b *Binder) bindRow(in *plan.Instance, given []*datum.Value) (at Place, ok bool, err error) {
 	columns := in.Table.Vindex.Columns()
 	b.row = b.row[:0]
@@ -50,7 +51,7 @@ func (b *Binder) bindRow(in *plan.Instance, given []*datum.Value) (at Place, ok 
 		switch state {
 		case unknown:
 			return Place{}, false, nil
-		case none: // PostgreSQL refuses it wherever it comes
+		case none: // PostgreSQL refuses the value on any shard
 			return Place{Shard: b.home()}, true, nil
 		}
 		b.row = append(b.row, key)
@@ -61,6 +62,7 @@ func (b *Binder) bindRow(in *plan.Instance, given []*datum.Value) (at Place, ok 
 	return Place{Shard: b.shards.first, Bucket: b.last, Missing: b.missing}, b.shards.count == 1, nil
 }
 
+// stored returns the key that a column stores for a value.
 func (b *Binder) stored(c datum.Column, v datum.Value) (datum.Key, state) {
 	if b.args.ASCII && v.Bytes != nil && !isASCII(v) {
 		return datum.Key{}, unknown
@@ -75,5 +77,5 @@ func (b *Binder) stored(c datum.Column, v datum.Value) (datum.Key, state) {
 	return key, none
 }
 
-// Literal writes a value of that type such that no setting changes its meaning.
+// Literal writes a value as a typed SQL literal whose meaning no setting changes.
 func Literal(value []byte, typ string) string { return quote.Literal(string(value)) + "::" + typ }

@@ -7,12 +7,12 @@ import (
 	"weft/directory"
 )
 
-// Shards are the shards an execution visits, as indexes into Snapshot.Shards.
-// It is valid until the Binder's next Bind.
+// Shards are the shards an execution visits, as indexes into Snapshot.Shards. The value is valid
+// until the Binder's next Bind.
 type Shards struct {
 	first int
 	count int
-	set   []uint64 // of bits, if count is not 1
+	set   []uint64 // bit set of shards, if count is not 1
 	any   bool
 
 	// Missing are the lookup entries that have to be made before rows are
@@ -20,11 +20,11 @@ type Shards struct {
 	Missing []Missing
 }
 
-// Missing is an entry that a lookup does not have yet. If it turns out to have
-// one, made by somebody else meanwhile, Bind has to be asked again with a
-// snapshot that knows it: it may be in another bucket.
+// Missing is an entry that a lookup does not have yet. If another proxy has made the entry
+// meanwhile, Bind has to be called again with a snapshot that knows the entry, because its bucket
+// may be another.
 type Missing struct {
-	Lookup string // the name its entries are kept under
+	Lookup string // the name that the lookup's entries are kept under
 	Key    []byte // the value's canonical spelling
 	Bucket int    // where the value goes by default
 }
@@ -32,14 +32,14 @@ type Missing struct {
 // One returns the shard if there is exactly one.
 func (s Shards) One() (shard int, ok bool) { return s.first, s.count == 1 }
 
-// Len returns how many shards there are: at least one.
+// Len returns the number of shards, at least one.
 func (s Shards) Len() int { return s.count }
 
-// Any reports that the one shard was chosen freely: no row of a sharded table
-// can be touched, and every other shard gives the same answer.
+// Any reports whether the one shard was chosen freely: no row of a sharded table can be touched,
+// and every other shard gives the same answer.
 func (s Shards) Any() bool { return s.any }
 
-// Has reports whether a shard is among them.
+// Has reports whether a shard is visited.
 func (s Shards) Has(shard int) bool {
 	if s.count == 1 {
 		return shard == s.first
@@ -64,8 +64,8 @@ func (s Shards) All() iter.Seq[int] {
 	}
 }
 
-// collection gathers shards. Most statements have one, so the set is made when
-// a second one comes.
+// collection gathers shards. Most statements visit one shard, so the set is made when a second
+// shard comes.
 type collection struct {
 	first, count, total int
 	set                 []uint64
@@ -93,6 +93,7 @@ func (c *collection) add(shard int) {
 	}
 }
 
+// clear makes set an empty set of total bits.
 func (c *collection) clear() {
 	n := (c.total + 63) >> 6
 	if cap(c.set) < n {

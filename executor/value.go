@@ -8,8 +8,8 @@ import (
 	"weft/plan"
 )
 
-// value returns what a source that is no array stands for. It reports false
-// where only the server knows.
+// value returns the value of a source that is no array. It reports false if only the server knows
+// the value.
 func (b *Binder) value(src *plan.Source) (datum.Value, bool) {
 	if src.Negative && src.Kind != plan.Literal || src.Kind == plan.Computed {
 		return b.computed(src)
@@ -18,7 +18,7 @@ func (b *Binder) value(src *plan.Source) (datum.Value, bool) {
 	return v, ok && (!b.args.ASCII || isASCII(v))
 }
 
-// plain is value for what stands somewhere as it is.
+// plain is value for a source that needs no arithmetic.
 func (b *Binder) plain(src *plan.Source) (datum.Value, bool) {
 	a := b.args
 	switch src.Kind {
@@ -88,7 +88,7 @@ func (b *Binder) literal(l parser.Literal, src *plan.Source) (datum.Value, bool)
 	case isInteger(natural) && (isInteger(src.Type) || src.Type == datum.Numeric):
 		v.Type = src.Type
 	default:
-		return v, false // a cast that computes: it rounds, or writes the number out
+		return v, false // the cast changes the value: it rounds, or makes a text of the number
 	}
 	if src.Negative {
 		b.buf = append(append(b.buf, '-'), v.Bytes...)
@@ -97,7 +97,7 @@ func (b *Binder) literal(l parser.Literal, src *plan.Source) (datum.Value, bool)
 	return v, true
 }
 
-// since returns what was appended to the buffer, never nil: that is NULL.
+// since returns the bytes appended to the buffer from start on, never nil, which would be NULL.
 func (b *Binder) since(start int) []byte {
 	if b.buf == nil {
 		b.buf = make([]byte, 0, 64)
@@ -105,8 +105,8 @@ func (b *Binder) since(start int) []byte {
 	return b.buf[start:len(b.buf):len(b.buf)]
 }
 
-// paramType returns the type of a parameter's value. It reports false if the
-// text casts it to one that has other values.
+// paramType returns the type of a parameter's value. It reports false if the text casts the
+// parameter to a type with other values.
 func (b *Binder) paramType(src *plan.Source) (datum.Type, bool) {
 	var typ datum.Type
 	if src.Index < len(b.args.Types) {
@@ -127,16 +127,15 @@ func (b *Binder) paramType(src *plan.Source) (datum.Type, bool) {
 	case cast == 0 || cast == datum.Unknown || cast == typ:
 		return typ, true
 	case isInteger(typ) && (isInteger(cast) || cast == datum.Numeric):
-		return typ, true // the same number, or an error wherever it runs
+		return typ, true // the same number, or an error on any shard
 	case (typ == datum.Text || typ == datum.Varchar) && (cast == datum.Text || cast == datum.Varchar):
 		return typ, true
 	}
 	return typ, false
 }
 
-// elements returns a walk over the elements of a source that is an array. It
-// reports false where only the server knows them; null is the array that is
-// NULL.
+// elements returns a walk over the elements of a source that is an array. null says that the
+// array itself is NULL. ok is false if only the server knows the elements.
 func (b *Binder) elements(src *plan.Source) (a array, null, ok bool) {
 	var v datum.Value
 	switch {
@@ -176,12 +175,12 @@ func (b *Binder) computed(src *plan.Source) (datum.Value, bool) {
 	}
 	start := len(b.buf)
 	b.buf = binary.BigEndian.AppendUint64(b.buf, uint64(n))
-	// The range was checked; as int8 every column takes it for the same number.
+	// number has checked the range; every column takes an int8 for the same number.
 	return datum.Value{Type: datum.Int8, Format: datum.BinaryFormat, Bytes: b.since(start)}, true
 }
 
-// number evaluates a source that is a whole number. It reports false for all
-// else, and for what PostgreSQL would raise an error.
+// number evaluates a source that is a whole number. It reports false for any other source, and
+// if PostgreSQL would raise an error.
 func (b *Binder) number(src *plan.Source) (n int64, typ datum.Type, null, ok bool) {
 	if src.Kind == plan.Computed {
 		n, typ, null, ok = b.arithmetic(src.Expr)
@@ -215,6 +214,8 @@ func (b *Binder) number(src *plan.Source) (n int64, typ datum.Type, null, ok boo
 	return n, typ, null, ok
 }
 
+// arithmetic evaluates +, - or * on two whole numbers. It reports false if the result overflows
+// its type.
 func (b *Binder) arithmetic(e *plan.Expr) (n int64, typ datum.Type, null, ok bool) {
 	if e == nil {
 		return 0, 0, false, false
@@ -260,6 +261,7 @@ func wider(a, b datum.Type) datum.Type {
 	return datum.Int2
 }
 
+// inRange reports whether an integer type holds n.
 func inRange(n int64, t datum.Type) bool {
 	switch t {
 	case datum.Int2:
@@ -270,7 +272,8 @@ func inRange(n int64, t datum.Type) bool {
 	return true
 }
 
-// isASCII reports whether a value has the same bytes in all encodings.
+// isASCII reports whether a value has the same bytes in all encodings: it is ASCII, or binary and
+// of a type without characters.
 func isASCII(v datum.Value) bool {
 	if v.Format == datum.BinaryFormat && v.Type != datum.Text && v.Type != datum.Varchar && v.Type != datum.Bpchar {
 		return true

@@ -5,13 +5,13 @@ import (
 	"weft/plan"
 )
 
-// state says what a walk has come to.
+// state says what the next step of a walk has found.
 type state uint8
 
 const (
 	found   state = iota // a value
-	none                 // the end
-	unknown              // a value that only the server knows: the set restricts nothing
+	none                 // no more keys
+	unknown              // a value that only the server knows, so the set restricts nothing
 )
 
 // walk goes through the keys of a set.
@@ -20,15 +20,15 @@ type walk struct {
 	column datum.Column
 	set    plan.Set
 	stored bool
-	array  array // the one being walked through
-	inside bool  // it is
+	array  array // the array being walked through, if inside
+	inside bool  // whether the walk is in an array
 }
 
 func (b *Binder) walk(in *plan.Instance, c datum.Column, set plan.Set) walk {
 	return walk{b: b, column: c, set: set, stored: in.Stored}
 }
 
-// next returns the next key. Values that no row has are passed over.
+// next returns the next key. It skips values that no row has.
 func (w *walk) next() (datum.Key, state) {
 	for {
 		var v datum.Value
@@ -42,7 +42,7 @@ func (w *walk) next() (datum.Key, state) {
 				continue
 			}
 			if v.Bytes == nil {
-				// Without array_nulls this is a text.
+				// With array_nulls off, an unquoted NULL is a text.
 				if w.array.bare && w.column.Type != datum.Int8 && w.column.Type != datum.Int4 {
 					return datum.Key{}, unknown
 				}
@@ -89,8 +89,8 @@ func (w *walk) key(v datum.Value) (datum.Key, error) {
 	return w.column.Match(v)
 }
 
-// undecided reports whether a value could be any. Else it is none: nothing
-// equals it, or PostgreSQL refuses it on whichever shard.
+// undecided reports whether the value may match any key. If not, the value matches none: nothing
+// equals it, or PostgreSQL refuses it on any shard.
 func (w *walk) undecided(err error) bool {
 	e, ok := err.(*datum.Error)
 	return !ok || e.Verdict == datum.Undecided || w.stored && e.Verdict != datum.Invalid
