@@ -1,8 +1,7 @@
 package twopc
 
-// Commit is a transaction that writes on several shards, from COMMIT to its end.
-// Its methods take what has happened and return what is to be done; whoever
-// calls them does the talking.
+// Commit is a transaction that writes on several shards, from COMMIT to its end. Its methods take
+// what has happened and return what is to be done; the caller talks to the shards.
 //
 //	Begin ─▶ Decide ─▶ Prepare ─▶ CommitNow ─▶ Follow ─▶ Done
 //	            │         │           │
@@ -32,25 +31,25 @@ type Part uint8
 
 // Parts.
 const (
-	Active   Part = iota // its transaction is open
-	Prepared             // it has promised
-	Refused              // it has not, and its transaction is over
-	Unclear              // contact was lost: it may be prepared, and somebody must look
-	Ended                // it has followed
+	Active   Part = iota // the participant's transaction is open
+	Prepared             // the participant has prepared its transaction
+	Refused              // the participant has refused to prepare, and its transaction is over
+	Unclear              // contact was lost: the transaction may be prepared, and a resolver must look
+	Ended                // the participant has followed the outcome
 )
 
 var parts = []string{"active", "prepared", "refused", "unclear", "ended"}
 
 func (p Part) String() string { return parts[p] }
 
-// Answer is what came of something that was sent.
+// Answer is how a shard answered something that was sent.
 type Answer uint8
 
 // Answers.
 const (
 	OK      Answer = iota
-	Refusal        // the server said no: what was sent has not happened
-	Lost           // nobody knows
+	Refusal        // the server returned an error: what was sent has not happened
+	Lost           // no answer came: what was sent may have happened or not
 )
 
 var answers = []string{"ok", "refused", "lost"}
@@ -62,30 +61,30 @@ type Do uint8
 
 // What there is to do.
 const (
-	Wait      Do = iota // for the other participants' answers
+	Wait      Do = iota // wait for the other participants' answers
 	Decide              // enter the decision on the deciding shard, and wait for the answer
-	Prepare             // all participants, at once
+	Prepare             // PREPARE TRANSACTION on all participants, at once
 	CommitNow           // COMMIT on the deciding shard: the commit point
-	Arbitrate           // ask the deciding shard, through another connection, whether it has
+	Arbitrate           // ask the deciding shard, through another connection, whether it has committed
 	Follow              // COMMIT PREPARED on all participants, at once
-	Undo                // ROLLBACK on the deciding shard, and on all participants what undoes their part
-	Leave               // everything to the resolver: the outcome is unknown
-	Done                // nothing: the client can be told
+	Undo                // ROLLBACK on the deciding shard, and what Order says on each participant
+	Leave               // leave everything to the resolver: the outcome is unknown
+	Done                // nothing is left to do: the client can be told
 )
 
 var dos = []string{"wait", "decide", "prepare", "commit", "arbitrate", "follow", "undo", "leave", "done"}
 
 func (d Do) String() string { return dos[d] }
 
-// Begin is called with the number of participants beside the deciding one.
+// Begin starts the commit with the number of participants besides the deciding one.
 func (c *Commit) Begin(participants int) Do {
 	*c = Commit{state: deciding, parts: append(c.parts[:0], make([]Part, participants)...)}
 	return Decide
 }
 
-// Decided says what came of the decision's row. Until it is there nobody may
-// prepare: a resolver that finds a prepared transaction and no row takes the
-// deciding transaction for dead.
+// Decided takes the answer to entering the decision's row. No participant may prepare before the
+// row is entered: a resolver that finds a prepared transaction and no row takes the deciding
+// transaction for dead.
 func (c *Commit) Decided(a Answer) Do {
 	if a != OK {
 		return c.undo()
@@ -98,8 +97,8 @@ func (c *Commit) Decided(a Answer) Do {
 	return Prepare
 }
 
-// Voted says what a participant made of PREPARE. All are heard before anything
-// else happens: one that is still at it could prepare after it was undone.
+// Voted takes a participant's answer to PREPARE TRANSACTION. All answers are awaited before
+// anything else happens: a participant that has not answered could prepare after the rollback.
 func (c *Commit) Voted(i int, a Answer) Do {
 	c.parts[i] = [...]Part{OK: Prepared, Refusal: Refused, Lost: Unclear}[a]
 	if c.waits--; c.waits > 0 {
@@ -114,11 +113,10 @@ func (c *Commit) Voted(i int, a Answer) Do {
 	return CommitNow
 }
 
-// Stopped says that something else than the shards kept it from being committed,
-// before COMMIT was sent.
+// Stopped says that something other than a shard prevented the commit, before COMMIT was sent.
 func (c *Commit) Stopped() Do { return c.undo() }
 
-// Committed says what came of COMMIT on the deciding shard.
+// Committed takes the deciding shard's answer to COMMIT.
 func (c *Commit) Committed(a Answer) Do {
 	switch a {
 	case OK:
@@ -130,7 +128,7 @@ func (c *Commit) Committed(a Answer) Do {
 	return Arbitrate
 }
 
-// Arbitrated says what the deciding shard knows: Open if it could not be asked.
+// Arbitrated takes the outcome that the deciding shard knows: Open if it could not be asked.
 func (c *Commit) Arbitrated(o Outcome) Do {
 	switch o {
 	case Committed:
@@ -147,12 +145,12 @@ func (c *Commit) Arbitrated(o Outcome) Do {
 	return Leave
 }
 
-// Followed says what came of what Order had for a participant.
+// Followed takes a participant's answer to its Order.
 func (c *Commit) Followed(i int, a Answer) Do {
 	switch {
 	case a == OK:
 		c.parts[i] = Ended
-	case c.parts[i] == Active: // it ends with its connection
+	case c.parts[i] == Active: // an open transaction ends with its connection
 		c.parts[i] = Ended
 	default:
 		c.parts[i] = Unclear
@@ -164,15 +162,16 @@ func (c *Commit) Followed(i int, a Answer) Do {
 	return Done
 }
 
-// Confirmed says that a participant which had been lost has followed after all.
+// Confirmed says that a participant with which contact was lost has followed after all.
 func (c *Commit) Confirmed(i int) { c.parts[i] = Ended }
 
+// undo makes the participants roll back.
 func (c *Commit) undo() Do {
 	c.follow(Aborted)
 	return Undo
 }
 
-// follow makes the participants end as has been decided.
+// follow makes the participants end with the outcome o.
 func (c *Commit) follow(o Outcome) Do {
 	c.outcome, c.state, c.waits = o, following, 0
 	for i := range c.parts {
@@ -187,7 +186,7 @@ func (c *Commit) follow(o Outcome) Do {
 	return Follow
 }
 
-// Order is what a participant is told to do.
+// Order is the command that a participant is sent once the outcome is known.
 type Order uint8
 
 // Orders.
@@ -202,7 +201,7 @@ var orders = []string{"nothing", "COMMIT PREPARED", "ROLLBACK PREPARED", "ROLLBA
 
 func (o Order) String() string { return orders[o] }
 
-// Order returns what a participant is to be told now that the outcome is known.
+// Order returns the command for a participant now that the outcome is known.
 func (c *Commit) Order(i int) Order {
 	switch {
 	case c.outcome == Committed && c.parts[i] == Prepared:
@@ -215,14 +214,14 @@ func (c *Commit) Order(i int) Order {
 	return None
 }
 
-// Outcome returns how the transaction ended, Open if nobody knows.
+// Outcome returns how the transaction ended, Open if that is not known.
 func (c *Commit) Outcome() Outcome { return c.outcome }
 
 // Part returns the state of a participant.
 func (c *Commit) Part(i int) Part { return c.parts[i] }
 
-// Settled reports whether every participant has confirmed the outcome: the row
-// of the decision, if there is one, is of no more use.
+// Settled reports whether every participant has confirmed the outcome: then the row of the
+// decision, if there is one, is no longer needed.
 func (c *Commit) Settled() bool {
 	for _, p := range c.parts {
 		if p != Ended && p != Refused {
@@ -232,5 +231,5 @@ func (c *Commit) Settled() bool {
 	return c.state == done
 }
 
-// Committing reports whether COMMIT is all that is missing.
+// Committing reports whether COMMIT on the deciding shard is the next step.
 func (c *Commit) Committing() bool { return c.state == committing }

@@ -14,22 +14,23 @@ import (
 // Member is a participant as the decision lists it.
 type Member struct {
 	Shard string
-	// Server is which server it was, and since which failover: weft.server().
+	// Server identifies the participant's server and its last failover, as weft.server() does.
 	Server string
 }
 
 // Decision is a row of weft.decision.
 type Decision struct {
-	Key     string // of the transaction: Name without a participant
+	Key     string // key of the transaction: Name without a participant
 	Members []Member
-	// Announced: it is in the directory too, because it changes schemas, and
-	// must outlive its entry there.
+	// Announced says that the transaction changes schemas and is in the directory too. The
+	// decision must outlive the directory's entry.
 	Announced bool
 }
 
+// announced begins the participants of a decision that is Announced.
 const announced = "!"
 
-// Participants writes the members as the row has them.
+// Participants writes the members in the form of the row's column participants.
 func (d *Decision) Participants() string {
 	var b strings.Builder
 	if d.Announced {
@@ -46,7 +47,7 @@ func (d *Decision) Participants() string {
 	return b.String()
 }
 
-// ParseDecision reads a row.
+// ParseDecision reads a row of weft.decision.
 func ParseDecision(key, participants string) Decision {
 	d := Decision{Key: key}
 	participants, d.Announced = strings.CutPrefix(participants, announced)
@@ -57,16 +58,16 @@ func ParseDecision(key, participants string) Decision {
 	return d
 }
 
-// DecideSQL enters a decision, in the transaction that it is about.
+// DecideSQL enters a decision, in the deciding transaction itself.
 const DecideSQL = "INSERT INTO weft.decision (gid, participants, proof) VALUES ($1, $2, $3)"
 
-// Parameters are those of DecideSQL. secret is the database's own.
+// Parameters returns the parameters of DecideSQL. secret is the secret of the database.
 func (d *Decision) Parameters(secret string) []string {
 	return []string{d.Key, d.Participants(), string(appendProof(nil, secret, d.Key))}
 }
 
-// appendProof appends what shows that a decision is weft's: which database it is
-// for, and a hash that only those can make who know its secret. weft.proof makes the same.
+// appendProof appends the proof that weft has entered a decision: a hash that names the database,
+// and a hash that takes the database's secret to make. weft.proof makes the same.
 func appendProof(b []byte, secret, key string) []byte {
 	sum := sha256.Sum256([]byte("database " + secret))
 	b = hex.AppendEncode(b, sum[:8])
@@ -74,33 +75,33 @@ func appendProof(b []byte, secret, key string) []byte {
 	return hex.AppendEncode(b, sum[:])
 }
 
-// genuine tells, of a row d of weft.decision and o of weft.own, whether weft has
-// entered it.
+// genuine is an SQL condition: weft has entered the row d of weft.decision. o is the row of
+// weft.own.
 const genuine = "COALESCE(d.proof = weft.proof(o.key, d.gid), false)"
 
-// ArbitrateSQL asks the deciding shard how a transaction ended: by entering an abort in
-// its place. If the row is there, it was committed. If it is not, the insert waits
-// for the deciding transaction if that is open; that it succeeds proves that
-// it is dead, as the row was entered before anybody prepared. Then it has done
-// its work, and is rolled back: nothing stays that would have to be removed.
+// ArbitrateSQL asks the deciding shard how a transaction ended, by entering an abort in the place
+// of its decision. If the decision's row is there, the transaction was committed. If the row is
+// not there, the insert waits for the deciding transaction while that is open. If the insert
+// succeeds, the deciding transaction is dead, because it enters the row before any participant
+// prepares. The abort is then rolled back, so that nothing has to be removed later.
 //
-// To look for the row would be a guess: while COMMIT is on its way nothing is to
-// be seen. Under REPEATABLE READ the insert would fail, not answer.
+// Only looking for the row would be a guess: while COMMIT is on its way the row is not visible.
+// Under REPEATABLE READ the insert would fail instead of answering.
 //
-// Rows are unique with their proofs, and it enters one with the right proof: what others
-// have entered under the same name, and may not have committed, is in nobody's way.
+// The unique key of a row includes its proof, and the abort has the right proof: rows that others
+// have entered under the same name, committed or not, do not conflict with it.
 func ArbitrateSQL(key string, patienceMillis int64) string {
 	return fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = %d; SET LOCAL statement_timeout = 0; "+
 		"INSERT INTO weft.decision (gid, participants, proof) SELECT %[2]s, 'abort', weft.proof(o.key, %[2]s) FROM weft.own o ON CONFLICT DO NOTHING RETURNING 'f'; "+
 		"SELECT true FROM weft.decision d, weft.own o WHERE d.gid = %[2]s AND "+genuine+"; ROLLBACK", patienceMillis, quote.Literal(key))
 }
 
-// ReadArbitration reads the answer.
+// ReadArbitration reads the answer to ArbitrateSQL.
 func ReadArbitration(rows [][]string, err error) (Outcome, error) {
 	e := (*pgerr.Error)(nil)
 	switch {
 	case err == nil && len(rows) == 0:
-		return Open, nil // it went between the two looks: all have confirmed, or somebody has removed a false one
+		return Open, nil // the row was deleted between the two statements: all have confirmed, or the row was forged
 	case err == nil && rows[0][0] == "t":
 		return Committed, nil
 	case err == nil:

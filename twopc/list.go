@@ -11,19 +11,18 @@ import (
 	"weft/quote"
 )
 
-// Listed is a line about a transaction of several shards that has not come to its
-// end, for people.
+// Listed is a line, for operators, about a transaction of several shards that has not ended on
+// all of them.
 type Listed struct {
-	GID      string // of the prepared transaction, or the key of the decision
+	GID      string // name of the prepared transaction, or key of the decision
 	Database string
 	Shard    string
-	State    string // see below
+	State    string // StatePrepared, StateCommitted or StateUnreachable
 	Age      time.Duration
-	Role     string // that prepared it
-	Proxy    string // that commits it
+	Role     string // role that prepared the transaction
+	Proxy    string // proxy that commits the transaction
 	Decider  string // the shard that decides
-	// Participants are the shards beside the deciding one, where its decision is
-	// to be seen.
+	// Participants are the shards besides the deciding one, if the decision has been found.
 	Participants []string
 
 	doubt InDoubt
@@ -32,12 +31,12 @@ type Listed struct {
 // States.
 const (
 	StatePrepared    = "prepared"    // the shard waits for the decision
-	StateCommitted   = "committed"   // the deciding shard has decided; others may still have to follow
-	StateUnreachable = "unreachable" // nothing is known of the shard
+	StateCommitted   = "committed"   // the deciding shard has committed; other shards may still have to follow
+	StateUnreachable = "unreachable" // the shard could not be asked
 )
 
-// List looks for transactions that have not come to their end on all shards. A
-// shard that cannot be reached is a line of its own, and an error.
+// List looks for transactions that have not ended on all shards. A shard that cannot be reached
+// is listed as a line, and reported as an error.
 func (r *Resolver) List(ctx context.Context, shards, databases []string) (list []Listed, err error) {
 	members := map[string][]string{}
 	var errs []error
@@ -57,17 +56,19 @@ func (r *Resolver) List(ctx context.Context, shards, databases []string) (list [
 	return list, errors.Join(errs...)
 }
 
+// listOn lists the prepared transactions and the decisions of one shard. members collects the
+// participants of the decisions by key.
 func (r *Resolver) listOn(ctx context.Context, shard string, databases []string, members map[string][]string) (list []Listed, err error) {
 	for i, database := range databases {
 		err := r.on(ctx, shard, database, func(c Conn) error {
-			if i == 0 { // of all databases
+			if i == 0 { // the query lists the transactions of all databases
 				rows, err := c.Exec(FindSQL(r.Cluster))
 				if err != nil {
 					return err
 				}
 				for _, d := range ReadFound(shard, rows) {
 					if d.Participant != shard {
-						continue // of another shard on the same server
+						continue // belongs to another shard on the same server
 					}
 					list = append(list, Listed{
 						GID: d.GID(), Database: d.Database, Shard: shard, State: StatePrepared, Age: d.Age, Role: d.Owner,
@@ -108,8 +109,8 @@ func (r *Resolver) listOn(ctx context.Context, shard string, databases []string,
 	return list, nil
 }
 
-// Settle ends the prepared transactions of a list by force, and then removes the
-// decisions that nobody needs any more. It returns how many are left.
+// Settle ends the prepared transactions of a list by force, and then removes the decisions that
+// no participant needs any more. It returns how many transactions are left.
 func (r *Resolver) Settle(ctx context.Context, list []Listed, announced func(key string) bool) (left int, err error) {
 	var doubts []InDoubt
 	type place struct{ shard, database string }

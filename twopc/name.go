@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// Name is what a prepared transaction is called on its server: enough to find
-// out how it must end. Names are unique on a server, which may be several
-// shards, so the participant is part of it.
+// Name is the name of a prepared transaction on its server: enough to find out how the
+// transaction must end. Names are unique on a server, which may hold several shards, so the
+// participant is part of the name.
 type Name struct {
 	Cluster     string // the directory's id of the cluster
 	Incarnation string // the directory's id of the proxy that commits
-	Nonce       string // which of its transactions: hexadecimal digits that nobody can guess
+	Nonce       string // tells the proxy's transactions apart: hexadecimal digits that cannot be guessed
 	Decider     string // the deciding shard
 	Participant string // the shard that has prepared; empty in a decision
 }
 
 const prefix = "weft"
 
-// NewNonce makes one of 128 bits: whoever could guess it could take the name of a
+// NewNonce makes a nonce of 128 bits: a client that could guess one could take the name of a
 // transaction to come.
 func NewNonce() string {
 	var b [16]byte
@@ -27,8 +27,8 @@ func NewNonce() string {
 	return hex.EncodeToString(b[:])
 }
 
-// String returns the name in PostgreSQL's form, of at most 199 bytes: shards'
-// names have up to 63. Without a participant it is the key of the decision.
+// String returns the name in PostgreSQL's form, of at most 199 bytes: the name of a shard has up
+// to 63. Without a participant the result is the key of the decision.
 func (n Name) String() string { return string(n.Append(nil, n.Participant)) }
 
 // Append appends the name of one participant's part; without a participant, the
@@ -52,10 +52,10 @@ func (n Name) Key() string {
 	return n.String()
 }
 
-// Prefix is what the names of a cluster begin with.
+// Prefix is the beginning of all names of a cluster.
 func Prefix(cluster string) string { return prefix + ":" + cluster + ":" }
 
-// ParseName reads what String has written; false if it is somebody else's.
+// ParseName reads the result of String. It reports false if weft did not make the name.
 func ParseName(gid string) (Name, bool) {
 	p := strings.Split(gid, ":")
 	if len(p) == 5 {

@@ -5,17 +5,17 @@ type Outcome uint8
 
 // Outcomes.
 const (
-	Open      Outcome = iota // it has not ended, or nobody knows
-	Committed                // for certain, and for ever
-	Aborted                  // or it never was
+	Open      Outcome = iota // the transaction has not ended, or its outcome is not known
+	Committed                // the transaction is committed, for certain and for ever
+	Aborted                  // the transaction is rolled back, or never existed
 )
 
 var outcomes = []string{"in progress", "committed", "aborted"}
 
-// String returns PostgreSQL's word for it.
+// String returns PostgreSQL's word for the outcome.
 func (o Outcome) String() string { return outcomes[o] }
 
-// ParseOutcome reads what String has written; anything else is Open.
+// ParseOutcome reads the result of String; anything else is Open.
 func ParseOutcome(s string) Outcome {
 	for o, word := range outcomes {
 		if s == word {
@@ -25,7 +25,7 @@ func ParseOutcome(s string) Outcome {
 	return Open
 }
 
-// Verb is the command that makes a prepared transaction end like this.
+// Verb is the first word of the command that ends a prepared transaction with the outcome.
 func (o Outcome) Verb() string {
 	if o == Committed {
 		return "COMMIT"

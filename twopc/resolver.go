@@ -15,24 +15,24 @@ import (
 	"weft/quote"
 )
 
-// Conn is a connection to a shard that nobody else uses. *pool.Conn is one.
+// Conn is a connection to a shard with one user, such as *pool.Conn.
 type Conn interface {
 	// Exec runs a simple query and returns its rows as text, NULL as "".
 	Exec(sql string) ([][]string, error)
-	// Interrupt ends it, from another goroutine.
+	// Interrupt ends a running Exec, from another goroutine.
 	Interrupt()
 	// Terminate closes the connection.
 	Terminate()
 }
 
-// Resolver ends transactions whose owner has left them, and removes decisions that
-// nobody needs any more. Any number of them may work at once.
+// Resolver ends transactions that their proxy has left, and removes decisions that no participant
+// needs any more. Any number of resolvers may work at once.
 type Resolver struct {
 	Cluster string
-	// Dial opens a connection to a database of a shard, as weft's own user.
+	// Dial opens a connection to a database of a shard, as weft's service user.
 	Dial func(ctx context.Context, shard, database string) (Conn, error)
 	Log  *slog.Logger
-	// StopAt is called at the points of recovery. Nil for none.
+	// StopAt is called at the points of recovery. It may be nil.
 	StopAt func(Point)
 }
 
@@ -45,13 +45,13 @@ func (r *Resolver) stopAt(p Point) {
 // InDoubt is a prepared transaction of the cluster.
 type InDoubt struct {
 	Name
-	Shard    string // where it was found: its participant, or one on the same server
+	Shard    string // where the transaction was found: its participant, or another shard of the same server
 	Database string
-	Owner    string // the role that prepared
+	Owner    string // the role that prepared the transaction
 	Age      time.Duration
 }
 
-// GID returns its name on its server.
+// GID returns the name of the transaction on its server.
 func (d InDoubt) GID() string { return d.Name.String() }
 
 // FindSQL lists the prepared transactions of a cluster.
@@ -60,7 +60,7 @@ func FindSQL(cluster string) string {
 		"WHERE pg_catalog.starts_with(gid, " + quote.Literal(Prefix(cluster)) + ") ORDER BY prepared"
 }
 
-// ReadFound reads the answer.
+// ReadFound reads the answer to FindSQL.
 func ReadFound(shard string, rows [][]string) []InDoubt {
 	var out []InDoubt
 	for _, row := range rows {
@@ -77,53 +77,54 @@ func ReadFound(shard string, rows [][]string) []InDoubt {
 	return out
 }
 
-// Urgency is how much is done about a transaction in doubt.
+// Urgency is how hard a resolver tries to end a transaction in doubt.
 type Urgency uint8
 
 // Urgencies.
 const (
-	LetBe Urgency = iota // its owner is at it
-	Ask                  // how it ended, if it has
-	Force                // it to an end: its owner is dead
+	LetBe Urgency = iota // do nothing: the owner is still committing
+	Ask                  // ask how the transaction ended, if it has
+	Force                // force the transaction to an end: its owner is dead
 )
 
 var urgencies = []string{"let be", "ask", "force"}
 
 func (u Urgency) String() string { return urgencies[u] }
 
-// What the ages mean. Asking does no harm, it is only for nothing while the owner
-// is at it: the deciding transaction is open. A proxy that has died has closed
-// its connections, and the answer is there. One that cannot be reached any more
-// has not, and its backends are ended when its lease has run out.
+// Asking does no harm, but is in vain while the owner is still committing: the deciding
+// transaction is open. A proxy that has died has closed its connections, so the answer is there.
+// A proxy that has lost its network has not, and its backends are ended when its lease has run
+// out.
 const (
 	askAfter   = time.Second
-	forceAfter = time.Minute // also if its owner lives
+	forceAfter = time.Minute // even if the owner is alive
 )
 
-// Judge says what is to be done about a transaction in doubt. inHand: a session of
-// this proxy sees to it; ours: it is of this proxy; alive: its owner's lease lives.
+// Judge says what is to be done about a transaction in doubt. ours says that this proxy owns the
+// transaction, inHand that one of its sessions is still at work on it, alive that the owner's
+// lease has not run out.
 func (d InDoubt) Judge(ours, inHand, alive bool) Urgency {
 	switch {
 	case d.Age < askAfter || ours && inHand:
 		return LetBe
-	case ours || !alive || d.Age >= forceAfter: // its session is gone, or its proxy
+	case ours || !alive || d.Age >= forceAfter: // the owning session or proxy is gone
 		return Force
 	}
 	return Ask
 }
 
-// Patience of those who ask.
+// How long a resolver waits for the deciding transaction.
 const (
 	askPatience   = 200 * time.Millisecond
 	forcePatience = 3 * time.Second
-	forceGrace    = 300 * time.Millisecond // for a COMMIT that is on its way
+	forceGrace    = 300 * time.Millisecond // time for a COMMIT that is on its way
 )
 
 // ErrUndecided says that the deciding transaction is still open.
 var ErrUndecided = errors.New("the deciding transaction has not ended yet")
 
-// Decide finds out how a transaction ended. With Force a backend that keeps it
-// open is ended; otherwise ErrUndecided comes back.
+// Decide finds out how a transaction ended. If the deciding transaction is still open, Force ends
+// its backend; any other urgency returns ErrUndecided.
 func (r *Resolver) Decide(ctx context.Context, database string, n Name, u Urgency) (Outcome, error) {
 	o := Open
 	patience := askPatience
@@ -152,8 +153,8 @@ func (r *Resolver) Decide(ctx context.Context, database string, n Name, u Urgenc
 	return o, err
 }
 
-// enforce ends, from another connection, whoever makes c wait longer than a COMMIT
-// takes. The function that it returns stops it.
+// enforce terminates, from another connection, the backends that make c wait for longer than
+// forceGrace. The function stop ends this watch.
 func (r *Resolver) enforce(ctx context.Context, c Conn, shard, database string) (stop func(), err error) {
 	rows, err := c.Exec("SELECT pg_catalog.pg_backend_pid()")
 	if err != nil || len(rows) == 0 {
@@ -192,14 +193,14 @@ func errNoAnswer(rows int) error {
 	return nil
 }
 
-// Finish ends a prepared transaction. That it is not there any more means that
-// somebody else has.
+// Finish ends a prepared transaction. If the transaction is not there any more, its proxy or
+// another resolver has ended it.
 func (r *Resolver) Finish(ctx context.Context, d InDoubt, o Outcome) error {
 	err := r.on(ctx, d.Shard, d.Database, func(c Conn) error {
 		_, err := c.Exec(o.Verb() + " PREPARED " + quote.Literal(d.GID()))
 		e := (*pgerr.Error)(nil)
 		if errors.As(err, &e) && e.Code == pgerr.InsufficientPrivilege {
-			// The service user is no superuser, but a member of the owner.
+			// The service user is no superuser, but a member of the role that prepared.
 			if _, err := c.Exec("SET ROLE " + quote.Ident(d.Owner)); err != nil {
 				return err
 			}
@@ -218,8 +219,8 @@ func (r *Resolver) Finish(ctx context.Context, d InDoubt, o Outcome) error {
 	return err
 }
 
-// Resolve ends what urgency has found to be in need of it. Transactions of which
-// several parts are in doubt are asked about once.
+// Resolve ends the transactions for which urgency says so, and returns how many are left. A
+// transaction with several parts in doubt is asked about once.
 func (r *Resolver) Resolve(ctx context.Context, found []InDoubt, urgency func(InDoubt) Urgency) (left int, err error) {
 	type verdict struct {
 		o   Outcome
@@ -252,7 +253,7 @@ func (r *Resolver) Resolve(ctx context.Context, found []InDoubt, urgency func(In
 	return left, errors.Join(errs...)
 }
 
-// on runs f with a connection that ends with ctx.
+// on runs f with a connection that is interrupted when ctx ends.
 func (r *Resolver) on(ctx context.Context, shard, database string, f func(Conn) error) error {
 	c, err := r.Dial(ctx, shard, database)
 	if err != nil {
@@ -264,12 +265,12 @@ func (r *Resolver) on(ctx context.Context, shard, database string, f func(Conn) 
 	return f(c)
 }
 
-// Sweep removes the decisions in a database of a shard whose participants have all
-// confirmed. keep says which of them somebody still sees to.
+// Sweep removes the decisions in a database of a shard that all participants have confirmed,
+// except those for which keep reports that they are still needed.
 func (r *Resolver) Sweep(ctx context.Context, shard, database string, keep func(Decision) bool) error {
 	var old []Decision
 	err := r.on(ctx, shard, database, func(c Conn) error {
-		// Asking for a table that is not there would fill the server's log.
+		// A query on a table that does not exist would put an error in the server's log.
 		rows, err := c.Exec("SELECT pg_catalog.to_regclass('weft.decision') IS NOT NULL")
 		if err != nil || len(rows) == 0 || rows[0][0] != "t" {
 			return err
@@ -304,22 +305,22 @@ func (r *Resolver) Sweep(ctx context.Context, shard, database string, keep func(
 	return err
 }
 
-// sweepAge is how old a decision must be before others than its owner look at it.
+// sweepAge is how old a decision must be before a resolver looks at it.
 const sweepAge = 2 * time.Second
 
-// forgedSQL removes all rows that weft has not entered, of whatever name: anybody may enter
-// some, and none of them means anything.
+// forgedSQL removes all rows that weft has not entered, whatever their name: any role may enter
+// rows, and rows without a proof mean nothing.
 const forgedSQL = "WITH gone AS (DELETE FROM weft.decision d USING weft.own o WHERE NOT " + genuine + " RETURNING d.gid) SELECT count(*), min(gid) FROM gone"
 
-// SweepSQL lists the decisions of a cluster that are not of this moment.
+// SweepSQL lists the decisions of a cluster that are older than sweepAge.
 func SweepSQL(cluster string) string {
 	return fmt.Sprintf("SELECT d.gid, d.participants FROM weft.decision d, weft.own o "+
 		"WHERE "+genuine+" AND pg_catalog.starts_with(d.gid, %s) AND d.decided < pg_catalog.clock_timestamp() - '%d ms'::interval LIMIT 1000",
 		quote.Literal(Prefix(cluster)), sweepAge.Milliseconds())
 }
 
-// ForgetSQL deletes decisions. Should that be lost in a crash, they are found
-// again: it need not wait for the disk.
+// ForgetSQL deletes decisions, without waiting for the disk: if a crash undoes the deletion, the
+// next sweep finds the decisions again.
 func ForgetSQL(keys []string) string {
 	var b strings.Builder
 	b.WriteString("BEGIN; SET LOCAL synchronous_commit = off; DELETE FROM weft.decision WHERE gid IN (")
@@ -333,9 +334,9 @@ func ForgetSQL(keys []string) string {
 	return b.String()
 }
 
-// confirmed returns which decisions no participant waits for. A row that is to be seen was
-// committed, so all had prepared: one that is not prepared any more has followed, if it
-// is the server that it was.
+// confirmed returns the keys of the decisions that no participant waits for. A decision that is
+// visible was committed, so all participants had prepared: a participant that is not prepared any
+// more has followed, if its server is still the one that prepared.
 func (r *Resolver) confirmed(ctx context.Context, database string, decisions []Decision) (keys []string, err error) {
 	type shardState struct {
 		server   string
@@ -380,8 +381,8 @@ func (r *Resolver) confirmed(ctx context.Context, database string, decisions []D
 			case st.prepared[n.String()]:
 				done = false
 			case st.server != m.Server:
-				// A standby took over, or a backup was restored: what it had
-				// promised may be lost with what it did not have.
+				// A standby took over, or a backup was restored: the new server may lack the
+				// prepared transaction.
 				r.Log.Error("a shard may have lost its part of a committed transaction: it is not the server that prepared it",
 					"shard", m.Shard, "gid", n.String(), "prepared on", m.Server, "now", st.server)
 				done = false
