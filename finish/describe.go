@@ -14,10 +14,9 @@ import (
 	"weft/wire"
 )
 
-// Describe asks a backend what types the parameters and the columns of a text
-// have. params are those that the client has declared, 0 for one it has not.
-// The unnamed statement of the backend is replaced. An error of the backend's
-// leaves it usable; a transaction block has failed then.
+// Describe asks a backend for the types of a text's parameters and columns. params are the types
+// that the client has declared, 0 for an undeclared one. The unnamed statement of the backend is
+// replaced. After an ErrorResponse the backend is usable, but a transaction block has failed.
 func Describe(c *pool.Conn, sql string, params []uint32) ([]uint32, []plan.Column, error) {
 	oids := binary.BigEndian.AppendUint16(nil, uint16(len(params)))
 	for _, p := range params {
@@ -75,8 +74,8 @@ func decodeParameters(body []byte) ([]uint32, error) {
 	return out, nil
 }
 
-// DecodeColumns decodes the body of a RowDescription. What it does not say of
-// the types is left empty.
+// DecodeColumns decodes the body of a RowDescription. The fields of plan.Column that a
+// RowDescription does not have are left empty.
 func DecodeColumns(body []byte) ([]plan.Column, error) {
 	if len(body) < 2 {
 		return nil, wire.ErrMalformed
@@ -108,7 +107,8 @@ type typeKey struct {
 	mod int32
 }
 
-// typeName is what a RowDescription does not say of a type.
+// typeName is what a RowDescription does not say of a type: its name in SQL, its array type, and
+// whether it can travel in binary form.
 type typeName struct {
 	sql    string
 	array  uint32
@@ -117,20 +117,20 @@ type typeName struct {
 
 func (n typeName) fill(c *plan.Column) { c.SQL, c.Array, c.Binary = n.sql, n.array, n.binary }
 
-// Types below firstAssigned are the same in every database of every server:
-// their OIDs are written down in PostgreSQL's sources.
+// firstAssigned is the first OID that a server assigns. Types with lower OIDs are the same in
+// every database of every server: their OIDs are fixed in PostgreSQL's sources.
 const firstAssigned = 10000
 
-// builtins are the names of those that have been asked for.
+// builtins caches the names of types below firstAssigned.
 var builtins struct {
 	mu    sync.RWMutex
 	names map[typeKey]typeName
 }
 
-// maxBuiltins bounds builtins: modifiers are the clients' choice.
+// maxBuiltins bounds builtins, because clients choose the modifiers.
 const maxBuiltins = 4096
 
-// nameTypes fills in what a RowDescription does not say.
+// nameTypes fills in what a RowDescription does not say of columns, from builtins or by asking.
 func nameTypes(c *pool.Conn, cols []plan.Column) error {
 	var keys []typeKey
 	var missing []int
@@ -141,7 +141,7 @@ func nameTypes(c *pool.Conn, cols []plan.Column) error {
 			n.fill(&cols[i])
 		} else {
 			missing = append(missing, i)
-			if !slices.Contains(keys, key) { // many make PostgreSQL compile the query
+			if !slices.Contains(keys, key) { // with many keys PostgreSQL would JIT-compile the query
 				keys = append(keys, key)
 			}
 		}
@@ -174,20 +174,18 @@ func nameTypes(c *pool.Conn, cols []plan.Column) error {
 	return nil
 }
 
-// askTypes asks for types. Names are such that they mean the same under every
-// search_path: format_type writes a schema only where the path does not lead to
-// the type, so one is put before the others, but not before those that are
-// words of the grammar.
+// askTypes asks for types. Their names mean the same under every search_path: format_type writes
+// a schema only if the path does not lead to the type, so askTypes puts the schema before the
+// other names, except those that are keywords of the grammar.
 //
-// There is no name for what no value can be cast to: pseudo-types, types whose
-// input functions refuse everything (pg_node_tree, gtsvector, what the planner's
-// extended statistics and BRIN keep), and types with one of these inside.
+// A type that no value can be cast to gets no name: pseudo-types, types whose input functions
+// refuse everything (pg_node_tree, gtsvector, the types of extended statistics and BRIN
+// summaries), and types that contain one of these.
 //
-// A type has a binary form if all the types inside it have one, that is if
-// there are functions to send and receive them. Those of the reg… types send
-// OIDs, and the OIDs of functions, roles and so on are each server's own; only
-// regclass and regtype are translated (see catalog.Translation). PostgreSQL does
-// not receive what it sends for an empty tsquery, int2vector or oidvector.
+// A type has a binary form if all the types inside it have one, that is if there are functions to
+// send and receive them. The reg… types send OIDs, and the OIDs of functions, roles and so on
+// differ between servers; only regclass and regtype are translated (see catalog.Translation).
+// PostgreSQL does not receive what it sends for an empty tsquery, int2vector or oidvector.
 func askTypes(c *pool.Conn, keys []typeKey) (map[typeKey]typeName, error) {
 	var asked strings.Builder
 	for i, k := range keys {

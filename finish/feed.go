@@ -8,26 +8,26 @@ import (
 	"weft/pool"
 )
 
-// feedChunk is how much is handed from the session to the COPY at once: a frame.
+// feedChunk is how many bytes the session hands to the COPY at once: a frame.
 const feedChunk = 64 << 10
 
-// errAborted ends a COPY whose rows nobody wants any more.
+// errAborted ends a COPY whose rows are not needed any more.
 var errAborted = errors.New("the query has ended")
 
 func lost(err error) bool { return errors.Is(err, pool.ErrLost) }
 
-// feed is a pipe of two buffers: one is filled while the other is sent. One
-// goroutine writes, one reads.
+// feed is a pipe of two buffers: one is filled while the other is sent. One goroutine writes and
+// another one reads.
 type feed struct {
 	full, free chan []byte
-	ended      chan struct{} // closed when nobody reads any more
-	stopped    chan struct{} // closed when what is written is not to be sent
+	ended      chan struct{} // closed when the reader has ended
+	stopped    chan struct{} // closed when the reader is to fail with cause
 	stopOnce   sync.Once
-	cause      error // why it was stopped
+	cause      error // the error that the reader fails with
 
 	filling []byte
 	done    bool
-	reading []byte // of the reader, the rest of sending
+	reading []byte // the part of sending that has not been read
 	sending []byte
 }
 
@@ -41,7 +41,7 @@ func newFeed() *feed {
 	return f
 }
 
-// write copies p. It returns false if nobody reads any more.
+// write copies p into the pipe. It returns false if the reader has ended.
 func (f *feed) write(p []byte) bool {
 	for {
 		n := min(len(p), feedChunk-len(f.filling))
@@ -57,7 +57,8 @@ func (f *feed) write(p []byte) bool {
 
 func (f *feed) writeString(s string) { f.write([]byte(s)) }
 
-// flush hands the buffer over and waits for another.
+// flush hands the buffer to the reader and waits for an empty one. It returns false if the reader
+// has ended.
 func (f *feed) flush() bool {
 	select {
 	case f.full <- f.filling:
@@ -73,7 +74,7 @@ func (f *feed) flush() bool {
 	}
 }
 
-// finish says that all has been written.
+// finish hands over the last buffer and marks the end of the data.
 func (f *feed) finish() {
 	if f.done {
 		return
@@ -86,7 +87,7 @@ func (f *feed) finish() {
 	close(f.full)
 }
 
-// stop makes the reader fail with err, unless it has ended.
+// stop makes the reader fail with err, unless the reader has ended.
 func (f *feed) stop(err error) {
 	f.stopOnce.Do(func() {
 		f.cause = err
@@ -94,14 +95,14 @@ func (f *feed) stop(err error) {
 	})
 }
 
-// end says that nobody reads any more.
+// end says that the reader has ended.
 func (f *feed) end() { close(f.ended) }
 
 // Read implements io.Reader for the COPY.
 func (f *feed) Read(p []byte) (int, error) {
 	if len(f.reading) == 0 {
 		if f.sending != nil {
-			f.free <- f.sending[:0] // there are two, it has room for both
+			f.free <- f.sending[:0] // never blocks: free has room for both buffers
 			f.sending = nil
 		}
 		select {

@@ -13,22 +13,22 @@ type Form uint8
 
 // The forms.
 const (
-	// Element: binary, as an element of an array.
+	// Element is binary, as an element of an array.
 	Element Form = iota
-	// Whole: binary. An array cannot be an element of an array: unnest would
-	// flatten it.
+	// Whole is binary, as a parameter of its own: for an array, which cannot be an element of an
+	// array, because unnest would flatten it.
 	Whole
-	// Text: what has no binary form, or one that means something else on
-	// another server. It becomes a value of its type again by a cast.
+	// Text is for a type that has no binary form, or whose binary form means something else on
+	// another server. A cast makes the text a value of its type again.
 	Text
 )
 
-// xmlType is the type whose values are read as the setting xmloption says: as documents
-// alone, although a table may hold others. So they are carried as text, and made xml by
-// XMLPARSE, which takes all of them.
+// xmlType is the OID of xml. With the setting xmloption = document PostgreSQL reads only documents
+// as xml, although a table may hold other content. So xml values are carried as text, and made
+// xml by XMLPARSE (CONTENT …), which takes all of them.
 const xmlType = 142
 
-// Carry returns the form of a column.
+// Carry returns the form that the values of a column travel in.
 func Carry(c *plan.Column) Form {
 	switch {
 	case !c.Binary, c.Type == xmlType:
@@ -39,8 +39,8 @@ func Carry(c *plan.Column) Form {
 	return Element
 }
 
-// Formats returns the result formats to be asked for with the statement that
-// Tagged makes of pieces with these columns.
+// Formats returns the result formats to ask for with the statement that Tagged makes of pieces
+// with these columns.
 func Formats(pieces [][]plan.Column) []int16 {
 	var out []int16
 	if len(pieces) > 1 {
@@ -58,11 +58,10 @@ func Formats(pieces [][]plan.Column) []int16 {
 	return out
 }
 
-// ownName matches names that weft gives to columns: nobody has written them.
+// ownName matches the names that weft gives to columns, which mean nothing to a client.
 var ownName = regexp.MustCompile(`^(c[0-9]+|weft_key_[0-9]+)$`)
 
-// Carriable returns nil if the columns of a piece can be carried, else the
-// refusal.
+// Carriable returns the refusal of a piece with a column that cannot be carried, else nil.
 func Carriable(cols []plan.Column) error {
 	for i := range cols {
 		if cols[i].SQL == "" {

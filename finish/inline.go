@@ -17,8 +17,8 @@ const (
 	textArray = 1009
 )
 
-// AppendInput appends the subquery that gives the rows of a piece. With all rows
-// in, it fits what AppendTypes and AppendBind append.
+// AppendInput appends the subquery that returns the rows of a piece. It must be called with all
+// rows in, like AppendTypes and AppendBind, whose parameters it refers to.
 func (in *Inputs) AppendInput(dst []byte, piece int) []byte {
 	p := &in.inputs[piece]
 	if p.byRow && p.rows == 0 {
@@ -40,13 +40,13 @@ func (in *Inputs) AppendInput(dst []byte, piece int) []byte {
 			param += len(p.shape.Columns)
 		}
 	} else if p.composites() {
-		// Several of them in a SELECT list run side by side. In FROM a
-		// composite would fall into its columns.
+		// Several calls of unnest in a SELECT list run side by side. In FROM, unnest would split
+		// a composite into its columns.
 		dst = append(dst, "SELECT "...)
 		dst = appendParams(dst, "pg_catalog.unnest(", param, len(p.shape.Columns), ")")
 	} else {
-		// PostgreSQL keeps what a function in FROM has given, for when it is
-		// read again inside a nested loop or a subquery.
+		// PostgreSQL keeps the rows of a function in FROM, for reading them again inside a nested
+		// loop or a subquery.
 		dst = dst[:len(dst)-1]
 		dst = append(dst, "ROWS FROM ("...)
 		dst = appendParams(dst, "pg_catalog.unnest(", param, len(p.shape.Columns), ")")
@@ -62,7 +62,7 @@ func (p *input) composites() bool {
 		c := &p.shape.Columns[i]
 		switch {
 		case Carry(c) == Text:
-		case c.SQL == "", c.Type >= firstAssigned, c.Type == 71, c.Type == 75, c.Type == 81, c.Type == 83: // the last are those of catalogs
+		case c.SQL == "", c.Type >= firstAssigned, c.Type == 71, c.Type == 75, c.Type == 81, c.Type == 83: // the last four are row types of catalogs
 			return true
 		}
 	}
@@ -103,9 +103,9 @@ func (p *input) appendNothing(dst []byte) []byte {
 	return append(dst, "))"...)
 }
 
-// appendItems appends the SELECT list that gives columns c1, c2, … back what
-// they have lost. The subquery around it makes a COLLATE as weak as a column's
-// own collation is.
+// appendItems appends the SELECT list that gives columns c1, c2, … their names, types and
+// collations again. The subquery around the list makes a COLLATE implicit, as a column's
+// collation is.
 func (s *Shape) appendItems(dst []byte, prefix string, first int) []byte {
 	for i := range s.Columns {
 		if i > 0 {
@@ -139,7 +139,7 @@ func (s *Shape) appendItems(dst []byte, prefix string, first int) []byte {
 	return dst
 }
 
-// paramCount is how many parameters an input is.
+// paramCount is the number of parameters that an input becomes.
 func (p *input) paramCount() int {
 	if p.byRow {
 		return p.rows * len(p.shape.Columns)
@@ -155,8 +155,8 @@ func (in *Inputs) paramCount() int {
 	return n
 }
 
-// firstParam is the number of the first parameter of an input: the client's
-// come before.
+// firstParam is the number of the first parameter of an input. The client's parameters come
+// before those of all inputs.
 func (in *Inputs) firstParam(piece int) int {
 	n := in.params + 1
 	for i := range piece {
@@ -165,8 +165,8 @@ func (in *Inputs) firstParam(piece int) int {
 	return n
 }
 
-// AppendTypes appends the types of the inputs' parameters, for a Parse: those of
-// the client's parameters come before them.
+// AppendTypes appends the types of the inputs' parameters, for a Parse. The caller has put the
+// types of the client's parameters before them.
 func (in *Inputs) AppendTypes(dst []uint32) []uint32 {
 	for i := range in.inputs {
 		p := &in.inputs[i]
@@ -200,10 +200,9 @@ func valueType(c *plan.Column) uint32 {
 	return c.Type
 }
 
-// AppendBind appends that part of a Bind which has the parameters: formats and
-// values. client is what the client's own Bind has from its formats on, empty
-// if there is none; what follows the values there is left out. Result formats
-// are for the caller to append.
+// AppendBind appends the part of a Bind that has the parameters: formats and values. client is the
+// client's Bind from its formats on, empty if there is none; what follows the values there is
+// left out. The caller appends the result formats.
 func (in *Inputs) AppendBind(dst, client []byte) ([]byte, error) {
 	formats, values, n, err := parameters(client)
 	if err != nil {
@@ -248,8 +247,7 @@ func (in *Inputs) size() int {
 	return n
 }
 
-// parameters cuts a client's parameters: the codes of their formats, their
-// values and their number.
+// parameters splits a client's parameters into format codes, values and their number.
 func parameters(client []byte) (formats, values []byte, n int, err error) {
 	if len(client) == 0 {
 		return nil, nil, 0, nil
@@ -276,8 +274,8 @@ func parameters(client []byte) (formats, values []byte, n int, err error) {
 	return formats, values[:len(values)-len(rest)], n, nil
 }
 
-// appendFormats appends the formats of n parameters of the client's, for which
-// no code means text and one is for all, and of the inputs', which are binary.
+// appendFormats appends the formats of the client's n parameters, where no code means text and
+// one code is for all, and of weft's own parameters, which are binary.
 func appendFormats(dst, formats []byte, n, own int) []byte {
 	if n == 0 {
 		return append(dst, 0, 1, 0, 1)
@@ -299,7 +297,7 @@ func appendFormats(dst, formats []byte, n, own int) []byte {
 	return dst
 }
 
-// append appends the array as a parameter.
+// append appends the array as a binary parameter with its length.
 func (a *array) append(dst []byte, element uint32, rows int) []byte {
 	if rows == 0 {
 		dst = append(dst, 0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0) // no dimensions, no NULLs

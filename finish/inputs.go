@@ -9,17 +9,17 @@ import (
 	"weft/wire"
 )
 
-// Shape is what the remainder is to see of a piece's rows.
+// Shape describes a piece's rows to the remainder.
 type Shape struct {
 	Columns []plan.Column
-	// Types and Collations, where there is one that is not empty, are a
-	// column's as SQL: what a description does not tell, such as a domain.
+	// Types and Collations hold a column's type and collation as SQL if Columns does not tell
+	// them, such as a domain; else they are empty or too short.
 	Types, Collations []string
-	// Index are the columns whose values rows are looked for by, again and
-	// again.
+	// Index are the columns by whose values the remainder looks up rows again and again.
 	Index []int
 }
 
+// at returns element i of a list, "" if the list is too short.
 func at(list []string, i int) string {
 	if i < len(list) {
 		return list[i]
@@ -29,30 +29,28 @@ func at(list []string, i int) string {
 
 // Limits bound what is gathered, in bytes of rows.
 type Limits struct {
-	// Inline is how much may stay in memory.
+	// Inline is how many bytes may stay in memory.
 	Inline int64
-	// Max is how much there may be at all: weft.max_gather_bytes; 0 is without
-	// limit.
+	// Max is how many bytes may be gathered in all: weft.max_gather_bytes; 0 for no limit.
 	Max int64
 }
 
 // maxParams is PostgreSQL's limit on the parameters of a statement.
 const maxParams = 65535
 
-// bytesPerValue is what a value that is a parameter of its own counts as at
-// least: PostgreSQL takes some microseconds for each, however small.
+// bytesPerValue is the least that a value with its own parameter counts as: PostgreSQL takes some
+// microseconds for each parameter, however small.
 const bytesPerValue = 128
 
-// Inputs are the rows of pieces, kept in memory to become parameters of the
-// remainder.
+// Inputs are the rows of pieces, kept in memory to become parameters of the remainder.
 //
-// The rows of most pieces become one array for each column, and the text of the
-// remainder is the same whatever their number. A piece with an array among its
-// columns has each value as a parameter of its own instead.
+// The rows of most pieces become one array for each column, and the text of the remainder does
+// not depend on the number of rows. If a piece has an array among its columns, each of its values
+// is a parameter instead.
 type Inputs struct {
 	inputs []input
 	tagged bool
-	params int // the client's own
+	params int // number of the client's parameters
 	limits Limits
 	used   int64
 	values int
@@ -61,21 +59,21 @@ type Inputs struct {
 // input is the rows of one piece.
 type input struct {
 	shape  Shape
-	first  int  // the first of its columns in a row
-	byRow  bool // values are parameters of their own
+	first  int  // index in a row of the piece's first column
+	byRow  bool // whether each value is a parameter
 	rows   int
 	arrays []array
-	values []byte // rows as a Bind has them
+	values []byte // the rows in the form of a Bind, if byRow
 }
 
-// array is the elements of an array as its binary form has them.
+// array holds the elements of an array in their binary form.
 type array struct {
 	elements []byte
 	nulls    bool
 }
 
-// NewInputs returns inputs for the pieces of a statement that has that many
-// parameters of the client's.
+// NewInputs returns inputs for the pieces of a statement. params is the number of the client's
+// parameters.
 func NewInputs(shapes []Shape, params int, limits Limits) *Inputs {
 	in := &Inputs{inputs: make([]input, len(shapes)), tagged: len(shapes) > 1, params: params, limits: limits}
 	first := 0
@@ -96,9 +94,9 @@ func NewInputs(shapes []Shape, params int, limits Limits) *Inputs {
 	return in
 }
 
-// Add takes in the body of a DataRow that a statement made by Tagged gave, in the
-// formats that Formats gave. The row is copied. full says that no more should
-// be kept in memory: this row is still in, the next ones are for a Stage.
+// Add takes in the body of a DataRow of a statement made by Tagged, in the formats that Formats
+// returns. The row is copied. full says that no more rows should be kept in memory: this row has
+// been taken in, later ones are for a Stage.
 func (in *Inputs) Add(row []byte) (full bool, err error) {
 	if err := in.charge(len(row)); err != nil {
 		return false, err
@@ -131,7 +129,7 @@ func (in *Inputs) Add(row []byte) (full bool, err error) {
 	return in.used > in.limits.Inline || int64(in.values) > min(in.limits.Inline/bytesPerValue, int64(maxParams-in.params)), err
 }
 
-// Extend adds inputs whose rows come by AddTo.
+// Extend adds inputs whose rows are taken in by AddTo.
 func (in *Inputs) Extend(shapes ...Shape) {
 	for _, s := range shapes {
 		p := input{shape: s}
@@ -145,8 +143,8 @@ func (in *Inputs) Extend(shapes ...Shape) {
 	}
 }
 
-// AddTo takes in the body of a DataRow that has the columns of one input, in the
-// formats that Formats gives for them. full is as Add's.
+// AddTo takes in the body of a DataRow that has the columns of one input, in the formats that
+// Formats returns for these columns. full is as in Add.
 func (in *Inputs) AddTo(piece int, row []byte) (full bool, err error) {
 	if err := in.charge(len(row)); err != nil {
 		return false, err
@@ -164,8 +162,8 @@ func (in *Inputs) AddTo(piece int, row []byte) (full bool, err error) {
 	return in.used > in.limits.Inline || int64(in.values) > min(in.limits.Inline/bytesPerValue, int64(maxParams-in.params)), err
 }
 
-// With returns inputs that are these, but for one: it has that shape, and no rows
-// yet. Rows are added to that one only.
+// With returns a copy of the inputs in which one input has another shape, and no rows yet. Rows
+// may be added only to that input.
 func (in *Inputs) With(piece int, shape Shape) *Inputs {
 	out := *in
 	out.inputs = slices.Clone(in.inputs[:piece])
@@ -174,10 +172,10 @@ func (in *Inputs) With(piece int, shape Shape) *Inputs {
 	return &out
 }
 
-// Hold lets more rows stay in memory: there is nowhere else for them.
+// Hold raises the limit on rows in memory: there is no Stage for them.
 func (in *Inputs) Hold(inline int64) { in.limits.Inline = inline }
 
-// charge counts bytes that have been gathered.
+// charge counts bytes that have been gathered. It fails beyond Limits.Max.
 func (in *Inputs) charge(n int) error {
 	in.used += int64(n)
 	if in.limits.Max > 0 && in.used > in.limits.Max {
@@ -186,11 +184,11 @@ func (in *Inputs) charge(n int) error {
 	return nil
 }
 
-// Bytes returns how much has been gathered, by a Stage too.
+// Bytes returns how many bytes have been gathered, including those that went to a Stage.
 func (in *Inputs) Bytes() int64 { return in.used }
 
-// LooksUp reports whether rows in memory would be looked through so often that a
-// table with an index is worth its making.
+// LooksUp reports whether the remainder would search rows in memory so often that a table with an
+// index is worth its cost.
 func (in *Inputs) LooksUp() bool {
 	for i := range in.inputs {
 		if p := &in.inputs[i]; len(p.shape.Index) > 0 && p.rows >= indexFrom {
@@ -200,13 +198,13 @@ func (in *Inputs) LooksUp() bool {
 	return false
 }
 
-// indexFrom is the number of rows from which on an index pays.
+// indexFrom is the number of rows from which an index pays.
 const indexFrom = 300
 
 // Rows returns how many rows of a piece are in memory.
 func (in *Inputs) Rows(piece int) int { return in.inputs[piece].rows }
 
-// tag reads the number of a row's piece.
+// tag reads the number of a row's piece from its first field.
 func tag(fields []byte, pieces int) (int, error) {
 	if len(fields) < 8 || binary.BigEndian.Uint32(fields) != 4 {
 		return 0, wire.ErrMalformed
@@ -218,7 +216,7 @@ func tag(fields []byte, pieces int) (int, error) {
 	return int(n), nil
 }
 
-// skip returns what follows the first field.
+// skip returns the fields after the first one.
 func skip(fields []byte) ([]byte, error) {
 	if len(fields) < 4 {
 		return nil, wire.ErrMalformed
@@ -233,6 +231,7 @@ func skip(fields []byte) ([]byte, error) {
 // A field of a DataRow, an element of an array and a parameter of a Bind all
 // have the same form: a length, -1 for NULL, and the value.
 
+// addElements appends the fields of a row to the arrays of their columns.
 func (p *input) addElements(fields []byte) error {
 	for i := range p.arrays {
 		rest, err := skip(fields)
@@ -248,6 +247,7 @@ func (p *input) addElements(fields []byte) error {
 	return nil
 }
 
+// addValues appends the fields of a row to values.
 func (p *input) addValues(fields []byte) error {
 	rest := fields
 	for range p.shape.Columns {

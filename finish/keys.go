@@ -7,14 +7,13 @@ import (
 	"weft/plan"
 )
 
-// maxKeys is how many values another piece is reduced to at most. More of them
-// cost a shard more than they spare.
+// maxKeys is the greatest number of values that another piece is reduced to. More values would
+// cost a shard more than they save.
 const maxKeys = 10000
 
-// Keys returns the values of a column that have been collected, each once and
-// without NULL, as a parameter that is an array of that type. It reports false
-// if they are not all in memory, too many, or of a type that servers may number
-// differently.
+// Keys returns the gathered values of a column, without duplicates and NULLs, as a parameter that
+// is an array, and the type of the array. It reports false if the values are not in arrays, too
+// many, or not Reducible.
 func (in *Inputs) Keys(piece, column int) (value []byte, typ uint32, ok bool) {
 	p := &in.inputs[piece]
 	c := &p.shape.Columns[column]
@@ -41,12 +40,12 @@ func (in *Inputs) Keys(piece, column int) (value []byte, typ uint32, ok bool) {
 	return a.append(nil, c.Type, n), c.Array, true
 }
 
-// Reducible reports whether the values of a column can be keys.
+// Reducible reports whether the values of a column can be keys: they travel as elements, and every
+// server numbers their type alike.
 func Reducible(c *plan.Column) bool { return c.Type < firstAssigned && Carry(c) == Element }
 
-// AppendParameters appends that part of a Bind which has the parameters, as
-// AppendBind does, with binary values of our own behind the client's. Each has
-// its length before it.
+// AppendParameters appends the part of a Bind that has the parameters, as AppendBind does, with
+// weft's own binary values after the client's. Each own value has its length before it.
 func AppendParameters(dst, client []byte, own ...[]byte) ([]byte, error) {
 	formats, values, n, err := parameters(client)
 	if err != nil {
@@ -64,19 +63,20 @@ func AppendParameters(dst, client []byte, own ...[]byte) ([]byte, error) {
 	return dst, nil
 }
 
-// Reduced appends the statement of a piece for the rows of which a column is
-// among the elements of a parameter.
+// Reduced appends the statement of a piece, restricted to the rows whose column is among the
+// elements of a parameter.
 func Reduced(dst, piece []byte, columns, column, param int) []byte {
 	dst = appendReduced(dst, piece, columns, column)
 	return append(appendParams(dst, "", param, 1, ""), ')')
 }
 
-// ReducedUnseen is Reduced for elements of a type that are not known yet.
+// ReducedUnseen is Reduced for elements of a known type whose values are not known yet.
 func ReducedUnseen(dst, piece []byte, columns, column int, typ string) []byte {
 	dst = appendReduced(dst, piece, columns, column)
 	return append(dst, "(SELECT NULL::"+typ+"[])::"+typ+"[])"...)
 }
 
+// appendReduced appends the statement of a piece up to the array that restricts a column.
 func appendReduced(dst, piece []byte, columns, column int) []byte {
 	dst = append(dst, "SELECT * FROM ("...)
 	dst = append(dst, piece...)

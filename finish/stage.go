@@ -11,39 +11,40 @@ import (
 	"weft/wire"
 )
 
-// Stage is a temporary table that rows of pieces stream into. A plan's only
-// piece has a table, several have one partition each.
+// Stage is a temporary table that rows of pieces stream into. The only piece of a plan has the
+// whole table, several pieces have one partition each.
 //
-// From OpenStage to Close or Abort the backend is the Stage's.
+// From OpenStage to Close or Abort the Stage owns the backend.
 type Stage struct {
 	conn *pool.Conn
 	in   *Inputs
 	name string
-	rows []int64 // of each piece
+	rows []int64 // number of rows of each piece
 	feed *feed
-	// The outcome: the goroutine's that runs the COPY until that has ended.
+	// copied and err are the outcome of the COPY. The goroutine that runs the COPY owns them
+	// until the COPY has ended.
 	copied int64
 	err    error
 }
 
-// stages makes the names of tables unique: a transaction may have several.
+// stages makes the names of tables unique, because a transaction may have several.
 var stages atomic.Uint64
 
-// The frame of COPY's binary format: its signature, no flags, no extension; and
-// the end.
+// The frame of COPY's binary format. copyHead is its signature, no flags and no extension;
+// copyTail is the end.
 const (
 	copyHead = "PGCOPY\n\xff\r\n\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00"
 	copyTail = "\xff\xff"
 )
 
-// analyzeFrom is the number of rows from which on the planner is told what is
-// in a table. Below, what it assumes costs less than telling it.
+// analyzeFrom is the number of rows from which a table is analyzed. With fewer rows, wrong
+// estimates of the planner cost less than ANALYZE.
 const analyzeFrom = 10000
 
-// OpenStage makes the table on a backend, which is in a transaction that may
-// write, and begins to fill it with what the inputs have in memory. They forget
-// these rows, but go on counting bytes. After an error the backend is usable as
-// after pool.Conn.Exec, its transaction has failed.
+// OpenStage makes the table on a backend in a transaction that may write, and begins to fill it
+// with the rows that the inputs have in memory. The inputs drop these rows, but go on counting
+// bytes. After an error the backend is usable as after pool.Conn.Exec, but its transaction has
+// failed.
 func OpenStage(c *pool.Conn, in *Inputs) (*Stage, error) {
 	if c.Status != wire.TxActive {
 		return nil, pgerr.New(pgerr.InternalError, "rows cannot be staged outside a transaction")
@@ -66,8 +67,8 @@ func OpenStage(c *pool.Conn, in *Inputs) (*Stage, error) {
 	return s, nil
 }
 
-// appendTables appends the commands that make the table. Its columns are those
-// of a row: c1, c2, … through all pieces.
+// appendTables appends the commands that make the table. Its columns are those of a row: c1, c2, …
+// through all pieces, after the tag if there are several.
 func (s *Stage) appendTables(dst []byte) []byte {
 	dst = append(dst, "CREATE TEMP TABLE pg_temp."...)
 	dst = append(dst, s.name...)
@@ -148,7 +149,7 @@ func (s *Stage) takeInputs() error {
 // reader returns a function that appends the fields of one row after another.
 func (p *input) reader() func(dst []byte) []byte {
 	take := func(from *[]byte, dst []byte) []byte {
-		rest, _ := skip(*from) // it was looked at when it was added
+		rest, _ := skip(*from) // the field was checked when it was added
 		dst = append(dst, (*from)[:len(*from)-len(rest)]...)
 		*from = rest
 		return dst
@@ -174,8 +175,8 @@ func (p *input) reader() func(dst []byte) []byte {
 	}
 }
 
-// beginRow appends what comes before the fields of a piece in a row, as Tagged's
-// statements have it.
+// beginRow appends the part of a row before the fields of a piece, in the form of a row of a
+// statement made by Tagged.
 func (in *Inputs) beginRow(dst []byte, piece int) []byte {
 	last := &in.inputs[len(in.inputs)-1]
 	dst = binary.BigEndian.AppendUint16(dst, uint16(last.first+len(last.shape.Columns)))
@@ -188,7 +189,7 @@ func (in *Inputs) beginRow(dst []byte, piece int) []byte {
 	return appendNulls(dst, first)
 }
 
-// endRow appends what comes after them.
+// endRow appends the part of a row after the fields of a piece: NULLs.
 func (in *Inputs) endRow(dst []byte, piece int) []byte {
 	for i := piece + 1; i < len(in.inputs); i++ {
 		dst = appendNulls(dst, len(in.inputs[i].shape.Columns))
@@ -203,9 +204,9 @@ func appendNulls(dst []byte, n int) []byte {
 	return dst
 }
 
-// Add stages the body of a DataRow, as Inputs.Add has it. The row is copied. An
-// error of the backend's may show a little later than its cause. After an error
-// only Abort may be called.
+// Add stages the body of a DataRow, as Inputs.Add takes it. The row is copied. An error of the
+// backend may be returned by a later call than the one that caused it. After an error only Abort
+// may be called.
 func (s *Stage) Add(row []byte) error {
 	if err := s.in.charge(len(row)); err != nil {
 		return err
@@ -231,7 +232,7 @@ func (s *Stage) write(row []byte) error {
 	return s.failed()
 }
 
-// failed says why the COPY has ended before its data has.
+// failed returns the reason why the COPY ended before its data.
 func (s *Stage) failed() error {
 	if s.err == nil {
 		return pgerr.New(pgerr.InternalError, "COPY ended before its data")
@@ -239,11 +240,11 @@ func (s *Stage) failed() error {
 	return s.err
 }
 
-// Rows returns how many rows of a piece have come.
+// Rows returns how many rows of a piece have been added.
 func (s *Stage) Rows(piece int) int64 { return s.rows[piece] }
 
-// Close ends the COPY: the rows are there. The backend is the caller's again,
-// usable after an error as after pool.Conn.Exec.
+// Close ends the COPY, then indexes and analyzes large tables. The rows are in the table. The
+// backend is the caller's again, usable after an error as after pool.Conn.Exec.
 func (s *Stage) Close() error {
 	s.feed.writeString(copyTail)
 	s.feed.finish()
@@ -271,7 +272,7 @@ func (s *Stage) Close() error {
 	if s.err = s.makeIndexes(); s.err != nil {
 		return s.err
 	}
-	s.err = s.analyze(string(large)) // for Abort too
+	s.err = s.analyze(string(large)) // Abort looks at err too
 	return s.err
 }
 
@@ -303,13 +304,13 @@ func (s *Stage) makeIndexes() error {
 	return nil
 }
 
-// analyze tells the planner what is in tables. A tenth of the usual sample shows
-// what is many and what is few, in 16 instead of 103 ms.
+// analyze gives the planner statistics of tables. A tenth of the usual sample tells common values
+// from rare ones, in 16 instead of 103 ms.
 func (s *Stage) analyze(tables string) error {
 	old, err := s.conn.Exec("SELECT pg_catalog.current_setting('default_statistics_target');" +
 		"SET LOCAL default_statistics_target = 10; ANALYZE " + tables)
 	if err == nil {
-		// For the rest of the transaction it is the client's again.
+		// Restore the client's setting for the rest of the transaction.
 		_, err = s.conn.Exec("SET LOCAL default_statistics_target = " + old[0][0])
 	}
 	if err != nil {
@@ -318,9 +319,9 @@ func (s *Stage) analyze(tables string) error {
 	return nil
 }
 
-// Abort ends the COPY without its rows. The transaction has failed then; the
-// backend is the caller's again, and usable unless Abort returns an error. It
-// may be called at any time, also after Close.
+// Abort ends the COPY without its rows, which fails the transaction. The backend is the caller's
+// again, and usable unless Abort returns an error. Abort may be called at any time, also after
+// Close.
 func (s *Stage) Abort() error {
 	s.feed.stop(errAborted)
 	<-s.feed.ended
@@ -330,7 +331,7 @@ func (s *Stage) Abort() error {
 	return nil
 }
 
-// AppendInput appends the subquery that gives the rows of a piece.
+// AppendInput appends the subquery that returns the rows of a piece.
 func (s *Stage) AppendInput(dst []byte, piece int) []byte {
 	p := &s.in.inputs[piece]
 	first := p.first

@@ -6,17 +6,15 @@ import (
 	"weft/plan"
 )
 
-// Tagged appends the one statement that gives a shard's rows of all pieces.
-// pieces are their texts, nil for one that has nothing to do on this shard; cols
-// are the columns of each.
+// Tagged appends the one statement that returns a shard's rows of all pieces. pieces are the texts
+// of the pieces, nil for a piece that does not run on this shard; cols are the columns of each
+// piece.
 //
-// A row is the number of its piece, then the columns of all pieces in their
-// order, NULL in those of other pieces. So it looks the same on every shard,
-// whichever pieces run there. The rows of a plan's only piece have no number:
-// its text is sent as it is.
+// A row is the number of its piece, then the columns of all pieces in order, with NULL in the
+// columns of other pieces. So a row looks the same on every shard, whichever pieces run there. If
+// a plan has one piece, its text is sent unchanged and its rows have no number.
 //
-// A text that locks rows can only be the only one: PostgreSQL does not lock
-// rows below UNION.
+// A piece that locks rows must be the only one: PostgreSQL does not lock rows below UNION.
 func Tagged(dst []byte, pieces [][]byte, cols [][]plan.Column) []byte {
 	if len(pieces) == 1 {
 		return append(dst, pieces[0]...)
@@ -38,15 +36,15 @@ func Tagged(dst []byte, pieces [][]byte, cols [][]plan.Column) []byte {
 				dst = append(dst, ", p.*"...)
 				continue
 			}
-			// UNION finds the type of a column from two arms at a time, so
-			// each NULL needs its type.
+			// UNION resolves the type of a column from two arms at a time, so each NULL needs a
+			// type.
 			for k := range cols[j] {
 				dst = append(dst, ", NULL::"...)
 				dst = append(dst, cols[j][k].SQL...)
 			}
 		}
-		// Columns get new names, as a piece may have a name twice. The line
-		// break ends a comment.
+		// Columns get new names, as a piece may have a name twice. The line break ends a comment
+		// at the end of the text.
 		dst = append(dst, " FROM ("...)
 		dst = append(dst, text...)
 		dst = append(dst, "\n) p("...)
@@ -56,7 +54,7 @@ func Tagged(dst []byte, pieces [][]byte, cols [][]plan.Column) []byte {
 	return dst
 }
 
-// appendNames appends the names that columns have on their way: c1, c2, …
+// appendNames appends the names that columns have on the way: c1, c2, …
 func appendNames(dst []byte, first, n int) []byte {
 	for i := range n {
 		if i > 0 {
