@@ -2,49 +2,51 @@ package plan
 
 // Change is what DDL does to declared tables.
 type Change struct {
-	// Drops are declarations that go with their tables.
+	// Drops are tables whose declarations go with them.
 	Drops []Name
-	// Renames are tables that are called otherwise afterwards.
+	// Renames are tables that get another name or schema.
 	Renames []Rename
-	// Columns are key columns that are called otherwise afterwards.
+	// Columns are key columns that get another name.
 	Columns []ColumnRename
-	// Adds are tables that have become tables of their own: partitions that were
-	// detached. They stay where they are.
+	// Adds are partitions that were detached, and are tables by themselves now. Their rows stay
+	// where they are.
 	Adds []Addition `json:",omitempty"`
-	// Functions are functions whose declarations go with them.
+	// Functions are dropped functions, whose declarations go with them.
 	Functions []Name `json:",omitempty"`
-	// Alone: cannot run inside a transaction block (CONCURRENTLY, VACUUM).
+	// Alone says that the command cannot run inside a transaction block (CONCURRENTLY, VACUUM).
 	Alone bool
 
-	// What follows is about carrying out the command, not about what it leaves.
+	// The fields from here on say how to carry out the command, not what it leaves.
 
-	// Body: the commands are in the body of DO or of a function, which every shard runs. What
-	// they have done there is compared, and Drops and Renames count if they have been done.
+	// Body says that the commands are in the body of DO or of a function, which every shard runs.
+	// What the shards have done is compared, and Drops and Renames count only if they were done.
 	Body bool `json:"-"`
-	// Elsewhere is what the other shards run if it is not the text itself: they
-	// do not have all that it names.
+	// Elsewhere is what the other shards run instead of the text, if they do not have all that
+	// the text names.
 	Elsewhere string `json:"-"`
-	// Timed is what the other shards run if it gives rows the time of the
-	// transaction, which is a hole in it.
+	// Timed is what the other shards run instead of the text, if it gives rows the time of the
+	// transaction. The time is a hole in Timed.
 	Timed Text `json:"-"`
-	// Password: it gives roles passwords, of which all shards must keep the same form.
+	// Password says that the command sets passwords of roles. All shards must store the same
+	// verifier.
 	Password bool `json:"-"`
-	// Adopts are home tables that the other shards get before they run it.
+	// Adopts are home tables that the other shards get before they run the command.
 	Adopts []Name `json:"-"`
-	// Sequences are those of the home shard that the other shards get before they run it.
+	// Sequences are sequences of the home shard that the other shards get before they run the
+	// command.
 	Sequences []Name `json:"-"`
-	// Fills are columns that the command gives values to in rows that are there, each
-	// shard others: it must not find any.
+	// Fills are columns that the command fills in existing rows, with values that would differ
+	// between shards: the tables must have no rows.
 	Fills []Filling `json:"-"`
-	// Lookups are what becomes of lookups with it.
+	// Lookups are what the command changes about lookups.
 	Lookups []LookupChange `json:"-"`
-	// Again tells how to see which shards have carried out an Alone command
-	// already. Nil for one that can simply be run again.
+	// Again tells how to see which shards have carried out an Alone command already. Nil for a
+	// command that can simply be run again.
 	Again *Again `json:"-"`
 }
 
-// Filling is a column whose values each shard would make for itself. Copy: of a
-// reference table, whose copies would differ; else they are numbers of one sequence.
+// Filling is a column whose values each shard would make for itself. Copy says that the table is a
+// reference table, whose copies would differ; else the values are numbers of one sequence.
 type Filling struct {
 	Table  Name
 	Column string
@@ -55,12 +57,13 @@ type Filling struct {
 type LookupChange struct {
 	Kind  LookupChangeKind
 	Table Name
-	// Part is the partition that comes or goes, Columns have other values.
+	// Part is the partition that comes or goes, for Attached and Detaching. Columns are those of
+	// a new unique key, for Uniques, or columns that get other values, for Rewritten.
 	Part    Name
 	Columns []string
 }
 
-// LookupChangeKind says which.
+// LookupChangeKind says what has to be done to lookups.
 type LookupChangeKind uint8
 
 // The kinds.
@@ -69,34 +72,34 @@ const (
 	Uniques LookupChangeKind = iota
 	// Attached: rows of a new partition get entries.
 	Attached
-	// Detaching: rows of a partition that is going lose theirs.
+	// Detaching: rows of a partition that goes lose their entries.
 	Detaching
-	// Rewritten: all entries are made anew.
+	// Rewritten: all entries are made again.
 	Rewritten
 )
 
-// Addition declares a table as another one is declared.
+// Addition declares Table as Like is declared.
 type Addition struct{ Table, Like Name }
 
 // Again is what an Alone command leaves on a shard.
 type Again struct {
 	Kind AgainKind
-	// Name is that of the index or of the partition, Table that of its table.
+	// Name names the index or the partition, Table names its table.
 	Name, Table Name
 }
 
-// AgainKind says what to look for.
+// AgainKind says what shows that a shard has carried out an Alone command.
 type AgainKind uint8
 
 // The kinds.
 const (
-	// CreatesIndex: a valid index of that name.
+	// CreatesIndex: there is a valid index of that name.
 	CreatesIndex AgainKind = iota
-	// DropsIndex: no index of that name.
+	// DropsIndex: there is no index of that name.
 	DropsIndex
-	// Reindexes: nothing tells, but invalid leftovers of an attempt can go.
+	// Reindexes: nothing shows it, but invalid indexes that an attempt left can be dropped.
 	Reindexes
-	// Detaches: the table is no partition any more.
+	// Detaches: the table is not a partition any more.
 	Detaches
 )
 
@@ -114,20 +117,20 @@ type ColumnRename struct {
 
 // Function is a call of one of weft's own functions.
 type Function struct {
-	// Name is weft's name for it: shard_table, reference_table, unshard_table,
-	// pin, …; Citus's names have been translated.
+	// Name is weft's name of the function: shard_table, reference_table, unshard_table, pin, …;
+	// Citus's names have been translated.
 	Name string
-	// Args by parameter name.
+	// Args are the arguments by parameter name.
 	Args map[string]Arg
-	// Column is the name of the result's column, if it returns nothing (void).
+	// Column is the name of the result's column, if the function returns nothing (void).
 	Column string
-	// Returns are the columns of the rows that it returns, all of them text.
+	// Returns are the columns of the rows that the function returns, all of type text.
 	Returns []string
 }
 
 // Arg is one argument: a constant or a parameter.
 type Arg struct {
 	Null  bool
-	Text  string // of a constant
+	Text  string // value of a constant
 	Param int    // number of the parameter, from 1; 0 for a constant
 }

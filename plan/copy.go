@@ -7,68 +7,64 @@ import (
 	"weft/copydata"
 )
 
-// Copy is a COPY that concerns several shards: for Gathered what is done, for Keyed
-// what is done when the query of COPY (query) TO does not run on one shard.
+// Copy is a COPY that concerns several shards. For Gathered, Copy is what is done; for Keyed, it
+// is what is done when the query of COPY (query) TO does not run on one shard.
 type Copy struct {
-	// Query, if not empty, is what COPY TO copies: its rows, written as Format says.
+	// Query, if not empty, is the query whose rows COPY TO copies, written as Format says.
 	Query string
-	// Check is the same COPY without a row: whatever is wrong with it the home shard
-	// says.
+	// Check is the same COPY without a row, for the home shard, which reports any error in it.
 	Check string
 
-	// Table is where the rows of COPY FROM go, and Relation what the client calls
-	// it: a partition, perhaps.
+	// Table is where the rows of COPY FROM go, and Relation is the name in the client's text,
+	// which may be that of a partition.
 	Table    *Table
 	Relation string
 
-	// Format is how the data is written, and Encoding in which encoding: empty for
-	// the client's.
+	// Format is the format of the data, and Encoding its encoding: empty for the client's.
 	Format   copydata.Format
 	Encoding string
 
 	// Columns are the names of a row's fields.
 	Columns []string
 
-	// Types, if not nil, are the types of binary fields, some of which may have OIDs of
-	// the home shard in them: the count and the OIDs as a ParameterDescription's body
-	// has them.
+	// Types, if not nil, are the types of binary fields, some of which may contain OIDs of the
+	// home shard: the count and the OIDs in the form of a ParameterDescription's body.
 	Types []byte
 
 	// Keys say where the values of the key are, in the order of the vindex. Nil for a
 	// reference table.
 	Keys []CopyKey
 
-	// Supply are the columns that weft adds to each row, before the client's own.
+	// Supply are the columns that weft adds to each row, before the client's columns.
 	Supply []Supply
 
-	// Text is what each shard runs. It takes neither a header nor a part of the
-	// options that only the client's data has.
+	// Text is what each shard runs. It takes no header, and has none of the options that only
+	// concern the client's data.
 	Text Text
 
-	// Unclear, if not empty: weft does not understand the options, for this reason.
-	// The home shard is asked what it thinks of them, and if it would go on the
-	// statement is refused.
+	// Unclear, if not empty, is the reason why weft does not understand the options. The home
+	// shard is asked about them; if it accepts them, the statement is refused.
 	Unclear string
 }
 
 // CopyKey is where a value of the key comes from.
 type CopyKey struct {
-	Field  int    // of the row, or -1
-	Supply int    // what weft adds, or -1
-	Source Source // else: a constant of the schema, or Null
+	Field  int    // index of the row's field, or -1
+	Supply int    // index into Copy.Supply, or -1
+	Source Source // a constant of the schema, or Null, if Field and Supply are -1
 }
 
 // Supply is a column whose values weft supplies.
 type Supply struct {
 	Column string
-	// Sequence is what it is drawn from, quoted and qualified. Expr is an expression
-	// that has one value for the whole statement. With neither it is a random uuid.
+	// Sequence is the sequence to draw from, quoted and qualified. Expr is an expression with one
+	// value for the whole statement. If both are empty, the value is a random uuid.
 	Sequence string
-	Identity bool // it is an identity column's
+	Identity bool // whether the column is an identity column
 	Expr     string
 	Type     string // SQL name of the column's type
 	Size     int    // bytes of an integer
-	// Routed: the value is an id that names the bucket of its row.
+	// Routed, if not nil, says that the value is an id that names the bucket of its row.
 	Routed *IDs
 }
 

@@ -8,30 +8,28 @@ import (
 
 // Explain says that a query is to be explained, not answered.
 type Explain struct {
-	// After and Offset are where the query begins in the client's text: so many
-	// bytes after that literal, as parser.Place has it.
+	// After and Offset are where the query begins in the client's text: Offset bytes after the
+	// literal After, as parser.Place counts.
 	After, Offset int
 
-	// Analyze: it is run too.
+	// Analyze says that the query is run too.
 	Analyze bool
-	// Format is text, json or what else the client wrote, in lower case.
+	// Format is text, json or another word that the client wrote, in lower case.
 	Format string
-	// Timing and Summary: times of steps, and of the whole, are to be shown.
+	// Timing and Summary say that times of steps, and of the whole, are to be shown.
 	Timing, Summary bool
 
-	// Options are all of them but the format, for the shards. Whether they are
-	// right is PostgreSQL's to say.
+	// Options are all options but the format, for the shards. PostgreSQL checks them.
 	Options []ExplainOption
 }
 
-// ExplainOption is an option as the client wrote it. One without a value has
-// an empty one.
+// ExplainOption is an option as the client wrote it. Value is empty if the client wrote none.
 type ExplainOption struct{ Name, Value string }
 
-// JSON: the plan is one value, not lines.
+// JSON reports whether the plan is one JSON value, not lines of text.
 func (e *Explain) JSON() bool { return e.Format == "json" }
 
-// SQL is what stands before a query that a shard is to explain in the same way.
+// SQL is the EXPLAIN clause to put before a query that a shard is to explain in the same way.
 func (e *Explain) SQL() string {
 	var b strings.Builder
 	b.WriteString("EXPLAIN (")

@@ -11,23 +11,22 @@ type Route uint8
 
 // The routes.
 const (
-	// Home: the home shard.
+	// Home is the home shard.
 	Home Route = iota
-	// Any: no table is read or written. The backend at hand will do, else the
-	// home shard.
+	// Any is the backend at hand, else the home shard: no table is read or written.
 	Any
-	// AnyCopy: only reference tables are read. Any shard will do.
+	// AnyCopy is any one shard: only reference tables are read.
 	AnyCopy
-	// Keyed: the shards that Instances name.
+	// Keyed is the shards that Instances lead to.
 	Keyed
-	// Every: all shards, home first: DDL on declared tables and on what they
-	// are made of.
+	// Every is all shards, the home shard first: for DDL on declared tables and the objects they
+	// depend on.
 	Every
-	// Gathered: as Gather says. No shard has everything.
+	// Gathered is for a text that no shard can run alone: Gather, Write or Copy says what is done.
 	Gathered
-	// Call: a weft.* function, which weft runs itself.
+	// Call is no shard: weft runs the weft.* function itself.
 	Call
-	// Refused: Refusal says why.
+	// Refused is no shard: Refusal says why.
 	Refused
 )
 
@@ -35,40 +34,40 @@ const (
 type Plan struct {
 	Route Route
 
-	// Instances are all appearances of sharded tables, for Keyed: rows read
-	// and rows stored. The text can run on one shard if all of them land there.
+	// Instances are all appearances of sharded tables, for Keyed: rows read and rows stored. The
+	// text can run on one shard if all instances lead to that shard.
 	Instances []Instance
 
-	// Confined: only declarations of relations with these Names, in whatever schema, can
-	// change the plan. If it is not set, any can.
+	// Confined says that only declarations of relations with these Names, in any schema, can
+	// change the plan. If it is not set, any declaration can.
 	Confined bool
 	Names    []string
 
-	// Writes: it may change rows, or call something that may.
+	// Writes says that the text may change rows, or call a function that may.
 	Writes bool
 
-	// Locks: it locks rows. Nothing of that needs to be committed.
+	// Locks says that the text locks rows. Locks alone leave nothing to commit.
 	Locks bool
 
-	// AtCursor: it has WHERE CURRENT OF, and may run on the shard of that cursor,
+	// AtCursor says that the text has WHERE CURRENT OF, and may run on the shard of that cursor,
 	// whatever the Route.
 	AtCursor bool
 
-	// Lookups: it may change rows of tables with lookups, which must follow before
-	// the client is told that it is done. A Keyed plan then has a Write, and that
-	// is carried out on one shard too.
+	// Lookups says that the text may change rows of tables with lookups, which must follow before
+	// the client is told that the text is done. A Keyed plan then has a Write, which is used even
+	// on one shard.
 	Lookups bool
 
-	// Strays: it may store an id that names another bucket than its row's, in a
-	// table with routed ids. A Keyed plan then has a Write, so that it can be
-	// carried out again once such ids are not trusted any more.
+	// Strays says that the text may store an id that names another bucket than its row's, in a
+	// table with routed ids. A Keyed plan then has a Write, so that the text can be carried out
+	// again once such ids are not trusted any more.
 	Strays bool
 
-	// Looks: an instance of it, or of one of its pieces, has a Lookup.
+	// Looks says that an instance of the plan, or of one of its pieces, has a Lookup.
 	Looks bool
 
-	// Generate is what weft fills into INSERTs: values of sequences that all
-	// shards share. Nil for none.
+	// Generate says which values weft supplies to INSERTs: those of sequences that all shards
+	// share. Nil for none.
 	Generate *Generate
 
 	// Change is what DDL does to declarations. Nil for none.
@@ -77,56 +76,54 @@ type Plan struct {
 	// Function is the call of a weft.* function, for Call.
 	Function *Function
 
-	// Gather is what is done, for Gathered; for Keyed, what is done when the
-	// instances do not land on one shard: nil means Refusal.
+	// Gather says what is done, for Gathered; for Keyed, what is done when the instances do not
+	// lead to one shard: nil means Refusal.
 	Gather *Gather
 
-	// Write is what is done, for Gathered; for Keyed, what is done when the
-	// instances do not land on one shard. It and Gather exclude each other.
+	// Write says what is done, for Gathered; for Keyed, what is done when the instances do not
+	// lead to one shard. A plan has at most one of Gather and Write.
 	Write *Write
 
-	// Copy is what is done, for a COPY that concerns several shards. It excludes
-	// both.
+	// Copy says what is done, for a COPY that concerns several shards. Such a plan has neither
+	// Gather nor Write.
 	Copy *Copy
 
-	// Explain: it is an EXPLAIN of a query, and this is how. A single shard is
-	// sent the text as it is. Nil otherwise.
+	// Explain says how to explain, if the text is an EXPLAIN of a query. A single shard is sent
+	// the text unchanged. Nil for other texts.
 	Explain *Explain
 
-	// Timed: it tells the time at which its transaction began. On a shard that is
-	// not the first of its block that is another.
+	// Timed says that the text reads the time at which its transaction began. That time differs
+	// on a shard that joins the block later.
 	Timed bool
 
-	// Postponed: there may be a Gather, but it has not been made yet. Most texts
-	// with a key condition never need one.
+	// Postponed says that a Gather may be possible but has not been made yet. Most texts with a
+	// key condition never need one.
 	Postponed bool
 
-	// Refusal is what the client is told, for Refused; for Keyed, what it is
-	// told when the instances do not land on one shard and there is no Gather.
+	// Refusal is the error for the client, for Refused; for Keyed, the error when the instances
+	// do not lead to one shard and there is no Gather.
 	Refusal *pgerr.Error
 
-	// Fires is what the client is told if it is to be carried out on several shards
-	// and does not want that each of them runs the triggers that PostgreSQL would run once.
-	// Nil if there are none.
+	// Fires is the error for a client that does not accept that several shards each run the
+	// triggers that PostgreSQL would run once. Nil if there are no such triggers.
 	Fires *pgerr.Error
 
-	// Unread: it is refused because it cannot be parsed. The home shard shall say what is
-	// wrong with it.
+	// Unread says that the text is refused because it cannot be parsed. The home shard reports
+	// what is wrong.
 	Unread bool
 
-	// Waits: it is refused only because rows of a table are being moved between
-	// shards; it is worth another try when that is done.
+	// Waits says that the text is refused only because rows of a table are being moved between
+	// shards; another try after that may succeed.
 	Waits bool
 
-	// Params are the types of $1, $2, … as the server will resolve them, 0
-	// where that is not known here.
+	// Params are the types of $1, $2, … as the server will resolve them, 0 for a type that the
+	// planner does not know.
 	Params []datum.Type
 
 	// Why are lines for people: what led to the route.
 	Why []string
 
-	// Exact: the plan depends on the values of literals, and holds for this
-	// very text only.
+	// Exact says that the plan depends on the values of literals, and holds for this text only.
 	Exact bool
 }
 
@@ -142,9 +139,8 @@ type Table struct {
 	IDs *IDs
 }
 
-// IDs are ids of type int8 that name the bucket of their row in their low bits,
-// from From on. Generated ones are made of a number of the column's sequence and
-// Base.
+// IDs are routed ids: int8 values from From on that name the bucket of their row in their low
+// bits. A generated id is made of the bucket, Base and a number of the column's sequence.
 type IDs struct {
 	Column     string
 	From, Base int64
@@ -153,51 +149,47 @@ type IDs struct {
 // Instance is one appearance of a sharded table in a text.
 type Instance struct {
 	Table *Table
-	Name  string // what the text calls it
+	Name  string // the table's name or alias in the text
 
-	// Stored: the instance is a row being written, and its key what is stored
-	// there; not a condition on rows.
+	// Stored says that the instance is a row being written, whose key is Keys; else Keys are
+	// conditions on rows.
 	Stored bool
 
-	// Keys has one element per key column, in the order of the vindex. Each is
-	// a list of sets; the column's value is in all of them. An empty list
-	// means that nothing is known.
+	// Keys has one element per key column, in the order of the vindex. An element is a list of
+	// sets; the column's value is in all of these sets. An empty list means that nothing is known
+	// of the column.
 	Keys [][]Set
 
-	// IDs are sets that the row's routed id is in, all of them. They count where
-	// the key is not known.
+	// IDs are sets which all contain the row's routed id. They are used if the key is not known.
 	IDs []Set
 
-	// Lookup says how to find the shards of the rows where the key does not. Nil
-	// for none.
+	// Lookup says how to find the shards of the rows if the key does not tell. Nil for none.
 	Lookup *LookupKey
 
-	// Bounds are what else the only key column is known to be between, where
-	// its vindex keeps an order.
+	// Bounds are bounds on the only key column, if its vindex keeps an order.
 	Bounds []Bound
 }
 
 // LookupKey is what is known of the columns of a lookup.
 type LookupKey struct {
-	Name string // of the lookup
+	Name string // name of the lookup
 	// Vindex says on which shard the entries of values are.
 	Vindex vindex.Computed
 	Unique bool
-	// Keys are as those of an Instance, and none of them is empty.
+	// Keys are as in Instance, and no element is empty.
 	Keys [][]Set
-	// Triggered, of a value that is claimed: a trigger may store another one.
+	// Triggered says that a trigger may store another value than the one being claimed.
 	Triggered bool
 }
 
-// Bound is a value that a column does not go below, or not above. The value
-// itself may be among the column's or not.
+// Bound is a lower bound of a column if Low is set, else an upper bound. The bound itself may be
+// a value of the column.
 type Bound struct {
 	Source Source
 	Low    bool
 }
 
-// Set is a list of values one of which a column has. An empty Set has none:
-// no row matches.
+// Set is a list of values; a column has one of them. An empty Set means that no row matches.
 type Set []Source
 
 // SourceKind says where a value comes from.
@@ -228,10 +220,10 @@ const (
 type Source struct {
 	Kind  SourceKind
 	Index int
-	// Type is what PostgreSQL takes the value for: Unknown for a bare string
-	// literal; what it is cast to; of an array, the type of its elements.
+	// Type is the type that PostgreSQL gives the value: Unknown for a bare string literal, the
+	// target of a cast, or the type of an array's elements.
 	Type datum.Type
-	// Negative: a minus sign stands before the number.
+	// Negative says that a minus sign stands before the number.
 	Negative bool
 	Expr     *Expr
 	Text     string

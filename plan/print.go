@@ -32,9 +32,8 @@ func (r Route) String() string {
 	return "route " + strconv.Itoa(int(r))
 }
 
-// String prints the plan for people and for golden files. Literals and
-// parameters are told by their numbers: 'n' is the n-th literal, $n the n-th
-// parameter, both counted from 1.
+// String prints the plan for people and for golden files. 'n' stands for the n-th literal, $n for
+// the n-th parameter, both counted from 1.
 func (p *Plan) String() string {
 	var b strings.Builder
 	b.WriteString(p.Route.String())
@@ -92,8 +91,7 @@ func (p *Plan) String() string {
 	return b.String()
 }
 
-// open reports whether nothing is known of the leading key column of some
-// instance.
+// open reports whether an instance's leading key column is unknown.
 func (p *Plan) open() bool {
 	return slices.ContainsFunc(p.Instances, func(in Instance) bool { return len(in.Keys) == 0 || len(in.Keys[0]) == 0 })
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// String prints the text with its holes: 'n' is the n-th literal, <n> the n-th
-// piece's rows, <type n.m> the type of its m-th column, all counted from 1.
+// String prints the text with its holes: 'n' is the n-th literal, <n> the rows of the n-th piece,
+// <type n.m> the type of the m-th column of piece n, all counted from 1.
 func (t Text) String() string {
 	return string(t.Append(nil, &Fill{
 		Literal: func(dst []byte, i int) []byte { return append(dst, "'"+strconv.Itoa(i+1)+"'"...) },
@@ -29,7 +29,7 @@ func (t Text) String() string {
 	}))
 }
 
-// String prints the way for people and for golden files.
+// String prints the Gather for people and for golden files.
 func (g *Gather) String() string {
 	var b strings.Builder
 	g.print(&b, "  ")
@@ -114,7 +114,7 @@ func (p *Piece) where() string {
 	return out
 }
 
-// String prints the operators in the order they come in.
+// String prints the operators in the order in which they run.
 func (n *Native) String() string {
 	var parts []string
 	if n.Aggregate != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// String prints the way for people and for golden files.
+// String prints the Write for people and for golden files.
 func (w *Write) String() string {
 	var b strings.Builder
 	w.print(&b, "  ")

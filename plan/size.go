@@ -8,7 +8,7 @@ func (p *Plan) Size() int64 {
 	if p == nil {
 		return 0
 	}
-	const piece = 16 // what the allocator adds to one
+	const piece = 16 // overhead of one allocation
 	n := int64(unsafe.Sizeof(*p)) + piece
 	for i := range p.Instances {
 		n += p.Instances[i].size()
@@ -71,8 +71,7 @@ func (g *Gather) size() int64 {
 	if g == nil {
 		return 0
 	}
-	// What PostgreSQL says of it comes later, and is counted for as much as the
-	// texts are.
+	// Known is set later; it is counted as being as large as the texts.
 	n := int64(unsafe.Sizeof(*g)) + 64 + 2*g.Remainder.size() + g.Peek.size() + stringsSize(g.Why) + g.Otherwise.size()
 	for i := range g.Pieces {
 		p := &g.Pieces[i]
@@ -140,7 +139,7 @@ func (t Text) size() int64 {
 }
 
 func (in *Instance) size() int64 {
-	const piece = 16 // what the allocator adds to one
+	const piece = 16 // overhead of one allocation
 	n := int64(unsafe.Sizeof(*in)) + int64(len(in.Name)) + piece
 	for i := range in.Bounds {
 		n += in.Bounds[i].Source.size() + 8

@@ -1,6 +1,6 @@
 package plan
 
-// Text is SQL with holes: what differs from one execution to the next.
+// Text is SQL with holes for what differs between executions.
 type Text []Part
 
 // PartKind says what a Part is.
@@ -8,23 +8,21 @@ type PartKind uint8
 
 // The kinds of parts.
 const (
-	// SQL stands for itself.
+	// SQL is SQL text, used verbatim.
 	SQL PartKind = iota
-	// Lit is the Index-th literal of the client's text, verbatim; with Negative
-	// a minus sign comes before it and parentheses around both.
+	// Lit is the Index-th literal of the client's text, verbatim; with Negative, in parentheses
+	// and after a minus sign.
 	Lit
-	// Input is the Index-th piece's rows: a subquery in parentheses.
+	// Input is a subquery in parentheses with the rows of the Index-th piece.
 	Input
-	// Now is the time at which the transaction began: a constant of type
-	// timestamptz.
+	// Now is the start of the transaction, as a constant of type timestamptz.
 	Now
 	// TypeOf is the name of the type of column Column of piece Index.
 	TypeOf
-	// Rest is the query that a command is about, over the pieces' rows: a
-	// subquery in parentheses.
+	// Rest is a subquery in parentheses: the query inside a Command, over the pieces' rows.
 	Rest
-	// Given is the client's parameter Index, counted from 0. It has another number
-	// in the text that it becomes part of.
+	// Given is the client's parameter Index, counted from 0. It may get another number in the
+	// filled text.
 	Given
 	// Supplied is the Index-th value of Generate.
 	Supplied
@@ -41,14 +39,14 @@ type Part struct {
 	Negative bool
 }
 
-// Fill is what the holes of a Text are filled with. Each appends to dst.
+// Fill fills the holes of a Text. Each function appends to dst.
 type Fill struct {
 	Literal func(dst []byte, i int) []byte
 	Input   func(dst []byte, i int) []byte
 	Now     func(dst []byte) []byte
 	Type    func(dst []byte, piece, column int) []byte
 	Rest    func(dst []byte) []byte
-	// Own are the holes of INSERT … VALUES: Given, Supplied, Held.
+	// Own fills the holes of INSERT … VALUES: Given, Supplied, Held.
 	Own func(dst []byte, kind PartKind, i int) []byte
 }
 
