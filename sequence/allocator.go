@@ -20,7 +20,8 @@ type Allocator struct {
 	mu    sync.RWMutex
 	lines map[Name]*line
 
-	// Locked after any other, so that no draw begins once Close waits for them.
+	// closing is locked after any other mutex. It guards closed, so that no draw begins once Close
+	// waits for the draws.
 	closing sync.Mutex
 	closed  bool
 	draws   sync.WaitGroup
@@ -35,8 +36,8 @@ func New(source Source, cfg Config) *Allocator {
 	}
 }
 
-// Close ends the draws under way and waits for them. Whoever waits, or asks
-// later, is told that weft shuts down.
+// Close ends the draws under way and waits for them. A Take that waits, or is called later, gets
+// the error that weft shuts down.
 func (a *Allocator) Close() {
 	a.closing.Lock()
 	a.closed = true
@@ -45,7 +46,7 @@ func (a *Allocator) Close() {
 	a.draws.Wait()
 }
 
-// begin counts a draw that is about to be begun. It is false after Close.
+// begin counts a draw that is about to begin. It returns false after Close.
 func (a *Allocator) begin() bool {
 	a.closing.Lock()
 	defer a.closing.Unlock()
@@ -55,11 +56,11 @@ func (a *Allocator) begin() bool {
 	return !a.closed
 }
 
-// Take appends n values of the sequence to dst, in the order in which the home
-// shard counted them. epoch is the snapshot's count of sequences set to other
-// values or made anew; no value is returned that was drawn under an older one. It waits for
-// the home shard if the block has too few, and leaves the line when ctx ends: then
-// the error is ctx's cause, and nobody else loses anything.
+// Take appends n values of the sequence to dst, in the order in which the home shard counted them.
+// epoch is the snapshot's count of sequences that were set to other values or replaced; Take
+// returns no value drawn under an older epoch. If the block has too few values, Take waits for
+// the home shard, and leaves the line when ctx ends: then the error is the cause of ctx, and
+// other waiters lose nothing.
 func (a *Allocator) Take(ctx context.Context, name Name, epoch int64, n int, dst []int64) ([]int64, error) {
 	if n <= 0 {
 		return dst, nil
@@ -86,7 +87,7 @@ func (a *Allocator) Take(ctx context.Context, name Name, epoch int64, n int, dst
 		if l.leave(w) {
 			return dst, context.Cause(ctx)
 		}
-		// Served at the same moment: the values are there, use them.
+		// The Take was served at the same moment: use the values.
 	}
 	return append(dst, w.values...), w.err
 }
@@ -104,7 +105,7 @@ func (a *Allocator) lock(name Name) *line {
 		if !l.forgotten {
 			return l
 		}
-		l.mu.Unlock() // between finding and locking it: look again
+		l.mu.Unlock() // the line was forgotten before it was locked: look again
 	}
 }
 
@@ -112,7 +113,7 @@ func errClosed() error {
 	return pgerr.New(pgerr.AdminShutdown, "weft is shutting down").WithDetail("No value of a sequence can be drawn any more.")
 }
 
-// add returns the line of a sequence that had none a moment ago.
+// add returns the line of a sequence, making it if there is still none.
 func (a *Allocator) add(name Name) *line {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -127,11 +128,10 @@ func (a *Allocator) add(name Name) *line {
 	return l
 }
 
-// forget drops one sequence that nobody waits for: of a handful that the map's
-// random order comes up with, the one drawn from least recently. Looking at all
-// of them would make every Take over the limit cost as much as there are
-// sequences. If each of the handful is busy the map grows by one; those who
-// wait are bounded elsewhere.
+// forget drops one sequence that no Take waits for: of a handful in the map's random order, the
+// one drawn from least recently. Looking at all sequences would make every Take over the limit
+// slower the more sequences there are. If each of the handful is busy the map grows by one; the
+// number of waiters is bounded elsewhere.
 func (a *Allocator) forget() {
 	const handful = 32
 	var oldest *line
@@ -152,7 +152,7 @@ func (a *Allocator) forget() {
 	}
 	oldest.mu.Lock()
 	defer oldest.mu.Unlock()
-	if oldest.idle() { // still
+	if oldest.idle() { // a Take may have come meanwhile
 		oldest.forgotten = true
 		delete(a.lines, oldest.name)
 	}

@@ -10,21 +10,19 @@ type Config struct {
 	// MaxBlock is the largest block that is drawn in advance. Default 1,000: at
 	// 100,000 values a second, a hundred draws.
 	MaxBlock int
-	// MaxSequences is how many sequences are remembered; beyond that, one that
-	// nobody waits for is forgotten, and the rest of its block is a hole.
-	// Default 10,000.
+	// MaxSequences is how many sequences are remembered. Beyond that, a sequence that no Take
+	// waits for is forgotten, and the rest of its block becomes a hole. Default 10,000.
 	MaxSequences int
-	// Busy is how soon a draw must follow another for the block to double.
-	// Default 100 ms.
+	// Busy is how soon a draw must follow the previous one for the block to double. Default
+	// 100 ms.
 	Busy time.Duration
-	// Quiet is how long without a draw makes the block half as large.
-	// Default 1 s.
+	// Quiet is the time without a draw after which the block becomes half as large. Default 1 s.
 	Quiet time.Duration
 	// DrawTimeout is how long a draw may take. Default 1 min.
 	DrawTimeout time.Duration
 }
 
-// Validate says which field cannot be.
+// Validate reports a field with an impossible value.
 func (c Config) Validate() error {
 	switch {
 	case c.MaxBlock < 0:

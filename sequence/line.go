@@ -11,43 +11,43 @@ import (
 	"weft/pgerr"
 )
 
-// maxDraw bounds one draw for many who wait, whatever they want together: its
-// values are in memory twice for a moment. One who alone wants more gets it.
+// maxDraw bounds one draw for several waiters, because its values are in memory twice for a
+// moment. A single waiter that wants more gets more.
 const maxDraw = 1 << 16
 
-// line is one sequence: values drawn in advance and those who wait for more.
+// line holds one sequence's values drawn in advance and the Takes that wait for more.
 type line struct {
 	name Name
 
 	mu    sync.Mutex
-	block []int64 // what is left of it, the next value first
-	epoch int64   // that the block was drawn under, or a newer one somebody has seen
-	size  int     // of the next block
+	block []int64 // values not yet taken, the next value first
+	epoch int64   // newest epoch known to a Take; the block was drawn under it
+	size  int     // size of the next block
 	drawn time.Time
-	// drawing is not nil while a draw is under way and ends it.
+	// drawing is nil, or ends the draw that is under way.
 	drawing context.CancelFunc
-	// Those who wait, in order of arrival.
+	// first and last are the ends of the list of waiters, in order of arrival.
 	first, last *waiter
-	forgotten   bool // not in the map any more
+	forgotten   bool // the Allocator's map does not have the line any more
 }
 
-// waiter is a Take that waits. done is closed, under the line's mutex, when
-// values or err are set.
+// waiter is a Take that waits. The channel done is closed, under the line's mutex, when values or
+// err is set.
 type waiter struct {
 	before, next *waiter
 
 	n      int
 	values []int64
 	err    error
-	// asked: the draw under way is for this one too.
+	// asked says that the draw under way is for this waiter too.
 	asked bool
 	done  chan struct{}
 }
 
-// idle: nobody waits and nothing is under way.
+// idle reports whether no Take waits and no draw is under way.
 func (l *line) idle() bool { return l.first == nil && l.drawing == nil }
 
-// expire throws the block away if somebody knows a newer epoch.
+// expire discards the block if epoch is newer than the line's.
 func (l *line) expire(epoch int64) {
 	if epoch > l.epoch {
 		l.epoch, l.block = epoch, nil
@@ -70,7 +70,7 @@ func (l *line) join(w *waiter) {
 	l.last = w
 }
 
-// leave takes w out of the line. It is false if w has been served already.
+// leave takes w out of the line. It returns false if w has been served already.
 func (l *line) leave(w *waiter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,12 +81,12 @@ func (l *line) leave(w *waiter) bool {
 	}
 	l.remove(w)
 	if l.first == nil && l.drawing != nil {
-		l.drawing() // nobody wants it any more; the home shard may be stuck in it
+		l.drawing() // no Take wants the draw any more, and the home shard may be stuck in it
 	}
 	return true
 }
 
-// serve gives the block to those who wait, until it is too small for the first.
+// serve gives values to the waiters, until the block has too few for the first of them.
 func (l *line) serve() {
 	for w := l.first; w != nil && len(l.block) >= w.n; w = l.first {
 		w.values = append(w.values, l.take(w.n)...)
@@ -94,16 +94,16 @@ func (l *line) serve() {
 	}
 }
 
-// fail tells those whom the draw was for, of who is first in line now.
+// fail gives an error to the waiters at the head of the line that the draw was for.
 func (l *line) fail(err error) {
 	for w := l.first; w != nil && w.asked; w = l.first {
 		w.err = err
 		l.drop(w)
-		l.serve() // what is left may do for the next, who wants less
+		l.serve() // the block may have enough for the next waiter, which wants less
 	}
 }
 
-// drop lets w go, who has got an answer.
+// drop takes a waiter that has its answer out of the line, and wakes it.
 func (l *line) drop(w *waiter) {
 	l.remove(w)
 	close(w.done)
@@ -123,7 +123,7 @@ func (l *line) remove(w *waiter) {
 	w.before, w.next = nil, nil
 }
 
-// wanted is how many values a draw is to bring, and marks those it is for.
+// wanted returns how many values a draw is to ask for, and marks the waiters that the draw is for.
 func (l *line) wanted() int {
 	total := -len(l.block)
 	for w := l.first; w != nil; w = w.next {
@@ -147,8 +147,7 @@ func (l *line) adapt(now time.Time, cfg *Config) {
 	l.drawn = now
 }
 
-// draw begins a draw for those who wait, unless one is under way. The mutex
-// is held.
+// draw begins a draw for the waiters, unless one is under way. The mutex of the line is held.
 func (a *Allocator) draw(l *line) {
 	if l.drawing != nil || l.first == nil {
 		return
@@ -160,7 +159,7 @@ func (a *Allocator) draw(l *line) {
 		stop()
 		for l.first != nil {
 			l.fail(errClosed())
-			l.wanted() // marks those whom the draw would not have been for
+			l.wanted() // marks the remaining waiters for fail
 		}
 		return
 	}
@@ -173,7 +172,7 @@ func (a *Allocator) draw(l *line) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.drawing = nil
-		// Those who wait hear of a bug here, too, instead of waiting on.
+		// After a panic the waiters get an error instead of waiting on.
 		defer func() {
 			if r := recover(); r != nil {
 				l.abandon(pgerr.FromPanic(r, debug.Stack()))
@@ -183,13 +182,13 @@ func (a *Allocator) draw(l *line) {
 		case err == nil && len(values) == 0:
 			l.fail(pgerr.New(pgerr.InternalError, "the home shard gave no value of sequence %s", l.name.Sequence))
 		case err == nil && epoch < l.epoch:
-			// Drawn before somebody set the sequence to another value, perhaps.
+			// The values may have been drawn before the sequence was set to another value.
 		case err == nil:
 			l.fill(values, &a.cfg)
 		case a.ctx.Err() != nil:
 			l.fail(errClosed())
 		case errors.Is(cut, context.Canceled):
-			// Those it was for have left. Who came since has seen no failure.
+			// All waiters had left. Waiters that came since get a new draw.
 		case errors.Is(cut, context.DeadlineExceeded):
 			l.fail(pgerr.New(pgerr.ConnectionFailure, "the home shard gave no value of sequence %s within %s",
 				l.name.Sequence, a.cfg.DrawTimeout).WithCause(err))
@@ -200,28 +199,28 @@ func (a *Allocator) draw(l *line) {
 	}()
 }
 
-// ask draws values. A panic is an error of those who wait for them.
+// ask draws values. A panic of the source becomes an error.
 func (a *Allocator) ask(ctx context.Context, name Name, n int) (values []int64, err error) {
 	defer pgerr.Recovered(&err)
 	return a.source.Draw(ctx, name, n)
 }
 
-// abandon ends the wait of all with an error, and throws the block away: nobody knows what is left
-// of it.
+// abandon gives all waiters an error, and discards the block, whose state is unknown after a
+// panic.
 func (l *line) abandon(err error) {
 	l.block = nil
 	for w := l.first; w != nil; w = l.first {
 		l.remove(w)
 		w.err = err
 		select {
-		case <-w.done: // it was being served
+		case <-w.done: // the waiter was being served
 		default:
 			close(w.done)
 		}
 	}
 }
 
-// fill adds drawn values to the block and serves those who wait.
+// fill adds drawn values to the block and serves the waiters.
 func (l *line) fill(values []int64, cfg *Config) {
 	if len(l.block) == 0 {
 		l.block = values
@@ -230,7 +229,7 @@ func (l *line) fill(values []int64, cfg *Config) {
 	}
 	l.serve()
 	if cap(l.block) > 2*cfg.MaxBlock {
-		// Do not keep the memory of somebody's thousands for a few that are left.
+		// Do not keep the memory of a large draw for the few values that are left.
 		l.block = slices.Clone(l.block)
 	}
 }

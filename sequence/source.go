@@ -8,11 +8,11 @@ import (
 	"weft/quote"
 )
 
-// Name says which sequence, and with whose rights it is drawn from.
+// Name names a sequence, and the role whose rights it is drawn with.
 type Name struct {
 	Database string
-	// Role is who must be allowed to use the sequence. Empty means weft
-	// itself: identity columns ask nobody for the right.
+	// Role is the role that must be allowed to use the sequence. Empty means weft itself: identity
+	// columns need no such right.
 	Role string
 	// Sequence is the qualified and quoted name.
 	Sequence string
@@ -20,21 +20,20 @@ type Name struct {
 
 // Source draws values on the home shard.
 type Source interface {
-	// Draw returns between 1 and n values in the order in which nextval gave
-	// them, or an error that is handed to clients as it is. It gives up when ctx
-	// ends. Draws of one Name never overlap; those of several do.
+	// Draw returns between 1 and n values in the order in which nextval gave them, or an error
+	// that clients get unchanged. Draw gives up when ctx ends. Draws of one Name never overlap;
+	// draws of different Names may.
 	//
-	// A backend keeps values of a sequence that was made with CACHE > 1, and
-	// setval elsewhere does not take them away. So a backend that has drawn under
-	// an older epoch must DISCARD SEQUENCES first.
+	// A backend caches values of a sequence made with CACHE > 1, and setval on another backend
+	// does not remove them. So a backend that has drawn under an older epoch must DISCARD
+	// SEQUENCES first.
 	Draw(ctx context.Context, name Name, n int) ([]int64, error)
 }
 
-// Query is the statement that draws up to n values of a sequence, one per row.
-// It asks for no more than a sequence that does not cycle has left: nextval takes
-// values also from a statement that then fails, so a block that runs over the
-// end would burn the last of them. Two that draw the last values at the same
-// moment still may.
+// Query is the statement that draws up to n values of a sequence, one per row. If the sequence
+// does not cycle, Query asks for no more values than are left: nextval consumes values even in a
+// statement that then fails, so a draw past the end would lose the last values. Two concurrent
+// draws of the last values may still lose them.
 func Query(sequence string, n int) string {
 	literal := quote.Literal(sequence)
 	var b strings.Builder
@@ -45,10 +44,10 @@ func Query(sequence string, n int) string {
 		b.WriteString("1)")
 		return b.String()
 	}
-	// Numeric, because the distance between two int8 may not fit one. Before the
-	// first nextval after CREATE or setval(…, false) the last value is NULL, and
-	// where the sequence stands only its relation tells, which takes the right to
-	// SELECT. So the first draw is of one value.
+	// The type is numeric, because the distance between two int8 may not fit an int8. Before the
+	// first nextval after CREATE or setval(…, false) the last value is NULL, and only the
+	// sequence's relation tells its position, which takes the right to SELECT. So the first draw
+	// is of one value.
 	count := strconv.Itoa(n)
 	b.WriteString("(SELECT CASE WHEN seqcycle THEN ")
 	b.WriteString(count)
