@@ -2,8 +2,8 @@ package stream
 
 import "io"
 
-// Append returns the rows of one part after the other. A part is asked when
-// those before it have ended.
+// Append returns the rows of one part after the other. A part is read only when the parts before
+// it have ended.
 func Append(parts ...Rows) Rows {
 	switch len(parts) {
 	case 0:

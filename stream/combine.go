@@ -6,7 +6,7 @@ import (
 	"weft/plan"
 )
 
-// newCombiner returns what makes an output, nil if PostgreSQL has to.
+// newCombiner returns the combiner for an output, nil if PostgreSQL has to make the output.
 func newCombiner(a *plan.Aggregate, o plan.Output, types []Type, m *memory) combiner {
 	if o.Column < 0 || o.Column >= len(types) {
 		return nil
@@ -72,11 +72,11 @@ func newAverage(t, counts Type, m *memory) combiner {
 			return &floats{form: t, average: true, counts: counts, memory: m}
 		}
 	}
-	// The sum of float4 is rounded to float4, its average is not.
+	// A partial sum of float4 is rounded to float4, which an average must not be.
 	return nil
 }
 
-// groupValue is the value of the n-th column that rows are grouped by.
+// groupValue is the combiner for the n-th column that rows are grouped by.
 type groupValue int
 
 func (groupValue) grow()                         {}
@@ -94,11 +94,11 @@ func (n groupValue) emit(dst []byte, _ int, key []byte) ([]byte, error) {
 	return appendField(dst, value), nil
 }
 
-// extreme is the least or the greatest value.
+// extreme is the combiner for the least or the greatest value.
 type extreme struct {
 	compare Comparer
 	max     bool
-	values  [][]byte // nil for none
+	values  [][]byte // one for each group, nil for NULL
 	memory  *memory
 }
 
@@ -131,7 +131,7 @@ func (e *extreme) emit(dst []byte, group int, _ []byte) ([]byte, error) {
 	return appendField(dst, e.values[group]), nil
 }
 
-// booleans are bool_and and bool_or.
+// booleans is the combiner for bool_and and bool_or.
 type booleans struct {
 	or     bool
 	format int16

@@ -7,17 +7,16 @@ import (
 	"math"
 )
 
-// CompareBinary returns the order PostgreSQL gives the values of a type, in
-// their binary format. For text, bytewise says that its collation compares bytes
-// and that they come in the encoding the server has them in. False means that the
-// order is not in the values, and PostgreSQL has to sort.
+// CompareBinary returns the order PostgreSQL gives the values of a type, in their binary format.
+// For text, bytewise says that the collation compares bytes and that values come in the encoding
+// of the server. CompareBinary reports false if the order is not in the bytes, and PostgreSQL has
+// to sort.
 //
-// A value that no server would send is ordered somehow, and the same way each
-// time.
+// A value that no server would send has some place in the order, always the same.
 func CompareBinary(oid uint32, bytewise bool) (Comparer, bool) {
 	switch oid {
 	case oidBool, oidBytea, oidChar, oidUUID, oidMacaddr, oidMacaddr8, oidOid, oidLSN, oidXid8:
-		// Unsigned numbers and bytes, all of one length or compared as bytea.
+		// Unsigned numbers and bytes, which have one length or are compared like bytea.
 		return bytes.Compare, true
 	case oidName, oidText, oidVarchar:
 		return bytes.Compare, bytewise
@@ -41,7 +40,7 @@ func CompareBinary(oid uint32, bytewise bool) (Comparer, bool) {
 	return nil, false
 }
 
-// compareSigned orders numbers in two's complement: by bytes, but for the sign.
+// compareSigned orders numbers in two's complement: by bytes, except for the sign bit.
 func compareSigned(a, b []byte) int {
 	if len(a) == 8 && len(b) == 8 {
 		return cmp.Compare(int64(binary.BigEndian.Uint64(a)), int64(binary.BigEndian.Uint64(b)))
@@ -52,12 +51,12 @@ func compareSigned(a, b []byte) int {
 	return bytes.Compare(a, b)
 }
 
-// comparePadded ignores blanks at the end.
+// comparePadded compares bytes and ignores blanks at the end.
 func comparePadded(a, b []byte) int {
 	return bytes.Compare(bytes.TrimRight(a, " "), bytes.TrimRight(b, " "))
 }
 
-// compareFloat takes NaN for equal to itself and greater than all else.
+// compareFloat treats NaN as equal to NaN and greater than any other value.
 func compareFloat(a, b []byte) int {
 	x, ok1 := float(a)
 	y, ok2 := float(b)
@@ -69,7 +68,7 @@ func compareFloat(a, b []byte) int {
 
 func compareFloats(x, y float64) int {
 	if math.IsNaN(x) || math.IsNaN(y) {
-		return -cmp.Compare(x, y) // which takes it for the least
+		return -cmp.Compare(x, y) // negated, because cmp.Compare treats NaN as the least
 	}
 	return cmp.Compare(x, y)
 }
@@ -85,7 +84,7 @@ func float(b []byte) (float64, bool) {
 	return 0, false
 }
 
-// compareTimetz orders by the moment, then by the zone.
+// compareTimetz orders by the moment in UTC, then by the zone.
 func compareTimetz(a, b []byte) int {
 	if len(a) != 12 || len(b) != 12 {
 		return bytes.Compare(a, b)
@@ -99,12 +98,12 @@ func compareTimetz(a, b []byte) int {
 	return cmp.Or(cmp.Compare(t1, t2), cmp.Compare(zone1, zone2))
 }
 
-// compareInterval takes a month for 30 days and a day for 24 hours.
+// compareInterval counts a month as 30 days and a day as 24 hours.
 func compareInterval(a, b []byte) int {
 	if len(a) != 16 || len(b) != 16 {
 		return bytes.Compare(a, b)
 	}
-	// Whole days and the rest: one number of microseconds would not fit.
+	// Whole days and the rest, because the microseconds of both may not fit an int64.
 	span := func(v []byte) (int64, int64) {
 		const day = 86_400_000_000
 		micros := int64(binary.BigEndian.Uint64(v))
@@ -120,10 +119,10 @@ func compareInterval(a, b []byte) int {
 	return cmp.Or(cmp.Compare(days1, days2), cmp.Compare(micros1, micros2))
 }
 
-// compareInet orders by family, then by the network that both have bits of,
-// then by the length of the prefix, then by address.
+// compareInet orders by family, then by the network bits that both values have, then by the
+// length of the prefix, then by address.
 func compareInet(a, b []byte) int {
-	// Family, bits, whether cidr, length of the address, address.
+	// The format is: family, bits, whether cidr, length of the address, address.
 	if len(a) < 4 || len(b) < 4 || len(a)-4 < (int(a[1])+7)/8 || len(b)-4 < (int(b[1])+7)/8 {
 		return bytes.Compare(a, b)
 	}

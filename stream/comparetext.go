@@ -5,8 +5,7 @@ import (
 	"cmp"
 )
 
-// comparer returns the order PostgreSQL gives the values of the type, in the
-// format they have.
+// comparer returns the order PostgreSQL gives the values of the type, in the type's format.
 func (t Type) comparer() (Comparer, bool) {
 	if t.Format == binaryFormat {
 		return CompareBinary(t.OID, t.Bytes)
@@ -43,7 +42,7 @@ func compareDecimals(a, b []byte) int {
 	return 0
 }
 
-// rankText orders by sign: -Infinity, negative, zero, positive, Infinity, NaN.
+// rankText orders numbers by sign: -Infinity, negative, zero, positive, Infinity, NaN.
 func rankText(v []byte) int {
 	switch {
 	case len(v) == 0:
@@ -67,8 +66,8 @@ func rankText(v []byte) int {
 	return 0
 }
 
-// compareMagnitude compares digits, perhaps with a point among them. No zero
-// leads but a lone one.
+// compareMagnitude compares digits, perhaps with a point among them. They have no leading zero,
+// except a lone zero before the point.
 func compareMagnitude(a, b []byte) int {
 	whole1, fraction1, _ := bytes.Cut(a, []byte{'.'})
 	whole2, fraction2, _ := bytes.Cut(b, []byte{'.'})
@@ -96,7 +95,7 @@ func compareISO(a, b []byte) int {
 	return cmp.Or(cmp.Compare(x.day, y.day), cmp.Compare(x.micros, y.micros))
 }
 
-// moment is a day, counted from one long ago, and a time of it, in UTC.
+// moment is a day number and the microseconds of that day, in UTC.
 type moment struct{ day, micros int64 }
 
 const (
@@ -154,8 +153,8 @@ func parseISO(v []byte) (moment, bool) {
 	return m, true
 }
 
-// leadingNumber reads digits up to a separator or the end, and returns what
-// comes after it.
+// leadingNumber reads digits up to a separator or the end, and returns what comes after the
+// separator.
 func leadingNumber(v []byte, separator byte) (int64, []byte, bool) {
 	n := int64(0)
 	for i, c := range v {
@@ -193,13 +192,13 @@ func parseClock(v []byte) (int64, bool) {
 	return micros, true
 }
 
-// dayNumber counts days. With years beginning in March the leap day comes last,
+// dayNumber returns the number of a date's day. If years begin in March the leap day comes last,
 // and the months' lengths follow (153m+2)/5.
 func dayNumber(year, month, day int64) int64 {
 	if month < 3 {
 		year--
 		month += 12
 	}
-	year += 8000 // so that none is negative; a multiple of 400
+	year += 8000 // a multiple of 400, so that no year is negative
 	return 365*year + year/4 - year/100 + year/400 + (153*(month-3)+2)/5 + day
 }

@@ -2,8 +2,7 @@ package stream
 
 import "encoding/binary"
 
-// Cut leaves only the leading columns of each row. It does so in place: the
-// part's own row is changed.
+// Cut keeps only the leading columns of each row. It changes the rows of r in place.
 func Cut(r Rows, columns int) Rows {
 	return &cut{r, columns}
 }

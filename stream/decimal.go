@@ -6,9 +6,8 @@ import (
 	"encoding/binary"
 )
 
-// The signs of numeric's binary form: four words (number of digits, weight,
-// sign, scale), then digits to base 10000. The weight is the power of 10000 the
-// first digit stands for.
+// The signs in numeric's binary form, which is four words (number of digits, weight, sign, scale),
+// then digits to base 10000. The weight is the power of 10000 that the first digit stands for.
 const (
 	signPositive = 0x0000
 	signNegative = 0x4000
@@ -17,7 +16,7 @@ const (
 	signMinusInf = 0xf000
 )
 
-// compareNumeric orders the binary form. The scale takes no part.
+// compareNumeric orders values of numeric in binary form. The scale does not count.
 func compareNumeric(a, b []byte) int {
 	rank1, ok1 := rank(a)
 	rank2, ok2 := rank(b)
@@ -72,7 +71,7 @@ func compareDigits(a, b []byte) int {
 	}
 	weight1, digits1 := weight(a)
 	weight2, digits2 := weight(b)
-	// What is longer goes on with something that is not zero.
+	// If one is a prefix of the other, the longer one is greater: its last digit is not zero.
 	return cmp.Or(cmp.Compare(weight1, weight2), bytes.Compare(digits1, digits2))
 }
 

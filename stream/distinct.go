@@ -2,10 +2,9 @@ package stream
 
 import "errors"
 
-// Distinct drops rows whose leading columns, as many as there are types, have
-// come before. The others go on in their order; of equal rows the first does.
-// Should what it remembers take more than maxBytes, that is an error; 0 or less
-// is no limit. See CanDistinct.
+// Distinct drops rows whose leading columns, as many as there are types, equal those of an earlier
+// row. The other rows keep their order. It is an error if Distinct would have to remember more
+// than maxBytes; 0 or less is no limit. See CanDistinct.
 func Distinct(r Rows, equal []Type, maxBytes int64) (Rows, error) {
 	if !CanDistinct(equal) {
 		return nil, errors.New("distinct: PostgreSQL has to tell what is equal")

@@ -9,7 +9,7 @@ import (
 	"weft/pgerr"
 )
 
-// floats are sums and averages of float4 and float8.
+// floats is the combiner for sums and averages of float4 and float8.
 type floats struct {
 	form    Type
 	average bool
@@ -20,7 +20,7 @@ type floats struct {
 
 type floatState struct {
 	sum  float64
-	n    int64 // of values, for an average
+	n    int64 // number of values, for an average
 	seen bool
 }
 
@@ -50,7 +50,7 @@ func (f *floats) add(group int, value, count []byte) error {
 	}
 	sum := s.sum + v
 	if f.form.OID == oidFloat4 {
-		sum = float64(float32(sum)) // exact: float64 has more than twice the bits
+		sum = float64(float32(sum)) // rounds as float4 addition does: float64 has more than twice the bits
 	}
 	if math.IsInf(sum, 0) && !math.IsInf(s.sum, 0) && !math.IsInf(v, 0) {
 		return pgerr.New(pgerr.NumericValueOutOfRange, "value out of range: overflow")
@@ -100,8 +100,8 @@ func parseFloat(v []byte, bits int) (float64, bool) {
 	return f, err == nil
 }
 
-// appendFloat writes a float as PostgreSQL does with extra_float_digits above
-// 0: the fewest digits that name it and no other.
+// appendFloat writes a float as PostgreSQL does with extra_float_digits above 0: with the fewest
+// digits that name this float and no other.
 func appendFloat(dst []byte, f float64, bits int) []byte {
 	switch {
 	case math.IsNaN(f):
@@ -127,19 +127,18 @@ func appendFloat(dst []byte, f float64, bits int) []byte {
 	return strconv.AppendFloat(dst, f, 'f', precision, bits)
 }
 
-// shortest writes f as d.ddde±xx and says with which precision; -1 for what Go
-// writes then.
+// shortest writes f as d.ddde±xx and returns the precision; -1 for the precision that Go chooses.
 //
-// Go and PostgreSQL differ twice. What lies right between two decimals of that
-// length goes up in Go and to the even one in PostgreSQL. And what lies right
-// between two floats names the even one in Go and nobody in PostgreSQL.
+// Go and PostgreSQL differ in two cases. A float exactly between two decimals of the shortest
+// length is rounded up in Go and to the even one in PostgreSQL. And a decimal exactly between two
+// floats names the even one in Go and neither in PostgreSQL.
 func shortest(buf []byte, f float64, bits int) (digits []byte, precision int) {
 	digits = strconv.AppendFloat(buf, f, 'e', -1, bits)
 	precision = significant(digits) - 1
 	ours := !halfway(digits, f, bits)
 	digits = strconv.AppendFloat(buf, f, 'e', precision, bits)
 	if ours && !names(digits, f, bits) {
-		// The nearest one of that length is no name, but another is: floats are
+		// The nearest decimal of that length does not name f, but another one does: floats are
 		// closer below a power of two than above it.
 		return strconv.AppendFloat(buf, f, 'e', -1, bits), -1
 	}
@@ -183,11 +182,9 @@ func names(digits []byte, f float64, bits int) bool {
 	return !halfway(digits, f, bits)
 }
 
-// halfway reports whether the digits name a number exactly between f and one of
-// its neighbours.
+// halfway reports whether the digits name a number exactly between f and a neighbour of f.
 func halfway(digits []byte, f float64, bits int) bool {
-	// Below these, what lies between two floats has more digits than any of
-	// their names.
+	// Below least, a number between two floats has more digits than the shortest name of either.
 	least := float64(1 << 50)
 	if bits == 32 {
 		least = 1 << 18

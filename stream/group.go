@@ -8,8 +8,8 @@ import (
 	"weft/plan"
 )
 
-// CanGroup reports whether Group gives PostgreSQL's answer for a piece with
-// columns of these types.
+// CanGroup reports whether Group gives PostgreSQL's answer for a piece with columns of these
+// types.
 func CanGroup(a *plan.Aggregate, types []Type) bool {
 	for _, c := range a.Groups {
 		if c < 0 || c >= len(types) || !types[c].equalBytes() {
@@ -24,12 +24,12 @@ func CanGroup(a *plan.Aggregate, types []Type) bool {
 	return true
 }
 
-// Group puts partial aggregates together. The types are those of the columns
-// that come in; a column goes out in the format it came in, an average in that
-// of its sum. Groups come out in the order in which their first rows came.
+// Group combines partial aggregates. types are the types of the incoming columns; a column keeps
+// its format, and an average has the format of its sum. Groups come out in the order in which
+// their first rows came.
 //
-// All input is read by the first Next. Should what is gathered take more than
-// maxBytes, that is an error; 0 or less is no limit. See CanGroup.
+// The first Next reads all input. It is an error if what is gathered takes more than maxBytes; 0
+// or less is no limit. See CanGroup.
 func Group(r Rows, a *plan.Aggregate, types []Type, maxBytes int64) (Rows, error) {
 	if !CanGroup(a, types) {
 		return nil, errors.New("group: PostgreSQL has to do it")
@@ -38,12 +38,12 @@ func Group(r Rows, a *plan.Aggregate, types []Type, maxBytes int64) (Rows, error
 	return &grouped{rows: r, input: newInput(a, types, m), always: !a.Grouped, table: newTable(m), memory: m}, nil
 }
 
-// input takes rows apart for combiners.
+// input splits rows into values for combiners.
 type input struct {
 	picker  picker
-	values  [][]byte // of the row at hand: groups, then two for each output
-	keys    int      // how many of the values are groups
-	key     []byte   // they, with their lengths
+	values  [][]byte // values of the current row: groups, then two for each output
+	keys    int      // how many of values are groups
+	key     []byte   // the values that are groups, with their lengths
 	outputs []combiner
 }
 
@@ -56,14 +56,14 @@ func newInput(a *plan.Aggregate, types []Type, m *memory) input {
 		if o.Kind == plan.CombineAvg {
 			columns = append(columns, o.Count)
 		} else {
-			columns = append(columns, o.Column) // not looked at
+			columns = append(columns, o.Column) // the combiner does not use it
 		}
 	}
 	in.picker, in.values = newPicker(columns), make([][]byte, len(columns))
 	return in
 }
 
-// take looks at a row and leaves the key of its group in in.key.
+// take reads a row and leaves the key of its group in in.key.
 func (in *input) take(row []byte) error {
 	if err := in.picker.pick(row, in.values); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (in *input) take(row []byte) error {
 	return nil
 }
 
-// add puts the row that was taken to a group.
+// add adds the row that was taken to a group.
 func (in *input) add(group int) error {
 	for i, o := range in.outputs {
 		at := in.keys + 2*i
@@ -86,7 +86,7 @@ func (in *input) add(group int) error {
 	return nil
 }
 
-// emit makes the row of a group.
+// emit appends the result row of a group to dst.
 func (in *input) emit(dst []byte, group int, key []byte) (_ []byte, err error) {
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(in.outputs)))
 	for _, o := range in.outputs {
@@ -97,28 +97,28 @@ func (in *input) emit(dst []byte, group int, key []byte) (_ []byte, err error) {
 	return dst, nil
 }
 
-// combiner makes one column of the result. It has a state per group.
+// combiner makes one column of the result. It keeps a state for each group.
 type combiner interface {
 	// grow begins another group.
 	grow()
 	// reset empties the only group there is.
 	reset()
-	// add puts a partial result, nil for NULL, to a group, and for an average
-	// the number of values behind it.
+	// add adds a partial result, nil for NULL, to a group. For an average, count is the number of
+	// values behind the partial result.
 	add(group int, value, count []byte) error
-	// emit appends the group's result with its length. The key is the group's.
+	// emit appends the group's result with its length. key is the group's key.
 	emit(dst []byte, group int, key []byte) ([]byte, error)
 }
 
 type grouped struct {
 	rows   Rows
 	input  input
-	always bool // there is a group even without rows
+	always bool // whether there is a group even without rows
 	table  *table
 	memory *memory
 
-	read bool // all input
-	next int  // group to go out
+	read bool // whether all input has been read
+	next int  // number of the group that Next returns next
 	out  []byte
 	err  error
 }
@@ -135,13 +135,13 @@ func (g *grouped) Next() ([]byte, error) {
 		g.err = g.emit()
 	}
 	if g.err != nil {
-		g.table, g.input = nil, input{} // may be much
+		g.table, g.input = nil, input{} // frees what may be much memory
 		return nil, g.err
 	}
 	return g.out, nil
 }
 
-// gather reads all rows.
+// gather reads all rows and adds them to their groups.
 func (g *grouped) gather() error {
 	for {
 		row, err := g.rows.Next()
@@ -176,7 +176,7 @@ func (g *grouped) add(row []byte) error {
 	return g.memory.check()
 }
 
-// group returns the number of a group, which may be a new one.
+// group returns the number of the group with a key, making the group if it is new.
 func (g *grouped) group(key []byte) (int, error) {
 	n, added, err := g.table.add(key)
 	if added {
@@ -187,7 +187,7 @@ func (g *grouped) group(key []byte) (int, error) {
 	return n, err
 }
 
-// emit makes the row of the next group.
+// emit writes the result row of the next group to out.
 func (g *grouped) emit() (err error) {
 	if g.next == len(g.table.entries) {
 		return io.EOF

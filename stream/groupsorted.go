@@ -8,10 +8,9 @@ import (
 	"weft/plan"
 )
 
-// GroupSorted is Group for rows in which equal groups come one after the other,
-// as a Merge by the columns of the groups yields them. It keeps one group, and
-// yields it when the next one begins. See CanGroup; without groups there is
-// nothing to be sorted by.
+// GroupSorted is Group for rows in which the rows of a group follow each other, as in a Merge by
+// the grouping columns. GroupSorted keeps one group, and yields it when the next one begins. It
+// is an error if the aggregate has no groups. See CanGroup.
 func GroupSorted(r Rows, a *plan.Aggregate, types []Type, maxBytes int64) (Rows, error) {
 	if !CanGroup(a, types) || !a.Grouped {
 		return nil, errors.New("group: PostgreSQL has to do it")
@@ -29,8 +28,8 @@ type groupedSorted struct {
 	input  input
 	memory *memory
 
-	open bool   // a group has begun
-	key  []byte // the group's
+	open bool   // whether a group has begun
+	key  []byte // key of the current group
 	out  []byte
 	err  error
 }
@@ -48,8 +47,8 @@ func (g *groupedSorted) Next() ([]byte, error) {
 	return nil, g.err
 }
 
-// step reads a row. It reports whether a group is over and has gone into out,
-// which happens with io.EOF too.
+// step reads a row. It reports whether a group has ended and its result is in out, which may
+// happen together with io.EOF.
 func (g *groupedSorted) step() (ready bool, err error) {
 	row, err := g.rows.Next()
 	if err == nil {

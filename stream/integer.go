@@ -11,7 +11,7 @@ import (
 
 var errValue = errors.New("malformed value")
 
-// integerOp puts two numbers together.
+// integerOp combines two numbers.
 type integerOp func(a, b int64) (int64, error)
 
 func addInteger(a, b int64) (int64, error) {
@@ -26,10 +26,10 @@ func andInteger(a, b int64) (int64, error) { return a & b, nil }
 
 func orInteger(a, b int64) (int64, error) { return a | b, nil }
 
-// integers are count, sums of small integers, bit_and and bit_or.
+// integers is the combiner for count, sums of small integers, bit_and and bit_or.
 type integers struct {
 	op     integerOp
-	zero   bool // what comes out for nothing is 0, not NULL
+	zero   bool // whether the result without input is 0, not NULL
 	form   Type
 	states []integerState
 	memory *memory
@@ -107,7 +107,7 @@ func (t Type) integer(v []byte) (int64, bool) {
 	return 0, false
 }
 
-// parseInteger reads what a server writes: digits, perhaps after a minus sign.
+// parseInteger reads an integer as a server writes it: digits, perhaps after a minus sign.
 func parseInteger(v []byte) (int64, bool) {
 	negative := len(v) > 0 && v[0] == '-'
 	if negative {

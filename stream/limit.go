@@ -2,9 +2,8 @@ package stream
 
 import "io"
 
-// Limit skips rows and stops after some: OFFSET and LIMIT. A negative limit is
-// none. It does not ask for a row beyond the last it yields, and with a limit of
-// 0 for none at all.
+// Limit skips offset rows and stops after limit rows. A negative limit means no limit. Limit reads
+// no row of r after the last one it yields, and with a limit of 0 no row at all.
 func Limit(r Rows, offset, limit int64) Rows {
 	if offset <= 0 && limit < 0 {
 		return r
@@ -15,7 +14,7 @@ func Limit(r Rows, offset, limit int64) Rows {
 type limited struct {
 	rows Rows
 	skip int64
-	left int64 // negative: no limit
+	left int64 // rows to yield; negative for no limit
 	err  error
 }
 

@@ -9,10 +9,10 @@ import (
 // memory counts the bytes that an operator keeps.
 type memory struct {
 	used  int64
-	limit int64 // 0 or less: none
+	limit int64 // 0 or less for no limit
 }
 
-// check holds what is kept against the limit.
+// check returns an error if more than the limit is kept.
 func (m *memory) check() error {
 	if m.limit > 0 && m.used > m.limit {
 		return errGather()
@@ -22,7 +22,7 @@ func (m *memory) check() error {
 
 func errGather() error { return pgerr.GatherTooLarge() }
 
-// extend appends to a slice and counts what it grows by.
+// extend appends to a slice and counts the bytes by which the slice grows.
 func extend[E any](s []E, e E, m *memory) []E {
 	before := cap(s)
 	s = append(s, e)

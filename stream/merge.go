@@ -9,16 +9,15 @@ type Key struct {
 	Compare          Comparer
 }
 
-// Comparer orders two values of one type, in the format it was made for. Neither
-// is NULL.
+// Comparer orders two values of one type, in the format that the Comparer was made for. Neither
+// value is NULL.
 type Comparer func(a, b []byte) int
 
-// Merge returns the rows of all parts in the order of the keys, which each part
-// has already. Rows with equal keys come in the order of the parts.
+// Merge returns the rows of all parts in the order of the keys; each part must be in that order.
+// Rows with equal keys come in the order of the parts.
 //
-// It keeps the current row of each part, in the part's own memory: a part is
-// asked for its next row only when the current one has been yielded and another
-// is wanted.
+// Merge keeps the current row of each part, in the part's own memory: it reads the next row of a
+// part only when the current row has been yielded and another row is wanted.
 func Merge(keys []Key, parts ...Rows) Rows {
 	switch len(parts) {
 	case 0:
@@ -43,19 +42,19 @@ type merged struct {
 	picker picker
 	inputs []head
 
-	// tree is a tournament. The inputs are its leaves, numbered from
-	// len(inputs); the parent of node n is n/2. Element n is the loser of the
-	// match at n, element 0 the winner of all. Filled by the first Next.
+	// tree is a tournament. The inputs are its leaves, numbered from len(inputs); the parent of
+	// node n is n/2. Element n is the loser of the match at n, element 0 the overall winner. The
+	// first Next fills the tree.
 	tree    []int
 	started bool
 	err     error
 }
 
-// head is where a part has come to.
+// head is a part and its current row.
 type head struct {
 	rows Rows
 	row  []byte
-	keys [][]byte // of row, nil for NULL
+	keys [][]byte // the values of row's sort keys, nil for NULL
 	done bool
 }
 
@@ -80,19 +79,19 @@ func (m *merged) Next() ([]byte, error) {
 	return winner.row, nil
 }
 
-// start asks every part for its first row and plays all matches.
+// start reads the first row of every part and plays all matches.
 func (m *merged) start() {
 	m.started = true
 	for i := range m.inputs {
 		m.advance(i)
-		m.tree[i] = -1 // wins against everybody, and so ends on top
+		m.tree[i] = -1 // wins every match, and so ends on top
 	}
 	for i := len(m.inputs) - 1; i >= 0; i-- {
 		m.replay(i)
 	}
 }
 
-// advance asks a part for its next row.
+// advance reads the next row of a part.
 func (m *merged) advance(i int) {
 	in := &m.inputs[i]
 	row, err := in.rows.Next()
@@ -120,7 +119,7 @@ func (m *merged) replay(i int) {
 	m.tree[0] = i
 }
 
-// before reports whether the row of input a comes before that of b.
+// before reports whether the row of input a comes before the row of input b.
 func (m *merged) before(a, b int) bool {
 	left, right := &m.inputs[a], &m.inputs[b]
 	if left.done || right.done {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// number is a numeric: digits to base 10000, the first of which stands for
-// 10000^weight, and how many decimals are shown.
+// number is a numeric: digits to base 10000, the first of which stands for 10000^weight, and a
+// scale, the number of decimals shown.
 type number struct {
 	special  uint16 // signNaN, signInf, signMinusInf, or 0
 	negative bool
@@ -16,7 +16,7 @@ type number struct {
 	scale    int
 }
 
-// normalise takes zeros off both ends.
+// normalise removes zero digits at both ends.
 func (n *number) normalise() {
 	first := 0
 	for first < len(n.digits) && n.digits[first] == 0 {
@@ -32,11 +32,11 @@ func (n *number) normalise() {
 	}
 }
 
-// divide divides by a count with as many decimals as PostgreSQL would: at least
-// 16 significant ones, and those of the dividend.
+// divide divides by a count, with as many decimals as PostgreSQL shows: at least 16 significant
+// digits, and at least the decimals of the dividend.
 func (n *number) divide(count int64) {
-	// What the quotient's first digit stands for is estimated from the first
-	// digits.
+	// The weight of the quotient's first digit is estimated from the first digits of dividend and
+	// count.
 	first, weight := count, 0
 	for ; first >= 10000; first /= 10000 {
 		weight++
@@ -48,8 +48,8 @@ func (n *number) divide(count int64) {
 	const significant, most = 16, 1000
 	n.scale = min(max(significant-4*quotient, n.scale, 0), most)
 
-	// By hand, from the left: each digit makes room for one of the quotient.
-	// The last one has the decimal after those that are shown.
+	// Long division, from the left: each digit of the quotient replaces one of the dividend. The
+	// last digit contains the first decimal that is not shown.
 	last := n.weight + n.scale/4 + 1
 	n.digits = n.digits[:min(len(n.digits), max(last+1, 0))]
 	var rest uint64
@@ -69,8 +69,8 @@ func (n *number) divide(count int64) {
 	n.normalise()
 }
 
-// round leaves the decimals that are shown. The last digit has the next one:
-// halves go away from zero.
+// round cuts to the decimals that are shown. The digit last contains the first decimal that is
+// not shown; halves are rounded away from zero.
 func (n *number) round(last int) {
 	unit := [...]uint16{10000, 1000, 100, 10}[n.scale%4]
 	over := n.digits[last] % unit
@@ -102,7 +102,7 @@ func (n *number) appendBinary(dst []byte) []byte {
 	case signNaN:
 		return append(dst, 0, 0, 0, 0, byte(n.special>>8), 0, 0, 0)
 	case signInf, signMinusInf:
-		// A bit of the sign is taken for one of the scale there.
+		// numeric_send takes a bit of the sign for a bit of the scale.
 		return append(dst, 0, 0, 0, 0, byte(n.special>>8), 0, 0, 0x20)
 	}
 	dst = be.AppendUint16(dst, uint16(len(n.digits)))
@@ -119,7 +119,7 @@ func (n *number) appendBinary(dst []byte) []byte {
 	return dst
 }
 
-// appendText writes it as numeric_out does.
+// appendText writes the number as numeric_out does.
 func (n *number) appendText(dst []byte) []byte {
 	switch n.special {
 	case signNaN:

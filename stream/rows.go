@@ -8,17 +8,16 @@ import (
 	"slices"
 )
 
-// Rows yields rows. A row is the body of a DataRow: a count of columns in 16
-// bits, then for each its length in 32 bits, -1 for NULL, and its bytes. It is
-// valid until the next call. io.EOF comes after the last; neither it nor any
-// other error is followed by a row.
+// Rows yields rows. A row is the body of a DataRow: a count of columns in 16 bits, then for each
+// column its length in 32 bits, -1 for NULL, and its bytes. A row is valid until the next call.
+// io.EOF comes after the last row; no row follows an error.
 type Rows interface {
 	Next() ([]byte, error)
 }
 
 var errRow = errors.New("malformed row")
 
-// none is the Rows of no part.
+// none is a Rows without rows.
 type none struct{}
 
 func (none) Next() ([]byte, error) { return nil, io.EOF }
@@ -31,8 +30,8 @@ func count(row []byte) (int, error) {
 	return int(binary.BigEndian.Uint16(row)), nil
 }
 
-// field returns the value at an offset of the row, nil for NULL, and where the
-// next one is; -1 if there is no value.
+// field returns the value at an offset of the row, nil for NULL, and the offset of the next value,
+// or -1 if the row has no value there.
 func field(row []byte, at int) (value []byte, next int) {
 	if len(row)-at < 4 {
 		return nil, -1
@@ -56,14 +55,14 @@ func appendField(dst, value []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(dst, uint32(len(value))), value...)
 }
 
-// picker finds some columns of a row in one walk.
+// picker finds several columns of a row in one walk.
 type picker struct {
-	wants []want // by column
+	wants []want // sorted by column
 }
 
 type want struct{ column, target int }
 
-// newPicker returns one that puts columns[i] into element i.
+// newPicker returns a picker that puts columns[i] into element i of the values.
 func newPicker(columns []int) picker {
 	wants := make([]want, len(columns))
 	for i, c := range columns {
@@ -73,7 +72,7 @@ func newPicker(columns []int) picker {
 	return picker{wants}
 }
 
-// pick sets the values, nil for NULL. They are the row's own bytes.
+// pick sets the values, nil for NULL. The values are slices of the row.
 func (p picker) pick(row []byte, values [][]byte) error {
 	n, err := count(row)
 	if err != nil {

@@ -7,21 +7,21 @@ import (
 	"weft/pgerr"
 )
 
-// decimals are sums of numeric, and averages of it and of integers.
+// decimals is the combiner for sums of numeric, and for averages of numeric and of integers.
 type decimals struct {
-	form    Type // of the sums that come; the result is numeric
+	form    Type // type of the partial sums; the result is numeric
 	average bool
 	counts  Type
 	states  []decimalState
 	memory  *memory
 
-	number  number // the one going out
+	number  number // the result being written
 	scratch []int64
 }
 
 type decimalState struct {
 	sum  decimalSum
-	n    int64 // of values, for an average
+	n    int64 // number of values, for an average
 	seen bool
 }
 
@@ -86,17 +86,16 @@ func (d *decimals) emit(dst []byte, group int, _ []byte) ([]byte, error) {
 	return end(dst, at), nil
 }
 
-// decimalSum adds up numerics, exactly. Its digits are to base 10000 like theirs,
-// but each is a sum of digits that has not been carried over: it has room for
-// 10^14 of them.
+// decimalSum adds up numerics exactly. Its digits are to base 10000 like those of numeric, but
+// each is a sum of digits without carries: an int64 has room for 10^14 of them.
 type decimalSum struct {
 	digits []int64
 	top    int    // digits[0] stands for 10000^top
-	scale  int    // the greatest that came
-	notes  uint16 // specials that came
+	scale  int    // the greatest scale added so far
+	notes  uint16 // NaN and infinities added so far
 }
 
-// What is in notes.
+// The bits of notes.
 const (
 	sawNaN uint16 = 1 << iota
 	sawInf
@@ -146,11 +145,11 @@ func (s *decimalSum) addBinary(v []byte) bool {
 	return true
 }
 
-// maxScale is how many decimals PostgreSQL allows after the point.
+// maxScale is how many decimals PostgreSQL allows.
 const maxScale = 0x3fff
 
-// addText adds a number as PostgreSQL writes it: digits, perhaps with a minus
-// sign before and a point among them.
+// addText adds a number as PostgreSQL writes it: digits, perhaps with a point among them, perhaps
+// after a minus sign.
 func (s *decimalSum) addText(v []byte) bool {
 	switch string(v) {
 	case "NaN":
@@ -227,7 +226,7 @@ func (s *decimalSum) addInteger(n int64) {
 	}
 }
 
-// cover makes room for digits from one weight down to another.
+// cover makes room for digits from weight top down to weight bottom.
 func (s *decimalSum) cover(top, bottom int) {
 	if len(s.digits) == 0 {
 		n := top - bottom + 1
@@ -248,8 +247,8 @@ func (s *decimalSum) cover(top, bottom int) {
 	s.digits, s.top = digits, top
 }
 
-// total carries over and sets n to the sum. The scratch memory may be that of
-// an earlier call.
+// total carries over and sets n to the sum. It uses scratch, which may be the result of an earlier
+// call, as memory.
 func (s *decimalSum) total(n *number, scratch []int64) []int64 {
 	*n = number{digits: n.digits[:0], scale: s.scale}
 	switch both := sawInf | sawMinusInf; {
@@ -287,8 +286,8 @@ func (s *decimalSum) total(n *number, scratch []int64) []int64 {
 	return scratch
 }
 
-// carryOver brings all digits between 0 and 9999 and returns what is left over
-// at the top, which has the number's sign.
+// carryOver makes all digits lie between 0 and 9999 and returns the carry at the top, which has
+// the sign of the number.
 func carryOver(digits []int64) int64 {
 	carry := int64(0)
 	for i := len(digits) - 1; i >= 0; i-- {

@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// table numbers byte strings in the order they come, from 0. It has its own
-// copies. Looking for one that is there allocates nothing.
+// table numbers byte strings in the order they come, from 0. It keeps copies of them. Finding a
+// known string allocates nothing.
 type table struct {
 	seed    maphash.Seed
-	slots   []uint32 // numbers plus 1, 0 where free; a power of two of them
+	slots   []uint32 // numbers plus 1, 0 for a free slot; the length is a power of two
 	entries []entry
 	chunk   []byte // room for the next keys
-	next    int    // size of the chunk after it
+	next    int    // size of the next chunk
 	memory  *memory
 }
 
@@ -36,8 +36,8 @@ func newTable(m *memory) *table {
 	return &table{seed: maphash.MakeSeed(), slots: make([]uint32, firstSlots), next: firstChunk, memory: m}
 }
 
-// add returns the number of the key and whether it is new. It is an error if
-// that is one too many.
+// add returns the number of the key and whether the key is new. It fails if the table would exceed
+// its limits.
 func (t *table) add(key []byte) (n int, added bool, err error) {
 	hash := maphash.Bytes(t.seed, key)
 	mask := uint64(len(t.slots) - 1)
@@ -59,8 +59,8 @@ func (t *table) add(key []byte) (n int, added bool, err error) {
 	return len(t.entries) - 1, true, t.memory.check()
 }
 
-// keep copies the key into a chunk, or if it would take most of one, into
-// memory of its own.
+// keep copies the key into a chunk, or into its own allocation if the key would take most of a
+// chunk.
 func (t *table) keep(key []byte) []byte {
 	if len(key) > len(t.chunk) {
 		if len(key) > lastChunk/4 {

@@ -1,23 +1,23 @@
 package stream
 
-// Type is what there is to know of a column before its values are compared.
+// Type is what must be known of a column to compare its values.
 type Type struct {
 	OID    uint32
 	Mod    int32
 	Format int16 // 0 text, 1 binary
-	// Bytes: its collation compares bytes, and they come in the encoding that
-	// the server has them in.
+	// Bytes says that the collation compares bytes, and that values come in the encoding of the
+	// server.
 	Bytes bool
-	// Deterministic: its collation takes texts for equal only if their bytes
-	// are, and they come in the encoding that the server has them in.
+	// Deterministic says that the collation treats texts as equal only if their bytes are, and
+	// that values come in the encoding of the server.
 	Deterministic bool
-	// Enum: it is an enum.
+	// Enum says that the type is an enum.
 	Enum bool
-	// ISO: the session's DateStyle is ISO. Only in this style the text of a
-	// timestamptz says which one it is, in every time zone.
+	// ISO says that the session's DateStyle is ISO. Only in this style the text of a timestamptz
+	// tells the moment in every time zone.
 	ISO bool
-	// Shortest: the session's extra_float_digits is above 0, so that the text of
-	// a float says which one it is.
+	// Shortest says that the session's extra_float_digits is above 0, so that the text of a float
+	// tells the exact value.
 	Shortest bool
 }
 
