@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ValidateChange reports what makes s an impossible successor of old, beside
-// s.Validate. old is nil when s creates the cluster.
+// ValidateChange reports what makes s an impossible successor of old, in addition to s.Validate.
+// old is nil when s creates the cluster.
 func (s *Snapshot) ValidateChange(old *Snapshot) error {
 	if old == nil {
 		return nil
@@ -20,8 +20,8 @@ func (s *Snapshot) ValidateChange(old *Snapshot) error {
 		bad("cluster", "is %s for the life of the cluster; %s is another", old.Cluster, s.Cluster)
 	}
 	if s.BucketCount != old.BucketCount {
-		// A row's bucket is the top bits of its keyspace ID: another count
-		// would put every row elsewhere.
+		// A row's bucket is the top bits of its keyspace ID: with another count every row would
+		// belong in another bucket.
 		bad("bucket_count", "is fixed at %d since the cluster was created", old.BucketCount)
 	}
 	if s.Home != old.Home {
@@ -33,8 +33,8 @@ func (s *Snapshot) ValidateChange(old *Snapshot) error {
 	return errors.Join(errs...)
 }
 
-// validateStay refuses what would put declared tables elsewhere than their rows
-// are: weft cannot move rows yet.
+// validateStay refuses changes that would put declared tables on other shards than their rows are
+// on: weft cannot move rows yet.
 func (s *Snapshot) validateStay(old *Snapshot, bad func(place, format string, args ...any)) {
 	const way = "undeclare the tables first (weft.unshard_table), and declare them again afterwards"
 	tables := "declared tables"
@@ -59,7 +59,7 @@ func (s *Snapshot) validateStay(old *Snapshot, bad func(place, format string, ar
 			return
 		}
 	}
-	// What the author should have done to Placement, and what it did.
+	// Neither the placement that SetShards would make nor the one in s may move a bucket.
 	want := &Snapshot{BucketCount: old.BucketCount, Shards: old.Shards, Pins: old.Pins, Placement: old.Placement}
 	want.SetShards(s.Shards, s.Pins)
 	for _, next := range []*Snapshot{want, s} {

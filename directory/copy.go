@@ -10,31 +10,31 @@ import (
 	"time"
 )
 
-// Copy is what shards keep of the directory, so that it can be rebuilt when the store is
-// lost: all that says where rows are. What only running proxies need is not in it.
+// Copy is what shards keep of the directory, so that it can be rebuilt when the store is lost:
+// everything that says where rows are, but nothing that only running proxies need.
 type Copy struct {
 	Snapshot *Snapshot     `json:"snapshot"`
 	Pinned   []PinnedValue `json:"pinned,omitempty"`
 }
 
-// PinnedValue is a lookup's value with a bucket of its own. All other values are where
-// their hash says, with or without an entry.
+// PinnedValue is a lookup's value with a bucket of its own. All other values are where their hash
+// says, with or without an entry.
 type PinnedValue struct {
 	Lookup string `json:"lookup"`
 	Key    []byte `json:"key"`
 	Bucket int    `json:"bucket"`
 }
 
-// Number orders copies: it grows with every change, also through a rebuilt store, whose
-// own versions begin anew.
+// Number orders copies: it grows with every change, even through a rebuilt store, whose versions
+// start again.
 func (s *Snapshot) Number() int64 { return s.Base + s.Version }
 
-// EncodeCopy returns what a shard keeps of s. It is the same as long as the declarations,
-// the shards and the placement are.
+// EncodeCopy returns the copy of s that a shard keeps. The result changes only with the
+// declarations, the shards or the placement.
 func (s *Snapshot) EncodeCopy() (string, error) {
 	c := *s
 	c.Schemas, c.Sequences, c.Vacated, c.Pending = nil, nil, nil, nil
-	c.Base = 0 // it is in the number
+	c.Base = 0 // Number includes it
 	out := Copy{Snapshot: &c}
 	if s.Entries != nil {
 		out.Pinned = s.Entries.pinned(s.BucketCount)
@@ -43,7 +43,7 @@ func (s *Snapshot) EncodeCopy() (string, error) {
 	return string(b), err
 }
 
-// Confined returns s with the declarations of one database alone.
+// Confined returns s with only the declarations of one database.
 func (s *Snapshot) Confined(database string) *Snapshot {
 	c := *s
 	c.Tables = s.Declared(database)
@@ -51,7 +51,7 @@ func (s *Snapshot) Confined(database string) *Snapshot {
 	return &c
 }
 
-// DecodeCopy reads what EncodeCopy wrote, and refuses what it does not understand.
+// DecodeCopy reads what EncodeCopy wrote, and refuses any other text.
 func DecodeCopy(text string) (*Copy, error) {
 	var c Copy
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
@@ -65,14 +65,14 @@ func DecodeCopy(text string) (*Copy, error) {
 	return &c, c.Snapshot.Validate()
 }
 
-// Revive returns the snapshot that a new store begins with. number is that of the copy.
-// Every proxy reads its schemas anew, and draws values of sequences anew.
+// Revive returns the snapshot that a new store begins with. number is the number of the copy.
+// Every proxy then reads its schemas again, and draws new values of sequences.
 func (c *Copy) Revive(number int64) *Snapshot {
 	s := c.Snapshot.Clone()
 	s.Base = number
 	s.Schemas, s.Sequences = map[string]int64{}, map[string]int64{}
 	for i := range s.Tables {
-		// Counts are of changes, of which nobody makes one each second for years.
+		// Larger than any old count, because there is less than one change per second.
 		s.Schemas[s.Tables[i].Database] = time.Now().Unix()
 		s.Sequences[s.Tables[i].Database] = time.Now().Unix()
 	}

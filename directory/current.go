@@ -20,7 +20,7 @@ type Current struct {
 	first chan struct{} // closed when snap is first set
 
 	mu      sync.Mutex
-	err     error         // why the watch is not running; nil while it is
+	err     error         // why the watch is not running; nil while it runs
 	changed chan struct{} // closed and replaced when snap changes
 }
 
@@ -42,8 +42,8 @@ func (c *Current) Wait(ctx context.Context) (*Snapshot, error) {
 	}
 }
 
-// Serving returns the version of the newest snapshot, 0 before the first, and a
-// channel that is closed when there is another.
+// Serving returns the version of the newest snapshot, 0 before the first, and a channel that is
+// closed when the snapshot changes.
 func (c *Current) Serving() (version int64, changed <-chan struct{}) {
 	c.mu.Lock()
 	changed = c.changed
@@ -54,8 +54,8 @@ func (c *Current) Serving() (version int64, changed <-chan struct{}) {
 	return version, changed
 }
 
-// Reach returns the snapshot once it is at version or newer: a change that this
-// process made comes back to it like all others, a moment later.
+// Reach returns the snapshot once its version is at least version: a change that this process made
+// comes back through the watch like any other, a moment later.
 func (c *Current) Reach(ctx context.Context, version int64) (*Snapshot, error) {
 	for {
 		_, changed := c.Serving()
@@ -84,9 +84,9 @@ const (
 	maxRetry = 3 * time.Second
 )
 
-// Run keeps the snapshot fresh until ctx ends, through any outage of the
-// store. It returns nil then; its only other end is ErrDenied before the first
-// snapshot, when there is nothing to serve from and no hope.
+// Run keeps the snapshot fresh until ctx ends, through any outage of the store, and then returns
+// nil. Before the first snapshot it also ends with ErrDenied, because there is nothing to serve
+// from and trying again will not help.
 func (c *Current) Run(ctx context.Context) error {
 	retry := minRetry
 	for {
@@ -126,7 +126,7 @@ func (c *Current) accept(s *Snapshot) {
 	c.err = nil
 	c.mu.Unlock()
 	if old != nil && old.Version == s.Version {
-		if old.Entries != s.Entries || old.Foreign != nil { // a new watch keeps its own
+		if old.Entries != s.Entries || old.Foreign != nil { // a new watch has its own Entries
 			c.snap.Store(s)
 		}
 		if back {
@@ -148,7 +148,7 @@ func (c *Current) accept(s *Snapshot) {
 	c.log.Info("directory snapshot", "version", s.Version, "cluster", s.Cluster, "shards", len(s.Shards))
 }
 
-// ForeignError: the directory describes another cluster than the one that this process
+// ForeignError says that the directory describes another cluster than the one that this process
 // began with.
 type ForeignError struct{ Serving, Found string }
 
@@ -156,8 +156,8 @@ func (e *ForeignError) Error() string {
 	return "the directory now describes cluster " + e.Found + ", not " + e.Serving + ": nothing is routed until it is back; restart to serve the other"
 }
 
-// Foreign returns nil while the directory describes the cluster that this process began
-// with, as far as is known. An outage of the store changes nothing.
+// Foreign returns nil unless the directory is known to describe another cluster than the one that
+// this process began with. An outage of the store changes nothing.
 func (c *Current) Foreign() error {
 	if s := c.snap.Load(); s != nil {
 		return s.Foreign
@@ -186,7 +186,7 @@ func (c *Current) fail(err error) {
 		return
 	}
 	if s := c.snap.Load(); s != nil && s.Foreign != nil {
-		return // said with more weight
+		return // bar has logged it as an error
 	} else if s != nil {
 		c.log.Warn("directory not watched, serving from the last snapshot", "version", s.Version, "err", err)
 	} else {

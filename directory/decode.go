@@ -11,20 +11,19 @@ import (
 	"strings"
 )
 
-// ErrPart is what Decode wraps when a part that the head names has not been
-// given to Add as the head knows it.
+// ErrPart is wrapped by the error of Decode when Add has not been given a part that the head
+// names, or was given another version of it.
 var ErrPart = errors.New("a part is missing or damaged")
 
-// Decoder turns what a store keeps into snapshots. It remembers the parts it
-// has seen, so that a change is read at the cost of what changed. It is not
-// safe for concurrent use.
+// Decoder turns what a store keeps into snapshots. It remembers the parts it has seen, so that
+// reading a change costs as much as what has changed. A Decoder is not safe for concurrent use.
 type Decoder struct {
-	raw    map[string][]byte  // given and not decoded yet
-	parts  map[string]decoded // decoded, by name
-	newest *Snapshot          // the last that was decoded
+	raw    map[string][]byte  // parts given to Add and not decoded yet
+	parts  map[string]decoded // decoded parts by name
+	newest *Snapshot          // the last snapshot that was decoded
 }
 
-// decoded is a part.
+// decoded is a decoded part.
 type decoded struct {
 	sum       string
 	placement []uint16
@@ -39,7 +38,7 @@ func (d *Decoder) Add(name string, value []byte) {
 	d.raw[name] = value
 }
 
-// Decode reads what Encode wrote and gives it the store's version. It returns
+// Decode reads a head that Encode wrote and gives the snapshot the store's version. It returns
 // only valid snapshots.
 func (d *Decoder) Decode(b []byte, version int64) (*Snapshot, error) {
 	s, err := d.decode(b)
@@ -69,8 +68,8 @@ func (d *Decoder) decode(b []byte) (*Snapshot, error) {
 			return nil, err
 		}
 		if len(s.Placement) == 0 {
-			// Written before buckets were placed, so no table was declared
-			// then: any placement is right as long as all agree on it.
+			// Such a head was written before buckets were placed, when no table could be declared:
+			// any placement is right if all proxies compute the same.
 			s.SetShards(s.Shards, s.Pins)
 		}
 		return s, nil
@@ -99,7 +98,7 @@ func strict(b []byte, into any) error {
 	return nil
 }
 
-// fill takes the parts together that s names.
+// fill puts the parts that s names into s.
 func (d *Decoder) fill(s *Snapshot) error {
 	var tables int
 	same := d.newest != nil && len(d.newest.sums) == len(s.sums)
@@ -115,7 +114,7 @@ func (d *Decoder) fill(s *Snapshot) error {
 		tables += len(p.tables)
 		same = same && d.newest.sums[name] == p.sum
 	}
-	if same { // often: most changes are of the head alone
+	if same { // the common case: most changes are of the head only
 		s.Tables = d.newest.Tables
 		return nil
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Diff tells, one line each, how next differs from old, for a person to read:
-// + added, - removed, ~ changed. old is nil when next creates the cluster.
+// Diff tells how next differs from old, in lines for people: + added, - removed, ~ changed. old is
+// nil when next creates the cluster.
 func Diff(old, next *Snapshot) []string {
 	var out []string
 	if old == nil {
@@ -50,7 +50,7 @@ func Diff(old, next *Snapshot) []string {
 	return append(out, diffTables(old, next)...)
 }
 
-// diffTables walks two ordered lists.
+// diffTables is Diff for the declared tables, which both snapshots keep ordered.
 func diffTables(old, next *Snapshot) []string {
 	var out []string
 	a, b := old.Tables, next.Tables
@@ -109,8 +109,8 @@ func (t *Table) describe() string {
 	return b.String()
 }
 
-// describe prints a shard on one line, its options in a fixed order. The
-// password of a key file is not for screens.
+// describe prints a shard on one line, with its options in a fixed order and without the password
+// of a key file.
 func (sh *Shard) describe() string {
 	var b strings.Builder
 	b.WriteString(sh.Name + " " + strings.Join(sh.Hosts, ","))

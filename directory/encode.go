@@ -14,26 +14,24 @@ import (
 	"strconv"
 )
 
-// format is the number of the encoding. It grows when a reader of the old
-// format would misread the new one; a mere new field needs no new number,
-// because unknown fields are refused.
+// format is the number of the encoding. It grows when a reader of the old format would misread the
+// new one; a new field alone needs no new number, because unknown fields are refused.
 //
 //	1  one JSON document, without a placement
 //	2  a head, and parts beside it
 const format = 2
 
-// chunks is how many parts the declared tables are spread over. Few enough that
-// all fit in one transaction of etcd (128 operations), many enough that a
-// change of one table among 10,000 writes some kilobytes.
+// chunks is how many parts the declared tables are spread over. All parts fit in one transaction
+// of etcd (128 operations), and a change of one table among 10,000 writes only some kilobytes.
 const chunks = 64
 
 const placementPart = "placement"
 
-// tablePart names the part that holds a table's declaration, in this order so
-// that names sort as numbers do.
+// tablePart names the part that holds a table's declaration. The names sort as the chunks' numbers
+// do.
 func tablePart(t *Table) string { return fmt.Sprintf("tables-%02d", chunkOf(t)) }
 
-// chunkOf is FNV-1a of the three names, each ended by a zero.
+// chunkOf is made from the FNV-1a hash of the three names, each ended by a zero.
 func chunkOf(t *Table) int {
 	h := uint32(2166136261)
 	for _, s := range [...]string{t.Database, t.Schema, t.Name} {
@@ -45,8 +43,7 @@ func chunkOf(t *Table) int {
 	return int(h % chunks)
 }
 
-// head is the part that is written with every change: it is small, and names
-// all the others.
+// head is the part that is written with every change: it is small, and names all other parts.
 type head struct {
 	Format      int              `json:"format"`
 	Cluster     string           `json:"cluster"`
@@ -61,16 +58,16 @@ type head struct {
 	Pending     []Pending        `json:"pending,omitempty"`
 	Functions   []Function       `json:"functions,omitempty"`
 	Base        int64            `json:"base,omitempty"`
-	// Parts are the sums of the parts by name. A part that is not here is not
-	// of this snapshot, whatever the store still holds.
+	// Parts are the sums of the parts by name. A part that is not listed does not belong to this
+	// snapshot, even if the store still holds it.
 	Parts map[string]string `json:"parts"`
 }
 
-// Encoded is a snapshot as a store keeps it, or rather what differs from
-// another one that it keeps already.
+// Encoded is the difference between a snapshot and the one that a store holds, in the store's
+// form.
 type Encoded struct {
 	Head  []byte
-	Parts map[string][]byte // to be written
+	Parts map[string][]byte // parts to be written
 	Gone  []string          // parts to be deleted
 
 	from *Snapshot
@@ -78,8 +75,8 @@ type Encoded struct {
 	same bool
 }
 
-// Encode returns what has to be written to turn old, which the store holds, into
-// s. old may be nil. The Version is not part of it: the store's revision is.
+// Encode returns what has to be written to turn old, which the store holds, into s. old may be
+// nil. The Version is not encoded, because it is the store's revision.
 func (s *Snapshot) Encode(old *Snapshot) (*Encoded, error) {
 	e := &Encoded{Parts: map[string][]byte{}, from: s, sums: map[string]string{}}
 	var before map[string]string
@@ -133,10 +130,10 @@ func (s *Snapshot) Encode(old *Snapshot) (*Encoded, error) {
 	return e, nil
 }
 
-// Same tells whether there is nothing to write.
+// Same reports whether there is nothing to write.
 func (e *Encoded) Same() bool { return e.same }
 
-// Stored returns the snapshot as it is once e was written at version.
+// Stored returns the snapshot that the store holds once e was written at version.
 func (e *Encoded) Stored(version int64) *Snapshot {
 	s := e.from.Clone()
 	s.Version, s.sums = version, e.sums
@@ -163,8 +160,8 @@ func (s *Snapshot) encodeHead(sums map[string]string) ([]byte, error) {
 	return b, nil
 }
 
-// sum tells parts apart. It guards against a store that lost one, not against
-// an enemy.
+// sum is a checksum that tells parts apart. It guards against a store that lost a part, not
+// against an attacker.
 func sum(b []byte) string {
 	h := fnv.New64a()
 	_, _ = h.Write(b)
@@ -199,7 +196,7 @@ func deflate(raw []byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// maxPart bounds what a damaged part may swell to.
+// maxPart bounds the decompressed size of a damaged part.
 const maxPart = 256 << 20
 
 func inflate(b []byte) ([]byte, error) {

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// entrySlots is how many maps the entries of one lookup are spread over. A
-// change copies one of them: of 100,000 entries about a hundred.
+// entrySlots is how many maps the entries of one lookup are spread over. A change copies one of
+// the maps: with 100,000 entries about a hundred entries.
 const entrySlots = 1024
 
 var entrySeed = maphash.MakeSeed()
@@ -18,43 +18,42 @@ var entrySeed = maphash.MakeSeed()
 type Entries struct {
 	sets atomic.Pointer[map[string]*entrySet] // the map is never changed
 
-	mu      sync.Mutex // for writers
-	loading bool       // nobody reads yet: maps are changed in place
+	mu      sync.Mutex // held by writers
+	loading bool       // not shared yet: maps are changed in place
 }
 
 type entrySet struct {
-	slots [entrySlots]atomic.Pointer[map[string]entry] // nil for none; never changed once shared
+	slots [entrySlots]atomic.Pointer[map[string]entry] // nil for an empty map; a shared map is never changed
 	count atomic.Int64
-	// deleted is the newest revision that deleted something: what was put
-	// before may be among it. Guarded by Entries.mu.
+	// deleted is the newest revision that deleted an entry: an entry put at an older revision may
+	// be the deleted one. Guarded by Entries.mu.
 	deleted int64
 }
 
 type entry struct {
-	bucket   int32 // below 0: it could not be read
+	bucket   int32 // below 0 if the bucket could not be read
 	revision int64
 }
 
-// NewEntries returns none. It is for one goroutine alone until Loaded is called,
-// and quicker to fill till then.
+// NewEntries returns empty Entries. Until Loaded is called they are for one goroutine only, and
+// faster to fill.
 func NewEntries() *Entries {
 	e := &Entries{loading: true}
 	e.sets.Store(&map[string]*entrySet{})
 	return e
 }
 
-// Loaded must be called before e is shared.
+// Loaded says that e is going to be shared: from now on maps are copied to be changed.
 func (e *Entries) Loaded() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.loading = false
 }
 
-// Entry tells which bucket a lookup's value has. The key is that of
-// vindex.Request. ok is false if the value has no entry: its place is the
-// default. A bucket below 0 means that there is an entry and that it is not
-// usable, because it points to a bucket that does not exist: where the rows are
-// is not known, and whoever asks must be told so.
+// Entry returns the bucket of a lookup's value. The key is that of vindex.Request. ok is false if
+// the value has no entry and so is in its default place. A bucket below 0 means that the value has
+// an unusable entry, which points to a bucket that does not exist: it is not known where the rows
+// are, and the client must be told so.
 func (s *Snapshot) Entry(name string, key []byte) (bucket int, ok bool) {
 	if s.Entries == nil {
 		return 0, false
@@ -67,7 +66,7 @@ func (s *Snapshot) Entry(name string, key []byte) (bucket int, ok bool) {
 		return b, true
 	}
 	if e.bucket >= 0 && e.revision > s.Version {
-		return 0, false // it was made together with a bucket that s does not know yet
+		return 0, false // the entry was made together with a bucket that s does not have yet
 	}
 	return -1, true
 }
@@ -81,7 +80,7 @@ func (e *Entries) get(name string, key []byte) (entry, bool) {
 	if m == nil {
 		return entry{}, false
 	}
-	found, ok := (*m)[string(key)] // does not allocate
+	found, ok := (*m)[string(key)] // this conversion does not allocate
 	return found, ok
 }
 
@@ -97,7 +96,7 @@ func (e *Entries) Count(name string) int {
 	return 0
 }
 
-// Put enters what the store holds since revision. What is newer here stays.
+// Put enters an entry that the store holds since revision, unless a newer one is known.
 func (e *Entries) Put(name string, key []byte, bucket int, revision int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -123,7 +122,7 @@ func (e *Entries) Put(name string, key []byte, bucket int, revision int64) {
 	}
 }
 
-// Delete takes away what the store deleted at revision.
+// Delete removes an entry that the store deleted at revision.
 func (e *Entries) Delete(name string, key []byte, revision int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -143,7 +142,7 @@ func (e *Entries) Delete(name string, key []byte, revision int64) {
 	set.count.Add(-1)
 }
 
-// set returns the entries of a lookup, made if there are none. e.mu is held.
+// set returns the entries of a lookup, making an empty set if there is none. e.mu is held.
 func (e *Entries) set(name string) *entrySet {
 	old := *e.sets.Load()
 	if set := old[name]; set != nil {

@@ -2,13 +2,13 @@ package directory
 
 import "slices"
 
-// Function declares that a function runs on the shard that one of its arguments
-// names, as the key of a table would.
+// Function declares that a function runs on the shard that one of its arguments leads to, as the
+// key of a table would.
 type Function struct {
 	Database string `json:"database"`
 	Schema   string `json:"schema"`
 	Name     string `json:"name"`
-	// Argument is which of its arguments, from 0.
+	// Argument is the index of the argument, from 0.
 	Argument int    `json:"argument"`
 	Column   Column `json:"column"`
 	Vindex   Vindex `json:"vindex"`
@@ -19,14 +19,13 @@ func (f *Function) Table() Table {
 	return Table{Database: f.Database, Schema: f.Schema, Name: f.Name, Kind: Sharded, Columns: []Column{f.Column}, Vindex: f.Vindex}
 }
 
-// PutFunction adds a declaration, or replaces that of the same function, for
-// whoever changes a Clone.
+// PutFunction adds a declaration, or replaces that of the same function. s must be a Clone.
 func (s *Snapshot) PutFunction(f Function) {
 	s.DropFunction(f.Database, f.Schema, f.Name)
 	s.Functions = append(s.Functions, f)
 }
 
-// DropFunction takes a declaration away, and tells whether there was one.
+// DropFunction removes a declaration, and reports whether there was one.
 func (s *Snapshot) DropFunction(database, schema, name string) bool {
 	n := len(s.Functions)
 	s.Functions = slices.DeleteFunc(s.Functions, func(f Function) bool {
@@ -46,7 +45,7 @@ func (s *Snapshot) Placed(database string) []Function {
 	return out
 }
 
-// Equal tells whether two declarations say the same.
+// Equal reports whether two declarations say the same.
 func (f *Function) Equal(o *Function) bool {
 	return f.Database == o.Database && f.Schema == o.Schema && f.Name == o.Name && f.Argument == o.Argument &&
 		f.Column == o.Column && f.Vindex.Equal(&o.Vindex)

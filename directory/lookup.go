@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// ErrPlaced is what pinning a value that has an entry already fails with: it
-// may have rows, and they would have to move.
+// ErrPlaced is the error of pinning a value that has an entry already: the value may have rows,
+// which would have to move.
 var ErrPlaced = errors.New("the value has a place already")
 
 // MaxEntryKey bounds the length of a key.
@@ -18,30 +18,29 @@ const MaxEntryKey = 1024
 type Entry struct {
 	Key      []byte // see vindex.Request
 	Bucket   int
-	Revision int64 // at which it was made; set by the store
+	Revision int64 // revision that made the entry; set by the store
 }
 
-// Lookups is the ability of a Store to keep lookup entries. They are many and
-// come one by one, so they are no part of what Update writes; Watch brings them
-// with the snapshots.
+// Lookups is the ability of a Store to keep lookup entries. Entries are many and come one by one,
+// so Update does not write them; Watch brings them with the snapshots.
 type Lookups interface {
-	// PutEntries gives each value a bucket unless it has one, and returns the
-	// entries that stand, one for each. If it fails, some may have been made.
+	// PutEntries gives each value a bucket unless it has one, and returns the entries in force,
+	// one for each value. If PutEntries fails, some entries may have been made.
 	PutEntries(ctx context.Context, name string, want []Entry) ([]Entry, error)
 
 	// PinEntry gives a value a bucket of its own on a shard. It fails with
 	// ErrPlaced if the value has an entry.
 	PinEntry(ctx context.Context, name string, key []byte, shard string) (*Snapshot, int, error)
 
-	// DropEntries deletes all entries of a lookup that no table uses any more,
-	// with the buckets that were their own.
+	// DropEntries deletes all entries of a lookup that no table uses any more, with the buckets of
+	// its pinned values.
 	DropEntries(ctx context.Context, name string) error
 
 	// CountEntries returns how many entries a lookup has.
 	CountEntries(ctx context.Context, name string) (int, error)
 }
 
-// CheckEntry refuses what no store keeps.
+// CheckEntry refuses names and keys that no store keeps.
 func CheckEntry(name string, key []byte) error {
 	if !lookupName.MatchString(name) {
 		return fmt.Errorf("%q is no name of a lookup", name)
@@ -52,8 +51,8 @@ func CheckEntry(name string, key []byte) error {
 	return nil
 }
 
-// Place returns the bucket of a value of a lookup, which is want if the value
-// has none yet. The entry is stored, and known here, before it returns.
+// Place returns the bucket of a value of a lookup, which becomes want if the value has none yet.
+// Before Place returns, the entry is stored and known to this process.
 func (c *Current) Place(ctx context.Context, name string, key []byte, want int) (int, error) {
 	got, err := c.Ensure(ctx, name, [][]byte{key}, []int{want})
 	if err != nil {
@@ -62,7 +61,7 @@ func (c *Current) Place(ctx context.Context, name string, key []byte, want int) 
 	return got[0], nil
 }
 
-// Ensure is Place for many values, in their order.
+// Ensure is Place for many values. The results are in the order of keys.
 func (c *Current) Ensure(ctx context.Context, name string, keys [][]byte, wants []int) ([]int, error) {
 	store, ok := c.store.(Lookups)
 	if !ok {
@@ -83,7 +82,7 @@ func (c *Current) Ensure(ctx context.Context, name string, keys [][]byte, wants 
 	for i, e := range got {
 		snap := c.Snapshot()
 		if snap == nil || snap.Version < e.Revision && e.Bucket >= len(snap.Placement) {
-			// Pinned just now, by another process: its bucket is on the way.
+			// Another process has just pinned the value, and this one has not seen its bucket yet.
 			if snap, err = c.Reach(ctx, e.Revision); err != nil {
 				return nil, err
 			}
@@ -99,10 +98,9 @@ func (c *Current) Ensure(ctx context.Context, name string, keys [][]byte, wants 
 	return out, nil
 }
 
-// Pin gives a value of a lookup a bucket of its own on a shard, and returns when
-// all proxies know it. (One that did not would look for the value's rows in the
-// default place, where there are none.) It returns false if the value has an
-// entry already.
+// Pin gives a value of a lookup a bucket of its own on a shard, and returns when all proxies know
+// it. (A proxy that did not would look for the value's rows in the default place, where there are
+// none.) Pin returns false if the value has an entry already.
 func (c *Current) Pin(ctx context.Context, name string, key []byte, shard string) (bool, error) {
 	store, ok := c.store.(Lookups)
 	if !ok {
@@ -129,7 +127,7 @@ func (c *Current) Pin(ctx context.Context, name string, key []byte, shard string
 
 var errNoLookups = errors.New("this directory keeps no lookup entries")
 
-// HasLookup tells whether some table uses the lookup of that name.
+// HasLookup reports whether a table uses the lookup of that name.
 func (s *Snapshot) HasLookup(name string) bool {
 	return slices.ContainsFunc(s.Tables, func(t Table) bool { return t.Vindex.Lookup() && t.Vindex.Name == name })
 }
@@ -154,7 +152,7 @@ func (s *Snapshot) OwnBucket(lookup, shard string) (int, error) {
 	return len(s.Placement) - 1, nil
 }
 
-// FreeBuckets takes buckets back that OwnBucket gave.
+// FreeBuckets takes back buckets that OwnBucket gave.
 func (s *Snapshot) FreeBuckets(own []int) {
 	for _, b := range own {
 		if b >= s.BucketCount && b < len(s.Placement) {

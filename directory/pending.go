@@ -2,19 +2,19 @@ package directory
 
 import "slices"
 
-// Pending says that a change of a database's schema is being committed. Until it
-// is gone, nobody may rely on a schema read before; if its proxy dies, others
-// find out how it ended, and end it on every shard.
+// Pending is a change of a database's schema that is being committed. While the entry exists, no
+// proxy may rely on a schema read before; if the committing proxy dies, others find out how the
+// change ended, and end it on every shard.
 type Pending struct {
-	ID       string `json:"id"` // the key of its decision: a twopc.Name
+	ID       string `json:"id"` // key of the change's decision, a twopc.Name
 	Proxy    string `json:"proxy"`
 	Database string `json:"database"`
-	// Shards are the participants beside the deciding one, which the ID names.
+	// Shards are the participants besides the deciding one, which the ID names.
 	Shards []string `json:"shards,omitempty"`
-	// Change is what it does to the declarations, in the proxy's own form.
+	// Change is what the change does to the declarations, in a form that only proxies read.
 	Change string `json:"change,omitempty"`
-	// Outcome is "committed" or "aborted" when that is known, and the
-	// declarations say so, but not all shards have followed.
+	// Outcome is "committed" or "aborted" once that is known and the declarations are changed
+	// accordingly, while not all shards have followed.
 	Outcome string `json:"outcome,omitempty"`
 }
 
@@ -23,8 +23,8 @@ func (s *Snapshot) Changing(database string) bool {
 	return slices.ContainsFunc(s.Pending, func(p Pending) bool { return p.Database == database })
 }
 
-// FindPending returns a pending change, nil if it has been settled. It shares
-// memory with the snapshot.
+// FindPending returns a pending change, nil if it has been settled. The result shares memory with
+// the snapshot.
 func (s *Snapshot) FindPending(id string) *Pending {
 	i := slices.IndexFunc(s.Pending, func(p Pending) bool { return p.ID == id })
 	if i < 0 {
@@ -33,7 +33,7 @@ func (s *Snapshot) FindPending(id string) *Pending {
 	return &s.Pending[i]
 }
 
-// Settle takes a pending change off the list.
+// Settle removes a pending change.
 func (s *Snapshot) Settle(id string) {
 	s.Pending = slices.DeleteFunc(s.Pending, func(p Pending) bool { return p.ID == id })
 }

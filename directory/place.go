@@ -8,19 +8,18 @@ import (
 	"slices"
 )
 
-// Unused is what Placement holds beyond BucketCount for a bucket that was some
-// pinned value's own and is nobody's now.
+// Unused is the placement of a bucket beyond BucketCount that belonged to a pinned value and is
+// free now.
 const Unused = 1<<16 - 1
 
-// Pin keeps a range of buckets on one shard, whatever its weight.
+// Pin keeps a range of buckets on one shard, whatever the shard's weight.
 type Pin struct {
 	First int    `json:"first"`
 	Last  int    `json:"last"` // included
 	Shard string `json:"shard"`
 }
 
-// SetShards gives s other shards, weights and pins, and moves as few buckets as
-// that takes:
+// SetShards gives s other shards, weights and pins, and moves as few buckets as possible:
 //
 //   - A pinned bucket is on its shard.
 //   - Each shard holds its quota (see quotas), pinned buckets included. Quotas
@@ -40,9 +39,9 @@ func (s *Snapshot) SetShards(shards []Shard, pins []Pin) {
 	s.Shards, s.Pins = shards, pins
 	switch n := s.BucketCount; {
 	case n < 0 || n > MaxBucketCount || len(shards) > MaxShards:
-		return // for Validate to complain of
+		return // Validate reports it
 	case len(old.Placement) >= n && sameShares(&old, s):
-		return // explicit moves, if there were any, stay
+		return // keeps explicit moves, if there were any
 	}
 	p := placer{shards: shards, keys: make([]uint64, len(shards)), held: make([]int, len(shards))}
 	index := make(map[string]uint16, len(shards))
@@ -61,8 +60,8 @@ func (s *Snapshot) SetShards(shards []Shard, pins []Pin) {
 			}
 		}
 	}
-	// A pinned value's own bucket counts for no quota. Where its shard is gone,
-	// it goes to the one that scores highest.
+	// The bucket of a pinned value counts towards no quota. If its shard is gone, the bucket goes
+	// to the shard that scores highest.
 	for b := s.BucketCount; b < len(s.Placement); b++ {
 		if s.Placement[b] == Unused && old.Placement[b] != Unused {
 			s.Placement[b] = p.best(b, func(int) bool { return true })
@@ -71,22 +70,21 @@ func (s *Snapshot) SetShards(shards []Shard, pins []Pin) {
 	p.place(s.Placement[:s.BucketCount], pins, index)
 }
 
-// sameShares tells whether shards, weights and pins are the same, in the same
-// order.
+// sameShares reports whether shards, weights and pins are the same, in the same order.
 func sameShares(a, b *Snapshot) bool {
 	return slices.Equal(a.Pins, b.Pins) && slices.EqualFunc(a.Shards, b.Shards, func(x, y Shard) bool {
 		return x.Name == y.Name && x.Weight == y.Weight
 	})
 }
 
-// placer is what SetShards works with. Slices go by the index of the shard.
+// placer is the state of SetShards. Its slices are indexed by shard.
 type placer struct {
 	shards []Shard
 	keys   []uint64 // fnv1a of the name
-	held   []int    // buckets so far
+	held   []int    // number of buckets so far
 }
 
-// place fills buckets, which says where each is now.
+// place assigns shards to buckets, which holds their present placement.
 func (p *placer) place(buckets []uint16, pins []Pin, index map[string]uint16) {
 	pinned := make([]bool, len(buckets))
 	for _, pin := range pins {
@@ -102,7 +100,7 @@ func (p *placer) place(buckets []uint16, pins []Pin, index map[string]uint16) {
 		}
 	}
 	quota := quotas(p.shards, p.held, len(buckets))
-	mine := make([][]int, len(p.shards)) // unpinned ones
+	mine := make([][]int, len(p.shards)) // unpinned buckets of each shard
 	var homeless []int
 	for b, i := range buckets {
 		switch {
@@ -128,13 +126,13 @@ func (p *placer) place(buckets []uint16, pins []Pin, index map[string]uint16) {
 	for _, b := range homeless {
 		i := p.best(b, func(i int) bool { return p.held[i] < quota[i] })
 		buckets[b] = i
-		if i != Unused { // only when there is no shard at all
+		if i != Unused { // Unused only if there is no shard at all
 			p.held[i]++
 		}
 	}
 }
 
-// sort orders buckets by key, which is computed once for each.
+// sort orders buckets by key, which it computes once for each bucket.
 func (p *placer) sort(buckets []int, key func(bucket int) uint64) {
 	type keyed struct {
 		key    uint64
@@ -152,8 +150,8 @@ func (p *placer) sort(buckets []int, key func(bucket int) uint64) {
 	}
 }
 
-// best returns the shard that scores highest for a bucket among those that are
-// open, or Unused if none is. Shards of weight 0 come last.
+// best returns the shard that scores highest for a bucket among the open ones, or Unused if none
+// is open. Shards of weight 0 come last.
 func (p *placer) best(bucket int, open func(i int) bool) uint16 {
 	best, at := -1, uint64(0)
 	for i := range p.shards {
@@ -162,7 +160,7 @@ func (p *placer) best(bucket int, open func(i int) bool) uint16 {
 		}
 		d := p.distance(bucket, i)
 		if best >= 0 {
-			// weight/d, compared without dividing.
+			// Compares weight/d without dividing.
 			a, b := uint64(p.shards[i].Weight)*at, uint64(p.shards[best].Weight)*d
 			if a < b || a == b && p.shards[i].Name >= p.shards[best].Name {
 				continue
@@ -189,16 +187,16 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// fixedLog returns -log2((h+1)/2^64) in units of 2^-24, at least 1. In integers,
-// because floating point may round otherwise on another machine.
+// fixedLog returns -log2((h+1)/2^64) in units of 2^-24, at least 1. It uses integers, because
+// floating point may round differently on another machine.
 func fixedLog(h uint64) uint64 {
 	h |= 1 // instead of +1, which could overflow
 	zeros := bits.LeadingZeros64(h)
 	m := h << zeros // in [1, 2) with 63 bits behind the point
 	var frac uint64
 	for range 24 {
-		// The square is in [1, 4): its whole part's upper bit is the next bit
-		// of the logarithm.
+		// The square is in [1, 4): the upper bit of its whole part is the next bit of the
+		// logarithm.
 		hi, _ := bits.Mul64(m, m) // 62 bits behind the point
 		bit := hi >> 63
 		frac = frac<<1 | bit
@@ -223,7 +221,7 @@ func quotas(shards []Shard, held []int, count int) []int {
 			t.queue = append(t.queue, i)
 		}
 	}
-	if len(t.queue) == 0 { // all weights are 0: somebody must hold them
+	if len(t.queue) == 0 { // all weights are 0, but some shard must hold the buckets
 		t.equal = true
 		for i := range shards {
 			t.queue = append(t.queue, i)
@@ -237,7 +235,7 @@ func quotas(shards []Shard, held []int, count int) []int {
 	return t.has
 }
 
-// turns is a heap of shards, the one whose turn it is first.
+// turns is a heap of shards. The first is the shard that takes the next bucket.
 type turns struct {
 	shards []Shard
 	has    []int

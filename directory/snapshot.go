@@ -7,41 +7,39 @@ import (
 	"slices"
 )
 
-// DefaultBucketCount is how many buckets a cluster has when nobody says
-// otherwise: enough to spread over hundreds of shards evenly, few enough that
-// the placement map is a page of memory.
+// DefaultBucketCount is how many buckets a cluster has by default: enough to spread evenly over
+// hundreds of shards, few enough that the placement map is a page of memory.
 const DefaultBucketCount = 4096
 
 // MaxBucketCount keeps a bucket number in 16 bits.
 const MaxBucketCount = 1 << 16
 
-// Snapshot is the cluster at one version. It is immutable: whoever wants a
-// change works on a Clone inside Store.Update.
+// Snapshot is the cluster at one version. It is immutable: to change the cluster, work on a Clone
+// inside Store.Update.
 type Snapshot struct {
 	// Version is the store's revision of this snapshot. It grows with every
 	// change and is set by the store, never by the author of a change.
 	Version int64 `json:"-"`
 
-	// Cluster is a random id given at creation. It appears in the names of
-	// prepared transactions, so that two clusters sharing a server never
-	// resolve each other's, and it tells a re-created cluster from the old one.
+	// Cluster is a random id given at creation. It is part of the names of prepared transactions,
+	// so that two clusters on one server never resolve each other's transactions, and it tells a
+	// re-created cluster from the old one.
 	Cluster string `json:"cluster"`
 
 	// BucketCount is a power of two, fixed at creation.
 	BucketCount int `json:"bucket_count"`
 
-	// Home is the name of the shard that holds every table nobody declared.
+	// Home is the name of the shard that holds every undeclared table.
 	Home string `json:"home"`
 
-	// Shards in the order they were declared.
+	// Shards are in the order in which they were declared.
 	Shards []Shard `json:"shards"`
 
 	// Pins are ranges of buckets that stay on a shard. They do not overlap.
 	Pins []Pin `json:"pins,omitempty"`
 
-	// Placement maps buckets to indexes into Shards. Beyond BucketCount come
-	// the buckets of pinned lookup values, one each, or Unused. SetShards keeps
-	// it in step with Shards and Pins.
+	// Placement maps buckets to indexes into Shards. Beyond BucketCount come the buckets of pinned
+	// lookup values, one each, or Unused. SetShards updates Placement when Shards or Pins change.
 	Placement []uint16 `json:"placement"`
 
 	// Tables are the declared tables, ordered by database, schema and name.
@@ -50,17 +48,16 @@ type Snapshot struct {
 	// Functions are the functions that run on the shard of an argument.
 	Functions []Function `json:"functions,omitempty"`
 
-	// Schemas counts, by database, the changes of its schema: whoever holds a
-	// schema of an older count must read it again.
+	// Schemas counts the schema changes of each database: a schema read at an older count must be
+	// read again.
 	Schemas map[string]int64 `json:"schemas,omitempty"`
 
-	// Sequences counts, by database, the times that values of sequences were
-	// set back or forth: values drawn in advance before that are void. They are so
-	// after a change of the schema, too.
+	// Sequences counts, by database, how often sequences were set to other values: values drawn in
+	// advance before that are void. A schema change makes them void, too.
 	Sequences map[string]int64 `json:"sequences,omitempty"`
 
-	// Vacated says, by database, at which version somebody wanted it to be unused:
-	// proxies close their idle connections to it.
+	// Vacated is, by database, the version at which it was to become unused: proxies close their
+	// idle connections to the database.
 	Vacated map[string]int64 `json:"vacated,omitempty"`
 
 	// Gate says whether transactions of several shards keep readers with
@@ -70,32 +67,32 @@ type Snapshot struct {
 	// Pending are changes of schemas that are being committed.
 	Pending []Pending `json:"pending,omitempty"`
 
-	// Base is added to Version where versions must go on through a store that was lost and
-	// rebuilt. See Number.
+	// Base is added to Version for numbers that must keep growing when a lost store was rebuilt.
+	// See Number.
 	Base int64 `json:"base,omitempty"`
 
-	// Entries are the entries of lookups, which go on changing beside the
-	// snapshot. Nil where nobody watches. See Entry.
+	// Entries are the entries of lookups, which change independently of the snapshot. Nil if the
+	// snapshot does not come from a watch. See Entry.
 	Entries *Entries `json:"-"`
 
-	// Foreign is why statements must not be routed by this snapshot any more: the
-	// directory describes another cluster now. Nil almost always. See Current.
+	// Foreign is why statements must not be routed by this snapshot any more: the directory
+	// describes another cluster now. Usually nil. See Current.
 	Foreign error `json:"-"`
 
-	// sums are those of the encoded parts, where s was stored or loaded. The
-	// map is shared between copies and never changed.
+	// sums are the sums of the encoded parts, if s was stored or loaded. Copies share the map, and
+	// it is never changed.
 	sums map[string]string
 }
 
-// Gate is how far atomic reads are switched off. Between on and off there is a
-// state in which nobody may read so and everybody still commits so: whoever
-// switches waits there until every proxy has acknowledged it.
+// Gate says whether atomic reads are switched off. Between on and off there is a state in which no
+// proxy reads atomically but all still commit through the gate: whoever switches stays in that
+// state until every proxy has acknowledged it.
 type Gate string
 
 // The states of the gate.
 const (
-	GateOn   Gate = ""     // they commit through it, and may read through it
-	GateShut Gate = "shut" // they commit through it
+	GateOn   Gate = ""     // transactions commit through the gate, and may read through it
+	GateShut Gate = "shut" // transactions commit through the gate, and may not read through it
 	GateOff  Gate = "off"
 )
 
@@ -111,13 +108,12 @@ type Shard struct {
 	// and dbname, such as sslmode and sslrootcert. See shardOptions.
 	Options map[string]string `json:"options,omitempty"`
 
-	// Weight is this shard's share of the buckets relative to the others'.
-	// 0 means that it gets none.
+	// Weight is this shard's share of the buckets relative to the others'. A shard of weight 0
+	// gets no buckets.
 	Weight int `json:"weight"`
 
-	// System is the identifier that PostgreSQL gave the server at initdb, and that
-	// its standbys share. Another server is not taken for the shard. Empty: nobody has
-	// asked it yet.
+	// System is the identifier that PostgreSQL gave the server at initdb, and that its standbys
+	// share. A server with another identifier is not accepted as the shard. Empty: not known yet.
 	System string `json:"system,omitempty"`
 }
 
@@ -156,8 +152,8 @@ func (s *Snapshot) Clone() *Snapshot {
 	return &c
 }
 
-// Shard returns the shard of that name. The result shares memory with the
-// snapshot: read only.
+// Shard returns the shard of that name. The result shares memory with the snapshot and is read
+// only.
 func (s *Snapshot) Shard(name string) (*Shard, bool) {
 	for i := range s.Shards {
 		if s.Shards[i].Name == name {

@@ -11,14 +11,14 @@ import (
 	"weft/vindex"
 )
 
-// TableKind says on which shards a declared table's rows are. A table that
-// nobody declared is on the home shard alone.
+// TableKind says on which shards a declared table's rows are. An undeclared table is on the home
+// shard only.
 type TableKind string
 
 // The kinds of declared tables.
 const (
-	Sharded   TableKind = "sharded"   // each row on the shard its key names
-	Reference TableKind = "reference" // every row on every shard
+	Sharded   TableKind = "sharded"   // each row is on the shard of its key
+	Reference TableKind = "reference" // every row is on every shard
 )
 
 // TableState says whether a declaration is in force.
@@ -27,10 +27,10 @@ type TableState string
 // The states of a declaration.
 const (
 	Active TableState = ""
-	// Declaring: rows are on their way from the home shard. Statements that
-	// name the table wait.
+	// Declaring says that rows are on their way from the home shard. Statements that name the
+	// table wait.
 	Declaring TableState = "declaring"
-	// Undeclaring: rows are on their way back.
+	// Undeclaring says that rows are on their way back to the home shard.
 	Undeclaring TableState = "undeclaring"
 )
 
@@ -47,22 +47,21 @@ type Table struct {
 	Columns []Column `json:"columns,omitempty"`
 	Vindex  Vindex   `json:"vindex,omitzero"`
 
-	// IDs are the generated ids that name their rows' buckets. Its Column is empty
-	// for a table without.
+	// IDs are the generated ids that name their rows' buckets. IDs.Column is empty for a table
+	// without routed ids.
 	IDs RoutedIDs `json:"ids,omitzero"`
 
-	// Job tells who moves the table's rows, while State is not Active.
+	// Job identifies the move of the table's rows, while State is not Active.
 	Job Job `json:"job,omitzero"`
 
-	// ForeignKeys are constraints of home tables that reference this one and
-	// were taken off when its rows moved away. They come back when the home
-	// table is declared too; until then neither table takes writes that could
-	// break them.
+	// ForeignKeys are constraints of home tables that reference this table and were dropped when
+	// its rows moved away. They are added again when the home table is declared too; until then
+	// neither table takes writes that could break them.
 	ForeignKeys []ForeignKey `json:"foreign_keys,omitempty"`
 }
 
-// Column is a key column with all a vindex wants to know of it, so that
-// routing needs nothing but the snapshot.
+// Column is a key column with all that a vindex needs to know of it, so that routing needs only
+// the snapshot.
 type Column struct {
 	Name string `json:"name"`
 	// Type is the OID of the built-in type, below any domain.
@@ -71,57 +70,56 @@ type Column struct {
 	Mod      int32  `json:"mod"`
 }
 
-// RoutedIDs are generated ids that carry the bucket of their row in their low
-// bits, as many as a bucket's number has: a number drawn from the column's
-// sequence, Base added to it, and then the bucket.
+// RoutedIDs are generated ids that carry the bucket of their row in their low bits, as many as a
+// bucket's number has. The bits above are Base plus a number drawn from the column's sequence.
 type RoutedIDs struct {
 	Column string `json:"column,omitempty"`
-	// From: the row of an id from here on is in the bucket that the id names. A
-	// constraint on every shard guarantees it. Ids below it may be anywhere.
+	// From is the least id whose row is certainly in the bucket that the id names. A constraint on
+	// every shard guarantees that. Rows of smaller ids may be anywhere.
 	From int64 `json:"from,omitempty"`
 	Base int64 `json:"base,omitempty"`
-	// Raised: From has been raised, and a shard's constraint may still be the
+	// Raised says that From has been raised, and that the constraint of a shard may still be the
 	// stricter one from before.
 	Raised bool `json:"raised,omitempty"`
 }
 
-// IDConstraint is the name of that constraint.
+// IDConstraint is the name of the constraint that guarantees RoutedIDs.From.
 const IDConstraint = "weft_routed_ids"
 
-// NoID is RoutedIDs.From where no id is known to name its bucket.
+// NoID is RoutedIDs.From if no id is known to name its bucket.
 const NoID = math.MaxInt64
 
 // Vindex says how a key becomes a place. Tables with equal vindexes and key
 // types are colocated.
 type Vindex struct {
-	// Name is set for lookups: their entries are kept under it.
+	// Name is set for lookups, whose entries are kept under it.
 	Name   string         `json:"name,omitempty"`
 	Kind   string         `json:"kind"`
 	Params map[string]any `json:"params,omitempty"`
 }
 
-// Job identifies who is moving rows, so that others can finish or undo it when
-// the owner is gone.
+// Job identifies the proxy that moves rows, so that others can finish or undo the move when that
+// proxy is gone.
 type Job struct {
 	ID    string `json:"id"`
 	Proxy string `json:"proxy"`
-	// User is as whom the shards were dialled, and are again to finish or undo.
+	// User is the user that the shards are dialled as, also to finish or undo the move.
 	User string `json:"user,omitempty"`
-	// Phase is how far it has come.
+	// Phase is how far the move has come.
 	Phase JobPhase `json:"phase,omitempty"`
 }
 
-// JobPhase says what may exist besides the directory's entry.
+// JobPhase says what a move may have left besides the directory's entry.
 type JobPhase string
 
 // The phases of a job.
 const (
-	// Begun: no shard holds anything of it but open transactions.
+	// Begun says that no shard holds anything of the move but open transactions.
 	Begun JobPhase = ""
-	// Filled: other shards may hold tables of it. Whether they count, the home
-	// shard tells.
+	// Filled says that other shards may hold tables of the move. The home shard tells whether
+	// these tables count.
 	Filled JobPhase = "filled"
-	// Moved: the home shard has committed. What is left is to be finished.
+	// Moved says that the home shard has committed, and that the rest is to be finished.
 	Moved JobPhase = "moved"
 )
 
@@ -133,7 +131,7 @@ type ForeignKey struct {
 	Definition string `json:"definition"`
 }
 
-// clone makes t's own what it shares with the table it was copied from.
+// clone copies what t shares with the table it was copied from.
 func (t *Table) clone() {
 	t.Columns = slices.Clone(t.Columns)
 	t.Vindex.Params = cloneParams(t.Vindex.Params)
@@ -167,7 +165,7 @@ func cloneParam(v any) any {
 
 // compare orders tables by database, schema and name.
 func (t *Table) compare(database, schema, name string) int {
-	// Not cmp.Or, which would compare all three each time.
+	// cmp.Or would compare all three each time.
 	if t.Database != database {
 		return strings.Compare(t.Database, database)
 	}
@@ -177,7 +175,7 @@ func (t *Table) compare(database, schema, name string) int {
 	return strings.Compare(t.Name, name)
 }
 
-// search returns where the table is in Tables, or would be.
+// search returns the index of the table in Tables, or where it would be.
 func (s *Snapshot) search(database, schema, name string) (int, bool) {
 	low, high := 0, len(s.Tables)
 	for low < high {
@@ -194,8 +192,8 @@ func (s *Snapshot) search(database, schema, name string) (int, bool) {
 	return low, false
 }
 
-// Table returns the declaration of a table, or nil if nobody declared it. It
-// shares memory with the snapshot: read only.
+// Table returns the declaration of a table, or nil if there is none. The result shares memory with
+// the snapshot and is read only.
 func (s *Snapshot) Table(database, schema, name string) *Table {
 	if i, ok := s.search(database, schema, name); ok {
 		return &s.Tables[i]
@@ -203,8 +201,8 @@ func (s *Snapshot) Table(database, schema, name string) *Table {
 	return nil
 }
 
-// Declared returns the declared tables of a database. It shares memory with the
-// snapshot: read only.
+// Declared returns the declared tables of a database. The result shares memory with the snapshot
+// and is read only.
 func (s *Snapshot) Declared(database string) []Table {
 	first, _ := s.search(database, "", "")
 	last, high := first, len(s.Tables)
@@ -218,8 +216,7 @@ func (s *Snapshot) Declared(database string) []Table {
 	return s.Tables[first:last:last]
 }
 
-// PutTable adds a declaration, or replaces that of the same table, for whoever
-// changes a Clone.
+// PutTable adds a declaration, or replaces that of the same table. s must be a Clone.
 func (s *Snapshot) PutTable(t Table) {
 	i, ok := s.search(t.Database, t.Schema, t.Name)
 	if ok {
@@ -229,7 +226,7 @@ func (s *Snapshot) PutTable(t Table) {
 	s.Tables = slices.Insert(s.Tables, i, t)
 }
 
-// DropTable takes a declaration away, and tells whether there was one.
+// DropTable removes a declaration, and reports whether there was one.
 func (s *Snapshot) DropTable(database, schema, name string) bool {
 	i, ok := s.search(database, schema, name)
 	if ok {
@@ -238,8 +235,8 @@ func (s *Snapshot) DropTable(database, schema, name string) bool {
 	return ok
 }
 
-// DropDatabase takes away all that was declared in a database, for whoever changes a
-// Clone. Whoever has read its schema must do so again.
+// DropDatabase removes all declarations of a database, and makes proxies read its schema again. s
+// must be a Clone.
 func (s *Snapshot) DropDatabase(database string) {
 	s.Tables = slices.DeleteFunc(s.Tables, func(t Table) bool { return t.Database == database })
 	s.Functions = slices.DeleteFunc(s.Functions, func(f Function) bool { return f.Database == database })
@@ -251,7 +248,7 @@ func (s *Snapshot) DropDatabase(database string) {
 	delete(s.Vacated, database)
 }
 
-// Vacate asks all proxies to leave a database, for whoever changes a Clone.
+// Vacate asks all proxies to leave a database. s must be a Clone.
 func (s *Snapshot) Vacate(database string) {
 	if s.Vacated == nil {
 		s.Vacated = map[string]int64{}
@@ -259,8 +256,8 @@ func (s *Snapshot) Vacate(database string) {
 	s.Vacated[database] = s.Version
 }
 
-// NewVindex makes the vindex that a sharded table's declaration names, for a
-// cluster of that many buckets.
+// NewVindex makes the vindex that a sharded table's declaration names, for a cluster with that
+// many buckets.
 func (t *Table) NewVindex(buckets int) (vindex.Vindex, error) {
 	d := vindex.Declaration{Kind: t.Vindex.Kind, Params: t.Vindex.Params, Buckets: buckets}
 	for _, c := range t.Columns {
@@ -285,18 +282,18 @@ func (v Vindex) String() string {
 	return out
 }
 
-// Lookup tells whether places are kept one by one, under Name.
+// Lookup reports whether the places of values are kept one by one, under Name.
 func (v *Vindex) Lookup() bool { return v.Kind == "lookup" || v.Kind == "lookup_unique" }
 
-// Equal tells whether two declarations say the same.
+// Equal reports whether two declarations say the same.
 func (t *Table) Equal(o *Table) bool {
 	return t.Database == o.Database && t.Schema == o.Schema && t.Name == o.Name &&
 		t.Kind == o.Kind && t.State == o.State && t.Job == o.Job && t.IDs == o.IDs &&
 		slices.Equal(t.Columns, o.Columns) && slices.Equal(t.ForeignKeys, o.ForeignKeys) && t.Vindex.Equal(&o.Vindex)
 }
 
-// Equal tells whether two vindexes put every key in the same place. Numbers are
-// equal however they were decoded.
+// Equal reports whether two vindexes put every key in the same place. Numbers are equal however
+// they were decoded.
 func (v *Vindex) Equal(o *Vindex) bool {
 	if v.Name != o.Name || v.Kind != o.Kind || len(v.Params) != len(o.Params) {
 		return false
@@ -304,7 +301,7 @@ func (v *Vindex) Equal(o *Vindex) bool {
 	if len(v.Params) == 0 {
 		return true
 	}
-	a, err1 := json.Marshal(v.Params) // sorts keys
+	a, err1 := json.Marshal(v.Params) // Marshal sorts the keys of maps
 	b, err2 := json.Marshal(o.Params)
 	return err1 == nil && err2 == nil && bytes.Equal(a, b)
 }

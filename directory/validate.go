@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Problem is one thing wrong with a snapshot: where and why.
+// Problem is one thing that is wrong with a snapshot.
 type Problem struct {
 	Place  string // a path such as shards[1].hosts[0]
 	Reason string
@@ -24,7 +24,7 @@ func (p *Problem) Error() string { return p.Place + ": " + p.Reason }
 // colon, bounded length), in metrics and on a command line.
 var shardName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,62}$`)
 
-// MaxShards keeps the index of a shard apart from Unused.
+// MaxShards keeps the index of a shard different from Unused.
 const MaxShards = 1 << 15
 
 // shardOptions are the libpq keywords that a shard may set. Anything else is
@@ -48,8 +48,7 @@ var shardOptions = map[string][]string{
 // Validate reports every problem of s, joined; each is a *Problem.
 func (s *Snapshot) Validate() error { return s.validate(nil) }
 
-// validate is Validate, and passes over the tables that are as in known, which
-// is valid.
+// validate is Validate, but skips the tables that are the same in known, which is valid.
 func (s *Snapshot) validate(known *Snapshot) error {
 	var errs []error
 	bad := func(place, format string, args ...any) {
@@ -90,7 +89,7 @@ func (s *Snapshot) validate(known *Snapshot) error {
 		bad("home", "%q is not one of the shards", s.Home)
 	}
 	if len(errs) > 0 {
-		return errors.Join(errs...) // the rest is said in terms of these
+		return errors.Join(errs...) // the other checks depend on these
 	}
 	s.validatePins(bad)
 	s.validatePlacement(bad)

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// MaxPinned bounds the buckets that pinned values have for themselves.
+// MaxPinned bounds the number of buckets of pinned values.
 const MaxPinned = 1 << 16
 
 func (s *Snapshot) validatePins(bad func(place, format string, args ...any)) {
@@ -27,7 +27,7 @@ func (s *Snapshot) validatePins(bad func(place, format string, args ...any)) {
 	}
 }
 
-// validatePlacement reports each kind of mistake once: they come in thousands.
+// validatePlacement reports each kind of mistake once, because mistakes may come in thousands.
 func (s *Snapshot) validatePlacement(bad func(place, format string, args ...any)) {
 	n := len(s.Placement)
 	if n < s.BucketCount {
@@ -53,7 +53,7 @@ func (s *Snapshot) validatePlacement(bad func(place, format string, args ...any)
 	for i, p := range s.Pins {
 		at := slices.IndexFunc(s.Shards, func(sh Shard) bool { return sh.Name == p.Shard })
 		if at < 0 || p.First < 0 || p.Last >= s.BucketCount {
-			continue // said already
+			continue // reported already
 		}
 		for b := p.First; b <= p.Last; b++ {
 			if int(s.Placement[b]) != at {

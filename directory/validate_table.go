@@ -15,7 +15,7 @@ func (t *Table) place() string {
 
 func (s *Snapshot) validateTables(known *Snapshot, bad func(place, format string, args ...any)) {
 	if known != nil && len(known.Tables) == len(s.Tables) && (len(s.Tables) == 0 || &known.Tables[0] == &s.Tables[0]) {
-		return // the very same
+		return // the same declaration
 	}
 	lookups := map[string]*Table{}
 	for i := range s.Tables {
@@ -38,8 +38,8 @@ func (s *Snapshot) validateTables(known *Snapshot, bad func(place, format string
 		if !t.Vindex.Lookup() || len(t.Columns) != 1 || t.Vindex.Name == "" {
 			continue
 		}
-		// Entries are kept by the text of the key: of two types, the same text
-		// may be two values.
+		// Entries are kept by the text of the key: the same text may be different values of two
+		// types.
 		first := lookups[t.Vindex.Name]
 		if first == nil {
 			lookups[t.Vindex.Name] = t
