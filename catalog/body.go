@@ -145,7 +145,7 @@ func (s *source) builtin(name string) {
 	s.locks = s.locks || strings.Contains(name, "advisory")
 }
 
-// nameLength is where PostgreSQL cuts names off.
+// nameLength is PostgreSQL's NAMEDATALEN: a name has at most one byte less.
 const nameLength = 64
 
 // cut shortens a name to at most n bytes without splitting a character.
@@ -192,6 +192,6 @@ func lower(s string) string {
 	return s
 }
 
-// Dynamic reports whether a PL/pgSQL body runs SQL that it puts together while
-// it runs, so that nobody can tell what it reads.
+// Dynamic reports whether a PL/pgSQL body runs SQL that it puts together at run time, so that weft
+// cannot tell what the body reads.
 func Dynamic(body string) bool { return readBody(body).dynamic }

@@ -37,22 +37,22 @@ var readings struct {
 	byText map[string]*reading
 }
 
-// maxReadings bounds them.
+// maxReadings bounds readings.
 const maxReadings = 10000
 
 // Body is what the text of a function, or of DO, names.
 type Body struct {
 	// Names are relations, the schema empty where the text has none.
 	Names []Name
-	// Dynamic: it runs SQL that does not stand in it.
+	// Dynamic says that the body runs SQL that is not in its text.
 	Dynamic bool
 	// Calls and Operators are the names of the functions and operators in it.
 	Calls, Operators []string
-	// Writes are those of Names that it writes.
+	// Writes are those of Names that the body writes.
 	Writes []Name
 	// Notifies: it has a NOTIFY. DDL: it has commands on the schema.
 	Notifies, DDL bool
-	// Texts are the statements in it.
+	// Texts are the statements in the body.
 	Texts []string
 }
 

@@ -113,8 +113,8 @@ func (r *Relation) Column(name string) *Column {
 	return nil
 }
 
-// System reports whether the relation belongs to PostgreSQL: only its name and
-// kind are known.
+// System reports whether the relation belongs to PostgreSQL: then only its name and kind are
+// known.
 func (r *Relation) System() bool { return systemSchema(r.Schema) }
 
 func systemSchema(name string) bool { return name == "pg_catalog" || name == "information_schema" }

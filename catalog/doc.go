@@ -3,9 +3,8 @@
 //	pool runs a query on a shard ──rows──▶ catalog ──value──▶ planner, proxy
 //	pg_dump --schema-only ──text──▶ FromDump ──value──▶ weft plan, tests
 //
-// Nothing here does I/O: whoever loads a value passes rows in, or a function
-// that fetches them. The values are immutable and shared, and no goroutines are
-// started.
+// The package does no I/O and starts no goroutines: the caller that loads a value passes
+// rows in, or a function that fetches them. The values are immutable and shared.
 //
 // A Schema is read from the home shard in one round trip (Load), under the
 // schema version that the directory has at that moment; a change of the schema

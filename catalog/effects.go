@@ -12,20 +12,19 @@ import (
 // calls them: set parameters beyond their transaction, make temporary tables,
 // take advisory locks. Most databases have none.
 //
-// It is a guess on the safe side, made from the functions' source text: a
-// function named here costs its callers a question to the backend, nothing
-// else.
+// Effects is a guess on the safe side, made from the functions' source text: a function named in
+// it only costs its callers a question to the backend.
 type Effects struct {
 	functions map[string]Touch
-	// triggers: one of them is a trigger's, so any write may call it.
+	// triggers is the most that a trigger's function may do: any write may call it.
 	triggers Touch
-	// hidden: a view, default, constraint, operator, cast or the like may call
-	// one, so any statement may.
+	// hidden is the most that a function called by a view, default, constraint, operator, cast or
+	// the like may do: any statement may call it.
 	hidden Touch
-	// ReadsSequences: something stored in the database reads currval or
-	// lastval, so a text need not name them.
+	// ReadsSequences says that something stored in the database reads currval or lastval, so that
+	// a text need not name them.
 	ReadsSequences bool
-	// Notifies: there is a function whose text has the word notify.
+	// Notifies says that there is a function whose text has the word notify.
 	Notifies bool
 	// Placeholders are the custom parameters the functions name.
 	Placeholders []string
@@ -35,13 +34,13 @@ type Effects struct {
 type Touch uint8
 
 const (
-	// Untouched: nothing that outlives its transaction.
+	// Untouched means nothing that outlives the function's transaction.
 	Untouched Touch = iota
 	// Unread: it runs texts that are put together at run time, so perhaps
 	// something. Few do, and those that do not shall not pay for it as if the
 	// schema had changed.
 	Unread
-	// Touched: it looks as if it did.
+	// Touched means that the function looks as if it changed its session.
 	Touched
 )
 
@@ -123,7 +122,7 @@ func NewEffects(rows [][]string) *Effects {
 			e.functions[name] = max(e.functions[name], t)
 		}
 	}
-	// Whoever mentions one may call it. Few rows, few rounds.
+	// A function whose source mentions another may call it. Few rows, few rounds.
 	for changed := true; changed; {
 		changed = false
 		for _, r := range rows {

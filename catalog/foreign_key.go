@@ -67,7 +67,7 @@ func (fk *ForeignKey) Actions() (update, del Action, set []string) {
 	return update, del, set
 }
 
-// ActionOf is the action of a letter; none is NO ACTION.
+// ActionOf is the action of a letter of pg_constraint; without a letter, NO ACTION.
 func ActionOf(letter string) Action {
 	switch a := Action((letter + "a")[0]); a {
 	case Restrict, Cascade, SetNull, SetDefault:
