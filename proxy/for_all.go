@@ -21,12 +21,6 @@ type forAll struct {
 	facts *parser.Facts
 }
 
-// setsModes reports whether a text begins, with options, a block that is already open: like SET
-// TRANSACTION, it changes the modes of the transaction.
-func (t *transaction) setsModes(text []byte, f *parser.Facts) bool {
-	return t.open && opensBlock(f) && joinable(text) != nil
-}
-
 // useForAll makes a backend ready to run a statement that all participants must run, and lets
 // the others run it.
 func (ps *portals) useForAll(text string, f *parser.Facts) error {

@@ -353,8 +353,8 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 		return ps.s.pipe.skipping, err
 	}
 	ps.s.account.noteBound(portal, f)
-	if ps.s.held.conn != nil && ps.s.held.conn.Status == wire.TxFailed {
-		ps.bindInFailed(portal, f, pl)
+	if in := ps.s.situation(); in == inFailed {
+		ps.bindInFailed(portal, decide(in, pl.text, f), f, pl)
 		return false, nil
 	}
 	if err := ps.s.prepared.stillExecutes(pl); err != nil {
@@ -374,38 +374,44 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 	if len(portal) > 0 && ps.s.tx.savepoints() {
 		delete(ps.local, string(portal))
 	}
-	switch {
-	case ps.s.implicit.open && pipeOnly(f):
+	switch decide(ps.s.situation(), pl.text, f) {
+	case controlOwn:
 		return true, ps.s.implicit.bindInPipe(portal, f, pl)
-	case opensBlock(f) && !ps.s.tx.open:
+	case openBlock:
 		return ps.bindBegin(portal, f, pl)
-	case endsTx(f) && ps.s.tx.open:
-		err := ps.s.commit.mayChain(f)
-		if err == nil && ps.s.tx.decides() && commits(string(pl.text)) {
-			return true, ps.bindLocal(portal, &localPortal{text: string(pl.text), ends: f, agreed: true})
-		}
-		if err == nil {
-			err = ps.s.tx.beforeEnds()
-		}
-		if err != nil {
-			return true, ps.s.lost.refuseBoundRead(err)
-		}
-		if !ps.s.tx.chooseEnder() {
-			return true, ps.bindLocal(portal, &localPortal{text: string(pl.text), ends: f})
-		}
-		ps.bindEnding(f)
-		return false, nil
-	case endsTx(f): // there is no block, and the backend at hand says so
+	case endBlock:
+		return ps.bindEnd(portal, f, pl)
+	case endNothing: // there is no block, and the backend at hand says so
 		return ps.s.pipe.skipping, ps.useOrRefuse(ps.s.route.atHand())
-	case toAll(f), ps.s.tx.setsModes(pl.text, f):
+	case runOnAll:
 		if err := ps.bindForAll(portal, pl, f, *tail); err != nil {
 			return true, ps.s.lost.refuseBoundRead(err)
 		}
 		return false, nil
-	case pl.plan != nil && pl.plan.Route == plan.Call:
+	}
+	if pl.plan != nil && pl.plan.Route == plan.Call {
 		return true, ps.s.util.bindCall(portal, pl.plan, *tail)
 	}
 	return ps.routePlanned(portal, name, f, pl, tail)
+}
+
+// bindEnd is routeBind for a statement that ends the block.
+func (ps *portals) bindEnd(portal []byte, f *parser.Facts, pl *planned) (done bool, err error) {
+	err = ps.s.commit.mayChain(f)
+	if err == nil && ps.s.tx.decides() && commits(string(pl.text)) {
+		return true, ps.bindLocal(portal, &localPortal{text: string(pl.text), ends: f, agreed: true})
+	}
+	if err == nil {
+		err = ps.s.tx.beforeEnds()
+	}
+	if err != nil {
+		return true, ps.s.lost.refuseBoundRead(err)
+	}
+	if !ps.s.tx.chooseEnder() {
+		return true, ps.bindLocal(portal, &localPortal{text: string(pl.text), ends: f})
+	}
+	ps.bindEnding(f)
+	return false, nil
 }
 
 // bindBegin is routeBind for a statement that opens a block. Messages before it without a
@@ -446,11 +452,11 @@ func (ps *portals) bindEnding(f *parser.Facts) {
 
 // bindInFailed is routeBind in a failed transaction, which takes only a statement that ends
 // it, or a ROLLBACK TO, which is for all participants.
-func (ps *portals) bindInFailed(portal []byte, f *parser.Facts, pl *planned) {
-	switch {
-	case endsTx(f):
+func (ps *portals) bindInFailed(portal []byte, a act, f *parser.Facts, pl *planned) {
+	switch a {
+	case endFailed:
 		ps.bindEnding(f)
-	case rollsBackTo(pl.text, f):
+	case backTo:
 		ps.noteForAll(portal, string(pl.text), f)
 		ps.bindEnding(f)
 	}

@@ -232,56 +232,69 @@ func (rt *routing) routedQuery(text []byte, n int) error {
 
 // statementQuery is routedQuery for a text of one statement at most.
 func (rt *routing) statementQuery(r *router, text []byte, f *parser.Facts, n int) error {
-	switch {
-	case rt.s.lost.is():
+	in := rt.s.situation()
+	if in == inOwn {
+		in = inBlock // implicit.queryInPipe has looked at the text
+	}
+	switch decide(in, text, f) {
+	case answerLost:
 		return rt.s.lost.queryInLostTx(text, f, n)
-	case rt.s.held.conn != nil && rt.s.held.conn.Status == wire.TxFailed:
-		if endsTx(f) {
-			rt.s.tx.chain = f.Effects&parser.TxBegin != 0
-		} else if rollsBackTo(text, f) {
-			// ROLLBACK TO is for all participants.
-			if err := rt.s.tx.onAll(string(text), f); err != nil {
-				rt.s.client.Consume(wire.HeaderLen + n)
-				return rt.s.lost.refuseStatement(err)
-			}
-		}
-		return rt.s.runQuery(text, f, n)
-	case opensBlock(f) && !rt.s.tx.open:
-		if rt.s.held.conn != nil { // see bindBegin
-			if err := rt.s.held.park(); err != nil {
-				return rt.refuseQuery(err, n)
-			}
-		}
-		tag := rt.s.tx.start(beginText(text))
-		return rt.answerCommand(tag, n)
-	case f.Effects&parser.ImportsSnapshot != 0 && rt.s.tx.open:
-		return rt.s.tx.importQuery(text, n)
-	case f.Effects&parser.ExportsSnapshot != 0 && rt.s.tx.open:
-		return rt.s.tx.exportQuery(text, f, n)
-	case endsTx(f) && rt.s.tx.open:
-		if err := rt.s.commit.mayChain(f); err != nil {
-			return rt.refuseQuery(err, n)
-		}
-		if !rt.s.tx.chooseEnder() {
-			tag := rt.s.tx.endLocally(text, f)
-			return rt.answerCommand(tag, n)
-		}
-		if commits(string(text)) {
-			if err := rt.s.commit.agree(); err != nil {
-				rt.s.client.Consume(wire.HeaderLen + n)
-				return rt.s.commit.uncommitted(err)
-			}
-		}
+	case endFailed:
 		rt.s.tx.chain = f.Effects&parser.TxBegin != 0
 		return rt.s.runQuery(text, f, n)
-	}
-	if toAll(f) || rt.s.tx.setsModes(text, f) {
+	case backTo:
+		if err := rt.s.tx.onAll(string(text), f); err != nil {
+			rt.s.client.Consume(wire.HeaderLen + n)
+			return rt.s.lost.refuseStatement(err)
+		}
+		return rt.s.runQuery(text, f, n)
+	case askFailed:
+		return rt.s.runQuery(text, f, n)
+	case openBlock:
+		return rt.beginQuery(text, n)
+	case importSnapshot:
+		return rt.s.tx.importQuery(text, n)
+	case exportSnapshot:
+		return rt.s.tx.exportQuery(text, f, n)
+	case endBlock:
+		return rt.endQuery(text, f, n)
+	case runOnAll:
 		return rt.queryForAll(text, f, n)
 	}
 	return rt.plannedQuery(r, text, f, n)
 }
 
-// queryForAll runs a statement that all participants of the block must run.
+// beginQuery opens a block. Shards join it with their first statement.
+func (rt *routing) beginQuery(text []byte, n int) error {
+	if rt.s.held.conn != nil { // see bindBegin
+		if err := rt.s.held.park(); err != nil {
+			return rt.refuseQuery(err, n)
+		}
+	}
+	tag := rt.s.tx.start(beginText(text))
+	return rt.answerCommand(tag, n)
+}
+
+// endQuery ends the block on all shards.
+func (rt *routing) endQuery(text []byte, f *parser.Facts, n int) error {
+	if err := rt.s.commit.mayChain(f); err != nil {
+		return rt.refuseQuery(err, n)
+	}
+	if !rt.s.tx.chooseEnder() {
+		tag := rt.s.tx.endLocally(text, f)
+		return rt.answerCommand(tag, n)
+	}
+	if commits(string(text)) {
+		if err := rt.s.commit.agree(); err != nil {
+			rt.s.client.Consume(wire.HeaderLen + n)
+			return rt.s.commit.uncommitted(err)
+		}
+	}
+	rt.s.tx.chain = f.Effects&parser.TxBegin != 0
+	return rt.s.runQuery(text, f, n)
+}
+
+// queryForAll runs what all participants of the block must run.
 func (rt *routing) queryForAll(text []byte, f *parser.Facts, n int) error {
 	if err := rt.s.portals.useForAll(string(text), f); err != nil {
 		if opensBlock(f) && rt.s.tx.open {
