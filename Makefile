@@ -50,6 +50,10 @@ build: ## build bin/weft
 test: postgresql ## run all tests, against real servers
 	@tools/test.sh $(PKG)
 
+.PHONY: check
+check: postgresql ## the inner loop: formatting, vet, tests without servers, one cluster
+	@tools/check.sh
+
 .PHONY: race
 race: postgresql ## the same, with the race detector in every package
 	@RACE=all tools/test.sh $(PKG)
