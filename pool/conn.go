@@ -49,8 +49,6 @@ type Conn struct {
 	// SoleSession is the only session that has used the backend since its sequence values were
 	// discarded: 0 if no session has, -1 if several have.
 	SoleSession int32
-	// Notifier is the session that last sent a NOTIFY through the backend.
-	Notifier int32
 	// Server is what weft.server() returned on the backend; "" if it has not been called.
 	Server string
 	// Shown says that the backend holds rows of weft's own tables, which only its present

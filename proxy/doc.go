@@ -7,16 +7,17 @@
 // # The parts of a session
 //
 // Session ties its parts together: Session.step reads a message, switches on its type and calls
-// the handler. Each part is a type with its own file. A part assigns its own fields; other parts
+// the handler. Each part is a type with its own file. A part assigns its own fields, but for
+// exceptions that arch_test.go counts; other parts
 // only read them.
 //
 // What is kept for the client:
 //
 //   - answers (out.go): messages on their way to the client, and the parameters that
 //     the client has been told.
-//   - prepared (prepared.go, sqlprepared.go, execute.go): prepared statements, made on a
-//     backend when they are needed there.
-//   - portals (portals.go, portal.go, bind.go, planned.go, cursor.go): where each portal
+//   - prepared (prepared.go, planned.go, sqlprepared.go, execute.go): prepared statements,
+//     made on a backend when they are needed there.
+//   - portals (portals.go, portal.go, bind.go, bind_route.go, cursor.go): where each portal
 //     and cursor is, and what Bind does.
 //   - record (record.go, effects.go, option.go, reading.go, listen.go): settings, pins and
 //     channels; what a backend must have before it works for the session.

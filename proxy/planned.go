@@ -4,11 +4,9 @@ import (
 	"errors"
 	"slices"
 
-	"weft/executor"
 	"weft/parser"
 	"weft/plan"
 	"weft/planner"
-	"weft/pool"
 	"weft/wire"
 )
 
@@ -237,24 +235,6 @@ func isKnown(p *plan.Plan) bool {
 }
 
 // laneForBind is laneFor with the values of a Bind message.
-func (ps *portals) laneForBind(r *router, pl *plan.Plan, f *parser.Facts, bind []byte) (*pool.Lane, error) {
-	if pl.Route == plan.Keyed {
-		params, ok := executor.DecodeParams(bind)
-		if !ok || params.Len() != len(pl.Params) {
-			return ps.s.route.atHand(), nil // the backend says what is wrong with the Bind
-		}
-		r.args.Params = params
-		if pl.Generate != nil && len(ps.s.drawn.fresh) == len(pl.Generate.Values) {
-			r.args.Generated, ps.s.drawn.fresh = append(r.args.Generated[:0], ps.s.drawn.fresh...), nil // drawn with the Parse
-		} else if pl.Generate != nil {
-			if err := ps.s.drawn.generate(r, pl); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return ps.s.route.laneFor(r, pl, f)
-}
-
 // notePlan keeps the plan with its statement.
 func (ps *prepared) notePlan(r *router, name []byte, pl *plan.Plan) {
 	p, err := wire.DecodeParse(ps.s.pipe.pending)
@@ -306,275 +286,21 @@ func (ps *prepared) parseLocal(p wire.ParseBody, body []byte, f *parser.Facts, p
 // routeBind finds the backend for a Bind and makes it the one at hand. done says that there
 // is nothing to send: weft executes the portal itself, or the client has been told why it
 // cannot be bound. tail is the part of the Bind after the names.
-func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err error) {
-	ps.s.pipe.placed = nil
-	if len(portal) == 0 {
-		delete(ps.local, "")
-	}
-	if ps.s.pipe.hasPending {
-		p, err := wire.DecodeParse(ps.s.pipe.pending)
-		if err == nil && string(p.Name) == string(name) {
-			err = ps.s.prepared.parseFor(*tail)
-		} else if err == nil {
-			err = ps.s.prepared.settleParse()
-		}
-		if err != nil || ps.s.pipe.skipping {
-			return true, err
-		}
-		if ps.s.lost.is() {
-			ps.s.lost.bindInLostTx(name, *tail)
-			return true, nil
-		}
-	}
-	f, pl := ps.s.prepared.unnamed.facts, &ps.s.prepared.unnamed.planned
-	if len(name) > 0 {
-		if err := ps.s.prepared.settleNames(); err != nil || ps.s.pipe.skipping {
-			return true, err
-		}
-		st := ps.s.prepared.named[string(name)]
-		if st == nil {
-			err := ps.useOrRefuse(ps.s.route.atHand())
-			return ps.s.pipe.skipping, err
-		}
-		f, pl = st.facts, &st.planned
-		if t := st.server.Types.Load(); pl.types == nil && t != nil {
-			pl.types = wire.FewerParameters([]byte(*t), ps.s.prepared.hiddenParams(name))
-		}
-		if st.server.ViaSQL && (ps.s.held.conn == nil || ps.s.held.conn.Status != wire.TxFailed) {
-			switch _, yes, err := ps.s.prepared.scattered(st); {
-			case err != nil:
-				return true, ps.s.lost.refuseBoundRead(err)
-			case yes:
-				return true, ps.s.lost.refuseBoundRead(notExecutable(st))
-			}
-		}
-	} else if !ps.s.prepared.unnamed.valid {
-		err := ps.useOrRefuse(ps.s.route.atHand())
-		return ps.s.pipe.skipping, err
-	}
-	ps.s.account.noteBound(portal, f)
-	if in := ps.s.situation(); in == inFailed {
-		ps.bindInFailed(portal, decide(in, pl.text, f), f, pl)
-		return false, nil
-	}
-	if err := ps.s.prepared.stillExecutes(pl); err != nil {
-		return true, ps.s.lost.refuseBoundRead(err)
-	}
-	if err := ps.s.record.mayRead(pl.text, pl.read); err != nil {
-		return true, ps.s.lost.refuseBoundRead(err)
-	}
-	if err := ps.s.prepared.mayExecuteHere(f); err != nil {
-		return true, ps.s.lost.refuseBoundRead(err)
-	}
-	if isCommand(f, pl.text) {
-		if err := miscounted(*tail, name, len(declaredTypes(pl.oids))); err != nil {
-			return true, ps.s.lost.refuseBoundRead(err)
-		}
-	}
-	if len(portal) > 0 && ps.s.tx.savepoints() {
-		delete(ps.local, string(portal))
-	}
-	switch decide(ps.s.situation(), pl.text, f) {
-	case controlOwn:
-		return true, ps.s.implicit.bindInPipe(portal, f, pl)
-	case openBlock:
-		return ps.bindBegin(portal, f, pl)
-	case endBlock:
-		return ps.bindEnd(portal, f, pl)
-	case endNothing: // there is no block, and the backend at hand says so
-		return ps.s.pipe.skipping, ps.useOrRefuse(ps.s.route.atHand())
-	case runOnAll:
-		if err := ps.bindForAll(portal, pl, f, *tail); err != nil {
-			return true, ps.s.lost.refuseBoundRead(err)
-		}
-		return false, nil
-	}
-	if pl.plan != nil && pl.plan.Route == plan.Call {
-		return true, ps.s.util.bindCall(portal, pl.plan, *tail)
-	}
-	return ps.routePlanned(portal, name, f, pl, tail)
-}
-
 // bindEnd is routeBind for a statement that ends the block.
-func (ps *portals) bindEnd(portal []byte, f *parser.Facts, pl *planned) (done bool, err error) {
-	err = ps.s.commit.mayChain(f)
-	if err == nil && ps.s.tx.decides() && commits(string(pl.text)) {
-		return true, ps.bindLocal(portal, &localPortal{text: string(pl.text), ends: f, agreed: true})
-	}
-	if err == nil {
-		err = ps.s.tx.beforeEnds()
-	}
-	if err != nil {
-		return true, ps.s.lost.refuseBoundRead(err)
-	}
-	if !ps.s.tx.chooseEnder() {
-		return true, ps.bindLocal(portal, &localPortal{text: string(pl.text), ends: f})
-	}
-	ps.bindEnding(f)
-	return false, nil
-}
-
 // bindBegin is routeBind for a statement that opens a block. Messages before it without a
 // Sync between are a transaction already: if they have written or set something, that
 // transaction becomes the block. No other shard can join it if one of its portals waits to
 // be executed, or if the BEGIN names modes.
-func (ps *portals) bindBegin(portal []byte, f *parser.Facts, pl *planned) (done bool, err error) {
-	if ps.s.held.conn != nil {
-		if (ps.s.implicit.piped || ps.unexecuted) && (ps.s.pipe.unsynced || !ps.s.pipe.ops.empty()) {
-			if ps.unexecuted || joinable(pl.text) != nil {
-				ps.bindEnding(f)
-				return false, nil
-			}
-			if err := ps.s.implicit.widen(); err != nil {
-				return true, ps.s.lost.refuseBoundRead(err)
-			}
-			return true, ps.s.implicit.bindInPipe(portal, f, pl)
-		}
-		// Park even a backend that the session is tied to: asked by a Sync whether it is in
-		// a block, that backend would say no.
-		if err := ps.s.held.park(); err != nil {
-			return true, ps.s.lost.refuseBoundRead(err)
-		}
-	}
-	text := beginText(pl.text)
-	lp := localBegin
-	if text != plainBegin {
-		lp = &localPortal{text: text}
-	}
-	return true, ps.bindLocal(portal, lp)
-}
-
 // bindEnding notes that the portal being bound ends the block, or its failure. The outcome
 // must be known before later messages can be sent.
-func (ps *portals) bindEnding(f *parser.Facts) {
-	ps.s.tx.chain, ps.ending = endsTx(f) && f.Effects&parser.TxBegin != 0, true
-}
-
 // bindInFailed is routeBind in a failed transaction, which takes only a statement that ends
 // it, or a ROLLBACK TO, which is for all participants.
-func (ps *portals) bindInFailed(portal []byte, a act, f *parser.Facts, pl *planned) {
-	switch a {
-	case endFailed:
-		ps.bindEnding(f)
-	case backTo:
-		ps.noteForAll(portal, string(pl.text), f)
-		ps.bindEnding(f)
-	}
-}
-
 // laneAnew finds the lane for a Bind of a statement that was parsed before. The statement
 // is planned again if the environment has changed since.
-func (ps *portals) laneAnew(r *router, f *parser.Facts, pl *planned, tail []byte) (*pool.Lane, error) {
-	env, err := ps.s.route.environment()
-	if err != nil {
-		return nil, err
-	}
-	r.args.Generated = r.args.Generated[:0]
-	if pl.plan == nil || pl.env == 0 || pl.env != env.ID || pl.plan.Waits {
-		ps.s.route.read(r, pl.text)
-		if pl.types != nil {
-			pl.oids = pl.types // parameters keep their types even if the schema has changed
-		}
-		if pl.plan, err = ps.s.route.plan(r, pl.text, pl.oids); err != nil {
-			return nil, err
-		}
-		pl.env = ps.s.route.envID()
-	}
-	ps.s.route.relies.on(pl.plan)
-	r.args.Text, r.args.Literals, r.args.Options = pl.text, pl.literals, ps.s.record.scanOptions()
-	if pl.plan.Route == plan.Every {
-		return ps.s.lane, nil
-	}
-	if lane, err := ps.cursorLane(pl.text, pl.plan, f); lane != nil || err != nil {
-		return lane, err
-	}
-	if lane, err := ps.listingLane(f); lane != nil || err != nil {
-		return lane, err
-	}
-	return ps.laneForBind(r, pl.plan, f, tail)
-}
-
 // routePlanned is the part of routeBind for statements that shards execute.
-func (ps *portals) routePlanned(portal, name []byte, f *parser.Facts, pl *planned, tail *[]byte) (done bool, err error) {
-	if err := ps.s.implicit.needsBlock(pl.text, f); err != nil {
-		return true, ps.bindRefused(portal, name, pl, *tail, err)
-	}
-	r := ps.s.srv.memory.routers.Get().(*router)
-	defer ps.s.srv.memory.routers.Put(r)
-	lane, err := ps.s.pipe.placed, error(nil)
-	if ps.s.pipe.placed = nil; lane != nil {
-		r.free = ps.s.pipe.placedFree // laneForBind has found it with the Parse
-	} else {
-		lane, err = ps.laneAnew(r, f, pl, *tail)
-	}
-	if errors.Is(err, errGather) {
-		ps.s.route.read(r, pl.text)
-		if pl.plan, err = ps.s.gather.gatheredPlan(r, pl.plan, pl.text, pl.oids); err != nil {
-			pl.plan = nil
-			return true, ps.s.lost.refuseBoundRead(err)
-		}
-		return true, ps.s.gather.bindGather(portal, name, f, pl, *tail, r.args.Generated)
-	}
-	if err == nil && pl.plan.Route == plan.Every {
-		if err := ps.s.every.mayLock(string(pl.text)); err != nil {
-			return true, ps.bindRefused(portal, name, pl, *tail, err)
-		}
-		err = ps.s.every.beforeEvery(pl)
-	}
-	if err == nil {
-		err = ps.s.route.useFor(lane, pl.plan, f, r.free)
-	}
-	if err == nil {
-		err = ps.mayCloseAll(pl.text, f)
-	}
-	if err == nil {
-		ps.noteCursor(pl.text, f, nil)
-		ps.noteFetch(portal, pl.text)
-	}
-	if err == nil {
-		err = ps.s.route.stillTrue()
-	}
-	if errors.Is(err, errMoved) {
-		pl.plan = nil
-		return ps.routePlanned(portal, name, f, pl, tail)
-	}
-	if err != nil {
-		return true, ps.s.lost.refuseBoundRead(err)
-	}
-	if pl.plan.Route == plan.Home || pl.plan.Route == plan.Any {
-		ps.s.drawn.noteSequences(f, pl.text)
-	}
-	if ps.s.held.translate != nil {
-		*tail = ps.s.held.bindHere(pl, *tail)
-	}
-	if pl.plan.Generate != nil {
-		if *tail, err = executor.AppendBind(nil, *tail, r.args.Generated); err != nil {
-			return true, ps.s.lost.refuseBoundRead(err)
-		}
-	}
-	if pl.plan.Route == plan.Every {
-		if err := ps.s.every.everyBound(portal, pl); err != nil {
-			return true, ps.s.lost.refuseBoundRead(err)
-		}
-	}
-	return false, nil
-}
-
 // useOrRefuse makes the lane's backend the one at hand, or refuses the Bind.
-func (ps *portals) useOrRefuse(lane *pool.Lane) error {
-	if err := ps.s.held.useLane(lane); err != nil {
-		return ps.s.lost.refuseBoundRead(err)
-	}
-	return nil
-}
-
 // routing reports whether extended messages must be routed statement by statement, as in a
 // database with declared tables.
-func (ps *portals) routing() bool {
-	ps.s.route.relies.begin()
-	return ps.s.route.refresh() || ps.s.pipe.hasPending || ps.s.pipe.calls
-}
-
 // parsed returns the client's statement of that name, nil if there is none.
 func (ps *prepared) parsed(name []byte) (*parser.Facts, *planned) {
 	if len(name) > 0 {
@@ -598,13 +324,6 @@ func (ps *prepared) hiddenParams(name []byte) int {
 }
 
 // endTransaction waits for the end of a block inside a pipeline.
-func (ps *portals) endTransaction() error {
-	ps.s.pipe.unsent.Grow()
-	ps.s.pipe.unsent.B = wire.AppendEmpty(ps.s.pipe.unsent.B, wire.Sync)
-	ps.s.pipe.ops.push(op{kind: opSync, injected: true, settles: true})
-	return ps.s.pipe.exchange()
-}
-
 // described returns the statement that the answer to a Describe is noted in.
 func (ps *prepared) described(name []byte) *planned {
 	_, st := ps.parsed(name)

@@ -18,7 +18,8 @@ import (
 // Session is one client's connection. The state of a session is here and in the
 // parts below, not on the stack of the goroutine that runs it, so that another
 // goroutine can take over between two messages. Each part owns its fields: the
-// part's methods assign them, other code reads them or calls a method.
+// part's methods assign them, other code reads them or calls a method. The assignments
+// from outside that are left are counted in arch_test.go.
 type Session struct {
 	srv    *Server
 	id     int32 // the process ID that the client knows
