@@ -126,9 +126,7 @@ func (ga *gatherer) analyzeRemainder(x *gathering, top *explain.Node) error {
 	if x.stage != nil {
 		top.Ending, top.RunsOn = explain.Staged, ga.s.route.snap.Home
 		defer ga.s.reach.endStage(x)
-		ga.s.reach.mu.Lock()
-		ga.s.reach.legs = append(ga.s.reach.legs[:0], x.stager)
-		ga.s.reach.mu.Unlock()
+		ga.s.reach.trackStager(x)
 		l = &leg{s: ga.s, conn: x.stager}
 	} else {
 		top.Ending = explain.Inline

@@ -370,10 +370,7 @@ func (t *transaction) chooseEnder() bool {
 	}
 	if w := t.ender(); w != nil && w != t.s.held.conn {
 		if i := slices.Index(t.s.held.parked, w); i >= 0 {
-			if t.s.held.conn != nil {
-				t.s.held.parked = append(t.s.held.parked, t.s.held.detach())
-			}
-			t.s.held.unpark(i)
+			t.s.held.switchTo(i)
 		}
 	}
 	if t.s.held.conn == nil || t.s.held.conn.Status == wire.TxIdle {
@@ -381,10 +378,7 @@ func (t *transaction) chooseEnder() bool {
 		if i < 0 {
 			return false
 		}
-		if t.s.held.conn != nil {
-			t.s.held.parked = append(t.s.held.parked, t.s.held.detach())
-		}
-		t.s.held.unpark(i)
+		t.s.held.switchTo(i)
 	}
 	return true
 }
@@ -503,31 +497,25 @@ func (t *transaction) endPortals() {
 
 // releaseOthers releases the other participants, whose transactions are over.
 func (t *transaction) releaseOthers(main *pool.Conn) {
-	kept := t.s.held.parked[:0]
-	for _, c := range t.s.held.parked {
+	t.s.held.siftParked(func(c *pool.Conn) bool {
 		if t.sets {
 			c.Settings = main.Settings // all participants have run the same commands
 		}
-		if t.chain && t.unsettled() {
+		switch {
+		case t.chain && t.unsettled():
 			c.Discard()
-			continue
-		}
-		if t.s.held.isPinned(c) {
-			kept = append(kept, c)
-			continue
-		}
-		if t.s.held.soiled == c {
-			t.s.held.soiled = nil
+		case t.s.held.isPinned(c):
+			return true
+		case t.s.held.takeSoiled(c):
 			c.Discard()
-			continue
+		default:
+			t.s.held.untouch(c)
+			*t.s.held.lastOf(c.Lane()) = c
+			c.UsedBy(t.s.id)
+			c.Release()
 		}
-		t.s.held.untouch(c)
-		*t.s.held.lastOf(c.Lane()) = c
-		c.UsedBy(t.s.id)
-		c.Release()
-	}
-	clear(t.s.held.parked[len(kept):])
-	t.s.held.parked = kept
+		return false
+	})
 }
 
 // abandon gives up the block after a participant was lost: the others roll back when their
@@ -535,8 +523,7 @@ func (t *transaction) releaseOthers(main *pool.Conn) {
 func (t *transaction) abandon() {
 	t.s.record.unreport()
 	t.s.reach.disband()
-	kept := t.s.held.parked[:0]
-	for _, c := range t.s.held.parked {
+	t.s.held.siftParked(func(c *pool.Conn) bool {
 		switch {
 		case c.Status != wire.TxIdle || t.s.commit.agreement.has(c):
 			if t.s.held.isPinned(c) {
@@ -544,7 +531,7 @@ func (t *transaction) abandon() {
 			}
 			c.Discard()
 		case t.s.held.isPinned(c):
-			kept = append(kept, c)
+			return true
 		case t.sets:
 			c.Discard() // its settings may differ from what weft knows
 		default:
@@ -552,9 +539,8 @@ func (t *transaction) abandon() {
 			c.UsedBy(t.s.id)
 			c.Release()
 		}
-	}
-	clear(t.s.held.parked[len(kept):])
-	t.s.held.parked = kept
+		return false
+	})
 	t.block = block{}
 	t.s.commit.leaveToResolver()
 }

@@ -212,17 +212,15 @@ func notePlaceholder(c *pool.Conn, name string) {
 // settleAlone settles where no cancel request can reach the backend: the client's statement is
 // over, and a cancel request must not hit weft's own questions.
 func (rc *record) settleAlone(c *pool.Conn) error {
-	rc.s.reach.mu.Lock()
-	main := rc.s.reach.current
-	rc.s.reach.current, rc.s.reach.settling = nil, c
-	rc.s.reach.mu.Unlock()
+	main := rc.s.reach.shield(c)
 	c.AwaitCancels()
 	before := rc.pins
 	err := rc.settle(c)
 	if c.Lane() != rc.s.lane {
 		if rc.pins&^before != 0 {
 			// Only a backend of the home shard can be kept for a session.
-			rc.pins, rc.s.held.soiled = before, c
+			rc.pins = before
+			rc.s.held.soil(c)
 		}
 		// This backend does not show what the home shard's backend holds.
 		rc.pins |= before & pinFound
@@ -230,9 +228,7 @@ func (rc *record) settleAlone(c *pool.Conn) error {
 	if err == nil && rc.s.held.isPinned(c) && !c.Settings.Equal(rc.settings) {
 		err = c.Apply(rc.settings) // a session that keeps its backend does not acquire it again
 	}
-	rc.s.reach.mu.Lock()
-	rc.s.reach.current, rc.s.reach.settling = main, nil
-	rc.s.reach.mu.Unlock()
+	rc.s.reach.unshield(main)
 	return err
 }
 

@@ -268,14 +268,9 @@ func (ev *everywhere) execBeside(c *pool.Conn, text string) (err error) {
 
 // beside calls do, which uses a backend that cancel requests must reach meanwhile.
 func (ev *everywhere) beside(c *pool.Conn, do func()) {
-	ev.s.reach.mu.Lock()
-	main := ev.s.reach.current
-	ev.s.reach.current = c
-	ev.s.reach.mu.Unlock()
+	main := ev.s.reach.aim(c)
 	do()
-	ev.s.reach.mu.Lock()
-	ev.s.reach.current = main
-	ev.s.reach.mu.Unlock()
+	ev.s.reach.aim(main)
 	if c != main {
 		c.AwaitCancels()
 	}
@@ -305,7 +300,7 @@ func (ev *everywhere) enlist(lane *pool.Lane) (*pool.Conn, error) {
 			return nil, err
 		}
 	}
-	ev.s.held.parked = append(ev.s.held.parked, c)
+	ev.s.held.parkBorrowed(c)
 	return c, nil
 }
 

@@ -32,10 +32,7 @@ func (cm *commit) followAll(verb string) {
 		cm.s.srv.keeper.stopAt(twopc.AfterCommit)
 	}
 	// The client's requests to cancel come too late for what has been decided.
-	cm.s.reach.mu.Lock()
-	main := cm.s.reach.current
-	cm.s.reach.current = nil
-	cm.s.reach.mu.Unlock()
+	main := cm.s.reach.aim(nil)
 	odd := a != nil && cm.inOtherHands()
 	told := false
 	for i, c := range cm.s.held.parked {
@@ -56,9 +53,7 @@ func (cm *commit) followAll(verb string) {
 		cm.finishLate(a)
 		cm.s.srv.keeper.stopAt(twopc.AfterFollow)
 	}
-	cm.s.reach.mu.Lock()
-	cm.s.reach.current = main
-	cm.s.reach.mu.Unlock()
+	cm.s.reach.aim(main)
 	if a != nil && !a.told {
 		cm.leaveToResolver()
 	}
@@ -146,8 +141,7 @@ func (cm *commit) order(c *pool.Conn, verb string, odd bool) bool {
 // hearAll reads the participants' answers to the end of the transaction.
 func (cm *commit) hearAll(verb string, odd bool) {
 	a := cm.agreement
-	kept := cm.s.held.parked[:0]
-	for _, c := range cm.s.held.parked {
+	cm.s.held.siftParked(func(c *pool.Conn) bool {
 		i := a.index(c)
 		o := twopc.None
 		if i >= 0 {
@@ -155,12 +149,11 @@ func (cm *commit) hearAll(verb string, odd bool) {
 		}
 		prepared := o == twopc.CommitPrepared || o == twopc.RollbackPrepared
 		if !prepared && c.Status == wire.TxIdle {
-			kept = append(kept, c)
-			continue
+			return true
 		}
 		if i >= 0 && a.Part(i) == twopc.Unclear {
 			c.Discard()
-			continue
+			return false
 		}
 		err := cm.confirm(c, verb, prepared && odd)
 		if a != nil {
@@ -182,11 +175,10 @@ func (cm *commit) hearAll(verb string, odd bool) {
 			// PREPARE has made settings permanent that a ROLLBACK would have undone.
 			c.Discard()
 		default:
-			kept = append(kept, c)
+			return true
 		}
-	}
-	clear(cm.s.held.parked[len(kept):])
-	cm.s.held.parked = kept
+		return false
+	})
 }
 
 // confirmTries is how often a shard is told how a transaction ends, before weft gives up.

@@ -271,6 +271,44 @@ func (h *held) unpark(i int) {
 	h.hold(c)
 }
 
+// switchTo makes a parked backend the one at hand; the one at hand until now, if there is one, is
+// parked as it is.
+func (h *held) switchTo(i int) {
+	if h.conn != nil {
+		h.parked = append(h.parked, h.detach())
+	}
+	h.unpark(i)
+}
+
+// parkBorrowed parks a backend that has just been borrowed: it takes part in the open block, and
+// the dialogue goes on with another.
+func (h *held) parkBorrowed(c *pool.Conn) { h.parked = append(h.parked, c) }
+
+// siftParked keeps the parked backends for which keep returns true. keep gives the others back or
+// closes them.
+func (h *held) siftParked(keep func(c *pool.Conn) bool) {
+	kept := h.parked[:0]
+	for _, c := range h.parked {
+		if keep(c) {
+			kept = append(kept, c)
+		}
+	}
+	clear(h.parked[len(kept):])
+	h.parked = kept
+}
+
+// soil notes that a backend keeps something of this session: no other session may have it.
+func (h *held) soil(c *pool.Conn) { h.soiled = c }
+
+// takeSoiled reports whether a backend is soiled. The caller closes it then.
+func (h *held) takeSoiled(c *pool.Conn) bool {
+	if h.soiled != c {
+		return false
+	}
+	h.soiled = nil
+	return true
+}
+
 // isPinned reports whether a pin ties the session to the backend.
 func (h *held) isPinned(c *pool.Conn) bool { return h.s.record.pins != 0 && c.Lane() == h.s.lane }
 
@@ -327,18 +365,16 @@ func (h *held) hold(c *pool.Conn) {
 			h.translate = way.translation
 		}
 	}
-	h.s.reach.mu.Lock()
-	h.conn, h.s.reach.current = c, c
-	h.s.reach.mu.Unlock()
+	h.conn = c
+	h.s.reach.aim(c)
 }
 
 // detach takes the backend at hand away from the session, so that a cancel request no longer
 // reaches it.
 func (h *held) detach() *pool.Conn {
-	h.s.reach.mu.Lock()
 	c := h.conn
-	h.conn, h.s.reach.current = nil, nil
-	h.s.reach.mu.Unlock()
+	h.s.reach.aim(nil)
+	h.conn = nil
 	return c
 }
 
@@ -374,8 +410,7 @@ func (h *held) giveBack() error {
 		}
 		h.conn.Settings = h.conn.Settings.Without("idle_session_timeout")
 	}
-	if h.soiled == h.conn {
-		h.soiled = nil
+	if h.takeSoiled(h.conn) {
 		h.drop()
 		return nil
 	}
@@ -405,6 +440,14 @@ func (h *held) drop() {
 	h.s.pipe.unsent.Reset()
 	h.s.out.rem = 0
 	h.s.pipe.synced()
+}
+
+// leaveParked gives the parked backends back at the end of the session.
+func (h *held) leaveParked() {
+	for _, c := range h.parked {
+		h.leave(c)
+	}
+	h.parked = nil
 }
 
 // leave gives a backend back at the end of the session, or closes it.

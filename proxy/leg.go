@@ -301,7 +301,7 @@ func (ls *legs) legTo(shard int) (*leg, error) {
 		}
 		l.conn = c
 		if ls.s.tx.open {
-			ls.s.held.parked = append(ls.s.held.parked, c)
+			ls.s.held.parkBorrowed(c)
 		} else {
 			l.borrowed = true
 		}
@@ -369,11 +369,7 @@ func (re *reach) track(legs []*leg) {
 
 // dropLegs closes the backends of a gathered statement whose legs were not ended.
 func (ls *legs) dropLegs() {
-	ls.s.reach.mu.Lock()
-	legs := ls.s.reach.legs
-	ls.s.reach.legs = nil
-	ls.s.reach.mu.Unlock()
-	for _, c := range legs {
+	for _, c := range ls.s.reach.takeLegs() {
 		if c != ls.s.held.conn && !slices.Contains(ls.s.held.parked, c) {
 			c.Discard()
 		}
@@ -406,9 +402,7 @@ func (ls *legs) endLegs(legs []*leg, stop bool) error {
 		}
 	}
 	ls.s.srv.metrics.gathered.Add(ls.s.id, bytes)
-	ls.s.reach.mu.Lock()
-	ls.s.reach.legs = ls.s.reach.legs[:0]
-	ls.s.reach.mu.Unlock()
+	ls.s.reach.forgetLegs()
 	for _, l := range legs {
 		switch {
 		case !l.borrowed && !l.lost():
@@ -453,7 +447,7 @@ func (ls *legs) endOpened(l *leg) bool {
 // loseParked closes a lost backend that the session holds, and returns err, the reason. The
 // error is fatal if the session was tied to the backend.
 func (ls *legs) loseParked(c *pool.Conn, err error) error {
-	ls.s.held.parked = slices.DeleteFunc(ls.s.held.parked, func(p *pool.Conn) bool { return p == c })
+	ls.s.held.siftParked(func(p *pool.Conn) bool { return p != c })
 	tied := ls.s.held.isPinned(c) && ls.s.record.pins&^pinSessionMode != 0
 	c.Discard()
 	if !tied {
@@ -483,10 +477,7 @@ func (x *gathering) asRefused(err error) error {
 func (ls *legs) atFailed() bool {
 	for i, c := range ls.s.held.parked {
 		if c.Status == wire.TxFailed {
-			if ls.s.held.conn != nil {
-				ls.s.held.parked = append(ls.s.held.parked, ls.s.held.detach())
-			}
-			ls.s.held.unpark(i)
+			ls.s.held.switchTo(i)
 			return true
 		}
 	}

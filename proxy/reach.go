@@ -35,3 +35,52 @@ type reach struct {
 	pins    atomic.Uint32             // a copy of the record's pins, for other goroutines
 	inbox   inbox
 }
+
+// aim makes c, nil for none, the backend that cancel requests reach. It returns the one that
+// they reached before.
+func (re *reach) aim(c *pool.Conn) (before *pool.Conn) {
+	re.mu.Lock()
+	before, re.current = re.current, c
+	re.mu.Unlock()
+	return before
+}
+
+// shield keeps cancel requests from all backends while weft itself asks c. It returns the backend
+// that they reached before, for unshield.
+func (re *reach) shield(c *pool.Conn) (before *pool.Conn) {
+	re.mu.Lock()
+	before, re.current, re.settling = re.current, nil, c
+	re.mu.Unlock()
+	return before
+}
+
+// unshield ends what shield began.
+func (re *reach) unshield(before *pool.Conn) {
+	re.mu.Lock()
+	re.current, re.settling = before, nil
+	re.mu.Unlock()
+}
+
+// addLeg lets cancel requests reach one more backend of a gathered statement.
+func (re *reach) addLeg(c *pool.Conn) {
+	re.mu.Lock()
+	re.legs = append(re.legs, c)
+	re.mu.Unlock()
+}
+
+// forgetLegs notes that the legs of a gathered statement are over. Their memory is kept for the
+// next statement.
+func (re *reach) forgetLegs() {
+	re.mu.Lock()
+	re.legs = re.legs[:0]
+	re.mu.Unlock()
+}
+
+// takeLegs returns the backends of a gathered statement, which the caller closes.
+func (re *reach) takeLegs() []*pool.Conn {
+	re.mu.Lock()
+	legs := re.legs
+	re.legs = nil
+	re.mu.Unlock()
+	return legs
+}

@@ -107,10 +107,7 @@ func (l *loss) atParticipant(err error) bool {
 		return false
 	}
 	if i := l.s.held.participant(); i >= 0 {
-		if l.s.held.conn != nil {
-			l.s.held.parked = append(l.s.held.parked, l.s.held.detach())
-		}
-		l.s.held.unpark(i)
+		l.s.held.switchTo(i)
 		return true
 	}
 	if l.ofClient() && !isOfShard(err) && l.s.held.useLane(l.s.lane) == nil {

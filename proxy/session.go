@@ -412,10 +412,7 @@ func (s *Session) close() {
 		s.drawn.returnLoans()
 	}
 	s.legs.dropLegs()
-	for _, c := range s.held.parked {
-		s.held.leave(c)
-	}
-	s.held.parked = nil
+	s.held.leaveParked()
 	c := s.held.detach()
 	if c == nil {
 		return

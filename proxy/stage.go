@@ -44,9 +44,7 @@ func (ls *legs) openStage(x *gathering) error {
 		return survivable(err)
 	}
 	x.stager = c
-	ls.s.reach.mu.Lock()
-	ls.s.reach.legs = append(ls.s.reach.legs, c)
-	ls.s.reach.mu.Unlock()
+	ls.s.reach.addLeg(c)
 	if !c.Settings.Equal(ls.s.record.settings) {
 		if err := c.Apply(ls.s.record.settings); err != nil {
 			return err
