@@ -439,16 +439,10 @@ var parts = map[string]string{
 // foreign is how often code of another type assigns a field of a part. It may shrink and
 // not grow: a part changes by its own methods, which say what has happened.
 var foreign = map[string]int{
-	"route":    2,
-	"script":   3,
-	"account":  4,
-	"commit":   4,
-	"drawn":    4,
 	"out":      8,
 	"implicit": 10,
 	"prepared": 10,
 	"portals":  14,
-	"record":   19,
 	"pipe":     23,
 	"tx":       29,
 }

@@ -29,3 +29,9 @@ type account struct {
 	shown   atomic.Pointer[parser.Facts]
 	shownAt atomic.Int64
 }
+
+// traceAs makes the session's statements spans of t.
+func (a *account) traceAs(t *span.Session) { a.traced = t }
+
+// forgetParent notes that the client's request is over, with the traceparent that its text named.
+func (a *account) forgetParent() { a.parent = "" }

@@ -17,11 +17,12 @@ func (ps *portals) laneForBind(r *router, pl *plan.Plan, f *parser.Facts, bind [
 			return ps.s.route.atHand(), nil // the backend says what is wrong with the Bind
 		}
 		r.args.Params = params
-		if pl.Generate != nil && len(ps.s.drawn.fresh) == len(pl.Generate.Values) {
-			r.args.Generated, ps.s.drawn.fresh = append(r.args.Generated[:0], ps.s.drawn.fresh...), nil // drawn with the Parse
-		} else if pl.Generate != nil {
-			if err := ps.s.drawn.generate(r, pl); err != nil {
-				return nil, err
+		if pl.Generate != nil {
+			var kept bool
+			if r.args.Generated, kept = ps.s.drawn.takeFresh(r.args.Generated[:0], len(pl.Generate.Values)); !kept {
+				if err := ps.s.drawn.generate(r, pl); err != nil {
+					return nil, err
+				}
 			}
 		}
 	}

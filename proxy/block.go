@@ -527,7 +527,7 @@ func (t *transaction) abandon() {
 		switch {
 		case c.Status != wire.TxIdle || t.s.commit.agreement.has(c):
 			if t.s.held.isPinned(c) {
-				t.s.record.pins &= pinSessionMode
+				t.s.record.pins.untie()
 			}
 			c.Discard()
 		case t.s.held.isPinned(c):

@@ -24,6 +24,13 @@ type commit struct {
 	agreement *agreement
 }
 
+// noteSent notes that the end of a transaction, COMMIT or ROLLBACK, has been sent: a COMMIT is under
+// way from here on, and a lost backend leaves its outcome in doubt.
+func (cm *commit) noteSent(tag string) { cm.underway = tag == "COMMIT" }
+
+// noteEnded notes that the transaction is over and settled, or that its loss has been dealt with.
+func (cm *commit) noteEnded() { cm.underway = false }
+
 // A block that has written on several shards ends the same way on all of them: the decision is
 // entered on one shard, the others prepare, the COMMIT of the deciding shard decides, and the
 // others follow. twopc.Commit has the order and the reasons; this file has the dialogue. What a

@@ -36,6 +36,16 @@ const (
 	pinFound = pinTemp | pinAdvisory | pinHoldCursor | pinPrepared
 )
 
+// tie ties the session to its backend of the home shard, for one more reason.
+func (p *pin) tie(why pin) { *p |= why }
+
+// untie notes that the backend that the session was tied to is gone, and the reasons with it. The
+// mode of the session's user is no property of a backend and stays.
+func (p *pin) untie() { *p &= pinSessionMode }
+
+// tieAsFound replaces the reasons that a backend can be asked for by those that it has shown.
+func (p *pin) tieAsFound(found pin) { *p = *p&^pinFound | found }
+
 var pinNames = []string{
 	"session pooling", "temporary objects", "advisory lock", "cursor with hold", "sequence values", "loaded library", "random seed",
 	"prepared by a function", "parameter of unknown name", "client encoding",
@@ -99,6 +109,16 @@ func (d *effects) fail(s *Session) {
 
 func (d *effects) add(e parser.Effect) { d.bits |= e }
 
+// take returns what the transaction has done. What the next one does is collected from here on.
+func (d *effects) take() effects {
+	done := *d
+	*d = effects{}
+	return done
+}
+
+// forget is take for a transaction whose effects do not concern the session any more.
+func (d *effects) forget() { *d = effects{} }
+
 // watchesTags reports whether command tags must be looked at.
 func (d *effects) watchesTags() bool { return d.bits != 0 }
 
@@ -158,10 +178,10 @@ func (d *effects) note(s *Session, f *parser.Facts) {
 	}
 	if f.Effects&parser.ChangesAllSettings != 0 && slices.Contains(f.Funcs, "set_config") {
 		// Custom parameters cannot be listed, only asked for by name.
-		s.record.pins |= pinCustom
+		s.record.pins.tie(pinCustom)
 	}
 	if f.Effects&(parser.Writes|parser.ReadsSequence|parser.AdvancesSequence) != 0 && s.db.ReadsSequences.Load() {
-		s.record.pins |= pinSequence
+		s.record.pins.tie(pinSequence)
 	}
 	if f.Effects&parser.Notifies != 0 {
 		s.record.notifies(s.held.conn)
@@ -262,10 +282,9 @@ func (rc *record) settle(c *pool.Conn) error {
 
 // settleDone is settle, but leaves the backend's Touched as it is.
 func (rc *record) settleDone(c *pool.Conn) error {
-	d := rc.done
-	rc.done = effects{}
+	d := rc.done.take()
 	if d.bits&(parser.Temp|parser.DDL|parser.Opaque|parser.DiscardAll|parser.DiscardTemp) != 0 {
-		rc.s.route.env = nil // names may mean temporary relations now, or no longer
+		rc.s.route.forgetNames()
 	}
 	for _, name := range d.stray {
 		_, _ = c.Exec("DEALLOCATE " + quote.Ident(name))

@@ -355,7 +355,7 @@ func (s *Session) sync(body []byte, n int) error {
 		s.pipe.parsedNow = s.pipe.parsedNow[:0]
 		s.implicit.settled = false
 		s.account.showIdle()
-		s.account.parent = ""
+		s.account.forgetParent()
 	}()
 	if s.pipe.skipping {
 		s.pipe.hasPending = false // the Parse held back is skipped too

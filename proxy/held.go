@@ -428,7 +428,7 @@ func (h *held) giveBack() error {
 func (h *held) drop() {
 	if c := h.detach(); c != nil {
 		if h.isPinned(c) {
-			h.s.record.pins &= pinSessionMode
+			h.s.record.pins.untie()
 		}
 		c.Discard()
 	}

@@ -112,7 +112,7 @@ func (h *held) inspect(c *pool.Conn, bits parser.Effect) error {
 	if err != nil {
 		return err
 	}
-	h.s.record.pins = h.s.record.pins&^pinFound | found.pins
+	h.s.record.pins.tieAsFound(found.pins)
 	if found.bare {
 		// The client is back at the role it logged in as, which is not the role weft logged in
 		// as.

@@ -395,12 +395,7 @@ func (ls *legs) endLegs(legs []*leg, stop bool) error {
 			lost = l.err
 		}
 	}
-	ls.s.account.addShards(len(legs))
-	for _, l := range legs {
-		if name := l.conn.Shard(); !slices.Contains(ls.s.account.shards, name) {
-			ls.s.account.shards = append(ls.s.account.shards, name)
-		}
-	}
+	ls.s.account.addLegs(legs)
 	ls.s.srv.metrics.gathered.Add(ls.s.id, bytes)
 	ls.s.reach.forgetLegs()
 	for _, l := range legs {
@@ -453,7 +448,7 @@ func (ls *legs) loseParked(c *pool.Conn, err error) error {
 	if !tied {
 		return err
 	}
-	ls.s.record.pins &= pinSessionMode
+	ls.s.record.pins.untie()
 	fatal := *pgerr.From(err)
 	fatal.Severity = pgerr.SeverityFatal
 	return &fatal

@@ -224,8 +224,8 @@ func (l *loss) onLost(err error) error {
 			err = committedButGone()
 		}
 	}
-	l.s.commit.underway = false
-	l.s.record.done = effects{}
+	l.s.commit.noteEnded()
+	l.s.record.done.forget()
 	if pinned {
 		// Temporary tables and the like are gone with the backend.
 		return pgerr.From(err)
@@ -281,9 +281,8 @@ func (l *loss) lostCommit(err error) error {
 // settleWithout is settle without the backend, which could have told the session's state. It
 // returns an error if the session cannot go on.
 func (l *loss) settleWithout(o twopc.Outcome) error {
-	d := l.s.record.done
-	l.s.record.done = effects{}
-	l.s.route.env = nil
+	d := l.s.record.done.take()
+	l.s.route.forgetNames()
 	if d.schema {
 		l.s.db.Generation.Add(1)
 	}
@@ -305,7 +304,7 @@ func committedButGone() error {
 
 // committedAfterAll tells the client that the transaction is committed.
 func (l *loss) committedAfterAll(synced bool) error {
-	l.s.commit.underway = false
+	l.s.commit.noteEnded()
 	l.s.tx.abandon()
 	l.s.out.Grow()
 	l.s.out.B = wire.AppendCommandComplete(l.s.out.B, "COMMIT")

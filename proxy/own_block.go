@@ -81,7 +81,7 @@ func (t *transaction) endOwn() error {
 		t.s.out.fail()
 		t.s.out.tell(pgerr.From(err))
 	}
-	t.s.commit.underway = t.tag == "COMMIT"
+	t.s.commit.noteSent(t.tag)
 	if err := t.s.pipe.afterBlock(c); err != nil {
 		return t.s.pipe.failed(err)
 	}

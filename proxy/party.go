@@ -46,8 +46,7 @@ func (re *reach) idleInBlock() bool {
 	if !re.s.tx.open || !re.s.tx.patient {
 		return false
 	}
-	re.s.record.idleUntil = time.Now().Add(re.s.record.inEffect.idleTimeout)
-	_ = re.s.client.Conn().SetReadDeadline(re.s.record.idleUntil)
+	_ = re.s.client.Conn().SetReadDeadline(re.s.record.limitIdle(re.s.record.inEffect.idleTimeout))
 	return true
 }
 

@@ -202,8 +202,7 @@ func (im *implicit) scriptInPipe(text []byte) error {
 	im.open = false
 	im.s.pipe.synced()
 	im.s.tx.forgetPortals()
-	im.s.script.own = true
-	return im.s.script.runScript(text)
+	return im.s.script.runInBlock(text)
 }
 
 // failPipe ends the implicit block with an error.

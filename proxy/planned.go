@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"slices"
 
 	"weft/parser"
 	"weft/plan"
@@ -105,7 +104,7 @@ func (ps *prepared) parseFor(bind []byte) error {
 			return ps.s.lost.refuseParse(p.Name, ps.s.record.refusedText(p.SQL, p.OIDs, err))
 		}
 		if bind != nil && pl.Generate != nil && pl.Route == plan.Keyed {
-			ps.s.drawn.fresh = slices.Clone(r.args.Generated)
+			ps.s.drawn.keepFresh(r.args.Generated)
 		}
 		if st := ps.named[string(p.Name)]; isKnown(pl) && (st == nil || st.doubtful) {
 			if pl.Copy != nil {
@@ -144,9 +143,10 @@ func (ps *prepared) parseFor(bind []byte) error {
 func (ps *prepared) parsePlanned(r *router, p wire.ParseBody, f *parser.Facts, pl *plan.Plan, bound bool) (err error) {
 	body := ps.s.pipe.pending
 	var changed *edited
-	if ps.s.drawn.fresh = nil; pl.Generate != nil && pl.Route != plan.Gathered {
+	ps.s.drawn.dropFresh()
+	if pl.Generate != nil && pl.Route != plan.Gathered {
 		if bound {
-			ps.s.drawn.fresh = slices.Clone(r.args.Generated)
+			ps.s.drawn.keepFresh(r.args.Generated)
 		}
 		if body, changed, err = ps.s.drawn.generatedParse(r, pl, p); err != nil {
 			return ps.s.lost.refuseParse(p.Name, err)

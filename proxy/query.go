@@ -20,7 +20,7 @@ func (s *Session) onQuery() error {
 	s.account.seeParent(body)
 	err = s.query(body)
 	s.account.endRun()
-	s.account.parent = ""
+	s.account.forgetParent()
 	return err
 }
 
@@ -169,7 +169,7 @@ func (s *Session) onFunctionCall() error {
 	if err := s.held.useLane(s.lane); err != nil {
 		return s.afterQuery(s.lost.refuseRead(err))
 	}
-	s.record.advanced = true
+	s.record.noteAdvance()
 	const firstUserOID = 16384
 	if len(body) < 4 || binary.BigEndian.Uint32(body) >= firstUserOID || changesSession[binary.BigEndian.Uint32(body)] {
 		s.record.done.add(parser.Opaque)
@@ -197,13 +197,15 @@ var unreadable = &parser.Facts{Statements: 1}
 // facts returns what the text does to the session.
 func (s *Session) facts(text []byte) *parser.Facts {
 	if s.record.oddEncoding {
-		s.record.advanced = true // it may have advanced a sequence
+		s.record.noteAdvance() // for all that weft knows
 		return unreadable
 	}
 	sc := s.srv.memory.scanners.Get().(*parser.Scanner)
 	f := s.srv.memory.texts.Facts(sc, text, parser.Options{NonStandardStrings: s.record.oldStrings})
 	s.srv.memory.scanners.Put(sc)
-	s.record.advanced = s.record.advanced || f.Effects&parser.ReadsSequence == 0 && mayAdvance(f)
+	if !s.record.advanced && f.Effects&parser.ReadsSequence == 0 && mayAdvance(f) {
+		s.record.noteAdvance()
+	}
 	s.reach.patience.saw(f)
 	return f
 }

@@ -33,3 +33,25 @@ type record struct {
 	// idleUntil is when the wait for the client ends by a timeout; zero: never.
 	idleUntil time.Time
 }
+
+// greet begins the record of a session: the client has named its application, or "", and is about
+// to be told these parameters.
+func (rc *record) greet(application string, params map[string]string) {
+	if application != "" {
+		rc.settings = rc.settings.With("application_name", application)
+	}
+	rc.oldStrings = params["standard_conforming_strings"] == "off"
+	rc.setEncoding(params["client_encoding"])
+}
+
+// noteAdvance notes that a statement may advance a sequence.
+func (rc *record) noteAdvance() { rc.advanced = true }
+
+// limitIdle bounds the wait for the client that begins now. It returns when the wait ends.
+func (rc *record) limitIdle(timeout time.Duration) time.Time {
+	rc.idleUntil = time.Now().Add(timeout)
+	return rc.idleUntil
+}
+
+// endIdle notes that the client is not idle any more.
+func (rc *record) endIdle() { rc.idleUntil = time.Time{} }

@@ -134,7 +134,7 @@ func (p *pipe) afterBlock(c *pool.Conn) error {
 				return err
 			}
 		} else if p.s.record.done.failed {
-			p.s.record.done = effects{} // an error belongs to the transaction, not to the session
+			p.s.record.done.forget() // an error belongs to the transaction, not to the session
 		}
 		p.s.commit.leaveToResolver() // if settleAt has not
 		if len(p.s.record.channels) > 0 {
@@ -143,6 +143,6 @@ func (p *pipe) afterBlock(c *pool.Conn) error {
 		}
 	}
 	p.s.tx.settleBlock(c)
-	p.s.commit.underway = false
+	p.s.commit.noteEnded()
 	return nil
 }

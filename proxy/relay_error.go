@@ -18,7 +18,7 @@ func (p *pipe) onError(c *pool.Conn, body []byte) {
 	}
 	p.s.record.done.fail(p.s)
 	p.s.out.fail()
-	p.s.script.failed = p.s.script.running
+	p.s.script.fail()
 	p.s.tx.tried(false)
 	o := p.ops.first()
 	if o.kind == opQuery {

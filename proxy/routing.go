@@ -22,3 +22,7 @@ type routing struct {
 	envFor    *pool.Settings // the settings that env was made of
 	roleAsked time.Time      // when the rights of env's role were asked for
 }
+
+// forgetNames notes that names may mean other relations from now on, such as temporary ones. The
+// next statement is planned with a new environment.
+func (rt *routing) forgetNames() { rt.env = nil }

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"slices"
+
 	"weft/parser"
 	"weft/pool"
 	"weft/tally"
@@ -117,6 +119,16 @@ func (a *account) runsAs(k tally.Kind) {
 
 // addShards notes that the statement under way concerns n shards.
 func (a *account) addShards(n int) { a.run.shards = max(a.run.shards, int32(n)) }
+
+// addLegs notes the shards on which the run has had legs.
+func (a *account) addLegs(legs []*leg) {
+	a.addShards(len(legs))
+	for _, l := range legs {
+		if name := l.conn.Shard(); !slices.Contains(a.shards, name) {
+			a.shards = append(a.shards, name)
+		}
+	}
+}
 
 // endRun counts the run that was under way, unless an op has it now.
 func (a *account) endRun() {

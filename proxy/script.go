@@ -97,6 +97,15 @@ func (k *script) wholeQuery(r *router, text []byte, f *parser.Facts, n int, whol
 	return true, k.s.route.runPlaced(text, edits, f, n)
 }
 
+// runInBlock is runScript for a text that begins in an open block, which becomes the text's own.
+func (k *script) runInBlock(text []byte) error {
+	k.own = true
+	return k.runScript(text)
+}
+
+// fail notes that the statement under way has failed, if it is one of a text of several.
+func (k *script) fail() { k.failed = k.running }
+
 // runScript runs the statements of a text one by one.
 func (k *script) runScript(text []byte) error {
 	tree, err := parser.ParseTree(string(text), k.s.record.scanOptions())

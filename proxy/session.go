@@ -269,7 +269,7 @@ func (s *Session) header() (typ byte, length int, err error) {
 		if err == nil {
 			if timed {
 				_ = s.client.Conn().SetReadDeadline(time.Time{})
-				s.record.idleUntil = time.Time{}
+				s.record.endIdle()
 			}
 			continue
 		}
@@ -367,7 +367,7 @@ func (o *answers) tell(e *pgerr.Error) {
 	if e.Severity != pgerr.SeverityNotice && e.Severity != pgerr.SeverityWarning {
 		o.s.account.failedWith(e.Code)
 		o.s.tx.barred = o.s.tx.barred || e.Code == barredCode
-		o.s.script.failed = o.s.script.running
+		o.s.script.fail()
 	}
 	if o.s.script.offset > 0 && e.Position > 0 {
 		moved := *e

@@ -71,10 +71,10 @@ func (s *Server) welcome(ctx context.Context, c *admit.Client, greeting []byte) 
 		return nil, err
 	}
 	if s.conf().Pool.UserMode(user) == pool.ModeSession {
-		sess.record.pins |= pinSessionMode
+		sess.record.pins.tie(pinSessionMode)
 	}
 	if s.cfg.Tracer != nil {
-		sess.account.traced = s.cfg.Tracer.Session(user, database, clean(c.Packet.Get("application_name")))
+		sess.account.traceAs(s.cfg.Tracer.Session(user, database, clean(c.Packet.Get("application_name"))))
 	}
 	s.metrics.clientCame()
 	return sess, nil
@@ -91,18 +91,16 @@ func (s *Server) admitted(sess *Session, params map[string]string, greeting []by
 		return e
 	}
 	sess.out.reported = params
-	b := greeting
+	b, application := greeting, ""
 	if name := sess.login.startup.Get("application_name"); name != "" {
 		if cut := clip(name); cut != name && hearsNotices(sess.login.startup) {
 			b = wire.AppendError(b, nameTooLong(name, cut))
 		}
-		name = clean(name)
-		sess.record.settings = sess.record.settings.With("application_name", name)
-		sess.out.report("application_name", name)
+		application = clean(name)
+		sess.out.report("application_name", application)
 		clear(sess.out.unready)
 	}
-	sess.record.oldStrings = params["standard_conforming_strings"] == "off"
-	sess.record.setEncoding(params["client_encoding"])
+	sess.record.greet(application, params)
 	names := make([]string, 0, len(sess.out.reported))
 	for n := range sess.out.reported {
 		names = append(names, n)

@@ -82,7 +82,7 @@ func (l *loss) bereft(err error) error {
 	open := l.s.held.conn.Status != wire.TxIdle || l.s.pipe.unsynced || l.s.tx.open
 	l.s.held.drop()
 	l.s.tx.abandon()
-	l.s.record.done = effects{}
+	l.s.record.done.forget()
 	if pinned {
 		return pgerr.From(err)
 	}
@@ -98,8 +98,7 @@ func (l *loss) idleDeadline() bool {
 	if l.s.record.idleTimeout <= 0 || !l.s.idle() {
 		return false
 	}
-	l.s.record.idleUntil = time.Now().Add(l.s.record.idleTimeout)
-	_ = l.s.client.Conn().SetReadDeadline(l.s.record.idleUntil)
+	_ = l.s.client.Conn().SetReadDeadline(l.s.record.limitIdle(l.s.record.idleTimeout))
 	return true
 }
 

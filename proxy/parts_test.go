@@ -1,0 +1,102 @@
+package proxy
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"weft/parser"
+)
+
+// TestPins: a lost backend takes the reasons with it that it was kept for, and no other.
+func TestPins(t *testing.T) {
+	s := newSession(nil, nil, nil, "", "")
+	rc := &s.record
+	rc.pins.tie(pinSessionMode)
+	rc.pins.tie(pinSeed)
+	rc.pins.tie(pinTemp)
+	if rc.pins.tieAsFound(pinAdvisory); rc.pins != pinSessionMode|pinSeed|pinAdvisory {
+		t.Errorf("found %b: pins are %b", pinAdvisory, rc.pins)
+	}
+	if rc.pins.untie(); rc.pins != pinSessionMode {
+		t.Errorf("after the loss pins are %b", rc.pins)
+	}
+}
+
+// TestGreet: a record begins with what the client said and what it is told.
+func TestGreet(t *testing.T) {
+	for _, tc := range []struct {
+		name, application, strings, encoding string
+		old, odd                             bool
+	}{
+		{"plain", "", "on", "UTF8", false, false},
+		{"named", "psql", "on", "UTF8", false, false},
+		{"old strings", "", "off", "UTF8", true, false},
+		{"odd encoding", "", "on", "SJIS", false, true},
+	} {
+		rc := &newSession(nil, nil, nil, "", "").record
+		rc.greet(tc.application, map[string]string{"standard_conforming_strings": tc.strings, "client_encoding": tc.encoding})
+		name, _ := rc.settings.Get("application_name")
+		if name != tc.application || rc.oldStrings != tc.old || rc.oddEncoding != tc.odd || rc.pins&pinEncoding != 0 != tc.odd {
+			t.Errorf("%s: name %q, old %v, odd %v, pins %b", tc.name, name, rc.oldStrings, rc.oddEncoding, rc.pins)
+		}
+	}
+}
+
+// TestTakeEffects: the effects of a transaction are taken once.
+func TestTakeEffects(t *testing.T) {
+	rc := &newSession(nil, nil, nil, "", "").record
+	rc.done.add(parser.DDL)
+	if d := rc.done.take(); d.bits != parser.DDL || rc.done.any() {
+		t.Errorf("taken %b, left %b", d.bits, rc.done.bits)
+	}
+	rc.done.add(parser.DDL)
+	if rc.done.forget(); rc.done.any() {
+		t.Errorf("left %b", rc.done.bits)
+	}
+}
+
+// TestLimitIdle: a wait for the client is bounded from its beginning to its end.
+func TestLimitIdle(t *testing.T) {
+	rc := &newSession(nil, nil, nil, "", "").record
+	if at := rc.limitIdle(time.Hour); at != rc.idleUntil || time.Until(at) < 59*time.Minute {
+		t.Errorf("the wait ends at %v", at)
+	}
+	if rc.endIdle(); !rc.idleUntil.IsZero() {
+		t.Error("the wait is still bounded")
+	}
+}
+
+// TestFresh: values drawn with a Parse serve one Bind, and only a Bind of as many values.
+func TestFresh(t *testing.T) {
+	d := &newSession(nil, nil, nil, "", "").drawn
+	drawn := [][]byte{[]byte("1"), []byte("2")}
+	d.keepFresh(drawn)
+	drawn[0] = []byte("overwritten")
+	if got, ok := d.takeFresh(nil, 1); ok || got != nil {
+		t.Errorf("a Bind of one value got %q", got)
+	}
+	got, ok := d.takeFresh(nil, 2)
+	if !ok || !slices.EqualFunc(got, []string{"1", "2"}, func(b []byte, s string) bool { return string(b) == s }) {
+		t.Errorf("the Bind got %q, %v", got, ok)
+	}
+	if _, ok := d.takeFresh(nil, 2); ok {
+		t.Error("a second Bind got the same values")
+	}
+	d.keepFresh(drawn)
+	if d.dropFresh(); len(d.fresh) != 0 {
+		t.Errorf("%d values are left", len(d.fresh))
+	}
+}
+
+// TestScriptFails: an error is the text's only while a text of several statements runs.
+func TestScriptFails(t *testing.T) {
+	k := &newSession(nil, nil, nil, "", "").script
+	if k.fail(); k.failed {
+		t.Error("no text runs, and one has failed")
+	}
+	k.running = true
+	if k.fail(); !k.failed {
+		t.Error("the text has not failed")
+	}
+}
