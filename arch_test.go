@@ -441,8 +441,6 @@ var parts = map[string]string{
 var foreign = map[string]int{
 	"out":      8,
 	"implicit": 10,
-	"prepared": 10,
-	"portals":  14,
 	"pipe":     23,
 	"tx":       29,
 }

@@ -140,15 +140,12 @@ func (ps *portals) sendBind(portal, name, rest []byte, tail int) (sent bool, err
 	o := op{kind: opBind, text: changed, server: server, name: client}
 	if len(portal) == 0 {
 		o.stalePortal, ps.s.held.conn.StalePortal = ps.s.held.conn.StalePortal, false
-		ps.s.prepared.lastBound = nil
-		if len(name) > 0 {
-			ps.s.prepared.lastBound = ps.s.prepared.named[string(name)]
-		}
+		ps.s.prepared.noteBound(name)
 	}
 	ps.s.pipe.ops.push(o)
 	if ps.s.held.translate != nil {
 		if _, st := ps.s.prepared.parsed(name); st != nil {
-			ps.s.held.describeBound(portal, st, rest)
+			ps.describeBound(portal, st, rest)
 		}
 	}
 	return true, nil

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -429,7 +428,7 @@ func (t *transaction) settleBlock(c *pool.Conn) {
 		t.s.reach.disband()
 		t.releaseOthers(c)
 		t.block = block{}
-		t.forgetPortals()
+		t.s.portals.forgetAll()
 	case c.Status != wire.TxIdle && !b.open:
 		t.block = block{open: true, sealed: true, writer: c, clock: c}
 	case c.Status == wire.TxIdle && len(b.replay) > 0:
@@ -475,23 +474,10 @@ func (t *transaction) chained(c *pool.Conn) (begin string, plain bool) {
 	return begin, false
 }
 
-// forgetPortals forgets the portals of a transaction that has ended, except cursors WITH HOLD.
-func (t *transaction) forgetPortals() {
-	t.s.portals.unexecuted = false
-	t.s.portals.lane = nil
-	clear(t.s.portals.lanes)
-	clear(t.s.portals.local)
-	clear(t.s.account.portals)
-	clear(t.s.portals.forAll)
-	clear(t.s.portals.columns)
-	clear(t.s.portals.fetches)
-	maps.DeleteFunc(t.s.portals.gathered, func(_ string, c gatheredCursor) bool { return !c.hold })
-}
-
 // endPortals forgets the portals of a transaction that a Sync or a simple query has ended.
 func (t *transaction) endPortals() {
 	if !t.open && !t.s.lost.is() && (t.s.held.conn == nil || t.s.held.conn.Status == wire.TxIdle) {
-		t.forgetPortals()
+		t.s.portals.forgetAll()
 	}
 }
 

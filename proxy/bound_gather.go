@@ -122,10 +122,11 @@ func (ga *gatherer) executeGather(x *gathering, body []byte) error {
 		return ga.executeOver(x, int(int32(binary.BigEndian.Uint32(rest))))
 	}
 	if x.portal != "" {
-		ga.s.portals.lane = nil // shards are asked under the empty name
+		ga.s.portals.forgetUnnamed()
 	}
-	ga.s.portals.executing, x.said = x, ga.s.pipe.ops.takeOf(x)
-	defer func() { ga.s.portals.executing = nil }()
+	x.said = ga.s.pipe.ops.takeOf(x)
+	ga.s.portals.beginExecution(x)
+	defer ga.s.portals.endExecution()
 	// Earlier messages are answered before the rows.
 	if x.write != nil || ga.s.implicit.piped || x.plan.Locks && x.explain == nil { // locks are held until the Sync
 		x.alone = !ga.s.tx.open && !ga.s.implicit.piped // no other message is in the transaction so far

@@ -361,10 +361,7 @@ func (ev *everywhere) everyBound(portal []byte, pl *planned) error {
 			return err
 		}
 	}
-	if ev.s.portals.everywhere == nil {
-		ev.s.portals.everywhere = map[string]*spread{}
-	}
-	ev.s.portals.everywhere[string(portal)] = e
+	ev.s.portals.bindEverywhere(portal, e)
 	return nil
 }
 

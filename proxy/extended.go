@@ -62,8 +62,7 @@ func (s *Session) extended(typ byte) error {
 	if err != nil {
 		return err
 	}
-	if b := s.portals.copyNext; b != nil {
-		s.portals.copyNext = nil
+	if b := s.portals.takeCopy(); b != nil {
 		err := s.copy.executeCopy(b)
 		s.account.endRun()
 		if err != nil {
@@ -255,14 +254,13 @@ func (s *Session) execute(body []byte) error {
 		o.rows = s.portals.rows
 	}
 	s.pipe.ops.push(o)
-	s.portals.unexecuted = false
+	s.portals.noteExecuted()
 	if endsTx(o.run.facts) {
-		s.tx.forgetPortals()
+		s.portals.forgetAll()
 	}
-	if s.portals.ending {
+	if s.portals.takeEnding() {
 		// The messages that follow may go to another backend, so weft must know how the
 		// transaction ended.
-		s.portals.ending = false
 		if s.syncFollows(len(body)) {
 			return nil // the answer to the Sync tells how
 		}

@@ -42,8 +42,8 @@ const keepWait = 2 * time.Second
 const loanWait = 500 * time.Millisecond
 
 // identityEdits rewrites a text for one execution. ids are the numbers in the text or its
-// parameters that may be session IDs.
-func (d *drawn) identityEdits(text string, ids []int32) parser.Edits {
+// parameters that may be session IDs. runs: the text is about to be run, not only to be parsed.
+func (d *drawn) identityEdits(text string, ids []int32, runs bool) parser.Edits {
 	id := parser.Identity{Self: d.s.id, Options: parser.Options{NonStandardStrings: d.s.record.oldStrings}}
 	if d.values != nil {
 		id.Sequence = d.drawnValue
@@ -52,7 +52,7 @@ func (d *drawn) identityEdits(text string, ids []int32) parser.Edits {
 			id.Drawn = append(id.Drawn, parser.Drawn{Sequence: quote.Ident(schema) + "." + quote.Ident(short), Value: v})
 		}
 	}
-	if d.s.route.hasTables && !d.s.prepared.parsing {
+	if d.s.route.hasTables && runs {
 		id.Next = func(argument string) (int64, bool) {
 			v, err := d.nextDrawn(argument)
 			return v, err == nil // the home shard reports what is wrong
@@ -208,7 +208,7 @@ func (re *reach) survives(c *pool.Conn) bool {
 // be bound, and returns the name of the statement on the backend.
 func (d *drawn) rebindIdentity(original, oids string, rest []byte) (string, *edited) {
 	const name = "\x01t"
-	edits := d.identityEdits(original, append(namedSessions(original), boundSessions(rest)...))
+	edits := d.identityEdits(original, append(namedSessions(original), boundSessions(rest)...), true)
 	changed := &edited{original, edits}
 	d.s.pipe.unsent.B = wire.AppendClose(d.s.pipe.unsent.B, 'S', name)
 	d.s.pipe.ops.push(op{kind: opClose, injected: true})

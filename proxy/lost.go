@@ -88,13 +88,10 @@ func (l *loss) parseInLostTx(p wire.ParseBody, body []byte, f *parser.Facts) {
 		l.s.prepared.unnamed.set(body, f)
 		l.s.prepared.unnamed.planned.oids = append(l.s.prepared.unnamed.planned.oids[:0], p.OIDs...)
 	} else {
-		if l.s.prepared.named == nil {
-			l.s.prepared.named = map[string]*statement{}
-		}
-		l.s.prepared.named[string(p.Name)] = &statement{
+		l.s.prepared.add(&statement{
 			name: string(p.Name), facts: f, server: l.s.prepared.shared(string(p.SQL), string(p.OIDs), false),
 			planned: planned{oids: []byte(string(p.OIDs)), read: l.s.record.readsNow()},
-		}
+		})
 	}
 	l.s.pipe.ops.push(op{kind: opLocal, answer: wire.ParseComplete})
 }

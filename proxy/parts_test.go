@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weft/parser"
+	"weft/pool"
 )
 
 // TestPins: a lost backend takes the reasons with it that it was kept for, and no other.
@@ -98,5 +99,47 @@ func TestScriptFails(t *testing.T) {
 	k.running = true
 	if k.fail(); !k.failed {
 		t.Error("the text has not failed")
+	}
+}
+
+// TestPreparedBytes: a statement that is taken out and put back counts once.
+func TestPreparedBytes(t *testing.T) {
+	ps := &newSession(nil, nil, nil, "", "").prepared
+	st := &statement{name: "a", server: &pool.Statement{SQL: "SELECT 1"}}
+	ps.putBack(st)
+	for range 2 {
+		if ps.takeOut(st); ps.named["a"] != nil || ps.bytes != 0 {
+			t.Errorf("taken out: %v, %d bytes", ps.named["a"], ps.bytes)
+		}
+	}
+	if ps.putBack(st); ps.named["a"] != st || ps.bytes != len(st.server.SQL) {
+		t.Errorf("put back: %v, %d bytes", ps.named["a"], ps.bytes)
+	}
+	if ps.noteBound([]byte("a")); ps.lastBound != st {
+		t.Error("the unnamed portal is made from another statement")
+	}
+	if ps.noteBound(nil); ps.lastBound != nil {
+		t.Error("the unnamed portal is not made from the unnamed statement")
+	}
+}
+
+// TestForgetPortals: of a transaction's portals the cursors WITH HOLD stay.
+func TestForgetPortals(t *testing.T) {
+	ps := &newSession(nil, nil, nil, "", "").portals
+	ps.local = map[string]*localPortal{"": {}, "a": {}}
+	ps.gathered = map[string]gatheredCursor{"b": {}, "held": {hold: true}}
+	ps.lane, ps.unexecuted, ps.ending = new(pool.Lane), true, true
+	if ps.closeUnnamed(); ps.lane != nil || len(ps.local) != 1 {
+		t.Errorf("after a simple query %d local portals are left", len(ps.local))
+	}
+	if ps.forgetAll(); ps.unexecuted || len(ps.local) != 0 || len(ps.gathered) != 1 {
+		t.Errorf("after the transaction %d local and %d gathered portals are left", len(ps.local), len(ps.gathered))
+	}
+	if !ps.takeEnding() || ps.takeEnding() {
+		t.Error("a portal ends its block never, or twice")
+	}
+	ps.copyNext = new(boundCopy)
+	if ps.takeCopy() == nil || ps.takeCopy() != nil {
+		t.Error("a COPY is executed never, or twice")
 	}
 }

@@ -119,7 +119,7 @@ func (im *implicit) concludePipe(failed bool) error {
 	im.open = false
 	im.s.pipe.resume()
 	im.s.lost.end()
-	im.s.tx.forgetPortals()
+	im.s.portals.forgetAll()
 	if im.s.drawn.loans != nil {
 		im.s.drawn.returnLoans()
 	}
@@ -144,8 +144,7 @@ func (im *implicit) queryInPipe(text []byte, n int) error {
 	}
 	f := im.s.facts(text)
 	im.s.account.nameRun(f)
-	im.s.portals.lane = nil
-	delete(im.s.portals.local, "")
+	im.s.portals.closeUnnamed()
 	text = slices.Clone(text)
 	im.s.client.Consume(wire.HeaderLen + n)
 	if !im.open {
@@ -201,7 +200,7 @@ func (im *implicit) scriptInPipe(text []byte) error {
 	im.s.emitLocal()
 	im.open = false
 	im.s.pipe.synced()
-	im.s.tx.forgetPortals()
+	im.s.portals.forgetAll()
 	return im.s.script.runInBlock(text)
 }
 

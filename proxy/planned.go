@@ -273,10 +273,7 @@ func (ps *prepared) parseLocal(p wire.ParseBody, body []byte, f *parser.Facts, p
 		st.planned.plan, st.planned.read = pl, ps.s.record.readsNow()
 		st.planned.text = []byte(string(p.SQL))
 		st.planned.oids = []byte(string(p.OIDs))
-		if ps.named == nil {
-			ps.named = map[string]*statement{}
-		}
-		ps.named[st.name] = st
+		ps.add(st)
 		ps.s.pipe.parsedNow = append(ps.s.pipe.parsedNow, st)
 		o.client = st
 	}

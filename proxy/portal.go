@@ -102,7 +102,7 @@ func (ps *portals) executeLocal(lp *localPortal, name []byte) error {
 		return ps.s.commit.executeCommit(lp)
 	case lp.ends != nil:
 		tag := ps.s.tx.endLocally([]byte(lp.text), lp.ends)
-		ps.s.tx.forgetPortals()
+		ps.forgetAll()
 		ps.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, tag)})
 	case ps.s.implicit.open && ps.s.tx.open:
 		ps.s.implicit.open = false // from here on the block is the client's

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"maps"
+
 	"weft/catalog"
 	"weft/plan"
 	"weft/pool"
@@ -30,4 +32,58 @@ type portals struct {
 	unexecuted bool
 	// ending: the portal bound last ends the block.
 	ending bool
+}
+
+// forgetUnnamed notes that the unnamed portal is not where it was: weft asks shards under the empty
+// name.
+func (ps *portals) forgetUnnamed() { ps.lane = nil }
+
+// closeUnnamed notes that a simple query takes the unnamed portal away.
+func (ps *portals) closeUnnamed() {
+	ps.lane = nil
+	delete(ps.local, "")
+}
+
+// forgetAll forgets the portals of a transaction that has ended, except cursors WITH HOLD.
+func (ps *portals) forgetAll() {
+	ps.unexecuted = false
+	ps.lane = nil
+	clear(ps.lanes)
+	clear(ps.local)
+	clear(ps.s.account.portals)
+	clear(ps.forAll)
+	clear(ps.columns)
+	clear(ps.fetches)
+	maps.DeleteFunc(ps.gathered, func(_ string, c gatheredCursor) bool { return !c.hold })
+}
+
+// beginExecution notes that a gathered portal is being executed, until endExecution.
+func (ps *portals) beginExecution(x *gathering) { ps.executing = x }
+
+// endExecution ends what beginExecution began.
+func (ps *portals) endExecution() { ps.executing = nil }
+
+// bindEverywhere notes that a portal's execution goes to every shard.
+func (ps *portals) bindEverywhere(portal []byte, e *spread) {
+	if ps.everywhere == nil {
+		ps.everywhere = map[string]*spread{}
+	}
+	ps.everywhere[string(portal)] = e
+}
+
+// noteExecuted notes that the Execute of the portal bound last has been sent.
+func (ps *portals) noteExecuted() { ps.unexecuted = false }
+
+// takeEnding reports, once, whether the portal whose Execute has been sent ends the block.
+func (ps *portals) takeEnding() bool {
+	ending := ps.ending
+	ps.ending = false
+	return ending
+}
+
+// takeCopy returns, once, the COPY that is to be executed now; nil if there is none.
+func (ps *portals) takeCopy() *boundCopy {
+	b := ps.copyNext
+	ps.copyNext = nil
+	return b
 }

@@ -27,8 +27,31 @@ type prepared struct {
 	// parseSettings.
 	parse     *pool.Settings
 	parseFrom *pool.Settings
-	// parsing: a text is being rewritten to be parsed, not to be run.
-	parsing bool
+}
+
+// add makes a statement known under its name.
+func (ps *prepared) add(st *statement) {
+	if ps.named == nil {
+		ps.named = map[string]*statement{}
+	}
+	ps.named[st.name] = st
+}
+
+// putBack brings back a statement that takeOut has taken out.
+func (ps *prepared) putBack(st *statement) {
+	ps.add(st)
+	ps.bytes += len(st.server.SQL)
+}
+
+// restoreUnnamed brings back the unnamed statement that replaceUnnamed returned.
+func (ps *prepared) restoreUnnamed(prev *unnamed) { ps.unnamed = *prev }
+
+// noteBound notes which statement the unnamed portal is made from: the unnamed one if name is empty.
+func (ps *prepared) noteBound(name []byte) {
+	ps.lastBound = nil
+	if len(name) > 0 {
+		ps.lastBound = ps.named[string(name)]
+	}
 }
 
 // unnamedTag identifies this version of this session's unnamed statement among all that
@@ -96,10 +119,7 @@ func (ps *prepared) parseNamed(p wire.ParseBody, facts *parser.Facts, changed *e
 		name: name, facts: facts,
 		server: ps.shared(string(p.SQL), string(p.OIDs), false),
 	}
-	if ps.named == nil {
-		ps.named = map[string]*statement{}
-	}
-	ps.named[name] = st
+	ps.add(st)
 	ps.s.pipe.parsedNow = append(ps.s.pipe.parsedNow, st)
 	if ps.s.record.special(facts) {
 		return ps.s.record.parseSpecial(p, facts, op{})

@@ -94,7 +94,7 @@ func (p *pipe) onReady(c *pool.Conn, o *op, status byte) error {
 	}
 	p.synced()
 	if status == wire.TxIdle {
-		p.s.tx.forgetPortals()
+		p.s.portals.forgetAll()
 	}
 	if p.s.drawn.loans != nil {
 		p.s.drawn.returnLoans()

@@ -74,7 +74,7 @@ func (p *pipe) onError(c *pool.Conn, body []byte) {
 // an earlier op failed. The latest op goes first.
 func (p *pipe) undo(c *pool.Conn, o *op, failed bool) {
 	if o.prev != nil && !failed {
-		p.s.prepared.unnamed = *o.prev
+		p.s.prepared.restoreUnnamed(o.prev)
 	}
 	switch {
 	case o.begins:
@@ -105,10 +105,6 @@ func (p *pipe) undo(c *pool.Conn, o *op, failed bool) {
 	case o.kind == opLocal && o.client != nil && o.answer == wire.ParseComplete:
 		p.s.prepared.forgetStatement(o.client)
 	case o.kind == opLocal && o.client != nil: // a Close that did not happen
-		if p.s.prepared.named == nil {
-			p.s.prepared.named = map[string]*statement{}
-		}
-		p.s.prepared.named[o.client.name] = o.client
-		p.s.prepared.bytes += len(o.client.server.SQL)
+		p.s.prepared.putBack(o.client)
 	}
 }

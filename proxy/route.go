@@ -222,8 +222,7 @@ func (rt *routing) routedQuery(text []byte, n int) error {
 	defer rt.s.srv.memory.routers.Put(r)
 	f := rt.read(r, text)
 	rt.s.account.nameRun(f)
-	rt.s.portals.lane = nil // a simple query takes the unnamed portal away
-	delete(rt.s.portals.local, "")
+	rt.s.portals.closeUnnamed()
 	if f.Statements > 1 {
 		return rt.s.script.severalQuery(r, text, f, n)
 	}

@@ -31,7 +31,7 @@ func (rc *record) specialQuery(text string, f *parser.Facts, n int) error {
 	if rc.s.held.conn == nil {
 		return nil // lost meanwhile: the client has been told
 	}
-	sent, changed, commands := rc.rewrite(text, f)
+	sent, changed, commands := rc.rewrite(text, f, true)
 	rc.done.note(rc.s, f)
 	rc.done.prepared = append(rc.done.prepared, commands...)
 	c := rc.s.held.conn
@@ -105,9 +105,7 @@ func (rc *record) parseSpecial(p wire.ParseBody, f *parser.Facts, o op) error {
 	if rc.s.pipe.skipping || rc.s.held.conn == nil {
 		return nil
 	}
-	rc.s.prepared.parsing = true
-	sent, changed, commands := rc.rewrite(string(p.SQL), f)
-	rc.s.prepared.parsing = false
+	sent, changed, commands := rc.rewrite(string(p.SQL), f, false)
 	if len(p.Name) == 0 {
 		rc.s.prepared.unnamed.original, rc.s.prepared.unnamed.commands, rc.s.prepared.unnamed.meaning = "", commands, rc.s.prepared.meaning(f)
 		if f.Effects&(parser.SessionID|sqlNames) != 0 || rc.s.route.readsDrawn(f) {
@@ -187,22 +185,23 @@ func (rc *record) prepareToRun(text string, f *parser.Facts, exec func(sql strin
 }
 
 // rewrite puts weft's own names into a text: session IDs, prepared statements. commands are
-// what the text does to prepared statements when it is executed.
-func (rc *record) rewrite(text string, f *parser.Facts) (sent string, changed *edited, commands []sqlPrepared) {
+// what the text does to prepared statements when it is executed. runs: the text is about to be
+// run, not only to be parsed.
+func (rc *record) rewrite(text string, f *parser.Facts, runs bool) (sent string, changed *edited, commands []sqlPrepared) {
 	var edits parser.Edits
 	if f.Effects&parser.SessionID != 0 || rc.s.route.readsDrawn(f) {
 		var ids []int32
 		if signals(f) {
 			ids = namedSessions(text)
 		}
-		edits = rc.s.drawn.identityEdits(text, ids)
+		edits = rc.s.drawn.identityEdits(text, ids, runs)
 	}
 	if f.Effects&(parser.Prepares|parser.Executes|parser.Deallocates) != 0 {
 		var renames parser.Edits
 		renames, commands = rc.s.prepared.preparedEdits(text, f)
 		edits = edits.With(renames...)
 	}
-	if f.Effects&parser.ListsObjects != 0 && rc.dumps() && !rc.s.prepared.parsing {
+	if f.Effects&parser.ListsObjects != 0 && rc.dumps() && runs {
 		if hides, err := parser.HideEdits(text, rc.scanOptions()); err == nil {
 			edits = edits.With(hides...)
 		}

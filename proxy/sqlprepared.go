@@ -155,7 +155,7 @@ func (ps *prepared) renewNamed(st *statement) error {
 	if now == st.meaning {
 		return nil
 	}
-	sent, _, commands := ps.s.record.rewrite(st.original, st.facts)
+	sent, _, commands := ps.s.record.rewrite(st.original, st.facts, true)
 	st.commands, st.meaning = commands, now
 	if ps.s.record.done.own[st.name] {
 		return nil // the backend has it, with the client's names in its text
@@ -181,7 +181,7 @@ func (ps *prepared) renewUnnamed() error {
 		return err
 	}
 	oids := append([]byte{}, p.OIDs...)
-	sent, _, commands := ps.s.record.rewrite(u.original, u.facts)
+	sent, _, commands := ps.s.record.rewrite(u.original, u.facts, true)
 	u.body = append(wire.AppendCString([]byte{0}, sent), oids...)
 	u.commands, u.meaning = commands, now
 	u.version++

@@ -140,14 +140,14 @@ const (
 
 // describeBound has the backend describe a portal whose binary rows may hold OIDs, so that
 // the OIDs can be found. The client does not see the answer.
-func (h *held) describeBound(portal []byte, pl *planned, tail []byte) {
+func (ps *portals) describeBound(portal []byte, pl *planned, tail []byte) {
 	if pl.shape == shallow || !binaryResult(tail) {
-		h.s.portals.rows = nil
+		ps.rows = nil
 		return
 	}
-	h.s.portals.rows = new(catalog.Rows)
-	h.s.pipe.unsent.B = wire.AppendDescribe(h.s.pipe.unsent.B, 'P', string(portal))
-	h.s.pipe.ops.push(op{kind: opDescribePortal, injected: true, learns: pl, version: h.s.prepared.unnamed.version, rows: h.s.portals.rows})
+	ps.rows = new(catalog.Rows)
+	ps.s.pipe.unsent.B = wire.AppendDescribe(ps.s.pipe.unsent.B, 'P', string(portal))
+	ps.s.pipe.ops.push(op{kind: opDescribePortal, injected: true, learns: pl, version: ps.s.prepared.unnamed.version, rows: ps.rows})
 }
 
 // binaryResult reports whether a Bind asks for binary results; tail is the part of the Bind
