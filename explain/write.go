@@ -25,46 +25,74 @@ type Change struct {
 // if they are not known before.
 func NewChange(x *Execution, w *plan.Write, targets []string) *Report {
 	c := x.change(w, targets)
-	if w.Read != nil {
-		for i := range w.Read.Pieces {
+	if g := w.Read(); g != nil {
+		for i := range g.Pieces {
 			c.Read = append(c.Read, x.piece(i))
 		}
 	}
-	for _, b := range w.Before {
+	for _, b := range w.Steps() {
 		c.Before = append(c.Before, x.change(b, nil))
 	}
 	return &Report{Change: c}
 }
 
 func (x *Execution) change(w *plan.Write, targets []string) *Change {
-	c := &Change{Type: "Weft " + w.Verb[:1] + strings.ToLower(w.Verb[1:]), Shards: targets, Total: len(x.Shards), SQL: x.sql(w.Text)}
-	if w.Rows != nil {
-		var b strings.Builder
-		b.WriteString(x.sql(w.Rows.Head))
-		for i := range w.Rows.Rows {
-			if i > 0 {
-				b.WriteString(",")
-			}
-			b.WriteString(" " + x.sql(w.Rows.Rows[i].Text))
-		}
-		c.SQL = b.String() + " " + x.sql(w.Rows.Tail)
-	}
-	switch {
-	case w.Whole:
-		c.SQL = ""
+	c := &Change{Type: "Weft " + w.Verb[:1] + strings.ToLower(w.Verb[1:]), Shards: targets, Total: len(x.Shards), SQL: x.sql(w.Text())}
+	switch s := w.Shape.(type) {
+	case *plan.Whole:
 		c.Why = append(c.Why, "one shard runs the statement as it is")
-	case w.Rows != nil:
+	case *plan.Rows:
+		c.SQL = x.rows(s)
 		c.Why = append(c.Why, "each row goes to its own shard")
-	case w.Split != nil && w.Split.Table != nil:
-		c.Why = append(c.Why, "each row that is read goes to the shard of its key in "+w.Split.Table.Name)
-	case w.Split != nil || w.Home:
-		c.Shards, c.Why = []string{x.Home}, append(c.Why, "its table is on the home shard")
-	default:
-		for i := range w.Instances {
-			c.Why = append(c.Why, x.condition(&w.Instances[i]))
+	case *plan.Share:
+		x.split(c, s.Split)
+	case *plan.Stream:
+		x.split(c, s.Split)
+	case *plan.AtHome:
+		x.atHome(c)
+	case *plan.Own:
+		if len(s.Instances) == 0 {
+			x.atHome(c)
 		}
+		x.conditions(c, s.Instances)
+	case *plan.Local:
+		x.conditions(c, s.Instances)
+	case *plan.Copies, *plan.Locking:
+		// EXPLAIN of a write of a reference table is the home shard's. Where rows are locked, only
+		// the query tells.
 	}
 	return c
+}
+
+// rows returns an INSERT … VALUES with all its rows.
+func (x *Execution) rows(r *plan.Rows) string {
+	var b strings.Builder
+	b.WriteString(x.sql(r.Head))
+	for i := range r.Rows {
+		if i > 0 {
+			b.WriteString(",")
+		}
+		b.WriteString(" " + x.sql(r.Rows[i].Text))
+	}
+	return b.String() + " " + x.sql(r.Tail)
+}
+
+func (x *Execution) split(c *Change, s *plan.Split) {
+	if s.Table == nil {
+		x.atHome(c)
+		return
+	}
+	c.Why = append(c.Why, "each row that is read goes to the shard of its key in "+s.Table.Name)
+}
+
+func (x *Execution) atHome(c *Change) {
+	c.Shards, c.Why = []string{x.Home}, append(c.Why, "its table is on the home shard")
+}
+
+func (x *Execution) conditions(c *Change, in []plan.Instance) {
+	for i := range in {
+		c.Why = append(c.Why, x.condition(&in[i]))
+	}
 }
 
 func (c *Change) write(w *writer, indent int) {

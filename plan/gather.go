@@ -201,7 +201,7 @@ type Description struct {
 	// Params are the types of the parameters, Columns are the columns of the result.
 	Params  []uint32
 	Columns []Column
-	// Pieces are the columns of each piece, Steps those of each step of Write.Before.
+	// Pieces are the columns of each piece, Steps those of each of Write.Steps.
 	Pieces, Steps [][]Column
 	// Carried are the columns that the home shard returns for the other copies of
 	// a reference table.

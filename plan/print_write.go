@@ -13,46 +13,74 @@ func (w *Write) String() string {
 }
 
 func (w *Write) print(b *strings.Builder, indent string) {
-	if w.Query != nil && w.Verb == "SELECT" {
-		fmt.Fprintf(b, "%slock first: %s\n", indent, w.Query)
-		w.Read.print(b, indent+"  ")
+	if _, locks := w.Shape.(*Locking); locks {
+		w.Shape.print(b, indent, w.Verb)
 		return
 	}
-	if w.Read != nil {
+	if g := w.Read(); g != nil {
 		fmt.Fprintf(b, "%sread first:\n", indent)
-		w.Read.print(b, indent+"  ")
+		g.print(b, indent+"  ")
 	}
-	for i, s := range w.Before {
+	for i, s := range w.Steps() {
 		fmt.Fprintf(b, "%sstep %d:\n", indent, i+1)
 		s.print(b, indent+"  ")
 	}
-	where := ""
-	switch {
-	case w.Copies != nil:
-		where = " on the home shard, under lock"
-	case w.Home:
-		where = " on the home shard"
+	w.Shape.print(b, indent, w.Verb)
+}
+
+func (s *Local) print(b *strings.Builder, indent, verb string) {
+	fmt.Fprintf(b, "%s%s: %s\n", indent, verb, s.Text)
+	printInstances(b, indent+"  ", s.Instances)
+	if s.Along > 0 {
+		fmt.Fprintf(b, "%s  where step %d has rows\n", indent, s.Along)
 	}
-	if w.Rows != nil {
-		fmt.Fprintf(b, "%s%s%s", indent, w.Verb, where)
-		w.Rows.print(b, indent)
+}
+
+func printInstances(b *strings.Builder, indent string, in []Instance) {
+	for i := range in {
+		fmt.Fprintf(b, "%s%s\n", indent, in[i].String())
+	}
+}
+
+func (s *AtHome) print(b *strings.Builder, indent, verb string) {
+	fmt.Fprintf(b, "%s%s on the home shard: %s\n", indent, verb, s.Text)
+}
+
+func (s *Share) print(b *strings.Builder, indent, verb string) {
+	fmt.Fprintf(b, "%s%s: %s\n", indent, verb, s.Text)
+	s.Split.print(b, indent+"  ")
+}
+
+func (s *Stream) print(b *strings.Builder, indent, verb string) {
+	fmt.Fprintf(b, "%s%s: %s\n", indent, verb, s.Text)
+	s.Split.print(b, indent+"  ")
+}
+
+func (s *Copies) print(b *strings.Builder, indent, verb string) {
+	fmt.Fprintf(b, "%s%s on the home shard, under lock: %s\n", indent, verb, s.Text)
+	if s.Then != nil {
+		fmt.Fprintf(b, "%s  all others, with the last %d columns returned: %s\n", indent, s.Carried, s.Then)
 	} else {
-		fmt.Fprintf(b, "%s%s%s: %s\n", indent, w.Verb, where, w.Text)
-	}
-	if c := w.Copies; c != nil && c.Text != nil {
-		fmt.Fprintf(b, "%s  all others, with the last %d columns returned: %s\n", indent, c.Carried, c.Text)
-	} else if c != nil {
 		fmt.Fprintf(b, "%s  all others the same\n", indent)
 	}
-	for i := range w.Instances {
-		fmt.Fprintf(b, "%s  %s\n", indent, w.Instances[i].String())
+}
+
+func (s *Own) print(b *strings.Builder, indent, verb string) {
+	where := ""
+	if len(s.Instances) == 0 {
+		where = " on the home shard"
 	}
-	if w.Split != nil {
-		w.Split.print(b, indent+"  ")
-	}
-	if w.Along > 0 {
-		fmt.Fprintf(b, "%s  where step %d has rows\n", indent, w.Along)
-	}
+	fmt.Fprintf(b, "%s%s%s: %s\n", indent, verb, where, s.Text)
+	printInstances(b, indent+"  ", s.Instances)
+}
+
+func (s *Whole) print(b *strings.Builder, indent, verb string) {
+	fmt.Fprintf(b, "%s%s: \n", indent, verb)
+}
+
+func (s *Locking) print(b *strings.Builder, indent, _ string) {
+	fmt.Fprintf(b, "%slock first: %s\n", indent, s.Query.Text)
+	s.Query.Gather.print(b, indent+"  ")
 }
 
 func (s *Split) print(b *strings.Builder, indent string) {
@@ -81,7 +109,7 @@ func (s *Split) print(b *strings.Builder, indent string) {
 	}
 }
 
-func (r *Rows) print(b *strings.Builder, indent string) {
+func (r *Rows) print(b *strings.Builder, indent, verb string) {
 	flags := ""
 	if r.Skips {
 		flags += ", may skip"
@@ -89,7 +117,7 @@ func (r *Rows) print(b *strings.Builder, indent string) {
 	if r.Updates {
 		flags += ", may update"
 	}
-	fmt.Fprintf(b, "%s: %s\n", flags, r.Head)
+	fmt.Fprintf(b, "%s%s%s: %s\n", indent, verb, flags, r.Head)
 	for i := range r.Rows {
 		fmt.Fprintf(b, "%s  row: %s\n", indent, r.Rows[i].Text)
 	}
@@ -110,4 +138,5 @@ func (r *Rows) print(b *strings.Builder, indent string) {
 		}
 		fmt.Fprintf(b, "%s  cell %d: %s%s\n", indent, i+1, c.Text, as)
 	}
+	printInstances(b, indent+"  ", r.Instances)
 }

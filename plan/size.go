@@ -10,9 +10,7 @@ func (p *Plan) Size() int64 {
 	}
 	const piece = 16 // overhead of one allocation
 	n := int64(unsafe.Sizeof(*p)) + piece
-	for i := range p.Instances {
-		n += p.Instances[i].size()
-	}
+	n += instancesSize(p.Instances)
 	if g := p.Generate; g != nil {
 		n += int64(unsafe.Sizeof(*g)) + 3*piece
 		for i := range g.Values {
@@ -99,33 +97,57 @@ func (w *Write) size() int64 {
 	if w == nil {
 		return 0
 	}
-	n := int64(unsafe.Sizeof(*w)) + 64 + w.Read.size() + 2*w.Text.size() + w.Query.size()
-	for _, s := range w.Before {
+	p := w.Shape.parts()
+	n := int64(unsafe.Sizeof(*w)) + 64 + w.Shape.size() + p.lent.size() + 2*p.text.size() + instancesSize(p.instances)
+	if q := p.query; q != nil {
+		n += int64(unsafe.Sizeof(*q)) + q.Gather.size() + q.Text.size()
+	}
+	for _, s := range p.steps {
 		n += s.size()
 	}
-	for i := range w.Instances {
-		n += w.Instances[i].size()
+	return n
+}
+
+func instancesSize(in []Instance) int64 {
+	n := int64(0)
+	for i := range in {
+		n += in[i].size()
 	}
-	if s := w.Split; s != nil {
-		n += int64(unsafe.Sizeof(*s)) + 8*int64(len(s.Columns))
-		for i := range s.Fixed {
-			n += s.Fixed[i].size()
-		}
-		for i := range s.Draws {
-			n += int64(unsafe.Sizeof(s.Draws[i])) + int64(len(s.Draws[i].Sequence)+len(s.Draws[i].Type))
-		}
+	return n
+}
+
+// The sizes of shapes are without their parts.
+
+func (s *Local) size() int64   { return int64(unsafe.Sizeof(*s)) }
+func (s *AtHome) size() int64  { return int64(unsafe.Sizeof(*s)) }
+func (s *Share) size() int64   { return int64(unsafe.Sizeof(*s)) + s.Split.size() }
+func (s *Stream) size() int64  { return int64(unsafe.Sizeof(*s)) + s.Split.size() }
+func (s *Own) size() int64     { return int64(unsafe.Sizeof(*s)) }
+func (s *Whole) size() int64   { return int64(unsafe.Sizeof(*s)) }
+func (s *Locking) size() int64 { return int64(unsafe.Sizeof(*s)) }
+
+func (s *Copies) size() int64 {
+	return int64(unsafe.Sizeof(*s)) + s.Then.size() + stringsSize(s.Locks)
+}
+
+func (r *Rows) size() int64 {
+	n := int64(unsafe.Sizeof(*r)) + r.Head.size() + r.Tail.size()
+	for i := range r.Rows {
+		n += int64(unsafe.Sizeof(r.Rows[i])) + r.Rows[i].Text.size() + 8*int64(len(r.Rows[i].Keys))
 	}
-	if c := w.Copies; c != nil {
-		n += int64(unsafe.Sizeof(*c)) + c.Text.size() + stringsSize(c.Locks)
+	for i := range r.Cells {
+		n += int64(unsafe.Sizeof(r.Cells[i])) + r.Cells[i].Text.size() + int64(len(r.Cells[i].As))
 	}
-	if r := w.Rows; r != nil {
-		n += int64(unsafe.Sizeof(*r)) + r.Head.size() + r.Tail.size()
-		for i := range r.Rows {
-			n += int64(unsafe.Sizeof(r.Rows[i])) + r.Rows[i].Text.size() + 8*int64(len(r.Rows[i].Keys))
-		}
-		for i := range r.Cells {
-			n += int64(unsafe.Sizeof(r.Cells[i])) + r.Cells[i].Text.size() + int64(len(r.Cells[i].As))
-		}
+	return n
+}
+
+func (s *Split) size() int64 {
+	n := int64(unsafe.Sizeof(*s)) + 8*int64(len(s.Columns))
+	for i := range s.Fixed {
+		n += s.Fixed[i].size()
+	}
+	for i := range s.Draws {
+		n += int64(unsafe.Sizeof(s.Draws[i])) + int64(len(s.Draws[i].Sequence)+len(s.Draws[i].Type))
 	}
 	return n
 }

@@ -23,7 +23,7 @@ func (cm commands) explain(n *pg.ExplainStmt) plan.Route {
 	if sel := n.Query.GetSelectStmt(); sel != nil && sel.IntoClause == nil && len(cm.a.text.tree.Statements) == 1 {
 		cm.placeExplained(e, len(n.Options) > 0)
 		cm.a.out.Explain = e
-	} else if w := cm.a.out.Write; w != nil && w.Copies == nil && !e.Analyze && len(cm.a.text.tree.Statements) == 1 {
+	} else if w := cm.a.out.Write; w != nil && !writesCopies(w) && !e.Analyze && len(cm.a.text.tree.Statements) == 1 {
 		cm.placeExplained(e, len(n.Options) > 0)
 		cm.a.out.Explain = e
 	} else if cm.a.out.Write != nil && r == plan.Gathered && !e.Analyze {
@@ -42,6 +42,12 @@ func (cm commands) explain(n *pg.ExplainStmt) plan.Route {
 		}
 	}
 	return r
+}
+
+// writesCopies reports whether a reference table is written.
+func writesCopies(w *plan.Write) bool {
+	_, ok := w.Shape.(*plan.Copies)
+	return ok
 }
 
 // explainOptions reads the options as PostgreSQL does: of two with the same name the last one

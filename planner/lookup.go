@@ -72,11 +72,12 @@ func (wr writes) followed() {
 	if wr.conflicting() || wr.a.refused() {
 		return
 	}
-	w := &plan.Write{Whole: true}
+	whole := &plan.Whole{}
+	w := &plan.Write{Shape: whole}
 	switch len(wr.a.conflicts) {
 	case 0:
 	case 1:
-		w.Conflict = wr.a.conflicts[0]
+		whole.Conflict = wr.a.conflicts[0]
 	default:
 		wr.a.unsupported("Insert the rows one by one, or name the shard key in ON CONFLICT.", "the rows that are in the way may be on other shards")
 		return
@@ -112,12 +113,15 @@ func (wr writes) conflicting() bool {
 			}
 		}
 	}
-	w := wr.a.out.Write
-	if len(wr.a.conflicts) == 0 || w == nil || w.Rows == nil || len(w.Rows.Rows) != len(wr.a.conflicts) {
+	if wr.a.out.Write == nil {
 		return false
 	}
-	for i := range w.Rows.Rows {
-		w.Rows.Rows[i].Conflict = wr.a.conflicts[i]
+	rows, ok := wr.a.out.Write.Shape.(*plan.Rows)
+	if !ok || len(wr.a.conflicts) == 0 || len(rows.Rows) != len(wr.a.conflicts) {
+		return false
+	}
+	for i := range rows.Rows {
+		rows.Rows[i].Conflict = wr.a.conflicts[i]
 	}
 	return true
 }

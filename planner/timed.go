@@ -46,14 +46,15 @@ func (ck clock) tell(stmt *pg.Node) {
 		ck.a.scattered = unwritable(err)
 		return
 	}
-	out.Write = &plan.Write{Verb: verb, Returns: returns, Text: text, Home: out.Route == plan.Home, ReadWrites: out.Writes, Own: true}
+	own := &plan.Own{Text: text, Writes: out.Writes}
 	if out.Route == plan.Keyed {
 		for _, x := range ck.a.instances {
 			in := x.solve(ck.a.gatherer().classesOf(x.scope))
 			ck.a.settleInstance(&in)
-			out.Write.Instances = append(out.Write.Instances, in)
+			own.Instances = append(own.Instances, in)
 		}
 	}
+	out.Write = &plan.Write{Verb: verb, Returns: returns, Shape: own}
 	ck.a.gatherer().holds()
 }
 

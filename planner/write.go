@@ -235,11 +235,11 @@ func (c *changing) write() (*plan.Write, *pgerr.Error) {
 		return nil, refusal
 	}
 	s.answer(c.once)
-	w := &plan.Write{Verb: c.verb, Returns: len(c.returning) > 0, Home: c.table == nil, Along: c.along()}
+	var rows []plan.Instance
 	if c.table != nil {
-		w.Instances = []plan.Instance{s.r.solved(c.targetRows())}
+		rows = []plan.Instance{s.r.solved(c.targetRows())}
 	}
-	s.before = append(s.before, &step{tree: s.r.tree, write: w})
+	s.before = append(s.before, changingStep(s.r.tree, c.verb, len(c.returning) > 0, rows, c.along()))
 	return s.finish()
 }
 

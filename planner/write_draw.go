@@ -119,20 +119,21 @@ func (c *changing) drawnUpdateOf() (*plan.Write, *pgerr.Error) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	step := &plan.Write{Verb: "SELECT", Returns: true, Instances: []plan.Instance{r.solved(c.targetRows())}}
+	step := &plan.Local{Instances: []plan.Instance{r.solved(c.targetRows())}}
 	var err error
 	if step.Text, err = r.a.gatherer().render(c.lockTarget(r.tree.GetDeleteStmt())); err != nil {
 		return nil, unwritable(err)
 	}
 	split.Input = len(r.gather.Pieces)
-	w := &plan.Write{Verb: "UPDATE", Returns: len(c.returning) > 0, Before: []*plan.Write{step}, Split: split}
+	w := &plan.Share{Split: split}
+	w.Before = []*plan.Write{{Verb: "SELECT", Returns: true, Shape: step}}
 	if w.Text, err = r.a.gatherer().render(c.drawnUpdate(rel, names, key, len(carried), len(drawn), split.Input)); err != nil {
 		return nil, unwritable(err)
 	}
 	if len(r.gather.Pieces) > 0 {
 		w.Read = r.gather
 	}
-	return w, nil
+	return &plan.Write{Verb: "UPDATE", Returns: len(c.returning) > 0, Shape: w}, nil
 }
 
 // drawnColumns returns the expressions that are evaluated when the rows are read, and the names of

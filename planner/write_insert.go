@@ -60,7 +60,8 @@ func (wr writes) inserts(n *pg.InsertStmt) plan.Route {
 	default:
 		wr.a.out.Write = b.out.Write
 		wr.a.out.Exact = wr.a.out.Exact || b.out.Exact
-		if g := wr.a.out.Generate; g != nil && wr.a.out.Write.Rows != nil && len(wr.a.params.used)+len(g.Values) > maxParams {
+		_, rows := b.out.Write.Shape.(*plan.Rows)
+		if g := wr.a.out.Generate; g != nil && rows && len(wr.a.params.used)+len(g.Values) > maxParams {
 			// Values that weft supplies cannot be parameters beside the client's.
 			return plan.Gathered
 		}
@@ -116,8 +117,7 @@ func (wr writes) lentInsert(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
 	if refusal := s.r.takeOut(stmt); refusal != nil {
 		return nil, refusal
 	}
-	w := &plan.Write{Verb: "INSERT", Returns: len(n.ReturningList) > 0, Home: true}
-	s.before = append(s.before, &step{tree: s.r.tree, write: w})
+	s.before = append(s.before, homeStep(s.r.tree, "INSERT", len(n.ReturningList) > 0))
 	return s.finish()
 }
 
@@ -185,11 +185,11 @@ func (wr writes) valuesInsertion(n *pg.InsertStmt, first *analysis) (*analysis, 
 	case len(wr.a.instances) > len(w.stored):
 		return wr.a, besideRows(n)
 	}
-	out := &plan.Write{Verb: "INSERT", Returns: len(n.ReturningList) > 0}
+	var stored []plan.Instance
 	for _, x := range wr.a.instances {
 		in := x.solve(wr.a.gatherer().classesOf(x.scope))
 		wr.a.settleInstance(&in)
-		out.Instances = append(out.Instances, in)
+		stored = append(stored, in)
 	}
 	rows, refusal := w.cutRows()
 	if refusal != nil {
@@ -198,13 +198,13 @@ func (wr writes) valuesInsertion(n *pg.InsertStmt, first *analysis) (*analysis, 
 	if !first.refused() && len(rows.Rows) == 1 && len(rows.Cells) == 0 && (first.when != timed || first.out.Generate == nil) {
 		return nil, first.scattered // the INSERT is on one shard for all values
 	}
-	out.Rows = rows
+	rows.Instances = stored
 	if len(w.away) > 0 {
-		if refusal = w.readAway(out); refusal != nil {
+		if rows.Query, refusal = w.readAway(); refusal != nil {
 			return wr.a, refusal
 		}
 	}
-	wr.a.out.Route, wr.a.out.Write = plan.Gathered, out
+	wr.a.out.Route, wr.a.out.Write = plan.Gathered, &plan.Write{Verb: "INSERT", Returns: len(n.ReturningList) > 0, Shape: rows}
 	return wr.a, nil
 }
 
@@ -219,7 +219,7 @@ func besideRows(n *pg.InsertStmt) *pgerr.Error {
 }
 
 // readAway plans the query for values that cannot be evaluated where the rows go.
-func (w *writer) readAway(out *plan.Write) *pgerr.Error {
+func (w *writer) readAway() (*plan.Query, *pgerr.Error) {
 	sel := newSelect()
 	for _, row := range w.lists {
 		for i, v := range row.GetList().GetItems() {
@@ -235,56 +235,55 @@ func (w *writer) readAway(out *plan.Write) *pgerr.Error {
 		}
 	}
 	if len(sel.TargetList) > maxTargets {
-		return cannot("Insert fewer rows at a time.", "more than %d subqueries in one INSERT over several shards are not supported", maxTargets)
+		return nil, cannot("Insert fewer rows at a time.", "more than %d subqueries in one INSERT over several shards are not supported", maxTargets)
 	}
 	sel.WithClause = w.stmt.WithClause
-	return w.a.writes().reading(selectNode(sel), out)
+	return w.a.writes().reading(selectNode(sel))
 }
 
 // reading plans the query that a write begins with.
-func (wr writes) reading(query *pg.Node, w *plan.Write) *pgerr.Error {
+func (wr writes) reading(query *pg.Node) (*plan.Query, *pgerr.Error) {
 	q := &analysis{
 		env: wr.a.env, text: wr.a.client, client: wr.a.client, out: &plan.Plan{Route: plan.Any}, reads: wr.a.reads, held: wr.a.held, when: always,
 		params: wr.a.params,
 	}
 	wr.a.timed = false
-	var err error
-	if w.Query, err = wr.a.gatherer().render(query); err != nil {
-		return unwritable(err)
+	asked, err := wr.a.gatherer().render(query)
+	if err != nil {
+		return nil, unwritable(err)
 	}
 	r := q.gatherer().selected(query)
 	wr.a.out.Exact = wr.a.out.Exact || q.out.Exact
-	w.ReadWrites = q.out.Writes
+	out := &plan.Query{Text: asked, Gather: q.out.Gather, Writes: q.out.Writes}
 	switch {
 	case q.refused():
-		return q.out.Refusal
+		return nil, q.out.Refusal
 	case q.out.Gather != nil:
-		w.Read = q.out.Gather
-		return nil
+		return out, nil
 	case r == plan.Keyed || r == plan.Gathered:
 		if q.scattered == nil {
 			q.scattered = cannot("Insert what it yields in a statement of its own.", "this query over several shards is not supported in INSERT")
 		}
-		return q.scattered
+		return nil, q.scattered
 	}
 	// One shard has everything.
 	wr.a.timed = wr.a.clock().asksTime(query)
 	text, err := wr.a.gatherer().render(query)
 	if err != nil {
-		return unwritable(err)
+		return nil, unwritable(err)
 	}
 	rest := newSelect()
 	rest.TargetList = []*pg.Node{targetNode(pg.MakeColumnRefNode([]*pg.Node{pg.MakeAStarNode()}, -1), "")}
 	rest.FromClause = []*pg.Node{inputNode(0, -1, nil)}
-	w.Read = &plan.Gather{
+	out.Gather = &plan.Gather{
 		Pieces: []plan.Piece{{Text: text, Where: plan.OnHome, Name: "home", Always: true}},
 		Native: &plan.Native{Columns: maxTargets},
 		Why:    []string{"one shard has everything that is read"},
 	}
-	if w.Read.Remainder, err = wr.a.gatherer().render(selectNode(rest)); err != nil {
-		return unwritable(err)
+	if out.Gather.Remainder, err = wr.a.gatherer().render(selectNode(rest)); err != nil {
+		return nil, unwritable(err)
 	}
-	return nil
+	return out, nil
 }
 
 // goesAway reports whether a value cannot be evaluated on the shard of its row, and notes such a

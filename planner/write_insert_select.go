@@ -32,14 +32,16 @@ func (wr writes) selectInsertion(n *pg.InsertStmt) (*analysis, *pgerr.Error) {
 	if refusal := s.look(); refusal != nil {
 		return wr.a, refusal
 	}
-	w := s.pushed()
-	if w == nil {
-		var refusal *pgerr.Error
-		if w, refusal = s.streamed(); refusal != nil {
+	w := &plan.Write{Verb: "INSERT", Returns: len(n.ReturningList) > 0}
+	if local := s.pushed(); local != nil {
+		w.Shape = local
+	} else {
+		stream, refusal := s.streamed()
+		if refusal != nil {
 			return wr.a, refusal
 		}
+		w.Shape = stream
 	}
-	w.Verb, w.Returns = "INSERT", len(n.ReturningList) > 0
 	wr.a.out.Route, wr.a.out.Write = plan.Gathered, w
 	return wr.a, nil
 }
@@ -184,7 +186,7 @@ func (s *selectInsert) told() []*catalog.Column {
 
 // pushed returns how each shard inserts the rows that it selects itself, or nil if these are not
 // all rows that belong there.
-func (s *selectInsert) pushed() *plan.Write {
+func (s *selectInsert) pushed() *plan.Local {
 	if s.table == nil || s.opaque || s.stmt.Override == pg.OverridingKind_OVERRIDING_USER_VALUE ||
 		len(s.stmt.ReturningList) > 0 && len(s.query.SortClause) > 0 {
 		return nil
@@ -222,7 +224,7 @@ func (s *selectInsert) pushed() *plan.Write {
 		return nil
 	}
 	s.a.gatherer().holds()
-	return &plan.Write{Text: text, Instances: b.instances}
+	return &plan.Local{Statement: plan.Statement{Text: text}, Instances: b.instances}
 }
 
 // keeps reports whether a value of one column is the same in another.
@@ -260,36 +262,40 @@ func (s *selectInsert) defaultNode(c *catalog.Column) *pg.Node {
 }
 
 // streamed returns how the rows of the query are sent where they belong.
-func (s *selectInsert) streamed() (*plan.Write, *pgerr.Error) {
-	w, query, refusal := s.sent()
+func (s *selectInsert) streamed() (*plan.Stream, *pgerr.Error) {
+	text, split, query, refusal := s.sent()
 	if refusal != nil {
 		return nil, refusal
 	}
-	return w, s.a.writes().reading(query, w)
+	q, refusal := s.a.writes().reading(query)
+	if refusal != nil {
+		return nil, refusal
+	}
+	return &plan.Stream{Query: *q, Split: split, Text: text}, nil
 }
 
-// sent is what is done with the rows, and the query that yields them.
-func (s *selectInsert) sent() (*plan.Write, *pg.Node, *pgerr.Error) {
-	split := &plan.Split{Whole: s.whole(), Skips: s.stmt.OnConflictClause != nil || len(s.rel.Triggers) > 0}
+// sent returns the text that stores the rows, where each row belongs, and the query that yields the
+// rows.
+func (s *selectInsert) sent() (text plan.Text, split *plan.Split, query *pg.Node, refusal *pgerr.Error) {
+	split = &plan.Split{Whole: s.whole(), Skips: s.stmt.OnConflictClause != nil || len(s.rel.Triggers) > 0}
 	stmt := proto.Clone(s.stmt).(*pg.InsertStmt)
 	stmt.WithClause = nil
 	sel := newSelect()
 	var added []*catalog.Column // after the query's columns, and evaluated with them
 	var drawn []*catalog.Column
 	if s.table != nil {
-		var refusal *pgerr.Error
 		if added, drawn, refusal = s.leftOut(split); refusal != nil {
-			return nil, nil, refusal
+			return nil, nil, nil, refusal
 		}
 	}
 	told := s.told()
 	for _, c := range slices.Concat(added, drawn, told) {
 		if hidden(c) {
-			return nil, nil, cannotSee(c, s.rel.Name.Name)
+			return nil, nil, nil, cannotSee(c, s.rel.Name.Name)
 		}
 	}
 	if s.opaque && len(added)+len(drawn)+len(told) > 0 {
-		return nil, nil, cannot("Name the columns in the query.", "weft cannot tell how many columns this query has, and has to add some")
+		return nil, nil, nil, cannot("Name the columns in the query.", "weft cannot tell how many columns this query has, and has to add some")
 	}
 	if s.opaque {
 		sel.TargetList = []*pg.Node{targetNode(pg.MakeColumnRefNode([]*pg.Node{pg.MakeAStarNode()}, -1), "")}
@@ -307,13 +313,13 @@ func (s *selectInsert) sent() (*plan.Write, *pg.Node, *pgerr.Error) {
 	s.a.timed = s.a.clock().asksTime(node)
 	text, err := s.a.gatherer().render(node)
 	if err != nil {
-		return nil, nil, unwritable(err)
+		return nil, nil, nil, unwritable(err)
 	}
-	query := selectNode(s.query)
+	query = selectNode(s.query)
 	if len(added) > 0 {
 		query = s.withDefaults(added)
 	}
-	return &plan.Write{Text: text, Split: split}, query, nil
+	return text, split, query, nil
 }
 
 // whole reports whether rows may depend on each other.

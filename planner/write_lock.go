@@ -140,14 +140,14 @@ func (wr writes) lockSteps(locking []*pg.SelectStmt) ([]*step, *pgerr.Error) {
 	}
 	var out []*step
 	for _, sel := range locking {
-		w := &plan.Write{Verb: "SELECT", Returns: true}
-		if refusal := wr.reading(proto.Clone(selectNode(sel)).(*pg.Node), w); refusal != nil {
+		q, refusal := wr.reading(proto.Clone(selectNode(sel)).(*pg.Node))
+		if refusal != nil {
 			return nil, refusal
 		}
-		if w.ReadWrites {
+		if q.Writes {
 			return nil, cannot("Call the function in a statement of its own.", "a query that locks rows and may change others is not supported in a statement that writes on several shards")
 		}
-		out = append(out, &step{write: w})
+		out = append(out, &step{write: &plan.Write{Verb: "SELECT", Returns: true, Shape: &plan.Locking{Query: *q}}})
 	}
 	return out, nil
 }

@@ -179,7 +179,7 @@ func (c *changing) mergeSplit() (*plan.Write, *pgerr.Error) {
 	if s.r, refusal = c.a.writes().takeOut(selectNode(sel), nil); refusal != nil {
 		return nil, refusal
 	}
-	s.before = append(s.before, &step{tree: s.r.tree, write: readingStep()})
+	s.before = append(s.before, readingStep(s.r.tree))
 	main := proto.Clone(m).(*pg.MergeStmt)
 	main.WithClause = nil
 	split.Draws = c.mergeDraws(main, alias)
@@ -188,7 +188,7 @@ func (c *changing) mergeSplit() (*plan.Write, *pgerr.Error) {
 	})
 	node := &pg.Node{Node: &pg.Node_MergeStmt{MergeStmt: main}}
 	s.r.pinTargets(node)
-	s.before = append(s.before, &step{tree: node, write: &plan.Write{Verb: "MERGE", Split: split}})
+	s.before = append(s.before, sharingStep(node, "MERGE", false, split))
 	return s.finish()
 }
 

@@ -55,15 +55,13 @@ func (c *changing) move() (*plan.Write, *pgerr.Error) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	step := &plan.Write{Verb: "DELETE", Returns: true, Instances: []plan.Instance{r.solved(c.targetRows())}}
+	step := &plan.Local{Instances: []plan.Instance{r.solved(c.targetRows())}}
 	var err error
 	if step.Text, err = r.a.gatherer().render(r.tree); err != nil {
 		return nil, unwritable(err)
 	}
-	w := &plan.Write{
-		Verb: "UPDATE", Returns: len(c.returning) > 0, Before: []*plan.Write{step}, Moves: moves,
-		Split: &plan.Split{Table: &c.table.Table, Input: len(r.gather.Pieces)},
-	}
+	w := &plan.Share{Moves: moves, Split: &plan.Split{Table: &c.table.Table, Input: len(r.gather.Pieces)}}
+	w.Before = []*plan.Write{{Verb: "DELETE", Returns: true, Shape: step}}
 	for _, k := range c.table.keys {
 		w.Split.Columns = append(w.Split.Columns, slices.IndexFunc(cols, func(c *catalog.Column) bool { return c.Name == k.Name }))
 	}
@@ -76,7 +74,7 @@ func (c *changing) move() (*plan.Write, *pgerr.Error) {
 	if len(r.gather.Pieces) > 0 {
 		w.Read = r.gather
 	}
-	return w, nil
+	return &plan.Write{Verb: "UPDATE", Returns: len(c.returning) > 0, Shape: w}, nil
 }
 
 // immovable refuses tables whose rows cannot move.

@@ -88,7 +88,7 @@ func (s *steps) answer(once []*pg.SelectStmt) {
 			plain = append(plain, n)
 		}
 		s.enclose(tree, plain)
-		s.before = append(s.before, &step{tree: tree, write: readingStep()})
+		s.before = append(s.before, readingStep(tree))
 		stepRows(sel, len(s.before)-1)
 	}
 }

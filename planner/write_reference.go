@@ -158,10 +158,7 @@ func refName(rv *pg.RangeVar) string {
 // write returns the write of a statement that returns the carried columns after the client's. then
 // is what the other shards run with them; if it is nil, they run the same statement.
 func (c *copier) write(verb string, stmt *pg.Node, carried []string, then plan.Text) *plan.Write {
-	w := &plan.Write{
-		Verb: verb, Returns: true,
-		Copies: &plan.Copies{Locks: c.locks(), Carried: len(carried), Text: then, Compare: len(c.rel.Triggers) > 0 || then == nil},
-	}
+	w := &plan.Copies{Locks: c.locks(), Carried: len(carried), Then: then, Compare: len(c.rel.Triggers) > 0 || then == nil}
 	if then == nil {
 		if a := c.unsure(stmt); a != "" {
 			c.a.unsupported("Give the table a primary key, and do not change it in the same statement.",
@@ -171,41 +168,45 @@ func (c *copier) write(verb string, stmt *pg.Node, carried []string, then plan.T
 	}
 	c.a.timed = c.a.clock().asksTime(stmt)
 	if len(c.a.touched.sharded) > 0 {
-		return c.reading(w, stmt)
+		if !c.reading(w, stmt) {
+			return nil
+		}
+	} else {
+		var err error
+		if w.Text, err = c.a.gatherer().render(stmt); err != nil {
+			return nil
+		}
 	}
-	var err error
-	if w.Text, err = c.a.gatherer().render(stmt); err != nil {
-		return nil
-	}
-	return w
+	return &plan.Write{Verb: verb, Returns: true, Shape: w}
 }
 
-// reading returns the write of a statement that reads sharded tables: these are lent to the home
-// shard, as for a statement that writes a home table.
-func (c *copier) reading(w *plan.Write, stmt *pg.Node) *plan.Write {
+// reading plans a statement that reads sharded tables: these are lent to the home shard, as for a
+// statement that writes a home table. It returns false if that is refused.
+func (c *copier) reading(w *plan.Copies, stmt *pg.Node) bool {
 	refusal := c.a.gatherer().gatherable()
 	if refusal == nil {
-		var lent *plan.Write
 		if x := c.a.writes().changing(stmt); x != nil {
 			x.table = nil
-			lent, refusal = x.write()
+			var lent *plan.Write
+			if lent, refusal = x.write(); refusal == nil {
+				w.Text, w.Read = lent.Text(), lent.Lent()
+			}
 		} else {
-			lent, refusal = c.lentInsert(stmt)
+			w.Text, w.Read, refusal = c.lentInsert(stmt)
 		}
 		if refusal == nil {
-			w.Text, w.Read = lent.Text, lent.Read
-			return w
+			return true
 		}
 	}
 	c.a.out.Route, c.a.out.Refusal = plan.Refused, refusal
-	return nil
+	return false
 }
 
 // lentInsert plans an INSERT from rows that are all lent to the home shard.
-func (c *copier) lentInsert(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
+func (c *copier) lentInsert(stmt *pg.Node) (plan.Text, *plan.Gather, *pgerr.Error) {
 	r, refusal := c.a.writes().takeOut(stmt, map[*pg.RangeVar]bool{})
 	if refusal != nil {
-		return nil, refusal
+		return nil, nil, refusal
 	}
 	left := ""
 	parser.Walk(r.tree, func(m any) bool {
@@ -217,13 +218,13 @@ func (c *copier) lentInsert(stmt *pg.Node) (*plan.Write, *pgerr.Error) {
 		return true
 	})
 	if left != "" || len(r.gather.Pieces) == 0 {
-		return nil, cannot("Read the rows first.", "sharded table %q cannot be read into reference table %q by this statement", c.a.touched.sharded[0], c.rel.Name.Name)
+		return nil, nil, cannot("Read the rows first.", "sharded table %q cannot be read into reference table %q by this statement", c.a.touched.sharded[0], c.rel.Name.Name)
 	}
 	text, err := r.a.gatherer().render(r.tree)
 	if err != nil {
-		return nil, unwritable(err)
+		return nil, nil, unwritable(err)
 	}
-	return &plan.Write{Text: text, Read: r.gather}, nil
+	return text, r.gather, nil
 }
 
 // insert plans an INSERT: the other shards get whole rows.
@@ -342,7 +343,8 @@ func (c *copier) merge(stmt *pg.Node, n *pg.MergeStmt) *plan.Write {
 	}
 	w := c.write("MERGE", stmt, nil, nil)
 	if w != nil {
-		w.Returns, w.Copies.Compare = false, false
+		w.Returns = false
+		w.Shape.(*plan.Copies).Compare = false
 	}
 	return w
 }

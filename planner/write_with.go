@@ -35,15 +35,44 @@ type steps struct {
 	before   []*step
 	written  map[*catalog.Relation]bool
 	locking  []*pg.SelectStmt // the queries that the first steps answer
-	along    map[int32]int    // plan.Write.Along by the position of the target in the text
+	along    map[int32]int    // plan.Local.Along by the position of the target in the text
 }
 
 // step is a step whose text has not been written out yet.
 type step struct {
 	tree  *pg.Node
 	write *plan.Write
+	// statement is the part of write's shape that gets the text. Nil for a query that locks rows.
+	statement *plan.Statement
+	// split is what the step's shape has to say of its input. Nil for none.
+	split *plan.Split
 	// shift is set if the text has been written out, with its input as number 0.
 	shift int
+}
+
+// changingStep returns a step that changes these rows of a sharded table, or rows of a home table if
+// there are no instances.
+func changingStep(tree *pg.Node, verb string, returns bool, rows []plan.Instance, along int) *step {
+	if len(rows) == 0 {
+		return homeStep(tree, verb, returns)
+	}
+	w := &plan.Local{Instances: rows, Along: along}
+	return &step{tree: tree, write: &plan.Write{Verb: verb, Returns: returns, Shape: w}, statement: &w.Statement}
+}
+
+// homeStep returns a step that the home shard runs.
+func homeStep(tree *pg.Node, verb string, returns bool) *step {
+	w := &plan.AtHome{}
+	return &step{tree: tree, write: &plan.Write{Verb: verb, Returns: returns, Shape: w}, statement: &w.Statement}
+}
+
+// readingStep returns a step that is a query on the home shard.
+func readingStep(tree *pg.Node) *step { return homeStep(tree, "SELECT", true) }
+
+// sharingStep returns a step that sends rows of an earlier step to their shards.
+func sharingStep(tree *pg.Node, verb string, returns bool, split *plan.Split) *step {
+	w := &plan.Share{Split: split}
+	return &step{tree: tree, write: &plan.Write{Verb: verb, Returns: returns, Shape: w}, statement: &w.Statement, split: split}
 }
 
 // withWrites plans a statement whose WITH changes rows.
@@ -239,24 +268,27 @@ func (s *steps) finish() (*plan.Write, *pgerr.Error) {
 		}
 	}
 	last := len(s.before) - 1
-	w := s.before[last].write
+	statement := s.before[last].statement
 	for _, b := range s.before[:last] {
-		w.Before = append(w.Before, b.write)
+		statement.Before = append(statement.Before, b.write)
 	}
 	if pieces > 0 {
-		w.Read = s.r.gather
+		statement.Read = s.r.gather
 	}
-	return w, nil
+	return s.before[last].write, nil
 }
 
 // text writes out a step, when the number of pieces is known.
 func (s *steps) text(b *step, pieces int) *pgerr.Error {
-	if b.write.Split != nil {
-		b.write.Split.Input += pieces
+	if b.statement == nil {
+		return nil
+	}
+	if b.split != nil {
+		b.split.Input += pieces
 	}
 	if b.tree == nil {
-		for i := range b.write.Text {
-			if p := &b.write.Text[i]; p.Kind == plan.Input {
+		for i := range b.statement.Text {
+			if p := &b.statement.Text[i]; p.Kind == plan.Input {
 				p.Index = pieces + b.shift
 			}
 		}
@@ -271,7 +303,7 @@ func (s *steps) text(b *step, pieces int) *pgerr.Error {
 		return true
 	})
 	var err error
-	if b.write.Text, err = s.r.a.gatherer().render(b.tree); err != nil {
+	if b.statement.Text, err = s.r.a.gatherer().render(b.tree); err != nil {
 		return unwritable(err)
 	}
 	return nil
@@ -296,21 +328,18 @@ func (s *steps) add(stmt *pg.Node, plain, names []*pg.Node) *pgerr.Error {
 		return s.insert(ins, plain, names)
 	}
 	s.enclose(stmt, plain)
-	w := &plan.Write{Home: true}
+	b := readingStep(stmt)
 	switch n := stmt.GetNode().(type) {
 	case *pg.Node_UpdateStmt:
-		w.Verb, w.Returns = "UPDATE", len(n.UpdateStmt.ReturningList) > 0
-		w.Instances, w.Along = s.rowsOf(n.UpdateStmt.Relation), s.along[n.UpdateStmt.Relation.Location]
+		to := n.UpdateStmt.Relation
+		b = changingStep(stmt, "UPDATE", len(n.UpdateStmt.ReturningList) > 0, s.rowsOf(to), s.along[to.Location])
 		n.UpdateStmt.ReturningList = renamed(n.UpdateStmt.ReturningList, names)
 	case *pg.Node_DeleteStmt:
-		w.Verb, w.Returns = "DELETE", len(n.DeleteStmt.ReturningList) > 0
-		w.Instances, w.Along = s.rowsOf(n.DeleteStmt.Relation), s.along[n.DeleteStmt.Relation.Location]
+		to := n.DeleteStmt.Relation
+		b = changingStep(stmt, "DELETE", len(n.DeleteStmt.ReturningList) > 0, s.rowsOf(to), s.along[to.Location])
 		n.DeleteStmt.ReturningList = renamed(n.DeleteStmt.ReturningList, names)
-	default:
-		w.Verb, w.Returns = "SELECT", true
 	}
-	w.Home = len(w.Instances) == 0
-	s.before = append(s.before, &step{tree: stmt, write: w})
+	s.before = append(s.before, b)
 	return nil
 }
 
@@ -392,8 +421,7 @@ func (s *steps) insert(ins *pg.InsertStmt, plain, names []*pg.Node) *pgerr.Error
 		node := &pg.Node{Node: &pg.Node_InsertStmt{InsertStmt: ins}}
 		s.enclose(node, plain)
 		ins.Relation.Schemaname = rel.Schema
-		w := &plan.Write{Verb: "INSERT", Returns: len(ins.ReturningList) > 0, Home: true}
-		s.before = append(s.before, &step{tree: node, write: w})
+		s.before = append(s.before, homeStep(node, "INSERT", len(ins.ReturningList) > 0))
 		return nil
 	}
 	if ins.SelectStmt == nil || ins.WithClause != nil {
@@ -414,16 +442,17 @@ func (s *steps) insert(ins *pg.InsertStmt, plain, names []*pg.Node) *pgerr.Error
 			si.count, si.opaque = n, false
 		}
 	}
-	w, query, refusal := si.sent()
+	text, split, query, refusal := si.sent()
 	if refusal != nil {
 		return refusal
 	}
 	node := proto.Clone(query).(*pg.Node)
 	s.enclose(node, plain)
-	s.before = append(s.before, &step{tree: node, write: readingStep()})
-	w.Verb, w.Returns = "INSERT", len(ins.ReturningList) > 0
-	w.Split.Input = len(s.before) - 1
-	s.before = append(s.before, &step{write: w, shift: w.Split.Input})
+	s.before = append(s.before, readingStep(node))
+	split.Input = len(s.before) - 1
+	b := sharingStep(nil, "INSERT", len(ins.ReturningList) > 0, split)
+	b.statement.Text, b.shift = text, split.Input
+	s.before = append(s.before, b)
 	s.a.out.Exact = s.a.out.Exact || in.out.Exact
 	return nil
 }
@@ -514,6 +543,3 @@ func (s *steps) values(ins *pg.InsertStmt, rel *catalog.Relation) *pgerr.Error {
 	}
 	return nil
 }
-
-// readingStep returns a step that is a query on the home shard.
-func readingStep() *plan.Write { return &plan.Write{Verb: "SELECT", Returns: true, Home: true} }

@@ -19,6 +19,9 @@ import (
 // other writers before: on the home shard they queue up, and on the others the lock waits for
 // the end of a writer that has committed on the home shard and is still prepared on the other.
 
+// copies is the shape of a write of a reference table.
+func (x *gathering) copies() *plan.Copies { return x.write.Shape.(*plan.Copies) }
+
 // runCopies carries out a write of a reference table and returns how many rows it has changed.
 func (wr *writer) runCopies(r *router, x *gathering, describe bool) (int64, error) {
 	if err := wr.prepareCopies(r, x); err != nil {
@@ -30,7 +33,7 @@ func (wr *writer) runCopies(r *router, x *gathering, describe bool) (int64, erro
 		return 0, err
 	}
 	changed, err := wr.runHomeCopy(x, t, describe)
-	if err != nil || changed == 0 && x.write.Copies.Text != nil {
+	if err != nil || changed == 0 && x.copies().Then != nil {
 		return changed, err
 	}
 	var others []int
@@ -65,7 +68,7 @@ func (wr *writer) prepareCopies(r *router, x *gathering) error {
 	if err := x.keepsPromise(); err != nil {
 		return err
 	}
-	if x.write.Read != nil {
+	if x.copies().Read != nil {
 		if err := wr.readFirst(r, x); err != nil {
 			return err
 		}
@@ -79,7 +82,7 @@ func (wr *writer) prepareCopies(r *router, x *gathering) error {
 // describeCopies is describeWrite, and also finds out which columns the home shard will return
 // for the other shards.
 func (wr *writer) describeCopies(x *gathering) error {
-	if err := wr.describeWrite(x); err != nil || x.d.Carried != nil || x.write.Copies.Carried == 0 {
+	if err := wr.describeWrite(x); err != nil || x.d.Carried != nil || x.copies().Carried == 0 {
 		return err
 	}
 	if err := wr.s.held.useLane(wr.s.lane); err != nil {
@@ -94,17 +97,17 @@ func (wr *writer) describeCopies(x *gathering) error {
 	}
 	fill := x.timelessFill()
 	params := x.d.Params
-	if x.write.Read != nil {
+	if x.copies().Read != nil {
 		in := finish.NewInputs(x.shapes(x.d), len(params), finish.Limits{})
 		fill.Input = in.AppendInput
 		params = in.AppendTypes(params[:len(params):len(params)])
 	}
-	sql := string(x.write.Text.Append(nil, fill))
+	sql := string(x.copies().Text.Append(nil, fill))
 	_, cols, err := finish.Describe(wr.s.held.conn, sql, params)
 	if err != nil {
 		return err
 	}
-	if len(cols) != len(x.d.Columns)+x.write.Copies.Carried {
+	if len(cols) != len(x.d.Columns)+x.copies().Carried {
 		wr.s.log.Error("a reference table's rows have other columns", "sql", logged(sql))
 		return pgerr.New(pgerr.InternalError, "the statement cannot be put together: it returns %d columns", len(cols))
 	}
@@ -122,10 +125,11 @@ func (wr *writer) describeCopies(x *gathering) error {
 // Parsing takes a weaker lock, and two transactions that both have the weaker one would wait for
 // each other's end when they want the stronger one.
 func (h *held) lockFirst(x *gathering) error {
-	if x.write.Copies == nil || h.conn.Status == wire.TxIdle {
+	c, ok := x.write.Shape.(*plan.Copies)
+	if !ok || h.conn.Status == wire.TxIdle {
 		return nil
 	}
-	_, err := h.conn.Exec(lockText(x.write.Copies.Locks))
+	_, err := h.conn.Exec(lockText(c.Locks))
 	return err
 }
 
@@ -161,8 +165,8 @@ func (wr *writer) openCopyLegs(x *gathering, shards []int, t *tee) (err error) {
 		if err := wr.s.tx.noteWriter(l.conn); err != nil {
 			return err
 		}
-		l.out = appendLock(l.out, x.write.Copies.Locks)
-		if t == nil || x.write.Copies.Text == nil {
+		l.out = appendLock(l.out, x.copies().Locks)
+		if t == nil || x.copies().Then == nil {
 			l.out, err = x.appendHomeCopy(l.out, l)
 		} else {
 			l.out, err = x.appendOtherCopy(l.out, l, t)
@@ -198,7 +202,7 @@ func (x *gathering) appendHomeCopy(dst []byte, l *leg) ([]byte, error) {
 	}
 	binary.BigEndian.PutUint16(codes, uint16(len(codes)/2-1))
 	x.formats = codes
-	return x.appendWrite(dst, l, x.write.Text)
+	return x.appendWrite(dst, l, x.copies().Text)
 }
 
 // carriedFormats returns the formats in which the home shard returns the carried columns.
@@ -225,11 +229,11 @@ func (x *gathering) appendOtherCopy(dst []byte, l *leg, t *tee) ([]byte, error) 
 	if values, err = l.translate.Bind(values, given); err != nil {
 		return dst, untranslatable(err)
 	}
-	dst = wire.AppendParse(dst, "", string(x.write.Copies.Text.Append(nil, fill)), oids)
+	dst = wire.AppendParse(dst, "", string(x.copies().Then.Append(nil, fill)), oids)
 	dst, at := wire.Begin(dst, wire.Bind)
 	dst = append(append(dst, 0, 0), values...)
 	formats := x.carriedFormats()
-	if !x.write.Copies.Compare {
+	if !x.copies().Compare {
 		formats = nil
 	}
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(formats)))
@@ -237,7 +241,7 @@ func (x *gathering) appendOtherCopy(dst []byte, l *leg, t *tee) ([]byte, error) 
 		dst = binary.BigEndian.AppendUint16(dst, uint16(f))
 	}
 	dst = wire.End(dst, at)
-	if l.translate != nil && x.write.Copies.Compare {
+	if l.translate != nil && x.copies().Compare {
 		dst = wire.AppendDescribe(dst, 'P', "")
 	}
 	return wire.AppendEmpty(appendExecute(dst), wire.Sync), nil
@@ -269,7 +273,7 @@ func (wr *writer) runOtherCopies(x *gathering, home *tee, changed int64) error {
 	var err error
 	sums := make([]digest, len(x.legs))
 	for i, l := range x.legs {
-		t := &tee{x: x, rows: l, whole: x.write.Copies.Text != nil}
+		t := &tee{x: x, rows: l, whole: x.copies().Then != nil}
 		if err = t.drain(); err != nil {
 			break
 		}
@@ -282,7 +286,7 @@ func (wr *writer) runOtherCopies(x *gathering, home *tee, changed int64) error {
 		return err
 	}
 	for i, l := range x.legs {
-		if l.changed != changed || x.write.Copies.Compare && sums[i] != home.sum {
+		if l.changed != changed || x.copies().Compare && sums[i] != home.sum {
 			return wr.copiesDiffer(x, l, changed)
 		}
 	}
@@ -299,7 +303,7 @@ func (wr *writer) copiesDiffer(x *gathering, l *leg, changed int64) error {
 	e := pgerr.New(pgerr.FeatureNotSupported, "the copies of a reference table would differ").
 		WithDetail("The home shard changed %d rows, shard %s %d, or made other rows of them.", changed, shard, l.changed).
 		WithHint("SELECT weft.verify_reference() tells whether the copies were the same before.")
-	if x.write.Copies.Compare {
+	if x.copies().Compare {
 		e.Hint = "A trigger or an expression gives each shard another value: compute it in the statement instead. SELECT weft.verify_reference() tells whether the copies were the same before."
 	}
 	return e
@@ -341,7 +345,7 @@ func (t *tee) Next() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if full && t.x.write.Copies.Text != nil {
+		if full && t.x.copies().Then != nil {
 			return nil, pgerr.New(pgerr.ConfigurationLimitExceeded, "the statement changes more rows of a reference table than fit into %d bytes", maxInline).
 				WithHint("Change fewer rows at a time.")
 		}

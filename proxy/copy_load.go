@@ -115,7 +115,7 @@ func (x *load) run() error {
 // has been written.
 func (x *load) prepare() error {
 	s := x.s
-	if err := s.write.mayWrite(&gathering{write: &plan.Write{}}); err != nil {
+	if err := s.write.mayWrite(false); err != nil {
 		return err
 	}
 	if err := s.write.mayFire(x.fires); err != nil {

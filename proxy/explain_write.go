@@ -12,7 +12,7 @@ import (
 // shard runs, and which shards these are. The shards are not asked for their plans: weft would
 // have to lend them rows that EXPLAIN does not read.
 func (en *explainer) explainWrite(r *router, x *gathering) (*explain.Report, error) {
-	if err := en.s.write.mayWrite(x); err != nil {
+	if err := en.s.write.mayWrite(onOneShard(x.write)); err != nil {
 		return nil, err
 	}
 	if err := en.describeExplained(x); err != nil {
@@ -22,7 +22,7 @@ func (en *explainer) explainWrite(r *router, x *gathering) (*explain.Report, err
 		return nil, err
 	}
 	w := x.write
-	if x.g = w.Read; x.g == nil {
+	if x.g = w.Read(); x.g == nil {
 		x.g = &plan.Gather{}
 	}
 	if err := en.s.gather.visit(r, x); err != nil {
@@ -36,7 +36,7 @@ func (en *explainer) explainWrite(r *router, x *gathering) (*explain.Report, err
 		ex.Shards = append(ex.Shards, en.s.route.snap.Shards[i].Name)
 	}
 	var targets []string
-	if w.Rows == nil && w.Split == nil && !w.Whole && !w.Home {
+	if shardsKnown(w) {
 		if err := en.s.write.visitWrite(r, x); err != nil {
 			return nil, err
 		}
@@ -47,6 +47,19 @@ func (en *explainer) explainWrite(r *router, x *gathering) (*explain.Report, err
 		}
 	}
 	return explain.NewChange(ex, w, targets), nil
+}
+
+// shardsKnown reports whether the shards of a write follow from its instances, before any row has
+// been read.
+func shardsKnown(w *plan.Write) bool {
+	switch s := w.Shape.(type) {
+	case *plan.Local:
+		return true
+	case *plan.Own:
+		return len(s.Instances) > 0
+	case *plan.Rows, *plan.Stream, *plan.Share, *plan.AtHome, *plan.Copies, *plan.Whole, *plan.Locking:
+	}
+	return false
 }
 
 // describeExplained finds errors in the client's statement.

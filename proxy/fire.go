@@ -25,18 +25,25 @@ func (wr *writer) mayFire(fires *pgerr.Error) error {
 // firesOnce refuses a write that sets off triggers FOR EACH STATEMENT if it is known, before
 // its shards are, that it cannot be one statement on a single shard.
 func (wr *writer) firesOnce(x *gathering) error {
-	w := x.write
-	if w.Whole || w.Own || w.Rows != nil && len(w.Rows.Rows[0].Conflict) == 0 {
-		return nil
-	}
-	if w.Rows != nil && len(w.Rows.Rows) == 1 {
-		return nil
-	}
-	changes := func(step *plan.Write) bool { return step.Verb != selectVerb }
-	if w.Rows == nil && w.Split == nil && w.Copies == nil && !w.Home && !slices.ContainsFunc(w.Before, changes) {
+	if !inSeveral(x.write) {
 		return nil
 	}
 	return wr.mayFire(x.plan.Fires)
+}
+
+// inSeveral reports whether a write is more than one statement, or on more than one shard, whatever
+// its values are.
+func inSeveral(w *plan.Write) bool {
+	switch s := w.Shape.(type) {
+	case *plan.Whole, *plan.Own:
+		return false
+	case *plan.Rows:
+		return len(s.Rows) > 1 && len(s.Rows[0].Conflict) > 0
+	case *plan.Local:
+		return slices.ContainsFunc(s.Before, func(step *plan.Write) bool { return step.Verb != selectVerb })
+	case *plan.Stream, *plan.Share, *plan.Copies, *plan.AtHome, *plan.Locking:
+	}
+	return true
 }
 
 // firesHere refuses a write that sets off triggers FOR EACH STATEMENT and turns out to visit

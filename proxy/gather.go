@@ -155,7 +155,7 @@ func (ga *gatherer) answerGather(r *router, p *plan.Plan, text []byte, f *parser
 // gatheredPlan returns the plan for several shards, which is made only when a text needs it. r
 // has the scan of the text.
 func (ga *gatherer) gatheredPlan(r *router, p *plan.Plan, text, oids []byte) (*plan.Plan, error) {
-	again := p.Timed && p.Gather == nil && (p.Write == nil || p.Write.Whole) && ga.s.tx.open && ga.s.tx.clock != nil
+	again := p.Timed && p.Gather == nil && (p.Write == nil || isWhole(p.Write)) && ga.s.tx.open && ga.s.tx.clock != nil
 	if !p.Postponed && !again {
 		return p, nil
 	}
@@ -178,6 +178,12 @@ func (ga *gatherer) gatheredPlan(r *router, p *plan.Plan, text, oids []byte) (*p
 		return nil, p.Refusal
 	}
 	return nil, errGather
+}
+
+// isWhole reports whether one shard runs the client's own text.
+func isWhole(w *plan.Write) bool {
+	_, ok := w.Shape.(*plan.Whole)
+	return ok
 }
 
 // gatherFailed answers a simple query that could not be gathered. The transaction has failed on
@@ -353,7 +359,9 @@ func (x *gathering) visited() int {
 func (ga *gatherer) gatherNow(x *gathering) error {
 	needed := x.g.Remainder.Has(plan.Now)
 	if w := x.write; w != nil {
-		needed = needed || slices.ContainsFunc(append(slices.Clone(w.Before), w), func(w *plan.Write) bool { return w.Text.Has(plan.Now) }) || w.Rows != nil && w.Rows.Timed
+		rows, _ := w.Shape.(*plan.Rows)
+		needed = needed || w.Text().Has(plan.Now) || rows != nil && rows.Timed ||
+			slices.ContainsFunc(w.Steps(), func(w *plan.Write) bool { return w.Text().Has(plan.Now) })
 	}
 	for i := range x.g.Pieces {
 		needed = needed || x.g.Pieces[i].Text.Has(plan.Now)

@@ -74,13 +74,13 @@ func (d *drawn) routeIDs(r *router, p *plan.Plan) error {
 		r.args.ASCII = d.s.out.reported["client_encoding"] != "UTF8"
 		instances := p.Instances
 		if len(instances) == 0 && p.Write != nil {
-			instances = p.Write.Instances
+			instances = p.Write.Instances()
 		}
 		bucket, known, err := r.bind.Bucket(p, &instances[v.Row], d.s.route.snap, &r.args)
 		if err != nil {
 			return err
 		}
-		if !known && p.Write != nil && p.Write.Rows != nil {
+		if !known && insertsRows(p) {
 			continue // the bucket is known later, with the row's place: see inserting.routeIDs
 		}
 		if !known {
@@ -99,6 +99,15 @@ func (d *drawn) routeIDs(r *router, p *plan.Plan) error {
 		d.noteDrawn(v.Sequence, id)
 	}
 	return nil
+}
+
+// insertsRows reports whether the rows of an INSERT go each to its shard.
+func insertsRows(p *plan.Plan) bool {
+	if p.Write == nil {
+		return false
+	}
+	_, ok := p.Write.Shape.(*plan.Rows)
+	return ok
 }
 
 // draw takes n values of a sequence and remembers the last one for currval. A transaction that

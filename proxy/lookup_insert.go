@@ -24,7 +24,7 @@ func (in *inserting) runClaimed(describe bool) (n int64, err error) {
 			to = in.untilTwice(from)
 		}
 		err := s.lookups.claimRows(in.r, x, in.places[from:to], func(i int) (*plan.Instance, []*plan.LookupKey) {
-			return &in.write.Instances[from+i], in.rows.Rows[from+i].Conflict
+			return &in.rows.Instances[from+i], in.rows.Rows[from+i].Conflict
 		})
 		if err != nil {
 			return 0, err
@@ -54,7 +54,7 @@ func (in *inserting) untilTwice(from int) int {
 	seen := map[string]bool{}
 	for i := from; i < len(in.places); i++ {
 		for _, k := range in.rows.Rows[i].Conflict {
-			entry, _, ok := in.r.bind.Claim(in.plan, &in.write.Instances[i], k, in.s.route.snap, &in.r.args)
+			entry, _, ok := in.r.bind.Claim(in.plan, &in.rows.Instances[i], k, in.s.route.snap, &in.r.args)
 			if !ok || entry == "" {
 				continue // claimRows refuses such a row, or has nothing to claim for it
 			}

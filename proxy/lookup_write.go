@@ -17,7 +17,7 @@ import (
 // the client is told of the statement when the lookups have followed.
 
 // visitWhole finds the one shard that runs the client's statement as it is.
-func (lk *lookups) visitWhole(r *router, x *gathering) error {
+func (lk *lookups) visitWhole(r *router, x *gathering, w *plan.Whole) error {
 	if g := x.plan.Generate; g != nil && len(x.supplied) == len(g.Values) {
 		// The values were drawn by an earlier attempt.
 		r.args.Generated = append(r.args.Generated[:0], x.supplied...)
@@ -40,8 +40,8 @@ func (lk *lookups) visitWhole(r *router, x *gathering) error {
 			return x.plan.Refusal
 		}
 		if len(shards.Missing) == 0 {
-			if len(x.write.Conflict) > 0 {
-				if one, err = lk.claim(r, x, one); err != nil {
+			if len(w.Conflict) > 0 {
+				if one, err = lk.claim(r, x, w.Conflict, one); err != nil {
 					return err
 				}
 			}
@@ -108,11 +108,14 @@ func (x *gathering) strictLookups() map[string]bool {
 			}
 		}
 	}
-	add(x.write.Conflict)
-	if x.write.Rows != nil {
-		for i := range x.write.Rows.Rows {
-			add(x.write.Rows.Rows[i].Conflict)
+	switch s := x.write.Shape.(type) {
+	case *plan.Whole:
+		add(s.Conflict)
+	case *plan.Rows:
+		for i := range s.Rows {
+			add(s.Rows[i].Conflict)
 		}
+	case *plan.Local, *plan.AtHome, *plan.Share, *plan.Stream, *plan.Copies, *plan.Own, *plan.Locking:
 	}
 	return out
 }
@@ -120,13 +123,13 @@ func (x *gathering) strictLookups() map[string]bool {
 // claim enters the values of a row into the lookups that ON CONFLICT asks, and returns the
 // shard that the INSERT goes to: the shard of the row that has one of the values already, else
 // the row's own. From now on, other transactions that want to store these values wait.
-func (lk *lookups) claim(r *router, x *gathering, own int) (int, error) {
+func (lk *lookups) claim(r *router, x *gathering, keys []*plan.LookupKey, own int) (int, error) {
 	at := slices.IndexFunc(x.plan.Instances, func(in plan.Instance) bool { return in.Stored })
 	if at < 0 {
 		return 0, x.plan.Refusal
 	}
 	places := []int{own}
-	err := lk.claimRows(r, x, places, func(int) (*plan.Instance, []*plan.LookupKey) { return &x.plan.Instances[at], x.write.Conflict })
+	err := lk.claimRows(r, x, places, func(int) (*plan.Instance, []*plan.LookupKey) { return &x.plan.Instances[at], keys })
 	return places[0], err
 }
 

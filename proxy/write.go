@@ -107,7 +107,7 @@ func (o *answers) tellWritten(x *gathering) {
 func (wr *writer) carryOut(r *router, x *gathering, describe bool) error {
 	n, err := wr.writeOut(r, x, describe)
 	if err == nil && x.plan.Lookups {
-		err = wr.s.lookups.keepWritten(x.claims, x.strictLookups(), x.write.Verb == "UPDATE" && len(x.write.Before) == 0)
+		err = wr.s.lookups.keepWritten(x.claims, x.strictLookups(), x.write.Verb == "UPDATE" && len(x.write.Steps()) == 0)
 	}
 	if err != nil {
 		return err
@@ -127,13 +127,14 @@ func (wr *writer) writeOut(r *router, x *gathering, describe bool) (int64, error
 			return 0, err
 		}
 	}
-	switch w := x.write; {
-	case w.Rows != nil:
-		return wr.insertRows(r, x, describe)
-	case w.Split != nil && w.Query != nil:
-		return wr.insertQuery(r, x, describe)
-	case w.Copies != nil:
+	switch s := x.write.Shape.(type) {
+	case *plan.Rows:
+		return wr.insertRows(r, x, s, describe)
+	case *plan.Stream:
+		return wr.insertQuery(r, x, s, describe)
+	case *plan.Copies:
 		return wr.runCopies(r, x, describe)
+	case *plan.Local, *plan.AtHome, *plan.Share, *plan.Own, *plan.Whole, *plan.Locking:
 	}
 	if err := wr.prepareWrite(r, x); err != nil {
 		return 0, err
@@ -144,7 +145,7 @@ func (wr *writer) writeOut(r *router, x *gathering, describe bool) (int64, error
 // prepareWrite does everything up to the point where the shards can be sent their parts. If
 // it fails, only steps before the write may have been carried out.
 func (wr *writer) prepareWrite(r *router, x *gathering) error {
-	if err := wr.mayWrite(x); err != nil {
+	if err := wr.mayWrite(onOneShard(x.write)); err != nil {
 		return err
 	}
 	wr.s.reach.limitGather(x.began)
@@ -157,7 +158,7 @@ func (wr *writer) prepareWrite(r *router, x *gathering) error {
 	if err := x.keepsPromise(); err != nil {
 		return err
 	}
-	if x.write.Read != nil {
+	if x.write.Lent() != nil {
 		if err := wr.readFirst(r, x); err != nil {
 			return err
 		}
@@ -180,23 +181,35 @@ func (wr *writer) prepareWrite(r *router, x *gathering) error {
 	return wr.openWriteLegs(x)
 }
 
-// mayWrite refuses what the client's options do not allow.
-func (wr *writer) mayWrite(x *gathering) error {
+// mayWrite refuses a write that the client's options do not allow. one says that the write never
+// visits more than one shard.
+func (wr *writer) mayWrite(one bool) error {
 	if err := wr.s.record.learnOptions(); err != nil {
 		return err
 	}
-	if one := x.write.Rows != nil && len(x.write.Rows.Rows) == 1; !wr.s.record.scatter() && !x.write.Whole && !x.write.Own && !one {
+	if !one && !wr.s.record.scatter() {
 		return scatterOff()
 	}
 	return wr.s.tx.maySerialize("write")
+}
+
+// onOneShard reports whether a write never visits more than one shard.
+func onOneShard(w *plan.Write) bool {
+	switch s := w.Shape.(type) {
+	case *plan.Whole, *plan.Own:
+		return true
+	case *plan.Rows:
+		return len(s.Rows) == 1
+	case *plan.Local, *plan.AtHome, *plan.Share, *plan.Stream, *plan.Copies, *plan.Locking:
+	}
+	return false
 }
 
 // describeWrite asks PostgreSQL for the parameters and columns of the texts, once for all
 // executions of the plan. It finds errors in the client's text.
 func (wr *writer) describeWrite(x *gathering) error {
 	w := x.write
-	x.g = w.Read
-	if x.g == nil || w.Query != nil {
+	if x.g = w.Lent(); x.g == nil {
 		x.g = &plan.Gather{}
 	}
 	if x.d = w.Known.Load(); x.d != nil {
@@ -252,24 +265,33 @@ func (wr *writer) readFirst(r *router, x *gathering) error {
 func (wr *writer) visitWrite(r *router, x *gathering) error {
 	r.args.ASCII = wr.s.out.reported["client_encoding"] != "UTF8"
 	x.visits = make([][]int, len(wr.s.route.snap.Shards))
-	if x.write.Split != nil {
-		return wr.share(r, x)
+	along, one := 0, false
+	switch s := x.write.Shape.(type) {
+	case *plan.Share:
+		return wr.share(r, x, s)
+	case *plan.Whole:
+		return wr.s.lookups.visitWhole(r, x, s)
+	case *plan.Local:
+		along = s.Along
+	case *plan.Own:
+		one = true
+	case *plan.AtHome:
+	case *plan.Rows, *plan.Stream, *plan.Copies, *plan.Locking:
+		// These find their shards by themselves.
 	}
-	if x.write.Whole {
-		return wr.s.lookups.visitWhole(r, x)
-	}
-	if err := wr.s.lookups.lookUp(r, x.plan, x.write.Instances); err != nil {
+	in := x.write.Instances()
+	if err := wr.s.lookups.lookUp(r, x.plan, in); err != nil {
 		return err
 	}
-	shards, err := r.bind.BindPiece(x.plan, &plan.Piece{Instances: x.write.Instances}, wr.s.route.snap, &r.args)
+	shards, err := r.bind.BindPiece(x.plan, &plan.Piece{Instances: in}, wr.s.route.snap, &r.args)
 	if err != nil {
 		return err
 	}
-	if _, ok := shards.One(); !ok && x.write.Own {
+	if _, ok := shards.One(); !ok && one {
 		return x.plan.Refusal
 	}
 	for shard := range shards.All() {
-		if at := x.write.Along; at > 0 && x.gave[at-1] != nil && !x.gave[at-1][shard] {
+		if along > 0 && x.gave[along-1] != nil && !x.gave[along-1][shard] {
 			continue
 		}
 		x.visits[shard] = []int{0}
@@ -290,6 +312,8 @@ func (wr *writer) openWriteLegs(x *gathering) (err error) {
 			x.legs = nil
 		}
 	}()
+	own, _ := x.write.Shape.(*plan.Own)
+	text := x.write.Text()
 	for shard, visited := range x.visits {
 		if len(visited) == 0 {
 			continue
@@ -307,7 +331,7 @@ func (wr *writer) openWriteLegs(x *gathering) (err error) {
 		if err != nil {
 			return err
 		}
-		if x.write.Verb != selectVerb || x.plan.Lookups || x.write.Own && x.write.ReadWrites {
+		if x.write.Verb != selectVerb || x.plan.Lookups || own != nil && own.Writes {
 			if err := wr.s.tx.noteWriter(l.conn); err != nil {
 				return err
 			}
@@ -315,10 +339,10 @@ func (wr *writer) openWriteLegs(x *gathering) (err error) {
 		if x.shares != nil {
 			x.in = x.shares[shard]
 		}
-		if x.write.Whole {
+		if isWhole(x.write) {
 			l.out, err = x.appendWhole(l.out, l)
 		} else {
-			l.out, err = x.appendWrite(l.out, l, x.write.Text)
+			l.out, err = x.appendWrite(l.out, l, text)
 		}
 		if err != nil {
 			return err

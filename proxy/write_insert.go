@@ -41,8 +41,8 @@ type argument struct {
 }
 
 // insertRows sends each row of an INSERT … VALUES to its shard.
-func (wr *writer) insertRows(r *router, x *gathering, describe bool) (int64, error) {
-	in := &inserting{gathering: x, s: wr.s, r: r, rows: x.write.Rows, late: map[int]bool{}}
+func (wr *writer) insertRows(r *router, x *gathering, rows *plan.Rows, describe bool) (int64, error) {
+	in := &inserting{gathering: x, s: wr.s, r: r, rows: rows, late: map[int]bool{}}
 	if err := wr.prepareInsert(x); err != nil {
 		return 0, err
 	}
@@ -53,7 +53,7 @@ func (wr *writer) insertRows(r *router, x *gathering, describe bool) (int64, err
 		return 0, err
 	}
 	in.cells = make([]*argument, len(in.rows.Cells))
-	if x.write.Read != nil {
+	if rows.Query != nil {
 		if err := in.readCells(); err != nil {
 			return 0, err
 		}
@@ -84,7 +84,7 @@ func (wr *writer) insertRows(r *router, x *gathering, describe bool) (int64, err
 
 // prepareInsert does what comes before rows are read or written.
 func (wr *writer) prepareInsert(x *gathering) error {
-	if err := wr.mayWrite(x); err != nil {
+	if err := wr.mayWrite(onOneShard(x.write)); err != nil {
 		return err
 	}
 	wr.s.reach.limitGather(x.began)
@@ -164,7 +164,7 @@ func (in *inserting) supply() error {
 // readCells reads the values of cells that cannot be evaluated where the rows go.
 func (in *inserting) readCells() error {
 	var row []byte
-	cols, err := in.s.write.readQuery(in.r, in.gathering, func(r []byte) error {
+	cols, err := in.s.write.readQuery(in.r, in.gathering, in.rows.Query, func(r []byte) error {
 		row = slices.Clone(r)
 		return nil
 	})
@@ -209,7 +209,7 @@ func (in *inserting) params() {
 func (in *inserting) place() error {
 	s := in.s
 	in.places, in.buckets = make([]int, len(in.rows.Rows)), make([]int, len(in.rows.Rows))
-	if len(in.write.Instances) == 0 {
+	if len(in.rows.Instances) == 0 {
 		home := s.route.homeIndex()
 		for i := range in.places {
 			in.places[i] = home
@@ -243,7 +243,7 @@ func (in *inserting) place() error {
 
 // unknown refuses a row whose shard cannot be told.
 func (in *inserting) unknown() error {
-	return pgerr.New(pgerr.FeatureNotSupported, "weft cannot tell on which shard a row of %q belongs", in.write.Instances[0].Table.Name).
+	return pgerr.New(pgerr.FeatureNotSupported, "weft cannot tell on which shard a row of %q belongs", in.rows.Instances[0].Table.Name).
 		WithHint("Cast the shard key to the type of its column; with another client_encoding than UTF8 give ASCII values.")
 }
 
@@ -252,7 +252,7 @@ func (in *inserting) placeRows() (missing []executor.Missing, unknown []int, err
 	in.params()
 	seen := missingSet{}
 	err = in.r.bind.BindRows(in.plan, in.s.route.snap, &in.r.args, len(in.rows.Rows), func(i int) (*plan.Instance, []*datum.Value) {
-		return &in.write.Instances[i], in.keys(i)
+		return &in.rows.Instances[i], in.keys(i)
 	}, func(i int, at executor.Place, ok bool) {
 		if !ok {
 			unknown = append(unknown, i)

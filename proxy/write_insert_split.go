@@ -48,13 +48,13 @@ const (
 )
 
 // insertQuery reads the rows of the query and sends them to their shards.
-func (wr *writer) insertQuery(r *router, x *gathering, describe bool) (n int64, err error) {
+func (wr *writer) insertQuery(r *router, x *gathering, w *plan.Stream, describe bool) (n int64, err error) {
 	if err := wr.prepareInsert(x); err != nil {
 		return 0, err
 	}
-	in := &splitting{gathering: x, s: wr.s, r: r, split: x.write.Split, kept: &spool{limit: wr.s.record.maxGatherBytes()}}
+	in := &splitting{gathering: x, s: wr.s, r: r, split: w.Split, kept: &spool{limit: wr.s.record.maxGatherBytes()}}
 	defer in.kept.close()
-	cols, err := wr.readQuery(r, x, in.kept.add)
+	cols, err := wr.readQuery(r, x, &w.Query, in.kept.add)
 	if err != nil {
 		return 0, err
 	}
@@ -461,7 +461,7 @@ func (in *splitting) open() (err error) {
 			return err
 		}
 		x.in = rows
-		if l.out, err = x.appendWrite(l.out, l, x.write.Text); err != nil {
+		if l.out, err = x.appendWrite(l.out, l, x.write.Text()); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,12 @@ import (
 // text. A difference is a bug in weft, and must not become a wrong row.
 func (wr *writer) describeSteps(x *gathering, d *plan.Description) error {
 	w := x.write
-	if w.Rows != nil || w.Copies != nil || w.Read == nil && len(w.Before) == 0 || w.Read != nil && len(w.Read.Remainder) > 0 {
+	switch w.Shape.(type) {
+	case *plan.Local, *plan.AtHome, *plan.Share:
+		if w.Lent() == nil && len(w.Steps()) == 0 {
+			return nil
+		}
+	case *plan.Rows, *plan.Stream, *plan.Copies, *plan.Own, *plan.Whole, *plan.Locking:
 		return nil
 	}
 	total := 1
@@ -26,7 +31,7 @@ func (wr *writer) describeSteps(x *gathering, d *plan.Description) error {
 			WithHint("Name the columns that are needed, instead of *.")
 	}
 	in := finish.NewInputs(x.shapes(d), len(d.Params), finish.Limits{})
-	for _, b := range w.Before {
+	for _, b := range w.Steps() {
 		cols, err := wr.describeStep(x, d, in, b)
 		if err != nil {
 			return err
@@ -46,13 +51,11 @@ func (wr *writer) describeSteps(x *gathering, d *plan.Description) error {
 
 // describeStep finds out which columns a step before a write returns.
 func (wr *writer) describeStep(x *gathering, d *plan.Description, in *finish.Inputs, b *plan.Write) ([]plan.Column, error) {
-	if b.Read == nil {
+	if _, locks := b.Shape.(*plan.Locking); !locks {
 		cols, _, err := wr.describeLent(x, d, in, b)
 		return cols, err
 	}
-	step := *x
-	step.write, step.d = b, d
-	y := wr.queryOf(&step)
+	y := wr.queryOf(x, b.Query())
 	err := wr.s.gather.describeGather(y)
 	if err != nil {
 		return nil, err
@@ -62,13 +65,13 @@ func (wr *writer) describeStep(x *gathering, d *plan.Description, in *finish.Inp
 
 // describeLent finds out which columns a text over lent rows returns.
 func (wr *writer) describeLent(x *gathering, d *plan.Description, in *finish.Inputs, w *plan.Write) ([]plan.Column, string, error) {
-	if w.Split != nil && len(w.Split.Draws) > 0 {
-		at := w.Split.Input
-		in = in.With(at, finish.Shape{Columns: withDrawn(d.Steps[at-len(d.Pieces)], w.Split)})
+	if s, ok := w.Shape.(*plan.Share); ok && len(s.Split.Draws) > 0 {
+		at := s.Split.Input
+		in = in.With(at, finish.Shape{Columns: withDrawn(d.Steps[at-len(d.Pieces)], s.Split)})
 	}
 	fill := x.timelessFill()
 	fill.Input = in.AppendInput
-	sql := string(w.Text.Append(nil, fill))
+	sql := string(w.Text().Append(nil, fill))
 	_, cols, err := finish.Describe(wr.s.held.conn, sql, in.AppendTypes(d.Params[:len(d.Params):len(d.Params)]))
 	if err != nil && blames(err) {
 		wr.s.log.Error("what the shards are to run cannot be described", "sql", logged(sql), "err", err)

@@ -11,15 +11,14 @@ import (
 	"weft/wire"
 )
 
-// readQuery gathers the whole result of the query that a write begins with, and hands its
+// readQuery gathers the whole result of a query that a write begins with, and hands its
 // rows to keep, in the formats that finish.Carry says. It returns their columns.
-func (wr *writer) readQuery(r *router, x *gathering, keep func(row []byte) error) ([]plan.Column, error) {
-	y := wr.queryOf(x)
-	return wr.readGathered(r, x, y, keep)
+func (wr *writer) readQuery(r *router, x *gathering, q *plan.Query, keep func(row []byte) error) ([]plan.Column, error) {
+	return wr.readGathered(r, wr.queryOf(x, q), q, keep)
 }
 
 // readGathered is readQuery for a gathering that queryOf has made.
-func (wr *writer) readGathered(r *router, x, y *gathering, keep func(row []byte) error) ([]plan.Column, error) {
+func (wr *writer) readGathered(r *router, y *gathering, q *plan.Query, keep func(row []byte) error) ([]plan.Column, error) {
 	if err := wr.s.gather.describeGather(y); err != nil {
 		return nil, err
 	}
@@ -33,7 +32,7 @@ func (wr *writer) readGathered(r *router, x, y *gathering, keep func(row []byte)
 	if err := wr.s.gather.prepareGather(r, y); err != nil {
 		return nil, err
 	}
-	if x.write.ReadWrites {
+	if q.Writes {
 		for _, l := range y.legs {
 			if err := wr.s.tx.noteWriter(l.conn); err != nil {
 				_ = wr.s.legs.endLegs(y.legs, true)
@@ -44,15 +43,15 @@ func (wr *writer) readGathered(r *router, x, y *gathering, keep func(row []byte)
 	return y.d.Columns, wr.keepResult(y, keep)
 }
 
-// queryOf is the gathering of the query that a write begins with.
-func (wr *writer) queryOf(x *gathering) *gathering {
+// queryOf is the gathering of a query that a write begins with.
+func (wr *writer) queryOf(x *gathering, q *plan.Query) *gathering {
 	p := *x.plan
 	p.Writes, p.Locks = false, false // the statement writes and locks, not the query
 	y := &gathering{
-		plan: &p, g: x.write.Read, facts: x.facts, text: x.text, literals: x.literals, oids: appendOIDs(nil, x.d.Params),
+		plan: &p, g: q.Gather, facts: x.facts, text: x.text, literals: x.literals, oids: appendOIDs(nil, x.d.Params),
 		values: x.values, began: x.began, within: true,
 	}
-	y.query = x.write.Query
+	y.query = q.Text
 	return y
 }
 

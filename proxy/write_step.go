@@ -16,19 +16,20 @@ import (
 // runSteps carries out the steps before a write. Rows that must be read first have been
 // read.
 func (wr *writer) runSteps(r *router, x *gathering) error {
-	if len(x.write.Before) == 0 {
+	steps := x.write.Steps()
+	if len(steps) == 0 {
 		return nil
 	}
 	if x.in == nil {
 		x.in = finish.NewInputs(nil, len(x.d.Params), finish.Limits{Inline: inlineAtHome, Max: wr.s.record.maxGatherBytes()})
 	}
-	x.returned = make([][][]byte, len(x.write.Before))
-	x.gave = make([][]bool, len(x.write.Before))
-	for i := range x.write.Before {
-		if err := wr.runStep(r, x, i); err != nil {
+	x.returned = make([][][]byte, len(steps))
+	x.gave = make([][]bool, len(steps))
+	for i, step := range steps {
+		if err := wr.runStep(r, x, i, step); err != nil {
 			return err
 		}
-		x.begun = x.begun || x.write.Before[i].Verb != selectVerb
+		x.begun = x.begun || step.Verb != selectVerb
 	}
 	return nil
 }
@@ -36,12 +37,12 @@ func (wr *writer) runSteps(r *router, x *gathering) error {
 // selectVerb is the verb of a step that only reads.
 const selectVerb = "SELECT"
 
-func (wr *writer) runStep(r *router, x *gathering, i int) error {
-	if x.write.Before[i].Read != nil {
-		return wr.runLocking(r, x, i)
+func (wr *writer) runStep(r *router, x *gathering, i int, step *plan.Write) error {
+	if _, locks := step.Shape.(*plan.Locking); locks {
+		return wr.runLocking(r, x, i, step)
 	}
 	y := *x
-	y.write, y.legs, y.shares = x.write.Before[i], nil, nil
+	y.write, y.legs, y.shares = step, nil, nil
 	cols := x.d.Steps[i]
 	y.formats = binary.BigEndian.AppendUint16(nil, uint16(len(cols)))
 	for _, f := range finish.Formats([][]plan.Column{cols}) {
@@ -90,12 +91,11 @@ func (x *gathering) keeper(i int) func(row []byte) error {
 }
 
 // runLocking carries out a step that locks rows, over all shards.
-func (wr *writer) runLocking(r *router, x *gathering, i int) error {
-	step := *x
-	step.write = x.write.Before[i]
-	y := wr.queryOf(&step)
+func (wr *writer) runLocking(r *router, x *gathering, i int, step *plan.Write) error {
+	q := step.Query()
+	y := wr.queryOf(x, q)
 	x.in.Extend(finish.Shape{Columns: x.d.Steps[i]})
-	if _, err := wr.readGathered(r, &step, y, x.keeper(i)); err != nil {
+	if _, err := wr.readGathered(r, y, q, x.keeper(i)); err != nil {
 		return err
 	}
 	x.gave[i] = y.shardsOf(len(wr.s.route.snap.Shards))
@@ -121,17 +121,15 @@ func tooMuchLent() error {
 
 // splits reports whether each row of an input goes to the shard where it belongs.
 func (x *gathering) splits(input int) bool {
-	for _, w := range append(slices.Clone(x.write.Before), x.write) {
-		if w.Split != nil && w.Split.Input == input {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(append(slices.Clone(x.write.Steps()), x.write), func(w *plan.Write) bool {
+		s, ok := w.Shape.(*plan.Share)
+		return ok && s.Split.Input == input
+	})
 }
 
 // share gives each shard those rows of the split input that belong there.
-func (wr *writer) share(r *router, x *gathering) error {
-	split := x.write.Split
+func (wr *writer) share(r *router, x *gathering, s *plan.Share) error {
+	split := s.Split
 	i := split.Input - len(x.g.Pieces)
 	params := r.args.Params
 	defer func() { r.args.Params = params }()
@@ -143,7 +141,7 @@ func (wr *writer) share(r *router, x *gathering) error {
 		return pgerr.New(pgerr.FeatureNotSupported, "the shard key of %q is joined with a value of another type", split.Table.Name).
 			WithHint("Cast it to the type of the column, in the source.")
 	}
-	if err := crosses(x.write.Moves, x.returned[i]); err != nil {
+	if err := crosses(s.Moves, x.returned[i]); err != nil {
 		return err
 	}
 	in.batch = slices.Clone(x.returned[i])
