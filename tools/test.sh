@@ -5,8 +5,8 @@
 # pure ones. The longest of them run beside the others. RACE=all leaves none out.
 set -u
 
-# in_memory makes the servers keep their data in memory, if there is room: the tests make some
-# thousand databases of three hundred files each, and a file system on a disk that has just lost as
+# in_memory makes the servers keep their data in memory, if there is room: the tests make
+# hundreds of databases of three hundred files each, and a file system on a disk that has just lost as
 # many files looks long for a free inode. A crash of the machine, which would tell the difference, is
 # not among the tests. The place keeps its name, or no test's result would be taken from the cache;
 # what a run that was killed has left there goes with the next. Programs that go builds stay on the disk.
