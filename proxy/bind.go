@@ -36,7 +36,7 @@ func (ps *portals) onBind(length int) error {
 	if !ok {
 		return pgerr.Fatal(pgerr.ProtocolViolation, "names in the bind message are too long")
 	}
-	if ps.s.lost.is() && !ps.s.pipe.hasPending {
+	if ps.s.lost.is() && !ps.s.pipe.kept.waits() {
 		if !whole {
 			rest = nil
 		}

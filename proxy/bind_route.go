@@ -30,12 +30,12 @@ func (ps *portals) laneForBind(r *router, pl *plan.Plan, f *parser.Facts, bind [
 }
 
 func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err error) {
-	ps.s.pipe.placed = nil
+	ps.s.pipe.kept.bind()
 	if len(portal) == 0 {
 		delete(ps.local, "")
 	}
-	if ps.s.pipe.hasPending {
-		p, err := wire.DecodeParse(ps.s.pipe.pending)
+	if ps.s.pipe.kept.waits() {
+		p, err := wire.DecodeParse(ps.s.pipe.kept.body)
 		if err == nil && string(p.Name) == string(name) {
 			err = ps.s.prepared.parseFor(*tail)
 		} else if err == nil {
@@ -138,7 +138,7 @@ func (ps *portals) bindEnd(portal []byte, f *parser.Facts, pl *planned) (done bo
 
 func (ps *portals) bindBegin(portal []byte, f *parser.Facts, pl *planned) (done bool, err error) {
 	if ps.s.held.conn != nil {
-		if (ps.s.implicit.piped || ps.unexecuted) && (ps.s.pipe.unsynced || !ps.s.pipe.ops.empty()) {
+		if (ps.s.implicit.isPiped() || ps.unexecuted) && (ps.s.pipe.unsynced || !ps.s.pipe.ops.empty()) {
 			if ps.unexecuted || joinable(pl.text) != nil {
 				ps.bindEnding(f)
 				return false, nil
@@ -212,9 +212,9 @@ func (ps *portals) routePlanned(portal, name []byte, f *parser.Facts, pl *planne
 	}
 	r := ps.s.srv.memory.routers.Get().(*router)
 	defer ps.s.srv.memory.routers.Put(r)
-	lane, err := ps.s.pipe.placed, error(nil)
-	if ps.s.pipe.placed = nil; lane != nil {
-		r.free = ps.s.pipe.placedFree // laneForBind has found it with the Parse
+	lane, free := ps.s.pipe.kept.bind()
+	if lane != nil {
+		r.free = free // laneForBind has found it with the Parse
 	} else {
 		lane, err = ps.laneAnew(r, f, pl, *tail)
 	}
@@ -280,7 +280,7 @@ func (ps *portals) useOrRefuse(lane *pool.Lane) error {
 
 func (ps *portals) routing() bool {
 	ps.s.route.relies.begin()
-	return ps.s.route.refresh() || ps.s.pipe.hasPending || ps.s.pipe.calls
+	return ps.s.route.refresh() || ps.s.pipe.kept.waits() || ps.s.pipe.calls
 }
 
 func (ps *portals) endTransaction() error {

@@ -200,7 +200,7 @@ func (h *held) participant() int {
 // noteWriting notes that the backend at hand is about to write.
 func (t *transaction) noteWriting() error {
 	if !t.open {
-		t.s.implicit.piped = true
+		t.s.implicit.noteWrite()
 		return nil
 	}
 	return t.noteWriter(t.s.held.conn)
@@ -247,7 +247,7 @@ func (t *transaction) mayWriteSeveral() error {
 	}
 	// In the middle of a dialogue the backend cannot be asked; the options have been learnt
 	// before it began.
-	if !t.s.pipe.ops.mayFail() && !t.s.pipe.loading {
+	if !t.s.pipe.ops.mayFail() && t.s.pipe.copy != copyLoads {
 		if err := t.s.record.learnOptions(); err != nil {
 			return err
 		}

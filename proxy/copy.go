@@ -36,7 +36,9 @@ func (cp *copier) copyIn() error {
 		heard = cp.relayCopy()
 	}()
 	sendErr := cp.sendCopy(over)
-	cp.s.pipe.copied = extended
+	if extended {
+		cp.s.pipe.noteCopy(copySent)
+	}
 	switch {
 	case sendErr != nil || !extended:
 	case ahead > 0:

@@ -87,8 +87,8 @@ func (x *load) run() error {
 	if err := x.openHome(); err != nil {
 		return err
 	}
-	s.pipe.loading = true
-	defer func() { s.pipe.loading = false }()
+	s.pipe.noteCopy(copyLoading)
+	defer s.pipe.noteCopy(copyOver)
 	x.tellCopyIn()
 	if err := s.out.flushOrEnd(); err != nil {
 		x.abandon()
@@ -104,7 +104,7 @@ func (x *load) run() error {
 		return err
 	}
 	err = x.end(err)
-	s.pipe.loading = false
+	s.pipe.noteCopy(copyOver)
 	if err == nil && x.lookups {
 		err = s.lookups.keepWriters()
 	}

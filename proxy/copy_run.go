@@ -107,7 +107,7 @@ func (cp *copier) executeCopy(b *boundCopy) error {
 	cp.s.account.runsAs(tally.Copy)
 	// Earlier messages are answered before the client is asked for data.
 	before := cp.s.implicit.openPipe
-	if b.plan.Copy.Query != "" && !cp.s.implicit.piped {
+	if b.plan.Copy.Query != "" && !cp.s.implicit.isPiped() {
 		before = cp.s.implicit.leavePipe
 	}
 	if err := before(); err != nil {

@@ -17,7 +17,7 @@ func (p *pipe) afterCopyError(c *pool.Conn) error {
 	if err != nil || n == 0 {
 		return err // the client has yet to send the Sync that ends the COPY
 	}
-	p.copied = false
+	p.noteCopy(copyOver)
 	for range n {
 		p.ops.push(op{kind: opSync})
 		if err := p.onReady(c, p.ops.first(), status); err != nil {

@@ -29,7 +29,7 @@ func (s *Session) situation() situation {
 		return inLost
 	case s.held.conn != nil && s.held.conn.Status == wire.TxFailed:
 		return inFailed
-	case s.implicit.open:
+	case s.implicit.isOpen():
 		return inOwn
 	case s.tx.open:
 		return inBlock

@@ -79,7 +79,7 @@ func (ev *everywhere) everyQuery(p *plan.Plan, text []byte, f *parser.Facts, n i
 // transaction that weft opens. Since version 18 PostgreSQL takes extended messages up to a Sync
 // for a block, from the second message on.
 func (ev *everywhere) mayLock(text string) error {
-	if (!ev.s.tx.open || ev.s.implicit.open && ev.s.out.serverMajor() < 18) && isLock(text) {
+	if (!ev.s.tx.open || ev.s.implicit.isOpen() && ev.s.out.serverMajor() < 18) && isLock(text) {
 		return pgerr.New("25P01", "LOCK TABLE can only be used in transaction blocks")
 	}
 	return nil
@@ -372,7 +372,7 @@ func (ev *everywhere) everyExecute(body []byte, e *spread) error {
 	delete(ev.s.portals.everywhere, string(name))
 	ev.s.account.runsEverywhere()
 	if e.alone() {
-		if ev.s.implicit.begun && (!ev.s.tx.open || ev.s.implicit.open) {
+		if ev.s.implicit.hasBegun() && (!ev.s.tx.open || ev.s.implicit.isOpen()) {
 			return ev.s.lost.refuseBoundRead(inPipeline(e.text))
 		}
 		if done, err := ev.s.util.aloneExecute(e); done || err != nil {

@@ -188,8 +188,7 @@ func assignable(from, to string) bool {
 // the arguments in it replaces the client's.
 func (ps *prepared) parseExecuted(p wire.ParseBody, sql string, st *statement, bind []byte) error {
 	name := string(p.Name) // p is about to be overwritten
-	ps.s.pipe.pending = append(ps.s.pipe.pending[:0], wire.AppendParse(nil, name, sql, nil)[wire.HeaderLen:]...)
-	ps.s.pipe.hasPending = true
+	ps.s.pipe.kept.keep(wire.AppendParse(nil, name, sql, nil)[wire.HeaderLen:])
 	if err := ps.parseFor(bind); err != nil || ps.s.pipe.skipping {
 		return err
 	}

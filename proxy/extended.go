@@ -16,7 +16,7 @@ import (
 // begin makes sure that extended messages have a backend to go to. ok is
 // false when the client has been told why not and skips to Sync.
 func (s *Session) begin() (ok bool, err error) {
-	if s.pipe.hasPending {
+	if s.pipe.kept.waits() {
 		if err := s.prepared.settleParse(); err != nil || s.pipe.skipping {
 			return false, err
 		}
@@ -96,15 +96,14 @@ func (s *Session) pushAll() error {
 	if err := s.route.mayGo(); err != nil {
 		return s.pipe.failed(err)
 	}
-	out := s.pipe.unsent
-	s.pipe.unsent = wire.Out{} // the relay must not send these messages a second time
+	out := s.pipe.takeUnsent()
 	err := s.pipe.push(out.B)
 	out.Reset()
 	if err != nil {
 		return s.pipe.failed(err)
 	}
-	if s.pipe.copying {
-		s.pipe.copying = false
+	if s.pipe.copy == copyWanted {
+		s.pipe.noteCopy(copyTaken)
 		if err := s.copy.copyIn(); err != nil {
 			return s.pipe.failed(err)
 		}
@@ -133,7 +132,7 @@ func (s *Session) onParse(body []byte) error {
 		return nil
 	}
 	if callsWeft(facts) || s.route.rolesOfAll(facts) {
-		s.pipe.calls = true
+		s.pipe.noteCall()
 		return s.prepared.keepParse(body)
 	}
 	return s.parseHere(p, body, facts, nil)
@@ -222,7 +221,7 @@ func (s *Session) onExecute(body []byte) error {
 	s.account.beginExecute(body)
 	f := s.account.run.facts
 	err := s.execute(body)
-	s.implicit.begun = !endsTx(f) && (s.implicit.begun || f == nil || !pipeOnly(f))
+	s.implicit.noteExecuted(f)
 	if s.portals.copyNext == nil {
 		s.account.endRun()
 	}
@@ -348,17 +347,15 @@ func (s *Session) onSync() error {
 // that are in the client's buffer.
 func (s *Session) sync(body []byte, n int) error {
 	defer func() {
-		s.implicit.begun = false
-		clear(s.pipe.parsedNow)
-		s.pipe.parsedNow = s.pipe.parsedNow[:0]
-		s.implicit.settled = false
+		s.implicit.noteSync()
+		s.pipe.forgetParsed()
 		s.account.showIdle()
 		s.account.forgetParent()
 	}()
 	if s.pipe.skipping {
-		s.pipe.hasPending = false // the Parse held back is skipped too
+		s.pipe.kept.take() // the Parse held back is skipped too
 	}
-	if s.pipe.hasPending {
+	if s.pipe.kept.waits() {
 		s.pipe.holdFrame()
 		err := s.prepared.settleParse()
 		s.pipe.leaveFrame()
@@ -366,7 +363,7 @@ func (s *Session) sync(body []byte, n int) error {
 			return err
 		}
 	}
-	if s.implicit.open {
+	if s.implicit.isOpen() {
 		s.client.Consume(n)
 		return s.afterQuery(s.implicit.syncPipe())
 	}
@@ -402,7 +399,7 @@ func (s *Session) sync(body []byte, n int) error {
 // the backend at hand could add nothing but its transaction status. A lone Sync does not count:
 // clients send it to check that the server is alive.
 func (p *pipe) unasked() bool {
-	return !p.unsynced && !p.pushed && p.unsent.Len() == 0 && (p.s.implicit.settled || !p.ops.empty()) && p.ops.only(opLocal)
+	return !p.unsynced && !p.pushed && p.unsent.Len() == 0 && (p.s.implicit.hasEnded() || !p.ops.empty()) && p.ops.only(opLocal)
 }
 
 // unjoined reports whether the client is in a block that the backend at hand, which the session
@@ -436,8 +433,8 @@ func (s *Session) flush() error {
 	}
 	s.pipe.unsent.Grow()
 	s.pipe.unsent.B = wire.AppendEmpty(s.pipe.unsent.B, wire.Flush)
-	s.pipe.copied = false
-	if err := s.pushAll(); err != nil || s.held.conn == nil || s.pipe.copied {
+	s.pipe.noteCopy(copyTaken)
+	if err := s.pushAll(); err != nil || s.held.conn == nil || s.pipe.copy == copyUnsynced {
 		return err
 	}
 	return s.pipe.exchange()

@@ -72,7 +72,7 @@ func (ps *portals) bindForAll(portal []byte, pl *planned, f *parser.Facts, tail 
 	}
 	if !ps.s.tx.open {
 		// The statement holds for all messages up to the Sync, and is undone with them.
-		ps.s.implicit.piped = true
+		ps.s.implicit.noteWrite()
 	}
 	ps.noteForAll(portal, sql, f)
 	return nil

@@ -33,7 +33,7 @@ func (p *pipe) executeLent(x *gathering, name, body []byte) error {
 	if err := p.appendLent(x, name, wire.AppendFrame(nil, wire.Execute, body)); err != nil {
 		return p.s.lost.refuseBoundRead(err)
 	}
-	p.unsynced = true
+	p.awaitSync()
 	p.s.portals.handOver(x, name)
 	p.s.reach.interrupt.handed = true
 	return nil

@@ -1,9 +1,6 @@
 package proxy
 
-import (
-	"weft/pool"
-	"weft/wire"
-)
+import "weft/wire"
 
 // pipe is the dialogue with the backend at hand: what is to be sent, which answers
 // are due, and how far the client's messages have come between two Syncs.
@@ -18,21 +15,10 @@ type pipe struct {
 	pushed bool
 	// unsynced: extended messages have been sent, their Sync has not.
 	unsynced bool
-	// pending is a Parse message that has not been sent, if hasPending is set.
-	pending    []byte
-	hasPending bool
+	kept     keptParse
 	// parsedNow are the statements parsed since the last Sync.
 	parsedNow []*statement
-	// placed is the lane for a Bind whose Parse has just gone there; placedFree says that
-	// another shard would do as well.
-	placed     *pool.Lane
-	placedFree bool
-	// copied: a COPY in the extended protocol awaits its Sync.
-	copied bool
-	// copying: the relay met a CopyInResponse.
-	copying bool
-	// loading: shards read COPY data, so no backend can be asked anything.
-	loading bool
+	copy      copyState
 	// midFrame: a message of the client is still in the client's buffer.
 	midFrame bool
 	// calls: a weft.* function has been parsed, or a statement about roles.
@@ -53,10 +39,31 @@ func (p *pipe) awaitSync() { p.unsynced = true }
 // synced notes that nothing is left of the messages since the last Sync: the backend has
 // answered the Sync, or is gone.
 func (p *pipe) synced() {
-	p.unsynced, p.pushed, p.s.implicit.piped = false, false, false
+	p.unsynced, p.pushed = false, false
+	p.s.implicit.forgetWrites()
 }
 
 // holdFrame says that a message of the client stays in the client's buffer while weft works
 // on it; leaveFrame says that it no longer does.
 func (p *pipe) holdFrame()  { p.midFrame = true }
 func (p *pipe) leaveFrame() { p.midFrame = false }
+
+// takeUnsent returns the messages that are to be sent now, so that the relay does not send them
+// a second time. The caller resets them.
+func (p *pipe) takeUnsent() wire.Out {
+	out := p.unsent
+	p.unsent = wire.Out{}
+	return out
+}
+
+// noteParsed notes a statement that has been parsed since the last Sync; forgetParsed forgets
+// them all.
+func (p *pipe) noteParsed(st *statement) { p.parsedNow = append(p.parsedNow, st) }
+
+func (p *pipe) forgetParsed() {
+	clear(p.parsedNow)
+	p.parsedNow = p.parsedNow[:0]
+}
+
+// noteCall notes that the client has parsed a weft.* function or a statement about roles.
+func (p *pipe) noteCall() { p.calls = true }

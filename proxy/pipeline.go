@@ -19,14 +19,14 @@ import (
 // openPipe makes a block of the messages since the last Sync, unless the client has one.
 // The messages so far are answered.
 func (im *implicit) openPipe() error {
-	if !im.s.tx.open && im.piped && im.s.held.conn != nil {
+	if !im.s.tx.open && im.isPiped() && im.s.held.conn != nil {
 		return im.widen()
 	}
 	if err := im.leavePipe(); err != nil || im.s.tx.open {
 		return err
 	}
 	im.s.tx.start(plainBegin)
-	im.open = true
+	im.block = im.block.after(pipeOpens)
 	return nil
 }
 
@@ -60,7 +60,7 @@ func (im *implicit) awaitAnswers(wait func() error) error {
 // backend at hand, or bound a portal in it that waits to be executed, so that the next Sync
 // or simple query would commit that transaction.
 func (im *implicit) pipedHere() bool {
-	return (im.piped || im.s.portals.unexecuted) && im.s.pipe.unsynced && !im.s.tx.open && im.s.held.conn.Status == wire.TxIdle
+	return (im.isPiped() || im.s.portals.unexecuted) && im.s.pipe.unsynced && !im.s.tx.open && im.s.held.conn.Status == wire.TxIdle
 }
 
 // widen turns the transaction that the backend at hand is in, without a BEGIN, into a block
@@ -77,7 +77,7 @@ func (im *implicit) widen() error {
 	replay, sets := im.s.tx.replay, im.s.tx.sets // the messages since the last Sync have set these
 	im.s.tx.start(plainBegin)
 	im.s.tx.replay, im.s.tx.sets = replay, sets
-	im.open = true
+	im.block = im.block.after(pipeOpens)
 	im.s.held.conn.Status, im.s.tx.writer, im.s.tx.clock = wire.TxActive, im.s.held.conn, im.s.held.conn
 	im.s.commit.mayHaveNotified()
 	if err := im.s.record.learnOptions(); err != nil {
@@ -116,7 +116,7 @@ func (im *implicit) concludePipe(failed bool) error {
 	im.s.out.settle(failed)
 	im.s.pipe.synced()
 	err := im.s.tx.endOwn()
-	im.open = false
+	im.block = im.block.after(pipeCloses)
 	im.s.pipe.resume()
 	im.s.lost.end()
 	im.s.portals.forgetAll()
@@ -147,7 +147,7 @@ func (im *implicit) queryInPipe(text []byte, n int) error {
 	im.s.portals.closeUnnamed()
 	text = slices.Clone(text)
 	im.s.client.Consume(wire.HeaderLen + n)
-	if !im.open {
+	if !im.isOpen() {
 		if err := im.widen(); err != nil {
 			return im.s.lost.refuseRead(err)
 		}
@@ -160,7 +160,8 @@ func (im *implicit) queryInPipe(text []byte, n int) error {
 		if err := joinable(text); err != nil {
 			return im.failPipe(err)
 		}
-		im.open, im.piped = false, false
+		im.claim()
+		im.forgetWrites()
 		im.s.copy.tellTag(beginTag(string(text)))
 		im.s.out.tellReady()
 		return nil
@@ -198,7 +199,7 @@ func (im *implicit) scriptInPipe(text []byte) error {
 		}
 	}
 	im.s.emitLocal()
-	im.open = false
+	im.block = im.block.after(pipeCloses)
 	im.s.pipe.synced()
 	im.s.portals.forgetAll()
 	return im.s.script.runInBlock(text)
@@ -274,7 +275,7 @@ func pipeOnly(f *parser.Facts) bool {
 // needsBlock refuses a statement that needs a block of the client if only the implicit
 // block is open.
 func (im *implicit) needsBlock(text []byte, f *parser.Facts) error {
-	if !im.open || f.Statements != 1 {
+	if !im.isOpen() || f.Statements != 1 {
 		return nil
 	}
 	if f.Effects&(parser.Cursors|parser.HoldCursor) == parser.Cursors {
@@ -291,7 +292,7 @@ func outsideBlock(what string) *pgerr.Error {
 // The backend does not warn: it takes the implicit block for the client's.
 func (p *pipe) warnNeedsBlock(text string) {
 	w := words(text)
-	if !p.s.implicit.open || len(w) < 2 || w[0] != "set" || !slices.Contains([]string{"local", "transaction", "constraints"}, w[1]) {
+	if !p.s.implicit.isOpen() || len(w) < 2 || w[0] != "set" || !slices.Contains([]string{"local", "transaction", "constraints"}, w[1]) {
 		return
 	}
 	warning := outsideBlock("SET " + strings.ToUpper(w[1]))
@@ -317,7 +318,7 @@ func (im *implicit) executeEnd(lp *localPortal) error {
 		tag = "ROLLBACK"
 	}
 	var frame []byte
-	if im.open {
+	if im.isOpen() {
 		warning := pgerr.New(noTransaction, "there is no transaction in progress")
 		warning.Severity = pgerr.SeverityWarning
 		frame = wire.AppendError(nil, warning)

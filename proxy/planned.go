@@ -43,15 +43,14 @@ func (ps *prepared) keepParse(body []byte) error {
 	if err := ps.settleParse(); err != nil || ps.s.pipe.skipping {
 		return err
 	}
-	ps.s.pipe.pending = append(ps.s.pipe.pending[:0], body...)
-	ps.s.pipe.hasPending = true
+	ps.s.pipe.kept.keep(body)
 	return nil
 }
 
 // settleParse sends a Parse that has been kept, to any shard: the next message is not its
 // Bind.
 func (ps *prepared) settleParse() error {
-	if !ps.s.pipe.hasPending {
+	if !ps.s.pipe.kept.waits() {
 		return nil
 	}
 	return ps.parseFor(nil)
@@ -60,8 +59,8 @@ func (ps *prepared) settleParse() error {
 // parseFor sends the Parse that has been kept. bind is the rest of the Bind message that
 // follows; nil if another message follows.
 func (ps *prepared) parseFor(bind []byte) error {
-	ps.s.pipe.hasPending = false
-	p, err := wire.DecodeParse(ps.s.pipe.pending)
+	ps.s.pipe.kept.take()
+	p, err := wire.DecodeParse(ps.s.pipe.kept.body)
 	if err != nil {
 		return err
 	}
@@ -83,7 +82,7 @@ func (ps *prepared) parseFor(bind []byte) error {
 		return ps.s.lost.refuseParse(p.Name, err)
 	}
 	if pl.Route == plan.Call {
-		ps.parseLocal(p, ps.s.pipe.pending, f, pl)
+		ps.parseLocal(p, ps.s.pipe.kept.body, f, pl)
 		return nil
 	}
 	lane := ps.s.lane
@@ -112,7 +111,7 @@ func (ps *prepared) parseFor(bind []byte) error {
 					return ps.s.lost.refuseParse(p.Name, err)
 				}
 			}
-			ps.parseLocal(p, ps.s.pipe.pending, f, pl) // a server has accepted the text before
+			ps.parseLocal(p, ps.s.pipe.kept.body, f, pl) // a server has accepted the text before
 			ps.notePlan(r, p.Name, pl)
 			return nil
 		}
@@ -128,11 +127,10 @@ func (ps *prepared) parseFor(bind []byte) error {
 		return ps.s.lost.refuseParse(p.Name, err)
 	}
 	if bind != nil && pl.Route == plan.Keyed && pl.Generate == nil && !gathered {
-		ps.s.pipe.placed, ps.s.pipe.placedFree = lane, r.free
+		ps.s.pipe.kept.place(lane, r.free)
 	}
 	if ps.s.route.stillTrue() != nil {
-		ps.s.pipe.placed = nil
-		ps.s.pipe.hasPending = true
+		ps.s.pipe.kept.keepAgain()
 		return ps.parseFor(bind)
 	}
 	return ps.parsePlanned(r, p, f, pl, bind != nil)
@@ -141,7 +139,7 @@ func (ps *prepared) parseFor(bind []byte) error {
 // parsePlanned parses the statement that has been kept on the backend at hand. bound: its
 // Bind follows.
 func (ps *prepared) parsePlanned(r *router, p wire.ParseBody, f *parser.Facts, pl *plan.Plan, bound bool) (err error) {
-	body := ps.s.pipe.pending
+	body := ps.s.pipe.kept.body
 	var changed *edited
 	ps.s.drawn.dropFresh()
 	if pl.Generate != nil && pl.Route != plan.Gathered {
@@ -180,12 +178,12 @@ func (ps *prepared) parsePlanned(r *router, p wire.ParseBody, f *parser.Facts, p
 // client's block, or an EXECUTE by name. done is false for all others.
 func (ps *prepared) parseUnplanned(r *router, p wire.ParseBody, f *parser.Facts, bind []byte) (done bool, err error) {
 	if ps.s.lost.is() {
-		ps.s.lost.parseInLostTx(p, ps.s.pipe.pending, f)
+		ps.s.lost.parseInLostTx(p, ps.s.pipe.kept.body, f)
 		return true, nil
 	}
 	if ps.s.held.conn != nil && ps.s.held.conn.Status == wire.TxFailed {
 		before := ps.named[string(p.Name)]
-		if err := ps.s.parseHere(p, ps.s.pipe.pending, f, nil); err != nil || ps.s.pipe.skipping || ps.s.held.conn == nil {
+		if err := ps.s.parseHere(p, ps.s.pipe.kept.body, f, nil); err != nil || ps.s.pipe.skipping || ps.s.held.conn == nil {
 			return true, err
 		}
 		if !ps.isTaken(before) {
@@ -197,7 +195,7 @@ func (ps *prepared) parseUnplanned(r *router, p wire.ParseBody, f *parser.Facts,
 		if err := undetermined(p.OIDs); err != nil {
 			return true, ps.s.lost.refuseParse(p.Name, err)
 		}
-		ps.parseLocal(p, ps.s.pipe.pending, f, nil)
+		ps.parseLocal(p, ps.s.pipe.kept.body, f, nil)
 		return true, nil
 	}
 	if f.Effects&parser.Executes != 0 {
@@ -237,7 +235,7 @@ func isKnown(p *plan.Plan) bool {
 // laneForBind is laneFor with the values of a Bind message.
 // notePlan keeps the plan with its statement.
 func (ps *prepared) notePlan(r *router, name []byte, pl *plan.Plan) {
-	p, err := wire.DecodeParse(ps.s.pipe.pending)
+	p, err := wire.DecodeParse(ps.s.pipe.kept.body)
 	if err != nil {
 		return
 	}
@@ -274,7 +272,7 @@ func (ps *prepared) parseLocal(p wire.ParseBody, body []byte, f *parser.Facts, p
 		st.planned.text = []byte(string(p.SQL))
 		st.planned.oids = []byte(string(p.OIDs))
 		ps.add(st)
-		ps.s.pipe.parsedNow = append(ps.s.pipe.parsedNow, st)
+		ps.s.pipe.noteParsed(st)
 		o.client = st
 	}
 	ps.s.pipe.ops.push(o)

@@ -104,8 +104,8 @@ func (ps *portals) executeLocal(lp *localPortal, name []byte) error {
 		tag := ps.s.tx.endLocally([]byte(lp.text), lp.ends)
 		ps.forgetAll()
 		ps.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, tag)})
-	case ps.s.implicit.open && ps.s.tx.open:
-		ps.s.implicit.open = false // from here on the block is the client's
+	case ps.s.implicit.isOpen() && ps.s.tx.open:
+		ps.s.implicit.claim() // from here on the block is the client's
 		ps.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, beginTag(lp.text))})
 	case ps.s.tx.open: // another portal has opened the block after this one was bound
 		ps.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(wire.AppendError(nil, alreadyOpen()), beginTag(lp.text))})

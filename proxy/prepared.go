@@ -120,7 +120,7 @@ func (ps *prepared) parseNamed(p wire.ParseBody, facts *parser.Facts, changed *e
 		server: ps.shared(string(p.SQL), string(p.OIDs), false),
 	}
 	ps.add(st)
-	ps.s.pipe.parsedNow = append(ps.s.pipe.parsedNow, st)
+	ps.s.pipe.noteParsed(st)
 	if ps.s.record.special(facts) {
 		return ps.s.record.parseSpecial(p, facts, op{})
 	}

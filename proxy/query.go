@@ -26,7 +26,7 @@ func (s *Session) onQuery() error {
 
 // query is onQuery for a message that has arrived whole.
 func (s *Session) query(body []byte) error {
-	if !s.pipe.ops.empty() || s.pipe.hasPending {
+	if !s.pipe.ops.empty() || s.pipe.kept.waits() {
 		// Extended messages without a Sync come before the query: if they fail, the query
 		// is skipped.
 		s.pipe.holdFrame()
@@ -46,14 +46,14 @@ func (s *Session) query(body []byte) error {
 	text, rest, ok := wire.CString(body)
 	facts := malformedText
 	s.prepared.unnamed.valid = false // a simple query drops the unnamed statement
-	if s.implicit.open && (!ok || len(rest) > 0) {
+	if s.implicit.isOpen() && (!ok || len(rest) > 0) {
 		s.client.Consume(wire.HeaderLen + len(body))
 		return s.afterQuery(s.implicit.refuseInPipe())
 	}
 	if ok && len(rest) == 0 {
 		s.route.relies.begin()
-		if s.route.refresh() || s.implicit.open {
-			if s.implicit.open || s.held.conn != nil && s.implicit.pipedHere() {
+		if s.route.refresh() || s.implicit.isOpen() {
+			if s.implicit.isOpen() || s.held.conn != nil && s.implicit.pipedHere() {
 				return s.afterQuery(s.implicit.queryInPipe(text, len(body)))
 			}
 			return s.afterQuery(s.route.routedQuery(text, len(body)))
@@ -147,7 +147,7 @@ func (s *Session) onFunctionCall() error {
 		return err
 	}
 	defer s.client.Consume(wire.HeaderLen + len(body))
-	if !s.pipe.ops.empty() || s.pipe.hasPending {
+	if !s.pipe.ops.empty() || s.pipe.kept.waits() {
 		s.pipe.holdFrame()
 		err := s.prepared.settleParse()
 		if err == nil {
@@ -158,7 +158,7 @@ func (s *Session) onFunctionCall() error {
 			return err
 		}
 	}
-	if s.implicit.open {
+	if s.implicit.isOpen() {
 		return s.afterQuery(s.implicit.refuseInPipe())
 	}
 	if s.lost.is() {

@@ -121,7 +121,7 @@ func (l *loss) atParticipant(err error) bool {
 // ofClient reports whether the open block is the client's: a block that weft opened ends
 // with the statement that fails.
 func (l *loss) ofClient() bool {
-	return !l.s.implicit.open && !l.s.script.own && !l.s.out.quiet
+	return !l.s.implicit.isOpen() && !l.s.script.own && !l.s.out.quiet
 }
 
 // isOfShard reports whether an error says that a shard cannot be used.

@@ -25,14 +25,14 @@ func (p *pipe) exchange() error {
 		if err := p.relay(false); err != nil {
 			return p.failed(err)
 		}
-		if !p.copying {
+		if p.copy != copyWanted {
 			return nil
 		}
-		p.copying, p.copied = false, false
+		p.noteCopy(copyTaken)
 		if err := p.s.copy.copyIn(); err != nil {
 			return p.failed(err)
 		}
-		if p.copied {
+		if p.copy == copyUnsynced {
 			return nil // answered with the Sync that is still to come
 		}
 	}
@@ -52,7 +52,7 @@ func (p *pipe) failed(err error) error {
 // backend's connection ends it.
 func (p *pipe) relay(endless bool) error {
 	c := p.s.held.conn
-	for (endless || !p.ops.empty()) && !p.copying {
+	for (endless || !p.ops.empty()) && p.copy != copyWanted {
 		o := p.ops.first()
 		if o.kind == opLocal {
 			p.answerLocal(o)
@@ -167,8 +167,7 @@ func (p *pipe) await(c *pool.Conn, n int) error {
 	if p.unsent.Len() > 0 && p.pushed {
 		// The backend may have answered already, and may be unable to read on before its
 		// answers are taken.
-		out := p.unsent
-		p.unsent = wire.Out{}
+		out := p.takeUnsent()
 		err := p.push(out.B)
 		out.Reset()
 		return err
@@ -312,7 +311,7 @@ func (p *pipe) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 			p.ops.pop()
 		}
 	case wire.CopyInResponse:
-		p.copying = true
+		p.noteCopy(copyAsked)
 	case wire.CopyBothResponse:
 		return c.Lost(errors.New("replication is not supported"))
 	}

@@ -117,8 +117,7 @@ func (p *pipe) onEnded(c *pool.Conn) error {
 	if err := p.afterBlock(c); err != nil {
 		return err
 	}
-	p.s.implicit.piped = p.s.implicit.piped && c.Status != wire.TxIdle
-	p.s.implicit.settled = true
+	p.s.implicit.noteEnded(c.Status == wire.TxIdle)
 	p.ops.pop()
 	return nil
 }

@@ -464,7 +464,7 @@ func (rt *routing) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free b
 		return rt.s.tx.noteWriting()
 	}
 	if p.Locks && !rt.s.tx.open {
-		rt.s.implicit.piped = true // the rows stay locked until a Sync
+		rt.s.implicit.noteWrite() // the rows stay locked until a Sync
 	}
 	return nil
 }

@@ -188,7 +188,7 @@ func (a *account) failedWith(code string) {
 		a.run.failed = true
 		return
 	}
-	if b := &a.bound; b.at != 0 || a.s.pipe.hasPending {
+	if b := &a.bound; b.at != 0 || a.s.pipe.kept.waits() {
 		// The statement was refused before it was executed.
 		now := tally.Now()
 		r := run{facts: b.facts, failed: true}
