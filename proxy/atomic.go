@@ -83,10 +83,10 @@ func (t *transaction) mayReadAtomically(locks bool) error {
 		return pgerr.New(pgerr.FeatureNotSupported, "locking rows on several shards is not supported by itself with weft.read = 'atomic'").
 			WithHint("BEGIN ISOLATION LEVEL REPEATABLE READ, or SET weft.read = 'shard'.")
 	}
-	if !t.open || t.gated {
+	if !t.open || t.snapshots == snappedAtomically {
 		return nil
 	}
-	if t.isolation() != "" && !t.snapped && !t.sealed {
+	if t.isolation() != "" && !t.isSnapped() && !t.sealed {
 		return nil // its snapshots are about to be taken
 	}
 	if t.isolation() == "" {
@@ -147,7 +147,9 @@ func (t *transaction) snapBlock(legs []*leg) error {
 		return gateIsOff()
 	}
 	err := t.snapBetween(legs, takeSnapshot)
-	t.gated = err == nil
+	if err == nil {
+		t.noteSnapshots(snapshotsGated)
+	}
 	return err
 }
 

@@ -72,9 +72,7 @@ func (ga *gatherer) attempt(a *parser.Attempt) (values map[string]string, err er
 		ga.s.out.tellFault(heard)
 		return nil, err
 	}
-	if b := &ga.s.tx.block; len(b.replay) > before {
-		b.replay = b.replay[:before] // a shard that joins later has no savepoint to go back to
-	}
+	ga.s.tx.forgetReplay(before) // a shard that joins later has no savepoint to go back to
 	return values, nil
 }
 
@@ -145,12 +143,12 @@ func (ga *gatherer) overhear(sql string) (*overheard, error) {
 		return nil, err
 	}
 	h := &overheard{max: ga.s.record.maxGatherBytes()}
-	ga.s.out.overheard = h
+	ga.s.out.overhear(h)
 	err := ga.s.tx.runPart([]byte(sql))
 	if flushed := ga.s.out.flushOrEnd(); err == nil {
 		err = flushed
 	}
-	ga.s.out.overheard = nil
+	ga.s.out.overhear(nil)
 	ga.s.out.Grow()
 	ga.s.out.B = append(ga.s.out.B, h.pass...)
 	return h, err

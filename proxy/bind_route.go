@@ -163,7 +163,8 @@ func (ps *portals) bindBegin(portal []byte, f *parser.Facts, pl *planned) (done 
 }
 
 func (ps *portals) bindEnding(f *parser.Facts) {
-	ps.s.tx.chain, ps.ending = endsTx(f) && f.Effects&parser.TxBegin != 0, true
+	ps.s.tx.noteChain(endsTx(f) && f.Effects&parser.TxBegin != 0)
+	ps.ending = true
 }
 
 func (ps *portals) bindInFailed(portal []byte, a act, f *parser.Facts, pl *planned) {

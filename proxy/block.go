@@ -36,15 +36,13 @@ type block struct {
 	also   []*pool.Conn
 	// everywhere: the block has changed schemas, on all shards alike.
 	everywhere bool
-	barred     bool       // a shard has refused a write because the block was READ ONLY
-	patient    bool       // weft enforces idle_in_transaction_session_timeout instead of the participants
-	serial     bool       // the block is SERIALIZABLE and may use one shard only
-	only       *pool.Lane // the shard of a serial block
+	barred     bool // a shard has refused a write because the block was READ ONLY
+	patient    bool // weft enforces idle_in_transaction_session_timeout instead of the participants
+	snapshots  snapshotState
+	only       *pool.Lane // the shard of a block that is held to one
 	carries    bool       // a participant leaves notes of its notifications
-	notifier   *pool.Conn // the participant that has notified by itself
-	perhaps    bool       // notifier may have notified, which is not certain
-	gated      bool       // all snapshots of the block were taken between transactions
-	snapped    bool       // the snapshots of the block have been taken or are not needed
+	notice     notice
+	notifier   *pool.Conn // the participant that has notified by itself, as sure as notice says
 	clock      *pool.Conn // the participant that joined first: its now() is the block's
 	now        string     // now() of clock, once it has been asked
 	chain      bool       // the block is about to end with AND CHAIN
@@ -311,13 +309,25 @@ func (t *transaction) onAll(text string, f *parser.Facts) error {
 	}
 	b := &t.block
 	b.sets = b.sets || f.Effects&(parser.ChangesSettings|parser.ChangesAllSettings) != 0
-	if len(b.replay) >= maxReplay {
-		b.sealed = true // a shard that joins now would lack the commands that are not remembered
-		return nil
+	if b.remember(text) {
+		b.trial = true
 	}
-	b.replay, b.trial = append(b.replay, text), true
 	return nil
 }
+
+// remember keeps a text for shards that join later. It returns false if there are too many: a
+// shard that joins now would lack the text, so none can.
+func (b *block) remember(text string) bool {
+	if len(b.replay) >= maxReplay {
+		b.seal()
+		return false
+	}
+	b.replay = append(b.replay, text)
+	return true
+}
+
+// forgetReplay forgets the remembered texts but the first n.
+func (b *block) forgetReplay(n int) { b.replay = b.replay[:min(n, len(b.replay))] }
 
 // tried notes whether the last remembered command has succeeded. If not, it is forgotten.
 func (b *block) tried(ok bool) {
@@ -427,12 +437,12 @@ func (t *transaction) settleBlock(c *pool.Conn) {
 	case c.Status == wire.TxIdle && b.open:
 		t.s.reach.disband()
 		t.releaseOthers(c)
-		t.block = block{}
+		t.end()
 		t.s.portals.forgetAll()
 	case c.Status != wire.TxIdle && !b.open:
 		t.block = block{open: true, sealed: true, writer: c, clock: c}
 	case c.Status == wire.TxIdle && len(b.replay) > 0:
-		*b = block{} // the messages that made replay have ended with their Sync
+		b.end() // the messages that made replay have ended with their Sync
 	case b.chain && c.Status == wire.TxActive:
 		t.s.reach.disband()
 		t.releaseOthers(c)
@@ -527,7 +537,7 @@ func (t *transaction) abandon() {
 		}
 		return false
 	})
-	t.block = block{}
+	t.end()
 	t.s.commit.leaveToResolver()
 }
 

@@ -107,15 +107,13 @@ func timeOf(note string) string {
 // notifiesHere notes that a text notifies by itself on the participant at hand. That participant
 // must be the one that decides, so a second one is refused.
 func (cm *commit) notifiesHere() error {
-	b := &cm.s.tx.block
-	if !b.open {
+	if !cm.s.tx.open {
 		return nil
 	}
-	if b.notifier != nil && b.notifier != cm.s.held.conn && !b.perhaps {
-		return pgerr.New(pgerr.FeatureNotSupported, "a transaction cannot notify on shard %s after it has on shard %s", cm.s.held.conn.Shard(), b.notifier.Shard()).
+	if before := cm.s.tx.notifiesOn(cm.s.held.conn); before != nil {
+		return pgerr.New(pgerr.FeatureNotSupported, "a transaction cannot notify on shard %s after it has on shard %s", cm.s.held.conn.Shard(), before.Shard()).
 			WithHint("Notify in statements of their own, SELECT pg_notify(…): they go to the home shard.")
 	}
-	b.notifier, b.perhaps = cm.s.held.conn, false
 	return nil
 }
 
@@ -123,6 +121,6 @@ func (cm *commit) notifiesHere() error {
 // be told to leave notes.
 func (cm *commit) mayHaveNotified() {
 	if cm.carries(cm.s.held.conn) {
-		cm.s.tx.notifier, cm.s.tx.perhaps = cm.s.held.conn, true
+		cm.s.tx.mayHaveNotifiedOn(cm.s.held.conn)
 	}
 }

@@ -321,7 +321,7 @@ func (cm *commit) disagree(err error) error {
 	severed := errors.Is(err, pool.ErrLost) && (cm.agreement == nil || cm.agreement.severed)
 	if c := cm.s.held.conn; c != nil && !severed {
 		if _, lost := c.Exec("ROLLBACK"); lost == nil {
-			cm.s.tx.tag = "ROLLBACK"
+			cm.s.tx.noteTag("ROLLBACK")
 			cm.s.out.tell(pgerr.From(err))
 			if err := cm.s.pipe.afterBlock(c); err != nil {
 				return cm.s.pipe.failed(err)
@@ -368,7 +368,7 @@ func (cm *commit) executeCommit(lp *localPortal) error {
 		cm.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, cm.s.tx.endLocally([]byte(lp.text), lp.ends))})
 		return nil
 	}
-	cm.s.tx.chain = lp.ends.Effects&parser.TxBegin != 0
+	cm.s.tx.noteChain(lp.ends.Effects&parser.TxBegin != 0)
 	if err := cm.agree(); err != nil {
 		cm.s.pipe.skipToSync()
 		if errors.Is(err, errTold) {

@@ -41,10 +41,7 @@ func (ps *portals) noteCursor(text []byte, f *parser.Facts, gathered *plan.Descr
 	}
 	name := unquote(w[1])
 	if ps.s.tx.open {
-		if ps.s.tx.cursors == nil {
-			ps.s.tx.cursors = map[string]cursor{}
-		}
-		ps.s.tx.cursors[name] = cursor{ps.s.held.conn.Lane(), gathered != nil}
+		ps.s.tx.noteCursor(name, cursor{ps.s.held.conn.Lane(), gathered != nil})
 	}
 	if delete(ps.gathered, name); gathered == nil {
 		return

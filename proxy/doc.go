@@ -7,9 +7,8 @@
 // # The parts of a session
 //
 // Session ties its parts together: Session.step reads a message, switches on its type and calls
-// the handler. Each part is a type with its own file. A part assigns its own fields, but for
-// exceptions that arch_test.go counts; other parts
-// only read them.
+// the handler. Each part is a type with its own file. A part assigns its own fields;
+// other parts only read them, see TestPartsOwnTheirFields.
 //
 // What is kept for the client:
 //

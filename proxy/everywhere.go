@@ -180,8 +180,7 @@ func (ev *everywhere) mayRunEverywhere(e *spread) error {
 
 // mayWriteEverywhere makes the open block one in which all shards write.
 func (ev *everywhere) mayWriteEverywhere() error {
-	b := &ev.s.tx.block
-	if b.sealed {
+	if ev.s.tx.sealed {
 		return crossShardBlock()
 	}
 	if len(ev.s.route.snap.Shards) > 1 {
@@ -189,7 +188,7 @@ func (ev *everywhere) mayWriteEverywhere() error {
 			return err
 		}
 	}
-	b.everywhere = true
+	ev.s.tx.noteEverywhere()
 	if err := ev.s.tx.noteWriter(ev.s.held.conn); err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ type forAll struct {
 // useForAll makes a backend ready to run a statement that all participants must run, and lets
 // the others run it.
 func (ps *portals) useForAll(text string, f *parser.Facts) error {
-	if ps.s.tx.open && ps.s.tx.clock == nil && !ps.s.tx.snapped {
+	if ps.s.tx.open && ps.s.tx.clock == nil && !ps.s.tx.isSnapped() {
 		// The environment that texts are planned under is asked for before the block has a
 		// participant: asked on a participant, the question would be the first query of its
 		// transaction, and SET TRANSACTION would come too late.

@@ -397,7 +397,7 @@ func (ga *gatherer) transactionNow() (string, error) {
 	}
 	now := rows[0][0] + "+00"
 	if ga.s.tx.open {
-		ga.s.tx.now = now
+		ga.s.tx.noteNow(now)
 	}
 	return now, nil
 }

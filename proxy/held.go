@@ -438,7 +438,7 @@ func (h *held) drop() {
 	}
 	h.s.pipe.ops.reset()
 	h.s.pipe.unsent.Reset()
-	h.s.out.rem = 0
+	h.s.out.dropRest()
 	h.s.pipe.synced()
 }
 

@@ -70,7 +70,7 @@ func unquoted(w []string) string {
 // would see some transactions on one shard and not on another.
 func (t *transaction) takeSnapshots() error {
 	b := &t.block
-	if !b.open || b.snapped {
+	if !b.open || b.isSnapped() {
 		return nil
 	}
 	// Options that the transaction may have set are not asked for in READ COMMITTED: nothing
@@ -80,14 +80,18 @@ func (t *transaction) takeSnapshots() error {
 			return err
 		}
 	}
-	b.snapped = true
+	b.noteSnapshots(snapshotsBegin)
 	level := t.isolation()
-	b.serial = level == "serializable" && !t.s.record.inEffect.perShard
+	if level == "serializable" && !t.s.record.inEffect.perShard {
+		b.noteSnapshots(snapshotsSerial)
+	}
 	if level != "repeatable read" && !(level == "serializable" && t.s.record.inEffect.perShard) || b.sealed {
 		return nil
 	}
 	err := t.snapshotAll()
-	b.snapped = err == nil
+	if err != nil {
+		b.noteSnapshots(snapshotsFail)
+	}
 	return err
 }
 
@@ -96,7 +100,7 @@ func (t *transaction) takeSnapshots() error {
 // it got the lock. Where weft has to ask the backend what the statement means, that question
 // has taken a snapshot already.
 func (t *transaction) snapshotsFor(f *parser.Facts) error {
-	if !t.open || t.snapped || f.Snapless && !t.s.record.inFlux() && f.Effects&parser.ReadsSetting == 0 {
+	if !t.open || t.isSnapped() || f.Snapless && !t.s.record.inFlux() && f.Effects&parser.ReadsSetting == 0 {
 		return nil
 	}
 	return t.takeSnapshots()

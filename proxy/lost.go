@@ -261,13 +261,13 @@ func (l *loss) lostCommit(err error) error {
 		l.s.commit.leaveToResolver()
 		return unknownEnd(err)
 	case twopc.Undo:
-		l.s.tx.tag = "ROLLBACK"
+		l.s.tx.noteTag("ROLLBACK")
 		l.s.commit.followAll("ROLLBACK")
 		_ = l.settleWithout(twopc.Aborted)
 		return pgerr.New(pgerr.ConnectionFailure, "the connection to the shard was lost during COMMIT").
 			WithDetail("The transaction has been rolled back.").WithHint("Do it again.").WithCause(err)
 	}
-	l.s.tx.tag = "COMMIT"
+	l.s.tx.noteTag("COMMIT")
 	l.s.commit.followAll("COMMIT")
 	if err := l.settleWithout(twopc.Committed); err != nil {
 		return err

@@ -125,3 +125,26 @@ func (o *answers) forgive() { o.failed = false }
 
 // settle notes whether the statements so far have failed.
 func (o *answers) settle(failed bool) { o.failed = failed }
+
+// overhear gives the answers from now on to h instead of the client, or to the client again if h
+// is nil.
+func (o *answers) overhear(h *overheard) { o.overheard = h }
+
+// awaitRest notes that n bytes of a row that has been passed on are still to come.
+func (o *answers) awaitRest(n int) { o.rem = n }
+
+// takeRest notes that n bytes have come, and returns how many of them belong to the row.
+func (o *answers) takeRest(n int) int {
+	n = min(o.rem, n)
+	o.rem -= n
+	return n
+}
+
+// dropRest notes that the rest of a row will not come: its backend is gone.
+func (o *answers) dropRest() { o.rem = 0 }
+
+// noteFatal notes that the backend has said FATAL.
+func (o *answers) noteFatal() { o.fatal = true }
+
+// greet notes the parameters that the client is told when it is admitted. The map is shared.
+func (o *answers) greet(params map[string]string) { o.reported = params }

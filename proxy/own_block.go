@@ -45,7 +45,7 @@ func (t *transaction) inOwnBlock(run func() error) error {
 func (t *transaction) endOwn() error {
 	t.s.lost.end() // the client is in no block
 	if !t.open || !t.chooseEnder() {
-		t.block = block{}
+		t.end()
 		return nil
 	}
 	c := t.s.held.conn
@@ -55,9 +55,9 @@ func (t *transaction) endOwn() error {
 		}
 		return err
 	}
-	t.tag = "COMMIT"
+	t.noteTag("COMMIT")
 	if t.s.out.failed || c.Status == wire.TxFailed {
-		t.tag = "ROLLBACK"
+		t.noteTag("ROLLBACK")
 	} else if err := t.s.commit.agree(); err != nil {
 		if errors.Is(err, errTold) {
 			return nil
@@ -77,7 +77,7 @@ func (t *transaction) endOwn() error {
 			t.s.lost.end()
 			return t.s.out.refuse(err)
 		}
-		t.tag = "ROLLBACK"
+		t.noteTag("ROLLBACK")
 		t.s.out.fail()
 		t.s.out.tell(pgerr.From(err))
 	}

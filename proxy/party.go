@@ -35,7 +35,7 @@ func (re *reach) beginning(c *pool.Conn) string {
 	}
 	if re.s.commit.carries(c) {
 		begin += ";" + carryNotes
-		re.s.tx.carries = true
+		re.s.tx.noteCarrier()
 	}
 	return begin
 }
@@ -64,9 +64,7 @@ func takesPart(c *pool.Conn) bool { return c.Status != wire.TxIdle || c.Opening.
 // noteParty publishes that a backend takes part in the block, beside those that already do.
 // A block of one shard is not published.
 func (re *reach) noteParty(c *pool.Conn) {
-	if re.s.tx.clock == nil {
-		re.s.tx.clock = c
-	}
+	re.s.tx.noteJoined(c)
 	if re.s.held.alone(c) {
 		return
 	}
@@ -81,7 +79,7 @@ func (re *reach) bePatient(joins *pool.Conn) {
 	if re.s.tx.patient || re.s.record.inEffect.idleTimeout <= 0 {
 		return
 	}
-	re.s.tx.patient = true
+	re.s.tx.bePatient()
 	for _, p := range re.s.held.parked {
 		if p != joins && p.Status == wire.TxActive {
 			_, _ = p.Exec(idleForever) // if the backend is lost, its next use reports that
@@ -107,7 +105,7 @@ func (re *reach) regroup(also *pool.Conn, queue *pool.Lane) {
 	re.mu.Lock()
 	re.party = party{began: re.s.tx.began, conns: conns, queue: queue}
 	re.mu.Unlock()
-	re.s.tx.crowded = true
+	re.s.tx.noteCrowd()
 }
 
 // disband publishes that the block is over, if it had several participants.
@@ -115,7 +113,7 @@ func (re *reach) disband() {
 	if !re.s.tx.crowded {
 		return
 	}
-	re.s.tx.crowded = false
+	re.s.tx.noteDispersed()
 	re.turn.Add(1)
 	re.mu.Lock()
 	re.party = party{}

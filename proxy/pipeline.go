@@ -74,11 +74,9 @@ func (im *implicit) widen() error {
 	if err := im.awaitAnswers(im.s.flush); err != nil {
 		return err
 	}
-	replay, sets := im.s.tx.replay, im.s.tx.sets // the messages since the last Sync have set these
-	im.s.tx.start(plainBegin)
-	im.s.tx.replay, im.s.tx.sets = replay, sets
+	im.s.tx.startPiped(im.s.held.conn)
 	im.block = im.block.after(pipeOpens)
-	im.s.held.conn.Status, im.s.tx.writer, im.s.tx.clock = wire.TxActive, im.s.held.conn, im.s.held.conn
+	im.s.held.conn.Status = wire.TxActive
 	im.s.commit.mayHaveNotified()
 	if err := im.s.record.learnOptions(); err != nil {
 		return err

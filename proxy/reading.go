@@ -83,9 +83,7 @@ func (rc *record) mayReadOtherwise() bool {
 // unreport sets the parameters that a lost transaction had changed back to their values
 // before it.
 func (rc *record) unreport() {
-	before := rc.s.tx.before
-	rc.s.tx.before = nil
-	for name, value := range before {
+	for name, value := range rc.s.tx.takeBefore() {
 		rc.reads(name, value)
 		rc.s.out.report(name, value)
 	}

@@ -113,7 +113,7 @@ func (l *loss) atParticipant(err error) bool {
 	if l.ofClient() && !isOfShard(err) && l.s.held.useLane(l.s.lane) == nil {
 		return true
 	}
-	l.s.tx.block = block{}
+	l.s.tx.end()
 	l.fail()
 	return false
 }

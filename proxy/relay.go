@@ -62,8 +62,7 @@ func (p *pipe) relay(endless bool) error {
 		b := c.Buffered()
 		n := 0
 		if p.s.out.rem > 0 {
-			n = min(p.s.out.rem, len(b))
-			p.s.out.rem -= n
+			n = p.s.out.takeRest(len(b))
 		}
 		for p.s.out.rem == 0 && n+wire.HeaderLen <= len(b) && passes(b[n]) && (b[n] != wire.DataRow || o.passesRows()) {
 			l := int(binary.BigEndian.Uint32(b[n+1:])) + 1
@@ -71,7 +70,7 @@ func (p *pipe) relay(endless bool) error {
 				break // a client that has half a row cannot be told that the rest is lost
 			}
 			if l > len(b)-n {
-				p.s.out.rem = l - (len(b) - n)
+				p.s.out.awaitRest(l - (len(b) - n))
 				l = len(b) - n
 			}
 			n += l

@@ -18,7 +18,7 @@ func (p *pipe) onComplete(c *pool.Conn, o *op, body []byte, visible bool) bool {
 	}
 	if visible && p.s.tx.open && len(p.s.held.parked) > 0 {
 		tag, _, _ := wire.CString(body)
-		p.s.tx.tag = string(tag)
+		p.s.tx.noteTag(string(tag))
 	}
 	if a := p.s.commit.agreement; visible && a != nil && a.Committing() && p.s.tx.tag == "COMMIT" && p.s.tx.open && len(p.s.held.parked) > 0 {
 		// The client is told when the other participants have followed: see conclude.

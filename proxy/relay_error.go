@@ -14,7 +14,7 @@ import (
 // the ops that the backend will skip because of the error.
 func (p *pipe) onError(c *pool.Conn, body []byte) {
 	if sev, _ := wire.ErrorField(body, 'V'); sev == "FATAL" || sev == "PANIC" {
-		p.s.out.fatal = true
+		p.s.out.noteFatal()
 	}
 	p.s.record.done.fail(p.s)
 	p.s.out.fail()
@@ -25,7 +25,7 @@ func (p *pipe) onError(c *pool.Conn, body []byte) {
 		c.StalePortal = true
 	}
 	code, _ := wire.ErrorField(body, 'C')
-	p.s.tx.barred = p.s.tx.barred || code == barredCode
+	p.s.tx.noteError(code)
 	if v := p.s.reach.asVictim(code); v != nil {
 		p.s.out.tell(v)
 		body = nil
@@ -78,7 +78,7 @@ func (p *pipe) undo(c *pool.Conn, o *op, failed bool) {
 	}
 	switch {
 	case o.begins:
-		p.s.tx.block = block{}
+		p.s.tx.end()
 	case o.kind == opParse && o.stmt != nil:
 		c.Unprepare(o.stmt.Name)
 		delete(p.s.record.done.own, o.name)

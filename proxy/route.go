@@ -239,7 +239,7 @@ func (rt *routing) statementQuery(r *router, text []byte, f *parser.Facts, n int
 	case answerLost:
 		return rt.s.lost.queryInLostTx(text, f, n)
 	case endFailed:
-		rt.s.tx.chain = f.Effects&parser.TxBegin != 0
+		rt.s.tx.noteChain(f.Effects&parser.TxBegin != 0)
 		return rt.s.runQuery(text, f, n)
 	case backTo:
 		if err := rt.s.tx.onAll(string(text), f); err != nil {
@@ -289,7 +289,7 @@ func (rt *routing) endQuery(text []byte, f *parser.Facts, n int) error {
 			return rt.s.commit.uncommitted(err)
 		}
 	}
-	rt.s.tx.chain = f.Effects&parser.TxBegin != 0
+	rt.s.tx.noteChain(f.Effects&parser.TxBegin != 0)
 	return rt.s.runQuery(text, f, n)
 }
 
@@ -430,25 +430,21 @@ func (rt *routing) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free b
 	if err := rt.s.tx.snapshotsFor(f); err != nil {
 		return err
 	}
-	if b := &rt.s.tx.block; b.serial {
-		if b.only == nil {
-			b.only = lane
-		} else if b.only != lane {
-			return rt.s.tx.maySerialize("use tables")
-		}
+	if !rt.s.tx.keepsTo(lane) {
+		return rt.s.tx.maySerialize("use tables")
 	}
 	if err := rt.s.held.useLane(lane); err != nil {
 		return err
 	}
 	if first {
-		rt.s.tx.clock = rt.s.held.conn // even if other backends have joined for a snapshot
+		rt.s.tx.noteFirstUsed(rt.s.held.conn) // even if other backends have joined for a snapshot
 	}
 	if rt.s.tx.open && len(f.Relations) > 0 && f.Effects&(parser.ChangesSettings|parser.ChangesAllSettings) != 0 {
 		// set_config with a value of a row: the other participants cannot repeat it.
 		if rt.s.held.participant() >= 0 {
 			return crossShardBlock()
 		}
-		rt.s.tx.sealed = true
+		rt.s.tx.seal()
 	}
 	if f.Effects&parser.Notifies != 0 {
 		if err := rt.s.commit.notifiesHere(); err != nil {
@@ -495,7 +491,7 @@ func (t *transaction) endLocally(text []byte, f *parser.Facts) string {
 		tag = "ROLLBACK"
 	}
 	if f.Effects&parser.TxBegin == 0 { // not AND CHAIN
-		t.block = block{}
+		t.end()
 	}
 	return tag
 }

@@ -18,8 +18,8 @@ import (
 // Session is one client's connection. The state of a session is here and in the
 // parts below, not on the stack of the goroutine that runs it, so that another
 // goroutine can take over between two messages. Each part owns its fields: the
-// part's methods assign them, other code reads them or calls a method. The assignments
-// from outside that are left are counted in arch_test.go.
+// part's methods assign them, other code reads them or calls a method, and a test in
+// arch_test.go fails for an assignment from outside.
 type Session struct {
 	srv    *Server
 	id     int32 // the process ID that the client knows
@@ -366,7 +366,7 @@ func (o *answers) tell(e *pgerr.Error) {
 	}
 	if e.Severity != pgerr.SeverityNotice && e.Severity != pgerr.SeverityWarning {
 		o.s.account.failedWith(e.Code)
-		o.s.tx.barred = o.s.tx.barred || e.Code == barredCode
+		o.s.tx.noteError(e.Code)
 		o.s.script.fail()
 	}
 	if o.s.script.offset > 0 && e.Position > 0 {

@@ -58,7 +58,7 @@ func (t *transaction) exportSnapshots() (name string, err error) {
 		return "", err
 	}
 	name = snapshotPrefix
-	if t.gated {
+	if t.snapshots == snappedAtomically {
 		name += snapshotAtomic
 	}
 	return name + strings.Join(parts, ","), nil
@@ -94,7 +94,7 @@ func (t *transaction) importQuery(text []byte, n int) error {
 // importSnapshots makes every shard see what the block of another session sees.
 func (t *transaction) importSnapshots(id string) error {
 	b := &t.block
-	if b.snapped || b.sealed {
+	if b.isSnapped() || b.sealed {
 		return pgerr.New(pgerr.ActiveSQLTransaction, "SET TRANSACTION SNAPSHOT must be called before any query")
 	}
 	if err := t.s.record.learnOptions(); err != nil {
@@ -129,6 +129,9 @@ func (t *transaction) importSnapshots(id string) error {
 	if err != nil {
 		return err
 	}
-	b.snapped, b.gated = true, gated
+	b.noteSnapshots(snapshotsBegin)
+	if gated {
+		b.noteSnapshots(snapshotsGated)
+	}
 	return nil
 }

@@ -90,7 +90,7 @@ func (s *Server) admitted(sess *Session, params map[string]string, greeting []by
 	if e := s.register.admit(sess); e != nil {
 		return e
 	}
-	sess.out.reported = params
+	sess.out.greet(params)
 	b, application := greeting, ""
 	if name := sess.login.startup.Get("application_name"); name != "" {
 		if cut := clip(name); cut != name && hearsNotices(sess.login.startup) {

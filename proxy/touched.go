@@ -44,11 +44,7 @@ func (h *held) shareSettings(c *pool.Conn) error {
 			return err
 		}
 	}
-	if len(b.replay) >= maxReplay {
-		b.sealed = true
-		return nil
-	}
-	b.replay = append(b.replay, sql)
+	b.remember(sql)
 	return nil
 }
 
