@@ -25,7 +25,7 @@ func Describe(c *pool.Conn, sql string, params []uint32) ([]uint32, []plan.Colum
 	out := wire.AppendParse(nil, "", sql, oids)
 	out = wire.AppendDescribe(out, 'S', "")
 	out = wire.AppendEmpty(out, wire.Sync)
-	c.UnnamedBy = 0
+	c.UnnamedGone()
 	if _, err := c.Write(out); err != nil {
 		return nil, nil, c.Lost(err)
 	}

@@ -46,7 +46,7 @@ const analyzeFrom = 10000
 // bytes. After an error the backend is usable as after pool.Conn.Exec, but its transaction has
 // failed.
 func OpenStage(c *pool.Conn, in *Inputs) (*Stage, error) {
-	if c.Status != wire.TxActive {
+	if c.Status() != wire.TxActive {
 		return nil, pgerr.New(pgerr.InternalError, "rows cannot be staged outside a transaction")
 	}
 	s := &Stage{

@@ -129,7 +129,7 @@ func TestStageFails(t *testing.T) {
 			if err := fill(s, 100000, row(1, "x")); err != nil {
 				return s, c, err
 			}
-			run(t, other, fmt.Sprintf("SELECT pg_cancel_backend(%d)", c.PID))
+			run(t, other, fmt.Sprintf("SELECT pg_cancel_backend(%d)", c.PID()))
 			return s, c, fill(s, 1e8, row(1, "x"))
 		}, "57014"},
 		{"no right to a temporary table", func(t *testing.T) (*finish.Stage, *pool.Conn, error) {
@@ -173,8 +173,8 @@ func TestStageFails(t *testing.T) {
 				if err := s.Abort(); err != nil {
 					t.Errorf("abort: %v", err)
 				}
-				if c.Status != wire.TxFailed {
-					t.Errorf("the transaction is %c", c.Status)
+				if c.Status() != wire.TxFailed {
+					t.Errorf("the transaction is %c", c.Status())
 				}
 			}
 			if got := fmt.Sprint(run(t, c, "ROLLBACK; SELECT 1")); got != "[[1]]" {
@@ -187,7 +187,7 @@ func TestStageFails(t *testing.T) {
 // TestStageLost: a backend that is gone is noticed, and said to be.
 func TestStageLost(t *testing.T) {
 	s, c := open(t, finish.Limits{})
-	run(t, backend(t), fmt.Sprintf("SELECT pg_terminate_backend(%d)", c.PID))
+	run(t, backend(t), fmt.Sprintf("SELECT pg_terminate_backend(%d)", c.PID()))
 	err := fill(s, 1e8, row(1, "x"))
 	if !errors.Is(err, pool.ErrLost) || code(err) != "08006" {
 		t.Error(err)
@@ -224,10 +224,10 @@ func TestStageStopped(t *testing.T) {
 			if err := fill(s, 50000, row(1, "x")); err != nil {
 				t.Fatal(err)
 			}
-			if err := syscall.Kill(int(c.PID), syscall.SIGSTOP); err != nil {
+			if err := syscall.Kill(int(c.PID()), syscall.SIGSTOP); err != nil {
 				t.Fatal(err)
 			}
-			defer func() { _ = syscall.Kill(int(c.PID), syscall.SIGCONT) }()
+			defer func() { _ = syscall.Kill(int(c.PID()), syscall.SIGCONT) }()
 			time.AfterFunc(100*time.Millisecond, func() { _ = c.Conn().SetDeadline(time.Unix(1, 0)) })
 			if err := f(s); !errors.Is(err, pool.ErrLost) {
 				t.Error(err)
@@ -254,9 +254,9 @@ func TestStageAnywhere(t *testing.T) {
 			time.Sleep(wait)
 			switch end {
 			case 0:
-				_, _ = other.Exec(fmt.Sprintf("SELECT pg_cancel_backend(%d)", c.PID))
+				_, _ = other.Exec(fmt.Sprintf("SELECT pg_cancel_backend(%d)", c.PID()))
 			case 1:
-				_, _ = other.Exec(fmt.Sprintf("SELECT pg_terminate_backend(%d)", c.PID))
+				_, _ = other.Exec(fmt.Sprintf("SELECT pg_terminate_backend(%d)", c.PID()))
 			}
 		})
 		err := fill(s, n, row(1, strings.Repeat("x", r.IntN(300))))

@@ -39,7 +39,7 @@ var errOutOfStep = errors.New("the answer to a question has no rows")
 // statement_timeout may be too short even for a ROLLBACK.
 func (c *Conn) End() (err error) {
 	for range askTries {
-		if c.Status == wire.TxIdle {
+		if c.status == wire.TxIdle {
 			return nil
 		}
 		if _, err = c.Exec("ROLLBACK"); err != nil && !Canceled(err) {

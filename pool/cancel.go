@@ -39,7 +39,7 @@ func (c *Conn) CancelOrGiveUp(ctx context.Context) error {
 func (c *Conn) requestCancel(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, c.lane.shard.pool.conf().ConnectTimeout)
 	defer stop()
-	for c.Opening.Load() {
+	for c.opening.Load() {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("cancel on %s: its transaction has not begun", c.Shard())
@@ -52,7 +52,7 @@ func (c *Conn) requestCancel(ctx context.Context) error {
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(c.lane.shard.pool.conf().ConnectTimeout))
-	if _, err := conn.Write(wire.AppendCancel(nil, c.PID, c.secret)); err != nil {
+	if _, err := conn.Write(wire.AppendCancel(nil, c.pid, c.secret)); err != nil {
 		return fmt.Errorf("cancel on %s: %w", c.Shard(), err)
 	}
 	// The server closes the connection once the signal is sent.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,53 +13,32 @@ import (
 	"weft/wire"
 )
 
-// Conn is one backend: a logged-in connection to a shard. Between Acquire and
-// Release it belongs to one session, which may read and write its fields.
+// Conn is one backend: a logged-in connection to a shard. Between Acquire and Release it belongs to
+// one session, which says with the methods of state.go what happens to the backend.
+//
+// At Release, and while a Conn is idle, these hold: status is TxIdle; nothing is unread or
+// unanswered, so opening is false; listening, shown and touched are false, or the backend is closed;
+// settings, placeholders and prepared are what the backend has, and stain says if there may be more.
 type Conn struct {
 	*wire.Stream
-	// PID is the backend's process ID on the shard.
-	PID int32
-	// Params are the parameters the backend reports, as last reported.
-	Params map[string]string
-	// Untold are the parameters that the backend has reported and no client has been told of.
-	Untold []string
-	// Settings are the settings applied on top of the login's defaults.
-	Settings *Settings
-	// Placeholders are the custom parameters ever set on the backend. PostgreSQL can empty a
-	// custom parameter but not unset it, so only sessions that set the same ones may use the
-	// backend. A temporary schema cannot be removed either, and is named among the parameters.
-	Placeholders map[string]bool
-	// Status is the transaction state of the last ReadyForQuery.
-	Status byte
-	// Touched says that a text has run on the backend that may have changed its session, and
-	// that weft has not checked for changes since.
-	Touched bool
-	// Opening says that a BEGIN and a statement behind it have been sent, and the BEGIN has not
-	// been answered. A cancel request that hit the BEGIN would let the statement run outside of
-	// any block, and commit: so no cancel request is sent meanwhile.
-	Opening atomic.Bool
-	// UnnamedBy tags the statement the backend holds under the empty name, by a number that the
-	// statement's session chose; 0 if no session relies on that statement.
-	UnnamedBy uint64
-	// StalePortal says that a simple query has failed and no Bind has replaced the unnamed
-	// portal since. In a failed transaction the portal outlives the memory of its statements:
-	// if the portal is executed, the whole PostgreSQL server may crash.
-	StalePortal bool
-	// SoleSession is the only session that has used the backend since its sequence values were
-	// discarded: 0 if no session has, -1 if several have.
-	SoleSession int32
-	// Server is what weft.server() returned on the backend; "" if it has not been called.
-	Server string
-	// Shown says that the backend holds rows of weft's own tables, which only its present
-	// session may see: Release closes the backend.
-	Shown bool
-	// Lent is the count of drains, see Pool.Drains, when the backend was lent.
-	Lent uint64
-	// Listening says that LISTEN was run on the backend for its present session.
-	Listening bool
-	// Timeouts are the statement_timeout and lock_timeout of the backend's login: see
-	// parser.TimeoutSettings.
-	Timeouts [2]string
+	pid          int32
+	timeouts     [2]string
+	params       map[string]string // what the backend reports, as last reported
+	untold       []string          // the names among params that no client has been told of
+	settings     *Settings
+	placeholders map[string]bool // custom parameters ever set on the backend
+	server       string
+
+	// The methods of state.go with these names say what the fields mean.
+	status      byte
+	touched     bool
+	stalePortal bool // a simple query has failed, and no Bind has replaced the unnamed portal since
+	shown       bool
+	listening   bool
+	opening     atomic.Bool
+	unnamedBy   uint64
+	soleSession int32
+	lentAt      uint64
 
 	// borrower is the session that the backend is lent to, 0 for none; givenUp says that GiveUp
 	// has closed the backend under that session. Other goroutines may read both.
@@ -95,9 +73,7 @@ func (c *Conn) MarkPrepared(s *Statement) { c.prepared.add(s.Name) }
 func (c *Conn) Unprepare(name string) { c.prepared.remove(name) }
 
 // UnprepareAll notes that the backend has forgotten all named statements.
-func (c *Conn) UnprepareAll() {
-	c.prepared.reset()
-}
+func (c *Conn) UnprepareAll() { c.prepared.reset() }
 
 // OnlyPrepared notes that the backend knows these statements and no others.
 func (c *Conn) OnlyPrepared(names map[string]bool) {
@@ -114,21 +90,11 @@ func (c *Conn) Evict() (string, bool) {
 	return c.prepared.oldest(c.lane.shard.pool.conf().MaxPrepared)
 }
 
-// UsedBy notes that a session has used the backend.
-func (c *Conn) UsedBy(session int32) {
-	switch c.SoleSession {
-	case 0, session:
-		c.SoleSession = session
-	default:
-		c.SoleSession = -1
-	}
-}
-
 // Release gives the backend back for other sessions. The caller vouches that the backend is
-// idle, fully read, and holds nothing of its session beyond what the fields of Conn say.
+// idle, fully read, and holds nothing of its session beyond what it has noted.
 func (c *Conn) Release() {
 	c.borrower.Store(0)
-	if c.Shown || c.Touched || c.givenUp.Load() {
+	if c.shown || c.touched || c.givenUp.Load() {
 		c.Terminate()
 		return
 	}
@@ -199,10 +165,10 @@ func (c *Conn) Answer(messages []byte) ([][]string, error) {
 			rows = append(rows, row)
 		case wire.ErrorResponse:
 			failed = ServerError(body)
-			c.StalePortal = true
+			c.QueryFailed()
 		}
 	})
-	c.UnnamedBy = 0
+	c.UnnamedGone()
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +177,7 @@ func (c *Conn) Answer(messages []byte) ([][]string, error) {
 
 // Apply gives the backend the settings t. After an error the backend must be discarded.
 func (c *Conn) Apply(t *Settings) error {
-	steps := c.Settings.Steps(t)
+	steps := c.settings.Steps(t)
 	for i, s := range steps {
 		if strings.Contains(s, "client_encoding") { // the server must switch before it reads the other values
 			if _, err := c.Exec(strings.Join(steps[:i+1], ";")); err != nil {
@@ -226,7 +192,7 @@ func (c *Conn) Apply(t *Settings) error {
 			return err
 		}
 	}
-	c.Settings = t
+	c.NoteSettings(t)
 	return nil
 }
 
@@ -279,9 +245,8 @@ func (c *Conn) UntilReady(f func(typ byte, body []byte)) error {
 		case wire.ParameterStatus:
 			c.NoteParameter(body)
 		case wire.ReadyForQuery:
-			c.Opening.Store(false)
 			if len(body) == 1 {
-				c.Status = body[0]
+				c.Ready(body[0])
 			}
 		default:
 			f(typ, body)
@@ -289,16 +254,6 @@ func (c *Conn) UntilReady(f func(typ byte, body []byte)) error {
 		c.Consume(wire.HeaderLen + len(body))
 		if typ == wire.ReadyForQuery {
 			return nil
-		}
-	}
-}
-
-// NoteParameter records a ParameterStatus that is not passed on to a client.
-func (c *Conn) NoteParameter(body []byte) {
-	if name, value, ok := wire.DecodeParameterStatus(body); ok {
-		c.Params[name] = value
-		if !slices.Contains(c.Untold, name) {
-			c.Untold = append(c.Untold, name)
 		}
 	}
 }
@@ -323,17 +278,6 @@ func (c *Conn) Shard() string { return c.lane.shard.Name }
 
 // Lane returns the lane the backend belongs to.
 func (c *Conn) Lane() *Lane { return c.lane }
-
-// compatible reports whether a session that set these custom parameters may
-// use the backend.
-func (c *Conn) compatible(own map[string]bool) bool {
-	for name := range c.Placeholders {
-		if !own[name] {
-			return false
-		}
-	}
-	return true
-}
 
 // ServerError turns the body of a shard's ErrorResponse into an error with the
 // same fields.

@@ -21,7 +21,7 @@ func (c *Conn) CopyOut(sql string, w io.Writer) error {
 	if _, err := c.Write(wire.AppendQuery(nil, sql)); err != nil {
 		return c.Lost(err)
 	}
-	c.UnnamedBy = 0
+	c.UnnamedGone()
 	var failed error
 	for {
 		typ, body, err := c.Next(wire.LargeLimit)
@@ -41,7 +41,7 @@ func (c *Conn) CopyOut(sql string, w io.Writer) error {
 			c.NoteParameter(body)
 		case wire.ReadyForQuery:
 			if len(body) == 1 {
-				c.Status = body[0]
+				c.Ready(body[0])
 			}
 		}
 		c.Consume(wire.HeaderLen + len(body))
@@ -58,7 +58,7 @@ func (c *Conn) CopyIn(sql string, r io.Reader) (int64, error) {
 	if _, err := c.Write(wire.AppendQuery(nil, sql)); err != nil {
 		return 0, c.Lost(err)
 	}
-	c.UnnamedBy = 0
+	c.UnnamedGone()
 	if err := c.awaitCopyIn(); err != nil {
 		return 0, err
 	}
@@ -111,7 +111,7 @@ func (c *Conn) awaitCopyIn() error {
 			return fmt.Errorf("%w: COPY TO given to CopyIn", ErrLost)
 		case wire.ReadyForQuery:
 			if len(body) == 1 {
-				c.Status = body[0]
+				c.Ready(body[0])
 			}
 			if failed == nil {
 				failed = pgerr.New(pgerr.InternalError, "not a COPY FROM STDIN")

@@ -41,8 +41,8 @@ func (l *Lane) dial(ctx context.Context) (*Conn, error) {
 		return nil, fmt.Errorf("dial %s: %w", l.shard.Name, err)
 	}
 	c := &Conn{
-		Stream: wire.NewStream(h.Conn), PID: int32(h.PID), secret: h.SecretKey,
-		Params: h.ParameterStatuses, Status: wire.TxIdle, lane: l, created: time.Now(),
+		Stream: wire.NewStream(h.Conn), pid: int32(h.PID), secret: h.SecretKey,
+		params: h.ParameterStatuses, status: wire.TxIdle, lane: l, created: time.Now(),
 		endpoint: endpoint{network: h.Conn.RemoteAddr().Network(), address: h.Conn.RemoteAddr().String()},
 	}
 	if h.TLSConfig != nil {

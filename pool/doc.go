@@ -9,8 +9,8 @@
 //  1. A Lane holds the connections that are interchangeable: same shard,
 //     database, user and startup parameters (Key). Acquire lends an idle connection,
 //     dials a new one, or queues.
-//  2. A lent Conn belongs to one session, which keeps its fields up to
-//     date: which settings are applied, which statements are prepared.
+//  2. A lent Conn belongs to one session, which says what happens to the backend
+//     (state.go): that a query has failed, which settings it has now.
 //  3. Release puts the Conn back or hands it to a waiting session; Discard
 //     closes it. A Conn whose state is unknown is discarded, never released.
 //  4. Run sweeps: it closes connections that are too old or idle for too long,

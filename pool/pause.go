@@ -206,7 +206,7 @@ func (sh *Shard) Idle() []Backend {
 	var out []Backend
 	for _, l := range sh.lanes {
 		for _, c := range l.idle {
-			out = append(out, Backend{l.key, c.PID})
+			out = append(out, Backend{l.key, c.pid})
 		}
 	}
 	return out

@@ -127,17 +127,17 @@ func TestReuse(t *testing.T) {
 	p, sh := home(t, pool.Config{})
 	l := lane(t, sh)
 	a := acquire(t, l, pool.Want{})
-	pid := a.PID
+	pid := a.PID()
 	if got := ask(t, a, "SELECT pg_backend_pid()"); got != fmt.Sprint(pid) {
 		t.Errorf("PID %d, the backend says %s", pid, got)
 	}
 	a.Release()
 	b := acquire(t, l, pool.Want{})
-	if b.PID != pid {
+	if b.PID() != pid {
 		t.Error("an idle connection was not used again")
 	}
 	c := acquire(t, l, pool.Want{})
-	if c.PID == pid {
+	if c.PID() == pid {
 		t.Error("one connection was lent twice")
 	}
 	c.Release()
@@ -350,12 +350,12 @@ func TestDeadBackend(t *testing.T) {
 	l := lane(t, sh)
 	killer := acquire(t, l, pool.Want{})
 	victim := acquire(t, l, pool.Want{})
-	pid := victim.PID
+	pid := victim.PID()
 	victim.Release()
 	ask(t, killer, fmt.Sprintf("SELECT pg_terminate_backend(%d)", pid))
 	time.Sleep(50 * time.Millisecond)
 	c := acquire(t, l, pool.Want{Prefer: victim})
-	if c.PID == pid {
+	if c.PID() == pid {
 		t.Error("a dead connection was lent")
 	}
 	if got := ask(t, c, "SELECT 1"); got != "1" {
@@ -426,9 +426,9 @@ func TestWelcome(t *testing.T) {
 	}
 	c := acquire(t, l, pool.Want{})
 	ask(t, c, "SET timezone = 'Asia/Tokyo'")
-	c.Settings = pool.SettingsOf(map[string]string{"timezone": "Asia/Tokyo"})
-	if c.Params["TimeZone"] != "Asia/Tokyo" {
-		t.Errorf("the connection reports %q", c.Params["TimeZone"])
+	c.NoteSettings(pool.SettingsOf(map[string]string{"timezone": "Asia/Tokyo"}))
+	if zone, _ := c.Param("TimeZone"); zone != "Asia/Tokyo" {
+		t.Errorf("the connection reports %q", zone)
 	}
 	c.Release()
 	p.Retire(func(k pool.Key) bool { return k.User == "somebody else" })
@@ -471,7 +471,7 @@ func TestWelcomeAfterFailedDial(t *testing.T) {
 		held = append(held, c)
 	}
 	ask(t, held[0], "SET timezone = 'Asia/Tokyo'")
-	held[0].Settings = pool.SettingsOf(map[string]string{"timezone": "Asia/Tokyo"})
+	held[0].NoteSettings(pool.SettingsOf(map[string]string{"timezone": "Asia/Tokyo"}))
 	held[0].Release()
 	got, err := l.Welcome(context.Background())
 	if err == nil && got["TimeZone"] != fresh["TimeZone"] {
@@ -535,7 +535,7 @@ func TestCustomParameters(t *testing.T) {
 	_, sh := home(t, pool.Config{MaxPerShard: 2})
 	l := lane(t, sh)
 	a := acquire(t, l, pool.Want{})
-	a.Placeholders = map[string]bool{"my.x": true}
+	a.NotePlaceholder("my.x")
 	a.Release()
 	if c := acquire(t, l, pool.Want{Prefer: a}); c == a {
 		t.Error("lent to one who did not set it")
@@ -550,7 +550,7 @@ func TestCustomParameters(t *testing.T) {
 	// If the shard is full of those, one makes way.
 	b := acquire(t, l, pool.Want{Placeholders: map[string]bool{"my.x": true}})
 	d := acquire(t, l, pool.Want{})
-	d.Placeholders = map[string]bool{"my.z": true}
+	d.NotePlaceholder("my.z")
 	b.Release()
 	d.Release()
 	e := acquire(t, l, pool.Want{})
@@ -615,8 +615,8 @@ func TestExec(t *testing.T) {
 	if got := ask(t, c, "SELECT 3"); got != "3" {
 		t.Errorf("after an error: %q", got)
 	}
-	if c.Status != wire.TxIdle {
-		t.Errorf("status %c", c.Status)
+	if c.Status() != wire.TxIdle {
+		t.Errorf("status %c", c.Status())
 	}
 }
 
@@ -659,7 +659,7 @@ func TestSettings(t *testing.T) {
 	for from := range sets {
 		for to := range sets {
 			a, b := pool.SettingsOf(sets[from]), pool.SettingsOf(sets[to])
-			c.Settings = a
+			c.NoteSettings(a)
 			if err := c.Apply(b); err != nil {
 				t.Fatalf("from %v to %v: %v", sets[from], sets[to], err)
 			}

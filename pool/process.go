@@ -66,7 +66,7 @@ func (p *Pool) Processes(known uint64, wait time.Duration) (list []Process, open
 	list = make([]Process, 0, len(b.open))
 	for c := range b.open {
 		if c.started != 0 {
-			list = append(list, Process{c.Shard(), c.PID, c.started})
+			list = append(list, Process{c.Shard(), c.pid, c.started})
 		}
 	}
 	return list, b.opened

@@ -262,7 +262,7 @@ func (l *Lane) takeIdle(want Want) *Conn {
 			break
 		}
 		if c := l.idle[i]; c.compatible(want.Placeholders) {
-			if c.Settings.Equal(want.Settings) {
+			if c.settings.Equal(want.Settings) {
 				at = i
 			} else if fit < 0 {
 				fit = i
@@ -378,7 +378,7 @@ func (l *Lane) open1(ctx context.Context, to loanee) (*Conn, error) {
 		return nil, err
 	}
 	c.epoch, c.lentTo = epoch, to
-	l.welcome = cloneParams(c.Params)
+	l.welcome = cloneParams(c.params)
 	return c, nil
 }
 
@@ -483,7 +483,7 @@ func (l *Lane) Welcome(ctx context.Context) (map[string]string, error) {
 		c.Discard()
 		return nil, err
 	}
-	fresh := cloneParams(c.Params)
+	fresh := cloneParams(c.params)
 	c.Release()
 	return fresh, nil
 }

@@ -178,7 +178,7 @@ func (c *Spare) Abandon() {
 
 // Terminate gives the connection back, or closes it.
 func (c *Spare) Terminate() {
-	if !c.end() || !c.used && c.Status != wire.TxIdle || c.used && !c.reset() || !c.spares.keep(c) {
+	if !c.end() || !c.used && c.status != wire.TxIdle || c.used && !c.reset() || !c.spares.keep(c) {
 		c.Conn.Terminate()
 	}
 }
@@ -190,7 +190,7 @@ const resetTime = 2 * time.Second
 // connection can be used again.
 func (c *Spare) reset() bool {
 	_ = c.Conn.Conn().SetDeadline(time.Now().Add(resetTime))
-	if c.Status != wire.TxIdle {
+	if c.status != wire.TxIdle {
 		if _, err := c.Conn.Exec("ROLLBACK"); err != nil {
 			return false
 		}

@@ -61,10 +61,10 @@ func TestSpares(t *testing.T) {
 	} {
 		c.Session()
 		tc.do(c)
-		pid := c.PID
+		pid := c.PID()
 		c.Terminate()
-		if c = dial(); (c.PID != pid) != tc.closed {
-			t.Errorf("%s: process %d, then %d", name, pid, c.PID)
+		if c = dial(); (c.PID() != pid) != tc.closed {
+			t.Errorf("%s: process %d, then %d", name, pid, c.PID())
 		}
 		if now := see(c); now != fresh {
 			t.Errorf("%s: %s, at first %s", name, now, fresh)
@@ -74,8 +74,8 @@ func TestSpares(t *testing.T) {
 	// An interrupt that comes late is not for the next user.
 	before := c
 	c.Terminate()
-	if c = dial(); c.PID != before.PID {
-		t.Errorf("process %d, then %d", before.PID, c.PID)
+	if c = dial(); c.PID() != before.PID() {
+		t.Errorf("process %d, then %d", before.PID(), c.PID())
 	}
 	before.Interrupt()
 	before.Abandon()
@@ -84,15 +84,15 @@ func TestSpares(t *testing.T) {
 	}
 
 	// Whoever wants a database to be empty finds nobody there.
-	pid := c.PID
+	pid := c.PID()
 	c.Terminate()
 	spares.Leave("postgres")
-	if c = dial(); c.PID == pid {
+	if c = dial(); c.PID() == pid {
 		t.Error("the connection is still there")
 	}
-	pid = c.PID
+	pid = c.PID()
 	c.Terminate()
-	if c = dial(); c.PID == pid {
+	if c = dial(); c.PID() == pid {
 		t.Error("a connection was kept in a database that should be empty")
 	}
 	c.Terminate()
@@ -114,7 +114,7 @@ func TestSparesBound(t *testing.T) {
 	}
 	seen := map[int32]bool{}
 	for _, c := range all {
-		seen[c.PID] = true
+		seen[c.PID()] = true
 		c.Terminate()
 	}
 	kept := 0
@@ -123,7 +123,7 @@ func TestSparesBound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if seen[c.PID] {
+		if seen[c.PID()] {
 			kept++
 		}
 		defer c.Terminate()

@@ -33,10 +33,10 @@ func (c *Conn) Cleanse(session int32) (bool, error) {
 	// RESET ALL does not change the session's roles.
 	var kept *Settings
 	for _, name := range roles {
-		if v, ok := c.Settings.Get(name); ok {
+		if v, ok := c.settings.Get(name); ok {
 			kept = kept.With(name, v)
 		}
 	}
-	c.Settings, c.stain = kept, stain{}
+	c.settings, c.stain = kept, stain{}
 	return true, nil
 }

@@ -35,7 +35,7 @@ func (c *Conn) verify() error {
 	_ = c.Conn().SetDeadline(time.Time{})
 	var found identity.Found
 	if len(rows) > 1 && len(rows[0]) == 3 {
-		copy(c.Timeouts[:], rows[0])
+		copy(c.timeouts[:], rows[0])
 		c.started, _ = strconv.ParseInt(rows[0][2], 10, 64)
 		rows = rows[1:]
 	}

@@ -59,7 +59,7 @@ func (s *Session) describe() console.Session {
 	since := s.account.shownAt.Load()
 	s.reach.mu.Lock()
 	if s.reach.current != nil {
-		c.Shard, c.BackendPID, c.Shards = s.reach.current.Shard(), int64(s.reach.current.PID), 1
+		c.Shard, c.BackendPID, c.Shards = s.reach.current.Shard(), int64(s.reach.current.PID()), 1
 	}
 	c.Shards += int64(len(s.reach.legs))
 	s.reach.mu.Unlock()
@@ -85,7 +85,7 @@ func (a adminSource) Servers() []console.Server {
 	var out []console.Server
 	a.srv.register.holders(func(s *Session, c *pool.Conn) {
 		k := c.Lane().Key()
-		out = append(out, console.Server{Shard: c.Shard(), Database: k.Database, User: k.User, PID: int64(c.PID), State: "used", Session: int64(s.id)})
+		out = append(out, console.Server{Shard: c.Shard(), Database: k.Database, User: k.User, PID: int64(c.PID()), State: "used", Session: int64(s.id)})
 	})
 	a.srv.pool.Shards(func(sh *pool.Shard) {
 		for _, b := range sh.Idle() {

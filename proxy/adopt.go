@@ -59,7 +59,7 @@ func (d *drawn) mayAsk() error {
 			return errTold
 		}
 	}
-	d.s.held.conn.UnnamedBy = 0
+	d.s.held.conn.UnnamedGone()
 	return nil
 }
 

@@ -62,7 +62,7 @@ func (t *transaction) passThrough(talk *ownTalk, own *schema.Own) {
 	if t.mayGiveUpLocks() {
 		talk.add(ownPatience) // readers keep the gate shut only briefly
 	}
-	talk.add(ownGate, own.Prove(talk.c.PID, "enter"))
+	talk.add(ownGate, own.Prove(talk.c.PID(), "enter"))
 }
 
 // mayGiveUpLocks reports whether the client may have set lock_timeout.
@@ -130,7 +130,7 @@ func (t *transaction) snapLegs(legs []*leg) error {
 // weft may have asked them something, or had them parse a text, and that took a snapshot.
 func (t *transaction) beginAnew() error {
 	for _, c := range t.s.held.parked {
-		if c.Status == wire.TxIdle {
+		if c.Status() == wire.TxIdle {
 			continue
 		}
 		if err := t.s.every.execBeside(c, "ROLLBACK"); err != nil {
@@ -240,7 +240,7 @@ func (t *transaction) shutGates(legs []*leg) (held []*shutting, err error) {
 // be used again.
 func (t *transaction) onLegs(legs []*leg, text string) error {
 	for _, l := range legs {
-		if l.conn.Status == wire.TxIdle && !l.begins && text == "ROLLBACK" {
+		if l.conn.Status() == wire.TxIdle && !l.begins && text == "ROLLBACK" {
 			continue // nothing has begun here
 		}
 		l.over = false

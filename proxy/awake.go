@@ -37,7 +37,7 @@ func (re *reach) keepAwake(c *pool.Conn) (stop func()) {
 		_ = c.Conn().SetDeadline(time.Now().Add(awakeTimeout))
 		_, err := c.Exec("SELECT")
 		_ = c.Conn().SetDeadline(time.Time{})
-		c.UnnamedBy = 0
+		c.UnnamedGone()
 		if over = err != nil; !over { // after an error the session's COMMIT on this backend fails
 			timer.Reset(awakeEvery)
 		}

@@ -125,7 +125,7 @@ func (ps *portals) sendBind(portal, name, rest []byte, tail int) (sent bool, err
 		switch {
 		case ps.s.record.done.own[string(name)]:
 			server = string(name)
-		case (facts.Effects&parser.SessionID != 0 || ps.s.route.readsDrawn(facts)) && ps.s.held.conn.Status != wire.TxFailed:
+		case (facts.Effects&parser.SessionID != 0 || ps.s.route.readsDrawn(facts)) && ps.s.held.conn.Status() != wire.TxFailed:
 			if original, oids := ps.s.prepared.originalOf(name); original != "" {
 				server, changed = ps.s.drawn.rebindIdentity(original, oids, rest)
 			}
@@ -139,7 +139,7 @@ func (ps *portals) sendBind(portal, name, rest []byte, tail int) (sent bool, err
 	wire.EndLong(ps.s.pipe.unsent.B, at, tail)
 	o := op{kind: opBind, text: changed, server: server, name: client}
 	if len(portal) == 0 {
-		o.stalePortal, ps.s.held.conn.StalePortal = ps.s.held.conn.StalePortal, false
+		o.stalePortal = ps.s.held.conn.BoundUnnamed()
 		ps.s.prepared.noteBound(name)
 	}
 	ps.s.pipe.ops.push(o)
@@ -196,14 +196,14 @@ func (ps *portals) ensureBound(name []byte) (f *parser.Facts, server, client str
 		if !ps.s.prepared.unnamed.valid {
 			// Another session or weft itself may have left a statement under the empty name.
 			ps.s.pipe.unsent.B = wire.AppendClose(ps.s.pipe.unsent.B, 'S', "")
-			ps.s.pipe.ops.push(op{kind: opClose, injected: true, unnamedBy: ps.s.held.conn.UnnamedBy})
-			ps.s.held.conn.UnnamedBy = 0
+			ps.s.pipe.ops.push(op{kind: opClose, injected: true, unnamedBy: ps.s.held.conn.UnnamedBy()})
+			ps.s.held.conn.UnnamedGone()
 			return nil, "", "", nil
 		}
 		if err := ps.s.prepared.renewUnnamed(); err != nil || ps.s.pipe.skipping || ps.s.held.conn == nil {
 			return nil, "", "", err
 		}
-		if ps.s.held.conn.UnnamedBy != ps.s.prepared.unnamedTag() {
+		if ps.s.held.conn.UnnamedBy() != ps.s.prepared.unnamedTag() {
 			if err := ps.s.prepared.reparseUnnamed(); err != nil {
 				return nil, "", "", err
 			}

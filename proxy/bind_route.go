@@ -63,7 +63,7 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 		if t := st.server.Types.Load(); pl.types == nil && t != nil {
 			pl.types = wire.FewerParameters([]byte(*t), ps.s.prepared.hiddenParams(name))
 		}
-		if st.server.ViaSQL && (ps.s.held.conn == nil || ps.s.held.conn.Status != wire.TxFailed) {
+		if st.server.ViaSQL && (ps.s.held.conn == nil || ps.s.held.conn.Status() != wire.TxFailed) {
 			switch _, yes, err := ps.s.prepared.scattered(st); {
 			case err != nil:
 				return true, ps.s.lost.refuseBoundRead(err)

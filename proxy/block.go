@@ -118,7 +118,7 @@ func (t *transaction) join() error {
 		t.joinUnasked()
 		return nil
 	}
-	t.s.held.conn.UnnamedBy = 0
+	t.s.held.conn.UnnamedGone()
 	for i := -1; i < len(b.replay); i++ {
 		sql := t.s.reach.beginning(t.s.held.conn)
 		if i >= 0 {
@@ -140,12 +140,12 @@ func (t *transaction) join() error {
 func (t *transaction) joinUnasked() {
 	c := t.s.held.conn
 	t.s.pipe.unsent.Grow()
-	c.Status = wire.TxActive
+	c.Began()
 	if t.patient || t.s.record.pins != 0 || t.s.commit.carries(c) {
 		t.s.pipe.unsent.B = wire.AppendQuery(t.s.pipe.unsent.B, t.s.reach.beginning(c))
 		t.s.pipe.ops.push(op{kind: opQuery, injected: true, sure: true})
-		c.Opening.Store(true)
-		c.UnnamedBy = 0
+		c.BeginSent()
+		c.UnnamedGone()
 		return
 	}
 	if !c.Prepared(ownBegin) {
@@ -192,7 +192,7 @@ func (t *transaction) quiesceAtEnd() error {
 
 // participant returns the index of a parked backend that is in the block.
 func (h *held) participant() int {
-	return slices.IndexFunc(h.parked, func(c *pool.Conn) bool { return c.Status != wire.TxIdle })
+	return slices.IndexFunc(h.parked, func(c *pool.Conn) bool { return c.Status() != wire.TxIdle })
 }
 
 // noteWriting notes that the backend at hand is about to write.
@@ -300,7 +300,7 @@ func rollsBackTo(text []byte, f *parser.Facts) bool {
 // remembers the text for shards that join later.
 func (t *transaction) onAll(text string, f *parser.Facts) error {
 	for _, c := range t.s.held.parked {
-		if c.Status == wire.TxIdle {
+		if c.Status() == wire.TxIdle {
 			continue
 		}
 		if _, err := c.Exec(text); err != nil {
@@ -374,7 +374,7 @@ func (t *transaction) gateOrder(c *pool.Conn) int {
 // hand: the backend that has failed, else the one that decides. It returns false if no shard has
 // joined.
 func (t *transaction) chooseEnder() bool {
-	if t.s.held.conn != nil && t.s.held.conn.Status == wire.TxFailed || t.twoPhase() && t.s.legs.atFailed() {
+	if t.s.held.conn != nil && t.s.held.conn.Status() == wire.TxFailed || t.twoPhase() && t.s.legs.atFailed() {
 		return true
 	}
 	if w := t.ender(); w != nil && w != t.s.held.conn {
@@ -382,7 +382,7 @@ func (t *transaction) chooseEnder() bool {
 			t.s.held.switchTo(i)
 		}
 	}
-	if t.s.held.conn == nil || t.s.held.conn.Status == wire.TxIdle {
+	if t.s.held.conn == nil || t.s.held.conn.Status() == wire.TxIdle {
 		i := t.s.held.participant()
 		if i < 0 {
 			return false
@@ -395,7 +395,7 @@ func (t *transaction) chooseEnder() bool {
 // beforeEnds waits for the answers of the backend at hand, if chooseEnder is going to leave it.
 func (t *transaction) beforeEnds() error {
 	c, w := t.s.held.conn, t.ender()
-	if c == nil || c.Status != wire.TxIdle && (w == nil || w == c) || t.s.pipe.ops.empty() && t.s.pipe.unsent.Len() == 0 {
+	if c == nil || c.Status() != wire.TxIdle && (w == nil || w == c) || t.s.pipe.ops.empty() && t.s.pipe.unsent.Len() == 0 {
 		return nil
 	}
 	if err := t.s.flush(); err != nil {
@@ -410,7 +410,7 @@ func (t *transaction) beforeEnds() error {
 // conclude ends the block on the other participants, whose answers the client does not see,
 // after the backend that answered the client has ended it.
 func (t *transaction) conclude(c *pool.Conn) {
-	if len(t.s.held.parked) == 0 || !(t.open && c.Status == wire.TxIdle || t.chain && c.Status == wire.TxActive) {
+	if len(t.s.held.parked) == 0 || !(t.open && c.Status() == wire.TxIdle || t.chain && c.Status() == wire.TxActive) {
 		return
 	}
 	verb := "ROLLBACK"
@@ -434,16 +434,16 @@ func (t *transaction) conclude(c *pool.Conn) {
 func (t *transaction) settleBlock(c *pool.Conn) {
 	b := &t.block
 	switch {
-	case c.Status == wire.TxIdle && b.open:
+	case c.Status() == wire.TxIdle && b.open:
 		t.s.reach.disband()
 		t.releaseOthers(c)
 		t.end()
 		t.s.portals.forgetAll()
-	case c.Status != wire.TxIdle && !b.open:
+	case c.Status() != wire.TxIdle && !b.open:
 		t.block = block{open: true, sealed: true, writer: c, clock: c}
-	case c.Status == wire.TxIdle && len(b.replay) > 0:
+	case c.Status() == wire.TxIdle && len(b.replay) > 0:
 		b.end() // the messages that made replay have ended with their Sync
-	case b.chain && c.Status == wire.TxActive:
+	case b.chain && c.Status() == wire.TxActive:
 		t.s.reach.disband()
 		t.releaseOthers(c)
 		begin, plain := t.chained(c)
@@ -486,7 +486,7 @@ func (t *transaction) chained(c *pool.Conn) (begin string, plain bool) {
 
 // endPortals forgets the portals of a transaction that a Sync or a simple query has ended.
 func (t *transaction) endPortals() {
-	if !t.open && !t.s.lost.is() && (t.s.held.conn == nil || t.s.held.conn.Status == wire.TxIdle) {
+	if !t.open && !t.s.lost.is() && (t.s.held.conn == nil || t.s.held.conn.Status() == wire.TxIdle) {
 		t.s.portals.forgetAll()
 	}
 }
@@ -495,7 +495,7 @@ func (t *transaction) endPortals() {
 func (t *transaction) releaseOthers(main *pool.Conn) {
 	t.s.held.siftParked(func(c *pool.Conn) bool {
 		if t.sets {
-			c.Settings = main.Settings // all participants have run the same commands
+			c.NoteSettings(main.Settings()) // all participants have run the same commands
 		}
 		switch {
 		case t.chain && t.unsettled():
@@ -521,7 +521,7 @@ func (t *transaction) abandon() {
 	t.s.reach.disband()
 	t.s.held.siftParked(func(c *pool.Conn) bool {
 		switch {
-		case c.Status != wire.TxIdle || t.s.commit.agreement.has(c):
+		case c.Status() != wire.TxIdle || t.s.commit.agreement.has(c):
 			if t.s.held.isPinned(c) {
 				t.s.record.pins.untie()
 			}

@@ -113,7 +113,7 @@ func (ga *gatherer) executeGather(x *gathering, body []byte) error {
 	if !ok || len(rest) != 4 {
 		return ga.s.lost.refuseBoundRead(wire.ErrMalformed)
 	}
-	if ga.s.held.conn != nil && ga.s.held.conn.Status == wire.TxFailed {
+	if ga.s.held.conn != nil && ga.s.held.conn.Status() == wire.TxFailed {
 		ga.s.pipe.unsent.Grow()
 		ga.s.lost.refuseMessage(transactionFailed())
 		return nil

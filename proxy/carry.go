@@ -30,7 +30,7 @@ func (cm *commit) carries(c *pool.Conn) bool {
 // carryNotes collects the participants' notes and sends them on the backend at hand, which is
 // about to commit.
 func (cm *commit) carryNotes() error {
-	if !cm.s.tx.carries || cm.s.held.conn == nil || cm.s.held.conn.Status != wire.TxActive {
+	if !cm.s.tx.carries || cm.s.held.conn == nil || cm.s.held.conn.Status() != wire.TxActive {
 		return nil
 	}
 	if err := cm.s.tx.quiesce(); err != nil {
@@ -66,7 +66,7 @@ func (cm *commit) tellFirst(home *pool.Conn) error {
 func (cm *commit) notes(deferred bool) ([]string, error) {
 	var notes []string
 	for _, c := range append(slices.Clone(cm.s.held.parked), cm.s.held.conn) {
-		if c == nil || c.Status != wire.TxActive || c.Lane() == cm.s.lane {
+		if c == nil || c.Status() != wire.TxActive || c.Lane() == cm.s.lane {
 			continue
 		}
 		if _, err := cm.s.srv.keeper.own(cm.s.srv.ctx, c.Shard(), cm.s.db.Name); err != nil {

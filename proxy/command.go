@@ -170,7 +170,7 @@ func (rt *routing) askOfQuery(x *gathering, fill *plan.Fill, what string, which 
 	l.out = append(append(append(l.out, 0, 0), x.values...), 0, 0)
 	l.out = appendExecute(wire.End(l.out, at))
 	l.out = wire.AppendEmpty(l.out, wire.Sync)
-	rt.s.held.conn.UnnamedBy = 0
+	rt.s.held.conn.UnnamedGone()
 	row, err := l.Next()
 	if err != nil {
 		l.drain()

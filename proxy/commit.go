@@ -72,7 +72,7 @@ func (cm *commit) agree() error {
 	if err := cm.carryNotes(); err != nil {
 		return err
 	}
-	if !cm.s.tx.decides() || cm.s.held.conn == nil || cm.s.held.conn.Status != wire.TxActive {
+	if !cm.s.tx.decides() || cm.s.held.conn == nil || cm.s.held.conn.Status() != wire.TxActive {
 		return nil
 	}
 	if err := cm.s.tx.quiesce(); err != nil {
@@ -109,26 +109,26 @@ func (cm *commit) muster() (*agreement, error) {
 	a := &agreement{name: twopc.Name{Cluster: cm.s.route.snap.Cluster, Incarnation: cm.s.srv.cfg.Proxy, Nonce: twopc.NewNonce(), Decider: cm.s.held.conn.Shard()}}
 	a.decision = twopc.Decision{Key: a.name.Key(), Announced: cm.s.tx.everywhere}
 	for _, c := range cm.s.held.parked {
-		if c.Status == wire.TxIdle || !cm.s.tx.wroteOn(c) {
+		if c.Status() == wire.TxIdle || !cm.s.tx.wroteOn(c) {
 			continue
 		}
-		if c.Status == wire.TxFailed {
+		if c.Status() == wire.TxFailed {
 			return nil, transactionFailed()
 		}
-		if c.Server == "" {
+		if c.Server() == "" {
 			// Once per connection: a connection stays with one server.
 			rows, err := cm.askBeside(c, "SELECT weft.server()")
 			if err != nil {
 				return nil, err
 			}
-			c.Server = rows[0][0]
+			c.NoteServer(rows[0][0])
 		}
 		own, err := cm.s.srv.keeper.own(cm.s.srv.ctx, c.Shard(), cm.s.db.Name)
 		if err != nil {
 			return nil, err
 		}
 		a.conns, a.owns = append(a.conns, c), append(a.owns, own)
-		a.decision.Members = append(a.decision.Members, twopc.Member{Shard: c.Shard(), Server: c.Server})
+		a.decision.Members = append(a.decision.Members, twopc.Member{Shard: c.Shard(), Server: c.Server()})
 	}
 	return a, nil
 }
@@ -179,10 +179,10 @@ func result(c *pool.Conn) (tag string, err error) {
 			tag = string(t)
 		case wire.ErrorResponse:
 			failed = pool.ServerError(body)
-			c.StalePortal = true
+			c.QueryFailed()
 		}
 	})
-	c.UnnamedBy = 0
+	c.UnnamedGone()
 	if lost != nil {
 		return "", lost
 	}
@@ -376,9 +376,9 @@ func (cm *commit) executeCommit(lp *localPortal) error {
 		}
 		return cm.disagree(err)
 	}
-	cm.underway = cm.s.held.conn.Status == wire.TxActive
+	cm.underway = cm.s.held.conn.Status() == wire.TxActive
 	cm.s.out.forgive()
-	cm.s.held.conn.UnnamedBy = 0
+	cm.s.held.conn.UnnamedGone()
 	cm.s.pipe.unsent.Grow()
 	cm.s.pipe.unsent.B = wire.AppendQuery(cm.s.pipe.unsent.B, lp.text)
 	cm.s.pipe.ops.push(op{kind: opQuery, settles: true})
@@ -401,7 +401,7 @@ func commits(text string) bool {
 // noteEnding remembers whether the simple query about to be sent commits a transaction: if its
 // answer is lost, the outcome is unknown.
 func (cm *commit) noteEnding(text []byte, f *parser.Facts) {
-	cm.underway = cm.s.held.conn.Status == wire.TxActive && endsTx(f) && commits(string(text))
+	cm.underway = cm.s.held.conn.Status() == wire.TxActive && endsTx(f) && commits(string(text))
 }
 
 // unknownEnd is what the client hears when the answer to a COMMIT is lost.

@@ -91,7 +91,7 @@ func (wr *writer) describeCopies(x *gathering) error {
 	if err := wr.s.tx.quiesce(); err != nil {
 		return err
 	}
-	wr.s.held.conn.UnnamedBy = 0
+	wr.s.held.conn.UnnamedGone()
 	if err := wr.s.held.lockFirst(x); err != nil { // describeWrite does not lock if the write is known
 		return err
 	}
@@ -126,7 +126,7 @@ func (wr *writer) describeCopies(x *gathering) error {
 // each other's end when they want the stronger one.
 func (h *held) lockFirst(x *gathering) error {
 	c, ok := x.write.Shape.(*plan.Copies)
-	if !ok || h.conn.Status == wire.TxIdle {
+	if !ok || h.conn.Status() == wire.TxIdle {
 		return nil
 	}
 	_, err := h.conn.Exec(lockText(c.Locks))

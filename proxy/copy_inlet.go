@@ -75,7 +75,7 @@ func (x *load) join(shard int) (*inlet, error) {
 // start begins to listen to the shard, which asks for data now or soon.
 func (in *inlet) start() {
 	// The session may end before the shard has answered: the backend must not count as idle.
-	in.conn.Status = wire.TxActive
+	in.conn.Began()
 	in.buf = append(in.buf[:0], in.leg.out...)
 	in.leg.out = nil
 	in.begin()
@@ -126,7 +126,7 @@ func (in *inlet) listen() {
 		case wire.CommandComplete:
 			in.changed = rowsOf(body)
 		case wire.ReadyForQuery:
-			c.Status = body[0]
+			c.Ready(body[0])
 			if in.begins && in.err != nil {
 				// Everything sent behind the BEGIN ran outside of any block.
 				in.leg.fail(c.Lost(in.err))
@@ -139,7 +139,6 @@ func (in *inlet) listen() {
 				return
 			}
 			in.begins = false
-			in.conn.Opening.Store(false)
 		}
 		c.Consume(wire.HeaderLen + len(body))
 	}

@@ -272,7 +272,7 @@ func (x *load) alone(in *inlet, sql string) error {
 	if in.begins {
 		sql = x.s.reach.beginning(in.conn) + ";" + sql
 		in.begins, in.leg.out = false, nil
-		in.conn.Opening.Store(false)
+		in.conn.BeginWithdrawn()
 	}
 	if sql == "" {
 		return nil

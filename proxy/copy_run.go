@@ -97,7 +97,7 @@ func (cp *copier) bindCopy(portal []byte, f *parser.Facts, pl *planned) error {
 
 // executeCopy executes the portal of a COPY.
 func (cp *copier) executeCopy(b *boundCopy) error {
-	if c := cp.s.held.conn; c != nil && c.Status == wire.TxFailed {
+	if c := cp.s.held.conn; c != nil && c.Status() == wire.TxFailed {
 		return cp.s.lost.refuseBound(transactionFailed())
 	}
 	if b.over {
@@ -201,7 +201,7 @@ func (cp *copier) newOutlet(c *plan.Copy) (*outlet, error) {
 	if err := cp.s.tx.quiesce(); err != nil {
 		return nil, err
 	}
-	cp.s.held.conn.UnnamedBy = 0
+	cp.s.held.conn.UnnamedGone()
 	if err := cp.s.held.conn.CopyOut(c.Check, io.Discard); err != nil {
 		if e := (*pgerr.Error)(nil); errors.As(err, &e) {
 			e.Position = 0 // the position is one in weft's own text

@@ -143,7 +143,7 @@ func (l *lookout) holders(found map[string][]suspect) {
 			for _, sess := range l.srv.register.sessions {
 				sess.reach.eachHeld(func(c *pool.Conn) {
 					if c.Lane().Shard() == s.queue.Shard() {
-						all = append(all, deadlock.Backend{Shard: c.Shard(), PID: c.PID})
+						all = append(all, deadlock.Backend{Shard: c.Shard(), PID: c.PID()})
 					}
 				})
 			}

@@ -27,7 +27,7 @@ func (s *Session) situation() situation {
 	switch {
 	case s.lost.is():
 		return inLost
-	case s.held.conn != nil && s.held.conn.Status == wire.TxFailed:
+	case s.held.conn != nil && s.held.conn.Status() == wire.TxFailed:
 		return inFailed
 	case s.implicit.isOpen():
 		return inOwn

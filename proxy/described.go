@@ -50,7 +50,7 @@ func (ga *gatherer) learnGather(x *gathering) error {
 	if err := ga.s.tx.quiesce(); err != nil {
 		return err
 	}
-	ga.s.held.conn.UnnamedBy = 0
+	ga.s.held.conn.UnnamedGone()
 	d := &plan.Description{}
 	var err error
 	sql := string(x.text)
@@ -116,7 +116,7 @@ func (ga *gatherer) probe(x *gathering) error {
 	if err := ga.s.tx.quiesce(); err != nil {
 		return err
 	}
-	ga.s.held.conn.UnnamedBy = 0
+	ga.s.held.conn.UnnamedGone()
 	l := &leg{s: ga.s, conn: ga.s.held.conn}
 	l.out = wire.AppendParse(nil, "", "EXPLAIN "+string(x.text), appendOIDs(nil, x.d.Params))
 	var at int

@@ -158,7 +158,7 @@ func (d *effects) note(s *Session, f *parser.Facts) {
 	}
 	d.bits |= f.Effects
 	if s.record.touches(f) != catalog.Untouched || f.Effects&uncertain != 0 && !toAll(f) {
-		s.held.conn.Touched = true
+		s.held.conn.Touch()
 	}
 	s.record.stain(s.held.conn, f)
 	if f.Effects&(parser.DDL|parser.Opaque) != 0 && f.Effects&parser.Temp == 0 || s.record.suspicious(f) {
@@ -167,7 +167,7 @@ func (d *effects) note(s *Session, f *parser.Facts) {
 		s.db.Generation.Add(1)
 	}
 	d.texts++
-	d.alone = d.texts == 1 && f.Statements == 1 && s.held.conn.Status == wire.TxIdle && s.pipe.ops.only(opParse, opDescribeStatement)
+	d.alone = d.texts == 1 && f.Statements == 1 && s.held.conn.Status() == wire.TxIdle && s.pipe.ops.only(opParse, opDescribeStatement)
 	d.sets = append(d.sets, f.Settings...)
 	d.terminates = d.terminates || slices.Contains(f.Funcs, "pg_terminate_backend")
 	switch s.record.touches(f) {
@@ -217,16 +217,8 @@ func (rc *record) addPlaceholder(name string) {
 	}
 	rc.placeholders[name] = true
 	if !isOption(name) { // an empty parameter of weft itself has its default, in any session
-		notePlaceholder(rc.s.held.conn, name)
+		rc.s.held.conn.NotePlaceholder(name)
 	}
-}
-
-// notePlaceholder remembers a custom parameter that a backend has.
-func notePlaceholder(c *pool.Conn, name string) {
-	if c.Placeholders == nil {
-		c.Placeholders = map[string]bool{}
-	}
-	c.Placeholders[name] = true
 }
 
 // settleAlone settles where no cancel request can reach the backend: the client's statement is
@@ -245,7 +237,7 @@ func (rc *record) settleAlone(c *pool.Conn) error {
 		// This backend does not show what the home shard's backend holds.
 		rc.pins |= before & pinFound
 	}
-	if err == nil && rc.s.held.isPinned(c) && !c.Settings.Equal(rc.settings) {
+	if err == nil && rc.s.held.isPinned(c) && !c.Settings().Equal(rc.settings) {
 		err = c.Apply(rc.settings) // a session that keeps its backend does not acquire it again
 	}
 	rc.s.reach.unshield(main)
@@ -256,7 +248,7 @@ func (rc *record) settleAlone(c *pool.Conn) error {
 // shard has, such as an advisory lock or a seed, is asked for there, if the home shard has taken
 // part as well.
 func (rc *record) settleAt(c *pool.Conn) error {
-	i := slices.IndexFunc(rc.s.held.parked, func(h *pool.Conn) bool { return h.Lane() == rc.s.lane && h.Status == wire.TxIdle })
+	i := slices.IndexFunc(rc.s.held.parked, func(h *pool.Conn) bool { return h.Lane() == rc.s.lane && h.Status() == wire.TxIdle })
 	if i < 0 || c.Lane() == rc.s.lane || !rc.s.tx.open || rc.done.bits&homeEffects == 0 {
 		return rc.settleAlone(c)
 	}
@@ -265,7 +257,7 @@ func (rc *record) settleAt(c *pool.Conn) error {
 		return err
 	}
 	if rc.s.tx.sets {
-		c.Settings = home.Settings // both backends have run the same commands
+		c.NoteSettings(home.Settings()) // both backends have run the same commands
 	}
 	return nil
 }
@@ -275,7 +267,7 @@ func (rc *record) settleAt(c *pool.Conn) error {
 func (rc *record) settle(c *pool.Conn) error {
 	err := rc.settleDone(c)
 	if err == nil {
-		c.Touched = false
+		c.Checked()
 	}
 	return err
 }
@@ -342,7 +334,7 @@ func (rc *record) settleDone(c *pool.Conn) error {
 	if d.bits&(parser.DiscardSequences|parser.DiscardAll) != 0 && !d.failed {
 		rc.pins &^= pinSequence
 	}
-	if c.Listening {
+	if c.Listening() {
 		if err := rc.settleChannels(c, &d); err != nil {
 			return err
 		}
@@ -374,8 +366,8 @@ func allLocal(sets []parser.Setting) bool {
 // before, but a parameter that was unknown is empty now.
 func (rc *record) keepPlaceholders(c *pool.Conn, sets []parser.Setting) {
 	for _, set := range sets {
-		if _, known := c.Settings.Get(set.Name); !known && strings.Contains(set.Name, ".") && !isOption(set.Name) {
-			c.Settings = c.Settings.With(set.Name, "")
+		if _, known := c.Settings().Get(set.Name); !known && strings.Contains(set.Name, ".") && !isOption(set.Name) {
+			c.NoteSettings(c.Settings().With(set.Name, ""))
 			rc.settings = rc.settings.With(set.Name, "")
 		}
 	}
@@ -401,7 +393,7 @@ func (rc *record) learn(c *pool.Conn, sets []parser.Setting) error {
 			continue
 		}
 		if set.Reset && !custom {
-			c.Settings = c.Settings.Without(set.Name)
+			c.NoteSettings(c.Settings().Without(set.Name))
 			continue
 		}
 		if b.Len() > 0 {
@@ -419,7 +411,7 @@ func (rc *record) learn(c *pool.Conn, sets []parser.Setting) error {
 			if r[0] == "statement_timeout" {
 				r[1] = timeout // Ask itself sets statement_timeout
 			}
-			c.Settings = c.Settings.With(r[0], r[1])
+			c.NoteSettings(c.Settings().With(r[0], r[1]))
 		}
 	}
 	rc.adopt(c, parser.ChangesSettings)
@@ -428,7 +420,7 @@ func (rc *record) learn(c *pool.Conn, sets []parser.Setting) error {
 
 // adopt makes the backend's settings those of the session.
 func (rc *record) adopt(c *pool.Conn, bits parser.Effect) {
-	rc.settings = c.Settings
+	rc.settings = c.Settings()
 	if name := rc.s.login.startup.Get("application_name"); name != "" && bits&(parser.ChangesSettings|parser.ChangesAllSettings|parser.DiscardAll) != 0 {
 		if _, set := rc.settings.Get("application_name"); !set {
 			// RESET goes back to the name with which the client connected. The backend does not
@@ -436,8 +428,10 @@ func (rc *record) adopt(c *pool.Conn, bits parser.Effect) {
 			rc.settings = rc.settings.With("application_name", clean(name))
 		}
 	}
-	rc.oldStrings = c.Params["standard_conforming_strings"] == "off"
-	rc.setEncoding(c.Params["client_encoding"])
+	standard, _ := c.Param("standard_conforming_strings")
+	rc.oldStrings = standard == "off"
+	encoding, _ := c.Param("client_encoding")
+	rc.setEncoding(encoding)
 	timeout, _ := rc.settings.Get("idle_session_timeout")
 	rc.idleTimeout = gucDuration(timeout)
 }

@@ -300,7 +300,7 @@ func (rt *routing) envID() planner.ID {
 
 // holdsHome reports whether a backend of the home shard takes part in the block.
 func (rt *routing) holdsHome() bool {
-	in := func(c *pool.Conn) bool { return c.Lane() == rt.s.lane && c.Status == wire.TxActive }
+	in := func(c *pool.Conn) bool { return c.Lane() == rt.s.lane && c.Status() == wire.TxActive }
 	return rt.s.tx.open && (rt.s.held.conn != nil && in(rt.s.held.conn) || slices.ContainsFunc(rt.s.held.parked, in))
 }
 
@@ -431,8 +431,8 @@ func (rt *routing) ask(l *pool.Lane, sql string) ([][]string, error) {
 
 // askHere asks a backend of the session, inside its transaction if there is one.
 func askHere(c *pool.Conn, sql string) ([][]string, error) {
-	c.UnnamedBy = 0
-	if c.Status == wire.TxActive {
+	c.UnnamedGone()
+	if c.Status() == wire.TxActive {
 		sql = catalog.Inside(sql)
 	}
 	return c.Exec(sql)
@@ -440,7 +440,7 @@ func askHere(c *pool.Conn, sql string) ([][]string, error) {
 
 // askBy is ask for a function that asks the backend, inside its transaction if there is one.
 func (rt *routing) askBy(l *pool.Lane, ask func(*pool.Conn) ([][]string, error)) ([][]string, error) {
-	if c := rt.s.held.conn; c != nil && c.Lane() == l && (!rt.s.pipe.unsynced || rt.s.tx.open) && c.Status != wire.TxFailed {
+	if c := rt.s.held.conn; c != nil && c.Lane() == l && (!rt.s.pipe.unsynced || rt.s.tx.open) && c.Status() != wire.TxFailed {
 		if !rt.s.pipe.ops.empty() {
 			if err := rt.s.flush(); err != nil {
 				return nil, err
@@ -452,7 +452,7 @@ func (rt *routing) askBy(l *pool.Lane, ask func(*pool.Conn) ([][]string, error))
 		return ask(c)
 	}
 	for _, c := range rt.s.held.parked {
-		if c.Lane() == l && c.Status != wire.TxFailed {
+		if c.Lane() == l && c.Status() != wire.TxFailed {
 			return ask(c)
 		}
 	}
@@ -466,7 +466,7 @@ func (rt *routing) askBy(l *pool.Lane, ask func(*pool.Conn) ([][]string, error))
 		c.Discard()
 		return nil, err
 	}
-	c.UnnamedBy = 0
+	c.UnnamedGone()
 	c.Release()
 	return rows, nil
 }

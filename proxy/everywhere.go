@@ -148,7 +148,7 @@ func (ev *everywhere) everyPart(p *plan.Plan, text string, f *parser.Facts) erro
 		ev.s.commit.noteChange(p)
 	}
 	ev.s.drawn.noteSequences(f, []byte(text))
-	ev.s.held.conn.UnnamedBy = 0
+	ev.s.held.conn.UnnamedGone()
 	ev.s.pipe.unsent.Grow()
 	ev.s.pipe.unsent.B = wire.AppendQuery(ev.s.pipe.unsent.B, e.text)
 	ev.s.pipe.ops.push(op{kind: opQuery, spread: e, quiet: ev.s.out.quiet, text: changed})
@@ -279,7 +279,7 @@ func (ev *everywhere) beside(c *pool.Conn, do func()) {
 // need be.
 func (ev *everywhere) enlist(lane *pool.Lane) (*pool.Conn, error) {
 	for _, c := range ev.s.held.parked {
-		if c.Lane() == lane && c.Status != wire.TxIdle {
+		if c.Lane() == lane && c.Status() != wire.TxIdle {
 			return c, nil
 		}
 	}
@@ -287,7 +287,7 @@ func (ev *everywhere) enlist(lane *pool.Lane) (*pool.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.UnnamedBy = 0
+	c.UnnamedGone()
 	ev.s.reach.noteParty(c)
 	for i := -1; i < len(ev.s.tx.replay); i++ {
 		sql := ev.s.reach.beginning(c)

@@ -273,7 +273,7 @@ func (en *explainer) checkOptions(x *gathering) error {
 		if err := en.s.tx.quiesce(); err != nil {
 			return err
 		}
-		en.s.held.conn.UnnamedBy = 0
+		en.s.held.conn.UnnamedGone()
 		at, _ := parser.Place(e.text, e.literals, e.After, e.Offset)
 		if _, err := en.s.held.conn.Exec(string(e.text[:at]) + " SELECT"); err != nil {
 			return err

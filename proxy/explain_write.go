@@ -70,7 +70,7 @@ func (en *explainer) describeExplained(x *gathering) error {
 	if err := en.s.tx.quiesce(); err != nil {
 		return err
 	}
-	en.s.held.conn.UnnamedBy = 0
+	en.s.held.conn.UnnamedGone()
 	d := &plan.Description{}
 	var err error
 	d.Params, d.Columns, err = finish.Describe(en.s.held.conn, string(x.text), oidList(x.oids))

@@ -159,8 +159,8 @@ func (s *Session) parseHere(p wire.ParseBody, body []byte, facts *parser.Facts, 
 		return s.prepared.parseNamed(p, facts, changed)
 	}
 	prev := s.prepared.replaceUnnamed(body, facts)
-	o := op{kind: opParse, prev: prev, unnamedBy: s.held.conn.UnnamedBy, text: changed}
-	s.held.conn.UnnamedBy = s.prepared.unnamedTag()
+	o := op{kind: opParse, prev: prev, unnamedBy: s.held.conn.UnnamedBy(), text: changed}
+	s.held.conn.ParsedUnnamed(s.prepared.unnamedTag())
 	if s.record.special(facts) {
 		return s.record.parseSpecial(p, facts, o)
 	}
@@ -243,7 +243,7 @@ func (s *Session) execute(body []byte) error {
 	if ok, err := s.begin(); !ok {
 		return err
 	}
-	if s.held.conn.StalePortal && s.held.conn.Status == wire.TxFailed && len(body) > 0 && body[0] == 0 {
+	if s.held.conn.StalePortal() && len(body) > 0 && body[0] == 0 {
 		s.lost.refuseMessage(transactionFailed()) // the backend could crash
 		return nil
 	}
@@ -385,7 +385,7 @@ func (s *Session) sync(body []byte, n int) error {
 		s.client.Consume(n)
 		s.emitLocal()
 		s.pipe.ops.push(op{kind: opSync})
-		return s.afterQuery(s.pipe.failed(s.pipe.onReady(s.held.conn, s.pipe.ops.first(), s.held.conn.Status)))
+		return s.afterQuery(s.pipe.failed(s.pipe.onReady(s.held.conn, s.pipe.ops.first(), s.held.conn.Status())))
 	}
 	s.pipe.unsent.Grow()
 	s.pipe.unsent.B = wire.AppendFrame(s.pipe.unsent.B, wire.Sync, body)
@@ -405,7 +405,7 @@ func (p *pipe) unasked() bool {
 // unjoined reports whether the client is in a block that the backend at hand, which the session
 // is tied to, has not joined yet: the backend would report that there is no block.
 func (s *Session) unjoined() bool {
-	return s.tx.open && s.held.conn.Status == wire.TxIdle && !s.pipe.unsynced && !s.pipe.pushed && s.pipe.unsent.Len() == 0 && s.pipe.ops.only(opLocal)
+	return s.tx.open && s.held.conn.Status() == wire.TxIdle && !s.pipe.unsynced && !s.pipe.pushed && s.pipe.unsent.Len() == 0 && s.pipe.ops.only(opLocal)
 }
 
 // onFlush asks for the answers so far.

@@ -15,7 +15,7 @@ import (
 // failAll makes the other participants fail when the backend at hand has failed. An error means
 // that a participant is lost.
 func (t *transaction) failAll() error {
-	if !t.open || len(t.s.held.parked) == 0 || t.s.held.conn == nil || t.s.held.conn.Status != wire.TxFailed {
+	if !t.open || len(t.s.held.parked) == 0 || t.s.held.conn == nil || t.s.held.conn.Status() != wire.TxFailed {
 		return nil
 	}
 	text := "ROLLBACK"
@@ -24,7 +24,7 @@ func (t *transaction) failAll() error {
 	}
 	var active []*pool.Conn
 	for _, c := range t.s.held.parked {
-		if c.Status == wire.TxActive {
+		if c.Status() == wire.TxActive {
 			active = append(active, c)
 		}
 	}
@@ -34,7 +34,7 @@ func (t *transaction) failAll() error {
 		}
 	}
 	for _, c := range active {
-		c.UnnamedBy = 0
+		c.UnnamedGone()
 		if err := c.UntilReady(func(byte, []byte) {}); err != nil {
 			return err
 		}

@@ -127,7 +127,7 @@ func (cm *commit) order(c *pool.Conn, verb string, odd bool) bool {
 		b = append(append(b, o.String()...), " '"...)
 		b = append(a.name.Append(b, c.Shard()), '\'', 0)
 		cm.s.pipe.unsent.B = wire.End(b, at)
-	case c.Status != wire.TxIdle:
+	case c.Status() != wire.TxIdle:
 		if i >= 0 && a.Part(i) == twopc.Unclear {
 			return false
 		}
@@ -148,7 +148,7 @@ func (cm *commit) hearAll(verb string, odd bool) {
 			o = a.Order(i)
 		}
 		prepared := o == twopc.CommitPrepared || o == twopc.RollbackPrepared
-		if !prepared && c.Status == wire.TxIdle {
+		if !prepared && c.Status() == wire.TxIdle {
 			return true
 		}
 		if i >= 0 && a.Part(i) == twopc.Unclear {

@@ -390,7 +390,7 @@ func (ga *gatherer) transactionNow() (string, error) {
 	if err := ga.s.tx.quiesce(); err != nil {
 		return "", err
 	}
-	ga.s.held.conn.UnnamedBy = 0
+	ga.s.held.conn.UnnamedGone()
 	rows, err := ga.s.held.conn.Exec("SELECT pg_catalog.to_char(pg_catalog.now() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')")
 	if err != nil {
 		return "", err

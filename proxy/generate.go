@@ -342,7 +342,7 @@ func (d source) Draw(ctx context.Context, name sequence.Name, n int) ([]int64, e
 	if role != "" {
 		sql = "BEGIN; SET LOCAL ROLE " + quote.Ident(role) + "; " + sequence.Query(name.Sequence, n) + "; COMMIT; DISCARD SEQUENCES"
 	}
-	if !c.Settings.Equal(nil) {
+	if !c.Settings().Equal(nil) {
 		if err := c.Apply(nil); err != nil {
 			c.Discard()
 			return nil, err

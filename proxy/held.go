@@ -97,7 +97,7 @@ func (h *held) useLane(l *pool.Lane) error {
 			return err
 		}
 	}
-	if h.s.tx.open && h.conn.Status == wire.TxIdle {
+	if h.s.tx.open && h.conn.Status() == wire.TxIdle {
 		if err := h.s.tx.join(); err != nil {
 			return err
 		}
@@ -156,9 +156,9 @@ func (h *held) borrow(l *pool.Lane) (*pool.Conn, error) {
 		}
 		return nil, survivable(err)
 	}
-	c.Lent = h.s.srv.pool.Drains()
+	c.Lent()
 	h.s.reach.noteBorrowed(c)
-	if !c.Settings.Equal(h.s.record.settings) {
+	if !c.Settings().Equal(h.s.record.settings) {
 		if err := c.Apply(h.s.record.settings); err != nil {
 			c.Discard()
 			if errors.Is(err, pool.ErrLost) {
@@ -170,7 +170,7 @@ func (h *held) borrow(l *pool.Lane) (*pool.Conn, error) {
 		}
 		for name := range h.s.record.placeholders {
 			if _, set := h.s.record.settings.Get(name); set {
-				notePlaceholder(c, name)
+				c.NotePlaceholder(name)
 			}
 		}
 	}
@@ -190,13 +190,13 @@ func (h *held) borrow(l *pool.Lane) (*pool.Conn, error) {
 func (h *held) underway() (since uint64, ok bool) {
 	since = math.MaxUint64
 	if h.conn != nil {
-		since = h.conn.Lent
+		since = h.conn.LentAt()
 	}
 	for _, c := range h.parked {
-		since = min(since, c.Lent)
+		since = min(since, c.LentAt())
 	}
 	for _, c := range h.s.reach.legs {
-		since = min(since, c.Lent)
+		since = min(since, c.LentAt())
 	}
 	return since, since != math.MaxUint64
 }
@@ -236,7 +236,7 @@ func (h *held) park() error {
 		}
 	}
 	c := h.conn
-	if c.Status == wire.TxIdle && h.s.pipe.unsynced {
+	if c.Status() == wire.TxIdle && h.s.pipe.unsynced {
 		// The messages so far can be a transaction by themselves: nothing they have done needs
 		// to be undone if a later message fails.
 		if err := h.endImplicit(); err != nil {
@@ -246,7 +246,7 @@ func (h *held) park() error {
 			return errTold
 		}
 	}
-	if c.Status == wire.TxIdle && !h.isPinned(c) {
+	if c.Status() == wire.TxIdle && !h.isPinned(c) {
 		return h.giveBack()
 	}
 	if err := h.shareSettings(c); err != nil {
@@ -340,11 +340,11 @@ func (h *held) meet(c *pool.Conn) error {
 			return err
 		}
 	}
-	if c.SoleSession != h.s.id && c.SoleSession != 0 && (h.s.db.ReadsSequences.Load() || h.takesOver(c)) {
+	if c.SoleSession() != h.s.id && c.SoleSession() != 0 && (h.s.db.ReadsSequences.Load() || h.takesOver(c)) {
 		if _, err := c.Exec("DISCARD SEQUENCES"); err != nil {
 			return err
 		}
-		c.SoleSession = 0
+		c.SequencesDiscarded()
 	}
 	return nil
 }
@@ -354,7 +354,7 @@ func (h *held) meet(c *pool.Conn) error {
 // only session before it has left. So the first currval of a database is answered where clients
 // come one after the other, as tests and scripts do.
 func (h *held) takesOver(c *pool.Conn) bool {
-	return c.Lane() == h.s.lane && (h.last == nil || c.SoleSession > 0 && !h.s.srv.register.connected(c.SoleSession))
+	return c.Lane() == h.s.lane && (h.last == nil || c.SoleSession() > 0 && !h.s.srv.register.connected(c.SoleSession()))
 }
 
 // hold makes c the backend at hand, which cancel requests reach.
@@ -383,7 +383,7 @@ func (h *held) release() {
 	if uint32(h.s.record.pins) != h.s.reach.pins.Load() {
 		h.s.reach.pins.Store(uint32(h.s.record.pins))
 	}
-	if h.conn == nil || h.conn.Status != wire.TxIdle || h.s.tx.open || h.isPinned(h.conn) || h.s.pipe.unsent.Len() > 0 || !h.s.pipe.ops.empty() || h.s.pipe.unsynced {
+	if h.conn == nil || h.conn.Status() != wire.TxIdle || h.s.tx.open || h.isPinned(h.conn) || h.s.pipe.unsent.Len() > 0 || !h.s.pipe.ops.empty() || h.s.pipe.unsynced {
 		return
 	}
 	_ = h.giveBack()
@@ -392,7 +392,7 @@ func (h *held) release() {
 // giveBack lets other sessions use the backend at hand, which is idle. The backend is closed if
 // it cannot be made clean.
 func (h *held) giveBack() error {
-	if h.conn.Listening || h.s.record.done.any() {
+	if h.conn.Listening() || h.s.record.done.any() {
 		if err := h.s.record.settleAlone(h.conn); err != nil {
 			h.drop()
 			return err
@@ -408,7 +408,7 @@ func (h *held) giveBack() error {
 			h.drop()
 			return err
 		}
-		h.conn.Settings = h.conn.Settings.Without("idle_session_timeout")
+		h.conn.NoteSettings(h.conn.Settings().Without("idle_session_timeout"))
 	}
 	if h.takeSoiled(h.conn) {
 		h.drop()
@@ -452,7 +452,7 @@ func (h *held) leaveParked() {
 
 // leave gives a backend back at the end of the session, or closes it.
 func (h *held) leave(c *pool.Conn) {
-	if c.Status != wire.TxIdle || h.isPinned(c) && h.s.record.pins&(pinForever|pinTemp) != 0 {
+	if c.Status() != wire.TxIdle || h.isPinned(c) && h.s.record.pins&(pinForever|pinTemp) != 0 {
 		c.Discard() // DISCARD ALL would leave traces, such as a temporary schema
 		return
 	}
@@ -461,10 +461,7 @@ func (h *held) leave(c *pool.Conn) {
 			c.Discard()
 			return
 		}
-		c.UnprepareAll()
-		c.Settings = nil
-		c.Listening = false
-		c.SoleSession = 0
+		c.DiscardedAll()
 	} else {
 		c.UsedBy(h.s.id)
 	}

@@ -62,12 +62,12 @@ func (d *drawn) identityEdits(text string, ids []int32, runs bool) parser.Edits 
 		d.lend(n)
 	}
 	for _, l := range d.loans {
-		id.Pairs = append(id.Pairs, parser.Pair{Session: l.to.id, Backend: l.conn.PID})
+		id.Pairs = append(id.Pairs, parser.Pair{Session: l.to.id, Backend: l.conn.PID()})
 	}
 	d.s.srv.register.holders(func(sess *Session, c *pool.Conn) {
 		// A session that is named keeps the backend it had when the loan was made.
 		if !slices.ContainsFunc(d.loans, func(l loan) bool { return l.to == sess }) {
-			id.Pairs = append(id.Pairs, parser.Pair{Session: sess.id, Backend: c.PID})
+			id.Pairs = append(id.Pairs, parser.Pair{Session: sess.id, Backend: c.PID()})
 		}
 	})
 	edits, err := parser.IdentityEdits(text, id)

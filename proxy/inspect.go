@@ -103,7 +103,7 @@ func (rc *record) hasTemporary(c *pool.Conn) {
 		rc.placeholders = map[string]bool{}
 	}
 	rc.placeholders[temporarySchema] = true
-	notePlaceholder(c, temporarySchema)
+	c.NotePlaceholder(temporarySchema)
 }
 
 // inspect asks the backend for the session's state and adopts it.
@@ -121,12 +121,12 @@ func (h *held) inspect(c *pool.Conn, bits parser.Effect) error {
 		}
 	}
 	c.OnlyPrepared(found.prepared)
-	if len(found.channels) > 0 && !c.Listening {
+	if len(found.channels) > 0 && !c.Listening() {
 		if err := h.s.record.listenUnseen(c, found.channels); err != nil {
 			return err
 		}
 	}
-	c.Settings = pool.SettingsOf(found.settings)
+	c.NoteSettings(pool.SettingsOf(found.settings))
 	h.s.record.adopt(c, bits)
 	return nil
 }
@@ -135,7 +135,7 @@ func (h *held) inspect(c *pool.Conn, bits parser.Effect) error {
 // session does not adopt such changes: its own state is on the home shard.
 func (h *held) touch(l *leg, f *parser.Facts) {
 	if h.s.record.touches(f) != catalog.Untouched {
-		l.conn.Touched = true
+		l.conn.Touch()
 	}
 	h.s.record.stain(l.conn, f)
 }
@@ -143,13 +143,13 @@ func (h *held) touch(l *leg, f *parser.Facts) {
 // untouch checks whether the session state of a touched backend is unchanged. A backend whose
 // state has changed is closed when it is released.
 func (h *held) untouch(c *pool.Conn) {
-	if !c.Touched || c.Status != wire.TxIdle {
+	if !c.Touched() || c.Status() != wire.TxIdle {
 		return
 	}
 	c.AwaitCancels()
 	found, err := h.remainsOf(c)
-	if err == nil && !found.bare && found.pins == 0 && len(found.channels) == 0 && c.Settings.Equal(pool.SettingsOf(found.settings)) {
+	if err == nil && !found.bare && found.pins == 0 && len(found.channels) == 0 && c.Settings().Equal(pool.SettingsOf(found.settings)) {
 		c.OnlyPrepared(found.prepared)
-		c.Touched = false
+		c.Checked()
 	}
 }

@@ -50,7 +50,7 @@ type ownTalk struct {
 
 // add appends a statement.
 func (t *ownTalk) add(st *pool.Statement, params ...string) {
-	if t.c.Touched { // a function may have deallocated the prepared statement
+	if t.c.Touched() { // a function may have deallocated the prepared statement
 		t.once(st.SQL, params...)
 		return
 	}
@@ -71,7 +71,7 @@ func (t *ownTalk) once(sql string, params ...string) {
 	t.out.B = wire.AppendParse(t.out.B, "", sql, nil)
 	t.out.B = appendOwn(t.out.B, &pool.Statement{}, params...)
 	t.parsed = append(t.parsed, nil)
-	t.c.UnnamedBy = 0
+	t.c.UnnamedGone()
 }
 
 // run sends the sequence and waits for the answers.

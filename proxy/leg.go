@@ -161,9 +161,8 @@ func (l *leg) frame() (typ byte, body []byte, err error) {
 		}
 	case wire.ReadyForQuery:
 		if len(body) == 1 {
-			c.Status = body[0]
+			c.Ready(body[0])
 		}
-		c.Opening.Store(false)
 		c.Consume(l.consume)
 		l.consume = 0
 		if l.begins && l.err == nil {
@@ -197,7 +196,7 @@ func (l *leg) unsent() bool { return !l.over && (len(l.out) > 0 || !l.owed) }
 // skip ends a leg without sending its statement.
 func (l *leg) skip() {
 	l.out, l.over = nil, true
-	l.conn.Opening.Store(false)
+	l.conn.BeginWithdrawn()
 }
 
 // drain reads the rest of the shard's answer.
@@ -245,11 +244,11 @@ func (ls *legs) stopLegs(legs []*leg) {
 // awaitBegin waits for the answer to the BEGIN that the statement was sent with: a cancel
 // request must not hit the BEGIN.
 func (l *leg) awaitBegin() {
-	if !l.conn.Opening.Load() {
+	if !l.conn.Opening() {
 		return
 	}
 	_ = l.conn.Conn().SetReadDeadline(time.Now().Add(beginTimeout))
-	for l.conn.Opening.Load() && !l.over {
+	for l.conn.Opening() && !l.over {
 		if _, _, err := l.frame(); err != nil {
 			return // the backend is given up, and rolls back
 		}
@@ -306,7 +305,7 @@ func (ls *legs) legTo(shard int) (*leg, error) {
 			l.borrowed = true
 		}
 	}
-	l.conn.UnnamedBy = 0
+	l.conn.UnnamedGone()
 	if err := ls.joinLeg(l); err != nil {
 		return nil, ls.notJoined(l.conn, err)
 	}
@@ -326,7 +325,7 @@ func (ls *legs) notJoined(c *pool.Conn, err error) error {
 // joinLeg makes the leg's backend take part in the block.
 func (ls *legs) joinLeg(l *leg) error {
 	b := &ls.s.tx.block
-	if !b.open || l.conn.Status != wire.TxIdle {
+	if !b.open || l.conn.Status() != wire.TxIdle {
 		return nil
 	}
 	if b.sealed {
@@ -338,7 +337,7 @@ func (ls *legs) joinLeg(l *leg) error {
 	ls.s.reach.noteParty(l.conn)
 	if b.plain && len(b.replay) == 0 {
 		l.out = wire.AppendQuery(l.out, ls.s.reach.beginning(l.conn))
-		l.conn.Opening.Store(true)
+		l.conn.BeginSent()
 		l.begins = true
 		return nil
 	}
@@ -402,7 +401,7 @@ func (ls *legs) endLegs(legs []*leg, stop bool) error {
 		switch {
 		case !l.borrowed && !l.lost():
 			l.conn.AwaitCancels()
-			if l.opened && l.conn.Status != wire.TxIdle {
+			if l.opened && l.conn.Status() != wire.TxIdle {
 				// The session is tied to the backend, but weft has opened the transaction.
 				if _, err := l.conn.Exec("ROLLBACK"); err != nil {
 					lost = ls.loseParked(l.conn, err)
@@ -410,8 +409,8 @@ func (ls *legs) endLegs(legs []*leg, stop bool) error {
 			}
 		case !l.borrowed:
 			lost = ls.loseParked(l.conn, lost)
-		case l.borrowed && l.opened && !l.lost() && l.conn.Status == wire.TxActive && ls.endOpened(l):
-		case l.borrowed && (l.lost() || l.conn.Status != wire.TxIdle):
+		case l.borrowed && l.opened && !l.lost() && l.conn.Status() == wire.TxActive && ls.endOpened(l):
+		case l.borrowed && (l.lost() || l.conn.Status() != wire.TxIdle):
 			l.conn.Discard()
 		case l.borrowed:
 			ls.s.held.untouch(l.conn)
@@ -429,7 +428,7 @@ func (ls *legs) endLegs(legs []*leg, stop bool) error {
 // endOpened commits a transaction that weft has opened, and gives the backend back. It returns
 // false if that is not possible.
 func (ls *legs) endOpened(l *leg) bool {
-	if _, err := l.conn.Exec("COMMIT"); err != nil || l.conn.Status != wire.TxIdle {
+	if _, err := l.conn.Exec("COMMIT"); err != nil || l.conn.Status() != wire.TxIdle {
 		return false
 	}
 	ls.s.held.untouch(l.conn)
@@ -471,7 +470,7 @@ func (x *gathering) asRefused(err error) error {
 // false if there is none.
 func (ls *legs) atFailed() bool {
 	for i, c := range ls.s.held.parked {
-		if c.Status == wire.TxFailed {
+		if c.Status() == wire.TxFailed {
 			ls.s.held.switchTo(i)
 			return true
 		}

@@ -99,7 +99,7 @@ func (rc *record) deliver() {
 // the hub listens.
 func (rc *record) onBackendNotification(c *pool.Conn, body []byte) {
 	pid, channel, payload, ok := wire.DecodeNotification(body)
-	if !ok || (!c.Listening || rc.channels[channel]) && rc.pins&pinEncoding == 0 {
+	if !ok || (!c.Listening() || rc.channels[channel]) && rc.pins&pinEncoding == 0 {
 		return // the hub delivers the notification
 	}
 	rc.s.out.Grow()
@@ -109,11 +109,11 @@ func (rc *record) onBackendNotification(c *pool.Conn, body []byte) {
 // listenHere makes the backend listen to the session's channels, so that LISTEN, UNLISTEN and
 // pg_listening_channels() act on the truth.
 func (rc *record) listenHere(c *pool.Conn, exec func(sql string) error) error {
-	if c.Listening {
+	if c.Listening() {
 		return nil
 	}
-	c.Listening = true
-	rc.listenedInTx = c.Status != wire.TxIdle || !rc.s.pipe.ops.empty()
+	c.Listened()
+	rc.listenedInTx = c.Status() != wire.TxIdle || !rc.s.pipe.ops.empty()
 	for ch := range rc.channels {
 		if err := exec("LISTEN " + quote.Ident(ch)); err != nil {
 			return err
@@ -125,7 +125,7 @@ func (rc *record) listenHere(c *pool.Conn, exec func(sql string) error) error {
 // listenInBlock is listenHere before a transaction block begins: a LISTEN inside the block
 // would take effect only when the block is over.
 func (rc *record) listenInBlock() error {
-	if rc.s.held.conn.Status != wire.TxIdle || !rc.s.pipe.ops.empty() || rc.s.pipe.unsent.Len() > 0 {
+	if rc.s.held.conn.Status() != wire.TxIdle || !rc.s.pipe.ops.empty() || rc.s.pipe.unsent.Len() > 0 {
 		return nil
 	}
 	return rc.listenHere(rc.s.held.conn, func(sql string) error {
@@ -192,6 +192,6 @@ func stopListening(c *pool.Conn) error {
 	if _, err := c.Exec("UNLISTEN *"); err != nil {
 		return c.Lost(err)
 	}
-	c.Listening = false
+	c.Unlistened()
 	return nil
 }

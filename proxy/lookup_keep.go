@@ -95,7 +95,7 @@ func (lk *lookups) keepWritten(claims []lookupClaim, strict map[string]bool, exc
 	for i := range lk.s.route.snap.Shards {
 		lane := lk.s.held.laneOf(lk.s.route.snap, i).lane
 		if slices.ContainsFunc(lk.s.held.parked, func(c *pool.Conn) bool {
-			return c.Lane() == lane && c.Status == wire.TxActive && (c == lk.s.tx.writer || slices.Contains(lk.s.tx.also, c))
+			return c.Lane() == lane && c.Status() == wire.TxActive && (c == lk.s.tx.writer || slices.Contains(lk.s.tx.also, c))
 		}) {
 			shards = append(shards, i)
 		}

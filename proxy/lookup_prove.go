@@ -45,7 +45,7 @@ func (lk *lookups) appendProved(b []byte, c *pool.Conn, call lookupCall) ([]byte
 	if err != nil {
 		return b, err
 	}
-	args := append(call.args[:len(call.args):len(call.args)], own.Prove(c.PID, call.proves...))
+	args := append(call.args[:len(call.args):len(call.args)], own.Prove(c.PID(), call.proves...))
 	return wire.AppendCall(b, call.sql, args...), nil
 }
 
@@ -54,8 +54,8 @@ func (lk *lookups) appendProved(b []byte, c *pool.Conn, call lookupCall) ([]byte
 func (lk *lookups) askProved(l *pool.Lane, call lookupCall) ([][]string, error) {
 	const point = `"\x01f"`
 	return lk.s.route.askBy(l, func(c *pool.Conn) ([][]string, error) {
-		c.UnnamedBy = 0
-		inside := c.Status == wire.TxActive
+		c.UnnamedGone()
+		inside := c.Status() == wire.TxActive
 		var b []byte
 		if inside {
 			b = wire.AppendCall(b, "SAVEPOINT "+point)

@@ -13,7 +13,7 @@ type notifier struct {
 // notifies notes that the session is about to notify through a backend, so that listening
 // clients are told the session's ID.
 func (rc *record) notifies(c *pool.Conn) {
-	key := notifier{c.Shard(), c.PID}
+	key := notifier{c.Shard(), c.PID()}
 	before, ok := rc.s.srv.register.notifiers.Load(key)
 	if ok && before != rc.s.id || rc.notified != "" && rc.notified != key.shard {
 		// First the notifications that another session sent through this backend must be
@@ -32,7 +32,7 @@ func (r *register) sessionOf(shard string, pid int32) int32 {
 	}
 	id := pid
 	r.holders(func(sess *Session, c *pool.Conn) {
-		if c.PID == pid && c.Shard() == shard {
+		if c.PID() == pid && c.Shard() == shard {
 			id = sess.id
 		}
 	})

@@ -377,14 +377,14 @@ func readsOption(text []byte, f *parser.Facts) bool {
 // of the client is under way on that backend.
 func (rc *record) showOptions(idle bool) error {
 	c := rc.s.held.conn
-	if c.Status == wire.TxFailed {
+	if c.Status() == wire.TxFailed {
 		return nil
 	}
-	local := !idle || c.Status != wire.TxIdle // the setting ends with the client's transaction
+	local := !idle || c.Status() != wire.TxIdle // the setting ends with the client's transaction
 	var b strings.Builder
 	texts := rc.s.srv.conf().Gather.options().texts()
 	for _, name := range optionNames {
-		if v, _ := c.Settings.Get(name); v != "" && !local {
+		if v, _ := c.Settings().Get(name); v != "" && !local {
 			continue
 		}
 		if b.Len() > 0 {
@@ -405,7 +405,7 @@ func (rc *record) showOptions(idle bool) error {
 	}
 	if !local {
 		for _, r := range rows {
-			c.Settings = c.Settings.With(r[0], r[1])
+			c.NoteSettings(c.Settings().With(r[0], r[1]))
 			rc.settings = rc.settings.With(r[0], r[1])
 		}
 	}

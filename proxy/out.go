@@ -40,7 +40,7 @@ type answers struct {
 // onParameterStatus takes a ParameterStatus of a backend.
 func (o *answers) onParameterStatus(c *pool.Conn, body []byte) {
 	if name, value, ok := wire.DecodeParameterStatus(body); ok {
-		c.Params[name] = value
+		c.Told(name, value)
 		o.onParameter(name, value)
 	}
 }
@@ -60,10 +60,10 @@ func (o *answers) onParameter(name, value string) {
 // catchUp takes the parameters that a backend has reported while weft talked to it by
 // itself: an error, say, ends the settings of the backend's transaction.
 func (o *answers) catchUp(c *pool.Conn) {
-	for _, name := range c.Untold {
-		o.onParameter(name, c.Params[name])
+	for _, name := range c.TakeUntold() {
+		value, _ := c.Param(name)
+		o.onParameter(name, value)
 	}
-	c.Untold = c.Untold[:0]
 }
 
 // report notes the value of a parameter that the client is to know.
@@ -93,7 +93,7 @@ func (o *answers) report(name, value string) {
 // tellParameters tells the client about parameters that have changed. c is the backend that
 // is ready, nil if there is none.
 func (o *answers) tellParameters(c *pool.Conn) {
-	if c != nil && len(c.Untold) > 0 {
+	if c != nil && c.Untold() {
 		o.catchUp(c)
 	}
 	if len(o.unready) == 0 {

@@ -56,7 +56,7 @@ func (t *transaction) endOwn() error {
 		return err
 	}
 	t.noteTag("COMMIT")
-	if t.s.out.failed || c.Status == wire.TxFailed {
+	if t.s.out.failed || c.Status() == wire.TxFailed {
 		t.noteTag("ROLLBACK")
 	} else if err := t.s.commit.agree(); err != nil {
 		if errors.Is(err, errTold) {
@@ -95,7 +95,7 @@ func (t *transaction) execEnd(c *pool.Conn, sql string) error {
 		return c.Lost(err)
 	}
 	var failed error
-	for c.UnnamedBy = 0; ; {
+	for c.UnnamedGone(); ; {
 		typ, body, err := c.Next(wire.LargeLimit)
 		if err != nil {
 			return c.Lost(err)
@@ -103,7 +103,7 @@ func (t *transaction) execEnd(c *pool.Conn, sql string) error {
 		switch typ {
 		case wire.ErrorResponse:
 			failed = pool.ServerError(body)
-			c.StalePortal = true
+			c.QueryFailed()
 		case wire.CommandComplete:
 			if sql == "COMMIT" {
 				t.s.script.tellDue() // notifications come after the tags
@@ -116,8 +116,7 @@ func (t *transaction) execEnd(c *pool.Conn, sql string) error {
 		case wire.ParameterStatus:
 			t.s.out.onParameterStatus(c, body)
 		case wire.ReadyForQuery:
-			c.Opening.Store(false)
-			c.Status = body[0]
+			c.Ready(body[0])
 		}
 		c.Consume(wire.HeaderLen + len(body))
 		if typ == wire.ReadyForQuery {

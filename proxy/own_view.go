@@ -40,9 +40,11 @@ func (rt *routing) showOwn(c *pool.Conn, f *parser.Facts, unsynced bool, exec fu
 	if _, err := rt.s.srv.keeper.own(rt.s.srv.ctx, c.Shard(), rt.s.db.Name); err != nil {
 		return err
 	}
-	local := c.Status == wire.TxActive || unsynced
+	local := c.Status() == wire.TxActive || unsynced
 	sql := setOwn(rt.ownJSON(f), local)
-	c.Shown = c.Shown || !local
+	if !local {
+		c.Show()
+	}
 	return exec(sql)
 }
 
@@ -58,8 +60,9 @@ func setOwn(rows string, local bool) string {
 
 // hideOwn takes the rows of weft's views away from a backend.
 func hideOwn(c *pool.Conn) {
-	_, err := c.Exec(setOwn("", false))
-	c.Shown = err != nil
+	if _, err := c.Exec(setOwn("", false)); err == nil {
+		c.Hidden()
+	}
 }
 
 // showOwnTo is showOwn for a leg whose statement reads weft's views beside other tables.

@@ -59,7 +59,7 @@ func (h *held) alone(c *pool.Conn) bool {
 }
 
 // takesPart reports whether a backend is in the block, or will be once its BEGIN arrives.
-func takesPart(c *pool.Conn) bool { return c.Status != wire.TxIdle || c.Opening.Load() }
+func takesPart(c *pool.Conn) bool { return c.Status() != wire.TxIdle || c.Opening() }
 
 // noteParty publishes that a backend takes part in the block, beside those that already do.
 // A block of one shard is not published.
@@ -81,7 +81,7 @@ func (re *reach) bePatient(joins *pool.Conn) {
 	}
 	re.s.tx.bePatient()
 	for _, p := range re.s.held.parked {
-		if p != joins && p.Status == wire.TxActive {
+		if p != joins && p.Status() == wire.TxActive {
 			_, _ = p.Exec(idleForever) // if the backend is lost, its next use reports that
 		}
 	}
@@ -144,7 +144,7 @@ func (re *reach) asParty() (deadlock.Party, *pool.Lane, bool) {
 	var out deadlock.Party
 	out.Proxy, out.Session, out.Turn, out.Began = re.s.srv.cfg.Proxy, re.s.id, re.turnNow(), p.began
 	add := func(c *pool.Conn) {
-		b := deadlock.Backend{Shard: c.Shard(), PID: c.PID}
+		b := deadlock.Backend{Shard: c.Shard(), PID: c.PID()}
 		for _, o := range out.Backends {
 			if o == b {
 				return

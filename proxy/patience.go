@@ -115,7 +115,7 @@ func (re *reach) isMoot() bool {
 	if re.s.commit.underway || len(re.s.client.Buffered()) > 0 {
 		return false // the client may have sent more to do
 	}
-	return re.s.tx.open && !re.s.implicit.isOpen() || re.s.held.conn != nil && re.s.held.conn.Status == wire.TxActive || !re.s.lost.mayHaveWritten(true)
+	return re.s.tx.open && !re.s.implicit.isOpen() || re.s.held.conn != nil && re.s.held.conn.Status() == wire.TxActive || !re.s.lost.mayHaveWritten(true)
 }
 
 // timeout returns a timeout that is in effect, as far as the session knows.
@@ -298,7 +298,7 @@ func (p *patience) limit(i int, c *pool.Conn) time.Duration {
 	d := time.Duration(p.timeouts[i].Load())
 	if d == timeoutOfLogin {
 		if d = 0; c != nil {
-			d = gucDuration(c.Timeouts[i])
+			d = gucDuration(c.Timeout(i))
 		}
 	}
 	return d
@@ -324,7 +324,7 @@ func (re *reach) giveUpOn(c *pool.Conn, why *pgerr.Error) {
 		}
 		return
 	}
-	re.s.log.Warn("a shard does not end a statement, connection given up", "shard", c.Shard(), "pid", c.PID, "why", why.Message)
+	re.s.log.Warn("a shard does not end a statement, connection given up", "shard", c.Shard(), "pid", c.PID(), "why", why.Message)
 	c.GiveUp()
 	for _, other := range re.legs {
 		if other != c && other.Cancelling() {
@@ -365,7 +365,7 @@ func (s *Server) hangs(c *pool.Conn, lock bool) bool {
 	}
 	defer own.Terminate()
 	defer context.AfterFunc(ctx, own.(*pool.Spare).Abandon)()
-	rows, err := own.Exec("SELECT wait_event_type = 'Lock' FROM pg_catalog.pg_stat_activity WHERE pid = " + strconv.Itoa(int(c.PID)))
+	rows, err := own.Exec("SELECT wait_event_type = 'Lock' FROM pg_catalog.pg_stat_activity WHERE pid = " + strconv.Itoa(int(c.PID())))
 	if err != nil {
 		return ctx.Err() != nil && s.ctx.Err() == nil
 	}

@@ -60,7 +60,7 @@ func (im *implicit) awaitAnswers(wait func() error) error {
 // backend at hand, or bound a portal in it that waits to be executed, so that the next Sync
 // or simple query would commit that transaction.
 func (im *implicit) pipedHere() bool {
-	return (im.isPiped() || im.s.portals.unexecuted) && im.s.pipe.unsynced && !im.s.tx.open && im.s.held.conn.Status == wire.TxIdle
+	return (im.isPiped() || im.s.portals.unexecuted) && im.s.pipe.unsynced && !im.s.tx.open && im.s.held.conn.Status() == wire.TxIdle
 }
 
 // widen turns the transaction that the backend at hand is in, without a BEGIN, into a block
@@ -76,7 +76,7 @@ func (im *implicit) widen() error {
 	}
 	im.s.tx.startPiped(im.s.held.conn)
 	im.block = im.block.after(pipeOpens)
-	im.s.held.conn.Status = wire.TxActive
+	im.s.held.conn.Began()
 	im.s.commit.mayHaveNotified()
 	if err := im.s.record.learnOptions(); err != nil {
 		return err

@@ -181,7 +181,7 @@ func (ps *prepared) parseUnplanned(r *router, p wire.ParseBody, f *parser.Facts,
 		ps.s.lost.parseInLostTx(p, ps.s.pipe.kept.body, f)
 		return true, nil
 	}
-	if ps.s.held.conn != nil && ps.s.held.conn.Status == wire.TxFailed {
+	if ps.s.held.conn != nil && ps.s.held.conn.Status() == wire.TxFailed {
 		before := ps.named[string(p.Name)]
 		if err := ps.s.parseHere(p, ps.s.pipe.kept.body, f, nil); err != nil || ps.s.pipe.skipping || ps.s.held.conn == nil {
 			return true, err

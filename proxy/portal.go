@@ -81,7 +81,7 @@ func (ps *portals) executeLocal(lp *localPortal, name []byte) error {
 			return ps.s.lost.refuseBoundRead(err)
 		}
 	}
-	if ps.s.held.conn != nil && ps.s.held.conn.Status == wire.TxFailed && lp.ends == nil {
+	if ps.s.held.conn != nil && ps.s.held.conn.Status() == wire.TxFailed && lp.ends == nil {
 		ps.s.pipe.unsent.Grow()
 		ps.s.lost.refuseMessage(transactionFailed())
 		return nil
@@ -256,7 +256,7 @@ func (ps *portals) describeLocal(kind byte, name []byte) (done bool, err error) 
 		if lp == nil {
 			err := ps.usePortalOrRefuse(name)
 			frame := ps.columns[string(name)]
-			if err != nil || ps.s.pipe.skipping || frame == nil || ps.s.held.conn == nil || ps.s.held.conn.Status == wire.TxFailed {
+			if err != nil || ps.s.pipe.skipping || frame == nil || ps.s.held.conn == nil || ps.s.held.conn.Status() == wire.TxFailed {
 				return ps.s.pipe.skipping, err
 			}
 			ps.s.pipe.ops.push(op{kind: opLocal, frame: frame})
@@ -274,7 +274,7 @@ func (ps *portals) describeLocal(kind byte, name []byte) (done bool, err error) 
 		if st == nil || ps.s.lost.is() || !opensBlock(f) && !endsTx(f) && (st.plan == nil || st.plan.Route != plan.Call) {
 			return false, nil
 		}
-		if ps.s.held.conn != nil && ps.s.held.conn.Status == wire.TxFailed {
+		if ps.s.held.conn != nil && ps.s.held.conn.Status() == wire.TxFailed {
 			return false, nil
 		}
 		frame := describeTypes(st.oids)

@@ -137,7 +137,7 @@ func (ps *prepared) parseShared(st *statement, changed *edited) {
 	case !ps.s.held.conn.Prepared(st.server):
 		ps.prepare(st.server, op{kind: opParse, client: st, text: changed})
 		ps.s.pipe.learnTypes(st)
-	case ps.s.held.conn.Status == wire.TxFailed:
+	case ps.s.held.conn.Status() == wire.TxFailed:
 		// Only the backend knows what may be parsed now; but it has this text already,
 		// under a name that other sessions use.
 		const name = "\x01f"
@@ -251,7 +251,7 @@ func (ps *prepared) prepareAsBefore(st *pool.Statement) error {
 	switch {
 	case ps.s.record.done.bits&(parser.ChangesSettings|parser.ChangesAllSettings|parser.Opaque) != 0:
 		now = st.Settings // the transaction has changed settings: leave them
-	case ps.s.held.conn.Status == wire.TxFailed && ps.s.facts([]byte(st.SQL)).Effects&(parser.TxEnd|parser.Savepoint) != 0:
+	case ps.s.held.conn.Status() == wire.TxFailed && ps.s.facts([]byte(st.SQL)).Effects&(parser.TxEnd|parser.Savepoint) != 0:
 		// A failed transaction takes no SET, and the text means the same under any settings.
 		now = st.Settings
 	}
@@ -326,8 +326,8 @@ func (ps *prepared) reparseUnnamed() error {
 	if err != nil {
 		return err
 	}
-	ps.s.pipe.ops.push(op{kind: opParse, injected: true, unnamedBy: ps.s.held.conn.UnnamedBy})
-	ps.s.held.conn.UnnamedBy = ps.unnamedTag()
+	ps.s.pipe.ops.push(op{kind: opParse, injected: true, unnamedBy: ps.s.held.conn.UnnamedBy()})
+	ps.s.held.conn.ParsedUnnamed(ps.unnamedTag())
 	types := p.OIDs
 	if ps.unnamed.planned.params != nil {
 		types = ps.unnamed.planned.params // the types that the client was told
@@ -530,7 +530,7 @@ func (ps *prepared) showStatement(st *statement, exec func(sql string) error) er
 		return nil
 	}
 	const point = `"\x01s"`
-	inBlock := c.Status == wire.TxActive
+	inBlock := c.Status() == wire.TxActive
 	if inBlock {
 		if err := exec("SAVEPOINT " + point); err != nil {
 			return err

@@ -97,7 +97,7 @@ func (s *Session) runQuery(text []byte, facts *parser.Facts, n int) error {
 	if n == consumed {
 		return s.sendQuery(string(text), nil)
 	}
-	s.held.conn.UnnamedBy = 0
+	s.held.conn.UnnamedGone()
 	s.pipe.unsent.Grow()
 	s.pipe.unsent.B = append(s.pipe.unsent.B, s.client.Buffered()[:wire.HeaderLen+n]...)
 	s.pipe.ops.push(op{kind: opQuery, fetches: s.portals.fetched(text), quiet: s.out.quiet})
@@ -133,7 +133,7 @@ func (s *Session) refused(err error) error {
 // sendQuery runs a text on the session's backend in the place of the client's text; changed
 // says how the two differ.
 func (s *Session) sendQuery(text string, changed *edited) error {
-	s.held.conn.UnnamedBy = 0
+	s.held.conn.UnnamedGone()
 	s.pipe.unsent.Grow()
 	s.pipe.unsent.B = wire.AppendQuery(s.pipe.unsent.B, text)
 	s.pipe.ops.push(op{kind: opQuery, text: changed, fetches: s.portals.fetched([]byte(text)), quiet: s.out.quiet})

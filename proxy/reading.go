@@ -58,7 +58,7 @@ func (rc *record) mayRead(text []byte, read reading) error {
 // readAnew finds out how to read a text that follows others without a Sync, if one of those
 // may have changed how texts are read.
 func (rc *record) readAnew(text []byte) error {
-	if !rc.s.pipe.unsynced || rc.s.held.conn == nil || rc.s.held.conn.Status == wire.TxFailed || !rc.mayReadOtherwise() ||
+	if !rc.s.pipe.unsynced || rc.s.held.conn == nil || rc.s.held.conn.Status() == wire.TxFailed || !rc.mayReadOtherwise() ||
 		!depends(text, reading{}, reading{true, "another"}) {
 		return nil
 	}
@@ -97,13 +97,13 @@ func (rc *record) readAlike(c *pool.Conn) error {
 	if !changed {
 		want = rc.s.out.reported[name]
 	}
-	if has, ok := c.Params[name]; ok && has != want {
+	if has, ok := c.Param(name); ok && has != want {
 		rc.settings = rc.settings.With(name, want)
 		if err := c.Apply(rc.settings); err != nil {
 			return err
 		}
 	}
-	c.Untold = c.Untold[:0]
+	c.TakeUntold()
 	return nil
 }
 
@@ -118,9 +118,9 @@ func (rc *record) unread(text string, oids []byte, refusal error) error {
 		return err
 	}
 	c := rc.s.held.conn
-	c.UnnamedBy = 0
+	c.UnnamedGone()
 	err := c.Prepare("", text, oids)
-	if len(c.Untold) > 0 { // standard_conforming_strings may be among them
+	if c.Untold() { // standard_conforming_strings may be among them
 		rc.s.out.catchUp(c)
 	}
 	// An error of exec_parse_message says that the text has several statements.

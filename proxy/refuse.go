@@ -64,7 +64,7 @@ func (l *loss) refuseRead(err error) error {
 // it by itself. All its backends are closed, whichever was lost.
 func (l *loss) closeAll() {
 	open := l.s.tx.open
-	if l.s.held.conn != nil && (open || l.s.held.conn.Status != wire.TxIdle || !l.s.pipe.ops.empty()) {
+	if l.s.held.conn != nil && (open || l.s.held.conn.Status() != wire.TxIdle || !l.s.pipe.ops.empty()) {
 		l.s.held.drop()
 	}
 	l.s.tx.abandon()
@@ -100,7 +100,7 @@ func (l *loss) refuseBound(err error) error {
 // fail. If no backend takes part, the home shard joins the block: it knows how a failed
 // block answers. If the home shard cannot join, the block fails in weft.
 func (l *loss) atParticipant(err error) bool {
-	if l.s.held.conn != nil && (l.s.held.conn.Status != wire.TxIdle || !l.s.tx.open) {
+	if l.s.held.conn != nil && (l.s.held.conn.Status() != wire.TxIdle || !l.s.tx.open) {
 		return true
 	}
 	if !l.s.tx.open {
@@ -137,7 +137,7 @@ func (l *loss) refusedHere(err error) error {
 		l.s.pipe.ops.push(op{kind: opQuery})
 		return l.onLost(err)
 	}
-	if l.s.held.conn.Status == wire.TxIdle {
+	if l.s.held.conn.Status() == wire.TxIdle {
 		return l.s.refused(err)
 	}
 	l.s.pipe.unsent.Grow()
@@ -153,6 +153,6 @@ func (l *loss) refuseMessage(err error) {
 	l.s.pipe.unsent.B = wire.AppendParse(l.s.pipe.unsent.B, "", provoke, nil)
 	// The client is told after a later message, when the session has forgotten why a
 	// backend was given up.
-	l.s.pipe.ops.push(op{kind: opParse, injected: true, err: pgerr.From(l.s.reach.whyGivenUp(err)), unnamedBy: l.s.held.conn.UnnamedBy})
-	l.s.held.conn.UnnamedBy = 0
+	l.s.pipe.ops.push(op{kind: opParse, injected: true, err: pgerr.From(l.s.reach.whyGivenUp(err)), unnamedBy: l.s.held.conn.UnnamedBy()})
+	l.s.held.conn.UnnamedGone()
 }

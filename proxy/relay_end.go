@@ -63,15 +63,12 @@ func (p *pipe) onReady(c *pool.Conn, o *op, status byte) error {
 	if !o.ends() {
 		return c.Lost(wire.ErrMalformed)
 	}
-	c.Status = status
-	if c.Opening.Load() {
-		c.Opening.Store(false)
-	}
-	if o.spread != nil && o.spread.err != nil && c.Status == wire.TxActive {
+	c.Ready(status)
+	if o.spread != nil && o.spread.err != nil && c.Status() == wire.TxActive {
 		// The client has been told of the error; its transaction must fail, too.
 		_, _ = c.Exec(provoke)
 	}
-	if len(c.Untold) > 0 {
+	if c.Untold() {
 		p.s.out.catchUp(c)
 	}
 	if o.injected && !o.settles || o.quiet {
@@ -108,7 +105,7 @@ func (p *pipe) onReady(c *pool.Conn, o *op, status byte) error {
 	}
 	p.s.out.tellParameters(c)
 	p.s.out.Grow()
-	p.s.out.B = wire.AppendReadyForQuery(p.s.out.B, c.Status)
+	p.s.out.B = wire.AppendReadyForQuery(p.s.out.B, c.Status())
 	return nil
 }
 
@@ -117,7 +114,7 @@ func (p *pipe) onEnded(c *pool.Conn) error {
 	if err := p.afterBlock(c); err != nil {
 		return err
 	}
-	p.s.implicit.noteEnded(c.Status == wire.TxIdle)
+	p.s.implicit.noteEnded(c.Status() == wire.TxIdle)
 	p.ops.pop()
 	return nil
 }
@@ -125,10 +122,10 @@ func (p *pipe) onEnded(c *pool.Conn) error {
 // afterBlock settles what a transaction has changed, if the transaction is over.
 func (p *pipe) afterBlock(c *pool.Conn) error {
 	p.s.tx.conclude(c)
-	if c.Status == wire.TxIdle {
+	if c.Status() == wire.TxIdle {
 		// A backend that is lost from here on leaves the client in doubt: the error comes
 		// in the place of the answer to COMMIT.
-		if p.s.record.done.any() || c.Listening {
+		if p.s.record.done.any() || c.Listening() {
 			if err := p.s.record.settleAt(c); err != nil {
 				return err
 			}

@@ -22,7 +22,7 @@ func (p *pipe) onError(c *pool.Conn, body []byte) {
 	p.s.tx.tried(false)
 	o := p.ops.first()
 	if o.kind == opQuery {
-		c.StalePortal = true
+		c.QueryFailed()
 	}
 	code, _ := wire.ErrorField(body, 'C')
 	p.s.tx.noteError(code)
@@ -87,13 +87,13 @@ func (p *pipe) undo(c *pool.Conn, o *op, failed bool) {
 		}
 	case o.kind == opParse: // the unnamed statement
 		if failed {
-			c.UnnamedBy = 0 // PostgreSQL drops the unnamed statement before it parses
+			c.UnnamedGone() // PostgreSQL drops the unnamed statement before it parses
 			p.s.prepared.unnamed.valid = p.s.prepared.unnamed.valid && o.injected
 		} else {
-			c.UnnamedBy = o.unnamedBy
+			c.UnnamedBack(o.unnamedBy)
 		}
 	case o.stalePortal:
-		c.StalePortal = true
+		c.UnboundStale()
 	case o.kind == opExecute && o.stmt != nil: // a PREPARE that weft has sent
 		c.Unprepare(o.stmt.Name)
 	case o.kind == opClose && o.stmt != nil: // a Close that weft has sent, to make room
@@ -101,7 +101,7 @@ func (p *pipe) undo(c *pool.Conn, o *op, failed bool) {
 	case o.kind == opClose && o.name != "": // a Close of a statement shown under the client's name
 		p.s.record.done.own[o.name] = true
 	case o.kind == opClose && o.unnamedBy != 0:
-		c.UnnamedBy = o.unnamedBy
+		c.UnnamedBack(o.unnamedBy)
 	case o.kind == opLocal && o.client != nil && o.answer == wire.ParseComplete:
 		p.s.prepared.forgetStatement(o.client)
 	case o.kind == opLocal && o.client != nil: // a Close that did not happen

@@ -262,7 +262,7 @@ func (ga *gatherer) useForRemainder(x *gathering) error {
 		ga.s.record.done.note(ga.s, x.facts)
 	}
 	ga.s.portals.noteCursor(x.text, x.facts, x.d)
-	ga.s.held.conn.UnnamedBy = 0
+	ga.s.held.conn.UnnamedGone()
 	ga.s.pipe.unsent.Grow()
 	return nil
 }

@@ -48,7 +48,7 @@ const passesWhole = parser.Writes | parser.ReadsSequence | parser.AdvancesSequen
 
 // severalQuery runs a text of several statements; n is the length of the message's body.
 func (k *script) severalQuery(r *router, text []byte, f *parser.Facts, n int) error {
-	whole := f.Effects&^passesWhole == 0 && !k.s.record.suspicious(f) && !k.s.lost.is() && (k.s.held.conn == nil || k.s.held.conn.Status != wire.TxFailed) &&
+	whole := f.Effects&^passesWhole == 0 && !k.s.record.suspicious(f) && !k.s.lost.is() && (k.s.held.conn == nil || k.s.held.conn.Status() != wire.TxFailed) &&
 		len(k.s.tx.cursors) == 0 && k.s.record.pins&pinHoldCursor == 0
 	tries := f.Effects&parser.Temp != 0 && !k.s.lost.is()
 	if whole || tries {
@@ -210,7 +210,7 @@ func (k *script) warnNoBlock() {
 // BEGIN names are set on the participants that have joined already.
 func (k *script) takeOver(text []byte, f *parser.Facts) error {
 	tag := beginTag(string(text))
-	switch joined := k.s.held.participant() >= 0 || k.s.held.conn != nil && k.s.held.conn.Status != wire.TxIdle; {
+	switch joined := k.s.held.participant() >= 0 || k.s.held.conn != nil && k.s.held.conn.Status() != wire.TxIdle; {
 	case !joined:
 		k.s.tx.start(beginText(text))
 	case joinable(text) != nil:

@@ -321,7 +321,7 @@ func (s *Session) woken() error {
 
 // idle reports whether no transaction is open and no answer is due.
 func (s *Session) idle() bool {
-	return s.pipe.ops.empty() && !s.lost.is() && !s.tx.open && !s.pipe.unsynced && !s.pipe.skipping && (s.held.conn == nil || s.held.conn.Status == wire.TxIdle) && s.pipe.unsent.Len() == 0
+	return s.pipe.ops.empty() && !s.lost.is() && !s.tx.open && !s.pipe.unsynced && !s.pipe.skipping && (s.held.conn == nil || s.held.conn.Status() == wire.TxIdle) && s.pipe.unsent.Len() == 0
 }
 
 // kill ends the session with e at the next message boundary, at once if it is
@@ -429,10 +429,10 @@ func (s *Session) localStatus() byte {
 	switch {
 	case s.lost.is():
 		return wire.TxFailed
-	case s.tx.open && (s.held.conn == nil || s.held.conn.Status == wire.TxIdle):
+	case s.tx.open && (s.held.conn == nil || s.held.conn.Status() == wire.TxIdle):
 		return wire.TxActive
 	case s.held.conn != nil:
-		return s.held.conn.Status
+		return s.held.conn.Status()
 	}
 	return wire.TxIdle
 }

@@ -36,7 +36,7 @@ func (rc *record) specialQuery(text string, f *parser.Facts, n int) error {
 	rc.done.prepared = append(rc.done.prepared, commands...)
 	c := rc.s.held.conn
 	err := rc.s.sendQuery(sent, changed)
-	if err == nil && c.Shown && rc.s.held.conn == c && c.Status == wire.TxIdle {
+	if err == nil && c.Shown() && rc.s.held.conn == c && c.Status() == wire.TxIdle {
 		hideOwn(c)
 	}
 	return err
@@ -140,7 +140,7 @@ var effectWords = regexp.MustCompile(`(?i)function|procedure|routine|trigger|vie
 // prepareToRun does on the backend what a text relies on, before the text is run.
 func (rc *record) prepareToRun(text string, f *parser.Facts, exec func(sql string) error) error {
 	c := rc.s.held.conn
-	if c.Status != wire.TxFailed {
+	if c.Status() != wire.TxFailed {
 		if err := checkOptions(f.Options); err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func (rc *record) prepareToRun(text string, f *parser.Facts, exec func(sql strin
 			return err
 		}
 	}
-	if readsOwn(f) && c.Status != wire.TxFailed {
+	if readsOwn(f) && c.Status() != wire.TxFailed {
 		if err := rc.s.route.showOwn(c, f, rc.s.pipe.unsynced, exec); err != nil {
 			return err
 		}
@@ -161,7 +161,7 @@ func (rc *record) prepareToRun(text string, f *parser.Facts, exec func(sql strin
 			return err
 		}
 	}
-	if f.Effects&(parser.Listens|parser.Unlistens|parser.ReadsListening) != 0 && c.Status != wire.TxFailed {
+	if f.Effects&(parser.Listens|parser.Unlistens|parser.ReadsListening) != 0 && c.Status() != wire.TxFailed {
 		if err := rc.listenHere(c, exec); err != nil {
 			return err
 		}
@@ -172,13 +172,13 @@ func (rc *record) prepareToRun(text string, f *parser.Facts, exec func(sql strin
 		}
 		rc.done.text = text
 	}
-	if (rc.s.prepared.readsPrepared(f) || rc.s.prepared.mayExecute(text, f)) && c.Status != wire.TxFailed && !rc.done.shown {
+	if (rc.s.prepared.readsPrepared(f) || rc.s.prepared.mayExecute(text, f)) && c.Status() != wire.TxFailed && !rc.done.shown {
 		return rc.s.prepared.showPrepared(exec)
 	}
 	if rc.done.shown {
 		return nil // the backend holds the client's own names
 	}
-	if f.Effects&(parser.Prepares|parser.Executes|parser.Deallocates) != 0 && c.Status != wire.TxFailed {
+	if f.Effects&(parser.Prepares|parser.Executes|parser.Deallocates) != 0 && c.Status() != wire.TxFailed {
 		return rc.s.prepared.prepareSQL(f, exec)
 	}
 	return nil
@@ -241,7 +241,7 @@ func mayAdvance(f *parser.Facts) bool {
 // write keep their backend, so a session is refused at most once.
 func (rc *record) checkSequences(c *pool.Conn, exec func(sql string) error) error {
 	rc.s.db.ReadsSequences.Store(true)
-	if c.SoleSession == rc.s.id || c.SoleSession == 0 || c.Status == wire.TxFailed {
+	if c.SoleSession() == rc.s.id || c.SoleSession() == 0 || c.Status() == wire.TxFailed {
 		return nil
 	}
 	if err := exec("DISCARD SEQUENCES"); err != nil {
@@ -252,7 +252,8 @@ func (rc *record) checkSequences(c *pool.Conn, exec func(sql string) error) erro
 			return err
 		}
 	}
-	c.SoleSession = rc.s.id
+	c.SequencesDiscarded()
+	c.UsedBy(rc.s.id)
 	if !rc.advanced {
 		return nil // the session has no values: the backend says so
 	}

@@ -148,7 +148,7 @@ func (ps *prepared) meaning(f *parser.Facts) string {
 // renewNamed rewrites the text of a named statement if the names in the text have come to
 // mean something else since it was parsed.
 func (ps *prepared) renewNamed(st *statement) error {
-	if st.facts.Effects&sqlNames == 0 || st.server.ViaSQL || ps.s.held.conn.Status == wire.TxFailed {
+	if st.facts.Effects&sqlNames == 0 || st.server.ViaSQL || ps.s.held.conn.Status() == wire.TxFailed {
 		return nil
 	}
 	now := ps.meaning(st.facts)
@@ -169,7 +169,7 @@ func (ps *prepared) renewNamed(st *statement) error {
 // renewUnnamed is renewNamed for the unnamed statement.
 func (ps *prepared) renewUnnamed() error {
 	u := &ps.unnamed
-	if u.facts.Effects&sqlNames == 0 || ps.s.held.conn.Status == wire.TxFailed {
+	if u.facts.Effects&sqlNames == 0 || ps.s.held.conn.Status() == wire.TxFailed {
 		return nil
 	}
 	now := ps.meaning(u.facts)
@@ -207,7 +207,7 @@ func (ps *prepared) makeRoomFor(commands []sqlPrepared) {
 func (ps *prepared) prepareExecuted(f *parser.Facts) error {
 	for _, p := range f.Prepared {
 		st := ps.named[p.Name]
-		if p.Kind != parser.Execute || st == nil || ps.s.record.done.shown || ps.s.held.conn.Status == wire.TxFailed {
+		if p.Kind != parser.Execute || st == nil || ps.s.record.done.shown || ps.s.held.conn.Status() == wire.TxFailed {
 			continue
 		}
 		if err := ps.ensurePrepared(st.server, ps.s.pipe.inject); err != nil {

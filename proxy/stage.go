@@ -45,7 +45,7 @@ func (ls *legs) openStage(x *gathering) error {
 	}
 	x.stager = c
 	ls.s.reach.addLeg(c)
-	if !c.Settings.Equal(ls.s.record.settings) {
+	if !c.Settings().Equal(ls.s.record.settings) {
 		if err := c.Apply(ls.s.record.settings); err != nil {
 			return err
 		}

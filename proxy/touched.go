@@ -25,7 +25,7 @@ var ofOneShard = map[string]bool{"statement_timeout": true, "idle_in_transaction
 // ends.
 func (h *held) shareSettings(c *pool.Conn) error {
 	b := &h.s.tx.block
-	if !b.open || !c.Touched || c.Status != wire.TxActive {
+	if !b.open || !c.Touched() || c.Status() != wire.TxActive {
 		return nil
 	}
 	rows, err := askHere(c, h.s.record.settingsQuery())
@@ -37,7 +37,7 @@ func (h *held) shareSettings(c *pool.Conn) error {
 		return nil
 	}
 	for _, p := range h.parked {
-		if p == c || p.Status != wire.TxActive {
+		if p == c || p.Status() != wire.TxActive {
 			continue
 		}
 		if _, err := p.Exec(sql); err != nil {
@@ -72,7 +72,7 @@ func (h *held) settingsOf(c *pool.Conn, rows [][]string) string {
 			continue
 		}
 		found[name] = true
-		before, had := c.Settings.Get(name)
+		before, had := c.Settings().Get(name)
 		if name == "role" && !had {
 			before, had = h.s.lane.Role(), true
 			if before == "" {
@@ -83,7 +83,7 @@ func (h *held) settingsOf(c *pool.Conn, rows [][]string) string {
 			set(name, quote.Literal(r[1]))
 		}
 	}
-	for _, e := range c.Settings.All() {
+	for _, e := range c.Settings().All() {
 		if name := e.Name; !found[name] && !neverCarried[name] && !ofOneShard[name] && !isOption(name) {
 			set(name, "(SELECT reset_val FROM pg_catalog.pg_settings WHERE name = "+quote.Literal(name)+")")
 		}

@@ -101,7 +101,7 @@ func (ps *portals) bindRefused(portal, name []byte, pl *planned, tail []byte, wh
 // and the transaction has not failed; if not, the server says so.
 func (ps *portals) countsMatch(name, tail []byte) bool {
 	_, st := ps.s.prepared.parsed(name)
-	if st == nil || st.plan == nil || ps.s.held.conn.Status == wire.TxFailed {
+	if st == nil || st.plan == nil || ps.s.held.conn.Status() == wire.TxFailed {
 		return false
 	}
 	values, _, ok := wire.SplitBind(tail)
@@ -169,7 +169,7 @@ func (ps *portals) tryBind(x *gathering) error {
 		}
 	}
 	c := ps.s.held.conn
-	c.UnnamedBy = 0
+	c.UnnamedGone()
 	out := wire.AppendParse(nil, "", string(x.text), appendOIDs(nil, x.d.Params))
 	out, at := wire.Begin(out, wire.Bind)
 	out = append(append(append(out, 0, 0), x.values...), 0, 0)

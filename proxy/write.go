@@ -221,7 +221,7 @@ func (wr *writer) describeWrite(x *gathering) error {
 	if err := wr.s.tx.quiesce(); err != nil {
 		return err
 	}
-	wr.s.held.conn.UnnamedBy = 0
+	wr.s.held.conn.UnnamedGone()
 	if err := wr.s.held.lockFirst(x); err != nil {
 		return err
 	}

@@ -95,7 +95,7 @@ func (wr *writer) askHomeFor(x *gathering, sql string) ([]argument, error) {
 		return nil, err
 	}
 	c := wr.s.held.conn
-	c.UnnamedBy = 0
+	c.UnnamedGone()
 	out := wire.AppendParse(nil, "", sql, appendOIDs(nil, x.d.Params))
 	out, at := wire.Begin(out, wire.Bind)
 	out = append(append(append(out, 0, 0), x.values...), 0, 1, 0, 1)

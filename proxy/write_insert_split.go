@@ -293,7 +293,7 @@ func (in *splitting) convert(keys [][]*datum.Value, k int) error {
 	if err := in.s.tx.quiesce(); err != nil {
 		return err
 	}
-	in.s.held.conn.UnnamedBy = 0
+	in.s.held.conn.UnnamedGone()
 	l := &leg{s: in.s, conn: in.s.held.conn}
 	l.out = wire.AppendParse(nil, "", string(sql), appendOIDs(nil, inputs.AppendTypes(slices.Clone(in.d.Params))))
 	var start int

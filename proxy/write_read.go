@@ -80,7 +80,7 @@ func (wr *writer) keepResult(y *gathering, keep func(row []byte) error) error {
 			return err
 		}
 		conn = wr.s.held.conn
-		conn.UnnamedBy = 0
+		conn.UnnamedGone()
 	} else {
 		wr.s.reach.trackStager(y)
 	}
