@@ -23,10 +23,11 @@ func (ga *gatherer) attemptQuery(a *parser.Attempt, n int) error {
 	return ga.s.tx.inOwnBlock(func() error {
 		ga.s.copy.tellTag("CREATE FUNCTION")
 		values, err := ga.attempt(a)
-		if err != nil || ga.s.out.failed {
+		if err != nil || values == nil {
 			return err
 		}
-		if err := ga.s.tx.runPart([]byte(a.Answer(values))); err != nil {
+		m := ga.s.out.mark()
+		if err := ga.s.tx.runPart([]byte(a.Answer(values))); err != nil || ga.s.out.failedSince(m) {
 			return err
 		}
 		ga.s.copy.tellTag("DROP FUNCTION")
@@ -36,11 +37,11 @@ func (ga *gatherer) attemptQuery(a *parser.Attempt, n int) error {
 
 // attempt runs the INSERT and returns the values of the function's parameters afterwards, as
 // literals. If the INSERT fails for a reason that the function does not catch, the client has
-// been told.
+// been told and there are no values.
 func (ga *gatherer) attempt(a *parser.Attempt) (values map[string]string, err error) {
 	if len(a.Caught) == 0 {
 		heard, err := ga.overhear(a.Insert)
-		if err == nil && !ga.s.out.failed {
+		if err == nil && !heard.failed {
 			return ga.inserted(a, heard)
 		}
 		ga.s.out.tellFault(heard)
@@ -48,27 +49,26 @@ func (ga *gatherer) attempt(a *parser.Attempt) (values map[string]string, err er
 	}
 	before := len(ga.s.tx.replay)
 	heard, err := ga.overhear("SAVEPOINT " + attemptName)
-	if err == nil && !ga.s.out.failed {
+	if err == nil && !heard.failed {
 		heard, err = ga.overhear(a.Insert)
-		if err == nil && ga.s.out.failed && a.Catches(heard.field('C')) {
+		if err == nil && heard.failed && a.Catches(heard.field('C')) {
 			values = map[string]string{}
 			for name, field := range a.Told {
 				values[name] = quote.Literal(heard.field(field))
 			}
-			ga.s.out.forgive()
 			heard, err = ga.overhear("ROLLBACK TO " + attemptName)
 		}
 	}
-	if err != nil || ga.s.out.failed {
+	if err != nil || heard.failed {
 		ga.s.out.tellFault(heard)
 		return nil, err
 	}
 	if values == nil {
-		if values, err = ga.inserted(a, heard); err != nil || ga.s.out.failed {
+		if values, err = ga.inserted(a, heard); err != nil || values == nil {
 			return nil, err
 		}
 	}
-	if heard, err = ga.overhear("RELEASE " + attemptName); err != nil || ga.s.out.failed {
+	if heard, err = ga.overhear("RELEASE " + attemptName); err != nil || heard.failed {
 		ga.s.out.tellFault(heard)
 		return nil, err
 	}
@@ -76,7 +76,8 @@ func (ga *gatherer) attempt(a *parser.Attempt) (values map[string]string, err er
 	return values, nil
 }
 
-// inserted returns the function's parameters after the INSERT has succeeded.
+// inserted returns the function's parameters after the INSERT has succeeded; nil if the client has
+// been told that they cannot be had.
 func (ga *gatherer) inserted(a *parser.Attempt, h *overheard) (map[string]string, error) {
 	values := map[string]string{}
 	switch {
@@ -131,6 +132,8 @@ type overheard struct {
 	max  int64  // the most bytes that a message may have, 0 for any number
 	cut  bool   // a message had more bytes than max
 
+	failed bool // the statement has failed, and the client has not been told
+
 	rows  int
 	row   [][]byte // the first row
 	fault []byte   // the body of an error message
@@ -143,12 +146,14 @@ func (ga *gatherer) overhear(sql string) (*overheard, error) {
 		return nil, err
 	}
 	h := &overheard{max: ga.s.record.maxGatherBytes()}
-	ga.s.out.overhear(h)
-	err := ga.s.tx.runPart([]byte(sql))
-	if flushed := ga.s.out.flushOrEnd(); err == nil {
-		err = flushed
-	}
-	ga.s.out.overhear(nil)
+	var err error
+	h.failed, err = ga.s.out.divert(h, func() error {
+		err := ga.s.tx.runPart([]byte(sql))
+		if flushed := ga.s.out.flushOrEnd(); err == nil {
+			err = flushed
+		}
+		return err
+	})
 	ga.s.out.Grow()
 	ga.s.out.B = append(ga.s.out.B, h.pass...)
 	return h, err
@@ -156,6 +161,7 @@ func (ga *gatherer) overhear(sql string) (*overheard, error) {
 
 // tellFault tells the client of an overheard error.
 func (o *answers) tellFault(h *overheard) {
+	o.fail()
 	if h != nil && h.fault != nil {
 		o.Grow()
 		o.B = wire.AppendFrame(o.B, wire.ErrorResponse, h.fault)

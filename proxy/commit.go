@@ -377,13 +377,13 @@ func (cm *commit) executeCommit(lp *localPortal) error {
 		return cm.disagree(err)
 	}
 	cm.underway = cm.s.held.conn.Status() == wire.TxActive
-	cm.s.out.forgive()
 	cm.s.held.conn.UnnamedGone()
 	cm.s.pipe.unsent.Grow()
 	cm.s.pipe.unsent.B = wire.AppendQuery(cm.s.pipe.unsent.B, lp.text)
 	cm.s.pipe.ops.push(op{kind: opQuery, settles: true})
+	m := cm.s.out.mark()
 	err := cm.s.pipe.exchange()
-	if cm.s.out.failed {
+	if cm.s.out.failedSince(m) {
 		cm.s.pipe.skipToSync()
 	}
 	return err

@@ -24,7 +24,8 @@ func (cp *copier) copyQuery(r *router, p *plan.Plan, text []byte, f *parser.Fact
 	}
 	x := cp.newLoad(p, text, literals, f)
 	if cp.s.out.quiet { // carried out again, by another plan
-		if err := cp.loadPart(x); err != nil {
+		m := cp.s.out.mark()
+		if err := cp.loadPart(x); err != nil || cp.s.out.failedSince(m) {
 			return err
 		}
 		cp.tellTag(x.tag)
@@ -34,16 +35,18 @@ func (cp *copier) copyQuery(r *router, p *plan.Plan, text []byte, f *parser.Fact
 	if own {
 		cp.s.tx.start("BEGIN")
 	}
-	err := cp.s.out.quietly(func() error { return cp.loadPart(x) })
+	failed, err := cp.s.out.quietly(func() error { return cp.loadPart(x) })
 	if err != nil {
 		return err
 	}
 	if own {
-		if err := cp.s.tx.endOwn(); err != nil {
+		if failed, err = cp.s.tx.endOwn(failed); err != nil {
 			return err
 		}
 	}
-	cp.tellTag(x.tag)
+	if !failed {
+		cp.tellTag(x.tag)
+	}
 	cp.s.out.tellReady()
 	if cp.s.script.running {
 		return nil
@@ -66,9 +69,9 @@ func (cp *copier) loadPart(x *load) error {
 	return nil
 }
 
-// tellTag sends the client a command tag, unless something has failed since.
+// tellTag sends the client a command tag, unless the tag is empty.
 func (cp *copier) tellTag(tag string) {
-	if cp.s.out.failed || tag == "" {
+	if tag == "" {
 		return
 	}
 	cp.s.account.run.rows += rowsOf([]byte(tag))
@@ -116,10 +119,12 @@ func (cp *copier) executeCopy(b *boundCopy) error {
 	if b.plan.Copy.Query != "" {
 		return cp.executeCopyOut(b)
 	}
-	cp.s.out.forgive()
+	m := cp.s.out.mark()
 	x, err := cp.loadBound(b)
 	if err == nil {
-		cp.tellTag(x.tag)
+		if !cp.s.out.failedSince(m) {
+			cp.tellTag(x.tag)
+		}
 		return nil
 	}
 	if err := cp.s.gather.boundFailed(err); err != nil || x == nil {
@@ -183,8 +188,8 @@ func (cp *copier) copyOut(c *plan.Copy, f *parser.Facts) error {
 
 // executeCopyOut is copyOut for a portal.
 func (cp *copier) executeCopyOut(b *boundCopy) error {
-	err := cp.s.out.quietly(func() error { return cp.copyOut(b.plan.Copy, b.facts) })
-	if cp.s.out.failed {
+	failed, err := cp.s.out.quietly(func() error { return cp.copyOut(b.plan.Copy, b.facts) })
+	if failed {
 		cp.s.pipe.skipToSync()
 	}
 	if errors.Is(err, pool.ErrLost) {

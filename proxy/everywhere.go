@@ -420,7 +420,6 @@ func (ev *everywhere) everyExecute(body []byte, e *spread) error {
 // executeFollowed finishes a command that lookups must follow, or whose results are compared.
 // The block is open: its backends are spoken to as in a simple query.
 func (ev *everywhere) executeFollowed(e *spread) error {
-	ev.s.out.forgive()
 	if err := ev.s.lookups.finishFollowing(e); err != nil {
 		return ev.s.gather.boundFailed(err)
 	}

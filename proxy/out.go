@@ -25,11 +25,12 @@ type answers struct {
 	// fatal: the backend said FATAL; the session ends once the client has been told.
 	fatal bool
 	// quiet: the statement that runs is a part of the client's statement, so the
-	// client is not told that weft is ready. failed: that part has failed.
-	quiet  bool
-	failed bool
-	// overheard takes the answers to a statement that the client has not sent.
-	overheard *overheard
+	// client is not told that weft is ready. Only quietly sets it.
+	quiet bool
+	// faults counts the errors that the client has been told, or will be told: see mark.
+	faults mark
+	// sink takes the answers to a statement that the client has not sent. Only divert sets it.
+	sink *overheard
 }
 
 // PostgreSQL reports parameters right before ReadyForQuery, and only those whose value
@@ -108,27 +109,38 @@ func (o *answers) tellParameters(c *pool.Conn) {
 	clear(o.unready)
 }
 
-// quietly carries out a part of the client's statement. Afterwards o.failed says whether
-// the client has been told that the part failed; an error ends the session.
-func (o *answers) quietly(part func() error) (err error) {
-	o.quiet, o.failed = true, false
-	err = part()
-	o.quiet = false
-	return err
-}
+// mark is a point in the course of a session, from which on failures are looked for.
+type mark uint32
+
+// mark returns the present point.
+func (o *answers) mark() mark { return o.faults }
+
+// failedSince reports whether something has failed since m, and the client has been told, or will
+// be told.
+func (o *answers) failedSince(m mark) bool { return o.faults != m }
 
 // fail notes that the client has been told, or will be told, that its statement failed.
-func (o *answers) fail() { o.failed = true }
+func (o *answers) fail() { o.faults++ }
 
-// forgive forgets a failure: the next statement is judged by itself.
-func (o *answers) forgive() { o.failed = false }
+// quietly carries out a part of the client's statement. It reports whether the part has failed and
+// the client has been told; an error ends the session.
+func (o *answers) quietly(part func() error) (failed bool, err error) {
+	m := o.mark()
+	o.quiet = true
+	err = part()
+	o.quiet = false
+	return o.failedSince(m), err
+}
 
-// settle notes whether the statements so far have failed.
-func (o *answers) settle(failed bool) { o.failed = failed }
-
-// overhear gives the answers from now on to h instead of the client, or to the client again if h
-// is nil.
-func (o *answers) overhear(h *overheard) { o.overheard = h }
+// divert carries out a part whose answers sink takes in the client's place. It reports whether the
+// part has failed. The client has not been told, so the failure is not the client's.
+func (o *answers) divert(sink *overheard, part func() error) (failed bool, err error) {
+	m := o.mark()
+	o.sink = sink
+	defer func() { o.sink, o.faults = nil, m }()
+	err = part()
+	return o.failedSince(m), err
+}
 
 // awaitRest notes that n bytes of a row that has been passed on are still to come.
 func (o *answers) awaitRest(n int) { o.rem = n }

@@ -27,12 +27,12 @@ func (t *transaction) inOwnBlock(run func() error) error {
 	if own {
 		t.start("BEGIN")
 	}
-	err := t.s.out.quietly(run)
+	failed, err := t.s.out.quietly(run)
 	if err != nil {
 		return err
 	}
 	if own {
-		if err := t.endOwn(); err != nil {
+		if _, err := t.endOwn(failed); err != nil {
 			return err
 		}
 	}
@@ -40,9 +40,16 @@ func (t *transaction) inOwnBlock(run func() error) error {
 	return nil
 }
 
-// endOwn ends a transaction that weft opened: commits it unless a statement in it has
-// failed.
-func (t *transaction) endOwn() error {
+// endOwn ends a transaction that weft opened: commits it unless a statement in it has failed. It
+// reports whether a statement or the COMMIT has failed; the client has been told then.
+func (t *transaction) endOwn(failed bool) (bool, error) {
+	m := t.s.out.mark()
+	err := t.commitOwn(failed)
+	return failed || t.s.out.failedSince(m), err
+}
+
+// commitOwn is endOwn, but does not say what has come of the COMMIT.
+func (t *transaction) commitOwn(failed bool) error {
 	t.s.lost.end() // the client is in no block
 	if !t.open || !t.chooseEnder() {
 		t.end()
@@ -56,7 +63,7 @@ func (t *transaction) endOwn() error {
 		return err
 	}
 	t.noteTag("COMMIT")
-	if t.s.out.failed || c.Status() == wire.TxFailed {
+	if failed || c.Status() == wire.TxFailed {
 		t.noteTag("ROLLBACK")
 	} else if err := t.s.commit.agree(); err != nil {
 		if errors.Is(err, errTold) {

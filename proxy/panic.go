@@ -139,7 +139,6 @@ func (s *Session) lastWord(e *pgerr.Error) {
 	if s.out.rem > 0 {
 		return
 	}
-	s.out.overhear(nil)
 	s.account.failedWith(e.Code)
 	s.out.Grow()
 	s.out.B = wire.AppendError(s.out.B, e)

@@ -102,18 +102,18 @@ func (im *implicit) endPipe() error {
 		}
 	}
 	im.s.emitLocal()
-	return im.concludePipe(im.s.pipe.skipping || im.s.lost.is())
+	_, err := im.concludePipe(im.s.pipe.skipping || im.s.lost.is())
+	return err
 }
 
 // concludePipe commits or rolls back the implicit block, and tells the client nothing but
-// errors.
-func (im *implicit) concludePipe(failed bool) error {
+// errors. It reports whether the block, or its COMMIT, has failed.
+func (im *implicit) concludePipe(failed bool) (bool, error) {
 	if failed {
 		im.s.record.done.fail(im.s)
 	}
-	im.s.out.settle(failed)
 	im.s.pipe.synced()
-	err := im.s.tx.endOwn()
+	failed, err := im.s.tx.endOwn(failed)
 	im.block = im.block.after(pipeCloses)
 	im.s.pipe.resume()
 	im.s.lost.end()
@@ -121,7 +121,7 @@ func (im *implicit) concludePipe(failed bool) error {
 	if im.s.drawn.loans != nil {
 		im.s.drawn.returnLoans()
 	}
-	return err
+	return failed, err
 }
 
 // syncPipe answers the Sync that ends an implicit block.
@@ -176,12 +176,12 @@ func (im *implicit) queryInPipe(text []byte, n int) error {
 	if err := im.needsBlock(text, f); err != nil {
 		return im.failPipe(err)
 	}
-	err := im.s.out.quietly(func() error { return im.s.tx.runPart(text) })
+	failed, err := im.s.out.quietly(func() error { return im.s.tx.runPart(text) })
 	if err != nil {
 		return err
 	}
 	im.s.pipe.resume()
-	if im.s.out.failed {
+	if failed {
 		im.s.pipe.skipToSync()
 	}
 	return im.syncPipe()
@@ -321,14 +321,14 @@ func (im *implicit) executeEnd(lp *localPortal) error {
 		warning.Severity = pgerr.SeverityWarning
 		frame = wire.AppendError(nil, warning)
 	}
-	if err := im.concludePipe(tag == "ROLLBACK"); err != nil {
+	failed, err := im.concludePipe(tag == "ROLLBACK")
+	if err != nil {
 		return err
 	}
-	if im.s.out.failed && tag == "COMMIT" {
+	if failed && tag == "COMMIT" {
 		im.s.pipe.skipToSync() // the client has been told of the failure
 		return nil
 	}
-	im.s.out.forgive()
 	im.s.out.Grow()
 	im.s.out.B = wire.AppendCommandComplete(append(im.s.out.B, frame...), tag)
 	return nil

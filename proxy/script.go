@@ -141,7 +141,6 @@ func (k *script) runStatements(text []byte, parts []parser.Span) error {
 		}
 		sc.offset += k.s.out.characters(text[counted:part.Start])
 		counted = part.Start
-		k.s.out.forgive()
 		if err := k.runScripted(text[part.Start:part.End]); err != nil {
 			return err
 		}
@@ -187,11 +186,9 @@ func (k *script) controlOwn(text []byte, f *parser.Facts) error {
 			tag = "ROLLBACK"
 		}
 		k.own = false
-		k.s.out.settle(tag == "ROLLBACK")
-		if err := k.s.tx.endOwn(); err != nil || k.failed {
+		if _, err := k.s.tx.endOwn(tag == "ROLLBACK"); err != nil || k.failed {
 			return err
 		}
-		k.s.out.forgive()
 		k.s.copy.tellTag(tag)
 		return nil
 	default:
@@ -250,8 +247,7 @@ func (k *script) endScript() error {
 	}
 	if sc.own {
 		sc.own = false
-		k.s.out.settle(sc.failed)
-		if err := k.s.tx.endOwn(); err != nil {
+		if _, err := k.s.tx.endOwn(sc.failed); err != nil {
 			return err
 		}
 		if k.s.drawn.loans != nil {

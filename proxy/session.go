@@ -341,10 +341,10 @@ func (o *answers) flushClient() error {
 	return err
 }
 
-// give gives bytes to the client, or to overheard if that is set.
+// give gives bytes to the client, or to the sink if there is one.
 func (o *answers) give(b []byte) error {
-	if o.overheard != nil {
-		o.overheard.take(b)
+	if o.sink != nil {
+		o.sink.take(b)
 		return nil
 	}
 	if k := o.s.script.kept; k != nil {
@@ -445,7 +445,7 @@ func (o *answers) refuse(err error) error {
 	if e.IsFatal() || pgerr.PanicIn(e) != nil {
 		return e
 	}
-	o.failed = true
+	o.fail()
 	if leavesDoubt(err, e) {
 		for _, st := range o.s.pipe.parsedNow {
 			st.doubtful = true

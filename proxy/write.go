@@ -34,7 +34,8 @@ func (wr *writer) writeQuery(r *router, p *plan.Plan, text []byte, f *parser.Fac
 	wr.s.account.runsAs(tally.Write)
 	if wr.s.out.quiet {
 		// The statement is part of a text with several.
-		if err := wr.writePart(r, x); err != nil {
+		m := wr.s.out.mark()
+		if err := wr.writePart(r, x); err != nil || wr.s.out.failedSince(m) {
 			return err
 		}
 		wr.s.out.tellWritten(x)
@@ -45,12 +46,12 @@ func (wr *writer) writeQuery(r *router, p *plan.Plan, text []byte, f *parser.Fac
 		wr.s.tx.start("BEGIN")
 	}
 	x.alone = own
-	err := wr.s.out.quietly(func() error { return wr.writePart(r, x) })
+	failed, err := wr.s.out.quietly(func() error { return wr.writePart(r, x) })
 	if err != nil {
 		return err
 	}
 	if own {
-		if err := wr.s.tx.endOwn(); err != nil {
+		if failed, err = wr.s.tx.endOwn(failed); err != nil {
 			return err
 		}
 	}
@@ -63,7 +64,9 @@ func (wr *writer) writeQuery(r *router, p *plan.Plan, text []byte, f *parser.Fac
 		}
 		return wr.s.tx.runPart(x.text)
 	}
-	wr.s.out.tellWritten(x)
+	if !failed {
+		wr.s.out.tellWritten(x)
+	}
 	wr.s.out.tellReady()
 	return nil
 }
@@ -92,10 +95,9 @@ func (wr *writer) writePart(r *router, x *gathering) error {
 	return nil
 }
 
-// tellWritten tells the client that the statement is done, unless something has failed
-// since.
+// tellWritten tells the client that the statement is done.
 func (o *answers) tellWritten(x *gathering) {
-	if o.failed || x.tag == "" {
+	if x.tag == "" {
 		return
 	}
 	o.Grow()
@@ -435,11 +437,10 @@ func (wr *writer) executeWrite(x *gathering, limit int) error {
 	wr.s.portals.keepReturned(x, limit)
 	err := wr.carryOutBound(x)
 	for wr.s.route.holdsBack(x, err) {
-		if err := wr.s.tx.endOwn(); err != nil {
+		if _, err := wr.s.tx.endOwn(true); err != nil {
 			return err
 		}
 		wr.s.tx.start(plainBegin)
-		wr.s.out.forgive()
 		if err = wr.s.reach.mayAgain(x.stray); err != nil {
 			break
 		}
@@ -454,7 +455,6 @@ func (wr *writer) executeWrite(x *gathering, limit int) error {
 			wr.s.out.Grow()
 			wr.s.out.B, err = x.appendPortion(wr.s.out.B, limit)
 		}
-		wr.s.out.forgive()
 		if err == nil {
 			return nil
 		}
@@ -463,7 +463,6 @@ func (wr *writer) executeWrite(x *gathering, limit int) error {
 	if err != nil {
 		return wr.s.gather.boundFailed(wr.s.route.refuseStray(x.named(err)))
 	}
-	wr.s.out.forgive()
 	wr.s.out.tellWritten(x)
 	return nil
 }
