@@ -6,30 +6,31 @@ import (
 	"unicode/utf8"
 )
 
-// source is a function with what is known of its body.
+// source is a function with what weft knows of its body.
 type source struct {
 	function  *Function
 	language  string
 	aggregate bool
 	extension string
 	body      string
-	create    string // a statement that makes it, for PL/pgSQL
-	// parsed: the body is kept as a tree, and what it names is in mentions and
-	// calls; so it is for an aggregate.
+	create    string // for PL/pgSQL: a statement that makes the function
+	// parsed: PostgreSQL keeps the body as a tree, not as text. What the body names
+	// comes from the tree or from pg_depend.
 	parsed bool
-	// runs: it calls a built-in function that runs SQL it is given.
+	// runs: the function may run SQL that is not in its text, or is in a language that
+	// weft does not read.
 	runs     bool
 	mentions []Name
 	writes   []Name
 	calls    []string // names of functions
-	// operators are the names of those in its text.
+	// operators are the names of the operators in the body.
 	operators []string
 
 	notifies, locks, ddl bool
 }
 
-// runners are built-in functions that run SQL, or read tables, by a text they
-// are given.
+// runners are the built-in functions that run an SQL text, or read a table by a name,
+// that they are given.
 var runners = []string{
 	"cursor_to_xml", "cursor_to_xmlschema",
 	"database_to_xml", "database_to_xml_and_xmlschema", "database_to_xmlschema",
@@ -39,18 +40,18 @@ var runners = []string{
 	"ts_rewrite", "ts_stat",
 }
 
-// reachers are extensions whose C functions run SQL or read tables.
+// reachers are the known extensions whose C functions run SQL or read tables.
 var reachers = []string{
 	"adminpack", "amcheck", "autoinc", "citus", "dblink", "file_fdw", "pageinspect", "pg_cron", "pg_freespacemap",
 	"pg_prewarm", "pg_surgery", "pg_visibility", "pg_walinspect", "pgrowlocks", "pgstattuple", "plproxy",
 	"postgres_fdw", "refint", "tablefunc", "timescaledb", "xml2",
 }
 
-// vocabulary is the names that a body may mention.
+// vocabulary holds the names that a body may mention.
 type vocabulary struct {
 	relations map[string][]Name
 	functions map[string][]*source
-	// odd are relations and functions whose names are no plain words.
+	// odd are the names of relations and functions that are not plain words.
 	odd []string
 }
 
@@ -79,7 +80,7 @@ func newVocabulary(sources []*source, relations []*Relation) *vocabulary {
 	return v
 }
 
-// look reads one body.
+// look reads the body of one function and enters what it finds into the source.
 func (v *vocabulary) look(s *source) {
 	switch {
 	case s.aggregate || s.parsed:
@@ -98,8 +99,8 @@ func (v *vocabulary) look(s *source) {
 	}
 	b := readBody(s.body)
 	s.runs = s.runs || b.dynamic
-	// What stands in a body that cannot be parsed may be any operator, and any
-	// command.
+	// A body that cannot be parsed may use every operator that could be in its text, and
+	// every command.
 	s.operators = operatorsIn(s.body)
 	s.ddl = MayCommand(s.body)
 	seen := map[string]bool{}
@@ -114,8 +115,8 @@ func (v *vocabulary) look(s *source) {
 	if len(v.odd) == 0 {
 		return
 	}
-	// How often quotes are doubled depends on how deep the name stands in
-	// strings, so none count.
+	// How often a name's quotes are doubled depends on how many strings are around it,
+	// so names are compared without quotes.
 	text := unquoted.Replace(s.body)
 	for _, name := range v.odd {
 		if strings.Contains(text, unquoted.Replace(name)) {
@@ -126,6 +127,7 @@ func (v *vocabulary) look(s *source) {
 
 var unquoted = strings.NewReplacer(`"`, "", `'`, "")
 
+// note enters everything that a word of a body may name.
 func (v *vocabulary) note(s *source, name string, seen map[string]bool) {
 	if seen[name] {
 		return
@@ -138,7 +140,7 @@ func (v *vocabulary) note(s *source, name string, seen map[string]bool) {
 	s.builtin(name)
 }
 
-// builtin notes what a built-in function does beyond its result.
+// builtin notes what the built-in function of this name does besides returning a result.
 func (s *source) builtin(name string) {
 	s.runs = s.runs || slices.Contains(runners, name)
 	s.notifies = s.notifies || name == "pg_notify" || name == "notify"
@@ -159,7 +161,7 @@ func cut(name string, n int) string {
 	return name[:n]
 }
 
-// plainWord reports whether a name is found by cutting a text into words.
+// plainWord reports whether a name is found when a text is split into words.
 func plainWord(name string) bool {
 	if name == "" || name[0] >= '0' && name[0] <= '9' {
 		return false

@@ -7,7 +7,7 @@ import (
 	pg_query "github.com/pganalyze/pg_query_go/v6"
 )
 
-// operatorNames are the operators that an expression may mean.
+// operatorNames returns the operators that an expression may use.
 func operatorNames(e *pg_query.A_Expr) []string {
 	name := lastName(e.Name)
 	switch e.Kind {
@@ -18,8 +18,8 @@ func operatorNames(e *pg_query.A_Expr) []string {
 	return []string{name}
 }
 
-// OperatorNames are the operators that a node of a tree may mean, but for what it
-// contains.
+// OperatorNames returns the operators that a node of a tree may use itself, without
+// the nodes below it.
 func OperatorNames(m any) []string {
 	switch m := m.(type) {
 	case *pg_query.A_Expr:
@@ -45,11 +45,11 @@ func OperatorNames(m any) []string {
 	return nil
 }
 
-// operatorText matches whatever may be an operator.
+// operatorText matches any run of characters that may form operators.
 var operatorText = regexp.MustCompile("[-+*/<>=~!@#%^&|`?]+")
 
-// operatorsIn finds the operators in a text that cannot be parsed. Those that a longer
-// run of such characters may end or begin with are among them.
+// operatorsIn returns all operators that may be in a text that cannot be parsed: every
+// part of a run of operator characters.
 func operatorsIn(text string) []string {
 	var out []string
 	seen := map[string]bool{}
@@ -66,8 +66,8 @@ func operatorsIn(text string) []string {
 	return out
 }
 
-// changesSchema reports whether a statement changes the schema. What it makes in the
-// temporary schema is no part of that.
+// changesSchema reports whether a statement changes the schema. Temporary objects do not
+// count.
 func changesSchema(n *pg_query.Node) bool {
 	switch s := n.GetNode().(type) {
 	case *pg_query.Node_SelectStmt:
@@ -93,7 +93,8 @@ func changesSchema(n *pg_query.Node) bool {
 	return n.GetNode() != nil
 }
 
-// temporaryName reports whether a relation is made as a temporary one.
+// temporaryName reports whether a statement makes a relation of this name as a temporary
+// relation.
 func temporaryName(rv *pg_query.RangeVar) bool {
 	return rv.GetRelpersistence() == "t" || strings.HasPrefix(rv.GetSchemaname(), "pg_temp")
 }

@@ -10,17 +10,17 @@ import (
 	"weft/quote"
 )
 
-// What EXECUTE runs can be told if it is put together from constants. The name of
-// the role or of the database at hand is as good as one where only such a name can
-// stand: it is written as a mark.
+// The text that EXECUTE runs is known if it is put together from constants. The names of
+// the current role and the current database count as constants too, where a statement can
+// have only the name of a role or a database: a mark stands for such a name.
 
 const (
 	roleMark     = "current_user"
 	databaseMark = "weft current database"
 )
 
-// executed returns the text that an expression of EXECUTE makes. marked: a mark
-// stands in it.
+// executed returns the text that the expression of an EXECUTE yields. marked says that
+// there is a mark in the text.
 func executed(n *pg_query.Node) (text string, marked, ok bool) {
 	for n.GetTypeCast() != nil && textType(n.GetTypeCast().TypeName) {
 		n = n.GetTypeCast().Arg
@@ -51,7 +51,7 @@ func executed(n *pg_query.Node) (text string, marked, ok bool) {
 	return "", false, false
 }
 
-// called is what a function makes of constants.
+// called returns the text that a function yields if its arguments are constants.
 func called(f *pg_query.FuncCall) (text string, marked, ok bool) {
 	names := stringsOf(f.Funcname)
 	if len(names) > 2 || len(names) == 2 && names[0] != "pg_catalog" || f.FuncVariadic {
@@ -81,7 +81,7 @@ func called(f *pg_query.FuncCall) (text string, marked, ok bool) {
 	return "", false, false
 }
 
-// formatted is what format() makes, as far as %s, %I, %L and %% go.
+// formatted returns the result of format(). It knows %s, %I, %L and %% only.
 func formatted(pattern string, args []string) (string, bool) {
 	var b strings.Builder
 	for i := 0; i < len(pattern); i++ {
@@ -114,7 +114,7 @@ func formatted(pattern string, args []string) (string, bool) {
 	return b.String(), true
 }
 
-// identifier quotes a name, unless it is a mark, which stands as it is.
+// identifier quotes a name. A mark stays as it is.
 func identifier(s string) string {
 	if s == roleMark || s == `"`+databaseMark+`"` {
 		return s
@@ -122,13 +122,14 @@ func identifier(s string) string {
 	return quote.Ident(s)
 }
 
+// textType reports whether a cast to t leaves a text as it is.
 func textType(t *pg_query.TypeName) bool {
 	names := stringsOf(t.GetNames())
 	return len(names) > 0 && slices.Contains([]string{"text", "varchar", "name"}, names[len(names)-1])
 }
 
-// markPlaced reports whether marks stand in a text only where the name of a role or
-// of a database does.
+// markPlaced reports whether marks are in a text only in the place of the name of a role
+// or of a database.
 func markPlaced(tree *pg_query.ParseResult) bool {
 	for _, s := range tree.Stmts {
 		switch s.Stmt.GetNode().(type) {

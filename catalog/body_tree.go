@@ -9,55 +9,54 @@ import (
 	"weft/parser"
 )
 
-// A body is parsed if that can be done. Then only what stands where a table can
-// stand is taken for one, and it is known what is written.
+// A body is parsed if possible. Then only names in the place of a table are taken for
+// tables, and it is known which tables are written.
 
 // reading is what parsing a body has found.
 type reading struct {
-	ok      bool
-	dynamic bool
+	ok      bool   // the body could be parsed
+	dynamic bool   // the body runs SQL that is not in its text
 	reads   []Name // the schema may be empty
 	writes  []Name
 	calls   []string
-	// operators are the names of those it uses.
+	// operators are the names of the operators in the body.
 	operators []string
-	// notifies: it has a NOTIFY. ddl: it has commands on the schema.
+	// notifies: the body has a NOTIFY. ddl: the body has commands on the schema.
 	notifies, ddl bool
-	// texts are the statements, and what is assigned to.
-	texts   []string
-	targets []string
-	assigns []Assignment
-	set     []string
+	texts         []string // the statements in the body
+	targets       []string // the names that are assigned to
+	assigns       []Assignment
+	set           []string // see Function.Set
 }
 
-// readings keeps what has been parsed: a schema is loaded again after each change,
-// and most functions are as before.
+// readings keeps the readings of bodies: a schema is loaded again after each change,
+// and most functions have not changed.
 var readings struct {
 	sync.Mutex
 	byText map[string]*reading
 }
 
-// maxReadings bounds readings.
+// maxReadings bounds how many readings are kept.
 const maxReadings = 10000
 
-// Body is what the text of a function, or of DO, names.
+// Body is what parsing has found in the text of a function or of DO.
 type Body struct {
-	// Names are relations, the schema empty where the text has none.
+	// Names are the relations that the body names. Schema is empty where the text has none.
 	Names []Name
 	// Dynamic says that the body runs SQL that is not in its text.
 	Dynamic bool
-	// Calls and Operators are the names of the functions and operators in it.
+	// Calls and Operators are the names of the functions and operators in the body.
 	Calls, Operators []string
-	// Writes are those of Names that the body writes.
+	// Writes are the relations that the body writes.
 	Writes []Name
-	// Notifies: it has a NOTIFY. DDL: it has commands on the schema.
+	// Notifies: the body has a NOTIFY. DDL: the body has commands on the schema.
 	Notifies, DDL bool
 	// Texts are the statements in the body.
 	Texts []string
 }
 
-// ParseBody parses a body. create is the statement that has it, for PL/pgSQL. It
-// reports false if that cannot be done.
+// ParseBody parses a body, and reports false if it cannot be parsed. create is a statement
+// that makes a function of this body; only PL/pgSQL needs it.
 func ParseBody(language, create, body string) (*Body, bool) {
 	r := readTree(language, create, body)
 	return &Body{
@@ -86,7 +85,7 @@ func readTree(language, create, body string) *reading {
 
 func parseBody(language, create, body string) *reading {
 	r := &reading{}
-	// Strings may have escapes here or not, depending on a setting at run time.
+	// Whether a backslash is an escape in strings depends on a setting at run time.
 	if strings.Contains(body, `\'`) {
 		return r
 	}
@@ -114,8 +113,8 @@ func parseBody(language, create, body string) *reading {
 	return r
 }
 
-// run reads what EXECUTE runs: what is put together from constants can be told, all
-// else not.
+// run reads the expression of an EXECUTE. If the expression is put together from
+// constants, run notes what its text names; otherwise the body is dynamic.
 func (r *reading) run(sql string) {
 	tree, err := parser.Parse(sql)
 	if err == nil && len(tree.Stmts) == 1 {
@@ -128,7 +127,8 @@ func (r *reading) run(sql string) {
 	r.dynamic = true
 }
 
-// told notes what a text names that EXECUTE runs.
+// told notes what a text that EXECUTE runs names. It reports false if it cannot read the
+// text.
 func (r *reading) told(text string, marked bool) bool {
 	if marked {
 		if tree, err := parser.Parse(text); err != nil || !markPlaced(tree) {
@@ -138,7 +138,7 @@ func (r *reading) told(text string, marked bool) bool {
 	return r.sql(text)
 }
 
-// sql notes what a text of SQL names.
+// sql notes what a text of SQL names. It reports false if the text cannot be parsed.
 func (r *reading) sql(text string) bool {
 	tree, err := parser.Parse(text)
 	if err != nil {
@@ -152,6 +152,7 @@ func (r *reading) sql(text string) bool {
 	return true
 }
 
+// node notes what a statement names.
 func (r *reading) node(n *pg_query.Node) {
 	parser.Walk(n, func(m any) bool {
 		r.operators = append(r.operators, OperatorNames(m)...)
@@ -178,7 +179,7 @@ func (r *reading) node(n *pg_query.Node) {
 		case *pg_query.TypeCast:
 			r.constant(m.Arg)
 		case *pg_query.ColumnRef:
-			// x.f may be a function of x.
+			// x.f may be a call of function f with row x.
 			if names := stringsOf(m.Fields); len(names) > 1 {
 				r.calls = append(r.calls, names[len(names)-1])
 			}
@@ -193,8 +194,8 @@ func (r *reading) node(n *pg_query.Node) {
 	})
 }
 
-// constant takes a string for the name of a relation: 'orders'::regclass,
-// nextval('numbers').
+// constant takes a string constant for the name of a relation, as in 'orders'::regclass
+// and nextval('numbers').
 func (r *reading) constant(n *pg_query.Node) {
 	s := n.GetAConst().GetSval()
 	if s == nil || len(s.Sval) > 2*nameLength {
@@ -226,7 +227,7 @@ func stringsOf(nodes []*pg_query.Node) []string {
 	return out
 }
 
-// tree takes what parsing has found for what the function names.
+// tree enters what parsing a body has found into its source.
 func (v *vocabulary) tree(s *source, r *reading) {
 	s.runs = s.runs || r.dynamic
 	s.function.Parsed = !s.runs
@@ -247,7 +248,7 @@ func (v *vocabulary) tree(s *source, r *reading) {
 	s.notifies, s.ddl = s.notifies || r.notifies, s.ddl || r.ddl
 }
 
-// named are the relations that a name may mean, whatever the search path is.
+// named returns the relations that a name may mean under any search path.
 func (v *vocabulary) named(n Name) []Name {
 	var out []Name
 	for _, r := range v.relations[cut(n.Name, nameLength-1)] {
@@ -258,7 +259,8 @@ func (v *vocabulary) named(n Name) []Name {
 	return out
 }
 
-// createText is a statement that makes a PL/pgSQL function: pg_query wants one.
+// createText returns a statement that makes a PL/pgSQL function of this body: pg_query
+// parses PL/pgSQL only inside such a statement.
 func createText(kind, arguments, result, body string) string {
 	tag := "$weft$"
 	for strings.Contains(body, tag) {

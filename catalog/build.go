@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// New makes a schema of its parts and owns them from then on. Of each pair of
-// facts that say the same from two sides, one side is enough: Referenced is
-// made from ForeignKeys and Children from Parent (where Children do not name a
-// second parent already).
+// New makes a schema of its parts and owns them from then on. New makes Referenced from
+// ForeignKeys. It adds to Children each table whose Parent lacks it there; the caller
+// needs to set Children only for the second and further parents of a table.
 func New(version int64, customEquality bool, relations []*Relation, functions []*Function) *Schema {
 	s := &Schema{
 		Version:        version,
@@ -63,9 +62,9 @@ func New(version int64, customEquality bool, relations []*Relation, functions []
 	return s
 }
 
-// handDown gives partitions the triggers of what they are part of. PostgreSQL
-// clones row triggers only, but a statement's trigger on the whole is no reason
-// to know less of the part.
+// handDown gives partitions the triggers of the partitioned tables above them.
+// PostgreSQL clones only row triggers. Partitions here also list the statement
+// triggers above, with no events in Trigger.Statement.
 func (s *Schema) handDown(r *Relation) {
 	for _, c := range r.Children {
 		if c.Inherited || c.Parent != r {
@@ -113,8 +112,8 @@ func (r *Relation) Column(name string) *Column {
 	return nil
 }
 
-// System reports whether the relation belongs to PostgreSQL: then only its name and kind are
-// known.
+// System reports whether the relation belongs to PostgreSQL. Columns, constraints and triggers of
+// such a relation are not loaded.
 func (r *Relation) System() bool { return systemSchema(r.Schema) }
 
 func systemSchema(name string) bool { return name == "pg_catalog" || name == "information_schema" }

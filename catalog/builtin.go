@@ -6,7 +6,7 @@ import "strings"
 // server.
 type builtin struct {
 	oid, array uint32
-	display    string // how format_type writes it, if not by its name
+	display    string // the type as format_type writes it, if that is not its name
 }
 
 // builtinTypes are the types of pg_catalog that a dump may name.
@@ -114,8 +114,8 @@ var builtinTypes = map[string]builtin{
 	"xml":                     {142, 143, ""},
 }
 
-// What follows is in every database; a server that has more or less of it makes
-// no difference to whoever reads a dump.
+// The system relations below are in every database. Whether a server has a few more
+// or fewer of them makes no difference for reading a dump.
 const (
 	catalogTables = `pg_aggregate pg_am pg_amop pg_amproc pg_attrdef pg_attribute pg_auth_members pg_authid pg_cast pg_class
 pg_collation pg_constraint pg_conversion pg_database pg_db_role_setting pg_default_acl pg_depend
@@ -156,7 +156,8 @@ triggered_update_columns triggers udt_privileges usage_privileges user_defined_t
 user_mappings view_column_usage view_routine_usage view_table_usage views`
 )
 
-// systemRelations are names and kinds, with made-up OIDs below those of users.
+// systemRelations returns the names and kinds of system relations. Their OIDs are
+// made up, below the OIDs of users' relations.
 func systemRelations() []*Relation {
 	var out []*Relation
 	add := func(schema string, kind RelationKind, names string) {

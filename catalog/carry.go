@@ -9,16 +9,16 @@ import (
 	"weft/quote"
 )
 
-// A transaction that has notified cannot be prepared. So on all shards but the home
-// shard functions do not notify themselves: they call weft.pg_notify, which does so
-// where the transaction is one shard's and else leaves a note for weft. Their copies are
-// written that way, and nobody sees those: the home shard's are the originals.
+// A transaction that has notified cannot be prepared. So the copies of functions on shards
+// other than home call weft.pg_notify instead of notifying themselves. weft.pg_notify notifies if
+// the transaction is on one shard only, and otherwise leaves a note for weft. Clients do not see
+// the copies: the home shard, which they see, has the originals.
 
-// carrier is the function that stands for pg_notify.
+// carrier is the function that copies of functions call instead of pg_notify.
 const carrier = "weft.pg_notify"
 
-// Carried returns the text that makes a function on a shard other than home: the same,
-// but that it notifies through weft. All other texts stay as they are.
+// Carried returns the statement that makes a function on a shard other than home: text,
+// but with carrier in the place of NOTIFY and pg_notify. All other statements stay as they are.
 func Carried(text string) string {
 	if !strings.Contains(strings.ToLower(text), "notify") {
 		return text
@@ -64,7 +64,7 @@ func Carried(text string) string {
 	return text
 }
 
-// carry rewrites calls of pg_notify, and NOTIFY, in statements.
+// carry rewrites calls of pg_notify, and NOTIFY, in the body of a function.
 func carry(language, text string) string {
 	scanned, err := pg_query.Scan(text)
 	if err != nil {
@@ -87,16 +87,16 @@ func carry(language, text string) string {
 	return c.out.String()
 }
 
-// carrying is the rewriting of one text.
+// carrying is the state of rewriting one text.
 type carrying struct {
 	text, language string
 	tokens         []*pg_query.ScanToken
-	at             int // tokens before it are done
-	copied         int // bytes of the text that are in out, or replaced
+	at             int // the first token that is not done
+	copied         int // how many bytes of the text are in out, or replaced
 	out            strings.Builder
 }
 
-// word is a token as a name, as PostgreSQL reads it; empty if there is none.
+// word returns token i as the name that PostgreSQL reads it as, or "" if there is no token i.
 func (c *carrying) word(i int) string {
 	if i < 0 || i >= len(c.tokens) {
 		return ""
@@ -108,7 +108,7 @@ func (c *carrying) word(i int) string {
 	return cut(lower(t), nameLength-1)
 }
 
-// replace puts something in the place of tokens.
+// replace puts text in the place of the tokens from from to to.
 func (c *carrying) replace(from, to int, text string) {
 	c.out.WriteString(c.text[c.copied:c.tokens[from].Start])
 	c.out.WriteString(text)

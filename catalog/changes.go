@@ -2,8 +2,8 @@ package catalog
 
 import "regexp"
 
-// rowCommand finds commands that change rows, in a body without comments. What a
-// body puts together while it runs is not seen here: see Dynamic.
+// rowCommand finds commands that change rows, in a body without comments. It does not
+// see commands that a body puts together at run time: Dynamic reports those.
 var (
 	rowCommand = regexp.MustCompile(`(?i)\b(insert\s+into|merge\s+into|delete\s+from|truncate|copy)\b|\bupdate\s+(only\s+)?("[^"]*"|[^\s"])+\s*\*?\s+((as\s+)?("[^"]*"|[^\s"]+)\s+)?set\b`)
 	comment    = regexp.MustCompile(`(?s)/\*.*?\*/|--[^\n]*`)
@@ -13,10 +13,11 @@ var (
 // names.
 func Changes(body string) bool { return rowCommand.MatchString(comment.ReplaceAllString(body, " ")) }
 
-// changes does it for a function of whatever kind.
+// changes reports whether a function may change rows. A volatile function whose body is
+// kept as a tree may: the text of that body is not at hand.
 func (s *source) changes() bool {
 	if s.parsed {
-		return s.function.Volatility == 'v' // its text is not at hand
+		return s.function.Volatility == 'v'
 	}
 	return Changes(s.body)
 }

@@ -7,8 +7,8 @@ import (
 	pg_query "github.com/pganalyze/pg_query_go/v6"
 )
 
-// Command reports whether a statement is neither a query nor about rows, a
-// transaction or a session: it changes schemas, roles, rights or the server.
+// Command reports whether a statement changes schemas, roles, rights or the server:
+// it is neither a query nor about rows, a transaction or a session.
 func Command(n *pg_query.Node) bool {
 	switch n.GetNode().(type) {
 	case nil, *pg_query.Node_SelectStmt, *pg_query.Node_InsertStmt, *pg_query.Node_UpdateStmt, *pg_query.Node_DeleteStmt, *pg_query.Node_MergeStmt,
@@ -22,16 +22,17 @@ func Command(n *pg_query.Node) bool {
 	return true
 }
 
-// commandWord finds what a Command begins with, in a body without comments. A
-// temporary table is its session's.
+// commandWord finds the words that a Command begins with, in a body without comments.
+// temporaryDDL finds commands on temporary tables, which belong to a session and so
+// do not count.
 var (
 	commandWord  = regexp.MustCompile(`(?i)\b(create|alter|drop|grant|revoke|reassign|refresh|reindex|cluster|vacuum|analyze|comment\s+on|security\s+label|import\s+foreign)\b`)
 	temporaryDDL = regexp.MustCompile(`(?i)\b(create\s+((local|global)\s+)?temp(orary)?|drop\s+table\s+(if\s+exists\s+)?pg_temp)\b`)
 )
 
-// MayCommand reports whether a body that cannot be parsed may have a Command.
+// MayCommand reports whether a body that cannot be parsed may contain a Command.
 func MayCommand(body string) bool {
-	if !strings.Contains(body, "'") { // else a comment may be a string
+	if !strings.Contains(body, "'") { // with strings, a comment may be part of a string
 		body = comment.ReplaceAllString(body, " ")
 	}
 	return commandWord.MatchString(temporaryDDL.ReplaceAllString(body, " "))

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// connection makes a graph of what runs in a database. What is stored names things
-// by their identity; texts name them in words, and a word means everything of that
+// connection makes a graph of the code that a database stores. Stored trees name
+// objects by OID. Texts name objects by words, and a word means every object of that
 // name.
 type connection struct {
 	*graph
@@ -15,9 +15,9 @@ type connection struct {
 	words     *vocabulary
 	functions map[*source]*vertex
 	sources   []*source
-	// operators and types are known by their names alone, in texts.
+	// operators and types have the users' operators and types by name, without schema.
 	operators, types map[string][]*vertex
-	// oddTypes are the names of types that are no plain words.
+	// oddTypes are the names of types that are not plain words.
 	oddTypes []string
 
 	runs     []loadedRun
@@ -26,12 +26,14 @@ type connection struct {
 	policies []policyOf
 }
 
+// loadedRun is a Run whose Reach finish computes.
 type loadedRun struct {
 	table *Relation
 	run   Run
 	v     *vertex
 }
 
+// loadedCast is a cast, a support function or an event trigger.
 type loadedCast struct {
 	what string
 	v    *vertex
@@ -54,8 +56,9 @@ func newConnection(sources []*source, relations []*Relation) *connection {
 	return c
 }
 
-// item returns the vertex of something stored. identity is that of an operator or
-// type.
+// item makes the vertex of an item of storedQuery and puts it into the graph. For an
+// operator, a type or a constraint of a domain it returns the vertex that identity
+// returns.
 func (c *connection) item(e storedEdge, rel *Relation, identity func() *vertex) *vertex {
 	if e.kind == "T" || e.kind == "O" {
 		v := identity()
@@ -94,14 +97,14 @@ func (c *connection) item(e storedEdge, rel *Relation, identity func() *vertex) 
 	return v
 }
 
-// run adds something that runs when rows of a relation are stored.
+// run adds code that runs when a relation is written.
 func (c *connection) run(rel *Relation, r Run, v *vertex) {
 	w := at(c.writing, rel.Name)
 	w.next = append(w.next, v)
 	c.runs = append(c.runs, loadedRun{rel, r, v})
 }
 
-// policy adds a policy. Its vertex has the relations it names as reads.
+// policy adds a policy. v.reads are the relations that the policy's expressions read.
 func (c *connection) policy(rel *Relation, p *Policy, v *vertex) {
 	p.Relations = slices.Clone(v.reads)
 	slices.SortFunc(p.Relations, Name.compare)
@@ -113,7 +116,8 @@ func (c *connection) policy(rel *Relation, p *Policy, v *vertex) {
 	c.policies = append(c.policies, policyOf{rel, p, v})
 }
 
-// finish reads the bodies of functions, and closes everything.
+// finish reads the bodies of functions, and enters into the schema what every
+// function, Run, policy, operator, type, cast and event trigger reaches.
 func (c *connection) finish(s *Schema) {
 	s.connection = c
 	for _, src := range c.sources {
@@ -158,8 +162,8 @@ func (c *connection) finish(s *Schema) {
 	}
 }
 
-// changes reports whether a function, or one that it calls, may change rows of what
-// they mention.
+// changes reports whether a function, or a function that it calls, may change rows of
+// relations that these functions mention.
 func (c *connection) changes(start *vertex) bool {
 	seen := map[*vertex]bool{}
 	var visit func(v *vertex) bool
@@ -173,7 +177,7 @@ func (c *connection) changes(start *vertex) bool {
 	return visit(start)
 }
 
-// reachingOnes are those that are not pure.
+// reachingOnes returns the operators or types that are not pure.
 func (c *connection) reachingOnes(all map[string][]*vertex) map[string][]*Named {
 	out := map[string][]*Named{}
 	for name, list := range all {
@@ -186,8 +190,8 @@ func (c *connection) reachingOnes(all map[string][]*vertex) map[string][]*Named 
 	return out
 }
 
-// BodyReach is all that may happen when the text of a function, or of DO, runs. create
-// is the statement that has it, for PL/pgSQL.
+// BodyReach returns all that may happen when the body of a function, or of DO, runs.
+// create is a statement that makes a function of this body; only PL/pgSQL needs it.
 func (s *Schema) BodyReach(language, create, body string) Reach {
 	src := &source{function: &Function{}, language: language, create: create, body: body}
 	v := &vertex{}
@@ -196,7 +200,7 @@ func (s *Schema) BodyReach(language, create, body string) Reach {
 	return s.connection.close(v, false)
 }
 
-// body takes what a function's text names into its vertex.
+// body enters what a function's text names into the function's vertex.
 func (c *connection) body(s *source, v *vertex) {
 	v.reads = append(v.reads, s.mentions...)
 	v.writes = append(v.writes, s.writes...)

@@ -14,20 +14,20 @@ import (
 	"weft/quote"
 )
 
-// FromDump reads a schema from SQL: what pg_dump --schema-only writes, or
-// statements written by hand. Types of PostgreSQL have their OIDs, all else has
-// made-up ones from 16384 on. The version is 1.
+// FromDump reads a schema from SQL: the output of pg_dump --schema-only, or
+// statements written by hand. Built-in types have PostgreSQL's OIDs; types and
+// relations of the user get made-up OIDs from 16384 on. The version is 1.
 //
-// Statements that say nothing about a Schema are skipped. One that contradicts
-// those before it (a column of an unknown type, a key on a table that is not
-// there) is an error that names its line.
+// Statements that do not change anything in a Schema are skipped. A statement
+// that contradicts earlier ones (a column of an unknown type, a key on a missing
+// table) is an error that names the line of the statement.
 //
 // Strings compare by the locale of CREATE DATABASE, which pg_dump --create
-// writes; without it the default collation is not Bytewise and the encoding is
-// UTF8. Built-in functions are those of PostgreSQL 15.
+// writes. Without CREATE DATABASE the default collation is not Bytewise and the
+// encoding is UTF8. Built-in functions are those of PostgreSQL 15.
 //
-// A dump does not say what types a view's columns have: those that cannot be
-// told from its text have the type 0.
+// A dump does not list the types of a view's columns: a column has type 0 if the
+// view's query does not show its type.
 func FromDump(sql string) (*Schema, error) {
 	text := metaCommand.ReplaceAllStringFunc(sql, func(s string) string { return strings.Repeat(" ", len(s)) })
 	tree, err := parser.Parse(text)
@@ -47,11 +47,11 @@ func FromDump(sql string) (*Schema, error) {
 	return d.finish(), nil
 }
 
-// metaCommand matches what pg_dump writes for psql.
+// metaCommand matches the psql commands that pg_dump writes.
 var metaCommand = regexp.MustCompile(`(?m)^\\(restrict|unrestrict|connect|encoding|set|echo)\b.*$`)
 
-// line is that of the statement that begins, after blanks and comments, at an
-// offset.
+// line returns the number of the line on which the statement at offset i begins,
+// after blanks and comments.
 func line(text string, i int) int {
 	for i < len(text) {
 		switch c := text[i]; {
@@ -72,23 +72,24 @@ func line(text string, i int) int {
 	return 1 + strings.Count(text, "\n")
 }
 
-// dump is a database in the making: it does what PostgreSQL does to its
-// catalogs, as far as a Schema tells of it.
+// dump is the schema under construction while FromDump applies statements. Each
+// statement changes it as PostgreSQL would change its catalogs, as far as a
+// Schema shows the change.
 type dump struct {
-	path      []string
+	path      []string // search_path
 	all       []*Relation
 	relations map[Name]*Relation
 	types     map[Name]*dumpType
 	// byOID are the user's types.
 	byOID          map[uint32]*dumpType
 	collations     map[Name]collation
-	bytewise       bool // the default collation
+	bytewise       bool // the default collation is Bytewise
 	encoding       string
 	sources        []*source
-	extensions     bool // types may come from one
+	extensions     bool // there is an extension, which may define unknown types
 	customEquality bool
-	next           uint32
-	version        int32 // of the trees that pg_query reads
+	next           uint32 // the next OID to give out
+	version        int32  // the version of pg_query's parse trees
 }
 
 func newDump(version int32) *dump {
@@ -118,13 +119,14 @@ func (d *dump) oid() uint32 {
 	return d.next - 1
 }
 
+// finish makes the Schema, once all statements are applied.
 func (d *dump) finish() *Schema {
 	for _, r := range d.all {
 		for i := range r.Columns {
 			d.belowDomain(r, &r.Columns[i])
 		}
-		// Indexes and sequences belong to whom their table belongs to; what
-		// pg_dump says of sequences is the same.
+		// An index or an owned sequence has the owner of its table. pg_dump names
+		// the same owner for the sequence.
 		if table := d.relations[r.OwnedBy]; table != nil {
 			r.Owner = table.Owner
 		}
@@ -135,6 +137,7 @@ func (d *dump) finish() *Schema {
 	return s
 }
 
+// statement applies one statement to the schema.
 func (d *dump) statement(n *pg_query.Node) error {
 	switch s := n.GetNode().(type) {
 	case *pg_query.Node_VariableSetStmt:
@@ -224,8 +227,8 @@ func (d *dump) set(s *pg_query.VariableSetStmt) {
 	d.path = slices.DeleteFunc(d.path, func(p string) bool { return p == "" || p == "$user" })
 }
 
-// setConfig follows SELECT pg_catalog.set_config('search_path', ”, false),
-// which pg_dump writes.
+// setConfig follows the SELECT of pg_catalog.set_config that pg_dump writes to
+// empty search_path.
 func (d *dump) setConfig(s *pg_query.SelectStmt) {
 	if len(s.TargetList) != 1 {
 		return
@@ -245,7 +248,7 @@ func (d *dump) setConfig(s *pg_query.SelectStmt) {
 	}
 }
 
-// nameOf reads a qualified name; the schema is empty if it has none.
+// nameOf reads a qualified name. Schema is empty if the name has no schema.
 func nameOf(nodes []*pg_query.Node) Name {
 	var n Name
 	if len(nodes) > 1 {
@@ -264,7 +267,8 @@ func lastName(nodes []*pg_query.Node) string {
 
 func rangeName(v *pg_query.RangeVar) Name { return Name{v.GetSchemaname(), v.GetRelname()} }
 
-// place gives a new object's name its schema.
+// place qualifies the name of a new object: by default with the first schema of
+// search_path.
 func (d *dump) place(n Name) (Name, error) {
 	if n.Schema == "" {
 		if len(d.path) == 0 {
@@ -291,7 +295,7 @@ func (d *dump) find(n Name) *Relation {
 	return nil
 }
 
-// need is find for what must be there.
+// need is find for a relation that must exist.
 func (d *dump) need(n Name) (*Relation, error) {
 	if r := d.find(n); r != nil {
 		return r, nil
@@ -299,7 +303,7 @@ func (d *dump) need(n Name) (*Relation, error) {
 	return nil, fmt.Errorf("relation %s does not exist", n.quoted())
 }
 
-// add puts a new relation in its place.
+// add makes a new relation, which must not exist yet.
 func (d *dump) add(n Name, kind RelationKind) (*Relation, error) {
 	n, err := d.place(n)
 	if err != nil {
@@ -328,7 +332,7 @@ func (n Name) quoted() string {
 
 var plainIdent = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
 
-// QuoteIdents writes names as PostgreSQL's messages do: quoted only if they must be.
+// QuoteIdents lists names as PostgreSQL's messages do: a name has quotes only if it needs them.
 func QuoteIdents(names []string) string {
 	out := make([]string, len(names))
 	for i, n := range names {
@@ -337,7 +341,7 @@ func QuoteIdents(names []string) string {
 	return strings.Join(out, ", ")
 }
 
-// quoteIdent writes a name as PostgreSQL does: quoted only if it must be.
+// quoteIdent writes a name as PostgreSQL does: with quotes only if the name needs them.
 func quoteIdent(s string) string {
 	if plainIdent.MatchString(s) && !keyword(s) {
 		return s
@@ -345,8 +349,8 @@ func quoteIdent(s string) string {
 	return quote.Ident(s)
 }
 
-// keyword reports whether a word cannot be a name without quotes. The lexer
-// asked here does not recurse.
+// keyword reports whether a word needs quotes to be a name. pg_query.Scan is safe
+// for any text: the lexer does not recurse, unlike the parser.
 func keyword(s string) bool {
 	scan, err := pg_query.Scan(s)
 	if err != nil || len(scan.Tokens) != 1 {

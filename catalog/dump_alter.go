@@ -12,7 +12,7 @@ func (d *dump) alterTable(s *pg_query.AlterTableStmt) error {
 	case pg_query.ObjectType_OBJECT_TABLE, pg_query.ObjectType_OBJECT_FOREIGN_TABLE, pg_query.ObjectType_OBJECT_VIEW,
 		pg_query.ObjectType_OBJECT_MATVIEW, pg_query.ObjectType_OBJECT_SEQUENCE, pg_query.ObjectType_OBJECT_TYPE:
 	default:
-		return nil // an index
+		return nil // ALTER INDEX changes nothing in a Schema
 	}
 	r := d.find(rangeName(s.Relation))
 	if r == nil && s.MissingOk {
@@ -42,7 +42,7 @@ func (d *dump) alterTable(s *pg_query.AlterTableStmt) error {
 	return nil
 }
 
-// handedDown is what is done to partitions as well.
+// handedDown are the subcommands of ALTER TABLE that also apply to the table's partitions.
 var handedDown = map[pg_query.AlterTableType]bool{
 	pg_query.AlterTableType_AT_AddColumn:       true,
 	pg_query.AlterTableType_AT_DropColumn:      true,
@@ -90,7 +90,8 @@ func (d *dump) alter(r *Relation, s *pg_query.AlterTableCmd) error {
 		if err := d.inherit(p, &pg_query.RangeVar{Schemaname: r.Schema, Relname: r.Name.Name}, false); err != nil {
 			return err
 		}
-		// pg_dump attaches before there are any.
+		// A script of pg_dump attaches partitions before it makes indexes; a script
+		// written by hand may attach them later.
 		if err := d.cloneIndexes(r, p); err != nil {
 			return err
 		}
@@ -167,7 +168,7 @@ func (d *dump) alterColumn(r *Relation, s *pg_query.AlterTableCmd) error {
 	return err
 }
 
-// orphan parts a child from a parent.
+// orphan ends the inheritance between child and parent.
 func orphan(child, parent *Relation) {
 	parent.Children = slices.DeleteFunc(parent.Children, func(c *Relation) bool { return c == child })
 	if child.Parent == parent {
@@ -175,6 +176,8 @@ func orphan(child, parent *Relation) {
 	}
 }
 
+// dropConstraint drops the foreign key, or the unique constraint and its index,
+// of that name.
 func (d *dump) dropConstraint(r *Relation, name string) {
 	r.ForeignKeys = slices.DeleteFunc(r.ForeignKeys, func(k ForeignKey) bool { return k.Name == name })
 	if index := d.relations[Name{r.Schema, name}]; index != nil && index.OwnedBy == r.Name {
@@ -183,6 +186,8 @@ func (d *dump) dropConstraint(r *Relation, name string) {
 	r.Unique = slices.DeleteFunc(r.Unique, func(u Unique) bool { return u.Name == name })
 }
 
+// dropColumn drops a column with the constraints that contain it and the sequences
+// that it owns.
 func (d *dump) dropColumn(r *Relation, name string) {
 	for _, u := range slices.Clone(r.Unique) {
 		if slices.Contains(u.Columns, name) {
@@ -255,8 +260,8 @@ func (d *dump) renameColumn(r *Relation, from, to string) error {
 	return nil
 }
 
-// move gives a relation another name, here and wherever it is named but for
-// texts.
+// move renames a relation, and updates every reference to it except those inside
+// texts, such as the queries of views.
 func (d *dump) move(r *Relation, to Name) error {
 	if d.relations[to] != nil {
 		return fmt.Errorf("relation %s already exists", to.quoted())
@@ -318,7 +323,7 @@ func (d *dump) alterSchema(s *pg_query.AlterObjectSchemaStmt) error {
 	return d.move(r, Name{s.Newschema, r.Name.Name})
 }
 
-// alterOwner follows ALTER TYPE … OWNER TO; tables have theirs in ALTER TABLE.
+// alterOwner follows ALTER TYPE … OWNER TO. The owner of a table comes with ALTER TABLE.
 func (d *dump) alterOwner(s *pg_query.AlterOwnerStmt) {
 	if s.ObjectType != pg_query.ObjectType_OBJECT_TYPE {
 		return
@@ -348,6 +353,8 @@ func (d *dump) drop(s *pg_query.DropStmt) error {
 	return nil
 }
 
+// dropRelation drops a relation with its indexes, owned sequences and partitions,
+// and the foreign keys that reference it.
 func (d *dump) dropRelation(r *Relation) {
 	d.remove(r)
 	delete(d.types, r.Name)

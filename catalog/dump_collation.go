@@ -2,11 +2,11 @@ package catalog
 
 import pg_query "github.com/pganalyze/pg_query_go/v6"
 
-// collation is what is known of one.
+// collation holds what a Schema needs to know of a collation.
 type collation struct{ nondeterministic, bytewise bool }
 
-// createCollation follows CREATE COLLATION. A text without a provider means the
-// C library's.
+// createCollation follows CREATE COLLATION. The default provider is the C library
+// (libc).
 func (d *dump) createCollation(s *pg_query.DefineStmt) error {
 	n, err := d.place(nameOf(s.Defnames))
 	if err != nil {
@@ -29,7 +29,7 @@ func (d *dump) createCollation(s *pg_query.DefineStmt) error {
 	return nil
 }
 
-// createDatabase reads how strings compare.
+// createDatabase reads the encoding and the default collation from CREATE DATABASE.
 func (d *dump) createDatabase(s *pg_query.CreatedbStmt) {
 	options := map[string]string{}
 	for _, o := range s.Options {
@@ -47,7 +47,7 @@ func (d *dump) createDatabase(s *pg_query.CreatedbStmt) {
 
 func isC(locale string) bool { return locale == "C" || locale == "POSIX" }
 
-// optionText is the value of an option that is a word, however it was written.
+// optionText returns the value of an option that is a word, with or without quotes.
 func optionText(n *pg_query.Node) string {
 	if s := n.GetString_(); s != nil {
 		return s.Sval
@@ -55,8 +55,9 @@ func optionText(n *pg_query.Node) string {
 	return lastName(n.GetTypeName().GetNames())
 }
 
-// collatable reports whether a type, or what it is an array of, has a collation.
-// name has one of its own. Of an extension's type nothing is known.
+// collatable reports whether a type, or the element type of an array type, uses the
+// database's default collation. Type name does not: its collation is C. Types of
+// extensions are not known, so collatable reports false for them.
 func collatable(oid uint32) bool {
 	for _, name := range []string{"text", "varchar", "bpchar"} {
 		if b := builtinTypes[name]; oid == b.oid || oid == b.array {
@@ -66,7 +67,8 @@ func collatable(oid uint32) bool {
 	return false
 }
 
-// collation resolves COLLATE. What is not known is PostgreSQL's own.
+// collation resolves the name in COLLATE. A name that no CREATE COLLATION has made
+// is taken for a collation of pg_catalog. The default collation is the empty Name.
 func (d *dump) collation(c *pg_query.CollateClause) Name {
 	n := nameOf(c.Collname)
 	if n.Schema == "" {

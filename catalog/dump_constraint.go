@@ -97,7 +97,8 @@ func (d *dump) uniqueConstraint(r *Relation, s *pg_query.Constraint, column stri
 	return d.addUnique(r, u, suffix)
 }
 
-// addUnique makes the index of a unique constraint.
+// addUnique adds a unique constraint, makes its index, and makes up a name if the
+// constraint has none.
 func (d *dump) addUnique(r *Relation, u Unique, suffix string) error {
 	if u.Name == "" {
 		middle := strings.Join(u.Columns, "_")
@@ -143,7 +144,8 @@ func (d *dump) renameIndex(r *Relation, u *Unique, name string) error {
 	return nil
 }
 
-// cloneIndexes gives a partition, or a table like another, what must be unique.
+// cloneIndexes gives a partition, or a table made LIKE another, the unique indexes
+// that it lacks.
 func (d *dump) cloneIndexes(from, to *Relation) error {
 	for _, u := range from.Unique {
 		has := func(o Unique) bool { return slices.Equal(o.Columns, u.Columns) && o.Primary == u.Primary }
@@ -203,7 +205,7 @@ func (d *dump) createIndex(s *pg_query.IndexStmt) error {
 	return nil
 }
 
-// toPartitions does something to all partitions below a table.
+// toPartitions calls do for every partition below a table, at all levels.
 func (d *dump) toPartitions(r *Relation, do func(*Relation) error) error {
 	for _, p := range r.Children {
 		if p.Inherited {
@@ -266,6 +268,8 @@ func (d *dump) foreignKey(r *Relation, s *pg_query.Constraint, column string) er
 	return nil
 }
 
+// keyActions has the SQL for the actions of a foreign key other than NO ACTION, by
+// the letter that pg_query uses.
 var keyActions = map[string]string{"r": "RESTRICT", "c": "CASCADE", "n": "SET NULL", "d": "SET DEFAULT"}
 
 // definition writes a foreign key as pg_get_constraintdef does.
@@ -306,11 +310,13 @@ func definition(fk ForeignKey, s *pg_query.Constraint) string {
 	return text
 }
 
-// freeName makes up a relation's name as PostgreSQL does.
+// freeName makes up a relation's name as PostgreSQL does: a name that is not taken
+// yet in the schema.
 func (d *dump) freeName(schema, table, middle, suffix string) string {
 	return freeName(table, middle, suffix, func(name string) bool { return d.relations[Name{schema, name}] != nil })
 }
 
+// freeName makes up a name that is not taken.
 func freeName(table, middle, suffix string, taken func(string) bool) string {
 	for i := 0; ; i++ {
 		end := suffix
@@ -323,7 +329,8 @@ func freeName(table, middle, suffix string, taken func(string) bool) string {
 	}
 }
 
-// joinName cuts the longer of two parts until all fit.
+// joinName joins the parts of a name. It cuts the longer of table and middle until
+// the name fits into nameLength.
 func joinName(table, middle, suffix string) string {
 	room := nameLength - 1 - len(suffix) - 1
 	if middle != "" {

@@ -40,7 +40,7 @@ func (d *dump) createFunction(s *pg_query.CreateFunctionStmt) error {
 			src.create = sql
 		}
 	}
-	for _, p := range s.Parameters { // their defaults
+	for _, p := range s.Parameters { // the defaults of parameters run with the function
 		d.readTree(src, p)
 	}
 	if s.SqlBody != nil {
@@ -48,15 +48,17 @@ func (d *dump) createFunction(s *pg_query.CreateFunctionStmt) error {
 		d.readTree(src, s.SqlBody)
 	}
 	if s.Replace {
-		// Which of several functions of this name it replaces would need their
-		// arguments; one too many does no harm.
+		// Without comparing arguments it is not known which function of this name is
+		// replaced, so only functions with the same body go. A replaced function that
+		// stays in sources does no harm.
 		d.sources = slices.DeleteFunc(d.sources, func(o *source) bool { return o.function.Name == n && o.body == src.body && !src.parsed })
 	}
 	d.sources = append(d.sources, src)
 	return nil
 }
 
-// readTree notes what a parsed body names.
+// readTree notes the relations and functions that a parsed body, or the default of
+// a parameter, names.
 func (d *dump) readTree(src *source, n *pg_query.Node) {
 	parser.Walk(n, func(m any) bool {
 		switch m := m.(type) {
@@ -73,7 +75,7 @@ func (d *dump) readTree(src *source, n *pg_query.Node) {
 	})
 }
 
-// define follows CREATE AGGREGATE, OPERATOR, COLLATION and TYPE.
+// define follows CREATE AGGREGATE, CREATE OPERATOR, CREATE COLLATION and CREATE TYPE.
 func (d *dump) define(s *pg_query.DefineStmt) error {
 	switch s.Kind {
 	case pg_query.ObjectType_OBJECT_TYPE:
@@ -101,7 +103,8 @@ func (d *dump) define(s *pg_query.DefineStmt) error {
 	return nil
 }
 
-// kindOf is 0 for a shell type, which is defined later.
+// kindOf returns the kind of the type that CREATE TYPE makes: b, or 0 for a shell
+// type, which a later CREATE TYPE defines.
 func kindOf(s *pg_query.DefineStmt) byte {
 	if len(s.Definition) == 0 {
 		return 0
@@ -109,6 +112,7 @@ func kindOf(s *pg_query.DefineStmt) byte {
 	return 'b'
 }
 
+// defined returns the value of an option of a CREATE statement, or nil.
 func defined(s *pg_query.DefineStmt, name string) *pg_query.Node {
 	for _, o := range s.Definition {
 		if e := o.GetDefElem(); e.GetDefname() == name {
@@ -123,7 +127,7 @@ func (d *dump) isBuiltin(n *pg_query.Node) bool {
 	return err == nil && t.oid < 16384
 }
 
-// What a trigger is about, in the bits of pg_trigger.h.
+// The time and the events of a trigger, in the bits of PostgreSQL's pg_trigger.h.
 const (
 	before    = 1 << 1
 	inserts   = 1 << 2

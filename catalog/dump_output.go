@@ -8,7 +8,7 @@ import (
 	pg_query "github.com/pganalyze/pg_query_go/v6"
 )
 
-// scope is what a query reads: each item of FROM with its columns.
+// scope is the items of a FROM clause with their columns.
 type scope []scopeItem
 
 type scopeItem struct {
@@ -16,8 +16,8 @@ type scopeItem struct {
 	columns []Column
 }
 
-// outputs names the columns of a query, with their types as far as its text
-// tells them.
+// outputs returns the columns of a query. A column has type 0 if the text of the
+// query does not show its type.
 func (d *dump) outputs(sel *pg_query.SelectStmt, ctes map[string][]Column) []Column {
 	if sel == nil {
 		return nil
@@ -29,7 +29,8 @@ func (d *dump) outputs(sel *pg_query.SelectStmt, ctes map[string][]Column) []Col
 		}
 		for _, n := range sel.WithClause.Ctes {
 			c := n.GetCommonTableExpr()
-			// A recursive one is named by its first arm, which does not read it.
+			// The first arm of a recursive WITH query names its columns, and does not
+			// read the WITH query itself.
 			columns := d.outputs(c.GetCtequery().GetSelectStmt(), ctes)
 			ctes[c.GetCtename()] = renamed(columns, c.GetAliascolnames())
 		}
@@ -81,7 +82,8 @@ func renamed(columns []Column, aliases []*pg_query.Node) []Column {
 	return columns
 }
 
-// fromItem lists what an item of FROM offers, by the names it goes by.
+// fromItem returns what an item of FROM adds to the scope: one entry for a table
+// or subquery, several for a join.
 func (d *dump) fromItem(n *pg_query.Node, ctes map[string][]Column) scope {
 	switch f := n.GetNode().(type) {
 	case *pg_query.Node_RangeVar:
@@ -103,7 +105,7 @@ func (d *dump) fromItem(n *pg_query.Node, ctes map[string][]Column) scope {
 	case *pg_query.Node_JoinExpr:
 		left, right := d.fromItem(f.JoinExpr.Larg, ctes), d.fromItem(f.JoinExpr.Rarg, ctes)
 		for _, u := range f.JoinExpr.UsingClause {
-			// A column of USING appears once.
+			// A column in USING appears once.
 			for i := range right {
 				right[i].columns = slices.DeleteFunc(slices.Clone(right[i].columns), func(c Column) bool {
 					return c.Name == u.GetString_().GetSval()
@@ -131,7 +133,8 @@ func (s scope) star(ref *pg_query.ColumnRef) []Column {
 	return out
 }
 
-// asOutput is what a query hands on of a column.
+// asOutput returns a column as the output of a query has it: without constraints
+// and default.
 func asOutput(c Column) Column {
 	return Column{Name: c.Name, Type: c.Type, Base: c.Base, TypeName: c.TypeName, Mod: c.Mod, Enum: c.Enum, Collation: c.Collation, Nondeterministic: c.Nondeterministic}
 }
@@ -151,7 +154,8 @@ func (s scope) column(ref *pg_query.ColumnRef) (Column, bool) {
 	return Column{}, false
 }
 
-// typeOf guesses nothing: what it does not know has the type 0.
+// typeOf returns an expression's type, in a Column without a name. Type is 0 if
+// the type is not known.
 func (d *dump) typeOf(n *pg_query.Node, from scope) Column {
 	unknown := Column{Mod: -1}
 	known := func(name string) Column {
@@ -206,7 +210,7 @@ func (d *dump) typeOf(n *pg_query.Node, from scope) Column {
 	return unknown
 }
 
-// sum has a wider type than what is summed.
+// sum returns the type of sum(x), which depends on the type of x.
 func (d *dump) sum(f *pg_query.FuncCall, from scope, known func(string) Column) Column {
 	if len(f.Args) == 1 {
 		switch d.typeOf(f.Args[0], from).Type {
@@ -221,7 +225,8 @@ func (d *dump) sum(f *pg_query.FuncCall, from scope, known func(string) Column) 
 	return Column{Mod: -1}
 }
 
-// columnName is what PostgreSQL calls an output column without a name.
+// columnName returns the name that PostgreSQL gives to an output column without an
+// alias.
 func columnName(n *pg_query.Node) string {
 	switch e := n.GetNode().(type) {
 	case *pg_query.Node_ColumnRef:

@@ -12,7 +12,7 @@ import (
 
 func (d *dump) createTable(s *pg_query.CreateStmt, kind RelationKind) error {
 	if s.Relation.GetRelpersistence() == "t" {
-		return nil // temporary
+		return nil // temporary tables are not in the schema
 	}
 	if s.Partspec != nil {
 		kind = PartitionedTable
@@ -54,7 +54,7 @@ func (d *dump) createTable(s *pg_query.CreateStmt, kind RelationKind) error {
 			return err
 		}
 	}
-	// A key may come before the columns it names.
+	// Constraints come after all columns, because a key may precede its columns in the text.
 	for _, e := range s.TableElts {
 		switch e := e.GetNode().(type) {
 		case *pg_query.Node_ColumnDef:
@@ -75,7 +75,7 @@ func (d *dump) createTable(s *pg_query.CreateStmt, kind RelationKind) error {
 	return nil
 }
 
-// copyColumns gives a table the columns of another that it does not have yet.
+// copyColumns adds to a table the columns of another table that it lacks.
 func (d *dump) copyColumns(to, from *Relation) {
 	for _, c := range from.Columns {
 		if to.Column(c.Name) != nil {
@@ -86,6 +86,7 @@ func (d *dump) copyColumns(to, from *Relation) {
 	}
 }
 
+// inherit makes r a child of a table: by INHERITS if inherited, else as a partition.
 func (d *dump) inherit(r *Relation, parent *pg_query.RangeVar, inherited bool) error {
 	p, err := d.need(rangeName(parent))
 	if err != nil {
@@ -106,7 +107,7 @@ func (d *dump) inherit(r *Relation, parent *pg_query.RangeVar, inherited bool) e
 	from := *p
 	from.Columns = slices.Clone(p.Columns)
 	for i := range from.Columns {
-		// Neither does an identity go down to a table that inherits.
+		// Identities are handed down neither to partitions nor to inheriting tables.
 		if c := &from.Columns[i]; c.Identity != 0 {
 			c.Identity, c.Sequence = 0, Name{}
 		}
@@ -115,7 +116,7 @@ func (d *dump) inherit(r *Relation, parent *pg_query.RangeVar, inherited bool) e
 	return nil
 }
 
-// The options of LIKE.
+// The options of LIKE, in the bits of TableLikeClause.
 const (
 	likeDefaults  = 1 << 3
 	likeGenerated = 1 << 4
@@ -123,6 +124,7 @@ const (
 	likeIndexes   = 1 << 6
 )
 
+// like adds to r the columns of the table in LIKE, and what its options include.
 func (d *dump) like(r *Relation, s *pg_query.TableLikeClause) error {
 	of, err := d.need(rangeName(s.Relation))
 	if err != nil {
@@ -153,7 +155,7 @@ func (d *dump) like(r *Relation, s *pg_query.TableLikeClause) error {
 	return nil
 }
 
-// serials are the types that are none.
+// serials has the integer type behind each serial pseudo-type.
 var serials = map[string]string{
 	"smallserial": "int2", "serial2": "int2",
 	"serial": "int4", "serial4": "int4",
@@ -161,7 +163,7 @@ var serials = map[string]string{
 }
 
 func (d *dump) addColumn(r *Relation, def *pg_query.ColumnDef) error {
-	if def.TypeName == nil { // of a typed table or a partition: more about a column it has
+	if def.TypeName == nil { // a typed table or a partition adds to a column that it has already
 		if r.Column(def.Colname) == nil {
 			return fmt.Errorf("column %s of %s does not exist", quoteIdent(def.Colname), r.quoted())
 		}
@@ -192,7 +194,7 @@ func (d *dump) addColumn(r *Relation, def *pg_query.ColumnDef) error {
 		old = &r.Columns[len(r.Columns)-1]
 	case r.Parent == nil:
 		return fmt.Errorf("column %s of %s already exists", quoteIdent(c.Name), r.quoted())
-	default: // inherited, and said again
+	default: // an inherited column that is repeated
 		old.NotNull = old.NotNull || c.NotNull
 	}
 	if serial != "" {
@@ -206,11 +208,12 @@ func (d *dump) addColumn(r *Relation, def *pg_query.ColumnDef) error {
 	return nil
 }
 
+// nextval writes the default of a column that draws from a sequence.
 func nextval(seq Name) string {
 	return "nextval('" + quote.Double(seq.quoted()) + "'::regclass)"
 }
 
-// identity makes a column draw from a sequence of its own.
+// identity makes a column an identity, with a sequence that the column owns.
 func (d *dump) identity(r *Relation, c *Column, kind byte, options []*pg_query.Node) error {
 	n := Name{r.Schema, ""}
 	for _, o := range options {
@@ -233,13 +236,14 @@ func (d *dump) identity(r *Relation, c *Column, kind byte, options []*pg_query.N
 	return nil
 }
 
-// defaultText writes a default, and finds the sequence if that is all it is.
+// defaultText writes a default as PostgreSQL does. If the default is nextval of a
+// sequence and nothing else, it also returns the sequence.
 func (d *dump) defaultText(expr *pg_query.Node, t typeRef) (string, Name, error) {
 	if c := expr.GetAConst(); c != nil {
 		if c.Isnull {
 			return "", Name{}, nil
 		}
-		// PostgreSQL writes down what it took the literal for.
+		// PostgreSQL writes a string literal with the type that it has given to it.
 		if s := c.GetSval(); s != nil && t.display != "" {
 			display := t.display
 			if b, ok := builtinByOID(t.oid); ok {
@@ -259,7 +263,8 @@ func (d *dump) defaultText(expr *pg_query.Node, t typeRef) (string, Name, error)
 	return text, Name{}, err
 }
 
-// builtinByOID writes a built-in type without a modifier.
+// builtinByOID writes the built-in type, or array of one, that has this OID,
+// without a modifier.
 func builtinByOID(oid uint32) (string, bool) {
 	if oid == 0 {
 		return "", false
@@ -279,7 +284,7 @@ func builtinByOID(oid uint32) (string, bool) {
 	return "", false
 }
 
-// drawn recognises nextval('…') and nextval('…'::regclass).
+// drawn recognises nextval('…') and nextval('…'::regclass), and returns the string.
 func drawn(expr *pg_query.Node) (string, bool) {
 	f := expr.GetFuncCall()
 	if f == nil || len(f.Args) != 1 || lastName(f.Funcname) != "nextval" || len(f.Funcname) > 1 && nameOf(f.Funcname).Schema != "pg_catalog" {
@@ -296,7 +301,7 @@ func drawn(expr *pg_query.Node) (string, bool) {
 	return s.GetSval(), s != nil
 }
 
-// ParseName reads a name as regclass does. The schema is empty if it has none.
+// ParseName reads a name as regclass does. Schema is empty if the text has no schema.
 func ParseName(text string) Name {
 	var parts []string
 	var part strings.Builder
@@ -323,7 +328,8 @@ func ParseName(text string) Name {
 	return n
 }
 
-// deparse writes an expression. Its tree has passed the guard of the parser.
+// deparse writes an expression. The tree of expr comes from parser.Parse, so it is
+// not too deep for pg_query.Deparse.
 func (d *dump) deparse(expr *pg_query.Node) (string, error) {
 	text, err := d.deparseQuery(&pg_query.Node{Node: &pg_query.Node_SelectStmt{SelectStmt: &pg_query.SelectStmt{
 		TargetList:  []*pg_query.Node{{Node: &pg_query.Node_ResTarget{ResTarget: &pg_query.ResTarget{Val: expr}}}},
@@ -360,6 +366,7 @@ func (d *dump) alterSequence(s *pg_query.AlterSeqStmt) error {
 	return d.ownedBy(seq, s.Options)
 }
 
+// ownedBy follows OWNED BY among the options of a sequence.
 func (d *dump) ownedBy(seq *Relation, options []*pg_query.Node) error {
 	for _, o := range options {
 		e := o.GetDefElem()
@@ -367,7 +374,7 @@ func (d *dump) ownedBy(seq *Relation, options []*pg_query.Node) error {
 			continue
 		}
 		names := e.GetArg().GetList().GetItems()
-		if len(names) < 2 { // NONE
+		if len(names) < 2 { // OWNED BY NONE
 			seq.OwnedBy, seq.OwnedColumn = Name{}, ""
 			continue
 		}

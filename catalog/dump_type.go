@@ -7,12 +7,12 @@ import (
 	pg_query "github.com/pganalyze/pg_query_go/v6"
 )
 
-// dumpType is a user's type.
+// dumpType is a type of the user or of an extension.
 type dumpType struct {
 	name       Name
 	kind       byte // pg_type.typtype: b, c, d, e, m, r
 	oid, array uint32
-	// Of a domain:
+	// base and the fields below are set for domains only.
 	base      typeRef
 	notNull   bool
 	def       string
@@ -20,13 +20,16 @@ type dumpType struct {
 	collation Name
 }
 
-// typeRef is a type as a column has it.
+// typeRef is a type with its modifier, and with the text that format_type writes
+// for both.
 type typeRef struct {
 	oid     uint32
 	mod     int32
 	display string
 }
 
+// addType gives a new type its name and OIDs. The type may replace a shell type
+// (kind 0) of that name.
 func (d *dump) addType(nodes []*pg_query.Node, t *dumpType) (*dumpType, error) {
 	n, err := d.place(nameOf(nodes))
 	if err != nil {
@@ -41,7 +44,7 @@ func (d *dump) addType(nodes []*pg_query.Node, t *dumpType) (*dumpType, error) {
 	return t, nil
 }
 
-// resolve finds the type that a text names.
+// resolve finds the type that a statement names.
 func (d *dump) resolve(t *pg_query.TypeName) (typeRef, error) {
 	if t == nil {
 		return typeRef{}, fmt.Errorf("a type is missing")
@@ -62,7 +65,7 @@ func (d *dump) resolve(t *pg_query.TypeName) (typeRef, error) {
 	} else {
 		u := d.findType(n)
 		if u == nil && d.extensions {
-			// It may be an extension's, which a dump does not describe.
+			// The type may belong to an extension, whose types a dump does not list.
 			name := n
 			if name.Schema == "" {
 				name.Schema = "public"
@@ -106,7 +109,8 @@ func (d *dump) findType(n Name) *dumpType {
 	return nil
 }
 
-// modifier computes atttypmod.
+// modifier computes pg_attribute.atttypmod from the modifiers of a built-in type,
+// -1 for none.
 func modifier(name string, mods []*pg_query.Node) (int32, error) {
 	var n []int32
 	for _, m := range mods {
@@ -143,10 +147,10 @@ func modifier(name string, mods []*pg_query.Node) (int32, error) {
 	return -1, fmt.Errorf("type %s takes no modifier", name)
 }
 
-// fullRange is the mask of fields of an interval that names none.
+// fullRange is the field mask of an interval type that names no fields.
 const fullRange = 0x7fff
 
-// intervalFields are the masks of fields that an interval may be limited to.
+// intervalFields has the SQL for each field mask that an interval type may have.
 var intervalFields = map[int32]string{
 	1 << 2: "year", 1 << 1: "month", 1 << 3: "day", 1 << 10: "hour", 1 << 11: "minute", 1 << 12: "second",
 	1<<2 | 1<<1: "year to month", 1<<3 | 1<<10: "day to hour", 1<<3 | 1<<10 | 1<<11: "day to minute",
@@ -154,7 +158,7 @@ var intervalFields = map[int32]string{
 	1<<10 | 1<<11 | 1<<12: "hour to second", 1<<11 | 1<<12: "minute to second",
 }
 
-// displayType writes a built-in type as format_type does.
+// displayType writes a built-in type with its modifiers as format_type does.
 func displayType(name string, b builtin, mod int32, mods []*pg_query.Node) string {
 	show := b.display
 	if show == "" {
@@ -275,7 +279,7 @@ func (d *dump) createComposite(s *pg_query.CompositeTypeStmt) error {
 	return d.rowType(r)
 }
 
-// rowType makes the type that every table has.
+// rowType makes the composite type of a relation's rows.
 func (d *dump) rowType(r *Relation) error {
 	if d.types[r.Name] != nil {
 		return fmt.Errorf("type %s already exists", r.quoted())
@@ -285,11 +289,12 @@ func (d *dump) rowType(r *Relation) error {
 	return nil
 }
 
-// belowDomain looks below the domain of a column, as loader.finish does.
+// belowDomain fills in what a column takes from its domain: base type, modifier,
+// NOT NULL, default and collation. loader.finish does the same for Load.
 func (d *dump) belowDomain(r *Relation, c *Column) {
 	c.Base = c.Type
 	if name := builtinTypes["name"]; (c.Type == name.oid || c.Type == name.array) && c.Collation == (Name{}) {
-		c.Collation = Name{"pg_catalog", "C"} // the one type with a collation of its own
+		c.Collation = Name{"pg_catalog", "C"} // only type name has a collation of its own
 	}
 	table := r.Kind != View && r.Kind != MaterializedView && r.Kind != Composite
 	for t := d.byOID[c.Base]; t != nil; t = d.byOID[c.Base] {

@@ -29,13 +29,14 @@ func (d *dump) createView(s *pg_query.ViewStmt) error {
 			return err
 		}
 	}
-	// CREATE OR REPLACE sets all options anew.
+	// CREATE OR REPLACE VIEW turns off the options that it does not name.
 	r.SecurityBarrier, r.SecurityInvoker = false, false
 	setViewOptions(r, s.Options, true)
 	return d.fillView(r, s.Query, s.Aliases)
 }
 
-// setViewOptions follows WITH (…), SET (…) and RESET (…).
+// setViewOptions follows the options of a view in WITH (…), SET (…) and, if not set,
+// RESET (…).
 func setViewOptions(r *Relation, options []*pg_query.Node, set bool) {
 	for _, o := range options {
 		on := set && optionOn(o.GetDefElem().GetArg())
@@ -48,7 +49,7 @@ func setViewOptions(r *Relation, options []*pg_query.Node, set bool) {
 	}
 }
 
-// optionOn reads a boolean option; one without a value is on.
+// optionOn reads the value of a boolean option. An option without a value is on.
 func optionOn(n *pg_query.Node) bool {
 	if n == nil {
 		return true
@@ -63,7 +64,7 @@ func optionOn(n *pg_query.Node) bool {
 	if text == "on" || text == "1" {
 		return true
 	}
-	// PostgreSQL takes any beginning of these words.
+	// PostgreSQL accepts any prefix of true and yes.
 	return text != "" && (strings.HasPrefix("true", text) || strings.HasPrefix("yes", text))
 }
 
@@ -98,6 +99,7 @@ func (d *dump) createTableAs(s *pg_query.CreateTableAsStmt) error {
 	return nil
 }
 
+// fillView gives a relation the columns and the definition of a query.
 func (d *dump) fillView(r *Relation, query *pg_query.Node, aliases []*pg_query.Node) error {
 	sel := query.GetSelectStmt()
 	if sel == nil {
@@ -120,7 +122,9 @@ func (d *dump) fillView(r *Relation, query *pg_query.Node, aliases []*pg_query.N
 	return err
 }
 
-// qualify gives the relations of a query their schemas, as a view keeps them.
+// qualify adds schemas to the relations that a query names, because a view keeps
+// meaning the same relations whatever search_path is. ctes are the names of WITH
+// queries in scope.
 func (d *dump) qualify(sel *pg_query.SelectStmt, ctes map[string]bool) error {
 	var err error
 	if sel.WithClause != nil {
@@ -128,7 +132,7 @@ func (d *dump) qualify(sel *pg_query.SelectStmt, ctes map[string]bool) error {
 		if ctes == nil {
 			ctes = map[string]bool{}
 		}
-		// One sees those before it, and with RECURSIVE all.
+		// A WITH query sees the WITH queries before it; with RECURSIVE it sees all.
 		for _, n := range sel.WithClause.Ctes {
 			c := n.GetCommonTableExpr()
 			if sel.WithClause.Recursive {

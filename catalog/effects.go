@@ -12,8 +12,8 @@ import (
 // calls them: set parameters beyond their transaction, make temporary tables,
 // take advisory locks. Most databases have none.
 //
-// Effects is a guess on the safe side, made from the functions' source text: a function named in
-// it only costs its callers a question to the backend.
+// Effects is a guess on the safe side, made from the functions' source text. A function that is
+// listed without need costs a session that calls it one question to the backend.
 type Effects struct {
 	functions map[string]Touch
 	// triggers is the most that a trigger's function may do: any write may call it.
@@ -36,9 +36,9 @@ type Touch uint8
 const (
 	// Untouched means nothing that outlives the function's transaction.
 	Untouched Touch = iota
-	// Unread: it runs texts that are put together at run time, so perhaps
-	// something. Few do, and those that do not shall not pay for it as if the
-	// schema had changed.
+	// Unread means that the function runs texts put together at run time, which may
+	// change its session. Few of these texts do, so callers do not pay for Unread as
+	// they do for Touched, which may also mean that the schema has changed.
 	Unread
 	// Touched means that the function looks as if it changed its session.
 	Touched
@@ -46,11 +46,12 @@ const (
 
 // EffectsQuery returns one row about the database as a whole, with an empty
 // name: whether a view, default or constraint calls a built-in function that
-// changes sessions (but for weft's own, which clients do not reach), and whether any of
-// them or a function reads currval or lastval. If there is any function whose source looks as if it
-// changed its session, it also returns all functions that may call one: name,
-// whether it looks so itself, whether it is a trigger's, whether something but
-// a trigger or an event trigger (DDL is looked at anyway) depends on it, and its source.
+// changes sessions (except weft's own default, which clients do not reach), whether a
+// view, default or function reads currval or lastval, and whether a function has the word notify.
+// If any function's source looks as if it changed its session (t) or ran texts put together at run
+// time (d), EffectsQuery also returns all functions, because they may call that function: the name,
+// t, d or f for neither, whether the function is a trigger's, whether anything depends on the
+// function except triggers and event triggers (DDL is examined anyway), and the source.
 var EffectsQuery = `SELECT '', CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_rewrite WHERE oid >= 16384 AND ev_action::text ~ ` + pattern(builtins) + `)
   OR EXISTS (SELECT FROM pg_catalog.pg_attrdef WHERE adbin::text ~ ` + pattern(builtins) + `
     AND adrelid IS DISTINCT FROM pg_catalog.to_regclass('weft.decision'))
@@ -69,41 +70,43 @@ AND EXISTS (SELECT FROM pg_catalog.pg_proc q JOIN pg_catalog.pg_language m ON m.
   WHERE q.oid >= 16384 AND m.lanname NOT IN ('c', 'internal') AND ` + foreign("q") + `
   AND (` + changing("q") + ` OR ` + runsTexts("q") + `))`
 
-// changing is true of a function that looks as if it changed its session. The
-// stored tree of a body in standard SQL is looked at as it is: asking for its
-// text would lock every table it names.
+// changing returns the SQL condition that function p looks as if it changed its session. The
+// condition reads the stored tree of a body in standard SQL, because asking for the body's text
+// would lock every table that the body names.
 func changing(p string) string {
 	return "(" + p + ".prosrc ~* " + pattern(changes) + " OR coalesce(" + p + ".prosqlbody::text ~ " + pattern(builtins) + ", false))"
 }
 
-// runsTexts is true of a function that runs texts put together at run time.
+// runsTexts returns the SQL condition that function p runs texts put together at run time.
 func runsTexts(p string) string { return p + ".prosrc ~* " + pattern(dynamic) }
 
-// foreign is true of a function that is not weft's own. Those leave sessions as they
-// are; clients reach them through triggers.
+// foreign returns the SQL condition that function p is not weft's own. Clients reach weft's own
+// functions through triggers, and these functions leave sessions as they are.
 func foreign(p string) string {
 	return p + ".pronamespace IS DISTINCT FROM pg_catalog.to_regnamespace('weft')"
 }
 
-// pattern writes a literal. The patterns have their quotes doubled already.
+// pattern writes a regular expression as an SQL literal. The constants below have their quotes
+// doubled already.
 func pattern(s string) string { return quote.Literal(strings.ReplaceAll(s, "''", "'")) }
 
 // builtins matches a stored expression that calls set_config, setseed or a
 // function that takes a session-level advisory lock.
 const builtins = `:funcid (2078|1599|2880|2881|2882|2883|2884|2885|2886|2887|2888|2889|2890|2891|2892) `
 
-// sequenceReaders matches one that calls currval or lastval.
+// sequenceReaders matches a stored expression that calls currval or lastval.
 const sequenceReaders = `:funcid (1575|2559) `
 
-// dynamic matches source that runs a text put together at run time, unless that
-// begins as one that leaves the session alone.
+// dynamic matches source text that runs a text put together at run time, unless the text that
+// is run begins like a statement that leaves the session alone.
 const dynamic = `\mexecute\M(?!(\s|\()*(function\M|procedure\M|on\M|(format\s*\(\s*)?(e?''|\$\w*\$)\s*(insert|update|delete|select|with|truncate|lock|analyze|refresh|values)\M))|\mspi_\w+`
 
-// changes matches source text that may change the session. SET counts at the
-// start of a statement only: UPDATE has one too.
+// changes matches source text that may change the session. SET counts only at the start
+// of a statement, because UPDATE has a SET too.
 const changes = `\mset_config\M|\mpg_temp|\mtemp(orary)?\M|advisory_(un)?lock|advisory_lock|\msetseed\M|\mdblink_connect` +
 	`|\mwith\s+hold\M|\m(create|alter|drop)\M|(^|;|\m(begin|then|else|loop)\M|''|\$\w*\$)(\s|--[^\n]*\n|/\*.*?\*/)*\m(set|reset|discard|listen|unlisten|load|prepare|deallocate)\M`
 
+// customName finds the names of custom parameters, which have a dot.
 var customName = regexp.MustCompile(`(?i)['\s]([a-z_][a-z0-9_$]*\.[a-z_][a-z0-9_$.]*)['\s=]`)
 
 // NewEffects makes Effects of the rows that EffectsQuery returns.
@@ -122,7 +125,7 @@ func NewEffects(rows [][]string) *Effects {
 			e.functions[name] = max(e.functions[name], t)
 		}
 	}
-	// A function whose source mentions another may call it. Few rows, few rounds.
+	// A function whose source mentions another function may call it. Rows are few, and so are rounds.
 	for changed := true; changed; {
 		changed = false
 		for _, r := range rows {
@@ -155,6 +158,7 @@ func NewEffects(rows [][]string) *Effects {
 	return e
 }
 
+// touchOf reads the second column of EffectsQuery.
 func touchOf(word string) Touch {
 	switch word {
 	case "t":
@@ -165,7 +169,7 @@ func touchOf(word string) Touch {
 	return Untouched
 }
 
-// mentions returns the most that any function does whose name is in the source.
+// mentions returns the most that any function whose name is in the source may do.
 func mentions(source string, names map[string]Touch) (most Touch) {
 	for _, word := range strings.FieldsFunc(source, func(r rune) bool {
 		return r != '_' && r != '$' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && r < 128

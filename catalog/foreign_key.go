@@ -19,7 +19,7 @@ const (
 	SetDefault Action = 'd'
 )
 
-// String is how SQL writes the action.
+// String returns the action as SQL writes it.
 func (a Action) String() string {
 	switch a {
 	case Restrict:
@@ -41,7 +41,7 @@ var (
 	actions   = map[string]Action{"CASCADE": Cascade, "RESTRICT": Restrict, "SET NULL": SetNull, "SET DEFAULT": SetDefault}
 )
 
-// Actions are what the foreign key does when a referenced row is updated or
+// Actions returns what the foreign key does when a referenced row is updated or
 // deleted. set are the columns that ON DELETE SET NULL or SET DEFAULT changes.
 func (fk *ForeignKey) Actions() (update, del Action, set []string) {
 	update, del, set = NoAction, NoAction, fk.Columns
@@ -67,7 +67,8 @@ func (fk *ForeignKey) Actions() (update, del Action, set []string) {
 	return update, del, set
 }
 
-// ActionOf is the action of a letter of pg_constraint; without a letter, NO ACTION.
+// ActionOf returns the action that a letter of pg_constraint stands for. An empty letter is
+// NO ACTION.
 func ActionOf(letter string) Action {
 	switch a := Action((letter + "a")[0]); a {
 	case Restrict, Cascade, SetNull, SetDefault:
@@ -76,17 +77,17 @@ func ActionOf(letter string) Action {
 	return NoAction
 }
 
-// Rekeys says which action of the foreign key gives rows of a sharded table
-// another key, behind the back of whoever writes the referenced table: "" for none.
-// colocated: the referenced table is sharded by the same key, so that rows whose
+// Rekeys returns the action of the foreign key that would give rows of a sharded table
+// another shard key when the referenced table is written, or "" if there is none.
+// colocated says that the referenced table is sharded by the same key, so that rows whose
 // keys are updated together stay together.
 func (fk *ForeignKey) Rekeys(keys []string, colocated bool) string {
 	update, del, set := fk.Actions()
 	return Rekeys(keys, fk.Columns, set, update, del, colocated)
 }
 
-// Rekeys is the same of a foreign key on columns, whose ON DELETE changes those in
-// set.
+// Rekeys is ForeignKey.Rekeys for a foreign key of columns that has these actions. set are
+// the columns that its ON DELETE changes.
 func Rekeys(keys, columns, set []string, update, del Action, colocated bool) string {
 	has := func(columns []string) bool {
 		return slices.ContainsFunc(columns, func(c string) bool { return slices.Contains(keys, c) })

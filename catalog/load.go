@@ -11,8 +11,8 @@ import (
 // statements as a simple query, outside a transaction block, and returns the
 // rows of all of them as text, with NULL as the empty string.
 //
-// Load takes no lock that it would have to wait for longer than a moment; what
-// cannot be read for that reason is marked Busy.
+// Load does not wait longer than a moment for any lock. Relations that it could not
+// read without waiting are marked Busy.
 func Load(version int64, run func(sql string) ([][]string, error)) (*Schema, error) {
 	rows, err := run(query)
 	if err != nil {
@@ -46,7 +46,8 @@ func Load(version int64, run func(sql string) ([][]string, error)) (*Schema, err
 	return s, nil
 }
 
-// loader puts rows together. All keys are OIDs as text.
+// loader builds a Schema from rows. relations, columns, types and functions have
+// OIDs as text for keys.
 type loader struct {
 	all       []*Relation
 	relations map[string]*Relation
@@ -65,13 +66,13 @@ type loader struct {
 	bytewise       bool
 	server         int
 	encoding       string
-	byDefault      []domainColumn // columns of the default collation
+	byDefault      []domainColumn // columns with the database's default collation
 	builtins       map[string]Traits
 }
 
 // baseType is a domain or an enum.
 type baseType struct {
-	kind     string
+	kind     string // pg_type.typtype: d or e
 	base     string
 	mod      int32
 	notNull  bool
@@ -79,18 +80,21 @@ type baseType struct {
 	sequence string
 }
 
-// domainColumn is a column that may be of a domain or enum.
+// domainColumn is a column that finish completes: a column of a domain or enum
+// type, or with the default collation.
 type domainColumn struct {
 	relation *Relation
 	index    int
 	typ      string
 }
 
-// widths is how many columns each kind of row has.
+// widths is how many columns the rows of each kind have. A row's kind is the letter
+// in its first column.
 var widths = map[string]int{
 	"r": 10, "y": 8, "c": 15, "n": 4, "o": 5, "i": 11, "k": 7, "t": 10, "p": 4, "u": 5, "v": 4, "f": 16, "g": 8, "q": 9, "d": 4, "e": 2, "l": 4, "b": 3, "s": 4,
 }
 
+// row takes in one row of query.
 func (l *loader) row(r []string) error {
 	if len(r) == 0 || widths[r[0]] != len(r) || (r[0] == "r" || r[0] == "f") && r[4] == "" || r[0] == "f" && r[6] == "" {
 		return fmt.Errorf("unexpected")
@@ -182,7 +186,7 @@ func (l *loader) row(r []string) error {
 	return nil
 }
 
-// lookups reads the declarations of lookups, if the database has ever had one.
+// lookups reads the declarations of lookups, if the database has ever had a lookup.
 func (l *loader) lookups(run func(sql string) ([][]string, error)) error {
 	if !slices.ContainsFunc(l.all, func(r *Relation) bool { return r.Name == Name{"weft", "lookup"} }) {
 		return nil
@@ -202,7 +206,8 @@ func (l *loader) lookups(run func(sql string) ([][]string, error)) error {
 	return nil
 }
 
-// cleanQuery takes off what pg_get_viewdef puts around the query.
+// cleanQuery removes the white space and the semicolon that pg_get_viewdef puts
+// around a query.
 func cleanQuery(s string) string {
 	return strings.TrimSuffix(strings.TrimSpace(s), ";")
 }
@@ -275,6 +280,8 @@ func (l *loader) columnAt(rel *Relation, oid, num string) *Column {
 	return nil
 }
 
+// draws notes the sequence that a column draws from, if the column's default is
+// nextval and nothing else.
 func (l *loader) draws(rel *Relation, num, sequence string) {
 	if rel == nil {
 		return
@@ -285,8 +292,9 @@ func (l *loader) draws(rel *Relation, num, sequence string) {
 	}
 }
 
-// isNextval reports whether a default as PostgreSQL writes it is a draw from a
-// sequence and nothing else. Somebody else's nextval would have its schema.
+// isNextval reports whether a default, as PostgreSQL writes it, is nextval of a
+// sequence and nothing else. PostgreSQL would write a user's function nextval with
+// its schema.
 func isNextval(def string) bool {
 	name, ok := strings.CutPrefix(def, "nextval('")
 	if !ok {
@@ -296,6 +304,7 @@ func isNextval(def string) bool {
 	return ok && !strings.Contains(strings.ReplaceAll(name, "''", ""), "'")
 }
 
+// owned notes that a column owns a sequence.
 func (l *loader) owned(r []string) {
 	seq, rel := l.relations[r[1]], l.relations[r[2]]
 	c := l.columnAt(rel, r[2], r[3])
@@ -345,7 +354,7 @@ func (l *loader) foreignKey(r []string) {
 	})
 }
 
-// names are those of the columns whose numbers an array holds.
+// names returns the names of the columns whose numbers are in nums, an array as text.
 func (l *loader) names(rel *Relation, oid, nums string) []string {
 	var out []string
 	for num := range strings.SplitSeq(strings.Trim(nums, "{}"), ",") {
@@ -367,8 +376,8 @@ func (l *loader) parent(r []string) {
 	}
 }
 
-// finish looks below domains and at the default collation, once all rows are
-// there.
+// finish completes, once all rows are read, the columns that depend on domains,
+// enums or the default collation.
 func (l *loader) finish() {
 	for _, d := range l.byDefault {
 		d.relation.Columns[d.index].Bytewise = l.bytewise
@@ -377,7 +386,7 @@ func (l *loader) finish() {
 		c := &d.relation.Columns[d.index]
 		typ, sequence := d.typ, ""
 		table := d.relation.Kind != View && d.relation.Kind != MaterializedView && d.relation.Kind != Composite
-		for range 64 { // no chain of domains is longer
+		for range 64 { // bounds how many domains stand above one another
 			t := l.types[typ]
 			if t == nil || t.kind != "d" {
 				c.Enum = t != nil
@@ -402,12 +411,13 @@ func (l *loader) finish() {
 	}
 }
 
-// Inside returns what a text of Load or LoadTypes has to be inside an open
-// transaction: it sees its changes, and nothing is left behind there.
+// Inside returns a text of Load or LoadTypes in the form that can run inside an open
+// transaction. The text sees the transaction's changes, and a savepoint takes back
+// its settings and locks.
 func Inside(text string) string {
 	const point = `"\x01l"`
 	if first, rest, ok := strings.Cut(text, ";\n"); ok && strings.HasPrefix(first, "SET TRANSACTION") {
-		text = rest // it has its isolation already
+		text = rest // the transaction has its isolation level already
 	}
 	return "SAVEPOINT " + point + ";\n" + text + ";\nROLLBACK TO " + point + ";\nRELEASE " + point
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// reachLoader keeps what was read of things that run, until all of them are
-// there. All keys are OIDs as text.
+// reachLoader keeps the rows about code that the schema stores until all rows are
+// read. It names objects by their OIDs as text.
 type reachLoader struct {
 	edges    []storedEdge
 	policies []*loadedPolicy
@@ -16,17 +16,17 @@ type reachLoader struct {
 // storedEdge is a row of storedQuery.
 type storedEdge struct{ kind, subject, item, name, class, uses, flags string }
 
-// functionEdge is what a function's parsed body or arguments use.
+// functionEdge is an object that a function's parsed body or arguments use.
 type functionEdge struct{ function, class, uses string }
 
-// loadedPolicy is a policy, and the table that it is of.
+// loadedPolicy is a policy with its table.
 type loadedPolicy struct {
 	oid    string
 	table  *Relation
 	policy Policy
 }
 
-// Classes of objects in pg_depend.
+// Classes of objects in pg_depend: OIDs of catalogs.
 const (
 	classFunction = "1255"
 	classRelation = "1259"
@@ -60,8 +60,8 @@ func (l *loader) policy(r []string) error {
 	return nil
 }
 
-// connect makes a graph of all that runs, and tells the schema what each thing
-// reaches.
+// connect makes a graph of all code that the schema stores, and enters into the
+// schema what each piece of code reaches.
 func (l *loader) connect(s *Schema) {
 	c := newConnection(l.sources, l.all)
 	types, operators := map[string]*vertex{}, map[string]*vertex{}
@@ -112,11 +112,11 @@ func (l *loader) connect(s *Schema) {
 		v.locks = v.locks || strings.Contains(e.flags, "l")
 		v.opaque = v.opaque || strings.Contains(e.flags, "o")
 		if rel := l.relations[e.uses]; e.class == classRelation && (e.kind == "d" || e.kind == "T") && rel != nil && rel.Kind == Sequence {
-			continue // what a column draws is in its Sequence
+			continue // Column.Sequence says what a column draws from
 		}
 		use(v, e.class, e.uses)
 		if e.kind == "r" && e.class == classRelation {
-			v.unsure = true // which of the relations it writes is not told
+			v.unsure = true // pg_depend does not say which of the relations a rule writes
 		}
 	}
 	for _, p := range l.reaching.policies {
@@ -127,7 +127,8 @@ func (l *loader) connect(s *Schema) {
 	c.finish(s)
 }
 
-// calledName is the name of a function that another uses.
+// calledName returns the name of an object that a function uses, if the object is a
+// function too.
 func calledName(f *source, class string) []string {
 	if f == nil || class != classFunction {
 		return nil

@@ -5,23 +5,24 @@ import (
 	"strings"
 )
 
-// query asks for everything in one round trip and one snapshot. Each row begins
-// with a letter that says what it is about. The settings are those that change
-// how PostgreSQL writes expressions; they end with the text.
+// query reads the whole schema in one round trip and one snapshot. Each row begins
+// with a letter that says what the row is about. The settings are those that change
+// how PostgreSQL writes expressions; they end with the transaction of the query.
 //
-// Nothing here may wait for a lock, or an idle transaction that has altered one
-// table would keep all proxies from learning about another. What PostgreSQL
-// writes out only under a lock (views, generated columns) is left out if
-// somebody is changing what it names. The timeout is for the moment between
-// looking and locking; the client's own, which may be too short for this, does
-// not count, or nobody with such a timeout would ever get further.
+// No statement here may wait for a lock: otherwise an idle transaction that has altered
+// one table would keep all proxies from learning about other tables. PostgreSQL takes a
+// lock to write out a view or a generated column, so one that names a relation which
+// another transaction is changing is left out. A lock taken between this check and
+// the reading can make it wait; lock_timeout bounds that. statement_timeout is off,
+// because a client whose own timeout is too short for this query could never get a
+// schema.
 var query = strings.Join([]string{
 	`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY`,
 	`SET LOCAL search_path = pg_catalog, pg_temp`,
 	`SET LOCAL lock_timeout = '3s'`,
 	`SET LOCAL statement_timeout = 0`,
 	`SET LOCAL jit = off`,
-	`SET LOCAL client_encoding = 'UTF8'`, // the client's may have no character for what a name or a function is written with
+	`SET LOCAL client_encoding = 'UTF8'`, // the client's encoding may lack characters of names
 	`SET LOCAL quote_all_identifiers = off`,
 	`SET LOCAL datestyle = 'ISO'`,
 	`SET LOCAL intervalstyle = 'postgres'`,
@@ -106,7 +107,7 @@ CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM pg_catalog.pg_depend d JOIN busy 
  WHERE d.classid = 2618 AND d.objid = w.oid AND d.refclassid = 1259) AS bad OFFSET 0) b
 WHERE c.relkind IN ('v', 'm')`,
 
-	// A function, but for those that come with a range type. Defaults of arguments run with it.
+	// A function, unless it came with a range type. Defaults of its arguments run with it.
 	`SELECT 'f', p.oid, n.nspname, p.proname, p.provolatile, l.lanname, p.prokind, e.extname, p.prosrc,
  (p.prosqlbody IS NOT NULL OR p.proargdefaults IS NOT NULL) AND EXISTS (SELECT FROM pg_catalog.pg_proc q
   WHERE q.proname IN ('` + strings.Join(runners, "', '") + `') AND pg_catalog.strpos(pg_catalog.concat(p.prosqlbody::text, p.proargdefaults::text), ':funcid ' || q.oid::text || ' ') > 0),
@@ -124,50 +125,51 @@ LEFT JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid
 WHERE p.oid >= 16384
 AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend i WHERE i.classid = 1255 AND i.objid = p.oid AND i.refclassid = 1247 AND i.deptype = 'i')`,
 
-	// What a function's parsed body and its arguments name: relations, functions,
-	// types, operators.
+	// An object that a function's parsed body or its arguments name: a relation,
+	// function, type or operator.
 	`SELECT DISTINCT 'd', d.objid, d.refclassid, d.refobjid
 FROM pg_catalog.pg_depend d
 WHERE d.classid = 1255 AND d.objid >= 16384 AND d.refobjid >= 16384 AND d.refclassid IN (1255, 1259, 1247, 2617)`,
 
-	// All else that runs, and what it uses.
+	// Other code that the schema stores, and an object that it uses.
 	storedQuery,
 
 	// A policy.
 	policyQuery,
 
-	// Whether somebody redefined equality.
+	// Whether a user has defined an operator = between built-in types.
 	`SELECT 'e', EXISTS (SELECT FROM pg_catalog.pg_operator o WHERE o.oid >= 16384 AND o.oprname = '=' AND o.oprleft < 16384 AND o.oprright < 16384)`,
 
-	// How strings compare by default. Servers before 15 have one provider.
+	// How strings compare by default. Servers before version 15 have no datlocprovider.
 	`SELECT 'l', CASE coalesce(pg_catalog.to_jsonb(b) ->> 'datlocprovider', 'c') WHEN 'b' THEN true WHEN 'c' THEN b.datcollate IN ('C', 'POSIX') ELSE false END, pg_catalog.pg_encoding_to_char(b.encoding),
  pg_catalog.current_setting('server_version_num')::integer / 10000
 FROM pg_catalog.pg_database b WHERE b.datname = pg_catalog.current_database()`,
 
-	// Built-in functions, of a version whose functions are not known here.
+	// The built-in functions of a server whose version is not builtinVersion.
 	builtinQuery(`pg_catalog.current_setting('server_version_num')::integer / 10000 <> ` + strconv.Itoa(builtinVersion)),
 }, ";\n")
 
-// lookupQuery asks for lookups. It is a text of its own: their table need not be
-// there.
+// lookupQuery returns the lookups. It is not part of query because table weft.lookup
+// may not exist.
 //
-// REINDEX CONCURRENTLY gives an index another number, of which the lookup hears with the next
-// command.
+// REINDEX CONCURRENTLY gives an index another OID, and the next DDL command enters that
+// OID into weft.lookup. Until then lookupQuery finds the index by its columns.
 const lookupQuery = `SELECT 'w', k.owner, k.name, '{' || pg_catalog.array_to_string(k.columns, ',') || '}', k.single,
  coalesce((SELECT c.relname FROM pg_catalog.pg_class c WHERE c.oid = k.index), (SELECT c.relname FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
   WHERE k.index <> 0 AND i.indisvalid AND ` + LookupIndex + ` ORDER BY i.indexrelid LIMIT 1)), k.state, k.job
 FROM weft.lookup k ORDER BY k.single DESC, k.name`
 
-// viewOption is whether a view has an option of that name that is on.
+// viewOption returns the SQL condition that view c has the option and that it is on.
 func viewOption(name string) string {
 	return `c.relkind = 'v' AND c.reloptions IS NOT NULL AND EXISTS (SELECT FROM pg_catalog.pg_options_to_table(c.reloptions) o
   WHERE o.option_name = '` + name + `' AND o.option_value::boolean)`
 }
 
+// userSchema is the SQL condition that schema n is not PostgreSQL's.
 const userSchema = `n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'`
 
-// busy is what another transaction, also a prepared one, has locked or wants to
-// lock so that reading its definition would wait.
+// busy is a WITH query of the relations that another transaction, which may be a
+// prepared one, has locked or wants to lock so that reading their definitions would wait.
 const busy = `WITH busy AS MATERIALIZED (SELECT l.relation AS oid FROM pg_catalog.pg_locks l
  WHERE l.locktype = 'relation' AND l.mode = 'AccessExclusiveLock' AND l.relation IS NOT NULL AND l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()
  AND l.database = (SELECT b.oid FROM pg_catalog.pg_database b WHERE b.datname = pg_catalog.current_database()))

@@ -2,13 +2,15 @@ package catalog
 
 import "strings"
 
-// What expressions stored in the schema use is told by pg_depend, exactly. Only
-// built-in functions are not in there: those that matter here are looked for in the
-// stored trees.
+// pg_depend says exactly what the expressions stored in a schema use, except for
+// built-in functions. The queries below search the stored trees for those built-in
+// functions that matter.
 
-// storedQuery asks for everything stored that runs, with what it uses: kind,
-// subject, item, its name, and class and OID of what it uses, if anything. The names of
-// operators and types have their schema before them, with a \x01 between.
+// storedQuery returns the code that the schema stores, except functions, with a row
+// for each object that the code uses: kind, subject, item, the item's name, class and
+// OID of the used object (NULL if there is none), and flags: n for NOTIFY, l for
+// advisory locks, o for running texts. The name of an operator or type is its schema,
+// \x01 and its name.
 var storedQuery = `WITH item AS (
  SELECT CASE WHEN a.attgenerated = '' THEN 'd' ELSE 'g' END AS kind, 2604::oid AS class, d.oid, d.adrelid AS subject, a.attname::text AS name, d.adbin::text AS tree
   FROM pg_catalog.pg_attrdef d JOIN pg_catalog.pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
@@ -46,8 +48,8 @@ UNION ALL SELECT 'g', 'C', x.oid, x.oid::text, 'operator family ' || f.opfname, 
  FROM pg_catalog.pg_amproc x JOIN pg_catalog.pg_opfamily f ON f.oid = x.amprocfamily WHERE x.amproc::oid >= 16384
 UNION ALL SELECT 'g', 'E', x.oid, x.oid::text, x.evtname::text, 1255, x.evtfoid, '' FROM pg_catalog.pg_event_trigger x WHERE x.evtenabled <> 'D'`
 
-// policyQuery asks for policies. Their text is needed only where they read other
-// tables.
+// policyQuery returns the policies. The text of a policy is needed, and read, only if
+// the policy reads another table, or its own table in a subquery.
 var policyQuery = busy + `SELECT 'q', p.oid, p.polrelid, p.polname, p.polcmd,
  CASE WHEN NOT 0 = ANY (p.polroles) THEN (SELECT pg_catalog.string_agg(r.rolname, pg_catalog.chr(1)) FROM pg_catalog.pg_roles r WHERE r.oid = ANY (p.polroles)) END, b.bad,
  CASE WHEN b.reads AND NOT b.bad THEN pg_catalog.pg_get_expr(p.polqual, p.polrelid) END,
@@ -56,19 +58,21 @@ FROM pg_catalog.pg_policy p
 CROSS JOIN LATERAL (SELECT coalesce(bool_or(d.refobjid <> p.polrelid OR d.refobjsubid = 0), false) AS reads, coalesce(bool_or(d.refobjid IN (SELECT busy.oid FROM busy)), false) AS bad
  FROM pg_catalog.pg_depend d WHERE d.classid = 3256 AND d.objid = p.oid AND d.refclassid = 1259 AND d.deptype = 'n' OFFSET 0) b`
 
-// notifyTree matches the tree of something that calls pg_notify or NOTIFY.
+// notifyTree matches the stored tree of code that has pg_notify or NOTIFY.
 const notifyTree = `':funcid 3036 |\{NOTIFY'`
 
-// locksAdvisory is whether a function is one that takes advisory locks. The index on names answers it.
+// locksAdvisory is the SQL condition that function p takes advisory locks. The index on
+// names can answer it.
 const locksAdvisory = `(p.proname >= 'pg_advisory' AND p.proname < 'pg_advisorz' OR p.proname >= 'pg_try_advisory' AND p.proname < 'pg_try_advisorz')`
 
-// runsText is whether a function is one that runs a text it is given.
+// runsText is the SQL condition that function p runs a text that it is given.
 var runsText = `p.proname IN ('` + strings.Join(runners, "', '") + `')`
 
-// anyTree matches what any of the others does. Most trees match none, and they are long.
+// anyTree matches a tree that notifyTree or one of the patterns of calledTree matches. It
+// is tried first, because most trees are long and match none of the patterns.
 var anyTree = `(SELECT ':funcid (3036|' || pg_catalog.string_agg(p.oid::text, '|') || ') |\{NOTIFY' FROM pg_catalog.pg_proc p WHERE p.oid < 16384 AND (` + locksAdvisory + ` OR ` + runsText + `))`
 
-// calledTree matches trees that call one of the built-in functions for which a
+// calledTree returns a pattern of trees that call a built-in function p for which
 // condition holds.
 func calledTree(condition string) string {
 	return `(SELECT ':funcid (' || pg_catalog.string_agg(p.oid::text, '|') || ') ' FROM pg_catalog.pg_proc p WHERE p.oid < 16384 AND ` + condition + `)`

@@ -6,53 +6,53 @@ import (
 	"strings"
 )
 
-// Reach is all that may happen when something stored in the schema runs: what it
-// does itself, what the functions, operators and types in it run, what stands
-// behind the relations it names (views, policies, triggers, defaults, checks,
-// rules, foreign keys' actions), and so on to the end. It is a union: one thing
-// in it hides no other.
+// Reach is all that may happen when code stored in the schema runs: what the code
+// does itself, what the functions, operators and types in it do, what the relations
+// it names set off (views, policies, triggers, defaults, checks, rules, actions of
+// foreign keys), and so on to the end. Reach is a union: Opaque, for example, does
+// not empty Reads.
 type Reach struct {
-	// Reads are the relations that it may read or write. Writes are those of
-	// them that it may write.
+	// Reads are the relations that the code may read or write. Writes are the
+	// relations among Reads that it may write.
 	Reads, Writes []Name
-	// Notifies: it may call NOTIFY.
+	// Notifies: the code may call NOTIFY.
 	Notifies bool
-	// Locks: it may take advisory locks.
+	// Locks: the code may take advisory locks.
 	Locks bool
-	// DDL: it may change the schema (temporary tables apart).
+	// DDL: the code may change the schema, beyond temporary tables.
 	DDL bool
-	// Opaque: it may do anything else: it runs texts that are put together at
-	// run time, or is written in a language that is not read.
+	// Opaque: the code may do anything else, because it runs texts that are put
+	// together at run time, or is written in a language that weft does not read.
 	Opaque bool
 }
 
-// Pure reports whether nothing beyond its own result is to be told.
+// Pure reports whether the code does nothing but compute its result: it touches no
+// relation and has no other effect.
 func (r *Reach) Pure() bool {
 	return r == nil || len(r.Reads) == 0 && len(r.Writes) == 0 && !r.Notifies && !r.Locks && !r.DDL && !r.Opaque
 }
 
-// Run is something that PostgreSQL runs by itself when rows of a relation are
-// read or stored.
+// Run is code that PostgreSQL runs by itself when a relation is written.
 type Run struct {
 	Kind RunKind
-	// Name is that of the column, constraint, index, trigger or rule.
+	// Name is the name of the column, constraint, index, trigger or rule.
 	Name string
 	Reach
 }
 
-// RunKind is what sets it off.
+// RunKind says what kind of code a Run is, and so which statements set it off.
 type RunKind byte
 
 // The kinds of Run.
 const (
-	RunDefault   RunKind = 'd' // INSERT without a value, SET DEFAULT
-	RunGenerated RunKind = 'g' // whatever stores a row
-	RunCheck     RunKind = 'c' // the same
-	RunType      RunKind = 'y' // the same, by the domain or range of a column
-	RunIndex     RunKind = 'x' // the same, by an index, an exclusion constraint or a partition key
-	RunTrigger   RunKind = 't' // its function, and WHEN
-	RunWhen      RunKind = 'w' // WHEN of a trigger alone
-	RunRule      RunKind = 'r'
+	RunDefault   RunKind = 'd' // a default: INSERT without a value, or SET DEFAULT
+	RunGenerated RunKind = 'g' // a generated column: any statement that stores a row
+	RunCheck     RunKind = 'c' // a CHECK constraint: any statement that stores a row
+	RunType      RunKind = 'y' // a column's domain or range type: any statement that stores a row
+	RunIndex     RunKind = 'x' // an index, exclusion or partition key: any statement that stores a row
+	RunTrigger   RunKind = 't' // a trigger: its function and its WHEN
+	RunWhen      RunKind = 'w' // the WHEN of a trigger, without the function
+	RunRule      RunKind = 'r' // a rewrite rule
 )
 
 // String names what runs, for messages.
@@ -82,67 +82,71 @@ type Policy struct {
 	Name string
 	// Command is pg_policy.polcmd: r, a, w, d, or * for all.
 	Command byte
-	// Roles are those it is for; none: all.
+	// Roles are the roles that the policy applies to. Empty means all roles.
 	Roles []string
-	// Relations are those that its expressions read, the table's own only if a
-	// subquery reads it.
+	// Relations are the relations that the policy's expressions read. The policy's
+	// own table is among them only if a subquery reads it.
 	Relations []Name
-	// Expressions are USING and WITH CHECK as text, all names qualified. They are
-	// there only if there are Relations, and not while one of those is Busy.
+	// Expressions are USING and WITH CHECK as text, all names qualified. Empty if
+	// Relations is empty or one of Relations is Busy.
 	Expressions []string
-	// Calls is what the functions, operators and types in it reach.
+	// Calls is what the functions, operators and types in the expressions reach.
 	Calls Reach
 }
 
-// Named is what a name in a text may run beside functions: an operator or a type.
+// Named is an operator, a type or an event trigger, with what it reaches.
 type Named struct {
 	Name
 	Reach
 }
 
-// Operators are the users' operators of that name, in whatever schema, that are
-// not pure.
+// Operators returns the user's operators of that name, in any schema, that are not
+// pure.
 func (s *Schema) Operators(name string) []*Named { return s.operators[name] }
 
-// Types are the users' types of that name, in whatever schema, whose values are
-// checked or made by something that is not pure.
+// Types returns the user's types of that name, in any schema, whose values are
+// checked or made by code that is not pure.
 func (s *Schema) Types(name string) []*Named { return s.reaching[name] }
 
-// Casts are the casts by functions that are not pure, and the support functions
-// of operator classes that are not: no text names them.
+// Casts returns the casts by functions that are not pure, and the support functions
+// of operator classes that are not pure. Any statement may use them, because no
+// statement names them.
 func (s *Schema) Casts() []*Cast { return s.casts }
 
-// EventTriggers are the functions of event triggers.
+// EventTriggers returns the event triggers, with what their functions reach.
 func (s *Schema) EventTriggers() []*Named { return s.events }
 
 // Cast is a cast by a function, or a support function of an operator class.
 type Cast struct {
-	// What is how messages call it.
+	// What describes the cast or support function in messages.
 	What string
 	Reach
 }
 
-// vertex is something that runs.
+// vertex is a piece of code stored in the schema: a function, an operator, a type,
+// a default, a trigger and so on.
 type vertex struct {
-	schema        string // of an operator or a type
-	next          []*vertex
+	schema        string    // the schema of an operator or a type
+	next          []*vertex // the code that this code runs
 	reads, writes []Name
-	// unsure: it may write what it reads.
+	// unsure: the code may write every relation in reads.
 	unsure bool
 
 	changes, notifies, locks, ddl, opaque bool
 }
 
-// graph is all that runs in a database.
+// graph is all code that a database stores. Its edges lead from code to the code
+// that it runs.
 type graph struct {
-	// reading and writing are what runs when rows of a relation are read and
-	// stored.
+	// reading has the code that runs when a relation is read, writing the code that
+	// runs when it is written.
 	reading, writing map[Name]*vertex
 }
 
 func newGraph() *graph { return &graph{reading: map[Name]*vertex{}, writing: map[Name]*vertex{}} }
 
-// at returns what runs with a relation.
+// at returns the vertex of a relation in m, which is graph.reading or graph.writing,
+// and makes it if there is none.
 func at(m map[Name]*vertex, n Name) *vertex {
 	v := m[n]
 	if v == nil {
@@ -152,8 +156,8 @@ func at(m map[Name]*vertex, n Name) *vertex {
 	return v
 }
 
-// close finds what a vertex reaches. shallow: what stands behind relations does
-// not count.
+// close computes what a vertex reaches. shallow leaves out what relations set off:
+// views, policies, triggers and the like.
 func (g *graph) close(start *vertex, shallow bool) Reach {
 	var out Reach
 	reads, writes := map[Name]bool{}, map[Name]bool{}
@@ -200,8 +204,9 @@ func (g *graph) close(start *vertex, shallow bool) Reach {
 	return out
 }
 
-// follow adds what relations set off in each other: foreign keys' actions, and the
-// partitions and heirs that a row may be stored in.
+// follow adds the writes that a write of one relation may cause in another: by
+// actions of foreign keys, and in partitions and inheriting tables, where a row may
+// be stored.
 func (g *graph) follow(relations []*Relation) {
 	for _, r := range relations {
 		for _, fk := range r.ForeignKeys {
@@ -218,7 +223,7 @@ func (g *graph) follow(relations []*Relation) {
 }
 
 // Acts reports whether a foreign key changes rows of its table when the rows that
-// they reference change or go.
+// they reference are updated or deleted.
 func (fk *ForeignKey) Acts() bool {
 	return strings.Contains(fk.Definition, " CASCADE") || strings.Contains(fk.Definition, " SET NULL") || strings.Contains(fk.Definition, " SET DEFAULT")
 }

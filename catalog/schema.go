@@ -5,30 +5,30 @@ import "weft/quote"
 // Schema is one database's schema at one version, as the home shard has it.
 // It is immutable.
 type Schema struct {
-	// Version is the directory's schema version of the database that this was
-	// loaded under.
+	// Version is the directory's schema version of the database at the time of
+	// loading.
 	Version int64
 
-	// CustomEquality: somebody defined an operator = between built-in types,
-	// so what equality means depends on search_path. Nothing is routed by it.
+	// CustomEquality: a user has defined an operator = between built-in types, so
+	// the meaning of = depends on search_path. No statement is routed by equality then.
 	CustomEquality bool
 
 	// Incomplete: some definitions could not be read without waiting, because
-	// a transaction under way is changing what they name. The relations are
-	// Busy. Load again when it may have ended.
+	// another transaction is changing a relation that they name. Relations with such
+	// a definition are Busy. Load again when that transaction may have ended.
 	Incomplete bool
 
 	// Bytewise: the database's default collation compares bytes.
 	Bytewise bool
-	// Encoding is the server's, in which those bytes are.
+	// Encoding is the server's encoding.
 	Encoding string
-	// Server is the major version of the server, 0 if that is not known.
+	// Server is the major version of the server, 0 if it is not known.
 	Server int
-	// Live: it was read from a server, which tells what weft has made there too.
+	// Live: the schema was read from a server, so it shows what weft has made there too.
 	Live bool
 
 	relations map[Name]*Relation
-	// statistics are the tables of extended statistics, by their names.
+	// statistics has the table of each extended statistics object.
 	statistics map[Name]Name
 	functions  map[string][]*Function // by name without schema
 	builtins   map[string]Traits
@@ -36,20 +36,20 @@ type Schema struct {
 	// operators and reaching are the operators and types that are not pure.
 	operators, reaching map[string][]*Named
 	casts               []*Cast
-	connection          *connection // for texts that are not in the schema
+	connection          *connection // the graph, for bodies that are not in the schema
 	events              []*Named
 }
 
 // Name is a schema-qualified name.
 type Name struct{ Schema, Name string }
 
-// SQL returns the name as statements have it: with its schema, both in quotes.
+// SQL returns the name for use in a statement: schema and name, both in quotes.
 func (n Name) SQL() string { return quote.Name(n.Schema, n.Name) }
 
 // RelationKind is pg_class.relkind.
 type RelationKind byte
 
-// The kinds that matter here.
+// The kinds of relations.
 const (
 	Table            RelationKind = 'r'
 	PartitionedTable RelationKind = 'p'
@@ -68,44 +68,43 @@ type Relation struct {
 	OID   uint32
 	Kind  RelationKind
 	Owner string
-	// Definition is a view's query, all names in it qualified but for those of
+	// Definition is a view's query. All names in it are qualified, except names of
 	// pg_catalog. Empty if Busy.
 	Definition string
-	// Busy: see Schema.Incomplete.
+	// Busy: a definition could not be read without waiting (Schema.Incomplete).
 	Busy bool
-	// Columns in the order of the table, without dropped ones. Not loaded for
-	// system relations.
+	// Columns are the columns in the order of the table, without dropped columns. Not
+	// loaded for system relations.
 	Columns []Column
-	// Unique has the primary key first, then the others by name.
+	// Unique has the primary key first, then the other constraints by name.
 	Unique []Unique
-	// ForeignKeys are those this table has on others, Referenced those others
-	// have on it. What PostgreSQL repeats for each partition is told of the
-	// partitioned table alone.
+	// ForeignKeys are the foreign keys of this table. Referenced are the foreign keys
+	// that reference this table. A foreign key of a partitioned table is not repeated
+	// for its partitions.
 	ForeignKeys []ForeignKey
 	Referenced  []ForeignKey
-	// Triggers are the user's triggers, those of the partitioned tables above
-	// included.
+	// Triggers are the user's triggers, including those of the partitioned tables above.
 	Triggers []Trigger
-	guards   int
-	// Parent is the partitioned or inherited table, the first if there are
-	// several; Children the other way, all of them.
+	guards   int // weft's guard triggers that are enabled ALWAYS
+	// Parent is the table that this table is a partition of or inherits from; the
+	// first of several. Children are all partitions and inheriting tables.
 	Parent    *Relation
 	Children  []*Relation
-	Inherited bool // Parent by INHERITS and not as a partition
+	Inherited bool // the table has its Parent by INHERITS, not as a partition
 	// OwnedBy is the table whose column owns this sequence, or the table of this index.
 	OwnedBy Name
 	// OwnedColumn is the column of OwnedBy that owns this sequence.
 	OwnedColumn string
-	// Lookups say which keyspace IDs a value of these columns has rows in.
+	// Lookups are the lookups on columns of this table.
 	Lookups []Lookup
-	// Rules: it has rewrite rules other than a view's own.
+	// Rules: the relation has rewrite rules, beyond the rule that makes a view.
 	Rules bool
-	// RuleTables are the other relations that these rules name, RuleFunctions the
-	// users' functions that they call.
+	// RuleTables are the other relations that the rules name. RuleFunctions are the
+	// user's functions that the rules call.
 	RuleTables, RuleFunctions []Name
-	// Runs are what runs when rows are stored, but for what is pure.
+	// Runs is the code that runs when the relation is written, without pure code.
 	Runs []Run
-	// RowSecurity: policies apply, to the owner if ForceSecurity.
+	// RowSecurity: policies apply. ForceSecurity: they also apply to the owner.
 	RowSecurity, ForceSecurity bool
 	Policies                   []Policy
 	// SecurityBarrier and SecurityInvoker are a view's options.
@@ -117,31 +116,33 @@ type Column struct {
 	Name     string
 	Num      int16
 	Type     uint32 // OID on the home shard
-	Base     uint32 // the type below a domain, else Type
-	TypeName string // format_type, without the schema only if that is pg_catalog
-	// Mod is the modifier of Base, -1 for none: that of a domain counts.
+	Base     uint32 // the type below all domains; Type if it is not a domain
+	TypeName string // the type as format_type writes it, with its schema unless that is pg_catalog
+	// Mod is the modifier of Base, which may come from a domain. -1 for none.
 	Mod int32
-	// NotNull: the column or its domain says so.
+	// NotNull: the column or its domain is NOT NULL.
 	NotNull bool
-	// DomainNotNull: its domain says so, or one below that. So a value of this
-	// type that is NULL is an error wherever it is made.
+	// DomainNotNull: the column's domain, or a domain below it, is NOT NULL. So a NULL
+	// of this type is an error wherever it is computed.
 	DomainNotNull bool
-	// Default is the expression's text, also of a generated column, and that
-	// of the column's domain if the column has none.
+	// Default is the text of the default, or of a generated column's expression. It
+	// is the default of the column's domain if the column has none.
 	Default string
-	// Sequence is what the column draws from: it is an identity, or Default is
-	// nextval of that sequence and nothing more.
+	// Sequence is the sequence of an identity column, or of a column whose Default is
+	// nextval of the sequence and nothing else.
 	Sequence  Name
 	Identity  byte // 'a' always, 'd' by default, 0 none
 	Generated bool
 	Enum      bool // Base is an enum
-	// Collation is empty for the database's default and for types without.
+	// Collation is empty for the database's default collation and for types without
+	// collation.
 	Collation        Name
-	Nondeterministic bool // the Collation is
-	// Bytewise: its collation, be it the database's default, orders strings as
-	// memcmp orders their bytes in the server's encoding. Only what PostgreSQL
-	// itself takes for C is: that another locale of the C library (C.UTF-8) does
-	// the same cannot be told from its name. False for types without collation.
+	Nondeterministic bool // Collation is nondeterministic
+	// Bytewise: the column's collation, which may be the database's default, orders
+	// strings as memcmp orders their bytes in the server's encoding. It is set only for
+	// collations that PostgreSQL itself treats as C. The name of another locale of the C
+	// library, such as C.UTF-8, does not tell how it orders. False for types without
+	// collation.
 	Bytewise bool
 }
 
@@ -150,31 +151,32 @@ type Unique struct {
 	Name    string
 	Columns []string // empty strings stand for expressions
 	Primary bool
-	// Partial: rows are not in it that have values in its columns. WHERE c IS NOT NULL
-	// of its own columns leaves out none of them.
+	// Partial: the index leaves out rows that have values in all its columns. An index
+	// whose WHERE says only that its own columns are NOT NULL is not Partial.
 	Partial bool
-	// Deferrable: it may be broken until the transaction ends.
+	// Deferrable: rows may break the constraint until the transaction ends.
 	Deferrable bool
 	// NullsNotDistinct: NULL is equal to NULL.
 	NullsNotDistinct bool
-	// Exclusion: an exclusion constraint, not a unique one.
+	// Exclusion: this is an exclusion constraint, not a unique constraint.
 	Exclusion bool
 }
 
-// Lookup is a table of weft's own that tells where the rows are that have a
-// value in some columns of another table.
+// Lookup is a table that weft keeps to find the rows that have given values in some
+// columns of another table.
 type Lookup struct {
-	Name    string // also of the table, in schema weft
+	Name    string // the name of the lookup, and of its table in schema weft
 	Columns []string
-	// Unique: no two rows have the same values, on whichever shard they are.
+	// Unique: no two rows have the same values, not even on different shards.
 	Unique bool
-	// Index is the unique index of the table that it stands for, empty for none.
+	// Index is the unique index that the lookup makes unique over all shards. Empty
+	// for none.
 	Index string
-	// Public: all rows are in it. Before, it is kept up but not asked.
+	// Public: the lookup has all rows. Until then it is kept up to date but not used.
 	Public bool
-	// Dropping: it is on its way out.
+	// Dropping: the lookup is being dropped.
 	Dropping bool
-	// Job is the proxy that is making or dropping it.
+	// Job is the proxy that is making or dropping the lookup.
 	Job string
 }
 
@@ -192,15 +194,16 @@ type ForeignKey struct {
 type Trigger struct {
 	Name     string
 	Function Name
-	Truncate bool // TRUNCATE sets it off
-	// Changes: it runs for each row before the row is stored, and can change it.
+	Truncate bool // TRUNCATE sets the trigger off
+	// Changes: the trigger runs for each row before the row is stored, and can change
+	// the row.
 	Changes bool
-	// Statement are the events that set it off once for a whole statement: none if it
-	// runs for each row, is disabled, or is that of a partitioned table above, whose
-	// own statements alone set it off.
+	// Statement are the events that set the trigger off once for a whole statement. 0 if
+	// the trigger runs for each row, is disabled, or belongs to a partitioned table
+	// above: only statements on that table set it off.
 	Statement Events
-	// Of are the numbers of the columns that UPDATE must set for that, with spaces
-	// between them. Empty for any.
+	// Of are the numbers of the columns in UPDATE OF, separated by spaces. Empty if the
+	// trigger has no UPDATE OF.
 	Of string
 }
 
@@ -217,8 +220,8 @@ const (
 	onAny = OnInsert | OnDelete | OnUpdate | OnTruncate
 )
 
-// Guarded reports whether the table's own server sees to it that triggers do not
-// change a shard key: package schema has the other half (schema/sql/guard.sql).
+// Guarded reports whether the table has both guard triggers, which keep other triggers
+// from changing a shard key (schema/sql/guard.sql).
 func (r *Relation) Guarded() bool { return r.guards == 2 }
 
 // Function is a user's function.
@@ -226,41 +229,41 @@ type Function struct {
 	Name
 	Volatility byte // i, s, v
 	Kind       byte // pg_proc.prokind: f, a, w, p
-	// SetReturning: it returns rows.
+	// SetReturning: the function returns a set.
 	SetReturning bool
-	// Mentions are the relations that its body names, and the bodies of the
-	// functions it calls, be it by an operator or a type: what it may read or write.
+	// Mentions are the relations that the function may read or write: those named in its
+	// body and in the bodies of the functions it calls, also through operators and types.
 	// In a body that cannot be parsed every word may be a name. What views, policies
-	// and triggers do behind those names is not in it, but in Reach.
+	// and triggers of these relations do is in Reach only.
 	Mentions []Name
-	// Writes are those of them that it is known to write.
+	// Writes are the relations among Mentions that the function may write.
 	Writes []Name
-	// Parsed: its own body could be parsed, and Texts are the statements in it,
-	// Assigns what is assigned to (new.total).
+	// Parsed: the function's own body could be parsed, so Texts are the statements in the
+	// body, and Assigns the names that are assigned to (new.total).
 	Parsed         bool
 	Texts, Assigns []string
-	// Assignments are these with what is assigned, Body is its text.
+	// Assignments are the assignments of the body with their values.
 	Assignments []Assignment
-	// Set are variables, and fields of records, that it gives values by other means than
-	// an assignment to that name: INTO, FOR, FETCH, CALL, an alias.
+	// Set are variables, and fields of records, that get values by other means than an
+	// assignment to that name: INTO, FOR, FETCH, CALL, an alias.
 	Set  []string
-	Body string
-	// Calls: it calls other functions of the user.
+	Body string // the text of a body that could be parsed
+	// Calls: the function calls other functions of the user.
 	Calls bool
-	// Changes: it, or a function it calls, may change rows of what it mentions.
+	// Changes: the function, or a function it calls, may change rows of Mentions.
 	Changes bool
-	// Opaque: what it reads cannot be told (language C and the like, dynamic
-	// SQL). C functions of extensions are taken for harmless, but for those
-	// extensions that are known to run SQL.
+	// Opaque: it is not known what the function reads: it runs dynamic SQL, or is
+	// written in C or another language that weft does not read. C functions of
+	// extensions count as harmless, except those of extensions known to run SQL.
 	Opaque bool
-	// Reach is all that happens when it runs, to the end.
+	// Reach is all that may happen when the function runs.
 	Reach Reach
 }
 
-// Assignment is one in PL/pgSQL: SQL is SELECT with the value.
+// Assignment is an assignment in PL/pgSQL. SQL is a SELECT of the value.
 type Assignment struct{ Target, SQL string }
 
-// Relation returns the relation of that very name, or nil.
+// Relation returns the relation of exactly that name, or nil.
 func (s *Schema) Relation(n Name) *Relation { return s.relations[n] }
 
 // Statistics returns the table that extended statistics of that name are about.
@@ -272,11 +275,11 @@ func (s *Schema) Statistics(n Name) (table Name, ok bool) {
 // LookedUp returns the tables that have lookups.
 func (s *Schema) LookedUp() []*Relation { return s.lookedUp }
 
-// Functions returns the user's functions of that name, in whatever schema.
+// Functions returns the user's functions of that name, in any schema.
 func (s *Schema) Functions(name string) []*Function { return s.functions[name] }
 
-// Resolve finds what an unqualified name means under a search path, which
-// names schemas in order, implicit ones included.
+// Resolve returns the relation that an unqualified name means, or nil. path has the
+// schemas of the search path in order, including the implicit ones.
 func (s *Schema) Resolve(path []string, name string) *Relation {
 	for _, schema := range path {
 		if r := s.relations[Name{schema, name}]; r != nil {

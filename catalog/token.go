@@ -2,21 +2,21 @@ package catalog
 
 import "strings"
 
-// body is a function's source text, looked at from far enough not to depend on
-// its language: SQL or PL/pgSQL.
+// body is a function's source text as a set of words, which is the same for SQL and
+// PL/pgSQL.
 type body struct {
-	// words are all words outside comments: names, keywords, and what stands
-	// inside strings, because a string may be run.
+	// words are all words outside comments: names, keywords, and words inside strings,
+	// because a string may be run.
 	words map[string]bool
-	// dynamic: it runs, or may run, SQL that does not stand in it.
+	// dynamic: the body may run SQL that is not in its text.
 	dynamic bool
 }
 
-// readBody cuts a body into its words. Where it cannot tell strings from
-// comments it takes everything for words.
+// readBody splits a body into its words. If it cannot tell strings from comments, the
+// words inside comments count too.
 func readBody(text string) body {
 	b := body{words: map[string]bool{}}
-	// Strings may have escapes here or not, depending on a setting at run time.
+	// Whether a backslash is an escape in strings depends on a setting at run time.
 	if strings.Contains(text, `\'`) || !b.tokens(text) {
 		b = body{words: map[string]bool{}}
 		b.split(text)
@@ -27,10 +27,10 @@ func readBody(text string) body {
 	return b
 }
 
-// tokens reads the text as PostgreSQL's lexer would. It returns false where
-// something does not end.
+// tokens reads the text as PostgreSQL's lexer would. It returns false if a comment or a
+// quoted string does not end.
 func (b *body) tokens(text string) bool {
-	// after is what comes after EXECUTE: 1 at once, 2 after one constant.
+	// after is 1 right after EXECUTE, 2 after EXECUTE and a constant, else 0.
 	after := 0
 	for i := 0; i < len(text); {
 		start := i
@@ -91,7 +91,7 @@ func (b *body) tokens(text string) bool {
 	return true
 }
 
-// constant notes the words of a string.
+// constant notes the words of a string constant.
 func (b *body) constant(inner string, after *int) {
 	b.split(inner)
 	if *after == 1 && !strings.Contains(inner, `\`) && !hasWord(inner, "execute") {
@@ -105,7 +105,7 @@ func (b *body) constant(inner string, after *int) {
 // word notes a word outside strings.
 func (b *body) word(text string, start, end int, after *int) {
 	w := lower(text[start:end])
-	// U&"…" and U&'…' spell names with escapes.
+	// U&"…" and U&'…' may spell names with escapes, which are not read here.
 	if w == "u" && strings.HasPrefix(text[end:], "&") && strings.IndexAny(text[end:], `"'`) == 1 {
 		b.dynamic = true
 	}
@@ -116,7 +116,8 @@ func (b *body) word(text string, start, end int, after *int) {
 	}
 }
 
-// follow judges the token after EXECUTE, or after its constant.
+// follow looks at the token after EXECUTE, or after the constant of an EXECUTE: the body
+// is dynamic unless the constant is the whole text that EXECUTE runs.
 func (b *body) follow(token string, after *int) {
 	switch *after {
 	case 1:
@@ -131,7 +132,7 @@ func (b *body) follow(token string, after *int) {
 	*after = 0
 }
 
-// split notes all words of a text whatever they are.
+// split notes all words of a text, including those in comments and strings.
 func (b *body) split(text string) {
 	for start := 0; start < len(text); {
 		if !wordByte(text[start]) {
@@ -144,7 +145,7 @@ func (b *body) split(text string) {
 		}
 		run := text[start:end]
 		b.words[run] = true
-		// $$orders$$ has no words with a dollar sign in them.
+		// The dollar signs in $$orders$$ are quotes and not part of the word.
 		if strings.Contains(run, "$") {
 			for part := range strings.SplitSeq(run, "$") {
 				b.words[part] = true
@@ -160,8 +161,8 @@ func hasWord(text, word string) bool {
 	return b.words[word]
 }
 
-// endComment returns the offset after the comment that begins at i. Comments
-// nest.
+// endComment returns the offset after the comment that begins at i, -1 if the comment
+// does not end. Comments nest.
 func endComment(text string, i int) int {
 	for depth := 0; i < len(text); {
 		switch {
@@ -181,7 +182,8 @@ func endComment(text string, i int) int {
 	return -1
 }
 
-// endQuoted returns the offset after the quoted thing that begins at i.
+// endQuoted returns the offset after the quoted name or string that begins at i, -1 if
+// it does not end.
 func endQuoted(text string, i int, quote byte) int {
 	for i++; i < len(text); i++ {
 		if text[i] != quote {
@@ -195,7 +197,8 @@ func endQuoted(text string, i int, quote byte) int {
 	return -1
 }
 
-// dollarTag returns the opening tag of a dollar-quoted string, or nothing.
+// dollarTag returns the opening tag of the dollar-quoted string that text begins with, or
+// "" if text does not begin with one.
 func dollarTag(text string) string {
 	for i := 1; i < len(text); i++ {
 		if text[i] == '$' {

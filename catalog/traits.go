@@ -7,29 +7,28 @@ import (
 	"sync"
 )
 
-// Traits are what is to be known of a built-in function before it may run
-// anywhere but where the client asked for it. Functions of one name are taken
-// together, and the worst of each trait counts: which of them a call means is
-// PostgreSQL's to say.
+// Traits say where the built-in functions of one name may run, apart from the place
+// where the client called them. Each trait is the worst among the functions of that
+// name, because only PostgreSQL knows which of them a call means.
 type Traits struct {
-	Known        bool // there is one of that name
+	Known        bool // there is a built-in function of that name
 	Aggregate    bool
 	Window       bool
 	SetReturning bool
 	Volatility   byte // i, s, v
 }
 
-// Builtin tells of the functions of pg_catalog that have this name. A user's
-// function that was put there is among Functions and not here.
+// Builtin returns the traits of the functions of pg_catalog that have this name. A
+// user's function in pg_catalog is not among them, but among Functions.
 func (s *Schema) Builtin(name string) Traits { return s.builtins[name] }
 
-// builtinVersion is the major version whose functions are listed here. They are
-// the same in every database of every server of that version, and asking for
-// them takes longer (9 ms) than the rest of a small schema; so Load asks only
-// servers of other versions.
+// builtinVersion is the major version whose functions builtinList has. They are the
+// same in every database of every server of that version, and reading them from a
+// server takes longer (9 ms) than reading the rest of a small schema. So Load reads
+// them only from servers of other versions.
 const builtinVersion = 15
 
-// builtinQuery lists the functions by their traits, written as letters, if the
+// builtinQuery lists the built-in functions by their traits, written as letters, if
 // condition holds.
 func builtinQuery(condition string) string {
 	return `SELECT 'b', g.traits, pg_catalog.string_agg(g.name, ' ' ORDER BY g.name COLLATE "C")
@@ -41,8 +40,9 @@ FROM (SELECT p.proname::text AS name, pg_catalog.translate(pg_catalog.max(pg_cat
 WHERE ` + condition + ` GROUP BY g.traits ORDER BY g.traits`
 }
 
-// builtinList has a line of names after each line of traits. TestBuiltinFunctions
-// compares it with a server, and writes it anew with -rewrite.
+// builtinList has a line for each set of traits: the traits as letters, and the names of
+// the functions. TestBuiltinFunctions compares the list with a server, and rewrites it
+// with -rewrite.
 //
 //go:embed functions15.txt
 var builtinList string
@@ -58,6 +58,7 @@ var builtinFunctions = sync.OnceValue(func() map[string]Traits {
 	return m
 })
 
+// addTraits gives all functions in names the traits that letters stand for.
 func addTraits(m map[string]Traits, letters, names string) error {
 	t := Traits{Known: true}
 	for i := range len(letters) {

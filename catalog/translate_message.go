@@ -14,11 +14,11 @@ type Rows struct {
 
 type rowColumn struct {
 	index  int
-	typ    uint32 // on the shard
+	typ    uint32 // the OID of the column's type on the shard
 	binary bool
 }
 
-// Deep reports whether DataRow has anything to do.
+// Deep reports whether DataRow has anything to translate.
 func (r Rows) Deep() bool {
 	for _, c := range r.columns {
 		if c.binary {
@@ -28,12 +28,12 @@ func (r Rows) Deep() bool {
 	return false
 }
 
-// MayBeDeep reports whether DataRow would have something to do if all columns
+// MayBeDeep reports whether DataRow would have something to translate if all columns
 // were binary.
 func (r Rows) MayBeDeep() bool { return len(r.columns) > 0 }
 
-// Formats returns the rows under the result formats of a Bind: the count and
-// the codes as they stand at its end.
+// Formats returns Rows with the result formats of a Bind. codes are the last bytes
+// of the Bind: the number of format codes, and the codes.
 func (r Rows) Formats(codes []byte) (Rows, error) {
 	if len(r.columns) == 0 {
 		return r, nil
@@ -50,8 +50,8 @@ func (r Rows) Formats(codes []byte) (Rows, error) {
 	return out, nil
 }
 
-// formatAt reports whether a list of formats, which has its count in front,
-// makes an item binary: none is text for all, one holds for all.
+// formatAt reports whether item i is binary under format codes, which have their
+// number in front. Without codes all items are text; a single code is for all items.
 func formatAt(codes []byte, i int) bool {
 	switch n := int(binary.BigEndian.Uint16(codes)); {
 	case n == 0:
@@ -65,7 +65,8 @@ func formatAt(codes []byte, i int) bool {
 }
 
 // RowDescription translates the types and tables of a RowDescription in place.
-// A table without a counterpart, such as a temporary one, becomes none.
+// A table without a counterpart on the home shard, such as a temporary table, becomes
+// 0, which means that the column comes from no table.
 func (t *Translation) RowDescription(body []byte) (Rows, error) {
 	var rows Rows
 	if t == nil {
@@ -149,9 +150,9 @@ func (t *Translation) ParameterDescription(body []byte) error {
 	return nil
 }
 
-// ParseOIDs translates the types that a client's Parse declares: the count and
-// the OIDs as they stand at its end. It returns oids itself if they stay as they
-// are, else a copy.
+// ParseOIDs translates the types that a client's Parse declares. oids are the last
+// bytes of the Parse: the number of types, and their OIDs. ParseOIDs returns oids
+// itself if nothing changes, else a copy.
 func (t *Translation) ParseOIDs(oids []byte) ([]byte, error) {
 	if t == nil || len(oids) == 0 {
 		return oids, nil
@@ -178,9 +179,9 @@ func (t *Translation) ParseOIDs(oids []byte) ([]byte, error) {
 }
 
 // Bind translates the OIDs inside a client's binary parameters. rest is what
-// follows the names in a Bind; types are those of the parameters as the client
-// knows them, the count and the OIDs as a ParameterDescription's body has them.
-// It returns rest itself if no parameter can have OIDs in it, else a copy.
+// follows the names in a Bind. types has the parameters' types as the client knows
+// them, in the form of a ParameterDescription's body: their number, and the OIDs.
+// Bind returns rest itself if no parameter can have OIDs in it, else a copy.
 func (t *Translation) Bind(rest, types []byte) ([]byte, error) {
 	if t == nil || !t.deepTypes(types) {
 		return rest, nil
@@ -211,8 +212,8 @@ func (t *Translation) Bind(rest, types []byte) ([]byte, error) {
 	return out, nil
 }
 
-// Fields translates the OIDs inside the fields of a row of a client's binary COPY,
-// in place. types are as Bind takes them.
+// Fields translates the OIDs inside the fields of a row of a client's binary COPY FROM,
+// in place. types has the columns' types in the form that Bind takes.
 func (t *Translation) Fields(fields, types []byte) error {
 	if t == nil {
 		return nil
@@ -232,6 +233,7 @@ func (t *Translation) Fields(fields, types []byte) error {
 	return nil
 }
 
+// deepTypes reports whether binary values of one of the types may have OIDs to translate.
 func (t *Translation) deepTypes(types []byte) bool {
 	for i := 2; i+4 <= len(types); i += 4 {
 		if t.toShard.deep[binary.BigEndian.Uint32(types[i:])] != nil {

@@ -6,7 +6,7 @@ import (
 	"weft/wire"
 )
 
-// maxNesting bounds how deep values may stand inside one another.
+// maxNesting bounds how deep values may be nested.
 const maxNesting = 64
 
 // value translates the OIDs inside a binary value of a type, in place.
@@ -29,12 +29,12 @@ func (d *direction) value(oid uint32, v []byte, depth int) error {
 		if len(v) < 1 {
 			return wire.ErrMalformed
 		}
-		return d.items(s.elem, v[1:], depth) // flags, then one or two bounds
+		return d.items(s.elem, v[1:], depth) // the bounds follow one byte of flags
 	case multirange:
 		if len(v) < 4 {
 			return wire.ErrMalformed
 		}
-		return d.items(s.elem, v[4:], depth) // count, ranges
+		return d.items(s.elem, v[4:], depth) // the ranges follow their count
 	case regclass, regtype:
 		if len(v) != 4 {
 			return wire.ErrMalformed
@@ -48,8 +48,8 @@ func (d *direction) value(oid uint32, v []byte, depth int) error {
 	return nil
 }
 
-// array has dimensions, flags, the type of the elements, two numbers for each
-// dimension, and the elements.
+// array translates a binary array: the number of dimensions, flags, the type of the
+// elements, two numbers for each dimension, and the elements.
 func (d *direction) array(v []byte, depth int) error {
 	if len(v) < 12 {
 		return wire.ErrMalformed
@@ -65,7 +65,8 @@ func (d *direction) array(v []byte, depth int) error {
 	return d.items(elem, v[12+8*int(dims):], depth)
 }
 
-// record has a count, and for each field its type and value.
+// record translates a binary record: the number of fields, and each field's type and
+// value.
 func (d *direction) record(v []byte, depth int) error {
 	if len(v) < 4 {
 		return wire.ErrMalformed
@@ -96,7 +97,7 @@ func (d *direction) record(v []byte, depth int) error {
 	return nil
 }
 
-// items are values of one type, each after its length.
+// items translates values of one type, each of which follows its length.
 func (d *direction) items(oid uint32, v []byte, depth int) error {
 	if d.deep[oid] == nil {
 		return nil
@@ -116,7 +117,7 @@ func (d *direction) items(oid uint32, v []byte, depth int) error {
 	return nil
 }
 
-// next cuts off a value that stands after its length; nil is NULL.
+// next splits v after its first value, which follows its length. item is nil for NULL.
 func next(v []byte) (item, rest []byte, err error) {
 	if len(v) < 4 {
 		return nil, nil, wire.ErrMalformed

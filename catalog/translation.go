@@ -3,11 +3,11 @@ package catalog
 import "fmt"
 
 // Translation makes one shard's messages look as if the home shard had sent
-// them, and the client's as that shard needs them. Types and tables that users
-// make have other OIDs on every shard; clients know those of the home shard
-// only.
+// them, and gives the client's messages the OIDs of that shard. Types and tables
+// that users make have other OIDs on every shard; clients know only the OIDs of the
+// home shard.
 //
-// How to use it, for each statement that runs on a shard other than home:
+// How to use a Translation t for a statement that runs on a shard other than home:
 //
 //	Parse                 t.ParseOIDs of the declared types
 //	Bind                  t.Bind of what follows the names, with the parameters' types as the client knows them
@@ -15,29 +15,29 @@ import "fmt"
 //	RowDescription        rows, err := t.RowDescription, in place; keep rows with the statement or portal
 //	  … of a statement    rows = rows.Formats(the result formats of each Bind), as the description has none
 //	DataRow               if rows.Deep() { t.DataRow(body, rows) }, in place
+//	CopyData              t.Fields of each row of a binary COPY FROM, in place
 //
 // All methods may be called on a nil Translation, which says that nothing
-// differs and changes nothing. OIDs have four bytes whatever they are, so no
-// message changes its length. Nothing is allocated where nothing is to change.
+// differs and changes nothing. Every OID has four bytes, so no message changes its
+// length. Nothing is allocated if nothing can change.
 //
-// OIDs stand inside binary values too: of arrays, composites, anonymous
-// records, of ranges and domains over those, and in regclass and regtype, which
-// are translated. A plain oid is left alone: nobody knows what it is the OID
-// of. Neither are values in text, where regclass and regtype are names; nor the
-// other reg* types, whose objects are the server's own or rarely asked for; nor
-// what COPY carries in binary.
+// Binary values of some types have OIDs inside, and these are translated: arrays,
+// composites, anonymous records, ranges and domains over those, regclass and regtype.
+// A value of type oid stays as it is, because it is not known what the OID is of. So
+// do values in text, where regclass and regtype are names, and values of the other
+// reg* types, whose objects belong to the server or are rarely asked for.
 //
-// An OID without a counterpart is an *UnknownOID; a message that is not formed
-// as it should be is wire.ErrMalformed, and may have been changed in part.
+// An OID without a counterpart is an *UnknownOID. A malformed message is
+// wire.ErrMalformed, and may have been changed in part.
 //
 // A Translation is immutable and safe for concurrent use.
 type Translation struct {
 	toHome, toShard direction
 }
 
-// NewTranslation compares a shard with the home shard. It returns nil if
-// whatever the shard has is on the home shard too and has the same OIDs there,
-// so that nothing is to be done.
+// NewTranslation compares a shard with the home shard. It returns nil if there is
+// nothing to translate: the home shard has all types and relations of the shard,
+// under the same OIDs.
 func NewTranslation(home, shard *Types) *Translation {
 	t := &Translation{
 		toHome:  newDirection(shard),
@@ -64,8 +64,8 @@ func NewTranslation(home, shard *Types) *Translation {
 			differ = differ || h != s
 		}
 	}
-	// What only the shard has must not be taken for something of the home
-	// shard's that happens to have its number.
+	// A type or relation that only the shard has must not be taken for one of the
+	// home shard's that happens to have the same OID.
 	for oid := range shard.types {
 		if _, ok := t.toHome.types[oid]; !ok {
 			differ = true
@@ -87,7 +87,7 @@ func NewTranslation(home, shard *Types) *Translation {
 // UnknownOID is a type or relation that the other side does not have.
 type UnknownOID struct {
 	What string // type or relation
-	Name Name   // empty if it is not known where it comes from either
+	Name Name   // empty if the OID is unknown on its own server too
 	OID  uint32
 }
 
@@ -103,8 +103,8 @@ type direction struct {
 	from      *Types
 	types     map[uint32]uint32
 	relations map[uint32]uint32
-	// deep are the types of from whose binary values have OIDs in them that
-	// may have to change.
+	// deep are the types of from whose binary values have OIDs inside that may have
+	// to change.
 	deep map[uint32]*typeShape
 }
 
@@ -112,7 +112,7 @@ func newDirection(from *Types) direction {
 	return direction{from: from, types: map[uint32]uint32{}, relations: map[uint32]uint32{}, deep: map[uint32]*typeShape{}}
 }
 
-// findDeep fills deep.
+// findDeep fills direction.deep, starting from the built-in types.
 func (d *direction) findDeep() {
 	for oid, s := range builtinShapes {
 		d.deep[oid] = s
@@ -127,6 +127,8 @@ func (d *direction) findDeep() {
 	}
 }
 
+// isDeep reports whether a type belongs in direction.deep, given the types that are
+// there already.
 func (d *direction) isDeep(s *typeShape) bool {
 	switch s.kind {
 	case array:
@@ -143,7 +145,8 @@ func (d *direction) isDeep(s *typeShape) bool {
 	return false
 }
 
-// differs: a type without a counterpart does, so that it is noticed.
+// differs reports whether a type has another OID on the other side. A type without a
+// counterpart differs too, so that its use becomes an *UnknownOID.
 func (d *direction) differs(oid uint32) bool {
 	if oid < firstOID {
 		return false
@@ -152,6 +155,7 @@ func (d *direction) differs(oid uint32) bool {
 	return !ok || to != oid
 }
 
+// typ translates the OID of a type.
 func (d *direction) typ(oid uint32) (uint32, error) {
 	if oid < firstOID {
 		return oid, nil
@@ -166,6 +170,7 @@ func (d *direction) typ(oid uint32) (uint32, error) {
 	return 0, e
 }
 
+// relation translates the OID of a relation.
 func (d *direction) relation(oid uint32) (uint32, error) {
 	if oid < firstOID {
 		return oid, nil

@@ -5,29 +5,29 @@ import (
 	"strconv"
 )
 
-// firstOID is the first that may differ from server to server. Below are those
-// written in PostgreSQL's source.
+// firstOID is the first OID that may differ from server to server. PostgreSQL's source
+// fixes the OIDs below it.
 const firstOID = 10000
 
-// Types are the types and relations of one database on one shard, with what is
-// needed to find OIDs inside values. It is immutable.
+// Types has the types and relations of one database on one shard, and how to find
+// OIDs inside values of the types. It is immutable.
 type Types struct {
 	types     map[uint32]*typeShape
-	names     map[Name]*typeShape // without arrays
+	names     map[Name]*typeShape // without array types
 	relations map[uint32]Name
-	oids      map[Name]uint32 // of relations
+	oids      map[Name]uint32 // the OIDs of relations
 }
 
 // shapeKind says how a type's binary values are built.
 type shapeKind uint8
 
 const (
-	flat       shapeKind = iota // no OIDs in it
-	array                       // of elem
+	flat       shapeKind = iota // a value without OIDs inside
+	array                       // an array of elem
 	record                      // fields with their types
-	domain                      // over elem
-	rangeOf                     // of elem
-	multirange                  // of elem, a range
+	domain                      // a domain over elem
+	rangeOf                     // a range of elem
+	multirange                  // a multirange of elem, which is a range type
 	regclass                    // the OID of a relation
 	regtype                     // the OID of a type
 )
@@ -39,13 +39,13 @@ type typeShape struct {
 	array uint32
 	kind  shapeKind
 	elem  uint32
-	// fields are the types of a composite's columns, without those that
-	// certainly have no OIDs in them. Nil for an anonymous record.
+	// fields are the types of a composite's columns, without types that never have
+	// OIDs inside. Nil for an anonymous record.
 	fields []uint32
 }
 
-// builtinShapes are the built-in types with OIDs in their binary values. Plain
-// oid is not among them: nobody knows what it is the OID of.
+// builtinShapes are the built-in types with OIDs inside their binary values. Type oid
+// is not among them, because it is not known what such a value is the OID of.
 var builtinShapes = map[uint32]*typeShape{
 	2205: {name: Name{"pg_catalog", "regclass"}, oid: 2205, kind: regclass},
 	2206: {name: Name{"pg_catalog", "regtype"}, oid: 2206, kind: regtype},
@@ -56,9 +56,9 @@ var builtinShapes = map[uint32]*typeShape{
 	2277: {name: Name{"pg_catalog", "anyarray"}, oid: 2277, kind: array},
 }
 
-// typesQuery asks for the types that are no arrays of others, the columns of
-// composite types that may have OIDs in them, and the relations. However long that
-// takes, it is none of the client's statement.
+// typesQuery returns the types that are not arrays of other types, the columns of
+// composite types that may have OIDs inside, and the relations. statement_timeout is
+// off, because the query is not the client's statement.
 const typesQuery = `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;
 SET LOCAL statement_timeout = 0;
 SET LOCAL jit = off;
@@ -146,7 +146,7 @@ func (t *Types) typ(r []string) error {
 	return nil
 }
 
-// parseOIDs reads OIDs; an empty text is 0.
+// parseOIDs reads OIDs. An empty text is 0.
 func parseOIDs(texts []string) ([]uint32, error) {
 	out := make([]uint32, len(texts))
 	for i, s := range texts {

@@ -6,18 +6,20 @@ import (
 	pg_query "github.com/pganalyze/pg_query_go/v6"
 )
 
-// WholeIndex is whether an index i of pg_index keeps all rows apart that have values in
-// its columns: it has no predicate, or one that is nothing but IS NOT NULL of some of
-// them. The stored tree is looked at as it is: asking for its text may lock the table.
+// WholeIndex is the SQL condition that index i of pg_index has all rows with values in
+// its columns: the index has no predicate, or the predicate only says IS NOT NULL of some
+// of these columns. The condition reads the stored tree of the predicate, because asking
+// for the predicate's text may lock the table.
 const WholeIndex = `(i.indpred IS NULL OR i.indpred::pg_catalog.text ~ '^([{]BOOLEXPR :boolop and :args [(])?([{]NULLTEST :arg [{]VAR [^{}]*[}] :nulltesttype 1 :argisrow false[^{}]*[}] ?)+([)] :location -?[0-9]+[}])?$'
   AND NOT EXISTS (SELECT FROM pg_catalog.regexp_matches(i.indpred::pg_catalog.text, ':varattno ([0-9]+)', 'g') m
     WHERE m[1]::pg_catalog.int2 <> ALL ((pg_catalog.string_to_array(i.indkey::pg_catalog.text, ' ')::pg_catalog.int2[])[1:i.indnkeyatts])))`
 
-// LookupIndex is whether an index i is one that lookup k keeps unique over all shards.
+// LookupIndex is the SQL condition that lookup k makes index i unique over all shards.
 const LookupIndex = `k.single AND i.indrelid = k.owner AND i.indisunique AND i.indimmediate AND ` + WholeIndex + ` AND i.indexprs IS NULL
   AND i.indnkeyatts = pg_catalog.cardinality(k.columns) AND k.columns OPERATOR(pg_catalog.<@) (pg_catalog.string_to_array(i.indkey::pg_catalog.text, ' ')::pg_catalog.int2[])[1:i.indnkeyatts]`
 
-// WholePredicate is the same of a predicate that is being written. Nil is none.
+// WholePredicate reports whether an index on columns with this predicate, as a CREATE
+// INDEX has it, fulfils WholeIndex. A nil predicate is none.
 func WholePredicate(n *pg_query.Node, columns []string) bool {
 	switch v := n.GetNode().(type) {
 	case nil:
