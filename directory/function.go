@@ -8,7 +8,7 @@ type Function struct {
 	Database string `json:"database"`
 	Schema   string `json:"schema"`
 	Name     string `json:"name"`
-	// Argument is the index of the argument, from 0.
+	// Argument is the index, from 0, of the argument that leads to the shard.
 	Argument int    `json:"argument"`
 	Column   Column `json:"column"`
 	Vindex   Vindex `json:"vindex"`

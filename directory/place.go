@@ -23,23 +23,22 @@ type Pin struct {
 //
 //   - A pinned bucket is on its shard.
 //   - Each shard holds its quota (see quotas), pinned buckets included. Quotas
-//     are such that a shard that joins takes buckets from others and no other
-//     shard gains one, and that those of a shard that leaves are the only ones
-//     that move.
+//     are such that when a shard joins, no other shard gains a bucket, and when
+//     a shard leaves, only the buckets of that shard move.
 //   - A shard over its quota gives up the buckets it scores lowest.
-//   - Each bucket without a shard, in the order of mix(bucket), goes to the one
-//     that scores highest among those below their quota.
+//   - Each bucket without a shard, in the order of mix(bucket), goes to the
+//     shard that scores highest among the shards below their quota.
 //
 // The score is that of weighted rendezvous hashing, weight / -log2(u), where u
-// in (0, 1] is made from mix(fnv1a(name) ^ mix(bucket)). This, mix and fixedLog
-// must never change: proxies that read a snapshot from before placements were
-// stored compute it, each for itself.
+// in (0, 1] is made from mix(fnv1a(name) ^ mix(bucket)). The score, mix and
+// fixedLog must never change: proxies that read a snapshot from before placements
+// were stored compute the placement, each for itself.
 func (s *Snapshot) SetShards(shards []Shard, pins []Pin) {
 	old := *s
 	s.Shards, s.Pins = shards, pins
 	switch n := s.BucketCount; {
 	case n < 0 || n > MaxBucketCount || len(shards) > MaxShards:
-		return // Validate reports it
+		return // Validate reports a number that is out of range
 	case len(old.Placement) >= n && sameShares(&old, s):
 		return // keeps explicit moves, if there were any
 	}
@@ -205,10 +204,10 @@ func fixedLog(h uint64) uint64 {
 	return max(1, uint64(zeros+1)<<24-frac)
 }
 
-// quotas returns how many of count buckets each shard is to hold, of which it
-// holds held already, by pins. One bucket after the other is given to the shard
-// that is furthest below its share: the largest weight/(2n+1), n being what it
-// has, and among equals the first by name. (Elections know this as Sainte-Laguë.)
+// quotas returns how many of count buckets each shard is to hold, including held,
+// the buckets that pins give it. One bucket after the other is given to the shard
+// that is furthest below its share: the largest weight/(2n+1), where n is how many
+// it has, and among equals the first by name. (Elections know this as Sainte-Laguë.)
 // Equal weights give shares that differ by one at most; others are proportional
 // and rounded. Since the order in which two shards take their turns does not
 // depend on a third, a quota never grows because another shard joins, and never

@@ -85,8 +85,8 @@ type Snapshot struct {
 }
 
 // Gate says whether atomic reads are switched off. Between on and off there is a state in which no
-// proxy reads atomically but all still commit through the gate: whoever switches stays in that
-// state until every proxy has acknowledged it.
+// proxy reads atomically but all still commit through the gate. A switch stays in that state until
+// every proxy has acknowledged it.
 type Gate string
 
 // The states of the gate.

@@ -123,8 +123,8 @@ func (re reach) commandsAll(f *catalog.Function) bool {
 type bodyCommands struct {
 	a    *analysis
 	what string
-	// every is a command that goes to every shard, home a command of the home shard alone, beside
-	// anything that must not be done on every shard. Each is the first of its kind, for messages.
+	// every is the first command that goes to every shard, home the first command of the home shard
+	// alone, and beside the first other action that must not run on every shard, for messages.
 	every, home, beside string
 	searchPath          bool       // beside is a SET of search_path
 	refused             *plan.Plan // the plan of a command that is refused

@@ -147,7 +147,7 @@ func (pr predicates) typeName(n *pg.TypeName) datum.Type {
 	return 0
 }
 
-// typeNames are the names under which the tree has built-in types.
+// typeNames are the built-in types by their names in parse trees.
 var typeNames = map[string]datum.Type{
 	"int2": datum.Int2, "int4": datum.Int4, "int8": datum.Int8,
 	"text": datum.Text, "varchar": datum.Varchar, "uuid": datum.UUID, "date": datum.Date,

@@ -16,12 +16,12 @@
 //     through chains of equalities.
 //  4. What kinds of tables were touched, and which functions are called, decides
 //     the route (decide).
-//  5. For a query that may need several shards it is planned how these answer it
-//     together (gather): in one piece (whole), if it may run inside each of them
-//     as it is, but for its order, LIMIT, DISTINCT and aggregates (reduce); else
-//     in pieces and a remainder (remains), where the queries in it are tried
-//     the same way first (nested). When a query may run inside each shard is
-//     proved in local.go.
+//  5. For a query that may need several shards the planner decides how the shards
+//     answer it together (gather): in one piece (whole), if the query may run
+//     inside each shard as it is, except for its order, LIMIT, DISTINCT and
+//     aggregates (reduce); else in pieces and a remainder (remains), after the
+//     subqueries have been tried in the same way (nested). local.go proves when a
+//     query may run inside each shard.
 //
 // An analysis holds the work on one text; its methods stand in parts by what they are about
 // (parts.go): definitions, objects and commands plan DDL and utility commands, reach finds what a

@@ -16,9 +16,9 @@ import (
 // of rows that counts, and reference tables with conditions of their own.
 //
 // Every combination of rows of its sharded tables that the statement uses has
-// equal keys, by the facts of their scope, and so is on one shard. Those that a
-// shard finds beside are taken out again above, as the conditions stay there that
-// are not checked in the island.
+// equal keys, by the facts of their scope, and so is on one shard. Further combinations
+// that a shard finds are taken out above the island, where the conditions stay that the
+// island does not check.
 //
 //	FROM a, b, e WHERE a.k = b.k AND e.x = b.y
 //

@@ -58,8 +58,9 @@ func acts(definition string) bool {
 	return strings.Contains(definition, " CASCADE") || strings.Contains(definition, " SET NULL") || strings.Contains(definition, " SET DEFAULT")
 }
 
-// followed gives a statement that lookups must follow, or that may have to run again, a Write if it
-// has none: the client gets nothing of the result before the lookups have followed.
+// followed makes a plan.Write for a statement that has none, if lookups must follow the statement or
+// it may have to run again. With a Write, the client gets the result only after the lookups have
+// followed.
 func (wr writes) followed() {
 	if len(wr.a.client.tree.Statements) != 1 {
 		return

@@ -86,7 +86,7 @@ func (l *level) shape(sel *pg.SelectStmt) shape {
 	case len(sel.GroupClause) > 0, sel.HavingClause != nil, calls:
 		return groupedShape
 	case l.a.probe != nil && len(sel.DistinctClause) > 0:
-		// Conditions pass through, but a row of the result stands for several.
+		// Conditions pass through DISTINCT, but a row of its result stands for several rows.
 		return groupedShape
 	}
 	return plainShape

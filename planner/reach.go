@@ -10,10 +10,10 @@ import (
 	"weft/plan"
 )
 
-// What a statement runs without naming it, and what functions, operators and types in
-// it do, is judged here and nowhere else. catalog.Reach says what something does to
-// the end; here it meets what is declared. Whatever runs, runs on one shard and sees
-// that alone:
+// The part reach alone judges the code that a statement runs: the functions, operators
+// and types that it names, and code that runs without being named. catalog.Reach says
+// which relations the code may touch; reach compares these with the declarations.
+// Code runs on one shard and sees only that shard:
 //
 //   - on the home shard it may touch home tables and read reference tables;
 //   - on the shard of a row it may read reference tables, and touch rows that are
@@ -22,9 +22,9 @@ import (
 //
 // All else is refused.
 
-// reached is what something may touch: a sharded table, a home table, a reference table that it may
-// write, by name. opaque is set if it may touch more that cannot be told. ddl is set if it changes
-// schemas, which all shards have.
+// reached has the names of tables that code may touch: a sharded table, a home table, and a
+// reference table that the code may write. opaque is set if the code may touch unknown tables too.
+// ddl is set if the code changes schemas, which all shards have.
 type reached struct {
 	sharded, home, copied string
 	opaque, ddl           bool
@@ -70,8 +70,8 @@ func (re reach) mentioned(f *catalog.Function) (sharded, home string) {
 	return r.sharded, r.home
 }
 
-// runNames notes the users' operators and types in a node of a tree. Those that are not pure count
-// as functions.
+// runNames notes the users' operators and types in a node of a tree. Operators and types that are
+// not pure count as functions.
 func (l *level) runNames(m any) {
 	if l.a.env.Schema == nil {
 		return
@@ -151,8 +151,9 @@ func functionName(f *catalog.Function) string {
 	return `function "` + f.Name.Name + `"`
 }
 
-// called judges the functions of a statement that runs on one shard. It returns the name of one
-// that touches home tables, and of one about which nothing can be told.
+// called judges the functions of a statement that runs on one shard, and refuses the statement for
+// a function that one shard cannot run. homely names a function that touches a home table, if there
+// is one, and the table.
 func (re reach) called() (homely string) {
 	re.casts()
 	for _, f := range re.a.functions {

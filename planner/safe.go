@@ -10,23 +10,23 @@ import (
 	"weft/parser"
 )
 
-// offer looks at a condition whose conjuncts all hold in scope s, and notes those
-// that can be checked where a table is read. l is the level whose names they use,
-// of the one whose rows they are about.
+// offer looks at a condition whose conjuncts all hold in scope s, and notes the
+// conjuncts that can be checked where a table is read. l is the level whose names the
+// conjuncts use, of the level whose rows they restrict.
 //
-// One that no row of NULLs comes between need not be checked again. The others
-// stay where they are as well, so nothing depends on it but how many rows are
-// carried.
+// A conjunct whose table is on no nullable side of an outer join below s need not be
+// checked again. Other noted conjuncts also stay where they are: noting them only
+// reduces how many rows are carried.
 //
 // A conjunct on one table alone may be checked there if the table's rows are in
-// s, or below it where each step is one that scope allows. On the nullable side
-// of an outer join a row that is taken away may leave a row of NULLs in its
-// place; so there the conjunct must not be true of NULLs, and as it is checked
-// again above, that row goes too.
+// s, or below s by steps that scope allows. On the nullable side of an outer join a
+// row that is taken away may leave a row of NULLs in its place. So a conjunct there
+// must not be true of NULLs; the row of NULLs goes when the conjunct is checked again
+// above.
 //
-// It must not fail where PostgreSQL would not: it must not fail at all. And it
-// must not be checked before one that may fail, because PostgreSQL would have
-// failed.
+// A conjunct must not raise an error where PostgreSQL would not, so only conjuncts
+// that never do are noted. Nor must a conjunct be checked before another that may
+// raise an error, because PostgreSQL would have raised it.
 func (n *notes) offer(of, l *level, s *scope, cond *pg.Node) {
 	if n == nil || s == nil || cond == nil {
 		return

@@ -9,9 +9,9 @@ import (
 )
 
 // A table with routed ids has a constraint that ids name the buckets of their rows. Ids that weft
-// makes do; ids that clients choose need not, and neither do those of rows whose key changes. weft
-// carries out such a statement itself, even on one shard: when it meets the constraint, routing by
-// id is given up to a higher limit, and the statement runs again.
+// makes fulfil it. Ids that clients choose, and ids of rows whose key changes, may break it. weft
+// carries out a statement with such ids itself, even on one shard: if the statement breaks the
+// constraint, weft raises the limit from which ids are routed, and the statement runs again.
 
 // strays reports whether a statement may store an id that weft did not make, or change the key of a
 // row, in a table with routed ids.

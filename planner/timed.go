@@ -14,9 +14,9 @@ import (
 )
 
 // now() is the time at which a transaction began. In a transaction of several shards each shard has
-// its own, and weft uses that of the shard which joined first. There a statement runs unchanged. On
-// another shard, a statement that asks for the time, or stores it by default, gets it as a constant
-// (plan.Plan.Timed says that it must, and PlanTimed plans how).
+// its own time, and weft uses the time of the shard that joined first. On that shard a statement
+// runs unchanged. On any other shard, a statement that reads the time, or stores it by default, gets
+// the time as a constant (plan.Plan.Timed says that it must, and PlanTimed plans how).
 
 // tell notes whether a statement uses the time of its transaction, and plans what one shard then
 // runs.

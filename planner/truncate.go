@@ -11,9 +11,9 @@ import (
 	"weft/plan"
 )
 
-// truncate returns the route of TRUNCATE, of tables in any places. The home shard runs it first: it
-// has all foreign keys but those that went with a declaration, and reports what PostgreSQL would.
-// The other shards run it for the tables that they have.
+// truncate returns the route of TRUNCATE, of tables in any places. The home shard runs TRUNCATE
+// first: it has all foreign keys except those that a declaration dropped, and so reports the errors
+// that PostgreSQL would. The other shards run TRUNCATE for the tables that they have.
 func (cm commands) truncate(n *pg.TruncateStmt) plan.Route {
 	cm.a.out.Writes = true
 	var home, every []*catalog.Relation
@@ -59,8 +59,7 @@ func (cm commands) truncate(n *pg.TruncateStmt) plan.Route {
 func (cm commands) isEvery(rel *catalog.Relation) bool { return cm.placeOf(rel) == onEvery }
 
 // emptied lists the tables that TRUNCATE of some tables empties: their children, and with CASCADE
-// the tables that reference them. If beside is set, it lists them as a shard without the home
-// tables sees it.
+// the tables that reference them. If beside is set, only tables that are on every shard count.
 func (cm commands) emptied(list []*catalog.Relation, cascade, beside bool) []*catalog.Relation {
 	var out []*catalog.Relation
 	todo := slices.Clone(list)

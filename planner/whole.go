@@ -181,7 +181,7 @@ type wholePiece struct {
 type sortKey struct {
 	by        *pg.SortBy
 	expr      *pg.Node // over the query's FROM
-	output    int      // the output that the item is, or -1
+	output    int      // the index of the output that equals the item, or -1
 	collation collation
 }
 

@@ -81,17 +81,18 @@ func (wr writes) isStatement(stmt *pg.Node) bool {
 
 // changing is an UPDATE or DELETE on its way to a plan.Write.
 //
-// Each shard runs it over its own rows of the target. What else it reads is either
-// beside these rows on every shard, and stays in the text; or it is read from
-// wherever it is before anything is written, and lent to all shards.
+// Each shard runs the statement over its own rows of the target. Other tables that
+// the statement reads stay in the text if their rows are on the same shard as these
+// rows. All other tables are read before anything is written, on the shards that
+// have them, and lent to all shards.
 //
-// A sharded table may stay if it must have the target's key. The proof is that of
-// a local block (local.go) with the target as the anchor: rows of other keys can
-// be taken away without changing what becomes of the target's rows with key K, and
-// those of key K are beside them. It holds for each table by itself: the facts it
-// follows from are conditions of the text. A reference table may stay unless it is
-// read by a query that is to be answered once for the whole statement, and whose
-// rows depend on the order in which they are found.
+// A sharded table may stay if its key must equal the target's key. The proof is that
+// of a local block (local.go) with the target as the anchor: the table's rows of other
+// keys can be taken away without changing what happens to the target's rows with key
+// K, and the table's rows of key K are on the same shard as these. The proof holds for
+// each table by itself, because it uses only conditions of the text. A reference table
+// may stay unless it is read by a query that is to be answered once for the whole
+// statement, and whose rows depend on the order in which they are found.
 type changing struct {
 	a      *analysis
 	stmt   *pg.Node

@@ -152,7 +152,7 @@ func inputType(c *catalog.Column) *pg.TypeName {
 	return typeOf(name)
 }
 
-// typeOf parses the name of a type; nil if it is none.
+// typeOf parses the name of a type. It returns nil for a text that is not such a name.
 func typeOf(name string) *pg.TypeName {
 	tree, err := parser.ParseTree("SELECT NULL::"+name, parser.Options{})
 	if err != nil {

@@ -151,8 +151,8 @@ func (r *remainder) nestedIn(was *pg.Node) {
 	setWith(r.tree, nil)
 }
 
-// withOf returns the WITH of a statement, and the other clauses of one that changes
-// rows.
+// withOf returns the WITH clause of a statement and, if the statement changes rows, its
+// other clauses.
 func withOf(stmt *pg.Node) (*pg.WithClause, []*pg.Node) {
 	var list []*pg.Node
 	add := func(nodes ...*pg.Node) {

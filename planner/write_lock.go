@@ -11,20 +11,21 @@ import (
 	"weft/plan"
 )
 
-// A query inside of a statement that changes rows may lock others, or the same:
+// A query inside a statement that changes rows may lock rows, the same or others:
 //
 //	UPDATE jobs SET state = 'taken' WHERE id IN
 //		(SELECT id FROM jobs WHERE state = 'new' ORDER BY id LIMIT 5 FOR UPDATE SKIP LOCKED)
 //
-// If it names nothing of what is around it PostgreSQL answers it once, and so does
-// weft: as the first step, over all shards, as if it were a statement of its own.
-// Its rows stand in its place then. If it names the row that is changed, it can stay
-// where it is, provided that what it locks is beside that row.
+// If the query names no column of the statement around it, PostgreSQL answers it once,
+// and so does weft: as the first step, over all shards, like a statement of its own.
+// The rows of the step then replace the query. If the query names the row that is
+// changed, it can stay in the statement, provided that the rows it locks are on the
+// same shard as that row.
 //
-// PostgreSQL asks for rows as they are needed, so that a query whose answer turns
-// out not to matter may lock none. Here it locks what it yields. Where rows are
-// certainly left (EXISTS), or it is certainly not asked (a WITH that is never named),
-// it is refused.
+// PostgreSQL asks a query for rows as they are needed, so a query whose answer turns
+// out not to matter may lock no rows. In weft the query locks all rows that it yields.
+// It is refused where PostgreSQL certainly does not ask for all rows (EXISTS), or does
+// not ask the query at all (a WITH query that is never named).
 
 // findLocking finds the queries of a statement that lock rows and are answered before it.
 func (wr writes) findLocking(stmt *pg.Node) ([]*pg.SelectStmt, *pgerr.Error) {
@@ -173,11 +174,12 @@ func stepRows(sel *pg.SelectStmt, i int) {
 	proto.Merge(sel, rows)
 }
 
-// along is the number, from 1, of the step beside whose rows all rows are that
-// change: the shards without any of these need not be asked. 0 if there is none.
+// along returns the number, from 1, of a step such that all rows that change are on
+// the shards of the rows that the step has found: other shards need not be asked. It
+// returns 0 if there is no such step.
 //
-// A condition that must be true says that the row's key is the key that a row of
-// the step has, and which it was found by there.
+// The proof is a condition that must be true: the key of the changed row equals the
+// key of a row of the step, by which that row was placed.
 func (c *changing) along() int {
 	if c.table == nil || c.a.env.Schema.CustomEquality || c.stmt.GetMergeStmt() != nil {
 		return 0
@@ -201,8 +203,8 @@ func (c *changing) along() int {
 	return 0
 }
 
-// equates reports whether a condition says that a column of the key equals that of a row which the
-// query has found.
+// equates reports whether a condition says that a column of the key equals the key column of a row
+// that the query has found.
 func (c *changing) equates(n *pg.Node, key int, sel *pg.SelectStmt, cols []output) bool {
 	name := c.table.keys[key].Name
 	same := func(i int) bool {

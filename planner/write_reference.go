@@ -14,15 +14,16 @@ import (
 	"weft/quote"
 )
 
-// A reference table is written on the home shard, as the client says, and what
-// has become of the rows there is written on all other shards as data. So
-// whatever the statement calls (sequences, now(), random()) is called once, and
-// what it reads may be on the home shard alone.
+// A statement that writes a reference table runs on the home shard as the client
+// wrote it, and the resulting rows are written on all other shards as data. So
+// the functions of the statement (nextval(), now(), random()) are called once, and
+// it may read tables that only the home shard has.
 //
 // Rows that are changed or deleted are found on the other shards by their primary
-// key, or another unique one without NULLs. Where there is none, or the statement
-// changes it, every shard runs the statement itself, and weft compares what it has
-// made of the rows; the same is compared where triggers may have had a hand in it.
+// key, or by another unique key without NULLs. If there is no such key, or the
+// statement changes it, every shard runs the statement itself, and weft compares the
+// resulting rows of the shards. weft also compares them if triggers may have changed
+// the rows.
 
 // referenceTarget notes that a reference table is written.
 func (mo modification) referenceTarget(rel *catalog.Relation, t *table, c *changes) {

@@ -44,7 +44,7 @@ type step struct {
 	write *plan.Write
 	// statement is the part of write's shape that gets the text. Nil for a query that locks rows.
 	statement *plan.Statement
-	// split is what the step's shape has to say of its input. Nil for none.
+	// split says how the step's input is split among the shards. Nil if it is not split.
 	split *plan.Split
 	// shift is set if the text has been written out, with its input as number 0.
 	shift int

@@ -34,8 +34,9 @@ const (
 	ofDatabase
 )
 
-// reached says which limit of the server an error reports; unlimited if none, although it may
-// be a limit of the pool. It goes by the error's routine, because messages are translated.
+// reached returns the limit of the server that an error reports. It returns unlimited for any
+// other error, such as one about a limit of the pool. The error's routine tells the limit,
+// because messages are translated.
 func reached(err error) limit {
 	var e *pgerr.Error
 	if !errors.As(err, &e) || e.Code != pgerr.TooManyConnections {

@@ -68,8 +68,8 @@ func (c *Conn) StalePortal() bool { return c.stalePortal && c.status == wire.TxF
 // QueryFailed notes that a simple query has failed.
 func (c *Conn) QueryFailed() { c.stalePortal = true }
 
-// BoundUnnamed notes a Bind of the unnamed portal. It reports whether a simple query had failed
-// since the Bind before: UnboundStale is to be called if the backend skips this one.
+// BoundUnnamed notes a Bind of the unnamed portal. It reports whether a simple query has failed
+// since the previous Bind: then the caller calls UnboundStale if the backend skips this Bind.
 func (c *Conn) BoundUnnamed() (stale bool) {
 	stale = c.stalePortal
 	c.stalePortal = false

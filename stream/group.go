@@ -41,9 +41,9 @@ func Group(r Rows, a *plan.Aggregate, types []Type, maxBytes int64) (Rows, error
 // input splits rows into values for combiners.
 type input struct {
 	picker  picker
-	values  [][]byte // values of the current row: groups, then two for each output
-	keys    int      // how many of values are groups
-	key     []byte   // the values that are groups, with their lengths
+	values  [][]byte // values of the current row: grouping columns, then two for each output
+	keys    int      // how many of values are grouping columns
+	key     []byte   // values of the grouping columns, with their lengths
 	outputs []combiner
 }
 
