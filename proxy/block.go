@@ -10,6 +10,7 @@ import (
 	"weft/pgerr"
 	"weft/pool"
 	"weft/quote"
+	"weft/twopc"
 	"weft/wire"
 )
 
@@ -413,18 +414,24 @@ func (t *transaction) conclude(c *pool.Conn) {
 	if len(t.s.held.parked) == 0 || !(t.open && c.Status() == wire.TxIdle || t.chain && c.Status() == wire.TxActive) {
 		return
 	}
-	verb := "ROLLBACK"
-	if t.tag == "COMMIT" {
-		verb = "COMMIT"
-	}
 	a := t.s.commit.agreement
-	t.s.commit.followAll(verb)
+	if a == nil {
+		a = t.s.commit.others()
+	}
+	if a == nil || !a.Committing() { // nobody is left in the block, or it was undone
+		return
+	}
+	answer := twopc.Refusal
+	if t.tag == "COMMIT" {
+		answer = twopc.OK
+	}
+	t.s.commit.end(a, answer)
 	if err := a.lateness(); err != nil {
 		t.s.out.fail()
 		t.s.out.tell(pgerr.From(err))
 		return
 	}
-	if a != nil && a.tag != nil {
+	if a.tag != nil {
 		t.s.out.Grow()
 		t.s.out.B = wire.AppendFrame(t.s.out.B, wire.CommandComplete, a.tag)
 	}

@@ -130,8 +130,8 @@ type news struct {
 func (cm *commit) intend(a *agreement) error {
 	changes := cm.s.tx.changesLeft(cm.s.record.done.changes)
 	p := directory.Pending{ID: a.decision.Key, Proxy: cm.s.srv.cfg.Proxy, Database: cm.s.db.Name}
-	for _, c := range a.conns {
-		p.Shards = append(p.Shards, c.Shard())
+	for _, m := range a.decision.Members {
+		p.Shards = append(p.Shards, m.Shard)
 	}
 	ctx, cancel := context.WithTimeout(cm.s.srv.ctx, changeTimeout)
 	defer cancel()

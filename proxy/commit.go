@@ -22,6 +22,8 @@ type commit struct {
 	underway bool
 	// agreement is what the participants have said so far; nil if one shard commits alone.
 	agreement *agreement
+	// plain ends blocks that no shard has to agree on; nil before the first.
+	plain *agreement
 }
 
 // noteSent notes that the end of a transaction, COMMIT or ROLLBACK, has been sent: a COMMIT is under
@@ -33,23 +35,38 @@ func (cm *commit) noteEnded() { cm.underway = false }
 
 // A block that has written on several shards ends the same way on all of them: the decision is
 // entered on one shard, the others prepare, the COMMIT of the deciding shard decides, and the
-// others follow. twopc.Commit has the order and the reasons; this file has the dialogue. What a
-// session cannot finish, because the session or a shard dies, is left to the resolver
-// (leftover.go).
+// others follow. twopc.Commit has the reasons, twopc.Driver the order; commit.go and follow.go
+// have the dialogues with the shards. What a session cannot finish, because the session or a
+// shard dies, is left to the resolver (leftover.go).
 
-// agreement is the commit of a block that several shards must agree on.
+// agreement is the end of a block on the shards beside the one that answers the client. Its
+// Driver calls it back as the Decider and the Participants.
 type agreement struct {
-	twopc.Commit
+	twopc.Driver
+	cm       *commit
+	plain    bool // there is no decision: at most one shard has written, or the block is rolled back
 	name     twopc.Name
 	decision twopc.Decision
-	conns    []*pool.Conn  // backends of the participants beside the deciding one
-	owns     []*schema.Own // what weft keeps on the shards of conns
+	conns    []*pool.Conn  // backends of the participants
+	parts    []twopc.Part  // what the participants begin as
+	voters   []*pool.Conn  // the backends of conns that prepare
+	owns     []*schema.Own // what weft keeps on the shards of conns; nil for a Reader
 	undo     []plan.Name   // names declared by intend that the tables may not get
 	told     bool          // intend has entered the commit in the directory
-	severed  bool          // the deciding shard was lost while the decision was entered
+	err      error         // why the block cannot be committed, for the client
+	sleep    func()        // ends what keepAwake began; nil before
+	talks    []ownTalk     // the dialogues in which the participants prepare
+	undone   bool          // the deciding transaction has been rolled back, and its backend lives
 	tag      []byte        // the deciding shard's answer to COMMIT, kept until all have followed
-	late     []string      // shards that have not followed in time
 	began    int64         // when the commit began, by tally.Now
+	following
+}
+
+// newAgreement returns an agreement without participants. stopAt may be nil.
+func (cm *commit) newAgreement(stopAt func(twopc.Point)) *agreement {
+	a := &agreement{cm: cm}
+	a.Driver = twopc.NewDriver(a, a, stopAt)
+	return a
 }
 
 // index returns the index in conns of a backend, -1 if it is not among them.
@@ -87,29 +104,31 @@ func (cm *commit) agree() error {
 	}
 	cm.s.srv.keeper.hands.take(a.name.Nonce)
 	cm.s.account.runsAs(tally.TwoPhase)
-	cm.s.account.addShards(len(a.conns) + 1)
+	cm.s.account.addShards(len(a.decision.Members) + 1)
 	a.began = tally.Now()
 	cm.agreement = a
-	a.Begin(len(a.conns))
-	if err := cm.decide(a); err != nil {
-		return err
-	}
-	defer cm.s.reach.keepAwake(cm.s.held.conn)()
-	if cm.s.tx.everywhere {
-		if err := cm.intend(a); err != nil {
-			a.Stopped()
-			return err
+	defer func() {
+		if a.sleep != nil {
+			a.sleep()
 		}
+	}()
+	if !a.Agree(a.parts, a.decision.Announced) {
+		return a.err
 	}
-	return cm.prepareAll(a)
+	return nil
 }
 
-// muster lists the participants that have written.
+// muster lists the participants: those that have written are members of the decision.
 func (cm *commit) muster() (*agreement, error) {
-	a := &agreement{name: twopc.Name{Cluster: cm.s.route.snap.Cluster, Incarnation: cm.s.srv.cfg.Proxy, Nonce: twopc.NewNonce(), Decider: cm.s.held.conn.Shard()}}
+	a := cm.newAgreement(cm.s.srv.cfg.StopAt)
+	a.name = twopc.Name{Cluster: cm.s.route.snap.Cluster, Incarnation: cm.s.srv.cfg.Proxy, Nonce: twopc.NewNonce(), Decider: cm.s.held.conn.Shard()}
 	a.decision = twopc.Decision{Key: a.name.Key(), Announced: cm.s.tx.everywhere}
 	for _, c := range cm.s.held.parked {
-		if c.Status() == wire.TxIdle || !cm.s.tx.wroteOn(c) {
+		if c.Status() == wire.TxIdle {
+			continue
+		}
+		if !cm.s.tx.wroteOn(c) {
+			a.add(c, twopc.Reader, nil)
 			continue
 		}
 		if c.Status() == wire.TxFailed {
@@ -127,20 +146,34 @@ func (cm *commit) muster() (*agreement, error) {
 		if err != nil {
 			return nil, err
 		}
-		a.conns, a.owns = append(a.conns, c), append(a.owns, own)
+		a.add(c, twopc.Active, own)
 		a.decision.Members = append(a.decision.Members, twopc.Member{Shard: c.Shard(), Server: c.Server()})
 	}
 	return a, nil
 }
 
-// decide enters the decision, in the transaction that it decides.
-func (cm *commit) decide(a *agreement) error {
+func (a *agreement) add(c *pool.Conn, p twopc.Part, own *schema.Own) {
+	a.conns, a.parts, a.owns = append(a.conns, c), append(a.parts, p), append(a.owns, own)
+	if p == twopc.Active {
+		a.voters = append(a.voters, c)
+	}
+}
+
+// Decide enters the decision, in the transaction that it decides.
+func (a *agreement) Decide() twopc.Answer {
+	cm := a.cm
 	own, err := cm.s.srv.keeper.own(cm.s.srv.ctx, a.name.Decider, cm.s.db.Name)
 	if err != nil {
-		a.Stopped()
-		return err
+		a.err = err
+		return twopc.Refusal // even if a connection was lost: it was another one
 	}
-	cm.s.srv.keeper.stopAt(twopc.BeforeDecide)
+	if a.err = cm.enter(a, own); a.err == nil {
+		a.sleep = cm.s.reach.keepAwake(cm.s.held.conn)
+	}
+	return answerOf(a.err)
+}
+
+func (cm *commit) enter(a *agreement, own *schema.Own) error {
 	cm.s.pipe.unsent.Grow()
 	talk := ownTalk{c: cm.s.held.conn, out: &cm.s.pipe.unsent}
 	cm.s.tx.passThrough(&talk, own)
@@ -149,23 +182,25 @@ func (cm *commit) decide(a *agreement) error {
 	talk.add(ownImmediate)
 	talk.add(ownBriefly)
 	talk.add(ownDecide, a.decision.Parameters(own.Key)...)
-	if err := talk.run(); err != nil {
-		a.severed = errors.Is(err, pool.ErrLost)
-		a.Decided(answerOf(err))
-		switch e := (*pgerr.Error)(nil); {
-		case !errors.As(err, &e):
-		case e.Code == barredCode:
-			return lateReadOnly().WithCause(err)
-		case strings.HasPrefix(e.Code, "42"), e.Code == "3F000", e.Code == "23514":
-			// weft's own schema was dropped, or the database is another of the same name, with
-			// another key: the next commit looks for the schema again.
-			cm.s.srv.keeper.disown(cm.s.db.Name)
-		}
-		return err
+	err := talk.run()
+	switch e := (*pgerr.Error)(nil); {
+	case !errors.As(err, &e):
+	case e.Code == barredCode:
+		return lateReadOnly().WithCause(err)
+	case strings.HasPrefix(e.Code, "42"), e.Code == "3F000", e.Code == "23514":
+		// weft's own schema was dropped, or the database is another of the same name, with
+		// another key: the next commit looks for the schema again.
+		cm.s.srv.keeper.disown(cm.s.db.Name)
 	}
-	a.Decided(twopc.OK)
-	cm.s.srv.keeper.stopAt(twopc.AfterDecide)
-	return nil
+	return err
+}
+
+// Announce tells all proxies, through the directory, that schemas are about to change.
+func (a *agreement) Announce() twopc.Answer {
+	if a.err = a.cm.intend(a); a.err != nil {
+		return twopc.Refusal
+	}
+	return twopc.OK
 }
 
 // result reads the answers to a simple query up to ReadyForQuery. It returns the
@@ -200,46 +235,46 @@ func answerOf(err error) twopc.Answer {
 	return twopc.Refusal
 }
 
-// prepareAll makes all participants prepare at the same time.
-func (cm *commit) prepareAll(a *agreement) error {
-	if len(a.conns) == 0 {
-		return nil
+// sendPrepare asks a participant to prepare.
+func (a *agreement) sendPrepare(i int, last bool) {
+	cm, c := a.cm, a.conns[i]
+	if a.talks == nil {
+		a.talks = make([]ownTalk, len(a.conns))
+		cm.s.reach.trackConns(a.voters)
 	}
-	cm.s.srv.keeper.stopAt(twopc.BeforePrepare)
-	cm.s.reach.trackConns(a.conns)
-	talks := make([]ownTalk, len(a.conns))
-	for i, c := range a.conns {
-		cm.s.pipe.unsent.Grow()
-		talks[i] = ownTalk{c: c, out: &cm.s.pipe.unsent}
-		for _, sql := range cm.promise() {
-			talks[i].once(sql)
+	cm.s.pipe.unsent.Grow()
+	talk := &a.talks[i]
+	*talk = ownTalk{c: c, out: &cm.s.pipe.unsent}
+	for _, sql := range cm.promise() {
+		talk.once(sql)
+	}
+	cm.s.tx.passThrough(talk, a.owns[i])
+	talk.once(string(append(a.name.Append([]byte("PREPARE TRANSACTION '"), c.Shard()), '\'')))
+	cm.s.pipe.unsent.B = wire.AppendEmpty(cm.s.pipe.unsent.B, wire.Sync)
+	cm.s.pipe.sendTo(c, last)
+}
+
+// hearPrepare reads a participant's answer to PREPARE TRANSACTION.
+func (a *agreement) hearPrepare(i int, last bool) twopc.Answer {
+	c := a.conns[i]
+	tag, err := a.talks[i].answer()
+	if err == nil && tag != "PREPARE TRANSACTION" {
+		err = transactionFailed() // PREPARE TRANSACTION rolls back a failed transaction
+	}
+	answer := answerOf(err)
+	if answer == twopc.Refusal && c.Status() != wire.TxIdle {
+		answer = twopc.Failed // what runs before PREPARE TRANSACTION has failed
+	}
+	if err != nil && (a.err == nil || answer == twopc.Lost) {
+		a.err = unprepared(c.Shard(), err)
+	}
+	if last {
+		a.cm.s.reach.trackConns(nil)
+		for _, c := range a.voters {
+			c.AwaitCancels()
 		}
-		cm.s.tx.passThrough(&talks[i], a.owns[i])
-		talks[i].once(string(append(a.name.Append([]byte("PREPARE TRANSACTION '"), c.Shard()), '\'')))
-		cm.s.pipe.unsent.B = wire.AppendEmpty(cm.s.pipe.unsent.B, wire.Sync)
-		if cm.s.pipe.sendTo(c, i == len(a.conns)-1); i == 0 && len(a.conns) > 1 {
-			cm.s.srv.keeper.stopAt(twopc.DuringPrepare)
-		}
 	}
-	var refused error
-	for i, c := range a.conns {
-		tag, err := talks[i].answer()
-		if err == nil && tag != "PREPARE TRANSACTION" {
-			err = transactionFailed() // PREPARE TRANSACTION rolls back a failed transaction
-		}
-		a.Voted(i, answerOf(err))
-		if err != nil && (refused == nil || errors.Is(err, pool.ErrLost)) {
-			refused = unprepared(c.Shard(), err)
-		}
-	}
-	cm.s.reach.trackConns(nil)
-	for _, c := range a.conns {
-		c.AwaitCancels()
-	}
-	if refused == nil {
-		cm.s.srv.keeper.stopAt(twopc.AfterPrepare)
-	}
-	return refused
+	return answer
 }
 
 // sendTo sends what waits in pipe.unsent to a backend. With last it also waits for the first
@@ -318,28 +353,33 @@ func unprepared(shard string, err error) error {
 func (cm *commit) disagree(err error) error {
 	cm.s.record.done.fail(cm.s)
 	cm.s.out.fail()
-	severed := errors.Is(err, pool.ErrLost) && (cm.agreement == nil || cm.agreement.severed)
-	if c := cm.s.held.conn; c != nil && !severed {
-		if _, lost := c.Exec("ROLLBACK"); lost == nil {
-			cm.s.tx.noteTag("ROLLBACK")
-			cm.s.out.tell(pgerr.From(err))
-			if err := cm.s.pipe.afterBlock(c); err != nil {
-				return cm.s.pipe.failed(err)
-			}
-			return nil
-		}
+	c := cm.s.held.conn
+	alive := false
+	if a := cm.agreement; a != nil {
+		cm.undo(a)
+		alive = a.undone
+	} else if c != nil && !errors.Is(err, pool.ErrLost) {
+		_, lost := c.Exec("ROLLBACK")
+		alive = lost == nil
 	}
-	cm.undoParked()
+	if alive {
+		cm.s.tx.noteTag("ROLLBACK")
+		cm.s.out.tell(pgerr.From(err))
+		if err := cm.s.pipe.afterBlock(c); err != nil {
+			return cm.s.pipe.failed(err)
+		}
+		return nil
+	}
 	cm.s.lost.closeAll()
 	cm.s.lost.end() // the COMMIT has ended the lost transaction
 	return cm.s.out.refuse(err)
 }
 
-// undoParked tells the other participants that the transaction is not committed, after the
-// deciding one was lost.
-func (cm *commit) undoParked() {
-	if a := cm.agreement; a != nil && a.Outcome() == twopc.Aborted {
-		cm.followAll("ROLLBACK")
+// Rollback rolls back the deciding transaction.
+func (a *agreement) Rollback() {
+	if c := a.cm.s.held.conn; c != nil {
+		_, lost := c.Exec("ROLLBACK")
+		a.undone = lost == nil
 	}
 }
 

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,80 +20,185 @@ import (
 // been decided.
 const followTimeout = 5 * time.Second
 
-// followAll ends the transactions of the participants whose answers the client does not see, in
-// the way the participant that answers the client has ended its own.
-func (cm *commit) followAll(verb string) {
-	a := cm.agreement
-	if a != nil && a.Committing() {
-		answer := twopc.Refusal
-		if verb == "COMMIT" {
-			answer = twopc.OK
-		}
-		a.Committed(answer)
-		cm.s.srv.keeper.stopAt(twopc.AfterCommit)
-	}
-	// The client's requests to cancel come too late for what has been decided.
-	main := cm.s.reach.aim(nil)
-	odd := a != nil && cm.inOtherHands()
-	told := false
-	for i, c := range cm.s.held.parked {
-		if cm.s.pipe.unsent.Grow(); cm.order(c, verb, odd) {
-			if a != nil {
-				if told {
-					cm.s.srv.keeper.stopAt(twopc.DuringFollow)
-				}
-				_ = c.Conn().SetDeadline(time.Now().Add(followTimeout))
+// following is the second half of an agreement: what becomes of the participants.
+type following struct {
+	odd      bool         // see inOtherHands
+	shielded bool         // cancel requests reach no backend
+	aimed    *pool.Conn   // the backend that they reached before
+	spent    []*pool.Conn // backends that have been closed
+	until    time.Time    // the end of the client's patience with lost shards
+	late     []string     // shards that have not followed in time
+}
+
+// end ends the block on the participants, after the shard that answers the client has answered
+// COMMIT or ROLLBACK: OK says that it has committed.
+func (cm *commit) end(a *agreement, answer twopc.Answer) {
+	cm.follow(a, func() { a.Ended(answer) })
+}
+
+// undo rolls back the block on all shards, after they could not agree.
+func (cm *commit) undo(a *agreement) { cm.follow(a, a.Undo) }
+
+func (cm *commit) follow(a *agreement, drive func()) {
+	a.following = following{odd: !a.plain && cm.inOtherHands()}
+	drive()
+	if a.Outcome() != twopc.Open {
+		cm.s.held.siftParked(func(c *pool.Conn) bool {
+			if slices.Contains(a.spent, c) {
+				return false
 			}
-			cm.s.pipe.sendTo(c, i == len(cm.s.held.parked)-1)
-			told = true
-		}
-		cm.s.pipe.unsent.Reset()
+			if i := a.index(c); i >= 0 && a.Part(i) == twopc.Unclear {
+				c.Discard()
+				return false
+			}
+			return true
+		})
 	}
-	cm.hearAll(verb, odd)
-	if a != nil {
-		cm.finishLate(a)
-		cm.s.srv.keeper.stopAt(twopc.AfterFollow)
+	if a.shielded {
+		cm.s.reach.aim(a.aimed)
 	}
-	cm.s.reach.aim(main)
-	if a != nil && !a.told {
+	switch {
+	case a.plain:
+		clear(a.conns) // they belong to others from here on
+		a.spent = nil
+	case !a.told:
 		cm.leaveToResolver()
 	}
 }
 
-// finishLate commits the parts of participants that were lost after PREPARE TRANSACTION,
-// through other connections: the client must see its own writes when it hears of the commit.
-// Participants that do not answer in time are noted and left to the resolver.
-func (cm *commit) finishLate(a *agreement) {
-	if a.Outcome() != twopc.Committed {
+// others returns the end of a block that needs no agreement, on the participants beside the one
+// that answers the client; nil if there are none.
+func (cm *commit) others() *agreement {
+	if cm.plain == nil {
+		cm.plain = cm.newAgreement(nil)
+		cm.plain.plain = true
+	}
+	a := cm.plain
+	a.conns = a.conns[:0]
+	for _, c := range cm.s.held.parked {
+		if c.Status() != wire.TxIdle {
+			a.conns = append(a.conns, c)
+		}
+	}
+	if len(a.conns) == 0 {
+		return nil
+	}
+	a.BeginAlone(len(a.conns))
+	return a
+}
+
+// Send sends a participant an order.
+func (a *agreement) Send(i int, o twopc.Order, last bool) {
+	if o == twopc.PrepareTransaction {
+		a.sendPrepare(i, last)
 		return
 	}
-	patience := followTimeout
-	if cm.s.reach.gaveUp() {
-		patience = 0 // the statement's time is over already
+	if !a.shielded {
+		// The client's requests to cancel come too late for what has been decided.
+		a.aimed, a.shielded = a.cm.s.reach.aim(nil), true
 	}
-	ctx, stop := context.WithTimeout(context.WithoutCancel(cm.s.srv.ctx), patience)
+	c := a.conns[i]
+	a.cm.s.pipe.unsent.Grow()
+	a.order(c, o)
+	if !a.plain {
+		_ = c.Conn().SetDeadline(time.Now().Add(followTimeout))
+	}
+	a.cm.s.pipe.sendTo(c, last)
+}
+
+// order puts the command that ends a participant's transaction into pipe.unsent.
+func (a *agreement) order(c *pool.Conn, o twopc.Order) {
+	out := &a.cm.s.pipe.unsent
+	if !o.Named() {
+		out.B = wire.AppendQuery(out.B, o.String())
+		return
+	}
+	if a.odd { // in a message before it: COMMIT PREPARED must stand alone in its message
+		out.B = wire.AppendQuery(out.B, "SET ROLE NONE; SET synchronous_commit = on")
+	}
+	b, at := wire.Begin(out.B, wire.Query)
+	b = append(append(b, o.String()...), " '"...)
+	b = append(a.name.Append(b, c.Shard()), '\'', 0)
+	out.B = wire.End(b, at)
+}
+
+// Hear reads a participant's answer to an order.
+func (a *agreement) Hear(i int, o twopc.Order, last bool) twopc.Answer {
+	if o == twopc.PrepareTransaction {
+		return a.hearPrepare(i, last)
+	}
+	c := a.conns[i]
+	err := a.confirm(c, o)
+	if !a.plain {
+		_ = c.Conn().SetDeadline(time.Time{})
+	}
+	if e := (*pgerr.Error)(nil); o.Named() && errors.As(err, &e) && e.Code == pgerr.UndefinedObject {
+		// Another proxy took this one for dead and was faster: the transaction was prepared
+		// on this very connection, so it cannot have been lost otherwise.
+		err = nil
+	}
+	if err != nil {
+		a.cm.s.log.Warn("a shard has not confirmed the end of a transaction", "shard", c.Shard(), "verb", o.String(), "err", err)
+	}
+	// PREPARE has made settings permanent that a ROLLBACK would have undone.
+	if err != nil || o.Named() && a.odd || o == twopc.RollbackPrepared {
+		c.Discard()
+		a.spent = append(a.spent, c)
+	}
+	return answerOf(err)
+}
+
+// confirmTries is how often a shard is told how a transaction ends, before weft gives up.
+const confirmTries = 20
+
+// confirm reads a participant's answer to an order. The client's statement_timeout does not change
+// what has been decided: the order is repeated.
+func (a *agreement) confirm(c *pool.Conn, o twopc.Order) error {
+	for try := 1; ; try++ {
+		var before error
+		if o.Named() && a.odd { // the order was two commands
+			_, before = result(c)
+		}
+		_, err := result(c)
+		if err == nil || try == confirmTries || !pool.Canceled(before) && !pool.Canceled(err) {
+			return err
+		}
+		if !o.Named() && c.Status() == wire.TxIdle {
+			return nil // the transaction has ended despite the error
+		}
+		a.cm.s.pipe.unsent.Grow()
+		a.order(c, o)
+		a.cm.s.pipe.sendTo(c, true)
+	}
+}
+
+// Finish commits the part of a participant that was lost after PREPARE TRANSACTION. A shard that
+// does not answer in time is noted and left to the resolver.
+func (a *agreement) Finish(i int) bool {
+	cm, c := a.cm, a.conns[i]
+	if a.until.IsZero() {
+		a.until = time.Now()
+		if !cm.s.reach.gaveUp() { // else the statement's time is over already
+			a.until = a.until.Add(followTimeout)
+		}
+	}
+	ctx, stop := context.WithDeadline(context.WithoutCancel(cm.s.srv.ctx), a.until)
 	defer stop()
-	for i, c := range a.conns {
-		if a.Part(i) != twopc.Unclear {
-			continue
+	d := twopc.InDoubt{Name: a.name, Shard: c.Shard(), Database: cm.s.db.Name, Owner: c.Lane().LoginRole()}
+	d.Participant = c.Shard()
+	err := cm.s.srv.keeper.resolver().Finish(ctx, d, twopc.Committed)
+	for err != nil && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(finishPause):
+			err = cm.s.srv.keeper.resolver().Finish(ctx, d, twopc.Committed)
 		}
-		d := twopc.InDoubt{Name: a.name, Shard: c.Shard(), Database: cm.s.db.Name, Owner: c.Lane().LoginRole()}
-		d.Participant = c.Shard()
-		err := cm.s.srv.keeper.resolver().Finish(ctx, d, twopc.Committed)
-		for err != nil && ctx.Err() == nil {
-			select {
-			case <-ctx.Done():
-			case <-time.After(finishPause):
-				err = cm.s.srv.keeper.resolver().Finish(ctx, d, twopc.Committed)
-			}
-		}
-		if err != nil {
-			cm.s.log.Warn("a transaction is committed and not to be seen on a shard yet", "shard", c.Shard(), "gid", d.GID(), "err", err)
-			a.late = append(a.late, c.Shard())
-			continue
-		}
-		a.Confirmed(i)
 	}
+	if err != nil {
+		cm.s.log.Warn("a transaction is committed and not to be seen on a shard yet", "shard", c.Shard(), "gid", d.GID(), "err", err)
+		a.late = append(a.late, c.Shard())
+	}
+	return err == nil
 }
 
 // finishPause is how long weft waits before it sends a shard the same order again.
@@ -101,7 +207,7 @@ const finishPause = 50 * time.Millisecond
 // lateness is the error for a commit that the client cannot see on all shards yet; nil if it
 // can.
 func (a *agreement) lateness() error {
-	if a == nil || len(a.late) == 0 {
+	if len(a.late) == 0 {
 		return nil
 	}
 	return pgerr.New(pgerr.TransactionResolutionUnknown, "the transaction is committed, but not to be seen on all shards yet").
@@ -109,97 +215,10 @@ func (a *agreement) lateness() error {
 		WithHint("Do not do it again: its changes appear there as soon as the shard answers.")
 }
 
-// order puts the command that ends a participant's transaction into pipe.unsent. It returns
-// false if there is no such command.
-func (cm *commit) order(c *pool.Conn, verb string, odd bool) bool {
-	a := cm.agreement
-	i := a.index(c)
-	o := twopc.None
-	if i >= 0 {
-		o = a.Order(i)
+// Arbitrate asks the deciding shard how its transaction ended, after its answer to COMMIT was lost.
+func (a *agreement) Arbitrate() twopc.Outcome {
+	if a.cm.s.reach.gaveUp() {
+		return twopc.Open // the session has stopped waiting for a shard that hangs
 	}
-	switch {
-	case o == twopc.CommitPrepared || o == twopc.RollbackPrepared:
-		if odd { // in a message before it: COMMIT PREPARED must stand alone in its message
-			cm.s.pipe.unsent.B = wire.AppendQuery(cm.s.pipe.unsent.B, "SET ROLE NONE; SET synchronous_commit = on")
-		}
-		b, at := wire.Begin(cm.s.pipe.unsent.B, wire.Query)
-		b = append(append(b, o.String()...), " '"...)
-		b = append(a.name.Append(b, c.Shard()), '\'', 0)
-		cm.s.pipe.unsent.B = wire.End(b, at)
-	case c.Status() != wire.TxIdle:
-		if i >= 0 && a.Part(i) == twopc.Unclear {
-			return false
-		}
-		cm.s.pipe.unsent.B = wire.AppendQuery(cm.s.pipe.unsent.B, verb)
-	default:
-		return false
-	}
-	return true
-}
-
-// hearAll reads the participants' answers to the end of the transaction.
-func (cm *commit) hearAll(verb string, odd bool) {
-	a := cm.agreement
-	cm.s.held.siftParked(func(c *pool.Conn) bool {
-		i := a.index(c)
-		o := twopc.None
-		if i >= 0 {
-			o = a.Order(i)
-		}
-		prepared := o == twopc.CommitPrepared || o == twopc.RollbackPrepared
-		if !prepared && c.Status() == wire.TxIdle {
-			return true
-		}
-		if i >= 0 && a.Part(i) == twopc.Unclear {
-			c.Discard()
-			return false
-		}
-		err := cm.confirm(c, verb, prepared && odd)
-		if a != nil {
-			_ = c.Conn().SetDeadline(time.Time{})
-		}
-		if e := (*pgerr.Error)(nil); prepared && errors.As(err, &e) && e.Code == pgerr.UndefinedObject {
-			// Another proxy took this one for dead and was faster: the transaction was prepared
-			// on this very connection, so it cannot have been lost otherwise.
-			err = nil
-		}
-		if o != twopc.None {
-			a.Followed(i, answerOf(err))
-		}
-		switch {
-		case err != nil:
-			cm.s.log.Warn("a shard has not confirmed the end of a transaction", "shard", c.Shard(), "verb", verb, "err", err)
-			c.Discard()
-		case prepared && (odd || o == twopc.RollbackPrepared):
-			// PREPARE has made settings permanent that a ROLLBACK would have undone.
-			c.Discard()
-		default:
-			return true
-		}
-		return false
-	})
-}
-
-// confirmTries is how often a shard is told how a transaction ends, before weft gives up.
-const confirmTries = 20
-
-// confirm reads a participant's answer to its order; the order was two commands if odd. The
-// client's statement_timeout does not change what has been decided: the order is repeated.
-func (cm *commit) confirm(c *pool.Conn, verb string, odd bool) error {
-	for try := 1; ; try++ {
-		var before error
-		if odd {
-			_, before = result(c)
-		}
-		_, err := result(c)
-		if err == nil || try == confirmTries || !pool.Canceled(before) && !pool.Canceled(err) {
-			return err
-		}
-		cm.s.pipe.unsent.Grow()
-		if !cm.order(c, verb, odd) {
-			return nil // the transaction has ended despite the error
-		}
-		cm.s.pipe.sendTo(c, true)
-	}
+	return a.cm.s.srv.keeper.arbitrate(a.cm.s.srv.ctx, a.name, a.cm.s.db.Name)
 }

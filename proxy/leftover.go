@@ -372,7 +372,8 @@ func (k *keeper) settleLeft(ctx context.Context, snap *directory.Snapshot) {
 
 // settlePending finds out how a change ended, ends it on all shards, and tells every proxy. The
 // entry in the directory was made after the row of the decision, so the deciding shard knows
-// the outcome.
+// the outcome. As a resolver it needs no Driver: the deciding transaction has ended, or is ended
+// first, and the others are made to end as it has.
 func (k *keeper) settlePending(ctx context.Context, p directory.Pending, n twopc.Name) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()

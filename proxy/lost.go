@@ -250,25 +250,19 @@ func (l *loss) lostCommit(err error) error {
 	if a == nil || !a.Committing() {
 		return unknownEnd(err)
 	}
-	a.Committed(twopc.Lost)
-	outcome := twopc.Open
-	if !l.s.reach.gaveUp() { // else the session has stopped waiting for a shard that hangs
-		outcome = l.s.srv.keeper.arbitrate(l.s.srv.ctx, a.name, l.s.db.Name)
-	}
-	switch a.Arbitrated(outcome) {
-	case twopc.Leave:
+	l.s.commit.end(a, twopc.Lost)
+	switch a.Outcome() {
+	case twopc.Open:
 		l.s.log.Warn("the outcome of a transaction is not known yet", "gid", a.decision.Key)
 		l.s.commit.leaveToResolver()
 		return unknownEnd(err)
-	case twopc.Undo:
+	case twopc.Aborted:
 		l.s.tx.noteTag("ROLLBACK")
-		l.s.commit.followAll("ROLLBACK")
 		_ = l.settleWithout(twopc.Aborted)
 		return pgerr.New(pgerr.ConnectionFailure, "the connection to the shard was lost during COMMIT").
 			WithDetail("The transaction has been rolled back.").WithHint("Do it again.").WithCause(err)
 	}
 	l.s.tx.noteTag("COMMIT")
-	l.s.commit.followAll("COMMIT")
 	if err := l.settleWithout(twopc.Committed); err != nil {
 		return err
 	}

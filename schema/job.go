@@ -37,6 +37,10 @@ import (
 // failover, together with the rows. If the mark were dropped only after step 10, that would
 // need a lock that other users of the table could delay.
 //
+// A declaration commits on several shards without twopc.Driver: what the shards
+// commit in step 6 can be neither seen nor missed before the mark is there, so
+// nothing has to be prepared, and servers that cannot prepare take declarations.
+//
 // Taking a declaration back goes the same way with the roles exchanged: rows
 // are copied into home, the mark and COMMIT at home decide, then the tables on
 // the other shards are dropped, then the entry.

@@ -1,17 +1,19 @@
 package twopc
 
 // Commit is a transaction that writes on several shards, from COMMIT to its end. Its methods take
-// what has happened and return what is to be done; the caller talks to the shards.
+// what has happened and return what is to be done; a Driver does it.
 //
-//	Begin ─▶ Decide ─▶ Prepare ─▶ CommitNow ─▶ Follow ─▶ Done
-//	            │         │           │
-//	            ▼         ▼           ├─ lost ─▶ Arbitrate ─▶ Follow, Undo or Leave
-//	           Undo      Undo         └─ refused ─▶ Undo
+//	Begin ─▶ Decide ─▶ Announce ─▶ Prepare ─▶ CommitNow ─▶ Follow ─▶ Finish ─▶ Done
+//	            │         │           │           │
+//	            ▼         ▼           ▼           ├─ lost ─▶ Arbitrate ─▶ Follow, Undo or Leave
+//	           Undo      Undo        Undo         └─ refused ─▶ Undo
 type Commit struct {
-	state   state
-	parts   []Part
-	waits   int // participants whose answers are outstanding
-	outcome Outcome
+	state     state
+	announces bool // the transaction changes schemas: other proxies are told before it commits
+	open      bool // the deciding transaction is open, and its connection has not been lost
+	parts     []Part
+	waits     int // participants whose answers are outstanding
+	outcome   Outcome
 }
 
 type state uint8
@@ -19,10 +21,12 @@ type state uint8
 const (
 	fresh state = iota
 	deciding
+	announcing
 	preparing
 	committing
 	arbitrating
 	following
+	finishing
 	done
 )
 
@@ -32,13 +36,14 @@ type Part uint8
 // Parts.
 const (
 	Active   Part = iota // the participant's transaction is open
+	Reader               // the participant's transaction is open and has nothing to keep: it ends without a promise
 	Prepared             // the participant has prepared its transaction
 	Refused              // the participant has refused to prepare, and its transaction is over
 	Unclear              // contact was lost: the transaction may be prepared, and a resolver must look
 	Ended                // the participant has followed the outcome
 )
 
-var parts = []string{"active", "prepared", "refused", "unclear", "ended"}
+var parts = []string{"active", "reader", "prepared", "refused", "unclear", "ended"}
 
 func (p Part) String() string { return parts[p] }
 
@@ -49,10 +54,11 @@ type Answer uint8
 const (
 	OK      Answer = iota
 	Refusal        // the server returned an error: what was sent has not happened
+	Failed         // as Refusal, but the transaction is still open: it can only be rolled back
 	Lost           // no answer came: what was sent may have happened or not
 )
 
-var answers = []string{"ok", "refused", "lost"}
+var answers = []string{"ok", "refused", "failed", "lost"}
 
 func (a Answer) String() string { return answers[a] }
 
@@ -63,49 +69,92 @@ type Do uint8
 const (
 	Wait      Do = iota // wait for the other participants' answers
 	Decide              // enter the decision on the deciding shard, and wait for the answer
+	Announce            // tell all proxies that schemas are about to change
 	Prepare             // PREPARE TRANSACTION on all participants, at once
 	CommitNow           // COMMIT on the deciding shard: the commit point
 	Arbitrate           // ask the deciding shard, through another connection, whether it has committed
-	Follow              // COMMIT PREPARED on all participants, at once
-	Undo                // ROLLBACK on the deciding shard, and what Order says on each participant
+	Follow              // what Order says on each participant, all at once
+	Finish              // COMMIT PREPARED, through other connections, where contact was lost
+	Undo                // ROLLBACK on the deciding shard if Undecided, then what Order says on each participant
 	Leave               // leave everything to the resolver: the outcome is unknown
 	Done                // nothing is left to do: the client can be told
 )
 
-var dos = []string{"wait", "decide", "prepare", "commit", "arbitrate", "follow", "undo", "leave", "done"}
+var dos = []string{"wait", "decide", "announce", "prepare", "commit", "arbitrate", "follow", "finish", "undo", "leave", "done"}
 
 func (d Do) String() string { return dos[d] }
 
-// Begin starts the commit with the number of participants besides the deciding one.
-func (c *Commit) Begin(participants int) Do {
-	*c = Commit{state: deciding, parts: append(c.parts[:0], make([]Part, participants)...)}
+// Begin starts the commit with the participants besides the deciding one, each Active or a
+// Reader. announces says that the transaction changes schemas.
+func (c *Commit) Begin(parts []Part, announces bool) Do {
+	*c = Commit{state: deciding, announces: announces, open: true, parts: append(c.parts[:0], parts...)}
 	return Decide
+}
+
+// BeginAlone starts the end of a transaction that needs no decision: at most one shard has
+// written, or the client rolls back. The participants, n readers, end as the shard that answers
+// the client.
+func (c *Commit) BeginAlone(n int) Do {
+	*c = Commit{state: committing, parts: c.parts[:0]}
+	for range n {
+		c.parts = append(c.parts, Reader)
+	}
+	return CommitNow
 }
 
 // Decided takes the answer to entering the decision's row. No participant may prepare before the
 // row is entered: a resolver that finds a prepared transaction and no row takes the deciding
 // transaction for dead.
 func (c *Commit) Decided(a Answer) Do {
+	c.open = a != Lost
+	switch {
+	case a != OK:
+		return c.undo()
+	case c.announces:
+		c.state = announcing
+		return Announce
+	}
+	return c.prepare()
+}
+
+// Announced takes whether all proxies have been told of the change of schemas. The decision's row
+// is entered before: a proxy that finds the announcement can ask for the outcome.
+func (c *Commit) Announced(a Answer) Do {
 	if a != OK {
 		return c.undo()
 	}
-	if len(c.parts) == 0 {
-		c.state = committing
-		return CommitNow
+	return c.prepare()
+}
+
+// prepare makes the participants that have written prepare.
+func (c *Commit) prepare() Do {
+	c.state = preparing
+	if c.waits = c.ordered(); c.waits > 0 {
+		return Prepare
 	}
-	c.state, c.waits = preparing, len(c.parts)
-	return Prepare
+	c.state = committing
+	return CommitNow
+}
+
+// ordered counts the participants that Order has a command for.
+func (c *Commit) ordered() (n int) {
+	for i := range c.parts {
+		if c.Order(i) != None {
+			n++
+		}
+	}
+	return n
 }
 
 // Voted takes a participant's answer to PREPARE TRANSACTION. All answers are awaited before
 // anything else happens: a participant that has not answered could prepare after the rollback.
 func (c *Commit) Voted(i int, a Answer) Do {
-	c.parts[i] = [...]Part{OK: Prepared, Refusal: Refused, Lost: Unclear}[a]
+	c.parts[i] = [...]Part{OK: Prepared, Refusal: Refused, Failed: Active, Lost: Unclear}[a]
 	if c.waits--; c.waits > 0 {
 		return Wait
 	}
 	for _, p := range c.parts {
-		if p != Prepared {
+		if p != Prepared && p != Reader {
 			return c.undo()
 		}
 	}
@@ -113,15 +162,13 @@ func (c *Commit) Voted(i int, a Answer) Do {
 	return CommitNow
 }
 
-// Stopped says that something other than a shard prevented the commit, before COMMIT was sent.
-func (c *Commit) Stopped() Do { return c.undo() }
-
 // Committed takes the deciding shard's answer to COMMIT.
 func (c *Commit) Committed(a Answer) Do {
+	c.open = false
 	switch a {
 	case OK:
 		return c.follow(Committed)
-	case Refusal:
+	case Refusal, Failed:
 		return c.undo()
 	}
 	c.state = arbitrating
@@ -148,9 +195,7 @@ func (c *Commit) Arbitrated(o Outcome) Do {
 // Followed takes a participant's answer to its Order.
 func (c *Commit) Followed(i int, a Answer) Do {
 	switch {
-	case a == OK:
-		c.parts[i] = Ended
-	case c.parts[i] == Active: // an open transaction ends with its connection
+	case a == OK, c.parts[i] == Active, c.parts[i] == Reader: // an open transaction ends with its connection
 		c.parts[i] = Ended
 	default:
 		c.parts[i] = Unclear
@@ -158,12 +203,34 @@ func (c *Commit) Followed(i int, a Answer) Do {
 	if c.waits--; c.waits > 0 {
 		return Wait
 	}
+	if c.outcome == Committed {
+		for _, p := range c.parts {
+			if p == Unclear {
+				c.waits++
+			}
+		}
+	}
+	return c.finish()
+}
+
+// Finished takes whether a participant with which contact was lost has followed after all. If
+// not, the participant is left to the resolver.
+func (c *Commit) Finished(i int, followed bool) Do {
+	if followed {
+		c.parts[i] = Ended
+	}
+	c.waits--
+	return c.finish()
+}
+
+// finish ends the commit when no participant is left that can be made to follow.
+func (c *Commit) finish() Do {
+	if c.state = finishing; c.waits > 0 {
+		return Finish
+	}
 	c.state = done
 	return Done
 }
-
-// Confirmed says that a participant with which contact was lost has followed after all.
-func (c *Commit) Confirmed(i int) { c.parts[i] = Ended }
 
 // undo makes the participants roll back.
 func (c *Commit) undo() Do {
@@ -173,46 +240,54 @@ func (c *Commit) undo() Do {
 
 // follow makes the participants end with the outcome o.
 func (c *Commit) follow(o Outcome) Do {
-	c.outcome, c.state, c.waits = o, following, 0
-	for i := range c.parts {
-		if c.Order(i) != None {
-			c.waits++
-		}
-	}
-	if c.waits == 0 {
+	c.outcome, c.state = o, following
+	if c.waits = c.ordered(); c.waits == 0 {
 		c.state = done
 		return Done
 	}
 	return Follow
 }
 
-// Order is the command that a participant is sent once the outcome is known.
+// Order is a command that a participant is sent.
 type Order uint8
 
 // Orders.
 const (
 	None Order = iota
+	PrepareTransaction
 	CommitPrepared
 	RollbackPrepared
+	CommitReads // COMMIT, where nothing was written
 	Rollback
 )
 
-var orders = []string{"nothing", "COMMIT PREPARED", "ROLLBACK PREPARED", "ROLLBACK"}
+var orders = []string{"nothing", "PREPARE TRANSACTION", "COMMIT PREPARED", "ROLLBACK PREPARED", "COMMIT", "ROLLBACK"}
 
 func (o Order) String() string { return orders[o] }
 
-// Order returns the command for a participant now that the outcome is known.
+// Named reports whether the order is about a prepared transaction, which it has to name.
+func (o Order) Named() bool { return o == CommitPrepared || o == RollbackPrepared }
+
+// Order returns the command that a participant is to be sent now.
 func (c *Commit) Order(i int) Order {
+	p := c.parts[i]
 	switch {
-	case c.outcome == Committed && c.parts[i] == Prepared:
+	case c.state == preparing && p == Active:
+		return PrepareTransaction
+	case c.outcome == Committed && p == Prepared:
 		return CommitPrepared
-	case c.outcome == Aborted && c.parts[i] == Prepared:
+	case c.outcome == Aborted && p == Prepared:
 		return RollbackPrepared
-	case c.outcome == Aborted && c.parts[i] == Active:
+	case c.outcome == Committed && p == Reader:
+		return CommitReads
+	case c.outcome == Aborted && (p == Active || p == Reader):
 		return Rollback
 	}
 	return None
 }
+
+// Undecided reports whether the deciding transaction is open: Undo then begins with its ROLLBACK.
+func (c *Commit) Undecided() bool { return c.open }
 
 // Outcome returns how the transaction ended, Open if that is not known.
 func (c *Commit) Outcome() Outcome { return c.outcome }
@@ -224,7 +299,7 @@ func (c *Commit) Part(i int) Part { return c.parts[i] }
 // decision, if there is one, is no longer needed.
 func (c *Commit) Settled() bool {
 	for _, p := range c.parts {
-		if p != Ended && p != Refused {
+		if p != Ended && p != Refused && p != Reader {
 			return false
 		}
 	}

@@ -2,6 +2,7 @@ package twopc
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,13 +12,16 @@ import (
 // TestCommit plays what happens to a commit and writes down what it asks for. Each
 // line of the input is an event:
 //
-//	begin 2          two participants beside the deciding shard
-//	decided ok       the row of the decision: ok, refused, lost
+//	begin 2          two participants beside the deciding shard; after them one that has
+//	                 only read with "reader"; "announces" if schemas change
+//	alone 2          two participants that have nothing to keep, and no decision
+//	decided ok       the row of the decision: ok, refused, failed, lost
+//	announced ok     the directory has been told
 //	voted 0 lost     PREPARE on a participant
-//	stopped          the directory could not be told
 //	committed lost   COMMIT on the deciding shard
 //	arbitrated open  what the deciding shard knows: committed, aborted, open
 //	followed 1 ok    what a participant was ordered at the end
+//	finished 1 ok    COMMIT PREPARED through another connection
 //
 // Lines of the output: the event, what is to be done now, and the participants.
 func TestCommit(t *testing.T) {
@@ -42,19 +46,27 @@ func play(t *testing.T, c *Commit, w []string) Do {
 	}
 	switch w[0] {
 	case "begin":
-		return c.Begin(i)
+		parts := make([]Part, i)
+		if slices.Contains(w, "reader") {
+			parts = append(parts, Reader)
+		}
+		return c.Begin(parts, slices.Contains(w, "announces"))
+	case "alone":
+		return c.BeginAlone(i)
 	case "decided":
 		return c.Decided(answerNamed(t, last))
 	case "voted":
 		return c.Voted(i, answerNamed(t, last))
-	case "stopped":
-		return c.Stopped()
+	case "announced":
+		return c.Announced(answerNamed(t, last))
 	case "committed":
 		return c.Committed(answerNamed(t, last))
 	case "arbitrated":
 		return c.Arbitrated(map[string]Outcome{"committed": Committed, "aborted": Aborted, "open": Open}[last])
 	case "followed":
 		return c.Followed(i, answerNamed(t, last))
+	case "finished":
+		return c.Finished(i, last == "ok")
 	}
 	t.Fatalf("unknown event %v", w)
 	return Wait
@@ -75,7 +87,7 @@ func describe(c *Commit, do Do) string {
 	s := do.String()
 	for i := range c.parts {
 		s += fmt.Sprintf("  %d %s", i, c.Part(i))
-		if do == Follow || do == Undo {
+		if do == Prepare || do == Follow || do == Undo {
 			s += ": " + c.Order(i).String()
 		}
 	}
@@ -88,9 +100,9 @@ func describe(c *Commit, do Do) string {
 // redeemed or left in doubt, and what is settled has nobody left who waits.
 func TestCommitNeverHalves(t *testing.T) {
 	for n := range 4 {
-		for _, decided := range []Answer{OK, Refusal, Lost} {
+		for _, decided := range []Answer{OK, Refusal, Failed, Lost} {
 			votes(n, func(vote []Answer) {
-				for _, committed := range []Answer{OK, Refusal, Lost} {
+				for _, committed := range []Answer{OK, Refusal, Failed, Lost} {
 					for _, arbitrated := range []Outcome{Open, Committed, Aborted} {
 						votes(n, func(ends []Answer) { playWhole(t, n, decided, vote, committed, arbitrated, ends) })
 					}
@@ -119,7 +131,7 @@ func votes(n int, f func([]Answer)) {
 func playWhole(t *testing.T, n int, decided Answer, vote []Answer, committed Answer, arbitrated Outcome, ends []Answer) {
 	t.Helper()
 	var c Commit
-	do := c.Begin(n)
+	do := c.Begin(make([]Part, n), false)
 	if do != Decide {
 		t.Fatalf("begins with %v", do)
 	}
@@ -161,6 +173,11 @@ func playWhole(t *testing.T, n int, decided Answer, vote []Answer, committed Ans
 		for i := range n {
 			if c.Order(i) != None {
 				do = c.Followed(i, ends[i])
+			}
+		}
+		for i := range n {
+			if do == Finish && c.Part(i) == Unclear {
+				do = c.Finished(i, false)
 			}
 		}
 		if do != Done && do != Undo {

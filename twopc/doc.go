@@ -1,8 +1,9 @@
 // Package twopc makes a transaction on several shards end the same way on all of
 // them, whichever process or server dies meanwhile.
 //
-//	proxy: a session commits ──▶ Commit: what comes next ──▶ shards
-//	proxy, weft recover ───────▶ Resolver: what is left ───▶ shards
+//	proxy: a session commits ──▶ Driver ◀─▶ Commit: what comes next
+//	                               └─▶ the session's dialogues ──▶ shards
+//	proxy, weft recover ───────▶ Resolver: what is left ─────────▶ shards
 //
 // The life of a transaction on several shards:
 //
@@ -17,7 +18,8 @@
 //     The decision is deleted later, with others, when all participants have confirmed.
 //
 // [Commit] is that order as a state machine without I/O: testdata/commit has its
-// transcripts. [Resolver] ends transactions that their proxy has left: it looks for
+// transcripts. [Driver] obeys Commit: testdata/driver has the messages and points in their
+// order. [Resolver] ends transactions that their proxy has left: it looks for
 // prepared transactions of the cluster, asks their deciding shards and makes them
 // follow. Any number of resolvers may ask at any time, because the decision is entered
 // before any participant prepares; docs/decisions/0013 has the argument, and

@@ -26,7 +26,8 @@ type Conn interface {
 }
 
 // Resolver ends transactions that their proxy has left, and removes decisions that no participant
-// needs any more. Any number of resolvers may work at once.
+// needs any more. Any number of resolvers may work at once. A resolver needs no Driver: it commits
+// nothing, and makes prepared transactions end as their deciding one has ended already.
 type Resolver struct {
 	Cluster string
 	// Dial opens a connection to a database of a shard, as weft's service user.
