@@ -20,11 +20,11 @@ func (t *transaction) noteDispersed() { t.crowded = false }
 // The events of a block.
 
 // startPiped opens a block for messages without a Sync that have written on c. What they have
-// set stays.
+// set stays, and if that was too much to remember, no shard can join.
 func (b *block) startPiped(c *pool.Conn) {
-	replay, sets := b.replay, b.sets
+	replay, sets, sealed := b.replay, b.sets, b.sealed
 	b.start(plainBegin)
-	b.replay, b.sets = replay, sets
+	b.replay, b.sets, b.sealed = replay, sets, sealed
 	b.writer, b.clock = c, c
 }
 

@@ -90,6 +90,9 @@ func TestBlockEvents(t *testing.T) {
 	if b.sealed || b.remember("SET c = 3") || !b.sealed || len(b.replay) != maxReplay {
 		t.Error("a block that remembers too much is not sealed")
 	}
+	if b.startPiped(c); !b.sealed {
+		t.Error("messages that set too much are widened to a block that shards can join")
+	}
 	b.forgetReplay(2 * maxReplay)
 	b.forgetReplay(1)
 	if len(b.replay) != 1 {
