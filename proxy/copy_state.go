@@ -24,21 +24,24 @@ const (
 	copyTaken                    // the session begins to send data, or asks for answers
 	copySent                     // the data has been sent, in the extended protocol
 	copyLoading                  // weft begins to distribute rows
-	copyOver                     // the COPY has been answered, or its backend is gone
+	copyOver                     // the COPY has been answered, or weft has distributed the rows
+	copyDropped                  // the backend at hand has been closed
 )
 
 // copyStates is the state after each event.
 //
-//	             asked       taken     sent          loading    over
-//	noCopy       copyWanted  noCopy    copyUnsynced  copyLoads  noCopy
-//	copyWanted   copyWanted  noCopy    copyUnsynced  copyLoads  noCopy
-//	copyUnsynced copyWanted  noCopy    copyUnsynced  copyLoads  noCopy
-//	copyLoads    copyWanted  copyLoads copyUnsynced  copyLoads  noCopy
-var copyStates = [...][5]copyState{
-	noCopy:       {copyWanted, noCopy, copyUnsynced, copyLoads, noCopy},
-	copyWanted:   {copyWanted, noCopy, copyUnsynced, copyLoads, noCopy},
-	copyUnsynced: {copyWanted, noCopy, copyUnsynced, copyLoads, noCopy},
-	copyLoads:    {copyWanted, copyLoads, copyUnsynced, copyLoads, noCopy},
+//	             asked       taken     sent          loading    over    dropped
+//	noCopy       copyWanted  noCopy    copyUnsynced  copyLoads  noCopy  noCopy
+//	copyWanted   copyWanted  noCopy    copyUnsynced  copyLoads  noCopy  noCopy
+//	copyUnsynced copyWanted  noCopy    copyUnsynced  copyLoads  noCopy  noCopy
+//	copyLoads    copyWanted  copyLoads copyUnsynced  copyLoads  noCopy  copyLoads
+//
+// The other shards of copyLoads read on when one backend has been closed.
+var copyStates = [...][6]copyState{
+	noCopy:       {copyWanted, noCopy, copyUnsynced, copyLoads, noCopy, noCopy},
+	copyWanted:   {copyWanted, noCopy, copyUnsynced, copyLoads, noCopy, noCopy},
+	copyUnsynced: {copyWanted, noCopy, copyUnsynced, copyLoads, noCopy, noCopy},
+	copyLoads:    {copyWanted, copyLoads, copyUnsynced, copyLoads, noCopy, copyLoads},
 }
 
 // after is the state that follows when e happens.

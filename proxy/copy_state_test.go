@@ -10,6 +10,7 @@ func TestCopyState(t *testing.T) {
 		copySent:    {noCopy: copyUnsynced, copyWanted: copyUnsynced, copyUnsynced: copyUnsynced, copyLoads: copyUnsynced},
 		copyLoading: {noCopy: copyLoads, copyWanted: copyLoads, copyUnsynced: copyLoads, copyLoads: copyLoads},
 		copyOver:    {noCopy: noCopy, copyWanted: noCopy, copyUnsynced: noCopy, copyLoads: noCopy},
+		copyDropped: {noCopy: noCopy, copyWanted: noCopy, copyUnsynced: noCopy, copyLoads: copyLoads},
 	}
 	for e, to := range events {
 		for from, want := range to {
@@ -28,7 +29,8 @@ func TestCopyState(t *testing.T) {
 		{"Sync sent ahead and answered", []copyEvent{copyAsked, copyTaken, copySent, copyOver}, noCopy},
 		{"a second COPY after the Sync", []copyEvent{copyAsked, copyTaken, copySent, copyAsked}, copyWanted},
 		{"rows for several shards", []copyEvent{copyLoading, copyTaken, copyOver}, noCopy},
-		{"the backend is gone", []copyEvent{copyAsked, copyOver}, noCopy},
+		{"the backend is gone before it is sent data", []copyEvent{copyAsked, copyDropped}, noCopy},
+		{"one of several shards is gone", []copyEvent{copyLoading, copyDropped}, copyLoads},
 	} {
 		var s copyState
 		for _, e := range script.events {
@@ -37,5 +39,14 @@ func TestCopyState(t *testing.T) {
 		if s != script.end {
 			t.Errorf("%s: %d, want %d", script.name, s, script.end)
 		}
+	}
+}
+
+// TestCopyDropped: a COPY does not outlive the backend that has asked for its data.
+func TestCopyDropped(t *testing.T) {
+	s := holding(nil)
+	s.pipe.noteCopy(copyAsked)
+	if s.held.drop(); s.pipe.copy != noCopy {
+		t.Errorf("the COPY of a closed backend is in state %d", s.pipe.copy)
 	}
 }

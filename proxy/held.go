@@ -439,6 +439,7 @@ func (h *held) drop() {
 	h.s.pipe.ops.reset()
 	h.s.pipe.unsent.Reset()
 	h.s.out.dropRest()
+	h.s.pipe.noteCopy(copyDropped)
 	h.s.pipe.synced()
 }
 
