@@ -7,6 +7,7 @@ import (
 
 	"weft/parser"
 	"weft/pool"
+	"weft/wire"
 )
 
 // TestPins: a lost backend takes the reasons with it that it was kept for, and no other.
@@ -99,6 +100,22 @@ func TestScriptFails(t *testing.T) {
 	k.running = true
 	if k.fail(); !k.failed {
 		t.Error("the text has not failed")
+	}
+}
+
+// TestScriptUnread: a text that cannot be read ends the block that would have been its own, and
+// leaves nothing to the next text.
+func TestScriptUnread(t *testing.T) {
+	s := newSession(&Server{metrics: &metrics{}}, nil, nil, "", "")
+	s.tx.start(plainBegin)
+	if err := s.script.runInBlock([]byte("select 1; select (")); err != nil {
+		t.Fatal(err)
+	}
+	if s.script.own || s.script.running || s.tx.open || s.lost.is() {
+		t.Errorf("own %t, running %t, open %t, lost %t", s.script.own, s.script.running, s.tx.open, s.lost.is())
+	}
+	if b := s.out.B; len(b) < 6 || b[0] != wire.ErrorResponse || b[len(b)-1] != wire.TxIdle {
+		t.Errorf("the client is told %q", b)
 	}
 }
 

@@ -108,19 +108,29 @@ func (k *script) fail() { k.failed = k.running }
 
 // runScript runs the statements of a text one by one.
 func (k *script) runScript(text []byte) error {
-	tree, err := parser.ParseTree(string(text), k.s.record.scanOptions())
-	if err != nil {
-		return k.s.lost.refuseRead(pgerr.New(pgerr.FeatureNotSupported, "a text of several statements cannot be taken apart: %s", err.Error()).
-			WithHint("Send the statements one by one."))
-	}
 	k.running, k.read = true, k.s.record.readsNow()
-	err = k.runStatements(text, tree.Split(len(text)))
+	err := k.takeApart(text)
 	*k = script{s: k.s}
 	if err != nil {
 		return err
 	}
 	k.s.out.tellReady()
 	return nil
+}
+
+// takeApart runs the statements of a text. A text that cannot be read fails like one whose first
+// statement fails: a block that is the text's own ends.
+func (k *script) takeApart(text []byte) error {
+	tree, err := parser.ParseTree(string(text), k.s.record.scanOptions())
+	if err == nil {
+		return k.runStatements(text, tree.Split(len(text)))
+	}
+	err = k.s.lost.refuseStatement(pgerr.New(pgerr.FeatureNotSupported, "a text of several statements cannot be taken apart: %s", err.Error()).
+		WithHint("Send the statements one by one."))
+	if err != nil {
+		return err
+	}
+	return k.endScript()
 }
 
 // runStatements runs the statements of a text, which are at parts.
