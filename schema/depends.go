@@ -7,29 +7,30 @@ import (
 	"weft/catalog"
 )
 
-// graph is what a table depends on, as pg_depend tells it.
+// graph has the objects that a table depends on, from pg_depend.
 type graph struct {
 	nodes map[node]*vertex
-	order []*vertex // as met
+	order []*vertex // in the order in which crawl has met them
 }
 
-// node names an object: catalog and oid.
+// node identifies an object by the OIDs of its catalog and of itself.
 type node struct{ class, oid string }
 
+// vertex is an object with the objects that it depends on.
 type vertex struct {
 	node
 	kind, name string
 	needs      []node
-	// leaf: what it depends on does not matter, because it comes with an
-	// extension or is another relation.
+	// leaf: the object's own dependencies do not matter, because the object comes
+	// with an extension or is another relation.
 	leaf bool
-	done bool
+	done bool // visit has been here
 }
 
-// dependsQuery returns, for each of a list of objects, what it depends on: a
-// pair of nodes, the kind and name of the second, and the extension it belongs
-// to. A composite type's columns and a domain's constraints are objects of
-// their own that depend on the type; here they are followed the other way.
+// dependsQuery returns the dependencies of a list of objects. A row has the object
+// and the object it depends on, and of the latter the kind, the name and the
+// extension it belongs to. The columns of a composite type and the constraints of a
+// domain depend on their type in pg_depend; here the type depends on them.
 const dependsQuery = `WITH start(class, id) AS (SELECT * FROM unnest($classes::oid[], $ids::oid[])),
 edges AS (
   SELECT s.class, s.id, d.refclassid, d.refobjid FROM start s JOIN pg_depend d ON d.classid = s.class AND d.objid = s.id
@@ -47,8 +48,8 @@ LEFT JOIN pg_type t ON e.refclassid = 'pg_type'::regclass AND t.oid = e.refobjid
 LEFT JOIN pg_proc p ON e.refclassid = 'pg_proc'::regclass AND p.oid = e.refobjid
 ORDER BY 1, 2, 3, 4`
 
-// startQuery returns the table's own objects, without foreign keys and
-// internal triggers: those are judged on their own.
+// startQuery returns the table's own objects, without foreign keys and internal
+// triggers, which are judged elsewhere.
 const startQuery = `SELECT 'pg_class'::regclass::oid, unnest($set)
 UNION ALL SELECT 'pg_class'::regclass::oid, indexrelid FROM pg_index WHERE indrelid = ANY($set)
 UNION ALL SELECT 'pg_constraint'::regclass::oid, oid FROM pg_constraint WHERE conrelid = ANY($set) AND contype IN ('c', 'p', 'u', 'x')
@@ -57,7 +58,7 @@ UNION ALL SELECT 'pg_trigger'::regclass::oid, oid FROM pg_trigger WHERE tgrelid 
 UNION ALL SELECT 'pg_policy'::regclass::oid, oid FROM pg_policy WHERE polrelid = ANY($set)
 UNION ALL SELECT 'pg_statistic_ext'::regclass::oid, oid FROM pg_statistic_ext WHERE stxrelid = ANY($set)`
 
-// needs finds what the table uses and how to make it.
+// needs finds the objects that the table uses and how to make them.
 func (r *reader) needs() error {
 	rows, err := r.Exec(strings.ReplaceAll(startQuery, "$set", r.set()))
 	if err != nil {
@@ -70,8 +71,8 @@ func (r *reader) needs() error {
 	return r.needsOf(start, "")
 }
 
-// needsOf crawls from start and fills Needs, Uses and Bodies. own is the name
-// of a view that is start itself.
+// needsOf crawls from start and fills Needs, Uses and Bodies. If start is a view, own
+// is the view's name: a view does not need itself.
 func (r *reader) needsOf(start []node, own string) error {
 	r.graph = graph{nodes: map[node]*vertex{}}
 	var vs []*vertex
@@ -110,7 +111,7 @@ func (r *reader) needsOf(start []node, own string) error {
 				return err
 			}
 			if o == nil {
-				continue // dropped meanwhile: the table's lock does not cover it
+				continue // the object was dropped meanwhile: the table's lock does not cover it
 			}
 			r.def.Needs = append(r.def.Needs, *o)
 		}
@@ -118,8 +119,8 @@ func (r *reader) needsOf(start []node, own string) error {
 	return r.roles(sorted)
 }
 
-// roles finds the roles that own these, have rights on them, or that policies
-// name. Those a server is born with are not listed; every server has its own.
+// roles finds the roles that own objects, have rights on them, or are named in
+// policies. Roles that every server has from the start are not listed.
 func (r *reader) roles(vs []*vertex) error {
 	var classes, ids []string
 	for _, v := range vs {
@@ -141,7 +142,7 @@ JOIN pg_roles a ON a.oid = d.refobjid ORDER BY 1`)
 	return nil
 }
 
-// crawl follows dependencies from these on, level by level.
+// crawl follows the dependencies of the vertices in from, level by level.
 func (r *reader) crawl(from []*vertex) error {
 	for len(from) > 0 {
 		var classes, ids []string
@@ -172,8 +173,8 @@ func (r *reader) crawl(from []*vertex) error {
 	return nil
 }
 
-// classify says what kind of object a vertex is. Without a kind it is only a
-// step on the way.
+// classify gives a vertex the kind and name of its object. A vertex without a kind
+// only leads to other objects.
 func (v *vertex) classify(kind, name, extension, relkind, typtype, prokind string) {
 	switch {
 	case extension != "":
@@ -210,7 +211,7 @@ func (v *vertex) classify(kind, name, extension, relkind, typtype, prokind strin
 	}
 }
 
-// visit appends what v needs and then v, each once.
+// visit appends the objects that v needs and then v, each object once.
 func (g *graph) visit(v *vertex, to *[]*vertex) {
 	if v.done {
 		return
@@ -219,7 +220,7 @@ func (g *graph) visit(v *vertex, to *[]*vertex) {
 	for _, n := range v.needs {
 		g.visit(g.nodes[n], to)
 	}
-	// Many objects lead to one extension.
+	// Many objects may stand for the same extension.
 	for _, o := range *to {
 		if o.kind == v.kind && o.name == v.name {
 			return
@@ -230,8 +231,8 @@ func (g *graph) visit(v *vertex, to *[]*vertex) {
 
 var word = regexp.MustCompile(`[\pL_][\pL\pN_$]*`)
 
-// called adds the functions that bodies name: pg_depend knows nothing of what
-// stands inside the text of a function.
+// called adds the functions that the texts of other functions name: pg_depend does
+// not know these calls.
 func (r *reader) called() error {
 	all, err := r.Exec(`SELECT p.oid, p.proname FROM pg_proc p WHERE p.oid >= 16384 AND prokind IN ('f', 'p')
 AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e')`)

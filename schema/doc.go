@@ -14,13 +14,13 @@
 //     back the statements that name it.
 //  3. Under an ACCESS EXCLUSIVE lock the table's whole Definition is made on
 //     the other shards and its rows are split among them (split.go).
-//  4. The home shard's COMMIT decides; what comes after it is repeated by
-//     recovery until it has happened, what came before it is undone
-//     (job.go says what is where when something dies).
+//  4. The home shard's COMMIT decides: recovery undoes a declaration that has not
+//     committed, and otherwise repeats the steps after COMMIT until they are done
+//     (job.go lists what recovery finds after each step).
 //
-// What belongs to no table (types, functions, roles) is brought to the other
-// shards by the first declaration (belong.go, right.go); Diff says where they
-// differ from home.
+// The first declaration brings objects that belong to no table (types, functions,
+// roles) to the other shards (belong.go, right.go). Diff reports where shards differ
+// from home.
 //
 // A Mover starts goroutines only inside its calls and waits for them. Nothing
 // here parses what clients wrote: names arrive resolved.

@@ -32,7 +32,8 @@ import (
 // idGrowth is the factor by which the limit grows.
 const idGrowth = 64
 
-// One attempt waits this long for the table's lock, because other sessions queue up behind it.
+// Each of raiseAttempts attempts waits raisePatience for the table's lock, and no longer because
+// other sessions queue up behind it.
 const (
 	raisePatience = "1s"
 	raiseAttempts = 5

@@ -14,8 +14,8 @@ import (
 
 // Entries keeps the buckets of the values of lookup vindexes. *directory.Current is one.
 type Entries interface {
-	// Ensure returns the buckets of values, in their order: the bucket of its entry if a value has
-	// one, else the default, which is entered.
+	// Ensure returns the buckets of values, in their order. A value without an entry gets an entry
+	// with its default bucket.
 	Ensure(ctx context.Context, lookup string, keys [][]byte, defaults []int) ([]int, error)
 	// Pin gives a value a bucket of its own on a shard, and reports whether it did: false if the
 	// value has an entry already.

@@ -207,8 +207,7 @@ func (l *lookupSpec) vs() string {
 	return strings.Join(out, ", ")
 }
 
-// same returns the condition that a row t of the lookup's table equals a parsed entry e; matches
-// returns that of a row r of the sharded table.
+// same returns the condition that a row t of the lookup's table has the values of a parsed entry e.
 func (l *lookupSpec) same() string {
 	var out []string
 	for i := range l.types {
@@ -217,6 +216,8 @@ func (l *lookupSpec) same() string {
 	return strings.Join(out, " AND ")
 }
 
+// matches returns the condition that a row r of the sharded table has the values of a parsed
+// entry e.
 func (l *lookupSpec) matches() string {
 	var out []string
 	for i, c := range l.columns {

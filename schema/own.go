@@ -46,8 +46,8 @@ var ownSteps = []string{
 	sqlFile("prove") + sqlFile("own/13_server"),
 }
 
-// ownVersion is how many steps a database has seen. The gate is outside of schema weft and may have
-// been dropped: then the steps from the one that makes it on are run again.
+// ownVersion is the SQL for how many steps a database has seen. The gate is outside of schema weft
+// and may have been dropped: then the step that makes the gate, and all later steps, run again.
 const ownVersion = "CASE WHEN pg_catalog.to_regclass('weft_gate.gate') IS NULL THEN least(version, 11) ELSE version END"
 
 // ownLock is the advisory lock under which a proxy installs: "weft" in ASCII.
