@@ -365,8 +365,7 @@ const (
 
 // large are the types beyond that, with what they have. They may shrink and not grow.
 var large = map[string][2]int{
-	"proxy gathering": {maxMethods, 44}, // one execution over several shards: what, where and what came of it
-	"proxy Config":    {maxMethods, 37}, // all that weft.yaml says to a proxy
+	"proxy Config": {maxMethods, 37}, // all that weft.yaml says to a proxy
 }
 
 // TestSizes: no type of the planner and the proxy knows and does everything. A type that

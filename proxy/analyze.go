@@ -123,11 +123,11 @@ func placeless(err error) error {
 // analyzeRemainder runs the remainder over the collected rows.
 func (ga *gatherer) analyzeRemainder(x *gathering, top *explain.Node) error {
 	var l *leg
-	if x.stage != nil {
+	if x.intake.stage != nil {
 		top.Ending, top.RunsOn = explain.Staged, ga.s.route.snap.Home
 		defer ga.s.reach.endStage(x)
 		ga.s.reach.trackStager(x)
-		l = &leg{s: ga.s, conn: x.stager}
+		l = &leg{s: ga.s, conn: x.intake.stager}
 	} else {
 		top.Ending = explain.Inline
 		if err := ga.useForRemainder(x); err != nil {
@@ -145,7 +145,7 @@ func (ga *gatherer) analyzeRemainder(x *gathering, top *explain.Node) error {
 	}
 	l.out = wire.AppendEmpty(appendExecute(out), wire.Sync)
 	answer, err := l.texts()
-	x.in = nil
+	x.intake.inputs = nil
 	if err != nil {
 		l.drain()
 		return placeless(l.err)

@@ -1,14 +1,11 @@
 package proxy
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
-	"weft/executor"
 	"weft/parser"
 	"weft/pgerr"
 	"weft/pool"
@@ -33,18 +30,14 @@ func (ga *gatherer) bindGather(portal, name []byte, f *parser.Facts, pl *planned
 	if !ok {
 		return ga.s.lost.refuseBoundRead(wire.ErrMalformed)
 	}
-	x := &gathering{
-		plan: pl.plan, g: pl.plan.Gather, write: pl.plan.Write, facts: f,
-		text: slices.Clone(pl.text), literals: slices.Clone(pl.literals), oids: slices.Clone(pl.oids), read: pl.read,
-		values: slices.Clone(values), formats: slices.Clone(formats), portal: string(portal),
-	}
+	x := newGathering(pl.plan, boundRequest(pl, f, values, formats))
 	if x.plan.Generate != nil {
-		x.supplied = slices.Clone(supplied)
+		x.progress.supplied = slices.Clone(supplied)
 	}
-	x.statement, x.promised = pl, pl.told
+	x.portal = gatherPortal{name: string(portal), statement: pl, promised: pl.told}
 	for _, st := range ga.s.prepared.named {
 		if d := st.server.Description.Load(); &st.planned == pl && d != nil {
-			x.promised = *d
+			x.portal.promised = *d
 		}
 	}
 	if x.plan.Explain != nil {
@@ -56,7 +49,7 @@ func (ga *gatherer) bindGather(portal, name []byte, f *parser.Facts, pl *planned
 		return ga.s.lost.refuseBoundRead(err)
 	}
 	if x.plan.Locks && x.write == nil && x.explain == nil && ga.s.tx.isReadOnly() {
-		if what := lockingName(x.text); what != "" {
+		if what := lockingName(x.req.text); what != "" {
 			return ga.s.lost.refuseBoundRead(pgerr.New(barredCode, "cannot execute %s in a read-only transaction", what))
 		}
 	}
@@ -69,18 +62,14 @@ func (ga *gatherer) bindGather(portal, name []byte, f *parser.Facts, pl *planned
 // keepsPromise refuses an execution whose result has other columns than the client has been
 // told: the schema has changed since.
 func (x *gathering) keepsPromise() error {
-	if x.statement == nil || x.explain != nil {
+	if x.portal.statement == nil || x.explain != nil {
 		return nil
 	}
 	shape := []byte{}
 	if x.d.Columns != nil {
 		shape = wire.ResultShape(x.describeResult(nil)[wire.HeaderLen:])
 	}
-	if x.promised != nil && !bytes.Equal(x.promised, shape) {
-		return resultHasChanged()
-	}
-	x.statement.told = shape
-	return nil
+	return x.portal.keepPromise(shape)
 }
 
 // describeGathered answers a Describe of a gathered portal.
@@ -118,18 +107,18 @@ func (ga *gatherer) executeGather(x *gathering, body []byte) error {
 		ga.s.lost.refuseMessage(transactionFailed())
 		return nil
 	}
-	if x.over {
+	if x.portal.over {
 		return ga.executeOver(x, int(int32(binary.BigEndian.Uint32(rest))))
 	}
-	if x.portal != "" {
-		ga.s.portals.forgetUnnamed()
+	if x.portal.name != "" {
+		ga.s.portals.forgetUnnamed() // shards are asked under the empty name
 	}
-	x.said = ga.s.pipe.ops.takeOf(x)
+	x.portal.said = ga.s.pipe.ops.takeOf(x)
 	ga.s.portals.beginExecution(x)
 	defer ga.s.portals.endExecution()
 	// Earlier messages are answered before the rows.
 	if x.write != nil || ga.s.implicit.isPiped() || x.plan.Locks && x.explain == nil { // locks are held until the Sync
-		x.alone = !ga.s.tx.open && !ga.s.implicit.isPiped() // no other message is in the transaction so far
+		x.repeat.alone = !ga.s.tx.open && !ga.s.implicit.isPiped() // no other message is in the transaction so far
 		if err := ga.s.implicit.openPipe(); err != nil {
 			return ga.s.lost.refuseBoundRead(err)
 		}
@@ -141,8 +130,8 @@ func (ga *gatherer) executeGather(x *gathering, body []byte) error {
 		return ga.s.lost.refuseBoundRead(err)
 	}
 	ga.s.out.Grow()
-	ga.s.out.B = append(ga.s.out.B, x.said...)
-	if err := ga.s.implicit.needsBlock(x.text, x.facts); err != nil { // a block may be open just for its Bind
+	ga.s.out.B = append(ga.s.out.B, x.portal.said...)
+	if err := ga.s.implicit.needsBlock(x.req.text, x.req.facts); err != nil { // a block may be open just for its Bind
 		return ga.s.lost.refuseBoundRead(err)
 	}
 	x.began = time.Now()
@@ -167,7 +156,7 @@ func (ga *gatherer) executeGather(x *gathering, body []byte) error {
 	err := ga.prepareBound(x, limited)
 	if err == nil && x.native != nil {
 		if err = ga.runNative(x, false); err == nil {
-			x.over = true
+			x.portal.over = true
 			return nil
 		}
 	} else if err == nil {
@@ -181,8 +170,8 @@ func (ga *gatherer) executeGather(x *gathering, body []byte) error {
 // executeOver executes a portal that has already been executed to its end: it sends the next
 // rows that have not been sent yet, or no rows.
 func (ga *gatherer) executeOver(x *gathering, limit int) error {
-	if x.untold != nil {
-		frame, err := x.appendPortion(nil, limit)
+	if x.portal.untold != nil {
+		frame, err := x.portal.appendPortion(nil, limit, x.tag)
 		if err != nil {
 			return ga.s.lost.refuseBoundRead(err)
 		}
@@ -190,16 +179,9 @@ func (ga *gatherer) executeOver(x *gathering, limit int) error {
 		return nil
 	}
 	if x.write != nil && x.explain == nil && x.d.Columns == nil {
-		return ga.s.lost.refuseBoundRead(cannotRun([]byte(x.portal)))
+		return ga.s.lost.refuseBoundRead(cannotRun([]byte(x.portal.name)))
 	}
-	tag := selected(0)
-	if verb, _, ok := strings.Cut(x.tag, " "); ok {
-		tag = verb + " 0"
-		if verb == "INSERT" {
-			tag = "INSERT 0 0"
-		}
-	}
-	ga.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, tag)})
+	ga.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, emptyTag(x.tag))})
 	return nil
 }
 
@@ -217,28 +199,26 @@ func (ga *gatherer) boundFailed(err error) error {
 // prepareBound is prepareGather for a portal. limited: the client wants the rows in portions,
 // which come from PostgreSQL.
 func (ga *gatherer) prepareBound(x *gathering, limited bool) error {
-	if err := ga.s.record.mayRead(x.text, x.read); err != nil {
+	if err := ga.s.record.mayRead(x.req.text, x.req.read); err != nil {
 		return err
 	}
 	r := ga.s.srv.memory.routers.Get().(*router)
 	defer ga.s.srv.memory.routers.Put(r)
-	x.limited = limited
+	x.portal.limited = limited
 	for {
-		params, ok := executor.DecodeParams(x.values)
-		if !ok {
+		if !x.req.bindInto(&r.args, ga.s.record.scanOptions()) {
 			return wire.ErrMalformed
 		}
-		r.args.Text, r.args.Literals, r.args.Options, r.args.Params = x.text, x.literals, ga.s.record.scanOptions(), params
 		x.g = x.plan.Gather
 		err := ga.prepareGather(r, x)
 		if !errors.Is(err, errMoved) {
 			return err
 		}
-		ga.s.route.read(r, x.text)
-		if x.plan, err = ga.s.route.plan(r, x.text, x.oids); err != nil {
+		ga.s.route.read(r, x.req.text)
+		if x.plan, err = ga.s.route.plan(r, x.req.text, x.req.oids); err != nil {
 			return err
 		}
-		if x.plan, err = ga.gatheredPlan(r, x.plan, x.text, x.oids); err != nil {
+		if x.plan, err = ga.gatheredPlan(r, x.plan, x.req.text, x.req.oids); err != nil {
 			return err
 		}
 		if x.plan.Gather == nil {

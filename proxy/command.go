@@ -167,7 +167,7 @@ func (rt *routing) askOfQuery(x *gathering, fill *plan.Fill, what string, which 
 	l.out = wire.AppendParse(nil, "", string(sql), appendOIDs(nil, x.d.Params))
 	var at int
 	l.out, at = wire.Begin(l.out, wire.Bind)
-	l.out = append(append(append(l.out, 0, 0), x.values...), 0, 0)
+	l.out = append(append(append(l.out, 0, 0), x.req.values...), 0, 0)
 	l.out = appendExecute(wire.End(l.out, at))
 	l.out = wire.AppendEmpty(l.out, wire.Sync)
 	rt.s.held.conn.UnnamedGone()

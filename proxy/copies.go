@@ -191,17 +191,17 @@ func appendLock(dst []byte, tables []string) []byte {
 
 // appendHomeCopy appends the client's statement. The carried columns come behind the client's.
 func (x *gathering) appendHomeCopy(dst []byte, l *leg) ([]byte, error) {
-	given := x.formats
-	defer func() { x.formats = given }()
+	given := x.req.formats
+	defer func() { x.req.formats = given }()
 	codes := make([]byte, 2, 2+2*(len(x.d.Columns)+len(x.d.Carried)))
 	for i := range x.d.Columns {
-		codes = binary.BigEndian.AppendUint16(codes, uint16(x.formatOf(i)))
+		codes = binary.BigEndian.AppendUint16(codes, uint16(x.req.formatOf(i)))
 	}
 	for _, f := range x.carriedFormats() {
 		codes = binary.BigEndian.AppendUint16(codes, uint16(f))
 	}
 	binary.BigEndian.PutUint16(codes, uint16(len(codes)/2-1))
-	x.formats = codes
+	x.req.formats = codes
 	return x.appendWrite(dst, l, x.copies().Text)
 }
 

@@ -53,11 +53,11 @@ func (ga *gatherer) learnGather(x *gathering) error {
 	ga.s.held.conn.UnnamedGone()
 	d := &plan.Description{}
 	var err error
-	sql := string(x.text)
+	sql := string(x.req.text)
 	if x.query != nil {
 		sql = string(x.query.Append(nil, x.timelessFill()))
 	}
-	d.Params, d.Columns, err = finish.Describe(ga.s.held.conn, sql, oidList(x.oids))
+	d.Params, d.Columns, err = finish.Describe(ga.s.held.conn, sql, oidList(x.req.oids))
 	if err != nil {
 		return err
 	}
@@ -118,10 +118,10 @@ func (ga *gatherer) probe(x *gathering) error {
 	}
 	ga.s.held.conn.UnnamedGone()
 	l := &leg{s: ga.s, conn: ga.s.held.conn}
-	l.out = wire.AppendParse(nil, "", "EXPLAIN "+string(x.text), appendOIDs(nil, x.d.Params))
+	l.out = wire.AppendParse(nil, "", "EXPLAIN "+string(x.req.text), appendOIDs(nil, x.d.Params))
 	var at int
 	l.out, at = wire.Begin(l.out, wire.Bind)
-	l.out = append(append(append(l.out, 0, 0), x.values...), 0, 0)
+	l.out = append(append(append(l.out, 0, 0), x.req.values...), 0, 0)
 	l.out = appendExecute(wire.End(l.out, at))
 	l.out = wire.AppendEmpty(l.out, wire.Sync)
 	l.send()
@@ -147,20 +147,6 @@ func appendOIDs(dst []byte, oids []uint32) []byte {
 	return dst
 }
 
-// formatOf returns the format in which the client wants a column of the result.
-func (x *gathering) formatOf(column int) int16 {
-	n := int(binary.BigEndian.Uint16(x.formats))
-	switch {
-	case n == 0:
-		return 0
-	case n == 1:
-		column = 0
-	case column >= n:
-		return 0
-	}
-	return int16(binary.BigEndian.Uint16(x.formats[2+2*column:]))
-}
-
 // describeResult appends the RowDescription of the result, or NoData.
 func (x *gathering) describeResult(dst []byte) []byte {
 	columns := x.d.Columns
@@ -179,7 +165,7 @@ func (x *gathering) describeResult(dst []byte) []byte {
 		dst = binary.BigEndian.AppendUint32(dst, c.Type)
 		dst = binary.BigEndian.AppendUint16(dst, uint16(c.Size))
 		dst = binary.BigEndian.AppendUint32(dst, uint32(c.Mod))
-		dst = binary.BigEndian.AppendUint16(dst, uint16(x.formatOf(i)))
+		dst = binary.BigEndian.AppendUint16(dst, uint16(x.req.formatOf(i)))
 	}
 	return wire.End(dst, at)
 }

@@ -1,14 +1,11 @@
 package proxy
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"io"
-	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"weft/executor"
 	"weft/explain"
@@ -46,27 +43,18 @@ type explaining struct {
 // explained turns the execution of an EXPLAIN's text into one of its query.
 func (x *gathering) explained() error {
 	e := x.plan.Explain
-	x.explain = &explaining{Explain: e, text: x.text, literals: x.literals}
+	x.explain = &explaining{Explain: e, text: x.req.text, literals: x.req.literals}
 	return x.cutExplain()
 }
 
-// cutExplain takes the EXPLAIN off the text. One blank replaces each character of it, so that
-// error positions in the query are positions in the client's text.
+// cutExplain takes the EXPLAIN off the text.
 func (x *gathering) cutExplain() error {
 	e := x.explain
 	at, ok := parser.Place(e.text, e.literals, e.After, e.Offset)
 	if !ok {
 		return pgerr.New(pgerr.InternalError, "the query of an EXPLAIN cannot be found")
 	}
-	blanks := utf8.RuneCount(e.text[:at])
-	x.text = append(bytes.Repeat([]byte{' '}, blanks), e.text[at:]...)
-	x.literals = slices.Clone(e.literals)
-	for i := range x.literals {
-		if l := &x.literals[i]; int(l.Start) >= at {
-			l.Start -= int32(at - blanks)
-			l.End -= int32(at - blanks)
-		}
-	}
+	x.req.blank(e.text, e.literals, at)
 	return nil
 }
 
@@ -82,7 +70,7 @@ func (x *gathering) prefix() string {
 func (en *explainer) explainQuery(r *router, x *gathering) error {
 	err := x.explained()
 	if err == nil {
-		r.args.Text, r.args.Literals, r.args.Options = x.text, x.literals, en.s.record.scanOptions()
+		x.req.readInto(&r.args, en.s.record.scanOptions())
 		err = en.explainWhole(r, x)
 	}
 	if errors.Is(err, errMoved) {
@@ -113,17 +101,15 @@ func (en *explainer) executeExplain(x *gathering, limit int) error {
 
 // explainBound makes the answer of an EXPLAIN's portal.
 func (en *explainer) explainBound(x *gathering) error {
-	if err := en.s.record.mayRead(x.text, x.read); err != nil {
+	if err := en.s.record.mayRead(x.req.text, x.req.read); err != nil {
 		return err
 	}
 	r := en.s.srv.memory.routers.Get().(*router)
 	defer en.s.srv.memory.routers.Put(r)
 	for {
-		params, ok := executor.DecodeParams(x.values)
-		if !ok {
+		if !x.req.bindInto(&r.args, en.s.record.scanOptions()) {
 			return wire.ErrMalformed
 		}
-		r.args.Text, r.args.Literals, r.args.Options, r.args.Params = x.text, x.literals, en.s.record.scanOptions(), params
 		x.g, x.write = x.plan.Gather, x.plan.Write
 		err := en.explainWhole(r, x)
 		if !errors.Is(err, errMoved) {
@@ -131,10 +117,10 @@ func (en *explainer) explainBound(x *gathering) error {
 		}
 		text := x.explain.text
 		en.s.route.read(r, text)
-		if x.plan, err = en.s.route.plan(r, text, x.oids); err != nil {
+		if x.plan, err = en.s.route.plan(r, text, x.req.oids); err != nil {
 			return err
 		}
-		if x.plan, err = en.s.gather.gatheredPlan(r, x.plan, text, x.oids); err != nil {
+		if x.plan, err = en.s.gather.gatheredPlan(r, x.plan, text, x.req.oids); err != nil {
 			return err
 		}
 		if x.plan.Gather == nil && x.plan.Write == nil || x.plan.Explain == nil {
@@ -289,8 +275,8 @@ func (en *explainer) checkOptions(x *gathering) error {
 // reportOf makes the part of the report that is known before anything is run.
 func (en *explainer) reportOf(x *gathering) *explain.Report {
 	ex := &explain.Execution{
-		Gather: x.g, Known: x.d, Native: x.native != nil, Now: x.now, Home: en.s.route.snap.Home, Visits: x.allVisits(),
-		Literal: func(i int) string { return string(x.text[x.literals[i].Start:x.literals[i].End]) },
+		Gather: x.g, Known: x.d, Native: x.native != nil, Now: x.now, Home: en.s.route.snap.Home, Visits: x.rounds.all(),
+		Literal: func(i int) string { return string(x.req.literal(i)) },
 		Reduces: x.reduces, Reduced: x.reducedSQL, Unsure: x.unsure,
 	}
 	for i := range en.s.route.snap.Shards {
@@ -315,19 +301,6 @@ func (e *explaining) noteLookups(found map[*plan.LookupKey]*executor.Found) {
 
 // unsure reports whether a lookup could not tell where rows are.
 func (x *gathering) unsure(key *plan.LookupKey) bool { return x.explain.unsure[key] }
-
-// allVisits returns the pieces that each shard runs, in both rounds.
-func (x *gathering) allVisits() [][]int {
-	out := make([][]int, len(x.visits))
-	for shard := range x.visits {
-		out[shard] = slices.Clone(x.visits[shard])
-		if x.later != nil {
-			out[shard] = append(out[shard], x.later[shard]...)
-			slices.Sort(out[shard])
-		}
-	}
-	return out
-}
 
 // whyNotNative says why nativeFor has returned no plan.
 func (en *explainer) whyNotNative(x *gathering) string {

@@ -29,8 +29,8 @@ func (en *explainer) explainWrite(r *router, x *gathering) (*explain.Report, err
 		return nil, err
 	}
 	ex := &explain.Execution{
-		Gather: x.g, Home: en.s.route.snap.Home, Visits: slices.Clone(x.visits),
-		Literal: func(i int) string { return string(x.text[x.literals[i].Start:x.literals[i].End]) },
+		Gather: x.g, Home: en.s.route.snap.Home, Visits: slices.Clone(x.rounds.first),
+		Literal: func(i int) string { return string(x.req.literal(i)) },
 	}
 	for i := range en.s.route.snap.Shards {
 		ex.Shards = append(ex.Shards, en.s.route.snap.Shards[i].Name)
@@ -40,7 +40,7 @@ func (en *explainer) explainWrite(r *router, x *gathering) (*explain.Report, err
 		if err := en.s.write.visitWrite(r, x); err != nil {
 			return nil, err
 		}
-		for i, v := range x.visits {
+		for i, v := range x.rounds.first {
 			if len(v) > 0 {
 				targets = append(targets, ex.Shards[i])
 			}
@@ -73,7 +73,7 @@ func (en *explainer) describeExplained(x *gathering) error {
 	en.s.held.conn.UnnamedGone()
 	d := &plan.Description{}
 	var err error
-	d.Params, d.Columns, err = finish.Describe(en.s.held.conn, string(x.text), oidList(x.oids))
+	d.Params, d.Columns, err = finish.Describe(en.s.held.conn, string(x.req.text), oidList(x.req.oids))
 	x.d = d
 	return err
 }

@@ -21,79 +21,46 @@ import (
 // pieces it has rows for, and the shards' rows are put together by stream operators (native.go)
 // or by PostgreSQL (remainder.go).
 
-// gathering is one execution of a query, or of a write, over several shards.
+// gathering is one execution of a query, or of a write, over several shards: what is run, on
+// which backends, and what has come of it. Its parts have a noun each: the client's request, the
+// portal it is bound to, the rounds in which shards are asked, the intake of their rows, the
+// progress of a write, and whether all of it may be repeated. The parts are values: a step of a
+// write is run by a copy of the gathering, which leaves the parts of the original alone.
 type gathering struct {
+	req request
+
 	plan  *plan.Plan
-	g     *plan.Gather
-	d     *plan.Description
-	facts *parser.Facts
-
-	text     []byte
-	read     reading // how the text of a portal was read
-	literals []parser.Literal
-	oids     []byte // the parameter types that the client declared, as in its Parse
-	// values are the formats and values of the client's parameters, and formats the formats of
-	// the result, both as in a Bind.
-	values  []byte
-	formats []byte
-
-	visits [][]int // pieces by shard
-	legs   []*leg
+	g     *plan.Gather      // what is read
+	write *plan.Write       // what is changed; nil for a query
+	d     *plan.Description // what PostgreSQL has said of the texts
+	// query, if not nil, is the part of the client's text that is gathered.
+	query  plan.Text
 	within bool // the query is what a writing statement reads
-	now    string
+	// explain is not nil if the query is to be explained.
+	explain *explaining
+	// native is how weft itself makes the result; nil if PostgreSQL makes it.
 	native *nativePlan
-	reduction
-	began  time.Time
-	in     *finish.Inputs
-	stage  *finish.Stage
-	stager *pool.Conn // the connection that has the stage
-	// statement is the prepared statement that the portal was bound from, in the extended
-	// protocol. promised is the result that the client has been told the statement has.
-	statement *planned
-	promised  []byte
-	// portal is the name of the portal. said is what the client is told of the portal before it
-	// is executed: see unbound.go.
-	portal  string
-	said    []byte
-	limited bool        // the client asks for rows in portions
-	explain *explaining // not nil if the query is to be explained
-	noTemp  bool        // the client's role may not create temporary tables
-	over    bool        // the portal has been executed
-	// untold are the rows of a write that the client has not asked for yet: see portion.go.
-	untold *spool
 
+	began  time.Time
+	now    string // what now() is on all shards, if the statement uses it
+	rounds rounds
+	legs   []*leg
+	// locked is how many rows each leg has locked, where they were counted.
+	locked   []int
+	intake   intake
+	progress progress
+	repeat   repeat
+
+	portal gatherPortal
 	// out writes the rows as COPY data. It is nil if rows are sent as rows.
 	out *outlet
-
-	// write is the plan of a statement that changes rows on several shards, and tag its command
-	// tag.
-	write *plan.Write
-	tag   string
-	// query, if not nil, is the part of the client's text that is gathered.
-	query plan.Text
-	// supplied are the values that weft supplies to an INSERT, once they have been drawn.
-	supplied [][]byte
-	// told says that the client has been told the columns of RETURNING.
-	told bool
-	// claims are the lookup entries that were taken for the rows beforehand.
-	claims []lookupClaim
-	// returned are the rows of those earlier steps whose rows are divided among the shards.
-	// shares are the divided inputs, by shard. begun says that something has been written.
-	returned [][][]byte
-	shares   []*finish.Inputs
-	begun    bool
-	// gave are the shards that have given rows of a locking step, by step. locked is how many
-	// rows each leg has locked, where they were counted.
-	gave   [][]bool
-	locked []int
-	// alone says that the statement is a transaction by itself, passed that the client has been
-	// sent a row. stray is why the statement is to be carried out once more.
-	alone, passed bool
-	stray         error
+	tag string // the command tag of a write, once it is done
 }
 
-// noValues is a Bind without parameters.
-var noValues = []byte{0, 0, 0, 0}
+// newGathering makes the execution of a plan.
+func newGathering(p *plan.Plan, req request) *gathering {
+	return &gathering{plan: p, g: p.Gather, write: p.Write, req: req}
+}
 
 // errGather says that a statement visits several shards and can be gathered.
 var errGather = pgerr.New(pgerr.FeatureNotSupported, "this statement visits more than one shard").
@@ -117,12 +84,10 @@ func (ga *gatherer) gatherQuery(r *router, p *plan.Plan, text []byte, f *parser.
 // answerGather answers a simple query of n bytes with rows, or with COPY data if out is not
 // nil.
 func (ga *gatherer) answerGather(r *router, p *plan.Plan, text []byte, f *parser.Facts, n int, out *outlet) error {
-	x := &gathering{
-		plan: p, g: p.Gather, write: p.Write, facts: f, text: slices.Clone(text), literals: slices.Clone(r.scan.Literals),
-		values: noValues, formats: []byte{0, 0}, began: time.Now(), out: out,
-	}
+	x := newGathering(p, queryRequest(text, r.scan.Literals, f))
+	x.began, x.out = time.Now(), out
 	if out != nil {
-		x.formats = out.formats()
+		x.req.formats = out.formats()
 	}
 	ga.s.client.Consume(wire.HeaderLen + n)
 	ga.s.account.runsAs(tally.Gather)
@@ -131,11 +96,11 @@ func (ga *gatherer) answerGather(r *router, p *plan.Plan, text []byte, f *parser
 	if p.Explain != nil {
 		return ga.s.gather.explain.explainQuery(r, x)
 	}
-	r.args.Text, r.args.Literals, r.args.Options = x.text, x.literals, ga.s.record.scanOptions()
+	x.req.readInto(&r.args, ga.s.record.scanOptions())
 	err := ga.prepareGather(r, x)
 	if errors.Is(err, errMoved) && out == nil {
 		ga.s.reach.endGather()
-		return ga.s.tx.runPart(x.text)
+		return ga.s.tx.runPart(x.req.text)
 	} else if errors.Is(err, errMoved) {
 		err = declaredAnew()
 	}
@@ -243,7 +208,7 @@ func (ga *gatherer) prepareGather(r *router, x *gathering) error {
 	if err := ga.visit(r, x); err != nil {
 		return err
 	}
-	if !ga.s.record.scatter() && x.visited() > 1 {
+	if !ga.s.record.scatter() && x.rounds.visited() > 1 {
 		return scatterOff()
 	}
 	if err := ga.gatherNow(x); err != nil {
@@ -265,7 +230,7 @@ func (ga *gatherer) mayGather(x *gathering) error {
 	if err := ga.s.record.learnOptions(); err != nil {
 		return err
 	}
-	if readsOption(x.text, x.facts) {
+	if readsOption(x.req.text, x.req.facts) {
 		ga.s.record.spellOptions()
 	}
 	// For a timed statement in a block, prepareGather counts the shards after visit.
@@ -295,7 +260,7 @@ func appendExecute(dst []byte) []byte {
 func (x *gathering) fill() *plan.Fill {
 	return &plan.Fill{
 		Literal: func(dst []byte, i int) []byte {
-			return append(dst, x.text[x.literals[i].Start:x.literals[i].End]...)
+			return append(dst, x.req.literal(i)...)
 		},
 		Now: func(dst []byte) []byte {
 			return append(append(append(dst, '\''), x.now...), "'::pg_catalog.timestamptz"...)
@@ -309,7 +274,7 @@ func (x *gathering) fill() *plan.Fill {
 // visit finds the shards that each piece visits.
 func (ga *gatherer) visit(r *router, x *gathering) error {
 	r.args.ASCII = ga.s.out.reported["client_encoding"] != "UTF8"
-	x.visits = make([][]int, len(ga.s.route.snap.Shards))
+	x.rounds.begin(len(ga.s.route.snap.Shards))
 	home := slices.IndexFunc(ga.s.route.snap.Shards, func(sh directory.Shard) bool { return sh.Name == ga.s.route.snap.Home })
 	if x.plan.Looks {
 		var all []plan.Instance
@@ -326,7 +291,7 @@ func (ga *gatherer) visit(r *router, x *gathering) error {
 	for i := range x.g.Pieces {
 		piece := &x.g.Pieces[i]
 		if piece.Where != plan.OnShards {
-			x.visits[home] = append(x.visits[home], i)
+			x.rounds.visit(home, i)
 			continue
 		}
 		shards, err := r.bind.BindPiece(x.plan, piece, ga.s.route.snap, &r.args)
@@ -337,21 +302,10 @@ func (ga *gatherer) visit(r *router, x *gathering) error {
 			if shard == home && piece.Elsewhere {
 				continue
 			}
-			x.visits[shard] = append(x.visits[shard], i)
+			x.rounds.visit(shard, i)
 		}
 	}
 	return nil
-}
-
-// visited is the number of shards visited.
-func (x *gathering) visited() int {
-	n := 0
-	for _, pieces := range x.visits {
-		if len(pieces) > 0 {
-			n++
-		}
-	}
-	return n
 }
 
 // gatherNow finds out what now() is, if the statement uses it: one value on all shards, and the
@@ -411,7 +365,7 @@ func (ga *gatherer) openLegs(x *gathering) (err error) {
 	}
 	// The types of the shards are asked for before any backend is held: the question may need a
 	// backend of the same shards.
-	for shard, pieces := range x.visits {
+	for shard, pieces := range x.rounds.first {
 		if len(pieces) > 0 {
 			if _, err := ga.s.held.translationTo(ga.s.held.laneOf(ga.s.route.snap, shard).lane); err != nil {
 				return err
@@ -424,8 +378,8 @@ func (ga *gatherer) openLegs(x *gathering) (err error) {
 			x.legs = nil
 		}
 	}()
-	for shard, pieces := range x.visits {
-		if len(pieces) == 0 && !x.again(shard) {
+	for shard, pieces := range x.rounds.first {
+		if len(pieces) == 0 && !x.rounds.again(shard) {
 			continue
 		}
 		if _, err := ga.s.legs.addLeg(x, shard); err != nil {
@@ -442,12 +396,12 @@ func (ga *gatherer) openLegs(x *gathering) (err error) {
 			ga.s.tx.openLocking(l)
 			continue
 		}
-		pieces := x.visits[l.shard]
+		pieces := x.rounds.first[l.shard]
 		if len(pieces) == 0 {
 			l.over = !l.begins // the shard is asked in the second round
 			continue
 		}
-		if x.again(l.shard) && !ga.s.tx.open && !l.opened {
+		if x.rounds.again(l.shard) && !ga.s.tx.open && !l.opened {
 			l.out = wire.AppendQuery(l.out, keepSnapshot)
 			l.begins, l.opened = true, true
 		}
@@ -460,9 +414,6 @@ func (ga *gatherer) openLegs(x *gathering) (err error) {
 	}
 	return ga.s.route.stillTrue()
 }
-
-// again reports whether a shard is asked in the second round.
-func (x *gathering) again(shard int) bool { return x.later != nil && len(x.later[shard]) > 0 }
 
 // appendStatement appends the messages that run these pieces on the leg's shard.
 func (x *gathering) appendStatement(dst []byte, l *leg, pieces []int) ([]byte, error) {
@@ -477,7 +428,7 @@ func (x *gathering) appendStatement(dst []byte, l *leg, pieces []int) ([]byte, e
 	if err != nil {
 		return dst, untranslatable(err)
 	}
-	values, err := l.translate.Bind(x.values, appendOIDs(nil, x.d.Params))
+	values, err := l.translate.Bind(x.req.values, appendOIDs(nil, x.d.Params))
 	if err != nil {
 		return dst, untranslatable(err)
 	}

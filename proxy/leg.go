@@ -262,13 +262,13 @@ const beginTimeout = 5 * time.Second
 // addLeg adds a leg to a shard to the legs of an execution, where cancel requests find it.
 func (ls *legs) addLeg(x *gathering, shard int) (*leg, error) {
 	l, err := ls.legFor(shard)
-	if l != nil && readsOwn(x.facts) && ls.s.route.snap.Shards[shard].Name == ls.s.route.snap.Home {
-		err = ls.s.route.showOwnTo(l, x.facts)
+	if l != nil && readsOwn(x.req.facts) && ls.s.route.snap.Shards[shard].Name == ls.s.route.snap.Home {
+		err = ls.s.route.showOwnTo(l, x.req.facts)
 	}
 	if l != nil {
 		x.legs = append(x.legs, l)
 		ls.s.reach.track(x.legs)
-		ls.s.held.touch(l, x.facts)
+		ls.s.held.touch(l, x.req.facts)
 	}
 	return l, err
 }

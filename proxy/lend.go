@@ -49,7 +49,7 @@ func (p *pipe) appendLent(x *gathering, portal, execute []byte) error {
 			WithHint("Run the transaction again.")
 	}
 	// Everything that may fail here comes first: appended messages are sent.
-	values, err := x.in.AppendBind(nil, nil)
+	values, err := x.intake.inputs.AppendBind(nil, nil)
 	if err != nil {
 		return err
 	}
@@ -63,16 +63,16 @@ func (p *pipe) appendLent(x *gathering, portal, execute []byte) error {
 		}
 		names = append(names, name)
 		makes = append(makes, "CREATE TEMP TABLE "+name+" () INHERITS ("+quote.Ident(lent.Table.Schema)+"."+quote.Ident(lent.Table.Table)+")")
-		fills = append(fills, "f"+strconv.Itoa(i)+" AS (INSERT INTO "+name+" ("+strings.Join(columns, ", ")+") SELECT * FROM "+string(x.in.AppendInput(nil, i))+" q)")
+		fills = append(fills, "f"+strconv.Itoa(i)+" AS (INSERT INTO "+name+" ("+strings.Join(columns, ", ")+") SELECT * FROM "+string(x.intake.inputs.AppendInput(nil, i))+" q)")
 	}
 	for _, sql := range makes {
 		p.sendAside(sql)
 	}
-	oids := appendOIDs(nil, x.in.AppendTypes(nil))
+	oids := appendOIDs(nil, x.intake.inputs.AppendTypes(nil))
 	p.alsoBound("WITH "+strings.Join(fills, ", ")+" SELECT", oids, append(values, 0, 0))
-	x.in = nil
+	x.intake.inputs = nil
 
-	p.unsent.B = wire.AppendParse(p.unsent.B, "", string(x.text), []byte{0, 0})
+	p.unsent.B = wire.AppendParse(p.unsent.B, "", string(x.req.text), []byte{0, 0})
 	p.ops.push(op{kind: opParse, injected: true})
 	var at int
 	p.unsent.B, at = wire.Begin(p.unsent.B, wire.Bind)

@@ -437,7 +437,7 @@ func (x *gathering) appendLocking(dst []byte, l *leg, text plan.Text, rows int64
 	if err != nil {
 		return dst, untranslatable(err)
 	}
-	values, err := l.translate.Bind(x.values, given)
+	values, err := l.translate.Bind(x.req.values, given)
 	if err != nil {
 		return dst, untranslatable(err)
 	}

@@ -16,7 +16,7 @@ import (
 
 // runClaimed carries out an INSERT whose values are claimed first.
 func (in *inserting) runClaimed(describe bool) (n int64, err error) {
-	s, x := in.s, in.gathering
+	s, x := in.s, in.x
 	for from := 0; from < len(in.places); {
 		in.params()
 		to := len(in.places)
@@ -39,10 +39,10 @@ func (in *inserting) runClaimed(describe bool) (n int64, err error) {
 		}
 		n += changed
 		if from = to; from < len(in.places) {
-			if err := s.lookups.keepWritten(x.claims, x.strictLookups(), false); err != nil {
+			if err := s.lookups.keepWritten(x.progress.claims, x.strictLookups(), false); err != nil {
 				return 0, err
 			}
-			x.claims = nil
+			x.progress.claims = nil
 		}
 	}
 	return n, nil
@@ -54,7 +54,7 @@ func (in *inserting) untilTwice(from int) int {
 	seen := map[string]bool{}
 	for i := from; i < len(in.places); i++ {
 		for _, k := range in.rows.Rows[i].Conflict {
-			entry, _, ok := in.r.bind.Claim(in.plan, &in.rows.Instances[i], k, in.s.route.snap, &in.r.args)
+			entry, _, ok := in.r.bind.Claim(in.x.plan, &in.rows.Instances[i], k, in.s.route.snap, &in.r.args)
 			if !ok || entry == "" {
 				continue // claimRows refuses such a row, or has nothing to claim for it
 			}

@@ -18,14 +18,14 @@ import (
 
 // visitWhole finds the one shard that runs the client's statement as it is.
 func (lk *lookups) visitWhole(r *router, x *gathering, w *plan.Whole) error {
-	if g := x.plan.Generate; g != nil && len(x.supplied) == len(g.Values) {
+	if g := x.plan.Generate; g != nil && len(x.progress.supplied) == len(g.Values) {
 		// The values were drawn by an earlier attempt.
-		r.args.Generated = append(r.args.Generated[:0], x.supplied...)
+		r.args.Generated = append(r.args.Generated[:0], x.progress.supplied...)
 	} else if g != nil {
 		if err := lk.s.drawn.generate(r, x.plan); err != nil {
 			return err
 		}
-		x.supplied = slices.Clone(r.args.Generated)
+		x.progress.supplied = slices.Clone(r.args.Generated)
 	}
 	if err := lk.lookUp(r, x.plan, x.plan.Instances); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (lk *lookups) visitWhole(r *router, x *gathering, w *plan.Whole) error {
 					return err
 				}
 			}
-			x.visits[one] = []int{0}
+			x.rounds.visit(one, 0)
 			return nil
 		}
 		if err := lk.s.route.enterMissing(shards.Missing); err != nil {
@@ -57,14 +57,14 @@ func (lk *lookups) visitWhole(r *router, x *gathering, w *plan.Whole) error {
 
 // appendWhole appends the client's own statement, with generated values as further parameters.
 func (x *gathering) appendWhole(dst []byte, l *leg) ([]byte, error) {
-	text, values, types := string(x.text), x.values, x.d.Params
+	text, values, types := string(x.req.text), x.req.values, x.d.Params
 	if g := x.plan.Generate; g != nil {
-		edits, err := executor.ParamEdits(g, x.text, x.literals, len(x.plan.Params))
+		edits, err := executor.ParamEdits(g, x.req.text, x.req.literals, len(x.plan.Params))
 		if err != nil {
 			return dst, err
 		}
 		text = edits.Apply(text)
-		if values, err = executor.AppendBind(nil, values, x.supplied); err != nil {
+		if values, err = executor.AppendBind(nil, values, x.progress.supplied); err != nil {
 			return dst, err
 		}
 	}
@@ -79,7 +79,7 @@ func (x *gathering) appendWhole(dst []byte, l *leg) ([]byte, error) {
 	dst = wire.AppendParse(dst, "", text, oids)
 	dst, at := wire.Begin(dst, wire.Bind)
 	dst = append(dst, 0, 0)
-	dst = append(append(dst, values...), x.formats...)
+	dst = append(append(dst, values...), x.req.formats...)
 	dst = wire.End(dst, at)
 	if l.translate != nil && x.write.Returns {
 		dst = wire.AppendDescribe(dst, 'P', "")
@@ -221,7 +221,7 @@ func (lk *lookups) claimSome(x *gathering, c *claiming, n int, places []int, tak
 			break
 		}
 		if len(fields[0]) == 0 {
-			x.claims = append(x.claims, lookupClaim{c.lookup, c.entries[i], c.shard})
+			x.progress.claims = append(x.progress.claims, lookupClaim{c.lookup, c.entries[i], c.shard})
 			continue
 		}
 		var other int64

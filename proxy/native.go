@@ -5,10 +5,8 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
-	"weft/executor"
 	"weft/pgerr"
 	"weft/plan"
 	"weft/stream"
@@ -28,7 +26,7 @@ type nativePlan struct {
 // has no order or equality that Go knows, or a limit is not a plain number.
 func (ga *gatherer) nativeFor(x *gathering) *nativePlan {
 	n := x.g.Native
-	if n == nil || x.g.Command != nil || len(x.g.Pieces) != 1 || x.limited || !ga.s.record.inEffect.native {
+	if n == nil || x.g.Command != nil || len(x.g.Pieces) != 1 || x.portal.limited || !ga.s.record.inEffect.native {
 		return nil
 	}
 	out := &nativePlan{Native: n, limit: -1}
@@ -58,12 +56,12 @@ func (ga *gatherer) nativeFor(x *gathering) *nativePlan {
 	}
 	var ok bool
 	if n.Limit != nil {
-		if out.limit, ok = x.count(n.Limit, -1); !ok {
+		if out.limit, ok = x.req.count(n.Limit, x.d.Params, -1); !ok {
 			return nil
 		}
 	}
 	if n.Offset != nil {
-		if out.offset, ok = x.count(n.Offset, 0); !ok {
+		if out.offset, ok = x.req.count(n.Offset, x.d.Params, 0); !ok {
 			return nil
 		}
 	}
@@ -78,7 +76,7 @@ func (n *nativePlan) chooseFormats(x *gathering, columns []plan.Column) bool {
 	for i := range n.formats {
 		n.formats[i] = 1
 		if i < n.Columns && n.Aggregate == nil {
-			n.formats[i] = x.formatOf(i)
+			n.formats[i] = x.req.formatOf(i)
 		}
 	}
 	if n.Aggregate == nil {
@@ -91,10 +89,10 @@ func (n *nativePlan) chooseFormats(x *gathering, columns []plan.Column) bool {
 			used = append(used, o.Count)
 		}
 		for _, c := range used {
-			if given[c] && n.formats[c] != x.formatOf(i) {
+			if given[c] && n.formats[c] != x.req.formatOf(i) {
 				return false
 			}
-			given[c], n.formats[c] = true, x.formatOf(i)
+			given[c], n.formats[c] = true, x.req.formatOf(i)
 		}
 	}
 	for _, g := range n.Aggregate.Groups {
@@ -103,57 +101,6 @@ func (n *nativePlan) chooseFormats(x *gathering, columns []plan.Column) bool {
 		}
 	}
 	return true
-}
-
-// count returns the number of rows that LIMIT or OFFSET gives, or none for NULL. It reports
-// false for a value that PostgreSQL must judge.
-func (x *gathering) count(c *plan.Count, none int64) (int64, bool) {
-	src := c.Source
-	if src.Negative {
-		return 0, false
-	}
-	switch src.Kind {
-	case plan.Null:
-		return none, true
-	case plan.Literal:
-		lit := x.literals[src.Index]
-		n, err := strconv.ParseInt(string(x.text[lit.Start:lit.End]), 10, 64)
-		return n, err == nil && n >= 0
-	case plan.Constant:
-		n, err := strconv.ParseInt(src.Text, 10, 64)
-		return n, err == nil && n >= 0
-	case plan.Param:
-		return x.countParam(src.Index, none)
-	}
-	return 0, false
-}
-
-// int8OID is the type that PostgreSQL gives the parameters of LIMIT and OFFSET.
-const int8OID = 20
-
-// countParam is count for a parameter.
-func (x *gathering) countParam(i int, none int64) (int64, bool) {
-	if i >= len(x.d.Params) || x.d.Params[i] != int8OID {
-		return 0, false
-	}
-	params, ok := executor.DecodeParams(x.values)
-	if !ok {
-		return 0, false
-	}
-	v, format, ok := params.At(i)
-	switch {
-	case !ok:
-		return 0, false
-	case v == nil:
-		return none, true
-	case format == 1 && len(v) == 8:
-		n := int64(binary.BigEndian.Uint64(v))
-		return n, n >= 0
-	case format == 0:
-		n, err := strconv.ParseInt(string(v), 10, 64)
-		return n, err == nil && n >= 0
-	}
-	return 0, false
 }
 
 // rows puts the operators over the rows of the legs.
@@ -286,11 +233,11 @@ func (ga *gatherer) passRows(x *gathering, rows stream.Rows, describe bool) (n i
 			return n, nil
 		}
 		n++
-		x.passed = true
-		if x.untold != nil {
+		x.repeat.passed = true
+		if x.portal.untold != nil {
 			frame, err := x.appendRow(nil, row)
 			if err == nil {
-				err = x.untold.add(frame)
+				err = x.portal.untold.add(frame)
 			}
 			if err != nil {
 				return n, err

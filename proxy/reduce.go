@@ -15,47 +15,21 @@ import (
 // keepSnapshot opens a transaction in which two statements see the same rows.
 const keepSnapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
-// reduction is what one execution knows about the pieces that wait for keys.
-type reduction struct {
-	// later are the pieces of the second round by shard; nil if all pieces are asked for at
-	// once.
-	later [][]int
-	// expected: a run of the query would have a second round.
-	expected bool
-	// sent are the keys that pieces were sent with, by piece, for EXPLAIN ANALYZE.
-	sent map[int]keySet
-}
-
-// keySet is a parameter with the keys of another piece.
-type keySet struct {
-	value []byte
-	typ   uint32
-}
-
 // secondRound takes the pieces that wait for keys out of the first round.
 func (ga *gatherer) secondRound(x *gathering) {
-	x.later = nil
-	x.expected = x.native == nil && ga.s.record.pins == 0 && (!ga.s.tx.open || ga.s.tx.isolation() == "repeatable read") &&
+	x.rounds.later = nil
+	x.rounds.expected = x.native == nil && ga.s.record.pins == 0 && (!ga.s.tx.open || ga.s.tx.isolation() == "repeatable read") &&
 		slices.ContainsFunc(x.g.Pieces, func(p plan.Piece) bool { return p.Reduce != nil })
-	if !x.expected || x.prefix() != "" {
+	if !x.rounds.expected || x.prefix() != "" {
 		return
 	}
-	waits := func(i int) bool { return x.g.Pieces[i].Reduce != nil }
-	x.later = make([][]int, len(x.visits))
-	for shard, pieces := range x.visits {
-		for _, i := range pieces {
-			if waits(i) {
-				x.later[shard] = append(x.later[shard], i)
-			}
-		}
-		x.visits[shard] = slices.DeleteFunc(pieces, waits)
-	}
+	x.rounds.postpone(func(i int) bool { return x.g.Pieces[i].Reduce != nil })
 }
 
 // askLater sends the shards the second round, reduced by the keys that are known by now.
 func (ga *gatherer) askLater(x *gathering) error {
 	for _, l := range x.legs {
-		pieces := x.later[l.shard]
+		pieces := x.rounds.later[l.shard]
 		if len(pieces) == 0 {
 			continue
 		}
@@ -92,21 +66,18 @@ func (x *gathering) reduced(i int, text []byte, own *[][]byte, types *[]uint32) 
 // are the keys of that run.
 func (x *gathering) keysFor(i int) (keySet, bool) {
 	if x.prefix() != "" {
-		keys, ok := x.sent[i]
+		keys, ok := x.rounds.sent[i]
 		return keys, ok
 	}
-	if x.in == nil || x.stage != nil || x.later == nil {
+	if x.rounds.later == nil {
 		return keySet{}, false
 	}
 	r := x.g.Pieces[i].Reduce
-	value, typ, ok := x.in.Keys(r.From, r.FromColumn)
+	keys, ok := x.intake.keys(r.From, r.FromColumn)
 	if ok && x.explain != nil {
-		if x.sent == nil {
-			x.sent = map[int]keySet{}
-		}
-		x.sent[i] = keySet{value, typ}
+		x.rounds.noteKeys(i, keys)
 	}
-	return keySet{value, typ}, ok
+	return keys, ok
 }
 
 // reducedUnseen is the text of a piece whose keys have not been read: a subquery stands for
@@ -123,11 +94,11 @@ func (x *gathering) reducedUnseen(i int, text []byte) []byte {
 // whether that is expected.
 func (x *gathering) reduces(i int) bool {
 	r := x.g.Pieces[i].Reduce
-	if r == nil || !x.expected {
+	if r == nil || !x.rounds.expected {
 		return false
 	}
-	if x.in != nil || x.ranRemainder() {
-		_, sent := x.sent[i]
+	if x.intake.inputs != nil || x.ranRemainder() {
+		_, sent := x.rounds.sent[i]
 		return sent
 	}
 	return finish.Reducible(&x.d.Pieces[r.From][r.FromColumn])

@@ -42,7 +42,7 @@ func (ga *gatherer) collect(x *gathering) error {
 	} else {
 		ga.sendLegs(x.legs)
 	}
-	x.in = finish.NewInputs(x.shapes(x.d), len(x.d.Params), finish.Limits{Inline: ga.s.record.inline(x), Max: ga.s.record.maxGatherBytes()})
+	x.intake.inputs = finish.NewInputs(x.shapes(x.d), len(x.d.Params), finish.Limits{Inline: ga.s.record.inline(x), Max: ga.s.record.maxGatherBytes()})
 	err := ga.collectRows(x)
 	ended := ga.s.legs.endLegs(x.legs, err != nil)
 	if err != nil && !errors.Is(err, errEnd) && ended != nil {
@@ -52,12 +52,12 @@ func (ga *gatherer) collect(x *gathering) error {
 		err = ended
 	}
 	err = x.asRefused(err)
-	if err == nil && x.stage == nil && !x.atHome() && x.in.LooksUp() {
+	if err == nil && x.intake.stage == nil && !x.atHome() && x.intake.inputs.LooksUp() {
 		err = apart(ga.s.legs.openStage(x))
 	}
-	if err == nil && x.stage != nil {
+	if err == nil && x.intake.stage != nil {
 		ga.s.reach.trackStager(x)
-		err = apart(x.stage.Close())
+		err = apart(x.intake.stage.Close())
 	}
 	if err == nil {
 		err = ga.s.reach.interrupted()
@@ -70,7 +70,7 @@ func (ga *gatherer) collect(x *gathering) error {
 
 // collectRows reads the rows of both rounds, see secondRound.
 func (ga *gatherer) collectRows(x *gathering) error {
-	if err := ga.readLegs(x); err != nil || x.later == nil {
+	if err := ga.readLegs(x); err != nil || x.rounds.later == nil {
 		return err
 	}
 	if err := ga.askLater(x); err != nil {
@@ -100,10 +100,7 @@ func (ga *gatherer) readLegs(x *gathering) error {
 
 // keepRow keeps a row for the remainder.
 func (ga *gatherer) keepRow(x *gathering, row []byte) error {
-	if x.stage != nil {
-		return apart(x.stage.Add(row))
-	}
-	full, err := x.in.Add(row)
+	full, err := x.intake.keep(row)
 	switch {
 	case err != nil || !full:
 		return err
@@ -112,7 +109,7 @@ func (ga *gatherer) keepRow(x *gathering, row []byte) error {
 			WithHint("Write it so that tables are joined by their shard keys, or do it in portions.")
 	case !x.atHome():
 		return apart(ga.s.legs.openStage(x))
-	case x.noTemp:
+	case x.intake.noTemp:
 		return pgerr.New(pgerr.ConfigurationLimitExceeded, "the rows that this statement gathers are too many for memory, and this role may not create temporary tables").
 			WithHint("Grant it TEMPORARY on the database.")
 	default:
@@ -140,34 +137,27 @@ func (x *gathering) shapes(d *plan.Description) []finish.Shape {
 
 // atHome reports whether only the client's own backend can run the remainder.
 func (x *gathering) atHome() bool {
-	return x.limited || x.noTemp || x.g.Own || x.plan.Writes || x.plan.Locks || x.d.Columns == nil
+	return x.portal.limited || x.intake.noTemp || x.g.Own || x.plan.Writes || x.plan.Locks || x.d.Columns == nil
 }
 
 // appendRemainder appends the messages that parse and bind the remainder over the collected
 // rows.
 func (x *gathering) appendRemainder(dst []byte, portal []byte) ([]byte, error) {
 	fill := x.fill()
-	fill.Input = x.in.AppendInput
-	oids, values := x.d.Params, x.values
-	if x.stage != nil {
-		fill.Input = x.stage.AppendInput
-	} else {
-		oids = x.in.AppendTypes(oids[:len(oids):len(oids)])
-		var err error
-		if values, err = x.in.AppendBind(nil, values); err != nil {
-			return dst, err
-		}
+	oids, values, err := x.intake.bind(fill, x.d.Params, x.req.values)
+	if err != nil {
+		return dst, err
 	}
 	dst = wire.AppendParse(dst, "", x.prefix()+x.sql(fill), appendOIDs(nil, oids))
 	dst, at := wire.Begin(dst, wire.Bind)
 	dst = append(append(dst, portal...), 0, 0)
-	dst = append(append(dst, values...), x.formats...)
+	dst = append(append(dst, values...), x.req.formats...)
 	return wire.End(dst, at), nil
 }
 
 // answerCollected answers a simple query from the collected rows.
 func (ga *gatherer) answerCollected(x *gathering) error {
-	if x.stage != nil {
+	if x.intake.stage != nil {
 		if err := ga.s.legs.passStaged(x, true); err != nil {
 			return ga.gatherFailed(err)
 		}
@@ -196,16 +186,16 @@ func (ga *gatherer) answerCollected(x *gathering) error {
 	ga.s.pipe.unsent.B = wire.AppendEmpty(appendExecute(ga.s.pipe.unsent.B), wire.Sync)
 	ga.s.pipe.ops.push(op{kind: opExecute, foreign: true, copies: x.out})
 	ga.s.pipe.ops.push(op{kind: opSync, quiet: ga.s.out.quiet})
-	x.in = nil
+	x.intake.inputs = nil
 	return ga.s.pipe.exchange()
 }
 
 // executeCollected makes a portal of the home shard from the collected rows, under the
 // client's name, and passes the client's Execute on.
 func (ga *gatherer) executeCollected(x *gathering, name, body []byte) error {
-	if x.stage != nil {
+	if x.intake.stage != nil {
 		err := ga.s.legs.passStaged(x, false)
-		x.over = err == nil
+		x.portal.over = err == nil
 		if err != nil {
 			return ga.boundFailed(err)
 		}
@@ -230,7 +220,7 @@ func (ga *gatherer) executeCollected(x *gathering, name, body []byte) error {
 	ga.s.pipe.ops.push(op{kind: opBind, injected: true, foreign: true})
 	ga.s.pipe.unsent.B = wire.AppendFrame(ga.s.pipe.unsent.B, wire.Execute, body)
 	ga.s.pipe.ops.push(op{kind: opExecute, foreign: true, run: ga.s.account.deferRun()})
-	x.in = nil
+	x.intake.inputs = nil
 	ga.s.portals.handOver(x, name)
 	ga.s.reach.interrupt.handed = true
 	return nil
@@ -252,16 +242,16 @@ func (ga *gatherer) onForeignError(c *pool.Conn, o *op, body []byte) error {
 
 // useForRemainder makes the client's own backend of the home shard ready.
 func (ga *gatherer) useForRemainder(x *gathering) error {
-	if err := ga.s.route.useFor(ga.s.lane, x.plan, x.facts, false); err != nil {
+	if err := ga.s.route.useFor(ga.s.lane, x.plan, x.req.facts, false); err != nil {
 		return err
 	}
-	if err := ga.s.portals.settleCursors(x.text, x.facts); err != nil {
+	if err := ga.s.portals.settleCursors(x.req.text, x.req.facts); err != nil {
 		return err
 	}
-	if ga.s.record.special(x.facts) {
-		ga.s.record.done.note(ga.s, x.facts)
+	if ga.s.record.special(x.req.facts) {
+		ga.s.record.done.note(ga.s, x.req.facts)
 	}
-	ga.s.portals.noteCursor(x.text, x.facts, x.d)
+	ga.s.portals.noteCursor(x.req.text, x.req.facts, x.d)
 	ga.s.held.conn.UnnamedGone()
 	ga.s.pipe.unsent.Grow()
 	return nil

@@ -33,7 +33,7 @@ func apart(err error) error {
 func (re *reach) trackStager(x *gathering) {
 	re.mu.Lock()
 	defer re.mu.Unlock()
-	re.legs = append(re.legs[:0], x.stager)
+	re.legs = append(re.legs[:0], x.intake.stager)
 }
 
 // openStage begins to copy the rows collected so far, and those to come, into temporary
@@ -43,7 +43,7 @@ func (ls *legs) openStage(x *gathering) error {
 	if err != nil {
 		return survivable(err)
 	}
-	x.stager = c
+	x.intake.stager = c
 	ls.s.reach.addLeg(c)
 	if !c.Settings().Equal(ls.s.record.settings) {
 		if err := c.Apply(ls.s.record.settings); err != nil {
@@ -65,14 +65,14 @@ func (ls *legs) openStage(x *gathering) error {
 		return err
 	}
 	if rows[0][0] != "t" {
-		x.noTemp = true
-		x.in.Hold(inlineAtHome)
+		x.intake.noTemp = true
+		x.intake.inputs.Hold(inlineAtHome)
 		ls.s.reach.endStage(x)
 		// Legs that are over may belong to another session already.
 		ls.s.reach.track(slices.DeleteFunc(slices.Clone(x.legs), func(l *leg) bool { return l.over }))
 		return nil
 	}
-	x.stage, err = finish.OpenStage(c, x.in)
+	x.intake.stage, err = finish.OpenStage(c, x.intake.inputs)
 	return err
 }
 
@@ -88,16 +88,16 @@ const abortTimeout = 2 * time.Second
 
 // endStage ends the separate backend. Its temporary tables go with its transaction.
 func (re *reach) endStage(x *gathering) {
-	c := x.stager
+	c := x.intake.stager
 	if c == nil {
 		return
 	}
-	if x.stage != nil {
+	if x.intake.stage != nil {
 		// A server that stands still must not hold up the client.
 		_ = c.Conn().SetDeadline(time.Now().Add(abortTimeout))
-		_ = x.stage.Abort() // the connection is closed anyway
+		_ = x.intake.stage.Abort() // the connection is closed anyway
 	}
-	x.stage, x.stager = nil, nil
+	x.intake.stage, x.intake.stager = nil, nil
 	re.mu.Lock()
 	re.legs = re.legs[:0]
 	re.mu.Unlock()
@@ -108,7 +108,7 @@ func (re *reach) endStage(x *gathering) {
 func (ls *legs) passStaged(x *gathering, describe bool) error {
 	defer ls.s.reach.endStage(x)
 	ls.s.reach.trackStager(x)
-	l := &leg{s: ls.s, conn: x.stager}
+	l := &leg{s: ls.s, conn: x.intake.stager}
 	out, err := x.appendRemainder(nil, nil)
 	if err != nil {
 		return err

@@ -36,8 +36,8 @@ func isStray(err error) *pgerr.Error {
 // holdsBack reports whether a statement that has failed will be carried out again after its
 // transaction has been rolled back: then the client is not told of the failure.
 func (rt *routing) holdsBack(x *gathering, err error) bool {
-	x.stray = nil
-	if !x.alone || x.passed || x.told {
+	x.repeat.stray = nil
+	if !x.repeat.possible() {
 		return false
 	}
 	if isStray(err) == nil {
@@ -45,7 +45,7 @@ func (rt *routing) holdsBack(x *gathering, err error) bool {
 			return false
 		}
 	}
-	x.stray = err
+	x.repeat.stray = err
 	rt.s.out.fail()
 	rt.s.legs.atFailed()
 	return true
@@ -59,7 +59,8 @@ func (rt *routing) carryOutAgain(x *gathering) error {
 	if err != nil {
 		return err
 	}
-	x.supplied, x.claims, x.returned, x.begun, x.later = nil, nil, nil, false, nil
+	x.progress.restart()
+	x.rounds.later = nil
 	return rt.s.write.carryOutBound(x)
 }
 

@@ -1,10 +1,8 @@
 package proxy
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
-	"strconv"
 	"strings"
 
 	"weft/parser"
@@ -80,15 +78,6 @@ func miscounted(tail, name []byte, params int) error {
 	return nil
 }
 
-// misformatted refuses a Bind with formats for more or fewer columns than the result has.
-func (x *gathering) misformatted() error {
-	n := int(binary.BigEndian.Uint16(x.formats))
-	if x.d.Columns == nil || n <= 1 || n == len(x.d.Columns) {
-		return nil
-	}
-	return pgerr.New(pgerr.ProtocolViolation, "bind message has %d result formats but query has %d columns", n, len(x.d.Columns))
-}
-
 // bindRefused makes a portal of a command that will be refused when it is executed.
 func (ps *portals) bindRefused(portal, name []byte, pl *planned, tail []byte, why error) error {
 	if err := miscounted(tail, name, len(declaredTypes(pl.oids))); err != nil {
@@ -123,10 +112,10 @@ func (ps *portals) fits(x *gathering, name, tail []byte) error {
 	if err := miscounted(tail, name, len(x.d.Params)); err != nil {
 		return err
 	}
-	if err := ps.isBound([]byte(x.portal), nil); err != nil {
+	if err := ps.isBound([]byte(x.portal.name), nil); err != nil {
 		return err
 	}
-	wrong := x.misformatted()
+	wrong := x.req.misformatted(x.d.Columns)
 	if len(x.d.Params) > 0 && wrong != nil || (len(x.d.Params) > 0 || x.write == nil) && !ps.isUsed() {
 		if err := ps.tryBind(x); err != nil {
 			return err
@@ -170,9 +159,9 @@ func (ps *portals) tryBind(x *gathering) error {
 	}
 	c := ps.s.held.conn
 	c.UnnamedGone()
-	out := wire.AppendParse(nil, "", string(x.text), appendOIDs(nil, x.d.Params))
+	out := wire.AppendParse(nil, "", string(x.req.text), appendOIDs(nil, x.d.Params))
 	out, at := wire.Begin(out, wire.Bind)
-	out = append(append(append(out, 0, 0), x.values...), 0, 0)
+	out = append(append(append(out, 0, 0), x.req.values...), 0, 0)
 	out = wire.AppendClose(wire.End(out, at), 'P', "")
 	if _, err := c.Write(wire.AppendEmpty(out, wire.Sync)); err != nil {
 		return ps.s.gather.loseAtHand(c.Lost(err))
@@ -186,18 +175,7 @@ func (ps *portals) tryBind(x *gathering) error {
 	if err != nil {
 		return ps.s.gather.loseAtHand(err)
 	}
-	return x.ofPortal(failed)
-}
-
-// ofPortal makes an error about a value name the client's portal.
-func (x *gathering) ofPortal(err error) error {
-	var e *pgerr.Error
-	if x.portal == "" || !errors.As(err, &e) || !strings.HasPrefix(e.Where, unreadValue) {
-		return err
-	}
-	named := *e
-	named.Where = "portal " + strconv.Quote(x.portal) + strings.TrimPrefix(e.Where, "unnamed portal")
-	return &named
+	return x.portal.named(failed)
 }
 
 // unbound looks at an error that ends the execution of a portal. If a shard could not read
@@ -211,9 +189,9 @@ func (ps *portals) unbound(err error) error {
 		return err
 	}
 	if ps.mayUnbind() {
-		ps.s.out.B = ps.s.out.B[:len(ps.s.out.B)-len(x.said)]
+		ps.s.out.B = ps.s.out.B[:len(ps.s.out.B)-len(x.portal.said)]
 	}
-	return x.ofPortal(err)
+	return x.portal.named(err)
 }
 
 // isDenied reports whether an error says that the role may not run the query. An error from
@@ -226,8 +204,5 @@ func (x *gathering) isDenied(e *pgerr.Error) bool {
 // been sent to the client yet.
 func (ps *portals) mayUnbind() bool {
 	x := ps.executing
-	return x != nil && len(x.said) > 0 && bytes.HasSuffix(ps.s.out.B, x.said)
+	return x != nil && x.portal.saidLast(ps.s.out.B)
 }
-
-// unreadValue begins the context of an error about a value in a Bind.
-const unreadValue = "unnamed portal parameter $"

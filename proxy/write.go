@@ -23,12 +23,10 @@ import (
 
 // writeQuery carries out a simple query of n bytes that writes on several shards.
 func (wr *writer) writeQuery(r *router, p *plan.Plan, text []byte, f *parser.Facts, n int) error {
-	x := &gathering{
-		plan: p, write: p.Write, facts: f, text: slices.Clone(text), literals: slices.Clone(r.scan.Literals),
-		values: noValues, formats: []byte{0, 0}, began: time.Now(),
-	}
+	x := newGathering(p, queryRequest(text, r.scan.Literals, f))
+	x.began = time.Now()
 	if p.Generate != nil {
-		x.supplied = slices.Clone(r.args.Generated) // see place
+		x.progress.supplied = slices.Clone(r.args.Generated) // see place
 	}
 	wr.s.client.Consume(wire.HeaderLen + n)
 	wr.s.account.runsAs(tally.Write)
@@ -45,7 +43,7 @@ func (wr *writer) writeQuery(r *router, p *plan.Plan, text []byte, f *parser.Fac
 	if own {
 		wr.s.tx.start("BEGIN")
 	}
-	x.alone = own
+	x.repeat.alone = own
 	failed, err := wr.s.out.quietly(func() error { return wr.writePart(r, x) })
 	if err != nil {
 		return err
@@ -55,14 +53,14 @@ func (wr *writer) writeQuery(r *router, p *plan.Plan, text []byte, f *parser.Fac
 			return err
 		}
 	}
-	if x.stray != nil {
-		if !errors.Is(x.stray, errMoved) {
-			err = wr.s.reach.mayAgain(x.stray)
+	if x.repeat.stray != nil {
+		if !errors.Is(x.repeat.stray, errMoved) {
+			err = wr.s.reach.mayAgain(x.repeat.stray)
 		}
 		if err != nil {
 			return wr.s.lost.refuseRead(err)
 		}
-		return wr.s.tx.runPart(x.text)
+		return wr.s.tx.runPart(x.req.text)
 	}
 	if !failed {
 		wr.s.out.tellWritten(x)
@@ -76,17 +74,17 @@ func (wr *writer) writeQuery(r *router, p *plan.Plan, text []byte, f *parser.Fac
 func (wr *writer) writePart(r *router, x *gathering) error {
 	wr.s.reach.beginGather()
 	defer wr.s.reach.endGather()
-	r.args.Text, r.args.Literals, r.args.Options = x.text, x.literals, wr.s.record.scanOptions()
+	x.req.readInto(&r.args, wr.s.record.scanOptions())
 	r.args.Params = executor.Params{}
 	err := wr.carryOut(r, x, true)
 	switch {
-	case errors.Is(err, errMoved) && x.alone && x.plan.Strays:
-		x.stray = err // run again, in another transaction
+	case errors.Is(err, errMoved) && x.repeat.alone && x.plan.Strays:
+		x.repeat.stray = err // run again, in another transaction
 		wr.s.out.fail()
 		return nil
 	case errors.Is(err, errMoved):
 		wr.s.reach.endGather()
-		return wr.s.tx.runPart(x.text)
+		return wr.s.tx.runPart(x.req.text)
 	case wr.s.route.holdsBack(x, err):
 		return nil
 	case err != nil:
@@ -109,7 +107,7 @@ func (o *answers) tellWritten(x *gathering) {
 func (wr *writer) carryOut(r *router, x *gathering, describe bool) error {
 	n, err := wr.writeOut(r, x, describe)
 	if err == nil && x.plan.Lookups {
-		err = wr.s.lookups.keepWritten(x.claims, x.strictLookups(), x.write.Verb == "UPDATE" && len(x.write.Steps()) == 0)
+		err = wr.s.lookups.keepWritten(x.progress.claims, x.strictLookups(), x.write.Verb == "UPDATE" && len(x.write.Steps()) == 0)
 	}
 	if err != nil {
 		return err
@@ -174,7 +172,7 @@ func (wr *writer) prepareWrite(r *router, x *gathering) error {
 	if err := wr.visitWrite(r, x); err != nil {
 		return err
 	}
-	if err := wr.firesHere(x, func(shard int) bool { return len(x.visits[shard]) > 0 }); err != nil {
+	if err := wr.firesHere(x, func(shard int) bool { return len(x.rounds.first[shard]) > 0 }); err != nil {
 		return err
 	}
 	if err := wr.s.reach.interrupted(); err != nil {
@@ -229,7 +227,7 @@ func (wr *writer) describeWrite(x *gathering) error {
 	}
 	d := &plan.Description{}
 	var err error
-	if d.Params, d.Columns, err = finish.Describe(wr.s.held.conn, string(x.text), oidList(x.oids)); err != nil {
+	if d.Params, d.Columns, err = finish.Describe(wr.s.held.conn, string(x.req.text), oidList(x.req.oids)); err != nil {
 		return err
 	}
 	x.d = d
@@ -259,14 +257,14 @@ func (wr *writer) readFirst(r *router, x *gathering) error {
 		return err
 	}
 	err := wr.s.gather.collect(x)
-	x.legs, x.later = nil, nil
+	x.legs, x.rounds.later = nil, nil
 	return err
 }
 
 // visitWrite finds the shards that the statement writes on.
 func (wr *writer) visitWrite(r *router, x *gathering) error {
 	r.args.ASCII = wr.s.out.reported["client_encoding"] != "UTF8"
-	x.visits = make([][]int, len(wr.s.route.snap.Shards))
+	x.rounds.begin(len(wr.s.route.snap.Shards))
 	along, one := 0, false
 	switch s := x.write.Shape.(type) {
 	case *plan.Share:
@@ -293,10 +291,10 @@ func (wr *writer) visitWrite(r *router, x *gathering) error {
 		return x.plan.Refusal
 	}
 	for shard := range shards.All() {
-		if along > 0 && x.gave[along-1] != nil && !x.gave[along-1][shard] {
+		if x.progress.gaveNone(along, shard) {
 			continue
 		}
-		x.visits[shard] = []int{0}
+		x.rounds.visit(shard, 0)
 	}
 	return nil
 }
@@ -316,7 +314,7 @@ func (wr *writer) openWriteLegs(x *gathering) (err error) {
 	}()
 	own, _ := x.write.Shape.(*plan.Own)
 	text := x.write.Text()
-	for shard, visited := range x.visits {
+	for shard, visited := range x.rounds.first {
 		if len(visited) == 0 {
 			continue
 		}
@@ -338,8 +336,8 @@ func (wr *writer) openWriteLegs(x *gathering) (err error) {
 				return err
 			}
 		}
-		if x.shares != nil {
-			x.in = x.shares[shard]
+		if x.progress.shares != nil {
+			x.intake.inputs = x.progress.shares[shard]
 		}
 		if isWhole(x.write) {
 			l.out, err = x.appendWhole(l.out, l)
@@ -359,14 +357,9 @@ func (wr *writer) openWriteLegs(x *gathering) (err error) {
 // appendWrite appends the messages for the shard of a leg.
 func (x *gathering) appendWrite(dst []byte, l *leg, text plan.Text) ([]byte, error) {
 	fill := x.fill()
-	types, values := x.d.Params, x.values
-	if x.in != nil {
-		fill.Input = x.in.AppendInput
-		types = x.in.AppendTypes(types[:len(types):len(types)])
-		var err error
-		if values, err = x.in.AppendBind(nil, values); err != nil {
-			return dst, err
-		}
+	types, values, err := x.intake.bind(fill, x.d.Params, x.req.values)
+	if err != nil {
+		return dst, err
 	}
 	given := appendOIDs(nil, types)
 	oids, err := l.translate.ParseOIDs(given)
@@ -379,7 +372,7 @@ func (x *gathering) appendWrite(dst []byte, l *leg, text plan.Text) ([]byte, err
 	dst = wire.AppendParse(dst, "", string(text.Append(nil, fill)), oids)
 	dst, at := wire.Begin(dst, wire.Bind)
 	dst = append(dst, 0, 0)
-	dst = append(append(dst, values...), x.formats...)
+	dst = append(append(dst, values...), x.req.formats...)
 	dst = wire.End(dst, at)
 	if l.translate != nil && x.write.Returns {
 		dst = wire.AppendDescribe(dst, 'P', "")
@@ -433,33 +426,33 @@ func rowsOf(tag []byte) int64 {
 // executeWrite executes the portal of a statement that writes on several shards, in the
 // client's block or in the implicit block of its messages.
 func (wr *writer) executeWrite(x *gathering, limit int) error {
-	x.over = true
-	wr.s.portals.keepReturned(x, limit)
+	x.portal.over = true
+	x.portal.keepReturned(limit, wr.s.record.maxGatherBytes())
 	err := wr.carryOutBound(x)
 	for wr.s.route.holdsBack(x, err) {
 		if _, err := wr.s.tx.endOwn(true); err != nil {
 			return err
 		}
 		wr.s.tx.start(plainBegin)
-		if err = wr.s.reach.mayAgain(x.stray); err != nil {
+		if err = wr.s.reach.mayAgain(x.repeat.stray); err != nil {
 			break
 		}
 		if !wr.s.reach.interrupt.active {
 			wr.s.reach.beginGather()
 		}
-		wr.s.portals.keepReturned(x, limit)
+		x.portal.keepReturned(limit, wr.s.record.maxGatherBytes())
 		err = wr.s.route.carryOutAgain(x)
 	}
-	if err == nil && x.untold != nil && x.d.Columns != nil {
-		if err = x.untold.rewind(); err == nil {
+	if err == nil && x.portal.untold != nil && x.d.Columns != nil {
+		if err = x.portal.untold.rewind(); err == nil {
 			wr.s.out.Grow()
-			wr.s.out.B, err = x.appendPortion(wr.s.out.B, limit)
+			wr.s.out.B, err = x.portal.appendPortion(wr.s.out.B, limit, x.tag)
 		}
 		if err == nil {
 			return nil
 		}
 	}
-	x.untold = nil
+	x.portal.untold = nil
 	if err != nil {
 		return wr.s.gather.boundFailed(wr.s.route.refuseStray(x.named(err)))
 	}
@@ -470,17 +463,15 @@ func (wr *writer) executeWrite(x *gathering, limit int) error {
 // carryOutBound is carryOut for a portal; it plans again if tables have been declared
 // meanwhile.
 func (wr *writer) carryOutBound(x *gathering) error {
-	if err := wr.s.record.mayRead(x.text, x.read); err != nil {
+	if err := wr.s.record.mayRead(x.req.text, x.req.read); err != nil {
 		return err
 	}
 	r := wr.s.srv.memory.routers.Get().(*router)
 	defer wr.s.srv.memory.routers.Put(r)
 	for {
-		params, ok := executor.DecodeParams(x.values)
-		if !ok {
+		if !x.req.bindInto(&r.args, wr.s.record.scanOptions()) {
 			return wire.ErrMalformed
 		}
-		r.args.Text, r.args.Literals, r.args.Options, r.args.Params = x.text, x.literals, wr.s.record.scanOptions(), params
 		err := wr.carryOut(r, x, false)
 		if !errors.Is(err, errMoved) {
 			return err
@@ -493,13 +484,13 @@ func (wr *writer) carryOutBound(x *gathering) error {
 
 // planAnew plans the statement of a portal again.
 func (wr *writer) planAnew(r *router, x *gathering) (err error) {
-	wr.s.route.read(r, x.text)
-	if x.plan, err = wr.s.route.plan(r, x.text, x.oids); err != nil {
+	wr.s.route.read(r, x.req.text)
+	if x.plan, err = wr.s.route.plan(r, x.req.text, x.req.oids); err != nil {
 		return err
 	}
 	if x.write = x.plan.Write; x.write == nil {
 		return pgerr.New(pgerr.SerializationFailure, "the tables of this statement were declared anew meanwhile").WithHint("Try again.")
 	}
-	x.legs, x.in, x.shares = nil, nil, nil
+	x.legs, x.intake.inputs, x.progress.shares = nil, nil, nil
 	return nil
 }

@@ -20,7 +20,7 @@ import (
 // inserting is one execution of an INSERT … VALUES whose rows belong on several shards, see
 // plan.Rows.
 type inserting struct {
-	*gathering
+	x    *gathering
 	s    *Session
 	r    *router
 	rows *plan.Rows
@@ -42,7 +42,7 @@ type argument struct {
 
 // insertRows sends each row of an INSERT … VALUES to its shard.
 func (wr *writer) insertRows(r *router, x *gathering, rows *plan.Rows, describe bool) (int64, error) {
-	in := &inserting{gathering: x, s: wr.s, r: r, rows: rows, late: map[int]bool{}}
+	in := &inserting{x: x, s: wr.s, r: r, rows: rows, late: map[int]bool{}}
 	if err := wr.prepareInsert(x); err != nil {
 		return 0, err
 	}
@@ -99,20 +99,20 @@ func (wr *writer) prepareInsert(x *gathering) error {
 
 // arguments splits the client's Bind into parameters.
 func (in *inserting) arguments() error {
-	values := in.values
+	values := in.x.req.values
 	codes := int(binary.BigEndian.Uint16(values))
 	formats := values[2 : 2+2*codes]
 	values = values[2+2*codes:]
 	n := int(binary.BigEndian.Uint16(values))
-	if n != len(in.d.Params) {
-		return pgerr.New(pgerr.ProtocolViolation, "bind message supplies %d parameters, but the statement requires %d", n, len(in.d.Params))
+	if n != len(in.x.d.Params) {
+		return pgerr.New(pgerr.ProtocolViolation, "bind message supplies %d parameters, but the statement requires %d", n, len(in.x.d.Params))
 	}
 	if codes > 1 && codes != n {
 		return pgerr.New(pgerr.ProtocolViolation, "bind message has %d parameter formats but %d parameters", codes, n)
 	}
 	values = values[2:]
 	for i := range n {
-		a := argument{typ: in.d.Params[i]}
+		a := argument{typ: in.x.d.Params[i]}
 		switch {
 		case codes == 1:
 			a.format = int16(binary.BigEndian.Uint16(formats))
@@ -146,25 +146,25 @@ func nextField(b []byte) (field, rest []byte, err error) {
 
 // supply draws the values that weft supplies, unless they have been drawn already.
 func (in *inserting) supply() error {
-	g := in.plan.Generate
+	g := in.x.plan.Generate
 	switch {
 	case g == nil:
 		return nil
-	case len(in.supplied) == len(g.Values):
-		in.r.args.Generated = append(in.r.args.Generated[:0], in.supplied...)
+	case len(in.x.progress.supplied) == len(g.Values):
+		in.r.args.Generated = append(in.r.args.Generated[:0], in.x.progress.supplied...)
 	default:
-		if err := in.s.drawn.generate(in.r, in.plan); err != nil {
+		if err := in.s.drawn.generate(in.r, in.x.plan); err != nil {
 			return err
 		}
 	}
-	in.supplied = slices.Clone(in.r.args.Generated)
+	in.x.progress.supplied = slices.Clone(in.r.args.Generated)
 	return nil
 }
 
 // readCells reads the values of cells that cannot be evaluated where the rows go.
 func (in *inserting) readCells() error {
 	var row []byte
-	cols, err := in.s.write.readQuery(in.r, in.gathering, in.rows.Query, func(r []byte) error {
+	cols, err := in.s.write.readQuery(in.r, in.x, in.rows.Query, func(r []byte) error {
 		row = slices.Clone(r)
 		return nil
 	})
@@ -199,9 +199,9 @@ func (in *inserting) readCells() error {
 
 // params gives the router the client's parameters again.
 func (in *inserting) params() {
-	in.r.args.Text, in.r.args.Literals, in.r.args.Options = in.text, in.literals, in.s.record.scanOptions()
-	in.r.args.Params, _ = executor.DecodeParams(in.values) // arguments has checked them
-	in.r.args.Generated = append(in.r.args.Generated[:0], in.supplied...)
+	in.r.args.Text, in.r.args.Literals, in.r.args.Options = in.x.req.text, in.x.req.literals, in.s.record.scanOptions()
+	in.r.args.Params, _ = executor.DecodeParams(in.x.req.values) // arguments has checked them
+	in.r.args.Generated = append(in.r.args.Generated[:0], in.x.progress.supplied...)
 	in.r.args.ASCII = in.s.out.reported["client_encoding"] != "UTF8"
 }
 
@@ -251,7 +251,7 @@ func (in *inserting) unknown() error {
 func (in *inserting) placeRows() (missing []executor.Missing, unknown []int, err error) {
 	in.params()
 	seen := missingSet{}
-	err = in.r.bind.BindRows(in.plan, in.s.route.snap, &in.r.args, len(in.rows.Rows), func(i int) (*plan.Instance, []*datum.Value) {
+	err = in.r.bind.BindRows(in.x.plan, in.s.route.snap, &in.r.args, len(in.rows.Rows), func(i int) (*plan.Instance, []*datum.Value) {
 		return &in.rows.Instances[i], in.keys(i)
 	}, func(i int, at executor.Place, ok bool) {
 		if !ok {
@@ -304,19 +304,19 @@ func (in *inserting) divide(from, to int) {
 
 // routeIDs makes the routed ids of rows whose buckets were not known before.
 func (in *inserting) routeIDs() error {
-	if in.plan.Generate == nil || len(in.late) == 0 {
+	if in.x.plan.Generate == nil || len(in.late) == 0 {
 		return nil
 	}
-	for i := range in.plan.Generate.Values {
-		v := &in.plan.Generate.Values[i]
+	for i := range in.x.plan.Generate.Values {
+		v := &in.x.plan.Generate.Values[i]
 		if v.Routed == nil || !in.late[v.Row] {
 			continue
 		}
-		id, err := routedID(v.Routed, in.supplied[i], in.buckets[v.Row], in.s.route.snap.BucketCount)
+		id, err := routedID(v.Routed, in.x.progress.supplied[i], in.buckets[v.Row], in.s.route.snap.BucketCount)
 		if err != nil {
 			return err
 		}
-		in.supplied[i] = strconv.AppendInt(nil, id, 10)
+		in.x.progress.supplied[i] = strconv.AppendInt(nil, id, 10)
 		in.s.drawn.noteDrawn(v.Sequence, id)
 	}
 	return nil
@@ -333,14 +333,14 @@ func routedID(ids *plan.IDs, number []byte, bucket, buckets int) (int64, error) 
 
 // run sends the shards their rows and passes on the rows that they return.
 func (in *inserting) run(describe bool) (n int64, err error) {
-	s, x := in.s, in.gathering
+	s, x := in.s, in.x
 	shards := 0
 	for _, rows := range in.parts {
 		if len(rows) > 0 {
 			shards++
 		}
 	}
-	trial := in.rows.Skips && in.write.Returns && shards > 1
+	trial := in.rows.Skips && in.x.write.Returns && shards > 1
 	if err := in.open(trial); err != nil {
 		return 0, err
 	}
@@ -352,7 +352,7 @@ func (in *inserting) run(describe bool) (n int64, err error) {
 	} else {
 		s.gather.sendLegs(x.legs)
 	}
-	if in.write.Returns {
+	if in.x.write.Returns {
 		var rows stream.Rows = x.legs[0]
 		if shards > 1 {
 			rows = &ordered{legs: in.byShard(), places: in.places}
@@ -394,7 +394,7 @@ func firstError(legs []*leg, err error) error {
 // byShard returns the leg of each shard.
 func (in *inserting) byShard() []*leg {
 	out := make([]*leg, len(in.parts))
-	for _, l := range in.legs {
+	for _, l := range in.x.legs {
 		out[l.shard] = l
 	}
 	return out

@@ -45,7 +45,7 @@ func (in *inserting) askAll(cells []int) error {
 	if len(cells) == 0 {
 		return nil
 	}
-	if err := in.s.gather.gatherNow(in.gathering); err != nil {
+	if err := in.s.gather.gatherNow(in.x); err != nil {
 		return err
 	}
 	for part := range slices.Chunk(cells, maxTargets) {
@@ -59,13 +59,13 @@ func (in *inserting) askAll(cells []int) error {
 // askCells asks for the values of some cells in one query, with the client's own
 // parameters.
 func (in *inserting) askCells(cells []int) error {
-	fill := in.fill()
+	fill := in.x.fill()
 	fill.Own = func(dst []byte, kind plan.PartKind, i int) []byte {
 		if kind == plan.Given {
 			return strconv.AppendInt(append(dst, '$'), int64(i+1), 10)
 		}
-		g := in.plan.Generate.Values[i]
-		return append(dst, executor.Literal(in.supplied[i], g.Type)...)
+		g := in.x.plan.Generate.Values[i]
+		return append(dst, executor.Literal(in.x.progress.supplied[i], g.Type)...)
 	}
 	sql := []byte("SELECT ")
 	for n, i := range cells {
@@ -73,7 +73,7 @@ func (in *inserting) askCells(cells []int) error {
 		sql = c.Text.Append(append(appendComma(sql, n), '('), fill)
 		sql = append(append(sql, "\n)::"...), c.As...)
 	}
-	got, err := in.s.write.askHomeFor(in.gathering, string(sql))
+	got, err := in.s.write.askHomeFor(in.x, string(sql))
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (wr *writer) askHomeFor(x *gathering, sql string) ([]argument, error) {
 	c.UnnamedGone()
 	out := wire.AppendParse(nil, "", sql, appendOIDs(nil, x.d.Params))
 	out, at := wire.Begin(out, wire.Bind)
-	out = append(append(append(out, 0, 0), x.values...), 0, 1, 0, 1)
+	out = append(append(append(out, 0, 0), x.req.values...), 0, 1, 0, 1)
 	out = wire.AppendDescribe(wire.End(out, at), 'P', "")
 	out = wire.AppendEmpty(appendExecute(out), wire.Sync)
 	if _, err := c.Write(out); err != nil {

@@ -18,7 +18,7 @@ import (
 // open gets the backends ready and fills in the messages for each. With trial the INSERT
 // can be undone.
 func (in *inserting) open(trial bool) (err error) {
-	s, x := in.s, in.gathering
+	s, x := in.s, in.x
 	if s.held.conn != nil {
 		if err := s.held.park(); err != nil {
 			return err
@@ -79,7 +79,7 @@ func (in *inserting) appendRows(dst []byte, l *leg, rows []int) ([]byte, error) 
 		}
 		return strconv.AppendInt(append(dst, '$'), int64(n), 10)
 	}
-	fill := in.fill()
+	fill := in.x.fill()
 	fill.Own = func(dst []byte, kind plan.PartKind, i int) []byte {
 		switch kind {
 		case plan.Given:
@@ -88,7 +88,7 @@ func (in *inserting) appendRows(dst []byte, l *leg, rows []int) ([]byte, error) 
 			}
 			return number(dst, i, in.given[i])
 		case plan.Supplied:
-			return append(dst, executor.Literal(in.supplied[i], in.plan.Generate.Values[i].Type)...)
+			return append(dst, executor.Literal(in.x.progress.supplied[i], in.x.plan.Generate.Values[i].Type)...)
 		}
 		if a := in.cells[i]; a != nil {
 			return number(dst, -1-i, *a)
@@ -115,9 +115,9 @@ func (in *inserting) appendRows(dst []byte, l *leg, rows []int) ([]byte, error) 
 	}
 	dst = wire.AppendParse(dst, "", string(sql), oids)
 	dst, at := wire.Begin(dst, wire.Bind)
-	dst = append(append(append(dst, 0, 0), values...), in.formats...)
+	dst = append(append(append(dst, 0, 0), values...), in.x.req.formats...)
 	dst = wire.End(dst, at)
-	if l.translate != nil && in.write.Returns {
+	if l.translate != nil && in.x.write.Returns {
 		dst = wire.AppendDescribe(dst, 'P', "")
 	}
 	return appendExecute(dst), nil

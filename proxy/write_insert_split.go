@@ -20,7 +20,7 @@ import (
 // splitting is one execution of an INSERT … SELECT whose rows are read first and then sent
 // where they belong, see plan.Split.
 type splitting struct {
-	*gathering
+	x     *gathering
 	s     *Session
 	r     *router
 	split *plan.Split
@@ -52,7 +52,7 @@ func (wr *writer) insertQuery(r *router, x *gathering, w *plan.Stream, describe 
 	if err := wr.prepareInsert(x); err != nil {
 		return 0, err
 	}
-	in := &splitting{gathering: x, s: wr.s, r: r, split: w.Split, kept: &spool{limit: wr.s.record.maxGatherBytes()}}
+	in := &splitting{x: x, s: wr.s, r: r, split: w.Split, kept: &spool{limit: wr.s.record.maxGatherBytes()}}
 	defer in.kept.close()
 	cols, err := wr.readQuery(r, x, &w.Query, in.kept.add)
 	if err != nil {
@@ -82,7 +82,7 @@ func (wr *writer) insertQuery(r *router, x *gathering, w *plan.Stream, describe 
 		}
 	}
 	changed, err := in.flush(describe)
-	if err == nil && x.write.Returns && describe && !x.told {
+	if err == nil && x.write.Returns && describe && !x.repeat.told {
 		wr.s.out.Grow()
 		wr.s.out.B = x.describeResult(wr.s.out.B)
 	}
@@ -98,7 +98,7 @@ func (in *splitting) prepare(cols []plan.Column) error {
 	in.most = splitRows
 	for i := range in.columns {
 		if finish.Carry(&in.columns[i]) == finish.Whole { // each value is a parameter
-			in.most = max((maxParams-len(in.d.Params))/len(in.columns), 1)
+			in.most = max((maxParams-len(in.x.d.Params))/len(in.columns), 1)
 		}
 	}
 	if in.split.Table == nil {
@@ -216,7 +216,7 @@ func (in *splitting) placeRows(keys [][]*datum.Value) (missing []executor.Missin
 	seen := missingSet{}
 	in.places = in.places[:0]
 	sure := true
-	err = in.r.bind.BindRows(in.plan, in.s.route.snap, &in.r.args, len(in.batch), func(i int) (*plan.Instance, []*datum.Value) {
+	err = in.r.bind.BindRows(in.x.plan, in.s.route.snap, &in.r.args, len(in.batch), func(i int) (*plan.Instance, []*datum.Value) {
 		return &in.instance, keys[i]
 	}, func(_ int, at executor.Place, ok bool) {
 		sure = sure && ok
@@ -274,7 +274,7 @@ func fieldOf(row []byte, at int) (field []byte, err error) {
 func (in *splitting) convert(keys [][]*datum.Value, k int) error {
 	at := in.split.Columns[k]
 	key := in.split.Table.Vindex.Columns()[k]
-	inputs := finish.NewInputs([]finish.Shape{{Columns: in.columns[at : at+1]}}, len(in.d.Params), finish.Limits{})
+	inputs := finish.NewInputs([]finish.Shape{{Columns: in.columns[at : at+1]}}, len(in.x.d.Params), finish.Limits{})
 	for i := range keys {
 		row := appendField([]byte{0, 1}, keys[i][k].Bytes)
 		if _, err := inputs.Add(row); err != nil {
@@ -283,7 +283,7 @@ func (in *splitting) convert(keys [][]*datum.Value, k int) error {
 	}
 	sql := inputs.AppendInput([]byte("SELECT q.c1::"+key.TypeName+" FROM "), 0)
 	sql = append(sql, " q(c1)"...)
-	values, err := inputs.AppendBind(nil, in.values)
+	values, err := inputs.AppendBind(nil, in.x.req.values)
 	if err != nil {
 		return err
 	}
@@ -295,7 +295,7 @@ func (in *splitting) convert(keys [][]*datum.Value, k int) error {
 	}
 	in.s.held.conn.UnnamedGone()
 	l := &leg{s: in.s, conn: in.s.held.conn}
-	l.out = wire.AppendParse(nil, "", string(sql), appendOIDs(nil, inputs.AppendTypes(slices.Clone(in.d.Params))))
+	l.out = wire.AppendParse(nil, "", string(sql), appendOIDs(nil, inputs.AppendTypes(slices.Clone(in.x.d.Params))))
 	var start int
 	l.out, start = wire.Begin(l.out, wire.Bind)
 	l.out = append(append(append(l.out, 0, 0), values...), 0, 1, 0, 1)
@@ -382,7 +382,7 @@ func (in *splitting) fillInputs() error {
 	for i, row := range in.batch {
 		shard := in.places[i]
 		if in.inputs[shard] == nil {
-			in.inputs[shard] = finish.NewInputs([]finish.Shape{{Columns: in.columns}}, len(in.d.Params), finish.Limits{})
+			in.inputs[shard] = finish.NewInputs([]finish.Shape{{Columns: in.columns}}, len(in.x.d.Params), finish.Limits{})
 		}
 		if _, err := in.inputs[shard].Add(row); err != nil {
 			return err
@@ -393,7 +393,7 @@ func (in *splitting) fillInputs() error {
 
 // send sends the shards their rows, and passes on the rows that they return.
 func (in *splitting) send(describe bool) (n int64, err error) {
-	s, x := in.s, in.gathering
+	s, x := in.s, in.x
 	if err := in.open(); err != nil {
 		return 0, err
 	}
@@ -403,9 +403,9 @@ func (in *splitting) send(describe bool) (n int64, err error) {
 	} else {
 		s.gather.sendLegs(x.legs)
 	}
-	if in.write.Returns {
-		_, err = s.gather.passRows(x, in.returned(), describe && !x.told)
-		x.told = true
+	if in.x.write.Returns {
+		_, err = s.gather.passRows(x, in.returned(), describe && !x.repeat.told)
+		x.repeat.told = true
 	}
 	if ended := s.legs.endLegs(x.legs, err != nil && !atEnd(err)); ended != nil && !errors.Is(err, errEnd) {
 		err = firstError(x.legs, ended) // the error of the shard itself
@@ -420,14 +420,14 @@ func (in *splitting) send(describe bool) (n int64, err error) {
 // some may be missing.
 func (in *splitting) returned() stream.Rows {
 	if in.split.Skips {
-		parts := make([]stream.Rows, len(in.legs))
-		for i, l := range in.legs {
+		parts := make([]stream.Rows, len(in.x.legs))
+		for i, l := range in.x.legs {
 			parts[i] = l
 		}
 		return stream.Append(parts...)
 	}
 	legs := make([]*leg, len(in.inputs))
-	for _, l := range in.legs {
+	for _, l := range in.x.legs {
 		legs[l.shard] = l
 	}
 	return &ordered{legs: legs, places: in.places}
@@ -435,7 +435,7 @@ func (in *splitting) returned() stream.Rows {
 
 // open gets the backends ready and fills in the messages for each.
 func (in *splitting) open() (err error) {
-	s, x := in.s, in.gathering
+	s, x := in.s, in.x
 	if s.held.conn != nil {
 		if err := s.held.park(); err != nil {
 			return err
@@ -443,7 +443,7 @@ func (in *splitting) open() (err error) {
 	}
 	x.legs = nil
 	defer func() {
-		x.in = nil
+		x.intake.inputs = nil
 		if err != nil {
 			_ = s.legs.endLegs(x.legs, true)
 			x.legs = nil
@@ -460,7 +460,7 @@ func (in *splitting) open() (err error) {
 		if err := s.tx.noteWriter(l.conn); err != nil {
 			return err
 		}
-		x.in = rows
+		x.intake.inputs = rows
 		if l.out, err = x.appendWrite(l.out, l, x.write.Text()); err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ const trialBatch = 128
 // runTrial carries out an INSERT that may skip rows, and passes the returned rows on in
 // order.
 func (in *inserting) runTrial(describe bool) (n int64, err error) {
-	s, x := in.s, in.gathering
+	s, x := in.s, in.x
 	returned := make([][]byte, len(in.places)) // by row
 	n, err = in.tryRows(returned)
 	if ended := s.legs.endLegs(x.legs, err != nil && !atEnd(err)); ended != nil {
@@ -41,8 +41,8 @@ func (in *inserting) runTrial(describe bool) (n int64, err error) {
 			continue
 		}
 		frame := append(binary.BigEndian.AppendUint32([]byte{wire.DataRow}, uint32(len(row)+4)), row...)
-		if x.untold != nil {
-			if err := x.untold.add(frame); err != nil {
+		if x.portal.untold != nil {
+			if err := x.portal.untold.add(frame); err != nil {
 				return 0, err
 			}
 			continue
@@ -61,9 +61,9 @@ func (in *inserting) runTrial(describe bool) (n int64, err error) {
 // tryRows fills in the row that each inserted row has returned; nil if it was skipped.
 func (in *inserting) tryRows(returned [][]byte) (n int64, err error) {
 	budget := in.s.record.maxGatherBytes()
-	in.s.gather.sendInOrder(in.legs)
+	in.s.gather.sendInOrder(in.x.legs)
 	whole := true
-	for _, l := range in.legs {
+	for _, l := range in.x.legs {
 		rows := in.parts[l.shard]
 		at, spent := 0, budget
 		changed, err := l.gatherTagged(&spent, func(_ int, row []byte) {
@@ -105,11 +105,11 @@ func (l *leg) again(out []byte) {
 
 // single has all shards run a command that returns no rows.
 func (in *inserting) single(command func(l *leg) []byte) error {
-	for _, l := range in.legs {
+	for _, l := range in.x.legs {
 		l.again(command(l))
 		l.send()
 	}
-	for _, l := range in.legs {
+	for _, l := range in.x.legs {
 		if l.drain(); l.err != nil {
 			return l.err
 		}
@@ -123,7 +123,7 @@ func (in *inserting) oneByOne(returned [][]byte, from int, budget *int64) (n int
 		rows := in.parts[l.shard]
 		return rows[min(from, len(rows)):min(from+trialBatch, len(rows))]
 	}
-	for _, l := range in.legs {
+	for _, l := range in.x.legs {
 		var out []byte
 		rows := part(l)
 		if len(rows) == 0 {
@@ -138,7 +138,7 @@ func (in *inserting) oneByOne(returned [][]byte, from int, budget *int64) (n int
 		l.again(out)
 		l.send()
 	}
-	for _, l := range in.legs {
+	for _, l := range in.x.legs {
 		rows := part(l)
 		if len(rows) == 0 {
 			continue

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"encoding/binary"
 	"errors"
 	"io"
 
@@ -25,10 +24,7 @@ func (wr *writer) readGathered(r *router, y *gathering, q *plan.Query, keep func
 	if err := finish.Carriable(y.d.Columns); err != nil {
 		return nil, err
 	}
-	y.formats = binary.BigEndian.AppendUint16(nil, uint16(len(y.d.Columns)))
-	for _, f := range finish.Formats([][]plan.Column{y.d.Columns}) {
-		y.formats = binary.BigEndian.AppendUint16(y.formats, uint16(f))
-	}
+	y.req.formats = formatsToCarry(y.d.Columns)
 	if err := wr.s.gather.prepareGather(r, y); err != nil {
 		return nil, err
 	}
@@ -47,12 +43,9 @@ func (wr *writer) readGathered(r *router, y *gathering, q *plan.Query, keep func
 func (wr *writer) queryOf(x *gathering, q *plan.Query) *gathering {
 	p := *x.plan
 	p.Writes, p.Locks = false, false // the statement writes and locks, not the query
-	y := &gathering{
-		plan: &p, g: q.Gather, facts: x.facts, text: x.text, literals: x.literals, oids: appendOIDs(nil, x.d.Params),
-		values: x.values, began: x.began, within: true,
-	}
-	y.query = q.Text
-	return y
+	req := x.req
+	req.oids, req.formats, req.read = appendOIDs(nil, x.d.Params), nil, reading{}
+	return &gathering{req: req, plan: &p, g: q.Gather, query: q.Text, within: true, began: x.began}
 }
 
 // keepResult hands the rows of a gathered query to keep.
@@ -71,8 +64,8 @@ func (wr *writer) keepResult(y *gathering, keep func(row []byte) error) error {
 		return err
 	}
 	defer wr.s.reach.endStage(y)
-	conn := y.stager
-	if y.stage == nil {
+	conn := y.intake.stager
+	if y.intake.stage == nil {
 		if err := wr.s.held.useLane(wr.s.lane); err != nil {
 			return err
 		}
@@ -93,7 +86,7 @@ func (wr *writer) keepResult(y *gathering, keep func(row []byte) error) error {
 	if err = eachRow(l, keep); err != nil {
 		wr.s.legs.stopLegs([]*leg{l})
 	}
-	if y.stage != nil {
+	if y.intake.stage != nil {
 		return apart(err)
 	}
 	return err

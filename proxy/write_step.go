@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"encoding/binary"
 	"errors"
 	"slices"
 
@@ -20,41 +19,34 @@ func (wr *writer) runSteps(r *router, x *gathering) error {
 	if len(steps) == 0 {
 		return nil
 	}
-	if x.in == nil {
-		x.in = finish.NewInputs(nil, len(x.d.Params), finish.Limits{Inline: inlineAtHome, Max: wr.s.record.maxGatherBytes()})
+	if x.intake.inputs == nil {
+		x.intake.inputs = finish.NewInputs(nil, len(x.d.Params), finish.Limits{Inline: inlineAtHome, Max: wr.s.record.maxGatherBytes()})
 	}
-	x.returned = make([][][]byte, len(steps))
-	x.gave = make([][]bool, len(steps))
+	x.progress.beginSteps(len(steps))
 	for i, step := range steps {
 		if err := wr.runStep(r, x, i, step); err != nil {
 			return err
 		}
-		x.begun = x.begun || step.Verb != selectVerb
+		x.progress.endStep(step.Verb)
 	}
 	return nil
 }
-
-// selectVerb is the verb of a step that only reads.
-const selectVerb = "SELECT"
 
 func (wr *writer) runStep(r *router, x *gathering, i int, step *plan.Write) error {
 	if _, locks := step.Shape.(*plan.Locking); locks {
 		return wr.runLocking(r, x, i, step)
 	}
 	y := *x
-	y.write, y.legs, y.shares = step, nil, nil
+	y.write, y.legs, y.progress.shares = step, nil, nil
 	cols := x.d.Steps[i]
-	y.formats = binary.BigEndian.AppendUint16(nil, uint16(len(cols)))
-	for _, f := range finish.Formats([][]plan.Column{cols}) {
-		y.formats = binary.BigEndian.AppendUint16(y.formats, uint16(f))
-	}
+	y.req.formats = formatsToCarry(cols)
 	if err := wr.visitWrite(r, &y); err != nil {
 		return err
 	}
 	if err := wr.openWriteLegs(&y); err != nil {
 		return err
 	}
-	x.in.Extend(finish.Shape{Columns: cols})
+	x.intake.inputs.Extend(finish.Shape{Columns: cols})
 	wr.s.gather.sendLegs(y.legs)
 	err := wr.keepStep(x, &y, i)
 	if ended := wr.s.legs.endLegs(y.legs, err != nil); ended != nil && !errors.Is(err, errEnd) {
@@ -80,9 +72,9 @@ func (x *gathering) keeper(i int) func(row []byte) error {
 	split := x.splits(input)
 	return func(row []byte) error {
 		if split {
-			x.returned[i] = append(x.returned[i], slices.Clone(row))
+			x.progress.returned[i] = append(x.progress.returned[i], slices.Clone(row))
 		}
-		full, err := x.in.AddTo(input, row)
+		full, err := x.intake.inputs.AddTo(input, row)
 		if err == nil && full {
 			err = tooMuchLent()
 		}
@@ -94,11 +86,11 @@ func (x *gathering) keeper(i int) func(row []byte) error {
 func (wr *writer) runLocking(r *router, x *gathering, i int, step *plan.Write) error {
 	q := step.Query()
 	y := wr.queryOf(x, q)
-	x.in.Extend(finish.Shape{Columns: x.d.Steps[i]})
+	x.intake.inputs.Extend(finish.Shape{Columns: x.d.Steps[i]})
 	if _, err := wr.readGathered(r, y, q, x.keeper(i)); err != nil {
 		return err
 	}
-	x.gave[i] = y.shardsOf(len(wr.s.route.snap.Shards))
+	x.progress.gave[i] = y.shardsOf(len(wr.s.route.snap.Shards))
 	return nil
 }
 
@@ -133,7 +125,7 @@ func (wr *writer) share(r *router, x *gathering, s *plan.Share) error {
 	i := split.Input - len(x.g.Pieces)
 	params := r.args.Params
 	defer func() { r.args.Params = params }()
-	in := &splitting{gathering: x, s: wr.s, r: r, split: split, kept: &spool{}, begun: true}
+	in := &splitting{x: x, s: wr.s, r: r, split: split, kept: &spool{}, begun: true}
 	if err := in.prepare(x.d.Steps[i]); err != nil {
 		return err
 	}
@@ -141,24 +133,24 @@ func (wr *writer) share(r *router, x *gathering, s *plan.Share) error {
 		return pgerr.New(pgerr.FeatureNotSupported, "the shard key of %q is joined with a value of another type", split.Table.Name).
 			WithHint("Cast it to the type of the column, in the source.")
 	}
-	if err := crosses(s.Moves, x.returned[i]); err != nil {
+	if err := crosses(s.Moves, x.progress.returned[i]); err != nil {
 		return err
 	}
-	in.batch = slices.Clone(x.returned[i])
+	in.batch = slices.Clone(x.progress.returned[i])
 	if len(in.batch) == 0 {
 		return nil
 	}
 	if err := in.place(); err != nil {
 		return err
 	}
-	x.shares = make([]*finish.Inputs, len(wr.s.route.snap.Shards))
+	x.progress.shares = make([]*finish.Inputs, len(wr.s.route.snap.Shards))
 	for j, row := range in.batch {
 		shard := in.places[j]
-		if x.shares[shard] == nil {
-			x.shares[shard] = x.in.With(split.Input, finish.Shape{Columns: in.columns})
-			x.visits[shard] = []int{0}
+		if x.progress.shares[shard] == nil {
+			x.progress.shares[shard] = x.intake.inputs.With(split.Input, finish.Shape{Columns: in.columns})
+			x.rounds.visit(shard, 0)
 		}
-		if _, err := x.shares[shard].AddTo(split.Input, row); err != nil {
+		if _, err := x.progress.shares[shard].AddTo(split.Input, row); err != nil {
 			return err
 		}
 	}
@@ -168,7 +160,7 @@ func (wr *writer) share(r *router, x *gathering, s *plan.Share) error {
 // stillTrueAfter is stillTrue, except that a statement that has written by declarations
 // that no longer hold cannot be planned again.
 func (wr *writer) stillTrueAfter(x *gathering) error {
-	if !x.begun {
+	if !x.progress.begun {
 		return wr.s.route.stillTrue()
 	}
 	if wr.s.route.isOvertaken() {

@@ -1,0 +1,56 @@
+package proxy
+
+import "weft/finish"
+
+// progress is how far one attempt at a write has come. An attempt can be repeated after its
+// transaction has been rolled back, and then begins with restart.
+//
+// returned and gave have an entry for each step before the write, once the steps have begun.
+type progress struct {
+	// supplied are the values that weft supplies to an INSERT, once they have been drawn.
+	supplied [][]byte
+	// claims are the lookup entries that were taken for the rows beforehand.
+	claims []lookupClaim
+	// returned are the rows of those steps whose rows are divided among the shards, by step.
+	returned [][][]byte
+	// gave says, by step, which shards have given rows of a locking step; nil for other steps.
+	gave [][]bool
+	// shares are the divided inputs, by shard; nil if no input is divided.
+	shares []*finish.Inputs
+	// begun says that a step has written something.
+	begun bool
+}
+
+// selectVerb is the verb of a step that only reads.
+const selectVerb = "SELECT"
+
+// beginSteps makes room for what n steps return.
+func (p *progress) beginSteps(n int) { p.returned, p.gave = make([][][]byte, n), make([][]bool, n) }
+
+// endStep notes that a step has been carried out.
+func (p *progress) endStep(verb string) { p.begun = p.begun || verb != selectVerb }
+
+// gaveNone reports whether a shard has no rows of the locking step that a write goes along with:
+// the write has nothing to do there. step counts from 1; 0 is no step.
+func (p *progress) gaveNone(step, shard int) bool {
+	return step > 0 && p.gave[step-1] != nil && !p.gave[step-1][shard]
+}
+
+// restart forgets an attempt whose transaction has been rolled back.
+func (p *progress) restart() {
+	p.supplied, p.claims, p.returned, p.begun = nil, nil, nil, false
+}
+
+// repeat is whether a statement that has failed may be carried out once more, without the
+// client's knowledge: only if its transaction has nothing but the statement, and if the client
+// has been sent nothing of the result.
+type repeat struct {
+	alone  bool // the statement is a transaction by itself
+	passed bool // the client has been sent a row
+	told   bool // the client has been told the columns of RETURNING
+	// stray is why the statement is to be carried out once more; nil if it is not.
+	stray error
+}
+
+// possible reports whether the statement may be carried out once more.
+func (t *repeat) possible() bool { return t.alone && !t.passed && !t.told }
