@@ -411,10 +411,10 @@ func (t *transaction) beforeEnds() error {
 // conclude ends the block on the other participants, whose answers the client does not see,
 // after the backend that answered the client has ended it.
 func (t *transaction) conclude(c *pool.Conn) {
-	if len(t.s.held.parked) == 0 || !(t.open && c.Status() == wire.TxIdle || t.chain && c.Status() == wire.TxActive) {
+	a := t.s.commit.agreement
+	if a == nil && len(t.s.held.parked) == 0 || !(t.open && c.Status() == wire.TxIdle || t.chain && c.Status() == wire.TxActive) {
 		return
 	}
-	a := t.s.commit.agreement
 	if a == nil {
 		a = t.s.commit.others()
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"weft/directory"
 )
 
 // deaths are who dies during COMMIT, and when.
@@ -93,6 +95,26 @@ func TestDDLAtomic(t *testing.T) {
 		})
 	}
 	w.clean("s")
+}
+
+// TestDDLAlone: in a cluster of one shard a change of the schema is over when its client is told,
+// and nothing of it is left for a resolver.
+func TestDDLAlone(t *testing.T) {
+	w := newWiredWorld(t, "c_alone", func(s *directory.Snapshot) { s.SetShards(s.Shards[:1], nil) }, nil)
+	w.shop()
+	c := w.conn(0)
+	for _, text := range []string{
+		"alter table s add column a int",
+		"begin; alter table s add column b int; commit",
+		"begin", "alter table s add column c int", "commit",
+		"begin", "alter table s add column d int", "rollback",
+		"update s set a = 1, b = 2, c = 3 where id = 1",
+	} {
+		must(t, c, text)
+		if left := w.snapshot().Pending; len(left) > 0 {
+			t.Errorf("%s leaves %+v", text, left)
+		}
+	}
 }
 
 // TestDDLText: a text that begins and commits by itself, or only commits, does so on all shards
