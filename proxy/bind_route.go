@@ -10,25 +10,24 @@ import (
 	"weft/wire"
 )
 
-func (ps *portals) laneForBind(r *router, pl *plan.Plan, f *parser.Facts, bind []byte) (*pool.Lane, error) {
-	if pl.Route == plan.Keyed {
+// chooseBind is choose with the values of a Bind. bind is the part of the Bind after the names;
+// nil for a Parse that no Bind follows.
+func (ps *portals) chooseBind(r *router, pl *plan.Plan, text []byte, f *parser.Facts, bind []byte) (choice, error) {
+	how := asBind
+	if bind == nil {
+		how = asParse
+	} else if pl.Route == plan.Keyed {
 		params, ok := executor.DecodeParams(bind)
-		if !ok || params.Len() != len(pl.Params) {
-			return ps.s.route.atHand(), nil // the backend says what is wrong with the Bind
-		}
-		r.args.Params = params
-		if pl.Generate != nil {
-			var kept bool
-			if r.args.Generated, kept = ps.s.drawn.takeFresh(r.args.Generated[:0], len(pl.Generate.Values)); !kept {
-				if err := ps.s.drawn.generate(r, pl); err != nil {
-					return nil, err
-				}
-			}
+		if r.args.Params = params; !ok || params.Len() != len(pl.Params) {
+			how = asMisfit
 		}
 	}
-	return ps.s.route.laneFor(r, pl, f)
+	return ps.s.route.choose(r, pl, text, f, how)
 }
 
+// routeBind finds the backend for a Bind and makes it the one at hand. done says that there
+// is nothing to send: weft executes the portal itself, or the client has been told why it
+// cannot be bound. tail is the part of the Bind after the names.
 func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err error) {
 	ps.s.pipe.kept.bind()
 	if len(portal) == 0 {
@@ -112,12 +111,10 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 		}
 		return false, nil
 	}
-	if pl.plan != nil && pl.plan.Route == plan.Call {
-		return true, ps.s.util.bindCall(portal, pl.plan, *tail)
-	}
 	return ps.routePlanned(portal, name, f, pl, tail)
 }
 
+// bindEnd is routeBind for a statement that ends the block.
 func (ps *portals) bindEnd(portal []byte, f *parser.Facts, pl *planned) (done bool, err error) {
 	err = ps.s.commit.mayChain(f)
 	if err == nil && ps.s.tx.decides() && commits(string(pl.text)) {
@@ -136,6 +133,10 @@ func (ps *portals) bindEnd(portal []byte, f *parser.Facts, pl *planned) (done bo
 	return false, nil
 }
 
+// bindBegin is routeBind for a statement that opens a block. Messages before it without a
+// Sync between are a transaction already: if they have written or set something, that
+// transaction becomes the block. No other shard can join it if one of its portals waits to
+// be executed, or if the BEGIN names modes.
 func (ps *portals) bindBegin(portal []byte, f *parser.Facts, pl *planned) (done bool, err error) {
 	if ps.s.held.conn != nil {
 		if (ps.s.implicit.isPiped() || ps.unexecuted) && (ps.s.pipe.unsynced || !ps.s.pipe.ops.empty()) {
@@ -162,11 +163,15 @@ func (ps *portals) bindBegin(portal []byte, f *parser.Facts, pl *planned) (done 
 	return true, ps.bindLocal(portal, lp)
 }
 
+// bindEnding notes that the portal being bound ends the block, or its failure. The outcome
+// must be known before later messages can be sent.
 func (ps *portals) bindEnding(f *parser.Facts) {
 	ps.s.tx.noteChain(endsTx(f) && f.Effects&parser.TxBegin != 0)
 	ps.ending = true
 }
 
+// bindInFailed is routeBind in a failed transaction, which takes only a statement that ends
+// it, or a ROLLBACK TO, which is for all participants.
 func (ps *portals) bindInFailed(portal []byte, a act, f *parser.Facts, pl *planned) {
 	switch a {
 	case endFailed:
@@ -177,10 +182,15 @@ func (ps *portals) bindInFailed(portal []byte, a act, f *parser.Facts, pl *plann
 	}
 }
 
-func (ps *portals) laneAnew(r *router, f *parser.Facts, pl *planned, tail []byte) (*pool.Lane, error) {
+// chooseAnew is choose for a Bind of a statement that was parsed before. The statement is
+// planned again if the environment has changed since.
+func (ps *portals) chooseAnew(r *router, f *parser.Facts, pl *planned, tail []byte) (choice, error) {
+	if pl.plan != nil && pl.plan.Route == plan.Call {
+		return choice{do: callFunction}, nil // whatever the environment
+	}
 	env, err := ps.s.route.environment()
 	if err != nil {
-		return nil, err
+		return choice{}, err
 	}
 	r.args.Generated = r.args.Generated[:0]
 	if pl.plan == nil || pl.env == 0 || pl.env != env.ID || pl.plan.Waits {
@@ -189,24 +199,16 @@ func (ps *portals) laneAnew(r *router, f *parser.Facts, pl *planned, tail []byte
 			pl.oids = pl.types // parameters keep their types even if the schema has changed
 		}
 		if pl.plan, err = ps.s.route.plan(r, pl.text, pl.oids); err != nil {
-			return nil, err
+			return choice{}, err
 		}
 		pl.env = ps.s.route.envID()
 	}
 	ps.s.route.relies.on(pl.plan)
 	r.args.Text, r.args.Literals, r.args.Options = pl.text, pl.literals, ps.s.record.scanOptions()
-	if pl.plan.Route == plan.Every {
-		return ps.s.lane, nil
-	}
-	if lane, err := ps.cursorLane(pl.text, pl.plan, f); lane != nil || err != nil {
-		return lane, err
-	}
-	if lane, err := ps.listingLane(f); lane != nil || err != nil {
-		return lane, err
-	}
-	return ps.laneForBind(r, pl.plan, f, tail)
+	return ps.chooseBind(r, pl.plan, pl.text, f, tail)
 }
 
+// routePlanned is the part of routeBind for statements that are planned.
 func (ps *portals) routePlanned(portal, name []byte, f *parser.Facts, pl *planned, tail *[]byte) (done bool, err error) {
 	if err := ps.s.implicit.needsBlock(pl.text, f); err != nil {
 		return true, ps.bindRefused(portal, name, pl, *tail, err)
@@ -214,37 +216,35 @@ func (ps *portals) routePlanned(portal, name []byte, f *parser.Facts, pl *planne
 	r := ps.s.srv.memory.routers.Get().(*router)
 	defer ps.s.srv.memory.routers.Put(r)
 	lane, free := ps.s.pipe.kept.bind()
-	if lane != nil {
-		r.free = free // laneForBind has found it with the Parse
-	} else {
-		lane, err = ps.laneAnew(r, f, pl, *tail)
+	d := choice{runOnShard, lane}
+	if lane == nil {
+		d, err = ps.chooseAnew(r, f, pl, *tail)
+	} else if free {
+		d.do = runFree
 	}
-	if errors.Is(err, errGather) {
+	if err != nil {
+		return true, ps.s.lost.refuseBoundRead(err)
+	}
+	switch d.do {
+	case refusePlan:
+		return true, ps.s.lost.refuseBoundRead(pl.plan.Refusal)
+	case callFunction:
+		return true, ps.s.util.bindCall(portal, pl.plan, *tail)
+	case gatherShards:
 		ps.s.route.read(r, pl.text)
 		if pl.plan, err = ps.s.gather.gatheredPlan(r, pl.plan, pl.text, pl.oids); err != nil {
 			pl.plan = nil
 			return true, ps.s.lost.refuseBoundRead(err)
 		}
 		return true, ps.s.gather.bindGather(portal, name, f, pl, *tail, r.args.Generated)
-	}
-	if err == nil && pl.plan.Route == plan.Every {
+	case runEverywhere:
 		if err := ps.s.every.mayLock(string(pl.text)); err != nil {
 			return true, ps.bindRefused(portal, name, pl, *tail, err)
 		}
 		err = ps.s.every.beforeEvery(pl)
 	}
 	if err == nil {
-		err = ps.s.route.useFor(lane, pl.plan, f, r.free)
-	}
-	if err == nil {
-		err = ps.mayCloseAll(pl.text, f)
-	}
-	if err == nil {
-		ps.noteCursor(pl.text, f, nil)
-		ps.noteFetch(portal, pl.text)
-	}
-	if err == nil {
-		err = ps.s.route.stillTrue()
+		err = ps.s.route.makeReady(d, pl.plan, pl.text, f, asBind)
 	}
 	if errors.Is(err, errMoved) {
 		pl.plan = nil
@@ -253,9 +253,7 @@ func (ps *portals) routePlanned(portal, name []byte, f *parser.Facts, pl *planne
 	if err != nil {
 		return true, ps.s.lost.refuseBoundRead(err)
 	}
-	if pl.plan.Route == plan.Home || pl.plan.Route == plan.Any {
-		ps.s.drawn.noteSequences(f, pl.text)
-	}
+	ps.noteFetch(portal, pl.text)
 	if ps.s.held.translate != nil {
 		*tail = ps.s.held.bindHere(pl, *tail)
 	}
@@ -264,7 +262,7 @@ func (ps *portals) routePlanned(portal, name []byte, f *parser.Facts, pl *planne
 			return true, ps.s.lost.refuseBoundRead(err)
 		}
 	}
-	if pl.plan.Route == plan.Every {
+	if d.do == runEverywhere {
 		if err := ps.s.every.everyBound(portal, pl); err != nil {
 			return true, ps.s.lost.refuseBoundRead(err)
 		}
@@ -272,6 +270,7 @@ func (ps *portals) routePlanned(portal, name []byte, f *parser.Facts, pl *planne
 	return false, nil
 }
 
+// useOrRefuse makes the lane's backend the one at hand, or refuses the Bind.
 func (ps *portals) useOrRefuse(lane *pool.Lane) error {
 	if err := ps.s.held.useLane(lane); err != nil {
 		return ps.s.lost.refuseBoundRead(err)
@@ -279,11 +278,14 @@ func (ps *portals) useOrRefuse(lane *pool.Lane) error {
 	return nil
 }
 
+// routing reports whether extended messages must be routed statement by statement, as in a
+// database with declared tables.
 func (ps *portals) routing() bool {
 	ps.s.route.relies.begin()
 	return ps.s.route.refresh() || ps.s.pipe.kept.waits() || ps.s.pipe.calls
 }
 
+// endTransaction waits for the end of a block inside a pipeline.
 func (ps *portals) endTransaction() error {
 	ps.s.pipe.unsent.Grow()
 	ps.s.pipe.unsent.B = wire.AppendEmpty(ps.s.pipe.unsent.B, wire.Sync)

@@ -170,9 +170,14 @@ func (cp *copier) copyOut(c *plan.Copy, f *parser.Facts) error {
 	p, err := cp.s.route.plan(r, text, nil)
 	if err == nil {
 		r.args.Text, r.args.Literals, r.args.Options = text, r.scan.Literals, cp.s.record.scanOptions()
-		if _, err = cp.s.route.laneFor(r, p, inner); errors.Is(err, errGather) {
+		var d choice
+		switch d, err = cp.s.route.choose(r, p, text, inner, asQuery); {
+		case err != nil:
+		case d.do == gatherShards:
 			p, err = cp.s.gather.gatheredPlan(r, p, text, nil)
-		} else if err == nil {
+		case d.do == refusePlan:
+			err = p.Refusal
+		default:
 			err = declaredAnew()
 		}
 	}

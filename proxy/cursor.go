@@ -132,6 +132,14 @@ func (ps *portals) cursorLane(text []byte, p *plan.Plan, f *parser.Facts) (*pool
 	return lane, nil
 }
 
+// cursorsOf returns the lane of the cursors that a text names or lists; nil for other texts.
+func (ps *portals) cursorsOf(text []byte, p *plan.Plan, f *parser.Facts) (*pool.Lane, error) {
+	if lane, err := ps.cursorLane(text, p, f); lane != nil || err != nil {
+		return lane, err
+	}
+	return ps.listingLane(f)
+}
+
 // settleCursors looks after cursors on other shards before the backend at hand runs a text:
 // CLOSE ALL closes them too, and DECLARE must not take the name of one of them.
 func (ps *portals) settleCursors(text []byte, f *parser.Facts) error {
@@ -174,12 +182,12 @@ func closesAll(text []byte) bool {
 
 // mayCloseAll refuses CLOSE ALL in extended messages if cursors are on other shards than the
 // backend at hand: messages sent there may not be answered yet.
-func (ps *portals) mayCloseAll(text []byte, f *parser.Facts) error {
-	if len(ps.s.tx.cursors) == 0 || f.Statements != 1 || !closesAll(text) {
+func (t *transaction) mayCloseAll(text []byte, f *parser.Facts) error {
+	if len(t.cursors) == 0 || f.Statements != 1 || !closesAll(text) {
 		return nil
 	}
-	for _, at := range ps.s.tx.cursors {
-		if at.lane != ps.s.held.conn.Lane() {
+	for _, at := range t.cursors {
+		if at.lane != t.s.held.conn.Lane() {
 			return pgerr.New(pgerr.FeatureNotSupported, "CLOSE ALL in extended messages closes the cursors of one shard, and those of this transaction are on others as well").
 				WithHint("Close them by name, or send it as a simple query.")
 		}

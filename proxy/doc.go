@@ -57,7 +57,8 @@
 //  1. Session.step reads the message, Session.onQuery or portals.onBind takes it.
 //  2. Package parser tells from the text what the statement does to the session. Most do
 //     nothing to it; for the others see record.prepareToRun (special.go).
-//  3. routing.plan finds the plan in a cache, routing.laneFor the shard.
+//  3. routing.plan finds the plan in a cache. decidePlanned (decide_plan.go) says from plan,
+//     facts and state what is to be done, and routing.choose finds the shard.
 //  4. held.useLane makes sure that there is a backend with the session's settings: the
 //     pool lends one for the transaction.
 //  5. The message goes to the backend, and an op notes the answer that is due.
@@ -66,14 +67,15 @@
 //  7. At the end of the transaction record.settle brings the record up to date, and
 //     held.release gives the backend back unless a pin ties the session to it.
 //
-// A statement that several shards answer leaves this road at routing.laneFor with
-// errGather: gatherer.gatherQuery and writer.writeQuery take it from there.
+// A statement that several shards answer leaves this road at routing.choose, where it
+// is decided to gatherShards: gatherer.gatherQuery and writer.writeQuery take it from there.
 //
 // # Where something new goes
 //
 //   - A message of the protocol: Session.step, and an opKind (ops.go) for its answer.
-//   - A kind of statement: package planner decides what it is; routing.statementQuery and
-//     portals.routeBind send it to the part that carries it out.
+//   - A kind of statement: package planner decides what it is; decide, or decidePlanned if
+//     it is planned, what is to be done with it; routing.plannedQuery and
+//     portals.routePlanned send it to the part that carries it out.
 //   - A reason to wait for another session or shard: reach, which is what the deadlock
 //     detector (deadlock.go) and cancel requests look at.
 //

@@ -62,7 +62,7 @@ func newGathering(p *plan.Plan, req request) *gathering {
 	return &gathering{plan: p, g: p.Gather, write: p.Write, req: req}
 }
 
-// errGather says that a statement visits several shards and can be gathered.
+// errGather refuses a statement that visits several shards where it cannot be gathered.
 var errGather = pgerr.New(pgerr.FeatureNotSupported, "this statement visits more than one shard").
 	WithHint("Send it as a statement of its own.")
 

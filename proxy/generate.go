@@ -28,6 +28,17 @@ import (
 // INSERT: as literals into a simple query, as parameters behind the client's
 // own in the extended protocol.
 
+// drawFor draws the values that a plan's execution needs, unless a Bind has them from its Parse.
+func (d *drawn) drawFor(r *router, p *plan.Plan, how manner) error {
+	if how == asBind {
+		var kept bool
+		if r.args.Generated, kept = d.takeFresh(r.args.Generated[:0], len(p.Generate.Values)); kept {
+			return nil
+		}
+	}
+	return d.generate(r, p)
+}
+
 // generate makes the values that a plan's execution needs.
 func (d *drawn) generate(r *router, p *plan.Plan) error {
 	values := p.Generate.Values

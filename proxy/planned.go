@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"errors"
-
 	"weft/parser"
 	"weft/plan"
 	"weft/planner"
@@ -75,29 +73,22 @@ func (ps *prepared) parseFor(bind []byte) error {
 		return err
 	}
 	pl, err := ps.s.route.plan(r, p.SQL, p.OIDs)
-	if err == nil && pl.Route == plan.Refused {
-		err = ps.s.record.refusedText(p.SQL, p.OIDs, pl.Refusal)
-	}
 	if err != nil {
 		return ps.s.lost.refuseParse(p.Name, err)
 	}
-	if pl.Route == plan.Call {
+	r.args.Text, r.args.Literals, r.args.Options = p.SQL, r.scan.Literals, ps.s.record.scanOptions()
+	d, err := ps.s.portals.chooseBind(r, pl, p.SQL, f, bind)
+	if err == nil && d.do == refusePlan {
+		err = pl.Refusal
+	}
+	if err != nil {
+		return ps.s.lost.refuseParse(p.Name, ps.s.record.refusedText(p.SQL, p.OIDs, err))
+	}
+	if d.do == callFunction {
 		ps.parseLocal(p, ps.s.pipe.kept.body, f, pl)
 		return nil
 	}
-	lane := ps.s.lane
-	switch {
-	case bind == nil && (pl.Route == plan.Keyed || pl.Route == plan.AnyCopy):
-		lane = ps.s.route.atHand()
-	case bind == nil && pl.Route == plan.Gathered:
-	case pl.Route != plan.Every:
-		r.args.Text, r.args.Literals, r.args.Options = p.SQL, r.scan.Literals, ps.s.record.scanOptions()
-		lane, err = ps.s.portals.laneForBind(r, pl, f, bind)
-	}
-	gathered := errors.Is(err, errGather)
-	if err != nil && !gathered {
-		return ps.s.lost.refuseParse(p.Name, ps.s.record.refusedText(p.SQL, p.OIDs, err))
-	}
+	lane, gathered := d.lane, d.do == gatherShards
 	if gathered {
 		if pl, err = ps.s.gather.gatheredPlan(r, pl, p.SQL, p.OIDs); err != nil {
 			return ps.s.lost.refuseParse(p.Name, ps.s.record.refusedText(p.SQL, p.OIDs, err))
@@ -115,11 +106,9 @@ func (ps *prepared) parseFor(bind []byte) error {
 			ps.notePlan(r, p.Name, pl)
 			return nil
 		}
-		lane, err = ps.s.lane, nil
+		lane = ps.s.lane
 	}
-	if err == nil {
-		err = ps.s.tx.snapshotsFor(f) // a server takes a snapshot to parse
-	}
+	err = ps.s.tx.snapshotsFor(f) // a server takes a snapshot to parse
 	if err == nil {
 		err = ps.s.held.useLane(lane)
 	}
@@ -127,7 +116,7 @@ func (ps *prepared) parseFor(bind []byte) error {
 		return ps.s.lost.refuseParse(p.Name, err)
 	}
 	if bind != nil && pl.Route == plan.Keyed && pl.Generate == nil && !gathered {
-		ps.s.pipe.kept.place(lane, r.free)
+		ps.s.pipe.kept.place(lane, d.do == runFree)
 	}
 	if ps.s.route.stillTrue() != nil {
 		ps.s.pipe.kept.keepAgain()
@@ -232,7 +221,6 @@ func isKnown(p *plan.Plan) bool {
 	return p.Gather.Known.Load() != nil
 }
 
-// laneForBind is laneFor with the values of a Bind message.
 // notePlan keeps the plan with its statement.
 func (ps *prepared) notePlan(r *router, name []byte, pl *plan.Plan) {
 	p, err := wire.DecodeParse(ps.s.pipe.kept.body)
@@ -278,24 +266,6 @@ func (ps *prepared) parseLocal(p wire.ParseBody, body []byte, f *parser.Facts, p
 	ps.s.pipe.ops.push(o)
 }
 
-// routeBind finds the backend for a Bind and makes it the one at hand. done says that there
-// is nothing to send: weft executes the portal itself, or the client has been told why it
-// cannot be bound. tail is the part of the Bind after the names.
-// bindEnd is routeBind for a statement that ends the block.
-// bindBegin is routeBind for a statement that opens a block. Messages before it without a
-// Sync between are a transaction already: if they have written or set something, that
-// transaction becomes the block. No other shard can join it if one of its portals waits to
-// be executed, or if the BEGIN names modes.
-// bindEnding notes that the portal being bound ends the block, or its failure. The outcome
-// must be known before later messages can be sent.
-// bindInFailed is routeBind in a failed transaction, which takes only a statement that ends
-// it, or a ROLLBACK TO, which is for all participants.
-// laneAnew finds the lane for a Bind of a statement that was parsed before. The statement
-// is planned again if the environment has changed since.
-// routePlanned is the part of routeBind for statements that shards execute.
-// useOrRefuse makes the lane's backend the one at hand, or refuses the Bind.
-// routing reports whether extended messages must be routed statement by statement, as in a
-// database with declared tables.
 // parsed returns the client's statement of that name, nil if there is none.
 func (ps *prepared) parsed(name []byte) (*parser.Facts, *planned) {
 	if len(name) > 0 {
@@ -318,7 +288,6 @@ func (ps *prepared) hiddenParams(name []byte) int {
 	return 0
 }
 
-// endTransaction waits for the end of a block inside a pipeline.
 // described returns the statement that the answer to a Describe is noted in.
 func (ps *prepared) described(name []byte) *planned {
 	_, st := ps.parsed(name)

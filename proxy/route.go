@@ -20,7 +20,6 @@ type router struct {
 	scan parser.Scanner
 	bind executor.Binder
 	args executor.Args
-	free bool // no row can be touched: any shard will do
 }
 
 // read scans a text and returns what it does to the session.
@@ -113,78 +112,6 @@ func (rt *routing) awaitMove(p *plan.Plan) error {
 	}
 	rt.refresh()
 	return nil
-}
-
-// laneFor returns the lane of the one shard that an execution of the plan visits.
-func (rt *routing) laneFor(r *router, p *plan.Plan, f *parser.Facts) (*pool.Lane, error) {
-	r.free = false
-	switch p.Route {
-	case plan.Refused:
-		return nil, p.Refusal
-	case plan.Any:
-		switch {
-		case needsHome(f):
-		case p.Timed && rt.s.tx.open && rt.s.tx.clock != nil:
-			return rt.s.tx.clock.Lane(), nil
-		default:
-			return rt.atHand(), nil
-		}
-	case plan.AnyCopy:
-		switch {
-		case f.Effects&parser.HoldCursor != 0:
-			return rt.s.lane, nil
-		case p.Timed && rt.s.tx.open && rt.s.tx.clock != nil:
-			return rt.s.tx.clock.Lane(), nil
-		case rt.s.tx.open:
-			return rt.atHand(), nil
-		}
-		return rt.s.held.laneOf(rt.snap, int(rt.s.id)%len(rt.snap.Shards)).lane, nil
-	case plan.Gathered:
-		return nil, errGather
-	case plan.Keyed:
-		if p.Lookups || p.Strays {
-			return nil, errGather
-		}
-		r.args.ASCII = rt.s.out.reported["client_encoding"] != "UTF8"
-		if err := rt.s.lookups.lookUp(r, p, p.Instances); err != nil {
-			return nil, err
-		}
-		shards, err := r.bind.Bind(p, rt.snap, &r.args)
-		if err != nil {
-			return nil, err
-		}
-		one, ok := shards.One()
-		if !ok && (p.Gather != nil || p.Write != nil || p.Copy != nil || p.Postponed) {
-			return nil, errGather
-		}
-		if !ok {
-			return nil, p.Refusal
-		}
-		if shards.Any() && rt.s.tx.open {
-			r.free = true
-			return rt.atHand(), nil
-		}
-		if len(shards.Missing) == 0 {
-			lane := rt.s.held.laneOf(rt.snap, one).lane
-			if p.Timed && rt.s.tx.late(lane) {
-				return nil, errGather // a gathered statement is told the time of the block
-			}
-			if f.Effects&parser.HoldCursor != 0 && p.Gather != nil && lane != rt.s.lane {
-				return nil, errGather // a cursor WITH HOLD is on the home shard
-			}
-			return lane, nil
-		}
-		// Another session may give a value another place meanwhile, so look up again.
-		if err := rt.enterMissing(shards.Missing); err != nil {
-			return nil, err
-		}
-		rt.refresh()
-		return rt.laneFor(r, p, f)
-	}
-	if p.Timed && p.Route == plan.Home && rt.s.tx.late(rt.s.lane) {
-		return nil, errGather
-	}
-	return rt.s.lane, nil
 }
 
 // atHand returns the lane of a backend that takes part already, so that functions such as
@@ -324,33 +251,40 @@ func (rt *routing) plannedQuery(r *router, text []byte, f *parser.Facts, n int) 
 	if err != nil {
 		return rt.refuseQuery(err, n)
 	}
-	switch {
-	case p.Unread:
+	r.takeQuery(text, rt.s.record.scanOptions())
+	d, err := rt.choose(r, p, text, f, asQuery)
+	if err != nil {
+		return rt.refuseQuery(rt.s.record.refusedText(text, nil, err), n)
+	}
+	switch d.do {
+	case refusePlan:
 		return rt.refuseQuery(rt.s.record.refusedText(text, nil, p.Refusal), n)
-	case p.Route == plan.Call:
+	case callFunction:
 		return rt.s.util.callQuery(p, n)
-	case len(p.Params) > 0 && p.Route != plan.Home && p.Route != plan.Any && p.Route != plan.Every:
-		// The shard says that a simple query has no parameters.
-		if err := rt.useFor(rt.s.lane, p, f, true); err != nil {
+	case denyParameters:
+		if err := rt.useFor(d.lane, p, f, true); err != nil {
 			return rt.refuseQuery(err, n)
 		}
 		return rt.s.runQuery(text, f, n)
-	case p.Route == plan.Refused:
-		return rt.refuseQuery(rt.s.record.refusedText(text, nil, p.Refusal), n)
-	case p.Route == plan.Every:
+	case runEverywhere:
 		return rt.s.every.everyQuery(p, text, f, n)
+	case gatherShards:
+		rt.s.drawn.notePlanned(p, text, f)
+		return rt.s.gather.gatherQuery(r, p, text, f, n)
 	}
-	edits, err := rt.place(r, p, text, f)
+	edits, err := rt.place(r, d, p, text, f)
 	if errors.Is(err, errMoved) {
 		return rt.plannedQuery(r, text, f, n)
-	}
-	if errors.Is(err, errGather) {
-		return rt.s.gather.gatherQuery(r, p, text, f, n)
 	}
 	if err != nil {
 		return rt.refuseQuery(rt.s.record.refusedText(text, nil, err), n)
 	}
 	return rt.runPlaced(text, edits, f, n)
+}
+
+// takeQuery notes that the values of a statement are in its text, which r has scanned.
+func (r *router) takeQuery(text []byte, options parser.Options) {
+	r.args.Text, r.args.Literals, r.args.Options, r.args.Params = text, r.scan.Literals, options, executor.Params{}
 }
 
 // runPlaced runs a text on the backend that place has made ready.
@@ -363,39 +297,10 @@ func (rt *routing) runPlaced(text []byte, edits parser.Edits, f *parser.Facts, n
 	return rt.s.runQuery(text, f, n)
 }
 
-// place makes a backend ready to run a text of that plan, and returns the edits that put
+// place makes the chosen backend ready, and returns the edits that put
 // generated values into the text.
-func (rt *routing) place(r *router, p *plan.Plan, text []byte, f *parser.Facts) (parser.Edits, error) {
-	r.args.Text, r.args.Literals, r.args.Options = text, r.scan.Literals, rt.s.record.scanOptions()
-	r.args.Params = executor.Params{}
-	if p.Generate != nil {
-		if err := rt.s.drawn.generate(r, p); err != nil {
-			return nil, err
-		}
-	}
-	lane, err := rt.s.portals.cursorLane(text, p, f)
-	if lane == nil && err == nil {
-		lane, err = rt.s.portals.listingLane(f)
-	}
-	if lane == nil && err == nil {
-		lane, err = rt.laneFor(r, p, f)
-	}
-	if err == nil {
-		err = rt.useFor(lane, p, f, r.free)
-	}
-	if err == nil {
-		err = rt.s.portals.settleCursors(text, f)
-	}
-	if err == nil {
-		rt.s.portals.noteCursor(text, f, nil)
-	}
-	if err == nil {
-		err = rt.stillTrue()
-	}
-	if p.Route == plan.Home || p.Route == plan.Any {
-		rt.s.drawn.noteSequences(f, text)
-	}
-	if err != nil || p.Generate == nil {
+func (rt *routing) place(r *router, d choice, p *plan.Plan, text []byte, f *parser.Facts) (parser.Edits, error) {
+	if err := rt.makeReady(d, p, text, f, asQuery); err != nil || p.Generate == nil {
 		return nil, err
 	}
 	return executor.LiteralEdits(p.Generate, text, r.scan.Literals, r.args.Generated)

@@ -78,16 +78,19 @@ func (k *script) wholeQuery(r *router, text []byte, f *parser.Facts, n int, whol
 		}
 		return true, k.s.gather.attemptQuery(a, n)
 	}
-	switch p.Route {
-	case plan.Home, plan.Any, plan.AnyCopy, plan.Keyed:
-	default:
-		return false, nil
-	}
 	// Values drawn for the whole text would be drawn again for its statements.
 	if len(p.Params) > 0 || p.Generate != nil {
 		return false, nil
 	}
-	edits, err := k.s.route.place(r, p, text, f)
+	r.takeQuery(text, k.s.record.scanOptions())
+	d, err := k.s.route.choose(r, p, text, f, asQuery)
+	if err == nil && !d.do.onOne() {
+		return false, nil
+	}
+	var edits parser.Edits
+	if err == nil {
+		edits, err = k.s.route.place(r, d, p, text, f)
+	}
 	switch {
 	case errors.Is(err, errTold), errors.Is(err, errEnd), errors.Is(err, pool.ErrLost):
 		return true, k.s.route.refuseQuery(err, n)

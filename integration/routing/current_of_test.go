@@ -43,7 +43,7 @@ func TestCurrentOf(t *testing.T) {
 		{"cu_mails where k = 5", `update cu_mails set v = 0 where current of c`, false},
 		{"cu_mails where k = 5", `update cu_mails set mail = 'x' where current of c`, true},
 	} {
-		for _, mode := range []pair.Mode{pair.Simple, pair.Prepared} {
+		for _, mode := range []pair.Mode{pair.Simple, pair.Text, pair.Prepared} {
 			p.Both(t, c.sql, `begin`)
 			p.Both(t, c.sql, `declare c cursor for select * from `+c.rows)
 			p.Both(t, c.sql, `fetch 1 from c`)

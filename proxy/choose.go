@@ -1,0 +1,111 @@
+package proxy
+
+import (
+	"weft/executor"
+	"weft/parser"
+	"weft/plan"
+	"weft/pool"
+)
+
+// choice is what is to be done with a planned statement. If one shard runs the text, lane is
+// that shard's; the home shard's if every shard does.
+type choice struct {
+	do   deed
+	lane *pool.Lane
+}
+
+// choose decides what is to be done with a text of that plan, and takes the steps on the way:
+// it draws values, looks at keys and makes lookup entries. r.args has the text, and the values
+// of a Bind.
+func (rt *routing) choose(r *router, p *plan.Plan, text []byte, f *parser.Facts, how manner) (choice, error) {
+	in := standing{how: how, open: rt.s.tx.open, clocked: rt.s.tx.open && rt.s.tx.clock != nil, late: p.Timed && rt.s.tx.late(rt.s.lane)}
+	var at *pool.Lane
+	var atErr error
+	if how != asParse {
+		at, atErr = rt.s.portals.cursorsOf(text, p, f)
+		in.cursor = at != nil || atErr != nil
+	}
+	var missing []executor.Missing
+	for {
+		do := decidePlanned(p, f, in)
+		var err error
+		switch do {
+		case drawValues:
+			err, in.drawn = rt.s.drawn.drawFor(r, p, how), true
+		case findShards:
+			at, missing, err = rt.findShards(r, p, &in)
+		case enterValues:
+			// Another session may give a value another place meanwhile, so look again.
+			err, in.found, in.missing = rt.enterMissing(missing), unsought, false
+			rt.refresh()
+		case runHome, runEverywhere, denyParameters:
+			return choice{do, rt.s.lane}, nil
+		case runAtHand, runFree:
+			return choice{do, rt.atHand()}, nil
+		case runAtClock:
+			return choice{do, rt.s.tx.clock.Lane()}, nil
+		case runAtCursor:
+			return choice{do, at}, atErr
+		case runOnCopy:
+			return choice{do, rt.s.held.laneOf(rt.snap, int(rt.s.id)%len(rt.snap.Shards)).lane}, nil
+		case runOnShard:
+			return choice{do, at}, nil
+		default:
+			return choice{do: do}, nil
+		}
+		if err != nil {
+			return choice{}, err
+		}
+	}
+}
+
+// findShards looks at the keys of a plan and notes what they lead to. It returns the lane of
+// the shard, if it is one, and the values that have no lookup entry yet.
+func (rt *routing) findShards(r *router, p *plan.Plan, in *standing) (*pool.Lane, []executor.Missing, error) {
+	r.args.ASCII = rt.s.out.reported["client_encoding"] != "UTF8"
+	if err := rt.s.lookups.lookUp(r, p, p.Instances); err != nil {
+		return nil, nil, err
+	}
+	shards, err := r.bind.Bind(p, rt.snap, &r.args)
+	if err != nil {
+		return nil, nil, err
+	}
+	one, ok := shards.One()
+	if !ok {
+		in.found = onSeveral
+		return nil, nil, nil
+	}
+	lane := rt.s.held.laneOf(rt.snap, one).lane
+	if in.found = onOne; shards.Any() {
+		in.found = onAny
+	}
+	in.missing, in.late, in.home = len(shards.Missing) > 0, p.Timed && rt.s.tx.late(lane), lane == rt.s.lane
+	return lane, shards.Missing, nil
+}
+
+// makeReady makes the chosen backend ready for the text. It returns errMoved if the text has to
+// be planned again.
+func (rt *routing) makeReady(d choice, p *plan.Plan, text []byte, f *parser.Facts, how manner) error {
+	err := rt.useFor(d.lane, p, f, d.do == runFree)
+	if err == nil && how == asQuery {
+		err = rt.s.portals.settleCursors(text, f)
+	} else if err == nil {
+		err = rt.s.tx.mayCloseAll(text, f)
+	}
+	if err != nil {
+		return err
+	}
+	rt.s.portals.noteCursor(text, f, nil)
+	if err := rt.stillTrue(); err != nil {
+		return err
+	}
+	rt.s.drawn.notePlanned(p, text, f)
+	return nil
+}
+
+// notePlanned notes what a text of that plan does to sequences: they are on the home shard.
+func (d *drawn) notePlanned(p *plan.Plan, text []byte, f *parser.Facts) {
+	if p.Route == plan.Home || p.Route == plan.Any {
+		d.noteSequences(f, text)
+	}
+}
