@@ -250,6 +250,9 @@ func (ps *portals) routePlanned(portal, name []byte, f *parser.Facts, pl *planne
 		pl.plan = nil
 		return ps.routePlanned(portal, name, f, pl, tail)
 	}
+	if isTakenName(err) {
+		return true, ps.bindLocal(portal, &localPortal{refusal: err}) // PostgreSQL says so when the portal is executed
+	}
 	if err != nil {
 		return true, ps.s.lost.refuseBoundRead(err)
 	}

@@ -87,10 +87,8 @@ func (rt *routing) findShards(r *router, p *plan.Plan, in *standing) (*pool.Lane
 // be planned again.
 func (rt *routing) makeReady(d choice, p *plan.Plan, text []byte, f *parser.Facts, how manner) error {
 	err := rt.useFor(d.lane, p, f, d.do == runFree)
-	if err == nil && how == asQuery {
-		err = rt.s.portals.settleCursors(text, f)
-	} else if err == nil {
-		err = rt.s.tx.mayCloseAll(text, f)
+	if err == nil {
+		err = rt.s.portals.settleCursors(text, f, how)
 	}
 	if err != nil {
 		return err

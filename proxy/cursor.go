@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/binary"
+	"errors"
 	"slices"
 	"strings"
 
@@ -142,9 +143,11 @@ func (ps *portals) cursorsOf(text []byte, p *plan.Plan, f *parser.Facts) (*pool.
 
 // settleCursors looks after cursors on other shards before the backend at hand runs a text:
 // CLOSE ALL closes them too, and DECLARE must not take the name of one of them.
-func (ps *portals) settleCursors(text []byte, f *parser.Facts) error {
+func (ps *portals) settleCursors(text []byte, f *parser.Facts, how manner) error {
 	switch {
 	case len(ps.s.tx.cursors) == 0 || f.Statements != 1:
+	case closesAll(text) && how != asQuery:
+		return ps.s.tx.mayCloseAll()
 	case closesAll(text):
 		return ps.closeCursors()
 	case f.Effects&parser.Cursors != 0:
@@ -170,6 +173,12 @@ func (ps *portals) settleCursors(text []byte, f *parser.Facts) error {
 	return nil
 }
 
+// isTakenName reports whether an error says that a cursor of that name exists.
+func isTakenName(err error) bool {
+	e := (*pgerr.Error)(nil)
+	return errors.As(err, &e) && e.Code == pgerr.DuplicateCursor
+}
+
 // closesAll reports whether a text is CLOSE ALL.
 func closesAll(text []byte) bool {
 	const longest = 100
@@ -182,10 +191,7 @@ func closesAll(text []byte) bool {
 
 // mayCloseAll refuses CLOSE ALL in extended messages if cursors are on other shards than the
 // backend at hand: messages sent there may not be answered yet.
-func (t *transaction) mayCloseAll(text []byte, f *parser.Facts) error {
-	if len(t.cursors) == 0 || f.Statements != 1 || !closesAll(text) {
-		return nil
-	}
+func (t *transaction) mayCloseAll() error {
 	for _, at := range t.cursors {
 		if at.lane != t.s.held.conn.Lane() {
 			return pgerr.New(pgerr.FeatureNotSupported, "CLOSE ALL in extended messages closes the cursors of one shard, and those of this transaction are on others as well").

@@ -101,7 +101,7 @@ func (d deed) onOne() bool { return d >= runHome && d <= runOnShard }
 //
 // What stays apart around it: pg_export_snapshot and SET TRANSACTION SNAPSHOT concern all
 // shards only in a simple query (see docs/differences.md); CLOSE ALL over several shards is
-// refused in a Bind (see mayCloseAll); DECLARE and LOCK are refused between extended
+// refused in a Bind (see settleCursors); DECLARE and LOCK are refused between extended
 // messages without a block (see needsBlock), while PostgreSQL takes a text of several
 // statements for a block.
 func decidePlanned(p *plan.Plan, f *parser.Facts, in standing) deed {

@@ -245,7 +245,7 @@ func (ga *gatherer) useForRemainder(x *gathering) error {
 	if err := ga.s.route.useFor(ga.s.lane, x.plan, x.req.facts, false); err != nil {
 		return err
 	}
-	if err := ga.s.portals.settleCursors(x.req.text, x.req.facts); err != nil {
+	if err := ga.s.portals.settleCursors(x.req.text, x.req.facts, asQuery); err != nil {
 		return err
 	}
 	if ga.s.record.special(x.req.facts) {
