@@ -26,6 +26,6 @@
 // between. What such a party held at the first look it holds at the second, so
 // its waits have been there at one moment, all of them.
 //
-// There is no clock, no I/O and no goroutine here; proxy/deadlock.go has
+// There is no clock, no I/O and no goroutine here; package proxy/lookout has
 // them. Start reading at find.go.
 package deadlock

@@ -77,7 +77,7 @@
 //     it is planned, what is to be done with it; routing.plannedQuery and
 //     portals.routePlanned send it to the part that carries it out.
 //   - A reason to wait for another session or shard: reach, which is what the deadlock
-//     detector (deadlock.go) and cancel requests look at.
+//     detector (deadlock.go, package proxy/lookout) and cancel requests look at.
 //
 // # Goroutines
 //

@@ -114,7 +114,7 @@ func New(cfg Config) (*Server, error) {
 	s.wg.Go(s.kept("moves of tables", s.keeper.recoverMoves))
 	s.wg.Go(s.kept("resolver", s.keeper.resolveLeft))
 	s.wg.Go(s.kept("identity of servers", s.keeper.keepDirectory))
-	s.wg.Go(s.kept("deadlocks", s.keeper.watchDeadlocks))
+	s.wg.Go(s.kept("deadlocks", newLookout(s).Run))
 	s.wg.Go(s.kept("other proxies", s.keeper.listenToPeers))
 	return s, nil
 }
