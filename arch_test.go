@@ -25,7 +25,7 @@ var layers = [][]string{
 	{"http", "config"},
 	{"proxy"},
 	{"proxy/admit"},
-	{"proxy/peer", "proxy/hub", "proxy/lookout"},
+	{"proxy/peer", "proxy/hub", "proxy/lookout", "proxy/leftover"},
 	{"console/dialogue"},
 	{"console"},
 	{"reshard", "heat", "deadlock"},

@@ -73,6 +73,16 @@ func TestClone(t *testing.T) {
 	}
 }
 
+func TestDatabases(t *testing.T) {
+	s := &Snapshot{Tables: []Table{{Database: "a", Name: "t"}, {Database: "a", Name: "u"}, {Database: "b", Name: "t"}}}
+	if got := strings.Join(s.Databases(), " "); got != "a b" {
+		t.Errorf("databases are %q", got)
+	}
+	if got := new(Snapshot).Databases(); len(got) != 0 {
+		t.Errorf("without tables databases are %q", got)
+	}
+}
+
 func TestClusterIDs(t *testing.T) {
 	if a, b := sample().Cluster, sample().Cluster; a == b || len(a) != 16 {
 		t.Errorf("cluster ids %s, %s", a, b)

@@ -216,6 +216,18 @@ func (s *Snapshot) Declared(database string) []Table {
 	return s.Tables[first:last:last]
 }
 
+// Databases returns the databases with declared tables: only these can have transactions of several
+// shards.
+func (s *Snapshot) Databases() []string {
+	var out []string
+	for i := range s.Tables {
+		if d := s.Tables[i].Database; !slices.Contains(out, d) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
 // PutTable adds a declaration, or replaces that of the same table. s must be a Clone.
 func (s *Snapshot) PutTable(t Table) {
 	i, ok := s.search(t.Database, t.Schema, t.Name)

@@ -220,7 +220,7 @@ func (a adminSource) Settings() []console.Setting {
 // Transactions implements console.Source.
 func (a adminSource) Transactions(ctx context.Context) []console.Transaction {
 	snap := a.srv.cfg.Snapshot()
-	in := databases(snap)
+	in := snap.Databases()
 	if a.database != "" && !slices.Contains(in, a.database) {
 		in = append(in, a.database)
 	}
@@ -228,7 +228,7 @@ func (a adminSource) Transactions(ctx context.Context) []console.Transaction {
 	for i := range snap.Shards {
 		shards = append(shards, snap.Shards[i].Name)
 	}
-	list, err := a.srv.keeper.resolver().List(ctx, shards, in)
+	list, err := a.srv.left.Resolver().List(ctx, shards, in)
 	if err != nil { // the list has a row about the error
 		a.srv.log.Debug("transactions cannot be listed everywhere", "err", err)
 	}

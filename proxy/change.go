@@ -281,7 +281,7 @@ func (k *keeper) publishLater(n news) {
 		cancel()
 		if err == nil {
 			if name, ok := twopc.ParseName(n.pending); ok {
-				k.hands.drop(name.Nonce)
+				k.s.left.Drop(name.Nonce)
 			}
 			return
 		}

@@ -102,7 +102,7 @@ func (cm *commit) agree() error {
 	if err != nil {
 		return err
 	}
-	cm.s.srv.keeper.hands.take(a.name.Nonce)
+	cm.s.srv.left.Take(a.name.Nonce)
 	cm.s.account.runsAs(tally.TwoPhase)
 	cm.s.account.addShards(len(a.decision.Members) + 1)
 	a.began = tally.Now()

@@ -186,12 +186,12 @@ func (a *agreement) Finish(i int) bool {
 	defer stop()
 	d := twopc.InDoubt{Name: a.name, Shard: c.Shard(), Database: cm.s.db.Name, Owner: c.Lane().LoginRole()}
 	d.Participant = c.Shard()
-	err := cm.s.srv.keeper.resolver().Finish(ctx, d, twopc.Committed)
+	err := cm.s.srv.left.Resolver().Finish(ctx, d, twopc.Committed)
 	for err != nil && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-time.After(finishPause):
-			err = cm.s.srv.keeper.resolver().Finish(ctx, d, twopc.Committed)
+			err = cm.s.srv.left.Resolver().Finish(ctx, d, twopc.Committed)
 		}
 	}
 	if err != nil {
@@ -220,5 +220,5 @@ func (a *agreement) Arbitrate() twopc.Outcome {
 	if a.cm.s.reach.gaveUp() {
 		return twopc.Open // the session has stopped waiting for a shard that hangs
 	}
-	return a.cm.s.srv.keeper.arbitrate(a.cm.s.srv.ctx, a.name, a.cm.s.db.Name)
+	return a.cm.s.srv.left.Arbitrate(a.cm.s.srv.ctx, a.name, a.cm.s.db.Name)
 }

@@ -51,7 +51,7 @@ func (k *copies) keep(ctx context.Context, s *Server, snap *directory.Snapshot, 
 	}
 	names := []string{database}
 	if database == "" {
-		names = databases(snap)
+		names = snap.Databases()
 		for key := range k.last { // the last table of a database may have been undeclared
 			if !slices.Contains(names, key.database) {
 				names = append(names, key.database)

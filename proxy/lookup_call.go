@@ -100,7 +100,7 @@ func (k *keeper) resumeLookups(ctx context.Context) {
 		}
 		for _, rel := range schema.LookedUp() {
 			for _, l := range rel.Lookups {
-				if l.Public || l.Job == k.s.cfg.Proxy && k.s.mover.Running("lookup "+l.Name) || l.Job != k.s.cfg.Proxy && k.alive(ctx, l.Job) {
+				if l.Public || l.Job == k.s.cfg.Proxy && k.s.mover.Running("lookup "+l.Name) || l.Job != k.s.cfg.Proxy && k.s.left.Alive(ctx, l.Job) {
 					continue
 				}
 				if err := k.s.mover.ResumeLookup(ctx, database, rel.Name, l); err != nil && ctx.Err() == nil {

@@ -198,7 +198,7 @@ func (k *keeper) recoverMoves(ctx context.Context) {
 		if k.s.cfg.Directory == nil {
 			return
 		}
-		k.settleLeft(ctx, snap)
+		k.s.left.SettleLeft(ctx, snap)
 		k.resumeLookups(ctx)
 		k.guardTables(ctx, snap)
 		for i := range snap.Tables {
@@ -209,7 +209,7 @@ func (k *keeper) recoverMoves(ctx context.Context) {
 			if t.State == directory.Active || k.s.mover.Running(t.Job.ID) {
 				continue
 			}
-			if t.Job.Proxy != k.s.cfg.Proxy && k.alive(ctx, t.Job.Proxy) {
+			if t.Job.Proxy != k.s.cfg.Proxy && k.s.left.Alive(ctx, t.Job.Proxy) {
 				continue
 			}
 			if err := k.s.mover.Recover(ctx, t); err != nil && ctx.Err() == nil {
@@ -223,7 +223,7 @@ func (k *keeper) recoverMoves(ctx context.Context) {
 // that were declared before there were guards.
 func (k *keeper) guardTables(ctx context.Context, snap *directory.Snapshot) {
 	now := time.Now()
-	for _, db := range k.s.register.turn(databases(snap), func(db string) bool {
+	for _, db := range k.s.register.turn(snap.Databases(), func(db string) bool {
 		return k.unguarded.due(ownKey{database: db}, now) && !k.s.mover.Guarded(snap, db)
 	}) {
 		key := ownKey{database: db}
@@ -237,11 +237,4 @@ func (k *keeper) guardTables(ctx context.Context, snap *directory.Snapshot) {
 			k.s.log.Warn("shard keys of tables with BEFORE triggers are not guarded", "database", db, "err", err)
 		}
 	}
-}
-
-// alive reports whether a proxy is still registered. It reports true if the directory cannot be
-// read.
-func (k *keeper) alive(ctx context.Context, id string) bool {
-	live, err := k.s.cfg.Directory.Proxies(ctx)
-	return err != nil || slices.ContainsFunc(live, func(p directory.Proxy) bool { return p.ID == id })
 }

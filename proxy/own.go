@@ -39,7 +39,7 @@ func (k *keeper) own(ctx context.Context, shard, database string) (*schema.Own, 
 	}
 	if own.MaxPrepared == 0 {
 		// Asked again next time: the server may have been restarted with more.
-		k.warnUnable(shard)
+		k.s.left.WarnUnable(shard)
 		return own, nil
 	}
 	k.owns.mu.Lock()

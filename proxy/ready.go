@@ -88,7 +88,7 @@ func (r *readiness) look(ctx context.Context, s *Server, snap *directory.Snapsho
 // turned away counts as an answer.
 func (s *Server) answers(ctx context.Context, snap *directory.Snapshot, shard *directory.Shard) error {
 	database := "postgres"
-	if names := databases(snap); len(names) > 0 {
+	if names := snap.Databases(); len(names) > 0 {
 		database = names[0]
 	}
 	c, err := s.dialService(ctx, shard.Name, database)

@@ -20,7 +20,7 @@ type refreshed struct {
 // refreshOwn brings schema weft of the databases of a shard up to date, each once.
 func (k *keeper) refreshOwn(ctx context.Context, snap *directory.Snapshot, shard string) {
 	now := time.Now()
-	for _, database := range k.s.register.turn(databases(snap), func(database string) bool {
+	for _, database := range k.s.register.turn(snap.Databases(), func(database string) bool {
 		_, done := k.refreshed.done.Load(ownKey{shard, database})
 		return !done && k.refreshed.pauses.due(ownKey{shard, database}, now)
 	}) {

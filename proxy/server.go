@@ -18,6 +18,7 @@ import (
 	"weft/pool"
 	"weft/proxy/admit"
 	"weft/proxy/hub"
+	"weft/proxy/leftover"
 	"weft/proxy/peer"
 	"weft/schema"
 	"weft/sequence"
@@ -63,6 +64,7 @@ type Server struct {
 
 	register *register
 	keeper   keeper
+	left     *leftover.Keeper // ends transactions that were left over
 }
 
 // memory is what sessions share about texts they have seen, so that it is found out once.
@@ -98,6 +100,7 @@ func New(cfg Config) (*Server, error) {
 	s.memory.routers.New = func() any { return new(router) }
 	s.sequences = sequence.New(source{s}, sequence.Config{})
 	s.mover = schema.New(schema.Config{Shards: dialer{s}, Directory: cfg.Directory, Entries: cfg.Entries, Proxy: cfg.Proxy, Service: cfg.ServiceUser, Log: cfg.Log, Step: s.keeper.stopAtStep})
+	s.left = newLeftover(s)
 	s.statements = tally.NewTable(cfg.StatementBytes)
 	s.memory.plans, s.memory.envs = planner.NewCache(cfg.PlanBytes), newEnvironments()
 	s.memory.scanners.New = func() any { return new(parser.Scanner) }
@@ -112,7 +115,7 @@ func New(cfg Config) (*Server, error) {
 	s.wg.Go(s.kept("watcher", s.watch))
 	s.wg.Go(s.kept("hubs", s.followHubs))
 	s.wg.Go(s.kept("moves of tables", s.keeper.recoverMoves))
-	s.wg.Go(s.kept("resolver", s.keeper.resolveLeft))
+	s.wg.Go(s.kept("resolver", s.resolveLeft))
 	s.wg.Go(s.kept("identity of servers", s.keeper.keepDirectory))
 	s.wg.Go(s.kept("deadlocks", newLookout(s).Run))
 	s.wg.Go(s.kept("other proxies", s.keeper.listenToPeers))

@@ -18,7 +18,7 @@ import (
 // and none of its backends has begun anything for a while on any shard, the other proxies
 // end those of its backends that wait for it in the middle of a transaction. A proxy that
 // works, but that the others cannot reach, is let be: it talks to every shard each second
-// (see resolveLeft). A proxy that wakes up finds its connections closed, and goes on with
+// (see package leftover). A proxy that wakes up finds its connections closed, and goes on with
 // new ones.
 
 const (
@@ -33,6 +33,8 @@ const (
 	// rememberFor is how long the backends of a proxy that the directory no longer knows
 	// are looked after.
 	rememberFor = time.Minute
+	// endTimeout bounds one attempt to end what a hung proxy has left.
+	endTimeout = 15 * time.Second
 )
 
 // silent is what is known of the other proxies.
@@ -209,7 +211,7 @@ func (s *silent) setHangs(id string) bool {
 // endLeftBy ends the transactions of a proxy that has fallen silent, unless one of its
 // backends shows that the proxy works.
 func (k *keeper) endLeftBy(ctx context.Context, id string) {
-	ctx, stop := context.WithTimeout(ctx, settleTimeout)
+	ctx, stop := context.WithTimeout(ctx, endTimeout)
 	defer stop()
 	left := k.silent.left(id)
 	lives, answers := "SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_activity WHERE query_start > pg_catalog.clock_timestamp() - interval '"+lifeless.String()+"' AND ", 0
@@ -238,7 +240,7 @@ func (k *keeper) endLeftBy(ctx context.Context, id string) {
 // shards at once, and returns the rows of the shards that answer.
 func (k *keeper) onBackends(ctx context.Context, left map[string][]pool.Process, sql string) map[string][][]string {
 	database := "postgres"
-	if names := databases(k.s.cfg.Snapshot()); len(names) > 0 {
+	if names := k.s.cfg.Snapshot().Databases(); len(names) > 0 {
 		database = names[0]
 	}
 	var mu sync.Mutex

@@ -1,4 +1,4 @@
-package proxy
+package leftover
 
 import "sync"
 
@@ -8,6 +8,12 @@ type hands struct {
 	mu sync.Mutex
 	m  map[string]struct{}
 }
+
+// Take notes that a session carries out the commit with this nonce.
+func (k *Keeper) Take(nonce string) { k.hands.take(nonce) }
+
+// Drop notes that no session carries out that commit any more.
+func (k *Keeper) Drop(nonce string) { k.hands.drop(nonce) }
 
 func (h *hands) take(n string) {
 	h.mu.Lock()

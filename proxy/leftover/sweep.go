@@ -1,0 +1,40 @@
+package leftover
+
+import (
+	"context"
+
+	"weft/directory"
+	"weft/twopc"
+)
+
+// sweepAtOnce bounds the databases of a shard that are swept in one round: no client waits for
+// the sweep, and a proxy should cost little beside many databases.
+const sweepAtOnce = 4
+
+// sweep guards the gates of a shard, and removes decisions that were left over from some of its
+// databases in each round.
+func (k *Keeper) sweep(ctx context.Context, snap *directory.Snapshot, shard string, round int) {
+	r := k.Resolver()
+	all := snap.Databases()
+	k.cfg.Guard(ctx, shard, all)
+	for i := range min(len(all), sweepAtOnce) {
+		database := all[(round*sweepAtOnce+i)%len(all)]
+		err := r.Sweep(ctx, shard, database, func(d twopc.Decision) bool {
+			n, ok := twopc.ParseName(d.Key)
+			return !ok || n.Incarnation == k.cfg.Proxy && k.hands.has(n.Nonce) || d.Announced && k.announced(ctx, d.Key)
+		})
+		if err != nil && ctx.Err() == nil {
+			k.cfg.Log.Debug("decisions could not be swept", "shard", shard, "database", database, "err", err)
+		}
+	}
+}
+
+// announced reports whether a change of schemas is still in the directory. It reports true if
+// that cannot be found out.
+func (k *Keeper) announced(ctx context.Context, key string) bool {
+	if k.cfg.Directory == nil {
+		return true
+	}
+	snap, err := k.cfg.Directory.Load(ctx)
+	return err != nil || snap.FindPending(key) != nil
+}
