@@ -25,8 +25,10 @@ func TestKeepsTo(t *testing.T) {
 	one, two := &pool.Lane{}, &pool.Lane{}
 	for state := noSnapshot; state <= heldToOne; state++ {
 		b := block{snapshots: state}
-		if !b.keepsTo(one) || !b.keepsTo(one) || b.keepsTo(two) != (state != heldToOne) {
-			t.Errorf("state %d: the second shard is wrong", state)
+		for i, want := range []bool{true, true, state != heldToOne} {
+			if got := b.keepsTo([]*pool.Lane{one, one, two}[i]); got != want {
+				t.Errorf("state %d, use %d: %v, want %v", state, i, got, want)
+			}
 		}
 	}
 }
