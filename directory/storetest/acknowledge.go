@@ -125,7 +125,7 @@ func testAcknowledgeLate(t *testing.T, s directory.Store) {
 	defer Join(t, reg, "slow", slow)()
 	leave := Join(t, reg, "leaves", NewServing(1))
 
-	short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	short, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	err := reg.Acknowledged(short, version)
 	cancel()
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "leaves at leaves:1 serves version 1, slow at slow:1 serves version 99") || strings.Contains(err.Error(), "quick") {
