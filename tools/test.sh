@@ -8,23 +8,34 @@ set -u
 # in_memory makes the servers keep their data in memory, if there is room: the tests make
 # hundreds of databases of three hundred files each, and a file system on a disk that has just lost as
 # many files looks long for a free inode. A crash of the machine, which would tell the difference, is
-# not among the tests. The place keeps its name, or no test's result would be taken from the cache;
-# what a run that was killed has left there goes with the next. Programs that go builds stay on the disk.
+# not among the tests. The place keeps its name, or no test's result would be taken from the cache.
+# What a run that was killed has left there is removed before the room is measured: it may be what fills
+# the room. Programs that go builds stay on the disk.
 in_memory() {
 	place=/dev/shm/weft-test-$(id -u)
-	free=$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print $4 }')
-	memory=$(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo 2>/dev/null)
-	[ "${free:-0}" -ge 12000000 ] && [ "${memory:-0}" -ge 16000000 ] || return
 	mkdir -m 755 "$place" 2>/dev/null
-	[ -O "$place" ] && [ ! -L "$place" ] || return # somebody else's
+	[ -O "$place" ] && [ ! -L "$place" ] || return # somebody else's, or no such memory
 	exec 9>"$place/lock" || return
 	if flock -n 9 2>/dev/null; then # no other run uses it
 		find "$place" -mindepth 1 -maxdepth 1 ! -name lock ! -name 'weft-template-*' -exec rm -rf {} +
 	fi
-	flock -s 9 2>/dev/null || return
-	printf '#!/bin/sh\n' >"$place/program" && chmod 755 "$place/program"
-	"$place/program" 2>/dev/null || return # mounted without a right to execute
-	export GOTMPDIR="${GOTMPDIR:-/tmp}" TMPDIR="$place"
+	if roomy && flock -s 9 2>/dev/null && executes "$place"; then
+		export GOTMPDIR="${GOTMPDIR:-/tmp}" TMPDIR="$place"
+	else
+		exec 9>&-
+	fi
+}
+
+# roomy says whether the memory has room for the servers of a run.
+roomy() {
+	free=$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print $4 }')
+	memory=$(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo 2>/dev/null)
+	[ "${free:-0}" -ge 12000000 ] && [ "${memory:-0}" -ge 16000000 ]
+}
+
+# executes says whether programs in a directory may be executed.
+executes() {
+	printf '#!/bin/sh\n' >"$1/program" && chmod 755 "$1/program" && "$1/program" 2>/dev/null
 }
 [ -n "${TMPDIR:-}" ] || in_memory
 
