@@ -3,6 +3,8 @@ package directory
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -33,66 +35,124 @@ func (s *Snapshot) ValidateChange(old *Snapshot) error {
 	return errors.Join(errs...)
 }
 
-// validateStay refuses changes that would put declared tables on other shards than their rows are
-// on: weft cannot move rows yet.
+// validateStay refuses changes after which a declared table's rows would not be where the
+// placement says. A bucket changes its shard only by a round that has carried it, a shard joins
+// only by a job that has given it the tables, and leaves only without buckets.
 func (s *Snapshot) validateStay(old *Snapshot, bad func(place, format string, args ...any)) {
-	const way = "undeclare the tables first (weft.unshard_table), and declare them again afterwards"
-	tables := "declared tables"
-	if n := len(old.Tables); n > 0 {
-		tables = fmt.Sprintf("declared tables (%s", strings.TrimSuffix(strings.TrimPrefix(old.Tables[0].place(), "tables["), "]"))
-		if n > 1 {
-			tables += fmt.Sprintf(" and %d more", n-1)
-		}
-		tables += ")"
-	}
 	for i := range s.Shards {
-		if _, ok := old.Shard(s.Shards[i].Name); !ok {
-			bad(fmt.Sprintf("shards[%d]", i), "%s cannot join while there are %s: weft cannot copy or move rows to a new shard yet; %s",
-				s.Shards[i].Name, tables, way)
+		name := s.Shards[i].Name
+		if _, ok := old.Shard(name); ok {
+			continue
+		}
+		if !slices.ContainsFunc(old.Moves, func(m Move) bool { return m.Kind == MoveJoin && m.Shard == name }) {
+			bad(fmt.Sprintf("shards[%d]", i), "%s cannot join like this while there are %s: it has none of them yet; add it with weft.add_shard or weft shard add", name, old.declaredTables())
 			return
 		}
 	}
 	for i := range old.Shards {
-		if _, ok := s.Shard(old.Shards[i].Name); !ok {
-			bad("shards", "%s cannot leave while there are %s: weft cannot move their rows to another shard yet; %s",
-				old.Shards[i].Name, tables, way)
-			return
+		name := old.Shards[i].Name
+		if _, ok := s.Shard(name); ok {
+			continue
+		}
+		for _, key := range slices.Sorted(maps.Keys(old.placementKeys())) {
+			if n := old.bucketsOn(old.placementAt(key), i); n > 0 {
+				bad("shards", "%s cannot leave while it holds %d buckets with %s: drain it first with weft.drain_shard or weft shard drain", name, n, old.declaredTables())
+				return
+			}
 		}
 	}
-	// Neither the placement that SetShards would make nor the one in s may move a bucket.
-	want := &Snapshot{BucketCount: old.BucketCount, Shards: old.Shards, Pins: old.Pins, Placement: old.Placement}
-	want.SetShards(s.Shards, s.Pins)
-	for _, next := range []*Snapshot{want, s} {
-		n, at := moves(old, next)
+	for i := range s.Tables {
+		t := &s.Tables[i]
+		was := old.Table(t.Database, t.Schema, t.Name)
+		if t.Kind != Sharded || was == nil || was.Kind != Sharded {
+			continue
+		}
+		from, to := old.PlacementOf(t.Database, was.Group), s.PlacementOf(t.Database, t.Group)
+		if len(from) == len(to) && sameShards(old, s) && slices.Equal(from, to) {
+			continue
+		}
+		n, at := moved(old, s, from, to, func(b int, x, y string) bool { return old.carried(t.Database, was.Group, b, x, y) })
 		if n == 0 {
 			continue
 		}
-		bad("placement", "%d buckets would move, bucket %d from %s to %s, while there are %s: weft cannot move their rows yet; keep weights and pins as they are, or %s",
-			n, at, old.Shards[old.Placement[at]].Name, next.where(at), tables, way)
+		bad("placement", "%d buckets would move, bucket %d from %s to %s, and no job has carried their rows of %s: use weft.move_buckets or weft.rebalance",
+			n, at, old.nameOf(from, at), s.nameOf(to, at), strings.TrimSuffix(strings.TrimPrefix(t.place(), "tables["), "]"))
 		return
 	}
 }
 
-// moves counts the buckets that are on another shard in next, and returns the
-// first of them. A pinned value's own bucket may come and go.
+// carried reports whether a round in progress has carried a bucket from one shard to another.
+func (s *Snapshot) carried(database, group string, bucket int, from, to string) bool {
+	return slices.ContainsFunc(s.Moves, func(m Move) bool {
+		return m.Database == database && m.Group == group && m.Round.Carries(bucket, from, to)
+	})
+}
+
+// declaredTables names the declared tables for an error.
+func (s *Snapshot) declaredTables() string {
+	if len(s.Tables) == 0 {
+		return "declared tables"
+	}
+	first := strings.TrimSuffix(strings.TrimPrefix(s.Tables[0].place(), "tables["), "]")
+	if n := len(s.Tables); n > 1 {
+		return fmt.Sprintf("declared tables (%s and %d more)", first, n-1)
+	}
+	return "declared tables (" + first + ")"
+}
+
+// placementAt returns the placement of a key of Placements.
+func (s *Snapshot) placementAt(key string) []uint16 {
+	if p, ok := s.Placements[key]; ok {
+		return p
+	}
+	return s.Placement
+}
+
+// bucketsOn counts the buckets that a placement puts on a shard.
+func (s *Snapshot) bucketsOn(p []uint16, shard int) int {
+	n := 0
+	for _, i := range p {
+		if int(i) == shard {
+			n++
+		}
+	}
+	return n
+}
+
+// sameShards reports whether two snapshots number their shards alike.
+func sameShards(a, b *Snapshot) bool {
+	return slices.EqualFunc(a.Shards, b.Shards, func(x, y Shard) bool { return x.Name == y.Name })
+}
+
+// moves counts the buckets that the cluster's own placement has on another shard in next, and
+// returns the first of them.
 func moves(old, next *Snapshot) (n, first int) {
-	for b, i := range old.Placement {
-		if b >= old.BucketCount && (i == Unused || b >= len(next.Placement) || next.Placement[b] == Unused) {
+	return moved(old, next, old.Placement, next.Placement, func(int, string, string) bool { return false })
+}
+
+// moved counts the buckets that are on another shard by the placement to of next than by the
+// placement from of old, and returns the first of them. A pinned value's own bucket may come
+// and go, and what may says is allowed.
+func moved(old, next *Snapshot, from, to []uint16, may func(bucket int, from, to string) bool) (n, first int) {
+	for b, i := range from {
+		if b >= old.BucketCount && (i == Unused || b >= len(to) || to[b] == Unused) || int(i) >= len(old.Shards) {
 			continue
 		}
-		if int(i) < len(old.Shards) && next.where(b) != old.Shards[i].Name {
-			if n++; n == 1 {
-				first = b
-			}
+		x, y := old.Shards[i].Name, next.nameOf(to, b)
+		if x == y || may(b, x, y) {
+			continue
+		}
+		if n++; n == 1 {
+			first = b
 		}
 	}
 	return n, first
 }
 
-// where returns the name of a bucket's shard, or "nowhere".
-func (s *Snapshot) where(bucket int) string {
-	if bucket < len(s.Placement) && int(s.Placement[bucket]) < len(s.Shards) {
-		return s.Shards[s.Placement[bucket]].Name
+// nameOf returns the name of a bucket's shard by a placement, or "nowhere".
+func (s *Snapshot) nameOf(p []uint16, bucket int) string {
+	if bucket < len(p) && int(p[bucket]) < len(s.Shards) {
+		return s.Shards[p[bucket]].Name
 	}
 	return "nowhere"
 }

@@ -3,6 +3,7 @@ package directory
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -82,7 +83,7 @@ func (d *Decoder) decode(b []byte) (*Snapshot, error) {
 	}
 	s := &Snapshot{
 		Cluster: h.Cluster, BucketCount: h.BucketCount, Home: h.Home, Shards: h.Shards, Pins: h.Pins,
-		Schemas: h.Schemas, Sequences: h.Sequences, Vacated: h.Vacated, Gate: h.Gate, Pending: h.Pending, Functions: h.Functions, Base: h.Base, sums: h.Parts,
+		Schemas: h.Schemas, Sequences: h.Sequences, Vacated: h.Vacated, Gate: h.Gate, Pending: h.Pending, Moves: h.Moves, Functions: h.Functions, Base: h.Base, sums: h.Parts,
 	}
 	return s, d.fill(s)
 }
@@ -101,14 +102,16 @@ func strict(b []byte, into any) error {
 // fill puts the parts that s names into s.
 func (d *Decoder) fill(s *Snapshot) error {
 	var tables int
-	same := d.newest != nil && len(d.newest.sums) == len(s.sums)
+	same := d.newest != nil && d.newest.tableParts() == s.tableParts()
 	for _, name := range slices.Sorted(maps.Keys(s.sums)) {
 		p, err := d.part(name, s.sums[name])
 		if err != nil {
 			return err
 		}
-		if name == placementPart {
-			s.Placement = p.placement
+		if p.placement != nil {
+			if err := s.place(name, p.placement); err != nil {
+				return err
+			}
 			continue
 		}
 		tables += len(p.tables)
@@ -126,6 +129,38 @@ func (d *Decoder) fill(s *Snapshot) error {
 	return nil
 }
 
+// tableParts counts the parts that hold declared tables.
+func (s *Snapshot) tableParts() int {
+	n := 0
+	for name := range s.sums {
+		if strings.HasPrefix(name, "tables-") {
+			n++
+		}
+	}
+	return n
+}
+
+// place puts a placement where the name of its part says.
+func (s *Snapshot) place(part string, p []uint16) error {
+	if part == placementPart {
+		s.Placement = p
+		return nil
+	}
+	into, key, ok := &s.Placements, "", false
+	if key, ok = strings.CutPrefix(part, databasePart); !ok {
+		into, key = &s.Targets, strings.TrimPrefix(part, targetPart)
+	}
+	raw, err := hex.DecodeString(key)
+	if err != nil {
+		return fmt.Errorf("%s: %w", part, err)
+	}
+	if *into == nil {
+		*into = map[string][]uint16{}
+	}
+	(*into)[string(raw)] = p
+	return nil
+}
+
 func (d *Decoder) part(name, want string) (decoded, error) {
 	if p, ok := d.parts[name]; ok && p.sum == want {
 		return p, nil
@@ -138,9 +173,9 @@ func (d *Decoder) part(name, want string) (decoded, error) {
 	raw, err := inflate(b)
 	switch {
 	case err != nil:
-	case name == placementPart && len(raw)%2 != 0:
+	case strings.HasPrefix(name, placementPart) && len(raw)%2 != 0:
 		err = errors.New("half a number at its end")
-	case name == placementPart:
+	case name == placementPart, strings.HasPrefix(name, databasePart), strings.HasPrefix(name, targetPart):
 		p.placement = make([]uint16, len(raw)/2)
 		for i := range p.placement {
 			p.placement[i] = binary.LittleEndian.Uint16(raw[2*i:])

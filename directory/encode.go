@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/flate"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // format is the number of the encoding. It grows when a reader of the old format would misread the
@@ -56,6 +58,7 @@ type head struct {
 	Vacated     map[string]int64 `json:"vacated,omitempty"`
 	Gate        Gate             `json:"gate,omitempty"`
 	Pending     []Pending        `json:"pending,omitempty"`
+	Moves       []Move           `json:"moves,omitempty"`
 	Functions   []Function       `json:"functions,omitempty"`
 	Base        int64            `json:"base,omitempty"`
 	// Parts are the sums of the parts by name. A part that is not listed does not belong to this
@@ -100,6 +103,13 @@ func (s *Snapshot) Encode(old *Snapshot) (*Encoded, error) {
 		old != nil && slices.Equal(old.Placement, s.Placement))
 	if err != nil {
 		return nil, err
+	}
+	for _, o := range s.otherPlacements() {
+		before, known := old.otherPlacement(o.name)
+		err := put(o.name, func() ([]byte, error) { return encodePlacement(o.buckets) }, known && slices.Equal(before, o.buckets))
+		if err != nil {
+			return nil, err
+		}
 	}
 	var was [chunks][]*Table
 	if old != nil {
@@ -152,7 +162,7 @@ func (s *Snapshot) chunks() (out [chunks][]*Table) {
 func (s *Snapshot) encodeHead(sums map[string]string) ([]byte, error) {
 	b, err := json.Marshal(head{
 		Format: format, Cluster: s.Cluster, BucketCount: s.BucketCount, Home: s.Home, Shards: s.Shards, Pins: s.Pins,
-		Schemas: s.Schemas, Sequences: s.Sequences, Vacated: s.Vacated, Gate: s.Gate, Pending: s.Pending, Functions: s.Functions, Base: s.Base, Parts: sums,
+		Schemas: s.Schemas, Sequences: s.Sequences, Vacated: s.Vacated, Gate: s.Gate, Pending: s.Pending, Moves: s.Moves, Functions: s.Functions, Base: s.Base, Parts: sums,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode snapshot: %w", err)
@@ -174,6 +184,48 @@ func encodePlacement(p []uint16) ([]byte, error) {
 		raw = binary.LittleEndian.AppendUint16(raw, i)
 	}
 	return deflate(raw)
+}
+
+// The names of parts that hold a placement beside the cluster's own begin with one of these. A
+// key of Placements or Targets follows, in hexadecimal.
+const (
+	databasePart = "placement-of-"
+	targetPart   = "placement-for-"
+)
+
+// otherPart is a placement beside the cluster's own, with the name of its part.
+type otherPart struct {
+	name    string
+	buckets []uint16
+}
+
+// otherPlacements lists the placements beside the cluster's own.
+func (s *Snapshot) otherPlacements() []otherPart {
+	var out []otherPart
+	for key, p := range s.Placements {
+		out = append(out, otherPart{databasePart + hex.EncodeToString([]byte(key)), p})
+	}
+	for id, p := range s.Targets {
+		out = append(out, otherPart{targetPart + hex.EncodeToString([]byte(id)), p})
+	}
+	return out
+}
+
+// otherPlacement returns the placement of a part, if s has it.
+func (s *Snapshot) otherPlacement(part string) (p []uint16, ok bool) {
+	if s == nil {
+		return nil, false
+	}
+	from, key := s.Placements, ""
+	if key, ok = strings.CutPrefix(part, databasePart); !ok {
+		from, key = s.Targets, strings.TrimPrefix(part, targetPart)
+	}
+	raw, err := hex.DecodeString(key)
+	if err != nil {
+		return nil, false
+	}
+	p, ok = from[string(raw)]
+	return p, ok
 }
 
 func encodeTables(ts []*Table) ([]byte, error) {

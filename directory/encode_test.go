@@ -63,7 +63,7 @@ func TestEncode(t *testing.T) {
 	next.Tables = declared()
 	next.Tables[0].Vindex = Vindex{Kind: "composite", Params: map[string]any{"bits": []any{64}}}
 	next.Schemas, next.Sequences = map[string]int64{"app": 3}, map[string]int64{"app": 4}
-	next.Pins = []Pin{{3, 3, next.where(3)}}
+	next.Pins = []Pin{{3, 3, next.nameOf(next.Placement, 3)}}
 	next.Placement = append(next.Placement, 1, Unused)
 	e = k.write(t, stored, next)
 	if len(e.Parts) != 6 || e.Same() || len(e.Gone) != 0 {
@@ -120,6 +120,9 @@ func fillIn(v reflect.Value) {
 		}
 		v.Set(reflect.MakeMap(v.Type()))
 		v.SetMapIndex(reflect.ValueOf("x"), e)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fillIn(v.Elem())
 	case reflect.String:
 		v.SetString("x")
 	case reflect.Bool:

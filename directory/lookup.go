@@ -142,26 +142,42 @@ func (s *Snapshot) OwnBucket(lookup, shard string) (int, error) {
 		return 0, fmt.Errorf("%q is not one of the shards", shard)
 	}
 	if i := slices.Index(s.Placement[s.BucketCount:], Unused); i >= 0 {
-		s.Placement[s.BucketCount+i] = uint16(at)
+		s.eachPlacement(func(p []uint16) []uint16 {
+			p[s.BucketCount+i] = uint16(at)
+			return p
+		})
 		return s.BucketCount + i, nil
 	}
 	if len(s.Placement) >= s.BucketCount+MaxPinned {
 		return 0, fmt.Errorf("there are %d pinned values already", MaxPinned)
 	}
-	s.Placement = append(s.Placement, uint16(at))
+	s.eachPlacement(func(p []uint16) []uint16 { return append(p, uint16(at)) })
 	return len(s.Placement) - 1, nil
+}
+
+// eachPlacement changes the cluster's own placement, those of databases and the targets of jobs
+// alike.
+func (s *Snapshot) eachPlacement(change func([]uint16) []uint16) {
+	s.Placement = change(s.Placement)
+	for _, m := range []map[string][]uint16{s.Placements, s.Targets} {
+		for key := range m {
+			m[key] = change(m[key])
+		}
+	}
 }
 
 // FreeBuckets takes back buckets that OwnBucket gave.
 func (s *Snapshot) FreeBuckets(own []int) {
-	for _, b := range own {
-		if b >= s.BucketCount && b < len(s.Placement) {
-			s.Placement[b] = Unused
+	s.eachPlacement(func(p []uint16) []uint16 {
+		for _, b := range own {
+			if b >= s.BucketCount && b < len(p) {
+				p[b] = Unused
+			}
 		}
-	}
-	n := len(s.Placement)
-	for n > s.BucketCount && s.Placement[n-1] == Unused {
-		n--
-	}
-	s.Placement = s.Placement[:n]
+		n := len(p)
+		for n > s.BucketCount && p[n-1] == Unused {
+			n--
+		}
+		return p[:n]
+	})
 }

@@ -36,6 +36,7 @@ type Pin struct {
 func (s *Snapshot) SetShards(shards []Shard, pins []Pin) {
 	old := *s
 	s.Shards, s.Pins = shards, pins
+	defer s.keepPlaces(&old)
 	switch n := s.BucketCount; {
 	case n < 0 || n > MaxBucketCount || len(shards) > MaxShards:
 		return // Validate reports a number that is out of range

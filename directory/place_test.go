@@ -243,9 +243,9 @@ func checkQuotas(t *testing.T, what string, old, s *Snapshot) {
 		// Of the buckets it may keep it gave up as many as it had to.
 		mine, gave := held[i], 0
 		for b := range s.BucketCount {
-			if pinned[b] == "" && old.where(b) == sh.Name {
+			if pinned[b] == "" && old.nameOf(old.Placement, b) == sh.Name {
 				mine++
-				if s.where(b) != sh.Name {
+				if s.nameOf(s.Placement, b) != sh.Name {
 					gave++
 				}
 			}

@@ -42,6 +42,16 @@ type Snapshot struct {
 	// lookup values, one each, or Unused. SetShards updates Placement when Shards or Pins change.
 	Placement []uint16 `json:"placement"`
 
+	// Placements are where the buckets of databases are whose rows are elsewhere than Placement
+	// says, by PlacementKey. See PlacementOf.
+	Placements map[string][]uint16 `json:"placements,omitempty"`
+
+	// Moves are the jobs that carry rows to other shards.
+	Moves []Move `json:"moves,omitempty"`
+
+	// Targets are the placements that jobs work towards, by the ID of the job.
+	Targets map[string][]uint16 `json:"targets,omitempty"`
+
 	// Tables are the declared tables, ordered by database, schema and name.
 	Tables []Table `json:"tables,omitempty"`
 
@@ -112,10 +122,25 @@ type Shard struct {
 	// gets no buckets.
 	Weight int `json:"weight"`
 
+	// State says what the shard may be given. See ShardState.
+	State ShardState `json:"state,omitempty"`
+
 	// System is the identifier that PostgreSQL gave the server at initdb, and that its standbys
 	// share. A server with another identifier is not accepted as the shard. Empty: not known yet.
 	System string `json:"system,omitempty"`
 }
+
+// ShardState says what a shard may be given.
+type ShardState string
+
+// The states of a shard.
+const (
+	ShardActive ShardState = ""
+	// ShardDraining says that a job takes the shard's buckets away and that it gets no others.
+	ShardDraining ShardState = "draining"
+	// ShardReadOnly says that the shard's rows may not be changed.
+	ShardReadOnly ShardState = "read_only"
+)
 
 // New returns the first snapshot of a new cluster, with a fresh cluster id and
 // its buckets placed.
@@ -137,6 +162,12 @@ func (s *Snapshot) Clone() *Snapshot {
 	}
 	c.Pins = slices.Clone(s.Pins)
 	c.Placement = slices.Clone(s.Placement)
+	c.Placements = clonePlacements(s.Placements)
+	c.Targets = clonePlacements(s.Targets)
+	c.Moves = slices.Clone(s.Moves)
+	for i := range c.Moves {
+		c.Moves[i].clone()
+	}
 	c.Tables = slices.Clone(s.Tables)
 	for i := range c.Tables {
 		c.Tables[i].clone()
@@ -150,6 +181,15 @@ func (s *Snapshot) Clone() *Snapshot {
 		c.Functions[i].Vindex.Params = cloneParams(c.Functions[i].Vindex.Params)
 	}
 	return &c
+}
+
+// clonePlacements returns a copy of a map of placements and of its placements.
+func clonePlacements(m map[string][]uint16) map[string][]uint16 {
+	c := maps.Clone(m)
+	for key, p := range c {
+		c[key] = slices.Clone(p)
+	}
+	return c
 }
 
 // Shard returns the shard of that name. The result shares memory with the snapshot and is read

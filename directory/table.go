@@ -47,6 +47,10 @@ type Table struct {
 	Columns []Column `json:"columns,omitempty"`
 	Vindex  Vindex   `json:"vindex,omitzero"`
 
+	// Group names the tables whose rows are on their way together, apart from the database's
+	// other tables: their buckets have a placement of their own. Empty for all others.
+	Group string `json:"group,omitempty"`
+
 	// IDs are the generated ids that name their rows' buckets. IDs.Column is empty for a table
 	// without routed ids.
 	IDs RoutedIDs `json:"ids,omitzero"`
@@ -300,7 +304,7 @@ func (v *Vindex) Lookup() bool { return v.Kind == "lookup" || v.Kind == "lookup_
 // Equal reports whether two declarations say the same.
 func (t *Table) Equal(o *Table) bool {
 	return t.Database == o.Database && t.Schema == o.Schema && t.Name == o.Name &&
-		t.Kind == o.Kind && t.State == o.State && t.Job == o.Job && t.IDs == o.IDs &&
+		t.Kind == o.Kind && t.State == o.State && t.Group == o.Group && t.Job == o.Job && t.IDs == o.IDs &&
 		slices.Equal(t.Columns, o.Columns) && slices.Equal(t.ForeignKeys, o.ForeignKeys) && t.Vindex.Equal(&o.Vindex)
 }
 

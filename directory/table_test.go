@@ -109,14 +109,15 @@ func TestTablesKeepShards(t *testing.T) {
 		}, ""},
 		"order":       {func(s *Snapshot) { s.SetShards([]Shard{s.Shards[1], s.Shards[0]}, nil) }, ""},
 		"same weight": {func(s *Snapshot) { s.SetShards(weigh(s.Shards, 5, 5), nil) }, ""},
-		"pin as is":   {func(s *Snapshot) { s.SetShards(s.Shards, []Pin{{1, 2, s.where(1)}}) }, ""},
+		"pin as is":   {func(s *Snapshot) { s.SetShards(s.Shards, []Pin{{1, 2, s.nameOf(s.Placement, 1)}}) }, ""},
 		"own bucket":  {func(s *Snapshot) { s.Placement = append(s.Placement, 1) }, ""},
-		"weight":      {func(s *Snapshot) { s.SetShards(weigh(s.Shards, 1, 3), nil) }, "placement: 4 buckets would move"},
-		"weight only": {func(s *Snapshot) { s.Shards = weigh(s.Shards, 1, 3) }, "placement: 4 buckets would move"},
-		"map":         {func(s *Snapshot) { s.Placement[3] = 1 - s.Placement[3] }, "placement: 1 buckets would move, bucket 3 from a to b, while there are declared tables (app.public.customers and 4 more): weft cannot move their rows yet; keep weights and pins as they are, or undeclare the tables first (weft.unshard_table)"},
-		"pin":         {func(s *Snapshot) { s.SetShards(s.Shards, []Pin{{0, 15, "a"}}) }, "placement: 8 buckets would move"},
-		"join":        {func(s *Snapshot) { s.SetShards(append(s.Shards, Shard{Name: "c", Hosts: []string{"c:1"}}), nil) }, "shards[2]: c cannot join while there are declared tables"},
-		"leave":       {func(s *Snapshot) { s.SetShards(s.Shards[:1], nil) }, "shards: b cannot leave while there are declared tables"},
+		// The cluster's own placement says where buckets ought to be. Rows stay.
+		"weight":      {func(s *Snapshot) { s.SetShards(weigh(s.Shards, 1, 3), nil) }, ""},
+		"weight only": {func(s *Snapshot) { s.Shards = weigh(s.Shards, 1, 3) }, ""},
+		"pin":         {func(s *Snapshot) { s.SetShards(s.Shards, []Pin{{0, 15, "a"}}) }, ""},
+		"map":         {func(s *Snapshot) { s.Placement[3] = 1 - s.Placement[3] }, "placement: 1 buckets would move, bucket 3 from a to b, and no job has carried their rows of app.public.customers: use weft.move_buckets or weft.rebalance"},
+		"join":        {func(s *Snapshot) { s.SetShards(append(s.Shards, Shard{Name: "c", Hosts: []string{"c:1"}}), nil) }, "shards[2]: c cannot join like this while there are declared tables (app.public.customers and 4 more): it has none of them yet; add it with weft.add_shard"},
+		"leave":       {func(s *Snapshot) { s.SetShards(s.Shards[:1], nil) }, "shards: b cannot leave while it holds 8 buckets with declared tables"},
 		"undeclare":   {func(s *Snapshot) { s.Tables = nil; s.SetShards(s.Shards[:1], nil) }, "shards: b cannot leave"},
 	} {
 		old := sample()

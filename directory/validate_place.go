@@ -2,6 +2,7 @@ package directory
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -29,29 +30,11 @@ func (s *Snapshot) validatePins(bad func(place, format string, args ...any)) {
 
 // validatePlacement reports each kind of mistake once, because mistakes may come in thousands.
 func (s *Snapshot) validatePlacement(bad func(place, format string, args ...any)) {
-	n := len(s.Placement)
-	if n < s.BucketCount {
-		bad("placement", "has %d of %d buckets", n, s.BucketCount)
+	if !s.validateMap("placement", s.Placement, bad) {
 		return
 	}
-	if n > s.BucketCount+MaxPinned {
-		bad("placement", "has %d buckets of pinned values, more than %d", n-s.BucketCount, MaxPinned)
-	}
-	for b, i := range s.Placement {
-		if i == Unused && b >= s.BucketCount {
-			continue
-		}
-		if i == Unused {
-			bad(fmt.Sprintf("placement[%d]", b), "is a hole: the bucket has no shard")
-			return
-		}
-		if int(i) >= len(s.Shards) {
-			bad(fmt.Sprintf("placement[%d]", b), "is shard number %d, and there are %d", i, len(s.Shards))
-			return
-		}
-	}
 	for i, p := range s.Pins {
-		at := slices.IndexFunc(s.Shards, func(sh Shard) bool { return sh.Name == p.Shard })
+		at := s.shardIndex(p.Shard)
 		if at < 0 || p.First < 0 || p.Last >= s.BucketCount {
 			continue // reported already
 		}
@@ -60,6 +43,110 @@ func (s *Snapshot) validatePlacement(bad func(place, format string, args ...any)
 				bad(fmt.Sprintf("placement[%d]", b), "is on %s, and pins[%d] wants it on %s", s.Shards[s.Placement[b]].Name, i, p.Shard)
 				return
 			}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Placements)) {
+		s.validateOther("placements["+key+"]", s.Placements[key], bad)
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.Targets)) {
+		s.validateOther("targets["+id+"]", s.Targets[id], bad)
+		if s.FindMove(id) == nil {
+			bad("targets["+id+"]", "belongs to no job")
+		}
+	}
+	s.validateMoves(bad)
+}
+
+// validateMap reports whether a placement gives every bucket a shard.
+func (s *Snapshot) validateMap(place string, p []uint16, bad func(place, format string, args ...any)) bool {
+	n := len(p)
+	if n < s.BucketCount {
+		bad(place, "has %d of %d buckets", n, s.BucketCount)
+		return false
+	}
+	if n > s.BucketCount+MaxPinned {
+		bad(place, "has %d buckets of pinned values, more than %d", n-s.BucketCount, MaxPinned)
+	}
+	for b, i := range p {
+		if i == Unused && b >= s.BucketCount {
+			continue
+		}
+		if i == Unused {
+			bad(fmt.Sprintf("%s[%d]", place, b), "is a hole: the bucket has no shard")
+			return false
+		}
+		if int(i) >= len(s.Shards) {
+			bad(fmt.Sprintf("%s[%d]", place, b), "is shard number %d, and there are %d", i, len(s.Shards))
+			return false
+		}
+	}
+	return true
+}
+
+// validateOther is validateMap for a placement beside the cluster's own, which has the same
+// buckets of pinned values.
+func (s *Snapshot) validateOther(place string, p []uint16, bad func(place, format string, args ...any)) {
+	if !s.validateMap(place, p, bad) {
+		return
+	}
+	if len(p) != len(s.Placement) {
+		bad(place, "has %d buckets, and the cluster has %d", len(p), len(s.Placement))
+		return
+	}
+	for b := s.BucketCount; b < len(p); b++ {
+		if (p[b] == Unused) != (s.Placement[b] == Unused) {
+			bad(fmt.Sprintf("%s[%d]", place, b), "is a pinned value's bucket here or in the cluster's placement, not in both")
+			return
+		}
+	}
+}
+
+// validateMoves checks the jobs: one per database at most, and rounds of buckets that exist and
+// are where the round takes them from.
+func (s *Snapshot) validateMoves(bad func(place, format string, args ...any)) {
+	ids, busy := map[string]bool{}, map[string]string{}
+	for i := range s.Moves {
+		m := &s.Moves[i]
+		place := fmt.Sprintf("moves[%d]", i)
+		if m.ID == "" || ids[m.ID] {
+			bad(place+".id", "%q is empty or taken", m.ID)
+		}
+		ids[m.ID] = true
+		if m.Kind != MoveJoin && m.Kind != MoveLeave {
+			if other := busy[m.Database]; other != "" {
+				bad(place+".database", "%s has job %s already", m.Database, other)
+			}
+			busy[m.Database] = m.ID
+		}
+		if m.Round != nil {
+			s.validateRound(place+".round", m, bad)
+		}
+	}
+}
+
+// validateRound checks the round of a job.
+func (s *Snapshot) validateRound(place string, m *Move, bad func(place, format string, args ...any)) {
+	r := m.Round
+	if r.Key == "" {
+		bad(place+".key", "is empty")
+	}
+	if r.Phase != HoldWrites && r.Phase != HoldAll && r.Phase != Carried {
+		bad(place+".phase", "unknown phase %q", r.Phase)
+	}
+	p := s.PlacementOf(m.Database, m.Group)
+	taken := map[int]bool{}
+	for i, pair := range r.Pairs {
+		at := fmt.Sprintf("%s.pairs[%d]", place, i)
+		if s.shardIndex(pair.From) < 0 || s.shardIndex(pair.To) < 0 || pair.From == pair.To {
+			bad(at, "from %q to %q is no way between two shards", pair.From, pair.To)
+			return
+		}
+		for _, b := range pair.Buckets {
+			if b < 0 || b >= len(p) || taken[b] || s.nameOf(p, b) != pair.From {
+				bad(at+".buckets", "bucket %d is not on %s, or taken by another pair", b, pair.From)
+				return
+			}
+			taken[b] = true
 		}
 	}
 }

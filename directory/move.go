@@ -1,0 +1,275 @@
+package directory
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Move is a job that carries rows to other shards: buckets of one database, round by round,
+// until the database's placement is the job's target. The entry exists while the job does;
+// whoever wants to know of a job that is over asks the home shard.
+type Move struct {
+	ID       string   `json:"id"`
+	Database string   `json:"database"`
+	Group    string   `json:"group,omitempty"` // see Table.Group
+	Kind     MoveKind `json:"kind"`
+	// Shard is the shard that joins, is drained or is removed, if the job is about one.
+	Shard string    `json:"shard,omitempty"`
+	User  string    `json:"user,omitempty"` // who asked for the job
+	Proxy string    `json:"proxy"`          // the proxy that runs the job
+	State MoveState `json:"state"`
+	// Reason says why the job is paused or has failed.
+	Reason  string      `json:"reason,omitempty"`
+	Options MoveOptions `json:"options,omitzero"`
+	// Round is the round in progress, nil between rounds.
+	Round *Round `json:"round,omitempty"`
+}
+
+// MoveKind says what a job was asked for.
+type MoveKind string
+
+// The kinds of jobs.
+const (
+	MoveBuckets   MoveKind = "move"
+	MoveRebalance MoveKind = "rebalance"
+	MoveDrain     MoveKind = "drain"
+	MoveIsolate   MoveKind = "isolate"
+	MoveDeclare   MoveKind = "declare"
+	MoveUndeclare MoveKind = "undeclare"
+	// MoveJoin and MoveLeave change the set of shards and carry no rows.
+	MoveJoin  MoveKind = "join"
+	MoveLeave MoveKind = "leave"
+)
+
+// MoveState says how far a job is.
+type MoveState string
+
+// The states of a job. A job that is done or cancelled has no entry.
+const (
+	MovePreparing MoveState = "preparing" // proxies begin to note what transactions touch
+	MoveRunning   MoveState = "running"
+	MovePaused    MoveState = "paused"
+	MoveFinishing MoveState = "finishing" // all rows are carried
+	MoveFailed    MoveState = "failed"
+)
+
+// MoveOptions bound what a job may do to others. Zero values stand for the defaults.
+type MoveOptions struct {
+	// MaxPause is how long a round may hold a statement before it gives way.
+	MaxPause time.Duration `json:"max_pause,omitempty"`
+	// PauseTarget is how long a round should hold writers; it decides how many rows go at once.
+	PauseTarget time.Duration `json:"pause_target,omitempty"`
+	// Rate bounds the bytes per second.
+	Rate int64 `json:"rate,omitempty"`
+	// Duty is the largest share of time, in percent, in which anything is held.
+	Duty int `json:"duty,omitempty"`
+	// Verify is "rows" if each round compares the rows it has carried.
+	Verify string `json:"verify,omitempty"`
+	// Until is the percentage of buckets after which the job pauses. 0: never.
+	Until int `json:"until,omitempty"`
+	// AllowAsync allows shards whose standbys are all asynchronous.
+	AllowAsync bool `json:"allow_async,omitempty"`
+}
+
+// Phase says whom a round holds.
+type Phase string
+
+// The phases of a round.
+const (
+	// HoldWrites holds writes of the round's buckets, and writes over several shards.
+	HoldWrites Phase = "writes"
+	// HoldAll holds reads of the round's buckets and queries over several shards, too.
+	HoldAll Phase = "all"
+	// Carried says that the round has committed on its deciding shard and not yet on all: the
+	// buckets are at their new shard, and queries over several shards wait.
+	Carried Phase = "carried"
+)
+
+// Round is one attempt to carry buckets, in one transaction over several shards.
+type Round struct {
+	// Key names the decision of the round's transaction, a twopc.Name.
+	Key   string `json:"key"`
+	Phase Phase  `json:"phase"`
+	Pairs []Pair `json:"pairs"`
+}
+
+// Pair is what one shard gives another in a round.
+type Pair struct {
+	From    string `json:"from"`
+	To      string `json:"to"`
+	Buckets []int  `json:"buckets"`
+}
+
+// Carries reports whether the round takes a bucket from one shard to another.
+func (r *Round) Carries(bucket int, from, to string) bool {
+	return r != nil && slices.ContainsFunc(r.Pairs, func(p Pair) bool {
+		return p.From == from && p.To == to && slices.Contains(p.Buckets, bucket)
+	})
+}
+
+// clone makes m independent of the move it was copied from.
+func (m *Move) clone() {
+	if m.Round == nil {
+		return
+	}
+	r := *m.Round
+	r.Pairs = slices.Clone(r.Pairs)
+	for i := range r.Pairs {
+		r.Pairs[i].Buckets = slices.Clone(r.Pairs[i].Buckets)
+	}
+	m.Round = &r
+}
+
+// FindMove returns a job, nil if there is none of that ID. The result shares memory with the
+// snapshot.
+func (s *Snapshot) FindMove(id string) *Move {
+	i := slices.IndexFunc(s.Moves, func(m Move) bool { return m.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &s.Moves[i]
+}
+
+// MovesIn returns the number of jobs that carry rows of a database.
+func (s *Snapshot) MovesIn(database string) int {
+	n := 0
+	for i := range s.Moves {
+		if s.Moves[i].Database == database {
+			n++
+		}
+	}
+	return n
+}
+
+// EndMove removes a job and its target.
+func (s *Snapshot) EndMove(id string) {
+	s.Moves = slices.DeleteFunc(s.Moves, func(m Move) bool { return m.ID == id })
+	delete(s.Targets, id)
+}
+
+// PlacementKey is the key of Placements for the tables of a database that are in a group.
+func PlacementKey(database, group string) string {
+	if group == "" {
+		return database
+	}
+	return group + "/" + database
+}
+
+// PlacementOf returns where the buckets of a group of a database's tables are. The result is
+// read only.
+func (s *Snapshot) PlacementOf(database, group string) []uint16 {
+	if len(s.Placements) > 0 {
+		if p, ok := s.Placements[PlacementKey(database, group)]; ok {
+			return p
+		}
+	}
+	return s.Placement
+}
+
+// For returns the snapshot as the statements of one database see it: its Placement is where
+// the buckets of that database are.
+func (s *Snapshot) For(database string) *Snapshot {
+	if len(s.Placements) == 0 {
+		return s
+	}
+	p, ok := s.Placements[database]
+	if !ok {
+		return s
+	}
+	c := *s
+	c.Placement = p
+	return &c
+}
+
+// SetPlacement says where the buckets of a group of a database's tables are. A placement that
+// is the cluster's own needs no entry.
+func (s *Snapshot) SetPlacement(database, group string, p []uint16) {
+	key := PlacementKey(database, group)
+	if slices.Equal(p, s.Placement) {
+		delete(s.Placements, key)
+		return
+	}
+	if s.Placements == nil {
+		s.Placements = map[string][]uint16{}
+	}
+	s.Placements[key] = p
+}
+
+// Transfer gives the buckets of a job's round to the shards they were carried to, and ends the
+// round.
+func (s *Snapshot) Transfer(m *Move) error {
+	p := slices.Clone(s.PlacementOf(m.Database, m.Group))
+	for _, pair := range m.Round.Pairs {
+		to := s.shardIndex(pair.To)
+		if to < 0 {
+			return fmt.Errorf("%s is not one of the shards", pair.To)
+		}
+		for _, b := range pair.Buckets {
+			if b < 0 || b >= len(p) || int(p[b]) >= len(s.Shards) || s.Shards[p[b]].Name != pair.From {
+				return fmt.Errorf("bucket %d is not on %s", b, pair.From)
+			}
+			p[b] = uint16(to)
+		}
+	}
+	m.Round = nil
+	s.SetPlacement(m.Database, m.Group, p)
+	return nil
+}
+
+// shardIndex returns the index of a shard, -1 if there is none of that name.
+func (s *Snapshot) shardIndex(name string) int {
+	return slices.IndexFunc(s.Shards, func(sh Shard) bool { return sh.Name == name })
+}
+
+// keys returns the placement keys under which the database's sharded tables are, by table.
+func (s *Snapshot) placementKeys() map[string]bool {
+	keys := map[string]bool{}
+	for i := range s.Tables {
+		if t := &s.Tables[i]; t.Kind == Sharded {
+			keys[PlacementKey(t.Database, t.Group)] = true
+		}
+	}
+	return keys
+}
+
+// keepPlaces makes the rows of declared tables stay where they are when the cluster's own
+// placement has changed from that of old: SetShards only says where they ought to be.
+func (s *Snapshot) keepPlaces(old *Snapshot) {
+	index := make([]uint16, len(old.Shards))
+	for i := range old.Shards {
+		index[i] = Unused
+		if at := s.shardIndex(old.Shards[i].Name); at >= 0 {
+			index[i] = uint16(at)
+		}
+	}
+	renumber := func(p []uint16) []uint16 {
+		out := make([]uint16, len(p))
+		for b, i := range p {
+			if out[b] = Unused; int(i) < len(index) {
+				out[b] = index[i]
+			}
+		}
+		return out
+	}
+	was := old.Placements
+	s.Placements = nil
+	for key := range old.placementKeys() {
+		p, ok := was[key]
+		if !ok {
+			p = old.Placement
+		}
+		if p = renumber(p); !slices.Equal(p, s.Placement) {
+			if s.Placements == nil {
+				s.Placements = map[string][]uint16{}
+			}
+			s.Placements[key] = p
+		}
+	}
+	targets := maps.Clone(old.Targets)
+	for id, p := range targets {
+		targets[id] = renumber(p)
+	}
+	s.Targets = targets
+}
