@@ -197,24 +197,29 @@ func (s *Snapshot) SetPlacement(database, group string, p []uint16) {
 	s.Placements[key] = p
 }
 
-// Transfer gives the buckets of a job's round to the shards they were carried to, and ends the
-// round.
-func (s *Snapshot) Transfer(m *Move) error {
-	p := slices.Clone(s.PlacementOf(m.Database, m.Group))
-	for _, pair := range m.Round.Pairs {
-		to := s.shardIndex(pair.To)
-		if to < 0 {
-			return fmt.Errorf("%s is not one of the shards", pair.To)
-		}
-		for _, b := range pair.Buckets {
-			if b < 0 || b >= len(p) || int(p[b]) >= len(s.Shards) || s.Shards[p[b]].Name != pair.From {
-				return fmt.Errorf("bucket %d is not on %s", b, pair.From)
+// Transfer gives the buckets of a job's round to the shards they were carried to. The round is
+// over if all its shards have committed; otherwise its phase is Carried.
+func (s *Snapshot) Transfer(m *Move, over bool) error {
+	if m.Round.Phase != Carried {
+		p := slices.Clone(s.PlacementOf(m.Database, m.Group))
+		for _, pair := range m.Round.Pairs {
+			to := s.shardIndex(pair.To)
+			if to < 0 {
+				return fmt.Errorf("%s is not one of the shards", pair.To)
 			}
-			p[b] = uint16(to)
+			for _, b := range pair.Buckets {
+				if s.nameOf(p, b) != pair.From {
+					return fmt.Errorf("bucket %d is not on %s", b, pair.From)
+				}
+				p[b] = uint16(to)
+			}
 		}
+		s.SetPlacement(m.Database, m.Group, p)
 	}
-	m.Round = nil
-	s.SetPlacement(m.Database, m.Group, p)
+	m.Round.Phase = Carried
+	if over {
+		m.Round = nil
+	}
 	return nil
 }
 

@@ -31,7 +31,7 @@ func jobbed(t *testing.T) *Snapshot {
 func TestTransfer(t *testing.T) {
 	old := jobbed(t)
 	next := old.Clone()
-	if err := next.Transfer(&next.Moves[0]); err != nil {
+	if err := next.Transfer(&next.Moves[0], true); err != nil {
 		t.Fatal(err)
 	}
 	if err := Successor(old, next); err != nil {
@@ -45,6 +45,15 @@ func TestTransfer(t *testing.T) {
 	}
 	if next.For("other") != next {
 		t.Error("another database sees a placement of its own")
+	}
+	// The shards may commit one after the other.
+	half := old.Clone()
+	if err := half.Transfer(&half.Moves[0], false); err != nil || Successor(old, half) != nil || half.Moves[0].Round.Phase != Carried {
+		t.Errorf("half: %v, %+v", err, half.Moves[0].Round)
+	}
+	whole := half.Clone()
+	if err := whole.Transfer(&whole.Moves[0], true); err != nil || Successor(half, whole) != nil || whole.Moves[0].Round != nil {
+		t.Errorf("whole: %v", err)
 	}
 	// The same change without the round is refused.
 	bare := old.Clone()
@@ -63,7 +72,7 @@ func TestTransfer(t *testing.T) {
 // are, under the numbers that shards have then.
 func TestRowsStay(t *testing.T) {
 	old := jobbed(t)
-	if err := old.Transfer(&old.Moves[0]); err != nil {
+	if err := old.Transfer(&old.Moves[0], true); err != nil {
 		t.Fatal(err)
 	}
 	view := old.For("app")
@@ -161,7 +170,7 @@ func TestMovesAreValid(t *testing.T) {
 // TestOwnBucketsEverywhere: a pinned value's bucket comes and goes in every placement alike.
 func TestOwnBucketsEverywhere(t *testing.T) {
 	s := jobbed(t)
-	if err := s.Transfer(&s.Moves[0]); err != nil {
+	if err := s.Transfer(&s.Moves[0], true); err != nil {
 		t.Fatal(err)
 	}
 	var lookup string

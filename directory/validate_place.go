@@ -141,9 +141,13 @@ func (s *Snapshot) validateRound(place string, m *Move, bad func(place, format s
 			bad(at, "from %q to %q is no way between two shards", pair.From, pair.To)
 			return
 		}
+		place := pair.From
+		if r.Phase == Carried {
+			place = pair.To
+		}
 		for _, b := range pair.Buckets {
-			if b < 0 || b >= len(p) || taken[b] || s.nameOf(p, b) != pair.From {
-				bad(at+".buckets", "bucket %d is not on %s, or taken by another pair", b, pair.From)
+			if b < 0 || b >= len(p) || taken[b] || s.nameOf(p, b) != place {
+				bad(at+".buckets", "bucket %d is not on %s, or taken by another pair", b, place)
 				return
 			}
 			taken[b] = true

@@ -1,0 +1,98 @@
+package reshard
+
+import "weft/directory"
+
+// Barrier is the job, and the round if there is one, that statements of a database meet. It is
+// made once for each snapshot and not changed.
+type Barrier struct {
+	// Job is the ID of the job.
+	Job string
+	// Version is that of the snapshot.
+	Version int64
+	// Round is the round in progress, nil between rounds.
+	Round *directory.Round
+
+	bits []uint64 // buckets of the round
+}
+
+// BarrierOf returns the barrier of a database, nil if no job carries its rows.
+func BarrierOf(snap *directory.Snapshot, database string) *Barrier {
+	for i := range snap.Moves {
+		m := &snap.Moves[i]
+		if m.Database != database || m.Kind == directory.MoveJoin || m.Kind == directory.MoveLeave {
+			continue
+		}
+		b := &Barrier{Job: m.ID, Version: snap.Version, Round: m.Round}
+		if m.Round != nil {
+			b.bits = make([]uint64, (len(snap.Placement)+63)/64)
+			for _, p := range m.Round.Pairs {
+				for _, bucket := range p.Buckets {
+					b.bits[bucket/64] |= 1 << (bucket % 64)
+				}
+			}
+		}
+		return b
+	}
+	return nil
+}
+
+// has reports whether a bucket is in the round.
+func (b *Barrier) has(bucket int) bool {
+	return bucket >= 0 && bucket/64 < len(b.bits) && b.bits[bucket/64]&(1<<(bucket%64)) != 0
+}
+
+// Holds reports whether a statement must wait for the round to end before it is sent.
+//
+//	                             writes   all   carried
+//	reads buckets of the round     -       ✓      -       (they are on their new shard)
+//	reads all shards               -       ✓      ✓       (the old shard has not committed)
+//	writes buckets of the round    ✓       ✓      -
+//	writes all shards              ✓       ✓      ✓
+//	other buckets, no rows         -       -      -
+//
+// A transaction that has written buckets of the round already goes on: the round waits for it.
+// A transaction that goes by the placement of its snapshots may read.
+func (b *Barrier) Holds(n *Notes, t Touch) bool {
+	if b == nil || b.Round == nil || t.Access == None {
+		return false
+	}
+	met := buckets{}
+	if t.All {
+		met.all = true
+	} else {
+		met.list = t.Buckets
+	}
+	if !met.meets(b) {
+		return false
+	}
+	if t.Access == Read && n.repeatable {
+		return false
+	}
+	if n.unnoted || n.written.meets(b) {
+		return false
+	}
+	switch b.Round.Phase {
+	case directory.HoldWrites:
+		return t.Access == Write
+	case directory.Carried:
+		return t.All
+	}
+	return true
+}
+
+// Awaits reports whether the barrier must wait for the session with these notes: before its
+// job may begin a round, for a transaction whose touches are not known; in a round, for what
+// Holds lets nobody begin any more.
+func (b *Barrier) Awaits(n *Notes) bool {
+	switch {
+	case n.Idle():
+		return false
+	case n.unnoted:
+		return true
+	case b.Round == nil:
+		return false
+	case n.written.meets(b):
+		return true
+	}
+	return b.Round.Phase != directory.HoldWrites && !n.repeatable && n.reading.meets(b)
+}
