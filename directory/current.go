@@ -21,12 +21,16 @@ type Current struct {
 
 	mu      sync.Mutex
 	err     error         // why the watch is not running; nil while it runs
-	changed chan struct{} // closed and replaced when snap changes
+	changed chan struct{} // closed and replaced when snap or cleared changes
+	// cleared is what Clear was told last. follows says that nobody calls Clear, so that every
+	// version counts as cleared.
+	cleared int64
+	follows bool
 }
 
 // NewCurrent returns a holder that is empty until Run has loaded a snapshot.
 func NewCurrent(store Store, log *slog.Logger) *Current {
-	return &Current{store: store, log: log, first: make(chan struct{}), changed: make(chan struct{}), err: errors.New("not loaded yet")}
+	return &Current{store: store, log: log, first: make(chan struct{}), changed: make(chan struct{}), err: errors.New("not loaded yet"), follows: true}
 }
 
 // Snapshot returns the newest snapshot, or nil before the first was loaded.
@@ -42,16 +46,45 @@ func (c *Current) Wait(ctx context.Context) (*Snapshot, error) {
 	}
 }
 
-// Serving returns the version of the newest snapshot, 0 before the first, and a channel that is
-// closed when the snapshot changes.
-func (c *Current) Serving() (version int64, changed <-chan struct{}) {
+// Serving returns the version of the newest snapshot, 0 before the first, the version up to
+// which this process is clear, and a channel that is closed when one of them changes.
+func (c *Current) Serving() (Served, <-chan struct{}) {
 	c.mu.Lock()
-	changed = c.changed
+	served, changed, follows := Served{Cleared: c.cleared}, c.changed, c.follows
 	c.mu.Unlock()
 	if s := c.snap.Load(); s != nil {
-		version = s.Version
+		served.Version = s.Version
 	}
-	return version, changed
+	if follows {
+		served.Cleared = served.Version
+	}
+	return served, changed
+}
+
+// Changed returns a channel that is closed when the snapshot changes.
+func (c *Current) Changed() <-chan struct{} {
+	_, changed := c.Serving()
+	return changed
+}
+
+// ClearByHand says that this process has transactions: from now on a version counts as cleared
+// when Clear has been called with it.
+func (c *Current) ClearByHand() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.follows = false
+}
+
+// Clear says that nothing is in flight that rounds of a version must wait for.
+func (c *Current) Clear(version int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if version == c.cleared {
+		return
+	}
+	c.cleared = version
+	close(c.changed)
+	c.changed = make(chan struct{})
 }
 
 // Reach returns the snapshot once its version is at least version: a change that this process made

@@ -54,9 +54,8 @@ type Proxy struct {
 	// TLS says that the proxy takes questions of other proxies only over TLS.
 	TLS bool `json:"tls,omitempty"`
 
-	// Serves is the version of the snapshot that the proxy's statements begin with. Set by the
-	// registry.
-	Serves int64 `json:"-"`
+	// Serves is how far the proxy has followed the directory. Set by the registry.
+	Serves Served `json:"-"`
 
 	// Epoch is the store's revision at which the entry was made. A proxy whose lease ran out gets
 	// a larger epoch when it comes back, so a fence can tell the proxy's old connections from its
@@ -76,10 +75,19 @@ func (Secret) GoString() string { return "(secret)" }
 // LogValue keeps the secret out of log attributes.
 func (Secret) LogValue() slog.Value { return slog.StringValue("(secret)") }
 
-// Serving tells which version a proxy serves. Current implements it.
+// Served is how far a proxy has followed the directory.
+type Served struct {
+	// Version is the version that statements begin with.
+	Version int64
+	// Cleared is the newest version up to which nothing is in flight that the version's rounds
+	// must wait for. It is Version where there is no round.
+	Cleared int64
+}
+
+// Serving tells how far a proxy has followed the directory. Current implements it.
 type Serving interface {
-	// Serving returns the version, and a channel that is closed when it changes.
-	Serving() (version int64, changed <-chan struct{})
+	// Serving returns how far, and a channel that is closed when that changes.
+	Serving() (Served, <-chan struct{})
 }
 
 // Registry is the ability of a Store to keep the list of live proxies.
@@ -97,6 +105,10 @@ type Registry interface {
 	// began before may still run. A proxy that stopped answering is waited for
 	// until its lease ends. If ctx ends first, the error names the proxies behind.
 	Acknowledged(ctx context.Context, version int64) error
+
+	// Cleared is Acknowledged, and also waits for what is in flight: when it returns, no live
+	// proxy has a transaction that a round of that version must wait for, nor begins one.
+	Cleared(ctx context.Context, version int64) error
 }
 
 // Successor checks that next may replace old. Every Store calls it between fn and the write. The

@@ -17,23 +17,28 @@ func TestBatch(t *testing.T) {
 	}{
 		"nothing left": {nil, 100, nil},
 		"as many as fit": {
-			[]Parcel{small(5, "a", "b"), small(1, "a", "b"), small(3, "a", "b")}, 20,
+			[]Parcel{small(5, "a", "b"), small(1, "a", "b"), small(3, "a", "b")},
+			20,
 			[]directory.Pair{{From: "a", To: "b", Buckets: []int{1, 3}}},
 		},
 		"one that is too large goes alone": {
-			[]Parcel{{Bucket: 1, From: "a", To: "b", Rows: 5000}, small(2, "a", "b")}, 20,
+			[]Parcel{{Bucket: 1, From: "a", To: "b", Rows: 5000}, small(2, "a", "b")},
+			20,
 			[]directory.Pair{{From: "a", To: "b", Buckets: []int{1}}},
 		},
 		"a smaller one fills up": {
-			[]Parcel{small(1, "a", "b"), {Bucket: 2, From: "a", To: "b", Rows: 11}, small(3, "a", "b")}, 20,
+			[]Parcel{small(1, "a", "b"), {Bucket: 2, From: "a", To: "b", Rows: 11}, small(3, "a", "b")},
+			20,
 			[]directory.Pair{{From: "a", To: "b", Buckets: []int{1, 3}}},
 		},
 		"ways do not share a shard": {
-			[]Parcel{small(1, "a", "b"), small(2, "c", "b"), small(3, "c", "d"), small(4, "b", "a")}, 20,
+			[]Parcel{small(1, "a", "b"), small(2, "c", "b"), small(3, "c", "d"), small(4, "b", "a")},
+			20,
 			[]directory.Pair{{From: "a", To: "b", Buckets: []int{1}}, {From: "c", To: "d", Buckets: []int{3}}},
 		},
 		"those in the way come last": {
-			[]Parcel{{Bucket: 1, From: "a", To: "b", Rows: 10, Failed: 1}, small(2, "a", "b")}, 10,
+			[]Parcel{{Bucket: 1, From: "a", To: "b", Rows: 10, Failed: 1}, small(2, "a", "b")},
+			10,
 			[]directory.Pair{{From: "a", To: "b", Buckets: []int{2}}},
 		},
 	} {

@@ -247,7 +247,7 @@ func (c *cluster) check(table, key string, n int) (declared bool) {
 	for i, name := range names {
 		buckets := on(c.T, name, c.db).get(c.T, "SELECT DISTINCT (hashint8extended("+key+"::int8, 0) >> 52) & 4095 FROM "+table)
 		for _, b := range strings.Fields(buckets) {
-			if int(c.store.snap.Placement[number(b)]) != i {
+			if int(c.store.snap.PlacementOf(c.db, "")[number(b)]) != i {
 				c.Errorf("bucket %s is on %s", b, name)
 				break
 			}

@@ -18,7 +18,7 @@ import (
 
 // declare declares a table. job.go lists its steps.
 func (m *Mover) declare(ctx context.Context, req *Request, kind directory.TableKind, notice Notice) error {
-	snap, err := m.cfg.Directory.Load(ctx)
+	snap, err := m.load(ctx, req.Database)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (d *declaration) close() {
 // dial opens all connections. That comes before the check that the job is still this proxy's: a
 // recovery must find the connections.
 func (d *declaration) dial() error {
-	snap, err := d.cfg.Directory.Load(d.ctx)
+	snap, err := d.load(d.ctx, d.req.Database)
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (d *declaration) lock() error {
 	if err != nil {
 		return err
 	}
-	if d.snap, err = d.cfg.Directory.Load(d.ctx); err != nil {
+	if d.snap, err = d.load(d.ctx, d.req.Database); err != nil {
 		return err
 	}
 	own := d.snap.Table(d.table.Database, d.table.Schema, d.table.Name)

@@ -47,38 +47,25 @@ func (d *declaration) lookupSQL(v vindex.Lookup, columns []string) (string, erro
 	if d.cfg.Entries == nil {
 		return "", pgerr.New(pgerr.FeatureNotSupported, "lookups are not kept here")
 	}
-	hash, err := vindex.New(vindex.Declaration{Kind: "hash", Columns: v.Columns(), Buckets: d.snap.BucketCount})
-	if err != nil {
-		return "", err
-	}
-	bits, err := vindex.Bits(d.snap.BucketCount)
-	if err != nil {
-		return "", err
-	}
-	w := &entryWriter{d: d, vindex: v, bits: bits}
-	query := "COPY (SELECT DISTINCT " + columns[0] + "::text FROM " + d.req.Table.SQL() + " WHERE " + columns[0] + " IS NOT NULL) TO STDOUT"
-	if err := d.home.explain(d.home.CopyOut(query, w)); err != nil {
-		return "", err
-	}
-	if err := w.flush(); err != nil {
+	w := &entryWriter{ctx: d.ctx, entries: d.cfg.Entries, lookup: d.seen.verdict.table.Vindex.Name, vindex: v}
+	if err := w.read(d.home, d.req.Table.SQL(), columns[0], d.snap.BucketCount); err != nil {
 		return "", err
 	}
 	// A value may have been pinned since the last look: its bucket is a new one.
-	if d.snap, err = d.cfg.Directory.Load(d.ctx); err != nil {
+	var err error
+	if d.snap, err = d.load(d.ctx, d.req.Database); err != nil {
 		return "", err
 	}
-	base, err := vindex.BucketSQL(hash.(vindex.Computed), columns, d.snap.BucketCount)
-	if err != nil || len(w.elsewhere) == 0 {
-		return base, err
-	}
-	return fmt.Sprintf("coalesce((SELECT x.b FROM (VALUES %s) AS x(v, b) WHERE x.v = %s::text), %s)", strings.Join(w.elsewhere, ", "), columns[0], base), nil
+	return w.bucketSQL(columns, d.snap.BucketCount)
 }
 
 // entryWriter receives the values of a COPY TO and makes their entries.
 type entryWriter struct {
-	d      *declaration
-	vindex vindex.Lookup
-	bits   int
+	ctx     context.Context
+	entries Entries
+	lookup  string
+	vindex  vindex.Lookup
+	bits    int
 
 	texts     []string
 	keys      [][]byte
@@ -88,6 +75,32 @@ type entryWriter struct {
 
 // entryBatch is how many values are looked up at once.
 const entryBatch = 256
+
+// read makes entries for the values of a column.
+func (w *entryWriter) read(s *session, table, column string, buckets int) (err error) {
+	if w.bits, err = vindex.Bits(buckets); err != nil {
+		return err
+	}
+	query := "COPY (SELECT DISTINCT " + column + "::text FROM " + table + " WHERE " + column + " IS NOT NULL) TO STDOUT"
+	if err := s.explain(s.CopyOut(query, w)); err != nil {
+		return err
+	}
+	return w.flush()
+}
+
+// bucketSQL is the expression for a row's bucket: the default, except for the values that have
+// another bucket.
+func (w *entryWriter) bucketSQL(columns []string, buckets int) (string, error) {
+	hash, err := vindex.New(vindex.Declaration{Kind: "hash", Columns: w.vindex.Columns(), Buckets: buckets})
+	if err != nil {
+		return "", err
+	}
+	base, err := vindex.BucketSQL(hash.(vindex.Computed), columns, buckets)
+	if err != nil || len(w.elsewhere) == 0 {
+		return base, err
+	}
+	return fmt.Sprintf("coalesce((SELECT x.b FROM (VALUES %s) AS x(v, b) WHERE x.v = %s::text), %s)", strings.Join(w.elsewhere, ", "), columns[0], base), nil
+}
 
 func (w *entryWriter) Write(row []byte) (int, error) {
 	text := unescape(strings.TrimSuffix(string(row), "\n"))
@@ -112,7 +125,7 @@ func (w *entryWriter) flush() error {
 	if len(w.keys) == 0 {
 		return nil
 	}
-	buckets, err := w.d.cfg.Entries.Ensure(w.d.ctx, w.d.seen.verdict.table.Vindex.Name, w.keys, w.defaults)
+	buckets, err := w.entries.Ensure(w.ctx, w.lookup, w.keys, w.defaults)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func (m *Mover) followLookups(ctx context.Context, snap *directory.Snapshot, t *
 		if spec.known != nil && spec.known.Public {
 			continue
 		}
-		j := &lookupJob{Mover: m, ctx: ctx, snap: snap, spec: spec, req: &req.Request, notice: func(*pgerr.Error) {}, quiet: true}
+		j := &lookupJob{Mover: m, ctx: ctx, snap: snap.For(req.Database), spec: spec, req: &req.Request, notice: func(*pgerr.Error) {}, quiet: true}
 		err = j.build()
 		j.close()
 		if err != nil {

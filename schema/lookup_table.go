@@ -49,7 +49,7 @@ func (m *Mover) CreateLookup(ctx context.Context, req LookupRequest, notice Noti
 
 // lookAtLookup reads the schema that a request is about, and judges the request.
 func (m *Mover) lookAtLookup(ctx context.Context, req *LookupRequest, owned bool) (*directory.Snapshot, *lookupSpec, error) {
-	snap, err := m.cfg.Directory.Load(ctx)
+	snap, err := m.load(ctx, req.Database)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -136,7 +136,7 @@ func (j *lookupJob) home() *session {
 func (m *Mover) buildLookup(ctx context.Context, snap *directory.Snapshot, spec *lookupSpec, req *Request, notice Notice) error {
 	m.run("lookup "+spec.name, true)
 	defer m.run("lookup "+spec.name, false)
-	j := &lookupJob{Mover: m, ctx: ctx, snap: snap, spec: spec, req: req, notice: notice}
+	j := &lookupJob{Mover: m, ctx: ctx, snap: snap.For(req.Database), spec: spec, req: req, notice: notice}
 	defer j.close()
 	err := j.build()
 	var e *pgerr.Error

@@ -42,7 +42,7 @@ func (m *Mover) VerifyLookup(ctx context.Context, req LookupRequest, notice Noti
 
 // Lookups lists the lookups of a table, or of all tables of the database if the request names none.
 func (m *Mover) Lookups(ctx context.Context, req *Request) ([]LookupRequest, error) {
-	snap, err := m.cfg.Directory.Load(ctx)
+	snap, err := m.load(ctx, req.Database)
 	if err != nil {
 		return nil, err
 	}

@@ -95,6 +95,15 @@ func (m *Mover) Reference(ctx context.Context, req Request, notice Notice) error
 	return m.declare(ctx, &req, directory.Reference, notice)
 }
 
+// load reads the snapshot as the statements of a database see it.
+func (m *Mover) load(ctx context.Context, database string) (*directory.Snapshot, error) {
+	snap, err := m.cfg.Directory.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return snap.For(database), nil
+}
+
 // newJob gives a job its id and counts it as running here.
 func (m *Mover) newJob(req *Request) directory.Job {
 	var id [8]byte

@@ -15,7 +15,7 @@ import (
 // Pin gives a value of a lookup vindex a bucket of its own on a shard. It refuses a value that has
 // rows, because they would have to move, and a user who is not a superuser.
 func (m *Mover) Pin(ctx context.Context, database, user, lookup, value, shard string) error {
-	snap, err := m.cfg.Directory.Load(ctx)
+	snap, err := m.load(ctx, database)
 	if err != nil {
 		return err
 	}

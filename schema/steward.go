@@ -102,7 +102,7 @@ func distrusted(req *Request, def *Definition, err error) error {
 
 // equip makes on the other shards what the table needs, as the asking user.
 func (m *Mover) equip(ctx context.Context, facts *session, snap *directory.Snapshot, req *Request, seen *sight, notice Notice) error {
-	d := &declaration{Mover: m, ctx: ctx, req: req, snap: snap, home: facts, seen: seen, notice: notice}
+	d := &declaration{Mover: m, ctx: ctx, req: req, snap: snap.For(req.Database), home: facts, seen: seen, notice: notice}
 	defer func() {
 		for _, s := range d.shards {
 			s.close()

@@ -14,7 +14,7 @@ import (
 // Unshard takes a declaration back: all rows come home and the table leaves the
 // other shards.
 func (m *Mover) Unshard(ctx context.Context, req Request, notice Notice) error {
-	snap, err := m.cfg.Directory.Load(ctx)
+	snap, err := m.load(ctx, req.Database)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (u *homecoming) lock() error {
 	if err != nil {
 		return err
 	}
-	if u.snap, err = u.cfg.Directory.Load(u.ctx); err != nil {
+	if u.snap, err = u.load(u.ctx, u.req.Database); err != nil {
 		return err
 	}
 	own := u.snap.Table(u.table.Database, u.table.Schema, u.table.Name)

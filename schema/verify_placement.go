@@ -31,7 +31,7 @@ type Placement struct {
 // names. Without a table it looks at all sharded tables of the database. Other sessions may read
 // and write meanwhile.
 func (m *Mover) VerifyPlacement(ctx context.Context, req Request) ([]Placement, error) {
-	snap, err := m.cfg.Directory.Load(ctx)
+	snap, err := m.load(ctx, req.Database)
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +238,7 @@ func (v *placementCheck) places(t *directory.Table, vx vindex.Lookup, rows [][]s
 	for i, b := range buckets {
 		out[at[i]] = b
 		if b >= len(v.snap.Placement) { // a value was pinned meanwhile
-			if v.snap, err = v.cfg.Directory.Load(v.ctx); err != nil {
+			if v.snap, err = v.load(v.ctx, t.Database); err != nil {
 				return nil, err
 			}
 		}

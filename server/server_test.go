@@ -173,7 +173,7 @@ func TestLife(t *testing.T) {
 	if err != nil || len(list) != 1 {
 		t.Fatalf("proxies: %v, %v", list, err)
 	}
-	if list[0].Serves != front.snapshot().Version || list[0].Address != s.Addr().String() || list[0].HTTP != s.HTTPAddr().String() || list[0].Version != "v-test" {
+	if list[0].Serves.Version != front.snapshot().Version || list[0].Address != s.Addr().String() || list[0].HTTP != s.HTTPAddr().String() || list[0].Version != "v-test" {
 		t.Errorf("listed as %+v", list[0])
 	}
 

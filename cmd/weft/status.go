@@ -156,7 +156,7 @@ func readStatus(ctx context.Context, store statusStore, servers *server.Servers)
 		Shards: shardStatuses(snap), Pins: []pinStatus{}, Tables: []tableStatus{}, Lookups: []lookupStatus{}, Proxies: []proxyStatus{},
 	}
 	for _, p := range proxies {
-		st.Proxies = append(st.Proxies, proxyStatus{p.ID, p.Epoch, p.Serves, p.Address, p.HTTP, p.Host, p.Version})
+		st.Proxies = append(st.Proxies, proxyStatus{p.ID, p.Epoch, p.Serves.Version, p.Address, p.HTTP, p.Host, p.Version})
 	}
 	for _, p := range snap.Pins {
 		st.Pins = append(st.Pins, pinStatus(p))

@@ -5,37 +5,63 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"weft/directory"
 )
 
 // Acknowledged implements directory.Registry.
 func (s *Store) Acknowledged(ctx context.Context, version int64) error {
+	return s.await(ctx, goal{version: version})
+}
+
+// Cleared implements directory.Registry.
+func (s *Store) Cleared(ctx context.Context, version int64) error {
+	return s.await(ctx, goal{version: version, cleared: true})
+}
+
+// await returns when every live proxy has reached the goal.
+func (s *Store) await(ctx context.Context, g goal) error {
 	for {
-		if done, err := s.follow(ctx, version); err != nil || done {
+		if done, err := s.follow(ctx, g); err != nil || done {
 			return err
 		}
 	}
 }
 
-// behind is who is waited for.
-type behind struct {
+// goal is how far proxies shall follow: serve a version, or have cleared it.
+type goal struct {
 	version int64
-	who     map[string]string // by id: what to say of it
+	cleared bool
 }
 
-func (s *Store) behind(ctx context.Context, version int64) (*behind, int64, error) {
+// reached reports whether a proxy is that far.
+func (g goal) reached(s directory.Served) bool {
+	return s.Version >= g.version && (!g.cleared || s.Cleared >= g.version)
+}
+
+// behind is the proxies that are waited for.
+type behind struct {
+	goal
+	who map[string]string // by id: what to say of the proxy
+}
+
+func (s *Store) behind(ctx context.Context, g goal) (*behind, int64, error) {
 	list, rev, err := s.proxies(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
-	b := &behind{version, map[string]string{}}
+	b := &behind{g, map[string]string{}}
 	for _, p := range list {
-		if p.Serves < version {
-			b.who[p.ID] = fmt.Sprintf("%s at %s serves version %d", p.ID, p.Address, p.Serves)
+		switch {
+		case g.reached(p.Serves):
+		case p.Serves.Version < g.version:
+			b.who[p.ID] = fmt.Sprintf("%s at %s serves version %d", p.ID, p.Address, p.Serves.Version)
+		default:
+			b.who[p.ID] = fmt.Sprintf("%s at %s has transactions that are not over", p.ID, p.Address)
 		}
 	}
 	return b, rev, nil
@@ -48,7 +74,7 @@ func (s *Store) behind(ctx context.Context, version int64) (*behind, int64, erro
 // It watches before it asks who is behind. The other way round, a watch from the
 // revision of that answer on would often begin in the past, as proxies are quick, and
 // etcd gives watches of the past their events every 100 ms only.
-func (s *Store) follow(ctx context.Context, version int64) (bool, error) {
+func (s *Store) follow(ctx context.Context, g goal) (bool, error) {
 	wctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
 	late := time.AfterFunc(s.cfg.RequestTimeout, cancel) // see Watch
@@ -57,7 +83,7 @@ func (s *Store) follow(ctx context.Context, version int64) (bool, error) {
 	if !late.Stop() && ctx.Err() == nil {
 		return false, s.wrap("list proxies", context.DeadlineExceeded)
 	}
-	b, rev, err := s.behind(ctx, version)
+	b, rev, err := s.behind(ctx, g)
 	if err != nil || len(b.who) == 0 {
 		return err == nil, err
 	}
@@ -66,7 +92,7 @@ func (s *Store) follow(ctx context.Context, version int64) (bool, error) {
 	for {
 		select {
 		case <-ctx.Done():
-			return false, fmt.Errorf("not every proxy serves version %d yet: %s: %w", b.version,
+			return false, fmt.Errorf("not every proxy %s version %d yet: %s: %w", map[bool]string{false: "serves", true: "has cleared"}[b.cleared], b.version,
 				strings.Join(slices.Sorted(maps.Values(b.who)), ", "), context.Cause(ctx))
 		case resp, open := <-events:
 			if !open || resp.Err() != nil {
@@ -102,9 +128,7 @@ func (s *Store) observe(b *behind, ev *clientv3.Event) {
 		}
 		return
 	}
-	if id, ok := strings.CutPrefix(key, servesKeys); ok && !gone {
-		if v, err := strconv.ParseInt(string(ev.Kv.Value), 10, 64); err == nil && v >= b.version {
-			delete(b.who, id)
-		}
+	if id, ok := strings.CutPrefix(key, servesKeys); ok && !gone && b.reached(readServed(string(ev.Kv.Value))) {
+		delete(b.who, id)
 	}
 }

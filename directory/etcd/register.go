@@ -76,11 +76,11 @@ func (s *Store) registerOnce(ctx context.Context, id, value string, serving dire
 	if err != nil {
 		return s.wrap("register", err)
 	}
-	version, changed := serving.Serving()
+	served, changed := serving.Serving()
 	// In this order: whoever watches learns of the proxy first.
 	put, err := s.client.Txn(rctx).Then(
 		clientv3.OpPut(s.cfg.Prefix+proxyKeys+id, value, clientv3.WithLease(lease.ID)),
-		s.serves(id, version, lease.ID),
+		s.serves(id, served, lease.ID),
 	).Commit()
 	if err != nil {
 		return s.wrap("register", err)
@@ -99,9 +99,9 @@ func (s *Store) registerOnce(ctx context.Context, id, value string, serving dire
 		case <-changed:
 		case <-retry:
 		}
-		version, changed = serving.Serving()
+		served, changed = serving.Serving()
 		retry = nil
-		if err := s.tell(ctx, s.serves(id, version, lease.ID)); err != nil {
+		if err := s.tell(ctx, s.serves(id, served, lease.ID)); err != nil {
 			if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 				return s.wrap("register", err)
 			}
@@ -112,9 +112,32 @@ func (s *Store) registerOnce(ctx context.Context, id, value string, serving dire
 	}
 }
 
-// serves is the operation that says which version a proxy serves.
-func (s *Store) serves(id string, version int64, lease clientv3.LeaseID) clientv3.Op {
-	return clientv3.OpPut(s.cfg.Prefix+servesKeys+id, strconv.FormatInt(version, 10), clientv3.WithLease(lease))
+// serves is the operation that says how far a proxy has followed the directory.
+func (s *Store) serves(id string, served directory.Served, lease clientv3.LeaseID) clientv3.Op {
+	return clientv3.OpPut(s.cfg.Prefix+servesKeys+id, writeServed(served), clientv3.WithLease(lease))
+}
+
+// writeServed is the version, followed by the cleared version if that is another.
+func writeServed(s directory.Served) string {
+	if s.Cleared == s.Version {
+		return strconv.FormatInt(s.Version, 10)
+	}
+	return fmt.Sprintf("%d %d", s.Version, s.Cleared)
+}
+
+// readServed reads what writeServed wrote. Anything else counts as nothing: its proxy is waited
+// for.
+func readServed(text string) directory.Served {
+	version, cleared, both := strings.Cut(text, " ")
+	if !both {
+		cleared = version
+	}
+	v, err1 := strconv.ParseInt(version, 10, 64)
+	c, err2 := strconv.ParseInt(cleared, 10, 64)
+	if err1 != nil || err2 != nil {
+		return directory.Served{}
+	}
+	return directory.Served{Version: v, Cleared: c}
 }
 
 func (s *Store) tell(ctx context.Context, op clientv3.Op) error {
@@ -141,10 +164,9 @@ func (s *Store) proxies(ctx context.Context) ([]directory.Proxy, int64, error) {
 	if err != nil {
 		return nil, 0, s.wrap("list proxies", err)
 	}
-	serves := map[string]int64{}
+	serves := map[string]directory.Served{}
 	for _, kv := range resp.Responses[1].GetResponseRange().Kvs {
-		// One that we cannot read counts as none: it is waited for.
-		serves[strings.TrimPrefix(string(kv.Key), s.cfg.Prefix+servesKeys)], _ = strconv.ParseInt(string(kv.Value), 10, 64)
+		serves[strings.TrimPrefix(string(kv.Key), s.cfg.Prefix+servesKeys)] = readServed(string(kv.Value))
 	}
 	out := []directory.Proxy{}
 	for _, kv := range resp.Responses[0].GetResponseRange().Kvs {

@@ -15,27 +15,30 @@ import (
 // Serving is a proxy that serves what the test says.
 type Serving struct {
 	mu      sync.Mutex
-	version int64
+	served  directory.Served
 	changed chan struct{}
 }
 
 // NewServing returns one that serves version.
 func NewServing(version int64) *Serving {
-	return &Serving{version: version, changed: make(chan struct{})}
+	return &Serving{served: directory.Served{Version: version, Cleared: version}, changed: make(chan struct{})}
 }
 
 // Serving implements directory.Serving.
-func (s *Serving) Serving() (int64, <-chan struct{}) {
+func (s *Serving) Serving() (directory.Served, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.version, s.changed
+	return s.served, s.changed
 }
 
-// Set makes it serve version.
-func (s *Serving) Set(version int64) {
+// Set makes it serve version, and clear it.
+func (s *Serving) Set(version int64) { s.Clear(version, version) }
+
+// Clear makes it serve a version, and have cleared another.
+func (s *Serving) Clear(version, cleared int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.version = version
+	s.served = directory.Served{Version: version, Cleared: cleared}
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
@@ -102,8 +105,8 @@ func testAcknowledge(t *testing.T, s directory.Store) {
 			t.Fatalf("proxies: %v, %v", list, err)
 		}
 		for _, p := range list {
-			if p.Serves < snap.Version {
-				t.Errorf("%s serves %d, which was acknowledged as %d", p.ID, p.Serves, snap.Version)
+			if p.Serves.Version < snap.Version {
+				t.Errorf("%s serves %d, which was acknowledged as %d", p.ID, p.Serves.Version, snap.Version)
 			}
 		}
 	}
@@ -148,6 +151,39 @@ func testAcknowledgeLate(t *testing.T, s directory.Store) {
 	leave()
 	pending("one new and old-fashioned")
 	newcomer.Set(version)
+	if err := next(t, done); err != nil {
+		t.Error(err)
+	}
+}
+
+// testClear: a proxy that serves a version and has not cleared it is waited for by Cleared alone.
+func testClear(t *testing.T, s directory.Store) {
+	reg, ok := s.(directory.Registry)
+	if !ok {
+		t.Skip("this store keeps no list of proxies")
+	}
+	const version = 100
+	busy := NewServing(version - 1)
+	defer Join(t, reg, "busy", busy)()
+	defer Join(t, reg, "idle", NewServing(version))()
+	busy.Clear(version, version-1)
+	if err := reg.Acknowledged(t.Context(), version); err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	err := reg.Cleared(short, version)
+	cancel()
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "not every proxy has cleared version 100 yet: busy at busy:1 has transactions that are not over") {
+		t.Errorf("with one busy: %v", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- reg.Cleared(t.Context(), version) }()
+	select {
+	case err := <-done:
+		t.Fatalf("cleared, %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	busy.Clear(version+3, version+1)
 	if err := next(t, done); err != nil {
 		t.Error(err)
 	}

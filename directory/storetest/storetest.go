@@ -38,6 +38,7 @@ func Run(t *testing.T, open func(t *testing.T) directory.Store) {
 		"many entries":     testManyEntries,
 		"big":              testBig,
 		"acknowledge late": testAcknowledgeLate,
+		"clear":            testClear,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
@@ -334,7 +335,7 @@ func testRegister(t *testing.T, s directory.Store) {
 		t.Errorf("epochs %d, %d", epoch1, epoch2)
 	}
 	list, err := reg.Proxies(t.Context())
-	if err != nil || len(list) != 2 || list[0].ID != "one" || list[0].Epoch != epoch1 || list[0].Serves != 7 || list[1].ID != "two" || list[1].Epoch != epoch2 {
+	if err != nil || len(list) != 2 || list[0].ID != "one" || list[0].Epoch != epoch1 || list[0].Serves.Version != 7 || list[1].ID != "two" || list[1].Epoch != epoch2 {
 		t.Errorf("proxies: %+v, %v", list, err)
 	}
 	stop1()

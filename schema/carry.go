@@ -1,0 +1,368 @@
+package schema
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"weft/catalog"
+	"weft/directory"
+	"weft/pgerr"
+	"weft/quote"
+	"weft/twopc"
+)
+
+// Rows change shards in one transaction of their old and their new shards: DELETE … RETURNING on
+// the one becomes COPY … FROM on the other, and the decision row that commits any transaction of
+// several shards commits both. So MVCC hides what is not there yet and what is gone already, and
+// nothing has to be cleaned up.
+
+// carryLockTimeout is how long a round waits for a lock before it gives way.
+const carryLockTimeout = 100 * time.Millisecond
+
+// MoveApplication is the application_name of the backends of a job.
+func MoveApplication(job string) string { return "weft move " + job }
+
+// Carriage carries the rows of one round. Its methods are called in their order: OpenCarriage,
+// Carry, Prepare, Commit, Follow; or Rollback at any time before Commit.
+type Carriage struct {
+	// Name names the transaction; its key is that of the decision.
+	Name twopc.Name
+	// Rows is how many rows have been carried.
+	Rows int64
+
+	m        *Mover
+	ctx      context.Context
+	snap     *directory.Snapshot
+	move     directory.Move
+	pairs    []directory.Pair
+	ends     map[string]*session // by shard
+	owns     map[string]*Own     // by shard
+	tables   []*carried
+	prepared []string // shards that have prepared
+}
+
+// carried is a table whose rows are carried.
+type carried struct {
+	name    catalog.Name
+	columns []string // quoted; without those that a shard computes itself
+	bucket  string   // expression for the bucket of a row r
+	indexed string   // that expression in an index, "" if it cannot be indexed
+}
+
+// OpenCarriage opens the transactions of a round on its shards, locks the tables against DDL and
+// enters the decision. Nobody is held yet.
+func (m *Mover) OpenCarriage(ctx context.Context, snap *directory.Snapshot, move directory.Move, pairs []directory.Pair) (_ *Carriage, err error) {
+	c := &Carriage{
+		m: m, ctx: ctx, snap: snap.For(move.Database), move: move, pairs: pairs, ends: map[string]*session{}, owns: map[string]*Own{},
+		Name: twopc.Name{Cluster: snap.Cluster, Incarnation: m.cfg.Proxy, Nonce: twopc.NewNonce(), Decider: pairs[0].To},
+	}
+	defer func() {
+		if err != nil {
+			c.Rollback()
+		}
+	}()
+	for _, p := range pairs {
+		for _, shard := range []string{p.From, p.To} {
+			if err := c.dial(shard); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if c.tables, err = m.carriedTables(c.ctx, c.ends[pairs[0].From], c.snap, &move); err != nil {
+		return nil, err
+	}
+	for _, shard := range c.shards() {
+		if err := c.begin(c.ends[shard]); err != nil {
+			return nil, err
+		}
+	}
+	return c, c.decide()
+}
+
+// shards lists the participants in the order of the snapshot, which keeps two rounds from
+// waiting for each other.
+func (c *Carriage) shards() []string {
+	var out []string
+	for i := range c.snap.Shards {
+		if name := c.snap.Shards[i].Name; c.ends[name] != nil {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// dial opens a session that carries rows. Foreign keys and the triggers of users keep silent: the
+// rows of a key travel together, and nothing happens to them.
+func (c *Carriage) dial(shard string) error {
+	if c.ends[shard] != nil {
+		return nil
+	}
+	s, err := open(c.ctx, c.m.cfg.Shards, shard, c.move.Database, c.m.cfg.Service, MoveApplication(c.move.ID))
+	if err != nil {
+		return err
+	}
+	c.ends[shard] = s
+	if c.owns[shard], err = install(s, c.move.Database, c.m.cfg.Service); err != nil {
+		return err
+	}
+	return s.run("SET session_replication_role = replica")
+}
+
+// begin opens the transaction of a participant.
+func (c *Carriage) begin(s *session) error {
+	if err := s.run("BEGIN", fmt.Sprintf("SET LOCAL lock_timeout = %d", carryLockTimeout.Milliseconds())); err != nil {
+		return err
+	}
+	for _, t := range c.tables {
+		if err := s.run("LOCK TABLE " + t.name.SQL() + " IN ROW EXCLUSIVE MODE"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decide enters the decision in the transaction of the deciding shard.
+func (c *Carriage) decide() error {
+	d := twopc.Decision{Key: c.Name.Key(), Announced: true}
+	for _, shard := range c.shards() {
+		if shard == c.Name.Decider {
+			continue
+		}
+		server, err := c.ends[shard].one("SELECT weft.server()")
+		if err != nil {
+			return err
+		}
+		d.Members = append(d.Members, twopc.Member{Shard: shard, Server: server})
+	}
+	decider := c.ends[c.Name.Decider]
+	_, err := decider.ExecOne(twopc.DecideSQL, d.Parameters(c.owns[c.Name.Decider].Key)...)
+	return decider.explain(err)
+}
+
+// AwaitPrepared waits until the transactions that are prepared on the giving shards now have
+// ended: one of them may have written rows of the round, and its session may be gone.
+func (c *Carriage) AwaitPrepared() error {
+	const find = "SELECT gid FROM pg_catalog.pg_prepared_xacts WHERE database = pg_catalog.current_database()"
+	left := map[string][]string{}
+	for _, p := range c.pairs {
+		rows, err := c.ends[p.From].Exec(find)
+		if err != nil {
+			return err
+		}
+		left[p.From] = nil
+		for _, r := range rows {
+			left[p.From] = append(left[p.From], r[0])
+		}
+	}
+	for shard, gids := range left {
+		for len(gids) > 0 {
+			rows, err := c.ends[shard].Exec(find)
+			if err != nil {
+				return err
+			}
+			gids = slices.DeleteFunc(gids, func(gid string) bool {
+				return !slices.ContainsFunc(rows, func(r []string) bool { return r[0] == gid })
+			})
+			if len(gids) == 0 {
+				break
+			}
+			select {
+			case <-time.After(2 * time.Millisecond):
+			case <-c.ctx.Done():
+				return fmt.Errorf("transaction %s is prepared on shard %s: %w", quote.Literal(gids[0]), shard, context.Cause(c.ctx))
+			}
+		}
+	}
+	return nil
+}
+
+// Carry takes the rows from their old shards to their new ones. All pairs work at once.
+func (c *Carriage) Carry() error {
+	var group sync.WaitGroup
+	rows := make([]int64, len(c.pairs))
+	errs := make([]error, len(c.pairs))
+	for i := range c.pairs {
+		group.Go(func() {
+			defer pgerr.Recovered(&errs[i])
+			rows[i], errs[i] = c.carryPair(&c.pairs[i])
+		})
+	}
+	group.Wait()
+	for _, n := range rows {
+		c.Rows += n
+	}
+	return errors.Join(errs...)
+}
+
+// carryPair takes the rows of one pair of shards.
+func (c *Carriage) carryPair(p *directory.Pair) (int64, error) {
+	from, to := c.ends[p.From], c.ends[p.To]
+	var total int64
+	for _, t := range c.tables {
+		columns := strings.Join(t.columns, ", ")
+		query := "DELETE FROM " + t.name.SQL() + " AS r WHERE " + c.leaving(p.From, t.bucket) + " AND " + inBuckets(t.bucket, p.Buckets) + " RETURNING " + columns
+		s := &splitter{all: true, progress: func(int64) {}}
+		took, err := copyRows(from, query, []*session{to}, t.name.SQL()+" ("+columns+")", s)
+		if err != nil {
+			return 0, fmt.Errorf("carry %s from %s to %s: %w", t.name.SQL(), p.From, p.To, err)
+		}
+		if took[p.To] != s.rows {
+			return 0, fmt.Errorf("%d rows of %s left %s and %d came to %s", s.rows, t.name.SQL(), p.From, took[p.To], p.To)
+		}
+		total += s.rows
+	}
+	for _, s := range []*session{from, to} {
+		// Entries of lookups hold keyspace IDs, which rows keep: there is nothing to follow.
+		if err := s.run("DO $$ BEGIN IF pg_catalog.to_regclass('weft.change') IS NOT NULL THEN DELETE FROM weft.change WHERE tx = pg_catalog.pg_current_xact_id(); END IF; END $$"); err != nil {
+			return 0, err
+		}
+	}
+	return total, nil
+}
+
+// leaving is the condition of the index that prepareMove makes on a giving shard: the row's bucket
+// is on another shard by the job's target. The planner uses the index if a query repeats it word
+// for word.
+func (c *Carriage) leaving(shard, bucket string) string {
+	return leavingSQL(c.snap, c.snap.Targets[c.move.ID], shard, bucket)
+}
+
+// leavingSQL is the condition that a row's bucket is on another shard than the given one, by a
+// placement.
+func leavingSQL(snap *directory.Snapshot, target []uint16, shard, bucket string) string {
+	mask := make([]byte, (len(target)+7)/8)
+	for b, i := range target {
+		if int(i) < len(snap.Shards) && snap.Shards[i].Name != shard {
+			mask[b/8] |= 1 << (b % 8) // get_bit counts from the least significant bit
+		}
+	}
+	return fmt.Sprintf(`get_bit('\x%x'::bytea, %s) = 1`, mask, bucket)
+}
+
+// inBuckets is the condition that a row is in one of some buckets.
+func inBuckets(bucket string, list []int) string {
+	texts := make([]string, len(list))
+	for i, b := range list {
+		texts[i] = fmt.Sprint(b)
+	}
+	return bucket + " = ANY ('{" + strings.Join(texts, ",") + "}'::int[])"
+}
+
+// Prepare makes every participant but the deciding one promise to commit. All go through the gate
+// before any prepares, so that readers of several shards see all of the round or nothing.
+func (c *Carriage) Prepare() error {
+	if c.snap.Gate != directory.GateOff {
+		for _, shard := range c.shards() {
+			if err := c.ends[shard].run("LOCK TABLE ONLY weft_gate.gate IN ROW EXCLUSIVE MODE"); err != nil {
+				return err
+			}
+		}
+	}
+	for _, shard := range c.shards() {
+		if shard == c.Name.Decider {
+			continue
+		}
+		if err := c.ends[shard].run("PREPARE TRANSACTION " + quote.Literal(string(c.Name.Append(nil, shard)))); err != nil {
+			return err
+		}
+		c.prepared = append(c.prepared, shard)
+	}
+	return nil
+}
+
+// Commit commits on the deciding shard: the rows have moved. An error says that the outcome is not
+// known, unless it is one of the server's own.
+func (c *Carriage) Commit() error {
+	return c.ends[c.Name.Decider].run("COMMIT")
+}
+
+// Follow commits on the other participants. Those that do not answer are left to the resolver.
+func (c *Carriage) Follow() error {
+	var errs []error
+	for _, shard := range c.prepared {
+		errs = append(errs, c.ends[shard].run("COMMIT PREPARED "+quote.Literal(string(c.Name.Append(nil, shard)))))
+	}
+	return errors.Join(errs...)
+}
+
+// Rollback undoes the round on all participants, and closes its connections. What cannot be rolled
+// back now, the resolver rolls back: the decision is not there.
+func (c *Carriage) Rollback() {
+	for shard, s := range c.ends {
+		if slices.Contains(c.prepared, shard) {
+			_ = s.run("ROLLBACK PREPARED " + quote.Literal(string(c.Name.Append(nil, shard))))
+		}
+	}
+	c.Close()
+}
+
+// Close closes the connections. Open transactions are rolled back.
+func (c *Carriage) Close() {
+	for _, s := range c.ends {
+		s.close()
+	}
+}
+
+// carriedTables lists the tables of a job, with their columns and the expression of a row's bucket.
+func (m *Mover) carriedTables(ctx context.Context, s *session, snap *directory.Snapshot, move *directory.Move) ([]*carried, error) {
+	var out []*carried
+	for _, t := range snap.Declared(move.Database) {
+		if t.Kind != directory.Sharded || t.Group != move.Group {
+			continue
+		}
+		c := &carried{name: catalog.Name{Schema: t.Schema, Name: t.Name}}
+		if err := m.bucketSQL(ctx, s, snap, &t, c); err != nil {
+			return nil, err
+		}
+		if err := c.readColumns(s); err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	if move.Group != "" {
+		return out, nil
+	}
+	return m.carriedLookups(s, out)
+}
+
+// carriedLookups adds the lookup tables that weft keeps: an entry is on the shard of its value.
+func (m *Mover) carriedLookups(s *session, out []*carried) ([]*carried, error) {
+	found, err := s.one("SELECT to_regclass('weft.lookup')")
+	if err != nil || found == "" {
+		return out, err
+	}
+	rows, err := s.Exec("SELECT name, bucket_sql FROM weft.lookup ORDER BY name")
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		c := &carried{name: catalog.Name{Schema: "weft", Name: r[0]}, bucket: "(" + r[1] + ")::int"}
+		c.indexed = c.bucket
+		if err := c.readColumns(s); err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// readColumns reads the columns that travel.
+func (c *carried) readColumns(s *session) error {
+	rows, err := s.Exec("SELECT quote_ident(attname) FROM pg_catalog.pg_attribute WHERE attrelid = to_regclass(" + quote.Literal(c.name.SQL()) +
+		") AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum")
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		c.columns = append(c.columns, r[0])
+	}
+	if len(c.columns) == 0 {
+		return fmt.Errorf("table %s is not on shard %s", c.name.SQL(), s.shard)
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"weft/directory"
+)
+
+// moveTo enters a job that takes every bucket of one shard to another, and returns it with the
+// snapshot that has it.
+func (c *cluster) moveTo(from, to string) (*directory.Snapshot, directory.Move) {
+	c.Helper()
+	snap, err := c.store.Update(c.context(), func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		next := old.Clone()
+		target := slices.Clone(next.PlacementOf(c.db, ""))
+		index := func(name string) uint16 {
+			return uint16(slices.IndexFunc(next.Shards, func(s directory.Shard) bool { return s.Name == name }))
+		}
+		for b := range target {
+			if target[b] == index(from) {
+				target[b] = index(to)
+			}
+		}
+		next.Moves = []directory.Move{{ID: "m1", Database: c.db, Kind: directory.MoveBuckets, Proxy: "p1", State: directory.MoveRunning}}
+		next.Targets = map[string][]uint16{"m1": target}
+		return next, nil
+	})
+	c.must(err)
+	return snap, snap.Moves[0]
+}
+
+// pairOf is a round of some of the buckets that a job takes from one shard to another.
+func pairOf(snap *directory.Snapshot, move directory.Move, from, to string, keep func(bucket int) bool) []directory.Pair {
+	p := directory.Pair{From: from, To: to}
+	now, target := snap.PlacementOf(move.Database, ""), snap.Targets[move.ID]
+	for b := range now {
+		if now[b] != target[b] && snap.Shards[now[b]].Name == from && keep(b) {
+			p.Buckets = append(p.Buckets, b)
+		}
+	}
+	return []directory.Pair{p}
+}
+
+// carry carries one round to its end.
+func (c *cluster) carry(snap *directory.Snapshot, move directory.Move, pairs []directory.Pair) int64 {
+	c.Helper()
+	round, err := c.mover.OpenCarriage(c.context(), snap, move, pairs)
+	c.must(err)
+	defer round.Close()
+	c.must(round.AwaitPrepared())
+	c.must(round.Carry())
+	c.must(round.Prepare())
+	c.must(round.Commit())
+	c.must(round.Follow())
+	_, err = c.store.Update(c.context(), func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		between := old.Clone()
+		between.Moves[0].Round = &directory.Round{Key: round.Name.Key(), Phase: directory.HoldAll, Pairs: pairs}
+		return between, nil
+	})
+	c.must(err)
+	_, err = c.store.Update(c.context(), func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		next := old.Clone()
+		return next, next.Transfer(&next.Moves[0], true)
+	})
+	c.must(err)
+	return round.Rows
+}
+
+// TestCarry: the rows of a round, with all that a table can have, are on their new shard and
+// nowhere else.
+func TestCarry(t *testing.T) {
+	c := newCluster(t)
+	c.home(`CREATE TABLE lists (id bigint PRIMARY KEY, at date);
+CREATE TABLE t (id bigint GENERATED ALWAYS AS IDENTITY, k bigint, s text, b bytea, n numeric, j jsonb, a text[], "odd ""name" int,
+  twice bigint GENERATED ALWAYS AS (k * 2) STORED, mail text UNIQUE, PRIMARY KEY (id, k));
+INSERT INTO t (k, s, b, n, j, a, "odd ""name", mail) SELECT i, CASE i % 5 WHEN 0 THEN NULL WHEN 1 THEN E'tab\tnew\nline\\' ELSE repeat('x', 3000) END,
+  decode(to_hex(i), 'escape'), i / 7.0, jsonb_build_object('i', i), ARRAY['a', NULL, 'ä'], i, 'm' || i FROM generate_series(1, 600) i;
+CREATE TABLE child (id int PRIMARY KEY, parent bigint) PARTITION BY RANGE (id);
+CREATE TABLE child_1 PARTITION OF child FOR VALUES FROM (0) TO (100); CREATE TABLE child_2 PARTITION OF child DEFAULT;
+INSERT INTO child SELECT i, i FROM generate_series(1, 300) i;
+CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''fired''; END';`)
+	lookup := c.request("t", "mail")
+	c.home("ALTER TABLE t DROP CONSTRAINT t_mail_key")
+	c.shard("t", "k")
+	c.shard("child", "id")
+	c.must(c.mover.CreateLookup(c.context(), LookupRequest{Request: lookup, Unique: true}, c.notice))
+	for _, n := range names {
+		on(c.T, n, c.db).run(c.T, "CREATE TRIGGER loud BEFORE INSERT OR DELETE ON t FOR EACH ROW EXECUTE FUNCTION no()")
+	}
+	sum := "SELECT coalesce(sum(hashtextextended(t::text, 0)::numeric), 0) FROM t"
+	total := func() (all string) {
+		var parts []string
+		for _, n := range names {
+			parts = append(parts, c.at(n, sum))
+		}
+		return c.at("home", "SELECT "+strings.Join(parts, "+"))
+	}
+	before := total()
+	snap, move := c.moveTo("east", "west")
+	sizes, err := c.mover.PrepareMove(c.context(), snap, move)
+	c.must(err)
+	var rows int64
+	for _, n := range sizes.Rows {
+		rows += n
+	}
+	if want := number(c.at("east", "SELECT (SELECT count(*) FROM t) + (SELECT count(*) FROM child) + (SELECT count(*) FROM weft.t_mail)")); rows != want {
+		t.Errorf("%d rows to carry, want %d", rows, want)
+	}
+	first := c.carry(snap, move, pairOf(snap, move, "east", "west", func(b int) bool { return b%3 == 0 }))
+	c.check("child", "id", 300)
+	second := c.carry(c.store.snap, move, pairOf(c.store.snap, move, "east", "west", func(int) bool { return true }))
+	if first+second != rows || first == 0 || second == 0 {
+		t.Errorf("carried %d and %d of %d rows", first, second, rows)
+	}
+	c.must(c.mover.FinishMove(c.context(), c.store.snap, move))
+	c.check("child", "id", 300)
+	if after := total(); after != before {
+		t.Errorf("the sum of all rows is %s, was %s", after, before)
+	}
+	if left := c.at("east", "SELECT (SELECT count(*) FROM t) + (SELECT count(*) FROM child) + (SELECT count(*) FROM weft.t_mail) + (SELECT count(*) FROM weft.change)"); left != "0" {
+		t.Errorf("%s rows are left", left)
+	}
+	list, err := c.mover.VerifyPlacement(c.context(), Request{Database: c.db, User: "postgres"})
+	c.must(err)
+	for _, p := range list {
+		if p.Misplaced != 0 {
+			t.Errorf("%d rows of %s are misplaced: %v", p.Misplaced, p.Table.Name, p.Examples)
+		}
+	}
+	r, err := c.mover.VerifyLookup(c.context(), LookupRequest{Request: lookup, Unique: true}, c.notice)
+	if c.must(err); r.Missing+r.Stale+r.Duplicates != 0 {
+		t.Errorf("lookup: %+v", r)
+	}
+	if left := c.each("SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database()"); fmt.Sprint(left) != "map[east:0 home:0 west:0]" {
+		t.Errorf("prepared: %v", left)
+	}
+}
+
+// TestCarryUndone: a round that is rolled back at any step has changed nothing.
+func TestCarryUndone(t *testing.T) {
+	c := people(t)
+	snap, move := c.moveTo("east", "west")
+	pairs := pairOf(snap, move, "east", "west", func(b int) bool { return true })
+	for step := range 3 {
+		round, err := c.mover.OpenCarriage(c.context(), snap, move, pairs)
+		c.must(err)
+		if step > 0 {
+			c.must(round.Carry())
+		}
+		if step > 1 {
+			c.must(round.Prepare())
+		}
+		round.Rollback()
+		c.check("people", "id", 302)
+		if left := c.each("SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database()"); fmt.Sprint(left) != "map[east:0 home:0 west:0]" {
+			t.Errorf("prepared: %v", left)
+		}
+	}
+}
+
+// TestCarriable: a table with a trigger that would see the rows pass is refused, by name.
+func TestCarriable(t *testing.T) {
+	c := people(t)
+	for _, n := range names {
+		on(c.T, n, c.db).run(c.T, "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'; CREATE TRIGGER seen AFTER DELETE ON people EXECUTE FUNCTION f(); ALTER TABLE people ENABLE ALWAYS TRIGGER seen")
+	}
+	snap, move := c.moveTo("east", "west")
+	if _, err := c.mover.PrepareMove(c.context(), snap, move); err == nil || !strings.Contains(err.Error(), `trigger "seen" of table people fires for replicated changes`) {
+		t.Errorf("got %v", err)
+	}
+}
