@@ -33,6 +33,12 @@ func (s *Snapshot) FindPending(id string) *Pending {
 	return &s.Pending[i]
 }
 
+// Announced reports whether the transaction of a decision is in the directory: a change of
+// schemas, or a round of a job. Its decision must not be forgotten.
+func (s *Snapshot) Announced(key string) bool {
+	return s.FindPending(key) != nil || slices.ContainsFunc(s.Moves, func(m Move) bool { return m.Round != nil && m.Round.Key == key })
+}
+
 // Settle removes a pending change.
 func (s *Snapshot) Settle(id string) {
 	s.Pending = slices.DeleteFunc(s.Pending, func(p Pending) bool { return p.ID == id })

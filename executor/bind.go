@@ -43,6 +43,10 @@ type Binder struct {
 	buckets int // buckets of ranges looked at so far
 	last    int // the bucket added last
 
+	// Noting makes Bind and BindPiece note the buckets that they go by: see Touched.
+	Noting  bool
+	touched []int
+
 	buf     []byte         // values of literals
 	offsets []int          // offsets of parameters in Params
 	columns [][]datum.Key  // values of each key column
@@ -115,7 +119,10 @@ func (b *Binder) reset(p *plan.Plan, snap *directory.Snapshot, a *Args) {
 	b.plan, b.snap, b.args = p, snap, a
 	b.bits = bits.Len(uint(snap.BucketCount)) - 1
 	b.shards.reset(snap)
-	b.missing, b.buckets = nil, 0
+	b.missing, b.buckets, b.touched = nil, 0, b.touched[:0]
+	if cap(b.touched) > maxKeep/8 {
+		b.touched = nil
+	}
 	b.buf, b.offsets = b.buf[:0], b.offsets[:0]
 }
 
@@ -418,7 +425,19 @@ func (b *Binder) bucket(in *plan.Instance, bucket int) error {
 	}
 	b.shards.add(int(b.snap.Placement[bucket]))
 	b.last = bucket
+	if b.Noting && (len(b.touched) == 0 || b.touched[len(b.touched)-1] != bucket) {
+		b.touched = append(b.touched, bucket)
+	}
 	return nil
+}
+
+// Touched returns the buckets that the last Bind or BindPiece went by, if Noting was set. all says
+// that every bucket may be visited. The result is valid until the next Bind.
+func (b *Binder) Touched() (buckets []int, all bool) {
+	if b.shards.full() {
+		return nil, true // Bind looks no further once it has all shards
+	}
+	return b.touched, false
 }
 
 func distinct(missing []Missing) []Missing {

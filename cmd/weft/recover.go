@@ -80,7 +80,7 @@ answer, nothing is. Without --yes nothing is written.`,
 			if settle {
 				_, err = r.Settle(ctx, list, func(key string) bool {
 					now, err := store.Load(ctx)
-					return err != nil || now.FindPending(key) != nil
+					return err != nil || now.Announced(key)
 				})
 				var again error
 				list, again = listDoubts(ctx, r, snap)

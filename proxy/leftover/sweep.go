@@ -36,5 +36,5 @@ func (k *Keeper) announced(ctx context.Context, key string) bool {
 		return true
 	}
 	snap, err := k.cfg.Directory.Load(ctx)
-	return err != nil || snap.FindPending(key) != nil
+	return err != nil || snap.Announced(key)
 }

@@ -1,0 +1,10 @@
+// Package rebalance says which buckets should be on which shard. It is a pure function of what
+// buckets cost, what shards can hold and where buckets are: the same input gives the same plan.
+//
+// Plan first takes away what must not stay: buckets of shards that are drained, and buckets that
+// pins want elsewhere. Then it takes, again and again, from the fullest shard the bucket that
+// brings the cluster closest to its shares for the least cost of moving it, until every shard is
+// within the threshold of its share, or another move would not be worth it.
+//
+// Start reading at Plan.
+package rebalance

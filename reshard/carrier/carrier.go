@@ -1,0 +1,244 @@
+package carrier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"weft/directory"
+	"weft/reshard"
+	"weft/schema"
+	"weft/twopc"
+)
+
+// Directory is the part of the directory that jobs need.
+type Directory interface {
+	Load(ctx context.Context) (*directory.Snapshot, error)
+	Update(ctx context.Context, fn func(*directory.Snapshot) (*directory.Snapshot, error)) (*directory.Snapshot, error)
+	// Cleared waits until no proxy has anything in flight that rounds of the version wait for.
+	Cleared(ctx context.Context, version int64) error
+}
+
+// Rows opens the transactions that carry rows, and makes what they need. *schema.Mover is one.
+type Rows interface {
+	PrepareMove(ctx context.Context, snap *directory.Snapshot, m directory.Move) (*schema.MoveSizes, error)
+	OpenCarriage(ctx context.Context, snap *directory.Snapshot, m directory.Move, pairs []directory.Pair) (*schema.Carriage, error)
+	FinishMove(ctx context.Context, snap *directory.Snapshot, m directory.Move) error
+}
+
+// Config configures a Carrier.
+type Config struct {
+	Directory Directory
+	Rows      Rows
+	Resolver  *twopc.Resolver
+	Log       *slog.Logger
+	// Observe is told of every round. It may be nil.
+	Observe func(Report)
+	// StopAt is called at the points of a round, for tests that stop the process there. It may be
+	// nil.
+	StopAt func(point string)
+	// InHand is told whether this process is at work on the transaction of a nonce. It may be nil.
+	InHand func(nonce string, yes bool)
+}
+
+// Report is what became of a round.
+type Report struct {
+	Job     string
+	Pairs   []directory.Pair
+	Rows    int64
+	Writes  time.Duration // how long writers were held
+	Reads   time.Duration // how long readers were held
+	Outcome string        // "carried", or why the round gave way
+}
+
+// Carrier runs jobs.
+type Carrier struct {
+	cfg    Config
+	pace   reshard.Pace
+	failed map[int]int // rounds that gave way, by bucket
+}
+
+// New returns a carrier for one job.
+func New(cfg Config) *Carrier {
+	return &Carrier{cfg: cfg, failed: map[int]int{}}
+}
+
+// The defaults of a job's options.
+const (
+	DefaultMaxPause    = 500 * time.Millisecond
+	DefaultPauseTarget = 150 * time.Millisecond
+	DefaultDuty        = 50
+)
+
+// errGone says that the job has been cancelled, or belongs to another proxy.
+var errGone = errors.New("the job is no longer this proxy's")
+
+// ErrPaused is returned by Run for a job that was paused.
+var ErrPaused = errors.New("the job is paused")
+
+// Run works on a job until all its buckets are at their target, and removes its entry. It
+// returns early if the job is paused, cancelled or cannot go on. It may be called again for a job
+// that another process has begun.
+func (c *Carrier) Run(ctx context.Context, id, proxy string) error {
+	snap, m, err := c.find(ctx, id, proxy)
+	if err != nil {
+		return err
+	}
+	if m.Round != nil {
+		if err := Settle(ctx, c.cfg, m, twopc.Force); err != nil {
+			return err
+		}
+	}
+	if m.State == directory.MovePreparing {
+		// From now on proxies note what transactions touch. Older ones must end first.
+		if err := c.cfg.Directory.Cleared(ctx, snap.Version); err != nil {
+			return err
+		}
+	}
+	sizes, err := c.cfg.Rows.PrepareMove(ctx, snap, *m)
+	if err != nil {
+		return c.fail(ctx, id, err)
+	}
+	if _, err := c.change(ctx, id, func(_ *directory.Snapshot, m *directory.Move) error {
+		if m.State == directory.MovePreparing {
+			m.State = directory.MoveRunning
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for {
+		if snap, m, err = c.find(ctx, id, proxy); err != nil {
+			return err
+		}
+		if m.State == directory.MovePaused {
+			return ErrPaused
+		}
+		left := reshard.Parcels(snap, m, func(b int) int64 { return sizes.Rows[b] }, func(b int) int { return c.failed[b] })
+		if len(left) == 0 {
+			break
+		}
+		if err := c.next(ctx, snap, m, left); err != nil {
+			return err
+		}
+	}
+	return c.finish(ctx, snap, m)
+}
+
+// find reads a job.
+func (c *Carrier) find(ctx context.Context, id, proxy string) (*directory.Snapshot, *directory.Move, error) {
+	snap, err := c.cfg.Directory.Load(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	m := snap.FindMove(id)
+	if m == nil || m.Proxy != proxy {
+		return nil, nil, errGone
+	}
+	return snap, m, nil
+}
+
+// change changes the entry of a job.
+func (c *Carrier) change(ctx context.Context, id string, fn func(*directory.Snapshot, *directory.Move) error) (*directory.Snapshot, error) {
+	return c.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		next := old.Clone()
+		m := next.FindMove(id)
+		if m == nil {
+			return nil, errGone
+		}
+		return next, fn(next, m)
+	})
+}
+
+// next makes one round, and rests after it so that others get their turn.
+func (c *Carrier) next(ctx context.Context, snap *directory.Snapshot, m *directory.Move, left []reshard.Parcel) error {
+	pairs := reshard.Batch(left, c.pace.Rows(orDefault(m.Options.PauseTarget, DefaultPauseTarget)))
+	r := &round{Carrier: c, move: *m, pairs: pairs, report: Report{Job: m.ID, Pairs: pairs}}
+	err := r.run(ctx, snap)
+	if c.cfg.Observe != nil {
+		c.cfg.Observe(r.report)
+	}
+	var way *gaveWay
+	switch {
+	case err == nil:
+		c.pace.Carried(r.report.Rows, r.report.Writes)
+	case errors.As(err, &way):
+		c.pace.GaveWay()
+		for _, p := range pairs {
+			for _, b := range p.Buckets {
+				c.failed[b]++
+			}
+		}
+		c.cfg.Log.Info("a round of a move gave way", "job", m.ID, "reason", way.reason)
+	default:
+		return err
+	}
+	return rest(ctx, r.report.Writes, m.Options)
+}
+
+// rest waits so long that statements are held for at most the job's share of time.
+func rest(ctx context.Context, held time.Duration, o directory.MoveOptions) error {
+	duty := o.Duty
+	if duty <= 0 || duty > 100 {
+		duty = DefaultDuty
+	}
+	select {
+	case <-time.After(held * time.Duration(100-duty) / time.Duration(duty)):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// finish ends a job whose buckets are all at their target.
+func (c *Carrier) finish(ctx context.Context, snap *directory.Snapshot, m *directory.Move) error {
+	id := m.ID
+	if _, err := c.change(ctx, id, func(_ *directory.Snapshot, m *directory.Move) error {
+		m.State = directory.MoveFinishing
+		return nil
+	}); err != nil {
+		return err
+	}
+	c.stopAt("move-finishing")
+	if err := c.cfg.Rows.FinishMove(ctx, snap, *m); err != nil {
+		return err
+	}
+	_, err := c.change(ctx, id, func(next *directory.Snapshot, _ *directory.Move) error {
+		next.EndMove(id)
+		return nil
+	})
+	return err
+}
+
+// fail notes why a job cannot go on, and returns the reason.
+func (c *Carrier) fail(ctx context.Context, id string, reason error) error {
+	if ctx.Err() != nil {
+		return reason
+	}
+	_, err := c.change(ctx, id, func(_ *directory.Snapshot, m *directory.Move) error {
+		m.State, m.Reason = directory.MoveFailed, reason.Error()
+		return nil
+	})
+	return errors.Join(reason, err)
+}
+
+func (c *Carrier) stopAt(point string) {
+	if c.cfg.StopAt != nil {
+		c.cfg.StopAt(point)
+	}
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d <= 0 {
+		return otherwise
+	}
+	return d
+}
+
+// gaveWay says that a round was rolled back because it would have held others for too long.
+type gaveWay struct{ reason error }
+
+func (g *gaveWay) Error() string { return fmt.Sprintf("the round gave way: %s", g.reason) }
+func (g *gaveWay) Unwrap() error { return g.reason }
