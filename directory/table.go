@@ -3,6 +3,7 @@ package directory
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -262,6 +263,14 @@ func (s *Snapshot) DropDatabase(database string) {
 	}
 	s.Schemas[database]++
 	delete(s.Vacated, database)
+	for i := range slices.Backward(s.Moves) {
+		if s.Moves[i].Database == database {
+			s.EndMove(s.Moves[i].ID)
+		}
+	}
+	maps.DeleteFunc(s.Placements, func(key string, _ []uint16) bool {
+		return key == database || strings.HasSuffix(key, "/"+database)
+	})
 }
 
 // Vacate asks all proxies to leave a database. s must be a Clone.

@@ -48,8 +48,13 @@ var (
 		},
 		"verify_reference":      {name: "verify_reference", params: []string{"table"}, alias: []string{"table_name"}, returns: []string{"finding"}},
 		"undistribute_function": {name: "undistribute_function", params: []string{"function"}, alias: []string{"function_name"}, needed: 1},
-		"statements_reset":      {name: "statements_reset"},
-		"schema_diff":           {name: "schema_diff", returns: []string{"shard", "object", "difference"}},
+		"move_buckets": {
+			name: "move_buckets", params: []string{"buckets", "to", "max_pause"}, alias: []string{"buckets", "to_shard"}, needed: 2, returns: []string{"job"},
+		},
+		"wait_move":        {name: "wait_move", params: []string{"job"}, needed: 1},
+		"cancel_move":      {name: "cancel_move", params: []string{"job"}, needed: 1},
+		"statements_reset": {name: "statements_reset"},
+		"schema_diff":      {name: "schema_diff", returns: []string{"shard", "object", "difference"}},
 	}
 	citus = map[string]signature{
 		"create_distributed_table": {

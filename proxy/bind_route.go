@@ -285,6 +285,7 @@ func (ps *portals) useOrRefuse(lane *pool.Lane) error {
 // database with declared tables.
 func (ps *portals) routing() bool {
 	ps.s.route.relies.begin()
+	ps.s.route.touch.begin()
 	return ps.s.route.refresh() || ps.s.pipe.kept.waits() || ps.s.pipe.calls
 }
 

@@ -260,8 +260,8 @@ func counted(m map[string]int64, database string) map[string]int64 {
 
 // spreadVersion waits until this proxy and all others serve a version of the directory.
 func (k *keeper) spreadVersion(ctx context.Context, version int64) error {
-	if k.s.cfg.Reach != nil {
-		if _, err := k.s.cfg.Reach(ctx, version); err != nil {
+	if k.s.cfg.Current != nil {
+		if _, err := k.s.cfg.Current.Reach(ctx, version); err != nil {
 			return err
 		}
 	}

@@ -26,14 +26,18 @@ func (rt *routing) choose(r *router, p *plan.Plan, text []byte, f *parser.Facts,
 		in.cursor = at != nil || atErr != nil
 	}
 	var missing []executor.Missing
+	rt.touch.begin()
 	for {
 		do := decidePlanned(p, f, in)
+		rt.touch.expectDeed(do, p, f)
 		var err error
 		switch do {
 		case drawValues:
 			err, in.drawn = rt.s.drawn.drawFor(r, p, how), true
 		case findShards:
+			r.bind.Noting = rt.touch.noting()
 			at, missing, err = rt.findShards(r, p, &in)
+			rt.touch.expectKeyed(r, p, f)
 		case enterValues:
 			// Another session may give a value another place meanwhile, so look again.
 			err, in.found, in.missing = rt.enterMissing(missing), unsought, false

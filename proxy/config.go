@@ -27,8 +27,8 @@ type Config struct {
 	Directory Directory
 	// Entries keeps the places of lookup vindexes. Nil: there are no lookup vindexes.
 	Entries schema.Entries
-	// Reach waits until Snapshot returns the given version or a newer one.
-	Reach func(ctx context.Context, version int64) (*directory.Snapshot, error)
+	// Current follows the directory. Nil: the cluster never changes.
+	Current Current
 	// Proxy is this proxy's id in the directory.
 	Proxy string
 	// Secret is what other proxies must know to ask this one. Nil: no proxy may ask.
@@ -125,7 +125,18 @@ type Directory interface {
 	Load(ctx context.Context) (*directory.Snapshot, error)
 	Update(ctx context.Context, fn func(*directory.Snapshot) (*directory.Snapshot, error)) (*directory.Snapshot, error)
 	Acknowledged(ctx context.Context, version int64) error
+	Cleared(ctx context.Context, version int64) error
 	Proxies(ctx context.Context) ([]directory.Proxy, error)
+}
+
+// Current is the part of a directory.Current that a proxy uses.
+type Current interface {
+	// Reach waits until the snapshot has the given version or a newer one.
+	Reach(ctx context.Context, version int64) (*directory.Snapshot, error)
+	// Changed returns a channel that is closed when the snapshot changes.
+	Changed() <-chan struct{}
+	// Clear says that nothing is in flight that rounds of a version must wait for.
+	Clear(version int64)
 }
 
 func (c Config) withDefaults() Config {

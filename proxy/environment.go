@@ -173,7 +173,9 @@ func (e *environments) env(key envKey, make func() *planner.Env) *planner.Env {
 // has declared tables; without them nothing is routed.
 func (rt *routing) refresh() bool {
 	rt.relies.unsent = true // checked again before the statement is sent: see overtaken.go
-	if snap := rt.s.srv.cfg.Snapshot(); snap != rt.snap {
+	if snap := rt.s.srv.cfg.Snapshot(); snap != rt.base || rt.touch.freed {
+		rt.base, rt.touch.freed = snap, false
+		snap = rt.touch.seen(snap)
 		rt.outdated = rt.s.pipe.unsent.Len() > 0 && (rt.outdated || rt.s.pipe.boundUnsent() && rt.relies.concerned(snap, rt.snap, rt.s.db.Name))
 		rt.snap, rt.env = snap, nil
 		rt.hasTables = len(snap.Declared(rt.s.db.Name)) > 0

@@ -121,6 +121,7 @@ func (s *Session) onParse(body []byte) error {
 	}
 	s.account.seeParent(p.SQL)
 	s.route.relies.begin()
+	s.route.touch.begin()
 	if s.route.refresh() {
 		return s.prepared.keepParse(body)
 	}

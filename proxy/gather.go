@@ -412,6 +412,7 @@ func (ga *gatherer) openLegs(x *gathering) (err error) {
 	if err := ga.s.reach.interrupted(); err != nil {
 		return err
 	}
+	ga.s.route.touch.expectGathered(x.plan, x.req.facts)
 	return ga.s.route.stillTrue()
 }
 

@@ -88,7 +88,10 @@ func (t *transaction) takeSnapshots() error {
 	if level != "repeatable read" && !(level == "serializable" && t.s.record.inEffect.perShard) || b.sealed {
 		return nil
 	}
-	err := t.snapshotAll()
+	err := t.s.route.touch.enterAll()
+	if err == nil {
+		err = t.snapshotAll()
+	}
 	if err != nil {
 		b.noteSnapshots(snapshotsFail)
 	}

@@ -34,6 +34,11 @@ func (lk *lookups) lookUp(r *router, p *plan.Plan, instances []plan.Instance) er
 		if err := lk.s.tx.takeSnapshots(); err != nil {
 			return err
 		}
+		if lk.s.route.touch.noting() {
+			if err := lk.s.route.touch.enterAll(); err != nil {
+				return err
+			}
+		}
 		f, err := lk.find(r, p, in)
 		if err != nil {
 			return err

@@ -36,6 +36,12 @@ func (u *utility) callFunction(ctx context.Context, f *plan.Function, args map[s
 		return u.verifyReference(ctx, args)
 	case "verify_placement":
 		return u.verifyPlacement(ctx, args)
+	case "move_buckets":
+		return u.moveBuckets(ctx, args)
+	case "wait_move":
+		return nil, u.waitMove(ctx, args)
+	case "cancel_move":
+		return nil, u.cancelMove(ctx, args)
 	case "statements_reset":
 		return nil, u.s.route.resetStatements(ctx)
 	case "verify_lookup":

@@ -56,14 +56,14 @@ func (k *keeper) stoodStill() bool {
 
 // lookAgain waits until this proxy serves the directory's present version.
 func (k *keeper) lookAgain(ctx context.Context) {
-	if k.s.cfg.Directory == nil || k.s.cfg.Reach == nil {
+	if k.s.cfg.Directory == nil || k.s.cfg.Current == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	snap, err := k.s.cfg.Directory.Load(ctx)
 	if err == nil {
-		_, err = k.s.cfg.Reach(ctx, snap.Version)
+		_, err = k.s.cfg.Current.Reach(ctx, snap.Version)
 	}
 	k.s.log.Warn("stood still: looked at the directory before going on", "err", err)
 }
@@ -81,7 +81,7 @@ func (rt *routing) isOvertaken() bool {
 	if rt.s.srv.keeper.stoodStill() {
 		rt.s.srv.keeper.awake(rt.s.srv.ctx)
 	}
-	return rt.outdated || rt.relies.concerned(rt.s.srv.cfg.Snapshot(), rt.snap, rt.s.db.Name)
+	return rt.outdated || rt.relies.concerned(rt.s.srv.cfg.Snapshot(), rt.base, rt.s.db.Name)
 }
 
 // reliance is the plans that a session relies on until they are sent. A plan says by

@@ -1,9 +1,12 @@
 package proxy
 
 import (
+	"errors"
+
 	"weft/parser"
 	"weft/plan"
 	"weft/planner"
+	"weft/reshard"
 	"weft/wire"
 )
 
@@ -118,7 +121,12 @@ func (ps *prepared) parseFor(bind []byte) error {
 	if bind != nil && pl.Route == plan.Keyed && pl.Generate == nil && !gathered {
 		ps.s.pipe.kept.place(lane, d.do == runFree)
 	}
-	if ps.s.route.stillTrue() != nil {
+	if bind == nil || gathered {
+		ps.s.route.touch.expect(reshard.Touch{}) // nothing is executed yet
+	}
+	if err := ps.s.route.stillTrue(); err != nil && !errors.Is(err, errMoved) {
+		return ps.s.lost.refuseParse(p.Name, err)
+	} else if err != nil {
 		ps.s.pipe.kept.keepAgain()
 		return ps.parseFor(bind)
 	}

@@ -52,6 +52,7 @@ func (s *Session) query(body []byte) error {
 	}
 	if ok && len(rest) == 0 {
 		s.route.relies.begin()
+		s.route.touch.begin()
 		if s.route.refresh() || s.implicit.isOpen() {
 			if s.implicit.isOpen() || s.held.conn != nil && s.implicit.pipedHere() {
 				return s.afterQuery(s.implicit.queryInPipe(text, len(body)))

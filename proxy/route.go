@@ -97,7 +97,7 @@ func masked(text []byte, literals []parser.Literal) []byte {
 func (rt *routing) awaitMove(p *plan.Plan) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	old := rt.snap
+	old := rt.base
 	for rt.s.srv.cfg.Snapshot() == old {
 		select {
 		case <-rt.s.reach.cancelled:
@@ -314,7 +314,11 @@ var errMoved = errors.New("declarations have changed")
 // statement has been sent, so it can be planned again.
 func (rt *routing) stillTrue() error {
 	if !rt.isOvertaken() {
-		return nil
+		err := rt.touch.enter()
+		if errors.Is(err, errMoved) {
+			rt.refresh()
+		}
+		return err
 	}
 	rt.refresh()
 	return errMoved

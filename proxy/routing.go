@@ -12,7 +12,8 @@ import (
 type routing struct {
 	s *Session
 
-	snap      *directory.Snapshot // the cluster as last seen
+	base      *directory.Snapshot // the cluster as last seen
+	snap      *directory.Snapshot // base as statements of the session's database see it
 	hasTables bool                // snap declares tables of the session's database
 	relies    reliance            // the plans that were made by snap and may not have been sent
 	// outdated: something unsent was planned by an older snapshot with other
@@ -21,6 +22,7 @@ type routing struct {
 	env       *planner.Env
 	envFor    *pool.Settings // the settings that env was made of
 	roleAsked time.Time      // when the rights of env's role were asked for
+	touch     touching       // what the transaction touches while rows change shards
 }
 
 // forgetNames notes that names may mean other relations from now on, such as temporary ones. The

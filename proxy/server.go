@@ -63,6 +63,7 @@ type Server struct {
 	door   *admit.Door
 
 	register *register
+	moving   moving
 	keeper   keeper
 	left     *leftover.Keeper // ends transactions that were left over
 }
@@ -86,7 +87,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, log: cfg.Log, panics: cfg.Panics, memory: memory{texts: parser.NewCache(cfg.FactsBytes)},
 	}
-	s.register, s.keeper.s = newRegister(s), s
+	s.register, s.keeper.s, s.moving.holds.s, s.moving.jobs.s = newRegister(s), s, s, s
 	cfg.Pool.Verify = s.keeper.verify
 	p, err := pool.New(cfg.Pool)
 	if err != nil {
@@ -113,6 +114,8 @@ func New(cfg Config) (*Server, error) {
 	s.keeper.pulse.Store(time.Now().UnixNano())
 	s.wg.Go(s.kept("heartbeat", s.keeper.beat))
 	s.wg.Go(s.kept("watcher", s.watch))
+	s.wg.Go(s.kept("rounds of moves", s.moving.holds.clear))
+	s.wg.Go(s.kept("moves of rows", s.moving.jobs.work))
 	s.wg.Go(s.kept("hubs", s.followHubs))
 	s.wg.Go(s.kept("moves of tables", s.keeper.recoverMoves))
 	s.wg.Go(s.kept("resolver", s.resolveLeft))
@@ -196,6 +199,8 @@ func (s *Server) run(sess *Session) {
 
 // end takes a session apart, whatever state it is in.
 func (s *Server) end(sess *Session) {
+	s.moving.holds.leave(sess)
+	defer s.moving.holds.gone(sess)
 	s.register.mu.Lock()
 	s.register.dismiss(sess)
 	s.register.mu.Unlock()
@@ -256,6 +261,17 @@ func (r *register) dismiss(sess *Session) {
 	}{{r.byUser, sess.login.user}, {r.byDatabase, sess.database()}} {
 		if c.count[c.name]--; c.count[c.name] <= 0 {
 			delete(c.count, c.name)
+		}
+	}
+}
+
+// each calls f for each session, until f returns false.
+func (r *register) each(f func(*Session) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, sess := range r.sessions {
+		if !f(sess) {
+			return
 		}
 	}
 }

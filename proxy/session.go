@@ -73,7 +73,7 @@ func newSession(srv *Server, client *wire.Stream, startup *wire.Packet, user, da
 	s := &Session{srv: srv, client: client, login: login{user: user, startup: startup, started: time.Now()}}
 	s.out.s, s.prepared.s, s.portals.s, s.record.s, s.drawn.s, s.account.s, s.reach.s = s, s, s, s, s, s, s
 	s.held.s, s.pipe.s, s.implicit.s, s.tx.s, s.commit.s, s.lost.s = s, s, s, s, s, s
-	s.route.s, s.script.s, s.gather.s, s.legs.s, s.write.s, s.lookups.s = s, s, s, s, s, s
+	s.route.s, s.route.touch.s, s.script.s, s.gather.s, s.legs.s, s.write.s, s.lookups.s = s, s, s, s, s, s, s
 	s.copy.s, s.gather.explain.s, s.every.s, s.util.s = s, s, s, s
 	s.reach.cancelled = make(chan struct{}, 1)
 	s.account.owner = tally.Owner{User: user, Database: database}
@@ -233,6 +233,7 @@ func (s *Session) header() (typ byte, length int, err error) {
 	if s.account.allowance.bytes > 0 && s.pipe.ops.empty() && s.pipe.unsent.Len() == 0 {
 		s.account.allowance.end(&s.srv.budget)
 	}
+	s.route.touch.rest()
 	for {
 		if typ, length, ok := s.client.Header(); ok {
 			return typ, length, nil
@@ -404,6 +405,7 @@ func (s *Session) close() {
 	if s.db == nil {
 		return // a session of the console
 	}
+	defer s.route.touch.end()
 	defer s.commit.leaveToResolver() // after the backends have been given back
 	if len(s.record.channels) > 0 {
 		s.hub().Forget(listener{s})

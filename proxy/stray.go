@@ -81,9 +81,9 @@ func (rt *routing) letStray(err error) error {
 	if !raised {
 		return err
 	}
-	if snap, err := rt.s.srv.cfg.Directory.Load(ctx); err == nil && rt.s.srv.cfg.Reach != nil {
+	if snap, err := rt.s.srv.cfg.Directory.Load(ctx); err == nil && rt.s.srv.cfg.Current != nil {
 		// If this proxy does not reach the version now, the statement is planned again later.
-		_, _ = rt.s.srv.cfg.Reach(ctx, snap.Version)
+		_, _ = rt.s.srv.cfg.Current.Reach(ctx, snap.Version)
 		rt.refresh()
 	}
 	if failed != nil {

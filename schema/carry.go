@@ -225,7 +225,7 @@ func (c *Carriage) carryPair(p *directory.Pair) (int64, error) {
 	return total, nil
 }
 
-// leaving is the condition of the index that prepareMove makes on a giving shard: the row's bucket
+// leaving is the condition of the index that PrepareMove makes on a giving shard: the row's bucket
 // is on another shard by the job's target. The planner uses the index if a query repeats it word
 // for word.
 func (c *Carriage) leaving(shard, bucket string) string {

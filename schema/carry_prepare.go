@@ -219,3 +219,26 @@ func (m *Mover) finishShard(ctx context.Context, snap *directory.Snapshot, move 
 	}
 	return nil
 }
+
+// MayMove refuses a user who may not move rows to other shards.
+func (m *Mover) MayMove(ctx context.Context, database, user string) error {
+	snap, err := m.cfg.Directory.Load(ctx)
+	if err != nil {
+		return err
+	}
+	home, err := open(ctx, m.cfg.Shards, snap.Home, database, user, "weft")
+	if err != nil {
+		return err
+	}
+	defer home.close()
+	return mustBeSuperuser(home, "move rows to other shards")
+}
+
+// mustBeSuperuser refuses a session whose user is not a superuser.
+func mustBeSuperuser(s *session, what string) error {
+	super, err := s.one("SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user")
+	if err == nil && super != "t" {
+		err = pgerr.New(pgerr.InsufficientPrivilege, "must be superuser to %s", what)
+	}
+	return err
+}

@@ -30,10 +30,8 @@ func (m *Mover) Pin(ctx context.Context, database, user, lookup, value, shard st
 		return err
 	}
 	defer home.close()
-	if super, err := home.one("SELECT rolsuper FROM pg_roles WHERE rolname = current_user"); err != nil {
+	if err := mustBeSuperuser(home, "pin a value to a shard"); err != nil {
 		return err
-	} else if super != "t" {
-		return pgerr.New(pgerr.InsufficientPrivilege, "must be superuser to pin a value to a shard")
 	}
 	var used []*directory.Table
 	for i := range snap.Tables {

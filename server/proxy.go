@@ -15,9 +15,10 @@ func newProxy(p parts, snapshot func() *directory.Snapshot, metrics prometheus.R
 		dir = faithful{d, snapshot}
 	}
 	cfg := p.proxyConfig()
-	cfg.Snapshot, cfg.Directory, cfg.Entries, cfg.Reach, cfg.Proxy = snapshot, dir, p.current, p.current.Reach, p.id
+	cfg.Snapshot, cfg.Directory, cfg.Entries, cfg.Current, cfg.Proxy = snapshot, dir, p.current, p.current, p.id
 	cfg.Secret = p.secret
 	cfg.Settings, cfg.Reload, cfg.Metrics, cfg.Tracer = p.settings, p.reload, metrics, p.tracer
+	p.current.ClearByHand()
 	srv, err := proxy.New(cfg)
 	if err != nil {
 		return nil, err // not srv: a nil *proxy.Server is no nil frontend

@@ -1,0 +1,239 @@
+package proxy
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"weft/directory"
+	"weft/parser"
+	"weft/pgerr"
+	"weft/plan"
+	"weft/reshard"
+	"weft/wire"
+)
+
+// While a job carries rows to other shards, each statement notes which buckets it is about to
+// touch, right before it is sent, and waits if a round of the job concerns them. A statement of
+// which nothing is known counts as writing all buckets: a way through the proxy that does not say
+// what it touches is slow during a move, and never wrong.
+
+// touching is what a session's transaction touches.
+type touching struct {
+	s *Session
+
+	// mu is held from looking at the newest snapshot until the touch is noted. A proxy that has
+	// adopted a snapshot, and then takes every session's mu once, knows of everything that was
+	// sent by an older one.
+	mu    sync.Mutex
+	notes reshard.Notes
+	// waits is since when the session waits for a round, 0 if it does not; guarded by mu.
+	waits time.Time
+
+	// next is what the statement that is being routed will touch, if known.
+	next  reshard.Touch
+	known bool
+	// pinned is the cluster by whose placement the block goes to its end: its snapshots were taken
+	// then, and see rows where they were. Nil in READ COMMITTED.
+	pinned *directory.Snapshot
+	// freed says that pinned was given up: the next statement goes by the newest placement.
+	freed bool
+}
+
+// begin forgets what the statement before has touched.
+func (t *touching) begin() { t.known = false }
+
+// expect says what the statement that is being routed will touch.
+func (t *touching) expect(next reshard.Touch) { t.next, t.known = next, true }
+
+// noting reports whether statements of the session's database must say what they touch.
+func (t *touching) noting() bool { return t.s.route.snap != nil && len(t.s.route.snap.Moves) > 0 }
+
+// enter notes what the statement touches, right before it is sent. It waits for a round that
+// holds the statement. It returns errMoved if the statement must be routed again, because rows
+// have moved since.
+func (t *touching) enter() error {
+	for {
+		held, err := t.try()
+		if held == nil || err != nil {
+			return err
+		}
+		if err := t.await(held); err != nil {
+			return err
+		}
+	}
+}
+
+// enterAll notes that the block takes its snapshots on all shards. Nothing has been routed yet, so
+// it goes by the newest snapshot.
+func (t *touching) enterAll() error {
+	for {
+		t.expect(reshard.Touch{Access: reshard.Read, All: true})
+		err := t.enter()
+		if !errors.Is(err, errMoved) {
+			return err
+		}
+		t.s.route.refresh()
+	}
+}
+
+// try notes the touch unless a round holds it: then try returns the round's barrier.
+func (t *touching) try() (*reshard.Barrier, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	touch := reshard.Everything()
+	if t.known {
+		touch = t.next
+	}
+	snap := t.s.srv.cfg.Snapshot()
+	b := t.s.srv.moving.holds.barrier(snap, t.s.db.Name)
+	switch {
+	case t.pinned != nil:
+		if touch.Access == reshard.Write && t.left(snap, touch) {
+			return nil, pgerr.New(pgerr.SerializationFailure, "could not serialize access due to rows that have moved to another shard").
+				WithHint("Run the transaction again.")
+		}
+	case t.freed || snap != t.s.route.base && t.hasMoved(snap):
+		return nil, errMoved
+	}
+	if b == nil {
+		t.notes.Unnoted(snap.Version)
+		return nil, nil
+	}
+	if b.Holds(&t.notes, touch) {
+		return b, nil
+	}
+	t.notes.Note(snap.Version, touch)
+	if t.pinned == nil && t.s.tx.open && t.s.tx.isolation() != "" {
+		t.pinned = t.s.route.snap
+		t.notes.Repeatable()
+	}
+	return nil, nil
+}
+
+// left reports whether buckets that a statement touches are elsewhere than the block's snapshots
+// see them.
+func (t *touching) left(snap *directory.Snapshot, touch reshard.Touch) bool {
+	was, is := t.pinned.Placement, snap.PlacementOf(t.s.db.Name, "")
+	if touch.All {
+		return !slices.Equal(was, is)
+	}
+	return slices.ContainsFunc(touch.Buckets, func(b int) bool { return b >= len(was) || b >= len(is) || was[b] != is[b] })
+}
+
+// seen returns a snapshot of the cluster as the session's statements see it.
+func (t *touching) seen(snap *directory.Snapshot) *directory.Snapshot {
+	snap = snap.For(t.s.db.Name)
+	if t.pinned == nil || len(t.pinned.Placement) != len(snap.Placement) {
+		return snap
+	}
+	c := *snap
+	c.Placement = t.pinned.Placement
+	return &c
+}
+
+// await waits until the cluster has changed.
+func (t *touching) await(b *reshard.Barrier) error {
+	t.mark(time.Now())
+	defer t.mark(time.Time{})
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for t.s.srv.moving.holds.barrier(t.s.srv.cfg.Snapshot(), t.s.db.Name) == b {
+		select {
+		case <-t.s.reach.cancelled:
+			return pgerr.New(pgerr.QueryCanceled, "canceling statement due to user request")
+		case <-t.s.srv.ctx.Done():
+			return pgerr.New(pgerr.AdminShutdown, "rows of the statement are on their way to another shard")
+		case <-tick.C:
+			if e := t.s.reach.killed.Load(); e != nil {
+				return e
+			}
+		}
+	}
+	return nil
+}
+
+// mark notes since when the session waits.
+func (t *touching) mark(since time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waits = since
+}
+
+// rest is called when the session waits for its client and everything that was sent is answered.
+func (t *touching) rest() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.notes.Idle() {
+		return
+	}
+	if !t.s.pipe.ops.empty() || t.s.pipe.unsent.Len() > 0 {
+		return
+	}
+	if c := t.s.held.conn; t.s.tx.open || t.s.pipe.unsynced || c != nil && c.Status() != wire.TxIdle {
+		t.notes.StatementOver()
+		return
+	}
+	t.notes.Over()
+	if t.pinned != nil {
+		t.pinned, t.freed = nil, true
+	}
+}
+
+// end is called when the session has given all its backends back or closed them.
+func (t *touching) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.notes.Over()
+}
+
+// awaited reports whether a barrier must wait for the session.
+func (t *touching) awaited(b *reshard.Barrier) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return b.Awaits(&t.notes)
+}
+
+// expectDeed says that a statement touches no rows of sharded tables, if what is to be done with it
+// says so.
+func (t *touching) expectDeed(do deed, p *plan.Plan, f *parser.Facts) {
+	switch do {
+	case runHome, runAtHand, runFree, runAtClock, runOnCopy, denyParameters:
+		t.expect(reshard.Touch{})
+	case runAtCursor:
+		if access(p, f) == reshard.Read {
+			t.expect(reshard.Touch{}) // the cursor has its snapshot
+		}
+	}
+}
+
+// expectKeyed says what a statement touches whose keys have just been bound.
+func (t *touching) expectKeyed(r *router, p *plan.Plan, f *parser.Facts) {
+	if !t.noting() {
+		return
+	}
+	touch := reshard.Touch{Access: access(p, f)}
+	buckets, all := r.bind.Touched()
+	touch.All, touch.Buckets = all, slices.Clone(buckets)
+	t.expect(touch)
+}
+
+// expectGathered says what a statement over several shards touches.
+func (t *touching) expectGathered(p *plan.Plan, f *parser.Facts) {
+	t.expect(reshard.Touch{Access: access(p, f), All: true})
+}
+
+// access is what a statement does to the rows that it touches.
+func access(p *plan.Plan, f *parser.Facts) reshard.Access {
+	if p.Writes || p.Locks || f == nil || f.Effects&(parser.Writes|transactional) != 0 {
+		return reshard.Write
+	}
+	return reshard.Read
+}
+
+// hasMoved reports whether buckets of the session's database are elsewhere by a newer snapshot.
+func (t *touching) hasMoved(snap *directory.Snapshot) bool {
+	rt := &t.s.route
+	return rt.base == nil || !slices.Equal(snap.PlacementOf(rt.s.db.Name, ""), rt.snap.Placement) || !slices.EqualFunc(snap.Shards, rt.snap.Shards, func(a, b directory.Shard) bool { return a.Name == b.Name })
+}
