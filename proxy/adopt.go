@@ -55,7 +55,7 @@ func (d *drawn) mayAsk() error {
 		if err := d.s.flush(); err != nil {
 			return err
 		}
-		if d.s.held.conn == nil || d.s.pipe.skipping {
+		if d.s.held.conn == nil || d.s.pipe.isSkipping() {
 			return errTold
 		}
 	}

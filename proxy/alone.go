@@ -286,7 +286,7 @@ func (u *utility) publishAlone(e *spread) {
 
 // aloneExecute prepares the execution of a portal. done: nothing is left to send to a backend.
 func (u *utility) aloneExecute(e *spread) (done bool, err error) {
-	if err := u.s.flush(); err != nil || u.s.pipe.skipping {
+	if err := u.s.flush(); err != nil || u.s.pipe.isSkipping() {
 		return true, err
 	}
 	if err := u.prepareAlone(e); err != nil {

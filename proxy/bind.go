@@ -47,7 +47,7 @@ func (ps *portals) onBind(length int) error {
 		ps.s.pipe.holdFrame()
 		done, err := ps.routeBind(portal, name, &rest)
 		ps.s.pipe.leaveFrame()
-		if done || err != nil || ps.s.pipe.skipping {
+		if done || err != nil || ps.s.pipe.isSkipping() {
 			ps.s.client.Consume(need)
 			if err != nil {
 				return err
@@ -95,7 +95,7 @@ func (ps *portals) sendBind(portal, name, rest []byte, tail int) (sent bool, err
 	ps.s.pipe.holdFrame()
 	facts, server, client, err := ps.ensureBound(name)
 	ps.s.pipe.leaveFrame()
-	if err != nil || ps.s.pipe.skipping || ps.s.held.conn == nil {
+	if err != nil || ps.s.pipe.isSkipping() || ps.s.held.conn == nil {
 		return false, ps.refuseBind(err)
 	}
 	if !ps.s.route.hasTables { // otherwise routeBind has already noted the portal
@@ -116,7 +116,7 @@ func (ps *portals) sendBind(portal, name, rest []byte, tail int) (sent bool, err
 			ps.s.pipe.holdFrame()
 			facts, server, client, err = ps.ensureBound(name)
 			ps.s.pipe.leaveFrame()
-			if err != nil || ps.s.pipe.skipping || ps.s.held.conn == nil {
+			if err != nil || ps.s.pipe.isSkipping() || ps.s.held.conn == nil {
 				return false, ps.refuseBind(err)
 			}
 		}
@@ -189,7 +189,7 @@ func (ps *portals) stream(n int) error {
 // facts of the statement and the names by which the backend and the client know it. A name that
 // was never prepared goes to the backend unchanged: the backend's error is the answer.
 func (ps *portals) ensureBound(name []byte) (f *parser.Facts, server, client string, err error) {
-	if err := ps.s.prepared.settleNames(); err != nil || ps.s.held.conn == nil || ps.s.pipe.skipping {
+	if err := ps.s.prepared.settleNames(); err != nil || ps.s.held.conn == nil || ps.s.pipe.isSkipping() {
 		return nil, "", "", err
 	}
 	if len(name) == 0 {
@@ -200,7 +200,7 @@ func (ps *portals) ensureBound(name []byte) (f *parser.Facts, server, client str
 			ps.s.held.conn.UnnamedGone()
 			return nil, "", "", nil
 		}
-		if err := ps.s.prepared.renewUnnamed(); err != nil || ps.s.pipe.skipping || ps.s.held.conn == nil {
+		if err := ps.s.prepared.renewUnnamed(); err != nil || ps.s.pipe.isSkipping() || ps.s.held.conn == nil {
 			return nil, "", "", err
 		}
 		if ps.s.held.conn.UnnamedBy() != ps.s.prepared.unnamedTag() {
@@ -217,7 +217,7 @@ func (ps *portals) ensureBound(name []byte) (f *parser.Facts, server, client str
 		}
 		return nil, string(name), string(name), nil
 	}
-	if err := ps.s.prepared.renewNamed(st); err != nil || ps.s.pipe.skipping || ps.s.held.conn == nil {
+	if err := ps.s.prepared.renewNamed(st); err != nil || ps.s.pipe.isSkipping() || ps.s.held.conn == nil {
 		return nil, "", "", err
 	}
 	if ps.s.record.done.own[st.name] {

@@ -40,7 +40,7 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 		} else if err == nil {
 			err = ps.s.prepared.settleParse()
 		}
-		if err != nil || ps.s.pipe.skipping {
+		if err != nil || ps.s.pipe.isSkipping() {
 			return true, err
 		}
 		if ps.s.lost.is() {
@@ -50,13 +50,13 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 	}
 	f, pl := ps.s.prepared.unnamed.facts, &ps.s.prepared.unnamed.planned
 	if len(name) > 0 {
-		if err := ps.s.prepared.settleNames(); err != nil || ps.s.pipe.skipping {
+		if err := ps.s.prepared.settleNames(); err != nil || ps.s.pipe.isSkipping() {
 			return true, err
 		}
 		st := ps.s.prepared.named[string(name)]
 		if st == nil {
 			err := ps.useOrRefuse(ps.s.route.atHand())
-			return ps.s.pipe.skipping, err
+			return ps.s.pipe.isSkipping(), err
 		}
 		f, pl = st.facts, &st.planned
 		if t := st.server.Types.Load(); pl.types == nil && t != nil {
@@ -72,7 +72,7 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 		}
 	} else if !ps.s.prepared.unnamed.valid {
 		err := ps.useOrRefuse(ps.s.route.atHand())
-		return ps.s.pipe.skipping, err
+		return ps.s.pipe.isSkipping(), err
 	}
 	ps.s.account.noteBound(portal, f)
 	if in := ps.s.situation(); in == inFailed {
@@ -104,7 +104,7 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 	case endBlock:
 		return ps.bindEnd(portal, f, pl)
 	case endNothing: // there is no block, and the backend at hand says so
-		return ps.s.pipe.skipping, ps.useOrRefuse(ps.s.route.atHand())
+		return ps.s.pipe.isSkipping(), ps.useOrRefuse(ps.s.route.atHand())
 	case runOnAll:
 		if err := ps.bindForAll(portal, pl, f, *tail); err != nil {
 			return true, ps.s.lost.refuseBoundRead(err)
@@ -139,7 +139,7 @@ func (ps *portals) bindEnd(portal []byte, f *parser.Facts, pl *planned) (done bo
 // be executed, or if the BEGIN names modes.
 func (ps *portals) bindBegin(portal []byte, f *parser.Facts, pl *planned) (done bool, err error) {
 	if ps.s.held.conn != nil {
-		if (ps.s.implicit.isPiped() || ps.unexecuted) && (ps.s.pipe.unsynced || !ps.s.pipe.ops.empty()) {
+		if (ps.s.implicit.isPiped() || ps.unexecuted) && (ps.s.pipe.isUnsynced() || !ps.s.pipe.ops.empty()) {
 			if ps.unexecuted || joinable(pl.text) != nil {
 				ps.bindEnding(f)
 				return false, nil

@@ -179,13 +179,13 @@ func (t *transaction) quiesceAtEnd() error {
 		return nil
 	}
 	wait := t.s.pipe.exchange
-	if t.s.pipe.unsynced {
+	if t.s.pipe.isUnsynced() {
 		wait = t.s.flush // extended messages are only answered after a Sync or Flush
 	}
 	if err := wait(); err != nil {
 		return err
 	}
-	if t.s.held.conn == nil || t.s.pipe.skipping {
+	if t.s.held.conn == nil || t.s.pipe.isSkipping() {
 		return errTold
 	}
 	return nil
@@ -402,7 +402,7 @@ func (t *transaction) beforeEnds() error {
 	if err := t.s.flush(); err != nil {
 		return err
 	}
-	if t.s.held.conn == nil || t.s.pipe.skipping {
+	if t.s.held.conn == nil || t.s.pipe.isSkipping() {
 		return errTold
 	}
 	return nil

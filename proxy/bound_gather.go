@@ -123,7 +123,7 @@ func (ga *gatherer) executeGather(x *gathering, body []byte) error {
 			return ga.s.lost.refuseBoundRead(err)
 		}
 	} else if ga.s.held.conn != nil && ga.s.implicit.pipedHere() {
-		if err := ga.s.flush(); err != nil || ga.s.pipe.skipping {
+		if err := ga.s.flush(); err != nil || ga.s.pipe.isSkipping() {
 			return err
 		}
 	} else if err := ga.s.implicit.leavePipe(); err != nil {

@@ -116,7 +116,7 @@ func (a *account) tooLarge(n int, why error) error {
 // the session; nil if other messages are pending before the query.
 func (p *pipe) refusable(err error) *pgerr.Error {
 	var e *pgerr.Error
-	if !errors.As(err, &e) || e.Code != pgerr.ProgramLimitExceeded && e.Code != pgerr.OutOfMemory || !p.ops.empty() || p.kept.waits() || p.s.implicit.isOpen() || p.unsynced {
+	if !errors.As(err, &e) || e.Code != pgerr.ProgramLimitExceeded && e.Code != pgerr.OutOfMemory || !p.ops.empty() || p.kept.waits() || p.s.implicit.isOpen() || p.isUnsynced() {
 		return nil
 	}
 	refused := *e

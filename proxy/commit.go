@@ -397,9 +397,9 @@ func (cm *commit) uncommitted(err error) error {
 
 // executeCommit executes the portal of a COMMIT that all shards must agree to.
 func (cm *commit) executeCommit(lp *localPortal) error {
-	if cm.s.held.conn != nil && !cm.s.pipe.unasked() && (cm.s.pipe.unsynced || !cm.s.pipe.ops.empty()) {
+	if cm.s.held.conn != nil && !cm.s.pipe.unasked() && (cm.s.pipe.isUnsynced() || !cm.s.pipe.ops.empty()) {
 		// A Sync sent by weft leaves the extended protocol.
-		if err := cm.s.held.endImplicit(); err != nil || cm.s.held.conn == nil || cm.s.pipe.skipping {
+		if err := cm.s.held.endImplicit(); err != nil || cm.s.held.conn == nil || cm.s.pipe.isSkipping() {
 			return err
 		}
 	}

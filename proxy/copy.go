@@ -64,7 +64,7 @@ func (cp *copier) copyIn() error {
 	if sendErr != nil {
 		return c.Lost(sendErr)
 	}
-	if ahead > 0 && cp.s.pipe.skipping {
+	if ahead > 0 && cp.s.pipe.isSkipping() {
 		if err := cp.s.pipe.afterCopyError(c); err != nil {
 			return err
 		}

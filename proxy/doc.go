@@ -29,8 +29,8 @@
 //
 //   - held (held.go, translate.go, inspect.go): the backends that the session has
 //     borrowed, one of them at hand, the others parked.
-//   - pipe (pipe.go, ops.go, relay.go, relay_end.go, relay_error.go): what has been sent
-//     to the backend at hand, and which answers are due.
+//   - pipe (pipe.go, pipe_states.go, ops.go, relay.go, relay_end.go, relay_error.go): what has
+//     been sent to the backend at hand, and which answers are due.
 //   - implicit (implicit.go, pipeline.go): the transaction that extended messages have
 //     between two Syncs.
 //   - transaction (tx.go, block.go, isolation.go, atomic.go, snapshot.go): the open block

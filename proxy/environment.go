@@ -442,12 +442,12 @@ func askHere(c *pool.Conn, sql string) ([][]string, error) {
 
 // askBy is ask for a function that asks the backend, inside its transaction if there is one.
 func (rt *routing) askBy(l *pool.Lane, ask func(*pool.Conn) ([][]string, error)) ([][]string, error) {
-	if c := rt.s.held.conn; c != nil && c.Lane() == l && (!rt.s.pipe.unsynced || rt.s.tx.open) && c.Status() != wire.TxFailed {
+	if c := rt.s.held.conn; c != nil && c.Lane() == l && (!rt.s.pipe.isUnsynced() || rt.s.tx.open) && c.Status() != wire.TxFailed {
 		if !rt.s.pipe.ops.empty() {
 			if err := rt.s.flush(); err != nil {
 				return nil, err
 			}
-			if rt.s.held.conn == nil || rt.s.pipe.skipping {
+			if rt.s.held.conn == nil || rt.s.pipe.isSkipping() {
 				return nil, errTold
 			}
 		}

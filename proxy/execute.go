@@ -189,7 +189,7 @@ func assignable(from, to string) bool {
 func (ps *prepared) parseExecuted(p wire.ParseBody, sql string, st *statement, bind []byte) error {
 	name := string(p.Name) // p is about to be overwritten
 	ps.s.pipe.kept.keep(wire.AppendParse(nil, name, sql, nil)[wire.HeaderLen:])
-	if err := ps.parseFor(bind); err != nil || ps.s.pipe.skipping {
+	if err := ps.parseFor(bind); err != nil || ps.s.pipe.isSkipping() {
 		return err
 	}
 	if name == "" {

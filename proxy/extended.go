@@ -17,7 +17,7 @@ import (
 // false when the client has been told why not and skips to Sync.
 func (s *Session) begin() (ok bool, err error) {
 	if s.pipe.kept.waits() {
-		if err := s.prepared.settleParse(); err != nil || s.pipe.skipping {
+		if err := s.prepared.settleParse(); err != nil || s.pipe.isSkipping() {
 			return false, err
 		}
 	}
@@ -142,7 +142,7 @@ func (s *Session) onParse(body []byte) error {
 // parseHere parses a statement on the backend at hand. changed says how the text differs from
 // the client's.
 func (s *Session) parseHere(p wire.ParseBody, body []byte, facts *parser.Facts, changed *edited) error {
-	shows, idle := readsOption(p.SQL, facts), !s.pipe.unsynced && s.pipe.ops.empty()
+	shows, idle := readsOption(p.SQL, facts), !s.pipe.isUnsynced() && s.pipe.ops.empty()
 	if ok, err := s.begin(); !ok {
 		return err
 	}
@@ -206,7 +206,7 @@ func (s *Session) onDescribe(body []byte) error {
 		s.out.Grow()
 		s.out.B = wire.AppendFrame(s.out.B, wire.ParameterDescription, changed.params)
 	}
-	if err != nil || s.pipe.skipping || s.held.conn == nil {
+	if err != nil || s.pipe.isSkipping() || s.held.conn == nil {
 		return s.portals.refuseBind(err)
 	}
 	s.pipe.unsent.B = wire.AppendDescribe(s.pipe.unsent.B, 'S', server)
@@ -296,7 +296,7 @@ func (s *Session) onClose(body []byte) error {
 	}
 	o := op{kind: opLocal, answer: wire.CloseComplete}
 	if kind == 'S' && len(name) > 0 {
-		if err := s.prepared.settleNames(); err != nil || s.pipe.skipping {
+		if err := s.prepared.settleNames(); err != nil || s.pipe.isSkipping() {
 			return err
 		}
 		if s.record.done.own[string(name)] {
@@ -353,7 +353,7 @@ func (s *Session) sync(body []byte, n int) error {
 		s.account.showIdle()
 		s.account.forgetParent()
 	}()
-	if s.pipe.skipping {
+	if s.pipe.isSkipping() {
 		s.pipe.kept.take() // the Parse held back is skipped too
 	}
 	if s.pipe.kept.waits() {
@@ -400,13 +400,13 @@ func (s *Session) sync(body []byte, n int) error {
 // the backend at hand could add nothing but its transaction status. A lone Sync does not count:
 // clients send it to check that the server is alive.
 func (p *pipe) unasked() bool {
-	return !p.unsynced && !p.pushed && p.unsent.Len() == 0 && (p.s.implicit.hasEnded() || !p.ops.empty()) && p.ops.only(opLocal)
+	return !p.isUnsynced() && !p.isAhead() && p.unsent.Len() == 0 && (p.s.implicit.hasEnded() || !p.ops.empty()) && p.ops.only(opLocal)
 }
 
 // unjoined reports whether the client is in a block that the backend at hand, which the session
 // is tied to, has not joined yet: the backend would report that there is no block.
 func (s *Session) unjoined() bool {
-	return s.tx.open && s.held.conn.Status() == wire.TxIdle && !s.pipe.unsynced && !s.pipe.pushed && s.pipe.unsent.Len() == 0 && s.pipe.ops.only(opLocal)
+	return s.tx.open && s.held.conn.Status() == wire.TxIdle && !s.pipe.isUnsynced() && !s.pipe.isAhead() && s.pipe.unsent.Len() == 0 && s.pipe.ops.only(opLocal)
 }
 
 // onFlush asks for the answers so far.

@@ -65,7 +65,7 @@ func (u *utility) bindCall(portal []byte, p *plan.Plan, tail []byte) error {
 
 // executeCall executes a portal that calls one of weft's functions.
 func (u *utility) executeCall(lp *localPortal) error {
-	if err := u.s.flush(); err != nil || u.s.pipe.skipping {
+	if err := u.s.flush(); err != nil || u.s.pipe.isSkipping() {
 		return err
 	}
 	rows, err := u.call(lp.plan.Function, lp.args)

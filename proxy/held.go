@@ -231,12 +231,12 @@ func (h *held) park() error {
 		if err := h.s.flush(); err != nil {
 			return err
 		}
-		if h.conn == nil || h.s.pipe.skipping {
+		if h.conn == nil || h.s.pipe.isSkipping() {
 			return errTold
 		}
 	}
 	c := h.conn
-	if c.Status() == wire.TxIdle && h.s.pipe.unsynced {
+	if c.Status() == wire.TxIdle && h.s.pipe.isUnsynced() {
 		// The messages so far can be a transaction by themselves: nothing they have done needs
 		// to be undone if a later message fails.
 		if err := h.endImplicit(); err != nil {
@@ -383,7 +383,7 @@ func (h *held) release() {
 	if uint32(h.s.record.pins) != h.s.reach.pins.Load() {
 		h.s.reach.pins.Store(uint32(h.s.record.pins))
 	}
-	if h.conn == nil || h.conn.Status() != wire.TxIdle || h.s.tx.open || h.isPinned(h.conn) || h.s.pipe.unsent.Len() > 0 || !h.s.pipe.ops.empty() || h.s.pipe.unsynced {
+	if h.conn == nil || h.conn.Status() != wire.TxIdle || h.s.tx.open || h.isPinned(h.conn) || h.s.pipe.unsent.Len() > 0 || !h.s.pipe.ops.empty() || h.s.pipe.isUnsynced() {
 		return
 	}
 	_ = h.giveBack()

@@ -9,38 +9,17 @@ type pipe struct {
 
 	unsent wire.Out
 	ops    opQueue // the answers that are due, in order
-	// skipping: an error has been answered, so messages are skipped up to Sync.
-	skipping bool
-	// pushed: messages have been sent whose answers the session has not waited for.
-	pushed bool
-	// unsynced: extended messages have been sent, their Sync has not.
-	unsynced bool
-	kept     keptParse
+	course course
+	sync   syncState
+	kept   keptParse
 	// parsedNow are the statements parsed since the last Sync.
 	parsedNow []*statement
 	copy      copyState
-	// midFrame: a message of the client is still in the client's buffer.
+	// midFrame: a message of the client is still in the client's buffer while weft works on it.
 	midFrame bool
-	// calls: a weft.* function has been parsed, or a statement about roles.
+	// calls: the client has parsed a weft.* function or a statement about roles, at any time in
+	// the session.
 	calls bool
-}
-
-// skipToSync makes the session skip the client's messages up to Sync: one message has
-// failed, and the client is told so once.
-func (p *pipe) skipToSync() { p.skipping = true }
-
-// resume ends skipping.
-func (p *pipe) resume() { p.skipping = false }
-
-// awaitSync notes that extended messages go to the backend at hand, whose answer to the
-// Sync tells the state of the transaction.
-func (p *pipe) awaitSync() { p.unsynced = true }
-
-// synced notes that nothing is left of the messages since the last Sync: the backend has
-// answered the Sync, or is gone.
-func (p *pipe) synced() {
-	p.unsynced, p.pushed = false, false
-	p.s.implicit.forgetWrites()
 }
 
 // holdFrame says that a message of the client stays in the client's buffer while weft works

@@ -33,10 +33,10 @@ func (im *implicit) openPipe() error {
 // leavePipe ends the messages so far, outside of a block, as if the client had sent a Sync:
 // for messages of which nothing needs to be undone if a later one fails.
 func (im *implicit) leavePipe() error {
-	if !im.s.tx.open && im.s.held.conn != nil && (im.s.pipe.unsynced || !im.s.pipe.ops.empty()) {
+	if !im.s.tx.open && im.s.held.conn != nil && (im.s.pipe.isUnsynced() || !im.s.pipe.ops.empty()) {
 		return im.awaitAnswers(im.s.held.endImplicit)
 	}
-	if im.s.tx.sets && im.s.held.conn != nil && im.s.pipe.unsynced {
+	if im.s.tx.sets && im.s.held.conn != nil && im.s.pipe.isUnsynced() {
 		// The answer to the Sync tells the new values of parameters.
 		return im.awaitAnswers(im.s.held.endImplicit)
 	}
@@ -50,7 +50,7 @@ func (im *implicit) awaitAnswers(wait func() error) error {
 	if err := wait(); err != nil {
 		return err
 	}
-	if held && im.s.held.conn == nil || im.s.pipe.skipping {
+	if held && im.s.held.conn == nil || im.s.pipe.isSkipping() {
 		return errTold
 	}
 	return nil
@@ -60,7 +60,7 @@ func (im *implicit) awaitAnswers(wait func() error) error {
 // backend at hand, or bound a portal in it that waits to be executed, so that the next Sync
 // or simple query would commit that transaction.
 func (im *implicit) pipedHere() bool {
-	return (im.isPiped() || im.s.portals.unexecuted) && im.s.pipe.unsynced && !im.s.tx.open && im.s.held.conn.Status() == wire.TxIdle
+	return (im.isPiped() || im.s.portals.unexecuted) && im.s.pipe.isUnsynced() && !im.s.tx.open && im.s.held.conn.Status() == wire.TxIdle
 }
 
 // widen turns the transaction that the backend at hand is in, without a BEGIN, into a block
@@ -102,7 +102,7 @@ func (im *implicit) endPipe() error {
 		}
 	}
 	im.s.emitLocal()
-	_, err := im.concludePipe(im.s.pipe.skipping || im.s.lost.is())
+	_, err := im.concludePipe(im.s.pipe.isSkipping() || im.s.lost.is())
 	return err
 }
 

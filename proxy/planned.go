@@ -41,7 +41,7 @@ var localBegin = &localPortal{text: plainBegin}
 
 // keepParse keeps a Parse message until its shard is known.
 func (ps *prepared) keepParse(body []byte) error {
-	if err := ps.settleParse(); err != nil || ps.s.pipe.skipping {
+	if err := ps.settleParse(); err != nil || ps.s.pipe.isSkipping() {
 		return err
 	}
 	ps.s.pipe.kept.keep(body)
@@ -158,7 +158,7 @@ func (ps *prepared) parsePlanned(r *router, p wire.ParseBody, f *parser.Facts, p
 		changed = sealed
 	}
 	before := ps.named[string(p.Name)]
-	if err := ps.s.parseHere(p, body, f, changed); err != nil || ps.s.pipe.skipping || ps.s.held.conn == nil {
+	if err := ps.s.parseHere(p, body, f, changed); err != nil || ps.s.pipe.isSkipping() || ps.s.held.conn == nil {
 		return err
 	}
 	if ps.isTaken(before) {
@@ -180,7 +180,7 @@ func (ps *prepared) parseUnplanned(r *router, p wire.ParseBody, f *parser.Facts,
 	}
 	if ps.s.held.conn != nil && ps.s.held.conn.Status() == wire.TxFailed {
 		before := ps.named[string(p.Name)]
-		if err := ps.s.parseHere(p, ps.s.pipe.kept.body, f, nil); err != nil || ps.s.pipe.skipping || ps.s.held.conn == nil {
+		if err := ps.s.parseHere(p, ps.s.pipe.kept.body, f, nil); err != nil || ps.s.pipe.isSkipping() || ps.s.held.conn == nil {
 			return true, err
 		}
 		if !ps.isTaken(before) {

@@ -180,8 +180,8 @@ func (ps *portals) usePortalOrRefuse(portal []byte) error {
 // the portal the one at hand.
 func (ps *portals) executeRouted(body []byte) (done bool, err error) {
 	name, rest, ok := wire.CString(body)
-	if err := ps.s.prepared.settleParse(); err != nil || ps.s.pipe.skipping || !ok || len(rest) != 4 {
-		return err != nil || ps.s.pipe.skipping, err // a server says what is wrong with the message
+	if err := ps.s.prepared.settleParse(); err != nil || ps.s.pipe.isSkipping() || !ok || len(rest) != 4 {
+		return err != nil || ps.s.pipe.isSkipping(), err // a server says what is wrong with the message
 	}
 	if ps.s.lost.is() {
 		return false, nil
@@ -200,8 +200,8 @@ func (ps *portals) executeRouted(body []byte) (done bool, err error) {
 	if ev := ps.everywhere[string(name)]; ev != nil {
 		return true, ps.s.every.everyExecute(body, ev)
 	}
-	if err = ps.usePortalOrRefuse(name); err != nil || ps.s.pipe.skipping {
-		return ps.s.pipe.skipping, err
+	if err = ps.usePortalOrRefuse(name); err != nil || ps.s.pipe.isSkipping() {
+		return ps.s.pipe.isSkipping(), err
 	}
 	if all, ok := ps.forAll[string(name)]; ok {
 		delete(ps.forAll, string(name))
@@ -244,7 +244,7 @@ func (ps *portals) isNowhere(portal []byte) bool {
 
 // describeLocal answers a Describe of a portal or statement that weft executes itself.
 func (ps *portals) describeLocal(kind byte, name []byte) (done bool, err error) {
-	if err := ps.s.prepared.settleParse(); err != nil || ps.s.pipe.skipping {
+	if err := ps.s.prepared.settleParse(); err != nil || ps.s.pipe.isSkipping() {
 		return true, err
 	}
 	var pl *plan.Plan
@@ -256,8 +256,8 @@ func (ps *portals) describeLocal(kind byte, name []byte) (done bool, err error) 
 		if lp == nil {
 			err := ps.usePortalOrRefuse(name)
 			frame := ps.columns[string(name)]
-			if err != nil || ps.s.pipe.skipping || frame == nil || ps.s.held.conn == nil || ps.s.held.conn.Status() == wire.TxFailed {
-				return ps.s.pipe.skipping, err
+			if err != nil || ps.s.pipe.isSkipping() || frame == nil || ps.s.held.conn == nil || ps.s.held.conn.Status() == wire.TxFailed {
+				return ps.s.pipe.isSkipping(), err
 			}
 			ps.s.pipe.ops.push(op{kind: opLocal, frame: frame})
 			return true, nil
@@ -267,7 +267,7 @@ func (ps *portals) describeLocal(kind byte, name []byte) (done bool, err error) 
 		}
 		pl = lp.plan
 	} else {
-		if err := ps.s.prepared.settleNames(); err != nil || ps.s.pipe.skipping {
+		if err := ps.s.prepared.settleNames(); err != nil || ps.s.pipe.isSkipping() {
 			return true, err
 		}
 		f, st := ps.s.prepared.parsed(name)
@@ -295,7 +295,7 @@ func (ps *portals) describeLocal(kind byte, name []byte) (done bool, err error) 
 // closeLocal closes a portal that weft executes itself, or makes the backend that has the
 // portal the one at hand.
 func (ps *portals) closeLocal(kind byte, name []byte) (done bool, err error) {
-	if err := ps.s.prepared.settleParse(); err != nil || ps.s.pipe.skipping {
+	if err := ps.s.prepared.settleParse(); err != nil || ps.s.pipe.isSkipping() {
 		return true, err
 	}
 	if kind != 'P' {
@@ -309,5 +309,5 @@ func (ps *portals) closeLocal(kind byte, name []byte) (done bool, err error) {
 	err = ps.usePortalOrRefuse(name)
 	delete(ps.lanes, string(name))
 	delete(ps.columns, string(name))
-	return ps.s.pipe.skipping, err
+	return ps.s.pipe.isSkipping(), err
 }

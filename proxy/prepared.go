@@ -101,7 +101,7 @@ const maxStatementBytes = 64 << 20
 // parseNamed prepares a statement under the client's name.
 func (ps *prepared) parseNamed(p wire.ParseBody, facts *parser.Facts, changed *edited) error {
 	name := string(p.Name)
-	if err := ps.settleNames(); err != nil || ps.s.held.conn == nil || ps.s.pipe.skipping {
+	if err := ps.settleNames(); err != nil || ps.s.held.conn == nil || ps.s.pipe.isSkipping() {
 		return err
 	}
 	if st := ps.named[name]; st != nil && st.doubtful {
@@ -284,7 +284,7 @@ func (ps *prepared) checkResult(st *pool.Statement) error {
 	ps.s.pipe.unsent.Grow()
 	ps.s.pipe.unsent.B = wire.AppendDescribe(ps.s.pipe.unsent.B, 'S', st.Name)
 	ps.s.pipe.ops.push(op{kind: opDescribeStatement, injected: true, described: &got})
-	if err := ps.s.flush(); err != nil || ps.s.held.conn == nil || ps.s.pipe.skipping {
+	if err := ps.s.flush(); err != nil || ps.s.held.conn == nil || ps.s.pipe.isSkipping() {
 		return err
 	}
 	if bytes.Equal(got.columns, *st.Description.Load()) {
@@ -457,7 +457,7 @@ func (ps *prepared) showPrepared(exec func(sql string) error) error {
 	ps.s.held.conn.UnprepareAll()
 	ps.s.record.done.shown, ps.s.record.done.own = true, map[string]bool{}
 	var gone map[*statement]bool
-	if ps.s.pipe.unsynced && ps.s.record.done.bits&(parser.DDL|parser.Opaque|parser.Temp) == 0 && ps.s.record.pins&pinTemp == 0 && len(ps.named) > 0 {
+	if ps.s.pipe.isUnsynced() && ps.s.record.done.bits&(parser.DDL|parser.Opaque|parser.Temp) == 0 && ps.s.record.pins&pinTemp == 0 && len(ps.named) > 0 {
 		gone = ps.unpreparable()
 	}
 	for _, st := range ps.named {
@@ -520,7 +520,7 @@ func (st *statement) shownText() string {
 // its transaction.
 func (ps *prepared) showStatement(st *statement, exec func(sql string) error) error {
 	c := ps.s.held.conn
-	if ps.s.pipe.unsynced { // among extended messages there is no rolling back to a savepoint
+	if ps.s.pipe.isUnsynced() { // among extended messages there is no rolling back to a savepoint
 		if st.server.ViaSQL {
 			ps.s.record.done.own[st.name] = true
 			return exec(st.original)

@@ -38,7 +38,7 @@ func (s *Session) query(body []byte) error {
 		if err != nil {
 			return err
 		}
-		if s.pipe.skipping {
+		if s.pipe.isSkipping() {
 			s.client.Consume(wire.HeaderLen + len(body))
 			return s.out.flushOrEnd()
 		}
@@ -155,7 +155,7 @@ func (s *Session) onFunctionCall() error {
 			err = s.flush()
 		}
 		s.pipe.leaveFrame()
-		if err != nil || s.pipe.skipping {
+		if err != nil || s.pipe.isSkipping() {
 			return err
 		}
 	}

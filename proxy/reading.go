@@ -58,7 +58,7 @@ func (rc *record) mayRead(text []byte, read reading) error {
 // readAnew finds out how to read a text that follows others without a Sync, if one of those
 // may have changed how texts are read.
 func (rc *record) readAnew(text []byte) error {
-	if !rc.s.pipe.unsynced || rc.s.held.conn == nil || rc.s.held.conn.Status() == wire.TxFailed || !rc.mayReadOtherwise() ||
+	if !rc.s.pipe.isUnsynced() || rc.s.held.conn == nil || rc.s.held.conn.Status() == wire.TxFailed || !rc.mayReadOtherwise() ||
 		!depends(text, reading{}, reading{true, "another"}) {
 		return nil
 	}

@@ -163,7 +163,7 @@ func (p *pipe) await(c *pool.Conn, n int) error {
 			p.unsent.B = wire.AppendEmpty(p.unsent.B, wire.Flush)
 		}
 	}
-	if p.unsent.Len() > 0 && p.pushed {
+	if p.unsent.Len() > 0 && p.isAhead() {
 		// The backend may have answered already, and may be unable to read on before its
 		// answers are taken.
 		out := p.takeUnsent()
@@ -325,7 +325,7 @@ func (p *pipe) answer(c *pool.Conn, o *op, typ byte, body []byte) error {
 // unable to read on until its answers are taken, so they are passed on meanwhile.
 func (p *pipe) push(b []byte) error {
 	c := p.s.held.conn
-	p.pushed = true
+	p.noteAhead()
 	written := make(chan error, 1)
 	go func() {
 		_, err := c.Write(b) // none of weft's code that could panic runs here

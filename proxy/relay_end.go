@@ -88,7 +88,7 @@ func (p *pipe) onReady(c *pool.Conn, o *op, status byte) error {
 		return p.onEnded(c)
 	}
 	if o.kind == opSync || o.kind == opQuery {
-		p.skipping = false
+		p.resume()
 	}
 	p.synced()
 	if status == wire.TxIdle {

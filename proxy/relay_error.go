@@ -65,8 +65,11 @@ func (p *pipe) onError(c *pool.Conn, body []byte) {
 		p.ops.pop()
 	}
 	if p.ops.empty() || p.ops.first().injected {
-		// The client has yet to send the Sync that ends the skipping.
-		p.skipping = !p.s.out.fatal
+		if p.s.out.fatal {
+			p.endSkipping()
+		} else {
+			p.skipToSync() // the client has yet to send the Sync that ends the skipping
+		}
 	}
 }
 

@@ -192,7 +192,7 @@ func (s *Session) step() error {
 		s.log.Warn("invalid message length", "type", string(typ), "length", length)
 		return errEnd
 	}
-	if s.pipe.skipping && typ != wire.Sync && typ != wire.Terminate {
+	if s.pipe.course.skips(typ) {
 		return s.pipe.skip(length + 1)
 	}
 	if s.tx.crowded {
@@ -322,7 +322,7 @@ func (s *Session) woken() error {
 
 // idle reports whether no transaction is open and no answer is due.
 func (s *Session) idle() bool {
-	return s.pipe.ops.empty() && !s.lost.is() && !s.tx.open && !s.pipe.unsynced && !s.pipe.skipping && (s.held.conn == nil || s.held.conn.Status() == wire.TxIdle) && s.pipe.unsent.Len() == 0
+	return s.pipe.ops.empty() && !s.lost.is() && !s.tx.open && !s.pipe.isUnsynced() && !s.pipe.isSkipping() && (s.held.conn == nil || s.held.conn.Status() == wire.TxIdle) && s.pipe.unsent.Len() == 0
 }
 
 // kill ends the session with e at the next message boundary, at once if it is
@@ -419,7 +419,7 @@ func (s *Session) close() {
 	if c == nil {
 		return
 	}
-	if s.pipe.unsynced || !s.pipe.ops.empty() || s.pipe.unsent.Len() > 0 {
+	if s.pipe.isUnsynced() || !s.pipe.ops.empty() || s.pipe.unsent.Len() > 0 {
 		c.Discard()
 		return
 	}

@@ -53,7 +53,7 @@ func (rc *record) bindSpecial(text string, f *parser.Facts) (ok bool, err error)
 	switch {
 	case err == nil:
 		// Getting ready may have brought an earlier message's failure to light.
-		return !rc.s.pipe.skipping && rc.s.held.conn != nil, nil
+		return !rc.s.pipe.isSkipping() && rc.s.held.conn != nil, nil
 	case errors.Is(err, pool.ErrLost), errors.Is(err, errEnd):
 		return false, err
 	}
@@ -102,7 +102,7 @@ func (rc *record) parseSpecial(p wire.ParseBody, f *parser.Facts, o op) error {
 		rc.s.lost.refuseMessage(err)
 		return nil
 	}
-	if rc.s.pipe.skipping || rc.s.held.conn == nil {
+	if rc.s.pipe.isSkipping() || rc.s.held.conn == nil {
 		return nil
 	}
 	sent, changed, commands := rc.rewrite(string(p.SQL), f, false)
@@ -149,7 +149,7 @@ func (rc *record) prepareToRun(text string, f *parser.Facts, exec func(sql strin
 		}
 	}
 	if readsOwn(f) && c.Status() != wire.TxFailed {
-		if err := rc.s.route.showOwn(c, f, rc.s.pipe.unsynced, exec); err != nil {
+		if err := rc.s.route.showOwn(c, f, rc.s.pipe.isUnsynced(), exec); err != nil {
 			return err
 		}
 	}
@@ -248,7 +248,7 @@ func (rc *record) checkSequences(c *pool.Conn, exec func(sql string) error) erro
 		return err
 	}
 	if !rc.s.pipe.ops.empty() {
-		if err := rc.s.flush(); err != nil || rc.s.held.conn == nil || rc.s.pipe.skipping {
+		if err := rc.s.flush(); err != nil || rc.s.held.conn == nil || rc.s.pipe.isSkipping() {
 			return err
 		}
 	}

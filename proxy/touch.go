@@ -171,7 +171,7 @@ func (t *touching) rest() {
 	if !t.s.pipe.ops.empty() || t.s.pipe.unsent.Len() > 0 {
 		return
 	}
-	if c := t.s.held.conn; t.s.tx.open || t.s.pipe.unsynced || c != nil && c.Status() != wire.TxIdle {
+	if c := t.s.held.conn; t.s.tx.open || t.s.pipe.isUnsynced() || c != nil && c.Status() != wire.TxIdle {
 		t.notes.StatementOver()
 		return
 	}
