@@ -23,7 +23,7 @@ func (cp *copier) copyQuery(r *router, p *plan.Plan, text []byte, f *parser.Fact
 		return cp.copyOut(p.Copy, f)
 	}
 	x := cp.newLoad(p, text, literals, f)
-	if cp.s.out.quiet { // carried out again, by another plan
+	if cp.s.out.isQuiet() { // carried out again, by another plan
 		m := cp.s.out.mark()
 		if err := cp.loadPart(x); err != nil || cp.s.out.failedSince(m) {
 			return err

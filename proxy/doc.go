@@ -12,7 +12,7 @@
 //
 // What is kept for the client:
 //
-//   - answers (out.go): messages on their way to the client, and the parameters that
+//   - answers (out.go, audience.go): messages on their way to the client, and the parameters that
 //     the client has been told.
 //   - prepared (prepared.go, planned.go, sqlprepared.go, execute.go): prepared statements,
 //     made on a backend when they are needed there.

@@ -151,7 +151,7 @@ func (ev *everywhere) everyPart(p *plan.Plan, text string, f *parser.Facts) erro
 	ev.s.held.conn.UnnamedGone()
 	ev.s.pipe.unsent.Grow()
 	ev.s.pipe.unsent.B = wire.AppendQuery(ev.s.pipe.unsent.B, e.text)
-	ev.s.pipe.ops.push(op{kind: opQuery, spread: e, quiet: ev.s.out.quiet, text: changed})
+	ev.s.pipe.ops.push(op{kind: opQuery, spread: e, quiet: ev.s.out.isQuiet(), text: changed})
 	err = ev.s.pipe.exchange()
 	if !e.all {
 		ev.s.lookups.takeBack(e)

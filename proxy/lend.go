@@ -24,7 +24,7 @@ func (p *pipe) answerLent(x *gathering) error {
 		return p.s.lost.refuseRead(err)
 	}
 	p.unsent.B = wire.AppendEmpty(p.unsent.B, wire.Sync)
-	p.ops.push(op{kind: opSync, quiet: p.s.out.quiet})
+	p.ops.push(op{kind: opSync, quiet: p.s.out.isQuiet()})
 	return p.exchange()
 }
 

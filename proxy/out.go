@@ -22,14 +22,12 @@ type answers struct {
 	// unready holds the parameters that were changed since the last ReadyForQuery, with the
 	// values that the client knows.
 	unready map[string]string
-	// fatal: the backend said FATAL; the session ends once the client has been told.
-	fatal bool
-	// quiet: the statement that runs is a part of the client's statement, so the
-	// client is not told that weft is ready. Only quietly sets it.
-	quiet bool
+	// fatal: a backend has said FATAL; the session ends once the client has been told.
+	fatal    bool
+	audience audience
 	// faults counts the errors that the client has been told, or will be told: see mark.
 	faults mark
-	// sink takes the answers to a statement that the client has not sent. Only divert sets it.
+	// sink hears the answers if the audience is tellsSink, nil otherwise.
 	sink *overheard
 }
 
@@ -121,26 +119,6 @@ func (o *answers) failedSince(m mark) bool { return o.faults != m }
 
 // fail notes that the client has been told, or will be told, that its statement failed.
 func (o *answers) fail() { o.faults++ }
-
-// quietly carries out a part of the client's statement. It reports whether the part has failed and
-// the client has been told; an error ends the session.
-func (o *answers) quietly(part func() error) (failed bool, err error) {
-	m := o.mark()
-	o.quiet = true
-	err = part()
-	o.quiet = false
-	return o.failedSince(m), err
-}
-
-// divert carries out a part whose answers sink takes in the client's place. It reports whether the
-// part has failed. The client has not been told, so the failure is not the client's.
-func (o *answers) divert(sink *overheard, part func() error) (failed bool, err error) {
-	m := o.mark()
-	o.sink = sink
-	defer func() { o.sink, o.faults = nil, m }()
-	err = part()
-	return o.failedSince(m), err
-}
 
 // awaitRest notes that n bytes of a row that has been passed on are still to come.
 func (o *answers) awaitRest(n int) { o.rem = n }

@@ -13,13 +13,13 @@ func TestQuietly(t *testing.T) {
 	o := &newSession(nil, nil, nil, "", "").out
 	o.fail()
 	failed, err := o.quietly(func() error {
-		if !o.quiet {
+		if !o.isQuiet() {
 			t.Error("the part is not quiet")
 		}
 		return nil
 	})
-	if failed || err != nil || o.quiet {
-		t.Errorf("a part that succeeds: failed %v, %v, quiet %v", failed, err, o.quiet)
+	if failed || err != nil || o.isQuiet() {
+		t.Errorf("a part that succeeds: failed %v, %v, quiet %v", failed, err, o.isQuiet())
 	}
 	gone := errors.New("gone")
 	failed, err = o.quietly(func() error {

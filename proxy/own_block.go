@@ -20,7 +20,7 @@ const consumed = -wire.HeaderLen
 // has one. run tells the client everything but that weft is ready again. An error of run
 // ends the session.
 func (t *transaction) inOwnBlock(run func() error) error {
-	if t.s.out.quiet {
+	if t.s.out.isQuiet() {
 		return run() // part of a statement whose transaction is open
 	}
 	own := !t.open

@@ -101,7 +101,7 @@ func (s *Session) runQuery(text []byte, facts *parser.Facts, n int) error {
 	s.held.conn.UnnamedGone()
 	s.pipe.unsent.Grow()
 	s.pipe.unsent.B = append(s.pipe.unsent.B, s.client.Buffered()[:wire.HeaderLen+n]...)
-	s.pipe.ops.push(op{kind: opQuery, fetches: s.portals.fetched(text), quiet: s.out.quiet})
+	s.pipe.ops.push(op{kind: opQuery, fetches: s.portals.fetched(text), quiet: s.out.isQuiet()})
 	s.client.Consume(wire.HeaderLen + n)
 	return s.pipe.exchange()
 }
@@ -137,7 +137,7 @@ func (s *Session) sendQuery(text string, changed *edited) error {
 	s.held.conn.UnnamedGone()
 	s.pipe.unsent.Grow()
 	s.pipe.unsent.B = wire.AppendQuery(s.pipe.unsent.B, text)
-	s.pipe.ops.push(op{kind: opQuery, text: changed, fetches: s.portals.fetched([]byte(text)), quiet: s.out.quiet})
+	s.pipe.ops.push(op{kind: opQuery, text: changed, fetches: s.portals.fetched([]byte(text)), quiet: s.out.isQuiet()})
 	return s.pipe.exchange()
 }
 

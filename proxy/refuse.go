@@ -121,7 +121,7 @@ func (l *loss) atParticipant(err error) bool {
 // ofClient reports whether the open block is the client's: a block that weft opened ends
 // with the statement that fails.
 func (l *loss) ofClient() bool {
-	return !l.s.implicit.isOpen() && !l.s.script.own && !l.s.out.quiet
+	return !l.s.implicit.isOpen() && !l.s.script.own && !l.s.out.isQuiet()
 }
 
 // isOfShard reports whether an error says that a shard cannot be used.
@@ -142,7 +142,7 @@ func (l *loss) refusedHere(err error) error {
 	}
 	l.s.pipe.unsent.Grow()
 	l.s.pipe.unsent.B = wire.AppendQuery(l.s.pipe.unsent.B, provoke)
-	l.s.pipe.ops.push(op{kind: opQuery, err: pgerr.From(l.s.reach.whyGivenUp(err)), quiet: l.s.out.quiet})
+	l.s.pipe.ops.push(op{kind: opQuery, err: pgerr.From(l.s.reach.whyGivenUp(err)), quiet: l.s.out.isQuiet()})
 	return l.s.pipe.exchange()
 }
 

@@ -185,7 +185,7 @@ func (ga *gatherer) answerCollected(x *gathering) error {
 	}
 	ga.s.pipe.unsent.B = wire.AppendEmpty(appendExecute(ga.s.pipe.unsent.B), wire.Sync)
 	ga.s.pipe.ops.push(op{kind: opExecute, foreign: true, copies: x.out})
-	ga.s.pipe.ops.push(op{kind: opSync, quiet: ga.s.out.quiet})
+	ga.s.pipe.ops.push(op{kind: opSync, quiet: ga.s.out.isQuiet()})
 	x.intake.inputs = nil
 	return ga.s.pipe.exchange()
 }

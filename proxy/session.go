@@ -379,9 +379,9 @@ func (o *answers) tell(e *pgerr.Error) {
 	o.B = wire.AppendError(o.B, e)
 }
 
-// tellReady adds a ReadyForQuery of weft, unless quiet is set.
+// tellReady adds a ReadyForQuery of weft, unless a part of a statement runs.
 func (o *answers) tellReady() {
-	if o.quiet {
+	if o.isQuiet() {
 		return
 	}
 	if o.s.tx.failAll() != nil {

@@ -30,7 +30,7 @@ func (wr *writer) writeQuery(r *router, p *plan.Plan, text []byte, f *parser.Fac
 	}
 	wr.s.client.Consume(wire.HeaderLen + n)
 	wr.s.account.runsAs(tally.Write)
-	if wr.s.out.quiet {
+	if wr.s.out.isQuiet() {
 		// The statement is part of a text with several.
 		m := wr.s.out.mark()
 		if err := wr.writePart(r, x); err != nil || wr.s.out.failedSince(m) {
