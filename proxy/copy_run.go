@@ -48,7 +48,7 @@ func (cp *copier) copyQuery(r *router, p *plan.Plan, text []byte, f *parser.Fact
 		cp.tellTag(x.tag)
 	}
 	cp.s.out.tellReady()
-	if cp.s.script.running {
+	if cp.s.script.isRunning() {
 		return nil
 	}
 	return cp.answerSyncs(x.owed)

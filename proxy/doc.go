@@ -44,7 +44,7 @@
 //
 //   - routing (routing.go, environment.go, route.go): the snapshot of the cluster, the
 //     plan, and the shard.
-//   - script (script.go): a text of several statements.
+//   - script (script.go, script_state.go): a text of several statements.
 //   - gatherer and legs (gather.go, native.go, remainder.go; leg.go): reads of several
 //     shards. writer (write.go and write_*.go, copies.go): writes. lookups (lookup*.go):
 //     the entries of lookup vindexes. copier (copy*.go): COPY. explainer (explain*.go).

@@ -91,18 +91,6 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// TestScriptFails: an error is the text's only while a text of several statements runs.
-func TestScriptFails(t *testing.T) {
-	k := &newSession(nil, nil, nil, "", "").script
-	if k.fail(); k.failed {
-		t.Error("no text runs, and one has failed")
-	}
-	k.running = true
-	if k.fail(); !k.failed {
-		t.Error("the text has not failed")
-	}
-}
-
 // TestScriptUnread: a text that cannot be read ends the block that would have been its own, and
 // leaves nothing to the next text.
 func TestScriptUnread(t *testing.T) {
@@ -111,8 +99,8 @@ func TestScriptUnread(t *testing.T) {
 	if err := s.script.runInBlock([]byte("select 1; select (")); err != nil {
 		t.Fatal(err)
 	}
-	if s.script.own || s.script.running || s.tx.open || s.lost.is() {
-		t.Errorf("own %t, running %t, open %t, lost %t", s.script.own, s.script.running, s.tx.open, s.lost.is())
+	if s.script.state != noScript || s.tx.open || s.lost.is() {
+		t.Errorf("script %d, open %t, lost %t", s.script.state, s.tx.open, s.lost.is())
 	}
 	if b := s.out.B; len(b) < 6 || b[0] != wire.ErrorResponse || b[len(b)-1] != wire.TxIdle {
 		t.Errorf("the client is told %q", b)

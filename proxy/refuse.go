@@ -121,7 +121,7 @@ func (l *loss) atParticipant(err error) bool {
 // ofClient reports whether the open block is the client's: a block that weft opened ends
 // with the statement that fails.
 func (l *loss) ofClient() bool {
-	return !l.s.implicit.isOpen() && !l.s.script.own && !l.s.out.isQuiet()
+	return !l.s.implicit.isOpen() && !l.s.script.ownsBlock() && !l.s.out.isQuiet()
 }
 
 // isOfShard reports whether an error says that a shard cannot be used.

@@ -101,7 +101,7 @@ func (p *pipe) onReady(c *pool.Conn, o *op, status byte) error {
 		return err
 	}
 	p.ops.pop() // not earlier: until here the client is owed an answer
-	if p.s.script.running {
+	if p.s.script.isRunning() {
 		return nil
 	}
 	p.s.out.tellParameters(c)

@@ -27,10 +27,7 @@ import (
 type script struct {
 	s *Session
 
-	running bool
-	// own: the open block is the text's, not the client's.
-	own    bool
-	failed bool
+	state scriptState
 	// offset is how many characters of the text come before the statement that runs.
 	offset int
 	kept   *keptTag
@@ -101,19 +98,17 @@ func (k *script) wholeQuery(r *router, text []byte, f *parser.Facts, n int, whol
 }
 
 // runInBlock is runScript for a text that begins in an open block, which becomes the text's own.
-func (k *script) runInBlock(text []byte) error {
-	k.own = true
-	return k.runScript(text)
-}
-
-// fail notes that the statement under way has failed, if it is one of a text of several.
-func (k *script) fail() { k.failed = k.running }
+func (k *script) runInBlock(text []byte) error { return k.begin(scriptBeginsInBlock, text) }
 
 // runScript runs the statements of a text one by one.
-func (k *script) runScript(text []byte) error {
-	k.running, k.read = true, k.s.record.readsNow()
+func (k *script) runScript(text []byte) error { return k.begin(scriptBegins, text) }
+
+// begin runs the statements of a text, which begins as e says.
+func (k *script) begin(e scriptEvent, text []byte) error {
+	k.note(e)
+	k.read = k.s.record.readsNow()
 	err := k.takeApart(text)
-	*k = script{s: k.s}
+	*k = script{s: k.s, state: k.state.after(scriptEnds)}
 	if err != nil {
 		return err
 	}
@@ -147,9 +142,9 @@ func (k *script) runStatements(text []byte, parts []parser.Span) error {
 				}
 			}
 			k.s.tx.start(plainBegin)
-			sc.own = true
+			sc.note(scriptOpens)
 		}
-		if sc.own && i == len(parts)-1 {
+		if sc.ownsBlock() && i == len(parts)-1 {
 			sc.kept = &keptTag{rem: k.s.out.Len()} // messages that wait already pass
 		}
 		sc.offset += k.s.out.characters(text[counted:part.Start])
@@ -157,7 +152,7 @@ func (k *script) runStatements(text []byte, parts []parser.Span) error {
 		if err := k.runScripted(text[part.Start:part.End]); err != nil {
 			return err
 		}
-		if sc.failed {
+		if sc.hasFailed() {
 			break
 		}
 	}
@@ -181,7 +176,7 @@ func (k *script) runScripted(text []byte) error {
 			WithHint("Send the statements one by one."))
 	}
 	f := k.s.route.read(r, text)
-	if k.own && pipeOnly(f) {
+	if k.ownsBlock() && pipeOnly(f) {
 		return k.controlOwn(text, f)
 	}
 	return k.s.route.statementQuery(r, text, f, consumed)
@@ -198,8 +193,8 @@ func (k *script) controlOwn(text []byte, f *parser.Facts) error {
 		if !commits(string(text)) {
 			tag = "ROLLBACK"
 		}
-		k.own = false
-		if _, err := k.s.tx.endOwn(tag == "ROLLBACK"); err != nil || k.failed {
+		k.note(scriptYields)
+		if _, err := k.s.tx.endOwn(tag == "ROLLBACK"); err != nil || k.hasFailed() {
 			return err
 		}
 		k.s.copy.tellTag(tag)
@@ -241,7 +236,7 @@ func (k *script) takeOver(text []byte, f *parser.Facts) error {
 			return k.s.lost.refuseRead(err)
 		}
 	}
-	k.own = false
+	k.note(scriptYields)
 	k.s.copy.tellTag(tag)
 	return nil
 }
@@ -258,16 +253,16 @@ func (k *script) endScript() error {
 	if sc.kept = nil; kept != nil {
 		sc.due = kept.rest(true)
 	}
-	if sc.own {
-		sc.own = false
-		if _, err := k.s.tx.endOwn(sc.failed); err != nil {
+	if sc.ownsBlock() {
+		sc.note(scriptYields)
+		if _, err := k.s.tx.endOwn(sc.hasFailed()); err != nil {
 			return err
 		}
 		if k.s.drawn.loans != nil {
 			k.s.drawn.returnLoans()
 		}
 	}
-	if sc.failed && sc.due != nil {
+	if sc.hasFailed() && sc.due != nil {
 		sc.due = kept.rest(false)
 	}
 	k.tellDue()

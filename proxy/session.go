@@ -390,7 +390,7 @@ func (o *answers) tellReady() {
 	// A backend that was lost while weft talked to it by itself leaves no op that says
 	// whether the client is going to send a Sync: here the client is not.
 	o.s.pipe.resume()
-	if o.s.script.running {
+	if o.s.script.isRunning() {
 		return // the script tells once, at its end
 	}
 	o.tellParameters(o.s.held.conn)
