@@ -32,7 +32,7 @@ type aloneStep struct {
 // prepareAlone finds out what each shard still has to do. The home shard comes first. In a block
 // nothing is looked for: the home shard refuses the command.
 func (u *utility) prepareAlone(e *spread) error {
-	if u.s.tx.open {
+	if u.s.tx.isOpen() {
 		return nil
 	}
 	e.steps = nil

@@ -104,7 +104,7 @@ func (ga *gatherer) countNative(x *gathering) (n int64, err error) {
 		err = nil
 	}
 	ended := ga.s.legs.endLegs(x.legs, err != nil)
-	if ended != nil && (err != nil || ga.s.tx.open) {
+	if ended != nil && (err != nil || ga.s.tx.isOpen()) {
 		return 0, ended
 	}
 	return n, err

@@ -79,14 +79,14 @@ func (t *transaction) mayReadAtomically(locks bool) error {
 	if t.s.route.snap.Gate != directory.GateOn {
 		return gateIsOff()
 	}
-	if !t.open && locks {
+	if !t.isOpen() && locks {
 		return pgerr.New(pgerr.FeatureNotSupported, "locking rows on several shards is not supported by itself with weft.read = 'atomic'").
 			WithHint("BEGIN ISOLATION LEVEL REPEATABLE READ, or SET weft.read = 'shard'.")
 	}
-	if !t.open || t.snapshots == snappedAtomically {
+	if !t.isOpen() || t.snapshots == snappedAtomically {
 		return nil
 	}
-	if t.isolation() != "" && !t.isSnapped() && !t.sealed {
+	if t.isolation() != "" && !t.isSnapped() && !t.isSealed() {
 		return nil // its snapshots are about to be taken
 	}
 	if t.isolation() == "" {
@@ -107,7 +107,7 @@ func gateIsOff() *pgerr.Error {
 // readsAtomically reports whether a query outside of a block, over several legs, must see all of
 // a transaction or nothing.
 func (t *transaction) readsAtomically(x *gathering) bool {
-	return t.s.record.inEffect.read == readAtomic && x.write == nil && !t.open && len(x.legs) > 1
+	return t.s.record.inEffect.read == readAtomic && x.write == nil && !t.isOpen() && len(x.legs) > 1
 }
 
 // snapLegs opens weft's own transaction on every leg. No transaction of several shards commits

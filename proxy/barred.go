@@ -60,7 +60,7 @@ func lateReadOnly() *pgerr.Error {
 // isReadOnly reports whether the client's block is known to be READ ONLY. Where that is not
 // known, a shard refuses the write when it executes.
 func (t *transaction) isReadOnly() bool {
-	if !t.open || t.plain && len(t.replay) == 0 {
+	if !t.isOpen() || t.plain && len(t.replay) == 0 {
 		return false
 	}
 	only := false

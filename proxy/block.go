@@ -20,17 +20,14 @@ import (
 
 // block is the client's transaction block.
 type block struct {
-	open   bool
+	state  blockState
 	begin  string   // the command that opened the block
-	plain  bool     // begin has no options, so it cannot fail
+	plain  bool     // the command that opened the block has no options, so it cannot fail
 	replay []string // what a joining shard must run after begin
 	trial  bool     // the last command of replay has not succeeded yet
 	sets   bool     // replay has settings
 	// cursors says where the block's cursors are.
 	cursors map[string]cursor
-	// sealed: no shard can join, because weft does not know what a joining shard would have to
-	// run.
-	sealed bool
 	// writer is the first participant that may have written, also are the others that may have.
 	// If there are others, COMMIT is two-phase.
 	writer *pool.Conn
@@ -87,12 +84,13 @@ var begun = wire.AppendCommandComplete(nil, "BEGIN")
 
 // start opens the block. It returns the command tag.
 func (b *block) start(text string) string {
+	state := b.state.after(blockStarts)
 	if text == plainBegin {
-		*b = block{open: true, begin: plainBegin, plain: true, began: time.Now()}
+		*b = block{state: state, begin: plainBegin, plain: true, began: time.Now()}
 		return "BEGIN"
 	}
 	words := words(text)
-	*b = block{open: true, begin: text, began: time.Now()}
+	*b = block{state: state, begin: text, began: time.Now()}
 	switch {
 	case len(words) == 1, len(words) == 2 && (words[1] == "transaction" || words[1] == "work"):
 		b.plain = words[0] == "begin" || words[0] == "start"
@@ -111,7 +109,7 @@ func beginTag(text string) string {
 // join makes the backend at hand take part in the block.
 func (t *transaction) join() error {
 	b := &t.block
-	if b.sealed {
+	if b.isSealed() {
 		return crossShardBlock()
 	}
 	t.s.reach.noteParty(t.s.held.conn)
@@ -158,7 +156,7 @@ func (t *transaction) joinUnasked() {
 
 // late reports whether a shard has joined the block after another, or would: its now() is not
 // the block's.
-func (b *block) late(l *pool.Lane) bool { return b.open && b.clock != nil && b.clock.Lane() != l }
+func (b *block) late(l *pool.Lane) bool { return b.isOpen() && b.clock != nil && b.clock.Lane() != l }
 
 // quiesce makes sure that nothing waits to be sent or answered, so that weft can talk to the
 // backend itself. If extended messages have written there without a BEGIN, they get a BEGIN:
@@ -198,7 +196,7 @@ func (h *held) participant() int {
 
 // noteWriting notes that the backend at hand is about to write.
 func (t *transaction) noteWriting() error {
-	if !t.open {
+	if !t.isOpen() {
 		t.s.implicit.noteWrite()
 		return nil
 	}
@@ -412,7 +410,7 @@ func (t *transaction) beforeEnds() error {
 // after the backend that answered the client has ended it.
 func (t *transaction) conclude(c *pool.Conn) {
 	a := t.s.commit.agreement
-	if a == nil && len(t.s.held.parked) == 0 || !(t.open && c.Status() == wire.TxIdle || t.chain && c.Status() == wire.TxActive) {
+	if a == nil && len(t.s.held.parked) == 0 || !(t.isOpen() && c.Status() == wire.TxIdle || t.chain && c.Status() == wire.TxActive) {
 		return
 	}
 	if a == nil {
@@ -441,20 +439,24 @@ func (t *transaction) conclude(c *pool.Conn) {
 func (t *transaction) settleBlock(c *pool.Conn) {
 	b := &t.block
 	switch {
-	case c.Status() == wire.TxIdle && b.open:
+	case c.Status() == wire.TxIdle && b.isOpen():
 		t.s.reach.disband()
 		t.releaseOthers(c)
 		t.end()
 		t.s.portals.forgetAll()
-	case c.Status() != wire.TxIdle && !b.open:
-		t.block = block{open: true, sealed: true, writer: c, clock: c}
+	case c.Status() != wire.TxIdle && !b.isOpen():
+		t.block = block{state: b.state.after(blockFound), writer: c, clock: c}
 	case c.Status() == wire.TxIdle && len(b.replay) > 0:
 		b.end() // the messages that made replay have ended with their Sync
 	case b.chain && c.Status() == wire.TxActive:
 		t.s.reach.disband()
 		t.releaseOthers(c)
 		begin, plain := t.chained(c)
-		*b = block{open: true, begin: begin, plain: plain, sealed: b.sealed || t.unsettled(), clock: c, began: time.Now()}
+		e := blockChains
+		if t.unsettled() {
+			e = blockChainsUnsettled
+		}
+		*b = block{state: b.state.after(e), begin: begin, plain: plain, clock: c, began: time.Now()}
 	default:
 		b.chain = false
 	}
@@ -493,7 +495,7 @@ func (t *transaction) chained(c *pool.Conn) (begin string, plain bool) {
 
 // endPortals forgets the portals of a transaction that a Sync or a simple query has ended.
 func (t *transaction) endPortals() {
-	if !t.open && !t.s.lost.is() && (t.s.held.conn == nil || t.s.held.conn.Status() == wire.TxIdle) {
+	if !t.isOpen() && !t.s.lost.is() && (t.s.held.conn == nil || t.s.held.conn.Status() == wire.TxIdle) {
 		t.s.portals.forgetAll()
 	}
 }

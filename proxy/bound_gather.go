@@ -118,7 +118,7 @@ func (ga *gatherer) executeGather(x *gathering, body []byte) error {
 	defer ga.s.portals.endExecution()
 	// Earlier messages are answered before the rows.
 	if x.write != nil || ga.s.implicit.isPiped() || x.plan.Locks && x.explain == nil { // locks are held until the Sync
-		x.repeat.alone = !ga.s.tx.open && !ga.s.implicit.isPiped() // no other message is in the transaction so far
+		x.repeat.alone = !ga.s.tx.isOpen() && !ga.s.implicit.isPiped() // no other message is in the transaction so far
 		if err := ga.s.implicit.openPipe(); err != nil {
 			return ga.s.lost.refuseBoundRead(err)
 		}

@@ -107,7 +107,7 @@ func timeOf(note string) string {
 // notifiesHere notes that a text notifies by itself on the participant at hand. That participant
 // must be the one that decides, so a second one is refused.
 func (cm *commit) notifiesHere() error {
-	if !cm.s.tx.open {
+	if !cm.s.tx.isOpen() {
 		return nil
 	}
 	if before := cm.s.tx.notifiesOn(cm.s.held.conn); before != nil {

@@ -18,7 +18,7 @@ type choice struct {
 // it draws values, looks at keys and makes lookup entries. r.args has the text, and the values
 // of a Bind.
 func (rt *routing) choose(r *router, p *plan.Plan, text []byte, f *parser.Facts, how manner) (choice, error) {
-	in := standing{how: how, open: rt.s.tx.open, clocked: rt.s.tx.open && rt.s.tx.clock != nil, late: p.Timed && rt.s.tx.late(rt.s.lane)}
+	in := standing{how: how, open: rt.s.tx.isOpen(), clocked: rt.s.tx.isOpen() && rt.s.tx.clock != nil, late: p.Timed && rt.s.tx.late(rt.s.lane)}
 	var at *pool.Lane
 	var atErr error
 	if how != asParse {

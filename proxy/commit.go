@@ -404,7 +404,7 @@ func (cm *commit) executeCommit(lp *localPortal) error {
 		}
 	}
 	cm.s.emitLocal()
-	if !cm.s.tx.open || !cm.s.tx.chooseEnder() {
+	if !cm.s.tx.isOpen() || !cm.s.tx.chooseEnder() {
 		cm.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, cm.s.tx.endLocally([]byte(lp.text), lp.ends))})
 		return nil
 	}

@@ -31,7 +31,7 @@ func (cp *copier) copyQuery(r *router, p *plan.Plan, text []byte, f *parser.Fact
 		cp.tellTag(x.tag)
 		return nil
 	}
-	own := !cp.s.tx.open
+	own := !cp.s.tx.isOpen()
 	if own {
 		cp.s.tx.start("BEGIN")
 	}

@@ -41,7 +41,7 @@ func (ps *portals) noteCursor(text []byte, f *parser.Facts, gathered *plan.Descr
 		return
 	}
 	name := unquote(w[1])
-	if ps.s.tx.open {
+	if ps.s.tx.isOpen() {
 		ps.s.tx.noteCursor(name, cursor{ps.s.held.conn.Lane(), gathered != nil})
 	}
 	if delete(ps.gathered, name); gathered == nil {

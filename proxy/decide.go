@@ -31,7 +31,7 @@ func (s *Session) situation() situation {
 		return inFailed
 	case s.implicit.isOpen():
 		return inOwn
-	case s.tx.open:
+	case s.tx.isOpen():
 		return inBlock
 	}
 	return noBlock

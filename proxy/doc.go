@@ -33,8 +33,8 @@
 //     been sent to the backend at hand, and which answers are due.
 //   - implicit (implicit.go, pipeline.go): the transaction that extended messages have
 //     between two Syncs.
-//   - transaction (tx.go, block.go, isolation.go, atomic.go, snapshot.go): the open block
-//     and its participants.
+//   - transaction (tx.go, tx_states.go, block.go, isolation.go, atomic.go, snapshot.go): the
+//     open block and its participants.
 //   - commit (commit.go, follow.go, change.go, carry.go, leftover.go): the end of a block
 //     that wrote on several shards, see package twopc.
 //   - loss (loss.go, lost.go, refuse.go, watch.go): a transaction that can only be rolled

@@ -249,7 +249,7 @@ func (rc *record) settleAlone(c *pool.Conn) error {
 // part as well.
 func (rc *record) settleAt(c *pool.Conn) error {
 	i := slices.IndexFunc(rc.s.held.parked, func(h *pool.Conn) bool { return h.Lane() == rc.s.lane && h.Status() == wire.TxIdle })
-	if i < 0 || c.Lane() == rc.s.lane || !rc.s.tx.open || rc.done.bits&homeEffects == 0 {
+	if i < 0 || c.Lane() == rc.s.lane || !rc.s.tx.isOpen() || rc.done.bits&homeEffects == 0 {
 		return rc.settleAlone(c)
 	}
 	home := rc.s.held.parked[i]

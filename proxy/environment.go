@@ -281,7 +281,7 @@ func (rt *routing) loadSchema(version int64) (*catalog.Schema, error) {
 	for try := 1; ; try++ {
 		schema, err := catalog.Load(version, rt.askHome)
 		var e *pgerr.Error
-		if err == nil || try == loadTries || rt.s.tx.open || !errors.As(err, &e) || e.Code != pgerr.InternalError || errors.Is(err, pool.ErrLost) {
+		if err == nil || try == loadTries || rt.s.tx.isOpen() || !errors.As(err, &e) || e.Code != pgerr.InternalError || errors.Is(err, pool.ErrLost) {
 			return schema, err
 		}
 		select {
@@ -303,7 +303,7 @@ func (rt *routing) envID() planner.ID {
 // holdsHome reports whether a backend of the home shard takes part in the block.
 func (rt *routing) holdsHome() bool {
 	in := func(c *pool.Conn) bool { return c.Lane() == rt.s.lane && c.Status() == wire.TxActive }
-	return rt.s.tx.open && (rt.s.held.conn != nil && in(rt.s.held.conn) || slices.ContainsFunc(rt.s.held.parked, in))
+	return rt.s.tx.isOpen() && (rt.s.held.conn != nil && in(rt.s.held.conn) || slices.ContainsFunc(rt.s.held.parked, in))
 }
 
 // inFlux reports whether the open transaction has changed what texts mean, in a way that only
@@ -442,7 +442,7 @@ func askHere(c *pool.Conn, sql string) ([][]string, error) {
 
 // askBy is ask for a function that asks the backend, inside its transaction if there is one.
 func (rt *routing) askBy(l *pool.Lane, ask func(*pool.Conn) ([][]string, error)) ([][]string, error) {
-	if c := rt.s.held.conn; c != nil && c.Lane() == l && (!rt.s.pipe.isUnsynced() || rt.s.tx.open) && c.Status() != wire.TxFailed {
+	if c := rt.s.held.conn; c != nil && c.Lane() == l && (!rt.s.pipe.isUnsynced() || rt.s.tx.isOpen()) && c.Status() != wire.TxFailed {
 		if !rt.s.pipe.ops.empty() {
 			if err := rt.s.flush(); err != nil {
 				return nil, err

@@ -79,7 +79,7 @@ func (ev *everywhere) everyQuery(p *plan.Plan, text []byte, f *parser.Facts, n i
 // transaction that weft opens. Since version 18 PostgreSQL takes extended messages up to a Sync
 // for a block, from the second message on.
 func (ev *everywhere) mayLock(text string) error {
-	if (!ev.s.tx.open || ev.s.implicit.isOpen() && ev.s.out.serverMajor() < 18) && isLock(text) {
+	if (!ev.s.tx.isOpen() || ev.s.implicit.isOpen() && ev.s.out.serverMajor() < 18) && isLock(text) {
 		return pgerr.New("25P01", "LOCK TABLE can only be used in transaction blocks")
 	}
 	return nil
@@ -172,7 +172,7 @@ func (ev *everywhere) mayRunEverywhere(e *spread) error {
 	if !e.locks {
 		return ev.mayWriteEverywhere()
 	}
-	if ev.s.tx.sealed {
+	if ev.s.tx.isSealed() {
 		return crossShardBlock()
 	}
 	return nil
@@ -180,7 +180,7 @@ func (ev *everywhere) mayRunEverywhere(e *spread) error {
 
 // mayWriteEverywhere makes the open block one in which all shards write.
 func (ev *everywhere) mayWriteEverywhere() error {
-	if ev.s.tx.sealed {
+	if ev.s.tx.isSealed() {
 		return crossShardBlock()
 	}
 	if len(ev.s.route.snap.Shards) > 1 {
@@ -371,7 +371,7 @@ func (ev *everywhere) everyExecute(body []byte, e *spread) error {
 	delete(ev.s.portals.everywhere, string(name))
 	ev.s.account.runsEverywhere()
 	if e.alone() {
-		if ev.s.implicit.hasBegun() && (!ev.s.tx.open || ev.s.implicit.isOpen()) {
+		if ev.s.implicit.hasBegun() && (!ev.s.tx.isOpen() || ev.s.implicit.isOpen()) {
 			return ev.s.lost.refuseBoundRead(inPipeline(e.text))
 		}
 		if done, err := ev.s.util.aloneExecute(e); done || err != nil {
@@ -397,7 +397,7 @@ func (ev *everywhere) everyExecute(body []byte, e *spread) error {
 	if err != nil || ev.s.held.conn == nil {
 		return err
 	}
-	if e.alone() && e.all && !ev.s.tx.open {
+	if e.alone() && e.all && !ev.s.tx.isOpen() {
 		// The command is committed, and the next ones are planned by its result.
 		if err := ev.s.implicit.leavePipe(); err != nil {
 			return ev.s.lost.refuseBoundRead(err)

@@ -406,7 +406,7 @@ func (p *pipe) unasked() bool {
 // unjoined reports whether the client is in a block that the backend at hand, which the session
 // is tied to, has not joined yet: the backend would report that there is no block.
 func (s *Session) unjoined() bool {
-	return s.tx.open && s.held.conn.Status() == wire.TxIdle && !s.pipe.isUnsynced() && !s.pipe.isAhead() && s.pipe.unsent.Len() == 0 && s.pipe.ops.only(opLocal)
+	return s.tx.isOpen() && s.held.conn.Status() == wire.TxIdle && !s.pipe.isUnsynced() && !s.pipe.isAhead() && s.pipe.unsent.Len() == 0 && s.pipe.ops.only(opLocal)
 }
 
 // onFlush asks for the answers so far.

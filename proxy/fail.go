@@ -15,7 +15,7 @@ import (
 // failAll makes the other participants fail when the backend at hand has failed. An error means
 // that a participant is lost.
 func (t *transaction) failAll() error {
-	if !t.open || len(t.s.held.parked) == 0 || t.s.held.conn == nil || t.s.held.conn.Status() != wire.TxFailed {
+	if !t.isOpen() || len(t.s.held.parked) == 0 || t.s.held.conn == nil || t.s.held.conn.Status() != wire.TxFailed {
 		return nil
 	}
 	text := "ROLLBACK"

@@ -24,7 +24,7 @@ type forAll struct {
 // useForAll makes a backend ready to run a statement that all participants must run, and lets
 // the others run it.
 func (ps *portals) useForAll(text string, f *parser.Facts) error {
-	if ps.s.tx.open && ps.s.tx.clock == nil && !ps.s.tx.isSnapped() {
+	if ps.s.tx.isOpen() && ps.s.tx.clock == nil && !ps.s.tx.isSnapped() {
 		// The environment that texts are planned under is asked for before the block has a
 		// participant: asked on a participant, the question would be the first query of its
 		// transaction, and SET TRANSACTION would come too late.
@@ -36,7 +36,7 @@ func (ps *portals) useForAll(text string, f *parser.Facts) error {
 		return err
 	}
 	sql, err := ps.oneOfAll(text, f)
-	if err != nil || !ps.s.tx.open {
+	if err != nil || !ps.s.tx.isOpen() {
 		return err
 	}
 	return ps.s.tx.onAll(sql, f)
@@ -61,7 +61,7 @@ func (ps *portals) bindForAll(portal []byte, pl *planned, f *parser.Facts, tail 
 	}
 	text, err := ps.withValues(pl, tail)
 	if err != nil {
-		if ps.s.tx.open {
+		if ps.s.tx.isOpen() {
 			return err
 		}
 		text = ""
@@ -70,7 +70,7 @@ func (ps *portals) bindForAll(portal []byte, pl *planned, f *parser.Facts, tail 
 	if err != nil {
 		return err
 	}
-	if !ps.s.tx.open {
+	if !ps.s.tx.isOpen() {
 		// The statement holds for all messages up to the Sync, and is undone with them.
 		ps.s.implicit.noteWrite()
 	}

@@ -127,7 +127,7 @@ func callResult(f *plan.Function, rows [][]string) []byte {
 // call runs one of weft's functions and returns its rows, if any. Notices reach the client as
 // they come.
 func (u *utility) call(f *plan.Function, params [][]byte) ([][]string, error) {
-	if u.s.tx.open || u.s.localStatus() != wire.TxIdle {
+	if u.s.tx.isOpen() || u.s.localStatus() != wire.TxIdle {
 		return nil, pgerr.New(pgerr.ActiveSQLTransaction, "weft.%s cannot run inside a transaction block", f.Name).
 			WithHint("Call it by itself, outside of any block and of texts of several statements. To declare a table together with the transaction that makes it, commit that first.")
 	}

@@ -120,7 +120,7 @@ func (ga *gatherer) answerGather(r *router, p *plan.Plan, text []byte, f *parser
 // gatheredPlan returns the plan for several shards, which is made only when a text needs it. r
 // has the scan of the text.
 func (ga *gatherer) gatheredPlan(r *router, p *plan.Plan, text, oids []byte) (*plan.Plan, error) {
-	again := p.Timed && p.Gather == nil && (p.Write == nil || isWhole(p.Write)) && ga.s.tx.open && ga.s.tx.clock != nil
+	again := p.Timed && p.Gather == nil && (p.Write == nil || isWhole(p.Write)) && ga.s.tx.isOpen() && ga.s.tx.clock != nil
 	if !p.Postponed && !again {
 		return p, nil
 	}
@@ -234,7 +234,7 @@ func (ga *gatherer) mayGather(x *gathering) error {
 		ga.s.record.spellOptions()
 	}
 	// For a timed statement in a block, prepareGather counts the shards after visit.
-	if !ga.s.record.scatter() && !(x.plan.Timed && ga.s.tx.open) {
+	if !ga.s.record.scatter() && !(x.plan.Timed && ga.s.tx.isOpen()) {
 		return scatterOff()
 	}
 	if err := ga.s.tx.maySerialize("read"); err != nil {
@@ -335,7 +335,7 @@ func (ga *gatherer) transactionNow() (string, error) {
 		return ga.s.tx.now, nil
 	}
 	lane := ga.s.lane
-	if c := ga.s.tx.clock; ga.s.tx.open && c != nil {
+	if c := ga.s.tx.clock; ga.s.tx.isOpen() && c != nil {
 		lane = c.Lane()
 	}
 	if err := ga.s.held.useLane(lane); err != nil {
@@ -350,7 +350,7 @@ func (ga *gatherer) transactionNow() (string, error) {
 		return "", err
 	}
 	now := rows[0][0] + "+00"
-	if ga.s.tx.open {
+	if ga.s.tx.isOpen() {
 		ga.s.tx.noteNow(now)
 	}
 	return now, nil
@@ -401,7 +401,7 @@ func (ga *gatherer) openLegs(x *gathering) (err error) {
 			l.over = !l.begins // the shard is asked in the second round
 			continue
 		}
-		if x.rounds.again(l.shard) && !ga.s.tx.open && !l.opened {
+		if x.rounds.again(l.shard) && !ga.s.tx.isOpen() && !l.opened {
 			l.out = wire.AppendQuery(l.out, keepSnapshot)
 			l.begins, l.opened = true, true
 		}

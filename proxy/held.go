@@ -97,7 +97,7 @@ func (h *held) useLane(l *pool.Lane) error {
 			return err
 		}
 	}
-	if h.s.tx.open && h.conn.Status() == wire.TxIdle {
+	if h.s.tx.isOpen() && h.conn.Status() == wire.TxIdle {
 		if err := h.s.tx.join(); err != nil {
 			return err
 		}
@@ -138,7 +138,7 @@ func (h *held) borrow(l *pool.Lane) (*pool.Conn, error) {
 	}
 	since, underway := h.underway()
 	want := pool.Want{
-		Grows:    !underway && (h.s.tx.open || h.s.reach.interrupt.active),
+		Grows:    !underway && (h.s.tx.isOpen() || h.s.reach.interrupt.active),
 		Underway: underway, Since: since, Session: h.s.id, Prefer: prefer, Placeholders: h.s.record.placeholders, Settings: h.s.record.settings, Cancel: h.s.reach.cancelled,
 	}
 	c, err := h.s.reach.queueFor(l, want)
@@ -383,7 +383,7 @@ func (h *held) release() {
 	if uint32(h.s.record.pins) != h.s.reach.pins.Load() {
 		h.s.reach.pins.Store(uint32(h.s.record.pins))
 	}
-	if h.conn == nil || h.conn.Status() != wire.TxIdle || h.s.tx.open || h.isPinned(h.conn) || h.s.pipe.unsent.Len() > 0 || !h.s.pipe.ops.empty() || h.s.pipe.isUnsynced() {
+	if h.conn == nil || h.conn.Status() != wire.TxIdle || h.s.tx.isOpen() || h.isPinned(h.conn) || h.s.pipe.unsent.Len() > 0 || !h.s.pipe.ops.empty() || h.s.pipe.isUnsynced() {
 		return
 	}
 	_ = h.giveBack()

@@ -26,15 +26,15 @@ const (
 	widened
 )
 
-// blockEvent is what happens to an implicitBlock.
-type blockEvent uint8
+// pipeEvent is what happens to an implicitBlock.
+type pipeEvent uint8
 
 const (
-	pipeWrites  blockEvent = iota // a message is about to write or lock rows, outside of a block
-	pipeOpens                     // weft opens a block for the messages
-	pipeClaimed                   // the client's BEGIN takes the block over
-	pipeSyncs                     // nothing is left of the messages since the last Sync
-	pipeCloses                    // the block that weft opened is over
+	pipeWrites  pipeEvent = iota // a message is about to write or lock rows, outside of a block
+	pipeOpens                    // weft opens a block for the messages
+	pipeClaimed                  // the client's BEGIN takes the block over
+	pipeSyncs                    // nothing is left of the messages since the last Sync
+	pipeCloses                   // the block that weft opened is over
 )
 
 // implicitBlocks is the state after each event.
@@ -52,7 +52,7 @@ var implicitBlocks = [...][5]implicitBlock{
 }
 
 // after is the state that follows when e happens.
-func (b implicitBlock) after(e blockEvent) implicitBlock { return implicitBlocks[b][e] }
+func (b implicitBlock) after(e pipeEvent) implicitBlock { return implicitBlocks[b][e] }
 
 // implicitRun is what has been executed since the last Sync.
 type implicitRun uint8

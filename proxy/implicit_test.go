@@ -10,7 +10,7 @@ import (
 func TestImplicitBlock(t *testing.T) {
 	type facts struct{ open, piped bool }
 	states := map[facts]implicitBlock{{}: untouched, {piped: true}: piped, {open: true}: opened, {open: true, piped: true}: widened}
-	events := map[blockEvent]func(facts) facts{
+	events := map[pipeEvent]func(facts) facts{
 		pipeWrites:  func(f facts) facts { f.piped = true; return f },
 		pipeOpens:   func(f facts) facts { f.open = true; return f },
 		pipeClaimed: func(f facts) facts { f.open = false; return f },

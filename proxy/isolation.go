@@ -17,7 +17,7 @@ func (t *transaction) isolation() string {
 	if !set {
 		level = t.s.record.inEffect.isolation
 	}
-	if t.open && !(t.plain && len(t.replay) == 0) {
+	if t.isOpen() && !(t.plain && len(t.replay) == 0) {
 		for _, text := range append([]string{t.begin}, t.replay...) {
 			w := words(text)
 			if len(w) > 2 && w[1] == "session" && w[2] == "characteristics" {
@@ -70,7 +70,7 @@ func unquoted(w []string) string {
 // would see some transactions on one shard and not on another.
 func (t *transaction) takeSnapshots() error {
 	b := &t.block
-	if !b.open || b.isSnapped() {
+	if !b.isOpen() || b.isSnapped() {
 		return nil
 	}
 	// Options that the transaction may have set are not asked for in READ COMMITTED: nothing
@@ -85,7 +85,7 @@ func (t *transaction) takeSnapshots() error {
 	if level == "serializable" && !t.s.record.inEffect.perShard {
 		b.noteSnapshots(snapshotsSerial)
 	}
-	if level != "repeatable read" && !(level == "serializable" && t.s.record.inEffect.perShard) || b.sealed {
+	if level != "repeatable read" && !(level == "serializable" && t.s.record.inEffect.perShard) || b.isSealed() {
 		return nil
 	}
 	err := t.s.route.touch.enterAll()
@@ -103,7 +103,7 @@ func (t *transaction) takeSnapshots() error {
 // it got the lock. Where weft has to ask the backend what the statement means, that question
 // has taken a snapshot already.
 func (t *transaction) snapshotsFor(f *parser.Facts) error {
-	if !t.open || t.isSnapped() || f.Snapless && !t.s.record.inFlux() && f.Effects&parser.ReadsSetting == 0 {
+	if !t.isOpen() || t.isSnapped() || f.Snapless && !t.s.record.inFlux() && f.Effects&parser.ReadsSetting == 0 {
 		return nil
 	}
 	return t.takeSnapshots()

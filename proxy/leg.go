@@ -299,7 +299,7 @@ func (ls *legs) legTo(shard int) (*leg, error) {
 			return nil, err
 		}
 		l.conn = c
-		if ls.s.tx.open {
+		if ls.s.tx.isOpen() {
 			ls.s.held.parkBorrowed(c)
 		} else {
 			l.borrowed = true
@@ -325,10 +325,10 @@ func (ls *legs) notJoined(c *pool.Conn, err error) error {
 // joinLeg makes the leg's backend take part in the block.
 func (ls *legs) joinLeg(l *leg) error {
 	b := &ls.s.tx.block
-	if !b.open || l.conn.Status() != wire.TxIdle {
+	if !b.isOpen() || l.conn.Status() != wire.TxIdle {
 		return nil
 	}
-	if b.sealed {
+	if b.isSealed() {
 		return crossShardBlock()
 	}
 	// Also for the first participant: it cannot be asked later, when its BEGIN may be on the

@@ -82,7 +82,7 @@ func (ga *gatherer) nativeRows(x *gathering) (stream.Rows, error) {
 
 // openLocking makes a leg ready. The leg is sent nothing before its turn.
 func (t *transaction) openLocking(l *leg) {
-	if !t.open && !l.opened {
+	if !t.isOpen() && !l.opened {
 		l.out = wire.AppendQuery(l.out, "BEGIN")
 		l.begins, l.opened = true, true
 	}
@@ -405,7 +405,7 @@ func (k *locking) read(l *leg) (rows [][]byte, err error) {
 // release keeps the locks of the legs whose rows are used, and releases those of the others. In
 // a transaction that weft has opened, that happens at its end.
 func (k *locking) release(used []int) error {
-	if !k.s.tx.open {
+	if !k.s.tx.isOpen() {
 		return nil
 	}
 	var asked []*leg

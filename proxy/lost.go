@@ -200,7 +200,7 @@ func (l *loss) onLost(err error) error {
 		l.s.held.drop()
 		return errEnd
 	}
-	open := l.s.held.conn != nil && l.s.held.conn.Status() != wire.TxIdle || l.s.tx.open
+	open := l.s.held.conn != nil && l.s.held.conn.Status() != wire.TxIdle || l.s.tx.isOpen()
 	pinned := l.s.record.pins&^pinSessionMode != 0 && (l.s.held.conn == nil || l.s.held.conn.Lane() == l.s.lane)
 	synced := l.s.pipe.pendingSync()
 	if !open && !l.s.commit.underway && l.mayHaveWritten(synced) {

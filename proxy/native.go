@@ -145,7 +145,7 @@ func (ga *gatherer) runNative(x *gathering, describe bool) error {
 	switch {
 	case errors.Is(err, errEnd):
 		return err
-	case ended != nil && (err != nil || ga.s.tx.open):
+	case ended != nil && (err != nil || ga.s.tx.isOpen()):
 		return x.asRefused(ended) // the shard's own error
 	case err == nil:
 		ga.tellSelected(x, n)

@@ -321,7 +321,7 @@ func (rc *record) askOptions(l *pool.Lane) (options, error) {
 		if i > 0 {
 			b.WriteString(" UNION ALL ")
 		}
-		if name == "default_transaction_isolation" && rc.s.tx.open && rc.sets(name) {
+		if name == "default_transaction_isolation" && rc.s.tx.isOpen() && rc.sets(name) {
 			// The block has changed the setting, but began under the older value: the one
 			// of the login, unless the session had set another.
 			fmt.Fprintf(&b, "SELECT name, reset_val FROM pg_catalog.pg_settings WHERE name = %s", quote.Literal(name))
@@ -415,7 +415,7 @@ func (rc *record) showOptions(idle bool) error {
 // spellOptions gives the session's settings an explicit value for each of weft's parameters
 // that has none, so that backends borrowed from now on get it.
 func (rc *record) spellOptions() {
-	if rc.s.tx.open || rc.optionsInFlux() {
+	if rc.s.tx.isOpen() || rc.optionsInFlux() {
 		return // backends that take part in the block have their settings
 	}
 	for name, text := range rc.inEffect.texts() {

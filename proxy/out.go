@@ -78,7 +78,7 @@ func (o *answers) report(name, value string) {
 		}
 	}
 	o.reported[name] = value
-	if o.s.tx.open {
+	if o.s.tx.isOpen() {
 		o.s.tx.changed(name, before)
 	}
 	if o.unready == nil {

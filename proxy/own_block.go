@@ -23,7 +23,7 @@ func (t *transaction) inOwnBlock(run func() error) error {
 	if t.s.out.isQuiet() {
 		return run() // part of a statement whose transaction is open
 	}
-	own := !t.open
+	own := !t.isOpen()
 	if own {
 		t.start("BEGIN")
 	}
@@ -51,7 +51,7 @@ func (t *transaction) endOwn(failed bool) (bool, error) {
 // commitOwn is endOwn, but does not say what has come of the COMMIT.
 func (t *transaction) commitOwn(failed bool) error {
 	t.s.lost.end() // the client is in no block
-	if !t.open || !t.chooseEnder() {
+	if !t.isOpen() || !t.chooseEnder() {
 		t.end()
 		return nil
 	}

@@ -99,8 +99,8 @@ func TestScriptUnread(t *testing.T) {
 	if err := s.script.runInBlock([]byte("select 1; select (")); err != nil {
 		t.Fatal(err)
 	}
-	if s.script.state != noScript || s.tx.open || s.lost.is() {
-		t.Errorf("script %d, open %t, lost %t", s.script.state, s.tx.open, s.lost.is())
+	if s.script.state != noScript || s.tx.isOpen() || s.lost.is() {
+		t.Errorf("script %d, open %t, lost %t", s.script.state, s.tx.isOpen(), s.lost.is())
 	}
 	if b := s.out.B; len(b) < 6 || b[0] != wire.ErrorResponse || b[len(b)-1] != wire.TxIdle {
 		t.Errorf("the client is told %q", b)

@@ -43,7 +43,7 @@ func (re *reach) beginning(c *pool.Conn) string {
 // idleInBlock bounds the wait for the client in a block of several shards, if the client
 // has set idle_in_transaction_session_timeout.
 func (re *reach) idleInBlock() bool {
-	if !re.s.tx.open || !re.s.tx.patient {
+	if !re.s.tx.isOpen() || !re.s.tx.patient {
 		return false
 	}
 	_ = re.s.client.Conn().SetReadDeadline(re.s.record.limitIdle(re.s.record.inEffect.idleTimeout))
@@ -126,7 +126,7 @@ func (re *reach) queueFor(l *pool.Lane, want pool.Want) (*pool.Conn, error) {
 	re.heedTimeouts()
 	re.patience.queues.Add(1)
 	defer re.patience.queues.Add(1)
-	if !re.s.tx.open || re.s.held.conn == nil && len(re.s.held.parked) == 0 {
+	if !re.s.tx.isOpen() || re.s.held.conn == nil && len(re.s.held.parked) == 0 {
 		return l.Acquire(re.s.srv.ctx, want)
 	}
 	re.regroup(nil, l)

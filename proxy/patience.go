@@ -115,7 +115,7 @@ func (re *reach) isMoot() bool {
 	if re.s.commit.underway || len(re.s.client.Buffered()) > 0 {
 		return false // the client may have sent more to do
 	}
-	return re.s.tx.open && !re.s.implicit.isOpen() || re.s.held.conn != nil && re.s.held.conn.Status() == wire.TxActive || !re.s.lost.mayHaveWritten(true)
+	return re.s.tx.isOpen() && !re.s.implicit.isOpen() || re.s.held.conn != nil && re.s.held.conn.Status() == wire.TxActive || !re.s.lost.mayHaveWritten(true)
 }
 
 // timeout returns a timeout that is in effect, as far as the session knows.

@@ -19,10 +19,10 @@ import (
 // openPipe makes a block of the messages since the last Sync, unless the client has one.
 // The messages so far are answered.
 func (im *implicit) openPipe() error {
-	if !im.s.tx.open && im.isPiped() && im.s.held.conn != nil {
+	if !im.s.tx.isOpen() && im.isPiped() && im.s.held.conn != nil {
 		return im.widen()
 	}
-	if err := im.leavePipe(); err != nil || im.s.tx.open {
+	if err := im.leavePipe(); err != nil || im.s.tx.isOpen() {
 		return err
 	}
 	im.s.tx.start(plainBegin)
@@ -33,7 +33,7 @@ func (im *implicit) openPipe() error {
 // leavePipe ends the messages so far, outside of a block, as if the client had sent a Sync:
 // for messages of which nothing needs to be undone if a later one fails.
 func (im *implicit) leavePipe() error {
-	if !im.s.tx.open && im.s.held.conn != nil && (im.s.pipe.isUnsynced() || !im.s.pipe.ops.empty()) {
+	if !im.s.tx.isOpen() && im.s.held.conn != nil && (im.s.pipe.isUnsynced() || !im.s.pipe.ops.empty()) {
 		return im.awaitAnswers(im.s.held.endImplicit)
 	}
 	if im.s.tx.sets && im.s.held.conn != nil && im.s.pipe.isUnsynced() {
@@ -60,7 +60,7 @@ func (im *implicit) awaitAnswers(wait func() error) error {
 // backend at hand, or bound a portal in it that waits to be executed, so that the next Sync
 // or simple query would commit that transaction.
 func (im *implicit) pipedHere() bool {
-	return (im.isPiped() || im.s.portals.unexecuted) && im.s.pipe.isUnsynced() && !im.s.tx.open && im.s.held.conn.Status() == wire.TxIdle
+	return (im.isPiped() || im.s.portals.unexecuted) && im.s.pipe.isUnsynced() && !im.s.tx.isOpen() && im.s.held.conn.Status() == wire.TxIdle
 }
 
 // widen turns the transaction that the backend at hand is in, without a BEGIN, into a block

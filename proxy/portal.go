@@ -104,10 +104,10 @@ func (ps *portals) executeLocal(lp *localPortal, name []byte) error {
 		tag := ps.s.tx.endLocally([]byte(lp.text), lp.ends)
 		ps.forgetAll()
 		ps.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, tag)})
-	case ps.s.implicit.isOpen() && ps.s.tx.open:
+	case ps.s.implicit.isOpen() && ps.s.tx.isOpen():
 		ps.s.implicit.claim() // from here on the block is the client's
 		ps.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, beginTag(lp.text))})
-	case ps.s.tx.open: // another portal has opened the block after this one was bound
+	case ps.s.tx.isOpen(): // another portal has opened the block after this one was bound
 		ps.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(wire.AppendError(nil, alreadyOpen()), beginTag(lp.text))})
 	default:
 		frame := begun
@@ -160,7 +160,7 @@ func (ps *portals) usePortal(portal []byte) error {
 	if lane == nil || ps.s.held.conn != nil && ps.s.held.conn.Lane() == lane {
 		return nil
 	}
-	if !ps.s.tx.open && ps.s.held.conn == nil {
+	if !ps.s.tx.isOpen() && ps.s.held.conn == nil {
 		return nil // the portal went with its transaction
 	}
 	return ps.s.held.useLane(lane)
@@ -207,7 +207,7 @@ func (ps *portals) executeRouted(body []byte) (done bool, err error) {
 		delete(ps.forAll, string(name))
 		ps.s.pipe.warnNeedsBlock(all.text)
 		if err := ps.s.tx.onAll(all.text, all.facts); err != nil && !isNoSavepoint(err) {
-			if opensBlock(all.facts) && ps.s.tx.open {
+			if opensBlock(all.facts) && ps.s.tx.isOpen() {
 				ps.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendError(nil, alreadyOpen())})
 			}
 			return true, ps.s.lost.refuseBoundRead(err)

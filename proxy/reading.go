@@ -62,7 +62,7 @@ func (rc *record) readAnew(text []byte) error {
 		!depends(text, reading{}, reading{true, "another"}) {
 		return nil
 	}
-	if !rc.s.tx.open {
+	if !rc.s.tx.isOpen() {
 		// A Sync must not end a transaction that can still fail.
 		if err := rc.s.implicit.widen(); err != nil {
 			return err

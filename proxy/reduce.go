@@ -18,7 +18,7 @@ const keepSnapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 // secondRound takes the pieces that wait for keys out of the first round.
 func (ga *gatherer) secondRound(x *gathering) {
 	x.rounds.later = nil
-	x.rounds.expected = x.native == nil && ga.s.record.pins == 0 && (!ga.s.tx.open || ga.s.tx.isolation() == "repeatable read") &&
+	x.rounds.expected = x.native == nil && ga.s.record.pins == 0 && (!ga.s.tx.isOpen() || ga.s.tx.isolation() == "repeatable read") &&
 		slices.ContainsFunc(x.g.Pieces, func(p plan.Piece) bool { return p.Reduce != nil })
 	if !x.rounds.expected || x.prefix() != "" {
 		return

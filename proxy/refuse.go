@@ -63,7 +63,7 @@ func (l *loss) refuseRead(err error) error {
 // closeAll gives up the transaction after one of its backends was lost while weft talked to
 // it by itself. All its backends are closed, whichever was lost.
 func (l *loss) closeAll() {
-	open := l.s.tx.open
+	open := l.s.tx.isOpen()
 	if l.s.held.conn != nil && (open || l.s.held.conn.Status() != wire.TxIdle || !l.s.pipe.ops.empty()) {
 		l.s.held.drop()
 	}
@@ -100,10 +100,10 @@ func (l *loss) refuseBound(err error) error {
 // fail. If no backend takes part, the home shard joins the block: it knows how a failed
 // block answers. If the home shard cannot join, the block fails in weft.
 func (l *loss) atParticipant(err error) bool {
-	if l.s.held.conn != nil && (l.s.held.conn.Status() != wire.TxIdle || !l.s.tx.open) {
+	if l.s.held.conn != nil && (l.s.held.conn.Status() != wire.TxIdle || !l.s.tx.isOpen()) {
 		return true
 	}
-	if !l.s.tx.open {
+	if !l.s.tx.isOpen() {
 		return false
 	}
 	if i := l.s.held.participant(); i >= 0 {

@@ -17,11 +17,11 @@ func (p *pipe) onComplete(c *pool.Conn, o *op, body []byte, visible bool) bool {
 		p.s.account.run.rows += rowsOf(body)
 	}
 	a := p.s.commit.agreement
-	if visible && p.s.tx.open && (a != nil || len(p.s.held.parked) > 0) {
+	if visible && p.s.tx.isOpen() && (a != nil || len(p.s.held.parked) > 0) {
 		tag, _, _ := wire.CString(body)
 		p.s.tx.noteTag(string(tag))
 	}
-	if visible && a != nil && a.Committing() && p.s.tx.tag == "COMMIT" && p.s.tx.open {
+	if visible && a != nil && a.Committing() && p.s.tx.tag == "COMMIT" && p.s.tx.isOpen() {
 		// The client is told when the other participants have followed: see conclude.
 		a.tag = bytes.Clone(body)
 		visible = false

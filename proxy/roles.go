@@ -15,5 +15,5 @@ func (rt *routing) sharedRoles() bool { return len(rt.snap.Tables) > 0 }
 // declared tables. A block in such a database is on the home shard alone.
 func (rt *routing) rolesOfAll(f *parser.Facts) bool {
 	return f.Effects&parser.Roles != 0 && f.Statements == 1 && rt.sharedRoles() &&
-		!rt.s.tx.open && (rt.s.held.conn == nil || rt.s.held.conn.Status() == wire.TxIdle)
+		!rt.s.tx.isOpen() && (rt.s.held.conn == nil || rt.s.held.conn.Status() == wire.TxIdle)
 }

@@ -60,7 +60,7 @@ func (rt *routing) plan(r *router, text, oids []byte) (*plan.Plan, error) {
 			rt.relies.on(p)
 			return p, nil
 		}
-		if rt.s.tx.open && (rt.s.held.conn != nil || len(rt.s.held.parked) > 0) {
+		if rt.s.tx.isOpen() && (rt.s.held.conn != nil || len(rt.s.held.parked) > 0) {
 			// The move may be waiting for a lock this transaction holds.
 			return nil, p.Refusal
 		}
@@ -223,7 +223,7 @@ func (rt *routing) endQuery(text []byte, f *parser.Facts, n int) error {
 // queryForAll runs what all participants of the block must run.
 func (rt *routing) queryForAll(text []byte, f *parser.Facts, n int) error {
 	if err := rt.s.portals.useForAll(string(text), f); err != nil {
-		if opensBlock(f) && rt.s.tx.open {
+		if opensBlock(f) && rt.s.tx.isOpen() {
 			rt.s.out.tell(alreadyOpen())
 		}
 		return rt.refuseQuery(err, n)
@@ -335,7 +335,7 @@ func (rt *routing) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free b
 		return pgerr.New(pgerr.FeatureNotSupported, "a cursor WITH HOLD cannot be on another shard than home").
 			WithHint("Use it inside a transaction block, without WITH HOLD.")
 	}
-	first := rt.s.tx.open && rt.s.tx.clock == nil
+	first := rt.s.tx.isOpen() && rt.s.tx.clock == nil
 	if err := rt.s.tx.snapshotsFor(f); err != nil {
 		return err
 	}
@@ -348,7 +348,7 @@ func (rt *routing) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free b
 	if first {
 		rt.s.tx.noteFirstUsed(rt.s.held.conn) // even if other backends have joined for a snapshot
 	}
-	if rt.s.tx.open && len(f.Relations) > 0 && f.Effects&(parser.ChangesSettings|parser.ChangesAllSettings) != 0 {
+	if rt.s.tx.isOpen() && len(f.Relations) > 0 && f.Effects&(parser.ChangesSettings|parser.ChangesAllSettings) != 0 {
 		// set_config with a value of a row: the other participants cannot repeat it.
 		if rt.s.held.participant() >= 0 {
 			return crossShardBlock()
@@ -368,7 +368,7 @@ func (rt *routing) useFor(lane *pool.Lane, p *plan.Plan, f *parser.Facts, free b
 	if !free && (p.Writes || f.Effects&(parser.Writes|transactional) != 0) {
 		return rt.s.tx.noteWriting()
 	}
-	if p.Locks && !rt.s.tx.open {
+	if p.Locks && !rt.s.tx.isOpen() {
 		rt.s.implicit.noteWrite() // the rows stay locked until a Sync
 	}
 	return nil

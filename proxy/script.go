@@ -135,7 +135,7 @@ func (k *script) takeApart(text []byte) error {
 func (k *script) runStatements(text []byte, parts []parser.Span) error {
 	sc, counted := k, 0
 	for i, part := range parts {
-		if !k.s.tx.open && !k.s.lost.is() {
+		if !k.s.tx.isOpen() && !k.s.lost.is() {
 			if k.s.held.conn != nil { // see bindBegin
 				if err := k.s.held.park(); err != nil {
 					return k.s.lost.refuseRead(err)

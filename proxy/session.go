@@ -257,7 +257,7 @@ func (s *Session) header() (typ byte, length int, err error) {
 		if timed && s.reach.woke.Load() {
 			continue // the deadline that wake set has just been overwritten
 		}
-		if s.tx.crowded && !s.tx.open {
+		if s.tx.crowded && !s.tx.isOpen() {
 			s.reach.disband()
 		}
 		if s.held.conn != nil || s.tx.crowded {
@@ -305,7 +305,7 @@ func (s *Session) woken() error {
 	}
 	if u := s.record.idleUntil; !u.IsZero() && !time.Now().Before(u) {
 		e := pgerr.Fatal(pgerr.IdleSessionTimeout, "terminating connection due to idle-session timeout")
-		if s.tx.open {
+		if s.tx.isOpen() {
 			e = pgerr.Fatal("25P03", "terminating connection due to idle-in-transaction timeout")
 		}
 		e.File, e.Routine = "postgres.c", "ProcessInterrupts"
@@ -322,7 +322,7 @@ func (s *Session) woken() error {
 
 // idle reports whether no transaction is open and no answer is due.
 func (s *Session) idle() bool {
-	return s.pipe.ops.empty() && !s.lost.is() && !s.tx.open && !s.pipe.isUnsynced() && !s.pipe.isSkipping() && (s.held.conn == nil || s.held.conn.Status() == wire.TxIdle) && s.pipe.unsent.Len() == 0
+	return s.pipe.ops.empty() && !s.lost.is() && !s.tx.isOpen() && !s.pipe.isUnsynced() && !s.pipe.isSkipping() && (s.held.conn == nil || s.held.conn.Status() == wire.TxIdle) && s.pipe.unsent.Len() == 0
 }
 
 // kill ends the session with e at the next message boundary, at once if it is
@@ -431,7 +431,7 @@ func (s *Session) localStatus() byte {
 	switch {
 	case s.lost.is():
 		return wire.TxFailed
-	case s.tx.open && (s.held.conn == nil || s.held.conn.Status() == wire.TxIdle):
+	case s.tx.isOpen() && (s.held.conn == nil || s.held.conn.Status() == wire.TxIdle):
 		return wire.TxActive
 	case s.held.conn != nil:
 		return s.held.conn.Status()

@@ -94,7 +94,7 @@ func (t *transaction) importQuery(text []byte, n int) error {
 // importSnapshots makes every shard see what the block of another session sees.
 func (t *transaction) importSnapshots(id string) error {
 	b := &t.block
-	if b.isSnapped() || b.sealed {
+	if b.isSnapped() || b.isSealed() {
 		return pgerr.New(pgerr.ActiveSQLTransaction, "SET TRANSACTION SNAPSHOT must be called before any query")
 	}
 	if err := t.s.record.learnOptions(); err != nil {

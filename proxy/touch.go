@@ -105,7 +105,7 @@ func (t *touching) try() (*reshard.Barrier, error) {
 		return b, nil
 	}
 	t.notes.Note(snap.Version, touch)
-	if t.pinned == nil && t.s.tx.open && t.s.tx.isolation() != "" {
+	if t.pinned == nil && t.s.tx.isOpen() && t.s.tx.isolation() != "" {
 		t.pinned = t.s.route.snap
 		t.notes.Repeatable()
 	}
@@ -171,7 +171,7 @@ func (t *touching) rest() {
 	if !t.s.pipe.ops.empty() || t.s.pipe.unsent.Len() > 0 {
 		return
 	}
-	if c := t.s.held.conn; t.s.tx.open || t.s.pipe.isUnsynced() || c != nil && c.Status() != wire.TxIdle {
+	if c := t.s.held.conn; t.s.tx.isOpen() || t.s.pipe.isUnsynced() || c != nil && c.Status() != wire.TxIdle {
 		t.notes.StatementOver()
 		return
 	}

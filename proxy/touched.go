@@ -25,7 +25,7 @@ var ofOneShard = map[string]bool{"statement_timeout": true, "idle_in_transaction
 // ends.
 func (h *held) shareSettings(c *pool.Conn) error {
 	b := &h.s.tx.block
-	if !b.open || !c.Touched() || c.Status() != wire.TxActive {
+	if !b.isOpen() || !c.Touched() || c.Status() != wire.TxActive {
 		return nil
 	}
 	rows, err := askHere(c, h.s.record.settingsQuery())

@@ -22,17 +22,20 @@ func (t *transaction) noteDispersed() { t.crowded = false }
 // startPiped opens a block for messages without a Sync that have written on c. What they have
 // set stays, and if that was too much to remember, no shard can join.
 func (b *block) startPiped(c *pool.Conn) {
-	replay, sets, sealed := b.replay, b.sets, b.sealed
+	replay, sets, before := b.replay, b.sets, b.state
 	b.start(plainBegin)
-	b.replay, b.sets, b.sealed = replay, sets, sealed
+	b.replay, b.sets, b.state = replay, sets, before.after(blockWidens)
 	b.writer, b.clock = c, c
 }
 
 // end closes the block and forgets everything about it.
-func (b *block) end() { *b = block{} }
+func (b *block) end() {
+	state := b.state.after(blockEnds)
+	*b = block{state: state}
+}
 
 // seal makes sure that no shard can join.
-func (b *block) seal() { b.sealed = true }
+func (b *block) seal() { b.state = b.state.after(blockSeals) }
 
 // noteJoined notes a participant: the first one's now() is the block's.
 func (b *block) noteJoined(c *pool.Conn) {

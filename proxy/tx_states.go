@@ -2,6 +2,58 @@ package proxy
 
 import "weft/pool"
 
+// blockState is whether a transaction block is open, and whether shards can join it.
+type blockState uint8
+
+const (
+	// blockClosed means that no block is open.
+	blockClosed blockState = iota
+	// blockClosedSealed means that no block is open, and that messages without a Sync have set more
+	// than weft remembers: no shard could join a block that is opened for them.
+	blockClosedSealed
+	// blockOpen means that a block is open, which any shard can join.
+	blockOpen
+	// blockSealed means that a block is open, and that no shard can join: weft does not know
+	// what a joining shard would have to run.
+	blockSealed
+)
+
+// blockEvent is what happens to a block.
+type blockEvent uint8
+
+const (
+	blockStarts          blockEvent = iota // a block is opened
+	blockWidens                            // a block is opened for messages that have written
+	blockFound                             // a backend is found to be in a block that weft did not open
+	blockSeals                             // something happens that a joining shard could not repeat
+	blockChains                            // the block has ended with AND CHAIN, and the next has begun
+	blockChainsUnsettled                   // as blockChains, and the block has settings that only one backend knows
+	blockEnds                              // the block is over
+)
+
+// blockStates is the state after each event.
+//
+//	                  starts     widens       found        seals              chains       chainsUnsettled  ends
+//	blockClosed       blockOpen  blockOpen    blockSealed  blockClosedSealed  blockOpen    blockSealed      blockClosed
+//	blockClosedSealed blockOpen  blockSealed  blockSealed  blockClosedSealed  blockSealed  blockSealed      blockClosed
+//	blockOpen         blockOpen  blockOpen    blockSealed  blockSealed        blockOpen    blockSealed      blockClosed
+//	blockSealed       blockOpen  blockSealed  blockSealed  blockSealed        blockSealed  blockSealed      blockClosed
+var blockStates = [...][7]blockState{
+	blockClosed:       {blockOpen, blockOpen, blockSealed, blockClosedSealed, blockOpen, blockSealed, blockClosed},
+	blockClosedSealed: {blockOpen, blockSealed, blockSealed, blockClosedSealed, blockSealed, blockSealed, blockClosed},
+	blockOpen:         {blockOpen, blockOpen, blockSealed, blockSealed, blockOpen, blockSealed, blockClosed},
+	blockSealed:       {blockOpen, blockSealed, blockSealed, blockSealed, blockSealed, blockSealed, blockClosed},
+}
+
+// after is the state that follows when e happens.
+func (s blockState) after(e blockEvent) blockState { return blockStates[s][e] }
+
+// isOpen reports whether a block is open, the client's or weft's.
+func (b *block) isOpen() bool { return b.state >= blockOpen }
+
+// isSealed reports whether no shard can join.
+func (b *block) isSealed() bool { return b.state == blockSealed || b.state == blockClosedSealed }
+
 // snapshotState is what is known of the snapshots of a block.
 type snapshotState uint8
 

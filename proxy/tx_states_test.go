@@ -6,6 +6,58 @@ import (
 	"weft/pool"
 )
 
+// TestBlockState: every event in every state, beside the two facts that a state stands for.
+func TestBlockState(t *testing.T) {
+	type facts struct{ open, sealed bool }
+	states := map[facts]blockState{{}: blockClosed, {sealed: true}: blockClosedSealed, {open: true}: blockOpen, {open: true, sealed: true}: blockSealed}
+	events := map[blockEvent]func(facts) facts{
+		blockStarts:          func(facts) facts { return facts{open: true} },
+		blockWidens:          func(f facts) facts { return facts{open: true, sealed: f.sealed} },
+		blockFound:           func(facts) facts { return facts{open: true, sealed: true} },
+		blockSeals:           func(f facts) facts { f.sealed = true; return f },
+		blockChains:          func(f facts) facts { return facts{open: true, sealed: f.sealed} },
+		blockChainsUnsettled: func(facts) facts { return facts{open: true, sealed: true} },
+		blockEnds:            func(facts) facts { return facts{} },
+	}
+	for f, from := range states {
+		b := block{state: from}
+		if b.isOpen() != f.open || b.isSealed() != f.sealed {
+			t.Errorf("state %d: open %t, sealed %t, want %+v", from, b.isOpen(), b.isSealed(), f)
+		}
+		for e, do := range events {
+			if got, want := from.after(e), states[do(f)]; got != want {
+				t.Errorf("event %d in state %d: %d, want %d", e, from, got, want)
+			}
+		}
+	}
+}
+
+// TestBlockTranscript: messages that set too much before their block is opened, and a block that
+// ends with AND CHAIN.
+func TestBlockTranscript(t *testing.T) {
+	var b block
+	is := func(when string, want blockState) {
+		t.Helper()
+		if b.state != want {
+			t.Errorf("%s: %d, want %d", when, b.state, want)
+		}
+	}
+	b.seal()
+	is("too many settings", blockClosedSealed)
+	b.startPiped(&pool.Conn{})
+	is("another shard", blockSealed)
+	b.end()
+	is("Sync", blockClosed)
+
+	b.seal()
+	b.start(plainBegin)
+	is("BEGIN after too many settings", blockOpen)
+	b.seal()
+	is("set_config of a row", blockSealed)
+	b.start("BEGIN READ ONLY")
+	is("BEGIN of the next block", blockOpen)
+}
+
 // TestSnapshotState: every event in every state.
 func TestSnapshotState(t *testing.T) {
 	to := map[snapshotEvent]snapshotState{snapshotsBegin: snapped, snapshotsGated: snappedAtomically, snapshotsSerial: heldToOne, snapshotsFail: noSnapshot}
@@ -77,7 +129,7 @@ func TestBlockEvents(t *testing.T) {
 	c := &pool.Conn{}
 	b := block{replay: []string{"SET a = 1"}, sets: true}
 	b.startPiped(c)
-	if !b.open || !b.plain || len(b.replay) != 1 || !b.sets || b.writer != c || b.clock != c {
+	if !b.isOpen() || !b.plain || len(b.replay) != 1 || !b.sets || b.writer != c || b.clock != c {
 		t.Errorf("widened: %+v", b)
 	}
 	b.noteJoined(&pool.Conn{})
@@ -89,10 +141,10 @@ func TestBlockEvents(t *testing.T) {
 			t.Fatal("a text was not remembered")
 		}
 	}
-	if b.sealed || b.remember("SET c = 3") || !b.sealed || len(b.replay) != maxReplay {
+	if b.isSealed() || b.remember("SET c = 3") || !b.isSealed() || len(b.replay) != maxReplay {
 		t.Error("a block that remembers too much is not sealed")
 	}
-	if b.startPiped(c); !b.sealed {
+	if b.startPiped(c); !b.isSealed() {
 		t.Error("messages that set too much are widened to a block that shards can join")
 	}
 	b.forgetReplay(2 * maxReplay)
@@ -110,7 +162,7 @@ func TestBlockEvents(t *testing.T) {
 	if before := b.takeBefore(); !b.barred || before["a"] != "0" || b.takeBefore() != nil {
 		t.Errorf("barred %t, before %v", b.barred, before)
 	}
-	if b.end(); b.open || b.replay != nil || b.clock != nil {
+	if b.end(); b.isOpen() || b.replay != nil || b.clock != nil {
 		t.Errorf("ended: %+v", b)
 	}
 }

@@ -79,7 +79,7 @@ func (l *loss) hear() error {
 // backend held more for the session than settings, that is gone, too, and the session ends.
 func (l *loss) bereft(err error) error {
 	pinned := l.s.record.pins&^pinSessionMode != 0 && l.s.held.conn.Lane() == l.s.lane
-	open := l.s.held.conn.Status() != wire.TxIdle || l.s.pipe.isUnsynced() || l.s.tx.open
+	open := l.s.held.conn.Status() != wire.TxIdle || l.s.pipe.isUnsynced() || l.s.tx.isOpen()
 	l.s.held.drop()
 	l.s.tx.abandon()
 	l.s.record.done.forget()

@@ -39,7 +39,7 @@ func (wr *writer) writeQuery(r *router, p *plan.Plan, text []byte, f *parser.Fac
 		wr.s.out.tellWritten(x)
 		return nil
 	}
-	own := !wr.s.tx.open
+	own := !wr.s.tx.isOpen()
 	if own {
 		wr.s.tx.start("BEGIN")
 	}
