@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -43,6 +44,9 @@ type Config struct {
 	// Verify judges the identity that a new backend reports, before the backend is used. Many
 	// goroutines may call Verify at once. Nil: every backend is accepted.
 	Verify func(Login) error
+	// Ask runs a query on a database of a shard as weft itself, to end backends that go on after
+	// their connection was closed: see Pool.Ghosts. Nil: nobody looks after them.
+	Ask func(ctx context.Context, shard, database, sql string) ([][]string, error)
 	// Guard wraps the function of a goroutine of the pool, so that a panic ends only that
 	// goroutine. Nil: panics are not caught.
 	Guard func(where string, f func()) func()

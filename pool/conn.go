@@ -39,6 +39,9 @@ type Conn struct {
 	unnamedBy   uint64
 	soleSession int32
 	lentAt      uint64
+	answered    uint32 // what Stream.Sent was at the last ReadyForQuery
+	owes        bool
+	commits     bool
 
 	// borrower is the session that the backend is lent to, 0 for none; givenUp says that GiveUp
 	// has closed the backend under that session. Other goroutines may read both.
@@ -103,8 +106,14 @@ func (c *Conn) Release() {
 }
 
 // Discard closes the backend instead of giving it back. It does not wait for a cancel request
-// under way: the request's secret key fits no other backend.
-func (c *Conn) Discard() {
+// under way: the request's secret key fits no other backend. A backend in the middle of a statement
+// does not notice: see ghosts.
+func (c *Conn) Discard() { c.discard(c.Busy()) }
+
+func (c *Conn) discard(busy bool) {
+	if busy {
+		c.haunt() // before the pool forgets the connection
+	}
 	c.borrower.Store(0)
 	c.Stream.Release()
 	_ = c.Stream.Close()
@@ -124,9 +133,10 @@ func (c *Conn) GiveUp() {
 
 // Terminate says good-bye to the shard and discards the backend.
 func (c *Conn) Terminate() {
+	busy := c.Busy()
 	_ = c.Conn().SetWriteDeadline(time.Now().Add(time.Second))
 	_, _ = c.Write(wire.AppendEmpty(nil, wire.Terminate))
-	c.Discard()
+	c.discard(busy)
 }
 
 // Exec runs a simple query outside any client's dialogue and returns the rows of its results

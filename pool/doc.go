@@ -12,7 +12,9 @@
 //  2. A lent Conn belongs to one session, which says what happens to the backend
 //     (state.go): that a query has failed, which settings it has now.
 //  3. Release puts the Conn back or hands it to a waiting session; Discard
-//     closes it. A Conn whose state is unknown is discarded, never released.
+//     closes it. A Conn whose state is unknown is discarded, never released. A
+//     backend that is discarded in the middle of a statement goes on with it; ghosts
+//     has it ended.
 //  4. Run sweeps: it closes connections that are too old or idle for too long,
 //     and finds the dead among the idle.
 //
@@ -20,6 +22,7 @@
 // have before a session may use it.
 //
 // Goroutines: Run, one for all shards; a short-lived one that closes an evicted
-// connection; and one while openFor or CopyIn runs. Start reading at Lane.Acquire
+// connection; one per database and shard that has ghosts; and one while openFor or
+// CopyIn runs. Start reading at Lane.Acquire
 // (crowded.go).
 package pool

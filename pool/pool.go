@@ -24,6 +24,7 @@ type Pool struct {
 	keys      keyring
 	rights    rights
 	processes processes
+	ghosts    *ghosts
 
 	mu        sync.Mutex
 	shards    map[string]*Shard
@@ -44,7 +45,7 @@ func New(cfg Config) (*Pool, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	p := &Pool{shards: map[string]*Shard{}, databases: map[string]*Database{}}
+	p := &Pool{shards: map[string]*Shard{}, databases: map[string]*Database{}, ghosts: newGhosts(&cfg)}
 	p.cfg.Store(&cfg)
 	return p, nil
 }
@@ -203,7 +204,8 @@ func (p *Pool) all() []*Shard {
 	return out
 }
 
-// Run looks after idle connections until ctx ends, then closes them all.
+// Run looks after idle connections until ctx ends, then closes them all and has the backends ended
+// that go on without one.
 func (p *Pool) Run(ctx context.Context) error {
 	tick := time.NewTicker(p.conf().HealthInterval)
 	defer tick.Stop()
@@ -212,6 +214,7 @@ func (p *Pool) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			p.Retire(func(Key) bool { return true })
 			p.farewells.Wait()
+			p.ghosts.end()
 			return nil
 		case now := <-tick.C:
 			tick.Reset(p.conf().HealthInterval)

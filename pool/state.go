@@ -23,10 +23,26 @@ func (c *Conn) Status() byte { return c.status }
 // among them.
 func (c *Conn) Ready(status byte) {
 	c.status = status
+	c.owes, c.commits = false, false
 	if c.opening.Load() {
-		c.opening.Store(false)
+		c.opening.Store(false) // the statement behind the BEGIN is under way
+		return
 	}
+	c.answered = c.Sent()
 }
+
+// Busy reports whether the backend may be in the middle of a statement: messages have been sent
+// since the last ReadyForQuery, or Owes was called.
+func (c *Conn) Busy() bool { return c.owes || c.Sent() != c.answered }
+
+// Owes notes that messages sent before the last ReadyForQuery are not answered either: they are of
+// several exchanges that were sent at once.
+func (c *Conn) Owes() { c.owes = true }
+
+// Commits notes that a COMMIT is under way, of a transaction or of a prepared one. Nobody is to end
+// the backend before that: a COMMIT that is interrupted while it waits for a standby is done, but
+// may be lost with the server.
+func (c *Conn) Commits() { c.commits = true }
 
 // Began notes that a transaction begins with messages that the backend has not answered. The
 // backend does not count as idle from now on.

@@ -9,7 +9,7 @@ import (
 
 // fresh returns a Conn as dial makes it, without a server.
 func fresh() *Conn {
-	c := &Conn{status: wire.TxIdle, params: map[string]string{}, lane: &Lane{shard: &Shard{pool: &Pool{}}}}
+	c := &Conn{Stream: &wire.Stream{}, status: wire.TxIdle, params: map[string]string{}, lane: &Lane{shard: &Shard{pool: &Pool{}}}}
 	c.prepared.reset()
 	return c
 }

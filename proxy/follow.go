@@ -103,6 +103,7 @@ func (a *agreement) Send(i int, o twopc.Order, last bool) {
 	if !a.plain {
 		_ = c.Conn().SetDeadline(time.Now().Add(followTimeout))
 	}
+	c.Commits()
 	a.cm.s.pipe.sendTo(c, last)
 }
 
@@ -158,6 +159,8 @@ func (a *agreement) confirm(c *pool.Conn, o twopc.Order) error {
 		var before error
 		if o.Named() && a.odd { // the order was two commands
 			_, before = result(c)
+			c.Owes()
+			c.Commits()
 		}
 		_, err := result(c)
 		if err == nil || try == confirmTries || !pool.Canceled(before) && !pool.Canceled(err) {
@@ -168,6 +171,7 @@ func (a *agreement) confirm(c *pool.Conn, o twopc.Order) error {
 		}
 		a.cm.s.pipe.unsent.Grow()
 		a.order(c, o)
+		c.Commits()
 		a.cm.s.pipe.sendTo(c, true)
 	}
 }

@@ -430,7 +430,7 @@ func (h *held) drop() {
 		if h.isPinned(c) {
 			h.s.record.pins.untie()
 		}
-		c.Discard()
+		h.forsake(c)
 	}
 	h.s.drawn.abandonLoans()
 	if h.s.reach.interrupt.handed {
@@ -441,6 +441,17 @@ func (h *held) drop() {
 	h.s.out.dropRest()
 	h.s.pipe.noteCopy(copyDropped)
 	h.s.pipe.synced()
+}
+
+// forsake closes the backend that was at hand in the middle of what it does.
+func (h *held) forsake(c *pool.Conn) {
+	if due := h.s.pipe.ops.exchanges(); due > 1 || due == 1 && !c.Busy() {
+		c.Owes()
+	}
+	if h.s.commit.underway {
+		c.Commits()
+	}
+	c.Discard()
 }
 
 // leaveParked gives the parked backends back at the end of the session.

@@ -117,7 +117,7 @@ func (re *reach) stopBusy(cause *pgerr.Error) {
 	for _, c := range busy {
 		c.BeginCancel()
 	}
-	re.patience.endsSoon(cause)
+	due := re.patience.endsSoon(cause)
 	i := &re.interrupt
 	gathers := i.active
 	if gathers {
@@ -140,6 +140,7 @@ func (re *reach) stopBusy(cause *pgerr.Error) {
 		}
 	}
 	re.deliverCancels(busy)
+	re.told(due)
 }
 
 // deliverCancels sends the cancel requests and waits until they have arrived. A server that is
@@ -147,7 +148,7 @@ func (re *reach) stopBusy(cause *pgerr.Error) {
 func (re *reach) deliverCancels(busy []*pool.Conn) {
 	ctx := context.WithoutCancel(re.s.srv.ctx)
 	if re.interrupt.stop.Load() { // a statement that must stop is given up soon: see patience.go
-		bounded, stop := context.WithTimeout(ctx, giveUpAfter)
+		bounded, stop := context.WithTimeout(ctx, takeAfter)
 		defer stop()
 		ctx = bounded
 	}

@@ -15,6 +15,7 @@ var (
 	descWaiting = prometheus.NewDesc("weft_pool_waiting", "Sessions that wait for a connection.",
 		[]string{"shard", "database", "user"}, nil)
 	descShardTime = prometheus.NewDesc("weft_shard_seconds", "Time a shard took for a statement, or for its part of one.", []string{"shard"}, nil)
+	descGhosts    = prometheus.NewDesc("weft_shard_ghosts", "Backends that may go on after their connection was closed in the middle of a statement.", []string{"shard"}, nil)
 	descQueued    = prometheus.NewDesc("weft_pool_queue_seconds", "Time that sessions have waited for a connection, those that had to.", []string{"shard"}, nil)
 	descWaits     = prometheus.NewDesc("weft_pool_waits_total", "Times a session had to wait for a connection.", nil, nil)
 	descTimeouts  = prometheus.NewDesc("weft_pool_timeouts_total", "Times a session waited for a connection in vain.", nil, nil)
@@ -22,7 +23,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (p *poolCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descConns, descWaiting, descShardTime, descQueued, descWaits, descTimeouts} {
+	for _, d := range []*prometheus.Desc{descConns, descWaiting, descShardTime, descGhosts, descQueued, descWaits, descTimeouts} {
 		ch <- d
 	}
 }
@@ -46,6 +47,7 @@ func (p *poolCollector) Collect(ch chan<- prometheus.Metric) {
 	p.srv.pool.Shards(func(sh *pool.Shard) {
 		ch <- histogram(descShardTime, sh.Times, 1e9, sh.Name)
 		ch <- histogram(descQueued, sh.Queued, 1e9, sh.Name)
+		ch <- prometheus.MustNewConstMetric(descGhosts, prometheus.GaugeValue, float64(len(p.srv.pool.Ghosts(sh.Name))), sh.Name)
 	})
 	st := p.srv.pool.Stats()
 	ch <- prometheus.MustNewConstMetric(descWaits, prometheus.CounterValue, float64(st.Waits.Load()))

@@ -226,3 +226,13 @@ func (q *opQueue) dropSyncs() (n int) {
 
 // reset forgets all ops.
 func (q *opQueue) reset() { *q = opQueue{} }
+
+// exchanges counts the ReadyForQuery messages that are due.
+func (q *opQueue) exchanges() (n int) {
+	for i := q.head; i < len(q.ops); i++ {
+		if q.ops[i].ends() {
+			n++
+		}
+	}
+	return n
+}

@@ -27,15 +27,19 @@ import (
 // begin to wait, and when they end (see wire.Stream.Waiting).
 
 const (
-	// giveUpAfter is how long a shard gets to end a statement by itself, after it was told
-	// to.
+	// giveUpAfter is how long a shard gets to end a statement by itself, after its time or
+	// after a cancel request has reached it. A shard that has taken long to take the request
+	// gets slowness times as long as that took: it is slow, and does not hang.
 	giveUpAfter = 600 * time.Millisecond
+	slowness    = 4
+	// takeAfter is how long a shard gets to take a cancel request.
+	takeAfter = 900 * time.Millisecond
 	// stuckAfter is how long a session has waited for the same answer before it counts as
 	// waiting for a silent shard, and not for the next of many answers.
 	stuckAfter = 300 * time.Millisecond
 	// deafAfter is how long a shard may take to answer weft's own question before it counts
 	// as hung.
-	deafAfter = 400 * time.Millisecond
+	deafAfter = 500 * time.Millisecond
 	// absentAfter is how long a session has waited before weft looks whether its client has
 	// left.
 	absentAfter = 400 * time.Millisecond
@@ -169,12 +173,24 @@ func (re *reach) noteBorrowed(c *pool.Conn) {
 	p.lent = append(p.lent, c)
 }
 
-// endsSoon sets the time by which the session's work must end, and why. The session's mu is
-// held.
-func (p *patience) endsSoon(why *pgerr.Error) {
-	if p.due.IsZero() {
-		p.due, p.why = time.Now().Add(giveUpAfter), why
-		p.stirred.Store(true)
+// endsSoon sets the time by which the session's work must end, and why: shards are about to be
+// told. It returns that time, zero if it was set before. The session's mu is held.
+func (p *patience) endsSoon(why *pgerr.Error) (due time.Time) {
+	if !p.due.IsZero() {
+		return time.Time{}
+	}
+	p.due, p.why = time.Now().Add(takeAfter), why
+	p.stirred.Store(true)
+	return p.due
+}
+
+// told notes that shards have been told to end the session's work, which was due at a time that
+// endsSoon has set. What they do from now on is up to them.
+func (re *reach) told(due time.Time) {
+	re.mu.Lock()
+	defer re.mu.Unlock()
+	if p := &re.patience; !due.IsZero() && p.due.Equal(due) {
+		p.due = time.Now().Add(max(giveUpAfter, slowness*(takeAfter-time.Until(due))))
 	}
 }
 
@@ -229,14 +245,33 @@ func (re *reach) whyGivenUp(err error) error {
 	return err
 }
 
-// hurry gives up on shards that sessions have waited for past their time.
+// hurry gives up on shards that sessions have waited for past their time. It is called every
+// watchInterval. Time in which weft itself stood still, because its machine is too busy, counts for
+// nobody: the answers may have come meanwhile.
 func (r *register) hurry(now time.Time) {
+	stood := now.Sub(r.looked) - watchInterval
+	if r.looked.IsZero() || stood < watchInterval {
+		stood = 0
+	}
+	r.looked = now
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, sess := range r.sessions {
 		sess.reach.mu.Lock()
+		sess.reach.patience.excuse(stood)
 		sess.reach.lookAround(now)
 		sess.reach.mu.Unlock()
+	}
+}
+
+// excuse puts off what is due by the time that weft stood still. The session's mu is held.
+func (p *patience) excuse(stood time.Duration) {
+	if stood == 0 {
+		return
+	}
+	p.since = p.since.Add(stood)
+	if !p.due.IsZero() {
+		p.due = p.due.Add(stood)
 	}
 }
 

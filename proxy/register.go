@@ -3,6 +3,7 @@ package proxy
 import (
 	"net"
 	"sync"
+	"time"
 )
 
 // register is the sessions of a proxy. Each session has an ID that clients take for the
@@ -14,6 +15,8 @@ type register struct {
 	// notifiers maps a backend (notifier) to the session that last sent a NOTIFY
 	// through it.
 	notifiers sync.Map
+	// looked is when hurry was called last. Only hurry touches it.
+	looked time.Time
 
 	// mu guards the fields below.
 	mu       sync.Mutex

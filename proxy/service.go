@@ -22,6 +22,20 @@ func (s *Server) dialService(ctx context.Context, shard, database string) (twopc
 	return c, nil
 }
 
+// askService runs a query on a database of a shard as the service user. A shard has as long as for a
+// login.
+func (s *Server) askService(ctx context.Context, shard, database, sql string) ([][]string, error) {
+	ctx, stop := context.WithTimeout(ctx, s.pool.Config().ConnectTimeout)
+	defer stop()
+	c, err := s.dialSpare(ctx, shard, database, s.cfg.ServiceUser)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Terminate()
+	defer context.AfterFunc(ctx, c.Abandon)()
+	return c.Exec(sql)
+}
+
 // dialSpare returns a connection to a database of a shard, outside of the pool's limits.
 func (s *Server) dialSpare(ctx context.Context, shard, database, user string) (*pool.Spare, error) {
 	spec, ok := s.cfg.Snapshot().Shard(shard)

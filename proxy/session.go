@@ -420,7 +420,7 @@ func (s *Session) close() {
 		return
 	}
 	if s.pipe.isUnsynced() || !s.pipe.ops.empty() || s.pipe.unsent.Len() > 0 {
-		c.Discard()
+		s.held.forsake(c)
 		return
 	}
 	s.held.leave(c)

@@ -37,8 +37,8 @@ func (s *Server) watch(ctx context.Context) {
 		case <-relearn.C:
 			s.pool.ForgetEffects()
 			continue
-		case now := <-tick.C:
-			s.register.hurry(now)
+		case <-tick.C:
+			s.register.hurry(time.Now())
 		}
 		s.register.holders(func(sess *Session, c *pool.Conn) {
 			if sess.reach.waiting.Load() && c.Readable() {

@@ -36,6 +36,8 @@ type Stream struct {
 	// reads and writes count how often somebody has begun to wait for the peer, and has
 	// ended: an odd number means that somebody waits now.
 	reads, writes atomic.Uint32
+	// asks counts the writes inside the callback. Only the reader touches it.
+	asks uint32
 }
 
 // Wait tells one wait for the peer from others. Zero: nobody waits.
@@ -51,6 +53,9 @@ func (s *Stream) Waiting() (w Wait) {
 	}
 	return w
 }
+
+// Sent returns a number that changes with every write. It is for the goroutine that reads.
+func (s *Stream) Sent() uint32 { return s.writes.Load() + s.asks }
 
 // NewStream returns a stream over conn. It owns conn from here on.
 func NewStream(conn net.Conn) *Stream {
@@ -111,6 +116,7 @@ func (s *Stream) WriteAndFill(p []byte) error {
 		}
 		return s.fill(nil)
 	}
+	s.asks++
 	return s.fill(p)
 }
 
