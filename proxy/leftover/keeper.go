@@ -125,9 +125,10 @@ func (k *Keeper) Run(ctx context.Context) {
 		if now.Sub(swept) >= sweepInterval {
 			swept = now
 			round++
+			this := round // a sweep may outlast its interval
 			for i := range snap.Shards {
 				shard := snap.Shards[i].Name
-				once("sweep "+shard, func(ctx context.Context) { k.sweep(ctx, snap, shard, round) })
+				once("sweep "+shard, func(ctx context.Context) { k.sweep(ctx, snap, shard, this) })
 				once("refresh "+shard, func(ctx context.Context) { k.cfg.Refresh(ctx, snap, shard) })
 			}
 		}
