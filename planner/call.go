@@ -21,7 +21,14 @@ type signature struct {
 	open   bool // the function takes other named arguments too
 	// returns are the columns of the function's rows; none for void.
 	returns []string
+	// plans are the columns of the rows that the function returns with dry_run => true.
+	plans []string
+	// with are arguments that the name implies.
+	with map[string]string
 }
+
+// movePlan are the columns of a plan to move rows.
+var movePlan = []string{"from_shard", "to_shard", "buckets", "rows", "bytes", "estimated_time"}
 
 // ownSchema is where weft keeps its own tables on the shards.
 const ownSchema = "weft"
@@ -51,6 +58,9 @@ var (
 		"move_buckets": {
 			name: "move_buckets", params: []string{"buckets", "to", "max_pause"}, alias: []string{"buckets", "to_shard"}, needed: 2, returns: []string{"job"},
 		},
+		"rebalance": {
+			name: "rebalance", params: []string{"strategy", "threshold", "max_moves", "dry_run", "max_pause"}, returns: []string{"job"}, plans: movePlan,
+		},
 		"wait_move":        {name: "wait_move", params: []string{"job"}, needed: 1},
 		"cancel_move":      {name: "cancel_move", params: []string{"job"}, needed: 1},
 		"statements_reset": {name: "statements_reset"},
@@ -65,6 +75,14 @@ var (
 		"create_distributed_function": {
 			name: "distribute_function", params: []string{"function", "argument", "colocate_with", "force_delegation"},
 			alias: []string{"function_name", "distribution_arg_name"}, needed: 1,
+		},
+		"citus_rebalance_start": {
+			name: "rebalance", params: []string{"strategy", "drain_only", "shard_transfer_mode"}, alias: []string{"rebalance_strategy"}, returns: []string{"job"},
+		},
+		"get_rebalance_table_shards_plan": {
+			name: "rebalance", params: []string{"relation", "threshold", "max_moves", "excluded_shard_list", "drain_only", "strategy"},
+			alias:   []string{"relation", "threshold", "max_shard_moves", "excluded_shard_list", "drain_only", "rebalance_strategy"},
+			returns: movePlan, with: map[string]string{"dry_run": "true"},
 		},
 		"create_reference_table": {name: "reference_table", params: []string{"table"}, alias: []string{"table_name"}, needed: 1},
 		"undistribute_table": {
@@ -125,6 +143,18 @@ func (re reach) weftCall(sel *pg.SelectStmt) (plan.Route, bool) {
 	}
 	if !re.arguments(call, sig, names, f) {
 		return plan.Refused, true
+	}
+	if dry, given := call.Args["dry_run"]; given && len(sig.plans) > 0 {
+		if dry.Param > 0 {
+			re.a.unsupported("Write dry_run => true or dry_run => false.", "dry_run of %s is a parameter, and decides which columns there are", strings.Join(names, "."))
+			return plan.Refused, true
+		}
+		if dry.Text == "true" {
+			call.Returns = sig.plans
+		}
+	}
+	for param, text := range sig.with {
+		call.Args[param] = plan.Arg{Text: text}
 	}
 	if c, ok := call.Args["columns"]; ok && len(names) == 1 && c.Param == 0 && c.Text != strings.ToLower(c.Text) && !strings.ContainsAny(c.Text, `,"`) {
 		c.Text = `"` + c.Text + `"` // Citus takes the name as it is

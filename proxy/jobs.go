@@ -2,8 +2,6 @@ package proxy
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"slices"
 	"strconv"
@@ -13,6 +11,7 @@ import (
 
 	"weft/directory"
 	"weft/pgerr"
+	"weft/quote"
 	"weft/reshard/carrier"
 	"weft/twopc"
 )
@@ -163,24 +162,16 @@ func (u *utility) moveBuckets(ctx context.Context, args map[string]string) ([][]
 	if err != nil {
 		return nil, err
 	}
-	var id [8]byte
-	_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the process instead
-	move := directory.Move{
-		ID: hex.EncodeToString(id[:]), Database: u.s.db.Name, Kind: directory.MoveBuckets, User: u.s.login.user,
-		Proxy: u.s.srv.cfg.Proxy, State: directory.MovePreparing, Options: options,
-	}
+	move := u.newMove(directory.MoveBuckets)
+	move.Options = options
 	_, err = u.s.srv.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
-		next := old.Clone()
-		for i := range next.Moves {
-			if m := &next.Moves[i]; m.Database == move.Database && m.Kind != directory.MoveJoin && m.Kind != directory.MoveLeave {
-				return nil, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "job %s moves rows of this database already", m.ID).
-					WithHint("Wait for it with weft.wait_move(%s), or end it with weft.cancel_move(%s).", "'"+m.ID+"'", "'"+m.ID+"'")
-			}
-		}
-		target := slices.Clone(next.PlacementOf(move.Database, ""))
-		to := slices.IndexFunc(next.Shards, func(s directory.Shard) bool { return s.Name == args["to"] })
+		target := slices.Clone(old.PlacementOf(move.Database, ""))
+		to := slices.IndexFunc(old.Shards, func(s directory.Shard) bool { return s.Name == args["to"] })
 		if to < 0 {
 			return nil, pgerr.New(pgerr.UndefinedObject, "shard %q does not exist", args["to"])
+		}
+		if err := mayTake(&old.Shards[to]); err != nil {
+			return nil, err
 		}
 		buckets, err := readBuckets(args["buckets"], len(target))
 		if err != nil {
@@ -189,17 +180,21 @@ func (u *utility) moveBuckets(ctx context.Context, args map[string]string) ([][]
 		for _, b := range buckets {
 			target[b] = uint16(to)
 		}
-		next.Moves = append(next.Moves, move)
-		if next.Targets == nil {
-			next.Targets = map[string][]uint16{}
-		}
-		next.Targets[move.ID] = target
-		return next, nil
+		return withMove(old, move, target)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return [][]string{{move.ID}}, nil
+}
+
+// mayTake refuses a shard that is to get no buckets.
+func mayTake(sh *directory.Shard) error {
+	if sh.State == directory.ShardActive {
+		return nil
+	}
+	return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "shard %q is %s and takes no buckets", sh.Name, sh.State).
+		WithHint("Make it active first: SELECT weft.set_shard_state(%s, 'active').", quote.Literal(sh.Name))
 }
 
 // moveOptions reads the options of a job.

@@ -38,6 +38,8 @@ func (u *utility) callFunction(ctx context.Context, f *plan.Function, args map[s
 		return u.verifyPlacement(ctx, args)
 	case "move_buckets":
 		return u.moveBuckets(ctx, args)
+	case "rebalance":
+		return u.rebalance(ctx, args)
 	case "wait_move":
 		return nil, u.waitMove(ctx, args)
 	case "cancel_move":

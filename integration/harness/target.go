@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -388,4 +389,20 @@ func (t *Target) AdminInt(ctx context.Context, sql string, args ...any) (n int, 
 		return c.QueryRow(ctx, sql, args...).Scan(&n)
 	})
 	return n, err
+}
+
+// EmptyServer starts a server that has nothing but what initdb makes, for one test alone. It has the
+// settings of the shards, and then those given.
+func EmptyServer(tb testing.TB, more map[string]string) *pgserver.Temp {
+	tb.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	all := settings()
+	maps.Copy(all, more)
+	s, err := pgserver.StartTemp(ctx, pgserver.Config{Settings: all})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = s.Close() })
+	return s
 }
