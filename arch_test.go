@@ -474,6 +474,50 @@ func TestPartsOwnTheirFields(t *testing.T) {
 	}
 }
 
+// TestBoolsOfPartsAreFacts: what is one of several states has a type that names them. A bool that is
+// left in a part of a session, or in what a part is made of, is a fact by itself, and its comment
+// says which.
+func TestBoolsOfPartsAreFacts(t *testing.T) {
+	structs := map[string]*ast.StructType{}
+	for _, s := range sources(t, parser.ParseComments) {
+		if s.dir != "proxy" {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.TypeSpec); ok {
+				if st, ok := spec.Type.(*ast.StructType); ok {
+					structs[spec.Name.Name] = st
+				}
+			}
+			return true
+		})
+	}
+	seen := map[string]bool{}
+	var look func(name string)
+	look = func(name string) {
+		if structs[name] == nil || seen[name] {
+			return
+		}
+		seen[name] = true
+		for _, f := range structs[name].Fields.List {
+			switch typ := f.Type.(type) {
+			case *ast.Ident:
+				if typ.Name == "bool" && f.Doc == nil && f.Comment == nil {
+					t.Errorf("%s.%s does not say when it is true", name, f.Names[0].Name)
+				}
+				look(typ.Name)
+			case *ast.SelectorExpr:
+				if typ.Sel.Name == "Bool" && f.Doc == nil && f.Comment == nil {
+					t.Errorf("%s.%s does not say when it is true", name, f.Names[0].Name)
+				}
+			}
+		}
+	}
+	if look("Session"); len(seen) < 30 {
+		t.Errorf("a session is made of %d structs only", len(seen))
+	}
+}
+
 // partOf is the part that x.part.field and x.part.field[i] are of, or "".
 func partOf(e ast.Expr) string {
 	if i, ok := e.(*ast.IndexExpr); ok {

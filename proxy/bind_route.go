@@ -118,7 +118,7 @@ func (ps *portals) routeBind(portal, name []byte, tail *[]byte) (done bool, err 
 func (ps *portals) bindEnd(portal []byte, f *parser.Facts, pl *planned) (done bool, err error) {
 	err = ps.s.commit.mayChain(f)
 	if err == nil && ps.s.tx.decides() && commits(string(pl.text)) {
-		return true, ps.bindLocal(portal, &localPortal{text: string(pl.text), ends: f, agreed: true})
+		return true, ps.bindLocal(portal, &localPortal{text: string(pl.text), ends: f, how: endsAgreed})
 	}
 	if err == nil {
 		err = ps.s.tx.beforeEnds()

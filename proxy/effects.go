@@ -74,7 +74,7 @@ const uncertain = parser.ChangesSettings | parser.ChangesAllSettings | parser.Te
 // and the backend can be asked for the real state.
 type effects struct {
 	bits    parser.Effect
-	failed  bool   // an error has been seen
+	failed  bool   // a text of the transaction has failed
 	lastTag string // the tag of the last command
 	texts   int    // how many texts had effects
 	schema  bool   // the schema that other sessions see has changed

@@ -18,7 +18,7 @@ import (
 type inbox struct {
 	mu     sync.Mutex
 	frames []byte
-	closed bool
+	closed bool // the session has ended: nothing more is taken in
 }
 
 // inboxLimit bounds the bytes that wait for one session.

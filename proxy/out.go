@@ -15,10 +15,9 @@ type answers struct {
 	wire.Out     // whole messages, not yet written
 	rem      int // bytes of a row that are still to come from the backend
 	// reported holds the values of parameters that the client knows after the next
-	// ReadyForQuery. The map is shared with other sessions until ownsRep says that it is a
-	// copy.
+	// ReadyForQuery. The map is shared with other sessions until ownsRep is set.
 	reported map[string]string
-	ownsRep  bool
+	ownsRep  bool // reported is the session's own copy
 	// unready holds the parameters that were changed since the last ReadyForQuery, with the
 	// values that the client knows.
 	unready map[string]string

@@ -66,11 +66,11 @@ type patience struct {
 	moot atomic.Bool
 
 	// What the timeouts were computed from. Only the session touches these fields.
-	known      bool
+	known      bool // the timeouts have been computed
 	settings   *pool.Settings
 	sets       int
-	flux       bool
-	savepoints bool
+	flux       bool // the transaction might have changed settings in ways that only its backend knew
+	savepoints bool // a command about savepoints may have taken settings back since
 
 	// Guarded by the session's mu.
 	lent  []*pool.Conn // backends that the session has borrowed; some may have been given back

@@ -239,7 +239,7 @@ func (im *implicit) bindInPipe(portal []byte, f *parser.Facts, pl *planned) erro
 		}
 		return im.s.portals.bindLocal(portal, &localPortal{text: text})
 	case endsTx(f) && f.Effects&parser.TxBegin == 0:
-		return im.s.portals.bindLocal(portal, &localPortal{text: text, ends: f, piped: true})
+		return im.s.portals.bindLocal(portal, &localPortal{text: text, ends: f, how: endsPiped})
 	}
 	return im.s.portals.bindLocal(portal, &localPortal{refusal: outsideBlock(commandOf(text, endsTx(f)))})
 }

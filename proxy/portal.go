@@ -19,18 +19,27 @@ type localPortal struct {
 	plan *plan.Plan
 	text string
 	ends *parser.Facts // set for a COMMIT or ROLLBACK
+	how  localEnd      // of a COMMIT or ROLLBACK
 	args [][]byte
 	// gather is a query that several shards answer.
 	gather *gathering
 	// copies is a COPY that concerns several shards.
 	copies *boundCopy
-	// agreed: a COMMIT that all participants must agree to.
-	agreed bool
-	// piped: a COMMIT or ROLLBACK without a BEGIN.
-	piped bool
 	// refusal is why the portal cannot be executed.
 	refusal error
 }
+
+// localEnd is how a COMMIT or ROLLBACK that weft executes itself ends the transaction.
+type localEnd uint8
+
+const (
+	// endsUnjoined ends a block that no shard has joined.
+	endsUnjoined localEnd = iota
+	// endsAgreed is a COMMIT that all participants must agree to.
+	endsAgreed
+	// endsPiped ends a transaction without a BEGIN.
+	endsPiped
+)
 
 // ranLocal takes the place of a portal that has been executed and cannot be executed again.
 var ranLocal = &localPortal{}
@@ -96,14 +105,8 @@ func (ps *portals) executeLocal(lp *localPortal, name []byte) error {
 		return ps.s.lost.refuseBoundRead(lp.refusal)
 	case lp.plan != nil:
 		return ps.s.util.executeCall(lp)
-	case lp.piped:
-		return ps.s.implicit.executeEnd(lp)
-	case lp.agreed:
-		return ps.s.commit.executeCommit(lp)
 	case lp.ends != nil:
-		tag := ps.s.tx.endLocally([]byte(lp.text), lp.ends)
-		ps.forgetAll()
-		ps.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, tag)})
+		return ps.executeEnd(lp)
 	case ps.s.implicit.isOpen() && ps.s.tx.isOpen():
 		ps.s.implicit.claim() // from here on the block is the client's
 		ps.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, beginTag(lp.text))})
@@ -116,6 +119,20 @@ func (ps *portals) executeLocal(lp *localPortal, name []byte) error {
 		}
 		ps.s.pipe.ops.push(op{kind: opLocal, frame: frame, begins: true})
 	}
+	return nil
+}
+
+// executeEnd executes a COMMIT or ROLLBACK that is not on a backend.
+func (ps *portals) executeEnd(lp *localPortal) error {
+	switch lp.how {
+	case endsPiped:
+		return ps.s.implicit.executeEnd(lp)
+	case endsAgreed:
+		return ps.s.commit.executeCommit(lp)
+	}
+	tag := ps.s.tx.endLocally([]byte(lp.text), lp.ends)
+	ps.forgetAll()
+	ps.s.pipe.ops.push(op{kind: opLocal, frame: wire.AppendCommandComplete(nil, tag)})
 	return nil
 }
 

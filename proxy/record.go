@@ -15,7 +15,7 @@ type record struct {
 	// inEffect are weft's own options under the settings optionsFor, see learnOptions.
 	inEffect     options
 	optionsFor   *pool.Settings
-	optionsKnown bool
+	optionsKnown bool // inEffect holds as long as optionsFor are the settings
 	placeholders map[string]bool
 	// advanced: a sequence may have been advanced.
 	advanced bool

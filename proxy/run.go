@@ -23,8 +23,8 @@ type run struct {
 	limit  int32 // the row limit of an Execute
 	kind   tally.Kind
 	knots  int8 // deadlocks in which the statement has given way, see again.go
-	simple bool
-	failed bool
+	simple bool // the statement is a simple query
+	failed bool // the statement has failed
 }
 
 // beginRun notes that a simple query begins.

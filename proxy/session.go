@@ -103,7 +103,7 @@ type unnamed struct {
 	body    []byte // of the Parse message
 	facts   *parser.Facts
 	version uint32
-	valid   bool
+	valid   bool // the client has an unnamed statement
 	// original is the client's text, if the text in body differs.
 	original string
 	commands []sqlPrepared

@@ -33,7 +33,7 @@ type touching struct {
 
 	// next is what the statement that is being routed will touch, if known.
 	next  reshard.Touch
-	known bool
+	known bool // next is known
 	// pinned is the cluster by whose placement the block goes to its end: its snapshots were taken
 	// then, and see rows where they were. Nil in READ COMMITTED.
 	pinned *directory.Snapshot

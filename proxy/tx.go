@@ -8,7 +8,7 @@ type transaction struct {
 	s *Session
 
 	block
-	// crowded: the block has several participants, see party.
+	// crowded: the block has several participants, or waits for a second one; see party.
 	crowded bool
 }
 
