@@ -12,6 +12,7 @@ import (
 // that tells its types.
 var sums = map[string]string{
 	"Shape": "parts",
+	"Way":   "way",
 }
 
 // TestSwitchesKnowAllShapes: a type switch over one of the sums names all types of the sum, so that

@@ -22,7 +22,7 @@ const (
 	// Every is all shards, the home shard first: for DDL on declared tables and the objects they
 	// depend on.
 	Every
-	// Gathered is for a text that no shard can run alone: Gather, Write or Copy says what is done.
+	// Gathered is for a text that no shard can run alone: Across says what is done.
 	Gathered
 	// Call is no shard: weft runs the weft.* function itself.
 	Call
@@ -54,13 +54,13 @@ type Plan struct {
 	AtCursor bool
 
 	// Lookups says that the text may change rows of tables with lookups, which must follow before
-	// the client is told that the text is done. A Keyed plan then has a Write, which is used even
-	// on one shard.
+	// the client is told that the text is done. Across is
+	// then a Write in a Keyed plan, which is used even on one shard.
 	Lookups bool
 
 	// Strays says that the text may store an id that names another bucket than its row's, in a
-	// table with routed ids. A Keyed plan then has a Write, so that the text can be carried out
-	// again once such ids are not trusted any more.
+	// table with routed ids. Across is then a Write in a Keyed plan, so that the text can be
+	// carried out again once such ids are not trusted any more.
 	Strays bool
 
 	// Looks says that an instance of the plan, or of one of its pieces, has a Lookup.
@@ -76,17 +76,9 @@ type Plan struct {
 	// Function is the call of a weft.* function, for Call.
 	Function *Function
 
-	// Gather says what is done, for Gathered; for Keyed, what is done when the instances do not
+	// Across says what is done, for Gathered; for Keyed, what is done when the instances do not
 	// lead to one shard: nil means Refusal.
-	Gather *Gather
-
-	// Write says what is done, for Gathered; for Keyed, what is done when the instances do not
-	// lead to one shard. A plan has at most one of Gather and Write.
-	Write *Write
-
-	// Copy says what is done, for a COPY that concerns several shards. Such a plan has neither
-	// Gather nor Write.
-	Copy *Copy
+	Across Way
 
 	// Explain says how to explain, if the text is an EXPLAIN of a query. A single shard is sent
 	// the text unchanged. Nil for other texts.
@@ -96,12 +88,8 @@ type Plan struct {
 	// on a shard that joins the block later.
 	Timed bool
 
-	// Postponed says that a Gather may be possible but has not been made yet. Most texts with a
-	// key condition never need one.
-	Postponed bool
-
 	// Refusal is the error for the client, for Refused; for Keyed, the error when the instances
-	// do not lead to one shard and there is no Gather.
+	// do not lead to one shard and Across is nil.
 	Refusal *pgerr.Error
 
 	// Fires is the error for a client that does not accept that several shards each run the

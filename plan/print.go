@@ -58,22 +58,22 @@ func (p *Plan) String() string {
 	if p.Function != nil {
 		p.Function.print(&b)
 	}
-	if e := p.Explain; e != nil && (p.Gather != nil || p.Write != nil) {
+	if e := p.Explain; e != nil && (p.Gather() != nil || p.Write() != nil) {
 		fmt.Fprintf(&b, "  explained: %s\n", strings.TrimSpace(e.SQL()))
 	}
-	if p.Gather != nil {
-		b.WriteString(p.Gather.String())
-	}
-	if p.Write != nil {
-		b.WriteString(p.Write.String())
-	}
-	if p.Copy != nil {
-		p.Copy.print(&b)
+	switch w := p.Across.(type) {
+	case *Gather:
+		b.WriteString(w.String())
+	case *Write:
+		b.WriteString(w.String())
+	case *Copy:
+		w.print(&b)
+	case *Postponed, nil:
 	}
 	if p.Fires != nil {
 		fmt.Fprintf(&b, "  on several shards: %s: %s\n", p.Fires.Code, p.Fires.Message)
 	}
-	if p.Refusal != nil && (p.Route == Refused || p.Gather == nil && p.Write == nil && p.Copy == nil && p.open()) {
+	if p.Refusal != nil && (p.Route == Refused || (p.Across == nil || p.IsPostponed()) && p.open()) {
 		fmt.Fprintf(&b, "  %s: %s\n", p.Refusal.Code, p.Refusal.Message)
 		if p.Refusal.Hint != "" {
 			fmt.Fprintf(&b, "  hint: %s\n", p.Refusal.Hint)

@@ -52,7 +52,9 @@ func (p *Plan) Size() int64 {
 			n += 2*int64(unsafe.Sizeof(a)) + int64(len(name)+len(a.Text)) + 2*piece
 		}
 	}
-	n += p.Gather.size() + p.Write.size() + p.Copy.size()
+	if p.Across != nil {
+		n += p.Across.size()
+	}
 	if e := p.Explain; e != nil {
 		n += int64(unsafe.Sizeof(*e)) + int64(len(e.Format)) + 2*piece
 		for _, o := range e.Options {

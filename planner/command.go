@@ -14,7 +14,7 @@ import (
 // declareCursor returns the route of DECLARE: a cursor is where its query runs.
 func (cm commands) declareCursor(n *pg.DeclareCursorStmt) plan.Route {
 	r := cm.nested(n.Query, "DECLARE")
-	if cm.a.refused() || cm.a.out.Gather == nil {
+	if cm.a.refused() || cm.a.out.Gather() == nil {
 		return r
 	}
 	around := proto.Clone(n).(*pg.DeclareCursorStmt)
@@ -94,7 +94,7 @@ func (cm commands) tableFrom(n *pg.CreateTableAsStmt) plan.Route {
 	}
 	cm.a.gatherer().gather(n.Query, r)
 	cm.a.instances = nil
-	if cm.a.out.Gather == nil {
+	if cm.a.out.Gather() == nil {
 		return cm.gathered(plan.Gathered)
 	}
 	around := proto.Clone(n).(*pg.CreateTableAsStmt)
@@ -105,7 +105,7 @@ func (cm commands) tableFrom(n *pg.CreateTableAsStmt) plan.Route {
 
 // gathered returns the route r, unless gathering has turned out to be impossible.
 func (cm commands) gathered(r plan.Route) plan.Route {
-	if r == plan.Gathered && cm.a.out.Gather == nil {
+	if r == plan.Gathered && cm.a.out.Gather() == nil {
 		cm.a.out.Route, cm.a.out.Refusal = plan.Refused, cm.a.scattered
 		return plan.Refused
 	}
@@ -121,10 +121,10 @@ func (cm commands) around(command, query *pg.Node, c *plan.Command) {
 		c.Query, err = cm.a.gatherer().render(query)
 	}
 	if err != nil {
-		cm.a.out.Gather, cm.a.scattered = nil, unwritable(err)
+		cm.a.out.Across, cm.a.scattered = nil, unwritable(err)
 		return
 	}
-	for g := cm.a.out.Gather; g != nil; g = g.Otherwise {
+	for g := cm.a.out.Gather(); g != nil; g = g.Otherwise {
 		g.Command = c
 	}
 }

@@ -62,13 +62,13 @@ func (cp copying) copyQuery(n *pg.CopyStmt) plan.Route {
 	}
 	if n.Query.GetSelectStmt() == nil {
 		// The query may change rows anywhere, but its result is copied on the shard where it runs.
-		cp.a.out.Write, cp.a.out.Gather, cp.a.out.Postponed = nil, nil, false
+		cp.a.out.Across = nil
 		return r
 	}
-	if cp.a.out.Gather == nil {
+	if cp.a.out.Gather() == nil {
 		return r
 	}
-	cp.a.out.Gather, cp.a.out.Exact = nil, true
+	cp.a.out.Across, cp.a.out.Exact = nil, true
 	o := cp.copyOptions(n, nil)
 	switch {
 	case len(cp.a.text.tree.Statements) > 1:
@@ -91,11 +91,12 @@ func (cp copying) copyQuery(n *pg.CopyStmt) plan.Route {
 		cp.a.out.Refusal, cp.a.out.Route = unwritable(err), plan.Refused
 		return plan.Refused
 	}
-	cp.a.out.Copy = &plan.Copy{Query: sql, Check: check, Format: o.format, Encoding: o.encoding, Unclear: o.unclear}
+	c := &plan.Copy{Query: sql, Check: check, Format: o.format, Encoding: o.encoding, Unclear: o.unclear}
 	if force := o.quoted; len(force) > 0 {
 		// The columns are known when the query has been described.
-		cp.a.out.Copy.Columns = force
+		c.Columns = force
 	}
+	cp.a.out.Across = c
 	return r
 }
 
@@ -176,7 +177,7 @@ func (cp copying) copyFrom(n *pg.CopyStmt, rel *catalog.Relation, t *table) plan
 	if unclear != "" {
 		c.Unclear = unclear
 	}
-	cp.a.out.Copy = c
+	cp.a.out.Across = c
 	if c.Unclear == "" {
 		l.modification().supplied(c, rel, t, n)
 		l.modification().copyText(c, n)

@@ -23,15 +23,15 @@ func (cm commands) explain(n *pg.ExplainStmt) plan.Route {
 	if sel := n.Query.GetSelectStmt(); sel != nil && sel.IntoClause == nil && len(cm.a.text.tree.Statements) == 1 {
 		cm.placeExplained(e, len(n.Options) > 0)
 		cm.a.out.Explain = e
-	} else if w := cm.a.out.Write; w != nil && !writesCopies(w) && !e.Analyze && len(cm.a.text.tree.Statements) == 1 {
+	} else if w := cm.a.out.Write(); w != nil && !writesCopies(w) && !e.Analyze && len(cm.a.text.tree.Statements) == 1 {
 		cm.placeExplained(e, len(n.Options) > 0)
 		cm.a.out.Explain = e
-	} else if cm.a.out.Write != nil && r == plan.Gathered && !e.Analyze {
-		cm.a.out.Write = nil
+	} else if cm.a.out.Write() != nil && r == plan.Gathered && !e.Analyze {
+		cm.a.out.Across = nil
 		return plan.Home // the home shard is asked first, and the others follow
-	} else if cm.a.out.Gather != nil || cm.a.out.Write != nil {
-		query := cm.a.out.Gather != nil
-		cm.a.out.Gather, cm.a.out.Write = nil, nil
+	} else if cm.a.out.Gather() != nil || cm.a.out.Write() != nil {
+		query := cm.a.out.Gather() != nil
+		cm.a.out.Across = nil
 		if r == plan.Gathered && query {
 			cm.a.unsupported("EXPLAIN its SELECT, in a statement of its own.", "EXPLAIN over several shards is for SELECT")
 			return plan.Refused

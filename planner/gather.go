@@ -65,7 +65,7 @@ func (ga gatherer) gather(stmt *pg.Node, r plan.Route) {
 	ga.a.timed = ga.a.clock().tells(stmt)
 	if r == plan.Keyed && !ga.a.env.tablesOnly {
 		if g := ga.whole(stmt.GetSelectStmt()); g != nil {
-			ga.a.out.Gather = g
+			ga.a.out.Across = g
 			if !forbids(g) || g.Otherwise != nil {
 				return
 			}
@@ -73,13 +73,13 @@ func (ga gatherer) gather(stmt *pg.Node, r plan.Route) {
 	}
 	rest, refusal := ga.remains(stmt)
 	switch {
-	case refusal != nil && ga.a.out.Gather == nil:
+	case refusal != nil && ga.a.out.Gather() == nil:
 		ga.a.scattered = refusal
 	case refusal != nil:
-	case ga.a.out.Gather != nil:
-		ga.a.out.Gather.Otherwise = rest.gather
+	case ga.a.out.Gather() != nil:
+		ga.a.out.Gather().Otherwise = rest.gather
 	default:
-		ga.a.out.Gather = rest.gather
+		ga.a.out.Across = rest.gather
 	}
 }
 
@@ -159,11 +159,12 @@ func (ga gatherer) selected(stmt *pg.Node) plan.Route {
 	if ga.a.refused() || r != plan.Keyed && r != plan.Gathered || r == plan.Keyed && ga.a.when == unlessCertain && ga.certain() {
 		return r
 	}
-	if ga.a.out.Postponed = ga.a.when == later && r == plan.Keyed; ga.a.out.Postponed {
+	if ga.a.when == later && r == plan.Keyed {
+		ga.a.out.Across = &plan.Postponed{}
 		return r
 	}
 	ga.gather(stmt, r)
-	if r == plan.Gathered && ga.a.out.Gather == nil {
+	if r == plan.Gathered && ga.a.out.Gather() == nil {
 		ga.a.out.Route, ga.a.out.Refusal = plan.Refused, ga.a.scattered
 		return plan.Refused
 	}

@@ -66,8 +66,8 @@ func (wr writes) followed() {
 		return
 	}
 	strays := wr.strays(wr.a.client.tree.Statements[0].Stmt)
-	defer func() { wr.a.out.Strays = strays && wr.a.out.Write != nil }()
-	if !wr.a.out.Lookups && !strays || wr.a.out.Write != nil && len(wr.a.conflicts) == 0 {
+	defer func() { wr.a.out.Strays = strays && wr.a.out.Write() != nil }()
+	if !wr.a.out.Lookups && !strays || wr.a.out.Write() != nil && len(wr.a.conflicts) == 0 {
 		return
 	}
 	if wr.conflicting() || wr.a.refused() {
@@ -98,7 +98,7 @@ func (wr writes) followed() {
 	default:
 		return
 	}
-	wr.a.out.Write = w
+	wr.a.out.Across = w
 }
 
 // conflicting tells the rows of an INSERT over several shards which values ON CONFLICT asks lookups
@@ -114,10 +114,10 @@ func (wr writes) conflicting() bool {
 			}
 		}
 	}
-	if wr.a.out.Write == nil {
+	if wr.a.out.Write() == nil {
 		return false
 	}
-	rows, ok := wr.a.out.Write.Shape.(*plan.Rows)
+	rows, ok := wr.a.out.Write().Shape.(*plan.Rows)
 	if !ok || len(wr.a.conflicts) == 0 || len(rows.Rows) != len(wr.a.conflicts) {
 		return false
 	}

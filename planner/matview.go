@@ -64,7 +64,7 @@ func (ob objects) lend(query *pg.Node) plan.Route {
 		ob.a.unsupported("Send the statements one by one.", "a materialized view of sharded tables cannot be made together with other statements")
 		return plan.Refused
 	}
-	ob.a.out.Gather = l.gather
+	ob.a.out.Across = l.gather
 	ob.a.why("rows of other shards are lent to the home shard's tables")
 	return plan.Gathered
 }

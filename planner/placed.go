@@ -96,7 +96,7 @@ func (cm commands) kept(r plan.Route) plan.Route {
 	if refusal == nil || cm.a.refused() {
 		return r
 	}
-	cm.a.out.Gather, cm.a.out.Write, cm.a.out.Postponed, cm.a.scattered = nil, nil, false, refusal
+	cm.a.out.Across, cm.a.scattered = nil, refusal
 	if r != plan.Keyed {
 		cm.a.out.Route, cm.a.out.Refusal = plan.Refused, refusal
 		return plan.Refused

@@ -51,7 +51,7 @@ type gathering uint8
 
 const (
 	unlessCertain gathering = iota // unless its conditions leave one shard
-	later                          // not now: see plan.Plan.Postponed
+	later                          // not now: see plan.Postponed
 	always
 	timed // always, and also what one shard does
 )
@@ -171,7 +171,7 @@ func (a *analysis) finish() {
 		out.Params = append(out.Params, t)
 	}
 	if out.Route == plan.Refused {
-		out.Instances, out.Generate, out.Change, out.Function, out.Gather, out.Write, out.Copy = nil, nil, nil, nil, nil, nil, nil
+		out.Instances, out.Generate, out.Change, out.Function, out.Across = nil, nil, nil, nil, nil
 		return
 	}
 	if out.Route == plan.Keyed {

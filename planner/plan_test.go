@@ -98,15 +98,16 @@ func TestPlan(t *testing.T) {
 				return ""
 			case "plan":
 				return goldenPlans(t, env, d, func(env *planner.Env, sql string, params []uint32) string {
+					checkShapes(t, env, sql, params)
 					return "=> " + planOf(env, sql, params...).String()
 				})
 			case "gather":
 				return goldenPlans(t, env, d, func(env *planner.Env, sql string, params []uint32) string {
 					p := planOf(env, sql, params...)
-					if p.Gather == nil {
+					if p.Gather() == nil {
 						return "=> " + p.String()
 					}
-					return p.Gather.String()
+					return p.Gather().String()
 				})
 			case "whole":
 				return goldenPlans(t, env, d, func(env *planner.Env, sql string, params []uint32) string {
@@ -126,6 +127,39 @@ func TestPlan(t *testing.T) {
 			return ""
 		})
 	})
+}
+
+// checkShapes makes all plans of a text and looks for parts that cannot be together.
+func checkShapes(t *testing.T, env *planner.Env, sql string, params []uint32) {
+	t.Helper()
+	var s parser.Scanner
+	s.Scan([]byte(sql), env.Options)
+	for name, make := range map[string]func(*planner.Env, string, []parser.Literal, []uint32) *plan.Plan{
+		"Plan": planner.Plan, "PlanLater": planner.PlanLater, "PlanGathered": planner.PlanGathered, "PlanTimed": planner.PlanTimed,
+	} {
+		if wrong := invalid(make(env, sql, s.Literals, params)); wrong != "" {
+			t.Errorf("%s of %s: %s", name, sql, wrong)
+		}
+	}
+}
+
+// invalid says which parts of a plan cannot be together, or returns "".
+func invalid(p *plan.Plan) string {
+	switch {
+	case p.Across != nil && p.Route != plan.Keyed && p.Route != plan.Gathered && !(p.Write() != nil && p.Timed):
+		return "a way over several shards on route " + p.Route.String()
+	case (p.Route == plan.Gathered) && (p.Across == nil || p.IsPostponed()):
+		return "nothing to gather"
+	case (p.Lookups || p.Strays) && p.Route == plan.Keyed && p.Gather() != nil:
+		return "a query whose changes lookups follow"
+	case (p.Function != nil) != (p.Route == plan.Call):
+		return "a function without a call, or a call without a function"
+	case p.Route == plan.Refused && p.Refusal == nil:
+		return "refused for no reason"
+	case (p.Unread || p.Waits) && p.Route != plan.Refused:
+		return "not refused"
+	}
+	return ""
 }
 
 func goldenPlans(t *testing.T, env *planner.Env, d *datadriven.TestData, plan func(*planner.Env, string, []uint32) string) string {

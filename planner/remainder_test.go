@@ -250,7 +250,7 @@ func (c *cut) check(env *planner.Env, sql string) {
 		c.Fatalf("does not scan: %s", sql)
 	}
 	p := planner.Plan(&with, sql, s.Literals, nil)
-	if p.Gather == nil {
+	if p.Gather() == nil {
 		c.Errorf("%s\n%s", sql, p)
 		return
 	}
@@ -263,7 +263,7 @@ func (c *cut) check(env *planner.Env, sql string) {
 	if err != nil && !errors.As(err, &failed) {
 		c.Fatal(err)
 	}
-	for g := p.Gather; g != nil; g = g.Otherwise {
+	for g := p.Gather(); g != nil; g = g.Otherwise {
 		got, err := c.answer(g, sql, s.Literals)
 		var e *pgconn.PgError
 		switch {

@@ -80,7 +80,7 @@ func (ga gatherer) sized(sel *pg.SelectStmt, r plan.Route) plan.Route {
 		ga.a.unsupported("Ask for it as an item of a SELECT.", "%s adds up all shards, and cannot be called like this", name)
 		return plan.Refused
 	}
-	ga.a.out.Gather = g
+	ga.a.out.Across = g
 	return plan.Gathered
 }
 

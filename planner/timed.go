@@ -27,7 +27,7 @@ func (ck clock) tell(stmt *pg.Node) {
 		return
 	}
 	out.Timed = true
-	if ck.a.when != timed || out.Route == plan.Any || out.Route == plan.AnyCopy || out.Gather != nil || out.Write != nil || len(ck.a.conflicts) > 0 {
+	if ck.a.when != timed || out.Route == plan.Any || out.Route == plan.AnyCopy || out.Across != nil || len(ck.a.conflicts) > 0 {
 		return
 	}
 	if out.Generate != nil {
@@ -54,7 +54,7 @@ func (ck clock) tell(stmt *pg.Node) {
 			own.Instances = append(own.Instances, in)
 		}
 	}
-	out.Write = &plan.Write{Verb: verb, Returns: returns, Shape: own}
+	out.Across = &plan.Write{Verb: verb, Returns: returns, Shape: own}
 	ck.a.gatherer().holds()
 }
 

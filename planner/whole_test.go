@@ -109,7 +109,7 @@ func (b *brute) checkWhole(sql string, any bool) bool {
 		if p.Refusal != nil && p.Refusal.Code == "XX000" {
 			b.Fatalf("%s\n%s", sql, p)
 		}
-		g = p.Gather
+		g = p.Gather()
 	}
 	if g == nil {
 		return false

@@ -31,7 +31,7 @@ func (wr writes) changed(stmt *pg.Node) plan.Route {
 	w, refusal := wr.writeOf(stmt)
 	switch {
 	case refusal == nil:
-		wr.a.out.Write = w
+		wr.a.out.Across = w
 		wr.a.gatherer().holds()
 	case r == plan.Gathered:
 		wr.a.out.Route, wr.a.out.Refusal = plan.Refused, refusal

@@ -58,9 +58,9 @@ func (wr writes) inserts(n *pg.InsertStmt) plan.Route {
 		*wr.a = *b
 		return plan.Gathered
 	default:
-		wr.a.out.Write = b.out.Write
+		wr.a.out.Across = b.out.Across
 		wr.a.out.Exact = wr.a.out.Exact || b.out.Exact
-		_, rows := b.out.Write.Shape.(*plan.Rows)
+		_, rows := b.out.Write().Shape.(*plan.Rows)
 		if g := wr.a.out.Generate; g != nil && rows && len(wr.a.params.used)+len(g.Values) > maxParams {
 			// Values that weft supplies cannot be parameters beside the client's.
 			return plan.Gathered
@@ -88,7 +88,7 @@ func (wr writes) insertsTemporary(n *pg.InsertStmt, r plan.Route) plan.Route {
 		return r
 	}
 	*wr.a = *b
-	wr.a.out.Write = w
+	wr.a.out.Across = w
 	return plan.Gathered
 }
 
@@ -204,7 +204,7 @@ func (wr writes) valuesInsertion(n *pg.InsertStmt, first *analysis) (*analysis, 
 			return wr.a, refusal
 		}
 	}
-	wr.a.out.Route, wr.a.out.Write = plan.Gathered, &plan.Write{Verb: "INSERT", Returns: len(n.ReturningList) > 0, Shape: rows}
+	wr.a.out.Route, wr.a.out.Across = plan.Gathered, &plan.Write{Verb: "INSERT", Returns: len(n.ReturningList) > 0, Shape: rows}
 	return wr.a, nil
 }
 
@@ -254,11 +254,11 @@ func (wr writes) reading(query *pg.Node) (*plan.Query, *pgerr.Error) {
 	}
 	r := q.gatherer().selected(query)
 	wr.a.out.Exact = wr.a.out.Exact || q.out.Exact
-	out := &plan.Query{Text: asked, Gather: q.out.Gather, Writes: q.out.Writes}
+	out := &plan.Query{Text: asked, Gather: q.out.Gather(), Writes: q.out.Writes}
 	switch {
 	case q.refused():
 		return nil, q.out.Refusal
-	case q.out.Gather != nil:
+	case q.out.Gather() != nil:
 		return out, nil
 	case r == plan.Keyed || r == plan.Gathered:
 		if q.scattered == nil {

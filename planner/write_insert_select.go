@@ -42,7 +42,7 @@ func (wr writes) selectInsertion(n *pg.InsertStmt) (*analysis, *pgerr.Error) {
 		}
 		w.Shape = stream
 	}
-	wr.a.out.Route, wr.a.out.Write = plan.Gathered, w
+	wr.a.out.Route, wr.a.out.Across = plan.Gathered, w
 	return wr.a, nil
 }
 

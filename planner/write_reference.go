@@ -82,7 +82,7 @@ func (wr writes) replicated(stmt *pg.Node) plan.Route {
 		return plan.Refused
 	}
 	if w := c.plan(stmt); w != nil && !wr.a.refused() {
-		wr.a.out.Write = w
+		wr.a.out.Across = w
 		wr.a.why("%s is written on every shard, on the home shard first", rel.Name.Name)
 		wr.a.gatherer().holds()
 		return plan.Gathered

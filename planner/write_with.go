@@ -500,11 +500,11 @@ func (wr writes) withSteps(stmt *pg.Node, look func(*level)) plan.Route {
 	}
 	b.gatherer().holds()
 	if !wr.a.refused() && r == plan.Keyed {
-		wr.a.out.Write = w
+		wr.a.out.Across = w
 		wr.a.out.Exact = wr.a.out.Exact || b.out.Exact
 		return r
 	}
-	b.out.Write, b.out.Writes, b.out.Route = w, true, plan.Gathered
+	b.out.Across, b.out.Writes, b.out.Route = w, true, plan.Gathered
 	*wr.a = *b
 	return plan.Gathered
 }

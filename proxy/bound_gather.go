@@ -20,7 +20,7 @@ import (
 // bindGather makes the portal of a gathered query. tail is what the Bind carries beyond the
 // names, and supplied are the values that weft has drawn for the portal.
 func (ga *gatherer) bindGather(portal, name []byte, f *parser.Facts, pl *planned, tail []byte, supplied [][]byte) error {
-	if pl.plan.Copy != nil {
+	if pl.plan.Copy() != nil {
 		if err := miscounted(tail, name, len(declaredTypes(pl.oids))); err != nil {
 			return ga.s.lost.refuseBoundRead(err)
 		}
@@ -90,7 +90,7 @@ func (ga *gatherer) learnBound(x *gathering) error {
 	} else if x.write != nil {
 		err = ga.s.write.describeWrite(x)
 	} else {
-		x.g = x.plan.Gather
+		x.g = x.plan.Gather()
 		err = ga.describeGather(x)
 	}
 	return ga.loseAtHand(err)
@@ -209,7 +209,7 @@ func (ga *gatherer) prepareBound(x *gathering, limited bool) error {
 		if !x.req.bindInto(&r.args, ga.s.record.scanOptions()) {
 			return wire.ErrMalformed
 		}
-		x.g = x.plan.Gather
+		x.g = x.plan.Gather()
 		err := ga.prepareGather(r, x)
 		if !errors.Is(err, errMoved) {
 			return err
@@ -221,7 +221,7 @@ func (ga *gatherer) prepareBound(x *gathering, limited bool) error {
 		if x.plan, err = ga.gatheredPlan(r, x.plan, x.req.text, x.req.oids); err != nil {
 			return err
 		}
-		if x.plan.Gather == nil {
+		if x.plan.Gather() == nil {
 			return errGather
 		}
 	}

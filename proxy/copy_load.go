@@ -75,7 +75,7 @@ const (
 )
 
 func (cp *copier) newLoad(p *plan.Plan, text []byte, literals []parser.Literal, f *parser.Facts) *load {
-	return &load{s: cp.s, plan: p.Copy, fires: p.Fires, facts: f, lookups: p.Lookups, text: text, literals: literals, began: time.Now()}
+	return &load{s: cp.s, plan: p.Copy(), fires: p.Fires, facts: f, lookups: p.Lookups, text: text, literals: literals, began: time.Now()}
 }
 
 // run carries the COPY out in the open block. It leaves the command tag in tag.

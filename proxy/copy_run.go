@@ -19,8 +19,8 @@ func (cp *copier) copyQuery(r *router, p *plan.Plan, text []byte, f *parser.Fact
 	text, literals := slices.Clone(text), slices.Clone(r.scan.Literals)
 	cp.s.client.Consume(wire.HeaderLen + n)
 	cp.s.account.runsAs(tally.Copy)
-	if p.Copy.Query != "" {
-		return cp.copyOut(p.Copy, f)
+	if p.Copy().Query != "" {
+		return cp.copyOut(p.Copy(), f)
 	}
 	x := cp.newLoad(p, text, literals, f)
 	if cp.s.out.isQuiet() { // carried out again, by another plan
@@ -110,13 +110,13 @@ func (cp *copier) executeCopy(b *boundCopy) error {
 	cp.s.account.runsAs(tally.Copy)
 	// Earlier messages are answered before the client is asked for data.
 	before := cp.s.implicit.openPipe
-	if b.plan.Copy.Query != "" && !cp.s.implicit.isPiped() {
+	if b.plan.Copy().Query != "" && !cp.s.implicit.isPiped() {
 		before = cp.s.implicit.leavePipe
 	}
 	if err := before(); err != nil {
 		return cp.s.lost.refuseBoundRead(err)
 	}
-	if b.plan.Copy.Query != "" {
+	if b.plan.Copy().Query != "" {
 		return cp.executeCopyOut(b)
 	}
 	m := cp.s.out.mark()
@@ -150,7 +150,7 @@ func (cp *copier) loadBound(b *boundCopy) (*load, error) {
 		if err != nil {
 			return nil, err
 		}
-		if b.plan.Copy == nil || b.plan.Copy.Query != "" {
+		if b.plan.Copy() == nil || b.plan.Copy().Query != "" {
 			return nil, declaredAnew()
 		}
 	}
@@ -181,7 +181,7 @@ func (cp *copier) copyOut(c *plan.Copy, f *parser.Facts) error {
 			err = declaredAnew()
 		}
 	}
-	if err == nil && (p.Gather == nil || p.Gather.Lend != nil || p.Write != nil) {
+	if err == nil && (p.Gather() == nil || p.Gather().Lend != nil) {
 		err = pgerr.New(pgerr.FeatureNotSupported, "COPY of this query over several shards is not supported").WithHint("Send the query itself.")
 	}
 	if err != nil {
@@ -193,7 +193,7 @@ func (cp *copier) copyOut(c *plan.Copy, f *parser.Facts) error {
 
 // executeCopyOut is copyOut for a portal.
 func (cp *copier) executeCopyOut(b *boundCopy) error {
-	failed, err := cp.s.out.quietly(func() error { return cp.copyOut(b.plan.Copy, b.facts) })
+	failed, err := cp.s.out.quietly(func() error { return cp.copyOut(b.plan.Copy(), b.facts) })
 	if failed {
 		cp.s.pipe.skipToSync()
 	}

@@ -166,7 +166,7 @@ func decideKeyed(p *plan.Plan, holds bool, in standing) deed {
 		return gatherShards // even on one shard
 	case in.found == unsought:
 		return findShards
-	case in.found == onSeveral && (p.Gather != nil || p.Write != nil || p.Copy != nil || p.Postponed):
+	case in.found == onSeveral && p.Across != nil:
 		return gatherShards
 	case in.found == onSeveral:
 		return refusePlan
@@ -176,7 +176,7 @@ func decideKeyed(p *plan.Plan, holds bool, in standing) deed {
 		return enterValues
 	case p.Timed && in.late:
 		return gatherShards
-	case holds && p.Gather != nil && !in.home:
+	case holds && p.Gather() != nil && !in.home:
 		return gatherShards // a cursor WITH HOLD is on the home shard
 	}
 	return runOnShard

@@ -47,13 +47,13 @@ func planOf(t *testing.T, words string) (*plan.Plan, *parser.Facts) {
 		case "generate":
 			p.Generate = &plan.Generate{}
 		case "gather":
-			p.Gather = &plan.Gather{}
+			p.Across = &plan.Gather{}
 		case "write":
-			p.Write = &plan.Write{}
+			p.Across = &plan.Write{}
 		case "copy":
-			p.Copy = &plan.Copy{}
+			p.Across = &plan.Copy{}
 		case "postponed":
-			p.Postponed = true
+			p.Across = &plan.Postponed{}
 		case "lookups":
 			p.Lookups = true
 		case "strays":

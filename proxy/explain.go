@@ -110,7 +110,7 @@ func (en *explainer) explainBound(x *gathering) error {
 		if !x.req.bindInto(&r.args, en.s.record.scanOptions()) {
 			return wire.ErrMalformed
 		}
-		x.g, x.write = x.plan.Gather, x.plan.Write
+		x.g, x.write = x.plan.Gather(), x.plan.Write()
 		err := en.explainWhole(r, x)
 		if !errors.Is(err, errMoved) {
 			return err
@@ -123,7 +123,7 @@ func (en *explainer) explainBound(x *gathering) error {
 		if x.plan, err = en.s.gather.gatheredPlan(r, x.plan, text, x.req.oids); err != nil {
 			return err
 		}
-		if x.plan.Gather == nil && x.plan.Write == nil || x.plan.Explain == nil {
+		if x.plan.Gather() == nil && x.plan.Write() == nil || x.plan.Explain == nil {
 			return errGather
 		}
 		x.explain.Explain = x.plan.Explain
@@ -285,7 +285,7 @@ func (en *explainer) reportOf(x *gathering) *explain.Report {
 	if x.g.Native != nil && x.native == nil {
 		ex.Notes = append(ex.Notes, en.whyNotNative(x))
 	}
-	if x.g != x.plan.Gather {
+	if x.g != x.plan.Gather() {
 		ex.Notes = append(ex.Notes, "the types of its columns forbid larger pieces")
 	}
 	return explain.New(ex)

@@ -59,7 +59,7 @@ type gathering struct {
 
 // newGathering makes the execution of a plan.
 func newGathering(p *plan.Plan, req request) *gathering {
-	return &gathering{plan: p, g: p.Gather, write: p.Write, req: req}
+	return &gathering{plan: p, g: p.Gather(), write: p.Write(), req: req}
 }
 
 // errGather refuses a statement that visits several shards where it cannot be gathered.
@@ -72,11 +72,14 @@ func (ga *gatherer) gatherQuery(r *router, p *plan.Plan, text []byte, f *parser.
 	if err != nil {
 		return ga.s.route.refuseQuery(ga.s.record.refusedText(text, nil, err), n)
 	}
-	switch {
-	case p.Copy != nil:
+	switch p.Across.(type) {
+	case *plan.Copy:
 		return ga.s.copy.copyQuery(r, p, text, f, n)
-	case p.Write != nil && p.Explain == nil:
-		return ga.s.write.writeQuery(r, p, text, f, n)
+	case *plan.Write:
+		if p.Explain == nil {
+			return ga.s.write.writeQuery(r, p, text, f, n)
+		}
+	case *plan.Gather, *plan.Postponed, nil:
 	}
 	return ga.answerGather(r, p, text, f, n, nil)
 }
@@ -120,26 +123,28 @@ func (ga *gatherer) answerGather(r *router, p *plan.Plan, text []byte, f *parser
 // gatheredPlan returns the plan for several shards, which is made only when a text needs it. r
 // has the scan of the text.
 func (ga *gatherer) gatheredPlan(r *router, p *plan.Plan, text, oids []byte) (*plan.Plan, error) {
-	again := p.Timed && p.Gather == nil && (p.Write == nil || isWhole(p.Write)) && ga.s.tx.isOpen() && ga.s.tx.clock != nil
-	if !p.Postponed && !again {
+	again := p.Timed && p.Gather() == nil && (p.Write() == nil || isWhole(p.Write())) && ga.s.tx.isOpen() && ga.s.tx.clock != nil
+	if !p.IsPostponed() && !again {
 		return p, nil
 	}
 	env, err := ga.s.route.environment()
 	if err != nil {
 		return nil, err
 	}
-	if p.Postponed {
-		if g := ga.s.srv.memory.plans.Gathered(env, &r.scan, text, oids); g.Gather != nil || g.Write != nil || !again {
+	if p.IsPostponed() {
+		if g := ga.s.srv.memory.plans.Gathered(env, &r.scan, text, oids); g.Gather() != nil || g.Write() != nil || !again {
 			p, again = g, false
 		}
 	}
 	if again {
 		p = ga.s.srv.memory.plans.Timed(env, &r.scan, text, oids)
 	}
-	switch {
-	case p.Gather != nil, p.Write != nil:
+	switch p.Across.(type) {
+	case *plan.Gather, *plan.Write:
 		return p, nil
-	case p.Refusal != nil:
+	case *plan.Copy, *plan.Postponed, nil:
+	}
+	if p.Refusal != nil {
 		return nil, p.Refusal
 	}
 	return nil, errGather

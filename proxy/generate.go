@@ -84,8 +84,8 @@ func (d *drawn) routeIDs(r *router, p *plan.Plan) error {
 		}
 		r.args.ASCII = d.s.out.reported["client_encoding"] != "UTF8"
 		instances := p.Instances
-		if len(instances) == 0 && p.Write != nil {
-			instances = p.Write.Instances()
+		if len(instances) == 0 && p.Write() != nil {
+			instances = p.Write().Instances()
 		}
 		bucket, known, err := r.bind.Bucket(p, &instances[v.Row], d.s.route.snap, &r.args)
 		if err != nil {
@@ -114,10 +114,11 @@ func (d *drawn) routeIDs(r *router, p *plan.Plan) error {
 
 // insertsRows reports whether the rows of an INSERT go each to its shard.
 func insertsRows(p *plan.Plan) bool {
-	if p.Write == nil {
+	w := p.Write()
+	if w == nil {
 		return false
 	}
-	_, ok := p.Write.Shape.(*plan.Rows)
+	_, ok := w.Shape.(*plan.Rows)
 	return ok
 }
 

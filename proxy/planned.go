@@ -100,7 +100,7 @@ func (ps *prepared) parseFor(bind []byte) error {
 			ps.s.drawn.keepFresh(r.args.Generated)
 		}
 		if st := ps.named[string(p.Name)]; isKnown(pl) && (st == nil || st.doubtful) {
-			if pl.Copy != nil {
+			if pl.Copy() != nil {
 				if err := undetermined(p.OIDs); err != nil {
 					return ps.s.lost.refuseParse(p.Name, err)
 				}
@@ -220,13 +220,16 @@ func ofBlock(f *parser.Facts) bool { return opensBlock(f) || endsTx(f) || toAll(
 
 // isKnown reports whether a server has accepted the text of a plan for several shards.
 func isKnown(p *plan.Plan) bool {
-	if p.Copy != nil {
+	switch w := p.Across.(type) {
+	case *plan.Gather:
+		return w.Known.Load() != nil
+	case *plan.Write:
+		return w.Known.Load() != nil
+	case *plan.Copy:
 		return true // a server checks COPY when it is executed
+	case *plan.Postponed, nil: // gatheredPlan has planned a way
 	}
-	if p.Write != nil {
-		return p.Write.Known.Load() != nil
-	}
-	return p.Gather.Known.Load() != nil
+	return false
 }
 
 // notePlan keeps the plan with its statement.

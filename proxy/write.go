@@ -488,7 +488,7 @@ func (wr *writer) planAnew(r *router, x *gathering) (err error) {
 	if x.plan, err = wr.s.route.plan(r, x.req.text, x.req.oids); err != nil {
 		return err
 	}
-	if x.write = x.plan.Write; x.write == nil {
+	if x.write = x.plan.Write(); x.write == nil {
 		return pgerr.New(pgerr.SerializationFailure, "the tables of this statement were declared anew meanwhile").WithHint("Try again.")
 	}
 	x.legs, x.intake.inputs, x.progress.shares = nil, nil, nil

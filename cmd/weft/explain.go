@@ -27,8 +27,10 @@ func (e *explainer) print(out io.Writer, text string, params []string) error {
 		Params: executor.TextParams(values(params)), Generated: samples(p),
 	}
 	head := *p
-	head.Gather = nil // it is told in full below
-	if p.Gather != nil || p.Write != nil {
+	if p.Gather() != nil {
+		head.Across = nil // it is told in full below
+	}
+	if p.Gather() != nil || p.Write() != nil {
 		head.Refusal = nil
 	}
 	fmt.Fprint(out, &head)
@@ -47,13 +49,13 @@ func (e *explainer) print(out io.Writer, text string, params []string) error {
 	case p.Route == plan.Call:
 		fmt.Fprintln(out, "visits no shard as it is: weft runs the function itself")
 		return nil
-	case p.Route == plan.Gathered && p.Gather == nil:
+	case p.Route == plan.Gathered && p.Gather() == nil:
 		return nil // a write, which is told above
 	case p.Route == plan.Gathered:
 		return e.gathers(out, p, args, len(p.Params) == len(params))
 	case p.Route == plan.Keyed && len(p.Params) > 0 && len(params) == 0:
 		fmt.Fprintln(out, "visits the shards that its parameters say: give --param for each to see them")
-		if p.Gather != nil {
+		if p.Gather() != nil {
 			fmt.Fprintln(out, "if they are several:")
 			return e.gathers(out, p, args, false)
 		}
@@ -66,7 +68,7 @@ func (e *explainer) print(out io.Writer, text string, params []string) error {
 		return nil
 	}
 	e.visits(out, p, shards)
-	if _, one := shards.One(); !one && p.Gather != nil {
+	if _, one := shards.One(); !one && p.Gather() != nil {
 		return e.gathers(out, p, args, true)
 	}
 	return nil
@@ -75,8 +77,9 @@ func (e *explainer) print(out io.Writer, text string, params []string) error {
 // gathers says how a query is answered that several shards have rows for. If the
 // values are not known, it does not say which.
 func (e *explainer) gathers(out io.Writer, p *plan.Plan, args *executor.Args, known bool) error {
+	g := p.Gather()
 	x := &explain.Execution{
-		Gather: p.Gather, Home: e.snap.Home,
+		Gather: g, Home: e.snap.Home,
 		Literal: func(i int) string {
 			l := args.Literals[i]
 			return string(args.Text[l.Start:l.End])
@@ -88,8 +91,8 @@ func (e *explainer) gathers(out io.Writer, p *plan.Plan, args *executor.Args, kn
 	if known {
 		x.Visits = make([][]int, len(x.Shards))
 		var b executor.Binder
-		for i := range p.Gather.Pieces {
-			shards, err := b.BindPiece(p, &p.Gather.Pieces[i], e.snap, args)
+		for i := range g.Pieces {
+			shards, err := b.BindPiece(p, &g.Pieces[i], e.snap, args)
 			if err != nil {
 				fmt.Fprintf(out, "refused: %v\n", err)
 				return nil
@@ -104,10 +107,10 @@ func (e *explainer) gathers(out io.Writer, p *plan.Plan, args *executor.Args, kn
 	for _, l := range r.Lines() {
 		fmt.Fprintln(out, l)
 	}
-	if p.Gather.Otherwise != nil {
+	if g.Otherwise != nil {
 		fmt.Fprintln(out, "if types of columns forbid that:")
 		other := *p
-		other.Gather = p.Gather.Otherwise
+		other.Across = g.Otherwise
 		return e.gathers(out, &other, args, known)
 	}
 	return nil
@@ -135,7 +138,7 @@ func (e *explainer) visits(out io.Writer, p *plan.Plan, shards executor.Shards) 
 	if generatedKey(p) {
 		fmt.Fprintln(out, "weft supplies the key; it was taken to be 1 and so on, and another may be on another shard")
 	}
-	if len(names) > 1 && p.Route == plan.Keyed && p.Gather == nil && p.Write == nil && p.Refusal != nil {
+	if len(names) > 1 && p.Route == plan.Keyed && p.Gather() == nil && p.Write() == nil && p.Refusal != nil {
 		fmt.Fprintf(out, "refused with SQLSTATE %s: %s\n", p.Refusal.Code, p.Refusal.Message)
 	}
 }
