@@ -32,7 +32,7 @@ const (
 
 // scriptStates is the state after each event.
 //
-//	                   begins              beginsInBlock       opens               yields        fails               ends
+//	                   begins              begins in block     opens               yields        fails               ends
 //	noScript           scriptRuns          scriptOwns          noScript            noScript      noScript            noScript
 //	scriptRuns         scriptRuns          scriptOwns          scriptOwns          scriptRuns    scriptFailed        noScript
 //	scriptOwns         scriptOwns          scriptOwns          scriptOwns          scriptRuns    scriptFailedOwning  noScript

@@ -33,7 +33,7 @@ const (
 
 // blockStates is the state after each event.
 //
-//	                  starts     widens       found        seals              chains       chainsUnsettled  ends
+//	                  starts     widens       found        seals              chains       chains unsettled ends
 //	blockClosed       blockOpen  blockOpen    blockSealed  blockClosedSealed  blockOpen    blockSealed      blockClosed
 //	blockClosedSealed blockOpen  blockSealed  blockSealed  blockClosedSealed  blockSealed  blockSealed      blockClosed
 //	blockOpen         blockOpen  blockOpen    blockSealed  blockSealed        blockOpen    blockSealed      blockClosed
