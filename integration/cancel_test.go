@@ -10,6 +10,7 @@ import (
 
 	"weft/config"
 	"weft/integration/harness"
+	"weft/pgserver/pgtest"
 	"weft/wire"
 )
 
@@ -28,7 +29,7 @@ func TestCancelElsewhere(t *testing.T) {
 				done <- err
 			}()
 			here.Await(t, "select exists (select from pg_stat_activity where state = 'active' and query = 'select pg_sleep(2)')")
-			conn, err := net.DialTimeout("tcp", there.Addr, 5*time.Second)
+			conn, err := net.DialTimeout("tcp", there.Addr, pgtest.Patience)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -38,7 +39,7 @@ func TestCancelElsewhere(t *testing.T) {
 				t.Fatal(err)
 			}
 			// As with PostgreSQL, the end of the connection says that it has been seen to.
-			_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+			_ = conn.SetReadDeadline(time.Now().Add(pgtest.Patience))
 			if n, err := conn.Read(make([]byte, 1)); n != 0 || errors.Is(err, net.ErrClosed) {
 				t.Errorf("read %d, %v", n, err)
 			}

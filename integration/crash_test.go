@@ -12,6 +12,7 @@ import (
 
 	"weft/config"
 	"weft/integration/harness"
+	"weft/pgserver/pgtest"
 )
 
 // gone are the SQLSTATEs that a client may see of a server that is not there:
@@ -51,7 +52,7 @@ func TestServerKilled(t *testing.T) {
 		if !slices.Contains(gone, got) {
 			t.Errorf("the running statement got %q, want one of %v", got, gone)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(pgtest.Patience):
 		t.Error("the running statement was not told")
 	}
 	if got := try(inside, "select 1"); !slices.Contains(gone, got) {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"weft/integration/harness"
+	"weft/pgserver/pgtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
@@ -31,7 +32,7 @@ func both(t *testing.T, f func(t *testing.T, target *harness.Target)) {
 
 // within is the context of a scenario that must not hang.
 func within(t *testing.T, d time.Duration) context.Context {
-	ctx, stop := context.WithTimeout(t.Context(), d)
+	ctx, stop := context.WithTimeout(t.Context(), max(d, pgtest.Patience))
 	t.Cleanup(stop)
 	return ctx
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weft/integration/harness"
+	"weft/pgserver/pgtest"
 )
 
 // TestNegotiate asks for protocol versions from 3.0 on. The server speaks the
@@ -37,7 +38,7 @@ func TestNegotiate(t *testing.T) {
 // handshake reads up to ReadyForQuery.
 func handshake(t *testing.T, c rawConn, asked byte) (spoken byte, key []byte) {
 	t.Helper()
-	if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(pgtest.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	spoken = asked

@@ -11,6 +11,7 @@ import (
 	"github.com/pmezard/go-difflib/difflib"
 
 	"weft/integration/harness"
+	"weft/pgserver/pgtest"
 )
 
 // output is what a program said.
@@ -23,7 +24,7 @@ type output struct {
 // the server's own version are used, because pg_dump refuses a newer server.
 func program(t *testing.T, target *harness.Target, stdin, name string, args ...string) output {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), pgtest.Patience)
 	defer stop()
 	cmd := exec.CommandContext(ctx, target.Home.Config().Install.Program(name), args...)
 	cmd.Env = target.Env()

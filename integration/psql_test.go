@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weft/integration/harness"
+	"weft/pgserver/pgtest"
 )
 
 // sampleSchema has one of everything that psql's \d family and pg_dump show.
@@ -238,7 +239,7 @@ func TestPsqlWatch(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		kill := time.AfterFunc(15*time.Second, func() { _ = cmd.Process.Kill() })
+		kill := time.AfterFunc(pgtest.Patience, func() { _ = cmd.Process.Kill() })
 		defer kill.Stop()
 		seen := 0
 		scan := bufio.NewScanner(out)

@@ -77,7 +77,7 @@ func TestLimitOfOne(t *testing.T) {
 		}
 		refused := func(what string, err error, began time.Time) {
 			t.Helper()
-			if code(err) != "53300" || !strings.Contains(err.Error(), tc.message) || time.Since(began) > 10*time.Second {
+			if code(err) != "53300" || !strings.Contains(err.Error(), tc.message) || pgtest.Late(t, time.Since(began), 10*time.Second) {
 				t.Errorf("%s: %v after %v", what, err, time.Since(began))
 			}
 		}

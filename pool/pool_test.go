@@ -72,7 +72,7 @@ func lane(t *testing.T, sh *pool.Shard, options ...wire.Option) *pool.Lane {
 
 func acquire(t *testing.T, l *pool.Lane, want pool.Want) *pool.Conn {
 	t.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), pgtest.Patience)
 	defer stop()
 	c, err := l.Acquire(ctx, want)
 	if err != nil {
@@ -113,7 +113,7 @@ func counts(p *pool.Pool) (open, idle, waiting int) {
 // eventually waits until f says that all is well, or fails with what it says.
 func eventually(t *testing.T, f func() string) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(pgtest.Patience); ; time.Sleep(5 * time.Millisecond) {
 		switch what := f(); {
 		case what == "":
 			return
@@ -310,7 +310,7 @@ func TestLanesShareTheLimit(t *testing.T) {
 	}
 	began := time.Now()
 	acquire(t, two, pool.Want{}).Release()
-	if took := time.Since(began); took > 2*time.Second {
+	if took := time.Since(began); pgtest.Late(t, took, 2*time.Second) {
 		t.Errorf("the other lane waited %v", took)
 	}
 	close(stop)

@@ -12,12 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"weft/pgserver/pgtest"
 	"weft/wire"
 )
 
 // patience is how long a client of these tests waits for anything. Longer
 // means that it hangs.
-const patience = 20 * time.Second
+const patience = pgtest.Patience
 
 // client speaks the protocol by hand, so that it can say what no driver would.
 type client struct {

@@ -97,7 +97,7 @@ func (w *weft) close(tb testing.TB) {
 		if err != nil {
 			tb.Errorf("close: %v", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		tb.Error("Close did not return within 20 s")
 		return
 	}

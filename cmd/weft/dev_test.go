@@ -85,11 +85,15 @@ func startWeft(t *testing.T, args ...string) *process {
 // exit waits for the process to end and returns its code.
 func (p *process) exit(limit time.Duration) int {
 	p.t.Helper()
+	began := time.Now()
 	select {
 	case <-p.done:
+		if took := time.Since(began); pgtest.Late(p.t, took, limit) {
+			p.t.Errorf("ended after %v", took)
+		}
 		return p.cmd.ProcessState.ExitCode()
-	case <-time.After(limit):
-		p.t.Fatalf("still running after %v", limit)
+	case <-time.After(pgtest.Patience):
+		p.t.Fatalf("still running after %v", time.Since(began))
 		return 0
 	}
 }
@@ -155,9 +159,12 @@ func (c *cluster) start(t *testing.T, limit time.Duration, more ...string) *proc
 			t.Fatalf("ended with code %d", p.cmd.ProcessState.ExitCode())
 		case <-time.After(20 * time.Millisecond):
 		}
-		if time.Since(began) > limit {
-			t.Fatalf("not ready after %v", limit)
+		if time.Since(began) > pgtest.Patience {
+			t.Fatalf("not ready after %v", time.Since(began))
 		}
+	}
+	if took := time.Since(began); pgtest.Late(t, took, limit) {
+		t.Errorf("ready after %v", took)
 	}
 	t.Logf("ready after %v", time.Since(began).Round(time.Millisecond))
 	return p
@@ -367,7 +374,7 @@ func TestDev(t *testing.T) {
 		default:
 			p.stop(syscall.SIGTERM)
 		}
-		if took := time.Since(began); took > 6*time.Second {
+		if took := time.Since(began); pgtest.Late(t, took, 6*time.Second) {
 			t.Errorf("the second signal took %v to help", took)
 		}
 		c.nothingLeft(t)
@@ -411,7 +418,7 @@ func TestDev(t *testing.T) {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	const limit = 15 * time.Second
+	const limit = pgtest.Patience
 	for end := time.Now().Add(limit); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%s: not within %v", what, limit)

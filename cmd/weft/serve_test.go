@@ -66,7 +66,7 @@ func (s *served) signal(t *testing.T, sig os.Signal) {
 
 func (s *served) connect(t *testing.T) (*pgx.Conn, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), pgtest.Patience)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, "postgres://postgres@"+s.listen+"/postgres?sslmode=disable")
 	if err == nil {

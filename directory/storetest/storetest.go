@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"weft/directory"
+	"weft/pgserver/pgtest"
 )
 
 // Patience is how long the suite waits for what should happen soon.
-const Patience = 20 * time.Second
+const Patience = pgtest.Patience
 
 // Run runs the suite. open returns a store that holds nothing; a second call
 // returns another one.

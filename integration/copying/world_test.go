@@ -13,9 +13,10 @@ import (
 
 	"weft/integration/harness"
 	"weft/integration/pair"
+	"weft/pgserver/pgtest"
 )
 
-const patience = 30 * time.Second
+const patience = pgtest.Patience
 
 // world is a database on both sides.
 type world struct {

@@ -27,7 +27,7 @@ func TestBadInput(t *testing.T) {
 	for _, conn := range []*pgx.Conn{one, c} {
 		must(t, conn, "create table bad (id bigint primary key, v int not null check (v < 1000), code text unique)")
 	}
-	must(t, c, "select weft.shard_table('bad', 'id')")
+	declare(t, c, "select weft.shard_table('bad', 'id')")
 	for _, conn := range []*pgx.Conn{one, c} {
 		must(t, conn, "insert into bad select i, i, 'c' || i from generate_series(1, 100) i")
 	}
@@ -93,7 +93,7 @@ func TestShardFull(t *testing.T) {
 	w := newWorld(t, "c_full", nil)
 	c := w.conn(0)
 	must(t, c, "create table bad (id bigint primary key, v int not null)")
-	must(t, c, "select weft.shard_table('bad', 'id')")
+	declare(t, c, "select weft.shard_table('bad', 'id')")
 	must(t, c, "insert into bad select i, i from generate_series(1, 100) i")
 	w.untouched("before")
 	// Its pool has no connection to the shard.

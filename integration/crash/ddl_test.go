@@ -84,7 +84,7 @@ func TestDDLAtomic(t *testing.T) {
 		}
 		within(t, patience, what+": the other proxy goes on", func() bool {
 			for _, k := range []int{0, 1, 2, 3} {
-				if got, _ := exec(other, 5*time.Second, "update s set v = v + 1 where id = $1", w.keyOn(k, 0)); got != "" {
+				if got, _ := exec(other, patience, "update s set v = v + 1 where id = $1", w.keyOn(k, 0)); got != "" {
 					if other.IsClosed() {
 						other = w.conn(1)
 					}

@@ -26,7 +26,7 @@ func TestDeclare(t *testing.T) {
 	setup := w.conn(1)
 	must(t, setup, "create table d (id bigint primary key, v bigint not null default 0, note text); create table decl (id bigint primary key)")
 	must(t, setup, fmt.Sprintf("insert into d select i, 0, repeat('x', 100) from generate_series(1, %d) i", tableRows))
-	must(t, setup, "select weft.shard_table('decl', 'id')")
+	declare(t, setup, "select weft.shard_table('decl', 'id')")
 
 	ctx, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -20,7 +19,7 @@ func TestEntries(t *testing.T) {
 	w.proxy(nil)
 	setup := w.conn(2)
 	must(t, setup, "create table tenants (name text primary key, v bigint)")
-	must(t, setup, "select weft.shard_table('tenants', 'name', vindex => 'lookup_unique', name => 'names')")
+	declare(t, setup, "select weft.shard_table('tenants', 'name', vindex => 'lookup_unique', name => 'names')")
 	count := func() int {
 		n, err := w.store.CountEntries(context.Background(), "names")
 		if err != nil {
@@ -82,7 +81,7 @@ func TestEntries(t *testing.T) {
 		if v := value[int](t, setup, "select v from tenants where name = $1", name); v != 30 {
 			t.Errorf("%s: %d is found", way.name, v)
 		}
-		if got, _ := exec(setup, 10*time.Second, "insert into tenants values ($1, 31)", name); got != "23505" {
+		if got, _ := exec(setup, patience, "insert into tenants values ($1, 31)", name); got != "23505" {
 			t.Errorf("%s: a second row: %q", way.name, got)
 		}
 		if n := count(); n != before+6 {

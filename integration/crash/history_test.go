@@ -17,6 +17,7 @@ import (
 
 	"weft/config"
 	"weft/integration/consistency"
+	"weft/pgserver/pgtest"
 )
 
 const (
@@ -44,8 +45,8 @@ type historian struct {
 // had, what was acknowledged is there, nothing was seen that never was, nothing
 // came before itself, and no transaction is left prepared.
 func TestHistory(t *testing.T) {
-	w := newWorld(t, "c_history", func(c *config.Config) { c.Pool.ConnectTimeout = 2 * time.Second })
-	w.proxy(func(c *config.Config) { c.Pool.ConnectTimeout = 2 * time.Second })
+	w := newWorld(t, "c_history", func(c *config.Config) { c.Pool.ConnectTimeout = pgtest.Stretch(2 * time.Second) })
+	w.proxy(func(c *config.Config) { c.Pool.ConnectTimeout = pgtest.Stretch(2 * time.Second) })
 	w.bank()
 	for _, s := range w.any.Shards() {
 		t.Cleanup(func() { revive(t, s) })
@@ -65,7 +66,7 @@ func (w *world) bank() {
 		create table list (key bigint primary key, items text not null default '')`)
 	must(w.t, c, fmt.Sprintf("insert into account select i, %d from generate_series(1, %d) i; insert into list select i from generate_series(1, %d) i", balance, accounts, keys))
 	for _, sql := range []string{"select weft.shard_table('account', 'id')", "select weft.shard_table('transfer', 'account')", "select weft.shard_table('list', 'key')"} {
-		must(w.t, c, sql)
+		declare(w.t, c, sql)
 	}
 }
 
@@ -141,7 +142,7 @@ func (w *world) fault(r *rand.Rand) string {
 		p.WaitExit(w.t, 5*time.Second)
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		fresh := w.proxy(func(c *config.Config) { c.Pool.ConnectTimeout = 2 * time.Second })
+		fresh := w.proxy(func(c *config.Config) { c.Pool.ConnectTimeout = pgtest.Stretch(2 * time.Second) })
 		w.weft[i], w.wire[i] = fresh, w.wire[len(w.wire)-1]
 		w.weft, w.wire = w.weft[:2], w.wire[:2]
 		return "proxy killed"
@@ -195,7 +196,7 @@ func (h *historian) connected(ctx context.Context, n *atomic.Int64) {
 
 // do runs a statement. An answer that does not come in half a minute is a hang.
 func (h *historian) do(c *pgx.Conn, sql string, args ...any) error {
-	got, err := exec(c, 30*time.Second, sql, args...)
+	got, err := exec(c, patience, sql, args...)
 	if err != nil && !slices.Contains(survivable, got) {
 		h.broken = fmt.Errorf("%s: %w", sql, err)
 	}

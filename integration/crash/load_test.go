@@ -33,7 +33,7 @@ func TestLoad(t *testing.T) {
 	must(t, setup, "insert into s select i, 0, 'n' from generate_series(1, 400) i")
 	must(t, setup, "create table r (id bigint primary key, name text); insert into r select i, 'r' from generate_series(1, 20) i")
 	for _, sql := range []string{"select weft.shard_table('s', 'id')", "select weft.reference_table('r')", "select weft.shard_table('o', 'sid')"} {
-		must(t, setup, sql)
+		declare(t, setup, sql)
 	}
 	part := func(d time.Duration, clients int) {
 		ctx, stop := context.WithTimeout(context.Background(), d)
@@ -130,7 +130,7 @@ func traffic(ctx context.Context, t *testing.T, target *harness.Target, db strin
 // act does one thing.
 func act(conn *pgx.Conn, r *rand.Rand) (string, error) {
 	key, other := int64(r.IntN(400)+1), int64(r.IntN(400)+1)
-	do := func(sql string, args ...any) (string, error) { return exec(conn, 20*time.Second, sql, args...) }
+	do := func(sql string, args ...any) (string, error) { return exec(conn, patience, sql, args...) }
 	switch r.IntN(14) {
 	case 0, 1:
 		return do("update s set v = v + 1 where id = $1", key)

@@ -11,6 +11,7 @@ import (
 	"weft/config"
 	"weft/directory"
 	"weft/pgserver"
+	"weft/pgserver/pgtest"
 	"weft/pool"
 )
 
@@ -32,7 +33,7 @@ func newNetwork(t *testing.T, db string, host func(shard int) string) *network {
 			snap.Shards[i].Hosts = []string{c.addr()}
 		}
 	}, func(c *config.Config) {
-		c.Pool.ConnectTimeout, c.Pool.QueueTimeout = time.Second, 5*time.Second
+		c.Pool.ConnectTimeout, c.Pool.QueueTimeout = pgtest.Stretch(time.Second), pgtest.Stretch(5*time.Second)
 	})
 	n.shop()
 	n.a, n.b = n.keyOn(1, 0), n.keyOn(2, 0)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"weft/pgserver/pgtest"
 )
 
 // late is how long after its time a statement may end that a shard does not: a second, and what a busy machine adds.
@@ -115,24 +117,24 @@ func (w *network) impatience(t *testing.T, part int, stop, goOn func()) {
 				_ = c.PgConn().CancelRequest(ctx)
 			})
 		}
-		got, err := exec(c, 10*time.Second, test.sql, args...)
+		got, err := exec(c, patience, test.sql, args...)
 		took := time.Since(began)
 		goOn()
 		t.Logf("%s: %q after %s", name, got, took.Round(10*time.Millisecond))
-		if !slices.Contains(test.want, got) || took < 400*time.Millisecond || took > 500*time.Millisecond+late || c.IsClosed() {
+		if !slices.Contains(test.want, got) || took < 400*time.Millisecond || pgtest.Late(t, took, 500*time.Millisecond+late) || c.IsClosed() {
 			t.Errorf("%s: told %v after %s", name, err, took)
 		}
 		if got == "57014" && test.by != "cancel" && !strings.Contains(err.Error(), "due to statement timeout") || got == "57014" && test.by == "cancel" && !strings.Contains(err.Error(), "due to user request") {
 			t.Errorf("%s: told %v", name, err)
 		}
 		if test.block && test.sql != "commit" {
-			if got, err := exec(c, 10*time.Second, "select 1"); got != "25P02" {
+			if got, err := exec(c, patience, "select 1"); got != "25P02" {
 				t.Errorf("%s: and then %v", name, err)
 			}
 			must(t, c, "rollback")
 		}
 		within(t, 20*time.Second, name+": the shard serves again", func() bool {
-			got, _ := exec(c, 10*time.Second, write, w.a)
+			got, _ := exec(c, patience, write, w.a)
 			return got == ""
 		})
 		_ = c.Close(t.Context())
@@ -151,7 +153,7 @@ func (w *network) piped(t *testing.T, stop, goOn func()) {
 		must(t, c, "select v from s where id = $1", w.a)
 		stop()
 		began := time.Now()
-		ctx, end := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, end := context.WithTimeout(t.Context(), patience)
 		var err error
 		if name == "COPY" {
 			_, err = c.PgConn().CopyFrom(ctx, strings.NewReader(fmt.Sprintf("%d\t1\n", -w.a)), "copy s from stdin")
@@ -164,7 +166,7 @@ func (w *network) piped(t *testing.T, stop, goOn func()) {
 		end()
 		took := time.Since(began)
 		goOn()
-		if got := code(err); got != "57014" && got != "08007" || took > 2*500*time.Millisecond+late || c.IsClosed() {
+		if got := code(err); got != "57014" && got != "08007" || pgtest.Late(t, took, 2*500*time.Millisecond+late) || c.IsClosed() {
 			t.Errorf("%s: told %v after %s", name, err, took)
 		}
 		t.Logf("%s: %q after %s", name, code(err), took.Round(10*time.Millisecond))
@@ -186,12 +188,12 @@ func (w *network) lockTimeout(t *testing.T, stop, goOn func()) {
 	err := <-done
 	took := time.Since(began)
 	goOn()
-	if got := code(err); got != "55P03" || took > time.Second+late || c.IsClosed() {
+	if got := code(err); got != "55P03" || pgtest.Late(t, took, time.Second+late) || c.IsClosed() {
 		t.Errorf("lock_timeout: told %v after %s", err, took)
 	}
 	t.Logf("lock_timeout: %q after %s", code(err), took.Round(10*time.Millisecond))
 	must(t, c, "rollback")
-	_, _ = exec(holder, 20*time.Second, "rollback")
+	_, _ = exec(holder, patience, "rollback")
 }
 
 // goneWithout: a client that is gone leaves nothing locked on other shards.
@@ -206,12 +208,12 @@ func (w *network) goneWithout(t *testing.T, stop, goOn func()) {
 	_ = c.PgConn().Conn().Close()
 	<-done
 	d := w.direct(2)
-	must(t, d, "set lock_timeout = '10s'")
+	must(t, d, "set lock_timeout = '2min'")
 	began := time.Now()
 	must(t, d, "select v from s where id = $1 for update", w.b)
 	took := time.Since(began)
 	goOn()
-	if took > time.Second+late {
+	if pgtest.Late(t, took, time.Second+late) {
 		t.Errorf("what a client has left stays locked for %s", took)
 	}
 	t.Logf("a client that is gone: %s", took.Round(10*time.Millisecond))

@@ -10,6 +10,7 @@ import (
 
 	"weft/config"
 	"weft/pgserver"
+	"weft/pgserver/pgtest"
 )
 
 // gone are the SQLSTATEs by which a client may hear of a shard that is not
@@ -34,8 +35,8 @@ func (w *world) shop() {
 	c := w.conn(0)
 	must(w.t, c, "create table s (id bigint primary key, v bigint not null default 0); create table r (id bigint primary key, v bigint)")
 	must(w.t, c, "insert into s select i from generate_series(1, 100) i")
-	must(w.t, c, "select weft.shard_table('s', 'id')")
-	must(w.t, c, "select weft.reference_table('r')")
+	declare(w.t, c, "select weft.shard_table('s', 'id')")
+	declare(w.t, c, "select weft.reference_table('r')")
 }
 
 // TestShardDies: those who need a shard that is dead, or stands still, are told
@@ -69,7 +70,7 @@ func TestShardDies(t *testing.T) {
 		for range 20 {
 			c := w.conn(0)
 			go func() {
-				got, _ := exec(c, 20*time.Second, "update s set v = v + 1 where id = $1", bad)
+				got, _ := exec(c, patience, "update s set v = v + 1 where id = $1", bad)
 				told <- got
 			}()
 		}
@@ -80,21 +81,21 @@ func TestShardDies(t *testing.T) {
 			must(t, c, "update s set v = v + 1 where id = $1", good)
 			slowest = max(slowest, time.Since(began))
 		}
-		if slowest > time.Second {
+		if pgtest.Late(t, slowest, time.Second) {
 			t.Errorf("%s: a statement for another shard took %s", how.name, slowest)
 		}
 		if how.name == "killed" {
-			if got, err := exec(idle, 10*time.Second, "select v from s where id = $1", bad); !slices.Contains(gone, got) {
+			if got, err := exec(idle, patience, "select v from s where id = $1", bad); !slices.Contains(gone, got) {
 				t.Errorf("%s: a read of it got %q %v", how.name, got, err)
 			}
 			must(t, idle, "select v from s where id = $1", good)
-			got, err := exec(busy, 10*time.Second, "select 1")
+			got, err := exec(busy, patience, "select 1")
 			if !slices.Contains(gone, got) {
 				t.Errorf("%s: the open transaction got %q %v", how.name, got, err)
 			}
 			t.Log(err)
 			if !busy.IsClosed() { // a server that had the time to say it is going down ends the session
-				if got, err := exec(busy, 10*time.Second, "select 1"); got != "25P02" {
+				if got, err := exec(busy, patience, "select 1"); got != "25P02" {
 					t.Errorf("%s: and then %q %v", how.name, got, err)
 				}
 				must(t, busy, "rollback")
@@ -111,7 +112,7 @@ func TestShardDies(t *testing.T) {
 			}
 		}
 		within(t, 10*time.Second, how.name+": it serves again", func() bool {
-			got, _ := exec(c, 5*time.Second, "update s set v = v + 1 where id = $1", bad)
+			got, _ := exec(c, patience, "update s set v = v + 1 where id = $1", bad)
 			return got == ""
 		})
 		if how.name == "stopped" {
@@ -177,7 +178,7 @@ func TestCommitTold(t *testing.T) {
 		c = w.conn(0)
 		within(t, 10*time.Second, "all shards serve", func() bool {
 			for _, k := range []int64{reads, writes} {
-				if got, _ := exec(c, 5*time.Second, "select v from s where id = $1", k); got != "" {
+				if got, _ := exec(c, patience, "select v from s where id = $1", k); got != "" {
 					return false
 				}
 			}
@@ -190,7 +191,7 @@ func TestCommitTold(t *testing.T) {
 // TestDDL: when a shard is dead, stands still, or is lost at COMMIT, a command
 // for all shards fails as a whole, or its client hears that it did not.
 func TestDDL(t *testing.T) {
-	w := newWorld(t, "c_ddl", func(c *config.Config) { c.Pool.ConnectTimeout = 2 * time.Second })
+	w := newWorld(t, "c_ddl", func(c *config.Config) { c.Pool.ConnectTimeout = pgtest.Stretch(2 * time.Second) })
 	w.shop()
 	victim := w.any.Shards()[2]
 	t.Cleanup(func() { revive(t, victim) })
@@ -217,12 +218,12 @@ func TestDDL(t *testing.T) {
 		key := w.keyOn(2, 0)
 		fresh := w.conn(0)
 		within(t, 10*time.Second, "it serves again", func() bool {
-			got, _ := exec(fresh, 5*time.Second, "select v from s where id = $1", key)
+			got, _ := exec(fresh, patience, "select v from s where id = $1", key)
 			return got == ""
 		})
 	}
 	victim.Kill()
-	if got, err := exec(c, 20*time.Second, "alter table s add column a int"); !slices.Contains(gone, got) {
+	if got, err := exec(c, patience, "alter table s add column a int"); !slices.Contains(gone, got) {
 		t.Errorf("dead before: %q %v", got, err)
 	}
 	restart()
@@ -232,7 +233,7 @@ func TestDDL(t *testing.T) {
 	must(t, c, "begin")
 	must(t, c, "alter table s add column b int")
 	victim.Kill()
-	got, err := exec(c, 20*time.Second, "commit")
+	got, err := exec(c, patience, "commit")
 	restart()
 	t.Logf("dead before COMMIT: %q %v, columns %v, status %c", got, err, columns(), c.PgConn().TxStatus())
 	if l := columns(); got == "" && slices.Min(l) != slices.Max(l) {

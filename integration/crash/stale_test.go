@@ -21,7 +21,7 @@ func TestQueued(t *testing.T) {
 	setup := w.conn(1)
 	must(t, setup, "create table q (id bigint primary key, v bigint not null default 0); create table other (a int); create table decl (id bigint primary key)")
 	must(t, setup, "insert into q select i from generate_series(1, 100) i")
-	must(t, setup, "select weft.shard_table('decl', 'id')") // so that all is planned
+	declare(t, setup, "select weft.shard_table('decl', 'id')") // so that all is planned
 	var readers, writers []*pgx.Conn
 	for i := range 5 {
 		readers, writers = append(readers, w.conn(0)), append(writers, w.conn(0))
@@ -75,7 +75,7 @@ func TestPaused(t *testing.T) {
 	setup := w.conn(1)
 	must(t, setup, "create table p (id bigint primary key, v bigint not null default 0); create table decl (id bigint primary key)")
 	must(t, setup, "insert into p select i from generate_series(1, 100) i")
-	must(t, setup, "select weft.shard_table('decl', 'id')")
+	declare(t, setup, "select weft.shard_table('decl', 'id')")
 	const n = 20
 	var conns []*pgx.Conn
 	for i := range n {
@@ -127,7 +127,7 @@ func TestCutOff(t *testing.T) {
 	setup := w.conn(1)
 	must(t, setup, "create table p (id bigint primary key, v bigint not null default 0); create table decl (id bigint primary key)")
 	must(t, setup, "insert into p select i from generate_series(1, 100) i")
-	must(t, setup, "select weft.shard_table('decl', 'id')")
+	declare(t, setup, "select weft.shard_table('decl', 'id')")
 	c := w.conn(0)
 	must(t, c, "select v from p where id = 1")
 	w.wire[0].freeze()

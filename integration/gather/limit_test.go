@@ -156,7 +156,7 @@ func TestClose(t *testing.T) {
 // TestSmallPool: many statements, few connections: whoever holds some waits for
 // the others in the order of the shards.
 func TestSmallPool(t *testing.T) {
-	w := newWorld(t, "g_pool", func(c *config.Config) { c.Pool.MaxPerShard, c.Pool.QueueTimeout = 2, 10*time.Second })
+	w := newWorld(t, "g_pool", func(c *config.Config) { c.Pool.MaxPerShard, c.Pool.QueueTimeout = 2, patience })
 	texts := map[string]string{
 		"select count(*) from big":                                     fmt.Sprint(bigRows),
 		"select count(*) from oth a join oth b on a.v = b.k":           fmt.Sprint(othRows),

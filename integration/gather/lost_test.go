@@ -45,8 +45,8 @@ var phases = []phase{
 	{"finish staged", stageAll, long, "", staged},
 }
 
-// stand lets a statement begin and come to its phase. The returned function ends
-// what it waits for.
+// stand lets a statement begin and come to its phase, unless it ends before: statement_timeout
+// may be over before anybody has looked. The returned function ends what it waits for.
 func (p *phase) stand(w *world, run func() error) (shard, pid int, release func(), done chan error) {
 	release = func() {}
 	if p.table != "" {
@@ -54,7 +54,7 @@ func (p *phase) stand(w *world, run func() error) (shard, pid int, release func(
 	}
 	done = make(chan error, 1)
 	go func() { done <- run() }()
-	return shard, w.victim(shard, p.where), release, done
+	return shard, w.victim(shard, p.where, done), release, done
 }
 
 // mode is how a client sends a statement.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"weft/config"
 	"weft/integration/harness"
+	"weft/pgserver/pgtest"
 )
 
 func TestMain(m *testing.M) {
@@ -25,7 +27,7 @@ func TestMain(m *testing.M) {
 const (
 	shards = 3
 	// patience is how long something may take that must happen.
-	patience = 20 * time.Second
+	patience = pgtest.Patience
 	// rows of the tables, see newWorld.
 	bigRows, othRows = 5000, 300
 )
@@ -119,14 +121,14 @@ func (w *world) block(shard int, table string) (release func()) {
 const busy = "datname = current_database() and backend_type = 'client backend' and application_name <> 'direct' and pid <> pg_backend_pid() and state = 'active'"
 
 // victim waits until a backend of a shard does what the condition says, and
-// returns its process ID.
-func (w *world) victim(shard int, condition string) (pid int) {
+// returns its process ID; or until a statement has ended.
+func (w *world) victim(shard int, condition string, ended ...chan error) (pid int) {
 	w.t.Helper()
 	c := w.direct(shard)
 	defer c.Close(context.Background())
 	within(w.t, "a backend with "+condition, func() bool {
 		err := c.QueryRow(context.Background(), "select pid from pg_stat_activity where "+busy+" and "+condition+" limit 1").Scan(&pid)
-		return err == nil
+		return err == nil || slices.ContainsFunc(ended, func(done chan error) bool { return len(done) > 0 })
 	})
 	return pid
 }

@@ -15,6 +15,7 @@ import (
 	"weft/directory"
 	"weft/directory/embedded"
 	"weft/directory/etcd"
+	"weft/pgserver/pgtest"
 )
 
 // Etcd is an etcd in a process of its own, to be killed. It is this test binary,
@@ -36,7 +37,7 @@ const (
 
 // serveEtcd is what that process does, until it is killed.
 func serveEtcd(dir string) int {
-	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), pgtest.Patience)
 	defer stop()
 	_, err := embedded.Start(ctx, embedded.Config{Dir: dir, Listen: os.Getenv(etcdListen), Log: slog.New(slog.DiscardHandler), NoFsync: true})
 	if err != nil {
@@ -64,7 +65,7 @@ func StartEtcdProcess(tb testing.TB) *Etcd {
 		tb.Fatal(err)
 	}
 	defer store.Close()
-	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), pgtest.Patience)
 	defer stop()
 	if err := c.enter(ctx, store, slices.Repeat([]int{1}, ShardCount)); err != nil {
 		tb.Fatal(err)
@@ -111,7 +112,7 @@ func (e *Etcd) Start() error {
 		return err
 	}
 	defer store.Close()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(pgtest.Patience); ; time.Sleep(10 * time.Millisecond) {
 		ctx, stop := context.WithTimeout(context.Background(), time.Second)
 		_, err = store.Load(ctx)
 		stop()

@@ -6,9 +6,9 @@ import (
 	"os"
 	"sync"
 	"testing"
-	"time"
 
 	"weft/pgserver"
+	"weft/pgserver/pgtest"
 )
 
 // Main runs a package's tests and then stops every server they started:
@@ -46,7 +46,7 @@ type lazyTarget struct {
 func (l *lazyTarget) get(tb testing.TB, start func(context.Context) (*Target, error)) *Target {
 	tb.Helper()
 	l.once.Do(func() {
-		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+		ctx, stop := context.WithTimeout(context.Background(), pgtest.Patience)
 		defer stop()
 		l.target, l.err = start(ctx)
 	})

@@ -22,6 +22,7 @@ import (
 	"weft/config"
 	"weft/directory/etcd"
 	"weft/pgserver"
+	"weft/pgserver/pgtest"
 )
 
 // Program is weft as it is shipped: the built binary in a process of its own,
@@ -199,7 +200,7 @@ func freeAddr(tb testing.TB) string {
 
 func (p *Program) awaitReady(tb testing.TB) {
 	tb.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(pgtest.Patience); ; time.Sleep(20 * time.Millisecond) {
 		c, err := net.DialTimeout("tcp", p.Addr, time.Second)
 		if err == nil {
 			_ = c.Close()
@@ -224,13 +225,18 @@ func (p *Program) Signal(tb testing.TB, sig syscall.Signal) {
 	}
 }
 
-// WaitExit fails the test if the process lives longer than d.
+// WaitExit waits until the process has ended, and fails the test if it lives longer than d, or what d is on a
+// machine that is busy.
 func (p *Program) WaitExit(tb testing.TB, d time.Duration) {
 	tb.Helper()
+	began := time.Now()
 	select {
 	case <-p.done:
-	case <-time.After(d):
-		tb.Fatalf("weft still runs after %v", d)
+	case <-time.After(max(d, pgtest.Patience)):
+		tb.Fatalf("weft still runs after %v", time.Since(began))
+	}
+	if took := time.Since(began); pgtest.Late(tb, took, d) {
+		tb.Errorf("weft has ended after %v", took)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"weft/pgserver"
+	"weft/pgserver/pgtest"
 	"weft/server"
 )
 
@@ -49,7 +50,7 @@ type Target struct {
 // ConnString returns a keyword/value connection string to the database app.
 func (t *Target) ConnString(user string, more ...string) string {
 	host, port, _ := net.SplitHostPort(t.Addr)
-	s := fmt.Sprintf("host=%s port=%s user=%s dbname=%s sslmode=disable connect_timeout=10", host, port, user, Database)
+	s := fmt.Sprintf("host=%s port=%s user=%s dbname=%s sslmode=disable connect_timeout=60", host, port, user, Database)
 	for _, m := range more {
 		s += " " + m
 	}
@@ -61,7 +62,7 @@ func (t *Target) Env() []string {
 	host, port, _ := net.SplitHostPort(t.Addr)
 	env := []string{
 		"PGHOST=" + host, "PGPORT=" + port, "PGUSER=postgres", "PGDATABASE=" + Database,
-		"PGSSLMODE=disable", "PGCONNECT_TIMEOUT=10", "PGTZ=UTC", "LC_ALL=C.UTF-8", "PSQLRC=/dev/null", "PAGER=cat",
+		"PGSSLMODE=disable", "PGCONNECT_TIMEOUT=60", "PGTZ=UTC", "LC_ALL=C.UTF-8", "PSQLRC=/dev/null", "PAGER=cat",
 	}
 	for _, kv := range os.Environ() {
 		if name, _, _ := strings.Cut(kv, "="); !strings.HasPrefix(name, "PG") && name != "LC_ALL" && name != "PAGER" {
@@ -74,7 +75,7 @@ func (t *Target) Env() []string {
 // Connect opens a pgx connection and closes it when the test ends.
 func (t *Target) Connect(tb testing.TB, user string, more ...string) *pgx.Conn {
 	tb.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), 15*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), pgtest.Patience)
 	defer stop()
 	conn, err := pgx.Connect(ctx, t.ConnString(user, more...))
 	if err != nil {
@@ -107,7 +108,7 @@ func (t *Target) AdminBool(ctx context.Context, sql string, args ...any) (ok boo
 // Await polls AdminBool until it says yes.
 func (t *Target) Await(tb testing.TB, sql string, args ...any) {
 	tb.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), pgtest.Patience)
 	defer stop()
 	for {
 		ok, err := t.AdminBool(ctx, sql, args...)
@@ -128,7 +129,7 @@ func (t *Target) Reset(tb testing.TB) {
 	tb.Helper()
 	resetting.Lock() // or one would cancel the other
 	defer resetting.Unlock()
-	ctx, stop := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), pgtest.Patience)
 	defer stop()
 	err := t.Admin(ctx, resetSQL)
 	if err != nil {
@@ -343,7 +344,7 @@ func tailOnFailure(tb testing.TB, failed func() bool, files ...string) {
 // when the test ends.
 func (t *Target) CreateDatabase(tb testing.TB, name string) {
 	tb.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), pgtest.Patience)
 	defer stop()
 	for _, s := range t.servers {
 		if err := onServer(ctx, s, "drop database if exists "+name+" with (force)", s.CreateDatabase(name)); err != nil {
@@ -351,7 +352,7 @@ func (t *Target) CreateDatabase(tb testing.TB, name string) {
 		}
 	}
 	tb.Cleanup(func() {
-		ctx, stop := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, stop := context.WithTimeout(context.Background(), pgtest.Patience)
 		defer stop()
 		for _, s := range t.servers {
 			if err := onServer(ctx, s, "drop database "+name+" with (force)"); err != nil {

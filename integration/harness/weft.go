@@ -11,7 +11,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"weft/auth"
 	"weft/config"
@@ -19,6 +18,7 @@ import (
 	"weft/directory/embedded"
 	"weft/directory/etcd"
 	"weft/pgserver"
+	"weft/pgserver/pgtest"
 	"weft/server"
 	"weft/twopc"
 )
@@ -46,7 +46,7 @@ var (
 )
 
 func startCluster(tables ...directory.Table) (*cluster, error) {
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	ctx, stop := context.WithTimeout(context.Background(), pgtest.Patience)
 	defer stop()
 	dir, err := os.MkdirTemp("", "weft-cluster-*")
 	if err != nil {
@@ -117,7 +117,7 @@ func Snapshot(tb testing.TB) *directory.Snapshot {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), pgtest.Patience)
 	defer stop()
 	s, err := store.Load(ctx)
 	if err != nil {
@@ -211,7 +211,7 @@ func StartEtcd(tb testing.TB) (endpoint string, stop func()) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), pgtest.Patience)
 	defer cancel()
 	etcd, err := embedded.Start(ctx, embedded.Config{Dir: tb.TempDir(), Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler), NoFsync: true})
 	if err != nil {
@@ -239,7 +239,7 @@ func StartWeft(tb testing.TB, configure func(*config.Config)) *Target {
 // in the goroutine of whoever has got there.
 func StartWeftWith(tb testing.TB, configure func(*config.Config), stopAt func(twopc.Point)) *Target {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), pgtest.Patience)
 	defer cancel()
 	t, stop, err := startWeft(ctx, "own", configure, func(o *server.Options) { o.StopAt = stopAt })
 	if err != nil {

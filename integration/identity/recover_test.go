@@ -10,6 +10,7 @@ import (
 
 	"weft/config"
 	"weft/integration/harness"
+	"weft/pgserver/pgtest"
 )
 
 // A lost etcd is rebuilt from the shards, and every answer is as before, of proxies that
@@ -111,7 +112,7 @@ func TestRebuild(t *testing.T) {
 func settled(t *testing.T, ok func() (string, bool)) {
 	t.Helper()
 	got, done := ok()
-	for end := time.Now().Add(20 * time.Second); !done; got, done = ok() {
+	for end := time.Now().Add(pgtest.Patience); !done; got, done = ok() {
 		if time.Now().After(end) {
 			t.Fatalf("did not happen: %s", got)
 		}

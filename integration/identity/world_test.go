@@ -19,6 +19,7 @@ import (
 	"weft/directory"
 	"weft/integration/harness"
 	"weft/pgserver"
+	"weft/pgserver/pgtest"
 )
 
 func TestMain(m *testing.M) {
@@ -84,7 +85,7 @@ func (w *world) must(c *pgx.Conn, sql string) {
 // count asks a proxy for the rows of the sharded table.
 func (w *world) count(target *harness.Target) (n int, err error) {
 	w.t.Helper()
-	ctx, stop := context.WithTimeout(w.t.Context(), 30*time.Second)
+	ctx, stop := context.WithTimeout(w.t.Context(), pgtest.Patience)
 	defer stop()
 	c, err := pgx.Connect(ctx, target.ConnString("postgres", "dbname="+w.database))
 	if err != nil {
@@ -191,7 +192,7 @@ func (w *world) stamped() {
 // direct asks a server itself, in the world's database.
 func (w *world) direct(s *pgserver.Temp, sql string) (out string) {
 	w.t.Helper()
-	ctx, stop := context.WithTimeout(w.t.Context(), 20*time.Second)
+	ctx, stop := context.WithTimeout(w.t.Context(), pgtest.Patience)
 	defer stop()
 	c, err := pgx.Connect(ctx, s.ConnString(w.database))
 	if err != nil {

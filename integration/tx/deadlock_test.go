@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"weft/pgserver/pgtest"
 )
 
 const (
@@ -41,7 +43,7 @@ func TestDeadlock(t *testing.T) {
 				t.Errorf("%s\n%s\n%s", e.Message, e.Detail, e.Hint)
 			}
 			t.Logf("found after %s", took)
-			if took > limit+slack {
+			if pgtest.Late(t, took, limit+slack) {
 				t.Errorf("found after %s", took)
 			}
 			// What it held is free before its client says anything, as with PostgreSQL.
@@ -77,7 +79,7 @@ func TestDeadlockOfThree(t *testing.T) {
 		waits = append(waits, later(c, take, w.keys[(i+1)%3][0]))
 	}
 	fails(t, <-waits[2], "40P01")
-	if took := time.Since(began); took > limit+slack {
+	if took := time.Since(began); pgtest.Late(t, took, limit+slack) {
 		t.Errorf("found after %s", took)
 	}
 	must(t, conns[2], "rollback")

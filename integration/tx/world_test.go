@@ -13,6 +13,7 @@ import (
 
 	"weft/config"
 	"weft/integration/harness"
+	"weft/pgserver/pgtest"
 )
 
 func TestMain(m *testing.M) {
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) {
 const (
 	shards = 3
 	// patience is how long something may take that must happen.
-	patience = 30 * time.Second
+	patience = pgtest.Patience
 	accounts = 60
 )
 
