@@ -219,3 +219,36 @@ func (w *network) goneWithout(t *testing.T, stop, goOn func()) {
 	t.Logf("a client that is gone: %s", took.Round(10*time.Millisecond))
 	_ = d.Close(t.Context())
 }
+
+// TestGivenUp: a backend that weft has given up, because its shard could not be reached, is ended as soon as the shard can be
+// reached again, although PostgreSQL does not notice that nobody waits for it: it waits for a lock.
+func TestGivenUp(t *testing.T) {
+	together(t)
+	w := newNetwork(t, "c_given_up", func(int) string { return "127.0.0.1" })
+	holder, c := w.direct(1), w.conn(0)
+	must(t, holder, "begin")
+	must(t, holder, "update s set v = v where id = $1", w.a)
+	waits := func() int {
+		return value[int](t, w.eye(1), "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like 'update s set v = 5%'")
+	}
+	done := later(t, c, "update s set v = 5 where id = $1", pgx.QueryExecModeSimpleProtocol, w.a)
+	within(t, patience, "it waits for the lock", func() bool { return waits() == 1 })
+	w.cables[1].freeze()
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	if err := c.PgConn().CancelRequest(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; code(err) != "57014" && code(err) != "08007" {
+		t.Errorf("told %v", err)
+	}
+	if waits() != 1 {
+		t.Error("the backend has ended although nothing could reach it: the test shows nothing")
+	}
+	w.wholeAgain()
+	within(t, 15*time.Second, "the backend is ended", func() bool { return waits() == 0 })
+	must(t, holder, "rollback")
+	if v := value[int](t, c, "select v::int from s where id = $1", w.a); v == 5 {
+		t.Error("what was given up is done")
+	}
+}
