@@ -100,7 +100,7 @@ func (s *Snapshot) declaredTables() string {
 	return "declared tables (" + first + ")"
 }
 
-// placementAt returns the placement of a key of Placements.
+// placementAt returns the placement that Placements has under a key, else the common one.
 func (s *Snapshot) placementAt(key string) []uint16 {
 	if p, ok := s.Placements[key]; ok {
 		return p

@@ -22,7 +22,7 @@ type Current struct {
 	mu      sync.Mutex
 	err     error         // why the watch is not running; nil while it runs
 	changed chan struct{} // closed and replaced when snap or cleared changes
-	// cleared is what Clear was told last. follows says that nobody calls Clear, so that every
+	// cleared is what Clear was told last. follows says that Clear is never called, so that every
 	// version counts as cleared.
 	cleared int64
 	follows bool

@@ -69,7 +69,7 @@ func (d *Decoder) decode(b []byte) (*Snapshot, error) {
 			return nil, err
 		}
 		if len(s.Placement) == 0 {
-			// Such a head was written before buckets were placed, when no table could be declared:
+			// A head without placement was written before buckets were placed, when no table could be declared:
 			// any placement is right if all proxies compute the same.
 			s.SetShards(s.Shards, s.Pins)
 		}

@@ -99,8 +99,8 @@ func (c *Current) Ensure(ctx context.Context, name string, keys [][]byte, wants 
 }
 
 // Pin gives a value of a lookup a bucket of its own on a shard, and returns when all proxies know
-// it. (A proxy that did not would look for the value's rows in the default place, where there are
-// none.) Pin returns false if the value has an entry already.
+// the bucket: until then a proxy would look for the value's rows in the default place, where there
+// are none. Pin returns false if the value has an entry already.
 func (c *Current) Pin(ctx context.Context, name string, key []byte, shard string) (bool, error) {
 	store, ok := c.store.(Lookups)
 	if !ok {

@@ -8,8 +8,8 @@ import (
 )
 
 // Move is a job that carries rows to other shards: buckets of one database, round by round,
-// until the database's placement is the job's target. The entry exists while the job does;
-// whoever wants to know of a job that is over asks the home shard.
+// until the database's placement is the job's target. The entry exists while the job does; the
+// home shard knows the jobs that are over.
 type Move struct {
 	ID       string   `json:"id"`
 	Database string   `json:"database"`

@@ -48,8 +48,8 @@ type Proxy struct {
 	// proxy's version does not say.
 	Connections int `json:"connections,omitempty"`
 
-	// Secret is what another proxy must know to ask this one something. Whoever can read the
-	// directory knows it.
+	// Secret is what another proxy must know to ask this one something. Any process that
+	// can read the directory knows the secret.
 	Secret Secret `json:"secret,omitempty"`
 	// TLS says that the proxy takes questions of other proxies only over TLS.
 	TLS bool `json:"tls,omitempty"`

@@ -18,7 +18,7 @@ type Args struct {
 	// Params are the values of a Bind message.
 	Params Params
 	// Types are the types of the parameters as the server resolved them, 0 for an unknown type.
-	// They overrule the types in the plan.
+	// Types overrule the types in the plan.
 	Types []datum.Type
 
 	// Generated are the values weft supplies, as text.

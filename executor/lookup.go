@@ -99,7 +99,7 @@ func (b *Binder) Wants(p *plan.Plan, in *plan.Instance, snap *directory.Snapshot
 	for range total {
 		for i := range columns {
 			if row[i] = columns[i][at[i]]; row[i].IsNull() {
-				return nil, false // such rows have no entry
+				return nil, false // rows with NULL have no entry
 			}
 		}
 		id, err := k.Vindex.ID(row)

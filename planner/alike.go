@@ -41,7 +41,7 @@ func (ga gatherer) alike(n *pg.Node) {
 		}
 		for i, c := range constants {
 			c.Location = was[i].Location
-			ga.a.out.Exact = true // they are equal in this text
+			ga.a.out.Exact = true // the constants are equal in this text
 		}
 		return true
 	})

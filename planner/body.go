@@ -158,7 +158,7 @@ func (c *bodyCommands) function(f *catalog.Function) {
 	case f.Parsed:
 		c.body(f)
 	case f.Reach.DDL && !f.Opaque:
-		c.every = f.Name.Name // it may contain a command for every shard
+		c.every = f.Name.Name // the function may contain a command for every shard
 		c.besides("function " + f.Name.Name + ", which cannot be looked into")
 	case f.Opaque || f.Volatility == 'v' || len(f.Mentions) > 0:
 		c.body(f)

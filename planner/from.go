@@ -156,7 +156,7 @@ func (fr fromClause) join(n *pg.JoinExpr, s *scope, left []*source) *source {
 		names = common(a, b)
 	}
 	if n.IsNatural && out.opaque {
-		// It is unknown which columns are equated, and so which name means what.
+		// Which columns are equated is not known, so neither is what a name means.
 		out.cols = nil
 		return out
 	}

@@ -24,7 +24,7 @@ func (l *level) owned(call any) {
 		return
 	}
 	var may []*level
-	var inmost *level // it belongs to no level outside of this one
+	var inmost *level // the call belongs to no level outside of this one
 	var visit func(n any, direct bool)
 	visit = func(n any, direct bool) {
 		parser.Walk(n, func(m any) bool {

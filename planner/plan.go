@@ -482,7 +482,7 @@ func (a *analysis) decideSharded(homely string) plan.Route {
 		// The query is put together on the home shard, which has these tables and functions.
 		return plan.Gathered
 	case a.notes != nil && len(t.home) > 0 && homely == "" && t.temporary == "" && len(t.sequences) == 0 && !t.advisory:
-		return plan.Gathered // their rows are lent
+		return plan.Gathered // rows of the home tables are lent
 	case len(t.home) > 0:
 		a.unsupported(a.reachHint(t.home[0]), "%q is on the home shard alone, and %q is on all shards", t.home[0], t.sharded[0])
 	case homely != "":

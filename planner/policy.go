@@ -137,7 +137,7 @@ func (ob objects) policyReads(rel *catalog.Relation, t *table, name string, sel 
 	if at.stored {
 		parser.Walk(sel, func(m any) bool {
 			if c, ok := m.(*pg.A_Const); ok {
-				c.Location = -1 // it has no position in the client's text
+				c.Location = -1 // the constant has no position in the client's text
 			}
 			return true
 		})

@@ -137,7 +137,7 @@ func (l *level) runs(what string, r *catalog.Reach) {
 	l.a.functions = append(l.a.functions, &catalog.Function{
 		Name: catalog.Name{Name: what}, Kind: unnamed, Volatility: 's', Mentions: r.Reads, Writes: r.Writes, Opaque: r.Opaque, Reach: *r,
 	})
-	l.a.notes.calls('v') // it cannot be moved to another shard
+	l.a.notes.calls('v') // what runs code cannot be moved to another shard
 }
 
 // unnamed is the kind of a catalog.Function that stands for an operator or a type.

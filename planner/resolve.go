@@ -48,7 +48,7 @@ func newNotes() *notes {
 type appearance struct {
 	rv    *pg.RangeVar
 	rel   *catalog.Relation // nil for a temporary table
-	table *table            // its declaration, or nil
+	table *table            // the relation's declaration, or nil
 	// instance is the instance of a sharded table.
 	instance *instance
 	level    *level

@@ -17,8 +17,8 @@ type insertTokens struct {
 	end           int // where the statement ends
 }
 
-// tokens finds the positions. It starts at the table's name and knows brackets, literals, quoted
-// names and comments; everything else is words.
+// tokens finds the positions in the text of an INSERT. It starts at the table's name and knows
+// brackets, literals, quoted names and comments; everything else is words.
 func (g *generator) tokens() insertTokens {
 	out := insertTokens{columnsEnd: -1, overriding: -1, user: -1, valuesKeyword: -1, defaultValues: -1, end: len(g.a.text.sql)}
 	sc := wordScanner{text: g.a.text, at: g.a.text.tree.Offset(g.stmt.Relation.Location)}

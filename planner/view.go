@@ -34,7 +34,7 @@ func (l *level) view(rel *catalog.Relation, rv *pg.RangeVar, s *scope) *source {
 	}
 	parser.Walk(tree.Statements[0], func(m any) bool {
 		if c, ok := m.(*pg.A_Const); ok {
-			c.Location = -1 // it has no position in the client's text
+			c.Location = -1 // the constant has no position in the client's text
 		}
 		return true
 	})

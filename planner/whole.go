@@ -192,7 +192,7 @@ func (w *wholePiece) reduce() *reduced {
 		return nil
 	}
 	w.native = !w.out.opaque
-	// It depends on unknown collations which rows are equal.
+	// Which rows are equal depends on collations that are not known.
 	if w.distinct && w.out.opaque || !w.sortKeys() || len(w.out.names)+len(w.hidden()) > maxTargets {
 		return nil
 	}

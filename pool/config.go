@@ -45,7 +45,7 @@ type Config struct {
 	// goroutines may call Verify at once. Nil: every backend is accepted.
 	Verify func(Login) error
 	// Ask runs a query on a database of a shard as weft itself, to end backends that go on after
-	// their connection was closed: see Pool.Ghosts. Nil: nobody looks after them.
+	// their connection was closed: see Pool.Ghosts. Nil: such backends are left alone.
 	Ask func(ctx context.Context, shard, database, sql string) ([][]string, error)
 	// Guard wraps the function of a goroutine of the pool, so that a panic ends only that
 	// goroutine. Nil: panics are not caught.

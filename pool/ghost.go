@@ -16,7 +16,7 @@ import (
 
 // PostgreSQL does not notice that its client has closed the connection before it writes to it or
 // reads from it. A backend that weft gives up in the middle of a statement goes on with it, for ever
-// if the statement waits for a lock that nobody releases, and holds its own locks meanwhile. A cancel
+// if the statement waits for a lock that is never released, and holds its own locks meanwhile. A cancel
 // request may have been lost on the way, or have come between two statements. Such a backend is a
 // ghost. ghosts remembers it and has it ended, as PostgreSQL would if it noticed, and tells which
 // ones there still are.
@@ -28,8 +28,8 @@ import (
 //     used again, so the start of the process is compared, too. An idle backend is no ghost:
 //     PostgreSQL ends it at once.
 //   - Only the very process is ended, and never one that commits or waits for a standby.
-//   - A shard that does not answer keeps its ghosts; it gets no new ones meanwhile, because it lets
-//     nobody in. So their number is about that of the server's connections, and maxGhosts is not
+//   - A shard that does not answer keeps its ghosts; it gets no new ones meanwhile, because it accepts
+//     no login. So their number is about that of the server's connections, and maxGhosts is not
 //     reached.
 //   - One goroutine looks after the ghosts of a database on a shard, and ends with the last of them.
 
@@ -85,12 +85,12 @@ type haunted struct {
 // ghost is a Ghost and what is known about it.
 type ghost struct {
 	Ghost
-	commits bool // it is not to be ended
-	// cancel sends it a cancel request, for shards that do not let weft end backends; nil if a
+	commits bool // the ghost commits, and must not be ended
+	// cancel sends the ghost a cancel request, for shards that do not let weft end backends; nil if a
 	// request could do harm.
 	cancel func(ctx context.Context) error
-	ended  bool // its shard was told to end it
-	told   bool // the log has told of it
+	ended  bool // the shard was told to end the ghost
+	told   bool // the log has told of the ghost
 }
 
 func newGhosts(c *Config) *ghosts {
@@ -227,7 +227,7 @@ func (g *ghosts) lay(at haunt, list []*ghost) (there map[Process]bool, err error
 		return there, err
 	}
 	if err == nil {
-		// What it waits for is looked at by the statement that ends it.
+		// The statement that ends the ghosts leaves out those that wait for a standby.
 		_, failed := g.ask(g.ctx, at.shard, at.database, "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity WHERE wait_event IS DISTINCT FROM 'SyncRep' AND "+AmongSQL(processesOf(restless)))
 		if failed == nil {
 			for _, x := range restless {

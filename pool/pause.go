@@ -14,8 +14,8 @@ import (
 // SHARD both stop them, and each is undone separately.
 type pauses struct {
 	gate atomic.Pointer[gate] // nil: sessions may begin
-	all  bool                 // PAUSE
-	one  bool                 // DRAIN SHARD
+	all  bool                 // PAUSE is in force
+	one  bool                 // DRAIN SHARD is in force
 }
 
 // gate is what sessions wait for while a shard is paused.

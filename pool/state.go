@@ -39,8 +39,8 @@ func (c *Conn) Busy() bool { return c.owes || c.Sent() != c.answered }
 // several exchanges that were sent at once.
 func (c *Conn) Owes() { c.owes = true }
 
-// Commits notes that a COMMIT is under way, of a transaction or of a prepared one. Nobody is to end
-// the backend before that: a COMMIT that is interrupted while it waits for a standby is done, but
+// Commits notes that a COMMIT is under way, of a transaction or of a prepared one. The backend must
+// not be ended before the COMMIT is: a COMMIT that is interrupted while it waits for a standby is done, but
 // may be lost with the server.
 func (c *Conn) Commits() { c.commits = true }
 

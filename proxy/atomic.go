@@ -87,7 +87,7 @@ func (t *transaction) mayReadAtomically(locks bool) error {
 		return nil
 	}
 	if t.isolation() != "" && !t.isSnapped() && !t.isSealed() {
-		return nil // its snapshots are about to be taken
+		return nil // the snapshots of the block are about to be taken
 	}
 	if t.isolation() == "" {
 		return pgerr.New(pgerr.FeatureNotSupported, "weft.read = 'atomic' is not supported in a READ COMMITTED transaction block").

@@ -416,7 +416,7 @@ func (t *transaction) conclude(c *pool.Conn) {
 	if a == nil {
 		a = t.s.commit.others()
 	}
-	if a == nil || !a.Committing() { // nobody is left in the block, or it was undone
+	if a == nil || !a.Committing() { // no participant is left in the block, or the block was undone
 		return
 	}
 	answer := twopc.Refusal
@@ -538,7 +538,7 @@ func (t *transaction) abandon() {
 		case t.s.held.isPinned(c):
 			return true
 		case t.sets:
-			c.Discard() // its settings may differ from what weft knows
+			c.Discard() // the backend's settings may differ from what weft knows
 		default:
 			t.s.held.untouch(c)
 			c.UsedBy(t.s.id)

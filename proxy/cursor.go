@@ -27,7 +27,7 @@ type cursor struct {
 // that weft has put there, so the home shard does not know from which tables its columns are.
 type gatheredCursor struct {
 	known *plan.Description
-	hold  bool // it outlives its transaction
+	hold  bool // the cursor outlives its transaction
 }
 
 // noteCursor remembers on which shard a cursor is that the backend at hand is about to declare.
@@ -128,7 +128,7 @@ func (ps *portals) cursorLane(text []byte, p *plan.Plan, f *parser.Facts) (*pool
 	}
 	lane := ps.s.tx.cursors[unquote(w[len(w)-1])].lane
 	if lane == nil && held {
-		return ps.s.lane, nil // it is of an earlier transaction, so WITH HOLD, so on the home shard
+		return ps.s.lane, nil // a cursor of an earlier transaction is WITH HOLD, and on the home shard
 	}
 	return lane, nil
 }

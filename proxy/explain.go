@@ -15,8 +15,8 @@ import (
 	"weft/wire"
 )
 
-// EXPLAIN of a gathered query answers weft's plan, with each shard's plan of its statement
-// below. With ANALYZE the query is run as always, except that the client gets none of its rows.
+// EXPLAIN of a gathered query is answered with weft's plan, and below it each shard's plan of
+// the shard's statement. With ANALYZE the query is run as always, except that the client gets none of its rows.
 // Then each shard is asked for EXPLAIN ANALYZE of its statement: in the same transaction, if
 // one is open, and without sending the rows again.
 

@@ -59,7 +59,7 @@ func (cm *commit) follow(a *agreement, drive func()) {
 	}
 	switch {
 	case a.plain:
-		clear(a.conns) // they belong to others from here on
+		clear(a.conns) // other sessions may use the backends from here on
 		a.spent = nil
 	case !a.told:
 		cm.leaveToResolver()

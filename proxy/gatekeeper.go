@@ -210,8 +210,8 @@ func (k *gatekeeper) leave(sh *shutting) <-chan error {
 	return answer
 }
 
-// leaveAll leaves gates. A reader that wants to know whether all have been shut until then
-// calls stayedShut.
+// leaveAll leaves gates. stayedShut waits for the answers of the gates, and returns an error if
+// one of them was not shut all the time.
 func (k *gatekeeper) leaveAll(held []*shutting) (stayedShut func() error) {
 	answers := make([]<-chan error, len(held))
 	for i, sh := range held {

@@ -97,7 +97,7 @@ func (j *jobs) start(id string) {
 		err := carrier.New(j.config()).Run(j.s.ctx, id, j.s.cfg.Proxy)
 		if err != nil && !errors.Is(err, carrier.ErrPaused) && j.s.ctx.Err() == nil {
 			j.s.log.Warn("a move of rows has stopped", "job", id, "err", err)
-			select { // it is begun again soon, but not at once
+			select { // the job is begun again soon, but not at once
 			case <-time.After(time.Second):
 			case <-j.s.ctx.Done():
 			}

@@ -314,7 +314,8 @@ func keysOf(row []byte, columns int) []byte {
 	return row[at:]
 }
 
-// merge returns the rows that count, in order, and how many of them each leg has.
+// merge returns the first rows of all legs in the order of the query, as many as its LIMIT asks
+// for, and how many of these rows each leg has.
 func (k *locking) merge(got [][][]byte) (rows [][]byte, used []int, err error) {
 	parts := make([]stream.Rows, len(got))
 	from := map[*byte]int{}

@@ -92,7 +92,8 @@ type reliance struct {
 	plans  []*plan.Plan // the plans since the last send; nil stands for a statement without plan
 }
 
-// begin is called where a statement or message of the client begins.
+// begin forgets the plans of the statement or message before, unless one of them is still to be
+// sent. It is called where the next one begins.
 func (r *reliance) begin() {
 	if !r.unsent {
 		clear(r.plans)

@@ -45,7 +45,7 @@ const (
 	absentAfter = 400 * time.Millisecond
 )
 
-// Values of a timeout that are no durations.
+// Values of a timeout that are not durations.
 const (
 	timeoutOfLogin = -1 // the value that the backend's login has
 	timeoutUnknown = 0  // no timeout, or weft does not know it: only the shard counts
@@ -246,8 +246,8 @@ func (re *reach) whyGivenUp(err error) error {
 }
 
 // hurry gives up on shards that sessions have waited for past their time. It is called every
-// watchInterval. Time in which weft itself stood still, because its machine is too busy, counts for
-// nobody: the answers may have come meanwhile.
+// watchInterval. Time in which weft itself stood still, because its machine is too busy, does not
+// count as waiting: the answers may have come meanwhile.
 func (r *register) hurry(now time.Time) {
 	stood := now.Sub(r.looked) - watchInterval
 	if r.looked.IsZero() || stood < watchInterval {

@@ -293,7 +293,8 @@ func (ga *gatherer) checkRemainder(x *gathering, d *plan.Description) error {
 	return ga.checkColumns(cols, want, sql)
 }
 
-// checkNative is checkRemainder for columns that only the client can be given.
+// checkNative is checkRemainder for a query with a column that cannot be carried to the home shard:
+// if weft itself merges the rows, the client gets the columns of the first piece.
 func (ga *gatherer) checkNative(x *gathering, d *plan.Description) error {
 	n := x.g.Native
 	if n == nil || n.Aggregate != nil || x.g.Command != nil {

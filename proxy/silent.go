@@ -28,7 +28,8 @@ const (
 	listenTimeout = time.Second
 	// silentAfter is how many missing answers make a proxy silent.
 	silentAfter = 2
-	// lifeless is for how long no backend of a hung proxy has begun anything.
+	// lifeless is how long no backend of a silent proxy may have begun a statement before the
+	// proxy counts as hung.
 	lifeless = 1500 * time.Millisecond
 	// rememberFor is how long the backends of a proxy that the directory no longer knows
 	// are looked after.

@@ -73,10 +73,10 @@ const (
 type snapshotEvent uint8
 
 const (
-	snapshotsBegin  snapshotEvent = iota // they are taken now, or found not to be needed
-	snapshotsGated                       // they have been taken while all gates were shut
+	snapshotsBegin  snapshotEvent = iota // snapshots are taken now, or found not to be needed
+	snapshotsGated                       // snapshots have been taken while all gates were shut
 	snapshotsSerial                      // the block is found to be SERIALIZABLE
-	snapshotsFail                        // they could not be taken
+	snapshotsFail                        // snapshots could not be taken
 )
 
 // snapshotStates is the state after each event.

@@ -277,7 +277,7 @@ func (wr *writer) visitWrite(r *router, x *gathering) error {
 		one = true
 	case *plan.AtHome:
 	case *plan.Rows, *plan.Stream, *plan.Copies, *plan.Locking:
-		// These find their shards by themselves.
+		// A write of these shapes finds its shards itself.
 	}
 	in := x.write.Instances()
 	if err := wr.s.lookups.lookUp(r, x.plan, in); err != nil {

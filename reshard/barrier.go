@@ -89,8 +89,8 @@ func (b *Barrier) Holds(n *Notes, t Touch) bool {
 }
 
 // Awaits reports whether the barrier must wait for the session with these notes: before its
-// job may begin a round, for a transaction whose touches are not known; in a round, for what
-// Holds lets nobody begin any more.
+// job may begin a round, for a transaction whose touches are not known; in a round, for touches
+// of the kind that Holds lets no other transaction begin.
 func (b *Barrier) Awaits(n *Notes) bool {
 	switch {
 	case n.Idle() || Open.Load():

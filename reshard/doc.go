@@ -8,9 +8,9 @@
 //	Touch   what a statement touches: no bucket, some, or all; reading or writing
 //	Notes   what the transaction of one session has touched and still may
 //	Barrier the round in force in a database: which touches it holds, for which notes it waits
-//	Batch   which buckets go next, and how many, so that nobody waits for long
+//	Batch   which buckets go next, and how many, so that no client waits for long
 //
 // Start reading at Barrier: its two methods are the table of who waits for whom. Package
 // proxy keeps a Notes in each session and asks the Barrier before it sends; package
-// reshard/carry moves the rows.
+// reshard/carrier moves the rows.
 package reshard

@@ -108,7 +108,7 @@ func (n *Notes) Note(version int64, t Touch) {
 func (n *Notes) Repeatable() { n.repeatable = true }
 
 // StatementOver notes that the session waits for its client, inside a transaction: what its
-// statements have read does not concern anybody any more.
+// statements have read does not concern a round any more.
 func (n *Notes) StatementOver() { n.reading.clear() }
 
 // Over notes that the transaction is over.

@@ -51,11 +51,11 @@ type carried struct {
 	name    catalog.Name
 	columns []string // quoted; without those that a shard computes itself
 	bucket  string   // expression for the bucket of a row r
-	indexed string   // that expression in an index, "" if it cannot be indexed
+	indexed string   // the expression of bucket as an index has it, "" if it cannot be indexed
 }
 
 // OpenCarriage opens the transactions of a round on its shards, locks the tables against DDL and
-// enters the decision. Nobody is held yet.
+// enters the decision. No statement of a client is held yet.
 func (m *Mover) OpenCarriage(ctx context.Context, snap *directory.Snapshot, move directory.Move, pairs []directory.Pair) (_ *Carriage, err error) {
 	c := &Carriage{
 		m: m, ctx: ctx, snap: snap.For(move.Database), move: move, pairs: pairs, ends: map[string]*session{}, owns: map[string]*Own{},

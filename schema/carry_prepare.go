@@ -120,7 +120,7 @@ func (m *Mover) prepareGiver(ctx context.Context, s *session, snap *directory.Sn
 	return nil
 }
 
-// carriable refuses a table whose rows cannot be carried without a change that somebody sees.
+// carriable refuses a table whose rows cannot be carried without a change that clients see.
 func carriable(s *session, table catalog.Name) error {
 	rows, err := s.Exec("SELECT t.tgname FROM pg_catalog.pg_trigger t WHERE t.tgrelid = to_regclass(" + quote.Literal(table.SQL()) +
 		") AND NOT t.tgisinternal AND t.tgenabled IN ('A', 'R') AND t.tgname NOT LIKE 'weft%' AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.oid = t.tgfoid AND p.pronamespace = 'weft'::regnamespace)")

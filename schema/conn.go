@@ -126,7 +126,7 @@ func (s *session) explain(err error) error {
 	}
 	if e, ok := err.(*pgerr.Error); ok && s.shard != "" {
 		copied := *e
-		copied.Position = 0 // it points into weft's text, not the client's
+		copied.Position = 0 // the position is in weft's text, not the client's
 		where := "On shard " + s.shard + "."
 		if copied.Detail != "" {
 			where = copied.Detail + " " + where

@@ -131,7 +131,7 @@ func (d *Driver) round(during Point, heard func(int, Answer) Do) Do {
 			d.others.Send(i, o, i == last)
 		}
 	}
-	do := Done // nobody had to be told
+	do := Done // for a commit whose participants need not be told
 	for i := range d.commit.parts {
 		if o := d.commit.Order(i); o != None {
 			do = heard(i, d.others.Hear(i, o, i == last))

@@ -110,7 +110,7 @@ func memberConfig(cfg Config) *embed.Config {
 	c.InitialCluster = c.Name + "=" + peer.String()
 	// A lone member elects itself when its timer runs out: make that soon.
 	c.TickMs, c.ElectionMs = 10, 100
-	// Keep the last revisions only: a watch that falls behind loads anew.
+	// Keep the last revisions only: a watch that falls behind loads the snapshot again.
 	c.AutoCompactionMode = embed.CompactorModeRevision
 	c.AutoCompactionRetention = "1000"
 	c.UnsafeNoFsync = cfg.NoFsync

@@ -32,7 +32,7 @@ func (s *Store) await(ctx context.Context, g goal) error {
 	}
 }
 
-// goal is how far proxies shall follow: serve a version, or have cleared it.
+// goal is how far proxies must follow: serve a version, or have cleared it.
 type goal struct {
 	version int64
 	cleared bool
@@ -67,11 +67,11 @@ func (s *Store) behind(ctx context.Context, g goal) (*behind, int64, error) {
 	return b, rev, nil
 }
 
-// follow watches until nobody is behind. It returns false when it is time to
-// begin anew: the stream ended, or a while has gone by, in which it may have
-// been cut without a word.
+// follow watches until no proxy is behind. It returns false when it has to be
+// called again: the stream ended, or a while has gone by, in which the stream may
+// have been cut without a word.
 //
-// It watches before it asks who is behind. The other way round, a watch from the
+// follow watches before it asks which proxies are behind. The other way round, a watch from the
 // revision of that answer on would often begin in the past, as proxies are quick, and
 // etcd gives watches of the past their events every 100 ms only.
 func (s *Store) follow(ctx context.Context, g goal) (bool, error) {

@@ -152,7 +152,7 @@ func (s *Store) DropEntries(ctx context.Context, name string) error {
 	if !resp.Succeeded {
 		return s.DropEntries(ctx, name)
 	}
-	var own []int // buckets that nobody needs now
+	var own []int // buckets that no value needs now
 	for _, kv := range resp.Responses[0].GetResponseDeleteRange().PrevKvs {
 		if b, err := strconv.Atoi(string(kv.Value)); err == nil && b >= snap.BucketCount {
 			own = append(own, b)

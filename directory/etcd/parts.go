@@ -23,8 +23,8 @@ func (p *parts) since() int64 {
 	return p.rev
 }
 
-// decode reads the snapshot that head describes, with changed parts. rev, if
-// not 0, is the revision at which these were all that changed since p.since.
+// decode reads the snapshot that head describes, with the parts that have changed. rev is the
+// revision up to which changed has all changes since p.since; 0 if changed may lack some.
 func (p *parts) decode(head *mvccpb.KeyValue, changed []*mvccpb.KeyValue, prefix string, rev int64) (*directory.Snapshot, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -77,7 +77,8 @@ func (s *Store) registerOnce(ctx context.Context, id, value string, serving dire
 		return s.wrap("register", err)
 	}
 	served, changed := serving.Serving()
-	// In this order: whoever watches learns of the proxy first.
+	// In this order: a proxy that watches learns of this proxy before it learns what this one
+	// serves.
 	put, err := s.client.Txn(rctx).Then(
 		clientv3.OpPut(s.cfg.Prefix+proxyKeys+id, value, clientv3.WithLease(lease.ID)),
 		s.serves(id, served, lease.ID),

@@ -95,7 +95,7 @@ type watch struct {
 	store   *Store
 	entries *directory.Entries
 	fn      func(*directory.Snapshot)
-	last    *directory.Snapshot // delivered
+	last    *directory.Snapshot // the snapshot that was delivered last
 }
 
 func (w *watch) deliver(snap *directory.Snapshot) {
@@ -191,9 +191,9 @@ func (w *watch) decode(ctx context.Context, head *mvccpb.KeyValue, parts []*mvcc
 	return snap, err
 }
 
-// put enters one entry. One that cannot be right is entered as such, so that
-// whoever needs it gets an error and not a wrong place. known says that snap is
-// as new as the entry.
+// put enters one entry. An entry that cannot be right is entered as wrong, so that
+// a statement that needs the entry gets an error and not a wrong place. known says
+// that snap is as new as the entry.
 func (w *watch) put(kv *mvccpb.KeyValue, snap *directory.Snapshot, known bool) {
 	name, value, ok := w.store.splitEntry(kv.Key)
 	if !ok {

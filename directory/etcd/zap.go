@@ -11,7 +11,7 @@ import (
 // ZapLogger returns a zap logger that writes to log: etcd's libraries know no
 // other. What etcd calls info is debug to us (a start alone is some sixty
 // lines), and its warnings, about slow requests and dropped streams, are info:
-// what fails is returned as an error to whoever asked, and reported there.
+// what fails is returned as an error to the caller, and reported there.
 func ZapLogger(log *slog.Logger) *zap.Logger {
 	return zap.New(&zapCore{log: log})
 }

@@ -203,7 +203,7 @@ func testPin(t *testing.T, s directory.Store) {
 		}
 		own := map[int]bool{}
 		for i := range 6 {
-			// No waiting: whoever serves the version knows the entry.
+			// No waiting: a proxy that serves the version knows the entry.
 			b, ok := snap.Entry("tenants", key(10+i))
 			if !ok || b < 64 || own[b] {
 				t.Fatalf("pinned value %d: bucket %d, %v", i, b, ok)

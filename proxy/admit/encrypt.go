@@ -58,7 +58,7 @@ func (c *begunConn) Read(p []byte) (int, error) {
 // startTLS is for a client that has asked first.
 func (c *Client) startTLS(ctx context.Context) error {
 	if len(c.Stream.Buffered()) > 0 {
-		// Bytes before the handshake may be somebody else's.
+		// Bytes before the handshake may not be the client's.
 		return pgerr.Fatal(pgerr.ProtocolViolation, "received unencrypted data after SSL request").
 			WithDetail("This could be either a client-software bug or evidence of an attempted man-in-the-middle attack.")
 	}
@@ -108,7 +108,8 @@ func (c *Client) encryption() *tls.Config {
 		if !slices.Contains(h.SupportedProtos, peer.Protocol) {
 			return nil, nil
 		}
-		// This protocol and no other: whoever comes without a certificate is no client.
+		// A connection that offers the protocol of proxies gets no other protocol: it shows no
+		// certificate, so it must not become a client's.
 		peers := cfg.Clone()
 		peers.NextProtos, peers.ClientAuth, peers.GetConfigForClient = []string{peer.Protocol}, tls.NoClientCert, nil
 		return peers, nil

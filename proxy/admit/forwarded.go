@@ -21,7 +21,7 @@ import (
 
 // forwardedConn is a client's connection through a load balancer.
 type forwardedConn struct {
-	*net.TCPConn // its methods, the system's included
+	*net.TCPConn // for its methods, those of the system's descriptor included
 	client       net.Addr
 }
 

@@ -69,7 +69,7 @@ func (h *Hub) takes(s Listener, channels map[string]bool) bool {
 
 func (h *Hub) assign(s Listener, user string, channels map[string]bool) (unheard []string, err error) {
 	h.mu.Lock()
-	// The hub may lose its ears again while nobody listens yet.
+	// The hub may lose its ears again while no session listens yet.
 	for len(channels) > 0 && len(h.missing(h.cfg.Snapshot())) > len(unheard) {
 		h.mu.Unlock()
 		if unheard, err = h.open(user); err != nil {
@@ -98,7 +98,7 @@ func (h *Hub) assign(s Listener, user string, channels map[string]bool) (unheard
 	if idle := h.dismiss(); len(idle) > 0 {
 		h.mu.Unlock()
 		for _, e := range idle {
-			e.kick() // its reader hangs up
+			e.kick() // the ear's reader closes the connection
 		}
 		return nil, nil
 	}
@@ -122,7 +122,7 @@ func listenText(fresh, stale []string) string {
 	return b.String()
 }
 
-// dismiss takes the ears from a hub that nobody listens to or waits for. mu is
+// dismiss takes the ears from a hub that no session listens to or waits for. mu is
 // held.
 func (h *Hub) dismiss() []*ear {
 	if len(h.subs) > 0 {
@@ -228,7 +228,7 @@ func (h *Hub) open(user string) (unheard []string, err error) {
 	return unheard, nil
 }
 
-// connect gives the hub an ear on a shard, which listens to all that anybody does.
+// connect gives the hub an ear on a shard, which listens to the channels of all sessions.
 func (h *Hub) connect(ctx context.Context, shard, user string) error {
 	ctx, cancel := context.WithTimeout(ctx, earDial)
 	defer cancel()
@@ -238,7 +238,7 @@ func (h *Hub) connect(ctx context.Context, shard, user string) error {
 	}
 	e := &ear{hub: h, shard: shard, conn: conn}
 	h.mu.Lock()
-	if h.ears[shard] != nil { // somebody was faster
+	if h.ears[shard] != nil { // another session was faster
 		h.mu.Unlock()
 		e.conn.Terminate()
 		return nil
@@ -261,8 +261,8 @@ func (h *Hub) connect(ctx context.Context, shard, user string) error {
 	return nil
 }
 
-// unused reports whether nobody can have notified on a shard so far: no table that
-// is declared is in use yet.
+// unused reports whether no session can have notified on a shard so far, because no declared table
+// is in use yet.
 func (h *Hub) unused(shard string) bool {
 	snap := h.cfg.Snapshot()
 	return shard != snap.Home && !slices.ContainsFunc(snap.Declared(h.database), func(t directory.Table) bool { return t.State != directory.Declaring })
@@ -303,9 +303,9 @@ func (h *Hub) follow(snap *directory.Snapshot) {
 	})
 }
 
-// Expect gives the hub an ear on every shard, if anybody listens, before a first table is
-// declared: what is notified where its rows are is heard from the beginning. Shards that
-// cannot be reached now are looked after by follow.
+// Expect gives the hub an ear on every shard, if a session listens, before the first table is
+// declared: notifications on the shards of the table's rows are heard from the beginning. Shards
+// that cannot be reached now are looked after by follow.
 func (h *Hub) Expect(ctx context.Context) {
 	snap := h.cfg.Snapshot()
 	var wg sync.WaitGroup

@@ -25,7 +25,7 @@ func (k *Keeper) resolveOn(ctx context.Context, snap *directory.Snapshot, shard 
 	var live map[string]bool
 	_, err = r.Resolve(ctx, found, func(d twopc.InDoubt) twopc.Urgency {
 		if d.Judge(false, false, true) == twopc.LetBe || d.Participant != shard {
-			return twopc.LetBe // too young, or of another shard on this server
+			return twopc.LetBe // the transaction is too young, or belongs to another shard on this server
 		}
 		if d.Incarnation == k.cfg.Proxy {
 			return d.Judge(true, k.hands.has(d.Nonce), true)

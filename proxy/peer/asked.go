@@ -35,8 +35,8 @@ func NewAsked(secret directory.Secret, answer func(Question) ([]byte, error)) *A
 
 // Serve has the asked proxy's half of the dialogue, whose first packet has been read. t
 // is nil without TLS, which needsTLS forbids. A client that cannot prove to be a proxy
-// gets random bytes and no more: neither an answer nor one of the places of those who
-// wait for answers.
+// gets nothing but random bytes: neither an answer nor one of the places of proxies that wait
+// for answers.
 func (a *Asked) Serve(stream *wire.Stream, t *tls.ConnectionState, needsTLS bool) error {
 	if len(a.secret) == 0 || needsTLS && t == nil {
 		return errors.New("a question of another proxy that may not be asked this way")

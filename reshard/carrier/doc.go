@@ -8,18 +8,18 @@
 //
 // A round, in its order:
 //
-//  1. open: transactions on the giving and the taking shards, and the decision. Nobody waits.
+//  1. open: transactions on the giving and the taking shards, and the decision. No client waits.
 //  2. phase writes in the directory: proxies hold writers of the round's buckets, and say when
 //     none is in flight.
 //  3. carry the rows, and prepare all shards but the deciding one.
 //  4. phase all in the directory: proxies hold readers, too, and say when none is in flight.
 //  5. commit on the deciding shard, then on the others.
-//  6. the placement in the directory; everybody goes on.
+//  6. the placement in the directory; all clients go on.
 //
 // A round that is not through within the job's max_pause is rolled back, and its buckets come
 // again later. Whatever dies: the decision on the taking shard says whether the rows have moved,
-// and the entry in the directory says that somebody must ask. Settle asks, and ends the round;
-// any proxy may call it at any time.
+// and the entry in the directory says that a proxy must ask. Settle asks, and ends the round; any
+// proxy may call Settle at any time.
 //
 // A Carrier starts no goroutine. Start reading at Carrier.Run, then round.
 package carrier

@@ -207,7 +207,7 @@ func Settle(ctx context.Context, cfg Config, m *directory.Move, u twopc.Urgency)
 		next := old.Clone()
 		m := next.FindMove(m.ID)
 		if m == nil || m.Round == nil || m.Round.Key != key {
-			return old, nil // it has been settled
+			return old, nil // the round has been settled
 		}
 		if outcome == twopc.Committed {
 			return next, next.Transfer(m, followed == nil)
