@@ -57,7 +57,7 @@ type Conn struct {
 	started   int64 // see Process
 	idleFrom  time.Time
 	dedicated bool
-	inIdle    bool   // guarded by the shard's mutex
+	inIdle    bool   // the connection is among the idle ones of its lane; guarded by the shard's mutex
 	lentTo    loanee // guarded by the shard's mutex
 	epoch     uint64 // the lane's epoch when the backend was dialled
 

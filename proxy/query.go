@@ -198,7 +198,7 @@ var unreadable = &parser.Facts{Statements: 1}
 // facts returns what the text does to the session.
 func (s *Session) facts(text []byte) *parser.Facts {
 	if s.record.oddEncoding {
-		s.record.noteAdvance() // for all that weft knows
+		s.record.noteAdvance() // the text may advance a sequence
 		return unreadable
 	}
 	sc := s.srv.memory.scanners.Get().(*parser.Scanner)

@@ -50,8 +50,8 @@ type peerLife struct {
 	known    uint64         // how many backends the proxy has ever opened
 	heard    time.Time      // when the proxy last answered
 	missed   int            // answers missing since heard
-	hangs    bool
-	asking   bool
+	hangs    bool           // the proxy stands still, as far as can be known
+	asking   bool           // a goroutine asks the proxy
 }
 
 // hung reports whether a proxy stands still, as far as can be known.

@@ -81,7 +81,7 @@ func (m *Mover) RaiseIDs(ctx context.Context, database string, table catalog.Nam
 func raiseLimit(ids *directory.RoutedIDs, buckets int) {
 	ids.Raised = true
 	if ids.From >= (lastID-int64(buckets))/idGrowth {
-		ids.From = directory.NoID // Base stays: what is made is still unique
+		ids.From = directory.NoID // Base stays, so that ids that weft makes are still unique
 		return
 	}
 	ids.From *= idGrowth

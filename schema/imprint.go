@@ -54,7 +54,7 @@ UNION ALL SELECT pg_catalog.format('database %I', datname), pg_catalog.concat_ws
 UNION ALL SELECT pg_catalog.format('default privileges of %I on %s in %s', pg_catalog.pg_get_userbyid(defaclrole), defaclobjtype, NULLIF(defaclnamespace, 0)::pg_catalog.regnamespace), defaclacl::text FROM pg_catalog.pg_default_acl
 ) o ORDER BY 1, 2`
 
-// ReadImprint asks a shard.
+// ReadImprint asks a shard for its imprint.
 func ReadImprint(ask func(sql string) ([][]string, error)) (Imprint, error) {
 	rows, err := ask(imprintQuery)
 	if err != nil {

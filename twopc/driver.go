@@ -83,7 +83,8 @@ func (d *Driver) Undo() {
 	d.stopAt(AfterFollow)
 }
 
-// obey does what is to be done until that is up to the caller, or nothing is left to do.
+// obey does one thing after the other that the commit asks for. It returns when the next thing is
+// the caller's to do, or when nothing is left to do.
 func (d *Driver) obey(do Do) Do {
 	for {
 		switch do {

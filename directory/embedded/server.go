@@ -176,8 +176,8 @@ func (s *Server) close() error {
 	go func() {
 		defer close(done)
 		// Left to itself etcd waits 5 s for other processes to end their
-		// streams; a proxy's lease never does. What was acknowledged is in
-		// the log already.
+		// streams, and a proxy never ends the stream of its lease. What was
+		// acknowledged is in the log already.
 		s.hangUp()
 		s.etcd.Close()
 	}()
