@@ -23,6 +23,7 @@ func Load(version int64, run func(sql string) ([][]string, error)) (*Schema, err
 		columns:   map[string]map[string]int{},
 		types:     map[string]*baseType{},
 		functions: map[string]*source{},
+		named:     newNamed(),
 
 		statistics: map[Name]Name{},
 	}
@@ -34,6 +35,12 @@ func Load(version int64, run func(sql string) ([][]string, error)) (*Schema, err
 	if err := l.lookups(run); err != nil {
 		return nil, fmt.Errorf("load schema: %w", err)
 	}
+	if l.server != builtinVersion {
+		if err := l.readBuiltins(run); err != nil {
+			return nil, fmt.Errorf("load schema: %w", err)
+		}
+	}
+	l.depend()
 	l.finish()
 	s := New(version, l.customEquality, l.all, nil)
 	l.connect(s)
@@ -56,6 +63,7 @@ type loader struct {
 	domains   []domainColumn
 	sources   []*source
 	functions map[string]*source
+	named     named
 
 	reaching   reachLoader
 	incomplete bool // a policy could not be read without waiting
@@ -91,7 +99,7 @@ type domainColumn struct {
 // widths is how many columns the rows of each kind have. A row's kind is the letter
 // in its first column.
 var widths = map[string]int{
-	"r": 10, "y": 8, "c": 15, "n": 4, "o": 5, "i": 11, "k": 7, "t": 10, "p": 4, "u": 5, "v": 4, "f": 16, "g": 8, "q": 9, "d": 4, "e": 2, "l": 4, "b": 3, "s": 4,
+	"h": 3, "r": 11, "y": 7, "c": 13, "i": 11, "k": 7, "t": 10, "s": 4, "p": 3, "u": 3, "v": 4, "f": 12, "x": 3, "d": 8, "g": 8, "q": 9, "e": 2, "l": 4,
 }
 
 // row takes in one row of query.
@@ -100,51 +108,28 @@ func (l *loader) row(r []string) error {
 		return fmt.Errorf("unexpected")
 	}
 	switch r[0] {
+	case "h":
+		l.named.schemas[r[1]] = r[2]
 	case "r":
 		return l.relation(r)
 	case "y":
 		mod, err := strconv.ParseInt(r[4], 10, 32)
-		l.types[r[1]] = &baseType{kind: r[2], base: r[3], mod: int32(mod), notNull: r[5] == "t", def: r[6], sequence: r[7]}
+		l.types[r[1]] = &baseType{kind: r[2], base: r[3], mod: int32(mod), notNull: r[5] == "t", def: r[6]}
 		return err
 	case "c":
 		return l.column(r)
-	case "n":
-		l.draws(l.relations[r[1]], r[2], r[3])
-	case "o":
-		l.owned(r)
 	case "i":
 		return l.index(r)
 	case "k":
 		l.foreignKey(r)
 	case "t":
-		if rel := l.relations[r[1]]; rel != nil {
-			if r[3] == "weft" {
-				if r[7] == "A" {
-					rel.guards++
-				}
-				break
-			}
-			events, err := strconv.ParseUint(r[8], 10, 8)
-			if err != nil {
-				return fmt.Errorf("events of trigger %q: %w", r[2], err)
-			}
-			rel.Triggers = append(rel.Triggers, Trigger{
-				Name: r[2], Function: Name{r[3], r[4]}, Truncate: r[5] == "t", Changes: r[6] == "t",
-				Statement: Events(events), Of: r[9],
-			})
-		}
+		return l.trigger(r)
 	case "p":
 		l.parent(r)
 	case "u":
-		if rel := l.relations[r[1]]; rel != nil {
+		if rel := l.relations[r[2]]; rel != nil {
 			rel.Rules = true
-			switch n := (Name{r[3], r[4]}); {
-			case n.Name == "":
-			case r[2] == "t":
-				rel.RuleTables = append(rel.RuleTables, n)
-			default:
-				rel.RuleFunctions = append(rel.RuleFunctions, n)
-			}
+			l.named.rules[rel] = append(l.named.rules[rel], r[1])
 		}
 	case "v":
 		if rel := l.relations[r[1]]; rel != nil {
@@ -152,16 +137,9 @@ func (l *loader) row(r []string) error {
 			rel.Definition = cleanQuery(r[3])
 		}
 	case "f":
-		s := &source{
-			function: &Function{Name: Name{r[2], r[3]}, Volatility: r[4][0], Kind: r[6][0], SetReturning: r[11] == "t"},
-			language: r[5], aggregate: r[6] == "a", extension: r[7], body: r[8], runs: r[9] == "t", parsed: r[10] == "t",
-		}
-		s.notifies, s.locks = r[14] == "t", r[15] == "t"
-		if s.language == "plpgsql" {
-			s.create = createText(r[6], r[12], r[13], r[8])
-		}
-		l.functions[r[1]] = s
-		l.sources = append(l.sources, s)
+		l.function(r)
+	case "x":
+		l.named.extensions[r[1]] = r[2]
 	case "d":
 		l.dependency(r)
 	case "g":
@@ -170,18 +148,67 @@ func (l *loader) row(r []string) error {
 		return l.policy(r)
 	case "s":
 		if rel := l.relations[r[1]]; rel != nil {
-			l.statistics[Name{r[2], r[3]}] = rel.Name
+			l.statistics[Name{l.named.schemas[r[2]], r[3]}] = rel.Name
 		}
 	case "e":
 		l.customEquality = r[1] == "t"
 	case "l":
 		l.bytewise, l.encoding = r[1] == "t", r[2]
 		l.server, _ = strconv.Atoi(r[3])
-	case "b":
-		if l.builtins == nil {
-			l.builtins = map[string]Traits{}
+	}
+	return nil
+}
+
+func (l *loader) trigger(r []string) error {
+	rel := l.relations[r[1]]
+	if rel == nil {
+		return nil
+	}
+	function := Name{l.named.schemas[r[3]], r[4]}
+	if function.Schema == "weft" {
+		if function.Name == "strayed" && r[7] == "A" {
+			rel.guards++
 		}
-		return addTraits(l.builtins, r[1], r[2])
+		return nil
+	}
+	events, err := strconv.ParseUint(r[8], 10, 8)
+	if err != nil {
+		return fmt.Errorf("events of trigger %q: %w", r[2], err)
+	}
+	rel.Triggers = append(rel.Triggers, Trigger{
+		Name: r[2], Function: function, Truncate: r[5] == "t", Changes: r[6] == "t",
+		Statement: Events(events), Of: r[9],
+	})
+	return nil
+}
+
+func (l *loader) function(r []string) {
+	s := &source{
+		function: &Function{Name: Name{l.named.schemas[r[2]], r[3]}, Volatility: r[4][0], Kind: r[6][0], SetReturning: r[9] == "t"},
+		language: r[5], aggregate: r[6] == "a", body: r[7], parsed: r[8] == "t",
+	}
+	if s.language == "plpgsql" {
+		s.create = createText(r[6], r[10], r[11], r[7])
+	}
+	l.functions[r[1]] = s
+	l.sources = append(l.sources, s)
+}
+
+// readBuiltins reads the built-in functions of a server whose version is not
+// builtinVersion.
+func (l *loader) readBuiltins(run func(sql string) ([][]string, error)) error {
+	rows, err := run(builtinQuery)
+	if err != nil {
+		return err
+	}
+	l.builtins = map[string]Traits{}
+	for _, r := range rows {
+		if len(r) != 2 {
+			return fmt.Errorf("row %.200q: unexpected", r)
+		}
+		if err := addTraits(l.builtins, r[0], r[1]); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -218,14 +245,34 @@ func (l *loader) relation(r []string) error {
 		return err
 	}
 	rel := &Relation{
-		Name: Name{r[2], r[3]}, OID: uint32(oid), Kind: RelationKind(r[4][0]),
-		Owner: r[5], RowSecurity: r[6] == "t", SecurityBarrier: r[7] == "t", SecurityInvoker: r[8] == "t", ForceSecurity: r[9] == "t",
+		Name: Name{l.named.schemas[r[2]], r[3]}, OID: uint32(oid), Kind: RelationKind(r[4][0]),
+		Owner: r[5], RowSecurity: r[6] == "t", ForceSecurity: r[7] == "t", SecurityBarrier: isOn(r[8], "security_barrier"), SecurityInvoker: isOn(r[8], "security_invoker"),
 	}
-	l.all = append(l.all, rel)
-	if !rel.System() {
+	l.named.relations[r[1]], l.named.rowTypes[r[1]], l.named.partition[r[1]] = rel.Name, r[10], r[9] == "t"
+	switch {
+	case rel.Schema == "pg_catalog" || rel.Schema == "information_schema":
+		if rel.Kind == Table || rel.Kind == View {
+			l.all = append(l.all, rel)
+		}
+	case !strings.HasPrefix(rel.Schema, "pg_"): // neither a temporary relation nor part of a table
+		l.all = append(l.all, rel)
 		l.relations[r[1]] = rel
+		if rel.Kind == View && rel.Schema == "weft" {
+			rel.Definition = "SELECT FROM weft.own" // weft's own views read what the home shard keeps, like this
+		}
 	}
 	return nil
+}
+
+// isOn reports whether a view's options have the option and it is on.
+func isOn(options, name string) bool {
+	for option := range strings.SplitSeq(options, ",") {
+		if value, ok := strings.CutPrefix(option, name+"="); ok {
+			value = strings.ToLower(value)
+			return value == "1" || value == "on" || value != "" && (strings.HasPrefix("true", value) || strings.HasPrefix("yes", value))
+		}
+	}
+	return false
 }
 
 func (l *loader) column(r []string) error {
@@ -248,7 +295,13 @@ func (l *loader) column(r []string) error {
 	c := Column{
 		Name: r[2], Num: int16(num), Type: uint32(typ), Base: uint32(typ), TypeName: r[5], Mod: int32(mod),
 		NotNull: r[7] == "t", Default: r[8], Generated: r[10] != "",
-		Collation: Name{r[11], r[12]}, Nondeterministic: r[13] == "f", Bytewise: r[14] == "b",
+	}
+	if r[12] != "" { // schema, name, deterministic, bytewise
+		co := strings.Split(r[12], "\x01")
+		if len(co) != 4 {
+			return fmt.Errorf("collation %q", r[12])
+		}
+		c.Collation, c.Nondeterministic, c.Bytewise = Name{l.named.schemas[co[0]], co[1]}, co[2] == "f", co[3] == "t"
 	}
 	if r[9] != "" {
 		c.Identity = r[9][0]
@@ -259,7 +312,7 @@ func (l *loader) column(r []string) error {
 	if l.types[r[4]] != nil {
 		l.domains = append(l.domains, domainColumn{rel, len(rel.Columns), r[4]})
 	}
-	if r[14] == "d" {
+	if r[11] == "100" {
 		l.byDefault = append(l.byDefault, domainColumn{rel, len(rel.Columns), ""})
 	}
 	byNum := l.columns[r[1]]
@@ -302,19 +355,6 @@ func isNextval(def string) bool {
 	}
 	name, ok = strings.CutSuffix(name, "'::regclass)")
 	return ok && !strings.Contains(strings.ReplaceAll(name, "''", ""), "'")
-}
-
-// owned notes that a column owns a sequence.
-func (l *loader) owned(r []string) {
-	seq, rel := l.relations[r[1]], l.relations[r[2]]
-	c := l.columnAt(rel, r[2], r[3])
-	if seq == nil || c == nil {
-		return
-	}
-	seq.OwnedBy, seq.OwnedColumn = rel.Name, c.Name
-	if r[4] == "i" {
-		c.Sequence = seq.Name
-	}
 }
 
 func (l *loader) index(r []string) error {
@@ -367,12 +407,12 @@ func (l *loader) names(rel *Relation, oid, nums string) []string {
 
 func (l *loader) parent(r []string) {
 	child, parent := l.relations[r[1]], l.relations[r[2]]
-	if child == nil || parent == nil {
+	if child == nil || parent == nil || child.Kind != Table && child.Kind != PartitionedTable && child.Kind != ForeignTable {
 		return
 	}
 	parent.Children = append(parent.Children, child)
 	if child.Parent == nil {
-		child.Parent, child.Inherited = parent, r[3] != "t"
+		child.Parent, child.Inherited = parent, !l.named.partition[r[1]]
 	}
 }
 

@@ -8,16 +8,28 @@ import (
 // reachLoader keeps the rows about code that the schema stores until all rows are
 // read. It names objects by their OIDs as text.
 type reachLoader struct {
-	edges    []storedEdge
+	items    []storedItem
 	policies []*loadedPolicy
-	depends  []functionEdge
+	uses     map[object][]use // what an object uses
+	users    []object         // the keys of uses
 }
 
-// storedEdge is a row of storedQuery.
-type storedEdge struct{ kind, subject, item, name, class, uses, flags string }
+// object is a row of a catalog.
+type object struct{ class, oid string }
 
-// functionEdge is an object that a function's parsed body or arguments use.
-type functionEdge struct{ function, class, uses string }
+// use is a row of dependQuery without the object that uses another.
+type use struct {
+	column     string // of the object that uses the other
+	of         object
+	ofColumn   string
+	dependency string // pg_depend.deptype
+}
+
+// storedItem is a row of storedQuery.
+type storedItem struct{ kind, class, oid, subject, name, more, flags string }
+
+// storedEdge is an item of storedQuery, and an object that it uses.
+type storedEdge struct{ kind, subject, item, name, class, uses, flags string }
 
 // loadedPolicy is a policy with its table.
 type loadedPolicy struct {
@@ -28,18 +40,28 @@ type loadedPolicy struct {
 
 // Classes of objects in pg_depend: OIDs of catalogs.
 const (
-	classFunction = "1255"
-	classRelation = "1259"
-	classType     = "1247"
-	classOperator = "2617"
+	classFunction  = "1255"
+	classRelation  = "1259"
+	classType      = "1247"
+	classOperator  = "2617"
+	classDefault   = "2604"
+	classRule      = "2618"
+	classExtension = "3079"
 )
 
 func (l *loader) storedItem(r []string) {
-	l.reaching.edges = append(l.reaching.edges, storedEdge{r[1], r[2], r[3], r[4], r[5], r[6], r[7]})
+	l.reaching.items = append(l.reaching.items, storedItem{r[1], r[2], r[3], r[4], r[5], r[6], r[7]})
 }
 
 func (l *loader) dependency(r []string) {
-	l.reaching.depends = append(l.reaching.depends, functionEdge{r[1], r[2], r[3]})
+	if l.reaching.uses == nil {
+		l.reaching.uses = map[object][]use{}
+	}
+	from := object{r[1], r[2]}
+	if l.reaching.uses[from] == nil {
+		l.reaching.users = append(l.reaching.users, from)
+	}
+	l.reaching.uses[from] = append(l.reaching.uses[from], use{r[3], object{r[4], r[5]}, r[6], r[7]})
 }
 
 func (l *loader) policy(r []string) error {
@@ -87,17 +109,17 @@ func (l *loader) connect(s *Schema) {
 			}
 		}
 	}
-	for _, d := range l.reaching.depends {
-		if f := l.functions[d.function]; f != nil {
-			v := c.functions[f]
-			if f.parsed || f.aggregate || d.class == classType {
-				use(v, d.class, d.uses)
+	for oid, f := range l.functions {
+		v := c.functions[f]
+		for _, u := range l.reaching.uses[object{classFunction, oid}] {
+			if f.parsed || f.aggregate || u.of.class == classType {
+				use(v, u.of.class, u.of.oid)
 			}
-			f.calls = append(f.calls, calledName(l.functions[d.uses], d.class)...)
+			f.calls = append(f.calls, calledName(l.functions[u.of.oid], u.of.class)...)
 		}
 	}
 	items := map[string]*vertex{}
-	for _, e := range l.reaching.edges {
+	for _, e := range l.edges() {
 		v := items[e.kind+e.item]
 		if v == nil {
 			v = c.item(e, l.relations[e.subject], func() *vertex {
