@@ -39,6 +39,9 @@ executes() {
 }
 [ -n "${TMPDIR:-}" ] || in_memory
 
+# At Go's own setting a tenth of what a test with the race detector computes is garbage collection.
+export GOGC="${GOGC:-400}"
+
 packages=$(${GO:-go} list "$@") || exit 1
 long=""
 waits=""

@@ -135,7 +135,7 @@ func StartProgram(tb testing.TB, configure func(*config.Config)) *Program {
 	p.cmd = exec.Command(path, "serve", "-c", file)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.stop = filepath.Join(tb.TempDir(), "stop")
-	p.cmd.Env = append(os.Environ(), "WEFT_STOP="+p.stop)
+	p.cmd.Env = append(os.Environ(), "WEFT_STOP="+p.stop, "GOGC=100") // Go's own: tests measure the program's memory
 	p.cmd.SysProcAttr = dieWithParent()
 	started := make(chan error)
 	go func() {
