@@ -21,6 +21,9 @@ type Control interface {
 	Reload(ctx context.Context) ([]string, error)
 	// Kill ends a session.
 	Kill(id int32) error
+	// PauseMoves pauses all jobs that carry rows, ResumeMoves lets them go on. Both return how many.
+	PauseMoves(ctx context.Context) (int, error)
+	ResumeMoves(ctx context.Context) (int, error)
 }
 
 // command is one that is no view.
@@ -42,6 +45,8 @@ func init() {
 		{"RESUME", "go on after PAUSE or DRAIN SHARD", nil, resume},
 		{"DRAIN SHARD name", "PAUSE for one shard: its connections are closed when they are free", nil, pause},
 		{"RESUME SHARD name", "go on after DRAIN SHARD", nil, resume},
+		{"PAUSE MOVES", "let no job of the cluster carry rows to other shards", nil, pauseMoves},
+		{"RESUME MOVES", "let all jobs that are paused go on", nil, resumeMoves},
 		{"RELOAD", "read weft.yaml again", nil, reload},
 		{"KILL id", "end a client's session; SHOW CLIENTS has the ids", nil, kill},
 	}
@@ -147,6 +152,16 @@ func pause(ctx context.Context, c Control, shard string) (Table, error) {
 
 func resume(_ context.Context, c Control, shard string) (Table, error) {
 	return Table{Tag: "RESUME"}, c.Resume(shard)
+}
+
+func pauseMoves(ctx context.Context, c Control, _ string) (Table, error) {
+	n, err := c.PauseMoves(ctx)
+	return Table{Tag: "PAUSE", Notices: []string{strconv.Itoa(n) + " jobs are paused"}}, err
+}
+
+func resumeMoves(ctx context.Context, c Control, _ string) (Table, error) {
+	n, err := c.ResumeMoves(ctx)
+	return Table{Tag: "RESUME", Notices: []string{strconv.Itoa(n) + " jobs go on"}}, err
 }
 
 func reload(ctx context.Context, c Control, _ string) (Table, error) {

@@ -68,6 +68,31 @@ func (*source) Transactions(context.Context) []console.Transaction {
 	return []console.Transaction{{GID: "g", Database: "app", Shard: "s1", State: "prepared", Age: &age, Participants: []string{"s2"}}, {Shard: "s3", State: "unreachable"}}
 }
 
+func (*source) Moves(context.Context) []console.Move {
+	return []console.Move{
+		{Job: "j", Database: "app", Kind: "move", State: "running", From: []string{"s1"}, To: []string{"s2"}, Done: 1, Buckets: 4, Rows: 10, Bytes: 99, Rate: 2.5, ETA: since, Max: 3, Rounds: 2, GivenUp: 1, BlockedBy: "somebody", User: "a", Proxy: "p1", Started: since},
+		{Job: "k", Database: "other", Kind: "move", State: "done", From: []string{}, To: []string{}, Started: since, Ended: since},
+	}
+}
+
+func (*source) MoveRounds(context.Context) []console.Round {
+	return []console.Round{{Number: 5, Job: "j", Database: "app", Ended: since, Ways: "s1 -> s2: 0", Buckets: 1, Outcome: "carried", Rows: 10, Bytes: 99, Writes: 1.5, Reads: 0.5}}
+}
+
+func (*source) Buckets(_ context.Context, sizes bool) []console.Bucket {
+	return []console.Bucket{{Number: 0, Shard: "s1", Known: sizes, Rows: 4, Bytes: 40, MovingTo: "s2"}, {Number: 1, Shard: "s2", Known: sizes}}
+}
+
+func (s *source) PauseMoves(context.Context) (int, error) {
+	s.did = append(s.did, "pause moves")
+	return 2, nil
+}
+
+func (s *source) ResumeMoves(context.Context) (int, error) {
+	s.did = append(s.did, "resume moves")
+	return 1, nil
+}
+
 func (s *source) Pause(_ context.Context, shard string) error {
 	s.did = append(s.did, "pause "+shard)
 	return nil
@@ -124,6 +149,9 @@ func TestShow(t *testing.T) {
 		{"SHOW TRANSACTIONS", "g|app|s1|prepared|1.5||||{\"s2\"}\n||s3|unreachable|||||\n"},
 		{"SHOW STATEMENTS", "p1|2|b|app|SELECT x|gather|1|0|0|0|1000|0|0|0|2024-02-03 03:05:06.000007+00\np1|1|a|app|SELECT $1|shard|2|0|2|2|3|1|2|1.5|2024"},
 		{"SHOW STATS", "p1|shard|3|0.25|1|5\n"},
+		{"SHOW MOVES", "j|app|move|running||{\"s1\"}|{\"s2\"}|1|4|10|99|2.5|2024-02-03 03:05:06.000007+00|0|0|3|0|2|1|somebody|a|p1|2024-02-03 03:05:06.000007+00|\nk|other|"},
+		{"SHOW ROUNDS", "5|j|app|2024-02-03 03:05:06.000007+00|s1 -> s2: 0|1|carried|10|99|1.5|0.5\n"},
+		{"show buckets", "0|s1|4|40|s2\n1|s2|0|0|\n"},
 		{"SHOW CONFIG", "p1|listen|:6432|f\np1|log.level|info|t\n"},
 	} {
 		got, err := console.Run(t.Context(), tc.line, &source{})
@@ -209,6 +237,13 @@ func TestViewer(t *testing.T) {
 	if got := console.Named("tables").Table(t.Context(), src, console.Viewer{User: "b", Database: "elsewhere"}); len(got.Rows) != 0 {
 		t.Errorf("declarations of another database are shown: %v", got.Rows)
 	}
+	viewer := console.Viewer{User: "b", Database: "app"}
+	if got := text(console.Named("moves").Table(t.Context(), src, viewer)); strings.Contains(got, "somebody") || strings.Contains(got, "other") {
+		t.Errorf("jobs of other databases, or who is in their way, are shown to everybody:\n%s", got)
+	}
+	if got := text(console.Named("buckets").Table(t.Context(), src, viewer)); got != "0|s1|||s2\n1|s2|||\n" {
+		t.Errorf("everybody makes weft read what buckets hold:\n%s", got)
+	}
 	if got := text(console.Named("settings").Table(t.Context(), src, console.Viewer{User: "b"})); strings.Contains(got, "6432") {
 		t.Errorf("settings are shown to everybody:\n%s", got)
 	}
@@ -218,6 +253,7 @@ func TestDo(t *testing.T) {
 	src := &source{}
 	for line, tag := range map[string]string{
 		"PAUSE": "PAUSE", "resume;": "RESUME", "Drain Shard s1": "DRAIN", `RESUME SHARD "s1"`: "RESUME", "RELOAD": "RELOAD", "KILL 8": "KILL",
+		"pause moves": "PAUSE", "RESUME MOVES;": "RESUME",
 		"BEGIN": "BEGIN", "SET x = 1": "SET", "COMMIT": "COMMIT", "ROLLBACK": "ROLLBACK", "DISCARD ALL": "DISCARD ALL",
 	} {
 		got, err := console.Run(t.Context(), line, src)
@@ -229,7 +265,7 @@ func TestDo(t *testing.T) {
 		}
 	}
 	did := strings.Join(src.did, ",")
-	for _, want := range []string{"pause ", "pause s1", "resume ", "resume s1", "reload", "kill"} {
+	for _, want := range []string{"pause ", "pause s1", "resume ", "resume s1", "reload", "kill", "pause moves", "resume moves"} {
 		if !strings.Contains(did+",", want+",") {
 			t.Errorf("%q was not done: %s", want, did)
 		}

@@ -21,6 +21,12 @@ type Source interface {
 	Settings() []Setting
 	// Transactions asks the shards.
 	Transactions(ctx context.Context) []Transaction
+	// Moves and MoveRounds ask the home shard, and the other proxies who is in the way.
+	Moves(ctx context.Context) []Move
+	MoveRounds(ctx context.Context) []Round
+	// Buckets lists the buckets of the viewer's database. With sizes, the shards are asked what
+	// they hold.
+	Buckets(ctx context.Context, sizes bool) []Bucket
 }
 
 // Viewer is who looks. As in pg_stat_activity, what is others' is seen by superusers and
@@ -44,7 +50,7 @@ type Session struct {
 	User, Database string
 	Application    string
 	Address        string
-	State          string // idle, active, idle in transaction, …
+	State          string // idle, active, idle in transaction, waiting for a bucket on its way, …
 	Connected      time.Time
 	Statement      string    // normalised; the last one, if none runs
 	Since          time.Time // when it began, or ended
@@ -131,4 +137,41 @@ type Transaction struct {
 	Age                         *float64 // in seconds
 	Role, Proxy, Decider        string
 	Participants                []string
+}
+
+// Move is one job that carries rows to other shards.
+type Move struct {
+	Job, Database, Kind, State, Reason string
+	From, To                           []string
+	Done, Buckets                      int64
+	Rows, Bytes                        int64
+	Rate                               float64   // bytes per second
+	ETA                                time.Time // zero if not known
+	Median, NinetyNinth, Max           float64   // of what writers were held for, in milliseconds
+	ReadNinetyNinth                    float64
+	Rounds, GivenUp                    int64
+	BlockedBy                          string
+	User, Proxy                        string
+	Started, Ended                     time.Time
+}
+
+// Round is one round of a job.
+type Round struct {
+	Number        int64
+	Job, Database string
+	Ended         time.Time
+	Ways          string
+	Buckets       int64
+	Outcome       string
+	Rows, Bytes   int64
+	Writes, Reads float64 // how long they were held, in milliseconds
+}
+
+// Bucket is one bucket of a database.
+type Bucket struct {
+	Number      int64
+	Shard       string
+	Known       bool // whether Rows and Bytes are
+	Rows, Bytes int64
+	MovingTo    string
 }

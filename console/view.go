@@ -142,6 +142,58 @@ var Views = []*View{
 		statRows, true,
 	},
 	{
+		"moves", "MOVES", "the jobs that carry rows to other shards, those that are over included",
+		[]Column{
+			{"job", Text},
+			{"database", Text},
+			{"kind", Text},
+			{"state", Text},
+			{"reason", Text},
+			{"from_shards", Texts},
+			{"to_shards", Texts},
+			{"buckets_done", Int},
+			{"buckets", Int},
+			{"rows", Int},
+			{"bytes", Int},
+			{"rate", Float},
+			{"eta", Time},
+			{"pause_p50_ms", Float},
+			{"pause_p99_ms", Float},
+			{"pause_max_ms", Float},
+			{"read_pause_p99_ms", Float},
+			{"rounds", Int},
+			{"given_up", Int},
+			{"blocked_by", Text},
+			{"username", Text},
+			{"proxy", Text},
+			{"started", Time},
+			{"ended", Time},
+		},
+		moveRows, false,
+	},
+	{
+		"move_rounds", "ROUNDS", "the last rounds of these jobs",
+		[]Column{
+			{"round", Int},
+			{"job", Text},
+			{"database", Text},
+			{"ended", Time},
+			{"ways", Text},
+			{"buckets", Int},
+			{"outcome", Text},
+			{"rows", Int},
+			{"bytes", Int},
+			{"write_pause_ms", Float},
+			{"read_pause_ms", Float},
+		},
+		roundRows, false,
+	},
+	{
+		"buckets", "BUCKETS", "each bucket of the database, its shard, and about how much it holds",
+		[]Column{{"bucket", Int}, {"shard", Text}, {"rows", Int}, {"bytes", Int}, {"moving_to", Text}},
+		bucketRows, false,
+	},
+	{
 		"settings", "CONFIG", "weft.yaml as it is in effect, but for secrets",
 		[]Column{{"proxy", Text}, {"name", Text}, {"value", Text}, {"reload", Bool}},
 		settingRows, false,
@@ -290,6 +342,48 @@ func statRows(_ context.Context, src Source, _ Viewer) [][]any {
 	var rows [][]any
 	for _, s := range src.Stats() {
 		rows = append(rows, []any{src.Proxy(), s.Kind, s.Count, s.Seconds, s.Median, s.NinetyNinth})
+	}
+	return rows
+}
+
+func moveRows(ctx context.Context, src Source, v Viewer) [][]any {
+	var rows [][]any
+	for _, m := range src.Moves(ctx) {
+		if !v.All && m.Database != v.Database {
+			continue
+		}
+		var blocked any
+		if v.All {
+			blocked = text(m.BlockedBy)
+		}
+		rows = append(rows, []any{
+			m.Job, m.Database, m.Kind, m.State, text(m.Reason), m.From, m.To, m.Done, m.Buckets, m.Rows, m.Bytes, m.Rate, m.ETA,
+			m.Median, m.NinetyNinth, m.Max, m.ReadNinetyNinth, m.Rounds, m.GivenUp, blocked, text(m.User), text(m.Proxy), m.Started, m.Ended,
+		})
+	}
+	return rows
+}
+
+func roundRows(ctx context.Context, src Source, v Viewer) [][]any {
+	var rows [][]any
+	for _, r := range src.MoveRounds(ctx) {
+		if v.All || r.Database == v.Database {
+			rows = append(rows, []any{r.Number, r.Job, r.Database, r.Ended, r.Ways, r.Buckets, r.Outcome, r.Rows, r.Bytes, r.Writes, r.Reads})
+		}
+	}
+	return rows
+}
+
+// bucketRows asks the shards what buckets hold only for those who may see all: it costs the shards
+// something.
+func bucketRows(ctx context.Context, src Source, v Viewer) [][]any {
+	var rows [][]any
+	for _, b := range src.Buckets(ctx, v.All) {
+		var n, bytes any
+		if b.Known {
+			n, bytes = b.Rows, b.Bytes
+		}
+		rows = append(rows, []any{b.Number, b.Shard, n, bytes, text(b.MovingTo)})
 	}
 	return rows
 }

@@ -65,13 +65,17 @@ type MoveOptions struct {
 	Rate int64 `json:"rate,omitempty"`
 	// Duty is the largest share of time, in percent, in which anything is held.
 	Duty int `json:"duty,omitempty"`
-	// Verify is "rows" if each round compares the rows it has carried.
+	// Verify is VerifyRows if each round compares the rows it has carried.
 	Verify string `json:"verify,omitempty"`
 	// Until is the percentage of buckets after which the job pauses. 0: never.
 	Until int `json:"until,omitempty"`
 	// AllowAsync allows shards whose standbys are all asynchronous.
 	AllowAsync bool `json:"allow_async,omitempty"`
 }
+
+// VerifyRows is the value of MoveOptions.Verify that has each round compare rows, not only count
+// them.
+const VerifyRows = "rows"
 
 // Phase says whom a round holds.
 type Phase string

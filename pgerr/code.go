@@ -54,4 +54,5 @@ const (
 	SystemError                  = "58000"
 	ConfigFileError              = "F0000"
 	InternalError                = "XX000"
+	DataCorrupted                = "XX001"
 )

@@ -33,6 +33,9 @@ var movePlan = []string{"from_shard", "to_shard", "buckets", "rows", "bytes", "e
 // ownSchema is where weft keeps its own tables on the shards.
 const ownSchema = "weft"
 
+// moveOptions are the parameters of functions that start jobs, or change them.
+var moveOptions = []string{"max_pause", "pause_target", "rate", "duty", "verify", "until"}
+
 // own are the functions in schema weft, citus the functions that users of Citus know.
 var (
 	own = map[string]signature{
@@ -56,11 +59,15 @@ var (
 		"verify_reference":      {name: "verify_reference", params: []string{"table"}, alias: []string{"table_name"}, returns: []string{"finding"}},
 		"undistribute_function": {name: "undistribute_function", params: []string{"function"}, alias: []string{"function_name"}, needed: 1},
 		"move_buckets": {
-			name: "move_buckets", params: []string{"buckets", "to", "max_pause"}, alias: []string{"buckets", "to_shard"}, needed: 2, returns: []string{"job"},
+			name: "move_buckets", params: append([]string{"buckets", "to"}, moveOptions...), alias: []string{"buckets", "to_shard"}, needed: 2, returns: []string{"job"},
 		},
 		"rebalance": {
-			name: "rebalance", params: []string{"strategy", "threshold", "max_moves", "dry_run", "max_pause"}, returns: []string{"job"}, plans: movePlan,
+			name: "rebalance", params: append([]string{"strategy", "threshold", "max_moves", "dry_run"}, moveOptions...), returns: []string{"job"}, plans: movePlan,
 		},
+		"set_move":         {name: "set_move", params: append([]string{"job"}, moveOptions...), needed: 1},
+		"pause_moves":      {name: "pause_moves", params: []string{"job"}, returns: []string{"job"}},
+		"resume_moves":     {name: "resume_moves", params: []string{"job"}, returns: []string{"job"}},
+		"undo_move":        {name: "undo_move", params: []string{"job"}, needed: 1, returns: []string{"job"}},
 		"wait_move":        {name: "wait_move", params: []string{"job"}, needed: 1},
 		"cancel_move":      {name: "cancel_move", params: []string{"job"}, needed: 1},
 		"statements_reset": {name: "statements_reset"},

@@ -71,6 +71,11 @@ func (s *Session) describe() console.Session {
 	default:
 		c.State = "idle"
 	}
+	if s.db != nil {
+		if what := s.route.touch.waitsFor(); what != "" {
+			c.State = "waiting for " + what
+		}
+	}
 	if since < 0 {
 		since = -since
 	}
@@ -321,6 +326,13 @@ func (r *register) killSession(id int32) bool {
 	}
 	r.terminate(sess)
 	return true
+}
+
+// has reports whether a session of this proxy has not ended.
+func (r *register) has(id int32) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sessions[id] != nil
 }
 
 // terminate ends a session whatever the session is doing. A server forgets a cancel request that

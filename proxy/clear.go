@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weft/directory"
+	"weft/proxy/peer"
 	"weft/reshard"
 )
 
@@ -19,6 +20,8 @@ type holds struct {
 	mu   sync.Mutex
 	snap *directory.Snapshot // the snapshot that made belongs to
 	made map[string]*reshard.Barrier
+	// blamed are the sessions that rounds have last waited for, by job.
+	blamed map[string]blamed
 	// leaving are sessions that are no longer listed and may still hold backends.
 	leaving map[*Session]bool
 }
@@ -95,8 +98,12 @@ func (r *holds) isClear(snap *directory.Snapshot) bool {
 	clear := true
 	look := func(sess *Session) bool {
 		if sess.db != nil {
-			b := r.barrier(snap, sess.db.Name)
-			clear = b == nil || !sess.route.touch.awaited(b)
+			if b := r.barrier(snap, sess.db.Name); b != nil {
+				awaited, bucket := sess.route.touch.awaited(b)
+				if clear = !awaited; awaited {
+					r.blame(b.Job, sess, bucket)
+				}
+			}
 		}
 		return clear
 	}
@@ -113,4 +120,56 @@ func (r *holds) isClear(snap *directory.Snapshot) bool {
 		}
 	}
 	return true
+}
+
+// blamed is a session that rounds of a job have waited for.
+type blamed struct {
+	sess   *Session
+	bucket int // -1: any
+	first  time.Time
+	last   time.Time
+}
+
+const (
+	// blameAfter is how long a round must have waited for a session before the session counts as
+	// being in the way.
+	blameAfter = 50 * time.Millisecond
+	// blameFor is how long a session counts as being in the way after a round has waited for it:
+	// the rounds after that one take other buckets first.
+	blameFor = 30 * time.Second
+)
+
+// blame notes that a round of a job waits for a session.
+func (r *holds) blame(job string, sess *Session, bucket int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.blamed == nil {
+		r.blamed = map[string]blamed{}
+	}
+	now := time.Now()
+	b := r.blamed[job]
+	if b.sess != sess || now.Sub(b.last) > blameFor {
+		b = blamed{sess: sess, first: now}
+	}
+	b.bucket, b.last = bucket, now
+	r.blamed[job] = b
+}
+
+// blockers lists the sessions of this proxy that are in the way of jobs.
+func (r *holds) blockers() []peer.Blocker {
+	r.mu.Lock()
+	list := maps.Clone(r.blamed)
+	maps.DeleteFunc(r.blamed, func(_ string, b blamed) bool { return time.Since(b.last) > blameFor })
+	r.mu.Unlock()
+	var out []peer.Blocker
+	for job, b := range list {
+		if time.Since(b.last) > blameFor || b.last.Sub(b.first) < blameAfter || b.sess.route.touch.idle() || !r.s.register.has(b.sess.id) {
+			continue
+		}
+		c := b.sess.describe()
+		out = append(out, peer.Blocker{
+			Job: job, Proxy: r.s.cfg.Proxy, Session: c.ID, User: c.User, Application: c.Application, State: c.State, Since: c.Since, Bucket: b.bucket,
+		})
+	}
+	return out
 }

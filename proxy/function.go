@@ -22,7 +22,7 @@ var ownFunctions = []string{
 	"shard_table", "reference_table", "unshard_table", "pin", "schema_diff", "verify_reference",
 	"distribute_function", "undistribute_function", "create_distributed_function",
 	"create_lookup", "drop_lookup", "verify_lookup", "verify_placement", "statements_reset",
-	"move_buckets", "wait_move", "cancel_move",
+	"move_buckets", "wait_move", "cancel_move", "pause_moves", "resume_moves", "set_move", "undo_move",
 	"create_distributed_table", "create_reference_table", "undistribute_table",
 }
 

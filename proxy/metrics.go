@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"maps"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"weft/tally"
@@ -20,6 +22,7 @@ type metrics struct {
 	// misplaced counts connections that were refused because the server is not the shard that
 	// it should be.
 	misplaced *prometheus.CounterVec
+	moves     *moveMetrics
 }
 
 // outcomeNames are Prometheus's names for the outcomes of transactions of several shards.
@@ -30,6 +33,7 @@ func newMetrics(s *Server, reg prometheus.Registerer) *metrics {
 		clients:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_clients", Help: "Clients connected."}),
 		gathered: tally.NewHistogram(tally.Bytes),
 		plans:    tally.NewHistogram(nil),
+		moves:    newMoveMetrics(),
 		misplaced: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weft_shard_misplaced_total", Help: "Connections refused because the server is another one than the shard should be.",
 		}, []string{"shard"}),
@@ -66,6 +70,13 @@ var (
 	descParsed     = prometheus.NewDesc("weft_parse_misses_total", "Texts that had to be parsed.", nil, nil)
 	descTracked    = prometheus.NewDesc("weft_statements_tracked", "Normalised statements in weft.statements.", nil, nil)
 	descPanics     = prometheus.NewDesc("weft_panics_total", "Bugs that weft ran into; each has ended a session at most.", nil, nil)
+	descMoveRows   = prometheus.NewDesc("weft_moves_rows_total", "Rows that this proxy has carried to other shards.", nil, nil)
+	descMoveBytes  = prometheus.NewDesc("weft_moves_bytes_total", "Bytes of rows that this proxy has carried to other shards.", nil, nil)
+	descMovePauses = prometheus.NewDesc("weft_move_pause_seconds", "Time that rounds of moves have held statements, by kind of statement.", []string{"kind"}, nil)
+	descMoveRounds = prometheus.NewDesc("weft_move_rounds_total", "Rounds of moves that this proxy has run, by what became of them.", []string{"outcome"}, nil)
+	descHolds      = prometheus.NewDesc("weft_holds", "Statements of clients of this proxy that wait for a round of a move now.", nil, nil)
+	descHeld       = prometheus.NewDesc("weft_hold_seconds", "Time that statements of clients of this proxy have waited for rounds of moves.", nil, nil)
+	descBuckets    = prometheus.NewDesc("weft_buckets", "Buckets of a database on a shard.", []string{"database", "shard"}, nil)
 	descTrackedOut = prometheus.NewDesc("weft_statements_dropped_total", "Normalised statements that had to leave weft.statements for others.", nil, nil)
 )
 
@@ -73,7 +84,7 @@ var (
 func (c *runCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descStatements, descCommits, descGathered, descErrors, descPlans, descPlanMisses, descPlanBytes, descParsed,
-		descTracked, descTrackedOut, descPanics,
+		descTracked, descTrackedOut, descPanics, descMoveRows, descMoveBytes, descMovePauses, descMoveRounds, descHolds, descHeld, descBuckets,
 	} {
 		ch <- d
 	}
@@ -103,6 +114,36 @@ func (c *runCollector) Collect(ch chan<- prometheus.Metric) {
 	st := c.srv.statements.State()
 	ch <- prometheus.MustNewConstMetric(descTracked, prometheus.GaugeValue, float64(st.Statements))
 	counter(descTrackedOut, st.Dropped)
+	c.collectMoves(ch)
+}
+
+// collectMoves reports what was counted of moves.
+func (c *runCollector) collectMoves(ch chan<- prometheus.Metric) {
+	m := c.m.moves
+	m.mu.Lock()
+	rows, bytes, outcomes := m.rows, m.bytes, maps.Clone(m.outcomes)
+	m.mu.Unlock()
+	ch <- prometheus.MustNewConstMetric(descMoveRows, prometheus.CounterValue, float64(rows))
+	ch <- prometheus.MustNewConstMetric(descMoveBytes, prometheus.CounterValue, float64(bytes))
+	for outcome, n := range outcomes {
+		ch <- prometheus.MustNewConstMetric(descMoveRounds, prometheus.CounterValue, float64(n), outcome)
+	}
+	ch <- histogram(descMovePauses, m.writes, 1e9, "write")
+	ch <- histogram(descMovePauses, m.reads, 1e9, "read")
+	ch <- histogram(descHeld, m.holds, 1e9)
+	ch <- prometheus.MustNewConstMetric(descHolds, prometheus.GaugeValue, float64(m.held.Load()))
+	snap := c.srv.cfg.Snapshot()
+	for _, db := range snap.Databases() {
+		on := make([]int, len(snap.Shards))
+		for _, i := range snap.PlacementOf(db, "")[:snap.BucketCount] {
+			if int(i) < len(on) {
+				on[i]++
+			}
+		}
+		for i, n := range on {
+			ch <- prometheus.MustNewConstMetric(descBuckets, prometheus.GaugeValue, float64(n), db, snap.Shards[i].Name)
+		}
+	}
 }
 
 // histogram translates a histogram for Prometheus. unit is how many of its values make one of

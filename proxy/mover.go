@@ -37,13 +37,21 @@ func (u *utility) callFunction(ctx context.Context, f *plan.Function, args map[s
 	case "verify_placement":
 		return u.verifyPlacement(ctx, args)
 	case "move_buckets":
-		return u.moveBuckets(ctx, args)
+		return moveCall{u.s}.moveBuckets(ctx, args)
 	case "rebalance":
 		return u.rebalance(ctx, args)
 	case "wait_move":
-		return nil, u.waitMove(ctx, args)
+		return nil, moveCall{u.s}.waitMove(ctx, args)
 	case "cancel_move":
-		return nil, u.cancelMove(ctx, args)
+		return nil, moveCall{u.s}.cancelMove(ctx, args)
+	case "pause_moves":
+		return moveCall{u.s}.pauseMoves(ctx, args)
+	case "resume_moves":
+		return moveCall{u.s}.resumeMoves(ctx, args)
+	case "set_move":
+		return nil, moveCall{u.s}.setMove(ctx, args)
+	case "undo_move":
+		return moveCall{u.s}.undoMove(ctx, args)
 	case "statements_reset":
 		return nil, u.s.route.resetStatements(ctx)
 	case "verify_lookup":

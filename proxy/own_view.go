@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strings"
 
 	"weft/catalog"
@@ -163,7 +164,10 @@ func (rt *routing) knowOwn(f *parser.Facts) error {
 		return err
 	}
 	env, err := rt.environment()
-	if err != nil || env.Schema.Relation(catalog.Name{Schema: "weft", Name: console.Views[0].Name}) != nil {
+	if err != nil || !slices.ContainsFunc(f.Relations, func(r string) bool {
+		name, ok := strings.CutPrefix(r, "weft.")
+		return ok && console.Named(name) != nil && env.Schema.Relation(catalog.Name{Schema: "weft", Name: name}) == nil
+	}) {
 		return err
 	}
 	rt.env = nil

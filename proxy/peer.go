@@ -24,6 +24,8 @@ func (s *Server) answer(q peer.Question) ([]byte, error) {
 	case q.Backends:
 		list, opened := s.pool.Processes(q.Known, listenEvery)
 		return json.Marshal(peer.Backends{List: list, Opened: opened})
+	case q.Blockers:
+		return json.Marshal(s.moving.holds.blockers())
 	case q.Reset:
 		s.resetStatements(q.User, q.All)
 	case q.Kill && q.Session != 0:

@@ -32,8 +32,8 @@ func (u *utility) rebalance(ctx context.Context, args map[string]string) ([][]st
 	if err != nil {
 		return nil, err
 	}
-	options, err := moveOptions(args)
-	if err != nil {
+	var options directory.MoveOptions
+	if err := moveOptions(args, &options); err != nil {
 		return nil, err
 	}
 	sizes, err := srv.mover.SampleBuckets(ctx, u.s.db.Name)
@@ -190,7 +190,7 @@ func newMoveID() string {
 func withMove(old *directory.Snapshot, move directory.Move, target []uint16) (*directory.Snapshot, error) {
 	next := old.Clone()
 	for i := range next.Moves {
-		if m := &next.Moves[i]; m.Database == move.Database && m.Kind != directory.MoveJoin && m.Kind != directory.MoveLeave {
+		if m := &next.Moves[i]; m.Database == move.Database && carriesRows(m) {
 			return nil, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "job %s moves rows of this database already", m.ID).
 				WithHint("Wait for it with weft.wait_move(%s), or end it with weft.cancel_move(%s).", "'"+m.ID+"'", "'"+m.ID+"'")
 		}

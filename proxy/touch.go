@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -28,8 +29,8 @@ type touching struct {
 	// sent by an older one.
 	mu    sync.Mutex
 	notes reshard.Notes
-	// waits is since when the session waits for a round, 0 if it does not; guarded by mu.
-	waits time.Time
+	// waits is what the session waits for, "" if it waits for no round; guarded by mu.
+	waits string
 
 	// next is what the statement that is being routed will touch, if known.
 	next  reshard.Touch
@@ -135,8 +136,14 @@ func (t *touching) seen(snap *directory.Snapshot) *directory.Snapshot {
 
 // await waits until the cluster has changed.
 func (t *touching) await(b *reshard.Barrier) error {
-	t.mark(time.Now())
-	defer t.mark(time.Time{})
+	began := time.Now()
+	t.mark(b)
+	t.s.srv.metrics.moves.held.Add(1)
+	defer func() {
+		t.mark(nil)
+		t.s.srv.metrics.moves.held.Add(-1)
+		t.s.srv.metrics.moves.holds.Add(t.s.id, int64(time.Since(began)))
+	}()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for t.s.srv.moving.holds.barrier(t.s.srv.cfg.Snapshot(), t.s.db.Name) == b {
@@ -154,11 +161,29 @@ func (t *touching) await(b *reshard.Barrier) error {
 	return nil
 }
 
-// mark notes since when the session waits.
-func (t *touching) mark(since time.Time) {
+// mark notes what the session waits for; nil: for no round.
+func (t *touching) mark(b *reshard.Barrier) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.waits = since
+	t.waits = ""
+	if b == nil {
+		return
+	}
+	touch := reshard.Everything()
+	if t.known {
+		touch = t.next
+	}
+	bucket, to := b.First(touch)
+	if t.waits = fmt.Sprintf("bucket %d on its way to %s", bucket, to); bucket < 0 {
+		t.waits = "buckets on their way to " + to
+	}
+}
+
+// waitsFor returns what the session waits for, "" if it waits for no round.
+func (t *touching) waitsFor() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.waits
 }
 
 // rest is called when the session waits for its client and everything that was sent is answered.
@@ -188,11 +213,21 @@ func (t *touching) end() {
 	t.notes.Over()
 }
 
-// awaited reports whether a barrier must wait for the session.
-func (t *touching) awaited(b *reshard.Barrier) bool {
+// awaited reports whether a barrier must wait for the session, and for which bucket: -1 for all.
+func (t *touching) awaited(b *reshard.Barrier) (yes bool, bucket int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return b.Awaits(&t.notes)
+	if !b.Awaits(&t.notes) {
+		return false, 0
+	}
+	return true, b.Met(&t.notes)
+}
+
+// idle reports whether the session has no transaction that a round could wait for.
+func (t *touching) idle() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.notes.Idle()
 }
 
 // expectDeed says that a statement touches no rows of sharded tables, if what is to be done with it

@@ -1,6 +1,7 @@
 package reshard
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"weft/directory"
@@ -103,4 +104,33 @@ func (b *Barrier) Awaits(n *Notes) bool {
 		return true
 	}
 	return b.Round.Phase != directory.HoldWrites && !n.repeatable && n.reading.meets(b)
+}
+
+// Met returns a bucket of the round that a transaction with these notes has touched, -1 if it may
+// have touched all.
+func (b *Barrier) Met(n *Notes) int {
+	for _, set := range []buckets{n.written, n.reading} {
+		for _, bucket := range set.list {
+			if b.has(bucket) {
+				return bucket
+			}
+		}
+	}
+	return -1
+}
+
+// First returns a bucket of the round that a statement touches, -1 if the statement may touch all,
+// and the shard that the bucket is on its way to.
+func (b *Barrier) First(t Touch) (bucket int, to string) {
+	if b.Round == nil || len(b.Round.Pairs) == 0 {
+		return -1, ""
+	}
+	for _, bucket := range t.Buckets {
+		for _, p := range b.Round.Pairs {
+			if !t.All && slices.Contains(p.Buckets, bucket) {
+				return bucket, p.To
+			}
+		}
+	}
+	return -1, b.Round.Pairs[0].To
 }

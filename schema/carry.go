@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"math/big"
 	"slices"
 	"strings"
 	"sync"
@@ -34,6 +36,8 @@ type Carriage struct {
 	Name twopc.Name
 	// Rows is how many rows have been carried.
 	Rows int64
+	// Bytes is how many bytes they had as text.
+	Bytes int64
 
 	m        *Mover
 	ctx      context.Context
@@ -184,45 +188,85 @@ func (c *Carriage) AwaitPrepared() error {
 // Carry takes the rows from their old shards to their new ones. All pairs work at once.
 func (c *Carriage) Carry() error {
 	var group sync.WaitGroup
-	rows := make([]int64, len(c.pairs))
+	done := make([]freight, len(c.pairs))
 	errs := make([]error, len(c.pairs))
 	for i := range c.pairs {
 		group.Go(func() {
 			defer pgerr.Recovered(&errs[i])
-			rows[i], errs[i] = c.carryPair(&c.pairs[i])
+			done[i], errs[i] = c.carryPair(&c.pairs[i])
 		})
 	}
 	group.Wait()
-	for _, n := range rows {
-		c.Rows += n
+	for _, f := range done {
+		c.Rows += f.rows
+		c.Bytes += f.bytes
 	}
 	return errors.Join(errs...)
 }
 
+// freight is how much was carried.
+type freight struct{ rows, bytes int64 }
+
 // carryPair takes the rows of one pair of shards.
-func (c *Carriage) carryPair(p *directory.Pair) (int64, error) {
+func (c *Carriage) carryPair(p *directory.Pair) (total freight, err error) {
 	from, to := c.ends[p.From], c.ends[p.To]
-	var total int64
 	for _, t := range c.tables {
 		columns := strings.Join(t.columns, ", ")
 		query := "DELETE FROM " + t.name.SQL() + " AS r WHERE " + c.leaving(p.From, t.bucket) + " AND " + inBuckets(t.bucket, p.Buckets) + " RETURNING " + columns
-		s := &splitter{all: true, progress: func(int64) {}}
+		s := &splitter{all: true, progress: func(int64) {}, hashed: c.move.Options.Verify == directory.VerifyRows}
+		if s.hashed {
+			query += ", " + t.hash()
+		}
 		took, err := copyRows(from, query, []*session{to}, t.name.SQL()+" ("+columns+")", s)
 		if err != nil {
-			return 0, fmt.Errorf("carry %s from %s to %s: %w", t.name.SQL(), p.From, p.To, err)
+			return total, fmt.Errorf("carry %s from %s to %s: %w", t.name.SQL(), p.From, p.To, err)
 		}
 		if took[p.To] != s.rows {
-			return 0, fmt.Errorf("%d rows of %s left %s and %d came to %s", s.rows, t.name.SQL(), p.From, took[p.To], p.To)
+			return total, fmt.Errorf("%d rows of %s left %s and %d came to %s", s.rows, t.name.SQL(), p.From, took[p.To], p.To)
 		}
-		total += s.rows
+		if s.hashed {
+			if err := t.compare(to, p, s); err != nil {
+				return total, err
+			}
+		}
+		total.rows += s.rows
+		total.bytes += s.bytes
 	}
 	for _, s := range []*session{from, to} {
 		// Entries of lookups hold keyspace IDs, which rows keep: there is nothing to follow.
 		if err := s.run("DO $$ BEGIN IF pg_catalog.to_regclass('weft.change') IS NOT NULL THEN DELETE FROM weft.change WHERE tx = pg_catalog.pg_current_xact_id(); END IF; END $$"); err != nil {
-			return 0, err
+			return total, err
 		}
 	}
 	return total, nil
+}
+
+// hash is the expression for the hash of a row r.
+func (t *carried) hash() string {
+	columns := make([]string, len(t.columns))
+	for i, c := range t.columns {
+		columns[i] = "r." + c
+	}
+	return "pg_catalog.hashtextextended(ROW(" + strings.Join(columns, ", ") + ")::text, 0)"
+}
+
+// compare compares the rows that the taking shard has in the buckets of a pair with those that
+// came out of the giving one.
+func (t *carried) compare(to *session, p *directory.Pair, s *splitter) error {
+	rows, err := to.Exec("SELECT count(*), coalesce(sum(" + t.hash() + "), 0) FROM " + t.name.SQL() + " AS r WHERE " + inBuckets(t.bucket, p.Buckets))
+	if err != nil {
+		return err
+	}
+	sum, ok := new(big.Int).SetString(rows[0][1], 10)
+	if !ok {
+		return fmt.Errorf("the sum of hashes %q is no number", rows[0][1])
+	}
+	sum.And(sum, new(big.Int).SetUint64(math.MaxUint64)) // as two's complement, as the other sum is
+	if number(rows[0][0]) != s.rows || sum.Uint64() != s.sum {
+		return pgerr.New(pgerr.DataCorrupted, "the %d rows of %s that left %s are not the %s rows that %s has of their buckets", s.rows, display(t.name), p.From, rows[0][0], p.To).
+			WithHint("SELECT * FROM weft.verify_placement(%s) finds rows that are where they should not be.", quote.Literal(t.name.SQL()))
+	}
+	return nil
 }
 
 // leaving is the condition of the index that PrepareMove makes on a giving shard: the row's bucket

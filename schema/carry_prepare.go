@@ -54,6 +54,8 @@ func (m *Mover) bucketSQL(ctx context.Context, s *session, snap *directory.Snaps
 // MoveSizes says how many rows a job has to carry, by bucket.
 type MoveSizes struct {
 	Rows map[int]int64
+	// Buckets is how many buckets the job has to move altogether, those that have moved included.
+	Buckets int64
 }
 
 // PrepareMove checks the tables of a job, makes the indexes that its rounds find rows by, and
@@ -61,6 +63,15 @@ type MoveSizes struct {
 func (m *Mover) PrepareMove(ctx context.Context, snap *directory.Snapshot, move directory.Move) (*MoveSizes, error) {
 	snap = snap.For(move.Database)
 	sizes := &MoveSizes{Rows: map[int]int64{}}
+	home, err := m.home(ctx, snap.Home, move.Database)
+	if err != nil {
+		return nil, m.ended(ctx, err)
+	}
+	sizes.Buckets, err = m.rememberMove(home, snap, &move)
+	home.close()
+	if err != nil {
+		return nil, m.ended(ctx, err)
+	}
 	for _, shard := range givers(snap, &move) {
 		s, err := open(ctx, m.cfg.Shards, shard, move.Database, m.cfg.Service, MoveApplication(move.ID))
 		if err != nil {
@@ -190,7 +201,7 @@ func (m *Mover) FinishMove(ctx context.Context, snap *directory.Snapshot, move d
 			return m.ended(ctx, err)
 		}
 	}
-	return nil
+	return m.ended(ctx, m.EndMove(ctx, snap, &move, "done", ""))
 }
 
 // finishShard is FinishMove for one shard.
@@ -231,8 +242,17 @@ func (m *Mover) MayMove(ctx context.Context, database, user string) error {
 		return err
 	}
 	defer home.close()
-	return mustBeSuperuser(home, "move rows to other shards")
+	may, err := home.one("SELECT rolsuper OR EXISTS (SELECT FROM pg_catalog.pg_roles o WHERE o.rolname = " + quote.Literal(OperatorRole) +
+		" AND pg_catalog.pg_has_role(o.oid, 'MEMBER')) FROM pg_catalog.pg_roles WHERE rolname = current_user")
+	if err == nil && may != "t" {
+		err = pgerr.New(pgerr.InsufficientPrivilege, "must be superuser or a member of role %s to move rows to other shards", OperatorRole).
+			WithHint("A superuser can CREATE ROLE %s and GRANT it.", OperatorRole)
+	}
+	return err
 }
+
+// OperatorRole is the role whose members may move rows to other shards.
+const OperatorRole = "weft_operator"
 
 // mustBeSuperuser refuses a session whose user is not a superuser.
 func mustBeSuperuser(s *session, what string) error {

@@ -44,6 +44,7 @@ var ownSteps = []string{
 	sqlFile("own/11_decision_key"),
 	sqlFile("own/12_gate"),
 	sqlFile("prove") + sqlFile("own/13_server"),
+	sqlFile("own/14_moves"),
 }
 
 // ownVersion is the SQL for how many steps a database has seen. The gate is outside of schema weft

@@ -26,8 +26,12 @@ type splitter struct {
 	to        map[string]*bufio.Writer
 	all       bool // a reference table: no bucket, every row goes to all shards
 	rows      int64
-	progress  func(rows int64)
-	next      time.Time
+	bytes     int64
+	// sum is made of the hashes in the last column, which is cut off, if hashed is set.
+	hashed   bool
+	sum      uint64
+	progress func(rows int64)
+	next     time.Time
 }
 
 // progressEvery is how often the client is told how many rows have been copied.
@@ -35,6 +39,14 @@ const progressEvery = time.Second
 
 // Write takes one row, as Conn.CopyOut promises.
 func (s *splitter) Write(row []byte) (int, error) {
+	n := len(row)
+	if s.hashed {
+		var err error
+		if row, err = s.cutHash(row); err != nil {
+			return 0, err
+		}
+	}
+	s.bytes += int64(len(row))
 	if s.all {
 		for _, w := range s.to {
 			if _, err := w.Write(row); err != nil {
@@ -51,7 +63,23 @@ func (s *splitter) Write(row []byte) (int, error) {
 			s.progress(s.rows)
 		}
 	}
-	return len(row), nil
+	return n, nil
+}
+
+// cutHash takes the hash from the end of a row and returns the row without it.
+func (s *splitter) cutHash(row []byte) ([]byte, error) {
+	line := bytes.TrimSuffix(row, []byte{'\n'})
+	at := bytes.LastIndexByte(line, '\t')
+	if at < 0 {
+		return nil, fmt.Errorf("a row of %d bytes has no hash", len(row))
+	}
+	hash, err := strconv.ParseInt(string(line[at+1:]), 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("the hash of a row: %w", err)
+	}
+	s.sum += uint64(hash)
+	line[at] = '\n'
+	return line[:at+1], nil
 }
 
 func (s *splitter) place(row []byte) error {

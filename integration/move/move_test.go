@@ -95,16 +95,7 @@ func (w *world) move(c *pgx.Conn, buckets []int, to string) {
 // settled fails unless every row is where the placement says and nothing is left behind.
 func (w *world) settled(c *pgx.Conn) {
 	w.Helper()
-	rows, _ := c.Query(context.Background(), "select * from weft.verify_placement()")
-	found, err := pgx.CollectRows(rows, pgx.RowToMap)
-	if err != nil {
-		w.Fatal(err)
-	}
-	for _, f := range found {
-		if f["misplaced"] != "0" {
-			w.Errorf("%v", f)
-		}
-	}
+	w.verified(c)
 	for i, s := range w.proxies[0].Shards() {
 		d, err := pgx.Connect(context.Background(), s.ConnString(w.db))
 		if err != nil {
@@ -114,6 +105,21 @@ func (w *world) settled(c *pgx.Conn) {
 			w.Errorf("%d transactions are prepared on shard %d", n, i)
 		}
 		_ = d.Close(context.Background())
+	}
+}
+
+// verified fails unless every row is where the placement says.
+func (w *world) verified(c *pgx.Conn) {
+	w.Helper()
+	rows, _ := c.Query(context.Background(), "select * from weft.verify_placement()")
+	found, err := pgx.CollectRows(rows, pgx.RowToMap)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, f := range found {
+		if f["misplaced"] != "0" {
+			w.Errorf("%v", f)
+		}
 	}
 }
 

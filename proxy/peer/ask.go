@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"time"
 
 	"weft/directory"
 	"weft/pool"
@@ -37,6 +38,8 @@ type Question struct {
 	// are more than Known.
 	Backends bool   `json:"backends,omitempty"`
 	Known    uint64 `json:"known,omitempty"`
+	// Blockers: the sessions that are in the way of moves of rows.
+	Blockers bool `json:"blockers,omitempty"`
 	// Nonce makes an answer fit one question only. Ask sets it.
 	Nonce []byte `json:"nonce"`
 }
@@ -45,6 +48,19 @@ type Question struct {
 type Backends struct {
 	List   []pool.Process `json:"list"`
 	Opened uint64         `json:"opened"`
+}
+
+// Blocker is a session that is in the way of a move of rows; a list of them is the answer to a
+// question for blockers.
+type Blocker struct {
+	Job         string    `json:"job"`
+	Proxy       string    `json:"proxy"`
+	Session     int64     `json:"session"`
+	User        string    `json:"user"`
+	Application string    `json:"application,omitempty"`
+	State       string    `json:"state"`
+	Since       time.Time `json:"since"`
+	Bucket      int       `json:"bucket"` // -1: any
 }
 
 // Ask puts a question to another proxy and returns its answer. It fails if the other

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weft/directory"
+	"weft/pgerr"
 	"weft/reshard"
 	"weft/schema"
 	"weft/twopc"
@@ -48,9 +49,10 @@ type Report struct {
 	Job     string
 	Pairs   []directory.Pair
 	Rows    int64
+	Bytes   int64
 	Writes  time.Duration // how long writers were held
 	Reads   time.Duration // how long readers were held
-	Outcome string        // "carried", or why the round gave way
+	Outcome string        // schema.Carried, or why the round gave way
 }
 
 // Carrier runs jobs.
@@ -101,30 +103,56 @@ func (c *Carrier) Run(ctx context.Context, id, proxy string) error {
 	if err != nil {
 		return c.fail(ctx, id, err)
 	}
-	if _, err := c.change(ctx, id, func(_ *directory.Snapshot, m *directory.Move) error {
-		if m.State == directory.MovePreparing {
-			m.State = directory.MoveRunning
-		}
-		return nil
-	}); err != nil {
+	if err := c.begun(ctx, id); err != nil {
 		return err
 	}
 	for {
 		if snap, m, err = c.find(ctx, id, proxy); err != nil {
 			return err
 		}
-		if m.State == directory.MovePaused {
+		switch m.State {
+		case directory.MovePaused:
 			return ErrPaused
+		case directory.MovePreparing: // it was paused and resumed meanwhile
+			if err := c.begun(ctx, id); err != nil {
+				return err
+			}
 		}
 		left := reshard.Parcels(snap, m, func(b int) int64 { return sizes.Rows[b] }, func(b int) int { return c.failed[b] })
 		if len(left) == 0 {
 			break
+		}
+		if until := m.Options.Until; until > 0 && (sizes.Buckets-int64(len(left)))*100 >= sizes.Buckets*int64(until) {
+			return c.pauseAt(ctx, id, until)
 		}
 		if err := c.next(ctx, snap, m, left); err != nil {
 			return err
 		}
 	}
 	return c.finish(ctx, snap, m)
+}
+
+// begun notes that a job makes rounds from now on.
+func (c *Carrier) begun(ctx context.Context, id string) error {
+	_, err := c.change(ctx, id, func(_ *directory.Snapshot, m *directory.Move) error {
+		if m.State == directory.MovePreparing {
+			m.State = directory.MoveRunning
+		}
+		return nil
+	})
+	return err
+}
+
+// pauseAt pauses a job that was to come this far by itself. When it is resumed, it goes to its end.
+func (c *Carrier) pauseAt(ctx context.Context, id string, percent int) error {
+	_, err := c.change(ctx, id, func(_ *directory.Snapshot, m *directory.Move) error {
+		m.State, m.Reason, m.Options.Until = directory.MovePaused, fmt.Sprintf("%d %% of the buckets have moved, as the option until says", percent), 0
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return ErrPaused
 }
 
 // find reads a job.
@@ -156,6 +184,7 @@ func (c *Carrier) change(ctx context.Context, id string, fn func(*directory.Snap
 func (c *Carrier) next(ctx context.Context, snap *directory.Snapshot, m *directory.Move, left []reshard.Parcel) error {
 	pairs := reshard.Batch(left, c.pace.Rows(orDefault(m.Options.PauseTarget, DefaultPauseTarget)))
 	r := &round{Carrier: c, move: *m, pairs: pairs, report: Report{Job: m.ID, Pairs: pairs}}
+	began := time.Now()
 	err := r.run(ctx, snap)
 	if c.cfg.Observe != nil {
 		c.cfg.Observe(r.report)
@@ -175,21 +204,58 @@ func (c *Carrier) next(ctx context.Context, snap *directory.Snapshot, m *directo
 	default:
 		return err
 	}
-	return rest(ctx, r.report.Writes, m.Options)
+	if e := (*pgerr.Error)(nil); errors.As(err, &e) && e.Code == pgerr.DataCorrupted {
+		return c.fail(ctx, m.ID, e)
+	}
+	return c.rest(ctx, m, &r.report, began)
 }
 
-// rest waits so long that statements are held for at most the job's share of time.
-func rest(ctx context.Context, held time.Duration, o directory.MoveOptions) error {
+// lookAgain is how often a job that rests looks whether it has become another's business, or has
+// got other options.
+const lookAgain = time.Second
+
+// rest rests after a round that began at a time, so that others get their turn.
+func (c *Carrier) rest(ctx context.Context, m *directory.Move, r *Report, began time.Time) error {
+	over := time.Now()
+	for options := m.Options; ; {
+		left := pause(r, over.Sub(began), options) - time.Since(over)
+		if left <= 0 {
+			return nil
+		}
+		select {
+		case <-time.After(min(left, lookAgain)):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if left <= lookAgain {
+			return nil
+		}
+		_, now, err := c.find(ctx, m.ID, m.Proxy)
+		if err != nil || now.State == directory.MovePaused {
+			return err
+		}
+		options = now.Options
+	}
+}
+
+// afterGivingWay is how long a job rests at least after a round that came to nothing.
+const afterGivingWay = 100 * time.Millisecond
+
+// pause is how long a job rests after a round that took a time altogether: so long that statements
+// are held for at most the job's share of time, and that the job's rate is not exceeded.
+func pause(r *Report, took time.Duration, o directory.MoveOptions) time.Duration {
 	duty := o.Duty
 	if duty <= 0 || duty > 100 {
 		duty = DefaultDuty
 	}
-	select {
-	case <-time.After(held * time.Duration(100-duty) / time.Duration(duty)):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	d := r.Writes * time.Duration(100-duty) / time.Duration(duty)
+	if r.Outcome != schema.Carried {
+		d = max(d, afterGivingWay)
 	}
+	if o.Rate > 0 {
+		d = max(d, time.Duration(float64(r.Bytes)/float64(o.Rate)*float64(time.Second))-took)
+	}
+	return d
 }
 
 // finish ends a job whose buckets are all at their target.
@@ -205,6 +271,7 @@ func (c *Carrier) finish(ctx context.Context, snap *directory.Snapshot, m *direc
 	if err := c.cfg.Rows.FinishMove(ctx, snap, *m); err != nil {
 		return err
 	}
+	c.cfg.Log.Info("a move of rows is done", "job", id, "database", m.Database)
 	_, err := c.change(ctx, id, func(next *directory.Snapshot, _ *directory.Move) error {
 		next.EndMove(id)
 		return nil

@@ -120,7 +120,7 @@ func (r *round) commit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.report.Rows, r.report.Outcome = r.carriage.Rows, "carried"
+	r.report.Rows, r.report.Bytes, r.report.Outcome = r.carriage.Rows, r.carriage.Bytes, schema.Carried
 	r.stopAt("move-published")
 	if !followed {
 		return r.settle(ctx)

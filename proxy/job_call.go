@@ -1,0 +1,357 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"weft/directory"
+	"weft/pgerr"
+	"weft/quote"
+	"weft/schema"
+)
+
+// moveCall runs the functions about jobs that carry rows, for one session.
+type moveCall struct{ s *Session }
+
+// moveBuckets starts a job that takes buckets to a shard, and returns its ID.
+func (u moveCall) moveBuckets(ctx context.Context, args map[string]string) ([][]string, error) {
+	var options directory.MoveOptions
+	if err := moveOptions(args, &options); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"buckets", "to"} {
+		if _, given := args[name]; !given {
+			return nil, pgerr.New("22004", "%s must not be null", name)
+		}
+	}
+	return u.startMove(ctx, options, func(snap *directory.Snapshot, target []uint16) error {
+		buckets, err := schema.ReadBuckets(args["buckets"], len(target))
+		if err != nil {
+			return err
+		}
+		return place(snap, target, args["to"], buckets)
+	})
+}
+
+// place gives buckets of a target to a shard.
+func place(snap *directory.Snapshot, target []uint16, shard string, buckets []int) error {
+	to := slices.IndexFunc(snap.Shards, func(s directory.Shard) bool { return s.Name == shard })
+	if to < 0 {
+		return pgerr.New(pgerr.UndefinedObject, "shard %q does not exist", shard).WithHint("SELECT name FROM weft.shards lists the shards.")
+	}
+	if err := mayTake(&snap.Shards[to]); err != nil {
+		return err
+	}
+	for _, b := range buckets {
+		target[b] = uint16(to)
+	}
+	return nil
+}
+
+// startMove starts a job whose target retarget makes of the placement, and returns its ID.
+func (u moveCall) startMove(ctx context.Context, options directory.MoveOptions, retarget func(snap *directory.Snapshot, target []uint16) error) ([][]string, error) {
+	if err := u.s.srv.mover.MayMove(ctx, u.s.db.Name, u.s.login.user); err != nil {
+		return nil, err
+	}
+	move := u.s.util.newMove(directory.MoveBuckets)
+	move.Options = options
+	_, err := u.s.srv.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		target := slices.Clone(old.PlacementOf(move.Database, ""))
+		if err := retarget(old, target); err != nil {
+			return nil, err
+		}
+		return withMove(old, move, target)
+	})
+	if err != nil {
+		return nil, err
+	}
+	u.s.log.Info("a move of rows begins", "job", move.ID, "database", move.Database, "user", move.User)
+	return [][]string{{move.ID}}, nil
+}
+
+// mayTake refuses a shard that is to get no buckets.
+func mayTake(sh *directory.Shard) error {
+	if sh.State == directory.ShardActive {
+		return nil
+	}
+	return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "shard %q is %s and takes no buckets", sh.Name, sh.State).
+		WithHint("Make it active first: SELECT weft.set_shard_state(%s, 'active').", quote.Literal(sh.Name))
+}
+
+// carriesRows reports whether a job carries rows.
+func carriesRows(m *directory.Move) bool {
+	return m.Kind != directory.MoveJoin && m.Kind != directory.MoveLeave
+}
+
+// noJob refuses a job that is not there.
+func noJob(id string) error {
+	return pgerr.New(pgerr.UndefinedObject, "there is no job %q", id).WithHint("SELECT job, state FROM weft.moves lists the jobs.")
+}
+
+// jobOver refuses to change a job that is over, or is not there.
+func (u moveCall) jobOver(ctx context.Context, id string) error {
+	rec, err := u.remembered(ctx, id)
+	if err != nil {
+		return err
+	}
+	return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "job %s is over: %s", id, rec.State)
+}
+
+// remembered finds a job in what the home shard remembers.
+func (u moveCall) remembered(ctx context.Context, id string) (*schema.MoveRecord, error) {
+	list, err := u.s.srv.mover.Moves(ctx, u.s.srv.cfg.Snapshot().Home, u.s.db.Name)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(list, func(r schema.MoveRecord) bool { return r.ID == id })
+	if at < 0 {
+		return nil, noJob(id)
+	}
+	return &list[at], nil
+}
+
+// waitMove waits until a job is over.
+func (u moveCall) waitMove(ctx context.Context, args map[string]string) error {
+	paused := 0
+	for first := true; ; first = false {
+		snap, err := u.s.srv.cfg.Directory.Load(ctx)
+		if err != nil {
+			return err
+		}
+		m := snap.FindMove(args["job"])
+		switch {
+		case m == nil && first:
+			_, err := u.remembered(ctx, args["job"]) // a job that never was is an error
+			return err
+		case m == nil:
+			return nil
+		case m.State == directory.MoveFailed:
+			return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "job %s has failed: %s", m.ID, m.Reason).
+				WithHint("Go on with weft.resume_moves('%s') when the cause is gone, or end it with weft.cancel_move('%s').", m.ID, m.ID)
+		case m.State != directory.MovePaused:
+			paused = 0
+		case paused < 20: // it may be paused only to be cancelled
+			paused++
+		default:
+			return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "job %s is paused", m.ID).WithDetail("%s", m.Reason).
+				WithHint("Go on with weft.resume_moves('%s'), or end it with weft.cancel_move('%s').", m.ID, m.ID)
+		}
+		if err := nap(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// nap waits for a time.
+func nap(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// cancelMove ends a job between two rounds. What it has carried stays where it is.
+func (u moveCall) cancelMove(ctx context.Context, args map[string]string) error {
+	if err := u.s.srv.mover.MayMove(ctx, u.s.db.Name, u.s.login.user); err != nil {
+		return err
+	}
+	id := args["job"]
+	if _, err := u.pauseJobs(ctx, "cancelled by "+u.s.login.user, func(m *directory.Move) bool { return m.ID == id }); err != nil {
+		return err
+	}
+	snap, err := u.s.srv.cfg.Directory.Load(ctx)
+	if err != nil {
+		return err
+	}
+	m := snap.FindMove(id)
+	if m == nil {
+		return u.jobOver(ctx, id)
+	}
+	state, reason := "cancelled", ""
+	if m.State == directory.MoveFailed {
+		state, reason = "failed", m.Reason
+	}
+	if err := u.s.srv.mover.EndMove(ctx, snap, m, state, reason); err != nil {
+		return err
+	}
+	_, err = u.s.srv.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		next := old.Clone()
+		if m := next.FindMove(id); m == nil || m.Round != nil {
+			return nil, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "job %s was resumed or ended meanwhile", id)
+		}
+		next.EndMove(id)
+		return next, nil
+	})
+	if err == nil {
+		u.s.log.Info("a move of rows was cancelled", "job", id, "user", u.s.login.user)
+	}
+	return err
+}
+
+// pauseJobs pauses the jobs that match and waits until none of them has a round. It returns their
+// IDs. A job that has failed stays as it is.
+func (u moveCall) pauseJobs(ctx context.Context, reason string, match func(*directory.Move) bool) ([]string, error) {
+	return u.s.srv.moving.jobs.pause(ctx, reason, match)
+}
+
+// pause is pauseJobs for the console, too.
+func (j *jobs) pause(ctx context.Context, reason string, match func(*directory.Move) bool) ([]string, error) {
+	for j.s.cfg.Directory != nil {
+		var ids []string
+		busy := false
+		_, err := j.s.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+			next, changed := old.Clone(), false
+			ids, busy = nil, false
+			for i := range next.Moves {
+				m := &next.Moves[i]
+				if !carriesRows(m) || !match(m) {
+					continue
+				}
+				ids = append(ids, m.ID)
+				busy = busy || m.Round != nil
+				if m.State == directory.MoveFailed || m.State == directory.MovePaused {
+					continue
+				}
+				m.State, m.Reason, changed = directory.MovePaused, reason, true
+			}
+			if !changed {
+				return old, nil
+			}
+			return next, nil
+		})
+		if err != nil || !busy {
+			return ids, err
+		}
+		if err := nap(ctx, 20*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// resume lets jobs that are paused or have failed go on, and returns their IDs.
+func (j *jobs) resume(ctx context.Context, match func(*directory.Move) bool) ([]string, error) {
+	var ids []string
+	if j.s.cfg.Directory == nil {
+		return nil, nil
+	}
+	_, err := j.s.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		next := old.Clone()
+		ids = nil
+		for i := range next.Moves {
+			m := &next.Moves[i]
+			if carriesRows(m) && match(m) && (m.State == directory.MovePaused || m.State == directory.MoveFailed) {
+				// What was prepared is looked for again: who had the job may be gone.
+				m.State, m.Reason = directory.MovePreparing, ""
+				ids = append(ids, m.ID)
+			}
+		}
+		if len(ids) == 0 {
+			return old, nil
+		}
+		return next, nil
+	})
+	return ids, err
+}
+
+// changeMoves pauses or resumes one job, or all jobs of the database, and returns the jobs.
+func (u moveCall) changeMoves(ctx context.Context, args map[string]string, change func(ctx context.Context, match func(*directory.Move) bool) ([]string, error)) ([][]string, error) {
+	if err := u.s.srv.mover.MayMove(ctx, u.s.db.Name, u.s.login.user); err != nil {
+		return nil, err
+	}
+	id, one := args["job"]
+	if one {
+		snap, err := u.s.srv.cfg.Directory.Load(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if snap.FindMove(id) == nil {
+			return nil, u.jobOver(ctx, id)
+		}
+	}
+	ids, err := change(ctx, func(m *directory.Move) bool { return one && m.ID == id || !one && m.Database == u.s.db.Name })
+	rows := make([][]string, len(ids))
+	for i := range ids {
+		rows[i] = []string{ids[i]}
+	}
+	return rows, err
+}
+
+// pauseMoves pauses one job, or all jobs of the database.
+func (u moveCall) pauseMoves(ctx context.Context, args map[string]string) ([][]string, error) {
+	return u.changeMoves(ctx, args, func(ctx context.Context, match func(*directory.Move) bool) ([]string, error) {
+		return u.pauseJobs(ctx, "paused by "+u.s.login.user, match)
+	})
+}
+
+// resumeMoves lets one job go on, or all jobs of the database.
+func (u moveCall) resumeMoves(ctx context.Context, args map[string]string) ([][]string, error) {
+	return u.changeMoves(ctx, args, u.s.srv.moving.jobs.resume)
+}
+
+// setMove changes the options of a job. Its next round goes by them.
+func (u moveCall) setMove(ctx context.Context, args map[string]string) error {
+	if err := u.s.srv.mover.MayMove(ctx, u.s.db.Name, u.s.login.user); err != nil {
+		return err
+	}
+	id := args["job"]
+	if snap, err := u.s.srv.cfg.Directory.Load(ctx); err != nil {
+		return err
+	} else if snap.FindMove(id) == nil {
+		return u.jobOver(ctx, id)
+	}
+	_, err := u.s.srv.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		next := old.Clone()
+		m := next.FindMove(id)
+		if m == nil {
+			return nil, noJob(id)
+		}
+		return next, moveOptions(args, &m.Options)
+	})
+	return err
+}
+
+// undoMove starts a job that takes the buckets of another job back to where they were before it. If
+// that job is not over, it is cancelled first.
+func (u moveCall) undoMove(ctx context.Context, args map[string]string) ([][]string, error) {
+	id := args["job"]
+	if err := u.s.srv.mover.MayMove(ctx, u.s.db.Name, u.s.login.user); err != nil {
+		return nil, err
+	}
+	snap, err := u.s.srv.cfg.Directory.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var options directory.MoveOptions
+	if m := snap.FindMove(id); m != nil {
+		options = m.Options
+		options.Until = 0
+		if err := u.cancelMove(ctx, args); err != nil {
+			return nil, err
+		}
+	}
+	rec, err := u.remembered(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return u.startMove(ctx, options, func(snap *directory.Snapshot, target []uint16) error {
+		now := slices.Clone(target)
+		for shard, list := range rec.Origin {
+			buckets, err := schema.ReadBuckets(list, len(target))
+			if err != nil {
+				return fmt.Errorf("where buckets were before job %s: %w", id, err)
+			}
+			if err := place(snap, target, shard, buckets); err != nil {
+				return err
+			}
+		}
+		if slices.Equal(now, target) {
+			return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "the buckets of job %s are where they were before it", id)
+		}
+		return nil
+	})
+}
