@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"weft/catalog"
 	"weft/datum"
@@ -29,12 +30,21 @@ type Placement struct {
 
 // VerifyPlacement counts the rows of a sharded table that are not on the shard that their key
 // names. Without a table it looks at all sharded tables of the database. Other sessions may read
-// and write meanwhile.
+// and write meanwhile, and jobs may carry rows to other shards: the count is that of one moment.
 func (m *Mover) VerifyPlacement(ctx context.Context, req Request) ([]Placement, error) {
 	snap, err := m.load(ctx, req.Database)
 	if err != nil {
 		return nil, err
 	}
+	v := &placementCheck{Mover: m, ctx: ctx, snap: snap}
+	defer v.close()
+	if err := v.dial(&req); err != nil {
+		return nil, m.ended(ctx, err)
+	}
+	if err := v.begin(req.Database); err != nil {
+		return nil, m.ended(ctx, err)
+	}
+	snap = v.snap
 	var tables []directory.Table
 	for _, t := range snap.Declared(req.Database) {
 		if t.Kind == directory.Sharded && t.State == directory.Active && (req.Table.Name == "" || req.Table == (catalog.Name{Schema: t.Schema, Name: t.Name})) {
@@ -44,13 +54,6 @@ func (m *Mover) VerifyPlacement(ctx context.Context, req Request) ([]Placement, 
 	if len(tables) == 0 && req.Table.Name != "" {
 		return nil, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "%q is not a sharded table", req.name()).
 			WithHint("SELECT weft.verify_reference(%s) compares the copies of a reference table.", quote.Literal(req.name()))
-	}
-	v := &placementCheck{Mover: m, ctx: ctx, snap: snap}
-	defer v.close()
-	if len(tables) > 0 {
-		if err := v.dial(&req); err != nil {
-			return nil, m.ended(ctx, err)
-		}
 	}
 	var out []Placement
 	for i := range tables {
@@ -78,11 +81,48 @@ func (v *placementCheck) dial(req *Request) error {
 			return err
 		}
 		v.shards = append(v.shards, s)
-		if err := s.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err != nil {
-			return err
-		}
 	}
 	return nil
+}
+
+// begin takes a snapshot on every shard, and the placement of that moment. Rows change shards only
+// after a round in the directory has come to its last phase: so if there is none before the first
+// snapshot is taken, and the directory is the same after the last, all snapshots see the rows where
+// the placement says.
+func (v *placementCheck) begin(database string) error {
+	for {
+		before, err := v.load(v.ctx, database)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(before.Moves, func(m directory.Move) bool {
+			return m.Database == database && m.Round != nil && m.Round.Phase != directory.HoldWrites
+		}) {
+			for _, s := range v.shards {
+				if err := s.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "SELECT"); err != nil {
+					return err
+				}
+			}
+			after, err := v.load(v.ctx, database)
+			if err != nil {
+				return err
+			}
+			if after.Version == before.Version || len(before.Moves) == 0 && len(after.Moves) == 0 && slices.Equal(before.Placement, after.Placement) {
+				v.snap = before
+				return nil
+			}
+			for _, s := range v.shards {
+				if err := s.run("ROLLBACK"); err != nil {
+					return err
+				}
+			}
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-v.ctx.Done():
+			return context.Cause(v.ctx)
+		}
+	}
 }
 
 func (v *placementCheck) close() {
