@@ -86,6 +86,15 @@ var (
 		"citus_rebalance_start": {
 			name: "rebalance", params: []string{"strategy", "drain_only", "shard_transfer_mode"}, alias: []string{"rebalance_strategy"}, returns: []string{"job"},
 		},
+		"citus_rebalance_stop": {name: "rebalance_stop"},
+		"citus_rebalance_wait": {name: "rebalance_wait"},
+		"citus_rebalance_status": {
+			name: "rebalance_status", params: []string{"verbose"},
+			returns: []string{"job_id", "state", "job_type", "description", "started_at", "finished_at", "details"},
+		},
+		"get_rebalance_progress": {
+			name: "rebalance_progress", returns: []string{"job_id", "sourcename", "targetname", "buckets", "buckets_done", "progress", "rows", "bytes"},
+		},
 		"get_rebalance_table_shards_plan": {
 			name: "rebalance", params: []string{"relation", "threshold", "max_moves", "excluded_shard_list", "drain_only", "strategy"},
 			alias:   []string{"relation", "threshold", "max_shard_moves", "excluded_shard_list", "drain_only", "rebalance_strategy"},

@@ -24,6 +24,7 @@ var ownFunctions = []string{
 	"create_lookup", "drop_lookup", "verify_lookup", "verify_placement", "statements_reset",
 	"move_buckets", "wait_move", "cancel_move", "pause_moves", "resume_moves", "set_move", "undo_move",
 	"create_distributed_table", "create_reference_table", "undistribute_table",
+	"citus_rebalance_stop", "citus_rebalance_wait", "citus_rebalance_status", "get_rebalance_progress",
 }
 
 // callsWeft reports whether a text may call one of weft's functions.

@@ -48,6 +48,8 @@ func (u *utility) callFunction(ctx context.Context, f *plan.Function, args map[s
 		return moveCall{u.s}.pauseMoves(ctx, args)
 	case "resume_moves":
 		return moveCall{u.s}.resumeMoves(ctx, args)
+	case "rebalance_stop", "rebalance_wait", "rebalance_status", "rebalance_progress":
+		return moveCall{u.s}.citus(ctx, f.Name)
 	case "set_move":
 		return nil, moveCall{u.s}.setMove(ctx, args)
 	case "undo_move":

@@ -88,6 +88,12 @@ func TestJobs(t *testing.T) {
 	w.refused(c, "select weft.move_buckets('0', '"+names[1]+"')", "55000", "job "+job+" moves rows of this database already")
 	w.refused(c, "select weft.wait_move('"+job+"')", "55000", "is paused")
 	w.refused(c, "select weft.set_move('"+job+"', rate => 'fast')", "22023", "rate")
+	if got := w.dump(c, "select * from citus_rebalance_status()"); !strings.Contains(got, "state:paused") {
+		t.Error(got)
+	}
+	if got := w.dump(c, "select * from get_rebalance_progress()"); !strings.Contains(got, "sourcename:"+names[0]) {
+		t.Error(got)
+	}
 	w.must(c, "select weft.set_move($1, rate => '100MB', max_pause => '1s')", job)
 	if got := value[string](w, c, "select weft.resume_moves($1)", job); got != job {
 		t.Errorf("%q goes on", got)
@@ -106,6 +112,12 @@ func TestJobs(t *testing.T) {
 		t.Errorf("the buckets hold %d rows", n)
 	}
 	w.settled(c)
+
+	if got := w.dump(c, "select * from citus_rebalance_status()"); !strings.Contains(got, "state:finished") {
+		t.Error(got)
+	}
+	w.must(c, "select citus_rebalance_wait()")
+	w.refused(c, "select citus_rebalance_stop()", "55000", "no job moves rows")
 
 	// Back again.
 	w.refused(c, "select weft.resume_moves('"+job+"')", "55000", "is over: done")
