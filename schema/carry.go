@@ -56,6 +56,8 @@ type carried struct {
 	columns []string // quoted; without those that a shard computes itself
 	bucket  string   // expression for the bucket of a row r
 	indexed string   // the expression of bucket as an index has it, "" if it cannot be indexed
+	super   bool     // the owner is a superuser, whose code may run with a superuser's rights
+	hand    *hand    // carries the rows with the owner's rights; nil if the round itself may
 }
 
 // OpenCarriage opens the transactions of a round on its shards, locks the tables against DDL and
@@ -127,7 +129,7 @@ func (c *Carriage) begin(s *session) error {
 			return err
 		}
 	}
-	return nil
+	return c.entrust(s)
 }
 
 // decide enters the decision in the transaction of the deciding shard.
@@ -193,7 +195,7 @@ func (c *Carriage) Carry() error {
 	for i := range c.pairs {
 		group.Go(func() {
 			defer pgerr.Recovered(&errs[i])
-			done[i], errs[i] = c.carryPair(&c.pairs[i])
+			done[i], errs[i] = c.carryPair(i)
 		})
 	}
 	group.Wait()
@@ -208,29 +210,31 @@ func (c *Carriage) Carry() error {
 type freight struct{ rows, bytes int64 }
 
 // carryPair takes the rows of one pair of shards.
-func (c *Carriage) carryPair(p *directory.Pair) (total freight, err error) {
+func (c *Carriage) carryPair(pair int) (total freight, err error) {
+	p := &c.pairs[pair]
 	from, to := c.ends[p.From], c.ends[p.To]
-	for _, t := range c.tables {
-		columns := strings.Join(t.columns, ", ")
-		query := "DELETE FROM " + t.name.SQL() + " AS r WHERE " + c.leaving(p.From, t.bucket) + " AND " + inBuckets(t.bucket, p.Buckets) + " RETURNING " + columns
-		s := &splitter{all: true, progress: func(int64) {}, hashed: c.move.Options.Verify == directory.VerifyRows}
-		if s.hashed {
-			query += ", " + t.hash()
-		}
-		took, err := copyRows(from, query, []*session{to}, t.name.SQL()+" ("+columns+")", s)
-		if err != nil {
-			return total, fmt.Errorf("carry %s from %s to %s: %w", t.name.SQL(), p.From, p.To, err)
-		}
-		if took[p.To] != s.rows {
-			return total, fmt.Errorf("%d rows of %s left %s and %d came to %s", s.rows, t.name.SQL(), p.From, took[p.To], p.To)
-		}
-		if s.hashed {
-			if err := t.compare(to, p, s); err != nil {
+	path := false
+	for i, t := range c.tables {
+		if t.super != path {
+			change := emptyPath
+			if path = t.super; path {
+				change = func(s *session) error { return setPath(s, "current_user") }
+			}
+			if err := errors.Join(change(from), change(to)); err != nil {
 				return total, err
 			}
 		}
-		total.rows += s.rows
-		total.bytes += s.bytes
+		n, err := c.carryTable(pair, i)
+		if err != nil {
+			return total, fmt.Errorf("carry %s from %s to %s: %w", t.name.SQL(), p.From, p.To, err)
+		}
+		total.rows += n.rows
+		total.bytes += n.bytes
+	}
+	if path {
+		if err := errors.Join(emptyPath(from), emptyPath(to)); err != nil {
+			return total, err
+		}
 	}
 	for _, s := range []*session{from, to} {
 		// Entries of lookups hold keyspace IDs, which rows keep: there is nothing to follow.
@@ -269,6 +273,38 @@ func (t *carried) compare(to *session, p *directory.Pair, s *splitter) error {
 	return nil
 }
 
+// carryTable takes the rows of one table.
+func (c *Carriage) carryTable(pair, table int) (freight, error) {
+	p, t := &c.pairs[pair], c.tables[table]
+	if t.hand != nil {
+		return c.byHand(pair, table)
+	}
+	columns := strings.Join(t.columns, ", ")
+	s := &splitter{all: true, progress: func(int64) {}, hashed: c.move.Options.Verify == directory.VerifyRows}
+	returning := columns
+	if s.hashed {
+		returning += ", " + t.hash()
+	}
+	took, err := copyRows(c.ends[p.From], c.takeSQL(p, t, returning), []*session{c.ends[p.To]}, t.name.SQL()+" ("+columns+")", s)
+	if err != nil {
+		return freight{}, err
+	}
+	if took[p.To] != s.rows {
+		return freight{}, fmt.Errorf("%d rows left and %d came", s.rows, took[p.To])
+	}
+	if s.hashed {
+		if err := t.compare(c.ends[p.To], p, s); err != nil {
+			return freight{}, err
+		}
+	}
+	return freight{s.rows, s.bytes}, nil
+}
+
+// takeSQL takes the rows of a pair out of a table.
+func (c *Carriage) takeSQL(p *directory.Pair, t *carried, returning string) string {
+	return "DELETE FROM " + t.name.SQL() + " AS r WHERE " + c.leaving(p.From, t.bucket) + " AND " + inBuckets(t.bucket, p.Buckets) + " RETURNING " + returning
+}
+
 // leaving is the condition of the index that PrepareMove makes on a giving shard: the row's bucket
 // is on another shard by the job's target. The planner uses the index if a query repeats it word
 // for word.
@@ -300,6 +336,11 @@ func inBuckets(bucket string, list []int) string {
 // Prepare makes every participant but the deciding one promise to commit. All go through the gate
 // before any prepares, so that readers of several shards see all of the round or nothing.
 func (c *Carriage) Prepare() error {
+	for _, s := range c.ends {
+		if err := c.dropHands(s); err != nil {
+			return err
+		}
+	}
 	if c.snap.Gate != directory.GateOff {
 		for _, shard := range c.shards() {
 			if err := c.ends[shard].run("LOCK TABLE ONLY weft_gate.gate IN ROW EXCLUSIVE MODE"); err != nil {

@@ -120,7 +120,7 @@ func (m *Mover) prepareGiver(ctx context.Context, s *session, snap *directory.Sn
 				return err
 			}
 		}
-		rows, err := s.Exec("SELECT " + t.bucket + ", count(*) FROM " + t.name.SQL() + " AS r WHERE " + where + " GROUP BY 1")
+		rows, err := t.count(s, "SELECT " + t.bucket + ", count(*) FROM " + t.name.SQL() + " AS r WHERE " + where + " GROUP BY 1")
 		if err != nil {
 			return err
 		}

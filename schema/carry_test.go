@@ -172,3 +172,70 @@ func TestCarriable(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestCarryByOwner: code of a table whose owner is no superuser runs with the owner's rights while
+// rows are carried, and finds what it names by the search_path of the database.
+func TestCarryByOwner(t *testing.T) {
+	c := newCluster(t)
+	role := "carry_owner"
+	for _, n := range names {
+		on(c.T, n, c.db).run(c.T, fmt.Sprintf(`DO $$ BEGIN CREATE ROLE %[1]s LOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$; GRANT CREATE ON SCHEMA public TO %[1]s`, role))
+	}
+	c.home(`SET ROLE carry_owner;
+CREATE FUNCTION humble(v anyelement) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN
+  IF (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN RAISE EXCEPTION 'a superuser runs this'; END IF;
+  BEGIN RESET ROLE; EXCEPTION WHEN OTHERS THEN NULL; END;
+  IF (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN RAISE EXCEPTION 'a superuser runs this'; END IF;
+  RETURN true; END $$;
+CREATE FUNCTION plainly(v text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT CASE WHEN public.humble(v) THEN lower(v) END';
+CREATE DOMAIN word AS text CHECK (humble(VALUE));
+CREATE TABLE o (id bigint GENERATED ALWAYS AS IDENTITY, k bigint, w word, a text[], low text GENERATED ALWAYS AS (plainly(w)) STORED, CHECK (humble(k)), PRIMARY KEY (id, k));
+CREATE INDEX ON o (plainly(w)) WHERE humble(k);
+INSERT INTO o (k, w, a) SELECT i, E'A\t"\\,' || i, ARRAY['x', NULL, i::text, 'q"(,'] FROM generate_series(1, 300) i; RESET ROLE;`)
+	c.shard("o", "k")
+	for _, n := range names {
+		on(c.T, n, c.db).run(c.T, "CREATE OR REPLACE FUNCTION plainly(v text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT CASE WHEN humble(v) THEN lower(v) END'")
+	}
+	sum := "SELECT coalesce(sum(hashtextextended(o::text, 0)::numeric), 0) || ' ' || count(*) FROM o"
+	before := c.each(sum)
+	snap, move := c.moveTo("east", "west")
+	sizes, err := c.mover.PrepareMove(c.context(), snap, move)
+	c.must(err)
+	var rows int64
+	for _, n := range sizes.Rows {
+		rows += n
+	}
+	if n := c.carry(snap, move, pairOf(snap, move, "east", "west", func(int) bool { return true })); n != rows || n < 50 {
+		t.Errorf("carried %d of %d rows", n, rows)
+	}
+	after := c.each(sum)
+	if strings.HasSuffix(after["east"], " 0") == false || after["home"] != before["home"] {
+		t.Errorf("after %v, before %v", after, before)
+	}
+	total := func(m map[string]string) string {
+		return c.at("home", fmt.Sprintf("SELECT %s + %s", strings.Fields(m["east"])[0], strings.Fields(m["west"])[0]))
+	}
+	if total(after) != total(before) {
+		t.Errorf("the sum of all rows is %s, was %s", total(after), total(before))
+	}
+	if left := c.each("SELECT count(*) FROM pg_proc WHERE proname ~ '^(put|take|count)' AND pronamespace = 'weft'::regnamespace"); fmt.Sprint(left) != "map[east:0 home:0 west:0]" {
+		t.Errorf("functions: %v", left)
+	}
+	// The same code of a superuser's table runs as a superuser: the test can tell.
+	for _, n := range names {
+		on(c.T, n, c.db).run(c.T, "ALTER TABLE o OWNER TO postgres")
+	}
+	_, err = c.store.Update(c.context(), func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		next := old.Clone()
+		next.EndMove(move.ID)
+		return next, nil
+	})
+	c.must(err)
+	snap, move = c.moveTo("west", "east")
+	round, err := c.mover.OpenCarriage(c.context(), snap, move, pairOf(snap, move, "west", "east", func(int) bool { return true }))
+	c.must(err)
+	defer round.Rollback()
+	if err := round.Carry(); err == nil || !strings.Contains(err.Error(), "a superuser runs this") {
+		t.Errorf("got %v", err)
+	}
+}

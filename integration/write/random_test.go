@@ -84,6 +84,7 @@ func newRun(t *testing.T) *run {
 	r.Both(t, "limits", "set statement_timeout = '10s'")
 	r.other = pair.Connect(t, harness.StartWeft(t, func(*config.Config) {}), database, "postgres")
 	r.other.Must(t, "set statement_timeout = '10s'")
+	harness.KeepMoving(t, harness.Weft(t), database)
 	return r
 }
 
