@@ -136,16 +136,29 @@ func (s *Snapshot) FindMove(id string) *Move {
 	return &s.Moves[i]
 }
 
-// MovesIn returns the number of jobs that carry rows of a database.
-func (s *Snapshot) MovesIn(database string) int {
-	n := 0
+// Carrying returns the job that carries rows of a database, nil if there is none.
+func (s *Snapshot) Carrying(database string) *Move {
 	for i := range s.Moves {
-		if s.Moves[i].Database == database {
-			n++
+		if m := &s.Moves[i]; m.Database == database && m.Kind != MoveJoin && m.Kind != MoveLeave {
+			return m
 		}
 	}
-	return n
+	return nil
 }
+
+// unsettled returns a table of a database whose declaration is being made or taken back, nil if there
+// is none. Its rows go where the placement of the beginning says, so no bucket may move meanwhile.
+func (s *Snapshot) unsettled(database string) *Table {
+	for i := range s.Tables {
+		if t := &s.Tables[i]; t.Database == database && t.State != Active {
+			return t
+		}
+	}
+	return nil
+}
+
+// Unsettled reports whether a declaration of a table of a database is being made or taken back.
+func (s *Snapshot) Unsettled(database string) bool { return s.unsettled(database) != nil }
 
 // EndMove removes a job and its target.
 func (s *Snapshot) EndMove(id string) {

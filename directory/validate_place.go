@@ -117,6 +117,9 @@ func (s *Snapshot) validateMoves(bad func(place, format string, args ...any)) {
 				bad(place+".database", "%s has job %s already", m.Database, other)
 			}
 			busy[m.Database] = m.ID
+			if t := s.unsettled(m.Database); t != nil && m.Group == "" {
+				bad(place, "carries rows of %s while table %s.%s is %s", m.Database, t.Schema, t.Name, t.State)
+			}
 		}
 		if m.Round != nil {
 			s.validateRound(place+".round", m, bad)

@@ -7,6 +7,7 @@ import (
 
 	"weft/parser"
 	"weft/pgerr"
+	"weft/reshard"
 	"weft/wire"
 )
 
@@ -88,7 +89,7 @@ func (t *transaction) takeSnapshots() error {
 	if level != "repeatable read" && !(level == "serializable" && t.s.record.inEffect.perShard) || b.isSealed() {
 		return nil
 	}
-	err := t.s.route.touch.enterAll()
+	err := t.s.route.touch.enterAll(reshard.Read)
 	if err == nil {
 		err = t.snapshotAll()
 	}

@@ -9,6 +9,7 @@ import (
 	"weft/executor"
 	"weft/pgerr"
 	"weft/plan"
+	"weft/reshard"
 	"weft/vindex"
 )
 
@@ -35,7 +36,7 @@ func (lk *lookups) lookUp(r *router, p *plan.Plan, instances []plan.Instance) er
 			return err
 		}
 		if lk.s.route.touch.noting() {
-			if err := lk.s.route.touch.enterAll(); err != nil {
+			if err := lk.s.route.touch.enterAll(reshard.Read); err != nil {
 				return err
 			}
 		}

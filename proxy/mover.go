@@ -12,12 +12,24 @@ import (
 	"weft/pgerr"
 	"weft/plan"
 	"weft/quote"
+	"weft/reshard"
 	"weft/schema"
 )
+
+// verifiers are the functions that look at all shards, and what they do there.
+var verifiers = map[string]reshard.Access{
+	"verify_placement": reshard.Read, "verify_reference": reshard.Write, "verify_lookup": reshard.Write,
+}
 
 // callFunction runs one of weft's functions with arguments by name, and returns
 // its rows.
 func (u *utility) callFunction(ctx context.Context, f *plan.Function, args map[string]string) ([][]string, error) {
+	// No bucket moves while shards are looked at one after the other, and repaired.
+	if access, ok := verifiers[f.Name]; ok {
+		if err := u.s.route.touch.enterAll(access); err != nil {
+			return nil, err
+		}
+	}
 	switch f.Name {
 	case "pin":
 		err := u.s.srv.mover.Pin(ctx, u.s.db.Name, u.s.login.user, args["vindex"], args["value"], args["shard"])

@@ -189,11 +189,13 @@ func newMoveID() string {
 // withMove adds a job with its target. A database has one job at a time.
 func withMove(old *directory.Snapshot, move directory.Move, target []uint16) (*directory.Snapshot, error) {
 	next := old.Clone()
-	for i := range next.Moves {
-		if m := &next.Moves[i]; m.Database == move.Database && carriesRows(m) {
-			return nil, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "job %s moves rows of this database already", m.ID).
-				WithHint("Wait for it with weft.wait_move(%s), or end it with weft.cancel_move(%s).", "'"+m.ID+"'", "'"+m.ID+"'")
-		}
+	if m := next.Carrying(move.Database); m != nil {
+		return nil, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "job %s moves rows of this database already", m.ID).
+			WithHint("Wait for it with weft.wait_move(%s), or end it with weft.cancel_move(%s).", "'"+m.ID+"'", "'"+m.ID+"'")
+	}
+	if next.Unsettled(move.Database) {
+		return nil, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "a table of this database is being declared, or its declaration taken back").
+			WithHint("Wait until it is done. weft.tables shows its state.")
 	}
 	next.Moves = append(next.Moves, move)
 	if next.Targets == nil {

@@ -66,11 +66,12 @@ func (t *touching) enter() error {
 	}
 }
 
-// enterAll notes that the block takes its snapshots on all shards. Nothing has been routed yet, so
-// it goes by the newest snapshot.
-func (t *touching) enterAll() error {
+// enterAll notes that the session looks at all shards, or writes to them: a block that takes its
+// snapshots, a function of weft's own. Nothing has been routed yet, so it goes by the newest
+// snapshot.
+func (t *touching) enterAll(access reshard.Access) error {
 	for {
-		t.expect(reshard.Touch{Access: reshard.Read, All: true})
+		t.expect(reshard.Touch{Access: access, All: true})
 		err := t.enter()
 		if !errors.Is(err, errMoved) {
 			return err

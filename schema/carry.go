@@ -421,11 +421,14 @@ func (m *Mover) carriedLookups(s *session, out []*carried) ([]*carried, error) {
 	if err != nil || found == "" {
 		return out, err
 	}
-	rows, err := s.Exec("SELECT name, bucket_sql FROM weft.lookup ORDER BY name")
+	rows, err := s.Exec("SELECT name, bucket_sql, state FROM weft.lookup ORDER BY name")
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range rows {
+		if r[2] != "public" {
+			return nil, fmt.Errorf("lookup %s is being made or dropped", r[0]) // its entries go where the placement of the beginning says
+		}
 		c := &carried{name: catalog.Name{Schema: "weft", Name: r[0]}, bucket: "(" + r[1] + ")::int"}
 		c.indexed = c.bucket
 		if err := c.readColumns(s); err != nil {

@@ -120,7 +120,7 @@ func (m *Mover) prepareGiver(ctx context.Context, s *session, snap *directory.Sn
 				return err
 			}
 		}
-		rows, err := t.count(s, "SELECT " + t.bucket + ", count(*) FROM " + t.name.SQL() + " AS r WHERE " + where + " GROUP BY 1")
+		rows, err := t.count(s, "SELECT "+t.bucket+", count(*) FROM "+t.name.SQL()+" AS r WHERE "+where+" GROUP BY 1")
 		if err != nil {
 			return err
 		}
@@ -229,6 +229,17 @@ func (m *Mover) finishShard(ctx context.Context, snap *directory.Snapshot, move 
 		}
 	}
 	return nil
+}
+
+// notWhileCarried refuses what goes by the placement of one moment for a long time, while a job moves
+// rows of the database.
+func notWhileCarried(snap *directory.Snapshot, database string) error {
+	m := snap.Carrying(database)
+	if m == nil {
+		return nil
+	}
+	return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "job %s moves rows of this database to other shards", m.ID).
+		WithHint("Wait for it with weft.wait_move('%s'), or end it with weft.cancel_move('%s').", m.ID, m.ID)
 }
 
 // MayMove refuses a user who may not move rows to other shards.

@@ -77,6 +77,9 @@ func (m *Mover) announce(ctx context.Context, t directory.Table) error {
 		case old == nil && t.State == directory.Undeclaring:
 			return nil, notDeclared(name)
 		}
+		if err := notWhileCarried(s, t.Database); err != nil {
+			return nil, err
+		}
 		next := s.Clone()
 		if old != nil {
 			// The declaration may have changed since the first look.

@@ -38,6 +38,9 @@ func (m *Mover) CreateLookup(ctx context.Context, req LookupRequest, notice Noti
 	if err != nil {
 		return m.ended(ctx, err)
 	}
+	if err := notWhileCarried(snap, req.Database); err != nil {
+		return err
+	}
 	if t := snap.Table(req.Database, req.Table.Schema, req.Table.Name); t.State != directory.Active {
 		return pgerr.New(pgerr.ObjectInUse, "%q is being %s", req.name(), progress(t.State)).WithHint("Wait for it to end.")
 	}
@@ -140,7 +143,7 @@ func (m *Mover) buildLookup(ctx context.Context, snap *directory.Snapshot, spec 
 	defer j.close()
 	err := j.build()
 	var e *pgerr.Error
-	if errors.As(err, &e) && e.Code == pgerr.UniqueViolation {
+	if errors.As(err, &e) && (e.Code == pgerr.UniqueViolation || e.Code == pgerr.ObjectNotInPrerequisiteState) {
 		// The lookup cannot be made, and half a lookup is of no use. This job's own reading would
 		// be in the way of dropping it.
 		j.close()
@@ -222,8 +225,17 @@ func (j *lookupJob) declare() error {
 	return do(home)
 }
 
-// announceLookup makes all proxies read the schema again.
+// announceLookup makes all proxies read the schema again. No bucket moves from here on until the
+// lookup is public: rounds of moves look for lookups that are not.
 func (j *lookupJob) announceLookup() error {
+	snap, err := j.load(j.ctx, j.spec.database)
+	if err != nil {
+		return err
+	}
+	if err := notWhileCarried(snap, j.spec.database); err != nil {
+		return err
+	}
+	j.snap = snap
 	if j.quiet {
 		return nil
 	}
@@ -301,6 +313,9 @@ func (m *Mover) DropLookup(ctx context.Context, req LookupRequest) error {
 	}
 	if spec.known == nil {
 		return pgerr.New(pgerr.UndefinedObject, "%q has no lookup on (%s)", req.name(), strings.Join(req.Columns, ", "))
+	}
+	if err := notWhileCarried(snap, req.Database); err != nil {
+		return err
 	}
 	if spec.known.Index != "" {
 		return pgerr.New("2BP01", "lookup %q cannot be dropped because index %q of %q requires it", spec.known.Name, spec.known.Index, req.name()).

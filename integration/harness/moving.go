@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,43 +25,53 @@ func KeepMoving(tb testing.TB, target *Target, database string) {
 	}
 }
 
+// still is held while a job of Move runs.
+var still sync.Mutex
+
+// Still keeps Move from beginning another job until release is called: for tests that look at one
+// shard after the other.
+func Still() (release func()) {
+	still.Lock()
+	return still.Unlock
+}
+
 // Move carries random buckets of a database to random shards until the test is over.
 func Move(tb testing.TB, target *Target, database string) {
 	tb.Helper()
 	c := target.Connect(tb, "postgres", "dbname="+database)
-	ctx, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
+	var over atomic.Bool
 	jobs := 0
 	wg.Go(func() {
-		for ctx.Err() == nil {
-			if err := moveSome(ctx, tb, c); err != nil && ctx.Err() == nil {
+		for !over.Load() {
+			if err := moveSome(c); err != nil {
 				tb.Errorf("a move of buckets: %v", err)
 				return
 			}
 			jobs++
+			time.Sleep(10 * time.Millisecond) // others may want it still
 		}
 	})
 	tb.Cleanup(func() {
-		// Not in the middle of a job: what comes after the test may look at the shards.
-		stop()
+		over.Store(true)
 		wg.Wait()
-		done, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		c := target.Connect(tb, "postgres", "dbname="+database)
-		for _, m := range Snapshot(tb).Moves {
-			if m.Database == database {
-				_, _ = c.Exec(done, "select weft.wait_move($1)", m.ID)
-			}
-		}
 		tb.Logf("%d moves of buckets meanwhile", jobs)
 	})
 }
 
 // moveSome makes one job.
-func moveSome(ctx context.Context, tb testing.TB, c *pgx.Conn) error {
-	snap := Snapshot(tb)
+func moveSome(c *pgx.Conn) error {
+	still.Lock()
+	defer still.Unlock()
+	ctx, stop := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer stop()
+	rows, _ := c.Query(ctx, "select name from weft.shards order by 1")
+	shards, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
 	var list []string
-	for b := range snap.Placement {
+	for b := range 64 {
 		if rand.IntN(6) == 0 {
 			list = append(list, strconv.Itoa(b))
 		}
@@ -69,10 +80,9 @@ func moveSome(ctx context.Context, tb testing.TB, c *pgx.Conn) error {
 		return nil
 	}
 	var job string
-	to := snap.Shards[rand.IntN(len(snap.Shards))].Name
-	if err := c.QueryRow(ctx, "select weft.move_buckets($1, $2)", strings.Join(list, ","), to).Scan(&job); err != nil {
+	if err := c.QueryRow(ctx, "select weft.move_buckets($1, $2)", strings.Join(list, ","), shards[rand.IntN(len(shards))]).Scan(&job); err != nil {
 		return err
 	}
-	_, err := c.Exec(ctx, "select weft.wait_move($1)", job)
+	_, err = c.Exec(ctx, "select weft.wait_move($1)", job)
 	return err
 }

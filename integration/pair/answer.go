@@ -38,8 +38,12 @@ type Result struct {
 // PostgreSQL says to a prepared SELECT * whose table has other columns by now, and
 // to some more.
 func (a Answer) Refused() bool {
-	return a.Code == "0A000" && a.Message != Replan && !strings.HasPrefix(a.Message, referenced)
+	return a.Code == "0A000" && a.Message != Replan && !strings.HasPrefix(a.Message, referenced) || a.Code == "40001" && strings.HasPrefix(a.Message, Moved)
 }
+
+// Moved is how weft refuses a REPEATABLE READ block that writes rows which have changed shards since
+// the block began.
+const Moved = "could not serialize access due to rows that have moved to another shard"
 
 // referenced is how PostgreSQL refuses TRUNCATE of a table alone.
 const referenced = "cannot truncate a table referenced in a foreign key constraint"

@@ -58,7 +58,8 @@ func (x *Tables) Same(t testing.TB, mask map[string]bool) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), 3*Patience)
 	defer stop()
-	snapshot, database, plain, shards := harness.Snapshot(t), x.database, x.plain, x.shards
+	defer harness.Still()()
+	snapshot, database, plain, shards := harness.Snapshot(t).For(x.database), x.database, x.plain, x.shards
 	for _, table := range userTables(t, ctx, plain) {
 		columns := columnsOf(t, ctx, plain, table, mask)
 		want := rowsOf(t, ctx, plain, table, columns, "0")

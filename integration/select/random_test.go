@@ -40,6 +40,7 @@ func TestRandom(t *testing.T) {
 			r := &run{world: w, t: t, refusals: map[string]int{}, failures: map[string]int{}}
 			r.other = pair.Connect(t, harness.BesideUneven(t, s.weights...), w.database, "postgres")
 			r.other.Must(t, "set statement_timeout = '10s'")
+			harness.KeepMoving(t, harness.Uneven(t, s.weights...), w.database)
 			deadline := time.Now().Add(*forFlag / time.Duration(len(worlds)))
 			// Each world has seeds of its own.
 			for seed := *seedFlag + uint64(i)*1_000_000; time.Now().Before(deadline) && r.mismatches < *mostFlag; seed++ {

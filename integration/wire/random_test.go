@@ -53,6 +53,7 @@ func TestDialogues(t *testing.T) {
 func TestRandomDialogues(t *testing.T) {
 	p := newPair(t)
 	p.lenient = true
+	p.move()
 	refused, differ, n := map[string]int{}, 0, 0
 	for begin, seed := time.Now(), *dialogueSeed; time.Since(begin) < *dialogueTime; seed++ {
 		n++
@@ -88,8 +89,9 @@ type pair struct {
 	t       *testing.T
 	targets [2]*harness.Target
 	fill    [2]*pgx.Conn
-	lenient bool // see excused
-	changed bool // the last dialogue may have changed the schema
+	lenient bool   // see excused
+	move    func() // carries buckets meanwhile, if the flag says so
+	changed bool   // the last dialogue may have changed the schema
 }
 
 func newPair(t *testing.T) *pair {
@@ -103,6 +105,7 @@ func newPair(t *testing.T) *pair {
 		}
 		p.run(i, texts)
 	}
+	p.move = func() { harness.KeepMoving(t, p.targets[1], p.fill[1].Config().Database) }
 	t.Cleanup(func() {
 		p.run(1, []string{"drop table d, u, r, h"})
 		p.run(0, []string{"drop table d, u, r, h"})
