@@ -100,6 +100,9 @@ type Registry interface {
 	// Proxies lists the proxies whose lease lives, ordered by epoch.
 	Proxies(ctx context.Context) ([]Proxy, error)
 
+	// Live is Proxies, and says since when the list is as it is.
+	Live(ctx context.Context) (Live, error)
+
 	// Acknowledged returns when every live proxy serves version or a newer one:
 	// from then on no statement begins with an older snapshot. Statements that
 	// began before may still run. A proxy that stopped answering is waited for

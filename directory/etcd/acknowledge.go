@@ -50,12 +50,12 @@ type behind struct {
 }
 
 func (s *Store) behind(ctx context.Context, g goal) (*behind, int64, error) {
-	list, rev, err := s.proxies(ctx)
+	live, err := s.Live(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
 	b := &behind{g, map[string]string{}}
-	for _, p := range list {
+	for _, p := range live.Proxies {
 		switch {
 		case g.reached(p.Serves):
 		case p.Serves.Version < g.version:
@@ -64,7 +64,7 @@ func (s *Store) behind(ctx context.Context, g goal) (*behind, int64, error) {
 			b.who[p.ID] = fmt.Sprintf("%s at %s has transactions that are not over", p.ID, p.Address)
 		}
 	}
-	return b, rev, nil
+	return b, live.Revision, nil
 }
 
 // follow watches until no proxy is behind. It returns false when it has to be

@@ -25,6 +25,10 @@ const (
 	servesKeys = "serves/"
 )
 
+// newestKey is the key whose revision is the newest epoch. It outlives the proxy that has the
+// epoch, so a proxy that came and went does not go unnoticed.
+const newestKey = "newest-proxy"
+
 // Register implements directory.Registry. It returns nil when ctx ends.
 func (s *Store) Register(ctx context.Context, p directory.Proxy, serving directory.Serving, registered func(epoch int64)) error {
 	value, err := json.Marshal(p)
@@ -82,6 +86,7 @@ func (s *Store) registerOnce(ctx context.Context, id, value string, serving dire
 	put, err := s.client.Txn(rctx).Then(
 		clientv3.OpPut(s.cfg.Prefix+proxyKeys+id, value, clientv3.WithLease(lease.ID)),
 		s.serves(id, served, lease.ID),
+		clientv3.OpPut(s.cfg.Prefix+newestKey, id),
 	).Commit()
 	if err != nil {
 		return s.wrap("register", err)
@@ -150,36 +155,41 @@ func (s *Store) tell(ctx context.Context, op clientv3.Op) error {
 
 // Proxies implements directory.Registry.
 func (s *Store) Proxies(ctx context.Context) ([]directory.Proxy, error) {
-	list, _, err := s.proxies(ctx)
-	return list, err
+	live, err := s.Live(ctx)
+	return live.Proxies, err
 }
 
-// proxies also returns the revision at which the list was right.
-func (s *Store) proxies(ctx context.Context) ([]directory.Proxy, int64, error) {
+// Live implements directory.Registry.
+func (s *Store) Live(ctx context.Context) (directory.Live, error) {
+	var live directory.Live
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
 	defer cancel()
 	resp, err := s.client.Txn(ctx).Then(
 		clientv3.OpGet(s.cfg.Prefix+proxyKeys, clientv3.WithPrefix()),
 		clientv3.OpGet(s.cfg.Prefix+servesKeys, clientv3.WithPrefix()),
+		clientv3.OpGet(s.cfg.Prefix+newestKey),
 	).Commit()
 	if err != nil {
-		return nil, 0, s.wrap("list proxies", err)
+		return live, s.wrap("list proxies", err)
+	}
+	live.Revision, live.Proxies = resp.Header.Revision, []directory.Proxy{}
+	for _, kv := range resp.Responses[2].GetResponseRange().Kvs {
+		live.Newest = kv.ModRevision
 	}
 	serves := map[string]directory.Served{}
 	for _, kv := range resp.Responses[1].GetResponseRange().Kvs {
 		serves[strings.TrimPrefix(string(kv.Key), s.cfg.Prefix+servesKeys)] = readServed(string(kv.Value))
 	}
-	out := []directory.Proxy{}
 	for _, kv := range resp.Responses[0].GetResponseRange().Kvs {
 		var p directory.Proxy
 		if err := json.Unmarshal(kv.Value, &p); err != nil {
-			return nil, 0, fmt.Errorf("list proxies: %s: %w", kv.Key, err)
+			return live, fmt.Errorf("list proxies: %s: %w", kv.Key, err)
 		}
 		p.ID = strings.TrimPrefix(string(kv.Key), s.cfg.Prefix+proxyKeys)
 		p.Epoch = kv.ModRevision
 		p.Serves = serves[p.ID]
-		out = append(out, p)
+		live.Proxies = append(live.Proxies, p)
 	}
-	slices.SortFunc(out, func(a, b directory.Proxy) int { return cmp.Compare(a.Epoch, b.Epoch) })
-	return out, resp.Header.Revision, nil
+	slices.SortFunc(live.Proxies, func(a, b directory.Proxy) int { return cmp.Compare(a.Epoch, b.Epoch) })
+	return live, nil
 }

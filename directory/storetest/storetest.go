@@ -339,6 +339,18 @@ func testRegister(t *testing.T, s directory.Store) {
 	if err != nil || len(list) != 2 || list[0].ID != "one" || list[0].Epoch != epoch1 || list[0].Serves.Version != 7 || list[1].ID != "two" || list[1].Epoch != epoch2 {
 		t.Errorf("proxies: %+v, %v", list, err)
 	}
+	live, err := reg.Live(t.Context())
+	if err != nil || live.Newest != epoch2 || live.Revision < epoch2 || !live.Has("one", epoch1) || live.Has("one", epoch2) {
+		t.Errorf("live: %+v, %v", live, err)
+	}
+	if again, err := reg.Live(t.Context()); err != nil || !again.Same(live) {
+		t.Errorf("nobody has come or gone: %+v, %v", again, err)
+	}
+	stop3, _ := start("three")
+	stop3()
+	if later, err := reg.Live(t.Context()); err != nil || later.Same(live) || len(later.Proxies) != 2 {
+		t.Errorf("one has come and gone: %+v, %v", later, err)
+	}
 	stop1()
 	if list, err = reg.Proxies(t.Context()); err != nil || len(list) != 1 || list[0].ID != "two" {
 		t.Errorf("after one left: %+v, %v", list, err)
