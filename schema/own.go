@@ -45,6 +45,7 @@ var ownSteps = []string{
 	sqlFile("own/12_gate"),
 	sqlFile("prove") + sqlFile("own/13_server"),
 	sqlFile("own/14_moves"),
+	sqlFile("own/15_fence"),
 }
 
 // ownVersion is the SQL for how many steps a database has seen. The gate is outside of schema weft

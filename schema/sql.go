@@ -4,7 +4,7 @@ import "embed"
 
 // What weft installs on shards is written in the files of directory sql, which psql can load too:
 //
-//	own/00_own.sql … own/13_server.sql    schema weft: decisions, the gate, views, notifications (own.go)
+//	own/00_own.sql … own/15_fence.sql     schema weft: decisions, the gate, views, notifications, the fence (own.go)
 //	prove.sql                             the check of weft's calls (proof.go)
 //	guard.sql                             the guard of shard keys (guard.go)
 //	lookup_notes.sql, lookup_make.sql,
