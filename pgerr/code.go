@@ -22,6 +22,7 @@ const (
 	InvalidPassword              = "28P01"
 	InvalidCursorName            = "34000"
 	InvalidCatalogName           = "3D000"
+	InvalidSchemaName            = "3F000"
 	SerializationFailure         = "40001"
 	DeadlockDetected             = "40P01"
 	InsufficientPrivilege        = "42501"

@@ -47,6 +47,9 @@ type Config struct {
 	// Ask runs a query on a database of a shard as weft itself, to end backends that go on after
 	// their connection was closed: see Pool.Ghosts. Nil: such backends are left alone.
 	Ask func(ctx context.Context, shard, database, sql string) ([][]string, error)
+	// Registrar makes each new backend register with its database, except those of Spares. Nil:
+	// none registers.
+	Registrar Registrar
 	// Guard wraps the function of a goroutine of the pool, so that a panic ends only that
 	// goroutine. Nil: panics are not caught.
 	Guard func(where string, f func()) func()

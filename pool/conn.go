@@ -48,18 +48,22 @@ type Conn struct {
 	borrower atomic.Int32
 	givenUp  atomic.Bool
 
-	lane      *Lane
-	stain     stain
-	secret    []byte
-	endpoint  endpoint
-	prepared  prepared
-	created   time.Time
-	started   int64 // see Process
-	idleFrom  time.Time
-	dedicated bool
-	inIdle    bool   // the connection is among the idle ones of its lane; guarded by the shard's mutex
-	lentTo    loanee // guarded by the shard's mutex
-	epoch     uint64 // the lane's epoch when the backend was dialled
+	lane     *Lane
+	stain    stain
+	secret   []byte
+	endpoint endpoint
+	prepared prepared
+	created  time.Time
+	started  int64 // see Process
+	own      bool  // the connection is one of Spares
+	// registered is the epoch under which the backend is registered with its database, 0 for none.
+	// Other goroutines may read and set it.
+	registered atomic.Int64
+	idleFrom   time.Time
+	dedicated  bool
+	inIdle     bool   // the connection is among the idle ones of its lane; guarded by the shard's mutex
+	lentTo     loanee // guarded by the shard's mutex
+	epoch      uint64 // the lane's epoch when the backend was dialled
 
 	cancelMu  sync.Mutex
 	cancelled *sync.Cond

@@ -16,8 +16,9 @@ import (
 	"weft/wire"
 )
 
-// dial logs in to the shard. Of several hosts it takes the one that accepts writes.
-func (l *Lane) dial(ctx context.Context) (*Conn, error) {
+// dial logs in to the shard. Of several hosts it takes the one that accepts writes. own says that
+// weft itself uses the connection, and no client.
+func (l *Lane) dial(ctx context.Context, own bool) (*Conn, error) {
 	cfg := l.shard.pool.conf()
 	pc, err := l.shard.connConfig(l.key)
 	if err != nil {
@@ -42,7 +43,7 @@ func (l *Lane) dial(ctx context.Context) (*Conn, error) {
 	}
 	c := &Conn{
 		Stream: wire.NewStream(h.Conn), pid: int32(h.PID), secret: h.SecretKey,
-		params: h.ParameterStatuses, status: wire.TxIdle, lane: l, created: time.Now(),
+		params: h.ParameterStatuses, status: wire.TxIdle, lane: l, created: time.Now(), own: own,
 		endpoint: endpoint{network: h.Conn.RemoteAddr().Network(), address: h.Conn.RemoteAddr().String()},
 	}
 	if h.TLSConfig != nil {
@@ -55,11 +56,22 @@ func (l *Lane) dial(ctx context.Context) (*Conn, error) {
 			return nil, err
 		}
 	}
-	if err := c.verify(); err != nil {
+	if err := c.verify(ctx); err != nil {
 		c.hangUp()
 		return nil, err
 	}
 	l.shard.pool.processes.add(c)
+	if c.mustRegister() {
+		// Whoever looks for backends that are not registered finds the backend from now on. Before
+		// that, backends of its database may have begun to register.
+		if statement, _, err := cfg.Registrar.Statement(ctx, c.Shard(), l.key.Database, c.pid); err == nil && statement != "" {
+			if err := c.verify(ctx); err != nil {
+				l.shard.pool.processes.remove(c)
+				c.hangUp()
+				return nil, err
+			}
+		}
+	}
 	return c, nil
 }
 

@@ -72,6 +72,31 @@ func (p *Pool) Processes(known uint64, wait time.Duration) (list []Process, open
 	return list, b.opened
 }
 
+// mustRegister reports whether the backend belongs to those that register and has not.
+func (c *Conn) mustRegister() bool {
+	return !c.own && c.registered.Load() == 0 && c.lane.shard.pool.conf().Registrar != nil
+}
+
+// Unregistered lists the backends of a database that are used for clients and have not
+// registered. Any goroutine may call it.
+func (p *Pool) Unregistered(database string) []*Conn {
+	p.processes.mu.Lock()
+	defer p.processes.mu.Unlock()
+	var out []*Conn
+	for c := range p.processes.open {
+		if c.lane.key.Database == database && c.mustRegister() {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// Process returns the backend's process.
+func (c *Conn) Process() Process { return Process{c.Shard(), c.pid, c.started} }
+
+// Registered notes that another connection has registered the backend.
+func (c *Conn) Registered(epoch int64) { c.registered.Store(epoch) }
+
 // AmongSQL is an SQL condition on a row of pg_stat_activity: the row is one of the processes in
 // list, which are all of one shard.
 func AmongSQL(list []Process) string {

@@ -365,7 +365,7 @@ func (l *Lane) open1(ctx context.Context, to loanee) (*Conn, error) {
 	sh.mu.Lock()
 	epoch := l.epoch
 	sh.mu.Unlock()
-	c, err := l.dial(ctx)
+	c, err := l.dial(ctx, false)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if err != nil {
@@ -391,8 +391,10 @@ func (sh *Shard) Open() int {
 
 // Dedicated dials a connection that is outside the limits and never lent to another session: for
 // work that waiting sessions wait for.
-func (l *Lane) Dedicated(ctx context.Context) (*Conn, error) {
-	c, err := l.dial(ctx)
+func (l *Lane) Dedicated(ctx context.Context) (*Conn, error) { return l.dedicated(ctx, false) }
+
+func (l *Lane) dedicated(ctx context.Context, own bool) (*Conn, error) {
+	c, err := l.dial(ctx, own)
 	if err != nil {
 		return nil, err
 	}

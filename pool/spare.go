@@ -66,7 +66,7 @@ func (s *Spares) Dial(ctx context.Context, spec *directory.Shard, database, user
 	}
 	lane := s.pool.Shard(spec).OpenLane(ServiceKey(database, user))
 	defer lane.CloseLane()
-	c, err := lane.Dedicated(ctx)
+	c, err := lane.dedicated(ctx, true)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,8 @@
 package pool
 
 import (
+	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -23,28 +25,98 @@ const askLogin = "SELECT pg_catalog.current_setting('statement_timeout'), pg_cat
 // startedSQL is the start of a backend in SQL, in the form of Process.Started.
 const startedSQL = "(1000000 * pg_catalog.date_part('epoch', backend_start))::bigint"
 
-// verify asks a new backend for its identity and lets Config.Verify judge. It costs one round
-// trip per backend, and nothing for the statements that use the backend.
-func (c *Conn) verify() error {
+// Registrar says how backends register with their databases. Many goroutines may call it at once.
+type Registrar interface {
+	// Statement returns the statement with which a backend registers, and the epoch under which it
+	// does. An empty statement says that it need not register.
+	Statement(ctx context.Context, shard, database string, pid int32) (statement string, epoch int64, err error)
+	// Failed is told why a statement has failed, and returns the error for the client. Nil asks for
+	// another try.
+	Failed(shard, database string, err *pgerr.Error) error
+}
+
+// registerTries is how often a backend tries to register.
+const registerTries = 2
+
+// readWrite makes the transaction in which a backend registers able to write, and to see what
+// others have committed meanwhile, whatever the client's defaults are.
+const readWrite = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE; "
+
+// verify asks a new backend for its identity, lets Config.Verify judge, and registers the backend.
+// It costs one round trip per backend, and nothing for the statements that use the backend.
+func (c *Conn) verify(ctx context.Context) error {
 	cfg := c.lane.shard.pool.conf()
 	if cfg.Verify == nil {
 		return nil
 	}
+	database := c.lane.key.Database
+	for n := 1; ; n++ {
+		statement, epoch := "", int64(0)
+		if cfg.Registrar != nil && !c.own {
+			var err error
+			if statement, epoch, err = cfg.Registrar.Statement(ctx, c.Shard(), database, c.pid); err != nil {
+				return err
+			}
+		}
+		refused, err := c.identify(cfg, statement)
+		if err != nil || statement == "" {
+			return err
+		}
+		if refused == nil {
+			c.registered.Store(epoch)
+			return nil
+		}
+		if err := cfg.Registrar.Failed(c.Shard(), database, refused); err != nil || n == registerTries {
+			if err == nil {
+				err = refused
+			}
+			return err
+		}
+		if err := c.End(); err != nil {
+			return err
+		}
+	}
+}
+
+// identify asks a backend for its identity, and runs the statement that registers it, if there is
+// one. refused is why that statement has failed.
+func (c *Conn) identify(cfg *Config, statement string) (refused *pgerr.Error, err error) {
+	first, text := askLogin, identity.Query
+	if statement != "" {
+		first, text = readWrite+first, text+"; "+statement
+	}
 	_ = c.Conn().SetDeadline(time.Now().Add(cfg.ConnectTimeout))
-	rows, err := c.Ask(askLogin, identity.Query)
+	rows, err := c.Ask(first, text)
 	_ = c.Conn().SetDeadline(time.Time{})
 	var found identity.Found
 	if len(rows) > 1 && len(rows[0]) == 3 {
-		copy(c.timeouts[:], rows[0])
-		c.started, _ = strconv.ParseInt(rows[0][2], 10, 64)
+		if c.started == 0 { // afterwards other goroutines may read it
+			copy(c.timeouts[:], rows[0])
+			c.started, _ = strconv.ParseInt(rows[0][2], 10, 64)
+		}
 		rows = rows[1:]
+	}
+	if statement != "" && len(rows) > 0 {
+		if err != nil { // the identity is there, so it is the statement that has failed
+			refused, err = said(err), nil
+		}
+		rows = rows[:1]
 	}
 	if err == nil {
 		found, err = identity.Read(rows)
 	}
 	if err != nil {
-		return pgerr.New(pgerr.ConnectionFailure, "shard %q could not be asked who it is: %s", c.Shard(), pgerr.From(err).Message).
+		return nil, pgerr.New(pgerr.ConnectionFailure, "shard %q could not be asked who it is: %s", c.Shard(), pgerr.From(err).Message).
 			WithHint("Every role must be able to call pg_control_system(), as is PostgreSQL's default.").WithCause(err)
 	}
-	return cfg.Verify(Login{Shard: c.Shard(), Database: c.lane.key.Database, Address: c.endpoint.address, Found: found})
+	return refused, cfg.Verify(Login{Shard: c.Shard(), Database: c.lane.key.Database, Address: c.endpoint.address, Found: found})
+}
+
+// said returns the server's error behind an error of Ask, or the error itself if there is none.
+func said(err error) *pgerr.Error {
+	e := pgerr.From(err)
+	for inner := (*pgerr.Error)(nil); errors.As(errors.Unwrap(e), &inner); inner = nil {
+		e = inner
+	}
+	return e
 }
