@@ -26,6 +26,8 @@ type Current struct {
 	// version counts as cleared.
 	cleared int64
 	follows bool
+
+	epoch atomic.Int64
 }
 
 // NewCurrent returns a holder that is empty until Run has loaded a snapshot.
@@ -86,6 +88,14 @@ func (c *Current) Clear(version int64) {
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
+
+// Epoch returns the epoch under which this process serves, 0 as long as it has none. The snapshot
+// is at least as new as the epoch.
+func (c *Current) Epoch() int64 { return c.epoch.Load() }
+
+// ServeAs sets the epoch. The caller has reached the version that was stored when, or after, the
+// epoch was given.
+func (c *Current) ServeAs(epoch int64) { c.epoch.Store(epoch) }
 
 // Reach returns the snapshot once its version is at least version: a change that this process made
 // comes back through the watch like any other, a moment later.

@@ -90,10 +90,15 @@ func (r *holds) clear(ctx context.Context) {
 }
 
 // isClear reports whether no session has anything in flight that a round of the snapshot waits
-// for.
+// for, and all backends are registered: what this proxy sends could not be fenced off otherwise.
 func (r *holds) isClear(snap *directory.Snapshot) bool {
 	if len(snap.Moves) == 0 {
 		return true
+	}
+	for i := range snap.Moves {
+		if !r.s.moving.fences.complete(snap, snap.Moves[i].Database) {
+			return false
+		}
 	}
 	clear := true
 	look := func(sess *Session) bool {

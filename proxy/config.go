@@ -127,6 +127,7 @@ type Directory interface {
 	Acknowledged(ctx context.Context, version int64) error
 	Cleared(ctx context.Context, version int64) error
 	Proxies(ctx context.Context) ([]directory.Proxy, error)
+	Live(ctx context.Context) (directory.Live, error)
 }
 
 // Current is the part of a directory.Current that a proxy uses.
@@ -137,6 +138,9 @@ type Current interface {
 	Changed() <-chan struct{}
 	// Clear says that nothing is in flight that rounds of a version must wait for.
 	Clear(version int64)
+	// Epoch returns the epoch under which this process serves, 0 as long as it has none. The
+	// snapshot is at least as new as the epoch.
+	Epoch() int64
 }
 
 func (c Config) withDefaults() Config {

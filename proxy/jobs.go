@@ -13,8 +13,9 @@ import (
 
 // moving is this proxy's part in rows that change shards.
 type moving struct {
-	jobs  jobs
-	holds holds
+	jobs   jobs
+	holds  holds
+	fences fences
 }
 
 // jobs runs the moves of this proxy, adopts those of proxies that are gone, and ends rounds whose
@@ -43,6 +44,8 @@ func (j *jobs) work(ctx context.Context) {
 			return
 		}
 		j.watch(ctx, snap)
+		j.s.moving.fences.renew(snap)
+		j.s.moving.fences.enroll(ctx, snap)
 		for i := range snap.Moves {
 			m := &snap.Moves[i]
 			if m.State == directory.MovePaused || m.State == directory.MoveFailed || m.Kind == directory.MoveJoin || m.Kind == directory.MoveLeave {

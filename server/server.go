@@ -51,6 +51,8 @@ type Server struct {
 	running  sync.WaitGroup
 	draining atomic.Bool
 
+	lease lease
+
 	ended  chan struct{} // closed with the first failure or by Close
 	endOne sync.Once
 	err    error // why; valid when ended is closed
@@ -235,24 +237,62 @@ func (s *Server) register(ctx context.Context, store directory.Store, id string,
 	if a := s.HTTPAddr(); a != nil {
 		p.HTTP = a.String()
 	}
-	listed := make(chan struct{})
-	var once sync.Once
+	listed := make(chan int64, 1)
 	s.background("register", func(ctx context.Context) error {
-		return reg.Register(ctx, p, s.current, func(int64) { once.Do(func() { close(listed) }) })
+		return reg.Register(ctx, p, s.current, func(epoch int64) {
+			if s.lease.got(epoch) {
+				listed <- epoch
+				return
+			}
+			s.running.Go(s.opt.panics.Guarded("new lease", func() { _ = s.serveAs(s.ctx, store, epoch) }))
+		})
 	})
 	select {
-	case <-listed:
+	case epoch := <-listed:
+		return s.serveAs(ctx, store, epoch)
 	case <-s.ended:
 		return s.err
 	case <-ctx.Done():
 		return fmt.Errorf("register in the directory: %w", context.Cause(ctx))
 	}
+}
+
+// lease is the epoch of this proxy's newest lease.
+type lease struct {
+	mu    sync.Mutex
+	epoch int64
+}
+
+// got notes a new lease, and reports whether it is the first.
+func (l *lease) got(epoch int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	was := l.epoch
+	l.epoch = epoch
+	return was == 0
+}
+
+// serveUnder serves under an epoch, unless there is another lease since.
+func (s *Server) serveUnder(epoch int64) {
+	s.lease.mu.Lock()
+	defer s.lease.mu.Unlock()
+	if s.lease.epoch == epoch {
+		s.current.ServeAs(epoch)
+	}
+}
+
+// serveAs makes the proxy serve under the epoch of a new lease, as soon as it serves what was current
+// when it got the lease: what changed while it had none, nobody has told it.
+func (s *Server) serveAs(ctx context.Context, store directory.Store, epoch int64) error {
 	for {
 		snap, err := store.Load(ctx)
 		switch {
 		case err == nil:
-			_, err = s.current.Reach(ctx, snap.Version)
-			return err
+			if _, err = s.current.Reach(ctx, snap.Version); err != nil {
+				return err
+			}
+			s.serveUnder(epoch)
+			return nil
 		case !errors.Is(err, directory.ErrUnavailable):
 			return err
 		}

@@ -20,11 +20,15 @@ type Directory interface {
 	Update(ctx context.Context, fn func(*directory.Snapshot) (*directory.Snapshot, error)) (*directory.Snapshot, error)
 	// Cleared waits until no proxy has anything in flight that rounds of the version wait for.
 	Cleared(ctx context.Context, version int64) error
+	// Live lists the proxies that are alive.
+	Live(ctx context.Context) (directory.Live, error)
 }
 
 // Rows opens the transactions that carry rows, and makes what they need. *schema.Mover is one.
 type Rows interface {
 	PrepareMove(ctx context.Context, snap *directory.Snapshot, m directory.Move) (*schema.MoveSizes, error)
+	// Fence keeps all proxies out of a database of some shards that are not in the list.
+	Fence(ctx context.Context, database string, shards []string, list func(context.Context) (directory.Live, error)) (directory.Live, error)
 	OpenCarriage(ctx context.Context, snap *directory.Snapshot, m directory.Move, pairs []directory.Pair) (*schema.Carriage, error)
 	FinishMove(ctx context.Context, snap *directory.Snapshot, m directory.Move) error
 }
@@ -60,11 +64,13 @@ type Carrier struct {
 	cfg    Config
 	pace   reshard.Pace
 	failed map[int]int // rounds that gave way, by bucket
+	// fenced are the proxies that were alive when a shard was last fenced, by shard.
+	fenced map[string]directory.Live
 }
 
 // New returns a carrier for one job.
 func New(cfg Config) *Carrier {
-	return &Carrier{cfg: cfg, failed: map[int]int{}}
+	return &Carrier{cfg: cfg, failed: map[int]int{}, fenced: map[string]directory.Live{}}
 }
 
 // The defaults of a job's options.

@@ -8,6 +8,8 @@
 //
 // A round, in its order:
 //
+//  0. fence: proxies that are not alive are kept out of the shards, see schema.Mover.Fence. That
+//     is done once for a job, and whenever a proxy has come or gone.
 //  1. open: transactions on the giving and the taking shards, and the decision. No client waits.
 //  2. phase writes in the directory: proxies hold writers of the round's buckets, and say when
 //     none is in flight.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"weft/directory"
@@ -20,8 +21,9 @@ type round struct {
 	report Report
 
 	carriage *schema.Carriage
-	began    time.Time // when writers were held
-	readers  time.Time // when readers were held
+	live     directory.Live // the proxies that take part
+	began    time.Time      // when writers were held
+	readers  time.Time      // when readers were held
 }
 
 // errMaxPause ends a round that takes too long.
@@ -32,7 +34,11 @@ var errMaxPause = errors.New("max_pause is over")
 func (r *round) run(parent context.Context, snap *directory.Snapshot) error {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
-	var err error
+	err := r.fence(ctx)
+	if err != nil {
+		return r.giveWay(parent, err)
+	}
+	r.stopAt("move-fenced")
 	if r.carriage, err = r.cfg.Rows.OpenCarriage(ctx, snap, r.move, r.pairs); err != nil {
 		return r.giveWay(parent, err)
 	}
@@ -63,8 +69,33 @@ func (r *round) run(parent context.Context, snap *directory.Snapshot) error {
 	return r.commit(parent)
 }
 
+// fence keeps proxies out of the round's shards that are not alive, unless nobody has come or gone
+// since that was done.
+func (r *round) fence(ctx context.Context) (err error) {
+	if r.live, err = r.cfg.Directory.Live(ctx); err != nil {
+		return err
+	}
+	shards := participants(&directory.Round{Pairs: r.pairs})
+	if !slices.ContainsFunc(shards, func(shard string) bool { return !r.fenced[shard].Same(r.live) }) {
+		return nil
+	}
+	for _, shard := range shards {
+		delete(r.fenced, shard)
+	}
+	if r.live, err = r.cfg.Rows.Fence(ctx, r.move.Database, shards, r.cfg.Directory.Live); err != nil {
+		return err
+	}
+	for _, shard := range shards {
+		r.fenced[shard] = r.live
+	}
+	return nil
+}
+
+// errComings ends a round during which a proxy has come or gone: the shards must be fenced anew.
+var errComings = errors.New("a proxy has come or gone")
+
 // hold enters a phase in the directory, and returns when nothing is in flight that the phase
-// waits for.
+// waits for. All proxies that the shards let in have said so.
 func (r *round) hold(ctx context.Context, phase directory.Phase) error {
 	next, err := r.change(ctx, r.move.ID, func(_ *directory.Snapshot, m *directory.Move) error {
 		if m.State == directory.MovePaused {
@@ -77,11 +108,28 @@ func (r *round) hold(ctx context.Context, phase directory.Phase) error {
 		return err
 	}
 	r.stopAt("move-" + string(phase) + "-told")
-	return r.cfg.Directory.Cleared(ctx, next.Version)
+	for {
+		if err := r.cfg.Directory.Cleared(ctx, next.Version); err != nil {
+			return err
+		}
+		live, err := r.cfg.Directory.Live(ctx)
+		switch {
+		case err != nil:
+			return err
+		case !live.Same(r.live):
+			return errComings
+		case live.Cleared(next.Version):
+			return nil
+		}
+	}
 }
 
 // carry moves the rows and makes the shards promise to commit.
 func (r *round) carry(ctx context.Context) error {
+	if err := r.carriage.Guard(r.live); err != nil {
+		clear(r.fenced)
+		return err
+	}
 	if err := r.carriage.AwaitPrepared(); err != nil {
 		return err
 	}
