@@ -127,7 +127,7 @@ func (ps *portals) bindEnd(portal []byte, f *parser.Facts, pl *planned) (done bo
 		return true, ps.s.lost.refuseBoundRead(err)
 	}
 	if !ps.s.tx.chooseEnder() {
-		return true, ps.bindLocal(portal, &localPortal{text: string(pl.text), ends: f})
+		return true, ps.bindLocal(portal, &localPortal{text: string(pl.text), ends: f, how: endsUnjoined})
 	}
 	ps.bindEnding(f)
 	return false, nil
