@@ -107,6 +107,13 @@ var (
 	}
 )
 
+// Provides reports whether weft itself has a function of that name, which is given without a schema.
+func Provides(name string) bool {
+	_, ours := own[name]
+	_, theirs := citus[name]
+	return ours || theirs
+}
+
 // soleCall returns the function call that a query consists of: SELECT f(…), or SELECT * FROM f(…).
 // label is the name of its column.
 func soleCall(sel *pg.SelectStmt) (f *pg.FuncCall, label string) {

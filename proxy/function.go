@@ -11,25 +11,16 @@ import (
 	"weft/parser"
 	"weft/pgerr"
 	"weft/plan"
+	"weft/planner"
 	"weft/wire"
 )
 
 // weft's own functions look like functions of the database to clients:
 // SELECT weft.shard_table('orders', 'customer_id').
 
-// ownFunctions are the names, without schema, of the functions that weft itself provides.
-var ownFunctions = []string{
-	"shard_table", "reference_table", "unshard_table", "pin", "schema_diff", "verify_reference",
-	"distribute_function", "undistribute_function", "create_distributed_function",
-	"create_lookup", "drop_lookup", "verify_lookup", "verify_placement", "statements_reset",
-	"move_buckets", "wait_move", "cancel_move", "pause_moves", "resume_moves", "set_move", "undo_move",
-	"create_distributed_table", "create_reference_table", "undistribute_table",
-	"citus_rebalance_stop", "citus_rebalance_wait", "citus_rebalance_status", "get_rebalance_progress",
-}
-
 // callsWeft reports whether a text may call one of weft's functions.
 func callsWeft(f *parser.Facts) bool {
-	return slices.ContainsFunc(f.Funcs, func(name string) bool { return slices.Contains(ownFunctions, name) })
+	return slices.ContainsFunc(f.Funcs, planner.Provides)
 }
 
 // callQuery answers a simple query that calls one of weft's functions.
