@@ -582,6 +582,13 @@ func TestMetrics(t *testing.T) {
 	for _, sql := range []string{"SELECT 1", "SELECT 1/0"} { // a metric of errors needs one
 		_, _ = c.Exec(ctx, sql)
 	}
+	// A metric of buckets needs a sharded table.
+	for _, sql := range []string{"CREATE TABLE metered (id int PRIMARY KEY)", "SELECT weft.shard_table('metered', 'id')"} {
+		if _, err := c.Exec(ctx, sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer func() { _, _ = c.Exec(ctx, "DROP TABLE metered") }()
 	resp, err := http.Get("http://" + target.Server.HTTPAddr().String() + "/metrics")
 	if err != nil {
 		t.Fatal(err)
