@@ -18,7 +18,7 @@ import (
 
 // verifiers are the functions that look at all shards, and what they do there.
 var verifiers = map[string]reshard.Access{
-	"verify_placement": reshard.Read, "verify_reference": reshard.Write, "verify_lookup": reshard.Write,
+	"verify_reference": reshard.Write, "verify_lookup": reshard.Write,
 }
 
 // callFunction runs one of weft's functions with arguments by name, and returns

@@ -55,12 +55,16 @@ func (t *touching) noting() bool { return t.s.route.snap != nil && len(t.s.route
 // holds the statement. It returns errMoved if the statement must be routed again, because rows
 // have moved since.
 func (t *touching) enter() error {
+	var began time.Time
 	for {
 		held, err := t.try()
 		if held == nil || err != nil {
 			return err
 		}
-		if err := t.await(held); err != nil {
+		if began.IsZero() {
+			began = time.Now()
+		}
+		if err := t.await(held, began); err != nil {
 			return err
 		}
 	}
@@ -135,29 +139,46 @@ func (t *touching) seen(snap *directory.Snapshot) *directory.Snapshot {
 	return &c
 }
 
-// await waits until the cluster has changed.
-func (t *touching) await(b *reshard.Barrier) error {
-	began := time.Now()
+// await waits until the cluster has changed. A statement that waits for a round is like one that
+// waits for a lock: its timeouts and cancel requests end it. began is when the statement began to
+// wait, for this round or one before.
+func (t *touching) await(b *reshard.Barrier, began time.Time) error {
+	since := time.Now()
 	t.mark(b)
 	t.s.srv.metrics.moves.held.Add(1)
 	defer func() {
 		t.mark(nil)
 		t.s.srv.metrics.moves.held.Add(-1)
-		t.s.srv.metrics.moves.holds.Add(t.s.id, int64(time.Since(began)))
+		t.s.srv.metrics.moves.holds.Add(t.s.id, int64(time.Since(since)))
 	}()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for t.s.srv.moving.holds.barrier(t.s.srv.cfg.Snapshot(), t.s.db.Name) == b {
 		select {
 		case <-t.s.reach.cancelled:
-			return pgerr.New(pgerr.QueryCanceled, "canceling statement due to user request")
+			return errCancelled()
 		case <-t.s.srv.ctx.Done():
 			return pgerr.New(pgerr.AdminShutdown, "rows of the statement are on their way to another shard")
 		case <-tick.C:
 			if e := t.s.reach.killed.Load(); e != nil {
 				return e
 			}
+			if e := t.late(time.Since(began)); e != nil {
+				return e
+			}
 		}
+	}
+	return nil
+}
+
+// late returns the error of a statement that has waited longer than its timeouts allow.
+func (t *touching) late(waited time.Duration) error {
+	c := t.s.held.conn
+	if d := t.s.reach.patience.limit(0, c); d > 0 && waited > d {
+		return errStatementTimeout()
+	}
+	if d := t.s.reach.patience.limit(1, c); d > 0 && waited > d {
+		return errLockTimeout()
 	}
 	return nil
 }

@@ -245,3 +245,52 @@ func TestVerifyWhileMoving(t *testing.T) {
 	}
 	t.Logf("%d checks", checks)
 }
+
+// TestHeld: a statement that waits for a round ends by its timeouts and by a cancel request, as one
+// that waits for a lock, and its session goes on.
+func TestHeld(t *testing.T) {
+	w := newWorld(t, "move_held", 2)
+	c, owner := w.conn(0), w.conn(1)
+	job := value[string](w, c, "select weft.move_buckets('0-63', $1, until => 1, pause_target => '20ms')", names(t)[2])
+	w.until(c, "select state = 'paused' from weft.moves where job = $1", job)
+	w.must(owner, "begin; update acct set touched = 1") // a round waits for this block
+	w.must(c, "select weft.set_move($1, max_pause => '60s', until => 100)", job)
+	w.must(c, "select weft.resume_moves($1)", job)
+	for _, tc := range []struct{ set, code string }{
+		{"set statement_timeout = '200ms'", "57014"},
+		{"set lock_timeout = '200ms'", "55P03"},
+		{"", "57014"},
+	} {
+		held := w.conn(0)
+		if tc.set != "" {
+			w.must(held, tc.set)
+		}
+		w.until(c, "select exists (select from weft.moves where job = $1 and blocked_by is not null)", job)
+		done := make(chan error, 1)
+		go func() {
+			_, err := held.Exec(context.Background(), "update acct set note = 'y'")
+			done <- err
+		}()
+		if tc.set == "" {
+			w.until(c, "select exists (select from weft.sessions where state like 'waiting for %')")
+			if err := held.PgConn().CancelRequest(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		select {
+		case err := <-done:
+			if e := (*pgconn.PgError)(nil); !errors.As(err, &e) || e.Code != tc.code {
+				t.Errorf("%s: got %v", tc.set, err)
+			}
+		case <-time.After(patience):
+			t.Fatalf("%s: the statement is still held", tc.set)
+		}
+		w.must(held, "reset all")
+		if n := value[int](w, held, "select count(*) from acct"); n != accounts {
+			t.Errorf("afterwards %d accounts", n)
+		}
+	}
+	w.must(owner, "commit")
+	w.must(c, "select weft.wait_move($1)", job)
+	w.settled(c)
+}
