@@ -386,9 +386,10 @@ func (c *Carriage) Rollback() {
 	c.Close()
 }
 
-// Close closes the connections. Open transactions are rolled back.
+// Close closes the connections. Open transactions are rolled back. It may be called again.
 func (c *Carriage) Close() {
-	for _, s := range c.ends {
+	for shard, s := range c.ends {
+		delete(c.ends, shard)
 		s.close()
 	}
 }
