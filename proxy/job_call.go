@@ -57,7 +57,7 @@ func (u moveCall) startMove(ctx context.Context, options directory.MoveOptions, 
 	}
 	move := u.s.util.newMove(directory.MoveBuckets)
 	move.Options = options
-	_, err := u.s.srv.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+	err := u.s.srv.moving.jobs.update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		target := slices.Clone(old.PlacementOf(move.Database, ""))
 		if err := retarget(old, target); err != nil {
 			return nil, err
@@ -178,7 +178,7 @@ func (u moveCall) cancelMove(ctx context.Context, args map[string]string) error 
 	if err := u.s.srv.mover.EndMove(ctx, snap, m, state, reason); err != nil {
 		return err
 	}
-	_, err = u.s.srv.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+	err = u.s.srv.moving.jobs.update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		next := old.Clone()
 		if m := next.FindMove(id); m == nil || m.Round != nil {
 			return nil, pgerr.New(pgerr.ObjectNotInPrerequisiteState, "job %s was resumed or ended meanwhile", id)
@@ -203,7 +203,7 @@ func (j *jobs) pause(ctx context.Context, reason string, match func(*directory.M
 	for j.s.cfg.Directory != nil {
 		var ids []string
 		busy := false
-		_, err := j.s.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+		err := j.update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 			next, changed := old.Clone(), false
 			ids, busy = nil, false
 			for i := range next.Moves {
@@ -239,7 +239,7 @@ func (j *jobs) resume(ctx context.Context, match func(*directory.Move) bool) ([]
 	if j.s.cfg.Directory == nil {
 		return nil, nil
 	}
-	_, err := j.s.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+	err := j.update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		next := old.Clone()
 		ids = nil
 		for i := range next.Moves {
@@ -304,7 +304,7 @@ func (u moveCall) setMove(ctx context.Context, args map[string]string) error {
 	} else if snap.FindMove(id) == nil {
 		return u.jobOver(ctx, id)
 	}
-	_, err := u.s.srv.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+	err := u.s.srv.moving.jobs.update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		next := old.Clone()
 		m := next.FindMove(id)
 		if m == nil {

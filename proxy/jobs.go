@@ -59,6 +59,16 @@ func (j *jobs) work(ctx context.Context) {
 	})
 }
 
+// update changes the directory, and returns when this proxy has heard of the change: who asks for a job
+// and then for weft.moves finds the job there.
+func (j *jobs) update(ctx context.Context, fn func(*directory.Snapshot) (*directory.Snapshot, error)) error {
+	snap, err := j.s.cfg.Directory.Update(ctx, fn)
+	if err == nil && snap != nil && j.s.cfg.Current != nil {
+		_, err = j.s.cfg.Current.Reach(ctx, snap.Version)
+	}
+	return err
+}
+
 // adopt takes a job over from a proxy that is gone.
 func (j *jobs) adopt(ctx context.Context, m *directory.Move) bool {
 	if j.s.left.Alive(ctx, m.Proxy) {

@@ -50,7 +50,7 @@ func (u *utility) rebalance(ctx context.Context, args map[string]string) ([][]st
 	move := u.newMove(directory.MoveRebalance)
 	move.Options = options
 	nothing := false
-	_, err = srv.cfg.Directory.Update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
+	err = srv.moving.jobs.update(ctx, func(old *directory.Snapshot) (*directory.Snapshot, error) {
 		moves := planMoves(old, move.Database, sizes, o)
 		if nothing = len(moves) == 0; nothing {
 			return old, nil

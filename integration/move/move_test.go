@@ -167,8 +167,8 @@ func TestBarrierIsNeeded(t *testing.T) {
 	w := newWorld(t, "move_open", 2)
 	reshard.Open.Store(true)
 	defer reshard.Open.Store(false)
-	for began := time.Now(); time.Since(began) < patience; {
-		if wrong := w.load(2 * time.Second); len(wrong) > 0 {
+	for began := time.Now(); time.Since(began) < 2*patience; {
+		if wrong := w.load(5 * time.Second); len(wrong) > 0 {
 			t.Logf("as it should, something went wrong: %v", wrong[0])
 			return
 		}
@@ -196,7 +196,8 @@ func (w *world) load(d time.Duration) (wrong []error) {
 	for _, s := range harness.Snapshot(t).Shards {
 		names = append(names, s.Name)
 	}
-	end := time.Now().Add(d)
+	var end time.Time // d after all clients are connected
+	start := make(chan struct{})
 	var wg sync.WaitGroup
 	var balance [accounts + 1]atomic.Int64
 	var lines, updates, counts, blocks, everywhere, repeated atomic.Int64
@@ -204,6 +205,7 @@ func (w *world) load(d time.Duration) (wrong []error) {
 	work := func(proxy int, f func(ctx context.Context, c *pgx.Conn) error) {
 		c := w.conn(proxy)
 		wg.Go(func() {
+			<-start
 			for time.Now().Before(end) && !failed() {
 				ctx, stop := context.WithTimeout(context.Background(), patience)
 				began := time.Now()
@@ -296,6 +298,8 @@ func (w *world) load(d time.Duration) (wrong []error) {
 		})
 	})
 	rounds := 0
+	end = time.Now().Add(d)
+	close(start)
 	for time.Now().Before(end) && !failed() {
 		var buckets []int
 		for b := range 64 {
