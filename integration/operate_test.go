@@ -583,12 +583,13 @@ func TestMetrics(t *testing.T) {
 		_, _ = c.Exec(ctx, sql)
 	}
 	// A metric of buckets needs a sharded table.
+	target.CreateDatabase(t, "metered")
+	sharded := target.Connect(t, "postgres", "dbname=metered")
 	for _, sql := range []string{"CREATE TABLE metered (id int PRIMARY KEY)", "SELECT weft.shard_table('metered', 'id')"} {
-		if _, err := c.Exec(ctx, sql); err != nil {
+		if _, err := sharded.Exec(ctx, sql); err != nil {
 			t.Fatal(err)
 		}
 	}
-	defer func() { _, _ = c.Exec(ctx, "DROP TABLE metered") }()
 	resp, err := http.Get("http://" + target.Server.HTTPAddr().String() + "/metrics")
 	if err != nil {
 		t.Fatal(err)
