@@ -37,7 +37,8 @@ func (s *Snapshot) ValidateChange(old *Snapshot) error {
 
 // validateStay refuses changes after which a declared table's rows would not be where the
 // placement says. A bucket changes its shard only by a round that has carried it, a shard joins
-// only by a job that has given it the tables, and leaves only without buckets.
+// only by a job that has given it the tables, and leaves only without buckets and by a job that has
+// waited for the transactions that need it.
 func (s *Snapshot) validateStay(old *Snapshot, bad func(place, format string, args ...any)) {
 	for i := range s.Shards {
 		name := s.Shards[i].Name
@@ -45,7 +46,7 @@ func (s *Snapshot) validateStay(old *Snapshot, bad func(place, format string, ar
 			continue
 		}
 		if !slices.ContainsFunc(old.Moves, func(m Move) bool { return m.Kind == MoveJoin && m.Shard == name }) {
-			bad(fmt.Sprintf("shards[%d]", i), "%s cannot join like this while there are %s: it has none of them yet; add it with weft.add_shard or weft shard add", name, old.declaredTables())
+			bad(fmt.Sprintf("shards[%d]", i), "%s cannot join like this while there are %s: it has none of them yet", name, old.declaredTables())
 			return
 		}
 	}
@@ -56,9 +57,13 @@ func (s *Snapshot) validateStay(old *Snapshot, bad func(place, format string, ar
 		}
 		for _, key := range slices.Sorted(maps.Keys(old.placementKeys())) {
 			if n := old.bucketsOn(old.placementAt(key), i); n > 0 {
-				bad("shards", "%s cannot leave while it holds %d buckets with %s: drain it first with weft.drain_shard or weft shard drain", name, n, old.declaredTables())
+				bad("shards", "%s cannot leave while it holds %d buckets with %s: weft.move_buckets takes them to other shards", name, n, old.declaredTables())
 				return
 			}
+		}
+		if !slices.ContainsFunc(old.Moves, func(m Move) bool { return m.Kind == MoveLeave && m.Shard == name }) {
+			bad("shards", "%s cannot leave like this while there are %s: transactions may still need it", name, old.declaredTables())
+			return
 		}
 	}
 	for i := range s.Tables {

@@ -116,7 +116,7 @@ func TestTablesKeepShards(t *testing.T) {
 		"weight only": {func(s *Snapshot) { s.Shards = weigh(s.Shards, 1, 3) }, ""},
 		"pin":         {func(s *Snapshot) { s.SetShards(s.Shards, []Pin{{0, 15, "a"}}) }, ""},
 		"map":         {func(s *Snapshot) { s.Placement[3] = 1 - s.Placement[3] }, "placement: 1 buckets would move, bucket 3 from a to b, and no job has carried their rows of app.public.customers: use weft.move_buckets or weft.rebalance"},
-		"join":        {func(s *Snapshot) { s.SetShards(append(s.Shards, Shard{Name: "c", Hosts: []string{"c:1"}}), nil) }, "shards[2]: c cannot join like this while there are declared tables (app.public.customers and 4 more): it has none of them yet; add it with weft.add_shard"},
+		"join":        {func(s *Snapshot) { s.SetShards(append(s.Shards, Shard{Name: "c", Hosts: []string{"c:1"}}), nil) }, "shards[2]: c cannot join like this while there are declared tables (app.public.customers and 4 more): it has none of them yet"},
 		"leave":       {func(s *Snapshot) { s.SetShards(s.Shards[:1], nil) }, "shards: b cannot leave while it holds 8 buckets with declared tables"},
 		"undeclare":   {func(s *Snapshot) { s.Tables = nil; s.SetShards(s.Shards[:1], nil) }, "shards: b cannot leave"},
 	} {

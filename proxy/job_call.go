@@ -8,7 +8,6 @@ import (
 
 	"weft/directory"
 	"weft/pgerr"
-	"weft/quote"
 	"weft/schema"
 )
 
@@ -76,8 +75,7 @@ func mayTake(sh *directory.Shard) error {
 	if sh.State == directory.ShardActive {
 		return nil
 	}
-	return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "shard %q is %s and takes no buckets", sh.Name, sh.State).
-		WithHint("Make it active first: SELECT weft.set_shard_state(%s, 'active').", quote.Literal(sh.Name))
+	return pgerr.New(pgerr.ObjectNotInPrerequisiteState, "shard %q is %s and takes no buckets", sh.Name, sh.State)
 }
 
 // carriesRows reports whether a job carries rows.

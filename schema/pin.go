@@ -70,7 +70,7 @@ func (m *Mover) Pin(ctx context.Context, database, user, lookup, value, shard st
 	}
 	if !pinned {
 		return pgerr.New(pgerr.ObjectInUse, "value %q of lookup %q has its place already", value, lookup).
-			WithHint("A value can be pinned before its first row is stored. Moving rows to another shard comes later.")
+			WithHint("A value can be pinned before its first row is stored.")
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (m *Mover) hasRows(ctx context.Context, snap *directory.Snapshot, t *direct
 		}
 		if found == "t" {
 			return pgerr.New(pgerr.ObjectInUse, "value %q of lookup %q has rows in %q", value, lookup, display(name)).
-				WithHint("A value can be pinned before its first row is stored. Moving rows to another shard comes later.")
+				WithHint("A value can be pinned before its first row is stored.")
 		}
 	}
 	return nil
